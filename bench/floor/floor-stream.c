@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* floor-stream: bytes and messages per second in one direction over AF_PACKET, without any MPI. */
+#include "floor.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define SPINS_PER_CLOCK 256
+#define PROBE_AFTER_S 0.01    /* without a credit for so long, ask for one */
+#define WINDOW_BYTES (1u << 20) /* in flight with credit; also bounded by half the ring */
+
+static const uint32_t default_sizes[] = {64, 256, 1024, 4096, 16384, 65536, 262144, 1048576,
+                                         4194304};
+
+/* Pieces in flight that neither the receiver's ring nor its queue nor, with segmentation done in
+ * software, the kernel's backlog of 1000 frames loses. */
+static uint64_t window_pieces(const struct floor_link *link, enum floor_way way)
+{
+    uint32_t payload = way == FLOOR_GSO ? link->segment_payload : link->frame_payload;
+    uint64_t window = WINDOW_BYTES / payload;
+    uint64_t least = way == FLOOR_GSO ? 2 * (uint64_t) link->segments_max : 16;
+    uint64_t most = way == FLOOR_GSO ? 512 : link->slot_count / 2;
+    if (window < least) {
+        window = least;
+    }
+    return window < most ? window : most;
+}
+
+static uint32_t pieces_of(const struct floor_link *link, enum floor_way way, uint32_t length)
+{
+    uint32_t payload = way == FLOOR_GSO ? link->segment_payload : link->frame_payload;
+    return (length + payload - 1) / payload;
+}
+
+/* Waits until fewer than `window` pieces are in flight. */
+static void wait_for_credit(struct floor_link *link, const struct floor_options *options,
+                            uint64_t sent, uint64_t window, uint64_t *credit)
+{
+    struct floor_frame frame;
+    double start = 0; /* of the waiting; 0: not yet known */
+    double probe = 0; /* when the next one is due */
+    for (unsigned spin = 1; sent - *credit >= window; spin++) {
+        if (floor_frame_receive(link, &frame, NULL, 0)) {
+            if (frame.type == FLOOR_CREDIT && frame.value > *credit && frame.value <= sent) {
+                *credit = frame.value;
+            }
+            continue;
+        }
+        if (spin % SPINS_PER_CLOCK == 0) {
+            double now = floor_now();
+            if (start == 0) {
+                start = now;
+                probe = now + PROBE_AFTER_S;
+            } else if (now - start > options->wait_seconds) {
+                floor_peer_gone(link, options);
+            } else if (now > probe) {
+                floor_peer_answer(link, FLOOR_PROBE, 0, sent);
+                probe = now + PROBE_AFTER_S;
+            }
+        }
+    }
+}
+
+/* Sends one message; with a window, waits for credit before each frame or superframe. */
+static bool send_message(struct floor_link *link, const struct floor_options *options,
+                         enum floor_way way, struct floor_frame *cursor, uint64_t window,
+                         uint64_t *credit, const uint8_t *message, uint32_t length)
+{
+    cursor->number++;
+    cursor->offset = 0;
+    while (cursor->offset < length) {
+        if (window > 0) {
+            wait_for_credit(link, options, cursor->value, window, credit);
+        }
+        if (floor_piece_send(link, way, cursor, message, length) != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Sends message after message for the given time and prints what arrived. */
+static void initiate(struct floor_link *link, const struct floor_options *options,
+                     enum floor_way way, bool has_credit, uint32_t test, uint32_t length)
+{
+    struct floor_frame request = {.type = FLOOR_START, .number = test, .offset = way,
+                                  .length = length,
+                                  .value = has_credit ? FLOOR_STREAM_CREDIT : FLOOR_STREAM};
+    struct floor_frame reply;
+    uint8_t *message = floor_buffer_new(length);
+    uint64_t window = has_credit ? window_pieces(link, way) : 0;
+    uint64_t credit = 0;
+    struct floor_frame cursor = {.type = FLOOR_DATA};
+    double elapsed = 0;
+    double limit = options->seconds;
+    floor_peer_request(link, options, &request, FLOOR_STARTED, &reply);
+    double start = floor_now();
+    do {
+        for (int i = 0; i < 16; i++) {
+            if (!send_message(link, options, way, &cursor, window, &credit, message,
+                              length)) {
+                limit = 0;
+                break;
+            }
+        }
+        elapsed = floor_now() - start;
+    } while (elapsed < limit);
+    double sending = elapsed;
+    if (has_credit) {
+        /* All of it has to be there before the clock stops. */
+        floor_peer_answer(link, FLOOR_PROBE, 0, cursor.value);
+        wait_for_credit(link, options, cursor.value, 1, &credit);
+        elapsed = floor_now() - start;
+    }
+    request.type = FLOOR_END;
+    floor_peer_request(link, options, &request, FLOOR_ENDED, &reply);
+    double sent_bytes = (double) cursor.number * length;
+    printf("floor stream way=%s window=%s bytes=%u messages=%u mbytes_per_s=%.2f "
+           "messages_per_s=%.0f send_us=%.3f received=%.4f\n",
+           floor_way_name(way), has_credit ? "credit" : "unlimited", length,
+           cursor.number, (double) reply.value / elapsed / 1e6, (double) reply.value / length / elapsed,
+           sending / cursor.number * 1e6, (double) reply.value / sent_bytes);
+    fflush(stdout);
+    free(message);
+}
+
+/* Receives into one buffer until the test ends; credit, where wanted, every quarter window. */
+static void answer(struct floor_link *link, const struct floor_options *options,
+                   const struct floor_frame *start)
+{
+    enum floor_way way = (enum floor_way) start->offset;
+    bool has_credit = start->value == FLOOR_STREAM_CREDIT;
+    uint32_t length = start->length;
+    struct floor_frame frame;
+    struct floor_inbox inbox = {0};
+    uint8_t *buffer = floor_buffer_new(length);
+    uint64_t quarter = window_pieces(link, way) / 4;
+    uint64_t told = 0;
+    bool done;
+    double last = floor_now();
+    for (unsigned spin = 1;; spin++) {
+        int type = floor_message_poll(link, way, &inbox, buffer, length, &frame, &done);
+        if (type == FLOOR_PROBE && frame.value > inbox.pieces) {
+            inbox.pieces = frame.value; /* what has not arrived by now is lost */
+        }
+        if (type == FLOOR_PROBE || (has_credit && inbox.pieces - told >= quarter)) {
+            told = inbox.pieces;
+            floor_peer_answer(link, FLOOR_CREDIT, 0, told);
+        } else if (type == FLOOR_START && frame.number == start->number) {
+            floor_peer_answer(link, FLOOR_STARTED, start->number, 0);
+        } else if (type == FLOOR_END && frame.number == start->number) {
+            if (way == FLOOR_GSO) {
+                inbox.bytes += floor_gso_drain(link);
+            }
+            break;
+        }
+        if (type != 0) {
+            spin = 0;
+        } else if (spin % (1u << 16) == 0) {
+            if (spin == 1u << 16) {
+                last = floor_now();
+            } else if (floor_now() - last > options->wait_seconds) {
+                floor_peer_gone(link, options);
+            }
+            sched_yield();
+        }
+    }
+    floor_peer_ended(link, start->number, inbox.bytes);
+    free(buffer);
+}
+
+int main(int argc, char **argv)
+{
+    struct floor_options options;
+    struct floor_link link;
+    int status;
+    if (!floor_options_parse(&options, argc, argv,
+                             "Messages in one direction in raw frames: what a bare sender reaches, "
+                             "with a window and without.",
+                             default_sizes, sizeof(default_sizes) / sizeof(default_sizes[0]),
+                             &status)) {
+        return status;
+    }
+    floor_link_open(&link, &options);
+    floor_peer_find(&link, &options);
+    if (link.initiator) {
+        uint32_t test = 0;
+        printf("floor link interface=%s mtu=%d gso=%d\n", link.name, link.mtu, link.gso_fd >= 0);
+        for (int i = 0; i < options.size_count; i++) {
+            for (int way = FLOOR_FRAMES; way <= FLOOR_GSO; way++) {
+                if (way == FLOOR_FRAMES ? !options.frames : !options.gso || link.gso_fd < 0) {
+                    continue;
+                }
+                /* A superframe for a message of one piece would only be a slower frame. */
+                if (way == FLOOR_GSO && options.frames &&
+                    pieces_of(&link, FLOOR_GSO, options.sizes[i]) == 1) {
+                    continue;
+                }
+                initiate(&link, &options, (enum floor_way) way, true, ++test, options.sizes[i]);
+                initiate(&link, &options, (enum floor_way) way, false, ++test, options.sizes[i]);
+            }
+        }
+        floor_peer_bye(&link);
+    } else {
+        struct floor_frame start;
+        while (floor_peer_serve(&link, &options, &start)) {
+            answer(&link, &options, &start);
+        }
+    }
+    floor_link_close(&link);
+    return 0;
+}

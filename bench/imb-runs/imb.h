@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the files of rawe-imb share: options, the table of benchmarks, and the state of one run. */
+#ifndef RAWE_IMB_H
+#define RAWE_IMB_H
+
+#include <mpi.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#define IMB_WINDOW 64         /* non-blocking messages in flight in Uniband and Biband */
+#define IMB_WARMUP 5          /* iterations that estimate the time of one, after a first untimed one */
+#define IMB_CHECK_ROUNDS 3    /* extra iterations with fresh contents under -check */
+#define IMB_ELEMENT sizeof(float) /* reductions work on MPI_FLOAT with MPI_SUM, as IMB's do */
+
+/* Which columns a benchmark prints. */
+enum imb_layout {
+    IMB_LAYOUT_SINGLE,     /* #bytes #repetitions t[usec] Mbytes/sec */
+    IMB_LAYOUT_PARALLEL,   /* #bytes #repetitions t_min t_max t_avg Mbytes/sec */
+    IMB_LAYOUT_COLLECTIVE, /* #bytes #repetitions t_min t_max t_avg */
+    IMB_LAYOUT_BARRIER,    /* #repetitions t_min t_max t_avg */
+    IMB_LAYOUT_RATE,       /* #bytes #repetitions Mbytes/sec Msg/sec */
+    IMB_LAYOUT_CALL        /* #bytes #repetitions t[usec] t_median[usec] */
+};
+
+/* One benchmark at one message size on one group of ranks. */
+struct imb_run {
+    MPI_Comm comm;
+    int rank;
+    int size;
+    size_t bytes;    /* message size as printed in #bytes */
+    size_t stride;   /* distance of a window's messages in the buffers; 0: all share one place */
+    int root;        /* root of this iteration */
+    int round;       /* changes the contents under -check */
+    int iteration;   /* number of the timed iteration */
+    unsigned char *send;
+    unsigned char *receive;
+    size_t send_capacity;    /* bytes allocated */
+    size_t receive_capacity; /* bytes allocated */
+    int *counts;             /* one for each rank; for the v-collectives */
+    int *displacements;      /* one for each rank */
+    double *call_seconds;    /* duration of each timed MPI_Isend; IMB_LAYOUT_CALL only */
+    MPI_Request requests[2 * IMB_WINDOW];
+};
+
+struct imb_benchmark {
+    const char *name;
+    enum imb_layout layout;
+    bool pair;         /* uses two ranks however many there are */
+    bool even;         /* needs an even number of ranks */
+    bool collective;   /* timed call by call, ranks synchronized between calls (-sync) */
+    bool reduction;    /* message sizes are multiples of IMB_ELEMENT */
+    int legs;          /* one iteration's time is divided by this: 2 for a round trip */
+    int traffic;       /* messages that one iteration counts in Mbytes/sec */
+    /* Bytes of send and receive buffer that run->bytes and run->size need. */
+    void (*space)(const struct imb_run *run, size_t *send, size_t *receive);
+    void (*iterate)(struct imb_run *run);
+    void (*fill)(struct imb_run *run);
+    /* Number of wrong bytes in this rank's receive buffer. */
+    size_t (*verify)(const struct imb_run *run);
+};
+
+struct imb_options {
+    int iterations;       /* most repetitions of one size */
+    double volume_bytes;  /* most bytes sent by one rank for one size */
+    double seconds;       /* most time for one size */
+    double memory_bytes;  /* most buffer memory of one rank */
+    int npmin;
+    int msglog_min;
+    int msglog_max;
+    size_t *lengths;      /* from -msglen; NULL: powers of two from -msglog */
+    int length_count;
+    bool multi;
+    bool check;
+    bool sync;
+    bool root_shift;
+    const struct imb_benchmark **selected; /* in the order asked for */
+    int selected_count;
+};
+
+/* What one size gave, gathered from all ranks. Times are seconds for each iteration. */
+struct imb_result {
+    int repetitions;
+    int groups; /* groups of ranks that ran at the same time */
+    double min_s;
+    double max_s;
+    double average_s;
+    double median_s; /* IMB_LAYOUT_CALL: the median of the calls */
+    double defects;  /* wrong bytes over all ranks */
+};
+
+extern const struct imb_benchmark imb_point_to_point[];
+extern const int imb_point_to_point_count;
+extern const struct imb_benchmark imb_collectives[];
+extern const int imb_collectives_count;
+
+/* The benchmark of this name, upper or lower case; NULL when there is none. */
+const struct imb_benchmark *imb_benchmark_find(const char *name);
+
+/* Reads the command line. Returns false after printing why (on rank 0 only) or the help text;
+ * *status is then the exit code. */
+bool imb_options_parse(struct imb_options *options, int argc, char **argv, int rank, int *status);
+
+/* Contents that differ by sender, receiver and round; `to` is -1 where all receivers get the same. */
+void imb_pattern_fill(unsigned char *buffer, size_t bytes, int from, int to, int round);
+/* Number of bytes that differ from that pattern. */
+size_t imb_pattern_compare(const unsigned char *buffer, size_t bytes, int from, int to, int round);
+/* The same for reductions: small whole numbers, whose sums are exact in any order. */
+void imb_numbers_fill(float *buffer, size_t count, int rank, int round);
+/* Wrong bytes in the sum over `size` ranks, from element `first` of the reduced vector on. */
+size_t imb_numbers_compare(const float *buffer, size_t first, size_t count, int size, int round);
+
+/* Output in IMB's layout; rank 0 of MPI_COMM_WORLD calls these. */
+void imb_print_banner(const struct imb_options *options, int argc, char **argv);
+void imb_print_header(const struct imb_benchmark *benchmark, const struct imb_options *options,
+                      int size, int groups, int waiting);
+void imb_print_result(const struct imb_benchmark *benchmark, const struct imb_options *options,
+                      int size, size_t bytes, const struct imb_result *result);
+void imb_print_no_memory(size_t bytes, double needed_bytes);
+
+#endif

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The command line of rawe-imb: the subset of IMB-MPI1's options that comparisons use. */
+#include "imb.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#define MSGLOG_LIMIT 30 /* counts are C ints */
+
+static const char imb_help[] =
+    "Usage: mpirun ... rawe-imb [options] [benchmark ...]\n"
+    "Runs MPI benchmarks with the patterns, options and output layout of IMB-MPI1.\n"
+    "\n"
+    "  -iter N[,V]       at most N repetitions and V MB of messages for a size (1000,40)\n"
+    "  -time S           at most S seconds for a size (10)\n"
+    "  -msglog [A:]B     sizes 0 and 2^A ... 2^B bytes (0:22)\n"
+    "  -msglen FILE      sizes from a file, one a line, k and m allowed as suffix\n"
+    "  -npmin P          start with P ranks, then twice as many up to all (2)\n"
+    "  -multi 0          run as many groups as there are ranks for at once, report the slowest\n"
+    "  -mem G            most buffer memory of a rank in GB (1)\n"
+    "  -sync on|off      synchronize ranks between calls of a collective (on)\n"
+    "  -root_shift on|off  another root for each call of a collective (off)\n"
+    "  -iter_policy NAME accepted for IMB's sake; repetitions always adapt to -iter and -time\n"
+    "  -check            verify the contents of messages; adds the column 'defects'\n"
+    "  -list             list the benchmarks\n"
+    "  -help             this text\n"
+    "\n"
+    "Without a name all benchmarks run. Uniband and Biband keep 64 messages in flight; Isend times\n"
+    "the MPI_Isend call alone.\n";
+
+const struct imb_benchmark *imb_benchmark_find(const char *name)
+{
+    for (int i = 0; i < imb_point_to_point_count; i++) {
+        if (strcasecmp(name, imb_point_to_point[i].name) == 0) {
+            return &imb_point_to_point[i];
+        }
+    }
+    for (int i = 0; i < imb_collectives_count; i++) {
+        if (strcasecmp(name, imb_collectives[i].name) == 0) {
+            return &imb_collectives[i];
+        }
+    }
+    return NULL;
+}
+
+static void select_all(struct imb_options *options)
+{
+    for (int i = 0; i < imb_point_to_point_count; i++) {
+        options->selected[options->selected_count++] = &imb_point_to_point[i];
+    }
+    for (int i = 0; i < imb_collectives_count; i++) {
+        options->selected[options->selected_count++] = &imb_collectives[i];
+    }
+}
+
+static void list_all(void)
+{
+    for (int i = 0; i < imb_point_to_point_count; i++) {
+        printf("%s\n", imb_point_to_point[i].name);
+    }
+    for (int i = 0; i < imb_collectives_count; i++) {
+        printf("%s\n", imb_collectives[i].name);
+    }
+}
+
+/* A whole number from `low` to `high` at the start of text; *end is what follows it. */
+static bool parse_integer(const char *text, long low, long high, long *value, const char **end)
+{
+    char *rest;
+    errno = 0;
+    *value = strtol(text, &rest, 10);
+    *end = rest;
+    return rest != text && errno == 0 && *value >= low && *value <= high;
+}
+
+static bool parse_whole(const char *text, long low, long high, int *value)
+{
+    long number;
+    const char *end;
+    if (!parse_integer(text, low, high, &number, &end) || *end != '\0') {
+        return false;
+    }
+    *value = (int) number;
+    return true;
+}
+
+static bool parse_positive(const char *text, double *value)
+{
+    char *end;
+    *value = strtod(text, &end);
+    return end != text && *end == '\0' && *value > 0 && *value < 1e9;
+}
+
+static bool parse_switch(const char *text, bool *value)
+{
+    *value = strcasecmp(text, "on") == 0 || strcmp(text, "1") == 0;
+    return *value || strcasecmp(text, "off") == 0 || strcmp(text, "0") == 0;
+}
+
+static bool parse_iter(struct imb_options *options, const char *text)
+{
+    long number;
+    const char *end;
+    if (!parse_integer(text, 1, 1000000000, &number, &end)) {
+        return false;
+    }
+    options->iterations = (int) number;
+    if (*end == ',') {
+        double megabytes;
+        if (!parse_positive(end + 1, &megabytes)) {
+            return false;
+        }
+        options->volume_bytes = megabytes * 1e6;
+        return true;
+    }
+    return *end == '\0';
+}
+
+static bool parse_msglog(struct imb_options *options, const char *text)
+{
+    long first;
+    const char *end;
+    if (!parse_integer(text, 0, MSGLOG_LIMIT, &first, &end)) {
+        return false;
+    }
+    if (*end == '\0') {
+        options->msglog_min = 0;
+        options->msglog_max = (int) first;
+        return true;
+    }
+    options->msglog_min = (int) first;
+    return *end == ':' && parse_whole(end + 1, first, MSGLOG_LIMIT, &options->msglog_max);
+}
+
+/* Reads -msglen's file. Lines that are empty or start with # are skipped. */
+static bool read_lengths(struct imb_options *options, const char *path, char *why, size_t why_size)
+{
+    FILE *file = fopen(path, "r");
+    if (file == NULL) {
+        snprintf(why, why_size, "cannot open %s: %s", path, strerror(errno));
+        return false;
+    }
+    char line[128];
+    for (int number = 1; fgets(line, sizeof(line), file) != NULL; number++) {
+        line[strcspn(line, "\r\n")] = '\0';
+        if (line[0] == '\0' || line[0] == '#') {
+            continue;
+        }
+        long length;
+        const char *end;
+        bool good = parse_integer(line, 0, 1L << MSGLOG_LIMIT, &length, &end);
+        if (good && *end != '\0') {
+            long unit = strcasecmp(end, "k") == 0 ? 1L << 10
+                        : strcasecmp(end, "m") == 0 ? 1L << 20 : 0;
+            good = unit > 0 && length <= (1L << MSGLOG_LIMIT) / unit;
+            length *= unit;
+        }
+        size_t *grown = good ? realloc(options->lengths, sizeof(size_t) *
+                                       (size_t) (options->length_count + 1)) : NULL;
+        if (grown == NULL) {
+            snprintf(why, why_size, "%s line %d: '%s' is not a message length from 0 to 2^%d bytes",
+                     path, number, line, MSGLOG_LIMIT);
+            fclose(file);
+            return false;
+        }
+        options->lengths = grown;
+        options->lengths[options->length_count++] = (size_t) length;
+    }
+    fclose(file);
+    if (options->length_count == 0) {
+        snprintf(why, why_size, "%s holds no message length; write one a line", path);
+        return false;
+    }
+    return true;
+}
+
+/* One option that takes a value. Returns 1 when read, 0 when unknown, -1 when the value is bad. */
+static int parse_valued(struct imb_options *options, const char *name, const char *value, char *why,
+                        size_t why_size)
+{
+    static const char ignored[] = "-iter_policy";
+    int multi = 0;
+    double number = 0;
+    bool good = true;
+    if (strcmp(name, "-iter") == 0) {
+        good = parse_iter(options, value);
+    } else if (strcmp(name, "-time") == 0) {
+        good = parse_positive(value, &options->seconds);
+    } else if (strcmp(name, "-msglog") == 0) {
+        good = parse_msglog(options, value);
+    } else if (strcmp(name, "-msglen") == 0) {
+        return read_lengths(options, value, why, why_size) ? 1 : -1;
+    } else if (strcmp(name, "-npmin") == 0) {
+        good = parse_whole(value, 1, 1000000, &options->npmin);
+    } else if (strcmp(name, "-multi") == 0) {
+        good = parse_whole(value, 0, 0, &multi);
+        options->multi = good;
+    } else if (strcmp(name, "-mem") == 0) {
+        good = parse_positive(value, &number);
+        options->memory_bytes = number * 1e9;
+    } else if (strcmp(name, "-sync") == 0) {
+        good = parse_switch(value, &options->sync);
+    } else if (strcmp(name, "-root_shift") == 0) {
+        good = parse_switch(value, &options->root_shift);
+    } else if (strcmp(name, ignored) != 0) {
+        return 0;
+    }
+    if (!good) {
+        snprintf(why, why_size, "'%s' is no value for %s; see -help", value, name);
+    }
+    return good ? 1 : -1;
+}
+
+bool imb_options_parse(struct imb_options *options, int argc, char **argv, int rank, int *status)
+{
+    char why[512] = "";
+    *options = (struct imb_options){.iterations = 1000, .volume_bytes = 40e6, .seconds = 10,
+                                    .memory_bytes = 1e9, .npmin = 2, .msglog_max = 22,
+                                    .sync = true};
+    size_t most = (size_t) (argc + imb_point_to_point_count + imb_collectives_count);
+    options->selected = calloc(most, sizeof(*options->selected));
+    *status = 2;
+    if (options->selected == NULL) {
+        snprintf(why, sizeof(why), "no memory for the list of benchmarks");
+    }
+    for (int i = 1; i < argc && why[0] == '\0'; i++) {
+        if (strcmp(argv[i], "-help") == 0 || strcmp(argv[i], "--help") == 0 ||
+            strcmp(argv[i], "-h") == 0) {
+            *status = 0;
+            if (rank == 0) {
+                fputs(imb_help, stdout);
+            }
+            return false;
+        }
+        if (strcmp(argv[i], "-list") == 0) {
+            *status = 0;
+            if (rank == 0) {
+                list_all();
+            }
+            return false;
+        }
+        if (strcmp(argv[i], "-check") == 0) {
+            options->check = true;
+        } else if (argv[i][0] != '-') {
+            const struct imb_benchmark *benchmark = imb_benchmark_find(argv[i]);
+            if (benchmark == NULL) {
+                snprintf(why, sizeof(why), "no benchmark is called '%s'; -list names them", argv[i]);
+            } else {
+                options->selected[options->selected_count++] = benchmark;
+            }
+        } else if (i + 1 == argc) {
+            snprintf(why, sizeof(why), "'%s' is no option or lacks its value; see -help", argv[i]);
+        } else {
+            int read = parse_valued(options, argv[i], argv[i + 1], why, sizeof(why));
+            if (read == 0) {
+                snprintf(why, sizeof(why), "'%s' is no option; see -help", argv[i]);
+            }
+            i++;
+        }
+    }
+    if (why[0] != '\0') {
+        if (rank == 0) {
+            fprintf(stderr, "rawe-imb: %s\n", why);
+        }
+        return false;
+    }
+    if (options->selected_count == 0) {
+        select_all(options);
+    }
+    return true;
+}

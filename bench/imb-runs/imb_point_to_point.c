@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The benchmarks between pairs and neighbours: ping-pong, exchange, window of messages, send call. */
+#include "imb.h"
+
+
+#define TAG_DATA 1
+#define TAG_REPLY 2
+
+static void space_one(const struct imb_run *run, size_t *send, size_t *receive)
+{
+    *send = run->bytes;
+    *receive = run->bytes;
+}
+
+static void space_two(const struct imb_run *run, size_t *send, size_t *receive)
+{
+    *send = run->bytes;
+    *receive = 2 * run->bytes;
+}
+
+static void space_window(const struct imb_run *run, size_t *send, size_t *receive)
+{
+    *send = run->bytes + (IMB_WINDOW - 1) * run->stride;
+    *receive = *send;
+}
+
+static void fill_one(struct imb_run *run)
+{
+    imb_pattern_fill(run->send, run->bytes, run->rank, -1, run->round);
+}
+
+/* --- PingPong: one message there, one back ------------------------------------------------- */
+
+static void ping_pong(struct imb_run *run)
+{
+    int count = (int) run->bytes;
+    if (run->rank == 0) {
+        MPI_Send(run->send, count, MPI_BYTE, 1, TAG_DATA, run->comm);
+        MPI_Recv(run->receive, count, MPI_BYTE, 1, TAG_DATA, run->comm, MPI_STATUS_IGNORE);
+    } else {
+        MPI_Recv(run->receive, count, MPI_BYTE, 0, TAG_DATA, run->comm, MPI_STATUS_IGNORE);
+        MPI_Send(run->send, count, MPI_BYTE, 0, TAG_DATA, run->comm);
+    }
+}
+
+static size_t verify_from_peer(const struct imb_run *run)
+{
+    return imb_pattern_compare(run->receive, run->bytes, 1 - run->rank, -1, run->round);
+}
+
+/* --- PingPing: both send at the same time --------------------------------------------------- */
+
+static void ping_ping(struct imb_run *run)
+{
+    int count = (int) run->bytes;
+    int peer = 1 - run->rank;
+    MPI_Isend(run->send, count, MPI_BYTE, peer, TAG_DATA, run->comm, &run->requests[0]);
+    MPI_Recv(run->receive, count, MPI_BYTE, peer, TAG_DATA, run->comm, MPI_STATUS_IGNORE);
+    MPI_Wait(&run->requests[0], MPI_STATUS_IGNORE);
+}
+
+/* --- Sendrecv: a ring, each rank sends to the right and receives from the left ---------------- */
+
+static int right_of(const struct imb_run *run)
+{
+    return (run->rank + 1) % run->size;
+}
+
+static int left_of(const struct imb_run *run)
+{
+    return (run->rank + run->size - 1) % run->size;
+}
+
+static void send_receive(struct imb_run *run)
+{
+    int count = (int) run->bytes;
+    MPI_Sendrecv(run->send, count, MPI_BYTE, right_of(run), TAG_DATA, run->receive, count, MPI_BYTE,
+                 left_of(run), TAG_DATA, run->comm, MPI_STATUS_IGNORE);
+}
+
+static size_t verify_from_left(const struct imb_run *run)
+{
+    return imb_pattern_compare(run->receive, run->bytes, left_of(run), -1, run->round);
+}
+
+/* --- Exchange: with both neighbours of the ring ------------------------------------------------ */
+
+static void exchange(struct imb_run *run)
+{
+    int count = (int) run->bytes;
+    int left = left_of(run);
+    int right = right_of(run);
+    /* Different tags: on two ranks both neighbours are the same rank. */
+    MPI_Isend(run->send, count, MPI_BYTE, right, TAG_DATA, run->comm, &run->requests[0]);
+    MPI_Isend(run->send, count, MPI_BYTE, left, TAG_REPLY, run->comm, &run->requests[1]);
+    MPI_Recv(run->receive, count, MPI_BYTE, left, TAG_DATA, run->comm, MPI_STATUS_IGNORE);
+    MPI_Recv(run->receive + run->bytes, count, MPI_BYTE, right, TAG_REPLY, run->comm,
+             MPI_STATUS_IGNORE);
+    MPI_Waitall(2, run->requests, MPI_STATUSES_IGNORE);
+}
+
+static size_t verify_exchange(const struct imb_run *run)
+{
+    return verify_from_left(run) + imb_pattern_compare(run->receive + run->bytes, run->bytes,
+                                                       right_of(run), -1, run->round);
+}
+
+/* --- Uniband, Biband: 64 messages in flight, then a reply ---------------------------------------
+ * Ranks of the lower half send to the upper half. Without -check all messages of a window use one
+ * buffer, as IMB's do. */
+
+static int half_peer(const struct imb_run *run)
+{
+    return (run->rank + run->size / 2) % run->size;
+}
+
+static bool is_lower_half(const struct imb_run *run)
+{
+    return run->rank < run->size / 2;
+}
+
+static int window_send(struct imb_run *run, int first)
+{
+    for (int i = 0; i < IMB_WINDOW; i++) {
+        MPI_Isend(run->send + (size_t) i * run->stride, (int) run->bytes, MPI_BYTE, half_peer(run),
+                  TAG_DATA, run->comm, &run->requests[first + i]);
+    }
+    return first + IMB_WINDOW;
+}
+
+static int window_receive(struct imb_run *run, int first)
+{
+    for (int i = 0; i < IMB_WINDOW; i++) {
+        MPI_Irecv(run->receive + (size_t) i * run->stride, (int) run->bytes, MPI_BYTE,
+                  half_peer(run), TAG_DATA, run->comm, &run->requests[first + i]);
+    }
+    return first + IMB_WINDOW;
+}
+
+static void reply_send(struct imb_run *run)
+{
+    MPI_Send(NULL, 0, MPI_BYTE, half_peer(run), TAG_REPLY, run->comm);
+}
+
+static void reply_receive(struct imb_run *run)
+{
+    MPI_Recv(NULL, 0, MPI_BYTE, half_peer(run), TAG_REPLY, run->comm, MPI_STATUS_IGNORE);
+}
+
+static void one_way_band(struct imb_run *run)
+{
+    if (is_lower_half(run)) {
+        MPI_Waitall(window_send(run, 0), run->requests, MPI_STATUSES_IGNORE);
+        reply_receive(run);
+    } else {
+        MPI_Waitall(window_receive(run, 0), run->requests, MPI_STATUSES_IGNORE);
+        reply_send(run);
+    }
+}
+
+static void two_way_band(struct imb_run *run)
+{
+    int receives = window_receive(run, 0);
+    MPI_Waitall(window_send(run, receives), run->requests, MPI_STATUSES_IGNORE);
+    if (is_lower_half(run)) {
+        reply_receive(run);
+    } else {
+        reply_send(run);
+    }
+}
+
+static void fill_window(struct imb_run *run)
+{
+    for (int i = 0; i < IMB_WINDOW; i++) {
+        imb_pattern_fill(run->send + (size_t) i * run->stride, run->bytes, run->rank, i,
+                         run->round);
+    }
+}
+
+static size_t verify_window(const struct imb_run *run)
+{
+    size_t wrong = 0;
+    for (int i = 0; i < IMB_WINDOW; i++) {
+        wrong += imb_pattern_compare(run->receive + (size_t) i * run->stride, run->bytes,
+                                     half_peer(run), i, run->round);
+    }
+    return wrong;
+}
+
+static size_t verify_one_way_window(const struct imb_run *run)
+{
+    return is_lower_half(run) ? 0 : verify_window(run);
+}
+
+/* --- Isend: how long MPI_Isend keeps its caller ------------------------------------------------
+ * The reply lets each call start on an idle connection with the receive already posted. */
+
+static void isend_call(struct imb_run *run)
+{
+    int count = (int) run->bytes;
+    if (run->rank == 0) {
+        double start = MPI_Wtime();
+        MPI_Isend(run->send, count, MPI_BYTE, 1, TAG_DATA, run->comm, &run->requests[0]);
+        run->call_seconds[run->iteration] = MPI_Wtime() - start;
+        MPI_Wait(&run->requests[0], MPI_STATUS_IGNORE);
+        reply_receive(run);
+    } else {
+        MPI_Recv(run->receive, count, MPI_BYTE, 0, TAG_DATA, run->comm, MPI_STATUS_IGNORE);
+        reply_send(run);
+    }
+}
+
+static size_t verify_isend(const struct imb_run *run)
+{
+    return run->rank == 0 ? 0 : verify_from_peer(run);
+}
+
+const struct imb_benchmark imb_point_to_point[] = {
+    {.name = "PingPong", .layout = IMB_LAYOUT_SINGLE, .pair = true, .legs = 2, .traffic = 1,
+     .space = space_one, .iterate = ping_pong, .fill = fill_one, .verify = verify_from_peer},
+    {.name = "PingPing", .layout = IMB_LAYOUT_SINGLE, .pair = true, .legs = 1, .traffic = 1,
+     .space = space_one, .iterate = ping_ping, .fill = fill_one, .verify = verify_from_peer},
+    {.name = "Sendrecv", .layout = IMB_LAYOUT_PARALLEL, .legs = 1, .traffic = 2,
+     .space = space_one, .iterate = send_receive, .fill = fill_one, .verify = verify_from_left},
+    {.name = "Exchange", .layout = IMB_LAYOUT_PARALLEL, .legs = 1, .traffic = 4,
+     .space = space_two, .iterate = exchange, .fill = fill_one, .verify = verify_exchange},
+    {.name = "Uniband", .layout = IMB_LAYOUT_RATE, .even = true, .legs = 1, .traffic = IMB_WINDOW,
+     .space = space_window, .iterate = one_way_band, .fill = fill_window,
+     .verify = verify_one_way_window},
+    {.name = "Biband", .layout = IMB_LAYOUT_RATE, .even = true, .legs = 1,
+     .traffic = 2 * IMB_WINDOW, .space = space_window, .iterate = two_way_band,
+     .fill = fill_window, .verify = verify_window},
+    {.name = "Isend", .layout = IMB_LAYOUT_CALL, .pair = true, .legs = 1, .traffic = 1,
+     .space = space_one, .iterate = isend_call, .fill = fill_one, .verify = verify_isend},
+};
+const int imb_point_to_point_count = sizeof(imb_point_to_point) / sizeof(imb_point_to_point[0]);

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Storage of a grid box, its starting values, forcing term, derived fields, and norms. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <mpi.h>
+
+#include "nas_block.h"
+
+static double *field_create(size_t count, double value)
+{
+    double *field = malloc(count * sizeof *field);
+
+    if (NULL == field) {
+        fprintf(stderr,
+                "nas: no memory for %zu bytes of grid. Use more ranks or a smaller class.\n",
+                count * sizeof *field);
+        MPI_Abort(MPI_COMM_WORLD, 1);
+        abort();
+    }
+    for (size_t n = 0; n < count; n++) {
+        field[n] = value;
+    }
+    return field;
+}
+
+void nas_block_create(struct nas_block *block, const int size[3], const int origin[3],
+                      int grid_points, int with_sound)
+{
+    ptrdiff_t extent[3];
+
+    memset(block, 0, sizeof *block);
+    for (int axis = 0; axis < 3; axis++) {
+        int last = grid_points - 1 - origin[axis];
+
+        block->size[axis] = size[axis];
+        block->origin[axis] = origin[axis];
+        block->global[axis] = grid_points;
+        block->low[axis] = 0 == origin[axis] ? 1 : 0;
+        block->high[axis] = size[axis] > last ? last : size[axis];
+        extent[axis] = size[axis] + 2 * NAS_GHOST;
+    }
+    block->next_var = extent[0];
+    block->step[0] = 1;
+    block->step[1] = extent[0];
+    block->step[2] = extent[0] * extent[1];
+    block->vstep[0] = 1;
+    block->vstep[1] = extent[0] * NAS_VARS;
+    block->vstep[2] = extent[0] * NAS_VARS * extent[1];
+    block->points = (size_t) (extent[0] * extent[1] * extent[2]);
+
+    /* Ghosts outside the grid are multiplied by zero: any finite value does, 1 never divides by 0. */
+    block->u = field_create(block->points * NAS_VARS, 1.0);
+    block->rhs = field_create(block->points * NAS_VARS, 0.0);
+    block->forcing = field_create(block->points * NAS_VARS, 0.0);
+    block->rho_inverse = field_create(block->points, 1.0);
+    for (int axis = 0; axis < 3; axis++) {
+        block->velocity[axis] = field_create(block->points, 0.0);
+    }
+    block->kinetic = field_create(block->points, 0.0);
+    block->pressure = field_create(block->points, 0.0);
+    if (with_sound) {
+        block->sound = field_create(block->points, 0.0);
+    }
+}
+
+void nas_block_destroy(struct nas_block *block)
+{
+    free(block->u);
+    free(block->rhs);
+    free(block->forcing);
+    free(block->rho_inverse);
+    for (int axis = 0; axis < 3; axis++) {
+        free(block->velocity[axis]);
+    }
+    free(block->kinetic);
+    free(block->pressure);
+    free(block->sound);
+    memset(block, 0, sizeof *block);
+}
+
+static double coordinate(const struct nas_block *block, int axis, int index)
+{
+    return (block->origin[axis] + index) / (double) (block->global[axis] - 1);
+}
+
+void nas_block_exact(const struct nas_block *block, int i, int j, int k, double value[NAS_VARS])
+{
+    nas_exact(coordinate(block, 0, i), coordinate(block, 1, j), coordinate(block, 2, k), value);
+}
+
+static int on_boundary(const struct nas_block *block, int i, int j, int k)
+{
+    const int index[3] = {i, j, k};
+
+    for (int axis = 0; axis < 3; axis++) {
+        if (index[axis] < block->low[axis] || index[axis] >= block->high[axis]) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* Interpolates the exact values of the six faces at one inner point. */
+static void interpolate(const double position[3], double value[NAS_VARS])
+{
+    double along[3][NAS_VARS];
+
+    for (int axis = 0; axis < 3; axis++) {
+        double first[NAS_VARS], last[NAS_VARS], face[3];
+
+        memcpy(face, position, sizeof face);
+        face[axis] = 0.0;
+        nas_exact(face[0], face[1], face[2], first);
+        face[axis] = 1.0;
+        nas_exact(face[0], face[1], face[2], last);
+        for (int m = 0; m < NAS_VARS; m++) {
+            along[axis][m] = (1.0 - position[axis]) * first[m] + position[axis] * last[m];
+        }
+    }
+    for (int m = 0; m < NAS_VARS; m++) {
+        double x = along[0][m], y = along[1][m], z = along[2][m];
+
+        value[m] = x + y + z - x * y - y * z - z * x + x * y * z;
+    }
+}
+
+void nas_block_initialize(struct nas_block *block)
+{
+    memset(block->rhs, 0, block->points * NAS_VARS * sizeof *block->rhs);
+    for (size_t n = 0; n < block->points * NAS_VARS; n++) {
+        block->u[n] = 1.0;
+    }
+    for (int k = 0; k < block->size[2]; k++) {
+        for (int j = 0; j < block->size[1]; j++) {
+            for (int i = 0; i < block->size[0]; i++) {
+                double value[NAS_VARS];
+                double *u = block->u + nas_vat(block, i, j, k);
+
+                if (on_boundary(block, i, j, k)) {
+                    nas_block_exact(block, i, j, k, value);
+                } else {
+                    const double position[3] = {coordinate(block, 0, i), coordinate(block, 1, j),
+                                                coordinate(block, 2, k)};
+
+                    interpolate(position, value);
+                }
+                for (int m = 0; m < NAS_VARS; m++) {
+                    u[m * block->next_var] = value[m];
+                }
+            }
+        }
+    }
+}
+
+void nas_block_make_forcing(struct nas_block *block)
+{
+    size_t bytes = block->points * NAS_VARS * sizeof *block->forcing;
+
+    /* The exact solution is known in the ghosts too: no exchange is needed here. */
+    for (int k = -NAS_GHOST; k < block->size[2] + NAS_GHOST; k++) {
+        for (int j = -NAS_GHOST; j < block->size[1] + NAS_GHOST; j++) {
+            for (int i = -NAS_GHOST; i < block->size[0] + NAS_GHOST; i++) {
+                double value[NAS_VARS];
+                double *u = block->u + nas_vat(block, i, j, k);
+
+                nas_block_exact(block, i, j, k, value);
+                for (int m = 0; m < NAS_VARS; m++) {
+                    u[m * block->next_var] = value[m];
+                }
+            }
+        }
+    }
+    memset(block->forcing, 0, bytes);
+    nas_block_derive(block);
+    nas_block_residual(block);
+    for (size_t n = 0; n < block->points * NAS_VARS; n++) {
+        block->forcing[n] = -block->rhs[n];
+    }
+}
+
+void nas_block_derive(struct nas_block *block)
+{
+    const ptrdiff_t var = block->next_var;
+    const int row = block->size[0] + 2;
+
+    for (int k = -1; k <= block->size[2]; k++) {
+        for (int j = -1; j <= block->size[1]; j++) {
+            const double *restrict u = block->u + nas_vat(block, -1, j, k);
+            ptrdiff_t at = nas_at(block, -1, j, k);
+            double *restrict rho_inverse = block->rho_inverse + at;
+            double *restrict vx = block->velocity[0] + at;
+            double *restrict vy = block->velocity[1] + at;
+            double *restrict vz = block->velocity[2] + at;
+            double *restrict kinetic = block->kinetic + at;
+            double *restrict pressure = block->pressure + at;
+
+            for (int i = 0; i < row; i++) {
+                double inverse = 1.0 / u[i];
+                double x = u[i + var] * inverse;
+                double y = u[i + 2 * var] * inverse;
+                double z = u[i + 3 * var] * inverse;
+                double q = 0.5 * (x * x + y * y + z * z);
+
+                rho_inverse[i] = inverse;
+                vx[i] = x;
+                vy[i] = y;
+                vz[i] = z;
+                kinetic[i] = q;
+                pressure[i] = NAS_C2 * (u[i + 4 * var] - q * u[i]);
+            }
+            if (NULL != block->sound) {
+                double *restrict sound = block->sound + at;
+
+                /* fabs: ghosts outside the grid may hold values without a meaning. */
+                for (int i = 0; i < row; i++) {
+                    sound[i] = sqrt(fabs(NAS_C1 * pressure[i] * rho_inverse[i]));
+                }
+            }
+        }
+    }
+}
+
+void nas_block_add_error(const struct nas_block *block, double sum[NAS_VARS])
+{
+    for (int k = block->low[2]; k < block->high[2]; k++) {
+        for (int j = block->low[1]; j < block->high[1]; j++) {
+            for (int i = block->low[0]; i < block->high[0]; i++) {
+                double exact[NAS_VARS];
+                const double *u = block->u + nas_vat(block, i, j, k);
+
+                nas_block_exact(block, i, j, k, exact);
+                for (int m = 0; m < NAS_VARS; m++) {
+                    double difference = u[m * block->next_var] - exact[m];
+
+                    sum[m] += difference * difference;
+                }
+            }
+        }
+    }
+}
+
+void nas_block_add_residual(const struct nas_block *block, double sum[NAS_VARS])
+{
+    for (int k = block->low[2]; k < block->high[2]; k++) {
+        for (int j = block->low[1]; j < block->high[1]; j++) {
+            for (int i = block->low[0]; i < block->high[0]; i++) {
+                const double *rhs = block->rhs + nas_vat(block, i, j, k);
+
+                for (int m = 0; m < NAS_VARS; m++) {
+                    double value = rhs[m * block->next_var];
+
+                    sum[m] += value * value;
+                }
+            }
+        }
+    }
+}

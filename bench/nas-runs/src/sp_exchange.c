@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* SP's diagonal multi-partition of the grid and its exchange of cell faces. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <mpi.h>
+
+#include "sp.h"
+
+enum { FACE_TAG = 100 }; /* plus 2 * axis + way */
+enum { LEAST_POINTS = 3 };
+
+static void *allocate(size_t count, size_t size)
+{
+    void *memory = calloc(count, size);
+
+    if (NULL == memory) {
+        fprintf(stderr, "sp: no memory for %zu bytes. Use more ranks or a smaller class.\n",
+                count * size);
+        MPI_Abort(MPI_COMM_WORLD, 1);
+        abort();
+    }
+    return memory;
+}
+
+/* Part `index` of `parts` of `points`; the first parts take one more when it does not divide. */
+static void share(int points, int parts, int index, int *size, int *origin)
+{
+    int least = points / parts, more = points % parts;
+
+    *size = least + (index < more ? 1 : 0);
+    *origin = index * least + (index < more ? index : more);
+}
+
+/* The doubles of one face message: two planes of every cell that has a neighbour there. */
+static int face_count(const struct sp *sp, int axis, enum sp_way way)
+{
+    int count = 0, none = SP_BEFORE == way ? 0 : sp->cells - 1;
+
+    for (int c = 0; c < sp->cells; c++) {
+        const int *size = sp->cell[c].grid.size;
+
+        if (sp->cell[c].place[axis] != none) {
+            count += NAS_GHOST * NAS_VARS * size[(axis + 1) % 3] * size[(axis + 2) % 3];
+        }
+    }
+    return count;
+}
+
+static int ranks_fit(int processes, int grid_points, int *cells)
+{
+    int rank, p = 1;
+
+    PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    while (p * p < processes) {
+        p++;
+    }
+    *cells = p;
+    if (p * p != processes) {
+        if (0 == rank) {
+            fprintf(stderr, "sp: %d ranks; SP needs a square. Start it with -np 1, 4, 9, 16, ...\n",
+                    processes);
+        }
+        return 0;
+    }
+    if (grid_points / p < LEAST_POINTS) {
+        if (0 == rank) {
+            fprintf(stderr,
+                    "sp: %d ranks leave less than %d of %d points to a cell. Use fewer ranks or a "
+                    "larger class.\n",
+                    processes, LEAST_POINTS, grid_points);
+        }
+        return 0;
+    }
+    return 1;
+}
+
+static void create_cells(struct sp *sp, int row, int column, int grid_points)
+{
+    int p = sp->cells;
+
+    sp->cell = allocate((size_t) p, sizeof *sp->cell);
+    for (int axis = 0; axis < 3; axis++) {
+        sp->at[axis] = allocate((size_t) p, sizeof *sp->at[axis]);
+    }
+    for (int c = 0; c < p; c++) {
+        struct sp_cell *cell = &sp->cell[c];
+        int size[3], origin[3];
+
+        cell->place[0] = (row + c) % p;
+        cell->place[1] = (column - c + p) % p;
+        cell->place[2] = c;
+        for (int axis = 0; axis < 3; axis++) {
+            sp->at[axis][cell->place[axis]] = c;
+            share(grid_points, p, cell->place[axis], &size[axis], &origin[axis]);
+        }
+        nas_block_create(&cell->grid, size, origin, grid_points, 1);
+        cell->work = allocate(sp_work_size(size), sizeof *cell->work);
+    }
+}
+
+int sp_create(struct sp *sp, int grid_points, double time_step)
+{
+    int rank, processes, row, column, p;
+    size_t widest;
+
+    memset(sp, 0, sizeof *sp);
+    PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    PMPI_Comm_size(MPI_COMM_WORLD, &processes);
+    if (!ranks_fit(processes, grid_points, &sp->cells)) {
+        return 0;
+    }
+    p = sp->cells;
+    row = rank % p;
+    column = rank / p;
+    sp->time_step = time_step;
+    create_cells(sp, row, column, grid_points);
+
+    /* Rank (row, column) owns (row + c, column - c, c): one step along z is (-1, +1) in ranks. */
+    sp->neighbour[0][SP_BEFORE] = (row - 1 + p) % p + p * column;
+    sp->neighbour[0][SP_AFTER] = (row + 1) % p + p * column;
+    sp->neighbour[1][SP_BEFORE] = row + p * ((column - 1 + p) % p);
+    sp->neighbour[1][SP_AFTER] = row + p * ((column + 1) % p);
+    sp->neighbour[2][SP_BEFORE] = (row + 1) % p + p * ((column - 1 + p) % p);
+    sp->neighbour[2][SP_AFTER] = (row - 1 + p) % p + p * ((column + 1) % p);
+
+    for (int axis = 0; axis < 3; axis++) {
+        for (int way = SP_BEFORE; way <= SP_AFTER; way++) {
+            /* A message from one side has as many points as the one to the same side. */
+            size_t count = (size_t) face_count(sp, axis, (enum sp_way) way);
+
+            sp->face_out[axis][way] = allocate(count + 1, sizeof(double));
+            sp->face_in[axis][way] = allocate(count + 1, sizeof(double));
+        }
+    }
+    widest = (size_t) (grid_points / p + 1);
+    sp->line_out = allocate(22 * widest * widest, sizeof(double));
+    sp->line_in = allocate(22 * widest * widest, sizeof(double));
+    return 1;
+}
+
+void sp_destroy(struct sp *sp)
+{
+    for (int c = 0; c < sp->cells; c++) {
+        nas_block_destroy(&sp->cell[c].grid);
+        free(sp->cell[c].work);
+    }
+    free(sp->cell);
+    for (int axis = 0; axis < 3; axis++) {
+        free(sp->at[axis]);
+        for (int way = SP_BEFORE; way <= SP_AFTER; way++) {
+            free(sp->face_out[axis][way]);
+            free(sp->face_in[axis][way]);
+        }
+    }
+    free(sp->line_out);
+    free(sp->line_in);
+}
+
+/* Copies the two planes `first`, `first` + 1 across the axis to or from the buffer. */
+static double *copy_planes(struct nas_block *b, int axis, int first, double *buffer, int to_buffer)
+{
+    int from[3] = {0, 0, 0}, to[3] = {b->size[0], b->size[1], b->size[2]};
+
+    from[axis] = first;
+    to[axis] = first + NAS_GHOST;
+    for (int k = from[2]; k < to[2]; k++) {
+        for (int j = from[1]; j < to[1]; j++) {
+            for (int m = 0; m < NAS_VARS; m++) {
+                double *u = b->u + nas_vat(b, from[0], j, k) + m * b->next_var;
+                int count = to[0] - from[0];
+
+                for (int n = 0; n < count; n++) {
+                    if (to_buffer) {
+                        buffer[n] = u[n];
+                    } else {
+                        u[n] = buffer[n];
+                    }
+                }
+                buffer += count;
+            }
+        }
+    }
+    return buffer;
+}
+
+/* Packs the own planes towards, or unpacks the ghosts from, one side of every cell that has one. */
+static void copy_side(struct sp *sp, int axis, enum sp_way way, int pack)
+{
+    double *buffer = pack ? sp->face_out[axis][way] : sp->face_in[axis][way];
+    int none = SP_BEFORE == way ? 0 : sp->cells - 1;
+
+    for (int c = 0; c < sp->cells; c++) {
+        struct nas_block *b = &sp->cell[c].grid;
+        int first = pack ? 0 : -NAS_GHOST;
+
+        if (SP_AFTER == way) {
+            first += pack ? b->size[axis] - NAS_GHOST : b->size[axis] + NAS_GHOST;
+        }
+        if (sp->cell[c].place[axis] != none) {
+            buffer = copy_planes(b, axis, first, buffer, pack);
+        }
+    }
+}
+
+void sp_exchange_faces(struct sp *sp)
+{
+    MPI_Request request[12];
+    int requests = 0;
+
+    if (1 == sp->cells) {
+        return;
+    }
+    for (int axis = 0; axis < 3; axis++) {
+        copy_side(sp, axis, SP_AFTER, 1);
+        copy_side(sp, axis, SP_BEFORE, 1);
+    }
+    for (int axis = 0; axis < 3; axis++) {
+        for (int way = SP_AFTER; way >= SP_BEFORE; way--) {
+            MPI_Irecv(sp->face_in[axis][way], face_count(sp, axis, (enum sp_way) way), MPI_DOUBLE,
+                      sp->neighbour[axis][way], FACE_TAG + 2 * axis + way, MPI_COMM_WORLD,
+                      &request[requests++]);
+        }
+    }
+    for (int axis = 0; axis < 3; axis++) {
+        for (int way = SP_AFTER; way >= SP_BEFORE; way--) {
+            /* The tag is the receiver's side: what lies after me is before him. */
+            MPI_Isend(sp->face_out[axis][way], face_count(sp, axis, (enum sp_way) way), MPI_DOUBLE,
+                      sp->neighbour[axis][way], FACE_TAG + 2 * axis + (1 - way), MPI_COMM_WORLD,
+                      &request[requests++]);
+        }
+    }
+    MPI_Waitall(requests, request, MPI_STATUSES_IGNORE);
+    for (int axis = 0; axis < 3; axis++) {
+        copy_side(sp, axis, SP_BEFORE, 0);
+        copy_side(sp, axis, SP_AFTER, 0);
+    }
+}

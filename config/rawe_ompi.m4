@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# Finding the Open MPI to build for, and the directories to install into.
+
+# RAWE_FIND_OMPI
+# --------------
+# Sets RAWE_MPICC, RAWE_OMPI_CPPFLAGS and RAWE_OMPI_LIBS for the component, RAWE_MPI_CPPFLAGS and
+# RAWE_MPI_LIBS for MPI programs, and rawe_ompi_{version,pkglibdir,pkgdatadir,bindir}.
+AC_DEFUN([RAWE_FIND_OMPI], [
+    AC_ARG_WITH([ompi],
+                [AS_HELP_STRING([--with-ompi=DIR],
+                                [build for the Open MPI installed below DIR (that is, the one of
+                                 DIR/bin/mpicc); default: the one whose mpicc is on PATH])])
+
+    AS_CASE([$with_ompi],
+            [no], [AC_MSG_ERROR([rawe is a component of Open MPI and cannot be built without it.])],
+            [''|yes], [rawe_ompi_path=$PATH],
+            [rawe_ompi_path=$with_ompi/bin])
+    # Debian's mpicc may be another MPI's; its Open MPI is then at hand under a longer name.
+    AC_MSG_CHECKING([for mpicc of an Open MPI])
+    RAWE_MPICC=
+    rawe_IFS_save=$IFS
+    IFS=:
+    for rawe_dir in $rawe_ompi_path; do
+        for rawe_program in "$rawe_dir/mpicc" "$rawe_dir/mpicc.openmpi"; do
+            AS_IF([test -z "$RAWE_MPICC" && test -x "$rawe_program" &&
+                   "$rawe_program" --showme:version 2>/dev/null | grep "Open MPI" >/dev/null],
+                  [RAWE_MPICC=$rawe_program])
+        done
+    done
+    IFS=$rawe_IFS_save
+    AS_IF([test -n "$RAWE_MPICC"],
+          [AC_MSG_RESULT([$RAWE_MPICC])],
+          [AC_MSG_RESULT([none])
+           AC_MSG_ERROR([No mpicc of an Open MPI in $rawe_ompi_path. On Debian: apt-get install openmpi-bin libopenmpi-dev. If Open MPI is installed elsewhere, name its prefix: --with-ompi=DIR])])
+    AC_SUBST([RAWE_MPICC])
+    AC_PATH_PROG([RAWE_OMPI_INFO], [ompi_info], [], [`AS_DIRNAME(["$RAWE_MPICC"])`])
+    AS_IF([test -z "$RAWE_OMPI_INFO"],
+          [AC_MSG_ERROR([There is no ompi_info beside $RAWE_MPICC. On Debian: apt-get install openmpi-bin])])
+
+    m4_foreach_w([rawe_dir], [pkglibdir pkgincludedir incdir pkgdatadir bindir],
+                 [rawe_ompi_[]rawe_dir=`$RAWE_OMPI_INFO --parsable --path rawe_dir | sed -n 's/^path:rawe_dir://p'`
+                 ])
+    AS_IF([test ! -d "$rawe_ompi_pkglibdir"],
+          [AC_MSG_ERROR([$RAWE_OMPI_INFO names no directory for components ("$RAWE_OMPI_INFO --path pkglibdir" says "$rawe_ompi_pkglibdir").])])
+
+    # As system headers: their warnings are not ours. mpicc names the plain include directories too.
+    RAWE_MPI_CPPFLAGS=
+    for rawe_dir in `$RAWE_MPICC --showme:incdirs`; do
+        RAWE_MPI_CPPFLAGS="$RAWE_MPI_CPPFLAGS -isystem $rawe_dir"
+    done
+    rawe_libdirs=
+    for rawe_dir in `$RAWE_MPICC --showme:libdirs`; do
+        rawe_libdirs="$rawe_libdirs -L$rawe_dir"
+    done
+    RAWE_MPI_LIBS=`$RAWE_MPICC --showme:link`
+    RAWE_OMPI_CPPFLAGS="$RAWE_MPI_CPPFLAGS -isystem $rawe_ompi_pkgincludedir"
+    RAWE_OMPI_LIBS="$rawe_libdirs -lopen-pal"
+
+    rawe_CPPFLAGS_save=$CPPFLAGS
+    rawe_LIBS_save=$LIBS
+    CPPFLAGS="$CPPFLAGS $RAWE_OMPI_CPPFLAGS"
+    AC_CHECK_HEADER([opal/mca/btl/btl.h], [],
+                    [AC_MSG_ERROR([The Open MPI of $RAWE_MPICC has no headers for components. On Debian: apt-get install libopenmpi-dev. An Open MPI of your own has to be configured --with-devel-headers.])],
+                    [#include "opal_config.h"])
+    AC_COMPUTE_INT([rawe_ompi_major], [OPAL_MAJOR_VERSION],
+                   [[#include "opal_config.h"
+#include "opal/version.h"]])
+    AC_COMPUTE_INT([rawe_ompi_minor], [OPAL_MINOR_VERSION],
+                   [[#include "opal_config.h"
+#include "opal/version.h"]])
+    AC_COMPUTE_INT([rawe_ompi_release], [OPAL_RELEASE_VERSION],
+                   [[#include "opal_config.h"
+#include "opal/version.h"]])
+    rawe_ompi_version=$rawe_ompi_major.$rawe_ompi_minor.$rawe_ompi_release
+    AC_MSG_CHECKING([whether Open MPI $rawe_ompi_version will do])
+    AS_IF([test "$rawe_ompi_major" -ge 5 || test "$rawe_ompi_major.$rawe_ompi_minor" = 4.1],
+          [AC_MSG_RESULT([yes])],
+          [AC_MSG_RESULT([no])
+           AC_MSG_ERROR([rawe needs Open MPI 4.1 or later; $RAWE_MPICC belongs to $rawe_ompi_version. Name another: --with-ompi=DIR])])
+
+    LIBS="$RAWE_OMPI_LIBS $LIBS"
+    AC_MSG_CHECKING([for opal_version_string in libopen-pal])
+    AC_LINK_IFELSE([AC_LANG_PROGRAM([[#include "opal_config.h"
+#include "opal/runtime/opal.h"]], [[return opal_version_string[0];]])],
+                   [AC_MSG_RESULT([yes])],
+                   [AC_MSG_RESULT([no])
+                    AC_MSG_ERROR([Cannot link with Open MPI's libopen-pal ($RAWE_OMPI_LIBS); config.log tells why.])])
+    CPPFLAGS=$rawe_CPPFLAGS_save
+    LIBS=$rawe_LIBS_save
+
+    AC_SUBST([RAWE_MPI_CPPFLAGS])
+    AC_SUBST([RAWE_MPI_LIBS])
+])
+
+# RAWE_INSTALL_DIRS
+# -----------------
+# Everything goes below --prefix if that is given, else into the Open MPI found. The names are Open
+# MPI's, so that the component's Makefile.am need not care whose build it is in.
+AC_DEFUN([RAWE_INSTALL_DIRS], [
+    AS_IF([test "x$prefix" = xNONE],
+          [rawe_own_prefix=no
+           opallibdir=$rawe_ompi_pkglibdir
+           opaldatadir=$rawe_ompi_pkgdatadir
+           bindir=$rawe_ompi_bindir],
+          [rawe_own_prefix=yes
+           opallibdir='${libdir}/openmpi'
+           opaldatadir='${datadir}/openmpi'])
+    AC_SUBST([opallibdir])
+    AC_SUBST([opaldatadir])
+
+    rawe_component_dir=`prefix=$prefix; test "x$exec_prefix" = xNONE && exec_prefix=$prefix; eval echo "$libdir"`/openmpi
+    AS_IF([test "$rawe_own_prefix" = no], [rawe_component_dir=$opallibdir])
+])

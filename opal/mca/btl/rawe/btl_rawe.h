@@ -1,0 +1,221 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The component's own objects: component, module (one a link), endpoint (one a peer and link),
+ * fragment (a descriptor of Open MPI with the engine's send operation in it).
+ *
+ * Threads: `mca_btl_rawe_component.lock` is held around every call into an engine, also while the
+ * engine calls back into Open MPI, which is why it is recursive. A module's `endpoints_lock`
+ * guards its table of endpoints; nothing is called while it is held. add_procs takes only that
+ * one: Open MPI may hold locks of its own then, for which a callback may be waiting.
+ */
+#ifndef MCA_BTL_RAWE_H
+#define MCA_BTL_RAWE_H
+
+#include "btl_rawe_compat.h"
+
+#include "opal/class/opal_free_list.h"
+#include "opal/class/opal_list.h"
+
+#include "core/rawe_conn.h"
+#include "core/rawe_engine.h"
+#include "link/rawe_interface.h"
+#include "link/rawe_link.h"
+#include "link/rawe_responder.h"
+
+/** Modules at most: interfaces of a host, and lo. */
+#define MCA_BTL_RAWE_MODULES_MAX 16u
+
+struct mca_btl_rawe_module;
+
+typedef struct mca_btl_rawe_component {
+    mca_btl_base_component_3_0_0_t super;
+    opal_recursive_mutex_t lock;
+    struct mca_btl_rawe_module *modules[MCA_BTL_RAWE_MODULES_MAX];
+    unsigned module_count;
+    bool progressing;       /**< inside mca_btl_rawe_component_progress */
+    unsigned idle_count;    /**< progress calls that found nothing, for looking at the clock rarely */
+} mca_btl_rawe_component_t;
+
+OPAL_MODULE_DECLSPEC extern mca_btl_rawe_component_t mca_btl_rawe_component;
+
+/** How to reach one interface of a process: what the modex says. */
+struct mca_btl_rawe_address {
+    uint8_t mac[RAWE_MAC_BYTES]; /**< zero: loopback */
+    uint16_t port;
+    uint32_t key;
+    uint32_t mtu_bytes;
+    uint32_t speed_mbps; /**< 0: unknown */
+};
+
+typedef struct mca_btl_rawe_module {
+    mca_btl_base_module_t super;
+    struct rawe_interface interface;
+    struct mca_btl_rawe_address address; /**< ours, as published */
+    struct rawe_link *link;
+    struct rawe_responder *responder;
+    struct rawe_engine engine;
+    mca_btl_base_module_error_cb_fn_t error_callback;
+    opal_free_list_t fragments_small; /**< hold a message of eager_limit */
+    opal_free_list_t fragments_large; /**< hold a message of max_send_size */
+    opal_free_list_t fragments_bare;  /**< hold nothing: PUT */
+    opal_free_list_t registrations;
+    opal_mutex_t endpoints_lock;
+    opal_list_t endpoints;
+    bool ring_warned; /**< the user knows that the ring dropped frames */
+} mca_btl_rawe_module_t;
+
+/** A peer's interface, seen from one module. */
+typedef struct mca_btl_base_endpoint_t {
+    opal_list_item_t super; /**< in the module's list */
+    mca_btl_rawe_module_t *module;
+    opal_proc_t *proc;
+    struct mca_btl_rawe_address address;
+    uint32_t path_mtu_bytes;
+    struct rawe_conn *conn[RAWE_LANES]; /**< NULL until the lane is used */
+    int watch;        /**< slot of the responder's liveness watch, -1: none */
+    bool in_use;      /**< given to the PML by add_procs, and not taken back */
+    bool lost;        /**< the error callback has been called for it */
+} mca_btl_base_endpoint_t;
+OBJ_CLASS_DECLARATION(mca_btl_base_endpoint_t);
+
+/** What a peer needs for a PUT; travels inside the PML's messages, in the sender's byte order. */
+struct mca_btl_base_registration_handle_t {
+    uint64_t base; /**< address the handle begins at; only its owner gives it a meaning */
+    uint64_t key;
+    uint32_t index;
+    uint32_t zero;
+};
+
+typedef struct mca_btl_rawe_registration {
+    opal_free_list_item_t super;
+    mca_btl_base_registration_handle_t handle;
+} mca_btl_rawe_registration_t;
+OBJ_CLASS_DECLARATION(mca_btl_rawe_registration_t);
+
+/** Which of the two ways out of the engine comes first: btl_send returning or the completion. */
+enum mca_btl_rawe_send_phase {
+    MCA_BTL_RAWE_SEND_CALLING,  /**< inside btl_send or btl_put */
+    MCA_BTL_RAWE_SEND_QUEUED,   /**< returned; the completion is still to come */
+    MCA_BTL_RAWE_SEND_FINISHED, /**< completed while inside the call */
+};
+
+typedef struct mca_btl_rawe_fragment {
+    mca_btl_base_descriptor_t base;
+    mca_btl_base_segment_t segments[2];
+    mca_btl_base_endpoint_t *endpoint;
+    opal_free_list_t *list;
+    struct rawe_send send;
+    enum mca_btl_rawe_send_phase phase;
+    enum rawe_status status;
+    struct {
+        mca_btl_base_rdma_completion_fn_t callback;
+        void *local_address;
+        mca_btl_base_registration_handle_t *local_handle;
+        void *context;
+        void *cbdata;
+    } put;
+    size_t capacity_bytes;
+    uint8_t data[];
+} mca_btl_rawe_fragment_t;
+OBJ_CLASS_DECLARATION(mca_btl_rawe_fragment_t);
+
+static inline void mca_btl_rawe_lock(void)
+{
+    if (OPAL_UNLIKELY(opal_using_threads())) {
+        opal_mutex_lock(&mca_btl_rawe_component.lock);
+    }
+}
+
+static inline void mca_btl_rawe_unlock(void)
+{
+    if (OPAL_UNLIKELY(opal_using_threads())) {
+        opal_mutex_unlock(&mca_btl_rawe_component.lock);
+    }
+}
+
+/** CLOCK_MONOTONIC in nanoseconds: the engines' time. */
+uint64_t mca_btl_rawe_now_ns(void);
+
+/** Our half of "interface on host" for messages: "02:00:00:00:00:01" into `out` (18 bytes). */
+const char *mca_btl_rawe_mac_text(const uint8_t mac[RAWE_MAC_BYTES], char out[18]);
+
+/* btl_rawe_component.c */
+
+/** Receive what waits on one module, flush, let timers expire. Lock held. Returns frames received. */
+unsigned mca_btl_rawe_module_progress(mca_btl_rawe_module_t *module, bool look_at_clock);
+
+/* btl_rawe_modex.c */
+
+/** Publish the addresses of all modules. */
+int mca_btl_rawe_modex_send(void);
+/**
+ * Addresses of a process: at most MCA_BTL_RAWE_MODULES_MAX. Returns their number, 0 when it has no
+ * rawe or speaks another version.
+ */
+unsigned mca_btl_rawe_modex_receive(const opal_proc_t *proc, struct mca_btl_rawe_address *addresses);
+
+/* btl_rawe_module.c */
+
+/** A module for an opened interface. NULL, after a message, when that fails. */
+mca_btl_rawe_module_t *mca_btl_rawe_module_open(const struct rawe_interface *interface);
+int mca_btl_rawe_finalize(struct mca_btl_base_module_t *btl);
+extern mca_btl_base_module_t mca_btl_rawe_module_template;
+
+/* btl_rawe_endpoint.c */
+
+int mca_btl_rawe_add_procs(struct mca_btl_base_module_t *btl, size_t count, opal_proc_t **procs,
+                           struct mca_btl_base_endpoint_t **endpoints, opal_bitmap_t *reachable);
+int mca_btl_rawe_del_procs(struct mca_btl_base_module_t *btl, size_t count, opal_proc_t **procs,
+                           struct mca_btl_base_endpoint_t **endpoints);
+/** The endpoint's connection of a lane, opened if need be; NULL without memory. Lock held. */
+struct rawe_conn *mca_btl_rawe_endpoint_conn(mca_btl_base_endpoint_t *endpoint, unsigned lane);
+/** rawe_callbacks.deliver: a message, to whoever registered for its tag. */
+void mca_btl_rawe_deliver(void *context, struct rawe_conn *conn, uint8_t tag, const uint8_t *data,
+                          size_t len_bytes);
+/** rawe_callbacks.accept: somebody we may not have spoken to yet wants a connection. */
+struct rawe_conn *mca_btl_rawe_accept(void *context, const struct rawe_connect *from,
+                                      const uint8_t source_mac[RAWE_MAC_BYTES]);
+/** rawe_callbacks.silent and .failed. */
+void mca_btl_rawe_silent(void *context, struct rawe_conn *conn, uint64_t silent_ns);
+void mca_btl_rawe_failed(void *context, struct rawe_conn *conn, uint64_t silent_ns);
+/** Close the endpoint's connections and forget it. Lock held. */
+void mca_btl_rawe_endpoint_close(mca_btl_base_endpoint_t *endpoint);
+/** True when nothing of the endpoint is queued or in flight. */
+bool mca_btl_rawe_endpoint_drained(const mca_btl_base_endpoint_t *endpoint);
+
+/* btl_rawe_send.c: from the PML to the engine */
+
+mca_btl_base_descriptor_t *mca_btl_rawe_alloc(struct mca_btl_base_module_t *btl,
+                                              struct mca_btl_base_endpoint_t *endpoint,
+                                              uint8_t order, size_t size, uint32_t flags);
+int mca_btl_rawe_free(struct mca_btl_base_module_t *btl, mca_btl_base_descriptor_t *descriptor);
+mca_btl_base_descriptor_t *mca_btl_rawe_prepare_src(struct mca_btl_base_module_t *btl,
+                                                    struct mca_btl_base_endpoint_t *endpoint,
+                                                    struct opal_convertor_t *convertor,
+                                                    uint8_t order, size_t reserve, size_t *size,
+                                                    uint32_t flags);
+int mca_btl_rawe_send(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
+                      mca_btl_base_descriptor_t *descriptor, mca_btl_base_tag_t tag);
+int mca_btl_rawe_sendi(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
+                       struct opal_convertor_t *convertor, void *header, size_t header_size,
+                       size_t payload_size, uint8_t order, uint32_t flags, mca_btl_base_tag_t tag,
+                       mca_btl_base_descriptor_t **descriptor);
+int mca_btl_rawe_put(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
+                     void *local_address, uint64_t remote_address,
+                     mca_btl_base_registration_handle_t *local_handle,
+                     mca_btl_base_registration_handle_t *remote_handle, size_t size, int flags,
+                     int order, mca_btl_base_rdma_completion_fn_t callback, void *context,
+                     void *cbdata);
+
+/* btl_rawe_stats.c */
+
+/** Write the counters of a module to stderr, with `title` in front. */
+void mca_btl_rawe_stats_report(mca_btl_rawe_module_t *module, const char *title);
+/** btl_dump: counters, endpoints, connections. */
+void mca_btl_rawe_dump(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
+                       int verbose);
+/** Tell the user, once, when the kernel dropped frames for want of room in the ring. */
+void mca_btl_rawe_stats_check_ring(mca_btl_rawe_module_t *module);
+
+#endif

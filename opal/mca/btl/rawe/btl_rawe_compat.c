@@ -1,0 +1,181 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The parts of btl_rawe_compat.h that are not worth inlining: modex, host names, version, help.
+ */
+#include "btl_rawe_compat.h"
+
+#include "btl_rawe_help.h"
+
+#include "opal/mca/installdirs/installdirs.h"
+#include "opal/runtime/opal.h"
+#include "opal/util/output.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define HELP_LINE "--------------------------------------------------------------------------\n"
+#define HELP_TEXT_BYTES_MAX 4096u
+
+#define VERSION_STRING(major, minor, release) VERSION_STRING_EXPANDED(major, minor, release)
+#define VERSION_STRING_EXPANDED(major, minor, release) #major "." #minor "." #release
+
+int mca_btl_rawe_compat_modex_send(const mca_base_component_t *component, const void *data,
+                                   size_t len_bytes)
+{
+    int status;
+    /* The macros take a pointer that is not const, and only read through it. */
+    void *bytes = (void *) (uintptr_t) data;
+
+#if OPAL_MAJOR_VERSION >= 5
+    OPAL_MODEX_SEND(status, PMIX_GLOBAL, component, bytes, len_bytes);
+    return PMIX_SUCCESS == status ? OPAL_SUCCESS : OPAL_ERROR;
+#else
+    OPAL_MODEX_SEND(status, OPAL_PMIX_GLOBAL, component, bytes, len_bytes);
+    return status;
+#endif
+}
+
+int mca_btl_rawe_compat_modex_receive(const mca_base_component_t *component,
+                                      const opal_process_name_t *name, void **data,
+                                      size_t *len_bytes)
+{
+    int status;
+    uint8_t *received = NULL;
+    size_t received_bytes = 0;
+    opal_process_name_t peer = *name;
+
+    OPAL_MODEX_RECV(status, component, &peer, &received, &received_bytes);
+
+    /* PMIX_SUCCESS and OPAL_SUCCESS are both 0. */
+    if (OPAL_SUCCESS != status || NULL == received) {
+        *data = NULL;
+        *len_bytes = 0;
+        return OPAL_ERR_NOT_FOUND;
+    }
+    *data = received;
+    *len_bytes = received_bytes;
+    return OPAL_SUCCESS;
+}
+
+const char *mca_btl_rawe_compat_hostname(const opal_proc_t *proc)
+{
+    const char *hostname = opal_get_proc_hostname(proc);
+    return NULL == hostname ? "unknown" : hostname;
+}
+
+const char *mca_btl_rawe_compat_my_hostname(void)
+{
+    return NULL == opal_process_info.nodename ? "unknown" : opal_process_info.nodename;
+}
+
+const char *mca_btl_rawe_compat_built_version(void)
+{
+    return VERSION_STRING(OPAL_MAJOR_VERSION, OPAL_MINOR_VERSION, OPAL_RELEASE_VERSION);
+}
+
+const char *mca_btl_rawe_compat_running_version(void)
+{
+    return opal_version_string;
+}
+
+/*
+ * The running Open MPI calls itself by its "ident string": the plain version, unless whoever built
+ * it chose words of his own around it. The first "number.number" in it is taken.
+ */
+static bool version_parse(const char *text, unsigned *major, unsigned *minor)
+{
+    for (text += strcspn(text, "0123456789"); '\0' != *text; text += strcspn(text, "0123456789")) {
+        if (2 == sscanf(text, "%u.%u", major, minor)) {
+            return true;
+        }
+        text += strspn(text, "0123456789");
+    }
+    return false;
+}
+
+bool mca_btl_rawe_compat_version_check(void)
+{
+    unsigned major, minor;
+
+    /* Also right for ident strings without any number, as long as it is the very same build. */
+    if (0 == strcmp(opal_version_string, OPAL_IDENT_STRING)) {
+        return true;
+    }
+    if (version_parse(opal_version_string, &major, &minor) && OPAL_MAJOR_VERSION == major
+        && OPAL_MINOR_VERSION == minor) {
+        return true;
+    }
+    mca_btl_rawe_help_wrong_version(mca_btl_rawe_compat_built_version(),
+                                    mca_btl_rawe_compat_running_version());
+    return false;
+}
+
+/** Look in `directory` followed by `below`; when the file is there, let Open MPI know. */
+static bool help_file_in(const char *directory, int directory_len, const char *below)
+{
+    char file[4096];
+    int len = snprintf(file, sizeof(file), "%.*s%s/%s", directory_len, directory, below,
+                       MCA_BTL_RAWE_COMPAT_HELP_FILE);
+
+    if (len < 0 || (size_t) len >= sizeof(file) || 0 != access(file, R_OK)) {
+        return false;
+    }
+    *strrchr(file, '/') = '\0';
+    opal_show_help_add_dir(file);
+    return true;
+}
+
+/*
+ * Is there a help file that Open MPI finds, or one it can be told about? Looked for are: Open MPI's
+ * own directory, the one this component was configured to be installed into, the one that belongs
+ * to it should the whole installation have been moved, and, for a component that runs from its
+ * build directory, the one it is in itself.
+ */
+static bool help_file_find(void)
+{
+#if OPAL_MAJOR_VERSION >= 6
+    /* 6.0 reads no file: it knows the texts that were in its own tree when it was built. */
+    return false;
+#else
+    const char *known[] = {opal_install_dirs.opaldatadir, MCA_BTL_RAWE_HELP_DIR};
+    Dl_info self;
+
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); ++i) {
+        if (NULL != known[i] && help_file_in(known[i], (int) strlen(known[i]), "")) {
+            return true;
+        }
+    }
+    if (0 == dladdr((void *) (uintptr_t) &mca_btl_rawe_compat_version_check, &self)
+        || NULL == self.dli_fname || NULL == strrchr(self.dli_fname, '/')) {
+        return false;
+    }
+    int directory_len = (int) (strrchr(self.dli_fname, '/') - self.dli_fname);
+    return help_file_in(self.dli_fname, directory_len, "/../../share/openmpi")
+           || help_file_in(self.dli_fname, directory_len, "");
+#endif
+}
+
+bool mca_btl_rawe_compat_help_file_found(void)
+{
+    static int found = -1; /* -1: not yet looked for */
+
+    if (found < 0) {
+        found = help_file_find();
+    }
+    return found;
+}
+
+void mca_btl_rawe_compat_help_print(const char *text, ...)
+{
+    char message[HELP_TEXT_BYTES_MAX];
+    va_list arguments;
+
+    va_start(arguments, text);
+    vsnprintf(message, sizeof(message), text, arguments);
+    va_end(arguments);
+    opal_output(0, "%s%s%s", HELP_LINE, message, HELP_LINE);
+}

@@ -1,0 +1,149 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Everything that differs between Open MPI 4.1, 5.0 and 6.0, behind names that do not differ.
+ * The rest of the component includes this file first, and no version number appears elsewhere.
+ */
+#ifndef MCA_BTL_RAWE_COMPAT_H
+#define MCA_BTL_RAWE_COMPAT_H
+
+#include "opal_config.h"
+
+#include "opal/version.h"
+
+#include "opal/mca/btl/base/base.h"
+#include "opal/mca/btl/btl.h"
+#include "opal/util/proc.h"
+#include "opal/util/show_help.h"
+
+#if OPAL_MAJOR_VERSION >= 5
+#    include "opal/mca/pmix/pmix-internal.h"
+#    include "opal/mca/threads/mutex.h"
+#    include "opal/mca/threads/thread_usage.h"
+#    include "opal/mca/threads/threads.h"
+#    include "opal/util/event.h"
+#else
+#    include "opal/mca/event/event.h"
+#    include "opal/mca/pmix/pmix.h"
+#    include "opal/threads/mutex.h"
+#    include "opal/threads/thread_usage.h"
+#    include "opal/threads/threads.h"
+#endif
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+/*
+ * Since 6.0 a component names itself by this macro, behind its definition and without a semicolon.
+ * Before, the loader's `mca_btl_rawe_component` was all there was.
+ */
+#ifndef MCA_BASE_COMPONENT_INIT
+#    define MCA_BASE_COMPONENT_INIT(project, framework, name)
+#endif
+
+/**
+ * Give one received fragment to whoever registered for its tag. The segments need to stay valid
+ * until the call returns, no longer. `endpoint` is the sender's; 5.0 and later insist on it.
+ *
+ * Returns false, having called nobody, when nobody registered for the tag: tags come from the
+ * wire, so that is bad input, to be counted and dropped.
+ */
+static inline bool mca_btl_rawe_compat_deliver(struct mca_btl_base_module_t *module,
+                                               struct mca_btl_base_endpoint_t *endpoint,
+                                               unsigned tag, mca_btl_base_segment_t *segments,
+                                               size_t count)
+{
+    if (OPAL_UNLIKELY(tag >= MCA_BTL_TAG_MAX)) {
+        return false;
+    }
+
+    mca_btl_active_message_callback_t *receiver = &mca_btl_base_active_message_trigger[tag];
+    if (OPAL_UNLIKELY(NULL == receiver->cbfunc)) {
+        return false;
+    }
+
+#if BTL_VERSION >= 330
+    const mca_btl_base_receive_descriptor_t descriptor = {
+        .endpoint = endpoint,
+        .des_segments = segments,
+        .des_segment_count = count,
+        .tag = (mca_btl_base_tag_t) tag,
+        .cbdata = receiver->cbdata,
+    };
+    receiver->cbfunc(module, &descriptor);
+#else
+    /* Receivers read the segments only; clearing the whole descriptor would cost more than it. */
+    mca_btl_base_descriptor_t descriptor;
+    descriptor.des_segments = segments;
+    descriptor.des_segment_count = count;
+    descriptor.des_cbfunc = NULL;
+    descriptor.des_cbdata = NULL;
+    descriptor.des_context = NULL;
+    descriptor.des_flags = 0;
+    (void) endpoint;
+    receiver->cbfunc(module, (mca_btl_base_tag_t) tag, &descriptor, receiver->cbdata);
+#endif
+    return true;
+}
+
+/**
+ * Publish `len_bytes` bytes for all peers, under the component's name and version, which thereby
+ * are part of the contract between peers. Returns OPAL_SUCCESS or an OPAL_ERR_* code.
+ */
+int mca_btl_rawe_compat_modex_send(const mca_base_component_t *component, const void *data,
+                                   size_t len_bytes);
+
+/**
+ * Fetch what the process `name` published. On OPAL_SUCCESS the caller frees `*data`; otherwise
+ * `*data` is NULL and `*len_bytes` 0. OPAL_ERR_NOT_FOUND: the peer has no rawe, which is normal.
+ */
+int mca_btl_rawe_compat_modex_receive(const mca_base_component_t *component,
+                                      const opal_process_name_t *name, void **data,
+                                      size_t *len_bytes);
+
+/** Name of the host a process runs on, "unknown" where the runtime does not tell. Never NULL. */
+const char *mca_btl_rawe_compat_hostname(const opal_proc_t *proc);
+
+/** Name of this host. Never NULL. */
+const char *mca_btl_rawe_compat_my_hostname(void);
+
+/** The Open MPI this component was compiled for, e.g. "4.1.4". */
+const char *mca_btl_rawe_compat_built_version(void);
+
+/** The Open MPI this process runs, as it calls itself. */
+const char *mca_btl_rawe_compat_running_version(void);
+
+/**
+ * True when the running Open MPI has the major.minor this component was built for. When not,
+ * the user has been told, and the component must touch nothing more: structures differ.
+ */
+bool mca_btl_rawe_compat_version_check(void);
+
+/** The file Open MPI takes the texts of messages from. */
+#define MCA_BTL_RAWE_COMPAT_HELP_FILE "help-mpi-btl-rawe.txt"
+
+/**
+ * True when Open MPI can read that file, wherever it lies. False when it is not installed, or
+ * when this Open MPI reads no such files (6.0 has the texts of its own tree compiled in).
+ */
+bool mca_btl_rawe_compat_help_file_found(void);
+
+/** Write a text, which has conversions as in printf, to stderr between the lines Open MPI uses. */
+void mca_btl_rawe_compat_help_print(const char *text, ...) __attribute__((format(printf, 1, 2)));
+
+/**
+ * Show `topic` of the help file, whose text is also given, as a literal: the compiler then checks
+ * the arguments against it. Open MPI merges the messages of all processes into one. A macro, for
+ * only the variadic opal_show_help() does so in 4.1; opal_show_vhelp() writes each one out.
+ */
+#define MCA_BTL_RAWE_COMPAT_SHOW_HELP(topic, text, ...)                                       \
+    do {                                                                                      \
+        if (mca_btl_rawe_compat_help_file_found()) {                                          \
+            opal_show_help(MCA_BTL_RAWE_COMPAT_HELP_FILE, (topic), 1, __VA_ARGS__);           \
+        } else {                                                                              \
+            mca_btl_rawe_compat_help_print((text), __VA_ARGS__);                              \
+        }                                                                                     \
+    } while (0)
+
+#endif

@@ -1,0 +1,113 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The modex: what each process publishes of itself at start.
+ *
+ *   0 | wire version 8 | count 8 | EtherType 16 | 0 32 |
+ *   8 | per module: MAC 6 bytes | port 16 | key 32 | MTU 32 | speed Mb/s 32 | 0 32 |  (24 bytes)
+ *
+ * Network byte order. The loopback module has the MAC 0.
+ */
+#include "btl_rawe.h"
+
+#include "btl_rawe_help.h"
+#include "btl_rawe_params.h"
+
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct head {
+    uint8_t wire_version;
+    uint8_t count;
+    uint16_t ethertype;
+    uint32_t zero;
+};
+
+struct entry {
+    uint8_t mac[RAWE_MAC_BYTES];
+    uint16_t port;
+    uint32_t key;
+    uint32_t mtu_bytes;
+    uint32_t speed_mbps;
+    uint32_t zero;
+};
+
+_Static_assert(sizeof(struct head) == 8 && sizeof(struct entry) == 24, "no padding");
+
+int mca_btl_rawe_modex_send(void)
+{
+    struct {
+        struct head head;
+        struct entry entries[MCA_BTL_RAWE_MODULES_MAX];
+    } modex;
+    unsigned count = mca_btl_rawe_component.module_count;
+
+    memset(&modex, 0, sizeof(modex));
+    modex.head.wire_version = RAWE_WIRE_VERSION;
+    modex.head.count = (uint8_t) count;
+    modex.head.ethertype = htons((uint16_t) mca_btl_rawe_params.ethertype);
+    for (unsigned i = 0; i < count; ++i) {
+        const struct mca_btl_rawe_address *address = &mca_btl_rawe_component.modules[i]->address;
+        struct entry *entry = &modex.entries[i];
+        memcpy(entry->mac, address->mac, RAWE_MAC_BYTES);
+        entry->port = htons(address->port);
+        entry->key = htonl(address->key);
+        entry->mtu_bytes = htonl(address->mtu_bytes);
+        entry->speed_mbps = htonl(address->speed_mbps);
+    }
+    return mca_btl_rawe_compat_modex_send(&mca_btl_rawe_component.super.btl_version, &modex,
+                                          sizeof(modex.head) + count * sizeof(struct entry));
+}
+
+static void incompatible(const opal_proc_t *proc, const char *what, unsigned ours, unsigned theirs)
+{
+    char peer[32], ours_text[16], theirs_text[16];
+
+    snprintf(peer, sizeof(peer), "rank %u", (unsigned) proc->proc_name.vpid);
+    snprintf(ours_text, sizeof(ours_text), "0x%X", ours);
+    snprintf(theirs_text, sizeof(theirs_text), "0x%X", theirs);
+    mca_btl_rawe_help_peer_incompatible(peer, mca_btl_rawe_compat_hostname(proc), what, ours_text,
+                                        theirs_text);
+}
+
+unsigned mca_btl_rawe_modex_receive(const opal_proc_t *proc, struct mca_btl_rawe_address *addresses)
+{
+    void *data;
+    size_t len_bytes;
+    struct head head;
+    unsigned count = 0;
+
+    if (OPAL_SUCCESS
+        != mca_btl_rawe_compat_modex_receive(&mca_btl_rawe_component.super.btl_version,
+                                             &proc->proc_name, &data, &len_bytes)) {
+        return 0;
+    }
+    if (len_bytes < sizeof(head)) {
+        free(data);
+        return 0;
+    }
+    memcpy(&head, data, sizeof(head));
+    if (RAWE_WIRE_VERSION != head.wire_version) {
+        incompatible(proc, "wire version", RAWE_WIRE_VERSION, head.wire_version);
+    } else if (ntohs(head.ethertype) != mca_btl_rawe_params.ethertype) {
+        incompatible(proc, "EtherType", (unsigned) mca_btl_rawe_params.ethertype,
+                     ntohs(head.ethertype));
+    } else {
+        for (unsigned i = 0; i < head.count && i < MCA_BTL_RAWE_MODULES_MAX
+                             && sizeof(head) + (i + 1) * sizeof(struct entry) <= len_bytes;
+             ++i) {
+            struct entry entry;
+            memcpy(&entry, (const char *) data + sizeof(head) + i * sizeof(entry), sizeof(entry));
+            memcpy(addresses[i].mac, entry.mac, RAWE_MAC_BYTES);
+            addresses[i].port = ntohs(entry.port);
+            addresses[i].key = ntohl(entry.key);
+            addresses[i].mtu_bytes = ntohl(entry.mtu_bytes);
+            addresses[i].speed_mbps = ntohl(entry.speed_mbps);
+            ++count;
+        }
+    }
+    free(data);
+    return count;
+}

@@ -1,0 +1,369 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Module: one link, its responder and its engine, from opening to finalize; registered memory.
+ */
+#include "btl_rawe.h"
+
+#include "btl_rawe_help.h"
+#include "btl_rawe_params.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+/** Messages up to this length are copied when sent, and done with at once. */
+#define COPY_MAX_BYTES 4096u
+
+/** Frames kept for resending, over all peers of a module. */
+#define FRAMES_LIMIT (1u << 17)
+
+/** Finalize waits this long in all for peers to acknowledge what is left, ... */
+#define LINGER_MOST_NS 1000000000ull
+
+/** ... but no longer than this while nothing happens: peers that are gone do not answer. */
+#define LINGER_IDLE_NS 100000000ull
+
+#define MEGA 1000000u
+
+static int register_error(struct mca_btl_base_module_t *btl,
+                          mca_btl_base_module_error_cb_fn_t callback)
+{
+    ((mca_btl_rawe_module_t *) btl)->error_callback = callback;
+    return OPAL_SUCCESS;
+}
+
+OBJ_CLASS_INSTANCE(mca_btl_rawe_registration_t, opal_free_list_item_t, NULL, NULL);
+
+static struct mca_btl_base_registration_handle_t *
+register_mem(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
+             void *base, size_t size, uint32_t flags)
+{
+    mca_btl_rawe_module_t *module = (mca_btl_rawe_module_t *) btl;
+    mca_btl_rawe_registration_t *registration =
+        (mca_btl_rawe_registration_t *) opal_free_list_get(&module->registrations);
+    bool registered;
+
+    (void) endpoint;
+    (void) flags;
+    if (OPAL_UNLIKELY(NULL == registration)) {
+        return NULL;
+    }
+    registration->handle.base = (uint64_t) (uintptr_t) base;
+    registration->handle.zero = 0;
+    mca_btl_rawe_lock();
+    registered = rawe_handle_register(&module->engine.handles, base, size,
+                                      &registration->handle.index, &registration->handle.key);
+    mca_btl_rawe_unlock();
+    if (OPAL_UNLIKELY(!registered)) {
+        opal_free_list_return(&module->registrations, &registration->super);
+        return NULL;
+    }
+    return &registration->handle;
+}
+
+static int deregister_mem(struct mca_btl_base_module_t *btl,
+                          struct mca_btl_base_registration_handle_t *handle)
+{
+    mca_btl_rawe_module_t *module = (mca_btl_rawe_module_t *) btl;
+    mca_btl_rawe_registration_t *registration =
+        (mca_btl_rawe_registration_t *) ((char *) handle
+                                         - offsetof(mca_btl_rawe_registration_t, handle));
+
+    mca_btl_rawe_lock();
+    (void) rawe_handle_deregister(&module->engine.handles, handle->index, handle->key);
+    mca_btl_rawe_unlock();
+    opal_free_list_return(&module->registrations, &registration->super);
+    return OPAL_SUCCESS;
+}
+
+/*
+ * Limits: what fits eager goes at once and is copied by the receiver; what is longer is announced
+ * and then PUT straight into place. doc/performance.md has the measurements behind the values.
+ */
+mca_btl_base_module_t mca_btl_rawe_module_template = {
+    .btl_component = &mca_btl_rawe_component.super,
+    .btl_eager_limit = 16 * 1024,
+    .btl_rndv_eager_limit = 1024,
+    .btl_max_send_size = 64 * 1024,
+    .btl_rdma_pipeline_send_length = 1024,
+    .btl_rdma_pipeline_frag_size = 4 * 1024 * 1024,
+    .btl_min_rdma_pipeline_size = 16 * 1024,
+    .btl_exclusivity = MCA_BTL_EXCLUSIVITY_DEFAULT,
+    .btl_latency = 10,
+    .btl_bandwidth = 1000,
+    .btl_flags = MCA_BTL_FLAGS_SEND | MCA_BTL_FLAGS_PUT,
+    .btl_registration_handle_size = sizeof(struct mca_btl_base_registration_handle_t),
+    .btl_put_limit = SIZE_MAX,
+    .btl_add_procs = mca_btl_rawe_add_procs,
+    .btl_del_procs = mca_btl_rawe_del_procs,
+    .btl_finalize = mca_btl_rawe_finalize,
+    .btl_alloc = mca_btl_rawe_alloc,
+    .btl_free = mca_btl_rawe_free,
+    .btl_prepare_src = mca_btl_rawe_prepare_src,
+    .btl_send = mca_btl_rawe_send,
+    .btl_sendi = mca_btl_rawe_sendi,
+    .btl_put = mca_btl_rawe_put,
+    .btl_dump = mca_btl_rawe_dump,
+    .btl_register_mem = register_mem,
+    .btl_deregister_mem = deregister_mem,
+    .btl_register_error = register_error,
+};
+
+/** The rules the limits must keep among each other, whatever the user set. */
+static void settle_limits(mca_btl_base_module_t *btl)
+{
+    if (btl->btl_eager_limit < 256) {
+        btl->btl_eager_limit = 256;
+    }
+    if (btl->btl_max_send_size < btl->btl_eager_limit) {
+        btl->btl_max_send_size = btl->btl_eager_limit;
+    }
+    if (btl->btl_rndv_eager_limit > btl->btl_eager_limit) {
+        btl->btl_rndv_eager_limit = btl->btl_eager_limit;
+    }
+}
+
+static int free_list_init(opal_free_list_t *list, opal_class_t *class, size_t item_bytes,
+                          size_t initial)
+{
+    OBJ_CONSTRUCT(list, opal_free_list_t);
+    return opal_free_list_init(list, item_bytes, opal_cache_line_size, class, 0,
+                               opal_cache_line_size, (int) initial,
+                               0 == mca_btl_rawe_params.free_list_max
+                                   ? -1
+                                   : (int) mca_btl_rawe_params.free_list_max,
+                               (int) mca_btl_rawe_params.free_list_inc, NULL, 0, NULL, NULL, NULL);
+}
+
+static int free_lists_init(mca_btl_rawe_module_t *module)
+{
+    size_t initial = (size_t) mca_btl_rawe_params.free_list_num;
+    size_t head_bytes = sizeof(mca_btl_rawe_fragment_t);
+    int status[] = {
+        free_list_init(&module->fragments_small, OBJ_CLASS(mca_btl_rawe_fragment_t),
+                       head_bytes + module->super.btl_eager_limit, initial),
+        free_list_init(&module->fragments_large, OBJ_CLASS(mca_btl_rawe_fragment_t),
+                       head_bytes + module->super.btl_max_send_size, 0),
+        free_list_init(&module->fragments_bare, OBJ_CLASS(mca_btl_rawe_fragment_t), head_bytes, 0),
+        free_list_init(&module->registrations, OBJ_CLASS(mca_btl_rawe_registration_t),
+                       sizeof(mca_btl_rawe_registration_t), 0),
+    };
+
+    for (size_t i = 0; i < sizeof(status) / sizeof(status[0]); ++i) {
+        if (OPAL_SUCCESS != status[i]) {
+            return status[i];
+        }
+    }
+    return OPAL_SUCCESS;
+}
+
+static void free_lists_destruct(mca_btl_rawe_module_t *module)
+{
+    OBJ_DESTRUCT(&module->fragments_small);
+    OBJ_DESTRUCT(&module->fragments_large);
+    OBJ_DESTRUCT(&module->fragments_bare);
+    OBJ_DESTRUCT(&module->registrations);
+}
+
+/** Unguessable bytes: keys are what keeps frames of other jobs out. */
+static bool random_bytes(void *out, size_t len_bytes)
+{
+    return getrandom(out, len_bytes, 0) == (ssize_t) len_bytes;
+}
+
+static void tell_open_failed(const struct rawe_interface *interface,
+                             const struct rawe_link_error *error)
+{
+    if (EPERM == error->code || EACCES == error->code) {
+        mca_btl_rawe_help_no_capability(interface->name);
+    } else if (ENETDOWN == error->code) {
+        mca_btl_rawe_help_interface_down(interface->name);
+    } else if (ENOMEM == error->code) {
+        mca_btl_rawe_help_ring_not_allocated(interface->name, mca_btl_rawe_params.ring_bytes,
+                                             error->code);
+    } else {
+        mca_btl_rawe_help_link_failed(interface->name, error->step, error->code);
+    }
+}
+
+static bool open_link(mca_btl_rawe_module_t *module)
+{
+    const struct rawe_interface *interface = &module->interface;
+    struct rawe_link_error error;
+    struct rawe_link_config config = {
+        .interface = interface->name,
+        .interface_index = interface->index,
+        .loopback = interface->loopback,
+        .ethertype = (uint16_t) mca_btl_rawe_params.ethertype,
+        .port = module->address.port,
+        .key = module->address.key,
+        .mtu_bytes = interface->mtu_bytes,
+        .ring_bytes = (size_t) mca_btl_rawe_params.ring_bytes,
+        .qdisc_bypass = mca_btl_rawe_params.qdisc_bypass,
+    };
+
+    if (0 != rawe_link_open(&module->link, &config, &error)) {
+        module->link = NULL;
+        tell_open_failed(interface, &error);
+        return false;
+    }
+    if (0 != rawe_responder_start(&module->responder, &config, module->address.mac, &error)) {
+        module->responder = NULL;
+        tell_open_failed(interface, &error);
+        return false;
+    }
+    return true;
+}
+
+static bool open_engine(mca_btl_rawe_module_t *module, uint64_t seed)
+{
+    const struct mca_btl_rawe_params *params = &mca_btl_rawe_params;
+    uint32_t payload_max_bytes = module->interface.mtu_bytes - RAWE_HEADER_BYTES;
+    struct rawe_engine_config config = {
+        .ethertype = (uint16_t) params->ethertype,
+        .port = module->address.port,
+        .key = module->address.key,
+        .jobid = OPAL_PROC_MY_NAME.jobid,
+        .vpid = OPAL_PROC_MY_NAME.vpid,
+        /* The length field has 16 bits; a multiple of 8 keeps the data of a train aligned. */
+        .payload_max_bytes = (payload_max_bytes < UINT16_MAX ? payload_max_bytes : UINT16_MAX)
+                             & ~(uint32_t) 7,
+        .message_max_bytes = (uint32_t) module->super.btl_max_send_size,
+        .window_frames = (uint32_t) params->window_frames,
+        .receive_frames = rawe_link_ring_frames(module->link),
+        .copy_max_bytes = COPY_MAX_BYTES,
+        .frames_limit = FRAMES_LIMIT,
+        .ack_delay_ns = params->ack_delay_us * 1000,
+        .probe_least_ns = params->probe_min_us * 1000,
+        .probe_most_ns = params->probe_max_ms * MEGA,
+        .reorder_ns = params->reorder_us * 1000,
+        .peer_timeout_ns = params->peer_timeout * 1000 * MEGA,
+        .seed = seed,
+    };
+    static const struct rawe_callbacks callbacks = {
+        .deliver = mca_btl_rawe_deliver,
+        .accept = mca_btl_rawe_accept,
+        .silent = mca_btl_rawe_silent,
+        .failed = mca_btl_rawe_failed,
+    };
+    struct rawe_output output = {.transmit = rawe_link_transmit, .context = module->link};
+
+    memcpy(config.mac, module->address.mac, RAWE_MAC_BYTES);
+    return rawe_engine_init(&module->engine, &config, &callbacks, module, &output,
+                            mca_btl_rawe_now_ns());
+}
+
+mca_btl_rawe_module_t *mca_btl_rawe_module_open(const struct rawe_interface *interface)
+{
+    mca_btl_rawe_module_t *module = calloc(1, sizeof(*module));
+    struct {
+        uint64_t seed;
+        uint32_t key;
+        uint16_t port;
+    } random;
+
+    if (NULL == module || !random_bytes(&random, sizeof(random))) {
+        mca_btl_rawe_help_internal_error("opening a module", strerror(errno), __FILE__, __LINE__);
+        free(module);
+        return NULL;
+    }
+    module->super = mca_btl_rawe_module_template;
+    module->interface = *interface;
+    module->address.port = random.port;
+    module->address.key = random.key;
+    module->address.mtu_bytes = interface->mtu_bytes;
+    module->address.speed_mbps = interface->speed_mbps;
+    if (!interface->loopback) {
+        memcpy(module->address.mac, interface->mac, RAWE_MAC_BYTES);
+        if (0 != interface->speed_mbps) {
+            module->super.btl_bandwidth = interface->speed_mbps;
+        }
+    }
+    settle_limits(&module->super);
+    OBJ_CONSTRUCT(&module->endpoints, opal_list_t);
+    OBJ_CONSTRUCT(&module->endpoints_lock, opal_mutex_t);
+    int status = free_lists_init(module);
+    if (OPAL_SUCCESS != status || !open_link(module) || !open_engine(module, random.seed)) {
+        if (OPAL_SUCCESS != status) {
+            mca_btl_rawe_help_internal_error("allocating fragments", opal_strerror(status),
+                                             __FILE__, __LINE__);
+        }
+        mca_btl_rawe_finalize(&module->super);
+        return NULL;
+    }
+    return module;
+}
+
+static bool module_drained(mca_btl_rawe_module_t *module)
+{
+    mca_btl_base_endpoint_t *endpoint;
+
+    OPAL_LIST_FOREACH (endpoint, &module->endpoints, mca_btl_base_endpoint_t) {
+        if (!mca_btl_rawe_endpoint_drained(endpoint)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/**
+ * Peers that have finalized may have left before they acknowledged our last frames, or we before
+ * we heard of it; all of them have passed MPI_Finalize's fence, so nobody waits for data.
+ */
+static void linger(mca_btl_rawe_module_t *module)
+{
+    uint64_t begin_ns = mca_btl_rawe_now_ns();
+    uint64_t last_ns = begin_ns;
+
+    for (;;) {
+        bool received = 0 != mca_btl_rawe_module_progress(module, true);
+        uint64_t now_ns = mca_btl_rawe_now_ns();
+        if (received) {
+            last_ns = now_ns;
+        }
+        if (module_drained(module) || now_ns - begin_ns > LINGER_MOST_NS
+            || now_ns - last_ns > LINGER_IDLE_NS) {
+            return;
+        }
+    }
+}
+
+int mca_btl_rawe_finalize(struct mca_btl_base_module_t *btl)
+{
+    mca_btl_rawe_module_t *module = (mca_btl_rawe_module_t *) btl;
+
+    mca_btl_rawe_lock();
+    if (NULL != module->link && 0 != module->engine.config.window_frames) {
+        linger(module);
+        mca_btl_rawe_stats_check_ring(module);
+        if (mca_btl_rawe_params.stats) {
+            mca_btl_rawe_stats_report(module, "rawe");
+        }
+        while (!opal_list_is_empty(&module->endpoints)) {
+            mca_btl_rawe_endpoint_close(
+                (mca_btl_base_endpoint_t *) opal_list_get_first(&module->endpoints));
+        }
+        rawe_engine_free(&module->engine);
+    }
+    for (unsigned i = 0; i < mca_btl_rawe_component.module_count; ++i) {
+        if (mca_btl_rawe_component.modules[i] == module) {
+            mca_btl_rawe_component.modules[i] =
+                mca_btl_rawe_component.modules[--mca_btl_rawe_component.module_count];
+            break;
+        }
+    }
+    mca_btl_rawe_unlock();
+    if (NULL != module->responder) {
+        rawe_responder_stop(module->responder);
+    }
+    if (NULL != module->link) {
+        rawe_link_close(module->link);
+    }
+    OBJ_DESTRUCT(&module->endpoints);
+    OBJ_DESTRUCT(&module->endpoints_lock);
+    free_lists_destruct(module);
+    free(module);
+    return OPAL_SUCCESS;
+}

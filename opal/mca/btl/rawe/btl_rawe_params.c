@@ -1,0 +1,198 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * All MCA parameters of rawe in one table: name, type, default, range, unit, level, one sentence.
+ */
+#include "btl_rawe_params.h"
+
+#include "btl_rawe_help.h"
+
+#include "opal/mca/base/mca_base_var.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define KIB ((uint64_t) 1024)
+#define MIB (1024 * KIB)
+#define GIB (1024 * MIB)
+
+struct mca_btl_rawe_params mca_btl_rawe_params;
+
+/** A parameter that counts something. */
+struct number {
+    const char *name;
+    uint64_t *value;
+    uint64_t initial;
+    uint64_t min;
+    uint64_t max;
+    const char *unit;  /**< "" where the sentence says it */
+    const char *rule;  /**< what else holds: "" or words for the help text */
+    bool power_of_two;
+    mca_base_var_info_lvl_t level;
+    const char *sentence;
+};
+
+static const struct number numbers[] = {
+    {"ethertype", &mca_btl_rawe_params.ethertype, 0x88B5, 0x0600, 0xFFFF, "", "", false, OPAL_INFO_LVL_4,
+     "EtherType of all frames, the same on all hosts; the default is the one IEEE 802 sets aside "
+     "for local experiments"},
+    {"ring_bytes", &mca_btl_rawe_params.ring_bytes, 16 * MIB, 256 * KIB, 1 * GIB, "bytes", "",
+     false, OPAL_INFO_LVL_4, "Memory of the receive ring of each interface and process"},
+    {"window_frames", &mca_btl_rawe_params.window_frames, 512, 16, 4096, "frames",
+     ", a power of two", true, OPAL_INFO_LVL_6,
+     "Largest number of frames to one peer that may be unacknowledged at a time"},
+    {"free_list_num", &mca_btl_rawe_params.free_list_num, 64, 0, 1 << 20, "fragments", "", false,
+     OPAL_INFO_LVL_5, "Number of fragments allocated at start"},
+    {"free_list_max", &mca_btl_rawe_params.free_list_max, 0, 0, 1 << 30, "fragments",
+     ", 0: no limit", false, OPAL_INFO_LVL_5, "Largest number of fragments allocated"},
+    {"free_list_inc", &mca_btl_rawe_params.free_list_inc, 64, 1, 1 << 20, "fragments", "", false,
+     OPAL_INFO_LVL_5, "Number of fragments allocated at a time when none is free"},
+    {"ack_delay_us", &mca_btl_rawe_params.ack_delay_us, 50, 0, 100000, "microseconds", "", false,
+     OPAL_INFO_LVL_8, "How long an acknowledgement waits for data that could carry it"},
+    {"reorder_us", &mca_btl_rawe_params.reorder_us, 50, 0, 100000, "microseconds", "", false,
+     OPAL_INFO_LVL_8,
+     "How much later than its successors a frame may arrive, at least, before it counts as lost"},
+    {"probe_min_us", &mca_btl_rawe_params.probe_min_us, 200, 10, 1000000, "microseconds", "",
+     false, OPAL_INFO_LVL_8, "Shortest silence after which a peer is asked for an acknowledgement"},
+    {"probe_max_ms", &mca_btl_rawe_params.probe_max_ms, 1000, 1, 60000, "milliseconds", "", false,
+     OPAL_INFO_LVL_8, "Longest interval between such questions to a peer that does not answer"},
+    {"connect_timeout_ms", &mca_btl_rawe_params.connect_timeout_ms, 5000, 10, 600000,
+     "milliseconds", "", false, OPAL_INFO_LVL_5,
+     "How long to try to reach a peer at first contact before it is left to another BTL"},
+    {"peer_timeout", &mca_btl_rawe_params.peer_timeout, 30, 0, 86400, "seconds",
+     ", 0: wait for ever", false, OPAL_INFO_LVL_3,
+     "How long a peer may be utterly silent (computing is not silence: a thread of its own "
+     "answers for it) before the job ends with an error"},
+};
+
+/** A parameter that is on or off. */
+struct flag {
+    const char *name;
+    bool *value;
+    bool initial;
+    mca_base_var_info_lvl_t level;
+    const char *sentence;
+};
+
+static const struct flag flags[] = {
+    {"loopback", &mca_btl_rawe_params.loopback, true, OPAL_INFO_LVL_4,
+     "Reach peers on the same host through the loopback interface; off leaves them to another BTL, "
+     "such as vader"},
+    {"checksum", &mca_btl_rawe_params.checksum, false, OPAL_INFO_LVL_5,
+     "Put a CRC32C on each frame and check it, for networks whose own checks are not trusted; "
+     "checking follows the sender's choice"},
+    {"qdisc_bypass", &mca_btl_rawe_params.qdisc_bypass, false, OPAL_INFO_LVL_8,
+     "Send past the queueing discipline of the interface, and past any shaping set there"},
+    {"stats", &mca_btl_rawe_params.stats, false, OPAL_INFO_LVL_3,
+     "Report the counters of each process when it finalizes"},
+};
+
+/** A parameter that is a text. */
+struct text {
+    const char *name;
+    char **value;
+    mca_base_var_info_lvl_t level;
+    const char *sentence;
+};
+
+static const struct text texts[] = {
+    {"if_include", &mca_btl_rawe_params.if_include, OPAL_INFO_LVL_1,
+     "Comma-separated list of the interfaces to use: names (exact or with a trailing *), MAC "
+     "addresses, or subnets such as 10.1.0.0/16; not together with btl_rawe_if_exclude. Empty: "
+     "every Ethernet interface that is up, except lo, bridges, and virtual ones"},
+    {"if_exclude", &mca_btl_rawe_params.if_exclude, OPAL_INFO_LVL_1,
+     "Comma-separated list of the interfaces not to use, written as in btl_rawe_if_include; not "
+     "together with it"},
+};
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+/** A value in the form the user would type it: EtherTypes are hexadecimal everywhere. */
+static void number_format(const struct number *number, uint64_t value, char *out, size_t out_bytes)
+{
+    if (value > INT64_MAX) {
+        /* Open MPI reads -1 as the largest number there is. */
+        snprintf(out, out_bytes, "%" PRId64, (int64_t) value);
+    } else if (0 == strcmp("ethertype", number->name)) {
+        snprintf(out, out_bytes, "0x%04" PRIX64, value);
+    } else {
+        snprintf(out, out_bytes, "%" PRIu64, value);
+    }
+}
+
+static void number_range(const struct number *number, char *out, size_t out_bytes)
+{
+    char min[24], max[24];
+
+    number_format(number, number->min, min, sizeof(min));
+    number_format(number, number->max, max, sizeof(max));
+    snprintf(out, out_bytes, "%s to %s%s%s%s", min, max, '\0' == *number->unit ? "" : " ",
+             number->unit, number->rule);
+}
+
+int mca_btl_rawe_params_register(const mca_base_component_t *component)
+{
+    int status = OPAL_SUCCESS;
+
+    for (size_t i = 0; i < COUNT(texts) && status >= 0; ++i) {
+        *texts[i].value = NULL;
+        status = mca_base_component_var_register(
+            component, texts[i].name, texts[i].sentence, MCA_BASE_VAR_TYPE_STRING, NULL, 0, 0,
+            texts[i].level, MCA_BASE_VAR_SCOPE_READONLY, texts[i].value);
+    }
+    for (size_t i = 0; i < COUNT(numbers) && status >= 0; ++i) {
+        char range[128], sentence[512];
+
+        *numbers[i].value = numbers[i].initial;
+        number_range(&numbers[i], range, sizeof(range));
+        snprintf(sentence, sizeof(sentence), "%s (%s)", numbers[i].sentence, range);
+        status = mca_base_component_var_register(
+            component, numbers[i].name, sentence, MCA_BASE_VAR_TYPE_UINT64_T, NULL, 0, 0,
+            numbers[i].level, MCA_BASE_VAR_SCOPE_READONLY,
+            numbers[i].value);
+    }
+    for (size_t i = 0; i < COUNT(flags) && status >= 0; ++i) {
+        *flags[i].value = flags[i].initial;
+        status = mca_base_component_var_register(
+            component, flags[i].name, flags[i].sentence, MCA_BASE_VAR_TYPE_BOOL, NULL, 0, 0,
+            flags[i].level, MCA_BASE_VAR_SCOPE_READONLY, flags[i].value);
+    }
+    /* Registering returns the variable's index, or an error, which is negative. */
+    return status < 0 ? status : OPAL_SUCCESS;
+}
+
+static bool number_valid(const struct number *number)
+{
+    uint64_t value = *number->value;
+
+    return value >= number->min && value <= number->max
+           && (!number->power_of_two || 0 == (value & (value - 1)));
+}
+
+static bool is_set(const char *text)
+{
+    return NULL != text && '\0' != *text;
+}
+
+int mca_btl_rawe_params_check(void)
+{
+    for (size_t i = 0; i < COUNT(numbers); ++i) {
+        char range[128], value[32];
+
+        if (number_valid(&numbers[i])) {
+            continue;
+        }
+        number_format(&numbers[i], *numbers[i].value, value, sizeof(value));
+        number_range(&numbers[i], range, sizeof(range));
+        mca_btl_rawe_help_parameter_out_of_range(numbers[i].name, value, range);
+        return OPAL_ERR_BAD_PARAM;
+    }
+
+    if (is_set(mca_btl_rawe_params.if_include) && is_set(mca_btl_rawe_params.if_exclude)) {
+        mca_btl_rawe_help_include_and_exclude(mca_btl_rawe_params.if_include,
+                                              mca_btl_rawe_params.if_exclude);
+        return OPAL_ERR_BAD_PARAM;
+    }
+    return OPAL_SUCCESS;
+}

@@ -1,0 +1,310 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * From the PML to the engine: descriptors, send, sendi, put, and their completion.
+ */
+#include "btl_rawe.h"
+
+#include "opal/datatype/opal_convertor.h"
+
+#include <string.h>
+
+/** Payload the PML gives to sendi at most when it is not contiguous: it is packed on the stack. */
+#define SENDI_PACK_BYTES_MAX 512u
+
+static void fragment_construct(mca_btl_rawe_fragment_t *fragment)
+{
+    fragment->base.des_segments = fragment->segments;
+    fragment->base.des_segment_count = 1;
+    fragment->list = NULL;
+}
+
+OBJ_CLASS_INSTANCE(mca_btl_rawe_fragment_t, mca_btl_base_descriptor_t, fragment_construct, NULL);
+
+static mca_btl_rawe_fragment_t *fragment_take(opal_free_list_t *list,
+                                              mca_btl_base_endpoint_t *endpoint)
+{
+    mca_btl_rawe_fragment_t *fragment = (mca_btl_rawe_fragment_t *) opal_free_list_get(list);
+    if (OPAL_LIKELY(NULL != fragment)) {
+        fragment->list = list;
+        fragment->endpoint = endpoint;
+    }
+    return fragment;
+}
+
+mca_btl_base_descriptor_t *mca_btl_rawe_alloc(struct mca_btl_base_module_t *btl,
+                                              struct mca_btl_base_endpoint_t *endpoint,
+                                              uint8_t order, size_t size, uint32_t flags)
+{
+    mca_btl_rawe_module_t *module = (mca_btl_rawe_module_t *) btl;
+    opal_free_list_t *list;
+
+    (void) order;
+    if (size <= btl->btl_eager_limit) {
+        list = &module->fragments_small;
+    } else if (size <= btl->btl_max_send_size) {
+        list = &module->fragments_large;
+    } else {
+        return NULL;
+    }
+    mca_btl_rawe_fragment_t *fragment = fragment_take(list, endpoint);
+    if (OPAL_UNLIKELY(NULL == fragment)) {
+        return NULL;
+    }
+    fragment->base.des_flags = flags;
+    fragment->base.des_segment_count = 1;
+    fragment->base.order = MCA_BTL_NO_ORDER;
+    fragment->segments[0].seg_addr.pval = fragment->data;
+    fragment->segments[0].seg_len = size;
+    return &fragment->base;
+}
+
+int mca_btl_rawe_free(struct mca_btl_base_module_t *btl, mca_btl_base_descriptor_t *descriptor)
+{
+    mca_btl_rawe_fragment_t *fragment = (mca_btl_rawe_fragment_t *) descriptor;
+
+    (void) btl;
+    opal_free_list_return(fragment->list, (opal_free_list_item_t *) fragment);
+    return OPAL_SUCCESS;
+}
+
+mca_btl_base_descriptor_t *mca_btl_rawe_prepare_src(struct mca_btl_base_module_t *btl,
+                                                    struct mca_btl_base_endpoint_t *endpoint,
+                                                    struct opal_convertor_t *convertor,
+                                                    uint8_t order, size_t reserve, size_t *size,
+                                                    uint32_t flags)
+{
+    size_t payload_bytes = *size;
+
+    if (OPAL_UNLIKELY(reserve > btl->btl_max_send_size)) {
+        return NULL;
+    }
+    if (payload_bytes > btl->btl_max_send_size - reserve) {
+        payload_bytes = btl->btl_max_send_size - reserve;
+    }
+    bool in_place = !opal_convertor_need_buffers(convertor);
+    mca_btl_base_descriptor_t *descriptor = mca_btl_rawe_alloc(
+        btl, endpoint, order, reserve + (in_place ? 0 : payload_bytes), flags);
+    if (OPAL_UNLIKELY(NULL == descriptor)) {
+        return NULL;
+    }
+    mca_btl_rawe_fragment_t *fragment = (mca_btl_rawe_fragment_t *) descriptor;
+    if (in_place) {
+        void *source;
+        opal_convertor_get_current_pointer(convertor, &source);
+        fragment->segments[1].seg_addr.pval = source;
+        fragment->segments[1].seg_len = payload_bytes;
+        fragment->base.des_segment_count = 2;
+    } else {
+        struct iovec iov = {.iov_base = (IOVBASE_TYPE *) (fragment->data + reserve),
+                            .iov_len = payload_bytes};
+        uint32_t iov_count = 1;
+        if (opal_convertor_pack(convertor, &iov, &iov_count, &payload_bytes) < 0) {
+            mca_btl_rawe_free(btl, descriptor);
+            return NULL;
+        }
+        fragment->segments[0].seg_len = reserve + payload_bytes;
+    }
+    *size = payload_bytes;
+    return descriptor;
+}
+
+/** Tell the PML that a descriptor is done with, and dispose of it when it is ours. */
+static void descriptor_complete(mca_btl_rawe_fragment_t *fragment, int status)
+{
+    mca_btl_base_module_t *btl = &fragment->endpoint->module->super;
+    uint32_t flags = fragment->base.des_flags;
+
+    if (0 != (flags & MCA_BTL_DES_SEND_ALWAYS_CALLBACK)) {
+        fragment->base.des_cbfunc(btl, fragment->endpoint, &fragment->base, status);
+    }
+    if (0 != (flags & MCA_BTL_DES_FLAGS_BTL_OWNERSHIP)) {
+        mca_btl_rawe_free(btl, &fragment->base);
+    }
+}
+
+/** rawe_send.done of a message. */
+static void message_done(struct rawe_send *send, enum rawe_status status)
+{
+    mca_btl_rawe_fragment_t *fragment =
+        (mca_btl_rawe_fragment_t *) ((char *) send - offsetof(mca_btl_rawe_fragment_t, send));
+
+    if (MCA_BTL_RAWE_SEND_CALLING == fragment->phase) {
+        fragment->phase = MCA_BTL_RAWE_SEND_FINISHED;
+        fragment->status = status;
+        return;
+    }
+    descriptor_complete(fragment, RAWE_STATUS_DONE == status ? OPAL_SUCCESS : OPAL_ERR_UNREACH);
+}
+
+/** Hand a fragment to the engine from where it lies. Lock held. Returns what btl_send returns. */
+static int send_in_place(struct rawe_conn *conn, mca_btl_rawe_fragment_t *fragment,
+                         mca_btl_base_tag_t tag, uint64_t now_ns)
+{
+    struct rawe_send *send = &fragment->send;
+
+    send->done = message_done;
+    send->kind = RAWE_CHUNK_MESSAGE;
+    send->tag = (uint8_t) tag;
+    send->piece_count = (uint8_t) fragment->base.des_segment_count;
+    for (size_t i = 0; i < fragment->base.des_segment_count; ++i) {
+        send->pieces[i].base = fragment->segments[i].seg_addr.pval;
+        send->pieces[i].len_bytes = fragment->segments[i].seg_len;
+    }
+    fragment->phase = MCA_BTL_RAWE_SEND_CALLING;
+    rawe_conn_send(conn, send, now_ns);
+    if (MCA_BTL_RAWE_SEND_FINISHED != fragment->phase) {
+        fragment->phase = MCA_BTL_RAWE_SEND_QUEUED;
+        fragment->base.des_flags |= MCA_BTL_DES_SEND_ALWAYS_CALLBACK;
+        return 0;
+    }
+    return RAWE_STATUS_DONE == fragment->status ? 1 : OPAL_ERR_UNREACH;
+}
+
+int mca_btl_rawe_send(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
+                      mca_btl_base_descriptor_t *descriptor, mca_btl_base_tag_t tag)
+{
+    mca_btl_rawe_module_t *module = (mca_btl_rawe_module_t *) btl;
+    mca_btl_rawe_fragment_t *fragment = (mca_btl_rawe_fragment_t *) descriptor;
+    mca_btl_base_segment_t *segments = descriptor->des_segments;
+    size_t second_bytes = descriptor->des_segment_count > 1 ? segments[1].seg_len : 0;
+    size_t total_bytes = segments[0].seg_len + second_bytes;
+    uint64_t now_ns = mca_btl_rawe_now_ns();
+    int result = OPAL_ERR_OUT_OF_RESOURCE;
+
+    fragment->endpoint = endpoint;
+    mca_btl_rawe_lock();
+    struct rawe_conn *conn = mca_btl_rawe_endpoint_conn(endpoint, RAWE_LANE_EXPRESS);
+    if (OPAL_LIKELY(NULL != conn)) {
+        enum rawe_status status = RAWE_STATUS_BUSY;
+        if (total_bytes <= module->engine.config.copy_max_bytes
+            && total_bytes <= rawe_conn_frame_message_bytes(conn)) {
+            status = rawe_conn_send_copy(conn, (uint8_t) tag, segments[0].seg_addr.pval,
+                                         segments[0].seg_len,
+                                         0 != second_bytes ? segments[1].seg_addr.pval : NULL,
+                                         second_bytes, now_ns);
+        } else if (total_bytes > rawe_conn_frame_message_bytes(conn)) {
+            conn = mca_btl_rawe_endpoint_conn(endpoint, RAWE_LANE_BULK);
+        }
+        if (RAWE_STATUS_DONE == status) {
+            result = 1;
+        } else if (RAWE_STATUS_FAILED == status) {
+            result = OPAL_ERR_UNREACH;
+        } else if (OPAL_LIKELY(NULL != conn)) {
+            result = send_in_place(conn, fragment, tag, now_ns);
+        }
+    }
+    if (1 == result) {
+        descriptor_complete(fragment, OPAL_SUCCESS);
+    }
+    mca_btl_rawe_unlock();
+    return result;
+}
+
+int mca_btl_rawe_sendi(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
+                       struct opal_convertor_t *convertor, void *header, size_t header_size,
+                       size_t payload_size, uint8_t order, uint32_t flags, mca_btl_base_tag_t tag,
+                       mca_btl_base_descriptor_t **descriptor)
+{
+    mca_btl_rawe_module_t *module = (mca_btl_rawe_module_t *) btl;
+    enum rawe_status status = RAWE_STATUS_BUSY;
+    uint8_t packed[SENDI_PACK_BYTES_MAX];
+    void *payload = NULL;
+
+    (void) order;
+    (void) flags;
+    if (0 != payload_size) {
+        if (OPAL_LIKELY(!opal_convertor_need_buffers(convertor))) {
+            opal_convertor_get_current_pointer(convertor, &payload);
+        } else if (payload_size <= sizeof(packed)) {
+            struct iovec iov = {.iov_base = (IOVBASE_TYPE *) packed, .iov_len = payload_size};
+            uint32_t iov_count = 1;
+            size_t position = 0;
+            (void) opal_convertor_pack(convertor, &iov, &iov_count, &payload_size);
+            /* Should the engine be busy, the PML packs again, from the start. */
+            opal_convertor_set_position(convertor, &position);
+            payload = packed;
+        }
+    }
+    if (OPAL_LIKELY((NULL != payload || 0 == payload_size)
+                    && header_size + payload_size <= module->engine.config.copy_max_bytes)) {
+        uint64_t now_ns = mca_btl_rawe_now_ns();
+        mca_btl_rawe_lock();
+        struct rawe_conn *conn = mca_btl_rawe_endpoint_conn(endpoint, RAWE_LANE_EXPRESS);
+        if (OPAL_LIKELY(NULL != conn
+                        && header_size + payload_size <= rawe_conn_frame_message_bytes(conn))) {
+            status = rawe_conn_send_copy(conn, (uint8_t) tag, header, header_size, payload,
+                                         payload_size, now_ns);
+        }
+        mca_btl_rawe_unlock();
+    }
+    if (OPAL_LIKELY(RAWE_STATUS_DONE == status)) {
+        return OPAL_SUCCESS;
+    }
+    if (NULL != descriptor) {
+        *descriptor = NULL;
+    }
+    return RAWE_STATUS_FAILED == status ? OPAL_ERR_UNREACH : OPAL_ERR_OUT_OF_RESOURCE;
+}
+
+/** rawe_send.done of a PUT: the far side has placed all of it, or never will. */
+static void put_done(struct rawe_send *send, enum rawe_status status)
+{
+    mca_btl_rawe_fragment_t *fragment =
+        (mca_btl_rawe_fragment_t *) ((char *) send - offsetof(mca_btl_rawe_fragment_t, send));
+    mca_btl_base_module_t *btl = &fragment->endpoint->module->super;
+
+    fragment->put.callback(btl, fragment->endpoint, fragment->put.local_address,
+                           fragment->put.local_handle, fragment->put.context,
+                           fragment->put.cbdata,
+                           RAWE_STATUS_DONE == status ? OPAL_SUCCESS : OPAL_ERR_UNREACH);
+    mca_btl_rawe_free(btl, &fragment->base);
+}
+
+int mca_btl_rawe_put(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
+                     void *local_address, uint64_t remote_address,
+                     mca_btl_base_registration_handle_t *local_handle,
+                     mca_btl_base_registration_handle_t *remote_handle, size_t size, int flags,
+                     int order, mca_btl_base_rdma_completion_fn_t callback, void *context,
+                     void *cbdata)
+{
+    mca_btl_rawe_module_t *module = (mca_btl_rawe_module_t *) btl;
+
+    (void) flags;
+    (void) order;
+    if (0 == size) {
+        callback(btl, endpoint, local_address, local_handle, context, cbdata, OPAL_SUCCESS);
+        return OPAL_SUCCESS;
+    }
+    mca_btl_rawe_fragment_t *fragment = fragment_take(&module->fragments_bare, endpoint);
+    if (OPAL_UNLIKELY(NULL == fragment)) {
+        return OPAL_ERR_OUT_OF_RESOURCE;
+    }
+    fragment->put.callback = callback;
+    fragment->put.local_address = local_address;
+    fragment->put.local_handle = local_handle;
+    fragment->put.context = context;
+    fragment->put.cbdata = cbdata;
+    struct rawe_send *send = &fragment->send;
+    send->done = put_done;
+    send->kind = RAWE_CHUNK_PUT;
+    send->tag = 0;
+    send->piece_count = 1;
+    send->pieces[0].base = local_address;
+    send->pieces[0].len_bytes = size;
+    send->handle_index = remote_handle->index;
+    send->handle_key = remote_handle->key;
+    send->offset = remote_address - remote_handle->base;
+
+    mca_btl_rawe_lock();
+    struct rawe_conn *conn = mca_btl_rawe_endpoint_conn(endpoint, RAWE_LANE_BULK);
+    if (OPAL_LIKELY(NULL != conn)) {
+        rawe_conn_send(conn, send, mca_btl_rawe_now_ns());
+    }
+    mca_btl_rawe_unlock();
+    if (OPAL_UNLIKELY(NULL == conn)) {
+        mca_btl_rawe_free(btl, &fragment->base);
+        return OPAL_ERR_OUT_OF_RESOURCE;
+    }
+    return OPAL_SUCCESS;
+}

@@ -1,0 +1,38 @@
+# -*- shell-script -*-
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# What configure does for this component, in an Open MPI source tree (whose autogen.pl finds this
+# file and calls the macro by its name) as well as in the project's own build (whose configure.ac
+# sets btl_rawe_out_of_tree and the flags below beforehand).
+
+# MCA_opal_btl_rawe_CONFIG([action-if-can-compile], [action-if-cant-compile])
+# ---------------------------------------------------------------------------
+AC_DEFUN([MCA_opal_btl_rawe_CONFIG], [
+    AC_CONFIG_FILES([opal/mca/btl/rawe/Makefile])
+
+    opal_btl_rawe_happy=yes
+
+    # AF_PACKET with its receive ring and its filters: Linux only.
+    AC_CHECK_HEADERS([linux/if_packet.h linux/if_ether.h linux/filter.h linux/ethtool.h],
+                     [], [opal_btl_rawe_happy=no])
+
+    # The responder's thread shares words with the main one.
+    AC_CHECK_HEADERS([stdatomic.h pthread.h], [], [opal_btl_rawe_happy=no])
+
+    AS_IF([test "$btl_rawe_out_of_tree" != yes],
+          [ # 5.0 renamed the variable that holds the library's name.
+           AS_IF([test -n "$OPAL_LIB_NAME"],
+                 [btl_rawe_LIBADD='$(top_builddir)/opal/lib$(OPAL_LIB_NAME).la'],
+                 [btl_rawe_LIBADD='$(top_builddir)/opal/lib$(OPAL_LIB_PREFIX)open-pal.la'])
+           btl_rawe_CPPFLAGS=
+           btl_rawe_CFLAGS=-std=gnu11])
+    AC_SUBST([btl_rawe_CPPFLAGS])
+    AC_SUBST([btl_rawe_CFLAGS])
+    AC_SUBST([btl_rawe_LIBADD])
+
+    m4_ifdef([OPAL_SUMMARY_ADD],
+             [OPAL_SUMMARY_ADD([[Transports]], [[Raw Ethernet frames]], [[btl_rawe]],
+                               [$opal_btl_rawe_happy])])
+
+    AS_IF([test "$opal_btl_rawe_happy" = yes], [$1], [$2])
+])dnl

@@ -1,0 +1,208 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * A connection: reliable transport of messages and PUT data to one peer, exactly once, unordered.
+ *
+ *   IDLE ──send, or CONNECT from peer──> CONNECTING ──reply──> OPEN ──CLOSE──> PEER_CLOSED
+ *                                            │                   │                  │
+ *                                            └─> FAILED <─silence┘  send: CONNECTING <┘
+ *
+ * Each side asks for itself: only a reply to its own CONNECT tells it the peer's connection id.
+ * A reply carries the asker's connection id, whose generation proves that it is not a late one.
+ *
+ * Send window:
+ *
+ *      una                          next        una + window
+ *   ....|SACKED SENT LOST SENT ......|............|
+ *  acked                              not used yet
+ */
+#ifndef RAWE_CONN_H
+#define RAWE_CONN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "rawe_acktr.h"
+#include "rawe_congestion.h"
+#include "rawe_engine.h"
+#include "rawe_rtt.h"
+
+enum rawe_conn_state {
+    RAWE_CONN_IDLE,        /**< known, never used: no window allocated */
+    RAWE_CONN_CONNECTING,  /**< asked the peer for its connection id */
+    RAWE_CONN_OPEN,
+    RAWE_CONN_PEER_CLOSED, /**< the peer ended it in good order */
+    RAWE_CONN_FAILED,      /**< the peer was silent for too long */
+};
+
+/** Result of an operation, for the one who asked for it. */
+enum rawe_status {
+    RAWE_STATUS_DONE = 0,
+    RAWE_STATUS_FAILED = -1, /**< connection failed or closed before the peer had it all */
+    RAWE_STATUS_BUSY = -2,   /**< no room at the moment; nothing was taken */
+};
+
+/** Something to send that stays in the caller's memory. The caller owns it until `done`. */
+struct rawe_send {
+    struct rawe_send *next;
+    /** The peer has it all, or (status) never will. May be called before the send call returns. */
+    void (*done)(struct rawe_send *send, enum rawe_status status);
+    struct rawe_bytes pieces[2];
+    uint8_t piece_count;
+    uint8_t kind; /**< RAWE_CHUNK_MESSAGE or RAWE_CHUNK_PUT */
+    uint8_t tag;  /**< MESSAGE */
+    uint32_t handle_index; /**< PUT */
+    uint64_t handle_key;   /**< PUT */
+    uint64_t offset;       /**< PUT: in the handle */
+    /* the engine's */
+    uint64_t total_bytes;
+    uint64_t framed_bytes;   /**< how much has been put into frames */
+    uint32_t frames;         /**< frames in the window that refer to it */
+    uint32_t message_number; /**< valid when segmented */
+    bool segmented;          /**< a message that does not fit one frame */
+};
+
+struct rawe_conn {
+    struct rawe_engine *engine;
+    void *owner; /**< the caller's */
+    struct rawe_conn *next_pending;
+    bool is_pending;
+    uint8_t state; /**< enum rawe_conn_state */
+    uint8_t lane;  /**< enum rawe_lane */
+
+    /* addresses */
+    uint8_t eth_header[RAWE_ETH_HEADER_BYTES];
+    uint32_t local_id;
+    uint32_t peer_id; /**< 0: not known yet */
+    uint16_t peer_port;
+    uint32_t peer_key;
+    uint64_t local_incarnation;
+    uint64_t peer_incarnation;
+    uint32_t payload_max_bytes; /**< what fits both ends and the path */
+
+    /* sending */
+    struct rawe_txframe **slots; /**< window_frames of them, by sequence; allocated on first use */
+    uint32_t una;                /**< oldest sequence number not acknowledged */
+    uint32_t next;               /**< next sequence number */
+    uint32_t in_flight;          /**< frames SENT */
+    uint32_t to_transmit;        /**< frames WAITING or LOST */
+    uint32_t transmit_from;      /**< no WAITING or LOST frame is before this one */
+    uint32_t highest_sacked;     /**< valid when sacked != 0 */
+    uint32_t sacked;             /**< frames SACKED */
+    uint32_t peer_credit;
+    uint32_t message_number;     /**< of the next segmented message */
+    uint32_t messages_open;      /**< oldest segmented message number not completed */
+    uint64_t messages_done;      /**< bitmap of completed ones from messages_open on */
+    struct rawe_send *queue;     /**< not wholly framed yet, oldest first */
+    struct rawe_send **queue_tail;
+    struct rawe_congestion congestion;
+    struct rawe_rtt rtt;
+
+    /* loss detection */
+    uint64_t newest_delivered_ns; /**< when the newest frame known to have arrived was sent */
+    uint32_t newest_delivered;    /**< its sequence number */
+    uint64_t evidence_ns;         /**< when we learned of it */
+    uint64_t loss_deadline_ns;    /**< look for losses again then; 0: no need */
+    uint64_t probe_deadline_ns;   /**< ask for an acknowledgement then; 0: nothing in flight */
+    uint64_t probe_sent_ns;
+    uint32_t probe_number;
+    uint32_t probes_unanswered;   /**< since the peer was last heard */
+
+    /* liveness */
+    uint64_t silent_since_ns; /**< when the first unanswered probe was sent */
+
+    /* receiving */
+    struct rawe_acktr *acktr; /**< allocated when the connection opens */
+    struct rawe_reassembly *reassembly; /**< allocated with the first segment */
+    uint32_t unacked_frames;  /**< taken since we last acknowledged */
+    bool ack_now;             /**< at the end of this batch */
+    bool answer_probe;
+    uint32_t answer_number;
+    uint64_t ack_deadline_ns; /**< 0: nothing to acknowledge */
+    uint32_t receive_epoch;   /**< last epoch of the engine in which data came */
+
+    struct rawe_timer timer;  /**< earliest of the deadlines */
+};
+
+/** Where a peer is, and who. */
+struct rawe_conn_config {
+    uint8_t peer_mac[RAWE_MAC_BYTES];
+    uint16_t peer_port;
+    uint32_t peer_key;
+    uint32_t payload_max_bytes; /**< what the path to it carries */
+    uint8_t lane;
+    void *owner;
+};
+
+/** A new connection, IDLE; nothing is sent. NULL without memory. */
+struct rawe_conn *rawe_conn_open(struct rawe_engine *engine, const struct rawe_conn_config *config);
+
+/**
+ * Tell the peer, complete what is left with RAWE_STATUS_FAILED, free all. To lose nothing, wait for
+ * rawe_conn_drained first.
+ */
+void rawe_conn_close(struct rawe_conn *conn, uint64_t now_ns);
+
+/** True when the peer has acknowledged everything, or will not any more. */
+bool rawe_conn_drained(const struct rawe_conn *conn);
+
+/** Longest message that goes into one frame. */
+static inline uint32_t rawe_conn_frame_message_bytes(const struct rawe_conn *conn)
+{
+    return conn->payload_max_bytes - RAWE_CHUNK_MESSAGE_BYTES;
+}
+
+/**
+ * Send a message of at most copy_max_bytes (and one frame) by copying the two pieces.
+ * RAWE_STATUS_DONE: taken. RAWE_STATUS_BUSY: no room now, use rawe_conn_send. RAWE_STATUS_FAILED:
+ * connection has failed.
+ */
+enum rawe_status rawe_conn_send_copy(struct rawe_conn *conn, uint8_t tag, const void *first,
+                                     size_t first_bytes, const void *second, size_t second_bytes,
+                                     uint64_t now_ns);
+
+/** Send from the caller's memory; `done` is called in the end, whatever happens. */
+void rawe_conn_send(struct rawe_conn *conn, struct rawe_send *send, uint64_t now_ns);
+
+/** The peer's responder answered at `alive_ns`: it is there, but not in MPI. */
+void rawe_conn_alive(struct rawe_conn *conn, uint64_t alive_ns);
+
+/* What the files of the connection and the engine share. */
+
+/** A CONNECT frame for this connection. */
+void rawe_conn_receive_connect(struct rawe_conn *conn, const struct rawe_connect *from, bool reply,
+                               uint64_t now_ns);
+/** Any other frame for this connection, header decoded, payload in the frame. */
+void rawe_conn_receive(struct rawe_conn *conn, const struct rawe_header *header,
+                       const uint8_t *payload, uint64_t now_ns);
+/** Acknowledgement fields of a frame (SACK bitmap may be empty). */
+void rawe_conn_acknowledged(struct rawe_conn *conn, const struct rawe_header *header,
+                            const uint8_t *sack, size_t sack_bytes, uint64_t now_ns);
+/** Look for frames whose reordering window has passed. */
+void rawe_conn_detect_losses(struct rawe_conn *conn, uint64_t now_ns);
+/** Frame and transmit what window, credit and link allow. */
+void rawe_conn_output(struct rawe_conn *conn, uint64_t now_ns);
+/** Send acknowledgement and frames put off; called by rawe_engine_flush. */
+void rawe_conn_flush(struct rawe_conn *conn, uint64_t now_ns);
+/** Send a frame without payload or with a small one, outside the window. False: link is full. */
+bool rawe_conn_transmit_control(struct rawe_conn *conn, uint8_t type, uint8_t flags,
+                                uint32_t sequence, const uint8_t *payload, size_t payload_bytes);
+/** Fill in the headers of a frame as of now: acknowledgement, credit, flags. */
+void rawe_conn_write_header(const struct rawe_conn *conn, struct rawe_txframe *frame);
+/** Have rawe_conn_flush called at the end of the batch or at the next progress. */
+void rawe_conn_make_pending(struct rawe_conn *conn);
+/** Make sure that the timer expires by the earliest deadline. */
+void rawe_conn_arm(struct rawe_conn *conn);
+/** Something is in flight: set when to ask about it. */
+void rawe_conn_expect_ack(struct rawe_conn *conn, uint64_t now_ns);
+/** The peer was heard: silence is over. */
+void rawe_conn_heard(struct rawe_conn *conn);
+/** Release a frame of the window; returns its send when that is complete by this, else NULL. */
+struct rawe_send *rawe_conn_release(struct rawe_conn *conn, uint32_t sequence);
+/** Complete everything under way with `status` and empty the send window. */
+void rawe_conn_abandon(struct rawe_conn *conn, enum rawe_status status, bool queue_too);
+/** Begin asking the peer for a connection. */
+void rawe_conn_connect(struct rawe_conn *conn, uint64_t now_ns);
+
+#endif

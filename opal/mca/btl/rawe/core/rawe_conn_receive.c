@@ -1,0 +1,213 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The way in: from a frame to delivered messages and placed data, and when to acknowledge.
+ */
+#include "rawe_conn.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/** While something is missing, acknowledge every so many frames, for the sender to see what. */
+#define ACK_EVERY_WITH_HOLE 4u
+
+/** Owe an acknowledgement: at once, or when enough frames have come, or after the delay. */
+static void owe_ack(struct rawe_conn *conn, bool at_once, uint64_t now_ns)
+{
+    const struct rawe_engine_config *config = &conn->engine->config;
+    uint32_t every =
+        conn->acktr->beyond != 0 ? ACK_EVERY_WITH_HOLE : conn->engine->credit / 4u;
+    if (at_once || conn->unacked_frames >= every) {
+        conn->ack_now = true;
+        rawe_conn_make_pending(conn);
+    } else if (conn->ack_deadline_ns == 0) {
+        conn->ack_deadline_ns = now_ns + config->ack_delay_ns;
+        rawe_conn_arm(conn);
+    }
+}
+
+static void deliver(struct rawe_conn *conn, uint8_t tag, const uint8_t *data, size_t len_bytes)
+{
+    struct rawe_engine *engine = conn->engine;
+    engine->counters.messages_received++;
+    engine->counters.bytes_received += len_bytes;
+    engine->callbacks.deliver(engine->context, conn, tag, data, len_bytes);
+}
+
+static void place(struct rawe_conn *conn, const struct rawe_chunk *chunk)
+{
+    struct rawe_engine *engine = conn->engine;
+    uint8_t *to = rawe_handle_resolve(&engine->handles, chunk->id, chunk->key, chunk->offset,
+                                      chunk->data_bytes);
+    if (to == NULL) {
+        engine->counters.dropped_handle++;
+        return;
+    }
+    memcpy(to, chunk->data, chunk->data_bytes);
+    engine->counters.bytes_received += chunk->data_bytes;
+}
+
+/** Add a segment. False when it could not be taken now; a whole message goes to `*whole`. */
+static bool add_segment(struct rawe_conn *conn, const struct rawe_chunk *chunk,
+                        struct rawe_partial *whole)
+{
+    struct rawe_engine *engine = conn->engine;
+    whole->buffer = NULL;
+    if (conn->reassembly == NULL) {
+        conn->reassembly = calloc(1, sizeof(*conn->reassembly));
+        if (conn->reassembly == NULL) {
+            return false;
+        }
+    }
+    switch (rawe_reassembly_add(conn->reassembly, &engine->reassembly_buffers, chunk, whole)) {
+    case RAWE_REASSEMBLY_NO_BUFFER:
+        return false;
+    case RAWE_REASSEMBLY_REFUSED:
+        engine->counters.dropped_segment++;
+        return true;
+    default:
+        return true;
+    }
+}
+
+/** The chunks of a MESSAGE frame, one after the other. */
+static void deliver_messages(struct rawe_conn *conn, const uint8_t *payload, const uint8_t *end)
+{
+    while (payload != end) {
+        struct rawe_chunk chunk;
+        if (rawe_chunk_decode(&chunk, &payload, end) != RAWE_DECODE_OK ||
+            chunk.kind != RAWE_CHUNK_MESSAGE) {
+            conn->engine->counters.dropped_length++;
+            return;
+        }
+        deliver(conn, chunk.tag, chunk.data, chunk.data_bytes);
+    }
+}
+
+static void receive_data(struct rawe_conn *conn, const struct rawe_header *header,
+                         const uint8_t *payload, uint64_t now_ns)
+{
+    struct rawe_engine *engine = conn->engine;
+    struct rawe_acktr *acktr = conn->acktr;
+    switch (rawe_acktr_check(acktr, header->sequence)) {
+    case RAWE_ACKTR_DUPLICATE:
+        engine->counters.duplicates++;
+        owe_ack(conn, true, now_ns); /* it did not hear the first one */
+        return;
+    case RAWE_ACKTR_OUTSIDE:
+        engine->counters.dropped_outside++;
+        return;
+    default:
+        break;
+    }
+    const uint8_t *cursor = payload;
+    const uint8_t *end = payload + header->payload_bytes;
+    struct rawe_chunk chunk;
+    if (rawe_chunk_decode(&chunk, &cursor, end) != RAWE_DECODE_OK ||
+        (chunk.kind != RAWE_CHUNK_MESSAGE && cursor != end)) {
+        engine->counters.dropped_length++; /* SEGMENT and PUT are alone in their frame */
+        return;
+    }
+    struct rawe_partial whole = {.buffer = NULL};
+    if (chunk.kind == RAWE_CHUNK_SEGMENT && !add_segment(conn, &chunk, &whole)) {
+        engine->counters.no_buffer++;
+        return;
+    }
+    bool hole_before = acktr->beyond != 0;
+    rawe_acktr_take(acktr, header->sequence);
+    engine->counters.frames_received++;
+    conn->unacked_frames++;
+    if (conn->receive_epoch != engine->epoch) {
+        conn->receive_epoch = engine->epoch;
+        engine->active_receivers_now++;
+        if (engine->active_receivers_now > engine->active_receivers) {
+            rawe_engine_share_credit(engine);
+        }
+    }
+    /* What is owed is noted before the callbacks: a reply sent by them carries it along. */
+    owe_ack(conn, (header->flags & RAWE_FLAG_ACK_NOW) != 0 || hole_before != (acktr->beyond != 0),
+            now_ns);
+    if (chunk.kind == RAWE_CHUNK_PUT) {
+        place(conn, &chunk);
+    } else if (chunk.kind == RAWE_CHUNK_MESSAGE) {
+        deliver_messages(conn, payload, end);
+    } else if (whole.buffer != NULL) {
+        deliver(conn, whole.tag, whole.buffer, whole.total_bytes);
+        rawe_buffer_give(&engine->reassembly_buffers, whole.buffer);
+    }
+}
+
+void rawe_conn_receive(struct rawe_conn *conn, const struct rawe_header *header,
+                       const uint8_t *payload, uint64_t now_ns)
+{
+    struct rawe_engine *engine = conn->engine;
+    if (conn->acktr == NULL ||
+        (conn->state != RAWE_CONN_OPEN && conn->state != RAWE_CONN_CONNECTING)) {
+        engine->counters.dropped_connection++;
+        return;
+    }
+    rawe_conn_heard(conn);
+    switch (header->type) {
+    case RAWE_FRAME_DATA:
+    case RAWE_FRAME_BULK:
+        if (header->acknowledgement != conn->una || conn->peer_credit != header->credit) {
+            rawe_conn_acknowledged(conn, header, NULL, 0, now_ns);
+        }
+        receive_data(conn, header, payload, now_ns);
+        break;
+    case RAWE_FRAME_ACK:
+        engine->counters.acks_received++;
+        rawe_conn_acknowledged(conn, header, payload,
+                               header->payload_bytes < RAWE_SACK_BYTES_MAX ? header->payload_bytes
+                                                                           : RAWE_SACK_BYTES_MAX,
+                               now_ns);
+        break;
+    case RAWE_FRAME_PROBE:
+        engine->counters.probes_received++;
+        rawe_conn_acknowledged(conn, header, NULL, 0, now_ns);
+        conn->answer_probe = true;
+        conn->answer_number = header->sequence;
+        rawe_conn_make_pending(conn);
+        break;
+    case RAWE_FRAME_CLOSE:
+        rawe_conn_acknowledged(conn, header, NULL, 0, now_ns);
+        rawe_conn_abandon(conn, RAWE_STATUS_DONE, false);
+        conn->state = RAWE_CONN_PEER_CLOSED;
+        conn->ack_deadline_ns = conn->loss_deadline_ns = conn->probe_deadline_ns = 0;
+        conn->ack_now = conn->answer_probe = false;
+        if (conn->queue != NULL) {
+            rawe_conn_connect(conn, now_ns);
+        }
+        break;
+    default:
+        engine->counters.dropped_type++;
+        break;
+    }
+}
+
+void rawe_conn_flush(struct rawe_conn *conn, uint64_t now_ns)
+{
+    if (conn->state != RAWE_CONN_OPEN) {
+        return; /* an acknowledgement still owed goes out when the peer's id is known */
+    }
+    if (conn->ack_now || conn->answer_probe) {
+        uint8_t sack[RAWE_SACK_BYTES_MAX];
+        size_t sack_bytes = rawe_acktr_sack(conn->acktr, sack);
+        if (!rawe_conn_transmit_control(conn, RAWE_FRAME_ACK,
+                                        conn->answer_probe ? RAWE_FLAG_PROBE_ANSWER : 0,
+                                        conn->answer_probe ? conn->answer_number : 0, sack,
+                                        sack_bytes)) {
+            conn->engine->counters.link_stalls++;
+            rawe_conn_make_pending(conn);
+            return;
+        }
+        conn->engine->counters.acks_sent++;
+        conn->ack_now = false;
+        conn->answer_probe = false;
+        conn->unacked_frames = 0;
+        conn->ack_deadline_ns = 0;
+    }
+    if (conn->queue != NULL || conn->to_transmit != 0) {
+        rawe_conn_output(conn, now_ns);
+    }
+}

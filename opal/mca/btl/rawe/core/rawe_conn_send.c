@@ -1,0 +1,407 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The way out: from a message or PUT to frames in the window and on to the link. Reads from top to
+ * bottom: send, frame, transmit.
+ */
+#include "rawe_conn.h"
+
+#include <assert.h>
+#include <string.h>
+
+/** Most frames handed to the link at once. */
+#define TRAIN_FRAMES 32u
+
+static uint32_t slot_of(const struct rawe_conn *conn, uint32_t sequence)
+{
+    return sequence & (conn->engine->config.window_frames - 1);
+}
+
+/** How many more frames may go into flight now. */
+static uint32_t window_room(const struct rawe_conn *conn)
+{
+    uint32_t allowed = conn->congestion.window;
+    if (conn->peer_credit < allowed) {
+        allowed = conn->peer_credit;
+    }
+    return conn->in_flight < allowed ? allowed - conn->in_flight : 0;
+}
+
+static bool window_full(const struct rawe_conn *conn)
+{
+    return conn->next - conn->una >= conn->engine->config.window_frames;
+}
+
+/** Give a frame the next sequence number; it is WAITING until the link has taken it. */
+static void enter_window(struct rawe_conn *conn, struct rawe_txframe *frame)
+{
+    if (conn->to_transmit == 0) {
+        conn->transmit_from = conn->next;
+    }
+    frame->sequence = conn->next++;
+    frame->state = RAWE_TXFRAME_WAITING;
+    conn->slots[slot_of(conn, frame->sequence)] = frame;
+    conn->to_transmit++;
+}
+
+void rawe_conn_write_header(const struct rawe_conn *conn, struct rawe_txframe *frame)
+{
+    struct rawe_header header = {
+        .type = conn->lane == RAWE_LANE_BULK ? RAWE_FRAME_BULK : RAWE_FRAME_DATA,
+        .flags = (uint8_t)(frame->flags | (frame->sendings != 0 ? RAWE_FLAG_RESENT : 0)),
+        .port = conn->peer_port,
+        .key = conn->peer_key,
+        .connection_id = conn->peer_id,
+        .sequence = frame->sequence,
+        .acknowledgement = conn->acktr->next,
+        .payload_bytes = (uint16_t)frame->payload_bytes,
+        .credit = conn->engine->credit,
+    };
+    memcpy(frame->buffer, conn->eth_header, RAWE_ETH_HEADER_BYTES);
+    rawe_header_encode(frame->buffer + RAWE_ETH_HEADER_BYTES, &header);
+}
+
+static void view_frame(const struct rawe_txframe *frame, struct rawe_frame *view)
+{
+    view->pieces[0] = (struct rawe_bytes){frame->buffer, frame->buffer_bytes};
+    view->piece_count = 1 + frame->external_count;
+    for (uint32_t i = 0; i < frame->external_count; i++) {
+        view->pieces[1 + i] = frame->external[i];
+    }
+    view->len_bytes = RAWE_PAYLOAD_OFFSET + frame->payload_bytes;
+}
+
+/** The link has taken a frame. */
+static void sent(struct rawe_conn *conn, struct rawe_txframe *frame, uint64_t now_ns)
+{
+    if (frame->sendings == 0) {
+        conn->engine->counters.frames_sent++;
+    } else {
+        conn->engine->counters.frames_resent++;
+    }
+    if (frame->sendings < UINT8_MAX) {
+        frame->sendings++;
+    }
+    frame->sent_ns = now_ns;
+    frame->state = RAWE_TXFRAME_SENT;
+    conn->to_transmit--;
+    conn->in_flight++;
+}
+
+/** A data frame has carried our cumulative acknowledgement; a SACK block still has to be sent. */
+static void acknowledgement_rode_along(struct rawe_conn *conn)
+{
+    if (conn->acktr->beyond == 0) {
+        conn->unacked_frames = 0;
+        conn->ack_deadline_ns = 0;
+        conn->ack_now = false;
+    }
+}
+
+/** Reconnect if need be. False when the connection cannot send data now. */
+static bool ready_to_send(struct rawe_conn *conn, uint64_t now_ns)
+{
+    if (conn->state == RAWE_CONN_OPEN) {
+        return true;
+    }
+    if (conn->state == RAWE_CONN_IDLE || conn->state == RAWE_CONN_PEER_CLOSED) {
+        rawe_conn_connect(conn, now_ns);
+    }
+    return false;
+}
+
+enum rawe_status rawe_conn_send_copy(struct rawe_conn *conn, uint8_t tag, const void *first,
+                                     size_t first_bytes, const void *second, size_t second_bytes,
+                                     uint64_t now_ns)
+{
+    struct rawe_engine *engine = conn->engine;
+    engine->now_ns = now_ns;
+    if (conn->state != RAWE_CONN_OPEN && !ready_to_send(conn, now_ns)) {
+        return conn->state == RAWE_CONN_FAILED ? RAWE_STATUS_FAILED : RAWE_STATUS_BUSY;
+    }
+    size_t data_bytes = first_bytes + second_bytes;
+    assert(data_bytes <= engine->config.copy_max_bytes &&
+           data_bytes <= rawe_conn_frame_message_bytes(conn));
+    if (conn->queue != NULL || conn->to_transmit != 0 || window_room(conn) == 0 ||
+        window_full(conn)) {
+        return RAWE_STATUS_BUSY;
+    }
+    struct rawe_txframe *frame =
+        rawe_txframe_take(&engine->frames, data_bytes + RAWE_CHUNK_MESSAGE_BYTES);
+    if (frame == NULL) {
+        return RAWE_STATUS_BUSY;
+    }
+    uint8_t *out = frame->buffer + RAWE_PAYLOAD_OFFSET;
+    out += rawe_chunk_encode(out, &(struct rawe_chunk){.kind = RAWE_CHUNK_MESSAGE,
+                                                       .tag = tag,
+                                                       .data_bytes = (uint16_t)data_bytes});
+    memcpy(out, first, first_bytes);
+    if (second_bytes != 0) {
+        memcpy(out + first_bytes, second, second_bytes);
+    }
+    frame->payload_bytes = (uint32_t)data_bytes + RAWE_CHUNK_MESSAGE_BYTES;
+    frame->buffer_bytes = RAWE_PAYLOAD_OFFSET + frame->payload_bytes;
+    enter_window(conn, frame);
+    rawe_conn_write_header(conn, frame);
+    struct rawe_frame view;
+    view_frame(frame, &view);
+    engine->counters.messages_sent++;
+    engine->counters.bytes_sent += data_bytes;
+    if (engine->output.transmit(engine->output.context, &view, 1) == 1) {
+        sent(conn, frame, now_ns);
+        acknowledgement_rode_along(conn);
+        rawe_conn_expect_ack(conn, now_ns);
+    } else {
+        engine->counters.link_stalls++;
+        rawe_conn_make_pending(conn);
+    }
+    return RAWE_STATUS_DONE;
+}
+
+void rawe_conn_send(struct rawe_conn *conn, struct rawe_send *send, uint64_t now_ns)
+{
+    struct rawe_engine *engine = conn->engine;
+    engine->now_ns = now_ns;
+    send->next = NULL;
+    send->framed_bytes = 0;
+    send->frames = 0;
+    send->segmented = false;
+    send->total_bytes = 0;
+    for (unsigned i = 0; i < send->piece_count; i++) {
+        send->total_bytes += send->pieces[i].len_bytes;
+    }
+    assert(send->total_bytes != 0);
+    assert(send->kind == RAWE_CHUNK_PUT || send->total_bytes <= engine->config.message_max_bytes);
+    if (conn->state == RAWE_CONN_FAILED) {
+        send->done(send, RAWE_STATUS_FAILED);
+        return;
+    }
+    if (send->kind == RAWE_CHUNK_PUT) {
+        engine->counters.puts_sent++;
+    } else {
+        engine->counters.messages_sent++;
+    }
+    engine->counters.bytes_sent += send->total_bytes;
+    *conn->queue_tail = send;
+    conn->queue_tail = &send->next;
+    if (ready_to_send(conn, now_ns)) {
+        rawe_conn_output(conn, now_ns);
+    }
+}
+
+/** Refer to `len_bytes` of the send's memory from where framing stands. */
+static void refer(struct rawe_txframe *frame, const struct rawe_send *send, size_t len_bytes)
+{
+    uint64_t skip = send->framed_bytes;
+    for (unsigned i = 0; i < send->piece_count && len_bytes != 0; i++) {
+        const struct rawe_bytes *piece = &send->pieces[i];
+        if (skip >= piece->len_bytes) {
+            skip -= piece->len_bytes;
+            continue;
+        }
+        size_t part = piece->len_bytes - skip < len_bytes ? piece->len_bytes - skip : len_bytes;
+        frame->external[frame->external_count++] =
+            (struct rawe_bytes){(uint8_t *)piece->base + skip, part};
+        len_bytes -= part;
+        skip = 0;
+    }
+}
+
+/** Copy the pieces of a short message behind the chunk header. */
+static void copy_in(struct rawe_txframe *frame, const struct rawe_send *send, uint8_t *out)
+{
+    for (unsigned i = 0; i < send->piece_count; i++) {
+        memcpy(out, send->pieces[i].base, send->pieces[i].len_bytes);
+        out += send->pieces[i].len_bytes;
+    }
+    frame->buffer_bytes += (uint32_t)send->total_bytes;
+}
+
+/**
+ * Put the next bytes of the oldest queued send into a new frame of the window. NULL when there
+ * is nothing to frame, or not now. `*copied` is set to a send that is complete because all of it
+ * was copied.
+ */
+static struct rawe_txframe *frame_next(struct rawe_conn *conn, struct rawe_send **copied)
+{
+    struct rawe_engine *engine = conn->engine;
+    struct rawe_send *send = conn->queue;
+    *copied = NULL;
+    if (send == NULL || window_full(conn)) {
+        return NULL;
+    }
+    struct rawe_chunk chunk = {.kind = send->kind, .tag = send->tag};
+    uint64_t left = send->total_bytes - send->framed_bytes;
+    bool copy = false;
+    uint32_t room;
+    if (send->kind == RAWE_CHUNK_PUT) {
+        room = conn->payload_max_bytes - RAWE_CHUNK_PUT_BYTES;
+        chunk.id = send->handle_index;
+        chunk.key = send->handle_key;
+        chunk.offset = send->offset + send->framed_bytes;
+    } else if (send->total_bytes <= rawe_conn_frame_message_bytes(conn)) {
+        room = rawe_conn_frame_message_bytes(conn);
+        copy = send->total_bytes <= engine->config.copy_max_bytes;
+    } else {
+        if (!send->segmented) {
+            if (conn->message_number - conn->messages_open >= RAWE_REASSEMBLY_MESSAGES) {
+                return NULL; /* the receiver has no place for it before an earlier one is whole */
+            }
+            send->segmented = true;
+            send->message_number = conn->message_number++;
+        }
+        chunk.kind = RAWE_CHUNK_SEGMENT;
+        room = conn->payload_max_bytes - RAWE_CHUNK_SEGMENT_BYTES;
+        chunk.id = send->message_number;
+        chunk.offset = send->framed_bytes;
+        chunk.total_bytes = (uint32_t)send->total_bytes;
+    }
+    chunk.data_bytes = (uint16_t)(left < room ? left : room);
+    struct rawe_txframe *frame = rawe_txframe_take(
+        &engine->frames, RAWE_CHUNK_BYTES_MAX + (copy ? (size_t)chunk.data_bytes : 0));
+    if (frame == NULL) {
+        rawe_conn_make_pending(conn); /* when others have given theirs back */
+        return NULL;
+    }
+    uint8_t *out = frame->buffer + RAWE_PAYLOAD_OFFSET;
+    size_t chunk_bytes = rawe_chunk_encode(out, &chunk);
+    frame->buffer_bytes = (uint32_t)(RAWE_PAYLOAD_OFFSET + chunk_bytes);
+    frame->payload_bytes = (uint32_t)(chunk_bytes + chunk.data_bytes);
+    if (copy) {
+        copy_in(frame, send, out + chunk_bytes);
+    } else {
+        refer(frame, send, chunk.data_bytes);
+        frame->send = send;
+        send->frames++;
+    }
+    send->framed_bytes += chunk.data_bytes;
+    if (send->framed_bytes == send->total_bytes) {
+        conn->queue = send->next;
+        if (conn->queue == NULL) {
+            conn->queue_tail = &conn->queue;
+        }
+        if (copy) {
+            *copied = send;
+        } else if (conn->queue == NULL) {
+            frame->flags |= RAWE_FLAG_ACK_NOW; /* somebody waits for its completion */
+        }
+    }
+    enter_window(conn, frame);
+    return frame;
+}
+
+/** The next frame that is in the window but has to be transmitted (again), or NULL. */
+static struct rawe_txframe *transmit_next(struct rawe_conn *conn)
+{
+    if (conn->to_transmit == 0) {
+        return NULL;
+    }
+    if (rawe_sequence_before(conn->transmit_from, conn->una)) {
+        conn->transmit_from = conn->una;
+    }
+    while (conn->transmit_from != conn->next) {
+        struct rawe_txframe *frame = conn->slots[slot_of(conn, conn->transmit_from)];
+        conn->transmit_from++;
+        if (frame->state == RAWE_TXFRAME_WAITING || frame->state == RAWE_TXFRAME_LOST) {
+            return frame;
+        }
+    }
+    return NULL;
+}
+
+void rawe_conn_output(struct rawe_conn *conn, uint64_t now_ns)
+{
+    struct rawe_engine *engine = conn->engine;
+    struct rawe_send *copied_first = NULL;
+    struct rawe_send **copied_tail = &copied_first;
+    bool transmitted = false;
+    while (conn->state == RAWE_CONN_OPEN) {
+        uint32_t room = window_room(conn);
+        if (room == 0) {
+            if (conn->queue != NULL || conn->to_transmit != 0) {
+                engine->counters.window_stalls++;
+            }
+            break;
+        }
+        struct rawe_txframe *train[TRAIN_FRAMES];
+        struct rawe_frame views[TRAIN_FRAMES];
+        unsigned count = 0;
+        while (count < TRAIN_FRAMES && count < room) {
+            struct rawe_txframe *frame = transmit_next(conn);
+            if (frame == NULL) {
+                struct rawe_send *copied;
+                frame = frame_next(conn, &copied);
+                if (copied != NULL) {
+                    *copied_tail = copied;
+                    copied_tail = &copied->next;
+                }
+                conn->transmit_from = conn->next;
+            }
+            if (frame == NULL) {
+                break;
+            }
+            rawe_conn_write_header(conn, frame);
+            view_frame(frame, &views[count]);
+            train[count++] = frame;
+        }
+        if (count == 0) {
+            break;
+        }
+        unsigned taken = engine->output.transmit(engine->output.context, views, count);
+        for (unsigned i = 0; i < taken; i++) {
+            sent(conn, train[i], now_ns);
+        }
+        transmitted |= taken != 0;
+        if (taken < count) {
+            conn->transmit_from = train[taken]->sequence;
+            for (unsigned i = taken + 1; i < count; i++) {
+                if (rawe_sequence_before(train[i]->sequence, conn->transmit_from)) {
+                    conn->transmit_from = train[i]->sequence;
+                }
+            }
+            engine->counters.link_stalls++;
+            rawe_conn_make_pending(conn);
+            break;
+        }
+    }
+    if (transmitted) {
+        acknowledgement_rode_along(conn);
+        rawe_conn_expect_ack(conn, now_ns);
+    }
+    *copied_tail = NULL;
+    while (copied_first != NULL) {
+        struct rawe_send *next = copied_first->next;
+        copied_first->done(copied_first, RAWE_STATUS_DONE);
+        copied_first = next;
+    }
+}
+
+bool rawe_conn_transmit_control(struct rawe_conn *conn, uint8_t type, uint8_t flags,
+                                uint32_t sequence, const uint8_t *payload, size_t payload_bytes)
+{
+    uint8_t buffer[RAWE_PAYLOAD_OFFSET + RAWE_SACK_BYTES_MAX];
+    assert(payload_bytes <= RAWE_SACK_BYTES_MAX);
+    struct rawe_header header = {
+        .type = type,
+        .flags = flags,
+        .port = conn->peer_port,
+        .key = conn->peer_key,
+        .connection_id = conn->peer_id,
+        .sequence = sequence,
+        .acknowledgement = conn->acktr != NULL ? conn->acktr->next : 0,
+        .payload_bytes = (uint16_t)payload_bytes,
+        .credit = conn->engine->credit,
+    };
+    memcpy(buffer, conn->eth_header, RAWE_ETH_HEADER_BYTES);
+    rawe_header_encode(buffer + RAWE_ETH_HEADER_BYTES, &header);
+    if (payload_bytes != 0) {
+        memcpy(buffer + RAWE_PAYLOAD_OFFSET, payload, payload_bytes);
+    }
+    struct rawe_frame view = {
+        .pieces = {{buffer, RAWE_PAYLOAD_OFFSET + payload_bytes}},
+        .piece_count = 1,
+        .len_bytes = (uint32_t)(RAWE_PAYLOAD_OFFSET + payload_bytes),
+    };
+    struct rawe_output *output = &conn->engine->output;
+    return output->transmit(output->context, &view, 1) == 1;
+}

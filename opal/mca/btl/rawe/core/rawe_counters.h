@@ -1,0 +1,62 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Counters of an engine: one for each thing that can happen to a frame, and for each reason for which
+ * one is dropped. The list is the only place to add one; names and descriptions come from it.
+ */
+#ifndef RAWE_COUNTERS_H
+#define RAWE_COUNTERS_H
+
+#include <stdint.h>
+
+/* clang-format off */
+#define RAWE_COUNTER_LIST(X)                                                                      \
+    X(messages_sent,        "messages handed to the engine")                                     \
+    X(messages_received,    "messages delivered")                                                \
+    X(puts_sent,            "PUT operations handed to the engine")                               \
+    X(bytes_sent,           "bytes of messages and PUTs handed to the engine")                   \
+    X(bytes_received,       "bytes delivered or placed")                                         \
+    X(frames_sent,          "sequenced frames sent, each counted once")                          \
+    X(frames_resent,        "sequenced frames sent again after evidence of loss")                \
+    X(frames_received,      "sequenced frames taken")                                            \
+    X(acks_sent,            "frames that carried nothing but an acknowledgement")                \
+    X(acks_received,        "acknowledgement frames received")                                   \
+    X(probes_sent,          "requests for an acknowledgement after silence")                     \
+    X(probes_received,      "such requests received")                                            \
+    X(connects_sent,        "connection requests and replies sent")                              \
+    X(connects_received,    "connection requests and replies received")                          \
+    X(window_stalls,        "times a send waited for the peer's credit or the window")           \
+    X(link_stalls,          "times the kernel had no room for a frame")                          \
+    X(congestion_events,    "reductions of the congestion window")                               \
+    X(duplicates,           "sequenced frames dropped: arrived before")                          \
+    X(dropped_outside,      "frames dropped: sequence number outside the window")                \
+    X(dropped_short,        "frames dropped: shorter than their header")                         \
+    X(dropped_version,      "frames dropped: unknown wire version")                              \
+    X(dropped_type,         "frames dropped: unknown type or flags")                             \
+    X(dropped_length,       "frames or chunks dropped: lengths that do not add up")              \
+    X(dropped_key,          "frames dropped: not our port or session key")                       \
+    X(dropped_connection,   "frames dropped: no such connection, or an earlier incarnation")     \
+    X(dropped_source,       "frames dropped: source address is not the peer's")                  \
+    X(dropped_ack,          "frames dropped: acknowledge what was never sent")                   \
+    X(dropped_handle,       "PUT frames refused: unknown handle, wrong key or out of bounds")    \
+    X(dropped_segment,      "segments refused: contradict earlier ones or the size limit")       \
+    X(dropped_stranger,     "connection requests refused: identity unknown or wrong")            \
+    X(no_buffer,            "segments put off for lack of a reassembly buffer")                  \
+    X(peers_lost,           "peers given up after silence")
+/* clang-format on */
+
+struct rawe_counters {
+#define X(name, text) uint64_t name;
+    RAWE_COUNTER_LIST(X)
+#undef X
+};
+
+struct rawe_counter_description {
+    const char *name;
+    const char *text;
+};
+
+/** One entry for each field of struct rawe_counters, in the same order; ends with a NULL name. */
+extern const struct rawe_counter_description rawe_counter_descriptions[];
+
+#endif

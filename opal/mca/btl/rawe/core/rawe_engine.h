@@ -1,0 +1,130 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The engine: all connections of one process through one link. It does no I/O: received frames
+ * and the time are given in, frames to send go to a rawe_output, and what arrived goes to callbacks.
+ *
+ * Not thread-safe; the caller serializes. Callbacks may call back into the engine, except that a
+ * connection must not be closed from inside a callback that concerns it (`failed` excepted).
+ */
+#ifndef RAWE_ENGINE_H
+#define RAWE_ENGINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "rawe_counters.h"
+#include "rawe_handle.h"
+#include "rawe_output.h"
+#include "rawe_reassembly.h"
+#include "rawe_timer.h"
+#include "rawe_txframe.h"
+#include "rawe_wire.h"
+
+struct rawe_conn;
+struct rawe_engine;
+
+/** Connections between two processes through one link: small things never wait behind large ones. */
+enum rawe_lane {
+    RAWE_LANE_EXPRESS, /**< messages that fit a frame */
+    RAWE_LANE_BULK,    /**< longer messages and PUT data */
+    RAWE_LANES
+};
+
+struct rawe_callbacks {
+    /** A message has arrived. `data` is valid until the callback returns. */
+    void (*deliver)(void *context, struct rawe_conn *conn, uint8_t tag, const uint8_t *data,
+                    size_t len_bytes);
+    /**
+     * A connection request for a lane that has no connection yet. The callee checks the identity,
+     * opens a connection (rawe_conn_open) and returns it, or returns the one it has, or NULL to
+     * refuse.
+     */
+    struct rawe_conn *(*accept)(void *context, const struct rawe_connect *from,
+                                const uint8_t source_mac[RAWE_MAC_BYTES]);
+    /**
+     * Nothing was heard of the peer for `silent_ns` although an answer is overdue: time to ask
+     * whether it lives (then rawe_conn_alive). Called with each probe from the third on.
+     */
+    void (*silent)(void *context, struct rawe_conn *conn, uint64_t silent_ns);
+    /**
+     * The peer was silent for peer_timeout: the connection has failed, its sends are completed
+     * with an error after this call.
+     */
+    void (*failed)(void *context, struct rawe_conn *conn, uint64_t silent_ns);
+};
+
+struct rawe_engine_config {
+    uint8_t mac[RAWE_MAC_BYTES]; /**< ours */
+    uint16_t ethertype;          /**< host order */
+    uint16_t port;               /**< ours */
+    uint32_t key;                /**< ours: the session key */
+    uint32_t jobid, vpid;        /**< who we are, told in CONNECT */
+    uint32_t payload_max_bytes;  /**< largest frame payload the link carries */
+    uint32_t message_max_bytes;  /**< longest message, in bytes */
+    uint32_t window_frames;      /**< 16 to RAWE_WINDOW_FRAMES_MAX, a power of two */
+    uint32_t receive_frames;     /**< how many frames the receive ring holds */
+    uint32_t copy_max_bytes;     /**< messages up to this length are copied when sent */
+    uint32_t frames_limit;       /**< frames kept for resending, over all connections */
+    uint64_t ack_delay_ns;       /**< longest time an acknowledgement waits for a frame to ride on */
+    uint64_t probe_least_ns;     /**< shortest silence that is asked about */
+    uint64_t probe_most_ns;      /**< longest interval between probes */
+    uint64_t reorder_ns;         /**< frames may overtake each other by this much */
+    uint64_t peer_timeout_ns;    /**< silence after which a peer is given up; 0: never */
+    uint64_t seed;               /**< random, not guessable */
+};
+
+struct rawe_engine {
+    struct rawe_engine_config config;
+    struct rawe_callbacks callbacks;
+    void *context;
+    struct rawe_output output;
+    struct rawe_counters counters;
+    struct rawe_timer_wheel timers;
+    struct rawe_handle_table handles;
+    struct rawe_txframe_pool frames;
+    struct rawe_buffer_pool reassembly_buffers;
+    struct rawe_conn **table;  /**< by index of the connection id */
+    uint16_t *generations;     /**< by index: of the connection that has or had it */
+    uint32_t table_size;
+    uint32_t open_count;       /**< connections in the table */
+    uint64_t now_ns;           /**< newest time told */
+    uint64_t incarnation;      /**< of the connection opened last */
+    struct rawe_conn *pending;  /**< connections with an acknowledgement or frames to send */
+    struct rawe_conn *flushing; /**< the rest of the list that rawe_engine_flush works on */
+    uint16_t credit;            /**< frames that one peer may have in flight to us */
+    unsigned active_receivers;    /**< connections that received data in the epoch before */
+    unsigned active_receivers_now; /**< ... in this epoch */
+    uint64_t epoch_start_ns;
+    uint32_t epoch;
+};
+
+/** Returns false when there is no memory. The configuration must be within its bounds (assert). */
+bool rawe_engine_init(struct rawe_engine *engine, const struct rawe_engine_config *config,
+                      const struct rawe_callbacks *callbacks, void *context,
+                      const struct rawe_output *output, uint64_t now_ns);
+
+/** All connections must have been closed. */
+void rawe_engine_free(struct rawe_engine *engine);
+
+/** A frame has arrived, Ethernet header first. Untrusted bytes: anything may be in it. */
+void rawe_engine_receive(struct rawe_engine *engine, const uint8_t *frame, size_t len_bytes,
+                         uint64_t now_ns);
+
+/** End of a batch of received frames: send the acknowledgements and frames put off. */
+void rawe_engine_flush(struct rawe_engine *engine, uint64_t now_ns);
+
+/** Let timers expire. Call after the frames that wait have been received, not before. */
+void rawe_engine_advance(struct rawe_engine *engine, uint64_t now_ns);
+
+/** True when rawe_engine_flush has something to do. */
+static inline bool rawe_engine_pending(const struct rawe_engine *engine)
+{
+    return engine->pending != NULL;
+}
+
+/** Share the ring out anew: the number of peers that send has changed. */
+void rawe_engine_share_credit(struct rawe_engine *engine);
+
+#endif

@@ -1,0 +1,95 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Handle table: see rawe_handle.h.
+ */
+#include "rawe_handle.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define FIRST_SIZE 64u
+
+void rawe_handle_table_init(struct rawe_handle_table *table, uint64_t seed)
+{
+    memset(table, 0, sizeof(*table));
+    table->random = seed;
+}
+
+void rawe_handle_table_free(struct rawe_handle_table *table)
+{
+    free(table->entries);
+    memset(table, 0, sizeof(*table));
+}
+
+/** splitmix64 (Steele, Lea, Flood 2014). */
+static uint64_t next_random(struct rawe_handle_table *table)
+{
+    uint64_t z = table->random += 0x9E3779B97F4A7C15ull;
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
+    return z ^ (z >> 31);
+}
+
+static bool grow(struct rawe_handle_table *table)
+{
+    uint32_t size = table->size == 0 ? FIRST_SIZE : table->size * 2;
+    if (size < table->size) {
+        return false;
+    }
+    struct rawe_handle_entry *entries = realloc(table->entries, size * sizeof(*entries));
+    if (entries == NULL) {
+        return false;
+    }
+    for (uint32_t i = table->size; i < size; i++) {
+        entries[i] = (struct rawe_handle_entry){.next_free = i + 1};
+    }
+    table->entries = entries;
+    table->size = size;
+    return true;
+}
+
+bool rawe_handle_register(struct rawe_handle_table *table, void *base, uint64_t len_bytes,
+                          uint32_t *index, uint64_t *key)
+{
+    if (table->first_free == table->size && !grow(table)) {
+        return false;
+    }
+    struct rawe_handle_entry *entry = &table->entries[table->first_free];
+    *index = table->first_free;
+    table->first_free = entry->next_free;
+    entry->base = base;
+    entry->len_bytes = len_bytes;
+    uint64_t generation = (entry->key >> 32) + 1;
+    entry->key = generation << 32 | (uint32_t)next_random(table);
+    *key = entry->key;
+    table->in_use++;
+    return true;
+}
+
+bool rawe_handle_deregister(struct rawe_handle_table *table, uint32_t index, uint64_t key)
+{
+    if (index >= table->size || table->entries[index].base == NULL ||
+        table->entries[index].key != key) {
+        return false;
+    }
+    table->entries[index].base = NULL;
+    table->entries[index].next_free = table->first_free;
+    table->first_free = index;
+    table->in_use--;
+    return true;
+}
+
+uint8_t *rawe_handle_resolve(const struct rawe_handle_table *table, uint32_t index, uint64_t key,
+                             uint64_t offset, uint64_t len_bytes)
+{
+    if (index >= table->size) {
+        return NULL;
+    }
+    const struct rawe_handle_entry *entry = &table->entries[index];
+    if (entry->base == NULL || entry->key != key || offset > entry->len_bytes ||
+        len_bytes > entry->len_bytes - offset) {
+        return NULL;
+    }
+    return entry->base + offset;
+}

@@ -1,0 +1,47 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Handle table: memory that peers may write into with PUT. A peer names memory by index, key and
+ * offset; the key carries a generation, so that a handle that was given back never fits again.
+ */
+#ifndef RAWE_HANDLE_H
+#define RAWE_HANDLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct rawe_handle_entry {
+    uint8_t *base; /**< NULL: entry is free */
+    uint64_t len_bytes;
+    uint64_t key; /**< generation << 32 | random */
+    uint32_t next_free;
+};
+
+struct rawe_handle_table {
+    struct rawe_handle_entry *entries;
+    uint32_t size;
+    uint32_t first_free; /**< index of a free entry, or `size` when there is none */
+    uint32_t in_use;
+    uint64_t random; /**< state of the key generator */
+};
+
+/** `seed` should not be guessable by other hosts. */
+void rawe_handle_table_init(struct rawe_handle_table *table, uint64_t seed);
+void rawe_handle_table_free(struct rawe_handle_table *table);
+
+/** Make `len_bytes` at `base` writable by peers. False when there is no memory for the table. */
+bool rawe_handle_register(struct rawe_handle_table *table, void *base, uint64_t len_bytes,
+                          uint32_t *index, uint64_t *key);
+
+/** Take it back: from now on every frame that names it is refused. False when unknown. */
+bool rawe_handle_deregister(struct rawe_handle_table *table, uint32_t index, uint64_t key);
+
+/**
+ * Where `len_bytes` at `offset` of the handle lie, or NULL when index, key or bounds
+ * do not fit.
+ */
+uint8_t *rawe_handle_resolve(const struct rawe_handle_table *table, uint32_t index, uint64_t key,
+                             uint64_t offset, uint64_t len_bytes);
+
+#endif

@@ -1,0 +1,63 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Reassembly: messages that came in several segments are put together here. The sender has at most
+ * RAWE_REASSEMBLY_MESSAGES of them under way, and each segment is given in once (the
+ * acknowledgement tracker sees to that), so counting bytes tells when a message is whole.
+ */
+#ifndef RAWE_REASSEMBLY_H
+#define RAWE_REASSEMBLY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "rawe_wire.h"
+
+/** Segmented messages a sender may have under way on a connection; a power of two. */
+#define RAWE_REASSEMBLY_MESSAGES 64u
+
+/** Buffers of one size, kept for reuse; shared by all connections of an engine. */
+struct rawe_buffer_pool {
+    void *free; /**< list, linked through the buffers' first bytes */
+    size_t buffer_bytes;
+    unsigned allocated; /**< buffers in existence */
+    unsigned limit;     /**< never more than that */
+};
+
+void rawe_buffer_pool_init(struct rawe_buffer_pool *pool, size_t buffer_bytes, unsigned limit);
+/** Free the unused buffers; those in use must have been given back. */
+void rawe_buffer_pool_free(struct rawe_buffer_pool *pool);
+/** A buffer, or NULL at the limit or without memory. */
+void *rawe_buffer_take(struct rawe_buffer_pool *pool);
+void rawe_buffer_give(struct rawe_buffer_pool *pool, void *buffer);
+
+struct rawe_partial {
+    uint8_t *buffer; /**< NULL: slot is free */
+    uint32_t number;
+    uint32_t total_bytes;
+    uint32_t received_bytes;
+    uint8_t tag;
+};
+
+struct rawe_reassembly {
+    struct rawe_partial partial[RAWE_REASSEMBLY_MESSAGES]; /**< by message number */
+};
+
+enum rawe_reassembly_result {
+    RAWE_REASSEMBLY_MORE,    /**< taken, message not whole yet */
+    RAWE_REASSEMBLY_WHOLE,   /**< taken, and `*whole` is the message: rawe_reassembly_release it */
+    RAWE_REASSEMBLY_REFUSED, /**< contradicts earlier segments or the limits: a hostile frame */
+    RAWE_REASSEMBLY_NO_BUFFER, /**< not taken for lack of memory: let the sender send it again */
+};
+
+/** Add a segment (a decoded chunk, hence consistent in itself). */
+enum rawe_reassembly_result rawe_reassembly_add(struct rawe_reassembly *reassembly,
+                                                struct rawe_buffer_pool *pool,
+                                                const struct rawe_chunk *chunk,
+                                                struct rawe_partial *whole);
+
+/** Give all buffers back. */
+void rawe_reassembly_clear(struct rawe_reassembly *reassembly, struct rawe_buffer_pool *pool);
+
+#endif

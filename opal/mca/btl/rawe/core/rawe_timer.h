@@ -1,0 +1,76 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Timer wheel: many timers, each armed and cancelled in constant time, none ever early.
+ *
+ * Hierarchical, after Varghese and Lauck (1987): four levels of 64 slots; a slot of level n
+ * covers 64^n ticks. A tick is 2^14 ns = 16.4 µs, the whole wheel 275 s; later deadlines are parked in
+ * the last slot and looked at again when it comes round.
+ */
+#ifndef RAWE_TIMER_H
+#define RAWE_TIMER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define RAWE_TIMER_TICK_SHIFT 14u
+#define RAWE_TIMER_LEVELS 4u
+#define RAWE_TIMER_SLOT_BITS 6u
+#define RAWE_TIMER_SLOTS (1u << RAWE_TIMER_SLOT_BITS)
+
+struct rawe_timer;
+
+/** Called when the timer has expired; it is no longer armed then and may be armed again. */
+typedef void rawe_timer_fn(struct rawe_timer *timer, uint64_t now_ns);
+
+struct rawe_timer {
+    struct rawe_timer *next, **link; /**< position in a slot's list; link is NULL when not armed */
+    uint64_t deadline_ns;
+    rawe_timer_fn *expired;
+};
+
+struct rawe_timer_wheel {
+    uint64_t tick;  /**< all ticks before this one have been processed */
+    unsigned armed; /**< how many timers are armed */
+    struct rawe_timer *slots[RAWE_TIMER_LEVELS][RAWE_TIMER_SLOTS];
+};
+
+void rawe_timer_wheel_init(struct rawe_timer_wheel *wheel, uint64_t now_ns);
+
+void rawe_timer_init(struct rawe_timer *timer, rawe_timer_fn *expired);
+
+static inline bool rawe_timer_armed(const struct rawe_timer *timer)
+{
+    return timer->link != NULL;
+}
+
+/** Arm for `deadline_ns`, or move to it when armed already. Expires at or after it, never before. */
+void rawe_timer_arm(struct rawe_timer_wheel *wheel, struct rawe_timer *timer,
+                    uint64_t deadline_ns);
+
+/**
+ * Arm unless it is armed for `deadline_ns` or earlier: the cheap form for deadlines that
+ * mostly move backwards. The owner looks at its real deadline when the timer expires.
+ */
+static inline void rawe_timer_arm_by(struct rawe_timer_wheel *wheel, struct rawe_timer *timer,
+                                     uint64_t deadline_ns)
+{
+    if (timer->link == NULL || timer->deadline_ns > deadline_ns) {
+        rawe_timer_arm(wheel, timer, deadline_ns);
+    }
+}
+
+/** Disarm; nothing happens when it is not armed. */
+void rawe_timer_cancel(struct rawe_timer_wheel *wheel, struct rawe_timer *timer);
+
+/** Call `expired` of every timer whose deadline has come. Time that jumps back is ignored. */
+void rawe_timer_wheel_advance(struct rawe_timer_wheel *wheel, uint64_t now_ns);
+
+/** True when a tick has passed since the last advance and something is armed. */
+static inline bool rawe_timer_wheel_due(const struct rawe_timer_wheel *wheel, uint64_t now_ns)
+{
+    return wheel->armed != 0 && (now_ns >> RAWE_TIMER_TICK_SHIFT) >= wheel->tick;
+}
+
+#endif

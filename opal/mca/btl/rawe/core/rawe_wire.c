@@ -1,0 +1,206 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Encoders and decoders of the wire format (see rawe_wire.h for the layouts).
+ */
+#include "rawe_wire.h"
+
+#include <string.h>
+
+static inline void put16(uint8_t *out, uint16_t value)
+{
+    out[0] = (uint8_t)(value >> 8);
+    out[1] = (uint8_t)value;
+}
+
+static inline void put32(uint8_t *out, uint32_t value)
+{
+    out[0] = (uint8_t)(value >> 24);
+    out[1] = (uint8_t)(value >> 16);
+    out[2] = (uint8_t)(value >> 8);
+    out[3] = (uint8_t)value;
+}
+
+static inline void put64(uint8_t *out, uint64_t value)
+{
+    put32(out, (uint32_t)(value >> 32));
+    put32(out + 4, (uint32_t)value);
+}
+
+static inline uint16_t get16(const uint8_t *in)
+{
+    return (uint16_t)((in[0] << 8) | in[1]);
+}
+
+static inline uint32_t get32(const uint8_t *in)
+{
+    return ((uint32_t)in[0] << 24) | ((uint32_t)in[1] << 16) | ((uint32_t)in[2] << 8) | in[3];
+}
+
+static inline uint64_t get64(const uint8_t *in)
+{
+    return ((uint64_t)get32(in) << 32) | get32(in + 4);
+}
+
+void rawe_header_encode(uint8_t *out, const struct rawe_header *header)
+{
+    out[0] = (uint8_t)((RAWE_WIRE_VERSION << 4) | header->type);
+    out[1] = header->flags;
+    put16(out + 2, header->port);
+    put32(out + 4, header->key);
+    put32(out + 8, header->connection_id);
+    put32(out + 12, header->sequence);
+    put32(out + 16, header->acknowledgement);
+    put16(out + 20, header->payload_bytes);
+    put16(out + 22, header->credit);
+}
+
+enum rawe_decode_result rawe_header_decode(struct rawe_header *header, const uint8_t *in,
+                                           size_t len_bytes)
+{
+    if (len_bytes < RAWE_HEADER_BYTES) {
+        return RAWE_DECODE_SHORT;
+    }
+    if ((in[0] >> 4) != RAWE_WIRE_VERSION) {
+        return RAWE_DECODE_VERSION;
+    }
+    header->type = in[0] & 0x0F;
+    header->flags = in[1];
+    if (header->type == 0 || header->type >= RAWE_FRAME_TYPE_END ||
+        (header->flags & ~RAWE_FLAGS_KNOWN) != 0) {
+        return RAWE_DECODE_TYPE;
+    }
+    header->port = get16(in + 2);
+    header->key = get32(in + 4);
+    header->connection_id = get32(in + 8);
+    header->sequence = get32(in + 12);
+    header->acknowledgement = get32(in + 16);
+    header->payload_bytes = get16(in + 20);
+    header->credit = get16(in + 22);
+    if (header->payload_bytes > len_bytes - RAWE_HEADER_BYTES) {
+        return RAWE_DECODE_LENGTH;
+    }
+    return RAWE_DECODE_OK;
+}
+
+static size_t chunk_header_bytes(uint8_t kind)
+{
+    switch (kind) {
+    case RAWE_CHUNK_MESSAGE:
+        return RAWE_CHUNK_MESSAGE_BYTES;
+    case RAWE_CHUNK_SEGMENT:
+        return RAWE_CHUNK_SEGMENT_BYTES;
+    case RAWE_CHUNK_PUT:
+        return RAWE_CHUNK_PUT_BYTES;
+    default:
+        return 0;
+    }
+}
+
+size_t rawe_chunk_encode(uint8_t *out, const struct rawe_chunk *chunk)
+{
+    out[0] = chunk->kind;
+    out[1] = chunk->tag;
+    put16(out + 2, chunk->data_bytes);
+    put32(out + 4, chunk->id);
+    if (chunk->kind == RAWE_CHUNK_SEGMENT) {
+        put32(out + 8, (uint32_t)chunk->offset);
+        put32(out + 12, chunk->total_bytes);
+    } else if (chunk->kind == RAWE_CHUNK_PUT) {
+        put64(out + 8, chunk->key);
+        put64(out + 16, chunk->offset);
+    }
+    return chunk_header_bytes(chunk->kind);
+}
+
+enum rawe_decode_result rawe_chunk_decode(struct rawe_chunk *chunk, const uint8_t **cursor,
+                                          const uint8_t *end)
+{
+    const uint8_t *in = *cursor;
+    size_t left = (size_t)(end - in);
+    if (left < RAWE_CHUNK_MESSAGE_BYTES) {
+        return RAWE_DECODE_SHORT;
+    }
+    size_t header_bytes = chunk_header_bytes(in[0]);
+    if (header_bytes == 0) {
+        return RAWE_DECODE_TYPE;
+    }
+    if (left < header_bytes) {
+        return RAWE_DECODE_SHORT;
+    }
+    chunk->kind = in[0];
+    chunk->tag = in[1];
+    chunk->data_bytes = get16(in + 2);
+    chunk->id = get32(in + 4);
+    chunk->total_bytes = chunk->data_bytes;
+    chunk->key = 0;
+    chunk->offset = 0;
+    if (chunk->data_bytes > left - header_bytes) {
+        return RAWE_DECODE_LENGTH;
+    }
+    if (chunk->kind == RAWE_CHUNK_SEGMENT) {
+        chunk->offset = get32(in + 8);
+        chunk->total_bytes = get32(in + 12);
+        if (chunk->offset > chunk->total_bytes ||
+            chunk->data_bytes > chunk->total_bytes - chunk->offset) {
+            return RAWE_DECODE_LENGTH;
+        }
+    } else if (chunk->kind == RAWE_CHUNK_PUT) {
+        chunk->key = get64(in + 8);
+        chunk->offset = get64(in + 16);
+    }
+    chunk->data = in + header_bytes;
+    size_t used = rawe_chunk_pad(header_bytes + chunk->data_bytes);
+    *cursor = used < left ? in + used : end;
+    return RAWE_DECODE_OK;
+}
+
+void rawe_connect_encode(uint8_t *out, const struct rawe_connect *connect)
+{
+    memset(out, 0, RAWE_CONNECT_BYTES);
+    put32(out, connect->jobid);
+    put32(out + 4, connect->vpid);
+    put32(out + 8, connect->connection_id);
+    put32(out + 12, connect->key);
+    put16(out + 16, connect->port);
+    out[18] = connect->lane;
+    put32(out + 20, connect->payload_max_bytes);
+    put64(out + 24, connect->incarnation);
+}
+
+enum rawe_decode_result rawe_connect_decode(struct rawe_connect *connect, const uint8_t *in,
+                                            size_t len_bytes)
+{
+    if (len_bytes < RAWE_CONNECT_BYTES) {
+        return RAWE_DECODE_SHORT;
+    }
+    connect->jobid = get32(in);
+    connect->vpid = get32(in + 4);
+    connect->connection_id = get32(in + 8);
+    connect->key = get32(in + 12);
+    connect->port = get16(in + 16);
+    connect->lane = in[18];
+    connect->payload_max_bytes = get32(in + 20);
+    connect->incarnation = get64(in + 24);
+    return RAWE_DECODE_OK;
+}
+
+void rawe_ping_encode(uint8_t *out, const struct rawe_ping *ping)
+{
+    memset(out, 0, RAWE_PING_BYTES);
+    put32(out, ping->key);
+    put16(out + 4, ping->port);
+    put64(out + 8, ping->token);
+}
+
+enum rawe_decode_result rawe_ping_decode(struct rawe_ping *ping, const uint8_t *in,
+                                         size_t len_bytes)
+{
+    if (len_bytes < RAWE_PING_BYTES) {
+        return RAWE_DECODE_SHORT;
+    }
+    ping->key = get32(in);
+    ping->port = get16(in + 4);
+    ping->token = get64(in + 8);
+    return RAWE_DECODE_OK;
+}

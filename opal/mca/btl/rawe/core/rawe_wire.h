@@ -1,0 +1,212 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The wire format: every byte that rawe puts into an Ethernet frame, and the only code that
+ * reads or writes those bytes. doc/protocol.md is the prose to it.
+ *
+ * All multi-byte fields are in network byte order. Decoders take untrusted bytes: they check
+ * every length before they read, and never read past the length they were given.
+ */
+#ifndef RAWE_WIRE_H
+#define RAWE_WIRE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/** Wire version; frames of any other version are dropped (by the kernel filter, then here). */
+#define RAWE_WIRE_VERSION 1u
+
+/** Default EtherType: IEEE 802 local experimental 1. */
+#define RAWE_ETHERTYPE_DEFAULT 0x88B5u
+
+#define RAWE_MAC_BYTES 6u
+#define RAWE_ETH_HEADER_BYTES 14u
+
+/*
+ * Frame header, behind the Ethernet header (offsets count from there):
+ *
+ *      0        1        2        3
+ *  0 | version4 | flags  |   port of the receiver  |   byte 0: version << 4 | type
+ *    |  type4   |        |                         |
+ *  4 |             key of the receiver             |
+ *  8 |       connection id of the receiver         |   index 20 bits | generation 12 bits
+ * 12 |                sequence                     |
+ * 16 |          cumulative acknowledgement         |   next sequence expected
+ * 20 |  payload bytes     |    credit (frames)     |
+ * 24 | payload ...
+ *
+ * An Ethernet NIC pads short frames to 60 bytes, hence the payload length of its own.
+ */
+#define RAWE_HEADER_BYTES 24u
+
+/** Offset of the first payload byte from the start of the Ethernet header. */
+#define RAWE_PAYLOAD_OFFSET (RAWE_ETH_HEADER_BYTES + RAWE_HEADER_BYTES)
+
+/** Offsets in the frame header that the kernel filter looks at. */
+#define RAWE_OFFSET_VERSION_TYPE 0u
+#define RAWE_OFFSET_PORT 2u
+#define RAWE_OFFSET_KEY 4u
+
+enum rawe_frame_type {
+    RAWE_FRAME_DATA = 1,    /**< sequenced, payload is one or more chunks */
+    RAWE_FRAME_BULK = 2,    /**< as DATA, but received by the bulk socket */
+    RAWE_FRAME_ACK = 3,     /**< not sequenced; payload is a rawe_sack block */
+    RAWE_FRAME_PROBE = 4,   /**< not sequenced; asks for an ACK at once; sequence = probe number */
+    RAWE_FRAME_CONNECT = 5, /**< connection request or reply; payload is rawe_connect */
+    RAWE_FRAME_CLOSE = 6,   /**< orderly end; payload empty */
+    RAWE_FRAME_PING = 7,    /**< to the responder; payload is rawe_ping, then padding */
+    RAWE_FRAME_PONG = 8,    /**< the responder's answer: same payload, same length */
+    RAWE_FRAME_TYPE_END
+};
+
+/** Sender wants an acknowledgement at once (end of a burst, window nearly full). */
+#define RAWE_FLAG_ACK_NOW 0x01u
+/** On ACK: the credit field answers the probe whose number is in the sequence field. */
+#define RAWE_FLAG_PROBE_ANSWER 0x02u
+/** On CONNECT: this is the reply, do not answer it. */
+#define RAWE_FLAG_REPLY 0x04u
+/** The last four payload bytes are the CRC32C of header and payload before them. */
+#define RAWE_FLAG_CHECKSUM 0x08u
+/** The frame was sent before: no RTT sample from its acknowledgement. */
+#define RAWE_FLAG_RESENT 0x10u
+#define RAWE_FLAGS_KNOWN 0x1Fu
+
+struct rawe_header {
+    uint8_t type;           /**< enum rawe_frame_type */
+    uint8_t flags;          /**< RAWE_FLAG_* */
+    uint16_t port;          /**< receiver's port */
+    uint32_t key;           /**< receiver's session key */
+    uint32_t connection_id; /**< receiver's id of the connection; 0 where there is none yet */
+    uint32_t sequence;
+    uint32_t acknowledgement;
+    uint16_t payload_bytes;
+    uint16_t credit; /**< frames the sender of this frame is willing to have in flight to it */
+};
+
+/** Write the header to `out` (RAWE_HEADER_BYTES bytes). */
+void rawe_header_encode(uint8_t *out, const struct rawe_header *header);
+
+enum rawe_decode_result {
+    RAWE_DECODE_OK = 0,
+    RAWE_DECODE_SHORT,   /**< fewer bytes than the structure needs */
+    RAWE_DECODE_VERSION, /**< unknown wire version */
+    RAWE_DECODE_TYPE,    /**< unknown frame or chunk type, or unknown flags */
+    RAWE_DECODE_LENGTH,  /**< lengths that do not add up */
+};
+
+/**
+ * Read a header from the `len_bytes` bytes behind the Ethernet header.
+ * On RAWE_DECODE_OK the payload lies wholly inside `len_bytes`.
+ */
+enum rawe_decode_result rawe_header_decode(struct rawe_header *header, const uint8_t *in,
+                                           size_t len_bytes);
+
+/*
+ * Chunks: the payload of DATA and BULK frames is one or more of them, each padded to 8 bytes
+ * (the last one need not be). All begin with
+ *
+ *  0 | kind | tag | length of the data that follows the chunk header (16 bits) |
+ *  4 | kind specific (32 bits) |
+ *
+ *  MESSAGE  8 bytes: kind specific = 0. One whole message.
+ *  SEGMENT 16 bytes: kind specific = message number, then offset (32), total length (32).
+ *  PUT     24 bytes: kind specific = handle index, then handle key (64), offset (64).
+ */
+#define RAWE_CHUNK_ALIGN 8u
+#define RAWE_CHUNK_MESSAGE_BYTES 8u
+#define RAWE_CHUNK_SEGMENT_BYTES 16u
+#define RAWE_CHUNK_PUT_BYTES 24u
+#define RAWE_CHUNK_BYTES_MAX 24u
+
+enum rawe_chunk_kind {
+    RAWE_CHUNK_MESSAGE = 1,
+    RAWE_CHUNK_SEGMENT = 2,
+    RAWE_CHUNK_PUT = 3,
+};
+
+struct rawe_chunk {
+    uint8_t kind;         /**< enum rawe_chunk_kind */
+    uint8_t tag;          /**< MESSAGE, SEGMENT: the upper layer's tag */
+    uint16_t data_bytes;  /**< length of data */
+    uint32_t id;          /**< SEGMENT: message number; PUT: handle index */
+    uint32_t total_bytes; /**< SEGMENT: length of the whole message */
+    uint64_t key;         /**< PUT: handle key */
+    uint64_t offset;      /**< SEGMENT, PUT: where the data goes */
+    const uint8_t *data;  /**< decode only: points into the frame */
+};
+
+/** Write the chunk's header (not its data). Returns its length in bytes. */
+size_t rawe_chunk_encode(uint8_t *out, const struct rawe_chunk *chunk);
+
+/**
+ * Read the chunk at `*cursor`, which lies before `end`, and move the cursor behind it and its
+ * padding. SEGMENT offsets are checked against the total length here; PUT offsets are checked
+ * against the handle by whoever places the data.
+ */
+enum rawe_decode_result rawe_chunk_decode(struct rawe_chunk *chunk, const uint8_t **cursor,
+                                          const uint8_t *end);
+
+static inline size_t rawe_chunk_pad(size_t len_bytes)
+{
+    return (len_bytes + RAWE_CHUNK_ALIGN - 1) & ~(size_t)(RAWE_CHUNK_ALIGN - 1);
+}
+
+/*
+ * SACK block, the payload of an ACK frame: a bitmap of the frames beyond the cumulative
+ * acknowledgement. Bit 0 of byte 0 is frame acknowledgement + 1 (frame `acknowledgement` itself is
+ * missing by definition). 0 to RAWE_SACK_BYTES_MAX bytes, trailing zero bytes are left out.
+ */
+#define RAWE_SACK_BYTES_MAX 128u
+
+/*
+ * CONNECT payload: who the sender is.
+ *
+ *  0 | jobid 32 | vpid 32 |
+ *  8 | sender's connection id 32 | sender's key 32 |
+ * 16 | sender's port 16 | lane 8 | 0 8 | largest frame payload it can receive 32 |
+ * 24 | sender's incarnation 64 |
+ */
+#define RAWE_CONNECT_BYTES 32u
+
+struct rawe_connect {
+    uint32_t jobid;
+    uint32_t vpid;
+    uint32_t connection_id; /**< what the receiver of this puts into its frames */
+    uint32_t key;
+    uint16_t port;
+    uint8_t lane; /**< which of the connections between the two processes */
+    uint32_t payload_max_bytes;
+    uint64_t incarnation; /**< grows with every connection the sender opens to this peer */
+};
+
+void rawe_connect_encode(uint8_t *out, const struct rawe_connect *connect);
+enum rawe_decode_result rawe_connect_decode(struct rawe_connect *connect, const uint8_t *in,
+                                            size_t len_bytes);
+
+/*
+ * PING payload; the rest of the frame, up to the length under test, is zero. PONG returns
+ * it unchanged and in the same length, so that one exchange tests a size in both directions.
+ *
+ *  0 | key to answer to 32 | port to answer to 16 | 0 16 |
+ *  8 | token 64 (the sender's business) |
+ */
+#define RAWE_PING_BYTES 16u
+
+struct rawe_ping {
+    uint32_t key;
+    uint16_t port;
+    uint64_t token;
+};
+
+void rawe_ping_encode(uint8_t *out, const struct rawe_ping *ping);
+enum rawe_decode_result rawe_ping_decode(struct rawe_ping *ping, const uint8_t *in,
+                                         size_t len_bytes);
+
+/** a comes before b in 32-bit sequence space (RFC 1982). */
+static inline bool rawe_sequence_before(uint32_t a, uint32_t b)
+{
+    return (int32_t)(a - b) < 0;
+}
+
+#endif

@@ -1,0 +1,28 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The kernel filter of a socket: which frames reach user space at all.
+ */
+#ifndef RAWE_FILTER_H
+#define RAWE_FILTER_H
+
+#include <stdint.h>
+
+#include "rawe_link.h"
+
+/** The two kinds of socket a process has; every frame for it goes to exactly one of them. */
+enum rawe_filter_for {
+    RAWE_FILTER_FOR_LINK,      /**< everything but PING and PONG */
+    RAWE_FILTER_FOR_RESPONDER, /**< PING and PONG only */
+};
+
+/**
+ * Attach and lock the filter: only frames addressed to this host, of our wire version, for
+ * `port` and `key`, and of the types of `what` pass. The socket must not be bound yet, so that
+ * no frame slips in before.
+ * Returns 0, or -1 and the error.
+ */
+int rawe_filter_attach(int fd, enum rawe_filter_for what, uint16_t port, uint32_t key,
+                       struct rawe_link_error *error);
+
+#endif

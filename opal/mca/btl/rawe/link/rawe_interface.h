@@ -1,0 +1,88 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The interfaces of this host, what is known of them, and which of them the user wants.
+ */
+#ifndef RAWE_INTERFACE_H
+#define RAWE_INTERFACE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../core/rawe_wire.h"
+
+#define RAWE_INTERFACE_NAME_BYTES 16u
+
+struct rawe_interface {
+    char name[RAWE_INTERFACE_NAME_BYTES];
+    int index;
+    uint8_t mac[RAWE_MAC_BYTES];
+    uint32_t mtu_bytes;
+    uint32_t speed_mbps;      /**< from ethtool; 0: unknown */
+    bool up;                  /**< IFF_UP and carrier */
+    bool loopback;
+    bool ethernet;            /**< ARPHRD_ETHER (or loopback) */
+    bool physical;            /**< has a device behind it, not only software */
+    bool enslaved;            /**< a bridge, bond or team takes its frames away */
+    bool excluded_by_default; /**< not used unless asked for; excluded_why says why */
+    const char *excluded_why; /**< static text for messages; NULL when not excluded */
+    bool chosen;              /**< result of the last selection */
+};
+
+/** An address of an interface, as subnets are matched against. */
+struct rawe_interface_address {
+    int interface_index;
+    bool ipv6;
+    uint8_t bytes[16]; /**< network order; 4 bytes of it for IPv4 */
+};
+
+/**
+ * What is known about an interface for deciding whether to use it by default, beside struct
+ * rawe_interface: the texts are the kernel's (IFLA_LINKINFO), or empty.
+ */
+struct rawe_interface_kind {
+    const char *kind;       /**< "bridge", "veth", "tun", ... */
+    const char *slave_kind; /**< "bridge", "bond", ...: what kind of master it belongs to */
+    bool has_master;
+};
+
+/** All interfaces of this network namespace. Returns 0 and a malloc'ed array, or -1 and errno. */
+int rawe_interface_list(struct rawe_interface **interfaces, unsigned *count);
+
+/**
+ * Set enslaved, excluded_by_default and excluded_why of an interface whose name, flags and
+ * `physical` are set. `host_has_physical`: some Ethernet interface of this namespace is physical;
+ * where none is (a container, the lab), virtual interfaces are what there is. Pure.
+ */
+void rawe_interface_classify(struct rawe_interface *interface,
+                             const struct rawe_interface_kind *kind, bool host_has_physical);
+
+/**
+ * Choose: `include` and `exclude` are comma-separated lists (either may be NULL or empty; what both
+ * name is not chosen) of names (exact, or with a trailing '*'), MAC addresses, and IPv4/IPv6 addresses
+ * or CIDR subnets. Chosen ones are moved to the front of `interfaces`, otherwise the order stays;
+ * the return value tells how many. `unknown` (of `unknown_bytes`) gets the first entry that
+ * matched no interface at all, or an empty text; an entry that cannot be parsed is such an entry
+ * too.
+ *
+ * What an entry of `include` chooses among the interfaces it matches:
+ *
+ *      name, exact   every one, also one that is down or no Ethernet: the caller tells the user
+ *      MAC           those that are not enslaved (bonds and bridges bear their member's address)
+ *      name with *   those that are up, Ethernet and neither enslaved nor loopback
+ *      subnet        those that are up, Ethernet and not enslaved
+ *
+ * Without `include`: those that are up, Ethernet and not excluded by default.
+ */
+unsigned rawe_interface_select(struct rawe_interface *interfaces, unsigned count,
+                               const char *include, const char *exclude, char *unknown,
+                               size_t unknown_bytes);
+
+/** The same with the addresses given instead of asked from the kernel. Pure. */
+unsigned rawe_interface_select_from(struct rawe_interface *interfaces, unsigned count,
+                                    const struct rawe_interface_address *addresses,
+                                    unsigned address_count, const char *include,
+                                    const char *exclude, char *unknown, size_t unknown_bytes);
+
+#endif

@@ -1,0 +1,305 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Choosing interfaces: by default, and by the lists that users give. No system calls.
+ */
+#include <arpa/inet.h>
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rawe_interface.h"
+
+/** Longest entry of a list that can match anything (an IPv6 subnet is the longest). */
+#define ENTRY_BYTES 64u
+
+enum entry_form { ENTRY_INVALID, ENTRY_NAME, ENTRY_PREFIX, ENTRY_MAC, ENTRY_SUBNET };
+
+/** One entry of an include or exclude list, parsed. */
+struct entry {
+    enum entry_form form;
+    char text[ENTRY_BYTES]; /**< NAME: the name; PREFIX: what comes before the '*' */
+    uint8_t mac[RAWE_MAC_BYTES];
+    bool ipv6;
+    uint8_t address[16];
+    unsigned prefix_bits;
+};
+
+/** Kinds that are never a way to another host of their own, and what to tell about them. */
+static const struct {
+    const char *kind;
+    const char *why;
+} excluded_kinds[] = {
+    {"bridge", "it is a bridge"},
+    {"openvswitch", "it is a port of a virtual switch"},
+    {"tun", "it is a tun or tap device"},
+    {"dummy", "it is a dummy interface"},
+    {"ifb", "it only redirects frames of other interfaces"},
+    {"ipvlan", "it carries IP only"},
+    {"vxlan", "it is a tunnel over other interfaces"},
+    {"geneve", "it is a tunnel over other interfaces"},
+    {"gretap", "it is a tunnel over other interfaces"},
+    {"ip6gretap", "it is a tunnel over other interfaces"},
+    {"erspan", "it is a tunnel over other interfaces"},
+    {"ip6erspan", "it is a tunnel over other interfaces"},
+};
+
+/** Kinds that lead to containers of this host when it has physical ports, and out of one when not. */
+static const char *const container_kinds[] = {"veth", "macvlan", "macvtap"};
+
+static const char *reason_to_exclude(const struct rawe_interface *interface,
+                                     const struct rawe_interface_kind *kind,
+                                     bool host_has_physical)
+{
+    if (interface->loopback) {
+        return "it is the loopback interface";
+    }
+    if (!interface->ethernet) {
+        return "it is not Ethernet";
+    }
+    if (interface->enslaved) {
+        return "it belongs to a bridge, bond or team";
+    }
+    for (size_t i = 0; i < sizeof excluded_kinds / sizeof excluded_kinds[0]; i++) {
+        if (strcmp(kind->kind, excluded_kinds[i].kind) == 0) {
+            return excluded_kinds[i].why;
+        }
+    }
+    if (strncmp(interface->name, "docker", 6) == 0) {
+        return "it belongs to Docker";
+    }
+    for (size_t i = 0; i < sizeof container_kinds / sizeof container_kinds[0]; i++) {
+        if (host_has_physical && strcmp(kind->kind, container_kinds[i]) == 0) {
+            return "it is virtual and this host has physical ports";
+        }
+    }
+    return NULL;
+}
+
+void rawe_interface_classify(struct rawe_interface *interface,
+                             const struct rawe_interface_kind *kind, bool host_has_physical)
+{
+    /* Members of a VRF keep their frames; every other master takes them. */
+    interface->enslaved = kind->has_master && strcmp(kind->slave_kind, "vrf") != 0;
+    interface->excluded_why = reason_to_exclude(interface, kind, host_has_physical);
+    interface->excluded_by_default = interface->excluded_why != NULL;
+}
+
+/** Six pairs of hexadecimal digits, separated by ':' or '-' throughout. */
+static bool parse_mac(uint8_t mac[RAWE_MAC_BYTES], const char *text)
+{
+    if (strlen(text) != RAWE_MAC_BYTES * 3 - 1 || (text[2] != ':' && text[2] != '-')) {
+        return false;
+    }
+    for (size_t i = 0; i < RAWE_MAC_BYTES; i++) {
+        const char pair[3] = {text[3 * i], text[3 * i + 1], '\0'};
+
+        if (!isxdigit((unsigned char)pair[0]) || !isxdigit((unsigned char)pair[1]) ||
+            (i + 1 < RAWE_MAC_BYTES && text[3 * i + 2] != text[2])) {
+            return false;
+        }
+        mac[i] = (uint8_t)strtoul(pair, NULL, 16);
+    }
+    return true;
+}
+
+/** An address, or an address, '/' and the number of leading bits that count. */
+static bool parse_subnet(struct entry *entry, const char *text)
+{
+    char address[ENTRY_BYTES];
+    const char *slash = strchr(text, '/');
+    const size_t address_len = slash != NULL ? (size_t)(slash - text) : strlen(text);
+
+    memcpy(address, text, address_len);
+    address[address_len] = '\0';
+    if (inet_pton(AF_INET, address, entry->address) == 1) {
+        entry->ipv6 = false;
+        entry->prefix_bits = 32;
+    } else if (inet_pton(AF_INET6, address, entry->address) == 1) {
+        entry->ipv6 = true;
+        entry->prefix_bits = 128;
+    } else {
+        return false;
+    }
+    if (slash != NULL) {
+        char *end;
+
+        if (!isdigit((unsigned char)slash[1])) {
+            return false;
+        }
+        const unsigned long bits = strtoul(slash + 1, &end, 10);
+        if (*end != '\0' || bits > entry->prefix_bits) {
+            return false;
+        }
+        entry->prefix_bits = (unsigned)bits;
+    }
+    return true;
+}
+
+static struct entry parse_entry(const char *text, size_t len_bytes)
+{
+    struct entry entry = {.form = ENTRY_INVALID};
+
+    if (len_bytes >= sizeof entry.text) {
+        return entry;
+    }
+    memcpy(entry.text, text, len_bytes);
+    if (parse_mac(entry.mac, entry.text)) {
+        entry.form = ENTRY_MAC;
+    } else if (parse_subnet(&entry, entry.text)) {
+        entry.form = ENTRY_SUBNET;
+    } else if (strcspn(entry.text, "*/") == len_bytes) {
+        entry.form = ENTRY_NAME;
+    } else if (strcspn(entry.text, "*/") == len_bytes - 1 && entry.text[len_bytes - 1] == '*') {
+        entry.text[len_bytes - 1] = '\0';
+        entry.form = ENTRY_PREFIX;
+    }
+    return entry;
+}
+
+static bool subnet_contains(const struct entry *subnet,
+                            const struct rawe_interface_address *address)
+{
+    const unsigned whole_bytes = subnet->prefix_bits / 8;
+    const unsigned rest_bits = subnet->prefix_bits % 8;
+
+    return subnet->ipv6 == address->ipv6 &&
+           memcmp(subnet->address, address->bytes, whole_bytes) == 0 &&
+           (rest_bits == 0 ||
+            (subnet->address[whole_bytes] ^ address->bytes[whole_bytes]) >> (8 - rest_bits) == 0);
+}
+
+static bool entry_matches(const struct entry *entry, const struct rawe_interface *interface,
+                          const struct rawe_interface_address *addresses, unsigned address_count)
+{
+    switch (entry->form) {
+    case ENTRY_NAME:
+        return strcmp(entry->text, interface->name) == 0;
+    case ENTRY_PREFIX:
+        return strncmp(entry->text, interface->name, strlen(entry->text)) == 0;
+    case ENTRY_MAC:
+        return memcmp(entry->mac, interface->mac, RAWE_MAC_BYTES) == 0;
+    case ENTRY_SUBNET:
+        for (unsigned i = 0; i < address_count; i++) {
+            if (addresses[i].interface_index == interface->index &&
+                subnet_contains(entry, &addresses[i])) {
+                return true;
+            }
+        }
+        return false;
+    case ENTRY_INVALID:
+        break;
+    }
+    return false;
+}
+
+/** Whether an entry of the include list that matches the interface also chooses it. */
+static bool entry_chooses(const struct entry *entry, const struct rawe_interface *interface)
+{
+    switch (entry->form) {
+    case ENTRY_NAME:
+        return true;
+    case ENTRY_MAC:
+        return !interface->enslaved;
+    case ENTRY_PREFIX:
+        return interface->up && interface->ethernet && !interface->enslaved &&
+               !interface->loopback;
+    case ENTRY_SUBNET:
+        return interface->up && interface->ethernet && !interface->enslaved;
+    case ENTRY_INVALID:
+        break;
+    }
+    return false;
+}
+
+/** The next entry of a list, without the blanks around it; false at the end. */
+static bool next_entry(const char **list, const char **text, size_t *len_bytes)
+{
+    const char *at = *list;
+
+    at += strspn(at, ", \t");
+    *text = at;
+    *len_bytes = strcspn(at, ",");
+    *list = at + *len_bytes;
+    while (*len_bytes > 0 && isspace((unsigned char)at[*len_bytes - 1])) {
+        (*len_bytes)--;
+    }
+    return *len_bytes > 0;
+}
+
+static void tell_unknown(char *unknown, size_t unknown_bytes, const char *text, size_t len_bytes)
+{
+    if (unknown_bytes == 0 || unknown[0] != '\0') {
+        return;
+    }
+    if (len_bytes >= unknown_bytes) {
+        len_bytes = unknown_bytes - 1;
+    }
+    memcpy(unknown, text, len_bytes);
+    unknown[len_bytes] = '\0';
+}
+
+static bool is_empty(const char *list)
+{
+    const char *text;
+    size_t len_bytes;
+
+    return list == NULL || !next_entry(&list, &text, &len_bytes);
+}
+
+unsigned rawe_interface_select_from(struct rawe_interface *interfaces, unsigned count,
+                                    const struct rawe_interface_address *addresses,
+                                    unsigned address_count, const char *include,
+                                    const char *exclude, char *unknown, size_t unknown_bytes)
+{
+    const struct {
+        const char *list;
+        bool choose; /**< what a match does to an interface */
+    } passes[] = {{include, true}, {exclude, false}};
+    const bool by_default = is_empty(include);
+    unsigned chosen = 0;
+
+    if (unknown_bytes > 0) {
+        unknown[0] = '\0';
+    }
+    for (unsigned i = 0; i < count; i++) {
+        struct rawe_interface *interface = &interfaces[i];
+        interface->chosen = by_default && interface->up && interface->ethernet &&
+                            !interface->loopback && !interface->excluded_by_default;
+    }
+    for (unsigned pass = 0; pass < 2; pass++) {
+        const char *list = passes[pass].list;
+        const char *text;
+        size_t len_bytes;
+
+        while (list != NULL && next_entry(&list, &text, &len_bytes)) {
+            const struct entry entry = parse_entry(text, len_bytes);
+            bool known = false;
+
+            for (unsigned i = 0; i < count; i++) {
+                if (!entry_matches(&entry, &interfaces[i], addresses, address_count)) {
+                    continue;
+                }
+                known = true;
+                if (!passes[pass].choose) {
+                    interfaces[i].chosen = false;
+                } else if (entry_chooses(&entry, &interfaces[i])) {
+                    interfaces[i].chosen = true;
+                }
+            }
+            if (!known) {
+                tell_unknown(unknown, unknown_bytes, text, len_bytes);
+            }
+        }
+    }
+    for (unsigned i = 0; i < count; i++) {
+        if (interfaces[i].chosen) {
+            const struct rawe_interface moved = interfaces[i];
+            memmove(&interfaces[chosen + 1], &interfaces[chosen],
+                    (i - chosen) * sizeof interfaces[0]);
+            interfaces[chosen] = moved;
+            chosen++;
+        }
+    }
+    return chosen;
+}

@@ -1,0 +1,74 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * A link: one way to the wire through one interface. It moves whole frames; it knows of the
+ * protocol only where the receiver's port and key lie, so that the kernel's filter can choose.
+ */
+#ifndef RAWE_LINK_H
+#define RAWE_LINK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../core/rawe_output.h"
+
+/** What went wrong, for the user: which step, errno, and the object it was done to. */
+struct rawe_link_error {
+    const char *step; /**< static text, e.g. "socket(AF_PACKET)" */
+    int code;         /**< errno value */
+};
+
+struct rawe_link_config {
+    const char *interface; /**< kernel name */
+    int interface_index;
+    bool loopback;         /**< the interface is lo: frames come back to this host */
+    uint16_t ethertype;    /**< host order */
+    uint16_t port;         /**< ours: frames for others never reach user space */
+    uint32_t key;          /**< ours */
+    uint32_t mtu_bytes;    /**< interface MTU: largest frame less the Ethernet header */
+    size_t ring_bytes;     /**< memory for the receive ring, rounded as the kernel wants it */
+    bool qdisc_bypass;     /**< PACKET_QDISC_BYPASS: skip the administrator's shaping */
+};
+
+struct rawe_link_counters {
+    uint64_t frames_sent;
+    uint64_t frames_received;
+    uint64_t send_full;        /**< the kernel had no room (ENOBUFS, EAGAIN): tried again later */
+    uint64_t send_errors;      /**< frames the kernel refused for good: counted as lost */
+    uint64_t last_send_errno;
+    uint64_t ring_drops;       /**< tp_drops: frames for us that found the ring full */
+};
+
+struct rawe_link;
+
+/** One received frame, valid until the receive callback returns. */
+typedef void rawe_link_receive_fn(void *context, const uint8_t *frame, size_t len_bytes);
+
+/**
+ * Open socket, ring and filter. The filter is in force before the socket is bound, and locked.
+ * Returns 0 and the link, or -1 and the error. EPERM means CAP_NET_RAW is missing.
+ */
+int rawe_link_open(struct rawe_link **link, const struct rawe_link_config *config,
+                   struct rawe_link_error *error);
+void rawe_link_close(struct rawe_link *link);
+
+/** True when a frame waits: a load and a compare, no system call. */
+static inline bool rawe_link_pending(const struct rawe_link *link);
+
+/** Give up to `budget` frames to `receive`, in order of arrival. Returns how many. */
+unsigned rawe_link_receive(struct rawe_link *link, unsigned budget, rawe_link_receive_fn *receive,
+                           void *context);
+
+/** rawe_output.transmit; context is the link. */
+unsigned rawe_link_transmit(void *link, const struct rawe_frame *frames, unsigned count);
+
+/** Frames the ring can hold: what receiver credit is dealt out of. */
+unsigned rawe_link_ring_frames(const struct rawe_link *link);
+
+/** Counters; the kernel's own (ring_drops) are fetched by this call, a system call. */
+void rawe_link_read_counters(struct rawe_link *link, struct rawe_link_counters *counters);
+
+#include "rawe_link_inline.h"
+
+#endif

@@ -1,0 +1,342 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The responder's thread: it sleeps until a PING or a PONG comes, answers the one and notes the
+ * other. A flood must not make it eat the processor that the MPI process computes on, so it takes
+ * a bounded number of frames a second and sleeps over the rest.
+ */
+#define _GNU_SOURCE
+#include "rawe_responder_internal.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "rawe_socket.h"
+
+/** Memory of the receive ring: some thirty frames on lo, hundreds at usual MTUs. */
+#define RING_BYTES (1u << 20)
+#define RING_BYTES_JUMBO (2u << 20)
+#define JUMBO_MTU_BYTES 16000u
+
+/** Rate limit: frames a second, and how many may come at once. About 4 % of a processor. */
+#define FRAMES_PER_S 20000u
+#define FRAMES_BURST 2000u
+#define PAUSE_MS 5
+
+#define STACK_BYTES (128u << 10)
+#define NS_PER_S 1000000000ull
+
+struct rawe_responder {
+    struct rawe_ring ring;
+    struct rawe_probe_table probes;
+    int fd;
+    int stop_fd; /**< eventfd: readable when the thread shall end */
+    pthread_t thread;
+    uint8_t mac[RAWE_MAC_BYTES]; /**< our own */
+    uint16_t ethertype;
+    uint16_t port; /**< our own, to be answered to */
+    uint32_t key;
+    uint8_t *zeros; /**< what PING frames are filled up with */
+    struct rawe_responder_counters counters; /**< atomic, written by the thread */
+};
+
+uint64_t rawe_responder_now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
+}
+
+struct rawe_probe_table *rawe_responder_probes(struct rawe_responder *responder)
+{
+    return &responder->probes;
+}
+
+unsigned rawe_responder_ring_frames(const struct rawe_responder *responder)
+{
+    return rawe_ring_slots(&responder->ring);
+}
+
+static void count(uint64_t *counter)
+{
+    __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
+}
+
+/** Write Ethernet and rawe header of a PING or PONG. */
+static void write_headers(const struct rawe_responder *responder, uint8_t *frame,
+                          const uint8_t mac[RAWE_MAC_BYTES], const struct rawe_header *header)
+{
+    memcpy(frame, mac, RAWE_MAC_BYTES);
+    memcpy(frame + RAWE_MAC_BYTES, responder->mac, RAWE_MAC_BYTES);
+    frame[12] = (uint8_t)(responder->ethertype >> 8);
+    frame[13] = (uint8_t)responder->ethertype;
+    rawe_header_encode(frame + RAWE_ETH_HEADER_BYTES, header);
+}
+
+void rawe_responder_send_ping(struct rawe_responder *responder, int index)
+{
+    const struct rawe_probe *probe = rawe_probe_at(&responder->probes, index);
+    const struct rawe_header header = {
+        .type = RAWE_FRAME_PING,
+        .port = probe->port,
+        .key = probe->key,
+        .payload_bytes = (uint16_t)probe->payload_bytes,
+    };
+    const struct rawe_ping ping = {
+        .key = responder->key,
+        .port = responder->port,
+        .token = probe->token,
+    };
+    uint8_t head[RAWE_PAYLOAD_OFFSET + RAWE_PING_BYTES];
+    struct iovec pieces[] = {
+        {head, sizeof head},
+        {responder->zeros, probe->payload_bytes - RAWE_PING_BYTES},
+    };
+    const struct msghdr message = {.msg_iov = pieces, .msg_iovlen = 2};
+
+    write_headers(responder, head, probe->mac, &header);
+    rawe_ping_encode(head + RAWE_PAYLOAD_OFFSET, &ping);
+    (void)sendmsg(responder->fd, &message, MSG_DONTWAIT);
+}
+
+/** Turn the PING around where it lies, in the ring, and send it back. */
+static void answer_ping(struct rawe_responder *responder, uint8_t *frame,
+                        const struct rawe_header *ping_header, const struct rawe_ping *ping)
+{
+    const struct rawe_header header = {
+        .type = RAWE_FRAME_PONG,
+        .port = ping->port,
+        .key = ping->key,
+        .payload_bytes = ping_header->payload_bytes,
+    };
+    uint8_t sender[RAWE_MAC_BYTES];
+
+    memcpy(sender, frame + RAWE_MAC_BYTES, RAWE_MAC_BYTES);
+    write_headers(responder, frame, sender, &header);
+    const ssize_t sent = send(responder->fd, frame,
+                              RAWE_PAYLOAD_OFFSET + (size_t)header.payload_bytes, MSG_DONTWAIT);
+    count(sent >= 0 ? &responder->counters.pings_answered :
+                      &responder->counters.pings_unanswered);
+}
+
+static void handle_frame(struct rawe_responder *responder, uint8_t *frame, size_t len_bytes)
+{
+    const bool from_group = len_bytes >= RAWE_ETH_HEADER_BYTES && (frame[RAWE_MAC_BYTES] & 1) != 0;
+    struct rawe_header header;
+    struct rawe_ping ping;
+
+    /* Nobody sends from a group address; an answer to one would go to everybody. */
+    if (len_bytes < RAWE_PAYLOAD_OFFSET || from_group ||
+        rawe_header_decode(&header, frame + RAWE_ETH_HEADER_BYTES,
+                           len_bytes - RAWE_ETH_HEADER_BYTES) != RAWE_DECODE_OK ||
+        rawe_ping_decode(&ping, frame + RAWE_PAYLOAD_OFFSET, header.payload_bytes) !=
+            RAWE_DECODE_OK) {
+        count(&responder->counters.frames_invalid);
+        return;
+    }
+    if (header.type == RAWE_FRAME_PING) {
+        answer_ping(responder, frame, &header, &ping);
+    } else if (rawe_probe_answer(&responder->probes, ping.token, header.payload_bytes,
+                                 rawe_responder_now_ns())) {
+        count(&responder->counters.pongs_matched);
+    } else {
+        count(&responder->counters.pongs_unknown);
+    }
+}
+
+/** Sleep, or end early when told to stop. Returns true when told to stop. */
+static bool pause_or_stop(const struct rawe_responder *responder)
+{
+    struct pollfd stop = {.fd = responder->stop_fd, .events = POLLIN};
+
+    return poll(&stop, 1, PAUSE_MS) > 0;
+}
+
+static void *run(void *context)
+{
+    struct rawe_responder *responder = context;
+    struct pollfd waits[] = {
+        {.fd = responder->stop_fd, .events = POLLIN},
+        {.fd = responder->fd, .events = POLLIN},
+    };
+    const uint64_t ns_per_frame = NS_PER_S / FRAMES_PER_S;
+    uint64_t allowed = FRAMES_BURST;
+    uint64_t refilled_ns = rawe_responder_now_ns();
+
+    for (;;) {
+        if (poll(waits, 2, -1) < 0) {
+            continue; /* only EINTR is possible, and signals are blocked */
+        }
+        if (waits[0].revents != 0) {
+            return NULL;
+        }
+        if ((waits[1].revents & POLLERR) != 0) {
+            /* The interface went down: the kernel tells once. It is used again when it is up. */
+            int code;
+            socklen_t len_bytes = sizeof code;
+            (void)getsockopt(responder->fd, SOL_SOCKET, SO_ERROR, &code, &len_bytes);
+            if (pause_or_stop(responder)) {
+                return NULL;
+            }
+        }
+
+        const uint64_t gained = (rawe_responder_now_ns() - refilled_ns) / ns_per_frame;
+        refilled_ns += gained * ns_per_frame;
+        allowed = allowed + gained < FRAMES_BURST ? allowed + gained : FRAMES_BURST;
+        for (; allowed > 0; allowed--) {
+            struct tpacket2_hdr *slot = rawe_ring_take(&responder->ring);
+            if (slot == NULL) {
+                break;
+            }
+            handle_frame(responder, rawe_ring_frame(slot), slot->tp_snaplen);
+            rawe_ring_give_back(slot);
+        }
+        if (allowed == 0) {
+            count(&responder->counters.pauses);
+            if (pause_or_stop(responder)) {
+                return NULL;
+            }
+        }
+    }
+}
+
+/** Start the thread with a small stack, all signals left to the others. Returns an errno value. */
+static int start_thread(struct rawe_responder *responder)
+{
+    pthread_attr_t attributes;
+    sigset_t all, before;
+    int code = pthread_attr_init(&attributes);
+
+    if (code != 0) {
+        return code;
+    }
+    (void)pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    code = pthread_create(&responder->thread, &attributes, run, responder);
+    if (code == EINVAL) {
+        /* A program with much thread-local storage needs more stack than ours. */
+        code = pthread_create(&responder->thread, NULL, run, responder);
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attributes);
+    if (code == 0) {
+        (void)pthread_setname_np(responder->thread, "rawe-responder");
+    }
+    return code;
+}
+
+int rawe_responder_start(struct rawe_responder **responder, const struct rawe_link_config *config,
+                         const uint8_t mac[RAWE_MAC_BYTES], struct rawe_link_error *error)
+{
+    struct rawe_responder *r = calloc(1, sizeof *r);
+    const size_t ring_bytes = config->mtu_bytes > JUMBO_MTU_BYTES ? RING_BYTES_JUMBO : RING_BYTES;
+    int code;
+
+    *responder = NULL;
+    if (r == NULL) {
+        *error = (struct rawe_link_error){"malloc", ENOMEM};
+        return -1;
+    }
+    memcpy(r->mac, mac, RAWE_MAC_BYTES);
+    r->ethertype = config->ethertype;
+    r->port = config->port;
+    r->key = config->key;
+    r->zeros = calloc(1, UINT16_MAX);
+    if (r->zeros == NULL) {
+        *error = (struct rawe_link_error){"malloc", ENOMEM};
+        goto no_zeros;
+    }
+    code = rawe_probe_table_init(&r->probes);
+    if (code != 0) {
+        *error = (struct rawe_link_error){"pthread_cond_init", code};
+        goto no_table;
+    }
+    r->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (r->stop_fd < 0) {
+        *error = (struct rawe_link_error){"eventfd", errno};
+        goto no_stop_fd;
+    }
+    r->fd = rawe_socket_open(&r->ring, config, RAWE_FILTER_FOR_RESPONDER, ring_bytes, error);
+    if (r->fd < 0) {
+        goto no_socket;
+    }
+    code = start_thread(r);
+    if (code != 0) {
+        *error = (struct rawe_link_error){"pthread_create", code};
+        goto no_thread;
+    }
+    *responder = r;
+    return 0;
+
+no_thread:
+    rawe_ring_close(&r->ring);
+    close(r->fd);
+no_socket:
+    close(r->stop_fd);
+no_stop_fd:
+    rawe_probe_table_destroy(&r->probes);
+no_table:
+    free(r->zeros);
+no_zeros:
+    free(r);
+    return -1;
+}
+
+void rawe_responder_stop(struct rawe_responder *responder)
+{
+    if (responder == NULL) {
+        return;
+    }
+    (void)eventfd_write(responder->stop_fd, 1);
+    pthread_join(responder->thread, NULL);
+    rawe_ring_close(&responder->ring);
+    close(responder->fd);
+    close(responder->stop_fd);
+    rawe_probe_table_destroy(&responder->probes);
+    free(responder->zeros);
+    free(responder);
+}
+
+int rawe_responder_watch(struct rawe_responder *responder, const uint8_t mac[RAWE_MAC_BYTES],
+                         uint16_t port, uint32_t key)
+{
+    return rawe_probe_add(&responder->probes, mac, port, key, RAWE_PING_BYTES);
+}
+
+void rawe_responder_unwatch(struct rawe_responder *responder, int slot)
+{
+    rawe_probe_remove(&responder->probes, slot);
+}
+
+void rawe_responder_ping(struct rawe_responder *responder, int slot)
+{
+    rawe_responder_send_ping(responder, slot);
+}
+
+uint64_t rawe_responder_last_pong_ns(const struct rawe_responder *responder, int slot)
+{
+    return rawe_probe_pong_ns(&responder->probes, slot);
+}
+
+void rawe_responder_read_counters(const struct rawe_responder *responder,
+                                  struct rawe_responder_counters *counters)
+{
+    const struct rawe_responder_counters *from = &responder->counters;
+
+    counters->pings_answered = __atomic_load_n(&from->pings_answered, __ATOMIC_RELAXED);
+    counters->pings_unanswered = __atomic_load_n(&from->pings_unanswered, __ATOMIC_RELAXED);
+    counters->pongs_matched = __atomic_load_n(&from->pongs_matched, __ATOMIC_RELAXED);
+    counters->pongs_unknown = __atomic_load_n(&from->pongs_unknown, __ATOMIC_RELAXED);
+    counters->frames_invalid = __atomic_load_n(&from->frames_invalid, __ATOMIC_RELAXED);
+    counters->pauses = __atomic_load_n(&from->pauses, __ATOMIC_RELAXED);
+}

@@ -1,0 +1,112 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Receive rings: dividing, setting up, taking down.
+ */
+#include "rawe_ring.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+
+#include "../core/rawe_wire.h"
+
+#define CACHE_LINE_BYTES 64u
+#define BLOCK_BYTES_MIN (64u << 10)
+#define BLOCK_BYTES_MAX (1u << 20)
+
+/** A block may leave one part in this many unused; a larger block is taken otherwise. */
+#define WASTE_DIVISOR 16u
+
+_Static_assert(TP_STATUS_USER == RAWE_LINK_STATUS_USER, "rawe_link_pending tests this bit");
+_Static_assert(offsetof(struct tpacket2_hdr, tp_status) == 0, "rawe_link_pending reads this word");
+
+/**
+ * Where the kernel puts what follows the Ethernet header (tpacket_rcv in af_packet.c): behind its
+ * own header and address and room for a MAC header of 16 bytes, aligned.
+ */
+#define ALIGN_UP(bytes, unit) (((uint32_t)(bytes) + (unit) - 1) / (unit) * (unit))
+#define NETWORK_OFFSET \
+    ALIGN_UP(ALIGN_UP(sizeof(struct tpacket2_hdr), 16u) + sizeof(struct sockaddr_ll) + 16u, 16u)
+
+struct rawe_ring_geometry rawe_ring_divide(uint32_t mtu_bytes, size_t ring_bytes)
+{
+    /* Whole cache lines, but no power of two: equal offsets of consecutive frames then fall into
+     * different sets of the cache. */
+    const uint32_t slot_bytes = ALIGN_UP(NETWORK_OFFSET + mtu_bytes, CACHE_LINE_BYTES);
+    uint32_t block_bytes = BLOCK_BYTES_MIN;
+
+    /* The kernel allocates each block in powers of two. */
+    while (block_bytes < slot_bytes || (block_bytes < BLOCK_BYTES_MAX &&
+                                        block_bytes % slot_bytes > block_bytes / WASTE_DIVISOR)) {
+        block_bytes *= 2;
+    }
+
+    size_t block_count = ring_bytes / block_bytes;
+    if (block_count == 0) {
+        block_count = 1;
+    } else if (block_count > UINT32_MAX / block_bytes) {
+        block_count = UINT32_MAX / block_bytes; /* the kernel's own limit */
+    }
+    return (struct rawe_ring_geometry){
+        .slot_bytes = slot_bytes,
+        .block_bytes = block_bytes,
+        .slots_per_block = block_bytes / slot_bytes,
+        .block_count = (uint32_t)block_count,
+    };
+}
+
+int rawe_ring_open(struct rawe_ring *ring, int fd, uint32_t mtu_bytes, size_t ring_bytes,
+                   struct rawe_link_error *error)
+{
+    const int version = TPACKET_V2;
+    struct rawe_ring_geometry g = rawe_ring_divide(mtu_bytes, ring_bytes);
+
+    if (setsockopt(fd, SOL_PACKET, PACKET_VERSION, &version, sizeof version) != 0) {
+        *error = (struct rawe_link_error){"setsockopt(PACKET_VERSION, TPACKET_V2)", errno};
+        return -1;
+    }
+    for (;; g.block_count /= 2) {
+        const struct tpacket_req request = {
+            .tp_block_size = g.block_bytes,
+            .tp_block_nr = g.block_count,
+            .tp_frame_size = g.slot_bytes,
+            .tp_frame_nr = g.slots_per_block * g.block_count,
+        };
+        if (setsockopt(fd, SOL_PACKET, PACKET_RX_RING, &request, sizeof request) == 0) {
+            break;
+        }
+        if (errno != ENOMEM || g.block_count == 1) {
+            *error = (struct rawe_link_error){"setsockopt(PACKET_RX_RING)", errno};
+            return -1;
+        }
+    }
+
+    /* The kernel maps every page here and now (packet_mmap), so MAP_POPULATE would add nothing. */
+    const size_t memory_bytes = (size_t)g.block_bytes * g.block_count;
+    void *memory = mmap(NULL, memory_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (memory == MAP_FAILED) {
+        *error = (struct rawe_link_error){"mmap(receive ring)", errno};
+        return -1;
+    }
+    /* A child of the process has no business with the ring; failure costs nothing. */
+    (void)madvise(memory, memory_bytes, MADV_DONTFORK);
+
+    *ring = (struct rawe_ring){
+        .next = memory,
+        .left_in_block = g.slots_per_block,
+        .geometry = g,
+        .memory = memory,
+        .memory_bytes = memory_bytes,
+    };
+    return 0;
+}
+
+void rawe_ring_close(struct rawe_ring *ring)
+{
+    if (ring->memory != NULL) {
+        munmap(ring->memory, ring->memory_bytes);
+        ring->memory = NULL;
+    }
+}

@@ -1,0 +1,100 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * A receive ring: memory shared with the kernel, into which it writes frames, one to a slot, and
+ * out of which they are read without a system call (TPACKET_V2; V3 shows a frame only when a whole
+ * block retires, half a millisecond late).
+ *
+ *      block 0                       block 1
+ *     | slot | slot | slot | waste | slot | slot | slot | waste | ...
+ *
+ * Each slot: a struct tpacket2_hdr, whose first word is the status that passes the slot to and fro,
+ * a struct sockaddr_ll, then the frame, so placed that what follows its Ethernet header is
+ * 16-byte aligned.
+ */
+#ifndef RAWE_RING_H
+#define RAWE_RING_H
+
+#include <linux/if_packet.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "rawe_link.h"
+
+/** How a ring's memory is divided. */
+struct rawe_ring_geometry {
+    uint32_t slot_bytes;
+    uint32_t block_bytes;
+    uint32_t slots_per_block;
+    uint32_t block_count;
+};
+
+struct rawe_ring {
+    struct tpacket2_hdr *next; /**< slot that the kernel fills next as seen from our side */
+    uint32_t left_in_block;    /**< slots from `next` to the end of its block */
+    struct rawe_ring_geometry geometry;
+    uint8_t *memory;
+    size_t memory_bytes;
+};
+
+/**
+ * Divide about `ring_bytes` (at least one block) into slots that hold frames of `mtu_bytes` and
+ * their Ethernet header. Pure arithmetic.
+ */
+struct rawe_ring_geometry rawe_ring_divide(uint32_t mtu_bytes, size_t ring_bytes);
+
+/**
+ * Give the socket, not bound yet, a ring, and map it. Halves the ring while the kernel has no
+ * memory for it, down to one block. Returns 0, or -1 and the error.
+ */
+int rawe_ring_open(struct rawe_ring *ring, int fd, uint32_t mtu_bytes, size_t ring_bytes,
+                   struct rawe_link_error *error);
+void rawe_ring_close(struct rawe_ring *ring);
+
+static inline unsigned rawe_ring_slots(const struct rawe_ring *ring)
+{
+    return ring->geometry.slots_per_block * ring->geometry.block_count;
+}
+
+/**
+ * A status that is neither the kernel's (which takes exactly 0) nor a waiting frame: the slot is
+ * being read. Thus a receive callback may itself receive, and never sees a frame twice.
+ */
+#define RAWE_RING_HELD TP_STATUS_COPY
+
+/** The next frame's slot, or NULL when none waits. It stays ours until given back. */
+static inline struct tpacket2_hdr *rawe_ring_take(struct rawe_ring *ring)
+{
+    struct tpacket2_hdr *slot = ring->next;
+
+    if ((__atomic_load_n(&slot->tp_status, __ATOMIC_ACQUIRE) & TP_STATUS_USER) == 0) {
+        return NULL;
+    }
+    __atomic_store_n(&slot->tp_status, RAWE_RING_HELD, __ATOMIC_RELAXED);
+
+    uint8_t *next = (uint8_t *)slot + ring->geometry.slot_bytes;
+    if (--ring->left_in_block == 0) {
+        const struct rawe_ring_geometry *g = &ring->geometry;
+        next += g->block_bytes - (size_t)g->slots_per_block * g->slot_bytes;
+        if (next == ring->memory + ring->memory_bytes) {
+            next = ring->memory;
+        }
+        ring->left_in_block = g->slots_per_block;
+    }
+    ring->next = (struct tpacket2_hdr *)(void *)next;
+    return slot;
+}
+
+/** Give the slot back to the kernel; everything read from it was read before. */
+static inline void rawe_ring_give_back(struct tpacket2_hdr *slot)
+{
+    __atomic_store_n(&slot->tp_status, TP_STATUS_KERNEL, __ATOMIC_RELEASE);
+}
+
+/** The frame in a slot, from its Ethernet header on; tp_snaplen bytes of it are there. */
+static inline uint8_t *rawe_ring_frame(struct tpacket2_hdr *slot)
+{
+    return (uint8_t *)slot + slot->tp_mac;
+}
+
+#endif

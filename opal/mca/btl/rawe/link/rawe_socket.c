@@ -1,0 +1,75 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Packet sockets: opening, in the one order in which no foreign frame can slip in.
+ */
+#include "rawe_socket.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <linux/if_packet.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/** Send buffer asked for: enough for a long queue on a slow port; bounded by wmem_max otherwise. */
+#define SEND_BUFFER_BYTES (4 << 20)
+
+static void widen_send_buffer(int fd)
+{
+    const int bytes = SEND_BUFFER_BYTES;
+
+    /* FORCE passes wmem_max but needs CAP_NET_ADMIN; what neither grants is done without. */
+    if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &bytes, sizeof bytes) != 0) {
+        (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
+    }
+}
+
+static int bypass_qdisc(int fd, struct rawe_link_error *error)
+{
+    const int one = 1;
+
+    if (setsockopt(fd, SOL_PACKET, PACKET_QDISC_BYPASS, &one, sizeof one) != 0) {
+        *error = (struct rawe_link_error){"setsockopt(PACKET_QDISC_BYPASS)", errno};
+        return -1;
+    }
+    return 0;
+}
+
+static int bind_to(int fd, const struct rawe_link_config *config, struct rawe_link_error *error)
+{
+    const struct sockaddr_ll address = {
+        .sll_family = AF_PACKET,
+        .sll_protocol = htons(config->ethertype),
+        .sll_ifindex = config->interface_index,
+    };
+
+    if (bind(fd, (const struct sockaddr *)&address, sizeof address) != 0) {
+        *error = (struct rawe_link_error){"bind(packet socket)", errno};
+        return -1;
+    }
+    return 0;
+}
+
+int rawe_socket_open(struct rawe_ring *ring, const struct rawe_link_config *config,
+                     enum rawe_filter_for what, size_t ring_bytes, struct rawe_link_error *error)
+{
+    /* With protocol 0 a packet socket receives nothing until it is bound. */
+    const int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
+
+    ring->memory = NULL;
+    if (fd < 0) {
+        *error = (struct rawe_link_error){"socket(AF_PACKET)", errno};
+        return -1;
+    }
+    widen_send_buffer(fd);
+    /* Filter and ring before the binding: the first frame already goes through both. */
+    if ((config->qdisc_bypass && bypass_qdisc(fd, error) != 0) ||
+        rawe_filter_attach(fd, what, config->port, config->key, error) != 0 ||
+        rawe_ring_open(ring, fd, config->mtu_bytes, ring_bytes, error) != 0 ||
+        bind_to(fd, config, error) != 0) {
+        rawe_ring_close(ring);
+        close(fd);
+        return -1;
+    }
+    return fd;
+}

@@ -1,0 +1,21 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Opening a packet socket the way both the link and the responder need it.
+ */
+#ifndef RAWE_SOCKET_H
+#define RAWE_SOCKET_H
+
+#include "rawe_filter.h"
+#include "rawe_link.h"
+#include "rawe_ring.h"
+
+/**
+ * Open a socket that sends through `config`'s interface, and receives from it what the filter for
+ * `what` lets through, into `ring`, of about `ring_bytes`.
+ * Returns the descriptor, or -1 and the error.
+ */
+int rawe_socket_open(struct rawe_ring *ring, const struct rawe_link_config *config,
+                     enum rawe_filter_for what, size_t ring_bytes, struct rawe_link_error *error);
+
+#endif

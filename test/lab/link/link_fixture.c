@@ -1,0 +1,116 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The namespace, the veth pair and the links of the link tests.
+ */
+#define _GNU_SOURCE
+#include "link_fixture.h"
+
+#include <errno.h>
+#include <net/if.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define SKIPPED 77
+
+void fixture_run(const char *format, ...)
+{
+    char command[1024];
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(command, sizeof command, format, arguments);
+    va_end(arguments);
+    const int status = system(command);
+    if (status != 0) {
+        fprintf(stderr, "command failed with status %d: %s\n", status, command);
+        fail();
+    }
+}
+
+static void read_end(struct fixture_end *end, const char *name)
+{
+    struct ifreq request = {0};
+    const int fd = socket(AF_INET, SOCK_DGRAM, 0);
+
+    snprintf(end->name, sizeof end->name, "%s", name);
+    snprintf(request.ifr_name, sizeof request.ifr_name, "%s", name);
+    assert_true(fd >= 0);
+    assert_int_equal(ioctl(fd, SIOCGIFINDEX, &request), 0);
+    end->index = request.ifr_ifindex;
+    assert_int_equal(ioctl(fd, SIOCGIFHWADDR, &request), 0);
+    memcpy(end->mac, request.ifr_hwaddr.sa_data, sizeof end->mac);
+    close(fd);
+}
+
+void fixture_enter(struct fixture *fixture)
+{
+    if (unshare(CLONE_NEWNET) != 0) {
+        fprintf(stderr, "skipped: no network namespace of our own (%s); run as root\n",
+                strerror(errno));
+        exit(SKIPPED);
+    }
+    memset(fixture, 0, sizeof *fixture);
+    fixture->a.port = 0x1234;
+    fixture->a.key = 0xA1B2C3D4u;
+    fixture->b.port = 0x5678;
+    fixture->b.key = 0x0F0E0D0Cu;
+}
+
+void fixture_renew(struct fixture *fixture, uint32_t mtu_bytes)
+{
+    if (fixture->mtu_bytes != 0) {
+        fixture_run("ip link del ra0");
+    }
+    fixture_run("ip link set lo up");
+    /* No IPv6: its own frames have no business in these counts. */
+    fixture_run("ip link add ra0 mtu %u type veth peer name rb0 mtu %u", mtu_bytes, mtu_bytes);
+    fixture_run("ip link set ra0 addrgenmode none up && ip link set rb0 addrgenmode none up");
+    fixture->mtu_bytes = mtu_bytes;
+    read_end(&fixture->a, "ra0");
+    read_end(&fixture->b, "rb0");
+}
+
+void fixture_use_loopback(struct fixture *fixture)
+{
+    read_end(&fixture->a, "lo");
+    read_end(&fixture->b, "lo");
+}
+
+struct rawe_link_config fixture_config(const struct fixture *fixture,
+                                       const struct fixture_end *end)
+{
+    const bool loopback = strcmp(end->name, "lo") == 0;
+
+    return (struct rawe_link_config){
+        .interface = end->name,
+        .interface_index = end->index,
+        .loopback = loopback,
+        .ethertype = 0x88B5,
+        .port = end->port,
+        .key = end->key,
+        .mtu_bytes = loopback ? 65536 : fixture->mtu_bytes,
+        .ring_bytes = 1 << 20,
+    };
+}
+
+struct rawe_link *fixture_open(const struct fixture *fixture, const struct fixture_end *end,
+                               size_t ring_bytes)
+{
+    struct rawe_link_config config = fixture_config(fixture, end);
+    struct rawe_link_error error = {0};
+    struct rawe_link *link;
+
+    config.ring_bytes = ring_bytes;
+    if (rawe_link_open(&link, &config, &error) != 0) {
+        fprintf(stderr, "%s on %s: %s\n", error.step, end->name, strerror(error.code));
+        fail();
+    }
+    return link;
+}

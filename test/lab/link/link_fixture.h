@@ -1,0 +1,56 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What the link tests share: a private network namespace with a veth pair in it, and links on it.
+ */
+#ifndef LINK_FIXTURE_H
+#define LINK_FIXTURE_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "../../../opal/mca/btl/rawe/link/rawe_link.h"
+
+/** One end of the veth pair, or lo. */
+struct fixture_end {
+    char name[16];
+    int index;
+    uint8_t mac[6];
+    uint16_t port;
+    uint32_t key;
+};
+
+struct fixture {
+    struct fixture_end a;
+    struct fixture_end b;
+    uint32_t mtu_bytes;
+};
+
+/**
+ * Enter a network namespace of this process alone (it vanishes with the process) and lay the pair
+ * ra0 - rb0 in it. Without the right to do so, ends the process with status 77 (skipped).
+ */
+void fixture_enter(struct fixture *fixture);
+
+/** Remove the pair and lay it anew with this MTU; both ends and lo are up afterwards. */
+void fixture_renew(struct fixture *fixture, uint32_t mtu_bytes);
+
+/** Make both ends lo, which is what two processes on one host use. */
+void fixture_use_loopback(struct fixture *fixture);
+
+/** Run a shell command that must succeed; for `ip` and `nft`. */
+void fixture_run(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/** What to open a link or a responder of this end with. */
+struct rawe_link_config fixture_config(const struct fixture *fixture,
+                                       const struct fixture_end *end);
+
+/** Open a link or fail the test. */
+struct rawe_link *fixture_open(const struct fixture *fixture, const struct fixture_end *end,
+                               size_t ring_bytes);
+
+#endif

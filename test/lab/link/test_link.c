@@ -1,0 +1,467 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Tests of rawe_link over a veth pair and over lo, in a network namespace of their own.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <linux/if_packet.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "link_fixture.h"
+
+#include "../../../opal/mca/btl/rawe/core/rawe_wire.h"
+#include "../../../opal/mca/btl/rawe/link/rawe_ring.h"
+
+static struct fixture net;
+
+/** The last frame received, and how many there were. */
+struct inbox {
+    struct rawe_link *link;
+    unsigned frames;
+    size_t len_bytes;
+    uint8_t bytes[RAWE_ETH_HEADER_BYTES + 65536];
+    uintptr_t header_address;
+};
+
+static struct inbox inbox;
+
+static void keep(void *context, const uint8_t *frame, size_t len_bytes)
+{
+    struct inbox *box = context;
+
+    box->frames++;
+    box->len_bytes = len_bytes;
+    assert_true(len_bytes <= sizeof box->bytes);
+    memcpy(box->bytes, frame, len_bytes);
+    box->header_address = (uintptr_t)frame + RAWE_ETH_HEADER_BYTES;
+}
+
+/** Fill `frame`, `len_bytes` long, as one from `from` to `to`; the payload depends on `seed`. */
+static void make_frame(uint8_t *frame, size_t len_bytes, const struct fixture_end *from,
+                       const struct fixture_end *to, unsigned seed)
+{
+    const struct rawe_header header = {
+        .type = RAWE_FRAME_DATA,
+        .port = to->port,
+        .key = to->key,
+        .sequence = seed,
+        .payload_bytes = (uint16_t)(len_bytes - RAWE_PAYLOAD_OFFSET),
+    };
+
+    memcpy(frame, to->mac, 6);
+    memcpy(frame + 6, from->mac, 6);
+    frame[12] = 0x88;
+    frame[13] = 0xB5;
+    rawe_header_encode(frame + RAWE_ETH_HEADER_BYTES, &header);
+    for (size_t i = RAWE_PAYLOAD_OFFSET; i < len_bytes; i++) {
+        frame[i] = (uint8_t)(seed * 31 + i * 7 + (i >> 8));
+    }
+}
+
+/** Send `len_bytes` at `frame` as `pieces` pieces of about the same length. */
+static unsigned transmit(struct rawe_link *link, uint8_t *frame, size_t len_bytes, unsigned pieces)
+{
+    struct rawe_frame out = {.piece_count = pieces, .len_bytes = (uint32_t)len_bytes};
+    size_t done = 0;
+
+    for (unsigned i = 0; i < pieces; i++) {
+        const size_t end = len_bytes * (i + 1) / pieces;
+        out.pieces[i] = (struct rawe_bytes){frame + done, end - done};
+        done = end;
+    }
+    return rawe_link_transmit(link, &out, 1);
+}
+
+/** Wait, up to ten seconds, for a frame: the kernel may deliver it from another thread. */
+static void await_pending(const struct rawe_link *link)
+{
+    for (unsigned waited_ms = 0; !rawe_link_pending(link) && waited_ms < 10000; waited_ms++) {
+        usleep(1000);
+    }
+    assert_true(rawe_link_pending(link));
+}
+
+/** Receive exactly `count` frames; more than these must not be there. */
+static void receive_exactly(struct rawe_link *link, unsigned count)
+{
+    for (unsigned received = 0; received < count;) {
+        await_pending(link);
+        received += rawe_link_receive(link, count - received, keep, &inbox);
+    }
+    assert_false(rawe_link_pending(link));
+}
+
+static void check_sizes(const struct fixture_end *from, const struct fixture_end *to,
+                        uint32_t mtu_bytes)
+{
+    struct rawe_link *sender = fixture_open(&net, from, 1 << 18);
+    struct rawe_link *receiver = fixture_open(&net, to, 1 << 18);
+    const size_t most = RAWE_ETH_HEADER_BYTES + mtu_bytes;
+    uint8_t *frame = malloc(most);
+    unsigned sent = 0;
+
+    assert_non_null(frame);
+    /* Every size near both ends, and a prime stride between; enough to wrap the ring. */
+    for (size_t len = RAWE_PAYLOAD_OFFSET; len <= most;
+         len += len < 200 || len + 200 > most ? 1 : 61) {
+        const unsigned pieces = 1 + sent % RAWE_FRAME_PIECES_MAX;
+        make_frame(frame, len, from, to, sent);
+        assert_false(rawe_link_pending(receiver));
+        assert_int_equal(transmit(sender, frame, len, pieces), 1);
+        inbox.frames = 0;
+        receive_exactly(receiver, 1);
+        assert_int_equal(inbox.frames, 1);
+        assert_int_equal(inbox.len_bytes, len);
+        assert_memory_equal(inbox.bytes, frame, len);
+        assert_int_equal(inbox.header_address % 16, 0);
+        sent++;
+    }
+    assert_true(sent > rawe_link_ring_frames(receiver));
+
+    struct rawe_link_counters counters;
+    rawe_link_read_counters(sender, &counters);
+    assert_int_equal(counters.frames_sent, sent);
+    assert_int_equal(counters.send_errors, 0);
+    assert_int_equal(counters.frames_received, 0);
+    rawe_link_read_counters(receiver, &counters);
+    assert_int_equal(counters.frames_received, sent);
+    assert_int_equal(counters.ring_drops, 0);
+    free(frame);
+    rawe_link_close(sender);
+    rawe_link_close(receiver);
+}
+
+static void ring_divide__slots_fit_and_waste_little(void **state)
+{
+    static const uint32_t mtus[] = {68, 576, 1500, 4000, 9000, 9216, 16000, 32000, 60000, 65000,
+                                    65535, 65536};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof mtus / sizeof mtus[0]; i++) {
+        const struct rawe_ring_geometry g = rawe_ring_divide(mtus[i], 8 << 20);
+        assert_true(g.slot_bytes >= sizeof(struct tpacket2_hdr) + sizeof(struct sockaddr_ll) +
+                                    RAWE_ETH_HEADER_BYTES + mtus[i]);
+        assert_true(g.slot_bytes < mtus[i] + 192);
+        assert_int_equal(g.slot_bytes % TPACKET_ALIGNMENT, 0);
+        assert_int_equal(g.block_bytes % 65536, 0);
+        assert_true(g.slots_per_block >= 1);
+        assert_true(g.slots_per_block * g.slot_bytes <= g.block_bytes);
+        assert_true((uint64_t)g.slots_per_block * g.slot_bytes * 10 >= g.block_bytes * 9ull);
+        assert_int_equal(g.block_count, (8 << 20) / g.block_bytes);
+    }
+    assert_int_equal(rawe_ring_divide(65536, 1).block_count, 1);
+}
+
+static void link_open__unknown_interface_is_an_error(void **state)
+{
+    struct rawe_link_config config = fixture_config(&net, &net.a);
+    struct rawe_link_error error = {0};
+    struct rawe_link *link = (struct rawe_link *)&config;
+
+    (void)state;
+    config.interface_index = 4711;
+    assert_int_equal(rawe_link_open(&link, &config, &error), -1);
+    assert_int_equal(error.code, ENODEV);
+    assert_non_null(error.step);
+    assert_null(link);
+}
+
+static void link_transmit__every_size_arrives_unchanged(void **state)
+{
+    static const uint32_t mtus[] = {1500, 9000, 65000};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof mtus / sizeof mtus[0]; i++) {
+        fixture_renew(&net, mtus[i]);
+        check_sizes(&net.a, &net.b, mtus[i]);
+        check_sizes(&net.b, &net.a, mtus[i]);
+    }
+    fixture_renew(&net, 1500);
+}
+
+static void link_transmit__every_size_arrives_over_loopback(void **state)
+{
+    struct fixture veth = net;
+
+    (void)state;
+    fixture_use_loopback(&net);
+    check_sizes(&net.a, &net.b, 65536);
+    net = veth;
+}
+
+static void link_transmit__too_long_counts_as_lost(void **state)
+{
+    static uint8_t frame[RAWE_ETH_HEADER_BYTES + 1501];
+    struct rawe_link *a = fixture_open(&net, &net.a, 1 << 20);
+    struct rawe_link_counters counters;
+
+    (void)state;
+    make_frame(frame, sizeof frame, &net.a, &net.b, 1);
+    assert_int_equal(transmit(a, frame, sizeof frame, 2), 1);
+    rawe_link_read_counters(a, &counters);
+    assert_int_equal(counters.frames_sent, 0);
+    assert_int_equal(counters.send_errors, 1);
+    assert_int_equal(counters.last_send_errno, EMSGSIZE);
+    rawe_link_close(a);
+}
+
+static void link_transmit__down_interface_loses_and_recovers(void **state)
+{
+    uint8_t frame[100];
+    struct rawe_link *a = fixture_open(&net, &net.a, 1 << 20);
+    struct rawe_link *b = fixture_open(&net, &net.b, 1 << 20);
+    struct rawe_link_counters counters;
+
+    (void)state;
+    make_frame(frame, sizeof frame, &net.a, &net.b, 1);
+    fixture_run("ip link set ra0 down && ip link set rb0 down");
+    assert_int_equal(transmit(a, frame, sizeof frame, 1), 1);
+    rawe_link_read_counters(a, &counters);
+    assert_int_equal(counters.send_errors, 1);
+    assert_int_equal(counters.last_send_errno, ENETDOWN);
+
+    fixture_run("ip link set ra0 up && ip link set rb0 up");
+    /* The kernel may report the past outage once more on a socket's first use. */
+    inbox.frames = 0;
+    for (unsigned i = 0; i < 1000 && inbox.frames == 0; i++) {
+        assert_int_equal(transmit(a, frame, sizeof frame, 1), 1);
+        rawe_link_receive(b, 100, keep, &inbox);
+        usleep(1000);
+    }
+    assert_int_not_equal(inbox.frames, 0);
+    rawe_link_close(a);
+    rawe_link_close(b);
+}
+
+/** A refused frame stays the caller's; one refused for ever is given up. */
+static void link_transmit__full_is_not_lost_until_it_lasts(void **state)
+{
+    uint8_t frame[100];
+    struct rawe_link *a = fixture_open(&net, &net.a, 1 << 20);
+    struct rawe_link *b = fixture_open(&net, &net.b, 1 << 20);
+    struct rawe_link_counters counters;
+    unsigned tries = 1;
+
+    (void)state;
+    make_frame(frame, sizeof frame, &net.a, &net.b, 1);
+    /* The kernel reports a frame dropped on its way out as ENOBUFS. */
+    fixture_run("nft add table netdev t && nft 'add chain netdev t c { type filter hook egress "
+                "device ra0 priority 0; policy drop; }'");
+    assert_int_equal(transmit(a, frame, sizeof frame, 1), 0);
+    rawe_link_read_counters(a, &counters);
+    assert_int_equal(counters.send_full, 1);
+    assert_int_equal(counters.send_errors, 0);
+    while (transmit(a, frame, sizeof frame, 1) == 0) {
+        tries++;
+        assert_true(tries < 1000000);
+    }
+    assert_true(tries > 10000);
+    rawe_link_read_counters(a, &counters);
+    assert_int_equal(counters.frames_sent, 0);
+    assert_int_equal(counters.send_errors, 1);
+    assert_int_equal(counters.last_send_errno, ENOBUFS);
+
+    fixture_run("nft delete table netdev t");
+    assert_int_equal(transmit(a, frame, sizeof frame, 1), 1);
+    receive_exactly(b, 1);
+    rawe_link_close(a);
+    rawe_link_close(b);
+}
+
+/** Each frame that must not pass, then one that must: only that one is seen. */
+static void link_receive__only_own_frames_reach_user_space(void **state)
+{
+    struct rawe_link *a = fixture_open(&net, &net.a, 1 << 20);
+    struct rawe_link *b = fixture_open(&net, &net.b, 1 << 20);
+    uint8_t good[100], bad[100];
+    uint8_t *const header = bad + RAWE_ETH_HEADER_BYTES;
+
+    (void)state;
+    make_frame(good, sizeof good, &net.a, &net.b, 7);
+#define SEND_BAD(change)                                          \
+    do {                                                          \
+        memcpy(bad, good, sizeof bad);                            \
+        change;                                                   \
+        assert_int_equal(transmit(a, bad, sizeof bad, 1), 1);     \
+    } while (0)
+    for (unsigned bit = 0; bit < 16; bit++) {
+        SEND_BAD(header[RAWE_OFFSET_PORT + bit / 8] ^= (uint8_t)(1u << bit % 8));
+    }
+    for (unsigned bit = 0; bit < 32; bit++) {
+        SEND_BAD(header[RAWE_OFFSET_KEY + bit / 8] ^= (uint8_t)(1u << bit % 8));
+    }
+    for (unsigned version = 0; version < 16; version++) {
+        if (version != RAWE_WIRE_VERSION) {
+            SEND_BAD(header[0] = (uint8_t)(version << 4 | RAWE_FRAME_DATA));
+        }
+    }
+    SEND_BAD(header[0] = RAWE_WIRE_VERSION << 4 | RAWE_FRAME_PING);
+    SEND_BAD(header[0] = RAWE_WIRE_VERSION << 4 | RAWE_FRAME_PONG);
+    SEND_BAD(bad[13] = 0xB6);           /* another EtherType */
+    SEND_BAD(bad[5] ^= 1);              /* another host's address */
+    SEND_BAD(memset(bad, 0xFF, 6));     /* broadcast */
+    for (size_t len = RAWE_ETH_HEADER_BYTES; len < RAWE_ETH_HEADER_BYTES + RAWE_OFFSET_KEY + 4;
+         len++) {
+        assert_int_equal(transmit(a, good, len, 1), 1);
+    }
+#undef SEND_BAD
+    assert_int_equal(transmit(a, good, sizeof good, 1), 1);
+    receive_exactly(b, 1);
+    assert_memory_equal(inbox.bytes, good, sizeof good);
+
+    /* Types the decoder judges, known or not, pass. */
+    for (unsigned type = 0; type < 16; type++) {
+        if (type != RAWE_FRAME_PING && type != RAWE_FRAME_PONG) {
+            good[RAWE_ETH_HEADER_BYTES] = (uint8_t)(RAWE_WIRE_VERSION << 4 | type);
+            assert_int_equal(transmit(a, good, sizeof good, 1), 1);
+        }
+    }
+    receive_exactly(b, 14);
+    /* Nothing of what a sent came to a itself. */
+    assert_false(rawe_link_pending(a));
+    rawe_link_close(a);
+    rawe_link_close(b);
+}
+
+/** A priority tag (VLAN 0) is taken off by the kernel and must not shift the frame. */
+static void link_receive__priority_tag_does_not_shift(void **state)
+{
+    struct rawe_link *a = fixture_open(&net, &net.a, 1 << 20);
+    struct rawe_link *b = fixture_open(&net, &net.b, 1 << 20);
+    static const uint8_t tag[4] = {0x81, 0x00, 0xA0, 0x00};
+    uint8_t plain[200], tagged[sizeof plain + sizeof tag];
+
+    (void)state;
+    make_frame(plain, sizeof plain, &net.a, &net.b, 3);
+    memcpy(tagged, plain, 12);
+    memcpy(tagged + 12, tag, sizeof tag);
+    memcpy(tagged + 12 + sizeof tag, plain + 12, sizeof plain - 12);
+    assert_int_equal(transmit(a, tagged, sizeof tagged, 1), 1);
+    receive_exactly(b, 1);
+    assert_int_equal(inbox.len_bytes, sizeof plain);
+    assert_memory_equal(inbox.bytes, plain, sizeof plain);
+    assert_int_equal(inbox.header_address % 16, 0);
+    rawe_link_close(a);
+    rawe_link_close(b);
+}
+
+/** Wait, up to ten seconds, until the ring has dropped `drops` frames. */
+static void await_drops(struct rawe_link *link, uint64_t drops)
+{
+    struct rawe_link_counters counters = {0};
+
+    for (unsigned waited_ms = 0; waited_ms < 10000; waited_ms++) {
+        rawe_link_read_counters(link, &counters);
+        if (counters.ring_drops >= drops) {
+            break;
+        }
+        usleep(1000);
+    }
+    assert_int_equal(counters.ring_drops, drops);
+}
+
+static void link_receive__full_ring_drops_and_counts(void **state)
+{
+    struct rawe_link *a = fixture_open(&net, &net.a, 1 << 20);
+    struct rawe_link *b = fixture_open(&net, &net.b, 1 << 18);
+    const unsigned slots = rawe_link_ring_frames(b);
+    struct rawe_link_counters counters;
+    uint8_t frame[100];
+
+    (void)state;
+    for (unsigned round = 1; round <= 2; round++) {
+        for (unsigned i = 0; i < slots + 10; i++) {
+            make_frame(frame, sizeof frame, &net.a, &net.b, i);
+            assert_int_equal(transmit(a, frame, sizeof frame, 1), 1);
+        }
+        await_drops(b, round * 10);
+        /* The budget holds, and the oldest frames are those that stayed, in order. */
+        assert_int_equal(rawe_link_receive(b, 5, keep, &inbox), 5);
+        make_frame(frame, sizeof frame, &net.a, &net.b, 4);
+        assert_memory_equal(inbox.bytes, frame, sizeof frame);
+        receive_exactly(b, slots - 5);
+        make_frame(frame, sizeof frame, &net.a, &net.b, slots - 1);
+        assert_memory_equal(inbox.bytes, frame, sizeof frame);
+        rawe_link_read_counters(b, &counters);
+        assert_int_equal(counters.ring_drops, round * 10);
+        assert_int_equal(counters.frames_received, round * slots);
+    }
+    rawe_link_close(a);
+    rawe_link_close(b);
+}
+
+/** Receive the rest from within the callback, once around the ring. */
+static void receive_nested(void *context, const uint8_t *frame, size_t len_bytes)
+{
+    struct inbox *box = context;
+    uint8_t copy[100];
+
+    memcpy(copy, frame, sizeof copy);
+    assert_int_equal(len_bytes, sizeof copy);
+    assert_int_equal(rawe_link_receive(box->link, 10000, keep, box),
+                     rawe_link_ring_frames(box->link) - 1);
+    /* The frame being looked at is neither delivered again nor overwritten. */
+    assert_false(rawe_link_pending(box->link));
+    assert_memory_equal(frame, copy, sizeof copy);
+}
+
+static void link_receive__may_be_called_from_its_callback(void **state)
+{
+    struct rawe_link *a = fixture_open(&net, &net.a, 1 << 20);
+    struct rawe_link *b = fixture_open(&net, &net.b, 1 << 18);
+    const unsigned slots = rawe_link_ring_frames(b);
+    uint8_t frame[100];
+
+    (void)state;
+    make_frame(frame, sizeof frame, &net.a, &net.b, 1);
+    for (unsigned i = 0; i < slots; i++) {
+        assert_int_equal(transmit(a, frame, sizeof frame, 1), 1);
+    }
+    /* One more than the ring holds: its drop tells that the others have arrived. */
+    assert_int_equal(transmit(a, frame, sizeof frame, 1), 1);
+    await_drops(b, 1);
+    inbox.frames = 0;
+    inbox.link = b;
+    assert_int_equal(rawe_link_receive(b, 1, receive_nested, &inbox), 1);
+    assert_int_equal(inbox.frames, slots - 1);
+    /* The ring goes on as if nothing had been special. */
+    for (unsigned i = 0; i < slots; i++) {
+        assert_int_equal(transmit(a, frame, sizeof frame, 1), 1);
+    }
+    receive_exactly(b, slots);
+    rawe_link_close(a);
+    rawe_link_close(b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ring_divide__slots_fit_and_waste_little),
+        cmocka_unit_test(link_open__unknown_interface_is_an_error),
+        cmocka_unit_test(link_transmit__every_size_arrives_unchanged),
+        cmocka_unit_test(link_transmit__every_size_arrives_over_loopback),
+        cmocka_unit_test(link_transmit__too_long_counts_as_lost),
+        cmocka_unit_test(link_transmit__down_interface_loses_and_recovers),
+        cmocka_unit_test(link_transmit__full_is_not_lost_until_it_lasts),
+        cmocka_unit_test(link_receive__only_own_frames_reach_user_space),
+        cmocka_unit_test(link_receive__priority_tag_does_not_shift),
+        cmocka_unit_test(link_receive__full_ring_drops_and_counts),
+        cmocka_unit_test(link_receive__may_be_called_from_its_callback),
+    };
+
+    /* On one processor frames keep their order on the way. */
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET((size_t)sched_getcpu(), &one);
+    (void)sched_setaffinity(0, sizeof one, &one);
+
+    fixture_enter(&net);
+    fixture_renew(&net, 1500);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,526 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Tests of rawe_responder over a veth pair and over lo, in a network namespace of their own.
+ */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "link_fixture.h"
+
+#include "../../../opal/mca/btl/rawe/core/rawe_wire.h"
+#include "../../../opal/mca/btl/rawe/link/rawe_responder.h"
+
+#define SECOND_NS 1000000000ull
+
+static struct fixture net;
+
+static struct rawe_responder *start(const struct fixture_end *end)
+{
+    const struct rawe_link_config config = fixture_config(&net, end);
+    struct rawe_link_error error = {0};
+    struct rawe_responder *responder;
+
+    if (rawe_responder_start(&responder, &config, end->mac, &error) != 0) {
+        fprintf(stderr, "%s on %s: %s\n", error.step, end->name, strerror(error.code));
+        fail();
+    }
+    return responder;
+}
+
+static struct rawe_reach to(const struct fixture_end *end, uint32_t mtu_bytes)
+{
+    struct rawe_reach reach = {.port = end->port, .key = end->key, .mtu_bytes = mtu_bytes};
+
+    memcpy(reach.mac, end->mac, sizeof reach.mac);
+    return reach;
+}
+
+/** Drop what comes in at rb0 and matches; `rule` is an nft expression. */
+static void drop_at_b(const char *rule)
+{
+    fixture_run("nft add table netdev t && nft 'add chain netdev t c { type filter hook ingress "
+                "device rb0 priority 0; }' && nft 'add rule netdev t c %s drop'", rule);
+}
+
+static void drop_nothing(void)
+{
+    fixture_run("nft delete table netdev t");
+}
+
+static struct rawe_responder_counters counters_of(const struct rawe_responder *responder)
+{
+    struct rawe_responder_counters counters;
+
+    rawe_responder_read_counters(responder, &counters);
+    return counters;
+}
+
+/** Ping until an answer comes, at most ten seconds. */
+static bool answers_to_ping(struct rawe_responder *responder, int slot)
+{
+    const uint64_t before = rawe_responder_last_pong_ns(responder, slot);
+
+    for (unsigned waited_ms = 0; waited_ms < 10000; waited_ms++) {
+        rawe_responder_ping(responder, slot);
+        usleep(1000);
+        if (rawe_responder_last_pong_ns(responder, slot) != before) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void watch__peer_that_sleeps_answers(void **state)
+{
+    struct rawe_responder *a = start(&net.a);
+    struct rawe_responder *b = start(&net.b);
+    const int slot = rawe_responder_watch(a, net.b.mac, net.b.port, net.b.key);
+
+    (void)state;
+    assert_true(slot >= 0);
+    assert_int_equal(rawe_responder_last_pong_ns(a, slot), 0);
+    assert_true(answers_to_ping(a, slot));
+    assert_true(counters_of(b).pings_answered > 0);
+    assert_true(answers_to_ping(a, slot));
+    rawe_responder_stop(b);
+    rawe_responder_stop(a);
+}
+
+static void watch__slots_are_apart_and_reused(void **state)
+{
+    enum { SLOTS = 300 };
+    struct rawe_responder *a = start(&net.a);
+    struct rawe_responder *b = start(&net.b);
+    int slots[SLOTS];
+
+    (void)state;
+    for (unsigned i = 0; i < SLOTS; i++) {
+        /* All but one have a wrong key: nobody answers them. */
+        slots[i] = rawe_responder_watch(a, net.b.mac, net.b.port, net.b.key + (i != 200));
+        assert_true(slots[i] >= 0);
+    }
+    for (unsigned i = 0; i < SLOTS; i++) {
+        rawe_responder_ping(a, slots[i]);
+    }
+    assert_true(answers_to_ping(a, slots[200]));
+    for (unsigned i = 0; i < SLOTS; i++) {
+        assert_int_equal(rawe_responder_last_pong_ns(a, slots[i]) != 0, i == 200);
+    }
+    rawe_responder_unwatch(a, slots[200]);
+    const int again = rawe_responder_watch(a, net.b.mac, net.b.port, net.b.key);
+    assert_int_equal(again, slots[200]);
+    assert_int_equal(rawe_responder_last_pong_ns(a, again), 0);
+    assert_true(answers_to_ping(a, again));
+    rawe_responder_stop(b);
+    rawe_responder_stop(a);
+}
+
+static void watch__goes_on_after_the_interface_was_down(void **state)
+{
+    struct rawe_responder *a = start(&net.a);
+    struct rawe_responder *b = start(&net.b);
+    const int slot = rawe_responder_watch(a, net.b.mac, net.b.port, net.b.key);
+
+    (void)state;
+    assert_true(answers_to_ping(a, slot));
+    fixture_run("ip link set ra0 down && ip link set rb0 down");
+    rawe_responder_ping(a, slot);
+    fixture_run("ip link set ra0 up && ip link set rb0 up");
+    assert_true(answers_to_ping(a, slot));
+    rawe_responder_stop(b);
+    rawe_responder_stop(a);
+}
+
+static void reach__full_size_passes(void **state)
+{
+    static const uint32_t mtus[] = {1500, 9000, 65000};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof mtus / sizeof mtus[0]; i++) {
+        fixture_renew(&net, mtus[i]);
+        struct rawe_responder *a = start(&net.a);
+        struct rawe_responder *b = start(&net.b);
+        struct rawe_reach reach = to(&net.b, mtus[i]);
+
+        rawe_responder_reach(a, &reach, 1, 10 * SECOND_NS);
+        assert_true(reach.small_passed);
+        assert_int_equal(reach.mtu_passed_bytes, mtus[i]);
+        /* Both may ask at the same responder. */
+        reach = to(&net.a, mtus[i]);
+        rawe_responder_reach(b, &reach, 1, 10 * SECOND_NS);
+        assert_int_equal(reach.mtu_passed_bytes, mtus[i]);
+        rawe_responder_stop(b);
+        rawe_responder_stop(a);
+    }
+    fixture_renew(&net, 1500);
+}
+
+static void reach__over_loopback(void **state)
+{
+    const struct fixture veth = net;
+
+    (void)state;
+    fixture_use_loopback(&net);
+    struct rawe_responder *a = start(&net.a);
+    struct rawe_responder *b = start(&net.b);
+    struct rawe_reach reach = to(&net.b, 65536);
+
+    rawe_responder_reach(a, &reach, 1, 10 * SECOND_NS);
+    assert_int_equal(reach.mtu_passed_bytes, 65536);
+    rawe_responder_stop(b);
+    rawe_responder_stop(a);
+    net = veth;
+}
+
+/** A switch that swallows large frames silently. */
+static void reach__finds_the_largest_size_that_passes(void **state)
+{
+    static const struct {
+        const char *rule;
+        uint32_t passes;
+    } cases[] = {
+        {"meta length > 8999", 8996}, {"meta length > 4050", 4000}, {"meta length > 1500", 1500},
+        {"meta length > 1499", 1496}, {"meta length > 600", 576},
+    };
+
+    (void)state;
+    fixture_renew(&net, 9000);
+    struct rawe_responder *a = start(&net.a);
+    struct rawe_responder *b = start(&net.b);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct rawe_reach reach = to(&net.b, 9000);
+
+        drop_at_b(cases[i].rule);
+        rawe_responder_reach(a, &reach, 1, 30 * SECOND_NS);
+        drop_nothing();
+        assert_true(reach.small_passed);
+        assert_int_equal(reach.mtu_passed_bytes, cases[i].passes);
+    }
+    rawe_responder_stop(b);
+    rawe_responder_stop(a);
+    fixture_renew(&net, 1500);
+}
+
+static void reach__small_only(void **state)
+{
+    struct rawe_responder *a = start(&net.a);
+    struct rawe_responder *b = start(&net.b);
+    struct rawe_reach reach = to(&net.b, 1500);
+
+    (void)state;
+    drop_at_b("meta length > 100");
+    rawe_responder_reach(a, &reach, 1, 30 * SECOND_NS);
+    drop_nothing();
+    assert_true(reach.small_passed);
+    assert_int_equal(reach.mtu_passed_bytes, 0);
+    rawe_responder_stop(b);
+    rawe_responder_stop(a);
+}
+
+static void reach__nobody_there(void **state)
+{
+    struct rawe_responder *a = start(&net.a);
+    struct rawe_responder *b = start(&net.b);
+    struct rawe_reach peers[] = {to(&net.b, 1500), to(&net.b, 1500), to(&net.b, 1500)};
+
+    (void)state;
+    peers[0].mac[5] ^= 1;
+    peers[1].key ^= 1;
+    peers[2].port ^= 1;
+    rawe_responder_reach(a, peers, 3, SECOND_NS / 5);
+    for (unsigned i = 0; i < 3; i++) {
+        assert_false(peers[i].small_passed);
+        assert_int_equal(peers[i].mtu_passed_bytes, 0);
+    }
+    rawe_responder_reach(a, peers, 0, SECOND_NS);
+    rawe_responder_stop(b);
+    rawe_responder_stop(a);
+}
+
+static void reach__many_peers_at_once(void **state)
+{
+    enum { PEERS = 400 };
+    static struct rawe_reach peers[PEERS];
+    struct rawe_responder *a = start(&net.a);
+    struct rawe_responder *b = start(&net.b);
+
+    (void)state;
+    for (unsigned i = 0; i < PEERS; i++) {
+        peers[i] = to(&net.b, 1500);
+        peers[i].key += i % 4 == 3;
+    }
+    rawe_responder_reach(a, peers, PEERS, 2 * SECOND_NS);
+    for (unsigned i = 0; i < PEERS; i++) {
+        assert_int_equal(peers[i].mtu_passed_bytes, i % 4 == 3 ? 0 : 1500);
+        assert_int_equal(peers[i].small_passed, i % 4 != 3);
+    }
+    rawe_responder_stop(b);
+    rawe_responder_stop(a);
+}
+
+static void reach__full_size_despite_loss(void **state)
+{
+    enum { PEERS = 100 };
+    static struct rawe_reach peers[PEERS];
+    struct rawe_responder *a = start(&net.a);
+    struct rawe_responder *b = start(&net.b);
+
+    (void)state;
+    drop_at_b("numgen random mod 100 < 10");
+    fixture_run("nft 'add chain netdev t d { type filter hook ingress device ra0 priority 0; }' && "
+                "nft 'add rule netdev t d numgen random mod 100 < 10 drop'");
+    for (unsigned i = 0; i < PEERS; i++) {
+        peers[i] = to(&net.b, 1500);
+    }
+    rawe_responder_reach(a, peers, PEERS, 10 * SECOND_NS);
+    drop_nothing();
+    for (unsigned i = 0; i < PEERS; i++) {
+        assert_int_equal(peers[i].mtu_passed_bytes, 1500);
+    }
+    rawe_responder_stop(b);
+    rawe_responder_stop(a);
+}
+
+static bool spinning;
+
+static void *spin(void *context)
+{
+    while (__atomic_load_n(&spinning, __ATOMIC_RELAXED)) {
+    }
+    return context;
+}
+
+/** Ranks that poll take every processor; responders must still get their turn. */
+static void reach__full_size_on_a_crowded_host(void **state)
+{
+    enum { SPINNERS = 8 };
+    struct rawe_responder *a = start(&net.a);
+    struct rawe_responder *b = start(&net.b);
+    pthread_t threads[SPINNERS];
+
+    (void)state;
+    __atomic_store_n(&spinning, true, __ATOMIC_RELAXED);
+    for (unsigned i = 0; i < SPINNERS; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, spin, NULL), 0);
+    }
+    for (unsigned i = 0; i < 5; i++) {
+        struct rawe_reach reach = to(&net.b, 1500);
+        rawe_responder_reach(a, &reach, 1, 10 * SECOND_NS);
+        assert_int_equal(reach.mtu_passed_bytes, 1500);
+    }
+    __atomic_store_n(&spinning, false, __ATOMIC_RELAXED);
+    for (unsigned i = 0; i < SPINNERS; i++) {
+        pthread_join(threads[i], NULL);
+    }
+    rawe_responder_stop(b);
+    rawe_responder_stop(a);
+}
+
+struct asker {
+    struct rawe_responder *responder;
+    struct rawe_reach reach;
+};
+
+static void *ask(void *context)
+{
+    struct asker *asker = context;
+
+    rawe_responder_reach(asker->responder, &asker->reach, 1, 10 * SECOND_NS);
+    return NULL;
+}
+
+static void reach__from_several_threads(void **state)
+{
+    enum { ASKERS = 4 };
+    struct rawe_responder *a = start(&net.a);
+    struct rawe_responder *b = start(&net.b);
+    struct asker askers[ASKERS];
+    pthread_t threads[ASKERS];
+
+    (void)state;
+    for (unsigned i = 0; i < ASKERS; i++) {
+        askers[i] = (struct asker){a, to(&net.b, 1500 - i)};
+        assert_int_equal(pthread_create(&threads[i], NULL, ask, &askers[i]), 0);
+    }
+    for (unsigned i = 0; i < ASKERS; i++) {
+        pthread_join(threads[i], NULL);
+        assert_int_equal(askers[i].reach.mtu_passed_bytes, 1500 - i);
+    }
+    rawe_responder_stop(b);
+    rawe_responder_stop(a);
+}
+
+/** Frames made by hand, sent over a link of b's side to the responder of a. */
+struct forger {
+    struct rawe_link *link;
+    uint8_t frame[200];
+    size_t len_bytes;
+};
+
+static void forge(struct forger *forger, uint8_t type, uint64_t token, uint16_t payload_bytes)
+{
+    const struct rawe_header header = {
+        .type = type, .port = net.a.port, .key = net.a.key, .payload_bytes = payload_bytes,
+    };
+    const struct rawe_ping ping = {.key = net.b.key, .port = net.b.port, .token = token};
+
+    memset(forger->frame, 0, sizeof forger->frame);
+    memcpy(forger->frame, net.a.mac, 6);
+    memcpy(forger->frame + 6, net.b.mac, 6);
+    forger->frame[12] = 0x88;
+    forger->frame[13] = 0xB5;
+    rawe_header_encode(forger->frame + RAWE_ETH_HEADER_BYTES, &header);
+    rawe_ping_encode(forger->frame + RAWE_PAYLOAD_OFFSET, &ping);
+    forger->len_bytes = RAWE_PAYLOAD_OFFSET + RAWE_PING_BYTES;
+}
+
+static void send_forged(struct forger *forger)
+{
+    const struct rawe_frame out = {
+        .pieces = {{forger->frame, forger->len_bytes}},
+        .piece_count = 1,
+        .len_bytes = (uint32_t)forger->len_bytes,
+    };
+
+    assert_int_equal(rawe_link_transmit(forger->link, &out, 1), 1);
+}
+
+static void receive__forged_answers_are_ignored(void **state)
+{
+    struct rawe_responder *a = start(&net.a);
+    struct forger forger = {.link = fixture_open(&net, &net.b, 1 << 18)};
+    const int slot = rawe_responder_watch(a, net.b.mac, net.b.port, net.b.key);
+    static const uint64_t tokens[] = {0, 1, 63, 64, 0xFFFFFF, 1ull << 63, UINT64_MAX};
+    const unsigned count = sizeof tokens / sizeof tokens[0];
+
+    (void)state;
+    for (unsigned i = 0; i < count; i++) {
+        forge(&forger, RAWE_FRAME_PONG, tokens[i] | (i == 0 ? (unsigned)slot : 0),
+              RAWE_PING_BYTES);
+        send_forged(&forger);
+    }
+    for (unsigned i = 0; i < 10000 && counters_of(a).pongs_unknown < count; i++) {
+        usleep(1000);
+    }
+    assert_int_equal(counters_of(a).pongs_unknown, count);
+    assert_int_equal(counters_of(a).pongs_matched, 0);
+    assert_int_equal(rawe_responder_last_pong_ns(a, slot), 0);
+    rawe_link_close(forger.link);
+    rawe_responder_stop(a);
+}
+
+static void receive__malformed_frames_are_counted(void **state)
+{
+    struct rawe_responder *a = start(&net.a);
+    struct forger forger = {.link = fixture_open(&net, &net.b, 1 << 18)};
+
+    (void)state;
+    forge(&forger, RAWE_FRAME_PING, 1, RAWE_PING_BYTES); /* cut in the header */
+    forger.len_bytes = RAWE_ETH_HEADER_BYTES + 12;
+    send_forged(&forger);
+    forge(&forger, RAWE_FRAME_PING, 1, RAWE_PING_BYTES); /* cut in the payload */
+    forger.len_bytes -= 1;
+    send_forged(&forger);
+    forge(&forger, RAWE_FRAME_PING, 1, RAWE_PING_BYTES - 1); /* too little payload */
+    send_forged(&forger);
+    forge(&forger, RAWE_FRAME_PING, 1, 60000); /* claims more than there is */
+    send_forged(&forger);
+    forge(&forger, RAWE_FRAME_PING, 1, RAWE_PING_BYTES); /* to be answered to everybody */
+    forger.frame[6] |= 1;
+    send_forged(&forger);
+    forge(&forger, RAWE_FRAME_PING, 1, RAWE_PING_BYTES); /* unknown flags */
+    forger.frame[RAWE_ETH_HEADER_BYTES + 1] = 0x80;
+    send_forged(&forger);
+    for (unsigned i = 0; i < 10000 && counters_of(a).frames_invalid < 6; i++) {
+        usleep(1000);
+    }
+    assert_int_equal(counters_of(a).frames_invalid, 6);
+    assert_int_equal(counters_of(a).pings_answered, 0);
+    rawe_link_close(forger.link);
+    rawe_responder_stop(a);
+}
+
+static void receive__flood_is_slept_over(void **state)
+{
+    struct rawe_responder *a = start(&net.a);
+    struct rawe_responder *b = start(&net.b);
+    struct forger forger = {.link = fixture_open(&net, &net.b, 1 << 18)};
+    const int slot = rawe_responder_watch(b, net.a.mac, net.a.port, net.a.key);
+
+    (void)state;
+    forge(&forger, RAWE_FRAME_PING, 1, RAWE_PING_BYTES);
+    for (unsigned i = 0; i < 1000000 && counters_of(a).pauses == 0; i++) {
+        send_forged(&forger);
+    }
+    assert_true(counters_of(a).pauses > 0);
+    /* The flood over, it serves as before. */
+    assert_true(answers_to_ping(b, slot));
+    rawe_link_close(forger.link);
+    rawe_responder_stop(b);
+    rawe_responder_stop(a);
+}
+
+static unsigned open_descriptors(void)
+{
+    DIR *directory = opendir("/proc/self/fd");
+    unsigned count = 0;
+
+    assert_non_null(directory);
+    while (readdir(directory) != NULL) {
+        count++;
+    }
+    closedir(directory);
+    return count;
+}
+
+static void stop__leaves_nothing_open(void **state)
+{
+    const unsigned before = open_descriptors();
+    struct rawe_link_config config = fixture_config(&net, &net.a);
+    struct rawe_responder *responder;
+    struct rawe_link_error error = {0};
+
+    (void)state;
+    for (unsigned i = 0; i < 20; i++) {
+        rawe_responder_stop(start(&net.a));
+    }
+    config.interface_index = 4711;
+    assert_int_equal(rawe_responder_start(&responder, &config, net.a.mac, &error), -1);
+    assert_null(responder);
+    assert_int_not_equal(error.code, 0);
+    assert_non_null(error.step);
+    rawe_responder_stop(NULL);
+    assert_int_equal(open_descriptors(), before);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(watch__peer_that_sleeps_answers),
+        cmocka_unit_test(watch__slots_are_apart_and_reused),
+        cmocka_unit_test(watch__goes_on_after_the_interface_was_down),
+        cmocka_unit_test(reach__full_size_passes),
+        cmocka_unit_test(reach__over_loopback),
+        cmocka_unit_test(reach__finds_the_largest_size_that_passes),
+        cmocka_unit_test(reach__small_only),
+        cmocka_unit_test(reach__nobody_there),
+        cmocka_unit_test(reach__many_peers_at_once),
+        cmocka_unit_test(reach__full_size_despite_loss),
+        cmocka_unit_test(reach__full_size_on_a_crowded_host),
+        cmocka_unit_test(reach__from_several_threads),
+        cmocka_unit_test(receive__forged_answers_are_ignored),
+        cmocka_unit_test(receive__malformed_frames_are_counted),
+        cmocka_unit_test(receive__flood_is_slept_over),
+        cmocka_unit_test(stop__leaves_nothing_open),
+    };
+
+    fixture_enter(&net);
+    fixture_renew(&net, 1500);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Running the system's network tools, and the one error type that the lab raises."""
+
+import os
+import shlex
+import shutil
+import subprocess
+
+# What every lab needs, and the Debian package that has it.
+TOOLS = {
+    "ip": "iproute2",
+    "tc": "iproute2",
+    "nft": "nftables",
+    "ethtool": "ethtool",
+    "unshare": "util-linux",
+    "taskset": "util-linux",
+}
+
+
+class LabError(Exception):
+    """Something a person can act on: the text says what happened, where, and what to do."""
+
+
+def check_machine():
+    """Raise LabError when this machine cannot hold a lab: not root, or a tool is missing."""
+    if os.geteuid() != 0:
+        raise LabError("the lab creates network namespaces, which only root may do: run it as root")
+    missing = sorted(package for tool, package in TOOLS.items() if shutil.which(tool) is None)
+    if missing:
+        packages = " ".join(sorted(set(missing)))
+        raise LabError(
+            f"tools of these Debian packages are missing: {packages}; "
+            "test/install-deps installs everything the tests need"
+        )
+
+
+def run(argv, stdin=None, check=True):
+    """Run one tool to its end and return the CompletedProcess; LabError if it fails.
+
+    The tool gets a session of its own, so that a Ctrl-C meant for the lab does not stop it half
+    way through a change.
+    """
+    try:
+        done = subprocess.run(
+            argv,
+            input=stdin,
+            stdin=subprocess.DEVNULL if stdin is None else None,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+            check=False,
+        )
+    except FileNotFoundError as error:
+        raise LabError(
+            f"command not found: {argv[0]}; test/install-deps installs what the tests need"
+        ) from error
+    if check and done.returncode != 0:
+        shown = f"\ninput was:\n{stdin}" if stdin else ""
+        raise LabError(
+            f"failed with status {done.returncode}: {shlex.join(argv)}\n"
+            f"{done.stderr.strip() or done.stdout.strip()}{shown}"
+        )
+    return done
+
+
+def in_netns(netns, argv, stdin=None, check=True):
+    """As run(), inside the named network namespace."""
+    return run(["ip", "netns", "exec", netns, *argv], stdin=stdin, check=check)
+
+
+def ip_batch(netns, lines):
+    """Run many `ip` commands in one process inside a namespace; the first failure raises."""
+    run(["ip", "-n", netns, "-batch", "-"], stdin="\n".join(lines) + "\n")

@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Bad days for a running lab: loss, rates, dead links, shrunken MTUs, black holes; and captures.
+
+Frames are dropped by nftables at the ingress of the receiving NIC, behind the virtual cable: the
+sender sees a successful send. The hook sits before every socket bound to an EtherType but
+*behind* those bound to ETH_P_ALL, so a capture on the receiving host still shows a dropped frame.
+A superframe (TSO, GSO) counts as one frame: with offloads on, one drop may cost 64 kB.
+"""
+
+import subprocess
+
+from .command import LabError, in_netns, ip_batch, run
+from .spec import hosts_of, parse_percent, parse_rate, switch_netns
+
+LOSS_STEPS = 100000  # resolution of the random number that decides: 0.001 percent
+OFFLOADS = (
+    "tso",
+    "gso",
+    "gro",
+    "tx",
+    "rx",
+    "sg",
+    "tx-udp-segmentation",
+    "tx-gso-partial",
+    "tx-gso-list",
+    "rx-gro-list",
+    "rx-udp-gro-forwarding",
+)
+
+
+def _nft(host, script):
+    in_netns(host.netns, ["nft", "-f", "-"], stdin=script)
+
+
+def _replace_table(host, nic, purpose, rules):
+    """Replace one of our tables on a NIC's ingress in a single transaction; no rules, no table."""
+    table = f"rawe_{purpose}_{nic.device}"
+    script = f"add table netdev {table}\ndelete table netdev {table}\n"
+    if rules:
+        body = "\n".join(rules)
+        script += (
+            f"table netdev {table} {{ chain ingress {{\n"
+            f'type filter hook ingress device "{nic.device}" priority 0; policy accept;\n'
+            f"{body}\n}}\n}}\n"
+        )
+    _nft(host, script)
+
+
+def set_loss(host, nic, percent):
+    """Lose this share of the frames that arrive on a NIC, at random; 0 ends it."""
+    share = round(parse_percent(percent) / 100.0 * LOSS_STEPS)
+    # nftables refuses a comparison that is always true.
+    condition = "" if share == LOSS_STEPS else f"numgen random mod {LOSS_STEPS} < {share} "
+    rules = [f"{condition}counter drop"] if share else []
+    _replace_table(host, nic, "loss", rules)
+
+
+def set_blackhole(host, nic, peer_nics, ethertype=None):
+    """Drop everything, or one EtherType, that arrives on a NIC from the given NICs of a peer.
+
+    An empty `peer_nics` ends it. Control network and other EtherTypes go on working.
+    """
+    kind = f"ether type {ethertype:#06x} " if ethertype is not None else ""
+    rules = [f"ether saddr {peer.mac} {kind}counter drop" for peer in peer_nics]
+    _replace_table(host, nic, "hole", rules)
+
+
+def counted(host, nic, purpose):
+    """Frames that set_loss() ("loss") or set_blackhole() ("hole") has dropped on this NIC so far,
+    or that count_frames() ("count") has seen."""
+    listing = in_netns(
+        host.netns, ["nft", "list", "table", "netdev", f"rawe_{purpose}_{nic.device}"]
+    ).stdout
+    words = listing.split()
+    return sum(int(words[at + 1]) for at, word in enumerate(words) if word == "packets")
+
+
+def count_frames(host, nic, ethertype):
+    """Start to count, from 0, the frames of an EtherType that arrive on a NIC and are for it.
+
+    What a switch floods, because it has not yet learnt where the receiver is, does not count.
+    """
+    rule = f"ether daddr {nic.mac} ether type {ethertype:#06x} counter"
+    _replace_table(host, nic, "count", [rule])
+
+
+def set_link(host, nic, is_up):
+    """Take a NIC down or up; going down also costs the far end its carrier."""
+    ip_batch(host.netns, [f"link set {nic.device} {'up' if is_up else 'down'}"])
+
+
+def set_mtu(host, nic, mtu):
+    """Change the MTU of one host's NIC only, as a host that was configured wrongly."""
+    ip_batch(host.netns, [f"link set {nic.device} mtu {mtu}"])
+
+
+def delete_nic(host, nic):
+    """Remove a NIC for good, as when it is unplugged or its driver is unloaded."""
+    ip_batch(host.netns, [f"link delete {nic.device}"])
+
+
+def _wire_ends(spec):
+    """(namespace, device, is a switch port) of every end of every data cable."""
+    ends = []
+    for host in hosts_of(spec):
+        for nic in host.nics:
+            ends.append((host.netns, nic.device, False))
+            if spec.topology == "switch":
+                ends.append((switch_netns(spec), nic.port, True))
+    return ends
+
+
+def offload_off(spec):
+    """Switch segmentation and checksum offloads off on both ends of every data cable."""
+    ends = [(netns, device) for netns, device, _ in _wire_ends(spec)]
+    if spec.topology == "switch":
+        # The bridge itself would otherwise still announce what its ports no longer can.
+        ends += [(switch_netns(spec), f"br{nic}") for nic in range(spec.nics)]
+    for netns, device in ends:
+        for feature in OFFLOADS:
+            # A feature that this kernel has fixed or does not know is off already; checked below.
+            in_netns(netns, ["ethtool", "-K", device, feature, "off"], check=False)
+        still_on = offloads_on(netns, device)
+        if still_on:
+            raise LabError(
+                f"offloads {', '.join(still_on)} of {device} in {netns} cannot be switched off on "
+                "this kernel; run the lab without --offload off"
+            )
+
+
+def offloads_on(netns, device):
+    """The offloads that are on and would let frames above the MTU, or unchecked, pass."""
+    wanted = {
+        "tcp-segmentation-offload",
+        "generic-segmentation-offload",
+        "generic-receive-offload",
+        "tx-checksumming",
+        "tx-udp-segmentation",
+    }
+    listing = in_netns(netns, ["ethtool", "-k", device]).stdout
+    on = []
+    for line in listing.splitlines():
+        feature, _, value = line.strip().partition(":")
+        if feature in wanted and value.strip().startswith("on"):
+            on.append(feature)
+    return on
+
+
+def shaping(spec, rate, is_switch_port):
+    """The tbf parameters for one end of a cable: (bits per second, burst bytes, limit bytes).
+
+    burst: what may leave at once; 0.1 ms of the rate keeps the output close to a true line, but
+    it must hold two full frames, since tbf drops what is larger than its bucket.
+    limit: the queue. A switch port gets the lab's `buffer` (small, as in real switches: overflow
+    is loss); a host's NIC gets 1000 full frames, the usual transmit queue.
+    """
+    bits = parse_rate(rate)
+    frame_bytes = spec.mtu + 14
+    burst = max(bits // 8 // 10000, 2 * frame_bytes)
+    limit = max(spec.buffer, 4 * frame_bytes) if is_switch_port else 1000 * frame_bytes
+    return bits, burst, limit
+
+
+def set_rate(spec, rate):
+    """Shape every NIC and every switch port of the lab to `rate` with tbf; None ends it."""
+    for netns, device, is_switch_port in _wire_ends(spec):
+        if rate is None:
+            run(["tc", "-n", netns, "qdisc", "del", "dev", device, "root"], check=False)
+            continue
+        bits, burst, limit = shaping(spec, rate, is_switch_port)
+        run(
+            ["tc", "-n", netns, "qdisc", "replace", "dev", device, "root", "tbf"]
+            + ["rate", f"{bits}bit", "burst", str(burst), "limit", str(limit)]
+        )
+
+
+def capture_command(device, file, expression=(), count=None):
+    """The tcpdump command, to be run inside a host, that writes a pcap file."""
+    limit = ["-c", str(count)] if count else []
+    # Unbuffered, and as root: tcpdump's own user could not write where the tests want the file.
+    return ["tcpdump", "-Z", "root", "-i", device, "-U", "-n", "-w", str(file), *limit, *expression]
+
+
+def start_capture(lab, host, nic, file, expression=(), count=None):
+    """Start tcpdump on a NIC and return its Popen once it listens; end it with terminate()."""
+    argv = lab.host_command(host, capture_command(nic.device, file, expression, count))
+    # Not before the process ends or writes "listening on": frames sent earlier would be missed.
+    process = subprocess.Popen(argv, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    said = []
+    for line in process.stderr:
+        said.append(line)
+        if "listening on" in line:
+            return process
+    process.wait()
+    raise LabError(f"tcpdump on {host.name} {nic.device} did not start: {''.join(said).strip()}")

@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A lab as an object: bring it up, run things on its hosts, hurt it, take it down."""
+
+import shlex
+import subprocess
+from pathlib import Path
+
+from . import faults, launch, record, wiring
+from .command import LabError, check_machine
+from .spec import LabSpec, hosts_of
+
+SCRIPTS = Path(__file__).resolve().parent / "scripts"
+SHM_PATTERN = "*{host}*"  # files that Open MPI names after the host, in /dev/shm
+
+
+class Lab:
+    """Use it as a context manager: on the way out everything the lab made is gone.
+
+    `hosts` holds the virtual hosts in order; a host is named by its number, by `h1`, or by its
+    full name wherever a method takes one.
+    """
+
+    def __init__(self, spec=None, **options):
+        self.spec = (spec or LabSpec(**options)).resolve()
+        self.hosts = hosts_of(self.spec)
+        self.namespaces = wiring.namespaces(self.spec)
+        self.directory = record.directory(self.spec.name)
+
+    @property
+    def name(self):
+        """The lab's name."""
+        return self.spec.name
+
+    @classmethod
+    def attach(cls, name):
+        """The lab of that name, which somebody brought up with `lab up`."""
+        lab = cls(LabSpec(**record.load(name)["spec"]))
+        return lab
+
+    def __enter__(self):
+        return self.up()
+
+    def __exit__(self, *_):
+        self.down()
+
+    def up(self):
+        """Create the lab; when that fails, or is interrupted, what was created is removed."""
+        check_machine()
+        record.create(self.name, self.spec.as_dict(), self.namespaces)
+        try:
+            self._write_files()
+            wiring.build(self.spec, record.lock_path())
+        except BaseException:
+            self.down()
+            raise
+        return self
+
+    def down(self):
+        """End every process of the lab and remove it; what is gone already is no error."""
+        wiring.remove(self.namespaces)
+        for host in self.hosts:
+            for left in Path("/dev/shm").glob(SHM_PATTERN.format(host=host.name)):
+                left.unlink(missing_ok=True)
+        record.delete(self.name)
+
+    def keep(self):
+        """Let the lab outlive this process."""
+        record.release_owner(self.name)
+
+    def _write_files(self):
+        lines = ["127.0.0.1 localhost"]
+        lines += [f"{host.control_address} {host.name} h{host.index}" for host in self.hosts]
+        (self.directory / "hosts").write_text("\n".join(lines) + "\n", encoding="ascii")
+        slots = len(launch.cores())
+        lines = [f"{host.name} slots={slots}" for host in self.hosts]
+        (self.directory / "hostfile").write_text("\n".join(lines) + "\n", encoding="ascii")
+        (self.directory / "tmp").mkdir(mode=0o1777)
+        # Open MPI splits these at spaces, which a checkout's path may contain.
+        for script in SCRIPTS.iterdir():
+            (self.directory / script.name).symlink_to(script)
+
+    def host(self, which):
+        """The Host for a number, `h1`, a full name, or a Host."""
+        for host in self.hosts:
+            if which in (host, host.index, str(host.index), f"h{host.index}", host.name):
+                return host
+        raise LabError(
+            f"lab {self.name} has no host {which!r}; its hosts are h0 to h{len(self.hosts) - 1}"
+        )
+
+    def nic(self, which, index=0):
+        """The Nic of a host by its number."""
+        host = self.host(which)
+        if not 0 <= index < len(host.nics):
+            raise LabError(f"{host.name} has no NIC {index}; it has {len(host.nics)}, from 0")
+        return host.nics[index]
+
+    def host_command(self, which, argv):
+        """The command line that runs `argv` on a host; it execs, so the pid is that of `argv`."""
+        host = self.host(which)
+        enter = str(self.directory / "enter-host")
+        return [enter, host.netns, host.name, str(self.directory / "hosts"), *map(str, argv)]
+
+    def run(self, which, argv, **options):
+        """subprocess.run() on a host, text in and out captured unless `options` say otherwise."""
+        options.setdefault("text", True)
+        options.setdefault("check", False)
+        if not options.get("capture_output"):
+            options.setdefault("stdout", subprocess.PIPE)
+            options.setdefault("stderr", subprocess.PIPE)
+        return subprocess.run(self.host_command(which, argv), **options)
+
+    def mpirun(self, arguments, timeout=None, **options):
+        """Run mpirun on host 0 to its end; see launch.run() for options and the MpiResult."""
+        return launch.run(self, arguments, timeout=timeout, **options)
+
+    def start_mpirun(self, arguments, **options):
+        """Start mpirun on host 0 and return its Popen; see launch.start()."""
+        return launch.start(self, arguments, **options)
+
+    def processes(self):
+        """Ids of the processes that run on the lab's hosts."""
+        return wiring.processes(self.namespaces)
+
+    def kill_processes(self, spare=()):
+        """SIGKILL whatever runs on the lab's hosts, except the process ids in `spare`."""
+        wiring.kill_processes(self.namespaces, spare)
+
+    def _nics(self, which, index):
+        hosts = self.hosts if which is None else [self.host(which)]
+        for host in hosts:
+            for nic in host.nics if index is None else [self.nic(host, index)]:
+                yield host, nic
+
+    def set_loss(self, percent, which=None, nic=None):
+        """Change the loss, on all hosts or one, all NICs or one."""
+        for host, one in self._nics(which, nic):
+            faults.set_loss(host, one, percent)
+
+    def dropped(self, which=None, nic=None, purpose="loss"):
+        """Frames dropped so far by set_loss() (or with purpose "hole" by blackhole())."""
+        return sum(faults.counted(host, one, purpose) for host, one in self._nics(which, nic))
+
+    def count_frames(self, ethertype):
+        """Start to count, from 0, the frames of an EtherType that each NIC gets for itself."""
+        for host, nic in self._nics(None, None):
+            faults.count_frames(host, nic, ethertype)
+
+    def frames(self, which=None, nic=None):
+        """Frames seen since count_frames(), on all hosts or one, all NICs or one."""
+        return sum(faults.counted(host, one, "count") for host, one in self._nics(which, nic))
+
+    def set_environment(self, which, **variables):
+        """Set environment variables for the MPI processes of one host only, above all others."""
+        lines = [f"export {name}={shlex.quote(str(value))}" for name, value in variables.items()]
+        file = self.directory / f"environment-{self.host(which).name}"
+        file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+    def set_rate(self, rate):
+        """Change the rate of all NICs and switch ports; None ends shaping."""
+        faults.set_rate(self.spec, rate)
+
+    def link_down(self, which, nic=0):
+        """Take a NIC down."""
+        faults.set_link(self.host(which), self.nic(which, nic), False)
+
+    def link_up(self, which, nic=0):
+        """Take a NIC up again."""
+        faults.set_link(self.host(which), self.nic(which, nic), True)
+
+    def set_mtu(self, which, mtu, nic=0):
+        """Change the MTU of one host's NIC."""
+        faults.set_mtu(self.host(which), self.nic(which, nic), mtu)
+
+    def delete_nic(self, which, nic=0):
+        """Remove a NIC of a host for good."""
+        faults.delete_nic(self.host(which), self.nic(which, nic))
+
+    def blackhole(self, receiver, sender, ethertype=None):
+        """Drop what `receiver` gets from `sender`: all of it, or one EtherType (one way only)."""
+        peers = self.host(sender).nics
+        for host, nic in self._nics(receiver, None):
+            faults.set_blackhole(host, nic, peers, ethertype)
+
+    def end_blackhole(self, receiver):
+        """Let `receiver` get everything again."""
+        for host, nic in self._nics(receiver, None):
+            faults.set_blackhole(host, nic, [])
+
+    def capture(self, which, file, expression=(), nic=0, count=None):
+        """Start tcpdump on a host's NIC into `file`; terminate() the returned Popen to end it."""
+        host = self.host(which)
+        return faults.start_capture(self, host, self.nic(host, nic), file, expression, count)

@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Runs mpirun on a lab's first host.
+
+mpirun gets the user's arguments untouched; all that the lab has to say goes through OMPI_MCA_*
+variables, over which the command line and the user's own environment win.
+"""
+
+import ctypes
+import os
+import shutil
+import signal
+import subprocess
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .command import LabError
+from .wiring import CONTROL_DEVICE
+
+TIMEOUT_STATUS = 124  # as timeout(1)
+STOP_SECONDS = 10.0  # what mpirun gets to end in good order after a signal
+SETTLE_SECONDS = 5.0  # what daemons and ranks get to end after mpirun
+COMPONENT = Path("opal/mca/btl/rawe/.libs")
+PR_SET_PDEATHSIG = 1
+
+_LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+@dataclass
+class MpiResult:
+    """How a run of mpirun ended."""
+
+    returncode: int  # mpirun's status; 128 + signal when a signal ended it; 124 on timeout
+    output: str = ""  # standard output, when captured
+    errors: str = ""  # standard error, when captured
+    timed_out: bool = False
+    leftover: list = field(default_factory=list)  # what still ran SETTLE_SECONDS after mpirun
+
+
+def cores():
+    """The cores that this process, and so the lab, may use."""
+    return sorted(os.sched_getaffinity(0))
+
+
+def component_path(build):
+    """The value of mca_base_component_path that adds the component in a build directory."""
+    libs = Path(build).resolve() / COMPONENT
+    if not (libs / "mca_btl_rawe.so").exists():
+        raise LabError(
+            f"no component in {libs}: build first (`make` in {build}), or name the build "
+            "directory with --build"
+        )
+    inherited = os.environ.get("OMPI_MCA_mca_base_component_path", "SYSTEM_DEFAULT:USER_DEFAULT")
+    return f"{libs}:{inherited}"
+
+
+def find_build(start=None):
+    """./build when it holds the component, else None."""
+    build = Path(start or ".") / "build"
+    return build if (build / COMPONENT / "mca_btl_rawe.so").exists() else None
+
+
+def _mentions(arguments, parameter):
+    return parameter in arguments or f"OMPI_MCA_{parameter}" in os.environ
+
+
+def environment(lab, arguments, build=None, pin=True):
+    """The environment of mpirun on this lab, built upon that of this process."""
+    allowed = cores()
+    devices = ",".join(nic.device for nic in lab.hosts[0].nics)
+    ours = {
+        "RAWE_LAB_DIR": str(lab.directory),
+        "RAWE_LAB_CORES": " ".join(map(str, allowed)) if pin else "",
+        "RAWE_LAB_CORE_COUNT": str(len(allowed)),
+        "OMPI_ALLOW_RUN_AS_ROOT": "1",
+        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+        "OMPI_MCA_plm": "rsh",
+        "OMPI_MCA_plm_rsh_agent": str(lab.directory / "launch-agent"),
+        "OMPI_MCA_plm_rsh_no_tree_spawn": "1",
+        "OMPI_MCA_orte_fork_agent": str(lab.directory / "rank-agent"),
+        "OMPI_MCA_orte_default_hostfile": str(lab.directory / "hostfile"),
+        "OMPI_MCA_orte_tmpdir_base": str(lab.directory / "tmp"),
+        "OMPI_MCA_oob_tcp_if_include": CONTROL_DEVICE,
+        "OMPI_MCA_rmaps_base_mapping_policy": "node",
+        "OMPI_MCA_rmaps_base_oversubscribe": "1",
+        "OMPI_MCA_hwloc_base_binding_policy": "none",
+        "TMPDIR": str(lab.directory / "tmp"),
+    }
+    for btl in ("tcp", "rawe"):
+        # Include and exclude shut each other out: whoever excludes has chosen for himself.
+        if not _mentions(arguments, f"btl_{btl}_if_exclude"):
+            ours[f"OMPI_MCA_btl_{btl}_if_include"] = devices
+    for name in list(ours):
+        if name.startswith("OMPI_MCA_") and name in os.environ:
+            del ours[name]
+    if build is not None:
+        ours["OMPI_MCA_mca_base_component_path"] = component_path(build)
+    return {**os.environ, **ours}
+
+
+def _die_with_parent():
+    # A lab killed with SIGKILL cannot end its mpirun; the kernel does it instead.
+    _LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+
+
+def start(lab, arguments, build=None, pin=True, variables=None, prefix=(), **options):
+    """Start mpirun on host 0 in a process group of its own; options go to subprocess.Popen.
+
+    `variables` are added to the environment, `prefix` goes in front of mpirun (setpriv, say).
+    """
+    if shutil.which("mpirun") is None:
+        raise LabError("mpirun is not on PATH; test/install-deps installs Debian's openmpi-bin")
+    arguments = [str(argument) for argument in arguments]
+    settings = {**environment(lab, arguments, build, pin), **(variables or {})}
+    argv = lab.host_command(0, [*prefix, "mpirun", *arguments])
+    options.setdefault("process_group", 0)
+    return subprocess.Popen(argv, env=settings, preexec_fn=_die_with_parent, **options)
+
+
+def exit_status(code):
+    """A Popen.returncode as a shell tells it: 128 + signal when a signal ended the process."""
+    return code if code >= 0 else 128 - code
+
+
+def stop(process, number=signal.SIGTERM):
+    """Signal mpirun and give it time to end in good order; False when it did not."""
+    if process.poll() is None:
+        process.send_signal(number)
+    try:
+        process.wait(STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def settle(lab, before=(), seconds=SETTLE_SECONDS):
+    """Wait until the lab's hosts run only what ran `before`; returns what is left by then."""
+    deadline = time.monotonic() + seconds
+    while True:
+        pids = [pid for pid in lab.processes() if pid not in before]
+        if not pids or time.monotonic() > deadline:
+            return pids
+        time.sleep(0.05)
+
+
+def run(lab, arguments, timeout=None, **options):
+    """Run mpirun to its end with output captured; returns an MpiResult and leaves no process.
+
+    After `timeout` seconds it is ended, first in good order, then by force.
+    """
+    before = lab.processes()
+    process = start(
+        lab,
+        arguments,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        **options,
+    )
+    timed_out = False
+    try:
+        output, errors = process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        timed_out = True
+        process.send_signal(signal.SIGTERM)
+        try:
+            output, errors = process.communicate(timeout=STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            lab.kill_processes(spare=before)
+            output, errors = process.communicate()
+    leftover = settle(lab, before)
+    if leftover:
+        lab.kill_processes(spare=before)
+    code = TIMEOUT_STATUS if timed_out else exit_status(process.returncode)
+    return MpiResult(code, output, errors, timed_out, leftover)
+
+
+def run_attached(lab, arguments, timeout=None, exclusive=True, **options):
+    """Run mpirun to its end on this process's own terminal and return its exit status.
+
+    When the lab is `exclusive` to this run, what survives mpirun is killed. mpirun is the terminal's foreground group meanwhile, so that Ctrl-C reaches it exactly once.
+    """
+    before = lab.processes()
+    process = start(lab, arguments, **options)
+    terminal = _give_terminal(process.pid)
+    try:
+        try:
+            code = exit_status(process.wait(timeout))
+        except subprocess.TimeoutExpired:
+            stop(process)
+            code = TIMEOUT_STATUS
+        except BaseException as reason:
+            stop(process, getattr(reason, "number", signal.SIGTERM))
+            raise
+        if exclusive:
+            settle(lab, before)
+        return code
+    finally:
+        if exclusive:
+            lab.kill_processes(spare=before)
+        process.wait()
+        if terminal is not None:
+            _take_terminal(terminal)
+
+
+def _give_terminal(group):
+    """Make `group` the terminal's foreground group if we are; the terminal, or None."""
+    try:
+        if os.isatty(0) and os.tcgetpgrp(0) == os.getpgrp():
+            os.tcsetpgrp(0, group)
+            return 0
+    except OSError:
+        pass  # no controlling terminal: there is nothing to hand over
+    return None
+
+
+def _take_terminal(terminal):
+    previous = signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+    try:
+        os.tcsetpgrp(terminal, os.getpgrp())
+    except (OSError, ProcessLookupError):
+        pass  # the terminal is gone
+    finally:
+        signal.signal(signal.SIGTTOU, previous)

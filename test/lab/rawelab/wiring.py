@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Builds and removes a lab's namespaces, virtual cables, bridges and addresses.
+
+    pair:    h0 eth0 ------ eth0 h1          switch:  h0 eth0 -- h0e0 [br0] h1e0 -- eth0 h1
+             h0 eth1 ------ eth1 h1                   h0 eth1 -- h0e1 [br1] h1e1 -- eth1 h1
+
+    both:    h0 ctl0 -- h0c [ctl] h1c -- ctl0 h1
+
+The control network carries what belongs to mpirun itself (launch, I/O of the ranks, abort), so
+that a test can cut, slow or shrink the data NICs without cutting mpirun off from its hosts. The
+bridges live in a namespace of their own: nothing of a lab is ever in the root namespace.
+"""
+
+import fcntl
+import json
+import os
+import signal
+import time
+
+from . import faults
+from .command import LabError, in_netns, ip_batch, run
+from .spec import hosts_of, switch_netns
+
+CONTROL_DEVICE = "ctl0"
+CONTROL_BRIDGE = "ctl"
+KILL_ROUNDS = 50
+KILL_PAUSE_SECONDS = 0.1
+CARRIER_SECONDS = 10
+# Peers are known from the start, there is no IPv6: an idle lab's network is silent.
+QUIET = "echo 1 > /proc/sys/net/ipv6/conf/all/disable_ipv6"
+
+
+def namespaces(spec):
+    """Every namespace that belongs to a lab, the switch last."""
+    return [host.netns for host in hosts_of(spec)] + [switch_netns(spec)]
+
+
+def existing_namespaces():
+    """Names of all network namespaces of this machine."""
+    return {line.split()[0] for line in run(["ip", "netns", "list"]).stdout.splitlines() if line}
+
+
+def _add_namespace(netns, lock_path):
+    # `ip netns add` mounts /run/netns on its first use, and two at once trip over each other.
+    with open(lock_path, "w", encoding="ascii") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        run(["ip", "netns", "add", netns])
+    in_netns(netns, ["sh", "-c", f"[ ! -d /proc/sys/net/ipv6 ] || {QUIET}"])
+    ip_batch(netns, ["link set lo up"])
+
+
+def _link_lines(spec, host, switch):
+    """The `ip` commands, run inside the host, that create its cables."""
+    lines = [
+        f"link add {CONTROL_DEVICE} address {host.control_mac} type veth "
+        f"peer name h{host.index}c netns {switch}"
+    ]
+    for nic in host.nics:
+        add = f"link add {nic.device} mtu {spec.mtu} address {nic.mac} type veth peer name"
+        if spec.topology == "switch":
+            lines.append(f"{add} {nic.port} mtu {spec.mtu} netns {switch}")
+        elif host.index == 0:
+            other = hosts_of(spec)[1]
+            far = other.nics[nic.index]
+            lines.append(
+                f"{add} {far.device} mtu {spec.mtu} address {far.mac} netns {other.netns}"
+            )
+    return lines
+
+
+def _address_lines(host, hosts):
+    """The `ip` commands that address a host's NICs, raise them and introduce the peers."""
+    lines = [
+        f"address add {host.control_address}/16 dev {CONTROL_DEVICE}",
+        f"link set {CONTROL_DEVICE} up",
+    ]
+    for nic in host.nics:
+        lines.append(f"address add {nic.address}/16 dev {nic.device}")
+        lines.append(f"link set {nic.device} up")
+    for peer in hosts:
+        if peer.index == host.index:
+            continue
+        lines.append(
+            f"neighbour replace {peer.control_address} lladdr {peer.control_mac} "
+            f"dev {CONTROL_DEVICE} nud permanent"
+        )
+        for nic in peer.nics:
+            lines.append(
+                f"neighbour replace {nic.address} lladdr {nic.mac} "
+                f"dev {nic.device} nud permanent"
+            )
+    return lines
+
+
+def _switch_lines(spec, hosts):
+    """The `ip` commands, run inside the switch's namespace, that plug everything together."""
+    bridge = "type bridge stp_state 0 forward_delay 0 mcast_snooping 0"
+    lines = [f"link add {CONTROL_BRIDGE} {bridge}", f"link set {CONTROL_BRIDGE} up"]
+    lines += [f"link set h{host.index}c master {CONTROL_BRIDGE} up" for host in hosts]
+    if spec.topology == "switch":
+        for nic in range(spec.nics):
+            lines.append(f"link add br{nic} mtu {spec.mtu} {bridge}")
+            lines.append(f"link set br{nic} up")
+            lines += [f"link set {host.nics[nic].port} master br{nic} up" for host in hosts]
+    return lines
+
+
+def _wait_for_carrier(host):
+    """Wait until every NIC of a host is operational, which the kernel notes with some delay."""
+    deadline = time.monotonic() + CARRIER_SECONDS
+    while True:
+        links = json.loads(run(["ip", "-n", host.netns, "-json", "link", "show"]).stdout)
+        dark = [
+            link["ifname"]
+            for link in links
+            if link["ifname"] != "lo" and link["operstate"] != "UP"
+        ]
+        if not dark:
+            return
+        if time.monotonic() > deadline:
+            raise LabError(
+                f"{', '.join(dark)} of {host.name} got no carrier within {CARRIER_SECONDS} "
+                "seconds; look at `ip link` in its namespace"
+            )
+        time.sleep(0.02)
+
+
+def build(spec, lock_path):
+    """Create everything `spec` describes; on failure the caller removes what there is."""
+    hosts = hosts_of(spec)
+    switch = switch_netns(spec)
+    for netns in namespaces(spec):
+        _add_namespace(netns, lock_path)
+    for host in hosts:
+        ip_batch(host.netns, _link_lines(spec, host, switch))
+    ip_batch(switch, _switch_lines(spec, hosts))
+    for host in hosts:
+        ip_batch(host.netns, _address_lines(host, hosts))
+    for host in hosts:
+        _wait_for_carrier(host)
+    if not spec.offload:
+        faults.offload_off(spec)
+    if spec.rate is not None:
+        faults.set_rate(spec, spec.rate)
+    if spec.loss > 0:
+        for host in hosts:
+            for nic in host.nics:
+                faults.set_loss(host, nic, spec.loss)
+
+
+def processes(netns_names):
+    """Process ids inside the given namespaces, as the root namespace counts them."""
+    present = existing_namespaces()
+    pids = []
+    for netns in netns_names:
+        if netns in present:
+            pids += [int(word) for word in run(["ip", "netns", "pids", netns]).stdout.split()]
+    return pids
+
+
+def kill_processes(netns_names, spare=()):
+    """SIGKILL every process inside the given namespaces but `spare`; wait until they are gone."""
+    for _ in range(KILL_ROUNDS):
+        pids = [pid for pid in processes(netns_names) if pid not in spare]
+        if not pids:
+            return
+        for pid in pids:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        time.sleep(KILL_PAUSE_SECONDS)
+    raise LabError(
+        f"processes {pids} in {', '.join(netns_names)} survive SIGKILL, the namespaces stay; "
+        "look at their state with `ps -o pid,stat,wchan,args`, then run `lab down` again"
+    )
+
+
+def remove(netns_names):
+    """End what runs in the namespaces and delete them; those that do not exist are no error."""
+    kill_processes(netns_names, spare=(os.getpid(),))
+    present = existing_namespaces()
+    for netns in netns_names:
+        if netns in present:
+            run(["ip", "netns", "delete", netns])

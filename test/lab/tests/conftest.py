@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the lab's tests share: options, labs that go away, the programs they run."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+
+import rawelab  # noqa: E402  (the path has to be set first)
+from rawelab import launch  # noqa: E402
+
+ETHERTYPE = 0x88B5
+RAWE = ("--mca", "btl", "rawe,self")
+TCP = ("--mca", "btl", "tcp,self")
+HANG_SECONDS = 120  # nothing here takes a tenth of it unless it hangs
+
+
+def pytest_addoption(parser):
+    """The options that test/run passes on."""
+    parser.addoption("--build", default=str(HERE.parents[2] / "build"), help="build directory")
+    parser.addoption("--long", action="store_true", help="also what takes longer")
+
+
+def pytest_configure(config):
+    """Name our marks."""
+    config.addinivalue_line("markers", "long: runs only with --long")
+
+
+def pytest_collection_modifyitems(config, items):
+    """Without --long, leave the long tests out altogether; they are not counted as skipped."""
+    if config.getoption("--long"):
+        return
+    long_ones = [item for item in items if item.get_closest_marker("long")]
+    config.hook.pytest_deselected(items=long_ones)
+    items[:] = [item for item in items if item not in long_ones]
+
+
+@pytest.fixture
+def make_lab():
+    """A function that brings up a lab, which is removed after the test."""
+    labs = []
+
+    def make(**options):
+        lab = rawelab.Lab(**options).up()
+        labs.append(lab)
+        return lab
+
+    yield make
+    for lab in labs:
+        lab.down()
+
+
+@pytest.fixture(scope="session")
+def build(request):
+    """The build directory; it must hold the component."""
+    directory = Path(request.config.getoption("--build"))
+    launch.component_path(directory)
+    return directory
+
+
+@pytest.fixture(scope="session")
+def verify(request):
+    """The path of rawe-verify, the MPI program that checks every byte."""
+    program = Path(request.config.getoption("--build")) / "test/lab/verify/rawe-verify"
+    assert program.exists(), f"{program} is missing: build first, test/run does"
+    return program
+
+
+@pytest.fixture(scope="session")
+def endless(tmp_path_factory):
+    """The path of a small MPI program that works until it is ended, see endless.c."""
+    program = tmp_path_factory.mktemp("endless") / "endless"
+    subprocess.run(["mpicc", "-O1", "-o", program, HERE / "endless.c"], check=True)
+    return program
+
+
+def show(result):
+    """What a failed run of mpirun said, for the message of an assertion."""
+    return f"status {result.returncode}\n{result.output[-4000:]}\n{result.errors[-4000:]}"
+
+
+def assert_clean_end(result):
+    """The run ended by itself and left no process."""
+    assert not result.timed_out, f"hung\n{show(result)}"
+    assert not result.leftover, f"processes {result.leftover} stayed\n{show(result)}"
+
+
+def assert_success(result):
+    """The run ended well, by itself, and left no process."""
+    assert_clean_end(result)
+    assert result.returncode == 0, show(result)
+
+
+def help_messages(result):
+    """The messages of the rawe BTL in Open MPI's form: texts between two dashed lines."""
+    blocks, current = [], None
+    for line in (result.errors + result.output).splitlines():
+        if len(line) > 60 and set(line) == {"-"}:
+            if current is None:
+                current = []
+            else:
+                blocks.append("\n".join(current))
+                current = None
+        elif current is not None:
+            current.append(line)
+    return [block for block in blocks if "rawe BTL" in block]
+
+
+def assert_one_message(result, *words):
+    """Exactly one message of the rawe BTL was shown, and it contains all the words."""
+    messages = help_messages(result)
+    assert len(messages) == 1, f"{len(messages)} messages of the rawe BTL\n{show(result)}"
+    for word in words:
+        assert word in messages[0], f"{word!r} is not in this message:\n{messages[0]}"

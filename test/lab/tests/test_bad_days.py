@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What goes wrong is told once, with host, interface and remedy; nothing hangs or stays behind."""
+
+import os
+import re
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from conftest import (
+    ETHERTYPE,
+    HANG_SECONDS,
+    RAWE,
+    assert_clean_end,
+    assert_one_message,
+    assert_success,
+    help_messages,
+    show,
+)
+
+from rawelab import launch
+
+WITH_TCP = ("--mca", "btl", "rawe,tcp,self")
+ROUNDS = ("rounds", 20)
+NO_RAW_SOCKETS = ("setpriv", "--bounding-set=-net_raw", "--inh-caps=-net_raw")
+# A blocked peer is given up sooner than by default; the tests do not depend on how soon.
+IMPATIENT = ("--mca", "btl_rawe_connect_timeout_ms", "1000", "--mca", "btl_rawe_peer_timeout", "3")
+
+
+def run(lab, build, btls, *arguments, **options):
+    """Run two ranks on two hosts to their end."""
+    return lab.mpirun(
+        ["-np", 2, *btls, *arguments], timeout=HANG_SECONDS, build=build, **options
+    )
+
+
+def assert_failure(result):
+    """The job ended by itself, with an error, and left no process."""
+    assert_clean_end(result)
+    assert result.returncode != 0, show(result)
+
+
+# What is wrong at start: (name, what breaks it, what the message must contain).
+
+
+def unknown_interface(_lab):
+    """A name in btl_rawe_if_include that no host has."""
+    return ["--mca", "btl_rawe_if_include", "nosuch0"], ["nosuch0", "btl_rawe_if_include"]
+
+
+def parameter_out_of_range(_lab):
+    """A parameter that is too large."""
+    return ["--mca", "btl_rawe_window_frames", "1000000"], ["btl_rawe_window_frames", "1000000"]
+
+
+def include_and_exclude(_lab):
+    """Two parameters that shut each other out."""
+    arguments = ["--mca", "btl_rawe_if_include", "eth0", "--mca", "btl_rawe_if_exclude", "eth1"]
+    return arguments, ["btl_rawe_if_include", "btl_rawe_if_exclude"]
+
+
+def interface_down(lab):
+    """The NIC for rawe is down on one host."""
+    lab.link_down(1, nic=0)
+    return ["--mca", "btl_rawe_if_include", "eth0"], ["eth0", "ip link"]
+
+
+def interface_gone(lab):
+    """The NIC for rawe is missing on one host."""
+    lab.delete_nic(1, nic=0)
+    return ["--mca", "btl_rawe_if_include", "eth0"], ["eth0"]
+
+
+def unknown_subnet(_lab):
+    """A subnet in btl_rawe_if_include that no interface has an address in."""
+    return ["--mca", "btl_rawe_if_include", "10.255.0.0/16"], ["10.255.0.0/16"]
+
+
+def frames_lost_both_ways(lab):
+    """Frames of our EtherType do not get through between the hosts."""
+    lab.blackhole(0, 1, ETHERTYPE)
+    lab.blackhole(1, 0, ETHERTYPE)
+    return [*IMPATIENT, "--mca", "btl_rawe_if_include", "eth0"], ["eth0", "nft list ruleset"]
+
+
+def frames_lost_one_way(lab):
+    """Frames of our EtherType get through in one direction only."""
+    lab.blackhole(1, 0, ETHERTYPE)
+    return [*IMPATIENT, "--mca", "btl_rawe_if_include", "eth0"], ["eth0", "nft list ruleset"]
+
+
+TROUBLES = [
+    unknown_interface,
+    parameter_out_of_range,
+    include_and_exclude,
+    interface_down,
+    interface_gone,
+    unknown_subnet,
+    frames_lost_both_ways,
+    frames_lost_one_way,
+]
+
+
+def two_nics(make_lab):
+    """Two hosts with eth0 for rawe and eth1 for tcp."""
+    return make_lab(hosts=2, nics=2)
+
+
+@pytest.mark.parametrize("trouble", TROUBLES, ids=lambda trouble: trouble.__name__)
+def test_trouble_at_start_is_told_once_and_ends_the_job(make_lab, build, endless, trouble):
+    lab = two_nics(make_lab)
+    arguments, words = trouble(lab)
+    result = run(lab, build, RAWE, *arguments, endless, *ROUNDS)
+    assert_failure(result)
+    assert_one_message(result, f"{lab.name}-h", *words)
+
+
+@pytest.mark.parametrize("trouble", TROUBLES, ids=lambda trouble: trouble.__name__)
+def test_trouble_at_start_is_told_once_and_tcp_takes_over(make_lab, build, endless, trouble):
+    lab = two_nics(make_lab)
+    arguments, words = trouble(lab)
+    tcp = ["--mca", "btl_tcp_if_include", "eth1"]
+    result = run(lab, build, WITH_TCP, *tcp, *arguments, endless, *ROUNDS)
+    assert_success(result)
+    assert_one_message(result, f"{lab.name}-h", *words)
+
+
+def test_without_cap_net_raw_the_job_ends_with_one_message(make_lab, build, endless):
+    lab = make_lab(hosts=2)
+    result = run(lab, build, RAWE, endless, *ROUNDS, prefix=NO_RAW_SOCKETS)
+    assert_failure(result)
+    assert_one_message(result, f"{lab.name}-h", "eth0", "CAP_NET_RAW", "capability.conf")
+
+
+def test_without_cap_net_raw_tcp_takes_over(make_lab, build, endless):
+    lab = make_lab(hosts=2)
+    result = run(lab, build, WITH_TCP, endless, *ROUNDS, prefix=NO_RAW_SOCKETS)
+    assert_success(result)
+    assert_one_message(result, f"{lab.name}-h", "eth0", "CAP_NET_RAW")
+
+
+def test_peers_with_different_mtu_are_told_once_and_work(make_lab, build, verify):
+    lab = make_lab(hosts=2, mtu=9000)
+    lab.set_mtu(1, 1500)
+    effort = ["--quick", "--scale", "0.1", "--only", "pt2pt,random"]
+    result = run(lab, build, RAWE, verify, *effort)
+    assert_success(result)
+    assert_one_message(result, f"{lab.name}-h", "eth0", "9000", "1500", "ip link set")
+
+
+def test_a_good_day_says_nothing(make_lab, build, endless):
+    result = run(make_lab(hosts=2), build, RAWE, endless, *ROUNDS)
+    assert_success(result)
+    assert help_messages(result) == []
+    assert "rawe" not in result.errors, result.errors
+
+
+class EndlessJob:
+    """An endless job over rawe whose ranks have talked to each other."""
+
+    def __init__(self, lab, build, endless, ranks=4, arguments=()):
+        self.lab = lab
+        self.process = lab.start_mpirun(
+            ["-np", ranks, *RAWE, *arguments, endless],
+            build=build,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        lines = []
+        while sum("works" in line for line in lines) < ranks:
+            line = self.process.stdout.readline()
+            assert line, "".join(lines) + self.process.communicate()[1]
+            lines.append(line)
+        self.pids = {
+            int(rank): int(pid)
+            for rank, pid in re.findall(r"rank (\d+) pid (\d+)", "".join(lines))
+        }
+
+    def end(self):
+        """Wait for the end of mpirun; its MpiResult, which must not show anything left over."""
+        try:
+            output, errors = self.process.communicate(timeout=HANG_SECONDS)
+            timed_out = False
+        except subprocess.TimeoutExpired:
+            self.lab.kill_processes()
+            output, errors = self.process.communicate()
+            timed_out = True
+        leftover = launch.settle(self.lab)
+        status = launch.exit_status(self.process.returncode)
+        result = launch.MpiResult(status, output, errors, timed_out, leftover)
+        assert_failure(result)
+        shared = [file.name for file in Path("/dev/shm").iterdir() if self.lab.name in file.name]
+        assert not shared
+        return result
+
+
+def test_a_killed_rank_ends_the_job(make_lab, build, endless):
+    job = EndlessJob(make_lab(hosts=2), build, endless)
+    os.kill(job.pids[1], signal.SIGKILL)
+    job.end()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_to_mpirun_ends_the_job(make_lab, build, endless, number):
+    job = EndlessJob(make_lab(hosts=2), build, endless)
+    job.process.send_signal(number)
+    job.end()
+
+
+def test_mpi_abort_ends_the_job_with_its_status(make_lab, build, endless):
+    lab = make_lab(hosts=2)
+    result = lab.mpirun(["-np", 4, *RAWE, endless, "abort"], timeout=HANG_SECONDS, build=build)
+    assert_clean_end(result)
+    assert result.returncode == 7, show(result)
+
+
+def test_a_network_that_dies_ends_the_job_with_one_message(make_lab, build, endless):
+    lab = make_lab(hosts=2)
+    job = EndlessJob(lab, build, endless, ranks=2, arguments=IMPATIENT)
+    lab.blackhole(0, 1)
+    lab.blackhole(1, 0)
+    result = job.end()
+    assert_one_message(result, f"{lab.name}-h", "eth0", "btl_rawe_peer_timeout")
+
+
+def test_a_network_that_pauses_ends_nothing(make_lab, build, endless):
+    lab = make_lab(hosts=2)
+    process = lab.start_mpirun(
+        ["-np", 2, *RAWE, endless, "rounds", 40000],
+        build=build,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert "works" in process.stdout.readline()
+    lab.set_loss(100)
+    time.sleep(2)
+    still_runs = process.poll() is None
+    dropped = lab.dropped()
+    lab.set_loss(0)
+    output, errors = process.communicate(timeout=HANG_SECONDS)
+    assert still_runs, "the job was over too early for this test; give it more rounds"
+    assert dropped > 0
+    assert process.returncode == 0, f"{output}\n{errors}"

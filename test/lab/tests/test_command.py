@@ -1,0 +1,274 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The lab's command line: it runs mpirun as told, and leaves nothing behind however it ends."""
+
+import os
+import re
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from conftest import HERE, TCP
+
+from rawelab import record, wiring
+
+LAB = HERE.parent / "lab"
+COME_UP_SECONDS = 30
+
+
+def start(*arguments, **options):
+    """Start the command and return its Popen."""
+    options.setdefault("stdin", subprocess.DEVNULL)
+    return subprocess.Popen(
+        [LAB, *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **options,
+    )
+
+
+def run(*arguments, status=0):
+    """Run the command to its end and return its output; its status must be as given."""
+    process = start(*arguments)
+    output, errors = process.communicate(timeout=120)
+    assert process.returncode == status, f"{output}\n{errors}"
+    return output + errors
+
+
+def lab_name(tmp_path):
+    """A lab name no other test uses, also not one of a test run beside this one."""
+    return "t" + re.sub("[^a-z0-9]", "", tmp_path.name.lower())[-12:] + str(os.getpid())
+
+
+def assert_gone(name):
+    """Nothing of a lab is left: no namespace, process, record, directory or shared memory."""
+    assert name not in record.names()
+    assert not record.directory(name).exists()
+    left = [one for one in wiring.existing_namespaces() if one.startswith(f"rawe-{name}-")]
+    assert not left
+    assert not [file for file in Path("/dev/shm").iterdir() if f"{name}-h" in file.name]
+    for process in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            environment = process.read_bytes()
+        except OSError:
+            continue  # it has ended
+        assert f"RAWE_LAB_DIR=/run/rawe-lab/{name}\0".encode() not in environment, process
+
+
+def wait_for(condition, what):
+    """Wait until a condition holds; fail when it does not come."""
+    deadline = time.monotonic() + COME_UP_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, f"no {what} within {COME_UP_SECONDS} s"
+        time.sleep(0.05)
+
+
+def start_endless_job(name, tmp_path):
+    """Start `lab mpirun` with a job that never ends, and wait until its ranks run."""
+    script = f"touch {tmp_path}/rank-$OMPI_COMM_WORLD_RANK; sleep 1000"
+    process = start("mpirun", "--name", name, "--", "-np", 2, "sh", "-c", script)
+    wait_for(lambda: len(list(tmp_path.glob("rank-*"))) == 2, "rank")
+    return process
+
+
+def test_mpirun_places_ranks_on_hosts_in_turn(tmp_path):
+    name = lab_name(tmp_path)
+    script = 'echo "rank $OMPI_COMM_WORLD_RANK on $(uname -n)."'
+    output = run("mpirun", "--hosts", 3, "--name", name, "--", "-np", 6, "sh", "-c", script)
+    for rank in range(6):
+        assert f"rank {rank} on {name}-h{rank % 3}." in output
+    assert_gone(name)
+
+
+def test_mpirun_passes_the_exit_status_on(tmp_path):
+    name = lab_name(tmp_path)
+    run("mpirun", "--name", name, "--", "-np", 2, "sh", "-c", "exit 3", status=3)
+    assert_gone(name)
+
+
+def test_mpi_runs_over_the_lab(verify):
+    run("mpirun", "--hosts", 2, "--", "-np", 2, *TCP, verify, "--quick", "--only", "pt2pt")
+
+
+def test_the_verification_program_notices_a_wrong_byte(verify):
+    arguments = ["--quick", "--only", "pt2pt", "--plant", 3]
+    run("mpirun", "--", "-np", 2, *TCP, verify, *arguments, status=1)
+
+
+def affinities(*options):
+    """The affinity of each rank of a job of as many ranks as there are cores, at most four."""
+    ranks = min(4, len(os.sched_getaffinity(0)))
+    output = run("mpirun", "--hosts", ranks, *options, "--", "-np", ranks, "sh", "-c", "taskset -pc $$")
+    found = re.findall(r"affinity list: (\S+)", output)
+    assert len(found) == ranks, output
+    return found
+
+
+def test_ranks_on_different_hosts_are_pinned_to_different_cores():
+    found = affinities()
+    assert len(set(found)) == len(found)
+    assert all(cores.isdigit() for cores in found)
+
+
+def test_no_pin_leaves_all_cores_to_every_rank():
+    allowed = len(os.sched_getaffinity(0))
+    if allowed > 1:
+        assert all(not cores.isdigit() for cores in affinities("--no-pin"))
+
+
+def test_ranks_yield_when_there_are_more_of_them_than_cores():
+    ranks = len(os.sched_getaffinity(0)) + 1
+    script = 'echo "yield=$OMPI_MCA_mpi_yield_when_idle."'
+    assert run("mpirun", "--", "-np", ranks, "sh", "-c", script).count("yield=1.") == ranks
+    ranks -= 1
+    assert run("mpirun", "--", "-np", ranks, "sh", "-c", script).count("yield=.") == ranks
+
+
+def test_the_users_parameters_win_over_the_labs():
+    script = 'echo "tcp=$OMPI_MCA_btl_tcp_if_include rawe=$OMPI_MCA_btl_rawe_if_include."'
+    command = ["mpirun", "--nics", 2, "--", "-np", 1]
+    assert "tcp=eth0,eth1 rawe=eth0,eth1." in run(*command, "sh", "-c", script)
+    chosen = ["--mca", "btl_rawe_if_include", "eth1", "--mca", "btl_tcp_if_exclude", "ctl0"]
+    assert "tcp= rawe=eth1." in run(*command, *chosen, "sh", "-c", script)
+
+
+def test_parallel_labs_do_not_see_each_other(tmp_path):
+    names = [f"{lab_name(tmp_path)}{letter}" for letter in "abc"]
+    script = 'echo "$(uname -n) $(ip -o link | wc -l) $(ls /run/rawe-lab)."'
+    jobs = [
+        start("mpirun", "--hosts", 3, "--name", name, "--", "-np", 3, "sh", "-c", script)
+        for name in names
+    ]
+    for name, job in zip(names, jobs):
+        output, errors = job.communicate(timeout=120)
+        assert job.returncode == 0, errors
+        for host in range(3):
+            assert f"{name}-h{host} 3 " in output
+    for name in names:
+        assert_gone(name)
+
+
+def test_a_name_is_taken_once(tmp_path):
+    name = lab_name(tmp_path)
+    run("up", "--name", name)
+    try:
+        assert name in run("up", "--name", name, status=1)
+        assert name in run("status")
+    finally:
+        run("down", name)
+    assert_gone(name)
+
+
+def test_a_lab_that_is_up_can_be_used_hurt_and_removed(tmp_path):
+    name = lab_name(tmp_path)
+    run("up", "--name", name, "--hosts", 3, "--mtu", 9000)
+    try:
+        assert f"{name}-h2" in run("exec", name, "h2", "--", "uname", "-n")
+        run("exec", name, "h1", "--", "sh", "-c", "exit 5", status=5)
+        job = run("mpirun", "--on", name, "--", "-np", 3, "uname", "-n")
+        assert sorted(job.split()) == [f"{name}-h{host}" for host in range(3)]
+        run("fault", name, "mtu", "h1", 1500)
+        assert "mtu 1500" in run("exec", name, "h1", "--", "ip", "link", "show", "eth0")
+        run("fault", name, "link", "h1", "down")
+        assert "state DOWN" in run("exec", name, "h1", "--", "ip", "link", "show", "eth0")
+        run("fault", name, "loss", "5%", "--host", "h0")
+        assert "numgen" in run("exec", name, "h0", "--", "nft", "list", "ruleset")
+        assert "h0 to h2" in run("exec", name, "h9", "--", "true", status=1)
+        assert "usage" in run("fault", name, "link", status=1)
+    finally:
+        run("down", name)
+    assert_gone(name)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_leaves_nothing_behind(tmp_path, number):
+    name = lab_name(tmp_path)
+    process = start_endless_job(name, tmp_path)
+    process.send_signal(number)
+    process.communicate(timeout=60)
+    assert process.returncode == 128 + number
+    assert_gone(name)
+
+
+def test_a_signal_while_the_lab_comes_up_leaves_nothing_behind(tmp_path):
+    for host in (0, 3, 7):
+        name = f"{lab_name(tmp_path)}x{host}"
+        process = start("up", "--name", name, "--hosts", 8)
+        mark = Path(f"/run/netns/rawe-{name}-h{host}")
+        while not mark.exists() and process.poll() is None:
+            time.sleep(0.001)
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=60)
+        assert process.returncode == 128 + signal.SIGTERM
+        assert_gone(name)
+
+
+def test_ctrl_c_at_a_terminal_leaves_nothing_behind(tmp_path):
+    name = lab_name(tmp_path)
+    mark = tmp_path / "works"
+    # script(1) gives the lab a terminal; what it reads goes there as if typed.
+    command = f"{LAB} mpirun --name {name} -- -np 2 sh -c 'touch {mark}; sleep 1000'"
+    process = subprocess.Popen(
+        ["script", "--quiet", "--return", "--command", command, "/dev/null"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    wait_for(mark.exists, "rank")
+    process.stdin.write(b"\x03")
+    process.stdin.flush()
+    process.communicate(timeout=60)
+    assert process.returncode != 0
+    assert_gone(name)
+
+
+def test_timeout_ends_the_job_with_124_and_says_so(tmp_path):
+    name = lab_name(tmp_path)
+    command = ["mpirun", "--name", name, "--timeout", 2, "--", "-np", 2, "sleep", 1000]
+    output = run(*command, status=124)
+    assert "did not end within 2 seconds" in output
+    assert_gone(name)
+
+
+def test_a_job_that_ignores_signals_is_ended_all_the_same(tmp_path):
+    name = lab_name(tmp_path)
+    script = "trap '' TERM INT HUP; setsid sleep 1000 & sleep 1000"
+    run("mpirun", "--name", name, "--timeout", 2, "--", "-np", 2, "sh", "-c", script, status=124)
+    assert_gone(name)
+
+
+def test_a_lab_whose_owner_was_killed_is_found_and_removed(tmp_path):
+    name = lab_name(tmp_path)
+    process = start_endless_job(name, tmp_path)
+    assert re.search(rf"running, owner process {process.pid}.*\nlab {name}:", run("status"))
+    assert "which is running" in run("down", name, status=1)
+    process.kill()
+    process.communicate(timeout=60)
+    assert re.search(rf"\[stale.*\nlab {name}:", run("status"))
+    assert f"lab {name} removed" in run("down", name)
+    assert_gone(name)
+
+
+def test_down_stale_removes_stale_labs_only(tmp_path):
+    name = lab_name(tmp_path)
+    kept = f"{name}kept"
+    run("up", "--name", kept)
+    try:
+        process = start_endless_job(name, tmp_path)
+        process.kill()
+        process.communicate(timeout=60)
+        assert f"lab {name} removed" in run("down", "--stale")
+        assert_gone(name)
+        assert kept in record.names()
+    finally:
+        run("down", kept)
+
+
+def test_wrong_use_is_told_what_to_do(tmp_path):
+    assert "behind --" in run("mpirun", "--hosts", 2, status=1)
+    assert "there is no lab named" in run("down", "nosuchlab", status=1)
+    assert "has its shape already" in run("mpirun", "--on", "x", "--mtu", 9000, "--", "a", status=1)
+    missing = run("mpirun", "--build", tmp_path, "--", "-np", 1, "true", status=1)
+    assert str(tmp_path) in missing and "make" in missing

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Every byte arrives over rawe: layouts of ranks and hosts, times MTU, times loss."""
+
+import pytest
+from conftest import ETHERTYPE, HANG_SECONDS, RAWE, assert_success, show
+
+LAYOUTS = [(2, 2), (4, 2), (8, 4)]
+# Chosen so that all combinations together take a few minutes on two cores.
+EFFORT = ["--quick", "--scale", "0.1"]
+
+
+def verify_over_rawe(lab, build, verify, ranks, effort, timeout):
+    """Run the verification program over rawe alone; its frames must have been on the wire."""
+    lab.count_frames(ETHERTYPE)
+    arguments = ["-np", ranks, *RAWE, verify, *effort]
+    result = lab.mpirun(arguments, timeout=timeout, build=build)
+    assert_success(result)
+    assert "checks, OK" in result.output, show(result)
+    for host in lab.hosts:
+        assert lab.frames(host) > 0, f"no rawe frame reached {host.name}"
+
+
+@pytest.mark.parametrize("loss", [0, 1, 10])
+@pytest.mark.parametrize("mtu", [1500, 9000, 65000])
+@pytest.mark.parametrize("ranks, hosts", LAYOUTS)
+def test_every_byte_arrives(make_lab, build, verify, ranks, hosts, mtu, loss):
+    lab = make_lab(hosts=hosts, mtu=mtu, loss=loss)
+    verify_over_rawe(lab, build, verify, ranks, EFFORT, HANG_SECONDS)
+    if loss:
+        assert lab.dropped() > 0
+
+
+@pytest.mark.parametrize("topology", ["pair", "switch"])
+@pytest.mark.parametrize("offload", [True, False], ids=["offload", "plain"])
+def test_every_byte_arrives_with_and_without_offloads_and_switch(
+    make_lab, build, verify, topology, offload
+):
+    lab = make_lab(hosts=2, topology=topology, offload=offload)
+    verify_over_rawe(lab, build, verify, 2, EFFORT, HANG_SECONDS)
+
+
+def test_every_byte_arrives_through_slow_ports_with_small_buffers(make_lab, build, verify):
+    lab = make_lab(hosts=4, rate="1gbit", buffer=64 * 1024)
+    verify_over_rawe(lab, build, verify, 4, EFFORT, HANG_SECONDS)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("loss", [0, 1, 10])
+@pytest.mark.parametrize("mtu", [1500, 9000, 65000])
+@pytest.mark.parametrize("ranks, hosts", LAYOUTS)
+def test_every_byte_arrives_in_large_messages_too(
+    make_lab, build, verify, ranks, hosts, mtu, loss
+):
+    lab = make_lab(hosts=hosts, mtu=mtu, loss=loss)
+    verify_over_rawe(lab, build, verify, ranks, ["--max-bytes", "256M"], 1800)

@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The lab's virtual network is what its options say."""
+
+import json
+import time
+
+import pytest
+from conftest import ETHERTYPE
+
+from rawelab import LabError, LabSpec, faults
+from rawelab.spec import parse_percent, parse_rate
+
+SEND_FRAMES = """
+import socket, sys
+device, mac, ethertype, count, size = sys.argv[1:]
+wire = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+wire.bind((device, 0))
+own = wire.getsockname()[4]
+head = bytes.fromhex(mac.replace(":", "")) + own + int(ethertype).to_bytes(2, "big")
+for _ in range(int(count)):
+    wire.send(head + bytes(int(size)))
+"""
+
+
+def send_frames(lab, sender, receiver, count, size=100, nic=0):
+    """Send plain frames of the default EtherType from one host to another."""
+    done = lab.run(
+        sender,
+        ["/usr/bin/python3", "-c", SEND_FRAMES, lab.nic(sender, nic).device]
+        + [lab.nic(receiver, nic).mac, ETHERTYPE, count, size],
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def ping(lab, sender, address, *options):
+    """Whether a ping is answered."""
+    return lab.run(sender, ["ping", "-q", "-c", "2", "-i", "0.05", "-W", "2", *options, address])
+
+
+def link(lab, host, device):
+    """What `ip` says of a device."""
+    return json.loads(lab.run(host, ["ip", "-json", "link", "show", device]).stdout)[0]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"hosts": 2},
+        {"hosts": 2, "topology": "switch"},
+        {"hosts": 4, "nics": 2},
+    ],
+    ids=lambda options: " ".join(f"{key}={value}" for key, value in options.items()),
+)
+def test_every_host_reaches_every_other_on_every_nic(make_lab, options):
+    lab = make_lab(**options)
+    for sender in lab.hosts:
+        for receiver in lab.hosts:
+            if sender is receiver:
+                continue
+            addresses = [nic.address for nic in receiver.nics] + [f"h{receiver.index}"]
+            for address in addresses:
+                done = ping(lab, sender, address)
+                assert done.returncode == 0, f"{sender.name} to {address}: {done.stdout}"
+
+
+def test_hosts_have_names_of_their_own(make_lab):
+    lab = make_lab(hosts=3)
+    names = [lab.run(host, ["uname", "-n"]).stdout.strip() for host in lab.hosts]
+    assert names == [f"{lab.name}-h0", f"{lab.name}-h1", f"{lab.name}-h2"]
+    with open("/proc/sys/kernel/hostname", encoding="utf-8") as file:
+        assert file.read().strip() not in names
+
+
+def test_nothing_of_a_lab_is_in_the_root_namespace(make_lab):
+    with open("/proc/net/dev", encoding="ascii") as file:
+        before = file.read().count(":")
+    make_lab(hosts=3)
+    with open("/proc/net/dev", encoding="ascii") as file:
+        assert file.read().count(":") == before
+
+
+def test_an_idle_lab_is_silent(make_lab, tmp_path):
+    lab = make_lab(hosts=3)
+    capture = lab.capture(1, tmp_path / "idle.pcap")
+    time.sleep(2)
+    capture.terminate()
+    assert "0 packets captured" in capture.communicate()[1]
+
+
+@pytest.mark.parametrize("topology", ["pair", "switch"])
+@pytest.mark.parametrize("mtu", [1500, 9000, 65000])
+def test_mtu_passes_and_no_more(make_lab, topology, mtu):
+    lab = make_lab(hosts=2, topology=topology, mtu=mtu)
+    assert link(lab, 0, "eth0")["mtu"] == mtu
+    address = lab.nic(1).address
+    headers = 28  # IPv4 and ICMP
+    assert ping(lab, 0, address, "-M", "do", "-s", str(mtu - headers)).returncode == 0
+    assert ping(lab, 0, address, "-M", "do", "-s", str(mtu - headers + 1)).returncode != 0
+
+
+def test_offloads_are_off_on_hosts_and_switch(make_lab):
+    lab = make_lab(hosts=3, offload=False)
+    switch = lab.namespaces[-1]
+    for host in lab.hosts:
+        assert faults.offloads_on(host.netns, "eth0") == []
+        assert faults.offloads_on(switch, host.nics[0].port) == []
+
+
+def test_offloads_are_on_by_default(make_lab):
+    lab = make_lab(hosts=2)
+    assert "tcp-segmentation-offload" in faults.offloads_on(lab.hosts[0].netns, "eth0")
+
+
+def test_loss_drops_about_its_share_each_way(make_lab):
+    lab = make_lab(hosts=2, loss=10)
+    lab.count_frames(ETHERTYPE)
+    for sender, receiver in ((0, 1), (1, 0)):
+        send_frames(lab, sender, receiver, 5000)
+        # Binomial: 500 on average, standard deviation 21.
+        assert 350 < lab.dropped(receiver) < 650
+
+
+def test_no_loss_drops_nothing(make_lab):
+    lab = make_lab(hosts=2)
+    lab.count_frames(ETHERTYPE)
+    send_frames(lab, 0, 1, 5000)
+    assert lab.frames(1) == 5000
+    assert lab.frames(0) == 0
+
+
+def test_loss_can_be_changed_while_the_lab_runs(make_lab):
+    lab = make_lab(hosts=2)
+    lab.set_loss("100%", 1)
+    assert ping(lab, 0, lab.nic(1).address, "-W", "1").returncode != 0
+    lab.set_loss(0, 1)
+    assert ping(lab, 0, lab.nic(1).address).returncode == 0
+
+
+def test_loss_leaves_the_control_network_alone(make_lab):
+    lab = make_lab(hosts=2, loss=100)
+    assert ping(lab, 0, lab.nic(1).address, "-W", "1").returncode != 0
+    assert ping(lab, 0, "h1").returncode == 0
+
+
+def test_rate_is_set_on_hosts_and_ports_and_drops_beyond_the_buffer(make_lab):
+    lab = make_lab(hosts=3, rate="10mbit", buffer=20000)
+    lab.count_frames(ETHERTYPE)
+    # Two hosts at 10 Mb/s each into one port of 10 Mb/s: 20 kB of buffer cannot hold the half.
+    senders = [lab.hosts[0], lab.hosts[2]]
+    for sender in senders:
+        lab.run(sender, ["tc", "qdisc", "del", "dev", "eth0", "root"])
+        send_frames(lab, sender, 1, 200, size=1400)
+    queue = lab.run(0, ["ip", "netns", "exec", lab.namespaces[-1], "tc", "-s", "qdisc", "show"])
+    assert "rate 10Mbit" in queue.stdout
+    port = next(part for part in queue.stdout.split("qdisc ") if "dev h1e0 " in part)
+    assert int(port.split("dropped ")[1].split(",")[0]) > 0, port
+
+
+def test_blackhole_swallows_one_ethertype_one_way(make_lab):
+    lab = make_lab(hosts=3)
+    for sender in (0, 2):  # until the switch has heard of a host, it floods
+        assert ping(lab, sender, lab.nic(1).address).returncode == 0
+    lab.count_frames(ETHERTYPE)
+    lab.blackhole(1, 0, ETHERTYPE)
+    send_frames(lab, 0, 1, 10)
+    send_frames(lab, 2, 1, 10)
+    send_frames(lab, 1, 0, 10)
+    assert lab.dropped(1, purpose="hole") == 10
+    assert lab.frames(0) == 10
+    assert ping(lab, 0, lab.nic(1).address).returncode == 0
+    lab.end_blackhole(1)
+    lab.blackhole(1, 0)
+    assert ping(lab, 0, lab.nic(1).address, "-W", "1").returncode != 0
+    lab.end_blackhole(1)
+    assert ping(lab, 0, lab.nic(1).address).returncode == 0
+
+
+def test_link_goes_down_and_up_again(make_lab):
+    lab = make_lab(hosts=2)
+    lab.link_down(1)
+    assert link(lab, 1, "eth0")["operstate"] == "DOWN"
+    assert "NO-CARRIER" in link(lab, 0, "eth0")["flags"]
+    lab.link_up(1)
+    assert ping(lab, 0, lab.nic(1).address).returncode == 0
+
+
+def test_mtu_of_one_host_changes_alone(make_lab):
+    lab = make_lab(hosts=3)
+    lab.set_mtu(1, 1400)
+    assert [link(lab, host, "eth0")["mtu"] for host in range(3)] == [1500, 1400, 1500]
+
+
+def test_a_nic_is_deleted(make_lab):
+    lab = make_lab(hosts=3, nics=2)
+    lab.delete_nic(1, nic=1)
+    assert lab.run(1, ["ip", "link", "show", "eth1"]).returncode != 0
+    assert ping(lab, 0, lab.nic(1).address).returncode == 0
+
+
+def test_capture_sees_the_frames(make_lab, tmp_path):
+    lab = make_lab(hosts=2)
+    file = tmp_path / "frames.pcap"
+    capture = lab.capture(1, file, ["ether", "proto", hex(ETHERTYPE)], count=3)
+    send_frames(lab, 0, 1, 3)
+    assert capture.wait(30) == 0
+    shown = lab.run(0, ["tcpdump", "-n", "-r", file])
+    assert shown.stdout.count("ethertype Unknown (0x88b5)") == 3
+
+
+@pytest.mark.parametrize(
+    "options, word",
+    [
+        ({"hosts": 0}, "--hosts"),
+        ({"hosts": 3, "topology": "pair"}, "topology"),
+        ({"topology": "ring"}, "ring"),
+        ({"mtu": 100}, "--mtu"),
+        ({"mtu": 70000}, "--mtu"),
+        ({"nics": 0}, "--nics"),
+        ({"loss": "101%"}, "101%"),
+        ({"loss": "some"}, "some"),
+        ({"rate": "fast"}, "fast"),
+        ({"name": "Not A Host"}, "Not A Host"),
+    ],
+    ids=str,
+)
+def test_impossible_options_are_refused(options, word):
+    with pytest.raises(LabError, match=word):
+        LabSpec(**options).resolve()
+
+
+def test_percentages_and_rates_are_read():
+    assert [parse_percent(text) for text in ("1%", "0.5 %", "10", 3)] == [1.0, 0.5, 10.0, 3.0]
+    assert [parse_rate(text) for text in ("1gbit", "1.5Mbit", "500kbit")] == [10**9, 1500000, 500000]

@@ -1,0 +1,254 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Groups wildcards and unexpected: messages of one sender match in the order they were sent,
+ * whatever their sizes; receives match in the order they were posted; and thousands of messages
+ * wait for receives that are not posted yet.
+ */
+#include "verify.h"
+
+#include <stdlib.h>
+
+enum { TAGS = 4 };
+
+static int tag_of(int source, int number)
+{
+    return (int) (verify_random(7000 + (uint64_t) source, (uint64_t) number) % TAGS);
+}
+
+static size_t size_of(uint64_t stream, int source, int number, size_t limit)
+{
+    return verify_random_size(stream * 64 + (uint64_t) source, (uint64_t) number, limit);
+}
+
+/* The sends of one test: `count` messages to each rank, number i with its own tag and size. */
+struct sends {
+    struct verify_buffer *buffers;
+    MPI_Request *requests;
+    int count; /* in all */
+};
+
+static struct sends send_all(int per_rank, uint64_t stream, size_t limit)
+{
+    struct sends sends;
+
+    sends.count = per_rank * verify.size;
+    sends.buffers = malloc(sizeof *sends.buffers * (size_t) sends.count);
+    sends.requests = malloc(sizeof *sends.requests * (size_t) sends.count);
+    for (int i = 0; i < sends.count; i++) {
+        int to = i % verify.size, number = i / verify.size, tag = tag_of(verify.rank, number);
+        size_t size = size_of(stream, verify.rank, number, limit);
+
+        sends.buffers[i] =
+            verify_buffer_filled(size, verify_id(verify.rank, to, tag, (uint64_t) number));
+        MPI_Isend(sends.buffers[i].data, (int) size, MPI_BYTE, to, tag, verify.comm,
+                  &sends.requests[i]);
+    }
+    return sends;
+}
+
+static void sends_finish(struct sends *sends)
+{
+    MPI_Waitall(sends->count, sends->requests, MPI_STATUSES_IGNORE);
+    for (int i = 0; i < sends->count; i++) {
+        int number = i / verify.size;
+
+        verify_buffer_sent(&sends->buffers[i],
+                           verify_id(verify.rank, i % verify.size, tag_of(verify.rank, number),
+                                     (uint64_t) number));
+    }
+    free(sends->buffers);
+    free(sends->requests);
+}
+
+/* Checks message number `number` of the status's source: its tag, its size, its bytes. */
+static void check_number(struct verify_buffer *buffer, const MPI_Status *status, int number,
+                         uint64_t stream, size_t limit)
+{
+    int source = status->MPI_SOURCE, tag = tag_of(source, number);
+    size_t size = size_of(stream, source, number, limit);
+
+    verify_status(status, -1, tag, size);
+    verify_buffer_check(buffer, size, verify_id(source, verify.rank, tag, (uint64_t) number));
+}
+
+/* Receives posted one after the other, everything wild: each source's numbers come ascending. */
+static void order_of_one_sender(int per_rank, size_t limit)
+{
+    int *next = calloc((size_t) verify.size, sizeof *next);
+    struct sends sends;
+    uint64_t stream;
+
+    verify_step("ANY_SOURCE ANY_TAG, up to %zu bytes", limit);
+    stream = verify_step_number();
+    sends = send_all(per_rank, stream, limit);
+    for (int i = 0; i < sends.count; i++) {
+        struct verify_buffer buffer = verify_buffer_new(limit);
+        MPI_Status status;
+
+        MPI_Recv(buffer.data, (int) limit, MPI_BYTE, MPI_ANY_SOURCE, MPI_ANY_TAG, verify.comm,
+                 &status);
+        check_number(&buffer, &status, next[status.MPI_SOURCE]++, stream, limit);
+        verify_buffer_free(&buffer);
+    }
+    for (int source = 0; source < verify.size; source++) {
+        verify_equal(next[source], per_rank, "messages received from each source");
+    }
+    sends_finish(&sends);
+    free(next);
+}
+
+/* All receives posted before any send starts: each source's messages fill them in order. */
+static void order_of_posted_receives(int per_rank, size_t limit)
+{
+    int count = per_rank * verify.size;
+    int *next = calloc((size_t) verify.size, sizeof *next);
+    struct verify_buffer *buffers = malloc(sizeof *buffers * (size_t) count);
+    MPI_Request *requests = malloc(sizeof *requests * (size_t) count);
+    MPI_Status *statuses = malloc(sizeof *statuses * (size_t) count);
+    struct sends sends;
+    uint64_t stream;
+
+    verify_step("posted ANY_SOURCE ANY_TAG, up to %zu bytes", limit);
+    stream = verify_step_number();
+    for (int i = 0; i < count; i++) {
+        buffers[i] = verify_buffer_new(limit);
+        MPI_Irecv(buffers[i].data, (int) limit, MPI_BYTE, MPI_ANY_SOURCE, MPI_ANY_TAG, verify.comm,
+                  &requests[i]);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    sends = send_all(per_rank, stream, limit);
+    MPI_Waitall(count, requests, statuses);
+    for (int i = 0; i < count; i++) {
+        check_number(&buffers[i], &statuses[i], next[statuses[i].MPI_SOURCE]++, stream, limit);
+        verify_buffer_free(&buffers[i]);
+    }
+    sends_finish(&sends);
+    free(next);
+    free(buffers);
+    free(requests);
+    free(statuses);
+}
+
+/*
+ * ANY_SOURCE with one tag, tag after tag; within a tag each source's order must hold although
+ * messages of other tags were sent in between.
+ */
+static void tag_by_tag(int per_rank, size_t limit)
+{
+    struct sends sends;
+    uint64_t stream;
+
+    verify_step("ANY_SOURCE, tag by tag");
+    stream = verify_step_number();
+    sends = send_all(per_rank, stream, limit);
+    for (int tag = TAGS - 1; tag >= 0; tag--) {
+        int *next = calloc((size_t) verify.size, sizeof *next);
+        int expected = 0;
+
+        for (int i = 0; i < sends.count; i++) {
+            expected += tag_of(i % verify.size, i / verify.size) == tag;
+        }
+        for (int i = 0; i < expected; i++) {
+            struct verify_buffer buffer = verify_buffer_new(limit);
+            MPI_Status status;
+            int *number;
+
+            MPI_Recv(buffer.data, (int) limit, MPI_BYTE, MPI_ANY_SOURCE, tag, verify.comm,
+                     &status);
+            number = &next[status.MPI_SOURCE];
+            while (*number < per_rank && tag_of(status.MPI_SOURCE, *number) != tag) {
+                (*number)++;
+            }
+            check_number(&buffer, &status, (*number)++, stream, limit);
+            verify_buffer_free(&buffer);
+        }
+        free(next);
+    }
+    sends_finish(&sends);
+}
+
+/* From one source after the other, ANY_TAG: the other sources' messages wait meanwhile. */
+static void source_by_source(int per_rank, size_t limit)
+{
+    struct sends sends;
+    uint64_t stream;
+
+    verify_step("ANY_TAG, source by source");
+    stream = verify_step_number();
+    sends = send_all(per_rank, stream, limit);
+    for (int source = verify.size - 1; source >= 0; source--) {
+        for (int number = 0; number < per_rank; number++) {
+            struct verify_buffer buffer = verify_buffer_new(limit);
+            MPI_Status status;
+
+            MPI_Recv(buffer.data, (int) limit, MPI_BYTE, source, MPI_ANY_TAG, verify.comm,
+                     &status);
+            verify_equal(status.MPI_SOURCE, source, "source of an ANY_TAG receive");
+            check_number(&buffer, &status, number, stream, limit);
+            verify_buffer_free(&buffer);
+        }
+    }
+    sends_finish(&sends);
+}
+
+void group_wildcards(void)
+{
+    order_of_one_sender(verify_repeat(100), 2000);
+    order_of_one_sender(verify_repeat(20), 300000);
+    order_of_posted_receives(verify_repeat(100), 2000);
+    order_of_posted_receives(verify_repeat(10), 300000);
+    tag_by_tag(verify_repeat(60), 100000);
+    source_by_source(verify_repeat(60), 100000);
+}
+
+/*
+ * Every rank sends `count` messages to the next one before anybody posts a receive. Isend and a
+ * barrier, because MPI does not promise that so many blocking sends return.
+ */
+static void unexpected(int count, size_t limit, bool backwards)
+{
+    int to = (verify.rank + 1) % verify.size;
+    int from = (verify.rank + verify.size - 1) % verify.size;
+    struct verify_buffer *send = malloc(sizeof *send * (size_t) count);
+    MPI_Request *requests = malloc(sizeof *requests * (size_t) count);
+    uint64_t stream;
+
+    verify_step("%d unexpected messages of up to %zu bytes%s", count, limit,
+                backwards ? ", fetched backwards" : "");
+    stream = verify_step_number();
+    for (int i = 0; i < count; i++) {
+        size_t size = size_of(stream, verify.rank, i, limit);
+        int tag = backwards ? i : VERIFY_TAG;
+
+        send[i] = verify_buffer_filled(size, verify_id(verify.rank, to, tag, (uint64_t) i));
+        MPI_Isend(send[i].data, (int) size, MPI_BYTE, to, tag, verify.comm, &requests[i]);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    for (int i = 0; i < count; i++) {
+        int number = backwards ? count - 1 - i : i, tag = backwards ? number : VERIFY_TAG;
+        size_t size = size_of(stream, from, number, limit);
+        struct verify_buffer buffer = verify_buffer_new(size);
+        MPI_Status status;
+
+        MPI_Recv(buffer.data, (int) size, MPI_BYTE, from, tag, verify.comm, &status);
+        verify_status(&status, from, tag, size);
+        verify_buffer_check(&buffer, size, verify_id(from, verify.rank, tag, (uint64_t) number));
+        verify_buffer_free(&buffer);
+    }
+    MPI_Waitall(count, requests, MPI_STATUSES_IGNORE);
+    for (int i = 0; i < count; i++) {
+        verify_buffer_sent(&send[i], verify_id(verify.rank, to, backwards ? i : VERIFY_TAG,
+                                               (uint64_t) i));
+    }
+    free(send);
+    free(requests);
+}
+
+void group_unexpected(void)
+{
+    unexpected(verify_repeat(10000), 64, false);
+    unexpected(verify_repeat(1000), 9000, false);
+    unexpected(verify_repeat(1000), 500, true);
+    unexpected(verify_repeat(30), 1 << 20, true);
+}

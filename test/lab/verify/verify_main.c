@@ -1,0 +1,181 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * rawe-verify: exercises what MPI can do and checks every byte that arrives. This file runs the
+ * groups one after the other and reports them.
+ */
+#include "verify.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+const struct verify_group verify_groups[] = {
+    {"pt2pt", "blocking and non-blocking messages of every size", 1, group_pt2pt, NULL},
+    {"large", "messages above 17 MB, up to --max-bytes", 1, group_large, group_large_unfit},
+    {"outstanding", "many requests at once, every way of completion", 1, group_outstanding, NULL},
+    {"modes", "synchronous, ready, buffered", 1, group_modes, NULL},
+    {"persistent", "persistent requests started again and again", 1, group_persistent, NULL},
+    {"cancel", "cancelled receives", 1, group_cancel, NULL},
+    {"truncation", "messages longer than the receive", 1, group_truncation, NULL},
+    {"probes", "probe, iprobe, mprobe, improbe", 1, group_probes, NULL},
+    {"wildcards", "ANY_SOURCE, ANY_TAG and the order of matching", 1, group_wildcards, NULL},
+    {"unexpected", "thousands of messages before a receive is posted", 1, group_unexpected, NULL},
+    {"datatypes", "derived datatypes; holes stay untouched", 1, group_datatypes, NULL},
+    {"collectives", "collectives with equal blocks", 1, group_collectives, NULL},
+    {"vectors", "collectives with unequal blocks (v, w)", 1, group_collectives_vector, NULL},
+    {"nonblocking", "non-blocking collectives, several at once", 1, group_nonblocking, NULL},
+    {"neighbours", "neighbourhood collectives", 1, group_neighbours, NULL},
+    {"reductions", "reductions, scans, own operations", 1, group_reductions, NULL},
+    {"communicators", "dup, split, create, topologies", 1, group_communicators, NULL},
+    {"intercomm", "intercommunicators", 2, group_intercommunicators, NULL},
+    {"threads", "MPI_THREAD_MULTIPLE", 1, group_threads, group_threads_unfit},
+    {"onesided", "windows: put, get, accumulate, locks", 1, group_onesided, group_onesided_unfit},
+    {"spawn", "MPI_Comm_spawn and MPI_Comm_spawn_multiple", 1, group_spawn, group_spawn_unfit},
+    {"connect", "MPI_Comm_connect and accept, again and again", 2, group_connect, NULL},
+    {"flood", "many to one", 2, group_flood, NULL},
+    {"random", "all to all, random sizes and modes", 1, group_random, NULL},
+    {"late", "receivers that compute without MPI calls", 2, group_late, NULL},
+};
+const size_t verify_group_count = sizeof verify_groups / sizeof verify_groups[0];
+
+static void list_groups(void)
+{
+    for (size_t i = 0; i < verify_group_count; i++) {
+        printf("%-14s %s\n", verify_groups[i].name, verify_groups[i].summary);
+    }
+}
+
+/* A message nobody asked for, left over when a group has ended, is a fault of the transport. */
+static void check_nothing_left(void)
+{
+    int found = 0;
+
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, verify.comm, &found, MPI_STATUS_IGNORE);
+    verify_equal(found, 0, "messages left over at the end of the group");
+}
+
+/* Returns the checks that all ranks made in the group; on other ranks than 0 something else. */
+static uint64_t run_group(const struct verify_group *group)
+{
+    struct verify_counters mine;
+    uint64_t sums[3] = {0, 0, 0}, values[3];
+    double start = MPI_Wtime();
+
+    if (verify.progress && verify.rank == 0) {
+        printf("%-14s starts\n", group->name);
+        fflush(stdout);
+    }
+    verify_group_enter(group->name);
+    group->run();
+    verify_step("end");
+    check_nothing_left();
+    mine = verify_counters_take();
+    values[0] = mine.checks;
+    values[1] = mine.messages;
+    values[2] = mine.bytes;
+    MPI_Reduce(values, sums, 3, MPI_UINT64_T, MPI_SUM, 0, MPI_COMM_WORLD);
+    if (verify.rank == 0) {
+        printf("%-14s ok  %9" PRIu64 " messages %13" PRIu64 " bytes %9" PRIu64
+               " checks %7.2f s\n",
+               group->name, sums[1], sums[2], sums[0], MPI_Wtime() - start);
+        fflush(stdout);
+    }
+    return sums[0];
+}
+
+/* Why this group cannot run here, or NULL. The answer is the same on every rank. */
+static const char *why_not(const struct verify_group *group)
+{
+    static char text[64];
+
+    if (verify.size < group->min_ranks) {
+        snprintf(text, sizeof text, "needs %d ranks", group->min_ranks);
+        return text;
+    }
+    return group->unfit != NULL ? group->unfit() : NULL;
+}
+
+/* Runs what was chosen. Returns the exit code. */
+static int run_groups(void)
+{
+    size_t ran = 0, skipped = 0;
+    uint64_t checks = 0;
+
+    for (size_t i = 0; i < verify_group_count; i++) {
+        const struct verify_group *group = &verify_groups[i];
+        const char *reason;
+
+        if (!verify_options_selected(group->name)) {
+            continue;
+        }
+        reason = why_not(group);
+        if (reason != NULL) {
+            skipped++;
+            if (verify.rank == 0) {
+                printf("%-14s skipped: %s\n", group->name, reason);
+            }
+            continue;
+        }
+        checks += run_group(group);
+        ran++;
+    }
+    if (verify.rank == 0) {
+        if (ran == 0) {
+            printf("rawe-verify: no group ran, nothing was verified\n");
+        } else if (skipped > 0) {
+            printf("rawe-verify: %zu groups, %" PRIu64 " checks, OK (%zu skipped)\n", ran, checks,
+                   skipped);
+        } else {
+            printf("rawe-verify: %zu groups, %" PRIu64 " checks, OK\n", ran, checks);
+        }
+        fflush(stdout);
+    }
+    return ran == 0 ? 1 : 0;
+}
+
+static const char *own_path(const char *fallback)
+{
+    static char path[4096];
+    ssize_t len = readlink("/proc/self/exe", path, sizeof path - 1);
+
+    if (len <= 0) {
+        return fallback;
+    }
+    path[len] = '\0';
+    return path;
+}
+
+int main(int argc, char **argv)
+{
+    size_t sizes;
+    int code = 0;
+
+    verify_options_read(argc, argv);
+    verify_sizes(0, &sizes); /* fills the table while there is one thread */
+    if (verify.list) {
+        list_groups();
+        return 0;
+    }
+    MPI_Init_thread(&argc, &argv, verify.thread_level, &verify.thread_level_given);
+    MPI_Comm_rank(MPI_COMM_WORLD, &verify.rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &verify.size);
+    verify.program = own_path(argv[0]);
+    verify_errors_install();
+    verify_watchdog_start();
+    if (verify.child != NULL) {
+        verify_group_enter("spawn");
+        group_spawn_child();
+    } else {
+        MPI_Comm_dup(MPI_COMM_WORLD, &verify.comm);
+        code = run_groups();
+        MPI_Comm_free(&verify.comm);
+    }
+    verify_group_enter("MPI_Finalize");
+    MPI_Finalize();
+    verify_watchdog_stop();
+    return code;
+}

@@ -1,0 +1,244 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The command line of rawe-verify. It is read before MPI_Init, because the groups that are chosen
+ * decide which thread level MPI is asked for.
+ */
+#include "verify.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void usage(FILE *out)
+{
+    fprintf(out,
+            "usage: mpirun ... rawe-verify [options]\n"
+            "\n"
+            "Exercises MPI and checks every byte that arrives.\n"
+            "\n"
+            "  --list              print the groups and leave\n"
+            "  --only A,B          run these groups only\n"
+            "  --skip A,B          leave these groups out\n"
+            "  --max-bytes N[K|M]  largest message (default 17M, with --quick 1M; at most 256M)\n"
+            "  --scale F           multiply the repetitions (default 1, with --quick 0.2)\n"
+            "  --quick             small sizes, few repetitions\n"
+            "  --seed S            seed of contents and random choices (default 1)\n"
+            "  --compute S         seconds a late receiver computes (default 0.3, quick 0.1)\n"
+            "  --thread-level L    single or multiple; default: multiple when the group threads\n"
+            "                      runs, otherwise single\n"
+            "  --timeout S         end with exit code 124 when a group takes longer (default 300,\n"
+            "                      0 is never)\n"
+            "  --progress          a line when a group starts\n"
+            "  --plant N           prove that checks work: falsify the Nth of each process\n"
+            "  --plant-kind K      what: byte (of a received buffer), guard (the byte behind it)\n"
+            "                      or value (a count, source, tag or flag); default byte\n"
+            "  --plant-rank R      on this rank only\n"
+            "\n"
+            "Exit code: 0 all right, 1 a check failed, 2 wrong usage, 124 a group hung.\n");
+}
+
+_Noreturn static void reject(const char *option, const char *value, const char *wanted)
+{
+    fprintf(stderr, "rawe-verify: %s: '%s' is not %s; see --help\n", option, value, wanted);
+    exit(2);
+}
+
+static double read_number(const char *option, const char *value, double least)
+{
+    char *end;
+    double number = strtod(value, &end);
+
+    if (end == value || *end != '\0' || !(number >= least && number <= 1e9)) {
+        reject(option, value, least > 0 ? "a number above 0" : "a number from 0 on");
+    }
+    return number;
+}
+
+static uint64_t read_integer(const char *option, const char *value)
+{
+    char *end;
+    unsigned long long number = strtoull(value, &end, 0);
+
+    if (end == value || *end != '\0' || *value == '-') {
+        reject(option, value, "a whole number from 0 on");
+    }
+    return number;
+}
+
+static size_t read_bytes(const char *option, const char *value)
+{
+    char *end;
+    unsigned long long number = strtoull(value, &end, 0);
+
+    if (end == value || *value == '-') {
+        reject(option, value, "a number of bytes");
+    }
+    if (*end == 'k' || *end == 'K') {
+        number <<= 10;
+        end++;
+    } else if (*end == 'm' || *end == 'M') {
+        number <<= 20;
+        end++;
+    }
+    if (*end != '\0' || number > (256ull << 20)) {
+        reject(option, value, "a number of bytes of at most 256M");
+    }
+    return (size_t) number;
+}
+
+/* True when the comma-separated list contains the name. */
+static bool in_list(const char *list, const char *name)
+{
+    size_t len = strlen(name);
+
+    while (list != NULL && *list != '\0') {
+        size_t part = strcspn(list, ",");
+
+        if (part == len && strncmp(list, name, len) == 0) {
+            return true;
+        }
+        list += part + (list[part] == ',');
+    }
+    return false;
+}
+
+static void check_list(const char *option, const char *list)
+{
+    while (list != NULL && *list != '\0') {
+        size_t part = strcspn(list, ","), i;
+
+        for (i = 0; i < verify_group_count; i++) {
+            if (strlen(verify_groups[i].name) == part
+                && strncmp(verify_groups[i].name, list, part) == 0) {
+                break;
+            }
+        }
+        if (i == verify_group_count) {
+            fprintf(stderr, "rawe-verify: %s: there is no group '%.*s'; see --list\n", option,
+                    (int) part, list);
+            exit(2);
+        }
+        list += part + (list[part] == ',');
+    }
+}
+
+bool verify_options_selected(const char *name)
+{
+    return (verify.only == NULL || in_list(verify.only, name)) && !in_list(verify.skip, name);
+}
+
+static enum verify_plant_kind read_plant_kind(const char *value)
+{
+    if (strcmp(value, "byte") == 0) {
+        return VERIFY_PLANT_BYTE;
+    }
+    if (strcmp(value, "guard") == 0) {
+        return VERIFY_PLANT_GUARD;
+    }
+    if (strcmp(value, "value") == 0) {
+        return VERIFY_PLANT_VALUE;
+    }
+    reject("--plant-kind", value, "byte, guard or value");
+}
+
+static int read_thread_level(const char *value)
+{
+    if (strcmp(value, "single") == 0) {
+        return MPI_THREAD_FUNNELED; /* the watchdog is a second thread, without MPI calls */
+    }
+    if (strcmp(value, "multiple") == 0) {
+        return MPI_THREAD_MULTIPLE;
+    }
+    reject("--thread-level", value, "single or multiple");
+}
+
+/* Values that depend on others, once all are read. */
+static void complete(bool bytes_said, bool scale_said, bool compute_said)
+{
+    if (!bytes_said) {
+        verify.max_bytes = verify.quick ? 1 << 20 : 17 << 20;
+    }
+    if (!scale_said) {
+        verify.scale = verify.quick ? 0.2 : 1.0;
+    }
+    if (!compute_said) {
+        verify.compute_seconds = verify.quick ? 0.1 : 0.3;
+    }
+    if (verify.thread_level < 0) {
+        verify.thread_level =
+            verify_options_selected("threads") ? MPI_THREAD_MULTIPLE : MPI_THREAD_FUNNELED;
+    }
+    check_list("--only", verify.only);
+    check_list("--skip", verify.skip);
+}
+
+void verify_options_read(int argc, char **argv)
+{
+    enum {
+        LIST, ONLY, SKIP, MAX_BYTES, SCALE, QUICK, SEED, COMPUTE, THREAD_LEVEL, TIMEOUT, PROGRESS,
+        PLANT, PLANT_KIND, PLANT_RANK, CHILD, HELP
+    };
+    static const struct option options[] = {
+        {"list", no_argument, NULL, LIST},
+        {"only", required_argument, NULL, ONLY},
+        {"skip", required_argument, NULL, SKIP},
+        {"max-bytes", required_argument, NULL, MAX_BYTES},
+        {"scale", required_argument, NULL, SCALE},
+        {"quick", no_argument, NULL, QUICK},
+        {"seed", required_argument, NULL, SEED},
+        {"compute", required_argument, NULL, COMPUTE},
+        {"thread-level", required_argument, NULL, THREAD_LEVEL},
+        {"timeout", required_argument, NULL, TIMEOUT},
+        {"progress", no_argument, NULL, PROGRESS},
+        {"plant", required_argument, NULL, PLANT},
+        {"plant-kind", required_argument, NULL, PLANT_KIND},
+        {"plant-rank", required_argument, NULL, PLANT_RANK},
+        {"child", required_argument, NULL, CHILD},
+        {"help", no_argument, NULL, HELP},
+        {NULL, 0, NULL, 0},
+    };
+    bool bytes_said = false, scale_said = false, compute_said = false;
+    int option;
+
+    verify.seed = 1;
+    verify.timeout_seconds = 300;
+    verify.thread_level = -1;
+    verify.plant_rank = -1;
+    while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
+        switch (option) {
+        case LIST: verify.list = true; break;
+        case ONLY: verify.only = optarg; break;
+        case SKIP: verify.skip = optarg; break;
+        case MAX_BYTES:
+            verify.max_bytes = read_bytes("--max-bytes", optarg);
+            bytes_said = true;
+            break;
+        case SCALE:
+            verify.scale = read_number("--scale", optarg, 1e-9);
+            scale_said = true;
+            break;
+        case QUICK: verify.quick = true; break;
+        case SEED: verify.seed = read_integer("--seed", optarg); break;
+        case COMPUTE:
+            verify.compute_seconds = read_number("--compute", optarg, 0);
+            compute_said = true;
+            break;
+        case THREAD_LEVEL: verify.thread_level = read_thread_level(optarg); break;
+        case TIMEOUT: verify.timeout_seconds = read_number("--timeout", optarg, 0); break;
+        case PROGRESS: verify.progress = true; break;
+        case PLANT: verify.plant = read_integer("--plant", optarg); break;
+        case PLANT_KIND: verify.plant_kind = read_plant_kind(optarg); break;
+        case PLANT_RANK: verify.plant_rank = (int) read_integer("--plant-rank", optarg); break;
+        case CHILD: verify.child = optarg; break;
+        case HELP: usage(stdout); exit(0);
+        default: usage(stderr); exit(2);
+        }
+    }
+    if (optind < argc) {
+        fprintf(stderr, "rawe-verify: '%s' is not an option; see --help\n", argv[optind]);
+        exit(2);
+    }
+    complete(bytes_said, scale_said, compute_said);
+}

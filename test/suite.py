@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What test/run does once the packages are there: builds, runs the parts, adds up their counts."""
+
+import argparse
+import os
+import shlex
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree
+from dataclasses import dataclass, field
+from pathlib import Path
+
+TEST = Path(__file__).resolve().parent
+ROOT = TEST.parent
+BUILD = ROOT / "build"
+
+sys.path.insert(0, str(TEST / "lab"))
+
+from rawelab import record  # noqa: E402  (the path has to be set first)
+
+PARTS = ("unit", "sim", "lab", "sanitize")
+SANITIZERS = ("address,undefined", "thread")
+# What automake's test drivers write into a .trs file, and how it counts here.
+RESULTS = {
+    "PASS": "passed",
+    "XFAIL": "passed",
+    "SKIP": "skipped",
+    "FAIL": "failed",
+    "XPASS": "failed",
+    "ERROR": "failed",
+}
+
+
+@dataclass
+class Part:
+    """The counts of one part, and what went wrong in it beside single tests."""
+
+    name: str
+    passed: int = 0
+    failed: int = 0
+    skipped: int = 0
+    seconds: float = 0.0
+    troubles: list = field(default_factory=list)
+
+    def trouble(self, text):
+        """Count something that is not a single test's failure as one failure."""
+        self.failed += 1
+        self.troubles.append(text)
+
+
+def say(text):
+    """A line about what happens next."""
+    print(f"==> {text}", flush=True)
+
+
+def call(argv, cwd=None, env=None):
+    """Run a command with its output shown; its exit status."""
+    say(shlex.join(map(str, argv)) + (f"    (in {cwd})" if cwd else ""))
+    sys.stdout.flush()
+    return subprocess.call(list(map(str, argv)), cwd=cwd, env=env)
+
+
+def build(directory, *options):
+    """Configure (once) and make a build directory; None, or what failed."""
+    if not (ROOT / "configure").exists() and call([ROOT / "autogen.pl"]) != 0:
+        return "autogen.pl failed, see above"
+    if not (directory / "Makefile").exists():
+        directory.mkdir(parents=True, exist_ok=True)
+        if call([ROOT / "configure", "--quiet", *options], cwd=directory) != 0:
+            return f"configure failed, see {directory}/config.log"
+    if call(["make", "-s", f"-j{os.cpu_count()}"], cwd=directory) != 0:
+        return f"make failed in {directory}, see above"
+    return None
+
+
+def check(part, directory, launcher=(), env=None):
+    """`make check` in one directory, its tests counted from automake's .trs files."""
+    for old in directory.rglob("*.trs"):
+        old.unlink()
+    argv = [*launcher, "make", "-s", f"-j{os.cpu_count()}", "check"]
+    status = call(argv, cwd=directory, env=env)
+    failed_before = part.failed
+    count = 0
+    for file in directory.rglob("*.trs"):
+        for line in file.read_text(encoding="utf-8", errors="replace").splitlines():
+            key, _, rest = line.partition(" ")
+            words = rest.split()
+            if key == ":test-result:" and words and words[0] in RESULTS:
+                kind = RESULTS[words[0]]
+                setattr(part, kind, getattr(part, kind) + 1)
+                count += 1
+    if status != 0 and part.failed == failed_before:
+        part.trouble(f"make check failed in {directory} before or beside its tests, see above")
+    if count == 0:
+        part.trouble(f"no test ran in {directory}")
+
+
+def run_unit(part, options):
+    """Unit tests of the core."""
+    check(part, BUILD / "test" / "unit", env=options.env)
+
+
+def run_sim(part, options):
+    """The simulator."""
+    check(part, BUILD / "test" / "sim", env=options.env)
+
+
+def run_sanitize(part, options):
+    """Unit tests and simulator again, instrumented."""
+    for sanitizer in SANITIZERS:
+        directory = BUILD / "sanitize" / sanitizer.replace(",", "-")
+        problem = build(directory, f"--enable-sanitizers={sanitizer}")
+        if problem:
+            part.trouble(problem)
+            continue
+        # The thread sanitizer cannot place its shadow memory under full address randomisation.
+        launcher = ["setarch", "--addr-no-randomize"] if sanitizer == "thread" else []
+        for name in ("unit", "sim"):
+            check(part, directory / "test" / name, launcher, env=options.env)
+
+
+def run_lab(part, options):
+    """pytest over the virtual hosts."""
+    if os.geteuid() != 0:
+        part.trouble("the lab needs root (network namespaces): run test/run as root")
+        return
+    report = BUILD / "test" / "lab-report.xml"
+    report.parent.mkdir(parents=True, exist_ok=True)
+    report.unlink(missing_ok=True)
+    argv = ["/usr/bin/python3", "-m", "pytest", "-v", "--tb=short", "-p", "no:cacheprovider"]
+    argv += [f"--junitxml={report}", f"--build={BUILD}"]
+    argv += ["--long"] if options.long else []
+    argv += ["-k", options.k] if options.k else []
+    before = set(record.names())
+    status = call([*argv, TEST / "lab" / "tests"], env=options.env)
+    if report.exists():
+        for suite in xml.etree.ElementTree.parse(report).getroot().iter("testsuite"):
+            bad = int(suite.get("failures")) + int(suite.get("errors"))
+            skipped = int(suite.get("skipped"))
+            part.failed += bad
+            part.skipped += skipped
+            part.passed += int(suite.get("tests")) - bad - skipped
+    if status != 0 and part.failed == 0:
+        part.trouble(f"pytest ended with status {status}, see above")
+    mine = [
+        name
+        for name in set(record.names()) - before
+        if record.state(record.load(name)) == "stale"
+    ]
+    if mine:
+        part.trouble(f"stale labs: {', '.join(mine)}; remove them with test/lab/lab down --stale")
+
+
+RUNNERS = {"unit": run_unit, "sim": run_sim, "lab": run_lab, "sanitize": run_sanitize}
+
+
+def parse():
+    """The command line, with the environment for the parts in `env`."""
+    parser = argparse.ArgumentParser(
+        prog="test/run",
+        description="Installs missing Debian packages, builds into ./build, runs the tests.",
+        epilog="unit: the core's objects; sim: whole networks in one thread, seeded; lab: real "
+        "mpirun over virtual hosts; sanitize: unit and sim again under the address, undefined "
+        "behaviour and thread sanitizers. Without arguments all of it, in under 20 minutes.",
+    )
+    parser.add_argument("parts", nargs="*", metavar="unit|sim|lab|sanitize|all")
+    parser.add_argument("--long", action="store_true", help="also what takes longer: hours")
+    parser.add_argument("-k", metavar="EXPR", help="only lab tests that match, as pytest -k")
+    options = parser.parse_args()
+    unknown = [part for part in options.parts if part not in (*PARTS, "all")]
+    if unknown:
+        parser.error(f"unknown part {unknown[0]}; choose from {', '.join(PARTS)}, all")
+    if not options.parts:
+        options.parts = ["lab"] if options.k else list(PARTS)
+    elif "all" in options.parts:
+        options.parts = list(PARTS)
+    options.env = {**os.environ, "RAWE_TEST_LONG": "1" if options.long else "0"}
+    return options
+
+
+def summary(parts):
+    """Print the counts; the exit status."""
+    print(flush=True)
+    for part in parts:
+        print(
+            f"{part.name:<9} {part.passed:5} passed {part.failed:4} failed "
+            f"{part.skipped:4} skipped   {part.seconds:6.0f} s"
+        )
+        for text in part.troubles:
+            print(f"          {text}")
+    passed, failed, skipped = (
+        sum(getattr(part, kind) for part in parts) for kind in ("passed", "failed", "skipped")
+    )
+    print(f"{passed} passed, {failed} failed, {skipped} skipped", flush=True)
+    return 1 if failed or not passed else 0
+
+
+def main():
+    """Build, run the chosen parts in order, add up."""
+    options = parse()
+    say(f"building in {BUILD}, then: {', '.join(options.parts)}")
+    start = time.monotonic()
+    building = Part("build")
+    problem = build(BUILD)
+    building.seconds = time.monotonic() - start
+    if problem:
+        building.trouble(problem)
+        return summary([building])
+    done = [building]
+    for name in options.parts:
+        part = Part(name)
+        done.append(part)
+        say(f"{name}: {RUNNERS[name].__doc__}")
+        start = time.monotonic()
+        RUNNERS[name](part, options)
+        part.seconds = time.monotonic() - start
+    return summary(done)
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit("test/run: interrupted")

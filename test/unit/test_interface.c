@@ -1,0 +1,325 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Tests of choosing interfaces: classification and selection, on a made-up host.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "../../opal/mca/btl/rawe/link/rawe_interface.h"
+
+/** Indices into the made-up host's interfaces, which are also their kernel indices. */
+enum { LO, ETH0, ETH1, ETH2, BOND0, BR0, VETH7, IB0, COUNT };
+
+static struct rawe_interface host[COUNT];
+static char unknown[32];
+
+static const struct rawe_interface_address addresses[] = {
+    {LO, false, {127, 0, 0, 1}},
+    {ETH0, false, {10, 1, 2, 3}},
+    {ETH0, true, {0xFE, 0x80, [15] = 5}},
+    {ETH1, false, {10, 1, 130, 3}},
+    {ETH2, false, {10, 9, 0, 1}},
+    {BR0, false, {192, 168, 7, 1}},
+    {IB0, false, {10, 1, 7, 7}},
+};
+
+static void add(unsigned index, const char *name, const char *kind, const char *slave_kind)
+{
+    struct rawe_interface *interface = &host[index];
+    const struct rawe_interface_kind what = {kind, slave_kind, slave_kind[0] != '\0'};
+
+    memset(interface, 0, sizeof *interface);
+    strcpy(interface->name, name);
+    interface->index = (int)index;
+    interface->up = index != ETH2;
+    interface->loopback = index == LO;
+    interface->ethernet = index != IB0;
+    interface->physical = kind[0] == '\0' && index != LO;
+    if (index != LO) {
+        memcpy(interface->mac, (uint8_t[6]){2, 0xAB, 0, 0, 0, (uint8_t)index}, 6);
+    }
+    rawe_interface_classify(interface, &what, true);
+}
+
+/** lo; two NICs; one that is down; a bond and, as its member, eth1; a bridge; a container's veth. */
+static int set_up(void **state)
+{
+    (void)state;
+    add(LO, "lo", "", "");
+    add(ETH0, "eth0", "", "");
+    add(ETH1, "eth1", "", "bond");
+    add(ETH2, "eth2", "", "");
+    add(BOND0, "bond0", "bond", "");
+    add(BR0, "br0", "bridge", "");
+    add(VETH7, "veth7", "veth", "");
+    add(IB0, "ib0", "", "");
+    memcpy(host[BOND0].mac, host[ETH1].mac, 6);
+    return 0;
+}
+
+/** Select, and check that exactly the named interfaces are in front, in order. */
+static void expect(const char *include, const char *exclude, const char *names)
+{
+    char chosen[COUNT * 20] = "";
+    const unsigned count =
+        rawe_interface_select_from(host, COUNT, addresses, sizeof addresses / sizeof addresses[0],
+                                   include, exclude, unknown, sizeof unknown);
+    unsigned seen = 0;
+
+    assert_true(count <= COUNT);
+    for (unsigned i = 0; i < COUNT; i++) {
+        assert_int_equal(host[i].chosen, i < count);
+        if (i < count) {
+            strcat(strcat(chosen, i == 0 ? "" : " "), host[i].name);
+        }
+        seen |= 1u << host[i].index;
+    }
+    /* Moving lost none and doubled none. */
+    assert_int_equal(seen, (1u << COUNT) - 1);
+    assert_string_equal(chosen, names);
+}
+
+static void classify_one(struct rawe_interface *interface, const char *name, const char *kind,
+                         const char *slave_kind, bool host_has_physical)
+{
+    const struct rawe_interface_kind what = {kind, slave_kind, slave_kind[0] != '\0'};
+
+    memset(interface, 0, sizeof *interface);
+    strcpy(interface->name, name);
+    interface->ethernet = true;
+    rawe_interface_classify(interface, &what, host_has_physical);
+    assert_int_equal(interface->excluded_by_default, interface->excluded_why != NULL);
+}
+
+static void rawe_interface_classify__virtual_kinds_are_excluded(void **state)
+{
+    static const char *const kinds[] = {"bridge", "tun", "dummy", "ifb", "vxlan", "openvswitch",
+                                        "ipvlan"};
+    struct rawe_interface interface;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        classify_one(&interface, "x0", kinds[i], "", false);
+        assert_true(interface.excluded_by_default);
+        assert_false(interface.enslaved);
+    }
+    classify_one(&interface, "docker0", "", "", false);
+    assert_true(interface.excluded_by_default);
+    classify_one(&interface, "bond0", "bond", "", true);
+    assert_false(interface.excluded_by_default);
+    classify_one(&interface, "eth0.7", "vlan", "", true);
+    assert_false(interface.excluded_by_default);
+}
+
+static void rawe_interface_classify__veth_depends_on_the_host(void **state)
+{
+    struct rawe_interface interface;
+
+    (void)state;
+    classify_one(&interface, "eth0", "veth", "", true);
+    assert_true(interface.excluded_by_default);
+    classify_one(&interface, "eth0", "veth", "", false);
+    assert_false(interface.excluded_by_default);
+    classify_one(&interface, "eth0", "macvlan", "", false);
+    assert_false(interface.excluded_by_default);
+}
+
+static void rawe_interface_classify__members_are_excluded_but_not_of_a_vrf(void **state)
+{
+    struct rawe_interface interface;
+
+    (void)state;
+    classify_one(&interface, "eth0", "", "bridge", true);
+    assert_true(interface.excluded_by_default);
+    assert_true(interface.enslaved);
+    classify_one(&interface, "eth0", "", "vrf", true);
+    assert_false(interface.excluded_by_default);
+    assert_false(interface.enslaved);
+}
+
+static void rawe_interface_classify__loopback_and_other_media_are_excluded(void **state)
+{
+    (void)state;
+    assert_true(host[LO].excluded_by_default);
+    assert_true(host[IB0].excluded_by_default);
+    assert_false(host[ETH0].excluded_by_default);
+}
+
+static void rawe_interface_select__default(void **state)
+{
+    (void)state;
+    expect(NULL, NULL, "eth0 bond0");
+    expect("", "", "eth0 bond0");
+    expect(" ,, ", NULL, "eth0 bond0");
+    assert_string_equal(unknown, "");
+}
+
+static void rawe_interface_select__exact_names_choose_anything(void **state)
+{
+    (void)state;
+    expect("eth0", NULL, "eth0");
+    set_up(NULL);
+    expect("ib0,eth1, eth2 ,lo,br0,veth7", NULL, "lo eth1 eth2 br0 veth7 ib0");
+    assert_string_equal(unknown, "");
+}
+
+static void rawe_interface_select__order_stays_across_selections(void **state)
+{
+    (void)state;
+    expect("br0", NULL, "br0");
+    expect("eth0,br0", NULL, "br0 eth0");
+    expect(NULL, NULL, "eth0 bond0");
+}
+
+static void rawe_interface_select__patterns_choose_what_works(void **state)
+{
+    (void)state;
+    expect("eth*", NULL, "eth0");
+    assert_string_equal(unknown, "");
+    expect("b*", NULL, "bond0 br0");
+    set_up(NULL);
+    expect("*", NULL, "eth0 bond0 br0 veth7");
+    /* It matches something, so it is known, though nothing of it works. */
+    expect("ib*", NULL, "");
+    assert_string_equal(unknown, "");
+    expect("eth0*", NULL, "eth0");
+}
+
+static void rawe_interface_select__mac_addresses(void **state)
+{
+    (void)state;
+    expect("02:ab:00:00:00:01", NULL, "eth0");
+    expect("02-AB-00-00-00-03", NULL, "eth2");
+    set_up(NULL);
+    /* The bond and its member have this one. */
+    expect("02:AB:00:00:00:02", NULL, "bond0");
+    expect("02:ab:00:00:00:99", NULL, "");
+    assert_string_equal(unknown, "02:ab:00:00:00:99");
+    expect("02:ab-00:00:00:01", NULL, "");
+    assert_string_equal(unknown, "02:ab-00:00:00:01");
+    expect("02:ab:00:00:00:0g", NULL, "");
+    assert_string_equal(unknown, "02:ab:00:00:00:0g");
+}
+
+static void rawe_interface_select__subnets(void **state)
+{
+    (void)state;
+    expect("10.1.0.0/16", NULL, "eth0");
+    expect("10.1.2.3", NULL, "eth0");
+    expect("10.1.2.3/32", NULL, "eth0");
+    expect("10.1.3.0/23", NULL, "eth0");
+    expect("fe80::/10", NULL, "eth0");
+    expect("192.168.0.0/16", NULL, "br0");
+    set_up(NULL);
+    expect("127.0.0.0/8", NULL, "lo");
+    set_up(NULL);
+    expect("0.0.0.0/0", NULL, "lo eth0 br0");
+    /* Its only interface is down. */
+    expect("10.9.0.0/24", NULL, "");
+    assert_string_equal(unknown, "");
+}
+
+static void rawe_interface_select__subnet_bounds(void **state)
+{
+    (void)state;
+    expect("10.1.2.2/32", NULL, "");
+    assert_string_equal(unknown, "10.1.2.2/32");
+    expect("10.1.0.0/23", NULL, "");
+    assert_string_equal(unknown, "10.1.0.0/23");
+    expect("fe80::6/127", NULL, "");
+    assert_string_equal(unknown, "fe80::6/127");
+    expect("fe80::4/127", NULL, "eth0");
+}
+
+static void rawe_interface_select__nonsense_is_unknown(void **state)
+{
+    static const char *const entries[] = {"10.1.0.0/33", "10.1.0.0/", "10.1.0.0/1x", "10.1/16",
+                                          "10.1.0.0/-1", "e*h0", "**", "eth9", "fe80::/129",
+                                          "/8", "eth0/8"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof entries / sizeof entries[0]; i++) {
+        expect(entries[i], NULL, "");
+        assert_string_equal(unknown, entries[i]);
+        set_up(NULL);
+        expect(NULL, entries[i], "eth0 bond0");
+        assert_string_equal(unknown, entries[i]);
+        set_up(NULL);
+    }
+}
+
+static void rawe_interface_select__first_unknown_is_told_and_cut(void **state)
+{
+    (void)state;
+    expect("eth0,nix,nox", NULL, "eth0");
+    assert_string_equal(unknown, "nix");
+    expect("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+           NULL, "");
+    assert_int_equal(strlen(unknown), sizeof unknown - 1);
+    assert_int_equal(rawe_interface_select_from(host, COUNT, NULL, 0, "nix", NULL, NULL, 0), 0);
+}
+
+static void rawe_interface_select__exclude(void **state)
+{
+    (void)state;
+    expect(NULL, "bond*", "eth0");
+    expect(NULL, "10.1.0.0/16,bond0", "");
+    set_up(NULL);
+    expect(NULL, "02:ab:00:00:00:01", "bond0");
+    set_up(NULL);
+    /* Excluding something does not bring in what is excluded by default. */
+    expect(NULL, "lo", "eth0 bond0");
+    expect("eth0,bond0", "eth0", "bond0");
+}
+
+static void rawe_interface_list__tells_loopback(void **state)
+{
+    struct rawe_interface *interfaces;
+    unsigned count, loopbacks = 0;
+
+    (void)state;
+    assert_int_equal(rawe_interface_list(&interfaces, &count), 0);
+    for (unsigned i = 0; i < count; i++) {
+        assert_true(interfaces[i].index > 0);
+        assert_true(interfaces[i].name[0] != '\0');
+        assert_true(interfaces[i].mtu_bytes > 0);
+        loopbacks += interfaces[i].loopback;
+        if (interfaces[i].loopback) {
+            assert_true(interfaces[i].excluded_by_default);
+            assert_false(interfaces[i].physical);
+        }
+    }
+    assert_int_equal(loopbacks, 1);
+    free(interfaces);
+}
+
+int main(void)
+{
+#define CASE(name) cmocka_unit_test_setup(name, set_up)
+    const struct CMUnitTest tests[] = {
+        CASE(rawe_interface_classify__virtual_kinds_are_excluded),
+        CASE(rawe_interface_classify__veth_depends_on_the_host),
+        CASE(rawe_interface_classify__members_are_excluded_but_not_of_a_vrf),
+        CASE(rawe_interface_classify__loopback_and_other_media_are_excluded),
+        CASE(rawe_interface_select__default),
+        CASE(rawe_interface_select__exact_names_choose_anything),
+        CASE(rawe_interface_select__order_stays_across_selections),
+        CASE(rawe_interface_select__patterns_choose_what_works),
+        CASE(rawe_interface_select__mac_addresses),
+        CASE(rawe_interface_select__subnets),
+        CASE(rawe_interface_select__subnet_bounds),
+        CASE(rawe_interface_select__nonsense_is_unknown),
+        CASE(rawe_interface_select__first_unknown_is_told_and_cut),
+        CASE(rawe_interface_select__exclude),
+        CASE(rawe_interface_list__tells_loopback),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
