@@ -8,17 +8,17 @@
 
 #define WARMUP 20
 #define SAMPLES_MAX 50000
-#define LOST_AFTER_S 0.05  /* a round trip that takes longer is given up */
-#define LOST_IN_A_ROW 5    /* then the size does not pass this way */
+#define LOST_AFTER_S 0.05   /* a round trip that takes longer is given up */
+#define LOST_IN_A_ROW 5     /* then the size does not pass this way */
 #define SPINS_PER_CLOCK 256 /* polls between two looks at the clock */
 
-static const uint32_t default_sizes[] = {1, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576,
-                                         4194304};
+static const uint32_t default_sizes[] = {1,    4,     16,    64,     256,     1024,
+                                         4096, 16384, 65536, 262144, 1048576, 4194304};
 
 static int compare_doubles(const void *a, const void *b)
 {
-    double x = *(const double *) a;
-    double y = *(const double *) b;
+    double x = *(const double *)a;
+    double y = *(const double *)b;
     return (x > y) - (x < y);
 }
 
@@ -64,8 +64,11 @@ static double round_trip(struct floor_link *link, enum floor_way way, uint32_t n
 static void initiate(struct floor_link *link, const struct floor_options *options,
                      enum floor_way way, uint32_t test, uint32_t length, double *samples)
 {
-    struct floor_frame request = {.type = FLOOR_START, .number = test, .offset = way,
-                                  .length = length, .value = FLOOR_PINGPONG};
+    struct floor_frame request = {.type = FLOOR_START,
+                                  .number = test,
+                                  .offset = way,
+                                  .length = length,
+                                  .value = FLOOR_PINGPONG};
     struct floor_frame reply;
     struct floor_inbox inbox = {0};
     uint8_t *message = floor_buffer_new(length);
@@ -100,7 +103,7 @@ static void initiate(struct floor_link *link, const struct floor_options *option
     floor_peer_request(link, options, &request, FLOOR_ENDED, &reply);
     printf("floor pingpong way=%s bytes=%u iterations=%d", floor_way_name(way), length, count);
     if (count > 0) {
-        qsort(samples, (size_t) count, sizeof(double), compare_doubles);
+        qsort(samples, (size_t)count, sizeof(double), compare_doubles);
         printf(" min_us=%.3f median_us=%.3f mean_us=%.3f", samples[0] * 1e6,
                samples[count / 2] * 1e6, sum / count * 1e6);
     }
@@ -114,7 +117,7 @@ static void initiate(struct floor_link *link, const struct floor_options *option
 static void answer(struct floor_link *link, const struct floor_options *options,
                    const struct floor_frame *start)
 {
-    enum floor_way way = (enum floor_way) start->offset;
+    enum floor_way way = (enum floor_way)start->offset;
     uint32_t length = start->length;
     struct floor_frame frame;
     struct floor_inbox inbox = {0};
@@ -155,7 +158,7 @@ int main(int argc, char **argv)
     struct floor_link link;
     int status;
     if (!floor_options_parse(&options, argc, argv,
-                             "Half the round trip of a message in raw frames, without any protocol.",
+                             "Half the round trip of a message in raw frames, with no protocol.",
                              default_sizes, sizeof(default_sizes) / sizeof(default_sizes[0]),
                              &status)) {
         return status;

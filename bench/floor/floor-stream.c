@@ -7,11 +7,14 @@
 #include <stdlib.h>
 
 #define SPINS_PER_CLOCK 256
-#define PROBE_AFTER_S 0.01    /* without a credit for so long, ask for one */
+#define CLOCK_BYTES 65536u      /* sent between two looks at the clock */
+#define BATCHES_MAX 10000       /* whose duration is kept, for the median */
+#define BATCH_MAX 16u           /* messages sent between two looks at the clock */
+#define PROBE_AFTER_S 0.01      /* without a credit for so long, ask for one */
 #define WINDOW_BYTES (1u << 20) /* in flight with credit; also bounded by half the ring */
 
-static const uint32_t default_sizes[] = {64, 256, 1024, 4096, 16384, 65536, 262144, 1048576,
-                                         4194304};
+static const uint32_t default_sizes[] = {1,    4,     16,    64,     256,     1024,
+                                         4096, 16384, 65536, 262144, 1048576, 4194304};
 
 /* Pieces in flight that neither the receiver's ring nor its queue nor, with segmentation done in
  * software, the kernel's backlog of 1000 frames loses. */
@@ -19,7 +22,7 @@ static uint64_t window_pieces(const struct floor_link *link, enum floor_way way)
 {
     uint32_t payload = way == FLOOR_GSO ? link->segment_payload : link->frame_payload;
     uint64_t window = WINDOW_BYTES / payload;
-    uint64_t least = way == FLOOR_GSO ? 2 * (uint64_t) link->segments_max : 16;
+    uint64_t least = way == FLOOR_GSO ? 2 * (uint64_t)link->segments_max : 16;
     uint64_t most = way == FLOOR_GSO ? 512 : link->slot_count / 2;
     if (window < least) {
         window = least;
@@ -62,6 +65,15 @@ static void wait_for_credit(struct floor_link *link, const struct floor_options 
     }
 }
 
+static double batch_s[BATCHES_MAX];
+
+static int compare_doubles(const void *a, const void *b)
+{
+    double x = *(const double *)a;
+    double y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
 /* Sends one message; with a window, waits for credit before each frame or superframe. */
 static bool send_message(struct floor_link *link, const struct floor_options *options,
                          enum floor_way way, struct floor_frame *cursor, uint64_t window,
@@ -84,7 +96,9 @@ static bool send_message(struct floor_link *link, const struct floor_options *op
 static void initiate(struct floor_link *link, const struct floor_options *options,
                      enum floor_way way, bool has_credit, uint32_t test, uint32_t length)
 {
-    struct floor_frame request = {.type = FLOOR_START, .number = test, .offset = way,
+    struct floor_frame request = {.type = FLOOR_START,
+                                  .number = test,
+                                  .offset = way,
                                   .length = length,
                                   .value = has_credit ? FLOOR_STREAM_CREDIT : FLOOR_STREAM};
     struct floor_frame reply;
@@ -93,20 +107,25 @@ static void initiate(struct floor_link *link, const struct floor_options *option
     uint64_t credit = 0;
     struct floor_frame cursor = {.type = FLOOR_DATA};
     double elapsed = 0;
+    int batches = 0;
     double limit = options->seconds;
+    uint32_t batch = length > CLOCK_BYTES ? 1 : CLOCK_BYTES / length;
+    batch = batch > BATCH_MAX ? BATCH_MAX : batch;
     floor_peer_request(link, options, &request, FLOOR_STARTED, &reply);
     double start = floor_now();
     do {
-        for (int i = 0; i < 16; i++) {
-            if (!send_message(link, options, way, &cursor, window, &credit, message,
-                              length)) {
+        for (uint32_t i = 0; i < batch; i++) {
+            if (!send_message(link, options, way, &cursor, window, &credit, message, length)) {
                 limit = 0;
                 break;
             }
         }
-        elapsed = floor_now() - start;
+        double now = floor_now();
+        if (batches < BATCHES_MAX) {
+            batch_s[batches++] = now - start - elapsed;
+        }
+        elapsed = now - start;
     } while (elapsed < limit);
-    double sending = elapsed;
     if (has_credit) {
         /* All of it has to be there before the clock stops. */
         floor_peer_answer(link, FLOOR_PROBE, 0, cursor.value);
@@ -115,12 +134,13 @@ static void initiate(struct floor_link *link, const struct floor_options *option
     }
     request.type = FLOOR_END;
     floor_peer_request(link, options, &request, FLOOR_ENDED, &reply);
-    double sent_bytes = (double) cursor.number * length;
+    qsort(batch_s, (size_t)batches, sizeof(double), compare_doubles);
+    double sent_bytes = (double)cursor.number * length;
     printf("floor stream way=%s window=%s bytes=%u messages=%u mbytes_per_s=%.2f "
            "messages_per_s=%.0f send_us=%.3f received=%.4f\n",
-           floor_way_name(way), has_credit ? "credit" : "unlimited", length,
-           cursor.number, (double) reply.value / elapsed / 1e6, (double) reply.value / length / elapsed,
-           sending / cursor.number * 1e6, (double) reply.value / sent_bytes);
+           floor_way_name(way), has_credit ? "credit" : "unlimited", length, cursor.number,
+           (double)reply.value / elapsed / 1e6, (double)reply.value / length / elapsed,
+           batch_s[batches / 2] / batch * 1e6, (double)reply.value / sent_bytes);
     fflush(stdout);
     free(message);
 }
@@ -129,7 +149,7 @@ static void initiate(struct floor_link *link, const struct floor_options *option
 static void answer(struct floor_link *link, const struct floor_options *options,
                    const struct floor_frame *start)
 {
-    enum floor_way way = (enum floor_way) start->offset;
+    enum floor_way way = (enum floor_way)start->offset;
     bool has_credit = start->value == FLOOR_STREAM_CREDIT;
     uint32_t length = start->length;
     struct floor_frame frame;
@@ -197,8 +217,12 @@ int main(int argc, char **argv)
                     pieces_of(&link, FLOOR_GSO, options.sizes[i]) == 1) {
                     continue;
                 }
-                initiate(&link, &options, (enum floor_way) way, true, ++test, options.sizes[i]);
-                initiate(&link, &options, (enum floor_way) way, false, ++test, options.sizes[i]);
+                if (options.credit) {
+                    initiate(&link, &options, (enum floor_way)way, true, ++test, options.sizes[i]);
+                }
+                if (options.unlimited) {
+                    initiate(&link, &options, (enum floor_way)way, false, ++test, options.sizes[i]);
+                }
             }
         }
         floor_peer_bye(&link);

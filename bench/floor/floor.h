@@ -55,14 +55,14 @@ struct floor_frame {
 };
 
 struct floor_link {
-    int fd;                  /* plain frames, with the ring */
-    int gso_fd;              /* superframes; -1: not available */
+    int fd;     /* plain frames, with the ring */
+    int gso_fd; /* superframes; -1: not available */
     int ifindex;
     char name[16];
-    int mtu;                 /* bytes */
+    int mtu; /* bytes */
     uint8_t mac[FLOOR_MAC_BYTES];
     uint8_t peer[FLOOR_MAC_BYTES];
-    bool initiator;          /* runs the tests and prints; the other end answers */
+    bool initiator; /* runs the tests and prints; the other end answers */
     uint8_t *ring;
     size_t ring_bytes;
     unsigned slot_bytes;
@@ -76,14 +76,16 @@ struct floor_link {
 };
 
 struct floor_options {
-    const char *interface; /* NULL: the first Ethernet interface that is up */
-    int cpu;               /* core to run on; -1: as started */
-    double seconds;        /* for each size */
-    double wait_seconds;   /* for the other end to appear or to answer */
+    const char *interface;           /* NULL: the first Ethernet interface that is up */
+    int cpu;                         /* core to run on; -1: as started */
+    double seconds;                  /* for each size */
+    double wait_seconds;             /* for the other end to appear or to answer */
     uint32_t sizes[FLOOR_SIZES_MAX]; /* bytes */
     int size_count;
-    bool frames;           /* ways to measure */
+    bool frames; /* ways to measure: plain frames, superframes */
     bool gso;
+    bool credit; /* streams with a window, and without */
+    bool unlimited;
 };
 
 /* A message on its way in. */
@@ -131,7 +133,8 @@ void floor_gso_open(struct floor_link *link);
 int64_t floor_gso_send(struct floor_link *link, const struct floor_frame *first,
                        const uint8_t *message, uint32_t left, uint32_t *pieces);
 /* Receives a superframe or a single segment straight into buffer + expected. frame tells the first
- * segment's header but the payload length of all, *pieces how many there were. False: none there. */
+ * segment's header but the payload length of all, *pieces how many there were. False: nothing
+ * there. */
 bool floor_gso_receive(struct floor_link *link, struct floor_frame *frame, uint8_t *buffer,
                        uint32_t size, uint32_t expected, uint32_t *pieces);
 /* Takes everything that waits in the superframes' queue; returns its payload bytes. After an END on
@@ -147,7 +150,7 @@ void floor_peer_find(struct floor_link *link, const struct floor_options *option
 void floor_peer_request(struct floor_link *link, const struct floor_options *options,
                         const struct floor_frame *request, enum floor_type reply_type,
                         struct floor_frame *reply);
-/* Other end: waits for the next test; false when there is none; exits when the initiator is gone. */
+/* Other end: waits for the next test; false when there is none. */
 bool floor_peer_serve(struct floor_link *link, const struct floor_options *options,
                       struct floor_frame *start);
 /* Ends a test: tells the payload bytes received. */

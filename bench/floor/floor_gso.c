@@ -19,13 +19,13 @@
 #ifndef VIRTIO_NET_HDR_GSO_UDP_L4
 #define VIRTIO_NET_HDR_GSO_UDP_L4 5 /* Linux 6.2; not in older headers */
 #endif
-/* A source address in 0.0.0.0/8 is a martian: the receiver's IP stack drops it without an answer. */
+/* Sources in 0.0.0.0/8 are martians: the receiver's IP stack drops them without an answer. */
 #define SOURCE_ADDRESS 0x00000001u
 #define DESTINATION_ADDRESS 0x00000002u
 #define IP_UDP_BYTES (sizeof(struct iphdr) + sizeof(struct udphdr))
 #define IP_BYTES_MAX 65535u
-#define SEGMENTS_LIMIT 64u           /* the kernel's UDP_MAX_SEGMENTS before Linux 6.9 */
-#define QUEUE_BYTES (32 << 20)       /* receive queue; one message may be 4 MB */
+#define SEGMENTS_LIMIT 64u     /* the kernel's UDP_MAX_SEGMENTS before Linux 6.9 */
+#define QUEUE_BYTES (32 << 20) /* receive queue; one message may be 4 MB */
 
 /* What stands in front of the first segment. */
 struct __attribute__((packed)) envelope {
@@ -60,8 +60,8 @@ static int open_socket(struct floor_link *link)
         BPF_STMT(BPF_RET | BPF_K, 0),
     };
     struct sock_fprog program = {.len = sizeof(code) / sizeof(code[0]), .filter = code};
-    struct sockaddr_ll address = {.sll_family = AF_PACKET, .sll_protocol = htons(ETHERTYPE_IP),
-                                  .sll_ifindex = link->ifindex};
+    struct sockaddr_ll address = {
+        .sll_family = AF_PACKET, .sll_protocol = htons(ETHERTYPE_IP), .sll_ifindex = link->ifindex};
     int on = 1;
     int queue = QUEUE_BYTES;
     int fd = socket(AF_PACKET, SOCK_RAW, 0);
@@ -78,7 +78,7 @@ static int open_socket(struct floor_link *link)
         setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &queue, sizeof(queue)) != 0) {
         return give_up(link, fd, "enlarging the receive queue");
     }
-    if (bind(fd, (struct sockaddr *) &address, sizeof(address)) != 0) {
+    if (bind(fd, (struct sockaddr *)&address, sizeof(address)) != 0) {
         return give_up(link, fd, "binding to the interface");
     }
     return fd;
@@ -86,7 +86,7 @@ static int open_socket(struct floor_link *link)
 
 void floor_gso_open(struct floor_link *link)
 {
-    uint32_t segment_bytes = (uint32_t) link->mtu - IP_UDP_BYTES;
+    uint32_t segment_bytes = (uint32_t)link->mtu - IP_UDP_BYTES;
     link->segment_payload = segment_bytes - FLOOR_HEADER_BYTES;
     link->segments_max = (IP_BYTES_MAX - IP_UDP_BYTES) / segment_bytes;
     if (link->segments_max > SEGMENTS_LIMIT) {
@@ -104,7 +104,7 @@ static uint32_t sum_words(const void *data, size_t bytes, uint32_t sum)
 {
     const uint8_t *byte = data;
     for (size_t i = 0; i + 1 < bytes; i += 2) {
-        sum += (uint32_t) byte[i] << 8 | byte[i + 1];
+        sum += (uint32_t)byte[i] << 8 | byte[i + 1];
     }
     return sum;
 }
@@ -114,7 +114,7 @@ static uint16_t fold(uint32_t sum)
     while (sum >> 16) {
         sum = (sum & 0xFFFF) + (sum >> 16);
     }
-    return htons((uint16_t) sum);
+    return htons((uint16_t)sum);
 }
 
 static void build_envelope(const struct floor_link *link, struct envelope *out, size_t udp_payload,
@@ -126,24 +126,29 @@ static void build_envelope(const struct floor_link *link, struct envelope *out, 
     memcpy(out->mac, link->peer, FLOOR_MAC_BYTES);
     memcpy(out->mac + 6, link->mac, FLOOR_MAC_BYTES);
     memcpy(out->mac + 12, &ethertype, 2);
-    struct iphdr ip = {.version = 4, .ihl = 5, .ttl = 1, .protocol = IPPROTO_UDP,
-                       .tot_len = htons((uint16_t) (sizeof(ip) + udp_bytes)),
-                       .frag_off = htons(IP_DF), .saddr = htonl(SOURCE_ADDRESS),
+    struct iphdr ip = {.version = 4,
+                       .ihl = 5,
+                       .ttl = 1,
+                       .protocol = IPPROTO_UDP,
+                       .tot_len = htons((uint16_t)(sizeof(ip) + udp_bytes)),
+                       .frag_off = htons(IP_DF),
+                       .saddr = htonl(SOURCE_ADDRESS),
                        .daddr = htonl(DESTINATION_ADDRESS)};
-    ip.check = (uint16_t) ~fold(sum_words(&ip, sizeof(ip), 0));
+    ip.check = (uint16_t)~fold(sum_words(&ip, sizeof(ip), 0));
     out->ip = ip;
-    struct udphdr udp = {.source = htons(FLOOR_UDP_PORT), .dest = htons(FLOOR_UDP_PORT),
-                         .len = htons((uint16_t) udp_bytes)};
+    struct udphdr udp = {.source = htons(FLOOR_UDP_PORT),
+                         .dest = htons(FLOOR_UDP_PORT),
+                         .len = htons((uint16_t)udp_bytes)};
     if (is_super) {
         /* The device completes the checksum of each segment: it starts from the pseudo header's. */
-        uint32_t sum = sum_words(&ip.saddr, 8, IPPROTO_UDP + (uint32_t) udp_bytes);
+        uint32_t sum = sum_words(&ip.saddr, 8, IPPROTO_UDP + (uint32_t)udp_bytes);
         udp.check = fold(sum);
         out->offload.flags = VIRTIO_NET_HDR_F_NEEDS_CSUM;
         out->offload.csum_start = 14 + sizeof(struct iphdr);
         out->offload.csum_offset = offsetof(struct udphdr, check);
         out->offload.gso_type = VIRTIO_NET_HDR_GSO_UDP_L4;
         out->offload.hdr_len = 14 + IP_UDP_BYTES;
-        out->offload.gso_size = (uint16_t) (FLOOR_HEADER_BYTES + link->segment_payload);
+        out->offload.gso_size = (uint16_t)(FLOOR_HEADER_BYTES + link->segment_payload);
     }
     out->udp = udp;
 }
@@ -167,18 +172,18 @@ int64_t floor_gso_send(struct floor_link *link, const struct floor_frame *first,
         segment.value = first->value + count;
         floor_header_encode(headers[count], &segment);
         parts[1 + 2 * count] = (struct iovec){headers[count], FLOOR_HEADER_BYTES};
-        parts[2 + 2 * count] = (struct iovec){(void *) (message + segment.offset), segment.length};
+        parts[2 + 2 * count] = (struct iovec){(void *)(message + segment.offset), segment.length};
         taken += segment.length;
         count++;
     }
-    build_envelope(link, &envelope, taken + (size_t) count * FLOOR_HEADER_BYTES, count > 1);
+    build_envelope(link, &envelope, taken + (size_t)count * FLOOR_HEADER_BYTES, count > 1);
     struct msghdr head = {.msg_iov = parts, .msg_iovlen = 1 + 2 * count};
     ssize_t sent;
     do {
         sent = sendmsg(link->gso_fd, &head, 0);
     } while (sent < 0 && (errno == ENOBUFS || errno == EINTR));
     *pieces = count;
-    return sent < 0 ? -errno : (int64_t) taken;
+    return sent < 0 ? -errno : (int64_t)taken;
 }
 
 bool floor_gso_receive(struct floor_link *link, struct floor_frame *frame, uint8_t *buffer,
@@ -199,11 +204,11 @@ bool floor_gso_receive(struct floor_link *link, struct floor_frame *frame, uint8
     } while (at < size && count < link->segments_max);
     struct msghdr head = {.msg_iov = parts, .msg_iovlen = 1 + 2 * count};
     ssize_t received = recvmsg(link->gso_fd, &head, MSG_DONTWAIT);
-    if (received < (ssize_t) (sizeof(envelope) + FLOOR_HEADER_BYTES) ||
+    if (received < (ssize_t)(sizeof(envelope) + FLOOR_HEADER_BYTES) ||
         !floor_header_decode(headers[0], frame)) {
         return false;
     }
-    uint32_t bytes = (uint32_t) received - (uint32_t) sizeof(envelope);
+    uint32_t bytes = (uint32_t)received - (uint32_t)sizeof(envelope);
     uint32_t segment_bytes = FLOOR_HEADER_BYTES + link->segment_payload;
     *pieces = (bytes + segment_bytes - 1) / segment_bytes;
     frame->length = bytes - *pieces * FLOOR_HEADER_BYTES;
@@ -216,10 +221,10 @@ uint64_t floor_gso_drain(struct floor_link *link)
     uint64_t bytes = 0;
     for (;;) {
         ssize_t received = recv(link->gso_fd, start, sizeof(start), MSG_DONTWAIT | MSG_TRUNC);
-        if (received < (ssize_t) sizeof(start)) {
+        if (received < (ssize_t)sizeof(start)) {
             return bytes;
         }
-        size_t carried = (size_t) received - sizeof(struct envelope);
+        size_t carried = (size_t)received - sizeof(struct envelope);
         size_t segment_bytes = FLOOR_HEADER_BYTES + link->segment_payload;
         size_t pieces = (carried + segment_bytes - 1) / segment_bytes;
         bytes += carried - pieces * FLOOR_HEADER_BYTES;

@@ -21,10 +21,10 @@
 #include <unistd.h>
 
 #define FLOOR_MAGIC 0xF100
-#define RING_BYTES (2u << 20)   /* small enough to stay in the cache */
+#define RING_BYTES (2u << 20) /* small enough to stay in the cache */
 #define RING_SLOTS_MIN 32u
 #define RING_BLOCK_BYTES (1u << 17)
-#define SLOT_HEADER_BYTES 96    /* tpacket2_hdr, sockaddr_ll and padding in front of the frame */
+#define SLOT_HEADER_BYTES 96 /* tpacket2_hdr, sockaddr_ll and padding in front of the frame */
 /* Up to here copying the payload behind the headers is cheaper than sendmsg() with two parts. */
 #define COPY_LIMIT_BYTES 2048u
 
@@ -39,8 +39,7 @@ static bool is_ethernet(int fd, const char *name)
 {
     struct ifreq request = {0};
     snprintf(request.ifr_name, sizeof(request.ifr_name), "%s", name);
-    return ioctl(fd, SIOCGIFHWADDR, &request) == 0 &&
-           request.ifr_hwaddr.sa_family == ARPHRD_ETHER;
+    return ioctl(fd, SIOCGIFHWADDR, &request) == 0 && request.ifr_hwaddr.sa_family == ARPHRD_ETHER;
 }
 
 /* Puts the first Ethernet interface that is up and running into link->name, if there is one. */
@@ -93,7 +92,7 @@ static void read_interface(struct floor_link *link)
         fail(link, "reading the MAC address", "");
     }
     memcpy(link->mac, request.ifr_hwaddr.sa_data, FLOOR_MAC_BYTES);
-    link->frame_payload = (uint32_t) link->mtu - FLOOR_HEADER_BYTES;
+    link->frame_payload = (uint32_t)link->mtu - FLOOR_HEADER_BYTES;
 }
 
 static void open_ring(struct floor_link *link)
@@ -103,7 +102,7 @@ static void open_ring(struct floor_link *link)
         fail(link, "choosing TPACKET_V2", "");
     }
     link->slot_bytes = 2048;
-    while (link->slot_bytes < (unsigned) link->mtu + SLOT_HEADER_BYTES) {
+    while (link->slot_bytes < (unsigned)link->mtu + SLOT_HEADER_BYTES) {
         link->slot_bytes *= 2;
     }
     link->slot_count = RING_BYTES / link->slot_bytes;
@@ -111,9 +110,9 @@ static void open_ring(struct floor_link *link)
         link->slot_count = RING_SLOTS_MIN;
     }
     unsigned block = link->slot_bytes > RING_BLOCK_BYTES ? link->slot_bytes : RING_BLOCK_BYTES;
-    link->ring_bytes = (size_t) link->slot_bytes * link->slot_count;
+    link->ring_bytes = (size_t)link->slot_bytes * link->slot_count;
     struct tpacket_req ring = {.tp_block_size = block,
-                               .tp_block_nr = (unsigned) (link->ring_bytes / block),
+                               .tp_block_nr = (unsigned)(link->ring_bytes / block),
                                .tp_frame_size = link->slot_bytes,
                                .tp_frame_nr = link->slot_count};
     if (setsockopt(link->fd, SOL_PACKET, PACKET_RX_RING, &ring, sizeof(ring)) != 0) {
@@ -133,7 +132,7 @@ static void pin(int cpu)
         return;
     }
     CPU_ZERO(&set);
-    CPU_SET((unsigned) cpu, &set);
+    CPU_SET((unsigned)cpu, &set);
     if (sched_setaffinity(0, sizeof(set), &set) != 0) {
         fprintf(stderr, "floor: cannot run on core %d: %s; give --cpu a core of this host\n", cpu,
                 strerror(errno));
@@ -160,10 +159,10 @@ void floor_link_open(struct floor_link *link, const struct floor_options *option
     struct sockaddr_ll address = {.sll_family = AF_PACKET,
                                   .sll_protocol = htons(FLOOR_ETHERTYPE),
                                   .sll_ifindex = link->ifindex};
-    if (bind(link->fd, (struct sockaddr *) &address, sizeof(address)) != 0) {
+    if (bind(link->fd, (struct sockaddr *)&address, sizeof(address)) != 0) {
         fail(link, "binding to the interface", "");
     }
-    link->scratch = floor_buffer_new(FLOOR_FRAME_HEADERS + (size_t) link->mtu);
+    link->scratch = floor_buffer_new(FLOOR_FRAME_HEADERS + (size_t)link->mtu);
     if (options->gso) {
         floor_gso_open(link);
     }
@@ -185,7 +184,7 @@ void floor_header_encode(uint8_t *wire, const struct floor_frame *frame)
     uint32_t words[3] = {htonl(frame->number), htonl(frame->offset), htonl(frame->length)};
     uint64_t value = htobe64(frame->value);
     memcpy(wire, &magic, 2);
-    wire[2] = (uint8_t) frame->type;
+    wire[2] = (uint8_t)frame->type;
     wire[3] = 0;
     memcpy(wire + 4, words, 12);
     memcpy(wire + 16, &value, 8);
@@ -199,7 +198,7 @@ bool floor_header_decode(const uint8_t *wire, struct floor_frame *frame)
     memcpy(&magic, wire, 2);
     memcpy(words, wire + 4, 12);
     memcpy(&value, wire + 16, 8);
-    frame->type = (enum floor_type) wire[2];
+    frame->type = (enum floor_type)wire[2];
     frame->number = ntohl(words[0]);
     frame->offset = ntohl(words[1]);
     frame->length = ntohl(words[2]);
@@ -227,7 +226,7 @@ int floor_frame_send(struct floor_link *link, const struct floor_frame *frame,
             memcpy(head + FLOOR_FRAME_HEADERS, payload, length);
             sent = send(link->fd, head, FLOOR_FRAME_HEADERS + length, 0);
         } else {
-            struct iovec parts[2] = {{head, FLOOR_FRAME_HEADERS}, {(void *) payload, length}};
+            struct iovec parts[2] = {{head, FLOOR_FRAME_HEADERS}, {(void *)payload, length}};
             struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
             sent = sendmsg(link->fd, &message, 0);
         }
@@ -239,17 +238,17 @@ bool floor_frame_receive(struct floor_link *link, struct floor_frame *frame, uin
                          uint32_t size)
 {
     struct tpacket2_hdr *slot =
-        (struct tpacket2_hdr *) (void *) (link->ring + (size_t) link->slot_next * link->slot_bytes);
+        (struct tpacket2_hdr *)(void *)(link->ring + (size_t)link->slot_next * link->slot_bytes);
     if (!(__atomic_load_n(&slot->tp_status, __ATOMIC_ACQUIRE) & TP_STATUS_USER)) {
         return false;
     }
-    const uint8_t *data = (const uint8_t *) slot + slot->tp_mac;
+    const uint8_t *data = (const uint8_t *)slot + slot->tp_mac;
     bool good = slot->tp_snaplen >= FLOOR_FRAME_HEADERS && floor_header_decode(data + 14, frame);
     if (good) {
         memcpy(frame->from, data + 6, FLOOR_MAC_BYTES);
         if (frame->type == FLOOR_DATA) {
-            good = frame->length <= slot->tp_snaplen - FLOOR_FRAME_HEADERS && frame->offset <= size &&
-                   frame->length <= size - frame->offset;
+            good = frame->length <= slot->tp_snaplen - FLOOR_FRAME_HEADERS &&
+                   frame->offset <= size && frame->length <= size - frame->offset;
             if (good) {
                 memcpy(buffer + frame->offset, data + FLOOR_FRAME_HEADERS, frame->length);
             }

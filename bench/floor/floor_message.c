@@ -25,10 +25,10 @@ int floor_piece_send(struct floor_link *link, enum floor_way way, struct floor_f
         uint32_t count = 0;
         int64_t taken = floor_gso_send(link, cursor, message, left, &count);
         if (taken < 0) {
-            return (int) taken;
+            return (int)taken;
         }
         cursor->value += count;
-        cursor->offset += (uint32_t) taken;
+        cursor->offset += (uint32_t)taken;
         return 0;
     }
     cursor->length = left < link->frame_payload ? left : link->frame_payload;
@@ -45,7 +45,7 @@ int floor_piece_send(struct floor_link *link, enum floor_way way, struct floor_f
 static bool inbox_book(struct floor_inbox *inbox, const struct floor_frame *frame, uint32_t pieces,
                        uint32_t length)
 {
-    if ((int32_t) (frame->number - inbox->number) < 0) {
+    if ((int32_t)(frame->number - inbox->number) < 0) {
         return false; /* late remains of a message that was given up */
     }
     if (frame->number != inbox->number) {
@@ -69,10 +69,9 @@ int floor_message_poll(struct floor_link *link, enum floor_way way, struct floor
 {
     uint32_t pieces = 1;
     *done = false;
-    if (way == FLOOR_GSO &&
-        floor_gso_receive(link, frame, buffer, length, inbox->next, &pieces)) {
+    if (way == FLOOR_GSO && floor_gso_receive(link, frame, buffer, length, inbox->next, &pieces)) {
         *done = inbox_book(inbox, frame, pieces, length);
-        return (int) frame->type;
+        return (int)frame->type;
     }
     if (!floor_frame_receive(link, frame, buffer, length)) {
         return 0;
@@ -80,5 +79,5 @@ int floor_message_poll(struct floor_link *link, enum floor_way way, struct floor
     if (frame->type == FLOOR_DATA) {
         *done = inbox_book(inbox, frame, 1, length);
     }
-    return (int) frame->type;
+    return (int)frame->type;
 }

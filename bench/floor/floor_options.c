@@ -14,7 +14,7 @@ double floor_now(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double) now.tv_sec + (double) now.tv_nsec * 1e-9;
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
 const char *floor_way_name(enum floor_way way)
@@ -29,6 +29,7 @@ static void print_help(const char *program, const char *purpose)
            "\n"
            "  --interface NAME  network interface (the first Ethernet one that is up)\n"
            "  --way WAY         frames, gso or all: what to send (all)\n"
+           "  --window W        credit, unlimited or all: what holds a stream back (all)\n"
            "  --sizes A,B,...   message sizes in bytes\n"
            "  --seconds S       time for each size (0.1)\n"
            "  --wait S          how long to wait for the other host (20)\n"
@@ -50,7 +51,7 @@ static bool parse_sizes(struct floor_options *options, const char *text)
         if (end == text || errno != 0 || size < 1 || size > SIZE_LIMIT) {
             return false;
         }
-        options->sizes[options->size_count++] = (uint32_t) size;
+        options->sizes[options->size_count++] = (uint32_t)size;
         if (*end == '\0') {
             return true;
         }
@@ -70,6 +71,14 @@ static bool parse_way(struct floor_options *options, const char *text)
     return options->frames || options->gso;
 }
 
+static bool parse_window(struct floor_options *options, const char *text)
+{
+    bool all = strcmp(text, "all") == 0;
+    options->credit = all || strcmp(text, "credit") == 0;
+    options->unlimited = all || strcmp(text, "unlimited") == 0;
+    return options->credit || options->unlimited;
+}
+
 static bool parse_seconds(const char *text, double *seconds)
 {
     char *end;
@@ -81,16 +90,22 @@ static bool parse_cpu(const char *text, int *cpu)
 {
     char *end;
     long number = strtol(text, &end, 10);
-    *cpu = (int) number;
+    *cpu = (int)number;
     return end != text && *end == '\0' && number >= 0 && number < 4096;
 }
 
 bool floor_options_parse(struct floor_options *options, int argc, char **argv, const char *purpose,
                          const uint32_t *sizes, int size_count, int *status)
 {
-    *options = (struct floor_options){.cpu = -1, .seconds = 0.1, .wait_seconds = 20,
-                                      .frames = true, .gso = true, .size_count = size_count};
-    memcpy(options->sizes, sizes, sizeof(*sizes) * (size_t) size_count);
+    *options = (struct floor_options){.cpu = -1,
+                                      .seconds = 0.1,
+                                      .wait_seconds = 20,
+                                      .frames = true,
+                                      .gso = true,
+                                      .credit = true,
+                                      .unlimited = true,
+                                      .size_count = size_count};
+    memcpy(options->sizes, sizes, sizeof(*sizes) * (size_t)size_count);
     for (int i = 1; i < argc; i += 2) {
         const char *name = argv[i];
         const char *value = i + 1 < argc ? argv[i + 1] : NULL;
@@ -106,6 +121,8 @@ bool floor_options_parse(struct floor_options *options, int argc, char **argv, c
             options->interface = value;
         } else if (strcmp(name, "--way") == 0) {
             good = parse_way(options, value);
+        } else if (strcmp(name, "--window") == 0) {
+            good = parse_window(options, value);
         } else if (strcmp(name, "--sizes") == 0) {
             good = parse_sizes(options, value);
         } else if (strcmp(name, "--seconds") == 0) {

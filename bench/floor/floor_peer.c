@@ -30,7 +30,7 @@ void floor_peer_find(struct floor_link *link, const struct floor_options *option
     double start = floor_now();
     double next = 0;
     if (getrandom(&mine.number, sizeof(mine.number), 0) != sizeof(mine.number)) {
-        mine.number = (uint32_t) (start * 1e9);
+        mine.number = (uint32_t)(start * 1e9);
     }
     mine.number |= 1; /* 0 means: heard nobody */
     while (!is_mutual) {
@@ -102,8 +102,8 @@ void floor_peer_request(struct floor_link *link, const struct floor_options *opt
         }
         if (reply->type == FLOOR_HELLO && is_from_peer(link, reply)) {
             /* It has not seen our last hello: tell again that it was heard. */
-            struct floor_frame hello = {.type = FLOOR_HELLO, .offset = reply->number,
-                                        .number = reply->offset};
+            struct floor_frame hello = {
+                .type = FLOOR_HELLO, .offset = reply->number, .number = reply->offset};
             floor_frame_send(link, &hello, NULL, link->peer);
         }
     }

@@ -7,9 +7,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define IMB_WINDOW 64         /* non-blocking messages in flight in Uniband and Biband */
-#define IMB_WARMUP 5          /* iterations that estimate the time of one, after a first untimed one */
-#define IMB_CHECK_ROUNDS 3    /* extra iterations with fresh contents under -check */
+#define IMB_WINDOW 64             /* non-blocking messages in flight in Uniband and Biband */
+#define IMB_WARMUP 5              /* iterations that estimate the time of one */
+#define IMB_CHECK_ROUNDS 3        /* extra iterations with fresh contents under -check */
 #define IMB_ELEMENT sizeof(float) /* reductions work on MPI_FLOAT with MPI_SUM, as IMB's do */
 
 /* Which columns a benchmark prints. */
@@ -27,11 +27,11 @@ struct imb_run {
     MPI_Comm comm;
     int rank;
     int size;
-    size_t bytes;    /* message size as printed in #bytes */
-    size_t stride;   /* distance of a window's messages in the buffers; 0: all share one place */
-    int root;        /* root of this iteration */
-    int round;       /* changes the contents under -check */
-    int iteration;   /* number of the timed iteration */
+    size_t bytes;  /* message size as printed in #bytes */
+    size_t stride; /* distance of a window's messages in the buffers; 0: all share one place */
+    int root;      /* root of this iteration */
+    int round;     /* changes the contents under -check */
+    int iteration; /* number of the timed iteration */
     unsigned char *send;
     unsigned char *receive;
     size_t send_capacity;    /* bytes allocated */
@@ -45,12 +45,12 @@ struct imb_run {
 struct imb_benchmark {
     const char *name;
     enum imb_layout layout;
-    bool pair;         /* uses two ranks however many there are */
-    bool even;         /* needs an even number of ranks */
-    bool collective;   /* timed call by call, ranks synchronized between calls (-sync) */
-    bool reduction;    /* message sizes are multiples of IMB_ELEMENT */
-    int legs;          /* one iteration's time is divided by this: 2 for a round trip */
-    int traffic;       /* messages that one iteration counts in Mbytes/sec */
+    bool pair;       /* uses two ranks however many there are */
+    bool even;       /* needs an even number of ranks */
+    bool collective; /* timed call by call, ranks synchronized between calls (-sync) */
+    bool reduction;  /* message sizes are multiples of IMB_ELEMENT */
+    int legs;        /* one iteration's time is divided by this: 2 for a round trip */
+    int traffic;     /* messages that one iteration counts in Mbytes/sec */
     /* Bytes of send and receive buffer that run->bytes and run->size need. */
     void (*space)(const struct imb_run *run, size_t *send, size_t *receive);
     void (*iterate)(struct imb_run *run);
@@ -60,14 +60,14 @@ struct imb_benchmark {
 };
 
 struct imb_options {
-    int iterations;       /* most repetitions of one size */
-    double volume_bytes;  /* most bytes sent by one rank for one size */
-    double seconds;       /* most time for one size */
-    double memory_bytes;  /* most buffer memory of one rank */
+    int iterations;      /* most repetitions of one size */
+    double volume_bytes; /* most bytes sent by one rank for one size */
+    double seconds;      /* most time for one size */
+    double memory_bytes; /* most buffer memory of one rank */
     int npmin;
     int msglog_min;
     int msglog_max;
-    size_t *lengths;      /* from -msglen; NULL: powers of two from -msglog */
+    size_t *lengths; /* from -msglen; NULL: powers of two from -msglog */
     int length_count;
     bool multi;
     bool check;
@@ -100,7 +100,7 @@ const struct imb_benchmark *imb_benchmark_find(const char *name);
  * *status is then the exit code. */
 bool imb_options_parse(struct imb_options *options, int argc, char **argv, int rank, int *status);
 
-/* Contents that differ by sender, receiver and round; `to` is -1 where all receivers get the same. */
+/* Contents that differ by sender, receiver and round; `to` is -1 where all get the same. */
 void imb_pattern_fill(unsigned char *buffer, size_t bytes, int from, int to, int round);
 /* Number of bytes that differ from that pattern. */
 size_t imb_pattern_compare(const unsigned char *buffer, size_t bytes, int from, int to, int round);

@@ -6,7 +6,7 @@
 
 static void space_none(const struct imb_run *run, size_t *send, size_t *receive)
 {
-    (void) run;
+    (void)run;
     *send = 0;
     *receive = 0;
 }
@@ -20,18 +20,18 @@ static void space_same(const struct imb_run *run, size_t *send, size_t *receive)
 static void space_gathered(const struct imb_run *run, size_t *send, size_t *receive)
 {
     *send = run->bytes;
-    *receive = run->bytes * (size_t) run->size;
+    *receive = run->bytes * (size_t)run->size;
 }
 
 static void space_scattered(const struct imb_run *run, size_t *send, size_t *receive)
 {
-    *send = run->bytes * (size_t) run->size;
+    *send = run->bytes * (size_t)run->size;
     *receive = run->bytes;
 }
 
 static void space_all(const struct imb_run *run, size_t *send, size_t *receive)
 {
-    *send = run->bytes * (size_t) run->size;
+    *send = run->bytes * (size_t)run->size;
     *receive = *send;
 }
 
@@ -39,12 +39,12 @@ static void space_all(const struct imb_run *run, size_t *send, size_t *receive)
 
 static void fill_none(struct imb_run *run)
 {
-    (void) run;
+    (void)run;
 }
 
 static size_t verify_none(const struct imb_run *run)
 {
-    (void) run;
+    (void)run;
     return 0;
 }
 
@@ -56,14 +56,14 @@ static void fill_block(struct imb_run *run)
 static void fill_block_for_each(struct imb_run *run)
 {
     for (int to = 0; to < run->size; to++) {
-        imb_pattern_fill(run->send + (size_t) to * run->bytes, run->bytes, run->rank, to,
+        imb_pattern_fill(run->send + (size_t)to * run->bytes, run->bytes, run->rank, to,
                          run->round);
     }
 }
 
 static void fill_numbers(struct imb_run *run)
 {
-    imb_numbers_fill((float *) (void *) run->send, run->bytes / IMB_ELEMENT, run->rank, run->round);
+    imb_numbers_fill((float *)(void *)run->send, run->bytes / IMB_ELEMENT, run->rank, run->round);
 }
 
 /* Blocks from every rank; `to` is this rank or, where all get the same block, -1. */
@@ -71,8 +71,8 @@ static size_t verify_blocks(const struct imb_run *run, int to)
 {
     size_t wrong = 0;
     for (int from = 0; from < run->size; from++) {
-        wrong += imb_pattern_compare(run->receive + (size_t) from * run->bytes, run->bytes, from,
-                                     to, run->round);
+        wrong += imb_pattern_compare(run->receive + (size_t)from * run->bytes, run->bytes, from, to,
+                                     run->round);
     }
     return wrong;
 }
@@ -106,7 +106,7 @@ static size_t verify_bcast(const struct imb_run *run)
 
 static size_t verify_allreduce(const struct imb_run *run)
 {
-    return imb_numbers_compare((const float *) (const void *) run->receive, 0,
+    return imb_numbers_compare((const float *)(const void *)run->receive, 0,
                                run->bytes / IMB_ELEMENT, run->size, run->round);
 }
 
@@ -124,26 +124,26 @@ static void barrier(struct imb_run *run)
 
 static void bcast(struct imb_run *run)
 {
-    MPI_Bcast(run->rank == run->root ? run->send : run->receive, (int) run->bytes, MPI_BYTE,
+    MPI_Bcast(run->rank == run->root ? run->send : run->receive, (int)run->bytes, MPI_BYTE,
               run->root, run->comm);
 }
 
 static void allreduce(struct imb_run *run)
 {
-    MPI_Allreduce(run->send, run->receive, (int) (run->bytes / IMB_ELEMENT), MPI_FLOAT, MPI_SUM,
+    MPI_Allreduce(run->send, run->receive, (int)(run->bytes / IMB_ELEMENT), MPI_FLOAT, MPI_SUM,
                   run->comm);
 }
 
 static void reduce(struct imb_run *run)
 {
-    MPI_Reduce(run->send, run->receive, (int) (run->bytes / IMB_ELEMENT), MPI_FLOAT, MPI_SUM,
+    MPI_Reduce(run->send, run->receive, (int)(run->bytes / IMB_ELEMENT), MPI_FLOAT, MPI_SUM,
                run->root, run->comm);
 }
 
 /* The vector of #bytes is shared out; the first ranks take what does not divide. */
 static void share_elements(const struct imb_run *run)
 {
-    int elements = (int) (run->bytes / IMB_ELEMENT);
+    int elements = (int)(run->bytes / IMB_ELEMENT);
     int first = 0;
     for (int i = 0; i < run->size; i++) {
         run->counts[i] = elements / run->size + (i < elements % run->size);
@@ -157,12 +157,11 @@ static void reduce_scatter(struct imb_run *run)
     MPI_Reduce_scatter(run->send, run->receive, run->counts, MPI_FLOAT, MPI_SUM, run->comm);
 }
 
-
 static size_t verify_reduce_scatter(const struct imb_run *run)
 {
-    return imb_numbers_compare((const float *) (const void *) run->receive,
-                               (size_t) run->displacements[run->rank],
-                               (size_t) run->counts[run->rank], run->size, run->round);
+    return imb_numbers_compare((const float *)(const void *)run->receive,
+                               (size_t)run->displacements[run->rank],
+                               (size_t)run->counts[run->rank], run->size, run->round);
 }
 
 static void space_shared(const struct imb_run *run, size_t *send, size_t *receive)
@@ -175,8 +174,8 @@ static void space_shared(const struct imb_run *run, size_t *send, size_t *receiv
 static void share_blocks(const struct imb_run *run)
 {
     for (int i = 0; i < run->size; i++) {
-        run->counts[i] = (int) run->bytes;
-        run->displacements[i] = i * (int) run->bytes;
+        run->counts[i] = (int)run->bytes;
+        run->displacements[i] = i * (int)run->bytes;
     }
 }
 
@@ -200,43 +199,43 @@ static void space_all_v(const struct imb_run *run, size_t *send, size_t *receive
 
 static void allgather(struct imb_run *run)
 {
-    int count = (int) run->bytes;
+    int count = (int)run->bytes;
     MPI_Allgather(run->send, count, MPI_BYTE, run->receive, count, MPI_BYTE, run->comm);
 }
 
 static void allgatherv(struct imb_run *run)
 {
-    MPI_Allgatherv(run->send, (int) run->bytes, MPI_BYTE, run->receive, run->counts,
+    MPI_Allgatherv(run->send, (int)run->bytes, MPI_BYTE, run->receive, run->counts,
                    run->displacements, MPI_BYTE, run->comm);
 }
 
 static void gather(struct imb_run *run)
 {
-    int count = (int) run->bytes;
+    int count = (int)run->bytes;
     MPI_Gather(run->send, count, MPI_BYTE, run->receive, count, MPI_BYTE, run->root, run->comm);
 }
 
 static void gatherv(struct imb_run *run)
 {
-    MPI_Gatherv(run->send, (int) run->bytes, MPI_BYTE, run->receive, run->counts,
-                run->displacements, MPI_BYTE, run->root, run->comm);
+    MPI_Gatherv(run->send, (int)run->bytes, MPI_BYTE, run->receive, run->counts, run->displacements,
+                MPI_BYTE, run->root, run->comm);
 }
 
 static void scatter(struct imb_run *run)
 {
-    int count = (int) run->bytes;
+    int count = (int)run->bytes;
     MPI_Scatter(run->send, count, MPI_BYTE, run->receive, count, MPI_BYTE, run->root, run->comm);
 }
 
 static void scatterv(struct imb_run *run)
 {
     MPI_Scatterv(run->send, run->counts, run->displacements, MPI_BYTE, run->receive,
-                 (int) run->bytes, MPI_BYTE, run->root, run->comm);
+                 (int)run->bytes, MPI_BYTE, run->root, run->comm);
 }
 
 static void alltoall(struct imb_run *run)
 {
-    int count = (int) run->bytes;
+    int count = (int)run->bytes;
     MPI_Alltoall(run->send, count, MPI_BYTE, run->receive, count, MPI_BYTE, run->comm);
 }
 
@@ -249,31 +248,88 @@ static void alltoallv(struct imb_run *run)
 #define COLLECTIVE .layout = IMB_LAYOUT_COLLECTIVE, .collective = true, .legs = 1, .traffic = 1
 
 const struct imb_benchmark imb_collectives[] = {
-    {.name = "Bcast", COLLECTIVE, .space = space_same, .iterate = bcast, .fill = fill_block,
+    {.name = "Bcast",
+     COLLECTIVE,
+     .space = space_same,
+     .iterate = bcast,
+     .fill = fill_block,
      .verify = verify_bcast},
-    {.name = "Allreduce", COLLECTIVE, .reduction = true, .space = space_same, .iterate = allreduce,
-     .fill = fill_numbers, .verify = verify_allreduce},
-    {.name = "Reduce", COLLECTIVE, .reduction = true, .space = space_same, .iterate = reduce,
-     .fill = fill_numbers, .verify = verify_reduce},
-    {.name = "Reduce_scatter", COLLECTIVE, .reduction = true, .space = space_shared,
-     .iterate = reduce_scatter, .fill = fill_numbers, .verify = verify_reduce_scatter},
-    {.name = "Allgather", COLLECTIVE, .space = space_gathered, .iterate = allgather,
-     .fill = fill_block, .verify = verify_allgather},
-    {.name = "Allgatherv", COLLECTIVE, .space = space_gathered_v, .iterate = allgatherv,
-     .fill = fill_block, .verify = verify_allgather},
-    {.name = "Gather", COLLECTIVE, .space = space_gathered, .iterate = gather, .fill = fill_block,
+    {.name = "Allreduce",
+     COLLECTIVE,
+     .reduction = true,
+     .space = space_same,
+     .iterate = allreduce,
+     .fill = fill_numbers,
+     .verify = verify_allreduce},
+    {.name = "Reduce",
+     COLLECTIVE,
+     .reduction = true,
+     .space = space_same,
+     .iterate = reduce,
+     .fill = fill_numbers,
+     .verify = verify_reduce},
+    {.name = "Reduce_scatter",
+     COLLECTIVE,
+     .reduction = true,
+     .space = space_shared,
+     .iterate = reduce_scatter,
+     .fill = fill_numbers,
+     .verify = verify_reduce_scatter},
+    {.name = "Allgather",
+     COLLECTIVE,
+     .space = space_gathered,
+     .iterate = allgather,
+     .fill = fill_block,
+     .verify = verify_allgather},
+    {.name = "Allgatherv",
+     COLLECTIVE,
+     .space = space_gathered_v,
+     .iterate = allgatherv,
+     .fill = fill_block,
+     .verify = verify_allgather},
+    {.name = "Gather",
+     COLLECTIVE,
+     .space = space_gathered,
+     .iterate = gather,
+     .fill = fill_block,
      .verify = verify_gather},
-    {.name = "Gatherv", COLLECTIVE, .space = space_gathered_v, .iterate = gatherv,
-     .fill = fill_block, .verify = verify_gather},
-    {.name = "Scatter", COLLECTIVE, .space = space_scattered, .iterate = scatter,
-     .fill = fill_block_for_each, .verify = verify_scatter},
-    {.name = "Scatterv", COLLECTIVE, .space = space_scattered_v, .iterate = scatterv,
-     .fill = fill_block_for_each, .verify = verify_scatter},
-    {.name = "Alltoall", COLLECTIVE, .space = space_all, .iterate = alltoall,
-     .fill = fill_block_for_each, .verify = verify_alltoall},
-    {.name = "Alltoallv", COLLECTIVE, .space = space_all_v, .iterate = alltoallv,
-     .fill = fill_block_for_each, .verify = verify_alltoall},
-    {.name = "Barrier", .layout = IMB_LAYOUT_BARRIER, .legs = 1, .traffic = 0,
-     .space = space_none, .iterate = barrier, .fill = fill_none, .verify = verify_none},
+    {.name = "Gatherv",
+     COLLECTIVE,
+     .space = space_gathered_v,
+     .iterate = gatherv,
+     .fill = fill_block,
+     .verify = verify_gather},
+    {.name = "Scatter",
+     COLLECTIVE,
+     .space = space_scattered,
+     .iterate = scatter,
+     .fill = fill_block_for_each,
+     .verify = verify_scatter},
+    {.name = "Scatterv",
+     COLLECTIVE,
+     .space = space_scattered_v,
+     .iterate = scatterv,
+     .fill = fill_block_for_each,
+     .verify = verify_scatter},
+    {.name = "Alltoall",
+     COLLECTIVE,
+     .space = space_all,
+     .iterate = alltoall,
+     .fill = fill_block_for_each,
+     .verify = verify_alltoall},
+    {.name = "Alltoallv",
+     COLLECTIVE,
+     .space = space_all_v,
+     .iterate = alltoallv,
+     .fill = fill_block_for_each,
+     .verify = verify_alltoall},
+    {.name = "Barrier",
+     .layout = IMB_LAYOUT_BARRIER,
+     .legs = 1,
+     .traffic = 0,
+     .space = space_none,
+     .iterate = barrier,
+     .fill = fill_none,
+     .verify = verify_none},
 };
 const int imb_collectives_count = sizeof(imb_collectives) / sizeof(imb_collectives[0]);

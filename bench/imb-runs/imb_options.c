@@ -28,8 +28,8 @@ static const char imb_help[] =
     "  -list             list the benchmarks\n"
     "  -help             this text\n"
     "\n"
-    "Without a name all benchmarks run. Uniband and Biband keep 64 messages in flight; Isend times\n"
-    "the MPI_Isend call alone.\n";
+    "Without a name all benchmarks run. Uniband and Biband keep 64 messages in flight; Isend\n"
+    "times the MPI_Isend call alone.\n";
 
 const struct imb_benchmark *imb_benchmark_find(const char *name)
 {
@@ -83,7 +83,7 @@ static bool parse_whole(const char *text, long low, long high, int *value)
     if (!parse_integer(text, low, high, &number, &end) || *end != '\0') {
         return false;
     }
-    *value = (int) number;
+    *value = (int)number;
     return true;
 }
 
@@ -107,7 +107,7 @@ static bool parse_iter(struct imb_options *options, const char *text)
     if (!parse_integer(text, 1, 1000000000, &number, &end)) {
         return false;
     }
-    options->iterations = (int) number;
+    options->iterations = (int)number;
     if (*end == ',') {
         double megabytes;
         if (!parse_positive(end + 1, &megabytes)) {
@@ -128,17 +128,17 @@ static bool parse_msglog(struct imb_options *options, const char *text)
     }
     if (*end == '\0') {
         options->msglog_min = 0;
-        options->msglog_max = (int) first;
+        options->msglog_max = (int)first;
         return true;
     }
-    options->msglog_min = (int) first;
+    options->msglog_min = (int)first;
     return *end == ':' && parse_whole(end + 1, first, MSGLOG_LIMIT, &options->msglog_max);
 }
 
 /* Reads -msglen's file. Lines that are empty or start with # are skipped. */
 static bool read_lengths(struct imb_options *options, const char *path, char *why, size_t why_size)
 {
-    FILE *file = fopen(path, "r");
+    FILE *file = fopen(path, "r"); /* on every rank: the file must be on every host */
     if (file == NULL) {
         snprintf(why, why_size, "cannot open %s: %s", path, strerror(errno));
         return false;
@@ -153,13 +153,15 @@ static bool read_lengths(struct imb_options *options, const char *path, char *wh
         const char *end;
         bool good = parse_integer(line, 0, 1L << MSGLOG_LIMIT, &length, &end);
         if (good && *end != '\0') {
-            long unit = strcasecmp(end, "k") == 0 ? 1L << 10
-                        : strcasecmp(end, "m") == 0 ? 1L << 20 : 0;
+            long unit = strcasecmp(end, "k") == 0   ? 1L << 10
+                        : strcasecmp(end, "m") == 0 ? 1L << 20
+                                                    : 0;
             good = unit > 0 && length <= (1L << MSGLOG_LIMIT) / unit;
             length *= unit;
         }
-        size_t *grown = good ? realloc(options->lengths, sizeof(size_t) *
-                                       (size_t) (options->length_count + 1)) : NULL;
+        size_t *grown =
+            good ? realloc(options->lengths, sizeof(size_t) * (size_t)(options->length_count + 1))
+                 : NULL;
         if (grown == NULL) {
             snprintf(why, why_size, "%s line %d: '%s' is not a message length from 0 to 2^%d bytes",
                      path, number, line, MSGLOG_LIMIT);
@@ -167,7 +169,7 @@ static bool read_lengths(struct imb_options *options, const char *path, char *wh
             return false;
         }
         options->lengths = grown;
-        options->lengths[options->length_count++] = (size_t) length;
+        options->lengths[options->length_count++] = (size_t)length;
     }
     fclose(file);
     if (options->length_count == 0) {
@@ -217,10 +219,14 @@ static int parse_valued(struct imb_options *options, const char *name, const cha
 bool imb_options_parse(struct imb_options *options, int argc, char **argv, int rank, int *status)
 {
     char why[512] = "";
-    *options = (struct imb_options){.iterations = 1000, .volume_bytes = 40e6, .seconds = 10,
-                                    .memory_bytes = 1e9, .npmin = 2, .msglog_max = 22,
+    *options = (struct imb_options){.iterations = 1000,
+                                    .volume_bytes = 40e6,
+                                    .seconds = 10,
+                                    .memory_bytes = 1e9,
+                                    .npmin = 2,
+                                    .msglog_max = 22,
                                     .sync = true};
-    size_t most = (size_t) (argc + imb_point_to_point_count + imb_collectives_count);
+    size_t most = (size_t)(argc + imb_point_to_point_count + imb_collectives_count);
     options->selected = calloc(most, sizeof(*options->selected));
     *status = 2;
     if (options->selected == NULL) {
@@ -247,7 +253,8 @@ bool imb_options_parse(struct imb_options *options, int argc, char **argv, int r
         } else if (argv[i][0] != '-') {
             const struct imb_benchmark *benchmark = imb_benchmark_find(argv[i]);
             if (benchmark == NULL) {
-                snprintf(why, sizeof(why), "no benchmark is called '%s'; -list names them", argv[i]);
+                snprintf(why, sizeof(why), "no benchmark is called '%s'; -list names them",
+                         argv[i]);
             } else {
                 options->selected[options->selected_count++] = benchmark;
             }

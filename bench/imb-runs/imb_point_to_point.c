@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The benchmarks between pairs and neighbours: ping-pong, exchange, window of messages, send call. */
+/* The benchmarks between pairs and neighbours: ping-pong, exchange, window, send call. */
 #include "imb.h"
-
 
 #define TAG_DATA 1
 #define TAG_REPLY 2
@@ -33,7 +32,7 @@ static void fill_one(struct imb_run *run)
 
 static void ping_pong(struct imb_run *run)
 {
-    int count = (int) run->bytes;
+    int count = (int)run->bytes;
     if (run->rank == 0) {
         MPI_Send(run->send, count, MPI_BYTE, 1, TAG_DATA, run->comm);
         MPI_Recv(run->receive, count, MPI_BYTE, 1, TAG_DATA, run->comm, MPI_STATUS_IGNORE);
@@ -52,7 +51,7 @@ static size_t verify_from_peer(const struct imb_run *run)
 
 static void ping_ping(struct imb_run *run)
 {
-    int count = (int) run->bytes;
+    int count = (int)run->bytes;
     int peer = 1 - run->rank;
     MPI_Isend(run->send, count, MPI_BYTE, peer, TAG_DATA, run->comm, &run->requests[0]);
     MPI_Recv(run->receive, count, MPI_BYTE, peer, TAG_DATA, run->comm, MPI_STATUS_IGNORE);
@@ -73,7 +72,7 @@ static int left_of(const struct imb_run *run)
 
 static void send_receive(struct imb_run *run)
 {
-    int count = (int) run->bytes;
+    int count = (int)run->bytes;
     MPI_Sendrecv(run->send, count, MPI_BYTE, right_of(run), TAG_DATA, run->receive, count, MPI_BYTE,
                  left_of(run), TAG_DATA, run->comm, MPI_STATUS_IGNORE);
 }
@@ -83,11 +82,11 @@ static size_t verify_from_left(const struct imb_run *run)
     return imb_pattern_compare(run->receive, run->bytes, left_of(run), -1, run->round);
 }
 
-/* --- Exchange: with both neighbours of the ring ------------------------------------------------ */
+/* --- Exchange: with both neighbours of the ring --------------------------------------------- */
 
 static void exchange(struct imb_run *run)
 {
-    int count = (int) run->bytes;
+    int count = (int)run->bytes;
     int left = left_of(run);
     int right = right_of(run);
     /* Different tags: on two ranks both neighbours are the same rank. */
@@ -122,7 +121,7 @@ static bool is_lower_half(const struct imb_run *run)
 static int window_send(struct imb_run *run, int first)
 {
     for (int i = 0; i < IMB_WINDOW; i++) {
-        MPI_Isend(run->send + (size_t) i * run->stride, (int) run->bytes, MPI_BYTE, half_peer(run),
+        MPI_Isend(run->send + (size_t)i * run->stride, (int)run->bytes, MPI_BYTE, half_peer(run),
                   TAG_DATA, run->comm, &run->requests[first + i]);
     }
     return first + IMB_WINDOW;
@@ -131,8 +130,8 @@ static int window_send(struct imb_run *run, int first)
 static int window_receive(struct imb_run *run, int first)
 {
     for (int i = 0; i < IMB_WINDOW; i++) {
-        MPI_Irecv(run->receive + (size_t) i * run->stride, (int) run->bytes, MPI_BYTE,
-                  half_peer(run), TAG_DATA, run->comm, &run->requests[first + i]);
+        MPI_Irecv(run->receive + (size_t)i * run->stride, (int)run->bytes, MPI_BYTE, half_peer(run),
+                  TAG_DATA, run->comm, &run->requests[first + i]);
     }
     return first + IMB_WINDOW;
 }
@@ -172,8 +171,7 @@ static void two_way_band(struct imb_run *run)
 static void fill_window(struct imb_run *run)
 {
     for (int i = 0; i < IMB_WINDOW; i++) {
-        imb_pattern_fill(run->send + (size_t) i * run->stride, run->bytes, run->rank, i,
-                         run->round);
+        imb_pattern_fill(run->send + (size_t)i * run->stride, run->bytes, run->rank, i, run->round);
     }
 }
 
@@ -181,7 +179,7 @@ static size_t verify_window(const struct imb_run *run)
 {
     size_t wrong = 0;
     for (int i = 0; i < IMB_WINDOW; i++) {
-        wrong += imb_pattern_compare(run->receive + (size_t) i * run->stride, run->bytes,
+        wrong += imb_pattern_compare(run->receive + (size_t)i * run->stride, run->bytes,
                                      half_peer(run), i, run->round);
     }
     return wrong;
@@ -197,7 +195,7 @@ static size_t verify_one_way_window(const struct imb_run *run)
 
 static void isend_call(struct imb_run *run)
 {
-    int count = (int) run->bytes;
+    int count = (int)run->bytes;
     if (run->rank == 0) {
         double start = MPI_Wtime();
         MPI_Isend(run->send, count, MPI_BYTE, 1, TAG_DATA, run->comm, &run->requests[0]);
@@ -216,21 +214,66 @@ static size_t verify_isend(const struct imb_run *run)
 }
 
 const struct imb_benchmark imb_point_to_point[] = {
-    {.name = "PingPong", .layout = IMB_LAYOUT_SINGLE, .pair = true, .legs = 2, .traffic = 1,
-     .space = space_one, .iterate = ping_pong, .fill = fill_one, .verify = verify_from_peer},
-    {.name = "PingPing", .layout = IMB_LAYOUT_SINGLE, .pair = true, .legs = 1, .traffic = 1,
-     .space = space_one, .iterate = ping_ping, .fill = fill_one, .verify = verify_from_peer},
-    {.name = "Sendrecv", .layout = IMB_LAYOUT_PARALLEL, .legs = 1, .traffic = 2,
-     .space = space_one, .iterate = send_receive, .fill = fill_one, .verify = verify_from_left},
-    {.name = "Exchange", .layout = IMB_LAYOUT_PARALLEL, .legs = 1, .traffic = 4,
-     .space = space_two, .iterate = exchange, .fill = fill_one, .verify = verify_exchange},
-    {.name = "Uniband", .layout = IMB_LAYOUT_RATE, .even = true, .legs = 1, .traffic = IMB_WINDOW,
-     .space = space_window, .iterate = one_way_band, .fill = fill_window,
+    {.name = "PingPong",
+     .layout = IMB_LAYOUT_SINGLE,
+     .pair = true,
+     .legs = 2,
+     .traffic = 1,
+     .space = space_one,
+     .iterate = ping_pong,
+     .fill = fill_one,
+     .verify = verify_from_peer},
+    {.name = "PingPing",
+     .layout = IMB_LAYOUT_SINGLE,
+     .pair = true,
+     .legs = 1,
+     .traffic = 1,
+     .space = space_one,
+     .iterate = ping_ping,
+     .fill = fill_one,
+     .verify = verify_from_peer},
+    {.name = "Sendrecv",
+     .layout = IMB_LAYOUT_PARALLEL,
+     .legs = 1,
+     .traffic = 2,
+     .space = space_one,
+     .iterate = send_receive,
+     .fill = fill_one,
+     .verify = verify_from_left},
+    {.name = "Exchange",
+     .layout = IMB_LAYOUT_PARALLEL,
+     .legs = 1,
+     .traffic = 4,
+     .space = space_two,
+     .iterate = exchange,
+     .fill = fill_one,
+     .verify = verify_exchange},
+    {.name = "Uniband",
+     .layout = IMB_LAYOUT_RATE,
+     .even = true,
+     .legs = 1,
+     .traffic = IMB_WINDOW,
+     .space = space_window,
+     .iterate = one_way_band,
+     .fill = fill_window,
      .verify = verify_one_way_window},
-    {.name = "Biband", .layout = IMB_LAYOUT_RATE, .even = true, .legs = 1,
-     .traffic = 2 * IMB_WINDOW, .space = space_window, .iterate = two_way_band,
-     .fill = fill_window, .verify = verify_window},
-    {.name = "Isend", .layout = IMB_LAYOUT_CALL, .pair = true, .legs = 1, .traffic = 1,
-     .space = space_one, .iterate = isend_call, .fill = fill_one, .verify = verify_isend},
+    {.name = "Biband",
+     .layout = IMB_LAYOUT_RATE,
+     .even = true,
+     .legs = 1,
+     .traffic = 2 * IMB_WINDOW,
+     .space = space_window,
+     .iterate = two_way_band,
+     .fill = fill_window,
+     .verify = verify_window},
+    {.name = "Isend",
+     .layout = IMB_LAYOUT_CALL,
+     .pair = true,
+     .legs = 1,
+     .traffic = 1,
+     .space = space_one,
+     .iterate = isend_call,
+     .fill = fill_one,
+     .verify = verify_isend},
 };
 const int imb_point_to_point_count = sizeof(imb_point_to_point) / sizeof(imb_point_to_point[0]);

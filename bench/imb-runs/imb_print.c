@@ -33,7 +33,8 @@ void imb_print_banner(const struct imb_options *options, int argc, char **argv)
     printf("#----------------------------------------------------------------\n"
            "#    rawe-imb, patterns and layout of the Intel(R) MPI Benchmarks, MPI-1 part\n"
            "#----------------------------------------------------------------\n"
-           "# Date                  : %s\n", date);
+           "# Date                  : %s\n",
+           date);
     if (uname(&machine) == 0) {
         printf("# Machine               : %s\n# System                : %s\n"
                "# Release               : %s\n# Version               : %s\n",
@@ -97,9 +98,9 @@ void imb_print_header(const struct imb_benchmark *benchmark, const struct imb_op
 void imb_print_result(const struct imb_benchmark *benchmark, const struct imb_options *options,
                       int size, size_t bytes, const struct imb_result *result)
 {
-    double pairs = benchmark->even ? (double) size / 2 * result->groups : 1;
+    double pairs = benchmark->even ? (double)size / 2 * result->groups : 1;
     double messages = result->max_s > 0 ? pairs * benchmark->traffic / result->max_s : 0;
-    double megabytes = messages * (double) bytes / 1e6;
+    double megabytes = messages * (double)bytes / 1e6;
 
     if (benchmark->layout != IMB_LAYOUT_BARRIER) {
         printf("%13zu", bytes);

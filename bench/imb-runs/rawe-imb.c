@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* rawe-imb: runs MPI benchmarks as IMB-MPI1 does; this file forms groups, repeats and takes times. */
+/* rawe-imb runs MPI benchmarks as IMB-MPI1 does; this file forms groups and takes times. */
 #include "imb.h"
 
 #include <stdio.h>
@@ -8,7 +8,7 @@
 
 #define PAGE_BYTES 4096
 
-/* Makes room for a buffer; what was in it is lost. Pages are touched, so that none is made later. */
+/* Makes room for a buffer, its pages touched; what was in it is lost. */
 static bool buffer_reserve(unsigned char **buffer, size_t *capacity, size_t bytes)
 {
     if (*buffer != NULL && *capacity >= bytes) {
@@ -69,14 +69,14 @@ static int choose_repetitions(const struct imb_benchmark *benchmark,
     double mine = time_iterations(benchmark, options, run, IMB_WARMUP) * benchmark->legs;
     double slowest = 0;
     MPI_Allreduce(&mine, &slowest, 1, MPI_DOUBLE, MPI_MAX, active);
-    double volume = (double) run->bytes * (benchmark->traffic > 0 ? benchmark->traffic : 1);
+    double volume = (double)run->bytes * (benchmark->traffic > 0 ? benchmark->traffic : 1);
     if (volume > 0 && options->volume_bytes / volume < repetitions) {
         repetitions = options->volume_bytes / volume;
     }
     if (slowest > 0 && options->seconds / slowest < repetitions) {
         repetitions = options->seconds / slowest;
     }
-    return repetitions < 1 ? 1 : (int) repetitions;
+    return repetitions < 1 ? 1 : (int)repetitions;
 }
 
 static size_t check_once(const struct imb_benchmark *benchmark, struct imb_run *run)
@@ -97,8 +97,8 @@ static void renew_contents(const struct imb_benchmark *benchmark, struct imb_run
 
 static int compare_doubles(const void *a, const void *b)
 {
-    double x = *(const double *) a;
-    double y = *(const double *) b;
+    double x = *(const double *)a;
+    double y = *(const double *)b;
     return (x > y) - (x < y);
 }
 
@@ -114,7 +114,7 @@ static double run_size(const struct imb_benchmark *benchmark, const struct imb_o
     MPI_Comm_size(active, &active_size);
     run->stride = options->check && benchmark->layout == IMB_LAYOUT_RATE ? run->bytes : 0;
     benchmark->space(run, &send_bytes, &receive_bytes);
-    double needed = (double) send_bytes + (double) receive_bytes;
+    double needed = (double)send_bytes + (double)receive_bytes;
     int ready = needed <= options->memory_bytes &&
                 buffer_reserve(&run->send, &run->send_capacity, send_bytes) &&
                 buffer_reserve(&run->receive, &run->receive_capacity, receive_bytes);
@@ -133,13 +133,13 @@ static double run_size(const struct imb_benchmark *benchmark, const struct imb_o
         run->root = 0;
         for (int i = 0; i < IMB_CHECK_ROUNDS; i++) {
             renew_contents(benchmark, run);
-            defects += (double) check_once(benchmark, run);
+            defects += (double)check_once(benchmark, run);
         }
         renew_contents(benchmark, run);
     }
     double mine = time_iterations(benchmark, options, run, result.repetitions);
     if (options->check) {
-        defects += (double) benchmark->verify(run);
+        defects += (double)benchmark->verify(run);
     }
     if (benchmark->layout == IMB_LAYOUT_CALL) {
         /* Only the sender's calls are timed; the rest of the iteration makes room for them. */
@@ -148,7 +148,7 @@ static double run_size(const struct imb_benchmark *benchmark, const struct imb_o
             for (int i = 0; i < result.repetitions; i++) {
                 mine += run->call_seconds[i] / result.repetitions;
             }
-            qsort(run->call_seconds, (size_t) result.repetitions, sizeof(double), compare_doubles);
+            qsort(run->call_seconds, (size_t)result.repetitions, sizeof(double), compare_doubles);
             result.median_s = run->call_seconds[result.repetitions / 2];
         }
     }
@@ -189,7 +189,7 @@ static bool size_at(const struct imb_benchmark *benchmark, const struct imb_opti
     if (index > 0 && least + index - 1 > options->msglog_max) {
         return false;
     }
-    *bytes = index == 0 ? 0 : (size_t) 1 << (least + index - 1);
+    *bytes = index == 0 ? 0 : (size_t)1 << (least + index - 1);
     return true;
 }
 
@@ -256,9 +256,9 @@ int main(int argc, char **argv)
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     if (imb_options_parse(&options, argc, argv, rank, &status)) {
-        size_t calls = (size_t) (options.iterations > IMB_WARMUP ? options.iterations : IMB_WARMUP);
-        run.counts = calloc((size_t) size, sizeof(int));
-        run.displacements = calloc((size_t) size, sizeof(int));
+        size_t calls = (size_t)(options.iterations > IMB_WARMUP ? options.iterations : IMB_WARMUP);
+        run.counts = calloc((size_t)size, sizeof(int));
+        run.displacements = calloc((size_t)size, sizeof(int));
         run.call_seconds = calloc(calls, sizeof(double));
         if (run.counts == NULL || run.displacements == NULL || run.call_seconds == NULL) {
             fprintf(stderr, "rawe-imb: rank %d: no memory for %zu repetitions; lower -iter\n", rank,

@@ -109,16 +109,16 @@ int main(int argc, char **argv)
 
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    if (!nas_run_options(&run, "LU", nas_lu_class, argc, argv)
-        || !lu_create(&lu, run.class_data->points, run.class_data->time_step)) {
+    if (!nas_run_options(&run, "LU", nas_lu_class, argc, argv) ||
+        !lu_create(&lu, run.class_data->points, run.class_data->time_step)) {
         MPI_Finalize();
         return 2;
     }
     if (0 == rank) {
         printf("\n\n rawe: NAS LU (RNR-94-007), own implementation\n\n");
-        printf(" Size: %4dx%4dx%4d\n Iterations: %4d\n Processes: %d x %d\n", run.class_data->points,
-               run.class_data->points, run.class_data->points, run.iterations, lu.ranks[0],
-               lu.ranks[1]);
+        printf(" Size: %4dx%4dx%4d\n Iterations: %4d\n Processes: %d x %d\n",
+               run.class_data->points, run.class_data->points, run.class_data->points,
+               run.iterations, lu.ranks[0], lu.ranks[1]);
         fflush(stdout);
     }
     run_steps(&lu, &run);

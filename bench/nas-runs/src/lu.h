@@ -15,21 +15,20 @@ enum lu_block { LU_DIAGONAL, LU_TOWARDS_X, LU_TOWARDS_Y, LU_TOWARDS_Z, LU_BLOCKS
 
 struct lu {
     struct nas_block grid;
-    int ranks[2];      /* ranks along x and y */
-    int neighbour[4];  /* by enum lu_side; MPI_PROC_NULL at the grid's boundary */
+    int ranks[2];     /* ranks along x and y */
+    int neighbour[4]; /* by enum lu_side; MPI_PROC_NULL at the grid's boundary */
     double time_step;
-    double *plane;     /* blocks of one plane of constant z: [y][lu_block][entry][x] */
-    double *sums;      /* one row of five-variable vectors: [variable][x] */
-    double *line;      /* one message of a sweep */
-    double *faces_in;  /* one message of the face exchange each */
+    double *plane;    /* blocks of one plane of constant z: [y][lu_block][entry][x] */
+    double *sums;     /* one row of five-variable vectors: [variable][x] */
+    double *line;     /* one message of a sweep */
+    double *faces_in; /* one message of the face exchange each */
     double *faces_out;
 };
 
 /* The blocks of one kind of a row of inner points; entries lie grid.size[0] apart. */
 static inline double *lu_block_row(const struct lu *lu, int j, enum lu_block which)
 {
-    return lu->plane
-           + ((ptrdiff_t) j * LU_BLOCKS + which) * NAS_VARS * NAS_VARS * lu->grid.size[0];
+    return lu->plane + ((ptrdiff_t)j * LU_BLOCKS + which) * NAS_VARS * NAS_VARS * lu->grid.size[0];
 }
 
 /*

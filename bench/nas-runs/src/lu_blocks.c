@@ -3,7 +3,7 @@
 #include "lu.h"
 
 /* Jacobian entries of a row of points lie `row` apart; entry e of point i is at e * row + i. */
-#define ENTRY(block, r, c) (block)[((r) *NAS_VARS + (c)) * row + i]
+#define ENTRY(block, r, c) (block)[((r)*NAS_VARS + (c)) * row + i]
 
 /* Coefficients of the viscous terms: of momentum a along an axis, and of temperature. */
 static double stress(int a, int axis)
@@ -43,16 +43,16 @@ static inline void fill_side(const struct nas_block *b, double *restrict block, 
         for (int a = 0; a < 3; a++) {
             const double normal = a == axis ? 1.0 : 0.0;
 
-            ENTRY(block, 1 + a, 0) = convective * (normal * NAS_C2 * kinetic[i] - v[a] * w)
-                                     - friction * stress(a, axis) * v[a];
+            ENTRY(block, 1 + a, 0) = convective * (normal * NAS_C2 * kinetic[i] - v[a] * w) -
+                                     friction * stress(a, axis) * v[a];
             for (int c = 0; c < 3; c++) {
                 ENTRY(block, 1 + a, 1 + c) =
-                    convective * ((c == axis ? v[a] : 0.0) - normal * NAS_C2 * v[c])
-                    + (a == c ? convective * w + friction * stress(a, axis) + diagonal : 0.0);
+                    convective * ((c == axis ? v[a] : 0.0) - normal * NAS_C2 * v[c]) +
+                    (a == c ? convective * w + friction * stress(a, axis) + diagonal : 0.0);
             }
             ENTRY(block, 1 + a, 4) = normal * convective * NAS_C2;
-            ENTRY(block, 4, 1 + a) = convective * (normal * enthalpy - NAS_C2 * v[a] * w)
-                                     + friction * (stress(a, axis) - heat) * v[a];
+            ENTRY(block, 4, 1 + a) = convective * (normal * enthalpy - NAS_C2 * v[a] * w) +
+                                     friction * (stress(a, axis) - heat) * v[a];
             work += (stress(a, axis) - heat) * v[a] * v[a];
         }
         ENTRY(block, 4, 0) = convective * (NAS_C2 * kinetic[i] - enthalpy) * w - friction * work;

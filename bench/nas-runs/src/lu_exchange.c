@@ -13,38 +13,13 @@ enum { FACE_TAG = 1, SWEEP_TAG = 5 }; /* plus the side the message comes from */
 /* NPB's LU needs three points a rank: each face message carries two planes of them. */
 enum { LEAST_POINTS = 3 };
 
-static void *allocate(size_t bytes)
+/* Chooses the ranks along x and y; 0, having said why on rank 0, when there is no way. */
+static int divide(struct lu *lu, int rank, int processes, int grid_points)
 {
-    void *memory = malloc(bytes);
-
-    if (NULL == memory) {
-        fprintf(stderr, "lu: no memory for %zu bytes. Use more ranks or a smaller class.\n", bytes);
-        MPI_Abort(MPI_COMM_WORLD, 1);
-        abort();
-    }
-    return memory;
-}
-
-/* Part `index` of `parts` of `points`; the first parts take one more when it does not divide. */
-static void share(int points, int parts, int index, int *size, int *origin)
-{
-    int least = points / parts, more = points % parts;
-
-    *size = least + (index < more ? 1 : 0);
-    *origin = index * least + (index < more ? index : more);
-}
-
-int lu_create(struct lu *lu, int grid_points, double time_step)
-{
-    int rank, processes, place[2];
-    int size[3] = {0, 0, grid_points}, origin[3] = {0, 0, 0};
-
-    memset(lu, 0, sizeof *lu);
-    PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    PMPI_Comm_size(MPI_COMM_WORLD, &processes);
     if (0 != (processes & (processes - 1))) {
         if (0 == rank) {
-            fprintf(stderr, "lu: %d ranks; LU needs a power of two. Start it with -np 1, 2, 4, ...\n",
+            fprintf(stderr,
+                    "lu: %d ranks; LU needs a power of two. Start it with -np 1, 2, 4, ...\n",
                     processes);
         }
         return 0;
@@ -63,6 +38,37 @@ int lu_create(struct lu *lu, int grid_points, double time_step)
         }
         return 0;
     }
+    return 1;
+}
+
+static void allocate_buffers(struct lu *lu)
+{
+    const int *size = lu->grid.size;
+    size_t row = (size_t)size[0];
+    size_t longest = (size_t)(size[0] > size[1] ? size[0] : size[1]);
+    size_t face = NAS_GHOST * NAS_VARS * longest * (size_t)size[2];
+
+    /* Zeroed, for entries that no Jacobian has are never set. */
+    lu->plane =
+        nas_allocate(row * (size_t)size[1] * LU_BLOCKS * NAS_VARS * NAS_VARS, sizeof *lu->plane);
+    lu->sums = nas_allocate(NAS_VARS * row, sizeof *lu->sums);
+    lu->line = nas_allocate(NAS_VARS * longest, sizeof *lu->line);
+    lu->faces_in = nas_allocate(face, sizeof *lu->faces_in);
+    lu->faces_out = nas_allocate(face, sizeof *lu->faces_out);
+}
+
+int lu_create(struct lu *lu, int grid_points, double time_step)
+{
+    int rank, processes, place[2];
+    int size[3] = {0, 0, grid_points}, origin[3] = {0, 0, 0};
+
+    memset(lu, 0, sizeof *lu);
+    PMPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    PMPI_Comm_size(MPI_COMM_WORLD, &processes);
+    if (!divide(lu, rank, processes, grid_points)) {
+        return 0;
+    }
+    lu->time_step = time_step;
     place[0] = rank % lu->ranks[0];
     place[1] = rank / lu->ranks[0];
     lu->neighbour[LU_X_BEFORE] = place[0] > 0 ? rank - 1 : MPI_PROC_NULL;
@@ -70,23 +76,10 @@ int lu_create(struct lu *lu, int grid_points, double time_step)
     lu->neighbour[LU_Y_BEFORE] = place[1] > 0 ? rank - lu->ranks[0] : MPI_PROC_NULL;
     lu->neighbour[LU_Y_AFTER] = place[1] < lu->ranks[1] - 1 ? rank + lu->ranks[0] : MPI_PROC_NULL;
     for (int axis = 0; axis < 2; axis++) {
-        share(grid_points, lu->ranks[axis], place[axis], &size[axis], &origin[axis]);
+        nas_share(grid_points, lu->ranks[axis], place[axis], &size[axis], &origin[axis]);
     }
     nas_block_create(&lu->grid, size, origin, grid_points, 0);
-    lu->time_step = time_step;
-
-    int longest = size[0] > size[1] ? size[0] : size[1];
-
-    size_t blocks = (size_t) size[0] * size[1] * LU_BLOCKS * NAS_VARS * NAS_VARS;
-
-    lu->plane = allocate(blocks * sizeof *lu->plane);
-    /* Entries that are never set are zero in every Jacobian. */
-    memset(lu->plane, 0, blocks * sizeof *lu->plane);
-    lu->sums = allocate((size_t) NAS_VARS * size[0] * sizeof *lu->sums);
-    lu->line = allocate((size_t) NAS_VARS * longest * sizeof *lu->line);
-    lu->faces_in = allocate((size_t) NAS_GHOST * NAS_VARS * longest * grid_points * sizeof(double));
-    lu->faces_out =
-        allocate((size_t) NAS_GHOST * NAS_VARS * longest * grid_points * sizeof(double));
+    allocate_buffers(lu);
     return 1;
 }
 
@@ -110,9 +103,9 @@ static void copy_planes(struct lu *lu, int axis, int first, double *buffer, int 
     for (int layer = 0; layer < NAS_GHOST; layer++) {
         for (int k = 0; k < b->size[2]; k++) {
             for (int m = 0; m < NAS_VARS; m++) {
-                double *u = b->u + m * b->next_var
-                            + (0 == axis ? nas_vat(b, first + layer, 0, k)
-                                         : nas_vat(b, 0, first + layer, k));
+                double *u =
+                    b->u + m * b->next_var +
+                    (0 == axis ? nas_vat(b, first + layer, 0, k) : nas_vat(b, 0, first + layer, k));
 
                 for (int n = 0; n < along; n++) {
                     if (to_buffer) {
@@ -133,7 +126,7 @@ static void shift_planes(struct lu *lu, int axis, enum lu_side from, enum lu_sid
     struct nas_block *b = &lu->grid;
     int upwards = LU_X_AFTER == to || LU_Y_AFTER == to;
     int count = NAS_GHOST * NAS_VARS * b->size[1 - axis] * b->size[2];
-    int tag = FACE_TAG + (int) from;
+    int tag = FACE_TAG + (int)from;
     MPI_Request request;
 
     if (MPI_PROC_NULL != lu->neighbour[from]) {
@@ -169,8 +162,8 @@ static void copy_line(struct lu *lu, int k, enum lu_side side, int outside, int 
     int after = LU_X_AFTER == side || LU_Y_AFTER == side;
     int edge = after ? b->size[axis] - 1 + outside : -outside;
     int count = b->high[other] - b->low[other];
-    double *rhs = b->rhs + (0 == axis ? nas_vat(b, edge, b->low[1], k)
-                                      : nas_vat(b, b->low[0], edge, k));
+    double *rhs =
+        b->rhs + (0 == axis ? nas_vat(b, edge, b->low[1], k) : nas_vat(b, b->low[0], edge, k));
     double *buffer = lu->line;
 
     for (int n = 0; n < count; n++) {
@@ -201,7 +194,7 @@ void lu_receive_lines(struct lu *lu, int k, enum lu_side x_side, enum lu_side y_
     for (int n = 0; n < 2; n++) {
         if (MPI_PROC_NULL != lu->neighbour[sides[n]]) {
             MPI_Recv(lu->line, line_length(lu, sides[n]), MPI_DOUBLE, lu->neighbour[sides[n]],
-                     SWEEP_TAG + (int) sides[n], MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+                     SWEEP_TAG + (int)sides[n], MPI_COMM_WORLD, MPI_STATUS_IGNORE);
             copy_line(lu, k, sides[n], 1, 0);
         }
     }
@@ -214,7 +207,7 @@ void lu_send_lines(struct lu *lu, int k, enum lu_side x_side, enum lu_side y_sid
     for (int n = 0; n < 2; n++) {
         if (MPI_PROC_NULL != lu->neighbour[sides[n]]) {
             /* The tag is the receiver's side: what lies after me is before him. */
-            int tag = SWEEP_TAG + ((int) sides[n] ^ 1);
+            int tag = SWEEP_TAG + ((int)sides[n] ^ 1);
 
             copy_line(lu, k, sides[n], 0, 1);
             MPI_Send(lu->line, line_length(lu, sides[n]), MPI_DOUBLE, lu->neighbour[sides[n]], tag,

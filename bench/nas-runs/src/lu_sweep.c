@@ -62,8 +62,8 @@ static void multiply_rows(double *restrict sums, const double *restrict y_block,
             double total = 0.0;
 
             for (int n = 0; n < NAS_VARS; n++) {
-                total += y[n * row + i] * y_vector[n * var + i]
-                         + z[n * row + i] * z_vector[n * var + i];
+                total +=
+                    y[n * row + i] * y_vector[n * var + i] + z[n * row + i] * z_vector[n * var + i];
             }
             sum[i] = total;
         }

@@ -42,7 +42,7 @@ static void count_message(const int *count, const int *type)
 
     PMPI_Type_size(PMPI_Type_f2c(*type), &size);
     current.messages += 1.0;
-    current.bytes += (double) *count * size;
+    current.bytes += (double)*count * size;
 }
 
 /* Ends the current stretch, keeps it if it is the longest so far, and starts the next. */
@@ -58,19 +58,19 @@ static void turn(void)
 }
 
 /* PARAMETERS and ARGUMENTS: the Fortran routine's, every one of them a pointer. */
-#define WRAP(NAME, PARAMETERS, ARGUMENTS, EXTRA)                                                   \
-    void NAME PARAMETERS;                                                                          \
-    void NAME PARAMETERS                                                                           \
-    {                                                                                              \
-        static void(*real) PARAMETERS;                                                             \
-        double start = PMPI_Wtime();                                                               \
-                                                                                                   \
-        if (NULL == real) {                                                                        \
-            *(void **) &real = next(#NAME);                                                        \
-        }                                                                                          \
-        real ARGUMENTS;                                                                            \
-        current.inside += PMPI_Wtime() - start;                                                           \
-        EXTRA;                                                                                     \
+#define WRAP(NAME, PARAMETERS, ARGUMENTS, EXTRA) \
+    void NAME PARAMETERS;                        \
+    void NAME PARAMETERS                         \
+    {                                            \
+        static void(*real) PARAMETERS;           \
+        double start = PMPI_Wtime();             \
+                                                 \
+        if (NULL == real) {                      \
+            *(void **)&real = next(#NAME);       \
+        }                                        \
+        real ARGUMENTS;                          \
+        current.inside += PMPI_Wtime() - start;  \
+        EXTRA;                                   \
     }
 
 WRAP(mpi_send_, (void *buf, int *count, int *type, int *dest, int *tag, int *comm, int *rc),
@@ -80,21 +80,20 @@ WRAP(mpi_isend_,
      (buf, count, type, dest, tag, comm, request, rc), count_message(count, type))
 WRAP(mpi_recv_,
      (void *buf, int *count, int *type, int *source, int *tag, int *comm, int *status, int *rc),
-     (buf, count, type, source, tag, comm, status, rc), (void) 0)
+     (buf, count, type, source, tag, comm, status, rc), (void)0)
 WRAP(mpi_irecv_,
      (void *buf, int *count, int *type, int *source, int *tag, int *comm, int *request, int *rc),
-     (buf, count, type, source, tag, comm, request, rc), (void) 0)
-WRAP(mpi_wait_, (int *request, int *status, int *rc), (request, status, rc), (void) 0)
+     (buf, count, type, source, tag, comm, request, rc), (void)0)
+WRAP(mpi_wait_, (int *request, int *status, int *rc), (request, status, rc), (void)0)
 WRAP(mpi_waitall_, (int *count, int *requests, int *statuses, int *rc),
-     (count, requests, statuses, rc), (void) 0)
+     (count, requests, statuses, rc), (void)0)
 WRAP(mpi_bcast_, (void *buf, int *count, int *type, int *root, int *comm, int *rc),
-     (buf, count, type, root, comm, rc), (void) 0)
-WRAP(mpi_allreduce_,
-     (void *from, void *to, int *count, int *type, int *op, int *comm, int *rc),
-     (from, to, count, type, op, comm, rc), (void) 0)
+     (buf, count, type, root, comm, rc), (void)0)
+WRAP(mpi_allreduce_, (void *from, void *to, int *count, int *type, int *op, int *comm, int *rc),
+     (from, to, count, type, op, comm, rc), (void)0)
 WRAP(mpi_reduce_,
      (void *from, void *to, int *count, int *type, int *op, int *root, int *comm, int *rc),
-     (from, to, count, type, op, root, comm, rc), (void) 0)
+     (from, to, count, type, op, root, comm, rc), (void)0)
 WRAP(mpi_barrier_, (int *comm, int *rc), (comm, rc), turn())
 
 static void report(void)
@@ -123,7 +122,7 @@ void mpi_finalize_(int *rc)
 {
     void (*real)(int *);
 
-    *(void **) &real = next("mpi_finalize_");
+    *(void **)&real = next("mpi_finalize_");
     turn();
     report();
     real(rc);

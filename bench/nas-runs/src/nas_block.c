@@ -9,17 +9,31 @@
 
 #include "nas_block.h"
 
-static double *field_create(size_t count, double value)
+void *nas_allocate(size_t count, size_t size)
 {
-    double *field = malloc(count * sizeof *field);
+    void *memory = calloc(count, size);
 
-    if (NULL == field) {
-        fprintf(stderr,
-                "nas: no memory for %zu bytes of grid. Use more ranks or a smaller class.\n",
-                count * sizeof *field);
+    if (NULL == memory) {
+        fprintf(stderr, "nas: no memory for %zu bytes. Use more ranks or a smaller class.\n",
+                count * size);
         MPI_Abort(MPI_COMM_WORLD, 1);
         abort();
     }
+    return memory;
+}
+
+void nas_share(int points, int parts, int index, int *size, int *origin)
+{
+    int least = points / parts, more = points % parts;
+
+    *size = least + (index < more ? 1 : 0);
+    *origin = index * least + (index < more ? index : more);
+}
+
+static double *field_create(size_t count, double value)
+{
+    double *field = nas_allocate(count, sizeof *field);
+
     for (size_t n = 0; n < count; n++) {
         field[n] = value;
     }
@@ -49,9 +63,9 @@ void nas_block_create(struct nas_block *block, const int size[3], const int orig
     block->vstep[0] = 1;
     block->vstep[1] = extent[0] * NAS_VARS;
     block->vstep[2] = extent[0] * NAS_VARS * extent[1];
-    block->points = (size_t) (extent[0] * extent[1] * extent[2]);
+    block->points = (size_t)(extent[0] * extent[1] * extent[2]);
 
-    /* Ghosts outside the grid are multiplied by zero: any finite value does, 1 never divides by 0. */
+    /* Ghosts outside the grid are multiplied by zero: any finite value does. 1 divides safely. */
     block->u = field_create(block->points * NAS_VARS, 1.0);
     block->rhs = field_create(block->points * NAS_VARS, 0.0);
     block->forcing = field_create(block->points * NAS_VARS, 0.0);
@@ -83,7 +97,7 @@ void nas_block_destroy(struct nas_block *block)
 
 static double coordinate(const struct nas_block *block, int axis, int index)
 {
-    return (block->origin[axis] + index) / (double) (block->global[axis] - 1);
+    return (block->origin[axis] + index) / (double)(block->global[axis] - 1);
 }
 
 void nas_block_exact(const struct nas_block *block, int i, int j, int k, double value[NAS_VARS])

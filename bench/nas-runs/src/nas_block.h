@@ -31,10 +31,16 @@ struct nas_block {
 
     double *rho_inverse;
     double *velocity[3];
-    double *kinetic;  /* half the squared velocity */
+    double *kinetic; /* half the squared velocity */
     double *pressure;
-    double *sound;    /* speed of sound; null unless asked for */
+    double *sound; /* speed of sound; null unless asked for */
 };
+
+/* Zeroed memory for `count` things of `size` bytes; ends the job when there is none. */
+void *nas_allocate(size_t count, size_t size);
+
+/* Part `index` of `parts` of `points`; the first parts take one more when it does not divide. */
+void nas_share(int points, int parts, int index, int *size, int *origin);
 
 /* Allocates the fields; u is 1 everywhere, rhs and forcing 0. Ends the job when memory is short. */
 void nas_block_create(struct nas_block *block, const int size[3], const int origin[3],

@@ -22,7 +22,7 @@ static void count_message(int count, MPI_Datatype type)
 
     PMPI_Type_size(type, &size);
     usage.messages++;
-    usage.bytes += (double) count * size;
+    usage.bytes += (double)count * size;
 }
 
 int MPI_Send(const void *buf, int count, MPI_Datatype type, int dest, int tag, MPI_Comm comm)

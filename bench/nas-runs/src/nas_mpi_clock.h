@@ -4,9 +4,9 @@
 #define NAS_MPI_CLOCK_H
 
 struct nas_mpi_usage {
-    double seconds;          /* inside MPI calls */
-    unsigned long messages;  /* sent point to point */
-    double bytes;            /* sent point to point */
+    double seconds;         /* inside MPI calls */
+    unsigned long messages; /* sent point to point */
+    double bytes;           /* sent point to point */
 };
 
 /* Sets the counters to zero; every later MPI call of the program adds to them. */

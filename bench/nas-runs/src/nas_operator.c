@@ -45,8 +45,8 @@ static inline void add_axis(const struct row *row, const int axis, const ptrdiff
     const double *restrict normal = u + (1 + axis) * var;
 
     for (int i = 0; i < row->count; i++) {
-        rhs[i] += dissipation * (u[i + v] - 2.0 * u[i] + u[i - v])
-                  - convection * (normal[i + v] - normal[i - v]);
+        rhs[i] += dissipation * (u[i + v] - 2.0 * u[i] + u[i - v]) -
+                  convection * (normal[i + v] - normal[i - v]);
     }
     for (int a = 0; a < 3; a++) {
         const double *restrict momentum = u + (1 + a) * var;
@@ -56,24 +56,21 @@ static inline void add_axis(const struct row *row, const int axis, const ptrdiff
         const double push = a == axis ? 1.0 : 0.0;
 
         for (int i = 0; i < row->count; i++) {
-            out[i] += dissipation * (momentum[i + v] - 2.0 * momentum[i] + momentum[i - v])
-                      + stress * (velocity[i + s] - 2.0 * velocity[i] + velocity[i - s])
-                      - convection
-                            * (momentum[i + v] * w[i + s] - momentum[i - v] * w[i - s]
-                               + push * (pressure[i + s] - pressure[i - s]));
+            out[i] += dissipation * (momentum[i + v] - 2.0 * momentum[i] + momentum[i - v]) +
+                      stress * (velocity[i + s] - 2.0 * velocity[i] + velocity[i - s]) -
+                      convection * (momentum[i + v] * w[i + s] - momentum[i - v] * w[i - s] +
+                                    push * (pressure[i + s] - pressure[i - s]));
         }
     }
     for (int i = 0; i < row->count; i++) {
         rhs_energy[i] +=
-            dissipation * (energy[i + v] - 2.0 * energy[i] + energy[i - v])
-            + of_kinetic * (kinetic[i + s] - 2.0 * kinetic[i] + kinetic[i - s])
-            + of_normal * (w[i + s] * w[i + s] - 2.0 * w[i] * w[i] + w[i - s] * w[i - s])
-            + of_energy
-                  * (energy[i + v] * rho_inverse[i + s] - 2.0 * energy[i] * rho_inverse[i]
-                     + energy[i - v] * rho_inverse[i - s])
-            - convection
-                  * ((energy[i + v] + pressure[i + s]) * w[i + s]
-                     - (energy[i - v] + pressure[i - s]) * w[i - s]);
+            dissipation * (energy[i + v] - 2.0 * energy[i] + energy[i - v]) +
+            of_kinetic * (kinetic[i + s] - 2.0 * kinetic[i] + kinetic[i - s]) +
+            of_normal * (w[i + s] * w[i + s] - 2.0 * w[i] * w[i] + w[i - s] * w[i - s]) +
+            of_energy * (energy[i + v] * rho_inverse[i + s] - 2.0 * energy[i] * rho_inverse[i] +
+                         energy[i - v] * rho_inverse[i - s]) -
+            convection * ((energy[i + v] + pressure[i + s]) * w[i + s] -
+                          (energy[i - v] + pressure[i - s]) * w[i - s]);
     }
 }
 

@@ -21,9 +21,9 @@ extern const double nas_dissipation[3];
 #define NAS_TOLERANCE 1e-8
 
 struct nas_class {
-    char name;              /* S, W, A, B */
-    int points;             /* grid points along each axis */
-    int iterations;         /* time steps of an official run */
+    char name;      /* S, W, A, B */
+    int points;     /* grid points along each axis */
+    int iterations; /* time steps of an official run */
     double time_step;
     double residual[NAS_VARS]; /* published root-mean-square of the right-hand side */
     double error[NAS_VARS];    /* published root-mean-square of (solution - exact) */

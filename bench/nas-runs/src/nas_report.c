@@ -45,7 +45,7 @@ int nas_run_options(struct nas_run *run, const char *benchmark,
             }
             return 0;
         }
-        run->iterations = (int) wanted;
+        run->iterations = (int)wanted;
     }
     return 1;
 }
@@ -120,7 +120,7 @@ int nas_run_report(const struct nas_run *run)
     /* One reduction for each operation; the share is formed per rank before it is averaged. */
     double share = run->seconds > 0.0 ? 100.0 * run->usage.seconds / run->seconds : 0.0;
     double maxima[3] = {run->seconds, share, -share};
-    double sums[3] = {share, (double) run->usage.messages, run->usage.bytes};
+    double sums[3] = {share, (double)run->usage.messages, run->usage.bytes};
     double largest[3], total[3];
     int rank, processes, agrees = 1;
 

@@ -10,11 +10,11 @@ struct nas_run {
     const char *benchmark; /* "LU" or "SP" */
     const struct nas_class *class_data;
     int iterations;
-    double seconds;        /* of the time steps, this rank's */
-    double operations;     /* floating point, by NPB's formula, for `iterations` steps */
+    double seconds;    /* of the time steps, this rank's */
+    double operations; /* floating point, by NPB's formula, for `iterations` steps */
     double residual[NAS_VARS];
     double error[NAS_VARS];
-    double surface;        /* LU only */
+    double surface; /* LU only */
     struct nas_mpi_usage usage;
 };
 

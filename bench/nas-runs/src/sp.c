@@ -105,8 +105,8 @@ int main(int argc, char **argv)
 
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    if (!nas_run_options(&run, "SP", nas_sp_class, argc, argv)
-        || !sp_create(&sp, run.class_data->points, run.class_data->time_step)) {
+    if (!nas_run_options(&run, "SP", nas_sp_class, argc, argv) ||
+        !sp_create(&sp, run.class_data->points, run.class_data->time_step)) {
         MPI_Finalize();
         return 2;
     }

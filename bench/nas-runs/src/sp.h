@@ -12,21 +12,21 @@
  */
 struct sp_cell {
     struct nas_block grid;
-    int place[3];  /* which cell along each axis, 0 .. p-1 */
-    double *work;  /* rows of the line solver, see sp_solve.c */
+    int place[3]; /* which cell along each axis, 0 .. p-1 */
+    double *work; /* rows of the line solver, see sp_solve.c */
 };
 
 enum sp_way { SP_BEFORE, SP_AFTER };
 
 struct sp {
-    int cells;              /* p */
-    struct sp_cell *cell;   /* p of them, in order of their place along z */
-    int *at[3];             /* at[axis][n]: index of the cell whose place along axis is n */
-    int neighbour[3][2];    /* rank owning the next cell, by axis and way */
+    int cells;            /* p */
+    struct sp_cell *cell; /* p of them, in order of their place along z */
+    int *at[3];           /* at[axis][n]: index of the cell whose place along axis is n */
+    int neighbour[3][2];  /* rank owning the next cell, by axis and way */
     double time_step;
     double *face_out[3][2]; /* one message of the face exchange each */
     double *face_in[3][2];
-    double *line_out;       /* one message of a sweep each */
+    double *line_out; /* one message of a sweep each */
     double *line_in;
 };
 

@@ -49,8 +49,8 @@ void sp_to_x_characteristics(struct sp_cell *cell, double factor)
                 double mass = factor * r0[i], x = factor * r1[i], y = factor * r2[i];
                 double z = factor * r3[i], energy = factor * r4[i];
                 /* Pressure change over the squared speed of sound: what is not entropy. */
-                double acoustic = NAS_C2 / (a * a)
-                                  * (row.kinetic[i] * mass - u * x - v * y - w * z + energy);
+                double acoustic =
+                    NAS_C2 / (a * a) * (row.kinetic[i] * mass - u * x - v * y - w * z + energy);
                 double even = SQRT_HALF * inverse * a * acoustic;
                 double odd = SQRT_HALF * inverse * (x - u * mass);
 

@@ -11,28 +11,6 @@
 enum { FACE_TAG = 100 }; /* plus 2 * axis + way */
 enum { LEAST_POINTS = 3 };
 
-static void *allocate(size_t count, size_t size)
-{
-    void *memory = calloc(count, size);
-
-    if (NULL == memory) {
-        fprintf(stderr, "sp: no memory for %zu bytes. Use more ranks or a smaller class.\n",
-                count * size);
-        MPI_Abort(MPI_COMM_WORLD, 1);
-        abort();
-    }
-    return memory;
-}
-
-/* Part `index` of `parts` of `points`; the first parts take one more when it does not divide. */
-static void share(int points, int parts, int index, int *size, int *origin)
-{
-    int least = points / parts, more = points % parts;
-
-    *size = least + (index < more ? 1 : 0);
-    *origin = index * least + (index < more ? index : more);
-}
-
 /* The doubles of one face message: two planes of every cell that has a neighbour there. */
 static int face_count(const struct sp *sp, int axis, enum sp_way way)
 {
@@ -80,9 +58,9 @@ static void create_cells(struct sp *sp, int row, int column, int grid_points)
 {
     int p = sp->cells;
 
-    sp->cell = allocate((size_t) p, sizeof *sp->cell);
+    sp->cell = nas_allocate((size_t)p, sizeof *sp->cell);
     for (int axis = 0; axis < 3; axis++) {
-        sp->at[axis] = allocate((size_t) p, sizeof *sp->at[axis]);
+        sp->at[axis] = nas_allocate((size_t)p, sizeof *sp->at[axis]);
     }
     for (int c = 0; c < p; c++) {
         struct sp_cell *cell = &sp->cell[c];
@@ -93,10 +71,10 @@ static void create_cells(struct sp *sp, int row, int column, int grid_points)
         cell->place[2] = c;
         for (int axis = 0; axis < 3; axis++) {
             sp->at[axis][cell->place[axis]] = c;
-            share(grid_points, p, cell->place[axis], &size[axis], &origin[axis]);
+            nas_share(grid_points, p, cell->place[axis], &size[axis], &origin[axis]);
         }
         nas_block_create(&cell->grid, size, origin, grid_points, 1);
-        cell->work = allocate(sp_work_size(size), sizeof *cell->work);
+        cell->work = nas_allocate(sp_work_size(size), sizeof *cell->work);
     }
 }
 
@@ -128,15 +106,15 @@ int sp_create(struct sp *sp, int grid_points, double time_step)
     for (int axis = 0; axis < 3; axis++) {
         for (int way = SP_BEFORE; way <= SP_AFTER; way++) {
             /* A message from one side has as many points as the one to the same side. */
-            size_t count = (size_t) face_count(sp, axis, (enum sp_way) way);
+            size_t count = (size_t)face_count(sp, axis, (enum sp_way)way);
 
-            sp->face_out[axis][way] = allocate(count + 1, sizeof(double));
-            sp->face_in[axis][way] = allocate(count + 1, sizeof(double));
+            sp->face_out[axis][way] = nas_allocate(count + 1, sizeof(double));
+            sp->face_in[axis][way] = nas_allocate(count + 1, sizeof(double));
         }
     }
-    widest = (size_t) (grid_points / p + 1);
-    sp->line_out = allocate(22 * widest * widest, sizeof(double));
-    sp->line_in = allocate(22 * widest * widest, sizeof(double));
+    widest = (size_t)(grid_points / p + 1);
+    sp->line_out = nas_allocate(22 * widest * widest, sizeof(double));
+    sp->line_in = nas_allocate(22 * widest * widest, sizeof(double));
     return 1;
 }
 
@@ -218,7 +196,7 @@ void sp_exchange_faces(struct sp *sp)
     }
     for (int axis = 0; axis < 3; axis++) {
         for (int way = SP_AFTER; way >= SP_BEFORE; way--) {
-            MPI_Irecv(sp->face_in[axis][way], face_count(sp, axis, (enum sp_way) way), MPI_DOUBLE,
+            MPI_Irecv(sp->face_in[axis][way], face_count(sp, axis, (enum sp_way)way), MPI_DOUBLE,
                       sp->neighbour[axis][way], FACE_TAG + 2 * axis + way, MPI_COMM_WORLD,
                       &request[requests++]);
         }
@@ -226,7 +204,7 @@ void sp_exchange_faces(struct sp *sp)
     for (int axis = 0; axis < 3; axis++) {
         for (int way = SP_AFTER; way >= SP_BEFORE; way--) {
             /* The tag is the receiver's side: what lies after me is before him. */
-            MPI_Isend(sp->face_out[axis][way], face_count(sp, axis, (enum sp_way) way), MPI_DOUBLE,
+            MPI_Isend(sp->face_out[axis][way], face_count(sp, axis, (enum sp_way)way), MPI_DOUBLE,
                       sp->neighbour[axis][way], FACE_TAG + 2 * axis + (1 - way), MPI_COMM_WORLD,
                       &request[requests++]);
         }

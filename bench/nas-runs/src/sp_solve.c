@@ -55,8 +55,8 @@ size_t sp_work_size(const int size[3])
     size_t largest = 0;
 
     for (int axis = 0; axis < 3; axis++) {
-        size_t across = (size_t) size[(axis + 1) % 3] * (size_t) size[(axis + 2) % 3];
-        size_t need = across * (size_t) (size[axis] + 4) * ROW_ITEMS;
+        size_t across = (size_t)size[(axis + 1) % 3] * (size_t)size[(axis + 2) % 3];
+        size_t need = across * (size_t)(size[axis] + 4) * ROW_ITEMS;
 
         largest = need > largest ? need : largest;
     }
@@ -65,8 +65,8 @@ size_t sp_work_size(const int size[3])
 
 static double *work_row(const struct sp_cell *cell, const struct lines *l, int sheet, int position)
 {
-    return cell->work
-           + ((ptrdiff_t) sheet * (l->positions + 4) + position + 2) * ROW_ITEMS * l->lines;
+    return cell->work +
+           ((ptrdiff_t)sheet * (l->positions + 4) + position + 2) * ROW_ITEMS * l->lines;
 }
 
 /* Local coordinates of line 0 of a sheet at a position along the axis. */
@@ -141,23 +141,21 @@ static struct coefficients coefficients_at(const struct sp *sp, const struct nas
     return c;
 }
 
-static void prepare_cell(const struct sp *sp, struct sp_cell *cell, int axis)
+static void prepare_sheet(const struct sp *sp, struct sp_cell *cell, const struct lines *l,
+                          int sheet)
 {
     const struct nas_block *b = &cell->grid;
-    const struct lines l = lines_of(b, axis);
 
-    for (int sheet = 0; sheet < l.sheets; sheet++) {
-        for (int n = b->low[axis]; n < b->high[axis]; n++) {
-            const struct coefficients c = coefficients_at(sp, b, axis, n);
-            double *row = work_row(cell, &l, sheet, n);
-            int index[3];
+    for (int n = b->low[l->axis]; n < b->high[l->axis]; n++) {
+        const struct coefficients c = coefficients_at(sp, b, l->axis, n);
+        double *row = work_row(cell, l, sheet, n);
+        int index[3];
 
-            locate(b, &l, sheet, n, index);
-            if (0 == l.line_axis) {
-                prepare_row(b, &l, &c, index, row, 1, 1);
-            } else {
-                prepare_row(b, &l, &c, index, row, b->step[1], b->vstep[1]);
-            }
+        locate(b, l, sheet, n, index);
+        if (0 == l->line_axis) {
+            prepare_row(b, l, &c, index, row, 1, 1);
+        } else {
+            prepare_row(b, l, &c, index, row, b->step[1], b->vstep[1]);
         }
     }
 }
@@ -188,57 +186,53 @@ static void eliminate_row(const struct coefficients *c, double *restrict row,
     }
 }
 
-static void eliminate_cell(const struct sp *sp, struct sp_cell *cell, int axis)
+static void eliminate_sheet(const struct sp *sp, struct sp_cell *cell, const struct lines *l,
+                            int sheet)
 {
     const struct nas_block *b = &cell->grid;
-    const struct lines l = lines_of(b, axis);
 
-    for (int sheet = 0; sheet < l.sheets; sheet++) {
-        for (int n = 0; n < l.positions; n++) {
-            double *row = work_row(cell, &l, sheet, n);
+    for (int n = 0; n < l->positions; n++) {
+        double *row = work_row(cell, l, sheet, n);
 
-            if (n < b->low[axis] || n >= b->high[axis]) {
-                /* On the boundary nothing changes: x = 0. */
-                memset(row, 0, (size_t) (ROW_ITEMS * l.lines) * sizeof *row);
-            } else {
-                const struct coefficients c = coefficients_at(sp, b, axis, n);
+        if (n < b->low[l->axis] || n >= b->high[l->axis]) {
+            /* On the boundary nothing changes: x = 0. */
+            memset(row, 0, (size_t)(ROW_ITEMS * l->lines) * sizeof *row);
+        } else {
+            const struct coefficients c = coefficients_at(sp, b, l->axis, n);
 
-                eliminate_row(&c, row, work_row(cell, &l, sheet, n - 1),
-                              work_row(cell, &l, sheet, n - 2), l.lines);
-            }
+            eliminate_row(&c, row, work_row(cell, l, sheet, n - 1), work_row(cell, l, sheet, n - 2),
+                          l->lines);
         }
     }
 }
 
-static void substitute_cell(struct sp_cell *cell, int axis)
+/* Solves an eliminated sheet from its end and stores the solution in rhs. */
+static void substitute_sheet(struct sp_cell *cell, const struct lines *l, int sheet)
 {
     struct nas_block *b = &cell->grid;
-    const struct lines l = lines_of(b, axis);
-    const ptrdiff_t vstep = b->vstep[l.line_axis];
+    const ptrdiff_t vstep = b->vstep[l->line_axis];
 
-    for (int sheet = 0; sheet < l.sheets; sheet++) {
-        for (int n = l.positions - 1; n >= 0; n--) {
-            double *restrict row = work_row(cell, &l, sheet, n);
-            const double *restrict after = work_row(cell, &l, sheet, n + 1);
-            const double *restrict after2 = work_row(cell, &l, sheet, n + 2);
-            double *rhs;
-            int index[3];
+    for (int n = l->positions - 1; n >= 0; n--) {
+        double *restrict row = work_row(cell, l, sheet, n);
+        const double *restrict after = work_row(cell, l, sheet, n + 1);
+        const double *restrict after2 = work_row(cell, l, sheet, n + 2);
+        double *rhs;
+        int index[3];
 
-            locate(b, &l, sheet, n, index);
-            rhs = b->rhs + nas_vat(b, index[0], index[1], index[2]);
-            for (int m = 0; m < NAS_VARS; m++) {
-                const double *restrict next = row + (ROW_NEXT + system_of[m]) * l.lines;
-                const double *restrict far = row + (ROW_FAR + system_of[m]) * l.lines;
-                const int item = (ROW_VALUE + m) * l.lines;
-                double *out = rhs + m * b->next_var;
+        locate(b, l, sheet, n, index);
+        rhs = b->rhs + nas_vat(b, index[0], index[1], index[2]);
+        for (int m = 0; m < NAS_VARS; m++) {
+            const double *restrict next = row + (ROW_NEXT + system_of[m]) * l->lines;
+            const double *restrict far = row + (ROW_FAR + system_of[m]) * l->lines;
+            const int item = (ROW_VALUE + m) * l->lines;
+            double *out = rhs + m * b->next_var;
 
-                for (int x = 0; x < l.lines; x++) {
-                    double value = row[item + x] - next[x] * after[item + x]
-                                   - far[x] * after2[item + x];
+            for (int x = 0; x < l->lines; x++) {
+                double value =
+                    row[item + x] - next[x] * after[item + x] - far[x] * after2[item + x];
 
-                    row[item + x] = value;
-                    out[x * vstep] = value;
-                }
+                row[item + x] = value;
+                out[x * vstep] = value;
             }
         }
     }
@@ -249,7 +243,7 @@ static int copy_rows(struct sp_cell *cell, int axis, int position, int first_ite
                      int to_buffer)
 {
     const struct lines l = lines_of(&cell->grid, axis);
-    size_t count = (size_t) ((ROW_SENT - first_item) * l.lines);
+    size_t count = (size_t)((ROW_SENT - first_item) * l.lines);
     double *start = buffer;
 
     for (int sheet = 0; sheet < l.sheets; sheet++) {
@@ -260,7 +254,7 @@ static int copy_rows(struct sp_cell *cell, int axis, int position, int first_ite
             buffer += count;
         }
     }
-    return (int) (buffer - start);
+    return (int)(buffer - start);
 }
 
 static int rows_length(const struct sp_cell *cell, int axis, int first_item)
@@ -270,26 +264,39 @@ static int rows_length(const struct sp_cell *cell, int axis, int first_item)
     return 2 * (ROW_SENT - first_item) * l.lines * l.sheets;
 }
 
-/* Sweeps in the order of the cells; each passes its last two rows, 22 numbers a line. */
+/*
+ * Sweeps in the order of the cells; each passes its last two rows, 22 numbers a line. Where there
+ * is nothing to wait for, before the first cell and behind the last, a sheet goes through all its
+ * work while it is in the cache.
+ */
 static void sweep_forward(struct sp *sp, int axis)
 {
     MPI_Request request[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
 
     for (int stage = 0; stage < sp->cells; stage++) {
         struct sp_cell *cell = &sp->cell[sp->at[axis][stage]];
+        const struct lines l = lines_of(&cell->grid, axis);
 
         if (stage > 0) {
             MPI_Irecv(sp->line_in, rows_length(cell, axis, 0), MPI_DOUBLE,
                       sp->neighbour[axis][SP_BEFORE], FORWARD_TAG + axis, MPI_COMM_WORLD,
                       &request[0]);
-        }
-        /* Setting up the matrices hides the message's way. */
-        prepare_cell(sp, cell, axis);
-        if (stage > 0) {
+            /* Setting up the matrices hides the message's way. */
+            for (int sheet = 0; sheet < l.sheets; sheet++) {
+                prepare_sheet(sp, cell, &l, sheet);
+            }
             MPI_Waitall(2, request, MPI_STATUSES_IGNORE);
             copy_rows(cell, axis, -2, 0, sp->line_in, 0);
         }
-        eliminate_cell(sp, cell, axis);
+        for (int sheet = 0; sheet < l.sheets; sheet++) {
+            if (0 == stage) {
+                prepare_sheet(sp, cell, &l, sheet);
+            }
+            eliminate_sheet(sp, cell, &l, sheet);
+            if (stage == sp->cells - 1) {
+                substitute_sheet(cell, &l, sheet);
+            }
+        }
         if (stage < sp->cells - 1) {
             int count = copy_rows(cell, axis, cell->grid.size[axis] - 2, 0, sp->line_out, 1);
 
@@ -310,13 +317,17 @@ static void leave_axis(struct sp_cell *cell, int axis)
     }
 }
 
-/* Sweeps back; each passes its first two solved points, 10 numbers a line. */
+/*
+ * Sweeps back from the last cell, which is solved already; each passes its first two solved points,
+ * 10 numbers a line.
+ */
 static void sweep_backward(struct sp *sp, int axis)
 {
     MPI_Request request[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
 
     for (int stage = sp->cells - 1; stage >= 0; stage--) {
         struct sp_cell *cell = &sp->cell[sp->at[axis][stage]];
+        const struct lines l = lines_of(&cell->grid, axis);
 
         if (stage < sp->cells - 1) {
             MPI_Irecv(sp->line_in, rows_length(cell, axis, ROW_VALUE), MPI_DOUBLE,
@@ -326,8 +337,10 @@ static void sweep_backward(struct sp *sp, int axis)
             leave_axis(&sp->cell[sp->at[axis][stage + 1]], axis);
             MPI_Waitall(2, request, MPI_STATUSES_IGNORE);
             copy_rows(cell, axis, cell->grid.size[axis], ROW_VALUE, sp->line_in, 0);
+            for (int sheet = 0; sheet < l.sheets; sheet++) {
+                substitute_sheet(cell, &l, sheet);
+            }
         }
-        substitute_cell(cell, axis);
         if (stage > 0) {
             int count = copy_rows(cell, axis, 0, ROW_VALUE, sp->line_out, 1);
 

@@ -180,7 +180,8 @@ def run(lab, arguments, timeout=None, **options):
 def run_attached(lab, arguments, timeout=None, exclusive=True, **options):
     """Run mpirun to its end on this process's own terminal and return its exit status.
 
-    When the lab is `exclusive` to this run, what survives mpirun is killed. mpirun is the terminal's foreground group meanwhile, so that Ctrl-C reaches it exactly once.
+    When the lab is `exclusive` to this run, what survives mpirun is killed. mpirun is
+    the terminal's foreground group meanwhile, so that Ctrl-C reaches it exactly once.
     """
     before = lab.processes()
     process = start(lab, arguments, **options)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What the lab's tests share: options, labs that go away, the programs they run."""
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -26,7 +27,8 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
-    """Name our marks."""
+    """Name our marks; let SIGTERM end the run as Ctrl-C does, so that labs are removed."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     config.addinivalue_line("markers", "long: runs only with --long")
 
 

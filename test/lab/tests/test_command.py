@@ -100,7 +100,8 @@ def test_the_verification_program_notices_a_wrong_byte(verify):
 def affinities(*options):
     """The affinity of each rank of a job of as many ranks as there are cores, at most four."""
     ranks = min(4, len(os.sched_getaffinity(0)))
-    output = run("mpirun", "--hosts", ranks, *options, "--", "-np", ranks, "sh", "-c", "taskset -pc $$")
+    job = ["-np", ranks, "sh", "-c", "taskset -pc $$"]
+    output = run("mpirun", "--hosts", ranks, *options, "--", *job)
     found = re.findall(r"affinity list: (\S+)", output)
     assert len(found) == ranks, output
     return found

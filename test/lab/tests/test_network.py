@@ -230,4 +230,5 @@ def test_impossible_options_are_refused(options, word):
 
 def test_percentages_and_rates_are_read():
     assert [parse_percent(text) for text in ("1%", "0.5 %", "10", 3)] == [1.0, 0.5, 10.0, 3.0]
-    assert [parse_rate(text) for text in ("1gbit", "1.5Mbit", "500kbit")] == [10**9, 1500000, 500000]
+    rates = [parse_rate(text) for text in ("1gbit", "1.5Mbit", "500kbit")]
+    assert rates == [10**9, 1500000, 500000]

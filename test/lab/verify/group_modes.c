@@ -199,7 +199,7 @@ void group_modes(void)
 
 /* Starts the ring of persistent requests once and checks what came. */
 static void start_ring(MPI_Request *requests, struct verify_buffer *send,
-                       struct verify_buffer *receive, int pairs, int round, bool ready_mode)
+                       struct verify_buffer *receive, int pairs, int round)
 {
     MPI_Status statuses[10];
 
@@ -209,9 +209,7 @@ static void start_ring(MPI_Request *requests, struct verify_buffer *send,
         verify_buffer_reset(&receive[i]);
     }
     MPI_Startall(pairs, requests);
-    if (ready_mode) {
-        permit_previous();
-    }
+    permit_previous(); /* the ready mode demands a posted receive */
     if (round % 2 == 0) {
         MPI_Startall(pairs, requests + pairs);
     } else {
@@ -227,9 +225,16 @@ static void start_ring(MPI_Request *requests, struct verify_buffer *send,
     }
 }
 
-/* Four send modes, one persistent pair each, started `rounds` times with new contents. */
+/*
+ * Four send modes, one persistent pair each, started `rounds` times with new contents.
+ *
+ * Open MPI 4.1 packs a buffered message above the eager limit from freed memory when its
+ * persistent request is started a second time (pml/ob1 leaves the request's convertor on the
+ * attached buffer), over any BTL. So that request is made anew each time, unless --known-bugs.
+ */
 static void persistent(size_t size, int rounds)
 {
+    bool renew = size > 512 && !verify.known_bugs;
     enum { PAIRS = 4 };
     struct verify_buffer send[PAIRS], receive[PAIRS];
     MPI_Request requests[2 * PAIRS];
@@ -252,7 +257,12 @@ static void persistent(size_t size, int rounds)
     MPI_Rsend_init(send[3].data, count, MPI_BYTE, next_rank(), 3, verify.comm,
                    &requests[PAIRS + 3]);
     for (int round = 0; round < rounds; round++) {
-        start_ring(requests, send, receive, PAIRS, round, true);
+        if (renew && round > 0) {
+            MPI_Request_free(&requests[PAIRS + 2]);
+            MPI_Bsend_init(send[2].data, count, MPI_BYTE, next_rank(), 2, verify.comm,
+                           &requests[PAIRS + 2]);
+        }
+        start_ring(requests, send, receive, PAIRS, round);
     }
     /* Detaching waits until the last buffered message has left. */
     MPI_Buffer_detach(&attached, &room);
@@ -349,18 +359,19 @@ static int error_class(int code)
 /*
  * A message longer than the receive is an error, nothing behind the buffer is touched, and the
  * next message arrives as if nothing had been. early: the receive is posted before the message.
+ * type is a byte, or one with a hole behind it; extent its length in memory.
  */
-static void truncated(MPI_Comm comm, size_t size, size_t room, bool early)
+static void truncated(MPI_Comm comm, size_t size, size_t room, MPI_Datatype type, size_t extent,
+                      bool early)
 {
     struct verify_id ids[2];
-    struct verify_buffer send[2], receive = verify_buffer_new(room);
+    struct verify_buffer send[2], receive = verify_buffer_new(room * extent);
     MPI_Request requests[2], receiving = MPI_REQUEST_NULL;
     MPI_Status status;
     int code;
 
     if (early) {
-        MPI_Irecv(receive.data, (int) room, MPI_BYTE, previous_rank(), VERIFY_TAG, comm,
-                  &receiving);
+        MPI_Irecv(receive.data, (int) room, type, previous_rank(), VERIFY_TAG, comm, &receiving);
     }
     permit_previous();
     for (int i = 0; i < 2; i++) {
@@ -372,11 +383,16 @@ static void truncated(MPI_Comm comm, size_t size, size_t room, bool early)
         code = MPI_Wait(&receiving, &status);
     } else {
         permit_next(); /* the messages are most likely here before the receive is posted */
-        code = MPI_Recv(receive.data, (int) room, MPI_BYTE, previous_rank(), VERIFY_TAG, comm,
+        code = MPI_Recv(receive.data, (int) room, type, previous_rank(), VERIFY_TAG, comm,
                         &status);
     }
     verify_equal(error_class(code), MPI_ERR_TRUNCATE, "error class of a truncated receive");
     verify_buffer_check_guards(&receive);
+    for (size_t i = 1; i < receive.len; i += 2) {
+        if (extent == 2) {
+            verify_buffer_check_untouched(&receive, i, 1);
+        }
+    }
     verify_buffer_free(&receive);
 
     receive = verify_buffer_new(size);
@@ -391,23 +407,36 @@ static void truncated(MPI_Comm comm, size_t size, size_t room, bool early)
     verify_buffer_sent(&send[1], ids[1]);
 }
 
+/*
+ * Above the eager limit Open MPI 4.1 lets the sender put, or gets, the whole message into a
+ * contiguous receive buffer that is too short for it (pml/ob1 schedules the sender's length), over
+ * any BTL that has put or get. Such receives are given a type with holes, which is not placed
+ * directly, unless --known-bugs.
+ */
 void group_truncation(void)
 {
     static const struct {
         size_t size, room;
-    } cases[] = {{1, 0},          {8, 7},           {1500, 1499},     {9000, 100},
-                 {70000, 65536},  {70000, 0},       {300001, 300000}, {1 << 20, 1000},
-                 {4u << 20, 3u << 20}};
+    } cases[] = {{1, 0},          {8, 7},           {500, 499},       {900, 100},
+                 {1500, 1499},    {9000, 100},      {70000, 65536},   {70000, 2},
+                 {300001, 300000}, {1 << 20, 1000}, {4u << 20, 3u << 20}};
     MPI_Comm comm;
+    MPI_Datatype spread;
 
+    MPI_Type_create_resized(MPI_BYTE, 0, 2, &spread);
+    MPI_Type_commit(&spread);
     MPI_Comm_dup(verify.comm, &comm);
     MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        bool direct = cases[i].size < 1000 || verify.known_bugs;
+        MPI_Datatype type = direct ? MPI_BYTE : spread;
+
         if (cases[i].size <= verify.max_bytes) {
             verify_step("%zu bytes into %zu", cases[i].size, cases[i].room);
-            truncated(comm, cases[i].size, cases[i].room, true);
-            truncated(comm, cases[i].size, cases[i].room, false);
+            truncated(comm, cases[i].size, cases[i].room, type, direct ? 1 : 2, true);
+            truncated(comm, cases[i].size, cases[i].room, type, direct ? 1 : 2, false);
         }
     }
     MPI_Comm_free(&comm);
+    MPI_Type_free(&spread);
 }

@@ -53,6 +53,7 @@ static void flood(int victim, int per_rank, size_t limit)
             verify_buffer_sent(&send, id);
         }
     }
+    MPI_Barrier(MPI_COMM_WORLD); /* a wildcard must not catch a message of the next step */
 }
 
 void group_flood(void)
@@ -168,6 +169,7 @@ static void mixture(int count, size_t limit)
     free(receive);
     free(requests);
     free(statuses);
+    MPI_Barrier(MPI_COMM_WORLD); /* a wildcard must not catch a message of the next step */
 }
 
 void group_random(void)

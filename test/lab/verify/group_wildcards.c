@@ -59,6 +59,7 @@ static void sends_finish(struct sends *sends)
     }
     free(sends->buffers);
     free(sends->requests);
+    MPI_Barrier(MPI_COMM_WORLD); /* a wildcard must not catch a message of the next step */
 }
 
 /* Checks message number `number` of the status's source: its tag, its size, its bytes. */

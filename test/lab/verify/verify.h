@@ -44,6 +44,7 @@ struct verify_run {
     bool quick;
     bool progress;
     bool list;
+    bool known_bugs; /**< also run what Open MPI 4.1 itself gets wrong */
     int thread_level; /**< asked for: MPI_THREAD_FUNNELED or MPI_THREAD_MULTIPLE; -1 not said */
     const char *only; /**< comma list, NULL is all */
     const char *skip; /**< comma list, NULL is none */

@@ -31,6 +31,7 @@ static void usage(FILE *out)
             "  --timeout S         end with exit code 124 when a group takes longer (default 300,\n"
             "                      0 is never)\n"
             "  --progress          a line when a group starts\n"
+            "  --known-bugs        also what Open MPI 4.1 gets wrong over any BTL\n"
             "  --plant N           prove that checks work: falsify the Nth of each process\n"
             "  --plant-kind K      what: byte (of a received buffer), guard (the byte behind it)\n"
             "                      or value (a count, source, tag or flag); default byte\n"
@@ -178,7 +179,7 @@ void verify_options_read(int argc, char **argv)
 {
     enum {
         LIST, ONLY, SKIP, MAX_BYTES, SCALE, QUICK, SEED, COMPUTE, THREAD_LEVEL, TIMEOUT, PROGRESS,
-        PLANT, PLANT_KIND, PLANT_RANK, CHILD, HELP
+        KNOWN_BUGS, PLANT, PLANT_KIND, PLANT_RANK, CHILD, HELP
     };
     static const struct option options[] = {
         {"list", no_argument, NULL, LIST},
@@ -192,6 +193,7 @@ void verify_options_read(int argc, char **argv)
         {"thread-level", required_argument, NULL, THREAD_LEVEL},
         {"timeout", required_argument, NULL, TIMEOUT},
         {"progress", no_argument, NULL, PROGRESS},
+        {"known-bugs", no_argument, NULL, KNOWN_BUGS},
         {"plant", required_argument, NULL, PLANT},
         {"plant-kind", required_argument, NULL, PLANT_KIND},
         {"plant-rank", required_argument, NULL, PLANT_RANK},
@@ -228,6 +230,7 @@ void verify_options_read(int argc, char **argv)
         case THREAD_LEVEL: verify.thread_level = read_thread_level(optarg); break;
         case TIMEOUT: verify.timeout_seconds = read_number("--timeout", optarg, 0); break;
         case PROGRESS: verify.progress = true; break;
+        case KNOWN_BUGS: verify.known_bugs = true; break;
         case PLANT: verify.plant = read_integer("--plant", optarg); break;
         case PLANT_KIND: verify.plant_kind = read_plant_kind(optarg); break;
         case PLANT_RANK: verify.plant_rank = (int) read_integer("--plant-rank", optarg); break;

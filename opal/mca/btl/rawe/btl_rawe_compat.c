@@ -114,6 +114,13 @@ bool mca_btl_rawe_compat_version_check(void)
     return false;
 }
 
+#if OPAL_MAJOR_VERSION >= 6
+/* 6.0 reads no file: it knows the texts that were in its own tree when it was built. */
+static bool help_file_find(void)
+{
+    return false;
+}
+#else
 /** Look in `directory` followed by `below`; when the file is there, let Open MPI know. */
 static bool help_file_in(const char *directory, int directory_len, const char *below)
 {
@@ -137,10 +144,6 @@ static bool help_file_in(const char *directory, int directory_len, const char *b
  */
 static bool help_file_find(void)
 {
-#if OPAL_MAJOR_VERSION >= 6
-    /* 6.0 reads no file: it knows the texts that were in its own tree when it was built. */
-    return false;
-#else
     const char *known[] = {opal_install_dirs.opaldatadir, MCA_BTL_RAWE_HELP_DIR};
     Dl_info self;
 
@@ -156,8 +159,8 @@ static bool help_file_find(void)
     int directory_len = (int) (strrchr(self.dli_fname, '/') - self.dli_fname);
     return help_file_in(self.dli_fname, directory_len, "/../../share/openmpi")
            || help_file_in(self.dli_fname, directory_len, "");
-#endif
 }
+#endif
 
 bool mca_btl_rawe_compat_help_file_found(void)
 {

@@ -34,6 +34,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* What the loader is to see of a component; since 5.0 there is only the general word for it. */
+#ifndef OPAL_MODULE_DECLSPEC
+#    define OPAL_MODULE_DECLSPEC OPAL_DECLSPEC
+#endif
+
 /*
  * Since 6.0 a component names itself by this macro, behind its definition and without a semicolon.
  * Before, the loader's `mca_btl_rawe_component` was all there was.

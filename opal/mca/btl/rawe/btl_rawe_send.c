@@ -211,8 +211,6 @@ int mca_btl_rawe_sendi(struct mca_btl_base_module_t *btl, struct mca_btl_base_en
     uint8_t packed[SENDI_PACK_BYTES_MAX];
     void *payload = NULL;
 
-    (void) order;
-    (void) flags;
     if (0 != payload_size) {
         if (OPAL_LIKELY(!opal_convertor_need_buffers(convertor))) {
             opal_convertor_get_current_pointer(convertor, &payload);
@@ -241,8 +239,9 @@ int mca_btl_rawe_sendi(struct mca_btl_base_module_t *btl, struct mca_btl_base_en
     if (OPAL_LIKELY(RAWE_STATUS_DONE == status)) {
         return OPAL_SUCCESS;
     }
+    /* The PML goes on with this one: it packs into it and calls btl_send. */
     if (NULL != descriptor) {
-        *descriptor = NULL;
+        *descriptor = mca_btl_rawe_alloc(btl, endpoint, order, header_size + payload_size, flags);
     }
     return RAWE_STATUS_FAILED == status ? OPAL_ERR_UNREACH : OPAL_ERR_OUT_OF_RESOURCE;
 }

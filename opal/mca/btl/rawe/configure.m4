@@ -3,7 +3,14 @@
 #
 # What configure does for this component, in an Open MPI source tree (whose autogen.pl finds this
 # file and calls the macro by its name) as well as in the project's own build (whose configure.ac
-# sets btl_rawe_out_of_tree and the flags below beforehand).
+# sets btl_rawe_* beforehand).
+
+# MCA_opal_btl_rawe_POST_CONFIG([should_build])
+# ---------------------------------------------
+# Conditionals belong here: Open MPI calls this also for components it does not build.
+AC_DEFUN([MCA_opal_btl_rawe_POST_CONFIG], [
+    AM_CONDITIONAL([OPAL_BTL_RAWE_LAYERS_ONLY], [test "$btl_rawe_layers_only" = yes])
+])
 
 # MCA_opal_btl_rawe_CONFIG([action-if-can-compile], [action-if-cant-compile])
 # ---------------------------------------------------------------------------

@@ -5,7 +5,7 @@
  */
 #include "rawe_congestion.h"
 
-#include "rawe_wire.h"
+#include "rawe_acktr.h"
 
 void rawe_congestion_init(struct rawe_congestion *congestion, uint32_t first, uint32_t most)
 {
@@ -38,7 +38,9 @@ void rawe_congestion_acked(struct rawe_congestion *congestion, uint32_t frames, 
 
 bool rawe_congestion_lost(struct rawe_congestion *congestion, uint32_t sequence, uint32_t next)
 {
-    if (congestion->reduced && rawe_sequence_before(sequence, congestion->recover_sequence)) {
+    /* Counted backwards: a reduction of 2^31 frames ago must not look like one to come. */
+    if (congestion->reduced &&
+        congestion->recover_sequence - 1 - sequence < RAWE_WINDOW_FRAMES_MAX) {
         return false;
     }
     congestion->recover_sequence = next;

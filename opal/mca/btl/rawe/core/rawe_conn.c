@@ -72,7 +72,7 @@ static void reset_state(struct rawe_conn *conn)
 {
     const struct rawe_engine_config *config = &conn->engine->config;
     conn->peer_id = 0;
-    conn->una = conn->next = conn->transmit_from = 0;
+    conn->una = conn->next = conn->transmit_from = conn->ack_requested = 0;
     conn->in_flight = conn->to_transmit = conn->sacked = 0;
     conn->message_number = conn->messages_open = 0;
     conn->messages_done = 0;
@@ -90,6 +90,12 @@ static void reset_state(struct rawe_conn *conn)
         rawe_reassembly_clear(conn->reassembly, &conn->engine->reassembly_buffers);
     }
     rawe_conn_heard(conn);
+}
+
+void rawe_conn_renew(struct rawe_conn *conn)
+{
+    renew_id(conn);
+    reset_state(conn);
 }
 
 struct rawe_conn *rawe_conn_open(struct rawe_engine *engine, const struct rawe_conn_config *config)
@@ -117,8 +123,7 @@ struct rawe_conn *rawe_conn_open(struct rawe_engine *engine, const struct rawe_c
                                   : engine->config.payload_max_bytes;
     conn->queue_tail = &conn->queue;
     rawe_timer_init(&conn->timer, timer_expired);
-    renew_id(conn);
-    reset_state(conn);
+    rawe_conn_renew(conn);
     return conn;
 }
 
@@ -140,7 +145,8 @@ void rawe_conn_close(struct rawe_conn *conn, uint64_t now_ns)
     if (conn->peer_id != 0 && conn->state == RAWE_CONN_OPEN) {
         rawe_conn_transmit_control(conn, RAWE_FRAME_CLOSE, 0, 0, NULL, 0);
     }
-    rawe_conn_abandon(conn, RAWE_STATUS_FAILED, true);
+    conn->state = RAWE_CONN_FAILED; /* for what is sent by a `done` */
+    rawe_conn_complete(rawe_conn_abandon(conn, true), RAWE_STATUS_FAILED);
     if (conn->reassembly != NULL) {
         rawe_reassembly_clear(conn->reassembly, &engine->reassembly_buffers);
     }
@@ -207,35 +213,20 @@ void rawe_conn_connect(struct rawe_conn *conn, uint64_t now_ns)
     }
     conn->state = RAWE_CONN_CONNECTING;
     send_connect(conn, 0, false);
-    conn->probe_sent_ns = now_ns;
+    conn->asked_ns = now_ns;
     conn->probe_deadline_ns = now_ns + FIRST_INTERVAL_NS;
     rawe_conn_arm(conn);
 }
 
-void rawe_conn_receive_connect(struct rawe_conn *conn, const struct rawe_connect *from, bool reply,
-                               uint64_t now_ns)
+/** True when frames of the present incarnation of the peer have been taken. */
+static bool has_received(const struct rawe_conn *conn)
 {
-    struct rawe_engine *engine = conn->engine;
-    engine->counters.connects_received++;
-    if (conn->state == RAWE_CONN_FAILED || from->payload_max_bytes < RAWE_CONNECT_BYTES ||
-        (!reply && from->incarnation < conn->peer_incarnation) ||
-        (conn->state == RAWE_CONN_PEER_CLOSED && from->incarnation <= conn->peer_incarnation)) {
-        engine->counters.dropped_connection++;
-        return;
-    }
-    if (from->incarnation != conn->peer_incarnation) {
-        if (conn->state == RAWE_CONN_OPEN || conn->state == RAWE_CONN_PEER_CLOSED) {
-            /*
-             * The peer has closed the connection and opened it anew, and its CLOSE may have been
-             * lost. What was in flight belonged to the old one.
-             */
-            rawe_conn_abandon(conn, RAWE_STATUS_DONE, false);
-            renew_id(conn);
-            reset_state(conn);
-            conn->state = RAWE_CONN_IDLE;
-        }
-        conn->peer_incarnation = from->incarnation;
-    }
+    return conn->acktr != NULL && (conn->acktr->next != 0 || conn->acktr->beyond != 0);
+}
+
+static void answer_connect(struct rawe_conn *conn, const struct rawe_connect *from, bool reply,
+                           uint64_t now_ns)
+{
     rawe_conn_heard(conn);
     if (!reply) {
         if (!allocate_windows(conn)) {
@@ -257,6 +248,35 @@ void rawe_conn_receive_connect(struct rawe_conn *conn, const struct rawe_connect
     conn->state = RAWE_CONN_OPEN;
     conn->probe_deadline_ns = 0;
     rawe_conn_make_pending(conn);
+}
+
+void rawe_conn_receive_connect(struct rawe_conn *conn, const struct rawe_connect *from, bool reply,
+                               uint64_t now_ns)
+{
+    struct rawe_engine *engine = conn->engine;
+    engine->counters.connects_received++;
+    if (conn->state == RAWE_CONN_FAILED || from->payload_max_bytes < RAWE_CONNECT_BYTES ||
+        from->incarnation < conn->peer_incarnation ||
+        (conn->state == RAWE_CONN_PEER_CLOSED && from->incarnation <= conn->peer_incarnation)) {
+        engine->counters.dropped_connection++;
+        return;
+    }
+    struct rawe_send *complete = NULL;
+    if (from->incarnation != conn->peer_incarnation) {
+        if (conn->state == RAWE_CONN_OPEN || conn->state == RAWE_CONN_PEER_CLOSED ||
+            has_received(conn)) {
+            /*
+             * The peer has closed the connection and opened it anew, and its CLOSE may have been
+             * lost. What was in flight belonged to the old one.
+             */
+            complete = rawe_conn_abandon(conn, false);
+            rawe_conn_renew(conn);
+            conn->state = RAWE_CONN_IDLE;
+        }
+        conn->peer_incarnation = from->incarnation;
+    }
+    answer_connect(conn, from, reply, now_ns);
+    rawe_conn_complete(complete, RAWE_STATUS_DONE);
 }
 
 void rawe_conn_heard(struct rawe_conn *conn)
@@ -329,24 +349,26 @@ static void give_up(struct rawe_conn *conn, uint64_t silent_ns)
     conn->state = RAWE_CONN_FAILED;
     conn->probe_deadline_ns = conn->loss_deadline_ns = conn->ack_deadline_ns = 0;
     engine->counters.peers_lost++;
+    struct rawe_send *complete = rawe_conn_abandon(conn, true);
     if (engine->callbacks.failed != NULL) {
         engine->callbacks.failed(engine->context, conn, silent_ns);
     }
-    rawe_conn_abandon(conn, RAWE_STATUS_FAILED, true);
+    rawe_conn_complete(complete, RAWE_STATUS_FAILED);
 }
 
 /**
  * Silence lasts: ask again, doubt, in the end give up. Time in which we ourselves did not run
- * (nobody called progress) is not the peer's silence.
+ * (nobody called progress) is not the peer's silence. Returns false when it has given up: the
+ * connection may have been closed by that.
  */
-static void ask(struct rawe_conn *conn, uint64_t now_ns)
+static bool ask(struct rawe_conn *conn, uint64_t now_ns)
 {
     struct rawe_engine *engine = conn->engine;
     uint64_t interval_ns = probe_interval_ns(conn);
     if (conn->silent_since_ns == 0) {
         conn->silent_since_ns = now_ns;
     } else {
-        uint64_t passed_ns = now_ns - conn->probe_sent_ns;
+        uint64_t passed_ns = now_ns - conn->asked_ns;
         if (passed_ns > 2 * interval_ns) {
             conn->silent_since_ns += passed_ns - interval_ns;
         }
@@ -354,7 +376,7 @@ static void ask(struct rawe_conn *conn, uint64_t now_ns)
     uint64_t silent_ns = now_ns > conn->silent_since_ns ? now_ns - conn->silent_since_ns : 0;
     if (engine->config.peer_timeout_ns != 0 && silent_ns >= engine->config.peer_timeout_ns) {
         give_up(conn, silent_ns);
-        return;
+        return false;
     }
     if (conn->state == RAWE_CONN_CONNECTING) {
         if (allocate_windows(conn)) {
@@ -363,14 +385,16 @@ static void ask(struct rawe_conn *conn, uint64_t now_ns)
     } else if (rawe_conn_transmit_control(conn, RAWE_FRAME_PROBE, 0, conn->probe_number + 1, NULL,
                                           0)) {
         conn->probe_number++;
+        conn->probe_sent_ns[conn->probe_number % RAWE_CONN_PROBES] = now_ns;
         engine->counters.probes_sent++;
     }
-    conn->probe_sent_ns = now_ns;
+    conn->asked_ns = now_ns;
     conn->probes_unanswered++;
     conn->probe_deadline_ns = now_ns + probe_interval_ns(conn);
     if (conn->probes_unanswered >= DOUBT_PROBES && engine->callbacks.silent != NULL) {
         engine->callbacks.silent(engine->context, conn, silent_ns);
     }
+    return true;
 }
 
 static void timer_expired(struct rawe_timer *timer, uint64_t now_ns)
@@ -389,8 +413,9 @@ static void timer_expired(struct rawe_timer *timer, uint64_t now_ns)
     }
     if (conn->probe_deadline_ns != 0 && now_ns >= conn->probe_deadline_ns) {
         conn->probe_deadline_ns = 0;
-        if (conn->state == RAWE_CONN_CONNECTING || conn->una != conn->next) {
-            ask(conn, now_ns);
+        if ((conn->state == RAWE_CONN_CONNECTING || conn->una != conn->next) &&
+            !ask(conn, now_ns)) {
+            return;
         }
     }
     rawe_conn_arm(conn);
@@ -427,7 +452,7 @@ struct rawe_send *rawe_conn_release(struct rawe_conn *conn, uint32_t sequence)
     return send;
 }
 
-void rawe_conn_abandon(struct rawe_conn *conn, enum rawe_status status, bool queue_too)
+struct rawe_send *rawe_conn_abandon(struct rawe_conn *conn, bool queue_too)
 {
     struct rawe_send *complete = NULL;
     struct rawe_send **tail = &complete;
@@ -455,9 +480,14 @@ void rawe_conn_abandon(struct rawe_conn *conn, enum rawe_status status, bool que
         conn->queue = NULL;
         conn->queue_tail = &conn->queue;
     }
-    while (complete != NULL) {
-        struct rawe_send *next = complete->next;
-        complete->done(complete, status);
-        complete = next;
+    return complete;
+}
+
+void rawe_conn_complete(struct rawe_send *list, enum rawe_status status)
+{
+    while (list != NULL) {
+        struct rawe_send *next = list->next;
+        list->done(list, status);
+        list = next;
     }
 }

@@ -63,6 +63,9 @@ struct rawe_send {
     bool segmented;          /**< a message that does not fit one frame */
 };
 
+/** Probes whose answer is still understood; a power of two. */
+#define RAWE_CONN_PROBES 8u
+
 struct rawe_conn {
     struct rawe_engine *engine;
     void *owner; /**< the caller's */
@@ -88,9 +91,10 @@ struct rawe_conn {
     uint32_t in_flight;          /**< frames SENT */
     uint32_t to_transmit;        /**< frames WAITING or LOST */
     uint32_t transmit_from;      /**< no WAITING or LOST frame is before this one */
-    uint32_t highest_sacked;     /**< valid when sacked != 0 */
     uint32_t sacked;             /**< frames SACKED */
     uint32_t peer_credit;
+    uint32_t ack_requested;      /**< an acknowledgement was asked for with frames before this */
+    bool outputting;             /**< inside rawe_conn_output */
     uint32_t message_number;     /**< of the next segmented message */
     uint32_t messages_open;      /**< oldest segmented message number not completed */
     uint64_t messages_done;      /**< bitmap of completed ones from messages_open on */
@@ -105,7 +109,8 @@ struct rawe_conn {
     uint64_t evidence_ns;         /**< when we learned of it */
     uint64_t loss_deadline_ns;    /**< look for losses again then; 0: no need */
     uint64_t probe_deadline_ns;   /**< ask for an acknowledgement then; 0: nothing in flight */
-    uint64_t probe_sent_ns;
+    uint64_t probe_sent_ns[RAWE_CONN_PROBES]; /**< when the newest probes left, by number */
+    uint64_t asked_ns;            /**< when we last asked or, with the link full, tried to */
     uint32_t probe_number;
     uint32_t probes_unanswered;   /**< since the peer was last heard */
 
@@ -176,7 +181,7 @@ void rawe_conn_receive_connect(struct rawe_conn *conn, const struct rawe_connect
 /** Any other frame for this connection, header decoded, payload in the frame. */
 void rawe_conn_receive(struct rawe_conn *conn, const struct rawe_header *header,
                        const uint8_t *payload, uint64_t now_ns);
-/** Acknowledgement fields of a frame (SACK bitmap may be empty). */
+/** Acknowledgement fields of a frame, not beyond `next` (SACK bitmap may be empty). */
 void rawe_conn_acknowledged(struct rawe_conn *conn, const struct rawe_header *header,
                             const uint8_t *sack, size_t sack_bytes, uint64_t now_ns);
 /** Look for frames whose reordering window has passed. */
@@ -200,8 +205,15 @@ void rawe_conn_expect_ack(struct rawe_conn *conn, uint64_t now_ns);
 void rawe_conn_heard(struct rawe_conn *conn);
 /** Release a frame of the window; returns its send when that is complete by this, else NULL. */
 struct rawe_send *rawe_conn_release(struct rawe_conn *conn, uint32_t sequence);
-/** Complete everything under way with `status` and empty the send window. */
-void rawe_conn_abandon(struct rawe_conn *conn, enum rawe_status status, bool queue_too);
+/**
+ * Empty the send window, and the queue too if asked for. Returns the sends that were under way, for
+ * rawe_conn_complete once the connection is in its new state.
+ */
+struct rawe_send *rawe_conn_abandon(struct rawe_conn *conn, bool queue_too);
+/** Call `done` of a list of sends. They may send again, hence nothing may be half changed here. */
+void rawe_conn_complete(struct rawe_send *list, enum rawe_status status);
+/** Begin a new life under a new id: nothing sent, nothing received. The window must be empty. */
+void rawe_conn_renew(struct rawe_conn *conn);
 /** Begin asking the peer for a connection. */
 void rawe_conn_connect(struct rawe_conn *conn, uint64_t now_ns);
 

@@ -80,21 +80,18 @@ static uint32_t take_sack(struct rawe_conn *conn, uint32_t acknowledgement, cons
 void rawe_conn_acknowledged(struct rawe_conn *conn, const struct rawe_header *header,
                             const uint8_t *sack, size_t sack_bytes, uint64_t now_ns)
 {
-    struct rawe_engine *engine = conn->engine;
     uint32_t acknowledgement = header->acknowledgement;
     if (rawe_sequence_before(acknowledgement, conn->una)) {
         return; /* overtaken by a later acknowledgement */
-    }
-    if (rawe_sequence_before(conn->next, acknowledgement)) {
-        engine->counters.dropped_ack++;
-        return;
     }
     conn->peer_credit = header->credit > RAWE_CONGESTION_LEAST_FRAMES
                             ? header->credit
                             : RAWE_CONGESTION_LEAST_FRAMES;
     bool probe_answered = header->type == RAWE_FRAME_ACK &&
                           (header->flags & RAWE_FLAG_PROBE_ANSWER) != 0 &&
-                          header->sequence == conn->probe_number && conn->probe_number != 0;
+                          header->sequence != 0 &&
+                          conn->probe_number - header->sequence < RAWE_CONN_PROBES &&
+                          conn->probe_number - header->sequence < conn->probe_number;
     if (acknowledgement == conn->una && sack_bytes == 0 && !probe_answered) {
         if (conn->queue != NULL || conn->to_transmit != 0) {
             rawe_conn_output(conn, now_ns); /* the credit may have grown */
@@ -131,7 +128,8 @@ void rawe_conn_acknowledged(struct rawe_conn *conn, const struct rawe_header *he
          * The probe was sent after the frames in flight then, and stands for the newest of them;
          * 1 ns earlier, so that frames sent in the same turn, behind the probe, are not meant.
          */
-        delivered(conn, conn->probe_sent_ns - 1, conn->next, now_ns);
+        delivered(conn, conn->probe_sent_ns[header->sequence % RAWE_CONN_PROBES] - 1, conn->next,
+                  now_ns);
     }
     rawe_congestion_acked(&conn->congestion, count, limited);
     if (conn->una == conn->next) {
@@ -148,11 +146,7 @@ void rawe_conn_acknowledged(struct rawe_conn *conn, const struct rawe_header *he
     if (conn->queue != NULL || conn->to_transmit != 0) {
         rawe_conn_output(conn, now_ns);
     }
-    while (complete != NULL) {
-        struct rawe_send *next = complete->next;
-        complete->done(complete, RAWE_STATUS_DONE);
-        complete = next;
-    }
+    rawe_conn_complete(complete, RAWE_STATUS_DONE);
 }
 
 void rawe_conn_detect_losses(struct rawe_conn *conn, uint64_t now_ns)

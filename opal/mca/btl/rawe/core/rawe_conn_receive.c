@@ -137,6 +137,21 @@ static void receive_data(struct rawe_conn *conn, const struct rawe_header *heade
     }
 }
 
+/**
+ * The peer has ended the connection, which it does only when nobody there waits for anything: what
+ * was in flight is done with. What is still queued here needs a new connection.
+ */
+static void closed_by_peer(struct rawe_conn *conn, uint64_t now_ns)
+{
+    struct rawe_send *complete = rawe_conn_abandon(conn, false);
+    rawe_conn_renew(conn);
+    conn->state = RAWE_CONN_PEER_CLOSED;
+    if (conn->queue != NULL) {
+        rawe_conn_connect(conn, now_ns);
+    }
+    rawe_conn_complete(complete, RAWE_STATUS_DONE);
+}
+
 void rawe_conn_receive(struct rawe_conn *conn, const struct rawe_header *header,
                        const uint8_t *payload, uint64_t now_ns)
 {
@@ -144,6 +159,10 @@ void rawe_conn_receive(struct rawe_conn *conn, const struct rawe_header *header,
     if (conn->acktr == NULL ||
         (conn->state != RAWE_CONN_OPEN && conn->state != RAWE_CONN_CONNECTING)) {
         engine->counters.dropped_connection++;
+        return;
+    }
+    if (rawe_sequence_before(conn->next, header->acknowledgement)) {
+        engine->counters.dropped_ack++; /* acknowledges what was never sent: believe none of it */
         return;
     }
     rawe_conn_heard(conn);
@@ -171,13 +190,7 @@ void rawe_conn_receive(struct rawe_conn *conn, const struct rawe_header *header,
         break;
     case RAWE_FRAME_CLOSE:
         rawe_conn_acknowledged(conn, header, NULL, 0, now_ns);
-        rawe_conn_abandon(conn, RAWE_STATUS_DONE, false);
-        conn->state = RAWE_CONN_PEER_CLOSED;
-        conn->ack_deadline_ns = conn->loss_deadline_ns = conn->probe_deadline_ns = 0;
-        conn->ack_now = conn->answer_probe = false;
-        if (conn->queue != NULL) {
-            rawe_conn_connect(conn, now_ns);
-        }
+        closed_by_peer(conn, now_ns);
         break;
     default:
         engine->counters.dropped_type++;

@@ -27,6 +27,20 @@ static uint32_t window_room(const struct rawe_conn *conn)
     return conn->in_flight < allowed ? allowed - conn->in_flight : 0;
 }
 
+/**
+ * Ask for an acknowledgement with every fourth part of the window, so that it slides before it is
+ * used up. Not while little is in flight: an answer of the peer's will carry it then.
+ */
+static void request_ack(struct rawe_conn *conn, struct rawe_txframe *frame)
+{
+    uint32_t part = (conn->congestion.window < conn->peer_credit ? conn->congestion.window
+                                                                 : conn->peer_credit) / 4;
+    if (conn->next - conn->ack_requested >= part && conn->in_flight + conn->to_transmit >= part) {
+        frame->flags |= RAWE_FLAG_ACK_NOW;
+        conn->ack_requested = conn->next;
+    }
+}
+
 static bool window_full(const struct rawe_conn *conn)
 {
     return conn->next - conn->una >= conn->engine->config.window_frames;
@@ -38,6 +52,7 @@ static void enter_window(struct rawe_conn *conn, struct rawe_txframe *frame)
     if (conn->to_transmit == 0) {
         conn->transmit_from = conn->next;
     }
+    request_ack(conn, frame);
     frame->sequence = conn->next++;
     frame->state = RAWE_TXFRAME_WAITING;
     conn->slots[slot_of(conn, frame->sequence)] = frame;
@@ -135,7 +150,9 @@ enum rawe_status rawe_conn_send_copy(struct rawe_conn *conn, uint8_t tag, const 
     out += rawe_chunk_encode(out, &(struct rawe_chunk){.kind = RAWE_CHUNK_MESSAGE,
                                                        .tag = tag,
                                                        .data_bytes = (uint16_t)data_bytes});
-    memcpy(out, first, first_bytes);
+    if (first_bytes != 0) {
+        memcpy(out, first, first_bytes);
+    }
     if (second_bytes != 0) {
         memcpy(out + first_bytes, second, second_bytes);
     }
@@ -243,16 +260,14 @@ static struct rawe_txframe *frame_next(struct rawe_conn *conn, struct rawe_send 
         room = rawe_conn_frame_message_bytes(conn);
         copy = send->total_bytes <= engine->config.copy_max_bytes;
     } else {
-        if (!send->segmented) {
-            if (conn->message_number - conn->messages_open >= RAWE_REASSEMBLY_MESSAGES) {
-                return NULL; /* the receiver has no place for it before an earlier one is whole */
-            }
-            send->segmented = true;
-            send->message_number = conn->message_number++;
+        if (!send->segmented &&
+            conn->message_number - conn->messages_open >= RAWE_REASSEMBLY_MESSAGES) {
+            return NULL; /* the receiver has no place for it before an earlier one is whole */
         }
+        uint32_t number = send->segmented ? send->message_number : conn->message_number;
         chunk.kind = RAWE_CHUNK_SEGMENT;
         room = conn->payload_max_bytes - RAWE_CHUNK_SEGMENT_BYTES;
-        chunk.id = send->message_number;
+        chunk.id = number;
         chunk.offset = send->framed_bytes;
         chunk.total_bytes = (uint32_t)send->total_bytes;
     }
@@ -262,6 +277,10 @@ static struct rawe_txframe *frame_next(struct rawe_conn *conn, struct rawe_send 
     if (frame == NULL) {
         rawe_conn_make_pending(conn); /* when others have given theirs back */
         return NULL;
+    }
+    if (chunk.kind == RAWE_CHUNK_SEGMENT && !send->segmented) {
+        send->segmented = true;
+        send->message_number = conn->message_number++;
     }
     uint8_t *out = frame->buffer + RAWE_PAYLOAD_OFFSET;
     size_t chunk_bytes = rawe_chunk_encode(out, &chunk);
@@ -309,7 +328,11 @@ static struct rawe_txframe *transmit_next(struct rawe_conn *conn)
     return NULL;
 }
 
-void rawe_conn_output(struct rawe_conn *conn, uint64_t now_ns)
+/**
+ * One round of output. Returns the sends that are complete because all their bytes were copied
+ * into frames.
+ */
+static struct rawe_send *output_round(struct rawe_conn *conn, uint64_t now_ns)
 {
     struct rawe_engine *engine = conn->engine;
     struct rawe_send *copied_first = NULL;
@@ -369,11 +392,21 @@ void rawe_conn_output(struct rawe_conn *conn, uint64_t now_ns)
         rawe_conn_expect_ack(conn, now_ns);
     }
     *copied_tail = NULL;
-    while (copied_first != NULL) {
-        struct rawe_send *next = copied_first->next;
-        copied_first->done(copied_first, RAWE_STATUS_DONE);
-        copied_first = next;
+    return copied_first;
+}
+
+void rawe_conn_output(struct rawe_conn *conn, uint64_t now_ns)
+{
+    if (conn->outputting) {
+        return; /* a completion that sends again: the round further up the stack is not the last */
     }
+    conn->outputting = true;
+    struct rawe_send *copied;
+    do {
+        copied = output_round(conn, now_ns);
+        rawe_conn_complete(copied, RAWE_STATUS_DONE);
+    } while (copied != NULL);
+    conn->outputting = false;
 }
 
 bool rawe_conn_transmit_control(struct rawe_conn *conn, uint8_t type, uint8_t flags,

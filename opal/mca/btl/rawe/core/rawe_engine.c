@@ -105,6 +105,9 @@ static void receive_connect(struct rawe_engine *engine, const struct rawe_header
         return;
     }
     rawe_conn_receive_connect(conn, &from, reply, now_ns);
+    if (reply && header->credit > conn->peer_credit) {
+        conn->peer_credit = header->credit;
+    }
 }
 
 void rawe_engine_receive(struct rawe_engine *engine, const uint8_t *frame, size_t len_bytes,
@@ -156,6 +159,9 @@ void rawe_engine_receive(struct rawe_engine *engine, const uint8_t *frame, size_
 void rawe_engine_flush(struct rawe_engine *engine, uint64_t now_ns)
 {
     engine->now_ns = now_ns;
+    if (engine->flushing != NULL) {
+        return; /* called from a callback of the flush further up the stack, which goes on */
+    }
     engine->flushing = engine->pending;
     engine->pending = NULL;
     while (engine->flushing != NULL) {

@@ -22,6 +22,8 @@ void rawe_txframe_pool_init(struct rawe_txframe_pool *pool, uint32_t copy_max_by
     pool->large_bytes = copy_max_bytes;
     pool->allocated = 0;
     pool->limit = limit;
+    pool->has_slab[0] = false;
+    pool->has_slab[1] = false;
 }
 
 void rawe_txframe_pool_free(struct rawe_txframe_pool *pool)
@@ -33,12 +35,14 @@ void rawe_txframe_pool_free(struct rawe_txframe_pool *pool)
     }
     pool->free[0] = NULL;
     pool->free[1] = NULL;
+    pool->has_slab[0] = false;
+    pool->has_slab[1] = false;
     pool->allocated = 0;
 }
 
 bool rawe_txframe_pool_grow(struct rawe_txframe_pool *pool, bool large)
 {
-    if (pool->allocated >= pool->limit) {
+    if (pool->allocated >= pool->limit && pool->has_slab[large]) {
         return false;
     }
     size_t payload_bytes = large ? pool->large_bytes : RAWE_TXFRAME_SMALL_BYTES;
@@ -60,6 +64,7 @@ bool rawe_txframe_pool_grow(struct rawe_txframe_pool *pool, bool large)
         frame->large = large;
         rawe_txframe_give(pool, frame);
     }
+    pool->has_slab[large] = true;
     pool->allocated += SLAB_FRAMES;
     return true;
 }

@@ -49,6 +49,7 @@ struct rawe_txframe_pool {
     size_t large_bytes;
     unsigned allocated;
     unsigned limit;
+    bool has_slab[2]; /**< small, large: there is a first slab, which the limit does not forbid */
 };
 
 /** `copy_max_bytes`: most payload bytes that are copied into a frame. */
@@ -57,7 +58,10 @@ void rawe_txframe_pool_init(struct rawe_txframe_pool *pool, uint32_t copy_max_by
 /** Every frame must have been given back. */
 void rawe_txframe_pool_free(struct rawe_txframe_pool *pool);
 
-/** Refill the list of one size; false at the limit or without memory. */
+/**
+ * Refill the list of one size; false at the limit or without memory. The first slab of each size is
+ * had beyond the limit: one size must not starve because the other has taken all.
+ */
 bool rawe_txframe_pool_grow(struct rawe_txframe_pool *pool, bool large);
 
 /** A frame whose buffer holds `payload_bytes` behind the headers, or NULL. */

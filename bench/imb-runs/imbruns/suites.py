@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Which benchmarks a suite runs, over which sizes, and the command line of each transport."""
+
+from dataclasses import dataclass
+
+POINT_TO_POINT = ("PingPong", "PingPing", "Sendrecv", "Exchange", "Uniband", "Biband", "Isend")
+COLLECTIVES = (
+    "Bcast",
+    "Allreduce",
+    "Reduce",
+    "Reduce_scatter",
+    "Allgather",
+    "Allgatherv",
+    "Gather",
+    "Gatherv",
+    "Scatter",
+    "Scatterv",
+    "Alltoall",
+    "Alltoallv",
+    "Barrier",
+)
+BENCHMARKS = POINT_TO_POINT + COLLECTIVES
+OWN_ONLY = ("Isend",)  # IMB-MPI1 has no such benchmark
+LOWER_IS_BETTER = {"time_us": True, "mbytes_per_s": False, "messages_per_s": False}
+
+
+@dataclass(frozen=True)
+class Part:
+    """Benchmarks that run in one mpirun, over the sizes 0 and 2^low ... 2^high."""
+
+    name: str
+    benchmarks: tuple
+    low: int
+    high: int
+
+
+SUITES = {
+    "default": (
+        Part("latency", ("PingPong",), 0, 22),
+        Part("rate", ("Uniband", "Isend"), 0, 22),
+        Part("collectives", ("Bcast", "Allreduce", "Allgather", "Alltoall", "Barrier"), 2, 16),
+    ),
+    "latency": (
+        Part("latency", ("PingPong", "PingPing", "Sendrecv", "Exchange"), 0, 22),
+        Part("calls", ("Isend",), 0, 16),
+    ),
+    "rate": (Part("rate", ("Uniband", "Biband"), 0, 12), Part("calls", ("Isend",), 0, 12)),
+    "bandwidth": (
+        Part("bandwidth", ("Uniband", "Biband"), 10, 22),
+        Part("latency", ("PingPong",), 10, 22),
+    ),
+    "collectives": (Part("collectives", COLLECTIVES, 2, 20),),
+    "all": (
+        Part("latency", ("PingPong", "PingPing", "Sendrecv", "Exchange"), 0, 22),
+        Part("rate", ("Uniband", "Biband", "Isend"), 0, 22),
+        Part("collectives", COLLECTIVES, 2, 20),
+    ),
+}
+
+# Peers: how mpirun is told to use each transport, and the component that must be there.
+PEERS = {
+    "tcp": ("--mca pml ob1 --mca btl tcp,self", "btl:tcp"),
+    "rawe": ("--mca pml ob1 --mca btl rawe,self", "btl:rawe"),
+    "vader": ("--mca pml ob1 --mca btl vader,self", "btl:vader"),
+    # Left to itself this pml wants hardware that UCX drives.
+    "ucx": (
+        "--mca pml ucx --mca opal_common_ucx_tls any --mca opal_common_ucx_devices any "
+        "-x UCX_TLS=tcp,self",
+        "pml:ucx",
+    ),
+    "ofi": ("--mca pml cm --mca mtl ofi --mca mtl_ofi_provider_include tcp;ofi_rxm", "mtl:ofi"),
+}
+PEER_TITLES = {
+    "tcp": "btl/tcp",
+    "rawe": "btl/rawe",
+    "vader": "btl/vader (shared memory)",
+    "ucx": "UCX over TCP",
+    "ofi": "libfabric over TCP",
+    "floor": "floor (raw frames, no MPI)",
+}
+
+
+def benchmark_named(name):
+    """The benchmark's proper spelling; ValueError when there is none."""
+    for benchmark in BENCHMARKS:
+        if benchmark.lower() == name.strip().lower():
+            return benchmark
+    raise ValueError(f"no benchmark is called {name!r}; there are: {', '.join(BENCHMARKS)}")
+
+
+def parts_of(suite, benchmarks=(), msglog=None):
+    """The Parts of a suite, or of a list of benchmarks; msglog is (low, high) or None."""
+    if benchmarks:
+        parts = [
+            Part(
+                "chosen",
+                tuple(name for name in benchmarks if (name in COLLECTIVES) == collective),
+                2 if collective else 0,
+                16 if collective else 22,
+            )
+            for collective in (False, True)
+        ]
+    else:
+        parts = SUITES[suite]
+    low_high = msglog or (None, None)
+    return [
+        Part(
+            part.name,
+            part.benchmarks,
+            part.low if msglog is None else low_high[0],
+            part.high if msglog is None else low_high[1],
+        )
+        for part in parts
+        if part.benchmarks
+    ]
+
+
+def peer_arguments(peer, interface=None):
+    """mpirun's arguments for a transport, bound to an interface where one is given."""
+    arguments = PEERS[peer][0].split()
+    if interface is not None:
+        arguments += {
+            "tcp": ["--mca", "btl_tcp_if_include", interface],
+            "rawe": ["--mca", "btl_rawe_if_include", interface],
+            "ucx": ["-x", f"UCX_NET_DEVICES={interface}"],
+            "ofi": ["-x", f"FI_TCP_IFACE={interface}"],
+        }.get(peer, [])
+    return arguments

@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Makes the package importable and reads sample outputs."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).resolve().parent
+sys.path[:0] = [str(TESTS.parent), str(TESTS.parents[2] / "test" / "lab")]
+
+
+@pytest.fixture(name="sample_output")
+def fixture_sample_output():
+    """Reads a file of tests/outputs."""
+    return lambda name: (TESTS / "outputs" / name).read_text(encoding="utf-8")

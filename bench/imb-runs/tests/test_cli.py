@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Tests of the command line: defaults, contradictions, and the time left."""
+
+import pytest
+
+from imbruns import cli, session
+from imbruns.progress import Progress, clock
+
+
+def test_parse__defaults():
+    options = cli.parse([])
+    assert (options.np, options.rounds, options.peers) == (2, 5, ["tcp", "rawe"])
+    assert options.floor and options.build.name == "build"
+
+
+def test_parse__hosts_give_the_ranks():
+    assert cli.parse(["--hosts", "4"]).np == 4
+    assert cli.parse(["--hosts", "4", "--np", "8"]).np == 8
+
+
+def test_parse__hostfile_counts_its_lines(tmp_path):
+    file = tmp_path / "hosts"
+    file.write_text("a slots=1\n# b\n\nc\nd\n", encoding="utf-8")
+    assert cli.parse(["--hostfile", str(file)]).np == 3
+
+
+def test_parse__benchmarks_in_any_case():
+    options = cli.parse(["--benchmarks", "pingpong,ALLREDUCE"])
+    assert [part.benchmarks for part in options.parts] == [("PingPong",), ("Allreduce",)]
+
+
+@pytest.mark.parametrize(
+    "argv, complaint",
+    [
+        (["--benchmarks", "pong"], "no benchmark is called 'pong'"),
+        (["--peers", "tcp,quic"], "quic is no transport"),
+        (["--msglog", "9:3"], "is not LOW:HIGH"),
+        (["--rounds", "0"], "whole number from 1 on"),
+        (["--hostfile", "/nonexistent"], "there is no such file"),
+        (["--interface", "eth0"], "go with --hostfile"),
+    ],
+)
+def test_parse__refuses_with_a_reason(argv, complaint, capsys):
+    with pytest.raises(SystemExit):
+        cli.parse(argv)
+    assert complaint in capsys.readouterr().err
+
+
+def test_parse__real_hosts_have_no_shape(tmp_path, capsys):
+    file = tmp_path / "hosts"
+    file.write_text("a\nb\n", encoding="utf-8")
+    with pytest.raises(SystemExit):
+        cli.parse(["--hostfile", str(file), "--mtu", "9000"])
+    assert "--mtu shapes virtual hosts" in capsys.readouterr().err
+
+
+def test_clock__minutes_and_seconds():
+    assert [clock(value) for value in (0, 59.6, 125)] == ["0:00", "1:00", "2:05"]
+
+
+def test_progress__time_left_follows_what_alike_runs_took():
+    runs = [session.Run(number, peer, "latency", ()) for number in (1, 2) for peer in ("a", "b")]
+    now = [0.0]
+    progress = Progress(runs, 2, stream=_Sink(), now=lambda: now[0])
+    progress.begin(0)
+    progress.end(0, 3.0, None)
+    assert progress.left() == pytest.approx(9.0)
+    progress.begin(1)
+    now[0] = 2.0
+    assert progress.left() == pytest.approx(7.0)
+    progress.end(1, 5.0, None)
+    progress.skip(2)
+    assert progress.left() == pytest.approx(5.0)
+
+
+class _Sink:
+    def isatty(self):
+        return False
+
+    def write(self, text):
+        return len(text)
+
+    def flush(self):
+        pass

@@ -1,0 +1,384 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * State of a run, and what the simulator's files offer each other. One thread, virtual time, nothing
+ * that depends on addresses or on the real clock: the same seed is the same run, event by event.
+ *
+ *   sim_app    what the programs on the nodes do        sim_ledger   what was sent, what must arrive
+ *   sim_node   processes, rings, progress               sim_transfer memory that PUTs write into
+ *   sim_net    links, switch, loss and the like         sim_check    invariants
+ *   sim_event  the queue of things to come              sim_report   trace, violations
+ */
+#ifndef SIM_H
+#define SIM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "rawe_conn.h"
+#include "rawe_engine.h"
+#include "sim_plan.h"
+#include "sim_random.h"
+
+struct sim;
+struct sim_message;
+struct sim_node;
+struct sim_transfer;
+
+/* ---- events ---- */
+
+enum sim_event_kind {
+    SIM_EVENT_SWITCH,    /**< a frame has come to the switch */
+    SIM_EVENT_ARRIVE,    /**< a frame has come to a node */
+    SIM_EVENT_PROGRESS,  /**< a node's program calls progress */
+    SIM_EVENT_PARTITION, /**< number `value` begins */
+    SIM_EVENT_DEATH,     /**< a process dies */
+    SIM_EVENT_BIRTH,     /**< another one starts in its place */
+};
+
+struct sim_event {
+    uint64_t at_ns;
+    uint64_t order; /**< among events of the same time */
+    uint32_t kind;  /**< enum sim_event_kind */
+    uint32_t node;
+    union {
+        struct sim_packet *packet;
+        uint64_t value;
+    };
+};
+
+/** Binary heap, earliest event first. */
+struct sim_events {
+    struct sim_event *heap;
+    size_t count, room;
+    uint64_t order;
+};
+
+void sim_events_push(struct sim_events *events, struct sim_event event);
+/** False when there is none. */
+bool sim_events_pop(struct sim_events *events, struct sim_event *event);
+void sim_events_free(struct sim_events *events);
+
+/* ---- network ---- */
+
+struct sim_packet {
+    struct sim_packet *next;
+    uint32_t source, destination; /**< nodes */
+    uint32_t len_bytes;
+    uint32_t room_bytes;
+    uint64_t number; /**< of the source: order of sending */
+    bool sequenced;  /**< carries DATA or BULK */
+    uint8_t bytes[];
+};
+
+#define SIM_PACKET_SIZES 4u
+
+struct sim_net {
+    struct sim_packet *free[SIM_PACKET_SIZES];
+    struct sim_random loss, burst, duplicate, reorder, jitter, corrupt, partition;
+    uint64_t partition_until_ns;
+    uint8_t *side;   /**< by node: 0 or 1 */
+    bool one_way;    /**< only frames from side 0 to side 1 are lost */
+    uint64_t in_flight;
+};
+
+/** What the network has done to frames so far: decides which invariants hold. */
+struct sim_incidents {
+    uint64_t lost, lost_sequenced, duplicated, overtaken, corrupted, ring_drops;
+    uint64_t closed;  /**< connections, before the end of the run */
+    uint64_t deaths;
+    uint64_t revoked; /**< handles */
+};
+
+void sim_net_init(struct sim *sim);
+void sim_net_free(struct sim *sim);
+/** True when the node's way out has no room. */
+bool sim_net_full(struct sim *sim, struct sim_node *node);
+/** Put a frame onto the node's wire at `at_ns` or when the wire is free. */
+void sim_net_send(struct sim *sim, struct sim_node *node, struct sim_packet *packet,
+                  uint64_t at_ns);
+void sim_net_at_switch(struct sim *sim, struct sim_packet *packet);
+void sim_net_start_partition(struct sim *sim);
+struct sim_packet *sim_packet_take(struct sim *sim, uint32_t len_bytes);
+void sim_packet_give(struct sim *sim, struct sim_packet *packet);
+/** Note that a frame is gone for good. */
+void sim_packet_lose(struct sim *sim, struct sim_packet *packet, const char *why);
+
+/* ---- nodes ---- */
+
+/** A connection as the program sees it; owner of a rawe_conn. */
+struct sim_channel {
+    struct sim_channel *next;
+    struct sim_node *node;
+    struct rawe_conn *conn;
+    uint32_t peer;
+    uint32_t peer_life;
+    uint8_t lane;
+    bool failed;
+    bool unsettled;         /**< the peer has closed, and we may not know yet */
+    uint32_t stream_id;     /**< peer's connection id that next_sequence belongs to */
+    uint32_t next_sequence; /**< of the frames seen to leave */
+    uint64_t pong_ns;       /**< newest answer of its responder, in the node's clock */
+};
+
+struct sim_app {
+    struct sim_random random;
+    unsigned operations_left;
+    uint64_t next_ns;            /**< next burst of operations */
+    unsigned open_sends;         /**< messages and PUTs handed to the engine, not completed */
+    struct sim_message *retry;   /**< the engine was busy and cannot queue them */
+    unsigned closes_left;
+};
+
+struct sim_node {
+    struct sim *sim;
+    uint32_t index;
+    uint32_t life;     /**< counts the processes that have run here */
+    bool alive;
+    bool ending;       /**< closing its connections: accepts none, sends none */
+    bool muted;        /**< what it sends goes nowhere */
+    uint8_t mac[RAWE_MAC_BYTES];
+    uint16_t port;
+    uint32_t key;
+    uint32_t payload_max_bytes;
+    uint64_t clock_offset_ns;
+    struct sim_random random; /**< poll times, identities */
+    struct sim_random pause, full;
+
+    struct rawe_engine engine;
+    struct sim_channel *channels;              /**< all of them */
+    struct sim_channel *(*current)[RAWE_LANES]; /**< by peer: the one to send on */
+
+    struct sim_packet *ring, **ring_tail;
+    uint32_t ring_count;
+    uint64_t busy_until_ns;  /**< its processor is not free before */
+    uint64_t local_ns;       /**< virtual time as far as its program has got */
+    uint64_t pause_until_ns; /**< computes, does not call progress */
+    unsigned pauses_left;
+    uint64_t wake_ns;        /**< when progress is called next; UINT64_MAX: not planned */
+    uint64_t wake_number;    /**< of the event that is valid */
+
+    uint64_t wire_free_ns;   /**< link to the switch: free again */
+    uint64_t port_free_ns;   /**< link from the switch: free again */
+    uint64_t burst_until_ns;
+    uint64_t full_until_ns;
+    uint64_t packets_sent;
+    uint64_t *last_number;   /**< by source: newest frame that has arrived */
+    uint64_t frames_new, frames_again; /**< sequenced frames seen to leave, first time or not */
+    uint64_t end_ns;         /**< when it closes all its connections, once the run is finishing */
+
+    struct sim_app app;
+    uint8_t *arena;          /**< memory that PUTs write into; NULL: none yet */
+    uint32_t arena_bytes;
+    struct sim_transfer *regions; /**< registered or kept aside, by offset */
+};
+
+void sim_node_init(struct sim *sim, struct sim_node *node, uint32_t index);
+void sim_node_free(struct sim_node *node);
+void sim_node_progress(struct sim *sim, struct sim_node *node);
+void sim_node_arrive(struct sim *sim, struct sim_node *node, struct sim_packet *packet);
+void sim_node_wake(struct sim_node *node, uint64_t at_ns);
+void sim_node_die(struct sim *sim, struct sim_node *node);
+void sim_node_start(struct sim *sim, struct sim_node *node);
+/** The node's clock now. */
+static inline uint64_t sim_node_clock(const struct sim_node *node)
+{
+    return node->local_ns + node->clock_offset_ns;
+}
+
+/* ---- channels ---- */
+
+extern const struct rawe_callbacks sim_channel_callbacks;
+
+/** The channel to send on, opened when there is none; NULL when the peer is not to be sent to. */
+struct sim_channel *sim_channel_get(struct sim_node *node, uint32_t peer, uint8_t lane);
+void sim_channel_close(struct sim_channel *channel);
+/** The peer knows that we had closed an earlier connection: nothing is lost by that any more. */
+bool sim_channel_settled(struct sim_channel *channel);
+/** rawe_output.transmit; context is the node. */
+unsigned sim_channel_transmit(void *context, const struct rawe_frame *frames, unsigned count);
+/** A PING or PONG has come to the node's responder. */
+void sim_responder_receive(struct sim *sim, struct sim_node *node,
+                           const struct rawe_header *header, const struct sim_packet *packet);
+
+/* ---- ledger ---- */
+
+enum sim_message_kind {
+    SIM_MESSAGE_PLAIN,
+    SIM_MESSAGE_REQUEST, /**< wants a reply of `argument` bytes */
+    SIM_MESSAGE_REPLY,
+    SIM_MESSAGE_OFFER,   /**< rendezvous: there is data for you */
+    SIM_MESSAGE_GRANT,   /**< put it there */
+    SIM_MESSAGE_PUT,     /**< not a message: a part of the data */
+    SIM_MESSAGE_FINISH,  /**< it is all there */
+};
+
+struct sim_message {
+    struct rawe_send send; /**< first: what `done` gets */
+    struct sim *sim;
+    uint32_t number;
+    uint8_t kind; /**< enum sim_message_kind */
+    uint8_t tag;
+    uint8_t lane;
+    bool submitted;
+    bool copied;    /**< taken by rawe_conn_send_copy */
+    bool completed;
+    bool delivered;
+    bool lossy;     /**< an end of it was closed or died: may arrive or not, but not twice */
+    uint32_t source, destination;
+    uint32_t source_life, destination_life;
+    uint32_t len_bytes;
+    uint32_t argument;
+    uint64_t content_seed;
+    struct sim_channel *channel; /**< it was submitted on; may be gone */
+    struct sim_transfer *transfer;
+    uint32_t transfer_offset; /**< PUT */
+    struct sim_message *next_retry;
+    uint8_t *memory; /**< the two pieces with a gap between */
+    uint32_t memory_bytes;
+};
+
+struct sim_ledger {
+    struct sim_message **messages; /**< by number */
+    uint32_t count, room;
+    uint32_t first_open; /**< all before this one are settled */
+    uint32_t open_sends; /**< of living nodes */
+    uint32_t undelivered; /**< that must arrive */
+    uint64_t deliveries, puts;
+};
+
+struct sim_message *sim_ledger_new(struct sim *sim, uint8_t kind, uint32_t source,
+                                   uint32_t destination, uint32_t len_bytes);
+/** Hand a message to the engine of its source. */
+void sim_ledger_submit(struct sim *sim, struct sim_message *message);
+/** rawe_callbacks.deliver, identity checked: find the message and note it. */
+struct sim_message *sim_ledger_deliver(struct sim_channel *channel, uint8_t tag,
+                                       const uint8_t *data, size_t len_bytes);
+/** What is on its way on this channel, either direction, may be lost from now on. */
+void sim_ledger_closed(struct sim_channel *channel);
+/** The process on the node has died. */
+void sim_ledger_died(struct sim_node *node);
+void sim_ledger_free(struct sim *sim);
+void sim_content_fill(uint8_t *out, uint64_t seed, uint64_t offset, size_t len_bytes);
+/** Offset of the first byte that differs, or len_bytes. */
+size_t sim_content_compare(const uint8_t *data, uint64_t seed, uint64_t offset, size_t len_bytes);
+
+/* ---- transfers: memory and PUT ---- */
+
+struct sim_transfer {
+    struct sim_transfer *next;        /**< all of the run */
+    struct sim_transfer *next_region; /**< in the target's arena */
+    uint32_t number;
+    uint32_t source, target;
+    uint32_t source_life, target_life;
+    uint32_t len_bytes;
+    uint32_t offset;       /**< of the region in the arena */
+    uint32_t handle_index;
+    uint64_t handle_key;
+    uint64_t content_seed;
+    unsigned parts_open;   /**< PUTs not completed */
+    bool registered;
+    bool revoked;
+    bool lossy;            /**< a connection it needs was closed or an end died */
+    bool finished;
+};
+
+/** Register memory for the transfer at its target. False when there is no room. */
+bool sim_transfer_grant(struct sim *sim, struct sim_transfer *transfer);
+/** Submit the PUTs. */
+void sim_transfer_put(struct sim *sim, struct sim_transfer *transfer);
+/** A PUT has completed in good order. */
+void sim_transfer_placed(struct sim *sim, struct sim_message *message);
+/** The target has been told that all is there. */
+void sim_transfer_finish(struct sim *sim, struct sim_transfer *transfer);
+/** Deregister in the middle. */
+void sim_transfer_revoke(struct sim *sim, struct sim_transfer *transfer);
+/** Every byte of the arena outside of registered regions is as it was. */
+void sim_transfer_check_arena(struct sim_node *node);
+/** Deregister what is still registered (its end was lost with a connection). */
+void sim_transfer_drop_all(struct sim_node *node);
+void sim_transfer_free(struct sim *sim);
+
+/* ---- program ---- */
+
+void sim_app_init(struct sim *sim, struct sim_node *node);
+void sim_app_step(struct sim *sim, struct sim_node *node);
+void sim_app_delivered(struct sim *sim, struct sim_message *message);
+void sim_app_completed(struct sim *sim, struct sim_message *message, enum rawe_status status);
+bool sim_app_idle(const struct sim_node *node);
+
+/* ---- checks ---- */
+
+/** A sequenced frame leaves. */
+void sim_check_frame(struct sim_node *node, const struct rawe_header *header);
+/** After each progress of a node. */
+void sim_check_node(struct sim_node *node);
+/** A connection was given up. */
+void sim_check_failed(struct sim_channel *channel, uint64_t silent_ns);
+/** Everything sent has been settled, everybody is quiet. */
+bool sim_check_quiet(struct sim *sim);
+/** Nothing has happened for too long? */
+void sim_check_stalled(struct sim *sim);
+/** At the quiet end: counters. */
+void sim_check_counters(struct sim *sim);
+/** After all connections were closed: nothing is left in pools and wheels. */
+void sim_check_leaks(struct sim_node *node);
+
+/* ---- report ---- */
+
+/** An invariant does not hold: report it and end the process. */
+_Noreturn void sim_violation(struct sim *sim, const char *invariant, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+void sim_trace_line(struct sim *sim, const char *format, ...) __attribute__((format(printf, 2, 3)));
+#define sim_trace(sim, ...)                                                                       \
+    do {                                                                                          \
+        if ((sim)->options.trace) {                                                               \
+            sim_trace_line(sim, __VA_ARGS__);                                                     \
+        }                                                                                         \
+    } while (0)
+/** A frame in words. */
+const char *sim_trace_frame(const struct sim_packet *packet, char *out, size_t out_bytes);
+
+/* ---- run ---- */
+
+struct sim_result {
+    uint64_t events, virtual_ns, messages, puts, frames, resent, control, lost;
+    uint64_t digest; /**< of all that happened */
+    unsigned nodes;
+    uint32_t faults;
+};
+
+struct sim {
+    struct sim_options options;
+    struct sim_plan plan;
+    uint64_t now_ns;
+    uint64_t event_count;
+    uint64_t digest;
+    uint64_t activity_ns;    /**< when something was last submitted, delivered or completed */
+    uint64_t disturbed_ns;   /**< last known end of a pause or partition */
+    uint64_t faults_end_ns;
+    bool finishing;          /**< everything has been settled; nodes end one by one */
+    unsigned unborn;         /**< processes that are still to start */
+    struct sim_events events;
+    struct sim_net net;
+    struct sim_incidents incidents;
+    struct sim_node *nodes;
+    struct sim_ledger ledger;
+    struct sim_transfer *transfers;
+    uint32_t transfer_count;
+    struct sim_result retired; /**< counters of processes that have died */
+    /** Told of a violation before the process ends; text is one line. */
+    void (*on_violation)(struct sim *sim, const char *text);
+};
+
+static inline bool sim_faults_on(const struct sim *sim)
+{
+    return sim->now_ns < sim->faults_end_ns;
+}
+
+/** One whole run. Returns when all is well. */
+void sim_run(const struct sim_options *options, void (*on_violation)(struct sim *, const char *),
+             struct sim_result *result);
+
+#endif

@@ -1,0 +1,242 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The program on a node: bursts of messages, requests with replies, and transfers as an MPI library
+ * makes them (offer, grant, PUT, finish), some of them from inside the engine's callbacks.
+ */
+#include <stdlib.h>
+
+#include "sim.h"
+
+void sim_app_init(struct sim *sim, struct sim_node *node)
+{
+    struct sim_app *app = &node->app;
+    unsigned each = sim->plan.operations / sim->plan.nodes;
+    unsigned rest = sim->plan.operations % sim->plan.nodes;
+
+    app->operations_left = each + (node->index < rest);
+    app->next_ns = sim->now_ns + sim_random_below(&app->random, sim->plan.gap_ns + 1);
+    app->closes_left = 4;
+}
+
+bool sim_app_idle(const struct sim_node *node)
+{
+    return node->app.operations_left == 0 && node->app.retry == NULL;
+}
+
+static uint32_t choose_peer(const struct sim_plan *plan, struct sim_node *node)
+{
+    uint32_t index = node->index;
+    uint32_t other = (uint32_t)sim_random_below(&node->app.random, plan->nodes - 1u);
+    uint32_t pair = index ^ 1u;
+
+    other += other >= index;
+    switch (plan->pattern) {
+    case SIM_PATTERN_INCAST:
+        return index == 0 ? other : 0;
+    case SIM_PATTERN_RING:
+        return (index + 1) % plan->nodes;
+    case SIM_PATTERN_PAIRS:
+        return pair < plan->nodes ? pair : other;
+    default:
+        return other;
+    }
+}
+
+/** Small messages and long ones go separate ways, as in the component; a few go the other one. */
+static uint8_t choose_lane(struct sim_node *node, const struct sim_message *message)
+{
+    bool odd = sim_random_below(&node->app.random, 16) == 0;
+    bool small = message->len_bytes <= node->payload_max_bytes - RAWE_CHUNK_MESSAGE_BYTES;
+    return small != odd ? RAWE_LANE_EXPRESS : RAWE_LANE_BULK;
+}
+
+static uint32_t choose_length(struct sim *sim, struct sim_node *node)
+{
+    uint64_t longest = sim->plan.message_max_bytes;
+    uint64_t style = sim_random_below(&node->app.random, 20);
+    uint64_t small = sim_random_below(&node->app.random, 9);
+    uint64_t edge = node->payload_max_bytes - RAWE_CHUNK_MESSAGE_BYTES - 4 + small;
+    uint64_t scaled = sim_random_scaled(&node->app.random, 1, longest);
+
+    uint64_t chosen = style == 0 ? small : style == 1 ? edge : scaled;
+    return (uint32_t)(chosen < longest ? chosen : longest);
+}
+
+static void submit(struct sim *sim, struct sim_node *node, struct sim_message *message)
+{
+    message->lane = choose_lane(node, message);
+    sim_ledger_submit(sim, message);
+}
+
+/** Messages that belong to a transfer or carry an argument are long enough to have a number. */
+static uint32_t numbered(uint32_t len_bytes)
+{
+    return len_bytes < 8 ? 8 : len_bytes;
+}
+
+static void begin_transfer(struct sim *sim, struct sim_node *node, uint32_t peer)
+{
+    struct sim_transfer *transfer = calloc(1, sizeof(*transfer));
+
+    if (transfer == NULL) {
+        abort();
+    }
+    transfer->number = sim->transfer_count++;
+    transfer->source = node->index;
+    transfer->source_life = node->life;
+    transfer->target = peer;
+    transfer->len_bytes =
+        (uint32_t)sim_random_scaled(&node->app.random, 1, sim->plan.transfer_max_bytes);
+    transfer->content_seed = sim_random_next(&node->app.random);
+    transfer->next = sim->transfers;
+    sim->transfers = transfer;
+    struct sim_message *message = sim_ledger_new(sim, SIM_MESSAGE_OFFER, node->index, peer, 64);
+    message->transfer = transfer;
+    submit(sim, node, message);
+}
+
+static void begin_operation(struct sim *sim, struct sim_node *node)
+{
+    struct sim_app *app = &node->app;
+    uint32_t peer = choose_peer(&sim->plan, node);
+    uint64_t percent = sim_random_below(&app->random, 100);
+    uint32_t len_bytes = choose_length(sim, node);
+
+    app->operations_left--;
+    if (percent < sim->plan.transfer_percent) {
+        begin_transfer(sim, node, peer);
+        return;
+    }
+    bool request = percent < sim->plan.transfer_percent + sim->plan.request_percent;
+    struct sim_message *message =
+        sim_ledger_new(sim, request ? SIM_MESSAGE_REQUEST : SIM_MESSAGE_PLAIN, node->index, peer,
+                       request ? numbered(len_bytes) : len_bytes);
+    message->argument = request ? choose_length(sim, node) : 0;
+    submit(sim, node, message);
+}
+
+static void resubmit(struct sim *sim, struct sim_node *node)
+{
+    struct sim_message *retry = node->app.retry;
+
+    node->app.retry = NULL;
+    while (retry != NULL) {
+        struct sim_message *next = retry->next_retry;
+        sim_ledger_submit(sim, retry);
+        retry = next;
+    }
+}
+
+/** Close some connection, except the one given. */
+static void close_one(struct sim *sim, struct sim_node *node, const struct sim_channel *except)
+{
+    struct sim_channel *channel = node->channels;
+    uint64_t skip = sim_random_below(&node->app.random, 2ull * sim->plan.nodes);
+
+    while (channel != NULL && (skip-- != 0 || channel == except)) {
+        channel = channel->next;
+    }
+    if (channel != NULL) {
+        node->app.closes_left--;
+        sim_channel_close(channel);
+    }
+}
+
+static bool wants_to_close(struct sim *sim, struct sim_node *node)
+{
+    return sim->plan.close_ppm != 0 && node->app.closes_left != 0 && sim_faults_on(sim) &&
+           sim_random_chance(&node->app.random, sim->plan.close_ppm);
+}
+
+/** Connections that have failed, or whose peer has been replaced, are closed some day. */
+static void tidy(struct sim *sim, struct sim_node *node)
+{
+    for (struct sim_channel *channel = node->channels; channel != NULL; channel = channel->next) {
+        const struct sim_channel *current = node->current[channel->peer][channel->lane];
+        if ((channel->failed || current != channel) &&
+            sim_random_below(&node->app.random, 16) == 0) {
+            sim_channel_close(channel);
+            return;
+        }
+    }
+    if (wants_to_close(sim, node)) {
+        close_one(sim, node, NULL);
+    }
+    if (sim->plan.revoke_ppm != 0 && node->regions != NULL &&
+        sim_random_chance(&node->app.random, sim->plan.revoke_ppm)) {
+        sim_transfer_revoke(sim, node->regions);
+    }
+}
+
+void sim_app_step(struct sim *sim, struct sim_node *node)
+{
+    struct sim_app *app = &node->app;
+
+    if (node->ending || sim->finishing) {
+        return;
+    }
+    tidy(sim, node);
+    resubmit(sim, node);
+    if (app->operations_left == 0 || node->local_ns < app->next_ns) {
+        return;
+    }
+    uint64_t burst = sim_random_between(&app->random, 1, sim->plan.burst_most);
+    while (burst-- != 0 && app->operations_left != 0 && app->open_sends < sim->plan.sends_most) {
+        begin_operation(sim, node);
+    }
+    app->next_ns = node->local_ns + sim_random_below(&app->random, sim->plan.gap_ns + 1);
+}
+
+static void answer(struct sim *sim, struct sim_node *node, uint8_t kind,
+                   const struct sim_message *to, uint32_t len_bytes)
+{
+    struct sim_message *message =
+        sim_ledger_new(sim, kind, node->index, to->source, len_bytes);
+    message->transfer = to->transfer;
+    submit(sim, node, message);
+}
+
+void sim_app_delivered(struct sim *sim, struct sim_message *message)
+{
+    struct sim_node *node = &sim->nodes[message->destination];
+    struct sim_transfer *transfer = message->transfer;
+
+    switch (message->kind) {
+    case SIM_MESSAGE_REQUEST:
+        answer(sim, node, SIM_MESSAGE_REPLY, message, message->argument);
+        break;
+    case SIM_MESSAGE_OFFER:
+        transfer->target_life = node->life;
+        if (sim_transfer_grant(sim, transfer)) {
+            answer(sim, node, SIM_MESSAGE_GRANT, message, 48);
+        }
+        break;
+    case SIM_MESSAGE_GRANT:
+        sim_transfer_put(sim, transfer);
+        break;
+    case SIM_MESSAGE_FINISH:
+        sim_transfer_finish(sim, transfer);
+        break;
+    default:
+        break;
+    }
+    if (wants_to_close(sim, node)) {
+        /* From inside the callback of one connection another one may be closed. */
+        close_one(sim, node, message->channel == NULL ? NULL : node->current[message->source][message->lane]);
+    }
+}
+
+void sim_app_completed(struct sim *sim, struct sim_message *message, enum rawe_status status)
+{
+    struct sim_transfer *transfer = message->transfer;
+
+    if (message->kind != SIM_MESSAGE_PUT || --transfer->parts_open != 0 ||
+        status != RAWE_STATUS_DONE) {
+        return;
+    }
+    struct sim_message *finish = sim_ledger_new(sim, SIM_MESSAGE_FINISH, transfer->source,
+                                                transfer->target, 16);
+    finish->transfer = transfer;
+    submit(sim, &sim->nodes[transfer->source], finish);
+}

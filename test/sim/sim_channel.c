@@ -1,0 +1,272 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Connections as the program on a node has them: opening, closing, the engine's callbacks, the way
+ * out, and the responder that answers for a program that computes.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim.h"
+
+/** How long the responder's thread takes to wake up and answer. */
+#define RESPONDER_NS 20000u
+
+static struct sim_channel *channel_open(struct sim_node *node, uint32_t peer_index, uint8_t lane)
+{
+    const struct sim_node *peer = &node->sim->nodes[peer_index];
+    struct rawe_conn_config config = {
+        .peer_port = peer->port,
+        .peer_key = peer->key,
+        .payload_max_bytes = node->payload_max_bytes,
+        .lane = lane,
+    };
+    struct sim_channel *channel = calloc(1, sizeof(*channel));
+    if (channel == NULL) {
+        abort();
+    }
+    memcpy(config.peer_mac, peer->mac, RAWE_MAC_BYTES);
+    /* Half of them know the peer's MTU, half have to learn it from the peer. */
+    if ((node->index + peer_index) % 2 == 0 && peer->payload_max_bytes < config.payload_max_bytes) {
+        config.payload_max_bytes = peer->payload_max_bytes;
+    }
+    config.owner = channel;
+    channel->node = node;
+    channel->peer = peer_index;
+    channel->peer_life = peer->life;
+    channel->lane = lane;
+    channel->conn = rawe_conn_open(&node->engine, &config);
+    if (channel->conn == NULL) {
+        abort();
+    }
+    channel->next = node->channels;
+    node->channels = channel;
+    node->current[peer_index][lane] = channel;
+    sim_trace(node->sim, "n%u opens lane %u to n%u as %08x", node->index, lane, peer_index,
+              channel->conn->local_id);
+    return channel;
+}
+
+struct sim_channel *sim_channel_get(struct sim_node *node, uint32_t peer, uint8_t lane)
+{
+    struct sim_channel *channel = node->current[peer][lane];
+    const struct sim_node *other = &node->sim->nodes[peer];
+
+    if (node->ending) {
+        return NULL;
+    }
+    if (channel == NULL) {
+        return channel_open(node, peer, lane);
+    }
+    if (channel->peer_life != other->life && other->alive) {
+        /* The program may or may not have heard of the restart. */
+        return channel->failed || sim_random_below(&node->random, 2) == 0
+                   ? channel_open(node, peer, lane)
+                   : channel;
+    }
+    return channel->failed && sim_random_below(&node->random, 4) != 0 ? NULL : channel;
+}
+
+void sim_channel_close(struct sim_channel *channel)
+{
+    struct sim_node *node = channel->node;
+    struct sim_channel **link = &node->channels;
+
+    sim_trace(node->sim, "n%u closes lane %u to n%u, %08x", node->index, channel->lane,
+              channel->peer, channel->conn->local_id);
+    if (!node->ending && node->alive) {
+        node->sim->incidents.closed++;
+        sim_ledger_closed(channel);
+    }
+    while (*link != channel) {
+        link = &(*link)->next;
+    }
+    *link = channel->next;
+    if (node->current[channel->peer][channel->lane] == channel) {
+        node->current[channel->peer][channel->lane] = NULL;
+    }
+    rawe_conn_close(channel->conn, sim_node_clock(node));
+    free(channel);
+}
+
+bool sim_channel_settled(struct sim_channel *channel)
+{
+    const struct sim_node *node = channel->node;
+    const struct sim_node *peer = &node->sim->nodes[channel->peer];
+
+    if (channel->unsettled) {
+        const struct sim_channel *back = peer->current[node->index][channel->lane];
+        channel->unsettled = back == NULL || back->peer_life != node->life ||
+                             channel->conn->state != RAWE_CONN_OPEN ||
+                             channel->conn->peer_id != back->conn->local_id;
+    }
+    return !channel->unsettled;
+}
+
+static void deliver(void *context, struct rawe_conn *conn, uint8_t tag, const uint8_t *data,
+                    size_t len_bytes)
+{
+    struct sim_node *node = context;
+
+    sim_app_delivered(node->sim, sim_ledger_deliver(conn->owner, tag, data, len_bytes));
+}
+
+static struct rawe_conn *accept_peer(void *context, const struct rawe_connect *from,
+                                     const uint8_t source_mac[RAWE_MAC_BYTES])
+{
+    struct sim_node *node = context;
+    struct sim *sim = node->sim;
+
+    if (node->ending || from->vpid >= sim->plan.nodes || from->vpid == node->index ||
+        memcmp(sim->nodes[from->vpid].mac, source_mac, RAWE_MAC_BYTES) != 0) {
+        return NULL;
+    }
+    for (struct sim_channel *channel = node->channels; channel != NULL; channel = channel->next) {
+        if (channel->peer == from->vpid && channel->lane == from->lane &&
+            channel->conn->peer_key == from->key) {
+            return channel->conn;
+        }
+    }
+    if (sim->nodes[from->vpid].key != from->key) {
+        return NULL; /* of a process that is no more */
+    }
+    return channel_open(node, from->vpid, from->lane)->conn;
+}
+
+/** Write a PING or PONG from the node to `to` and send it at `at_ns`. */
+static void send_ping(struct sim_node *node, uint8_t type, uint32_t to, uint16_t port, uint32_t key,
+                      const struct rawe_ping *ping, uint64_t at_ns)
+{
+    struct sim_packet *packet =
+        sim_packet_take(node->sim, RAWE_PAYLOAD_OFFSET + RAWE_PING_BYTES);
+    struct rawe_header header = {
+        .type = type, .port = port, .key = key, .payload_bytes = RAWE_PING_BYTES};
+
+    memcpy(packet->bytes, node->sim->nodes[to].mac, RAWE_MAC_BYTES);
+    memcpy(packet->bytes + RAWE_MAC_BYTES, node->mac, RAWE_MAC_BYTES);
+    packet->bytes[12] = (uint8_t)(RAWE_ETHERTYPE_DEFAULT >> 8);
+    packet->bytes[13] = (uint8_t)RAWE_ETHERTYPE_DEFAULT;
+    rawe_header_encode(packet->bytes + RAWE_ETH_HEADER_BYTES, &header);
+    rawe_ping_encode(packet->bytes + RAWE_PAYLOAD_OFFSET, ping);
+    packet->destination = to;
+    packet->sequenced = false;
+    sim_net_send(node->sim, node, packet, at_ns);
+}
+
+static uint64_t token_of(const struct sim_channel *channel)
+{
+    return (uint64_t)channel->peer << 32 | (uint64_t)channel->peer_life << 1 | channel->lane;
+}
+
+/** Nothing heard: ask the peer's responder, as the component does, and tell what it said before. */
+static void silent(void *context, struct rawe_conn *conn, uint64_t silent_ns)
+{
+    struct sim_node *node = context;
+    struct sim_channel *channel = conn->owner;
+    struct rawe_ping ping = {.key = node->key, .port = node->port, .token = token_of(channel)};
+
+    sim_trace(node->sim, "n%u has not heard n%u on lane %u for %llu us", node->index, channel->peer,
+              channel->lane, (unsigned long long)silent_ns / 1000);
+    send_ping(node, RAWE_FRAME_PING, channel->peer, conn->peer_port, conn->peer_key, &ping,
+              node->local_ns);
+    rawe_conn_alive(conn, channel->pong_ns);
+}
+
+void sim_responder_receive(struct sim *sim, struct sim_node *node, const struct rawe_header *header,
+                           const struct sim_packet *packet)
+{
+    struct rawe_ping ping;
+
+    if (header->key != node->key || header->port != node->port ||
+        rawe_ping_decode(&ping, packet->bytes + RAWE_PAYLOAD_OFFSET, header->payload_bytes) !=
+            RAWE_DECODE_OK) {
+        return;
+    }
+    if (header->type == RAWE_FRAME_PING) {
+        send_ping(node, RAWE_FRAME_PONG, packet->source, ping.port, ping.key, &ping,
+                  sim->now_ns + RESPONDER_NS);
+        return;
+    }
+    for (struct sim_channel *channel = node->channels; channel != NULL; channel = channel->next) {
+        if (token_of(channel) == ping.token) {
+            channel->pong_ns = sim->now_ns + node->clock_offset_ns;
+        }
+    }
+}
+
+static void failed(void *context, struct rawe_conn *conn, uint64_t silent_ns)
+{
+    struct sim_node *node = context;
+    struct sim_channel *channel = conn->owner;
+
+    sim_check_failed(channel, silent_ns);
+    channel->failed = true;
+    /* A failed connection may be closed at once, or later. */
+    if (sim_random_below(&node->random, 2) == 0) {
+        sim_channel_close(channel);
+    }
+}
+
+const struct rawe_callbacks sim_channel_callbacks = {
+    .deliver = deliver, .accept = accept_peer, .silent = silent, .failed = failed};
+
+static struct sim_packet *gather(struct sim_node *node, const struct rawe_frame *frame,
+                                 struct rawe_header *header)
+{
+    struct sim *sim = node->sim;
+    struct sim_packet *packet = sim_packet_take(sim, frame->len_bytes);
+    uint32_t at = 0;
+
+    for (unsigned i = 0; i < frame->piece_count; i++) {
+        if (frame->pieces[i].len_bytes > frame->len_bytes - at) {
+            sim_violation(sim, "frames add up", "n%u: pieces are longer than the frame",
+                          node->index);
+        }
+        memcpy(packet->bytes + at, frame->pieces[i].base, frame->pieces[i].len_bytes);
+        at += (uint32_t)frame->pieces[i].len_bytes;
+    }
+    if (at != frame->len_bytes || at < RAWE_PAYLOAD_OFFSET ||
+        at > RAWE_PAYLOAD_OFFSET + node->payload_max_bytes ||
+        rawe_header_decode(header, packet->bytes + RAWE_ETH_HEADER_BYTES,
+                           at - RAWE_ETH_HEADER_BYTES) != RAWE_DECODE_OK ||
+        header->payload_bytes != at - RAWE_PAYLOAD_OFFSET) {
+        sim_violation(sim, "frames add up", "n%u sends a frame of %u bytes whose lengths are wrong",
+                      node->index, at);
+    }
+    packet->destination = (uint32_t)packet->bytes[4] << 8 | packet->bytes[5];
+    packet->sequenced = header->type == RAWE_FRAME_DATA || header->type == RAWE_FRAME_BULK;
+    if (packet->destination >= sim->plan.nodes || packet->destination == node->index ||
+        memcmp(packet->bytes, sim->nodes[packet->destination].mac, RAWE_MAC_BYTES) != 0 ||
+        memcmp(packet->bytes + RAWE_MAC_BYTES, node->mac, RAWE_MAC_BYTES) != 0) {
+        sim_violation(sim, "frames are addressed", "n%u sends a frame with foreign addresses",
+                      node->index);
+    }
+    if (sim->plan.padding && packet->len_bytes < 60) {
+        memset(packet->bytes + packet->len_bytes, 0, 60 - packet->len_bytes);
+        packet->len_bytes = 60;
+    }
+    return packet;
+}
+
+unsigned sim_channel_transmit(void *context, const struct rawe_frame *frames, unsigned count)
+{
+    struct sim_node *node = context;
+
+    if (node->muted) {
+        return count;
+    }
+    for (unsigned i = 0; i < count; i++) {
+        struct rawe_header header;
+        if (sim_net_full(node->sim, node)) {
+            sim_trace(node->sim, "n%u has no room on its way out", node->index);
+            return i;
+        }
+        struct sim_packet *packet = gather(node, &frames[i], &header);
+        if (packet->sequenced) {
+            sim_check_frame(node, &header);
+        }
+        node->local_ns += node->sim->plan.transmit_cost_ns;
+        sim_net_send(node->sim, node, packet, node->local_ns);
+    }
+    return count;
+}

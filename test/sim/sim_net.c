@@ -1,0 +1,273 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The network: a link from each node to one switch and back, with rate, delay and bounded buffers,
+ * and everything that can befall a frame on its way.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim.h"
+
+static const uint32_t packet_sizes[SIM_PACKET_SIZES] = {128, 2048, 16384, 1u << 17};
+
+void sim_net_init(struct sim *sim)
+{
+    struct sim_net *net = &sim->net;
+    uint64_t seed = sim->options.seed;
+
+    net->loss = sim_random_stream(seed, 10);
+    net->burst = sim_random_stream(seed, 11);
+    net->duplicate = sim_random_stream(seed, 12);
+    net->reorder = sim_random_stream(seed, 13);
+    net->jitter = sim_random_stream(seed, 14);
+    net->corrupt = sim_random_stream(seed, 15);
+    net->partition = sim_random_stream(seed, 16);
+    net->side = calloc(sim->plan.nodes, 1);
+    if (net->side == NULL) {
+        abort();
+    }
+    for (unsigned i = 0; i < sim->plan.partitions; i++) {
+        uint64_t at_ns = sim_random_below(&net->partition, sim->plan.faults_end_ns);
+        sim_events_push(&sim->events,
+                        (struct sim_event){.at_ns = at_ns, .kind = SIM_EVENT_PARTITION});
+    }
+}
+
+void sim_net_free(struct sim *sim)
+{
+    for (unsigned size = 0; size < SIM_PACKET_SIZES; size++) {
+        while (sim->net.free[size] != NULL) {
+            struct sim_packet *packet = sim->net.free[size];
+            sim->net.free[size] = packet->next;
+            free(packet);
+        }
+    }
+    free(sim->net.side);
+}
+
+static unsigned size_class(uint32_t len_bytes)
+{
+    unsigned size = 0;
+    while (packet_sizes[size] < len_bytes) {
+        size++;
+    }
+    return size;
+}
+
+struct sim_packet *sim_packet_take(struct sim *sim, uint32_t len_bytes)
+{
+    unsigned size = size_class(len_bytes);
+    struct sim_packet *packet = sim->net.free[size];
+    if (packet != NULL) {
+        sim->net.free[size] = packet->next;
+    } else {
+        packet = malloc(sizeof(*packet) + packet_sizes[size]);
+        if (packet == NULL) {
+            abort();
+        }
+        packet->room_bytes = packet_sizes[size];
+    }
+    packet->len_bytes = len_bytes;
+    packet->next = NULL;
+    sim->net.in_flight++;
+    return packet;
+}
+
+void sim_packet_give(struct sim *sim, struct sim_packet *packet)
+{
+    unsigned size = size_class(packet->room_bytes);
+    packet->next = sim->net.free[size];
+    sim->net.free[size] = packet;
+    sim->net.in_flight--;
+}
+
+void sim_packet_lose(struct sim *sim, struct sim_packet *packet, const char *why)
+{
+    char text[160];
+
+    sim_trace(sim, "%s is lost: %s", sim_trace_frame(packet, text, sizeof(text)), why);
+    sim->incidents.lost++;
+    sim->incidents.lost_sequenced += packet->sequenced;
+    sim_packet_give(sim, packet);
+}
+
+static uint64_t wire_time_ns(const struct sim *sim, uint64_t len_bytes)
+{
+    return len_bytes * sim->plan.ps_per_byte / 1000 + 1;
+}
+
+bool sim_net_full(struct sim *sim, struct sim_node *node)
+{
+    if (node->local_ns < node->full_until_ns) {
+        return true;
+    }
+    if (sim_faults_on(sim) && sim_random_chance(&node->full, sim->plan.full_ppm)) {
+        node->full_until_ns = node->local_ns + sim_random_scaled(&node->full, 100, sim->plan.full_ns);
+        return true;
+    }
+    return node->wire_free_ns > node->local_ns &&
+           node->wire_free_ns - node->local_ns > wire_time_ns(sim, sim->plan.backlog_bytes);
+}
+
+void sim_net_send(struct sim *sim, struct sim_node *node, struct sim_packet *packet,
+                  uint64_t at_ns)
+{
+    char text[160];
+
+    packet->source = node->index;
+    packet->number = ++node->packets_sent;
+    sim_trace(sim, "%s", sim_trace_frame(packet, text, sizeof(text)));
+    if (node->wire_free_ns < at_ns) {
+        node->wire_free_ns = at_ns;
+    }
+    node->wire_free_ns += wire_time_ns(sim, packet->len_bytes);
+    sim_events_push(&sim->events,
+                    (struct sim_event){.at_ns = node->wire_free_ns + sim->plan.delay_ns,
+                                       .kind = SIM_EVENT_SWITCH,
+                                       .node = packet->destination,
+                                       .packet = packet});
+}
+
+void sim_net_start_partition(struct sim *sim)
+{
+    struct sim_net *net = &sim->net;
+    uint64_t length_ns = sim_random_scaled(&net->partition, 1000, sim->plan.partition_most_ns);
+
+    net->one_way = sim_random_below(&net->partition, 3) == 0;
+    for (unsigned i = 0; i < sim->plan.nodes; i++) {
+        net->side[i] = (uint8_t)sim_random_below(&net->partition, 2);
+    }
+    if (!sim_faults_on(sim)) {
+        return;
+    }
+    net->partition_until_ns = sim->now_ns + length_ns;
+    if (sim->disturbed_ns < net->partition_until_ns) {
+        sim->disturbed_ns = net->partition_until_ns;
+    }
+    sim_trace(sim, "the network falls apart for %llu us%s", (unsigned long long)length_ns / 1000,
+              net->one_way ? ", one way" : "");
+}
+
+/** Why this frame does not get through the switch, or NULL. */
+static const char *misfortune(struct sim *sim, const struct sim_packet *packet)
+{
+    struct sim_net *net = &sim->net;
+    struct sim_node *to = &sim->nodes[packet->destination];
+
+    if (sim->now_ns < net->partition_until_ns &&
+        net->side[packet->source] != net->side[packet->destination] &&
+        (!net->one_way || net->side[packet->source] == 0)) {
+        return "partition";
+    }
+    if (sim->now_ns < to->burst_until_ns) {
+        return "burst";
+    }
+    if (!sim_faults_on(sim)) {
+        return NULL;
+    }
+    if (sim_random_chance(&net->burst, sim->plan.burst_ppm)) {
+        to->burst_until_ns = sim->now_ns + sim_random_scaled(&net->burst, 1000, sim->plan.burst_ns);
+        return "burst begins";
+    }
+    return sim_random_chance(&net->loss, sim->plan.loss_ppm) ? "random loss" : NULL;
+}
+
+/** Bytes of the frame header that no receiver can take for right once a bit of theirs has flipped. */
+static void corrupt_header(struct sim_random *random, struct sim_packet *packet)
+{
+    uint8_t *header = packet->bytes + RAWE_ETH_HEADER_BYTES;
+
+    switch (sim_random_below(random, 6)) {
+    case 0: /* version */
+        header[RAWE_OFFSET_VERSION_TYPE] ^= (uint8_t)(0x10u << sim_random_below(random, 4));
+        break;
+    case 1: /* a type that does not exist */
+        header[RAWE_OFFSET_VERSION_TYPE] |= 0x0Fu;
+        break;
+    case 2:
+        header[RAWE_OFFSET_PORT + sim_random_below(random, 2)] ^=
+            (uint8_t)(1u << sim_random_below(random, 8));
+        break;
+    case 3:
+        header[RAWE_OFFSET_KEY + sim_random_below(random, 4)] ^=
+            (uint8_t)(1u << sim_random_below(random, 8));
+        break;
+    case 4: /* unknown flag */
+        header[1] |= (uint8_t)(RAWE_FLAGS_KNOWN + 1u);
+        break;
+    default: /* cut short, in the middle of the header */
+        packet->len_bytes = (uint32_t)sim_random_below(random, RAWE_PAYLOAD_OFFSET);
+        break;
+    }
+}
+
+static void corrupt(struct sim *sim, struct sim_packet *packet)
+{
+    struct sim_random *random = &sim->net.corrupt;
+
+    sim->incidents.corrupted++;
+    sim->incidents.lost_sequenced += packet->sequenced;
+    if (sim->plan.faults & SIM_BIT(SCRAMBLE)) {
+        uint64_t bit = sim_random_below(random, 8ull * packet->len_bytes);
+        packet->bytes[bit / 8] ^= (uint8_t)(1u << (bit % 8));
+    } else {
+        corrupt_header(random, packet);
+    }
+    sim_trace(sim, "the frame after that is corrupt");
+}
+
+/** Queue a frame at the port of its destination, `late_ns` later than others. */
+static void forward(struct sim *sim, struct sim_packet *packet, uint64_t late_ns)
+{
+    struct sim_node *to = &sim->nodes[packet->destination];
+    uint64_t free_ns = to->port_free_ns > sim->now_ns ? to->port_free_ns : sim->now_ns;
+
+    if (sim->plan.switch_bytes != 0 &&
+        free_ns - sim->now_ns + wire_time_ns(sim, packet->len_bytes) >
+            wire_time_ns(sim, sim->plan.switch_bytes)) {
+        sim_packet_lose(sim, packet, "no room at the switch");
+        return;
+    }
+    to->port_free_ns = free_ns + wire_time_ns(sim, packet->len_bytes);
+    sim_events_push(&sim->events,
+                    (struct sim_event){.at_ns = to->port_free_ns + sim->plan.delay_ns + late_ns,
+                                       .kind = SIM_EVENT_ARRIVE,
+                                       .node = packet->destination,
+                                       .packet = packet});
+}
+
+void sim_net_at_switch(struct sim *sim, struct sim_packet *packet)
+{
+    struct sim_net *net = &sim->net;
+    const struct sim_plan *plan = &sim->plan;
+    uint64_t late_ns = 0;
+
+    const char *why = misfortune(sim, packet);
+    if (why != NULL) {
+        sim_packet_lose(sim, packet, why);
+        return;
+    }
+    if (sim_faults_on(sim)) {
+        if (sim_random_chance(&net->duplicate, plan->duplicate_ppm)) {
+            struct sim_packet *copy = sim_packet_take(sim, packet->len_bytes);
+            copy->source = packet->source;
+            copy->destination = packet->destination;
+            copy->number = packet->number;
+            copy->sequenced = packet->sequenced;
+            memcpy(copy->bytes, packet->bytes, packet->len_bytes);
+            sim->incidents.duplicated++;
+            forward(sim, copy, sim_random_scaled(&net->duplicate, 1, 1000000));
+        }
+        if (sim_random_chance(&net->corrupt, plan->corrupt_ppm)) {
+            corrupt(sim, packet);
+        }
+        if (sim_random_chance(&net->reorder, plan->reorder_ppm)) {
+            late_ns += sim_random_scaled(&net->reorder, 100, plan->late_ns);
+        }
+        if (plan->jitter_ns != 0) {
+            late_ns += sim_random_below(&net->jitter, plan->jitter_ns);
+        }
+    }
+    forward(sim, packet, late_ns);
+}

@@ -1,0 +1,330 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * A node: the process on it, its receive ring, and its progress loop, which is the component's.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim.h"
+
+/** A progress call that finds nothing to do. */
+#define IDLE_PROGRESS_NS 50u
+
+static void choose_identity(struct sim_node *node)
+{
+    node->life++;
+    node->key = (uint32_t)sim_random_next(&node->random);
+    /* A new process often gets the port of the one before. */
+    if (node->life == 1 || sim_random_below(&node->random, 2) == 0) {
+        node->port = (uint16_t)sim_random_between(&node->random, 1, 0xFFFF);
+    }
+}
+
+static uint32_t choose_payload(const struct sim_plan *plan, struct sim_node *node)
+{
+    uint64_t other = sim_random_between(&node->random, 256, plan->payload_max_bytes) & ~7ull;
+    bool differs = sim_random_below(&node->random, 2) == 0;
+    return plan->mixed_mtu && differs ? (uint32_t)other : plan->payload_max_bytes;
+}
+
+void sim_node_start(struct sim *sim, struct sim_node *node)
+{
+    const struct sim_plan *plan = &sim->plan;
+    struct rawe_output output = {.transmit = sim_channel_transmit, .context = node};
+    struct rawe_engine_config config = {
+        .ethertype = RAWE_ETHERTYPE_DEFAULT,
+        .jobid = 7,
+        .vpid = node->index,
+        .payload_max_bytes = node->payload_max_bytes,
+        .message_max_bytes = plan->message_max_bytes,
+        .window_frames = plan->window_frames,
+        .receive_frames = plan->receive_frames,
+        .copy_max_bytes = plan->copy_max_bytes,
+        .frames_limit = plan->frames_limit,
+        .ack_delay_ns = plan->ack_delay_ns,
+        .probe_least_ns = plan->probe_least_ns,
+        .probe_most_ns = plan->probe_most_ns,
+        .reorder_ns = plan->reorder_ns,
+        .peer_timeout_ns = plan->peer_timeout_ns,
+    };
+
+    choose_identity(node);
+    config.port = node->port;
+    config.key = node->key;
+    config.seed = sim_random_next(&node->random);
+    memcpy(config.mac, node->mac, RAWE_MAC_BYTES);
+    node->alive = true;
+    node->muted = false;
+    node->local_ns = node->busy_until_ns = sim->now_ns;
+    node->wake_ns = UINT64_MAX;
+    node->pause_until_ns = node->full_until_ns = 0;
+    node->frames_new = node->frames_again = 0;
+    if (!rawe_engine_init(&node->engine, &config, &sim_channel_callbacks, node, &output,
+                          sim_node_clock(node))) {
+        abort();
+    }
+    if (plan->reassembly_limit != 0) {
+        node->engine.reassembly_buffers.limit = plan->reassembly_limit;
+    }
+    sim_trace(sim, "n%u starts, life %u, key %08x", node->index, node->life, node->key);
+    sim_node_wake(node, sim->now_ns);
+}
+
+void sim_node_init(struct sim *sim, struct sim_node *node, uint32_t index)
+{
+    uint64_t seed = sim->options.seed;
+
+    node->sim = sim;
+    node->index = index;
+    memcpy(node->mac, (uint8_t[]){2, 0, 0, 0, (uint8_t)(index >> 8), (uint8_t)index},
+           RAWE_MAC_BYTES);
+    node->random = sim_random_stream(seed, 1000 + 4ull * index);
+    node->pause = sim_random_stream(seed, 1001 + 4ull * index);
+    node->full = sim_random_stream(seed, 1002 + 4ull * index);
+    node->app.random = sim_random_stream(seed, 1003 + 4ull * index);
+    node->payload_max_bytes = choose_payload(&sim->plan, node);
+    node->clock_offset_ns = sim_random_scaled(&node->random, 1u << 30, 1ull << 54);
+    node->pauses_left = sim->plan.pauses_most;
+    node->ring_tail = &node->ring;
+    node->end_ns = UINT64_MAX;
+    node->last_number = calloc(sim->plan.nodes, sizeof(*node->last_number));
+    node->current = calloc(sim->plan.nodes, sizeof(*node->current));
+    if (node->last_number == NULL || node->current == NULL) {
+        abort();
+    }
+    sim_node_start(sim, node);
+}
+
+void sim_node_free(struct sim_node *node)
+{
+    free(node->last_number);
+    free(node->current);
+    free(node->arena);
+}
+
+/** Add what the engine counted to what is kept of processes that have ended. */
+static void retire_counters(struct sim_node *node)
+{
+    struct sim_result *retired = &node->sim->retired;
+    const struct rawe_counters *counters = &node->engine.counters;
+
+    retired->frames += counters->frames_sent;
+    retired->resent += counters->frames_resent;
+    retired->control += counters->acks_sent + counters->probes_sent;
+}
+
+/** Close all connections and give the engine back. */
+static void end_process(struct sim_node *node)
+{
+    while (node->channels != NULL) {
+        sim_channel_close(node->channels);
+    }
+    sim_transfer_drop_all(node);
+    sim_check_leaks(node);
+    retire_counters(node);
+    rawe_engine_free(&node->engine);
+    memset(&node->engine, 0, sizeof(node->engine));
+    node->alive = false;
+    node->wake_ns = UINT64_MAX;
+}
+
+static struct sim_packet *ring_take(struct sim_node *node)
+{
+    struct sim_packet *packet = node->ring;
+    if (packet != NULL) {
+        node->ring = packet->next;
+        node->ring_count--;
+        if (node->ring == NULL) {
+            node->ring_tail = &node->ring;
+        }
+    }
+    return packet;
+}
+
+void sim_node_die(struct sim *sim, struct sim_node *node)
+{
+    struct sim_packet *packet;
+
+    sim_trace(sim, "n%u dies", node->index);
+    sim->incidents.deaths++;
+    sim->activity_ns = sim->now_ns;
+    sim_ledger_died(node);
+    node->muted = true;
+    node->alive = false;
+    while ((packet = ring_take(node)) != NULL) {
+        sim_packet_give(sim, packet);
+    }
+    node->app.retry = NULL;
+    node->app.open_sends = 0;
+    end_process(node);
+}
+
+void sim_node_wake(struct sim_node *node, uint64_t at_ns)
+{
+    if (at_ns < node->busy_until_ns) {
+        at_ns = node->busy_until_ns;
+    }
+    if (at_ns < node->pause_until_ns) {
+        at_ns = node->pause_until_ns;
+    }
+    if (at_ns >= node->wake_ns) {
+        return;
+    }
+    node->wake_ns = at_ns;
+    sim_events_push(&node->sim->events,
+                    (struct sim_event){.at_ns = at_ns,
+                                       .kind = SIM_EVENT_PROGRESS,
+                                       .node = node->index,
+                                       .value = ++node->wake_number});
+}
+
+void sim_node_arrive(struct sim *sim, struct sim_node *node, struct sim_packet *packet)
+{
+    struct rawe_header header;
+
+    if (packet->number < node->last_number[packet->source]) {
+        sim->incidents.overtaken++;
+    } else {
+        node->last_number[packet->source] = packet->number;
+    }
+    if (!node->alive) {
+        sim_packet_give(sim, packet);
+        return;
+    }
+    if (packet->len_bytes >= RAWE_PAYLOAD_OFFSET &&
+        rawe_header_decode(&header, packet->bytes + RAWE_ETH_HEADER_BYTES,
+                           packet->len_bytes - RAWE_ETH_HEADER_BYTES) == RAWE_DECODE_OK &&
+        (header.type == RAWE_FRAME_PING || header.type == RAWE_FRAME_PONG)) {
+        sim_responder_receive(sim, node, &header, packet);
+        sim_packet_give(sim, packet);
+        return;
+    }
+    if (node->ring_count >= sim->plan.ring_frames) {
+        sim->incidents.ring_drops++;
+        sim_packet_lose(sim, packet, "ring is full");
+        return;
+    }
+    packet->next = NULL;
+    *node->ring_tail = packet;
+    node->ring_tail = &packet->next;
+    node->ring_count++;
+    sim_node_wake(node, sim->now_ns + 1 + sim_random_below(&node->random, sim->plan.poll_ns));
+}
+
+/** The time the engine is told: read anew, or as of the start of this progress. */
+static uint64_t engine_time(struct sim_node *node)
+{
+    return node->sim->plan.clock_per_call ? sim_node_clock(node) : node->engine.now_ns;
+}
+
+static void receive(struct sim *sim, struct sim_node *node)
+{
+    char text[160];
+
+    for (unsigned i = 0; i < sim->plan.receive_budget && node->ring != NULL; i++) {
+        struct sim_packet *packet = ring_take(node);
+        node->local_ns += sim->plan.receive_cost_ns;
+        sim_trace(sim, "n%u takes %s", node->index, sim_trace_frame(packet, text, sizeof(text)));
+        rawe_engine_receive(&node->engine, packet->bytes, packet->len_bytes, engine_time(node));
+        sim_packet_give(sim, packet);
+    }
+}
+
+/** The program computes, or the kernel lets another one run. */
+static void pause_node(struct sim *sim, struct sim_node *node, uint64_t longest_ns)
+{
+    uint64_t length_ns = sim_random_scaled(&node->pause, 1000, longest_ns);
+
+    node->pause_until_ns = node->local_ns + length_ns;
+    if (sim->disturbed_ns < node->pause_until_ns) {
+        sim->disturbed_ns = node->pause_until_ns;
+    }
+    sim_trace(sim, "n%u computes for %llu us", node->index, (unsigned long long)length_ns / 1000);
+}
+
+static void maybe_pause(struct sim *sim, struct sim_node *node)
+{
+    if (sim_faults_on(sim) && node->pauses_left != 0 &&
+        sim_random_chance(&node->pause, sim->plan.pause_ppm)) {
+        node->pauses_left--;
+        pause_node(sim, node, sim->plan.pause_most_ns);
+    }
+}
+
+/** When the wheel will let its earliest timer expire, in virtual time. */
+static uint64_t timer_due_ns(const struct sim_node *node)
+{
+    uint64_t earliest_ns = UINT64_MAX;
+
+    if (node->engine.timers.armed == 0) {
+        return UINT64_MAX;
+    }
+    for (const struct sim_channel *channel = node->channels; channel != NULL;
+         channel = channel->next) {
+        const struct rawe_timer *timer = &channel->conn->timer;
+        if (rawe_timer_armed(timer) && timer->deadline_ns < earliest_ns) {
+            earliest_ns = timer->deadline_ns;
+        }
+    }
+    earliest_ns = ((earliest_ns >> RAWE_TIMER_TICK_SHIFT) + 1) << RAWE_TIMER_TICK_SHIFT;
+    return earliest_ns - node->clock_offset_ns;
+}
+
+static void plan_wake(struct sim *sim, struct sim_node *node)
+{
+    uint64_t soon_ns = node->local_ns + IDLE_PROGRESS_NS;
+    uint64_t poll_ns = 1 + sim_random_below(&node->random, sim->plan.poll_ns);
+
+    node->busy_until_ns = soon_ns;
+    if (node->ring != NULL) {
+        sim_node_wake(node, soon_ns);
+    }
+    if (rawe_engine_pending(&node->engine)) {
+        sim_node_wake(node, soon_ns + poll_ns);
+    }
+    uint64_t due_ns = timer_due_ns(node);
+    if (due_ns != UINT64_MAX) {
+        sim_node_wake(node, due_ns + poll_ns);
+    }
+    if (node->app.retry != NULL) {
+        sim_node_wake(node, soon_ns + poll_ns + 1000);
+    }
+    if (node->app.operations_left != 0 && node->app.open_sends < sim->plan.sends_most) {
+        sim_node_wake(node, node->app.next_ns + poll_ns);
+    }
+    if (sim->finishing) {
+        sim_node_wake(node, node->end_ns);
+    }
+}
+
+void sim_node_progress(struct sim *sim, struct sim_node *node)
+{
+    struct rawe_engine *engine = &node->engine;
+
+    node->wake_ns = UINT64_MAX;
+    node->local_ns = sim->now_ns;
+    engine->now_ns = sim_node_clock(node);
+    receive(sim, node);
+    if (sim_faults_on(sim) && sim->plan.pause_ppm != 0 &&
+        sim_random_below(&node->pause, 64) == 0) {
+        /* Preempted between receiving and the rest: short enough to happen often. */
+        node->local_ns += sim_random_scaled(&node->pause, 1000, 1000000);
+    }
+    /* As the component does: timers only with an empty ring, then what was put off. */
+    if (node->ring == NULL && rawe_timer_wheel_due(&engine->timers, engine_time(node))) {
+        rawe_engine_advance(engine, engine_time(node));
+    }
+    if (rawe_engine_pending(engine)) {
+        rawe_engine_flush(engine, engine_time(node));
+    }
+    sim_app_step(sim, node);
+    sim_check_node(node);
+    if (sim->finishing && sim->now_ns >= node->end_ns && !node->ending) {
+        node->ending = true;
+        end_process(node);
+        return;
+    }
+    maybe_pause(sim, node);
+    plan_wake(sim, node);
+}

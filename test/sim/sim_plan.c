@@ -1,0 +1,208 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * From the seed to the plan. Every draw is made in every run, whichever faults are switched on, so
+ * that a run keeps its shape when faults are taken away from it one by one.
+ */
+#include "sim_plan.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "sim_random.h"
+
+const struct sim_fault_name sim_fault_names[SIM_FAULTS] = {
+#define X(symbol, name, text) {name, text},
+    SIM_FAULT_LIST(X)
+#undef X
+};
+
+#define US 1000ull
+#define MS 1000000ull
+#define SECOND 1000000000ull
+
+void sim_faults_format(uint32_t faults, char *out, size_t out_bytes)
+{
+    size_t used = 0;
+    out[0] = '\0';
+    for (unsigned fault = 0; fault < SIM_FAULTS && used < out_bytes; fault++) {
+        if (faults & 1u << fault) {
+            used += (size_t)snprintf(out + used, out_bytes - used, "%s%s", used == 0 ? "" : ",",
+                                     sim_fault_names[fault].name);
+        }
+    }
+    if (used == 0) {
+        snprintf(out, out_bytes, "none");
+    }
+}
+
+static uint32_t choose_faults(struct sim_random *random, const struct sim_options *options)
+{
+    uint32_t chosen = 0;
+    uint64_t style = sim_random_below(random, 8);
+    uint64_t only = sim_random_below(random, SIM_FAULTS);
+    for (unsigned fault = 0; fault < SIM_FAULTS; fault++) {
+        if (sim_random_below(random, 100) < 30) {
+            chosen |= 1u << fault;
+        }
+    }
+    if (options->faults_exact) {
+        return options->faults;
+    }
+    /* One run in eight has no fault at all, one in eight a single kind of them. */
+    return style == 0 ? 0 : (style == 1 ? 1u << only : chosen) & options->faults;
+}
+
+static unsigned choose_nodes(struct sim_random *random)
+{
+    uint64_t style = sim_random_below(random, 100);
+    unsigned few = (unsigned)sim_random_between(random, 3, 4);
+    unsigned some = (unsigned)sim_random_between(random, 5, 8);
+    unsigned many = (unsigned)sim_random_between(random, 9, 16);
+    return style < 40 ? 2 : style < 75 ? few : style < 92 ? some : many;
+}
+
+static uint32_t choose_payload(struct sim_random *random)
+{
+    uint64_t style = sim_random_below(random, 100);
+    uint32_t tiny = (uint32_t)sim_random_between(random, 256, 700);
+    uint32_t huge = (uint32_t)sim_random_between(random, 16000, 65000);
+    uint32_t payload = style < 25 ? tiny : style < 70 ? 1476 : style < 90 ? 8976 : huge;
+    return payload & ~7u;
+}
+
+static void plan_engine(struct sim_plan *plan, struct sim_random *random)
+{
+    plan->payload_max_bytes = choose_payload(random);
+    plan->mixed_mtu = sim_random_below(random, 5) == 0;
+    plan->window_frames = 16u << sim_random_below(random, 7);
+    plan->receive_frames = (uint32_t)sim_random_scaled(random, 32, 4096);
+    plan->copy_max_bytes = (uint32_t)sim_random_scaled(random, 32, 4096);
+    /* Small frames with long messages would only make runs long. */
+    uint32_t longest = plan->payload_max_bytes * 32;
+    plan->message_max_bytes = (uint32_t)sim_random_scaled(random, 1024, longest);
+    plan->transfer_max_bytes = (uint32_t)sim_random_scaled(random, 64, longest);
+    plan->frames_limit = (uint32_t)sim_random_scaled(random, 64, 512);
+    plan->reassembly_limit = (unsigned)sim_random_between(random, 1, 8);
+    plan->ack_delay_ns = sim_random_below(random, 8) == 0 ? 0 : sim_random_scaled(random, US, 200 * US);
+    plan->probe_least_ns = sim_random_scaled(random, 20 * US, 2 * MS);
+    plan->probe_most_ns = sim_random_scaled(random, 20 * MS, SECOND);
+    plan->reorder_ns = sim_random_below(random, 8) == 0 ? 0 : sim_random_scaled(random, US, 200 * US);
+    plan->peer_timeout_ns = sim_random_between(random, 20, 40) * SECOND;
+}
+
+static void plan_network(struct sim_plan *plan, struct sim_random *random)
+{
+    static const uint32_t rates[] = {80, 320, 800, 8000}; /* 100, 25, 10, 1 Gb/s */
+
+    plan->delay_ns = sim_random_scaled(random, 100, 50 * US);
+    if (sim_random_below(random, 10) == 0) {
+        plan->delay_ns *= 40;
+    }
+    plan->ps_per_byte = rates[sim_random_below(random, sizeof(rates) / sizeof(rates[0]))];
+    plan->backlog_bytes = (uint32_t)sim_random_scaled(random, 1u << 17, 1u << 20);
+    plan->switch_bytes = (uint32_t)sim_random_scaled(random, 1u << 13, 1u << 18);
+    if (plan->switch_bytes < 3 * plan->payload_max_bytes) {
+        plan->switch_bytes = 3 * plan->payload_max_bytes;
+    }
+    plan->ring_frames = (uint32_t)sim_random_scaled(random, 16, 256);
+    plan->padding = sim_random_below(random, 2) == 0;
+    plan->receive_budget = (unsigned)sim_random_scaled(random, 1, 128);
+    plan->poll_ns = sim_random_scaled(random, 50, 20 * US);
+    plan->receive_cost_ns = sim_random_scaled(random, 50, 1000);
+    plan->transmit_cost_ns = sim_random_scaled(random, 100, 2000);
+    plan->clock_per_call = sim_random_below(random, 2) == 0;
+}
+
+static void plan_faults(struct sim_plan *plan, struct sim_random *random)
+{
+    plan->faults_end_ns = sim_random_scaled(random, 500 * US, 2 * SECOND);
+    plan->loss_ppm = (uint32_t)sim_random_scaled(random, 100, 300000);
+    plan->burst_ppm = (uint32_t)sim_random_scaled(random, 100, 20000);
+    plan->burst_ns = sim_random_scaled(random, 5 * US, 50 * MS);
+    plan->duplicate_ppm = (uint32_t)sim_random_scaled(random, 1000, 200000);
+    plan->reorder_ppm = (uint32_t)sim_random_scaled(random, 1000, 300000);
+    plan->late_ns = sim_random_scaled(random, US, 20 * MS);
+    plan->jitter_ns = sim_random_scaled(random, 100, MS);
+    plan->corrupt_ppm = (uint32_t)sim_random_scaled(random, 1000, 50000);
+    plan->pause_ppm = (uint32_t)sim_random_scaled(random, 1000, 100000);
+    plan->pauses_most = (unsigned)sim_random_between(random, 1, 6);
+    plan->pause_most_ns = sim_random_scaled(random, US, 300 * SECOND);
+    plan->full_ppm = (uint32_t)sim_random_scaled(random, 1000, 100000);
+    plan->full_ns = sim_random_scaled(random, US, 5 * MS);
+    plan->partitions = (unsigned)sim_random_between(random, 1, 3);
+    plan->partition_most_ns = sim_random_scaled(random, MS, 2 * SECOND);
+    plan->close_ppm = (uint32_t)sim_random_scaled(random, 1000, 100000);
+    plan->revoke_ppm = (uint32_t)sim_random_scaled(random, 10000, 300000);
+    plan->deaths = (unsigned)sim_random_between(random, 1, 1 + plan->nodes / 4);
+    /* A third of all frames lost and nobody at home but the responder: pings get through in the end,
+       but not surely in half a minute. */
+    if ((plan->faults & SIM_BIT(LOSS)) != 0 && plan->loss_ppm > 50000 &&
+        plan->pause_most_ns > 5 * SECOND) {
+        plan->pause_most_ns = 5 * SECOND;
+    }
+}
+
+static void plan_workload(struct sim_plan *plan, struct sim_random *random)
+{
+    plan->operations = (unsigned)sim_random_scaled(random, 8, 255);
+    if (sim_random_below(random, 50) == 0) {
+        plan->operations *= 10;
+    }
+    plan->pattern = sim_random_below(random, 2) == 0
+                        ? SIM_PATTERN_RANDOM
+                        : (enum sim_pattern)sim_random_below(random, SIM_PATTERNS);
+    plan->gap_ns = sim_random_scaled(random, 100, 500 * US);
+    plan->burst_most = (unsigned)sim_random_scaled(random, 1, 64);
+    plan->sends_most = (unsigned)sim_random_scaled(random, 1, 512);
+    plan->request_percent = (unsigned)sim_random_between(random, 0, 60);
+    plan->transfer_percent = (unsigned)sim_random_between(random, 0, 40);
+}
+
+/** Take out what belongs to faults that are switched off. */
+static void calm(struct sim_plan *plan)
+{
+    uint32_t faults = plan->faults;
+
+    plan->loss_ppm = faults & SIM_BIT(LOSS) ? plan->loss_ppm : 0;
+    plan->burst_ppm = faults & SIM_BIT(BURST) ? plan->burst_ppm : 0;
+    plan->duplicate_ppm = faults & SIM_BIT(DUPLICATE) ? plan->duplicate_ppm : 0;
+    plan->reorder_ppm = faults & SIM_BIT(REORDER) ? plan->reorder_ppm : 0;
+    plan->jitter_ns = faults & SIM_BIT(JITTER) ? plan->jitter_ns : 0;
+    plan->corrupt_ppm = faults & (SIM_BIT(CORRUPT) | SIM_BIT(SCRAMBLE)) ? plan->corrupt_ppm : 0;
+    plan->pause_ppm = faults & SIM_BIT(PAUSE) ? plan->pause_ppm : 0;
+    plan->full_ppm = faults & SIM_BIT(FULL) ? plan->full_ppm : 0;
+    plan->partitions = faults & SIM_BIT(PARTITION) ? plan->partitions : 0;
+    plan->close_ppm = faults & SIM_BIT(CLOSE) ? plan->close_ppm : 0;
+    plan->revoke_ppm = faults & SIM_BIT(REVOKE) ? plan->revoke_ppm : 0;
+    plan->deaths = faults & (SIM_BIT(KILL) | SIM_BIT(RESTART)) ? plan->deaths : 0;
+    plan->switch_bytes = faults & SIM_BIT(SWITCH) ? plan->switch_bytes : 0;
+    plan->ring_frames = faults & SIM_BIT(RING) ? plan->ring_frames : UINT32_MAX;
+    if (faults & SIM_BIT(RING)) {
+        plan->receive_frames = plan->ring_frames;
+    }
+    if (!(faults & SIM_BIT(MEMORY))) {
+        plan->frames_limit = 1u << 16;
+        plan->reassembly_limit = 0;
+    }
+}
+
+void sim_plan_make(struct sim_plan *plan, const struct sim_options *options)
+{
+    struct sim_random random = sim_random_stream(options->seed, 0);
+
+    memset(plan, 0, sizeof(*plan));
+    plan->faults = choose_faults(&random, options);
+    plan->nodes = choose_nodes(&random);
+    if (options->nodes != 0) {
+        plan->nodes = options->nodes;
+    }
+    plan_engine(plan, &random);
+    plan_network(plan, &random);
+    plan_faults(plan, &random);
+    plan_workload(plan, &random);
+    if (options->operations != 0) {
+        plan->operations = options->operations;
+    }
+    calm(plan);
+}

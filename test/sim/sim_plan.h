@@ -1,0 +1,127 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What a run will be like: how many nodes, which parameters, which network, which faults, which
+ * workload. All of it follows from the seed and the few options that restrict it.
+ */
+#ifndef SIM_PLAN_H
+#define SIM_PLAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define SIM_NODES_MAX 1000u
+
+/* clang-format off */
+#define SIM_FAULT_LIST(X)                                                                         \
+    X(LOSS,      "loss",      "frames vanish at random")                                         \
+    X(BURST,     "burst",     "all frames to a node vanish for a while")                         \
+    X(DUPLICATE, "duplicate", "frames arrive twice")                                             \
+    X(REORDER,   "reorder",   "single frames are overtaken by many")                             \
+    X(JITTER,    "jitter",    "every frame takes another time")                                  \
+    X(CORRUPT,   "corrupt",   "header bits flip that every receiver must notice")                \
+    X(SCRAMBLE,  "scramble",  "any bit flips: only a checksum can notice; not part of all")      \
+    X(PAUSE,     "pause",     "nodes compute for microseconds to minutes")                       \
+    X(RING,      "ring",      "receive rings are small and overflow")                            \
+    X(SWITCH,    "switch",    "the switch has small buffers and drops what does not fit")        \
+    X(PARTITION, "partition", "some nodes cannot reach the others for a while, or one way only") \
+    X(FULL,      "full",      "the way out takes no frame for a while")                          \
+    X(CLOSE,     "close",     "connections are closed in the middle and opened anew")            \
+    X(REVOKE,    "revoke",    "memory is deregistered while a PUT is under way")                 \
+    X(RESTART,   "restart",   "processes die and others take their place, with a new key")       \
+    X(KILL,      "kill",      "processes die")                                                   \
+    X(MEMORY,    "memory",    "few frames and few reassembly buffers")
+/* clang-format on */
+
+enum sim_fault {
+#define X(symbol, name, text) SIM_FAULT_##symbol,
+    SIM_FAULT_LIST(X)
+#undef X
+    SIM_FAULTS
+};
+
+#define SIM_BIT(symbol) (1u << SIM_FAULT_##symbol)
+#define SIM_FAULTS_ALL (((1u << SIM_FAULTS) - 1u) & ~SIM_BIT(SCRAMBLE))
+#define SIM_FAULTS_MILD                                                                           \
+    (SIM_BIT(LOSS) | SIM_BIT(DUPLICATE) | SIM_BIT(REORDER) | SIM_BIT(JITTER) | SIM_BIT(PAUSE) |   \
+     SIM_BIT(RING) | SIM_BIT(SWITCH) | SIM_BIT(FULL))
+
+struct sim_fault_name {
+    const char *name;
+    const char *text;
+};
+
+/** By enum sim_fault. */
+extern const struct sim_fault_name sim_fault_names[SIM_FAULTS];
+
+/** Names separated by commas, "none" when there is none. */
+void sim_faults_format(uint32_t faults, char *out, size_t out_bytes);
+
+/** What the user asked for. */
+struct sim_options {
+    uint64_t seed;
+    uint32_t faults;    /**< allowed faults, or (faults_exact) just these */
+    bool faults_exact;
+    unsigned nodes;     /**< 0: the seed decides */
+    unsigned operations; /**< 0: the seed decides */
+    bool trace;
+};
+
+enum sim_pattern {
+    SIM_PATTERN_RANDOM, /**< to anybody */
+    SIM_PATTERN_INCAST, /**< all to node 0 */
+    SIM_PATTERN_RING,   /**< to the next one */
+    SIM_PATTERN_PAIRS,  /**< 0 with 1, 2 with 3, ... */
+    SIM_PATTERNS
+};
+
+struct sim_plan {
+    uint32_t faults;
+    unsigned nodes;
+    unsigned operations; /**< messages, requests and transfers begun, over all nodes */
+
+    /* engine */
+    uint32_t payload_max_bytes; /**< of the largest MTU in the network */
+    bool mixed_mtu;             /**< some nodes have a smaller one */
+    uint32_t window_frames, receive_frames, copy_max_bytes, message_max_bytes, frames_limit;
+    unsigned reassembly_limit;  /**< buffers; 0: as the engine has it */
+    uint64_t ack_delay_ns, probe_least_ns, probe_most_ns, reorder_ns, peer_timeout_ns;
+
+    /* network */
+    uint64_t delay_ns;         /**< of each of the two links on a path */
+    uint32_t ps_per_byte;      /**< rate of every link */
+    uint32_t backlog_bytes;    /**< what the way out takes before it is full */
+    uint32_t switch_bytes;     /**< buffer of a switch port; 0: unbounded */
+    uint32_t ring_frames;      /**< what a receive ring holds */
+    bool padding;              /**< short frames arrive with 60 bytes */
+
+    /* hosts */
+    unsigned receive_budget;   /**< frames taken from the ring per progress */
+    uint64_t poll_ns;          /**< longest time between a frame's arrival and its being seen */
+    uint64_t receive_cost_ns, transmit_cost_ns;
+    bool clock_per_call;       /**< time is read before each call, not once per progress */
+
+    /* faults; none begins after faults_end_ns */
+    uint64_t faults_end_ns;
+    uint32_t loss_ppm, burst_ppm, duplicate_ppm, reorder_ppm, corrupt_ppm, pause_ppm, full_ppm;
+    uint32_t close_ppm, revoke_ppm;
+    uint64_t burst_ns, late_ns, jitter_ns, full_ns; /**< longest */
+    unsigned pauses_most;      /**< per node */
+    uint64_t pause_most_ns;
+    unsigned partitions;
+    uint64_t partition_most_ns;
+    unsigned deaths;           /**< kills or restarts */
+
+    /* workload */
+    enum sim_pattern pattern;
+    uint64_t gap_ns;           /**< longest pause between two bursts of operations of a node */
+    unsigned burst_most;       /**< operations in a burst */
+    unsigned sends_most;       /**< incomplete sends a node may have */
+    uint32_t transfer_max_bytes;
+    unsigned request_percent, transfer_percent;
+};
+
+void sim_plan_make(struct sim_plan *plan, const struct sim_options *options);
+
+#endif

@@ -1,0 +1,141 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Tests of the congestion window.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "rawe_congestion.h"
+
+static void rawe_congestion_init__first_window_within_the_largest(void **state)
+{
+    (void)state;
+    struct rawe_congestion congestion;
+    rawe_congestion_init(&congestion, 64, 1024);
+    assert_int_equal(congestion.window, 64);
+    rawe_congestion_init(&congestion, 64, 16);
+    assert_int_equal(congestion.window, 16);
+}
+
+static void rawe_congestion_acked__slow_start_doubles_in_a_round_trip(void **state)
+{
+    (void)state;
+    struct rawe_congestion congestion;
+    rawe_congestion_init(&congestion, 64, 1024);
+    rawe_congestion_acked(&congestion, 64, true);
+    assert_int_equal(congestion.window, 128);
+}
+
+static void rawe_congestion_acked__never_beyond_the_largest(void **state)
+{
+    (void)state;
+    struct rawe_congestion congestion;
+    rawe_congestion_init(&congestion, 64, 100);
+    rawe_congestion_acked(&congestion, 64, true);
+    assert_int_equal(congestion.window, 100);
+    rawe_congestion_acked(&congestion, 1000, true);
+    assert_int_equal(congestion.window, 100);
+}
+
+static void rawe_congestion_acked__a_window_not_used_does_not_grow(void **state)
+{
+    (void)state;
+    struct rawe_congestion congestion;
+    rawe_congestion_init(&congestion, 64, 1024);
+    for (unsigned i = 0; i < 1000; i++) {
+        rawe_congestion_acked(&congestion, 10, false);
+    }
+    assert_int_equal(congestion.window, 64);
+}
+
+static void rawe_congestion_acked__one_frame_a_round_trip_after_a_loss(void **state)
+{
+    (void)state;
+    struct rawe_congestion congestion;
+    rawe_congestion_init(&congestion, 100, 1024);
+    assert_true(rawe_congestion_lost(&congestion, 0, 100));
+    assert_int_equal(congestion.window, 70);
+    for (unsigned i = 0; i < 69; i++) {
+        rawe_congestion_acked(&congestion, 1, true);
+    }
+    assert_int_equal(congestion.window, 70);
+    rawe_congestion_acked(&congestion, 1, true);
+    assert_int_equal(congestion.window, 71);
+    for (unsigned i = 0; i < 71; i++) {
+        rawe_congestion_acked(&congestion, 1, true);
+    }
+    assert_int_equal(congestion.window, 72);
+}
+
+static void rawe_congestion_lost__once_for_all_frames_of_a_flight(void **state)
+{
+    (void)state;
+    struct rawe_congestion congestion;
+    rawe_congestion_init(&congestion, 100, 1024);
+    assert_true(rawe_congestion_lost(&congestion, 10, 100));
+    for (uint32_t sequence = 11; sequence < 100; sequence++) {
+        assert_false(rawe_congestion_lost(&congestion, sequence, 150));
+    }
+    assert_int_equal(congestion.window, 70);
+    assert_true(rawe_congestion_lost(&congestion, 100, 150)); /* sent after the reduction */
+    assert_int_equal(congestion.window, 49);
+}
+
+static void rawe_congestion_lost__once_across_the_wrap(void **state)
+{
+    (void)state;
+    struct rawe_congestion congestion;
+    rawe_congestion_init(&congestion, 100, 1024);
+    assert_true(rawe_congestion_lost(&congestion, UINT32_MAX - 20, 10));
+    assert_false(rawe_congestion_lost(&congestion, UINT32_MAX, 10));
+    assert_false(rawe_congestion_lost(&congestion, 9, 20));
+    assert_true(rawe_congestion_lost(&congestion, 10, 20));
+}
+
+static void rawe_congestion_lost__a_reduction_long_ago_excuses_nothing(void **state)
+{
+    (void)state;
+    struct rawe_congestion congestion;
+    rawe_congestion_init(&congestion, 1000, 1024);
+    assert_true(rawe_congestion_lost(&congestion, 0, 100));
+    /* Two thousand million frames later, where "before" has turned round. */
+    uint32_t later = 100 + 0x80000010u;
+    assert_true(rawe_congestion_lost(&congestion, later, later + 50));
+    assert_int_equal(congestion.window, 490);
+}
+
+static void rawe_congestion_lost__never_below_the_least(void **state)
+{
+    (void)state;
+    struct rawe_congestion congestion;
+    rawe_congestion_init(&congestion, 64, 1024);
+    for (uint32_t i = 0; i < 50; i++) {
+        assert_true(rawe_congestion_lost(&congestion, i, i + 1));
+        assert_true(congestion.window >= RAWE_CONGESTION_LEAST_FRAMES);
+    }
+    assert_int_equal(congestion.window, RAWE_CONGESTION_LEAST_FRAMES);
+    for (unsigned i = 0; i < 1000; i++) {
+        rawe_congestion_acked(&congestion, 4, true);
+    }
+    assert_true(congestion.window > RAWE_CONGESTION_LEAST_FRAMES); /* and it recovers */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rawe_congestion_init__first_window_within_the_largest),
+        cmocka_unit_test(rawe_congestion_acked__slow_start_doubles_in_a_round_trip),
+        cmocka_unit_test(rawe_congestion_acked__never_beyond_the_largest),
+        cmocka_unit_test(rawe_congestion_acked__a_window_not_used_does_not_grow),
+        cmocka_unit_test(rawe_congestion_acked__one_frame_a_round_trip_after_a_loss),
+        cmocka_unit_test(rawe_congestion_lost__once_for_all_frames_of_a_flight),
+        cmocka_unit_test(rawe_congestion_lost__once_across_the_wrap),
+        cmocka_unit_test(rawe_congestion_lost__a_reduction_long_ago_excuses_nothing),
+        cmocka_unit_test(rawe_congestion_lost__never_below_the_least),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

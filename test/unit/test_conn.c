@@ -1,0 +1,360 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Tests of a connection's life: opening, the exchange of CONNECT frames, end. What CONNECT frames do
+ * on arrival is in test_conn_connect.c, silence in test_conn_silence.c.
+ */
+#include "unit_support.h"
+
+#include <string.h>
+
+static struct unit_net net;
+
+static int set_up(void **state)
+{
+    (void)state;
+    unit_init(&net);
+    unit_start(&net);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    unit_stop(&net);
+    return 0;
+}
+
+static bool drop_all(struct unit_net *unused, const struct unit_frame *frame)
+{
+    (void)unused;
+    (void)frame;
+    return false;
+}
+
+static struct rawe_counters *counters(unsigned node)
+{
+    return &net.node[node].engine.counters;
+}
+
+static struct rawe_conn *end(unsigned node)
+{
+    return net.node[node].conn[RAWE_LANE_EXPRESS];
+}
+
+/** Drops the first `filter_count` CONNECT frames. */
+static bool drop_first_connects(struct unit_net *of, const struct unit_frame *frame)
+{
+    if (frame->header.type == RAWE_FRAME_CONNECT && of->filter_count != 0) {
+        of->filter_count--;
+        return false;
+    }
+    return true;
+}
+
+/** Messages of one frame and of several frames get through in both directions. */
+static void assert_works_both_ways(void)
+{
+    static uint8_t data[10000];
+    unit_fill(data, sizeof(data), 3);
+    for (unsigned from = 0; from < UNIT_NODES; from++) {
+        struct unit_send small = {0}, large = {0};
+        unsigned before = net.node[1 - from].message_count;
+        unit_send_message(end(from), &small, 1, data, 100);
+        unit_send_message(end(from), &large, 2, data, sizeof(data));
+        unit_run(&net, 20 * UNIT_MS, 20 * UNIT_US);
+        assert_int_equal(net.node[1 - from].message_count, before + 2);
+        unit_assert_message(&net.node[1 - from], before, 1, 100, 3);
+        unit_assert_message(&net.node[1 - from], before + 1, 2, sizeof(data), 3);
+        assert_int_equal(small.done, 1);
+        assert_int_equal(large.done, 1);
+        assert_int_equal(large.status, RAWE_STATUS_DONE);
+        assert_true(rawe_conn_drained(end(from)));
+    }
+}
+
+/* rawe_conn_open */
+
+static void rawe_conn_open__is_idle_and_allocates_no_window(void **state)
+{
+    (void)state;
+    struct rawe_conn *conn = unit_open(&net, 0, RAWE_LANE_EXPRESS);
+    assert_int_equal(conn->state, RAWE_CONN_IDLE);
+    assert_null(conn->slots);
+    assert_null(conn->acktr);
+    assert_true(rawe_conn_drained(conn));
+    assert_int_equal(unit_wire_count(&net), 0);
+    assert_int_equal(net.node[0].engine.timers.armed, 0);
+}
+
+static void rawe_conn_open__payload_is_the_smaller_of_link_and_path(void **state)
+{
+    (void)state;
+    struct rawe_conn_config config = {.payload_max_bytes = 700};
+    struct rawe_conn *conn = rawe_conn_open(&net.node[0].engine, &config);
+    assert_non_null(conn);
+    assert_int_equal(conn->payload_max_bytes, 700);
+    rawe_conn_close(conn, net.now_ns);
+    config.payload_max_bytes = 60000;
+    conn = rawe_conn_open(&net.node[0].engine, &config);
+    assert_non_null(conn);
+    assert_int_equal(conn->payload_max_bytes, net.config.payload_max_bytes);
+    rawe_conn_close(conn, net.now_ns);
+}
+
+static void rawe_conn_open__ids_are_distinct_and_never_come_back(void **state)
+{
+    (void)state;
+    enum { COUNT = 100 };
+    struct rawe_conn *conns[COUNT];
+    struct rawe_conn_config config = {.payload_max_bytes = 1462};
+    for (unsigned i = 0; i < COUNT; i++) {
+        conns[i] = rawe_conn_open(&net.node[0].engine, &config);
+        assert_non_null(conns[i]);
+        assert_int_not_equal(conns[i]->local_id, 0);
+        for (unsigned j = 0; j < i; j++) {
+            assert_int_not_equal(conns[i]->local_id, conns[j]->local_id);
+            assert_true(conns[i]->local_incarnation > conns[j]->local_incarnation);
+        }
+    }
+    assert_int_equal(net.node[0].engine.open_count, COUNT);
+    uint32_t old_id = conns[50]->local_id;
+    rawe_conn_close(conns[50], net.now_ns);
+    conns[50] = rawe_conn_open(&net.node[0].engine, &config);
+    assert_non_null(conns[50]);
+    assert_int_equal(conns[50]->local_id & 0xFFFFF, old_id & 0xFFFFF);
+    assert_int_not_equal(conns[50]->local_id, old_id);
+    for (unsigned i = 0; i < COUNT; i++) {
+        rawe_conn_close(conns[i], net.now_ns);
+    }
+}
+
+static void rawe_conn_open__generation_zero_is_left_out(void **state)
+{
+    (void)state;
+    struct rawe_conn_config config = {.payload_max_bytes = 1462};
+    for (unsigned i = 0; i < 2 * 4096; i++) {
+        struct rawe_conn *conn = rawe_conn_open(&net.node[0].engine, &config);
+        assert_non_null(conn);
+        assert_int_equal(conn->local_id & 0xFFFFF, 0);
+        assert_in_range(conn->local_id >> 20, 1, 4095);
+        rawe_conn_close(conn, net.now_ns);
+    }
+}
+
+/* rawe_conn_close */
+
+static void rawe_conn_close__tells_the_peer(void **state)
+{
+    (void)state;
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    unit_close(&net, 0, RAWE_LANE_EXPRESS);
+    assert_int_equal(net.node[0].sent[RAWE_FRAME_CLOSE], 1);
+    unit_settle(&net);
+    assert_int_equal(end(1)->state, RAWE_CONN_PEER_CLOSED);
+    assert_true(rawe_conn_drained(end(1)));
+    unit_run(&net, 10 * UNIT_MS, 100 * UNIT_US);
+    assert_int_equal(net.node[1].engine.timers.armed, 0); /* it asks no more */
+}
+
+static void rawe_conn_close__before_it_is_open_says_nothing(void **state)
+{
+    (void)state;
+    net.filter = drop_all;
+    unit_open(&net, 0, RAWE_LANE_EXPRESS);
+    rawe_conn_connect(end(0), net.now_ns);
+    unit_close(&net, 0, RAWE_LANE_EXPRESS);
+    assert_int_equal(net.node[0].sent[RAWE_FRAME_CLOSE], 0);
+    assert_int_equal(net.node[0].engine.timers.armed, 0);
+}
+
+static void rawe_conn_close__what_is_left_completes_with_an_error(void **state)
+{
+    (void)state;
+    static uint8_t data[60000];
+    struct unit_send sends[4];
+    memset(sends, 0, sizeof(sends));
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    net.filter = drop_all;
+    unit_send_message(end(0), &sends[0], 1, data, 1400);          /* framed */
+    unit_send_message(end(0), &sends[1], 1, data, sizeof(data));  /* half framed */
+    unit_send_message(end(0), &sends[2], 1, data, sizeof(data));  /* queued */
+    unit_send_message(end(0), &sends[3], 1, data, 10);
+    assert_false(rawe_conn_drained(end(0)));
+    unit_close(&net, 0, RAWE_LANE_EXPRESS);
+    for (unsigned i = 0; i < 4; i++) {
+        assert_int_equal(sends[i].done, 1);
+        assert_int_equal(sends[i].status, RAWE_STATUS_FAILED);
+    }
+}
+
+static struct unit_send send_again;
+static uint8_t again_data[3000];
+
+/** Sends another message as soon as one is done, as an upper layer's pipeline does. */
+static void again(struct unit_send *send)
+{
+    struct rawe_conn *conn = send->context;
+    unit_send_message(conn, &send_again, 5, again_data, sizeof(again_data));
+}
+
+static void rawe_conn_close__a_done_that_sends_again_fails_at_once(void **state)
+{
+    (void)state;
+    static uint8_t data[1400];
+    struct unit_send send = {.on_done = again};
+    memset(&send_again, 0, sizeof(send_again));
+    send.context = unit_connect(&net, RAWE_LANE_EXPRESS);
+    net.filter = drop_all;
+    unit_send_message(end(0), &send, 1, data, sizeof(data));
+    unit_close(&net, 0, RAWE_LANE_EXPRESS);
+    assert_int_equal(send.done, 1);
+    assert_int_equal(send_again.done, 1);
+    assert_int_equal(send_again.status, RAWE_STATUS_FAILED);
+}
+
+static void rawe_conn_close__while_it_waits_to_be_flushed(void **state)
+{
+    (void)state;
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    unit_connect(&net, RAWE_LANE_BULK);
+    rawe_conn_make_pending(end(0));
+    rawe_conn_make_pending(net.node[0].conn[RAWE_LANE_BULK]);
+    unit_close(&net, 0, RAWE_LANE_EXPRESS); /* the second of the list */
+    assert_true(rawe_engine_pending(&net.node[0].engine));
+    unit_settle(&net);
+    assert_false(rawe_engine_pending(&net.node[0].engine));
+}
+
+static void rawe_conn_close__with_data_in_flight_both_ways(void **state)
+{
+    (void)state;
+    static uint8_t data[8000];
+    struct unit_send mine = {0}, theirs = {0};
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    unit_send_message(end(0), &mine, 1, data, sizeof(data));
+    unit_send_message(end(1), &theirs, 2, data, sizeof(data));
+    unit_close(&net, 0, RAWE_LANE_EXPRESS);
+    assert_int_equal(mine.status, RAWE_STATUS_FAILED);
+    unit_settle(&net);
+    assert_int_equal(theirs.done, 1); /* nobody wants it any more */
+    assert_int_equal(theirs.status, RAWE_STATUS_DONE);
+    assert_int_equal(end(1)->state, RAWE_CONN_PEER_CLOSED);
+    /* What still came for the closed end had no effect. */
+    assert_true(counters(0)->dropped_connection > 0);
+    assert_int_equal(net.node[0].message_count, 0);
+}
+
+/* rawe_conn_drained */
+
+static void rawe_conn_drained__only_when_all_is_acknowledged(void **state)
+{
+    (void)state;
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    assert_int_equal(unit_copy_message(end(0), 1, 10), RAWE_STATUS_DONE);
+    assert_false(rawe_conn_drained(end(0)));
+    unit_settle(&net);
+    assert_false(rawe_conn_drained(end(0))); /* the acknowledgement is put off */
+    unit_run(&net, net.config.ack_delay_ns + 20 * UNIT_US, 10 * UNIT_US);
+    assert_true(rawe_conn_drained(end(0)));
+}
+
+/* rawe_conn_connect */
+
+static void rawe_conn_connect__brings_up_both_ends(void **state)
+{
+    (void)state;
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    assert_int_equal(end(0)->peer_id, end(1)->local_id);
+    assert_int_equal(end(1)->peer_id, end(0)->local_id);
+    assert_int_equal(counters(0)->connects_sent, 2); /* its request, its reply to the other's */
+    assert_int_equal(counters(1)->connects_sent, 2);
+    assert_works_both_ways();
+    assert_int_equal(counters(0)->frames_resent + counters(1)->frames_resent, 0);
+}
+
+static void rawe_conn_connect__sends_wait_for_the_reply(void **state)
+{
+    (void)state;
+    static uint8_t data[5000];
+    struct unit_send send = {0};
+    unit_fill(data, sizeof(data), 8);
+    unit_open(&net, 0, RAWE_LANE_EXPRESS);
+    assert_int_equal(unit_copy_message(end(0), 1, 10), RAWE_STATUS_BUSY);
+    assert_int_equal(end(0)->state, RAWE_CONN_CONNECTING);
+    unit_send_message(end(0), &send, 7, data, sizeof(data));
+    assert_false(rawe_conn_drained(end(0)));
+    assert_int_equal(net.node[0].sent[RAWE_FRAME_CONNECT], 1);
+    assert_int_equal(net.node[0].sent[RAWE_FRAME_DATA], 0);
+    unit_run(&net, UNIT_MS, 20 * UNIT_US);
+    assert_int_equal(send.done, 1);
+    unit_assert_message(&net.node[1], 0, 7, sizeof(data), 8);
+}
+
+static void rawe_conn_connect__requests_and_replies_lost(void **state)
+{
+    (void)state;
+    for (unsigned lost = 1; lost <= 9; lost++) {
+        net.filter = drop_first_connects;
+        net.filter_count = lost;
+        unit_open(&net, 0, RAWE_LANE_EXPRESS);
+        rawe_conn_connect(end(0), net.now_ns);
+        unit_run(&net, 2 * UNIT_S, 500 * UNIT_US);
+        assert_int_equal(end(0)->state, RAWE_CONN_OPEN);
+        assert_int_equal(end(1)->state, RAWE_CONN_OPEN);
+        assert_works_both_ways();
+        unit_close(&net, 0, RAWE_LANE_EXPRESS);
+        unit_settle(&net);
+        unit_close(&net, 1, RAWE_LANE_EXPRESS);
+    }
+}
+
+static void rawe_conn_connect__asks_less_and_less_often(void **state)
+{
+    (void)state;
+    net.filter = drop_all;
+    unit_open(&net, 0, RAWE_LANE_EXPRESS);
+    rawe_conn_connect(end(0), net.now_ns);
+    unit_run(&net, 250 * UNIT_MS, 200 * UNIT_US);
+    /* After 1, 2 (3), 4 (7), 8, 16, 32, 64 (127), then every 100 ms. */
+    assert_in_range(net.node[0].sent[RAWE_FRAME_CONNECT], 8, 10);
+}
+
+static void rawe_conn_connect__link_full(void **state)
+{
+    (void)state;
+    net.node[0].link_room = 0;
+    unit_open(&net, 0, RAWE_LANE_EXPRESS);
+    rawe_conn_connect(end(0), net.now_ns);
+    unit_run(&net, 5 * UNIT_MS, 100 * UNIT_US);
+    assert_int_equal(unit_wire_count(&net), 0);
+    net.node[0].link_room = UINT32_MAX;
+    unit_run(&net, 20 * UNIT_MS, 100 * UNIT_US);
+    assert_int_equal(end(0)->state, RAWE_CONN_OPEN);
+    assert_works_both_ways();
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(rawe_conn_open__is_idle_and_allocates_no_window),
+        TEST(rawe_conn_open__payload_is_the_smaller_of_link_and_path),
+        TEST(rawe_conn_open__ids_are_distinct_and_never_come_back),
+        TEST(rawe_conn_open__generation_zero_is_left_out),
+        TEST(rawe_conn_close__tells_the_peer),
+        TEST(rawe_conn_close__before_it_is_open_says_nothing),
+        TEST(rawe_conn_close__what_is_left_completes_with_an_error),
+        TEST(rawe_conn_close__a_done_that_sends_again_fails_at_once),
+        TEST(rawe_conn_close__while_it_waits_to_be_flushed),
+        TEST(rawe_conn_close__with_data_in_flight_both_ways),
+        TEST(rawe_conn_drained__only_when_all_is_acknowledged),
+        TEST(rawe_conn_connect__brings_up_both_ends),
+        TEST(rawe_conn_connect__sends_wait_for_the_reply),
+        TEST(rawe_conn_connect__requests_and_replies_lost),
+        TEST(rawe_conn_connect__asks_less_and_less_often),
+        TEST(rawe_conn_connect__link_full),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,370 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Tests of the timer wheel: single cases, and random operations against a model that keeps a plain
+ * list.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "rawe_timer.h"
+
+#define TICK_NS (1ull << RAWE_TIMER_TICK_SHIFT)
+#define WHEEL_NS (TICK_NS << (RAWE_TIMER_LEVELS * RAWE_TIMER_SLOT_BITS))
+
+/** What the tests hang on a timer. */
+struct watched {
+    struct rawe_timer timer; /* first: cast back from it */
+    unsigned expired;
+    uint64_t expired_ns;
+    struct rawe_timer_wheel *wheel;
+    struct watched *victim;    /**< cancelled when this one expires */
+    uint64_t again_after_ns;   /**< armed anew when it expires; 0: not */
+    uint64_t model_tick;       /**< the model's: expires at the advance that reaches this tick */
+    bool model_armed;
+};
+
+static void expired(struct rawe_timer *timer, uint64_t now_ns)
+{
+    struct watched *watched = (struct watched *)(void *)timer;
+    assert_false(rawe_timer_armed(timer));
+    assert_true(now_ns >= timer->deadline_ns);
+    watched->expired++;
+    watched->expired_ns = now_ns;
+    if (watched->victim != NULL) {
+        rawe_timer_cancel(watched->wheel, &watched->victim->timer);
+    }
+    if (watched->again_after_ns != 0) {
+        rawe_timer_arm(watched->wheel, timer, now_ns + watched->again_after_ns);
+    }
+}
+
+static void watch(struct watched *watched, struct rawe_timer_wheel *wheel)
+{
+    memset(watched, 0, sizeof(*watched));
+    watched->wheel = wheel;
+    rawe_timer_init(&watched->timer, expired);
+}
+
+static void rawe_timer_wheel_init__is_empty(void **state)
+{
+    (void)state;
+    struct rawe_timer_wheel wheel;
+    rawe_timer_wheel_init(&wheel, 123456789);
+    assert_int_equal(wheel.armed, 0);
+    assert_false(rawe_timer_wheel_due(&wheel, UINT64_MAX));
+    rawe_timer_wheel_advance(&wheel, 999999999);
+    assert_int_equal(wheel.armed, 0);
+}
+
+static void rawe_timer_init__is_not_armed(void **state)
+{
+    (void)state;
+    struct rawe_timer_wheel wheel;
+    struct watched one;
+    rawe_timer_wheel_init(&wheel, 0);
+    watch(&one, &wheel);
+    assert_false(rawe_timer_armed(&one.timer));
+}
+
+static void rawe_timer_arm__never_early_on_any_level(void **state)
+{
+    (void)state;
+    /* Deadlines around the borders of every level, from starts that are and are not aligned. */
+    static const uint64_t starts_ns[] = {0, TICK_NS * 63, TICK_NS * 64, TICK_NS * 4095 + 77,
+                                         TICK_NS * 262144, TICK_NS * 262143 + 1};
+    for (size_t s = 0; s < sizeof(starts_ns) / sizeof(starts_ns[0]); s++) {
+        for (unsigned level = 0; level <= RAWE_TIMER_LEVELS; level++) {
+            for (int off = -2; off <= 2; off++) {
+                uint64_t ticks = (1ull << (level * RAWE_TIMER_SLOT_BITS)) + 3 + (uint64_t)off;
+                uint64_t deadline_ns = starts_ns[s] + ticks * TICK_NS - 5;
+                struct rawe_timer_wheel wheel;
+                struct watched one;
+                rawe_timer_wheel_init(&wheel, starts_ns[s]);
+                watch(&one, &wheel);
+                rawe_timer_arm(&wheel, &one.timer, deadline_ns);
+                assert_true(rawe_timer_armed(&one.timer));
+                assert_int_equal(wheel.armed, 1);
+                /* Half way, so that it cascades or is sorted in anew; then just before it. */
+                rawe_timer_wheel_advance(&wheel, starts_ns[s] + (deadline_ns - starts_ns[s]) / 2);
+                rawe_timer_wheel_advance(&wheel, deadline_ns - 1);
+                assert_int_equal(one.expired, 0);
+                rawe_timer_wheel_advance(&wheel, deadline_ns + TICK_NS);
+                assert_int_equal(one.expired, 1);
+                assert_int_equal(wheel.armed, 0);
+                assert_false(rawe_timer_armed(&one.timer));
+            }
+        }
+    }
+}
+
+static void rawe_timer_arm__moves_an_armed_timer(void **state)
+{
+    (void)state;
+    struct rawe_timer_wheel wheel;
+    struct watched one;
+    rawe_timer_wheel_init(&wheel, 0);
+    watch(&one, &wheel);
+    rawe_timer_arm(&wheel, &one.timer, 10 * TICK_NS);
+    rawe_timer_arm(&wheel, &one.timer, 500 * TICK_NS);
+    assert_int_equal(wheel.armed, 1);
+    rawe_timer_wheel_advance(&wheel, 499 * TICK_NS);
+    assert_int_equal(one.expired, 0);
+    rawe_timer_arm(&wheel, &one.timer, 5 * TICK_NS); /* in the past: at the next tick */
+    rawe_timer_wheel_advance(&wheel, 500 * TICK_NS);
+    assert_int_equal(one.expired, 1);
+    rawe_timer_wheel_advance(&wheel, 600 * TICK_NS);
+    assert_int_equal(one.expired, 1);
+}
+
+static void rawe_timer_arm__beyond_the_wheel(void **state)
+{
+    (void)state;
+    struct rawe_timer_wheel wheel;
+    struct watched far, never;
+    rawe_timer_wheel_init(&wheel, 7 * TICK_NS);
+    watch(&far, &wheel);
+    watch(&never, &wheel);
+    uint64_t deadline_ns = 3 * WHEEL_NS + 12345;
+    rawe_timer_arm(&wheel, &far.timer, deadline_ns);
+    rawe_timer_arm(&wheel, &never.timer, UINT64_MAX);
+    /* Steps below the jump limit, so that it is parked and looked at again. */
+    for (uint64_t now_ns = 0; now_ns < deadline_ns; now_ns += 4000 * TICK_NS) {
+        rawe_timer_wheel_advance(&wheel, now_ns);
+        assert_int_equal(far.expired, 0);
+    }
+    rawe_timer_wheel_advance(&wheel, deadline_ns + TICK_NS);
+    assert_int_equal(far.expired, 1);
+    assert_int_equal(never.expired, 0);
+    assert_true(rawe_timer_armed(&never.timer));
+}
+
+static void rawe_timer_arm_by__keeps_the_earlier_deadline(void **state)
+{
+    (void)state;
+    struct rawe_timer_wheel wheel;
+    struct watched one;
+    rawe_timer_wheel_init(&wheel, 0);
+    watch(&one, &wheel);
+    rawe_timer_arm_by(&wheel, &one.timer, 100 * TICK_NS);
+    assert_true(one.timer.deadline_ns == 100 * TICK_NS);
+    rawe_timer_arm_by(&wheel, &one.timer, 200 * TICK_NS);
+    assert_true(one.timer.deadline_ns == 100 * TICK_NS);
+    rawe_timer_arm_by(&wheel, &one.timer, 50 * TICK_NS);
+    assert_true(one.timer.deadline_ns == 50 * TICK_NS);
+    rawe_timer_wheel_advance(&wheel, 52 * TICK_NS);
+    assert_int_equal(one.expired, 1);
+}
+
+static void rawe_timer_cancel__armed_or_not(void **state)
+{
+    (void)state;
+    struct rawe_timer_wheel wheel;
+    struct watched three[3];
+    rawe_timer_wheel_init(&wheel, 0);
+    for (unsigned i = 0; i < 3; i++) {
+        watch(&three[i], &wheel);
+        rawe_timer_arm(&wheel, &three[i].timer, 20 * TICK_NS); /* one slot: a list of three */
+    }
+    rawe_timer_cancel(&wheel, &three[1].timer);
+    rawe_timer_cancel(&wheel, &three[1].timer);
+    assert_int_equal(wheel.armed, 2);
+    rawe_timer_wheel_advance(&wheel, 30 * TICK_NS);
+    assert_int_equal(three[0].expired, 1);
+    assert_int_equal(three[1].expired, 0);
+    assert_int_equal(three[2].expired, 1);
+    rawe_timer_cancel(&wheel, &three[0].timer);
+    assert_int_equal(wheel.armed, 0);
+}
+
+static void rawe_timer_wheel_advance__a_callback_cancels_its_neighbours(void **state)
+{
+    (void)state;
+    struct rawe_timer_wheel wheel;
+    struct watched three[3];
+    rawe_timer_wheel_init(&wheel, 0);
+    for (unsigned i = 0; i < 3; i++) {
+        watch(&three[i], &wheel);
+        three[i].victim = &three[(i + 1) % 3];
+        rawe_timer_arm(&wheel, &three[i].timer, 20 * TICK_NS);
+    }
+    /* Whatever the order: the first cancels one of the two others, the third is left or not. */
+    rawe_timer_wheel_advance(&wheel, 30 * TICK_NS);
+    assert_int_equal(wheel.armed, 0);
+    unsigned sum = three[0].expired + three[1].expired + three[2].expired;
+    assert_true(sum == 1 || sum == 2);
+}
+
+static void rawe_timer_wheel_advance__a_callback_arms_anew(void **state)
+{
+    (void)state;
+    struct rawe_timer_wheel wheel;
+    struct watched one;
+    rawe_timer_wheel_init(&wheel, 0);
+    watch(&one, &wheel);
+    one.again_after_ns = 10 * TICK_NS;
+    rawe_timer_arm(&wheel, &one.timer, 10 * TICK_NS);
+    for (uint64_t tick = 0; tick <= 1000; tick++) {
+        rawe_timer_wheel_advance(&wheel, tick * TICK_NS);
+    }
+    /* Each period is ten ticks and at most one of rounding. */
+    assert_true(one.expired >= 1000 / 11 && one.expired <= 100);
+    assert_int_equal(wheel.armed, 1);
+    /* However far time has moved, an advance calls it once: it is armed from now on. */
+    unsigned before = one.expired;
+    rawe_timer_wheel_advance(&wheel, 2000 * TICK_NS);
+    assert_int_equal(one.expired, before + 1);
+}
+
+static void rawe_timer_wheel_advance__time_that_jumps_back(void **state)
+{
+    (void)state;
+    struct rawe_timer_wheel wheel;
+    struct watched one;
+    rawe_timer_wheel_init(&wheel, 1000 * TICK_NS);
+    watch(&one, &wheel);
+    rawe_timer_arm(&wheel, &one.timer, 1010 * TICK_NS);
+    rawe_timer_wheel_advance(&wheel, 1005 * TICK_NS);
+    rawe_timer_wheel_advance(&wheel, 3 * TICK_NS);
+    rawe_timer_wheel_advance(&wheel, 0);
+    assert_int_equal(one.expired, 0);
+    rawe_timer_wheel_advance(&wheel, 1011 * TICK_NS);
+    assert_int_equal(one.expired, 1);
+}
+
+static void rawe_timer_wheel_advance__ten_minutes_at_once(void **state)
+{
+    (void)state;
+    struct rawe_timer_wheel wheel;
+    struct watched early, late;
+    rawe_timer_wheel_init(&wheel, 0);
+    watch(&early, &wheel);
+    watch(&late, &wheel);
+    rawe_timer_arm(&wheel, &early.timer, 1000000);
+    rawe_timer_arm(&wheel, &late.timer, 601000000000ull);
+    rawe_timer_wheel_advance(&wheel, 600000000000ull);
+    assert_int_equal(early.expired, 1);
+    assert_int_equal(late.expired, 0);
+    rawe_timer_wheel_advance(&wheel, 601000000000ull + TICK_NS);
+    assert_int_equal(late.expired, 1);
+}
+
+static void rawe_timer_wheel_due__a_tick_has_passed(void **state)
+{
+    (void)state;
+    struct rawe_timer_wheel wheel;
+    struct watched one;
+    rawe_timer_wheel_init(&wheel, 0);
+    watch(&one, &wheel);
+    rawe_timer_arm(&wheel, &one.timer, 100 * TICK_NS);
+    rawe_timer_wheel_advance(&wheel, 5 * TICK_NS);
+    assert_false(rawe_timer_wheel_due(&wheel, 5 * TICK_NS));
+    assert_false(rawe_timer_wheel_due(&wheel, 6 * TICK_NS - 1));
+    assert_true(rawe_timer_wheel_due(&wheel, 6 * TICK_NS));
+    rawe_timer_cancel(&wheel, &one.timer);
+    assert_false(rawe_timer_wheel_due(&wheel, 6 * TICK_NS));
+}
+
+#define MODEL_TIMERS 200u
+
+static uint64_t random_state;
+
+static uint64_t random_below(uint64_t bound)
+{
+    random_state = random_state * 6364136223846793005ull + 1442695040888963407ull;
+    return (random_state >> 24) % bound;
+}
+
+/** A length of time whose magnitude is spread evenly over all levels. */
+static uint64_t random_span_ns(void)
+{
+    unsigned bits = (unsigned)random_below(RAWE_TIMER_TICK_SHIFT + 27) + 1;
+    return random_below(1ull << bits);
+}
+
+static void model_arm(struct watched *watched, uint64_t next_tick)
+{
+    uint64_t tick = (watched->timer.deadline_ns >> RAWE_TIMER_TICK_SHIFT) + 1;
+    watched->model_tick = tick < next_tick ? next_tick : tick;
+    watched->model_armed = true;
+}
+
+static void wheel__random_operations_match_a_plain_list(void **state)
+{
+    (void)state;
+    for (unsigned seed = 1; seed <= 20; seed++) {
+        random_state = seed;
+        static struct watched timers[MODEL_TIMERS];
+        struct rawe_timer_wheel wheel;
+        uint64_t now_ns = random_span_ns();
+        uint64_t next_tick = now_ns >> RAWE_TIMER_TICK_SHIFT;
+        rawe_timer_wheel_init(&wheel, now_ns);
+        for (unsigned i = 0; i < MODEL_TIMERS; i++) {
+            watch(&timers[i], &wheel);
+        }
+        for (unsigned step = 0; step < 5000; step++) {
+            struct watched *one = &timers[random_below(MODEL_TIMERS)];
+            unsigned operation = (unsigned)random_below(10);
+            if (operation < 6) {
+                uint64_t deadline_ns = now_ns + random_span_ns();
+                if (random_below(10) == 0) {
+                    deadline_ns = random_below(now_ns + 1); /* in the past */
+                }
+                if (operation < 4) {
+                    rawe_timer_arm(&wheel, &one->timer, deadline_ns);
+                    model_arm(one, next_tick);
+                } else if (!one->model_armed || one->timer.deadline_ns > deadline_ns) {
+                    rawe_timer_arm_by(&wheel, &one->timer, deadline_ns);
+                    model_arm(one, next_tick);
+                } else {
+                    rawe_timer_arm_by(&wheel, &one->timer, deadline_ns);
+                }
+            } else if (operation == 6) {
+                rawe_timer_cancel(&wheel, &one->timer);
+                one->model_armed = false;
+            } else {
+                /* Mostly small steps, at times a jump over several levels. */
+                now_ns += random_below(8) == 0 ? random_span_ns() : random_below(300 * TICK_NS);
+                rawe_timer_wheel_advance(&wheel, now_ns);
+                uint64_t last = now_ns >> RAWE_TIMER_TICK_SHIFT;
+                next_tick = last >= next_tick ? last + 1 : next_tick;
+                unsigned armed = 0;
+                for (unsigned i = 0; i < MODEL_TIMERS; i++) {
+                    unsigned expected = timers[i].model_armed && timers[i].model_tick <= last;
+                    assert_int_equal(timers[i].expired, expected);
+                    timers[i].expired = 0;
+                    if (expected != 0) {
+                        timers[i].model_armed = false;
+                    }
+                    assert_int_equal(rawe_timer_armed(&timers[i].timer), timers[i].model_armed);
+                    armed += timers[i].model_armed;
+                }
+                assert_int_equal(wheel.armed, armed);
+            }
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rawe_timer_wheel_init__is_empty),
+        cmocka_unit_test(rawe_timer_init__is_not_armed),
+        cmocka_unit_test(rawe_timer_arm__never_early_on_any_level),
+        cmocka_unit_test(rawe_timer_arm__moves_an_armed_timer),
+        cmocka_unit_test(rawe_timer_arm__beyond_the_wheel),
+        cmocka_unit_test(rawe_timer_arm_by__keeps_the_earlier_deadline),
+        cmocka_unit_test(rawe_timer_cancel__armed_or_not),
+        cmocka_unit_test(rawe_timer_wheel_advance__a_callback_cancels_its_neighbours),
+        cmocka_unit_test(rawe_timer_wheel_advance__a_callback_arms_anew),
+        cmocka_unit_test(rawe_timer_wheel_advance__time_that_jumps_back),
+        cmocka_unit_test(rawe_timer_wheel_advance__ten_minutes_at_once),
+        cmocka_unit_test(rawe_timer_wheel_due__a_tick_has_passed),
+        cmocka_unit_test(wheel__random_operations_match_a_plain_list),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

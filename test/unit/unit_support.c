@@ -1,0 +1,525 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Two engines wired together in memory: see unit_support.h.
+ */
+#include "unit_support.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/** More steps than any test needs to come to rest. */
+#define STEPS_MAX 100000u
+
+static void node_mac(unsigned index, uint8_t mac[RAWE_MAC_BYTES])
+{
+    static const uint8_t base[RAWE_MAC_BYTES] = {0x02, 0, 0, 0, 0, 0x10};
+    memcpy(mac, base, RAWE_MAC_BYTES);
+    mac[5] = (uint8_t)(mac[5] + index);
+}
+
+static uint16_t node_port(unsigned index)
+{
+    return (uint16_t)(500 + index);
+}
+
+static uint32_t node_key(unsigned index)
+{
+    return 0xABCD0000u + index;
+}
+
+void unit_init(struct unit_net *net)
+{
+    memset(net, 0, sizeof(*net));
+    net->wire_tail = &net->wire;
+    net->now_ns = 5 * UNIT_S;
+    net->config = (struct rawe_engine_config){
+        .ethertype = RAWE_ETHERTYPE_DEFAULT,
+        .jobid = 77,
+        .payload_max_bytes = 1462,
+        .message_max_bytes = 65536,
+        .window_frames = 64,
+        .receive_frames = 256,
+        .copy_max_bytes = 1024,
+        .frames_limit = 4096,
+        .ack_delay_ns = 50 * UNIT_US,
+        .probe_least_ns = 500 * UNIT_US,
+        .probe_most_ns = 100 * UNIT_MS,
+        .reorder_ns = 100 * UNIT_US,
+        .peer_timeout_ns = 5 * UNIT_S,
+    };
+}
+
+/** Every frame an engine sends is checked here for what must hold of all of them. */
+static struct unit_frame *frame_sent(struct unit_node *node, const struct rawe_frame *view)
+{
+    struct unit_frame *frame = calloc(1, sizeof(*frame));
+    assert_non_null(frame);
+    assert_in_range(view->piece_count, 1, RAWE_FRAME_PIECES_MAX);
+    assert_true(view->len_bytes >= RAWE_PAYLOAD_OFFSET);
+    assert_true(view->len_bytes <= RAWE_PAYLOAD_OFFSET + node->net->config.payload_max_bytes);
+    frame->bytes = malloc(view->len_bytes);
+    assert_non_null(frame->bytes);
+    for (unsigned i = 0; i < view->piece_count; i++) {
+        assert_true(frame->len_bytes + view->pieces[i].len_bytes <= view->len_bytes);
+        memcpy(frame->bytes + frame->len_bytes, view->pieces[i].base, view->pieces[i].len_bytes);
+        frame->len_bytes += view->pieces[i].len_bytes;
+    }
+    assert_int_equal(frame->len_bytes, view->len_bytes);
+    uint8_t mac[RAWE_MAC_BYTES];
+    node_mac(node->index, mac);
+    assert_memory_equal(frame->bytes + RAWE_MAC_BYTES, mac, RAWE_MAC_BYTES);
+    node_mac(1 - node->index, mac);
+    assert_memory_equal(frame->bytes, mac, RAWE_MAC_BYTES);
+    assert_int_equal(frame->bytes[12] << 8 | frame->bytes[13], RAWE_ETHERTYPE_DEFAULT);
+    assert_int_equal(rawe_header_decode(&frame->header, frame->bytes + RAWE_ETH_HEADER_BYTES,
+                                        frame->len_bytes - RAWE_ETH_HEADER_BYTES),
+                     RAWE_DECODE_OK);
+    assert_int_equal(frame->header.payload_bytes, frame->len_bytes - RAWE_PAYLOAD_OFFSET);
+    assert_int_equal(frame->header.port, node_port(1 - node->index));
+    assert_int_equal(frame->header.key, node_key(1 - node->index));
+    frame->from = node->index;
+    frame->to = 1 - node->index;
+    return frame;
+}
+
+static unsigned transmit(void *context, const struct rawe_frame *frames, unsigned count)
+{
+    struct unit_node *node = context;
+    unsigned taken = 0;
+    while (taken < count && node->link_room != 0) {
+        struct unit_frame *frame = frame_sent(node, &frames[taken++]);
+        if (node->link_room != UINT32_MAX) {
+            node->link_room--;
+        }
+        node->sent[frame->header.type]++;
+        if (node->net->filter != NULL && !node->net->filter(node->net, frame)) {
+            unit_frame_free(frame);
+        } else {
+            unit_wire_put(node->net, frame);
+        }
+    }
+    return taken;
+}
+
+static void deliver(void *context, struct rawe_conn *conn, uint8_t tag, const uint8_t *data,
+                    size_t len_bytes)
+{
+    struct unit_node *node = context;
+    if ((node->message_count & (node->message_count - 1)) == 0) {
+        size_t room = node->message_count == 0 ? 1 : 2 * (size_t)node->message_count;
+        node->messages = realloc(node->messages, room * sizeof(*node->messages));
+        assert_non_null(node->messages);
+    }
+    struct unit_message *message = &node->messages[node->message_count++];
+    message->tag = tag;
+    message->len_bytes = len_bytes;
+    message->data = malloc(len_bytes != 0 ? len_bytes : 1);
+    assert_non_null(message->data);
+    if (len_bytes != 0) {
+        memcpy(message->data, data, len_bytes);
+    }
+    if (node->on_deliver != NULL) {
+        node->on_deliver(node, conn, tag);
+    }
+}
+
+static struct rawe_conn *accept_conn(void *context, const struct rawe_connect *from,
+                                     const uint8_t source_mac[RAWE_MAC_BYTES])
+{
+    struct unit_node *node = context;
+    (void)source_mac;
+    assert_true(from->lane < RAWE_LANES);
+    if (node->refuses || from->jobid != node->net->config.jobid ||
+        from->vpid != 1 - node->index) {
+        return NULL;
+    }
+    return node->conn[from->lane] != NULL ? node->conn[from->lane]
+                                          : unit_open(node->net, node->index, from->lane);
+}
+
+static void silent(void *context, struct rawe_conn *conn, uint64_t silent_ns)
+{
+    struct unit_node *node = context;
+    (void)conn;
+    node->silent_calls++;
+    node->silent_ns = silent_ns;
+}
+
+static void failed(void *context, struct rawe_conn *conn, uint64_t silent_ns)
+{
+    struct unit_node *node = context;
+    node->failed_calls++;
+    node->silent_ns = silent_ns;
+    if (node->on_failed != NULL) {
+        node->on_failed(node, conn);
+    }
+}
+
+static void start_node(struct unit_net *net, unsigned index)
+{
+    struct unit_node *node = &net->node[index];
+    node->net = net;
+    node->index = index;
+    node->started = true;
+    struct rawe_engine_config config = net->config;
+    node_mac(index, config.mac);
+    config.port = node_port(index);
+    config.key = node_key(index);
+    config.vpid = index;
+    config.seed = 1000 + index;
+    struct rawe_callbacks callbacks = {
+        .deliver = deliver,
+        .accept = accept_conn,
+        .silent = silent,
+        .failed = failed,
+    };
+    struct rawe_output output = {.transmit = transmit, .context = node};
+    assert_true(
+        rawe_engine_init(&node->engine, &config, &callbacks, node, &output, net->now_ns));
+}
+
+void unit_start(struct unit_net *net)
+{
+    for (unsigned i = 0; i < UNIT_NODES; i++) {
+        net->node[i].link_room = UINT32_MAX;
+        start_node(net, i);
+    }
+}
+
+static unsigned free_frames(const struct rawe_txframe_pool *pool)
+{
+    unsigned count = 0;
+    for (unsigned large = 0; large < 2; large++) {
+        for (const struct rawe_txframe *frame = pool->free[large]; frame != NULL;
+             frame = frame->next) {
+            count++;
+        }
+    }
+    return count;
+}
+
+static void stop_node(struct unit_node *node)
+{
+    for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
+        if (node->conn[lane] != NULL) {
+            unit_close(node->net, node->index, lane);
+        }
+    }
+    assert_int_equal(node->engine.open_count, 0);
+    assert_int_equal(node->engine.timers.armed, 0);
+    assert_null(node->engine.pending);
+    assert_int_equal(free_frames(&node->engine.frames), node->engine.frames.allocated);
+    rawe_engine_free(&node->engine);
+    assert_int_equal(node->engine.reassembly_buffers.allocated, 0);
+    node->started = false;
+}
+
+void unit_stop(struct unit_net *net)
+{
+    net->filter = NULL;
+    for (unsigned i = 0; i < UNIT_NODES; i++) {
+        struct unit_node *node = &net->node[i];
+        if (node->started) {
+            stop_node(node);
+        }
+        for (unsigned m = 0; m < node->message_count; m++) {
+            free(node->messages[m].data);
+        }
+        free(node->messages);
+        node->messages = NULL;
+        node->message_count = 0;
+    }
+    unit_wire_clear(net);
+}
+
+void unit_restart(struct unit_net *net, unsigned node)
+{
+    unsigned room = net->node[node].link_room;
+    net->node[node].link_room = 0; /* it dies without a CLOSE */
+    stop_node(&net->node[node]);
+    net->node[node].link_room = room;
+    start_node(net, node);
+}
+
+struct rawe_conn *unit_open(struct unit_net *net, unsigned node, enum rawe_lane lane)
+{
+    struct rawe_conn_config config = {
+        .peer_port = node_port(1 - node),
+        .peer_key = node_key(1 - node),
+        .payload_max_bytes = net->config.payload_max_bytes,
+        .lane = (uint8_t)lane,
+        .owner = &net->node[node],
+    };
+    node_mac(1 - node, config.peer_mac);
+    assert_null(net->node[node].conn[lane]);
+    struct rawe_conn *conn = rawe_conn_open(&net->node[node].engine, &config);
+    assert_non_null(conn);
+    net->node[node].conn[lane] = conn;
+    return conn;
+}
+
+void unit_close(struct unit_net *net, unsigned node, enum rawe_lane lane)
+{
+    struct rawe_conn *conn = net->node[node].conn[lane];
+    net->node[node].conn[lane] = NULL;
+    rawe_conn_close(conn, net->now_ns);
+}
+
+struct rawe_conn *unit_connect(struct unit_net *net, enum rawe_lane lane)
+{
+    struct rawe_conn *conn = unit_open(net, 0, lane);
+    rawe_conn_connect(conn, net->now_ns);
+    unit_settle(net);
+    assert_int_equal(conn->state, RAWE_CONN_OPEN);
+    assert_non_null(net->node[1].conn[lane]);
+    assert_int_equal(net->node[1].conn[lane]->state, RAWE_CONN_OPEN);
+    return conn;
+}
+
+void unit_begin_at(struct unit_net *net, enum rawe_lane lane, uint32_t sequence)
+{
+    for (unsigned i = 0; i < UNIT_NODES; i++) {
+        struct rawe_conn *conn = net->node[i].conn[lane];
+        assert_int_equal(conn->next, 0);
+        conn->una = conn->next = conn->transmit_from = sequence;
+        conn->acktr->next = sequence;
+    }
+}
+
+unsigned unit_step(struct unit_net *net)
+{
+    struct unit_frame *batch = net->wire;
+    unsigned count = 0;
+    net->wire = NULL;
+    net->wire_tail = &net->wire;
+    while (batch != NULL) {
+        struct unit_frame *next = batch->next;
+        if (net->node[batch->to].paused) {
+            unit_wire_put(net, batch);
+        } else {
+            unit_receive(net, batch);
+            unit_frame_free(batch);
+            count++;
+        }
+        batch = next;
+    }
+    for (unsigned i = 0; i < UNIT_NODES; i++) {
+        if (net->node[i].started && !net->node[i].paused) {
+            rawe_engine_flush(&net->node[i].engine, net->now_ns);
+        }
+    }
+    return count;
+}
+
+void unit_settle(struct unit_net *net)
+{
+    for (unsigned steps = 0; steps < STEPS_MAX; steps++) {
+        bool pending = false;
+        for (unsigned i = 0; i < UNIT_NODES; i++) {
+            /* With the link full, only the test can help. */
+            pending |= net->node[i].started && !net->node[i].paused &&
+                       net->node[i].link_room != 0 && rawe_engine_pending(&net->node[i].engine);
+        }
+        if (unit_step(net) == 0 && !pending) {
+            return;
+        }
+    }
+    fail_msg("the network does not come to rest");
+}
+
+void unit_run(struct unit_net *net, uint64_t duration_ns, uint64_t step_ns)
+{
+    uint64_t end_ns = net->now_ns + duration_ns;
+    while (net->now_ns < end_ns) {
+        net->now_ns = end_ns - net->now_ns > step_ns ? net->now_ns + step_ns : end_ns;
+        unit_settle(net);
+        for (unsigned i = 0; i < UNIT_NODES; i++) {
+            if (net->node[i].started && !net->node[i].paused) {
+                rawe_engine_advance(&net->node[i].engine, net->now_ns);
+            }
+        }
+        unit_settle(net);
+    }
+}
+
+struct unit_frame *unit_wire_take(struct unit_net *net)
+{
+    struct unit_frame *frame = net->wire;
+    if (frame != NULL) {
+        net->wire = frame->next;
+        if (net->wire == NULL) {
+            net->wire_tail = &net->wire;
+        }
+        frame->next = NULL;
+    }
+    return frame;
+}
+
+void unit_wire_put(struct unit_net *net, struct unit_frame *frame)
+{
+    frame->next = NULL;
+    *net->wire_tail = frame;
+    net->wire_tail = &frame->next;
+}
+
+unsigned unit_wire_count(const struct unit_net *net)
+{
+    unsigned count = 0;
+    for (const struct unit_frame *frame = net->wire; frame != NULL; frame = frame->next) {
+        count++;
+    }
+    return count;
+}
+
+void unit_wire_clear(struct unit_net *net)
+{
+    struct unit_frame *frame;
+    while ((frame = unit_wire_take(net)) != NULL) {
+        unit_frame_free(frame);
+    }
+}
+
+void unit_receive(struct unit_net *net, const struct unit_frame *frame)
+{
+    if (net->node[frame->to].started) {
+        rawe_engine_receive(&net->node[frame->to].engine, frame->bytes, frame->len_bytes,
+                            net->now_ns);
+    }
+}
+
+struct unit_frame *unit_frame_copy(const struct unit_frame *frame)
+{
+    struct unit_frame *copy = malloc(sizeof(*copy));
+    assert_non_null(copy);
+    *copy = *frame;
+    copy->next = NULL;
+    copy->bytes = malloc(frame->len_bytes != 0 ? frame->len_bytes : 1);
+    assert_non_null(copy->bytes);
+    memcpy(copy->bytes, frame->bytes, frame->len_bytes);
+    return copy;
+}
+
+void unit_frame_free(struct unit_frame *frame)
+{
+    free(frame->bytes);
+    free(frame);
+}
+
+void unit_frame_encode(struct unit_frame *frame)
+{
+    rawe_header_encode(frame->bytes + RAWE_ETH_HEADER_BYTES, &frame->header);
+}
+
+struct unit_frame *unit_forge(struct unit_net *net, unsigned from, enum rawe_lane lane,
+                              struct rawe_header header, const void *payload, size_t payload_bytes)
+{
+    struct unit_frame *frame = calloc(1, sizeof(*frame));
+    assert_non_null(frame);
+    frame->len_bytes = RAWE_PAYLOAD_OFFSET + payload_bytes;
+    frame->bytes = malloc(frame->len_bytes);
+    assert_non_null(frame->bytes);
+    node_mac(1 - from, frame->bytes);
+    node_mac(from, frame->bytes + RAWE_MAC_BYTES);
+    frame->bytes[12] = RAWE_ETHERTYPE_DEFAULT >> 8;
+    frame->bytes[13] = RAWE_ETHERTYPE_DEFAULT & 0xFF;
+    header.port = node_port(1 - from);
+    header.key = node_key(1 - from);
+    header.payload_bytes = (uint16_t)payload_bytes;
+    const struct rawe_conn *peer = net->node[1 - from].conn[lane];
+    if (peer != NULL && header.type != RAWE_FRAME_CONNECT) {
+        header.connection_id = peer->local_id;
+        header.acknowledgement += peer->una; /* given relative to what is acknowledged */
+        header.credit = net->node[from].engine.credit;
+    }
+    frame->header = header;
+    frame->from = from;
+    frame->to = 1 - from;
+    unit_frame_encode(frame);
+    if (payload_bytes != 0) {
+        memcpy(frame->bytes + RAWE_PAYLOAD_OFFSET, payload, payload_bytes);
+    }
+    return frame;
+}
+
+void unit_fill(uint8_t *data, size_t len_bytes, unsigned seed)
+{
+    for (size_t i = 0; i < len_bytes; i++) {
+        data[i] = (uint8_t)(i * 31 + i / 251 + seed * 17 + 1);
+    }
+}
+
+static void send_done(struct rawe_send *send, enum rawe_status status)
+{
+    struct unit_send *unit = (struct unit_send *)(void *)send;
+    unit->done++;
+    unit->status = status;
+    assert_int_equal(unit->done, 1);
+    if (unit->on_done != NULL) {
+        unit->on_done(unit);
+    }
+}
+
+void unit_send_message(struct rawe_conn *conn, struct unit_send *send, uint8_t tag, void *data,
+                       size_t len_bytes)
+{
+    send->done = 0;
+    send->send.done = send_done;
+    send->send.kind = RAWE_CHUNK_MESSAGE;
+    send->send.tag = tag;
+    /* In two pieces whenever there are two bytes: a header and what it stands in front of. */
+    size_t first_bytes = len_bytes / 3;
+    send->send.piece_count = first_bytes != 0 ? 2 : 1;
+    if (first_bytes != 0) {
+        send->send.pieces[0] = (struct rawe_bytes){data, first_bytes};
+    }
+    send->send.pieces[send->send.piece_count - 1] =
+        (struct rawe_bytes){(uint8_t *)data + first_bytes, len_bytes - first_bytes};
+    struct unit_node *node = conn->owner;
+    rawe_conn_send(conn, &send->send, node->net->now_ns);
+}
+
+void unit_send_put(struct rawe_conn *conn, struct unit_send *send, void *data, size_t len_bytes,
+                   uint32_t index, uint64_t key, uint64_t offset)
+{
+    send->done = 0;
+    send->send.done = send_done;
+    send->send.kind = RAWE_CHUNK_PUT;
+    send->send.piece_count = 1;
+    send->send.pieces[0] = (struct rawe_bytes){data, len_bytes};
+    send->send.handle_index = index;
+    send->send.handle_key = key;
+    send->send.offset = offset;
+    struct unit_node *node = conn->owner;
+    rawe_conn_send(conn, &send->send, node->net->now_ns);
+}
+
+enum rawe_status unit_copy_message(struct rawe_conn *conn, uint8_t tag, size_t len_bytes)
+{
+    uint8_t *data = malloc(len_bytes + 1);
+    assert_non_null(data);
+    unit_fill(data, len_bytes, tag);
+    struct unit_node *node = conn->owner;
+    size_t first_bytes = len_bytes / 2;
+    enum rawe_status status =
+        rawe_conn_send_copy(conn, tag, data, first_bytes, data + first_bytes,
+                            len_bytes - first_bytes, node->net->now_ns);
+    free(data);
+    return status;
+}
+
+void unit_assert_message(const struct unit_node *node, unsigned index, uint8_t tag,
+                         size_t len_bytes, unsigned seed)
+{
+    assert_true(index < node->message_count);
+    const struct unit_message *message = &node->messages[index];
+    assert_int_equal(message->tag, tag);
+    assert_int_equal(message->len_bytes, len_bytes);
+    uint8_t *expected = malloc(len_bytes + 1);
+    assert_non_null(expected);
+    unit_fill(expected, len_bytes, seed);
+    if (len_bytes != 0) {
+        assert_memory_equal(message->data, expected, len_bytes);
+    }
+    free(expected);
+}

@@ -1,0 +1,150 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Two engines wired together in memory, for the tests of connections: a made-up clock, and a wire on
+ * which each frame can be looked at, dropped, held back, repeated or forged.
+ *
+ * Time stands still unless a test moves it. A frame sent lies on the wire until unit_step or
+ * unit_settle hands it over, or the test takes it off.
+ */
+#ifndef UNIT_SUPPORT_H
+#define UNIT_SUPPORT_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "rawe_conn.h"
+#include "rawe_engine.h"
+#include "rawe_wire.h"
+
+#define UNIT_NODES 2u
+#define UNIT_US 1000ull
+#define UNIT_MS 1000000ull
+#define UNIT_S 1000000000ull
+
+struct unit_net;
+
+/** A frame on the wire, in memory of exactly its length. */
+struct unit_frame {
+    struct unit_frame *next;
+    unsigned from, to; /**< nodes */
+    size_t len_bytes;
+    struct rawe_header header; /**< as sent */
+    uint8_t *bytes;
+};
+
+/** A message that was delivered. */
+struct unit_message {
+    uint8_t tag;
+    size_t len_bytes;
+    uint8_t *data;
+};
+
+struct unit_node {
+    struct rawe_engine engine; /**< context of its callbacks is the node */
+    struct unit_net *net;
+    unsigned index;
+    bool started;
+    bool paused;        /**< nobody calls its progress; its frames stay on the wire */
+    bool refuses;       /**< accepts no connection */
+    unsigned link_room; /**< frames the link takes before it is full */
+    struct rawe_conn *conn[RAWE_LANES];
+    struct unit_message *messages;
+    unsigned message_count;
+    unsigned silent_calls, failed_calls;
+    uint64_t silent_ns; /**< as told by the last of them */
+    unsigned sent[RAWE_FRAME_TYPE_END]; /**< frames put on the wire, by type */
+    /** Called by `deliver` after the message was noted; may be NULL. */
+    void (*on_deliver)(struct unit_node *node, struct rawe_conn *conn, uint8_t tag);
+    /** Called by `failed`; may be NULL. */
+    void (*on_failed)(struct unit_node *node, struct rawe_conn *conn);
+};
+
+struct unit_net {
+    uint64_t now_ns;
+    struct rawe_engine_config config; /**< for both; what differs is filled in by unit_start */
+    struct unit_node node[UNIT_NODES];
+    struct unit_frame *wire, **wire_tail;
+    /** Looks at each frame when it is sent: false drops it. NULL: all pass. */
+    bool (*filter)(struct unit_net *net, const struct unit_frame *frame);
+    unsigned filter_count; /**< the filter's own */
+};
+
+/** A send from the test's memory that notes its completion. */
+struct unit_send {
+    struct rawe_send send; /**< first: cast back from it */
+    unsigned done;
+    enum rawe_status status;
+    void (*on_done)(struct unit_send *send);
+    void *context; /**< of on_done */
+};
+
+/** Defaults in net->config, for the test to change before unit_start. */
+void unit_init(struct unit_net *net);
+/** Start the engines of both nodes. */
+void unit_start(struct unit_net *net);
+/**
+ * Close what is open, check that every frame and buffer went back to its pool, free all.
+ */
+void unit_stop(struct unit_net *net);
+/** Start a node's engine anew, with no connections, as a restarted process of the same key. */
+void unit_restart(struct unit_net *net, unsigned node);
+
+/** Known to `node`, IDLE, on that lane. */
+struct rawe_conn *unit_open(struct unit_net *net, unsigned node, enum rawe_lane lane);
+/** Close a node's connection on that lane. */
+void unit_close(struct unit_net *net, unsigned node, enum rawe_lane lane);
+/** Bring up a connection between the nodes on that lane, OPEN at both ends; node 0's end. */
+struct rawe_conn *unit_connect(struct unit_net *net, enum rawe_lane lane);
+/**
+ * Number the frames from node 0 to node 1 from `sequence` on, and those the other way as well.
+ * For connections on which nothing has been sent yet.
+ */
+void unit_begin_at(struct unit_net *net, enum rawe_lane lane, uint32_t sequence);
+
+/** Hand over the frames that lie on the wire, then flush. Returns how many were handed over. */
+unsigned unit_step(struct unit_net *net);
+/** Step until nothing moves any more. */
+void unit_settle(struct unit_net *net);
+/** Let time pass in steps of `step_ns`; after each, timers and whatever follows from them. */
+void unit_run(struct unit_net *net, uint64_t duration_ns, uint64_t step_ns);
+
+/** Take the first frame off the wire; NULL when there is none. Free it with unit_frame_free. */
+struct unit_frame *unit_wire_take(struct unit_net *net);
+/** Put a frame (back) on the wire, behind the others. */
+void unit_wire_put(struct unit_net *net, struct unit_frame *frame);
+unsigned unit_wire_count(const struct unit_net *net);
+void unit_wire_clear(struct unit_net *net);
+/** Hand a frame over now, without a flush; it stays the caller's. */
+void unit_receive(struct unit_net *net, const struct unit_frame *frame);
+struct unit_frame *unit_frame_copy(const struct unit_frame *frame);
+void unit_frame_free(struct unit_frame *frame);
+
+/**
+ * A frame as `from`'s end of the lane would send it: MAC addresses, port, key and connection id
+ * right, acknowledgement and credit as of now. `payload_bytes` of the header is set from the length.
+ */
+struct unit_frame *unit_forge(struct unit_net *net, unsigned from, enum rawe_lane lane,
+                              struct rawe_header header, const void *payload,
+                              size_t payload_bytes);
+/** Write the header of a frame anew after a change in frame->header. */
+void unit_frame_encode(struct unit_frame *frame);
+
+/** Bytes that depend on their place and on `seed`. */
+void unit_fill(uint8_t *data, size_t len_bytes, unsigned seed);
+/** Send a message from memory that the test keeps until it is done. */
+void unit_send_message(struct rawe_conn *conn, struct unit_send *send, uint8_t tag, void *data,
+                       size_t len_bytes);
+void unit_send_put(struct rawe_conn *conn, struct unit_send *send, void *data, size_t len_bytes,
+                   uint32_t index, uint64_t key, uint64_t offset);
+/** Copy a message of `len_bytes` filled with seed `tag` into the engine. */
+enum rawe_status unit_copy_message(struct rawe_conn *conn, uint8_t tag, size_t len_bytes);
+/** Message `index` that `node` got is as unit_fill(seed) made it. */
+void unit_assert_message(const struct unit_node *node, unsigned index, uint8_t tag,
+                         size_t len_bytes, unsigned seed);
+
+#endif
