@@ -10,11 +10,18 @@
 #define CLOCK_BYTES 65536u      /* sent between two looks at the clock */
 #define BATCHES_MAX 10000       /* whose duration is kept, for the median */
 #define BATCH_MAX 16u           /* messages sent between two looks at the clock */
+#define WINDOW_LEAST 8u         /* pieces */
 #define PROBE_AFTER_S 0.01      /* without a credit for so long, ask for one */
 #define WINDOW_BYTES (1u << 20) /* in flight with credit; also bounded by half the ring */
 
 static const uint32_t default_sizes[] = {1,    4,     16,    64,     256,     1024,
                                          4096, 16384, 65536, 262144, 1048576, 4194304};
+
+/* What holds a sender back. */
+struct flow {
+    uint64_t window; /* most pieces in flight; halved when a queue on the way proves shorter */
+    uint64_t credit; /* the first piece that the receiver has not seen */
+};
 
 /* Pieces in flight that neither the receiver's ring nor its queue nor, with segmentation done in
  * software, the kernel's backlog of 1000 frames loses. */
@@ -36,17 +43,29 @@ static uint32_t pieces_of(const struct floor_link *link, enum floor_way way, uin
     return (length + payload - 1) / payload;
 }
 
-/* Waits until fewer than `window` pieces are in flight. */
+/* Asks the receiver how far it is; tells how many pieces were sent, and the window. */
+static void probe(struct floor_link *link, const struct flow *flow, uint64_t sent)
+{
+    struct floor_frame frame = {
+        .type = FLOOR_PROBE, .length = (uint32_t)flow->window, .value = sent};
+    floor_frame_send(link, &frame, NULL, link->peer);
+}
+
+/* Waits until fewer than `limit` pieces are in flight. */
 static void wait_for_credit(struct floor_link *link, const struct floor_options *options,
-                            uint64_t sent, uint64_t window, uint64_t *credit)
+                            struct flow *flow, uint64_t sent, uint64_t limit)
 {
     struct floor_frame frame;
     double start = 0; /* of the waiting; 0: not yet known */
-    double probe = 0; /* when the next one is due */
-    for (unsigned spin = 1; sent - *credit >= window; spin++) {
+    double next = 0;  /* when the next probe is due */
+    for (unsigned spin = 1; sent - flow->credit >= limit; spin++) {
         if (floor_frame_receive(link, &frame, NULL, 0)) {
-            if (frame.type == FLOOR_CREDIT && frame.value > *credit && frame.value <= sent) {
-                *credit = frame.value;
+            if (frame.type == FLOOR_CREDIT && frame.value > flow->credit && frame.value <= sent) {
+                flow->credit = frame.value;
+                if (frame.offset != 0 && flow->window > WINDOW_LEAST) {
+                    flow->window /= 2;
+                    limit = limit < flow->window ? limit : flow->window;
+                }
             }
             continue;
         }
@@ -54,12 +73,12 @@ static void wait_for_credit(struct floor_link *link, const struct floor_options 
             double now = floor_now();
             if (start == 0) {
                 start = now;
-                probe = now + PROBE_AFTER_S;
+                next = now + PROBE_AFTER_S;
             } else if (now - start > options->wait_seconds) {
                 floor_peer_gone(link, options);
-            } else if (now > probe) {
-                floor_peer_answer(link, FLOOR_PROBE, 0, sent);
-                probe = now + PROBE_AFTER_S;
+            } else if (now > next) {
+                probe(link, flow, sent);
+                next = now + PROBE_AFTER_S;
             }
         }
     }
@@ -76,14 +95,14 @@ static int compare_doubles(const void *a, const void *b)
 
 /* Sends one message; with a window, waits for credit before each frame or superframe. */
 static bool send_message(struct floor_link *link, const struct floor_options *options,
-                         enum floor_way way, struct floor_frame *cursor, uint64_t window,
-                         uint64_t *credit, const uint8_t *message, uint32_t length)
+                         enum floor_way way, struct floor_frame *cursor, struct flow *flow,
+                         const uint8_t *message, uint32_t length)
 {
     cursor->number++;
     cursor->offset = 0;
     while (cursor->offset < length) {
-        if (window > 0) {
-            wait_for_credit(link, options, cursor->value, window, credit);
+        if (flow != NULL) {
+            wait_for_credit(link, options, flow, cursor->value, flow->window);
         }
         if (floor_piece_send(link, way, cursor, message, length) != 0) {
             return false;
@@ -94,17 +113,15 @@ static bool send_message(struct floor_link *link, const struct floor_options *op
 
 /* Sends message after message for the given time and prints what arrived. */
 static void initiate(struct floor_link *link, const struct floor_options *options,
-                     enum floor_way way, bool has_credit, uint32_t test, uint32_t length)
+                     enum floor_way way, struct flow *flow, uint32_t test, uint32_t length)
 {
     struct floor_frame request = {.type = FLOOR_START,
                                   .number = test,
                                   .offset = way,
                                   .length = length,
-                                  .value = has_credit ? FLOOR_STREAM_CREDIT : FLOOR_STREAM};
+                                  .value = flow != NULL ? FLOOR_STREAM_CREDIT : FLOOR_STREAM};
     struct floor_frame reply;
     uint8_t *message = floor_buffer_new(length);
-    uint64_t window = has_credit ? window_pieces(link, way) : 0;
-    uint64_t credit = 0;
     struct floor_frame cursor = {.type = FLOOR_DATA};
     double elapsed = 0;
     int batches = 0;
@@ -112,10 +129,14 @@ static void initiate(struct floor_link *link, const struct floor_options *option
     uint32_t batch = length > CLOCK_BYTES ? 1 : CLOCK_BYTES / length;
     batch = batch > BATCH_MAX ? BATCH_MAX : batch;
     floor_peer_request(link, options, &request, FLOOR_STARTED, &reply);
+    if (flow != NULL) {
+        flow->credit = 0;
+        probe(link, flow, 0); /* tells the window that earlier tests have left */
+    }
     double start = floor_now();
     do {
         for (uint32_t i = 0; i < batch; i++) {
-            if (!send_message(link, options, way, &cursor, window, &credit, message, length)) {
+            if (!send_message(link, options, way, &cursor, flow, message, length)) {
                 limit = 0;
                 break;
             }
@@ -126,10 +147,10 @@ static void initiate(struct floor_link *link, const struct floor_options *option
         }
         elapsed = now - start;
     } while (elapsed < limit);
-    if (has_credit) {
+    if (flow != NULL) {
         /* All of it has to be there before the clock stops. */
-        floor_peer_answer(link, FLOOR_PROBE, 0, cursor.value);
-        wait_for_credit(link, options, cursor.value, 1, &credit);
+        probe(link, flow, cursor.value);
+        wait_for_credit(link, options, flow, cursor.value, 1);
         elapsed = floor_now() - start;
     }
     request.type = FLOOR_END;
@@ -138,11 +159,29 @@ static void initiate(struct floor_link *link, const struct floor_options *option
     double sent_bytes = (double)cursor.number * length;
     printf("floor stream way=%s window=%s bytes=%u messages=%u mbytes_per_s=%.2f "
            "messages_per_s=%.0f send_us=%.3f received=%.4f\n",
-           floor_way_name(way), has_credit ? "credit" : "unlimited", length, cursor.number,
+           floor_way_name(way), flow != NULL ? "credit" : "unlimited", length, cursor.number,
            (double)reply.value / elapsed / 1e6, (double)reply.value / length / elapsed,
            batch_s[batches / 2] / batch * 1e6, (double)reply.value / sent_bytes);
     fflush(stdout);
     free(message);
+}
+
+/* Tells a credit for all that was sent before the probe: what has not arrived by now is lost.
+ * Returns it. */
+static uint64_t answer_probe(struct floor_link *link, enum floor_way way, struct floor_inbox *inbox,
+                             const struct floor_frame *probe)
+{
+    struct floor_frame credit = {.type = FLOOR_CREDIT};
+    /* Superframes come through another queue: the last ones may still lie there. */
+    uint64_t late_bytes = way == FLOOR_GSO ? floor_gso_drain(link) : 0;
+    inbox->bytes += late_bytes;
+    credit.offset = probe->value > inbox->pieces && late_bytes == 0;
+    if (probe->value > inbox->pieces) {
+        inbox->pieces = probe->value;
+    }
+    credit.value = inbox->pieces;
+    floor_frame_send(link, &credit, NULL, link->peer);
+    return credit.value;
 }
 
 /* Receives into one buffer until the test ends; credit, where wanted, every quarter window. */
@@ -161,10 +200,10 @@ static void answer(struct floor_link *link, const struct floor_options *options,
     double last = floor_now();
     for (unsigned spin = 1;; spin++) {
         int type = floor_message_poll(link, way, &inbox, buffer, length, &frame, &done);
-        if (type == FLOOR_PROBE && frame.value > inbox.pieces) {
-            inbox.pieces = frame.value; /* what has not arrived by now is lost */
-        }
-        if (type == FLOOR_PROBE || (has_credit && inbox.pieces - told >= quarter)) {
+        if (type == FLOOR_PROBE) {
+            quarter = frame.length / 4;
+            told = answer_probe(link, way, &inbox, &frame);
+        } else if (has_credit && type != 0 && inbox.pieces - told >= quarter) {
             told = inbox.pieces;
             floor_peer_answer(link, FLOOR_CREDIT, 0, told);
         } else if (type == FLOOR_START && frame.number == start->number) {
@@ -206,6 +245,10 @@ int main(int argc, char **argv)
     floor_peer_find(&link, &options);
     if (link.initiator) {
         uint32_t test = 0;
+        struct flow flows[2] = {{.window = window_pieces(&link, FLOOR_FRAMES)}};
+        if (link.gso_fd >= 0) {
+            flows[FLOOR_GSO].window = window_pieces(&link, FLOOR_GSO);
+        }
         printf("floor link interface=%s mtu=%d gso=%d\n", link.name, link.mtu, link.gso_fd >= 0);
         for (int i = 0; i < options.size_count; i++) {
             for (int way = FLOOR_FRAMES; way <= FLOOR_GSO; way++) {
@@ -218,10 +261,11 @@ int main(int argc, char **argv)
                     continue;
                 }
                 if (options.credit) {
-                    initiate(&link, &options, (enum floor_way)way, true, ++test, options.sizes[i]);
+                    initiate(&link, &options, (enum floor_way)way, &flows[way], ++test,
+                             options.sizes[i]);
                 }
                 if (options.unlimited) {
-                    initiate(&link, &options, (enum floor_way)way, false, ++test, options.sizes[i]);
+                    initiate(&link, &options, (enum floor_way)way, NULL, ++test, options.sizes[i]);
                 }
             }
         }

@@ -22,8 +22,9 @@ enum floor_type {
     FLOOR_STARTED,   /* number: test */
     FLOOR_END,       /* number: test */
     FLOOR_ENDED,     /* number: test; value: payload bytes received */
-    FLOOR_PROBE,     /* asks a stream's receiver for a credit; value: pieces sent so far */
-    FLOOR_CREDIT,    /* value: the first piece not seen yet */
+    FLOOR_PROBE,     /* asks a stream's receiver for a credit; value: pieces sent so far;
+                        length: the window in pieces */
+    FLOOR_CREDIT,    /* value: the first piece not seen yet; offset: 1 when some were lost */
     FLOOR_DATA,      /* number: message; offset and length: the piece; value: its count */
     FLOOR_BYE        /* no more tests */
 };

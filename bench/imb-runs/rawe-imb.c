@@ -58,17 +58,27 @@ static double time_iterations(const struct imb_benchmark *benchmark,
     return elapsed / repetitions / benchmark->legs;
 }
 
+/* Seconds of one iteration on the slowest of all active ranks, from `repetitions` of them. */
+static double estimate(const struct imb_benchmark *benchmark, const struct imb_options *options,
+                       struct imb_run *run, MPI_Comm active, int repetitions)
+{
+    double mine = time_iterations(benchmark, options, run, repetitions) * benchmark->legs;
+    double slowest = 0;
+    MPI_Allreduce(&mine, &slowest, 1, MPI_DOUBLE, MPI_MAX, active);
+    return slowest;
+}
+
 /* How often to repeat: bounded by -iter, by volume, and by time as a few iterations tell. */
 static int choose_repetitions(const struct imb_benchmark *benchmark,
                               const struct imb_options *options, struct imb_run *run,
                               MPI_Comm active)
 {
     double repetitions = options->iterations;
-    /* The first iteration may open connections; it tells nothing about the others. */
-    time_iterations(benchmark, options, run, 1);
-    double mine = time_iterations(benchmark, options, run, IMB_WARMUP) * benchmark->legs;
-    double slowest = 0;
-    MPI_Allreduce(&mine, &slowest, 1, MPI_DOUBLE, MPI_MAX, active);
+    /* The first iteration may open connections and tells nothing about the others, except that
+     * several more would take longer than -time allows. */
+    double slowest = estimate(benchmark, options, run, active, 1);
+    bool is_long = slowest * IMB_WARMUP > options->seconds;
+    slowest = estimate(benchmark, options, run, active, is_long ? 1 : IMB_WARMUP);
     double volume = (double)run->bytes * (benchmark->traffic > 0 ? benchmark->traffic : 1);
     if (volume > 0 && options->volume_bytes / volume < repetitions) {
         repetitions = options->volume_bytes / volume;

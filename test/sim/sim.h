@@ -67,7 +67,6 @@ struct sim_packet {
     uint32_t source, destination; /**< nodes */
     uint32_t len_bytes;
     uint32_t room_bytes;
-    uint64_t number; /**< of the source: order of sending */
     bool sequenced;  /**< carries DATA or BULK */
     uint8_t bytes[];
 };
@@ -128,6 +127,8 @@ struct sim_app {
     uint64_t next_ns;            /**< next burst of operations */
     unsigned open_sends;         /**< messages and PUTs handed to the engine, not completed */
     struct sim_message *retry;   /**< the engine was busy and cannot queue them */
+    uint64_t retry_ns;           /**< when to try these again */
+    uint64_t retry_wait_ns;      /**< grows while it stays in vain */
     unsigned closes_left;
 };
 
@@ -148,6 +149,7 @@ struct sim_node {
 
     struct rawe_engine engine;
     struct sim_channel *channels;              /**< all of them */
+    unsigned channel_count, channels_most;     /**< now, and at any time of this life */
     struct sim_channel *(*current)[RAWE_LANES]; /**< by peer: the one to send on */
 
     struct sim_packet *ring, **ring_tail;
@@ -163,8 +165,7 @@ struct sim_node {
     uint64_t port_free_ns;   /**< link from the switch: free again */
     uint64_t burst_until_ns;
     uint64_t full_until_ns;
-    uint64_t packets_sent;
-    uint64_t *last_number;   /**< by source: newest frame that has arrived */
+    uint64_t *newest_ns;     /**< by source: when the frame that is due last arrives */
     uint64_t frames_new, frames_again; /**< sequenced frames seen to leave, first time or not */
     uint64_t end_ns;         /**< when it closes all its connections, once the run is finishing */
 
@@ -304,7 +305,7 @@ void sim_transfer_free(struct sim *sim);
 
 void sim_app_init(struct sim *sim, struct sim_node *node);
 void sim_app_step(struct sim *sim, struct sim_node *node);
-void sim_app_delivered(struct sim *sim, struct sim_message *message);
+void sim_app_delivered(struct sim *sim, struct sim_channel *channel, struct sim_message *message);
 void sim_app_completed(struct sim *sim, struct sim_message *message, enum rawe_status status);
 bool sim_app_idle(const struct sim_node *node);
 
@@ -343,7 +344,8 @@ const char *sim_trace_frame(const struct sim_packet *packet, char *out, size_t o
 /* ---- run ---- */
 
 struct sim_result {
-    uint64_t events, virtual_ns, messages, puts, frames, resent, control, lost;
+    uint64_t events, virtual_ns, messages, puts, lost;
+    uint64_t frames, resent, control;
     uint64_t digest; /**< of all that happened */
     unsigned nodes;
     uint32_t faults;

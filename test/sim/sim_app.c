@@ -8,6 +8,9 @@
 
 #include "sim.h"
 
+/** Longest interval between attempts to send what the engine does not queue. */
+#define RETRY_MOST_NS 1000000u
+
 void sim_app_init(struct sim *sim, struct sim_node *node)
 {
     struct sim_app *app = &node->app;
@@ -118,14 +121,24 @@ static void begin_operation(struct sim *sim, struct sim_node *node)
 
 static void resubmit(struct sim *sim, struct sim_node *node)
 {
-    struct sim_message *retry = node->app.retry;
+    struct sim_app *app = &node->app;
+    struct sim_message *retry = app->retry;
 
-    node->app.retry = NULL;
+    if (retry == NULL || node->local_ns < app->retry_ns) {
+        return;
+    }
+    app->retry = NULL;
     while (retry != NULL) {
         struct sim_message *next = retry->next_retry;
         sim_ledger_submit(sim, retry);
         retry = next;
     }
+    if (app->retry == NULL) {
+        app->retry_wait_ns = 0;
+    } else if (app->retry_wait_ns < RETRY_MOST_NS) {
+        app->retry_wait_ns = app->retry_wait_ns * 2 + 1000;
+    }
+    app->retry_ns = node->local_ns + app->retry_wait_ns;
 }
 
 /** Close some connection, except the one given. */
@@ -197,7 +210,7 @@ static void answer(struct sim *sim, struct sim_node *node, uint8_t kind,
     submit(sim, node, message);
 }
 
-void sim_app_delivered(struct sim *sim, struct sim_message *message)
+void sim_app_delivered(struct sim *sim, struct sim_channel *channel, struct sim_message *message)
 {
     struct sim_node *node = &sim->nodes[message->destination];
     struct sim_transfer *transfer = message->transfer;
@@ -223,7 +236,7 @@ void sim_app_delivered(struct sim *sim, struct sim_message *message)
     }
     if (wants_to_close(sim, node)) {
         /* From inside the callback of one connection another one may be closed. */
-        close_one(sim, node, message->channel == NULL ? NULL : node->current[message->source][message->lane]);
+        close_one(sim, node, channel);
     }
 }
 

@@ -41,6 +41,10 @@ static struct sim_channel *channel_open(struct sim_node *node, uint32_t peer_ind
     }
     channel->next = node->channels;
     node->channels = channel;
+    node->channel_count++;
+    if (node->channels_most < node->channel_count) {
+        node->channels_most = node->channel_count;
+    }
     node->current[peer_index][lane] = channel;
     sim_trace(node->sim, "n%u opens lane %u to n%u as %08x", node->index, lane, peer_index,
               channel->conn->local_id);
@@ -82,6 +86,7 @@ void sim_channel_close(struct sim_channel *channel)
         link = &(*link)->next;
     }
     *link = channel->next;
+    node->channel_count--;
     if (node->current[channel->peer][channel->lane] == channel) {
         node->current[channel->peer][channel->lane] = NULL;
     }
@@ -107,8 +112,9 @@ static void deliver(void *context, struct rawe_conn *conn, uint8_t tag, const ui
                     size_t len_bytes)
 {
     struct sim_node *node = context;
+    struct sim_channel *channel = conn->owner;
 
-    sim_app_delivered(node->sim, sim_ledger_deliver(conn->owner, tag, data, len_bytes));
+    sim_app_delivered(node->sim, channel, sim_ledger_deliver(channel, tag, data, len_bytes));
 }
 
 static struct rawe_conn *accept_peer(void *context, const struct rawe_connect *from,

@@ -293,13 +293,28 @@ static struct sim_message *find(struct sim_channel *channel, uint8_t tag, const 
     return NULL;
 }
 
+/** Neither arrives any more nor waits for completion. */
+static bool is_settled(const struct sim_message *message)
+{
+    return message->completed && (message->delivered || message->kind == SIM_MESSAGE_PUT);
+}
+
+static void skip_settled(struct sim_ledger *ledger)
+{
+    while (ledger->first_open < ledger->count &&
+           is_settled(ledger->messages[ledger->first_open])) {
+        ledger->first_open++;
+    }
+}
+
 struct sim_message *sim_ledger_deliver(struct sim_channel *channel, uint8_t tag,
                                        const uint8_t *data, size_t len_bytes)
 {
     struct sim_node *node = channel->node;
     struct sim *sim = node->sim;
-    struct sim_message *message = find(channel, tag, data, len_bytes);
 
+    skip_settled(&sim->ledger);
+    struct sim_message *message = find(channel, tag, data, len_bytes);
     if (message == NULL) {
         sim_violation(sim, "byte-exact", "n%u gets %zu bytes from n%u that nobody has sent",
                       node->index, len_bytes, channel->peer);
@@ -336,10 +351,6 @@ struct sim_message *sim_ledger_deliver(struct sim_channel *channel, uint8_t tag,
     if (!message->lossy) {
         sim->ledger.undelivered--;
     }
-    while (sim->ledger.first_open < sim->ledger.count &&
-           sim->ledger.messages[sim->ledger.first_open]->delivered) {
-        sim->ledger.first_open++;
-    }
     return message;
 }
 
@@ -352,12 +363,12 @@ void sim_ledger_closed(struct sim_channel *channel)
 
     for (uint32_t i = sim->ledger.first_open; i < sim->ledger.count; i++) {
         struct sim_message *message = sim->ledger.messages[i];
-        bool settled = message->delivered || message->kind == SIM_MESSAGE_PUT;
-        if (!message->submitted || (settled && message->completed)) {
+        if (!message->submitted || is_settled(message)) {
             continue;
         }
         if (message->channel == channel) {
-            if (drained && !message->lossy && !settled) {
+            if (drained && !message->lossy && !message->delivered &&
+                message->kind != SIM_MESSAGE_PUT) {
                 sim_violation(sim, "acknowledged means delivered",
                               "n%u: all is acknowledged by n%u, message %u is not delivered",
                               node->index, channel->peer, message->number);
@@ -384,7 +395,7 @@ void sim_ledger_died(struct sim_node *node)
         struct sim_message *message = sim->ledger.messages[i];
         if (message->submitted && (message->source == node->index ||
                                    message->destination == node->index) &&
-            !(message->delivered && message->completed)) {
+            !is_settled(message)) {
             excuse(sim, message);
             if (message->source == node->index && message->source_life == node->life &&
                 !message->completed) {

@@ -116,7 +116,6 @@ void sim_net_send(struct sim *sim, struct sim_node *node, struct sim_packet *pac
     char text[160];
 
     packet->source = node->index;
-    packet->number = ++node->packets_sent;
     sim_trace(sim, "%s", sim_trace_frame(packet, text, sizeof(text)));
     if (node->wire_free_ns < at_ns) {
         node->wire_free_ns = at_ns;
@@ -230,8 +229,14 @@ static void forward(struct sim *sim, struct sim_packet *packet, uint64_t late_ns
         return;
     }
     to->port_free_ns = free_ns + wire_time_ns(sim, packet->len_bytes);
+    uint64_t arrival_ns = to->port_free_ns + sim->plan.delay_ns + late_ns;
+    if (arrival_ns < to->newest_ns[packet->source]) {
+        sim->incidents.overtaken++;
+    } else {
+        to->newest_ns[packet->source] = arrival_ns;
+    }
     sim_events_push(&sim->events,
-                    (struct sim_event){.at_ns = to->port_free_ns + sim->plan.delay_ns + late_ns,
+                    (struct sim_event){.at_ns = arrival_ns,
                                        .kind = SIM_EVENT_ARRIVE,
                                        .node = packet->destination,
                                        .packet = packet});
@@ -253,7 +258,6 @@ void sim_net_at_switch(struct sim *sim, struct sim_packet *packet)
             struct sim_packet *copy = sim_packet_take(sim, packet->len_bytes);
             copy->source = packet->source;
             copy->destination = packet->destination;
-            copy->number = packet->number;
             copy->sequenced = packet->sequenced;
             memcpy(copy->bytes, packet->bytes, packet->len_bytes);
             sim->incidents.duplicated++;

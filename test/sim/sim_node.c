@@ -60,6 +60,7 @@ void sim_node_start(struct sim *sim, struct sim_node *node)
     node->wake_ns = UINT64_MAX;
     node->pause_until_ns = node->full_until_ns = 0;
     node->frames_new = node->frames_again = 0;
+    node->channels_most = 0;
     if (!rawe_engine_init(&node->engine, &config, &sim_channel_callbacks, node, &output,
                           sim_node_clock(node))) {
         abort();
@@ -88,9 +89,9 @@ void sim_node_init(struct sim *sim, struct sim_node *node, uint32_t index)
     node->pauses_left = sim->plan.pauses_most;
     node->ring_tail = &node->ring;
     node->end_ns = UINT64_MAX;
-    node->last_number = calloc(sim->plan.nodes, sizeof(*node->last_number));
+    node->newest_ns = calloc(sim->plan.nodes, sizeof(*node->newest_ns));
     node->current = calloc(sim->plan.nodes, sizeof(*node->current));
-    if (node->last_number == NULL || node->current == NULL) {
+    if (node->newest_ns == NULL || node->current == NULL) {
         abort();
     }
     sim_node_start(sim, node);
@@ -98,7 +99,7 @@ void sim_node_init(struct sim *sim, struct sim_node *node, uint32_t index)
 
 void sim_node_free(struct sim_node *node)
 {
-    free(node->last_number);
+    free(node->newest_ns);
     free(node->current);
     free(node->arena);
 }
@@ -114,21 +115,6 @@ static void retire_counters(struct sim_node *node)
     retired->control += counters->acks_sent + counters->probes_sent;
 }
 
-/** Close all connections and give the engine back. */
-static void end_process(struct sim_node *node)
-{
-    while (node->channels != NULL) {
-        sim_channel_close(node->channels);
-    }
-    sim_transfer_drop_all(node);
-    sim_check_leaks(node);
-    retire_counters(node);
-    rawe_engine_free(&node->engine);
-    memset(&node->engine, 0, sizeof(node->engine));
-    node->alive = false;
-    node->wake_ns = UINT64_MAX;
-}
-
 static struct sim_packet *ring_take(struct sim_node *node)
 {
     struct sim_packet *packet = node->ring;
@@ -142,19 +128,34 @@ static struct sim_packet *ring_take(struct sim_node *node)
     return packet;
 }
 
-void sim_node_die(struct sim *sim, struct sim_node *node)
+/** Close all connections and give the engine back. */
+static void end_process(struct sim_node *node)
 {
     struct sim_packet *packet;
 
+    while ((packet = ring_take(node)) != NULL) {
+        sim_packet_give(node->sim, packet);
+    }
+    while (node->channels != NULL) {
+        sim_channel_close(node->channels);
+    }
+    sim_transfer_drop_all(node);
+    sim_check_leaks(node);
+    retire_counters(node);
+    rawe_engine_free(&node->engine);
+    memset(&node->engine, 0, sizeof(node->engine));
+    node->alive = false;
+    node->wake_ns = UINT64_MAX;
+}
+
+void sim_node_die(struct sim *sim, struct sim_node *node)
+{
     sim_trace(sim, "n%u dies", node->index);
     sim->incidents.deaths++;
     sim->activity_ns = sim->now_ns;
     sim_ledger_died(node);
     node->muted = true;
     node->alive = false;
-    while ((packet = ring_take(node)) != NULL) {
-        sim_packet_give(sim, packet);
-    }
     node->app.retry = NULL;
     node->app.open_sends = 0;
     end_process(node);
@@ -183,11 +184,6 @@ void sim_node_arrive(struct sim *sim, struct sim_node *node, struct sim_packet *
 {
     struct rawe_header header;
 
-    if (packet->number < node->last_number[packet->source]) {
-        sim->incidents.overtaken++;
-    } else {
-        node->last_number[packet->source] = packet->number;
-    }
     if (!node->alive) {
         sim_packet_give(sim, packet);
         return;
@@ -288,7 +284,7 @@ static void plan_wake(struct sim *sim, struct sim_node *node)
         sim_node_wake(node, due_ns + poll_ns);
     }
     if (node->app.retry != NULL) {
-        sim_node_wake(node, soon_ns + poll_ns + 1000);
+        sim_node_wake(node, node->app.retry_ns + poll_ns);
     }
     if (node->app.operations_left != 0 && node->app.open_sends < sim->plan.sends_most) {
         sim_node_wake(node, node->app.next_ns + poll_ns);

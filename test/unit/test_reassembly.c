@@ -36,7 +36,7 @@ static int tear_down(void **state)
 }
 
 static enum rawe_reassembly_result add(uint32_t number, uint32_t offset, uint16_t data_bytes,
-                                       uint32_t total_bytes, struct rawe_partial *whole)
+                                       uint32_t total_bytes)
 {
     struct rawe_chunk chunk = {
         .kind = RAWE_CHUNK_SEGMENT,
@@ -47,16 +47,25 @@ static enum rawe_reassembly_result add(uint32_t number, uint32_t offset, uint16_
         .total_bytes = total_bytes,
         .data = message + offset,
     };
-    return rawe_reassembly_add(&reassembly, &pool, &chunk, whole);
+    return rawe_reassembly_add(&reassembly, &pool, &chunk);
 }
 
-static void assert_whole(const struct rawe_partial *whole, uint32_t number, uint32_t total_bytes)
+/** The next message in order is whole and is this one. */
+static void assert_taken(uint32_t number, uint32_t total_bytes)
 {
-    assert_int_equal(whole->number, number);
-    assert_int_equal(whole->tag, 9);
-    assert_int_equal(whole->total_bytes, total_bytes);
-    assert_memory_equal(whole->buffer, message, total_bytes);
-    rawe_buffer_give(&pool, whole->buffer);
+    struct rawe_partial whole;
+    assert_true(rawe_reassembly_take(&reassembly, &whole));
+    assert_int_equal(whole.number, number);
+    assert_int_equal(whole.tag, 9);
+    assert_int_equal(whole.total_bytes, total_bytes);
+    assert_memory_equal(whole.buffer, message, total_bytes);
+    rawe_buffer_give(&pool, whole.buffer);
+}
+
+static void assert_nothing_to_take(void)
+{
+    struct rawe_partial whole;
+    assert_false(rawe_reassembly_take(&reassembly, &whole));
 }
 
 static void rawe_buffer_pool_init__a_buffer_holds_at_least_a_link(void **state)
@@ -89,128 +98,199 @@ static void rawe_buffer_take__up_to_the_limit_and_reuses(void **state)
     }
 }
 
+static void rawe_buffer_take_urgent__beyond_the_limit(void **state)
+{
+    (void)state;
+    void *buffers[10];
+    for (unsigned i = 0; i < 8; i++) {
+        buffers[i] = rawe_buffer_take(&pool);
+    }
+    assert_null(rawe_buffer_take(&pool));
+    buffers[8] = rawe_buffer_take_urgent(&pool);
+    assert_non_null(buffers[8]);
+    assert_int_equal(pool.allocated, 9);
+    assert_null(rawe_buffer_take(&pool));
+    rawe_buffer_give(&pool, buffers[8]);
+    assert_ptr_equal(rawe_buffer_take_urgent(&pool), buffers[8]); /* a free one first */
+    assert_int_equal(pool.allocated, 9);
+    for (unsigned i = 0; i < 9; i++) {
+        rawe_buffer_give(&pool, buffers[i]);
+    }
+}
+
 static void rawe_reassembly_add__in_order(void **state)
 {
     (void)state;
-    struct rawe_partial whole = {0};
-    assert_int_equal(add(0, 0, 400, 1000, &whole), RAWE_REASSEMBLY_MORE);
-    assert_int_equal(add(0, 400, 400, 1000, &whole), RAWE_REASSEMBLY_MORE);
-    assert_null(whole.buffer);
-    assert_int_equal(add(0, 800, 200, 1000, &whole), RAWE_REASSEMBLY_WHOLE);
-    assert_whole(&whole, 0, 1000);
+    assert_int_equal(add(0, 0, 400, 1000), RAWE_REASSEMBLY_MORE);
+    assert_int_equal(add(0, 400, 400, 1000), RAWE_REASSEMBLY_MORE);
+    assert_nothing_to_take();
+    assert_int_equal(add(0, 800, 200, 1000), RAWE_REASSEMBLY_WHOLE);
+    assert_taken(0, 1000);
+    assert_nothing_to_take();
 }
 
 static void rawe_reassembly_add__out_of_order_and_interleaved(void **state)
 {
     (void)state;
-    struct rawe_partial whole = {0};
-    assert_int_equal(add(5, 900, 100, 1000, &whole), RAWE_REASSEMBLY_MORE);
-    assert_int_equal(add(6, 1, 1, 2, &whole), RAWE_REASSEMBLY_MORE);
-    assert_int_equal(add(5, 0, 500, 1000, &whole), RAWE_REASSEMBLY_MORE);
-    assert_int_equal(add(6, 0, 1, 2, &whole), RAWE_REASSEMBLY_WHOLE);
-    assert_whole(&whole, 6, 2);
-    assert_int_equal(add(5, 500, 400, 1000, &whole), RAWE_REASSEMBLY_WHOLE);
-    assert_whole(&whole, 5, 1000);
+    assert_int_equal(add(0, 900, 100, 1000), RAWE_REASSEMBLY_MORE);
+    assert_int_equal(add(1, 1, 1, 2), RAWE_REASSEMBLY_MORE);
+    assert_int_equal(add(0, 0, 500, 1000), RAWE_REASSEMBLY_MORE);
+    assert_int_equal(add(1, 0, 1, 2), RAWE_REASSEMBLY_WHOLE);
+    assert_nothing_to_take(); /* 1 waits for 0 */
+    assert_int_equal(add(0, 500, 400, 1000), RAWE_REASSEMBLY_WHOLE);
+    assert_taken(0, 1000);
+    assert_taken(1, 2);
+    assert_nothing_to_take();
 }
 
-static void rawe_reassembly_add__one_segment_is_a_message(void **state)
+static void rawe_reassembly_add__all_numbers_of_the_window_backwards(void **state)
 {
     (void)state;
-    struct rawe_partial whole = {0};
-    assert_int_equal(add(1, 0, 1000, 1000, &whole), RAWE_REASSEMBLY_WHOLE);
-    assert_whole(&whole, 1, 1000);
+    pool.limit = RAWE_REASSEMBLY_MESSAGES;
+    for (uint32_t number = RAWE_REASSEMBLY_MESSAGES; number-- > 0;) {
+        assert_nothing_to_take();
+        assert_int_equal(add(number, 0, 100, 100), RAWE_REASSEMBLY_WHOLE);
+    }
+    for (uint32_t number = 0; number < RAWE_REASSEMBLY_MESSAGES; number++) {
+        assert_taken(number, 100);
+    }
 }
 
 static void rawe_reassembly_add__message_numbers_wrap(void **state)
 {
     (void)state;
+    reassembly.next = UINT32_MAX - 100;
     for (uint32_t i = 0; i < 200; i++) {
         uint32_t number = UINT32_MAX - 100 + i;
-        struct rawe_partial whole = {0};
-        assert_int_equal(add(number, 10, 10, 20, &whole), RAWE_REASSEMBLY_MORE);
-        assert_int_equal(add(number, 0, 10, 20, &whole), RAWE_REASSEMBLY_WHOLE);
-        assert_whole(&whole, number, 20);
+        assert_int_equal(add(number, 10, 10, 20), RAWE_REASSEMBLY_MORE);
+        assert_int_equal(add(number, 0, 10, 20), RAWE_REASSEMBLY_WHOLE);
+        assert_taken(number, 20);
     }
     assert_int_equal(pool.allocated, 1);
+}
+
+static void rawe_reassembly_add__numbers_outside_the_window(void **state)
+{
+    (void)state;
+    reassembly.next = 10;
+    assert_int_equal(add(9, 0, 10, 20), RAWE_REASSEMBLY_REFUSED);
+    assert_int_equal(add(10 + RAWE_REASSEMBLY_MESSAGES, 0, 10, 20), RAWE_REASSEMBLY_REFUSED);
+    assert_int_equal(add(0x80000000, 0, 10, 20), RAWE_REASSEMBLY_REFUSED);
+    assert_int_equal(pool.allocated, 0);
+    assert_int_equal(add(10 + RAWE_REASSEMBLY_MESSAGES - 1, 0, 10, 20), RAWE_REASSEMBLY_MORE);
 }
 
 static void rawe_reassembly_add__refuses_contradictions(void **state)
 {
     (void)state;
-    struct rawe_partial whole = {0};
-    assert_int_equal(add(3, 0, 0, 1000, &whole), RAWE_REASSEMBLY_REFUSED); /* carries nothing */
-    assert_int_equal(add(3, 0, 10, 1001, &whole), RAWE_REASSEMBLY_REFUSED); /* too long */
+    assert_int_equal(add(0, 0, 0, 1000), RAWE_REASSEMBLY_REFUSED); /* carries nothing */
+    assert_int_equal(add(0, 0, 10, 1001), RAWE_REASSEMBLY_REFUSED); /* too long */
     assert_int_equal(pool.allocated, 0);
-    assert_int_equal(add(3, 0, 600, 1000, &whole), RAWE_REASSEMBLY_MORE);
-    assert_int_equal(add(3, 600, 10, 999, &whole), RAWE_REASSEMBLY_REFUSED); /* other length */
-    assert_int_equal(add(3 + RAWE_REASSEMBLY_MESSAGES, 600, 10, 1000, &whole),
-                     RAWE_REASSEMBLY_REFUSED); /* the slot is taken */
-    assert_int_equal(add(3, 400, 401, 1000, &whole),
+    assert_int_equal(add(0, 0, 600, 1000), RAWE_REASSEMBLY_MORE);
+    assert_int_equal(add(0, 600, 10, 999), RAWE_REASSEMBLY_REFUSED); /* another length */
+    assert_int_equal(add(0, 400, 401, 1000),
                      RAWE_REASSEMBLY_REFUSED); /* more bytes than the message has */
     struct rawe_chunk other_tag = {.kind = RAWE_CHUNK_SEGMENT,
                                    .tag = 10,
                                    .data_bytes = 400,
-                                   .id = 3,
                                    .offset = 600,
                                    .total_bytes = 1000,
                                    .data = message};
-    assert_int_equal(rawe_reassembly_add(&reassembly, &pool, &other_tag, &whole),
+    assert_int_equal(rawe_reassembly_add(&reassembly, &pool, &other_tag),
                      RAWE_REASSEMBLY_REFUSED);
     /* None of it has harmed the message. */
-    assert_null(whole.buffer);
-    assert_int_equal(add(3, 600, 400, 1000, &whole), RAWE_REASSEMBLY_WHOLE);
-    assert_whole(&whole, 3, 1000);
+    assert_nothing_to_take();
+    assert_int_equal(add(0, 600, 400, 1000), RAWE_REASSEMBLY_WHOLE);
+    assert_int_equal(add(0, 600, 1, 1000), RAWE_REASSEMBLY_REFUSED); /* it is whole already */
+    assert_taken(0, 1000);
 }
 
 static void rawe_reassembly_add__without_a_buffer_nothing_is_taken(void **state)
 {
     (void)state;
-    struct rawe_partial whole = {0};
-    for (uint32_t number = 0; number < 8; number++) {
-        assert_int_equal(add(number, 0, 500, 1000, &whole), RAWE_REASSEMBLY_MORE);
+    for (uint32_t number = 1; number <= 8; number++) {
+        assert_int_equal(add(number, 0, 500, 1000), RAWE_REASSEMBLY_MORE);
     }
-    assert_int_equal(add(8, 0, 500, 1000, &whole), RAWE_REASSEMBLY_NO_BUFFER);
-    assert_int_equal(add(2, 500, 500, 1000, &whole), RAWE_REASSEMBLY_WHOLE);
-    assert_whole(&whole, 2, 1000);
-    assert_int_equal(add(8, 0, 500, 1000, &whole), RAWE_REASSEMBLY_MORE);
-    assert_int_equal(add(8, 500, 500, 1000, &whole), RAWE_REASSEMBLY_WHOLE);
-    assert_whole(&whole, 8, 1000);
+    assert_int_equal(add(9, 0, 500, 1000), RAWE_REASSEMBLY_NO_BUFFER);
+    /* The one that all others wait for has a buffer in any case. */
+    assert_int_equal(add(0, 0, 500, 1000), RAWE_REASSEMBLY_MORE);
+    assert_int_equal(add(0, 500, 500, 1000), RAWE_REASSEMBLY_WHOLE);
+    assert_taken(0, 1000);
+    assert_int_equal(add(1, 500, 500, 1000), RAWE_REASSEMBLY_WHOLE);
+    assert_taken(1, 1000);
+    assert_int_equal(add(9, 0, 500, 1000), RAWE_REASSEMBLY_MORE);
+}
+
+static void rawe_reassembly_place__then_add_finds_it_there(void **state)
+{
+    (void)state;
+    struct rawe_chunk first = {
+        .kind = RAWE_CHUNK_SEGMENT, .tag = 9, .data_bytes = 300, .offset = 100,
+        .total_bytes = 1000};
+    uint8_t *place = rawe_reassembly_place(&reassembly, &pool, &first, 900);
+    assert_non_null(place);
+    memcpy(place, message + 100, 900);
+    for (uint32_t offset = 100; offset < 1000; offset += 300) {
+        struct rawe_chunk chunk = first;
+        chunk.offset = offset;
+        chunk.data = place + offset - 100;
+        assert_int_equal(rawe_reassembly_add(&reassembly, &pool, &chunk), RAWE_REASSEMBLY_MORE);
+    }
+    assert_int_equal(add(0, 0, 100, 1000), RAWE_REASSEMBLY_WHOLE);
+    assert_taken(0, 1000);
+}
+
+static void rawe_reassembly_place__only_inside_the_message(void **state)
+{
+    (void)state;
+    struct rawe_chunk first = {
+        .kind = RAWE_CHUNK_SEGMENT, .tag = 9, .data_bytes = 300, .offset = 100,
+        .total_bytes = 1000};
+    assert_null(rawe_reassembly_place(&reassembly, &pool, &first, 901));
+    assert_null(rawe_reassembly_place(&reassembly, &pool, &first, UINT64_MAX));
+    first.total_bytes = 1001; /* longer than any message may be */
+    assert_null(rawe_reassembly_place(&reassembly, &pool, &first, 300));
+    first.total_bytes = 1000;
+    first.id = RAWE_REASSEMBLY_MESSAGES;
+    assert_null(rawe_reassembly_place(&reassembly, &pool, &first, 300));
+    assert_int_equal(add(0, 0, 100, 500), RAWE_REASSEMBLY_MORE);
+    first.id = 0; /* contradicts what is known of it */
+    assert_null(rawe_reassembly_place(&reassembly, &pool, &first, 300));
 }
 
 static void rawe_reassembly_clear__gives_all_buffers_back(void **state)
 {
     (void)state;
-    struct rawe_partial whole = {0};
     for (uint32_t number = 0; number < 8; number++) {
-        assert_int_equal(add(number, 0, 500, 1000, &whole), RAWE_REASSEMBLY_MORE);
+        assert_int_equal(add(number, 0, 500, 1000), RAWE_REASSEMBLY_MORE);
     }
     rawe_reassembly_clear(&reassembly, &pool);
     rawe_reassembly_clear(&reassembly, &pool);
     rawe_buffer_pool_free(&pool);
     assert_int_equal(pool.allocated, 0);
-    /* What was half there is forgotten. */
-    assert_int_equal(add(0, 500, 500, 1000, &whole), RAWE_REASSEMBLY_MORE);
+    /* What was half there is forgotten, and numbers begin anew. */
+    assert_int_equal(reassembly.next, 0);
+    assert_int_equal(add(0, 500, 500, 1000), RAWE_REASSEMBLY_MORE);
 }
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rawe_buffer_pool_init__a_buffer_holds_at_least_a_link),
-        cmocka_unit_test_setup_teardown(rawe_buffer_take__up_to_the_limit_and_reuses, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(rawe_reassembly_add__in_order, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(rawe_reassembly_add__out_of_order_and_interleaved, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(rawe_reassembly_add__one_segment_is_a_message, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(rawe_reassembly_add__message_numbers_wrap, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(rawe_reassembly_add__refuses_contradictions, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(rawe_reassembly_add__without_a_buffer_nothing_is_taken,
-                                        set_up, tear_down),
-        cmocka_unit_test_setup_teardown(rawe_reassembly_clear__gives_all_buffers_back, set_up,
-                                        tear_down),
+        TEST(rawe_buffer_pool_init__a_buffer_holds_at_least_a_link),
+        TEST(rawe_buffer_take__up_to_the_limit_and_reuses),
+        TEST(rawe_buffer_take_urgent__beyond_the_limit),
+        TEST(rawe_reassembly_add__in_order),
+        TEST(rawe_reassembly_add__out_of_order_and_interleaved),
+        TEST(rawe_reassembly_add__all_numbers_of_the_window_backwards),
+        TEST(rawe_reassembly_add__message_numbers_wrap),
+        TEST(rawe_reassembly_add__numbers_outside_the_window),
+        TEST(rawe_reassembly_add__refuses_contradictions),
+        TEST(rawe_reassembly_add__without_a_buffer_nothing_is_taken),
+        TEST(rawe_reassembly_place__then_add_finds_it_there),
+        TEST(rawe_reassembly_place__only_inside_the_message),
+        TEST(rawe_reassembly_clear__gives_all_buffers_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -200,6 +200,7 @@ static void rawe_chunk_decode__every_kind_and_every_short_length(void **state)
     (void)state;
     static const struct rawe_chunk samples[] = {
         {.kind = RAWE_CHUNK_MESSAGE, .tag = 3, .data_bytes = 5},
+        {.kind = RAWE_CHUNK_TRIAL, .data_bytes = 5},
         {.kind = RAWE_CHUNK_SEGMENT, .tag = 4, .data_bytes = 5, .id = 77, .offset = 95,
          .total_bytes = 100},
         {.kind = RAWE_CHUNK_PUT, .data_bytes = 5, .id = 88, .key = UINT64_MAX - 1,
@@ -238,7 +239,7 @@ static void rawe_chunk_decode__unknown_kinds(void **state)
         size_t used;
         bytes[0] = (uint8_t)kind;
         assert_int_equal(decode_chunk(bytes, sizeof(bytes), &chunk, &used),
-                         kind >= 1 && kind <= 3 ? RAWE_DECODE_OK : RAWE_DECODE_TYPE);
+                         kind >= 1 && kind <= 4 ? RAWE_DECODE_OK : RAWE_DECODE_TYPE);
     }
 }
 
@@ -315,7 +316,7 @@ static void rawe_chunk_decode__random_bytes_end_and_stay_inside(void **state)
             random = random * 1664525u + 1013904223u;
             bytes[i] = (uint8_t)(random >> 24);
         }
-        bytes[0] = (uint8_t)(bytes[0] % 5);
+        bytes[0] = (uint8_t)(bytes[0] % 6);
         bytes[2] = (uint8_t)(bytes[2] % 2 == 0 ? 0 : bytes[2]);
         size_t len_bytes = bytes[40] % (sizeof(bytes) + 1);
         uint8_t *copy = exactly(bytes, len_bytes);

@@ -32,6 +32,7 @@ struct unit_net;
 struct unit_frame {
     struct unit_frame *next;
     unsigned from, to; /**< nodes */
+    unsigned train; /**< frames with the same number were sent as one train; 0: alone */
     size_t len_bytes;
     struct rawe_header header; /**< as sent */
     uint8_t *bytes;
@@ -72,6 +73,10 @@ struct unit_net {
     /** Looks at each frame when it is sent: false drops it. NULL: all pass. */
     bool (*filter)(struct unit_net *net, const struct unit_frame *frame);
     unsigned filter_count; /**< the filter's own */
+    unsigned train_number; /**< of the train sent last */
+    unsigned trains_placed; /**< trains received straight into place */
+    unsigned trains_not_placed; /**< trains received elsewhere, frame by frame */
+    bool trains_vanish;    /**< the path loses each of them */
 };
 
 /** A send from the test's memory that notes its completion. */
@@ -93,6 +98,11 @@ void unit_start(struct unit_net *net);
 void unit_stop(struct unit_net *net);
 /** Start a node's engine anew, with no connections, as a restarted process of the same key. */
 void unit_restart(struct unit_net *net, unsigned node);
+
+/** Give both nodes a link that moves trains, of at most `frames_max` frames. */
+void unit_use_trains(struct unit_net *net, unsigned frames_max);
+/** What the envelope of a train takes from each frame. */
+#define UNIT_TRAIN_OVERHEAD_BYTES 28u
 
 /** Known to `node`, IDLE, on that lane. */
 struct rawe_conn *unit_open(struct unit_net *net, unsigned node, enum rawe_lane lane);

@@ -94,7 +94,7 @@ def parser():
         help=f"transports, the first one (or tcp) is the base; of {', '.join(suites.PEERS)}",
     )
     made.add_argument("--np", type=_count, help="ranks (default: one a host)")
-    made.add_argument("--time", type=_seconds, help="most seconds for a size (default 0.05)")
+    made.add_argument("--time", type=_seconds, help="most seconds for a size (default 0.02)")
     made.add_argument("--iterations", type=_count, help="most repetitions of a size (default 1000)")
     made.add_argument("--timeout", type=_seconds, default=90.0, help="of one mpirun (default 90)")
     made.add_argument("--check", action="store_true", help="let rawe-imb verify contents")
@@ -137,9 +137,9 @@ def parse(argv):
         options.shape["offload"] = options.offload == "on"
     options.np = options.np or _default_np(options)
     options.rounds = options.rounds or (2 if options.quick else 5)
-    options.time = options.time or (0.01 if options.quick else 0.05)
+    options.time = options.time or (0.01 if options.quick else 0.02)
     options.iterations = options.iterations or (200 if options.quick else 1000)
-    options.floor_time = 0.01 if options.quick else 0.03
+    options.floor_time = 0.01 if options.quick else 0.02
     options.floor = options.floor and bool(options.benchmarks or options.suite != "collectives")
     options.parts = suites.parts_of(options.suite, options.benchmarks or (), options.msglog)
     options.build = (options.build or prepare.SOURCE / "build").resolve()
@@ -185,6 +185,16 @@ def _place(options):
     return HostfilePlace(options.hostfile, options.interface, component, options.mpirun_args)
 
 
+def _without_output(argv):
+    """The arguments but --output, whose directory holds these results now."""
+    kept, skip = [], False
+    for word in argv:
+        if not skip and not word.startswith("--output"):
+            kept.append(word)
+        skip = word == "--output"
+    return kept
+
+
 def _report(options, record, place, directory, argv, started):
     """Tables on the terminal, files in the directory."""
     base = "tcp" if "tcp" in options.peers else options.peers[0]
@@ -212,7 +222,7 @@ def _report(options, record, place, directory, argv, started):
         quiet = "" if unrest < UNREST_MAX else ": the machine is busy with other things"
         print(f"unrest: {text}{quiet}")
     table = {"date": started.strftime("%Y-%m-%d %H:%M"), "table": facts}
-    command = shlex.join(["bench/imb-runs/compare", *argv])
+    command = shlex.join(["bench/imb-runs/compare", *_without_output(argv)])
     report.write_markdown(directory, record, found, table, images, command)
     print(f"report: {directory / 'report.md'}")
     print(f"plot:   {', '.join(str(directory / name) for name, _ in images) or 'none'}")

@@ -112,8 +112,8 @@ class LabPlace(Place):
         """The command a person types to repeat a run."""
         words = ["test/lab/lab", "mpirun"]
         for name, value in self.shape.items():
-            value = {True: "on", False: "off"}.get(value, value)
-            words += [f"--{name}", str(value)]
+            shown = ("off", "on")[value] if isinstance(value, bool) else str(value)
+            words += [f"--{name}", shown]
         if self.build is not None:
             words += ["--build", str(self.build)]
         return shlex.join(words + ["--", *arguments])

@@ -107,7 +107,7 @@ def _save(record, peers, chosen, path, title):
         _draw(axes, record, peers, *panel)
     for axes in flat[len(chosen) :]:
         axes.set_visible(False)
-    figure.suptitle(title, fontsize=11)
+    figure.suptitle(title.replace(" (", "\n(") if wide == 1 else title, fontsize=11)
     figure.tight_layout()
     figure.savefig(path, dpi=120)
     pyplot.close(figure)

@@ -10,7 +10,7 @@ GIVE_UP_AFTER = 2  # failures of one transport in one part; the later rounds lea
 LAST_LINES = 10
 NOISE = re.compile(
     r"sent help message|orte_base_help_aggregate|^\[[^]]*\] \*\*\* "
-    r"|^Primary job  terminated|a non-zero exit code. Per user-direction"
+    r"|setpgid\(|^Primary job  terminated|a non-zero exit code. Per user-direction"
 )
 FLOOR = "floor"
 

@@ -112,7 +112,12 @@ def tables(record, peers, base):
     for table in found.values():
         # Without the transports that failed throughout: their columns would be empty.
         table.peers = [peer for peer in peers if any(peer in row.medians for row in table.rows)]
-    return list(found.values())
+    # IMB measures 0 bytes whatever sizes are asked for: alone they are no table.
+    return [
+        table
+        for table in found.values()
+        if table.benchmark == "Barrier" or any(row.size > 0 for row in table.rows)
+    ]
 
 
 def unrest(record, peers):

@@ -54,6 +54,12 @@ def test_parse__real_hosts_have_no_shape(tmp_path, capsys):
     assert "--mtu shapes virtual hosts" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("output", [["--output", "/r"], ["--output=/r"], []])
+def test_without_output__the_command_can_be_repeated(output):
+    argv = ["--quick", *output, "--mtu", "9000"]
+    assert cli._without_output(argv) == ["--quick", "--mtu", "9000"]
+
+
 def test_clock__minutes_and_seconds():
     assert [clock(value) for value in (0, 59.6, 125)] == ["0:00", "1:00", "2:05"]
 

@@ -55,6 +55,13 @@ def test_tables__collectives_of_no_bytes_are_left_out_but_barrier_stays(record):
     assert "Bcast" not in names and "Barrier" in names
 
 
+def test_tables__no_bytes_alone_are_no_table():
+    record = session.Record()
+    sample = Sample("Uniband", 2, 0, "messages_per_s", 1000.0, 10)
+    record.samples.append((1, "tcp", sample))
+    assert summary.tables(record, ["tcp"], "tcp") == []
+
+
 def test_tables__a_transport_without_figures_has_no_column(record):
     table = summary.tables(record, ["tcp", "rawe", "ucx"], "tcp")[0]
     assert table.peers == PEERS

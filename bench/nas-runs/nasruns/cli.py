@@ -99,13 +99,17 @@ def _report(records, setup, peers, missing, options):
     failures = [run for run in runs if run.failure]
     described = [(case, _place(setup, case.hosts, options.build).describe()) for case in cases]
     about = facts.about(setup, cases) + facts.merge(described)
-    about += [(f"{peer} not measured", reason) for peer, reason in missing.items()]
+    for peer, reason in missing.items():
+        reason = reason.replace(str(options.build), "the build directory")
+        about.append((f"{peer} not measured", reason))
     say("\n" + report.table_text(comparisons, base) + "\n")
     for one in comparisons:
         for peer in peers:
             if peer != base:
                 say(one.reading(peer, base))
-    names = report.write_all(records.directory, comparisons, base, about, failures)
+    names, trouble = report.write_all(records.directory, comparisons, base, about, failures)
+    if trouble:
+        say(trouble)
     say(f"written to {records.directory}: {', '.join(names)}, runs.csv")
     if failures:
         say(f"{len(failures)} of {len(runs)} runs failed; their output is in {records.directory}")

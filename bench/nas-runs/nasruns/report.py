@@ -104,12 +104,12 @@ def write_csv(path, comparisons, base):
                 )
 
 
-def markdown(comparisons, base, facts, failures):
-    """The report as Markdown."""
+def markdown(comparisons, base, facts, failures, plot=None):
+    """The report as Markdown; `plot` is the file name of the plot, if there is one."""
     lines = ["# NAS LU and SP: MPI over raw Ethernet frames and over TCP", ""]
     lines += ["| | |", "| --- | --- |"]
     lines += [f"| {name} | {value} |" for name, value in facts]
-    lines += ["", "![Mop/s and share of time in MPI](summary.png)", ""]
+    lines += ["", f"![Mop/s and share of time in MPI]({plot})", ""] if plot else [""]
     lines.append("| " + " | ".join(heads(base)) + " |")
     lines.append("| --- | --- |" + " ---: |" * (len(heads(base)) - 2))
     lines += ["| " + " | ".join(row) + " |" for row in rows(comparisons, base)]
@@ -177,10 +177,14 @@ def write_plot(path, comparisons, base):
 
 
 def write_all(directory, comparisons, base, facts, failures):
-    """All files of the report into a folder; returns their names."""
+    """All files of the report into a folder; their names, and why there is no plot, or None."""
+    names, trouble = ["report.md", "summary.csv"], None
     write_csv(directory / "summary.csv", comparisons, base)
-    (directory / "report.md").write_text(
-        markdown(comparisons, base, facts, failures), encoding="utf-8"
-    )
-    write_plot(directory / "summary.png", comparisons, base)
-    return ["report.md", "summary.csv", "summary.png"]
+    try:
+        write_plot(directory / "summary.png", comparisons, base)
+        names.append("summary.png")
+    except NasError as error:
+        trouble = str(error)
+    text = markdown(comparisons, base, facts, failures, None if trouble else "summary.png")
+    (directory / "report.md").write_text(text, encoding="utf-8")
+    return names, trouble

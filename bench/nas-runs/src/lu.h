@@ -5,7 +5,7 @@
 
 #include "nas_block.h"
 
-/* Over-relaxation factor of the sweeps (RNR-94-007, 3.3.3). */
+/* Over-relaxation factor of the sweeps (RNR-94-007). */
 #define LU_OMEGA 1.2
 
 enum lu_side { LU_X_BEFORE, LU_X_AFTER, LU_Y_BEFORE, LU_Y_AFTER };
@@ -57,7 +57,7 @@ void lu_residual(struct lu *lu);
 /* One SSOR step: turns rhs into the update and adds it to u. */
 void lu_step(struct lu *lu);
 
-/* The pressure integrated over the surface of the inner box (RNR-94-007, 3.3.4). Collective. */
+/* The pressure integrated over the surface of the inner box (RNR-94-007). Collective. */
 double lu_surface_integral(const struct lu *lu);
 
 #endif

@@ -61,7 +61,7 @@ static inline ptrdiff_t nas_vat(const struct nas_block *b, int i, int j, int k)
 /* The exact solution at a local point; ghosts included. */
 void nas_block_exact(const struct nas_block *block, int i, int j, int k, double value[NAS_VARS]);
 
-/* Sets u: exact on the boundary, transfinite interpolation of it inside (RNR-94-007, 3.2.3). */
+/* Sets u: exact on the boundary, transfinite interpolation of it inside (RNR-94-007). */
 void nas_block_initialize(struct nas_block *block);
 
 /* Sets forcing from the exact solution; overwrites u and rhs. */

@@ -18,7 +18,7 @@ struct row {
 
 /*
  * Adds the terms of one axis to a row. s and v are the distances to the neighbour along the axis
- * in scalar and five-variable fields. Central differences throughout (RNR-94-007, 3.2.2):
+ * in scalar and five-variable fields. Central differences throughout (RNR-94-007):
  *     - dF/dx, F the convective flux
  *     + second differences of velocity, kinetic energy and temperature (viscous terms)
  *     + second differences of u (dissipation)

@@ -7,7 +7,7 @@
 
 const double nas_dissipation[3] = {0.75, 0.75, 1.0};
 
-/* Coefficients of 1; x, y, z; their squares; cubes; fourth powers (RNR-94-007, table 3.1). */
+/* Coefficients of 1; x, y, z; their squares; cubes; fourth powers (RNR-94-007). */
 static const double exact_coefficient[NAS_VARS][13] = {
     {2.0, 0.0, 0.0, 4.0, 5.0, 3.0, 0.5, 0.02, 0.01, 0.03, 0.5, 0.4, 0.3},
     {1.0, 0.0, 0.0, 0.0, 1.0, 2.0, 3.0, 0.01, 0.03, 0.02, 0.4, 0.3, 0.5},

@@ -5,7 +5,7 @@
 
 enum { NAS_VARS = 5 };
 
-/* The equations' constants (RNR-94-007, section 3.2); the names C1..C5 are the report's. */
+/* The equations' constants (RNR-94-007); the names C1..C5 are the report's. */
 #define NAS_C1 1.4 /* ratio of specific heats */
 #define NAS_C2 0.4
 #define NAS_C3 0.1 /* viscosity */

@@ -40,7 +40,7 @@ void sp_destroy(struct sp *sp);
 /* Fills both ghost layers of u on all six sides of every cell. */
 void sp_exchange_faces(struct sp *sp);
 
-/* Characteristic variables, at the inner points of a cell (RNR-94-007, 3.4.3); rhs in place. */
+/* Characteristic variables, at the inner points of a cell (RNR-94-007); rhs in place. */
 void sp_to_x_characteristics(struct sp_cell *cell, double factor); /* factor * Tx^-1 * rhs */
 void sp_turn_x_to_y(struct sp_cell *cell);                         /* Ty^-1 Tx */
 void sp_turn_y_to_z(struct sp_cell *cell);                         /* Tz^-1 Ty */

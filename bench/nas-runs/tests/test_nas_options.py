@@ -24,7 +24,8 @@ def test_cases__quick():
 
 
 def test_cases__classes_and_ranks_combine_in_any_spelling():
-    cases, left_out = options.cases(options.parse(["--class", "s,W", "--np", "1,4", "--bench", "lu"]))
+    parsed = options.parse(["--class", "s,W", "--np", "1,4", "--bench", "lu"])
+    cases, left_out = options.cases(parsed)
     assert [(one.problem, one.ranks) for one in cases] == [("S", 1), ("S", 4), ("W", 1), ("W", 4)]
     assert not left_out
 

@@ -2,6 +2,7 @@
 """Tests of nasruns.runner, records, summary and report with a made-up mpirun."""
 
 import csv
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -220,7 +221,10 @@ def test_write_all__files_hold_the_figures(tmp_path, rawe):
     runs = runs_of("tcp", [100.0]) + runs_of("rawe", rawe, 0 if rawe else 1)
     comparisons = summary.condense(runs, [CASE], ["tcp", "rawe"])
     failures = [run for run in runs if run.failure]
-    names = report.write_all(tmp_path, comparisons, "tcp", [("MTU", "1500 bytes")], failures)
+    facts_given = [("MTU", "1500 bytes")]
+    names, trouble = report.write_all(tmp_path, comparisons, "tcp", facts_given, failures)
+    assert trouble is None
+    assert len(names) == 3
     assert all((tmp_path / name).stat().st_size > 0 for name in names)
     with open(tmp_path / "summary.csv", encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
@@ -229,6 +233,15 @@ def test_write_all__files_hold_the_figures(tmp_path, rawe):
     text = (tmp_path / "report.md").read_text()
     assert "1500 bytes" in text
     assert ("lost" in text) == (not rawe)
+
+
+def test_write_all__does_without_a_plot_where_matplotlib_is_missing(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    comparisons = summary.condense(runs_of("tcp", [100.0]), [CASE], ["tcp"])
+    names, trouble = report.write_all(tmp_path, comparisons, "tcp", [], [])
+    assert names == ["report.md", "summary.csv"]
+    assert "python3-matplotlib" in trouble
+    assert "summary.png" not in (tmp_path / "report.md").read_text()
 
 
 def test_merge__facts_that_differ_name_their_hosts():

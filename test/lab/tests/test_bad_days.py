@@ -230,7 +230,7 @@ def test_a_network_that_dies_ends_the_job_with_one_message(make_lab, build, endl
 def test_a_network_that_pauses_ends_nothing(make_lab, build, endless):
     lab = make_lab(hosts=2)
     process = lab.start_mpirun(
-        ["-np", 2, *RAWE, endless, "rounds", 40000],
+        ["-np", 2, *RAWE, endless, "rounds", 10000],
         build=build,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

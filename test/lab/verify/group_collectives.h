@@ -13,14 +13,14 @@ void collective_complete(MPI_Request *request);
 
 /** Calls a collective, or its non-blocking form and completes that. */
 #define COLLECTIVE(async, blocking, nonblocking, ...) \
-    do { \
-        if (async) { \
-            MPI_Request request_; \
-            nonblocking(__VA_ARGS__, &request_); \
-            collective_complete(&request_); \
-        } else { \
-            blocking(__VA_ARGS__); \
-        } \
+    do {                                              \
+        if (async) {                                  \
+            MPI_Request request_;                     \
+            nonblocking(__VA_ARGS__, &request_);      \
+            collective_complete(&request_);           \
+        } else {                                      \
+            blocking(__VA_ARGS__);                    \
+        }                                             \
     } while (0)
 
 /** All collectives with equal blocks. */

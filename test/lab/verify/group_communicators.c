@@ -22,20 +22,20 @@ static void use(MPI_Comm comm, uint64_t sequence)
     from = (rank + size - 1) % size;
     for (int i = 0; i < SIZES; i++) {
         struct verify_id out = verify_id(rank, to, i, sequence);
-        struct verify_buffer send = verify_buffer_filled((size_t) ring_sizes[i], out);
-        struct verify_buffer receive = verify_buffer_new((size_t) ring_sizes[i]);
+        struct verify_buffer send = verify_buffer_filled((size_t)ring_sizes[i], out);
+        struct verify_buffer receive = verify_buffer_new((size_t)ring_sizes[i]);
         MPI_Status status;
 
         MPI_Sendrecv(send.data, ring_sizes[i], MPI_BYTE, to, i, receive.data, ring_sizes[i],
                      MPI_BYTE, from, i, comm, &status);
-        verify_status(&status, from, i, (size_t) ring_sizes[i]);
+        verify_status(&status, from, i, (size_t)ring_sizes[i]);
         verify_buffer_check(&receive, receive.len, verify_id(from, rank, i, sequence));
         verify_buffer_sent(&send, out);
         verify_buffer_free(&receive);
     }
     mine = rank + 1;
     MPI_Allreduce(&mine, &sum, 1, MPI_INT, MPI_SUM, comm);
-    verify_equal(sum, (long long) size * (size + 1) / 2, "sum of the ranks of a communicator");
+    verify_equal(sum, (long long)size * (size + 1) / 2, "sum of the ranks of a communicator");
 }
 
 /*
@@ -60,7 +60,7 @@ static void duplicates_are_apart(void)
     MPI_Comm_compare(verify.comm, comms[3], &relation);
     verify_equal(relation, MPI_CONGRUENT, "relation of a communicator and its duplicate");
     for (int i = 0; i < COMMS; i++) {
-        send[i] = verify_buffer_filled(5000, verify_id(verify.rank, to, 9, (uint64_t) i));
+        send[i] = verify_buffer_filled(5000, verify_id(verify.rank, to, 9, (uint64_t)i));
         MPI_Isend(send[i].data, 5000, MPI_BYTE, to, 9, comms[i], &requests[i]);
     }
     for (int k = 0; k < COMMS; k++) {
@@ -71,15 +71,15 @@ static void duplicates_are_apart(void)
         MPI_Recv(receive.data, 5000, MPI_BYTE, k % 2 ? MPI_ANY_SOURCE : from,
                  k < 2 ? MPI_ANY_TAG : 9, comms[i], &status);
         verify_status(&status, from, 9, 5000);
-        verify_buffer_check(&receive, 5000, verify_id(from, verify.rank, 9, (uint64_t) i));
+        verify_buffer_check(&receive, 5000, verify_id(from, verify.rank, 9, (uint64_t)i));
         verify_buffer_free(&receive);
     }
     MPI_Waitall(COMMS, requests, MPI_STATUSES_IGNORE);
     for (int i = 0; i < COMMS; i++) {
-        verify_buffer_sent(&send[i], verify_id(verify.rank, to, 9, (uint64_t) i));
+        verify_buffer_sent(&send[i], verify_id(verify.rank, to, 9, (uint64_t)i));
     }
     for (int i = 1; i < COMMS; i++) {
-        use(comms[i], 100 + (uint64_t) i);
+        use(comms[i], 100 + (uint64_t)i);
         MPI_Comm_free(&comms[i]);
     }
 }
@@ -176,7 +176,7 @@ static void again_and_again(int rounds)
 
         MPI_Comm_split(verify.comm, verify.rank % (1 + i % 3), i % 2 ? verify.rank : -verify.rank,
                        &comm);
-        use(comm, 1000 + (uint64_t) i);
+        use(comm, 1000 + (uint64_t)i);
         MPI_Comm_free(&comm);
     }
 }
@@ -232,12 +232,12 @@ static void inter_messages(const struct halves *halves, int size, uint64_t seque
         if (peer < 0 || peer >= halves->remote_size) {
             continue;
         }
-        send = verify_buffer_filled((size_t) size, verify_id(me, other, 3, sequence));
-        receive = verify_buffer_new((size_t) size);
+        send = verify_buffer_filled((size_t)size, verify_id(me, other, 3, sequence));
+        receive = verify_buffer_new((size_t)size);
         MPI_Sendrecv(send.data, size, MPI_BYTE, peer, 3, receive.data, size, MPI_BYTE, peer, 3,
                      halves->inter, &status);
-        verify_status(&status, peer, 3, (size_t) size);
-        verify_buffer_check(&receive, (size_t) size, verify_id(other, me, 3, sequence));
+        verify_status(&status, peer, 3, (size_t)size);
+        verify_buffer_check(&receive, (size_t)size, verify_id(other, me, 3, sequence));
         verify_buffer_sent(&send, verify_id(me, other, 3, sequence));
         verify_buffer_free(&receive);
     }
@@ -246,30 +246,30 @@ static void inter_messages(const struct halves *halves, int size, uint64_t seque
 /* Rank 0 of one half is the root, the other half receives. */
 static void inter_bcast(const struct halves *halves, bool from_upper, int size)
 {
-    struct verify_id id = verify_id(name(from_upper, 0), 0, 4, (uint64_t) size);
+    struct verify_id id = verify_id(name(from_upper, 0), 0, 4, (uint64_t)size);
     bool sending = halves->upper == from_upper;
     struct verify_buffer buffer = sending && halves->rank == 0
-                                      ? verify_buffer_filled((size_t) size, id)
-                                      : verify_buffer_new((size_t) size);
+                                      ? verify_buffer_filled((size_t)size, id)
+                                      : verify_buffer_new((size_t)size);
     int root = sending ? (halves->rank == 0 ? MPI_ROOT : MPI_PROC_NULL) : 0;
 
     MPI_Bcast(buffer.data, size, MPI_BYTE, root, halves->inter);
     if (!sending) {
-        verify_buffer_check(&buffer, (size_t) size, id);
+        verify_buffer_check(&buffer, (size_t)size, id);
     }
     verify_buffer_free(&buffer);
 }
 
 static void inter_allgather(const struct halves *halves, int size)
 {
-    struct verify_id id = verify_id(name(halves->upper, halves->rank), 0, 5, (uint64_t) size);
-    struct verify_buffer send = verify_buffer_filled((size_t) size, id);
-    struct verify_buffer all = verify_buffer_new((size_t) size * (size_t) halves->remote_size);
+    struct verify_id id = verify_id(name(halves->upper, halves->rank), 0, 5, (uint64_t)size);
+    struct verify_buffer send = verify_buffer_filled((size_t)size, id);
+    struct verify_buffer all = verify_buffer_new((size_t)size * (size_t)halves->remote_size);
 
     MPI_Allgather(send.data, size, MPI_BYTE, all.data, size, MPI_BYTE, halves->inter);
     for (int i = 0; i < halves->remote_size; i++) {
-        verify_buffer_check_part(&all, (size_t) i * (size_t) size, (size_t) size,
-                                 verify_id(name(!halves->upper, i), 0, 5, (uint64_t) size));
+        verify_buffer_check_part(&all, (size_t)i * (size_t)size, (size_t)size,
+                                 verify_id(name(!halves->upper, i), 0, 5, (uint64_t)size));
     }
     verify_buffer_free(&all);
     verify_buffer_sent(&send, id);
@@ -278,17 +278,17 @@ static void inter_allgather(const struct halves *halves, int size)
 static void inter_alltoall(const struct halves *halves, int size)
 {
     int me = name(halves->upper, halves->rank);
-    struct verify_buffer send = verify_buffer_new((size_t) size * (size_t) halves->remote_size);
-    struct verify_buffer all = verify_buffer_new((size_t) size * (size_t) halves->remote_size);
+    struct verify_buffer send = verify_buffer_new((size_t)size * (size_t)halves->remote_size);
+    struct verify_buffer all = verify_buffer_new((size_t)size * (size_t)halves->remote_size);
 
     for (int i = 0; i < halves->remote_size; i++) {
-        verify_fill(send.data + i * size, (size_t) size,
-                    verify_id(me, name(!halves->upper, i), 6, (uint64_t) size), 0);
+        verify_fill(send.data + i * size, (size_t)size,
+                    verify_id(me, name(!halves->upper, i), 6, (uint64_t)size), 0);
     }
     MPI_Alltoall(send.data, size, MPI_BYTE, all.data, size, MPI_BYTE, halves->inter);
     for (int i = 0; i < halves->remote_size; i++) {
-        verify_buffer_check_part(&all, (size_t) i * (size_t) size, (size_t) size,
-                                 verify_id(name(!halves->upper, i), me, 6, (uint64_t) size));
+        verify_buffer_check_part(&all, (size_t)i * (size_t)size, (size_t)size,
+                                 verify_id(name(!halves->upper, i), me, 6, (uint64_t)size));
     }
     verify_buffer_free(&all);
     verify_buffer_free(&send);

@@ -40,11 +40,11 @@ static void layout_begin(struct layout *layout, const char *name, size_t size, p
 static void layout_run(struct layout *layout, ptrdiff_t at, size_t len)
 {
     for (size_t i = 0; i < len; i++) {
-        layout->places[layout->size++] = at + (ptrdiff_t) i;
+        layout->places[layout->size++] = at + (ptrdiff_t)i;
     }
     layout->lowest = at < layout->lowest ? at : layout->lowest;
-    if (at + (ptrdiff_t) len > layout->highest) {
-        layout->highest = at + (ptrdiff_t) len;
+    if (at + (ptrdiff_t)len > layout->highest) {
+        layout->highest = at + (ptrdiff_t)len;
     }
 }
 
@@ -55,7 +55,7 @@ static void layout_commit(struct layout *layout)
 
     MPI_Type_commit(&layout->type);
     MPI_Type_size(layout->type, &size);
-    verify_equal(size, (long long) layout->size, "size of a datatype");
+    verify_equal(size, (long long)layout->size, "size of a datatype");
     MPI_Type_get_extent(layout->type, &low, &extent);
     verify_equal(extent, layout->extent, "extent of a datatype");
 }
@@ -95,7 +95,7 @@ static void make_indexed(struct layout *layout)
     MPI_Type_indexed(4, lengths, places, MPI_SHORT, &layout->type);
     for (int i = 0; i < 4; i++) {
         if (lengths[i] > 0) {
-            layout_run(layout, places[i] * 2, (size_t) lengths[i] * 2);
+            layout_run(layout, places[i] * 2, (size_t)lengths[i] * 2);
         }
     }
 }
@@ -108,7 +108,7 @@ static void make_hindexed(struct layout *layout)
     layout_begin(layout, "hindexed", 21, 101);
     MPI_Type_create_hindexed(3, lengths, places, MPI_BYTE, &layout->type);
     for (int i = 0; i < 3; i++) {
-        layout_run(layout, places[i], (size_t) lengths[i]);
+        layout_run(layout, places[i], (size_t)lengths[i]);
     }
 }
 
@@ -210,20 +210,21 @@ static void make_nested(struct layout *layout)
 }
 
 static void (*const makers[])(struct layout *) = {
-    make_contiguous, make_vector,   make_hvector,  make_indexed,     make_hindexed, make_indexed_block,
-    make_struct,     make_subarray, make_interleaved, make_negative, make_nested,
+    make_contiguous,  make_vector,        make_hvector, make_indexed,
+    make_hindexed,    make_indexed_block, make_struct,  make_subarray,
+    make_interleaved, make_negative,      make_nested,
 };
 
-/* Bytes before the address handed over that `count` elements reach. */
+/* Bytes before the address handed over that the elements reach. */
 static size_t room_before(const struct layout *layout)
 {
-    return (size_t) -layout->lowest;
+    return (size_t)-layout->lowest;
 }
 
 /* Bytes that `count` elements span, from the lowest to behind the highest. */
 static size_t room(const struct layout *layout, size_t count)
 {
-    return (size_t) ((ptrdiff_t) (count - 1) * layout->extent + layout->highest - layout->lowest);
+    return (size_t)((ptrdiff_t)(count - 1) * layout->extent + layout->highest - layout->lowest);
 }
 
 /* Writes the message's bytes to where the layout wants them. */
@@ -236,15 +237,15 @@ static void scatter(const struct layout *layout, size_t count, unsigned char *bu
     verify_fill(packed, count * layout->size, id, 0);
     for (size_t element = 0, k = 0; element < count; element++) {
         for (size_t i = 0; i < layout->size; i++, k++) {
-            origin[(ptrdiff_t) element * layout->extent + layout->places[i]] = packed[k];
+            origin[(ptrdiff_t)element * layout->extent + layout->places[i]] = packed[k];
         }
     }
     free(packed);
 }
 
 /* Checks a receive buffer: the message's bytes in their places, poison everywhere else. */
-static void check_scattered(const struct layout *layout, size_t count,
-                            struct verify_buffer *buffer, struct verify_id id)
+static void check_scattered(const struct layout *layout, size_t count, struct verify_buffer *buffer,
+                            struct verify_id id)
 {
     unsigned char *expected = malloc(buffer->len);
 
@@ -268,8 +269,8 @@ static void check_count(const MPI_Status *status, const struct layout *layout, s
 {
     int n;
 
-    MPI_Get_count((MPI_Status *) status, layout->type, &n);
-    verify_equal(n, (long long) count, "elements in the status of a typed receive");
+    MPI_Get_count((MPI_Status *)status, layout->type, &n);
+    verify_equal(n, (long long)count, "elements in the status of a typed receive");
 }
 
 /* Layout to layout round the ring, then layout to bytes, then bytes to layout. */
@@ -278,16 +279,16 @@ static void transfer(const struct layout *layout, size_t count, uint64_t sequenc
     int to = (verify.rank + 1) % verify.size;
     int from = (verify.rank + verify.size - 1) % verify.size;
     size_t packed = count * layout->size, before = room_before(layout);
-    int elements = (int) count, tag;
+    int elements = (int)count, tag;
 
     for (tag = 0; tag < 3; tag++) {
         struct verify_id out = verify_id(verify.rank, to, tag, sequence);
         struct verify_id in = verify_id(from, verify.rank, tag, sequence);
         bool typed_send = tag != 2, typed_receive = tag != 1;
-        struct verify_buffer send = typed_send ? scattered_buffer(layout, count, out)
-                                               : verify_buffer_filled(packed, out);
-        struct verify_buffer receive = verify_buffer_aligned(typed_receive ? room(layout, count)
-                                                                           : packed);
+        struct verify_buffer send =
+            typed_send ? scattered_buffer(layout, count, out) : verify_buffer_filled(packed, out);
+        struct verify_buffer receive =
+            verify_buffer_aligned(typed_receive ? room(layout, count) : packed);
         MPI_Request request;
         MPI_Status status;
 
@@ -295,12 +296,12 @@ static void transfer(const struct layout *layout, size_t count, uint64_t sequenc
             MPI_Irecv(receive.data + before, elements, layout->type, from, tag, verify.comm,
                       &request);
         } else {
-            MPI_Irecv(receive.data, (int) packed, MPI_BYTE, from, tag, verify.comm, &request);
+            MPI_Irecv(receive.data, (int)packed, MPI_BYTE, from, tag, verify.comm, &request);
         }
         if (typed_send) {
             MPI_Send(send.data + before, elements, layout->type, to, tag, verify.comm);
         } else {
-            MPI_Send(send.data, (int) packed, MPI_BYTE, to, tag, verify.comm);
+            MPI_Send(send.data, (int)packed, MPI_BYTE, to, tag, verify.comm);
         }
         MPI_Wait(&request, &status);
         verify_equal(status.MPI_SOURCE, from, "source in the status");
@@ -327,9 +328,9 @@ static void partial(const struct layout *layout, size_t count, uint64_t sequence
     MPI_Request request;
     MPI_Status status;
 
-    MPI_Irecv(receive.data + room_before(layout), (int) count + 3, layout->type, from, 3,
+    MPI_Irecv(receive.data + room_before(layout), (int)count + 3, layout->type, from, 3,
               verify.comm, &request);
-    MPI_Send(send.data + room_before(layout), (int) count, layout->type, to, 3, verify.comm);
+    MPI_Send(send.data + room_before(layout), (int)count, layout->type, to, 3, verify.comm);
     MPI_Wait(&request, &status);
     check_count(&status, layout, count);
     check_scattered(layout, count, &receive, verify_id(from, verify.rank, 3, sequence));
@@ -345,19 +346,19 @@ static void pack_and_unpack(const struct layout *layout, size_t count, uint64_t 
     struct verify_buffer send =
         scattered_buffer(layout, count, verify_id(verify.rank, to, 4, sequence));
     struct verify_buffer receive = verify_buffer_aligned(room(layout, count));
-    int space, position = 0, elements = (int) count;
+    int space, position = 0, elements = (int)count;
     unsigned char *packed;
 
     MPI_Pack_size(elements, layout->type, verify.comm, &space);
-    packed = malloc((size_t) space);
+    packed = malloc((size_t)space);
     MPI_Pack(send.data + room_before(layout), elements, layout->type, packed, space, &position,
              verify.comm);
     MPI_Sendrecv_replace(packed, position, MPI_PACKED, to, 4, from, 4, verify.comm,
                          MPI_STATUS_IGNORE);
     space = position;
     position = 0;
-    MPI_Unpack(packed, space, &position, receive.data + room_before(layout), elements,
-               layout->type, verify.comm);
+    MPI_Unpack(packed, space, &position, receive.data + room_before(layout), elements, layout->type,
+               verify.comm);
     check_scattered(layout, count, &receive, verify_id(from, verify.rank, 4, sequence));
     free(packed);
     verify_buffer_free(&send);
@@ -374,8 +375,8 @@ static void between_layouts(const struct layout *a, const struct layout *b, uint
         scattered_buffer(a, count_a, verify_id(verify.rank, to, 5, sequence));
     struct verify_buffer receive = verify_buffer_aligned(room(b, count_b));
 
-    MPI_Sendrecv(send.data + room_before(a), (int) count_a, a->type, to, 5,
-                 receive.data + room_before(b), (int) count_b, b->type, from, 5, verify.comm,
+    MPI_Sendrecv(send.data + room_before(a), (int)count_a, a->type, to, 5,
+                 receive.data + room_before(b), (int)count_b, b->type, from, 5, verify.comm,
                  MPI_STATUS_IGNORE);
     check_scattered(b, count_b, &receive, verify_id(from, verify.rank, 5, sequence));
     verify_buffer_free(&send);

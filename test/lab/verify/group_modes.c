@@ -23,15 +23,15 @@ static int previous_rank(void)
 /* Tells the previous rank that it may go on, and waits to be told the same by the next one. */
 static void permit_previous(void)
 {
-    MPI_Sendrecv(NULL, 0, MPI_BYTE, previous_rank(), GO_TAG, NULL, 0, MPI_BYTE, next_rank(),
-                 GO_TAG, verify.comm, MPI_STATUS_IGNORE);
+    MPI_Sendrecv(NULL, 0, MPI_BYTE, previous_rank(), GO_TAG, NULL, 0, MPI_BYTE, next_rank(), GO_TAG,
+                 verify.comm, MPI_STATUS_IGNORE);
 }
 
 /* The other way round: lets the next rank go on, and waits for the previous one. */
 static void permit_next(void)
 {
-    MPI_Sendrecv(NULL, 0, MPI_BYTE, next_rank(), GO_TAG, NULL, 0, MPI_BYTE, previous_rank(),
-                 GO_TAG, verify.comm, MPI_STATUS_IGNORE);
+    MPI_Sendrecv(NULL, 0, MPI_BYTE, next_rank(), GO_TAG, NULL, 0, MPI_BYTE, previous_rank(), GO_TAG,
+                 verify.comm, MPI_STATUS_IGNORE);
 }
 
 /* Receives the message of the previous rank and checks it. */
@@ -40,10 +40,9 @@ static void receive_and_check(size_t size, int tag, uint64_t sequence)
     struct verify_buffer buffer = verify_buffer_new(size);
     MPI_Status status;
 
-    MPI_Recv(buffer.data, (int) size, MPI_BYTE, previous_rank(), tag, verify.comm, &status);
+    MPI_Recv(buffer.data, (int)size, MPI_BYTE, previous_rank(), tag, verify.comm, &status);
     verify_status(&status, previous_rank(), tag, size);
-    verify_buffer_check(&buffer, size,
-                        verify_id(previous_rank(), verify.rank, tag, sequence));
+    verify_buffer_check(&buffer, size, verify_id(previous_rank(), verify.rank, tag, sequence));
     verify_buffer_free(&buffer);
 }
 
@@ -55,7 +54,7 @@ static void synchronous(size_t size, uint64_t sequence)
     MPI_Request request;
     int done = 0;
 
-    MPI_Issend(send.data, (int) size, MPI_BYTE, next_rank(), VERIFY_TAG, verify.comm, &request);
+    MPI_Issend(send.data, (int)size, MPI_BYTE, next_rank(), VERIFY_TAG, verify.comm, &request);
     for (int i = 0; i < 20 && !done; i++) {
         MPI_Test(&request, &done, MPI_STATUS_IGNORE);
     }
@@ -71,11 +70,11 @@ static void synchronous(size_t size, uint64_t sequence)
         struct verify_buffer blocking = verify_buffer_filled(size, id);
 
         if (verify.rank % 2 == 0) {
-            MPI_Ssend(blocking.data, (int) size, MPI_BYTE, next_rank(), VERIFY_TAG, verify.comm);
+            MPI_Ssend(blocking.data, (int)size, MPI_BYTE, next_rank(), VERIFY_TAG, verify.comm);
             receive_and_check(size, VERIFY_TAG, sequence);
         } else {
             receive_and_check(size, VERIFY_TAG, sequence);
-            MPI_Ssend(blocking.data, (int) size, MPI_BYTE, next_rank(), VERIFY_TAG, verify.comm);
+            MPI_Ssend(blocking.data, (int)size, MPI_BYTE, next_rank(), VERIFY_TAG, verify.comm);
         }
         verify_buffer_sent(&blocking, id);
     }
@@ -93,13 +92,13 @@ static void ready(size_t size, uint64_t sequence)
         ids[i] = verify_id(verify.rank, next_rank(), VERIFY_TAG + i, sequence);
         send[i] = verify_buffer_filled(size, ids[i]);
         receive[i] = verify_buffer_new(size);
-        MPI_Irecv(receive[i].data, (int) size, MPI_BYTE, previous_rank(), VERIFY_TAG + i,
+        MPI_Irecv(receive[i].data, (int)size, MPI_BYTE, previous_rank(), VERIFY_TAG + i,
                   verify.comm, &requests[i]);
     }
     permit_previous();
-    MPI_Irsend(send[0].data, (int) size, MPI_BYTE, next_rank(), VERIFY_TAG, verify.comm,
+    MPI_Irsend(send[0].data, (int)size, MPI_BYTE, next_rank(), VERIFY_TAG, verify.comm,
                &requests[2]);
-    MPI_Rsend(send[1].data, (int) size, MPI_BYTE, next_rank(), VERIFY_TAG + 1, verify.comm);
+    MPI_Rsend(send[1].data, (int)size, MPI_BYTE, next_rank(), VERIFY_TAG + 1, verify.comm);
     MPI_Waitall(3, requests, statuses);
     for (int i = 0; i < 2; i++) {
         verify_status(&statuses[i], previous_rank(), VERIFY_TAG + i, size);
@@ -113,20 +112,20 @@ static void ready(size_t size, uint64_t sequence)
 /* A buffered send returns at once: everybody sends all messages before anybody receives. */
 static void buffered(size_t size, int messages)
 {
-    int room = (int) ((size + MPI_BSEND_OVERHEAD) * (size_t) messages);
-    void *attached = malloc((size_t) room), *detached;
+    int room = (int)((size + MPI_BSEND_OVERHEAD) * (size_t)messages);
+    void *attached = malloc((size_t)room), *detached;
     int detached_room;
 
     MPI_Buffer_attach(attached, room);
     for (int i = 0; i < messages; i++) {
         struct verify_buffer send = verify_buffer_filled(
-            size, verify_id(verify.rank, next_rank(), VERIFY_TAG, (uint64_t) i));
+            size, verify_id(verify.rank, next_rank(), VERIFY_TAG, (uint64_t)i));
         MPI_Request request;
 
         if (i % 2 == 0) {
-            MPI_Bsend(send.data, (int) size, MPI_BYTE, next_rank(), VERIFY_TAG, verify.comm);
+            MPI_Bsend(send.data, (int)size, MPI_BYTE, next_rank(), VERIFY_TAG, verify.comm);
         } else {
-            MPI_Ibsend(send.data, (int) size, MPI_BYTE, next_rank(), VERIFY_TAG, verify.comm,
+            MPI_Ibsend(send.data, (int)size, MPI_BYTE, next_rank(), VERIFY_TAG, verify.comm,
                        &request);
             MPI_Wait(&request, MPI_STATUS_IGNORE);
         }
@@ -134,7 +133,7 @@ static void buffered(size_t size, int messages)
         verify_buffer_free(&send);
     }
     for (int i = 0; i < messages; i++) {
-        receive_and_check(size, VERIFY_TAG, (uint64_t) i);
+        receive_and_check(size, VERIFY_TAG, (uint64_t)i);
     }
     MPI_Buffer_detach(&detached, &detached_room);
     verify_equal(detached == attached, 1, "detached buffer is the attached one");
@@ -149,7 +148,7 @@ static void freed_request(size_t size)
     struct verify_buffer send = verify_buffer_filled(size, id);
     MPI_Request request;
 
-    MPI_Isend(send.data, (int) size, MPI_BYTE, next_rank(), VERIFY_TAG, verify.comm, &request);
+    MPI_Isend(send.data, (int)size, MPI_BYTE, next_rank(), VERIFY_TAG, verify.comm, &request);
     MPI_Request_free(&request);
     receive_and_check(size, VERIFY_TAG, 0);
     permit_previous(); /* the next rank has received: our buffer is free again */
@@ -164,9 +163,9 @@ static void status_without_freeing(size_t size)
     MPI_Status status;
     int done = 0;
 
-    MPI_Irecv(receive.data, (int) size, MPI_BYTE, previous_rank(), VERIFY_TAG, verify.comm,
+    MPI_Irecv(receive.data, (int)size, MPI_BYTE, previous_rank(), VERIFY_TAG, verify.comm,
               &requests[0]);
-    MPI_Isend(send.data, (int) size, MPI_BYTE, next_rank(), VERIFY_TAG, verify.comm, &requests[1]);
+    MPI_Isend(send.data, (int)size, MPI_BYTE, next_rank(), VERIFY_TAG, verify.comm, &requests[1]);
     while (!done) {
         MPI_Request_get_status(requests[0], &done, &status);
     }
@@ -205,7 +204,7 @@ static void start_ring(MPI_Request *requests, struct verify_buffer *send,
 
     for (int i = 0; i < pairs; i++) {
         verify_fill(send[i].data, send[i].len,
-                    verify_id(verify.rank, next_rank(), i, (uint64_t) round), 0);
+                    verify_id(verify.rank, next_rank(), i, (uint64_t)round), 0);
         verify_buffer_reset(&receive[i]);
     }
     MPI_Startall(pairs, requests);
@@ -221,7 +220,7 @@ static void start_ring(MPI_Request *requests, struct verify_buffer *send,
     for (int i = 0; i < pairs; i++) {
         verify_status(&statuses[i], previous_rank(), i, receive[i].len);
         verify_buffer_check(&receive[i], receive[i].len,
-                            verify_id(previous_rank(), verify.rank, i, (uint64_t) round));
+                            verify_id(previous_rank(), verify.rank, i, (uint64_t)round));
     }
 }
 
@@ -239,8 +238,8 @@ static void persistent(size_t size, int rounds)
     struct verify_buffer send[PAIRS], receive[PAIRS];
     MPI_Request requests[2 * PAIRS];
     /* Room for more than one: an earlier message may still lie there when the next one starts. */
-    int room = 4 * ((int) size + MPI_BSEND_OVERHEAD), count = (int) size;
-    void *attached = malloc((size_t) room);
+    int room = 4 * ((int)size + MPI_BSEND_OVERHEAD), count = (int)size;
+    void *attached = malloc((size_t)room);
 
     MPI_Buffer_attach(attached, room);
     for (int i = 0; i < PAIRS; i++) {
@@ -269,8 +268,7 @@ static void persistent(size_t size, int rounds)
     for (int i = 0; i < PAIRS; i++) {
         MPI_Request_free(&requests[i]);
         MPI_Request_free(&requests[PAIRS + i]);
-        verify_buffer_sent(&send[i],
-                           verify_id(verify.rank, next_rank(), i, (uint64_t) rounds - 1));
+        verify_buffer_sent(&send[i], verify_id(verify.rank, next_rank(), i, (uint64_t)rounds - 1));
         verify_buffer_free(&receive[i]);
     }
     free(attached);
@@ -301,7 +299,7 @@ static void cancel(size_t size, int source)
 
     for (int i = 0; i < 3; i++) {
         receive[i] = verify_buffer_new(size);
-        MPI_Irecv(receive[i].data, (int) size, MPI_BYTE, source, VERIFY_TAG, verify.comm,
+        MPI_Irecv(receive[i].data, (int)size, MPI_BYTE, source, VERIFY_TAG, verify.comm,
                   &requests[i]);
     }
     for (int i = 0; i < 3; i += 2) {
@@ -312,9 +310,9 @@ static void cancel(size_t size, int source)
     }
     permit_previous(); /* the next rank has cancelled its receives too */
     for (int i = 0; i < 2; i++) {
-        ids[i] = verify_id(verify.rank, next_rank(), VERIFY_TAG, (uint64_t) i);
+        ids[i] = verify_id(verify.rank, next_rank(), VERIFY_TAG, (uint64_t)i);
         send[i] = verify_buffer_filled(size, ids[i]);
-        MPI_Isend(send[i].data, (int) size, MPI_BYTE, next_rank(), VERIFY_TAG, verify.comm,
+        MPI_Isend(send[i].data, (int)size, MPI_BYTE, next_rank(), VERIFY_TAG, verify.comm,
                   &sends[i]);
     }
     MPI_Wait(&requests[1], &status);
@@ -371,20 +369,19 @@ static void truncated(MPI_Comm comm, size_t size, size_t room, MPI_Datatype type
     int code;
 
     if (early) {
-        MPI_Irecv(receive.data, (int) room, type, previous_rank(), VERIFY_TAG, comm, &receiving);
+        MPI_Irecv(receive.data, (int)room, type, previous_rank(), VERIFY_TAG, comm, &receiving);
     }
     permit_previous();
     for (int i = 0; i < 2; i++) {
-        ids[i] = verify_id(verify.rank, next_rank(), VERIFY_TAG, (uint64_t) i);
+        ids[i] = verify_id(verify.rank, next_rank(), VERIFY_TAG, (uint64_t)i);
         send[i] = verify_buffer_filled(size, ids[i]);
-        MPI_Isend(send[i].data, (int) size, MPI_BYTE, next_rank(), VERIFY_TAG, comm, &requests[i]);
+        MPI_Isend(send[i].data, (int)size, MPI_BYTE, next_rank(), VERIFY_TAG, comm, &requests[i]);
     }
     if (early) {
         code = MPI_Wait(&receiving, &status);
     } else {
         permit_next(); /* the messages are most likely here before the receive is posted */
-        code = MPI_Recv(receive.data, (int) room, type, previous_rank(), VERIFY_TAG, comm,
-                        &status);
+        code = MPI_Recv(receive.data, (int)room, type, previous_rank(), VERIFY_TAG, comm, &status);
     }
     verify_equal(error_class(code), MPI_ERR_TRUNCATE, "error class of a truncated receive");
     verify_buffer_check_guards(&receive);
@@ -396,8 +393,7 @@ static void truncated(MPI_Comm comm, size_t size, size_t room, MPI_Datatype type
     verify_buffer_free(&receive);
 
     receive = verify_buffer_new(size);
-    code = MPI_Recv(receive.data, (int) size, MPI_BYTE, previous_rank(), VERIFY_TAG, comm,
-                    &status);
+    code = MPI_Recv(receive.data, (int)size, MPI_BYTE, previous_rank(), VERIFY_TAG, comm, &status);
     verify_equal(code, MPI_SUCCESS, "receive after a truncated one");
     verify_status(&status, previous_rank(), VERIFY_TAG, size);
     verify_buffer_check(&receive, size, verify_id(previous_rank(), verify.rank, VERIFY_TAG, 1));
@@ -417,8 +413,8 @@ void group_truncation(void)
 {
     static const struct {
         size_t size, room;
-    } cases[] = {{1, 0},          {8, 7},           {500, 499},       {900, 100},
-                 {1500, 1499},    {9000, 100},      {70000, 65536},   {70000, 2},
+    } cases[] = {{1, 0},           {8, 7},          {500, 499},          {900, 100},
+                 {1500, 1499},     {9000, 100},     {70000, 65536},      {70000, 2},
                  {300001, 300000}, {1 << 20, 1000}, {4u << 20, 3u << 20}};
     MPI_Comm comm;
     MPI_Datatype spread;

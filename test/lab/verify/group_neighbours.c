@@ -19,8 +19,8 @@ struct topology {
 /* Length of the block from one rank to another, for the v and w forms. */
 static int length(int source, int dest)
 {
-    return (int) verify_random_size(verify_step_number(),
-                                    (uint64_t) source * 4096 + (uint64_t) dest, 20000);
+    return (int)verify_random_size(verify_step_number(), (uint64_t)source * 4096 + (uint64_t)dest,
+                                   20000);
 }
 
 static bool nobody(int rank)
@@ -31,16 +31,16 @@ static bool nobody(int rank)
 static void allgather(const struct topology *topology, bool async, int size)
 {
     struct verify_id id = verify_id(verify.rank, 0, 0, 0);
-    struct verify_buffer send = verify_buffer_filled((size_t) size, id);
-    struct verify_buffer all = verify_buffer_new((size_t) (size * topology->source_count));
+    struct verify_buffer send = verify_buffer_filled((size_t)size, id);
+    struct verify_buffer all = verify_buffer_new((size_t)(size * topology->source_count));
 
     COLLECTIVE(async, MPI_Neighbor_allgather, MPI_Ineighbor_allgather, send.data, size, MPI_BYTE,
                all.data, size, MPI_BYTE, topology->comm);
     for (int i = 0; i < topology->source_count; i++) {
         if (nobody(topology->sources[i])) {
-            verify_buffer_check_untouched(&all, (size_t) (i * size), (size_t) size);
+            verify_buffer_check_untouched(&all, (size_t)(i * size), (size_t)size);
         } else {
-            verify_buffer_check_part(&all, (size_t) (i * size), (size_t) size,
+            verify_buffer_check_part(&all, (size_t)(i * size), (size_t)size,
                                      verify_id(topology->sources[i], 0, 0, 0));
         }
     }
@@ -50,20 +50,20 @@ static void allgather(const struct topology *topology, bool async, int size)
 
 static void alltoall(const struct topology *topology, bool async, int size)
 {
-    struct verify_buffer send = verify_buffer_new((size_t) (size * topology->dest_count));
-    struct verify_buffer all = verify_buffer_new((size_t) (size * topology->source_count));
+    struct verify_buffer send = verify_buffer_new((size_t)(size * topology->dest_count));
+    struct verify_buffer all = verify_buffer_new((size_t)(size * topology->source_count));
 
     for (int i = 0; i < topology->dest_count; i++) {
-        verify_fill(send.data + i * size, (size_t) size,
+        verify_fill(send.data + i * size, (size_t)size,
                     verify_id(verify.rank, topology->dests[i], 1, 0), 0);
     }
     COLLECTIVE(async, MPI_Neighbor_alltoall, MPI_Ineighbor_alltoall, send.data, size, MPI_BYTE,
                all.data, size, MPI_BYTE, topology->comm);
     for (int i = 0; i < topology->source_count; i++) {
         if (nobody(topology->sources[i])) {
-            verify_buffer_check_untouched(&all, (size_t) (i * size), (size_t) size);
+            verify_buffer_check_untouched(&all, (size_t)(i * size), (size_t)size);
         } else {
-            verify_buffer_check_part(&all, (size_t) (i * size), (size_t) size,
+            verify_buffer_check_part(&all, (size_t)(i * size), (size_t)size,
                                      verify_id(topology->sources[i], verify.rank, 1, 0));
         }
     }
@@ -82,10 +82,10 @@ static size_t lay_out(const int *peers, int count, bool receiving, bool to_all, 
         int dest = to_all ? 0 : (receiving ? verify.rank : peers[i]);
 
         counts[i] = nobody(peers[i]) ? 0 : length(source, dest);
-        places[i] = (int) total;
-        wide_places[i] = (MPI_Aint) total;
+        places[i] = (int)total;
+        wide_places[i] = (MPI_Aint)total;
         types[i] = MPI_BYTE;
-        total += (size_t) counts[i] + 3;
+        total += (size_t)counts[i] + 3;
     }
     return total;
 }
@@ -95,7 +95,7 @@ enum form { ALLGATHERV, ALLTOALLV, ALLTOALLW, FORMS };
 static void unequal(const struct topology *topology, bool async, enum form form)
 {
     bool to_all = form == ALLGATHERV;
-    int tag = 2 + (int) form;
+    int tag = 2 + (int)form;
     int out_counts[NEIGHBOURS_MAX], out_places[NEIGHBOURS_MAX];
     int in_counts[NEIGHBOURS_MAX], in_places[NEIGHBOURS_MAX];
     MPI_Aint out_wide[NEIGHBOURS_MAX], in_wide[NEIGHBOURS_MAX];
@@ -105,14 +105,14 @@ static void unequal(const struct topology *topology, bool async, enum form form)
     size_t in_total = lay_out(topology->sources, topology->source_count, true, to_all, in_counts,
                               in_places, in_wide, in_types);
     int own = length(verify.rank, 0);
-    struct verify_buffer send = verify_buffer_new(to_all ? (size_t) own : out_total);
+    struct verify_buffer send = verify_buffer_new(to_all ? (size_t)own : out_total);
     struct verify_buffer all = verify_buffer_new(in_total);
 
     if (to_all) {
-        verify_fill(send.data, (size_t) own, verify_id(verify.rank, 0, tag, 0), 0);
+        verify_fill(send.data, (size_t)own, verify_id(verify.rank, 0, tag, 0), 0);
     } else {
         for (int i = 0; i < topology->dest_count; i++) {
-            verify_fill(send.data + out_places[i], (size_t) out_counts[i],
+            verify_fill(send.data + out_places[i], (size_t)out_counts[i],
                         verify_id(verify.rank, topology->dests[i], tag, 0), 0);
         }
     }
@@ -121,8 +121,7 @@ static void unequal(const struct topology *topology, bool async, enum form form)
                    MPI_BYTE, all.data, in_counts, in_places, MPI_BYTE, topology->comm);
     } else if (form == ALLTOALLV) {
         COLLECTIVE(async, MPI_Neighbor_alltoallv, MPI_Ineighbor_alltoallv, send.data, out_counts,
-                   out_places, MPI_BYTE, all.data, in_counts, in_places, MPI_BYTE,
-                   topology->comm);
+                   out_places, MPI_BYTE, all.data, in_counts, in_places, MPI_BYTE, topology->comm);
     } else {
         COLLECTIVE(async, MPI_Neighbor_alltoallw, MPI_Ineighbor_alltoallw, send.data, out_counts,
                    out_wide, out_types, all.data, in_counts, in_wide, in_types, topology->comm);
@@ -130,9 +129,9 @@ static void unequal(const struct topology *topology, bool async, enum form form)
     for (int i = 0; i < topology->source_count; i++) {
         int dest = to_all ? 0 : verify.rank;
 
-        verify_buffer_check_part(&all, (size_t) in_places[i], (size_t) in_counts[i],
+        verify_buffer_check_part(&all, (size_t)in_places[i], (size_t)in_counts[i],
                                  verify_id(topology->sources[i], dest, tag, 0));
-        verify_buffer_check_untouched(&all, (size_t) (in_places[i] + in_counts[i]), 3);
+        verify_buffer_check_untouched(&all, (size_t)(in_places[i] + in_counts[i]), 3);
     }
     verify_buffer_free(&all);
     verify_buffer_free(&send);
@@ -166,15 +165,13 @@ static void graph(struct topology *topology)
         }
         if (!again) {
             topology->dests[n] = dest;
-            topology->sources[n] =
-                (verify.rank + verify.size * 5 - steps[i]) % verify.size;
+            topology->sources[n] = (verify.rank + verify.size * 5 - steps[i]) % verify.size;
             n++;
         }
     }
     topology->source_count = topology->dest_count = n;
-    MPI_Dist_graph_create_adjacent(verify.comm, n, topology->sources, weights, n,
-                                   topology->dests, weights, MPI_INFO_NULL, 0,
-                                   &topology->comm);
+    MPI_Dist_graph_create_adjacent(verify.comm, n, topology->sources, weights, n, topology->dests,
+                                   weights, MPI_INFO_NULL, 0, &topology->comm);
 }
 
 static void try_topology(const struct topology *topology, bool async)
@@ -189,7 +186,7 @@ static void try_topology(const struct topology *topology, bool async)
     for (int i = 0; i < verify_repeat(5); i++) {
         verify_step("neighbours' unequal blocks%s", async ? ", non-blocking" : "");
         for (int form = 0; form < FORMS; form++) {
-            unequal(topology, async, (enum form) form);
+            unequal(topology, async, (enum form)form);
         }
     }
 }

@@ -26,22 +26,22 @@ struct window {
 
 static struct window window_new(enum flavour flavour, size_t slot)
 {
-    struct window window = {.slot = slot, .len = slot * (size_t) verify.size, .flavour = flavour};
+    struct window window = {.slot = slot, .len = slot * (size_t)verify.size, .flavour = flavour};
     MPI_Aint base = 0;
 
     window.buffer = verify_buffer_aligned(window.len);
     window.memory = window.buffer.data;
-    window.bases = malloc(sizeof *window.bases * (size_t) verify.size);
+    window.bases = malloc(sizeof *window.bases * (size_t)verify.size);
     if (flavour == CREATED) {
-        MPI_Win_create(window.memory, (MPI_Aint) window.len, 1, MPI_INFO_NULL, verify.comm,
+        MPI_Win_create(window.memory, (MPI_Aint)window.len, 1, MPI_INFO_NULL, verify.comm,
                        &window.win);
     } else if (flavour == ALLOCATED) {
-        MPI_Win_allocate((MPI_Aint) window.len, 1, MPI_INFO_NULL, verify.comm, &window.memory,
+        MPI_Win_allocate((MPI_Aint)window.len, 1, MPI_INFO_NULL, verify.comm, &window.memory,
                          &window.win);
         memset(window.memory, VERIFY_POISON, window.len);
     } else {
         MPI_Win_create_dynamic(MPI_INFO_NULL, verify.comm, &window.win);
-        MPI_Win_attach(window.win, window.memory, (MPI_Aint) window.len);
+        MPI_Win_attach(window.win, window.memory, (MPI_Aint)window.len);
         MPI_Get_address(window.memory, &base);
     }
     verify_errors_window(window.win);
@@ -64,7 +64,7 @@ static void window_free(struct window *window)
 /* Displacement of an origin's slot on a rank. */
 static MPI_Aint slot_at(const struct window *window, int rank, int origin)
 {
-    return window->bases[rank] + (MPI_Aint) (window->slot * (size_t) origin);
+    return window->bases[rank] + (MPI_Aint)(window->slot * (size_t)origin);
 }
 
 /* Checks the own slot that an origin has written, as the epoch left it. */
@@ -72,7 +72,7 @@ static void check_slot(struct window *window, int origin, size_t len, struct ver
 {
     struct verify_buffer copy = verify_buffer_new(window->slot);
 
-    memcpy(copy.data, window->memory + window->slot * (size_t) origin, window->slot);
+    memcpy(copy.data, window->memory + window->slot * (size_t)origin, window->slot);
     verify_buffer_check(&copy, len, id);
     verify_buffer_free(&copy);
 }
@@ -94,9 +94,9 @@ static void clear(struct window *window)
 /* Each rank writes its slot on every rank, then reads every slot back. */
 static void fenced(struct window *window, size_t len)
 {
-    struct verify_buffer *out = malloc(sizeof *out * (size_t) verify.size);
-    struct verify_buffer *back = malloc(sizeof *back * (size_t) verify.size);
-    int count = (int) len;
+    struct verify_buffer *out = malloc(sizeof *out * (size_t)verify.size);
+    struct verify_buffer *back = malloc(sizeof *back * (size_t)verify.size);
+    int count = (int)len;
 
     clear(window);
     MPI_Win_fence(MPI_MODE_NOPRECEDE, window->win);
@@ -144,8 +144,8 @@ static void posted(struct window *window, size_t len, bool test)
     MPI_Group_incl(all, 1, &to, &target);
     MPI_Win_post(origin, 0, window->win);
     MPI_Win_start(target, 0, window->win);
-    MPI_Put(out.data, (int) len, MPI_BYTE, to, slot_at(window, to, verify.rank), (int) len,
-            MPI_BYTE, window->win);
+    MPI_Put(out.data, (int)len, MPI_BYTE, to, slot_at(window, to, verify.rank), (int)len, MPI_BYTE,
+            window->win);
     MPI_Win_complete(window->win);
     verify_buffer_sent(&out, id); /* the origin's buffer is ours again */
     if (test) {
@@ -165,7 +165,7 @@ static void posted(struct window *window, size_t len, bool test)
 /* Locks one rank after the other; what was put and flushed is there to be got in the epoch. */
 static void locked(struct window *window, size_t len, bool all_at_once)
 {
-    int count = (int) len;
+    int count = (int)len;
 
     clear(window);
     if (all_at_once) {
@@ -209,7 +209,7 @@ static void locked(struct window *window, size_t len, bool all_at_once)
 /* Rput and Rget complete by their requests. */
 static void requested(struct window *window, size_t len)
 {
-    int to = (verify.rank + 1) % verify.size, count = (int) len;
+    int to = (verify.rank + 1) % verify.size, count = (int)len;
     struct verify_id id = verify_id(verify.rank, to, 3, len);
     struct verify_buffer out = verify_buffer_filled(len, id), back = verify_buffer_new(len);
     MPI_Aint at = slot_at(window, to, verify.rank);
@@ -233,10 +233,10 @@ static void requested(struct window *window, size_t len)
 static void spread(struct window *window)
 {
     int to = (verify.rank + 1) % verify.size, from = (verify.rank + verify.size - 1) % verify.size;
-    int blocks = (int) (window->slot / 16);
+    int blocks = (int)(window->slot / 16);
     struct verify_id id = verify_id(verify.rank, to, 4, 0);
     struct verify_id in = verify_id(from, verify.rank, 4, 0);
-    struct verify_buffer out = verify_buffer_filled((size_t) blocks * 5, id);
+    struct verify_buffer out = verify_buffer_filled((size_t)blocks * 5, id);
     struct verify_buffer copy = verify_buffer_new(window->slot);
     unsigned char *expected = malloc(window->slot);
     MPI_Datatype type;
@@ -251,9 +251,9 @@ static void spread(struct window *window)
         MPI_Win_fence(0, window->win);
         memset(expected, VERIFY_POISON, window->slot);
         for (int i = 0; i < blocks; i++) {
-            verify_fill(expected + i * 16, 5, in, (size_t) i * 5);
+            verify_fill(expected + i * 16, 5, in, (size_t)i * 5);
         }
-        memcpy(copy.data, window->memory + window->slot * (size_t) from, window->slot);
+        memcpy(copy.data, window->memory + window->slot * (size_t)from, window->slot);
         verify_buffer_expect(&copy, expected);
         MPI_Type_free(&type);
     }
@@ -273,12 +273,12 @@ static void accumulated(struct window *window)
     memset(window->memory, 0, window->len);
     MPI_Barrier(verify.comm);
     for (size_t i = 0; i < count; i++) {
-        mine[i] = (int64_t) (i + 1) * (verify.rank + 1);
-        expected[i] = (int64_t) (i + 1) * verify.size * (verify.size + 1) / 2;
+        mine[i] = (int64_t)(i + 1) * (verify.rank + 1);
+        expected[i] = (int64_t)(i + 1) * verify.size * (verify.size + 1) / 2;
     }
     MPI_Win_fence(0, window->win);
     for (int rank = 0; rank < verify.size; rank++) {
-        MPI_Accumulate(mine, (int) count, MPI_INT64_T, rank, window->bases[rank], (int) count,
+        MPI_Accumulate(mine, (int)count, MPI_INT64_T, rank, window->bases[rank], (int)count,
                        MPI_INT64_T, MPI_SUM, window->win);
     }
     MPI_Win_fence(0, window->win);
@@ -286,14 +286,14 @@ static void accumulated(struct window *window)
     verify_buffer_expect(&result, expected);
 
     MPI_Win_fence(0, window->win);
-    for (int rank = 0; rank < verify.size && (size_t) verify.rank < count; rank++) {
+    for (int rank = 0; rank < verify.size && (size_t)verify.rank < count; rank++) {
         MPI_Accumulate(&mine[verify.rank], 1, MPI_INT64_T, rank,
                        window->bases[rank] + 8 * verify.rank, 1, MPI_INT64_T, MPI_REPLACE,
                        window->win);
     }
     MPI_Win_fence(0, window->win);
-    for (int rank = 0; rank < verify.size && (size_t) rank < count; rank++) {
-        expected[rank] = (int64_t) (rank + 1) * (rank + 1);
+    for (int rank = 0; rank < verify.size && (size_t)rank < count; rank++) {
+        expected[rank] = (int64_t)(rank + 1) * (rank + 1);
     }
     memcpy(result.data, window->memory, result.len);
     verify_buffer_expect(&result, expected);
@@ -309,8 +309,8 @@ static void accumulated(struct window *window)
  */
 static void counted(struct window *window, int rounds, bool swap)
 {
-    int64_t *counters = (int64_t *) window->memory;
-    int64_t one = 1, got, sum = 0, total = 0, n = (int64_t) rounds * verify.size;
+    int64_t *counters = (int64_t *)window->memory;
+    int64_t one = 1, got, sum = 0, total = 0, n = (int64_t)rounds * verify.size;
 
     if (window->len < 3 * sizeof(int64_t)) {
         return;
@@ -329,8 +329,8 @@ static void counted(struct window *window, int rounds, bool swap)
         MPI_Win_flush(0, window->win);
         sum += got;
         while (swap) {
-            MPI_Compare_and_swap(&desired, &expected, &found, MPI_INT64_T, 0,
-                                 window->bases[0] + 16, window->win);
+            MPI_Compare_and_swap(&desired, &expected, &found, MPI_INT64_T, 0, window->bases[0] + 16,
+                                 window->win);
             MPI_Win_flush(0, window->win);
             if (found == expected) {
                 break;
@@ -355,9 +355,9 @@ static void counted(struct window *window, int rounds, bool swap)
 static void many_small(struct window *window)
 {
     size_t pieces = window->slot / 8;
-    struct verify_buffer *out = malloc(sizeof *out * (size_t) verify.size);
+    struct verify_buffer *out = malloc(sizeof *out * (size_t)verify.size);
 
-    pieces = pieces > (size_t) verify_repeat(200) ? (size_t) verify_repeat(200) : pieces;
+    pieces = pieces > (size_t)verify_repeat(200) ? (size_t)verify_repeat(200) : pieces;
     clear(window);
     MPI_Win_lock_all(0, window->win);
     for (int rank = 0; rank < verify.size; rank++) {
@@ -366,7 +366,7 @@ static void many_small(struct window *window)
     for (size_t i = 0; i < pieces; i++) {
         for (int rank = 0; rank < verify.size; rank++) {
             MPI_Put(out[rank].data + i * 8, 8, MPI_BYTE, rank,
-                    slot_at(window, rank, verify.rank) + (MPI_Aint) (i * 8), 8, MPI_BYTE,
+                    slot_at(window, rank, verify.rank) + (MPI_Aint)(i * 8), 8, MPI_BYTE,
                     window->win);
         }
     }
@@ -425,8 +425,8 @@ static bool limited_to_one_host(void)
     MPI_Comm_split_type(verify.comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
     MPI_Comm_size(node, &size);
     MPI_Comm_free(&node);
-    return !verify.known_bugs && size == verify.size
-           && (osc == NULL || strstr(osc, "pt2pt") == NULL);
+    return !verify.known_bugs && size == verify.size &&
+           (osc == NULL || strstr(osc, "pt2pt") == NULL);
 }
 
 void group_onesided(void)
@@ -438,13 +438,12 @@ void group_onesided(void)
         for (size_t i = 0; i < sizeof slots / sizeof slots[0]; i++) {
             struct window window;
 
-            if ((flavour == DYNAMIC && limited) || slots[i] > verify.max_bytes
-                || (verify.quick && slots[i] > 70000)) {
+            if ((flavour == DYNAMIC && limited) || slots[i] > verify.max_bytes ||
+                (verify.quick && slots[i] > 70000)) {
                 continue;
             }
-            verify_step("%s window, slots of %zu bytes: create", flavour_names[flavour],
-                        slots[i]);
-            window = window_new((enum flavour) flavour, slots[i]);
+            verify_step("%s window, slots of %zu bytes: create", flavour_names[flavour], slots[i]);
+            window = window_new((enum flavour)flavour, slots[i]);
             verify_step("%s window, slots of %zu bytes: fence", flavour_names[flavour], slots[i]);
             fenced(&window, slots[i]);
             fenced(&window, slots[i] / 2);
@@ -459,8 +458,7 @@ void group_onesided(void)
             verify_step("%s window, slots of %zu bytes: accumulate", flavour_names[flavour],
                         slots[i]);
             accumulated(&window);
-            verify_step("%s window, slots of %zu bytes: atomics", flavour_names[flavour],
-                        slots[i]);
+            verify_step("%s window, slots of %zu bytes: atomics", flavour_names[flavour], slots[i]);
             counted(&window, verify_repeat(slots[i] > 2000 ? 5 : 40), !limited);
             verify_step("%s window, slots of %zu bytes: small puts", flavour_names[flavour],
                         slots[i]);

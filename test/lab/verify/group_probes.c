@@ -16,9 +16,9 @@ static size_t bytes_of(const MPI_Status *status)
 {
     int count;
 
-    MPI_Get_count((MPI_Status *) status, MPI_BYTE, &count);
+    MPI_Get_count((MPI_Status *)status, MPI_BYTE, &count);
     verify_equal(count != MPI_UNDEFINED, 1, "byte count of a probed message is defined");
-    return (size_t) count;
+    return (size_t)count;
 }
 
 /* Waits for a message by one of the four calls. */
@@ -27,8 +27,12 @@ static void find(int kind, int source, int tag, MPI_Message *message, MPI_Status
     int found = 0;
 
     switch (kind) {
-    case PROBE: MPI_Probe(source, tag, verify.comm, status); break;
-    case MPROBE: MPI_Mprobe(source, tag, verify.comm, message, status); break;
+    case PROBE:
+        MPI_Probe(source, tag, verify.comm, status);
+        break;
+    case MPROBE:
+        MPI_Mprobe(source, tag, verify.comm, message, status);
+        break;
     case IPROBE:
         while (!found) {
             MPI_Iprobe(source, tag, verify.comm, &found, status);
@@ -50,16 +54,16 @@ static void fetch(int kind, MPI_Message *message, const MPI_Status *found, uint6
     struct verify_buffer buffer = verify_buffer_new(size);
     MPI_Status status;
 
-    verify_equal((long long) size, (long long) expected, "size of the probed message");
+    verify_equal((long long)size, (long long)expected, "size of the probed message");
     if (kind == PROBE || kind == IPROBE) {
-        MPI_Recv(buffer.data, (int) size, MPI_BYTE, found->MPI_SOURCE, found->MPI_TAG, verify.comm,
+        MPI_Recv(buffer.data, (int)size, MPI_BYTE, found->MPI_SOURCE, found->MPI_TAG, verify.comm,
                  &status);
     } else if (sequence % 2 == 0) {
-        MPI_Mrecv(buffer.data, (int) size, MPI_BYTE, message, &status);
+        MPI_Mrecv(buffer.data, (int)size, MPI_BYTE, message, &status);
     } else {
         MPI_Request request;
 
-        MPI_Imrecv(buffer.data, (int) size, MPI_BYTE, message, &request);
+        MPI_Imrecv(buffer.data, (int)size, MPI_BYTE, message, &request);
         MPI_Wait(&request, &status);
     }
     verify_status(&status, found->MPI_SOURCE, found->MPI_TAG, size);
@@ -72,9 +76,9 @@ static void fetch(int kind, MPI_Message *message, const MPI_Status *found, uint6
 static void probe_all(int kind, bool any_source, bool any_tag, int rounds)
 {
     int count = rounds * verify.size;
-    struct verify_buffer *send = malloc(sizeof *send * (size_t) count);
-    MPI_Request *requests = malloc(sizeof *requests * (size_t) count);
-    int *seen = calloc((size_t) verify.size, sizeof *seen);
+    struct verify_buffer *send = malloc(sizeof *send * (size_t)count);
+    MPI_Request *requests = malloc(sizeof *requests * (size_t)count);
+    int *seen = calloc((size_t)verify.size, sizeof *seen);
     uint64_t stream;
 
     verify_step("%s%s%s", kind_names[kind], any_source ? " ANY_SOURCE" : "",
@@ -82,10 +86,10 @@ static void probe_all(int kind, bool any_source, bool any_tag, int rounds)
     stream = verify_step_number();
     for (int i = 0; i < count; i++) {
         int to = i % verify.size, round = i / verify.size;
-        size_t size = verify_random_size(stream + (uint64_t) verify.rank, (uint64_t) round, 100000);
+        size_t size = verify_random_size(stream + (uint64_t)verify.rank, (uint64_t)round, 100000);
 
-        send[i] = verify_buffer_filled(size, verify_id(verify.rank, to, 5, (uint64_t) round));
-        MPI_Isend(send[i].data, (int) size, MPI_BYTE, to, 5, verify.comm, &requests[i]);
+        send[i] = verify_buffer_filled(size, verify_id(verify.rank, to, 5, (uint64_t)round));
+        MPI_Isend(send[i].data, (int)size, MPI_BYTE, to, 5, verify.comm, &requests[i]);
     }
     for (int i = 0; i < count; i++) {
         int source = any_source ? MPI_ANY_SOURCE : i % verify.size, round;
@@ -98,13 +102,13 @@ static void probe_all(int kind, bool any_source, bool any_tag, int rounds)
             verify_equal(found.MPI_SOURCE, source, "source of the probed message");
         }
         round = seen[found.MPI_SOURCE]++;
-        fetch(kind, &message, &found, (uint64_t) round,
-              verify_random_size(stream + (uint64_t) found.MPI_SOURCE, (uint64_t) round, 100000));
+        fetch(kind, &message, &found, (uint64_t)round,
+              verify_random_size(stream + (uint64_t)found.MPI_SOURCE, (uint64_t)round, 100000));
     }
     MPI_Waitall(count, requests, MPI_STATUSES_IGNORE);
     for (int i = 0; i < count; i++) {
-        verify_buffer_sent(&send[i], verify_id(verify.rank, i % verify.size, 5,
-                                               (uint64_t) (i / verify.size)));
+        verify_buffer_sent(&send[i],
+                           verify_id(verify.rank, i % verify.size, 5, (uint64_t)(i / verify.size)));
     }
     free(send);
     free(requests);
@@ -128,13 +132,13 @@ static void matched_message_is_ours(size_t size)
 
     verify_step("Mprobe hides its message, %zu bytes", size);
     for (int i = 0; i < 2; i++) {
-        ids[i] = verify_id(verify.rank, to, 6, (uint64_t) i);
+        ids[i] = verify_id(verify.rank, to, 6, (uint64_t)i);
         send[i] = verify_buffer_filled(size, ids[i]);
-        MPI_Isend(send[i].data, (int) size, MPI_BYTE, to, 6, verify.comm, &requests[i]);
+        MPI_Isend(send[i].data, (int)size, MPI_BYTE, to, 6, verify.comm, &requests[i]);
     }
     MPI_Mprobe(from, 6, verify.comm, &message, &found);
     receive = verify_buffer_new(size);
-    MPI_Recv(receive.data, (int) size, MPI_BYTE, from, 6, verify.comm, &status);
+    MPI_Recv(receive.data, (int)size, MPI_BYTE, from, 6, verify.comm, &status);
     verify_status(&status, from, 6, size);
     verify_buffer_check(&receive, size, verify_id(from, verify.rank, 6, 1));
     verify_buffer_free(&receive);

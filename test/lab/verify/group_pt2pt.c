@@ -35,7 +35,7 @@ static void exchange(size_t size, int distance, int way, int tag, uint64_t seque
     struct verify_buffer receive = verify_buffer_new(size);
     MPI_Request requests[2];
     MPI_Status statuses[2];
-    int count = (int) size;
+    int count = (int)size;
 
     switch (way) {
     case IRECV_SEND:
@@ -74,12 +74,12 @@ static void every_size(void)
         verify_step("%zu bytes", sizes[i]);
         if (sizes[i] <= 20000 && !(verify.quick && verify.size > 4)) {
             for (int distance = 0; distance < verify.size; distance++) {
-                exchange(sizes[i], distance, (int) (i + (size_t) distance) % WAYS, VERIFY_TAG, i);
+                exchange(sizes[i], distance, (int)(i + (size_t)distance) % WAYS, VERIFY_TAG, i);
             }
         } else {
-            int distance = verify.size == 1 ? 0 : 1 + (int) i % (verify.size - 1);
+            int distance = verify.size == 1 ? 0 : 1 + (int)i % (verify.size - 1);
 
-            exchange(sizes[i], distance, (int) i % WAYS, VERIFY_TAG, i);
+            exchange(sizes[i], distance, (int)i % WAYS, VERIFY_TAG, i);
         }
     }
 }
@@ -103,9 +103,9 @@ static void blocking_pairs(void)
 
         for (int turn = 0; turn < 2; turn++) {
             if (turn == verify.rank % 2) {
-                MPI_Send(send.data, (int) sizes[i], MPI_BYTE, partner, VERIFY_TAG, verify.comm);
+                MPI_Send(send.data, (int)sizes[i], MPI_BYTE, partner, VERIFY_TAG, verify.comm);
             } else {
-                MPI_Recv(receive.data, (int) sizes[i], MPI_BYTE, partner, VERIFY_TAG, verify.comm,
+                MPI_Recv(receive.data, (int)sizes[i], MPI_BYTE, partner, VERIFY_TAG, verify.comm,
                          &status);
             }
         }
@@ -132,9 +132,9 @@ static void short_messages_in_long_buffers(void)
         MPI_Request request;
         MPI_Status status;
 
-        MPI_Irecv(receive.data, (int) receive.len, MPI_BYTE, from, VERIFY_TAG, verify.comm,
+        MPI_Irecv(receive.data, (int)receive.len, MPI_BYTE, from, VERIFY_TAG, verify.comm,
                   &request);
-        MPI_Send(send.data, (int) sizes[i], MPI_BYTE, to, VERIFY_TAG, verify.comm);
+        MPI_Send(send.data, (int)sizes[i], MPI_BYTE, to, VERIFY_TAG, verify.comm);
         MPI_Wait(&request, &status);
         verify_status(&status, from, VERIFY_TAG, sizes[i]);
         verify_buffer_check(&receive, sizes[i], verify_id(from, verify.rank, VERIFY_TAG, i));
@@ -156,8 +156,8 @@ static void replace(void)
         struct verify_buffer buffer = verify_buffer_filled(sizes[i], out);
         MPI_Status status;
 
-        MPI_Sendrecv_replace(buffer.data, (int) sizes[i], MPI_BYTE, to, VERIFY_TAG, from,
-                             VERIFY_TAG, verify.comm, &status);
+        MPI_Sendrecv_replace(buffer.data, (int)sizes[i], MPI_BYTE, to, VERIFY_TAG, from, VERIFY_TAG,
+                             verify.comm, &status);
         verify_status(&status, from, VERIFY_TAG, sizes[i]);
         verify_buffer_check(&buffer, sizes[i], verify_id(from, verify.rank, VERIFY_TAG, i));
         verify_buffer_free(&buffer);
@@ -190,7 +190,7 @@ void group_pt2pt(void)
 
 const char *group_large_unfit(void)
 {
-    return verify.max_bytes < (size_t) 20 << 20 ? "needs --max-bytes 20M or more" : NULL;
+    return verify.max_bytes < (size_t)20 << 20 ? "needs --max-bytes 20M or more" : NULL;
 }
 
 void group_large(void)
@@ -199,7 +199,7 @@ void group_large(void)
 
     for (size_t i = 0; i < sizeof megabytes / sizeof megabytes[0]; i++) {
         size_t size = megabytes[i] << 20;
-        int distance = verify.size == 1 ? 0 : 1 + (int) i % (verify.size - 1);
+        int distance = verify.size == 1 ? 0 : 1 + (int)i % (verify.size - 1);
 
         if (size > verify.max_bytes) {
             break;
@@ -207,14 +207,14 @@ void group_large(void)
         /* Odd sizes below the round one, the limit itself as it is. */
         size -= megabytes[i] == 256 ? 0 : 4093 * i;
         verify_step("%zu bytes", size);
-        exchange(size, distance, (int) i % WAYS, VERIFY_TAG, i);
+        exchange(size, distance, (int)i % WAYS, VERIFY_TAG, i);
     }
 }
 
 /* Ways of completing an array of requests. */
 enum { WAITALL, WAITANY, WAITSOME, TESTALL, TESTANY, TESTSOME, WAIT_BACKWARDS, COMPLETIONS };
 
-static const char *const completion_names[] = {"Waitall", "Waitany", "Waitsome",      "Testall",
+static const char *const completion_names[] = {"Waitall", "Waitany",  "Waitsome",      "Testall",
                                                "Testany", "Testsome", "Wait backwards"};
 
 static void complete_one_by_one(MPI_Request *requests, int count, MPI_Status *statuses, bool wait)
@@ -238,8 +238,8 @@ static void complete_one_by_one(MPI_Request *requests, int count, MPI_Status *st
 
 static void complete_some(MPI_Request *requests, int count, MPI_Status *statuses, bool wait)
 {
-    int *indices = malloc(sizeof *indices * (size_t) count);
-    MPI_Status *some = malloc(sizeof *some * (size_t) count);
+    int *indices = malloc(sizeof *indices * (size_t)count);
+    MPI_Status *some = malloc(sizeof *some * (size_t)count);
 
     for (int done = 0; done < count;) {
         int n;
@@ -261,12 +261,20 @@ static void complete_some(MPI_Request *requests, int count, MPI_Status *statuses
 static void complete(int way, MPI_Request *requests, int count, MPI_Status *statuses)
 {
     switch (way) {
-    case WAITALL: MPI_Waitall(count, requests, statuses); break;
-    case TESTALL: test_until_done(requests, count, statuses); break;
+    case WAITALL:
+        MPI_Waitall(count, requests, statuses);
+        break;
+    case TESTALL:
+        test_until_done(requests, count, statuses);
+        break;
     case WAITANY:
-    case TESTANY: complete_one_by_one(requests, count, statuses, way == WAITANY); break;
+    case TESTANY:
+        complete_one_by_one(requests, count, statuses, way == WAITANY);
+        break;
     case WAITSOME:
-    case TESTSOME: complete_some(requests, count, statuses, way == WAITSOME); break;
+    case TESTSOME:
+        complete_some(requests, count, statuses, way == WAITSOME);
+        break;
     default:
         for (int i = count - 1; i >= 0; i--) {
             MPI_Wait(&requests[i], &statuses[i]);
@@ -279,36 +287,36 @@ static void complete(int way, MPI_Request *requests, int count, MPI_Status *stat
 static void window(int way, int window_len, size_t largest)
 {
     int count = window_len * verify.size;
-    struct verify_buffer *in = malloc(sizeof *in * (size_t) count);
-    struct verify_buffer *out = malloc(sizeof *out * (size_t) count);
-    MPI_Request *requests = malloc(sizeof *requests * 2 * (size_t) count);
-    MPI_Status *statuses = malloc(sizeof *statuses * 2 * (size_t) count);
+    struct verify_buffer *in = malloc(sizeof *in * (size_t)count);
+    struct verify_buffer *out = malloc(sizeof *out * (size_t)count);
+    MPI_Request *requests = malloc(sizeof *requests * 2 * (size_t)count);
+    MPI_Status *statuses = malloc(sizeof *statuses * 2 * (size_t)count);
 
     verify_step("%s, %d receives of up to %zu bytes", completion_names[way], count, largest);
     for (int i = 0; i < count; i++) {
         int from = i % verify.size;
-        size_t size = verify_random_size(verify_step_number(), (uint64_t) i, largest);
+        size_t size = verify_random_size(verify_step_number(), (uint64_t)i, largest);
 
         in[i] = verify_buffer_new(size);
-        MPI_Irecv(in[i].data, (int) size, MPI_BYTE, from, i / verify.size, verify.comm,
+        MPI_Irecv(in[i].data, (int)size, MPI_BYTE, from, i / verify.size, verify.comm,
                   &requests[i]);
     }
     for (int i = 0; i < count; i++) {
         int to = (i + verify.rank) % verify.size, k = i / verify.size;
         /* The receiver knows this message as its number k * size + our rank. */
-        uint64_t number = (uint64_t) k * (uint64_t) verify.size + (uint64_t) verify.rank;
+        uint64_t number = (uint64_t)k * (uint64_t)verify.size + (uint64_t)verify.rank;
         size_t size = verify_random_size(verify_step_number(), number, largest);
 
         out[i] = verify_buffer_filled(size, verify_id(verify.rank, to, k, number));
-        MPI_Isend(out[i].data, (int) size, MPI_BYTE, to, k, verify.comm, &requests[count + i]);
+        MPI_Isend(out[i].data, (int)size, MPI_BYTE, to, k, verify.comm, &requests[count + i]);
     }
     complete(way, requests, 2 * count, statuses);
     for (int i = 0; i < count; i++) {
         int from = i % verify.size, to = (i + verify.rank) % verify.size, k = i / verify.size;
-        uint64_t number = (uint64_t) k * (uint64_t) verify.size + (uint64_t) verify.rank;
+        uint64_t number = (uint64_t)k * (uint64_t)verify.size + (uint64_t)verify.rank;
 
         verify_status(&statuses[i], from, k, in[i].len);
-        verify_buffer_check(&in[i], in[i].len, verify_id(from, verify.rank, k, (uint64_t) i));
+        verify_buffer_check(&in[i], in[i].len, verify_id(from, verify.rank, k, (uint64_t)i));
         verify_buffer_free(&in[i]);
         verify_buffer_sent(&out[i], verify_id(verify.rank, to, k, number));
     }

@@ -6,13 +6,14 @@
  */
 #include "verify.h"
 
+#include "compute.h"
+
 #include <stdlib.h>
-#include <time.h>
 
 /* Message i of a rank's flood; now and then one that needs a rendezvous. */
 static size_t flood_size(uint64_t stream, int source, int i, size_t limit)
 {
-    return verify_random_size(stream * 64 + (uint64_t) source, (uint64_t) i,
+    return verify_random_size(stream * 64 + (uint64_t)source, (uint64_t)i,
                               i % 50 == 49 ? limit : limit / 20 + 1);
 }
 
@@ -24,7 +25,7 @@ static void flood(int victim, int per_rank, size_t limit)
     verify_step("flood of rank %d, messages up to %zu bytes", victim, limit);
     stream = verify_step_number();
     if (verify.rank == victim) {
-        int *next = calloc((size_t) verify.size, sizeof *next);
+        int *next = calloc((size_t)verify.size, sizeof *next);
 
         for (int i = 0; i < per_rank * (verify.size - 1); i++) {
             struct verify_buffer receive = verify_buffer_new(limit);
@@ -32,24 +33,24 @@ static void flood(int victim, int per_rank, size_t limit)
             int source, number;
             size_t size;
 
-            MPI_Recv(receive.data, (int) limit, MPI_BYTE, MPI_ANY_SOURCE, VERIFY_TAG, verify.comm,
+            MPI_Recv(receive.data, (int)limit, MPI_BYTE, MPI_ANY_SOURCE, VERIFY_TAG, verify.comm,
                      &status);
             source = status.MPI_SOURCE;
             number = next[source]++;
             size = flood_size(stream, source, number, limit);
             verify_status(&status, -1, VERIFY_TAG, size);
             verify_buffer_check(&receive, size,
-                                verify_id(source, victim, VERIFY_TAG, (uint64_t) number));
+                                verify_id(source, victim, VERIFY_TAG, (uint64_t)number));
             verify_buffer_free(&receive);
         }
         free(next);
     } else {
         for (int i = 0; i < per_rank; i++) {
-            struct verify_id id = verify_id(verify.rank, victim, VERIFY_TAG, (uint64_t) i);
+            struct verify_id id = verify_id(verify.rank, victim, VERIFY_TAG, (uint64_t)i);
             struct verify_buffer send =
                 verify_buffer_filled(flood_size(stream, verify.rank, i, limit), id);
 
-            MPI_Send(send.data, (int) send.len, MPI_BYTE, victim, VERIFY_TAG, verify.comm);
+            MPI_Send(send.data, (int)send.len, MPI_BYTE, victim, VERIFY_TAG, verify.comm);
             verify_buffer_sent(&send, id);
         }
     }
@@ -67,20 +68,20 @@ void group_flood(void)
 struct planned {
     int source, dest, tag;
     size_t size;
-    int mode;       /* of MPI_Isend, Issend, Send after all others */
-    bool posted;    /* the receive is posted before the sends start */
+    int mode;    /* of MPI_Isend, Issend, Send after all others */
+    bool posted; /* the receive is posted before the sends start */
 };
 
 static struct planned plan(uint64_t stream, int i, size_t limit)
 {
-    uint64_t r = verify_random(stream, (uint64_t) i);
+    uint64_t r = verify_random(stream, (uint64_t)i);
 
     return (struct planned){
-        .source = (int) (r % (uint64_t) verify.size),
-        .dest = (int) ((r >> 16) % (uint64_t) verify.size),
+        .source = (int)(r % (uint64_t)verify.size),
+        .dest = (int)((r >> 16) % (uint64_t)verify.size),
         .tag = i,
-        .size = verify_random_size(stream + 1, (uint64_t) i, limit),
-        .mode = (int) ((r >> 32) % 3),
+        .size = verify_random_size(stream + 1, (uint64_t)i, limit),
+        .mode = (int)((r >> 32) % 3),
         .posted = (r >> 40) % 2 == 0,
     };
 }
@@ -88,13 +89,13 @@ static struct planned plan(uint64_t stream, int i, size_t limit)
 static void start_send(const struct planned *message, struct verify_buffer *buffer,
                        MPI_Request *request)
 {
-    *buffer = verify_buffer_filled(message->size, verify_id(message->source, message->dest,
-                                                            message->tag, 0));
+    *buffer = verify_buffer_filled(message->size,
+                                   verify_id(message->source, message->dest, message->tag, 0));
     if (message->mode == 0) {
-        MPI_Issend(buffer->data, (int) message->size, MPI_BYTE, message->dest, message->tag,
+        MPI_Issend(buffer->data, (int)message->size, MPI_BYTE, message->dest, message->tag,
                    verify.comm, request);
     } else {
-        MPI_Isend(buffer->data, (int) message->size, MPI_BYTE, message->dest, message->tag,
+        MPI_Isend(buffer->data, (int)message->size, MPI_BYTE, message->dest, message->tag,
                   verify.comm, request);
     }
 }
@@ -103,7 +104,7 @@ static void start_receive(const struct planned *message, struct verify_buffer *b
                           MPI_Request *request)
 {
     *buffer = verify_buffer_new(message->size);
-    MPI_Irecv(buffer->data, (int) message->size, MPI_BYTE,
+    MPI_Irecv(buffer->data, (int)message->size, MPI_BYTE,
               message->mode == 1 ? MPI_ANY_SOURCE : message->source, message->tag, verify.comm,
               request);
 }
@@ -114,10 +115,10 @@ static void start_receive(const struct planned *message, struct verify_buffer *b
  */
 static void mixture(int count, size_t limit)
 {
-    struct verify_buffer *send = calloc((size_t) count, sizeof *send);
-    struct verify_buffer *receive = calloc((size_t) count, sizeof *receive);
-    MPI_Request *requests = malloc(sizeof *requests * (2 * (size_t) count + 1));
-    MPI_Status *statuses = malloc(sizeof *statuses * (2 * (size_t) count + 1));
+    struct verify_buffer *send = calloc((size_t)count, sizeof *send);
+    struct verify_buffer *receive = calloc((size_t)count, sizeof *receive);
+    MPI_Request *requests = malloc(sizeof *requests * (2 * (size_t)count + 1));
+    MPI_Status *statuses = malloc(sizeof *statuses * (2 * (size_t)count + 1));
     uint64_t stream;
     int mine = verify.rank + 1, sum = -1;
 
@@ -151,7 +152,7 @@ static void mixture(int count, size_t limit)
         }
     }
     MPI_Waitall(2 * count + 1, requests, statuses);
-    verify_equal(sum, (long long) verify.size * (verify.size + 1) / 2, "sum among the messages");
+    verify_equal(sum, (long long)verify.size * (verify.size + 1) / 2, "sum among the messages");
     for (int i = 0; i < count; i++) {
         struct planned message = plan(stream, i, limit);
         struct verify_id id = verify_id(message.source, message.dest, message.tag, 0);
@@ -180,28 +181,12 @@ void group_random(void)
     }
 }
 
-/* Occupies the processor without a call of MPI, as an application between its exchanges does. */
-static void compute(void)
-{
-    struct timespec start, now;
-    volatile double x = 1;
-
-    clock_gettime(CLOCK_MONOTONIC, &start);
-    do {
-        for (int i = 0; i < 100000; i++) {
-            x = x * 1.0000001 + 1e-9;
-        }
-        clock_gettime(CLOCK_MONOTONIC, &now);
-    } while ((double) (now.tv_sec - start.tv_sec) + (double) (now.tv_nsec - start.tv_nsec) * 1e-9
-             < verify.compute_seconds);
-}
-
 enum { LATE_MESSAGES = 300 };
 
 static size_t late_size(uint64_t stream, int i)
 {
     return i % 60 == 59 ? 1000000 % (verify.max_bytes + 1)
-                        : verify_random_size(stream, (uint64_t) i, i % 10 == 9 ? 100000 : 2000);
+                        : verify_random_size(stream, (uint64_t)i, i % 10 == 9 ? 100000 : 2000);
 }
 
 /*
@@ -222,26 +207,25 @@ static void compute_amid(bool post_first, bool odd, bool even)
     stream = verify_step_number();
     for (int i = 0; i < LATE_MESSAGES; i++) {
         receive[i] = verify_buffer_new(late_size(stream, i));
-        send[i] = verify_buffer_filled(late_size(stream, i),
-                                       verify_id(verify.rank, to, i, 0));
+        send[i] = verify_buffer_filled(late_size(stream, i), verify_id(verify.rank, to, i, 0));
         if (post_first) {
-            MPI_Irecv(receive[i].data, (int) receive[i].len, MPI_BYTE, from, i, verify.comm,
+            MPI_Irecv(receive[i].data, (int)receive[i].len, MPI_BYTE, from, i, verify.comm,
                       &requests[i]);
         }
     }
     MPI_Barrier(verify.comm);
     if (busy && !post_first) {
-        compute();
+        compute_for(verify.compute_seconds);
     }
     for (int i = 0; i < LATE_MESSAGES; i++) {
-        MPI_Isend(send[i].data, (int) send[i].len, MPI_BYTE, to, i, verify.comm,
+        MPI_Isend(send[i].data, (int)send[i].len, MPI_BYTE, to, i, verify.comm,
                   &requests[LATE_MESSAGES + i]);
     }
     if (busy) {
-        compute();
+        compute_for(verify.compute_seconds);
     }
     for (int i = 0; i < LATE_MESSAGES && !post_first; i++) {
-        MPI_Irecv(receive[i].data, (int) receive[i].len, MPI_BYTE, from, i, verify.comm,
+        MPI_Irecv(receive[i].data, (int)receive[i].len, MPI_BYTE, from, i, verify.comm,
                   &requests[i]);
     }
     MPI_Waitall(2 * LATE_MESSAGES, requests, statuses);

@@ -59,14 +59,14 @@ static void run(void (*work)(const struct worker *), int rounds, bool own_comms)
 /* Random size of the message that a thread of `source` sends to all in a round. */
 static size_t size_of(int source, int thread, int round, size_t limit)
 {
-    return verify_random_size(verify_step_number() * 1000 + (uint64_t) (source * THREADS + thread),
-                              (uint64_t) round, limit);
+    return verify_random_size(verify_step_number() * 1000 + (uint64_t)(source * THREADS + thread),
+                              (uint64_t)round, limit);
 }
 
 /* Exchanges with the same thread of every rank; the tag tells the threads apart. */
 static void exchange(const struct worker *worker)
 {
-    size_t ranks = (size_t) verify.size;
+    size_t ranks = (size_t)verify.size;
     struct verify_buffer *send = malloc(sizeof *send * ranks);
     struct verify_buffer *receive = malloc(sizeof *receive * ranks);
     MPI_Request *requests = malloc(sizeof *requests * 2 * ranks);
@@ -74,21 +74,21 @@ static void exchange(const struct worker *worker)
     int tag = worker->number, me = verify.rank, n = verify.size;
 
     for (int round = 0; round < worker->rounds; round++) {
-        uint64_t sequence = (uint64_t) round;
+        uint64_t sequence = (uint64_t)round;
         size_t size = size_of(me, tag, round, 150000);
 
         for (int i = 0; i < n; i++) {
             receive[i] = verify_buffer_new(size_of(i, tag, round, 150000));
-            MPI_Irecv(receive[i].data, (int) receive[i].len, MPI_BYTE, i, tag, worker->comm,
+            MPI_Irecv(receive[i].data, (int)receive[i].len, MPI_BYTE, i, tag, worker->comm,
                       &requests[i]);
         }
         for (int i = 0; i < n; i++) {
             send[i] = verify_buffer_filled(size, verify_id(me, i, tag, sequence));
             if (round % 3 == 0) {
-                MPI_Issend(send[i].data, (int) size, MPI_BYTE, i, tag, worker->comm,
+                MPI_Issend(send[i].data, (int)size, MPI_BYTE, i, tag, worker->comm,
                            &requests[n + i]);
             } else {
-                MPI_Isend(send[i].data, (int) size, MPI_BYTE, i, tag, worker->comm,
+                MPI_Isend(send[i].data, (int)size, MPI_BYTE, i, tag, worker->comm,
                           &requests[n + i]);
             }
         }
@@ -113,20 +113,20 @@ static void blocking(const struct worker *worker)
     int to = (me + 1) % verify.size, from = (me + verify.size - 1) % verify.size;
 
     for (int round = 0; round < worker->rounds * 4; round++) {
-        uint64_t sequence = (uint64_t) round;
+        uint64_t sequence = (uint64_t)round;
 
         if (worker->number % 2 == 0) {
             struct verify_id id = verify_id(me, to, pair, sequence);
             struct verify_buffer send = verify_buffer_filled(size_of(me, pair, round, 70000), id);
 
-            MPI_Send(send.data, (int) send.len, MPI_BYTE, to, pair, worker->comm);
+            MPI_Send(send.data, (int)send.len, MPI_BYTE, to, pair, worker->comm);
             verify_buffer_sent(&send, id);
         } else {
             size_t size = size_of(from, pair, round, 70000);
             struct verify_buffer receive = verify_buffer_new(size);
             MPI_Status status;
 
-            MPI_Recv(receive.data, (int) size, MPI_BYTE, from, pair, worker->comm, &status);
+            MPI_Recv(receive.data, (int)size, MPI_BYTE, from, pair, worker->comm, &status);
             verify_status(&status, from, pair, size);
             verify_buffer_check(&receive, size, verify_id(from, me, pair, sequence));
             verify_buffer_free(&receive);
@@ -145,14 +145,14 @@ static void race(const struct worker *worker)
 {
     int n = verify.size, me = verify.rank, tags = worker->rounds * THREADS;
     int count = worker->rounds * n;
-    struct verify_buffer *send = malloc(sizeof *send * (size_t) count);
-    MPI_Request *requests = malloc(sizeof *requests * (size_t) count);
+    struct verify_buffer *send = malloc(sizeof *send * (size_t)count);
+    MPI_Request *requests = malloc(sizeof *requests * (size_t)count);
 
     for (int i = 0; i < count; i++) {
         int to = i % n, tag = i / n * THREADS + worker->number;
 
         send[i] = verify_buffer_filled(size_of(me, 0, tag, 20000), verify_id(me, to, tag, 0));
-        MPI_Isend(send[i].data, (int) send[i].len, MPI_BYTE, to, tag, worker->comm, &requests[i]);
+        MPI_Isend(send[i].data, (int)send[i].len, MPI_BYTE, to, tag, worker->comm, &requests[i]);
     }
     for (int i = 0; i < count; i++) {
         struct verify_buffer receive;
@@ -165,18 +165,17 @@ static void race(const struct worker *worker)
         tag = status.MPI_TAG;
         MPI_Get_count(&status, MPI_BYTE, &size);
         verify_equal(tag >= 0 && tag < tags, 1, "tag of a probed message in range");
-        verify_equal(size, (long long) size_of(source, 0, tag, 20000), "size of a probed message");
-        receive = verify_buffer_new((size_t) size);
+        verify_equal(size, (long long)size_of(source, 0, tag, 20000), "size of a probed message");
+        receive = verify_buffer_new((size_t)size);
         MPI_Mrecv(receive.data, size, MPI_BYTE, &message, &status);
-        verify_buffer_check(&receive, (size_t) size, verify_id(source, me, tag, 0));
+        verify_buffer_check(&receive, (size_t)size, verify_id(source, me, tag, 0));
         verify_buffer_free(&receive);
         verify_equal(atomic_exchange(&taken[source * tags + tag], 1), 0,
                      "times a message was taken before");
     }
     MPI_Waitall(count, requests, MPI_STATUSES_IGNORE);
     for (int i = 0; i < count; i++) {
-        verify_buffer_sent(&send[i],
-                           verify_id(me, i % n, i / n * THREADS + worker->number, 0));
+        verify_buffer_sent(&send[i], verify_id(me, i % n, i / n * THREADS + worker->number, 0));
     }
     free(send);
     free(requests);
@@ -184,7 +183,7 @@ static void race(const struct worker *worker)
 
 static void race_for_messages(int rounds)
 {
-    taken = calloc((size_t) (rounds * THREADS * verify.size), sizeof *taken);
+    taken = calloc((size_t)(rounds * THREADS * verify.size), sizeof *taken);
     run(race, rounds, false);
     for (int i = 0; i < rounds * THREADS * verify.size; i++) {
         verify_equal(taken[i], 1, "every message was taken");
@@ -201,12 +200,12 @@ static void collectives(const struct worker *worker)
 
     for (int round = 0; round < worker->rounds; round++) {
         int root = round % n, sum = -1, one = worker->number + 1;
-        uint64_t sequence = (uint64_t) round;
+        uint64_t sequence = (uint64_t)round;
         struct verify_id bcast_id = verify_id(root, worker->number, 0, sequence);
         struct verify_id id = verify_id(me, to, tag, sequence);
-        struct verify_buffer bcast = me == root ? verify_buffer_filled(SIZE * 8, bcast_id)
-                                                : verify_buffer_new(SIZE * 8);
-        struct verify_buffer all = verify_buffer_new(SIZE * (size_t) n);
+        struct verify_buffer bcast =
+            me == root ? verify_buffer_filled(SIZE * 8, bcast_id) : verify_buffer_new(SIZE * 8);
+        struct verify_buffer all = verify_buffer_new(SIZE * (size_t)n);
         struct verify_buffer send = verify_buffer_filled(SIZE, id);
         struct verify_buffer receive = verify_buffer_new(SIZE);
         MPI_Request requests[2];
@@ -219,14 +218,14 @@ static void collectives(const struct worker *worker)
         MPI_Isend(send.data, SIZE, MPI_BYTE, to, tag, worker->comm, &requests[1]);
         MPI_Allgather(send.data, SIZE, MPI_BYTE, all.data, SIZE, MPI_BYTE, worker->comm);
         for (int i = 0; i < n; i++) {
-            verify_buffer_check_part(&all, SIZE * (size_t) i, SIZE,
+            verify_buffer_check_part(&all, SIZE * (size_t)i, SIZE,
                                      verify_id(i, (i + 1) % n, tag, sequence));
         }
         MPI_Waitall(2, requests, statuses);
         verify_status(&statuses[0], from, tag, SIZE);
         verify_buffer_check(&receive, SIZE, verify_id(from, me, tag, sequence));
         MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, worker->comm);
-        verify_equal(sum, (long long) n * one, "sum in a thread's own communicator");
+        verify_equal(sum, (long long)n * one, "sum in a thread's own communicator");
         verify_buffer_free(&bcast);
         verify_buffer_free(&all);
         verify_buffer_free(&receive);

@@ -21,7 +21,7 @@ struct blocks {
 /* Length of the block that source sends to dest, the same on both. */
 static int length(uint64_t stream, int source, int dest, size_t limit)
 {
-    return (int) verify_random_size(stream, (uint64_t) source * 4096 + (uint64_t) dest, limit);
+    return (int)verify_random_size(stream, (uint64_t)source * 4096 + (uint64_t)dest, limit);
 }
 
 /* Blocks in reversed order of ranks with gaps between; what each one's length is says `sender`. */
@@ -29,13 +29,13 @@ static struct blocks blocks_new(uint64_t stream, size_t limit, int source, int d
 {
     struct blocks blocks;
 
-    blocks.counts = malloc(sizeof *blocks.counts * (size_t) verify.size);
-    blocks.places = malloc(sizeof *blocks.places * (size_t) verify.size);
+    blocks.counts = malloc(sizeof *blocks.counts * (size_t)verify.size);
+    blocks.places = malloc(sizeof *blocks.places * (size_t)verify.size);
     blocks.total = 5;
     for (int i = verify.size - 1; i >= 0; i--) {
         blocks.counts[i] = length(stream, source < 0 ? i : source, dest < 0 ? i : dest, limit);
-        blocks.places[i] = (int) blocks.total;
-        blocks.total += (size_t) blocks.counts[i] + 3 + (size_t) i % 7;
+        blocks.places[i] = (int)blocks.total;
+        blocks.total += (size_t)blocks.counts[i] + 3 + (size_t)i % 7;
     }
     return blocks;
 }
@@ -52,7 +52,7 @@ static struct verify_buffer send_blocks(const struct blocks *blocks, int tag)
     struct verify_buffer buffer = verify_buffer_new(blocks->total);
 
     for (int dest = 0; dest < verify.size; dest++) {
-        verify_fill(buffer.data + blocks->places[dest], (size_t) blocks->counts[dest],
+        verify_fill(buffer.data + blocks->places[dest], (size_t)blocks->counts[dest],
                     verify_id(verify.rank, dest, tag, 0), 0);
     }
     return buffer;
@@ -67,7 +67,7 @@ static void check_blocks(struct verify_buffer *buffer, const struct blocks *bloc
     memset(expected, VERIFY_POISON, blocks->total);
     for (int source = 0; source < verify.size; source++) {
         struct verify_id id = verify_id(source, dest, tag, 0);
-        size_t at = (size_t) blocks->places[source], len = (size_t) blocks->counts[source];
+        size_t at = (size_t)blocks->places[source], len = (size_t)blocks->counts[source];
 
         verify_buffer_check_part(buffer, at, len, id);
         verify_fill(expected + at, len, id, 0);
@@ -81,7 +81,7 @@ static void gatherv(bool async, int root, size_t limit, bool in_place)
     uint64_t stream = verify_step_number();
     struct blocks blocks = blocks_new(stream, limit, -1, root);
     struct verify_id id = verify_id(verify.rank, root, 0, 0);
-    size_t len = (size_t) length(stream, verify.rank, root, limit);
+    size_t len = (size_t)length(stream, verify.rank, root, limit);
     struct verify_buffer send = verify_buffer_filled(len, id);
     struct verify_buffer all = verify_buffer_new(blocks.total);
     bool placed = in_place && verify.rank == root;
@@ -89,7 +89,7 @@ static void gatherv(bool async, int root, size_t limit, bool in_place)
     if (placed) {
         verify_fill(all.data + blocks.places[root], len, id, 0);
     }
-    COLLECTIVE(async, MPI_Gatherv, MPI_Igatherv, placed ? MPI_IN_PLACE : send.data, (int) len,
+    COLLECTIVE(async, MPI_Gatherv, MPI_Igatherv, placed ? MPI_IN_PLACE : send.data, (int)len,
                MPI_BYTE, all.data, blocks.counts, blocks.places, MPI_BYTE, root, verify.comm);
     if (verify.rank == root) {
         check_blocks(&all, &blocks, root, 0);
@@ -105,12 +105,12 @@ static void scatterv(bool async, int root, size_t limit, bool in_place)
 {
     uint64_t stream = verify_step_number();
     struct blocks blocks = blocks_new(stream, limit, root, -1);
-    size_t len = (size_t) length(stream, root, verify.rank, limit);
+    size_t len = (size_t)length(stream, root, verify.rank, limit);
     struct verify_buffer send = send_blocks(&blocks, 1), receive = verify_buffer_new(len);
     bool placed = in_place && verify.rank == root;
 
     COLLECTIVE(async, MPI_Scatterv, MPI_Iscatterv, send.data, blocks.counts, blocks.places,
-               MPI_BYTE, placed ? MPI_IN_PLACE : receive.data, (int) len, MPI_BYTE, root,
+               MPI_BYTE, placed ? MPI_IN_PLACE : receive.data, (int)len, MPI_BYTE, root,
                verify.comm);
     if (!placed) {
         verify_buffer_check(&receive, len, verify_id(root, verify.rank, 1, 0));
@@ -125,7 +125,7 @@ static void allgatherv(bool async, size_t limit, bool in_place)
     uint64_t stream = verify_step_number();
     struct blocks blocks = blocks_new(stream, limit, -1, EVERYBODY);
     struct verify_id id = verify_id(verify.rank, EVERYBODY, 2, 0);
-    size_t len = (size_t) length(stream, verify.rank, EVERYBODY, limit);
+    size_t len = (size_t)length(stream, verify.rank, EVERYBODY, limit);
     struct verify_buffer send = verify_buffer_filled(len, id);
     struct verify_buffer all = verify_buffer_new(blocks.total);
 
@@ -133,8 +133,7 @@ static void allgatherv(bool async, size_t limit, bool in_place)
         verify_fill(all.data + blocks.places[verify.rank], len, id, 0);
     }
     COLLECTIVE(async, MPI_Allgatherv, MPI_Iallgatherv, in_place ? MPI_IN_PLACE : send.data,
-               (int) len, MPI_BYTE, all.data, blocks.counts, blocks.places, MPI_BYTE,
-               verify.comm);
+               (int)len, MPI_BYTE, all.data, blocks.counts, blocks.places, MPI_BYTE, verify.comm);
     check_blocks(&all, &blocks, EVERYBODY, 2);
     verify_buffer_free(&all);
     verify_buffer_sent(&send, id);
@@ -169,8 +168,8 @@ static void alltoallv_in_place(bool async, size_t limit)
         int low = i < verify.rank ? i : verify.rank, high = i < verify.rank ? verify.rank : i;
 
         blocks.counts[i] = length(stream, low, high, limit);
-        blocks.places[i] = (int) blocks.total;
-        blocks.total += (size_t) blocks.counts[i] + 4;
+        blocks.places[i] = (int)blocks.total;
+        blocks.total += (size_t)blocks.counts[i] + 4;
     }
     all = send_blocks(&blocks, 4);
     COLLECTIVE(async, MPI_Alltoallv, MPI_Ialltoallv, MPI_IN_PLACE, NULL, NULL, MPI_DATATYPE_NULL,
@@ -184,7 +183,7 @@ static void alltoallv_in_place(bool async, size_t limit)
 static void alltoallw(bool async, size_t limit)
 {
     uint64_t stream = verify_step_number();
-    size_t ranks = (size_t) verify.size;
+    size_t ranks = (size_t)verify.size;
     struct blocks out = blocks_new(stream, limit, verify.rank, -1);
     struct blocks in = blocks_new(stream, limit, -1, verify.rank);
     struct verify_buffer send = send_blocks(&out, 5), all = verify_buffer_new(2 * in.total);
@@ -203,7 +202,7 @@ static void alltoallw(bool async, size_t limit)
         types[source] = stride == 2 ? spread : MPI_BYTE;
         in.places[source] *= 2; /* room for the holes */
         for (int i = 0; i < in.counts[source]; i++) {
-            expected[in.places[source] + i * stride] = verify_byte(id, (size_t) i);
+            expected[in.places[source] + i * stride] = verify_byte(id, (size_t)i);
         }
     }
     COLLECTIVE(async, MPI_Alltoallw, MPI_Ialltoallw, send.data, out.counts, out.places, bytes,
@@ -224,13 +223,13 @@ void collectives_unequal(bool async)
     static const size_t limits[] = {0, 20, 1500, 10000, 200000, 1000000};
 
     for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
-        size_t limit = limits[i] / (limits[i] > 10000 ? (size_t) verify.size : 1);
+        size_t limit = limits[i] / (limits[i] > 10000 ? (size_t)verify.size : 1);
 
         if (verify.quick && limits[i] > 200000) {
             break;
         }
         for (int root = 0; root < verify.size; root++) {
-            if (limits[i] <= 1500 || root == (int) i % verify.size) {
+            if (limits[i] <= 1500 || root == (int)i % verify.size) {
                 verify_step("rooted, blocks up to %zu, root %d%s", limit, root,
                             async ? ", non-blocking" : "");
                 gatherv(async, root, limit, false);

@@ -13,12 +13,12 @@ enum { TAGS = 4 };
 
 static int tag_of(int source, int number)
 {
-    return (int) (verify_random(7000 + (uint64_t) source, (uint64_t) number) % TAGS);
+    return (int)(verify_random(7000 + (uint64_t)source, (uint64_t)number) % TAGS);
 }
 
 static size_t size_of(uint64_t stream, int source, int number, size_t limit)
 {
-    return verify_random_size(stream * 64 + (uint64_t) source, (uint64_t) number, limit);
+    return verify_random_size(stream * 64 + (uint64_t)source, (uint64_t)number, limit);
 }
 
 /* The sends of one test: `count` messages to each rank, number i with its own tag and size. */
@@ -33,15 +33,15 @@ static struct sends send_all(int per_rank, uint64_t stream, size_t limit)
     struct sends sends;
 
     sends.count = per_rank * verify.size;
-    sends.buffers = malloc(sizeof *sends.buffers * (size_t) sends.count);
-    sends.requests = malloc(sizeof *sends.requests * (size_t) sends.count);
+    sends.buffers = malloc(sizeof *sends.buffers * (size_t)sends.count);
+    sends.requests = malloc(sizeof *sends.requests * (size_t)sends.count);
     for (int i = 0; i < sends.count; i++) {
         int to = i % verify.size, number = i / verify.size, tag = tag_of(verify.rank, number);
         size_t size = size_of(stream, verify.rank, number, limit);
 
         sends.buffers[i] =
-            verify_buffer_filled(size, verify_id(verify.rank, to, tag, (uint64_t) number));
-        MPI_Isend(sends.buffers[i].data, (int) size, MPI_BYTE, to, tag, verify.comm,
+            verify_buffer_filled(size, verify_id(verify.rank, to, tag, (uint64_t)number));
+        MPI_Isend(sends.buffers[i].data, (int)size, MPI_BYTE, to, tag, verify.comm,
                   &sends.requests[i]);
     }
     return sends;
@@ -53,9 +53,9 @@ static void sends_finish(struct sends *sends)
     for (int i = 0; i < sends->count; i++) {
         int number = i / verify.size;
 
-        verify_buffer_sent(&sends->buffers[i],
-                           verify_id(verify.rank, i % verify.size, tag_of(verify.rank, number),
-                                     (uint64_t) number));
+        verify_buffer_sent(
+            &sends->buffers[i],
+            verify_id(verify.rank, i % verify.size, tag_of(verify.rank, number), (uint64_t)number));
     }
     free(sends->buffers);
     free(sends->requests);
@@ -70,13 +70,13 @@ static void check_number(struct verify_buffer *buffer, const MPI_Status *status,
     size_t size = size_of(stream, source, number, limit);
 
     verify_status(status, -1, tag, size);
-    verify_buffer_check(buffer, size, verify_id(source, verify.rank, tag, (uint64_t) number));
+    verify_buffer_check(buffer, size, verify_id(source, verify.rank, tag, (uint64_t)number));
 }
 
 /* Receives posted one after the other, everything wild: each source's numbers come ascending. */
 static void order_of_one_sender(int per_rank, size_t limit)
 {
-    int *next = calloc((size_t) verify.size, sizeof *next);
+    int *next = calloc((size_t)verify.size, sizeof *next);
     struct sends sends;
     uint64_t stream;
 
@@ -87,7 +87,7 @@ static void order_of_one_sender(int per_rank, size_t limit)
         struct verify_buffer buffer = verify_buffer_new(limit);
         MPI_Status status;
 
-        MPI_Recv(buffer.data, (int) limit, MPI_BYTE, MPI_ANY_SOURCE, MPI_ANY_TAG, verify.comm,
+        MPI_Recv(buffer.data, (int)limit, MPI_BYTE, MPI_ANY_SOURCE, MPI_ANY_TAG, verify.comm,
                  &status);
         check_number(&buffer, &status, next[status.MPI_SOURCE]++, stream, limit);
         verify_buffer_free(&buffer);
@@ -103,10 +103,10 @@ static void order_of_one_sender(int per_rank, size_t limit)
 static void order_of_posted_receives(int per_rank, size_t limit)
 {
     int count = per_rank * verify.size;
-    int *next = calloc((size_t) verify.size, sizeof *next);
-    struct verify_buffer *buffers = malloc(sizeof *buffers * (size_t) count);
-    MPI_Request *requests = malloc(sizeof *requests * (size_t) count);
-    MPI_Status *statuses = malloc(sizeof *statuses * (size_t) count);
+    int *next = calloc((size_t)verify.size, sizeof *next);
+    struct verify_buffer *buffers = malloc(sizeof *buffers * (size_t)count);
+    MPI_Request *requests = malloc(sizeof *requests * (size_t)count);
+    MPI_Status *statuses = malloc(sizeof *statuses * (size_t)count);
     struct sends sends;
     uint64_t stream;
 
@@ -114,7 +114,7 @@ static void order_of_posted_receives(int per_rank, size_t limit)
     stream = verify_step_number();
     for (int i = 0; i < count; i++) {
         buffers[i] = verify_buffer_new(limit);
-        MPI_Irecv(buffers[i].data, (int) limit, MPI_BYTE, MPI_ANY_SOURCE, MPI_ANY_TAG, verify.comm,
+        MPI_Irecv(buffers[i].data, (int)limit, MPI_BYTE, MPI_ANY_SOURCE, MPI_ANY_TAG, verify.comm,
                   &requests[i]);
     }
     MPI_Barrier(MPI_COMM_WORLD);
@@ -144,7 +144,7 @@ static void tag_by_tag(int per_rank, size_t limit)
     stream = verify_step_number();
     sends = send_all(per_rank, stream, limit);
     for (int tag = TAGS - 1; tag >= 0; tag--) {
-        int *next = calloc((size_t) verify.size, sizeof *next);
+        int *next = calloc((size_t)verify.size, sizeof *next);
         int expected = 0;
 
         for (int i = 0; i < sends.count; i++) {
@@ -155,8 +155,7 @@ static void tag_by_tag(int per_rank, size_t limit)
             MPI_Status status;
             int *number;
 
-            MPI_Recv(buffer.data, (int) limit, MPI_BYTE, MPI_ANY_SOURCE, tag, verify.comm,
-                     &status);
+            MPI_Recv(buffer.data, (int)limit, MPI_BYTE, MPI_ANY_SOURCE, tag, verify.comm, &status);
             number = &next[status.MPI_SOURCE];
             while (*number < per_rank && tag_of(status.MPI_SOURCE, *number) != tag) {
                 (*number)++;
@@ -183,8 +182,7 @@ static void source_by_source(int per_rank, size_t limit)
             struct verify_buffer buffer = verify_buffer_new(limit);
             MPI_Status status;
 
-            MPI_Recv(buffer.data, (int) limit, MPI_BYTE, source, MPI_ANY_TAG, verify.comm,
-                     &status);
+            MPI_Recv(buffer.data, (int)limit, MPI_BYTE, source, MPI_ANY_TAG, verify.comm, &status);
             verify_equal(status.MPI_SOURCE, source, "source of an ANY_TAG receive");
             check_number(&buffer, &status, number, stream, limit);
             verify_buffer_free(&buffer);
@@ -211,8 +209,8 @@ static void unexpected(int count, size_t limit, bool backwards)
 {
     int to = (verify.rank + 1) % verify.size;
     int from = (verify.rank + verify.size - 1) % verify.size;
-    struct verify_buffer *send = malloc(sizeof *send * (size_t) count);
-    MPI_Request *requests = malloc(sizeof *requests * (size_t) count);
+    struct verify_buffer *send = malloc(sizeof *send * (size_t)count);
+    MPI_Request *requests = malloc(sizeof *requests * (size_t)count);
     uint64_t stream;
 
     verify_step("%d unexpected messages of up to %zu bytes%s", count, limit,
@@ -222,8 +220,8 @@ static void unexpected(int count, size_t limit, bool backwards)
         size_t size = size_of(stream, verify.rank, i, limit);
         int tag = backwards ? i : VERIFY_TAG;
 
-        send[i] = verify_buffer_filled(size, verify_id(verify.rank, to, tag, (uint64_t) i));
-        MPI_Isend(send[i].data, (int) size, MPI_BYTE, to, tag, verify.comm, &requests[i]);
+        send[i] = verify_buffer_filled(size, verify_id(verify.rank, to, tag, (uint64_t)i));
+        MPI_Isend(send[i].data, (int)size, MPI_BYTE, to, tag, verify.comm, &requests[i]);
     }
     MPI_Barrier(MPI_COMM_WORLD);
     for (int i = 0; i < count; i++) {
@@ -232,15 +230,15 @@ static void unexpected(int count, size_t limit, bool backwards)
         struct verify_buffer buffer = verify_buffer_new(size);
         MPI_Status status;
 
-        MPI_Recv(buffer.data, (int) size, MPI_BYTE, from, tag, verify.comm, &status);
+        MPI_Recv(buffer.data, (int)size, MPI_BYTE, from, tag, verify.comm, &status);
         verify_status(&status, from, tag, size);
-        verify_buffer_check(&buffer, size, verify_id(from, verify.rank, tag, (uint64_t) number));
+        verify_buffer_check(&buffer, size, verify_id(from, verify.rank, tag, (uint64_t)number));
         verify_buffer_free(&buffer);
     }
     MPI_Waitall(count, requests, MPI_STATUSES_IGNORE);
     for (int i = 0; i < count; i++) {
-        verify_buffer_sent(&send[i], verify_id(verify.rank, to, backwards ? i : VERIFY_TAG,
-                                               (uint64_t) i));
+        verify_buffer_sent(&send[i],
+                           verify_id(verify.rank, to, backwards ? i : VERIFY_TAG, (uint64_t)i));
     }
     free(send);
     free(requests);

@@ -44,12 +44,12 @@ struct verify_run {
     bool quick;
     bool progress;
     bool list;
-    bool known_bugs; /**< also run what Open MPI 4.1 itself gets wrong */
-    int thread_level; /**< asked for: MPI_THREAD_FUNNELED or MPI_THREAD_MULTIPLE; -1 not said */
-    const char *only; /**< comma list, NULL is all */
-    const char *skip; /**< comma list, NULL is none */
+    bool known_bugs;   /**< also run what Open MPI 4.1 itself gets wrong */
+    int thread_level;  /**< asked for: MPI_THREAD_FUNNELED or MPI_THREAD_MULTIPLE; -1 not said */
+    const char *only;  /**< comma list, NULL is all */
+    const char *skip;  /**< comma list, NULL is none */
     const char *child; /**< set in a process that a test has spawned: its part */
-    uint64_t plant;   /**< falsify the nth check, from 1; 0 is none */
+    uint64_t plant;    /**< falsify the nth check, from 1; 0 is none */
     enum verify_plant_kind plant_kind;
     int plant_rank; /**< on this rank only; -1 is every rank */
 
@@ -117,7 +117,7 @@ static inline struct verify_id verify_id(int source, int dest, int tag, uint64_t
 /** Writes len bytes of the message, starting at its byte `offset`. */
 void verify_fill(void *data, size_t len, struct verify_id id, size_t offset);
 
-/** Returns len when data holds the message's bytes from 0 on, else the first offset that differs. */
+/** Returns len when data holds the message's bytes, else the first offset that differs. */
 size_t verify_compare(const void *data, size_t len, struct verify_id id);
 
 /** The message's byte at an offset. */
@@ -160,13 +160,16 @@ struct verify_counters verify_counters_take(void);
 /** True when the check being made now is the one --plant wants falsified. */
 bool verify_planted(enum verify_plant_kind kind);
 
+/** How many checks this process made that --plant could have falsified. */
+uint64_t verify_plant_chances(void);
+
 /** Error handlers that turn an MPI error into a failure line. */
 void verify_errors_install(void);
 void verify_errors_window(MPI_Win window);
 
 /** Watchdog (verify_watchdog.c): one helper thread that ends a process whose group hangs. */
 void verify_watchdog_start(void);
-void verify_watchdog_group(const char *name);
+void verify_watchdog_renew(void); /* a group begins: its time runs from now */
 void verify_watchdog_stop(void);
 
 /** Name of the running group and step, for the watchdog; valid at any time. */

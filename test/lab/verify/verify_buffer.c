@@ -28,8 +28,7 @@ static struct verify_buffer allocate(size_t len, size_t misalignment)
 
 static void poison(struct verify_buffer *buffer)
 {
-    memset(buffer->data - VERIFY_GUARD_BYTES, VERIFY_POISON,
-           buffer->len + 2 * VERIFY_GUARD_BYTES);
+    memset(buffer->data - VERIFY_GUARD_BYTES, VERIFY_POISON, buffer->len + 2 * VERIFY_GUARD_BYTES);
 }
 
 struct verify_buffer verify_buffer_new(size_t len)
@@ -118,8 +117,7 @@ void verify_buffer_check_untouched(struct verify_buffer *buffer, size_t at, size
     }
 }
 
-static void compare(const struct verify_buffer *buffer, size_t at, size_t len,
-                    struct verify_id id)
+static void compare(const struct verify_buffer *buffer, size_t at, size_t len, struct verify_id id)
 {
     const unsigned char *data = buffer->data + at;
     size_t bad = verify_compare(data, len, id);
@@ -129,7 +127,7 @@ static void compare(const struct verify_buffer *buffer, size_t at, size_t len,
         verify_diagnose(data, len, bad, id, text, sizeof text);
         verify_fail("%d -> %d tag %d sequence %llu, %zu bytes: offset %zu: expected 0x%02x got "
                     "0x%02x (%s)",
-                    id.source, id.dest, id.tag, (unsigned long long) id.sequence, len, bad,
+                    id.source, id.dest, id.tag, (unsigned long long)id.sequence, len, bad,
                     verify_byte(id, bad), data[bad], text);
     }
 }
@@ -160,8 +158,8 @@ void verify_buffer_expect(struct verify_buffer *buffer, const void *expected)
         while (buffer->data[bad] == want[bad]) {
             bad++;
         }
-        verify_fail("result of %zu bytes: offset %zu: expected 0x%02x got 0x%02x", buffer->len,
-                    bad, want[bad], buffer->data[bad]);
+        verify_fail("result of %zu bytes: offset %zu: expected 0x%02x got 0x%02x", buffer->len, bad,
+                    want[bad], buffer->data[bad]);
     }
     check_guards(buffer, "receive");
     verify_count_message(buffer->len);

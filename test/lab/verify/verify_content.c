@@ -59,8 +59,8 @@ static uint64_t key_at_step(struct verify_id id, uint64_t step)
     uint64_t key = mix(verify.seed + GAMMA);
 
     key = mix(key ^ (step + 1) * MIX_1);
-    key = mix(key ^ ((uint64_t) (uint32_t) id.source << 32 | (uint32_t) id.dest));
-    key = mix(key ^ (uint64_t) (uint32_t) id.tag * MIX_2);
+    key = mix(key ^ ((uint64_t)(uint32_t)id.source << 32 | (uint32_t)id.dest));
+    key = mix(key ^ (uint64_t)(uint32_t)id.tag * MIX_2);
     return mix(key ^ (id.sequence + 1) * GAMMA);
 }
 
@@ -85,7 +85,7 @@ void verify_fill(void *data, size_t len, struct verify_id id, size_t offset)
         uint64_t w = word(key, index++);
         size_t n = 8 - skip < len ? 8 - skip : len;
 
-        memcpy(out, (unsigned char *) &w + skip, n);
+        memcpy(out, (unsigned char *)&w + skip, n);
         out += n;
         len -= n;
         skip = 0;
@@ -112,7 +112,7 @@ size_t verify_compare(const void *data, size_t len, struct verify_id id)
 
         memcpy(&got, in + at, n);
         if (memcmp(&got, &expected, n) != 0) {
-            while (in[at] == ((unsigned char *) &expected)[at % 8]) {
+            while (in[at] == ((unsigned char *)&expected)[at % 8]) {
                 at++;
             }
             return at;
@@ -127,7 +127,7 @@ static long long find_word(uint64_t unmixed, uint64_t key, uint64_t gamma_invers
 {
     uint64_t index = (unmixed - key) * gamma_inverse - 1;
 
-    return index < (1ull << 28) ? (long long) (index * 8) : -1;
+    return index < (1ull << 28) ? (long long)(index * 8) : -1;
 }
 
 /* Searches the messages of this and the last steps that ranks near in sequence could have sent. */
@@ -150,13 +150,15 @@ static bool find_origin(const unsigned char *found, size_t len, size_t bad, stru
                                               sequence};
                     uint64_t key = key_at_step(other, now - back);
                     long long offset = find_word(unmixed, key, gamma_inverse);
+                    bool in_place = offset == (long long)at && back == 0 &&
+                                    other.source == id.source && other.dest == id.dest &&
+                                    sequence == id.sequence;
 
-                    if (offset >= 0) {
+                    if (offset >= 0 && !in_place) {
                         snprintf(text, text_bytes,
                                  "at offset %zu lie bytes %lld.. of message source %d dest %d "
                                  "sequence %llu%s",
-                                 at, offset, other.source, other.dest,
-                                 (unsigned long long) sequence,
+                                 at, offset, other.source, other.dest, (unsigned long long)sequence,
                                  back > 0 ? " of an earlier step" : "");
                         return true;
                     }
@@ -177,7 +179,7 @@ void verify_diagnose(const void *data, size_t len, size_t bad, struct verify_id 
     for (size_t at = bad; at < len; at++) {
         uint64_t expected = word(key, at / 8);
 
-        if (found[at] != ((unsigned char *) &expected)[at % 8]) {
+        if (found[at] != ((unsigned char *)&expected)[at % 8]) {
             wrong++;
             last = at;
             poison += found[at] == VERIFY_POISON;

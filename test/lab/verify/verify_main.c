@@ -86,8 +86,7 @@ static uint64_t run_group(const struct verify_group *group)
     values[2] = mine.bytes;
     MPI_Reduce(values, sums, 3, MPI_UINT64_T, MPI_SUM, 0, MPI_COMM_WORLD);
     if (verify.rank == 0) {
-        printf("%-14s ok  %9" PRIu64 " messages %13" PRIu64 " bytes %9" PRIu64
-               " checks %7.2f s\n",
+        printf("%-14s ok  %9" PRIu64 " messages %13" PRIu64 " bytes %9" PRIu64 " checks %7.2f s\n",
                group->name, sums[1], sums[2], sums[0], MPI_Wtime() - start);
         fflush(stdout);
     }
@@ -104,6 +103,24 @@ static const char *why_not(const struct verify_group *group)
         return text;
     }
     return group->unfit != NULL ? group->unfit() : NULL;
+}
+
+/*
+ * A run with --plant that comes to its end has either missed the planted fault, which is the worst
+ * this program can do, or has had no check to plant it in. Returns the exit code.
+ */
+static int judge_plant(void)
+{
+    uint64_t mine = verify_plant_chances(), most = 0;
+
+    MPI_Allreduce(&mine, &most, 1, MPI_UINT64_T, MPI_MAX, MPI_COMM_WORLD);
+    if (verify.rank == 0 && most >= verify.plant) {
+        printf("rawe-verify: the planted fault was NOT detected\n");
+    } else if (verify.rank == 0) {
+        printf("rawe-verify: nothing planted, there were only %" PRIu64 " checks of this kind\n",
+               most);
+    }
+    return most >= verify.plant ? 1 : 2;
 }
 
 /* Runs what was chosen. Returns the exit code. */
@@ -129,6 +146,9 @@ static int run_groups(void)
         }
         checks += run_group(group);
         ran++;
+    }
+    if (verify.plant > 0) {
+        return judge_plant();
     }
     if (verify.rank == 0) {
         if (ran == 0) {

@@ -86,7 +86,7 @@ static size_t read_bytes(const char *option, const char *value)
     if (*end != '\0' || number > (256ull << 20)) {
         reject(option, value, "a number of bytes of at most 256M");
     }
-    return (size_t) number;
+    return (size_t)number;
 }
 
 /* True when the comma-separated list contains the name. */
@@ -111,14 +111,14 @@ static void check_list(const char *option, const char *list)
         size_t part = strcspn(list, ","), i;
 
         for (i = 0; i < verify_group_count; i++) {
-            if (strlen(verify_groups[i].name) == part
-                && strncmp(verify_groups[i].name, list, part) == 0) {
+            if (strlen(verify_groups[i].name) == part &&
+                strncmp(verify_groups[i].name, list, part) == 0) {
                 break;
             }
         }
         if (i == verify_group_count) {
             fprintf(stderr, "rawe-verify: %s: there is no group '%.*s'; see --list\n", option,
-                    (int) part, list);
+                    (int)part, list);
             exit(2);
         }
         list += part + (list[part] == ',');
@@ -178,8 +178,23 @@ static void complete(bool bytes_said, bool scale_said, bool compute_said)
 void verify_options_read(int argc, char **argv)
 {
     enum {
-        LIST, ONLY, SKIP, MAX_BYTES, SCALE, QUICK, SEED, COMPUTE, THREAD_LEVEL, TIMEOUT, PROGRESS,
-        KNOWN_BUGS, PLANT, PLANT_KIND, PLANT_RANK, CHILD, HELP
+        LIST,
+        ONLY,
+        SKIP,
+        MAX_BYTES,
+        SCALE,
+        QUICK,
+        SEED,
+        COMPUTE,
+        THREAD_LEVEL,
+        TIMEOUT,
+        PROGRESS,
+        KNOWN_BUGS,
+        PLANT,
+        PLANT_KIND,
+        PLANT_RANK,
+        CHILD,
+        HELP
     };
     static const struct option options[] = {
         {"list", no_argument, NULL, LIST},
@@ -210,9 +225,15 @@ void verify_options_read(int argc, char **argv)
     verify.plant_rank = -1;
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
         switch (option) {
-        case LIST: verify.list = true; break;
-        case ONLY: verify.only = optarg; break;
-        case SKIP: verify.skip = optarg; break;
+        case LIST:
+            verify.list = true;
+            break;
+        case ONLY:
+            verify.only = optarg;
+            break;
+        case SKIP:
+            verify.skip = optarg;
+            break;
         case MAX_BYTES:
             verify.max_bytes = read_bytes("--max-bytes", optarg);
             bytes_said = true;
@@ -221,22 +242,46 @@ void verify_options_read(int argc, char **argv)
             verify.scale = read_number("--scale", optarg, 1e-9);
             scale_said = true;
             break;
-        case QUICK: verify.quick = true; break;
-        case SEED: verify.seed = read_integer("--seed", optarg); break;
+        case QUICK:
+            verify.quick = true;
+            break;
+        case SEED:
+            verify.seed = read_integer("--seed", optarg);
+            break;
         case COMPUTE:
             verify.compute_seconds = read_number("--compute", optarg, 0);
             compute_said = true;
             break;
-        case THREAD_LEVEL: verify.thread_level = read_thread_level(optarg); break;
-        case TIMEOUT: verify.timeout_seconds = read_number("--timeout", optarg, 0); break;
-        case PROGRESS: verify.progress = true; break;
-        case KNOWN_BUGS: verify.known_bugs = true; break;
-        case PLANT: verify.plant = read_integer("--plant", optarg); break;
-        case PLANT_KIND: verify.plant_kind = read_plant_kind(optarg); break;
-        case PLANT_RANK: verify.plant_rank = (int) read_integer("--plant-rank", optarg); break;
-        case CHILD: verify.child = optarg; break;
-        case HELP: usage(stdout); exit(0);
-        default: usage(stderr); exit(2);
+        case THREAD_LEVEL:
+            verify.thread_level = read_thread_level(optarg);
+            break;
+        case TIMEOUT:
+            verify.timeout_seconds = read_number("--timeout", optarg, 0);
+            break;
+        case PROGRESS:
+            verify.progress = true;
+            break;
+        case KNOWN_BUGS:
+            verify.known_bugs = true;
+            break;
+        case PLANT:
+            verify.plant = read_integer("--plant", optarg);
+            break;
+        case PLANT_KIND:
+            verify.plant_kind = read_plant_kind(optarg);
+            break;
+        case PLANT_RANK:
+            verify.plant_rank = (int)read_integer("--plant-rank", optarg);
+            break;
+        case CHILD:
+            verify.child = optarg;
+            break;
+        case HELP:
+            usage(stdout);
+            exit(0);
+        default:
+            usage(stderr);
+            exit(2);
         }
     }
     if (optind < argc) {

@@ -27,7 +27,7 @@ void verify_group_enter(const char *name)
 {
     group_name = name;
     verify_step("begin");
-    verify_watchdog_group(name);
+    verify_watchdog_renew();
 }
 
 void verify_step(const char *format, ...)
@@ -56,7 +56,7 @@ const char *verify_where(void)
     static char where[200];
 
     snprintf(where, sizeof where, "group %s, step '%s', after %llu checks", group_name, step_name,
-             (unsigned long long) atomic_load(&checks));
+             (unsigned long long)atomic_load(&checks));
     return where;
 }
 
@@ -86,11 +86,16 @@ _Noreturn void verify_fail(const char *format, ...)
 
 bool verify_planted(enum verify_plant_kind kind)
 {
-    if (verify.plant == 0 || kind != verify.plant_kind
-        || (verify.plant_rank >= 0 && verify.plant_rank != verify.rank)) {
+    if (verify.plant == 0 || kind != verify.plant_kind ||
+        (verify.plant_rank >= 0 && verify.plant_rank != verify.rank)) {
         return false;
     }
     return atomic_fetch_add(&plant_seen[kind], 1) + 1 == verify.plant;
+}
+
+uint64_t verify_plant_chances(void)
+{
+    return atomic_load(&plant_seen[verify.plant_kind]);
 }
 
 void verify_equal(long long got, long long expected, const char *what)
@@ -108,14 +113,14 @@ void verify_status(const MPI_Status *status, int source, int tag, size_t len)
 {
     MPI_Count count;
 
-    MPI_Get_elements_x((MPI_Status *) status, MPI_BYTE, &count);
+    MPI_Get_elements_x((MPI_Status *)status, MPI_BYTE, &count);
     if (source != -1) {
         verify_equal(status->MPI_SOURCE, source, "source in the status");
     }
     if (tag != -1) {
         verify_equal(status->MPI_TAG, tag, "tag in the status");
     }
-    verify_equal((long long) count, (long long) len, "byte count in the status");
+    verify_equal((long long)count, (long long)len, "byte count in the status");
 }
 
 void verify_count_message(size_t len)
@@ -147,13 +152,13 @@ static void fail_with_code(const char *object, int code)
 /* MPI prescribes the variadic form of both handlers. */
 static void on_comm_error(MPI_Comm *comm, int *code, ...)
 {
-    (void) comm;
+    (void)comm;
     fail_with_code("communicator", *code);
 }
 
 static void on_win_error(MPI_Win *window, int *code, ...)
 {
-    (void) window;
+    (void)window;
     fail_with_code("window", *code);
 }
 

@@ -7,8 +7,8 @@
 
 #include <stdlib.h>
 
-#define KB ((size_t) 1024)
-#define MB ((size_t) 1024 * 1024)
+#define KB ((size_t)1024)
+#define MB ((size_t)1024 * 1024)
 
 #define SIZES_MAX 256
 
@@ -16,12 +16,12 @@ int verify_repeat(int base)
 {
     double n = base * verify.scale;
 
-    return n < 1 ? 1 : (int) n;
+    return n < 1 ? 1 : (int)n;
 }
 
 static int by_size(const void *a, const void *b)
 {
-    size_t x = *(const size_t *) a, y = *(const size_t *) b;
+    size_t x = *(const size_t *)a, y = *(const size_t *)b;
 
     return (x > y) - (x < y);
 }
@@ -39,12 +39,11 @@ static size_t count_within(const size_t *list, size_t count, size_t limit)
 const size_t *verify_sizes(size_t limit, size_t *count)
 {
     /* Sizes that are tried with their neighbours: powers of two, MTUs, ob1's and tcp's limits. */
-    static const size_t around[] = {16,         32,          64,         128,        256,
-                                    512,        KB,          2 * KB,     4 * KB,     4 * KB - 64,
-                                    8 * KB,     8 * KB - 64, 8900,       9000,       12 * KB,
-                                    16 * KB,    24 * KB,     32 * KB,    64 * KB,    64 * KB - 64,
-                                    65000,      65507,       128 * KB,   256 * KB,   512 * KB,
-                                    MB,         2 * MB,      4 * MB + 2, 8 * MB + 5, 16 * MB};
+    static const size_t around[] = {
+        16,       32,          64,      128,          256,        512,    KB,       2 * KB,
+        4 * KB,   4 * KB - 64, 8 * KB,  8 * KB - 64,  8900,       9000,   12 * KB,  16 * KB,
+        24 * KB,  32 * KB,     64 * KB, 64 * KB - 64, 65000,      65507,  128 * KB, 256 * KB,
+        512 * KB, MB,          2 * MB,  4 * MB + 2,   8 * MB + 5, 16 * MB};
     static size_t sizes[SIZES_MAX];
     static size_t filled;
 
@@ -68,8 +67,8 @@ const size_t *verify_sizes(size_t limit, size_t *count)
 
 const size_t *verify_few_sizes(size_t limit, size_t *count)
 {
-    static const size_t sizes[] = {0,    1,    7,     64,    256,   1000,     1472,         1500,
-                                   4096, 8999, 16411, 65000, 65537, 200003,   MB + 1, 4 * MB + 3};
+    static const size_t sizes[] = {0,    1,    7,     64,    256,   1000,   1472,   1500,
+                                   4096, 8999, 16411, 65000, 65537, 200003, MB + 1, 4 * MB + 3};
 
     *count = count_within(sizes, sizeof sizes / sizeof sizes[0], limit);
     return sizes;
@@ -87,6 +86,6 @@ size_t verify_random_size(uint64_t stream, uint64_t index, size_t limit)
         return sizes[(r >> 8) % count];
     }
     /* A random number of bits first: every order of magnitude comes up equally often. */
-    size = (size_t) ((r >> 16) & ((2ull << (r >> 2) % 24) - 1));
+    size = (size_t)((r >> 16) & ((2ull << (r >> 2) % 24) - 1));
     return size <= limit ? size : size % (limit + 1);
 }

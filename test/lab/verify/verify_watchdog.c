@@ -26,8 +26,8 @@ static struct timespec deadline;
 static void deadline_renew(void)
 {
     clock_gettime(CLOCK_MONOTONIC, &deadline);
-    deadline.tv_sec += (time_t) verify.timeout_seconds;
-    deadline.tv_nsec += (long) ((verify.timeout_seconds - (time_t) verify.timeout_seconds) * 1e9);
+    deadline.tv_sec += (time_t)verify.timeout_seconds;
+    deadline.tv_nsec += (long)((verify.timeout_seconds - (time_t)verify.timeout_seconds) * 1e9);
     if (deadline.tv_nsec >= 1000000000) {
         deadline.tv_sec++;
         deadline.tv_nsec -= 1000000000;
@@ -39,13 +39,13 @@ static bool deadline_passed(void)
     struct timespec now;
 
     clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec > deadline.tv_sec
-           || (now.tv_sec == deadline.tv_sec && now.tv_nsec >= deadline.tv_nsec);
+    return now.tv_sec > deadline.tv_sec ||
+           (now.tv_sec == deadline.tv_sec && now.tv_nsec >= deadline.tv_nsec);
 }
 
 static void *watch(void *unused)
 {
-    (void) unused;
+    (void)unused;
     pthread_mutex_lock(&lock);
     while (running) {
         struct timespec until = deadline;
@@ -55,7 +55,7 @@ static void *watch(void *unused)
             fprintf(stderr,
                     "rawe-verify: HANG rank %d of %d, pid %ld: no end within %.0f s (--timeout) "
                     "of %s\n",
-                    verify.rank, verify.size, (long) getpid(), verify.timeout_seconds,
+                    verify.rank, verify.size, (long)getpid(), verify.timeout_seconds,
                     verify_where());
             fflush(stderr);
             _exit(EXIT_HANG);
@@ -84,9 +84,8 @@ void verify_watchdog_start(void)
     }
 }
 
-void verify_watchdog_group(const char *name)
+void verify_watchdog_renew(void)
 {
-    (void) name;
     if (running) {
         pthread_mutex_lock(&lock);
         deadline_renew();

@@ -19,6 +19,7 @@
 
 #include "core/rawe_conn.h"
 #include "core/rawe_engine.h"
+#include "link/rawe_bulk.h"
 #include "link/rawe_interface.h"
 #include "link/rawe_link.h"
 #include "link/rawe_responder.h"
@@ -53,6 +54,7 @@ typedef struct mca_btl_rawe_module {
     struct rawe_interface interface;
     struct mca_btl_rawe_address address; /**< ours, as published */
     struct rawe_link *link;
+    struct rawe_bulk *bulk; /**< NULL: no superframes here */
     struct rawe_responder *responder;
     struct rawe_engine engine;
     mca_btl_base_module_error_cb_fn_t error_callback;

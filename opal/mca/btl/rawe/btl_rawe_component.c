@@ -17,6 +17,9 @@
 /** Frames taken from a ring before other components have their turn. */
 #define RECEIVE_BUDGET 64u
 
+/** Superframes likewise: two of 64 kB take about as long as the frames above. */
+#define BULK_BUDGET 2u
+
 /** Idle progress calls between two looks at the clock, while timers are armed: a power of two. */
 #define IDLE_CALLS_PER_LOOK 16u
 
@@ -217,21 +220,54 @@ static void receive_frame(void *context, const uint8_t *frame, size_t len_bytes)
     rawe_engine_receive(engine, frame, len_bytes, engine->now_ns);
 }
 
+static bool plan_bulk(void *context, const uint8_t *source_mac, const uint8_t *head,
+                      size_t head_bytes, size_t segment_bytes, size_t total_bytes,
+                      struct rawe_placement *placement)
+{
+    return rawe_engine_plan(context, source_mac, head, head_bytes, segment_bytes, total_bytes,
+                            placement);
+}
+
+static void receive_segment(void *context, const uint8_t *source_mac, const uint8_t *head,
+                            size_t head_bytes, const uint8_t *data, size_t data_bytes)
+{
+    struct rawe_engine *engine = context;
+
+    rawe_engine_receive_parts(engine, source_mac, head, head_bytes, data, data_bytes,
+                              engine->now_ns);
+}
+
+/** Superframes, straight into place. */
+static unsigned receive_bulk(mca_btl_rawe_module_t *module)
+{
+    static const struct rawe_bulk_receiver receiver = {
+        .plan = plan_bulk,
+        .segment = receive_segment,
+    };
+
+    return rawe_bulk_receive(module->bulk, BULK_BUDGET, &receiver, &module->engine);
+}
+
 unsigned mca_btl_rawe_module_progress(mca_btl_rawe_module_t *module, bool look_at_clock)
 {
     struct rawe_engine *engine = &module->engine;
+    bool bulk_pending = NULL != module->bulk && rawe_bulk_pending(module->bulk);
     unsigned received = 0;
 
-    if (rawe_link_pending(module->link)) {
+    if (bulk_pending || rawe_link_pending(module->link)) {
         engine->now_ns = mca_btl_rawe_now_ns();
-        received = rawe_link_receive(module->link, RECEIVE_BUDGET, receive_frame, engine);
+        if (bulk_pending) {
+            received = receive_bulk(module);
+        }
+        received += rawe_link_receive(module->link, RECEIVE_BUDGET, receive_frame, engine);
     } else if (!rawe_engine_pending(engine) && (!look_at_clock || 0 == engine->timers.armed)) {
         return 0;
     } else {
         engine->now_ns = mca_btl_rawe_now_ns();
     }
     if (rawe_timer_wheel_due(&engine->timers, engine->now_ns)
-        && !rawe_link_pending(module->link)) {
+        && !rawe_link_pending(module->link)
+        && (NULL == module->bulk || !rawe_bulk_pending(module->bulk))) {
         /* Only with an empty ring: what lies in it may be what a timer waits for. */
         rawe_engine_advance(engine, engine->now_ns);
     }

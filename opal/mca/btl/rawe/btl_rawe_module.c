@@ -16,6 +16,9 @@
 /** Messages up to this length are copied when sent, and done with at once. */
 #define COPY_MAX_BYTES 4096u
 
+/** Frames of a superframe at most. */
+#define TRAIN_FRAMES_MAX 48u
+
 /** Frames kept for resending, over all peers of a module. */
 #define FRAMES_LIMIT (1u << 17)
 
@@ -214,7 +217,31 @@ static bool open_link(mca_btl_rawe_module_t *module)
         tell_open_failed(interface, &error);
         return false;
     }
+    /* Without superframes everything still works: no reason to bother the user. */
+    if (mca_btl_rawe_params.superframes && 0 != rawe_bulk_open(&module->bulk, &config, &error)) {
+        module->bulk = NULL;
+    }
     return true;
+}
+
+/** Let the engine send trains, where the device does the cutting. */
+static bool use_superframes(mca_btl_rawe_module_t *module)
+{
+    struct rawe_trains trains = {
+        .output = {.transmit = rawe_bulk_transmit, .context = module->bulk},
+        .frames_max = TRAIN_FRAMES_MAX,
+        .bytes_max = RAWE_BULK_BYTES_MAX,
+        .overhead_bytes = RAWE_BULK_OVERHEAD_BYTES,
+        .receive_frames = NULL == module->bulk ? 0 : rawe_bulk_queue_frames(module->bulk),
+    };
+
+    if (NULL == module->bulk) {
+        return true;
+    }
+    if (!rawe_bulk_offloaded(module->bulk)) {
+        trains.output.transmit = NULL; /* others may still send us some */
+    }
+    return rawe_engine_use_trains(&module->engine, &trains);
 }
 
 static bool open_engine(mca_btl_rawe_module_t *module, uint64_t seed)
@@ -252,7 +279,8 @@ static bool open_engine(mca_btl_rawe_module_t *module, uint64_t seed)
 
     memcpy(config.mac, module->address.mac, RAWE_MAC_BYTES);
     return rawe_engine_init(&module->engine, &config, &callbacks, module, &output,
-                            mca_btl_rawe_now_ns());
+                            mca_btl_rawe_now_ns())
+           && use_superframes(module);
 }
 
 mca_btl_rawe_module_t *mca_btl_rawe_module_open(const struct rawe_interface *interface)
@@ -358,6 +386,7 @@ int mca_btl_rawe_finalize(struct mca_btl_base_module_t *btl)
     if (NULL != module->responder) {
         rawe_responder_stop(module->responder);
     }
+    rawe_bulk_close(module->bulk);
     if (NULL != module->link) {
         rawe_link_close(module->link);
     }

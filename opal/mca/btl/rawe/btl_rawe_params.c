@@ -39,7 +39,7 @@ static const struct number numbers[] = {
      "for local experiments"},
     {"ring_bytes", &mca_btl_rawe_params.ring_bytes, 16 * MIB, 256 * KIB, 1 * GIB, "bytes", "",
      false, OPAL_INFO_LVL_4, "Memory of the receive ring of each interface and process"},
-    {"window_frames", &mca_btl_rawe_params.window_frames, 512, 16, 4096, "frames",
+    {"window_frames", &mca_btl_rawe_params.window_frames, 512, 16, 1024, "frames",
      ", a power of two", true, OPAL_INFO_LVL_6,
      "Largest number of frames to one peer that may be unacknowledged at a time"},
     {"free_list_num", &mca_btl_rawe_params.free_list_num, 64, 0, 1 << 20, "fragments", "", false,
@@ -79,6 +79,9 @@ static const struct flag flags[] = {
     {"loopback", &mca_btl_rawe_params.loopback, true, OPAL_INFO_LVL_4,
      "Reach peers on the same host through the loopback interface; off leaves them to another BTL, "
      "such as vader"},
+    {"superframes", &mca_btl_rawe_params.superframes, true, OPAL_INFO_LVL_5,
+     "Send bulk data as superframes of up to 64 kB, which the device cuts into frames, where the "
+     "device and the path can do that; they are tried with each peer before they are used"},
     {"checksum", &mca_btl_rawe_params.checksum, false, OPAL_INFO_LVL_5,
      "Put a CRC32C on each frame and check it, for networks whose own checks are not trusted; "
      "checking follows the sender's choice"},

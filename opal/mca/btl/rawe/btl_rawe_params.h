@@ -34,6 +34,7 @@ struct mca_btl_rawe_params {
     uint64_t peer_timeout;       /**< seconds of utter silence until a peer is lost; 0: never */
 
     /* Behaviour */
+    bool superframes;  /**< hand trains of frames to the device in one piece */
     bool checksum;     /**< CRC32C on each frame */
     bool qdisc_bypass; /**< skip the administrator's traffic shaping */
     bool stats;        /**< report counters at finalize */

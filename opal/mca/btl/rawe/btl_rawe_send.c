@@ -139,13 +139,14 @@ static void message_done(struct rawe_send *send, enum rawe_status status)
 
 /** Hand a fragment to the engine from where it lies. Lock held. Returns what btl_send returns. */
 static int send_in_place(struct rawe_conn *conn, mca_btl_rawe_fragment_t *fragment,
-                         mca_btl_base_tag_t tag, uint64_t now_ns)
+                         mca_btl_base_tag_t tag, bool ordered, uint64_t now_ns)
 {
     struct rawe_send *send = &fragment->send;
 
     send->done = message_done;
     send->kind = RAWE_CHUNK_MESSAGE;
     send->tag = (uint8_t) tag;
+    send->ordered = ordered;
     send->piece_count = (uint8_t) fragment->base.des_segment_count;
     for (size_t i = 0; i < fragment->base.des_segment_count; ++i) {
         send->pieces[i].base = fragment->segments[i].seg_addr.pval;
@@ -174,10 +175,17 @@ int mca_btl_rawe_send(struct mca_btl_base_module_t *btl, struct mca_btl_base_end
 
     fragment->endpoint = endpoint;
     mca_btl_rawe_lock();
+    /*
+     * The PML marks with PRIORITY what others wait for: matching, control. What it does not mark is
+     * the body of a long message, in pieces that it wants unpacked in order.
+     */
+    bool ordered = 0 == (descriptor->des_flags & MCA_BTL_DES_FLAGS_PRIORITY);
     struct rawe_conn *conn = mca_btl_rawe_endpoint_conn(endpoint, RAWE_LANE_EXPRESS);
     if (OPAL_LIKELY(NULL != conn)) {
         enum rawe_status status = RAWE_STATUS_BUSY;
-        if (total_bytes <= module->engine.config.copy_max_bytes
+        if (ordered) {
+            conn = mca_btl_rawe_endpoint_conn(endpoint, RAWE_LANE_BULK);
+        } else if (total_bytes <= module->engine.config.copy_max_bytes
             && total_bytes <= rawe_conn_frame_message_bytes(conn)) {
             status = rawe_conn_send_copy(conn, (uint8_t) tag, segments[0].seg_addr.pval,
                                          segments[0].seg_len,
@@ -191,7 +199,7 @@ int mca_btl_rawe_send(struct mca_btl_base_module_t *btl, struct mca_btl_base_end
         } else if (RAWE_STATUS_FAILED == status) {
             result = OPAL_ERR_UNREACH;
         } else if (OPAL_LIKELY(NULL != conn)) {
-            result = send_in_place(conn, fragment, tag, now_ns);
+            result = send_in_place(conn, fragment, tag, ordered, now_ns);
         }
     }
     if (1 == result) {
@@ -288,6 +296,7 @@ int mca_btl_rawe_put(struct mca_btl_base_module_t *btl, struct mca_btl_base_endp
     send->done = put_done;
     send->kind = RAWE_CHUNK_PUT;
     send->tag = 0;
+    send->ordered = false;
     send->piece_count = 1;
     send->pieces[0].base = local_address;
     send->pieces[0].len_bytes = size;

@@ -64,7 +64,6 @@ static void renew_id(struct rawe_conn *conn)
     uint16_t generation = (uint16_t)(engine->generations[index] % 0xFFFu + 1);
     engine->generations[index] = generation;
     conn->local_id = index | (uint32_t)generation << 20;
-    conn->local_incarnation = ++engine->incarnation;
 }
 
 /** Sending and receiving state of a connection on which nothing has been sent yet. */
@@ -75,6 +74,8 @@ static void reset_state(struct rawe_conn *conn)
     conn->una = conn->next = conn->transmit_from = conn->ack_requested = 0;
     conn->in_flight = conn->to_transmit = conn->sacked = 0;
     conn->message_number = conn->messages_open = 0;
+    conn->train = RAWE_TRAIN_UNTRIED;
+    conn->trials = 0;
     conn->messages_done = 0;
     conn->newest_delivered_ns = conn->evidence_ns = 0;
     conn->loss_deadline_ns = conn->probe_deadline_ns = conn->ack_deadline_ns = 0;
@@ -95,6 +96,7 @@ static void reset_state(struct rawe_conn *conn)
 void rawe_conn_renew(struct rawe_conn *conn)
 {
     renew_id(conn);
+    conn->local_incarnation = ++conn->engine->incarnation;
     reset_state(conn);
 }
 
@@ -179,9 +181,10 @@ static bool allocate_windows(struct rawe_conn *conn)
     return conn->slots != NULL && conn->acktr != NULL;
 }
 
-static void send_connect(struct rawe_conn *conn, uint32_t to_id, bool reply)
+/** Who we are and where to answer to: the payload of CONNECT and PROBE. */
+static void write_identity(const struct rawe_conn *conn, uint8_t payload[RAWE_CONNECT_BYTES])
 {
-    struct rawe_engine *engine = conn->engine;
+    const struct rawe_engine *engine = conn->engine;
     struct rawe_connect connect = {
         .jobid = engine->config.jobid,
         .vpid = engine->config.vpid,
@@ -192,14 +195,27 @@ static void send_connect(struct rawe_conn *conn, uint32_t to_id, bool reply)
         .payload_max_bytes = conn->payload_max_bytes,
         .incarnation = conn->local_incarnation,
     };
-    uint8_t payload[RAWE_CONNECT_BYTES];
     rawe_connect_encode(payload, &connect);
+}
+
+static bool send_probe(struct rawe_conn *conn)
+{
+    uint8_t payload[RAWE_CONNECT_BYTES];
+    write_identity(conn, payload);
+    return rawe_conn_transmit_control(conn, RAWE_FRAME_PROBE, 0, conn->probe_number + 1, payload,
+                                      sizeof(payload));
+}
+
+static void send_connect(struct rawe_conn *conn, uint32_t to_id, bool reply)
+{
+    uint8_t payload[RAWE_CONNECT_BYTES];
+    write_identity(conn, payload);
     uint32_t peer_id = conn->peer_id;
     conn->peer_id = to_id;
     rawe_conn_transmit_control(conn, RAWE_FRAME_CONNECT, reply ? RAWE_FLAG_REPLY : 0, 0, payload,
                                sizeof(payload));
     conn->peer_id = peer_id;
-    engine->counters.connects_sent++;
+    conn->engine->counters.connects_sent++;
 }
 
 void rawe_conn_connect(struct rawe_conn *conn, uint64_t now_ns)
@@ -218,12 +234,6 @@ void rawe_conn_connect(struct rawe_conn *conn, uint64_t now_ns)
     rawe_conn_arm(conn);
 }
 
-/** True when frames of the present incarnation of the peer have been taken. */
-static bool has_received(const struct rawe_conn *conn)
-{
-    return conn->acktr != NULL && (conn->acktr->next != 0 || conn->acktr->beyond != 0);
-}
-
 static void answer_connect(struct rawe_conn *conn, const struct rawe_connect *from, bool reply,
                            uint64_t now_ns)
 {
@@ -233,12 +243,12 @@ static void answer_connect(struct rawe_conn *conn, const struct rawe_connect *fr
             return; /* the peer asks again */
         }
         send_connect(conn, from->connection_id, true);
-        if (conn->state == RAWE_CONN_IDLE) {
-            rawe_conn_connect(conn, now_ns);
-        }
+    }
+    if (conn->state == RAWE_CONN_IDLE) {
+        rawe_conn_connect(conn, now_ns); /* or, after a reply to an id renewed just now, again */
         return;
     }
-    if (conn->state != RAWE_CONN_CONNECTING || conn->slots == NULL) {
+    if (!reply || conn->state != RAWE_CONN_CONNECTING || conn->slots == NULL) {
         return; /* a second copy of the reply */
     }
     conn->peer_id = from->connection_id;
@@ -263,14 +273,21 @@ void rawe_conn_receive_connect(struct rawe_conn *conn, const struct rawe_connect
     }
     struct rawe_send *complete = NULL;
     if (from->incarnation != conn->peer_incarnation) {
-        if (conn->state == RAWE_CONN_OPEN || conn->state == RAWE_CONN_PEER_CLOSED ||
-            has_received(conn)) {
+        if (conn->state == RAWE_CONN_OPEN || conn->state == RAWE_CONN_PEER_CLOSED) {
             /*
              * The peer has closed the connection and opened it anew, and its CLOSE may have been
              * lost. What was in flight belonged to the old one.
              */
             complete = rawe_conn_abandon(conn, false);
             rawe_conn_renew(conn);
+            conn->state = RAWE_CONN_IDLE;
+        } else if (conn->state == RAWE_CONN_CONNECTING && conn->peer_incarnation != 0) {
+            /*
+             * The peer's old one knows our id, and its frames may come late. Nothing has been sent,
+             * so our incarnation stays: a new one would make the peer begin anew, then us, ...
+             */
+            renew_id(conn);
+            reset_state(conn);
             conn->state = RAWE_CONN_IDLE;
         }
         conn->peer_incarnation = from->incarnation;
@@ -382,8 +399,7 @@ static bool ask(struct rawe_conn *conn, uint64_t now_ns)
         if (allocate_windows(conn)) {
             send_connect(conn, 0, false);
         }
-    } else if (rawe_conn_transmit_control(conn, RAWE_FRAME_PROBE, 0, conn->probe_number + 1, NULL,
-                                          0)) {
+    } else if (send_probe(conn)) {
         conn->probe_number++;
         conn->probe_sent_ns[conn->probe_number % RAWE_CONN_PROBES] = now_ns;
         engine->counters.probes_sent++;

@@ -1,7 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * A connection: reliable transport of messages and PUT data to one peer, exactly once, unordered.
+ * A connection: reliable transport of messages and PUT data to one peer, exactly once; in order
+ * only among messages in segments.
  *
  *   IDLE ──send, or CONNECT from peer──> CONNECTING ──reply──> OPEN ──CLOSE──> PEER_CLOSED
  *                                            │                   │                  │
@@ -52,6 +53,7 @@ struct rawe_send {
     uint8_t piece_count;
     uint8_t kind; /**< RAWE_CHUNK_MESSAGE or RAWE_CHUNK_PUT */
     uint8_t tag;  /**< MESSAGE */
+    bool ordered; /**< MESSAGE: delivered in the order of sending among its like on the connection */
     uint32_t handle_index; /**< PUT */
     uint64_t handle_key;   /**< PUT */
     uint64_t offset;       /**< PUT: in the handle */
@@ -60,11 +62,26 @@ struct rawe_send {
     uint64_t framed_bytes;   /**< how much has been put into frames */
     uint32_t frames;         /**< frames in the window that refer to it */
     uint32_t message_number; /**< valid when segmented */
-    bool segmented;          /**< a message that does not fit one frame */
+    bool segmented;          /**< goes in SEGMENT chunks: too long for a frame, or ordered */
 };
 
 /** Probes whose answer is still understood; a power of two. */
 #define RAWE_CONN_PROBES 8u
+
+/** Does this connection send trains? */
+enum rawe_train_state {
+    RAWE_TRAIN_UNTRIED, /**< not yet, or the link has no way to */
+    RAWE_TRAIN_TRYING,  /**< trial frames are under way, all else waits */
+    RAWE_TRAIN_GOOD,
+    RAWE_TRAIN_BAD,     /**< they do not pass: plain frames */
+};
+
+/** Payload of a received frame: all of it at `head`, or, when `data` is set, the data there. */
+struct rawe_payload {
+    const uint8_t *head;
+    size_t head_bytes;
+    const uint8_t *data;
+};
 
 struct rawe_conn {
     struct rawe_engine *engine;
@@ -95,6 +112,10 @@ struct rawe_conn {
     uint32_t peer_credit;
     uint32_t ack_requested;      /**< an acknowledgement was asked for with frames before this */
     bool outputting;             /**< inside rawe_conn_output */
+    uint8_t train;               /**< enum rawe_train_state */
+    uint8_t trials;              /**< how many trials have been lost altogether */
+    uint32_t trial_begin;        /**< first sequence number of the trial */
+    uint32_t trial_end;          /**< one behind its last */
     uint32_t message_number;     /**< of the next segmented message */
     uint32_t messages_open;      /**< oldest segmented message number not completed */
     uint64_t messages_done;      /**< bitmap of completed ones from messages_open on */
@@ -180,12 +201,30 @@ void rawe_conn_receive_connect(struct rawe_conn *conn, const struct rawe_connect
                                uint64_t now_ns);
 /** Any other frame for this connection, header decoded, payload in the frame. */
 void rawe_conn_receive(struct rawe_conn *conn, const struct rawe_header *header,
-                       const uint8_t *payload, uint64_t now_ns);
+                       const struct rawe_payload *payload, uint64_t now_ns);
 /** Acknowledgement fields of a frame, not beyond `next` (SACK bitmap may be empty). */
 void rawe_conn_acknowledged(struct rawe_conn *conn, const struct rawe_header *header,
                             const uint8_t *sack, size_t sack_bytes, uint64_t now_ns);
 /** Look for frames whose reordering window has passed. */
 void rawe_conn_detect_losses(struct rawe_conn *conn, uint64_t now_ns);
+/** Credit that frames of this connection advertise. */
+uint16_t rawe_conn_credit(const struct rawe_conn *conn);
+/** Give a frame the next sequence number; it is WAITING until the link has taken it. */
+void rawe_conn_enter_window(struct rawe_conn *conn, struct rawe_txframe *frame);
+/** How many more frames may go into flight now. */
+uint32_t rawe_conn_window_room(const struct rawe_conn *conn);
+/** Put trial frames into the empty window, when this connection has still to find out. */
+void rawe_conn_train_try(struct rawe_conn *conn);
+/** Some or all of the trial has been acknowledged, or a frame of it found lost. */
+void rawe_conn_train_judge(struct rawe_conn *conn, bool lost);
+/** Transmit frames as trains, as far as they are such. Returns how many were taken. */
+unsigned rawe_conn_train_transmit(struct rawe_conn *conn, struct rawe_txframe *const *frames,
+                                  const struct rawe_frame *views, unsigned count);
+/** True when frames of this connection go out as trains. */
+static inline bool rawe_conn_train_used(const struct rawe_conn *conn)
+{
+    return conn->train == RAWE_TRAIN_GOOD || conn->train == RAWE_TRAIN_TRYING;
+}
 /** Frame and transmit what window, credit and link allow. */
 void rawe_conn_output(struct rawe_conn *conn, uint64_t now_ns);
 /** Send acknowledgement and frames put off; called by rawe_engine_flush. */

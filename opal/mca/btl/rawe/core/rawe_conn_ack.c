@@ -26,8 +26,12 @@ static void delivered(struct rawe_conn *conn, uint64_t sent_ns, uint32_t sequenc
     }
 }
 
-/** Note one frame, SENT or LOST or WAITING until now, as arrived. Returns its RTT sample or 0. */
-static uint64_t arrived(struct rawe_conn *conn, const struct rawe_txframe *frame, uint64_t now_ns)
+/**
+ * Note one frame, SENT or LOST or WAITING until now, as arrived. Returns its RTT sample or 0. It is
+ * `evidence` against frames sent before it only when the peer told at the same time what else it has.
+ */
+static uint64_t arrived(struct rawe_conn *conn, const struct rawe_txframe *frame, bool evidence,
+                        uint64_t now_ns)
 {
     if (frame->sendings == 0) {
         return 0;
@@ -38,12 +42,14 @@ static uint64_t arrived(struct rawe_conn *conn, const struct rawe_txframe *frame
      * and no evidence when it comes sooner than any round trip.
      */
     if (frame->sendings > 1) {
-        if (rtt_ns >= conn->rtt.minimum_ns) {
+        if (evidence && rtt_ns >= conn->rtt.minimum_ns) {
             delivered(conn, frame->sent_ns, frame->sequence, now_ns);
         }
         return 0;
     }
-    delivered(conn, frame->sent_ns, frame->sequence, now_ns);
+    if (evidence) {
+        delivered(conn, frame->sent_ns, frame->sequence, now_ns);
+    }
     return rtt_ns;
 }
 
@@ -63,7 +69,7 @@ static uint32_t take_sack(struct rawe_conn *conn, uint32_t acknowledgement, cons
             if (frame->state == RAWE_TXFRAME_SACKED || frame->sendings == 0) {
                 continue;
             }
-            arrived(conn, frame, now_ns);
+            arrived(conn, frame, true, now_ns);
             if (frame->state == RAWE_TXFRAME_SENT) {
                 conn->in_flight--;
             } else {
@@ -102,12 +108,14 @@ void rawe_conn_acknowledged(struct rawe_conn *conn, const struct rawe_header *he
     bool limited = conn->queue != NULL || in_flight_before >= conn->congestion.window;
     struct rawe_send *complete = NULL;
     struct rawe_send **tail = &complete;
+    /* Other frames carry no SACK: the peer may have frames beyond that it has not told of yet. */
+    bool told_all = header->type == RAWE_FRAME_ACK;
     uint64_t rtt_ns = 0;
     uint32_t count = 0;
     while (conn->una != acknowledgement) {
         struct rawe_txframe *frame = frame_at(conn, conn->una);
         if (frame->state != RAWE_TXFRAME_SACKED) {
-            uint64_t sample_ns = arrived(conn, frame, now_ns);
+            uint64_t sample_ns = arrived(conn, frame, told_all, now_ns);
             rtt_ns = sample_ns != 0 ? sample_ns : rtt_ns;
             count++;
         }
@@ -132,6 +140,9 @@ void rawe_conn_acknowledged(struct rawe_conn *conn, const struct rawe_header *he
                   now_ns);
     }
     rawe_congestion_acked(&conn->congestion, count, limited);
+    if (conn->train == RAWE_TRAIN_TRYING) {
+        rawe_conn_train_judge(conn, false);
+    }
     if (conn->una == conn->next) {
         conn->loss_deadline_ns = 0;
         conn->probe_deadline_ns = 0;
@@ -160,8 +171,9 @@ void rawe_conn_detect_losses(struct rawe_conn *conn, uint64_t now_ns)
         if (frame->state != RAWE_TXFRAME_SENT) {
             continue;
         }
+        /* Of frames sent in the same turn, only first sendings are known to be in order. */
         bool overtaken = frame->sent_ns < conn->newest_delivered_ns ||
-                         (frame->sent_ns == conn->newest_delivered_ns &&
+                         (frame->sent_ns == conn->newest_delivered_ns && frame->sendings == 1 &&
                           rawe_sequence_before(sequence, conn->newest_delivered));
         if (!overtaken) {
             continue;
@@ -176,7 +188,9 @@ void rawe_conn_detect_losses(struct rawe_conn *conn, uint64_t now_ns)
             conn->transmit_from = sequence;
         }
         conn->to_transmit++;
-        if (rawe_congestion_lost(&conn->congestion, sequence, conn->next)) {
+        if (conn->train == RAWE_TRAIN_TRYING) {
+            rawe_conn_train_judge(conn, true);
+        } else if (rawe_congestion_lost(&conn->congestion, sequence, conn->next)) {
             engine->counters.congestion_events++;
         }
     }

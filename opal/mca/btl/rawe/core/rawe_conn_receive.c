@@ -16,7 +16,7 @@ static void owe_ack(struct rawe_conn *conn, bool at_once, uint64_t now_ns)
 {
     const struct rawe_engine_config *config = &conn->engine->config;
     uint32_t every =
-        conn->acktr->beyond != 0 ? ACK_EVERY_WITH_HOLE : conn->engine->credit / 4u;
+        conn->acktr->beyond != 0 ? ACK_EVERY_WITH_HOLE : rawe_conn_credit(conn) / 4u;
     if (at_once || conn->unacked_frames >= every) {
         conn->ack_now = true;
         rawe_conn_make_pending(conn);
@@ -43,23 +43,26 @@ static void place(struct rawe_conn *conn, const struct rawe_chunk *chunk)
         engine->counters.dropped_handle++;
         return;
     }
-    memcpy(to, chunk->data, chunk->data_bytes);
+    if (to != chunk->data) {
+        memmove(to, chunk->data, chunk->data_bytes);
+    }
     engine->counters.bytes_received += chunk->data_bytes;
 }
 
-/** Add a segment. False when it could not be taken now; a whole message goes to `*whole`. */
-static bool add_segment(struct rawe_conn *conn, const struct rawe_chunk *chunk,
-                        struct rawe_partial *whole)
+/**
+ * Add a segment. False when it could not be taken now, for lack of a buffer: never the one of the
+ * message all others wait for, so that it blocks nothing for ever.
+ */
+static bool add_segment(struct rawe_conn *conn, const struct rawe_chunk *chunk)
 {
     struct rawe_engine *engine = conn->engine;
-    whole->buffer = NULL;
     if (conn->reassembly == NULL) {
         conn->reassembly = calloc(1, sizeof(*conn->reassembly));
         if (conn->reassembly == NULL) {
             return false;
         }
     }
-    switch (rawe_reassembly_add(conn->reassembly, &engine->reassembly_buffers, chunk, whole)) {
+    switch (rawe_reassembly_add(conn->reassembly, &engine->reassembly_buffers, chunk)) {
     case RAWE_REASSEMBLY_NO_BUFFER:
         return false;
     case RAWE_REASSEMBLY_REFUSED:
@@ -67,6 +70,20 @@ static bool add_segment(struct rawe_conn *conn, const struct rawe_chunk *chunk,
         return true;
     default:
         return true;
+    }
+}
+
+/**
+ * Segmented messages whose turn it is. They are delivered in order: Open MPI's datatype engine (4.1)
+ * goes astray when the fragments of a message with a non-contiguous datatype are unpacked in
+ * another order than they were packed in.
+ */
+static void deliver_segmented(struct rawe_conn *conn)
+{
+    struct rawe_partial whole;
+    while (conn->reassembly != NULL && rawe_reassembly_take(conn->reassembly, &whole)) {
+        deliver(conn, whole.tag, whole.buffer, whole.total_bytes);
+        rawe_buffer_give(&conn->engine->reassembly_buffers, whole.buffer);
     }
 }
 
@@ -84,8 +101,42 @@ static void deliver_messages(struct rawe_conn *conn, const uint8_t *payload, con
     }
 }
 
+/** The first chunk of a frame. False, and counted, when it may not be there. */
+static bool decode_first(struct rawe_conn *conn, const struct rawe_header *header,
+                         const struct rawe_payload *payload, struct rawe_chunk *chunk)
+{
+    const uint8_t *cursor = payload->head;
+    const uint8_t *end = payload->head + header->payload_bytes;
+    /* With the data elsewhere, `head` ends behind a chunk header as long as the train's first one. */
+    bool fits = payload->data == NULL ||
+                (payload->head_bytes >= RAWE_CHUNK_MESSAGE_BYTES &&
+                 rawe_chunk_header_bytes(payload->head[0]) == payload->head_bytes);
+    /* All kinds but MESSAGE are alone in their frame. */
+    fits = fits && rawe_chunk_decode(chunk, &cursor, end) == RAWE_DECODE_OK &&
+           (chunk->kind == RAWE_CHUNK_MESSAGE || cursor == end);
+    if (fits && payload->data != NULL) {
+        fits = chunk->kind != RAWE_CHUNK_MESSAGE;
+        chunk->data = payload->data;
+    }
+    if (!fits) {
+        conn->engine->counters.dropped_length++;
+        return false;
+    }
+    if (chunk->kind == RAWE_CHUNK_TRIAL) {
+        const struct rawe_engine *engine = conn->engine;
+        /* Without trains of our own there is no pattern: what came as plain frames is as it was. */
+        if (engine->trains.pattern != NULL &&
+            (chunk->data_bytes > engine->config.payload_max_bytes ||
+             memcmp(chunk->data, engine->trains.pattern, chunk->data_bytes) != 0)) {
+            conn->engine->counters.dropped_trial++;
+            return false;
+        }
+    }
+    return true;
+}
+
 static void receive_data(struct rawe_conn *conn, const struct rawe_header *header,
-                         const uint8_t *payload, uint64_t now_ns)
+                         const struct rawe_payload *payload, uint64_t now_ns)
 {
     struct rawe_engine *engine = conn->engine;
     struct rawe_acktr *acktr = conn->acktr;
@@ -100,16 +151,11 @@ static void receive_data(struct rawe_conn *conn, const struct rawe_header *heade
     default:
         break;
     }
-    const uint8_t *cursor = payload;
-    const uint8_t *end = payload + header->payload_bytes;
     struct rawe_chunk chunk;
-    if (rawe_chunk_decode(&chunk, &cursor, end) != RAWE_DECODE_OK ||
-        (chunk.kind != RAWE_CHUNK_MESSAGE && cursor != end)) {
-        engine->counters.dropped_length++; /* SEGMENT and PUT are alone in their frame */
+    if (!decode_first(conn, header, payload, &chunk)) {
         return;
     }
-    struct rawe_partial whole = {.buffer = NULL};
-    if (chunk.kind == RAWE_CHUNK_SEGMENT && !add_segment(conn, &chunk, &whole)) {
+    if (chunk.kind == RAWE_CHUNK_SEGMENT && !add_segment(conn, &chunk)) {
         engine->counters.no_buffer++;
         return;
     }
@@ -130,10 +176,9 @@ static void receive_data(struct rawe_conn *conn, const struct rawe_header *heade
     if (chunk.kind == RAWE_CHUNK_PUT) {
         place(conn, &chunk);
     } else if (chunk.kind == RAWE_CHUNK_MESSAGE) {
-        deliver_messages(conn, payload, end);
-    } else if (whole.buffer != NULL) {
-        deliver(conn, whole.tag, whole.buffer, whole.total_bytes);
-        rawe_buffer_give(&engine->reassembly_buffers, whole.buffer);
+        deliver_messages(conn, payload->head, payload->head + header->payload_bytes);
+    } else if (chunk.kind == RAWE_CHUNK_SEGMENT) {
+        deliver_segmented(conn);
     }
 }
 
@@ -153,7 +198,7 @@ static void closed_by_peer(struct rawe_conn *conn, uint64_t now_ns)
 }
 
 void rawe_conn_receive(struct rawe_conn *conn, const struct rawe_header *header,
-                       const uint8_t *payload, uint64_t now_ns)
+                       const struct rawe_payload *payload, uint64_t now_ns)
 {
     struct rawe_engine *engine = conn->engine;
     if (conn->acktr == NULL ||
@@ -161,7 +206,9 @@ void rawe_conn_receive(struct rawe_conn *conn, const struct rawe_header *header,
         engine->counters.dropped_connection++;
         return;
     }
-    if (rawe_sequence_before(conn->next, header->acknowledgement)) {
+    /* A CLOSE may come from a process that knows nothing of the connection any more. */
+    if (header->type != RAWE_FRAME_CLOSE &&
+        rawe_sequence_before(conn->next, header->acknowledgement)) {
         engine->counters.dropped_ack++; /* acknowledges what was never sent: believe none of it */
         return;
     }
@@ -176,7 +223,11 @@ void rawe_conn_receive(struct rawe_conn *conn, const struct rawe_header *header,
         break;
     case RAWE_FRAME_ACK:
         engine->counters.acks_received++;
-        rawe_conn_acknowledged(conn, header, payload,
+        if (payload->data != NULL) {
+            engine->counters.dropped_type++; /* came in a train, where it has no business */
+            break;
+        }
+        rawe_conn_acknowledged(conn, header, payload->head,
                                header->payload_bytes < RAWE_SACK_BYTES_MAX ? header->payload_bytes
                                                                            : RAWE_SACK_BYTES_MAX,
                                now_ns);
@@ -189,7 +240,6 @@ void rawe_conn_receive(struct rawe_conn *conn, const struct rawe_header *header,
         rawe_conn_make_pending(conn);
         break;
     case RAWE_FRAME_CLOSE:
-        rawe_conn_acknowledged(conn, header, NULL, 0, now_ns);
         closed_by_peer(conn, now_ns);
         break;
     default:

@@ -10,15 +10,14 @@
 #include <string.h>
 
 /** Most frames handed to the link at once. */
-#define TRAIN_FRAMES 32u
+#define TRAIN_FRAMES 48u
 
 static uint32_t slot_of(const struct rawe_conn *conn, uint32_t sequence)
 {
     return sequence & (conn->engine->config.window_frames - 1);
 }
 
-/** How many more frames may go into flight now. */
-static uint32_t window_room(const struct rawe_conn *conn)
+uint32_t rawe_conn_window_room(const struct rawe_conn *conn)
 {
     uint32_t allowed = conn->congestion.window;
     if (conn->peer_credit < allowed) {
@@ -46,8 +45,7 @@ static bool window_full(const struct rawe_conn *conn)
     return conn->next - conn->una >= conn->engine->config.window_frames;
 }
 
-/** Give a frame the next sequence number; it is WAITING until the link has taken it. */
-static void enter_window(struct rawe_conn *conn, struct rawe_txframe *frame)
+void rawe_conn_enter_window(struct rawe_conn *conn, struct rawe_txframe *frame)
 {
     if (conn->to_transmit == 0) {
         conn->transmit_from = conn->next;
@@ -57,6 +55,19 @@ static void enter_window(struct rawe_conn *conn, struct rawe_txframe *frame)
     frame->state = RAWE_TXFRAME_WAITING;
     conn->slots[slot_of(conn, frame->sequence)] = frame;
     conn->to_transmit++;
+}
+
+uint16_t rawe_conn_credit(const struct rawe_conn *conn)
+{
+    return conn->lane == RAWE_LANE_BULK ? conn->engine->credit_bulk : conn->engine->credit;
+}
+
+/** Payload of the frames that are made now: less where they travel in an envelope. */
+static uint32_t payload_limit(const struct rawe_conn *conn)
+{
+    uint32_t bytes = conn->payload_max_bytes;
+    return conn->train == RAWE_TRAIN_GOOD ? (bytes - conn->engine->trains.overhead_bytes) & ~7u
+                                          : bytes;
 }
 
 void rawe_conn_write_header(const struct rawe_conn *conn, struct rawe_txframe *frame)
@@ -70,7 +81,7 @@ void rawe_conn_write_header(const struct rawe_conn *conn, struct rawe_txframe *f
         .sequence = frame->sequence,
         .acknowledgement = conn->acktr->next,
         .payload_bytes = (uint16_t)frame->payload_bytes,
-        .credit = conn->engine->credit,
+        .credit = rawe_conn_credit(conn),
     };
     memcpy(frame->buffer, conn->eth_header, RAWE_ETH_HEADER_BYTES);
     rawe_header_encode(frame->buffer + RAWE_ETH_HEADER_BYTES, &header);
@@ -137,7 +148,7 @@ enum rawe_status rawe_conn_send_copy(struct rawe_conn *conn, uint8_t tag, const 
     size_t data_bytes = first_bytes + second_bytes;
     assert(data_bytes <= engine->config.copy_max_bytes &&
            data_bytes <= rawe_conn_frame_message_bytes(conn));
-    if (conn->queue != NULL || conn->to_transmit != 0 || window_room(conn) == 0 ||
+    if (conn->queue != NULL || conn->to_transmit != 0 || rawe_conn_window_room(conn) == 0 ||
         window_full(conn)) {
         return RAWE_STATUS_BUSY;
     }
@@ -158,7 +169,7 @@ enum rawe_status rawe_conn_send_copy(struct rawe_conn *conn, uint8_t tag, const 
     }
     frame->payload_bytes = (uint32_t)data_bytes + RAWE_CHUNK_MESSAGE_BYTES;
     frame->buffer_bytes = RAWE_PAYLOAD_OFFSET + frame->payload_bytes;
-    enter_window(conn, frame);
+    rawe_conn_enter_window(conn, frame);
     rawe_conn_write_header(conn, frame);
     struct rawe_frame view;
     view_frame(frame, &view);
@@ -252,12 +263,13 @@ static struct rawe_txframe *frame_next(struct rawe_conn *conn, struct rawe_send 
     bool copy = false;
     uint32_t room;
     if (send->kind == RAWE_CHUNK_PUT) {
-        room = conn->payload_max_bytes - RAWE_CHUNK_PUT_BYTES;
+        room = payload_limit(conn) - RAWE_CHUNK_PUT_BYTES;
         chunk.id = send->handle_index;
         chunk.key = send->handle_key;
         chunk.offset = send->offset + send->framed_bytes;
-    } else if (send->total_bytes <= rawe_conn_frame_message_bytes(conn)) {
-        room = rawe_conn_frame_message_bytes(conn);
+    } else if (send->total_bytes <= payload_limit(conn) - RAWE_CHUNK_MESSAGE_BYTES &&
+               !send->segmented && !send->ordered) {
+        room = payload_limit(conn) - RAWE_CHUNK_MESSAGE_BYTES;
         copy = send->total_bytes <= engine->config.copy_max_bytes;
     } else {
         if (!send->segmented &&
@@ -266,7 +278,7 @@ static struct rawe_txframe *frame_next(struct rawe_conn *conn, struct rawe_send 
         }
         uint32_t number = send->segmented ? send->message_number : conn->message_number;
         chunk.kind = RAWE_CHUNK_SEGMENT;
-        room = conn->payload_max_bytes - RAWE_CHUNK_SEGMENT_BYTES;
+        room = payload_limit(conn) - RAWE_CHUNK_SEGMENT_BYTES;
         chunk.id = number;
         chunk.offset = send->framed_bytes;
         chunk.total_bytes = (uint32_t)send->total_bytes;
@@ -305,7 +317,7 @@ static struct rawe_txframe *frame_next(struct rawe_conn *conn, struct rawe_send 
             frame->flags |= RAWE_FLAG_ACK_NOW; /* somebody waits for its completion */
         }
     }
-    enter_window(conn, frame);
+    rawe_conn_enter_window(conn, frame);
     return frame;
 }
 
@@ -338,8 +350,11 @@ static struct rawe_send *output_round(struct rawe_conn *conn, uint64_t now_ns)
     struct rawe_send *copied_first = NULL;
     struct rawe_send **copied_tail = &copied_first;
     bool transmitted = false;
+    if (conn->train == RAWE_TRAIN_UNTRIED) {
+        rawe_conn_train_try(conn);
+    }
     while (conn->state == RAWE_CONN_OPEN) {
-        uint32_t room = window_room(conn);
+        uint32_t room = rawe_conn_window_room(conn);
         if (room == 0) {
             if (conn->queue != NULL || conn->to_transmit != 0) {
                 engine->counters.window_stalls++;
@@ -351,6 +366,9 @@ static struct rawe_send *output_round(struct rawe_conn *conn, uint64_t now_ns)
         unsigned count = 0;
         while (count < TRAIN_FRAMES && count < room) {
             struct rawe_txframe *frame = transmit_next(conn);
+            if (frame == NULL && conn->train == RAWE_TRAIN_TRYING) {
+                break;
+            }
             if (frame == NULL) {
                 struct rawe_send *copied;
                 frame = frame_next(conn, &copied);
@@ -370,7 +388,10 @@ static struct rawe_send *output_round(struct rawe_conn *conn, uint64_t now_ns)
         if (count == 0) {
             break;
         }
-        unsigned taken = engine->output.transmit(engine->output.context, views, count);
+        unsigned taken =
+            rawe_conn_train_used(conn)
+                ? rawe_conn_train_transmit(conn, train, views, count)
+                : engine->output.transmit(engine->output.context, views, count);
         for (unsigned i = 0; i < taken; i++) {
             sent(conn, train[i], now_ns);
         }
@@ -423,7 +444,7 @@ bool rawe_conn_transmit_control(struct rawe_conn *conn, uint8_t type, uint8_t fl
         .sequence = sequence,
         .acknowledgement = conn->acktr != NULL ? conn->acktr->next : 0,
         .payload_bytes = (uint16_t)payload_bytes,
-        .credit = conn->engine->credit,
+        .credit = rawe_conn_credit(conn),
     };
     memcpy(buffer, conn->eth_header, RAWE_ETH_HEADER_BYTES);
     rawe_header_encode(buffer + RAWE_ETH_HEADER_BYTES, &header);
@@ -435,6 +456,9 @@ bool rawe_conn_transmit_control(struct rawe_conn *conn, uint8_t type, uint8_t fl
         .piece_count = 1,
         .len_bytes = (uint32_t)(RAWE_PAYLOAD_OFFSET + payload_bytes),
     };
-    struct rawe_output *output = &conn->engine->output;
+    /* A probe is an answer's way to tell what arrived before it: it must take the same way. */
+    struct rawe_output *output = type == RAWE_FRAME_PROBE && conn->train == RAWE_TRAIN_GOOD
+                                     ? &conn->engine->trains.output
+                                     : &conn->engine->output;
     return output->transmit(output->context, &view, 1) == 1;
 }

@@ -40,6 +40,10 @@
     X(dropped_ack,          "frames dropped: acknowledge what was never sent")                   \
     X(dropped_handle,       "PUT frames refused: unknown handle, wrong key or out of bounds")    \
     X(dropped_segment,      "segments refused: contradict earlier ones or the size limit")       \
+    X(trains_sent,          "superframes handed to the link")                                    \
+    X(trials_passed,        "peers to which superframes pass")                                   \
+    X(trials_failed,        "peers to which they do not, so plain frames are used")              \
+    X(dropped_trial,        "trial frames whose content arrived wrong")                          \
     X(dropped_stranger,     "connection requests refused: identity unknown or wrong")            \
     X(no_buffer,            "segments put off for lack of a reassembly buffer")                  \
     X(peers_lost,           "peers given up after silence")

@@ -53,6 +53,8 @@ void rawe_engine_free(struct rawe_engine *engine)
     rawe_handle_table_free(&engine->handles);
     rawe_txframe_pool_free(&engine->frames);
     rawe_buffer_pool_free(&engine->reassembly_buffers);
+    free(engine->trains.pattern);
+    engine->trains.pattern = NULL;
     free(engine->table);
     free(engine->generations);
     engine->table = NULL;
@@ -60,7 +62,23 @@ void rawe_engine_free(struct rawe_engine *engine)
     engine->table_size = 0;
 }
 
-static struct rawe_conn *find(const struct rawe_engine *engine, uint32_t connection_id)
+bool rawe_engine_use_trains(struct rawe_engine *engine, const struct rawe_trains *trains)
+{
+    uint32_t bytes = engine->config.payload_max_bytes;
+    uint8_t *pattern = malloc(bytes);
+    if (pattern == NULL) {
+        return false;
+    }
+    for (uint32_t i = 0; i < bytes; i++) {
+        pattern[i] = (uint8_t)(i ^ (i >> 8) * 29u);
+    }
+    engine->trains = *trains;
+    engine->trains.pattern = pattern;
+    rawe_engine_share_credit(engine);
+    return true;
+}
+
+struct rawe_conn *rawe_engine_find(const struct rawe_engine *engine, uint32_t connection_id)
 {
     uint32_t index = connection_id & 0xFFFFFu;
     if (index >= engine->table_size || engine->table[index] == NULL ||
@@ -71,20 +89,18 @@ static struct rawe_conn *find(const struct rawe_engine *engine, uint32_t connect
 }
 
 static void receive_connect(struct rawe_engine *engine, const struct rawe_header *header,
-                            const uint8_t *frame, uint64_t now_ns)
+                            const uint8_t *source_mac, const uint8_t *payload, uint64_t now_ns)
 {
     struct rawe_connect from;
-    if (rawe_connect_decode(&from, frame + RAWE_PAYLOAD_OFFSET, header->payload_bytes) !=
-            RAWE_DECODE_OK ||
+    if (rawe_connect_decode(&from, payload, header->payload_bytes) != RAWE_DECODE_OK ||
         from.lane >= RAWE_LANES || from.connection_id == 0) {
         engine->counters.dropped_length++;
         return;
     }
-    const uint8_t *source_mac = frame + RAWE_MAC_BYTES;
     bool reply = (header->flags & RAWE_FLAG_REPLY) != 0;
     struct rawe_conn *conn;
     if (reply) {
-        conn = find(engine, header->connection_id);
+        conn = rawe_engine_find(engine, header->connection_id);
         if (conn == NULL) {
             engine->counters.dropped_connection++;
             return;
@@ -110,17 +126,60 @@ static void receive_connect(struct rawe_engine *engine, const struct rawe_header
     }
 }
 
+/**
+ * A peer asks about a connection that we have closed, and has not heard of it: tell it again. Its
+ * PROBE says where to; the answer is no longer than the question.
+ */
+static void tell_closed(struct rawe_engine *engine, const struct rawe_header *probe,
+                        const uint8_t *source_mac, const uint8_t *payload)
+{
+    struct rawe_connect from;
+    if (rawe_connect_decode(&from, payload, probe->payload_bytes) != RAWE_DECODE_OK) {
+        return;
+    }
+    uint8_t buffer[RAWE_PAYLOAD_OFFSET];
+    struct rawe_header header = {
+        .type = RAWE_FRAME_CLOSE,
+        .port = from.port,
+        .key = from.key,
+        .connection_id = from.connection_id,
+        .acknowledgement = probe->acknowledgement,
+    };
+    memcpy(buffer, source_mac, RAWE_MAC_BYTES);
+    memcpy(buffer + RAWE_MAC_BYTES, engine->config.mac, RAWE_MAC_BYTES);
+    buffer[12] = (uint8_t)(engine->config.ethertype >> 8);
+    buffer[13] = (uint8_t)engine->config.ethertype;
+    rawe_header_encode(buffer + RAWE_ETH_HEADER_BYTES, &header);
+    struct rawe_frame frame = {
+        .pieces = {{buffer, sizeof(buffer)}},
+        .piece_count = 1,
+        .len_bytes = sizeof(buffer),
+    };
+    (void)engine->output.transmit(engine->output.context, &frame, 1);
+}
+
 void rawe_engine_receive(struct rawe_engine *engine, const uint8_t *frame, size_t len_bytes,
                          uint64_t now_ns)
 {
-    engine->now_ns = now_ns;
     if (len_bytes < RAWE_ETH_HEADER_BYTES) {
         engine->counters.dropped_short++;
         return;
     }
+    rawe_engine_receive_parts(engine, frame + RAWE_MAC_BYTES, frame + RAWE_ETH_HEADER_BYTES,
+                              len_bytes - RAWE_ETH_HEADER_BYTES, NULL, 0, now_ns);
+}
+
+void rawe_engine_receive_parts(struct rawe_engine *engine, const uint8_t *source_mac,
+                               const uint8_t *head, size_t head_bytes, const uint8_t *data,
+                               size_t data_bytes, uint64_t now_ns)
+{
+    engine->now_ns = now_ns;
+    if (head_bytes < RAWE_HEADER_BYTES) {
+        engine->counters.dropped_short++;
+        return;
+    }
     struct rawe_header header;
-    switch (rawe_header_decode(&header, frame + RAWE_ETH_HEADER_BYTES,
-                               len_bytes - RAWE_ETH_HEADER_BYTES)) {
+    switch (rawe_header_decode(&header, head, head_bytes + data_bytes)) {
     case RAWE_DECODE_OK:
         break;
     case RAWE_DECODE_SHORT:
@@ -141,19 +200,31 @@ void rawe_engine_receive(struct rawe_engine *engine, const uint8_t *frame, size_
         return;
     }
     if (header.type == RAWE_FRAME_CONNECT) {
-        receive_connect(engine, &header, frame, now_ns);
+        if (data == NULL) {
+            receive_connect(engine, &header, source_mac, head + RAWE_HEADER_BYTES, now_ns);
+        } else {
+            engine->counters.dropped_type++;
+        }
         return;
     }
-    struct rawe_conn *conn = find(engine, header.connection_id);
+    struct rawe_conn *conn = rawe_engine_find(engine, header.connection_id);
     if (conn == NULL) {
+        if (header.type == RAWE_FRAME_PROBE && data == NULL) {
+            tell_closed(engine, &header, source_mac, head + RAWE_HEADER_BYTES);
+        }
         engine->counters.dropped_connection++;
         return;
     }
-    if (memcmp(conn->eth_header, frame + RAWE_MAC_BYTES, RAWE_MAC_BYTES) != 0) {
+    if (memcmp(conn->eth_header, source_mac, RAWE_MAC_BYTES) != 0) {
         engine->counters.dropped_source++;
         return;
     }
-    rawe_conn_receive(conn, &header, frame + RAWE_PAYLOAD_OFFSET, now_ns);
+    const struct rawe_payload payload = {
+        .head = head + RAWE_HEADER_BYTES,
+        .head_bytes = head_bytes - RAWE_HEADER_BYTES,
+        .data = data,
+    };
+    rawe_conn_receive(conn, &header, &payload, now_ns);
 }
 
 void rawe_engine_flush(struct rawe_engine *engine, uint64_t now_ns)
@@ -185,17 +256,31 @@ void rawe_engine_advance(struct rawe_engine *engine, uint64_t now_ns)
     rawe_timer_wheel_advance(&engine->timers, now_ns);
 }
 
+/** What one of `senders` may have in flight of a queue of `frames`. */
+static uint16_t share(const struct rawe_engine *engine, uint32_t frames, uint32_t senders)
+{
+    /* A quarter stays free for control frames and for senders that begin. */
+    uint32_t credit = frames * 3 / 4 / senders;
+    if (credit > engine->config.window_frames) {
+        credit = engine->config.window_frames;
+    }
+    return (uint16_t)(credit < RAWE_CONGESTION_LEAST_FRAMES ? RAWE_CONGESTION_LEAST_FRAMES
+                                                            : credit);
+}
+
 void rawe_engine_share_credit(struct rawe_engine *engine)
 {
     uint32_t senders = engine->active_receivers > engine->active_receivers_now
                            ? engine->active_receivers
                            : engine->active_receivers_now;
-    /* A quarter of the ring stays free for control frames and for senders that begin. */
-    uint32_t credit = engine->config.receive_frames * 3 / 4 / (senders == 0 ? 1 : senders);
-    if (credit > engine->config.window_frames) {
-        credit = engine->config.window_frames;
+    if (senders == 0) {
+        senders = 1;
     }
-    engine->credit = (uint16_t)(credit < RAWE_CONGESTION_LEAST_FRAMES
-                                    ? RAWE_CONGESTION_LEAST_FRAMES
-                                    : credit);
+    uint32_t ring_frames = engine->config.receive_frames;
+    uint32_t bulk_frames = engine->trains.receive_frames;
+    engine->credit = share(engine, ring_frames, senders);
+    /* Until superframes have proved themselves, bulk comes into the ring as well. */
+    engine->credit_bulk = bulk_frames != 0 && bulk_frames < ring_frames
+                              ? share(engine, bulk_frames, senders)
+                              : engine->credit;
 }

@@ -75,11 +75,22 @@ struct rawe_engine_config {
     uint64_t seed;               /**< random, not guessable */
 };
 
+/** A second way out, for trains of frames of the bulk lane: what the link says of it. */
+struct rawe_trains {
+    struct rawe_output output;  /**< transmit is NULL where there is none */
+    uint32_t frames_max;        /**< of one train */
+    uint32_t bytes_max;         /**< of one train, Ethernet headers left out */
+    uint32_t overhead_bytes;    /**< what the envelope takes from each frame's payload */
+    uint32_t receive_frames;    /**< how many frames our own receive queue holds */
+    uint8_t *pattern;           /**< content of trial frames, payload_max_bytes of it */
+};
+
 struct rawe_engine {
     struct rawe_engine_config config;
     struct rawe_callbacks callbacks;
     void *context;
     struct rawe_output output;
+    struct rawe_trains trains;
     struct rawe_counters counters;
     struct rawe_timer_wheel timers;
     struct rawe_handle_table handles;
@@ -94,6 +105,7 @@ struct rawe_engine {
     struct rawe_conn *pending;  /**< connections with an acknowledgement or frames to send */
     struct rawe_conn *flushing; /**< the rest of the list that rawe_engine_flush works on */
     uint16_t credit;            /**< frames that one peer may have in flight to us */
+    uint16_t credit_bulk;       /**< the same for the bulk lane */
     unsigned active_receivers;    /**< connections that received data in the epoch before */
     unsigned active_receivers_now; /**< ... in this epoch */
     uint64_t epoch_start_ns;
@@ -104,6 +116,33 @@ struct rawe_engine {
 bool rawe_engine_init(struct rawe_engine *engine, const struct rawe_engine_config *config,
                       const struct rawe_callbacks *callbacks, void *context,
                       const struct rawe_output *output, uint64_t now_ns);
+
+/**
+ * Send trains of the bulk lane through `trains->output`, to peers to which they pass. A train is
+ * frames with consecutive sequence numbers, all of the same length but the last, whose data are
+ * consecutive too: so that the receiver can place them as one. False without memory.
+ */
+bool rawe_engine_use_trains(struct rawe_engine *engine, const struct rawe_trains *trains);
+
+/**
+ * Where the data of a train may be received straight into place. `head` is the beginning of
+ * its first frame, behind the Ethernet header; the train is `total_bytes` long, and each frame but
+ * the last `frame_bytes`. False: receive it anywhere, and give it to rawe_engine_receive_parts.
+ */
+bool rawe_engine_plan(struct rawe_engine *engine, const uint8_t *source_mac, const uint8_t *head,
+                      size_t head_bytes, size_t frame_bytes, size_t total_bytes,
+                      struct rawe_placement *placement);
+
+/**
+ * A frame has arrived without its Ethernet header: headers at `head`, data (when not NULL) at
+ * `data`, or all of it at `head`. Untrusted, as in rawe_engine_receive.
+ */
+void rawe_engine_receive_parts(struct rawe_engine *engine, const uint8_t *source_mac,
+                               const uint8_t *head, size_t head_bytes, const uint8_t *data,
+                               size_t data_bytes, uint64_t now_ns);
+
+/** The connection with this id of ours, or NULL. */
+struct rawe_conn *rawe_engine_find(const struct rawe_engine *engine, uint32_t connection_id);
 
 /** All connections must have been closed. */
 void rawe_engine_free(struct rawe_engine *engine);

@@ -26,6 +26,16 @@ struct rawe_frame {
     uint32_t len_bytes; /**< sum over the pieces, Ethernet header included */
 };
 
+/**
+ * Where the data of a train's frames goes, for a link that can receive it straight into place:
+ * frame i has `head_bytes` of headers, then data that belongs at base + i * data_bytes.
+ */
+struct rawe_placement {
+    uint8_t *base;
+    uint32_t head_bytes;
+    uint32_t data_bytes; /**< of every frame but the last, which may be shorter */
+};
+
 struct rawe_output {
     /**
      * Send `count` frames, all to the same peer and of the same lane. The link copies or hands them

@@ -28,13 +28,16 @@ void rawe_buffer_pool_free(struct rawe_buffer_pool *pool)
 
 void *rawe_buffer_take(struct rawe_buffer_pool *pool)
 {
+    return pool->free == NULL && pool->allocated >= pool->limit ? NULL
+                                                                : rawe_buffer_take_urgent(pool);
+}
+
+void *rawe_buffer_take_urgent(struct rawe_buffer_pool *pool)
+{
     void *buffer = pool->free;
     if (buffer != NULL) {
         memcpy(&pool->free, buffer, sizeof(void *));
         return buffer;
-    }
-    if (pool->allocated >= pool->limit) {
-        return NULL;
     }
     buffer = malloc(pool->buffer_bytes);
     if (buffer != NULL) {
@@ -49,20 +52,25 @@ void rawe_buffer_give(struct rawe_buffer_pool *pool, void *buffer)
     pool->free = buffer;
 }
 
-enum rawe_reassembly_result rawe_reassembly_add(struct rawe_reassembly *reassembly,
-                                                struct rawe_buffer_pool *pool,
-                                                const struct rawe_chunk *chunk,
-                                                struct rawe_partial *whole)
+/** The message a segment belongs to, begun if need be. NULL and the reason when it cannot be. */
+static struct rawe_partial *find_partial(struct rawe_reassembly *reassembly,
+                                         struct rawe_buffer_pool *pool,
+                                         const struct rawe_chunk *chunk,
+                                         enum rawe_reassembly_result *why)
 {
     struct rawe_partial *partial =
         &reassembly->partial[chunk->id & (RAWE_REASSEMBLY_MESSAGES - 1)];
-    if (chunk->data_bytes == 0 || chunk->total_bytes > pool->buffer_bytes) {
-        return RAWE_REASSEMBLY_REFUSED;
+    *why = RAWE_REASSEMBLY_REFUSED;
+    if (chunk->data_bytes == 0 || chunk->total_bytes > pool->buffer_bytes ||
+        chunk->id - reassembly->next >= RAWE_REASSEMBLY_MESSAGES) {
+        return NULL;
     }
     if (partial->buffer == NULL) {
-        partial->buffer = rawe_buffer_take(pool);
+        partial->buffer = chunk->id == reassembly->next ? rawe_buffer_take_urgent(pool)
+                                                        : rawe_buffer_take(pool);
         if (partial->buffer == NULL) {
-            return RAWE_REASSEMBLY_NO_BUFFER;
+            *why = RAWE_REASSEMBLY_NO_BUFFER;
+            return NULL;
         }
         partial->number = chunk->id;
         partial->total_bytes = chunk->total_bytes;
@@ -71,16 +79,50 @@ enum rawe_reassembly_result rawe_reassembly_add(struct rawe_reassembly *reassemb
     } else if (partial->number != chunk->id || partial->total_bytes != chunk->total_bytes ||
                partial->tag != chunk->tag ||
                chunk->data_bytes > partial->total_bytes - partial->received_bytes) {
-        return RAWE_REASSEMBLY_REFUSED;
+        return NULL;
     }
-    memcpy(partial->buffer + chunk->offset, chunk->data, chunk->data_bytes);
+    return partial;
+}
+
+uint8_t *rawe_reassembly_place(struct rawe_reassembly *reassembly, struct rawe_buffer_pool *pool,
+                               const struct rawe_chunk *first, uint64_t len_bytes)
+{
+    if (len_bytes > first->total_bytes - first->offset) {
+        return NULL; /* before a message is begun for it */
+    }
+    enum rawe_reassembly_result why;
+    struct rawe_partial *partial = find_partial(reassembly, pool, first, &why);
+    return partial == NULL ? NULL : partial->buffer + first->offset;
+}
+
+enum rawe_reassembly_result rawe_reassembly_add(struct rawe_reassembly *reassembly,
+                                                struct rawe_buffer_pool *pool,
+                                                const struct rawe_chunk *chunk)
+{
+    enum rawe_reassembly_result why;
+    struct rawe_partial *partial = find_partial(reassembly, pool, chunk, &why);
+    if (partial == NULL) {
+        return why;
+    }
+    if (partial->buffer + chunk->offset != chunk->data) {
+        memmove(partial->buffer + chunk->offset, chunk->data, chunk->data_bytes);
+    }
     partial->received_bytes += chunk->data_bytes;
-    if (partial->received_bytes < partial->total_bytes) {
-        return RAWE_REASSEMBLY_MORE;
+    return partial->received_bytes < partial->total_bytes ? RAWE_REASSEMBLY_MORE
+                                                          : RAWE_REASSEMBLY_WHOLE;
+}
+
+bool rawe_reassembly_take(struct rawe_reassembly *reassembly, struct rawe_partial *whole)
+{
+    struct rawe_partial *partial =
+        &reassembly->partial[reassembly->next & (RAWE_REASSEMBLY_MESSAGES - 1)];
+    if (partial->buffer == NULL || partial->received_bytes < partial->total_bytes) {
+        return false;
     }
     *whole = *partial;
     partial->buffer = NULL;
-    return RAWE_REASSEMBLY_WHOLE;
+    reassembly->next++;
+    return true;
 }
 
 void rawe_reassembly_clear(struct rawe_reassembly *reassembly, struct rawe_buffer_pool *pool)
@@ -91,4 +133,5 @@ void rawe_reassembly_clear(struct rawe_reassembly *reassembly, struct rawe_buffe
             reassembly->partial[i].buffer = NULL;
         }
     }
+    reassembly->next = 0;
 }

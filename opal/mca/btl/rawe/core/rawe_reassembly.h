@@ -1,9 +1,9 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Reassembly: messages that came in several segments are put together here. The sender has at most
- * RAWE_REASSEMBLY_MESSAGES of them under way, and each segment is given in once (the
- * acknowledgement tracker sees to that), so counting bytes tells when a message is whole.
+ * Reassembly: messages that came in segments are put together here, and handed out in the order of
+ * their numbers. The sender has at most RAWE_REASSEMBLY_MESSAGES of them under way, and each segment is
+ * given in once (the acknowledgement tracker sees to that), so counting bytes tells when one is whole.
  */
 #ifndef RAWE_REASSEMBLY_H
 #define RAWE_REASSEMBLY_H
@@ -30,6 +30,8 @@ void rawe_buffer_pool_init(struct rawe_buffer_pool *pool, size_t buffer_bytes, u
 void rawe_buffer_pool_free(struct rawe_buffer_pool *pool);
 /** A buffer, or NULL at the limit or without memory. */
 void *rawe_buffer_take(struct rawe_buffer_pool *pool);
+/** The same beyond the limit: for the one message that all others wait for. */
+void *rawe_buffer_take_urgent(struct rawe_buffer_pool *pool);
 void rawe_buffer_give(struct rawe_buffer_pool *pool, void *buffer);
 
 struct rawe_partial {
@@ -41,12 +43,13 @@ struct rawe_partial {
 };
 
 struct rawe_reassembly {
+    uint32_t next; /**< number of the message to be delivered next: they are, in order */
     struct rawe_partial partial[RAWE_REASSEMBLY_MESSAGES]; /**< by message number */
 };
 
 enum rawe_reassembly_result {
     RAWE_REASSEMBLY_MORE,    /**< taken, message not whole yet */
-    RAWE_REASSEMBLY_WHOLE,   /**< taken, and `*whole` is the message: rawe_reassembly_release it */
+    RAWE_REASSEMBLY_WHOLE,   /**< taken, message is whole: see rawe_reassembly_take */
     RAWE_REASSEMBLY_REFUSED, /**< contradicts earlier segments or the limits: a hostile frame */
     RAWE_REASSEMBLY_NO_BUFFER, /**< not taken for lack of memory: let the sender send it again */
 };
@@ -54,8 +57,20 @@ enum rawe_reassembly_result {
 /** Add a segment (a decoded chunk, hence consistent in itself). */
 enum rawe_reassembly_result rawe_reassembly_add(struct rawe_reassembly *reassembly,
                                                 struct rawe_buffer_pool *pool,
-                                                const struct rawe_chunk *chunk,
-                                                struct rawe_partial *whole);
+                                                const struct rawe_chunk *chunk);
+
+/**
+ * Take the next message in order out, when it is whole: its buffer is the caller's then, to
+ * rawe_buffer_give back. False when it is not: later ones wait for it.
+ */
+bool rawe_reassembly_take(struct rawe_reassembly *reassembly, struct rawe_partial *whole);
+
+/**
+ * Where `len_bytes` from the offset of `first` on will be put together, for receiving them there:
+ * rawe_reassembly_add then finds them in place. NULL when they do not fit, or without a buffer.
+ */
+uint8_t *rawe_reassembly_place(struct rawe_reassembly *reassembly, struct rawe_buffer_pool *pool,
+                               const struct rawe_chunk *first, uint64_t len_bytes);
 
 /** Give all buffers back. */
 void rawe_reassembly_clear(struct rawe_reassembly *reassembly, struct rawe_buffer_pool *pool);

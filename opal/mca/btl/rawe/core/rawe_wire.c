@@ -83,10 +83,11 @@ enum rawe_decode_result rawe_header_decode(struct rawe_header *header, const uin
     return RAWE_DECODE_OK;
 }
 
-static size_t chunk_header_bytes(uint8_t kind)
+size_t rawe_chunk_header_bytes(uint8_t kind)
 {
     switch (kind) {
     case RAWE_CHUNK_MESSAGE:
+    case RAWE_CHUNK_TRIAL:
         return RAWE_CHUNK_MESSAGE_BYTES;
     case RAWE_CHUNK_SEGMENT:
         return RAWE_CHUNK_SEGMENT_BYTES;
@@ -110,7 +111,7 @@ size_t rawe_chunk_encode(uint8_t *out, const struct rawe_chunk *chunk)
         put64(out + 8, chunk->key);
         put64(out + 16, chunk->offset);
     }
-    return chunk_header_bytes(chunk->kind);
+    return rawe_chunk_header_bytes(chunk->kind);
 }
 
 enum rawe_decode_result rawe_chunk_decode(struct rawe_chunk *chunk, const uint8_t **cursor,
@@ -121,7 +122,7 @@ enum rawe_decode_result rawe_chunk_decode(struct rawe_chunk *chunk, const uint8_
     if (left < RAWE_CHUNK_MESSAGE_BYTES) {
         return RAWE_DECODE_SHORT;
     }
-    size_t header_bytes = chunk_header_bytes(in[0]);
+    size_t header_bytes = rawe_chunk_header_bytes(in[0]);
     if (header_bytes == 0) {
         return RAWE_DECODE_TYPE;
     }

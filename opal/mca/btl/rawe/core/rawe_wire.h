@@ -52,7 +52,8 @@ enum rawe_frame_type {
     RAWE_FRAME_DATA = 1,    /**< sequenced, payload is one or more chunks */
     RAWE_FRAME_BULK = 2,    /**< as DATA, but received by the bulk socket */
     RAWE_FRAME_ACK = 3,     /**< not sequenced; payload is a rawe_sack block */
-    RAWE_FRAME_PROBE = 4,   /**< not sequenced; asks for an ACK at once; sequence = probe number */
+    RAWE_FRAME_PROBE = 4,   /**< asks for an ACK at once; sequence = probe number; payload is
+                                 rawe_connect, so that it can be answered by a CLOSE */
     RAWE_FRAME_CONNECT = 5, /**< connection request or reply; payload is rawe_connect */
     RAWE_FRAME_CLOSE = 6,   /**< orderly end; payload empty */
     RAWE_FRAME_PING = 7,    /**< to the responder; payload is rawe_ping, then padding */
@@ -110,8 +111,11 @@ enum rawe_decode_result rawe_header_decode(struct rawe_header *header, const uin
  *  4 | kind specific (32 bits) |
  *
  *  MESSAGE  8 bytes: kind specific = 0. One whole message.
+ *  TRIAL    8 bytes: kind specific = 0. Finds out whether superframes pass; see rawe_conn_train.c.
  *  SEGMENT 16 bytes: kind specific = message number, then offset (32), total length (32).
  *  PUT     24 bytes: kind specific = handle index, then handle key (64), offset (64).
+ *
+ * MESSAGE chunks may share a frame; each of the others is alone in its frame.
  */
 #define RAWE_CHUNK_ALIGN 8u
 #define RAWE_CHUNK_MESSAGE_BYTES 8u
@@ -123,6 +127,7 @@ enum rawe_chunk_kind {
     RAWE_CHUNK_MESSAGE = 1,
     RAWE_CHUNK_SEGMENT = 2,
     RAWE_CHUNK_PUT = 3,
+    RAWE_CHUNK_TRIAL = 4, /**< as MESSAGE, but the data is a known pattern, checked and dropped */
 };
 
 struct rawe_chunk {
@@ -135,6 +140,9 @@ struct rawe_chunk {
     uint64_t offset;      /**< SEGMENT, PUT: where the data goes */
     const uint8_t *data;  /**< decode only: points into the frame */
 };
+
+/** Length of the chunk header of a kind, 0 for an unknown one. */
+size_t rawe_chunk_header_bytes(uint8_t kind);
 
 /** Write the chunk's header (not its data). Returns its length in bytes. */
 size_t rawe_chunk_encode(uint8_t *out, const struct rawe_chunk *chunk);

@@ -14,7 +14,7 @@
 #include "../core/rawe_wire.h"
 
 /** A SOCK_RAW socket's filter sees the Ethernet header in front. */
-#define AT(offset) (RAWE_ETH_HEADER_BYTES + (offset))
+#define AT(offset) (base + (offset))
 
 /** Index of the two return statements in the program below. */
 enum { ACCEPT = 12, DROP = 13, PROGRAM_LENGTH = 14 };
@@ -27,6 +27,11 @@ int rawe_filter_attach(int fd, enum rawe_filter_for what, uint16_t port, uint32_
 {
     const uint8_t ping_pong_to = what == RAWE_FILTER_FOR_RESPONDER ? ACCEPT : DROP;
     const uint8_t others_to = what == RAWE_FILTER_FOR_RESPONDER ? DROP : ACCEPT;
+
+    const bool bulk = what == RAWE_FILTER_FOR_BULK || what == RAWE_FILTER_FOR_DOORBELL;
+    const uint32_t base = bulk ? RAWE_FILTER_BULK_OFFSET : RAWE_ETH_HEADER_BYTES;
+    const uint32_t pass_bytes =
+        what == RAWE_FILTER_FOR_DOORBELL ? RAWE_FILTER_DOORBELL_BYTES : UINT32_MAX;
 
     /* A load beyond the end of a short frame ends the program with "drop". */
     struct sock_filter program[PROGRAM_LENGTH] = {
@@ -46,7 +51,7 @@ int rawe_filter_attach(int fd, enum rawe_filter_for what, uint16_t port, uint32_
                           (uint8_t)TO(10, ping_pong_to), 0),
         /* 11 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, RAWE_FRAME_PONG,
                           (uint8_t)TO(11, ping_pong_to), (uint8_t)TO(11, others_to)),
-        [ACCEPT] = BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),
+        [ACCEPT] = BPF_STMT(BPF_RET | BPF_K, pass_bytes),
         [DROP] = BPF_STMT(BPF_RET | BPF_K, 0),
     };
     const struct sock_fprog filter = {.len = PROGRAM_LENGTH, .filter = program};

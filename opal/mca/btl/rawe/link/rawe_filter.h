@@ -10,11 +10,21 @@
 
 #include "rawe_link.h"
 
-/** The two kinds of socket a process has; every frame for it goes to exactly one of them. */
+/** Kinds of socket a process has; every frame for it goes to exactly one, bulk also to the doorbell. */
 enum rawe_filter_for {
     RAWE_FILTER_FOR_LINK,      /**< everything but PING and PONG */
     RAWE_FILTER_FOR_RESPONDER, /**< PING and PONG only */
+    RAWE_FILTER_FOR_BULK,      /**< as LINK, but in an IPv4 and UDP envelope */
+    RAWE_FILTER_FOR_DOORBELL,  /**< as BULK, but only the first RAWE_FILTER_DOORBELL_BYTES pass */
 };
+
+/** Where the frame header begins in the packets of bulk: behind Ethernet, IPv4 and UDP. */
+#define RAWE_FILTER_BULK_OFFSET 42u
+
+/** EtherType of those packets. */
+#define ETHERTYPE_IPV4 0x0800u
+
+#define RAWE_FILTER_DOORBELL_BYTES 64u
 
 /**
  * Attach and lock the filter: only frames addressed to this host, of our wire version, for

@@ -35,11 +35,25 @@ static int bypass_qdisc(int fd, struct rawe_link_error *error)
     return 0;
 }
 
-static int bind_to(int fd, const struct rawe_link_config *config, struct rawe_link_error *error)
+/** Each packet, in and out, has a struct virtio_net_hdr in front: how it is to be cut. */
+static int prefix_vnet_header(int fd, struct rawe_link_error *error)
 {
+    const int one = 1;
+
+    if (setsockopt(fd, SOL_PACKET, PACKET_VNET_HDR, &one, sizeof one) != 0) {
+        *error = (struct rawe_link_error){"setsockopt(PACKET_VNET_HDR)", errno};
+        return -1;
+    }
+    return 0;
+}
+
+static int bind_to(int fd, const struct rawe_link_config *config, enum rawe_filter_for what,
+                   struct rawe_link_error *error)
+{
+    const bool bulk = what == RAWE_FILTER_FOR_BULK || what == RAWE_FILTER_FOR_DOORBELL;
     const struct sockaddr_ll address = {
         .sll_family = AF_PACKET,
-        .sll_protocol = htons(config->ethertype),
+        .sll_protocol = htons(bulk ? ETHERTYPE_IPV4 : config->ethertype),
         .sll_ifindex = config->interface_index,
     };
 
@@ -56,7 +70,9 @@ int rawe_socket_open(struct rawe_ring *ring, const struct rawe_link_config *conf
     /* With protocol 0 a packet socket receives nothing until it is bound. */
     const int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
 
-    ring->memory = NULL;
+    if (ring != NULL) {
+        ring->memory = NULL;
+    }
     if (fd < 0) {
         *error = (struct rawe_link_error){"socket(AF_PACKET)", errno};
         return -1;
@@ -65,9 +81,12 @@ int rawe_socket_open(struct rawe_ring *ring, const struct rawe_link_config *conf
     /* Filter and ring before the binding: the first frame already goes through both. */
     if ((config->qdisc_bypass && bypass_qdisc(fd, error) != 0) ||
         rawe_filter_attach(fd, what, config->port, config->key, error) != 0 ||
-        rawe_ring_open(ring, fd, config->mtu_bytes, ring_bytes, error) != 0 ||
-        bind_to(fd, config, error) != 0) {
-        rawe_ring_close(ring);
+        (what == RAWE_FILTER_FOR_BULK && prefix_vnet_header(fd, error) != 0) ||
+        (ring != NULL && rawe_ring_open(ring, fd, config->mtu_bytes, ring_bytes, error) != 0) ||
+        bind_to(fd, config, what, error) != 0) {
+        if (ring != NULL) {
+            rawe_ring_close(ring);
+        }
         close(fd);
         return -1;
     }

@@ -12,7 +12,7 @@
 
 /**
  * Open a socket that sends through `config`'s interface, and receives from it what the filter for
- * `what` lets through, into `ring`, of about `ring_bytes`.
+ * `what` lets through, into `ring`, of about `ring_bytes` (NULL: no ring, but a queue).
  * Returns the descriptor, or -1 and the error.
  */
 int rawe_socket_open(struct rawe_ring *ring, const struct rawe_link_config *config,

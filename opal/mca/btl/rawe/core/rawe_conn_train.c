@@ -1,0 +1,102 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Trains: consecutive frames that the link may move as one. Whether they pass to a peer depends on
+ * devices and switches nobody can ask, so it is tried: the first thing the bulk lane sends is a train
+ * of TRIAL frames, whose content the receiver knows and checks before it acknowledges them.
+ */
+#include "rawe_conn.h"
+
+/** Trials lost altogether before a path counts as one that trains do not pass. */
+#define TRIALS_MAX 3u
+
+void rawe_conn_train_try(struct rawe_conn *conn)
+{
+    struct rawe_engine *engine = conn->engine;
+    const struct rawe_trains *trains = &engine->trains;
+    if (trains->output.transmit == NULL || conn->lane != RAWE_LANE_BULK ||
+        conn->state != RAWE_CONN_OPEN || conn->queue == NULL || conn->una != conn->next) {
+        return;
+    }
+    uint32_t payload_bytes = (conn->payload_max_bytes - trains->overhead_bytes) & ~7u;
+    uint32_t frame_bytes = payload_bytes + RAWE_HEADER_BYTES;
+    uint32_t count = trains->bytes_max / frame_bytes;
+    uint32_t room = rawe_conn_window_room(conn);
+    count = count < trains->frames_max ? count : trains->frames_max;
+    count = count < room ? count : room;
+    conn->trial_begin = conn->next;
+    for (uint32_t i = 0; i < count; i++) {
+        struct rawe_txframe *frame = rawe_txframe_take(&engine->frames, RAWE_CHUNK_MESSAGE_BYTES);
+        if (frame == NULL) {
+            break;
+        }
+        struct rawe_chunk chunk = {
+            .kind = RAWE_CHUNK_TRIAL,
+            .data_bytes = (uint16_t)(payload_bytes - RAWE_CHUNK_MESSAGE_BYTES),
+        };
+        rawe_chunk_encode(frame->buffer + RAWE_PAYLOAD_OFFSET, &chunk);
+        frame->buffer_bytes = RAWE_PAYLOAD_OFFSET + RAWE_CHUNK_MESSAGE_BYTES;
+        frame->payload_bytes = payload_bytes;
+        frame->external[0] = (struct rawe_bytes){trains->pattern, chunk.data_bytes};
+        frame->external_count = 1;
+        if (i + 1 == count) {
+            frame->flags |= RAWE_FLAG_ACK_NOW;
+        }
+        rawe_conn_enter_window(conn, frame);
+    }
+    conn->trial_end = conn->next;
+    if (conn->trial_end != conn->trial_begin) {
+        conn->train = RAWE_TRAIN_TRYING;
+    }
+}
+
+void rawe_conn_train_judge(struct rawe_conn *conn, bool lost)
+{
+    struct rawe_counters *counters = &conn->engine->counters;
+    if (conn->una == conn->trial_end || (lost && (conn->una != conn->trial_begin ||
+                                                  conn->sacked != 0))) {
+        /* All of it has arrived, or what is missing was lost on a path that lets trains pass. */
+        conn->train = RAWE_TRAIN_GOOD;
+        counters->trials_passed++;
+    } else if (lost && conn->in_flight == 0 && ++conn->trials == TRIALS_MAX) {
+        conn->train = RAWE_TRAIN_BAD;
+        counters->trials_failed++;
+    }
+}
+
+/** Does `frame` follow `before` in the same train? */
+static bool follows(const struct rawe_txframe *before, const struct rawe_txframe *frame)
+{
+    return frame->sequence == before->sequence + 1 && frame->send == before->send &&
+           frame->external_count != 0 && before->external_count != 0;
+}
+
+unsigned rawe_conn_train_transmit(struct rawe_conn *conn, struct rawe_txframe *const *frames,
+                                  const struct rawe_frame *views, unsigned count)
+{
+    struct rawe_engine *engine = conn->engine;
+    const struct rawe_trains *trains = &engine->trains;
+    unsigned done = 0;
+    while (done < count) {
+        uint32_t first_bytes = views[done].len_bytes - RAWE_ETH_HEADER_BYTES;
+        uint32_t bytes = first_bytes;
+        unsigned run = 1;
+        while (done + run < count && run < trains->frames_max) {
+            uint32_t next_bytes = views[done + run].len_bytes - RAWE_ETH_HEADER_BYTES;
+            uint32_t last_bytes = views[done + run - 1].len_bytes - RAWE_ETH_HEADER_BYTES;
+            if (last_bytes != first_bytes || next_bytes > first_bytes ||
+                bytes + next_bytes > trains->bytes_max ||
+                !follows(frames[done + run - 1], frames[done + run])) {
+                break;
+            }
+            bytes += next_bytes;
+            run++;
+        }
+        if (trains->output.transmit(trains->output.context, &views[done], run) < run) {
+            break;
+        }
+        engine->counters.trains_sent++;
+        done += run;
+    }
+    return done;
+}

@@ -1,0 +1,85 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Where the data of a train that waits in the kernel belongs, judged from its first headers.
+ *
+ * The rest of the train may turn out not to be what its head promised. Then the data has been put
+ * into memory which the peer may write anyway (a registered handle, or the buffer of a message that
+ * it is sending), so nothing is lost but what the peer itself garbled.
+ */
+#include "rawe_conn.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/** All `count` frames from `sequence` on are new: none of their data has been taken before. */
+static bool all_new(const struct rawe_acktr *acktr, uint32_t sequence, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (rawe_acktr_check(acktr, sequence + i) != RAWE_ACKTR_NEW) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool decode(const uint8_t *head, size_t head_bytes, size_t frame_bytes,
+                   struct rawe_header *header, struct rawe_chunk *chunk)
+{
+    if (head_bytes < RAWE_HEADER_BYTES + RAWE_CHUNK_BYTES_MAX ||
+        rawe_header_decode(header, head, frame_bytes) != RAWE_DECODE_OK ||
+        header->type != RAWE_FRAME_BULK ||
+        header->payload_bytes != frame_bytes - RAWE_HEADER_BYTES) {
+        return false;
+    }
+    const uint8_t *cursor = head + RAWE_HEADER_BYTES;
+    const uint8_t *end = cursor + header->payload_bytes;
+    return rawe_chunk_decode(chunk, &cursor, end) == RAWE_DECODE_OK && cursor == end &&
+           chunk->data_bytes != 0;
+}
+
+bool rawe_engine_plan(struct rawe_engine *engine, const uint8_t *source_mac, const uint8_t *head,
+                      size_t head_bytes, size_t frame_bytes, size_t total_bytes,
+                      struct rawe_placement *placement)
+{
+    struct rawe_header header;
+    struct rawe_chunk chunk;
+    if (frame_bytes == 0 || frame_bytes > total_bytes) {
+        frame_bytes = total_bytes;
+    }
+    if (!decode(head, head_bytes, frame_bytes, &header, &chunk) ||
+        header.port != engine->config.port || header.key != engine->config.key) {
+        return false;
+    }
+    struct rawe_conn *conn = rawe_engine_find(engine, header.connection_id);
+    if (conn == NULL || conn->acktr == NULL ||
+        (conn->state != RAWE_CONN_OPEN && conn->state != RAWE_CONN_CONNECTING) ||
+        memcmp(conn->eth_header, source_mac, RAWE_MAC_BYTES) != 0) {
+        return false;
+    }
+    size_t count = (total_bytes + frame_bytes - 1) / frame_bytes;
+    size_t frame_head_bytes = (size_t)(chunk.data - head);
+    if (count > engine->config.window_frames || total_bytes < count * frame_head_bytes ||
+        !all_new(conn->acktr, header.sequence, (uint32_t)count)) {
+        return false;
+    }
+    size_t data_bytes = total_bytes - count * frame_head_bytes;
+    placement->head_bytes = (uint32_t)frame_head_bytes;
+    placement->data_bytes = chunk.data_bytes;
+    if (chunk.kind == RAWE_CHUNK_PUT) {
+        placement->base = rawe_handle_resolve(&engine->handles, chunk.id, chunk.key, chunk.offset,
+                                              data_bytes);
+    } else if (chunk.kind == RAWE_CHUNK_SEGMENT) {
+        if (conn->reassembly == NULL) {
+            conn->reassembly = calloc(1, sizeof(*conn->reassembly));
+        }
+        placement->base = conn->reassembly == NULL
+                              ? NULL
+                              : rawe_reassembly_place(conn->reassembly,
+                                                      &engine->reassembly_buffers, &chunk,
+                                                      data_bytes);
+    } else {
+        return false;
+    }
+    return placement->base != NULL;
+}

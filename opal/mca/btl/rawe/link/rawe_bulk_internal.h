@@ -1,0 +1,53 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What the two halves of bulk, receiving and sending, share.
+ */
+#ifndef RAWE_BULK_INTERNAL_H
+#define RAWE_BULK_INTERNAL_H
+
+#include <linux/virtio_net.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../core/rawe_wire.h"
+#include "rawe_bulk.h"
+#include "rawe_filter.h"
+#include "rawe_ring.h"
+
+/* Linux 6.2; older headers lack the name, and older kernels refuse it, which the trial shows. */
+#ifndef VIRTIO_NET_HDR_GSO_UDP_L4
+#define VIRTIO_NET_HDR_GSO_UDP_L4 5
+#endif
+
+/** In front of the first segment: what the kernel wants to know, then the packet's headers. */
+struct rawe_bulk_envelope {
+    struct virtio_net_hdr vnet;
+    uint8_t packet[RAWE_FILTER_BULK_OFFSET]; /**< Ethernet, IPv4, UDP */
+};
+
+_Static_assert(sizeof(struct virtio_net_hdr) == 10, "as the kernel lays it in front of packets");
+_Static_assert(sizeof(struct rawe_bulk_envelope) == 10 + RAWE_FILTER_BULK_OFFSET, "no padding");
+
+/** Longest packet behind the envelope. */
+#define SCRATCH_BYTES 65536u
+
+struct rawe_bulk {
+    struct rawe_bulk_head head; /**< first: see rawe_bulk_inline.h */
+    struct rawe_ring doorbell;
+    int doorbell_fd;
+    int fd; /**< queue, and the way out */
+    uint32_t mtu_bytes;
+    size_t queue_bytes;
+    bool offloaded;
+    unsigned full_streak;
+    struct rawe_link_counters counters;
+    struct rawe_bulk_envelope envelope; /**< of the packet being received */
+    uint8_t heads[64 * 64];             /**< frame and chunk headers of its segments */
+    uint8_t *scratch;                   /**< SCRATCH_BYTES, for packets without a plan */
+};
+
+/** Does the device cut UDP superframes, or pass them whole (ethtool's tx-udp-segmentation)? */
+bool rawe_bulk_device_offloads(const char *interface);
+
+#endif

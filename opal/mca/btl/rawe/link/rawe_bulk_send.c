@@ -1,0 +1,202 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Bulk: sending, and what the device can do for it.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <linux/ethtool.h>
+#include <linux/sockios.h>
+#include <net/if.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "rawe_bulk_internal.h"
+
+/** Frames of a train at most, and pieces of each. */
+#define TRAIN_FRAMES_MAX 64u
+
+/** As in rawe_link_packet.c: a way that is never free is a dead one. */
+#define FULL_STREAK_MAX 65536u
+
+#define IPV4_BYTES 20u
+#define UDP_BYTES 8u
+#define IPPROTO_UDP_NUMBER 17u
+
+/** Sum of 16-bit words in one's complement, RFC 1071. */
+static uint32_t checksum_add(uint32_t sum, const uint8_t *bytes, size_t len_bytes)
+{
+    for (size_t i = 0; i + 1 < len_bytes; i += 2) {
+        sum += (uint32_t)bytes[i] << 8 | bytes[i + 1];
+    }
+    return sum;
+}
+
+static uint16_t checksum_fold(uint32_t sum)
+{
+    while (sum >> 16 != 0) {
+        sum = (sum & 0xFFFF) + (sum >> 16);
+    }
+    return (uint16_t)sum;
+}
+
+static void put16(uint8_t *out, size_t value)
+{
+    out[0] = (uint8_t)(value >> 8);
+    out[1] = (uint8_t)value;
+}
+
+/**
+ * Ethernet, IPv4 and UDP headers for `bytes` bytes of frames. The source address, 0.0.0.1, is one
+ * that the receiver's IP stack drops (RFC 1122 section 3.2.1.3); our sockets get it before.
+ */
+static void write_headers(uint8_t *out, const uint8_t *eth_header, uint16_t port, size_t bytes,
+                          bool segmented)
+{
+    static const uint8_t addresses[8] = {0, 0, 0, 1, 0, 0, 0, 2};
+    uint8_t *ip = out + RAWE_ETH_HEADER_BYTES;
+    uint8_t *udp = ip + IPV4_BYTES;
+
+    memcpy(out, eth_header, RAWE_ETH_HEADER_BYTES);
+    put16(out + 12, ETHERTYPE_IPV4);
+    memset(ip, 0, IPV4_BYTES + UDP_BYTES);
+    ip[0] = 0x45; /* version 4, five words */
+    put16(ip + 2, IPV4_BYTES + UDP_BYTES + bytes);
+    ip[6] = 0x40; /* do not fragment */
+    ip[8] = 1;    /* time to live: not beyond this segment */
+    ip[9] = IPPROTO_UDP_NUMBER;
+    memcpy(ip + 12, addresses, sizeof addresses);
+    put16(ip + 10, (uint16_t)~checksum_fold(checksum_add(0, ip, IPV4_BYTES)));
+    put16(udp, port);
+    put16(udp + 2, port);
+    put16(udp + 4, UDP_BYTES + bytes);
+    if (segmented) {
+        /* Who cuts it also computes the checksum: begin with the pseudo-header's. */
+        uint32_t sum = checksum_add(IPPROTO_UDP_NUMBER + UDP_BYTES + (uint32_t)bytes, addresses,
+                                    sizeof addresses);
+        put16(udp + 6, checksum_fold(sum));
+    }
+}
+
+/** Append a frame's pieces without its Ethernet header. */
+static size_t append_frame(struct iovec *iov, size_t used, const struct rawe_frame *frame)
+{
+    for (unsigned i = 0; i < frame->piece_count; i++) {
+        size_t skip = i == 0 ? RAWE_ETH_HEADER_BYTES : 0;
+        iov[used].iov_base = (uint8_t *)frame->pieces[i].base + skip;
+        iov[used++].iov_len = frame->pieces[i].len_bytes - skip;
+    }
+    return used;
+}
+
+unsigned rawe_bulk_transmit(void *context, const struct rawe_frame *frames, unsigned count)
+{
+    struct rawe_bulk *bulk = context;
+    struct rawe_bulk_envelope envelope = {.vnet.gso_type = VIRTIO_NET_HDR_GSO_NONE};
+    struct iovec iov[1 + TRAIN_FRAMES_MAX * RAWE_FRAME_PIECES_MAX];
+    const uint8_t *first = frames[0].pieces[0].base;
+    size_t used = 1, bytes = 0;
+
+    for (unsigned i = 0; i < count; i++) {
+        used = append_frame(iov, used, &frames[i]);
+        bytes += frames[i].len_bytes - RAWE_ETH_HEADER_BYTES;
+    }
+    const uint8_t *port = first + RAWE_ETH_HEADER_BYTES + RAWE_OFFSET_PORT;
+    write_headers(envelope.packet, first, (uint16_t)(port[0] << 8 | port[1]), bytes, count > 1);
+    if (count > 1) {
+        envelope.vnet.flags = VIRTIO_NET_HDR_F_NEEDS_CSUM;
+        envelope.vnet.gso_type = VIRTIO_NET_HDR_GSO_UDP_L4;
+        envelope.vnet.hdr_len = RAWE_FILTER_BULK_OFFSET;
+        envelope.vnet.gso_size = (uint16_t)(frames[0].len_bytes - RAWE_ETH_HEADER_BYTES);
+        envelope.vnet.csum_start = RAWE_ETH_HEADER_BYTES + IPV4_BYTES;
+        envelope.vnet.csum_offset = 6;
+    }
+    iov[0] = (struct iovec){&envelope, sizeof envelope};
+    const struct msghdr message = {.msg_iov = iov, .msg_iovlen = used};
+    while (sendmsg(bulk->fd, &message, MSG_DONTWAIT) < 0) {
+        const int code = errno;
+        if (code == EINTR) {
+            continue;
+        }
+        if (code == EAGAIN || code == ENOBUFS) {
+            bulk->counters.send_full++;
+            if (++bulk->full_streak < FULL_STREAK_MAX) {
+                return 0;
+            }
+        }
+        bulk->full_streak = 0;
+        bulk->counters.send_errors += count;
+        bulk->counters.last_send_errno = (uint64_t)code;
+        return count;
+    }
+    bulk->full_streak = 0;
+    bulk->counters.frames_sent += count;
+    return count;
+}
+
+/** Index of a feature in the device's list, or -1. */
+static int feature_index(int fd, struct ifreq *request, const char *name, uint32_t *features)
+{
+    struct {
+        struct ethtool_sset_info info;
+        uint32_t count;
+    } set = {.info = {.cmd = ETHTOOL_GSSET_INFO, .sset_mask = 1ull << ETH_SS_FEATURES}};
+    int index = -1;
+
+    request->ifr_data = (char *)&set;
+    if (ioctl(fd, SIOCETHTOOL, request) != 0 || set.info.sset_mask == 0 || set.count > 1024) {
+        return -1;
+    }
+    memcpy(features, (char *)&set + offsetof(struct ethtool_sset_info, data), sizeof *features);
+    struct ethtool_gstrings *strings =
+        calloc(1, sizeof *strings + (size_t)*features * ETH_GSTRING_LEN);
+    if (strings == NULL) {
+        return -1;
+    }
+    strings->cmd = ETHTOOL_GSTRINGS;
+    strings->string_set = ETH_SS_FEATURES;
+    strings->len = *features;
+    request->ifr_data = (char *)strings;
+    if (ioctl(fd, SIOCETHTOOL, request) == 0) {
+        for (uint32_t i = 0; i < *features && index < 0; i++) {
+            if (strncmp((char *)strings->data + i * ETH_GSTRING_LEN, name, ETH_GSTRING_LEN) == 0) {
+                index = (int)i;
+            }
+        }
+    }
+    free(strings);
+    return index;
+}
+
+bool rawe_bulk_device_offloads(const char *interface)
+{
+    const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    struct ifreq request = {0};
+    uint32_t features = 0;
+    bool active = false;
+
+    if (fd < 0) {
+        return false;
+    }
+    strncpy(request.ifr_name, interface, IFNAMSIZ - 1);
+    int index = feature_index(fd, &request, "tx-udp-segmentation", &features);
+    if (index >= 0) {
+        size_t blocks = (features + 31) / 32;
+        struct ethtool_gfeatures *state =
+            calloc(1, sizeof *state + blocks * sizeof state->features[0]);
+        if (state != NULL) {
+            state->cmd = ETHTOOL_GFEATURES;
+            state->size = (uint32_t)blocks;
+            request.ifr_data = (char *)state;
+            active = ioctl(fd, SIOCETHTOOL, &request) == 0 &&
+                     (state->features[index / 32].active >> (index % 32) & 1) != 0;
+            free(state);
+        }
+    }
+    close(fd);
+    return active;
+}

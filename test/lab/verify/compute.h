@@ -1,0 +1,27 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Computing without MPI calls, as an application does between its exchanges.
+ */
+#ifndef COMPUTE_H
+#define COMPUTE_H
+
+#include <time.h>
+
+/** Occupies the processor for so many seconds. */
+static inline void compute_for(double seconds)
+{
+    struct timespec start, now;
+    volatile double x = 1;
+
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    do {
+        for (int i = 0; i < 100000; i++) {
+            x = x * 1.0000001 + 1e-9;
+        }
+        clock_gettime(CLOCK_MONOTONIC, &now);
+    } while ((double)(now.tv_sec - start.tv_sec) + (double)(now.tv_nsec - start.tv_nsec) * 1e-9 <
+             seconds);
+}
+
+#endif

@@ -1,0 +1,312 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Invariants of connections, engines and the whole run. Those of single messages are in sim_ledger.c,
+ * those of memory in sim_transfer.c.
+ */
+#include "sim.h"
+
+#define SECOND 1000000000ull
+
+/** Nothing may take longer once the network and all programs behave. */
+#define STALL_NS (10 * SECOND)
+
+void sim_check_frame(struct sim_node *node, const struct rawe_header *header)
+{
+    struct sim *sim = node->sim;
+    struct sim_channel *channel = node->channels;
+
+    while (channel != NULL && (channel->conn->peer_id != header->connection_id ||
+                               channel->conn->peer_key != header->key)) {
+        channel = channel->next;
+    }
+    if (channel == NULL) {
+        sim_violation(sim, "frames belong to connections", "n%u sends a frame for unknown id %08x",
+                      node->index, header->connection_id);
+    }
+    if (channel->stream_id != header->connection_id) {
+        channel->stream_id = header->connection_id;
+        channel->next_sequence = header->sequence;
+    }
+    uint32_t in_window = header->sequence - channel->conn->una;
+    if (in_window >= sim->plan.window_frames) {
+        sim_violation(sim, "window is bounded", "n%u sends frame %u to n%u, oldest open one is %u",
+                      node->index, header->sequence, channel->peer, channel->conn->una);
+    }
+    bool again = rawe_sequence_before(header->sequence, channel->next_sequence);
+    if (again != ((header->flags & RAWE_FLAG_RESENT) != 0) ||
+        (!again && header->sequence != channel->next_sequence)) {
+        sim_violation(sim, "sequence numbers", "n%u sends frame %u to n%u%s, next new one is %u",
+                      node->index, header->sequence, channel->peer,
+                      header->flags & RAWE_FLAG_RESENT ? " again" : "", channel->next_sequence);
+    }
+    channel->next_sequence += !again;
+    node->frames_new += !again;
+    node->frames_again += again;
+}
+
+/** Every slot of the window: states add up to the counts, nothing to send is overlooked. */
+static void check_window(struct sim *sim, const struct sim_channel *channel)
+{
+    const struct rawe_conn *conn = channel->conn;
+    uint32_t count[4] = {0};
+
+    for (uint32_t sequence = conn->una; sequence != conn->next; sequence++) {
+        const struct rawe_txframe *frame =
+            conn->slots[sequence & (conn->engine->config.window_frames - 1)];
+        if (frame == NULL || frame->sequence != sequence || frame->state > RAWE_TXFRAME_LOST) {
+            sim_violation(sim, "window is consistent", "n%u to n%u: slot of frame %u is wrong",
+                          channel->node->index, channel->peer, sequence);
+        }
+        count[frame->state]++;
+        if ((frame->state == RAWE_TXFRAME_WAITING || frame->state == RAWE_TXFRAME_LOST) &&
+            rawe_sequence_before(sequence, conn->transmit_from)) {
+            sim_violation(sim, "window is consistent",
+                          "n%u to n%u: frame %u has to be sent, but looking begins at %u",
+                          channel->node->index, channel->peer, sequence, conn->transmit_from);
+        }
+    }
+    if (count[RAWE_TXFRAME_SENT] != conn->in_flight ||
+        count[RAWE_TXFRAME_SACKED] != conn->sacked ||
+        count[RAWE_TXFRAME_WAITING] + count[RAWE_TXFRAME_LOST] != conn->to_transmit) {
+        sim_violation(sim, "window is consistent", "n%u to n%u: counts of frames are wrong",
+                      channel->node->index, channel->peer);
+    }
+}
+
+static void check_channel(struct sim *sim, const struct sim_channel *channel)
+{
+    const struct sim_node *node = channel->node;
+    const struct rawe_conn *conn = channel->conn;
+    uint32_t window = conn->next - conn->una;
+
+    if (window > sim->plan.window_frames ||
+        window != conn->in_flight + conn->sacked + conn->to_transmit) {
+        sim_violation(sim, "window is consistent",
+                      "n%u to n%u: %u frames in the window, %u in flight, %u SACKed, %u to transmit",
+                      node->index, channel->peer, window, conn->in_flight, conn->sacked,
+                      conn->to_transmit);
+    }
+    if (window != 0 && sim->event_count % 16 == 0) {
+        check_window(sim, channel);
+    }
+    if (conn->state == RAWE_CONN_OPEN && conn->in_flight != 0 &&
+        (conn->probe_deadline_ns == 0 || !rawe_timer_armed(&conn->timer) ||
+         conn->timer.deadline_ns > conn->probe_deadline_ns)) {
+        sim_violation(sim, "somebody asks", "n%u to n%u: frames in flight and no timer for them",
+                      node->index, channel->peer);
+    }
+    uint64_t clock_ns = sim_node_clock(node);
+    if (conn->state != RAWE_CONN_FAILED && conn->silent_since_ns != 0 && node->ring == NULL &&
+        !rawe_timer_wheel_due(&node->engine.timers, clock_ns) &&
+        clock_ns > conn->silent_since_ns + sim->plan.peer_timeout_ns + 2 * sim->plan.probe_most_ns) {
+        sim_violation(sim, "the dead are found out", "n%u has not heard n%u for %llu ms",
+                      node->index, channel->peer,
+                      (unsigned long long)(clock_ns - conn->silent_since_ns) / 1000000);
+    }
+}
+
+void sim_check_node(struct sim_node *node)
+{
+    struct sim *sim = node->sim;
+    const struct rawe_engine *engine = &node->engine;
+    const struct rawe_counters *counters = &engine->counters;
+
+    for (const struct sim_channel *channel = node->channels; channel != NULL;
+         channel = channel->next) {
+        check_channel(sim, channel);
+    }
+    if (counters->frames_sent != node->frames_new || counters->frames_resent != node->frames_again) {
+        sim_violation(sim, "counters add up",
+                      "n%u counts %llu frames sent and %llu resent, there were %llu and %llu",
+                      node->index, (unsigned long long)counters->frames_sent,
+                      (unsigned long long)counters->frames_resent,
+                      (unsigned long long)node->frames_new, (unsigned long long)node->frames_again);
+    }
+    if (counters->acks_sent >
+        counters->frames_received + counters->duplicates + counters->probes_received) {
+        sim_violation(sim, "no acknowledgement without reason",
+                      "n%u sent %llu acknowledgements for %llu frames, %llu duplicates, %llu probes",
+                      node->index, (unsigned long long)counters->acks_sent,
+                      (unsigned long long)counters->frames_received,
+                      (unsigned long long)counters->duplicates,
+                      (unsigned long long)counters->probes_received);
+    }
+    /*
+     * A slab of each size is had whatever the limit, and the last one may go beyond it; each
+     * connection may get one buffer beyond the limit, for the message that all others wait for.
+     */
+    if (engine->frames.allocated > engine->config.frames_limit + 3 * 64 ||
+        engine->reassembly_buffers.allocated > engine->reassembly_buffers.limit + node->channels_most) {
+        sim_violation(sim, "memory is bounded", "n%u has %u frames and %u reassembly buffers",
+                      node->index, engine->frames.allocated, engine->reassembly_buffers.allocated);
+    }
+}
+
+void sim_check_failed(struct sim_channel *channel, uint64_t silent_ns)
+{
+    const struct sim_node *node = channel->node;
+    struct sim *sim = node->sim;
+    const struct sim_node *peer = &sim->nodes[channel->peer];
+
+    sim_trace(sim, "n%u gives n%u up on lane %u", node->index, channel->peer, channel->lane);
+    sim->activity_ns = sim->now_ns;
+    if (channel->failed) {
+        sim_violation(sim, "death is told once", "n%u gives n%u up again", node->index,
+                      channel->peer);
+    }
+    if (peer->alive && peer->life == channel->peer_life) {
+        sim_violation(sim, "the living are not given up",
+                      "n%u gives n%u up on lane %u after %llu ms of silence, connection state %u",
+                      node->index, channel->peer, channel->lane,
+                      (unsigned long long)silent_ns / 1000000, channel->conn->state);
+    }
+    if (silent_ns < sim->plan.peer_timeout_ns) {
+        sim_violation(sim, "death is not told early", "n%u gives n%u up after %llu ms", node->index,
+                      channel->peer, (unsigned long long)silent_ns / 1000000);
+    }
+}
+
+static bool node_quiet(const struct sim_node *node)
+{
+    if (!node->alive) {
+        return true;
+    }
+    if (!sim_app_idle(node) || node->ring != NULL || rawe_engine_pending(&node->engine)) {
+        return false;
+    }
+    for (const struct sim_channel *channel = node->channels; channel != NULL;
+         channel = channel->next) {
+        if (channel->conn->state == RAWE_CONN_CONNECTING || !rawe_conn_drained(channel->conn)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool sim_check_quiet(struct sim *sim)
+{
+    if (sim->ledger.open_sends != 0 || sim->ledger.undelivered != 0 || sim->unborn != 0) {
+        return false;
+    }
+    for (unsigned i = 0; i < sim->plan.nodes; i++) {
+        if (!node_quiet(&sim->nodes[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void sim_check_stalled(struct sim *sim)
+{
+    uint64_t calm_ns = sim->activity_ns;
+    uint64_t longest_ns = STALL_NS + 8 * sim->plan.probe_most_ns;
+
+    calm_ns = sim->disturbed_ns > calm_ns ? sim->disturbed_ns : calm_ns;
+    calm_ns = sim->faults_end_ns > calm_ns ? sim->faults_end_ns : calm_ns;
+    if (sim->incidents.deaths != 0) {
+        longest_ns += sim->plan.peer_timeout_ns + 4 * sim->plan.probe_most_ns;
+    }
+    if (sim->now_ns > calm_ns + longest_ns) {
+        sim_violation(sim, "everything finishes",
+                      "%u sends are open and %u messages undelivered, nothing has moved for %llu ms",
+                      sim->ledger.open_sends, sim->ledger.undelivered,
+                      (unsigned long long)(sim->now_ns - calm_ns) / 1000000);
+    }
+}
+
+struct sum {
+    struct rawe_counters counters;
+    uint64_t dropped;
+};
+
+static void add_counters(struct sum *sum, const struct rawe_counters *counters)
+{
+#define X(name, text) sum->counters.name += counters->name;
+    RAWE_COUNTER_LIST(X)
+#undef X
+    sum->dropped += counters->dropped_outside + counters->dropped_short + counters->dropped_version +
+                    counters->dropped_type + counters->dropped_length + counters->dropped_key +
+                    counters->dropped_connection + counters->dropped_source +
+                    counters->dropped_ack + counters->dropped_handle + counters->dropped_segment +
+                    counters->dropped_stranger;
+}
+
+/** Nothing was lost, doubled or late, and nothing was closed: then the counters are known. */
+static void check_undisturbed(struct sim *sim, const struct sum *sum)
+{
+    const struct rawe_counters *counters = &sum->counters;
+
+    if (sum->dropped != (sim->incidents.revoked != 0 ? counters->dropped_handle : 0) ||
+        counters->duplicates != 0 || counters->peers_lost != 0) {
+        sim_violation(sim, "nothing is dropped without a fault",
+                      "%llu frames dropped, %llu duplicates", (unsigned long long)sum->dropped,
+                      (unsigned long long)counters->duplicates);
+    }
+    if (counters->frames_received != counters->frames_sent ||
+        counters->messages_received != counters->messages_sent) {
+        sim_violation(sim, "counters add up", "%llu of %llu frames, %llu of %llu messages received",
+                      (unsigned long long)counters->frames_received,
+                      (unsigned long long)counters->frames_sent,
+                      (unsigned long long)counters->messages_received,
+                      (unsigned long long)counters->messages_sent);
+    }
+}
+
+void sim_check_counters(struct sim *sim)
+{
+    const struct sim_incidents *incidents = &sim->incidents;
+    struct sum sum = {.dropped = 0};
+
+    for (unsigned i = 0; i < sim->plan.nodes; i++) {
+        if (sim->nodes[i].alive) {
+            add_counters(&sum, &sim->nodes[i].engine.counters);
+        }
+    }
+    /* Lost frames are the only evidence there is when nothing comes late or twice. */
+    bool in_order = incidents->overtaken == 0 && incidents->duplicated == 0 &&
+                    incidents->closed == 0 && incidents->deaths == 0 && sum.counters.no_buffer == 0;
+    if (in_order && sum.counters.frames_resent > incidents->lost_sequenced) {
+        sim_violation(sim, "no resend without evidence", "%llu frames resent, %llu lost",
+                      (unsigned long long)sum.counters.frames_resent,
+                      (unsigned long long)incidents->lost_sequenced);
+    }
+    if (in_order && incidents->lost == 0 && incidents->corrupted == 0) {
+        check_undisturbed(sim, &sum);
+    }
+    for (const struct sim_transfer *transfer = sim->transfers; transfer != NULL;
+         transfer = transfer->next) {
+        if (transfer->registered && !transfer->lossy) {
+            sim_violation(sim, "everything finishes", "transfer %u from n%u to n%u has no end",
+                          transfer->number, transfer->source, transfer->target);
+        }
+    }
+}
+
+void sim_check_leaks(struct sim_node *node)
+{
+    struct sim *sim = node->sim;
+    const struct rawe_engine *engine = &node->engine;
+    unsigned frames = 0;
+    unsigned buffers = 0;
+
+    for (unsigned size = 0; size < 2; size++) {
+        for (const struct rawe_txframe *frame = engine->frames.free[size]; frame != NULL;
+             frame = frame->next) {
+            frames++;
+        }
+    }
+    for (void *const *buffer = engine->reassembly_buffers.free; buffer != NULL; buffer = *buffer) {
+        buffers++;
+    }
+    if (frames != engine->frames.allocated || buffers != engine->reassembly_buffers.allocated ||
+        engine->handles.in_use != 0 || engine->timers.armed != 0 || engine->open_count != 0 ||
+        rawe_engine_pending(engine)) {
+        sim_violation(sim, "nothing leaks",
+                      "n%u at its end: %u of %u frames and %u of %u buffers given back, %u handles, "
+                      "%u timers, %u connections left",
+                      node->index, frames, engine->frames.allocated, buffers,
+                      engine->reassembly_buffers.allocated, engine->handles.in_use,
+                      engine->timers.armed, engine->open_count);
+    }
+}

@@ -1,0 +1,64 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What a reader gets to see of a run: the trace, one line an event, and violations.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "sim.h"
+
+static const char *const type_names[] = {"?",     "DATA",    "BULK",  "ACK",  "PROBE",
+                                         "CONNECT", "CLOSE", "PING", "PONG"};
+
+void sim_trace_line(struct sim *sim, const char *format, ...)
+{
+    va_list arguments;
+
+    printf("%6llu.%09llu  ", (unsigned long long)(sim->now_ns / 1000000000u),
+           (unsigned long long)(sim->now_ns % 1000000000u));
+    va_start(arguments, format);
+    vprintf(format, arguments);
+    va_end(arguments);
+    putchar('\n');
+}
+
+const char *sim_trace_frame(const struct sim_packet *packet, char *out, size_t out_bytes)
+{
+    struct rawe_header header;
+
+    if (packet->len_bytes < RAWE_PAYLOAD_OFFSET ||
+        rawe_header_decode(&header, packet->bytes + RAWE_ETH_HEADER_BYTES,
+                           packet->len_bytes - RAWE_ETH_HEADER_BYTES) != RAWE_DECODE_OK) {
+        snprintf(out, out_bytes, "n%u -> n%u a broken frame of %u bytes", packet->source,
+                 packet->destination, packet->len_bytes);
+        return out;
+    }
+    snprintf(out, out_bytes, "n%u -> n%u %s %08x seq %u ack %u credit %u%s%s%s%s, %u bytes",
+             packet->source, packet->destination, type_names[header.type], header.connection_id,
+             header.sequence, header.acknowledgement, header.credit,
+             header.flags & RAWE_FLAG_ACK_NOW ? " ACK_NOW" : "",
+             header.flags & RAWE_FLAG_PROBE_ANSWER ? " ANSWER" : "",
+             header.flags & RAWE_FLAG_REPLY ? " REPLY" : "",
+             header.flags & RAWE_FLAG_RESENT ? " RESENT" : "", packet->len_bytes);
+    return out;
+}
+
+void sim_violation(struct sim *sim, const char *invariant, const char *format, ...)
+{
+    char what[320];
+    char text[512];
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(what, sizeof(what), format, arguments);
+    va_end(arguments);
+    snprintf(text, sizeof(text), "violates \"%s\" at %llu.%09llu s, event %llu: %s", invariant,
+             (unsigned long long)(sim->now_ns / 1000000000u),
+             (unsigned long long)(sim->now_ns % 1000000000u),
+             (unsigned long long)sim->event_count, what);
+    sim_trace(sim, "%s", text);
+    sim->on_violation(sim, text);
+    exit(EXIT_FAILURE);
+}

@@ -1,0 +1,210 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * One run from its first event to its last: work, wait until all is settled, end node by node.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim.h"
+
+/** Runs are small; one that goes on for so long is stuck in a loop. */
+#define EVENTS_MOST 50000000u
+
+static void mix(struct sim *sim, uint64_t value)
+{
+    sim->digest = (sim->digest ^ value) * 0x9E3779B97F4A7C15ull;
+    sim->digest ^= sim->digest >> 29;
+}
+
+static void mix_packet(struct sim *sim, const struct sim_packet *packet)
+{
+    uint64_t words[3] = {0};
+    size_t known = packet->len_bytes < RAWE_PAYLOAD_OFFSET ? 0 : sizeof(words);
+
+    memcpy(words, packet->bytes + RAWE_ETH_HEADER_BYTES, known);
+    mix(sim, words[0]);
+    mix(sim, words[1]);
+    mix(sim, words[2] + packet->len_bytes);
+}
+
+static void plan_deaths(struct sim *sim)
+{
+    struct sim_random random = sim_random_stream(sim->options.seed, 17);
+
+    for (unsigned i = 0; i < sim->plan.deaths; i++) {
+        sim_events_push(&sim->events,
+                        (struct sim_event){
+                            .at_ns = sim_random_scaled(&random, 1000, sim->faults_end_ns),
+                            .kind = SIM_EVENT_DEATH,
+                            .node = (uint32_t)sim_random_below(&random, sim->plan.nodes),
+                            .value = sim_random_next(&random),
+                        });
+    }
+}
+
+/** A process dies; with luck, or always when processes do not just die, another takes its place. */
+static void death(struct sim *sim, const struct sim_event *event)
+{
+    struct sim_node *node = &sim->nodes[event->node];
+    struct sim_random random = {event->value};
+    bool kills = (sim->plan.faults & SIM_BIT(KILL)) != 0;
+    bool restarts = (sim->plan.faults & SIM_BIT(RESTART)) != 0;
+    uint64_t gap_ns = sim_random_scaled(&random, 1000, 1000000000);
+
+    if (!node->alive) {
+        return;
+    }
+    sim_node_die(sim, node);
+    if (restarts && (!kills || sim_random_below(&random, 2) == 0)) {
+        sim->unborn++;
+        sim_events_push(&sim->events, (struct sim_event){.at_ns = sim->now_ns + gap_ns,
+                                                         .kind = SIM_EVENT_BIRTH,
+                                                         .node = event->node});
+    } else {
+        node->app.operations_left = 0;
+    }
+}
+
+static void dispatch(struct sim *sim, const struct sim_event *event)
+{
+    struct sim_node *node = &sim->nodes[event->node];
+
+    sim->event_count++;
+    mix(sim, event->at_ns ^ (uint64_t)event->kind << 56 ^ (uint64_t)event->node << 40);
+    switch (event->kind) {
+    case SIM_EVENT_SWITCH:
+        mix_packet(sim, event->packet);
+        sim_net_at_switch(sim, event->packet);
+        break;
+    case SIM_EVENT_ARRIVE:
+        sim_node_arrive(sim, node, event->packet);
+        break;
+    case SIM_EVENT_PROGRESS:
+        if (node->alive && event->value == node->wake_number && event->at_ns == node->wake_ns) {
+            sim_node_progress(sim, node);
+        }
+        break;
+    case SIM_EVENT_PARTITION:
+        sim_net_start_partition(sim);
+        break;
+    case SIM_EVENT_DEATH:
+        death(sim, event);
+        break;
+    case SIM_EVENT_BIRTH:
+        sim->unborn--;
+        sim_node_start(sim, node);
+        break;
+    default:
+        abort();
+    }
+}
+
+/** Everything has been settled: nodes end, each at a time of its own. */
+static void begin_end(struct sim *sim)
+{
+    struct sim_random random = sim_random_stream(sim->options.seed, 18);
+
+    sim_trace(sim, "all is settled");
+    sim_check_counters(sim);
+    sim->finishing = true;
+    sim->faults_end_ns = 0;
+    for (unsigned i = 0; i < sim->plan.nodes; i++) {
+        struct sim_node *node = &sim->nodes[i];
+        if (node->alive) {
+            node->end_ns = sim->now_ns + sim_random_below(&random, 3000000);
+            sim_node_wake(node, node->end_ns);
+        }
+    }
+}
+
+/** True when a thing to come was found and done. */
+static bool step(struct sim *sim)
+{
+    struct sim_event event;
+
+    if (!sim_events_pop(&sim->events, &event)) {
+        return false;
+    }
+    sim->now_ns = event.at_ns;
+    dispatch(sim, &event);
+    if (!sim->finishing) {
+        bool on_the_way = event.kind == SIM_EVENT_SWITCH || event.kind == SIM_EVENT_ARRIVE;
+        if (!on_the_way && sim_check_quiet(sim)) {
+            begin_end(sim);
+        } else {
+            sim_check_stalled(sim);
+        }
+    }
+    if (sim->event_count > EVENTS_MOST) {
+        sim_violation(sim, "everything finishes", "no end after %u events", EVENTS_MOST);
+    }
+    return true;
+}
+
+static void check_end(struct sim *sim)
+{
+    if (!sim->finishing) {
+        sim_violation(sim, "everything finishes",
+                      "nothing is planned any more, %u sends are open and %u messages undelivered",
+                      sim->ledger.open_sends, sim->ledger.undelivered);
+    }
+    for (unsigned i = 0; i < sim->plan.nodes; i++) {
+        if (sim->nodes[i].alive) {
+            sim_violation(sim, "everything finishes", "n%u has not ended", i);
+        }
+    }
+    if (sim->net.in_flight != 0) {
+        abort(); /* the simulator has lost a packet */
+    }
+}
+
+static void fill_result(const struct sim *sim, struct sim_result *result)
+{
+    *result = sim->retired;
+    result->events = sim->event_count;
+    result->virtual_ns = sim->now_ns;
+    result->messages = sim->ledger.deliveries;
+    result->puts = sim->ledger.puts;
+    result->lost = sim->incidents.lost;
+    result->digest = sim->digest;
+    result->nodes = sim->plan.nodes;
+    result->faults = sim->plan.faults;
+}
+
+void sim_run(const struct sim_options *options, void (*on_violation)(struct sim *, const char *),
+             struct sim_result *result)
+{
+    struct sim *sim = calloc(1, sizeof(*sim));
+
+    if (sim == NULL) {
+        abort();
+    }
+    sim->options = *options;
+    sim->on_violation = on_violation;
+    sim_plan_make(&sim->plan, options);
+    sim->faults_end_ns = sim->plan.faults_end_ns;
+    sim->nodes = calloc(sim->plan.nodes, sizeof(*sim->nodes));
+    if (sim->nodes == NULL) {
+        abort();
+    }
+    sim_net_init(sim);
+    plan_deaths(sim);
+    for (unsigned i = 0; i < sim->plan.nodes; i++) {
+        sim_node_init(sim, &sim->nodes[i], i);
+        sim_app_init(sim, &sim->nodes[i]);
+    }
+    while (step(sim)) {
+    }
+    check_end(sim);
+    fill_result(sim, result);
+    for (unsigned i = 0; i < sim->plan.nodes; i++) {
+        sim_node_free(&sim->nodes[i]);
+    }
+    free(sim->nodes);
+    sim_ledger_free(sim);
+    sim_transfer_free(sim);
+    sim_events_free(&sim->events);
+    sim_net_free(sim);
+    free(sim);
+}

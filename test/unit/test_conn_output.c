@@ -1,0 +1,437 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Tests of the way out, continued: window, credit, message numbers, a link that is full, frames that
+ * run out.
+ */
+#include "unit_support.h"
+
+#include <string.h>
+
+static struct unit_net net;
+
+static int set_up(void **state)
+{
+    (void)state;
+    unit_init(&net);
+    unit_start(&net);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    unit_stop(&net);
+    return 0;
+}
+
+static struct rawe_counters *counters(unsigned node)
+{
+    return &net.node[node].engine.counters;
+}
+
+static struct rawe_conn *end(unsigned node)
+{
+    return net.node[node].conn[RAWE_LANE_EXPRESS];
+}
+
+static bool drop_all(struct unit_net *unused, const struct unit_frame *frame)
+{
+    (void)unused;
+    (void)frame;
+    return false;
+}
+
+static bool drop_from_node_1(struct unit_net *unused, const struct unit_frame *frame)
+{
+    (void)unused;
+    return frame->from != 1;
+}
+
+/** Start anew with the largest window. */
+static void start_wide(void)
+{
+    unit_stop(&net);
+    unit_init(&net);
+    net.config.window_frames = RAWE_WINDOW_FRAMES_MAX;
+    net.config.receive_frames = 4096;
+    unit_start(&net);
+}
+
+/** Let what is under way come through. */
+static void finish(void)
+{
+    for (unsigned i = 0; i < 1000 && !rawe_conn_drained(end(0)); i++) {
+        unit_run(&net, UNIT_MS, 50 * UNIT_US);
+    }
+    assert_true(rawe_conn_drained(end(0)));
+}
+
+/* rawe_conn_output */
+
+static void rawe_conn_output__never_beyond_credit_and_congestion_window(void **state)
+{
+    (void)state;
+    static uint8_t data[60000];
+    static const uint32_t pairs[][2] = {{4, 64}, {64, 4}, {10, 10}, {33, 40}, {64, 64}, {5, 100}};
+    for (unsigned i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
+        struct unit_send send = {0}, more = {0};
+        unit_connect(&net, RAWE_LANE_EXPRESS);
+        end(0)->peer_credit = pairs[i][0];
+        end(0)->congestion.window = pairs[i][1];
+        uint32_t allowed = pairs[i][0] < pairs[i][1] ? pairs[i][0] : pairs[i][1];
+        unit_send_message(end(0), &send, 1, data, sizeof(data));
+        unit_send_message(end(0), &more, 1, data, sizeof(data));
+        assert_int_equal(unit_wire_count(&net), allowed);
+        assert_int_equal(end(0)->in_flight, allowed);
+        assert_true(counters(0)->window_stalls > 0);
+        finish();
+        assert_int_equal(more.done, 1);
+        unit_close(&net, 0, RAWE_LANE_EXPRESS);
+        unit_settle(&net);
+        unit_close(&net, 1, RAWE_LANE_EXPRESS);
+    }
+}
+
+static bool drop_sequence_filter_count(struct unit_net *of, const struct unit_frame *frame)
+{
+    return frame->header.type != RAWE_FRAME_DATA || frame->header.sequence != of->filter_count;
+}
+
+static void rawe_conn_output__the_window_bounds_what_is_not_acknowledged(void **state)
+{
+    (void)state;
+    static uint8_t data[65536];
+    struct unit_send sends[8];
+    memset(sends, 0, sizeof(sends));
+    unit_fill(data, sizeof(data), 1);
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    net.filter = drop_sequence_filter_count; /* frame 0, each time it is sent */
+    net.filter_count = 0;
+    for (unsigned i = 0; i < 8; i++) {
+        unit_send_message(end(0), &sends[i], (uint8_t)i, data, sizeof(data));
+    }
+    for (unsigned i = 0; i < 200; i++) {
+        unit_run(&net, 100 * UNIT_US, 50 * UNIT_US);
+        assert_true(end(0)->next - end(0)->una <= net.config.window_frames);
+    }
+    assert_int_equal(end(0)->una, 0);
+    assert_int_equal(end(0)->next, net.config.window_frames);
+    net.filter = NULL;
+    finish();
+    for (unsigned i = 0; i < 8; i++) {
+        assert_int_equal(sends[i].done, 1);
+    }
+    assert_int_equal(net.node[1].message_count, 8);
+}
+
+static void rawe_conn_output__link_full_at_every_place(void **state)
+{
+    (void)state;
+    static uint8_t data[30000];
+    unit_fill(data, sizeof(data), 7);
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    end(0)->congestion.window = end(0)->peer_credit = 64;
+    for (unsigned room = 0; room < 25; room++) {
+        struct unit_send send = {0};
+        uint64_t frames_before = counters(0)->frames_sent;
+        net.node[0].link_room = room;
+        unit_send_message(end(0), &send, 1, data, sizeof(data));
+        assert_int_equal(counters(0)->frames_sent - frames_before, room < 21 ? room : 21);
+        for (unsigned i = 0; i < 60 && send.done == 0; i++) {
+            net.node[0].link_room = 1 + room % 3; /* a little more at a time */
+            unit_run(&net, 50 * UNIT_US, 50 * UNIT_US);
+        }
+        assert_int_equal(send.done, 1);
+        unit_assert_message(&net.node[1], room, 1, sizeof(data), 7);
+    }
+    assert_int_equal(counters(0)->frames_resent, 0);
+    assert_int_equal(counters(1)->duplicates, 0);
+    assert_true(counters(0)->link_stalls > 20);
+}
+
+static bool drop_every_third_data(struct unit_net *of, const struct unit_frame *frame)
+{
+    return frame->header.type != RAWE_FRAME_DATA || of->filter_count++ % 3 != 0;
+}
+
+static void rawe_conn_output__resends_with_a_link_that_is_nearly_always_full(void **state)
+{
+    (void)state;
+    static uint8_t data[60000];
+    struct unit_send sends[4];
+    memset(sends, 0, sizeof(sends));
+    unit_fill(data, sizeof(data), 9);
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    net.filter = drop_every_third_data;
+    net.node[0].link_room = 3;
+    for (unsigned i = 0; i < 4; i++) {
+        unit_send_message(end(0), &sends[i], (uint8_t)i, data, sizeof(data) - i);
+    }
+    for (unsigned i = 0; i < 20000 && !rawe_conn_drained(end(0)); i++) {
+        net.node[0].link_room = i % 4;
+        net.node[1].link_room = (i / 2) % 3;
+        unit_run(&net, 50 * UNIT_US, 50 * UNIT_US);
+    }
+    assert_true(rawe_conn_drained(end(0)));
+    assert_int_equal(net.node[1].message_count, 4);
+    for (unsigned i = 0; i < 4; i++) {
+        assert_int_equal(sends[i].done, 1);
+        uint8_t tag = net.node[1].messages[i].tag;
+        unit_assert_message(&net.node[1], i, tag, sizeof(data) - tag, 9);
+    }
+    net.node[1].link_room = UINT32_MAX;
+}
+
+static bool seen_number[4096];
+
+static bool note_message_numbers(struct unit_net *of, const struct unit_frame *frame)
+{
+    struct rawe_chunk chunk;
+    const uint8_t *cursor = frame->bytes + RAWE_PAYLOAD_OFFSET;
+    if (frame->header.type == RAWE_FRAME_DATA &&
+        rawe_chunk_decode(&chunk, &cursor, frame->bytes + frame->len_bytes) == RAWE_DECODE_OK &&
+        chunk.kind == RAWE_CHUNK_SEGMENT && !seen_number[chunk.id % 4096]) {
+        seen_number[chunk.id % 4096] = true;
+        of->filter_count++;
+    }
+    return frame->from != 1; /* nothing is acknowledged */
+}
+
+static void rawe_conn_output__at_most_64_segmented_messages_are_under_way(void **state)
+{
+    (void)state;
+    enum { COUNT = 200 };
+    static uint8_t data[2000];
+    static struct unit_send sends[COUNT];
+    memset(sends, 0, sizeof(sends));
+    memset(seen_number, 0, sizeof(seen_number));
+    unit_fill(data, sizeof(data), 1);
+    start_wide();
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    end(0)->congestion.window = end(0)->peer_credit = 1000;
+    end(0)->message_number = end(0)->messages_open = UINT32_MAX - 30; /* numbers wrap as well */
+    net.filter = note_message_numbers;
+    for (unsigned i = 0; i < COUNT; i++) {
+        unit_send_message(end(0), &sends[i], (uint8_t)i, data, sizeof(data));
+    }
+    unit_settle(&net);
+    assert_int_equal(net.filter_count, RAWE_REASSEMBLY_MESSAGES);
+    net.filter = NULL;
+    finish();
+    assert_int_equal(net.node[1].message_count, COUNT);
+    for (unsigned i = 0; i < COUNT; i++) {
+        assert_int_equal(sends[i].done, 1);
+        unit_assert_message(&net.node[1], i, (uint8_t)i, sizeof(data), 1);
+    }
+    assert_int_equal(counters(1)->dropped_segment, 0);
+}
+
+static void rawe_conn_output__messages_complete_in_any_order(void **state)
+{
+    (void)state;
+    enum { COUNT = 150 };
+    static uint8_t data[2000];
+    static struct unit_send sends[COUNT];
+    memset(sends, 0, sizeof(sends));
+    unit_fill(data, sizeof(data), 1);
+    start_wide();
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    end(0)->congestion.window = end(0)->peer_credit = 1000;
+    net.filter = drop_sequence_filter_count; /* frame 0: message 0 stays open */
+    net.filter_count = 0;
+    for (unsigned i = 0; i < COUNT; i++) {
+        unit_send_message(end(0), &sends[i], (uint8_t)i, data, sizeof(data));
+    }
+    unit_run(&net, 3 * UNIT_MS, 50 * UNIT_US);
+    assert_int_equal(end(0)->una, 0);
+    assert_int_equal(net.node[1].message_count, RAWE_REASSEMBLY_MESSAGES - 1);
+    net.filter = NULL;
+    finish();
+    assert_int_equal(net.node[1].message_count, COUNT);
+    assert_int_equal(counters(1)->dropped_segment, 0);
+}
+
+static void rawe_conn_output__frames_run_out(void **state)
+{
+    (void)state;
+    enum { COUNT = 40 };
+    static uint8_t data[10000];
+    static struct unit_send sends[2][COUNT];
+    memset(sends, 0, sizeof(sends));
+    unit_fill(data, sizeof(data), 1);
+    start_wide();
+    net.node[0].engine.frames.limit = 0; /* 64 frames of each size for two connections */
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    unit_connect(&net, RAWE_LANE_BULK);
+    for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
+        struct rawe_conn *conn = net.node[0].conn[lane];
+        conn->congestion.window = conn->peer_credit = 1000;
+        for (unsigned i = 0; i < COUNT; i++) {
+            unit_send_message(conn, &sends[lane][i], (uint8_t)i, data, i % 2 == 0 ? 10000 : 900);
+        }
+    }
+    assert_int_equal(net.node[0].engine.frames.allocated, 128);
+    for (unsigned i = 0; i < 1000 && net.node[1].message_count < 2 * COUNT; i++) {
+        unit_run(&net, 100 * UNIT_US, 50 * UNIT_US);
+    }
+    assert_int_equal(net.node[1].message_count, 2 * COUNT);
+    finish();
+    assert_int_equal(net.node[0].engine.frames.allocated, 128);
+    assert_int_equal(counters(0)->frames_resent, 0);
+}
+
+static void rawe_conn_output__no_frame_and_the_peer_comes_back(void **state)
+{
+    (void)state;
+    static uint8_t data[70][3000];
+    static struct unit_send sends[70];
+    struct unit_send blocked = {0};
+    memset(sends, 0, sizeof(sends));
+    start_wide();
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    unit_connect(&net, RAWE_LANE_BULK);
+    /* Message numbers far from where they begin anew. */
+    end(0)->message_number = end(0)->messages_open = 1000;
+    net.node[0].engine.frames.limit = 0;
+    struct rawe_conn *bulk = net.node[0].conn[RAWE_LANE_BULK];
+    bulk->congestion.window = bulk->peer_credit = 1000;
+    net.filter = drop_all;
+    for (unsigned i = 0; i < 40; i++) {
+        unit_send_message(bulk, &sends[i], 1, data[i], sizeof(data[i]));
+    }
+    unit_fill(data[69], sizeof(data[69]), 3);
+    unit_send_message(end(0), &blocked, 99, data[69], sizeof(data[69])); /* finds no frame */
+    assert_int_equal(end(0)->next, 0);
+    net.filter = NULL;
+    net.now_ns += UNIT_MS;
+    net.node[1].conn[RAWE_LANE_BULK]->state = RAWE_CONN_FAILED; /* without a CLOSE */
+    unit_restart(&net, 1);
+    unit_open(&net, 1, RAWE_LANE_EXPRESS);
+    rawe_conn_connect(end(1), net.now_ns);
+    unit_run(&net, 2 * UNIT_MS, 100 * UNIT_US);
+    unit_close(&net, 0, RAWE_LANE_BULK); /* its frames are free again */
+    finish();
+    assert_int_equal(blocked.done, 1);
+    assert_int_equal(blocked.status, RAWE_STATUS_DONE);
+    unsigned found = 0; /* among those of the other lane */
+    for (unsigned i = 0; i < net.node[1].message_count; i++) {
+        if (net.node[1].messages[i].tag == 99) {
+            unit_assert_message(&net.node[1], i, 99, sizeof(data[69]), 3);
+            found++;
+        }
+    }
+    assert_int_equal(found, 1);
+    assert_int_equal(end(0)->message_number, 1);
+}
+
+static bool drop_some(struct unit_net *of, const struct unit_frame *frame)
+{
+    (void)frame;
+    of->filter_count = of->filter_count * 1664525u + 1013904223u;
+    return (of->filter_count >> 16) % 8 != 0;
+}
+
+static void rawe_conn_output__across_the_wrap_with_losses(void **state)
+{
+    (void)state;
+    static uint8_t data[2][20000];
+    for (uint32_t before = 0; before < 60; before += 7) {
+        struct unit_send sends[2][5];
+        memset(sends, 0, sizeof(sends));
+        unit_connect(&net, RAWE_LANE_EXPRESS);
+        unit_begin_at(&net, RAWE_LANE_EXPRESS, UINT32_MAX - before);
+        net.filter = drop_some;
+        unsigned messages[2] = {net.node[0].message_count, net.node[1].message_count};
+        for (unsigned from = 0; from < 2; from++) {
+            unit_fill(data[from], sizeof(data[from]), from);
+            for (unsigned i = 0; i < 5; i++) {
+                unit_send_message(end(from), &sends[from][i], (uint8_t)i, data[from],
+                                  sizeof(data[from]) - i);
+            }
+        }
+        unit_run(&net, 200 * UNIT_MS, 50 * UNIT_US);
+        net.filter = NULL;
+        unit_run(&net, 200 * UNIT_MS, 100 * UNIT_US);
+        for (unsigned from = 0; from < 2; from++) {
+            assert_int_equal(net.node[1 - from].message_count, messages[1 - from] + 5);
+            for (unsigned i = 0; i < 5; i++) {
+                const struct unit_node *to = &net.node[1 - from];
+                unsigned at = messages[1 - from] + i;
+                assert_int_equal(sends[from][i].done, 1);
+                unit_assert_message(to, at, to->messages[at].tag,
+                                    sizeof(data[from]) - to->messages[at].tag, from);
+            }
+            assert_true(rawe_conn_drained(end(from)));
+            assert_true(end(from)->next < UINT32_MAX - before); /* it has wrapped */
+        }
+        unit_close(&net, 0, RAWE_LANE_EXPRESS);
+        unit_settle(&net);
+        unit_close(&net, 1, RAWE_LANE_EXPRESS);
+    }
+}
+
+static void rawe_conn_output__nothing_is_lost_when_acknowledgements_stop(void **state)
+{
+    (void)state;
+    static uint8_t data[60000];
+    struct unit_send send = {0};
+    unit_fill(data, sizeof(data), 4);
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    net.filter = drop_from_node_1;
+    unit_send_message(end(0), &send, 1, data, sizeof(data));
+    unit_run(&net, UNIT_S, UNIT_MS);
+    assert_int_equal(send.done, 0);
+    net.filter = NULL;
+    finish();
+    assert_int_equal(send.done, 1);
+    assert_int_equal(counters(0)->frames_resent, 0); /* the frames had arrived all the time */
+    unit_assert_message(&net.node[1], 0, 1, sizeof(data), 4);
+}
+
+/* rawe_conn_transmit_control */
+
+static void rawe_conn_transmit_control__says_when_the_link_is_full(void **state)
+{
+    (void)state;
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    net.node[0].link_room = 1;
+    assert_true(rawe_conn_transmit_control(end(0), RAWE_FRAME_PROBE, 0, 17, NULL, 0));
+    assert_false(rawe_conn_transmit_control(end(0), RAWE_FRAME_PROBE, 0, 18, NULL, 0));
+    assert_int_equal(unit_wire_count(&net), 1);
+    assert_int_equal(net.wire->header.sequence, 17);
+    assert_int_equal(net.wire->header.type, RAWE_FRAME_PROBE);
+    assert_int_equal(net.wire->header.credit, net.node[0].engine.credit);
+}
+
+static void rawe_conn_transmit_control__carries_the_largest_sack(void **state)
+{
+    (void)state;
+    uint8_t sack[RAWE_SACK_BYTES_MAX];
+    unit_fill(sack, sizeof(sack), 1);
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    assert_true(rawe_conn_transmit_control(end(0), RAWE_FRAME_ACK, 0, 0, sack, sizeof(sack)));
+    assert_int_equal(net.wire->header.payload_bytes, sizeof(sack));
+    assert_memory_equal(net.wire->bytes + RAWE_PAYLOAD_OFFSET, sack, sizeof(sack));
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(rawe_conn_output__never_beyond_credit_and_congestion_window),
+        TEST(rawe_conn_output__the_window_bounds_what_is_not_acknowledged),
+        TEST(rawe_conn_output__link_full_at_every_place),
+        TEST(rawe_conn_output__resends_with_a_link_that_is_nearly_always_full),
+        TEST(rawe_conn_output__at_most_64_segmented_messages_are_under_way),
+        TEST(rawe_conn_output__messages_complete_in_any_order),
+        TEST(rawe_conn_output__frames_run_out),
+        TEST(rawe_conn_output__no_frame_and_the_peer_comes_back),
+        TEST(rawe_conn_output__across_the_wrap_with_losses),
+        TEST(rawe_conn_output__nothing_is_lost_when_acknowledgements_stop),
+        TEST(rawe_conn_transmit_control__says_when_the_link_is_full),
+        TEST(rawe_conn_transmit_control__carries_the_largest_sack),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

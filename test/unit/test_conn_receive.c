@@ -1,0 +1,384 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Tests of the way in: when it is acknowledged, which frames are taken, what is delivered.
+ */
+#include "unit_support.h"
+
+#include <string.h>
+
+static struct unit_net net;
+
+static int set_up(void **state)
+{
+    (void)state;
+    unit_init(&net);
+    unit_start(&net);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    unit_stop(&net);
+    return 0;
+}
+
+static struct rawe_counters *counters(unsigned node)
+{
+    return &net.node[node].engine.counters;
+}
+
+static struct rawe_conn *end(unsigned node)
+{
+    return net.node[node].conn[RAWE_LANE_EXPRESS];
+}
+
+/** A chunk and `data_bytes` bytes of its data at `out`, padded. Returns the length. */
+static size_t put_chunk(uint8_t *out, struct rawe_chunk chunk, unsigned seed)
+{
+    size_t header_bytes = rawe_chunk_encode(out, &chunk);
+    unit_fill(out + header_bytes, chunk.data_bytes, seed);
+    size_t len_bytes = header_bytes + chunk.data_bytes;
+    memset(out + len_bytes, 0, rawe_chunk_pad(len_bytes) - len_bytes);
+    return rawe_chunk_pad(len_bytes);
+}
+
+/** Hand node 1 a DATA frame of node 0, `ahead` of the next one it expects. */
+static void receive_data(uint32_t ahead, uint8_t flags, const uint8_t *payload,
+                         size_t payload_bytes)
+{
+    struct unit_frame *frame =
+        unit_forge(&net, 0, RAWE_LANE_EXPRESS,
+                   (struct rawe_header){.type = RAWE_FRAME_DATA,
+                                        .flags = flags,
+                                        .sequence = end(1)->acktr->next + ahead},
+                   payload, payload_bytes);
+    unit_receive(&net, frame);
+    unit_frame_free(frame);
+}
+
+static void receive_message(uint32_t ahead, uint8_t flags, uint8_t tag)
+{
+    uint8_t payload[64];
+    size_t len_bytes = put_chunk(
+        payload, (struct rawe_chunk){.kind = RAWE_CHUNK_MESSAGE, .tag = tag, .data_bytes = 20},
+        tag);
+    receive_data(ahead, flags, payload, len_bytes);
+}
+
+/** An open connection whose numbers are about to wrap; node 1's credit is 16 frames. */
+static void connect_nodes(void)
+{
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    unit_begin_at(&net, RAWE_LANE_EXPRESS, UINT32_MAX - 1);
+    net.node[1].engine.credit = 16;
+    net.node[1].engine.config.receive_frames = 16 * 4 / 3 + 1;
+    assert_int_equal(counters(1)->acks_sent, 0);
+}
+
+/* Acknowledging */
+
+static void owe_ack__waits_for_the_delay(void **state)
+{
+    (void)state;
+    connect_nodes();
+    receive_message(0, 0, 1);
+    receive_message(0, 0, 2);
+    unit_settle(&net);
+    unit_run(&net, net.config.ack_delay_ns - 20 * UNIT_US, 10 * UNIT_US);
+    assert_int_equal(counters(1)->acks_sent, 0);
+    net.node[0].paused = true;
+    unit_run(&net, 60 * UNIT_US, 10 * UNIT_US);
+    assert_int_equal(counters(1)->acks_sent, 1); /* one for both */
+    assert_int_equal(net.wire->header.type, RAWE_FRAME_ACK);
+    assert_int_equal(net.wire->header.acknowledgement, end(1)->acktr->next);
+    assert_int_equal(net.wire->header.payload_bytes, 0);
+    unit_run(&net, UNIT_MS, 20 * UNIT_US);
+    assert_int_equal(counters(1)->acks_sent, 1);
+    unit_wire_clear(&net);
+}
+
+static void owe_ack__at_once_when_asked_for(void **state)
+{
+    (void)state;
+    connect_nodes();
+    receive_message(0, RAWE_FLAG_ACK_NOW, 1);
+    assert_int_equal(counters(1)->acks_sent, 0); /* at the end of the batch, not before */
+    assert_true(rawe_engine_pending(&net.node[1].engine));
+    rawe_engine_flush(&net.node[1].engine, net.now_ns);
+    assert_int_equal(counters(1)->acks_sent, 1);
+    unit_wire_clear(&net);
+}
+
+static void owe_ack__every_quarter_of_the_credit(void **state)
+{
+    (void)state;
+    connect_nodes();
+    for (unsigned i = 1; i <= 40; i++) {
+        receive_message(0, 0, 1);
+        rawe_engine_flush(&net.node[1].engine, net.now_ns);
+        assert_int_equal(counters(1)->acks_sent, i / 4);
+    }
+    unit_wire_clear(&net);
+}
+
+static void owe_ack__rides_on_a_reply(void **state)
+{
+    (void)state;
+    connect_nodes();
+    assert_int_equal(unit_copy_message(end(0), 1, 10), RAWE_STATUS_DONE);
+    unit_step(&net);
+    assert_int_equal(unit_copy_message(end(1), 2, 10), RAWE_STATUS_DONE);
+    assert_int_equal(net.wire->header.acknowledgement, end(0)->next);
+    unit_step(&net);
+    assert_true(rawe_conn_drained(end(0)));
+    assert_int_equal(counters(1)->acks_sent, 0);
+    unit_run(&net, UNIT_MS, 20 * UNIT_US);
+    assert_int_equal(counters(1)->acks_sent, 0);
+    assert_int_equal(counters(0)->acks_sent, 1);
+}
+
+static void owe_ack__a_hole_is_told_at_once_and_its_end_too(void **state)
+{
+    (void)state;
+    connect_nodes();
+    receive_message(1, 0, 1);
+    rawe_engine_flush(&net.node[1].engine, net.now_ns);
+    assert_int_equal(counters(1)->acks_sent, 1);
+    assert_int_equal(net.wire->header.payload_bytes, 1);
+    assert_int_equal(net.wire->bytes[RAWE_PAYLOAD_OFFSET], 0x01);
+    unit_wire_clear(&net);
+    /* While it lasts, every fourth frame. */
+    for (uint32_t ahead = 2; ahead < 18; ahead++) {
+        receive_message(ahead, 0, 1);
+        rawe_engine_flush(&net.node[1].engine, net.now_ns);
+        assert_int_equal(counters(1)->acks_sent, 1 + (ahead - 1) / 4);
+    }
+    unit_wire_clear(&net);
+    receive_message(0, 0, 1);
+    rawe_engine_flush(&net.node[1].engine, net.now_ns);
+    assert_int_equal(counters(1)->acks_sent, 6);
+    assert_int_equal(net.wire->header.payload_bytes, 0);
+    assert_int_equal(net.wire->header.acknowledgement, UINT32_MAX - 1 + 18);
+    unit_wire_clear(&net);
+}
+
+static void owe_ack__a_reply_does_not_stand_for_a_sack_block(void **state)
+{
+    (void)state;
+    connect_nodes();
+    receive_message(1, 0, 1);
+    assert_int_equal(unit_copy_message(end(1), 2, 10), RAWE_STATUS_DONE);
+    rawe_engine_flush(&net.node[1].engine, net.now_ns);
+    assert_int_equal(counters(1)->acks_sent, 1);
+    unit_wire_clear(&net);
+}
+
+static void receive_data__a_duplicate_is_acknowledged_and_not_delivered(void **state)
+{
+    (void)state;
+    connect_nodes();
+    receive_message(0, 0, 1);
+    receive_message(2, 0, 2);
+    rawe_engine_flush(&net.node[1].engine, net.now_ns);
+    uint64_t acks = counters(1)->acks_sent;
+    receive_message(0u - 1, 0, 1); /* behind the acknowledgement */
+    rawe_engine_flush(&net.node[1].engine, net.now_ns);
+    assert_int_equal(counters(1)->acks_sent, acks + 1);
+    receive_message(2, 0, 2); /* beyond the hole */
+    rawe_engine_flush(&net.node[1].engine, net.now_ns);
+    assert_int_equal(counters(1)->acks_sent, acks + 2);
+    assert_int_equal(counters(1)->duplicates, 2);
+    assert_int_equal(counters(1)->frames_received, 2);
+    assert_int_equal(net.node[1].message_count, 2);
+    unit_wire_clear(&net);
+}
+
+static void receive_data__outside_the_window(void **state)
+{
+    (void)state;
+    connect_nodes();
+    receive_message(RAWE_WINDOW_FRAMES_MAX, RAWE_FLAG_ACK_NOW, 1);
+    receive_message(0x70000000, RAWE_FLAG_ACK_NOW, 1);
+    assert_int_equal(counters(1)->dropped_outside, 2);
+    assert_int_equal(counters(1)->frames_received, 0);
+    assert_int_equal(net.node[1].message_count, 0);
+    assert_false(rawe_engine_pending(&net.node[1].engine));
+    receive_message(RAWE_WINDOW_FRAMES_MAX - 1, 0, 1);
+    assert_int_equal(net.node[1].message_count, 1);
+}
+
+/* Messages */
+
+static void deliver_messages__several_in_a_frame(void **state)
+{
+    (void)state;
+    uint8_t payload[256];
+    size_t at = 0;
+    connect_nodes();
+    static const uint16_t lengths[] = {5, 0, 8, 31, 1};
+    for (uint8_t i = 0; i < 5; i++) {
+        at += put_chunk(payload + at,
+                        (struct rawe_chunk){.kind = RAWE_CHUNK_MESSAGE, .tag = i,
+                                            .data_bytes = lengths[i]},
+                        i);
+    }
+    receive_data(0, 0, payload, at - 7); /* without the padding of the last */
+    assert_int_equal(net.node[1].message_count, 5);
+    for (uint8_t i = 0; i < 5; i++) {
+        unit_assert_message(&net.node[1], i, i, lengths[i], i);
+    }
+    assert_int_equal(counters(1)->frames_received, 1);
+    assert_int_equal(counters(1)->messages_received, 5);
+    assert_int_equal(counters(1)->bytes_received, 45);
+}
+
+static void deliver_messages__what_is_before_a_malformed_chunk_counts(void **state)
+{
+    (void)state;
+    connect_nodes();
+    /* What may stand behind a good message: cut off, too long, unknown, of the wrong kind. */
+    static const uint8_t tails[][24] = {
+        {1, 1, 0, 0, 0, 0, 0},            /* 7 bytes: shorter than a chunk header */
+        {1, 1, 0xFF, 0xFF, 0, 0, 0, 0},   /* longer than the frame */
+        {1, 1, 0, 1, 0, 0, 0, 0},         /* one byte longer than the frame */
+        {0, 1, 0, 0, 0, 0, 0, 0},         /* no such kind */
+        {99, 1, 0, 0, 0, 0, 0, 0},
+        {2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+        {3, 0, 0, 0, 0, 0, 0, 0},         /* a PUT cut off */
+        {3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+    };
+    static const size_t tail_bytes[] = {7, 8, 8, 8, 8, 16, 8, 24};
+    for (unsigned i = 0; i < sizeof(tails) / sizeof(tails[0]); i++) {
+        uint8_t payload[64];
+        size_t at = put_chunk(payload,
+                              (struct rawe_chunk){.kind = RAWE_CHUNK_MESSAGE, .tag = 7,
+                                                  .data_bytes = 12},
+                              i);
+        memcpy(payload + at, tails[i], tail_bytes[i]);
+        uint32_t next = end(1)->acktr->next;
+        receive_data(0, 0, payload, at + tail_bytes[i]);
+        assert_int_equal(net.node[1].message_count, i + 1);
+        unit_assert_message(&net.node[1], i, 7, 12, i);
+        assert_int_equal(counters(1)->dropped_length, i + 1);
+        assert_int_equal(end(1)->acktr->next, next + 1); /* sent again it would be no better */
+    }
+}
+
+static void receive_data__a_malformed_first_chunk_is_not_taken(void **state)
+{
+    (void)state;
+    connect_nodes();
+    static const uint8_t payloads[][40] = {
+        {0},                              /* empty frame */
+        {1, 1, 0, 0, 0, 0, 0},            /* cut off */
+        {1, 1, 0, 1, 0, 0, 0, 0},         /* longer than the frame */
+        {0, 1, 0, 0, 0, 0, 0, 0},         /* no such kind */
+        {2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},                         /* SEGMENT cut off */
+        {2, 1, 0, 4, 0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 8, 1, 2, 3, 4}, /* beyond its message */
+        {3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},             /* PUT cut off */
+        /* SEGMENT and PUT with something behind them */
+        {2, 1, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 16, 1, 2, 3, 4, 5, 6, 7, 8, 1, 0, 0, 0, 0},
+        {3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0},
+    };
+    static const size_t lengths[] = {0, 7, 8, 8, 12, 20, 16, 32, 32};
+    uint32_t next = end(1)->acktr->next;
+    for (unsigned i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+        receive_data(0, RAWE_FLAG_ACK_NOW, payloads[i], lengths[i]);
+        assert_int_equal(counters(1)->dropped_length, i + 1);
+        assert_int_equal(end(1)->acktr->next, next);
+    }
+    assert_int_equal(counters(1)->frames_received, 0);
+    assert_int_equal(net.node[1].engine.reassembly_buffers.allocated, 0);
+    assert_int_equal(unit_wire_count(&net), 0);
+    receive_message(0, 0, 1); /* the true frame of that number is still welcome */
+    assert_int_equal(net.node[1].message_count, 1);
+}
+
+/* Callbacks that call back */
+
+static unsigned replies;
+
+static void reply_to(struct unit_node *node, struct rawe_conn *conn, uint8_t tag)
+{
+    (void)node;
+    replies++;
+    assert_int_equal(unit_copy_message(conn, (uint8_t)(tag + 100), 30), RAWE_STATUS_DONE);
+}
+
+static void deliver__a_callback_replies(void **state)
+{
+    (void)state;
+    replies = 0;
+    connect_nodes();
+    net.node[1].on_deliver = reply_to;
+    uint8_t payload[256];
+    size_t at = 0;
+    for (uint8_t i = 0; i < 4; i++) {
+        at += put_chunk(payload + at,
+                        (struct rawe_chunk){.kind = RAWE_CHUNK_MESSAGE, .tag = i, .data_bytes = 9},
+                        i);
+    }
+    receive_data(0, RAWE_FLAG_ACK_NOW, payload, at);
+    assert_int_equal(replies, 4);
+    /* The first reply already carries the acknowledgement: no frame of its own for it. */
+    assert_int_equal(net.wire->header.acknowledgement, UINT32_MAX);
+    rawe_engine_flush(&net.node[1].engine, net.now_ns);
+    assert_int_equal(counters(1)->acks_sent, 0);
+    unit_wire_clear(&net);
+}
+
+static uint8_t ping_pong_data[5000];
+static struct unit_send ping_pong_sends[2];
+static unsigned ping_pongs_left;
+
+static void volley(struct unit_node *node, struct rawe_conn *conn, uint8_t tag)
+{
+    if (ping_pongs_left != 0 && ping_pong_sends[node->index].done == 1) {
+        ping_pongs_left--;
+        unit_send_message(conn, &ping_pong_sends[node->index], tag, ping_pong_data,
+                          sizeof(ping_pong_data));
+    }
+}
+
+static void deliver__ping_pong_out_of_callbacks(void **state)
+{
+    (void)state;
+    unit_fill(ping_pong_data, sizeof(ping_pong_data), 1);
+    connect_nodes();
+    memset(ping_pong_sends, 0, sizeof(ping_pong_sends));
+    ping_pong_sends[1].done = 1;
+    ping_pongs_left = 500;
+    net.node[0].on_deliver = net.node[1].on_deliver = volley;
+    unit_send_message(end(0), &ping_pong_sends[0], 1, ping_pong_data, sizeof(ping_pong_data));
+    unit_run(&net, 2 * UNIT_MS, 20 * UNIT_US);
+    assert_int_equal(ping_pongs_left, 0);
+    assert_int_equal(net.node[0].message_count + net.node[1].message_count, 501);
+    for (unsigned i = 0; i < net.node[0].message_count; i++) {
+        unit_assert_message(&net.node[0], i, 1, sizeof(ping_pong_data), 1);
+    }
+    assert_int_equal(counters(0)->frames_resent + counters(1)->frames_resent, 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(owe_ack__waits_for_the_delay),
+        TEST(owe_ack__at_once_when_asked_for),
+        TEST(owe_ack__every_quarter_of_the_credit),
+        TEST(owe_ack__rides_on_a_reply),
+        TEST(owe_ack__a_hole_is_told_at_once_and_its_end_too),
+        TEST(owe_ack__a_reply_does_not_stand_for_a_sack_block),
+        TEST(receive_data__a_duplicate_is_acknowledged_and_not_delivered),
+        TEST(receive_data__outside_the_window),
+        TEST(deliver_messages__several_in_a_frame),
+        TEST(deliver_messages__what_is_before_a_malformed_chunk_counts),
+        TEST(receive_data__a_malformed_first_chunk_is_not_taken),
+        TEST(deliver__a_callback_replies),
+        TEST(deliver__ping_pong_out_of_callbacks),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,414 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Tests of trains: trying whether they pass, and what is sent as one.
+ */
+#include "unit_support.h"
+
+#include <string.h>
+
+static struct unit_net net;
+
+static int set_up(void **state)
+{
+    (void)state;
+    unit_init(&net);
+    net.config.window_frames = 256;
+    net.config.receive_frames = 1024;
+    unit_start(&net);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    unit_stop(&net);
+    return 0;
+}
+
+static struct rawe_counters *counters(unsigned node)
+{
+    return &net.node[node].engine.counters;
+}
+
+static struct rawe_conn *end(unsigned node)
+{
+    return net.node[node].conn[RAWE_LANE_BULK];
+}
+
+static uint8_t data[300000], memory[300000];
+static uint32_t handle_index;
+static uint64_t handle_key;
+
+/** An open bulk lane whose link moves trains; node 1's memory is registered. */
+static void connect_bulk(unsigned frames_max)
+{
+    unit_use_trains(&net, frames_max);
+    unit_connect(&net, RAWE_LANE_BULK);
+    assert_true(rawe_handle_register(&net.node[1].engine.handles, memory, sizeof(memory),
+                                     &handle_index, &handle_key));
+    memset(memory, 0, sizeof(memory));
+}
+
+/** PUT `len_bytes` of new content and wait until it is done. */
+static void put(size_t len_bytes, unsigned seed)
+{
+    struct unit_send send = {0};
+    unit_fill(data, len_bytes, seed);
+    unit_send_put(end(0), &send, data, len_bytes, handle_index, handle_key, 0);
+    for (unsigned i = 0; i < 4000 && send.done == 0; i++) {
+        unit_run(&net, 250 * UNIT_US, 50 * UNIT_US);
+    }
+    assert_int_equal(send.done, 1);
+    assert_int_equal(send.status, RAWE_STATUS_DONE);
+    assert_memory_equal(memory, data, len_bytes);
+}
+
+static void finish(void)
+{
+    for (unsigned i = 0; i < 1000 && !rawe_conn_drained(end(0)); i++) {
+        unit_run(&net, UNIT_MS, 50 * UNIT_US);
+    }
+    assert_true(rawe_conn_drained(end(0)));
+    assert_int_equal(end(0)->in_flight + end(0)->to_transmit + end(0)->sacked, 0);
+}
+
+/* rawe_conn_train_try */
+
+static void rawe_conn_train_try__first_a_train_of_known_content(void **state)
+{
+    (void)state;
+    static uint8_t small[100];
+    struct unit_send send = {0};
+    connect_bulk(10);
+    assert_int_equal(end(0)->train, RAWE_TRAIN_UNTRIED);
+    unit_send_put(end(0), &send, small, sizeof(small), handle_index, handle_key, 0);
+    assert_int_equal(end(0)->train, RAWE_TRAIN_TRYING);
+    unsigned count = unit_wire_count(&net);
+    assert_in_range(count, 2, 10);
+    for (const struct unit_frame *frame = net.wire; frame != NULL; frame = frame->next) {
+        assert_int_equal(frame->train, 1);
+        assert_int_equal(frame->bytes[RAWE_PAYLOAD_OFFSET], RAWE_CHUNK_TRIAL);
+    }
+    unit_settle(&net);
+    assert_int_equal(end(0)->train, RAWE_TRAIN_GOOD);
+    assert_int_equal(counters(0)->trials_passed, 1);
+    assert_int_equal(send.done, 1);
+    assert_int_equal(net.node[1].message_count, 0); /* a trial is nobody's message */
+    assert_int_equal(counters(1)->messages_received, 0);
+}
+
+static void rawe_conn_train_try__not_on_the_express_lane(void **state)
+{
+    (void)state;
+    struct unit_send send = {0};
+    unit_use_trains(&net, 10);
+    struct rawe_conn *express = unit_connect(&net, RAWE_LANE_EXPRESS);
+    unit_fill(data, 20000, 1);
+    unit_send_message(express, &send, 1, data, 20000);
+    unit_run(&net, 5 * UNIT_MS, 50 * UNIT_US);
+    assert_int_equal(send.done, 1);
+    assert_int_equal(express->train, RAWE_TRAIN_UNTRIED);
+    assert_int_equal(net.train_number, 0);
+}
+
+static void rawe_conn_train_try__not_without_a_link_that_can(void **state)
+{
+    (void)state;
+    struct unit_send send = {0};
+    struct rawe_conn *bulk = unit_connect(&net, RAWE_LANE_BULK);
+    unit_fill(data, 20000, 1);
+    unit_send_message(bulk, &send, 1, data, 20000);
+    unit_run(&net, 5 * UNIT_MS, 50 * UNIT_US);
+    assert_int_equal(send.done, 1);
+    assert_int_equal(bulk->train, RAWE_TRAIN_UNTRIED);
+}
+
+static void rawe_conn_train_try__link_full(void **state)
+{
+    (void)state;
+    connect_bulk(10);
+    for (unsigned i = 0; i < 60; i++) {
+        net.node[0].link_room = i % 13;
+        struct unit_send send = {0};
+        if (i == 0) {
+            unit_fill(data, 20000, 3);
+        }
+        unit_send_put(end(0), &send, data, 20000, handle_index, handle_key, 0);
+        net.node[0].link_room = UINT32_MAX;
+        finish();
+        assert_int_equal(send.done, 1);
+    }
+    assert_memory_equal(memory, data, 20000);
+    assert_int_equal(end(0)->train, RAWE_TRAIN_GOOD);
+    assert_int_equal(counters(0)->frames_resent, 0);
+}
+
+static void rawe_conn_train_try__no_frame_left_for_it(void **state)
+{
+    (void)state;
+    net.node[0].engine.frames.limit = 0;
+    connect_bulk(10);
+    struct rawe_conn *express = unit_connect(&net, RAWE_LANE_EXPRESS);
+    express->congestion.window = express->peer_credit = 1000;
+    net.node[1].paused = true;
+    while (unit_copy_message(express, 1, 10) == RAWE_STATUS_DONE) {
+    }
+    struct unit_send send = {0};
+    unit_fill(data, 5000, 2);
+    unit_send_put(end(0), &send, data, 5000, handle_index, handle_key, 0);
+    assert_int_equal(send.done, 0);
+    net.node[1].paused = false;
+    unit_run(&net, 20 * UNIT_MS, 50 * UNIT_US);
+    assert_int_equal(send.done, 1);
+    assert_memory_equal(memory, data, 5000);
+}
+
+/* rawe_conn_train_judge */
+
+static void rawe_conn_train_judge__three_trials_lost_altogether(void **state)
+{
+    (void)state;
+    connect_bulk(10);
+    net.trains_vanish = true;
+    put(50000, 5); /* over plain frames in the end */
+    assert_int_equal(end(0)->train, RAWE_TRAIN_BAD);
+    assert_int_equal(counters(0)->trials_failed, 1);
+    assert_int_equal(counters(0)->trials_passed, 0);
+    assert_int_equal(counters(0)->trains_sent, 3);
+    uint64_t resent = counters(0)->frames_resent;
+    put(100000, 6);
+    finish();
+    assert_int_equal(counters(0)->trains_sent, 3);
+    assert_int_equal(counters(0)->frames_resent, resent);
+    assert_int_equal(counters(0)->congestion_events, 0); /* a trial says nothing of congestion */
+}
+
+static bool drop_sequence(struct unit_net *of, const struct unit_frame *frame)
+{
+    if (frame->train != 0 && frame->header.sequence == of->filter_count) {
+        of->filter_count = UINT32_MAX;
+        return false;
+    }
+    return true;
+}
+
+static void rawe_conn_train_judge__a_frame_of_the_trial_lost(void **state)
+{
+    (void)state;
+    for (unsigned lost = 0; lost < 4; lost++) {
+        if (end(0) == NULL) {
+            connect_bulk(10);
+        }
+        net.filter = drop_sequence;
+        net.filter_count = lost;
+        put(30000, lost);
+        finish();
+        assert_int_equal(end(0)->train, RAWE_TRAIN_GOOD);
+        unit_close(&net, 0, RAWE_LANE_BULK);
+        unit_settle(&net);
+        unit_close(&net, 1, RAWE_LANE_BULK);
+        unit_connect(&net, RAWE_LANE_BULK);
+    }
+    assert_int_equal(counters(0)->trials_passed, 4);
+    assert_int_equal(counters(0)->frames_resent, 4);
+    assert_int_equal(counters(1)->duplicates, 0);
+}
+
+static unsigned trains_to_lose;
+
+static bool lose_first_trains(struct unit_net *of, const struct unit_frame *frame)
+{
+    (void)of;
+    return frame->train == 0 || frame->train > trains_to_lose;
+}
+
+static void rawe_conn_train_judge__lost_twice_and_then_good(void **state)
+{
+    (void)state;
+    connect_bulk(10);
+    trains_to_lose = 2;
+    net.filter = lose_first_trains;
+    put(30000, 1);
+    assert_int_equal(end(0)->train, RAWE_TRAIN_GOOD);
+    assert_int_equal(counters(0)->trials_failed, 0);
+}
+
+static bool garble_trials(struct unit_net *of, const struct unit_frame *frame)
+{
+    (void)of;
+    if (frame->train != 0 && frame->bytes[RAWE_PAYLOAD_OFFSET] == RAWE_CHUNK_TRIAL) {
+        frame->bytes[frame->len_bytes - 1] ^= 0x10;
+    }
+    return true;
+}
+
+static void rawe_conn_train_judge__content_that_arrives_wrong(void **state)
+{
+    (void)state;
+    connect_bulk(10);
+    net.filter = garble_trials;
+    put(30000, 1);
+    assert_int_equal(end(0)->train, RAWE_TRAIN_BAD);
+    assert_true(counters(1)->dropped_trial >= 3);
+    assert_int_equal(counters(0)->trials_failed, 1);
+}
+
+static void rawe_conn_train_judge__a_receiver_without_trains(void **state)
+{
+    (void)state;
+    connect_bulk(10);
+    net.trains_vanish = true; /* nobody there takes them off the wire */
+    uint8_t *pattern = net.node[1].engine.trains.pattern;
+    net.node[1].engine.trains = (struct rawe_trains){.pattern = NULL};
+    put(30000, 1);
+    assert_int_equal(end(0)->train, RAWE_TRAIN_BAD);
+    assert_int_equal(counters(1)->dropped_trial, 0);
+    net.node[1].engine.trains.pattern = pattern;
+}
+
+static void rawe_conn_train_judge__a_receiver_that_computes(void **state)
+{
+    (void)state;
+    struct unit_send send = {0};
+    connect_bulk(10);
+    net.node[1].paused = true;
+    unit_fill(data, 30000, 1);
+    unit_send_put(end(0), &send, data, 30000, handle_index, handle_key, 0);
+    unit_run(&net, 2 * UNIT_S, UNIT_MS);
+    assert_int_equal(end(0)->train, RAWE_TRAIN_TRYING); /* silence is no evidence here either */
+    net.node[1].paused = false;
+    finish();
+    assert_int_equal(send.done, 1);
+    assert_int_equal(end(0)->train, RAWE_TRAIN_GOOD);
+    assert_int_equal(counters(0)->frames_resent, 0);
+}
+
+/* rawe_conn_train_transmit: the harness checks the shape of each train. */
+
+static void rawe_conn_train_transmit__puts_of_every_length(void **state)
+{
+    (void)state;
+    connect_bulk(16);
+    put(1, 1);
+    size_t frame = (((net.config.payload_max_bytes - UNIT_TRAIN_OVERHEAD_BYTES) & ~7u)) -
+                   RAWE_CHUNK_PUT_BYTES;
+    const size_t lengths[] = {1, 8, frame - 1, frame, frame + 1, 2 * frame, 15 * frame, 16 * frame,
+                              16 * frame + 1, 17 * frame, 48 * frame, 49 * frame + 5, 200000,
+                              sizeof(data)};
+    for (unsigned i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+        put(lengths[i], i);
+    }
+    assert_int_equal(counters(0)->frames_resent, 0);
+    assert_true(net.trains_placed > 10);
+}
+
+static void rawe_conn_train_transmit__frames_of_different_sends_do_not_mix(void **state)
+{
+    (void)state;
+    struct unit_send sends[40];
+    memset(sends, 0, sizeof(sends));
+    connect_bulk(16);
+    put(1, 1);
+    unit_fill(data, sizeof(data), 9);
+    /* Scattered pieces: a train over two of them would be placed wrongly. */
+    for (unsigned i = 0; i < 40; i++) {
+        unit_send_put(end(0), &sends[i], data + i * 7000, 3000 + i, handle_index, handle_key,
+                      (39 - i) * 7000);
+    }
+    finish();
+    for (unsigned i = 0; i < 40; i++) {
+        assert_int_equal(sends[i].done, 1);
+        assert_memory_equal(memory + (39 - i) * 7000, data + i * 7000, 3000 + i);
+    }
+}
+
+static void rawe_conn_train_transmit__long_messages(void **state)
+{
+    (void)state;
+    struct unit_send sends[100];
+    memset(sends, 0, sizeof(sends));
+    connect_bulk(16);
+    unit_fill(data, sizeof(data), 4);
+    for (unsigned i = 0; i < 100; i++) {
+        unit_send_message(end(0), &sends[i], (uint8_t)i, data, 1000 + i * 400);
+    }
+    finish();
+    assert_int_equal(net.node[1].message_count, 100);
+    for (unsigned i = 0; i < 100; i++) {
+        uint8_t tag = net.node[1].messages[i].tag;
+        assert_int_equal(sends[i].done, 1);
+        unit_assert_message(&net.node[1], i, tag, 1000u + tag * 400u, 4);
+    }
+    assert_int_equal(counters(0)->frames_resent, 0);
+    assert_true(net.trains_placed > 10);
+}
+
+static bool drop_some(struct unit_net *of, const struct unit_frame *frame)
+{
+    (void)frame;
+    of->filter_count = of->filter_count * 1664525u + 1013904223u;
+    return (of->filter_count >> 16) % 12 != 0;
+}
+
+static void rawe_conn_train_transmit__losses_inside_trains(void **state)
+{
+    (void)state;
+    connect_bulk(16);
+    net.filter = drop_some;
+    for (unsigned i = 0; i < 10; i++) {
+        put(60000, i);
+        struct unit_send send = {0};
+        unsigned before = net.node[1].message_count;
+        unit_send_message(end(0), &send, 1, data, 50000);
+        finish();
+        assert_int_equal(net.node[1].message_count, before + 1);
+        unit_assert_message(&net.node[1], before, 1, 50000, i);
+    }
+    assert_true(counters(0)->frames_resent > 0);
+    assert_int_equal(counters(1)->dropped_segment + counters(1)->dropped_handle, 0);
+}
+
+static void rawe_conn_train_transmit__link_full_at_every_place(void **state)
+{
+    (void)state;
+    connect_bulk(8);
+    put(1, 1);
+    for (unsigned room = 0; room < 45; room++) {
+        struct unit_send send = {0};
+        unit_fill(data, 60000, room);
+        net.node[0].link_room = room;
+        unit_send_put(end(0), &send, data, 60000, handle_index, handle_key, 0);
+        net.node[0].link_room = UINT32_MAX;
+        finish();
+        assert_int_equal(send.done, 1);
+        assert_memory_equal(memory, data, 60000);
+    }
+    assert_int_equal(counters(0)->frames_resent, 0);
+    assert_int_equal(counters(1)->duplicates, 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(rawe_conn_train_try__first_a_train_of_known_content),
+        TEST(rawe_conn_train_try__not_on_the_express_lane),
+        TEST(rawe_conn_train_try__not_without_a_link_that_can),
+        TEST(rawe_conn_train_try__link_full),
+        TEST(rawe_conn_train_try__no_frame_left_for_it),
+        TEST(rawe_conn_train_judge__three_trials_lost_altogether),
+        TEST(rawe_conn_train_judge__a_frame_of_the_trial_lost),
+        TEST(rawe_conn_train_judge__lost_twice_and_then_good),
+        TEST(rawe_conn_train_judge__content_that_arrives_wrong),
+        TEST(rawe_conn_train_judge__a_receiver_without_trains),
+        TEST(rawe_conn_train_judge__a_receiver_that_computes),
+        TEST(rawe_conn_train_transmit__puts_of_every_length),
+        TEST(rawe_conn_train_transmit__frames_of_different_sends_do_not_mix),
+        TEST(rawe_conn_train_transmit__long_messages),
+        TEST(rawe_conn_train_transmit__losses_inside_trains),
+        TEST(rawe_conn_train_transmit__link_full_at_every_place),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
