@@ -118,6 +118,7 @@ struct sim_channel {
     bool unsettled;         /**< the peer has closed, and we may not know yet */
     uint32_t stream_id;     /**< peer's connection id that next_sequence belongs to */
     uint32_t next_sequence; /**< of the frames seen to leave */
+    uint32_t segmented_next; /**< segmented messages with smaller numbers may not arrive any more */
     uint64_t pong_ns;       /**< newest answer of its responder, in the node's clock */
 };
 
@@ -158,6 +159,7 @@ struct sim_node {
     uint64_t local_ns;       /**< virtual time as far as its program has got */
     uint64_t pause_until_ns; /**< computes, does not call progress */
     unsigned pauses_left;
+    uint64_t vain_ns;        /**< wait before the next flush, grows while flushes are in vain */
     uint64_t wake_ns;        /**< when progress is called next; UINT64_MAX: not planned */
     uint64_t wake_number;    /**< of the event that is valid */
 

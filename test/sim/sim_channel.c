@@ -9,9 +9,6 @@
 
 #include "sim.h"
 
-/** How long the responder's thread takes to wake up and answer. */
-#define RESPONDER_NS 20000u
-
 static struct sim_channel *channel_open(struct sim_node *node, uint32_t peer_index, uint8_t lane)
 {
     const struct sim_node *peer = &node->sim->nodes[peer_index];
@@ -190,7 +187,7 @@ void sim_responder_receive(struct sim *sim, struct sim_node *node, const struct 
     }
     if (header->type == RAWE_FRAME_PING) {
         send_ping(node, RAWE_FRAME_PONG, packet->source, ping.port, ping.key, &ping,
-                  sim->now_ns + RESPONDER_NS);
+                  sim->now_ns);
         return;
     }
     for (struct sim_channel *channel = node->channels; channel != NULL; channel = channel->next) {

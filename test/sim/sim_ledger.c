@@ -307,6 +307,22 @@ static void skip_settled(struct sim_ledger *ledger)
     }
 }
 
+/** Messages that are too long for a frame overtake each other no more than those who send them. */
+static void check_order(struct sim_channel *channel, const struct sim_message *message)
+{
+    const struct sim_node *from = &channel->node->sim->nodes[message->source];
+
+    if (message->len_bytes <= from->payload_max_bytes - RAWE_CHUNK_MESSAGE_BYTES) {
+        return;
+    }
+    if (message->number < channel->segmented_next) {
+        sim_violation(channel->node->sim, "segmented messages are in order",
+                      "n%u gets message %u from n%u after message %u", channel->node->index,
+                      message->number, channel->peer, channel->segmented_next - 1);
+    }
+    channel->segmented_next = message->number + 1;
+}
+
 struct sim_message *sim_ledger_deliver(struct sim_channel *channel, uint8_t tag,
                                        const uint8_t *data, size_t len_bytes)
 {
@@ -344,6 +360,7 @@ struct sim_message *sim_ledger_deliver(struct sim_channel *channel, uint8_t tag,
                       node->index, message->number, channel->peer, len_bytes, message->len_bytes,
                       tag, message->tag, same);
     }
+    check_order(channel, message);
     sim_trace(sim, "n%u: message %u is delivered", node->index, message->number);
     message->delivered = true;
     sim->ledger.deliveries++;

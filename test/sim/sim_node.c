@@ -11,6 +11,9 @@
 /** A progress call that finds nothing to do. */
 #define IDLE_PROGRESS_NS 50u
 
+/** Longest wait between two flushes that achieve nothing. */
+#define VAIN_MOST_NS 100000u
+
 static void choose_identity(struct sim_node *node)
 {
     node->life++;
@@ -277,7 +280,13 @@ static void plan_wake(struct sim *sim, struct sim_node *node)
         sim_node_wake(node, soon_ns);
     }
     if (rawe_engine_pending(&node->engine)) {
-        sim_node_wake(node, soon_ns + poll_ns);
+        /* Programs poll without a break; where that is in vain, it would only make runs long. */
+        if (node->local_ns != sim->now_ns) {
+            node->vain_ns = 0; /* frames were taken or sent */
+        } else if (node->vain_ns < VAIN_MOST_NS) {
+            node->vain_ns = node->vain_ns * 2 + 1;
+        }
+        sim_node_wake(node, soon_ns + poll_ns + node->vain_ns);
     }
     uint64_t due_ns = timer_due_ns(node);
     if (due_ns != UINT64_MAX) {

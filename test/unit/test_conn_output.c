@@ -210,7 +210,12 @@ static void rawe_conn_output__at_most_64_segmented_messages_are_under_way(void *
     start_wide();
     unit_connect(&net, RAWE_LANE_EXPRESS);
     end(0)->congestion.window = end(0)->peer_credit = 1000;
-    end(0)->message_number = end(0)->messages_open = UINT32_MAX - 30; /* numbers wrap as well */
+    struct unit_send first = {0};
+    unit_send_message(end(0), &first, 99, data, sizeof(data));
+    finish();
+    /* Numbers wrap as well. */
+    end(0)->message_number = end(0)->messages_open = UINT32_MAX - 30;
+    end(1)->reassembly->next = UINT32_MAX - 30;
     net.filter = note_message_numbers;
     for (unsigned i = 0; i < COUNT; i++) {
         unit_send_message(end(0), &sends[i], (uint8_t)i, data, sizeof(data));
@@ -219,15 +224,15 @@ static void rawe_conn_output__at_most_64_segmented_messages_are_under_way(void *
     assert_int_equal(net.filter_count, RAWE_REASSEMBLY_MESSAGES);
     net.filter = NULL;
     finish();
-    assert_int_equal(net.node[1].message_count, COUNT);
+    assert_int_equal(net.node[1].message_count, 1 + COUNT);
     for (unsigned i = 0; i < COUNT; i++) {
         assert_int_equal(sends[i].done, 1);
-        unit_assert_message(&net.node[1], i, (uint8_t)i, sizeof(data), 1);
+        unit_assert_message(&net.node[1], 1 + i, (uint8_t)i, sizeof(data), 1);
     }
     assert_int_equal(counters(1)->dropped_segment, 0);
 }
 
-static void rawe_conn_output__messages_complete_in_any_order(void **state)
+static void rawe_conn_output__segmented_messages_are_delivered_in_order(void **state)
 {
     (void)state;
     enum { COUNT = 150 };
@@ -238,17 +243,22 @@ static void rawe_conn_output__messages_complete_in_any_order(void **state)
     start_wide();
     unit_connect(&net, RAWE_LANE_EXPRESS);
     end(0)->congestion.window = end(0)->peer_credit = 1000;
-    net.filter = drop_sequence_filter_count; /* frame 0: message 0 stays open */
+    net.filter = drop_sequence_filter_count; /* frame 0: message 0 is not whole */
     net.filter_count = 0;
     for (unsigned i = 0; i < COUNT; i++) {
-        unit_send_message(end(0), &sends[i], (uint8_t)i, data, sizeof(data));
+        sends[i].send.ordered = true;
+        unit_send_message(end(0), &sends[i], (uint8_t)i, data, i % 3 == 0 ? sizeof(data) : 1 + i);
     }
     unit_run(&net, 3 * UNIT_MS, 50 * UNIT_US);
     assert_int_equal(end(0)->una, 0);
-    assert_int_equal(net.node[1].message_count, RAWE_REASSEMBLY_MESSAGES - 1);
+    assert_int_equal(net.node[1].message_count, 0);
     net.filter = NULL;
     finish();
     assert_int_equal(net.node[1].message_count, COUNT);
+    for (unsigned i = 0; i < COUNT; i++) {
+        assert_int_equal(sends[i].done, 1);
+        unit_assert_message(&net.node[1], i, (uint8_t)i, i % 3 == 0 ? sizeof(data) : 1 + i, 1);
+    }
     assert_int_equal(counters(1)->dropped_segment, 0);
 }
 
@@ -425,7 +435,7 @@ int main(void)
         TEST(rawe_conn_output__link_full_at_every_place),
         TEST(rawe_conn_output__resends_with_a_link_that_is_nearly_always_full),
         TEST(rawe_conn_output__at_most_64_segmented_messages_are_under_way),
-        TEST(rawe_conn_output__messages_complete_in_any_order),
+        TEST(rawe_conn_output__segmented_messages_are_delivered_in_order),
         TEST(rawe_conn_output__frames_run_out),
         TEST(rawe_conn_output__no_frame_and_the_peer_comes_back),
         TEST(rawe_conn_output__across_the_wrap_with_losses),

@@ -234,20 +234,26 @@ static void place__is_done_only_when_all_is_there(void **state)
 
 /* Segments */
 
+static void reply_to(struct unit_node *node, struct rawe_conn *conn, uint8_t tag)
+{
+    (void)node;
+    assert_int_equal(unit_copy_message(conn, (uint8_t)(tag + 100), 30), RAWE_STATUS_DONE);
+}
+
 static void add_segment__out_of_order(void **state)
 {
     (void)state;
     connect_nodes();
-    receive_segment(4, 1000, 500, 3000);
-    receive_segment(5, 10, 10, 20);
-    receive_segment(4, 0, 1000, 3000);
-    receive_segment(5, 0, 10, 20);
-    assert_int_equal(net.node[1].message_count, 1);
-    unit_assert_message(&net.node[1], 0, 9, 20, 5);
-    receive_segment(4, 1500, 1400, 3000);
-    receive_segment(4, 2900, 100, 3000);
+    receive_segment(0, 1000, 500, 3000);
+    receive_segment(1, 10, 10, 20);
+    receive_segment(0, 0, 1000, 3000);
+    receive_segment(1, 0, 10, 20);
+    receive_segment(0, 1500, 1400, 3000);
+    assert_int_equal(net.node[1].message_count, 0); /* 1 is whole and waits for 0 */
+    receive_segment(0, 2900, 100, 3000);
     assert_int_equal(net.node[1].message_count, 2);
-    unit_assert_message(&net.node[1], 1, 9, 3000, 4);
+    unit_assert_message(&net.node[1], 0, 9, 3000, 0);
+    unit_assert_message(&net.node[1], 1, 9, 20, 1);
     assert_int_equal(counters(1)->messages_received, 2);
     assert_int_equal(counters(1)->bytes_received, 3020);
 }
@@ -275,19 +281,36 @@ static void add_segment__without_a_buffer_the_frame_is_not_taken(void **state)
     (void)state;
     connect_nodes();
     net.node[1].engine.reassembly_buffers.limit = 1;
-    receive_segment(0, 0, 100, 200);
-    /* Behind a hole it has to wait ... */
-    receive_segment_ahead(1, 1, 0, 100, 200);
-    assert_int_equal(counters(1)->no_buffer, 1);
-    assert_int_equal(counters(1)->frames_received, 1);
-    assert_int_equal(end(1)->acktr->beyond, 0);
-    /* ... but the oldest frame is always taken: what waits for it could not end otherwise. */
     receive_segment(1, 0, 100, 200);
-    assert_int_equal(counters(1)->frames_received, 2);
-    receive_segment(0, 100, 100, 200);
+    uint32_t next = end(1)->acktr->next;
+    receive_segment(2, 0, 100, 200);
+    assert_int_equal(counters(1)->no_buffer, 1);
+    assert_int_equal(end(1)->acktr->next, next);
+    /* The message that all others wait for is taken beyond the limit. */
+    receive_segment(0, 0, 200, 200);
     receive_segment(1, 100, 100, 200);
     assert_int_equal(net.node[1].message_count, 2);
-    assert_int_equal(net.node[1].engine.reassembly_buffers.limit, 1);
+    receive_segment(2, 0, 100, 200);
+    receive_segment(2, 100, 100, 200);
+    assert_int_equal(net.node[1].message_count, 3);
+    for (unsigned i = 0; i < 3; i++) {
+        unit_assert_message(&net.node[1], i, 9, 200, i);
+    }
+    assert_int_equal(counters(1)->no_buffer, 1);
+}
+
+static void add_segment__a_callback_sends_while_more_are_whole(void **state)
+{
+    (void)state;
+    connect_nodes();
+    for (uint32_t number = 5; number > 0; number--) {
+        receive_segment(number, 0, 150, 150);
+    }
+    net.node[1].on_deliver = reply_to;
+    receive_segment(0, 0, 150, 150); /* delivers all six */
+    assert_int_equal(net.node[1].message_count, 6);
+    assert_int_equal(unit_wire_count(&net), 6);
+    unit_wire_clear(&net);
 }
 
 static bool drop_some(struct unit_net *of, const struct unit_frame *frame)
@@ -320,7 +343,7 @@ static void add_segment__few_buffers_for_many_messages_with_losses(void **state)
     assert_in_range(net.node[1].engine.reassembly_buffers.allocated, 1, RAWE_REASSEMBLY_MESSAGES);
     for (unsigned i = 0; i < COUNT; i++) {
         assert_int_equal(sends[i].done, 1);
-        unit_assert_message(&net.node[1], i, net.node[1].messages[i].tag, sizeof(data), 3);
+        unit_assert_message(&net.node[1], i, (uint8_t)i, sizeof(data), 3);
     }
     assert_true(rawe_conn_drained(end(0)));
 }
@@ -570,6 +593,7 @@ int main(void)
         TEST(add_segment__out_of_order),
         TEST(add_segment__hostile_ones_are_counted_and_do_no_harm),
         TEST(add_segment__without_a_buffer_the_frame_is_not_taken),
+        TEST(add_segment__a_callback_sends_while_more_are_whole),
         TEST(add_segment__few_buffers_for_many_messages_with_losses),
         TEST(rawe_conn_receive__acknowledges_what_was_never_sent),
         TEST(rawe_conn_receive__a_probe_is_answered_at_the_end_of_the_batch),

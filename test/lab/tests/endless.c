@@ -30,18 +30,18 @@ int main(int argc, char **argv)
     const int previous = (rank + size - 1) % size;
 
     for (long round = 0; round != rounds; round++) {
-        memset(out, (int) (rank + round), sizeof out);
+        memset(out, (int)(rank + round), sizeof out);
         MPI_Sendrecv(out, BLOCK_BYTES, MPI_BYTE, next, 1, in, BLOCK_BYTES, MPI_BYTE, previous, 1,
                      MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         for (int i = 0; i < BLOCK_BYTES; i++) {
-            if (in[i] != (unsigned char) (previous + round)) {
+            if (in[i] != (unsigned char)(previous + round)) {
                 fprintf(stderr, "rank %d round %ld byte %d is wrong\n", rank, round, i);
                 MPI_Abort(MPI_COMM_WORLD, 9);
             }
         }
         if (round == 0) {
             /* The tests wait for this line: from here on the ranks have talked to each other. */
-            printf("rank %d pid %d works\n", rank, (int) getpid());
+            printf("rank %d pid %d works\n", rank, (int)getpid());
             fflush(stdout);
         }
         if (aborts && round == ROUNDS_BEFORE_ABORT && rank == size - 1) {

@@ -24,6 +24,9 @@
 #include "link/rawe_link.h"
 #include "link/rawe_responder.h"
 
+/** Room for data in a small fragment: control messages, and what is copied when it is sent. */
+#define MCA_BTL_RAWE_SMALL_BYTES 4096u
+
 /** Modules at most: interfaces of a host, and lo. */
 #define MCA_BTL_RAWE_MODULES_MAX 16u
 
@@ -58,7 +61,7 @@ typedef struct mca_btl_rawe_module {
     struct rawe_responder *responder;
     struct rawe_engine engine;
     mca_btl_base_module_error_cb_fn_t error_callback;
-    opal_free_list_t fragments_small; /**< hold a message of eager_limit */
+    opal_free_list_t fragments_small; /**< hold MCA_BTL_RAWE_SMALL_BYTES */
     opal_free_list_t fragments_large; /**< hold a message of max_send_size */
     opal_free_list_t fragments_bare;  /**< hold nothing: PUT */
     opal_free_list_t registrations;

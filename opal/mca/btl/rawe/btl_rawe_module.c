@@ -87,12 +87,12 @@ static int deregister_mem(struct mca_btl_base_module_t *btl,
  */
 mca_btl_base_module_t mca_btl_rawe_module_template = {
     .btl_component = &mca_btl_rawe_component.super,
-    .btl_eager_limit = 16 * 1024,
+    .btl_eager_limit = 64 * 1024,
     .btl_rndv_eager_limit = 1024,
     .btl_max_send_size = 64 * 1024,
     .btl_rdma_pipeline_send_length = 1024,
     .btl_rdma_pipeline_frag_size = 4 * 1024 * 1024,
-    .btl_min_rdma_pipeline_size = 16 * 1024,
+    .btl_min_rdma_pipeline_size = 64 * 1024,
     .btl_exclusivity = MCA_BTL_EXCLUSIVITY_DEFAULT,
     .btl_latency = 10,
     .btl_bandwidth = 1000,
@@ -146,7 +146,7 @@ static int free_lists_init(mca_btl_rawe_module_t *module)
     size_t head_bytes = sizeof(mca_btl_rawe_fragment_t);
     int status[] = {
         free_list_init(&module->fragments_small, OBJ_CLASS(mca_btl_rawe_fragment_t),
-                       head_bytes + module->super.btl_eager_limit, initial),
+                       head_bytes + MCA_BTL_RAWE_SMALL_BYTES, initial),
         free_list_init(&module->fragments_large, OBJ_CLASS(mca_btl_rawe_fragment_t),
                        head_bytes + module->super.btl_max_send_size, 0),
         free_list_init(&module->fragments_bare, OBJ_CLASS(mca_btl_rawe_fragment_t), head_bytes, 0),
@@ -268,6 +268,7 @@ static bool open_engine(mca_btl_rawe_module_t *module, uint64_t seed)
         .reorder_ns = params->reorder_us * 1000,
         .peer_timeout_ns = params->peer_timeout * 1000 * MEGA,
         .seed = seed,
+        .checksum = params->checksum,
     };
     static const struct rawe_callbacks callbacks = {
         .deliver = mca_btl_rawe_deliver,

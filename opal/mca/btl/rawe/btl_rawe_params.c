@@ -34,7 +34,8 @@ struct number {
 };
 
 static const struct number numbers[] = {
-    {"ethertype", &mca_btl_rawe_params.ethertype, 0x88B5, 0x0600, 0xFFFF, "", "", false, OPAL_INFO_LVL_4,
+    {"ethertype", &mca_btl_rawe_params.ethertype, 0x88B5, 0x0600, 0xFFFF, "", "", false,
+     OPAL_INFO_LVL_4,
      "EtherType of all frames, the same on all hosts; the default is the one IEEE 802 sets aside "
      "for local experiments"},
     {"ring_bytes", &mca_btl_rawe_params.ring_bytes, 16 * MIB, 256 * KIB, 1 * GIB, "bytes", "",

@@ -40,7 +40,7 @@ mca_btl_base_descriptor_t *mca_btl_rawe_alloc(struct mca_btl_base_module_t *btl,
     opal_free_list_t *list;
 
     (void) order;
-    if (size <= btl->btl_eager_limit) {
+    if (size <= MCA_BTL_RAWE_SMALL_BYTES) {
         list = &module->fragments_small;
     } else if (size <= btl->btl_max_send_size) {
         list = &module->fragments_large;

@@ -120,9 +120,7 @@ struct rawe_conn *rawe_conn_open(struct rawe_engine *engine, const struct rawe_c
     conn->eth_header[13] = (uint8_t)engine->config.ethertype;
     conn->peer_port = config->peer_port;
     conn->peer_key = config->peer_key;
-    conn->payload_max_bytes = config->payload_max_bytes < engine->config.payload_max_bytes
-                                  ? config->payload_max_bytes
-                                  : engine->config.payload_max_bytes;
+    conn->payload_max_bytes = rawe_engine_path_payload(engine, config->payload_max_bytes);
     conn->queue_tail = &conn->queue;
     rawe_timer_init(&conn->timer, timer_expired);
     rawe_conn_renew(conn);

@@ -9,6 +9,8 @@
 #include <assert.h>
 #include <string.h>
 
+#include "rawe_crc32c.h"
+
 /** Most frames handed to the link at once. */
 #define TRAIN_FRAMES 48u
 
@@ -74,7 +76,8 @@ void rawe_conn_write_header(const struct rawe_conn *conn, struct rawe_txframe *f
 {
     struct rawe_header header = {
         .type = conn->lane == RAWE_LANE_BULK ? RAWE_FRAME_BULK : RAWE_FRAME_DATA,
-        .flags = (uint8_t)(frame->flags | (frame->sendings != 0 ? RAWE_FLAG_RESENT : 0)),
+        .flags = (uint8_t)(frame->flags | (frame->sendings != 0 ? RAWE_FLAG_RESENT : 0) |
+                           (conn->engine->config.checksum ? RAWE_FLAG_CHECKSUM : 0)),
         .port = conn->peer_port,
         .key = conn->peer_key,
         .connection_id = conn->peer_id,
@@ -85,9 +88,18 @@ void rawe_conn_write_header(const struct rawe_conn *conn, struct rawe_txframe *f
     };
     memcpy(frame->buffer, conn->eth_header, RAWE_ETH_HEADER_BYTES);
     rawe_header_encode(frame->buffer + RAWE_ETH_HEADER_BYTES, &header);
+    if (conn->engine->config.checksum) {
+        uint32_t crc = rawe_crc32c(0, frame->buffer + RAWE_ETH_HEADER_BYTES,
+                                   frame->buffer_bytes - RAWE_ETH_HEADER_BYTES);
+        for (uint32_t i = 0; i < frame->external_count; i++) {
+            crc = rawe_crc32c(crc, frame->external[i].base, frame->external[i].len_bytes);
+        }
+        rawe_checksum_encode(frame->checksum, crc);
+    }
 }
 
-static void view_frame(const struct rawe_txframe *frame, struct rawe_frame *view)
+static void view_frame(const struct rawe_conn *conn, struct rawe_txframe *frame,
+                       struct rawe_frame *view)
 {
     view->pieces[0] = (struct rawe_bytes){frame->buffer, frame->buffer_bytes};
     view->piece_count = 1 + frame->external_count;
@@ -95,6 +107,11 @@ static void view_frame(const struct rawe_txframe *frame, struct rawe_frame *view
         view->pieces[1 + i] = frame->external[i];
     }
     view->len_bytes = RAWE_PAYLOAD_OFFSET + frame->payload_bytes;
+    if (conn->engine->config.checksum) {
+        view->pieces[view->piece_count++] =
+            (struct rawe_bytes){frame->checksum, RAWE_CHECKSUM_BYTES};
+        view->len_bytes += RAWE_CHECKSUM_BYTES;
+    }
 }
 
 /** The link has taken a frame. */
@@ -172,7 +189,7 @@ enum rawe_status rawe_conn_send_copy(struct rawe_conn *conn, uint8_t tag, const 
     rawe_conn_enter_window(conn, frame);
     rawe_conn_write_header(conn, frame);
     struct rawe_frame view;
-    view_frame(frame, &view);
+    view_frame(conn, frame, &view);
     engine->counters.messages_sent++;
     engine->counters.bytes_sent += data_bytes;
     if (engine->output.transmit(engine->output.context, &view, 1) == 1) {
@@ -382,7 +399,7 @@ static struct rawe_send *output_round(struct rawe_conn *conn, uint64_t now_ns)
                 break;
             }
             rawe_conn_write_header(conn, frame);
-            view_frame(frame, &views[count]);
+            view_frame(conn, frame, &views[count]);
             train[count++] = frame;
         }
         if (count == 0) {
@@ -433,7 +450,7 @@ void rawe_conn_output(struct rawe_conn *conn, uint64_t now_ns)
 bool rawe_conn_transmit_control(struct rawe_conn *conn, uint8_t type, uint8_t flags,
                                 uint32_t sequence, const uint8_t *payload, size_t payload_bytes)
 {
-    uint8_t buffer[RAWE_PAYLOAD_OFFSET + RAWE_SACK_BYTES_MAX];
+    uint8_t buffer[RAWE_PAYLOAD_OFFSET + RAWE_SACK_BYTES_MAX + RAWE_CHECKSUM_BYTES];
     assert(payload_bytes <= RAWE_SACK_BYTES_MAX);
     struct rawe_header header = {
         .type = type,
@@ -447,14 +464,14 @@ bool rawe_conn_transmit_control(struct rawe_conn *conn, uint8_t type, uint8_t fl
         .credit = rawe_conn_credit(conn),
     };
     memcpy(buffer, conn->eth_header, RAWE_ETH_HEADER_BYTES);
-    rawe_header_encode(buffer + RAWE_ETH_HEADER_BYTES, &header);
     if (payload_bytes != 0) {
         memcpy(buffer + RAWE_PAYLOAD_OFFSET, payload, payload_bytes);
     }
+    size_t len_bytes = rawe_engine_seal(conn->engine, buffer, &header);
     struct rawe_frame view = {
-        .pieces = {{buffer, RAWE_PAYLOAD_OFFSET + payload_bytes}},
+        .pieces = {{buffer, len_bytes}},
         .piece_count = 1,
-        .len_bytes = (uint32_t)(RAWE_PAYLOAD_OFFSET + payload_bytes),
+        .len_bytes = (uint32_t)len_bytes,
     };
     /* A probe is an answer's way to tell what arrived before it: it must take the same way. */
     struct rawe_output *output = type == RAWE_FRAME_PROBE && conn->train == RAWE_TRAIN_GOOD

@@ -10,9 +10,13 @@
 #include <string.h>
 
 #include "rawe_conn.h"
+#include "rawe_crc32c.h"
 
 /** Reassembly buffers in existence at most, over all connections. */
 #define REASSEMBLY_BUFFERS_MAX 1024u
+
+/** What a checksum takes from the payload: its length, and the payload stays a multiple of 8. */
+#define CHECKSUM_ROOM_BYTES 8u
 
 /** Senders are counted per epoch of this length, for sharing out the ring. */
 #define EPOCH_NS 10000000ull
@@ -26,8 +30,11 @@ bool rawe_engine_init(struct rawe_engine *engine, const struct rawe_engine_confi
     assert(config->payload_max_bytes >= 256 && config->payload_max_bytes <= UINT16_MAX);
     memset(engine, 0, sizeof(*engine));
     engine->config = *config;
-    if (engine->config.copy_max_bytes > config->payload_max_bytes - RAWE_CHUNK_MESSAGE_BYTES) {
-        engine->config.copy_max_bytes = config->payload_max_bytes - RAWE_CHUNK_MESSAGE_BYTES;
+    if (config->checksum) {
+        engine->config.payload_max_bytes -= CHECKSUM_ROOM_BYTES;
+    }
+    if (engine->config.copy_max_bytes > engine->config.payload_max_bytes - RAWE_CHUNK_MESSAGE_BYTES) {
+        engine->config.copy_max_bytes = engine->config.payload_max_bytes - RAWE_CHUNK_MESSAGE_BYTES;
     }
     engine->callbacks = *callbacks;
     engine->context = context;
@@ -78,6 +85,15 @@ bool rawe_engine_use_trains(struct rawe_engine *engine, const struct rawe_trains
     return true;
 }
 
+uint32_t rawe_engine_path_payload(const struct rawe_engine *engine, uint32_t path_bytes)
+{
+    if (engine->config.checksum) {
+        path_bytes -= CHECKSUM_ROOM_BYTES;
+    }
+    return path_bytes < engine->config.payload_max_bytes ? path_bytes
+                                                         : engine->config.payload_max_bytes;
+}
+
 struct rawe_conn *rawe_engine_find(const struct rawe_engine *engine, uint32_t connection_id)
 {
     uint32_t index = connection_id & 0xFFFFFu;
@@ -126,6 +142,23 @@ static void receive_connect(struct rawe_engine *engine, const struct rawe_header
     }
 }
 
+size_t rawe_engine_seal(const struct rawe_engine *engine, uint8_t *buffer,
+                        struct rawe_header *header)
+{
+    size_t len_bytes = RAWE_PAYLOAD_OFFSET + (size_t)header->payload_bytes;
+    if (engine->config.checksum) {
+        header->flags |= RAWE_FLAG_CHECKSUM;
+    }
+    rawe_header_encode(buffer + RAWE_ETH_HEADER_BYTES, header);
+    if (engine->config.checksum) {
+        uint8_t *from = buffer + RAWE_ETH_HEADER_BYTES;
+        rawe_checksum_encode(buffer + len_bytes,
+                             rawe_crc32c(0, from, len_bytes - RAWE_ETH_HEADER_BYTES));
+        len_bytes += RAWE_CHECKSUM_BYTES;
+    }
+    return len_bytes;
+}
+
 /**
  * A peer asks about a connection that we have closed, and has not heard of it: tell it again. Its
  * PROBE says where to; the answer is no longer than the question.
@@ -137,7 +170,7 @@ static void tell_closed(struct rawe_engine *engine, const struct rawe_header *pr
     if (rawe_connect_decode(&from, payload, probe->payload_bytes) != RAWE_DECODE_OK) {
         return;
     }
-    uint8_t buffer[RAWE_PAYLOAD_OFFSET];
+    uint8_t buffer[RAWE_PAYLOAD_OFFSET + RAWE_CHECKSUM_BYTES];
     struct rawe_header header = {
         .type = RAWE_FRAME_CLOSE,
         .port = from.port,
@@ -149,11 +182,11 @@ static void tell_closed(struct rawe_engine *engine, const struct rawe_header *pr
     memcpy(buffer + RAWE_MAC_BYTES, engine->config.mac, RAWE_MAC_BYTES);
     buffer[12] = (uint8_t)(engine->config.ethertype >> 8);
     buffer[13] = (uint8_t)engine->config.ethertype;
-    rawe_header_encode(buffer + RAWE_ETH_HEADER_BYTES, &header);
+    size_t len_bytes = rawe_engine_seal(engine, buffer, &header);
     struct rawe_frame frame = {
-        .pieces = {{buffer, sizeof(buffer)}},
+        .pieces = {{buffer, len_bytes}},
         .piece_count = 1,
-        .len_bytes = sizeof(buffer),
+        .len_bytes = (uint32_t)len_bytes,
     };
     (void)engine->output.transmit(engine->output.context, &frame, 1);
 }
@@ -167,6 +200,21 @@ void rawe_engine_receive(struct rawe_engine *engine, const uint8_t *frame, size_
     }
     rawe_engine_receive_parts(engine, frame + RAWE_MAC_BYTES, frame + RAWE_ETH_HEADER_BYTES,
                               len_bytes - RAWE_ETH_HEADER_BYTES, NULL, 0, now_ns);
+}
+
+/**
+ * Frames are checked if they carry a checksum, and must carry one if ours do: the flag that says so
+ * may be what was garbled. A frame with a checksum is never received in two parts.
+ */
+static bool checksum_right(const struct rawe_engine *engine, const struct rawe_header *header,
+                           const uint8_t *head, size_t head_bytes, const uint8_t *data)
+{
+    if ((header->flags & RAWE_FLAG_CHECKSUM) == 0) {
+        return !engine->config.checksum;
+    }
+    size_t covered_bytes = RAWE_HEADER_BYTES + (size_t)header->payload_bytes;
+    return data == NULL && head_bytes >= covered_bytes + RAWE_CHECKSUM_BYTES &&
+           rawe_checksum_decode(head + covered_bytes) == rawe_crc32c(0, head, covered_bytes);
 }
 
 void rawe_engine_receive_parts(struct rawe_engine *engine, const uint8_t *source_mac,
@@ -197,6 +245,10 @@ void rawe_engine_receive_parts(struct rawe_engine *engine, const uint8_t *source
     }
     if (header.port != engine->config.port || header.key != engine->config.key) {
         engine->counters.dropped_key++;
+        return;
+    }
+    if (!checksum_right(engine, &header, head, head_bytes, data)) {
+        engine->counters.dropped_checksum++;
         return;
     }
     if (header.type == RAWE_FRAME_CONNECT) {

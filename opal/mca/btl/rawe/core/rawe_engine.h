@@ -73,6 +73,7 @@ struct rawe_engine_config {
     uint64_t reorder_ns;         /**< frames may overtake each other by this much */
     uint64_t peer_timeout_ns;    /**< silence after which a peer is given up; 0: never */
     uint64_t seed;               /**< random, not guessable */
+    bool checksum;               /**< put a CRC32C on every frame, and demand one */
 };
 
 /** A second way out, for trains of frames of the bulk lane: what the link says of it. */
@@ -140,6 +141,16 @@ bool rawe_engine_plan(struct rawe_engine *engine, const uint8_t *source_mac, con
 void rawe_engine_receive_parts(struct rawe_engine *engine, const uint8_t *source_mac,
                                const uint8_t *head, size_t head_bytes, const uint8_t *data,
                                size_t data_bytes, uint64_t now_ns);
+
+/**
+ * Complete an unsequenced frame in `buffer`, whose Ethernet header and payload are there: header,
+ * and checksum if they are in use (room for it behind the payload). Returns the frame's length.
+ */
+size_t rawe_engine_seal(const struct rawe_engine *engine, uint8_t *buffer,
+                        struct rawe_header *header);
+
+/** Payload of a frame on a path that carries `path_bytes` of it, checksum included. */
+uint32_t rawe_engine_path_payload(const struct rawe_engine *engine, uint32_t path_bytes);
 
 /** The connection with this id of ours, or NULL. */
 struct rawe_conn *rawe_engine_find(const struct rawe_engine *engine, uint32_t connection_id);

@@ -28,7 +28,7 @@ static bool decode(const uint8_t *head, size_t head_bytes, size_t frame_bytes,
 {
     if (head_bytes < RAWE_HEADER_BYTES + RAWE_CHUNK_BYTES_MAX ||
         rawe_header_decode(header, head, frame_bytes) != RAWE_DECODE_OK ||
-        header->type != RAWE_FRAME_BULK ||
+        header->type != RAWE_FRAME_BULK || (header->flags & RAWE_FLAG_CHECKSUM) != 0 ||
         header->payload_bytes != frame_bytes - RAWE_HEADER_BYTES) {
         return false;
     }
@@ -59,7 +59,9 @@ bool rawe_engine_plan(struct rawe_engine *engine, const uint8_t *source_mac, con
     }
     size_t count = (total_bytes + frame_bytes - 1) / frame_bytes;
     size_t frame_head_bytes = (size_t)(chunk.data - head);
-    if (count > engine->config.window_frames || total_bytes < count * frame_head_bytes ||
+    /* A last frame shorter than its headers would make the whole look shorter than its parts. */
+    if (count > engine->config.window_frames ||
+        total_bytes - (count - 1) * frame_bytes < frame_head_bytes ||
         !all_new(conn->acktr, header.sequence, (uint32_t)count)) {
         return false;
     }

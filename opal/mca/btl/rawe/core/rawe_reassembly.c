@@ -48,6 +48,11 @@ void *rawe_buffer_take_urgent(struct rawe_buffer_pool *pool)
 
 void rawe_buffer_give(struct rawe_buffer_pool *pool, void *buffer)
 {
+    if (pool->allocated > pool->limit) {
+        free(buffer); /* one of the urgent ones, or in place of one */
+        pool->allocated--;
+        return;
+    }
     memcpy(buffer, &pool->free, sizeof(void *));
     pool->free = buffer;
 }

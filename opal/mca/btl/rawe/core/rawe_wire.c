@@ -205,3 +205,13 @@ enum rawe_decode_result rawe_ping_decode(struct rawe_ping *ping, const uint8_t *
     ping->token = get64(in + 8);
     return RAWE_DECODE_OK;
 }
+
+void rawe_checksum_encode(uint8_t out[RAWE_CHECKSUM_BYTES], uint32_t crc)
+{
+    put32(out, crc);
+}
+
+uint32_t rawe_checksum_decode(const uint8_t in[RAWE_CHECKSUM_BYTES])
+{
+    return get32(in);
+}

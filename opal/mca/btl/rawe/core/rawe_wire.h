@@ -40,6 +40,9 @@
  */
 #define RAWE_HEADER_BYTES 24u
 
+/** Length of the checksum behind the payload of frames that have RAWE_FLAG_CHECKSUM. */
+#define RAWE_CHECKSUM_BYTES 4u
+
 /** Offset of the first payload byte from the start of the Ethernet header. */
 #define RAWE_PAYLOAD_OFFSET (RAWE_ETH_HEADER_BYTES + RAWE_HEADER_BYTES)
 
@@ -67,7 +70,7 @@ enum rawe_frame_type {
 #define RAWE_FLAG_PROBE_ANSWER 0x02u
 /** On CONNECT: this is the reply, do not answer it. */
 #define RAWE_FLAG_REPLY 0x04u
-/** The last four payload bytes are the CRC32C of header and payload before them. */
+/** Behind the payload, and not counted in its length, stands the CRC32C of header and payload. */
 #define RAWE_FLAG_CHECKSUM 0x08u
 /** The frame was sent before: no RTT sample from its acknowledgement. */
 #define RAWE_FLAG_RESENT 0x10u
@@ -210,6 +213,10 @@ struct rawe_ping {
 void rawe_ping_encode(uint8_t *out, const struct rawe_ping *ping);
 enum rawe_decode_result rawe_ping_decode(struct rawe_ping *ping, const uint8_t *in,
                                          size_t len_bytes);
+
+/** Write a CRC32C behind the payload: network byte order. */
+void rawe_checksum_encode(uint8_t out[RAWE_CHECKSUM_BYTES], uint32_t crc);
+uint32_t rawe_checksum_decode(const uint8_t in[RAWE_CHECKSUM_BYTES]);
 
 /** a comes before b in 32-bit sequence space (RFC 1982). */
 static inline bool rawe_sequence_before(uint32_t a, uint32_t b)

@@ -1,0 +1,474 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Tests of loss detection: the reordering window, probes as evidence, and that nothing is sent again
+ * without evidence.
+ */
+#include "unit_support.h"
+
+#include <string.h>
+
+static struct unit_net net;
+
+static int set_up(void **state)
+{
+    (void)state;
+    unit_init(&net);
+    unit_start(&net);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    unit_stop(&net);
+    return 0;
+}
+
+static struct rawe_counters *counters(unsigned node)
+{
+    return &net.node[node].engine.counters;
+}
+
+static struct rawe_conn *end(unsigned node)
+{
+    return net.node[node].conn[RAWE_LANE_EXPRESS];
+}
+
+static bool drop_all(struct unit_net *unused, const struct unit_frame *frame)
+{
+    (void)unused;
+    (void)frame;
+    return false;
+}
+
+/** Sequence numbers whose first sending is dropped. */
+static uint32_t doomed[64];
+static unsigned doomed_count;
+
+static bool drop_doomed_once(struct unit_net *unused, const struct unit_frame *frame)
+{
+    (void)unused;
+    if (frame->header.type != RAWE_FRAME_DATA || frame->from != 0) {
+        return true;
+    }
+    for (unsigned i = 0; i < doomed_count; i++) {
+        if (doomed[i] == frame->header.sequence) {
+            doomed[i] = doomed[--doomed_count];
+            return false;
+        }
+    }
+    return true;
+}
+
+static void doom(uint32_t sequence)
+{
+    doomed[doomed_count++] = sequence;
+    net.filter = drop_doomed_once;
+}
+
+/** An open connection on which `count` messages of one frame are in flight, none handed over. */
+static void in_flight(unsigned count)
+{
+    doomed_count = 0;
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    unit_begin_at(&net, RAWE_LANE_EXPRESS, UINT32_MAX - 2); /* the numbers wrap in each test */
+    end(0)->congestion.window = end(0)->peer_credit = 64;
+    for (unsigned i = 0; i < count; i++) {
+        assert_int_equal(unit_copy_message(end(0), (uint8_t)i, 10 + i), RAWE_STATUS_DONE);
+    }
+    assert_int_equal(unit_wire_count(&net), count);
+}
+
+/** Hand node 0 an acknowledgement: `beyond` its una, with a SACK block. */
+static void acknowledge(uint32_t beyond, const uint8_t *sack, size_t sack_bytes)
+{
+    struct unit_frame *frame =
+        unit_forge(&net, 1, RAWE_LANE_EXPRESS,
+                   (struct rawe_header){.type = RAWE_FRAME_ACK, .acknowledgement = beyond}, sack,
+                   sack_bytes);
+    unit_receive(&net, frame);
+    unit_frame_free(frame);
+}
+
+static void finish(void)
+{
+    for (unsigned i = 0; i < 2000 && !rawe_conn_drained(end(0)); i++) {
+        unit_run(&net, UNIT_MS, 20 * UNIT_US);
+    }
+    assert_true(rawe_conn_drained(end(0)));
+    assert_int_equal(end(0)->in_flight, 0);
+    assert_int_equal(end(0)->to_transmit, 0);
+    assert_int_equal(end(0)->sacked, 0);
+}
+
+/** Node 1 got the messages of in_flight(count), each once, in whatever order. */
+static void assert_all_arrived(unsigned count)
+{
+    bool seen[256] = {false};
+    assert_int_equal(net.node[1].message_count, count);
+    for (unsigned i = 0; i < count; i++) {
+        uint8_t tag = net.node[1].messages[i].tag;
+        assert_true(tag < count);
+        assert_false(seen[tag]);
+        seen[tag] = true;
+        unit_assert_message(&net.node[1], i, tag, 10u + tag, tag);
+    }
+}
+
+/* rawe_conn_detect_losses */
+
+static void rawe_conn_detect_losses__one_frame_of_many(void **state)
+{
+    (void)state;
+    in_flight(0);
+    doom(end(0)->next + 4);
+    for (unsigned i = 0; i < 20; i++) {
+        assert_int_equal(unit_copy_message(end(0), (uint8_t)i, 10 + i), RAWE_STATUS_DONE);
+    }
+    unit_run(&net, 60 * UNIT_US, 20 * UNIT_US);
+    assert_int_equal(counters(0)->frames_resent, 0); /* it may still come */
+    finish();
+    assert_all_arrived(20);
+    assert_int_equal(counters(0)->frames_resent, 1);
+    assert_int_equal(counters(0)->frames_sent, 20);
+    assert_int_equal(counters(1)->duplicates, 0);
+    assert_int_equal(counters(0)->probes_sent, 0); /* SACK was the evidence */
+    assert_int_equal(counters(0)->congestion_events, 1);
+}
+
+static void rawe_conn_detect_losses__any_set_of_frames(void **state)
+{
+    (void)state;
+    for (unsigned pattern = 1; pattern < 1024; pattern += 37) {
+        in_flight(0);
+        unsigned lost = 0;
+        for (unsigned i = 0; i < 10; i++) {
+            if ((pattern >> i & 1) != 0) {
+                doom(end(0)->next + i);
+                lost++;
+            }
+        }
+        unsigned before = net.node[1].message_count;
+        uint64_t resent = counters(0)->frames_resent;
+        for (unsigned i = 0; i < 10; i++) {
+            assert_int_equal(unit_copy_message(end(0), (uint8_t)i, 10 + i), RAWE_STATUS_DONE);
+        }
+        finish();
+        assert_int_equal(net.node[1].message_count, before + 10);
+        assert_int_equal(counters(0)->frames_resent - resent, lost);
+        assert_int_equal(counters(1)->duplicates, 0);
+        unit_close(&net, 0, RAWE_LANE_EXPRESS);
+        unit_settle(&net);
+        unit_close(&net, 1, RAWE_LANE_EXPRESS);
+        net.filter = NULL;
+    }
+}
+
+static void rawe_conn_detect_losses__a_frame_lost_again_and_again(void **state)
+{
+    (void)state;
+    in_flight(0);
+    for (unsigned i = 0; i < 5; i++) {
+        doom(end(0)->next + 1);
+    }
+    for (unsigned i = 0; i < 10; i++) {
+        assert_int_equal(unit_copy_message(end(0), (uint8_t)i, 10 + i), RAWE_STATUS_DONE);
+    }
+    finish();
+    assert_all_arrived(10);
+    assert_int_equal(counters(0)->frames_resent, 5);
+    assert_int_equal(counters(1)->duplicates, 0);
+}
+
+static void rawe_conn_detect_losses__overtaking_within_the_window_is_no_loss(void **state)
+{
+    (void)state;
+    in_flight(20);
+    /* Frame 3 comes last, and 80 of the 100 microseconds later. */
+    struct unit_frame *late = NULL;
+    for (unsigned i = 0; i < 20; i++) {
+        struct unit_frame *frame = unit_wire_take(&net);
+        if (i == 3) {
+            late = frame;
+        } else {
+            unit_wire_put(&net, frame);
+        }
+    }
+    unit_run(&net, 80 * UNIT_US, 20 * UNIT_US);
+    unit_wire_put(&net, late);
+    finish();
+    assert_all_arrived(20);
+    assert_int_equal(counters(0)->frames_resent, 0);
+    assert_int_equal(counters(0)->congestion_events, 0);
+}
+
+static void rawe_conn_detect_losses__overtaking_beyond_the_window_is_a_loss(void **state)
+{
+    (void)state;
+    in_flight(20);
+    struct unit_frame *late = unit_wire_take(&net);
+    unit_run(&net, 200 * UNIT_US, 20 * UNIT_US);
+    unit_wire_put(&net, late);
+    unit_settle(&net);
+    finish();
+    assert_all_arrived(20); /* and only once, although it came twice */
+    assert_int_equal(counters(0)->frames_resent, 1);
+    assert_int_equal(counters(1)->duplicates, 1);
+}
+
+static void rawe_conn_detect_losses__sent_long_before_the_one_that_arrived(void **state)
+{
+    (void)state;
+    in_flight(1);
+    unit_wire_clear(&net);
+    net.now_ns += 2 * net.config.reorder_ns;
+    assert_int_equal(unit_copy_message(end(0), 1, 11), RAWE_STATUS_DONE);
+    static const uint8_t sack[] = {0x01};
+    acknowledge(0, sack, sizeof(sack));
+    /* Sent more than the reordering window earlier: no need to wait. */
+    assert_int_equal(counters(0)->frames_resent, 1);
+    finish();
+    assert_all_arrived(2);
+}
+
+static void rawe_conn_detect_losses__reversed_order(void **state)
+{
+    (void)state;
+    in_flight(30);
+    struct unit_frame *frames[30];
+    for (unsigned i = 0; i < 30; i++) {
+        frames[i] = unit_wire_take(&net);
+    }
+    for (unsigned i = 30; i-- > 0;) {
+        unit_wire_put(&net, frames[i]);
+        unit_settle(&net);
+        net.now_ns += 2 * UNIT_US;
+    }
+    finish();
+    assert_all_arrived(30);
+    assert_int_equal(counters(0)->frames_resent, 0);
+}
+
+static void rawe_conn_detect_losses__the_tail_is_found_by_a_probe(void **state)
+{
+    (void)state;
+    for (unsigned tail = 1; tail <= 10; tail++) {
+        in_flight(0);
+        for (unsigned i = 10 - tail; i < 10; i++) {
+            doom(end(0)->next + i);
+        }
+        uint64_t resent = counters(0)->frames_resent, probes = counters(0)->probes_sent;
+        unsigned before = net.node[1].message_count;
+        for (unsigned i = 0; i < 10; i++) {
+            assert_int_equal(unit_copy_message(end(0), (uint8_t)i, 10 + i), RAWE_STATUS_DONE);
+        }
+        finish();
+        assert_int_equal(net.node[1].message_count, before + 10);
+        assert_int_equal(counters(0)->frames_resent - resent, tail);
+        assert_int_equal(counters(0)->probes_sent - probes, 1);
+        assert_int_equal(counters(1)->duplicates, 0);
+        unit_close(&net, 0, RAWE_LANE_EXPRESS);
+        unit_settle(&net);
+        unit_close(&net, 1, RAWE_LANE_EXPRESS);
+        net.filter = NULL;
+    }
+}
+
+static void rawe_conn_detect_losses__frames_behind_the_probe_are_not_meant(void **state)
+{
+    (void)state;
+    in_flight(1);
+    unit_wire_clear(&net); /* lost */
+    while (counters(0)->probes_sent == 0) {
+        unit_run(&net, 20 * UNIT_US, 20 * UNIT_US);
+        if (counters(0)->probes_sent == 0) {
+            assert_int_equal(unit_wire_count(&net), 0);
+        }
+    }
+    /* unit_run has brought the answer as well: the frame is on its way again. */
+    assert_int_equal(counters(0)->frames_resent, 1);
+    finish();
+    assert_int_equal(counters(0)->frames_resent, 1);
+    /* Now one that is sent while the probe is under way. */
+    net.filter = drop_all;
+    assert_int_equal(unit_copy_message(end(0), 1, 11), RAWE_STATUS_DONE);
+    uint64_t probes = counters(0)->probes_sent;
+    net.node[1].paused = true;
+    net.filter = NULL;
+    while (counters(0)->probes_sent == probes) {
+        unit_run(&net, 20 * UNIT_US, 20 * UNIT_US);
+    }
+    struct unit_frame *probe = unit_wire_take(&net);
+    assert_int_equal(probe->header.type, RAWE_FRAME_PROBE);
+    net.now_ns += UNIT_US;
+    assert_int_equal(unit_copy_message(end(0), 2, 12), RAWE_STATUS_DONE);
+    struct unit_frame *held = unit_wire_take(&net);
+    unit_receive(&net, probe);
+    unit_frame_free(probe);
+    net.node[1].paused = false;
+    unit_run(&net, 40 * UNIT_US, 20 * UNIT_US);
+    assert_int_equal(counters(0)->frames_resent, 2); /* the first, not the one held back */
+    unit_wire_put(&net, held);
+    finish();
+    assert_all_arrived(3);
+    assert_int_equal(counters(1)->duplicates, 0);
+}
+
+static void rawe_conn_detect_losses__a_late_answer_is_still_understood(void **state)
+{
+    (void)state;
+    in_flight(1);
+    unit_wire_clear(&net); /* lost */
+    /* The path takes longer than the intervals between probes: the answer comes behind the third. */
+    net.node[1].paused = true;
+    while (counters(0)->probes_sent < 3) {
+        unit_run(&net, 20 * UNIT_US, 20 * UNIT_US);
+    }
+    struct unit_frame *first = unit_wire_take(&net);
+    unit_wire_clear(&net);
+    unit_receive(&net, first);
+    unit_frame_free(first);
+    rawe_engine_flush(&net.node[1].engine, net.now_ns);
+    struct unit_frame *answer = unit_wire_take(&net);
+    assert_int_equal(answer->header.flags & RAWE_FLAG_PROBE_ANSWER, RAWE_FLAG_PROBE_ANSWER);
+    unit_receive(&net, answer);
+    assert_int_equal(counters(0)->frames_resent, 1);
+    /* A second copy of it says nothing about the frame sent since. */
+    net.now_ns += 10 * UNIT_US;
+    unit_receive(&net, answer);
+    net.now_ns += UNIT_MS;
+    unit_receive(&net, answer);
+    assert_int_equal(counters(0)->frames_resent, 1);
+    unit_frame_free(answer);
+    net.node[1].paused = false;
+    finish();
+    assert_all_arrived(1);
+    assert_int_equal(counters(1)->duplicates, 0);
+}
+
+static void rawe_conn_detect_losses__answers_to_probes_never_sent(void **state)
+{
+    (void)state;
+    in_flight(5);
+    net.node[1].paused = true;
+    while (counters(0)->probes_sent < 2) {
+        unit_run(&net, 20 * UNIT_US, 20 * UNIT_US);
+    }
+    static const uint32_t numbers[] = {0, 3, 4, 100, UINT32_MAX, 0x80000000, 0x80000002};
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        struct unit_frame *frame =
+            unit_forge(&net, 1, RAWE_LANE_EXPRESS,
+                       (struct rawe_header){.type = RAWE_FRAME_ACK,
+                                            .flags = RAWE_FLAG_PROBE_ANSWER,
+                                            .sequence = numbers[i]},
+                       NULL, 0);
+        unit_receive(&net, frame);
+        unit_frame_free(frame);
+    }
+    assert_int_equal(counters(0)->frames_resent, 0);
+    assert_int_equal(end(0)->in_flight, 5);
+    net.node[1].paused = false;
+    finish();
+    assert_all_arrived(5);
+    assert_int_equal(counters(0)->frames_resent, 0);
+}
+
+static void rawe_conn_detect_losses__a_silent_receiver_is_no_evidence(void **state)
+{
+    (void)state;
+    in_flight(0);
+    net.config.peer_timeout_ns = net.node[0].engine.config.peer_timeout_ns = 60 * UNIT_S;
+    /* A round trip is known, so that probes begin early. */
+    assert_int_equal(unit_copy_message(end(0), 0, 10), RAWE_STATUS_DONE);
+    finish();
+    net.node[1].paused = true;
+    for (unsigned i = 1; i < 40; i++) {
+        assert_int_equal(unit_copy_message(end(0), (uint8_t)i, 10 + i), RAWE_STATUS_DONE);
+    }
+    unit_run(&net, 10 * UNIT_S, UNIT_MS);
+    assert_true(counters(0)->probes_sent > 50);
+    assert_int_equal(unit_wire_count(&net), 39 + counters(0)->probes_sent);
+    net.node[1].paused = false;
+    unit_settle(&net);
+    assert_true(rawe_conn_drained(end(0)));
+    assert_all_arrived(40);
+    assert_int_equal(counters(0)->frames_resent, 0);
+    assert_int_equal(counters(0)->frames_sent, 40);
+    assert_int_equal(counters(0)->congestion_events, 0);
+}
+
+static void rawe_conn_detect_losses__a_receiver_that_wakes_frame_by_frame(void **state)
+{
+    (void)state;
+    in_flight(30);
+    net.node[1].paused = true;
+    unit_run(&net, 2 * UNIT_S, UNIT_MS);
+    net.node[1].paused = false;
+    /* One frame a turn, each acknowledged before the next is read. */
+    for (unsigned turns = 0; turns < 10000 && net.node[1].message_count < 30; turns++) {
+        struct unit_frame *frame = unit_wire_take(&net);
+        assert_non_null(frame);
+        unit_receive(&net, frame);
+        unit_frame_free(frame);
+        net.now_ns += 150 * UNIT_US;
+        for (unsigned i = 0; i < 2; i++) {
+            rawe_engine_advance(&net.node[i].engine, net.now_ns);
+            rawe_engine_flush(&net.node[i].engine, net.now_ns);
+        }
+        /* What node 1 sends comes at once, what node 0 sends waits behind the rest. */
+        unsigned count = unit_wire_count(&net);
+        while (count-- > 0) {
+            frame = unit_wire_take(&net);
+            if (frame->to == 0) {
+                unit_receive(&net, frame);
+                unit_frame_free(frame);
+            } else {
+                unit_wire_put(&net, frame);
+            }
+        }
+    }
+    finish();
+    assert_all_arrived(30);
+    assert_int_equal(counters(0)->frames_resent, 0);
+}
+
+static void rawe_conn_detect_losses__reduces_once_for_a_burst(void **state)
+{
+    (void)state;
+    in_flight(0);
+    for (unsigned i = 0; i < 20; i += 2) {
+        doom(end(0)->next + i);
+    }
+    for (unsigned i = 0; i < 40; i++) {
+        assert_int_equal(unit_copy_message(end(0), (uint8_t)i, 10 + i), RAWE_STATUS_DONE);
+    }
+    finish();
+    assert_all_arrived(40);
+    assert_int_equal(counters(0)->congestion_events, 1);
+    assert_int_equal(counters(0)->frames_resent, 10);
+    assert_in_range(end(0)->congestion.window, 44, 46); /* 64 x 0.7, perhaps a step of recovery */
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(rawe_conn_detect_losses__one_frame_of_many),
+        TEST(rawe_conn_detect_losses__any_set_of_frames),
+        TEST(rawe_conn_detect_losses__a_frame_lost_again_and_again),
+        TEST(rawe_conn_detect_losses__overtaking_within_the_window_is_no_loss),
+        TEST(rawe_conn_detect_losses__overtaking_beyond_the_window_is_a_loss),
+        TEST(rawe_conn_detect_losses__sent_long_before_the_one_that_arrived),
+        TEST(rawe_conn_detect_losses__reversed_order),
+        TEST(rawe_conn_detect_losses__the_tail_is_found_by_a_probe),
+        TEST(rawe_conn_detect_losses__frames_behind_the_probe_are_not_meant),
+        TEST(rawe_conn_detect_losses__a_late_answer_is_still_understood),
+        TEST(rawe_conn_detect_losses__answers_to_probes_never_sent),
+        TEST(rawe_conn_detect_losses__a_silent_receiver_is_no_evidence),
+        TEST(rawe_conn_detect_losses__a_receiver_that_wakes_frame_by_frame),
+        TEST(rawe_conn_detect_losses__reduces_once_for_a_burst),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

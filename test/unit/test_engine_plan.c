@@ -1,0 +1,404 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Tests of receiving trains straight into place: what is planned for, and frames that break the
+ * promise of the first.
+ */
+#include "unit_support.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static struct unit_net net;
+
+static int set_up(void **state)
+{
+    (void)state;
+    unit_init(&net);
+    unit_start(&net);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    unit_stop(&net);
+    return 0;
+}
+
+static struct rawe_counters *counters(unsigned node)
+{
+    return &net.node[node].engine.counters;
+}
+
+static struct rawe_conn *end(unsigned node)
+{
+    return net.node[node].conn[RAWE_LANE_BULK];
+}
+
+#define HEAD_BYTES (RAWE_HEADER_BYTES + RAWE_CHUNK_BYTES_MAX)
+
+static uint8_t memory[10000];
+static uint32_t handle_index;
+static uint64_t handle_key;
+static struct rawe_placement placement;
+
+static void connect_bulk(void)
+{
+    unit_use_trains(&net, 10);
+    unit_connect(&net, RAWE_LANE_BULK);
+    assert_true(rawe_handle_register(&net.node[1].engine.handles, memory, sizeof(memory),
+                                     &handle_index, &handle_key));
+    memset(memory, 0xEE, sizeof(memory));
+}
+
+/** A frame of a train to node 1: headers only, for data of `data_bytes` that lie elsewhere. */
+static struct unit_frame *train_frame(uint32_t ahead, struct rawe_chunk chunk)
+{
+    uint8_t payload[RAWE_CHUNK_BYTES_MAX + 1000] = {0};
+    size_t at = rawe_chunk_encode(payload, &chunk);
+    unit_fill(payload + at, chunk.data_bytes, ahead);
+    return unit_forge(&net, 0, RAWE_LANE_BULK,
+                      (struct rawe_header){.type = RAWE_FRAME_BULK,
+                                           .sequence = end(1)->acktr->next + ahead},
+                      payload, at + chunk.data_bytes);
+}
+
+static struct rawe_chunk put_chunk(uint64_t offset, uint16_t data_bytes)
+{
+    return (struct rawe_chunk){.kind = RAWE_CHUNK_PUT,
+                               .data_bytes = data_bytes,
+                               .id = handle_index,
+                               .key = handle_key,
+                               .offset = offset};
+}
+
+static struct rawe_chunk segment_chunk(uint32_t number, uint32_t offset, uint16_t data_bytes,
+                                       uint32_t total_bytes)
+{
+    return (struct rawe_chunk){.kind = RAWE_CHUNK_SEGMENT,
+                               .tag = 7,
+                               .data_bytes = data_bytes,
+                               .id = number,
+                               .offset = offset,
+                               .total_bytes = total_bytes};
+}
+
+/** Ask for the place of a train that begins with `frame`, whose head is all that can be read. */
+static bool plan(const struct unit_frame *frame, size_t head_bytes, size_t frame_bytes,
+                 size_t total_bytes)
+{
+    uint8_t *head = malloc(head_bytes + 1);
+    assert_non_null(head);
+    memcpy(head, frame->bytes + RAWE_ETH_HEADER_BYTES, head_bytes);
+    head = realloc(head, head_bytes != 0 ? head_bytes : 1);
+    assert_non_null(head);
+    memset(&placement, 0, sizeof(placement));
+    bool planned =
+        rawe_engine_plan(&net.node[1].engine, frame->bytes + RAWE_MAC_BYTES, head, head_bytes,
+                         frame_bytes, total_bytes, &placement);
+    free(head);
+    return planned;
+}
+
+/** The same for a train of `count` whole frames; the frame is freed. */
+static bool plan_train(struct unit_frame *frame, unsigned count)
+{
+    size_t frame_bytes = frame->len_bytes - RAWE_ETH_HEADER_BYTES;
+    bool planned = plan(frame, HEAD_BYTES, frame_bytes, count * frame_bytes);
+    unit_frame_free(frame);
+    return planned;
+}
+
+/** Receive the frame as a link does that has put its data at `data`; the frame is freed. */
+static void receive_parts(struct unit_frame *frame, size_t head_bytes, const uint8_t *data)
+{
+    size_t bytes = frame->len_bytes - RAWE_ETH_HEADER_BYTES;
+    uint8_t *head = malloc(head_bytes);
+    assert_non_null(head);
+    memcpy(head, frame->bytes + RAWE_ETH_HEADER_BYTES, head_bytes);
+    rawe_engine_receive_parts(&net.node[1].engine, frame->bytes + RAWE_MAC_BYTES, head, head_bytes,
+                              data, bytes - head_bytes, net.now_ns);
+    free(head);
+    unit_frame_free(frame);
+}
+
+/* rawe_engine_plan */
+
+static void rawe_engine_plan__a_put(void **state)
+{
+    (void)state;
+    connect_bulk();
+    assert_true(plan_train(train_frame(0, put_chunk(1000, 500)), 4));
+    assert_ptr_equal(placement.base, memory + 1000);
+    assert_int_equal(placement.head_bytes, RAWE_HEADER_BYTES + RAWE_CHUNK_PUT_BYTES);
+    assert_int_equal(placement.data_bytes, 500);
+}
+
+static void rawe_engine_plan__a_message_in_segments(void **state)
+{
+    (void)state;
+    connect_bulk();
+    assert_true(plan_train(train_frame(0, segment_chunk(0, 500, 500, 3000)), 5));
+    assert_int_equal(placement.head_bytes, RAWE_HEADER_BYTES + RAWE_CHUNK_SEGMENT_BYTES);
+    assert_ptr_equal(placement.base, end(1)->reassembly->partial[0].buffer + 500);
+    assert_false(plan_train(train_frame(0, segment_chunk(0, 500, 500, 3000)), 6)); /* too long */
+}
+
+static void rawe_engine_plan__changes_nothing_by_itself(void **state)
+{
+    (void)state;
+    connect_bulk();
+    struct rawe_counters before = *counters(1);
+    assert_true(plan_train(train_frame(0, put_chunk(0, 500)), 4));
+    assert_memory_equal(&before, counters(1), sizeof(before));
+    assert_int_equal(end(1)->acktr->next, 0);
+    assert_int_equal(memory[0], 0xEE);
+    assert_false(rawe_engine_pending(&net.node[1].engine));
+}
+
+static void rawe_engine_plan__the_last_frame_may_be_shorter(void **state)
+{
+    (void)state;
+    connect_bulk();
+    struct unit_frame *frame = train_frame(0, put_chunk(sizeof(memory) - 1250, 500));
+    size_t frame_bytes = frame->len_bytes - RAWE_ETH_HEADER_BYTES;
+    assert_true(plan(frame, HEAD_BYTES, frame_bytes, 3 * frame_bytes - 250));
+    assert_false(plan(frame, HEAD_BYTES, frame_bytes, 3 * frame_bytes - 249)); /* one too many */
+    assert_true(plan(frame, HEAD_BYTES, 0, frame_bytes)); /* alone: no frame length given */
+    assert_true(plan(frame, HEAD_BYTES, 2 * frame_bytes, frame_bytes));
+    unit_frame_free(frame);
+    /*
+     * A last frame too short for its headers: taken off the sum, it would hide that the frames before
+     * it reach beyond the end of the memory.
+     */
+    frame = train_frame(0, put_chunk(sizeof(memory) - 999, 500));
+    for (size_t last_bytes = 1; last_bytes < HEAD_BYTES; last_bytes++) {
+        assert_false(plan(frame, HEAD_BYTES, frame_bytes, 2 * frame_bytes + last_bytes));
+    }
+    unit_frame_free(frame);
+}
+
+static void rawe_engine_plan__every_short_head(void **state)
+{
+    (void)state;
+    connect_bulk();
+    struct unit_frame *frame = train_frame(0, put_chunk(0, 100));
+    for (size_t head_bytes = 0; head_bytes < HEAD_BYTES; head_bytes++) {
+        assert_false(plan(frame, head_bytes, 0, frame->len_bytes - RAWE_ETH_HEADER_BYTES));
+    }
+    /* And every length of the train that does not agree with the first header. */
+    for (size_t total_bytes = 0; total_bytes < frame->len_bytes - RAWE_ETH_HEADER_BYTES;
+         total_bytes++) {
+        assert_false(plan(frame, HEAD_BYTES, 0, total_bytes));
+        assert_false(plan(frame, HEAD_BYTES, total_bytes, total_bytes));
+    }
+    unit_frame_free(frame);
+}
+
+static void rawe_engine_plan__only_memory_the_peer_may_write(void **state)
+{
+    (void)state;
+    connect_bulk();
+    struct rawe_chunk chunk = put_chunk(0, 500);
+    chunk.key ^= 1;
+    assert_false(plan_train(train_frame(0, chunk), 2));
+    chunk = put_chunk(0, 500);
+    chunk.id++;
+    assert_false(plan_train(train_frame(0, chunk), 2));
+    assert_true(plan_train(train_frame(0, put_chunk(sizeof(memory) - 1000, 500)), 2));
+    assert_false(plan_train(train_frame(0, put_chunk(sizeof(memory) - 999, 500)), 2));
+    assert_false(plan_train(train_frame(0, put_chunk(UINT64_MAX - 100, 500)), 2));
+    assert_true(rawe_handle_deregister(&net.node[1].engine.handles, handle_index, handle_key));
+    assert_false(plan_train(train_frame(0, put_chunk(0, 500)), 2));
+}
+
+static void rawe_engine_plan__only_frames_that_are_all_new(void **state)
+{
+    (void)state;
+    connect_bulk();
+    unit_begin_at(&net, RAWE_LANE_BULK, UINT32_MAX - 1);
+    receive_parts(train_frame(3, put_chunk(1500, 500)), RAWE_HEADER_BYTES + RAWE_CHUNK_PUT_BYTES,
+                  memory + 1500);
+    assert_int_equal(counters(1)->frames_received, 1);
+    assert_true(plan_train(train_frame(0, put_chunk(0, 500)), 3));
+    assert_false(plan_train(train_frame(0, put_chunk(0, 500)), 4)); /* the last is there already */
+    assert_false(plan_train(train_frame(3, put_chunk(1500, 500)), 1));
+    assert_true(plan_train(train_frame(4, put_chunk(2000, 500)), 4));
+    assert_false(plan_train(train_frame(0u - 1, put_chunk(0, 500)), 1)); /* acknowledged */
+    assert_false(plan_train(train_frame(RAWE_WINDOW_FRAMES_MAX - 1, put_chunk(0, 500)), 2));
+}
+
+static void rawe_engine_plan__never_more_than_a_window(void **state)
+{
+    (void)state;
+    connect_bulk();
+    assert_true(plan_train(train_frame(0, put_chunk(0, 1)), net.config.window_frames));
+    assert_false(plan_train(train_frame(0, put_chunk(0, 1)), net.config.window_frames + 1));
+    struct unit_frame *frame = train_frame(0, put_chunk(0, 1));
+    assert_false(plan(frame, HEAD_BYTES, frame->len_bytes - RAWE_ETH_HEADER_BYTES, SIZE_MAX / 2));
+    unit_frame_free(frame);
+}
+
+static void rawe_engine_plan__only_puts_and_segments(void **state)
+{
+    (void)state;
+    connect_bulk();
+    for (unsigned kind = 0; kind < 256; kind++) {
+        struct unit_frame *frame = train_frame(0, put_chunk(0, 500));
+        frame->bytes[RAWE_PAYLOAD_OFFSET] = (uint8_t)kind;
+        bool planned = plan_train(frame, 1);
+        assert_true(!planned || kind == RAWE_CHUNK_PUT || kind == RAWE_CHUNK_SEGMENT);
+    }
+    assert_false(plan_train(train_frame(0, put_chunk(0, 0)), 1)); /* nothing to place */
+    for (unsigned type = 0; type < 16; type++) {
+        struct unit_frame *frame = train_frame(0, put_chunk(0, 500));
+        frame->header.type = (uint8_t)type;
+        unit_frame_encode(frame);
+        assert_int_equal(plan_train(frame, 1), type == RAWE_FRAME_BULK);
+    }
+}
+
+static void rawe_engine_plan__only_from_the_peer_of_an_open_connection(void **state)
+{
+    (void)state;
+    connect_bulk();
+    struct unit_frame *frame = train_frame(0, put_chunk(0, 500));
+    frame->header.port++;
+    unit_frame_encode(frame);
+    assert_false(plan_train(frame, 1));
+    frame = train_frame(0, put_chunk(0, 500));
+    frame->header.key++;
+    unit_frame_encode(frame);
+    assert_false(plan_train(frame, 1));
+    frame = train_frame(0, put_chunk(0, 500));
+    frame->header.connection_id ^= 0x00100000;
+    unit_frame_encode(frame);
+    assert_false(plan_train(frame, 1));
+    frame = train_frame(0, put_chunk(0, 500));
+    frame->bytes[RAWE_MAC_BYTES + 5] ^= 1;
+    assert_false(plan_train(frame, 1));
+    frame = train_frame(0, put_chunk(0, 500));
+    frame->bytes[RAWE_ETH_HEADER_BYTES] ^= 0x20; /* version */
+    assert_false(plan_train(frame, 1));
+    frame = train_frame(0, put_chunk(0, 500));
+    unit_close(&net, 0, RAWE_LANE_BULK);
+    unit_settle(&net);
+    frame->header.connection_id = end(1)->local_id;
+    unit_frame_encode(frame);
+    assert_int_equal(end(1)->state, RAWE_CONN_PEER_CLOSED);
+    assert_false(plan_train(frame, 1));
+}
+
+/* rawe_engine_receive_parts */
+
+static void rawe_engine_receive_parts__data_in_place(void **state)
+{
+    (void)state;
+    connect_bulk();
+    unit_fill(memory + 1000, 500, 0);
+    uint8_t copy[500];
+    memcpy(copy, memory + 1000, 500);
+    receive_parts(train_frame(0, put_chunk(1000, 500)), RAWE_HEADER_BYTES + RAWE_CHUNK_PUT_BYTES,
+                  memory + 1000);
+    assert_memory_equal(memory + 1000, copy, 500);
+    assert_int_equal(counters(1)->frames_received, 1);
+    assert_int_equal(counters(1)->bytes_received, 500);
+}
+
+static void rawe_engine_receive_parts__data_in_the_wrong_place_is_moved(void **state)
+{
+    (void)state;
+    connect_bulk();
+    /* The second frame of a train was not what the first one promised: it lies 100 bytes off. */
+    unit_fill(memory + 1100, 500, 0);
+    uint8_t copy[500];
+    memcpy(copy, memory + 1100, 500);
+    receive_parts(train_frame(0, put_chunk(1000, 500)), RAWE_HEADER_BYTES + RAWE_CHUNK_PUT_BYTES,
+                  memory + 1100);
+    assert_memory_equal(memory + 1000, copy, 500);
+    struct rawe_chunk chunk = put_chunk(0, 500);
+    chunk.key ^= 1;
+    receive_parts(train_frame(0, chunk), RAWE_HEADER_BYTES + RAWE_CHUNK_PUT_BYTES, memory);
+    assert_int_equal(counters(1)->dropped_handle, 1);
+}
+
+static void rawe_engine_receive_parts__headers_longer_or_shorter_than_promised(void **state)
+{
+    (void)state;
+    connect_bulk();
+    uint64_t dropped = 0;
+    /* Heads cut at each length, in memory that ends there. */
+    for (size_t chunk_bytes = 0; chunk_bytes <= 40; chunk_bytes++) {
+        if (chunk_bytes != RAWE_CHUNK_PUT_BYTES) {
+            receive_parts(train_frame(0, put_chunk(0, 500)), RAWE_HEADER_BYTES + chunk_bytes,
+                          memory);
+            assert_int_equal(counters(1)->dropped_length, ++dropped);
+        }
+        if (chunk_bytes != RAWE_CHUNK_SEGMENT_BYTES) {
+            receive_parts(train_frame(0, segment_chunk(0, 0, 500, 500)),
+                          RAWE_HEADER_BYTES + chunk_bytes, memory);
+            assert_int_equal(counters(1)->dropped_length, ++dropped);
+        }
+        receive_parts(train_frame(0, (struct rawe_chunk){.kind = RAWE_CHUNK_MESSAGE,
+                                                         .data_bytes = 500}),
+                      RAWE_HEADER_BYTES + chunk_bytes, memory);
+        assert_int_equal(counters(1)->dropped_length, ++dropped);
+    }
+    assert_int_equal(counters(1)->frames_received, 0);
+    assert_int_equal(net.node[1].message_count, 0);
+    struct unit_frame *frame = train_frame(0, put_chunk(0, 500));
+    for (size_t head_bytes = 1; head_bytes < RAWE_HEADER_BYTES; head_bytes++) {
+        receive_parts(unit_frame_copy(frame), head_bytes, memory);
+        assert_int_equal(counters(1)->dropped_short, head_bytes);
+    }
+    unit_frame_free(frame);
+}
+
+static void rawe_engine_receive_parts__control_frames_have_no_business_in_a_train(void **state)
+{
+    (void)state;
+    connect_bulk();
+    assert_int_equal(unit_copy_message(end(1), 1, 10), RAWE_STATUS_DONE);
+    unit_wire_clear(&net);
+    for (unsigned type = RAWE_FRAME_ACK; type < RAWE_FRAME_TYPE_END; type++) {
+        if (type == RAWE_FRAME_CLOSE) {
+            continue; /* needs no payload, hence nothing of it is read */
+        }
+        struct unit_frame *frame = train_frame(0, put_chunk(0, 500));
+        frame->header.type = (uint8_t)type;
+        if (type == RAWE_FRAME_PROBE) {
+            frame->header.connection_id ^= 0x00100000; /* would be told that it is closed */
+        }
+        unit_frame_encode(frame);
+        receive_parts(frame, RAWE_HEADER_BYTES, memory);
+    }
+    assert_int_equal(unit_wire_count(&net), 0);
+    assert_int_equal(end(1)->sacked, 0);
+    assert_int_equal(end(1)->state, RAWE_CONN_OPEN);
+    assert_int_equal(counters(1)->dropped_type, 4); /* ACK, CONNECT, PING, PONG */
+    assert_int_equal(counters(1)->dropped_connection, 1);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(rawe_engine_plan__a_put),
+        TEST(rawe_engine_plan__a_message_in_segments),
+        TEST(rawe_engine_plan__changes_nothing_by_itself),
+        TEST(rawe_engine_plan__the_last_frame_may_be_shorter),
+        TEST(rawe_engine_plan__every_short_head),
+        TEST(rawe_engine_plan__only_memory_the_peer_may_write),
+        TEST(rawe_engine_plan__only_frames_that_are_all_new),
+        TEST(rawe_engine_plan__never_more_than_a_window),
+        TEST(rawe_engine_plan__only_puts_and_segments),
+        TEST(rawe_engine_plan__only_from_the_peer_of_an_open_connection),
+        TEST(rawe_engine_receive_parts__data_in_place),
+        TEST(rawe_engine_receive_parts__data_in_the_wrong_place_is_moved),
+        TEST(rawe_engine_receive_parts__headers_longer_or_shorter_than_promised),
+        TEST(rawe_engine_receive_parts__control_frames_have_no_business_in_a_train),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
