@@ -75,7 +75,9 @@ static struct unit_frame *frame_sent(struct unit_node *node, const struct rawe_f
     assert_int_equal(rawe_header_decode(&frame->header, frame->bytes + RAWE_ETH_HEADER_BYTES,
                                         frame->len_bytes - RAWE_ETH_HEADER_BYTES),
                      RAWE_DECODE_OK);
-    assert_int_equal(frame->header.payload_bytes, frame->len_bytes - RAWE_PAYLOAD_OFFSET);
+    assert_int_equal(RAWE_PAYLOAD_OFFSET + frame->header.payload_bytes +
+                         ((frame->header.flags & RAWE_FLAG_CHECKSUM) != 0 ? RAWE_CHECKSUM_BYTES : 0),
+                     frame->len_bytes);
     assert_int_equal(frame->header.port, node_port(1 - node->index));
     assert_int_equal(frame->header.key, node_key(1 - node->index));
     frame->from = node->index;

@@ -37,6 +37,7 @@ typedef struct mca_btl_rawe_component {
     opal_recursive_mutex_t lock;
     struct mca_btl_rawe_module *modules[MCA_BTL_RAWE_MODULES_MAX];
     unsigned module_count;
+    bool opened;            /**< `lock` is constructed */
     bool progressing;       /**< inside mca_btl_rawe_component_progress */
     unsigned idle_count;    /**< progress calls that found nothing, for looking at the clock rarely */
 } mca_btl_rawe_component_t;
@@ -112,6 +113,7 @@ typedef struct mca_btl_rawe_fragment {
     opal_free_list_t *list;
     struct rawe_send send;
     enum mca_btl_rawe_send_phase phase;
+    bool told; /**< the PML has been told that it is complete; only our memory is still in use */
     enum rawe_status status;
     struct {
         mca_btl_base_rdma_completion_fn_t callback;

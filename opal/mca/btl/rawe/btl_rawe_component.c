@@ -83,6 +83,7 @@ static int component_open(void)
         return OPAL_ERR_NOT_AVAILABLE;
     }
     OBJ_CONSTRUCT(&mca_btl_rawe_component.lock, opal_recursive_mutex_t);
+    mca_btl_rawe_component.opened = true;
     mca_btl_rawe_component.module_count = 0;
     mca_btl_rawe_component.progressing = false;
     return OPAL_SUCCESS;
@@ -90,7 +91,11 @@ static int component_open(void)
 
 static int component_close(void)
 {
-    OBJ_DESTRUCT(&mca_btl_rawe_component.lock);
+    /* Open MPI also closes a component that refused to open. */
+    if (mca_btl_rawe_component.opened) {
+        OBJ_DESTRUCT(&mca_btl_rawe_component.lock);
+        mca_btl_rawe_component.opened = false;
+    }
     return OPAL_SUCCESS;
 }
 

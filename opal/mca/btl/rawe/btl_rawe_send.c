@@ -27,6 +27,7 @@ static mca_btl_rawe_fragment_t *fragment_take(opal_free_list_t *list,
     mca_btl_rawe_fragment_t *fragment = (mca_btl_rawe_fragment_t *) opal_free_list_get(list);
     if (OPAL_LIKELY(NULL != fragment)) {
         fragment->list = list;
+        fragment->told = false;
         fragment->endpoint = endpoint;
     }
     return fragment;
@@ -115,6 +116,10 @@ static void descriptor_complete(mca_btl_rawe_fragment_t *fragment, int status)
     mca_btl_base_module_t *btl = &fragment->endpoint->module->super;
     uint32_t flags = fragment->base.des_flags;
 
+    if (fragment->told) {
+        mca_btl_rawe_free(btl, &fragment->base);
+        return;
+    }
     if (0 != (flags & MCA_BTL_DES_SEND_ALWAYS_CALLBACK)) {
         fragment->base.des_cbfunc(btl, fragment->endpoint, &fragment->base, status);
     }
@@ -137,7 +142,13 @@ static void message_done(struct rawe_send *send, enum rawe_status status)
     descriptor_complete(fragment, RAWE_STATUS_DONE == status ? OPAL_SUCCESS : OPAL_ERR_UNREACH);
 }
 
-/** Hand a fragment to the engine from where it lies. Lock held. Returns what btl_send returns. */
+/** send_in_place: complete for the PML, which has been told; the fragment is still in use. */
+#define MCA_BTL_RAWE_TAKEN 2
+
+/**
+ * Hand a fragment to the engine from where it lies. Lock held. Returns what btl_send returns, or
+ * MCA_BTL_RAWE_TAKEN.
+ */
 static int send_in_place(struct rawe_conn *conn, mca_btl_rawe_fragment_t *fragment,
                          mca_btl_base_tag_t tag, bool ordered, uint64_t now_ns)
 {
@@ -152,10 +163,25 @@ static int send_in_place(struct rawe_conn *conn, mca_btl_rawe_fragment_t *fragme
         send->pieces[i].base = fragment->segments[i].seg_addr.pval;
         send->pieces[i].len_bytes = fragment->segments[i].seg_len;
     }
+    /*
+     * Data that lies in our own memory is as good as sent: the PML may go on, and the fragment is
+     * kept until it has been acknowledged.
+     */
+    bool ours = 1 == send->piece_count
+                && 0 != (fragment->base.des_flags & MCA_BTL_DES_FLAGS_BTL_OWNERSHIP);
+    send->relaxed = ours;
     fragment->phase = MCA_BTL_RAWE_SEND_CALLING;
     rawe_conn_send(conn, send, now_ns);
     if (MCA_BTL_RAWE_SEND_FINISHED != fragment->phase) {
         fragment->phase = MCA_BTL_RAWE_SEND_QUEUED;
+        if (ours) {
+            if (0 != (fragment->base.des_flags & MCA_BTL_DES_SEND_ALWAYS_CALLBACK)) {
+                fragment->base.des_cbfunc(&fragment->endpoint->module->super, fragment->endpoint,
+                                          &fragment->base, OPAL_SUCCESS);
+            }
+            fragment->told = true;
+            return MCA_BTL_RAWE_TAKEN;
+        }
         fragment->base.des_flags |= MCA_BTL_DES_SEND_ALWAYS_CALLBACK;
         return 0;
     }
@@ -206,7 +232,7 @@ int mca_btl_rawe_send(struct mca_btl_base_module_t *btl, struct mca_btl_base_end
         descriptor_complete(fragment, OPAL_SUCCESS);
     }
     mca_btl_rawe_unlock();
-    return result;
+    return MCA_BTL_RAWE_TAKEN == result ? 1 : result;
 }
 
 int mca_btl_rawe_sendi(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
@@ -297,6 +323,7 @@ int mca_btl_rawe_put(struct mca_btl_base_module_t *btl, struct mca_btl_base_endp
     send->kind = RAWE_CHUNK_PUT;
     send->tag = 0;
     send->ordered = false;
+    send->relaxed = false;
     send->piece_count = 1;
     send->pieces[0].base = local_address;
     send->pieces[0].len_bytes = size;

@@ -348,6 +348,15 @@ static uint64_t probe_interval_ns(const struct rawe_conn *conn)
     return interval_ns < most_ns ? interval_ns : most_ns;
 }
 
+void rawe_conn_await_ack(struct rawe_conn *conn, uint64_t now_ns)
+{
+    uint64_t deadline_ns = now_ns + probe_interval_ns(conn);
+    if (conn->probe_deadline_ns == 0 || deadline_ns < conn->probe_deadline_ns) {
+        conn->probe_deadline_ns = deadline_ns;
+        rawe_conn_arm(conn);
+    }
+}
+
 void rawe_conn_expect_ack(struct rawe_conn *conn, uint64_t now_ns)
 {
     if (conn->una == conn->next) {

@@ -53,6 +53,7 @@ struct rawe_send {
     uint8_t piece_count;
     uint8_t kind; /**< RAWE_CHUNK_MESSAGE or RAWE_CHUNK_PUT */
     uint8_t tag;  /**< MESSAGE */
+    bool relaxed; /**< nobody waits for `done`: its acknowledgement may ride on other frames */
     bool ordered; /**< MESSAGE: delivered in the order of sending among its like on the connection */
     uint32_t handle_index; /**< PUT */
     uint64_t handle_key;   /**< PUT */
@@ -238,7 +239,12 @@ void rawe_conn_write_header(const struct rawe_conn *conn, struct rawe_txframe *f
 void rawe_conn_make_pending(struct rawe_conn *conn);
 /** Make sure that the timer expires by the earliest deadline. */
 void rawe_conn_arm(struct rawe_conn *conn);
-/** Something is in flight: set when to ask about it. */
+/**
+ * Frames have been transmitted: set when to ask about them. A question due earlier is not put off
+ * by that, or who keeps sending would never find out that the peer is dead (RFC 6298 5.1).
+ */
+void rawe_conn_await_ack(struct rawe_conn *conn, uint64_t now_ns);
+/** Something has been acknowledged: set anew when to ask about the rest. */
 void rawe_conn_expect_ack(struct rawe_conn *conn, uint64_t now_ns);
 /** The peer was heard: silence is over. */
 void rawe_conn_heard(struct rawe_conn *conn);

@@ -195,7 +195,7 @@ enum rawe_status rawe_conn_send_copy(struct rawe_conn *conn, uint8_t tag, const 
     if (engine->output.transmit(engine->output.context, &view, 1) == 1) {
         sent(conn, frame, now_ns);
         acknowledgement_rode_along(conn);
-        rawe_conn_expect_ack(conn, now_ns);
+        rawe_conn_await_ack(conn, now_ns);
     } else {
         engine->counters.link_stalls++;
         rawe_conn_make_pending(conn);
@@ -330,7 +330,7 @@ static struct rawe_txframe *frame_next(struct rawe_conn *conn, struct rawe_send 
         }
         if (copy) {
             *copied = send;
-        } else if (conn->queue == NULL) {
+        } else if (conn->queue == NULL && !send->relaxed) {
             frame->flags |= RAWE_FLAG_ACK_NOW; /* somebody waits for its completion */
         }
     }
@@ -427,7 +427,7 @@ static struct rawe_send *output_round(struct rawe_conn *conn, uint64_t now_ns)
     }
     if (transmitted) {
         acknowledgement_rode_along(conn);
-        rawe_conn_expect_ack(conn, now_ns);
+        rawe_conn_await_ack(conn, now_ns);
     }
     *copied_tail = NULL;
     return copied_first;

@@ -1,0 +1,80 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Tests of CRC32C: the vectors of RFC 3720 appendix B.4, and a slow bit by bit implementation.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "rawe_crc32c.h"
+
+static uint32_t bit_by_bit(const uint8_t *bytes, size_t len_bytes)
+{
+    uint32_t crc = UINT32_MAX;
+    for (size_t i = 0; i < len_bytes; i++) {
+        for (unsigned bit = 0; bit < 8; bit++) {
+            uint32_t differ = (crc ^ (uint32_t)(bytes[i] >> bit)) & 1;
+            crc = (crc >> 1) ^ (differ != 0 ? 0x82F63B78u : 0);
+        }
+    }
+    return ~crc;
+}
+
+static void rawe_crc32c__vectors_of_the_standard(void **state)
+{
+    (void)state;
+    uint8_t bytes[32];
+    memset(bytes, 0, sizeof(bytes));
+    assert_int_equal(rawe_crc32c(0, bytes, sizeof(bytes)), 0x8A9136AA);
+    memset(bytes, 0xFF, sizeof(bytes));
+    assert_int_equal(rawe_crc32c(0, bytes, sizeof(bytes)), 0x62A8AB43);
+    for (uint8_t i = 0; i < 32; i++) {
+        bytes[i] = i;
+    }
+    assert_int_equal(rawe_crc32c(0, bytes, sizeof(bytes)), 0x46DD794E);
+    assert_int_equal(rawe_crc32c(0, "123456789", 9), 0xE3069283);
+    assert_int_equal(rawe_crc32c(0, bytes, 0), 0);
+}
+
+static void rawe_crc32c__every_length_and_alignment(void **state)
+{
+    (void)state;
+    uint8_t bytes[80];
+    for (size_t i = 0; i < sizeof(bytes); i++) {
+        bytes[i] = (uint8_t)(i * 37 + 11);
+    }
+    for (size_t begin = 0; begin < 9; begin++) {
+        for (size_t len_bytes = 0; begin + len_bytes <= sizeof(bytes); len_bytes++) {
+            assert_int_equal(rawe_crc32c(0, bytes + begin, len_bytes),
+                             bit_by_bit(bytes + begin, len_bytes));
+        }
+    }
+}
+
+static void rawe_crc32c__pieces_give_what_the_whole_gives(void **state)
+{
+    (void)state;
+    uint8_t bytes[60];
+    for (size_t i = 0; i < sizeof(bytes); i++) {
+        bytes[i] = (uint8_t)(i * i + 3);
+    }
+    uint32_t whole = rawe_crc32c(0, bytes, sizeof(bytes));
+    for (size_t cut = 0; cut <= sizeof(bytes); cut++) {
+        uint32_t crc = rawe_crc32c(0, bytes, cut);
+        assert_int_equal(rawe_crc32c(crc, bytes + cut, sizeof(bytes) - cut), whole);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rawe_crc32c__vectors_of_the_standard),
+        cmocka_unit_test(rawe_crc32c__every_length_and_alignment),
+        cmocka_unit_test(rawe_crc32c__pieces_give_what_the_whole_gives),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
