@@ -14,33 +14,35 @@
 
 static void usage(FILE *out)
 {
-    fprintf(out,
-            "Usage: rawe-sim --seed N [--trace]                 replay one run\n"
-            "       rawe-sim --seeds FIRST[:COUNT] [--deadline SECONDS] [--jobs N]\n"
-            "                                                   many runs\n"
-            "Runs networks of nodes, each with the real protocol engine, in virtual time; the seed\n"
-            "decides everything. A seed that violates an invariant is printed with the command that\n"
-            "replays it, then shrunk to the least run that still fails.\n"
-            "\n"
-            "  --seed N             one run; prints what it did\n"
-            "  --trace              ... and every event, one line each\n"
-            "  --seeds FIRST:COUNT  COUNT runs from seed FIRST on (default 1:1000); without COUNT\n"
-            "                       as many as the deadline allows\n"
-            "  --deadline SECONDS   begin no run after that\n"
-            "  --jobs N             worker processes (default 1)\n"
-            "  --failures N         stop after so many failing seeds (default 5)\n"
-            "  --no-shrink          do not look for smaller runs that fail\n"
-            "  --nodes N            2 to %u; the seed chooses 2 to 16\n"
-            "  --messages N         messages, requests and transfers begun, over all nodes\n"
-            "  --faults LIST        none, mild, all (default): the seed chooses among them;\n"
-            "                       or exactly these, separated by commas:\n",
-            SIM_NODES_MAX);
+    fprintf(
+        out,
+        "Usage: rawe-sim --seed N [--trace]                 replay one run\n"
+        "       rawe-sim --seeds FIRST[:COUNT] [--deadline SECONDS] [--jobs N]\n"
+        "                                                   many runs\n"
+        "Runs networks of nodes, each with the real protocol engine, in virtual time; the seed\n"
+        "decides everything. A seed that violates an invariant is printed with the command that\n"
+        "replays it, then shrunk to the least run that still fails.\n"
+        "\n"
+        "  --seed N             one run; prints what it did\n"
+        "  --trace              ... and every event, one line each\n"
+        "  --seeds FIRST:COUNT  COUNT runs from seed FIRST on (default 1:1000); without COUNT\n"
+        "                       as many as the deadline allows\n"
+        "  --deadline SECONDS   begin no run after that\n"
+        "  --jobs N             worker processes (default 1)\n"
+        "  --failures N         stop after so many failing seeds (default 5)\n"
+        "  --no-shrink          do not look for smaller runs that fail\n"
+        "  --nodes N            2 to %u; the seed chooses 2 to 16\n"
+        "  --messages N         messages, requests and transfers begun, over all nodes\n"
+        "  --faults LIST        none, mild, all (default): the seed chooses among them;\n"
+        "                       or exactly these, separated by commas:\n",
+        SIM_NODES_MAX);
     for (unsigned fault = 0; fault < SIM_FAULTS; fault++) {
         fprintf(out, "                         %-10s %s\n", sim_fault_names[fault].name,
                 sim_fault_names[fault].text);
     }
-    fprintf(out, "Exit code: 0 when every run kept all invariants, 1 when one did not, 2 for a wrong "
-                 "call.\n");
+    fprintf(out,
+            "Exit code: 0 when every run kept all invariants, 1 when one did not, 2 for a wrong "
+            "call.\n");
 }
 
 static _Noreturn void wrong(const char *option, const char *value, const char *want)
@@ -116,14 +118,15 @@ static int run_one(const struct sim_options *options)
 
     sim_run(options, tell_violation, &result);
     sim_faults_format(result.faults, faults, sizeof(faults));
-    printf("seed %llu: ok; %u nodes, faults %s; %llu messages, %llu PUTs, %llu frames, %llu resent, "
-           "%llu acknowledgements and probes, %llu lost; %llu events in %.6f s, digest %016llx\n",
-           (unsigned long long)options->seed, result.nodes, faults,
-           (unsigned long long)result.messages, (unsigned long long)result.puts,
-           (unsigned long long)result.frames, (unsigned long long)result.resent,
-           (unsigned long long)result.control, (unsigned long long)result.lost,
-           (unsigned long long)result.events, (double)result.virtual_ns / 1e9,
-           (unsigned long long)result.digest);
+    printf(
+        "seed %llu: ok; %u nodes, faults %s; %llu messages, %llu PUTs, %llu frames, %llu resent, "
+        "%llu acknowledgements and probes, %llu lost; %llu events in %.6f s, digest %016llx\n",
+        (unsigned long long)options->seed, result.nodes, faults,
+        (unsigned long long)result.messages, (unsigned long long)result.puts,
+        (unsigned long long)result.frames, (unsigned long long)result.resent,
+        (unsigned long long)result.control, (unsigned long long)result.lost,
+        (unsigned long long)result.events, (double)result.virtual_ns / 1e9,
+        (unsigned long long)result.digest);
     return 0;
 }
 
@@ -161,8 +164,7 @@ static void parse_seeds(struct sim_campaign *campaign, const char *value)
     const char *colon = strchr(value, ':');
 
     campaign->first = parse_number("--seeds", value, 0, UINT64_MAX / 2, ":");
-    campaign->count =
-        colon == NULL ? 0 : parse_number("--seeds", colon + 1, 1, UINT64_MAX / 4, "");
+    campaign->count = colon == NULL ? 0 : parse_number("--seeds", colon + 1, 1, UINT64_MAX / 4, "");
 }
 
 /** One option and its value. Returns true when it asks for a single run. */

@@ -4,10 +4,12 @@
  * State of a run, and what the simulator's files offer each other. One thread, virtual time, nothing
  * that depends on addresses or on the real clock: the same seed is the same run, event by event.
  *
- *   sim_app    what the programs on the nodes do        sim_ledger   what was sent, what must arrive
- *   sim_node   processes, rings, progress               sim_transfer memory that PUTs write into
- *   sim_net    links, switch, loss and the like         sim_check    invariants
- *   sim_event  the queue of things to come              sim_report   trace, violations
+ *   sim_app      what the programs do               sim_ledger    what was sent, what must arrive
+ *   sim_channel  connections as programs have them  sim_transfer  memory that PUTs write into
+ *   sim_node     processes, rings, progress         sim_check     invariants
+ *   sim_train    trains of frames                   sim_report    trace, violations
+ *   sim_net      links, switch, loss and the like   sim_run       one run from beginning to end
+ *   sim_event    the queue of things to come        sim_campaign  many runs, shrinking
  */
 #ifndef SIM_H
 #define SIM_H
@@ -67,7 +69,9 @@ struct sim_packet {
     uint32_t source, destination; /**< nodes */
     uint32_t len_bytes;
     uint32_t room_bytes;
-    bool sequenced;  /**< carries DATA or BULK */
+    uint32_t sequenced;      /**< how many sequenced frames it carries */
+    bool train;              /**< frames without Ethernet headers, behind the one of the packet */
+    uint32_t segment_bytes;  /**< of each frame of a train but the last */
     uint8_t bytes[];
 };
 
@@ -94,9 +98,12 @@ void sim_net_init(struct sim *sim);
 void sim_net_free(struct sim *sim);
 /** True when the node's way out has no room. */
 bool sim_net_full(struct sim *sim, struct sim_node *node);
+/** Copy all of a packet but its memory. */
+struct sim_packet *sim_packet_copy(struct sim *sim, const struct sim_packet *packet);
 /** Put a frame onto the node's wire at `at_ns` or when the wire is free. */
 void sim_net_send(struct sim *sim, struct sim_node *node, struct sim_packet *packet,
                   uint64_t at_ns);
+/** A packet has come to the switch: lose it, spoil it, or pass it on. */
 void sim_net_at_switch(struct sim *sim, struct sim_packet *packet);
 void sim_net_start_partition(struct sim *sim);
 struct sim_packet *sim_packet_take(struct sim *sim, uint32_t len_bytes);
@@ -118,7 +125,7 @@ struct sim_channel {
     bool unsettled;         /**< the peer has closed, and we may not know yet */
     uint32_t stream_id;     /**< peer's connection id that next_sequence belongs to */
     uint32_t next_sequence; /**< of the frames seen to leave */
-    uint32_t segmented_next; /**< segmented messages with smaller numbers may not arrive any more */
+    uint32_t segmented_next; /**< segmented messages before this one may not arrive any more */
     uint64_t pong_ns;       /**< newest answer of its responder, in the node's clock */
 };
 
@@ -131,6 +138,12 @@ struct sim_app {
     uint64_t retry_ns;           /**< when to try these again */
     uint64_t retry_wait_ns;      /**< grows while it stays in vain */
     unsigned closes_left;
+};
+
+/** Packets that wait to be received. */
+struct sim_queue {
+    struct sim_packet *first, **tail;
+    uint32_t count;
 };
 
 struct sim_node {
@@ -153,8 +166,10 @@ struct sim_node {
     unsigned channel_count, channels_most;     /**< now, and at any time of this life */
     struct sim_channel *(*current)[RAWE_LANES]; /**< by peer: the one to send on */
 
-    struct sim_packet *ring, **ring_tail;
-    uint32_t ring_count;
+    struct sim_queue ring;   /**< frames */
+    struct sim_queue bulk;   /**< trains, and frames of trains */
+    bool sends_trains;
+    enum sim_train_path train_path; /**< of all trains to this node */
     uint64_t busy_until_ns;  /**< its processor is not free before */
     uint64_t local_ns;       /**< virtual time as far as its program has got */
     uint64_t pause_until_ns; /**< computes, does not call progress */
@@ -204,6 +219,21 @@ unsigned sim_channel_transmit(void *context, const struct rawe_frame *frames, un
 /** A PING or PONG has come to the node's responder. */
 void sim_responder_receive(struct sim *sim, struct sim_node *node,
                            const struct rawe_header *header, const struct sim_packet *packet);
+
+/** Gather a frame's bytes, all but the first `skip_bytes`, at `out`; check that they add up. */
+void sim_channel_gather(struct sim_node *node, const struct rawe_frame *frame, uint32_t skip_bytes,
+                        uint8_t *out, struct rawe_header *header);
+/** Fill in whom a packet is for. */
+void sim_channel_address(struct sim_node *node, struct sim_packet *packet);
+
+/* ---- trains ---- */
+
+/** Tell the engine of the node that it may send trains, or only receive them. */
+void sim_train_enable(struct sim_node *node);
+/** A train comes to the switch: what becomes of it. */
+void sim_train_at_switch(struct sim *sim, struct sim_packet *packet);
+/** The node's program takes what waits in its bulk queue. */
+void sim_train_receive(struct sim_node *node, struct sim_packet *packet, uint64_t clock_ns);
 
 /* ---- ledger ---- */
 
@@ -348,6 +378,7 @@ const char *sim_trace_frame(const struct sim_packet *packet, char *out, size_t o
 struct sim_result {
     uint64_t events, virtual_ns, messages, puts, lost;
     uint64_t frames, resent, control;
+    uint64_t calm_frames, calm_control; /**< the same, when nothing has disturbed the run */
     uint64_t digest; /**< of all that happened */
     unsigned nodes;
     uint32_t faults;
@@ -362,6 +393,7 @@ struct sim {
     uint64_t activity_ns;    /**< when something was last submitted, delivered or completed */
     uint64_t disturbed_ns;   /**< last known end of a pause or partition */
     uint64_t faults_end_ns;
+    bool calm;               /**< no frame lost, doubled or late, no connection ended, no pause */
     bool finishing;          /**< everything has been settled; nodes end one by one */
     unsigned unborn;         /**< processes that are still to start */
     struct sim_events events;

@@ -49,7 +49,8 @@ static uint32_t choose_peer(const struct sim_plan *plan, struct sim_node *node)
 /** Small messages and long ones go separate ways, as in the component; a few go the other one. */
 static uint8_t choose_lane(struct sim_node *node, const struct sim_message *message)
 {
-    bool odd = sim_random_below(&node->app.random, 16) == 0;
+    /* Empty ones cannot be queued, and a lane that sends trains takes nothing else. */
+    bool odd = sim_random_below(&node->app.random, 16) == 0 && message->len_bytes != 0;
     bool small = message->len_bytes <= node->payload_max_bytes - RAWE_CHUNK_MESSAGE_BYTES;
     return small != odd ? RAWE_LANE_EXPRESS : RAWE_LANE_BULK;
 }
@@ -204,8 +205,7 @@ void sim_app_step(struct sim *sim, struct sim_node *node)
 static void answer(struct sim *sim, struct sim_node *node, uint8_t kind,
                    const struct sim_message *to, uint32_t len_bytes)
 {
-    struct sim_message *message =
-        sim_ledger_new(sim, kind, node->index, to->source, len_bytes);
+    struct sim_message *message = sim_ledger_new(sim, kind, node->index, to->source, len_bytes);
     message->transfer = to->transfer;
     submit(sim, node, message);
 }
@@ -248,8 +248,8 @@ void sim_app_completed(struct sim *sim, struct sim_message *message, enum rawe_s
         status != RAWE_STATUS_DONE) {
         return;
     }
-    struct sim_message *finish = sim_ledger_new(sim, SIM_MESSAGE_FINISH, transfer->source,
-                                                transfer->target, 16);
+    struct sim_message *finish =
+        sim_ledger_new(sim, SIM_MESSAGE_FINISH, transfer->source, transfer->target, 16);
     finish->transfer = transfer;
     submit(sim, &sim->nodes[transfer->source], finish);
 }

@@ -21,6 +21,12 @@
 
 #define PROGRESS_SECONDS 10
 
+/** Acknowledgements and probes in undisturbed runs, in percent of the sequenced frames. */
+#define CONTROL_PERCENT_MOST 50u
+
+/** Fewer frames than that say nothing about it. */
+#define CALM_FRAMES_LEAST 10000u
+
 /** Runs spent on shrinking one failure. */
 #define SHRINK_RUNS_MOST 200u
 
@@ -28,7 +34,7 @@
 struct report {
     uint64_t seed; /**< being run */
     uint64_t runs;
-    struct sim_result sum; /**< events to control: sums over the runs */
+    struct sim_result sum; /**< over the runs */
     char text[512];        /**< of the violation */
 };
 
@@ -68,14 +74,16 @@ static void add(struct sim_result *sum, const struct sim_result *result)
     sum->frames += result->frames;
     sum->resent += result->resent;
     sum->control += result->control;
+    sum->calm_frames += result->calm_frames;
+    sum->calm_control += result->calm_control;
     sum->digest ^= result->digest;
 }
 
 void sim_campaign_command(const struct sim_options *options, char *out, size_t out_bytes)
 {
     char faults[256];
-    size_t used = (size_t)snprintf(out, out_bytes, "rawe-sim --seed %llu",
-                                   (unsigned long long)options->seed);
+    size_t used =
+        (size_t)snprintf(out, out_bytes, "rawe-sim --seed %llu", (unsigned long long)options->seed);
 
     if (options->faults_exact || options->faults == 0) {
         sim_faults_format(options->faults, faults, sizeof(faults));
@@ -268,7 +276,8 @@ static void reap(struct state *state, unsigned index, int status)
     if (report->text[0] != '\0') {
         printf("%s\n", report->text);
     } else if (WIFSIGNALED(status)) {
-        printf("%s\n", WTERMSIG(status) == SIGALRM ? "the run does not end" : strsignal(WTERMSIG(status)));
+        printf("%s\n",
+               WTERMSIG(status) == SIGALRM ? "the run does not end" : strsignal(WTERMSIG(status)));
     } else {
         printf("exit code %d\n", WEXITSTATUS(status));
     }
@@ -300,14 +309,35 @@ static void print_sum(const struct state *state, const char *end)
     struct report total = sum_up(state);
     double passed_s = seconds_now() - state->start_s;
 
-    printf("%llu seeds, %llu events, %u failed; %llu messages, %llu PUTs, %llu frames, %llu resent, "
-           "%llu lost; %.0f s, %.0f seeds/s%s\n",
-           (unsigned long long)total.runs, (unsigned long long)total.sum.events, state->failures,
-           (unsigned long long)total.sum.messages, (unsigned long long)total.sum.puts,
-           (unsigned long long)total.sum.frames, (unsigned long long)total.sum.resent,
-           (unsigned long long)total.sum.lost, passed_s,
-           passed_s > 0 ? (double)total.runs / passed_s : 0.0, end);
+    printf(
+        "%llu seeds, %llu events, %u failed; %llu messages, %llu PUTs, %llu frames, %llu resent, "
+        "%llu lost; %.0f s, %.0f seeds/s%s\n",
+        (unsigned long long)total.runs, (unsigned long long)total.sum.events, state->failures,
+        (unsigned long long)total.sum.messages, (unsigned long long)total.sum.puts,
+        (unsigned long long)total.sum.frames, (unsigned long long)total.sum.resent,
+        (unsigned long long)total.sum.lost, passed_s,
+        passed_s > 0 ? (double)total.runs / passed_s : 0.0, end);
     fflush(stdout);
+}
+
+/**
+ * Acknowledgements and probes are few where nothing goes wrong. Single runs of a few frames say
+ * little about that, hence all of them together.
+ */
+static bool control_frames_few(const struct state *state)
+{
+    struct report total = sum_up(state);
+    uint64_t frames = total.sum.calm_frames;
+    uint64_t control = total.sum.calm_control;
+
+    if (frames < CALM_FRAMES_LEAST) {
+        return true;
+    }
+    printf("undisturbed runs: %llu acknowledgements and probes for %llu frames, %.0f %% of %u %% "
+           "allowed\n",
+           (unsigned long long)control, (unsigned long long)frames,
+           100.0 * (double)control / (double)frames, CONTROL_PERCENT_MOST);
+    return control * 100 <= frames * CONTROL_PERCENT_MOST;
 }
 
 static bool any_working(const struct state *state)
@@ -350,6 +380,10 @@ int sim_campaign_run(const struct sim_campaign *campaign)
         nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
     }
     print_sum(&state, "");
+    if (!control_frames_few(&state)) {
+        printf("FAILED: too many acknowledgements and probes\n");
+        state.failures++;
+    }
     unsigned failures = state.failures;
     munmap(state.reports, (campaign->jobs + 1) * sizeof(struct report));
     free(state.workers);

@@ -140,8 +140,7 @@ static struct rawe_conn *accept_peer(void *context, const struct rawe_connect *f
 static void send_ping(struct sim_node *node, uint8_t type, uint32_t to, uint16_t port, uint32_t key,
                       const struct rawe_ping *ping, uint64_t at_ns)
 {
-    struct sim_packet *packet =
-        sim_packet_take(node->sim, RAWE_PAYLOAD_OFFSET + RAWE_PING_BYTES);
+    struct sim_packet *packet = sim_packet_take(node->sim, RAWE_PAYLOAD_OFFSET + RAWE_PING_BYTES);
     struct rawe_header header = {
         .type = type, .port = port, .key = key, .payload_bytes = RAWE_PING_BYTES};
 
@@ -152,7 +151,6 @@ static void send_ping(struct sim_node *node, uint8_t type, uint32_t to, uint16_t
     rawe_header_encode(packet->bytes + RAWE_ETH_HEADER_BYTES, &header);
     rawe_ping_encode(packet->bytes + RAWE_PAYLOAD_OFFSET, ping);
     packet->destination = to;
-    packet->sequenced = false;
     sim_net_send(node->sim, node, packet, at_ns);
 }
 
@@ -186,8 +184,7 @@ void sim_responder_receive(struct sim *sim, struct sim_node *node, const struct 
         return;
     }
     if (header->type == RAWE_FRAME_PING) {
-        send_ping(node, RAWE_FRAME_PONG, packet->source, ping.port, ping.key, &ping,
-                  sim->now_ns);
+        send_ping(node, RAWE_FRAME_PONG, packet->source, ping.port, ping.key, &ping, sim->now_ns);
         return;
     }
     for (struct sim_channel *channel = node->channels; channel != NULL; channel = channel->next) {
@@ -213,38 +210,70 @@ static void failed(void *context, struct rawe_conn *conn, uint64_t silent_ns)
 const struct rawe_callbacks sim_channel_callbacks = {
     .deliver = deliver, .accept = accept_peer, .silent = silent, .failed = failed};
 
-static struct sim_packet *gather(struct sim_node *node, const struct rawe_frame *frame,
-                                 struct rawe_header *header)
+void sim_channel_gather(struct sim_node *node, const struct rawe_frame *frame, uint32_t skip_bytes,
+                        uint8_t *out, struct rawe_header *header)
 {
-    struct sim *sim = node->sim;
-    struct sim_packet *packet = sim_packet_take(sim, frame->len_bytes);
     uint32_t at = 0;
+    uint8_t head[RAWE_ETH_HEADER_BYTES + RAWE_HEADER_BYTES];
 
     for (unsigned i = 0; i < frame->piece_count; i++) {
-        if (frame->pieces[i].len_bytes > frame->len_bytes - at) {
-            sim_violation(sim, "frames add up", "n%u: pieces are longer than the frame",
+        const uint8_t *base = frame->pieces[i].base;
+        for (size_t j = 0; j < frame->pieces[i].len_bytes && at < sizeof(head); j++) {
+            head[at++] = base[j];
+        }
+    }
+    size_t total_bytes = 0;
+    size_t skip = skip_bytes;
+    for (unsigned i = 0; i < frame->piece_count; i++) {
+        size_t len_bytes = frame->pieces[i].len_bytes;
+        total_bytes += len_bytes;
+        if (total_bytes > frame->len_bytes) {
+            sim_violation(node->sim, "frames add up", "n%u: pieces are longer than the frame",
                           node->index);
         }
-        memcpy(packet->bytes + at, frame->pieces[i].base, frame->pieces[i].len_bytes);
-        at += (uint32_t)frame->pieces[i].len_bytes;
+        size_t skipped = skip < len_bytes ? skip : len_bytes;
+        memcpy(out, (uint8_t *)frame->pieces[i].base + skipped, len_bytes - skipped);
+        out += len_bytes - skipped;
+        skip -= skipped;
     }
-    if (at != frame->len_bytes || at < RAWE_PAYLOAD_OFFSET ||
-        at > RAWE_PAYLOAD_OFFSET + node->payload_max_bytes ||
-        rawe_header_decode(header, packet->bytes + RAWE_ETH_HEADER_BYTES,
-                           at - RAWE_ETH_HEADER_BYTES) != RAWE_DECODE_OK ||
-        header->payload_bytes != at - RAWE_PAYLOAD_OFFSET) {
-        sim_violation(sim, "frames add up", "n%u sends a frame of %u bytes whose lengths are wrong",
-                      node->index, at);
+    size_t checksum_bytes = node->sim->plan.checksum ? RAWE_CHECKSUM_BYTES : 0;
+    if (total_bytes != frame->len_bytes || total_bytes < RAWE_PAYLOAD_OFFSET + checksum_bytes ||
+        total_bytes > RAWE_PAYLOAD_OFFSET + node->payload_max_bytes ||
+        rawe_header_decode(header, head + RAWE_ETH_HEADER_BYTES,
+                           total_bytes - RAWE_ETH_HEADER_BYTES) != RAWE_DECODE_OK ||
+        header->payload_bytes != total_bytes - RAWE_PAYLOAD_OFFSET - checksum_bytes) {
+        sim_violation(node->sim, "frames add up",
+                      "n%u sends a frame of %zu bytes whose lengths are wrong", node->index,
+                      total_bytes);
     }
+}
+
+void sim_channel_address(struct sim_node *node, struct sim_packet *packet)
+{
+    struct sim *sim = node->sim;
+
     packet->destination = (uint32_t)packet->bytes[4] << 8 | packet->bytes[5];
-    packet->sequenced = header->type == RAWE_FRAME_DATA || header->type == RAWE_FRAME_BULK;
     if (packet->destination >= sim->plan.nodes || packet->destination == node->index ||
         memcmp(packet->bytes, sim->nodes[packet->destination].mac, RAWE_MAC_BYTES) != 0 ||
         memcmp(packet->bytes + RAWE_MAC_BYTES, node->mac, RAWE_MAC_BYTES) != 0) {
         sim_violation(sim, "frames are addressed", "n%u sends a frame with foreign addresses",
                       node->index);
     }
-    if (sim->plan.padding && packet->len_bytes < 60) {
+}
+
+/** One frame as a packet. */
+static struct sim_packet *pack(struct sim_node *node, const struct rawe_frame *frame)
+{
+    struct rawe_header header;
+    struct sim_packet *packet = sim_packet_take(node->sim, frame->len_bytes);
+
+    sim_channel_gather(node, frame, 0, packet->bytes, &header);
+    sim_channel_address(node, packet);
+    packet->sequenced = header.type == RAWE_FRAME_DATA || header.type == RAWE_FRAME_BULK;
+    if (packet->sequenced != 0) {
+        sim_check_frame(node, &header);
+    }
+    if (node->sim->plan.padding && packet->len_bytes < 60) {
         memset(packet->bytes + packet->len_bytes, 0, 60 - packet->len_bytes);
         packet->len_bytes = 60;
     }
@@ -259,15 +288,11 @@ unsigned sim_channel_transmit(void *context, const struct rawe_frame *frames, un
         return count;
     }
     for (unsigned i = 0; i < count; i++) {
-        struct rawe_header header;
         if (sim_net_full(node->sim, node)) {
             sim_trace(node->sim, "n%u has no room on its way out", node->index);
             return i;
         }
-        struct sim_packet *packet = gather(node, &frames[i], &header);
-        if (packet->sequenced) {
-            sim_check_frame(node, &header);
-        }
+        struct sim_packet *packet = pack(node, &frames[i]);
         node->local_ns += node->sim->plan.transmit_cost_ns;
         sim_net_send(node->sim, node, packet, node->local_ns);
     }

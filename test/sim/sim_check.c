@@ -66,8 +66,7 @@ static void check_window(struct sim *sim, const struct sim_channel *channel)
                           channel->node->index, channel->peer, sequence, conn->transmit_from);
         }
     }
-    if (count[RAWE_TXFRAME_SENT] != conn->in_flight ||
-        count[RAWE_TXFRAME_SACKED] != conn->sacked ||
+    if (count[RAWE_TXFRAME_SENT] != conn->in_flight || count[RAWE_TXFRAME_SACKED] != conn->sacked ||
         count[RAWE_TXFRAME_WAITING] + count[RAWE_TXFRAME_LOST] != conn->to_transmit) {
         sim_violation(sim, "window is consistent", "n%u to n%u: counts of frames are wrong",
                       channel->node->index, channel->peer);
@@ -82,10 +81,10 @@ static void check_channel(struct sim *sim, const struct sim_channel *channel)
 
     if (window > sim->plan.window_frames ||
         window != conn->in_flight + conn->sacked + conn->to_transmit) {
-        sim_violation(sim, "window is consistent",
-                      "n%u to n%u: %u frames in the window, %u in flight, %u SACKed, %u to transmit",
-                      node->index, channel->peer, window, conn->in_flight, conn->sacked,
-                      conn->to_transmit);
+        sim_violation(
+            sim, "window is consistent",
+            "n%u to n%u: %u frames in the window, %u in flight, %u SACKed, %u to transmit",
+            node->index, channel->peer, window, conn->in_flight, conn->sacked, conn->to_transmit);
     }
     if (window != 0 && sim->event_count % 16 == 0) {
         check_window(sim, channel);
@@ -97,9 +96,10 @@ static void check_channel(struct sim *sim, const struct sim_channel *channel)
                       node->index, channel->peer);
     }
     uint64_t clock_ns = sim_node_clock(node);
-    if (conn->state != RAWE_CONN_FAILED && conn->silent_since_ns != 0 && node->ring == NULL &&
-        !rawe_timer_wheel_due(&node->engine.timers, clock_ns) &&
-        clock_ns > conn->silent_since_ns + sim->plan.peer_timeout_ns + 2 * sim->plan.probe_most_ns) {
+    if (conn->state != RAWE_CONN_FAILED && conn->silent_since_ns != 0 && node->ring.count == 0 &&
+        node->bulk.count == 0 && !rawe_timer_wheel_due(&node->engine.timers, clock_ns) &&
+        clock_ns >
+            conn->silent_since_ns + sim->plan.peer_timeout_ns + 2 * sim->plan.probe_most_ns) {
         sim_violation(sim, "the dead are found out", "n%u has not heard n%u for %llu ms",
                       node->index, channel->peer,
                       (unsigned long long)(clock_ns - conn->silent_since_ns) / 1000000);
@@ -116,7 +116,8 @@ void sim_check_node(struct sim_node *node)
          channel = channel->next) {
         check_channel(sim, channel);
     }
-    if (counters->frames_sent != node->frames_new || counters->frames_resent != node->frames_again) {
+    if (counters->frames_sent != node->frames_new ||
+        counters->frames_resent != node->frames_again) {
         sim_violation(sim, "counters add up",
                       "n%u counts %llu frames sent and %llu resent, there were %llu and %llu",
                       node->index, (unsigned long long)counters->frames_sent,
@@ -125,19 +126,20 @@ void sim_check_node(struct sim_node *node)
     }
     if (counters->acks_sent >
         counters->frames_received + counters->duplicates + counters->probes_received) {
-        sim_violation(sim, "no acknowledgement without reason",
-                      "n%u sent %llu acknowledgements for %llu frames, %llu duplicates, %llu probes",
-                      node->index, (unsigned long long)counters->acks_sent,
-                      (unsigned long long)counters->frames_received,
-                      (unsigned long long)counters->duplicates,
-                      (unsigned long long)counters->probes_received);
+        sim_violation(
+            sim, "no acknowledgement without reason",
+            "n%u sent %llu acknowledgements for %llu frames, %llu duplicates, %llu probes",
+            node->index, (unsigned long long)counters->acks_sent,
+            (unsigned long long)counters->frames_received, (unsigned long long)counters->duplicates,
+            (unsigned long long)counters->probes_received);
     }
     /*
      * A slab of each size is had whatever the limit, and the last one may go beyond it; each
      * connection may get one buffer beyond the limit, for the message that all others wait for.
      */
     if (engine->frames.allocated > engine->config.frames_limit + 3 * 64 ||
-        engine->reassembly_buffers.allocated > engine->reassembly_buffers.limit + node->channels_most) {
+        engine->reassembly_buffers.allocated >
+            engine->reassembly_buffers.limit + node->channels_most) {
         sim_violation(sim, "memory is bounded", "n%u has %u frames and %u reassembly buffers",
                       node->index, engine->frames.allocated, engine->reassembly_buffers.allocated);
     }
@@ -172,7 +174,8 @@ static bool node_quiet(const struct sim_node *node)
     if (!node->alive) {
         return true;
     }
-    if (!sim_app_idle(node) || node->ring != NULL || rawe_engine_pending(&node->engine)) {
+    if (!sim_app_idle(node) || node->ring.count != 0 || node->bulk.count != 0 ||
+        rawe_engine_pending(&node->engine)) {
         return false;
     }
     for (const struct sim_channel *channel = node->channels; channel != NULL;
@@ -208,10 +211,11 @@ void sim_check_stalled(struct sim *sim)
         longest_ns += sim->plan.peer_timeout_ns + 4 * sim->plan.probe_most_ns;
     }
     if (sim->now_ns > calm_ns + longest_ns) {
-        sim_violation(sim, "everything finishes",
-                      "%u sends are open and %u messages undelivered, nothing has moved for %llu ms",
-                      sim->ledger.open_sends, sim->ledger.undelivered,
-                      (unsigned long long)(sim->now_ns - calm_ns) / 1000000);
+        sim_violation(
+            sim, "everything finishes",
+            "%u sends are open and %u messages undelivered, nothing has moved for %llu ms",
+            sim->ledger.open_sends, sim->ledger.undelivered,
+            (unsigned long long)(sim->now_ns - calm_ns) / 1000000);
     }
 }
 
@@ -225,15 +229,19 @@ static void add_counters(struct sum *sum, const struct rawe_counters *counters)
 #define X(name, text) sum->counters.name += counters->name;
     RAWE_COUNTER_LIST(X)
 #undef X
-    sum->dropped += counters->dropped_outside + counters->dropped_short + counters->dropped_version +
-                    counters->dropped_type + counters->dropped_length + counters->dropped_key +
-                    counters->dropped_connection + counters->dropped_source +
-                    counters->dropped_ack + counters->dropped_handle + counters->dropped_segment +
-                    counters->dropped_stranger;
+    sum->dropped += counters->dropped_outside + counters->dropped_short +
+                    counters->dropped_version + counters->dropped_type + counters->dropped_length +
+                    counters->dropped_key + counters->dropped_connection +
+                    counters->dropped_source + counters->dropped_ack + counters->dropped_trial +
+                    counters->dropped_checksum + counters->dropped_handle +
+                    counters->dropped_segment + counters->dropped_stranger;
 }
 
+/** Questions per connection that may be asked before its round-trip time is known. */
+#define FIRST_PROBES 16u
+
 /** Nothing was lost, doubled or late, and nothing was closed: then the counters are known. */
-static void check_undisturbed(struct sim *sim, const struct sum *sum)
+static void check_undisturbed(struct sim *sim, const struct sum *sum, unsigned connections)
 {
     const struct rawe_counters *counters = &sum->counters;
 
@@ -251,16 +259,24 @@ static void check_undisturbed(struct sim *sim, const struct sum *sum)
                       (unsigned long long)counters->messages_received,
                       (unsigned long long)counters->messages_sent);
     }
+    sim->calm = sim->disturbed_ns == 0;
+    if (sim->calm && counters->probes_sent > counters->frames_sent + FIRST_PROBES * connections) {
+        sim_violation(sim, "no storm of probes", "%llu probes for %llu frames on %u connections",
+                      (unsigned long long)counters->probes_sent,
+                      (unsigned long long)counters->frames_sent, connections);
+    }
 }
 
 void sim_check_counters(struct sim *sim)
 {
     const struct sim_incidents *incidents = &sim->incidents;
     struct sum sum = {.dropped = 0};
+    unsigned connections = 0;
 
     for (unsigned i = 0; i < sim->plan.nodes; i++) {
         if (sim->nodes[i].alive) {
             add_counters(&sum, &sim->nodes[i].engine.counters);
+            connections += sim->nodes[i].channels_most;
         }
     }
     /* Lost frames are the only evidence there is when nothing comes late or twice. */
@@ -272,7 +288,7 @@ void sim_check_counters(struct sim *sim)
                       (unsigned long long)incidents->lost_sequenced);
     }
     if (in_order && incidents->lost == 0 && incidents->corrupted == 0) {
-        check_undisturbed(sim, &sum);
+        check_undisturbed(sim, &sum, connections);
     }
     for (const struct sim_transfer *transfer = sim->transfers; transfer != NULL;
          transfer = transfer->next) {
@@ -302,11 +318,12 @@ void sim_check_leaks(struct sim_node *node)
     if (frames != engine->frames.allocated || buffers != engine->reassembly_buffers.allocated ||
         engine->handles.in_use != 0 || engine->timers.armed != 0 || engine->open_count != 0 ||
         rawe_engine_pending(engine)) {
-        sim_violation(sim, "nothing leaks",
-                      "n%u at its end: %u of %u frames and %u of %u buffers given back, %u handles, "
-                      "%u timers, %u connections left",
-                      node->index, frames, engine->frames.allocated, buffers,
-                      engine->reassembly_buffers.allocated, engine->handles.in_use,
-                      engine->timers.armed, engine->open_count);
+        sim_violation(
+            sim, "nothing leaks",
+            "n%u at its end: %u of %u frames and %u of %u buffers given back, %u handles, "
+            "%u timers, %u connections left",
+            node->index, frames, engine->frames.allocated, buffers,
+            engine->reassembly_buffers.allocated, engine->handles.in_use, engine->timers.armed,
+            engine->open_count);
     }
 }

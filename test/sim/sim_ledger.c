@@ -158,7 +158,8 @@ static void complete(struct sim_message *message, enum rawe_status status)
 static bool can_be_copied(const struct sim_message *message)
 {
     const struct rawe_conn *conn = message->channel->conn;
-    return message->len_bytes <= conn->engine->config.copy_max_bytes &&
+    return !message->send.strict && !message->send.ordered &&
+           message->len_bytes <= conn->engine->config.copy_max_bytes &&
            message->len_bytes <= rawe_conn_frame_message_bytes(conn);
 }
 
@@ -192,7 +193,8 @@ static void submit_first(struct sim *sim, struct sim_message *message, struct si
     if (message->kind != SIM_MESSAGE_PUT) {
         sim->ledger.undelivered++;
     }
-    if (!to->alive || to->life != channel->peer_life || channel->failed) {
+    /* Late frames of what was excused may still set something off when all else is settled. */
+    if (!to->alive || to->life != channel->peer_life || channel->failed || sim->finishing) {
         excuse(sim, message);
     }
 }
@@ -220,6 +222,18 @@ static bool submit_copy(struct sim_node *node, struct sim_message *message)
     return false;
 }
 
+/** The ways in which a message may be sent, each now and then. Empty ones have no choice. */
+static void choose_manner(struct sim_message *message)
+{
+    uint64_t bits = message->content_seed >> 48;
+
+    if (message->len_bytes != 0 && message->kind != SIM_MESSAGE_PUT) {
+        message->send.strict = bits % 4 == 0;
+        message->send.ordered = bits / 4 % 8 == 0;
+    }
+    message->send.relaxed = bits / 32 % 4 == 0;
+}
+
 void sim_ledger_submit(struct sim *sim, struct sim_message *message)
 {
     struct sim_node *node = &sim->nodes[message->source];
@@ -241,6 +255,7 @@ void sim_ledger_submit(struct sim *sim, struct sim_message *message)
         submit_first(sim, message, channel);
     }
     message->channel = channel;
+    choose_manner(message);
     if (!sim_channel_settled(channel) || channel->failed ||
         message->destination_life != channel->peer_life) {
         message->destination_life = channel->peer_life;
@@ -301,18 +316,18 @@ static bool is_settled(const struct sim_message *message)
 
 static void skip_settled(struct sim_ledger *ledger)
 {
-    while (ledger->first_open < ledger->count &&
-           is_settled(ledger->messages[ledger->first_open])) {
+    while (ledger->first_open < ledger->count && is_settled(ledger->messages[ledger->first_open])) {
         ledger->first_open++;
     }
 }
 
-/** Messages that are too long for a frame overtake each other no more than those who send them. */
+/** Messages sent in order, and those too long for a frame, do not overtake each other. */
 static void check_order(struct sim_channel *channel, const struct sim_message *message)
 {
     const struct sim_node *from = &channel->node->sim->nodes[message->source];
 
-    if (message->len_bytes <= from->payload_max_bytes - RAWE_CHUNK_MESSAGE_BYTES) {
+    if (!message->send.ordered &&
+        message->len_bytes <= from->payload_max_bytes - RAWE_CHUNK_MESSAGE_BYTES) {
         return;
     }
     if (message->number < channel->segmented_next) {
@@ -351,8 +366,8 @@ struct sim_message *sim_ledger_deliver(struct sim_channel *channel, uint8_t tag,
                       channel->lane, channel->peer, channel->peer_life);
     }
     size_t skip = len_bytes >= NUMBERED_BYTES ? NUMBERED_BYTES : 0;
-    size_t same = skip + sim_content_compare(data + skip, message->content_seed, skip,
-                                             len_bytes - skip);
+    size_t same =
+        skip + sim_content_compare(data + skip, message->content_seed, skip, len_bytes - skip);
     if (len_bytes != message->len_bytes || tag != message->tag || same != len_bytes) {
         sim_violation(sim, "byte-exact",
                       "n%u gets message %u from n%u with %zu of %u bytes, tag %u of %u, first "
@@ -410,8 +425,8 @@ void sim_ledger_died(struct sim_node *node)
 
     for (uint32_t i = sim->ledger.first_open; i < sim->ledger.count; i++) {
         struct sim_message *message = sim->ledger.messages[i];
-        if (message->submitted && (message->source == node->index ||
-                                   message->destination == node->index) &&
+        if (message->submitted &&
+            (message->source == node->index || message->destination == node->index) &&
             !is_settled(message)) {
             excuse(sim, message);
             if (message->source == node->index && message->source_life == node->life &&

@@ -70,8 +70,23 @@ struct sim_packet *sim_packet_take(struct sim *sim, uint32_t len_bytes)
     }
     packet->len_bytes = len_bytes;
     packet->next = NULL;
+    packet->sequenced = 0;
+    packet->train = false;
+    packet->segment_bytes = 0;
     sim->net.in_flight++;
     return packet;
+}
+
+struct sim_packet *sim_packet_copy(struct sim *sim, const struct sim_packet *packet)
+{
+    struct sim_packet *copy = sim_packet_take(sim, packet->len_bytes);
+    uint32_t room_bytes = copy->room_bytes;
+
+    *copy = *packet;
+    copy->next = NULL;
+    copy->room_bytes = room_bytes;
+    memcpy(copy->bytes, packet->bytes, packet->len_bytes);
+    return copy;
 }
 
 void sim_packet_give(struct sim *sim, struct sim_packet *packet)
@@ -103,15 +118,15 @@ bool sim_net_full(struct sim *sim, struct sim_node *node)
         return true;
     }
     if (sim_faults_on(sim) && sim_random_chance(&node->full, sim->plan.full_ppm)) {
-        node->full_until_ns = node->local_ns + sim_random_scaled(&node->full, 100, sim->plan.full_ns);
+        node->full_until_ns =
+            node->local_ns + sim_random_scaled(&node->full, 100, sim->plan.full_ns);
         return true;
     }
     return node->wire_free_ns > node->local_ns &&
            node->wire_free_ns - node->local_ns > wire_time_ns(sim, sim->plan.backlog_bytes);
 }
 
-void sim_net_send(struct sim *sim, struct sim_node *node, struct sim_packet *packet,
-                  uint64_t at_ns)
+void sim_net_send(struct sim *sim, struct sim_node *node, struct sim_packet *packet, uint64_t at_ns)
 {
     char text[160];
 
@@ -208,8 +223,9 @@ static void corrupt(struct sim *sim, struct sim_packet *packet)
     sim->incidents.corrupted++;
     sim->incidents.lost_sequenced += packet->sequenced;
     if (sim->plan.faults & SIM_BIT(SCRAMBLE)) {
-        uint64_t bit = sim_random_below(random, 8ull * packet->len_bytes);
-        packet->bytes[bit / 8] ^= (uint8_t)(1u << (bit % 8));
+        /* The addresses are the business of the NIC and its own checksum. */
+        uint64_t bit = sim_random_below(random, 8ull * (packet->len_bytes - RAWE_ETH_HEADER_BYTES));
+        packet->bytes[RAWE_ETH_HEADER_BYTES + bit / 8] ^= (uint8_t)(1u << (bit % 8));
     } else {
         corrupt_header(random, packet);
     }
@@ -235,11 +251,10 @@ static void forward(struct sim *sim, struct sim_packet *packet, uint64_t late_ns
     } else {
         to->newest_ns[packet->source] = arrival_ns;
     }
-    sim_events_push(&sim->events,
-                    (struct sim_event){.at_ns = arrival_ns,
-                                       .kind = SIM_EVENT_ARRIVE,
-                                       .node = packet->destination,
-                                       .packet = packet});
+    sim_events_push(&sim->events, (struct sim_event){.at_ns = arrival_ns,
+                                                     .kind = SIM_EVENT_ARRIVE,
+                                                     .node = packet->destination,
+                                                     .packet = packet});
 }
 
 void sim_net_at_switch(struct sim *sim, struct sim_packet *packet)
@@ -255,11 +270,7 @@ void sim_net_at_switch(struct sim *sim, struct sim_packet *packet)
     }
     if (sim_faults_on(sim)) {
         if (sim_random_chance(&net->duplicate, plan->duplicate_ppm)) {
-            struct sim_packet *copy = sim_packet_take(sim, packet->len_bytes);
-            copy->source = packet->source;
-            copy->destination = packet->destination;
-            copy->sequenced = packet->sequenced;
-            memcpy(copy->bytes, packet->bytes, packet->len_bytes);
+            struct sim_packet *copy = sim_packet_copy(sim, packet);
             sim->incidents.duplicated++;
             forward(sim, copy, sim_random_scaled(&net->duplicate, 1, 1000000));
         }

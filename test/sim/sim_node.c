@@ -50,6 +50,7 @@ void sim_node_start(struct sim *sim, struct sim_node *node)
         .probe_most_ns = plan->probe_most_ns,
         .reorder_ns = plan->reorder_ns,
         .peer_timeout_ns = plan->peer_timeout_ns,
+        .checksum = plan->checksum,
     };
 
     choose_identity(node);
@@ -71,6 +72,7 @@ void sim_node_start(struct sim *sim, struct sim_node *node)
     if (plan->reassembly_limit != 0) {
         node->engine.reassembly_buffers.limit = plan->reassembly_limit;
     }
+    sim_train_enable(node);
     sim_trace(sim, "n%u starts, life %u, key %08x", node->index, node->life, node->key);
     sim_node_wake(node, sim->now_ns);
 }
@@ -90,7 +92,10 @@ void sim_node_init(struct sim *sim, struct sim_node *node, uint32_t index)
     node->payload_max_bytes = choose_payload(&sim->plan, node);
     node->clock_offset_ns = sim_random_scaled(&node->random, 1u << 30, 1ull << 54);
     node->pauses_left = sim->plan.pauses_most;
-    node->ring_tail = &node->ring;
+    node->ring.tail = &node->ring.first;
+    node->bulk.tail = &node->bulk.first;
+    node->sends_trains = sim_random_below(&node->random, 4) != 0;
+    node->train_path = (enum sim_train_path)sim_random_below(&node->random, SIM_TRAIN_PATHS);
     node->end_ns = UINT64_MAX;
     node->newest_ns = calloc(sim->plan.nodes, sizeof(*node->newest_ns));
     node->current = calloc(sim->plan.nodes, sizeof(*node->current));
@@ -118,27 +123,41 @@ static void retire_counters(struct sim_node *node)
     retired->control += counters->acks_sent + counters->probes_sent;
 }
 
-static struct sim_packet *ring_take(struct sim_node *node)
+static void queue_put(struct sim_queue *queue, struct sim_packet *packet)
 {
-    struct sim_packet *packet = node->ring;
+    packet->next = NULL;
+    *queue->tail = packet;
+    queue->tail = &packet->next;
+    queue->count++;
+}
+
+static struct sim_packet *queue_take(struct sim_queue *queue)
+{
+    struct sim_packet *packet = queue->first;
     if (packet != NULL) {
-        node->ring = packet->next;
-        node->ring_count--;
-        if (node->ring == NULL) {
-            node->ring_tail = &node->ring;
+        queue->first = packet->next;
+        queue->count--;
+        if (queue->first == NULL) {
+            queue->tail = &queue->first;
         }
     }
     return packet;
 }
 
-/** Close all connections and give the engine back. */
-static void end_process(struct sim_node *node)
+static void queue_clear(struct sim *sim, struct sim_queue *queue)
 {
     struct sim_packet *packet;
 
-    while ((packet = ring_take(node)) != NULL) {
-        sim_packet_give(node->sim, packet);
+    while ((packet = queue_take(queue)) != NULL) {
+        sim_packet_give(sim, packet);
     }
+}
+
+/** Close all connections and give the engine back. */
+static void end_process(struct sim_node *node)
+{
+    queue_clear(node->sim, &node->ring);
+    queue_clear(node->sim, &node->bulk);
     while (node->channels != NULL) {
         sim_channel_close(node->channels);
     }
@@ -176,11 +195,10 @@ void sim_node_wake(struct sim_node *node, uint64_t at_ns)
         return;
     }
     node->wake_ns = at_ns;
-    sim_events_push(&node->sim->events,
-                    (struct sim_event){.at_ns = at_ns,
-                                       .kind = SIM_EVENT_PROGRESS,
-                                       .node = node->index,
-                                       .value = ++node->wake_number});
+    sim_events_push(&node->sim->events, (struct sim_event){.at_ns = at_ns,
+                                                           .kind = SIM_EVENT_PROGRESS,
+                                                           .node = node->index,
+                                                           .value = ++node->wake_number});
 }
 
 void sim_node_arrive(struct sim *sim, struct sim_node *node, struct sim_packet *packet)
@@ -191,7 +209,7 @@ void sim_node_arrive(struct sim *sim, struct sim_node *node, struct sim_packet *
         sim_packet_give(sim, packet);
         return;
     }
-    if (packet->len_bytes >= RAWE_PAYLOAD_OFFSET &&
+    if (!packet->train && packet->len_bytes >= RAWE_PAYLOAD_OFFSET &&
         rawe_header_decode(&header, packet->bytes + RAWE_ETH_HEADER_BYTES,
                            packet->len_bytes - RAWE_ETH_HEADER_BYTES) == RAWE_DECODE_OK &&
         (header.type == RAWE_FRAME_PING || header.type == RAWE_FRAME_PONG)) {
@@ -199,15 +217,13 @@ void sim_node_arrive(struct sim *sim, struct sim_node *node, struct sim_packet *
         sim_packet_give(sim, packet);
         return;
     }
-    if (node->ring_count >= sim->plan.ring_frames) {
+    struct sim_queue *queue = packet->train ? &node->bulk : &node->ring;
+    if (queue->count >= sim->plan.ring_frames) {
         sim->incidents.ring_drops++;
         sim_packet_lose(sim, packet, "ring is full");
         return;
     }
-    packet->next = NULL;
-    *node->ring_tail = packet;
-    node->ring_tail = &packet->next;
-    node->ring_count++;
+    queue_put(queue, packet);
     sim_node_wake(node, sim->now_ns + 1 + sim_random_below(&node->random, sim->plan.poll_ns));
 }
 
@@ -220,12 +236,23 @@ static uint64_t engine_time(struct sim_node *node)
 static void receive(struct sim *sim, struct sim_node *node)
 {
     char text[160];
+    struct sim_packet *packet;
 
-    for (unsigned i = 0; i < sim->plan.receive_budget && node->ring != NULL; i++) {
-        struct sim_packet *packet = ring_take(node);
+    for (unsigned i = 0; i < sim->plan.receive_budget && (packet = queue_take(&node->ring)) != NULL;
+         i++) {
         node->local_ns += sim->plan.receive_cost_ns;
         sim_trace(sim, "n%u takes %s", node->index, sim_trace_frame(packet, text, sizeof(text)));
         rawe_engine_receive(&node->engine, packet->bytes, packet->len_bytes, engine_time(node));
+        sim_packet_give(sim, packet);
+    }
+    /*
+     * Bulk after the ring, and all of it, before anything is answered: a PROBE in the ring may ask for
+     * frames in here, and its answer would be false evidence of their loss.
+     */
+    while ((packet = queue_take(&node->bulk)) != NULL) {
+        node->local_ns += sim->plan.receive_cost_ns;
+        sim_trace(sim, "n%u takes %s", node->index, sim_trace_frame(packet, text, sizeof(text)));
+        sim_train_receive(node, packet, engine_time(node));
         sim_packet_give(sim, packet);
     }
 }
@@ -276,7 +303,7 @@ static void plan_wake(struct sim *sim, struct sim_node *node)
     uint64_t poll_ns = 1 + sim_random_below(&node->random, sim->plan.poll_ns);
 
     node->busy_until_ns = soon_ns;
-    if (node->ring != NULL) {
+    if (node->ring.count != 0 || node->bulk.count != 0) {
         sim_node_wake(node, soon_ns);
     }
     if (rawe_engine_pending(&node->engine)) {
@@ -311,13 +338,13 @@ void sim_node_progress(struct sim *sim, struct sim_node *node)
     node->local_ns = sim->now_ns;
     engine->now_ns = sim_node_clock(node);
     receive(sim, node);
-    if (sim_faults_on(sim) && sim->plan.pause_ppm != 0 &&
-        sim_random_below(&node->pause, 64) == 0) {
+    if (sim_faults_on(sim) && sim->plan.pause_ppm != 0 && sim_random_below(&node->pause, 64) == 0) {
         /* Preempted between receiving and the rest: short enough to happen often. */
         node->local_ns += sim_random_scaled(&node->pause, 1000, 1000000);
     }
     /* As the component does: timers only with an empty ring, then what was put off. */
-    if (node->ring == NULL && rawe_timer_wheel_due(&engine->timers, engine_time(node))) {
+    if (node->ring.count == 0 && node->bulk.count == 0 &&
+        rawe_timer_wheel_due(&engine->timers, engine_time(node))) {
         rawe_engine_advance(engine, engine_time(node));
     }
     if (rawe_engine_pending(engine)) {

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "rawe_wire.h"
 #include "sim_random.h"
 
 const struct sim_fault_name sim_fault_names[SIM_FAULTS] = {
@@ -84,11 +85,24 @@ static void plan_engine(struct sim_plan *plan, struct sim_random *random)
     plan->transfer_max_bytes = (uint32_t)sim_random_scaled(random, 64, longest);
     plan->frames_limit = (uint32_t)sim_random_scaled(random, 64, 512);
     plan->reassembly_limit = (unsigned)sim_random_between(random, 1, 8);
-    plan->ack_delay_ns = sim_random_below(random, 8) == 0 ? 0 : sim_random_scaled(random, US, 200 * US);
+    plan->ack_delay_ns =
+        sim_random_below(random, 8) == 0 ? 0 : sim_random_scaled(random, US, 200 * US);
     plan->probe_least_ns = sim_random_scaled(random, 20 * US, 2 * MS);
     plan->probe_most_ns = sim_random_scaled(random, 20 * MS, SECOND);
-    plan->reorder_ns = sim_random_below(random, 8) == 0 ? 0 : sim_random_scaled(random, US, 200 * US);
+    plan->reorder_ns =
+        sim_random_below(random, 8) == 0 ? 0 : sim_random_scaled(random, US, 200 * US);
     plan->peer_timeout_ns = sim_random_between(random, 20, 40) * SECOND;
+}
+
+static void plan_trains(struct sim_plan *plan, struct sim_random *random)
+{
+    plan->checksum = sim_random_below(random, 4) == 0;
+    plan->trains = sim_random_below(random, 2) == 0;
+    plan->train_frames_max = (uint32_t)sim_random_scaled(random, 1, 64);
+    plan->train_bytes_max = (uint32_t)sim_random_scaled(random, 16384, 65507);
+    if (plan->train_bytes_max < plan->payload_max_bytes + RAWE_HEADER_BYTES) {
+        plan->train_bytes_max = 65507;
+    }
 }
 
 static void plan_network(struct sim_plan *plan, struct sim_random *random)
@@ -155,6 +169,12 @@ static void plan_workload(struct sim_plan *plan, struct sim_random *random)
     plan->gap_ns = sim_random_scaled(random, 100, 500 * US);
     plan->burst_most = (unsigned)sim_random_scaled(random, 1, 64);
     plan->sends_most = (unsigned)sim_random_scaled(random, 1, 512);
+    if (sim_random_below(random, 8) == 0) {
+        /* Programs that have little to say, now and then for minutes. */
+        plan->gap_ns = (20 + plan->gap_ns % 1000) * MS;
+        plan->burst_most = 1;
+        plan->sends_most += 64;
+    }
     plan->request_percent = (unsigned)sim_random_between(random, 0, 60);
     plan->transfer_percent = (unsigned)sim_random_between(random, 0, 40);
 }
@@ -175,6 +195,7 @@ static void calm(struct sim_plan *plan)
     plan->partitions = faults & SIM_BIT(PARTITION) ? plan->partitions : 0;
     plan->close_ppm = faults & SIM_BIT(CLOSE) ? plan->close_ppm : 0;
     plan->revoke_ppm = faults & SIM_BIT(REVOKE) ? plan->revoke_ppm : 0;
+    plan->checksum |= (faults & SIM_BIT(SCRAMBLE)) != 0;
     plan->deaths = faults & (SIM_BIT(KILL) | SIM_BIT(RESTART)) ? plan->deaths : 0;
     plan->switch_bytes = faults & SIM_BIT(SWITCH) ? plan->switch_bytes : 0;
     plan->ring_frames = faults & SIM_BIT(RING) ? plan->ring_frames : UINT32_MAX;
@@ -201,6 +222,7 @@ void sim_plan_make(struct sim_plan *plan, const struct sim_options *options)
     plan_network(plan, &random);
     plan_faults(plan, &random);
     plan_workload(plan, &random);
+    plan_trains(plan, &random);
     if (options->operations != 0) {
         plan->operations = options->operations;
     }

@@ -21,7 +21,7 @@
     X(REORDER,   "reorder",   "single frames are overtaken by many")                             \
     X(JITTER,    "jitter",    "every frame takes another time")                                  \
     X(CORRUPT,   "corrupt",   "header bits flip that every receiver must notice")                \
-    X(SCRAMBLE,  "scramble",  "any bit flips: only a checksum can notice; not part of all")      \
+    X(SCRAMBLE,  "scramble",  "any bit flips, which only a checksum can notice")                 \
     X(PAUSE,     "pause",     "nodes compute for microseconds to minutes")                       \
     X(RING,      "ring",      "receive rings are small and overflow")                            \
     X(SWITCH,    "switch",    "the switch has small buffers and drops what does not fit")        \
@@ -42,7 +42,7 @@ enum sim_fault {
 };
 
 #define SIM_BIT(symbol) (1u << SIM_FAULT_##symbol)
-#define SIM_FAULTS_ALL (((1u << SIM_FAULTS) - 1u) & ~SIM_BIT(SCRAMBLE))
+#define SIM_FAULTS_ALL ((1u << SIM_FAULTS) - 1u)
 #define SIM_FAULTS_MILD                                                                           \
     (SIM_BIT(LOSS) | SIM_BIT(DUPLICATE) | SIM_BIT(REORDER) | SIM_BIT(JITTER) | SIM_BIT(PAUSE) |   \
      SIM_BIT(RING) | SIM_BIT(SWITCH) | SIM_BIT(FULL))
@@ -76,6 +76,14 @@ enum sim_pattern {
     SIM_PATTERNS
 };
 
+/** What a path makes of a train of frames that is sent as one. */
+enum sim_train_path {
+    SIM_TRAIN_WHOLE,   /**< it arrives as one */
+    SIM_TRAIN_CUT,     /**< its frames arrive one by one */
+    SIM_TRAIN_BLOCKED, /**< it vanishes */
+    SIM_TRAIN_PATHS
+};
+
 struct sim_plan {
     uint32_t faults;
     unsigned nodes;
@@ -86,6 +94,9 @@ struct sim_plan {
     bool mixed_mtu;             /**< some nodes have a smaller one */
     uint32_t window_frames, receive_frames, copy_max_bytes, message_max_bytes, frames_limit;
     unsigned reassembly_limit;  /**< buffers; 0: as the engine has it */
+    bool checksum;
+    bool trains;                /**< some nodes send trains, some receive them only */
+    uint32_t train_frames_max, train_bytes_max;
     uint64_t ack_delay_ns, probe_least_ns, probe_most_ns, reorder_ns, peer_timeout_ns;
 
     /* network */

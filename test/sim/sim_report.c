@@ -9,7 +9,7 @@
 
 #include "sim.h"
 
-static const char *const type_names[] = {"?",     "DATA",    "BULK",  "ACK",  "PROBE",
+static const char *const type_names[] = {"?",       "DATA",  "BULK", "ACK", "PROBE",
                                          "CONNECT", "CLOSE", "PING", "PONG"};
 
 void sim_trace_line(struct sim *sim, const char *format, ...)
@@ -35,13 +35,14 @@ const char *sim_trace_frame(const struct sim_packet *packet, char *out, size_t o
                  packet->destination, packet->len_bytes);
         return out;
     }
-    snprintf(out, out_bytes, "n%u -> n%u %s %08x seq %u ack %u credit %u%s%s%s%s, %u bytes",
+    snprintf(out, out_bytes, "n%u -> n%u %s %08x seq %u ack %u credit %u%s%s%s%s%s %u bytes",
              packet->source, packet->destination, type_names[header.type], header.connection_id,
              header.sequence, header.acknowledgement, header.credit,
              header.flags & RAWE_FLAG_ACK_NOW ? " ACK_NOW" : "",
              header.flags & RAWE_FLAG_PROBE_ANSWER ? " ANSWER" : "",
              header.flags & RAWE_FLAG_REPLY ? " REPLY" : "",
-             header.flags & RAWE_FLAG_RESENT ? " RESENT" : "", packet->len_bytes);
+             header.flags & RAWE_FLAG_RESENT ? " RESENT" : "", packet->train ? ", train of" : ",",
+             packet->len_bytes);
     return out;
 }
 
@@ -56,8 +57,8 @@ void sim_violation(struct sim *sim, const char *invariant, const char *format, .
     va_end(arguments);
     snprintf(text, sizeof(text), "violates \"%s\" at %llu.%09llu s, event %llu: %s", invariant,
              (unsigned long long)(sim->now_ns / 1000000000u),
-             (unsigned long long)(sim->now_ns % 1000000000u),
-             (unsigned long long)sim->event_count, what);
+             (unsigned long long)(sim->now_ns % 1000000000u), (unsigned long long)sim->event_count,
+             what);
     sim_trace(sim, "%s", text);
     sim->on_violation(sim, text);
     exit(EXIT_FAILURE);

@@ -75,7 +75,11 @@ static void dispatch(struct sim *sim, const struct sim_event *event)
     switch (event->kind) {
     case SIM_EVENT_SWITCH:
         mix_packet(sim, event->packet);
-        sim_net_at_switch(sim, event->packet);
+        if (event->packet->train) {
+            sim_train_at_switch(sim, event->packet);
+        } else {
+            sim_net_at_switch(sim, event->packet);
+        }
         break;
     case SIM_EVENT_ARRIVE:
         sim_node_arrive(sim, node, event->packet);
@@ -162,6 +166,8 @@ static void check_end(struct sim *sim)
 static void fill_result(const struct sim *sim, struct sim_result *result)
 {
     *result = sim->retired;
+    result->calm_frames = sim->calm ? result->frames : 0;
+    result->calm_control = sim->calm ? result->control : 0;
     result->events = sim->event_count;
     result->virtual_ns = sim->now_ns;
     result->messages = sim->ledger.deliveries;

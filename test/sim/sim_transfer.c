@@ -29,7 +29,8 @@ static uint32_t first_changed(const struct sim_node *node, uint32_t from, uint32
 {
     const uint8_t *arena = node->arena;
 
-    if (from < to && arena[from] == BACKGROUND && memcmp(arena + from, arena + from + 1, to - from - 1) == 0) {
+    if (from < to && arena[from] == BACKGROUND &&
+        memcmp(arena + from, arena + from + 1, to - from - 1) == 0) {
         return to;
     }
     while (from < to && arena[from] == BACKGROUND) {
@@ -77,9 +78,8 @@ bool sim_transfer_grant(struct sim *sim, struct sim_transfer *transfer)
         from = (*link)->offset + (*link)->len_bytes + GUARD_BYTES;
         link = &(*link)->next_region;
     }
-    if (*link == NULL &&
-        (from > node->arena_bytes ||
-         node->arena_bytes - from < transfer->len_bytes + GUARD_BYTES)) {
+    if (*link == NULL && (from > node->arena_bytes ||
+                          node->arena_bytes - from < transfer->len_bytes + GUARD_BYTES)) {
         return false;
     }
     check_untouched(node, from, from + transfer->len_bytes);
@@ -127,11 +127,12 @@ void sim_transfer_put(struct sim *sim, struct sim_transfer *transfer)
         uint32_t spare = left - (parts - 1 - part);
         uint32_t len_bytes =
             part == parts - 1 ? left : (uint32_t)sim_random_between(&app->random, 1, spare);
-        struct sim_message *message = sim_ledger_new(sim, SIM_MESSAGE_PUT, transfer->source,
-                                                     transfer->target, len_bytes);
+        struct sim_message *message =
+            sim_ledger_new(sim, SIM_MESSAGE_PUT, transfer->source, transfer->target, len_bytes);
         message->transfer = transfer;
         message->transfer_offset = offset;
-        message->lane = sim_random_below(&app->random, 10) == 0 ? RAWE_LANE_EXPRESS : RAWE_LANE_BULK;
+        message->lane =
+            sim_random_below(&app->random, 10) == 0 ? RAWE_LANE_EXPRESS : RAWE_LANE_BULK;
         offset += len_bytes;
         sim_ledger_submit(sim, message);
     }

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of the acknowledgement tracker, with most cases run at the start and across the wrap of the
- * sequence numbers.
+ * Tests of the acknowledgement tracker, with most cases run at the start and across the wrap of
+ * the sequence numbers.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,8 +15,8 @@
 #include "rawe_acktr.h"
 #include "rawe_wire.h"
 
-static const uint32_t starts[] = {0, 1000, 0x7FFFFFF0, UINT32_MAX, UINT32_MAX - 5,
-                                  UINT32_MAX - RAWE_WINDOW_FRAMES_MAX + 1};
+static const uint32_t starts[] = {
+    0, 1000, 0x7FFFFFF0, UINT32_MAX, UINT32_MAX - 5, UINT32_MAX - RAWE_WINDOW_FRAMES_MAX + 1};
 #define STARTS (sizeof(starts) / sizeof(starts[0]))
 
 static void start_at(struct rawe_acktr *acktr, uint32_t next)

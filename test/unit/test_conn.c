@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of a connection's life: opening, the exchange of CONNECT frames, end. What CONNECT frames do
- * on arrival is in test_conn_connect.c, silence in test_conn_silence.c.
+ * Tests of a connection's life: opening, the exchange of CONNECT frames, end. What CONNECT frames
+ * do on arrival is in test_conn_connect.c, silence in test_conn_silence.c.
  */
 #include "unit_support.h"
 
@@ -176,9 +176,9 @@ static void rawe_conn_close__what_is_left_completes_with_an_error(void **state)
     memset(sends, 0, sizeof(sends));
     unit_connect(&net, RAWE_LANE_EXPRESS);
     net.filter = drop_all;
-    unit_send_message(end(0), &sends[0], 1, data, 1400);          /* framed */
-    unit_send_message(end(0), &sends[1], 1, data, sizeof(data));  /* half framed */
-    unit_send_message(end(0), &sends[2], 1, data, sizeof(data));  /* queued */
+    unit_send_message(end(0), &sends[0], 1, data, 1400);         /* framed */
+    unit_send_message(end(0), &sends[1], 1, data, sizeof(data)); /* half framed */
+    unit_send_message(end(0), &sends[2], 1, data, sizeof(data)); /* queued */
     unit_send_message(end(0), &sends[3], 1, data, 10);
     assert_false(rawe_conn_drained(end(0)));
     unit_close(&net, 0, RAWE_LANE_EXPRESS);
@@ -243,6 +243,21 @@ static void rawe_conn_close__with_data_in_flight_both_ways(void **state)
     /* What still came for the closed end had no effect. */
     assert_true(counters(0)->dropped_connection > 0);
     assert_int_equal(net.node[0].message_count, 0);
+}
+
+static void rawe_conn_close__with_frames_that_wait_for_the_link(void **state)
+{
+    (void)state;
+    static uint8_t data[9000];
+    struct unit_send send = {0};
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    net.node[0].link_room = 2;
+    unit_send_message(end(0), &send, 1, data, sizeof(data));
+    assert_true(end(0)->to_transmit > 0);
+    unit_close(&net, 0, RAWE_LANE_EXPRESS); /* unit_stop counts the frames */
+    assert_int_equal(send.done, 1);
+    assert_int_equal(send.status, RAWE_STATUS_FAILED);
+    assert_false(rawe_engine_pending(&net.node[0].engine));
 }
 
 /* rawe_conn_drained */
@@ -355,6 +370,7 @@ int main(void)
         TEST(rawe_conn_connect__requests_and_replies_lost),
         TEST(rawe_conn_connect__asks_less_and_less_often),
         TEST(rawe_conn_connect__link_full),
+        TEST(rawe_conn_close__with_frames_that_wait_for_the_link),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

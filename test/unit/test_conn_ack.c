@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of acknowledgements: what they release, SACK, credit, RTT samples. Which frames count as lost is
- * in test_conn_losses.c.
+ * Tests of acknowledgements: what they release, SACK, credit, RTT samples. Which frames count as
+ * lost is in test_conn_losses.c.
  */
 #include "unit_support.h"
 
@@ -83,10 +83,9 @@ static void in_flight(unsigned count)
 /** Hand node 0 an acknowledgement: `beyond` its una, with a SACK block. */
 static void acknowledge(uint32_t beyond, const uint8_t *sack, size_t sack_bytes)
 {
-    struct unit_frame *frame =
-        unit_forge(&net, 1, RAWE_LANE_EXPRESS,
-                   (struct rawe_header){.type = RAWE_FRAME_ACK, .acknowledgement = beyond}, sack,
-                   sack_bytes);
+    struct unit_frame *frame = unit_forge(
+        &net, 1, RAWE_LANE_EXPRESS,
+        (struct rawe_header){.type = RAWE_FRAME_ACK, .acknowledgement = beyond}, sack, sack_bytes);
     unit_receive(&net, frame);
     unit_frame_free(frame);
 }
@@ -292,6 +291,30 @@ static void rawe_conn_acknowledged__lost_acknowledgements_are_made_good(void **s
     assert_int_equal(counters(0)->frames_resent, 0);
 }
 
+static void rawe_conn_acknowledged__a_lost_frame_that_had_arrived_after_all(void **state)
+{
+    (void)state;
+    in_flight(10);
+    unit_wire_clear(&net);
+    net.node[1].paused = true;
+    net.node[0].link_room = 0; /* it cannot be sent again for now */
+    static const uint8_t sack[] = {0xFE, 0x01};
+    acknowledge(0, sack, sizeof(sack)); /* 0 and 1 are missing */
+    unit_run(&net, 200 * UNIT_US, 20 * UNIT_US);
+    assert_int_equal(end(0)->to_transmit, 2);
+    assert_int_equal(end(0)->in_flight, 0);
+    static const uint8_t later[] = {0xFF, 0x01};
+    acknowledge(0, later, sizeof(later)); /* 1 is there */
+    assert_int_equal(end(0)->to_transmit, 1);
+    assert_int_equal(end(0)->sacked, 9);
+    acknowledge(10, NULL, 0);
+    assert_int_equal(end(0)->to_transmit, 0);
+    assert_true(rawe_conn_drained(end(0)));
+    net.node[0].link_room = UINT32_MAX;
+    unit_run(&net, UNIT_MS, 20 * UNIT_US);
+    assert_int_equal(counters(0)->frames_resent, 0);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -307,6 +330,7 @@ int main(void)
         TEST(rawe_conn_acknowledged__no_rtt_sample_from_a_resent_frame),
         TEST(rawe_conn_acknowledged__the_window_grows_when_it_is_what_holds_back),
         TEST(rawe_conn_acknowledged__lost_acknowledgements_are_made_good),
+        TEST(rawe_conn_acknowledged__a_lost_frame_that_had_arrived_after_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -82,12 +82,11 @@ static void receive_connect(unsigned from, const struct rawe_connect *connect, b
 {
     uint8_t payload[RAWE_CONNECT_BYTES];
     rawe_connect_encode(payload, connect);
-    struct unit_frame *frame = unit_forge(
-        &net, from, RAWE_LANE_EXPRESS,
-        (struct rawe_header){.type = RAWE_FRAME_CONNECT,
-                             .flags = reply ? RAWE_FLAG_REPLY : 0,
-                             .connection_id = to_id},
-        payload, sizeof(payload));
+    struct unit_frame *frame = unit_forge(&net, from, RAWE_LANE_EXPRESS,
+                                          (struct rawe_header){.type = RAWE_FRAME_CONNECT,
+                                                               .flags = reply ? RAWE_FLAG_REPLY : 0,
+                                                               .connection_id = to_id},
+                                          payload, sizeof(payload));
     unit_receive(&net, frame);
     unit_frame_free(frame);
 }

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of loss detection: the reordering window, probes as evidence, and that nothing is sent again
- * without evidence.
+ * Tests of loss detection: the reordering window, probes as evidence, and that nothing is sent
+ * again without evidence.
  */
 #include "unit_support.h"
 
@@ -83,10 +83,9 @@ static void in_flight(unsigned count)
 /** Hand node 0 an acknowledgement: `beyond` its una, with a SACK block. */
 static void acknowledge(uint32_t beyond, const uint8_t *sack, size_t sack_bytes)
 {
-    struct unit_frame *frame =
-        unit_forge(&net, 1, RAWE_LANE_EXPRESS,
-                   (struct rawe_header){.type = RAWE_FRAME_ACK, .acknowledgement = beyond}, sack,
-                   sack_bytes);
+    struct unit_frame *frame = unit_forge(
+        &net, 1, RAWE_LANE_EXPRESS,
+        (struct rawe_header){.type = RAWE_FRAME_ACK, .acknowledgement = beyond}, sack, sack_bytes);
     unit_receive(&net, frame);
     unit_frame_free(frame);
 }
@@ -320,7 +319,7 @@ static void rawe_conn_detect_losses__a_late_answer_is_still_understood(void **st
     (void)state;
     in_flight(1);
     unit_wire_clear(&net); /* lost */
-    /* The path takes longer than the intervals between probes: the answer comes behind the third. */
+    /* The path takes longer than probes wait: the answer comes behind the third. */
     net.node[1].paused = true;
     while (counters(0)->probes_sent < 3) {
         unit_run(&net, 20 * UNIT_US, 20 * UNIT_US);
@@ -357,12 +356,11 @@ static void rawe_conn_detect_losses__answers_to_probes_never_sent(void **state)
     }
     static const uint32_t numbers[] = {0, 3, 4, 100, UINT32_MAX, 0x80000000, 0x80000002};
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
-        struct unit_frame *frame =
-            unit_forge(&net, 1, RAWE_LANE_EXPRESS,
-                       (struct rawe_header){.type = RAWE_FRAME_ACK,
-                                            .flags = RAWE_FLAG_PROBE_ANSWER,
-                                            .sequence = numbers[i]},
-                       NULL, 0);
+        struct unit_frame *frame = unit_forge(&net, 1, RAWE_LANE_EXPRESS,
+                                              (struct rawe_header){.type = RAWE_FRAME_ACK,
+                                                                   .flags = RAWE_FLAG_PROBE_ANSWER,
+                                                                   .sequence = numbers[i]},
+                                              NULL, 0);
         unit_receive(&net, frame);
         unit_frame_free(frame);
     }

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of the way out, continued: window, credit, message numbers, a link that is full, frames that
- * run out.
+ * Tests of the way out, continued: window, credit, message numbers, a link that is full, frames
+ * that run out.
  */
 #include "unit_support.h"
 

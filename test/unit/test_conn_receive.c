@@ -48,12 +48,11 @@ static size_t put_chunk(uint8_t *out, struct rawe_chunk chunk, unsigned seed)
 static void receive_data(uint32_t ahead, uint8_t flags, const uint8_t *payload,
                          size_t payload_bytes)
 {
-    struct unit_frame *frame =
-        unit_forge(&net, 0, RAWE_LANE_EXPRESS,
-                   (struct rawe_header){.type = RAWE_FRAME_DATA,
-                                        .flags = flags,
-                                        .sequence = end(1)->acktr->next + ahead},
-                   payload, payload_bytes);
+    struct unit_frame *frame = unit_forge(
+        &net, 0, RAWE_LANE_EXPRESS,
+        (struct rawe_header){
+            .type = RAWE_FRAME_DATA, .flags = flags, .sequence = end(1)->acktr->next + ahead},
+        payload, payload_bytes);
     unit_receive(&net, frame);
     unit_frame_free(frame);
 }
@@ -219,10 +218,9 @@ static void deliver_messages__several_in_a_frame(void **state)
     connect_nodes();
     static const uint16_t lengths[] = {5, 0, 8, 31, 1};
     for (uint8_t i = 0; i < 5; i++) {
-        at += put_chunk(payload + at,
-                        (struct rawe_chunk){.kind = RAWE_CHUNK_MESSAGE, .tag = i,
-                                            .data_bytes = lengths[i]},
-                        i);
+        at += put_chunk(
+            payload + at,
+            (struct rawe_chunk){.kind = RAWE_CHUNK_MESSAGE, .tag = i, .data_bytes = lengths[i]}, i);
     }
     receive_data(0, 0, payload, at - 7); /* without the padding of the last */
     assert_int_equal(net.node[1].message_count, 5);
@@ -240,22 +238,21 @@ static void deliver_messages__what_is_before_a_malformed_chunk_counts(void **sta
     connect_nodes();
     /* What may stand behind a good message: cut off, too long, unknown, of the wrong kind. */
     static const uint8_t tails[][24] = {
-        {1, 1, 0, 0, 0, 0, 0},            /* 7 bytes: shorter than a chunk header */
-        {1, 1, 0xFF, 0xFF, 0, 0, 0, 0},   /* longer than the frame */
-        {1, 1, 0, 1, 0, 0, 0, 0},         /* one byte longer than the frame */
-        {0, 1, 0, 0, 0, 0, 0, 0},         /* no such kind */
+        {1, 1, 0, 0, 0, 0, 0},          /* 7 bytes: shorter than a chunk header */
+        {1, 1, 0xFF, 0xFF, 0, 0, 0, 0}, /* longer than the frame */
+        {1, 1, 0, 1, 0, 0, 0, 0},       /* one byte longer than the frame */
+        {0, 1, 0, 0, 0, 0, 0, 0},       /* no such kind */
         {99, 1, 0, 0, 0, 0, 0, 0},
         {2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
-        {3, 0, 0, 0, 0, 0, 0, 0},         /* a PUT cut off */
+        {3, 0, 0, 0, 0, 0, 0, 0}, /* a PUT cut off */
         {3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
     };
     static const size_t tail_bytes[] = {7, 8, 8, 8, 8, 16, 8, 24};
     for (unsigned i = 0; i < sizeof(tails) / sizeof(tails[0]); i++) {
         uint8_t payload[64];
-        size_t at = put_chunk(payload,
-                              (struct rawe_chunk){.kind = RAWE_CHUNK_MESSAGE, .tag = 7,
-                                                  .data_bytes = 12},
-                              i);
+        size_t at = put_chunk(
+            payload, (struct rawe_chunk){.kind = RAWE_CHUNK_MESSAGE, .tag = 7, .data_bytes = 12},
+            i);
         memcpy(payload + at, tails[i], tail_bytes[i]);
         uint32_t next = end(1)->acktr->next;
         receive_data(0, 0, payload, at + tail_bytes[i]);
@@ -271,10 +268,10 @@ static void receive_data__a_malformed_first_chunk_is_not_taken(void **state)
     (void)state;
     connect_nodes();
     static const uint8_t payloads[][40] = {
-        {0},                              /* empty frame */
-        {1, 1, 0, 0, 0, 0, 0},            /* cut off */
-        {1, 1, 0, 1, 0, 0, 0, 0},         /* longer than the frame */
-        {0, 1, 0, 0, 0, 0, 0, 0},         /* no such kind */
+        {0},                                                          /* empty frame */
+        {1, 1, 0, 0, 0, 0, 0},                                        /* cut off */
+        {1, 1, 0, 1, 0, 0, 0, 0},                                     /* longer than the frame */
+        {0, 1, 0, 0, 0, 0, 0, 0},                                     /* no such kind */
         {2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},                         /* SEGMENT cut off */
         {2, 1, 0, 4, 0, 0, 0, 0, 0, 0, 0, 5, 0, 0, 0, 8, 1, 2, 3, 4}, /* beyond its message */
         {3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},             /* PUT cut off */

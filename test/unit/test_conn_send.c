@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of the way out: what is copied, what is referred to, completion. The window and the link are in
- * test_conn_output.c.
+ * Tests of the way out: what is copied, what is referred to, completion. The window and the link
+ * are in test_conn_output.c.
  */
 #include "unit_support.h"
 
@@ -215,9 +215,29 @@ static void rawe_conn_send__every_kind_of_length(void **state)
     size_t frame = rawe_conn_frame_message_bytes(end(0));
     size_t segment = net.config.payload_max_bytes - RAWE_CHUNK_SEGMENT_BYTES;
     size_t copy = net.config.copy_max_bytes;
-    const size_t lengths[] = {1, 2, 3, 7, 8, 9, 184, 192, 193, copy - 1, copy, copy + 1,
-                              segment, segment + 1, frame - 1, frame, frame + 1, 2 * segment,
-                              2 * segment + 1, 10 * segment - 1, 32768, 65535, 65536};
+    const size_t lengths[] = {1,
+                              2,
+                              3,
+                              7,
+                              8,
+                              9,
+                              184,
+                              192,
+                              193,
+                              copy - 1,
+                              copy,
+                              copy + 1,
+                              segment,
+                              segment + 1,
+                              frame - 1,
+                              frame,
+                              frame + 1,
+                              2 * segment,
+                              2 * segment + 1,
+                              10 * segment - 1,
+                              32768,
+                              65535,
+                              65536};
     for (unsigned i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
         struct unit_send send = {0};
         unit_send_message(end(0), &send, (uint8_t)i, data, lengths[i]);
@@ -240,8 +260,9 @@ static void rawe_conn_send__two_pieces_cut_anywhere(void **state)
     unit_fill(data, sizeof(data), 5);
     unit_connect(&net, RAWE_LANE_EXPRESS);
     size_t segment = net.config.payload_max_bytes - RAWE_CHUNK_SEGMENT_BYTES;
-    const size_t cuts[] = {1, segment - 1, segment, segment + 1, 2 * segment - 1, 2 * segment,
-                           2 * segment + 1, sizeof(data) - 1};
+    const size_t cuts[] = {
+        1,           segment - 1,     segment,         segment + 1, 2 * segment - 1,
+        2 * segment, 2 * segment + 1, sizeof(data) - 1};
     for (unsigned i = 0; i < sizeof(cuts) / sizeof(cuts[0]); i++) {
         struct unit_send send = {0};
         unit_send_message(end(0), &send, 3, data, sizeof(data)); /* sets it up ... */

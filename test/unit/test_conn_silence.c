@@ -100,8 +100,8 @@ static void timer__probes_back_off_to_the_cap(void **state)
         uint64_t passed_ns = probe_times_ns[i] - before_ns;
         assert_in_range(passed_ns, interval_ns, interval_ns + 50 * UNIT_US);
         before_ns = probe_times_ns[i];
-        interval_ns = 2 * interval_ns < net.config.probe_most_ns ? 2 * interval_ns
-                                                                 : net.config.probe_most_ns;
+        interval_ns =
+            2 * interval_ns < net.config.probe_most_ns ? 2 * interval_ns : net.config.probe_most_ns;
     }
     /* Silence is no evidence: nothing else has been sent. */
     assert_int_equal(counters(0)->probes_sent, probe_count);

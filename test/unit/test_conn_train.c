@@ -291,11 +291,12 @@ static void rawe_conn_train_transmit__puts_of_every_length(void **state)
     (void)state;
     connect_bulk(16);
     put(1, 1);
-    size_t frame = (((net.config.payload_max_bytes - UNIT_TRAIN_OVERHEAD_BYTES) & ~7u)) -
-                   RAWE_CHUNK_PUT_BYTES;
-    const size_t lengths[] = {1, 8, frame - 1, frame, frame + 1, 2 * frame, 15 * frame, 16 * frame,
-                              16 * frame + 1, 17 * frame, 48 * frame, 49 * frame + 5, 200000,
-                              sizeof(data)};
+    size_t frame =
+        (((net.config.payload_max_bytes - UNIT_TRAIN_OVERHEAD_BYTES) & ~7u)) - RAWE_CHUNK_PUT_BYTES;
+    const size_t lengths[] = {
+        1,          8,           frame - 1,      frame,      frame + 1,  2 * frame,
+        15 * frame, 16 * frame,  16 * frame + 1, 17 * frame, 48 * frame, 49 * frame + 5,
+        200000,     sizeof(data)};
     for (unsigned i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
         put(lengths[i], i);
     }

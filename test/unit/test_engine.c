@@ -39,13 +39,13 @@ static struct rawe_conn *end(unsigned node)
 static struct unit_frame *good_frame(void)
 {
     uint8_t payload[28];
-    rawe_chunk_encode(payload, &(struct rawe_chunk){.kind = RAWE_CHUNK_MESSAGE, .tag = 4,
-                                                    .data_bytes = 20});
+    rawe_chunk_encode(payload,
+                      &(struct rawe_chunk){.kind = RAWE_CHUNK_MESSAGE, .tag = 4, .data_bytes = 20});
     unit_fill(payload + RAWE_CHUNK_MESSAGE_BYTES, 20, 4);
-    return unit_forge(&net, 0, RAWE_LANE_EXPRESS,
-                      (struct rawe_header){.type = RAWE_FRAME_DATA,
-                                           .sequence = end(1)->acktr->next},
-                      payload, sizeof(payload));
+    return unit_forge(
+        &net, 0, RAWE_LANE_EXPRESS,
+        (struct rawe_header){.type = RAWE_FRAME_DATA, .sequence = end(1)->acktr->next}, payload,
+        sizeof(payload));
 }
 
 static void hand_over(struct unit_frame *frame)
@@ -94,9 +94,8 @@ static void rawe_engine_init__what_is_copied_fits_a_frame(void **state)
     assert_int_equal(net.node[0].engine.config.copy_max_bytes,
                      net.config.payload_max_bytes - RAWE_CHUNK_MESSAGE_BYTES);
     unit_connect(&net, RAWE_LANE_EXPRESS);
-    assert_int_equal(
-        unit_copy_message(end(0), 1, net.node[0].engine.config.copy_max_bytes),
-        RAWE_STATUS_DONE);
+    assert_int_equal(unit_copy_message(end(0), 1, net.node[0].engine.config.copy_max_bytes),
+                     RAWE_STATUS_DONE);
     unit_settle(&net);
     assert_int_equal(net.node[1].message_count, 1);
 }
@@ -252,11 +251,10 @@ static void receive_connect(const struct rawe_connect *connect, uint8_t flags, u
 {
     uint8_t payload[RAWE_CONNECT_BYTES];
     rawe_connect_encode(payload, connect);
-    hand_over(unit_forge(&net, 0, RAWE_LANE_EXPRESS,
-                         (struct rawe_header){.type = RAWE_FRAME_CONNECT,
-                                              .flags = flags,
-                                              .connection_id = to_id},
-                         payload, payload_bytes));
+    hand_over(unit_forge(
+        &net, 0, RAWE_LANE_EXPRESS,
+        (struct rawe_header){.type = RAWE_FRAME_CONNECT, .flags = flags, .connection_id = to_id},
+        payload, payload_bytes));
 }
 
 static void rawe_engine_receive__connect_requests_that_do_not_fit(void **state)
@@ -384,8 +382,8 @@ static void rawe_engine_receive__random_changes_do_no_harm(void **state)
     uint64_t key;
     unit_fill(data, sizeof(data), 3);
     unit_connect(&net, RAWE_LANE_EXPRESS);
-    assert_true(rawe_handle_register(&net.node[1].engine.handles, memory, sizeof(memory), &index,
-                                     &key));
+    assert_true(
+        rawe_handle_register(&net.node[1].engine.handles, memory, sizeof(memory), &index, &key));
     for (unsigned round = 0; round < 3; round++) {
         unit_copy_message(end(0), 1, 100);
         unit_send_message(end(0), &sends[0], 2, data, sizeof(data));
@@ -498,6 +496,34 @@ static void rawe_engine_flush__from_within_a_callback_of_a_flush(void **state)
     }
 }
 
+static void close_bulk(struct unit_send *send)
+{
+    (void)send;
+    unit_close(&net, 0, RAWE_LANE_BULK);
+}
+
+static void rawe_engine_flush__a_callback_closes_the_next_in_line(void **state)
+{
+    (void)state;
+    uint8_t byte = 1;
+    struct unit_send send = {.on_done = close_bulk};
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    unit_connect(&net, RAWE_LANE_BULK);
+    net.node[0].link_room = 0;
+    assert_int_equal(unit_copy_message(net.node[0].conn[RAWE_LANE_BULK], 1, 10), RAWE_STATUS_DONE);
+    assert_int_equal(unit_copy_message(end(0), 1, 10), RAWE_STATUS_DONE);
+    end(0)->congestion.window = 0;
+    unit_send_message(end(0), &send, 2, &byte, 1);
+    end(0)->congestion.window = 64;
+    assert_ptr_equal(net.node[0].engine.pending, end(0)); /* and bulk behind it */
+    net.node[0].link_room = UINT32_MAX;
+    rawe_engine_flush(&net.node[0].engine, net.now_ns);
+    assert_null(net.node[0].conn[RAWE_LANE_BULK]);
+    unit_run(&net, UNIT_MS, 20 * UNIT_US);
+    assert_true(rawe_conn_drained(end(0)));
+    assert_int_equal(net.node[1].message_count, 2);
+}
+
 static void rawe_engine_flush__with_nothing_to_do(void **state)
 {
     (void)state;
@@ -580,6 +606,7 @@ int main(void)
         TEST(rawe_engine_share_credit__alone_at_most_a_window),
         TEST(rawe_engine_share_credit__senders_together_never_exceed_the_ring),
         TEST(rawe_engine_advance__credit_follows_those_who_send),
+        TEST(rawe_engine_flush__a_callback_closes_the_next_in_line),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

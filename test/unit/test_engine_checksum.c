@@ -107,9 +107,9 @@ static void checksum__missing_where_it_is_demanded(void **state)
     (void)state;
     static const uint8_t payload[] = {RAWE_CHUNK_MESSAGE, 1, 0, 4, 0, 0, 0, 0, 1, 2, 3, 4};
     unit_connect(&net, RAWE_LANE_EXPRESS);
-    struct unit_frame *frame = unit_forge(
-        &net, 0, RAWE_LANE_EXPRESS, (struct rawe_header){.type = RAWE_FRAME_DATA}, payload,
-        sizeof(payload));
+    struct unit_frame *frame =
+        unit_forge(&net, 0, RAWE_LANE_EXPRESS, (struct rawe_header){.type = RAWE_FRAME_DATA},
+                   payload, sizeof(payload));
     unit_receive(&net, frame);
     assert_int_equal(counters(1)->dropped_checksum, 1);
     assert_int_equal(net.node[1].message_count, 0);
@@ -155,8 +155,8 @@ static void checksum__a_wire_that_garbles_delivers_nothing_wrong(void **state)
     unit_use_trains(&net, 10);
     unit_connect(&net, RAWE_LANE_EXPRESS);
     unit_connect(&net, RAWE_LANE_BULK);
-    assert_true(rawe_handle_register(&net.node[1].engine.handles, memory, sizeof(memory), &index,
-                                     &key));
+    assert_true(
+        rawe_handle_register(&net.node[1].engine.handles, memory, sizeof(memory), &index, &key));
     net.filter = change_some;
     for (unsigned round = 0; round < 10; round++) {
         struct unit_send message = {0}, put = {0};

@@ -58,10 +58,10 @@ static struct unit_frame *train_frame(uint32_t ahead, struct rawe_chunk chunk)
     uint8_t payload[RAWE_CHUNK_BYTES_MAX + 1000] = {0};
     size_t at = rawe_chunk_encode(payload, &chunk);
     unit_fill(payload + at, chunk.data_bytes, ahead);
-    return unit_forge(&net, 0, RAWE_LANE_BULK,
-                      (struct rawe_header){.type = RAWE_FRAME_BULK,
-                                           .sequence = end(1)->acktr->next + ahead},
-                      payload, at + chunk.data_bytes);
+    return unit_forge(
+        &net, 0, RAWE_LANE_BULK,
+        (struct rawe_header){.type = RAWE_FRAME_BULK, .sequence = end(1)->acktr->next + ahead},
+        payload, at + chunk.data_bytes);
 }
 
 static struct rawe_chunk put_chunk(uint64_t offset, uint16_t data_bytes)
@@ -94,9 +94,8 @@ static bool plan(const struct unit_frame *frame, size_t head_bytes, size_t frame
     head = realloc(head, head_bytes != 0 ? head_bytes : 1);
     assert_non_null(head);
     memset(&placement, 0, sizeof(placement));
-    bool planned =
-        rawe_engine_plan(&net.node[1].engine, frame->bytes + RAWE_MAC_BYTES, head, head_bytes,
-                         frame_bytes, total_bytes, &placement);
+    bool planned = rawe_engine_plan(&net.node[1].engine, frame->bytes + RAWE_MAC_BYTES, head,
+                                    head_bytes, frame_bytes, total_bytes, &placement);
     free(head);
     return planned;
 }
@@ -169,8 +168,8 @@ static void rawe_engine_plan__the_last_frame_may_be_shorter(void **state)
     assert_true(plan(frame, HEAD_BYTES, 2 * frame_bytes, frame_bytes));
     unit_frame_free(frame);
     /*
-     * A last frame too short for its headers: taken off the sum, it would hide that the frames before
-     * it reach beyond the end of the memory.
+     * A last frame too short for its headers: taken off the sum, it would hide that the frames
+     * before it reach beyond the end of the memory.
      */
     frame = train_frame(0, put_chunk(sizeof(memory) - 999, 500));
     for (size_t last_bytes = 1; last_bytes < HEAD_BYTES; last_bytes++) {
@@ -340,9 +339,9 @@ static void rawe_engine_receive_parts__headers_longer_or_shorter_than_promised(v
                           RAWE_HEADER_BYTES + chunk_bytes, memory);
             assert_int_equal(counters(1)->dropped_length, ++dropped);
         }
-        receive_parts(train_frame(0, (struct rawe_chunk){.kind = RAWE_CHUNK_MESSAGE,
-                                                         .data_bytes = 500}),
-                      RAWE_HEADER_BYTES + chunk_bytes, memory);
+        receive_parts(
+            train_frame(0, (struct rawe_chunk){.kind = RAWE_CHUNK_MESSAGE, .data_bytes = 500}),
+            RAWE_HEADER_BYTES + chunk_bytes, memory);
         assert_int_equal(counters(1)->dropped_length, ++dropped);
     }
     assert_int_equal(counters(1)->frames_received, 0);

@@ -138,10 +138,10 @@ static void rawe_handle_resolve__bounds(void **state)
         {100, 1, false},
         {101, 0, false},
         {UINT64_MAX, 1, false},
-        {UINT64_MAX, 2, false},       /* offset + length wraps to 1 */
-        {UINT64_MAX - 9, 10, false},  /* wraps to 0 */
+        {UINT64_MAX, 2, false},      /* offset + length wraps to 1 */
+        {UINT64_MAX - 9, 10, false}, /* wraps to 0 */
         {1, UINT64_MAX, false},
-        {1ull << 32, 1, false},       /* cut to 32 bits it would fit */
+        {1ull << 32, 1, false}, /* cut to 32 bits it would fit */
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         assert_ptr_equal(

@@ -189,7 +189,7 @@ static void rawe_reassembly_add__numbers_outside_the_window(void **state)
 static void rawe_reassembly_add__refuses_contradictions(void **state)
 {
     (void)state;
-    assert_int_equal(add(0, 0, 0, 1000), RAWE_REASSEMBLY_REFUSED); /* carries nothing */
+    assert_int_equal(add(0, 0, 0, 1000), RAWE_REASSEMBLY_REFUSED);  /* carries nothing */
     assert_int_equal(add(0, 0, 10, 1001), RAWE_REASSEMBLY_REFUSED); /* too long */
     assert_int_equal(pool.allocated, 0);
     assert_int_equal(add(0, 0, 600, 1000), RAWE_REASSEMBLY_MORE);
@@ -202,8 +202,7 @@ static void rawe_reassembly_add__refuses_contradictions(void **state)
                                    .offset = 600,
                                    .total_bytes = 1000,
                                    .data = message};
-    assert_int_equal(rawe_reassembly_add(&reassembly, &pool, &other_tag),
-                     RAWE_REASSEMBLY_REFUSED);
+    assert_int_equal(rawe_reassembly_add(&reassembly, &pool, &other_tag), RAWE_REASSEMBLY_REFUSED);
     /* None of it has harmed the message. */
     assert_nothing_to_take();
     assert_int_equal(add(0, 600, 400, 1000), RAWE_REASSEMBLY_WHOLE);
@@ -230,9 +229,11 @@ static void rawe_reassembly_add__without_a_buffer_nothing_is_taken(void **state)
 static void rawe_reassembly_place__then_add_finds_it_there(void **state)
 {
     (void)state;
-    struct rawe_chunk first = {
-        .kind = RAWE_CHUNK_SEGMENT, .tag = 9, .data_bytes = 300, .offset = 100,
-        .total_bytes = 1000};
+    struct rawe_chunk first = {.kind = RAWE_CHUNK_SEGMENT,
+                               .tag = 9,
+                               .data_bytes = 300,
+                               .offset = 100,
+                               .total_bytes = 1000};
     uint8_t *place = rawe_reassembly_place(&reassembly, &pool, &first, 900);
     assert_non_null(place);
     memcpy(place, message + 100, 900);
@@ -249,9 +250,11 @@ static void rawe_reassembly_place__then_add_finds_it_there(void **state)
 static void rawe_reassembly_place__only_inside_the_message(void **state)
 {
     (void)state;
-    struct rawe_chunk first = {
-        .kind = RAWE_CHUNK_SEGMENT, .tag = 9, .data_bytes = 300, .offset = 100,
-        .total_bytes = 1000};
+    struct rawe_chunk first = {.kind = RAWE_CHUNK_SEGMENT,
+                               .tag = 9,
+                               .data_bytes = 300,
+                               .offset = 100,
+                               .total_bytes = 1000};
     assert_null(rawe_reassembly_place(&reassembly, &pool, &first, 901));
     assert_null(rawe_reassembly_place(&reassembly, &pool, &first, UINT64_MAX));
     first.total_bytes = 1001; /* longer than any message may be */

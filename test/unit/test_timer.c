@@ -22,9 +22,9 @@ struct watched {
     unsigned expired;
     uint64_t expired_ns;
     struct rawe_timer_wheel *wheel;
-    struct watched *victim;    /**< cancelled when this one expires */
-    uint64_t again_after_ns;   /**< armed anew when it expires; 0: not */
-    uint64_t model_tick;       /**< the model's: expires at the advance that reaches this tick */
+    struct watched *victim;  /**< cancelled when this one expires */
+    uint64_t again_after_ns; /**< armed anew when it expires; 0: not */
+    uint64_t model_tick;     /**< the model's: expires at the advance that reaches this tick */
     bool model_armed;
 };
 
@@ -75,8 +75,8 @@ static void rawe_timer_arm__never_early_on_any_level(void **state)
 {
     (void)state;
     /* Deadlines around the borders of every level, from starts that are and are not aligned. */
-    static const uint64_t starts_ns[] = {0, TICK_NS * 63, TICK_NS * 64, TICK_NS * 4095 + 77,
-                                         TICK_NS * 262144, TICK_NS * 262143 + 1};
+    static const uint64_t starts_ns[] = {
+        0, TICK_NS * 63, TICK_NS * 64, TICK_NS * 4095 + 77, TICK_NS * 262144, TICK_NS * 262143 + 1};
     for (size_t s = 0; s < sizeof(starts_ns) / sizeof(starts_ns[0]); s++) {
         for (unsigned level = 0; level <= RAWE_TIMER_LEVELS; level++) {
             for (int off = -2; off <= 2; off++) {

@@ -201,9 +201,16 @@ static void rawe_chunk_decode__every_kind_and_every_short_length(void **state)
     static const struct rawe_chunk samples[] = {
         {.kind = RAWE_CHUNK_MESSAGE, .tag = 3, .data_bytes = 5},
         {.kind = RAWE_CHUNK_TRIAL, .data_bytes = 5},
-        {.kind = RAWE_CHUNK_SEGMENT, .tag = 4, .data_bytes = 5, .id = 77, .offset = 95,
+        {.kind = RAWE_CHUNK_SEGMENT,
+         .tag = 4,
+         .data_bytes = 5,
+         .id = 77,
+         .offset = 95,
          .total_bytes = 100},
-        {.kind = RAWE_CHUNK_PUT, .data_bytes = 5, .id = 88, .key = UINT64_MAX - 1,
+        {.kind = RAWE_CHUNK_PUT,
+         .data_bytes = 5,
+         .id = 88,
+         .key = UINT64_MAX - 1,
          .offset = UINT64_MAX},
     };
     for (size_t i = 0; i < sizeof(samples) / sizeof(samples[0]); i++) {
@@ -411,14 +418,12 @@ static void rawe_connect_decode__round_trip_and_short_lengths(void **state)
 static void rawe_ping_encode__every_byte_in_its_place(void **state)
 {
     (void)state;
-    static const uint8_t expected[RAWE_PING_BYTES] = {0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0, 0,
-                                                      0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17,
-                                                      0x18};
+    static const uint8_t expected[RAWE_PING_BYTES] = {
+        0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0, 0, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18};
     uint8_t out[RAWE_PING_BYTES];
     memset(out, 0xEE, sizeof(out));
-    rawe_ping_encode(out, &(struct rawe_ping){.key = 0x01020304,
-                                              .port = 0x0506,
-                                              .token = 0x1112131415161718});
+    rawe_ping_encode(
+        out, &(struct rawe_ping){.key = 0x01020304, .port = 0x0506, .token = 0x1112131415161718});
     assert_memory_equal(out, expected, sizeof(expected));
 }
 

@@ -75,9 +75,10 @@ static struct unit_frame *frame_sent(struct unit_node *node, const struct rawe_f
     assert_int_equal(rawe_header_decode(&frame->header, frame->bytes + RAWE_ETH_HEADER_BYTES,
                                         frame->len_bytes - RAWE_ETH_HEADER_BYTES),
                      RAWE_DECODE_OK);
-    assert_int_equal(RAWE_PAYLOAD_OFFSET + frame->header.payload_bytes +
-                         ((frame->header.flags & RAWE_FLAG_CHECKSUM) != 0 ? RAWE_CHECKSUM_BYTES : 0),
-                     frame->len_bytes);
+    assert_int_equal(
+        RAWE_PAYLOAD_OFFSET + frame->header.payload_bytes +
+            ((frame->header.flags & RAWE_FLAG_CHECKSUM) != 0 ? RAWE_CHECKSUM_BYTES : 0),
+        frame->len_bytes);
     assert_int_equal(frame->header.port, node_port(1 - node->index));
     assert_int_equal(frame->header.key, node_key(1 - node->index));
     frame->from = node->index;
@@ -164,8 +165,7 @@ static struct rawe_conn *accept_conn(void *context, const struct rawe_connect *f
     struct unit_node *node = context;
     (void)source_mac;
     assert_true(from->lane < RAWE_LANES);
-    if (node->refuses || from->jobid != node->net->config.jobid ||
-        from->vpid != 1 - node->index) {
+    if (node->refuses || from->jobid != node->net->config.jobid || from->vpid != 1 - node->index) {
         return NULL;
     }
     return node->conn[from->lane] != NULL ? node->conn[from->lane]
@@ -209,8 +209,7 @@ static void start_node(struct unit_net *net, unsigned index)
         .failed = failed,
     };
     struct rawe_output output = {.transmit = transmit, .context = node};
-    assert_true(
-        rawe_engine_init(&node->engine, &config, &callbacks, node, &output, net->now_ns));
+    assert_true(rawe_engine_init(&node->engine, &config, &callbacks, node, &output, net->now_ns));
 }
 
 void unit_start(struct unit_net *net)
@@ -345,8 +344,8 @@ static uint8_t *exactly(const uint8_t *bytes, size_t len_bytes)
 }
 
 /**
- * Receive the frames of a train as a link does that reads it in one go: straight into place when the
- * engine can tell where that is. Returns how many frames, from the first on, belonged to it.
+ * Receive the frames of a train as a link does that reads it in one go: straight into place when
+ * the engine can tell where that is. Returns how many frames, from the first on, belonged to it.
  */
 static unsigned receive_train(struct unit_net *net, const struct unit_frame *first)
 {
@@ -384,10 +383,9 @@ static unsigned receive_train(struct unit_net *net, const struct unit_frame *fir
         size_t bytes = frame->len_bytes - RAWE_ETH_HEADER_BYTES;
         size_t head_bytes = placed ? placement.head_bytes : bytes;
         head = exactly(frame->bytes + RAWE_ETH_HEADER_BYTES, head_bytes);
-        rawe_engine_receive_parts(
-            engine, mac, head, head_bytes,
-            placed ? placement.base + (size_t)i * placement.data_bytes : NULL,
-            bytes - head_bytes, net->now_ns);
+        rawe_engine_receive_parts(engine, mac, head, head_bytes,
+                                  placed ? placement.base + (size_t)i * placement.data_bytes : NULL,
+                                  bytes - head_bytes, net->now_ns);
         free(head);
     }
     return count;
@@ -613,9 +611,8 @@ enum rawe_status unit_copy_message(struct rawe_conn *conn, uint8_t tag, size_t l
     unit_fill(data, len_bytes, tag);
     struct unit_node *node = conn->owner;
     size_t first_bytes = len_bytes / 2;
-    enum rawe_status status =
-        rawe_conn_send_copy(conn, tag, data, first_bytes, data + first_bytes,
-                            len_bytes - first_bytes, node->net->now_ns);
+    enum rawe_status status = rawe_conn_send_copy(conn, tag, data, first_bytes, data + first_bytes,
+                                                  len_bytes - first_bytes, node->net->now_ns);
     free(data);
     return status;
 }

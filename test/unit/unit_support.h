@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Two engines wired together in memory, for the tests of connections: a made-up clock, and a wire on
- * which each frame can be looked at, dropped, held back, repeated or forged.
+ * Two engines wired together in memory, for the tests of connections: a made-up clock, and a
+ * wire on which each frame can be looked at, dropped, held back, repeated or forged.
  *
  * Time stands still unless a test moves it. A frame sent lies on the wire until unit_step or
  * unit_settle hands it over, or the test takes it off.
@@ -32,7 +32,7 @@ struct unit_net;
 struct unit_frame {
     struct unit_frame *next;
     unsigned from, to; /**< nodes */
-    unsigned train; /**< frames with the same number were sent as one train; 0: alone */
+    unsigned train;    /**< frames with the same number were sent as one train; 0: alone */
     size_t len_bytes;
     struct rawe_header header; /**< as sent */
     uint8_t *bytes;
@@ -57,7 +57,7 @@ struct unit_node {
     struct unit_message *messages;
     unsigned message_count;
     unsigned silent_calls, failed_calls;
-    uint64_t silent_ns; /**< as told by the last of them */
+    uint64_t silent_ns;                 /**< as told by the last of them */
     unsigned sent[RAWE_FRAME_TYPE_END]; /**< frames put on the wire, by type */
     /** Called by `deliver` after the message was noted; may be NULL. */
     void (*on_deliver)(struct unit_node *node, struct rawe_conn *conn, uint8_t tag);
@@ -72,11 +72,11 @@ struct unit_net {
     struct unit_frame *wire, **wire_tail;
     /** Looks at each frame when it is sent: false drops it. NULL: all pass. */
     bool (*filter)(struct unit_net *net, const struct unit_frame *frame);
-    unsigned filter_count; /**< the filter's own */
-    unsigned train_number; /**< of the train sent last */
-    unsigned trains_placed; /**< trains received straight into place */
+    unsigned filter_count;      /**< the filter's own */
+    unsigned train_number;      /**< of the train sent last */
+    unsigned trains_placed;     /**< trains received straight into place */
     unsigned trains_not_placed; /**< trains received elsewhere, frame by frame */
-    bool trains_vanish;    /**< the path loses each of them */
+    bool trains_vanish;         /**< the path loses each of them */
 };
 
 /** A send from the test's memory that notes its completion. */
@@ -136,11 +136,11 @@ void unit_frame_free(struct unit_frame *frame);
 
 /**
  * A frame as `from`'s end of the lane would send it: MAC addresses, port, key and connection id
- * right, acknowledgement and credit as of now. `payload_bytes` of the header is set from the length.
+ * right, credit as of now. The header's acknowledgement is given relative to what the receiver has
+ * had acknowledged; its `payload_bytes` is set from the length.
  */
 struct unit_frame *unit_forge(struct unit_net *net, unsigned from, enum rawe_lane lane,
-                              struct rawe_header header, const void *payload,
-                              size_t payload_bytes);
+                              struct rawe_header header, const void *payload, size_t payload_bytes);
 /** Write the header of a frame anew after a change in frame->header. */
 void unit_frame_encode(struct unit_frame *frame);
 

@@ -9,6 +9,7 @@
 #include "btl_rawe_params.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,9 +17,6 @@
 
 /** Frames taken from a ring before other components have their turn. */
 #define RECEIVE_BUDGET 64u
-
-/** Superframes likewise: two of 64 kB take about as long as the frames above. */
-#define BULK_BUDGET 2u
 
 /** Idle progress calls between two looks at the clock, while timers are armed: a power of two. */
 #define IDLE_CALLS_PER_LOOK 16u
@@ -250,21 +248,25 @@ static unsigned receive_bulk(mca_btl_rawe_module_t *module)
         .segment = receive_segment,
     };
 
-    return rawe_bulk_receive(module->bulk, BULK_BUDGET, &receiver, &module->engine);
+    return rawe_bulk_receive(module->bulk, UINT_MAX, &receiver, &module->engine);
 }
 
 unsigned mca_btl_rawe_module_progress(mca_btl_rawe_module_t *module, bool look_at_clock)
 {
     struct rawe_engine *engine = &module->engine;
-    bool bulk_pending = NULL != module->bulk && rawe_bulk_pending(module->bulk);
     unsigned received = 0;
 
-    if (bulk_pending || rawe_link_pending(module->link)) {
+    if (rawe_link_pending(module->link)
+        || (NULL != module->bulk && rawe_bulk_pending(module->bulk))) {
         engine->now_ns = mca_btl_rawe_now_ns();
-        if (bulk_pending) {
-            received = receive_bulk(module);
+        /*
+         * The ring first, then all that waits in the bulk queue, and only then the answers: a probe
+         * out of the ring asks about superframes that were sent before it.
+         */
+        received = rawe_link_receive(module->link, RECEIVE_BUDGET, receive_frame, engine);
+        if (NULL != module->bulk && rawe_bulk_pending(module->bulk)) {
+            received += receive_bulk(module);
         }
-        received += rawe_link_receive(module->link, RECEIVE_BUDGET, receive_frame, engine);
     } else if (!rawe_engine_pending(engine) && (!look_at_clock || 0 == engine->timers.armed)) {
         return 0;
     } else {

@@ -75,7 +75,6 @@ static void reset_state(struct rawe_conn *conn)
     conn->in_flight = conn->to_transmit = conn->sacked = 0;
     conn->message_number = conn->messages_open = 0;
     conn->train = RAWE_TRAIN_UNTRIED;
-    conn->trials = 0;
     conn->messages_done = 0;
     conn->newest_delivered_ns = conn->evidence_ns = 0;
     conn->loss_deadline_ns = conn->probe_deadline_ns = conn->ack_deadline_ns = 0;

@@ -53,6 +53,7 @@ struct rawe_send {
     uint8_t piece_count;
     uint8_t kind; /**< RAWE_CHUNK_MESSAGE or RAWE_CHUNK_PUT */
     uint8_t tag;  /**< MESSAGE */
+    bool strict;  /**< complete only when acknowledged, not when copied */
     bool relaxed; /**< nobody waits for `done`: its acknowledgement may ride on other frames */
     bool ordered; /**< MESSAGE: delivered in the order of sending among its like on the connection */
     uint32_t handle_index; /**< PUT */
@@ -114,7 +115,6 @@ struct rawe_conn {
     uint32_t ack_requested;      /**< an acknowledgement was asked for with frames before this */
     bool outputting;             /**< inside rawe_conn_output */
     uint8_t train;               /**< enum rawe_train_state */
-    uint8_t trials;              /**< how many trials have been lost altogether */
     uint32_t trial_begin;        /**< first sequence number of the trial */
     uint32_t trial_end;          /**< one behind its last */
     uint32_t message_number;     /**< of the next segmented message */
@@ -216,8 +216,8 @@ void rawe_conn_enter_window(struct rawe_conn *conn, struct rawe_txframe *frame);
 uint32_t rawe_conn_window_room(const struct rawe_conn *conn);
 /** Put trial frames into the empty window, when this connection has still to find out. */
 void rawe_conn_train_try(struct rawe_conn *conn);
-/** Some or all of the trial has been acknowledged, or a frame of it found lost. */
-void rawe_conn_train_judge(struct rawe_conn *conn, bool lost);
+/** Some or all of the trial has been acknowledged (`lost` is NULL), or a frame of it found lost. */
+void rawe_conn_train_judge(struct rawe_conn *conn, const struct rawe_txframe *lost);
 /** Transmit frames as trains, as far as they are such. Returns how many were taken. */
 unsigned rawe_conn_train_transmit(struct rawe_conn *conn, struct rawe_txframe *const *frames,
                                   const struct rawe_frame *views, unsigned count);

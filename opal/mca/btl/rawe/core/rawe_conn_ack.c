@@ -141,7 +141,7 @@ void rawe_conn_acknowledged(struct rawe_conn *conn, const struct rawe_header *he
     }
     rawe_congestion_acked(&conn->congestion, count, limited);
     if (conn->train == RAWE_TRAIN_TRYING) {
-        rawe_conn_train_judge(conn, false);
+        rawe_conn_train_judge(conn, NULL);
     }
     if (conn->una == conn->next) {
         conn->loss_deadline_ns = 0;
@@ -166,6 +166,7 @@ void rawe_conn_detect_losses(struct rawe_conn *conn, uint64_t now_ns)
     uint64_t reorder_ns = engine->config.reorder_ns;
     bool window_passed = now_ns - conn->evidence_ns >= reorder_ns;
     bool undecided = false;
+    bool trying = conn->train == RAWE_TRAIN_TRYING; /* losses then tell nothing of congestion */
     for (uint32_t sequence = conn->una; sequence != conn->next; sequence++) {
         struct rawe_txframe *frame = frame_at(conn, sequence);
         if (frame->state != RAWE_TXFRAME_SENT) {
@@ -183,13 +184,16 @@ void rawe_conn_detect_losses(struct rawe_conn *conn, uint64_t now_ns)
             continue;
         }
         frame->state = RAWE_TXFRAME_LOST;
+        engine->lost_ns = now_ns;
         conn->in_flight--;
         if (conn->to_transmit == 0 || rawe_sequence_before(sequence, conn->transmit_from)) {
             conn->transmit_from = sequence;
         }
         conn->to_transmit++;
-        if (conn->train == RAWE_TRAIN_TRYING) {
-            rawe_conn_train_judge(conn, true);
+        if (trying) {
+            if (conn->train == RAWE_TRAIN_TRYING) {
+                rawe_conn_train_judge(conn, frame);
+            }
         } else if (rawe_congestion_lost(&conn->congestion, sequence, conn->next)) {
             engine->counters.congestion_events++;
         }

@@ -165,8 +165,9 @@ enum rawe_status rawe_conn_send_copy(struct rawe_conn *conn, uint8_t tag, const 
     size_t data_bytes = first_bytes + second_bytes;
     assert(data_bytes <= engine->config.copy_max_bytes &&
            data_bytes <= rawe_conn_frame_message_bytes(conn));
+    /* Frames that take the short way would overtake trains, and look like evidence of their loss. */
     if (conn->queue != NULL || conn->to_transmit != 0 || rawe_conn_window_room(conn) == 0 ||
-        window_full(conn)) {
+        window_full(conn) || rawe_conn_train_used(conn)) {
         return RAWE_STATUS_BUSY;
     }
     struct rawe_txframe *frame =
@@ -287,7 +288,7 @@ static struct rawe_txframe *frame_next(struct rawe_conn *conn, struct rawe_send 
     } else if (send->total_bytes <= payload_limit(conn) - RAWE_CHUNK_MESSAGE_BYTES &&
                !send->segmented && !send->ordered) {
         room = payload_limit(conn) - RAWE_CHUNK_MESSAGE_BYTES;
-        copy = send->total_bytes <= engine->config.copy_max_bytes;
+        copy = send->total_bytes <= engine->config.copy_max_bytes && !send->strict;
     } else {
         if (!send->segmented &&
             conn->message_number - conn->messages_open >= RAWE_REASSEMBLY_MESSAGES) {

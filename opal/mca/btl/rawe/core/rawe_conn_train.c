@@ -7,7 +7,7 @@
  */
 #include "rawe_conn.h"
 
-/** Trials lost altogether before a path counts as one that trains do not pass. */
+/** Sendings lost, and nothing arrived, before a path counts as one that trains do not pass. */
 #define TRIALS_MAX 3u
 
 void rawe_conn_train_try(struct rawe_conn *conn)
@@ -50,25 +50,31 @@ void rawe_conn_train_try(struct rawe_conn *conn)
     }
 }
 
-void rawe_conn_train_judge(struct rawe_conn *conn, bool lost)
+void rawe_conn_train_judge(struct rawe_conn *conn, const struct rawe_txframe *lost)
 {
     struct rawe_counters *counters = &conn->engine->counters;
-    if (conn->una == conn->trial_end || (lost && (conn->una != conn->trial_begin ||
-                                                  conn->sacked != 0))) {
+    bool some_arrived = conn->una != conn->trial_begin || conn->sacked != 0;
+    if (conn->una == conn->trial_end || (lost != NULL && some_arrived)) {
         /* All of it has arrived, or what is missing was lost on a path that lets trains pass. */
         conn->train = RAWE_TRAIN_GOOD;
         counters->trials_passed++;
-    } else if (lost && conn->in_flight == 0 && ++conn->trials == TRIALS_MAX) {
+    } else if (lost != NULL && lost->sendings >= TRIALS_MAX) {
         conn->train = RAWE_TRAIN_BAD;
         counters->trials_failed++;
     }
 }
 
-/** Does `frame` follow `before` in the same train? */
-static bool follows(const struct rawe_txframe *before, const struct rawe_txframe *frame)
+/**
+ * Does `frame` follow `before` in the same train? What was lost twice goes alone: longer trains than
+ * the trial's may be too long for some buffer on the way, always.
+ */
+static bool follows(const struct rawe_conn *conn, const struct rawe_txframe *before,
+                    const struct rawe_txframe *frame)
 {
+    bool lost_twice =
+        conn->train == RAWE_TRAIN_GOOD && (before->sendings > 1 || frame->sendings > 1);
     return frame->sequence == before->sequence + 1 && frame->send == before->send &&
-           frame->external_count != 0 && before->external_count != 0;
+           frame->external_count != 0 && before->external_count != 0 && !lost_twice;
 }
 
 unsigned rawe_conn_train_transmit(struct rawe_conn *conn, struct rawe_txframe *const *frames,
@@ -86,7 +92,7 @@ unsigned rawe_conn_train_transmit(struct rawe_conn *conn, struct rawe_txframe *c
             uint32_t last_bytes = views[done + run - 1].len_bytes - RAWE_ETH_HEADER_BYTES;
             if (last_bytes != first_bytes || next_bytes > first_bytes ||
                 bytes + next_bytes > trains->bytes_max ||
-                !follows(frames[done + run - 1], frames[done + run])) {
+                !follows(conn, frames[done + run - 1], frames[done + run])) {
                 break;
             }
             bytes += next_bytes;

@@ -109,6 +109,7 @@ struct rawe_engine {
     uint16_t credit_bulk;       /**< the same for the bulk lane */
     unsigned active_receivers;    /**< connections that received data in the epoch before */
     unsigned active_receivers_now; /**< ... in this epoch */
+    uint64_t lost_ns;             /**< when a frame was last found lost; 0: never */
     uint64_t epoch_start_ns;
     uint32_t epoch;
 };
@@ -167,6 +168,18 @@ void rawe_engine_flush(struct rawe_engine *engine, uint64_t now_ns);
 
 /** Let timers expire. Call after the frames that wait have been received, not before. */
 void rawe_engine_advance(struct rawe_engine *engine, uint64_t now_ns);
+
+/** How long a network counts as lossy after a loss. */
+#define RAWE_ENGINE_CALM_NS 10000000000ull
+
+/**
+ * True when no frame has been lost lately: what has been sent has as good as arrived. Otherwise a
+ * sender that stops calling progress may leave a lost frame behind.
+ */
+static inline bool rawe_engine_calm(const struct rawe_engine *engine, uint64_t now_ns)
+{
+    return engine->lost_ns == 0 || now_ns - engine->lost_ns > RAWE_ENGINE_CALM_NS;
+}
 
 /** True when rawe_engine_flush has something to do. */
 static inline bool rawe_engine_pending(const struct rawe_engine *engine)

@@ -1,0 +1,181 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Trains: frames of the bulk lane that leave as one packet, and what paths and receivers make of
+ * them. A received train goes straight into place where the engine says so, as the kernel would do it.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim.h"
+
+/** What the envelope takes from each frame. */
+#define OVERHEAD_BYTES 28u
+
+/** The part of a packet that is looked at before it is received. */
+#define PEEK_BYTES 64u
+
+/** Sends all frames as one packet, or none. */
+static unsigned transmit(void *context, const struct rawe_frame *frames, unsigned count)
+{
+    struct sim_node *node = context;
+    struct sim *sim = node->sim;
+    uint32_t total_bytes = 0;
+
+    if (node->muted) {
+        return count;
+    }
+    if (sim_net_full(sim, node)) {
+        sim_trace(sim, "n%u has no room on its way out", node->index);
+        return 0;
+    }
+    for (unsigned i = 0; i < count; i++) {
+        total_bytes += frames[i].len_bytes - RAWE_ETH_HEADER_BYTES;
+    }
+    uint32_t segment_bytes = frames[0].len_bytes - RAWE_ETH_HEADER_BYTES;
+    if (count > sim->plan.train_frames_max || total_bytes > sim->plan.train_bytes_max ||
+        segment_bytes + OVERHEAD_BYTES > node->payload_max_bytes + RAWE_HEADER_BYTES) {
+        sim_violation(sim, "trains keep to their limits", "n%u sends %u frames, %u bytes, first %u",
+                      node->index, count, total_bytes, segment_bytes);
+    }
+    struct sim_packet *packet = sim_packet_take(sim, RAWE_ETH_HEADER_BYTES + total_bytes);
+    uint8_t *out = packet->bytes + RAWE_ETH_HEADER_BYTES;
+    memcpy(packet->bytes, frames[0].pieces[0].base, RAWE_ETH_HEADER_BYTES);
+    for (unsigned i = 0; i < count; i++) {
+        struct rawe_header header;
+        uint32_t len_bytes = frames[i].len_bytes - RAWE_ETH_HEADER_BYTES;
+        if (i + 1 < count ? len_bytes != segment_bytes : len_bytes > segment_bytes) {
+            sim_violation(sim, "trains keep to their limits",
+                          "n%u sends a train of %u frames, number %u is %u bytes, the first %u",
+                          node->index, count, i, len_bytes, segment_bytes);
+        }
+        sim_channel_gather(node, &frames[i], RAWE_ETH_HEADER_BYTES, out, &header);
+        if (header.type == RAWE_FRAME_BULK) {
+            sim_check_frame(node, &header);
+            packet->sequenced++;
+        }
+        out += len_bytes;
+    }
+    sim_channel_address(node, packet);
+    packet->train = true;
+    packet->segment_bytes = segment_bytes;
+    node->local_ns += sim->plan.transmit_cost_ns;
+    sim_net_send(sim, node, packet, node->local_ns);
+    return count;
+}
+
+void sim_train_enable(struct sim_node *node)
+{
+    const struct sim_plan *plan = &node->sim->plan;
+    struct rawe_trains trains = {
+        .output = {.transmit = node->sends_trains ? transmit : NULL, .context = node},
+        .frames_max = plan->train_frames_max,
+        .bytes_max = plan->train_bytes_max,
+        .overhead_bytes = OVERHEAD_BYTES,
+        .receive_frames = plan->receive_frames,
+    };
+
+    if (plan->trains && !rawe_engine_use_trains(&node->engine, &trains)) {
+        abort();
+    }
+}
+
+static uint32_t segments(const struct sim_packet *packet)
+{
+    uint32_t total_bytes = packet->len_bytes - RAWE_ETH_HEADER_BYTES;
+    return (total_bytes + packet->segment_bytes - 1) / packet->segment_bytes;
+}
+
+/** Frame `index` of a train as a packet of its own. */
+static struct sim_packet *cut(struct sim *sim, const struct sim_packet *train, uint32_t index)
+{
+    uint32_t at = RAWE_ETH_HEADER_BYTES + index * train->segment_bytes;
+    uint32_t left = train->len_bytes - at;
+    uint32_t len_bytes = left < train->segment_bytes ? left : train->segment_bytes;
+    struct sim_packet *packet = sim_packet_take(sim, RAWE_ETH_HEADER_BYTES + len_bytes);
+
+    packet->source = train->source;
+    packet->destination = train->destination;
+    packet->train = true;
+    packet->segment_bytes = len_bytes;
+    packet->sequenced = train->sequenced != 0;
+    memcpy(packet->bytes, train->bytes, RAWE_ETH_HEADER_BYTES);
+    memcpy(packet->bytes + RAWE_ETH_HEADER_BYTES, train->bytes + at, len_bytes);
+    return packet;
+}
+
+void sim_train_at_switch(struct sim *sim, struct sim_packet *packet)
+{
+    switch (sim->nodes[packet->destination].train_path) {
+    case SIM_TRAIN_BLOCKED:
+        sim_packet_lose(sim, packet, "trains do not pass");
+        return;
+    case SIM_TRAIN_CUT:
+        for (uint32_t i = 0, count = segments(packet); i < count; i++) {
+            sim_net_at_switch(sim, cut(sim, packet, i));
+        }
+        sim_packet_give(sim, packet);
+        return;
+    default:
+        sim_net_at_switch(sim, packet);
+        return;
+    }
+}
+
+/** Put the parts of each frame where the engine wants them, then tell it of them. */
+static void receive_in_place(struct sim_node *node, const struct sim_packet *packet,
+                             const struct rawe_placement *placement, uint64_t clock_ns)
+{
+    const uint8_t *source_mac = packet->bytes + RAWE_MAC_BYTES;
+    const uint8_t *in = packet->bytes + RAWE_ETH_HEADER_BYTES;
+    uint32_t total_bytes = packet->len_bytes - RAWE_ETH_HEADER_BYTES;
+    uint8_t *heads = malloc((size_t)segments(packet) * placement->head_bytes);
+    uint8_t *head = heads;
+    uint8_t *data = placement->base;
+
+    if (heads == NULL) {
+        abort();
+    }
+    for (int pass = 0; pass < 2; pass++) {
+        for (uint32_t at = 0; at < total_bytes; at += packet->segment_bytes) {
+            uint32_t left = total_bytes - at;
+            uint32_t len_bytes = left < packet->segment_bytes ? left : packet->segment_bytes;
+            uint32_t data_bytes = len_bytes - placement->head_bytes;
+            if (pass == 0) {
+                memcpy(head, in + at, placement->head_bytes);
+                memcpy(data, in + at + placement->head_bytes, data_bytes);
+            } else {
+                rawe_engine_receive_parts(&node->engine, source_mac, head, placement->head_bytes,
+                                          data, data_bytes, clock_ns);
+            }
+            head += placement->head_bytes;
+            data += placement->data_bytes;
+        }
+        head = heads;
+        data = placement->base;
+    }
+    free(heads);
+}
+
+void sim_train_receive(struct sim_node *node, struct sim_packet *packet, uint64_t clock_ns)
+{
+    const uint8_t *source_mac = packet->bytes + RAWE_MAC_BYTES;
+    const uint8_t *in = packet->bytes + RAWE_ETH_HEADER_BYTES;
+    struct rawe_placement placement;
+
+    if (packet->len_bytes <= RAWE_ETH_HEADER_BYTES) {
+        return; /* cut short by a fault */
+    }
+    uint32_t total_bytes = packet->len_bytes - RAWE_ETH_HEADER_BYTES;
+    uint32_t head_bytes = total_bytes < PEEK_BYTES ? total_bytes : PEEK_BYTES;
+    if (rawe_engine_plan(&node->engine, source_mac, in, head_bytes, packet->segment_bytes,
+                         total_bytes, &placement)) {
+        receive_in_place(node, packet, &placement, clock_ns);
+        return;
+    }
+    for (uint32_t at = 0; at < total_bytes; at += packet->segment_bytes) {
+        uint32_t left = total_bytes - at;
+        uint32_t len_bytes = left < packet->segment_bytes ? left : packet->segment_bytes;
+        rawe_engine_receive_parts(&node->engine, source_mac, in + at, len_bytes, NULL, 0, clock_ns);
+    }
+}
