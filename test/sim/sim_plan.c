@@ -22,6 +22,11 @@ const struct sim_fault_name sim_fault_names[SIM_FAULTS] = {
 #define MS 1000000ull
 #define SECOND 1000000000ull
 
+/** Faults that make frames vanish: one answer in time is then not to be relied on. */
+#define UNCERTAIN                                                                            \
+    (SIM_BIT(LOSS) | SIM_BIT(BURST) | SIM_BIT(CORRUPT) | SIM_BIT(SCRAMBLE) | SIM_BIT(RING) | \
+     SIM_BIT(SWITCH) | SIM_BIT(PARTITION) | SIM_BIT(FULL))
+
 void sim_faults_format(uint32_t faults, char *out, size_t out_bytes)
 {
     size_t used = 0;
@@ -149,6 +154,10 @@ static void plan_faults(struct sim_plan *plan, struct sim_random *random)
     plan->close_ppm = (uint32_t)sim_random_scaled(random, 1000, 100000);
     plan->revoke_ppm = (uint32_t)sim_random_scaled(random, 10000, 300000);
     plan->deaths = (unsigned)sim_random_between(random, 1, 1 + plan->nodes / 4);
+    uint64_t short_timeout_ns = sim_random_scaled(random, SECOND, 16 * SECOND);
+    if (!(plan->faults & UNCERTAIN)) {
+        plan->peer_timeout_ns = short_timeout_ns;
+    }
     /* A third of all frames lost and nobody at home but the responder: pings get through in the end,
        but not surely in half a minute. */
     if ((plan->faults & SIM_BIT(LOSS)) != 0 && plan->loss_ppm > 50000 &&

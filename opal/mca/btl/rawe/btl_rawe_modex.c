@@ -3,7 +3,7 @@
  *
  * The modex: what each process publishes of itself at start.
  *
- *   0 | wire version 8 | count 8 | EtherType 16 | 0 32 |
+ *   0 | wire version 8 | count 8 | EtherType 16 | checksums 8 | 0 24 |
  *   8 | per module: MAC 6 bytes | port 16 | key 32 | MTU 32 | speed Mb/s 32 | 0 32 |  (24 bytes)
  *
  * Network byte order. The loopback module has the MAC 0.
@@ -22,7 +22,8 @@ struct head {
     uint8_t wire_version;
     uint8_t count;
     uint16_t ethertype;
-    uint32_t zero;
+    uint8_t checksums; /**< 1: frames carry one, and must */
+    uint8_t zero[3];
 };
 
 struct entry {
@@ -48,6 +49,7 @@ int mca_btl_rawe_modex_send(void)
     modex.head.wire_version = RAWE_WIRE_VERSION;
     modex.head.count = (uint8_t) count;
     modex.head.ethertype = htons((uint16_t) mca_btl_rawe_params.ethertype);
+    modex.head.checksums = mca_btl_rawe_params.checksum ? 1 : 0;
     for (unsigned i = 0; i < count; ++i) {
         const struct mca_btl_rawe_address *address = &mca_btl_rawe_component.modules[i]->address;
         struct entry *entry = &modex.entries[i];
@@ -94,6 +96,8 @@ unsigned mca_btl_rawe_modex_receive(const opal_proc_t *proc, struct mca_btl_rawe
     } else if (ntohs(head.ethertype) != mca_btl_rawe_params.ethertype) {
         incompatible(proc, "EtherType", (unsigned) mca_btl_rawe_params.ethertype,
                      ntohs(head.ethertype));
+    } else if ((0 != head.checksums) != mca_btl_rawe_params.checksum) {
+        incompatible(proc, "btl_rawe_checksum", mca_btl_rawe_params.checksum, head.checksums);
     } else {
         for (unsigned i = 0; i < head.count && i < MCA_BTL_RAWE_MODULES_MAX
                              && sizeof(head) + (i + 1) * sizeof(struct entry) <= len_bytes;

@@ -83,7 +83,8 @@ static int deregister_mem(struct mca_btl_base_module_t *btl,
 
 /*
  * Limits: what fits eager goes at once and is copied by the receiver; what is longer is announced
- * and then PUT straight into place. doc/performance.md has the measurements behind the values.
+ * and then PUT straight into place. The eager limit is btl/tcp's: programs that rely on what it
+ * buffers find the same here.
  */
 mca_btl_base_module_t mca_btl_rawe_module_template = {
     .btl_component = &mca_btl_rawe_component.super,

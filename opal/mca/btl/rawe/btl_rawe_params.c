@@ -84,8 +84,8 @@ static const struct flag flags[] = {
      "Send bulk data as superframes of up to 64 kB, which the device cuts into frames, where the "
      "device and the path can do that; they are tried with each peer before they are used"},
     {"checksum", &mca_btl_rawe_params.checksum, false, OPAL_INFO_LVL_5,
-     "Put a CRC32C on each frame and check it, for networks whose own checks are not trusted; "
-     "checking follows the sender's choice"},
+     "Put a CRC32C on each frame and demand one, for networks whose own checks are not trusted; the "
+     "same on all hosts"},
     {"qdisc_bypass", &mca_btl_rawe_params.qdisc_bypass, false, OPAL_INFO_LVL_8,
      "Send past the queueing discipline of the interface, and past any shaping set there"},
     {"stats", &mca_btl_rawe_params.stats, false, OPAL_INFO_LVL_3,

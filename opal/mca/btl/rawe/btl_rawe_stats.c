@@ -56,6 +56,19 @@ void mca_btl_rawe_stats_report(mca_btl_rawe_module_t *module, const char *title)
                    link.send_errors);
     report_counter(line, sizeof(line), &used, &on_line, head, "link_ring_drops",
                    link.ring_drops);
+    if (NULL != module->bulk) {
+        rawe_bulk_read_counters(module->bulk, &link);
+        report_counter(line, sizeof(line), &used, &on_line, head, "bulk_frames_sent",
+                       link.frames_sent);
+        report_counter(line, sizeof(line), &used, &on_line, head, "bulk_frames_received",
+                       link.frames_received);
+        report_counter(line, sizeof(line), &used, &on_line, head, "bulk_send_full",
+                       link.send_full);
+        report_counter(line, sizeof(line), &used, &on_line, head, "bulk_send_errors",
+                       link.send_errors);
+        report_counter(line, sizeof(line), &used, &on_line, head, "bulk_queue_drops",
+                       link.ring_drops);
+    }
     if (0 != on_line) {
         opal_output(0, "%s", line);
     }
@@ -69,9 +82,14 @@ void mca_btl_rawe_stats_check_ring(mca_btl_rawe_module_t *module)
         return;
     }
     rawe_link_read_counters(module->link, &link);
-    if (0 != link.ring_drops) {
+    uint64_t drops = link.ring_drops;
+    if (NULL != module->bulk) {
+        rawe_bulk_read_counters(module->bulk, &link);
+        drops += link.ring_drops;
+    }
+    if (0 != drops) {
         module->ring_warned = true;
-        mca_btl_rawe_help_ring_dropped(module->interface.name, link.ring_drops,
+        mca_btl_rawe_help_ring_dropped(module->interface.name, drops,
                                        mca_btl_rawe_params.ring_bytes);
     }
 }
