@@ -8,6 +8,9 @@
 
 #define SECOND 1000000000ull
 
+/** Timers are that late, at most. */
+#define TICK_NS (1ull << RAWE_TIMER_TICK_SHIFT)
+
 /** Nothing may take longer once the network and all programs behave. */
 #define STALL_NS (10 * SECOND)
 
@@ -95,11 +98,21 @@ static void check_channel(struct sim *sim, const struct sim_channel *channel)
         sim_violation(sim, "somebody asks", "n%u to n%u: frames in flight and no timer for them",
                       node->index, channel->peer);
     }
+    const struct rawe_engine *engine = &node->engine;
     uint64_t clock_ns = sim_node_clock(node);
-    if (conn->state != RAWE_CONN_FAILED && conn->silent_since_ns != 0 && node->ring.count == 0 &&
-        node->bulk.count == 0 && !rawe_timer_wheel_due(&node->engine.timers, clock_ns) &&
-        clock_ns >
-            conn->silent_since_ns + sim->plan.peer_timeout_ns + 2 * sim->plan.probe_most_ns) {
+    uint64_t most_ns = engine->config.peer_timeout_ns + 2 * engine->config.probe_most_ns;
+    bool up_to_date = node->ring.count == 0 && node->bulk.count == 0 &&
+                      !rawe_timer_wheel_due(&engine->timers, clock_ns);
+    if (conn->state == RAWE_CONN_FAILED || conn->silent_since_ns == 0 || !up_to_date) {
+        return;
+    }
+    if (clock_ns > conn->asked_ns + engine->config.probe_most_ns + 2 * TICK_NS) {
+        sim_violation(sim, "silence is asked about",
+                      "n%u has not asked n%u on lane %u for %llu us, although it is silent",
+                      node->index, channel->peer, channel->lane,
+                      (unsigned long long)(clock_ns - conn->asked_ns) / 1000);
+    }
+    if (clock_ns > conn->silent_since_ns + most_ns) {
         sim_violation(sim, "the dead are found out", "n%u has not heard n%u for %llu ms",
                       node->index, channel->peer,
                       (unsigned long long)(clock_ns - conn->silent_since_ns) / 1000000);

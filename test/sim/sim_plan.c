@@ -179,9 +179,10 @@ static void plan_workload(struct sim_plan *plan, struct sim_random *random)
     plan->burst_most = (unsigned)sim_random_scaled(random, 1, 64);
     plan->sends_most = (unsigned)sim_random_scaled(random, 1, 512);
     if (sim_random_below(random, 8) == 0) {
-        /* Programs that have little to say, now and then for minutes. */
-        plan->gap_ns = (20 + plan->gap_ns % 1000) * MS;
+        /* Programs that have little to say, but do so for a long time. */
+        plan->gap_ns = (5 + plan->gap_ns % 400) * MS;
         plan->burst_most = 1;
+        plan->operations += 20 * plan->nodes;
         plan->sends_most += 64;
     }
     plan->request_percent = (unsigned)sim_random_between(random, 0, 60);

@@ -36,6 +36,19 @@ def run(lab, build, btls, *arguments, **options):
     )
 
 
+def run_told(*arguments, **options):
+    """
+    The same, for a job that has something to say. Open MPI 4.1.4 loses a rank's help message now and
+    then (btl/tcp's as well: mpirun says "Data unpack ... show_help.c", or nothing at all), so a
+    job without any message is given three more chances.
+    """
+    for _ in range(4):
+        result = run(*arguments, **options)
+        if help_messages(result):
+            break
+    return result
+
+
 def assert_failure(result):
     """The job ended by itself, with an error, and left no process."""
     assert_clean_end(result)
@@ -112,7 +125,7 @@ def two_nics(make_lab):
 def test_trouble_at_start_is_told_once_and_ends_the_job(make_lab, build, endless, trouble):
     lab = two_nics(make_lab)
     arguments, words = trouble(lab)
-    result = run(lab, build, RAWE, *arguments, endless, *ROUNDS)
+    result = run_told(lab, build, RAWE, *arguments, endless, *ROUNDS)
     assert_failure(result)
     assert_one_message(result, f"{lab.name}-h", *words)
 
@@ -122,21 +135,21 @@ def test_trouble_at_start_is_told_once_and_tcp_takes_over(make_lab, build, endle
     lab = two_nics(make_lab)
     arguments, words = trouble(lab)
     tcp = ["--mca", "btl_tcp_if_include", "eth1"]
-    result = run(lab, build, WITH_TCP, *tcp, *arguments, endless, *ROUNDS)
+    result = run_told(lab, build, WITH_TCP, *tcp, *arguments, endless, *ROUNDS)
     assert_success(result)
     assert_one_message(result, f"{lab.name}-h", *words)
 
 
 def test_without_cap_net_raw_the_job_ends_with_one_message(make_lab, build, endless):
     lab = make_lab(hosts=2)
-    result = run(lab, build, RAWE, endless, *ROUNDS, prefix=NO_RAW_SOCKETS)
+    result = run_told(lab, build, RAWE, endless, *ROUNDS, prefix=NO_RAW_SOCKETS)
     assert_failure(result)
-    assert_one_message(result, f"{lab.name}-h", "eth0", "CAP_NET_RAW", "capability.conf")
+    assert_one_message(result, f"{lab.name}-h", "eth0", "CAP_NET_RAW", "doc/security.md")
 
 
 def test_without_cap_net_raw_tcp_takes_over(make_lab, build, endless):
     lab = make_lab(hosts=2)
-    result = run(lab, build, WITH_TCP, endless, *ROUNDS, prefix=NO_RAW_SOCKETS)
+    result = run_told(lab, build, WITH_TCP, endless, *ROUNDS, prefix=NO_RAW_SOCKETS)
     assert_success(result)
     assert_one_message(result, f"{lab.name}-h", "eth0", "CAP_NET_RAW")
 
@@ -145,7 +158,7 @@ def test_peers_with_different_mtu_are_told_once_and_work(make_lab, build, verify
     lab = make_lab(hosts=2, mtu=9000)
     lab.set_mtu(1, 1500)
     effort = ["--quick", "--scale", "0.1", "--only", "pt2pt,random"]
-    result = run(lab, build, RAWE, verify, *effort)
+    result = run_told(lab, build, RAWE, verify, *effort)
     assert_success(result)
     assert_one_message(result, f"{lab.name}-h", "eth0", "9000", "1500", "ip link set")
 
@@ -219,11 +232,14 @@ def test_mpi_abort_ends_the_job_with_its_status(make_lab, build, endless):
 
 
 def test_a_network_that_dies_ends_the_job_with_one_message(make_lab, build, endless):
-    lab = make_lab(hosts=2)
-    job = EndlessJob(lab, build, endless, ranks=2, arguments=IMPATIENT)
-    lab.blackhole(0, 1)
-    lab.blackhole(1, 0)
-    result = job.end()
+    for _ in range(4):  # see run_told
+        lab = make_lab(hosts=2)
+        job = EndlessJob(lab, build, endless, ranks=2, arguments=IMPATIENT)
+        lab.blackhole(0, 1)
+        lab.blackhole(1, 0)
+        result = job.end()
+        if help_messages(result):
+            break
     assert_one_message(result, f"{lab.name}-h", "eth0", "btl_rawe_peer_timeout")
 
 

@@ -169,7 +169,9 @@ def test_a_lab_that_is_up_can_be_used_hurt_and_removed(tmp_path):
         assert f"{name}-h2" in run("exec", name, "h2", "--", "uname", "-n")
         run("exec", name, "h1", "--", "sh", "-c", "exit 5", status=5)
         job = run("mpirun", "--on", name, "--", "-np", 3, "uname", "-n")
-        assert sorted(job.split()) == [f"{name}-h{host}" for host in range(3)]
+        # Among them, on a busy machine, a warning of mpirun's about setpgid().
+        names = [word for word in job.split() if word.startswith(f"{name}-h")]
+        assert sorted(names) == [f"{name}-h{host}" for host in range(3)]
         run("fault", name, "mtu", "h1", 1500)
         assert "mtu 1500" in run("exec", name, "h1", "--", "ip", "link", "show", "eth0")
         run("fault", name, "link", "h1", "down")

@@ -181,7 +181,8 @@ static uint32_t smaller(uint32_t a, uint32_t b)
 }
 
 /** Does another module reach the process? Then this one's failure is no news. */
-static bool reached_elsewhere(const mca_btl_rawe_module_t *module, const opal_proc_t *proc)
+static bool reached_elsewhere(const mca_btl_rawe_module_t *module, unsigned module_index,
+                              const opal_proc_t *proc)
 {
     for (unsigned i = 0; i < mca_btl_rawe_component.module_count; ++i) {
         mca_btl_rawe_module_t *other = mca_btl_rawe_component.modules[i];
@@ -195,9 +196,9 @@ static bool reached_elsewhere(const mca_btl_rawe_module_t *module, const opal_pr
             found |= endpoint->proc == proc && endpoint->in_use;
         }
         opal_mutex_unlock(&other->endpoints_lock);
-        /* A module behind this one in the list has yet to try. */
-        if (found || other > module) {
-            return found;
+        /* A module behind this one in the list has yet to try, and will tell if it fails too. */
+        if (found || i > module_index) {
+            return true;
         }
     }
     return false;
@@ -274,7 +275,7 @@ int mca_btl_rawe_add_procs(struct mca_btl_base_module_t *btl, size_t count, opal
     for (unsigned i = 0; i < listed; ++i) {
         const opal_proc_t *proc = procs[candidates[i].proc_index];
         char peer[48], mac[18];
-        if (NULL == endpoints[candidates[i].proc_index] && !reached_elsewhere(module, proc)) {
+        if (NULL == endpoints[candidates[i].proc_index] && !reached_elsewhere(module, module_index, proc)) {
             mca_btl_rawe_help_peer_unreachable(
                 module->interface.name, peer_text(proc, peer), mca_btl_rawe_compat_hostname(proc),
                 mca_btl_rawe_mac_text(candidates[i].address.mac, mac),

@@ -150,7 +150,7 @@ static void message_done(struct rawe_send *send, enum rawe_status status)
  * MCA_BTL_RAWE_TAKEN.
  */
 static int send_in_place(struct rawe_conn *conn, mca_btl_rawe_fragment_t *fragment,
-                         mca_btl_base_tag_t tag, bool ordered, bool calm, uint64_t now_ns)
+                         mca_btl_base_tag_t tag, bool ordered, uint64_t now_ns)
 {
     struct rawe_send *send = &fragment->send;
 
@@ -165,14 +165,13 @@ static int send_in_place(struct rawe_conn *conn, mca_btl_rawe_fragment_t *fragme
     }
     /*
      * Data that lies in our own memory and has left is as good as sent: the PML may go on, and the
-     * fragment is kept until it has been acknowledged. Not while frames get lost: the process may
-     * stop calling progress once it has been told (Open MPI itself does, in PMIx_Connect), and
-     * then nobody would send a lost frame again.
+     * fragment is kept until it has been acknowledged. It must not wait for that: osc/pt2pt sends,
+     * blocking, from inside progress, and would never return. But what has not left yet (a connection
+     * is being made) is not complete: the PML might not call progress again for long.
      */
-    bool ours = calm && 1 == send->piece_count
+    bool ours = 1 == send->piece_count
                 && 0 != (fragment->base.des_flags & MCA_BTL_DES_FLAGS_BTL_OWNERSHIP);
     send->relaxed = ours;
-    send->strict = !calm;
     fragment->phase = MCA_BTL_RAWE_SEND_CALLING;
     rawe_conn_send(conn, send, now_ns);
     if (MCA_BTL_RAWE_SEND_FINISHED != fragment->phase) {
@@ -209,13 +208,12 @@ int mca_btl_rawe_send(struct mca_btl_base_module_t *btl, struct mca_btl_base_end
      * the body of a long message, in pieces that it wants unpacked in order.
      */
     bool ordered = 0 == (descriptor->des_flags & MCA_BTL_DES_FLAGS_PRIORITY);
-    bool calm = rawe_engine_calm(&module->engine, now_ns);
     struct rawe_conn *conn = mca_btl_rawe_endpoint_conn(endpoint, RAWE_LANE_EXPRESS);
     if (OPAL_LIKELY(NULL != conn)) {
         enum rawe_status status = RAWE_STATUS_BUSY;
         if (ordered) {
             conn = mca_btl_rawe_endpoint_conn(endpoint, RAWE_LANE_BULK);
-        } else if (calm && total_bytes <= module->engine.config.copy_max_bytes
+        } else if (total_bytes <= module->engine.config.copy_max_bytes
             && total_bytes <= rawe_conn_frame_message_bytes(conn)) {
             status = rawe_conn_send_copy(conn, (uint8_t) tag, segments[0].seg_addr.pval,
                                          segments[0].seg_len,
@@ -229,7 +227,7 @@ int mca_btl_rawe_send(struct mca_btl_base_module_t *btl, struct mca_btl_base_end
         } else if (RAWE_STATUS_FAILED == status) {
             result = OPAL_ERR_UNREACH;
         } else if (OPAL_LIKELY(NULL != conn)) {
-            result = send_in_place(conn, fragment, tag, ordered, calm, now_ns);
+            result = send_in_place(conn, fragment, tag, ordered, now_ns);
         }
     }
     if (1 == result) {
@@ -267,7 +265,7 @@ int mca_btl_rawe_sendi(struct mca_btl_base_module_t *btl, struct mca_btl_base_en
         uint64_t now_ns = mca_btl_rawe_now_ns();
         mca_btl_rawe_lock();
         struct rawe_conn *conn = mca_btl_rawe_endpoint_conn(endpoint, RAWE_LANE_EXPRESS);
-        if (OPAL_LIKELY(NULL != conn && rawe_engine_calm(&module->engine, now_ns)
+        if (OPAL_LIKELY(NULL != conn
                         && header_size + payload_size <= rawe_conn_frame_message_bytes(conn))) {
             status = rawe_conn_send_copy(conn, (uint8_t) tag, header, header_size, payload,
                                          payload_size, now_ns);
@@ -328,7 +326,6 @@ int mca_btl_rawe_put(struct mca_btl_base_module_t *btl, struct mca_btl_base_endp
     send->tag = 0;
     send->ordered = false;
     send->relaxed = false;
-    send->strict = true;
     send->piece_count = 1;
     send->pieces[0].base = local_address;
     send->pieces[0].len_bytes = size;

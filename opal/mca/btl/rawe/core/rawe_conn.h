@@ -53,7 +53,6 @@ struct rawe_send {
     uint8_t piece_count;
     uint8_t kind; /**< RAWE_CHUNK_MESSAGE or RAWE_CHUNK_PUT */
     uint8_t tag;  /**< MESSAGE */
-    bool strict;  /**< complete only when acknowledged, not when copied */
     bool relaxed; /**< nobody waits for `done`: its acknowledgement may ride on other frames */
     bool ordered; /**< MESSAGE: delivered in the order of sending among its like on the connection */
     uint32_t handle_index; /**< PUT */

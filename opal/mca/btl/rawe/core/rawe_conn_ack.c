@@ -184,7 +184,6 @@ void rawe_conn_detect_losses(struct rawe_conn *conn, uint64_t now_ns)
             continue;
         }
         frame->state = RAWE_TXFRAME_LOST;
-        engine->lost_ns = now_ns;
         conn->in_flight--;
         if (conn->to_transmit == 0 || rawe_sequence_before(sequence, conn->transmit_from)) {
             conn->transmit_from = sequence;

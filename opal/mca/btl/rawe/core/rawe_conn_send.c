@@ -288,7 +288,7 @@ static struct rawe_txframe *frame_next(struct rawe_conn *conn, struct rawe_send 
     } else if (send->total_bytes <= payload_limit(conn) - RAWE_CHUNK_MESSAGE_BYTES &&
                !send->segmented && !send->ordered) {
         room = payload_limit(conn) - RAWE_CHUNK_MESSAGE_BYTES;
-        copy = send->total_bytes <= engine->config.copy_max_bytes && !send->strict;
+        copy = send->total_bytes <= engine->config.copy_max_bytes;
     } else {
         if (!send->segmented &&
             conn->message_number - conn->messages_open >= RAWE_REASSEMBLY_MESSAGES) {

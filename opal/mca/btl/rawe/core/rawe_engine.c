@@ -21,6 +21,12 @@
 /** Senders are counted per epoch of this length, for sharing out the ring. */
 #define EPOCH_NS 10000000ull
 
+/**
+ * Questions about a silent peer within its timeout, at least. An answer counts when the next one is
+ * asked: with fewer, a peer that computes would be given up between the two.
+ */
+#define PROBES_PER_TIMEOUT 4u
+
 bool rawe_engine_init(struct rawe_engine *engine, const struct rawe_engine_config *config,
                       const struct rawe_callbacks *callbacks, void *context,
                       const struct rawe_output *output, uint64_t now_ns)
@@ -35,6 +41,10 @@ bool rawe_engine_init(struct rawe_engine *engine, const struct rawe_engine_confi
     }
     if (engine->config.copy_max_bytes > engine->config.payload_max_bytes - RAWE_CHUNK_MESSAGE_BYTES) {
         engine->config.copy_max_bytes = engine->config.payload_max_bytes - RAWE_CHUNK_MESSAGE_BYTES;
+    }
+    uint64_t probe_most_ns = config->peer_timeout_ns / PROBES_PER_TIMEOUT;
+    if (config->peer_timeout_ns != 0 && config->probe_most_ns > probe_most_ns) {
+        engine->config.probe_most_ns = probe_most_ns;
     }
     engine->callbacks = *callbacks;
     engine->context = context;

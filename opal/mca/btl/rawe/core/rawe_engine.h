@@ -69,7 +69,7 @@ struct rawe_engine_config {
     uint32_t frames_limit;       /**< frames kept for resending, over all connections */
     uint64_t ack_delay_ns;       /**< longest time an acknowledgement waits for a frame to ride on */
     uint64_t probe_least_ns;     /**< shortest silence that is asked about */
-    uint64_t probe_most_ns;      /**< longest interval between probes */
+    uint64_t probe_most_ns;      /**< longest interval between probes, peer_timeout / 4 at most */
     uint64_t reorder_ns;         /**< frames may overtake each other by this much */
     uint64_t peer_timeout_ns;    /**< silence after which a peer is given up; 0: never */
     uint64_t seed;               /**< random, not guessable */
@@ -109,7 +109,6 @@ struct rawe_engine {
     uint16_t credit_bulk;       /**< the same for the bulk lane */
     unsigned active_receivers;    /**< connections that received data in the epoch before */
     unsigned active_receivers_now; /**< ... in this epoch */
-    uint64_t lost_ns;             /**< when a frame was last found lost; 0: never */
     uint64_t epoch_start_ns;
     uint32_t epoch;
 };
@@ -168,18 +167,6 @@ void rawe_engine_flush(struct rawe_engine *engine, uint64_t now_ns);
 
 /** Let timers expire. Call after the frames that wait have been received, not before. */
 void rawe_engine_advance(struct rawe_engine *engine, uint64_t now_ns);
-
-/** How long a network counts as lossy after a loss. */
-#define RAWE_ENGINE_CALM_NS 10000000000ull
-
-/**
- * True when no frame has been lost lately: what has been sent has as good as arrived. Otherwise a
- * sender that stops calling progress may leave a lost frame behind.
- */
-static inline bool rawe_engine_calm(const struct rawe_engine *engine, uint64_t now_ns)
-{
-    return engine->lost_ns == 0 || now_ns - engine->lost_ns > RAWE_ENGINE_CALM_NS;
-}
 
 /** True when rawe_engine_flush has something to do. */
 static inline bool rawe_engine_pending(const struct rawe_engine *engine)
