@@ -158,8 +158,7 @@ static void complete(struct sim_message *message, enum rawe_status status)
 static bool can_be_copied(const struct sim_message *message)
 {
     const struct rawe_conn *conn = message->channel->conn;
-    return !message->send.strict && !message->send.ordered &&
-           message->len_bytes <= conn->engine->config.copy_max_bytes &&
+    return !message->send.ordered && message->len_bytes <= conn->engine->config.copy_max_bytes &&
            message->len_bytes <= rawe_conn_frame_message_bytes(conn);
 }
 
@@ -227,10 +226,8 @@ static void choose_manner(struct sim_message *message)
 {
     uint64_t bits = message->content_seed >> 48;
 
-    if (message->len_bytes != 0 && message->kind != SIM_MESSAGE_PUT) {
-        message->send.strict = bits % 4 == 0;
-        message->send.ordered = bits / 4 % 8 == 0;
-    }
+    message->send.ordered =
+        message->len_bytes != 0 && message->kind != SIM_MESSAGE_PUT && bits / 4 % 8 == 0;
     message->send.relaxed = bits / 32 % 4 == 0;
 }
 
