@@ -4,6 +4,7 @@
 import argparse
 import os
 import shlex
+import signal
 import subprocess
 import sys
 import time
@@ -58,7 +59,17 @@ def call(argv, cwd=None, env=None):
     """Run a command with its output shown; its exit status."""
     say(shlex.join(map(str, argv)) + (f"    (in {cwd})" if cwd else ""))
     sys.stdout.flush()
-    return subprocess.call(list(map(str, argv)), cwd=cwd, env=env)
+    with subprocess.Popen(list(map(str, argv)), cwd=cwd, env=env) as process:
+        while True:
+            try:
+                return process.wait()
+            except KeyboardInterrupt:
+                # Let it take its labs down, however long that takes: subprocess.call() would kill
+                # it. At a terminal it has had the signal, too, and a second one would disturb it.
+                if not sys.stdin.isatty():
+                    process.send_signal(signal.SIGINT)
+                process.wait()
+                raise
 
 
 def build(directory, *options):
@@ -219,6 +230,7 @@ def main():
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # an end in good order, too
     try:
         sys.exit(main())
     except KeyboardInterrupt:
