@@ -4,11 +4,16 @@
  * Tests of rawe_responder over a veth pair and over lo, in a network namespace of their own.
  */
 #define _GNU_SOURCE
+#include <arpa/inet.h>
 #include <dirent.h>
+#include <linux/if_packet.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "link_fixture.h"
@@ -135,6 +140,31 @@ static void watch__goes_on_after_the_interface_was_down(void **state)
     assert_true(answers_to_ping(a, slot));
     rawe_responder_stop(b);
     rawe_responder_stop(a);
+}
+
+static uint64_t processor_time_us(void)
+{
+    struct rusage usage;
+
+    assert_int_equal(getrusage(RUSAGE_SELF, &usage), 0);
+    return (uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000u +
+           (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
+}
+
+/** The kernel reports the outage as an error to poll(): the thread must not spin on it. */
+static void run__sleeps_while_the_interface_is_down(void **state)
+{
+    struct rawe_responder *a = start(&net.a);
+
+    (void)state;
+    fixture_run("ip link set ra0 down");
+    const uint64_t before_us = processor_time_us();
+    usleep(300000);
+    const uint64_t used_us = processor_time_us() - before_us;
+    fixture_run("ip link set ra0 up");
+    rawe_responder_stop(a);
+    /* Asleep it uses next to nothing; spinning, the whole of a processor it is given. */
+    assert_true(used_us < 30000);
 }
 
 static void reach__full_size_passes(void **state)
@@ -415,6 +445,81 @@ static void receive__forged_answers_are_ignored(void **state)
     rawe_responder_stop(a);
 }
 
+/** Read the token of the next PING that comes in at rb0. */
+static uint64_t overhear_token(int fd)
+{
+    uint8_t frame[200];
+    struct rawe_ping ping;
+    const ssize_t got = recv(fd, frame, sizeof frame, 0);
+
+    assert_true(got >= (ssize_t)(RAWE_PAYLOAD_OFFSET + RAWE_PING_BYTES));
+    assert_int_equal(frame[RAWE_ETH_HEADER_BYTES] & 0xF, RAWE_FRAME_PING);
+    assert_int_equal(rawe_ping_decode(&ping, frame + RAWE_PAYLOAD_OFFSET, RAWE_PING_BYTES),
+                     RAWE_DECODE_OK);
+    return ping.token;
+}
+
+static void receive__answer_of_another_length_proves_nothing(void **state)
+{
+    struct rawe_responder *a = start(&net.a);
+    struct forger forger = {.link = fixture_open(&net, &net.b, 1 << 18)};
+    const int slot = rawe_responder_watch(a, net.b.mac, net.b.port, net.b.key);
+    const struct sockaddr_ll address = {
+        .sll_family = AF_PACKET, .sll_protocol = htons(0x88B5), .sll_ifindex = net.b.index,
+    };
+    const struct timeval patience = {.tv_sec = 10};
+    const int fd = socket(AF_PACKET, SOCK_RAW, 0);
+
+    (void)state;
+    assert_int_equal(bind(fd, (const struct sockaddr *)&address, sizeof address), 0);
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience), 0);
+    rawe_responder_ping(a, slot);
+    const uint64_t token = overhear_token(fd);
+
+    forge(&forger, RAWE_FRAME_PONG, token, RAWE_PING_BYTES + 8);
+    forger.len_bytes += 8;
+    send_forged(&forger);
+    for (unsigned i = 0; i < 10000 && counters_of(a).pongs_unknown == 0; i++) {
+        usleep(1000);
+    }
+    assert_int_equal(counters_of(a).pongs_unknown, 1);
+    assert_int_equal(rawe_responder_last_pong_ns(a, slot), 0);
+
+    forge(&forger, RAWE_FRAME_PONG, token, RAWE_PING_BYTES);
+    send_forged(&forger);
+    for (unsigned i = 0; i < 10000 && rawe_responder_last_pong_ns(a, slot) == 0; i++) {
+        usleep(1000);
+    }
+    assert_int_not_equal(rawe_responder_last_pong_ns(a, slot), 0);
+    close(fd);
+    rawe_link_close(forger.link);
+    rawe_responder_stop(a);
+}
+
+/** What belongs to the link does not even wake the responder. */
+static void receive__other_types_do_not_reach_it(void **state)
+{
+    struct rawe_responder *a = start(&net.a);
+    struct rawe_responder *b = start(&net.b);
+    struct forger forger = {.link = fixture_open(&net, &net.b, 1 << 18)};
+    const int slot = rawe_responder_watch(b, net.a.mac, net.a.port, net.a.key);
+
+    (void)state;
+    for (uint8_t type = 0; type < 16; type++) {
+        if (type != RAWE_FRAME_PING && type != RAWE_FRAME_PONG) {
+            forge(&forger, type, 1, RAWE_PING_BYTES);
+            send_forged(&forger);
+        }
+    }
+    assert_true(answers_to_ping(b, slot));
+    const struct rawe_responder_counters counters = counters_of(a);
+    assert_int_equal(counters.frames_invalid, 0);
+    assert_int_equal(counters.pongs_unknown, 0);
+    rawe_link_close(forger.link);
+    rawe_responder_stop(b);
+    rawe_responder_stop(a);
+}
+
 static void receive__malformed_frames_are_counted(void **state)
 {
     struct rawe_responder *a = start(&net.a);
@@ -505,6 +610,7 @@ int main(void)
         cmocka_unit_test(watch__peer_that_sleeps_answers),
         cmocka_unit_test(watch__slots_are_apart_and_reused),
         cmocka_unit_test(watch__goes_on_after_the_interface_was_down),
+        cmocka_unit_test(run__sleeps_while_the_interface_is_down),
         cmocka_unit_test(reach__full_size_passes),
         cmocka_unit_test(reach__over_loopback),
         cmocka_unit_test(reach__finds_the_largest_size_that_passes),
@@ -515,6 +621,8 @@ int main(void)
         cmocka_unit_test(reach__full_size_on_a_crowded_host),
         cmocka_unit_test(reach__from_several_threads),
         cmocka_unit_test(receive__forged_answers_are_ignored),
+        cmocka_unit_test(receive__answer_of_another_length_proves_nothing),
+        cmocka_unit_test(receive__other_types_do_not_reach_it),
         cmocka_unit_test(receive__malformed_frames_are_counted),
         cmocka_unit_test(receive__flood_is_slept_over),
         cmocka_unit_test(stop__leaves_nothing_open),

@@ -3,6 +3,9 @@
  *
  * A link: one way to the wire through one interface. It moves whole frames; it knows of the
  * protocol only where the receiver's port and key lie, so that the kernel's filter can choose.
+ *
+ * Threads: receiving and transmitting may go on at the same time, but each of them in one thread
+ * at a time. A receive callback may itself receive and transmit.
  */
 #ifndef RAWE_LINK_H
 #define RAWE_LINK_H
