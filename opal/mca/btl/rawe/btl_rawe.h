@@ -27,6 +27,9 @@
 /** Room for data in a small fragment: control messages, and what is copied when it is sent. */
 #define MCA_BTL_RAWE_SMALL_BYTES 4096u
 
+/** Messages up to this length are copied once they have left, and are complete then. */
+#define MCA_BTL_RAWE_COPY_SENT_BYTES (16u * 1024u + 64u)
+
 /** Modules at most: interfaces of a host, and lo. */
 #define MCA_BTL_RAWE_MODULES_MAX 16u
 

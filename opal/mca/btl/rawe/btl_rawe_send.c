@@ -84,13 +84,15 @@ mca_btl_base_descriptor_t *mca_btl_rawe_prepare_src(struct mca_btl_base_module_t
         payload_bytes = btl->btl_max_send_size - reserve;
     }
     bool in_place = !opal_convertor_need_buffers(convertor);
+    bool room_for_copy = !in_place || reserve + payload_bytes <= MCA_BTL_RAWE_COPY_SENT_BYTES;
     mca_btl_base_descriptor_t *descriptor = mca_btl_rawe_alloc(
-        btl, endpoint, order, reserve + (in_place ? 0 : payload_bytes), flags);
+        btl, endpoint, order, reserve + (room_for_copy ? payload_bytes : 0), flags);
     if (OPAL_UNLIKELY(NULL == descriptor)) {
         return NULL;
     }
     mca_btl_rawe_fragment_t *fragment = (mca_btl_rawe_fragment_t *) descriptor;
     if (in_place) {
+        fragment->segments[0].seg_len = reserve;
         void *source;
         opal_convertor_get_current_pointer(convertor, &source);
         fragment->segments[1].seg_addr.pval = source;
@@ -168,8 +170,14 @@ static int send_in_place(struct rawe_conn *conn, mca_btl_rawe_fragment_t *fragme
      * fragment is kept until it has been acknowledged. It must not wait for that: osc/pt2pt sends,
      * blocking, from inside progress, and would never return. But what has not left yet (a connection
      * is being made) is not complete: the PML might not call progress again for long.
+     *
+     * Data that is not ours becomes so by a copy, while the frames are on their way already: what
+     * that takes is less than what waiting for the acknowledgement does.
      */
-    bool ours = 1 == send->piece_count
+    bool copied = 1 != send->piece_count && !ordered
+                  && fragment->segments[0].seg_len + fragment->segments[1].seg_len
+                         <= MCA_BTL_RAWE_COPY_SENT_BYTES;
+    bool ours = (1 == send->piece_count || copied)
                 && 0 != (fragment->base.des_flags & MCA_BTL_DES_FLAGS_BTL_OWNERSHIP);
     send->relaxed = ours;
     fragment->phase = MCA_BTL_RAWE_SEND_CALLING;
@@ -177,6 +185,12 @@ static int send_in_place(struct rawe_conn *conn, mca_btl_rawe_fragment_t *fragme
     if (MCA_BTL_RAWE_SEND_FINISHED != fragment->phase) {
         fragment->phase = MCA_BTL_RAWE_SEND_QUEUED;
         if (ours && send->framed_bytes == send->total_bytes) {
+            if (copied) {
+                /* The first piece lies there already. */
+                memcpy(fragment->data + fragment->segments[0].seg_len,
+                       fragment->segments[1].seg_addr.pval, fragment->segments[1].seg_len);
+                rawe_conn_send_moved(conn, send, fragment->data);
+            }
             if (0 != (fragment->base.des_flags & MCA_BTL_DES_SEND_ALWAYS_CALLBACK)) {
                 fragment->base.des_cbfunc(&fragment->endpoint->module->super, fragment->endpoint,
                                           &fragment->base, OPAL_SUCCESS);
@@ -184,6 +198,7 @@ static int send_in_place(struct rawe_conn *conn, mca_btl_rawe_fragment_t *fragme
             fragment->told = true;
             return MCA_BTL_RAWE_TAKEN;
         }
+        send->relaxed = false;
         fragment->base.des_flags |= MCA_BTL_DES_SEND_ALWAYS_CALLBACK;
         return 0;
     }

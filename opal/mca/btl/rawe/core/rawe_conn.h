@@ -191,6 +191,12 @@ enum rawe_status rawe_conn_send_copy(struct rawe_conn *conn, uint8_t tag, const 
 /** Send from the caller's memory; `done` is called in the end, whatever happens. */
 void rawe_conn_send(struct rawe_conn *conn, struct rawe_send *send, uint64_t now_ns);
 
+/**
+ * The data of a send that is wholly framed has been copied: `copy` holds its pieces one behind the
+ * other, and is what will be sent again if need be.
+ */
+void rawe_conn_send_moved(struct rawe_conn *conn, struct rawe_send *send, uint8_t *copy);
+
 /** The peer's responder answered at `alive_ns`: it is there, but not in MPI. */
 void rawe_conn_alive(struct rawe_conn *conn, uint64_t alive_ns);
 

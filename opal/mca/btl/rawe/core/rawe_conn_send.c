@@ -235,6 +235,36 @@ void rawe_conn_send(struct rawe_conn *conn, struct rawe_send *send, uint64_t now
     }
 }
 
+void rawe_conn_send_moved(struct rawe_conn *conn, struct rawe_send *send, uint8_t *copy)
+{
+    assert(send->framed_bytes == send->total_bytes);
+    uint32_t left = send->frames;
+    for (uint32_t sequence = conn->next - 1; left != 0; sequence--) {
+        struct rawe_txframe *frame = conn->slots[slot_of(conn, sequence)];
+        if (frame->send != send) {
+            continue;
+        }
+        for (uint32_t i = 0; i < frame->external_count; i++) {
+            struct rawe_bytes *part = &frame->external[i];
+            uint8_t *to = copy;
+            for (unsigned k = 0; k < send->piece_count; k++) {
+                const struct rawe_bytes *piece = &send->pieces[k];
+                size_t at = (size_t)((uintptr_t)part->base - (uintptr_t)piece->base);
+                if (at < piece->len_bytes) {
+                    part->base = to + at;
+                    break;
+                }
+                to += piece->len_bytes;
+            }
+        }
+        left--;
+    }
+    for (unsigned k = 0; k < send->piece_count; k++) {
+        send->pieces[k].base = copy;
+        copy += send->pieces[k].len_bytes;
+    }
+}
+
 /** Refer to `len_bytes` of the send's memory from where framing stands. */
 static void refer(struct rawe_txframe *frame, const struct rawe_send *send, size_t len_bytes)
 {

@@ -1,13 +1,13 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Bulk: the queue, its doorbell, and what is received from them. Sending is in rawe_bulk_send.c.
+ * Bulk: what is received of superframes, and their way into place. Sending is in rawe_bulk_send.c.
  *
  * A queue cannot be looked at without a system call, a ring can, but a ring's slots would have to
- * be 64 kB and everything would be copied twice. So there are both: the doorbell ring's filter
- * passes the first bytes of each packet only. It is bound first: the kernel delivers to the socket
- * bound last before the others (dev_add_pack puts it at the head of its list), and so the packet
- * is in the queue when the bell rings.
+ * be 64 kB and everything would be copied twice. So one socket has both (PACKET_COPY_THRESH): what
+ * fits a slot lies there whole; of what is longer the slot has the beginning, enough to tell where
+ * it goes, and the packet waits in the socket's queue (tpacket_rcv queues it before it hands the
+ * slot over), from where recvmsg copies it into place.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -22,14 +22,14 @@
 /** Receive buffer asked for. */
 #define QUEUE_BYTES (8 << 20)
 
-/** Memory of the doorbell ring: 1000 and more bells. */
-#define DOORBELL_BYTES (192u << 10)
+/** Part of the link's ring that bulk takes for its own beside it. */
+#define RING_DIVISOR 4u
 
-/** Looks into an empty queue after a bell: the packet may have been dropped for lack of room. */
-#define LOOKS 64u
+/** Packets up to this length behind the Ethernet header lie in the ring whole. */
+#define SLOT_DATA_BYTES_MAX 2048u
 
-/** How much of the beginning of a packet is peeked at: enough for every chunk's header. */
-#define PEEK_HEAD_BYTES 64u
+/** Header of one frame and one chunk at most. */
+#define HEAD_BYTES 64u
 
 /** Segments of one packet at most; more are received into scratch memory. */
 #define PLACED_SEGMENTS_MAX 64u
@@ -48,11 +48,17 @@ static void widen_queue(struct rawe_bulk *bulk)
     bulk->queue_bytes = granted > 0 ? (size_t)granted : 0;
 }
 
+static void point_head(struct rawe_bulk *bulk)
+{
+    bulk->head.next_status = &bulk->ring.next->tp_status;
+}
+
 int rawe_bulk_open(struct rawe_bulk **out, const struct rawe_link_config *config,
                    struct rawe_link_error *error)
 {
     struct rawe_bulk *bulk = calloc(1, sizeof *bulk);
-    struct rawe_link_config doorbell = *config;
+    uint32_t slot_data_bytes =
+        config->mtu_bytes < SLOT_DATA_BYTES_MAX ? config->mtu_bytes : SLOT_DATA_BYTES_MAX;
 
     *out = NULL;
     if (bulk == NULL || (bulk->scratch = malloc(SCRATCH_BYTES)) == NULL) {
@@ -61,23 +67,17 @@ int rawe_bulk_open(struct rawe_bulk **out, const struct rawe_link_config *config
         return -1;
     }
     bulk->mtu_bytes = config->mtu_bytes;
-    bulk->fd = -1;
-    doorbell.mtu_bytes = RAWE_FILTER_DOORBELL_BYTES;
-    bulk->doorbell_fd = rawe_socket_open(&bulk->doorbell, &doorbell, RAWE_FILTER_FOR_DOORBELL,
-                                         DOORBELL_BYTES, error);
-    if (bulk->doorbell_fd < 0) {
+    bulk->fd = rawe_socket_open(&bulk->ring, config, RAWE_FILTER_FOR_BULK,
+                                slot_data_bytes + (uint32_t)sizeof(struct virtio_net_hdr),
+                                config->ring_bytes / RING_DIVISOR, error);
+    if (bulk->fd < 0) {
         free(bulk->scratch);
         free(bulk);
         return -1;
     }
-    bulk->fd = rawe_socket_open(NULL, config, RAWE_FILTER_FOR_BULK, 0, error);
-    if (bulk->fd < 0) {
-        rawe_bulk_close(bulk);
-        return -1;
-    }
     widen_queue(bulk);
     bulk->offloaded = config->loopback || rawe_bulk_device_offloads(config->interface);
-    bulk->head.next_status = &bulk->doorbell.next->tp_status;
+    point_head(bulk);
     *out = bulk;
     return 0;
 }
@@ -87,137 +87,162 @@ void rawe_bulk_close(struct rawe_bulk *bulk)
     if (bulk == NULL) {
         return;
     }
-    rawe_ring_close(&bulk->doorbell);
-    close(bulk->doorbell_fd);
-    if (bulk->fd >= 0) {
-        close(bulk->fd);
-    }
+    rawe_ring_close(&bulk->ring);
+    close(bulk->fd);
     free(bulk->scratch);
     free(bulk);
 }
 
-/** Take the bells that have rung. Returns how many. */
-static unsigned answer_bells(struct rawe_bulk *bulk)
-{
-    unsigned bells = 0;
-    struct tpacket2_hdr *slot;
+/** A received packet as its slot describes it. */
+struct packet {
+    const uint8_t *source_mac;
+    const uint8_t *bytes;  /**< behind the envelope */
+    size_t present_bytes;  /**< as many are in the slot */
+    size_t total_bytes;
+    size_t segment_bytes;  /**< it is cut every so many */
+};
 
-    while ((slot = rawe_ring_take(&bulk->doorbell)) != NULL) {
-        rawe_ring_give_back(slot);
-        bells++;
+/** False when it is shorter than its envelope. */
+static bool describe(struct packet *packet, struct tpacket2_hdr *slot)
+{
+    const uint8_t *frame = rawe_ring_frame(slot);
+    struct virtio_net_hdr vnet;
+
+    if (slot->tp_snaplen <= RAWE_FILTER_BULK_OFFSET) {
+        return false;
     }
-    bulk->head.next_status = &bulk->doorbell.next->tp_status;
-    return bells;
+    memcpy(&vnet, frame - sizeof vnet, sizeof vnet);
+    packet->source_mac = frame + RAWE_MAC_BYTES;
+    packet->bytes = frame + RAWE_FILTER_BULK_OFFSET;
+    packet->present_bytes = slot->tp_snaplen - RAWE_FILTER_BULK_OFFSET;
+    packet->total_bytes = slot->tp_len - RAWE_FILTER_BULK_OFFSET;
+    packet->segment_bytes = packet->total_bytes;
+    if (vnet.gso_type != VIRTIO_NET_HDR_GSO_NONE && vnet.gso_size != 0 &&
+        vnet.gso_size < packet->total_bytes) {
+        packet->segment_bytes = vnet.gso_size;
+    }
+    return true;
 }
 
-/** Lay out the buffers for a packet. Returns how many there are; `planned` tells which way. */
-static size_t lay_out(struct rawe_bulk *bulk, struct iovec *iov, size_t total_bytes,
-                      size_t segment_bytes, bool planned, const struct rawe_placement *placement)
+/** Hand the segments of a packet up that lies in one piece. Returns their number. */
+static unsigned hand_up(const struct packet *packet, const uint8_t *bytes,
+                        const struct rawe_bulk_receiver *receiver, void *context)
+{
+    unsigned count = 0;
+
+    for (size_t at = 0; at < packet->total_bytes; at += packet->segment_bytes, count++) {
+        size_t left = packet->total_bytes - at;
+        receiver->segment(context, packet->source_mac, bytes + at,
+                          left < packet->segment_bytes ? left : packet->segment_bytes, NULL, 0);
+    }
+    return count;
+}
+
+/** The same where headers and data have been received apart. */
+static unsigned hand_up_placed(const struct rawe_bulk *bulk, const struct packet *packet,
+                               const struct rawe_placement *placement,
+                               const struct rawe_bulk_receiver *receiver, void *context)
+{
+    unsigned count = 0;
+
+    for (size_t at = 0; at < packet->total_bytes; at += packet->segment_bytes, count++) {
+        size_t left = packet->total_bytes - at;
+        left = left < packet->segment_bytes ? left : packet->segment_bytes;
+        receiver->segment(context, packet->source_mac, bulk->heads + count * HEAD_BYTES,
+                          placement->head_bytes,
+                          placement->base + (size_t)count * placement->data_bytes,
+                          left - placement->head_bytes);
+    }
+    return count;
+}
+
+/** Lay out the buffers for a packet whose place is known. Returns how many there are. */
+static size_t lay_out(struct rawe_bulk *bulk, struct iovec *iov, const struct packet *packet,
+                      const struct rawe_placement *placement)
 {
     size_t used = 0;
-
-    iov[used++] = (struct iovec){&bulk->envelope, sizeof bulk->envelope};
-    if (!planned) {
-        iov[used++] = (struct iovec){bulk->scratch, SCRATCH_BYTES};
-        return used;
-    }
     uint8_t *data = placement->base;
-    for (size_t at = 0, i = 0; at < total_bytes; at += segment_bytes, i++) {
-        size_t left = total_bytes - at < segment_bytes ? total_bytes - at : segment_bytes;
-        iov[used++] = (struct iovec){bulk->heads + i * PEEK_HEAD_BYTES, placement->head_bytes};
+    uint8_t *heads = bulk->heads;
+
+    for (size_t at = 0; at < packet->total_bytes; at += packet->segment_bytes) {
+        size_t left = packet->total_bytes - at;
+        left = left < packet->segment_bytes ? left : packet->segment_bytes;
+        iov[used++] = (struct iovec){heads, placement->head_bytes};
         iov[used++] = (struct iovec){data, left - placement->head_bytes};
+        heads += HEAD_BYTES;
         data += placement->data_bytes;
     }
     return used;
 }
 
-/** Hand the segments of a received packet up. Returns their number. */
-static unsigned hand_up(struct rawe_bulk *bulk, size_t total_bytes, size_t segment_bytes,
-                        bool planned, const struct rawe_placement *placement,
-                        const struct rawe_bulk_receiver *receiver, void *context)
+/** recvmsg, which also returns what befell the interface (ENETDOWN), once. */
+static bool dequeue(int fd, struct iovec *iov, size_t iov_count)
 {
-    const uint8_t *source_mac = bulk->envelope.packet + RAWE_MAC_BYTES;
-    unsigned count = 0;
+    const struct msghdr message = {.msg_iov = iov, .msg_iovlen = iov_count};
 
-    for (size_t at = 0; at < total_bytes; at += segment_bytes, count++) {
-        size_t left = total_bytes - at < segment_bytes ? total_bytes - at : segment_bytes;
-        if (planned) {
-            receiver->segment(context, source_mac, bulk->heads + count * PEEK_HEAD_BYTES,
-                              placement->head_bytes,
-                              placement->base + (size_t)count * placement->data_bytes,
-                              left - placement->head_bytes);
-        } else {
-            receiver->segment(context, source_mac, bulk->scratch + at, left, NULL, 0);
+    for (;;) {
+        struct msghdr received = message;
+        if (recvmsg(fd, &received, MSG_DONTWAIT) >= 0) {
+            return true;
+        }
+        if (errno != EINTR && errno != ENETDOWN) {
+            return false;
         }
     }
-    return count;
 }
 
-/** Receive one packet. Returns the number of its segments, 0 when the queue is empty. */
-static unsigned receive_packet(struct rawe_bulk *bulk, const struct rawe_bulk_receiver *receiver,
-                               void *context)
+/** Receive the packet that waits in the queue. Returns the number of its segments. */
+static unsigned receive_queued(struct rawe_bulk *bulk, const struct packet *packet,
+                               const struct rawe_bulk_receiver *receiver, void *context)
 {
-    struct {
-        struct rawe_bulk_envelope envelope;
-        uint8_t head[PEEK_HEAD_BYTES];
-    } peek;
-    ssize_t len_bytes = recv(bulk->fd, &peek, sizeof peek, MSG_PEEK | MSG_TRUNC | MSG_DONTWAIT);
-
-    if (len_bytes < 0) {
-        return 0;
-    }
-    size_t total_bytes = (size_t)len_bytes > sizeof peek.envelope
-                             ? (size_t)len_bytes - sizeof peek.envelope
-                             : 0;
-    size_t segment_bytes = peek.envelope.vnet.gso_type != VIRTIO_NET_HDR_GSO_NONE
-                               ? peek.envelope.vnet.gso_size
-                               : total_bytes;
-    size_t head_bytes = total_bytes < sizeof peek.head ? total_bytes : sizeof peek.head;
     struct rawe_placement placement;
     struct iovec iov[1 + 2 * PLACED_SEGMENTS_MAX];
-    bool planned = segment_bytes != 0 && total_bytes <= SCRATCH_BYTES &&
-                   (total_bytes + segment_bytes - 1) / segment_bytes <= PLACED_SEGMENTS_MAX &&
-                   receiver->plan(context, peek.envelope.packet + RAWE_MAC_BYTES, peek.head,
-                                  head_bytes, segment_bytes, total_bytes, &placement) &&
-                   placement.head_bytes <= PEEK_HEAD_BYTES;
-    struct msghdr message = {
-        .msg_iov = iov,
-        .msg_iovlen = lay_out(bulk, iov, total_bytes, segment_bytes, planned, &placement),
-    };
+    size_t segments = (packet->total_bytes + packet->segment_bytes - 1) / packet->segment_bytes;
+    bool planned =
+        packet->total_bytes <= SCRATCH_BYTES && segments <= PLACED_SEGMENTS_MAX &&
+        receiver->plan(context, packet->source_mac, packet->bytes, packet->present_bytes,
+                       packet->segment_bytes, packet->total_bytes, &placement) &&
+        placement.head_bytes <= HEAD_BYTES;
+    size_t used = 1;
 
-    if (recvmsg(bulk->fd, &message, MSG_DONTWAIT) < 0) {
+    iov[0] = (struct iovec){&bulk->envelope, sizeof bulk->envelope};
+    if (planned) {
+        used += lay_out(bulk, iov + 1, packet, &placement);
+    } else {
+        iov[used++] = (struct iovec){bulk->scratch, SCRATCH_BYTES};
+    }
+    if (!dequeue(bulk->fd, iov, used) || packet->total_bytes > SCRATCH_BYTES) {
         return 0;
     }
-    if (segment_bytes == 0 || total_bytes > SCRATCH_BYTES) {
-        return 1; /* no packet of ours is like that */
-    }
-    unsigned count = hand_up(bulk, total_bytes, segment_bytes, planned, &placement, receiver,
-                             context);
-    bulk->counters.frames_received += count;
-    return count;
+    return planned ? hand_up_placed(bulk, packet, &placement, receiver, context)
+                   : hand_up(packet, bulk->scratch, receiver, context);
 }
 
 unsigned rawe_bulk_receive(struct rawe_bulk *bulk, unsigned budget,
                            const struct rawe_bulk_receiver *receiver, void *context)
 {
     unsigned frames = 0;
-    bool rung = answer_bells(bulk) != 0;
+    struct tpacket2_hdr *slot;
 
     for (unsigned packets = 0; packets < budget; packets++) {
-        unsigned count = receive_packet(bulk, receiver, context);
-        if (count == 0) {
-            if (packets == 0 && rung) {
-                bulk->head.look_again = LOOKS;
-            } else if (packets == 0 && bulk->head.look_again != 0) {
-                bulk->head.look_again--;
-            } else {
-                bulk->head.look_again = 0;
-            }
-            return frames;
+        if ((slot = rawe_ring_take(&bulk->ring)) == NULL) {
+            break;
         }
-        frames += count;
+        point_head(bulk);
+        struct packet packet;
+        bool queued = (slot->tp_status & TP_STATUS_COPY) != 0;
+        if (describe(&packet, slot)) {
+            if (queued) {
+                frames += receive_queued(bulk, &packet, receiver, context);
+            } else if (packet.present_bytes == packet.total_bytes) {
+                frames += hand_up(&packet, packet.bytes, receiver, context);
+            } else {
+                bulk->counters.ring_drops++; /* the queue had no room for the rest of it */
+            }
+        }
+        rawe_ring_give_back(slot);
     }
-    bulk->head.look_again = 1; /* there may be more */
+    bulk->counters.frames_received += frames;
     return frames;
 }
 
@@ -229,7 +254,9 @@ unsigned rawe_bulk_queue_frames(const struct rawe_bulk *bulk)
      */
     size_t charge_bytes = (size_t)bulk->mtu_bytes * 3 / 2 + 1024;
     size_t frames = bulk->queue_bytes / charge_bytes;
+    const unsigned slots = rawe_ring_slots(&bulk->ring);
 
+    frames = frames < slots ? frames : slots;
     return frames < 1 ? 1 : (unsigned)frames;
 }
 

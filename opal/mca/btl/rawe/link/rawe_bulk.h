@@ -12,7 +12,7 @@
  *   vnet_hdr 10 | Ethernet 14 | IPv4 20 | UDP 8 | frame header 24, chunk, data | frame header ...
  *                                               |<----- segment_bytes ------->|
  *
- * The source address is 0.0.0.x, which every IP stack drops as martian: nobody answers.
+ * The source address is one that every IP stack drops at first sight: nobody answers.
  */
 #ifndef RAWE_BULK_H
 #define RAWE_BULK_H
@@ -35,8 +35,8 @@ struct rawe_bulk;
 /** Where received bytes go. All functions get `context`. */
 struct rawe_bulk_receiver {
     /**
-     * `head` is the beginning (up to 64 bytes) of a packet of `total_bytes` bytes, cut every
-     * `segment_bytes` (0: not cut). Returns true and the place when each segment's data may be
+     * `head` is the beginning of a packet of `total_bytes` bytes, cut every `segment_bytes`. Returns
+     * true and the place when each segment's data may be
      * received straight into place.
      */
     bool (*plan)(void *context, const uint8_t *source_mac, const uint8_t *head, size_t head_bytes,
@@ -50,9 +50,8 @@ struct rawe_bulk_receiver {
 };
 
 /**
- * Open the two sockets: a queue that takes the packets whole, and beside it a ring of small slots
- * that gets the first bytes of each, so that an empty queue is seen without a system call.
- * Errors as rawe_link_open.
+ * Open the socket: a ring of slots for packets of one frame, beside it a queue that takes longer
+ * ones whole. Errors as rawe_link_open.
  */
 int rawe_bulk_open(struct rawe_bulk **bulk, const struct rawe_link_config *config,
                    struct rawe_link_error *error);

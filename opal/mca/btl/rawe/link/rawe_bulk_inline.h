@@ -8,16 +8,14 @@
 
 /** First member of struct rawe_bulk. */
 struct rawe_bulk_head {
-    const uint32_t *next_status; /**< of the doorbell ring, as in struct rawe_link_head */
-    uint32_t look_again;         /**< look into the queue this often even without a doorbell */
+    const uint32_t *next_status; /**< as in struct rawe_link_head */
 };
 
 static inline bool rawe_bulk_pending(const struct rawe_bulk *bulk)
 {
     const struct rawe_bulk_head *head = (const struct rawe_bulk_head *)(const void *)bulk;
 
-    return (__atomic_load_n(head->next_status, __ATOMIC_ACQUIRE) & RAWE_LINK_STATUS_USER) != 0 ||
-           head->look_again != 0;
+    return (__atomic_load_n(head->next_status, __ATOMIC_ACQUIRE) & RAWE_LINK_STATUS_USER) != 0;
 }
 
 #endif

@@ -34,9 +34,8 @@ _Static_assert(sizeof(struct rawe_bulk_envelope) == 10 + RAWE_FILTER_BULK_OFFSET
 
 struct rawe_bulk {
     struct rawe_bulk_head head; /**< first: see rawe_bulk_inline.h */
-    struct rawe_ring doorbell;
-    int doorbell_fd;
-    int fd; /**< queue, and the way out */
+    struct rawe_ring ring;
+    int fd; /**< ring, queue, and the way out */
     uint32_t mtu_bytes;
     size_t queue_bytes;
     bool offloaded;

@@ -51,13 +51,14 @@ static void put16(uint8_t *out, size_t value)
 }
 
 /**
- * Ethernet, IPv4 and UDP headers for `bytes` bytes of frames. The source address, 0.0.0.1, is one
- * that the receiver's IP stack drops (RFC 1122 section 3.2.1.3); our sockets get it before.
+ * Ethernet, IPv4 and UDP headers for `bytes` bytes of frames. The source address, 255.255.255.255,
+ * is one that the receiver's IP stack drops (RFC 1122 section 3.2.1.3) before it looks for a route
+ * (ip_route_input_slow); our sockets get the packet before that.
  */
 static void write_headers(uint8_t *out, const uint8_t *eth_header, uint16_t port, size_t bytes,
                           bool segmented)
 {
-    static const uint8_t addresses[8] = {0, 0, 0, 1, 0, 0, 0, 2};
+    static const uint8_t addresses[8] = {255, 255, 255, 255, 0, 0, 0, 2};
     uint8_t *ip = out + RAWE_ETH_HEADER_BYTES;
     uint8_t *udp = ip + IPV4_BYTES;
 

@@ -28,10 +28,8 @@ int rawe_filter_attach(int fd, enum rawe_filter_for what, uint16_t port, uint32_
     const uint8_t ping_pong_to = what == RAWE_FILTER_FOR_RESPONDER ? ACCEPT : DROP;
     const uint8_t others_to = what == RAWE_FILTER_FOR_RESPONDER ? DROP : ACCEPT;
 
-    const bool bulk = what == RAWE_FILTER_FOR_BULK || what == RAWE_FILTER_FOR_DOORBELL;
-    const uint32_t base = bulk ? RAWE_FILTER_BULK_OFFSET : RAWE_ETH_HEADER_BYTES;
-    const uint32_t pass_bytes =
-        what == RAWE_FILTER_FOR_DOORBELL ? RAWE_FILTER_DOORBELL_BYTES : UINT32_MAX;
+    const uint32_t base =
+        what == RAWE_FILTER_FOR_BULK ? RAWE_FILTER_BULK_OFFSET : RAWE_ETH_HEADER_BYTES;
 
     /* A load beyond the end of a short frame ends the program with "drop". */
     struct sock_filter program[PROGRAM_LENGTH] = {
@@ -51,7 +49,7 @@ int rawe_filter_attach(int fd, enum rawe_filter_for what, uint16_t port, uint32_
                           (uint8_t)TO(10, ping_pong_to), 0),
         /* 11 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, RAWE_FRAME_PONG,
                           (uint8_t)TO(11, ping_pong_to), (uint8_t)TO(11, others_to)),
-        [ACCEPT] = BPF_STMT(BPF_RET | BPF_K, pass_bytes),
+        [ACCEPT] = BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),
         [DROP] = BPF_STMT(BPF_RET | BPF_K, 0),
     };
     const struct sock_fprog filter = {.len = PROGRAM_LENGTH, .filter = program};

@@ -10,12 +10,11 @@
 
 #include "rawe_link.h"
 
-/** Kinds of socket a process has; every frame for it goes to exactly one, bulk also to the doorbell. */
+/** Kinds of socket a process has; every frame for it goes to exactly one. */
 enum rawe_filter_for {
     RAWE_FILTER_FOR_LINK,      /**< everything but PING and PONG */
     RAWE_FILTER_FOR_RESPONDER, /**< PING and PONG only */
     RAWE_FILTER_FOR_BULK,      /**< as LINK, but in an IPv4 and UDP envelope */
-    RAWE_FILTER_FOR_DOORBELL,  /**< as BULK, but only the first RAWE_FILTER_DOORBELL_BYTES pass */
 };
 
 /** Where the frame header begins in the packets of bulk: behind Ethernet, IPv4 and UDP. */
@@ -23,8 +22,6 @@ enum rawe_filter_for {
 
 /** EtherType of those packets. */
 #define ETHERTYPE_IPV4 0x0800u
-
-#define RAWE_FILTER_DOORBELL_BYTES 64u
 
 /**
  * Attach and lock the filter: only frames addressed to this host, of our wire version, for

@@ -50,7 +50,8 @@ int rawe_link_open(struct rawe_link **link, const struct rawe_link_config *confi
         *error = (struct rawe_link_error){"malloc", ENOMEM};
         return -1;
     }
-    l->fd = rawe_socket_open(&l->ring, config, RAWE_FILTER_FOR_LINK, config->ring_bytes, error);
+    l->fd = rawe_socket_open(&l->ring, config, RAWE_FILTER_FOR_LINK, config->mtu_bytes,
+                             config->ring_bytes, error);
     if (l->fd < 0) {
         free(l);
         return -1;

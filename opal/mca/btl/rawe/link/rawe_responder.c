@@ -266,7 +266,8 @@ int rawe_responder_start(struct rawe_responder **responder, const struct rawe_li
         *error = (struct rawe_link_error){"eventfd", errno};
         goto no_stop_fd;
     }
-    r->fd = rawe_socket_open(&r->ring, config, RAWE_FILTER_FOR_RESPONDER, ring_bytes, error);
+    r->fd = rawe_socket_open(&r->ring, config, RAWE_FILTER_FOR_RESPONDER, config->mtu_bytes,
+                             ring_bytes, error);
     if (r->fd < 0) {
         goto no_socket;
     }

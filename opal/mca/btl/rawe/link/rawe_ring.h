@@ -57,20 +57,23 @@ static inline unsigned rawe_ring_slots(const struct rawe_ring *ring)
 }
 
 /**
- * A status that is neither the kernel's (which takes exactly 0) nor a waiting frame: the slot is
- * being read. Thus a receive callback may itself receive, and never sees a frame twice.
+ * Bit of a status that is neither the kernel's (which takes exactly 0) nor a waiting frame: the slot
+ * is being read. Thus a receive callback may itself receive, and never sees a frame twice. The
+ * other bits stay as the kernel set them.
  */
-#define RAWE_RING_HELD TP_STATUS_COPY
+#define RAWE_RING_HELD TP_STATUS_CSUMNOTREADY
 
 /** The next frame's slot, or NULL when none waits. It stays ours until given back. */
 static inline struct tpacket2_hdr *rawe_ring_take(struct rawe_ring *ring)
 {
     struct tpacket2_hdr *slot = ring->next;
 
-    if ((__atomic_load_n(&slot->tp_status, __ATOMIC_ACQUIRE) & TP_STATUS_USER) == 0) {
+    const uint32_t status = __atomic_load_n(&slot->tp_status, __ATOMIC_ACQUIRE);
+    if ((status & TP_STATUS_USER) == 0) {
         return NULL;
     }
-    __atomic_store_n(&slot->tp_status, RAWE_RING_HELD, __ATOMIC_RELAXED);
+    __atomic_store_n(&slot->tp_status, (status & ~(uint32_t)TP_STATUS_USER) | RAWE_RING_HELD,
+                     __ATOMIC_RELAXED);
 
     uint8_t *next = (uint8_t *)slot + ring->geometry.slot_bytes;
     if (--ring->left_in_block == 0) {

@@ -47,10 +47,25 @@ static int prefix_vnet_header(int fd, struct rawe_link_error *error)
     return 0;
 }
 
+/**
+ * A packet that is too long for its slot is queued beside the ring as well, for recvmsg: the slot
+ * has its beginning.
+ */
+static int queue_what_is_long(int fd, struct rawe_link_error *error)
+{
+    const int one = 1;
+
+    if (setsockopt(fd, SOL_PACKET, PACKET_COPY_THRESH, &one, sizeof one) != 0) {
+        *error = (struct rawe_link_error){"setsockopt(PACKET_COPY_THRESH)", errno};
+        return -1;
+    }
+    return 0;
+}
+
 static int bind_to(int fd, const struct rawe_link_config *config, enum rawe_filter_for what,
                    struct rawe_link_error *error)
 {
-    const bool bulk = what == RAWE_FILTER_FOR_BULK || what == RAWE_FILTER_FOR_DOORBELL;
+    const bool bulk = what == RAWE_FILTER_FOR_BULK;
     const struct sockaddr_ll address = {
         .sll_family = AF_PACKET,
         .sll_protocol = htons(bulk ? ETHERTYPE_IPV4 : config->ethertype),
@@ -65,14 +80,13 @@ static int bind_to(int fd, const struct rawe_link_config *config, enum rawe_filt
 }
 
 int rawe_socket_open(struct rawe_ring *ring, const struct rawe_link_config *config,
-                     enum rawe_filter_for what, size_t ring_bytes, struct rawe_link_error *error)
+                     enum rawe_filter_for what, uint32_t slot_data_bytes, size_t ring_bytes,
+                     struct rawe_link_error *error)
 {
     /* With protocol 0 a packet socket receives nothing until it is bound. */
     const int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
 
-    if (ring != NULL) {
-        ring->memory = NULL;
-    }
+    ring->memory = NULL;
     if (fd < 0) {
         *error = (struct rawe_link_error){"socket(AF_PACKET)", errno};
         return -1;
@@ -81,12 +95,11 @@ int rawe_socket_open(struct rawe_ring *ring, const struct rawe_link_config *conf
     /* Filter and ring before the binding: the first frame already goes through both. */
     if ((config->qdisc_bypass && bypass_qdisc(fd, error) != 0) ||
         rawe_filter_attach(fd, what, config->port, config->key, error) != 0 ||
-        (what == RAWE_FILTER_FOR_BULK && prefix_vnet_header(fd, error) != 0) ||
-        (ring != NULL && rawe_ring_open(ring, fd, config->mtu_bytes, ring_bytes, error) != 0) ||
+        (what == RAWE_FILTER_FOR_BULK &&
+         (prefix_vnet_header(fd, error) != 0 || queue_what_is_long(fd, error) != 0)) ||
+        rawe_ring_open(ring, fd, slot_data_bytes, ring_bytes, error) != 0 ||
         bind_to(fd, config, what, error) != 0) {
-        if (ring != NULL) {
-            rawe_ring_close(ring);
-        }
+        rawe_ring_close(ring);
         close(fd);
         return -1;
     }

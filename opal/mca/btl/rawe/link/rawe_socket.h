@@ -12,10 +12,12 @@
 
 /**
  * Open a socket that sends through `config`'s interface, and receives from it what the filter for
- * `what` lets through, into `ring`, of about `ring_bytes` (NULL: no ring, but a queue).
+ * `what` lets through, into `ring`: about `ring_bytes`, in slots for `slot_data_bytes` behind the
+ * Ethernet header.
  * Returns the descriptor, or -1 and the error.
  */
 int rawe_socket_open(struct rawe_ring *ring, const struct rawe_link_config *config,
-                     enum rawe_filter_for what, size_t ring_bytes, struct rawe_link_error *error);
+                     enum rawe_filter_for what, uint32_t slot_data_bytes, size_t ring_bytes,
+                     struct rawe_link_error *error);
 
 #endif
