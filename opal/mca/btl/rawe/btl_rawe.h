@@ -4,8 +4,9 @@
  * The component's own objects: component, module (one a link), endpoint (one a peer and link),
  * fragment (a descriptor of Open MPI with the engine's send operation in it).
  *
- * Threads: `mca_btl_rawe_component.lock` is held around every call into an engine, also while the
- * engine calls back into Open MPI, which is why it is recursive. A module's `endpoints_lock`
+ * Threads: every call into an engine is between mca_btl_rawe_lock and _unlock, also while the engine
+ * calls back into Open MPI, which is why they nest. In a program with threads that is
+ * `mca_btl_rawe_component.lock`, in others the biased lock of btl_rawe_guard.h. A module's `endpoints_lock`
  * guards its table of endpoints; nothing is called while it is held. add_procs takes only that
  * one: Open MPI may hold locks of its own then, for which a callback may be waiting.
  */
@@ -17,6 +18,7 @@
 #include "opal/class/opal_free_list.h"
 #include "opal/class/opal_list.h"
 
+#include "btl_rawe_guard.h"
 #include "core/rawe_conn.h"
 #include "core/rawe_engine.h"
 #include "link/rawe_bulk.h"
@@ -71,6 +73,10 @@ typedef struct mca_btl_rawe_module {
     opal_free_list_t registrations;
     opal_mutex_t endpoints_lock;
     opal_list_t endpoints;
+    bool open;             /**< engine and link are there; changed with the lock held */
+    _Atomic bool guarded;  /**< the guard looks after the engine */
+    uint32_t guard_rounds; /**< the guard's: mca_btl_rawe_guard.rounds when it last looked */
+    uint32_t guard_factor; /**< the guard's: it sleeps so many intervals */
     bool ring_warned; /**< the user knows that the ring dropped frames */
 } mca_btl_rawe_module_t;
 
@@ -134,6 +140,8 @@ static inline void mca_btl_rawe_lock(void)
 {
     if (OPAL_UNLIKELY(opal_using_threads())) {
         opal_mutex_lock(&mca_btl_rawe_component.lock);
+    } else {
+        mca_btl_rawe_guard_enter();
     }
 }
 
@@ -141,6 +149,25 @@ static inline void mca_btl_rawe_unlock(void)
 {
     if (OPAL_UNLIKELY(opal_using_threads())) {
         opal_mutex_unlock(&mca_btl_rawe_component.lock);
+    } else {
+        mca_btl_rawe_guard_leave();
+    }
+}
+
+/** Without waiting. False when somebody else is inside. */
+static inline bool mca_btl_rawe_trylock(void)
+{
+    if (OPAL_UNLIKELY(opal_using_threads())) {
+        return 0 == opal_mutex_trylock(&mca_btl_rawe_component.lock);
+    }
+    return mca_btl_rawe_guard_try_enter();
+}
+
+/** Frames are under way: have the guard look after them. Lock held. */
+static inline void mca_btl_rawe_guard_module(mca_btl_rawe_module_t *module)
+{
+    if (OPAL_UNLIKELY(!atomic_load_explicit(&module->guarded, memory_order_relaxed))) {
+        mca_btl_rawe_guard_wake(module);
     }
 }
 
@@ -152,6 +179,11 @@ const char *mca_btl_rawe_mac_text(const uint8_t mac[RAWE_MAC_BYTES], char out[18
 
 /* btl_rawe_component.c */
 
+/** Receive what waits on a module: some frames of the ring, all of bulk. Lock held. Returns how many. */
+unsigned mca_btl_rawe_module_receive(mca_btl_rawe_module_t *module);
+/** Let timers expire when nothing waits to be received, and send what was put off: it is now_ns of the
+ * engine. Lock held. */
+void mca_btl_rawe_module_tend(mca_btl_rawe_module_t *module);
 /** Receive what waits on one module, flush, let timers expire. Lock held. Returns frames received. */
 unsigned mca_btl_rawe_module_progress(mca_btl_rawe_module_t *module, bool look_at_clock);
 

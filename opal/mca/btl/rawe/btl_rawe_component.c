@@ -194,6 +194,7 @@ static mca_btl_base_module_t **component_init(int *count, bool progress_threads,
     if (OPAL_SUCCESS != mca_btl_rawe_params_check()) {
         return NULL;
     }
+    mca_btl_rawe_guard_init();
     open_modules();
     unsigned modules = mca_btl_rawe_component.module_count;
     if (0 == modules) {
@@ -251,35 +252,62 @@ static unsigned receive_bulk(mca_btl_rawe_module_t *module)
     return rawe_bulk_receive(module->bulk, UINT_MAX, &receiver, &module->engine);
 }
 
-unsigned mca_btl_rawe_module_progress(mca_btl_rawe_module_t *module, bool look_at_clock)
+static bool receivable(const mca_btl_rawe_module_t *module)
+{
+    return rawe_link_pending(module->link)
+           || (NULL != module->bulk && rawe_bulk_pending(module->bulk));
+}
+
+unsigned mca_btl_rawe_module_receive(mca_btl_rawe_module_t *module)
 {
     struct rawe_engine *engine = &module->engine;
     unsigned received = 0;
 
-    if (rawe_link_pending(module->link)
-        || (NULL != module->bulk && rawe_bulk_pending(module->bulk))) {
+    if (receivable(module)) {
         engine->now_ns = mca_btl_rawe_now_ns();
         /*
-         * The ring first, then all that waits in the bulk queue, and only then the answers: a probe
-         * out of the ring asks about superframes that were sent before it.
+         * The ring first, then all that waits for bulk, and only then the answers: a probe out of the
+         * ring asks about superframes that were sent before it.
          */
         received = rawe_link_receive(module->link, RECEIVE_BUDGET, receive_frame, engine);
         if (NULL != module->bulk && rawe_bulk_pending(module->bulk)) {
             received += receive_bulk(module);
         }
-    } else if (!rawe_engine_pending(engine) && (!look_at_clock || 0 == engine->timers.armed)) {
-        return 0;
-    } else {
-        engine->now_ns = mca_btl_rawe_now_ns();
     }
-    if (rawe_timer_wheel_due(&engine->timers, engine->now_ns)
-        && !rawe_link_pending(module->link)
-        && (NULL == module->bulk || !rawe_bulk_pending(module->bulk))) {
+    return received;
+}
+
+void mca_btl_rawe_module_tend(mca_btl_rawe_module_t *module)
+{
+    struct rawe_engine *engine = &module->engine;
+
+    if (rawe_timer_wheel_due(&engine->timers, engine->now_ns) && !receivable(module)) {
         /* Only with an empty ring: what lies in it may be what a timer waits for. */
         rawe_engine_advance(engine, engine->now_ns);
     }
     if (rawe_engine_pending(engine)) {
         rawe_engine_flush(engine, engine->now_ns);
+    }
+}
+
+unsigned mca_btl_rawe_module_progress(mca_btl_rawe_module_t *module, bool look_at_clock)
+{
+    struct rawe_engine *engine = &module->engine;
+
+    if (OPAL_UNLIKELY(rawe_engine_has_kept(engine))) {
+        rawe_engine_tell(engine);
+    }
+    unsigned received = mca_btl_rawe_module_receive(module);
+    if (0 == received && !rawe_engine_pending(engine)
+        && (!look_at_clock || 0 == engine->timers.armed)) {
+        return 0;
+    }
+    if (0 == received) {
+        engine->now_ns = mca_btl_rawe_now_ns();
+    }
+    mca_btl_rawe_module_tend(module);
+    if (0 != received) {
+        mca_btl_rawe_guard_module(module);
     }
     return received;
 }
@@ -289,11 +317,11 @@ static int component_progress(void)
     mca_btl_rawe_component_t *component = &mca_btl_rawe_component;
     unsigned received = 0;
 
-    if (OPAL_UNLIKELY(opal_using_threads())) {
-        if (0 != opal_mutex_trylock(&component->lock)) {
-            return 0; /* somebody else makes progress */
-        }
+    if (OPAL_UNLIKELY(!mca_btl_rawe_trylock())) {
+        return 0; /* somebody else makes progress */
     }
+    uint32_t rounds = atomic_load_explicit(&mca_btl_rawe_guard.rounds, memory_order_relaxed);
+    atomic_store_explicit(&mca_btl_rawe_guard.rounds, rounds + 1, memory_order_relaxed);
     if (OPAL_LIKELY(!component->progressing)) {
         component->progressing = true;
         bool look_at_clock = 0 == (++component->idle_count & (IDLE_CALLS_PER_LOOK - 1));

@@ -300,6 +300,7 @@ int mca_btl_rawe_del_procs(struct mca_btl_base_module_t *btl, size_t count, opal
         endpoints[i]->in_use = false;
         /* What has not been acknowledged yet is looked after until finalize. */
         if (mca_btl_rawe_endpoint_drained(endpoints[i])
+            && !rawe_engine_has_kept(&endpoints[i]->module->engine)
             && !mca_btl_rawe_component.progressing) {
             mca_btl_rawe_endpoint_close(endpoints[i]);
         }
@@ -332,7 +333,8 @@ struct rawe_conn *mca_btl_rawe_accept(void *context, const struct rawe_connect *
     opal_mutex_lock(&module->endpoints_lock);
     mca_btl_base_endpoint_t *endpoint = endpoint_find(module, &name, source_mac);
     opal_mutex_unlock(&module->endpoints_lock);
-    if (NULL == endpoint) {
+    /* While MPI is away nobody else is asked: the peer will call again. */
+    if (NULL == endpoint && !module->engine.away) {
         opal_proc_t *proc = opal_proc_for_name(name);
         unsigned count = NULL == proc ? 0 : mca_btl_rawe_modex_receive(proc, addresses);
         for (unsigned i = 0; i < count && NULL == endpoint; ++i) {

@@ -208,12 +208,14 @@ static bool open_link(mca_btl_rawe_module_t *module)
         .qdisc_bypass = mca_btl_rawe_params.qdisc_bypass,
     };
 
+    const struct rawe_responder_duty duty = {.tend = mca_btl_rawe_guard_tend, .context = module};
+
     if (0 != rawe_link_open(&module->link, &config, &error)) {
         module->link = NULL;
         tell_open_failed(interface, &error);
         return false;
     }
-    if (0 != rawe_responder_start(&module->responder, &config, module->address.mac, &error)) {
+    if (0 != rawe_responder_start(&module->responder, &config, module->address.mac, &duty, &error)) {
         module->responder = NULL;
         tell_open_failed(interface, &error);
         return false;
@@ -225,6 +227,22 @@ static bool open_link(mca_btl_rawe_module_t *module)
     return true;
 }
 
+/** Interfaces slower than this (Mb/s) are busy with the wire, faster ones with system calls. */
+#define FAST_MBPS 10000u
+
+/**
+ * How far a message's last frame may be filled up so that another message can share the superframe:
+ * a wire's time is better spent on data, a processor's on bytes that cost nothing.
+ */
+static uint32_t fill_max_bytes(const struct rawe_interface *interface)
+{
+    bool fast = interface->loopback || 0 == interface->speed_mbps
+                || interface->speed_mbps >= FAST_MBPS;
+    uint32_t bytes = interface->mtu_bytes * (fast ? 12u : 2u) / 16u;
+
+    return bytes < RAWE_BULK_FILL_MAX_BYTES ? bytes : RAWE_BULK_FILL_MAX_BYTES;
+}
+
 /** Let the engine send trains, where the device does the cutting. */
 static bool use_superframes(mca_btl_rawe_module_t *module)
 {
@@ -233,6 +251,7 @@ static bool use_superframes(mca_btl_rawe_module_t *module)
         .frames_max = TRAIN_FRAMES_MAX,
         .bytes_max = RAWE_BULK_BYTES_MAX,
         .overhead_bytes = RAWE_BULK_OVERHEAD_BYTES,
+        .fill_max_bytes = fill_max_bytes(&module->interface),
         .receive_frames = NULL == module->bulk ? 0 : rawe_bulk_queue_frames(module->bulk),
     };
 
@@ -262,6 +281,7 @@ static bool open_engine(mca_btl_rawe_module_t *module, uint64_t seed)
         .window_frames = (uint32_t) params->window_frames,
         .receive_frames = rawe_link_ring_frames(module->link),
         .copy_max_bytes = COPY_MAX_BYTES,
+        .pack_from_frames = (uint32_t) params->pack_from,
         .frames_limit = FRAMES_LIMIT,
         .ack_delay_ns = params->ack_delay_us * 1000,
         .probe_least_ns = params->probe_min_us * 1000,
@@ -323,6 +343,9 @@ mca_btl_rawe_module_t *mca_btl_rawe_module_open(const struct rawe_interface *int
         mca_btl_rawe_finalize(&module->super);
         return NULL;
     }
+    mca_btl_rawe_lock();
+    module->open = true;
+    mca_btl_rawe_unlock();
     return module;
 }
 
@@ -377,6 +400,7 @@ int mca_btl_rawe_finalize(struct mca_btl_base_module_t *btl)
         }
         rawe_engine_free(&module->engine);
     }
+    module->open = false;
     for (unsigned i = 0; i < mca_btl_rawe_component.module_count; ++i) {
         if (mca_btl_rawe_component.modules[i] == module) {
             mca_btl_rawe_component.modules[i] =

@@ -43,6 +43,10 @@ static const struct number numbers[] = {
     {"window_frames", &mca_btl_rawe_params.window_frames, 512, 16, 1024, "frames",
      ", a power of two", true, OPAL_INFO_LVL_6,
      "Largest number of frames to one peer that may be unacknowledged at a time"},
+    {"pack_from", &mca_btl_rawe_params.pack_from, 4, 0, 1024, "frames", ", 0: never", false,
+     OPAL_INFO_LVL_6,
+     "With this many frames in flight to a peer, short messages gather in frames that are held "
+     "back until they are full or MPI makes progress"},
     {"free_list_num", &mca_btl_rawe_params.free_list_num, 64, 0, 1 << 20, "fragments", "", false,
      OPAL_INFO_LVL_5, "Number of fragments allocated at start"},
     {"free_list_max", &mca_btl_rawe_params.free_list_max, 0, 0, 1 << 30, "fragments",
@@ -61,6 +65,10 @@ static const struct number numbers[] = {
     {"connect_timeout_ms", &mca_btl_rawe_params.connect_timeout_ms, 5000, 10, 600000,
      "milliseconds", "", false, OPAL_INFO_LVL_5,
      "How long to try to reach a peer at first contact before it is left to another BTL"},
+    {"guard_ms", &mca_btl_rawe_params.guard_ms, 1, 0, 1000, "milliseconds", ", 0: never", false,
+     OPAL_INFO_LVL_6,
+     "When a process has been outside of MPI for so long, a thread of its own looks after frames "
+     "that are held back, lost or to be acknowledged"},
     {"peer_timeout", &mca_btl_rawe_params.peer_timeout, 30, 0, 86400, "seconds",
      ", 0: wait for ever", false, OPAL_INFO_LVL_3,
      "How long a peer may be utterly silent (computing is not silence: a thread of its own "

@@ -144,6 +144,36 @@ static void message_done(struct rawe_send *send, enum rawe_status status)
     descriptor_complete(fragment, RAWE_STATUS_DONE == status ? OPAL_SUCCESS : OPAL_ERR_UNREACH);
 }
 
+/**
+ * All of a fragment that is ours, or becomes so by a copy, has left: as good as sent. The PML may go
+ * on, and the fragment is kept until it has been acknowledged.
+ */
+static void fragment_left(mca_btl_rawe_fragment_t *fragment, struct rawe_conn *conn)
+{
+    struct rawe_send *send = &fragment->send;
+
+    if (1 != send->piece_count) {
+        /* The first piece lies there already. */
+        memcpy(fragment->data + send->pieces[0].len_bytes, send->pieces[1].base,
+               send->pieces[1].len_bytes);
+        rawe_conn_send_moved(conn, send, fragment->data);
+    }
+    fragment->told = true;
+    if (0 != (fragment->base.des_flags & MCA_BTL_DES_SEND_ALWAYS_CALLBACK)) {
+        fragment->base.des_cbfunc(&fragment->endpoint->module->super, fragment->endpoint,
+                                  &fragment->base, OPAL_SUCCESS);
+    }
+}
+
+/** rawe_send.left of such a message. */
+static void message_left(struct rawe_send *send, struct rawe_conn *conn)
+{
+    mca_btl_rawe_fragment_t *fragment =
+        (mca_btl_rawe_fragment_t *) ((char *) send - offsetof(mca_btl_rawe_fragment_t, send));
+
+    fragment_left(fragment, conn);
+}
+
 /** send_in_place: complete for the PML, which has been told; the fragment is still in use. */
 #define MCA_BTL_RAWE_TAKEN 2
 
@@ -180,29 +210,34 @@ static int send_in_place(struct rawe_conn *conn, mca_btl_rawe_fragment_t *fragme
     bool ours = (1 == send->piece_count || copied)
                 && 0 != (fragment->base.des_flags & MCA_BTL_DES_FLAGS_BTL_OWNERSHIP);
     send->relaxed = ours;
+    send->left = NULL;
     fragment->phase = MCA_BTL_RAWE_SEND_CALLING;
     rawe_conn_send(conn, send, now_ns);
     if (MCA_BTL_RAWE_SEND_FINISHED != fragment->phase) {
         fragment->phase = MCA_BTL_RAWE_SEND_QUEUED;
         if (ours && send->framed_bytes == send->total_bytes) {
-            if (copied) {
-                /* The first piece lies there already. */
-                memcpy(fragment->data + fragment->segments[0].seg_len,
-                       fragment->segments[1].seg_addr.pval, fragment->segments[1].seg_len);
-                rawe_conn_send_moved(conn, send, fragment->data);
-            }
-            if (0 != (fragment->base.des_flags & MCA_BTL_DES_SEND_ALWAYS_CALLBACK)) {
-                fragment->base.des_cbfunc(&fragment->endpoint->module->super, fragment->endpoint,
-                                          &fragment->base, OPAL_SUCCESS);
-            }
-            fragment->told = true;
+            fragment_left(fragment, conn);
             return MCA_BTL_RAWE_TAKEN;
         }
-        send->relaxed = false;
+        if (ours) {
+            send->left = message_left;
+        }
         fragment->base.des_flags |= MCA_BTL_DES_SEND_ALWAYS_CALLBACK;
         return 0;
     }
     return RAWE_STATUS_DONE == fragment->status ? 1 : OPAL_ERR_UNREACH;
+}
+
+/** Copy a short message: into a frame that is held back already, if there is one, or its own. */
+static enum rawe_status send_copy(struct rawe_conn *conn, mca_btl_base_tag_t tag,
+                                  const void *first, size_t first_bytes, const void *second,
+                                  size_t second_bytes)
+{
+    if (rawe_conn_pack(conn, (uint8_t) tag, first, first_bytes, second, second_bytes)) {
+        return RAWE_STATUS_DONE;
+    }
+    return rawe_conn_send_copy(conn, (uint8_t) tag, first, first_bytes, second, second_bytes,
+                               mca_btl_rawe_now_ns());
 }
 
 int mca_btl_rawe_send(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
@@ -213,7 +248,6 @@ int mca_btl_rawe_send(struct mca_btl_base_module_t *btl, struct mca_btl_base_end
     mca_btl_base_segment_t *segments = descriptor->des_segments;
     size_t second_bytes = descriptor->des_segment_count > 1 ? segments[1].seg_len : 0;
     size_t total_bytes = segments[0].seg_len + second_bytes;
-    uint64_t now_ns = mca_btl_rawe_now_ns();
     int result = OPAL_ERR_OUT_OF_RESOURCE;
 
     fragment->endpoint = endpoint;
@@ -230,10 +264,8 @@ int mca_btl_rawe_send(struct mca_btl_base_module_t *btl, struct mca_btl_base_end
             conn = mca_btl_rawe_endpoint_conn(endpoint, RAWE_LANE_BULK);
         } else if (total_bytes <= module->engine.config.copy_max_bytes
             && total_bytes <= rawe_conn_frame_message_bytes(conn)) {
-            status = rawe_conn_send_copy(conn, (uint8_t) tag, segments[0].seg_addr.pval,
-                                         segments[0].seg_len,
-                                         0 != second_bytes ? segments[1].seg_addr.pval : NULL,
-                                         second_bytes, now_ns);
+            status = send_copy(conn, tag, segments[0].seg_addr.pval, segments[0].seg_len,
+                               0 != second_bytes ? segments[1].seg_addr.pval : NULL, second_bytes);
         } else if (total_bytes > rawe_conn_frame_message_bytes(conn)) {
             conn = mca_btl_rawe_endpoint_conn(endpoint, RAWE_LANE_BULK);
         }
@@ -242,12 +274,13 @@ int mca_btl_rawe_send(struct mca_btl_base_module_t *btl, struct mca_btl_base_end
         } else if (RAWE_STATUS_FAILED == status) {
             result = OPAL_ERR_UNREACH;
         } else if (OPAL_LIKELY(NULL != conn)) {
-            result = send_in_place(conn, fragment, tag, ordered, now_ns);
+            result = send_in_place(conn, fragment, tag, ordered, mca_btl_rawe_now_ns());
         }
     }
     if (1 == result) {
         descriptor_complete(fragment, OPAL_SUCCESS);
     }
+    mca_btl_rawe_guard_module(module);
     mca_btl_rawe_unlock();
     return MCA_BTL_RAWE_TAKEN == result ? 1 : result;
 }
@@ -277,14 +310,13 @@ int mca_btl_rawe_sendi(struct mca_btl_base_module_t *btl, struct mca_btl_base_en
     }
     if (OPAL_LIKELY((NULL != payload || 0 == payload_size)
                     && header_size + payload_size <= module->engine.config.copy_max_bytes)) {
-        uint64_t now_ns = mca_btl_rawe_now_ns();
         mca_btl_rawe_lock();
         struct rawe_conn *conn = mca_btl_rawe_endpoint_conn(endpoint, RAWE_LANE_EXPRESS);
         if (OPAL_LIKELY(NULL != conn
                         && header_size + payload_size <= rawe_conn_frame_message_bytes(conn))) {
-            status = rawe_conn_send_copy(conn, (uint8_t) tag, header, header_size, payload,
-                                         payload_size, now_ns);
+            status = send_copy(conn, tag, header, header_size, payload, payload_size);
         }
+        mca_btl_rawe_guard_module(module);
         mca_btl_rawe_unlock();
     }
     if (OPAL_LIKELY(RAWE_STATUS_DONE == status)) {
@@ -339,6 +371,7 @@ int mca_btl_rawe_put(struct mca_btl_base_module_t *btl, struct mca_btl_base_endp
     send->done = put_done;
     send->kind = RAWE_CHUNK_PUT;
     send->tag = 0;
+    send->left = NULL;
     send->ordered = false;
     send->relaxed = false;
     send->piece_count = 1;
@@ -352,6 +385,7 @@ int mca_btl_rawe_put(struct mca_btl_base_module_t *btl, struct mca_btl_base_endp
     struct rawe_conn *conn = mca_btl_rawe_endpoint_conn(endpoint, RAWE_LANE_BULK);
     if (OPAL_LIKELY(NULL != conn)) {
         rawe_conn_send(conn, send, mca_btl_rawe_now_ns());
+        mca_btl_rawe_guard_module(module);
     }
     mca_btl_rawe_unlock();
     if (OPAL_UNLIKELY(NULL == conn)) {

@@ -89,6 +89,9 @@ static void reset_state(struct rawe_conn *conn)
     if (conn->reassembly != NULL) {
         rawe_reassembly_clear(conn->reassembly, &conn->engine->reassembly_buffers);
     }
+    if (conn->engine->borrowed.conn == conn) {
+        conn->engine->borrowed.conn = NULL;
+    }
     rawe_conn_heard(conn);
 }
 
@@ -145,9 +148,13 @@ void rawe_conn_close(struct rawe_conn *conn, uint64_t now_ns)
         rawe_conn_transmit_control(conn, RAWE_FRAME_CLOSE, 0, 0, NULL, 0);
     }
     conn->state = RAWE_CONN_FAILED; /* for what is sent by a `done` */
-    rawe_conn_complete(rawe_conn_abandon(conn, true), RAWE_STATUS_FAILED);
+    rawe_conn_complete(engine, rawe_conn_abandon(conn, true), RAWE_STATUS_FAILED);
+    rawe_engine_forget(engine, conn);
     if (conn->reassembly != NULL) {
         rawe_reassembly_clear(conn->reassembly, &engine->reassembly_buffers);
+    }
+    if (engine->borrowed.conn == conn) {
+        engine->borrowed.conn = NULL;
     }
     rawe_timer_cancel(&engine->timers, &conn->timer);
     if (conn->is_pending && !unlink_pending(&engine->pending, conn)) {
@@ -163,7 +170,8 @@ void rawe_conn_close(struct rawe_conn *conn, uint64_t now_ns)
 
 bool rawe_conn_drained(const struct rawe_conn *conn)
 {
-    return conn->state == RAWE_CONN_FAILED || (conn->queue == NULL && conn->una == conn->next);
+    return conn->state == RAWE_CONN_FAILED ||
+           (conn->queue == NULL && conn->packing == NULL && conn->una == conn->next);
 }
 
 /** Windows are allocated on first use: a known, idle peer costs only struct rawe_conn. */
@@ -290,7 +298,7 @@ void rawe_conn_receive_connect(struct rawe_conn *conn, const struct rawe_connect
         conn->peer_incarnation = from->incarnation;
     }
     answer_connect(conn, from, reply, now_ns);
-    rawe_conn_complete(complete, RAWE_STATUS_DONE);
+    rawe_conn_complete(conn->engine, complete, RAWE_STATUS_DONE);
 }
 
 void rawe_conn_heard(struct rawe_conn *conn)
@@ -376,7 +384,7 @@ static void give_up(struct rawe_conn *conn, uint64_t silent_ns)
     if (engine->callbacks.failed != NULL) {
         engine->callbacks.failed(engine->context, conn, silent_ns);
     }
-    rawe_conn_complete(complete, RAWE_STATUS_FAILED);
+    rawe_conn_complete(engine, complete, RAWE_STATUS_FAILED);
 }
 
 /**
@@ -397,7 +405,8 @@ static bool ask(struct rawe_conn *conn, uint64_t now_ns)
         }
     }
     uint64_t silent_ns = now_ns > conn->silent_since_ns ? now_ns - conn->silent_since_ns : 0;
-    if (engine->config.peer_timeout_ns != 0 && silent_ns >= engine->config.peer_timeout_ns) {
+    if (engine->config.peer_timeout_ns != 0 && silent_ns >= engine->config.peer_timeout_ns &&
+        !engine->away) {
         give_up(conn, silent_ns);
         return false;
     }
@@ -413,7 +422,8 @@ static bool ask(struct rawe_conn *conn, uint64_t now_ns)
     conn->asked_ns = now_ns;
     conn->probes_unanswered++;
     conn->probe_deadline_ns = now_ns + probe_interval_ns(conn);
-    if (conn->probes_unanswered >= DOUBT_PROBES && engine->callbacks.silent != NULL) {
+    if (conn->probes_unanswered >= DOUBT_PROBES && engine->callbacks.silent != NULL &&
+        !engine->away) {
         engine->callbacks.silent(engine->context, conn, silent_ns);
     }
     return true;
@@ -489,6 +499,7 @@ struct rawe_send *rawe_conn_abandon(struct rawe_conn *conn, bool queue_too)
     /* The head of the queue may be half in the frames just released. */
     if (conn->queue != NULL && (queue_too || conn->queue->framed_bytes != 0)) {
         struct rawe_send *head = conn->queue;
+        conn->queued_bytes -= head->total_bytes - head->framed_bytes;
         conn->queue = head->next;
         if (conn->queue == NULL) {
             conn->queue_tail = &conn->queue;
@@ -498,15 +509,22 @@ struct rawe_send *rawe_conn_abandon(struct rawe_conn *conn, bool queue_too)
     }
     *tail = NULL;
     if (queue_too) {
+        rawe_conn_pack_drop(conn);
         *tail = conn->queue;
+        conn->queued_bytes = 0;
         conn->queue = NULL;
         conn->queue_tail = &conn->queue;
     }
     return complete;
 }
 
-void rawe_conn_complete(struct rawe_send *list, enum rawe_status status)
+void rawe_conn_complete(struct rawe_engine *engine, struct rawe_send *list,
+                        enum rawe_status status)
 {
+    if (engine->away && list != NULL) {
+        rawe_engine_finish_later(engine, list, status);
+        return;
+    }
     while (list != NULL) {
         struct rawe_send *next = list->next;
         list->done(list, status);

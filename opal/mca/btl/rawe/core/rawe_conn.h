@@ -49,6 +49,11 @@ struct rawe_send {
     struct rawe_send *next;
     /** The peer has it all, or (status) never will. May be called before the send call returns. */
     void (*done)(struct rawe_send *send, enum rawe_status status);
+    /**
+     * All of it has left (or is in a frame) but it is not acknowledged yet; NULL: do not tell. Not
+     * called when `done` comes first, nor while the engine is away (see rawe_engine_leave).
+     */
+    void (*left)(struct rawe_send *send, struct rawe_conn *conn);
     struct rawe_bytes pieces[2];
     uint8_t piece_count;
     uint8_t kind; /**< RAWE_CHUNK_MESSAGE or RAWE_CHUNK_PUT */
@@ -121,6 +126,8 @@ struct rawe_conn {
     uint64_t messages_done;      /**< bitmap of completed ones from messages_open on */
     struct rawe_send *queue;     /**< not wholly framed yet, oldest first */
     struct rawe_send **queue_tail;
+    uint64_t queued_bytes;       /**< of what is queued, not framed yet */
+    struct rawe_txframe *packing; /**< short messages gather here; not in the window yet */
     struct rawe_congestion congestion;
     struct rawe_rtt rtt;
 
@@ -188,6 +195,13 @@ enum rawe_status rawe_conn_send_copy(struct rawe_conn *conn, uint8_t tag, const 
                                      size_t first_bytes, const void *second, size_t second_bytes,
                                      uint64_t now_ns);
 
+/**
+ * The shortest way: let the message join others in a frame that is held back already. False when
+ * there is none, or no room in it: use rawe_conn_send_copy. Needs no time.
+ */
+bool rawe_conn_pack(struct rawe_conn *conn, uint8_t tag, const void *first, size_t first_bytes,
+                    const void *second, size_t second_bytes);
+
 /** Send from the caller's memory; `done` is called in the end, whatever happens. */
 void rawe_conn_send(struct rawe_conn *conn, struct rawe_send *send, uint64_t now_ns);
 
@@ -201,6 +215,24 @@ void rawe_conn_send_moved(struct rawe_conn *conn, struct rawe_send *send, uint8_
 void rawe_conn_alive(struct rawe_conn *conn, uint64_t alive_ns);
 
 /* What the files of the connection and the engine share. */
+
+/** Keep the messages of a frame for the owner who is away. False without memory. */
+bool rawe_engine_keep(struct rawe_engine *engine, struct rawe_conn *conn, const uint8_t *payload,
+                      size_t len_bytes);
+/** Keep the segmented messages whose turn it is. */
+void rawe_engine_keep_segmented(struct rawe_engine *engine, struct rawe_conn *conn);
+/** Deliver a message. */
+void rawe_conn_deliver(struct rawe_conn *conn, uint8_t tag, const uint8_t *data, size_t len_bytes);
+/** Deliver the chunks of a MESSAGE frame, one after the other. */
+void rawe_conn_deliver_messages(struct rawe_conn *conn, const uint8_t *payload,
+                                const uint8_t *end);
+/** Deliver the segmented messages whose turn it is. */
+void rawe_conn_deliver_segmented(struct rawe_conn *conn);
+/** Keep completed sends. */
+void rawe_engine_finish_later(struct rawe_engine *engine, struct rawe_send *list,
+                              enum rawe_status status);
+/** Throw away what is kept for a connection that ends. */
+void rawe_engine_forget(struct rawe_engine *engine, const struct rawe_conn *conn);
 
 /** A CONNECT frame for this connection. */
 void rawe_conn_receive_connect(struct rawe_conn *conn, const struct rawe_connect *from, bool reply,
@@ -226,11 +258,41 @@ void rawe_conn_train_judge(struct rawe_conn *conn, const struct rawe_txframe *lo
 /** Transmit frames as trains, as far as they are such. Returns how many were taken. */
 unsigned rawe_conn_train_transmit(struct rawe_conn *conn, struct rawe_txframe *const *frames,
                                   const struct rawe_frame *views, unsigned count);
+/**
+ * The engine's buffer for a train with several messages, free for the next one. NULL without memory.
+ */
+uint8_t *rawe_conn_train_buffer(struct rawe_engine *engine);
+/**
+ * Take a segment whose data lies in that buffer. True when it is dealt with, and `whole` says
+ * whether the message it belongs to is complete now: deliver engine->borrowed.data then.
+ */
+bool rawe_conn_train_borrow(struct rawe_conn *conn, const struct rawe_chunk *chunk, bool *whole);
+/** Move the message that lies in the buffer in part to one of its own. False without memory. */
+bool rawe_conn_train_settle(struct rawe_engine *engine);
 /** True when frames of this connection go out as trains. */
 static inline bool rawe_conn_train_used(const struct rawe_conn *conn)
 {
     return conn->train == RAWE_TRAIN_GOOD || conn->train == RAWE_TRAIN_TRYING;
 }
+/** Should a message of this length be held back for others to join it? */
+bool rawe_conn_pack_wanted(const struct rawe_conn *conn, size_t data_bytes);
+/** A frame with one message, `more` to come. NULL without a free frame. */
+struct rawe_txframe *rawe_conn_pack_new(struct rawe_conn *conn, uint8_t tag, const void *first,
+                                        size_t first_bytes, const void *second,
+                                        size_t second_bytes, bool more);
+/** Is there room for one more in a frame that was made for `more`? */
+bool rawe_conn_pack_fits(const struct rawe_conn *conn, const struct rawe_txframe *frame,
+                         size_t data_bytes);
+/** Add a whole queued message to such a frame; it fits. */
+void rawe_conn_pack_add(struct rawe_txframe *frame, const struct rawe_send *send);
+/** Hold a frame back for more. */
+void rawe_conn_pack_begin(struct rawe_conn *conn, struct rawe_txframe *frame);
+/** Put the frame that is held back, if any, into the window; the caller sees to its transmission. */
+void rawe_conn_pack_end(struct rawe_conn *conn);
+/** Send the frame that is held back, if any. */
+void rawe_conn_pack_flush(struct rawe_conn *conn, uint64_t now_ns);
+/** Throw it away. */
+void rawe_conn_pack_drop(struct rawe_conn *conn);
 /** Frame and transmit what window, credit and link allow. */
 void rawe_conn_output(struct rawe_conn *conn, uint64_t now_ns);
 /** Send acknowledgement and frames put off; called by rawe_engine_flush. */
@@ -261,7 +323,8 @@ struct rawe_send *rawe_conn_release(struct rawe_conn *conn, uint32_t sequence);
  */
 struct rawe_send *rawe_conn_abandon(struct rawe_conn *conn, bool queue_too);
 /** Call `done` of a list of sends. They may send again, hence nothing may be half changed here. */
-void rawe_conn_complete(struct rawe_send *list, enum rawe_status status);
+void rawe_conn_complete(struct rawe_engine *engine, struct rawe_send *list,
+                        enum rawe_status status);
 /** Begin a new life under a new id: nothing sent, nothing received. The window must be empty. */
 void rawe_conn_renew(struct rawe_conn *conn);
 /** Begin asking the peer for a connection. */

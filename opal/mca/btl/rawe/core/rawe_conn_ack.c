@@ -157,7 +157,7 @@ void rawe_conn_acknowledged(struct rawe_conn *conn, const struct rawe_header *he
     if (conn->queue != NULL || conn->to_transmit != 0) {
         rawe_conn_output(conn, now_ns);
     }
-    rawe_conn_complete(complete, RAWE_STATUS_DONE);
+    rawe_conn_complete(conn->engine, complete, RAWE_STATUS_DONE);
 }
 
 void rawe_conn_detect_losses(struct rawe_conn *conn, uint64_t now_ns)

@@ -26,7 +26,7 @@ static void owe_ack(struct rawe_conn *conn, bool at_once, uint64_t now_ns)
     }
 }
 
-static void deliver(struct rawe_conn *conn, uint8_t tag, const uint8_t *data, size_t len_bytes)
+void rawe_conn_deliver(struct rawe_conn *conn, uint8_t tag, const uint8_t *data, size_t len_bytes)
 {
     struct rawe_engine *engine = conn->engine;
     engine->counters.messages_received++;
@@ -62,6 +62,19 @@ static bool add_segment(struct rawe_conn *conn, const struct rawe_chunk *chunk)
             return false;
         }
     }
+    /* What lies in a train's buffer stays there; but the next part of such a message may be alone. */
+    bool in_train = engine->borrowed.train != NULL && chunk->data >= engine->borrowed.train &&
+                    chunk->data < engine->borrowed.train + RAWE_TRAIN_BUFFER_BYTES;
+    if (in_train && !engine->away && rawe_conn_train_borrow(conn, chunk, &engine->borrowed_whole)) {
+        return true;
+    }
+    if (engine->borrowed.conn == conn && engine->borrowed.number == chunk->id &&
+        !rawe_conn_train_settle(engine)) {
+        return false;
+    }
+    if (engine->away && chunk->id - conn->reassembly->next >= RAWE_REASSEMBLY_MESSAGES) {
+        return false; /* without memory, those before it could not be taken out */
+    }
     switch (rawe_reassembly_add(conn->reassembly, &engine->reassembly_buffers, chunk)) {
     case RAWE_REASSEMBLY_NO_BUFFER:
         return false;
@@ -78,17 +91,25 @@ static bool add_segment(struct rawe_conn *conn, const struct rawe_chunk *chunk)
  * goes astray when the fragments of a message with a non-contiguous datatype are unpacked in
  * another order than they were packed in.
  */
-static void deliver_segmented(struct rawe_conn *conn)
+void rawe_conn_deliver_segmented(struct rawe_conn *conn)
 {
+    struct rawe_engine *engine = conn->engine;
+    if (engine->borrowed_whole) {
+        struct rawe_borrowed *borrowed = &engine->borrowed;
+        engine->borrowed_whole = false;
+        borrowed->conn = NULL;
+        rawe_reassembly_skip(conn->reassembly);
+        rawe_conn_deliver(conn, borrowed->tag, borrowed->data, borrowed->total_bytes);
+    }
     struct rawe_partial whole;
     while (conn->reassembly != NULL && rawe_reassembly_take(conn->reassembly, &whole)) {
-        deliver(conn, whole.tag, whole.buffer, whole.total_bytes);
+        rawe_conn_deliver(conn, whole.tag, whole.buffer, whole.total_bytes);
         rawe_buffer_give(&conn->engine->reassembly_buffers, whole.buffer);
     }
 }
 
 /** The chunks of a MESSAGE frame, one after the other. */
-static void deliver_messages(struct rawe_conn *conn, const uint8_t *payload, const uint8_t *end)
+void rawe_conn_deliver_messages(struct rawe_conn *conn, const uint8_t *payload, const uint8_t *end)
 {
     while (payload != end) {
         struct rawe_chunk chunk;
@@ -97,7 +118,7 @@ static void deliver_messages(struct rawe_conn *conn, const uint8_t *payload, con
             conn->engine->counters.dropped_length++;
             return;
         }
-        deliver(conn, chunk.tag, chunk.data, chunk.data_bytes);
+        rawe_conn_deliver(conn, chunk.tag, chunk.data, chunk.data_bytes);
     }
 }
 
@@ -159,6 +180,11 @@ static void receive_data(struct rawe_conn *conn, const struct rawe_header *heade
         engine->counters.no_buffer++;
         return;
     }
+    if (engine->away && chunk.kind == RAWE_CHUNK_MESSAGE &&
+        !rawe_engine_keep(engine, conn, payload->head, header->payload_bytes)) {
+        engine->counters.no_buffer++;
+        return;
+    }
     bool hole_before = acktr->beyond != 0;
     rawe_acktr_take(acktr, header->sequence);
     engine->counters.frames_received++;
@@ -175,10 +201,12 @@ static void receive_data(struct rawe_conn *conn, const struct rawe_header *heade
             now_ns);
     if (chunk.kind == RAWE_CHUNK_PUT) {
         place(conn, &chunk);
+    } else if (engine->away) {
+        rawe_engine_keep_segmented(engine, conn);
     } else if (chunk.kind == RAWE_CHUNK_MESSAGE) {
-        deliver_messages(conn, payload->head, payload->head + header->payload_bytes);
+        rawe_conn_deliver_messages(conn, payload->head, payload->head + header->payload_bytes);
     } else if (chunk.kind == RAWE_CHUNK_SEGMENT) {
-        deliver_segmented(conn);
+        rawe_conn_deliver_segmented(conn);
     }
 }
 
@@ -191,10 +219,10 @@ static void closed_by_peer(struct rawe_conn *conn, uint64_t now_ns)
     struct rawe_send *complete = rawe_conn_abandon(conn, false);
     rawe_conn_renew(conn);
     conn->state = RAWE_CONN_PEER_CLOSED;
-    if (conn->queue != NULL) {
+    if (conn->queue != NULL || conn->packing != NULL) {
         rawe_conn_connect(conn, now_ns);
     }
-    rawe_conn_complete(complete, RAWE_STATUS_DONE);
+    rawe_conn_complete(conn->engine, complete, RAWE_STATUS_DONE);
 }
 
 void rawe_conn_receive(struct rawe_conn *conn, const struct rawe_header *header,
@@ -253,6 +281,7 @@ void rawe_conn_flush(struct rawe_conn *conn, uint64_t now_ns)
     if (conn->state != RAWE_CONN_OPEN) {
         return; /* an acknowledgement still owed goes out when the peer's id is known */
     }
+    rawe_conn_pack_flush(conn, now_ns);
     if (conn->ack_now || conn->answer_probe) {
         uint8_t sack[RAWE_SACK_BYTES_MAX];
         size_t sack_bytes = rawe_acktr_sack(conn->acktr, sack);

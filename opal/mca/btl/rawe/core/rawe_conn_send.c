@@ -44,7 +44,8 @@ static void request_ack(struct rawe_conn *conn, struct rawe_txframe *frame)
 
 static bool window_full(const struct rawe_conn *conn)
 {
-    return conn->next - conn->una >= conn->engine->config.window_frames;
+    uint32_t used = conn->next - conn->una + (conn->packing != NULL ? 1 : 0);
+    return used >= conn->engine->config.window_frames;
 }
 
 void rawe_conn_enter_window(struct rawe_conn *conn, struct rawe_txframe *frame)
@@ -153,6 +154,42 @@ static bool ready_to_send(struct rawe_conn *conn, uint64_t now_ns)
     return false;
 }
 
+/** Transmit the newest frame of the window, before which none waits; or leave it to the next flush. */
+static void transmit_alone(struct rawe_conn *conn, struct rawe_txframe *frame, uint64_t now_ns)
+{
+    struct rawe_engine *engine = conn->engine;
+    struct rawe_frame view;
+    rawe_conn_write_header(conn, frame);
+    view_frame(conn, frame, &view);
+    if (engine->output.transmit(engine->output.context, &view, 1) == 1) {
+        sent(conn, frame, now_ns);
+        acknowledgement_rode_along(conn);
+        rawe_conn_await_ack(conn, now_ns);
+    } else {
+        engine->counters.link_stalls++;
+        rawe_conn_make_pending(conn);
+    }
+}
+
+/** The frame that was held back goes now, or as soon as there is room. */
+static void send_packed(struct rawe_conn *conn, uint64_t now_ns)
+{
+    struct rawe_txframe *frame = conn->packing;
+    rawe_conn_pack_end(conn);
+    if (conn->to_transmit != 1 || rawe_conn_train_used(conn)) {
+        rawe_conn_output(conn, now_ns);
+    } else if (rawe_conn_window_room(conn) != 0) {
+        transmit_alone(conn, frame, now_ns);
+    } /* else the next acknowledgement sends it */
+}
+
+void rawe_conn_pack_flush(struct rawe_conn *conn, uint64_t now_ns)
+{
+    if (conn->packing != NULL) {
+        send_packed(conn, now_ns);
+    }
+}
+
 enum rawe_status rawe_conn_send_copy(struct rawe_conn *conn, uint8_t tag, const void *first,
                                      size_t first_bytes, const void *second, size_t second_bytes,
                                      uint64_t now_ns)
@@ -165,44 +202,55 @@ enum rawe_status rawe_conn_send_copy(struct rawe_conn *conn, uint8_t tag, const 
     size_t data_bytes = first_bytes + second_bytes;
     assert(data_bytes <= engine->config.copy_max_bytes &&
            data_bytes <= rawe_conn_frame_message_bytes(conn));
+    if (rawe_conn_pack(conn, tag, first, first_bytes, second, second_bytes)) {
+        return RAWE_STATUS_DONE;
+    }
+    if (conn->packing != NULL) {
+        send_packed(conn, now_ns);
+    }
     /* Frames that take the short way would overtake trains, and look like evidence of their loss. */
     if (conn->queue != NULL || conn->to_transmit != 0 || rawe_conn_window_room(conn) == 0 ||
         window_full(conn) || rawe_conn_train_used(conn)) {
         return RAWE_STATUS_BUSY;
     }
+    bool pack = rawe_conn_pack_wanted(conn, data_bytes);
     struct rawe_txframe *frame =
-        rawe_txframe_take(&engine->frames, data_bytes + RAWE_CHUNK_MESSAGE_BYTES);
+        rawe_conn_pack_new(conn, tag, first, first_bytes, second, second_bytes, pack);
     if (frame == NULL) {
         return RAWE_STATUS_BUSY;
     }
-    uint8_t *out = frame->buffer + RAWE_PAYLOAD_OFFSET;
-    out += rawe_chunk_encode(out, &(struct rawe_chunk){.kind = RAWE_CHUNK_MESSAGE,
-                                                       .tag = tag,
-                                                       .data_bytes = (uint16_t)data_bytes});
-    if (first_bytes != 0) {
-        memcpy(out, first, first_bytes);
-    }
-    if (second_bytes != 0) {
-        memcpy(out + first_bytes, second, second_bytes);
-    }
-    frame->payload_bytes = (uint32_t)data_bytes + RAWE_CHUNK_MESSAGE_BYTES;
-    frame->buffer_bytes = RAWE_PAYLOAD_OFFSET + frame->payload_bytes;
-    rawe_conn_enter_window(conn, frame);
-    rawe_conn_write_header(conn, frame);
-    struct rawe_frame view;
-    view_frame(conn, frame, &view);
     engine->counters.messages_sent++;
     engine->counters.bytes_sent += data_bytes;
-    if (engine->output.transmit(engine->output.context, &view, 1) == 1) {
-        sent(conn, frame, now_ns);
-        acknowledgement_rode_along(conn);
-        rawe_conn_await_ack(conn, now_ns);
+    if (pack) {
+        rawe_conn_pack_begin(conn, frame);
     } else {
-        engine->counters.link_stalls++;
-        rawe_conn_make_pending(conn);
+        rawe_conn_enter_window(conn, frame);
+        transmit_alone(conn, frame, now_ns);
     }
     return RAWE_STATUS_DONE;
 }
+
+/** Bytes of frames that fill a train on this connection. */
+static uint64_t train_bytes(const struct rawe_conn *conn)
+{
+    const struct rawe_trains *trains = &conn->engine->trains;
+    uint32_t frame_bytes = payload_limit(conn) + RAWE_HEADER_BYTES;
+    uint32_t frames = trains->bytes_max / frame_bytes;
+    frames = frames < trains->frames_max ? frames : trains->frames_max;
+    return (uint64_t)(frames != 0 ? frames : 1) * frame_bytes;
+}
+
+/**
+ * A train costs a system call, whatever its length: while earlier ones are on their way, what is to
+ * be sent gathers until it fills one, or until the batch ends (rawe_conn_flush).
+ */
+static bool gathers(const struct rawe_conn *conn)
+{
+    uint32_t from = conn->engine->config.pack_from_frames;
+    return from != 0 && conn->train == RAWE_TRAIN_GOOD && conn->in_flight >= 2 * from;
+}
+
+static void output(struct rawe_conn *conn, bool all, uint64_t now_ns);
 
 void rawe_conn_send(struct rawe_conn *conn, struct rawe_send *send, uint64_t now_ns)
 {
@@ -228,10 +276,14 @@ void rawe_conn_send(struct rawe_conn *conn, struct rawe_send *send, uint64_t now
         engine->counters.messages_sent++;
     }
     engine->counters.bytes_sent += send->total_bytes;
+    if (conn->packing != NULL && conn->state == RAWE_CONN_OPEN) {
+        send_packed(conn, now_ns); /* it was there before */
+    }
     *conn->queue_tail = send;
     conn->queue_tail = &send->next;
+    conn->queued_bytes += send->total_bytes;
     if (ready_to_send(conn, now_ns)) {
-        rawe_conn_output(conn, now_ns);
+        output(conn, !gathers(conn), now_ns);
     }
 }
 
@@ -283,32 +335,75 @@ static void refer(struct rawe_txframe *frame, const struct rawe_send *send, size
     }
 }
 
-/** Copy the pieces of a short message behind the chunk header. */
-static void copy_in(struct rawe_txframe *frame, const struct rawe_send *send, uint8_t *out)
+/** Take the first send, wholly framed, off the queue. */
+static void dequeue(struct rawe_conn *conn)
 {
-    for (unsigned i = 0; i < send->piece_count; i++) {
-        memcpy(out, send->pieces[i].base, send->pieces[i].len_bytes);
-        out += send->pieces[i].len_bytes;
+    conn->queue = conn->queue->next;
+    if (conn->queue == NULL) {
+        conn->queue_tail = &conn->queue;
     }
-    frame->buffer_bytes += (uint32_t)send->total_bytes;
+}
+
+/** Is it a message that goes into one frame by copy? */
+static bool is_copied(const struct rawe_conn *conn, const struct rawe_send *send)
+{
+    return send != NULL && send->kind == RAWE_CHUNK_MESSAGE && !send->segmented &&
+           !send->ordered && send->total_bytes <= conn->engine->config.copy_max_bytes &&
+           send->total_bytes <= payload_limit(conn) - RAWE_CHUNK_MESSAGE_BYTES;
+}
+
+/** Copy the first queued message into a frame of the window, and those behind it that fit too. */
+static struct rawe_txframe *frame_copied(struct rawe_conn *conn, struct rawe_send ***copied_tail)
+{
+    bool more = conn->engine->config.pack_from_frames != 0 && is_copied(conn, conn->queue->next);
+    struct rawe_txframe *frame = NULL;
+    do {
+        struct rawe_send *send = conn->queue;
+        const struct rawe_bytes *pieces = send->pieces;
+        if (frame != NULL) {
+            rawe_conn_pack_add(frame, send);
+            conn->engine->counters.messages_packed++;
+        } else {
+            bool two = send->piece_count == 2;
+            frame = rawe_conn_pack_new(conn, send->tag, pieces[0].base, pieces[0].len_bytes,
+                                       two ? pieces[1].base : NULL,
+                                       two ? pieces[1].len_bytes : 0, more);
+            if (frame == NULL) {
+                return NULL;
+            }
+        }
+        send->framed_bytes = send->total_bytes;
+        conn->queued_bytes -= send->total_bytes;
+        dequeue(conn);
+        **copied_tail = send;
+        *copied_tail = &send->next;
+    } while (more && is_copied(conn, conn->queue) &&
+             rawe_conn_pack_fits(conn, frame, conn->queue->total_bytes));
+    rawe_conn_enter_window(conn, frame);
+    return frame;
 }
 
 /**
  * Put the next bytes of the oldest queued send into a new frame of the window. NULL when there
- * is nothing to frame, or not now. `*copied` is set to a send that is complete because all of it
- * was copied.
+ * is nothing to frame, or not now. Sends that are complete because all of them was copied are
+ * appended to the list that ends at `*copied_tail`.
  */
-static struct rawe_txframe *frame_next(struct rawe_conn *conn, struct rawe_send **copied)
+static struct rawe_txframe *frame_next(struct rawe_conn *conn, struct rawe_send ***copied_tail)
 {
     struct rawe_engine *engine = conn->engine;
     struct rawe_send *send = conn->queue;
-    *copied = NULL;
     if (send == NULL || window_full(conn)) {
         return NULL;
     }
+    if (is_copied(conn, send)) {
+        struct rawe_txframe *frame = frame_copied(conn, copied_tail);
+        if (frame == NULL) {
+            rawe_conn_make_pending(conn); /* when others have given theirs back */
+        }
+        return frame;
+    }
     struct rawe_chunk chunk = {.kind = send->kind, .tag = send->tag};
     uint64_t left = send->total_bytes - send->framed_bytes;
-    bool copy = false;
     uint32_t room;
     if (send->kind == RAWE_CHUNK_PUT) {
         room = payload_limit(conn) - RAWE_CHUNK_PUT_BYTES;
@@ -318,7 +413,6 @@ static struct rawe_txframe *frame_next(struct rawe_conn *conn, struct rawe_send 
     } else if (send->total_bytes <= payload_limit(conn) - RAWE_CHUNK_MESSAGE_BYTES &&
                !send->segmented && !send->ordered) {
         room = payload_limit(conn) - RAWE_CHUNK_MESSAGE_BYTES;
-        copy = send->total_bytes <= engine->config.copy_max_bytes;
     } else {
         if (!send->segmented &&
             conn->message_number - conn->messages_open >= RAWE_REASSEMBLY_MESSAGES) {
@@ -332,8 +426,7 @@ static struct rawe_txframe *frame_next(struct rawe_conn *conn, struct rawe_send 
         chunk.total_bytes = (uint32_t)send->total_bytes;
     }
     chunk.data_bytes = (uint16_t)(left < room ? left : room);
-    struct rawe_txframe *frame = rawe_txframe_take(
-        &engine->frames, RAWE_CHUNK_BYTES_MAX + (copy ? (size_t)chunk.data_bytes : 0));
+    struct rawe_txframe *frame = rawe_txframe_take(&engine->frames, RAWE_CHUNK_BYTES_MAX);
     if (frame == NULL) {
         rawe_conn_make_pending(conn); /* when others have given theirs back */
         return NULL;
@@ -346,22 +439,14 @@ static struct rawe_txframe *frame_next(struct rawe_conn *conn, struct rawe_send 
     size_t chunk_bytes = rawe_chunk_encode(out, &chunk);
     frame->buffer_bytes = (uint32_t)(RAWE_PAYLOAD_OFFSET + chunk_bytes);
     frame->payload_bytes = (uint32_t)(chunk_bytes + chunk.data_bytes);
-    if (copy) {
-        copy_in(frame, send, out + chunk_bytes);
-    } else {
-        refer(frame, send, chunk.data_bytes);
-        frame->send = send;
-        send->frames++;
-    }
+    refer(frame, send, chunk.data_bytes);
+    frame->send = send;
+    send->frames++;
     send->framed_bytes += chunk.data_bytes;
+    conn->queued_bytes -= chunk.data_bytes;
     if (send->framed_bytes == send->total_bytes) {
-        conn->queue = send->next;
-        if (conn->queue == NULL) {
-            conn->queue_tail = &conn->queue;
-        }
-        if (copy) {
-            *copied = send;
-        } else if (conn->queue == NULL && !send->relaxed) {
+        dequeue(conn);
+        if (conn->queue == NULL && !send->relaxed) {
             frame->flags |= RAWE_FLAG_ACK_NOW; /* somebody waits for its completion */
         }
     }
@@ -388,18 +473,39 @@ static struct rawe_txframe *transmit_next(struct rawe_conn *conn)
     return NULL;
 }
 
+/** Tell of the sends whose last frame is among those just taken by the link. */
+static void tell_left(struct rawe_conn *conn, struct rawe_txframe *const *frames, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        struct rawe_send *send = frames[i]->send;
+        if (send == NULL || send->left == NULL || frames[i]->sendings != 1 ||
+            send->framed_bytes != send->total_bytes || conn->engine->away) {
+            continue;
+        }
+        uint32_t behind = frames[i]->sequence + 1;
+        if (behind == conn->next || conn->slots[slot_of(conn, behind)]->send != send) {
+            send->left(send, conn);
+        }
+    }
+}
+
 /**
- * One round of output. Returns the sends that are complete because all their bytes were copied
- * into frames.
+ * One round of output; not `all`: only as long as trains can be filled. Returns the sends that are
+ * complete because all their bytes were copied into frames.
  */
-static struct rawe_send *output_round(struct rawe_conn *conn, uint64_t now_ns)
+static struct rawe_send *output_round(struct rawe_conn *conn, bool all, uint64_t now_ns)
 {
     struct rawe_engine *engine = conn->engine;
+    uint32_t frames_max = TRAIN_FRAMES;
     struct rawe_send *copied_first = NULL;
     struct rawe_send **copied_tail = &copied_first;
     bool transmitted = false;
     if (conn->train == RAWE_TRAIN_UNTRIED) {
         rawe_conn_train_try(conn);
+    }
+    if (conn->train == RAWE_TRAIN_GOOD) {
+        uint32_t frames = (uint32_t)(train_bytes(conn) / (payload_limit(conn) + RAWE_HEADER_BYTES));
+        frames_max = frames < TRAIN_FRAMES ? frames : TRAIN_FRAMES;
     }
     while (conn->state == RAWE_CONN_OPEN) {
         uint32_t room = rawe_conn_window_room(conn);
@@ -409,21 +515,22 @@ static struct rawe_send *output_round(struct rawe_conn *conn, uint64_t now_ns)
             }
             break;
         }
+        if (!all && conn->to_transmit == 0 && conn->queued_bytes < train_bytes(conn)) {
+            if (conn->queue != NULL) {
+                rawe_conn_make_pending(conn);
+            }
+            break;
+        }
         struct rawe_txframe *train[TRAIN_FRAMES];
         struct rawe_frame views[TRAIN_FRAMES];
         unsigned count = 0;
-        while (count < TRAIN_FRAMES && count < room) {
+        while (count < frames_max && count < room) {
             struct rawe_txframe *frame = transmit_next(conn);
             if (frame == NULL && conn->train == RAWE_TRAIN_TRYING) {
                 break;
             }
             if (frame == NULL) {
-                struct rawe_send *copied;
-                frame = frame_next(conn, &copied);
-                if (copied != NULL) {
-                    *copied_tail = copied;
-                    copied_tail = &copied->next;
-                }
+                frame = frame_next(conn, &copied_tail);
                 conn->transmit_from = conn->next;
             }
             if (frame == NULL) {
@@ -444,6 +551,7 @@ static struct rawe_send *output_round(struct rawe_conn *conn, uint64_t now_ns)
             sent(conn, train[i], now_ns);
         }
         transmitted |= taken != 0;
+        tell_left(conn, train, taken);
         if (taken < count) {
             conn->transmit_from = train[taken]->sequence;
             for (unsigned i = taken + 1; i < count; i++) {
@@ -464,7 +572,7 @@ static struct rawe_send *output_round(struct rawe_conn *conn, uint64_t now_ns)
     return copied_first;
 }
 
-void rawe_conn_output(struct rawe_conn *conn, uint64_t now_ns)
+static void output(struct rawe_conn *conn, bool all, uint64_t now_ns)
 {
     if (conn->outputting) {
         return; /* a completion that sends again: the round further up the stack is not the last */
@@ -472,10 +580,15 @@ void rawe_conn_output(struct rawe_conn *conn, uint64_t now_ns)
     conn->outputting = true;
     struct rawe_send *copied;
     do {
-        copied = output_round(conn, now_ns);
-        rawe_conn_complete(copied, RAWE_STATUS_DONE);
+        copied = output_round(conn, all, now_ns);
+        rawe_conn_complete(conn->engine, copied, RAWE_STATUS_DONE);
     } while (copied != NULL);
     conn->outputting = false;
+}
+
+void rawe_conn_output(struct rawe_conn *conn, uint64_t now_ns)
+{
+    output(conn, true, now_ns);
 }
 
 bool rawe_conn_transmit_control(struct rawe_conn *conn, uint8_t type, uint8_t flags,

@@ -65,16 +65,32 @@ void rawe_conn_train_judge(struct rawe_conn *conn, const struct rawe_txframe *lo
 }
 
 /**
- * Does `frame` follow `before` in the same train? What was lost twice goes alone: longer trains than
- * the trial's may be too long for some buffer on the way, always.
+ * May `frame`, of another message, travel in the same train as `before`? Then the last frame of the
+ * one before is filled up to the length of all, so that the next begins where a train is cut.
+ */
+static bool joins(const struct rawe_conn *conn, const struct rawe_txframe *before,
+                  const struct rawe_txframe *frame, uint32_t fill_bytes)
+{
+    return conn->engine->config.pack_from_frames != 0 &&
+           fill_bytes <= conn->engine->trains.fill_max_bytes &&
+           before->buffer[RAWE_PAYLOAD_OFFSET] == RAWE_CHUNK_SEGMENT &&
+           frame->buffer[RAWE_PAYLOAD_OFFSET] == RAWE_CHUNK_SEGMENT;
+}
+
+/**
+ * Does `frame` follow `before`, which lacks `fill_bytes` of its full length, in the same train? What
+ * was lost twice goes alone: longer trains than the trial's may be too long for some buffer on the
+ * way, always.
  */
 static bool follows(const struct rawe_conn *conn, const struct rawe_txframe *before,
-                    const struct rawe_txframe *frame)
+                    const struct rawe_txframe *frame, uint32_t fill_bytes)
 {
     bool lost_twice =
         conn->train == RAWE_TRAIN_GOOD && (before->sendings > 1 || frame->sendings > 1);
-    return frame->sequence == before->sequence + 1 && frame->send == before->send &&
-           frame->external_count != 0 && before->external_count != 0 && !lost_twice;
+    bool together = frame->send == before->send ? fill_bytes == 0
+                                                : joins(conn, before, frame, fill_bytes);
+    return frame->sequence == before->sequence + 1 && together && frame->external_count != 0 &&
+           before->external_count != 0 && !lost_twice;
 }
 
 unsigned rawe_conn_train_transmit(struct rawe_conn *conn, struct rawe_txframe *const *frames,
@@ -90,12 +106,12 @@ unsigned rawe_conn_train_transmit(struct rawe_conn *conn, struct rawe_txframe *c
         while (done + run < count && run < trains->frames_max) {
             uint32_t next_bytes = views[done + run].len_bytes - RAWE_ETH_HEADER_BYTES;
             uint32_t last_bytes = views[done + run - 1].len_bytes - RAWE_ETH_HEADER_BYTES;
-            if (last_bytes != first_bytes || next_bytes > first_bytes ||
-                bytes + next_bytes > trains->bytes_max ||
-                !follows(conn, frames[done + run - 1], frames[done + run])) {
+            if (next_bytes > first_bytes || bytes + first_bytes > trains->bytes_max ||
+                !follows(conn, frames[done + run - 1], frames[done + run],
+                         first_bytes - last_bytes)) {
                 break;
             }
-            bytes += next_bytes;
+            bytes += first_bytes;
             run++;
         }
         if (trains->output.transmit(trains->output.context, &views[done], run) < run) {

@@ -12,6 +12,7 @@
 /* clang-format off */
 #define RAWE_COUNTER_LIST(X)                                                                      \
     X(messages_sent,        "messages handed to the engine")                                     \
+    X(messages_packed,      "messages that joined others in a frame held back for a moment")        \
     X(messages_received,    "messages delivered")                                                \
     X(puts_sent,            "PUT operations handed to the engine")                               \
     X(bytes_sent,           "bytes of messages and PUTs handed to the engine")                   \
@@ -46,7 +47,7 @@
     X(trials_failed,        "peers to which they do not, so plain frames are used")              \
     X(dropped_trial,        "trial frames whose content arrived wrong")                          \
     X(dropped_stranger,     "connection requests refused: identity unknown or wrong")            \
-    X(no_buffer,            "segments put off for lack of a reassembly buffer")                  \
+    X(no_buffer,            "frames not taken for lack of memory for their data")                \
     X(peers_lost,           "peers given up after silence")
 /* clang-format on */
 

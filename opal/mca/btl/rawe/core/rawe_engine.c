@@ -70,6 +70,8 @@ void rawe_engine_free(struct rawe_engine *engine)
     rawe_handle_table_free(&engine->handles);
     rawe_txframe_pool_free(&engine->frames);
     rawe_buffer_pool_free(&engine->reassembly_buffers);
+    free(engine->borrowed.train);
+    engine->borrowed.train = NULL;
     free(engine->trains.pattern);
     engine->trains.pattern = NULL;
     free(engine->table);

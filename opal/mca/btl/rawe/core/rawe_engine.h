@@ -24,6 +24,8 @@
 
 struct rawe_conn;
 struct rawe_engine;
+struct rawe_kept;
+struct rawe_send;
 
 /** Connections between two processes through one link: small things never wait behind large ones. */
 enum rawe_lane {
@@ -66,6 +68,7 @@ struct rawe_engine_config {
     uint32_t window_frames;      /**< 16 to RAWE_WINDOW_FRAMES_MAX, a power of two */
     uint32_t receive_frames;     /**< how many frames the receive ring holds */
     uint32_t copy_max_bytes;     /**< messages up to this length are copied when sent */
+    uint32_t pack_from_frames;   /**< with so many in flight to a peer, short messages share frames; 0: never */
     uint32_t frames_limit;       /**< frames kept for resending, over all connections */
     uint64_t ack_delay_ns;       /**< longest time an acknowledgement waits for a frame to ride on */
     uint64_t probe_least_ns;     /**< shortest silence that is asked about */
@@ -81,10 +84,30 @@ struct rawe_trains {
     struct rawe_output output;  /**< transmit is NULL where there is none */
     uint32_t frames_max;        /**< of one train */
     uint32_t bytes_max;         /**< of one train, Ethernet headers left out */
+    uint32_t fill_max_bytes;    /**< a message's last frame may be filled up by so much, for another
+                                     message to follow in the same train */
     uint32_t overhead_bytes;    /**< what the envelope takes from each frame's payload */
     uint32_t receive_frames;    /**< how many frames our own receive queue holds */
     uint8_t *pattern;           /**< content of trial frames, payload_max_bytes of it */
 };
+
+/**
+ * A message that came in a train with others. The train was received into a buffer of the engine's,
+ * and the message is delivered from where it lies there; what is still missing of it when the
+ * buffer is needed again makes it move to one of its own.
+ */
+struct rawe_borrowed {
+    uint8_t *train;         /**< the buffer, TRAIN_BUFFER_BYTES; NULL until needed */
+    struct rawe_conn *conn; /**< whose message it is; NULL: none */
+    const uint8_t *data;    /**< the message, so far */
+    uint32_t number;
+    uint32_t total_bytes;
+    uint32_t received_bytes;
+    uint8_t tag;
+};
+
+/** Longest train. */
+#define RAWE_TRAIN_BUFFER_BYTES 65536u
 
 struct rawe_engine {
     struct rawe_engine_config config;
@@ -97,6 +120,13 @@ struct rawe_engine {
     struct rawe_handle_table handles;
     struct rawe_txframe_pool frames;
     struct rawe_buffer_pool reassembly_buffers;
+    struct rawe_borrowed borrowed;
+    bool borrowed_whole; /**< the message in it has just become complete */
+    bool away;           /**< see rawe_engine_leave */
+    size_t kept_bytes;   /**< in `kept` */
+    struct rawe_kept *kept, **kept_tail; /**< messages that came meanwhile, in order */
+    bool segments_wait;  /**< segmented messages may have become whole meanwhile */
+    struct rawe_send *finished[2], **finished_tail[2]; /**< sends completed meanwhile: well, failed */
     struct rawe_conn **table;  /**< by index of the connection id */
     uint16_t *generations;     /**< by index: of the connection that has or had it */
     uint32_t table_size;
@@ -120,8 +150,9 @@ bool rawe_engine_init(struct rawe_engine *engine, const struct rawe_engine_confi
 
 /**
  * Send trains of the bulk lane through `trains->output`, to peers to which they pass. A train is
- * frames with consecutive sequence numbers, all of the same length but the last, whose data are
- * consecutive too: so that the receiver can place them as one. False without memory.
+ * frames with consecutive sequence numbers, none longer than the first, whose data are consecutive
+ * too: so that the receiver can place them as one. Shorter ones in the middle (a message ends there
+ * and another follows) are to be filled up to the length of the first. False without memory.
  */
 bool rawe_engine_use_trains(struct rawe_engine *engine, const struct rawe_trains *trains);
 
@@ -167,6 +198,31 @@ void rawe_engine_flush(struct rawe_engine *engine, uint64_t now_ns);
 
 /** Let timers expire. Call after the frames that wait have been received, not before. */
 void rawe_engine_advance(struct rawe_engine *engine, uint64_t now_ns);
+
+/**
+ * The owner cannot be called for a while: somebody else (one at a time, and not at the same time as
+ * the owner) keeps the engine going until rawe_engine_return. Messages are kept, as are completions;
+ * nothing is accepted from strangers, no peer is given up.
+ */
+void rawe_engine_leave(struct rawe_engine *engine);
+
+/** The owner is back, or may come back. */
+void rawe_engine_return(struct rawe_engine *engine);
+
+/** Tell the owner what was kept, before anything new is received. */
+void rawe_engine_tell(struct rawe_engine *engine);
+
+/** True when there is something to be told. */
+static inline bool rawe_engine_has_kept(const struct rawe_engine *engine)
+{
+    return engine->kept != NULL || engine->segments_wait || engine->finished[0] != NULL || engine->finished[1] != NULL;
+}
+
+/** Nothing is in flight, owed or held back: nothing to be kept going. */
+static inline bool rawe_engine_idle(const struct rawe_engine *engine)
+{
+    return engine->pending == NULL && engine->timers.armed == 0;
+}
 
 /** True when rawe_engine_flush has something to do. */
 static inline bool rawe_engine_pending(const struct rawe_engine *engine)

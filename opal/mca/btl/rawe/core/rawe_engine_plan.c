@@ -3,7 +3,8 @@
  *
  * Where the data of a train that waits in the kernel belongs, judged from its first headers.
  *
- * The rest of the train may turn out not to be what its head promised. Then the data has been put
+ * A train with several messages goes into a buffer of the engine's. All other data is put where it
+ * stays. The rest of the train may turn out not to be what its head promised. Then the data has been put
  * into memory which the peer may write anyway (a registered handle, or the buffer of a message that
  * it is sending), so nothing is lost but what the peer itself garbled.
  */
@@ -29,7 +30,7 @@ static bool decode(const uint8_t *head, size_t head_bytes, size_t frame_bytes,
     if (head_bytes < RAWE_HEADER_BYTES + RAWE_CHUNK_BYTES_MAX ||
         rawe_header_decode(header, head, frame_bytes) != RAWE_DECODE_OK ||
         header->type != RAWE_FRAME_BULK || (header->flags & RAWE_FLAG_CHECKSUM) != 0 ||
-        header->payload_bytes != frame_bytes - RAWE_HEADER_BYTES) {
+        header->payload_bytes > frame_bytes - RAWE_HEADER_BYTES) {
         return false;
     }
     const uint8_t *cursor = head + RAWE_HEADER_BYTES;
@@ -66,11 +67,16 @@ bool rawe_engine_plan(struct rawe_engine *engine, const uint8_t *source_mac, con
         return false;
     }
     size_t data_bytes = total_bytes - count * frame_head_bytes;
+    bool full = header.payload_bytes == frame_bytes - RAWE_HEADER_BYTES;
     placement->head_bytes = (uint32_t)frame_head_bytes;
-    placement->data_bytes = chunk.data_bytes;
-    if (chunk.kind == RAWE_CHUNK_PUT) {
+    placement->data_bytes = (uint32_t)(frame_bytes - frame_head_bytes);
+    if (chunk.kind == RAWE_CHUNK_PUT && full) {
         placement->base = rawe_handle_resolve(&engine->handles, chunk.id, chunk.key, chunk.offset,
                                               data_bytes);
+    } else if (chunk.kind == RAWE_CHUNK_SEGMENT &&
+               (!full || data_bytes > chunk.total_bytes - chunk.offset) &&
+               total_bytes <= RAWE_TRAIN_BUFFER_BYTES) {
+        placement->base = rawe_conn_train_buffer(engine);
     } else if (chunk.kind == RAWE_CHUNK_SEGMENT) {
         if (conn->reassembly == NULL) {
             conn->reassembly = calloc(1, sizeof(*conn->reassembly));

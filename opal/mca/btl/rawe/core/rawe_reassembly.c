@@ -117,11 +117,29 @@ enum rawe_reassembly_result rawe_reassembly_add(struct rawe_reassembly *reassemb
                                                           : RAWE_REASSEMBLY_WHOLE;
 }
 
+bool rawe_reassembly_awaits(const struct rawe_reassembly *reassembly, uint32_t number)
+{
+    return number == reassembly->next &&
+           reassembly->partial[number & (RAWE_REASSEMBLY_MESSAGES - 1)].buffer == NULL;
+}
+
+void rawe_reassembly_skip(struct rawe_reassembly *reassembly)
+{
+    reassembly->next++;
+}
+
+bool rawe_reassembly_ready(const struct rawe_reassembly *reassembly)
+{
+    const struct rawe_partial *partial =
+        &reassembly->partial[reassembly->next & (RAWE_REASSEMBLY_MESSAGES - 1)];
+    return partial->buffer != NULL && partial->received_bytes == partial->total_bytes;
+}
+
 bool rawe_reassembly_take(struct rawe_reassembly *reassembly, struct rawe_partial *whole)
 {
     struct rawe_partial *partial =
         &reassembly->partial[reassembly->next & (RAWE_REASSEMBLY_MESSAGES - 1)];
-    if (partial->buffer == NULL || partial->received_bytes < partial->total_bytes) {
+    if (!rawe_reassembly_ready(reassembly)) {
         return false;
     }
     *whole = *partial;

@@ -59,6 +59,15 @@ enum rawe_reassembly_result rawe_reassembly_add(struct rawe_reassembly *reassemb
                                                 struct rawe_buffer_pool *pool,
                                                 const struct rawe_chunk *chunk);
 
+/** Is message `number` the next to be delivered, and nothing of it here yet? */
+bool rawe_reassembly_awaits(const struct rawe_reassembly *reassembly, uint32_t number);
+
+/** Is the next message in order whole? */
+bool rawe_reassembly_ready(const struct rawe_reassembly *reassembly);
+
+/** The message to be delivered next is delivered without having been here. */
+void rawe_reassembly_skip(struct rawe_reassembly *reassembly);
+
 /**
  * Take the next message in order out, when it is whole: its buffer is the caller's then, to
  * rawe_buffer_give back. False when it is not: later ones wait for it.

@@ -30,6 +30,9 @@
 /** Most bytes behind the UDP header of one superframe: the IPv4 length field has 16 bits. */
 #define RAWE_BULK_BYTES_MAX 65507u
 
+/** Zeros there are to fill a frame up with. */
+#define RAWE_BULK_FILL_MAX_BYTES 9216u
+
 struct rawe_bulk;
 
 /** Where received bytes go. All functions get `context`. */
@@ -65,8 +68,9 @@ unsigned rawe_bulk_receive(struct rawe_bulk *bulk, unsigned budget,
                            const struct rawe_bulk_receiver *receiver, void *context);
 
 /**
- * rawe_output.transmit; context is the bulk. All frames but the last have the same length; they
- * go out as one superframe, or, when there is just one, as a UDP packet. Takes all or none.
+ * rawe_output.transmit; context is the bulk. No frame is longer than the first; shorter ones, but for
+ * the last, are filled up with zeros to its length (by RAWE_BULK_FILL_MAX_BYTES at most). They go
+ * out as one superframe, or, when there is just one, as a UDP packet. Takes all or none.
  */
 unsigned rawe_bulk_transmit(void *bulk, const struct rawe_frame *frames, unsigned count);
 

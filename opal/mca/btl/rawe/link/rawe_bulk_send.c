@@ -94,17 +94,25 @@ static size_t append_frame(struct iovec *iov, size_t used, const struct rawe_fra
     return used;
 }
 
+/** What frames in the middle of a train are filled up with. */
+static uint8_t zeros[RAWE_BULK_FILL_MAX_BYTES];
+
 unsigned rawe_bulk_transmit(void *context, const struct rawe_frame *frames, unsigned count)
 {
     struct rawe_bulk *bulk = context;
     struct rawe_bulk_envelope envelope = {.vnet.gso_type = VIRTIO_NET_HDR_GSO_NONE};
-    struct iovec iov[1 + TRAIN_FRAMES_MAX * RAWE_FRAME_PIECES_MAX];
+    struct iovec iov[1 + TRAIN_FRAMES_MAX * (RAWE_FRAME_PIECES_MAX + 1)];
     const uint8_t *first = frames[0].pieces[0].base;
     size_t used = 1, bytes = 0;
 
     for (unsigned i = 0; i < count; i++) {
         used = append_frame(iov, used, &frames[i]);
         bytes += frames[i].len_bytes - RAWE_ETH_HEADER_BYTES;
+        if (frames[i].len_bytes < frames[0].len_bytes && i + 1 < count) {
+            size_t fill_bytes = frames[0].len_bytes - frames[i].len_bytes;
+            iov[used++] = (struct iovec){zeros, fill_bytes};
+            bytes += fill_bytes;
+        }
     }
     const uint8_t *port = first + RAWE_ETH_HEADER_BYTES + RAWE_OFFSET_PORT;
     write_headers(envelope.packet, first, (uint16_t)(port[0] << 8 | port[1]), bytes, count > 1);

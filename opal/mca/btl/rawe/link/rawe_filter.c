@@ -17,7 +17,7 @@
 #define AT(offset) (base + (offset))
 
 /** Index of the two return statements in the program below. */
-enum { ACCEPT = 12, DROP = 13, PROGRAM_LENGTH = 14 };
+enum { ACCEPT = 13, DROP = 14, PROGRAM_LENGTH = 15 };
 
 /** Distance from the statement `here` to the statement `there`; jumps count from the next one. */
 #define TO(here, there) ((there) - (here) -1)
@@ -48,7 +48,9 @@ int rawe_filter_attach(int fd, enum rawe_filter_for what, uint16_t port, uint32_
         /* 10 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, RAWE_FRAME_PING,
                           (uint8_t)TO(10, ping_pong_to), 0),
         /* 11 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, RAWE_FRAME_PONG,
-                          (uint8_t)TO(11, ping_pong_to), (uint8_t)TO(11, others_to)),
+                          (uint8_t)TO(11, ping_pong_to), 0),
+        /* 12 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, RAWE_FRAME_PROBE, (uint8_t)TO(12, ACCEPT),
+                          (uint8_t)TO(12, others_to)),
         [ACCEPT] = BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),
         [DROP] = BPF_STMT(BPF_RET | BPF_K, 0),
     };

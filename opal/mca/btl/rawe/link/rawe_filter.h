@@ -10,10 +10,10 @@
 
 #include "rawe_link.h"
 
-/** Kinds of socket a process has; every frame for it goes to exactly one. */
+/** Kinds of socket a process has; every frame for it goes to one, a PROBE to two. */
 enum rawe_filter_for {
     RAWE_FILTER_FOR_LINK,      /**< everything but PING and PONG */
-    RAWE_FILTER_FOR_RESPONDER, /**< PING and PONG only */
+    RAWE_FILTER_FOR_RESPONDER, /**< PING, PONG and PROBE only */
     RAWE_FILTER_FOR_BULK,      /**< as LINK, but in an IPv4 and UDP envelope */
 };
 

@@ -38,7 +38,10 @@ struct rawe_responder {
     struct rawe_ring ring;
     struct rawe_probe_table probes;
     int fd;
-    int stop_fd; /**< eventfd: readable when the thread shall end */
+    int wake_fd; /**< eventfd: readable when the thread shall look up */
+    bool stopping; /**< atomic: the thread shall end */
+    bool asked;  /**< the thread's: a PROBE has come since it last tended */
+    struct rawe_responder_duty duty;
     pthread_t thread;
     uint8_t mac[RAWE_MAC_BYTES]; /**< our own */
     uint16_t ethertype;
@@ -134,6 +137,12 @@ static void handle_frame(struct rawe_responder *responder, uint8_t *frame, size_
     struct rawe_header header;
     struct rawe_ping ping;
 
+    if (len_bytes >= RAWE_PAYLOAD_OFFSET &&
+        (frame[RAWE_ETH_HEADER_BYTES + RAWE_OFFSET_VERSION_TYPE] & 0xF) == RAWE_FRAME_PROBE) {
+        count(&responder->counters.probes_seen);
+        responder->asked = true;
+        return;
+    }
     /* Nobody sends from a group address; an answer to one would go to everybody. */
     if (len_bytes < RAWE_PAYLOAD_OFFSET || from_group ||
         rawe_header_decode(&header, frame + RAWE_ETH_HEADER_BYTES,
@@ -153,30 +162,51 @@ static void handle_frame(struct rawe_responder *responder, uint8_t *frame, size_
     }
 }
 
+static bool stopping(const struct rawe_responder *responder)
+{
+    return __atomic_load_n(&responder->stopping, __ATOMIC_ACQUIRE);
+}
+
 /** Sleep, or end early when told to stop. Returns true when told to stop. */
 static bool pause_or_stop(const struct rawe_responder *responder)
 {
-    struct pollfd stop = {.fd = responder->stop_fd, .events = POLLIN};
+    struct pollfd wake = {.fd = responder->wake_fd, .events = POLLIN};
 
-    return poll(&stop, 1, PAUSE_MS) > 0;
+    (void)poll(&wake, 1, PAUSE_MS);
+    return stopping(responder);
+}
+
+/** Returns how long to sleep at most, in milliseconds; -1: until something happens. */
+static int tend(struct rawe_responder *responder)
+{
+    const bool asked = responder->asked;
+
+    responder->asked = false;
+    return responder->duty.tend == NULL ? -1
+                                        : responder->duty.tend(responder->duty.context, asked);
 }
 
 static void *run(void *context)
 {
     struct rawe_responder *responder = context;
     struct pollfd waits[] = {
-        {.fd = responder->stop_fd, .events = POLLIN},
+        {.fd = responder->wake_fd, .events = POLLIN},
         {.fd = responder->fd, .events = POLLIN},
     };
     const uint64_t ns_per_frame = NS_PER_S / FRAMES_PER_S;
     uint64_t allowed = FRAMES_BURST;
     uint64_t refilled_ns = rawe_responder_now_ns();
+    int sleep_ms = -1;
 
     for (;;) {
-        if (poll(waits, 2, -1) < 0) {
+        if (poll(waits, 2, sleep_ms) < 0) {
             continue; /* only EINTR is possible, and signals are blocked */
         }
         if (waits[0].revents != 0) {
+            eventfd_t value;
+            (void)eventfd_read(responder->wake_fd, &value);
+        }
+        if (stopping(responder)) {
             return NULL;
         }
         if ((waits[1].revents & POLLERR) != 0) {
@@ -206,6 +236,7 @@ static void *run(void *context)
                 return NULL;
             }
         }
+        sleep_ms = tend(responder);
     }
 }
 
@@ -236,7 +267,8 @@ static int start_thread(struct rawe_responder *responder)
 }
 
 int rawe_responder_start(struct rawe_responder **responder, const struct rawe_link_config *config,
-                         const uint8_t mac[RAWE_MAC_BYTES], struct rawe_link_error *error)
+                         const uint8_t mac[RAWE_MAC_BYTES], const struct rawe_responder_duty *duty,
+                         struct rawe_link_error *error)
 {
     struct rawe_responder *r = calloc(1, sizeof *r);
     const size_t ring_bytes = config->mtu_bytes > JUMBO_MTU_BYTES ? RING_BYTES_JUMBO : RING_BYTES;
@@ -246,6 +278,9 @@ int rawe_responder_start(struct rawe_responder **responder, const struct rawe_li
     if (r == NULL) {
         *error = (struct rawe_link_error){"malloc", ENOMEM};
         return -1;
+    }
+    if (duty != NULL) {
+        r->duty = *duty;
     }
     memcpy(r->mac, mac, RAWE_MAC_BYTES);
     r->ethertype = config->ethertype;
@@ -261,10 +296,10 @@ int rawe_responder_start(struct rawe_responder **responder, const struct rawe_li
         *error = (struct rawe_link_error){"pthread_cond_init", code};
         goto no_table;
     }
-    r->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (r->stop_fd < 0) {
+    r->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (r->wake_fd < 0) {
         *error = (struct rawe_link_error){"eventfd", errno};
-        goto no_stop_fd;
+        goto no_wake_fd;
     }
     r->fd = rawe_socket_open(&r->ring, config, RAWE_FILTER_FOR_RESPONDER, config->mtu_bytes,
                              ring_bytes, error);
@@ -283,8 +318,8 @@ no_thread:
     rawe_ring_close(&r->ring);
     close(r->fd);
 no_socket:
-    close(r->stop_fd);
-no_stop_fd:
+    close(r->wake_fd);
+no_wake_fd:
     rawe_probe_table_destroy(&r->probes);
 no_table:
     free(r->zeros);
@@ -293,16 +328,22 @@ no_zeros:
     return -1;
 }
 
+void rawe_responder_wake(struct rawe_responder *responder)
+{
+    (void)eventfd_write(responder->wake_fd, 1);
+}
+
 void rawe_responder_stop(struct rawe_responder *responder)
 {
     if (responder == NULL) {
         return;
     }
-    (void)eventfd_write(responder->stop_fd, 1);
+    __atomic_store_n(&responder->stopping, true, __ATOMIC_RELEASE);
+    rawe_responder_wake(responder);
     pthread_join(responder->thread, NULL);
     rawe_ring_close(&responder->ring);
     close(responder->fd);
-    close(responder->stop_fd);
+    close(responder->wake_fd);
     rawe_probe_table_destroy(&responder->probes);
     free(responder->zeros);
     free(responder);
@@ -336,6 +377,7 @@ void rawe_responder_read_counters(const struct rawe_responder *responder,
 
     counters->pings_answered = __atomic_load_n(&from->pings_answered, __ATOMIC_RELAXED);
     counters->pings_unanswered = __atomic_load_n(&from->pings_unanswered, __ATOMIC_RELAXED);
+    counters->probes_seen = __atomic_load_n(&from->probes_seen, __ATOMIC_RELAXED);
     counters->pongs_matched = __atomic_load_n(&from->pongs_matched, __ATOMIC_RELAXED);
     counters->pongs_unknown = __atomic_load_n(&from->pongs_unknown, __ATOMIC_RELAXED);
     counters->frames_invalid = __atomic_load_n(&from->frames_invalid, __ATOMIC_RELAXED);

@@ -29,15 +29,33 @@ struct rawe_reach {
 struct rawe_responder_counters {
     uint64_t pings_answered;
     uint64_t pings_unanswered; /**< the kernel had no room for the answer */
+    uint64_t probes_seen;      /**< PROBE frames, which belong to the engine, too */
     uint64_t pongs_matched;
     uint64_t pongs_unknown;  /**< answers to no probe under way: late, or forged */
     uint64_t frames_invalid; /**< passed the filter, not the decoder */
     uint64_t pauses;         /**< more frames than the rate limit came: slept instead */
 };
 
-/** Start socket and thread. Same error rules as rawe_link_open; config's ring_bytes is not used. */
+/** What the thread does beside. */
+struct rawe_responder_duty {
+    /**
+     * Called by the thread after rawe_responder_wake, after frames came (`asked`: a PROBE was among
+     * them), and when the time has passed that it returned: milliseconds, -1: no need. NULL: nothing.
+     */
+    int (*tend)(void *context, bool asked);
+    void *context;
+};
+
+/**
+ * Start socket and thread; `duty` may be NULL. Same error rules as rawe_link_open; config's
+ * ring_bytes is not used.
+ */
 int rawe_responder_start(struct rawe_responder **responder, const struct rawe_link_config *config,
-                         const uint8_t mac[RAWE_MAC_BYTES], struct rawe_link_error *error);
+                         const uint8_t mac[RAWE_MAC_BYTES], const struct rawe_responder_duty *duty,
+                         struct rawe_link_error *error);
+
+/** Have the thread tend to its duty; from any thread. */
+void rawe_responder_wake(struct rawe_responder *responder);
 
 /** Stop the thread, close the socket. No other call may be under way; NULL is nothing to stop. */
 void rawe_responder_stop(struct rawe_responder *responder);

@@ -1,0 +1,166 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The guard: keeps a module's engine going while MPI is away. See btl_rawe_guard.h.
+ */
+#define _GNU_SOURCE
+#include "btl_rawe.h"
+
+#include "btl_rawe_params.h"
+
+#include <limits.h>
+#include <linux/futex.h>
+#include <linux/membarrier.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+/** While MPI makes progress, the guard looks less and less often, down to once in so many intervals. */
+#define BUSY_FACTOR_MAX 4u
+
+/** While nothing comes of looking after what is under way, the same. */
+#define VAIN_FACTOR_MAX 64u
+
+/** Messages kept for MPI at most; what comes beyond waits in the ring. */
+#define KEPT_BYTES_MAX (8u << 20)
+
+/** Frames received in a takeover at most: MPI may be waiting to come back. */
+#define FRAMES_MAX 256u
+
+/** Turns in which MPI yields the processor to the guard before it sleeps. */
+#define YIELDS_MAX 4u
+
+struct mca_btl_rawe_guard mca_btl_rawe_guard;
+
+static long membarrier(int command)
+{
+    return syscall(SYS_membarrier, command, 0, 0);
+}
+
+void mca_btl_rawe_guard_init(void)
+{
+    mca_btl_rawe_guard.ready =
+        0 == membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
+}
+
+void mca_btl_rawe_guard_wait(void)
+{
+    for (unsigned i = 0; i < YIELDS_MAX; ++i) {
+        sched_yield();
+        if (0 == atomic_load_explicit(&mca_btl_rawe_guard.claimed, memory_order_acquire)) {
+            return;
+        }
+    }
+    (void) syscall(SYS_futex, &mca_btl_rawe_guard.claimed, FUTEX_WAIT_PRIVATE, 1, NULL, NULL, 0);
+}
+
+static void unclaim(void)
+{
+    atomic_store_explicit(&mca_btl_rawe_guard.claimed, 0, memory_order_release);
+    (void) syscall(SYS_futex, &mca_btl_rawe_guard.claimed, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL,
+                   0);
+}
+
+/** Take the engines over. False when MPI, or another module's guard, is in them. */
+static bool claim(void)
+{
+    uint32_t free = 0;
+
+    if (opal_using_threads()) {
+        return 0 == opal_mutex_trylock(&mca_btl_rawe_component.lock);
+    }
+    if (!mca_btl_rawe_guard.ready
+        || !atomic_compare_exchange_strong(&mca_btl_rawe_guard.claimed, &free, 1)) {
+        return false;
+    }
+    /*
+     * MPI's thread either sees the claim, or its being inside is seen here: the kernel has it pass a
+     * full barrier in between (membarrier(2), "private expedited").
+     */
+    if (0 != membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED)
+        || 0 != atomic_load_explicit(&mca_btl_rawe_guard.inside, memory_order_acquire)) {
+        unclaim();
+        return false;
+    }
+    return true;
+}
+
+static void give_back(void)
+{
+    if (opal_using_threads()) {
+        opal_mutex_unlock(&mca_btl_rawe_component.lock);
+    } else {
+        unclaim();
+    }
+}
+
+/** What progress would do, but for telling MPI. Returns true when something came of it. */
+static bool take_over(mca_btl_rawe_module_t *module)
+{
+    struct rawe_engine *engine = &module->engine;
+    unsigned received = 0;
+
+    rawe_engine_leave(engine);
+    while (received < FRAMES_MAX && engine->kept_bytes < KEPT_BYTES_MAX) {
+        unsigned count = mca_btl_rawe_module_receive(module);
+        if (0 == count) {
+            break;
+        }
+        received += count;
+    }
+    bool held_back = rawe_engine_pending(engine);
+    engine->now_ns = mca_btl_rawe_now_ns();
+    mca_btl_rawe_module_tend(module);
+    rawe_engine_return(engine);
+    return 0 != received || held_back;
+}
+
+void mca_btl_rawe_guard_wake(mca_btl_rawe_module_t *module)
+{
+    atomic_store_explicit(&module->guarded, true, memory_order_release);
+    rawe_responder_wake(module->responder);
+}
+
+int mca_btl_rawe_guard_tend(void *context, bool asked)
+{
+    mca_btl_rawe_module_t *module = context;
+    int interval_ms = (int) mca_btl_rawe_params.guard_ms;
+    uint32_t rounds = atomic_load_explicit(&mca_btl_rawe_guard.rounds, memory_order_relaxed);
+
+    if (0 == interval_ms || (!mca_btl_rawe_guard.ready && !opal_using_threads())) {
+        return -1;
+    }
+    if (asked) {
+        atomic_store_explicit(&module->guarded, true, memory_order_release);
+    }
+    if (!atomic_load_explicit(&module->guarded, memory_order_acquire)) {
+        return -1;
+    }
+    if (rounds != module->guard_rounds) {
+        /* Progress has been made since the last look. */
+        module->guard_rounds = rounds;
+        module->guard_factor *= 2;
+        if (0 == module->guard_factor || module->guard_factor > BUSY_FACTOR_MAX) {
+            module->guard_factor = BUSY_FACTOR_MAX;
+        }
+        return interval_ms * (int) module->guard_factor;
+    }
+    if (!claim()) {
+        module->guard_factor = 1;
+        return interval_ms;
+    }
+    bool useful = module->open && take_over(module);
+    bool idle = !module->open
+                || (rawe_engine_idle(&module->engine) && !rawe_link_pending(module->link)
+                    && (NULL == module->bulk || !rawe_bulk_pending(module->bulk)));
+    if (idle) {
+        atomic_store_explicit(&module->guarded, false, memory_order_release);
+    }
+    give_back();
+    module->guard_factor = useful ? 1 : module->guard_factor * 2;
+    if (module->guard_factor > VAIN_FACTOR_MAX) {
+        module->guard_factor = VAIN_FACTOR_MAX;
+    }
+    return idle ? -1 : interval_ms * (int) module->guard_factor;
+}
