@@ -31,7 +31,7 @@ static struct rawe_responder *start(const struct fixture_end *end)
     struct rawe_link_error error = {0};
     struct rawe_responder *responder;
 
-    if (rawe_responder_start(&responder, &config, end->mac, &error) != 0) {
+    if (rawe_responder_start(&responder, &config, end->mac, NULL, &error) != 0) {
         fprintf(stderr, "%s on %s: %s\n", error.step, end->name, strerror(error.code));
         fail();
     }
@@ -596,7 +596,7 @@ static void stop__leaves_nothing_open(void **state)
         rawe_responder_stop(start(&net.a));
     }
     config.interface_index = 4711;
-    assert_int_equal(rawe_responder_start(&responder, &config, net.a.mac, &error), -1);
+    assert_int_equal(rawe_responder_start(&responder, &config, net.a.mac, NULL, &error), -1);
     assert_null(responder);
     assert_int_not_equal(error.code, 0);
     assert_non_null(error.step);
