@@ -26,12 +26,7 @@ def verify_over_rawe(lab, build, verify, ranks, effort, timeout, options=()):
 @pytest.mark.parametrize("ranks, hosts", LAYOUTS)
 def test_every_byte_arrives(make_lab, build, verify, ranks, hosts, mtu, loss):
     lab = make_lab(hosts=hosts, mtu=mtu, loss=loss)
-    effort = EFFORT
-    if loss:
-        # Inside MPI_Comm_connect Open MPI waits in PMIx_Connect without calling progress. A frame
-        # that was lost just before is not sent again, and the peers wait: see doc/architecture.md.
-        effort = [*EFFORT[:-1], "spawn,connect"]
-    verify_over_rawe(lab, build, verify, ranks, effort, HANG_SECONDS)
+    verify_over_rawe(lab, build, verify, ranks, EFFORT, HANG_SECONDS)
     if loss:
         assert lab.dropped() > 0
 
