@@ -294,14 +294,15 @@ unsigned mca_btl_rawe_module_progress(mca_btl_rawe_module_t *module, bool look_a
 {
     struct rawe_engine *engine = &module->engine;
 
+    if (OPAL_LIKELY(!receivable(module) && !rawe_engine_pending(engine)
+                    && !rawe_engine_has_kept(engine)
+                    && (!look_at_clock || 0 == engine->timers.armed))) {
+        return 0;
+    }
     if (OPAL_UNLIKELY(rawe_engine_has_kept(engine))) {
         rawe_engine_tell(engine);
     }
     unsigned received = mca_btl_rawe_module_receive(module);
-    if (0 == received && !rawe_engine_pending(engine)
-        && (!look_at_clock || 0 == engine->timers.armed)) {
-        return 0;
-    }
     if (0 == received) {
         engine->now_ns = mca_btl_rawe_now_ns();
     }
@@ -326,7 +327,10 @@ static int component_progress(void)
         component->progressing = true;
         bool look_at_clock = 0 == (++component->idle_count & (IDLE_CALLS_PER_LOOK - 1));
         for (unsigned i = 0; i < component->module_count; ++i) {
-            received += mca_btl_rawe_module_progress(component->modules[i], look_at_clock);
+            /* Without connections (lo, mostly) only calls may come, which can wait a little. */
+            if (0 != component->modules[i]->engine.open_count || look_at_clock) {
+                received += mca_btl_rawe_module_progress(component->modules[i], look_at_clock);
+            }
         }
         component->progressing = false;
     }

@@ -236,8 +236,15 @@ static enum rawe_status send_copy(struct rawe_conn *conn, mca_btl_base_tag_t tag
     if (rawe_conn_pack(conn, (uint8_t) tag, first, first_bytes, second, second_bytes)) {
         return RAWE_STATUS_DONE;
     }
-    return rawe_conn_send_copy(conn, (uint8_t) tag, first, first_bytes, second, second_bytes,
-                               mca_btl_rawe_now_ns());
+    if (OPAL_UNLIKELY(!rawe_conn_stamps_later(conn))) {
+        return rawe_conn_send_copy(conn, (uint8_t) tag, first, first_bytes, second, second_bytes,
+                                   mca_btl_rawe_now_ns());
+    }
+    /* The clock is read while the frame is on its way already. */
+    enum rawe_status status = rawe_conn_send_copy(conn, (uint8_t) tag, first, first_bytes, second,
+                                                  second_bytes, RAWE_TIME_LATER);
+    rawe_conn_stamp(conn, mca_btl_rawe_now_ns());
+    return status;
 }
 
 int mca_btl_rawe_send(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,

@@ -127,6 +127,7 @@ struct rawe_conn {
     struct rawe_send *queue;     /**< not wholly framed yet, oldest first */
     struct rawe_send **queue_tail;
     uint64_t queued_bytes;       /**< of what is queued, not framed yet */
+    struct rawe_txframe *unstamped; /**< sent just now, at a time that is told next */
     struct rawe_txframe *packing; /**< short messages gather here; not in the window yet */
     struct rawe_congestion congestion;
     struct rawe_rtt rtt;
@@ -194,6 +195,21 @@ static inline uint32_t rawe_conn_frame_message_bytes(const struct rawe_conn *con
 enum rawe_status rawe_conn_send_copy(struct rawe_conn *conn, uint8_t tag, const void *first,
                                      size_t first_bytes, const void *second, size_t second_bytes,
                                      uint64_t now_ns);
+
+/** Time for rawe_conn_send_copy that will be told by rawe_conn_stamp. */
+#define RAWE_TIME_LATER 0u
+
+/** May the time of sending be told later? Then the clock need not be read before. */
+static inline bool rawe_conn_stamps_later(const struct rawe_conn *conn)
+{
+    return conn->state == RAWE_CONN_OPEN && conn->packing == NULL;
+}
+
+/**
+ * Tell when the frame was sent that the last rawe_conn_send_copy, called with RAWE_TIME_LATER, may
+ * have sent; before any other call for the engine.
+ */
+void rawe_conn_stamp(struct rawe_conn *conn, uint64_t now_ns);
 
 /**
  * The shortest way: let the message join others in a frame that is held back already. False when

@@ -25,9 +25,11 @@ static void write_message(struct rawe_txframe *frame, uint8_t tag, const void *f
 {
     size_t begin = rawe_chunk_pad(frame->payload_bytes);
     size_t data_bytes = first_bytes + second_bytes;
-    uint8_t *out = frame->buffer + RAWE_PAYLOAD_OFFSET + frame->payload_bytes;
-    memset(out, 0, begin - frame->payload_bytes);
-    out = frame->buffer + RAWE_PAYLOAD_OFFSET + begin;
+    if (begin != frame->payload_bytes) {
+        memset(frame->buffer + RAWE_PAYLOAD_OFFSET + frame->payload_bytes, 0,
+               begin - frame->payload_bytes);
+    }
+    uint8_t *out = frame->buffer + RAWE_PAYLOAD_OFFSET + begin;
     out += rawe_chunk_encode(out, &(struct rawe_chunk){.kind = RAWE_CHUNK_MESSAGE,
                                                        .tag = tag,
                                                        .data_bytes = (uint16_t)data_bytes});

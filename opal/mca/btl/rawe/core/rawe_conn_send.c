@@ -164,10 +164,24 @@ static void transmit_alone(struct rawe_conn *conn, struct rawe_txframe *frame, u
     if (engine->output.transmit(engine->output.context, &view, 1) == 1) {
         sent(conn, frame, now_ns);
         acknowledgement_rode_along(conn);
-        rawe_conn_await_ack(conn, now_ns);
+        if (now_ns == RAWE_TIME_LATER) {
+            conn->unstamped = frame;
+        } else {
+            rawe_conn_await_ack(conn, now_ns);
+        }
     } else {
         engine->counters.link_stalls++;
         rawe_conn_make_pending(conn);
+    }
+}
+
+void rawe_conn_stamp(struct rawe_conn *conn, uint64_t now_ns)
+{
+    conn->engine->now_ns = now_ns;
+    if (conn->unstamped != NULL) {
+        conn->unstamped->sent_ns = now_ns;
+        conn->unstamped = NULL;
+        rawe_conn_await_ack(conn, now_ns);
     }
 }
 
@@ -195,7 +209,10 @@ enum rawe_status rawe_conn_send_copy(struct rawe_conn *conn, uint8_t tag, const 
                                      uint64_t now_ns)
 {
     struct rawe_engine *engine = conn->engine;
-    engine->now_ns = now_ns;
+    assert(now_ns != RAWE_TIME_LATER || rawe_conn_stamps_later(conn));
+    if (now_ns != RAWE_TIME_LATER) {
+        engine->now_ns = now_ns;
+    }
     if (conn->state != RAWE_CONN_OPEN && !ready_to_send(conn, now_ns)) {
         return conn->state == RAWE_CONN_FAILED ? RAWE_STATUS_FAILED : RAWE_STATUS_BUSY;
     }

@@ -133,6 +133,7 @@ struct rawe_engine {
     uint32_t open_count;       /**< connections in the table */
     uint64_t now_ns;           /**< newest time told */
     uint64_t incarnation;      /**< of the connection opened last */
+    bool keeps; /**< there is something to be told: see rawe_engine_tell */
     struct rawe_conn *pending;  /**< connections with an acknowledgement or frames to send */
     struct rawe_conn *flushing; /**< the rest of the list that rawe_engine_flush works on */
     uint16_t credit;            /**< frames that one peer may have in flight to us */
@@ -215,7 +216,7 @@ void rawe_engine_tell(struct rawe_engine *engine);
 /** True when there is something to be told. */
 static inline bool rawe_engine_has_kept(const struct rawe_engine *engine)
 {
-    return engine->kept != NULL || engine->segments_wait || engine->finished[0] != NULL || engine->finished[1] != NULL;
+    return engine->keeps;
 }
 
 /** Nothing is in flight, owed or held back: nothing to be kept going. */

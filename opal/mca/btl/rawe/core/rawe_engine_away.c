@@ -47,6 +47,7 @@ static struct rawe_kept *append(struct rawe_engine *engine, struct rawe_conn *co
     *engine->kept_tail = kept;
     engine->kept_tail = &kept->next;
     engine->kept_bytes += len_bytes;
+    engine->keeps = true;
     return kept;
 }
 
@@ -67,7 +68,7 @@ void rawe_engine_keep_segmented(struct rawe_engine *engine, struct rawe_conn *co
     while (reassembly != NULL && rawe_reassembly_ready(reassembly)) {
         struct rawe_kept *kept = append(engine, conn, 0, 0);
         if (kept == NULL) {
-            engine->segments_wait = true; /* they stay where they are */
+            engine->keeps = engine->segments_wait = true; /* they stay where they are */
             return;
         }
         struct rawe_partial whole;
@@ -114,10 +115,12 @@ void rawe_engine_finish_later(struct rawe_engine *engine, struct rawe_send *list
         tail = &(*tail)->next;
     }
     engine->finished_tail[which] = tail;
+    engine->keeps = true;
 }
 
 void rawe_engine_tell(struct rawe_engine *engine)
 {
+    engine->keeps = false;
     for (unsigned which = 0; which < 2; which++) {
         struct rawe_send *list = engine->finished[which];
         engine->finished[which] = NULL;
