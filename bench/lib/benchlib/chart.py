@@ -62,6 +62,7 @@ class LineChart:
     y_label: str  # with its unit
     lines: list
     x_label: str = "message size"
+    reference: float = None  # a horizontal line, 1.0 for ratios
     description: str = ""  # what it shows, for those who do not see it; the title if empty
 
 
@@ -93,6 +94,20 @@ def _colours(keys):
     return {key: INK if key == "floor" else COLOURS.get(key) or next(spare) for key in keys}
 
 
+def _plain_ticks(axes):
+    """Numbers as people write them on a logarithmic y axis, and enough of them."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+    low, high = axes.get_ylim()
+    wide = high / low
+    steps = (1,) if wide > 300 else (1, 2, 5) if wide > 4 else (1, 1.2, 1.5, 2, 3, 4, 5, 6, 7, 8)
+    axes.yaxis.set_major_locator(LogLocator(subs=steps, numticks=20))
+    axes.yaxis.set_major_formatter(
+        FuncFormatter(lambda y, _: f"{y:,.0f}" if y >= 1000 else f"{y:g}")
+    )
+    axes.yaxis.set_minor_locator(NullLocator())
+
+
 def draw_lines(axes, chart):
     """Draw a LineChart on matplotlib axes."""
     from matplotlib.ticker import NullLocator
@@ -112,6 +127,8 @@ def draw_lines(axes, chart):
                 label=line.label,
             )
             drawn = True
+    if chart.reference is not None and drawn:
+        axes.axhline(chart.reference, color=INK, linewidth=0.8)
     axes.set_title(chart.title)
     axes.set_xlabel(chart.x_label)
     axes.set_ylabel(chart.y_label)
@@ -122,6 +139,7 @@ def draw_lines(axes, chart):
         ticks = [1 << power for power in range(0, 31, 4) if low <= 1 << power <= high]
         axes.set_xticks(ticks, [size_text(tick) for tick in ticks])
         axes.xaxis.set_minor_locator(NullLocator())
+        _plain_ticks(axes)
         axes.legend(framealpha=0.0)
     axes.grid(True, which="major", color=INK, linewidth=0.4, alpha=0.25)
 

@@ -35,7 +35,8 @@ pre { background: var(--band); padding: .7rem; overflow-x: auto; }
 .wide { overflow-x: auto; margin: .8rem 0; } table { border-collapse: collapse; }
 th, td { padding: .2rem .6rem; border-bottom: 1px solid var(--line); text-align: right;
   white-space: nowrap; font-variant-numeric: tabular-nums; }
-th.text, td.text { text-align: left; } thead th { border-bottom-width: 2px; color: var(--soft); }
+th.text, td.text { text-align: left; white-space: normal; min-width: 6rem; }
+ thead th { border-bottom-width: 2px; color: var(--soft); }
 table.facts th { text-align: left; font-weight: 600; vertical-align: top; }
 table.facts td { text-align: left; white-space: normal; }
 tbody tr:nth-child(even) { background: var(--band); }
@@ -226,8 +227,9 @@ class Image:
 class Page:
     """A report in the making; blocks are shown in the order they were added."""
 
-    def __init__(self, title, lead=None):
+    def __init__(self, title, lead=None, contents=True):
         self.title = title
+        self.contents = contents  # a table of contents, where there are many headings
         self.blocks = [Text(lead)] if lead else []
 
     def heading(self, words, level=2):
@@ -289,7 +291,7 @@ class Page:
             if isinstance(block, Heading) and block.level == 2
         ]
         contents = ""
-        if len(headings) >= CONTENTS_FROM:
+        if self.contents and len(headings) >= CONTENTS_FROM:
             entries = "".join(
                 f'<li><a href="#{name}">{inline(block.words)}</a></li>' for name, block in headings
             )

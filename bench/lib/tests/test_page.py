@@ -134,3 +134,9 @@ def test_page__without_matplotlib_there_are_no_charts(page, monkeypatch):
     monkeypatch.setattr(chart, "available", lambda: False)
     page.chart(lines(), "lines.png")
     assert "<svg" not in page.html() and "lines.png" not in page.markdown()
+
+
+def test_size_text__binary_units():
+    assert [chart.size_text(size) for size in (0, 1000, 1024, 65536, 4 << 20)] == [
+        "0 B", "1000 B", "1 KiB", "64 KiB", "4 MiB",
+    ]
