@@ -68,9 +68,10 @@ class Reference:
         """Its day."""
         return self.index["date"]
 
-    def command(self, part):
-        """How a person repeats a part."""
-        return " ".join(PARTS[part])
+    def parts(self):
+        """Name and description of each part that was measured, in PARTS' order."""
+        kept = self.index["parts"]
+        return [(name, kept[name]) for name in PARTS if name in kept]
 
     def rows(self, part, file):
         """The lines of a part's CSV file, as dictionaries; none when it was not measured."""

@@ -69,14 +69,13 @@ def results_page(reference):
         page.heading("All parts")
         page.text("Each has a report with tables, plots and a sentence on every benchmark.")
         page.table(
-            ["part", "report", "command", "rounds"],
+            ["part", "report", "command"],
             [
-                [name, _report_of(reference, name, part), f"`{part['command']}`",
-                 part["rounds"] or "-"]
-                for name, part in reference.index["parts"].items()
+                [name, _report_of(reference, name, part), f"`{part['command']}`"]
+                for name, part in reference.parts()
             ],
             texts=3,
-        )  # fmt: skip
+        )
         _csv(page, reference, "instructions", "instructions.csv", "Instructions of the core")
         _csv(page, reference, "memory", "memory.csv", "Memory for each peer")
     return LICENCE + NOTE + page.markdown()

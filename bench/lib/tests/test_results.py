@@ -47,7 +47,7 @@ def fixture_run(tmp_path):
         encoding="utf-8",
     )
     files = ["report.md", "medians.csv"]
-    part = {"command": "c", "rounds": 5, "status": 0, "seconds": 1, "files": files}
+    part = {"command": "c --rounds 7", "status": 0, "seconds": 1, "files": files}
     index = {"date": "2030-01-02", "commit": "abc", "machine": [["Processor", "P, 2 cores"]]}
     reference.save(directory, {**index, "parts": {"imb": part, "nas": part}})
     return reference.newest(tmp_path / "results")
@@ -87,7 +87,7 @@ def test_half_bandwidth_bytes__between_two_sizes():
 def test_results_page__holds_claims_machine_and_files(run):
     text = results.results_page(run)
     for part in ("0.40 × (-60 %)", "P, 2 cores", "../results/2030-01-02/imb/medians.csv",
-                 "not measured yet", "`bench/imb-runs/compare --suite all`"):
+                 "not measured yet", "`bench/imb-runs/compare --suite all`", "`c --rounds 7`"):
         assert part in text
 
 
@@ -146,18 +146,18 @@ def test_publish__keeps_figures_and_goes_on_where_it_was(tmp_path, monkeypatch):
     publish = script("publish")
     calls = []
 
-    def run(words, **_):
+    def call(words):
         """A driver that writes its figures, and fails at its first call for memory."""
         calls.append(words)
         if words[0].endswith("memory") and len(calls) == 2:
-            return type("Done", (), {"returncode": 2})
+            return 2
         work = Path(words[words.index("--output") + 1])
         work.mkdir(parents=True)
         for name in ("instructions.csv", "memory.csv", "not-kept.txt"):
             (work / name).write_text("a,b\n", encoding="utf-8")
-        return type("Done", (), {"returncode": 0})
+        return 0
 
-    monkeypatch.setattr(publish.subprocess, "run", run)
+    monkeypatch.setattr(publish, "call", call)
     monkeypatch.setattr(publish, "commit", lambda: "abc")
     monkeypatch.setattr(publish.machine, "facts", lambda: [("Processor", "P")])
     argv = ["--parts", "instructions,memory", "--output", str(tmp_path / "kept")]
