@@ -122,6 +122,13 @@ def parser():
     real.add_argument(
         "--mpirun-args", type=shlex.split, default=[], metavar="ARGS", help="handed to mpirun"
     )
+    real.add_argument(
+        "--starter",
+        type=shlex.split,
+        default=[],
+        metavar="CMD",
+        help="put in front of the program on every rank, such as what grants CAP_NET_RAW",
+    )
     return made
 
 
@@ -140,8 +147,11 @@ def parse(argv):
         if not options.hostfile.is_file():
             made.error(f"--hostfile {options.hostfile}: there is no such file")
         options.hostfile = options.hostfile.resolve()
-    elif options.interface or options.mpirun_args:
-        made.error("--interface and --mpirun-args go with --hostfile; virtual hosts have their own")
+    elif options.interface or options.mpirun_args or options.starter:
+        made.error(
+            "--interface, --mpirun-args and --starter go with --hostfile; virtual hosts have their "
+            "own"
+        )
     options.shape = {name: getattr(options, name) for name in shape}
     if options.offload is not None:
         options.shape["offload"] = options.offload == "on"

@@ -92,7 +92,7 @@ def imb_arguments(options, part, processes, imb, own):
         ]
     check = ["-check"] if options.check else []
     return [
-        [str(program), *common, *(check if program == own else []), *names]
+        [*options.starter, str(program), *common, *(check if program == own else []), *names]
         for program, names in groups
         if names
     ]
@@ -100,7 +100,8 @@ def imb_arguments(options, part, processes, imb, own):
 
 def _floor_runs(options, number, programs, interface):
     for name in ("pingpong", "stream"):
-        words = ["-np", "2", str(programs[name]), "--seconds", f"{options.floor_time:g}"]
+        words = ["-np", "2", *options.starter, str(programs[name])]
+        words += ["--seconds", f"{options.floor_time:g}"]
         words += ["--window", "credit"] if name == "stream" else []
         words += ["--interface", interface] if interface else []
         yield Run(number, FLOOR, name, tuple(words))

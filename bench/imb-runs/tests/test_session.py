@@ -50,7 +50,7 @@ class Quiet:
 def options_of(**changes):
     values = {
         "rounds": 3, "peers": ["tcp", "rawe"], "iterations": 100, "time": 0.1,
-        "groups": [session.Group(2, 2)],
+        "groups": [session.Group(2, 2)], "starter": [],
         "timeout": 5, "check": False, "floor": False, "floor_time": 0.1,
         "parts": suites.parts_of("default", ["PingPong"]),
     }
@@ -101,6 +101,14 @@ def test_plan__interface_reaches_every_program():
     runs = session.plan(options_of(rounds=1, floor=True), PROGRAMS, "eth7")
     assert [run.peer for run in runs] == ["floor", "floor", "tcp", "rawe"]
     assert all("eth7" in run.arguments for run in runs)
+
+
+def test_plan__a_starter_stands_in_front_of_every_program():
+    options = options_of(rounds=1, floor=True, starter=["setpriv", "--x"])
+    for run in session.plan(options, PROGRAMS, None):
+        words = list(run.arguments)
+        at = words.index("setpriv")
+        assert words[at + 1] == "--x" and words[at + 2] in PROGRAMS.values()
 
 
 def test_plan__what_takes_two_ranks_is_measured_in_the_first_group_only():
