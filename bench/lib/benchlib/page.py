@@ -44,6 +44,7 @@ figure { margin: 1rem 0; } .charts { display: grid; gap: .5rem 1.5rem;
   grid-template-columns: repeat(auto-fit, minmax(min(100%, 22rem), 1fr)); }
 svg { width: 100%; max-width: 36rem; height: auto; color: var(--ink); }
 nav ul { columns: 14rem; padding-left: 1.2rem; }
+@media (max-width: 30rem) { table { font-size: .875rem; } th, td { padding: .2rem .35rem; } }
 @media print { :root { color-scheme: light; --ink: #000; --soft: #333; --ground: #fff;
   --line: #bbb; --band: #f4f4f4; --link: #000; } body { max-width: none; font-size: 10pt; }
   figure, tr, pre { break-inside: avoid; } h2, h3 { break-after: avoid; } nav { display: none; }
