@@ -69,6 +69,7 @@ static void turn(struct core_net *net, enum pattern pattern, uint32_t peer, bool
         for (unsigned i = 0; i < BURST; i++) {
             core_net_send(net, conn, MESSAGE_BYTES);
         }
+        core_net_finish_turn(&net->nodes[peer]);
     } else {
         for (unsigned i = 0; i < messages_in_turn(pattern); i++) {
             if (counted) {

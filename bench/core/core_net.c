@@ -18,6 +18,7 @@ static const struct rawe_engine_config defaults = {
     .receive_frames = 10000,
     .copy_max_bytes = 4096,
     .frames_limit = 1u << 17,
+    .pack_from_frames = 4,
     .ack_delay_ns = 50000,
     .probe_least_ns = 200000,
     .probe_most_ns = 1000000000,
@@ -192,8 +193,7 @@ void core_net_connect(struct core_net *net, uint32_t peer)
     }
 }
 
-/* What a progress call does with timers and with what was put off. */
-static void finish_turn(struct core_node *node)
+void core_net_finish_turn(struct core_node *node)
 {
     uint64_t now_ns = node->net->now_ns;
     if (rawe_timer_wheel_due(&node->engine.timers, now_ns)) {
@@ -212,7 +212,7 @@ void core_net_run_peers(struct core_net *net)
         struct core_node *node = &net->nodes[frame->node];
         rawe_engine_receive(&node->engine, frame->bytes, frame->len_bytes, net->now_ns);
         if (i + 1 == net->to_peers.count || frame[1].node != frame->node) {
-            finish_turn(node);
+            core_net_finish_turn(node);
         }
     }
     net->to_peers.count = 0;
@@ -226,7 +226,7 @@ void core_net_run_hub(struct core_net *net)
         rawe_engine_receive(&hub->engine, frame->bytes, frame->len_bytes, net->now_ns);
     }
     net->to_hub.count = 0;
-    finish_turn(hub);
+    core_net_finish_turn(hub);
 }
 
 void core_net_settle(struct core_net *net)

@@ -63,6 +63,8 @@ void core_net_connect(struct core_net *net, uint32_t peer);
 void core_net_run_peers(struct core_net *net);
 /* Let the hub receive what lies on the wire for it, as a progress call does. */
 void core_net_run_hub(struct core_net *net);
+/* What a progress call does at its end, with timers and with what was put off. */
+void core_net_finish_turn(struct core_node *node);
 /* Both in turn until nothing moves. */
 void core_net_settle(struct core_net *net);
 
