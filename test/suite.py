@@ -7,6 +7,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import xml.etree.ElementTree
 from dataclasses import dataclass, field
@@ -21,6 +22,16 @@ sys.path.insert(0, str(TEST / "lab"))
 from rawelab import record  # noqa: E402  (the path has to be set first)
 
 PARTS = ("unit", "sim", "lab", "sanitize")
+OPTIONAL = ("bench",)  # only when asked for
+BENCH = ROOT / "bench"
+# Quick forms of the benchmarks: do they run to their end? Their figures mean nothing.
+QUICK = (
+    ("imb-runs/compare", "--quick", "--check"),
+    ("nas-runs/compare", "--quick"),
+    ("app-runs/compare", "--quick"),
+    ("instructions",),
+    ("memory",),
+)
 SANITIZERS = ("address,undefined", "thread")
 # What automake's test drivers write into a .trs file, and how it counts here.
 RESULTS = {
@@ -131,6 +142,45 @@ def run_sanitize(part, options):
             check(part, directory / "test" / name, launcher, env=options.env)
 
 
+def count_pytest(part, report, status):
+    """Add the counts in a report of pytest's."""
+    failed_before = part.failed
+    if report.exists():
+        for suite in xml.etree.ElementTree.parse(report).getroot().iter("testsuite"):
+            bad = int(suite.get("failures")) + int(suite.get("errors"))
+            skipped = int(suite.get("skipped"))
+            part.failed += bad
+            part.skipped += skipped
+            part.passed += int(suite.get("tests")) - bad - skipped
+    if status != 0 and part.failed == failed_before:
+        part.trouble(f"pytest ended with status {status}, see above")
+
+
+def run_bench(part, options):
+    """Tests of the benchmarks' drivers, and a quick form of each benchmark."""
+    if call([TEST / "install-deps", "bench"]) != 0:
+        part.trouble("packages of the benchmarks are missing, see above")
+        return
+    report = BUILD / "bench" / "tests-report.xml"
+    report.unlink(missing_ok=True)
+    argv = ["/usr/bin/python3", "-m", "pytest", "-q", "--tb=short", "-p", "no:cacheprovider"]
+    folders = sorted(BENCH.glob("*/tests"))
+    count_pytest(part, report, call([*argv, f"--junitxml={report}", *folders], env=options.env))
+    if os.geteuid() != 0:
+        part.trouble("the benchmarks' virtual hosts need root: run test/run as root")
+        return
+    for program, *words in QUICK:
+        if not (BENCH / program).exists():
+            continue
+        with tempfile.TemporaryDirectory(prefix="rawe-bench-") as output:
+            argv = [BENCH / program, *words, "--build", BUILD, "--output", Path(output) / "run"]
+            status = call(argv)
+        if status == 0:
+            part.passed += 1
+        else:
+            part.trouble(f"bench/{program} ended with status {status}, see above")
+
+
 def run_lab(part, options):
     """pytest over the virtual hosts."""
     if os.geteuid() != 0:
@@ -145,15 +195,7 @@ def run_lab(part, options):
     argv += ["-k", options.k] if options.k else []
     before = set(record.names())
     status = call([*argv, TEST / "lab" / "tests"], env=options.env)
-    if report.exists():
-        for suite in xml.etree.ElementTree.parse(report).getroot().iter("testsuite"):
-            bad = int(suite.get("failures")) + int(suite.get("errors"))
-            skipped = int(suite.get("skipped"))
-            part.failed += bad
-            part.skipped += skipped
-            part.passed += int(suite.get("tests")) - bad - skipped
-    if status != 0 and part.failed == 0:
-        part.trouble(f"pytest ended with status {status}, see above")
+    count_pytest(part, report, status)
     mine = [
         name
         for name in set(record.names()) - before
@@ -163,7 +205,13 @@ def run_lab(part, options):
         part.trouble(f"stale labs: {', '.join(mine)}; remove them with test/lab/lab down --stale")
 
 
-RUNNERS = {"unit": run_unit, "sim": run_sim, "lab": run_lab, "sanitize": run_sanitize}
+RUNNERS = {
+    "unit": run_unit,
+    "sim": run_sim,
+    "lab": run_lab,
+    "sanitize": run_sanitize,
+    "bench": run_bench,
+}
 
 
 def parse():
@@ -173,19 +221,21 @@ def parse():
         description="Installs missing Debian packages, builds into ./build, runs the tests.",
         epilog="unit: the core's objects; sim: whole networks in one thread, seeded; lab: real "
         "mpirun over virtual hosts; sanitize: unit and sim again under the address, undefined "
-        "behaviour and thread sanitizers. Without arguments all of it, in under 20 minutes.",
+        "behaviour and thread sanitizers. Without arguments all of it, in under 20 minutes. bench, "
+        "only when asked for: the benchmarks' own tests, and a quick form of each benchmark.",
     )
-    parser.add_argument("parts", nargs="*", metavar="unit|sim|lab|sanitize|all")
+    parser.add_argument("parts", nargs="*", metavar="unit|sim|lab|sanitize|all|bench")
     parser.add_argument("--long", action="store_true", help="also what takes longer: hours")
     parser.add_argument("-k", metavar="EXPR", help="only lab tests that match, as pytest -k")
     options = parser.parse_args()
-    unknown = [part for part in options.parts if part not in (*PARTS, "all")]
+    known = (*PARTS, "all", *OPTIONAL)
+    unknown = [part for part in options.parts if part not in known]
     if unknown:
-        parser.error(f"unknown part {unknown[0]}; choose from {', '.join(PARTS)}, all")
+        parser.error(f"unknown part {unknown[0]}; choose from {', '.join(known)}")
     if not options.parts:
         options.parts = ["lab"] if options.k else list(PARTS)
     elif "all" in options.parts:
-        options.parts = list(PARTS)
+        options.parts = [*PARTS, *(part for part in options.parts if part in OPTIONAL)]
     options.env = {**os.environ, "RAWE_TEST_LONG": "1" if options.long else "0"}
     return options
 

@@ -32,6 +32,9 @@ struct imb_run {
     int root;      /* root of this iteration */
     int round;     /* changes the contents under -check */
     int iteration; /* number of the timed iteration */
+    size_t turn;   /* iterations so far, timed or not; CacheCold walks on with each */
+    size_t places; /* in each buffer, of which CacheCold uses one an iteration */
+    size_t place;  /* offset of the one used last */
     unsigned char *send;
     unsigned char *receive;
     size_t send_capacity;    /* bytes allocated */
@@ -51,8 +54,11 @@ struct imb_benchmark {
     bool reduction;  /* message sizes are multiples of IMB_ELEMENT */
     int legs;        /* one iteration's time is divided by this: 2 for a round trip */
     int traffic;     /* messages that one iteration counts in Mbytes/sec */
+    bool caller;     /* only rank 0's time counts: how long a call keeps it */
+    /* Called once behind the iterations; their time includes it unless `caller`. May be NULL. */
+    void (*finish)(struct imb_run *run);
     /* Bytes of send and receive buffer that run->bytes and run->size need. */
-    void (*space)(const struct imb_run *run, size_t *send, size_t *receive);
+    void (*space)(struct imb_run *run, size_t *send, size_t *receive);
     void (*iterate)(struct imb_run *run);
     void (*fill)(struct imb_run *run);
     /* Number of wrong bytes in this rank's receive buffer. */

@@ -4,32 +4,32 @@
 
 /* --- Buffers --------------------------------------------------------------------------------- */
 
-static void space_none(const struct imb_run *run, size_t *send, size_t *receive)
+static void space_none(struct imb_run *run, size_t *send, size_t *receive)
 {
     (void)run;
     *send = 0;
     *receive = 0;
 }
 
-static void space_same(const struct imb_run *run, size_t *send, size_t *receive)
+static void space_same(struct imb_run *run, size_t *send, size_t *receive)
 {
     *send = run->bytes;
     *receive = run->bytes;
 }
 
-static void space_gathered(const struct imb_run *run, size_t *send, size_t *receive)
+static void space_gathered(struct imb_run *run, size_t *send, size_t *receive)
 {
     *send = run->bytes;
     *receive = run->bytes * (size_t)run->size;
 }
 
-static void space_scattered(const struct imb_run *run, size_t *send, size_t *receive)
+static void space_scattered(struct imb_run *run, size_t *send, size_t *receive)
 {
     *send = run->bytes * (size_t)run->size;
     *receive = run->bytes;
 }
 
-static void space_all(const struct imb_run *run, size_t *send, size_t *receive)
+static void space_all(struct imb_run *run, size_t *send, size_t *receive)
 {
     *send = run->bytes * (size_t)run->size;
     *receive = *send;
@@ -164,7 +164,21 @@ static size_t verify_reduce_scatter(const struct imb_run *run)
                                (size_t)run->counts[run->rank], run->size, run->round);
 }
 
-static void space_shared(const struct imb_run *run, size_t *send, size_t *receive)
+/* Each rank gets a block of equal length: what does not divide is left out. */
+static void reduce_scatter_block(struct imb_run *run)
+{
+    MPI_Reduce_scatter_block(run->send, run->receive, run->counts[run->size - 1], MPI_FLOAT,
+                             MPI_SUM, run->comm);
+}
+
+static size_t verify_reduce_scatter_block(const struct imb_run *run)
+{
+    size_t count = (size_t)run->counts[run->size - 1];
+    return imb_numbers_compare((const float *)(const void *)run->receive, count * (size_t)run->rank,
+                               count, run->size, run->round);
+}
+
+static void space_shared(struct imb_run *run, size_t *send, size_t *receive)
 {
     space_same(run, send, receive);
     share_elements(run);
@@ -179,19 +193,19 @@ static void share_blocks(const struct imb_run *run)
     }
 }
 
-static void space_gathered_v(const struct imb_run *run, size_t *send, size_t *receive)
+static void space_gathered_v(struct imb_run *run, size_t *send, size_t *receive)
 {
     space_gathered(run, send, receive);
     share_blocks(run);
 }
 
-static void space_scattered_v(const struct imb_run *run, size_t *send, size_t *receive)
+static void space_scattered_v(struct imb_run *run, size_t *send, size_t *receive)
 {
     space_scattered(run, send, receive);
     share_blocks(run);
 }
 
-static void space_all_v(const struct imb_run *run, size_t *send, size_t *receive)
+static void space_all_v(struct imb_run *run, size_t *send, size_t *receive)
 {
     space_all(run, send, receive);
     share_blocks(run);
@@ -247,6 +261,9 @@ static void alltoallv(struct imb_run *run)
 
 #define COLLECTIVE .layout = IMB_LAYOUT_COLLECTIVE, .collective = true, .legs = 1, .traffic = 1
 
+/* MPBench calls a collective again and again, and nobody waits for the others in between. */
+#define MPBENCH .layout = IMB_LAYOUT_COLLECTIVE, .legs = 1, .traffic = 1, .finish = barrier
+
 const struct imb_benchmark imb_collectives[] = {
     {.name = "Bcast",
      COLLECTIVE,
@@ -275,6 +292,13 @@ const struct imb_benchmark imb_collectives[] = {
      .iterate = reduce_scatter,
      .fill = fill_numbers,
      .verify = verify_reduce_scatter},
+    {.name = "Reduce_scatter_block",
+     COLLECTIVE,
+     .reduction = true,
+     .space = space_shared,
+     .iterate = reduce_scatter_block,
+     .fill = fill_numbers,
+     .verify = verify_reduce_scatter_block},
     {.name = "Allgather",
      COLLECTIVE,
      .space = space_gathered,
@@ -331,5 +355,31 @@ const struct imb_benchmark imb_collectives[] = {
      .iterate = barrier,
      .fill = fill_none,
      .verify = verify_none},
+    {.name = "MpBroadcast",
+     MPBENCH,
+     .space = space_same,
+     .iterate = bcast,
+     .fill = fill_block,
+     .verify = verify_bcast},
+    {.name = "MpReduce",
+     MPBENCH,
+     .reduction = true,
+     .space = space_same,
+     .iterate = reduce,
+     .fill = fill_numbers,
+     .verify = verify_reduce},
+    {.name = "MpAllreduce",
+     MPBENCH,
+     .reduction = true,
+     .space = space_same,
+     .iterate = allreduce,
+     .fill = fill_numbers,
+     .verify = verify_allreduce},
+    {.name = "MpAlltoall",
+     MPBENCH,
+     .space = space_all,
+     .iterate = alltoall,
+     .fill = fill_block_for_each,
+     .verify = verify_alltoall},
 };
 const int imb_collectives_count = sizeof(imb_collectives) / sizeof(imb_collectives[0]);

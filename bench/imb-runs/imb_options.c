@@ -29,7 +29,8 @@ static const char imb_help[] =
     "  -help             this text\n"
     "\n"
     "Without a name all benchmarks run. Uniband and Biband keep 64 messages in flight; Isend\n"
-    "times the MPI_Isend call alone.\n";
+    "and SendCall time the call alone; Mp... are MPBench's, CacheHot and CacheCold GAMMA's\n"
+    "ping-pong in warm memory and in memory that is in no cache.\n";
 
 const struct imb_benchmark *imb_benchmark_find(const char *name)
 {

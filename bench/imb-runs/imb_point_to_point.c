@@ -2,22 +2,24 @@
 /* The benchmarks between pairs and neighbours: ping-pong, exchange, window, send call. */
 #include "imb.h"
 
+#include <unistd.h>
+
 #define TAG_DATA 1
 #define TAG_REPLY 2
 
-static void space_one(const struct imb_run *run, size_t *send, size_t *receive)
+static void space_one(struct imb_run *run, size_t *send, size_t *receive)
 {
     *send = run->bytes;
     *receive = run->bytes;
 }
 
-static void space_two(const struct imb_run *run, size_t *send, size_t *receive)
+static void space_two(struct imb_run *run, size_t *send, size_t *receive)
 {
     *send = run->bytes;
     *receive = 2 * run->bytes;
 }
 
-static void space_window(const struct imb_run *run, size_t *send, size_t *receive)
+static void space_window(struct imb_run *run, size_t *send, size_t *receive)
 {
     *send = run->bytes + (IMB_WINDOW - 1) * run->stride;
     *receive = *send;
@@ -47,15 +49,40 @@ static size_t verify_from_peer(const struct imb_run *run)
     return imb_pattern_compare(run->receive, run->bytes, 1 - run->rank, -1, run->round);
 }
 
+/* The same, but the receiver takes a message from anybody. */
+static void ping_pong_any(struct imb_run *run)
+{
+    int count = (int)run->bytes;
+    if (run->rank == 0) {
+        MPI_Send(run->send, count, MPI_BYTE, 1, TAG_DATA, run->comm);
+        MPI_Recv(run->receive, count, MPI_BYTE, MPI_ANY_SOURCE, TAG_DATA, run->comm,
+                 MPI_STATUS_IGNORE);
+    } else {
+        MPI_Recv(run->receive, count, MPI_BYTE, MPI_ANY_SOURCE, TAG_DATA, run->comm,
+                 MPI_STATUS_IGNORE);
+        MPI_Send(run->send, count, MPI_BYTE, 0, TAG_DATA, run->comm);
+    }
+}
+
 /* --- PingPing: both send at the same time --------------------------------------------------- */
 
-static void ping_ping(struct imb_run *run)
+static void ping_ping_from(struct imb_run *run, int source)
 {
     int count = (int)run->bytes;
     int peer = 1 - run->rank;
     MPI_Isend(run->send, count, MPI_BYTE, peer, TAG_DATA, run->comm, &run->requests[0]);
-    MPI_Recv(run->receive, count, MPI_BYTE, peer, TAG_DATA, run->comm, MPI_STATUS_IGNORE);
+    MPI_Recv(run->receive, count, MPI_BYTE, source, TAG_DATA, run->comm, MPI_STATUS_IGNORE);
     MPI_Wait(&run->requests[0], MPI_STATUS_IGNORE);
+}
+
+static void ping_ping(struct imb_run *run)
+{
+    ping_ping_from(run, 1 - run->rank);
+}
+
+static void ping_ping_any(struct imb_run *run)
+{
+    ping_ping_from(run, MPI_ANY_SOURCE);
 }
 
 /* --- Sendrecv: a ring, each rank sends to the right and receives from the left ---------------- */
@@ -190,7 +217,7 @@ static size_t verify_one_way_window(const struct imb_run *run)
     return is_lower_half(run) ? 0 : verify_window(run);
 }
 
-/* --- Isend: how long MPI_Isend keeps its caller ------------------------------------------------
+/* --- Isend, SendCall: how long MPI_Isend and MPI_Send keep their caller -------------------------
  * The reply lets each call start on an idle connection with the receive already posted. */
 
 static void isend_call(struct imb_run *run)
@@ -208,9 +235,93 @@ static void isend_call(struct imb_run *run)
     }
 }
 
-static size_t verify_isend(const struct imb_run *run)
+static void send_call(struct imb_run *run)
+{
+    int count = (int)run->bytes;
+    if (run->rank == 0) {
+        double start = MPI_Wtime();
+        MPI_Send(run->send, count, MPI_BYTE, 1, TAG_DATA, run->comm);
+        run->call_seconds[run->iteration] = MPI_Wtime() - start;
+        reply_receive(run);
+    } else {
+        MPI_Recv(run->receive, count, MPI_BYTE, 0, TAG_DATA, run->comm, MPI_STATUS_IGNORE);
+        reply_send(run);
+    }
+}
+
+static size_t verify_one_way(const struct imb_run *run)
 {
     return run->rank == 0 ? 0 : verify_from_peer(run);
+}
+
+/* --- MpBandwidth, MpLatency: MPBench's blocking sends in a row, one reply behind them all ------- */
+
+static void send_one_way(struct imb_run *run)
+{
+    int count = (int)run->bytes;
+    if (run->rank == 0) {
+        MPI_Send(run->send, count, MPI_BYTE, 1, TAG_DATA, run->comm);
+    } else {
+        MPI_Recv(run->receive, count, MPI_BYTE, 0, TAG_DATA, run->comm, MPI_STATUS_IGNORE);
+    }
+}
+
+static void reply_once(struct imb_run *run)
+{
+    if (run->rank == 0) {
+        reply_receive(run);
+    } else {
+        reply_send(run);
+    }
+}
+
+/* --- CacheCold: a ping-pong in which each message leaves from and arrives in memory that is in no
+ * cache. Both buffers are larger than the caches, and each iteration uses the next place in them. */
+
+#define COLD_LINE_BYTES 64
+#define COLD_GAP_BYTES (4096 + COLD_LINE_BYTES) /* what the processor fetches ahead stays unused */
+#define COLD_LEAST_BYTES ((size_t)32 << 20)
+#define COLD_MOST_BYTES ((size_t)256 << 20)
+
+static size_t cold_stride(const struct imb_run *run)
+{
+    return (run->bytes + COLD_GAP_BYTES) / COLD_LINE_BYTES * COLD_LINE_BYTES;
+}
+
+static void space_cold(struct imb_run *run, size_t *send, size_t *receive)
+{
+    long cache_bytes = sysconf(_SC_LEVEL3_CACHE_SIZE); /* 0 or -1 where nobody knows */
+    size_t pool_bytes = cache_bytes > 0 ? 2 * (size_t)cache_bytes : 0;
+    if (pool_bytes < COLD_LEAST_BYTES) {
+        pool_bytes = COLD_LEAST_BYTES;
+    } else if (pool_bytes > COLD_MOST_BYTES) {
+        pool_bytes = COLD_MOST_BYTES;
+    }
+    run->places = pool_bytes / cold_stride(run) + 2;
+    *send = run->places * cold_stride(run);
+    *receive = *send;
+}
+
+static void cold_ping_pong(struct imb_run *run)
+{
+    struct imb_run at_place = *run;
+    run->place = run->turn % run->places * cold_stride(run);
+    at_place.send += run->place;
+    at_place.receive += run->place;
+    ping_pong(&at_place);
+}
+
+static void fill_cold(struct imb_run *run)
+{
+    for (size_t i = 0; i < run->places; i++) {
+        imb_pattern_fill(run->send + i * cold_stride(run), run->bytes, run->rank, -1, run->round);
+    }
+}
+
+static size_t verify_cold(const struct imb_run *run)
+{
+    return imb_pattern_compare(run->receive + run->place, run->bytes, 1 - run->rank, -1,
+                               run->round);
 }
 
 const struct imb_benchmark imb_point_to_point[] = {
@@ -274,6 +385,90 @@ const struct imb_benchmark imb_point_to_point[] = {
      .space = space_one,
      .iterate = isend_call,
      .fill = fill_one,
-     .verify = verify_isend},
+     .verify = verify_one_way},
+    {.name = "SendCall",
+     .layout = IMB_LAYOUT_CALL,
+     .pair = true,
+     .legs = 1,
+     .traffic = 1,
+     .space = space_one,
+     .iterate = send_call,
+     .fill = fill_one,
+     .verify = verify_one_way},
+    {.name = "PingPongAnySource",
+     .layout = IMB_LAYOUT_SINGLE,
+     .pair = true,
+     .legs = 2,
+     .traffic = 1,
+     .space = space_one,
+     .iterate = ping_pong_any,
+     .fill = fill_one,
+     .verify = verify_from_peer},
+    {.name = "PingPingAnySource",
+     .layout = IMB_LAYOUT_SINGLE,
+     .pair = true,
+     .legs = 1,
+     .traffic = 1,
+     .space = space_one,
+     .iterate = ping_ping_any,
+     .fill = fill_one,
+     .verify = verify_from_peer},
+    {.name = "CacheHot",
+     .layout = IMB_LAYOUT_SINGLE,
+     .pair = true,
+     .legs = 2,
+     .traffic = 1,
+     .space = space_one,
+     .iterate = ping_pong,
+     .fill = fill_one,
+     .verify = verify_from_peer},
+    {.name = "CacheCold",
+     .layout = IMB_LAYOUT_SINGLE,
+     .pair = true,
+     .legs = 2,
+     .traffic = 1,
+     .space = space_cold,
+     .iterate = cold_ping_pong,
+     .fill = fill_cold,
+     .verify = verify_cold},
+    {.name = "MpBandwidth",
+     .layout = IMB_LAYOUT_SINGLE,
+     .pair = true,
+     .legs = 1,
+     .traffic = 1,
+     .space = space_one,
+     .iterate = send_one_way,
+     .finish = reply_once,
+     .fill = fill_one,
+     .verify = verify_one_way},
+    {.name = "MpBidirectional",
+     .layout = IMB_LAYOUT_SINGLE,
+     .pair = true,
+     .legs = 1,
+     .traffic = 2,
+     .space = space_one,
+     .iterate = ping_ping,
+     .fill = fill_one,
+     .verify = verify_from_peer},
+    {.name = "MpRoundtrip",
+     .layout = IMB_LAYOUT_SINGLE,
+     .pair = true,
+     .legs = 1,
+     .traffic = 2,
+     .space = space_one,
+     .iterate = ping_pong,
+     .fill = fill_one,
+     .verify = verify_from_peer},
+    {.name = "MpLatency",
+     .layout = IMB_LAYOUT_SINGLE,
+     .pair = true,
+     .caller = true,
+     .legs = 1,
+     .traffic = 1,
+     .space = space_one,
+     .iterate = send_one_way,
+     .finish = reply_once,
+     .fill = fill_one,
+     .verify = verify_one_way},
 };
 const int imb_point_to_point_count = sizeof(imb_point_to_point) / sizeof(imb_point_to_point[0]);

@@ -43,6 +43,7 @@ static double time_iterations(const struct imb_benchmark *benchmark,
             double start = MPI_Wtime();
             benchmark->iterate(run);
             elapsed += MPI_Wtime() - start;
+            run->turn++;
             MPI_Barrier(run->comm);
         }
     } else {
@@ -52,8 +53,13 @@ static double time_iterations(const struct imb_benchmark *benchmark,
                 run->root = run->iteration % run->size;
             }
             benchmark->iterate(run);
+            run->turn++;
         }
         elapsed = MPI_Wtime() - start;
+        if (benchmark->finish != NULL) {
+            benchmark->finish(run);
+            elapsed = benchmark->caller ? elapsed : MPI_Wtime() - start;
+        }
     }
     return elapsed / repetitions / benchmark->legs;
 }
@@ -91,7 +97,12 @@ static int choose_repetitions(const struct imb_benchmark *benchmark,
 
 static size_t check_once(const struct imb_benchmark *benchmark, struct imb_run *run)
 {
+    run->iteration = 0;
     benchmark->iterate(run);
+    run->turn++;
+    if (benchmark->finish != NULL) {
+        benchmark->finish(run);
+    }
     return benchmark->verify(run);
 }
 
@@ -161,6 +172,9 @@ static double run_size(const struct imb_benchmark *benchmark, const struct imb_o
             qsort(run->call_seconds, (size_t)result.repetitions, sizeof(double), compare_doubles);
             result.median_s = run->call_seconds[result.repetitions / 2];
         }
+    }
+    if (benchmark->caller && run->rank != 0) {
+        mine = 0;
     }
     double sum = 0;
     MPI_Reduce(&mine, &result.min_s, 1, MPI_DOUBLE, MPI_MIN, 0, active);

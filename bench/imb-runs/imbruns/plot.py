@@ -1,19 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Draws time and bandwidth over message size, one line a transport, the floor dashed."""
 
+from benchlib.chart import Line, LineChart, available, draw_lines
+
 from . import stats, suites
 from .session import FLOOR
-from .summary import size_text
+from .summary import BANDWIDTHS, WINDOWED
 
-COLOURS = {
-    "tcp": "#d95f02",
-    "rawe": "#1b6ca8",
-    "ucx": "#2ca25f",
-    "ofi": "#8856a7",
-    "vader": "#7f7f7f",
-    FLOOR: "#222222",
-}
-MARKERS = {"tcp": "s", "rawe": "o", "ucx": "^", "ofi": "D", "vader": "v"}
 PANEL_INCHES = (5.6, 4.2)
 LABELS = {
     "time_us": "time in µs",
@@ -44,48 +37,26 @@ def panels(record):
     """(benchmark, processes, metric) of each panel, point-to-point first."""
     found = []
     for benchmark, processes, _, metric in record.keys():
-        wanted = "mbytes_per_s" if benchmark in ("Uniband", "Biband") else "time_us"
+        wanted = "mbytes_per_s" if benchmark in WINDOWED + BANDWIDTHS else "time_us"
         key = (benchmark, processes, metric)
         if metric == wanted and benchmark != "Barrier" and key not in found:
             found.append(key)
     names = {name for name, _, _ in found}
-    if "PingPong" in names and not names & {"Uniband", "Biband"}:
+    if "PingPong" in names and not names & set(WINDOWED):
         found.insert(1, ("PingPong", 2, "mbytes_per_s"))
     return found
 
 
-def _draw(axes, record, peers, benchmark, processes, metric):
-    from matplotlib.ticker import NullLocator  # imported late: the report can do without a plot
-
-    lines = [(peer, "-") for peer in peers]
+def chart_of(record, peers, benchmark, processes, metric):
+    """One panel: a line for each transport, the floor dashed."""
+    lines = [
+        Line(peer, suites.PEER_TITLES[peer], series(record, peer, benchmark, processes, metric))
+        for peer in peers
+    ]
     if processes == 2:
-        lines.append((FLOOR, "--"))
-    drawn = False
-    for peer, style in lines:
-        points = series(record, peer, benchmark, processes, metric)
-        if points:
-            axes.plot(
-                *zip(*points),
-                style,
-                color=COLOURS[peer],
-                marker=MARKERS.get(peer),
-                markersize=4,
-                linewidth=1.5,
-                label=suites.PEER_TITLES[peer],
-            )
-            drawn = True
-    axes.set_title(f"{benchmark}, {processes} ranks")
-    axes.set_xlabel("message size")
-    axes.set_ylabel(LABELS[metric])
-    if drawn:
-        axes.set_xscale("log", base=2)
-        axes.set_yscale("log")
-        low, high = axes.get_xlim()
-        ticks = [1 << power for power in range(0, 31, 4) if low <= 1 << power <= high]
-        axes.set_xticks(ticks, [size_text(tick) for tick in ticks])
-        axes.xaxis.set_minor_locator(NullLocator())
-        axes.legend(fontsize=8)
-    axes.grid(True, which="major", linewidth=0.4, alpha=0.6)
+        points = series(record, FLOOR, benchmark, processes, metric)
+        lines.append(Line(FLOOR, suites.PEER_TITLES[FLOOR], points, dashed=True))
+    return LineChart(f"{benchmark}, {processes} ranks", LABELS[metric], lines)
 
 
 def _save(record, peers, chosen, path, title):
@@ -104,7 +75,7 @@ def _save(record, peers, chosen, path, title):
     )
     flat = [axes for line in grid for axes in line]
     for axes, panel in zip(flat, chosen):
-        _draw(axes, record, peers, *panel)
+        draw_lines(axes, chart_of(record, peers, *panel))
     for axes in flat[len(chosen) :]:
         axes.set_visible(False)
     figure.suptitle(title.replace(" (", "\n(") if wide == 1 else title, fontsize=11)
@@ -114,9 +85,14 @@ def _save(record, peers, chosen, path, title):
 
 
 def draw(record, peers, directory, title):
-    """Write plot.png, and collectives.png where there are some; (file name, title) of each."""
-    point_to_point = [panel for panel in panels(record) if panel[0] not in suites.COLLECTIVES]
-    collectives = [panel for panel in panels(record) if panel[0] in suites.COLLECTIVES]
+    """Write plot.png, and collectives.png where there are some, both for the largest number of
+    ranks; (file name, title) of each. None of them without matplotlib."""
+    if not available():
+        return []
+    largest = {name: processes for name, processes, _ in sorted(panels(record))}
+    chosen = [panel for panel in panels(record) if panel[1] == largest[panel[0]]]
+    point_to_point = [panel for panel in chosen if panel[0] not in suites.COLLECTIVES]
+    collectives = [panel for panel in chosen if panel[0] in suites.COLLECTIVES]
     images = []
     for chosen, name, what in (
         (point_to_point, "plot.png", "Time and bandwidth over message size"),

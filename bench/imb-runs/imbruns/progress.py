@@ -22,13 +22,14 @@ class Progress:
         self.stream = stream or sys.stdout
         self.now = now
         self.live = self.stream.isatty()
-        self.taken = {}  # (peer, part) -> seconds of its last run
+        self.taken = {}  # (peer, (part, processes)) -> seconds of its last run
         self.open = set(range(len(runs)))
         self.current = None
         self.started = 0.0
 
     def _kind(self, index):
-        return self.runs[index].peer, self.runs[index].part
+        run = self.runs[index]
+        return run.peer, (run.part, run.processes)
 
     def expected(self, index):
         """Seconds that a run will take: as the last of its kind, else as other transports' part."""
@@ -50,8 +51,8 @@ class Progress:
     def _text(self, index):
         run = self.runs[index]
         return (
-            f"[{index + 1:>{len(str(len(self.runs)))}}/{len(self.runs)}] round {run.round} of "
-            f"{self.rounds}: {run.peer}, {run.part}"
+            f"[{index + 1:>{len(str(len(self.runs)))}}/{len(self.runs)}] {run.processes} ranks, "
+            f"round {run.round} of {self.rounds}: {run.peer}, {run.part}"
         )
 
     def begin(self, index):
@@ -72,6 +73,11 @@ class Progress:
         if self.live:
             print("\r\033[K", end="", file=self.stream, flush=True)
 
+    def known(self, index, seconds):
+        """A run was made before this program started."""
+        self.open.discard(index)
+        self.taken[self._kind(index)] = seconds
+
     def skip(self, index):
         """A run is left out."""
         self.open.discard(index)
@@ -89,7 +95,10 @@ class Progress:
 def failure_text(failure):
     """What a person needs to know of a failed run."""
     run = failure.run
-    lines = [f"FAILED: round {run.round}, {run.peer}, {run.part}: {failure.reason}"]
+    lines = [
+        f"FAILED: {run.processes} ranks, round {run.round}, {run.peer}, {run.part}: "
+        f"{failure.reason}"
+    ]
     lines += [f"    | {line}" for line in failure.last_lines]
     lines.append(f"  all it said: {failure.raw}")
     lines.append(f"  repeat it with: {failure.command}")

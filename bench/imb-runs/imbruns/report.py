@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Writes the tables on the terminal, as CSV and as a Markdown report."""
+"""Writes the tables on the terminal, as CSV, and as a report page in HTML and Markdown."""
 
 import csv
-import os
-import platform
-import subprocess
+
+from benchlib.chart import Line, LineChart, size_text
+from benchlib.page import Page, anchor
 
 from . import stats, suites
 from .session import FLOOR
-from .summary import is_power_of_four, reading, size_text
+from .summary import compared_rows, is_power_of_four, reading
 
 BARE = "-"
 
@@ -111,88 +111,135 @@ def _number(value):
     return "" if value is None else f"{value:.4f}"
 
 
-def _first_line(argv):
-    try:
-        done = subprocess.run(
-            argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False
-        )
-    except OSError:
-        return "unknown"
-    return (done.stdout.splitlines() or ["unknown"])[0]
+def _sense_of(table):
+    return f"In {table.unit}; ratios: {_sense(table)}."
 
 
-def machine():
-    """Name and value of what matters about this machine."""
-    model = "unknown"
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8") as file:
-            models = [line.split(":", 1)[1].strip() for line in file if line[:10] == "model name"]
-        model = models[0] if models else platform.machine()
-    except OSError:
-        pass  # no /proc: the report does without
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    return [
-        ("Processor", f"{model}, {os.cpu_count()} cores"),
-        ("Memory", f"{memory:.0f} GiB"),
-        ("Kernel", f"{platform.system()} {platform.release()}"),
-        ("MPI", _first_line(["mpirun", "--version"])),
+def _charts(table):
+    """The figures over message size, and their ratio to the base."""
+    if len(table.rows) < 2:
+        return []
+    lines = [
+        Line(peer, suites.PEER_TITLES[peer], _points(table, lambda row, p=peer: row.medians.get(p)))
+        for peer in table.peers
     ]
+    if table.has_floor:
+        floor = _points(table, lambda row: row.floor)
+        lines.append(Line(FLOOR, suites.PEER_TITLES[FLOOR], floor, dashed=True))
+    what = {"time_us": "time", "mbytes_per_s": "bandwidth", "messages_per_s": "message rate"}
+    kind = what[table.metric]
+    name = f"{table.benchmark}, {table.processes} ranks"
+    found = [LineChart(name, f"{kind} in {table.unit}", lines, description=_described(table))]
+    if table.others:
+        ratios = [
+            Line(peer, peer, _points(table, lambda row, p=peer: row.ratios.get(p)))
+            for peer in table.others
+        ]
+        label = f"{kind} / {table.base}'s ({_sense(table)})"
+        found.append(LineChart(f"{name}: ratio to {table.base}", label, ratios, reference=1.0))
+    return [(chart, None) for chart in found]
 
 
-def _markdown_table(table):
-    lines = [columns(table)] + [cells(table, row) for row in _shown_rows(table)]
-    text = ["| " + " | ".join(lines[0]) + " |", "| " + " | ".join(["---:"] * len(lines[0])) + " |"]
-    text += ["| " + " | ".join(line) + " |" for line in lines[1:]]
-    return text
+def _points(table, value_of):
+    return [(row.size, value) for row in table.rows if (value := value_of(row))]
 
 
-def _failures(record):
-    text = []
-    for peer, reason in record.unavailable.items():
-        text.append(f"- **{peer}** was not measured: {reason}.")
+def _described(table):
+    texts = [text for peer in table.others if (text := reading(table, peer))]
+    return " ".join([f"{table.title}, in {table.unit}, over message size.", *texts])
+
+
+def _overview(found):
+    """One line a table: the ratio at its ends, and the mean."""
+    rows = []
+    for table in found:
+        for peer in table.others:
+            known = compared_rows(table, peer)
+            if not known:
+                continue
+            ends = [(known[0].size, known[0].ratios[peer]), (known[-1].size, known[-1].ratios[peer])]
+            texts = [f"{value:.2f} at {size_text(size)}" for size, value in ends]
+            if table.benchmark == "Barrier":
+                texts = [ratio(ends[0][1]), BARE]
+            elif len(known) == 1:
+                texts[1] = BARE
+            title = f"[{table.title}](#{anchor(table.title)})"
+            better = "lower" if table.lower_is_better else "higher"
+            rows.append([title, peer, *texts, ratio(table.mean_ratio(peer)), better])
+    return rows
+
+
+def _problems(record):
+    items = [
+        f"**{peer}** was not measured: {reason}." for peer, reason in record.unavailable.items()
+    ]
     for failure in record.failures:
         run = failure.run
-        text.append(f"- Round {run.round}, {run.peer}, {run.part}: {failure.reason}. Repeat with")
-        text += ["", "      " + failure.command, ""]
-        text += ["      " + line for line in failure.last_lines]
-    text += [f"- {note}" for note in record.notes]
-    return text
+        said = " / ".join(failure.last_lines[-3:]).replace("`", "'")
+        items.append(
+            f"{run.processes} ranks, round {run.round}, {run.peer}, {run.part}: {failure.reason}. "
+            f"Repeat with `{failure.command}`" + (f". It said: `{said}`" if said else "")
+        )
+    return items + record.notes
 
 
-def write_markdown(directory, record, found, facts, images, command):
-    """report.md: a page that reads by itself."""
+def _shaped(page, shaped):
+    if not shaped:
+        return
+    page.heading("What the shaping allows")
+    page.text(
+        "MB/s of payload in one direction: reached, and the share of what the line lets through, "
+        "first if frames held nothing but payload, then with the transport's own headers."
+    )
+    heads = ["transport", "size", "reached", "bare line", "share", "with its headers", "share"]
+    page.table(heads, [line.cells() for line in shaped])
+
+
+def write_page(directory, record, found, facts, images, command, shaped=()):
+    """report.html and report.md: a page that reads by itself. Returns the names of the files."""
     peers = dict.fromkeys(peer for table in found for peer in table.peers)
     titles = ", ".join(f"{peer} = {suites.PEER_TITLES[peer]}" for peer in peers)
-    text = [f"# {' against '.join(peers)}: MPI benchmarks, {facts['date']}", ""]
+    title = f"{' against '.join(peers)}: MPI benchmarks, {facts['date']}"
+    page = Page(title, contents=False)  # the overview links to all sections
     if record.interrupted:
-        text += [f"**Interrupted after {record.rounds_done} complete rounds.**", ""]
-    text += ["| | |", "| --- | --- |"]
-    text += [f"| {name} | {value} |" for name, value in facts["table"]]
-    text += [
-        "",
+        page.text(
+            f"**Interrupted after {record.finished} of {record.planned} runs.** "
+            "`compare --resume` with this directory goes on."
+        )
+    page.facts(facts["table"])
+    page.text(
         f"Transports: {titles}. They ran in turn; each figure is the median over the rounds, each "
         "ratio a ratio of such medians. The floor is what a bare program reaches with the same raw "
         "frames on the same wire without any protocol: for Uniband with one message in a frame, so "
-        "that a transport that packs small messages can be above it.",
-        "",
-    ]
-    problems = _failures(record)
+        "that a transport that packs small messages can be above it."
+    )
+    problems = _problems(record)
     if problems:
-        text += ["## What went wrong", "", *problems, ""]
-    text += [line for image, title in images for line in (f"![{title}]({image})", "")]
+        page.heading("What went wrong")
+        page.bullets(problems)
+    overview = _overview(found)
+    if len(overview) > 1:
+        page.heading("At a glance")
+        page.text(
+            f"Ratios to {found[0].base} for the smallest and the largest messages, and their "
+            "geometric mean over all sizes. `better` says which way is good: times should be "
+            "lower, rates higher."
+        )
+        heads = ["benchmark", "transport", "smallest", "largest", "mean", "better"]
+        page.table(heads, overview, texts=2)
+    for image, title in images:
+        page.image(image, title)
+    _shaped(page, shaped)
     for table in found:
-        text += [f"## {table.title}", "", f"In {table.unit}; ratios: {_sense(table)}.", ""]
-        text += _markdown_table(table)
-        text.append("")
-        text += [line for peer in table.others if (line := reading(table, peer))]
-        text.append("")
-    text += [
-        "## Repeating it",
-        "",
-        f"    {command}",
-        "",
+        page.heading(table.title)
+        texts = [line for peer in table.others if (line := reading(table, peer))]
+        page.text(" ".join([*texts, _sense_of(table)]))
+        page.charts(_charts(table))
+        page.table(columns(table), [cells(table, row) for row in _shown_rows(table)])
+    page.heading("Repeating it")
+    page.code(command)
+    page.text(
         "All figures of all rounds are in `samples.csv`, medians with their range in "
-        "`medians.csv`, the programs' own output below `raw/`.",
-        "",
-    ]
-    (directory / "report.md").write_text("\n".join(text), encoding="utf-8")
+        "`medians.csv`, the programs' own output below `raw/`."
+    )
+    return page.write(directory)

@@ -16,6 +16,14 @@ FLOOR = "floor"
 
 
 @dataclass(frozen=True)
+class Group:
+    """So many ranks on so many hosts; a place of its own."""
+
+    processes: int
+    hosts: int = 0  # 0: a host file decides
+
+
+@dataclass(frozen=True)
 class Run:
     """One mpirun: a round, a transport, a part of the suite, and its command line."""
 
@@ -23,6 +31,7 @@ class Run:
     peer: str
     part: str
     arguments: tuple
+    processes: int = 2
 
 
 @dataclass
@@ -44,18 +53,21 @@ class Record:
     failures: list = field(default_factory=list)
     unavailable: dict = field(default_factory=dict)  # peer -> reason
     notes: list = field(default_factory=list)
-    rounds_done: int = 0
+    planned: int = 0  # runs
+    finished: int = 0
     interrupted: bool = False
+    index: dict = field(default_factory=dict, repr=False)  # figure -> values, of samples so far
+    indexed: int = 0
 
     def values(self, peer, benchmark, processes, size, metric):
-        """One figure's values over the rounds."""
-        return [
-            sample.value
-            for _, who, sample in self.samples
-            if who == peer
-            and (sample.benchmark, sample.size, sample.metric) == (benchmark, size, metric)
-            and (sample.processes == processes or who == FLOOR)
-        ]
+        """One figure's values over the rounds. The floor knows no number of processes."""
+        for _, who, sample in self.samples[self.indexed :]:
+            count = None if who == FLOOR else sample.processes
+            key = (who, sample.benchmark, count, sample.size, sample.metric)
+            self.index.setdefault(key, []).append(sample.value)
+        self.indexed = len(self.samples)
+        count = None if peer == FLOOR else processes
+        return self.index.get((peer, benchmark, count, size, metric), [])
 
     def keys(self):
         """(benchmark, processes, size, metric) of all transports' figures, in order."""
@@ -68,39 +80,62 @@ class Record:
         return sorted(found, key=lambda key: (order.get(key[0], len(order)), key))
 
 
-def imb_arguments(options, part, imb, own):
+def imb_arguments(options, part, processes, imb, own):
     """mpirun's arguments behind the transport's, one list for each program of a part."""
     common = ["-iter", str(options.iterations), "-time", str(options.time)]
-    common += ["-npmin", str(options.np), "-msglog", f"{part.low}:{part.high}"]
-    if options.check and imb == own:
-        common.append("-check")
-    groups = [(imb, [name for name in part.benchmarks if name not in suites.OWN_ONLY])]
-    if imb == own:
-        groups = [(own, list(part.benchmarks))]
-    else:
-        groups.append((own, [name for name in part.benchmarks if name in suites.OWN_ONLY]))
-    return [[str(program), *common, *names] for program, names in groups if names]
+    common += ["-npmin", str(processes), "-msglog", f"{part.low}:{part.high}"]
+    groups = [(own, list(part.benchmarks))]
+    if imb != own:
+        groups = [
+            (imb, [name for name in part.benchmarks if name not in suites.OWN_ONLY]),
+            (own, [name for name in part.benchmarks if name in suites.OWN_ONLY]),
+        ]
+    check = ["-check"] if options.check else []
+    return [
+        [*options.starter, str(program), *common, *(check if program == own else []), *names]
+        for program, names in groups
+        if names
+    ]
+
+
+def _floor_runs(options, number, programs, interface):
+    for name in ("pingpong", "stream"):
+        words = ["-np", "2", *options.starter, str(programs[name])]
+        words += ["--seconds", f"{options.floor_time:g}"]
+        words += ["--window", "credit"] if name == "stream" else []
+        words += ["--interface", interface] if interface else []
+        yield Run(number, FLOOR, name, tuple(words))
 
 
 def plan(options, programs, interface):
-    """All Runs in their order: transports alternate within each part, the other way in every
-    second round, so that neither always runs first."""
+    """All Runs in their order, group by group: transports alternate within each part, the other
+    way in every second round, so that neither always runs first. What takes two ranks whatever
+    there are, the floor too, is measured in the first group only."""
     runs = []
-    for number in range(1, options.rounds + 1):
-        if options.floor:
-            for name in ("pingpong", "stream"):
-                words = ["-np", "2", str(programs[name]), "--seconds", f"{options.floor_time:g}"]
-                words += ["--window", "credit"] if name == "stream" else []
-                words += ["--interface", interface] if interface else []
-                runs.append(Run(number, FLOOR, name, tuple(words)))
-        peers = options.peers if number % 2 else options.peers[::-1]
-        for part in options.parts:
-            own = programs["own"]
-            for rest in imb_arguments(options, part, programs["imb"], own):
-                for peer in peers:
-                    words = ["-np", str(options.np), *suites.peer_arguments(peer, interface)]
-                    runs.append(Run(number, peer, part.name, (*words, *rest)))
+    for group in options.groups:
+        is_first = group is options.groups[0]
+        parts = suites.parts_for(options.parts, is_first)
+        for number in range(1, options.rounds + 1):
+            if options.floor and is_first:
+                runs += _floor_runs(options, number, programs, interface)
+            peers = options.peers if number % 2 else options.peers[::-1]
+            for part in parts:
+                for rest in imb_arguments(
+                    options, part, group.processes, programs["imb"], programs["own"]
+                ):
+                    for peer in peers:
+                        words = ["-np", str(group.processes)]
+                        words += suites.peer_arguments(peer, interface)
+                        arguments = (*words, *rest)
+                        runs.append(Run(number, peer, part.name, arguments, group.processes))
     return runs
+
+
+def group_of(run, groups):
+    """The group that a run belongs to: the floor to the first."""
+    if run.peer == FLOOR:
+        return groups[0]
+    return next(group for group in groups if group.processes == run.processes)
 
 
 def _reason(outcome, timeout):
@@ -116,42 +151,61 @@ def last_lines(outcome):
     return lines[-LAST_LINES:]
 
 
-def _take(record, run, outcome, place, timeout, raw):
-    """Keep what a run gave; a Failure when it was not all in order."""
-    reason = None if outcome.status == 0 else _reason(outcome, timeout)
-    samples = []
-    try:
-        parse = output.parse_floor if run.peer == FLOOR else output.parse_imb
-        samples = parse(outcome.output)
-        if not samples and reason is None:
-            reason = "the output holds no figures"
-    except output.WrongContents as error:
-        reason = str(error)
-    record.samples += [(run.round, run.peer, sample) for sample in samples]
-    if reason is None:
-        return None
-    return Failure(run, reason, last_lines(outcome), place.command(run.arguments), str(raw))
+class Session:
+    """The runs of a plan, made or found in the journal, and what they gave."""
 
+    def __init__(self, options, runs, journal, record):
+        self.options = options
+        self.runs = runs
+        self.journal = journal
+        self.record = record
+        self.failed = {}  # (processes, peer, part) -> failures
+        record.planned = len(runs)
 
-def execute(options, runs, place, progress, raw_directory, record):
-    """Run all of it into `record`, which is complete up to that point also when interrupted."""
-    failed = {}
-    for index, run in enumerate(runs):
-        if failed.get((run.peer, run.part), 0) >= GIVE_UP_AFTER:
-            progress.skip(index)
-            continue
-        progress.begin(index)
-        outcome = place.run(list(run.arguments), options.timeout, progress.tick)
-        name = f"{index:03d}-round{run.round}-{run.peer}-{run.part}.txt"
-        text = f"# {place.command(run.arguments)}\n{outcome.output}"
-        if outcome.errors:
-            text += f"# standard error:\n{outcome.errors}"
-        raw = raw_directory / name
-        raw.write_text(text, encoding="utf-8")
-        failure = _take(record, run, outcome, place, options.timeout, raw)
-        progress.end(index, outcome.seconds, failure)
+    def replay(self, progress, command):
+        """Take the runs that the journal holds; returns the indices of those that are left."""
+        entries = self.journal.entries()
+        for index, entry in sorted(entries.items()):
+            outcome, raw = self.journal.outcome(entry)
+            failure = self._take(self.runs[index], outcome, command(self.runs[index]), raw)
+            progress.known(index, outcome.seconds)
+            self._count(self.runs[index], failure)
+        return [index for index in range(len(self.runs)) if index not in entries]
+
+    def execute(self, indices, place, progress):
+        """Make these runs. The record is complete up to that point also when interrupted."""
+        for index in indices:
+            run = self.runs[index]
+            if self.failed.get((run.processes, run.peer, run.part), 0) >= GIVE_UP_AFTER:
+                progress.skip(index)
+                continue
+            progress.begin(index)
+            outcome = place.run(list(run.arguments), self.options.timeout, progress.tick)
+            command = place.command(run.arguments)
+            raw = self.journal.add(index, run, outcome, command)
+            failure = self._take(run, outcome, command, raw)
+            progress.end(index, outcome.seconds, failure)
+            self._count(run, failure)
+
+    def _count(self, run, failure):
+        self.record.finished += 1
         if failure is not None:
-            record.failures.append(failure)
-            failed[run.peer, run.part] = failed.get((run.peer, run.part), 0) + 1
-        if index + 1 == len(runs) or runs[index + 1].round != run.round:
-            record.rounds_done = run.round
+            self.record.failures.append(failure)
+            key = (run.processes, run.peer, run.part)
+            self.failed[key] = self.failed.get(key, 0) + 1
+
+    def _take(self, run, outcome, command, raw):
+        """Keep what a run gave; a Failure when it was not all in order."""
+        reason = None if outcome.status == 0 else _reason(outcome, self.options.timeout)
+        samples = []
+        try:
+            parse = output.parse_floor if run.peer == FLOOR else output.parse_imb
+            samples = parse(outcome.output)
+            if not samples and reason is None:
+                reason = "the output holds no figures"
+        except output.WrongContents as error:
+            reason = str(error)
+        self.record.samples += [(run.round, run.peer, sample) for sample in samples]
+        if reason is None:
+            return None
+        return Failure(run, reason, last_lines(outcome), command, str(raw))

@@ -3,12 +3,24 @@
 
 from dataclasses import dataclass
 
-POINT_TO_POINT = ("PingPong", "PingPing", "Sendrecv", "Exchange", "Uniband", "Biband", "Isend")
-COLLECTIVES = (
+# IMB-MPI1's, but for Reduce_local, which sends nothing.
+POINT_TO_POINT = (
+    "PingPong",
+    "PingPing",
+    "PingPongAnySource",
+    "PingPingAnySource",
+    "Sendrecv",
+    "Exchange",
+    "Uniband",
+    "Biband",
+    "Isend",
+)
+IMB_COLLECTIVES = (
     "Bcast",
     "Allreduce",
     "Reduce",
     "Reduce_scatter",
+    "Reduce_scatter_block",
     "Allgather",
     "Allgatherv",
     "Gather",
@@ -19,8 +31,19 @@ COLLECTIVES = (
     "Alltoallv",
     "Barrier",
 )
-BENCHMARKS = POINT_TO_POINT + COLLECTIVES
-OWN_ONLY = ("Isend",)  # IMB-MPI1 has no such benchmark
+# The tests of the predecessors: MPBench's eight, GAMMA's two, ESP's.
+MPBENCH = ("MpBandwidth", "MpRoundtrip", "MpLatency", "MpBidirectional")
+MPBENCH_COLLECTIVES = ("MpBroadcast", "MpReduce", "MpAllreduce", "MpAlltoall")
+SEEDS = (*MPBENCH, *MPBENCH_COLLECTIVES, "CacheHot", "CacheCold", "SendCall")
+COLLECTIVES = IMB_COLLECTIVES + MPBENCH_COLLECTIVES
+BENCHMARKS = POINT_TO_POINT + IMB_COLLECTIVES + SEEDS
+OWN_ONLY = ("Isend", *SEEDS)  # IMB-MPI1 has no such benchmarks
+# These run on two ranks, however many there are.
+PAIRS = (
+    *(name for name in POINT_TO_POINT if name.startswith("Ping")),
+    "Isend",
+    *(name for name in SEEDS if name not in MPBENCH_COLLECTIVES),
+)
 LOWER_IS_BETTER = {"time_us": True, "mbytes_per_s": False, "messages_per_s": False}
 
 
@@ -49,11 +72,18 @@ SUITES = {
         Part("bandwidth", ("Uniband", "Biband"), 10, 22),
         Part("latency", ("PingPong",), 10, 22),
     ),
-    "collectives": (Part("collectives", COLLECTIVES, 2, 20),),
+    "collectives": (Part("collectives", IMB_COLLECTIVES, 2, 20),),
+    "seeds": (
+        Part("mpbench", MPBENCH, 0, 22),
+        Part("mpbench-collectives", MPBENCH_COLLECTIVES, 2, 20),
+        Part("cache", ("CacheHot", "CacheCold"), 0, 20),
+        Part("calls", ("SendCall", "Isend"), 0, 16),
+    ),
     "all": (
         Part("latency", ("PingPong", "PingPing", "Sendrecv", "Exchange"), 0, 22),
+        Part("any-source", ("PingPongAnySource", "PingPingAnySource"), 0, 22),
         Part("rate", ("Uniband", "Biband", "Isend"), 0, 22),
-        Part("collectives", COLLECTIVES, 2, 20),
+        Part("collectives", IMB_COLLECTIVES, 2, 20),
     ),
 }
 
@@ -113,6 +143,20 @@ def parts_of(suite, benchmarks=(), msglog=None):
         for part in parts
         if part.benchmarks
     ]
+
+
+def parts_for(parts, with_pairs):
+    """The parts less, unless `with_pairs`, the benchmarks that run on two ranks anyway."""
+    kept = [
+        Part(
+            part.name,
+            tuple(name for name in part.benchmarks if with_pairs or name not in PAIRS),
+            part.low,
+            part.high,
+        )
+        for part in parts
+    ]
+    return [part for part in kept if part.benchmarks]
 
 
 def peer_arguments(peer, interface=None):

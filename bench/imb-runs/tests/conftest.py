@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).resolve().parent
-sys.path[:0] = [str(TESTS.parent), str(TESTS.parents[2] / "test" / "lab")]
+BESIDE = [TESTS.parent, TESTS.parents[1] / "lib", TESTS.parents[2] / "test" / "lab"]
+sys.path[:0] = [str(path) for path in BESIDE]
 
 
 @pytest.fixture(name="sample_output")

@@ -6,7 +6,9 @@ from types import SimpleNamespace
 import pytest
 
 from imbruns import session, suites
+from imbruns.journal import Journal
 from imbruns.places import Outcome
+from imbruns.prepare import PrepareError
 
 PINGPONG = """# Benchmarking PingPong
 # #processes = 2
@@ -39,7 +41,7 @@ class Quiet:
     def begin(self, index):
         pass
 
-    tick = skip = lambda self, *_: None
+    tick = skip = known = lambda self, *_: None
 
     def end(self, index, seconds, failure):
         pass
@@ -47,7 +49,8 @@ class Quiet:
 
 def options_of(**changes):
     values = {
-        "rounds": 3, "peers": ["tcp", "rawe"], "np": 2, "iterations": 100, "time": 0.1,
+        "rounds": 3, "peers": ["tcp", "rawe"], "iterations": 100, "time": 0.1,
+        "groups": [session.Group(2, 2)], "starter": [],
         "timeout": 5, "check": False, "floor": False, "floor_time": 0.1,
         "parts": suites.parts_of("default", ["PingPong"]),
     }
@@ -60,10 +63,17 @@ def answer_ok(arguments):
 
 
 def execute(options, answer, directory):
+    """A session in a directory: new, or what is left of the one there."""
+    journal = Journal(directory)
+    if not (directory / "setup.json").exists():
+        journal.create({})
     runs = session.plan(options, PROGRAMS, None)
+    journal.pin(runs)
     record, place = session.Record(), Place(answer)
+    work = session.Session(options, runs, journal, record)
+    left = work.replay(Quiet(), lambda run: place.command(run.arguments))
     try:
-        session.execute(options, runs, place, Quiet(), directory, record)
+        work.execute(left, place, Quiet())
     except KeyboardInterrupt:
         record.interrupted = True
     return record, place
@@ -93,12 +103,35 @@ def test_plan__interface_reaches_every_program():
     assert all("eth7" in run.arguments for run in runs)
 
 
+def test_plan__a_starter_stands_in_front_of_every_program():
+    options = options_of(rounds=1, floor=True, starter=["setpriv", "--x"])
+    for run in session.plan(options, PROGRAMS, None):
+        words = list(run.arguments)
+        at = words.index("setpriv")
+        assert words[at + 1] == "--x" and words[at + 2] in PROGRAMS.values()
+
+
+def test_plan__what_takes_two_ranks_is_measured_in_the_first_group_only():
+    groups = [session.Group(2, 2), session.Group(4, 4)]
+    parts = suites.parts_of("default", ["PingPong", "Bcast"])
+    options = options_of(rounds=1, floor=True, groups=groups, parts=parts)
+    runs = session.plan(options, PROGRAMS, None)
+    found = [(run.processes, run.peer, run.arguments[-1]) for run in runs if run.peer != "floor"]
+    assert found == [
+        (2, "tcp", "PingPong"), (2, "rawe", "PingPong"), (2, "tcp", "Bcast"), (2, "rawe", "Bcast"),
+        (4, "tcp", "Bcast"), (4, "rawe", "Bcast"),
+    ]
+    assert [session.group_of(run, groups) for run in runs if run.peer == "floor"] == groups[:1] * 2
+    four = next(run for run in runs if run.processes == 4)
+    assert four.arguments[:2] == ("-np", "4") and "-npmin 4" in " ".join(four.arguments)
+
+
 def test_execute__keeps_each_value(tmp_path):
     record, _ = execute(options_of(), answer_ok, tmp_path)
     assert record.values("tcp", "PingPong", 2, 1, "time_us") == [4.0, 4.0, 4.0]
     assert record.values("rawe", "PingPong", 2, 1, "time_us") == [2.0, 2.0, 2.0]
-    assert record.rounds_done == 3 and not record.failures
-    assert len(list(tmp_path.iterdir())) == 6
+    assert record.finished == record.planned == 6 and not record.failures
+    assert len(list((tmp_path / "raw").iterdir())) == 6
 
 
 def test_execute__a_failing_transport_is_told_and_given_up(tmp_path):
@@ -151,8 +184,57 @@ def test_execute__interrupted_keeps_the_rounds_before(tmp_path):
         return answer_ok(arguments)
 
     record, _ = execute(options_of(), answer, tmp_path)
-    assert record.interrupted and record.rounds_done == 1
+    assert record.interrupted and (record.finished, record.planned) == (3, 6)
     assert record.values("rawe", "PingPong", 2, 1, "time_us") == [2.0, 2.0]
+    assert record.values("tcp", "PingPong", 2, 1, "time_us") == [4.0]
+
+
+def test_execute__an_interrupted_session_goes_on_where_it_was(tmp_path):
+    calls = []
+
+    def answer(arguments):
+        calls.append(arguments)
+        if len(calls) == 4:
+            raise KeyboardInterrupt
+        return answer_ok(arguments)
+
+    execute(options_of(), answer, tmp_path)
+    record, place = execute(options_of(), answer_ok, tmp_path)
+    assert len(place.calls) == 3 and place.calls[0] == calls[3]
+    assert record.finished == 6
+    assert record.values("tcp", "PingPong", 2, 1, "time_us") == [4.0] * 3
+    assert record.values("rawe", "PingPong", 2, 1, "time_us") == [2.0] * 3
+
+
+def test_execute__failures_are_remembered_by_a_session_that_goes_on(tmp_path):
+    def answer(arguments):
+        return Outcome(1, "half an output", "no route\n", 0.1)
+
+    first, _ = execute(options_of(peers=["rawe"], rounds=1), answer, tmp_path)
+    again, place = execute(options_of(peers=["rawe"], rounds=1), answer, tmp_path)
+    assert not place.calls
+    assert again.failures == first.failures
+    assert again.failures[0].last_lines == ["no route"]
+
+
+def test_pin__another_plan_is_refused(tmp_path):
+    execute(options_of(), answer_ok, tmp_path)
+    with pytest.raises(PrepareError, match="begun with other runs"):
+        execute(options_of(iterations=7), answer_ok, tmp_path)
+
+
+def test_create__does_not_overwrite_results(tmp_path):
+    execute(options_of(), answer_ok, tmp_path)
+    with pytest.raises(PrepareError, match="holds results"):
+        Journal(tmp_path).create({})
+
+
+def test_entries__a_line_cut_off_by_a_crash_does_not_count(tmp_path):
+    execute(options_of(), answer_ok, tmp_path)
+    file = tmp_path / "runs.jsonl"
+    file.write_text(file.read_text(encoding="utf-8")[:-20], encoding="utf-8")
+    record, place = execute(options_of(), answer_ok, tmp_path)
+    assert len(place.calls) == 1 and record.finished == 6
 
 
 @pytest.mark.parametrize("suite", suites.SUITES)

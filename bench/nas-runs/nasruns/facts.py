@@ -3,7 +3,7 @@
 
 import os
 
-from imbruns import report as imb_report
+from benchlib import machine
 
 PROGRAMS = {
     "NPB": "NPB's own binaries (NPB_BIN)",
@@ -13,7 +13,7 @@ PROGRAMS = {
 
 def about(setup, cases):
     """Name and value of each fact that holds for the whole comparison."""
-    found = [("Date", setup["started"]), *imb_report.machine()]
+    found = [("Date", setup["started"]), *machine.facts()]
     found.append(("Programs", PROGRAMS[setup["programs"]]))
     found.append(("Rounds", f"{setup['rounds']}, transports alternately"))
     if setup["hostfile"] is None:

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Writes what a comparison found: a table on the terminal, CSV, Markdown, a plot."""
+"""Writes what a comparison found: a table on the terminal, CSV, and a page with plots."""
 
 import csv
 
-from imbruns.plot import COLOURS
-
-from .error import NasError
+from benchlib.chart import BarChart, available
+from benchlib.page import Page
 
 COLUMNS = (
     "benchmark",
@@ -104,87 +103,62 @@ def write_csv(path, comparisons, base):
                 )
 
 
-def markdown(comparisons, base, facts, failures, plot=None):
-    """The report as Markdown; `plot` is the file name of the plot, if there is one."""
-    lines = ["# NAS LU and SP: MPI over raw Ethernet frames and over TCP", ""]
-    lines += ["| | |", "| --- | --- |"]
-    lines += [f"| {name} | {value} |" for name, value in facts]
-    lines += ["", f"![Mop/s and share of time in MPI]({plot})", ""] if plot else [""]
-    lines.append("| " + " | ".join(heads(base)) + " |")
-    lines.append("| --- | --- |" + " ---: |" * (len(heads(base)) - 2))
-    lines += ["| " + " | ".join(row) + " |" for row in rows(comparisons, base)]
-    lines.append("")
-    readings = []
-    for one in comparisons:
-        readings += [f"- {one.reading(peer, base)}" for peer in one.figures if peer != base]
-    lines += [*readings, ""] if readings else []
-    lines += [
+def charts(comparisons, base):
+    """Mop/s relative to the base transport, and the share of time in MPI."""
+    peers = list(comparisons[0].figures)
+    groups = [one.case.label for one in comparisons]
+    rates = BarChart(
+        "Speed (higher is better; figures: Mop/s)",
+        f"Mop/s relative to {base}",
+        groups,
+        {peer: [one.ratio(peer, base) for one in comparisons] for peer in peers},
+        texts={
+            peer: [_number(one.figures[peer].mops, ".0f") for one in comparisons] for peer in peers
+        },
+        reference=1.0,
+    )
+    shares = BarChart(
+        "Time in MPI (lower is better)",
+        "share of run time inside MPI (%)",
+        groups,
+        {peer: [one.figures[peer].mpi_share for one in comparisons] for peer in peers},
+        texts={
+            peer: [_number(one.figures[peer].mpi_share, ".0f") for one in comparisons]
+            for peer in peers
+        },
+        y_max=125,  # room for the legend
+    )
+    return [(rates, "speed.png"), (shares, "time-in-mpi.png")]
+
+
+def page(comparisons, base, facts, failures):
+    """The report as a Page."""
+    made = Page("NAS LU and SP: MPI over raw Ethernet frames and over TCP")
+    made.facts(facts)
+    made.charts(charts(comparisons, base))
+    made.table(heads(base), rows(comparisons, base), texts=2)
+    made.bullets(
+        [one.reading(peer, base) for one in comparisons for peer in one.figures if peer != base]
+    )
+    made.text(
         "Medians of the verified runs, the transports run alternately. Mop/s are counted by NPB's "
         "formula. Spread: (largest - smallest) / median of Mop/s. In MPI: share of the timed "
         "part spent inside MPI calls, mean of all ranks. A run counts only when the program found "
-        "the published norms to 1e-8.",
-    ]
-    if failures:
-        lines += ["", "## Runs without a result", ""]
-        lines += [
-            f"- {run.case.label}, {run.peer}, round {run.round}: {run.failure}" for run in failures
-        ]
-    return "\n".join(lines) + "\n"
-
-
-def write_plot(path, comparisons, base):
-    """Mop/s relative to the base transport, and the share of time in MPI, as bars."""
-    try:
-        import matplotlib
-    except ImportError as error:
-        raise NasError(
-            "no plot: matplotlib is missing; install Debian's python3-matplotlib"
-        ) from error
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    peers = list(comparisons[0].figures)
-    width = 0.8 / len(peers)
-    figure, (rate, share) = pyplot.subplots(
-        1, 2, figsize=(3.5 + 2.6 * len(comparisons), 4.6), constrained_layout=True
+        "the published norms to 1e-8."
     )
-    for position, peer in enumerate(peers):
-        places = [n + (position - (len(peers) - 1) / 2) * width for n in range(len(comparisons))]
-        ratios = [one.ratio(peer, base) or 0.0 for one in comparisons]
-        shares = [one.figures[peer].mpi_share or 0.0 for one in comparisons]
-        style = {"width": width * 0.94, "color": COLOURS[peer], "label": peer}
-        bars = rate.bar(places, ratios, **style)
-        texts = [_number(one.figures[peer].mops, ".0f") for one in comparisons]
-        rate.bar_label(bars, texts, fontsize=8, padding=2)
-        share.bar_label(share.bar(places, shares, **style), fmt="%.0f", fontsize=8, padding=2)
-    rate.axhline(1.0, color="#444", linewidth=0.8)
-    rate.set_ylim(0, 1.25 * rate.dataLim.ymax)
-    rate.set_ylabel(f"Mop/s relative to {base} (figures: Mop/s)")
-    rate.set_title("Speed (higher is better)")
-    share.set_ylabel("share of run time inside MPI (%)")
-    share.set_ylim(0, 125)  # room for the legend
-    share.set_yticks(range(0, 101, 20))
-    share.set_title("Time in MPI (lower is better)")
-    for axes in (rate, share):
-        axes.set_xticks(range(len(comparisons)))
-        names = [one.case.label.replace(", ", "\n").replace(" on ", "\non ") for one in comparisons]
-        axes.set_xticklabels(names, fontsize=9)
-        axes.legend(fontsize=9, loc="upper right", ncol=len(peers), frameon=False)
-        for side in ("top", "right"):
-            axes.spines[side].set_visible(False)
-    figure.savefig(path, dpi=130)
-    pyplot.close(figure)
+    if failures:
+        made.heading("Runs without a result")
+        made.bullets(
+            [f"{run.case.label}, {run.peer}, round {run.round}: {run.failure}" for run in failures]
+        )
+    return made
 
 
 def write_all(directory, comparisons, base, facts, failures):
-    """All files of the report into a folder; their names, and why there is no plot, or None."""
-    names, trouble = ["report.md", "summary.csv"], None
+    """All files of the report into a folder; their names, and why there are no plots, or None."""
     write_csv(directory / "summary.csv", comparisons, base)
-    try:
-        write_plot(directory / "summary.png", comparisons, base)
-        names.append("summary.png")
-    except NasError as error:
-        trouble = str(error)
-    text = markdown(comparisons, base, facts, failures, None if trouble else "summary.png")
-    (directory / "report.md").write_text(text, encoding="utf-8")
-    return names, trouble
+    names = page(comparisons, base, facts, failures).write(directory)
+    trouble = None
+    if not available():
+        trouble = "no plots: matplotlib is missing; install Debian's python3-matplotlib"
+    return [*names, "summary.csv"], trouble

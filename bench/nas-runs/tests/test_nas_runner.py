@@ -224,7 +224,7 @@ def test_write_all__files_hold_the_figures(tmp_path, rawe):
     facts_given = [("MTU", "1500 bytes")]
     names, trouble = report.write_all(tmp_path, comparisons, "tcp", facts_given, failures)
     assert trouble is None
-    assert len(names) == 3
+    assert {"report.html", "report.md", "summary.csv", "speed.png"} < set(names)
     assert all((tmp_path / name).stat().st_size > 0 for name in names)
     with open(tmp_path / "summary.csv", encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
@@ -239,9 +239,9 @@ def test_write_all__does_without_a_plot_where_matplotlib_is_missing(tmp_path, mo
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     comparisons = summary.condense(runs_of("tcp", [100.0]), [CASE], ["tcp"])
     names, trouble = report.write_all(tmp_path, comparisons, "tcp", [], [])
-    assert names == ["report.md", "summary.csv"]
+    assert names == ["report.html", "report.md", "summary.csv"]
     assert "python3-matplotlib" in trouble
-    assert "summary.png" not in (tmp_path / "report.md").read_text()
+    assert ".png" not in (tmp_path / "report.md").read_text()
 
 
 def test_merge__facts_that_differ_name_their_hosts():

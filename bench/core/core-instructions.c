@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * core-instructions: messages between a hub and its peers in memory, to be run under callgrind,
+ * which counts what happens between entering and leaving the functions named counted_...
+ *
+ * Each peer gets, or sends, its messages at the same interval however many peers there are; what
+ * grows with their number is then the engine's own doing.
+ */
+#include "core_net.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MESSAGE_BYTES 64
+#define BURST 4          /* messages in a row of the one-way patterns */
+#define ROUND_NS 40000   /* time in which each peer has its turn once */
+#define WARM_ROUNDS 8    /* until pools are filled and the round-trip time is known */
+
+#define NOT_INLINE __attribute__((noinline, noclone))
+/* A call in front of this is no jump: callgrind sees the function only leave once it is done. */
+#define STAY __asm__ volatile("" ::: "memory")
+
+/* callgrind turns counting around at each entry and exit: off in the link's part of each, ... */
+NOT_INLINE static unsigned link_of_send(void *context, const struct rawe_frame *frames,
+                                        unsigned count)
+{
+    unsigned taken = core_net_transmit(context, frames, count);
+    STAY;
+    return taken;
+}
+
+NOT_INLINE static unsigned link_of_receive(void *context, const struct rawe_frame *frames,
+                                           unsigned count)
+{
+    unsigned taken = core_net_transmit(context, frames, count);
+    STAY;
+    return taken;
+}
+
+/* ... and on in these two. */
+NOT_INLINE static void counted_send(struct core_net *net, uint32_t peer)
+{
+    net->nodes[0].engine.output.transmit = link_of_send;
+    core_net_send(net, net->hub_conn[peer], MESSAGE_BYTES);
+    STAY;
+}
+
+NOT_INLINE static void counted_receive(struct core_net *net)
+{
+    net->nodes[0].engine.output.transmit = link_of_receive;
+    core_net_run_hub(net);
+    STAY;
+}
+
+enum pattern { PINGPONG, OUT, IN };
+
+static unsigned messages_in_turn(enum pattern pattern)
+{
+    return pattern == PINGPONG ? 1 : BURST;
+}
+
+/* One peer's turn. */
+static void turn(struct core_net *net, enum pattern pattern, uint32_t peer, bool counted)
+{
+    if (pattern == IN) {
+        struct rawe_conn *conn = rawe_engine_find(&net->nodes[peer].engine,
+                                                  net->hub_conn[peer]->peer_id);
+        for (unsigned i = 0; i < BURST; i++) {
+            core_net_send(net, conn, MESSAGE_BYTES);
+        }
+        core_net_finish_turn(&net->nodes[peer]);
+    } else {
+        for (unsigned i = 0; i < messages_in_turn(pattern); i++) {
+            if (counted) {
+                counted_send(net, peer);
+            } else {
+                core_net_send(net, net->hub_conn[peer], MESSAGE_BYTES);
+            }
+        }
+        core_net_run_peers(net);
+    }
+    if (counted) {
+        counted_receive(net);
+    } else {
+        core_net_run_hub(net);
+    }
+    core_net_run_peers(net); /* acknowledgements */
+}
+
+static void run_rounds(struct core_net *net, enum pattern pattern, unsigned rounds, bool counted)
+{
+    uint64_t start_ns = net->now_ns;
+    for (unsigned round = 0; round < rounds; round++) {
+        for (uint32_t peer = 1; peer <= net->peers; peer++) {
+            uint64_t turns = (uint64_t)round * net->peers + peer;
+            net->now_ns = start_ns + turns * ROUND_NS / net->peers;
+            turn(net, pattern, peer, counted);
+        }
+    }
+}
+
+static uint64_t delivered(const struct core_net *net, enum pattern pattern)
+{
+    if (pattern != OUT) {
+        return net->nodes[0].delivered;
+    }
+    uint64_t sum = 0;
+    for (uint32_t i = 1; i <= net->peers; i++) {
+        sum += net->nodes[i].delivered;
+    }
+    return sum;
+}
+
+static bool parse(int argc, char **argv, enum pattern *pattern, uint32_t *peers, unsigned *rounds)
+{
+    static const char *const names[] = {"pingpong", "out", "in"};
+    if (argc != 4) {
+        return false;
+    }
+    for (unsigned i = 0; i < 3; i++) {
+        if (strcmp(argv[1], names[i]) == 0) {
+            *pattern = (enum pattern)i;
+            *peers = (uint32_t)strtoul(argv[2], NULL, 10);
+            *rounds = (unsigned)strtoul(argv[3], NULL, 10);
+            return *peers >= 1 && *peers <= 40000 && *rounds >= 1;
+        }
+    }
+    return false;
+}
+
+int main(int argc, char **argv)
+{
+    enum pattern pattern;
+    uint32_t peers;
+    unsigned rounds;
+    if (!parse(argc, argv, &pattern, &peers, &rounds)) {
+        fprintf(stderr, "Usage: core-instructions pingpong|out|in PEERS ROUNDS\n"
+                        "Meant to be run by bench/instructions.\n");
+        return 2;
+    }
+    struct core_net net;
+    core_net_init(&net, peers);
+    for (uint32_t peer = 1; peer <= peers; peer++) {
+        core_net_open(&net, peer);
+        core_net_connect(&net, peer);
+        net.nodes[peer].answers = pattern == PINGPONG;
+    }
+    run_rounds(&net, pattern, WARM_ROUNDS, false);
+    uint64_t before = delivered(&net, pattern);
+    struct rawe_counters *counters = &net.nodes[0].engine.counters;
+    uint64_t frames = counters->frames_sent + counters->acks_sent;
+    run_rounds(&net, pattern, rounds, true);
+    net.nodes[0].engine.output.transmit = core_net_transmit;
+    uint64_t messages = delivered(&net, pattern) - before;
+    if (messages != (uint64_t)rounds * peers * messages_in_turn(pattern)) {
+        core_net_fail("not every message was delivered");
+    }
+    printf("core messages pattern=%s peers=%u messages=%llu frames=%llu resent=%llu\n", argv[1],
+           peers, (unsigned long long)messages,
+           (unsigned long long)(counters->frames_sent + counters->acks_sent - frames),
+           (unsigned long long)counters->frames_resent);
+    core_net_free(&net);
+    return 0;
+}

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A hub and its peers in memory: see core_net.h. */
+#include "core_net.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MESSAGE_BYTES_MAX 65536u
+
+/* The component's defaults, as its parameters and its module have them. */
+static const struct rawe_engine_config defaults = {
+    .ethertype = RAWE_ETHERTYPE_DEFAULT,
+    .jobid = 1,
+    .payload_max_bytes = 1472,
+    .message_max_bytes = MESSAGE_BYTES_MAX,
+    .window_frames = 512,
+    .receive_frames = 10000,
+    .copy_max_bytes = 4096,
+    .frames_limit = 1u << 17,
+    .pack_from_frames = 4,
+    .ack_delay_ns = 50000,
+    .probe_least_ns = 200000,
+    .probe_most_ns = 1000000000,
+    .reorder_ns = 50000,
+    .peer_timeout_ns = 30000000000,
+};
+
+_Noreturn void core_net_fail(const char *what)
+{
+    fprintf(stderr, "core benchmark: %s\n", what);
+    exit(1);
+}
+
+static void *get_memory(size_t count, size_t bytes)
+{
+    void *memory = calloc(count, bytes);
+    if (memory == NULL) {
+        core_net_fail("no memory; choose fewer peers");
+    }
+    return memory;
+}
+
+static void node_mac(uint32_t index, uint8_t mac[RAWE_MAC_BYTES])
+{
+    mac[0] = 0x02;
+    mac[1] = mac[2] = 0;
+    mac[3] = (uint8_t)(index >> 16);
+    mac[4] = (uint8_t)(index >> 8);
+    mac[5] = (uint8_t)index;
+}
+
+static uint32_t node_of_mac(const uint8_t *mac)
+{
+    return (uint32_t)mac[3] << 16 | (uint32_t)mac[4] << 8 | mac[5];
+}
+
+static uint16_t node_port(uint32_t index)
+{
+    return (uint16_t)(1000 + index % 50000);
+}
+
+static uint32_t node_key(uint32_t index)
+{
+    return 0x52415745u + index;
+}
+
+static void put_on_wire(struct core_queue *queue, const struct rawe_frame *frame)
+{
+    if (queue->count == CORE_NET_QUEUE_FRAMES) {
+        core_net_fail("the wire in memory is full: more frames in a turn than it was made for");
+    }
+    struct core_frame *copy = &queue->frames[queue->count++];
+    copy->len_bytes = 0;
+    for (unsigned i = 0; i < frame->piece_count; i++) {
+        memcpy(copy->bytes + copy->len_bytes, frame->pieces[i].base, frame->pieces[i].len_bytes);
+        copy->len_bytes += (uint32_t)frame->pieces[i].len_bytes;
+    }
+    copy->node = node_of_mac(copy->bytes);
+}
+
+unsigned core_net_transmit(void *context, const struct rawe_frame *frames, unsigned count)
+{
+    struct core_node *node = context;
+    struct core_queue *queue = node->index == 0 ? &node->net->to_peers : &node->net->to_hub;
+    for (unsigned i = 0; i < count; i++) {
+        put_on_wire(queue, &frames[i]);
+    }
+    return count;
+}
+
+static void deliver(void *context, struct rawe_conn *conn, uint8_t tag, const uint8_t *data,
+                    size_t len_bytes)
+{
+    struct core_node *node = context;
+    (void)tag;
+    (void)data;
+    node->delivered++;
+    if (node->answers) {
+        core_net_send(node->net, conn, len_bytes);
+    }
+}
+
+static struct rawe_conn *open_conn(struct core_node *node, uint32_t to)
+{
+    struct rawe_conn_config config = {
+        .peer_port = node_port(to),
+        .peer_key = node_key(to),
+        .payload_max_bytes = defaults.payload_max_bytes,
+        .lane = (uint8_t)node->net->lane,
+        .owner = node,
+    };
+    node_mac(to, config.peer_mac);
+    struct rawe_conn *conn = rawe_conn_open(&node->engine, &config);
+    if (conn == NULL) {
+        core_net_fail("no memory for a connection; choose fewer peers");
+    }
+    return conn;
+}
+
+/* Hub and peers know each other by number. */
+static struct rawe_conn *accept_conn(void *context, const struct rawe_connect *from,
+                                     const uint8_t source_mac[RAWE_MAC_BYTES])
+{
+    struct core_node *node = context;
+    (void)source_mac;
+    return node->index == 0 ? node->net->hub_conn[from->vpid] : open_conn(node, from->vpid);
+}
+
+static void start_node(struct core_net *net, uint32_t index)
+{
+    struct core_node *node = &net->nodes[index];
+    node->net = net;
+    node->index = index;
+    struct rawe_engine_config config = defaults;
+    node_mac(index, config.mac);
+    config.port = node_port(index);
+    config.key = node_key(index);
+    config.vpid = index;
+    config.seed = 1 + index;
+    static const struct rawe_callbacks callbacks = {.deliver = deliver, .accept = accept_conn};
+    struct rawe_output output = {.transmit = core_net_transmit, .context = node};
+    if (!rawe_engine_init(&node->engine, &config, &callbacks, node, &output, net->now_ns)) {
+        core_net_fail("no memory for an engine; choose fewer peers");
+    }
+}
+
+void core_net_init(struct core_net *net, uint32_t peers)
+{
+    *net = (struct core_net){.now_ns = 1000000000, .peers = peers};
+    net->nodes = get_memory(peers + 1, sizeof(*net->nodes));
+    net->hub_conn = get_memory(peers + 1, sizeof(struct rawe_conn *));
+    net->to_hub.frames = get_memory(CORE_NET_QUEUE_FRAMES, sizeof(struct core_frame));
+    net->to_peers.frames = get_memory(CORE_NET_QUEUE_FRAMES, sizeof(struct core_frame));
+    for (uint32_t i = 0; i <= peers; i++) {
+        start_node(net, i);
+    }
+}
+
+static void close_all(struct core_node *node)
+{
+    for (uint32_t i = 0; i < node->engine.table_size; i++) {
+        if (node->engine.table[i] != NULL) {
+            rawe_conn_close(node->engine.table[i], node->net->now_ns);
+            node->net->to_hub.count = node->net->to_peers.count = 0;
+        }
+    }
+    rawe_engine_free(&node->engine);
+}
+
+void core_net_free(struct core_net *net)
+{
+    for (uint32_t i = 0; i <= net->peers; i++) {
+        close_all(&net->nodes[i]);
+    }
+    free(net->nodes);
+    free(net->hub_conn);
+    free(net->to_hub.frames);
+    free(net->to_peers.frames);
+}
+
+void core_net_open(struct core_net *net, uint32_t peer)
+{
+    net->hub_conn[peer] = open_conn(&net->nodes[0], peer);
+}
+
+void core_net_connect(struct core_net *net, uint32_t peer)
+{
+    rawe_conn_connect(net->hub_conn[peer], net->now_ns);
+    core_net_settle(net);
+    if (net->hub_conn[peer]->state != RAWE_CONN_OPEN) {
+        core_net_fail("a connection did not open");
+    }
+}
+
+void core_net_finish_turn(struct core_node *node)
+{
+    uint64_t now_ns = node->net->now_ns;
+    if (rawe_timer_wheel_due(&node->engine.timers, now_ns)) {
+        rawe_engine_advance(&node->engine, now_ns);
+    }
+    if (rawe_engine_pending(&node->engine)) {
+        rawe_engine_flush(&node->engine, now_ns);
+    }
+}
+
+void core_net_run_peers(struct core_net *net)
+{
+    /* Nobody but the hub sends to peers, so the queue does not grow meanwhile. */
+    for (uint32_t i = 0; i < net->to_peers.count; i++) {
+        struct core_frame *frame = &net->to_peers.frames[i];
+        struct core_node *node = &net->nodes[frame->node];
+        rawe_engine_receive(&node->engine, frame->bytes, frame->len_bytes, net->now_ns);
+        if (i + 1 == net->to_peers.count || frame[1].node != frame->node) {
+            core_net_finish_turn(node);
+        }
+    }
+    net->to_peers.count = 0;
+}
+
+void core_net_run_hub(struct core_net *net)
+{
+    struct core_node *hub = &net->nodes[0];
+    for (uint32_t i = 0; i < net->to_hub.count; i++) {
+        struct core_frame *frame = &net->to_hub.frames[i];
+        rawe_engine_receive(&hub->engine, frame->bytes, frame->len_bytes, net->now_ns);
+    }
+    net->to_hub.count = 0;
+    core_net_finish_turn(hub);
+}
+
+void core_net_settle(struct core_net *net)
+{
+    do {
+        core_net_run_peers(net);
+        core_net_run_hub(net);
+    } while (net->to_peers.count != 0 || net->to_hub.count != 0);
+}
+
+void core_net_send(struct core_net *net, struct rawe_conn *conn, size_t len_bytes)
+{
+    static uint8_t message[MESSAGE_BYTES_MAX];
+    static const uint8_t header[16]; /* the PML's */
+    if (rawe_conn_send_copy(conn, 1, header, sizeof(header), message, len_bytes, net->now_ns) !=
+        RAWE_STATUS_DONE) {
+        core_net_fail("a message was not taken: the window is full, or the connection is not open");
+    }
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A hub and its peers in memory: one engine with a connection to each of many other engines, a
+ * made-up clock, and a wire without loss. For measuring what the core itself costs.
+ *
+ * Whatever the hub sends lies in `to_peers` until core_net_run_peers, and what the peers send in
+ * `to_hub` until core_net_run_hub.
+ */
+#ifndef CORE_NET_H
+#define CORE_NET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "rawe_conn.h"
+#include "rawe_engine.h"
+
+#define CORE_NET_FRAME_BYTES 1536u
+#define CORE_NET_QUEUE_FRAMES 4096u
+
+struct core_net;
+
+/* One process: the hub, or one of its peers. */
+struct core_node {
+    struct core_net *net;
+    uint32_t index; /* 0: the hub; peers count from 1 */
+    struct rawe_engine engine;
+    uint64_t delivered; /* messages */
+    bool answers;       /* each message with one of the same length */
+};
+
+struct core_frame {
+    uint32_t node; /* whom it is for */
+    uint32_t len_bytes;
+    uint8_t bytes[CORE_NET_FRAME_BYTES];
+};
+
+struct core_queue {
+    struct core_frame *frames;
+    uint32_t count;
+};
+
+struct core_net {
+    uint64_t now_ns;
+    uint32_t peers;
+    struct core_node *nodes;            /* peers + 1 of them */
+    struct rawe_conn **hub_conn;        /* by peer: the hub's connection of the lane in use */
+    enum rawe_lane lane;                /* on which connections are opened */
+    struct core_queue to_hub, to_peers;
+};
+
+/* A hub that knows `peers` peers; no connection yet. Ends the program when there is no memory. */
+void core_net_init(struct core_net *net, uint32_t peers);
+void core_net_free(struct core_net *net);
+
+/* The hub's connection to a peer (from 1), IDLE. */
+void core_net_open(struct core_net *net, uint32_t peer);
+/* Connect hub and peer, and let both come to rest. */
+void core_net_connect(struct core_net *net, uint32_t peer);
+
+/* Let the peers receive what lies on the wire for them, and answer. */
+void core_net_run_peers(struct core_net *net);
+/* Let the hub receive what lies on the wire for it, as a progress call does. */
+void core_net_run_hub(struct core_net *net);
+/* What a progress call does at its end, with timers and with what was put off. */
+void core_net_finish_turn(struct core_node *node);
+/* Both in turn until nothing moves. */
+void core_net_settle(struct core_net *net);
+
+/* Send a message as btl_sendi does. Ends the program when it is not taken. */
+void core_net_send(struct core_net *net, struct rawe_conn *conn, size_t len_bytes);
+
+/* rawe_output.transmit of the hub; context is its node. */
+unsigned core_net_transmit(void *context, const struct rawe_frame *frames, unsigned count);
+
+/* End the program with a message. */
+_Noreturn void core_net_fail(const char *what);
+
+#endif

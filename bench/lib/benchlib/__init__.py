@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the benchmark drivers share: charts, and pages as HTML and Markdown."""

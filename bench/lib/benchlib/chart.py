@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Charts of a report: lines over message size, and bars; as inline SVG and as PNG.
+
+matplotlib draws them. In the SVG, ink is `currentColor` and the ground transparent, so that a
+page's own colours, light or dark, hold for the charts too; text stays text, for search and for
+screen readers.
+"""
+
+import io
+import re
+from dataclasses import dataclass, field
+from html import escape
+
+COLOURS = {
+    "tcp": "#d2691e",
+    "rawe": "#2f7fd0",
+    "ucx": "#2e9e5b",
+    "ofi": "#9b6bc9",
+    "vader": "#8a8a8a",
+}
+MARKERS = {"tcp": "s", "rawe": "o", "ucx": "^", "ofi": "D", "vader": "v"}
+OTHER_COLOURS = ("#b8860b", "#c2407a", "#4f8f8f", "#7a7a2a")
+INK = "#010203"  # stands for the page's text colour until the SVG is written
+SVG_INCHES = (4.7, 3.4)  # small enough that its text can be read on a phone
+STYLE = {
+    "svg.fonttype": "none",
+    "font.size": 10,
+    "axes.titlesize": 10.5,
+    "legend.fontsize": 8.5,
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+}
+
+
+def size_text(size):
+    """Bytes as a person writes them: 16 KiB, 4 MiB."""
+    if size >= 1 << 20 and size % (1 << 20) == 0:
+        return f"{size >> 20} MiB"
+    if size >= 1 << 10 and size % (1 << 10) == 0:
+        return f"{size >> 10} KiB"
+    return f"{size} B"
+
+
+@dataclass
+class Line:
+    """One line of a chart: a transport, or the floor."""
+
+    key: str  # decides colour and marker: tcp, rawe, ...; others get the next free colour
+    label: str
+    points: list  # (x, y), ascending; what a log axis cannot show is left out
+    dashed: bool = False
+
+
+@dataclass
+class LineChart:
+    """Lines over message size, both axes logarithmic."""
+
+    title: str
+    y_label: str  # with its unit
+    lines: list
+    x_label: str = "message size"
+    reference: float = None  # a horizontal line, 1.0 for ratios
+    description: str = ""  # what it shows, for those who do not see it; the title if empty
+
+
+@dataclass
+class BarChart:
+    """Groups of bars, one bar in each for every transport."""
+
+    title: str
+    y_label: str
+    groups: list  # names of the groups
+    bars: dict  # transport -> value of each group, None where there is none
+    texts: dict = field(default_factory=dict)  # transport -> text above each bar; else the value
+    reference: float = None  # a horizontal line, 1.0 for ratios
+    y_max: float = None
+    description: str = ""
+
+
+def available():
+    """True when matplotlib is there to draw with."""
+    try:
+        import matplotlib  # noqa: F401 (only whether it is there)
+    except ImportError:
+        return False
+    return True
+
+
+def _colours(keys):
+    spare = iter(OTHER_COLOURS * len(keys))
+    return {key: INK if key == "floor" else COLOURS.get(key) or next(spare) for key in keys}
+
+
+def _plain_ticks(axes):
+    """Numbers as people write them on a logarithmic y axis, and enough of them."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+    low, high = axes.get_ylim()
+    wide = high / low
+    steps = (1,) if wide > 300 else (1, 2, 5) if wide > 4 else (1, 1.2, 1.5, 2, 3, 4, 5, 6, 7, 8)
+    axes.yaxis.set_major_locator(LogLocator(subs=steps, numticks=20))
+    axes.yaxis.set_major_formatter(
+        FuncFormatter(lambda y, _: f"{y:,.0f}" if y >= 1000 else f"{y:g}")
+    )
+    axes.yaxis.set_minor_locator(NullLocator())
+
+
+def draw_lines(axes, chart):
+    """Draw a LineChart on matplotlib axes."""
+    from matplotlib.ticker import NullLocator
+
+    colours = _colours([line.key for line in chart.lines])
+    drawn = False
+    for line in chart.lines:
+        points = [(x, y) for x, y in line.points if x > 0 and y > 0]
+        if points:
+            axes.plot(
+                *zip(*points),
+                "--" if line.dashed else "-",
+                color=colours[line.key],
+                marker=None if line.dashed else MARKERS.get(line.key, "."),
+                markersize=3.5,
+                linewidth=1.6,
+                label=line.label,
+            )
+            drawn = True
+    if chart.reference is not None and drawn:
+        axes.axhline(chart.reference, color=INK, linewidth=0.8)
+    axes.set_title(chart.title)
+    axes.set_xlabel(chart.x_label)
+    axes.set_ylabel(chart.y_label)
+    if drawn:
+        axes.set_xscale("log", base=2)
+        axes.set_yscale("log")
+        low, high = axes.get_xlim()
+        ticks = [1 << power for power in range(0, 31, 4) if low <= 1 << power <= high]
+        axes.set_xticks(ticks, [size_text(tick) for tick in ticks])
+        axes.xaxis.set_minor_locator(NullLocator())
+        _plain_ticks(axes)
+        axes.legend(framealpha=0.0)
+    axes.grid(True, which="major", color=INK, linewidth=0.4, alpha=0.25)
+
+
+def draw_bars(axes, chart):
+    """Draw a BarChart on matplotlib axes."""
+    width = 0.8 / max(1, len(chart.bars))
+    colours = _colours(list(chart.bars))
+    for position, (key, values) in enumerate(chart.bars.items()):
+        shift = (position - (len(chart.bars) - 1) / 2) * width
+        places = [number + shift for number in range(len(values))]
+        heights = [value or 0.0 for value in values]
+        bars = axes.bar(places, heights, width * 0.94, color=colours[key], label=key)
+        texts = chart.texts.get(key) or ["-" if v is None else f"{v:.3g}" for v in values]
+        axes.bar_label(bars, texts, fontsize=8, padding=2)
+    if chart.reference is not None:
+        axes.axhline(chart.reference, color=INK, linewidth=0.8)
+    axes.set_ylim(0, chart.y_max or 1.3 * max(axes.dataLim.ymax, chart.reference or 0.0) or 1.0)
+    axes.set_title(chart.title)
+    axes.set_ylabel(chart.y_label)
+    names = [name.replace(", ", "\n").replace(" on ", "\non ") for name in chart.groups]
+    axes.set_xticks(range(len(names)), names)
+    axes.legend(loc="upper right", ncol=len(chart.bars), framealpha=0.0)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+
+
+def _figure(chart, salt):
+    """A matplotlib figure of a chart, and the settings it has to be saved with."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    wide, high = SVG_INCHES
+    if isinstance(chart, BarChart):
+        wide = max(wide, 1.0 + 1.15 * len(chart.groups))
+    settings = {**STYLE, "svg.hashsalt": salt}
+    with pyplot.rc_context(settings):
+        figure, axes = pyplot.subplots(figsize=(wide, high), constrained_layout=True)
+        (draw_bars if isinstance(chart, BarChart) else draw_lines)(axes, chart)
+    return figure, settings
+
+
+def svg(chart, name):
+    """The chart as an <svg> element for the body of a page; `name` is unique on the page."""
+    from matplotlib import pyplot
+
+    figure, settings = _figure(chart, name)
+    text = io.StringIO()
+    with pyplot.rc_context(settings):
+        figure.savefig(text, format="svg", transparent=True, metadata={"Date": None})
+    pyplot.close(figure)
+    drawing = text.getvalue()
+    drawing = drawing[drawing.index("<svg") :]
+    drawing = re.sub(r"<metadata>.*?</metadata>", "", drawing, flags=re.DOTALL)
+    drawing = re.sub(r"<!--.*?-->", "", drawing, flags=re.DOTALL)
+    drawing = re.sub(r"<style.*?</style>", "", drawing, flags=re.DOTALL)  # would hold for the page
+    drawing = re.sub(r'<g id="[^"]*"', "<g", drawing)  # the same in every chart of a page
+    drawing = re.sub(r"font: ([\d.]+px)[^;\"]*", r"font: \1 sans-serif", drawing)
+    drawing = drawing.replace(INK, "currentColor")
+    box = re.search(r'viewBox="[^"]*"', drawing).group(0)
+    what = escape(chart.description or chart.title, quote=True)
+    head = (
+        f'<svg role="img" aria-label="{what}" {box} stroke-linejoin="round" '
+        f'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"><title>{escape(chart.title)}</title>'
+    )
+    body = drawing[drawing.index(">") + 1 :]
+    return re.sub(r"\n\s*", "\n", head + body).strip()
+
+
+def png(chart, path):
+    """Write the chart as an image with a white ground."""
+    from matplotlib import pyplot
+
+    figure = _figure(chart, "png")[0]  # INK is nearly black: right on white as it is
+    figure.savefig(path, dpi=130, facecolor="white")
+    pyplot.close(figure)
+

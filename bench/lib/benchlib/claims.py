@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the predecessors claimed, and what a reference run says of each claim today."""
+
+import math
+from dataclasses import dataclass
+
+from .chart import size_text
+
+PEER, BASE = "rawe", "tcp"
+HALF_FROM = "Uniband"  # whose curve tells where half the bandwidth is reached
+FOUR = ("Allreduce", "Alltoall", "Allgather", "Bcast")
+
+
+@dataclass
+class Answer:
+    """What the reference run says of a claim."""
+
+    text: str  # rawe's figure against today's btl/tcp
+    file: str  # below the reference run's directory
+
+
+@dataclass
+class Claim:
+    """A predecessor's claim, and where to look for today's figure."""
+
+    who: str
+    said: str
+    part: str  # of the reference run
+    today: object  # function of a Reference: an Answer, or None when it was not measured
+
+
+def _change(ratio):
+    """A time's ratio as people read it."""
+    return f"{ratio:.2f} × ({100 * (ratio - 1):+.0f} %)"
+
+
+def imb_row(reference, part, benchmark, size, metric="time_us", processes=2, peer=PEER):
+    """One line of a comparison's medians.csv, or None."""
+    wanted = (benchmark, str(processes), str(size), metric, peer)
+    for row in reference.rows(part, "medians.csv"):
+        found = (row["benchmark"], row["processes"], row["bytes"], row["metric"], row["transport"])
+        if found == wanted:
+            return row
+    return None
+
+
+def time_at(part, benchmark, sizes):
+    """A function that tells the ratio of times at some sizes."""
+
+    def answer(reference):
+        parts = []
+        for size in sizes:
+            row = imb_row(reference, part, benchmark, size)
+            base = imb_row(reference, part, benchmark, size, peer=BASE)
+            if row is None or base is None or not row[f"ratio_to_{BASE}"]:
+                continue
+            ratio = float(row[f"ratio_to_{BASE}"])
+            times = f"{float(row['median']):.2f} against {float(base['median']):.2f} µs"
+            parts.append(f"{size_text(size)}: {_change(ratio)}, {times}")
+        return Answer("; ".join(parts), f"{part}/medians.csv") if parts else None
+
+    return answer
+
+
+def collectives(processes, part="imb"):
+    """A function that tells the geometric mean over four collectives, 4 B to 64 KiB."""
+
+    def answer(reference):
+        texts, logs = [], []
+        for benchmark in FOUR:
+            rows = [
+                imb_row(reference, part, benchmark, 1 << power, processes=processes)
+                for power in range(2, 17)
+            ]
+            ratios = [float(row[f"ratio_to_{BASE}"]) for row in rows if row]
+            if ratios:
+                mine = [math.log(ratio) for ratio in ratios]
+                texts.append(f"{benchmark} {math.exp(sum(mine) / len(mine)):.2f}")
+                logs += mine
+        if not logs:
+            return None
+        mean = math.exp(sum(logs) / len(logs))
+        return Answer(f"{_change(mean)} ({', '.join(texts)})", f"{part}/medians.csv")
+
+    return answer
+
+
+def half_bandwidth_bytes(points):
+    """The message size at which half of the largest bandwidth is reached, from (bytes, MB/s)
+    points; between two of them on the straight line of a logarithmic axis. None without any."""
+    points = sorted(point for point in points if point[0] > 0)
+    if not points:
+        return None
+    half = max(rate for _, rate in points) / 2
+    before = None
+    for size, rate in points:
+        if rate >= half:
+            if before is None:
+                return float(size)
+            share = (half - before[1]) / (rate - before[1])
+            return 2 ** (math.log2(before[0]) + share * math.log2(size / before[0]))
+        before = (size, rate)
+    return None
+
+
+def half_bandwidth(part):
+    """A function that tells where half the bandwidth is reached."""
+
+    def answer(reference):
+        found = {}
+        for peer in (PEER, BASE):
+            points = [
+                (int(row["bytes"]), float(row["median"]))
+                for row in reference.rows(part, "medians.csv")
+                if (row["benchmark"], row["processes"], row["metric"], row["transport"])
+                == (HALF_FROM, "2", "mbytes_per_s", peer)
+            ]
+            found[peer] = half_bandwidth_bytes(points)
+            if found[peer] is None:
+                return None
+            most = max(rate for _, rate in points)
+            found[peer] = (found[peer], most)
+        texts = [
+            f"{peer}: half of {most:,.0f} MB/s at {size:,.0f} B"
+            for peer, (size, most) in found.items()
+        ]
+        return Answer("; ".join(texts), f"{part}/medians.csv")
+
+    return answer
+
+
+def nas(benchmark):
+    """A function that tells the gain in Mop/s of LU or SP."""
+
+    def answer(reference):
+        texts = []
+        for row in reference.rows("nas", "summary.csv"):
+            if row["benchmark"] == benchmark and row["transport"] == PEER and row["ratio_to_base"]:
+                gain = 100 * (float(row["ratio_to_base"]) - 1)
+                case = f"class {row['class']}, {row['ranks']} ranks on {row['hosts']} hosts"
+                texts.append(f"{case}: {gain:+.1f} % Mop/s")
+        return Answer("; ".join(texts), "nas/summary.csv") if texts else None
+
+    return answer
+
+
+def application(name, figure):
+    """A function that tells the ratio of an application's figure."""
+
+    def answer(reference):
+        texts = []
+        for row in reference.rows("apps", "summary.csv"):
+            mine = (row["application"], row["transport"], row["figure"]) == (name, PEER, figure)
+            if mine and row[f"ratio_to_{BASE}"]:
+                case = f"{row['ranks']} ranks on {row['hosts']} hosts"
+                texts.append(f"{case}: {_change(float(row[f'ratio_to_{BASE}']))}")
+        return Answer("; ".join(texts), "apps/summary.csv") if texts else None
+
+    return answer
+
+
+SARDA = "Sarda 2003"
+HOEFLER = "Hoefler et al. 2006"
+CLAIMS = (
+    Claim(SARDA, "raw frames halve the round trip", "imb", time_at("imb", "PingPong", (1, 1024))),
+    Claim(HOEFLER, "latency -25 %", "switch", time_at("switch", "PingPong", (1,))),
+    Claim(
+        HOEFLER,
+        "time in the send call -50 % (MPI_Send)",
+        "seeds",
+        time_at("seeds", "SendCall", (64, 4096)),
+    ),
+    Claim(
+        HOEFLER, "the same, MPI_Isend", "imb", time_at("imb", "Isend", (64, 4096))
+    ),
+    Claim(HOEFLER, "NAS LU +8 %", "nas", nas("LU")),
+    Claim(HOEFLER, "NAS SP +16 %", "nas", nas("SP")),
+    Claim(
+        HOEFLER,
+        "ABINIT's run time nearly halved on 4 nodes",
+        "apps",
+        application("abinit", "mpirun_s"),
+    ),
+    Claim(
+        "Chang et al. 1996",
+        "collectives gain from reliable frames (time, 4 B to 64 KiB, 4 ranks on 4 hosts)",
+        "imb",
+        collectives(4),
+    ),
+    Claim(
+        "Chang et al. 1996, GAMMA 1996",
+        "half the bandwidth is reached with small messages",
+        "imb",
+        half_bandwidth("imb"),
+    ),
+    Claim(
+        "GAMMA 1996",
+        "ping-pong with cold caches",
+        "seeds",
+        time_at("seeds", "CacheCold", (1, 1024)),
+    ),
+)

@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Tests of claims, pages and reference runs: the pages agree with the files they are made from."""
+
+import csv
+import json
+import re
+from pathlib import Path
+
+import pytest
+from test_tools import script
+
+from benchlib import claims, reference, results
+
+ROOT = Path(__file__).resolve().parents[3]
+MEDIANS = "benchmark processes bytes metric transport rounds median min max ratio_to_tcp".split()
+
+
+def medians(path, lines):
+    """Write a medians.csv with lines (benchmark, processes, bytes, metric, tcp, rawe)."""
+    path.parent.mkdir(parents=True)
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(MEDIANS)
+        for benchmark, processes, size, metric, tcp, rawe in lines:
+            for peer, value, ratio in (("tcp", tcp, 1.0), ("rawe", rawe, rawe / tcp)):
+                key = [benchmark, processes, size, metric, peer]
+                writer.writerow([*key, 5, value, value, value, f"{ratio:.4f}"])
+
+
+@pytest.fixture(name="run")
+def fixture_run(tmp_path):
+    """A made-up reference run."""
+    directory = tmp_path / "results" / "2030-01-02"
+    lines = [("PingPong", 2, 1, "time_us", 4.0, 1.6), ("PingPong", 2, 1024, "time_us", 5.0, 2.5)]
+    lines += [
+        (name, 4, 1 << power, "time_us", 10.0, 4.0)
+        for name in claims.FOUR
+        for power in range(2, 17)
+    ]
+    for size, tcp, rawe in ((64, 10.0, 80.0), (1024, 100.0, 900.0), (4096, 400.0, 1000.0)):
+        lines.append(("Uniband", 2, size, "mbytes_per_s", tcp, rawe))
+    medians(directory / "imb" / "medians.csv", lines)
+    (directory / "nas").mkdir()
+    (directory / "nas" / "summary.csv").write_text(
+        "benchmark,class,ranks,hosts,transport,ratio_to_base\n"
+        "LU,W,4,4,tcp,1.0\nLU,W,4,4,rawe,1.093\nSP,W,4,4,rawe,\n",
+        encoding="utf-8",
+    )
+    files = ["report.md", "medians.csv"]
+    part = {"command": "c --rounds 7", "status": 0, "seconds": 1, "files": files}
+    index = {"date": "2030-01-02", "commit": "abc", "machine": [["Processor", "P, 2 cores"]]}
+    reference.save(directory, {**index, "parts": {"imb": part, "nas": part}})
+    return reference.newest(tmp_path / "results")
+
+
+def answers(run):
+    """Claim -> today's figure."""
+    found = {claim.said: claim.today(run) for claim in claims.CLAIMS}
+    return {said: answer.text for said, answer in found.items() if answer}
+
+
+def test_claims__figures_come_from_the_files(run):
+    found = answers(run)
+    assert found["raw frames halve the round trip"] == (
+        "1 B: 0.40 × (-60 %), 1.60 against 4.00 µs; 1 KiB: 0.50 × (-50 %), 2.50 against 5.00 µs"
+    )
+    assert found["NAS LU +8 %"] == "class W, 4 ranks on 4 hosts: +9.3 % Mop/s"
+    collective = next(text for said, text in found.items() if said.startswith("collectives"))
+    assert collective.startswith("0.40 × (-60 %) (Allreduce 0.40, ")
+
+
+def test_claims__what_was_not_measured_has_no_figure(run):
+    assert "NAS SP +16 %" not in answers(run) and "latency -25 %" not in answers(run)
+
+
+def test_claims__every_part_is_one_of_the_reference_run():
+    assert {claim.part for claim in claims.CLAIMS} <= set(reference.PARTS)
+
+
+def test_half_bandwidth_bytes__between_two_sizes():
+    # Half of 1000 lies half way between 250 and 750: on a logarithmic axis at 2^1 of 1 and 4.
+    assert claims.half_bandwidth_bytes([(1, 250.0), (4, 750.0), (16, 1000.0)]) == pytest.approx(2)
+    assert claims.half_bandwidth_bytes([(8, 900.0), (16, 1000.0)]) == 8
+    assert claims.half_bandwidth_bytes([(0, 5.0)]) is None
+
+
+def test_results_page__holds_claims_machine_and_files(run):
+    text = results.results_page(run)
+    for part in ("0.40 × (-60 %)", "P, 2 cores", "../results/2030-01-02/imb/medians.csv",
+                 "not measured yet", "`bench/imb-runs/compare --suite all`", "`c --rounds 7`"):
+        assert part in text
+
+
+def test_results_page__without_a_reference_run_says_so():
+    text = results.results_page(None)
+    assert "No reference run is kept yet" in text and not re.search(r"\d\.\d\d ×", text)
+
+
+def test_readme__only_the_block_between_the_marks_changes(run):
+    before = f"a\n{results.BEGIN}\nold 0.11 ×\n{results.END}\nb\n"
+    after = results.readme(before, run)
+    assert after.startswith("a\n") and after.endswith("\nb\n")
+    assert "0.40 × (-60 %)" in after and "0.11" not in after
+    assert results.readme(after, run) == after
+
+
+def test_readme__without_marks_is_an_error(run):
+    with pytest.raises(results.PageError, match="put them back"):
+        results.readme("nothing", run)
+
+
+def test_stale__finds_a_figure_that_was_changed_by_hand(run, tmp_path):
+    (tmp_path / "doc").mkdir()
+    readme = tmp_path / "README.md"
+    readme.write_text(f"{results.BEGIN}\n{results.END}\n", encoding="utf-8")
+    for path, text in results.stale(tmp_path, run).items():
+        path.write_text(text, encoding="utf-8")
+    assert not results.stale(tmp_path, run)
+    readme.write_text(readme.read_text(encoding="utf-8").replace("0.40", "0.30"), encoding="utf-8")
+    assert list(results.stale(tmp_path, run)) == [readme]
+
+
+def test_newest__the_last_day_with_an_index(run, tmp_path):
+    (tmp_path / "results" / "2031-01-01").mkdir()
+    assert reference.newest(tmp_path / "results").date == "2030-01-02"
+    assert reference.newest(tmp_path) is None
+
+
+def test_load__a_broken_index_says_what_to_do(tmp_path):
+    (tmp_path / reference.INDEX).write_text("{", encoding="utf-8")
+    with pytest.raises(reference.NoReference, match="bench/publish makes one"):
+        reference.load(tmp_path)
+
+
+def test_pages_of_this_checkout_agree_with_its_results():
+    changed = results.stale(ROOT, reference.newest())
+    assert not changed, "run bench/results-page"
+
+
+def test_publish__every_part_is_a_command_of_this_checkout():
+    programs = {command[0] for command in reference.PARTS.values()} - {"bench/app-runs/compare"}
+    assert all((ROOT / program).exists() for program in programs)
+
+
+def test_publish__keeps_figures_and_goes_on_where_it_was(tmp_path, monkeypatch):
+    publish = script("publish")
+    calls = []
+
+    def call(words):
+        """A driver that writes its figures, and fails at its first call for memory."""
+        calls.append(words)
+        if words[0].endswith("memory") and len(calls) == 2:
+            return 2
+        work = Path(words[words.index("--output") + 1])
+        work.mkdir(parents=True)
+        for name in ("instructions.csv", "memory.csv", "not-kept.txt"):
+            (work / name).write_text("a,b\n", encoding="utf-8")
+        return 0
+
+    monkeypatch.setattr(publish, "call", call)
+    monkeypatch.setattr(publish, "commit", lambda: "abc")
+    monkeypatch.setattr(publish.machine, "facts", lambda: [("Processor", "P")])
+    argv = ["--parts", "instructions,memory", "--output", str(tmp_path / "kept")]
+    argv += ["--build", str(tmp_path / "build")]
+    assert publish.main(argv) == 2
+    index = json.loads((tmp_path / "kept" / reference.INDEX).read_text(encoding="utf-8"))
+    assert list(index["parts"]) == ["instructions"]
+    assert publish.main(argv) == 0
+    assert [Path(words[0]).name for words in calls] == ["instructions", "memory", "memory"]
+    kept = {path.name for path in (tmp_path / "kept" / "memory").iterdir()}
+    assert kept == {"instructions.csv", "memory.csv"}
+
+
+def test_publish__comparisons_get_rounds_or_go_on(tmp_path):
+    publish = script("publish")
+    options = publish.parse(["--output", str(tmp_path), "--build", str(tmp_path), "--rounds", "9"])
+    assert publish.command("seeds", tmp_path / "w", options)[1:] == [
+        "--suite", "seeds", "--build", str(tmp_path), "--output", str(tmp_path / "w"),
+        "--rounds", "9",
+    ]  # fmt: skip
+    (tmp_path / "setup.json").touch()
+    assert publish.command("seeds", tmp_path, options)[1:] == ["--resume", str(tmp_path)]
+
+
+def test_publish__quick_is_no_reference(capsys):
+    with pytest.raises(SystemExit):
+        script("publish").parse(["--quick"])
+    assert "--quick is no reference" in capsys.readouterr().err
