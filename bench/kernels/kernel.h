@@ -10,7 +10,8 @@
 extern int kernel_rank;
 extern int kernel_ranks;
 
-/* Seconds since the last kernel_clear() that this rank spent between kernel_enter() and _leave(). */
+/* The time in communication is what passes between kernel_enter() and kernel_leave(); clear() sets
+ * it to zero. */
 void kernel_enter(void);
 void kernel_leave(void);
 void kernel_clear(void);

@@ -9,7 +9,9 @@ from .app import App, Check, Figure, Result, incomplete
 LINE = re.compile(
     r"^\s*\d+:\s+(\d+) bytes\s+\d+ times -->\s+(\S+) Mbps in\s+(\S+) usec", re.MULTILINE
 )
-INTEGRITY = re.compile(r"^\s*\d+:\s+(\d+) bytes\s+\d+ times -->\s+(Integrity .*?)\s*$", re.MULTILINE)
+INTEGRITY = re.compile(
+    r"^\s*\d+:\s+(\d+) bytes\s+\d+ times -->\s+(Integrity .*?)\s*$", re.MULTILINE
+)
 LATENCY_BYTES = 64  # NetPIPE's latency: what shorter messages take on average
 SMALL, LARGE = 4096, 65536
 

@@ -47,7 +47,7 @@ class Comparison:
         row = self.rows[0]
         gain = row.gain(peer, base)
         if gain is None:
-            return f"{self.case.label}: no comparison, a transport has no run that passed its checks."
+            return f"{self.case.label}: no comparison, a transport has no run that counts."
         word = "better" if gain >= 1 else "worse"
         change = 100.0 * (row.ratio(peer, base) - 1.0)
         return (

@@ -33,7 +33,8 @@ def parser():
     )
     add = made.add_argument
     add("--quick", action="store_true", help="classes S and W, 2 rounds; within 3 minutes")
-    add("--bench", type=common.list_of(("LU", "SP"), "benchmark"), metavar="A,B", help="default both")
+    programs = common.list_of(("LU", "SP"), "benchmark")
+    add("--bench", type=programs, metavar="A,B", help="default lu,sp")
     classes = common.list_of(tuple(plan.CLASSES), "class")
     add("--class", dest="problems", type=classes, metavar="A,B", help="of S, W, A, B (default W)")
     common.add_common(made)

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The quick forms of the application and NAS comparisons run from their command to a report."""
+"""Comparisons of kernels and of NAS run over tcp and rawe, from their command to a report.
+
+The quick forms of all benchmarks are run by `test/run bench`.
+"""
 
 import csv
 import subprocess
@@ -8,6 +11,7 @@ from pathlib import Path
 import pytest
 from conftest import HANG_SECONDS
 
+LONG = [pytest.param(problem, marks=pytest.mark.long) for problem in ("W", "A")]
 BENCH = Path(__file__).resolve().parents[3] / "bench"
 
 
@@ -41,29 +45,7 @@ def test_kernels_compared(build, tmp_path):
     assert found == {(app, peer) for app in ("bitonic", "cannon") for peer in ("tcp", "rawe")}
 
 
-@pytest.mark.bench
-def test_applications_compared(build, tmp_path):
-    output = tmp_path / "out"
-    assert_reported(compare("app-runs", build, output), output)
-    rows = rows_of(output / "summary.csv")
-    apps = {row["application"] for row in rows}
-    assert apps == {"netpipe", "hpcc", "lammps", "abinit", "bitonic", "cannon"}
-    assert all(row["good_runs"] == "2" and row["failed_runs"] == "0" for row in rows)
-
-
-@pytest.mark.bench
-def test_nas_compared(build, tmp_path):
-    output = tmp_path / "out"
-    assert_reported(compare("nas-runs", build, output), output)
-    rows = rows_of(output / "summary.csv")
-    assert {(row["benchmark"], row["class"]) for row in rows} == {
-        (benchmark, problem) for benchmark in ("LU", "SP") for problem in ("S", "W")
-    }
-    assert all(row["verified_runs"] == "2" for row in rows)
-
-
-@pytest.mark.bench
-@pytest.mark.parametrize("problem", ["S", "W", pytest.param("A", marks=pytest.mark.long)])
+@pytest.mark.parametrize("problem", ["S", *LONG])
 def test_nas_verifies(build, tmp_path, problem):
     output = tmp_path / "out"
     arguments = ["--class", problem, "--np", "1,2,4", "--rounds", "1"]
