@@ -2,6 +2,7 @@
 """Writes what a comparison found: a table on the terminal, CSV, HTML, Markdown, plots."""
 
 import csv
+import textwrap
 
 from benchlib.chart import BarChart, available
 from benchlib.page import Page
@@ -114,6 +115,11 @@ def write_csv(directory, runs, comparisons, peers, base):
                     )
 
 
+def _wrapped(name):
+    """A name in lines that fit below a bar."""
+    return "\n".join(textwrap.wrap(name, 13))
+
+
 def chart_of(one, peers, base):
     """A bar for each figure of a case and transport: how many times better than the base."""
     others = [peer for peer in peers if peer != base]
@@ -126,7 +132,7 @@ def chart_of(one, peers, base):
     return BarChart(
         title=one.case.label,
         y_label=f"times better than {base} (above 1)",
-        groups=[row.figure.title for row in shown],
+        groups=[_wrapped(row.figure.title) for row in shown],
         bars={peer: [row.gain(peer, base) for row in shown] for peer in others},
         texts=texts,
         reference=1.0,
@@ -139,7 +145,7 @@ def overview(comparisons, peers, base):
     return BarChart(
         title=f"First figure of each case against {base}",
         y_label=f"times better than {base} (above 1)",
-        groups=[one.case.label for one in comparisons],
+        groups=[_wrapped(one.case.label) for one in comparisons],
         bars={peer: [one.rows[0].gain(peer, base) for one in comparisons] for peer in others},
         reference=1.0,
         description=" ".join(one.reading(peer, base) for one in comparisons for peer in others),
