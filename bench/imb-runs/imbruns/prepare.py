@@ -37,15 +37,14 @@ def _logged(argv, directory, log, what):
         )
 
 
-def install_packages(say):
+def install_packages(say, groups=("build", "bench")):
     """Let test/install-deps install what is missing; it is silent when nothing is."""
     script = SOURCE / "test" / "install-deps"
     if not script.exists():
         say(f"no {script}: taking for granted that all packages are there")
         return
     done = subprocess.run(
-        [script, "build", "bench"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        check=False,
+        [script, *groups], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
     )
     if done.stdout.strip():
         say(done.stdout.strip())

@@ -7,15 +7,21 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from imbruns import places, prepare
+from benchlib import facts, rounds, where
+from benchlib.folder import FolderError
+from imbruns import prepare
 from rawelab import LabError, interrupts
 
-from . import facts, options as command_line, plan, report, runner, summary
+from . import options as command_line, plan, report, runner, summary
 from .error import NasError
 from .records import Records
 
 RESULTS = Path(__file__).resolve().parent.parent / "results"
 BASE = "tcp"
+PROGRAMS = {
+    "NPB": "NPB's own binaries (NPB_BIN)",
+    "own": "own implementation of RNR-94-007, mpicc -O3",
+}
 
 
 @dataclass
@@ -51,39 +57,14 @@ def _open_records(options):
     return records, setup
 
 
-def _prepare(options, peers):
-    """Install and build what is missing; the reasons why transports cannot be measured."""
-    if not options.no_build:
-        prepare.install_packages(say)
-        if "rawe" in peers and not prepare.rawe_installed():
-            prepare.build(options.build, say)
-    missing = prepare.missing_peers(peers, options.build)
-    for peer, reason in missing.items():
-        say(f"NOT AVAILABLE: {peer}: {reason}")
-    if len(missing) == len(peers):
-        raise NasError("none of the transports asked for is available")
-    return missing
-
-
-def _place(setup, hosts, build):
-    component = build if (build / prepare.COMPONENT).exists() else None
-    if setup["hostfile"] is None:
-        return places.LabPlace({"hosts": hosts, **setup["shape"]}, component)
-    if prepare.rawe_installed():
-        component = None
-    return places.HostfilePlace(
-        setup["hostfile"], setup["interface"], component, setup["mpirun_args"]
-    )
-
-
 def _measure(records, setup, peers, options):
     """Make every run that is missing; True when all were made, False when interrupted."""
     settings = Settings(options.build / "bench" / "nas-runs" / "programs", options.timeout)
     try:
         for words in setup["cases"]:
             case = plan.Case(*words)
-            if runner.missing(case, peers, setup["rounds"], records):
-                with _place(setup, case.hosts, options.build) as place:
+            if rounds.missing(case, peers, setup["rounds"], records.runs()):
+                with where.place_of(setup, case.hosts, options.build) as place:
                     runner.run_case(place, case, peers, setup["rounds"], settings, records, say)
     except interrupts.Interrupted:
         return False
@@ -97,8 +78,10 @@ def _report(records, setup, peers, missing, options):
     base = BASE if BASE in peers else peers[0]
     comparisons = summary.condense(runs, cases, peers)
     failures = [run for run in runs if run.failure]
-    described = [(case, _place(setup, case.hosts, options.build).describe()) for case in cases]
-    about = facts.about(setup, cases) + facts.merge(described)
+    described = [
+        (case, where.place_of(setup, case.hosts, options.build).describe()) for case in cases
+    ]
+    about = facts.about(setup, cases, PROGRAMS[setup["programs"]]) + facts.merge(described)
     for peer, reason in missing.items():
         reason = reason.replace(str(options.build), "the build directory")
         about.append((f"{peer} not measured", reason))
@@ -124,14 +107,14 @@ def main(argv):
         records, setup = _open_records(options)
         for reason in setup["left_out"]:
             say(f"left out: {reason}")
-        missing = _prepare(options, setup["peers"])
+        missing = where.make_ready(options, setup["peers"], say)
         peers = [peer for peer in setup["peers"] if peer not in missing]
         complete = _measure(records, setup, peers, options)
         if not records.runs():
             print("compare: nothing was measured", file=sys.stderr)
             return 2 if complete else 130
         failed = _report(records, setup, peers, missing, options)
-    except (NasError, LabError, prepare.PrepareError) as error:
+    except (NasError, FolderError, LabError, prepare.PrepareError) as error:
         print(f"compare: {error}", file=sys.stderr)
         return 2
     except interrupts.Interrupted as stop:

@@ -3,10 +3,8 @@
 
 import argparse
 import os
-import shlex
-from pathlib import Path
 
-from imbruns import prepare, suites
+from benchlib import options as common
 
 from . import plan
 
@@ -25,42 +23,6 @@ Exit status: 0 all runs verified, 1 some did not or a transport is missing, 2 no
 measured, 130 interrupted; what was measured until then is reported all the same."""
 
 
-def _count(text):
-    if not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 on")
-    return int(text)
-
-
-def _counts(text):
-    return list(dict.fromkeys(_count(word.strip()) for word in text.split(",")))
-
-
-def _seconds(text):
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value < 1e6:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0")
-    return value
-
-
-def _list_of(names, what):
-    """Parses a comma-separated list of names, small or capital; returns them as spelt here."""
-    spelling = {name.lower(): name for name in names}
-
-    def parse(text):
-        words = [word.strip().lower() for word in text.split(",") if word.strip()]
-        unknown = [word for word in words if word not in spelling]
-        if unknown or not words:
-            raise argparse.ArgumentTypeError(
-                f"{', '.join(unknown) or 'nothing'} is no {what}; there are: {', '.join(names)}"
-            )
-        return list(dict.fromkeys(spelling[word] for word in words))
-
-    return parse
-
-
 def parser():
     """The argument parser."""
     made = argparse.ArgumentParser(
@@ -71,36 +33,11 @@ def parser():
     )
     add = made.add_argument
     add("--quick", action="store_true", help="classes S and W, 2 rounds; within 3 minutes")
-    add("--bench", type=_list_of(("LU", "SP"), "benchmark"), metavar="A,B", help="default lu,sp")
-    classes = _list_of(tuple(plan.CLASSES), "class")
+    programs = common.list_of(("LU", "SP"), "benchmark")
+    add("--bench", type=programs, metavar="A,B", help="default lu,sp")
+    classes = common.list_of(tuple(plan.CLASSES), "class")
     add("--class", dest="problems", type=classes, metavar="A,B", help="of S, W, A, B (default W)")
-    add("--np", type=_counts, metavar="N,M", help="numbers of ranks (default 4)")
-    add("--rounds", type=_count, help="alternating rounds (default 5)")
-    add(
-        "--peers",
-        type=_list_of(tuple(suites.PEERS), "transport"),
-        default=["tcp", "rawe"],
-        metavar="A,B",
-        help=f"transports, the first one (or tcp) is the base; of {', '.join(suites.PEERS)}",
-    )
-    add("--timeout", type=_seconds, default=900.0, help="of one mpirun (default 900)")
-    add("--output", type=Path, metavar="DIR", help="default: results/<date-time>")
-    add("--resume", type=Path, metavar="DIR", help="go on with an interrupted comparison")
-    add("--build", type=Path, metavar="DIR", help="build directory (default ./build)")
-    add("--no-build", action="store_true", help="take packages and component as they are")
-    virtual = made.add_argument_group("virtual hosts (as root)")
-    virtual.add_argument("--hosts", type=_count, help="default: one for each rank, 4 at most")
-    virtual.add_argument("--mtu", type=_count, help="bytes (default 1500)")
-    virtual.add_argument("--topology", choices=("pair", "switch"))
-    virtual.add_argument("--offload", choices=("on", "off"), help="default on")
-    virtual.add_argument("--rate", help="line rate, as 1gbit")
-    virtual.add_argument("--loss", help="frames lost on each way, as 1%%")
-    real = made.add_argument_group("real hosts")
-    real.add_argument("--hostfile", type=Path, metavar="FILE", help="mpirun's, one host a line")
-    real.add_argument("--interface", help="network interface to measure, the same on all hosts")
-    real.add_argument(
-        "--mpirun-args", type=shlex.split, default=[], metavar="ARGS", help="handed to mpirun"
-    )
+    common.add_common(made)
     return made
 
 
@@ -108,20 +45,7 @@ def parse(argv):
     """Options with every default filled in and contradictions refused."""
     made = parser()
     options = made.parse_args(argv)
-    shape = ("mtu", "topology", "offload", "rate", "loss")
-    if options.hostfile is not None:
-        given = [f"--{name}" for name in ("hosts", *shape) if getattr(options, name) is not None]
-        if given:
-            made.error(f"{', '.join(given)} shapes virtual hosts; leave it out with --hostfile")
-        if not options.hostfile.is_file():
-            made.error(f"--hostfile {options.hostfile}: there is no such file")
-    elif options.interface or options.mpirun_args:
-        made.error("--interface and --mpirun-args go with --hostfile; virtual hosts have their own")
-    options.shape = {name: getattr(options, name) for name in shape}
-    if options.offload is not None:
-        options.shape["offload"] = options.offload == "on"
-    options.rounds = options.rounds or (2 if options.quick else 5)
-    options.build = (options.build or prepare.SOURCE / "build").resolve()
+    common.finish(made, options)
     return options
 
 
@@ -148,14 +72,8 @@ def setup(options, started):
     return {
         "cases": [[one.benchmark, one.problem, one.ranks, one.hosts] for one in wanted],
         "left_out": left_out,
-        "peers": options.peers,
-        "rounds": options.rounds,
-        "shape": options.shape,
-        "hostfile": None if options.hostfile is None else str(options.hostfile.resolve()),
-        "interface": options.interface,
-        "mpirun_args": options.mpirun_args,
         "programs": programs_wanted(),
-        "started": started,
+        **common.setup(options, started),
     }
 
 

@@ -2,15 +2,14 @@
 """The programs to run: NPB's own binaries where NPB_BIN names them, otherwise the project's own."""
 
 import os
-import shutil
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+
+from benchlib.compile import FLAGS, compile_mpi
 
 from .error import NasError
 
 SOURCES = Path(__file__).resolve().parent.parent / "src"
-FLAGS = ("-O3", "-std=c11")
 OWN = {"LU": "rawe-lu", "SP": "rawe-sp"}
 PRELOAD = "libmpi_share.so"
 
@@ -24,38 +23,19 @@ class Program:
     origin: str = "own"  # own or NPB
 
 
-def _newest(paths):
-    return max(path.stat().st_mtime for path in paths)
-
-
-def _compile(target, sources, extra, libraries):
-    inputs = [*sources, *SOURCES.glob("*.h")]
-    if target.exists() and target.stat().st_mtime >= _newest(inputs):
-        return target
-    if shutil.which("mpicc") is None:
-        raise NasError("mpicc is not on PATH; install Debian's libopenmpi-dev")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    fresh = target.with_suffix(f".{os.getpid()}")  # so that no other run finds half a program
-    words = ["mpicc", *FLAGS, *extra, "-o", str(fresh), *map(str, sources), *libraries]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise NasError(f"cannot build {target.name}: {' '.join(words)}\n{done.stderr.strip()}")
-    fresh.replace(target)
-    return target
-
-
 def build_own(benchmark, directory):
     """The project's own LU or SP, compiled into `directory` unless it is up to date there."""
     common = sorted(SOURCES.glob("nas_*.c"))
     parts = sorted(SOURCES.glob(f"{benchmark.lower()}*.c"))
     flags = f'-DNAS_COMPILE_FLAGS="mpicc {" ".join(FLAGS)}"'
-    return _compile(Path(directory) / OWN[benchmark], [*parts, *common], [flags], ["-lm"])
+    target, headers = Path(directory) / OWN[benchmark], sorted(SOURCES.glob("*.h"))
+    return compile_mpi(target, [*parts, *common], headers, [flags], ["-lm"])
 
 
 def build_preload(directory):
     """The library that measures NPB's share of time in MPI."""
     sources = [SOURCES / "mpi_share_preload.c"]
-    return _compile(Path(directory) / PRELOAD, sources, ["-shared", "-fPIC"], ["-ldl"])
+    return compile_mpi(Path(directory) / PRELOAD, sources, (), ["-shared", "-fPIC"], ["-ldl"])
 
 
 def find_npb(directory, benchmark, problem, ranks):

@@ -2,14 +2,12 @@
 """What a comparison keeps on disk while it runs: its setup and one line a run, so it can go on."""
 
 import csv
-import json
 from dataclasses import asdict, dataclass, fields
-from pathlib import Path
 
-from .error import NasError
+from benchlib.folder import Folder, FolderError
+
 from .plan import Case
 
-SETUP = "setup.json"
 RUNS = "runs.csv"
 
 
@@ -58,34 +56,14 @@ def _from_row(row):
     return Run(**values)
 
 
-class Records:
+class Records(Folder):
     """The folder of one comparison."""
 
-    def __init__(self, directory):
-        self.directory = Path(directory)
-
     def create(self, setup):
-        """Make the folder and keep the setup (anything JSON can hold)."""
-        self.directory.mkdir(parents=True, exist_ok=True)
-        if (self.directory / RUNS).exists():
-            raise NasError(
-                f"{self.directory} holds another comparison already; choose another folder with "
-                "--out, or go on with that one with --resume"
-            )
-        text = json.dumps(setup, indent=2, sort_keys=True) + "\n"
-        (self.directory / SETUP).write_text(text, encoding="utf-8")
+        """Begin a comparison."""
+        self.begin(setup)
         with open(self.directory / RUNS, "w", encoding="utf-8", newline="") as file:
             csv.writer(file).writerow(COLUMNS)
-
-    def setup(self):
-        """The setup that create() kept."""
-        try:
-            return json.loads((self.directory / SETUP).read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise NasError(
-                f"{self.directory} holds no comparison to go on with ({error}); start a new one "
-                "without --resume"
-            ) from error
 
     def add(self, run):
         """Keep one more run, at once."""
@@ -99,4 +77,4 @@ class Records:
             with open(self.directory / RUNS, encoding="utf-8", newline="") as file:
                 return [_from_row(row) for row in csv.DictReader(file)]
         except (OSError, ValueError, TypeError) as error:
-            raise NasError(f"cannot read {self.directory / RUNS}: {error}") from error
+            raise FolderError(f"cannot read {self.directory / RUNS}: {error}") from error

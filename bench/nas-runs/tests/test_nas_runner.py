@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from nasruns import facts, plan, programs, report, runner, summary
-from nasruns.error import NasError
+from benchlib import rounds
+from benchlib.folder import FolderError
+from nasruns import plan, programs, report, runner, summary
 from nasruns.records import Records, Run
 
 CASE = plan.Case("LU", "S", 2, 2)
@@ -72,14 +73,6 @@ def _setting(tmp_path, monkeypatch):
     records = Records(tmp_path / "out")
     records.create({"rounds": 2})
     return records, Options(tmp_path)
-
-
-def test_order__every_second_round_is_turned_round():
-    assert [runner.order(("tcp", "rawe"), n) for n in (1, 2, 3)] == [
-        ("tcp", "rawe"),
-        ("rawe", "tcp"),
-        ("tcp", "rawe"),
-    ]
 
 
 def test_command__ranks_of_one_host_share_memory():
@@ -150,7 +143,7 @@ def test_run_case__goes_on_where_it_was_interrupted(setting):
     place = FakePlace(lambda *_: good())
     runner.run_case(place, CASE, ["tcp", "rawe"], 2, options, records, lambda _: None)
     assert [over(words) for words in place.asked] == ["rawe", "tcp"]
-    assert not runner.missing(CASE, ["tcp", "rawe"], 2, records)
+    assert not rounds.missing(CASE, ["tcp", "rawe"], 2, records.runs())
 
 
 def test_run_case__keeps_the_output_of_a_failed_run(setting):
@@ -179,12 +172,12 @@ def test_records__give_back_what_was_added(tmp_path):
 
 def test_records__are_not_overwritten(setting):
     records, _ = setting
-    with pytest.raises(NasError, match="another comparison"):
+    with pytest.raises(FolderError, match="another comparison"):
         records.create({})
 
 
 def test_setup__of_a_folder_without_one_is_an_error(tmp_path):
-    with pytest.raises(NasError, match="no comparison"):
+    with pytest.raises(FolderError, match="no comparison"):
         Records(tmp_path).setup()
 
 
@@ -242,14 +235,3 @@ def test_write_all__does_without_a_plot_where_matplotlib_is_missing(tmp_path, mo
     assert names == ["report.html", "report.md", "summary.csv"]
     assert "python3-matplotlib" in trouble
     assert ".png" not in (tmp_path / "report.md").read_text()
-
-
-def test_merge__facts_that_differ_name_their_hosts():
-    two, four = plan.Case("LU", "S", 2, 2), plan.Case("LU", "S", 4, 4)
-    merged = facts.merge(
-        [
-            (two, [("Hosts", "2 virtual"), ("Wiring", "direct"), ("MTU", "1500 bytes")]),
-            (four, [("Hosts", "4 virtual"), ("Wiring", "bridge"), ("MTU", "1500 bytes")]),
-        ]
-    )
-    assert merged == [("Wiring", "direct (2 hosts); bridge (4 hosts)"), ("MTU", "1500 bytes")]

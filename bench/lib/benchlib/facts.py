@@ -1,20 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a reader of a report has to know about the machine, the hosts and the programs."""
+"""What a reader of a report has to know about machine and hosts."""
 
 import os
 
-from benchlib import machine
-
-PROGRAMS = {
-    "NPB": "NPB's own binaries (NPB_BIN)",
-    "own": "own implementation of RNR-94-007, mpicc -O3",
-}
+from . import machine
 
 
-def about(setup, cases):
+def about(setup, cases, programs):
     """Name and value of each fact that holds for the whole comparison."""
-    found = [("Date", setup["started"]), *machine.facts()]
-    found.append(("Programs", PROGRAMS[setup["programs"]]))
+    found = [("Date", setup["started"]), *machine.facts(), ("Programs", programs)]
     found.append(("Rounds", f"{setup['rounds']}, transports alternately"))
     if setup["hostfile"] is None:
         found.append(("Hosts", "virtual ones: network namespaces of this machine"))
@@ -47,4 +41,5 @@ def merge(described):
 
 
 def _hosts(numbers):
-    return " and ".join(str(number) for number in sorted(numbers)) + " hosts"
+    names = [str(number) for number in sorted(numbers)]
+    return " and ".join(names) + (" host" if names == ["1"] else " hosts")

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Tests of how each application's output is read, on outputs of real runs, whole and spoilt."""
+
+import re
+
+import pytest
+
+from appruns import hpcc
+from appruns.app import AppError
+from appruns.plan import APPS, Case
+
+FILES = {
+    "netpipe": "netpipe.txt",
+    "lammps": "lammps.txt",
+    "abinit": "abinit.txt",
+    "bitonic": "bitonic.txt",
+    "cannon": "cannon.txt",
+    "hpcc": "hpccoutf.txt",
+}
+RANKS = {"bitonic": 4, "cannon": 4}
+FIGURES = {
+    # The mean of the eleven sizes below 64 bytes; the others stand in one line each.
+    "netpipe": {
+        "latency_us": 4.946363636,
+        "small_us": 45.71,
+        "large_us": 84.41,
+        "peak_mbits": 15971.41,
+    },
+    "hpcc": {
+        "hpl_gflops": 93.0751,
+        "ptrans_gbs": 6.61393,
+        "random_gups": 0.103769,
+        "fft_gflops": 10.2709,
+        "latency_us": 0.102358,
+        "ring_latency_us": 0.0866545,
+        "bandwidth_gbs": 15.8629,
+        "ring_bandwidth_gbs": 15.1813,
+    },
+    "lammps": {"step_ms": 1.836615, "loop_s": 0.734646, "comm_s": 0.249, "comm_percent": 33.89},
+    "abinit": {"scf_ms": 1420 / 6, "wall_s": 2.4},
+    "bitonic": {"rate": 5.658, "seconds": 0.579158, "mpi_percent": 73.18},
+    "cannon": {"rate": 4339.238, "seconds": 0.318581, "mpi_percent": 87.72},
+}
+
+
+def read(app, text):
+    """The Result of an application's output."""
+    case = Case(app, "quick", RANKS.get(app, 2), 2)
+    if app == "hpcc":
+        return APPS[app].read("", {hpcc.OUTPUT: text}, case)
+    return APPS[app].read(text, {}, case)
+
+
+@pytest.mark.parametrize("app", FILES)
+def test_read__a_good_run_passes_and_has_every_figure(sample, app):
+    result = read(app, sample(FILES[app]))
+    assert result.failed_checks == ""
+    assert set(result.figures) == {figure.key for figure in APPS[app].figures}
+    assert all(value > 0 for value in result.figures.values())
+
+
+def test_read__figures_are_those_that_the_programs_print(sample):
+    found = {app: read(app, sample(name)).figures for app, name in FILES.items()}
+    for app, figures in FIGURES.items():
+        assert found[app] == pytest.approx(figures), app
+
+
+def test_read__what_has_to_be_the_same_in_all_runs(sample):
+    assert read("lammps", sample("lammps.txt")).steady == {
+        "temperature": 0.73862392,
+        "energy": -4.622704,
+        "pressure": 0.41078653,
+    }
+    assert read("abinit", sample("abinit.txt")).steady == {"energy": -35.470076502614}
+
+
+@pytest.mark.parametrize(
+    ("app", "pattern", "replacement", "complaint"),
+    [
+        ("netpipe", r"(4097 .*) Integrity check passed", r"\1 Integrity check failed", "4097"),
+        ("netpipe", r"(?s)\n 2[0-9]: [^\n]*Integrity.*?(?=\nNow)", "", "sizes checked"),
+        ("hpcc", "Success=1", "Success=0", "Success"),
+        ("hpcc", "1 tests completed and passed", "0 tests completed and passed", "residuals"),
+        ("hpcc", "0 tests completed and failed", "2 tests completed and failed", "residuals"),
+        ("hpcc", "0 tests skipped", "1 tests skipped", "residuals"),
+        ("hpcc", "Access_ErrorsFraction=0", "Access_ErrorsFraction=0.02", "RandomAccess"),
+        ("hpcc", "LCG_ErrorsFraction=0", "LCG_ErrorsFraction=0.02", "RandomAccess"),
+        ("hpcc", r"MPIFFT_maxErr=\S+", "MPIFFT_maxErr=0.1", "FFT"),
+        ("hpcc", r"MPIFFT_maxErr=\S+", "MPIFFT_maxErr=nan", "FFT"),
+        ("hpcc", "CommWorldProcs=2", "CommWorldProcs=1", "processes"),
+        ("lammps", "on 2 procs", "on 1 procs", "processes"),
+        ("lammps", "for 400 steps", "for 300 steps", "steps"),
+        ("lammps", "with 4000 atoms", "with 3999 atoms", "atoms"),
+        ("lammps", "-6.7733681", "-6.7733", "lattice"),
+        ("lammps", r"(\n +400 .* 0 +)-4\.6\d+", r"\1-4.5", "total energy"),
+        ("lammps", "Dangerous builds = 0", "Dangerous builds = 3", "neighbour"),
+        ("lammps", "Dangerous builds = 0", "", "neighbour"),
+        ("abinit", "etot is converged", "etot is not converged", "self-consistency"),
+        ("abinit", "Calculation completed.", "", "end"),
+        ("abinit", "mpi_procs: 2", "mpi_procs: 1", "processes"),
+        ("abinit", r"(ETOT +\d+ +)-", r"\1", "total energy"),
+        ("bitonic", "= +SUCCESSFUL", "= UNSUCCESSFUL", "UNSUCCESSFUL"),
+        ("cannon", "= +SUCCESSFUL", "= UNSUCCESSFUL", "UNSUCCESSFUL"),
+        ("cannon", r"(Total processes += +)4", r"\g<1>1", "processes"),
+    ],
+)
+def test_read__a_check_that_fails_is_told(sample, app, pattern, replacement, complaint):
+    text = sample(FILES[app])
+    spoilt, count = re.subn(pattern, replacement, text)
+    assert count > 0 and spoilt != text
+    assert complaint in read(app, spoilt).failed_checks
+
+
+@pytest.mark.parametrize("app", FILES)
+def test_read__half_an_output_is_an_error(sample, app):
+    text = sample(FILES[app])
+    with pytest.raises(AppError, match="the output has no"):
+        read(app, text[: len(text) // 3])
+    with pytest.raises(AppError, match="printed nothing"):
+        read(app, "")
+
+
+def test_grid__is_as_square_as_it_can_be():
+    assert [hpcc.grid(ranks) for ranks in (2, 4, 6, 7, 12, 16)] == [
+        (1, 2),
+        (2, 2),
+        (2, 3),
+        (1, 7),
+        (3, 4),
+        (4, 4),
+    ]
+
+
+def test_prepare__writes_an_input_for_the_case(tmp_path):
+    for app in APPS.values():
+        app.prepare(tmp_path, Case(app.name, "full", 4, 4))
+    text = (tmp_path / "hpccinf.txt").read_text()
+    assert re.search(r"^4000 +Ns$", text, re.MULTILINE)
+    assert re.search(r"^2 +Ps\n2 +Qs$", text, re.MULTILINE)
+    assert "block 0 16 0 16 0 16" in (tmp_path / "in.melt").read_text()
+    assert "npband 4" in (tmp_path / "si.abi").read_text()
+
+
+@pytest.mark.parametrize(
+    ("app", "good", "bad"),
+    [
+        ("netpipe", (2,), (1, 3, 4)),
+        ("hpcc", (2, 3, 4), (1,)),
+        ("lammps", (1, 2, 3), (0,)),
+        ("abinit", (1, 2, 4, 8, 16), (0, 3, 32)),
+        ("bitonic", (1, 2, 4, 8), (0, 3, 6)),
+        ("cannon", (1, 4, 9, 16), (0, 2, 8, 49)),
+    ],
+)
+def test_why_not__numbers_of_ranks(app, good, bad):
+    assert [APPS[app].why_not(ranks) for ranks in good] == [None] * len(good)
+    assert all(APPS[app].why_not(ranks) for ranks in bad)
+
+
+def test_find__a_program_that_is_not_there_is_told(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(AppError, match="install-deps apps"):
+        APPS["lammps"].find(tmp_path)

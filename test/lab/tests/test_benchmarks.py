@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Comparisons of kernels and of NAS run over tcp and rawe, from their command to a report.
+
+The quick forms of all benchmarks are run by `test/run bench`.
+"""
+
+import csv
+import subprocess
+from pathlib import Path
+
+import pytest
+from conftest import HANG_SECONDS
+
+LONG = [pytest.param(problem, marks=pytest.mark.long) for problem in ("W", "A")]
+BENCH = Path(__file__).resolve().parents[3] / "bench"
+
+
+def compare(folder, build, output, *arguments):
+    """Run a compare; its CompletedProcess."""
+    words = [BENCH / folder / "compare", "--quick", "--no-build", "--build", build]
+    words += ["--timeout", HANG_SECONDS, "--output", output, *arguments]
+    return subprocess.run(
+        list(map(str, words)), capture_output=True, text=True, timeout=5 * HANG_SECONDS, check=False
+    )
+
+
+def rows_of(path):
+    """The lines of a CSV file."""
+    with open(path, encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def assert_reported(done, output):
+    """It ended well and wrote its report."""
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
+    assert "FAILED" not in done.stdout
+    assert (output / "report.md").stat().st_size > 0
+
+
+def test_kernels_compared(build, tmp_path):
+    output = tmp_path / "out"
+    done = compare("app-runs", build, output, "--apps", "bitonic,cannon", "--rounds", "1")
+    assert_reported(done, output)
+    found = {(row["application"], row["transport"]) for row in rows_of(output / "runs.csv")}
+    assert found == {(app, peer) for app in ("bitonic", "cannon") for peer in ("tcp", "rawe")}
+
+
+@pytest.mark.parametrize("problem", ["S", *LONG])
+def test_nas_verifies(build, tmp_path, problem):
+    output = tmp_path / "out"
+    arguments = ["--class", problem, "--np", "1,2,4", "--rounds", "1"]
+    assert_reported(compare("nas-runs", build, output, *arguments), output)
+    rows = rows_of(output / "runs.csv")
+    # SP runs on 1 and 4 ranks, LU on all three; each over two transports.
+    assert len(rows) == 10 and {row["verification"] for row in rows} == {"SUCCESSFUL"}
