@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * One rawe frame as one line of text, decoded with the protocol engine's own decoder. Keys and tokens
- * are shortened: whoever has a whole one can talk to the process.
+ * One rawe frame as one line of text, decoded with the protocol engine's own decoder. Keys and
+ * tokens are shortened: whoever has a whole one can talk to the process.
  */
 #include "dump_frame.h"
 
@@ -112,8 +112,9 @@ static void add_chunks(struct text *text, const uint8_t *payload, size_t payload
 
     while (cursor != end) {
         size_t at = (size_t)(cursor - payload);
-        if (at + RAWE_CHUNK_MESSAGE_BYTES > captured_bytes ||
-            at + rawe_chunk_header_bytes(*cursor) > captured_bytes) {
+        if (captured_bytes < payload_bytes &&
+            (at + RAWE_CHUNK_MESSAGE_BYTES > captured_bytes ||
+             at + rawe_chunk_header_bytes(*cursor) > captured_bytes)) {
             add(text, " (the capture ends here)");
             return;
         }

@@ -3,9 +3,9 @@
  *
  * rawe-ping: what its two sides, asking and listening, share.
  *
- * The listener has a port and a key that everybody knows, instead of the random ones of an MPI process.
- * It answers PING by PONG, as the responder of an MPI process does, and a train of TRIAL frames, which
- * can only come by superframe, by an ACK to whoever of that address has asked last.
+ * The listener has a port and a key that everybody knows, instead of the random ones of an MPI
+ * process. It answers PING by PONG, as the responder of an MPI process does, and a train of TRIAL
+ * frames, which can only come by superframe, by an ACK to whoever of that address has asked last.
  */
 #ifndef PING_H
 #define PING_H

@@ -1,8 +1,9 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * rawe-ping, asking: first what an MPI process does at first contact (rawe_responder_reach), then how
- * long each size takes and how much gets lost, then superframes; and what to look at if it fails.
+ * rawe-ping, asking: first what an MPI process does at first contact (rawe_responder_reach), then
+ * how long each size takes and how much gets lost, then superframes; and what to look at if it
+ * fails.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -55,15 +56,15 @@ static void tell_unreachable(const struct ask *ask)
     const char *name = ask->interface.name;
 
     printf("NO ANSWER from %s through %s within %u ms.\n"
-           "  - Does `rawe-ping --listen` run there, on the interface with that address, and with\n"
-           "    the same --ethertype and --key? If it printed \"asked by\", frames get there, and it\n"
-           "    is the way back that does not work.\n"
+           "  - Does `rawe-ping --listen` run there, on the interface with that address, and\n"
+           "    with the same --ethertype and --key? If it printed \"asked by\", frames get\n"
+           "    there, and it is the way back that does not work.\n"
            "  - Are both in one Ethernet segment? Frames do not cross routers; ports of a switch\n"
            "    may be in different VLANs. If they have IP addresses: `ping` between the two, and\n"
            "    `ip neigh show dev %s` then shows %s.\n"
-           "  - Does something drop EtherType 0x%04x? On hosts: `nft list ruleset`, tables of the\n"
-           "    family netdev or bridge. On switches: access lists, port security. Virtual machines\n"
-           "    and clouds often pass IP only.\n"
+           "  - Does something drop EtherType 0x%04x? On hosts: `nft list ruleset`, tables of\n"
+           "    the family netdev or bridge. On switches: access lists, port security. Virtual\n"
+           "    machines and clouds often pass IP only.\n"
            "  - Cable and port: `ethtool %s`, `ip -s link show %s`.\n",
            ask->to_text, name, ask->options->timeout_ms, name, ask->to_text,
            ask->options->ethertype, name, name);
@@ -77,11 +78,12 @@ static void tell_mtu(const struct ask *ask)
         printf("largest frames: MTU %" PRIu32 " passes\n", reach->mtu_bytes);
         return;
     }
-    printf("LARGE FRAMES DO NOT PASS: the MTU of %s is %" PRIu32 ", what passes is %" PRIu32 ".\n"
+    printf("LARGE FRAMES DO NOT PASS: "
+           "the MTU of %s is %" PRIu32 ", what passes is %" PRIu32 ".\n"
            "  - Is the MTU of the other host's interface smaller? `ip link show` there;\n"
            "    --listen shows it, too.\n"
-           "  - A switch port on the way passes less: look for \"jumbo frames\", \"system mtu\" or\n"
-           "    \"maximum frame size\", which has to be at least %" PRIu32 ", on every port.\n"
+           "  - A switch port on the way passes less: look for \"jumbo frames\", \"system mtu\"\n"
+           "    or \"maximum frame size\", which has to be at least %" PRIu32 ", on every port.\n"
            "  - Or set what passes on both hosts: `ip link set %s mtu %" PRIu32 "`.\n",
            ask->interface.name, reach->mtu_bytes, reach->mtu_passed_bytes, reach->mtu_bytes + 18,
            ask->interface.name, reach->mtu_passed_bytes);
@@ -156,11 +158,11 @@ static void tell_loss(const struct ask *ask)
     const char *name = ask->interface.name;
 
     printf("FRAMES GET LOST. rawe sends them again, which costs time.\n"
-           "  - Counters of both NICs: `ethtool -S %s | grep -iE 'err|drop|miss|crc'`, `ip -s link "
-           "show %s`.\n"
-           "  - crc or symbol errors: cable or transceiver. missed, no_buffer, fifo: a larger ring\n"
-           "    (`ethtool -g %s`, `ethtool -G %s rx N`). Nothing on the hosts: the switch's port\n"
-           "    counters.\n",
+           "  - Counters of both NICs: `ethtool -S %s | grep -iE 'err|drop|miss|crc'`,\n"
+           "    `ip -s link show %s`.\n"
+           "  - crc or symbol errors: cable or transceiver. missed, no_buffer, fifo: a larger\n"
+           "    ring (`ethtool -g %s`, `ethtool -G %s rx N`). Nothing on the hosts: the counters\n"
+           "    of the switch's ports.\n",
            name, name, name, name);
 }
 
@@ -173,13 +175,12 @@ static void tell_trains(const struct ask *ask, enum ping_train result)
         printf("superframes: pass\n");
         break;
     case PING_TRAIN_LOST:
-        printf("superframes: do not pass, so rawe will use plain frames. They are IPv4 packets from "
-               "0.0.0.1,\n"
-               "  which a filter on one of the hosts or on the way may drop.\n");
+        printf("superframes: do not pass, so rawe will use plain frames. They are IPv4 packets\n"
+               "  from 0.0.0.1, which a filter on one of the hosts or on the way may drop.\n");
         break;
     default:
         printf("superframes: %s does not cut UDP packets. If the driver can: `ethtool -K %s "
-               "tx-udp-segmentation on`\n",
+               "tx on sg on tx-udp-segmentation on`\n",
                name, name);
         break;
     }

@@ -123,8 +123,8 @@ struct ping_options ping_options(int argc, char **argv)
     }
     if (argc - optind != (options.listen ? 0 : 1)) {
         fputs(options.listen ? "rawe-ping: --listen takes no address\n"
-                             : "rawe-ping: whom to ask? Give the address that --listen shows on the "
-                               "other host\n",
+                             : "rawe-ping: whom to ask? Give the address that --listen shows on "
+                               "the other host\n",
               stderr);
         usage(stderr);
         exit(PING_CANNOT);

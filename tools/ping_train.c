@@ -1,10 +1,10 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * rawe-ping: does a superframe pass? The asker sends a train of TRIAL frames, the listener counts those
- * that arrive as they were sent, and answers when it has all of them.
+ * rawe-ping: does a superframe pass? The asker sends a train of TRIAL frames, the listener counts
+ * those that arrive as they were sent, and answers when it has all of them. In each frame's header:
  *
- *   header of each frame: connection id = number of the train, acknowledgement = frames of the train
+ *   connection id = number of the train, acknowledgement = frames of the train
  */
 #include <stdlib.h>
 #include <string.h>

@@ -166,8 +166,8 @@ def test_advice_on_the_host(advise):
 def state(lab):
     """What could be changed on a host."""
     look = (
-        "ip -details link show; ethtool -k eth0; tc qdisc show; cat /proc/sys/net/core/[rw]mem_max; "
-        "ip address; cat /proc/sys/kernel/hostname"
+        "ip -details link show; ethtool -k eth0; tc qdisc show; ip address; "
+        "cat /proc/sys/net/core/[rw]mem_max /proc/sys/kernel/hostname"
     )
     return lab.run(0, ["sh", "-c", look]).stdout
 

@@ -146,7 +146,7 @@ def test_superframes_are_not_offered(make_lab, ping):
     listener = Listener(lab, ping, 1, "-i", "eth0")
     said, status = ask(lab, ping, "-i", "eth0", "-c", 3, lab.nic(1).mac)
     assert status == 0, said
-    assert "ethtool -K eth0 tx-udp-segmentation on" in said
+    assert "ethtool -K eth0 tx on sg on tx-udp-segmentation on" in said
     listener.end()
 
 

@@ -4,8 +4,8 @@
  * An MPI program that looks at the rawe BTL from outside, for the tests of what can be seen of it.
  *
  * rawe-watch pvars N     rank 0 sends N messages to rank 1; rank 0 prints each performance variable
- * rawe-watch dump N      rank 1 sleeps while N messages of rank 0 are on the way; rank 0 has the PML
- *                        dump its state, then both do after all has been received
+ * rawe-watch dump N      rank 1 sleeps while N messages of rank 0 are on the way; rank 0 has the
+ *                        PML dump its state, then both do after all has been received
  * rawe-watch flood N     each of the others, one after the other, gets to know rank 0, which then
  *                        sleeps while all of them send it N messages at once
  */
@@ -192,7 +192,7 @@ static void flood(int count)
         fail("malloc");
     }
     for (int sender = 1; sender < size; sender++) {
-        /* Alone, so that it is granted all of the ring; then long enough for that to be forgotten. */
+        /* Alone, so that it is granted all of the ring; then long enough for that to pass. */
         if (rank == sender) {
             for (int i = 0; i < count; i++) {
                 MPI_Send(block, MESSAGE_BYTES, MPI_BYTE, 0, 1, MPI_COMM_WORLD);

@@ -186,7 +186,7 @@ void mca_btl_rawe_dump(struct mca_btl_base_module_t *btl, struct mca_btl_base_en
     uint64_t now_ns = mca_btl_rawe_now_ns();
 
     mca_btl_rawe_lock();
-    /* The PML comes once for each peer; the counters, which are all peers', it may not want each time. */
+    /* The PML comes once for each peer; the counters are those of all peers together. */
     if (NULL == only || verbose > 0) {
         mca_btl_rawe_stats_report(module, "rawe dump");
     }

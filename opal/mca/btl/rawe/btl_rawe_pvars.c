@@ -1,7 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * MPI_T performance variables: every figure of every interface, for tools that ask while a job runs.
+ * MPI_T performance variables: every figure of every interface, for tools that ask while a job
+ * runs.
  *
  *   btl_rawe_<figure>       one element an interface
  *   btl_rawe_round_trips    one element a bucket of the histogram, all interfaces together
@@ -156,8 +157,9 @@ int mca_btl_rawe_pvars_register(void)
     }
     if (status >= 0) {
         status = register_one("round_trips",
-                              "Round trips of frames: element 0 counts those below 1024 ns, element "
-                              "i those from 2^(9+i) to below 2^(10+i) ns, the last all longer ones",
+                              "Round trips of frames: element 0 counts those below 1024 ns, "
+                              "element i those from 2^(9+i) to below 2^(10+i) ns, the last all "
+                              "longer ones",
                               MCA_BASE_PVAR_CLASS_COUNTER, PVAR_TYPE, NULL, read_histogram,
                               notify_histogram, 0);
     }
