@@ -77,6 +77,7 @@ typedef struct mca_btl_rawe_module {
     _Atomic bool guarded;  /**< the guard looks after the engine */
     uint32_t guard_rounds; /**< the guard's: mca_btl_rawe_guard.rounds when it last looked */
     uint32_t guard_factor; /**< the guard's: it sleeps so many intervals */
+    unsigned strangers; /**< callers that were looked up in vain */
     bool ring_warned; /**< the user knows that the ring dropped frames */
 } mca_btl_rawe_module_t;
 
