@@ -40,7 +40,7 @@ static void find_reach(struct ask *ask)
 
     ping_random(&config.port, sizeof config.port);
     ping_random(&config.key, sizeof config.key);
-    if (rawe_responder_start(&responder, &config, interface->mac, &error) != 0) {
+    if (rawe_responder_start(&responder, &config, interface->mac, NULL, &error) != 0) {
         ping_open_failed(interface->name, &error);
     }
     memcpy(ask->reach.mac, ask->to, RAWE_MAC_BYTES);
@@ -176,7 +176,7 @@ static void tell_trains(const struct ask *ask, enum ping_train result)
         break;
     case PING_TRAIN_LOST:
         printf("superframes: do not pass, so rawe will use plain frames. They are IPv4 packets\n"
-               "  from 0.0.0.1, which a filter on one of the hosts or on the way may drop.\n");
+               "  from 255.255.255.255 to 0.0.0.2, which a filter on a host or on the way may drop.\n");
         break;
     default:
         printf("superframes: %s does not cut UDP packets. If the driver can: `ethtool -K %s "

@@ -59,8 +59,8 @@ void ping_open(struct ping_socket *one, const struct rawe_interface *interface, 
         .ring_bytes = RING_BYTES,
     };
     memcpy(one->mac, interface->mac, RAWE_MAC_BYTES);
-    one->fd =
-        rawe_socket_open(&one->ring, &one->config, RAWE_FILTER_FOR_RESPONDER, RING_BYTES, &error);
+    one->fd = rawe_socket_open(&one->ring, &one->config, RAWE_FILTER_FOR_RESPONDER,
+                               interface->mtu_bytes, RING_BYTES, &error);
     if (one->fd < 0) {
         ping_open_failed(interface->name, &error);
     }

@@ -96,7 +96,10 @@ static size_t print_frame(struct state *state, const uint8_t *in, size_t capture
     return used_bytes;
 }
 
-/** The frames behind a UDP header: each is as long as its own header says. */
+/**
+ * The frames behind a UDP header. Each begins where the first one's length, or a multiple of it, ends;
+ * shorter ones are filled up with zeros, which begin no frame.
+ */
 static void print_superframe(struct state *state, const struct pcap_pkthdr *packet,
                              const uint8_t *bytes)
 {
@@ -110,14 +113,16 @@ static void print_superframe(struct state *state, const struct pcap_pkthdr *pack
     size_t end = RAWE_ETH_HEADER_BYTES + ((size_t)total[0] << 8 | total[1]);
     size_t captured_end = packet->caplen < end ? packet->caplen : end;
     state->superframes++;
-    for (unsigned i = 1; at < captured_end; i++) {
+    size_t stride = 0;
+    for (unsigned i = 1; at < captured_end && (i == 1 || bytes[at] != 0); i++) {
         print_prefix(state, packet, bytes);
         printf("train=%u ", i);
         size_t used_bytes = print_frame(state, bytes + at, captured_end - at, end - at);
         if (used_bytes == 0) {
             return;
         }
-        at += used_bytes;
+        stride = i == 1 ? used_bytes : stride;
+        at += stride;
     }
 }
 
@@ -175,7 +180,7 @@ static void set_filter(pcap_t *handle, const struct options *options)
     struct bpf_program program;
 
     snprintf(text, sizeof text,
-             "ether proto 0x%04x or (ip src host 0.0.0.1 and ip dst host 0.0.0.2 and udp)",
+             "ether proto 0x%04x or (ip src host 255.255.255.255 and ip dst host 0.0.0.2 and udp)",
              options->ethertype);
     if (pcap_datalink(handle) != DLT_EN10MB) {
         die(options->file != NULL ? options->file : options->interface, "no Ethernet frames",

@@ -12,6 +12,8 @@ local HEADER_BYTES = 24
 local CHECKSUM_BYTES = 4
 local CHUNK_ALIGN = 8
 local VERSION = 1
+-- Of the envelope of superframes.
+local SOURCE, DESTINATION = "255.255.255.255", "0.0.0.2"
 
 local DATA, BULK, ACK, PROBE, CONNECT, CLOSE, PING, PONG = 1, 2, 3, 4, 5, 6, 7, 8
 local types = {
@@ -223,14 +225,15 @@ function rawe.dissector(tvb, pinfo, tree)
     return tvb:len()
 end
 
--- The content of an envelope: frames one behind the other, each as long as its header says.
+-- The content of an envelope: frames, each beginning where the first one's length, or a multiple of
+-- it, ends. Shorter ones are filled up with zeros, which begin no frame.
 local function dissect_envelope(tvb, pinfo, tree)
-    if tostring(pinfo.net_src) ~= "0.0.0.1" or tostring(pinfo.net_dst) ~= "0.0.0.2" then
+    if tostring(pinfo.net_src) ~= SOURCE or tostring(pinfo.net_dst) ~= DESTINATION then
         return false
     end
     pinfo.cols.protocol = "rawe"
-    local at, count, first = 0, 0, ""
-    while at < tvb:len() do
+    local at, count, stride, first = 0, 0, 0, ""
+    while at < tvb:len() and (count == 0 or tvb(at, 1):uint() ~= 0) do
         count = count + 1
         local item = tree:add(rawe, tvb(at))
         item:add(f.train, tvb(at, 0), count):set_generated()
@@ -240,7 +243,8 @@ local function dissect_envelope(tvb, pinfo, tree)
             break
         end
         item:set_len(used)
-        at = at + used
+        stride = count == 1 and used or stride
+        at = at + stride
     end
     pinfo.cols.info = count == 1 and first or string.format("%s, and %d more", first, count - 1)
     return true

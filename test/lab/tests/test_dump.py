@@ -55,7 +55,7 @@ def envelope(frames):
     content = b"".join(frames)
     udp = struct.pack(">HHHH", 0x1234, 0x1234, 8 + len(content), 0)
     total = 20 + len(udp) + len(content)
-    ip = struct.pack(">BBHHHBBHII", 0x45, 0, total, 0, 0x4000, 1, 17, 0, 1, 2)
+    ip = struct.pack(">BBHHHBBHII", 0x45, 0, total, 0, 0x4000, 1, 17, 0, 0xFFFFFFFF, 2)
     return ethernet(ip + udp + content, 0x0800)
 
 
@@ -125,6 +125,18 @@ def test_superframes_are_shown_as_their_frames(dump, tmp_path):
     assert len(lines) == 6 and "6 frames, 0 of them malformed; 2 superframes" in said
     for number, line in enumerate(lines[:5]):
         assert f"train={number + 1} BULK" in line and f"seq={number} " in line
+
+
+# A train whose second frame is shorter and filled up, and a piece of one that a NIC has cut.
+FULL, SHORT = frame(BULK, message(bytes(40))), frame(BULK, message(bytes(16)))
+FILL = bytes(len(FULL) - len(SHORT))
+FILLED = [envelope([FULL, SHORT, FILL, FULL, SHORT]), envelope([SHORT, FILL])]
+
+
+def test_what_fills_a_frame_up_is_none(dump, tmp_path):
+    lines, said = lines_of(dump, write_pcap(tmp_path / "fill.pcap", FILLED))
+    assert "5 frames, 0 of them malformed; 2 superframes" in said, lines
+    assert [re.search(r"bytes=(\d+)", line).group(1) for line in lines] == "40 16 40 16 16".split()
 
 
 def test_other_packets_are_left_out(dump, tmp_path):
@@ -280,6 +292,14 @@ def test_the_dissector_sees_what_rawe_dump_sees(make_lab, build, verify, dump, t
 def test_the_dissector_marks_what_is_malformed(tmp_path, one):
     file = write_pcap(tmp_path / "bad.pcap", [ethernet(one), ethernet(frame(CLOSE))])
     assert len(tshark(file, "-Y", "rawe.malformed")) == 1
+
+
+@needs_tshark
+def test_the_dissector_knows_what_fills_a_frame_up(tmp_path):
+    file = write_pcap(tmp_path / "fill.pcap", FILLED)
+    options = ["-T", "fields", "-e", "rawe.chunk.len"]
+    assert tshark(file, *options) == ["40,16,40,16", "16"]
+    assert tshark(file, "-Y", "rawe.malformed") == []
 
 
 @needs_tshark
