@@ -5,7 +5,7 @@
 # RAWE_FIND_OMPI
 # --------------
 # Sets RAWE_MPICC, RAWE_OMPI_CPPFLAGS and RAWE_OMPI_LIBS for the component, RAWE_MPI_CPPFLAGS and
-# RAWE_MPI_LIBS for MPI programs, and rawe_ompi_{version,pkglibdir,pkgdatadir,bindir}.
+# RAWE_MPI_LIBS for MPI programs, and rawe_ompi_{version,pkglibdir,pkgdatadir,bindir,mandir}.
 AC_DEFUN([RAWE_FIND_OMPI], [
     AC_ARG_WITH([ompi],
                 [AS_HELP_STRING([--with-ompi=DIR],
@@ -38,7 +38,7 @@ AC_DEFUN([RAWE_FIND_OMPI], [
     AS_IF([test -z "$RAWE_OMPI_INFO"],
           [AC_MSG_ERROR([There is no ompi_info beside $RAWE_MPICC. On Debian: apt-get install openmpi-bin])])
 
-    m4_foreach_w([rawe_dir], [pkglibdir pkgincludedir incdir pkgdatadir bindir],
+    m4_foreach_w([rawe_dir], [pkglibdir pkgincludedir incdir pkgdatadir bindir mandir],
                  [rawe_ompi_[]rawe_dir=`$RAWE_OMPI_INFO --parsable --path rawe_dir | sed -n 's/^path:rawe_dir://p'`
                  ])
     AS_IF([test ! -d "$rawe_ompi_pkglibdir"],
@@ -102,7 +102,8 @@ AC_DEFUN([RAWE_INSTALL_DIRS], [
           [rawe_own_prefix=no
            opallibdir=$rawe_ompi_pkglibdir
            opaldatadir=$rawe_ompi_pkgdatadir
-           bindir=$rawe_ompi_bindir],
+           bindir=$rawe_ompi_bindir
+           mandir=$rawe_ompi_mandir],
           [rawe_own_prefix=yes
            opallibdir='${libdir}/openmpi'
            opaldatadir='${datadir}/openmpi'])

@@ -35,6 +35,16 @@ static struct rawe_conn *end(unsigned node)
     return net.node[node].conn[RAWE_LANE_EXPRESS];
 }
 
+/** Round trips in node 0's histogram. */
+static uint64_t round_trips_counted(void)
+{
+    uint64_t sum = 0;
+    for (unsigned i = 0; i < RAWE_HISTOGRAM_BUCKETS; i++) {
+        sum += net.node[0].engine.round_trips.count[i];
+    }
+    return sum;
+}
+
 static bool drop_all(struct unit_net *unused, const struct unit_frame *frame)
 {
     (void)unused;
@@ -243,11 +253,15 @@ static void rawe_conn_acknowledged__no_rtt_sample_from_a_resent_frame(void **sta
     finish();
     assert_int_equal(counters(0)->frames_resent, 1);
     assert_true(end(0)->rtt.smoothed_ns == 0);
+    assert_int_equal(round_trips_counted(), 0);
     assert_int_equal(unit_copy_message(end(0), 1, 11), RAWE_STATUS_DONE);
     finish();
     /* Nothing but the delayed acknowledgement took time on this wire. */
     assert_in_range(end(0)->rtt.smoothed_ns, net.config.ack_delay_ns,
                     net.config.ack_delay_ns + 60 * UNIT_US);
+    assert_int_equal(round_trips_counted(), 1);
+    unsigned bucket = rawe_histogram_bucket(end(0)->rtt.smoothed_ns);
+    assert_int_equal(net.node[0].engine.round_trips.count[bucket], 1);
     assert_all_arrived(2);
 }
 

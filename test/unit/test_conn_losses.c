@@ -133,6 +133,9 @@ static void rawe_conn_detect_losses__one_frame_of_many(void **state)
     assert_int_equal(counters(0)->frames_sent, 20);
     assert_int_equal(counters(1)->duplicates, 0);
     assert_int_equal(counters(0)->probes_sent, 0); /* SACK was the evidence */
+    assert_int_equal(counters(0)->losses_overtaken, 1);
+    assert_int_equal(counters(0)->losses_probed, 0);
+    assert_int_equal(counters(0)->frames_acknowledged, 20);
     assert_int_equal(counters(0)->congestion_events, 1);
 }
 
@@ -266,6 +269,9 @@ static void rawe_conn_detect_losses__the_tail_is_found_by_a_probe(void **state)
         assert_int_equal(net.node[1].message_count, before + 10);
         assert_int_equal(counters(0)->frames_resent - resent, tail);
         assert_int_equal(counters(0)->probes_sent - probes, 1);
+        assert_int_equal(counters(0)->probes_answered - probes, 1);
+        assert_int_equal(counters(0)->losses_overtaken, 0);
+        assert_int_equal(counters(0)->losses_probed - resent, tail);
         assert_int_equal(counters(1)->duplicates, 0);
         unit_close(&net, 0, RAWE_LANE_EXPRESS);
         unit_settle(&net);

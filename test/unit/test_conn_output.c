@@ -80,11 +80,14 @@ static void rawe_conn_output__never_beyond_credit_and_congestion_window(void **s
         end(0)->peer_credit = pairs[i][0];
         end(0)->congestion.window = pairs[i][1];
         uint32_t allowed = pairs[i][0] < pairs[i][1] ? pairs[i][0] : pairs[i][1];
+        uint64_t stalls = counters(0)->window_stalls, credit_stalls = counters(0)->credit_stalls;
         unit_send_message(end(0), &send, 1, data, sizeof(data));
         unit_send_message(end(0), &more, 1, data, sizeof(data));
         assert_int_equal(unit_wire_count(&net), allowed);
         assert_int_equal(end(0)->in_flight, allowed);
-        assert_true(counters(0)->window_stalls > 0);
+        assert_true(counters(0)->window_stalls > stalls);
+        assert_int_equal(counters(0)->credit_stalls - credit_stalls,
+                         pairs[i][0] <= pairs[i][1] ? counters(0)->window_stalls - stalls : 0);
         finish();
         assert_int_equal(more.done, 1);
         unit_close(&net, 0, RAWE_LANE_EXPRESS);

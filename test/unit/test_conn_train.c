@@ -174,6 +174,8 @@ static void rawe_conn_train_judge__three_trials_lost_altogether(void **state)
     put(50000, 5); /* over plain frames in the end */
     assert_int_equal(end(0)->train, RAWE_TRAIN_BAD);
     assert_int_equal(counters(0)->trials_failed, 1);
+    assert_true(counters(0)->losses_trial > 0);
+    assert_int_equal(counters(0)->losses_overtaken + counters(0)->losses_probed, 0);
     assert_int_equal(counters(0)->trials_passed, 0);
     assert_int_equal(counters(0)->trains_sent, 3);
     uint64_t resent = counters(0)->frames_resent;

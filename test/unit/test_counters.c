@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of the counters' names and descriptions.
+ * Tests of the counters' names and descriptions, and of the histogram.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -49,11 +49,50 @@ static void rawe_counter_descriptions__are_distinct_and_say_something(void **sta
     }
 }
 
+/* rawe_histogram_bucket */
+
+static void rawe_histogram_bucket__is_a_power_of_two_wide(void **state)
+{
+    (void)state;
+    assert_int_equal(rawe_histogram_bucket(0), 0);
+    assert_int_equal(rawe_histogram_bucket(1023), 0);
+    assert_int_equal(rawe_histogram_bucket(1024), 1);
+    assert_int_equal(rawe_histogram_bucket(2047), 1);
+    assert_int_equal(rawe_histogram_bucket(2048), 2);
+    assert_int_equal(rawe_histogram_bucket((1ull << 30) - 1), RAWE_HISTOGRAM_BUCKETS - 2);
+    assert_int_equal(rawe_histogram_bucket(1ull << 30), RAWE_HISTOGRAM_BUCKETS - 1);
+    assert_int_equal(rawe_histogram_bucket(UINT64_MAX), RAWE_HISTOGRAM_BUCKETS - 1);
+}
+
+static void rawe_histogram_add__counts_in_the_bucket(void **state)
+{
+    (void)state;
+    struct rawe_histogram histogram = {{0}};
+    rawe_histogram_add(&histogram, 5000);
+    rawe_histogram_add(&histogram, 8000);
+    rawe_histogram_add(&histogram, 8192);
+    assert_int_equal(histogram.count[3], 2);
+    assert_int_equal(histogram.count[4], 1);
+}
+
+static void rawe_histogram_limit_ns__is_where_the_next_bucket_begins(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i + 1 < RAWE_HISTOGRAM_BUCKETS; i++) {
+        assert_int_equal(rawe_histogram_bucket(rawe_histogram_limit_ns(i) - 1), i);
+        assert_int_equal(rawe_histogram_bucket(rawe_histogram_limit_ns(i)), i + 1);
+    }
+    assert_true(rawe_histogram_limit_ns(RAWE_HISTOGRAM_BUCKETS - 1) == UINT64_MAX);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rawe_counter_descriptions__one_for_each_field_in_order),
         cmocka_unit_test(rawe_counter_descriptions__are_distinct_and_say_something),
+        cmocka_unit_test(rawe_histogram_bucket__is_a_power_of_two_wide),
+        cmocka_unit_test(rawe_histogram_add__counts_in_the_bucket),
+        cmocka_unit_test(rawe_histogram_limit_ns__is_where_the_next_bucket_begins),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -355,6 +355,29 @@ static void rawe_engine_receive__a_probe_for_a_closed_connection_is_told(void **
     assert_int_equal(net.node[0].failed_calls, 0);
 }
 
+static void rawe_engine_receive__nobody_is_told_at_a_group_address(void **state)
+{
+    (void)state;
+    uint8_t identity[RAWE_CONNECT_BYTES];
+    const struct rawe_engine_config *sender = &net.node[0].engine.config;
+    rawe_connect_encode(identity, &(struct rawe_connect){.connection_id = 1u << 20,
+                                                         .key = sender->key,
+                                                         .port = sender->port});
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    struct unit_frame *frame =
+        unit_forge(&net, 0, RAWE_LANE_EXPRESS, (struct rawe_header){.type = RAWE_FRAME_PROBE},
+                   identity, sizeof(identity));
+    frame->header.connection_id = 77u | 1u << 20; /* no such connection */
+    unit_frame_encode(frame);
+    unit_receive(&net, frame);
+    assert_int_equal(unit_wire_count(&net), 1);
+    unit_wire_clear(&net);
+    frame->bytes[RAWE_MAC_BYTES] |= 1;
+    unit_receive(&net, frame);
+    assert_int_equal(unit_wire_count(&net), 0);
+    unit_frame_free(frame);
+}
+
 static void rawe_engine_receive__a_probe_nobody_can_be_told_about(void **state)
 {
     (void)state;
@@ -598,6 +621,7 @@ int main(void)
         TEST(rawe_engine_receive__connect_requests_that_do_not_fit),
         TEST(rawe_engine_receive__connect_from_another_address),
         TEST(rawe_engine_receive__a_probe_for_a_closed_connection_is_told),
+        TEST(rawe_engine_receive__nobody_is_told_at_a_group_address),
         TEST(rawe_engine_receive__a_probe_nobody_can_be_told_about),
         TEST(rawe_engine_receive__random_changes_do_no_harm),
         TEST(rawe_engine_receive__garbage_behind_a_good_header),

@@ -77,6 +77,7 @@ typedef struct mca_btl_rawe_module {
     _Atomic bool guarded;  /**< the guard looks after the engine */
     uint32_t guard_rounds; /**< the guard's: mca_btl_rawe_guard.rounds when it last looked */
     uint32_t guard_factor; /**< the guard's: it sleeps so many intervals */
+    unsigned strangers; /**< callers that were looked up in vain */
     bool ring_warned; /**< the user knows that the ring dropped frames */
 } mca_btl_rawe_module_t;
 
@@ -250,14 +251,40 @@ int mca_btl_rawe_put(struct mca_btl_base_module_t *btl, struct mca_btl_base_endp
                      int order, mca_btl_base_rdma_completion_fn_t callback, void *context,
                      void *cbdata);
 
+/* btl_rawe_figures.c */
+
+/** Figures at most: room for the arrays that they are read into. */
+#define MCA_BTL_RAWE_FIGURES_MAX 96u
+
+/** One thing that is counted for a module. */
+struct mca_btl_rawe_figure {
+    const char *name;
+    const char *text;
+    bool watermark; /**< the most there was of something, instead of how often it happened */
+};
+unsigned mca_btl_rawe_figure_count(void);
+struct mca_btl_rawe_figure mca_btl_rawe_figure(unsigned index);
+/** The values of all figures as of now; system calls. Lock held. */
+void mca_btl_rawe_figures_read(mca_btl_rawe_module_t *module, uint64_t *values);
+
 /* btl_rawe_stats.c */
 
 /** Write the counters of a module to stderr, with `title` in front. */
 void mca_btl_rawe_stats_report(mca_btl_rawe_module_t *module, const char *title);
-/** btl_dump: counters, endpoints, connections. */
-void mca_btl_rawe_dump(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
-                       int verbose);
 /** Tell the user, once, when the kernel dropped frames for want of room in the ring. */
 void mca_btl_rawe_stats_check_ring(mca_btl_rawe_module_t *module);
+
+/* btl_rawe_dump.c */
+
+/** btl_dump: endpoints and connections, one peer's or all, and (for all, or verbose) counters. */
+void mca_btl_rawe_dump(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
+                       int verbose);
+
+/* btl_rawe_pvars.c */
+
+/** Make the figures of the modules that are open MPI_T performance variables. */
+int mca_btl_rawe_pvars_register(void);
+/** A module is about to go: keep its last values. Lock held. */
+void mca_btl_rawe_pvars_forget(mca_btl_rawe_module_t *module);
 
 #endif

@@ -209,6 +209,8 @@ static mca_btl_base_module_t **component_init(int *count, bool progress_threads,
         mca_btl_rawe_component.module_count = 0;
         return NULL;
     }
+    /* A tool cannot look at the counters then; the job has no use for them. */
+    (void) mca_btl_rawe_pvars_register();
     for (unsigned i = 0; i < modules; ++i) {
         list[i] = &mca_btl_rawe_component.modules[i]->super;
     }

@@ -13,6 +13,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+/**
+ * Callers that turned out to be nobody, before no further name is looked up: Open MPI remembers
+ * each name it was asked about, so that invented ones would fill the memory.
+ */
+#define STRANGERS_MAX 65536u
+
 static void endpoint_construct(mca_btl_base_endpoint_t *endpoint)
 {
     endpoint->module = NULL;
@@ -334,7 +340,7 @@ struct rawe_conn *mca_btl_rawe_accept(void *context, const struct rawe_connect *
     mca_btl_base_endpoint_t *endpoint = endpoint_find(module, &name, source_mac);
     opal_mutex_unlock(&module->endpoints_lock);
     /* While MPI is away nobody else is asked: the peer will call again. */
-    if (NULL == endpoint && !module->engine.away) {
+    if (NULL == endpoint && !module->engine.away && module->strangers < STRANGERS_MAX) {
         opal_proc_t *proc = opal_proc_for_name(name);
         unsigned count = NULL == proc ? 0 : mca_btl_rawe_modex_receive(proc, addresses);
         for (unsigned i = 0; i < count && NULL == endpoint; ++i) {
@@ -346,6 +352,7 @@ struct rawe_conn *mca_btl_rawe_accept(void *context, const struct rawe_connect *
                 endpoint = endpoint_get(module, proc, &addresses[i], smaller(mtu_bytes, theirs));
             }
         }
+        module->strangers += NULL == endpoint;
     }
     return NULL == endpoint ? NULL : mca_btl_rawe_endpoint_conn(endpoint, from->lane);
 }

@@ -394,6 +394,7 @@ int mca_btl_rawe_finalize(struct mca_btl_base_module_t *btl)
         if (mca_btl_rawe_params.stats) {
             mca_btl_rawe_stats_report(module, "rawe");
         }
+        mca_btl_rawe_pvars_forget(module);
         while (!opal_list_is_empty(&module->endpoints)) {
             mca_btl_rawe_endpoint_close(
                 (mca_btl_base_endpoint_t *) opal_list_get_first(&module->endpoints));

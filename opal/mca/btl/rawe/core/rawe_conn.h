@@ -136,6 +136,7 @@ struct rawe_conn {
     uint64_t newest_delivered_ns; /**< when the newest frame known to have arrived was sent */
     uint32_t newest_delivered;    /**< its sequence number */
     uint64_t evidence_ns;         /**< when we learned of it */
+    bool evidence_is_probe;       /**< the newest that arrived was a probe */
     uint64_t loss_deadline_ns;    /**< look for losses again then; 0: no need */
     uint64_t probe_deadline_ns;   /**< ask for an acknowledgement then; 0: nothing in flight */
     uint64_t probe_sent_ns[RAWE_CONN_PROBES]; /**< when the newest probes left, by number */

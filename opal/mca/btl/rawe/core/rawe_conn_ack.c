@@ -23,6 +23,7 @@ static void delivered(struct rawe_conn *conn, uint64_t sent_ns, uint32_t sequenc
         conn->newest_delivered_ns = sent_ns;
         conn->newest_delivered = sequence;
         conn->evidence_ns = now_ns;
+        conn->evidence_is_probe = false;
     }
 }
 
@@ -128,8 +129,10 @@ void rawe_conn_acknowledged(struct rawe_conn *conn, const struct rawe_header *he
     }
     *tail = NULL;
     count += take_sack(conn, acknowledgement, sack, sack_bytes, now_ns);
+    conn->engine->counters.frames_acknowledged += count;
     if (rtt_ns != 0) {
         rawe_rtt_sample(&conn->rtt, rtt_ns);
+        rawe_histogram_add(&conn->engine->round_trips, rtt_ns);
     }
     if (probe_answered) {
         /*
@@ -138,6 +141,8 @@ void rawe_conn_acknowledged(struct rawe_conn *conn, const struct rawe_header *he
          */
         delivered(conn, conn->probe_sent_ns[header->sequence % RAWE_CONN_PROBES] - 1, conn->next,
                   now_ns);
+        conn->evidence_is_probe = conn->newest_delivered == conn->next;
+        conn->engine->counters.probes_answered++;
     }
     rawe_congestion_acked(&conn->congestion, count, limited);
     if (conn->train == RAWE_TRAIN_TRYING) {
@@ -158,6 +163,18 @@ void rawe_conn_acknowledged(struct rawe_conn *conn, const struct rawe_header *he
         rawe_conn_output(conn, now_ns);
     }
     rawe_conn_complete(conn->engine, complete, RAWE_STATUS_DONE);
+}
+
+static void count_loss(struct rawe_conn *conn, bool trying)
+{
+    struct rawe_counters *counters = &conn->engine->counters;
+    if (trying) {
+        counters->losses_trial++;
+    } else if (conn->evidence_is_probe) {
+        counters->losses_probed++;
+    } else {
+        counters->losses_overtaken++;
+    }
 }
 
 void rawe_conn_detect_losses(struct rawe_conn *conn, uint64_t now_ns)
@@ -189,6 +206,7 @@ void rawe_conn_detect_losses(struct rawe_conn *conn, uint64_t now_ns)
             conn->transmit_from = sequence;
         }
         conn->to_transmit++;
+        count_loss(conn, trying);
         if (trying) {
             if (conn->train == RAWE_TRAIN_TRYING) {
                 rawe_conn_train_judge(conn, frame);

@@ -529,6 +529,7 @@ static struct rawe_send *output_round(struct rawe_conn *conn, bool all, uint64_t
         if (room == 0) {
             if (conn->queue != NULL || conn->to_transmit != 0) {
                 engine->counters.window_stalls++;
+                engine->counters.credit_stalls += conn->peer_credit <= conn->congestion.window;
             }
             break;
         }

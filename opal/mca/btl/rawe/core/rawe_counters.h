@@ -2,13 +2,18 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Counters of an engine: one for each thing that can happen to a frame, and for each reason for which
- * one is dropped. The list is the only place to add one; names and descriptions come from it.
+ * one is dropped. The list is the only place to add one; names and descriptions come from it. And a
+ * histogram for times.
  */
 #ifndef RAWE_COUNTERS_H
 #define RAWE_COUNTERS_H
 
 #include <stdint.h>
 
+/*
+ * Why a frame was found lost: frames_resent is at most the sum of the losses_, because a late
+ * acknowledgement may come before the frame is sent again.
+ */
 /* clang-format off */
 #define RAWE_COUNTER_LIST(X)                                                                      \
     X(messages_sent,        "messages handed to the engine")                                     \
@@ -18,15 +23,21 @@
     X(bytes_sent,           "bytes of messages and PUTs handed to the engine")                   \
     X(bytes_received,       "bytes delivered or placed")                                         \
     X(frames_sent,          "sequenced frames sent, each counted once")                          \
+    X(frames_acknowledged,  "sequenced frames of ours that the peer has acknowledged")           \
     X(frames_resent,        "sequenced frames sent again after evidence of loss")                \
+    X(losses_overtaken,     "frames found lost: one that was sent later has arrived")            \
+    X(losses_probed,        "frames found lost: missing from the answer to a later probe")       \
+    X(losses_trial,         "frames found lost while superframes were on trial")                 \
     X(frames_received,      "sequenced frames taken")                                            \
     X(acks_sent,            "frames that carried nothing but an acknowledgement")                \
     X(acks_received,        "acknowledgement frames received")                                   \
     X(probes_sent,          "requests for an acknowledgement after silence")                     \
     X(probes_received,      "such requests received")                                            \
+    X(probes_answered,      "answers to ours that came back")                                    \
     X(connects_sent,        "connection requests and replies sent")                              \
     X(connects_received,    "connection requests and replies received")                          \
     X(window_stalls,        "times a send waited for the peer's credit or the window")           \
+    X(credit_stalls,        "of these, how often the peer's credit was what was missing")        \
     X(link_stalls,          "times the kernel had no room for a frame")                          \
     X(congestion_events,    "reductions of the congestion window")                               \
     X(duplicates,           "sequenced frames dropped: arrived before")                          \
@@ -56,6 +67,39 @@ struct rawe_counters {
     RAWE_COUNTER_LIST(X)
 #undef X
 };
+
+/**
+ * Round trips, each power of two of nanoseconds a bucket: the first has all below 1024 ns, bucket i
+ * those from 2^(9+i) to below 2^(10+i) ns, the last all from 2^30 ns (about a second) on.
+ */
+#define RAWE_HISTOGRAM_BUCKETS 22u
+#define RAWE_HISTOGRAM_FIRST_BITS 10u
+
+struct rawe_histogram {
+    uint64_t count[RAWE_HISTOGRAM_BUCKETS];
+};
+
+/** Bucket of a time. */
+static inline unsigned rawe_histogram_bucket(uint64_t ns)
+{
+    if (ns < 1u << RAWE_HISTOGRAM_FIRST_BITS) {
+        return 0;
+    }
+    unsigned bucket = 64u - RAWE_HISTOGRAM_FIRST_BITS - (unsigned)__builtin_clzll(ns);
+    return bucket < RAWE_HISTOGRAM_BUCKETS ? bucket : RAWE_HISTOGRAM_BUCKETS - 1;
+}
+
+static inline void rawe_histogram_add(struct rawe_histogram *histogram, uint64_t ns)
+{
+    histogram->count[rawe_histogram_bucket(ns)]++;
+}
+
+/** The times of a bucket are shorter than this; UINT64_MAX for the last one. */
+static inline uint64_t rawe_histogram_limit_ns(unsigned bucket)
+{
+    return bucket + 1 < RAWE_HISTOGRAM_BUCKETS ? 1ull << (RAWE_HISTOGRAM_FIRST_BITS + bucket)
+                                               : UINT64_MAX;
+}
 
 struct rawe_counter_description {
     const char *name;

@@ -179,7 +179,9 @@ static void tell_closed(struct rawe_engine *engine, const struct rawe_header *pr
                         const uint8_t *source_mac, const uint8_t *payload)
 {
     struct rawe_connect from;
-    if (rawe_connect_decode(&from, payload, probe->payload_bytes) != RAWE_DECODE_OK) {
+    /* Nobody sends from a group address; an answer to one would go to everybody. */
+    if ((source_mac[0] & 1) != 0 ||
+        rawe_connect_decode(&from, payload, probe->payload_bytes) != RAWE_DECODE_OK) {
         return;
     }
     uint8_t buffer[RAWE_PAYLOAD_OFFSET + RAWE_CHECKSUM_BYTES];

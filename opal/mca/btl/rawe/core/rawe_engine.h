@@ -116,6 +116,7 @@ struct rawe_engine {
     struct rawe_output output;
     struct rawe_trains trains;
     struct rawe_counters counters;
+    struct rawe_histogram round_trips; /**< of frames that were sent once */
     struct rawe_timer_wheel timers;
     struct rawe_handle_table handles;
     struct rawe_txframe_pool frames;

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""rawe-advise says what to change on a host, and changes nothing itself."""
+
+import importlib.machinery
+import importlib.util
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+PROGRAM = Path(__file__).resolve().parents[3] / "tools/rawe-advise"
+
+ETHTOOL_RING = """Ring parameters for eth1:
+Pre-set maximums:
+RX:             8192
+RX Mini:        n/a
+RX Jumbo:       n/a
+TX:             8192
+Current hardware settings:
+RX:             512
+RX Mini:        n/a
+RX Jumbo:       n/a
+TX:             512
+"""
+ETHTOOL_COALESCE = """Coalesce parameters for eth1:
+Adaptive RX: on  TX: n/a
+stats-block-usecs: n/a
+sample-interval: n/a
+rx-usecs: 20
+rx-frames: n/a
+rx-usecs-irq: 0
+tx-usecs: 0
+"""
+ETHTOOL_FEATURES = """Features for eth1:
+rx-checksumming: on
+tcp-segmentation-offload: on
+\ttx-tcp-segmentation: on
+tx-udp-segmentation: off
+tx-gso-list: off [fixed]
+"""
+ETHTOOL_PAUSE = """Pause parameters for eth1:
+Autonegotiate:\ton
+RX:\t\toff
+TX:\t\toff
+"""
+
+
+@pytest.fixture(scope="module", name="advise")
+def load():
+    """The program as a module."""
+    loader = importlib.machinery.SourceFileLoader("rawe_advise", str(PROGRAM))
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("rawe_advise", loader))
+    sys.modules["rawe_advise"] = module  # its data classes look themselves up there
+    sys.dont_write_bytecode = True
+    loader.exec_module(module)
+    return module
+
+
+def commands(found):
+    """All commands of a list of advice."""
+    return [command for advice in found if advice.kind == "change" for command in advice.commands]
+
+
+def test_what_ethtool_says_is_read(advise):
+    assert advise.parse_ring(ETHTOOL_RING) == {"rx": 512, "rx max": 8192}
+    assert advise.parse_coalesce(ETHTOOL_COALESCE) == {"adaptive-rx": "on", "rx-usecs": 20}
+    features = advise.parse_features(ETHTOOL_FEATURES)
+    assert features["tx-udp-segmentation"] == "off"
+    assert features["tx-gso-list"] == "off [fixed]"
+    assert features["tx-tcp-segmentation"] == "on"
+    assert advise.parse_pause(ETHTOOL_PAUSE) == {"rx": "off", "tx": "off"}
+    for parse in (
+        advise.parse_ring,
+        advise.parse_coalesce,
+        advise.parse_features,
+        advise.parse_pause,
+    ):
+        assert parse("") == {}, "a driver that tells nothing"
+
+
+def interface(advise, **facts):
+    """An interface that nothing is to be said about, but for the facts given."""
+    good = {
+        "mtu": 9000,
+        "max_mtu": 9216,
+        "speed_mbps": 10000,
+        "duplex": "full",
+        "qdiscs": ["mq", "fq_codel"],
+        "ring": {"rx": 4096, "rx max": 8192},
+        "coalesce": {"rx-usecs": 0, "adaptive-rx": "off"},
+        "features": {"tx-udp-segmentation": "on"},
+        "pause": {"rx": "on", "tx": "on"},
+    }
+    return advise.Interface(name="eth1", **{**good, **facts})
+
+
+@pytest.mark.parametrize(
+    "facts, expected",
+    [
+        ({}, []),
+        ({"up": False}, ["ip link set eth1 up"]),
+        ({"mtu": 1500}, ["ip link set dev eth1 mtu 9000"]),
+        ({"mtu": 1500, "max_mtu": 1500}, []),
+        ({"features": {"tx-udp-segmentation": "off"}}, ["ethtool -K eth1 tx-udp-segmentation on"]),
+        ({"features": {"tx-udp-segmentation": "off [fixed]"}}, []),
+        ({"features": {}}, []),
+        (
+            {"features": {"tx-udp-segmentation": "off", "tx-checksumming": "off"}},
+            ["ethtool -K eth1 tx on tx-udp-segmentation on"],
+        ),
+        (
+            {"coalesce": {"rx-usecs": 20, "adaptive-rx": "on"}},
+            ["ethtool -C eth1 adaptive-rx off rx-usecs 0"],
+        ),
+        ({"coalesce": {"rx-usecs": 3}}, ["ethtool -C eth1 rx-usecs 0"]),
+        ({"coalesce": {}}, []),
+        ({"ring": {"rx": 512, "rx max": 8192}}, ["ethtool -G eth1 rx 4096"]),
+        ({"ring": {"rx": 256, "rx max": 1024}}, ["ethtool -G eth1 rx 1024"]),
+        ({"ring": {"rx": 256, "rx max": 256}}, []),
+        ({"qdiscs": ["tbf"]}, ["tc qdisc del dev eth1 root"]),
+        ({"pause": {"rx": "off"}}, []),
+    ],
+    ids=str,
+)
+def test_advice_on_an_interface(advise, facts, expected):
+    found = advise.advise_interface(interface(advise, **facts), advise.Host())
+    assert commands(found) == expected
+    assert all(one.why for one in found if one.kind == "change" and not facts.get("up") is False)
+
+
+@pytest.mark.parametrize(
+    "facts, word",
+    [
+        ({"carrier": False}, "no carrier"),
+        ({"duplex": "half"}, "half duplex"),
+        ({"speed_mbps": 100}, "100 Mb/s"),
+        ({"numa_node": 1}, "NUMA node 1"),
+        ({"pause": {"rx": "off"}}, "flow control"),
+        ({"features": {"tx-udp-segmentation": "off [fixed]"}}, "cannot cut UDP"),
+    ],
+    ids=str,
+)
+def test_findings_without_a_command(advise, facts, word):
+    host = advise.Host(numa_nodes=2)
+    found = advise.advise_interface(interface(advise, **facts), host)
+    assert any(word in one.what for one in found if one.kind != "good"), found
+    assert not any(word in one.what for one in advise.advise_interface(interface(advise), host))
+
+
+def test_advice_on_the_host(advise):
+    host = advise.Host(rmem_max=212992, wmem_max=212992, net_raw=False, governors=["powersave"])
+    assert commands(advise.advise_buffers(host)) == [
+        "sysctl -w net.core.rmem_max=8388608",
+        "sysctl -w net.core.wmem_max=4194304",
+    ]
+    assert any("setcap cap_net_raw" in command for command in commands(advise.advise_host(host)))
+    assert "cpupower frequency-set -g performance" in commands(advise.advise_host(host))
+    host = advise.Host(rmem_max=8 << 20, wmem_max=8 << 20, net_raw=True, governors=["performance"])
+    assert commands(advise.advise_host(host)) == []
+    assert commands(advise.advise_host(advise.Host(net_raw=True, ethtool=False))) == [
+        "apt-get install ethtool"
+    ]
+
+
+def state(lab):
+    """What could be changed on a host."""
+    look = (
+        "ip -details link show; ethtool -k eth0; tc qdisc show; ip address; "
+        "cat /proc/sys/net/core/[rw]mem_max /proc/sys/kernel/hostname"
+    )
+    return lab.run(0, ["sh", "-c", look]).stdout
+
+
+def test_a_host_is_looked_at_and_not_changed(make_lab, tmp_path):
+    lab = make_lab(hosts=2, offload=False)
+    # Tools that note how they were called, in front of the true ones.
+    log = tmp_path / "log"
+    for tool in ("ip", "ethtool", "tc"):
+        script = f'#!/bin/sh\necho {tool} "$@" >> {log}\nPATH=${{PATH#*:}} exec {tool} "$@"\n'
+        (tmp_path / tool).write_text(script, encoding="ascii")
+        (tmp_path / tool).chmod(0o755)
+    before = state(lab)
+    command = ["sh", "-c", f'PATH={tmp_path}:$PATH exec "$@"', "sh", PROGRAM, "--json"]
+    done = lab.run(0, command)
+    assert done.returncode == 1, done.stderr
+    assert state(lab) == before
+    calls = log.read_text(encoding="ascii").splitlines()
+    assert len(calls) > 4
+    reading = ("ip -json -details link show", "tc -json qdisc show dev ")
+    reading += tuple(f"ethtool -{flag} " for flag in "gcka")
+    assert all(call.startswith(reading) for call in calls), calls
+
+    sections = json.loads(done.stdout)
+    eth0 = next(found for title, found in sections.items() if title.startswith("eth0"))
+    wanted = [command for advice in eth0 for command in advice["commands"]]
+    assert "ethtool -K eth0 tx on sg on tx-udp-segmentation on" in wanted
+    assert "ip link set dev eth0 mtu 9000" in wanted
+    assert f"host {lab.hosts[0].name}" in sections
+
+    # What it says works: it has no more to say about that afterwards.
+    for command in wanted:
+        lab.run(0, command.split(), check=True)
+    text = lab.run(0, [PROGRAM, "eth0"]).stdout
+    assert "tx-udp-segmentation is on" in text and "MTU 9000" in text
+    assert "ethtool -K" not in text and "mtu 9000" not in text
+    assert "Nothing has been changed" in text
+
+
+def test_an_interface_that_is_not_there(make_lab):
+    lab = make_lab(hosts=1)
+    done = lab.run(0, [PROGRAM, "nosuch0"])
+    assert done.returncode == 2
+    assert "nosuch0" in done.stderr and "eth0" in done.stderr
+
+
+def test_an_interface_that_is_down(make_lab):
+    lab = make_lab(hosts=2)
+    lab.link_down(1)
+    done = lab.run(1, [PROGRAM, "eth0"])
+    assert done.returncode == 1 and "ip link set eth0 up" in done.stdout

@@ -1,0 +1,321 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""rawe-dump and the Wireshark dissector show frames as they are, also malformed ones."""
+
+import re
+import shutil
+import struct
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from conftest import ETHERTYPE, HANG_SECONDS, RAWE, assert_success
+
+DISSECTOR = Path(__file__).resolve().parents[3] / "tools/rawe.lua"
+TO, FROM = bytes.fromhex("027261000002"), bytes.fromhex("027261000001")
+TYPES = ("DATA", "BULK", "ACK", "PROBE", "CONNECT", "CLOSE", "PING", "PONG")
+DATA, BULK, ACK, PROBE, CONNECT, CLOSE, PING, PONG = range(1, 9)
+needs_tshark = pytest.mark.skipif(shutil.which("tshark") is None, reason="tshark is not installed")
+
+
+@pytest.fixture(scope="session")
+def dump(build):
+    """The path of rawe-dump."""
+    program = build / "tools/rawe-dump"
+    assert program.exists(), f"{program} is missing: install libpcap-dev and build, test/run does"
+    return program
+
+
+def header(kind, payload_bytes, flags=0, seq=7, ack=100, version=1):
+    """A frame header, as doc/protocol.md section 1 draws it."""
+    first = version << 4 | kind
+    words = (first, flags, 0x1234, 0xABCDEF01, 2 << 20 | 5, seq, ack, payload_bytes, 512)
+    return struct.pack(">BBHIIIIHH", *words)
+
+
+def frame(kind, payload=b"", **fields):
+    """A whole frame behind the Ethernet header."""
+    return header(kind, len(payload), **fields) + payload
+
+
+def message(data, tag=65):
+    """A MESSAGE chunk, padded to 8 bytes."""
+    chunk = struct.pack(">BBHI", 1, tag, len(data), 0) + data
+    return chunk + bytes(-len(chunk) % 8)
+
+
+def ethernet(content, ethertype=ETHERTYPE, pad=True):
+    """An Ethernet frame as it comes from a NIC: at least 60 bytes."""
+    whole = TO + FROM + struct.pack(">H", ethertype) + content
+    return whole + bytes(max(0, 60 - len(whole))) if pad else whole
+
+
+def envelope(frames):
+    """Frames in the IPv4 and UDP envelope of a superframe."""
+    content = b"".join(frames)
+    udp = struct.pack(">HHHH", 0x1234, 0x1234, 8 + len(content), 0)
+    total = 20 + len(udp) + len(content)
+    ip = struct.pack(">BBHHHBBHII", 0x45, 0, total, 0, 0x4000, 1, 17, 0, 0xFFFFFFFF, 2)
+    return ethernet(ip + udp + content, 0x0800)
+
+
+def write_pcap(file, packets, captured=65535):
+    """A capture file in the classic format, each packet cut off behind `captured` bytes."""
+    with open(file, "wb") as out:
+        out.write(struct.pack("=IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1))
+        for number, packet in enumerate(packets):
+            kept = packet[:captured]
+            out.write(struct.pack("=IIII", 1000, number, len(kept), len(packet)) + kept)
+    return file
+
+
+def lines_of(dump, file, *options):
+    """What rawe-dump shows of a file, and what it says in the end."""
+    done = subprocess.run(
+        [dump, "-r", file, *options], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines(), done.stderr
+
+
+def test_each_type_is_shown_with_its_content(dump, tmp_path):
+    who = (0xAA0001, 3, 1 << 20 | 9, 0x55667788, 0x4321, 1, 0, 1472, 99)
+    identity = struct.pack(">IIIIHBBIQ", *who)
+    ping = struct.pack(">IHHQ", 0x55667788, 0x4321, 0, 0xFEDCBA9876543210)
+    segment = struct.pack(">BBHIII", 2, 65, 10, 4, 1000, 5000) + bytes(10)
+    put = struct.pack(">BBHIQQ", 3, 0, 16, 6, 0x1122334455667788, 4096) + bytes(16)
+    expected = [
+        (
+            frame(DATA, message(b"x" * 18) + message(b"y")),
+            "message tag=65 bytes=18 message tag=65 bytes=1",
+        ),
+        (frame(BULK, segment), "segment tag=65 message=4 at=1000 bytes=10 of=5000"),
+        (
+            frame(BULK, put, flags=0x11),
+            "flags=ACK_NOW,RESENT put handle=6 key=1122.. at=4096 bytes=16",
+        ),
+        (frame(ACK, bytes([0b01110001, 0b1])), "ack=100 credit=512 len=2 sack=101,105-107,109"),
+        (frame(ACK, flags=2), "seq=7 ack=100 credit=512 len=0 flags=PROBE_ANSWER"),
+        (frame(PROBE, identity), "seq=7"),
+        (
+            frame(CONNECT, identity, flags=4),
+            "flags=REPLY from rank=3 job=00aa0001 port=4321 key=5566.. conn=9.1 lane=bulk "
+            "payload_max=1472 incarnation=99",
+        ),
+        (frame(CLOSE), "ack=100 credit=512 len=0"),
+        (frame(PING, ping), "len=16 answer_to port=4321 key=5566.. token=fedcba.."),
+        (frame(PONG, ping + bytes(100)), "len=116 answer_to"),
+    ]
+    file = write_pcap(tmp_path / "all.pcap", [ethernet(one) for one, _ in expected])
+    lines, said = lines_of(dump, file)
+    assert len(lines) == len(expected) and "10 frames, 0 of them malformed" in said
+    for line, (one, words) in zip(lines, expected):
+        assert re.match(r"0\.0000\d\d 02:72:61:00:00:01 > 02:72:61:00:00:02 ", line)
+        assert f" {TYPES[(one[0] & 15) - 1]} " in line
+        assert "port=1234 key=abcd.. conn=5.2" in line and words in line, line
+    # No key or token is shown as a whole.
+    text = "".join(lines)
+    assert not re.search("abcdef01|55667788|fedcba98", text)
+
+
+def test_superframes_are_shown_as_their_frames(dump, tmp_path):
+    frames = [frame(BULK, message(bytes(40)), seq=number) for number in range(5)]
+    file = write_pcap(tmp_path / "train.pcap", [envelope(frames), envelope([frame(CLOSE)])])
+    lines, said = lines_of(dump, file)
+    assert len(lines) == 6 and "6 frames, 0 of them malformed; 2 superframes" in said
+    for number, line in enumerate(lines[:5]):
+        assert f"train={number + 1} BULK" in line and f"seq={number} " in line
+
+
+# A train whose second frame is shorter and filled up, and a piece of one that a NIC has cut.
+FULL, SHORT = frame(BULK, message(bytes(40))), frame(BULK, message(bytes(16)))
+FILL = bytes(len(FULL) - len(SHORT))
+FILLED = [envelope([FULL, SHORT, FILL, FULL, SHORT]), envelope([SHORT, FILL])]
+
+
+def test_what_fills_a_frame_up_is_none(dump, tmp_path):
+    lines, said = lines_of(dump, write_pcap(tmp_path / "fill.pcap", FILLED))
+    assert "5 frames, 0 of them malformed; 2 superframes" in said, lines
+    assert [re.search(r"bytes=(\d+)", line).group(1) for line in lines] == "40 16 40 16 16".split()
+
+
+def test_other_packets_are_left_out(dump, tmp_path):
+    ip = struct.pack(">BBHHHBBHII", 0x45, 0, 28, 0, 0, 64, 17, 0, 0x0A000001, 2)
+    packets = [ethernet(ip + bytes(8), 0x0800), ethernet(frame(CLOSE))]
+    packets.append(ethernet(frame(CLOSE), 0x88B6))
+    file = write_pcap(tmp_path / "other.pcap", packets)
+    assert len(lines_of(dump, file)[0]) == 1
+    assert len(lines_of(dump, file, "-e", "88b6")[0]) == 1
+    assert lines_of(dump, file, "-a")[0][0].startswith("1000.00000")
+
+
+MALFORMED = [
+    (frame(DATA, message(b"x"), version=2), "another wire version"),
+    (frame(9), "unknown type or flags"),
+    (frame(DATA, flags=0x80), "unknown type or flags"),
+    (header(DATA, 2000), "payload longer than the frame"),
+    (frame(DATA, bytes([9, 0, 0, 0, 0, 0, 0, 0])), "chunk at 0"),
+    (frame(DATA, struct.pack(">BBHI", 1, 65, 100, 0)), "chunk at 0"),
+    (frame(DATA, message(bytes(8)) + bytes([2, 0, 0])), "chunk at 16"),
+    (frame(CONNECT, bytes(8)), "identity cut short"),
+    (frame(PING, bytes(8)), "cut short"),
+]
+
+
+@pytest.mark.parametrize("one, words", MALFORMED, ids=[words for _, words in MALFORMED])
+def test_what_is_malformed_is_said(dump, tmp_path, one, words):
+    file = write_pcap(tmp_path / "bad.pcap", [ethernet(one), ethernet(frame(CLOSE))])
+    lines, _ = lines_of(dump, file)
+    assert len(lines) == 2
+    assert "MALFORMED" in lines[0] and words in lines[0], lines[0]
+    assert "MALFORMED" not in lines[1]
+
+
+def test_a_frame_shorter_than_a_header(dump, tmp_path):
+    file = write_pcap(tmp_path / "short.pcap", [ethernet(bytes(10), pad=False)])
+    assert "shorter than a header" in lines_of(dump, file)[0][0]
+
+
+@pytest.mark.parametrize("captured", range(14, 100, 5))
+def test_a_capture_cut_short_is_no_malformed_frame(dump, tmp_path, captured):
+    packets = [ethernet(frame(DATA, message(bytes(30)) + message(bytes(30))))]
+    packets += [envelope([frame(BULK, message(bytes(40))), frame(BULK, message(bytes(40)))])]
+    file = write_pcap(tmp_path / "cut.pcap", packets, captured)
+    lines, _ = lines_of(dump, file)
+    assert lines and not [line for line in lines if "MALFORMED" in line], lines
+
+
+def test_wrong_use_is_told(dump, tmp_path):
+    (tmp_path / "text").write_text("no capture", encoding="ascii")
+    for arguments, word in (
+        ([], "name an interface"),
+        (["-r", tmp_path / "nosuch"], "nosuch"),
+        (["-r", tmp_path / "text"], "tcpdump -w"),
+        (["-i", "nosuch0"], "nosuch0"),
+        (["-r", "x", "-c", "0"], "--count"),
+        (["-r", "x", "-e", "zz"], "--ethertype"),
+    ):
+        done = subprocess.run([dump, *arguments], capture_output=True, text=True, check=False)
+        assert done.returncode == 2 and word in done.stderr, done.stderr
+
+
+def capture_a_job(make_lab, build, verify, file, *options):
+    """Run a job over a network with loss, with tcpdump on host 1."""
+    lab = make_lab(hosts=2, loss=2)
+    capture = lab.capture(1, file)
+    effort = ["--quick", "--scale", "0.05", "--only", "pt2pt"]
+    result = lab.mpirun(["-np", 2, *RAWE, *options, verify, *effort], HANG_SECONDS, build=build)
+    assert_success(result)
+    time.sleep(0.2)  # tcpdump writes what it has
+    capture.terminate()
+    capture.communicate()
+    return file
+
+
+def types_in(lines):
+    """How many frames of each type are in the lines of rawe-dump."""
+    words = [re.search(r"> \S+ (?:train=\d+ )?(\w+)", line).group(1) for line in lines]
+    return {kind: words.count(kind) for kind in set(words)}
+
+
+def test_frames_of_a_job_with_checksums(make_lab, build, verify, dump, tmp_path):
+    checksum = ["--mca", "btl_rawe_checksum", "1"]
+    file = capture_a_job(make_lab, build, verify, tmp_path / "job.pcap", *checksum)
+    lines, said = lines_of(dump, file)
+    assert " 0 of them malformed" in said
+    checked = [line for line in lines if "CHECKSUM" in line]
+    assert len(checked) > 50
+    assert all("checksum=right" in line for line in checked if "capture ends" not in line)
+    assert all(kind in types_in(lines) for kind in ("DATA", "BULK", "ACK", "CONNECT", "PING"))
+    # One bit in the content of a frame that has a checksum.
+    content = bytearray(file.read_bytes())
+    at = content.index(TO + FROM + b"\x88\xb5\x11")
+    content[at + 14 + 24 + 8] ^= 1
+    file.write_bytes(content)
+    again, _ = lines_of(dump, file)
+    assert sum("checksum=WRONG" in line for line in again) == 1
+
+
+def test_a_running_interface_is_shown(make_lab, dump):
+    lab = make_lab(hosts=2)
+    process = subprocess.Popen(
+        lab.host_command(1, [dump, "-i", "eth0", "-c", "1"]),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert "listening on eth0" in process.stderr.readline()
+    address = bytes.fromhex(lab.nic(1).mac.replace(":", ""))
+    packet = (address + FROM + b"\x88\xb5" + frame(CLOSE)).hex()
+    send = (
+        "import socket; s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW); "
+        f"s.bind(('eth0', 0)); s.send(bytes.fromhex('{packet}'))"
+    )
+    lab.run(0, ["/usr/bin/python3", "-c", send], check=True)
+    output = process.communicate(timeout=HANG_SECONDS)[0]
+    assert process.returncode == 0 and "CLOSE" in output
+
+
+def tshark(file, *options):
+    """Lines that tshark shows with the dissector."""
+    done = subprocess.run(
+        ["tshark", "-n", "-X", f"lua_script:{DISSECTOR}", "-r", file, *options],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "Lua" not in done.stderr, done.stderr
+    return done.stdout.splitlines()
+
+
+@needs_tshark
+def test_the_dissector_sees_what_rawe_dump_sees(make_lab, build, verify, dump, tmp_path):
+    file = capture_a_job(make_lab, build, verify, tmp_path / "job.pcap")
+    lines, _ = lines_of(dump, file)
+    found = {}
+    for line in tshark(file, "-T", "fields", "-e", "rawe.type"):
+        for number in filter(None, line.split(",")):
+            kind = TYPES[int(number) - 1]
+            found[kind] = found.get(kind, 0) + 1
+    assert found == types_in(lines) and found["BULK"] > 100
+    assert tshark(file, "-Y", "rawe.malformed") == []
+    resent = sum(
+        word == "1"
+        for line in tshark(file, "-T", "fields", "-e", "rawe.resent")
+        for word in line.replace("True", "1").split(",")
+    )
+    assert resent == sum("RESENT" in line for line in lines)
+
+
+@needs_tshark
+@pytest.mark.parametrize("one", [one for one, _ in MALFORMED if one[1] != 0x80])
+def test_the_dissector_marks_what_is_malformed(tmp_path, one):
+    file = write_pcap(tmp_path / "bad.pcap", [ethernet(one), ethernet(frame(CLOSE))])
+    assert len(tshark(file, "-Y", "rawe.malformed")) == 1
+
+
+@needs_tshark
+def test_the_dissector_knows_what_fills_a_frame_up(tmp_path):
+    file = write_pcap(tmp_path / "fill.pcap", FILLED)
+    options = ["-T", "fields", "-e", "rawe.chunk.len"]
+    assert tshark(file, *options) == ["40,16,40,16", "16"]
+    assert tshark(file, "-Y", "rawe.malformed") == []
+
+
+@needs_tshark
+def test_the_dissector_reads_the_fields(tmp_path):
+    put = struct.pack(">BBHIQQ", 3, 0, 16, 6, 0x1122334455667788, 4096) + bytes(16)
+    packets = [ethernet(frame(BULK, put)), envelope([frame(BULK, put)] * 3)]
+    file = write_pcap(tmp_path / "put.pcap", packets)
+    expected = {
+        "seq": "7",
+        "conn.index": "5",
+        "conn.generation": "2",
+        "put.handle": "6",
+        "put.at": "4096",
+        "chunk.len": "16",
+    }
+    options = [word for name in expected for word in ("-e", f"rawe.{name}")]
+    plain, train = tshark(file, "-T", "fields", *options)
+    assert plain.split("\t") == list(expected.values())
+    assert train.split("\t") == [",".join([value] * 3) for value in expected.values()]

@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""rawe-ping tells what passes between two hosts, and what to look at when it does not."""
+
+import re
+import signal
+import subprocess
+
+import pytest
+from conftest import ETHERTYPE, HANG_SECONDS
+
+QUICK = ("-w", 2000)
+
+
+@pytest.fixture(scope="session")
+def ping(build):
+    """The path of rawe-ping."""
+    program = build / "tools/rawe-ping"
+    assert program.exists(), f"{program} is missing: build first, test/run does"
+    return program
+
+
+class Listener:
+    """rawe-ping --listen on a host."""
+
+    def __init__(self, lab, ping, host, *options):
+        self.process = subprocess.Popen(
+            lab.host_command(host, [ping, "--listen", *options]),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self.greeting = self.process.stdout.readline()
+
+    def end(self):
+        """End it as Ctrl-C does; what it said, and its status."""
+        self.process.send_signal(signal.SIGINT)
+        output = self.process.communicate(timeout=HANG_SECONDS)[0]
+        return self.greeting + output, self.process.returncode
+
+
+def ask(lab, ping, *arguments):
+    """Ask from host 0; what it said, and its status."""
+    done = lab.run(0, [ping, *arguments], timeout=HANG_SECONDS)
+    return done.stdout + done.stderr, done.returncode
+
+
+def lost(said, size):
+    """How many frames of a size were lost, and of how many."""
+    found = re.search(rf"{size} frames, \d+ bytes: (\d+) of (\d+) lost", said)
+    assert found, said
+    return int(found.group(1)), int(found.group(2))
+
+
+@pytest.mark.parametrize("mtu, topology", [(1500, "pair"), (9000, "switch"), (65535, "pair")])
+def test_all_is_well(make_lab, ping, mtu, topology):
+    lab = make_lab(hosts=2, mtu=mtu, topology=topology)
+    listener = Listener(lab, ping, 1, "-i", "eth0")
+    address = lab.nic(1).mac
+    assert f"rawe-ping {address}" in listener.greeting and f"MTU {mtu}," in listener.greeting
+    said, status = ask(lab, ping, "-i", "eth0", address)
+    assert status == 0, said
+    assert f"MTU {mtu} passes" in said
+    assert lost(said, "small") == lost(said, "large") == (0, 20)
+    assert f"large frames, {mtu + 14} bytes" in said
+    assert all(float(time) > 0 for time in re.findall(r"least ([\d.]+)", said))
+    if mtu < 65535:  # nothing to put together there
+        assert "superframes: pass" in said
+    heard, listened = listener.end()
+    assert listened == 0
+    assert heard.count(f"asked by {lab.nic(0).mac}") == 1
+    assert int(re.search(r"(\d+) frames answered, of 1 hosts", heard).group(1)) >= 40
+
+
+def test_spinning_and_another_key_and_count(make_lab, ping):
+    lab = make_lab(hosts=2)
+    options = ["-i", "eth0", "-p", "-k", "1234abcd", "-e", "88b6"]
+    listener = Listener(lab, ping, 1, *options)
+    said, status = ask(lab, ping, *options, "-c", 100, lab.nic(1).mac)
+    assert status == 0, said
+    assert lost(said, "small") == (0, 100)
+    assert "superframes: pass" in said
+    listener.end()
+
+
+def test_an_address_of_ip_is_looked_up(make_lab, ping):
+    lab = make_lab(hosts=2)
+    listener = Listener(lab, ping, 1, "-i", "eth0")
+    said, status = ask(lab, ping, "-i", "eth0", "-c", 3, lab.nic(1).address)
+    assert status == 0 and lab.nic(1).mac in said, said
+    listener.end()
+    said, status = ask(lab, ping, "-i", "eth0", "10.81.77.77")
+    assert status == 2 and "ping -c 1 10.81.77.77" in said
+
+
+def test_nobody_listens(make_lab, ping):
+    lab = make_lab(hosts=2)
+    said, status = ask(lab, ping, "-i", "eth0", "-w", 300, lab.nic(1).mac)
+    assert status == 1, said
+    for word in ("NO ANSWER", "eth0", lab.nic(1).mac, "--listen", "VLAN", "nft list", "0x88b5"):
+        assert word in said, word
+    assert "lost" not in said
+
+
+def test_a_key_that_differs_is_not_answered(make_lab, ping):
+    lab = make_lab(hosts=2)
+    listener = Listener(lab, ping, 1, "-i", "eth0", "-k", "1")
+    said, status = ask(lab, ping, "-i", "eth0", "-w", 300, "-k", "2", lab.nic(1).mac)
+    assert status == 1 and "NO ANSWER" in said
+    heard, listened = listener.end()
+    assert listened == 1 and "0 frames answered, of 0 hosts" in heard
+
+
+def test_the_way_back_is_cut(make_lab, ping):
+    lab = make_lab(hosts=2)
+    lab.blackhole(0, 1, ETHERTYPE)
+    listener = Listener(lab, ping, 1, "-i", "eth0")
+    said, status = ask(lab, ping, "-i", "eth0", "-w", 500, lab.nic(1).mac)
+    assert status == 1 and "NO ANSWER" in said and "way back" in said
+    assert "asked by" in listener.end()[0]
+
+
+def test_large_frames_do_not_pass(make_lab, ping):
+    lab = make_lab(hosts=2, mtu=9000)
+    lab.set_mtu(1, 1500)
+    listener = Listener(lab, ping, 1, "-i", "eth0")
+    said, status = ask(lab, ping, "-i", "eth0", lab.nic(1).mac)
+    assert status == 1, said
+    assert "LARGE FRAMES DO NOT PASS" in said and "9018" in said
+    assert re.search(r"what passes is (\d+)", said).group(1) == "1500"
+    assert "large frames, 1514 bytes: 0 of 20 lost" in said
+    listener.end()
+
+
+def test_frames_get_lost(make_lab, ping):
+    lab = make_lab(hosts=2, loss=30)
+    listener = Listener(lab, ping, 1, "-i", "eth0")
+    said, status = ask(lab, ping, "-i", "eth0", "-c", 10, lab.nic(1).mac)
+    assert status == 1, said
+    assert "FRAMES GET LOST" in said and "ethtool -S eth0" in said
+    assert lost(said, "small")[0] + lost(said, "large")[0] > 0
+    listener.end()
+
+
+def test_superframes_are_not_offered(make_lab, ping):
+    lab = make_lab(hosts=2, offload=False)
+    listener = Listener(lab, ping, 1, "-i", "eth0")
+    said, status = ask(lab, ping, "-i", "eth0", "-c", 3, lab.nic(1).mac)
+    assert status == 0, said
+    assert "ethtool -K eth0 tx on sg on tx-udp-segmentation on" in said
+    listener.end()
+
+
+def test_superframes_do_not_pass(make_lab, ping):
+    lab = make_lab(hosts=2)
+    lab.blackhole(1, 0, 0x0800)
+    listener = Listener(lab, ping, 1, "-i", "eth0")
+    said, status = ask(lab, ping, "-i", "eth0", "-c", 3, lab.nic(1).mac)
+    assert status == 0 and "superframes: do not pass" in said, said
+    listener.end()
+
+
+def test_the_only_interface_needs_no_name(make_lab, ping):
+    lab = make_lab(hosts=2)
+    said, status = ask(lab, ping, "02:00:00:00:00:09")
+    assert status == 2 and "-i" in said and "eth0" in said  # there is ctl0, too
+    lab.run(0, ["ip", "link", "set", "ctl0", "down"])
+    said, _ = ask(lab, ping, "-w", 100, "02:00:00:00:00:09")
+    assert said.startswith("eth0 ("), said
+
+
+@pytest.mark.parametrize(
+    "arguments, word",
+    [
+        ([], "whom to ask"),
+        (["-i", "nosuch0", "02:00:00:00:00:09"], "nosuch0"),
+        (["-i", "lo", "02:00:00:00:00:09"], "not an Ethernet interface"),
+        (["-i", "eth0", "nonsense"], "nonsense"),
+        (["-i", "eth0", "01:00:5e:00:00:01"], "group address"),
+        (["-i", "eth0", "-c", "0", "02:00:00:00:00:09"], "--count"),
+        (["-i", "eth0", "-e", "zz", "02:00:00:00:00:09"], "--ethertype"),
+        (["--listen", "02:00:00:00:00:09"], "takes no address"),
+        (["--nonsense"], "Usage"),
+    ],
+    ids=str,
+)
+def test_wrong_use_is_told(make_lab, ping, arguments, word):
+    lab = make_lab(hosts=1)
+    said, status = ask(lab, ping, *arguments)
+    assert status == 2 and word in said, said
+
+
+def test_an_interface_that_is_down_or_ones_own(make_lab, ping):
+    lab = make_lab(hosts=2)
+    said, status = ask(lab, ping, "-i", "eth0", lab.nic(0).mac)
+    assert status == 2 and "own interface" in said
+    lab.link_down(0)
+    said, status = ask(lab, ping, "-i", "eth0", lab.nic(1).mac)
+    assert status == 2 and "ip link set eth0 up" in said and "cable" in said
+
+
+def test_without_cap_net_raw(make_lab, ping):
+    lab = make_lab(hosts=1)
+    bare = ["setpriv", "--bounding-set=-net_raw", "--inh-caps=-net_raw", ping]
+    done = lab.run(0, [*bare, "-i", "eth0", "02:00:00:00:00:09"])
+    assert done.returncode == 2 and "CAP_NET_RAW" in done.stderr, done.stderr

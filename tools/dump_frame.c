@@ -1,0 +1,259 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * One rawe frame as one line of text, decoded with the protocol engine's own decoder. Keys and
+ * tokens are shortened: whoever has a whole one can talk to the process.
+ */
+#include "dump_frame.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "rawe_crc32c.h"
+#include "rawe_wire.h"
+
+/** Header, longest payload, checksum. */
+#define FRAME_BYTES_MAX (RAWE_HEADER_BYTES + UINT16_MAX + RAWE_CHECKSUM_BYTES)
+
+/** Text under construction; what does not fit is left out. */
+struct text {
+    char *at;
+    size_t left_bytes;
+};
+
+static void add(struct text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void add(struct text *text, const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    int length = vsnprintf(text->at, text->left_bytes, format, arguments);
+    va_end(arguments);
+    size_t used = length < 0 ? 0 : (size_t)length;
+    if (used >= text->left_bytes) {
+        used = text->left_bytes == 0 ? 0 : text->left_bytes - 1;
+    }
+    text->at += used;
+    text->left_bytes -= used;
+}
+
+static const char *const type_names[RAWE_FRAME_TYPE_END] = {
+    [RAWE_FRAME_DATA] = "DATA",       [RAWE_FRAME_BULK] = "BULK",   [RAWE_FRAME_ACK] = "ACK",
+    [RAWE_FRAME_PROBE] = "PROBE",     [RAWE_FRAME_CONNECT] = "CONNECT",
+    [RAWE_FRAME_CLOSE] = "CLOSE",     [RAWE_FRAME_PING] = "PING",   [RAWE_FRAME_PONG] = "PONG",
+};
+
+static void add_flags(struct text *text, uint8_t flags)
+{
+    static const struct {
+        uint8_t flag;
+        const char *name;
+    } names[] = {
+        {RAWE_FLAG_ACK_NOW, "ACK_NOW"},   {RAWE_FLAG_PROBE_ANSWER, "PROBE_ANSWER"},
+        {RAWE_FLAG_REPLY, "REPLY"},       {RAWE_FLAG_CHECKSUM, "CHECKSUM"},
+        {RAWE_FLAG_RESENT, "RESENT"},
+    };
+    const char *separator = " flags=";
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if ((flags & names[i].flag) != 0) {
+            add(text, "%s%s", separator, names[i].name);
+            separator = ",";
+        }
+    }
+}
+
+static void add_header(struct text *text, const struct rawe_header *header)
+{
+    add(text, "%-7s port=%04x key=%04x.. conn=%" PRIu32 ".%" PRIu32, type_names[header->type],
+        header->port, header->key >> 16, header->connection_id & 0xFFFFF,
+        header->connection_id >> 20);
+    if (header->type <= RAWE_FRAME_BULK || header->type == RAWE_FRAME_PROBE ||
+        (header->flags & RAWE_FLAG_PROBE_ANSWER) != 0) {
+        add(text, " seq=%" PRIu32, header->sequence);
+    }
+    if (header->type != RAWE_FRAME_PING && header->type != RAWE_FRAME_PONG) {
+        add(text, " ack=%" PRIu32 " credit=%u", header->acknowledgement, header->credit);
+    }
+    add(text, " len=%u", header->payload_bytes);
+    add_flags(text, header->flags);
+}
+
+static void add_chunk(struct text *text, const struct rawe_chunk *chunk)
+{
+    switch (chunk->kind) {
+    case RAWE_CHUNK_MESSAGE:
+        add(text, " message tag=%u bytes=%u", chunk->tag, chunk->data_bytes);
+        break;
+    case RAWE_CHUNK_TRIAL:
+        add(text, " trial bytes=%u", chunk->data_bytes);
+        break;
+    case RAWE_CHUNK_SEGMENT:
+        add(text, " segment tag=%u message=%" PRIu32 " at=%" PRIu64 " bytes=%u of=%" PRIu32,
+            chunk->tag, chunk->id, chunk->offset, chunk->data_bytes, chunk->total_bytes);
+        break;
+    default:
+        add(text, " put handle=%" PRIu32 " key=%04" PRIx64 ".. at=%" PRIu64 " bytes=%u", chunk->id,
+            chunk->key >> 48, chunk->offset, chunk->data_bytes);
+        break;
+    }
+}
+
+/** The chunks of a data frame, as far as their headers have been captured. */
+static void add_chunks(struct text *text, const uint8_t *payload, size_t payload_bytes,
+                       size_t captured_bytes)
+{
+    const uint8_t *cursor = payload;
+    const uint8_t *end = payload + payload_bytes;
+
+    while (cursor != end) {
+        size_t at = (size_t)(cursor - payload);
+        if (captured_bytes < payload_bytes &&
+            (at + RAWE_CHUNK_MESSAGE_BYTES > captured_bytes ||
+             at + rawe_chunk_header_bytes(*cursor) > captured_bytes)) {
+            add(text, " (the capture ends here)");
+            return;
+        }
+        struct rawe_chunk chunk;
+        if (rawe_chunk_decode(&chunk, &cursor, end) != RAWE_DECODE_OK) {
+            add(text, " MALFORMED: chunk at %zu is unknown or longer than the frame", at);
+            return;
+        }
+        add_chunk(text, &chunk);
+    }
+}
+
+/** The frames that a bitmap says have arrived, as ranges. */
+static void add_sack(struct text *text, uint32_t acknowledgement, const uint8_t *bitmap,
+                     size_t bitmap_bytes)
+{
+    const char *separator = " sack=";
+
+    for (size_t bit = 0; bit < bitmap_bytes * 8; bit++) {
+        size_t first = bit;
+        while (bit < bitmap_bytes * 8 && (bitmap[bit / 8] >> (bit % 8) & 1) != 0) {
+            bit++;
+        }
+        if (bit == first) {
+            continue;
+        }
+        add(text, "%s%" PRIu32, separator, acknowledgement + 1 + (uint32_t)first);
+        if (bit > first + 1) {
+            add(text, "-%" PRIu32, acknowledgement + (uint32_t)bit);
+        }
+        separator = ",";
+    }
+}
+
+static void add_connect(struct text *text, const uint8_t *payload, size_t payload_bytes)
+{
+    struct rawe_connect connect;
+
+    if (rawe_connect_decode(&connect, payload, payload_bytes) != RAWE_DECODE_OK) {
+        add(text, " MALFORMED: identity cut short");
+        return;
+    }
+    add(text,
+        " from rank=%" PRIu32 " job=%08" PRIx32 " port=%04x key=%04x.. conn=%" PRIu32 ".%" PRIu32
+        " lane=%s payload_max=%" PRIu32 " incarnation=%" PRIu64,
+        connect.vpid, connect.jobid, connect.port, connect.key >> 16,
+        connect.connection_id & 0xFFFFF, connect.connection_id >> 20,
+        connect.lane == 0 ? "express" : "bulk", connect.payload_max_bytes, connect.incarnation);
+}
+
+static void add_ping(struct text *text, const uint8_t *payload, size_t payload_bytes)
+{
+    struct rawe_ping ping;
+
+    if (rawe_ping_decode(&ping, payload, payload_bytes) != RAWE_DECODE_OK) {
+        add(text, " MALFORMED: cut short");
+        return;
+    }
+    add(text, " answer_to port=%04x key=%04x.. token=%06" PRIx64 "..", ping.port, ping.key >> 16,
+        ping.token >> 40);
+}
+
+static void add_payload(struct text *text, const struct rawe_header *header, const uint8_t *payload,
+                        size_t captured_bytes)
+{
+    if (header->type <= RAWE_FRAME_BULK) {
+        add_chunks(text, payload, header->payload_bytes, captured_bytes);
+        return;
+    }
+    size_t bytes = header->payload_bytes < captured_bytes ? header->payload_bytes : captured_bytes;
+    switch (header->type) {
+    case RAWE_FRAME_ACK:
+        add_sack(text, header->acknowledgement, payload,
+                 bytes < RAWE_SACK_BYTES_MAX ? bytes : RAWE_SACK_BYTES_MAX);
+        break;
+    case RAWE_FRAME_PROBE:
+    case RAWE_FRAME_CONNECT:
+        add_connect(text, payload, bytes);
+        break;
+    case RAWE_FRAME_PING:
+    case RAWE_FRAME_PONG:
+        add_ping(text, payload, bytes);
+        break;
+    default:
+        break;
+    }
+}
+
+static void add_checksum(struct text *text, const uint8_t *in, size_t captured_bytes,
+                         size_t covered_bytes)
+{
+    if (captured_bytes < covered_bytes + RAWE_CHECKSUM_BYTES) {
+        return;
+    }
+    bool right = rawe_checksum_decode(in + covered_bytes) == rawe_crc32c(0, in, covered_bytes);
+    add(text, right ? " checksum=right" : " checksum=WRONG");
+}
+
+static const char *why_malformed(enum rawe_decode_result result)
+{
+    switch (result) {
+    case RAWE_DECODE_SHORT:
+        return "shorter than a header";
+    case RAWE_DECODE_VERSION:
+        return "another wire version";
+    case RAWE_DECODE_TYPE:
+        return "unknown type or flags";
+    default:
+        return "payload longer than the frame";
+    }
+}
+
+size_t dump_frame(char *out, size_t out_bytes, const uint8_t *in, size_t captured_bytes,
+                  size_t len_bytes)
+{
+    struct text text = {out, out_bytes};
+    struct rawe_header header;
+    /* The decoders trust that the bytes are there: what was not captured is zero. */
+    static uint8_t whole[FRAME_BYTES_MAX];
+
+    len_bytes = len_bytes < sizeof whole ? len_bytes : sizeof whole;
+    captured_bytes = captured_bytes < len_bytes ? captured_bytes : len_bytes;
+    if (captured_bytes < RAWE_HEADER_BYTES && captured_bytes < len_bytes) {
+        add(&text, "(the capture ends inside of the header)");
+        return 0;
+    }
+    memcpy(whole, in, captured_bytes);
+    memset(whole + captured_bytes, 0, len_bytes - captured_bytes);
+    enum rawe_decode_result result = rawe_header_decode(&header, whole, len_bytes);
+    if (result != RAWE_DECODE_OK) {
+        add(&text, "MALFORMED: %s", why_malformed(result));
+        return 0;
+    }
+    size_t covered_bytes = RAWE_HEADER_BYTES + (size_t)header.payload_bytes;
+    add_header(&text, &header);
+    add_payload(&text, &header, whole + RAWE_HEADER_BYTES, captured_bytes - RAWE_HEADER_BYTES);
+    if ((header.flags & RAWE_FLAG_CHECKSUM) != 0) {
+        add_checksum(&text, whole, captured_bytes, covered_bytes);
+        covered_bytes += RAWE_CHECKSUM_BYTES;
+    }
+    return covered_bytes;
+}

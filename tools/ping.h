@@ -1,0 +1,138 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * rawe-ping: what its two sides, asking and listening, share.
+ *
+ * The listener has a port and a key that everybody knows, instead of the random ones of an MPI
+ * process. It answers PING by PONG, as the responder of an MPI process does, and a train of TRIAL
+ * frames, which can only come by superframe, by an ACK to whoever of that address has asked last.
+ */
+#ifndef PING_H
+#define PING_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "rawe_interface.h"
+#include "rawe_link.h"
+#include "rawe_ring.h"
+#include "rawe_wire.h"
+
+#define PING_PORT 0x5250u
+#define PING_KEY 0x70696E67u
+
+/** Frames of the train that tries superframes at most; no more than 64 kB. */
+#define PING_TRAIN_FRAMES 44u
+
+/** Exit statuses. */
+enum ping_status {
+    PING_GOOD = 0,
+    PING_TROUBLE = 1, /**< something does not pass, or gets lost */
+    PING_CANNOT = 2,  /**< wrong use, or no way to try */
+};
+
+struct ping_options {
+    bool listen;
+    const char *interface; /**< NULL: the only one that is fit */
+    const char *peer;      /**< MAC or IPv4 address */
+    uint16_t ethertype;
+    uint32_t key;
+    unsigned count;      /**< pings of each size */
+    unsigned timeout_ms; /**< for the first answer */
+    unsigned seconds;    /**< listening: end after that; 0: never */
+    bool poll;           /**< spin instead of sleep */
+};
+
+/** Set by SIGINT and SIGTERM. */
+extern volatile sig_atomic_t ping_stopped;
+
+/** A socket for PING and PONG. */
+struct ping_socket {
+    struct rawe_ring ring;
+    struct tpacket2_hdr *held; /**< slot of the frame that was received last */
+    int fd;
+    struct rawe_link_config config; /**< its port and key, and all else needed to open more */
+    uint8_t mac[RAWE_MAC_BYTES];    /**< ours */
+    uint8_t *frame;                 /**< to put a frame together, of MTU size */
+};
+
+/** A frame that was received: valid until the next one is. */
+struct ping_frame {
+    uint8_t source[RAWE_MAC_BYTES];
+    struct rawe_header header;
+    struct rawe_ping ping;
+    const uint8_t *payload;
+};
+
+/* ping_options.c */
+
+/** Reads the command line; ends the program when it is wrong, or with --help. */
+struct ping_options ping_options(int argc, char **argv);
+/** Says what is wrong and what to do, and ends the program with PING_CANNOT. */
+void ping_die(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
+/** The interface that is meant; ends the program when it is not clear or not usable. */
+struct rawe_interface ping_interface(const struct ping_options *options);
+/** The peer's MAC address; ends the program when it cannot be found out. */
+void ping_peer(const struct ping_options *options, const struct rawe_interface *interface,
+               uint8_t mac[RAWE_MAC_BYTES]);
+const char *ping_mac_text(const uint8_t mac[RAWE_MAC_BYTES], char out[18]);
+
+/* ping_socket.c */
+
+uint64_t ping_now_ns(void);
+/** Random, not guessable. */
+void ping_random(void *out, size_t len_bytes);
+/** Open for this port and key; ends the program when it cannot. */
+void ping_open(struct ping_socket *one, const struct rawe_interface *interface, uint16_t ethertype,
+               uint16_t port, uint32_t key);
+void ping_close(struct ping_socket *one);
+/** Write the headers of a frame from here, Ethernet first: RAWE_PAYLOAD_OFFSET bytes. */
+void ping_headers(const struct ping_socket *one, uint8_t *out, const uint8_t to[RAWE_MAC_BYTES],
+                  const struct rawe_header *header);
+/** Send a frame; behind `ping` (NULL: none), zeros. False: the kernel did not take it. */
+bool ping_send(struct ping_socket *one, const uint8_t to[RAWE_MAC_BYTES],
+               const struct rawe_header *header, const struct rawe_ping *ping);
+/** Wait for a PING or PONG until `until_ns`, spinning or asleep. False: none came, or stopped. */
+bool ping_receive(struct ping_socket *one, struct ping_frame *out, uint64_t until_ns, bool spin);
+/** True when what follows the ping proper is as it was sent: zeros. */
+bool ping_padding_right(const struct ping_frame *frame);
+/** Ends the program with what a failed opening means to the user. */
+void ping_open_failed(const char *interface, const struct rawe_link_error *error)
+    __attribute__((noreturn));
+
+/* ping_train.c */
+
+/** Who has asked: where answers go. */
+struct ping_asker {
+    uint8_t mac[RAWE_MAC_BYTES];
+    uint16_t port;
+    uint32_t key;
+};
+
+/** Does a train of frames pass as a superframe? */
+enum ping_train {
+    PING_TRAIN_NOT_OFFERED, /**< the interface cannot send any */
+    PING_TRAIN_PASSES,
+    PING_TRAIN_LOST,
+};
+/** Send a train to a listener of that key, and wait for its answer. */
+enum ping_train ping_train_try(const struct ping_socket *one, const uint8_t to[RAWE_MAC_BYTES],
+                               uint32_t key, uint32_t mtu_bytes);
+
+/** The listener's half of it. */
+struct ping_train_listener;
+/** NULL where superframes cannot be received. */
+struct ping_train_listener *ping_train_listen(struct ping_socket *one);
+/** Take what has come; answer whole trains to the one of the `askers` whose address they have. */
+void ping_train_answer(struct ping_train_listener *listener, const struct ping_asker *askers,
+                       unsigned count);
+void ping_train_close(struct ping_train_listener *listener);
+
+/* ping_ask.c, ping_listen.c */
+
+enum ping_status ping_ask(const struct ping_options *options);
+enum ping_status ping_listen(const struct ping_options *options);
+
+#endif

@@ -1,0 +1,232 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * rawe-ping, asking: first what an MPI process does at first contact (rawe_responder_reach), then
+ * how long each size takes and how much gets lost, then superframes; and what to look at if it
+ * fails.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ping.h"
+#include "rawe_bulk.h"
+#include "rawe_responder.h"
+
+/** How long to wait for one answer, once it is known that the peer is there. */
+#define ANSWER_WAIT_NS 500000000ull
+
+struct ask {
+    const struct ping_options *options;
+    struct rawe_interface interface;
+    uint8_t to[RAWE_MAC_BYTES];
+    char to_text[18];
+    struct rawe_reach reach;
+};
+
+/** The search for the largest frame, in a way that a process of rawe does it. */
+static void find_reach(struct ask *ask)
+{
+    const struct rawe_interface *interface = &ask->interface;
+    struct rawe_link_config config = {
+        .interface = interface->name,
+        .interface_index = interface->index,
+        .ethertype = ask->options->ethertype,
+        .mtu_bytes = interface->mtu_bytes,
+    };
+    struct rawe_responder *responder;
+    struct rawe_link_error error;
+
+    ping_random(&config.port, sizeof config.port);
+    ping_random(&config.key, sizeof config.key);
+    if (rawe_responder_start(&responder, &config, interface->mac, NULL, &error) != 0) {
+        ping_open_failed(interface->name, &error);
+    }
+    memcpy(ask->reach.mac, ask->to, RAWE_MAC_BYTES);
+    ask->reach.port = PING_PORT;
+    ask->reach.key = ask->options->key;
+    ask->reach.mtu_bytes = interface->mtu_bytes;
+    rawe_responder_reach(responder, &ask->reach, 1, ask->options->timeout_ms * 1000000ull);
+    rawe_responder_stop(responder);
+}
+
+static void tell_unreachable(const struct ask *ask)
+{
+    const char *name = ask->interface.name;
+
+    printf("NO ANSWER from %s through %s within %u ms.\n"
+           "  - Does `rawe-ping --listen` run there, on the interface with that address, and\n"
+           "    with the same --ethertype and --key? If it printed \"asked by\", frames get\n"
+           "    there, and it is the way back that does not work.\n"
+           "  - Are both in one Ethernet segment? Frames do not cross routers; ports of a switch\n"
+           "    may be in different VLANs. If they have IP addresses: `ping` between the two, and\n"
+           "    `ip neigh show dev %s` then shows %s.\n"
+           "  - Does something drop EtherType 0x%04x? On hosts: `nft list ruleset`, tables of\n"
+           "    the family netdev or bridge. On switches: access lists, port security. Virtual\n"
+           "    machines and clouds often pass IP only.\n"
+           "  - Cable and port: `ethtool %s`, `ip -s link show %s`.\n",
+           ask->to_text, name, ask->options->timeout_ms, name, ask->to_text,
+           ask->options->ethertype, name, name);
+}
+
+static void tell_mtu(const struct ask *ask)
+{
+    const struct rawe_reach *reach = &ask->reach;
+
+    if (reach->mtu_passed_bytes == reach->mtu_bytes) {
+        printf("largest frames: MTU %" PRIu32 " passes\n", reach->mtu_bytes);
+        return;
+    }
+    printf("LARGE FRAMES DO NOT PASS: "
+           "the MTU of %s is %" PRIu32 ", what passes is %" PRIu32 ".\n"
+           "  - Is the MTU of the other host's interface smaller? `ip link show` there;\n"
+           "    --listen shows it, too.\n"
+           "  - A switch port on the way passes less: look for \"jumbo frames\", \"system mtu\"\n"
+           "    or \"maximum frame size\", which has to be at least %" PRIu32 ", on every port.\n"
+           "  - Or set what passes on both hosts: `ip link set %s mtu %" PRIu32 "`.\n",
+           ask->interface.name, reach->mtu_bytes, reach->mtu_passed_bytes, reach->mtu_bytes + 18,
+           ask->interface.name, reach->mtu_passed_bytes);
+}
+
+static int compare_times(const void *a, const void *b)
+{
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+/** One PING and its answer. Returns the round trip, 0 when none came. */
+static uint64_t exchange(const struct ask *ask, struct ping_socket *one, uint16_t payload_bytes)
+{
+    struct rawe_ping ping = {.key = one->config.key, .port = one->config.port};
+    struct ping_frame frame;
+    const struct rawe_header header = {
+        .type = RAWE_FRAME_PING,
+        .port = PING_PORT,
+        .key = ask->options->key,
+        .payload_bytes = payload_bytes,
+    };
+
+    ping_random(&ping.token, sizeof ping.token);
+    const uint64_t sent_ns = ping_now_ns();
+    (void)ping_send(one, ask->to, &header, &ping); /* not taken is as good as lost */
+    while (ping_receive(one, &frame, sent_ns + ANSWER_WAIT_NS, ask->options->poll)) {
+        if (frame.header.type == RAWE_FRAME_PONG && frame.ping.token == ping.token &&
+            frame.header.payload_bytes == payload_bytes && ping_padding_right(&frame)) {
+            const uint64_t now_ns = ping_now_ns();
+            return now_ns > sent_ns ? now_ns - sent_ns : 1;
+        }
+    }
+    return 0;
+}
+
+/** Ask `count` times with frames of one size and tell the result. Returns how many were lost. */
+static unsigned measure(const struct ask *ask, struct ping_socket *one, const char *name,
+                        uint16_t payload_bytes)
+{
+    uint64_t *times_ns = calloc(ask->options->count, sizeof *times_ns);
+    unsigned asked = 0, answered = 0;
+
+    if (times_ns == NULL) {
+        ping_die("there is no memory for %u times", ask->options->count);
+    }
+    while (asked < ask->options->count && !ping_stopped) {
+        const uint64_t time_ns = exchange(ask, one, payload_bytes);
+        if (time_ns != 0) {
+            times_ns[answered++] = time_ns;
+        } else if (ping_stopped) {
+            break;
+        }
+        asked++;
+    }
+    qsort(times_ns, answered, sizeof *times_ns, compare_times);
+    printf("%s frames, %u bytes: %u of %u lost", name,
+           (unsigned)RAWE_PAYLOAD_OFFSET + payload_bytes, asked - answered, asked);
+    if (answered != 0) {
+        printf("; round trip in us: least %.1f, median %.1f, most %.1f",
+               (double)times_ns[0] / 1000, (double)times_ns[answered / 2] / 1000,
+               (double)times_ns[answered - 1] / 1000);
+    }
+    putchar('\n');
+    free(times_ns);
+    return asked - answered;
+}
+
+static void tell_loss(const struct ask *ask)
+{
+    const char *name = ask->interface.name;
+
+    printf("FRAMES GET LOST. rawe sends them again, which costs time.\n"
+           "  - Counters of both NICs: `ethtool -S %s | grep -iE 'err|drop|miss|crc'`,\n"
+           "    `ip -s link show %s`.\n"
+           "  - crc or symbol errors: cable or transceiver. missed, no_buffer, fifo: a larger\n"
+           "    ring (`ethtool -g %s`, `ethtool -G %s rx N`). Nothing on the hosts: the counters\n"
+           "    of the switch's ports.\n",
+           name, name, name, name);
+}
+
+static void tell_trains(const struct ask *ask, enum ping_train result)
+{
+    const char *name = ask->interface.name;
+
+    switch (result) {
+    case PING_TRAIN_PASSES:
+        printf("superframes: pass\n");
+        break;
+    case PING_TRAIN_LOST:
+        printf("superframes: do not pass, so rawe will use plain frames. They are IPv4 packets\n"
+               "  from 255.255.255.255 to 0.0.0.2, which a filter on a host or on the way may drop.\n");
+        break;
+    default:
+        printf("superframes: %s does not cut UDP packets. If the driver can: `ethtool -K %s "
+               "tx on sg on tx-udp-segmentation on`\n",
+               name, name);
+        break;
+    }
+}
+
+static enum ping_status measure_all(struct ask *ask)
+{
+    const uint32_t mtu_bytes = ask->reach.mtu_passed_bytes;
+    struct ping_socket one;
+    struct {
+        uint32_t key;
+        uint16_t port;
+    } random;
+    unsigned lost = 0;
+
+    ping_random(&random, sizeof random);
+    ping_open(&one, &ask->interface, ask->options->ethertype, random.port, random.key);
+    lost += measure(ask, &one, "small", RAWE_PING_BYTES);
+    if (mtu_bytes > RAWE_HEADER_BYTES + RAWE_PING_BYTES) {
+        lost += measure(ask, &one, "large", (uint16_t)(mtu_bytes - RAWE_HEADER_BYTES));
+    }
+    if (lost != 0) {
+        tell_loss(ask);
+    }
+    if (!ping_stopped && mtu_bytes > RAWE_HEADER_BYTES + RAWE_BULK_OVERHEAD_BYTES + 64) {
+        tell_trains(ask, ping_train_try(&one, ask->to, ask->options->key, mtu_bytes));
+    }
+    ping_close(&one);
+    return lost == 0 && mtu_bytes == ask->reach.mtu_bytes ? PING_GOOD : PING_TROUBLE;
+}
+
+enum ping_status ping_ask(const struct ping_options *options)
+{
+    struct ask ask = {.options = options, .interface = ping_interface(options)};
+    char mac[18];
+
+    ping_peer(options, &ask.interface, ask.to);
+    ping_mac_text(ask.to, ask.to_text);
+    printf("%s (%s, MTU %" PRIu32 ") to %s, EtherType 0x%04x\n", ask.interface.name,
+           ping_mac_text(ask.interface.mac, mac), ask.interface.mtu_bytes, ask.to_text,
+           options->ethertype);
+    find_reach(&ask);
+    if (!ask.reach.small_passed) {
+        tell_unreachable(&ask);
+        return PING_TROUBLE;
+    }
+    tell_mtu(&ask);
+    return measure_all(&ask);
+}

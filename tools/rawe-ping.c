@@ -1,0 +1,28 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * rawe-ping: do raw frames get from one host to another, how long do they take, how long may they
+ * be? Without MPI, with the same wire format and sockets.
+ */
+#include <stdio.h>
+
+#include "ping.h"
+
+volatile sig_atomic_t ping_stopped;
+
+static void stop(int number)
+{
+    (void)number;
+    ping_stopped = 1;
+}
+
+int main(int argc, char **argv)
+{
+    const struct ping_options options = ping_options(argc, argv);
+    const struct sigaction action = {.sa_handler = stop};
+
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    return options.listen ? ping_listen(&options) : ping_ask(&options);
+}

@@ -1,0 +1,265 @@
+-- SPDX-License-Identifier: BSD-3-Clause
+--
+-- Wireshark dissector of rawe's frames, as doc/protocol.md has them: plain ones by their EtherType,
+-- superframes in their IPv4 and UDP envelope.
+--
+--   tshark -X lua_script:rawe.lua -r job.pcap -Y rawe.resent
+--   cp rawe.lua ~/.local/lib/wireshark/plugins/        (for Wireshark; Help > About > Folders)
+
+local rawe = Proto("rawe", "rawe: MPI in raw Ethernet frames")
+
+local HEADER_BYTES = 24
+local CHECKSUM_BYTES = 4
+local CHUNK_ALIGN = 8
+local VERSION = 1
+-- Of the envelope of superframes.
+local SOURCE, DESTINATION = "255.255.255.255", "0.0.0.2"
+
+local DATA, BULK, ACK, PROBE, CONNECT, CLOSE, PING, PONG = 1, 2, 3, 4, 5, 6, 7, 8
+local types = {
+    [DATA] = "DATA", [BULK] = "BULK", [ACK] = "ACK", [PROBE] = "PROBE",
+    [CONNECT] = "CONNECT", [CLOSE] = "CLOSE", [PING] = "PING", [PONG] = "PONG",
+}
+local MESSAGE, SEGMENT, PUT, TRIAL = 1, 2, 3, 4
+local kinds = { [MESSAGE] = "message", [SEGMENT] = "segment", [PUT] = "put", [TRIAL] = "trial" }
+local chunk_bytes = { [MESSAGE] = 8, [SEGMENT] = 16, [PUT] = 24, [TRIAL] = 8 }
+local lanes = { [0] = "express", [1] = "bulk" }
+local CHECKSUM_FLAG, PROBE_ANSWER_FLAG = 0x08, 0x02
+
+local f = rawe.fields
+f.version = ProtoField.uint8("rawe.version", "Version", base.DEC, nil, 0xF0)
+f.type = ProtoField.uint8("rawe.type", "Type", base.DEC, types, 0x0F)
+f.flags = ProtoField.uint8("rawe.flags", "Flags", base.HEX)
+f.ack_now = ProtoField.bool("rawe.ack_now", "Acknowledge at once", 8, nil, 0x01)
+f.probe_answer = ProtoField.bool("rawe.probe_answer", "Answers a probe", 8, nil, 0x02)
+f.reply = ProtoField.bool("rawe.reply", "Reply", 8, nil, 0x04)
+f.has_checksum = ProtoField.bool("rawe.has_checksum", "Has a checksum", 8, nil, 0x08)
+f.resent = ProtoField.bool("rawe.resent", "Sent before", 8, nil, 0x10)
+f.port = ProtoField.uint16("rawe.port", "Receiver's port", base.HEX)
+f.key = ProtoField.uint32("rawe.key", "Receiver's key", base.HEX)
+f.conn = ProtoField.uint32("rawe.conn", "Connection id (the receiver's)", base.HEX)
+f.conn_index = ProtoField.uint32("rawe.conn.index", "Index", base.DEC, nil, 0x000FFFFF)
+f.conn_generation = ProtoField.uint32(
+    "rawe.conn.generation", "Generation", base.DEC, nil, 0xFFF00000)
+f.seq = ProtoField.uint32("rawe.seq", "Sequence number", base.DEC)
+f.ack = ProtoField.uint32("rawe.ack", "Acknowledgement: next number expected", base.DEC)
+f.len = ProtoField.uint16("rawe.len", "Payload bytes", base.DEC)
+f.credit = ProtoField.uint16("rawe.credit", "Credit in frames", base.DEC)
+f.sack = ProtoField.bytes("rawe.sack", "SACK bitmap")
+f.checksum = ProtoField.uint32("rawe.checksum", "CRC32C", base.HEX)
+f.chunk = ProtoField.uint8("rawe.chunk", "Chunk", base.DEC, kinds)
+f.chunk_tag = ProtoField.uint8("rawe.chunk.tag", "Tag", base.DEC)
+f.chunk_len = ProtoField.uint16("rawe.chunk.len", "Data bytes", base.DEC)
+f.message = ProtoField.uint32("rawe.segment.message", "Message number", base.DEC)
+f.segment_at = ProtoField.uint32("rawe.segment.at", "Offset in the message", base.DEC)
+f.segment_of = ProtoField.uint32("rawe.segment.of", "Length of the message", base.DEC)
+f.handle = ProtoField.uint32("rawe.put.handle", "Handle index", base.DEC)
+f.handle_key = ProtoField.uint64("rawe.put.key", "Handle key", base.HEX)
+f.put_at = ProtoField.uint64("rawe.put.at", "Offset in the handle", base.DEC)
+f.data = ProtoField.bytes("rawe.data", "Data")
+f.jobid = ProtoField.uint32("rawe.connect.job", "Job", base.HEX)
+f.vpid = ProtoField.uint32("rawe.connect.rank", "Rank", base.DEC)
+f.my_conn = ProtoField.uint32("rawe.connect.conn", "Connection id (the sender's)", base.HEX)
+f.my_key = ProtoField.uint32("rawe.connect.key", "Sender's key", base.HEX)
+f.my_port = ProtoField.uint16("rawe.connect.port", "Sender's port", base.HEX)
+f.lane = ProtoField.uint8("rawe.connect.lane", "Lane", base.DEC, lanes)
+f.payload_max = ProtoField.uint32("rawe.connect.payload_max", "Largest frame payload", base.DEC)
+f.incarnation = ProtoField.uint64("rawe.connect.incarnation", "Incarnation", base.DEC)
+f.ping_key = ProtoField.uint32("rawe.ping.key", "Key to answer to", base.HEX)
+f.ping_port = ProtoField.uint16("rawe.ping.port", "Port to answer to", base.HEX)
+f.token = ProtoField.uint64("rawe.ping.token", "Token", base.HEX)
+f.train = ProtoField.uint32("rawe.train", "Place in the superframe", base.DEC)
+
+local malformed = ProtoExpert.new(
+    "rawe.malformed", "Malformed", expert.group.MALFORMED, expert.severity.ERROR)
+rawe.experts = { malformed }
+
+rawe.prefs.ethertype = Pref.uint("EtherType", 0x88B5, "What btl_rawe_ethertype says")
+
+local function add_header(tvb, tree)
+    tree:add(f.version, tvb(0, 1))
+    tree:add(f.type, tvb(0, 1))
+    local flags = tree:add(f.flags, tvb(1, 1))
+    for _, flag in ipairs({ f.ack_now, f.probe_answer, f.reply, f.has_checksum, f.resent }) do
+        flags:add(flag, tvb(1, 1))
+    end
+    tree:add(f.port, tvb(2, 2))
+    tree:add(f.key, tvb(4, 4))
+    local conn = tree:add(f.conn, tvb(8, 4))
+    conn:add(f.conn_index, tvb(8, 4))
+    conn:add(f.conn_generation, tvb(8, 4))
+    tree:add(f.seq, tvb(12, 4))
+    tree:add(f.ack, tvb(16, 4))
+    tree:add(f.len, tvb(20, 2))
+    tree:add(f.credit, tvb(22, 2))
+end
+
+-- A chunk whose header is there; returns a word on it.
+local function add_chunk(tvb, tree, kind, header_bytes, data_bytes)
+    local item = tree:add(f.chunk, tvb(0, 1))
+    item:set_len(header_bytes + data_bytes)
+    item:add(f.chunk_tag, tvb(1, 1))
+    item:add(f.chunk_len, tvb(2, 2))
+    if kind == SEGMENT then
+        item:add(f.message, tvb(4, 4))
+        item:add(f.segment_at, tvb(8, 4))
+        item:add(f.segment_of, tvb(12, 4))
+    elseif kind == PUT then
+        item:add(f.handle, tvb(4, 4))
+        item:add(f.handle_key, tvb(8, 8))
+        item:add(f.put_at, tvb(16, 8))
+    end
+    if data_bytes > 0 then
+        item:add(f.data, tvb(header_bytes, data_bytes))
+    end
+    return string.format(" %s of %d", kinds[kind], data_bytes)
+end
+
+local function add_chunks(tvb, tree)
+    local at, words = 0, ""
+    while at < tvb:len() do
+        local left = tvb:len() - at
+        local kind = tvb(at, 1):uint()
+        local header_bytes = chunk_bytes[kind]
+        if header_bytes == nil or left < header_bytes then
+            tree:add_proto_expert_info(malformed, "Unknown or shortened chunk")
+            return words
+        end
+        local data_bytes = tvb(at + 2, 2):uint()
+        if data_bytes > left - header_bytes then
+            tree:add_proto_expert_info(malformed, "Chunk longer than its frame")
+            return words
+        end
+        words = words .. add_chunk(tvb(at):tvb(), tree, kind, header_bytes, data_bytes)
+        at = at + math.ceil((header_bytes + data_bytes) / CHUNK_ALIGN) * CHUNK_ALIGN
+    end
+    return words
+end
+
+local function add_connect(tvb, tree)
+    if tvb:len() < 32 then
+        tree:add_proto_expert_info(malformed, "Identity cut short")
+        return ""
+    end
+    tree:add(f.jobid, tvb(0, 4))
+    tree:add(f.vpid, tvb(4, 4))
+    tree:add(f.my_conn, tvb(8, 4))
+    tree:add(f.my_key, tvb(12, 4))
+    tree:add(f.my_port, tvb(16, 2))
+    tree:add(f.lane, tvb(18, 1))
+    tree:add(f.payload_max, tvb(20, 4))
+    tree:add(f.incarnation, tvb(24, 8))
+    local lane = lanes[tvb(18, 1):uint()] or "?"
+    return string.format(" from rank %d, %s lane", tvb(4, 4):uint(), lane)
+end
+
+local function add_ping(tvb, tree)
+    if tvb:len() < 16 then
+        tree:add_proto_expert_info(malformed, "Cut short")
+        return ""
+    end
+    tree:add(f.ping_key, tvb(0, 4))
+    tree:add(f.ping_port, tvb(4, 2))
+    tree:add(f.token, tvb(8, 8))
+    return ""
+end
+
+local function add_payload(tvb, tree, kind)
+    if kind == DATA or kind == BULK then
+        return add_chunks(tvb, tree)
+    elseif kind == ACK then
+        tree:add(f.sack, tvb())
+        return " SACK"
+    elseif kind == PROBE or kind == CONNECT then
+        return add_connect(tvb, tree)
+    elseif kind == PING or kind == PONG then
+        return add_ping(tvb, tree)
+    end
+    return ""
+end
+
+-- One frame from its header on. Returns its length and a line on it, or 0 when it is malformed.
+local function dissect_frame(tvb, tree)
+    if tvb:len() < HEADER_BYTES then
+        tree:add_proto_expert_info(malformed, "Shorter than a header")
+        return 0, "malformed"
+    end
+    local kind = tvb(0, 1):bitfield(4, 4)
+    if tvb(0, 1):bitfield(0, 4) ~= VERSION or types[kind] == nil then
+        tree:add(f.version, tvb(0, 1))
+        tree:add_proto_expert_info(malformed, "Unknown version or type")
+        return 0, "malformed"
+    end
+    add_header(tvb, tree)
+    local flags, len = tvb(1, 1):uint(), tvb(20, 2):uint()
+    local words = types[kind]
+    if kind == DATA or kind == BULK or kind == PROBE or bit.band(flags, PROBE_ANSWER_FLAG) ~= 0 then
+        words = words .. string.format(" seq=%d", tvb(12, 4):uint())
+    end
+    if kind ~= PING and kind ~= PONG then
+        words = words .. string.format(" ack=%d", tvb(16, 4):uint())
+    end
+    if len > tvb:len() - HEADER_BYTES then
+        tree:add_proto_expert_info(malformed, "Payload longer than the frame")
+        return 0, words .. " malformed"
+    end
+    if len > 0 then
+        words = words .. add_payload(tvb(HEADER_BYTES, len):tvb(), tree, kind)
+    end
+    local used = HEADER_BYTES + len
+    if bit.band(flags, CHECKSUM_FLAG) ~= 0 and tvb:len() >= used + CHECKSUM_BYTES then
+        tree:add(f.checksum, tvb(used, CHECKSUM_BYTES))
+        used = used + CHECKSUM_BYTES
+    end
+    return used, words
+end
+
+function rawe.dissector(tvb, pinfo, tree)
+    pinfo.cols.protocol = "rawe"
+    local item = tree:add(rawe, tvb())
+    local used, words = dissect_frame(tvb, item)
+    if used > 0 then
+        item:set_len(used)
+    end
+    pinfo.cols.info = words
+    return tvb:len()
+end
+
+-- The content of an envelope: frames, each beginning where the first one's length, or a multiple of
+-- it, ends. Shorter ones are filled up with zeros, which begin no frame.
+local function dissect_envelope(tvb, pinfo, tree)
+    if tostring(pinfo.net_src) ~= SOURCE or tostring(pinfo.net_dst) ~= DESTINATION then
+        return false
+    end
+    pinfo.cols.protocol = "rawe"
+    local at, count, stride, first = 0, 0, 0, ""
+    while at < tvb:len() and (count == 0 or tvb(at, 1):uint() ~= 0) do
+        count = count + 1
+        local item = tree:add(rawe, tvb(at))
+        item:add(f.train, tvb(at, 0), count):set_generated()
+        local used, words = dissect_frame(tvb(at):tvb(), item)
+        first = count == 1 and words or first
+        if used == 0 then
+            break
+        end
+        item:set_len(used)
+        stride = count == 1 and used or stride
+        at = at + stride
+    end
+    pinfo.cols.info = count == 1 and first or string.format("%s, and %d more", first, count - 1)
+    return true
+end
+
+local ethertypes = DissectorTable.get("ethertype")
+local registered = rawe.prefs.ethertype
+
+function rawe.prefs_changed()
+    if registered ~= rawe.prefs.ethertype then
+        ethertypes:remove(registered, rawe)
+        registered = rawe.prefs.ethertype
+        ethertypes:add(registered, rawe)
+    end
+end
+
+ethertypes:add(registered, rawe)
+rawe:register_heuristic("udp", dissect_envelope)
