@@ -507,13 +507,26 @@ static void tell_left(struct rawe_conn *conn, struct rawe_txframe *const *frames
 }
 
 /**
+ * Would the window cut a train short for which there is data? An acknowledgement will come that makes
+ * room for all of it: trains of a few frames cost as much as whole ones (RFC 1122 section 4.2.3.4 has
+ * the same for TCP, where it is called silly window syndrome).
+ */
+static bool train_cut_short(const struct rawe_conn *conn, uint32_t room, uint32_t frames_max)
+{
+    uint32_t wanted = (conn->in_flight + room) / 4;
+    wanted = wanted < frames_max ? wanted : frames_max;
+    return conn->in_flight != 0 && room < wanted && conn->to_transmit == 0 &&
+           conn->queued_bytes > (uint64_t)room * payload_limit(conn);
+}
+
+/**
  * One round of output; not `all`: only as long as trains can be filled. Returns the sends that are
  * complete because all their bytes were copied into frames.
  */
 static struct rawe_send *output_round(struct rawe_conn *conn, bool all, uint64_t now_ns)
 {
     struct rawe_engine *engine = conn->engine;
-    uint32_t frames_max = TRAIN_FRAMES;
+    uint32_t frames_max = TRAIN_FRAMES; /* and fewer where trains are sent */
     struct rawe_send *copied_first = NULL;
     struct rawe_send **copied_tail = &copied_first;
     bool transmitted = false;
@@ -522,11 +535,11 @@ static struct rawe_send *output_round(struct rawe_conn *conn, bool all, uint64_t
     }
     if (conn->train == RAWE_TRAIN_GOOD) {
         uint32_t frames = (uint32_t)(train_bytes(conn) / (payload_limit(conn) + RAWE_HEADER_BYTES));
-        frames_max = frames < TRAIN_FRAMES ? frames : TRAIN_FRAMES;
+        frames_max = frames < TRAIN_FRAMES ? frames : TRAIN_FRAMES - 1;
     }
     while (conn->state == RAWE_CONN_OPEN) {
         uint32_t room = rawe_conn_window_room(conn);
-        if (room == 0) {
+        if (room == 0 || (frames_max != TRAIN_FRAMES && train_cut_short(conn, room, frames_max))) {
             if (conn->queue != NULL || conn->to_transmit != 0) {
                 engine->counters.window_stalls++;
                 engine->counters.credit_stalls += conn->peer_credit <= conn->congestion.window;

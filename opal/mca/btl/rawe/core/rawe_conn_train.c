@@ -7,6 +7,9 @@
  */
 #include "rawe_conn.h"
 
+/** This part of a message may be added to it by filling up its last frame. */
+#define FILL_PART 16u
+
 /** Sendings lost, and nothing arrived, before a path counts as one that trains do not pass. */
 #define TRIALS_MAX 3u
 
@@ -71,8 +74,10 @@ void rawe_conn_train_judge(struct rawe_conn *conn, const struct rawe_txframe *lo
 static bool joins(const struct rawe_conn *conn, const struct rawe_txframe *before,
                   const struct rawe_txframe *frame, uint32_t fill_bytes)
 {
+    /* Long messages bear filling up better than short ones. */
     return conn->engine->config.pack_from_frames != 0 &&
-           fill_bytes <= conn->engine->trains.fill_max_bytes &&
+           (fill_bytes <= conn->engine->trains.fill_max_bytes ||
+            fill_bytes <= before->send->total_bytes / FILL_PART) &&
            before->buffer[RAWE_PAYLOAD_OFFSET] == RAWE_CHUNK_SEGMENT &&
            frame->buffer[RAWE_PAYLOAD_OFFSET] == RAWE_CHUNK_SEGMENT;
 }

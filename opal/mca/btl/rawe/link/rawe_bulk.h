@@ -31,7 +31,7 @@
 #define RAWE_BULK_BYTES_MAX 65507u
 
 /** Zeros there are to fill a frame up with. */
-#define RAWE_BULK_FILL_MAX_BYTES 9216u
+#define RAWE_BULK_FILL_MAX_BYTES 65536u
 
 struct rawe_bulk;
 
