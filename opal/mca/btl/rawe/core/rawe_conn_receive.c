@@ -108,6 +108,25 @@ void rawe_conn_deliver_segmented(struct rawe_conn *conn)
     }
 }
 
+/**
+ * Data that was received straight into place must lie where its own header wants it. It does not when
+ * something on the way put a train together over a gap (UDP GRO does not look at our sequence
+ * numbers): then it stands where the missing frame's belongs, and moving it would overwrite the
+ * next one's. Or when the place, promised for the train as a whole, was given away meanwhile.
+ */
+static bool in_place(struct rawe_conn *conn, const struct rawe_chunk *chunk)
+{
+    struct rawe_engine *engine = conn->engine;
+    if (chunk->kind == RAWE_CHUNK_PUT) {
+        const uint8_t *to = rawe_handle_resolve(&engine->handles, chunk->id, chunk->key,
+                                                chunk->offset, chunk->data_bytes);
+        return to == NULL || to == chunk->data; /* NULL: refused, the data is not looked at */
+    }
+    return conn->reassembly != NULL &&
+           rawe_reassembly_place(conn->reassembly, &engine->reassembly_buffers, chunk,
+                                 chunk->data_bytes) == chunk->data;
+}
+
 /** The chunks of a MESSAGE frame, one after the other. */
 void rawe_conn_deliver_messages(struct rawe_conn *conn, const uint8_t *payload, const uint8_t *end)
 {
@@ -174,6 +193,10 @@ static void receive_data(struct rawe_conn *conn, const struct rawe_header *heade
     }
     struct rawe_chunk chunk;
     if (!decode_first(conn, header, payload, &chunk)) {
+        return;
+    }
+    if (payload->data != NULL && !in_place(conn, &chunk)) {
+        engine->counters.dropped_misplaced++; /* as good as lost: it will be sent again */
         return;
     }
     if (chunk.kind == RAWE_CHUNK_SEGMENT && !add_segment(conn, &chunk)) {
