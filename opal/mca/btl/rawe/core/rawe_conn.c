@@ -270,8 +270,7 @@ void rawe_conn_receive_connect(struct rawe_conn *conn, const struct rawe_connect
 {
     struct rawe_engine *engine = conn->engine;
     engine->counters.connects_received++;
-    if (conn->state == RAWE_CONN_FAILED || from->payload_max_bytes < RAWE_CONNECT_BYTES ||
-        from->incarnation < conn->peer_incarnation ||
+    if (conn->state == RAWE_CONN_FAILED || from->incarnation < conn->peer_incarnation ||
         (conn->state == RAWE_CONN_PEER_CLOSED && from->incarnation <= conn->peer_incarnation)) {
         engine->counters.dropped_connection++;
         return;
