@@ -5,6 +5,7 @@
  */
 #include "unit_support.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static struct unit_net net;
@@ -278,6 +279,22 @@ static void rawe_conn_receive_connect__the_least_payload_is_enough(void **state)
     assert_memory_equal(memory, data, sizeof(data));
 }
 
+static void rawe_conn_receive_connect__a_reply_while_there_is_no_memory(void **state)
+{
+    (void)state;
+    unit_open(&net, 0, RAWE_LANE_EXPRESS);
+    rawe_conn_connect(end(0), net.now_ns);
+    unit_wire_clear(&net);
+    free(end(0)->acktr); /* as if there had been memory for the one window only */
+    end(0)->acktr = NULL;
+    struct rawe_connect connect = sample_connect(1);
+    receive_connect(1, &connect, true, end(0)->local_id);
+    assert_int_equal(end(0)->state, RAWE_CONN_CONNECTING);
+    unit_run(&net, 10 * UNIT_MS, UNIT_MS); /* it is asked for again */
+    assert_int_equal(end(0)->state, RAWE_CONN_OPEN);
+    assert_non_null(end(0)->acktr);
+}
+
 static void rawe_conn_receive_connect__a_failed_connection_stays_failed(void **state)
 {
     (void)state;
@@ -446,6 +463,7 @@ int main(void)
         TEST(rawe_conn_receive_connect__takes_the_smaller_payload),
         TEST(rawe_conn_receive_connect__a_payload_no_peer_can_mean),
         TEST(rawe_conn_receive_connect__the_least_payload_is_enough),
+        TEST(rawe_conn_receive_connect__a_reply_while_there_is_no_memory),
         TEST(rawe_conn_receive_connect__a_failed_connection_stays_failed),
         TEST(rawe_conn_receive_connect__the_peer_comes_back_without_a_close),
         TEST(rawe_conn_receive_connect__a_done_that_sends_again),

@@ -253,8 +253,9 @@ static void answer_connect(struct rawe_conn *conn, const struct rawe_connect *fr
         rawe_conn_connect(conn, now_ns); /* or, after a reply to an id renewed just now, again */
         return;
     }
-    if (!reply || conn->state != RAWE_CONN_CONNECTING || conn->slots == NULL) {
-        return; /* a second copy of the reply */
+    if (!reply || conn->state != RAWE_CONN_CONNECTING || conn->slots == NULL ||
+        conn->acktr == NULL) {
+        return; /* a second copy of the reply, or one to what could not be asked for lack of memory */
     }
     conn->peer_id = from->connection_id;
     if (from->payload_max_bytes < conn->payload_max_bytes) {
