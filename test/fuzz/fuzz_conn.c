@@ -55,6 +55,7 @@ static void send_something(struct net *net, const struct step *step, uint32_t *s
     struct net_send_options options = {
         .relaxed = (step->where & 4) != 0,
         .ordered = (step->where & 8) != 0,
+        .moved = (step->where & 16) != 0,
         .cut = (uint8_t)step->b,
     };
     if (*sent_bytes + step->a > SENT_BYTES_MAX) {

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Fuzz target `train`: hostile trains, through the receiving half of the bulk link (whose socket is a
- * pair of our own), the engine's plan for them and reassembly.
+ * Fuzz target `train`: hostile trains, through the receiving half of the bulk link, the engine's plan
+ * for them and reassembly.
  *
  * Input: 4 bytes of settings, then records of 16 bytes, one step each:
  *
@@ -10,13 +10,17 @@
  */
 #include "fuzz.h"
 
+#include <linux/virtio_net.h>
 #include <string.h>
-#include <sys/socket.h>
 
-#include "rawe_bulk_internal.h"
 #include "rawe_conn.h"
 #include "rawe_engine.h"
 #include "reassembly_model.h"
+#include "train_link.h"
+
+#ifndef VIRTIO_NET_HDR_GSO_UDP_L4
+#define VIRTIO_NET_HDR_GSO_UDP_L4 5 /* Linux 6.2 */
+#endif
 
 enum operation {
     FRAME,      /**< one more frame for the train */
@@ -38,7 +42,7 @@ const struct fuzz_format fuzz_format = {
 };
 
 #define REGIONS 3u
-#define TRAIN_BYTES_MAX 65536u
+#define TRAIN_BYTES_MAX TRAIN_LINK_BYTES_MAX
 #define KEY 0x1234u
 #define PORT 7u
 
@@ -55,8 +59,6 @@ struct step {
 static struct world {
     struct rawe_engine engine;
     struct rawe_conn *conn;
-    struct rawe_bulk bulk;
-    int far_fd; /**< what is written here, the bulk link receives */
     uint64_t now_ns;
     uint8_t *regions[REGIONS];
     uint32_t index[REGIONS];
@@ -114,27 +116,6 @@ static void remove_region(unsigned i)
     fuzz_guarded_delete(world.regions[i], region_bytes[i]);
 }
 
-/** The bulk link's receiving half: the queue is our socket, the doorbell never rings. */
-static void open_bulk(struct rawe_bulk *bulk)
-{
-    static int fds[2] = {-1, -1};
-    static struct tpacket2_hdr slot;
-    static uint8_t scratch[SCRATCH_BYTES];
-    if (fds[0] < 0) {
-        FUZZ_CHECK(socketpair(AF_UNIX, SOCK_DGRAM, 0, fds) == 0, "no pair of sockets");
-    }
-    world.far_fd = fds[1];
-    bulk->fd = fds[0];
-    bulk->scratch = scratch;
-    bulk->doorbell = (struct rawe_ring){
-        .next = &slot,
-        .left_in_block = 1,
-        .geometry = {sizeof(slot), sizeof(slot), 1, 1},
-        .memory = (uint8_t *)&slot,
-        .memory_bytes = sizeof(slot),
-    };
-}
-
 static void start(struct fuzz_input *head)
 {
     unsigned bits = (unsigned)fuzz_take(head, 1);
@@ -186,7 +167,6 @@ static void start(struct fuzz_input *head)
     for (unsigned i = 0; i < REGIONS; i++) {
         add_region(i);
     }
-    open_bulk(&world.bulk);
     world.model = reassembly_model_new(2 + (unsigned)fuzz_take(head, 1) % 4);
 }
 
@@ -313,27 +293,17 @@ static void segment(void *context, const uint8_t *source_mac, const uint8_t *hea
 
 static void deliver_train(const struct step *step)
 {
-    static uint8_t packet[sizeof(struct rawe_bulk_envelope) + TRAIN_BYTES_MAX];
     const struct rawe_bulk_receiver receiver = {.plan = plan, .segment = segment};
-    struct rawe_bulk_envelope envelope = {0};
-    envelope.vnet.gso_type = (step->options & 1) != 0 ? VIRTIO_NET_HDR_GSO_NONE
-                                                      : VIRTIO_NET_HDR_GSO_UDP_L4;
-    envelope.vnet.gso_size = (uint16_t)((step->options & 2) != 0 ? step->a : world.frame_bytes);
-    memcpy(envelope.packet, our_mac, RAWE_MAC_BYTES);
-    memcpy(envelope.packet + RAWE_MAC_BYTES, peer_mac, RAWE_MAC_BYTES);
-    memcpy(packet, &envelope, sizeof(envelope));
-    memcpy(packet + sizeof(envelope), world.train, world.train_bytes);
-    size_t len_bytes = sizeof(envelope) + world.train_bytes;
-    if ((step->options & 4) != 0) { /* cut somewhere */
-        len_bytes = step->b % (len_bytes + 1);
-    }
-    FUZZ_CHECK(send(world.far_fd, packet, len_bytes, MSG_DONTWAIT) == (ssize_t)len_bytes,
-               "the socket pair did not take a packet");
-    for (unsigned i = 0; i < 3; i++) { /* the second look finds the queue empty */
-        rawe_bulk_receive(&world.bulk, 2, &receiver, &world.engine);
-    }
-    FUZZ_CHECK(recv(world.bulk.fd, packet, sizeof(packet), MSG_DONTWAIT) < 0,
-               "the bulk link left a packet in its queue");
+    struct train_link_packet packet = {
+        .gso_type = (step->options & 1) != 0 ? VIRTIO_NET_HDR_GSO_NONE : VIRTIO_NET_HDR_GSO_UDP_L4,
+        .gso_size = (uint16_t)((step->options & 2) != 0 ? step->a : world.frame_bytes),
+        .bytes = world.train,
+        .len_bytes = world.train_bytes,
+        .cut_bytes = (step->options & 4) != 0 ? step->b : 0,
+    };
+    memcpy(packet.destination, our_mac, RAWE_MAC_BYTES);
+    memcpy(packet.source, peer_mac, RAWE_MAC_BYTES);
+    train_link_receive(&packet, &receiver, &world.engine);
     world.train_bytes = 0;
 }
 

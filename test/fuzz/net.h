@@ -122,6 +122,7 @@ void net_check(struct net *net);
 void net_send_copy(struct net_node *node, enum rawe_lane lane, size_t len_bytes);
 struct net_send_options {
     bool relaxed, ordered;
+    bool moved; /**< let the engine go on with a copy once all has been framed */
     uint8_t cut; /**< share of the first piece, in 256ths */
 };
 void net_send_message(struct net_node *node, enum rawe_lane lane, size_t len_bytes,

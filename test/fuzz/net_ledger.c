@@ -98,6 +98,15 @@ static void done(struct rawe_send *send, enum rawe_status status)
     }
 }
 
+/** As the component does to give a short message's memory back at once. */
+static void move(struct rawe_conn *conn, struct net_send *under_way, size_t len_bytes)
+{
+    uint8_t *copy = fuzz_copy(under_way->data, len_bytes);
+    rawe_conn_send_moved(conn, &under_way->send, copy);
+    fuzz_delete(under_way->data); /* whoever sends again from there is seen */
+    under_way->data = copy;
+}
+
 /** Begin a send from memory of exactly its length. */
 static void begin(struct net *net, struct net_message *message, struct net_send_options options)
 {
@@ -123,7 +132,12 @@ static void begin(struct net *net, struct net_message *message, struct net_send_
         (struct rawe_bytes){under_way->data + first_bytes, message->len_bytes - first_bytes};
     message->under_way = under_way;
     message->accepted = true;
-    rawe_conn_send(net->node[message->from].conn[message->lane], send, net->now_ns);
+    struct rawe_conn *conn = net->node[message->from].conn[message->lane];
+    rawe_conn_send(conn, send, net->now_ns);
+    if (options.moved && message->under_way == under_way &&
+        send->framed_bytes == send->total_bytes) {
+        move(conn, under_way, message->len_bytes);
+    }
 }
 
 void net_send_message(struct net_node *node, enum rawe_lane lane, size_t len_bytes,
