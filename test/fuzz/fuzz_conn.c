@@ -28,6 +28,7 @@ enum operation {
     CORRUPT,
     MUTATE,
     FORGE,
+    AWAY,
     OPERATIONS
 };
 
@@ -118,7 +119,10 @@ static void take_step(struct net *net, const struct step *step, uint32_t *sent_b
     struct net_node *node = &net->node[step->where & 1];
     enum rawe_lane lane = (step->where & 2) != 0 ? RAWE_LANE_BULK : RAWE_LANE_EXPRESS;
     bool option = (step->where & 4) != 0;
-    switch (step->operation % OPERATIONS) {
+    unsigned operation = step->operation % OPERATIONS;
+    net->torn = net->torn || operation == DELIVER || operation == DROP || operation == REORDER ||
+                operation == NO_MEMORY || operation == CORRUPT;
+    switch (operation) {
     case SEND_COPY:
     case SEND:
     case PUT:
@@ -171,6 +175,12 @@ static void take_step(struct net *net, const struct step *step, uint32_t *sent_b
         break;
     case MUTATE:
         net_mutate(net, step->a, step->where >> 2, step->b, step->c);
+        break;
+    case AWAY: /* as the component's guard does, when nobody calls progress */
+        rawe_engine_leave(&node->engine);
+        deliver_all(net, step->a % 256 + 1u, option);
+        net_progress(node);
+        rawe_engine_return(&node->engine);
         break;
     default:
         net_forge(node, lane,

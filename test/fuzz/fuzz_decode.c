@@ -148,6 +148,7 @@ static void check_responder(const uint8_t *bytes, size_t len_bytes)
     fuzz_delete(frame);
     rawe_responder_read_counters(&responder, &after);
     uint64_t counted = 0;
+    counted += after.probes_seen - before.probes_seen;
     counted += after.frames_invalid - before.frames_invalid;
     counted += after.pings_answered - before.pings_answered;
     counted += after.pings_unanswered - before.pings_unanswered;

@@ -49,6 +49,7 @@ void net_frame_free(struct net_frame *frame)
 void net_put(struct net *net, struct net_frame *frame)
 {
     if (net->wire_count == NET_WIRE_FRAMES) {
+        net->torn = true;
         net_frame_free(frame); /* lost: a switch's buffer has an end, too */
         return;
     }
@@ -100,6 +101,18 @@ static struct net_frame *frame_sent(struct net_node *node, const struct rawe_fra
     return frame;
 }
 
+/** Fill a frame up to a length: the kernel cuts trains into pieces that are all as long. */
+static void fill_up(struct net_frame *frame, size_t len_bytes)
+{
+    if (frame->len_bytes < len_bytes) {
+        uint8_t *bytes = fuzz_new(len_bytes);
+        memcpy(bytes, frame->bytes, frame->len_bytes);
+        fuzz_delete(frame->bytes);
+        frame->bytes = bytes;
+        frame->len_bytes = len_bytes;
+    }
+}
+
 static unsigned put_on_wire(struct net_node *node, const struct rawe_frame *frames, unsigned count,
                             unsigned train)
 {
@@ -108,6 +121,9 @@ static unsigned put_on_wire(struct net_node *node, const struct rawe_frame *fram
     while (taken < count && node->link_room != 0) {
         struct net_frame *frame = frame_sent(node, &frames[taken++]);
         frame->train = train;
+        if (train != 0 && taken != count) {
+            fill_up(frame, frames[0].len_bytes);
+        }
         if (node->link_room != UINT32_MAX) {
             node->link_room--;
         }
@@ -131,14 +147,15 @@ static unsigned transmit_train(void *context, const struct rawe_frame *frames, u
     uint32_t bytes = 0;
     FUZZ_CHECK(count >= 1 && count <= trains->frames_max, "a train of no or too many frames");
     for (unsigned i = 0; i < count; i++) {
-        FUZZ_CHECK(i + 1 == count ? frames[i].len_bytes <= frames[0].len_bytes
-                                  : frames[i].len_bytes == frames[0].len_bytes,
-                   "frames of a train differ in length");
+        FUZZ_CHECK(frames[i].len_bytes <= frames[0].len_bytes &&
+                       (i + 1 == count || frames[0].len_bytes - frames[i].len_bytes <=
+                                              trains->fill_max_bytes),
+                   "a frame of a train is longer than the first, or much shorter");
         FUZZ_CHECK(frames[i].len_bytes <= RAWE_PAYLOAD_OFFSET +
                                               node->engine.config.payload_max_bytes -
                                               trains->overhead_bytes + RAWE_CHECKSUM_BYTES,
                    "a frame of a train leaves no room for the envelope");
-        bytes += frames[i].len_bytes - RAWE_ETH_HEADER_BYTES;
+        bytes += frames[i + 1 == count ? i : 0].len_bytes - RAWE_ETH_HEADER_BYTES;
     }
     FUZZ_CHECK(bytes <= trains->bytes_max, "a train is too long");
     if (node->link_room < count) {
@@ -214,6 +231,7 @@ static void start_node(struct net *net, unsigned index)
         .bytes_max = 65507,
         .overhead_bytes = TRAIN_OVERHEAD_BYTES,
         .receive_frames = config.receive_frames,
+        .fill_max_bytes = net->config.payload_max_bytes,
     };
     node->ending = false;
     if (net->use_trains) {
@@ -245,6 +263,7 @@ void net_start(struct net *net, struct fuzz_input *head)
         .probe_least_ns = 500 * NET_US,
         .probe_most_ns = 100 * NET_MS,
         .reorder_ns = 100 * NET_US,
+        .pack_from_frames = (sizes & 16) != 0 ? 2 : 0,
         .peer_timeout_ns = (bits & 128) != 0 ? 5 * NET_S : 0,
     };
     for (unsigned i = 0; i < NET_NODES; i++) {
@@ -295,6 +314,7 @@ static void stop_node(struct net_node *node)
 {
     struct rawe_engine *engine = &node->engine;
     node->ending = true;
+    net_come_back(node);
     for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
         net_close(node, lane);
     }
@@ -389,6 +409,10 @@ void net_deliver(struct net *net, unsigned position, bool whole)
         return;
     }
     position %= net->wire_count;
+    struct net_node *receiver = &net->node[1 - net->wire[position]->from];
+    if (!receiver->engine.away) {
+        net_come_back(receiver); /* what was kept comes first; this may send, behind all others */
+    }
     unsigned count = whole ? train_length(net, position) : 1;
     if (net->wire[position]->train != 0 && whole) {
         receive_train(net, position, count);
@@ -399,6 +423,14 @@ void net_deliver(struct net *net, unsigned position, bool whole)
     }
     while (count-- != 0) {
         net_frame_free(net_take(net, position));
+    }
+}
+
+void net_come_back(struct net_node *node)
+{
+    rawe_engine_return(&node->engine);
+    if (rawe_engine_has_kept(&node->engine)) {
+        rawe_engine_tell(&node->engine);
     }
 }
 
@@ -432,6 +464,7 @@ void net_settle(struct net *net)
     fuzz_allocations_left = UINT32_MAX;
     for (unsigned i = 0; i < NET_NODES; i++) {
         net->node[i].link_room = UINT32_MAX;
+        net_come_back(&net->node[i]);
     }
     for (unsigned turn = 0; turn < turns; turn++) {
         /* Only what lies there now: answers to it are the next turn's. */
@@ -464,6 +497,8 @@ void net_check(struct net *net)
     net->sent_in_call = 0;
     for (unsigned i = 0; i < NET_NODES; i++) {
         const struct rawe_engine *engine = &net->node[i].engine;
+        FUZZ_CHECK(net->tainted || net->torn || engine->counters.dropped_misplaced == 0,
+                   "frames of a whole train were not taken where they were placed");
         FUZZ_CHECK(engine->open_count <= RAWE_LANES, "more connections than were opened");
         FUZZ_CHECK(engine->timers.armed <= RAWE_LANES, "more timers than connections");
         FUZZ_CHECK(engine->frames.allocated <= engine->config.frames_limit + SLACK_FRAMES,

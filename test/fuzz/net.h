@@ -84,6 +84,7 @@ struct net {
     unsigned sent_in_call; /**< frames, since the script's last step */
     uint32_t keys;         /**< drawn so far */
     bool tainted;          /**< frames were forged with valid keys */
+    bool torn;             /**< trains may lie on the wire with gaps, or memory ran out */
     bool unsettled[RAWE_LANES]; /**< something was closed or given up there */
     bool replies;          /**< delivered messages are answered, completed ones followed by others */
     bool closes_failed;    /**< `failed` closes the connection */
@@ -111,6 +112,8 @@ void net_frame_free(struct net_frame *frame);
 void net_deliver(struct net *net, unsigned position, bool whole);
 /** Flush and let timers expire. */
 void net_progress(struct net_node *node);
+/** The owner, for whom somebody else has kept the engine going, is back and told what happened. */
+void net_come_back(struct net_node *node);
 /** No more faults: everything has to come to its end. */
 void net_settle(struct net *net);
 /** What has to hold after every step. */

@@ -64,8 +64,12 @@ void net_send_copy(struct net_node *node, enum rawe_lane lane, size_t len_bytes)
     size_t first_bytes = message->len_bytes / 3;
     uint8_t *first = fuzz_copy(content(id), first_bytes);
     uint8_t *second = fuzz_copy(content(id) + first_bytes, message->len_bytes - first_bytes);
-    enum rawe_status status = rawe_conn_send_copy(conn, (uint8_t)id, first, first_bytes, second,
-                                                  message->len_bytes - first_bytes, net->now_ns);
+    size_t second_bytes = message->len_bytes - first_bytes;
+    enum rawe_status status = RAWE_STATUS_DONE;
+    if (!rawe_conn_pack(conn, (uint8_t)id, first, first_bytes, second, second_bytes)) {
+        status = rawe_conn_send_copy(conn, (uint8_t)id, first, first_bytes, second, second_bytes,
+                                     net->now_ns);
+    }
     message->accepted = status == RAWE_STATUS_DONE;
     message->failed = status == RAWE_STATUS_FAILED;
     fuzz_delete(first);

@@ -49,6 +49,13 @@ static void place(struct rawe_conn *conn, const struct rawe_chunk *chunk)
     engine->counters.bytes_received += chunk->data_bytes;
 }
 
+/** Does data lie in the engine's buffer for trains, from where it is delivered or copied? */
+static bool in_train_buffer(const struct rawe_engine *engine, const uint8_t *data)
+{
+    const uint8_t *train = engine->borrowed.train;
+    return train != NULL && data >= train && data < train + RAWE_TRAIN_BUFFER_BYTES;
+}
+
 /**
  * Add a segment. False when it could not be taken now, for lack of a buffer: never the one of the
  * message all others wait for, so that it blocks nothing for ever.
@@ -63,9 +70,7 @@ static bool add_segment(struct rawe_conn *conn, const struct rawe_chunk *chunk)
         }
     }
     /* What lies in a train's buffer stays there; but the next part of such a message may be alone. */
-    bool in_train = engine->borrowed.train != NULL && chunk->data >= engine->borrowed.train &&
-                    chunk->data < engine->borrowed.train + RAWE_TRAIN_BUFFER_BYTES;
-    if (in_train && !engine->away && rawe_conn_train_borrow(conn, chunk, &engine->borrowed_whole)) {
+    if (in_train_buffer(engine, chunk->data) && !engine->away && rawe_conn_train_borrow(conn, chunk, &engine->borrowed_whole)) {
         return true;
     }
     if (engine->borrowed.conn == conn && engine->borrowed.number == chunk->id &&
@@ -121,6 +126,9 @@ static bool in_place(struct rawe_conn *conn, const struct rawe_chunk *chunk)
         const uint8_t *to = rawe_handle_resolve(&engine->handles, chunk->id, chunk->key,
                                                 chunk->offset, chunk->data_bytes);
         return to == NULL || to == chunk->data; /* NULL: refused, the data is not looked at */
+    }
+    if (in_train_buffer(engine, chunk->data)) {
+        return true; /* nobody's place: what lies beside it in there is not overwritten by moving it */
     }
     return conn->reassembly != NULL &&
            rawe_reassembly_place(conn->reassembly, &engine->reassembly_buffers, chunk,
