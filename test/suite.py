@@ -21,7 +21,9 @@ sys.path.insert(0, str(TEST / "lab"))
 
 from rawelab import record  # noqa: E402  (the path has to be set first)
 
-PARTS = ("unit", "sim", "lab", "sanitize")
+PARTS = ("unit", "sim", "fuzz", "lab", "sanitize")
+FUZZ_SECONDS = 15
+FUZZ_SECONDS_LONG = 1800
 OPTIONAL = ("bench",)  # only when asked for
 BENCH = ROOT / "bench"
 # Quick forms of the benchmarks: do they run to their end? Their figures mean nothing.
@@ -128,8 +130,20 @@ def run_sim(part, options):
     check(part, BUILD / "test" / "sim", env=options.env)
 
 
+def run_fuzz(part, options):
+    """The fuzz targets: their corpora replayed, then libFuzzer on each for a short while."""
+    check(part, BUILD / "test" / "fuzz", env=options.env)
+    seconds = FUZZ_SECONDS_LONG if options.long else FUZZ_SECONDS
+    for target in ("decode", "conn", "train"):
+        argv = [TEST / "fuzz" / "run", "--target", target, "--seconds", str(seconds)]
+        if call([*argv, "--jobs", str(os.cpu_count()), "--build", BUILD / "fuzz"], env=options.env):
+            part.failed += 1
+        else:
+            part.passed += 1
+
+
 def run_sanitize(part, options):
-    """Unit tests and simulator again, instrumented."""
+    """Unit tests, simulator and fuzz corpora again, instrumented."""
     for sanitizer in SANITIZERS:
         directory = BUILD / "sanitize" / sanitizer.replace(",", "-")
         problem = build(directory, f"--enable-sanitizers={sanitizer}")
@@ -138,7 +152,7 @@ def run_sanitize(part, options):
             continue
         # The thread sanitizer cannot place its shadow memory under full address randomisation.
         launcher = ["setarch", "--addr-no-randomize"] if sanitizer == "thread" else []
-        for name in ("unit", "sim"):
+        for name in ("unit", "sim", "fuzz"):
             check(part, directory / "test" / name, launcher, env=options.env)
 
 
@@ -208,6 +222,7 @@ def run_lab(part, options):
 RUNNERS = {
     "unit": run_unit,
     "sim": run_sim,
+    "fuzz": run_fuzz,
     "lab": run_lab,
     "sanitize": run_sanitize,
     "bench": run_bench,
@@ -219,12 +234,13 @@ def parse():
     parser = argparse.ArgumentParser(
         prog="test/run",
         description="Installs missing Debian packages, builds into ./build, runs the tests.",
-        epilog="unit: the core's objects; sim: whole networks in one thread, seeded; lab: real "
-        "mpirun over virtual hosts; sanitize: unit and sim again under the address, undefined "
-        "behaviour and thread sanitizers. Without arguments all of it, in under 20 minutes. bench, "
-        "only when asked for: the benchmarks' own tests, and a quick form of each benchmark.",
+        epilog="unit: the core's objects; sim: whole networks in one thread, seeded; fuzz: hostile "
+        "frames, libFuzzer; lab: real mpirun over virtual hosts; sanitize: unit, sim and the fuzz "
+        "corpora again under the address, undefined behaviour and thread sanitizers. Without "
+        "arguments all of it, in under 20 minutes. bench, only when asked for: the benchmarks' own "
+        "tests, and a quick form of each benchmark.",
     )
-    parser.add_argument("parts", nargs="*", metavar="unit|sim|lab|sanitize|all|bench")
+    parser.add_argument("parts", nargs="*", metavar="unit|sim|fuzz|lab|sanitize|all|bench")
     parser.add_argument("--long", action="store_true", help="also what takes longer: hours")
     parser.add_argument("-k", metavar="EXPR", help="only lab tests that match, as pytest -k")
     options = parser.parse_args()

@@ -247,7 +247,8 @@ static void add_counters(struct sum *sum, const struct rawe_counters *counters)
                     counters->dropped_key + counters->dropped_connection +
                     counters->dropped_source + counters->dropped_ack + counters->dropped_trial +
                     counters->dropped_checksum + counters->dropped_handle +
-                    counters->dropped_segment + counters->dropped_stranger;
+                    counters->dropped_segment + counters->dropped_misplaced +
+                    counters->dropped_stranger;
 }
 
 /** Questions per connection that may be asked before its round-trip time is known. */

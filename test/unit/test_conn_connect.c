@@ -5,6 +5,7 @@
  */
 #include "unit_support.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static struct unit_net net;
@@ -230,18 +231,68 @@ static void rawe_conn_receive_connect__takes_the_smaller_payload(void **state)
     assert_works_both_ways();
 }
 
-static void rawe_conn_receive_connect__a_payload_too_small_for_anything(void **state)
+static void rawe_conn_receive_connect__a_payload_no_peer_can_mean(void **state)
 {
     (void)state;
     unit_open(&net, 0, RAWE_LANE_EXPRESS);
     struct rawe_connect connect = sample_connect(1);
-    for (uint32_t payload_bytes = 0; payload_bytes < RAWE_CONNECT_BYTES; payload_bytes++) {
+    for (uint32_t payload_bytes = 0; payload_bytes < RAWE_PAYLOAD_LEAST_BYTES; payload_bytes++) {
         connect.payload_max_bytes = payload_bytes;
         receive_connect(1, &connect, false, 0);
     }
-    assert_int_equal(counters(0)->dropped_connection, RAWE_CONNECT_BYTES);
+    connect.payload_max_bytes = UINT16_MAX + 1;
+    receive_connect(1, &connect, false, 0);
+    connect.payload_max_bytes = UINT32_MAX;
+    receive_connect(1, &connect, false, 0);
+    assert_int_equal(counters(0)->dropped_length, RAWE_PAYLOAD_LEAST_BYTES + 2);
     assert_int_equal(end(0)->state, RAWE_CONN_IDLE);
     assert_int_equal(unit_wire_count(&net), 0);
+    connect.payload_max_bytes = UINT16_MAX;
+    receive_connect(1, &connect, false, 0);
+    assert_int_equal(end(0)->state, RAWE_CONN_CONNECTING);
+}
+
+/** The least payload there can be, with trains, whose envelope takes of it as well. */
+static void rawe_conn_receive_connect__the_least_payload_is_enough(void **state)
+{
+    (void)state;
+    static uint8_t data[3000], memory[3000];
+    struct unit_send message = {0}, put = {0};
+    uint32_t index;
+    uint64_t key;
+    unit_use_trains(&net, 10);
+    unit_open(&net, 0, RAWE_LANE_BULK);
+    unit_open(&net, 1, RAWE_LANE_BULK);
+    struct rawe_conn *conn = net.node[0].conn[RAWE_LANE_BULK];
+    net.node[1].conn[RAWE_LANE_BULK]->payload_max_bytes = RAWE_PAYLOAD_LEAST_BYTES;
+    unit_fill(data, sizeof(data), 4);
+    assert_true(rawe_handle_register(&net.node[1].engine.handles, memory, sizeof(memory), &index,
+                                     &key));
+    unit_send_message(conn, &message, 5, data, sizeof(data));
+    unit_send_put(conn, &put, data, sizeof(data), index, key, 0);
+    unit_settle(&net);
+    assert_int_equal(conn->payload_max_bytes, RAWE_PAYLOAD_LEAST_BYTES);
+    assert_int_equal(conn->train, RAWE_TRAIN_GOOD);
+    assert_int_equal(message.done, 1);
+    assert_int_equal(put.done, 1);
+    unit_assert_message(&net.node[1], 0, 5, sizeof(data), 4);
+    assert_memory_equal(memory, data, sizeof(data));
+}
+
+static void rawe_conn_receive_connect__a_reply_while_there_is_no_memory(void **state)
+{
+    (void)state;
+    unit_open(&net, 0, RAWE_LANE_EXPRESS);
+    rawe_conn_connect(end(0), net.now_ns);
+    unit_wire_clear(&net);
+    free(end(0)->acktr); /* as if there had been memory for the one window only */
+    end(0)->acktr = NULL;
+    struct rawe_connect connect = sample_connect(1);
+    receive_connect(1, &connect, true, end(0)->local_id);
+    assert_int_equal(end(0)->state, RAWE_CONN_CONNECTING);
+    unit_run(&net, 10 * UNIT_MS, UNIT_MS); /* it is asked for again */
+    assert_int_equal(end(0)->state, RAWE_CONN_OPEN);
+    assert_non_null(end(0)->acktr);
 }
 
 static void rawe_conn_receive_connect__a_failed_connection_stays_failed(void **state)
@@ -410,7 +461,9 @@ int main(void)
         TEST(rawe_conn_receive_connect__late_copies_of_an_earlier_connection),
         TEST(rawe_conn_receive_connect__a_late_reply_of_an_earlier_incarnation),
         TEST(rawe_conn_receive_connect__takes_the_smaller_payload),
-        TEST(rawe_conn_receive_connect__a_payload_too_small_for_anything),
+        TEST(rawe_conn_receive_connect__a_payload_no_peer_can_mean),
+        TEST(rawe_conn_receive_connect__the_least_payload_is_enough),
+        TEST(rawe_conn_receive_connect__a_reply_while_there_is_no_memory),
         TEST(rawe_conn_receive_connect__a_failed_connection_stays_failed),
         TEST(rawe_conn_receive_connect__the_peer_comes_back_without_a_close),
         TEST(rawe_conn_receive_connect__a_done_that_sends_again),

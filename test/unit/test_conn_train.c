@@ -391,6 +391,29 @@ static void rawe_conn_train_transmit__link_full_at_every_place(void **state)
     assert_int_equal(counters(1)->duplicates, 0);
 }
 
+static void train_transmit__packed_messages_leave_room_for_the_envelope(void **state)
+{
+    (void)state;
+    static uint8_t shorts[60];
+    static struct unit_send many[40];
+    memset(many, 0, sizeof(many));
+    unit_stop(&net);
+    unit_init(&net);
+    net.config.payload_max_bytes = 512;
+    net.config.pack_from_frames = 1;
+    unit_start(&net);
+    unit_use_trains(&net, 10);
+    struct rawe_conn *conn = unit_connect(&net, RAWE_LANE_BULK);
+    unit_fill(shorts, sizeof(shorts), 1);
+    for (unsigned i = 0; i < 40; i++) { /* all wait for the trial; each frame's length is checked */
+        unit_send_message(conn, &many[i], (uint8_t)i, shorts, sizeof(shorts));
+    }
+    unit_settle(&net);
+    assert_int_equal(conn->train, RAWE_TRAIN_GOOD);
+    assert_int_equal(net.node[1].message_count, 40);
+    assert_true(net.node[0].engine.counters.frames_sent < 40);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -412,6 +435,7 @@ int main(void)
         TEST(rawe_conn_train_transmit__long_messages),
         TEST(rawe_conn_train_transmit__losses_inside_trains),
         TEST(rawe_conn_train_transmit__link_full_at_every_place),
+        TEST(train_transmit__packed_messages_leave_room_for_the_envelope),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

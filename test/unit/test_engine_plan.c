@@ -307,21 +307,100 @@ static void rawe_engine_receive_parts__data_in_place(void **state)
     assert_int_equal(counters(1)->bytes_received, 500);
 }
 
-static void rawe_engine_receive_parts__data_in_the_wrong_place_is_moved(void **state)
+static void rawe_engine_receive_parts__data_in_the_wrong_place_counts_as_lost(void **state)
 {
     (void)state;
     connect_bulk();
     /* The second frame of a train was not what the first one promised: it lies 100 bytes off. */
     unit_fill(memory + 1100, 500, 0);
-    uint8_t copy[500];
-    memcpy(copy, memory + 1100, 500);
     receive_parts(train_frame(0, put_chunk(1000, 500)), RAWE_HEADER_BYTES + RAWE_CHUNK_PUT_BYTES,
                   memory + 1100);
-    assert_memory_equal(memory + 1000, copy, 500);
+    assert_int_equal(counters(1)->dropped_misplaced, 1);
+    assert_int_equal(counters(1)->frames_received, 0);
+    assert_int_equal(memory[1099], 0xEE);
+    /* Nor does a segment belong there: its message has no buffer yet, or another one. */
+    receive_parts(train_frame(0, segment_chunk(0, 0, 500, 900)),
+                  RAWE_HEADER_BYTES + RAWE_CHUNK_SEGMENT_BYTES, memory + 1100);
+    assert_true(plan_train(train_frame(0, segment_chunk(0, 0, 500, 900)), 1));
+    receive_parts(train_frame(0, segment_chunk(0, 0, 500, 900)),
+                  RAWE_HEADER_BYTES + RAWE_CHUNK_SEGMENT_BYTES, memory + 1100);
+    assert_int_equal(counters(1)->dropped_misplaced, 3);
+    assert_int_equal(counters(1)->frames_received, 0);
     struct rawe_chunk chunk = put_chunk(0, 500);
     chunk.key ^= 1;
     receive_parts(train_frame(0, chunk), RAWE_HEADER_BYTES + RAWE_CHUNK_PUT_BYTES, memory);
     assert_int_equal(counters(1)->dropped_handle, 1);
+}
+
+/**
+ * Receive the frames of a train of four but the second as one: what is left is put together
+ * without a gap. Frees all but the second.
+ */
+static void receive_with_gap(struct unit_frame *const frames[4])
+{
+    const unsigned order[] = {0, 2, 3};
+    uint8_t kind = frames[0]->bytes[RAWE_PAYLOAD_OFFSET];
+    size_t head_bytes = RAWE_HEADER_BYTES + rawe_chunk_header_bytes(kind);
+    assert_true(plan_train(unit_frame_copy(frames[0]), 3));
+    for (unsigned i = 0; i < 3; i++) {
+        memcpy(placement.base + (size_t)i * placement.data_bytes,
+               frames[order[i]]->bytes + RAWE_ETH_HEADER_BYTES + head_bytes, placement.data_bytes);
+    }
+    for (unsigned i = 0; i < 3; i++) {
+        receive_parts(frames[order[i]], head_bytes,
+                      placement.base + (size_t)i * placement.data_bytes);
+    }
+}
+
+static void rawe_engine_receive_parts__a_train_put_together_over_a_gap(void **state)
+{
+    (void)state;
+    struct unit_frame *frames[4];
+    connect_bulk();
+    for (uint32_t i = 0; i < 4; i++) {
+        frames[i] = train_frame(i, put_chunk(1000 + 500 * i, 500));
+    }
+    receive_with_gap(frames);
+    assert_int_equal(counters(1)->dropped_misplaced, 2);
+    assert_int_equal(counters(1)->frames_received, 1);
+    unit_receive(&net, frames[1]);
+    unit_frame_free(frames[1]);
+    for (uint32_t i = 0; i < 2; i++) { /* the two behind it come again */
+        struct unit_frame *frame = train_frame(0, put_chunk(2000 + 500 * i, 500));
+        unit_fill(frame->bytes + frame->len_bytes - 500, 500, 2 + i);
+        unit_receive(&net, frame);
+        unit_frame_free(frame);
+    }
+    assert_int_equal(counters(1)->frames_received, 4);
+    for (uint32_t i = 0; i < 4; i++) {
+        uint8_t expected[500];
+        unit_fill(expected, sizeof(expected), i);
+        assert_memory_equal(memory + 1000 + 500 * i, expected, sizeof(expected));
+    }
+}
+
+static void rawe_engine_receive_parts__segments_put_together_over_a_gap(void **state)
+{
+    (void)state;
+    struct unit_frame *frames[4];
+    uint8_t whole[2000];
+    connect_bulk();
+    for (uint32_t i = 0; i < 4; i++) {
+        frames[i] = train_frame(i, segment_chunk(0, 500 * i, 500, 2000));
+        unit_fill(whole + (size_t)500 * i, 500, i);
+    }
+    struct unit_frame *again[2] = {unit_frame_copy(frames[2]), unit_frame_copy(frames[3])};
+    receive_with_gap(frames);
+    assert_int_equal(counters(1)->dropped_misplaced, 2);
+    assert_int_equal(net.node[1].message_count, 0);
+    unit_receive(&net, frames[1]);
+    unit_receive(&net, again[0]);
+    unit_receive(&net, again[1]);
+    assert_int_equal(net.node[1].message_count, 1);
+    assert_memory_equal(net.node[1].messages[0].data, whole, sizeof(whole));
+    unit_frame_free(frames[1]);
+    unit_frame_free(again[0]);
+    unit_frame_free(again[1]);
 }
 
 static void rawe_engine_receive_parts__headers_longer_or_shorter_than_promised(void **state)
@@ -397,7 +476,9 @@ int main(void)
         TEST(rawe_engine_plan__only_puts_and_segments),
         TEST(rawe_engine_plan__only_from_the_peer_of_an_open_connection),
         TEST(rawe_engine_receive_parts__data_in_place),
-        TEST(rawe_engine_receive_parts__data_in_the_wrong_place_is_moved),
+        TEST(rawe_engine_receive_parts__data_in_the_wrong_place_counts_as_lost),
+        TEST(rawe_engine_receive_parts__a_train_put_together_over_a_gap),
+        TEST(rawe_engine_receive_parts__segments_put_together_over_a_gap),
         TEST(rawe_engine_receive_parts__headers_longer_or_shorter_than_promised),
         TEST(rawe_engine_receive_parts__control_frames_have_no_business_in_a_train),
     };

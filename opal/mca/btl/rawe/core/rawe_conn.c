@@ -253,8 +253,9 @@ static void answer_connect(struct rawe_conn *conn, const struct rawe_connect *fr
         rawe_conn_connect(conn, now_ns); /* or, after a reply to an id renewed just now, again */
         return;
     }
-    if (!reply || conn->state != RAWE_CONN_CONNECTING || conn->slots == NULL) {
-        return; /* a second copy of the reply */
+    if (!reply || conn->state != RAWE_CONN_CONNECTING || conn->slots == NULL ||
+        conn->acktr == NULL) {
+        return; /* a second copy of the reply, or one to what could not be asked for lack of memory */
     }
     conn->peer_id = from->connection_id;
     if (from->payload_max_bytes < conn->payload_max_bytes) {
@@ -270,8 +271,7 @@ void rawe_conn_receive_connect(struct rawe_conn *conn, const struct rawe_connect
 {
     struct rawe_engine *engine = conn->engine;
     engine->counters.connects_received++;
-    if (conn->state == RAWE_CONN_FAILED || from->payload_max_bytes < RAWE_CONNECT_BYTES ||
-        from->incarnation < conn->peer_incarnation ||
+    if (conn->state == RAWE_CONN_FAILED || from->incarnation < conn->peer_incarnation ||
         (conn->state == RAWE_CONN_PEER_CLOSED && from->incarnation <= conn->peer_incarnation)) {
         engine->counters.dropped_connection++;
         return;

@@ -12,11 +12,16 @@
 
 #include <string.h>
 
-/** Payload that fits the buffer of a large frame, and a frame to this peer. */
+/** Payload that fits the buffer of a large frame, and a frame to this peer, be it in an envelope. */
 static uint32_t pack_limit(const struct rawe_conn *conn)
 {
+    const struct rawe_trains *trains = &conn->engine->trains;
     uint32_t buffer_bytes = (uint32_t)conn->engine->frames.large_bytes;
-    return conn->payload_max_bytes < buffer_bytes ? conn->payload_max_bytes : buffer_bytes;
+    uint32_t bytes = conn->payload_max_bytes;
+    if (conn->lane == RAWE_LANE_BULK && trains->output.transmit != NULL) {
+        bytes = (bytes - trains->overhead_bytes) & ~7u;
+    }
+    return bytes < buffer_bytes ? bytes : buffer_bytes;
 }
 
 /** Write one more message into the frame; it fits. */
@@ -48,8 +53,10 @@ struct rawe_txframe *rawe_conn_pack_new(struct rawe_conn *conn, uint8_t tag, con
                                         size_t second_bytes, bool more)
 {
     size_t bytes = RAWE_CHUNK_MESSAGE_BYTES + first_bytes + second_bytes;
-    struct rawe_txframe *frame =
-        rawe_txframe_take(&conn->engine->frames, more ? pack_limit(conn) : bytes);
+    if (more && bytes < pack_limit(conn)) {
+        bytes = pack_limit(conn);
+    }
+    struct rawe_txframe *frame = rawe_txframe_take(&conn->engine->frames, bytes);
     if (frame != NULL) {
         frame->payload_bytes = 0;
         write_message(frame, tag, first, first_bytes, second, second_bytes);

@@ -49,6 +49,13 @@ static void place(struct rawe_conn *conn, const struct rawe_chunk *chunk)
     engine->counters.bytes_received += chunk->data_bytes;
 }
 
+/** Does data lie in the engine's buffer for trains, from where it is delivered or copied? */
+static bool in_train_buffer(const struct rawe_engine *engine, const uint8_t *data)
+{
+    const uint8_t *train = engine->borrowed.train;
+    return train != NULL && data >= train && data < train + RAWE_TRAIN_BUFFER_BYTES;
+}
+
 /**
  * Add a segment. False when it could not be taken now, for lack of a buffer: never the one of the
  * message all others wait for, so that it blocks nothing for ever.
@@ -63,9 +70,7 @@ static bool add_segment(struct rawe_conn *conn, const struct rawe_chunk *chunk)
         }
     }
     /* What lies in a train's buffer stays there; but the next part of such a message may be alone. */
-    bool in_train = engine->borrowed.train != NULL && chunk->data >= engine->borrowed.train &&
-                    chunk->data < engine->borrowed.train + RAWE_TRAIN_BUFFER_BYTES;
-    if (in_train && !engine->away && rawe_conn_train_borrow(conn, chunk, &engine->borrowed_whole)) {
+    if (in_train_buffer(engine, chunk->data) && !engine->away && rawe_conn_train_borrow(conn, chunk, &engine->borrowed_whole)) {
         return true;
     }
     if (engine->borrowed.conn == conn && engine->borrowed.number == chunk->id &&
@@ -106,6 +111,28 @@ void rawe_conn_deliver_segmented(struct rawe_conn *conn)
         rawe_conn_deliver(conn, whole.tag, whole.buffer, whole.total_bytes);
         rawe_buffer_give(&conn->engine->reassembly_buffers, whole.buffer);
     }
+}
+
+/**
+ * Data that was received straight into place must lie where its own header wants it. It does not when
+ * something on the way put a train together over a gap (UDP GRO does not look at our sequence
+ * numbers): then it stands where the missing frame's belongs, and moving it would overwrite the
+ * next one's. Or when the place, promised for the train as a whole, was given away meanwhile.
+ */
+static bool in_place(struct rawe_conn *conn, const struct rawe_chunk *chunk)
+{
+    struct rawe_engine *engine = conn->engine;
+    if (chunk->kind == RAWE_CHUNK_PUT) {
+        const uint8_t *to = rawe_handle_resolve(&engine->handles, chunk->id, chunk->key,
+                                                chunk->offset, chunk->data_bytes);
+        return to == NULL || to == chunk->data; /* NULL: refused, the data is not looked at */
+    }
+    if (in_train_buffer(engine, chunk->data)) {
+        return true; /* nobody's place: what lies beside it in there is not overwritten by moving it */
+    }
+    return conn->reassembly != NULL &&
+           rawe_reassembly_place(conn->reassembly, &engine->reassembly_buffers, chunk,
+                                 chunk->data_bytes) == chunk->data;
 }
 
 /** The chunks of a MESSAGE frame, one after the other. */
@@ -174,6 +201,10 @@ static void receive_data(struct rawe_conn *conn, const struct rawe_header *heade
     }
     struct rawe_chunk chunk;
     if (!decode_first(conn, header, payload, &chunk)) {
+        return;
+    }
+    if (payload->data != NULL && !in_place(conn, &chunk)) {
+        engine->counters.dropped_misplaced++; /* as good as lost: it will be sent again */
         return;
     }
     if (chunk.kind == RAWE_CHUNK_SEGMENT && !add_segment(conn, &chunk)) {

@@ -53,6 +53,7 @@
     X(dropped_ack,          "frames dropped: acknowledge what was never sent")                   \
     X(dropped_handle,       "PUT frames refused: unknown handle, wrong key or out of bounds")    \
     X(dropped_segment,      "segments refused: contradict earlier ones or the size limit")       \
+    X(dropped_misplaced,    "frames dropped: received in place behind a gap in their train")     \
     X(trains_sent,          "superframes handed to the link")                                    \
     X(trials_passed,        "peers to which superframes pass")                                   \
     X(trials_failed,        "peers to which they do not, so plain frames are used")              \

@@ -121,7 +121,8 @@ static void receive_connect(struct rawe_engine *engine, const struct rawe_header
 {
     struct rawe_connect from;
     if (rawe_connect_decode(&from, payload, header->payload_bytes) != RAWE_DECODE_OK ||
-        from.lane >= RAWE_LANES || from.connection_id == 0) {
+        from.lane >= RAWE_LANES || from.connection_id == 0 ||
+        from.payload_max_bytes < RAWE_PAYLOAD_LEAST_BYTES || from.payload_max_bytes > UINT16_MAX) {
         engine->counters.dropped_length++;
         return;
     }

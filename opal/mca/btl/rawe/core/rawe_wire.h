@@ -180,6 +180,13 @@ static inline size_t rawe_chunk_pad(size_t len_bytes)
  */
 #define RAWE_CONNECT_BYTES 32u
 
+/**
+ * Least that any peer takes in one frame: a SACK block, and every chunk's header with some data behind
+ * it, less what an envelope takes. A CONNECT that says less, or more than a frame's length field
+ * can, is refused: lengths are computed from it.
+ */
+#define RAWE_PAYLOAD_LEAST_BYTES 128u
+
 struct rawe_connect {
     uint32_t jobid;
     uint32_t vpid;
@@ -187,7 +194,7 @@ struct rawe_connect {
     uint32_t key;
     uint16_t port;
     uint8_t lane; /**< which of the connections between the two processes */
-    uint32_t payload_max_bytes;
+    uint32_t payload_max_bytes; /**< RAWE_PAYLOAD_LEAST_BYTES to UINT16_MAX */
     uint64_t incarnation; /**< grows with every connection the sender opens to this peer */
 };
 

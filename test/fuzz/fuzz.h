@@ -1,0 +1,88 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What the fuzz targets share: reading the fuzzer's bytes, failing, memory that may run out, and
+ * the format by which the mutator knows where fields lie.
+ *
+ * A target is one function, LLVMFuzzerTestOneInput. Linked with libFuzzer it is fuzzed (see `run`);
+ * linked with fuzz_main.c it is an ordinary program that replays files, on any compiler.
+ */
+#ifndef RAWE_FUZZ_H
+#define RAWE_FUZZ_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* libFuzzer's interface, as its documentation gives it. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len_bytes);
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t len_bytes, size_t max_bytes, unsigned seed);
+size_t LLVMFuzzerMutate(uint8_t *data, size_t len_bytes, size_t max_bytes);
+
+/** An invariant: ends the program with a message, which libFuzzer keeps with its input. */
+#define FUZZ_CHECK(condition, text)                                                               \
+    do {                                                                                          \
+        if (!(condition)) {                                                                       \
+            fuzz_fail(__FILE__, __LINE__, #condition, text);                                      \
+        }                                                                                         \
+    } while (0)
+
+_Noreturn void fuzz_fail(const char *file, int line, const char *condition, const char *text);
+
+/** The fuzzer's bytes, read from front to back; zeros when they are used up. */
+struct fuzz_input {
+    const uint8_t *at, *end;
+};
+
+static inline size_t fuzz_left(const struct fuzz_input *input)
+{
+    return (size_t)(input->end - input->at);
+}
+
+/** The next `bytes` (at most 8) of them, least significant first. */
+static inline uint64_t fuzz_take(struct fuzz_input *input, unsigned bytes)
+{
+    uint64_t value = 0;
+    for (unsigned i = 0; i < bytes && input->at != input->end; i++) {
+        value |= (uint64_t)*input->at++ << (8 * i);
+    }
+    return value;
+}
+
+/** A small random generator for mutators and for bytes that only have to be some bytes. */
+static inline uint32_t fuzz_random(uint64_t *state)
+{
+    *state = *state * 6364136223846793005ull + 1442695040888963407ull;
+    return (uint32_t)(*state >> 33);
+}
+
+/*
+ * Inputs that are scripts: `head_bytes` of settings, then records of `record_bytes` each, whose
+ * first byte is an operation and whose others are fields. Every sequence of bytes is a script.
+ */
+struct fuzz_format {
+    unsigned head_bytes;
+    unsigned record_bytes;
+    unsigned operations;
+    unsigned records_max;
+};
+
+/** Defined by targets that are linked with fuzz_records.c. */
+extern const struct fuzz_format fuzz_format;
+
+/** Allocations of core that succeed before one fails; UINT32_MAX: none fails. */
+extern uint32_t fuzz_allocations_left;
+
+/** Memory of the target's own, which does not run out. */
+void *fuzz_new(size_t len_bytes);
+void fuzz_delete(void *memory);
+
+/** A copy of exactly `len_bytes`, for the address sanitizer to see who reads on. */
+uint8_t *fuzz_copy(const void *bytes, size_t len_bytes);
+
+/** Memory with a guard on both sides; its contents are 0. */
+uint8_t *fuzz_guarded_new(size_t len_bytes);
+/** Checks the guards. */
+void fuzz_guarded_delete(uint8_t *memory, size_t len_bytes);
+
+#endif

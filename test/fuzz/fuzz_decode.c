@@ -1,0 +1,179 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Fuzz target `decode`: every decoder that is given bytes from the wire, on its own: headers,
+ * chunks, CONNECT, PING, checksums, and the responder's way with a frame.
+ *
+ * Input: one byte that says what the others are, then those.
+ */
+
+/* First, as it says which extensions of the C library it wants. For handle_frame, which is all that
+ * the responder's thread does with a frame. */
+#include "rawe_responder.c"
+
+#include <string.h>
+
+#include "fuzz.h"
+#include "rawe_crc32c.h"
+#include "rawe_wire.h"
+
+enum subject { FRAME, CHUNKS, RESPONDER, SUBJECTS };
+
+#define PROBES 4u
+
+static void check_connect(const uint8_t *payload, size_t len_bytes)
+{
+    struct rawe_connect connect, again;
+    uint8_t bytes[RAWE_CONNECT_BYTES];
+    if (rawe_connect_decode(&connect, payload, len_bytes) != RAWE_DECODE_OK) {
+        FUZZ_CHECK(len_bytes < RAWE_CONNECT_BYTES, "a CONNECT of full length was refused");
+        return;
+    }
+    FUZZ_CHECK(len_bytes >= RAWE_CONNECT_BYTES, "a CONNECT cut short was taken");
+    rawe_connect_encode(bytes, &connect);
+    FUZZ_CHECK(rawe_connect_decode(&again, bytes, sizeof(bytes)) == RAWE_DECODE_OK,
+               "an encoded CONNECT was refused");
+    FUZZ_CHECK(again.jobid == connect.jobid && again.vpid == connect.vpid &&
+                   again.connection_id == connect.connection_id && again.key == connect.key &&
+                   again.port == connect.port && again.lane == connect.lane &&
+                   again.payload_max_bytes == connect.payload_max_bytes &&
+                   again.incarnation == connect.incarnation,
+               "a CONNECT did not survive encoding");
+}
+
+static void check_ping(const uint8_t *payload, size_t len_bytes)
+{
+    struct rawe_ping ping, again;
+    uint8_t bytes[RAWE_PING_BYTES];
+    if (rawe_ping_decode(&ping, payload, len_bytes) != RAWE_DECODE_OK) {
+        FUZZ_CHECK(len_bytes < RAWE_PING_BYTES, "a PING of full length was refused");
+        return;
+    }
+    rawe_ping_encode(bytes, &ping);
+    FUZZ_CHECK(rawe_ping_decode(&again, bytes, sizeof(bytes)) == RAWE_DECODE_OK,
+               "an encoded PING was refused");
+    FUZZ_CHECK(again.key == ping.key && again.port == ping.port && again.token == ping.token,
+               "a PING did not survive encoding");
+}
+
+/** Walk chunks as a receiver does: always forward, never outside. */
+static void check_chunks(const uint8_t *payload, size_t len_bytes)
+{
+    const uint8_t *cursor = payload;
+    const uint8_t *end = payload + len_bytes;
+    uint32_t sum = 0;
+    while (cursor != end) {
+        const uint8_t *before = cursor;
+        struct rawe_chunk chunk;
+        uint8_t bytes[RAWE_CHUNK_BYTES_MAX];
+        if (rawe_chunk_decode(&chunk, &cursor, end) != RAWE_DECODE_OK) {
+            FUZZ_CHECK(cursor == before, "a chunk was refused, but the cursor has moved");
+            return;
+        }
+        size_t header_bytes = rawe_chunk_header_bytes(chunk.kind);
+        FUZZ_CHECK(cursor >= before + RAWE_CHUNK_MESSAGE_BYTES && cursor <= end,
+                   "the cursor left the payload or stood still");
+        FUZZ_CHECK(chunk.data == before + header_bytes &&
+                       chunk.data_bytes <= (size_t)(end - chunk.data),
+                   "a chunk's data lies outside of the payload");
+        FUZZ_CHECK(chunk.kind != RAWE_CHUNK_SEGMENT ||
+                       chunk.offset + chunk.data_bytes <= chunk.total_bytes,
+                   "a segment goes beyond its message");
+        FUZZ_CHECK(rawe_chunk_encode(bytes, &chunk) == header_bytes &&
+                       memcmp(bytes, before, header_bytes) == 0,
+                   "a chunk header did not survive decoding and encoding");
+        for (uint32_t i = 0; i < chunk.data_bytes; i++) {
+            sum += chunk.data[i];
+        }
+    }
+    FUZZ_CHECK(sum <= len_bytes * 255, "more data than bytes");
+}
+
+static void check_checksum(const uint8_t *bytes, size_t len_bytes)
+{
+    size_t half_bytes = len_bytes / 2;
+    uint8_t written[RAWE_CHECKSUM_BYTES];
+    uint32_t whole = rawe_crc32c(0, bytes, len_bytes);
+    uint32_t parts = rawe_crc32c(rawe_crc32c(0, bytes, half_bytes), bytes + half_bytes,
+                                 len_bytes - half_bytes);
+    FUZZ_CHECK(whole == parts, "a checksum made in two parts differs");
+    rawe_checksum_encode(written, whole);
+    FUZZ_CHECK(rawe_checksum_decode(written) == whole, "a checksum did not survive encoding");
+}
+
+/** A frame behind its Ethernet header. */
+static void check_frame(const uint8_t *frame, size_t len_bytes)
+{
+    struct rawe_header header;
+    uint8_t bytes[RAWE_HEADER_BYTES];
+    check_checksum(frame, len_bytes);
+    if (rawe_header_decode(&header, frame, len_bytes) != RAWE_DECODE_OK) {
+        return;
+    }
+    FUZZ_CHECK(len_bytes >= RAWE_HEADER_BYTES &&
+                   header.payload_bytes <= len_bytes - RAWE_HEADER_BYTES,
+               "the payload is longer than the frame");
+    rawe_header_encode(bytes, &header);
+    FUZZ_CHECK(memcmp(bytes, frame, sizeof(bytes)) == 0,
+               "a header did not survive decoding and encoding");
+    /* Exactly the payload, so that whoever reads beyond it is seen. */
+    uint8_t *payload = fuzz_copy(frame + RAWE_HEADER_BYTES, header.payload_bytes);
+    check_chunks(payload, header.payload_bytes);
+    check_connect(payload, header.payload_bytes);
+    check_ping(payload, header.payload_bytes);
+    fuzz_delete(payload);
+}
+
+/** The responder gets a frame; its socket is none, so that answers go nowhere. */
+static void check_responder(const uint8_t *bytes, size_t len_bytes)
+{
+    static struct rawe_responder responder;
+    static bool ready;
+    if (!ready) {
+        ready = true;
+        responder.fd = -1;
+        FUZZ_CHECK(rawe_probe_table_init(&responder.probes) == 0, "no table of probes");
+        for (unsigned i = 0; i < PROBES; i++) {
+            static const uint8_t mac[RAWE_MAC_BYTES] = {2, 0, 0, 0, 0, 1};
+            int index = rawe_probe_add(&responder.probes, mac, 1, 2, RAWE_PING_BYTES + 8 * i);
+            FUZZ_CHECK(index == (int)i, "probes are not numbered from 0 on");
+            /* In place of the random one: inputs must mean the same in every run. */
+            rawe_probe_at(&responder.probes, index)->token = 1ull << 63 | i;
+        }
+    }
+    struct rawe_responder_counters before, after;
+    rawe_responder_read_counters(&responder, &before);
+    uint8_t *frame = fuzz_copy(bytes, len_bytes);
+    handle_frame(&responder, frame, len_bytes);
+    fuzz_delete(frame);
+    rawe_responder_read_counters(&responder, &after);
+    uint64_t counted = 0;
+    counted += after.probes_seen - before.probes_seen;
+    counted += after.frames_invalid - before.frames_invalid;
+    counted += after.pings_answered - before.pings_answered;
+    counted += after.pings_unanswered - before.pings_unanswered;
+    counted += after.pongs_matched - before.pongs_matched;
+    counted += after.pongs_unknown - before.pongs_unknown;
+    FUZZ_CHECK(counted == 1, "the responder did not count the frame once");
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len_bytes)
+{
+    if (len_bytes == 0) {
+        return 0;
+    }
+    uint8_t *bytes = fuzz_copy(data + 1, len_bytes - 1);
+    switch (data[0] % SUBJECTS) {
+    case FRAME:
+        check_frame(bytes, len_bytes - 1);
+        break;
+    case CHUNKS:
+        check_chunks(bytes, len_bytes - 1);
+        break;
+    default:
+        check_responder(bytes, len_bytes - 1);
+        break;
+    }
+    fuzz_delete(bytes);
+    return 0;
+}

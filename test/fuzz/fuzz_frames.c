@@ -1,0 +1,93 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The mutator of target `decode`: changes single fields of frames and chunks and mostly sets right
+ * what a decoder would refuse at first sight: the version, and the lengths.
+ */
+#include "fuzz.h"
+
+#include <string.h>
+
+#include "rawe_wire.h"
+
+/** Where fields lie behind the header of a frame, of a chunk, of CONNECT and PING. */
+struct field {
+    uint8_t offset;
+    uint8_t bytes;
+};
+
+static const struct field header_fields[] = {{0, 1}, {1, 1},  {2, 2},  {4, 4},
+                                             {8, 4}, {12, 4}, {16, 4}, {22, 2}};
+static const struct field payload_fields[] = {{0, 1},  {1, 1},  {2, 2},  {4, 4},  {8, 4},  {12, 4},
+                                              {16, 2}, {18, 1}, {19, 1}, {20, 4}, {24, 8}, {16, 8}};
+
+static const uint64_t edges[] = {0,     1,     2,      3,          4,
+                                 7,     8,     0x3F,   0x40,       0xFF,
+                                 0x100, 0x400, 0x7FFF, 0x8000,     0xFFFF,
+                                 0x10000,      0x7FFFFFFFu, 0x80000000u, 0xFFFFFFF8u, 0xFFFFFFFFu,
+                                 UINT64_MAX,   1ull << 63};
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+static void write_number(uint8_t *out, unsigned bytes, uint64_t value)
+{
+    for (unsigned i = 0; i < bytes; i++) {
+        out[i] = (uint8_t)(value >> (8 * (bytes - 1 - i)));
+    }
+}
+
+static void change_field(uint8_t *at, size_t room, const struct field *field, uint64_t *random)
+{
+    if (room < (size_t)field->offset + field->bytes) {
+        return;
+    }
+    uint64_t value = fuzz_random(random) % 2 != 0 ? edges[fuzz_random(random) % COUNT(edges)]
+                                                  : (uint64_t)fuzz_random(random) << 32 |
+                                                        fuzz_random(random);
+    if (field->bytes == 1) {
+        value %= 16;
+    }
+    write_number(at + field->offset, field->bytes, value);
+}
+
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t len_bytes, size_t max_bytes, unsigned seed)
+{
+    uint64_t random = seed;
+    if (len_bytes == 0 || fuzz_random(&random) % 8 == 0) {
+        return LLVMFuzzerMutate(data, len_bytes, max_bytes);
+    }
+    /* 0: frames, 1: chunks alone, 2: frames with their Ethernet header. */
+    size_t header_at = data[0] % 3 == 2 ? 1 + RAWE_ETH_HEADER_BYTES : 1;
+    size_t payload_at = data[0] % 3 == 1 ? 1 : header_at + RAWE_HEADER_BYTES;
+    if (payload_at > max_bytes) {
+        return len_bytes;
+    }
+    if (len_bytes < payload_at) {
+        memset(data + len_bytes, 0, payload_at - len_bytes);
+        len_bytes = payload_at;
+    }
+    if (fuzz_random(&random) % 3 == 0) {
+        len_bytes = payload_at + LLVMFuzzerMutate(data + payload_at, len_bytes - payload_at,
+                                                  max_bytes - payload_at);
+    }
+    size_t payload_bytes = len_bytes - payload_at;
+    if (payload_at != 1 && fuzz_random(&random) % 2 == 0) {
+        change_field(data + header_at, RAWE_HEADER_BYTES,
+                     &header_fields[fuzz_random(&random) % COUNT(header_fields)], &random);
+    } else {
+        change_field(data + payload_at, payload_bytes,
+                     &payload_fields[fuzz_random(&random) % COUNT(payload_fields)], &random);
+    }
+    if (payload_at != 1 && fuzz_random(&random) % 8 != 0) {
+        uint8_t *header = data + header_at;
+        header[0] = (uint8_t)(RAWE_WIRE_VERSION << 4 | (header[0] & 0x0F));
+        write_number(header + 20, 2, payload_bytes > UINT16_MAX ? UINT16_MAX : payload_bytes);
+    }
+    if (payload_bytes >= RAWE_CHUNK_MESSAGE_BYTES && fuzz_random(&random) % 2 == 0) {
+        size_t head_bytes = rawe_chunk_header_bytes(data[payload_at]);
+        if (head_bytes != 0 && payload_bytes >= head_bytes) {
+            write_number(data + payload_at + 2, 2, payload_bytes - head_bytes);
+        }
+    }
+    return len_bytes;
+}

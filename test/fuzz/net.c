@@ -1,0 +1,509 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Two processes and the wire between them: see net.h.
+ */
+#include "net.h"
+
+#include <string.h>
+
+/** Turns of net_settle, in simulated time about two minutes. */
+#define SETTLE_TURNS 3000u
+#define SETTLE_STEP_NS (200 * NET_US)
+#define SETTLE_STEP_MOST_NS (50 * NET_MS)
+
+/** A slab beyond the limit for each size of frame, and the one that reaches it. */
+#define SLACK_FRAMES (3u * 64u)
+#define BUFFERS_MAX 1024u
+#define TRAIN_OVERHEAD_BYTES 28u
+
+static void write_mac(unsigned index, uint8_t mac[RAWE_MAC_BYTES])
+{
+    static const uint8_t base[RAWE_MAC_BYTES] = {0x02, 0, 0, 0, 0, 0x10};
+    memcpy(mac, base, RAWE_MAC_BYTES);
+    mac[5] = (uint8_t)(mac[5] + index);
+}
+
+static uint16_t port_of(unsigned index)
+{
+    return (uint16_t)(500 + index);
+}
+
+struct net_frame *net_copy(const struct net_frame *frame)
+{
+    struct net_frame *copy = fuzz_new(sizeof(*copy));
+    *copy = *frame;
+    copy->train = 0;
+    copy->bytes = fuzz_copy(frame->bytes, frame->len_bytes);
+    return copy;
+}
+
+void net_frame_free(struct net_frame *frame)
+{
+    if (frame != NULL) {
+        fuzz_delete(frame->bytes);
+        fuzz_delete(frame);
+    }
+}
+
+void net_put(struct net *net, struct net_frame *frame)
+{
+    if (net->wire_count == NET_WIRE_FRAMES) {
+        net->torn = true;
+        net_frame_free(frame); /* lost: a switch's buffer has an end, too */
+        return;
+    }
+    net->wire[net->wire_count++] = frame;
+}
+
+struct net_frame *net_take(struct net *net, unsigned position)
+{
+    if (net->wire_count == 0) {
+        return NULL;
+    }
+    position %= net->wire_count;
+    struct net_frame *frame = net->wire[position];
+    net->wire_count--;
+    memmove(&net->wire[position], &net->wire[position + 1],
+            (net->wire_count - position) * sizeof(net->wire[0]));
+    return frame;
+}
+
+/** What must hold of every frame that an engine sends. */
+static struct net_frame *frame_sent(struct net_node *node, const struct rawe_frame *view)
+{
+    const struct rawe_engine_config *config = &node->engine.config;
+    uint32_t checksum_bytes = config->checksum ? RAWE_CHECKSUM_BYTES : 0;
+    FUZZ_CHECK(view->piece_count >= 1 && view->piece_count <= RAWE_FRAME_PIECES_MAX,
+               "a frame of no or too many pieces");
+    FUZZ_CHECK(view->len_bytes >= RAWE_PAYLOAD_OFFSET + checksum_bytes &&
+                   view->len_bytes <=
+                       RAWE_PAYLOAD_OFFSET + config->payload_max_bytes + checksum_bytes,
+               "a frame longer than the link carries, or shorter than its headers");
+    struct net_frame *frame = fuzz_new(sizeof(*frame));
+    uint8_t *at = frame->bytes = fuzz_new(view->len_bytes);
+    size_t left = view->len_bytes;
+    for (unsigned i = 0; i < view->piece_count; i++) {
+        FUZZ_CHECK(view->pieces[i].len_bytes <= left, "pieces longer than their frame");
+        memcpy(at, view->pieces[i].base, view->pieces[i].len_bytes);
+        at += view->pieces[i].len_bytes;
+        left -= view->pieces[i].len_bytes;
+    }
+    FUZZ_CHECK(left == 0, "pieces shorter than their frame");
+    frame->from = node->index;
+    frame->len_bytes = view->len_bytes;
+    struct rawe_header header;
+    FUZZ_CHECK(rawe_header_decode(&header, frame->bytes + RAWE_ETH_HEADER_BYTES,
+                                  view->len_bytes - RAWE_ETH_HEADER_BYTES) == RAWE_DECODE_OK,
+               "an engine sent a frame that no engine takes");
+    FUZZ_CHECK(RAWE_PAYLOAD_OFFSET + header.payload_bytes + checksum_bytes == view->len_bytes,
+               "a frame's length is not what its header says");
+    return frame;
+}
+
+/** Fill a frame up to a length: the kernel cuts trains into pieces that are all as long. */
+static void fill_up(struct net_frame *frame, size_t len_bytes)
+{
+    if (frame->len_bytes < len_bytes) {
+        uint8_t *bytes = fuzz_new(len_bytes);
+        memcpy(bytes, frame->bytes, frame->len_bytes);
+        fuzz_delete(frame->bytes);
+        frame->bytes = bytes;
+        frame->len_bytes = len_bytes;
+    }
+}
+
+static unsigned put_on_wire(struct net_node *node, const struct rawe_frame *frames, unsigned count,
+                            unsigned train)
+{
+    unsigned taken = 0;
+    FUZZ_CHECK(count != 0, "a transmission of no frame");
+    while (taken < count && node->link_room != 0) {
+        struct net_frame *frame = frame_sent(node, &frames[taken++]);
+        frame->train = train;
+        if (train != 0 && taken != count) {
+            fill_up(frame, frames[0].len_bytes);
+        }
+        if (node->link_room != UINT32_MAX) {
+            node->link_room--;
+        }
+        FUZZ_CHECK(++node->net->sent_in_call < NET_FRAMES_A_CALL,
+                   "a call into the engine does not stop sending");
+        net_put(node->net, frame);
+    }
+    return taken;
+}
+
+static unsigned transmit(void *context, const struct rawe_frame *frames, unsigned count)
+{
+    return put_on_wire(context, frames, count, 0);
+}
+
+/** Takes a train as a whole or not at all. */
+static unsigned transmit_train(void *context, const struct rawe_frame *frames, unsigned count)
+{
+    struct net_node *node = context;
+    const struct rawe_trains *trains = &node->engine.trains;
+    uint32_t bytes = 0;
+    FUZZ_CHECK(count >= 1 && count <= trains->frames_max, "a train of no or too many frames");
+    for (unsigned i = 0; i < count; i++) {
+        FUZZ_CHECK(frames[i].len_bytes <= frames[0].len_bytes &&
+                       (i + 1 == count || frames[0].len_bytes - frames[i].len_bytes <=
+                                              trains->fill_max_bytes),
+                   "a frame of a train is longer than the first, or much shorter");
+        FUZZ_CHECK(frames[i].len_bytes <= RAWE_PAYLOAD_OFFSET +
+                                              node->engine.config.payload_max_bytes -
+                                              trains->overhead_bytes + RAWE_CHECKSUM_BYTES,
+                   "a frame of a train leaves no room for the envelope");
+        bytes += frames[i + 1 == count ? i : 0].len_bytes - RAWE_ETH_HEADER_BYTES;
+    }
+    FUZZ_CHECK(bytes <= trains->bytes_max, "a train is too long");
+    if (node->link_room < count) {
+        return 0;
+    }
+    return put_on_wire(node, frames, count, ++node->net->train_number);
+}
+
+/** As the component does: who is known may connect, under the key he has now. */
+static struct rawe_conn *accept_peer(void *context, const struct rawe_connect *from,
+                                     const uint8_t source_mac[RAWE_MAC_BYTES])
+{
+    struct net_node *node = context;
+    struct net_node *peer = &node->net->node[1 - node->index];
+    (void)source_mac;
+    FUZZ_CHECK(from->lane < RAWE_LANES, "asked to accept a lane that there is not");
+    if (from->jobid != node->net->config.jobid || from->vpid != peer->index ||
+        from->key != peer->key) {
+        return NULL;
+    }
+    struct rawe_conn *conn = node->conn[from->lane];
+    if (conn != NULL && conn->peer_key != peer->key) {
+        net_close(node, from->lane); /* the one of the process that died */
+    }
+    net_open(node, from->lane);
+    return node->conn[from->lane];
+}
+
+static void silent(void *context, struct rawe_conn *conn, uint64_t silent_ns)
+{
+    struct net_node *node = context;
+    /* The responder answers in this world as long as the process is the same. */
+    if (silent_ns % 2 == 0 && conn->peer_key == node->net->node[1 - node->index].key) {
+        rawe_conn_alive(conn, node->net->now_ns);
+    }
+}
+
+static void failed(void *context, struct rawe_conn *conn, uint64_t silent_ns)
+{
+    struct net_node *node = context;
+    (void)silent_ns;
+    node->net->unsettled[conn->lane] = true;
+    if (node->net->closes_failed) {
+        net_close(node, conn->lane);
+    }
+}
+
+static void start_node(struct net *net, unsigned index)
+{
+    struct net_node *node = &net->node[index];
+    node->net = net;
+    node->index = index;
+    node->link_room = UINT32_MAX;
+    node->key = 0xABCD0000u + ++net->keys;
+    struct rawe_engine_config config = net->config;
+    write_mac(index, config.mac);
+    config.port = port_of(index);
+    config.key = node->key;
+    config.vpid = index;
+    config.seed = node->key;
+    const struct rawe_callbacks callbacks = {
+        .deliver = net_delivered,
+        .accept = accept_peer,
+        .silent = silent,
+        .failed = failed,
+    };
+    const struct rawe_output output = {.transmit = transmit, .context = node};
+    FUZZ_CHECK(rawe_engine_init(&node->engine, &config, &callbacks, node, &output, net->now_ns),
+               "an engine did not start");
+    const struct rawe_trains trains = {
+        .output = {.transmit = transmit_train, .context = node},
+        .frames_max = 48,
+        .bytes_max = 65507,
+        .overhead_bytes = TRAIN_OVERHEAD_BYTES,
+        .receive_frames = config.receive_frames,
+        .fill_max_bytes = net->config.payload_max_bytes,
+    };
+    node->ending = false;
+    if (net->use_trains) {
+        (void)rawe_engine_use_trains(&node->engine, &trains); /* without memory: without trains */
+    }
+}
+
+void net_start(struct net *net, struct fuzz_input *head)
+{
+    static const uint32_t payloads[] = {256, 520, 1464, 4056};
+    unsigned bits = (unsigned)fuzz_take(head, 1);
+    unsigned sizes = (unsigned)fuzz_take(head, 1);
+    memset(net, 0, sizeof(*net));
+    net->now_ns = 5 * NET_S;
+    net->use_trains = (bits & 1) != 0;
+    net->replies = (bits & 2) != 0;
+    net->closes_failed = (bits & 4) != 0;
+    net->config = (struct rawe_engine_config){
+        .ethertype = RAWE_ETHERTYPE_DEFAULT,
+        .jobid = 77,
+        .checksum = (bits & 8) != 0,
+        .payload_max_bytes = payloads[sizes % 4],
+        .message_max_bytes = (bits & 16) != 0 ? 65536 : 4096,
+        .window_frames = 16u << (sizes / 4 % 4) * 2,
+        .receive_frames = (bits & 32) != 0 ? 1024 : 24,
+        .copy_max_bytes = 200 + 10 * (uint32_t)fuzz_take(head, 1),
+        .frames_limit = (bits & 64) != 0 ? 4096 : 64,
+        .ack_delay_ns = 50 * NET_US,
+        .probe_least_ns = 500 * NET_US,
+        .probe_most_ns = 100 * NET_MS,
+        .reorder_ns = 100 * NET_US,
+        .pack_from_frames = (sizes & 16) != 0 ? 2 : 0,
+        .peer_timeout_ns = (bits & 128) != 0 ? 5 * NET_S : 0,
+    };
+    for (unsigned i = 0; i < NET_NODES; i++) {
+        start_node(net, i);
+    }
+}
+
+void net_open(struct net_node *node, enum rawe_lane lane)
+{
+    const struct net_node *peer = &node->net->node[1 - node->index];
+    if (node->conn[lane] != NULL || node->ending) {
+        return;
+    }
+    struct rawe_conn_config config = {
+        .peer_port = port_of(peer->index),
+        .peer_key = peer->key,
+        .payload_max_bytes = node->net->config.payload_max_bytes,
+        .lane = (uint8_t)lane,
+        .owner = node,
+    };
+    write_mac(peer->index, config.peer_mac);
+    node->conn[lane] = rawe_conn_open(&node->engine, &config); /* NULL without memory */
+}
+
+void net_close(struct net_node *node, enum rawe_lane lane)
+{
+    struct rawe_conn *conn = node->conn[lane];
+    if (conn != NULL) {
+        node->net->unsettled[lane] = true;
+        node->conn[lane] = NULL;
+        rawe_conn_close(conn, node->net->now_ns);
+    }
+}
+
+static unsigned frames_free(const struct rawe_txframe_pool *pool)
+{
+    unsigned count = 0;
+    for (unsigned large = 0; large < 2; large++) {
+        for (const struct rawe_txframe *frame = pool->free[large]; frame != NULL;
+             frame = frame->next) {
+            count++;
+        }
+    }
+    return count;
+}
+
+static void stop_node(struct net_node *node)
+{
+    struct rawe_engine *engine = &node->engine;
+    node->ending = true;
+    net_come_back(node);
+    for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
+        net_close(node, lane);
+    }
+    FUZZ_CHECK(engine->open_count == 0, "a connection was not closed");
+    FUZZ_CHECK(engine->timers.armed == 0, "a timer of a closed connection is armed");
+    FUZZ_CHECK(engine->pending == NULL, "a closed connection has something to send");
+    FUZZ_CHECK(frames_free(&engine->frames) == engine->frames.allocated,
+               "a frame did not go back to its pool");
+    rawe_engine_free(engine);
+    FUZZ_CHECK(engine->reassembly_buffers.allocated == 0, "a buffer did not go back to its pool");
+}
+
+void net_stop(struct net *net)
+{
+    fuzz_allocations_left = UINT32_MAX;
+    for (unsigned i = 0; i < NET_NODES; i++) {
+        stop_node(&net->node[i]);
+    }
+    while (net->wire_count != 0) {
+        net_frame_free(net->wire[--net->wire_count]);
+    }
+    for (unsigned id = 0; id < net->message_count; id++) {
+        net_ledger_close_region(net, id);
+    }
+    net_ledger_check_none(net);
+}
+
+void net_restart(struct net_node *node)
+{
+    node->link_room = 0; /* it dies without a CLOSE */
+    stop_node(node);
+    net_ledger_died(node);
+    node->net->unsettled[0] = node->net->unsettled[1] = true;
+    start_node(node->net, node->index);
+}
+
+/** The rest of a train, as far as it lies on the wire in one piece, behind its first frame. */
+static unsigned train_length(const struct net *net, unsigned position)
+{
+    const struct net_frame *first = net->wire[position];
+    unsigned count = 1;
+    while (first->train != 0 && position + count < net->wire_count) {
+        const struct net_frame *frame = net->wire[position + count];
+        if (frame->train != first->train || frame->from != first->from ||
+            net->wire[position + count - 1]->len_bytes != first->len_bytes ||
+            frame->len_bytes > first->len_bytes) {
+            break;
+        }
+        count++;
+    }
+    return count;
+}
+
+/** Receive a train as the bulk socket does: straight into place when the engine can tell where. */
+static void receive_train(struct net *net, unsigned position, unsigned count)
+{
+    struct net_frame **frames = &net->wire[position];
+    struct rawe_engine *engine = &net->node[1 - frames[0]->from].engine;
+    size_t frame_bytes = frames[0]->len_bytes - RAWE_ETH_HEADER_BYTES;
+    size_t total_bytes = 0;
+    for (unsigned i = 0; i < count; i++) {
+        total_bytes += frames[i]->len_bytes - RAWE_ETH_HEADER_BYTES;
+    }
+    uint8_t mac[RAWE_MAC_BYTES];
+    memcpy(mac, frames[0]->bytes + RAWE_MAC_BYTES, sizeof(mac));
+    size_t peek_bytes = frame_bytes < 64 ? frame_bytes : 64;
+    uint8_t *head = fuzz_copy(frames[0]->bytes + RAWE_ETH_HEADER_BYTES, peek_bytes);
+    struct rawe_placement placement = {0};
+    bool placed = rawe_engine_plan(engine, mac, head, peek_bytes, frame_bytes, total_bytes,
+                                   &placement);
+    fuzz_delete(head);
+    for (unsigned i = 0; placed && i < count; i++) {
+        memcpy(placement.base + (size_t)i * placement.data_bytes,
+               frames[i]->bytes + RAWE_ETH_HEADER_BYTES + placement.head_bytes,
+               frames[i]->len_bytes - RAWE_ETH_HEADER_BYTES - placement.head_bytes);
+    }
+    /* What the engine sends in between goes behind all others: `frames` stays where it is. */
+    for (unsigned i = 0; i < count; i++) {
+        size_t len_bytes = frames[i]->len_bytes - RAWE_ETH_HEADER_BYTES;
+        size_t head_bytes = placed ? placement.head_bytes : len_bytes;
+        head = fuzz_copy(frames[i]->bytes + RAWE_ETH_HEADER_BYTES, head_bytes);
+        rawe_engine_receive_parts(engine, mac, head, head_bytes,
+                                  placed ? placement.base + (size_t)i * placement.data_bytes : NULL,
+                                  len_bytes - head_bytes, net->now_ns);
+        fuzz_delete(head);
+    }
+}
+
+void net_deliver(struct net *net, unsigned position, bool whole)
+{
+    if (net->wire_count == 0) {
+        return;
+    }
+    position %= net->wire_count;
+    struct net_node *receiver = &net->node[1 - net->wire[position]->from];
+    if (!receiver->engine.away) {
+        net_come_back(receiver); /* what was kept comes first; this may send, behind all others */
+    }
+    unsigned count = whole ? train_length(net, position) : 1;
+    if (net->wire[position]->train != 0 && whole) {
+        receive_train(net, position, count);
+    } else {
+        struct net_frame *frame = net->wire[position];
+        rawe_engine_receive(&net->node[1 - frame->from].engine, frame->bytes, frame->len_bytes,
+                            net->now_ns);
+    }
+    while (count-- != 0) {
+        net_frame_free(net_take(net, position));
+    }
+}
+
+void net_come_back(struct net_node *node)
+{
+    rawe_engine_return(&node->engine);
+    if (rawe_engine_has_kept(&node->engine)) {
+        rawe_engine_tell(&node->engine);
+    }
+}
+
+void net_progress(struct net_node *node)
+{
+    rawe_engine_flush(&node->engine, node->net->now_ns);
+    rawe_engine_advance(&node->engine, node->net->now_ns);
+    rawe_engine_flush(&node->engine, node->net->now_ns);
+}
+
+static bool at_rest(const struct net *net)
+{
+    if (net->wire_count != 0) {
+        return false;
+    }
+    for (unsigned i = 0; i < NET_NODES; i++) {
+        for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
+            const struct rawe_conn *conn = net->node[i].conn[lane];
+            if (conn != NULL && !rawe_conn_drained(conn) && !net->unsettled[lane]) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+void net_settle(struct net *net)
+{
+    uint64_t step_ns = SETTLE_STEP_NS;
+    unsigned turns = net->tainted ? 60 : SETTLE_TURNS;
+    fuzz_allocations_left = UINT32_MAX;
+    for (unsigned i = 0; i < NET_NODES; i++) {
+        net->node[i].link_room = UINT32_MAX;
+        net_come_back(&net->node[i]);
+    }
+    for (unsigned turn = 0; turn < turns; turn++) {
+        /* Only what lies there now: answers to it are the next turn's. */
+        for (unsigned left = net->wire_count; left != 0 && net->wire_count != 0;) {
+            unsigned before = net->wire_count < left ? net->wire_count : left;
+            unsigned count = train_length(net, 0);
+            net->sent_in_call = 0;
+            net_deliver(net, 0, true);
+            left -= count < before ? count : before;
+        }
+        for (unsigned i = 0; i < NET_NODES; i++) {
+            net->sent_in_call = 0;
+            net_progress(&net->node[i]);
+        }
+        net_check(net);
+        if (at_rest(net)) {
+            break;
+        }
+        net->now_ns += step_ns;
+        step_ns = turn % 16 == 15 && step_ns < SETTLE_STEP_MOST_NS ? step_ns * 2 : step_ns;
+    }
+    if (!net->tainted) {
+        FUZZ_CHECK(at_rest(net), "the network is sound, but not everything comes to its end");
+        net_ledger_check_all(net);
+    }
+}
+
+void net_check(struct net *net)
+{
+    net->sent_in_call = 0;
+    for (unsigned i = 0; i < NET_NODES; i++) {
+        const struct rawe_engine *engine = &net->node[i].engine;
+        FUZZ_CHECK(net->tainted || net->torn || engine->counters.dropped_misplaced == 0,
+                   "frames of a whole train were not taken where they were placed");
+        FUZZ_CHECK(engine->open_count <= RAWE_LANES, "more connections than were opened");
+        FUZZ_CHECK(engine->timers.armed <= RAWE_LANES, "more timers than connections");
+        FUZZ_CHECK(engine->frames.allocated <= engine->config.frames_limit + SLACK_FRAMES,
+                   "more frames than the limit allows");
+        FUZZ_CHECK(engine->reassembly_buffers.allocated <= BUFFERS_MAX + RAWE_LANES,
+                   "more reassembly buffers than the limit allows");
+    }
+}

@@ -1,0 +1,160 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The world of target `conn`: two processes with an engine each, a wire between them on which frames
+ * lie until the script delivers, drops, repeats, garbles or forges them, and a ledger of what was
+ * sent.
+ *
+ * What must hold always: no access outside of memory (sanitizers, guards around all that peers may
+ * write), no write into memory that was taken back, each send completed once, queues and pools
+ * bounded, no call that goes on for ever. What must hold until the first forged frame (`tainted`):
+ * every message at most once, byte-exact, on its lane; a completed PUT is in place; and, on lanes
+ * on which nothing was closed, all of it arrives once the script is over.
+ */
+#ifndef RAWE_FUZZ_NET_H
+#define RAWE_FUZZ_NET_H
+
+#include "fuzz.h"
+
+#include "rawe_conn.h"
+#include "rawe_engine.h"
+
+#define NET_NODES 2u
+#define NET_WIRE_FRAMES 4096u
+#define NET_MESSAGES_MAX 250u
+#define NET_US 1000ull
+#define NET_MS 1000000ull
+#define NET_S 1000000000ull
+
+/** Frames one call into an engine may send at most; more is a call that goes on for ever. */
+#define NET_FRAMES_A_CALL 20000u
+
+struct net;
+
+/** A frame on the wire, in memory of exactly its length. */
+struct net_frame {
+    unsigned from;
+    unsigned train; /**< frames with the same number were sent as one train; 0: alone */
+    size_t len_bytes;
+    uint8_t *bytes;
+};
+
+/** A message or PUT under way, in memory that goes away with its completion. */
+struct net_send {
+    struct rawe_send send; /**< first: cast back from it */
+    struct net *net;
+    unsigned id; /**< in the ledger */
+    uint8_t *data;
+};
+
+/** Ledger entry. The tag of a message is its number here. */
+struct net_message {
+    struct net_send *under_way; /**< NULL: completed, or copied into the engine */
+    size_t len_bytes;
+    uint8_t from, lane;
+    bool put;
+    bool accepted;  /**< the engine has taken it */
+    bool failed;    /**< completed with an error */
+    unsigned delivered;
+    /* PUT: the memory at the other end */
+    uint8_t *region;
+    size_t region_bytes;
+    uint32_t handle_index;
+    uint64_t handle_key;
+    uint64_t offset;
+};
+
+struct net_node {
+    struct rawe_engine engine; /**< context of its callbacks is the node */
+    struct net *net;
+    unsigned index;
+    uint32_t key;
+    unsigned link_room; /**< frames that its link takes before it is full */
+    bool ending;        /**< opens no connection any more */
+    struct rawe_conn *conn[RAWE_LANES];
+};
+
+struct net {
+    uint64_t now_ns;
+    struct rawe_engine_config config;
+    struct net_node node[NET_NODES];
+    struct net_frame *wire[NET_WIRE_FRAMES];
+    unsigned wire_count;
+    unsigned train_number;
+    unsigned sent_in_call; /**< frames, since the script's last step */
+    uint32_t keys;         /**< drawn so far */
+    bool tainted;          /**< frames were forged with valid keys */
+    bool torn;             /**< trains may lie on the wire with gaps, or memory ran out */
+    bool unsettled[RAWE_LANES]; /**< something was closed or given up there */
+    bool replies;          /**< delivered messages are answered, completed ones followed by others */
+    bool closes_failed;    /**< `failed` closes the connection */
+    bool use_trains;
+    struct net_message messages[NET_MESSAGES_MAX];
+    unsigned message_count;
+};
+
+/* net.c: processes and the wire. */
+
+/** Settings from the script's head. */
+void net_start(struct net *net, struct fuzz_input *head);
+/** Ends both, checks that everything went back to where it came from. */
+void net_stop(struct net *net);
+void net_open(struct net_node *node, enum rawe_lane lane);
+void net_close(struct net_node *node, enum rawe_lane lane);
+/** The process dies without a word and another takes its place. */
+void net_restart(struct net_node *node);
+/** Take a frame off the wire; whoever takes it frees it. NULL when nothing lies there. */
+struct net_frame *net_take(struct net *net, unsigned position);
+void net_put(struct net *net, struct net_frame *frame);
+struct net_frame *net_copy(const struct net_frame *frame);
+void net_frame_free(struct net_frame *frame);
+/** Hand over the frame at a position, with the rest of its train if `whole`. */
+void net_deliver(struct net *net, unsigned position, bool whole);
+/** Flush and let timers expire. */
+void net_progress(struct net_node *node);
+/** The owner, for whom somebody else has kept the engine going, is back and told what happened. */
+void net_come_back(struct net_node *node);
+/** No more faults: everything has to come to its end. */
+void net_settle(struct net *net);
+/** What has to hold after every step. */
+void net_check(struct net *net);
+
+/* net_ledger.c: what is sent and what arrives. */
+
+/** Send a message by copying it, if the connection can at the moment. */
+void net_send_copy(struct net_node *node, enum rawe_lane lane, size_t len_bytes);
+struct net_send_options {
+    bool relaxed, ordered;
+    bool moved; /**< let the engine go on with a copy once all has been framed */
+    uint8_t cut; /**< share of the first piece, in 256ths */
+};
+void net_send_message(struct net_node *node, enum rawe_lane lane, size_t len_bytes,
+                      struct net_send_options options);
+void net_send_put(struct net_node *node, enum rawe_lane lane, size_t len_bytes, size_t offset,
+                  struct net_send_options options);
+/** rawe_callbacks.deliver. */
+void net_delivered(void *context, struct rawe_conn *conn, uint8_t tag, const uint8_t *data,
+                   size_t len_bytes);
+/** Take the memory of a PUT back. */
+void net_ledger_close_region(struct net *net, unsigned id);
+/** The memory of a process that died. */
+void net_ledger_died(const struct net_node *node);
+/** Everything has arrived that must have. */
+void net_ledger_check_all(const struct net *net);
+/** Every send is completed. */
+void net_ledger_check_none(const struct net *net);
+
+/* net_forge.c: what an attacker does who knows all keys. */
+
+/** Change a field of the frame at a position, and set its checksum right again. */
+void net_mutate(struct net *net, unsigned position, unsigned field, uint32_t value, uint32_t more);
+
+/** The 14 bytes of a script's record behind operation and place. */
+struct net_forgery {
+    uint16_t what;
+    uint32_t numbers, place, lengths;
+};
+/** A frame with a valid header, as the peer on that lane would send it, and hostile fields. */
+void net_forge(struct net_node *victim, enum rawe_lane lane, const struct net_forgery *forgery);
+
+#endif

@@ -1,0 +1,237 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Frames of an attacker who knows keys, ports and connection ids: see net.h.
+ */
+#include "net.h"
+
+#include <string.h>
+
+#include "rawe_crc32c.h"
+
+/** Longest payload that is forged. */
+#define FORGED_BYTES_MAX 4096u
+
+static void write_number(uint8_t *out, unsigned bytes, uint64_t value)
+{
+    for (unsigned i = 0; i < bytes; i++) {
+        out[i] = (uint8_t)(value >> (8 * (bytes - 1 - i)));
+    }
+}
+
+/** Make the checksum fit again, if there is one and room for it. */
+static void set_checksum(struct net_frame *frame)
+{
+    struct rawe_header header;
+    uint8_t *head = frame->bytes + RAWE_ETH_HEADER_BYTES;
+    if (frame->len_bytes < RAWE_PAYLOAD_OFFSET ||
+        rawe_header_decode(&header, head, frame->len_bytes - RAWE_ETH_HEADER_BYTES) !=
+            RAWE_DECODE_OK ||
+        (header.flags & RAWE_FLAG_CHECKSUM) == 0) {
+        return;
+    }
+    size_t covered_bytes = RAWE_HEADER_BYTES + (size_t)header.payload_bytes;
+    if (covered_bytes + RAWE_CHECKSUM_BYTES <= frame->len_bytes - RAWE_ETH_HEADER_BYTES) {
+        rawe_checksum_encode(head + covered_bytes, rawe_crc32c(0, head, covered_bytes));
+    }
+}
+
+/** Where a field lies behind the Ethernet header; the first ones are the header's. */
+static const struct {
+    uint8_t offset, bytes;
+    bool relative; /**< `value` is added, not set */
+} fields[] = {
+    {0, 1, false},  {1, 1, false},  {8, 4, true},   {12, 4, true},  {16, 4, true},  {20, 2, false},
+    {22, 2, false}, {24, 1, false}, {25, 1, false}, {26, 2, false}, {28, 4, true},  {32, 4, true},
+    {36, 4, true},  {32, 8, false}, {40, 8, true},  {40, 2, false}, {42, 1, false}, {44, 4, false},
+    {48, 8, true},  {26, 2, true},  {20, 2, true},  {2, 2, true},   {4, 4, true},
+};
+#define FIELDS (sizeof(fields) / sizeof(fields[0]))
+
+void net_mutate(struct net *net, unsigned position, unsigned field, uint32_t value, uint32_t more)
+{
+    if (net->wire_count == 0) {
+        return;
+    }
+    struct net_frame *frame = net->wire[position % net->wire_count];
+    net->tainted = true;
+    field %= FIELDS + 2;
+    if (field == FIELDS) { /* cut short */
+        size_t len_bytes = value % (frame->len_bytes + 1);
+        uint8_t *bytes = fuzz_copy(frame->bytes, len_bytes);
+        fuzz_delete(frame->bytes);
+        frame->bytes = bytes;
+        frame->len_bytes = len_bytes;
+        /* The link hands up no part of a train that is shorter than that. */
+        frame->train = len_bytes < RAWE_ETH_HEADER_BYTES ? 0 : frame->train;
+    } else if (field == FIELDS + 1) { /* some bytes of the payload */
+        for (unsigned i = 0; i < 4 && frame->len_bytes > RAWE_PAYLOAD_OFFSET; i++) {
+            size_t at = RAWE_PAYLOAD_OFFSET +
+                        (more + i) % (frame->len_bytes - RAWE_PAYLOAD_OFFSET);
+            frame->bytes[at] ^= (uint8_t)(value >> (8 * i));
+        }
+    } else {
+        uint8_t *at = frame->bytes + RAWE_ETH_HEADER_BYTES + fields[field].offset;
+        uint64_t number = (uint64_t)more << 32 | value;
+        if (frame->len_bytes < RAWE_ETH_HEADER_BYTES + fields[field].offset + fields[field].bytes) {
+            return;
+        }
+        if (fields[field].relative) {
+            uint64_t before = 0;
+            for (unsigned i = 0; i < fields[field].bytes; i++) {
+                before = before << 8 | at[i];
+            }
+            number = before + value;
+        }
+        if (fields[field].offset == 0) { /* the version stays */
+            number = RAWE_WIRE_VERSION << 4 | (value & 0x0F);
+        }
+        write_number(at, fields[field].bytes, number);
+    }
+    set_checksum(frame);
+}
+
+/** A handle that is valid at the victim, or was. */
+static const struct net_message *some_put(const struct net *net, unsigned victim, unsigned choice)
+{
+    for (unsigned i = 0; i < net->message_count; i++) {
+        const struct net_message *message = &net->messages[(choice + i) % net->message_count];
+        if (message->put && message->from != victim) {
+            return message;
+        }
+    }
+    return NULL;
+}
+
+static size_t forge_chunk(const struct net_node *victim, const struct rawe_conn *conn,
+                          const struct net_forgery *forgery, uint8_t *out)
+{
+    struct rawe_chunk chunk = {
+        .kind = (uint8_t)(forgery->what >> 4 & 7),
+        .tag = (uint8_t)(forgery->lengths >> 24),
+        .data_bytes = (uint16_t)(forgery->lengths & 0x7FF),
+        .offset = forgery->place & 0xFFFFFF,
+        .total_bytes = (forgery->lengths >> 11 & 0x7FF) * 8,
+    };
+    if (chunk.kind == RAWE_CHUNK_PUT) {
+        const struct net_message *put = some_put(victim->net, victim->index, forgery->place >> 24);
+        chunk.id = put != NULL ? put->handle_index : forgery->place >> 24;
+        chunk.key = put != NULL ? put->handle_key : 0;
+        if ((forgery->what & 0x1000) != 0) {
+            chunk.offset = 0ull - chunk.offset;
+        }
+        if ((forgery->what & 0x2000) != 0) {
+            chunk.key += 1ull << (forgery->place >> 24) % 64;
+        }
+    } else if (chunk.kind == RAWE_CHUNK_SEGMENT) {
+        uint32_t next = conn->reassembly != NULL ? conn->reassembly->next : 0;
+        chunk.id = next + (uint32_t)(int8_t)(forgery->place >> 24);
+        chunk.offset &= 0xFFFF;
+        if ((forgery->what & 0x1000) != 0) {
+            chunk.total_bytes = (uint32_t)chunk.offset + chunk.data_bytes; /* its end */
+        }
+    }
+    size_t len_bytes = rawe_chunk_encode(out, &chunk);
+    len_bytes = len_bytes != 0 ? len_bytes : RAWE_CHUNK_MESSAGE_BYTES;
+    memset(out + len_bytes, (int)forgery->place & 0xFF, chunk.data_bytes);
+    len_bytes += chunk.data_bytes;
+    if (chunk.kind == RAWE_CHUNK_MESSAGE && (forgery->what & 0x2000) != 0) {
+        /* A second one behind it, as long as the numbers say. */
+        len_bytes = rawe_chunk_pad(len_bytes);
+        chunk.data_bytes = (uint16_t)(forgery->place % 300);
+        len_bytes += rawe_chunk_encode(out + len_bytes, &chunk);
+        len_bytes += forgery->place / 300 % 300;
+    }
+    return len_bytes;
+}
+
+static size_t forge_identity(const struct net_node *attacker, const struct rawe_conn *conn,
+                             const struct net_forgery *forgery, uint8_t *out)
+{
+    struct rawe_connect connect = {
+        .jobid = attacker->net->config.jobid,
+        .vpid = attacker->index,
+        .connection_id = forgery->place,
+        .key = attacker->key,
+        .port = attacker->engine.config.port,
+        .lane = conn->lane,
+        .payload_max_bytes = forgery->lengths & 0x7FF,
+        .incarnation = conn->peer_incarnation,
+    };
+    connect.incarnation += (uint64_t)(int64_t)(int8_t)(forgery->lengths >> 24);
+    if ((forgery->what & 0x1000) != 0) {
+        connect.lane = (uint8_t)(forgery->place & 3);
+    }
+    if ((forgery->what & 0x2000) != 0) {
+        connect.incarnation = UINT64_MAX - (forgery->place & 1);
+    }
+    rawe_connect_encode(out, &connect);
+    return RAWE_CONNECT_BYTES;
+}
+
+static size_t forge_sack(const struct net_forgery *forgery, uint8_t *out)
+{
+    uint64_t random = forgery->place;
+    size_t len_bytes = forgery->lengths % 160;
+    for (size_t i = 0; i < len_bytes; i++) {
+        uint32_t bits = fuzz_random(&random);
+        out[i] = (uint8_t)((forgery->what & 0x1000) != 0 ? bits & bits >> 8 & bits >> 16 : bits);
+    }
+    return len_bytes;
+}
+
+void net_forge(struct net_node *victim, enum rawe_lane lane, const struct net_forgery *forgery)
+{
+    struct net *net = victim->net;
+    struct net_node *attacker = &net->node[1 - victim->index];
+    const struct rawe_conn *conn = victim->conn[lane];
+    if (conn == NULL) {
+        return;
+    }
+    net->tainted = true;
+    uint8_t buffer[RAWE_PAYLOAD_OFFSET + 2 * FORGED_BYTES_MAX] = {0};
+    uint8_t *payload = buffer + RAWE_PAYLOAD_OFFSET;
+    struct rawe_header header = {
+        .type = (uint8_t)(forgery->what & 15),
+        .flags = (uint8_t)(forgery->what >> 7 & 31 & ~RAWE_FLAG_CHECKSUM),
+        .port = victim->engine.config.port,
+        .key = victim->key,
+        .connection_id = conn->local_id,
+        .credit = (uint16_t)(forgery->lengths >> 22),
+    };
+    uint32_t expected = conn->acktr != NULL ? conn->acktr->next : 0;
+    header.sequence = expected + (uint32_t)(int16_t)forgery->numbers;
+    header.acknowledgement = ((forgery->what & 0x4000) != 0 ? conn->next : conn->una) +
+                             (uint32_t)(int16_t)(forgery->numbers >> 16);
+    if (header.type == RAWE_FRAME_ACK) {
+        header.sequence = conn->probe_number + (uint32_t)(int16_t)forgery->numbers;
+    }
+    size_t len_bytes = 0;
+    switch (header.type) {
+    case RAWE_FRAME_ACK:
+        len_bytes = forge_sack(forgery, payload);
+        break;
+    case RAWE_FRAME_CONNECT:
+    case RAWE_FRAME_PROBE:
+        len_bytes = forge_identity(attacker, conn, forgery, payload);
+        break;
+    case RAWE_FRAME_CLOSE:
+        break;
+    default:
+        len_bytes = forge_chunk(victim, conn, forgery, payload);
+        break;
+    }
+    if ((forgery->what & 0x8000) != 0 && header.type != RAWE_FRAME_DATA) {
+        len_bytes = len_bytes * (forgery->numbers & 7) / 8; /* not all of it */
+    }
+    header.payload_bytes = (uint16_t)len_bytes;
+    memcpy(buffer, victim->engine.config.mac, RAWE_MAC_BYTES);
+    memcpy(buffer + RAWE_MAC_BYTES, attacker->engine.config.mac, RAWE_MAC_BYTES);
+    write_number(buffer + 2 * RAWE_MAC_BYTES, 2, RAWE_ETHERTYPE_DEFAULT);
+    len_bytes = rawe_engine_seal(&victim->engine, buffer, &header);
+    struct net_frame *frame = fuzz_new(sizeof(*frame));
+    frame->from = attacker->index;
+    frame->bytes = fuzz_copy(buffer, len_bytes);
+    frame->len_bytes = len_bytes;
+    net_put(net, frame);
+}

@@ -1,0 +1,79 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The bulk link without a packet socket: see train_link.h. Its ring is one slot of ours, its queue
+ * a pair of sockets.
+ */
+#include "train_link.h"
+
+#include <stddef.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "fuzz.h"
+#include "rawe_bulk_internal.h"
+
+/** Where the Ethernet header lies in a slot, behind the kernel's own and the virtio header. */
+#define SLOT_FRAME_AT 96u
+/** What of a packet a slot holds, as with an MTU of 1500. */
+#define SLOT_DATA_BYTES 1510u
+
+static uint64_t slot_memory[(SLOT_FRAME_AT + SLOT_DATA_BYTES + 7) / 8];
+static struct rawe_bulk bulk;
+static int far_fd = -1;
+
+/** As rawe_bulk_open leaves it. */
+static void open_link(void)
+{
+    static uint8_t scratch[SCRATCH_BYTES];
+    int fds[2];
+    FUZZ_CHECK(socketpair(AF_UNIX, SOCK_DGRAM, 0, fds) == 0, "no pair of sockets");
+    far_fd = fds[1];
+    bulk.fd = fds[0];
+    bulk.scratch = scratch;
+    bulk.ring = (struct rawe_ring){
+        .next = (struct tpacket2_hdr *)(void *)slot_memory,
+        .left_in_block = 1,
+        .geometry = {sizeof(slot_memory), sizeof(slot_memory), 1, 1},
+        .memory = (uint8_t *)slot_memory,
+        .memory_bytes = sizeof(slot_memory),
+    };
+    bulk.head.next_status = &bulk.ring.next->tp_status;
+}
+
+void train_link_receive(const struct train_link_packet *packet,
+                        const struct rawe_bulk_receiver *receiver, void *context)
+{
+    static uint8_t whole[sizeof(struct rawe_bulk_envelope) + TRAIN_LINK_BYTES_MAX];
+    struct rawe_bulk_envelope envelope = {
+        .vnet = {.gso_type = packet->gso_type, .gso_size = packet->gso_size},
+    };
+    if (far_fd < 0) {
+        open_link();
+    }
+    FUZZ_CHECK(packet->len_bytes <= TRAIN_LINK_BYTES_MAX, "the fuzzer's own packet is too long");
+    memcpy(envelope.packet, packet->destination, RAWE_MAC_BYTES);
+    memcpy(envelope.packet + RAWE_MAC_BYTES, packet->source, RAWE_MAC_BYTES);
+    memcpy(whole, &envelope, sizeof(envelope));
+    memcpy(whole + sizeof(envelope), packet->bytes, packet->len_bytes);
+    size_t vnet_bytes = offsetof(struct rawe_bulk_envelope, packet);
+    size_t len_bytes = sizeof(envelope) - vnet_bytes + packet->len_bytes;
+    /* No packet is shorter than its Ethernet header. */
+    size_t cut_bytes = packet->cut_bytes % (len_bytes - RAWE_ETH_HEADER_BYTES + 1);
+    len_bytes -= cut_bytes;
+    bool queued = len_bytes > SLOT_DATA_BYTES;
+    struct tpacket2_hdr *slot = bulk.ring.next;
+    slot->tp_mac = SLOT_FRAME_AT;
+    slot->tp_len = (uint32_t)len_bytes;
+    slot->tp_snaplen = (uint32_t)(queued ? SLOT_DATA_BYTES : len_bytes);
+    memcpy((uint8_t *)slot + SLOT_FRAME_AT - vnet_bytes, whole, vnet_bytes + slot->tp_snaplen);
+    if (queued) {
+        ssize_t sent = send(far_fd, whole, vnet_bytes + len_bytes, MSG_DONTWAIT);
+        FUZZ_CHECK(sent == (ssize_t)(vnet_bytes + len_bytes), "the socket pair took no packet");
+    }
+    slot->tp_status = TP_STATUS_USER | (queued ? TP_STATUS_COPY : 0);
+    rawe_bulk_receive(&bulk, 2, receiver, context);
+    FUZZ_CHECK(slot->tp_status == TP_STATUS_KERNEL, "a slot was not given back");
+    FUZZ_CHECK(recv(bulk.fd, whole, sizeof(whole), MSG_DONTWAIT) < 0,
+               "the bulk link left a packet in its queue");
+}
