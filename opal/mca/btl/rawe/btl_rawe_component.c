@@ -243,12 +243,23 @@ static void receive_segment(void *context, const uint8_t *source_mac, const uint
                               engine->now_ns);
 }
 
+static unsigned receive_run(void *context, const uint8_t *source_mac, const uint8_t *head,
+                            size_t head_stride, const struct rawe_placement *placement,
+                            const uint8_t *data, unsigned count)
+{
+    struct rawe_engine *engine = context;
+
+    return rawe_engine_receive_run(engine, source_mac, head, head_stride, placement, data, count,
+                                   engine->now_ns);
+}
+
 /** Superframes, straight into place. */
 static unsigned receive_bulk(mca_btl_rawe_module_t *module)
 {
     static const struct rawe_bulk_receiver receiver = {
         .plan = plan_bulk,
         .segment = receive_segment,
+        .run = receive_run,
     };
 
     return rawe_bulk_receive(module->bulk, UINT_MAX, &receiver, &module->engine);

@@ -260,6 +260,8 @@ void rawe_conn_receive(struct rawe_conn *conn, const struct rawe_header *header,
 /** Acknowledgement fields of a frame, not beyond `next` (SACK bitmap may be empty). */
 void rawe_conn_acknowledged(struct rawe_conn *conn, const struct rawe_header *header,
                             const uint8_t *sack, size_t sack_bytes, uint64_t now_ns);
+/** Owe an acknowledgement: at once, or when enough frames have come, or after the delay. */
+void rawe_conn_owe_ack(struct rawe_conn *conn, bool at_once, uint64_t now_ns);
 /** Look for frames whose reordering window has passed. */
 void rawe_conn_detect_losses(struct rawe_conn *conn, uint64_t now_ns);
 /** Credit that frames of this connection advertise. */

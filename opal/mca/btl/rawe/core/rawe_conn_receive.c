@@ -11,8 +11,7 @@
 /** While something is missing, acknowledge every so many frames, for the sender to see what. */
 #define ACK_EVERY_WITH_HOLE 4u
 
-/** Owe an acknowledgement: at once, or when enough frames have come, or after the delay. */
-static void owe_ack(struct rawe_conn *conn, bool at_once, uint64_t now_ns)
+void rawe_conn_owe_ack(struct rawe_conn *conn, bool at_once, uint64_t now_ns)
 {
     const struct rawe_engine_config *config = &conn->engine->config;
     uint32_t every =
@@ -70,7 +69,8 @@ static bool add_segment(struct rawe_conn *conn, const struct rawe_chunk *chunk)
         }
     }
     /* What lies in a train's buffer stays there; but the next part of such a message may be alone. */
-    if (in_train_buffer(engine, chunk->data) && !engine->away && rawe_conn_train_borrow(conn, chunk, &engine->borrowed_whole)) {
+    if (in_train_buffer(engine, chunk->data) && !engine->away &&
+        rawe_conn_train_borrow(conn, chunk, &engine->borrowed_whole)) {
         return true;
     }
     if (engine->borrowed.conn == conn && engine->borrowed.number == chunk->id &&
@@ -191,7 +191,7 @@ static void receive_data(struct rawe_conn *conn, const struct rawe_header *heade
     switch (rawe_acktr_check(acktr, header->sequence)) {
     case RAWE_ACKTR_DUPLICATE:
         engine->counters.duplicates++;
-        owe_ack(conn, true, now_ns); /* it did not hear the first one */
+        rawe_conn_owe_ack(conn, true, now_ns); /* it did not hear the first one */
         return;
     case RAWE_ACKTR_OUTSIDE:
         engine->counters.dropped_outside++;
@@ -228,7 +228,7 @@ static void receive_data(struct rawe_conn *conn, const struct rawe_header *heade
         }
     }
     /* What is owed is noted before the callbacks: a reply sent by them carries it along. */
-    owe_ack(conn, (header->flags & RAWE_FLAG_ACK_NOW) != 0 || hole_before != (acktr->beyond != 0),
+    rawe_conn_owe_ack(conn, (header->flags & RAWE_FLAG_ACK_NOW) != 0 || hole_before != (acktr->beyond != 0),
             now_ns);
     if (chunk.kind == RAWE_CHUNK_PUT) {
         place(conn, &chunk);

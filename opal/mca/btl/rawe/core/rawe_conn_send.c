@@ -471,6 +471,47 @@ static struct rawe_txframe *frame_next(struct rawe_conn *conn, struct rawe_send 
     return frame;
 }
 
+/**
+ * The frame behind `before`, which carries the same send's bytes in the same way: made by copying
+ * headers that were written in the same turn. NULL: not like that, or not now, use frame_next.
+ */
+static struct rawe_txframe *frame_alike(struct rawe_conn *conn, const struct rawe_txframe *before)
+{
+    struct rawe_send *send = conn->queue;
+    const struct rawe_bytes *last = &before->external[0];
+    if (send == NULL || before->send != send || before->external_count != 1 ||
+        before->sequence + 1 != conn->next || before->sendings != 0 || window_full(conn) ||
+        conn->engine->config.checksum) {
+        return NULL;
+    }
+    const struct rawe_bytes *piece = &send->pieces[send->piece_count - 1];
+    size_t done = (size_t)((uintptr_t)last->base - (uintptr_t)piece->base) + last->len_bytes;
+    uint64_t left = send->total_bytes - send->framed_bytes;
+    /* The send's last frame is another's business, and so is the change from piece to piece. */
+    if (done > piece->len_bytes || left <= last->len_bytes || piece->len_bytes - done != left) {
+        return NULL;
+    }
+    struct rawe_txframe *frame = rawe_txframe_take(&conn->engine->frames, RAWE_CHUNK_BYTES_MAX);
+    if (frame == NULL) {
+        return NULL;
+    }
+    memcpy(frame->buffer, before->buffer, before->buffer_bytes);
+    rawe_chunk_move(frame->buffer + RAWE_PAYLOAD_OFFSET, frame->buffer[RAWE_PAYLOAD_OFFSET],
+                    (send->kind == RAWE_CHUNK_PUT ? send->offset : 0) + send->framed_bytes);
+    frame->buffer_bytes = before->buffer_bytes;
+    frame->payload_bytes = before->payload_bytes;
+    frame->external[0] = (struct rawe_bytes){(uint8_t *)last->base + last->len_bytes,
+                                             last->len_bytes};
+    frame->external_count = 1;
+    frame->send = send;
+    send->frames++;
+    send->framed_bytes += last->len_bytes;
+    conn->queued_bytes -= last->len_bytes;
+    rawe_conn_enter_window(conn, frame);
+    rawe_header_number(frame->buffer + RAWE_ETH_HEADER_BYTES, frame->flags, frame->sequence);
+    return frame;
+}
+
 /** The next frame that is in the window but has to be transmitted (again), or NULL. */
 static struct rawe_txframe *transmit_next(struct rawe_conn *conn)
 {
@@ -556,7 +597,16 @@ static struct rawe_send *output_round(struct rawe_conn *conn, bool all, uint64_t
         struct rawe_frame views[TRAIN_FRAMES];
         unsigned count = 0;
         while (count < frames_max && count < room) {
-            struct rawe_txframe *frame = transmit_next(conn);
+            /* With something waiting to be transmitted, all in `train` is that; else it is new. */
+            struct rawe_txframe *frame =
+                count != 0 && conn->to_transmit == count ? frame_alike(conn, train[count - 1]) : NULL;
+            if (frame != NULL) {
+                conn->transmit_from = conn->next;
+                view_frame(conn, frame, &views[count]);
+                train[count++] = frame;
+                continue;
+            }
+            frame = transmit_next(conn);
             if (frame == NULL && conn->train == RAWE_TRAIN_TRYING) {
                 break;
             }

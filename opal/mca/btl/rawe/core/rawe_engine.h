@@ -176,6 +176,17 @@ void rawe_engine_receive_parts(struct rawe_engine *engine, const uint8_t *source
                                size_t data_bytes, uint64_t now_ns);
 
 /**
+ * Behind a frame given to rawe_engine_receive_parts, received in place with others: take those of
+ * the following `count` frames, all of them as long as the place says, that continue it just as
+ * expected. Their headers begin at `head`, `head_stride` apart, right behind those of the frame
+ * before, their data at `data`. Returns how many were taken; what is left is to be given singly.
+ */
+unsigned rawe_engine_receive_run(struct rawe_engine *engine, const uint8_t *source_mac,
+                                 const uint8_t *head, size_t head_stride,
+                                 const struct rawe_placement *placement, const uint8_t *data,
+                                 unsigned count, uint64_t now_ns);
+
+/**
  * Complete an unsequenced frame in `buffer`, whose Ethernet header and payload are there: header,
  * and checksum if they are in use (room for it behind the payload). Returns the frame's length.
  */

@@ -117,6 +117,17 @@ enum rawe_reassembly_result rawe_reassembly_add(struct rawe_reassembly *reassemb
                                                           : RAWE_REASSEMBLY_WHOLE;
 }
 
+struct rawe_partial *rawe_reassembly_find(struct rawe_reassembly *reassembly,
+                                          const struct rawe_chunk *chunk)
+{
+    struct rawe_partial *partial =
+        &reassembly->partial[chunk->id & (RAWE_REASSEMBLY_MESSAGES - 1)];
+    return partial->buffer != NULL && partial->number == chunk->id &&
+                   partial->total_bytes == chunk->total_bytes && partial->tag == chunk->tag
+               ? partial
+               : NULL;
+}
+
 bool rawe_reassembly_awaits(const struct rawe_reassembly *reassembly, uint32_t number)
 {
     return number == reassembly->next &&

@@ -59,6 +59,10 @@ enum rawe_reassembly_result rawe_reassembly_add(struct rawe_reassembly *reassemb
                                                 struct rawe_buffer_pool *pool,
                                                 const struct rawe_chunk *chunk);
 
+/** The message that a segment belongs to, if there is something of it here; NULL: not. */
+struct rawe_partial *rawe_reassembly_find(struct rawe_reassembly *reassembly,
+                                          const struct rawe_chunk *chunk);
+
 /** Is message `number` the next to be delivered, and nothing of it here yet? */
 bool rawe_reassembly_awaits(const struct rawe_reassembly *reassembly, uint32_t number);
 

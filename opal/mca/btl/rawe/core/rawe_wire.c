@@ -55,6 +55,12 @@ void rawe_header_encode(uint8_t *out, const struct rawe_header *header)
     put16(out + 22, header->credit);
 }
 
+void rawe_header_number(uint8_t *out, uint8_t flags, uint32_t sequence)
+{
+    out[1] = flags;
+    put32(out + 12, sequence);
+}
+
 enum rawe_decode_result rawe_header_decode(struct rawe_header *header, const uint8_t *in,
                                            size_t len_bytes)
 {
@@ -112,6 +118,15 @@ size_t rawe_chunk_encode(uint8_t *out, const struct rawe_chunk *chunk)
         put64(out + 16, chunk->offset);
     }
     return rawe_chunk_header_bytes(chunk->kind);
+}
+
+void rawe_chunk_move(uint8_t *out, uint8_t kind, uint64_t offset)
+{
+    if (kind == RAWE_CHUNK_SEGMENT) {
+        put32(out + 8, (uint32_t)offset);
+    } else if (kind == RAWE_CHUNK_PUT) {
+        put64(out + 16, offset);
+    }
 }
 
 enum rawe_decode_result rawe_chunk_decode(struct rawe_chunk *chunk, const uint8_t **cursor,

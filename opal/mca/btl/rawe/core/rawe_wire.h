@@ -91,6 +91,9 @@ struct rawe_header {
 /** Write the header to `out` (RAWE_HEADER_BYTES bytes). */
 void rawe_header_encode(uint8_t *out, const struct rawe_header *header);
 
+/** Change flags and sequence number of an encoded header. */
+void rawe_header_number(uint8_t *out, uint8_t flags, uint32_t sequence);
+
 enum rawe_decode_result {
     RAWE_DECODE_OK = 0,
     RAWE_DECODE_SHORT,   /**< fewer bytes than the structure needs */
@@ -149,6 +152,9 @@ size_t rawe_chunk_header_bytes(uint8_t kind);
 
 /** Write the chunk's header (not its data). Returns its length in bytes. */
 size_t rawe_chunk_encode(uint8_t *out, const struct rawe_chunk *chunk);
+
+/** Change the offset of an encoded SEGMENT or PUT chunk. */
+void rawe_chunk_move(uint8_t *out, uint8_t kind, uint64_t offset);
 
 /**
  * Read the chunk at `*cursor`, which lies before `end`, and move the cursor behind it and its

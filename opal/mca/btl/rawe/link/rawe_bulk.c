@@ -143,15 +143,23 @@ static unsigned hand_up_placed(const struct rawe_bulk *bulk, const struct packet
                                const struct rawe_placement *placement,
                                const struct rawe_bulk_receiver *receiver, void *context)
 {
-    unsigned count = 0;
+    const unsigned full = (unsigned)(packet->total_bytes / packet->segment_bytes);
+    const unsigned count =
+        (unsigned)((packet->total_bytes + packet->segment_bytes - 1) / packet->segment_bytes);
 
-    for (size_t at = 0; at < packet->total_bytes; at += packet->segment_bytes, count++) {
-        size_t left = packet->total_bytes - at;
+    for (unsigned i = 0; i < count;) {
+        size_t left = packet->total_bytes - i * packet->segment_bytes;
         left = left < packet->segment_bytes ? left : packet->segment_bytes;
-        receiver->segment(context, packet->source_mac, bulk->heads + count * HEAD_BYTES,
+        receiver->segment(context, packet->source_mac, bulk->heads + i * HEAD_BYTES,
                           placement->head_bytes,
-                          placement->base + (size_t)count * placement->data_bytes,
+                          placement->base + (size_t)i * placement->data_bytes,
                           left - placement->head_bytes);
+        i++;
+        if (receiver->run != NULL && i < full) {
+            i += receiver->run(context, packet->source_mac, bulk->heads + i * HEAD_BYTES,
+                               HEAD_BYTES, placement,
+                               placement->base + (size_t)i * placement->data_bytes, full - i);
+        }
     }
     return count;
 }

@@ -50,6 +50,14 @@ struct rawe_bulk_receiver {
      */
     void (*segment)(void *context, const uint8_t *source_mac, const uint8_t *head,
                     size_t head_bytes, const uint8_t *data, size_t data_bytes);
+    /**
+     * Behind a segment in its place: up to `count` more, as long as planned; headers at `head` and
+     * every `head_stride` bytes (those of the segment before are right before them), data at `data`.
+     * Returns how many were taken; the others are given to `segment`. May be NULL.
+     */
+    unsigned (*run)(void *context, const uint8_t *source_mac, const uint8_t *head,
+                    size_t head_stride, const struct rawe_placement *placement,
+                    const uint8_t *data, unsigned count);
 };
 
 /**
