@@ -105,7 +105,7 @@ def _wire_ends(spec):
     for host in hosts_of(spec):
         for nic in host.nics:
             ends.append((host.netns, nic.device, False))
-            if spec.topology == "switch":
+            if spec.topology != "pair":
                 ends.append((switch_netns(spec), nic.port, True))
     return ends
 
