@@ -395,6 +395,31 @@ static void rawe_engine_receive__a_probe_nobody_can_be_told_about(void **state)
     }
 }
 
+static void rawe_engine_receive__a_false_probe_closes_no_connection(void **state)
+{
+    (void)state;
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    const struct rawe_conn *conn = end(0);
+    struct rawe_connect identity = {
+        .connection_id = conn->local_id,
+        .key = net.node[0].engine.config.key,
+        .port = net.node[0].engine.config.port,
+        .lane = RAWE_LANE_EXPRESS,
+        .incarnation = conn->local_incarnation,
+    };
+    uint8_t payload[RAWE_CONNECT_BYTES];
+    rawe_connect_encode(payload, &identity);
+    struct unit_frame *frame =
+        unit_forge(&net, 0, RAWE_LANE_EXPRESS, (struct rawe_header){.type = RAWE_FRAME_PROBE},
+                   payload, sizeof(payload));
+    frame->header.connection_id ^= 0x00100000;
+    unit_frame_encode(frame);
+    hand_over(frame);
+    unit_run(&net, 5 * UNIT_MS, 50 * UNIT_US);
+    assert_int_equal(end(0)->state, RAWE_CONN_OPEN);
+    assert_int_equal(end(1)->state, RAWE_CONN_OPEN);
+}
+
 static void rawe_engine_receive__random_changes_do_no_harm(void **state)
 {
     (void)state;
@@ -623,6 +648,7 @@ int main(void)
         TEST(rawe_engine_receive__a_probe_for_a_closed_connection_is_told),
         TEST(rawe_engine_receive__nobody_is_told_at_a_group_address),
         TEST(rawe_engine_receive__a_probe_nobody_can_be_told_about),
+        TEST(rawe_engine_receive__a_false_probe_closes_no_connection),
         TEST(rawe_engine_receive__random_changes_do_no_harm),
         TEST(rawe_engine_receive__garbage_behind_a_good_header),
         TEST(rawe_engine_flush__from_within_a_callback_of_a_flush),
