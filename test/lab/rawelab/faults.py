@@ -174,6 +174,17 @@ def set_rate(spec, rate):
         )
 
 
+def pin_addresses(spec):
+    """Fix the address tables of the lab's bridges, as port security does in a managed switch."""
+    if spec.topology != "switch":
+        raise LabError(f"addresses are pinned in a switch, and topology {spec.topology} has none")
+    for host in hosts_of(spec):
+        for nic in host.nics:
+            bridge = ["bridge", "-n", switch_netns(spec)]
+            run([*bridge, "link", "set", "dev", nic.port, "learning", "off"])
+            run([*bridge, "fdb", "replace", nic.mac, "dev", nic.port, "master", "static"])
+
+
 def capture_command(device, file, expression=(), count=None):
     """The tcpdump command, to be run inside a host, that writes a pcap file."""
     limit = ["-c", str(count)] if count else []

@@ -186,6 +186,10 @@ class Lab:
         """Remove a NIC of a host for good."""
         faults.delete_nic(self.host(which), self.nic(which, nic))
 
+    def pin_addresses(self):
+        """Tell the switch once and for all at which port each NIC is; it learns no more."""
+        faults.pin_addresses(self.spec)
+
     def set_wire(self, faults_of_wire, which=None, nic=None, direction="in"):
         """Change the faults of the wire, see wire.py: of one host or NIC or all, in one direction
         ("in": towards the host, "out": from it) or "both"."""

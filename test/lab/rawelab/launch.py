@@ -179,6 +179,11 @@ def run(lab, arguments, timeout=None, **options):
         errors="replace",
         **options,
     )
+    return collect(lab, process, timeout, before)
+
+
+def collect(lab, process, timeout=None, before=()):
+    """Wait for the end of an mpirun that was started with pipes; as run()."""
     timed_out = False
     try:
         output, errors = process.communicate(timeout=timeout)
