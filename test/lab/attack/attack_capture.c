@@ -62,7 +62,7 @@ static void add_train(struct attack_capture *capture, const uint8_t *bytes, size
 
 struct attack_capture attack_capture_read(const char *file)
 {
-    static const uint8_t martian[] = {0, 0, 0, 1}; /* the envelopes' source address */
+    static const uint8_t martian[] = {255, 255, 255, 255}; /* the envelopes' source address */
     struct attack_capture capture = {malloc(FRAMES_MAX * sizeof *capture.frames), 0};
     char why[PCAP_ERRBUF_SIZE];
     pcap_t *pcap = pcap_open_offline(file, why);

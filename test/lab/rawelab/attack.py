@@ -17,7 +17,7 @@ KINDS = ("random", "replay", "blind", "forged")
 CAPTURED_FRAMES = 3000
 CAPTURE_SECONDS = 60
 # The frames of rawe, plain and in envelopes.
-EXPRESSION = ["ether", "proto", "0x88b5", "or", "src", "host", "0.0.0.1"]
+EXPRESSION = ["ether", "proto", "0x88b5", "or", "src", "host", "255.255.255.255"]
 RANKS = 2  # on the first two hosts; the third attacks
 HOSTS = 3
 
