@@ -67,10 +67,10 @@ PYTHON = ["/usr/bin/python3", "-c"]
 class Receiver:
     """A program on a host that notes the frames it gets."""
 
-    def __init__(self, lab, host):
+    def __init__(self, lab, host, device="eth0"):
         self.lab = lab
         self.process = subprocess.Popen(
-            lab.host_command(host, [*PYTHON, RECEIVE, "eth0"]),
+            lab.host_command(host, [*PYTHON, RECEIVE, device]),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -139,6 +139,13 @@ def test_every_host_reaches_every_other_and_hears_only_its_own(wired):
     frames = transfer(lab, 50)
     assert len(frames) == 50
     assert bystander.frames() == []
+
+
+def test_nics_of_different_numbers_are_on_different_switches(wired):
+    lab = wired(nics=2)
+    receiver = Receiver(lab, 1, "eth1")
+    lab.run(0, [*PYTHON, SEND, "eth0", lab.nic(1, 1).mac, "20", "100", "0"])
+    assert receiver.frames() == []
 
 
 def test_an_unknown_address_reaches_all_others_once(wired):
@@ -346,6 +353,13 @@ def test_superframes_of_tcp_are_cut_unless_told_otherwise(wired, tmp_path, super
         assert lab.wire_counters()[None]["cut"] == 0
         assert longest_frame(file) > 1514
     assert lab.wire_counters()[None]["strange"] == 0
+    # Wrongly cut segments would come again, one by one, and the content would be right in the end.
+    names, values = (
+        line.split()
+        for line in lab.run(0, ["cat", "/proc/net/snmp"]).stdout.splitlines()
+        if line.startswith("Tcp:")
+    )
+    assert int(values[names.index("RetransSegs")]) < 100
 
 
 def test_checksums_are_complete_so_that_tcp_notices_what_is_garbled(wired):
