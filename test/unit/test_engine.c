@@ -358,9 +358,9 @@ static void rawe_engine_receive__a_probe_for_a_closed_connection_is_told(void **
 static void rawe_engine_receive__nobody_is_told_at_a_group_address(void **state)
 {
     (void)state;
-    uint8_t identity[RAWE_CONNECT_BYTES];
+    uint8_t identity[RAWE_CONNECT_BYTES]; /* of a connection that only its sender still has */
     const struct rawe_engine_config *sender = &net.node[0].engine.config;
-    rawe_connect_encode(identity, &(struct rawe_connect){.connection_id = 1u << 20,
+    rawe_connect_encode(identity, &(struct rawe_connect){.connection_id = 5u | 1u << 20,
                                                          .key = sender->key,
                                                          .port = sender->port});
     unit_connect(&net, RAWE_LANE_EXPRESS);
