@@ -358,9 +358,9 @@ static void rawe_engine_receive__a_probe_for_a_closed_connection_is_told(void **
 static void rawe_engine_receive__nobody_is_told_at_a_group_address(void **state)
 {
     (void)state;
-    uint8_t identity[RAWE_CONNECT_BYTES];
+    uint8_t identity[RAWE_CONNECT_BYTES]; /* of a connection that only its sender still has */
     const struct rawe_engine_config *sender = &net.node[0].engine.config;
-    rawe_connect_encode(identity, &(struct rawe_connect){.connection_id = 1u << 20,
+    rawe_connect_encode(identity, &(struct rawe_connect){.connection_id = 5u | 1u << 20,
                                                          .key = sender->key,
                                                          .port = sender->port});
     unit_connect(&net, RAWE_LANE_EXPRESS);
@@ -393,6 +393,31 @@ static void rawe_engine_receive__a_probe_nobody_can_be_told_about(void **state)
         hand_over(frame);
         assert_one_drop(&counters(1)->dropped_connection); /* and nothing was sent */
     }
+}
+
+static void rawe_engine_receive__a_false_probe_closes_no_connection(void **state)
+{
+    (void)state;
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    const struct rawe_conn *conn = end(0);
+    struct rawe_connect identity = {
+        .connection_id = conn->local_id,
+        .key = net.node[0].engine.config.key,
+        .port = net.node[0].engine.config.port,
+        .lane = RAWE_LANE_EXPRESS,
+        .incarnation = conn->local_incarnation,
+    };
+    uint8_t payload[RAWE_CONNECT_BYTES];
+    rawe_connect_encode(payload, &identity);
+    struct unit_frame *frame =
+        unit_forge(&net, 0, RAWE_LANE_EXPRESS, (struct rawe_header){.type = RAWE_FRAME_PROBE},
+                   payload, sizeof(payload));
+    frame->header.connection_id ^= 0x00100000;
+    unit_frame_encode(frame);
+    hand_over(frame);
+    unit_run(&net, 5 * UNIT_MS, 50 * UNIT_US);
+    assert_int_equal(end(0)->state, RAWE_CONN_OPEN);
+    assert_int_equal(end(1)->state, RAWE_CONN_OPEN);
 }
 
 static void rawe_engine_receive__random_changes_do_no_harm(void **state)
@@ -623,6 +648,7 @@ int main(void)
         TEST(rawe_engine_receive__a_probe_for_a_closed_connection_is_told),
         TEST(rawe_engine_receive__nobody_is_told_at_a_group_address),
         TEST(rawe_engine_receive__a_probe_nobody_can_be_told_about),
+        TEST(rawe_engine_receive__a_false_probe_closes_no_connection),
         TEST(rawe_engine_receive__random_changes_do_no_harm),
         TEST(rawe_engine_receive__garbage_behind_a_good_header),
         TEST(rawe_engine_flush__from_within_a_callback_of_a_flush),

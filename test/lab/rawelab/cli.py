@@ -6,10 +6,10 @@ import os
 import subprocess
 import sys
 
-from . import interrupts, launch, record, wiring
+from . import interrupts, launch, record, wire, wiring
 from .command import LabError, check_machine
 from .lab import Lab
-from .spec import LabSpec
+from .spec import TOPOLOGIES, LabSpec
 
 EPILOG = """examples:
   lab mpirun --hosts 4 --mtu 9000 --loss 1% -- -np 4 --mca btl rawe,self ./prog
@@ -18,7 +18,11 @@ EPILOG = """examples:
 
 Each host is called <lab>-h0, <lab>-h1, ... and has the data NICs eth0, eth1, ... and a NIC ctl0 on
 a separate network that mpirun uses for itself. Faults never touch ctl0. Loss drops frames on their
-way into each host; with offloads on, a superframe of up to 64 kB counts as one frame. A rate is
+way into each host; with offloads on, a superframe of up to 64 kB counts as one frame. A wire cuts
+superframes into frames, as cables see them, and treats each by itself; its faults are KEY=VALUE
+with commas: delay=1ms reorder=20%:1ms duplicate=5% corrupt=1% loss=1% burst=0.1%:50ms (or :20,
+frames) blackout=5s (or 50ms/1s, again and again) rate=1gbit buffer=64k mtu=1400 seed=7
+superframes=whole (do not cut), or none to end them. `lab counters` tells what it did. A rate is
 made with tbf on every NIC and switch port: bucket 0.1 ms of the rate but at least two full frames,
 queue --buffer bytes at a switch port, 1000 full frames at a host's NIC."""
 
@@ -28,8 +32,9 @@ def _add_shape(parser):
     group.add_argument("--hosts", type=int, metavar="N", help="virtual hosts (default 2)")
     group.add_argument(
         "--topology",
-        choices=("pair", "switch"),
-        help="pair: two hosts wired directly; switch: a bridge (default: pair for 2 hosts)",
+        choices=TOPOLOGIES,
+        help="pair: two hosts wired directly; switch: a bridge; wire: a switch in user space, for "
+        "--wire (default: pair for 2 hosts)",
     )
     group.add_argument("--mtu", type=int, metavar="BYTES", help="of every data NIC (default 1500)")
     group.add_argument("--nics", type=int, metavar="N", help="data NICs a host (default 1)")
@@ -43,11 +48,16 @@ def _add_shape(parser):
     group.add_argument(
         "--buffer", type=int, metavar="BYTES", help="queue of a switch port when --rate is given"
     )
+    group.add_argument(
+        "--wire",
+        metavar="FAULTS",
+        help="what the wire does to frames on their way into each host, as delay=1ms,reorder=20%%",
+    )
     group.add_argument("--name", help="name of the lab (default: a random one)")
 
 
 def _shape_of(options):
-    names = ("hosts", "topology", "mtu", "nics", "loss", "rate", "buffer", "name")
+    names = ("hosts", "topology", "mtu", "nics", "loss", "rate", "buffer", "wire", "name")
     given = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
     if options.offload is not None:
         given["offload"] = options.offload == "on"
@@ -82,7 +92,7 @@ def _print_lab(lab):
 
 
 def _up(options):
-    lab = Lab(**_shape_of(options)).up()
+    lab = Lab(build=options.build, **_shape_of(options)).up()
     try:
         lab.keep()
     except BaseException:
@@ -122,9 +132,9 @@ def _status(_options):
         content = record.load(name)
         state = record.state(content)
         owner = f", owner process {content['owner_pid']}" if state == "running" else ""
-        count = len(wiring.processes(content["namespaces"]))
-        print(f"[{state}{owner}, {count} processes on its hosts]")
-        _print_lab(Lab.attach(name))
+        lab = Lab.attach(name)
+        print(f"[{state}{owner}, {len(lab.processes())} processes on its hosts]")
+        _print_lab(lab)
         if state == "stale":
             print("  its owner died; remove it with: lab down --stale")
     return 0
@@ -152,7 +162,7 @@ def _mpirun(options):
         given = ", ".join(f"--{name}" for name in shape)
         raise LabError(f"{given}: the lab of --on {options.on} has its shape already")
     build = options.build or launch.find_build()
-    lab = Lab.attach(options.on) if options.on is not None else Lab(**shape).up()
+    lab = Lab.attach(options.on) if options.on is not None else Lab(build=build, **shape).up()
     try:
         status = launch.run_attached(
             lab,
@@ -199,11 +209,26 @@ def _fault(options):
         lab.set_mtu(host, int(mtu), options.nic or 0)
     elif verb == "delete":
         lab.delete_nic(take(1, "delete HOST [--nic N]")[0], options.nic or 0)
+    elif verb == "wire":
+        if not words:
+            take(1, "wire FAULTS [--host H] [--nic N] [--direction in|out|both]")
+        lab.set_wire(" ".join(words), options.host, options.nic, options.direction)
+    elif verb in ("pause", "resume"):
+        host = take(1, f"{verb} HOST")[0]
+        (lab.pause if verb == "pause" else lab.resume)(host)
     elif verb == "blackhole":
         receiver, sender = take(2, "blackhole RECEIVER SENDER [--ethertype 0x88b5]")
         lab.blackhole(receiver, sender, options.ethertype)
     else:
         lab.end_blackhole(take(1, "unblackhole RECEIVER")[0])
+    return 0
+
+
+def _counters(options):
+    for key, values in _choose(options.name).wire_counters().items():
+        where = " ".join(key) if key is not None else "wire"
+        # Zeros would hide the rest.
+        print(f"{where}:", *(f"{name}={value}" for name, value in values.items() if value))
     return 0
 
 
@@ -246,6 +271,7 @@ def _parser():
 
     one = commands.add_parser("up", help="bring up a lab and leave it")
     _add_shape(one)
+    one.add_argument("--build", metavar="DIR", help="build directory, for a wire (default ./build)")
     one.set_defaults(call=_up)
 
     one = commands.add_parser("down", help="remove a lab and end what runs on it")
@@ -269,13 +295,24 @@ def _parser():
 
     one = commands.add_parser("fault", help="hurt a running lab")
     one.add_argument("name")
-    verbs = ("loss", "rate", "link", "mtu", "delete", "blackhole", "unblackhole")
+    verbs = ("loss", "wire", "rate", "link", "mtu", "pause", "resume", "delete", "blackhole")
+    verbs += ("unblackhole",)
     one.add_argument("verb", choices=verbs)
     one.add_argument("words", nargs="*", help="what the verb needs; leave out to be told")
-    one.add_argument("--host", help="only this host (loss)")
-    one.add_argument("--nic", type=int, help="NIC number (default: 0; loss: all)")
+    one.add_argument("--host", help="only this host (loss, wire)")
+    one.add_argument("--nic", type=int, help="NIC number (default: 0; loss, wire: all)")
+    one.add_argument(
+        "--direction",
+        choices=wire.DIRECTIONS,
+        default="in",
+        help="of the wire: towards the host (default), from it, or both",
+    )
     one.add_argument("--ethertype", type=lambda text: int(text, 0), help="only this EtherType")
     one.set_defaults(call=_fault)
+
+    one = commands.add_parser("counters", help="what a lab's wire has done so far")
+    one.add_argument("name", nargs="?", help="lab (default: the only one that is up)")
+    one.set_defaults(call=_counters)
 
     one = commands.add_parser("capture", help="tcpdump on a host of a lab, into a pcap file")
     one.add_argument("name")

@@ -105,7 +105,7 @@ def _wire_ends(spec):
     for host in hosts_of(spec):
         for nic in host.nics:
             ends.append((host.netns, nic.device, False))
-            if spec.topology == "switch":
+            if spec.topology != "pair":
                 ends.append((switch_netns(spec), nic.port, True))
     return ends
 
@@ -172,6 +172,17 @@ def set_rate(spec, rate):
             ["tc", "-n", netns, "qdisc", "replace", "dev", device, "root", "tbf"]
             + ["rate", f"{bits}bit", "burst", str(burst), "limit", str(limit)]
         )
+
+
+def pin_addresses(spec):
+    """Fix the address tables of the lab's bridges, as port security does in a managed switch."""
+    if spec.topology != "switch":
+        raise LabError(f"addresses are pinned in a switch, and topology {spec.topology} has none")
+    for host in hosts_of(spec):
+        for nic in host.nics:
+            bridge = ["bridge", "-n", switch_netns(spec)]
+            run([*bridge, "link", "set", "dev", nic.port, "learning", "off"])
+            run([*bridge, "fdb", "replace", nic.mac, "dev", nic.port, "master", "static"])
 
 
 def capture_command(device, file, expression=(), count=None):

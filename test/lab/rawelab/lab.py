@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A lab as an object: bring it up, run things on its hosts, hurt it, take it down."""
 
+import os
 import shlex
+import signal
 import subprocess
 from pathlib import Path
 
-from . import faults, launch, record, wiring
+from . import faults, launch, record, wire, wiring
 from .command import LabError, check_machine
 from .spec import LabSpec, hosts_of
 
@@ -20,10 +22,14 @@ class Lab:
     full name wherever a method takes one.
     """
 
-    def __init__(self, spec=None, **options):
+    def __init__(self, spec=None, build=None, **options):
+        """`build` is the build directory that has rawe-wire, for a lab of the topology wire."""
+        self.build = build
+        self.wire_process = None
         self.spec = (spec or LabSpec(**options)).resolve()
         self.hosts = hosts_of(self.spec)
         self.namespaces = wiring.namespaces(self.spec)
+        self.host_namespaces = [host.netns for host in self.hosts]
         self.directory = record.directory(self.spec.name)
 
     @property
@@ -49,7 +55,9 @@ class Lab:
         record.create(self.name, self.spec.as_dict(), self.namespaces)
         try:
             self._write_files()
-            wiring.build(self.spec, record.lock_path())
+            self.wire_process = wiring.build(
+                self.spec, record.lock_path(), self.directory, self.build
+            )
         except BaseException:
             self.down()
             raise
@@ -58,6 +66,8 @@ class Lab:
     def down(self):
         """End every process of the lab and remove it; what is gone already is no error."""
         wiring.remove(self.namespaces)
+        if self.wire_process is not None:
+            self.wire_process.wait()
         for host in self.hosts:
             for left in Path("/dev/shm").glob(SHM_PATTERN.format(host=host.name)):
                 left.unlink(missing_ok=True)
@@ -120,11 +130,11 @@ class Lab:
 
     def processes(self):
         """Ids of the processes that run on the lab's hosts."""
-        return wiring.processes(self.namespaces)
+        return wiring.processes(self.host_namespaces)
 
     def kill_processes(self, spare=()):
         """SIGKILL whatever runs on the lab's hosts, except the process ids in `spare`."""
-        wiring.kill_processes(self.namespaces, spare)
+        wiring.kill_processes(self.host_namespaces, spare)
 
     def _nics(self, which, index):
         hosts = self.hosts if which is None else [self.host(which)]
@@ -175,6 +185,50 @@ class Lab:
     def delete_nic(self, which, nic=0):
         """Remove a NIC of a host for good."""
         faults.delete_nic(self.host(which), self.nic(which, nic))
+
+    def pin_addresses(self):
+        """Tell the switch once and for all at which port each NIC is; it learns no more."""
+        faults.pin_addresses(self.spec)
+
+    def set_wire(self, faults_of_wire, which=None, nic=None, direction="in"):
+        """Change the faults of the wire, see wire.py: of one host or NIC or all, in one direction
+        ("in": towards the host, "out": from it) or "both"."""
+        nics = [one for _, one in self._nics(which, nic)]
+        everything = which is None and nic is None
+        wire.change(self.directory, None if everything else nics, direction, faults_of_wire)
+
+    def wire_counters(self):
+        """The wire's counters, see wire.counters()."""
+        return wire.counters(self.directory)
+
+    def wire_total(self, name, which=None, nic=None, direction="in"):
+        """Sum of one of the wire's counters over NICs, in one direction."""
+        counters = self.wire_counters()
+        return sum(counters[one.port, direction][name] for _, one in self._nics(which, nic))
+
+    def pause(self, which):
+        """Stop the MPI processes of a host (SIGSTOP), as if it swapped or was suspended."""
+        self._signal_ranks(which, signal.SIGSTOP)
+
+    def resume(self, which):
+        """Let the MPI processes of a host go on."""
+        self._signal_ranks(which, signal.SIGCONT)
+
+    def ranks(self, which):
+        """{rank: process id} of the MPI processes that mpirun has started on a host."""
+        found = {}
+        for pid in wiring.processes([self.host(which).netns]):
+            rank = launch.rank_of(pid)
+            if rank is not None:
+                found[rank] = pid
+        return found
+
+    def _signal_ranks(self, which, number):
+        pids = self.ranks(which).values()
+        if not pids:
+            raise LabError(f"no MPI process runs on {self.host(which).name}")
+        for pid in pids:
+            os.kill(pid, number)
 
     def blackhole(self, receiver, sender, ethertype=None):
         """Drop what `receiver` gets from `sender`: all of it, or one EtherType (one way only)."""

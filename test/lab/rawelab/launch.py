@@ -98,6 +98,26 @@ def environment(lab, arguments, build=None, pin=True):
     return {**os.environ, **ours}
 
 
+def rank_of(pid):
+    """The rank of an MPI process that mpirun has started, or None for any other process.
+
+    A process that a rank starts (a shell's command) has its environment, too, but not its start:
+    only whose parent is no rank counts.
+    """
+
+    def read(one):
+        environment = Path(f"/proc/{one}/environ").read_bytes().split(b"\0")
+        words = [word for word in environment if word.startswith(b"OMPI_COMM_WORLD_RANK=")]
+        return int(words[0].partition(b"=")[2]) if words else None
+
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
+        parent = int(stat.rpartition(")")[2].split()[1])
+        return read(pid) if read(parent) is None else None
+    except (OSError, IndexError):
+        return None  # it has ended
+
+
 def _die_with_parent():
     # A lab killed with SIGKILL cannot end its mpirun; the kernel does it instead.
     _LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
@@ -159,6 +179,11 @@ def run(lab, arguments, timeout=None, **options):
         errors="replace",
         **options,
     )
+    return collect(lab, process, timeout, before)
+
+
+def collect(lab, process, timeout=None, before=()):
+    """Wait for the end of an mpirun that was started with pipes; as run()."""
     timed_out = False
     try:
         output, errors = process.communicate(timeout=timeout)

@@ -5,12 +5,14 @@ import random
 import re
 from dataclasses import asdict, dataclass
 
+from . import wire
 from .command import LabError
 
 MTU_MIN = 576
 MTU_MAX = 65535
 HOSTS_MAX = 1000
 NICS_MAX = 16
+TOPOLOGIES = ("pair", "switch", "wire")
 # `<name>-h999` must fit the 64 bytes of a host name, `rawe-<name>-h999` a file name.
 NAME_PATTERN = re.compile(r"[a-z][a-z0-9-]{0,30}[a-z0-9]|[a-z]")
 RATE_PATTERN = re.compile(r"(\d+(?:\.\d+)?)(k|m|g)bit", re.IGNORECASE)
@@ -47,13 +49,16 @@ class LabSpec:
     """The shape of a lab. `name` and `topology` are filled in by resolve()."""
 
     hosts: int = 2
-    topology: str = None  # pair: two hosts wired directly; switch: a bridge for each NIC number
+    # pair: two hosts wired directly; switch: a bridge for each NIC number; wire: rawe-wire, which
+    # switches in user space and can do more harm.
+    topology: str = None
     mtu: int = 1500
     nics: int = 1  # data NICs a host, beside the control network
     offload: bool = True
     loss: float = 0.0  # percent of frames lost on their way into each host
     rate: str = None  # line rate of every NIC and switch port
     buffer: int = 128 * 1024  # bytes a switch port can hold when `rate` is set
+    wire: str = None  # faults of the wire towards each host, see wire.py
     name: str = None
 
     def resolve(self):
@@ -66,9 +71,16 @@ class LabSpec:
                 "digits and dashes, a letter first"
             )
         if self.topology is None:
-            self.topology = "pair" if self.hosts == 2 else "switch"
-        if self.topology not in ("pair", "switch"):
-            raise LabError(f"topology {self.topology!r} is unknown; choose pair or switch")
+            usual = "pair" if self.hosts == 2 else "switch"
+            self.topology = usual if self.wire is None else "wire"
+        if self.topology not in TOPOLOGIES:
+            known = ", ".join(TOPOLOGIES)
+            raise LabError(f"topology {self.topology!r} is unknown; choose one of {known}")
+        if self.wire is not None and self.topology != "wire":
+            raise LabError(f"--wire needs the topology wire, not {self.topology}; leave that out")
+        if self.topology == "wire":
+            self.wire = self.wire or ""
+            wire.words_of(self.wire)
         if self.topology == "pair" and self.hosts != 2:
             raise LabError(
                 f"topology pair wires exactly two hosts, not {self.hosts}; use --topology switch"
@@ -158,5 +170,5 @@ def hosts_of(spec):
 
 
 def switch_netns(spec):
-    """Name of the namespace that holds the lab's bridges."""
+    """Name of the namespace that holds the lab's bridges and its wire."""
     return f"rawe-{spec.name}-sw"

@@ -4,11 +4,14 @@
     pair:    h0 eth0 ------ eth0 h1          switch:  h0 eth0 -- h0e0 [br0] h1e0 -- eth0 h1
              h0 eth1 ------ eth1 h1                   h0 eth1 -- h0e1 [br1] h1e1 -- eth1 h1
 
-    both:    h0 ctl0 -- h0c [ctl] h1c -- ctl0 h1
+    wire:    h0 eth0 -- h0e0 [rawe-wire] h1e0 -- eth0 h1      one process for all NICs
+
+    all:     h0 ctl0 -- h0c [ctl] h1c -- ctl0 h1
 
 The control network carries what belongs to mpirun itself (launch, I/O of the ranks, abort), so
 that a test can cut, slow or shrink the data NICs without cutting mpirun off from its hosts. The
-bridges live in a namespace of their own: nothing of a lab is ever in the root namespace.
+bridges and the wire live in a namespace of their own: nothing of a lab is ever in the root
+namespace.
 """
 
 import fcntl
@@ -17,7 +20,7 @@ import os
 import signal
 import time
 
-from . import faults
+from . import faults, wire
 from .command import LabError, in_netns, ip_batch, run
 from .spec import hosts_of, switch_netns
 
@@ -57,7 +60,7 @@ def _link_lines(spec, host, switch):
     ]
     for nic in host.nics:
         add = f"link add {nic.device} mtu {spec.mtu} address {nic.mac} type veth peer name"
-        if spec.topology == "switch":
+        if spec.topology != "pair":
             lines.append(f"{add} {nic.port} mtu {spec.mtu} netns {switch}")
         elif host.index == 0:
             other = hosts_of(spec)[1]
@@ -102,6 +105,8 @@ def _switch_lines(spec, hosts):
             lines.append(f"link add br{nic} mtu {spec.mtu} {bridge}")
             lines.append(f"link set br{nic} up")
             lines += [f"link set {host.nics[nic].port} master br{nic} up" for host in hosts]
+    if spec.topology == "wire":
+        lines += [f"link set {nic.port} up" for host in hosts for nic in host.nics]
     return lines
 
 
@@ -125,8 +130,12 @@ def _wait_for_carrier(host):
         time.sleep(0.02)
 
 
-def build(spec, lock_path):
-    """Create everything `spec` describes; on failure the caller removes what there is."""
+def build(spec, lock_path, directory, build_directory):
+    """Create everything `spec` describes; on failure the caller removes what there is.
+
+    Returns the Popen of the wire, or None: it ends with its namespace, and is then to be waited for.
+    """
+    wire_process = None
     hosts = hosts_of(spec)
     switch = switch_netns(spec)
     for netns in namespaces(spec):
@@ -138,6 +147,9 @@ def build(spec, lock_path):
         ip_batch(host.netns, _address_lines(host, hosts))
     for host in hosts:
         _wait_for_carrier(host)
+    if spec.topology == "wire":
+        nics = [nic for host in hosts for nic in host.nics]
+        wire_process = wire.start(spec, nics, switch, directory, build_directory)
     if not spec.offload:
         faults.offload_off(spec)
     if spec.rate is not None:
@@ -146,6 +158,7 @@ def build(spec, lock_path):
         for host in hosts:
             for nic in host.nics:
                 faults.set_loss(host, nic, spec.loss)
+    return wire_process
 
 
 def processes(netns_names):

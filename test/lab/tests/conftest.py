@@ -42,12 +42,12 @@ def pytest_collection_modifyitems(config, items):
 
 
 @pytest.fixture
-def make_lab():
+def make_lab(request):
     """A function that brings up a lab, which is removed after the test."""
     labs = []
 
     def make(**options):
-        lab = rawelab.Lab(**options).up()
+        lab = rawelab.Lab(build=request.config.getoption("--build"), **options).up()
         labs.append(lab)
         return lab
 

@@ -5,7 +5,8 @@
  *
  * endless            rounds of a ring for ever
  * endless abort      the last rank calls MPI_Abort(7) in the middle
- * endless rounds N   N rounds, then a regular end
+ * endless rounds N   N rounds, then a regular end; -1 is for ever
+ * endless rounds N SALT   the same with other contents: those of another SALT are noticed
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -23,6 +24,8 @@ int main(int argc, char **argv)
     const int aborts = argc > 1 && strcmp(argv[1], "abort") == 0;
     const long rounds = argc > 2 && strcmp(argv[1], "rounds") == 0 ? atol(argv[2]) : -1;
 
+    const int salt = argc > 3 ? atoi(argv[3]) : 0;
+
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
@@ -30,11 +33,11 @@ int main(int argc, char **argv)
     const int previous = (rank + size - 1) % size;
 
     for (long round = 0; round != rounds; round++) {
-        memset(out, (int)(rank + round), sizeof out);
+        memset(out, (int)(rank + round + salt), sizeof out);
         MPI_Sendrecv(out, BLOCK_BYTES, MPI_BYTE, next, 1, in, BLOCK_BYTES, MPI_BYTE, previous, 1,
                      MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         for (int i = 0; i < BLOCK_BYTES; i++) {
-            if (in[i] != (unsigned char)(previous + round)) {
+            if (in[i] != (unsigned char)(previous + round + salt)) {
                 fprintf(stderr, "rank %d round %ld byte %d is wrong\n", rank, round, i);
                 MPI_Abort(MPI_COMM_WORLD, 9);
             }

@@ -2,11 +2,9 @@
 """What goes wrong is told once, with host, interface and remedy; nothing hangs or stays behind."""
 
 import os
-import re
 import signal
 import subprocess
 import time
-from pathlib import Path
 
 import pytest
 from conftest import (
@@ -19,8 +17,7 @@ from conftest import (
     help_messages,
     show,
 )
-
-from rawelab import launch
+from jobs import EndlessJob, assert_failure
 
 WITH_TCP = ("--mca", "btl", "rawe,tcp,self")
 ROUNDS = ("rounds", 20)
@@ -47,12 +44,6 @@ def run_told(*arguments, **options):
         if help_messages(result):
             break
     return result
-
-
-def assert_failure(result):
-    """The job ended by itself, with an error, and left no process."""
-    assert_clean_end(result)
-    assert result.returncode != 0, show(result)
 
 
 # What is wrong at start: (name, what breaks it, what the message must contain).
@@ -168,47 +159,6 @@ def test_a_good_day_says_nothing(make_lab, build, endless):
     assert_success(result)
     assert help_messages(result) == []
     assert "rawe" not in result.errors, result.errors
-
-
-class EndlessJob:
-    """An endless job over rawe whose ranks have talked to each other."""
-
-    def __init__(self, lab, build, endless, ranks=4, arguments=()):
-        self.lab = lab
-        self.process = lab.start_mpirun(
-            ["-np", ranks, *RAWE, *arguments, endless],
-            build=build,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        lines = []
-        while sum("works" in line for line in lines) < ranks:
-            line = self.process.stdout.readline()
-            assert line, "".join(lines) + self.process.communicate()[1]
-            lines.append(line)
-        self.pids = {
-            int(rank): int(pid)
-            for rank, pid in re.findall(r"rank (\d+) pid (\d+)", "".join(lines))
-        }
-
-    def end(self):
-        """Wait for the end of mpirun; its MpiResult, which must not show anything left over."""
-        try:
-            output, errors = self.process.communicate(timeout=HANG_SECONDS)
-            timed_out = False
-        except subprocess.TimeoutExpired:
-            self.lab.kill_processes()
-            output, errors = self.process.communicate()
-            timed_out = True
-        leftover = launch.settle(self.lab)
-        status = launch.exit_status(self.process.returncode)
-        result = launch.MpiResult(status, output, errors, timed_out, leftover)
-        assert_failure(result)
-        shared = [file.name for file in Path("/dev/shm").iterdir() if self.lab.name in file.name]
-        assert not shared
-        return result
 
 
 def test_a_killed_rank_ends_the_job(make_lab, build, endless):

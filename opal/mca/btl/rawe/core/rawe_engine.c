@@ -173,6 +173,24 @@ size_t rawe_engine_seal(const struct rawe_engine *engine, uint8_t *buffer,
 }
 
 /**
+ * True when what the peer says of its end of a connection is true of a connection that we have: then
+ * it knows which id to put into its frames, and one with another id does not come from it.
+ */
+static bool is_connected(const struct rawe_engine *engine, const struct rawe_connect *from,
+                         const uint8_t *source_mac)
+{
+    for (uint32_t index = 0; index < engine->table_size; index++) {
+        const struct rawe_conn *conn = engine->table[index];
+        if (conn != NULL && conn->peer_id == from->connection_id && conn->peer_key == from->key &&
+            conn->peer_port == from->port &&
+            memcmp(conn->eth_header, source_mac, RAWE_MAC_BYTES) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/**
  * A peer asks about a connection that we have closed, and has not heard of it: tell it again. Its
  * PROBE says where to; the answer is no longer than the question.
  */
@@ -182,7 +200,8 @@ static void tell_closed(struct rawe_engine *engine, const struct rawe_header *pr
     struct rawe_connect from;
     /* Nobody sends from a group address; an answer to one would go to everybody. */
     if ((source_mac[0] & 1) != 0 ||
-        rawe_connect_decode(&from, payload, probe->payload_bytes) != RAWE_DECODE_OK) {
+        rawe_connect_decode(&from, payload, probe->payload_bytes) != RAWE_DECODE_OK ||
+        is_connected(engine, &from, source_mac)) {
         return;
     }
     uint8_t buffer[RAWE_PAYLOAD_OFFSET + RAWE_CHECKSUM_BYTES];

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A job, and a host on the same switch that attacks it (test/lab/attack, test/lab/soak).
+
+The switch's address table is fixed: forged source addresses do not lead frames astray, as they
+would in a switch without port security. What reaches the victims is thus everything.
+"""
+
+import re
+import subprocess
+from dataclasses import dataclass, field
+
+from . import launch
+from .command import LabError
+from .programs import ATTACKER, SOAK, program
+
+KINDS = ("random", "replay", "blind", "forged")
+CAPTURED_FRAMES = 3000
+CAPTURE_SECONDS = 60
+# The frames of rawe, plain and in envelopes.
+EXPRESSION = ["ether", "proto", "0x88b5", "or", "src", "host", "255.255.255.255"]
+RANKS = 2  # on the first two hosts; the third attacks
+HOSTS = 3
+
+
+@dataclass
+class Outcome:
+    """A job that ran, perhaps attacked."""
+
+    result: launch.MpiResult
+    attack: str = ""  # what the attacker said
+    sent: dict = field(default_factory=dict)  # hostile frames by kind
+
+    def counter(self, name):
+        """Sum of one of the component's counters over ranks and interfaces."""
+        text = self.result.output + self.result.errors
+        return sum(int(value) for value in re.findall(rf"\b{name}=(\d+)", text))
+
+    def rejected(self):
+        """The counters of frames that were thrown away, those that are not 0."""
+        text = self.result.output + self.result.errors
+        names = sorted(set(re.findall(r"\b(dropped_\w+|duplicates)=", text)))
+        return {name: self.counter(name) for name in names if self.counter(name)}
+
+    def rate(self):
+        """MB/s of the last line that tells them, or None."""
+        found = re.findall(r"([\d.]+) MB/s", self.result.output)
+        return float(found[-1]) if found else None
+
+
+def run(lab, build, seconds, kind=None, way=None, file=None, timeout=None, btl="rawe,self", options=()):
+    """Run the soak on a lab of three hosts for so many seconds.
+
+    With a `file` for captured frames it is attacked meanwhile, by one kind of frames or all, wrong
+    in one way or all. The attack begins when enough frames of the job have been captured, and ends with it.
+    """
+    job_seconds = seconds + (2 if file is not None else 0)
+    arguments = ["-np", RANKS, "--mca", "btl", btl, "--mca", "btl_rawe_stats", "1", *options]
+    arguments += [program(build, SOAK), "--seconds", job_seconds, "--interval", 1]
+    capture = lab.capture(1, file, EXPRESSION, count=CAPTURED_FRAMES) if file is not None else None
+    process = launch.start(
+        lab,
+        arguments,
+        build=build,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+    )
+    attacker = None
+    try:
+        if capture is not None:
+            capture.wait(CAPTURE_SECONDS)
+            words = ["--interface", "eth0", "--capture", file, "--seconds", seconds]
+            words += ["--kind", kind] if kind is not None else []
+            words += ["--way", way] if way is not None else []
+            attacker = subprocess.Popen(
+                lab.host_command(2, [program(build, ATTACKER), *words]),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
+        result = launch.collect(lab, process, timeout)
+    except subprocess.TimeoutExpired as error:
+        raise LabError(
+            f"no {CAPTURED_FRAMES} frames of the job came within {CAPTURE_SECONDS} seconds"
+        ) from error
+    finally:
+        if capture is not None and capture.poll() is None:
+            capture.terminate()
+            capture.wait()
+    said = attacker.communicate()[0] if attacker is not None else ""
+    sent = {name: int(count) for name, count in re.findall(r"\b([a-z]+)=(\d+)", said)}
+    return Outcome(result, said, sent)

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Finds the build directory and the lab's programs in it."""
+
+from pathlib import Path
+
+from . import launch
+from .command import LabError
+
+SOAK = "test/lab/soak/rawe-soak"
+ATTACKER = "test/lab/attack/rawe-attack"
+
+
+def find_build(build=None):
+    """The build directory given, ./build, or the one of this source tree; it has the component."""
+    if build is None:
+        build = launch.find_build() or Path(__file__).resolve().parents[3] / "build"
+    launch.component_path(build)
+    return Path(build).resolve()
+
+
+def program(build, path):
+    """A program in the build directory."""
+    full = Path(build).resolve() / path
+    if not full.exists():
+        raise LabError(f"{full} is missing: build first (`make`); the attacker needs libpcap-dev")
+    return full

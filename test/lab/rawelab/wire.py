@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The user-space wire of a lab (test/lab/wire): starts it, and talks to its control socket.
+
+Faults are written as a list of KEY=VALUE with commas or blanks between them, or `none`:
+
+  delay=1ms             of every frame           loss=1%          each frame by itself
+  reorder=20%:1ms       held back for up to 1 ms burst=0.1%:50ms  bursts of loss, or 0.1%:20 frames
+  duplicate=5%          arrive twice             blackout=5s      nothing passes; or 50ms/1s: again
+  corrupt=1%            bits are flipped                          and again, every second
+  rate=1gbit            line rate, with          mtu=1400         longer frames vanish
+  buffer=64k            of buffer, drop-tail     seed=7           of the random numbers
+  superframes=whole     do not cut them; the default is superframes=cut
+"""
+
+import re
+import socket
+import subprocess
+from pathlib import Path
+
+from .command import LabError
+
+PROGRAM = Path("test/lab/wire/rawe-wire")
+DIRECTIONS = ("in", "out", "both")  # towards the host, from the host
+ANSWER_SECONDS = 10
+
+
+def find_program(build=None):
+    """The path of rawe-wire in a build directory: the one given, ./build, or that beside us."""
+    beside = Path(__file__).resolve().parents[3] / "build"
+    builds = [Path(build)] if build is not None else [Path("build"), beside]
+    for one in builds:
+        if (one / PROGRAM).exists():
+            return (one / PROGRAM).resolve()
+    looked = " and ".join(str(one / PROGRAM) for one in builds)
+    raise LabError(
+        f"a lab with a wire needs the program rawe-wire, which is not there: {looked}; build first "
+        "(`make`), or name the build directory with --build"
+    )
+
+
+def words_of(faults):
+    """The words of a list of faults; LabError when one is not of the form KEY=VALUE."""
+    words = [word for word in re.split(r"[,\s]+", faults) if word]
+    for word in words:
+        if word != "none" and re.fullmatch(r"[a-z]+=[^=]+", word) is None:
+            raise LabError(
+                f"{word!r} is no fault of the wire; write it as delay=1ms,reorder=20%, or none"
+            )
+    return words
+
+
+def socket_path(directory):
+    """The control socket of the lab with this directory."""
+    return directory / "wire.sock"
+
+
+def start(spec, ports, netns, directory, build):
+    """Start the wire of a lab in its switch's namespace; returns its Popen once it forwards."""
+    argv = ["ip", "netns", "exec", netns, find_program(build), "--control", socket_path(directory)]
+    for nic in ports:
+        argv += ["--port", f"{nic.port}={nic.mac}/{nic.index}"]
+    words = words_of(spec.wire)
+    if words:
+        argv += ["--set", " ".join(["*", "in", *words])]
+    log = directory / "wire.log"
+    with open(log, "w", encoding="utf-8") as errors:
+        # Its own session: a Ctrl-C is for the lab, which ends the wire with its namespaces.
+        process = subprocess.Popen(
+            [str(word) for word in argv],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            start_new_session=True,
+            text=True,
+        )
+    with process.stdout:
+        said = process.stdout.readline()
+    if said.strip() != "ready":
+        process.wait()
+        text = log.read_text(encoding="utf-8").strip()
+        raise LabError(f"the wire of lab {spec.name} did not start: {text}")
+    return process
+
+
+def ask(directory, request):
+    """Send one request to the wire and return the lines of its answer; LabError if it refuses."""
+    path = socket_path(directory)
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
+            client.settimeout(ANSWER_SECONDS)
+            client.connect(str(path))
+            client.sendall(request.encode() + b"\n")
+            answer = b"".join(iter(lambda: client.recv(65536), b""))
+    except OSError as error:
+        raise LabError(
+            f"the wire of this lab does not answer at {path} ({error}); a lab has one when it was "
+            "made with --wire or --topology wire, see also wire.log there"
+        ) from error
+    lines = answer.decode().splitlines()
+    if not lines or lines[-1] != "ok":
+        text = lines[-1].removeprefix("error: ") if lines else "it broke off"
+        raise LabError(f"the wire refuses: {text}")
+    return lines[:-1]
+
+
+def change(directory, ports, direction, faults):
+    """Change the faults of the given NICs' cables (None: all) in one direction or both."""
+    if direction not in DIRECTIONS:
+        raise LabError(f"a wire has the directions {', '.join(DIRECTIONS)}, not {direction!r}")
+    words = words_of(faults)
+    if not words:
+        raise LabError("no fault is given; write for example delay=1ms,reorder=20%, or none")
+    names = "*" if ports is None else ",".join(nic.port for nic in ports)
+    ask(directory, " ".join(["set", names, direction, *words]))
+
+
+def counters(directory):
+    """All counters: {(port, direction): {name: number}}, those of the whole wire under None."""
+    result = {}
+    for line in ask(directory, "show"):
+        pairs = dict(word.split("=", 1) for word in line.split() if "=" in word)
+        port, direction = pairs.pop("port", None), pairs.pop("direction", None)
+        key = (port, direction) if port is not None else None
+        result[key] = {name: int(value) for name, value in pairs.items()}
+    return result

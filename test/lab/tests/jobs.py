@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Jobs that a test watches and hurts while they run."""
+
+import re
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+from conftest import HANG_SECONDS, RAWE, assert_clean_end, show
+
+from rawelab import launch
+
+
+def assert_failure(result):
+    """The job ended by itself, with an error, and left no process."""
+    assert_clean_end(result)
+    assert result.returncode != 0, show(result)
+
+
+class Job:
+    """A running mpirun whose output is read as it comes."""
+
+    def __init__(self, lab, build, arguments, **options):
+        self.lab = lab
+        self.process = lab.start_mpirun(
+            arguments,
+            build=build,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            **options,
+        )
+        self.output, self.errors = [], []
+        self._news = threading.Condition()
+        self._readers = [
+            threading.Thread(target=self._read, args=one, daemon=True)
+            for one in ((self.process.stdout, self.output), (self.process.stderr, self.errors))
+        ]
+        for reader in self._readers:
+            reader.start()
+
+    def _read(self, stream, lines):
+        for line in stream:
+            with self._news:
+                lines.append(line)
+                self._news.notify_all()
+
+    def said(self):
+        """Everything the job has written, for the message of an assertion."""
+        return "".join(self.output + self.errors)
+
+    def wait_for(self, text, count=1, timeout=HANG_SECONDS):
+        """Wait until so many lines of the output contain `text`."""
+        deadline = time.monotonic() + timeout
+        with self._news:
+            while sum(text in line for line in self.output) < count:
+                left = deadline - time.monotonic()
+                assert left > 0, f"no {count} x {text!r} within {timeout} s\n{self.said()}"
+                assert self._readers[0].is_alive(), f"ended without {text!r}\n{self.said()}"
+                self._news.wait(min(left, 0.5))
+
+    def finish(self, timeout=HANG_SECONDS):
+        """Wait for the end of mpirun, by force after `timeout`; its MpiResult."""
+        timed_out = False
+        try:
+            self.process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            timed_out = True
+            self.lab.kill_processes()
+            self.process.wait()
+        for reader in self._readers:
+            reader.join(HANG_SECONDS)
+        leftover = launch.settle(self.lab)
+        status = launch.TIMEOUT_STATUS if timed_out else launch.exit_status(self.process.returncode)
+        return launch.MpiResult(
+            status, "".join(self.output), "".join(self.errors), timed_out, leftover
+        )
+
+
+class EndlessJob(Job):
+    """An endless job over rawe whose ranks have talked to each other."""
+
+    def __init__(self, lab, build, endless, ranks=4, arguments=(), salt=0):
+        words = ["-np", ranks, *RAWE, *arguments, endless, "rounds", -1, salt]
+        super().__init__(lab, build, words)
+        self.wait_for("works", ranks)
+        found = re.findall(r"rank (\d+) pid (\d+)", "".join(self.output))
+        self.pids = {int(rank): int(pid) for rank, pid in found}
+
+    def end(self):
+        """Wait for the end of mpirun; its MpiResult, which must not show anything left over."""
+        result = self.finish()
+        assert_failure(result)
+        shared = [file.name for file in Path("/dev/shm").iterdir() if self.lab.name in file.name]
+        assert not shared
+        return result

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The soak, short: hours of it are test/soak's."""
+
+import pytest
+from conftest import RAWE, assert_success, show
+
+from rawelab.programs import SOAK, program
+
+
+def soak(lab, build, seconds, btl=RAWE):
+    """Four ranks for so many seconds."""
+    arguments = ["-np", 4, *btl, program(build, SOAK), "--seconds", seconds, "--interval", 2]
+    return lab.mpirun(arguments, timeout=seconds + 120, build=build)
+
+
+@pytest.mark.parametrize("seconds", [6, pytest.param(120, marks=pytest.mark.long)])
+def test_a_soak_is_exact_and_leaves_memory_and_descriptors_alone(make_lab, build, seconds):
+    lab = make_lab(hosts=4, wire="loss=0.5%")
+    result = soak(lab, build, seconds)
+    assert_success(result)
+    assert "rawe-soak: OK" in result.output, show(result)
+    assert lab.wire_total("lost") > 0

@@ -1,0 +1,282 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Reads requests, changes settings all at once or not at all, prints counters.
+ */
+#define _GNU_SOURCE
+#include "wire_control.h"
+
+#include "wire_port.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define REQUEST_BYTES (64u << 10)
+#define PATIENCE_MS 1000 /* with a client that has connected and says nothing, or does not read */
+
+int wire_control_listen(const char *path)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+    if (strlen(path) >= sizeof address.sun_path) {
+        fprintf(stderr, "rawe-wire: --control: a path has at most %zu characters, not %s\n",
+                sizeof address.sun_path - 1, path);
+        exit(2);
+    }
+    strcpy(address.sun_path, path);
+    if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof address) != 0 ||
+        listen(fd, 16) != 0) {
+        fprintf(stderr, "rawe-wire: cannot listen at %s: %s\n", path, strerror(errno));
+        exit(1);
+    }
+    return fd;
+}
+
+static char *format(const char *pattern, ...)
+{
+    char *text = NULL;
+    va_list values;
+
+    va_start(values, pattern);
+    if (vasprintf(&text, pattern, values) < 0) {
+        text = NULL;
+    }
+    va_end(values);
+    return text;
+}
+
+static void print_direction(FILE *out, const struct wire_port *port, const char *name,
+                            const struct wire_direction *direction)
+{
+    fprintf(out, "port=%s direction=%s", port->name, name);
+#define WIRE_COUNTER_PRINT(name) \
+    fprintf(out, " " #name "=%llu", (unsigned long long)direction->counters.name);
+    WIRE_COUNTERS(WIRE_COUNTER_PRINT)
+#undef WIRE_COUNTER_PRINT
+    fputc('\n', out);
+}
+
+static char *show(struct wire_switch *wire)
+{
+    char *text = NULL;
+    size_t len;
+    FILE *out = open_memstream(&text, &len);
+
+    if (out == NULL) {
+        return NULL;
+    }
+    fprintf(out, "wire seed=%llu cut=%llu strange=%llu held=%zu held_bytes=%zu\n",
+            (unsigned long long)wire->seed, (unsigned long long)wire->cut,
+            (unsigned long long)wire->strange, wire->held.count, wire->held.bytes);
+    for (unsigned i = 0; i < wire->count; i++) {
+        struct wire_port *port = &wire->ports[i];
+
+        port->out.counters.refused += wire_port_overrun(port);
+        print_direction(out, port, "in", &port->in);
+        print_direction(out, port, "out", &port->out);
+    }
+    fputs("ok\n", out);
+    fclose(out);
+    return text;
+}
+
+/* What a `set` asks for. */
+struct change {
+    char *words[64];
+    unsigned count;
+    bool in, out;
+};
+
+/* Adds the KEY=VALUE words to these settings; false, with the reason. */
+static bool read_words(const struct change *change, struct wire_settings *settings,
+                       bool *blackout_begins, char why[WIRE_WHY_BYTES])
+{
+    for (unsigned i = 0; i < change->count; i++) {
+        char key[32];
+        size_t len = strcspn(change->words[i], "=");
+
+        if (strcmp(change->words[i], "none") == 0) {
+            *settings = wire_settings_none;
+            continue;
+        }
+        if (change->words[i][len] != '=' || len >= sizeof key) {
+            snprintf(why, WIRE_WHY_BYTES, "'%.60s' is not KEY=VALUE", change->words[i]);
+            return false;
+        }
+        memcpy(key, change->words[i], len);
+        key[len] = '\0';
+        if (!wire_settings_read(settings, key, change->words[i] + len + 1, why)) {
+            return false;
+        }
+        *blackout_begins = *blackout_begins || strcmp(key, "blackout") == 0;
+    }
+    return true;
+}
+
+static void change_direction(struct wire_direction *direction, const struct change *change)
+{
+    struct wire_settings settings = direction->settings;
+    bool blackout_begins = false;
+    char why[WIRE_WHY_BYTES];
+
+    read_words(change, &settings, &blackout_begins, why); /* has succeeded before */
+    wire_direction_change(direction, &settings, blackout_begins, wire_now_ns());
+}
+
+static bool is_named(const char *names, const char *name)
+{
+    size_t len = strlen(name);
+
+    if (strcmp(names, "*") == 0) {
+        return true;
+    }
+    for (const char *at = names; (at = strstr(at, name)) != NULL; at += len) {
+        if ((at == names || at[-1] == ',') && (at[len] == ',' || at[len] == '\0')) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* What concerns the whole wire; true when the word was one of those, `*bad` when it is wrong. */
+static bool change_wire(struct wire_switch *wire, const char *word, bool *bad)
+{
+    uint64_t seed;
+
+    if (strncmp(word, "seed=", 5) == 0) {
+        *bad = !wire_settings_read_number(word + 5, &seed);
+        if (!*bad) {
+            wire_switch_seed(wire, seed);
+        }
+        return true;
+    }
+    if (strncmp(word, "superframes=", 12) == 0) {
+        bool cut = strcmp(word + 12, "cut") == 0;
+
+        *bad = !cut && strcmp(word + 12, "whole") != 0;
+        wire->is_cutting = *bad ? wire->is_cutting : cut;
+        return true;
+    }
+    return false;
+}
+
+static char *set(struct wire_switch *wire, char *words)
+{
+    const char *names = strtok(words, " ");
+    const char *direction = strtok(NULL, " ");
+    struct change change = {.count = 0};
+    struct wire_settings trial = wire_settings_none;
+    bool bad = false, ignored = false;
+    unsigned found = 0;
+    char why[WIRE_WHY_BYTES];
+
+    if (direction == NULL) {
+        return format("error: set PORTS in|out|both KEY=VALUE...\n");
+    }
+    change.in = strcmp(direction, "out") != 0;
+    change.out = strcmp(direction, "in") != 0;
+    if (change.in && change.out && strcmp(direction, "both") != 0) {
+        return format("error: the direction is in, out or both, not '%.40s'\n", direction);
+    }
+    for (char *word; (word = strtok(NULL, " ")) != NULL;) {
+        if (change_wire(wire, word, &bad)) {
+            if (bad) {
+                return format("error: '%.60s': wanted is seed=NUMBER, superframes=cut or "
+                              "superframes=whole\n",
+                              word);
+            }
+        } else if (change.count == sizeof change.words / sizeof change.words[0]) {
+            return format("error: more than %u settings at once\n", change.count);
+        } else {
+            change.words[change.count++] = word;
+        }
+    }
+    if (!read_words(&change, &trial, &ignored, why)) {
+        return format("error: %s\n", why);
+    }
+    for (unsigned i = 0; i < wire->count; i++) {
+        struct wire_port *port = &wire->ports[i];
+
+        if (!is_named(names, port->name)) {
+            continue;
+        }
+        found++;
+        if (change.in) {
+            change_direction(&port->in, &change);
+        }
+        if (change.out) {
+            change_direction(&port->out, &change);
+        }
+    }
+    return found > 0 ? format("ok\n") : format("error: there is no port '%.60s'\n", names);
+}
+
+char *wire_control_answer(struct wire_switch *wire, char *request)
+{
+    request[strcspn(request, "\n")] = '\0';
+    if (strcmp(request, "show") == 0) {
+        return show(wire);
+    }
+    if (strncmp(request, "set ", 4) == 0) {
+        return set(wire, request + 4);
+    }
+    return format("error: requests are show and set, not '%.40s'\n", request);
+}
+
+/* Waits for a client, but not for long: frames wait meanwhile. */
+static bool wait_for(int fd, short events)
+{
+    struct pollfd pollfd = {fd, events, 0};
+
+    return poll(&pollfd, 1, PATIENCE_MS) == 1;
+}
+
+static void serve_client(int fd, struct wire_switch *wire)
+{
+    static char request[REQUEST_BYTES];
+    size_t len = 0;
+    char *answer;
+
+    while (len == 0 || request[len - 1] != '\n') {
+        ssize_t got = wait_for(fd, POLLIN) ? read(fd, request + len, sizeof request - 1 - len) : 0;
+
+        if (got <= 0) {
+            return; /* gone, silent, or too long */
+        }
+        len += (size_t)got;
+    }
+    request[len] = '\0';
+    answer = wire_control_answer(wire, request);
+    if (answer == NULL) {
+        return;
+    }
+    for (size_t sent = 0; sent < strlen(answer);) {
+        ssize_t done = wait_for(fd, POLLOUT) ? send(fd, answer + sent, strlen(answer + sent),
+                                                    MSG_NOSIGNAL | MSG_DONTWAIT)
+                                             : -1;
+
+        if (done <= 0) {
+            break;
+        }
+        sent += (size_t)done;
+    }
+    free(answer);
+}
+
+void wire_control_serve(int listener, struct wire_switch *wire)
+{
+    int fd;
+
+    while ((fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC)) >= 0) {
+        serve_client(fd, wire);
+        close(fd);
+    }
+}

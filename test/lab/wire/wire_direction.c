@@ -1,0 +1,201 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The faults of one direction, in the order in which a frame meets them.
+ */
+#include "wire_direction.h"
+
+#include "wire_cut.h"
+
+#include <string.h>
+
+#define FLIPS_MAX 8u
+#define LINE_OVERHEAD 24u  /* bytes of line time beside the frame: preamble, checksum, gap */
+#define LINE_BYTES_MIN 60u /* shorter frames are padded */
+
+/* splitmix64 (Steele, Lea, Flood 2014). */
+static uint64_t random_next(uint64_t *state)
+{
+    uint64_t z = *state += 0x9E3779B97F4A7C15ull;
+
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
+    return z ^ (z >> 31);
+}
+
+/* True with this probability. Nothing is drawn for what is switched off. */
+static bool happens(struct wire_direction *direction, double share)
+{
+    return share > 0 && (double)(random_next(&direction->random) >> 11) * 0x1p-53 < share;
+}
+
+void wire_direction_seed(struct wire_direction *direction, uint64_t seed, uint64_t stream)
+{
+    uint64_t mix = seed ^ (stream + 1) * 0xD1B54A32D192ED03ull;
+
+    direction->random = random_next(&mix);
+}
+
+void wire_direction_reset(struct wire_direction *direction, uint64_t seed, uint64_t stream)
+{
+    memset(direction, 0, sizeof *direction);
+    direction->settings = wire_settings_none;
+    wire_direction_seed(direction, seed, stream);
+}
+
+void wire_direction_change(struct wire_direction *direction, const struct wire_settings *settings,
+                           bool blackout_begins, uint64_t now_ns)
+{
+    direction->settings = *settings;
+    if (blackout_begins) {
+        direction->blackout_from = now_ns;
+    }
+    if (settings->burst == 0) {
+        direction->burst_left = 0;
+        direction->burst_until = 0;
+    }
+}
+
+static bool in_blackout(const struct wire_direction *direction, uint64_t now_ns)
+{
+    const struct wire_settings *settings = &direction->settings;
+    uint64_t since = now_ns - direction->blackout_from;
+
+    if (settings->blackout_every_ns != 0) {
+        since %= settings->blackout_every_ns;
+    }
+    return since < settings->blackout_ns;
+}
+
+static bool in_burst(struct wire_direction *direction, uint64_t now_ns)
+{
+    if (direction->burst_left > 0) {
+        direction->burst_left--;
+        return true;
+    }
+    if (now_ns < direction->burst_until) {
+        return true;
+    }
+    if (!happens(direction, direction->settings.burst)) {
+        return false;
+    }
+    if (direction->settings.burst_frames > 0) {
+        direction->burst_left = direction->settings.burst_frames - 1;
+    } else {
+        direction->burst_until = now_ns + direction->settings.burst_ns;
+    }
+    return true;
+}
+
+/* Of a superframe that is sent on whole, the segments count. */
+static bool is_too_long(const struct wire_direction *direction, const struct wire_frame *frame)
+{
+    uint64_t mtu_bytes = direction->settings.mtu_bytes;
+
+    return mtu_bytes != 0 && wire_cut_longest_bytes(frame) > mtu_bytes + WIRE_ETH_HEADER_BYTES;
+}
+
+/*
+ * When a frame that comes now has left a line of the settings' rate; false when the buffer is full.
+ *
+ *         now                              busy_until        busy_until + its own time
+ *     ─────┼────────────────────────────────────┼────────────────────┼──────>
+ *          |<-- backlog: what is in the buffer -->|
+ */
+static bool pass_line(struct wire_direction *direction, size_t len_bytes, uint64_t now_ns,
+                      uint64_t *release_ns)
+{
+    const struct wire_settings *settings = &direction->settings;
+    size_t line_bytes = (len_bytes < LINE_BYTES_MIN ? LINE_BYTES_MIN : len_bytes) + LINE_OVERHEAD;
+    double ns_per_byte = 8e9 / (double)settings->rate_bits;
+    uint64_t start_ns = direction->busy_until > now_ns ? direction->busy_until : now_ns;
+    double backlog_bytes = (double)(start_ns - now_ns) / ns_per_byte;
+
+    /* A frame that finds the line idle needs no buffer, however small that is. */
+    if (start_ns > now_ns && backlog_bytes + (double)line_bytes > (double)settings->buffer_bytes) {
+        return false;
+    }
+    direction->busy_until = start_ns + (uint64_t)((double)line_bytes * ns_per_byte);
+    *release_ns = direction->busy_until;
+    return true;
+}
+
+struct flips {
+    unsigned count;
+    size_t bits[FLIPS_MAX];
+};
+
+static void flip(const struct wire_frame *frame, const struct flips *flips)
+{
+    for (unsigned i = 0; i < flips->count; i++) {
+        frame->bytes[flips->bits[i] / 8] ^= (uint8_t)(1u << (flips->bits[i] % 8));
+    }
+}
+
+static struct flips draw_flips(struct wire_direction *direction, size_t len_bytes)
+{
+    struct flips flips = {.count = 1 + (unsigned)(random_next(&direction->random) % FLIPS_MAX)};
+
+    for (unsigned i = 0; i < flips.count; i++) {
+        bool again = true;
+
+        while (again) { /* the same bit twice would be no fault */
+            flips.bits[i] = random_next(&direction->random) % (len_bytes * 8);
+            again = false;
+            for (unsigned j = 0; j < i; j++) {
+                again = again || flips.bits[j] == flips.bits[i];
+            }
+        }
+    }
+    return flips;
+}
+
+static void pass_copy(struct wire_direction *direction, struct wire_frame *frame, uint64_t now_ns,
+                      wire_deliver_fn *deliver, void *context)
+{
+    const struct wire_settings *settings = &direction->settings;
+    struct flips flips = {.count = 0};
+    uint64_t release_ns = now_ns;
+
+    if (settings->rate_bits != 0 && !pass_line(direction, frame->len_bytes, now_ns, &release_ns)) {
+        direction->counters.buffer_full++;
+        return;
+    }
+    release_ns += settings->delay_ns;
+    if (happens(direction, settings->reorder)) {
+        direction->counters.reordered++;
+        release_ns += 1 + random_next(&direction->random) % settings->reorder_ns;
+    }
+    if (happens(direction, settings->corrupt)) {
+        direction->counters.corrupted++;
+        flips = draw_flips(direction, frame->len_bytes);
+    }
+    /* Others may get the same frame: a second flip of the same bits undoes the first. */
+    flip(frame, &flips);
+    deliver(context, frame, release_ns);
+    flip(frame, &flips);
+}
+
+void wire_direction_pass(struct wire_direction *direction, struct wire_frame *frame,
+                         uint64_t now_ns, wire_deliver_fn *deliver, void *context)
+{
+    direction->counters.frames++;
+    direction->counters.bytes += frame->len_bytes;
+    if (in_blackout(direction, now_ns)) {
+        direction->counters.blackout_lost++;
+    } else if (is_too_long(direction, frame)) {
+        direction->counters.too_long++;
+    } else if (in_burst(direction, now_ns)) {
+        direction->counters.burst_lost++;
+    } else if (happens(direction, direction->settings.loss)) {
+        direction->counters.lost++;
+    } else {
+        bool twice = happens(direction, direction->settings.duplicate);
+
+        pass_copy(direction, frame, now_ns, deliver, context);
+        if (twice) {
+            direction->counters.duplicated++;
+            pass_copy(direction, frame, now_ns, deliver, context);
+        }
+    }
+}

@@ -1,0 +1,101 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Reads and writes frames with PACKET_VNET_HDR: superframes and unfinished checksums come as they
+ * are, with a note of what is left to be done.
+ */
+#define _GNU_SOURCE
+#include "wire_port.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <linux/if_ether.h>
+#include <linux/if_packet.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#define SOCKET_BYTES (32 << 20)
+
+static _Noreturn void fail(const struct wire_port *port, const char *what)
+{
+    fprintf(stderr, "rawe-wire: port %s: %s: %s; is it there, and is this root?\n", port->name,
+            what, strerror(errno));
+    exit(1);
+}
+
+static void set_option(const struct wire_port *port, int level, int option, int value,
+                       const char *name)
+{
+    if (setsockopt(port->fd, level, option, &value, sizeof value) != 0) {
+        fail(port, name);
+    }
+}
+
+void wire_port_open(struct wire_port *port)
+{
+    struct sockaddr_ll address = {.sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_ALL)};
+
+    /* Protocol 0: deaf until it is bound, or it would hear all interfaces meanwhile. */
+    port->fd = socket(AF_PACKET, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (port->fd < 0) {
+        fail(port, "packet socket");
+    }
+    set_option(port, SOL_PACKET, PACKET_VNET_HDR, 1, "PACKET_VNET_HDR");
+    set_option(port, SOL_PACKET, PACKET_IGNORE_OUTGOING, 1, "PACKET_IGNORE_OUTGOING");
+    set_option(port, SOL_SOCKET, SO_RCVBUFFORCE, SOCKET_BYTES, "SO_RCVBUFFORCE");
+    set_option(port, SOL_SOCKET, SO_SNDBUFFORCE, SOCKET_BYTES, "SO_SNDBUFFORCE");
+    address.sll_ifindex = (int)if_nametoindex(port->name);
+    if (address.sll_ifindex == 0) {
+        fail(port, "interface");
+    }
+    if (bind(port->fd, (struct sockaddr *)&address, sizeof address) != 0) {
+        fail(port, "bind");
+    }
+}
+
+bool wire_port_receive(struct wire_port *port, struct wire_frame *frame)
+{
+    static uint8_t buffer[WIRE_FRAME_BYTES_MAX];
+    struct iovec parts[] = {{&frame->vnet, sizeof frame->vnet}, {buffer, sizeof buffer}};
+    struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
+    ssize_t got;
+
+    do {
+        got = recvmsg(port->fd, &message, 0);
+        /* ENETDOWN is told once when the interface goes down or away; it may come back. */
+    } while (got < 0 && (errno == EINTR || errno == ENETDOWN));
+    if (got < (ssize_t)(sizeof frame->vnet + WIRE_ETH_HEADER_BYTES)) {
+        return false;
+    }
+    frame->bytes = buffer;
+    frame->len_bytes = (size_t)got - sizeof frame->vnet;
+    return true;
+}
+
+bool wire_port_send(struct wire_port *port, const struct wire_frame *frame)
+{
+    struct virtio_net_hdr vnet = frame->vnet;
+    struct iovec parts[] = {{&vnet, sizeof vnet}, {frame->bytes, frame->len_bytes}};
+    struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
+    ssize_t sent;
+
+    do {
+        sent = sendmsg(port->fd, &message, 0);
+    } while (sent < 0 && errno == EINTR);
+    return sent >= 0;
+}
+
+uint64_t wire_port_overrun(struct wire_port *port)
+{
+    struct tpacket_stats statistics = {0};
+    socklen_t len = sizeof statistics;
+
+    /* Reading resets the kernel's counts. */
+    if (getsockopt(port->fd, SOL_PACKET, PACKET_STATISTICS, &statistics, &len) != 0) {
+        return 0;
+    }
+    return statistics.tp_drops;
+}

@@ -1,0 +1,204 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Forwards frames between ports. The table of addresses is given, not learnt: a forged source
+ * address changes nothing, and no frame is flooded because a host has not spoken yet.
+ */
+#include "wire_switch.h"
+
+#include "wire_cut.h"
+#include "wire_port.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define FRAMES_AT_ONCE 32 /* from one port before the others get their turn */
+
+/* One frame's way through one direction of a port, as wire_direction_pass() hands it back. */
+struct passage {
+    struct wire_switch *wire;
+    unsigned port;
+    bool is_inbound;
+    uint64_t now_ns;
+};
+
+uint64_t wire_now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static unsigned table_slot(const struct wire_switch *wire, const uint8_t *mac, unsigned group)
+{
+    uint64_t hash = group;
+
+    for (unsigned i = 0; i < WIRE_MAC_BYTES; i++) {
+        hash = (hash ^ mac[i]) * 0x100000001B3ull; /* FNV-1a */
+    }
+    return (unsigned)(hash >> 16) & wire->table_mask;
+}
+
+/* The port at which this address sits, or NULL. */
+static struct wire_port *find_port(const struct wire_switch *wire, const uint8_t *mac,
+                                   unsigned group)
+{
+    unsigned slot = table_slot(wire, mac, group);
+
+    for (; wire->table[slot] != 0; slot = (slot + 1) & wire->table_mask) {
+        struct wire_port *port = &wire->ports[wire->table[slot] - 1];
+
+        if (port->group == group && memcmp(port->mac, mac, WIRE_MAC_BYTES) == 0) {
+            return port;
+        }
+    }
+    return NULL;
+}
+
+void wire_switch_start(struct wire_switch *wire)
+{
+    unsigned slots = 64;
+
+    while (slots < wire->count * 4) {
+        slots *= 2;
+    }
+    wire->table_mask = slots - 1;
+    wire->table = calloc(slots, sizeof *wire->table);
+    if (wire->table == NULL) {
+        fprintf(stderr, "rawe-wire: no memory for a table of %u ports\n", wire->count);
+        exit(1);
+    }
+    for (unsigned i = 0; i < wire->count; i++) {
+        const struct wire_port *port = &wire->ports[i];
+        unsigned slot = table_slot(wire, port->mac, port->group);
+
+        if (find_port(wire, port->mac, port->group) != NULL) {
+            fprintf(stderr, "rawe-wire: port %s has the MAC address of another port in its group\n",
+                    port->name);
+            exit(2);
+        }
+        while (wire->table[slot] != 0) {
+            slot = (slot + 1) & wire->table_mask;
+        }
+        wire->table[slot] = i + 1;
+    }
+}
+
+void wire_switch_seed(struct wire_switch *wire, uint64_t seed)
+{
+    wire->seed = seed;
+    for (unsigned i = 0; i < wire->count; i++) {
+        wire_direction_seed(&wire->ports[i].in, seed, 2 * i);
+        wire_direction_seed(&wire->ports[i].out, seed, 2 * i + 1);
+    }
+}
+
+static wire_deliver_fn deliver;
+
+/* From the switch to one port's host. */
+static void forward_to(struct wire_switch *wire, struct wire_port *port, struct wire_frame *frame,
+                       uint64_t now_ns)
+{
+    struct passage passage = {wire, (unsigned)(port - wire->ports), true, now_ns};
+
+    wire_direction_pass(&port->in, frame, now_ns, deliver, &passage);
+}
+
+/* A frame has reached the switch: to the port of its address, or to all others if that is unknown. */
+static void forward(struct wire_switch *wire, unsigned from, struct wire_frame *frame,
+                    uint64_t now_ns)
+{
+    const struct wire_port *source = &wire->ports[from];
+    struct wire_port *target = find_port(wire, frame->bytes, source->group);
+
+    if (target != NULL) {
+        if (target != source) {
+            forward_to(wire, target, frame, now_ns);
+        }
+        return;
+    }
+    for (unsigned i = 0; i < wire->count; i++) {
+        if (i != from && wire->ports[i].group == source->group) {
+            forward_to(wire, &wire->ports[i], frame, now_ns);
+        }
+    }
+}
+
+/* A frame has come to the end of a direction. */
+static void arrive(struct wire_switch *wire, unsigned port, bool is_inbound,
+                   struct wire_frame *frame, uint64_t now_ns)
+{
+    struct wire_port *at = &wire->ports[port];
+    struct wire_direction *direction = is_inbound ? &at->in : &at->out;
+
+    if (is_inbound && !wire_port_send(at, frame)) {
+        direction->counters.refused++;
+        return;
+    }
+    direction->counters.delivered++;
+    if (!is_inbound) {
+        forward(wire, port, frame, now_ns);
+    }
+}
+
+static void deliver(void *context, const struct wire_frame *frame, uint64_t release_ns)
+{
+    const struct passage *passage = context;
+    struct wire_switch *wire = passage->wire;
+
+    if (release_ns <= passage->now_ns) {
+        struct wire_frame now = *frame;
+        arrive(wire, passage->port, passage->is_inbound, &now, passage->now_ns);
+    } else if (!wire_queue_put(&wire->held, frame, release_ns, passage->port,
+                               passage->is_inbound)) {
+        struct wire_port *port = &wire->ports[passage->port];
+        (passage->is_inbound ? &port->in : &port->out)->counters.refused++;
+    }
+}
+
+static void enter(void *context, struct wire_frame *frame)
+{
+    struct passage *passage = context;
+
+    wire_direction_pass(&passage->wire->ports[passage->port].out, frame, passage->now_ns, deliver,
+                        passage);
+}
+
+void wire_switch_receive(struct wire_switch *wire, unsigned port)
+{
+    struct wire_frame frame;
+
+    for (int i = 0; i < FRAMES_AT_ONCE && wire_port_receive(&wire->ports[port], &frame); i++) {
+        struct passage passage = {wire, port, false, wire_now_ns()};
+        bool is_superframe = frame.vnet.gso_type != VIRTIO_NET_HDR_GSO_NONE;
+
+        if (is_superframe && !wire->is_cutting) {
+            enter(&passage, &frame);
+        } else if (!wire_cut(&frame, enter, &passage)) {
+            wire->strange++;
+        } else if (is_superframe) {
+            wire->cut++;
+        }
+    }
+}
+
+uint64_t wire_switch_release(struct wire_switch *wire)
+{
+    uint64_t now_ns = 0;
+
+    while (wire_queue_next_ns(&wire->held) != WIRE_NEVER) {
+        struct wire_held *held;
+
+        now_ns = wire_now_ns();
+        held = wire_queue_take(&wire->held, now_ns);
+        if (held == NULL) {
+            break;
+        }
+        arrive(wire, held->port, held->is_inbound, &held->frame, now_ns);
+        free(held);
+    }
+    return wire_queue_next_ns(&wire->held);
+}
