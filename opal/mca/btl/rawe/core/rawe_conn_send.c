@@ -14,6 +14,9 @@
 /** Most frames handed to the link at once. */
 #define TRAIN_FRAMES 48u
 
+/** A small window is no reason to have each frame acknowledged by a frame of its own. */
+#define REQUEST_LEAST_FRAMES 2u
+
 static uint32_t slot_of(const struct rawe_conn *conn, uint32_t sequence)
 {
     return sequence & (conn->engine->config.window_frames - 1);
@@ -36,6 +39,7 @@ static void request_ack(struct rawe_conn *conn, struct rawe_txframe *frame)
 {
     uint32_t part = (conn->congestion.window < conn->peer_credit ? conn->congestion.window
                                                                  : conn->peer_credit) / 4;
+    part = part < REQUEST_LEAST_FRAMES ? REQUEST_LEAST_FRAMES : part;
     if (conn->next - conn->ack_requested >= part && conn->in_flight + conn->to_transmit >= part) {
         frame->flags |= RAWE_FLAG_ACK_NOW;
         conn->ack_requested = conn->next;
