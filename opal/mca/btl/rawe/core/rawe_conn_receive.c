@@ -11,11 +11,15 @@
 /** While something is missing, acknowledge every so many frames, for the sender to see what. */
 #define ACK_EVERY_WITH_HOLE 4u
 
+/** However small our credit is, a single frame's acknowledgement may wait for a frame to ride on. */
+#define ACK_EVERY_LEAST 2u
+
 void rawe_conn_owe_ack(struct rawe_conn *conn, bool at_once, uint64_t now_ns)
 {
     const struct rawe_engine_config *config = &conn->engine->config;
     uint32_t every =
         conn->acktr->beyond != 0 ? ACK_EVERY_WITH_HOLE : rawe_conn_credit(conn) / 4u;
+    every = every < ACK_EVERY_LEAST ? ACK_EVERY_LEAST : every;
     if (at_once || conn->unacked_frames >= every) {
         conn->ack_now = true;
         rawe_conn_make_pending(conn);
