@@ -216,7 +216,7 @@ static bool parse_option(struct sim_campaign *campaign, int option)
 int main(int argc, char **argv)
 {
     struct sim_campaign campaign = {
-        .options = {.faults = SIM_FAULTS_ALL},
+        .options = {.faults = SIM_FAULTS_ALL, .incident_end = UINT64_MAX},
         .first = 1,
         .count = 1000,
         .jobs = 1,

@@ -14,23 +14,17 @@
 /** Nothing may take longer once the network and all programs behave. */
 #define STALL_NS (10 * SECOND)
 
-void sim_check_frame(struct sim_node *node, const struct rawe_header *header)
+static void check_sequenced(struct sim_node *node, const struct rawe_header *header,
+                            struct sim_packet *packet)
 {
     struct sim *sim = node->sim;
-    struct sim_channel *channel = node->channels;
+    struct sim_channel *channel = sim_evidence_channel(node, header);
 
-    while (channel != NULL && (channel->conn->peer_id != header->connection_id ||
-                               channel->conn->peer_key != header->key)) {
-        channel = channel->next;
-    }
     if (channel == NULL) {
         sim_violation(sim, "frames belong to connections", "n%u sends a frame for unknown id %08x",
                       node->index, header->connection_id);
     }
-    if (channel->stream_id != header->connection_id) {
-        channel->stream_id = header->connection_id;
-        channel->next_sequence = header->sequence;
-    }
+    sim_evidence_sent(channel, header, packet);
     uint32_t in_window = header->sequence - channel->conn->una;
     if (in_window >= sim->plan.window_frames) {
         sim_violation(sim, "window is bounded", "n%u sends frame %u to n%u, oldest open one is %u",
@@ -46,6 +40,20 @@ void sim_check_frame(struct sim_node *node, const struct rawe_header *header)
     channel->next_sequence += !again;
     node->frames_new += !again;
     node->frames_again += again;
+}
+
+void sim_check_frame(struct sim_node *node, const struct rawe_header *header,
+                     struct sim_packet *packet)
+{
+    sim_evidence_credit(node, header, packet->destination);
+    if (header->type == RAWE_FRAME_DATA || header->type == RAWE_FRAME_BULK) {
+        check_sequenced(node, header, packet);
+        return;
+    }
+    node->control++;
+    if (header->type == RAWE_FRAME_PROBE) {
+        sim_evidence_asked(node, header, packet);
+    }
 }
 
 /** Every slot of the window: states add up to the counts, nothing to send is overlooked. */
@@ -89,6 +97,14 @@ static void check_channel(struct sim *sim, const struct sim_channel *channel)
             "n%u to n%u: %u frames in the window, %u in flight, %u SACKed, %u to transmit",
             node->index, channel->peer, window, conn->in_flight, conn->sacked, conn->to_transmit);
     }
+    uint32_t credit = channel->credit_most > RAWE_CONGESTION_LEAST_FRAMES
+                          ? channel->credit_most
+                          : RAWE_CONGESTION_LEAST_FRAMES;
+    if (conn->in_flight > credit && !sim->plan.lying) {
+        sim_violation(sim, "credit is kept to",
+                      "n%u has %u frames in flight to n%u, which never allowed more than %u",
+                      node->index, conn->in_flight, channel->peer, credit);
+    }
     if (window != 0 && sim->event_count % 16 == 0) {
         check_window(sim, channel);
     }
@@ -106,7 +122,7 @@ static void check_channel(struct sim *sim, const struct sim_channel *channel)
     if (conn->state == RAWE_CONN_FAILED || conn->silent_since_ns == 0 || !up_to_date) {
         return;
     }
-    if (clock_ns > conn->asked_ns + engine->config.probe_most_ns + 2 * TICK_NS) {
+    if (clock_ns > conn->asked_ns + engine->config.probe_most_ns + 2 * TICK_NS + sim->plan.clock_step_ns) {
         sim_violation(sim, "silence is asked about",
                       "n%u has not asked n%u on lane %u for %llu us, although it is silent",
                       node->index, channel->peer, channel->lane,
@@ -170,7 +186,8 @@ void sim_check_failed(struct sim_channel *channel, uint64_t silent_ns)
         sim_violation(sim, "death is told once", "n%u gives n%u up again", node->index,
                       channel->peer);
     }
-    if (peer->alive && peer->life == channel->peer_life) {
+    bool may_be = peer->estranged || node->estranged || sim->plan.lying;
+    if (peer->alive && peer->life == channel->peer_life && !may_be) {
         sim_violation(sim, "the living are not given up",
                       "n%u gives n%u up on lane %u after %llu ms of silence, connection state %u",
                       node->index, channel->peer, channel->lane,
@@ -220,7 +237,7 @@ void sim_check_stalled(struct sim *sim)
 
     calm_ns = sim->disturbed_ns > calm_ns ? sim->disturbed_ns : calm_ns;
     calm_ns = sim->faults_end_ns > calm_ns ? sim->faults_end_ns : calm_ns;
-    if (sim->incidents.deaths != 0) {
+    if (sim->incidents.deaths != 0 || sim->incidents.estranged != 0) {
         longest_ns += sim->plan.peer_timeout_ns + 4 * sim->plan.probe_most_ns;
     }
     if (sim->now_ns > calm_ns + longest_ns) {
@@ -235,6 +252,7 @@ void sim_check_stalled(struct sim *sim)
 struct sum {
     struct rawe_counters counters;
     uint64_t dropped;
+    uint64_t dropped_strange; /**< of these, for what a stranger's frames may be dropped for */
 };
 
 static void add_counters(struct sum *sum, const struct rawe_counters *counters)
@@ -249,6 +267,9 @@ static void add_counters(struct sum *sum, const struct rawe_counters *counters)
                     counters->dropped_checksum + counters->dropped_handle +
                     counters->dropped_segment + counters->dropped_misplaced +
                     counters->dropped_stranger;
+    sum->dropped_strange += counters->dropped_short + counters->dropped_version +
+                            counters->dropped_type + counters->dropped_length +
+                            counters->dropped_key;
 }
 
 /** Questions per connection that may be asked before its round-trip time is known. */
@@ -259,7 +280,10 @@ static void check_undisturbed(struct sim *sim, const struct sum *sum, unsigned c
 {
     const struct rawe_counters *counters = &sum->counters;
 
-    if (sum->dropped != (sim->incidents.revoked != 0 ? counters->dropped_handle : 0) ||
+    uint64_t expected = (sim->incidents.revoked != 0 ? counters->dropped_handle : 0) +
+                        (sim->incidents.forged != 0 ? sum->dropped_strange : 0);
+
+    if (sum->dropped != expected ||
         counters->duplicates != 0 || counters->peers_lost != 0) {
         sim_violation(sim, "nothing is dropped without a fault",
                       "%llu frames dropped, %llu duplicates", (unsigned long long)sum->dropped,
@@ -295,7 +319,8 @@ void sim_check_counters(struct sim *sim)
     }
     /* Lost frames are the only evidence there is when nothing comes late or twice. */
     bool in_order = incidents->overtaken == 0 && incidents->duplicated == 0 &&
-                    incidents->closed == 0 && incidents->deaths == 0 && sum.counters.no_buffer == 0;
+                    incidents->closed == 0 && incidents->deaths == 0 &&
+                    incidents->estranged == 0 && sum.counters.no_buffer == 0;
     if (in_order && sum.counters.frames_resent > incidents->lost_sequenced) {
         sim_violation(sim, "no resend without evidence", "%llu frames resent, %llu lost",
                       (unsigned long long)sum.counters.frames_resent,

@@ -147,7 +147,7 @@ static void complete(struct sim_message *message, enum rawe_status status)
     node->app.open_sends--;
     sim_trace(sim, "n%u: message %u is %s", message->source, message->number,
               status == RAWE_STATUS_DONE ? "complete" : "given up");
-    if (status != RAWE_STATUS_DONE && !message->lossy) {
+    if (status != RAWE_STATUS_DONE && !message->lossy && !sim->plan.lying) {
         sim_violation(sim, "sends to the living succeed", "n%u: message %u to n%u failed",
                       message->source, message->number, message->destination);
     }
@@ -169,7 +169,7 @@ static void done(struct rawe_send *send, enum rawe_status status)
     if (status == RAWE_STATUS_DONE && !message->lossy) {
         if (message->kind == SIM_MESSAGE_PUT) {
             sim_transfer_placed(message->sim, message);
-        } else if (!message->delivered && !can_be_copied(message)) {
+        } else if (!message->delivered && !can_be_copied(message) && !message->sim->plan.lying) {
             sim_violation(message->sim, "complete means delivered",
                           "n%u: message %u to n%u is complete, but not delivered", message->source,
                           message->number, message->destination);
@@ -278,7 +278,17 @@ void sim_ledger_submit(struct sim *sim, struct sim_message *message)
     rawe_conn_send(channel->conn, &message->send, sim_node_clock(node));
 }
 
-/** The message with these bytes; violation when there is none that may come here now. */
+/** Was it sent to this connection? */
+static bool is_for(const struct sim_channel *channel, const struct sim_message *message)
+{
+    return message->submitted && message->kind != SIM_MESSAGE_PUT &&
+           message->lane == channel->lane && message->source == channel->peer &&
+           message->source_life == channel->peer_life &&
+           message->destination == channel->node->index &&
+           message->destination_life == channel->node->life;
+}
+
+/** The message with these bytes, or NULL. */
 static struct sim_message *find(struct sim_channel *channel, uint8_t tag, const uint8_t *data,
                                 size_t len_bytes)
 {
@@ -292,12 +302,8 @@ static struct sim_message *find(struct sim_channel *channel, uint8_t tag, const 
     }
     for (number = ledger->first_open; number < ledger->count; number++) {
         struct sim_message *message = ledger->messages[number];
-        if (!message->delivered && message->submitted && message->len_bytes == len_bytes &&
-            message->kind != SIM_MESSAGE_PUT && message->tag == tag &&
-            message->lane == channel->lane && message->source == channel->peer &&
-            message->source_life == channel->peer_life &&
-            message->destination == channel->node->index &&
-            message->destination_life == channel->node->life &&
+        if (!message->delivered && message->len_bytes == len_bytes && message->tag == tag &&
+            is_for(channel, message) &&
             sim_content_compare(data, message->content_seed, 0, len_bytes) == len_bytes) {
             return message;
         }
@@ -335,6 +341,41 @@ static void check_order(struct sim_channel *channel, const struct sim_message *m
     channel->segmented_next = message->number + 1;
 }
 
+/** The message may be delivered here, and now for the first time. */
+static void check_due(struct sim_channel *channel, const struct sim_message *message)
+{
+    const struct sim_node *node = channel->node;
+
+    if (message->delivered) {
+        sim_violation(node->sim, "exactly once", "n%u gets message %u from n%u again", node->index,
+                      message->number, channel->peer);
+    }
+    if (!is_for(channel, message)) {
+        sim_violation(node->sim, "no cross-talk",
+                      "n%u (life %u) gets message %u of n%u (life %u) for n%u (life %u) on lane %u "
+                      "from n%u (life %u)",
+                      node->index, node->life, message->number, message->source,
+                      message->source_life, message->destination, message->destination_life,
+                      channel->lane, channel->peer, channel->peer_life);
+    }
+}
+
+/** How many of the bytes are as they were sent. */
+static size_t same_bytes(const struct sim_message *message, const uint8_t *data, size_t len_bytes)
+{
+    size_t skip = len_bytes >= NUMBERED_BYTES ? NUMBERED_BYTES : 0;
+    return skip + sim_content_compare(data + skip, message->content_seed, skip, len_bytes - skip);
+}
+
+/** Bit for bit a message that is due. */
+static bool is_true(struct sim_channel *channel, const struct sim_message *message, uint8_t tag,
+                    const uint8_t *data, size_t len_bytes)
+{
+    return message != NULL && is_for(channel, message) && !message->delivered &&
+           message->len_bytes == len_bytes && message->tag == tag &&
+           same_bytes(message, data, len_bytes) == len_bytes;
+}
+
 struct sim_message *sim_ledger_deliver(struct sim_channel *channel, uint8_t tag,
                                        const uint8_t *data, size_t len_bytes)
 {
@@ -343,28 +384,15 @@ struct sim_message *sim_ledger_deliver(struct sim_channel *channel, uint8_t tag,
 
     skip_settled(&sim->ledger);
     struct sim_message *message = find(channel, tag, data, len_bytes);
+    if (sim->plan.lying && !is_true(channel, message, tag, data, len_bytes)) {
+        return NULL;
+    }
     if (message == NULL) {
         sim_violation(sim, "byte-exact", "n%u gets %zu bytes from n%u that nobody has sent",
                       node->index, len_bytes, channel->peer);
     }
-    if (message->delivered) {
-        sim_violation(sim, "exactly once", "n%u gets message %u from n%u again", node->index,
-                      message->number, channel->peer);
-    }
-    if (!message->submitted || message->kind == SIM_MESSAGE_PUT ||
-        message->source != channel->peer || message->source_life != channel->peer_life ||
-        message->destination != node->index || message->destination_life != node->life ||
-        message->lane != channel->lane) {
-        sim_violation(sim, "no cross-talk",
-                      "n%u (life %u) gets message %u of n%u (life %u) for n%u (life %u) on lane %u "
-                      "from n%u (life %u)",
-                      node->index, node->life, message->number, message->source,
-                      message->source_life, message->destination, message->destination_life,
-                      channel->lane, channel->peer, channel->peer_life);
-    }
-    size_t skip = len_bytes >= NUMBERED_BYTES ? NUMBERED_BYTES : 0;
-    size_t same =
-        skip + sim_content_compare(data + skip, message->content_seed, skip, len_bytes - skip);
+    check_due(channel, message);
+    size_t same = same_bytes(message, data, len_bytes);
     if (len_bytes != message->len_bytes || tag != message->tag || same != len_bytes) {
         sim_violation(sim, "byte-exact",
                       "n%u gets message %u from n%u with %zu of %u bytes, tag %u of %u, first "
@@ -372,7 +400,9 @@ struct sim_message *sim_ledger_deliver(struct sim_channel *channel, uint8_t tag,
                       node->index, message->number, channel->peer, len_bytes, message->len_bytes,
                       tag, message->tag, same);
     }
-    check_order(channel, message);
+    if (!sim->plan.lying) {
+        check_order(channel, message);
+    }
     sim_trace(sim, "n%u: message %u is delivered", node->index, message->number);
     message->delivered = true;
     sim->ledger.deliveries++;
@@ -396,7 +426,7 @@ void sim_ledger_closed(struct sim_channel *channel)
             continue;
         }
         if (message->channel == channel) {
-            if (drained && !message->lossy && !message->delivered &&
+            if (drained && !sim->plan.lying && !message->lossy && !message->delivered &&
                 message->kind != SIM_MESSAGE_PUT) {
                 sim_violation(sim, "acknowledged means delivered",
                               "n%u: all is acknowledged by n%u, message %u is not delivered",

@@ -41,6 +41,7 @@ static unsigned transmit(void *context, const struct rawe_frame *frames, unsigne
     struct sim_packet *packet = sim_packet_take(sim, RAWE_ETH_HEADER_BYTES + total_bytes);
     uint8_t *out = packet->bytes + RAWE_ETH_HEADER_BYTES;
     memcpy(packet->bytes, frames[0].pieces[0].base, RAWE_ETH_HEADER_BYTES);
+    sim_channel_address(node, packet);
     for (unsigned i = 0; i < count; i++) {
         struct rawe_header header;
         uint32_t len_bytes = frames[i].len_bytes - RAWE_ETH_HEADER_BYTES;
@@ -50,13 +51,10 @@ static unsigned transmit(void *context, const struct rawe_frame *frames, unsigne
                           node->index, count, i, len_bytes, segment_bytes);
         }
         sim_channel_gather(node, &frames[i], RAWE_ETH_HEADER_BYTES, out, &header);
-        if (header.type == RAWE_FRAME_BULK) {
-            sim_check_frame(node, &header);
-            packet->sequenced++;
-        }
+        packet->sequenced += header.type == RAWE_FRAME_BULK;
+        sim_check_frame(node, &header, packet);
         out += len_bytes;
     }
-    sim_channel_address(node, packet);
     packet->train = true;
     packet->segment_bytes = segment_bytes;
     node->local_ns += sim->plan.transmit_cost_ns;
@@ -99,6 +97,8 @@ static struct sim_packet *cut(struct sim *sim, const struct sim_packet *train, u
     packet->train = true;
     packet->segment_bytes = len_bytes;
     packet->sequenced = train->sequenced != 0;
+    packet->stream_id = train->stream_id;
+    packet->order = train->order == 0 ? 0 : train->order + index;
     memcpy(packet->bytes, train->bytes, RAWE_ETH_HEADER_BYTES);
     memcpy(packet->bytes + RAWE_ETH_HEADER_BYTES, train->bytes + at, len_bytes);
     return packet;
