@@ -238,7 +238,7 @@ struct sim_node {
     uint64_t full_until_ns;
     uint64_t *newest_ns;     /**< by source: when the frame that is due last arrives */
     uint64_t frames_new, frames_again; /**< sequenced frames seen to leave, first time or not */
-    uint64_t control;        /**< all other frames seen to leave */
+    uint64_t control;        /**< ACK, PROBE, PING and PONG seen to leave */
     uint64_t end_ns;         /**< when it closes all its connections, once the run is finishing */
 
     struct sim_app app;
@@ -464,6 +464,7 @@ struct sim {
     struct sim_plan plan;
     uint64_t now_ns;
     uint64_t event_count;
+    uint64_t channels_opened;
     uint64_t incident_count; /**< happened, or kept from happening by the options */
     uint64_t digest;
     uint64_t activity_ns;    /**< when something was last submitted, delivered or completed */

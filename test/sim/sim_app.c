@@ -9,7 +9,7 @@
 #include "sim.h"
 
 /** Longest interval between attempts to send what the engine does not queue. */
-#define RETRY_MOST_NS 1000000u
+#define RETRY_MOST_NS 10000000u
 
 void sim_app_init(struct sim *sim, struct sim_node *node)
 {

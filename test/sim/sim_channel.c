@@ -39,6 +39,7 @@ static struct sim_channel *channel_open(struct sim_node *node, uint32_t peer_ind
     channel->next = node->channels;
     node->channels = channel;
     node->channel_count++;
+    node->sim->channels_opened++;
     if (node->channels_most < node->channel_count) {
         node->channels_most = node->channel_count;
     }
@@ -57,7 +58,10 @@ struct sim_channel *sim_channel_get(struct sim_node *node, uint32_t peer, uint8_
         return NULL;
     }
     if (channel == NULL) {
-        return channel_open(node, peer, lane);
+        /* Most programs have heard of it when a host is gone for good. */
+        bool gone = (node->cut_until_ns == UINT64_MAX || other->cut_until_ns == UINT64_MAX) &&
+                    sim_random_below(&node->random, 8) != 0;
+        return gone ? NULL : channel_open(node, peer, lane);
     }
     if (channel->peer_life != other->life && other->alive) {
         /* The program may or may not have heard of the restart. */

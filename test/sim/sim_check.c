@@ -50,7 +50,9 @@ void sim_check_frame(struct sim_node *node, const struct rawe_header *header,
         check_sequenced(node, header, packet);
         return;
     }
-    node->control++;
+    if (header->type == RAWE_FRAME_ACK || header->type == RAWE_FRAME_PROBE) {
+        node->control++;
+    }
     if (header->type == RAWE_FRAME_PROBE) {
         sim_evidence_asked(node, header, packet);
     }
@@ -305,6 +307,44 @@ static void check_undisturbed(struct sim *sim, const struct sum *sum, unsigned c
     }
 }
 
+/** Acknowledgements, questions and their answers, for each data frame, when all goes wrong. */
+#define CONTROL_PER_FRAME_MOST 1u
+
+/** ... and for each connection, before anything is known of its round trip. */
+#define CONTROL_PER_CONNECTION_MOST 32u
+
+/** ... and in each interval between probes of a peer that is silent: PROBE, PING and their answers. */
+#define CONTROL_PER_INTERVAL_MOST 2u
+
+/** However badly it goes, control frames stay in proportion to data, and to time spent in silence. */
+static void check_control(struct sim *sim)
+{
+    uint64_t frames = sim->retired.frames + sim->retired.resent;
+    uint64_t control = sim->retired.control;
+
+    for (unsigned i = 0; i < sim->plan.nodes; i++) {
+        const struct sim_node *node = &sim->nodes[i];
+        if (node->alive) {
+            frames += node->frames_new + node->frames_again;
+            control += node->control;
+        }
+    }
+    uint64_t interval_ns = sim->plan.peer_timeout_ns / 4; /* no engine waits longer */
+    if (interval_ns > sim->plan.probe_most_ns) {
+        interval_ns = sim->plan.probe_most_ns;
+    }
+    uint64_t intervals = 1 + sim->now_ns / interval_ns;
+    uint64_t allowed = CONTROL_PER_FRAME_MOST * (frames + sim->incidents.duplicated) +
+                       sim->channels_opened * (CONTROL_PER_CONNECTION_MOST +
+                                               CONTROL_PER_INTERVAL_MOST * intervals);
+    if (control > allowed) {
+        sim_violation(sim, "no storm of control frames",
+                      "%llu control frames for %llu data frames on %llu connections",
+                      (unsigned long long)control, (unsigned long long)frames,
+                      (unsigned long long)sim->channels_opened);
+    }
+}
+
 void sim_check_counters(struct sim *sim)
 {
     const struct sim_incidents *incidents = &sim->incidents;
@@ -317,6 +357,7 @@ void sim_check_counters(struct sim *sim)
             connections += sim->nodes[i].channels_most;
         }
     }
+    check_control(sim);
     /* Lost frames are the only evidence there is when nothing comes late or twice. */
     bool in_order = incidents->overtaken == 0 && incidents->duplicated == 0 &&
                     incidents->closed == 0 && incidents->deaths == 0 &&

@@ -12,7 +12,7 @@
 #define IDLE_PROGRESS_NS 50u
 
 /** Longest wait between two flushes that achieve nothing. */
-#define VAIN_MOST_NS 100000u
+#define VAIN_MOST_NS 10000000u
 
 uint64_t sim_node_clock_at(const struct sim_node *node, uint64_t at_ns)
 {

@@ -18,6 +18,9 @@ const struct sim_fault_name sim_fault_names[SIM_FAULTS] = {
 #undef X
 };
 
+/** Of messages and transfers: several trains. More would only make runs long. */
+#define LONGEST_BYTES (1u << 18)
+
 #define US 1000ull
 #define MS 1000000ull
 #define SECOND 1000000000ull
@@ -100,6 +103,7 @@ static void plan_engine(struct sim_plan *plan, struct sim_random *random)
     plan->copy_max_bytes = (uint32_t)sim_random_scaled(random, 32, 4096);
     /* Small frames with long messages would only make runs long. */
     uint32_t longest = plan->payload_max_bytes * 32;
+    longest = longest < LONGEST_BYTES ? longest : LONGEST_BYTES;
     plan->message_max_bytes = (uint32_t)sim_random_scaled(random, 1024, longest);
     plan->transfer_max_bytes = (uint32_t)sim_random_scaled(random, 64, longest);
     plan->frames_limit = (uint32_t)sim_random_scaled(random, 64, 512);
@@ -107,7 +111,7 @@ static void plan_engine(struct sim_plan *plan, struct sim_random *random)
     plan->ack_delay_ns =
         sim_random_below(random, 8) == 0 ? 0 : sim_random_scaled(random, US, 200 * US);
     plan->probe_least_ns = sim_random_scaled(random, 20 * US, 2 * MS);
-    plan->probe_most_ns = sim_random_scaled(random, 20 * MS, SECOND);
+    plan->probe_most_ns = sim_random_scaled(random, 50 * MS, SECOND);
     plan->reorder_ns =
         sim_random_below(random, 8) == 0 ? 0 : sim_random_scaled(random, US, 200 * US);
     plan->peer_timeout_ns = sim_random_between(random, 20, 40) * SECOND;
@@ -220,9 +224,17 @@ static void plan_workload(struct sim_plan *plan, struct sim_random *random)
     plan->transfer_percent = (unsigned)sim_random_between(random, 0, 40);
 }
 
+/** Faults by which hosts are silent for long: short intervals between probes would only take time. */
+#define SILENCING                                                                               \
+    (SIM_BIT(PAUSE) | SIM_BIT(FREEZE) | SIM_BIT(SEVER) | SIM_BIT(RESTART) | SIM_BIT(KILL))
+
 static void calm_troubles(struct sim_plan *plan)
 {
     uint32_t faults = plan->faults;
+
+    if ((faults & SILENCING) != 0 && plan->probe_most_ns < 400 * MS) {
+        plan->probe_most_ns = 400 * MS;
+    }
 
     plan->freeze_ppm = faults & SIM_BIT(FREEZE) ? plan->freeze_ppm : 0;
     plan->jump_ppm = faults & SIM_BIT(JUMP) ? plan->jump_ppm : 0;
