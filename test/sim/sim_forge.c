@@ -190,20 +190,21 @@ void sim_forge_receive(struct sim *sim, struct sim_node *node, uint64_t clock_ns
 /** A number that is near something that matters, or any at all. */
 static uint64_t near(struct sim_random *random, uint64_t number)
 {
-    uint64_t style = sim_random_below(random, 8);
+    uint64_t style = sim_random_below(random, 16);
     uint64_t any = sim_random_next(random) >> sim_random_below(random, 64);
-    return style == 0 ? any : style < 4 ? number : number + sim_random_below(random, 17) - 8;
+    if (style > 12) {
+        return number + sim_random_below(random, 3) - 1;
+    }
+    return style == 0 ? any : style < 11 ? number : number + sim_random_below(random, 17) - 8;
 }
 
 static size_t make_chunk(struct sim_node *node, const struct sim_channel *victim, uint8_t *out,
                          size_t room_bytes)
 {
     struct sim_random *random = &node->sim->net.forge;
-    const struct rawe_handle_table *handles = &node->engine.handles;
     const struct rawe_reassembly *reassembly = victim->conn->reassembly;
-    uint32_t index = handles->size == 0 ? 0 : (uint32_t)sim_random_below(random, handles->size);
-    bool known = index < handles->size && handles->entries[index].base != NULL;
-    uint64_t end = known ? handles->entries[index].len_bytes : 4096;
+    const struct sim_transfer none = {.len_bytes = 4096};
+    const struct sim_transfer *target = node->regions == NULL ? &none : node->regions;
     struct rawe_chunk chunk = {
         .kind = (uint8_t)sim_random_between(random, RAWE_CHUNK_MESSAGE, RAWE_CHUNK_TRIAL),
         .tag = (uint8_t)sim_random_next(random),
@@ -214,9 +215,10 @@ static size_t make_chunk(struct sim_node *node, const struct sim_channel *victim
 
     chunk.data_bytes = (uint16_t)near(random, data_bytes);
     if (chunk.kind == RAWE_CHUNK_PUT) {
-        chunk.id = (uint32_t)near(random, index);
-        chunk.key = near(random, known ? handles->entries[index].key : 0);
-        chunk.offset = near(random, end - (data_bytes < end ? data_bytes : end));
+        uint64_t end = target->len_bytes > data_bytes ? target->len_bytes - data_bytes : 0;
+        chunk.id = (uint32_t)near(random, target->handle_index);
+        chunk.key = near(random, target->handle_key);
+        chunk.offset = near(random, sim_random_below(random, 2) == 0 ? end : 0);
     } else if (chunk.kind == RAWE_CHUNK_SEGMENT) {
         chunk.id = (uint32_t)near(random, reassembly == NULL ? 0 : reassembly->next);
         chunk.offset = near(random, chunk.total_bytes - data_bytes);
@@ -268,6 +270,16 @@ static size_t make_payload(struct sim_node *node, const struct sim_channel *vict
     return len_bytes;
 }
 
+/** Mostly data: a connection that was talked to death is no longer to be attacked. */
+static uint8_t choose_type(struct sim_random *random)
+{
+    static const uint8_t often[] = {RAWE_FRAME_DATA, RAWE_FRAME_BULK, RAWE_FRAME_ACK};
+    uint64_t style = sim_random_below(random, 16);
+
+    return style == 0 ? (uint8_t)sim_random_between(random, 1, RAWE_FRAME_TYPE_END - 1)
+                      : often[style % sizeof(often)];
+}
+
 /** A frame to the node that looks as if the victim's peer had sent it. */
 static struct sim_packet *make_hostile(struct sim *sim, struct sim_node *node,
                                        const struct sim_channel *victim)
@@ -278,7 +290,7 @@ static struct sim_packet *make_hostile(struct sim *sim, struct sim_node *node,
     struct sim_packet *packet =
         sim_packet_take(sim, RAWE_PAYLOAD_OFFSET + room_bytes + RAWE_CHECKSUM_BYTES);
     struct rawe_header header = {
-        .type = (uint8_t)sim_random_between(random, 1, RAWE_FRAME_TYPE_END - 1),
+        .type = choose_type(random),
         .flags = (uint8_t)(sim_random_next(random) & RAWE_FLAGS_KNOWN & ~RAWE_FLAG_CHECKSUM),
         .port = node->port,
         .key = node->key,
@@ -329,6 +341,20 @@ static struct sim_packet *make_hostile_train(struct sim *sim, struct sim_packet 
     return train;
 }
 
+/** Some node, rather one that has memory to write into. */
+static struct sim_node *choose_target(struct sim *sim)
+{
+    struct sim_node *node;
+
+    for (unsigned tries = 0; tries < 4; tries++) {
+        node = &sim->nodes[sim_random_below(&sim->net.forge, sim->plan.nodes)];
+        if (node->regions != NULL) {
+            break;
+        }
+    }
+    return node;
+}
+
 static struct sim_packet *make_attack(struct sim *sim, struct sim_node *node)
 {
     struct sim_random *random = &sim->net.forge;
@@ -348,7 +374,7 @@ static struct sim_packet *make_attack(struct sim *sim, struct sim_node *node)
 
 void sim_forge(struct sim *sim, enum sim_forgery kind)
 {
-    struct sim_node *node = &sim->nodes[sim_random_below(&sim->net.forge, sim->plan.nodes)];
+    struct sim_node *node = choose_target(sim);
     struct sim_packet *packet = NULL;
     char text[160];
 

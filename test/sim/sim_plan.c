@@ -54,15 +54,15 @@ static uint32_t choose_faults(struct sim_random *random, const struct sim_option
     uint64_t style = sim_random_below(random, 8);
     uint64_t only = sim_random_below(random, SIM_FAULTS);
     uint64_t percent = sim_random_scaled(random, 8, 40);
-    bool lying = sim_random_below(random, 16) == 0;
+    uint64_t lie = sim_random_below(random, 32);
     for (unsigned fault = 0; fault < SIM_FAULTS; fault++) {
         if (sim_random_below(random, 100) < percent) {
             chosen |= 1u << fault;
         }
     }
-    if (!lying) {
-        chosen &= ~SIM_FAULTS_LYING;
-    }
+    /* Runs in which frames may lie prove little else: there are few of them. */
+    chosen &= ~SIM_FAULTS_LYING;
+    chosen |= lie == 0 ? SIM_BIT(GARBLE) : lie == 1 ? SIM_BIT(HOSTILE) : 0;
     if (options->faults_exact) {
         return options->faults;
     }
