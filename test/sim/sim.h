@@ -40,6 +40,7 @@ enum sim_event_kind {
     SIM_EVENT_DEATH,     /**< a process dies */
     SIM_EVENT_BIRTH,     /**< another one starts in its place */
     SIM_EVENT_SEVER,     /**< a host is cut off for long */
+    SIM_EVENT_GUARD,     /**< the guard looks at the node of life `value` */
     SIM_EVENT_FORGE,     /**< a frame of kind `value` is made up */
 };
 
@@ -224,6 +225,8 @@ struct sim_node {
     uint64_t local_ns;       /**< virtual time as far as its program has got */
     uint64_t pause_until_ns; /**< computes, does not call progress */
     uint64_t frozen_until_ns; /**< the whole host stands still */
+    uint32_t guard_factor;   /**< so many times longer than planned until the guard looks again */
+    bool guarded;            /**< the guard has taken over in this life */
     uint64_t cut_until_ns;   /**< no frame reaches or leaves it */
     bool estranged;          /**< was away for so long that peers may have given it up */
     unsigned pauses_left, freezes_left, jumps_left;
@@ -250,6 +253,8 @@ struct sim_node {
 void sim_node_init(struct sim *sim, struct sim_node *node, uint32_t index);
 void sim_node_free(struct sim_node *node);
 void sim_node_progress(struct sim *sim, struct sim_node *node);
+/** The guard looks whether there is something to do while the program computes. */
+void sim_node_guard(struct sim *sim, struct sim_node *node, uint32_t life);
 void sim_node_arrive(struct sim *sim, struct sim_node *node, struct sim_packet *packet);
 void sim_node_wake(struct sim_node *node, uint64_t at_ns);
 void sim_node_die(struct sim *sim, struct sim_node *node);
@@ -410,6 +415,8 @@ void sim_transfer_free(struct sim *sim);
 
 void sim_app_init(struct sim *sim, struct sim_node *node);
 void sim_app_step(struct sim *sim, struct sim_node *node);
+/** A message has left, as good as sent: the program goes on, and may send the next. */
+void sim_app_left(struct sim *sim, struct sim_node *node);
 void sim_app_delivered(struct sim *sim, struct sim_channel *channel, struct sim_message *message);
 void sim_app_completed(struct sim *sim, struct sim_message *message, enum rawe_status status);
 bool sim_app_idle(const struct sim_node *node);

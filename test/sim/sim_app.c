@@ -202,6 +202,16 @@ void sim_app_step(struct sim *sim, struct sim_node *node)
     app->next_ns = node->local_ns + sim_random_below(&app->random, sim->plan.gap_ns + 1);
 }
 
+void sim_app_left(struct sim *sim, struct sim_node *node)
+{
+    struct sim_app *app = &node->app;
+
+    if (!node->ending && !sim->finishing && app->operations_left != 0 &&
+        app->open_sends < sim->plan.sends_most && sim_random_below(&app->random, 4) == 0) {
+        begin_operation(sim, node);
+    }
+}
+
 static void answer(struct sim *sim, struct sim_node *node, uint8_t kind,
                    const struct sim_message *to, uint32_t len_bytes)
 {

@@ -170,11 +170,12 @@ void sim_check_node(struct sim_node *node)
     }
     /*
      * A slab of each size is had whatever the limit, and the last one may go beyond it; each
-     * connection may get one buffer beyond the limit, for the message that all others wait for.
+     * connection may get one buffer beyond the limit, for the message that all others wait for; and
+     * messages kept by the guard stay in theirs.
      */
     if (engine->frames.allocated > engine->config.frames_limit + 3 * 64 ||
-        engine->reassembly_buffers.allocated >
-            engine->reassembly_buffers.limit + node->channels_most) {
+        (!node->guarded && engine->reassembly_buffers.allocated >
+                               engine->reassembly_buffers.limit + node->channels_most)) {
         sim_violation(sim, "memory is bounded", "n%u has %u frames and %u reassembly buffers",
                       node->index, engine->frames.allocated, engine->reassembly_buffers.allocated);
     }
@@ -211,7 +212,7 @@ static bool node_quiet(const struct sim_node *node)
         return true;
     }
     if (!sim_app_idle(node) || node->ring.count != 0 || node->bulk.count != 0 ||
-        rawe_engine_pending(&node->engine)) {
+        rawe_engine_pending(&node->engine) || rawe_engine_has_kept(&node->engine)) {
         return false;
     }
     for (const struct sim_channel *channel = node->channels; channel != NULL;

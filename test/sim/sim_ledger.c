@@ -162,6 +162,37 @@ static bool can_be_copied(const struct sim_message *message)
            message->len_bytes <= rawe_conn_frame_message_bytes(conn);
 }
 
+/** Has the peer's engine perhaps kept it for a program that is away? Or has somebody lied? */
+static bool may_be_kept(const struct sim_message *message)
+{
+    const struct sim *sim = message->sim;
+    return sim->plan.lying || sim->nodes[message->destination].engine.kept_bytes != 0 ||
+           sim->nodes[message->destination].engine.segments_wait;
+}
+
+/** It has left: the engine may be given a copy of the memory, and the program its memory back. */
+static void left(struct rawe_send *send, struct rawe_conn *conn)
+{
+    struct sim_message *message = (struct sim_message *)(void *)send;
+    struct sim_node *node = &message->sim->nodes[message->source];
+
+    if (message->content_seed % 2 == 0) {
+        uint8_t *copy = malloc(message->memory_bytes);
+        uint8_t *out = copy;
+        if (copy == NULL) {
+            abort();
+        }
+        for (unsigned i = 0; i < send->piece_count; i++) {
+            memcpy(out, send->pieces[i].base, send->pieces[i].len_bytes);
+            out += send->pieces[i].len_bytes;
+        }
+        rawe_conn_send_moved(conn, send, copy);
+        spoil_memory(message);
+        message->memory = copy;
+    }
+    sim_app_left(message->sim, node);
+}
+
 static void done(struct rawe_send *send, enum rawe_status status)
 {
     struct sim_message *message = (struct sim_message *)(void *)send;
@@ -169,7 +200,7 @@ static void done(struct rawe_send *send, enum rawe_status status)
     if (status == RAWE_STATUS_DONE && !message->lossy) {
         if (message->kind == SIM_MESSAGE_PUT) {
             sim_transfer_placed(message->sim, message);
-        } else if (!message->delivered && !can_be_copied(message) && !message->sim->plan.lying) {
+        } else if (!message->delivered && !can_be_copied(message) && !may_be_kept(message)) {
             sim_violation(message->sim, "complete means delivered",
                           "n%u: message %u to n%u is complete, but not delivered", message->source,
                           message->number, message->destination);
@@ -202,10 +233,19 @@ static void submit_first(struct sim *sim, struct sim_message *message, struct si
 static bool submit_copy(struct sim_node *node, struct sim_message *message)
 {
     const struct rawe_bytes *pieces = message->send.pieces;
-    enum rawe_status status = rawe_conn_send_copy(
-        message->channel->conn, message->tag, pieces[0].base, pieces[0].len_bytes,
-        message->send.piece_count == 2 ? pieces[1].base : NULL, pieces[1].len_bytes,
-        sim_node_clock(node));
+    struct rawe_conn *conn = message->channel->conn;
+    const void *second = message->send.piece_count == 2 ? pieces[1].base : NULL;
+
+    if ((message->content_seed >> 17) % 2 == 0 && rawe_conn_pack(conn, message->tag, pieces[0].base,
+                                                               pieces[0].len_bytes, second,
+                                                               pieces[1].len_bytes)) {
+        message->copied = true;
+        complete(message, RAWE_STATUS_DONE);
+        return true;
+    }
+    enum rawe_status status =
+        rawe_conn_send_copy(conn, message->tag, pieces[0].base, pieces[0].len_bytes, second,
+                            pieces[1].len_bytes, sim_node_clock(node));
 
     if (status == RAWE_STATUS_DONE || status == RAWE_STATUS_FAILED) {
         message->copied = status == RAWE_STATUS_DONE;
@@ -267,6 +307,8 @@ void sim_ledger_submit(struct sim *sim, struct sim_message *message)
         return;
     }
     message->send.done = done;
+    message->send.left =
+        message->kind != SIM_MESSAGE_PUT && message->content_seed / 2 % 4 == 0 ? left : NULL;
     message->send.tag = message->tag;
     message->send.kind = RAWE_CHUNK_MESSAGE;
     if (message->kind == SIM_MESSAGE_PUT) {
@@ -426,7 +468,7 @@ void sim_ledger_closed(struct sim_channel *channel)
             continue;
         }
         if (message->channel == channel) {
-            if (drained && !sim->plan.lying && !message->lossy && !message->delivered &&
+            if (drained && !may_be_kept(message) && !message->lossy && !message->delivered &&
                 message->kind != SIM_MESSAGE_PUT) {
                 sim_violation(sim, "acknowledged means delivered",
                               "n%u: all is acknowledged by n%u, message %u is not delivered",

@@ -51,6 +51,7 @@ void sim_node_start(struct sim *sim, struct sim_node *node)
         .receive_frames = plan->receive_frames,
         .copy_max_bytes = plan->copy_max_bytes,
         .frames_limit = plan->frames_limit,
+        .pack_from_frames = plan->pack_from_frames,
         .ack_delay_ns = plan->ack_delay_ns,
         .probe_least_ns = plan->probe_least_ns,
         .probe_most_ns = plan->probe_most_ns,
@@ -72,6 +73,7 @@ void sim_node_start(struct sim *sim, struct sim_node *node)
     node->pause_until_ns = node->full_until_ns = node->frozen_until_ns = 0;
     node->frames_new = node->frames_again = node->control = 0;
     node->channels_most = 0;
+    node->guarded = false;
     if (!rawe_engine_init(&node->engine, &config, &sim_channel_callbacks, node, &output,
                           sim_node_clock(node))) {
         abort();
@@ -249,12 +251,20 @@ static uint64_t engine_time(struct sim_node *node)
     return node->sim->plan.clock_per_call ? sim_node_clock(node) : node->engine.now_ns;
 }
 
+/** May more be received? Not without bounds for a program that is away. */
+static bool has_room(const struct sim *sim, const struct rawe_engine *engine)
+{
+    return !engine->away || engine->kept_bytes < sim->plan.kept_most_bytes;
+}
+
 static void receive(struct sim *sim, struct sim_node *node)
 {
     char text[160];
     struct sim_packet *packet;
+    const struct rawe_engine *engine = &node->engine;
 
-    for (unsigned i = 0; i < sim->plan.receive_budget && (packet = sim_queue_take(&node->ring)) != NULL;
+    for (unsigned i = 0; i < sim->plan.receive_budget && has_room(sim, engine) &&
+                         (packet = sim_queue_take(&node->ring)) != NULL;
          i++) {
         node->local_ns += sim->plan.receive_cost_ns;
         sim_trace(sim, "n%u takes %s", node->index, sim_trace_frame(packet, text, sizeof(text)));
@@ -266,7 +276,7 @@ static void receive(struct sim *sim, struct sim_node *node)
      * Bulk after the ring, and all of it, before anything is answered: a PROBE in the ring may ask for
      * frames in here, and its answer would be false evidence of their loss.
      */
-    while ((packet = sim_queue_take(&node->bulk)) != NULL) {
+    while (has_room(sim, engine) && (packet = sim_queue_take(&node->bulk)) != NULL) {
         node->local_ns += sim->plan.receive_cost_ns;
         sim_trace(sim, "n%u takes %s", node->index, sim_trace_frame(packet, text, sizeof(text)));
         sim_evidence_arrived(node, packet);
@@ -301,7 +311,7 @@ static void plan_wake(struct sim *sim, struct sim_node *node)
     uint64_t poll_ns = 1 + sim_random_below(&node->random, sim->plan.poll_ns);
 
     node->busy_until_ns = soon_ns;
-    if (node->ring.count != 0 || node->bulk.count != 0) {
+    if (node->ring.count != 0 || node->bulk.count != 0 || rawe_engine_has_kept(&node->engine)) {
         sim_node_wake(node, soon_ns);
     }
     if (rawe_engine_pending(&node->engine)) {
@@ -328,17 +338,11 @@ static void plan_wake(struct sim *sim, struct sim_node *node)
     }
 }
 
-void sim_node_progress(struct sim *sim, struct sim_node *node)
+/** As the component does: timers only with an empty ring, then what was put off. */
+static void tend(struct sim_node *node)
 {
     struct rawe_engine *engine = &node->engine;
 
-    node->wake_ns = UINT64_MAX;
-    node->local_ns = sim->now_ns;
-    engine->now_ns = sim_node_clock(node);
-    receive(sim, node);
-    sim_forge_receive(sim, node, engine_time(node));
-    sim_trouble_within(sim, node);
-    /* As the component does: timers only with an empty ring, then what was put off. */
     if (node->ring.count == 0 && node->bulk.count == 0 &&
         rawe_timer_wheel_due(&engine->timers, engine_time(node))) {
         rawe_engine_advance(engine, engine_time(node));
@@ -346,6 +350,55 @@ void sim_node_progress(struct sim *sim, struct sim_node *node)
     if (rawe_engine_pending(engine)) {
         rawe_engine_flush(engine, engine_time(node));
     }
+}
+
+/** The guard looks less and less often while it finds nothing to do. */
+#define GUARD_FACTOR_MOST 64u
+
+void sim_node_guard(struct sim *sim, struct sim_node *node, uint32_t life)
+{
+    struct rawe_engine *engine = &node->engine;
+
+    if (!node->alive || node->life != life || sim->now_ns >= node->pause_until_ns) {
+        return;
+    }
+    bool useful = false;
+    if (sim->now_ns >= node->frozen_until_ns && sim->now_ns >= node->local_ns) {
+        useful = node->ring.count != 0 || node->bulk.count != 0 || rawe_engine_pending(engine);
+        node->guarded = true;
+        node->local_ns = sim->now_ns;
+        engine->now_ns = sim_node_clock(node);
+        rawe_engine_leave(engine);
+        receive(sim, node);
+        tend(node);
+        rawe_engine_return(engine);
+        sim_check_node(node);
+    }
+    node->guard_factor = useful ? 1 : node->guard_factor * 2;
+    if (node->guard_factor > GUARD_FACTOR_MOST) {
+        node->guard_factor = GUARD_FACTOR_MOST;
+    }
+    sim_events_push(&sim->events,
+                    (struct sim_event){.at_ns = sim->now_ns + sim->plan.guard_ns * node->guard_factor,
+                                       .kind = SIM_EVENT_GUARD,
+                                       .node = node->index,
+                                       .value = life});
+}
+
+void sim_node_progress(struct sim *sim, struct sim_node *node)
+{
+    struct rawe_engine *engine = &node->engine;
+
+    node->wake_ns = UINT64_MAX;
+    node->local_ns = sim->now_ns;
+    engine->now_ns = sim_node_clock(node);
+    if (rawe_engine_has_kept(engine)) {
+        rawe_engine_tell(engine);
+    }
+    receive(sim, node);
+    sim_forge_receive(sim, node, engine_time(node));
+    sim_trouble_within(sim, node);
+    tend(node);
     sim_app_step(sim, node);
     sim_check_node(node);
     if (sim->finishing && sim->now_ns >= node->end_ns && !node->ending) {

@@ -122,6 +122,10 @@ static void plan_trains(struct sim_plan *plan, struct sim_random *random)
     plan->checksum = sim_random_below(random, 8) == 0;
     plan->trains = sim_random_below(random, 2) == 0;
     plan->train_frames_max = (uint32_t)sim_random_scaled(random, 1, 64);
+    plan->pack_from_frames =
+        sim_random_below(random, 3) == 0 ? 0 : (uint32_t)sim_random_scaled(random, 1, 32);
+    plan->train_fill_bytes =
+        sim_random_below(random, 3) == 0 ? 0 : (uint32_t)sim_random_scaled(random, 64, 8192);
     plan->train_bytes_max = (uint32_t)sim_random_scaled(random, 16384, 65507);
     if (plan->train_bytes_max < plan->payload_max_bytes + RAWE_HEADER_BYTES) {
         plan->train_bytes_max = 65507;
@@ -187,6 +191,8 @@ static void plan_faults(struct sim_plan *plan, struct sim_random *random)
 static void plan_troubles(struct sim_plan *plan, struct sim_random *random)
 {
     plan->freeze_ppm = (uint32_t)sim_random_scaled(random, 1000, 50000);
+    plan->guard_ns = sim_random_scaled(random, 10 * US, 10 * MS);
+    plan->kept_most_bytes = (uint32_t)sim_random_scaled(random, 256, 1u << 20);
     plan->jump_ppm = (uint32_t)sim_random_scaled(random, 1000, 50000);
     plan->jump_most_ns = sim_random_scaled(random, US, 300 * SECOND);
     plan->clock_step_ns = sim_random_scaled(random, 100, MS);
@@ -237,6 +243,7 @@ static void calm_troubles(struct sim_plan *plan)
     }
 
     plan->freeze_ppm = faults & SIM_BIT(FREEZE) ? plan->freeze_ppm : 0;
+    plan->guard_ns = faults & SIM_BIT(AWAY) ? plan->guard_ns : 0;
     plan->jump_ppm = faults & SIM_BIT(JUMP) ? plan->jump_ppm : 0;
     plan->clock_step_ns = faults & SIM_BIT(COARSE) ? plan->clock_step_ns : 1;
     plan->first_sequence = faults & SIM_BIT(WRAP) ? plan->first_sequence : 0;

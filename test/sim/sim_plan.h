@@ -24,6 +24,7 @@
     X(SCRAMBLE,  "scramble",  "any bits flip, which only a checksum can notice")                 \
     X(GARBLE,    "garble",    "any bits flip and there is no checksum: only safety is left")     \
     X(PAUSE,     "pause",     "nodes compute for microseconds to minutes")                       \
+    X(AWAY,      "away",      "while nodes compute, a guard keeps their engines going")          \
     X(FREEZE,    "freeze",    "hosts stand still, responder and all; too long, and they are lost") \
     X(JUMP,      "jump",      "clocks jump ahead")                                               \
     X(COARSE,    "coarse",    "clocks move in steps, so that many things happen at one time")    \
@@ -56,7 +57,8 @@ enum sim_fault {
 #define SIM_FAULTS_MILD                                                                           \
     (SIM_BIT(LOSS) | SIM_BIT(DUPLICATE) | SIM_BIT(REORDER) | SIM_BIT(JITTER) | SIM_BIT(PAUSE) |   \
      SIM_BIT(RING) | SIM_BIT(SWITCH) | SIM_BIT(FULL) | SIM_BIT(JUMP) | SIM_BIT(COARSE) |          \
-     SIM_BIT(WRAP) | SIM_BIT(UNEVEN) | SIM_BIT(FORGE))
+     SIM_BIT(WRAP) | SIM_BIT(UNEVEN) | SIM_BIT(FORGE) |         \
+     SIM_BIT(AWAY))
 /** What such frames say may be believed: nothing holds then but safety. */
 #define SIM_FAULTS_LYING (SIM_BIT(GARBLE) | SIM_BIT(HOSTILE))
 
@@ -110,6 +112,7 @@ struct sim_plan {
     uint32_t window_frames, receive_frames, copy_max_bytes, message_max_bytes, frames_limit;
     unsigned reassembly_limit;  /**< buffers; 0: as the engine has it */
     bool checksum;
+    uint32_t pack_from_frames, train_fill_bytes;
     bool trains;                /**< some nodes send trains, some receive them only */
     uint32_t train_frames_max, train_bytes_max;
     uint32_t first_sequence;
@@ -137,6 +140,8 @@ struct sim_plan {
     uint64_t burst_ns, late_ns, jitter_ns, full_ns; /**< longest */
     unsigned pauses_most;      /**< per node */
     uint64_t pause_most_ns;
+    uint64_t guard_ns;         /**< between two looks of the guard at a node that computes; 0: none */
+    uint32_t kept_most_bytes;  /**< of messages, for the program's return */
     unsigned partitions;
     uint64_t partition_most_ns;
     unsigned deaths;           /**< kills or restarts */

@@ -101,6 +101,9 @@ static void dispatch(struct sim *sim, const struct sim_event *event)
     case SIM_EVENT_SEVER:
         sim_trouble_sever(sim, node);
         break;
+    case SIM_EVENT_GUARD:
+        sim_node_guard(sim, node, (uint32_t)event->value);
+        break;
     case SIM_EVENT_FORGE:
         sim_forge(sim, (enum sim_forgery)event->value);
         break;

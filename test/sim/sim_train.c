@@ -20,7 +20,7 @@ static unsigned transmit(void *context, const struct rawe_frame *frames, unsigne
 {
     struct sim_node *node = context;
     struct sim *sim = node->sim;
-    uint32_t total_bytes = 0;
+    uint32_t total_bytes;
 
     if (node->muted) {
         return count;
@@ -29,10 +29,8 @@ static unsigned transmit(void *context, const struct rawe_frame *frames, unsigne
         sim_trace(sim, "n%u has no room on its way out", node->index);
         return 0;
     }
-    for (unsigned i = 0; i < count; i++) {
-        total_bytes += frames[i].len_bytes - RAWE_ETH_HEADER_BYTES;
-    }
     uint32_t segment_bytes = frames[0].len_bytes - RAWE_ETH_HEADER_BYTES;
+    total_bytes = (count - 1) * segment_bytes + frames[count - 1].len_bytes - RAWE_ETH_HEADER_BYTES;
     if (count > sim->plan.train_frames_max || total_bytes > sim->plan.train_bytes_max ||
         segment_bytes + OVERHEAD_BYTES > node->payload_max_bytes + RAWE_HEADER_BYTES) {
         sim_violation(sim, "trains keep to their limits", "n%u sends %u frames, %u bytes, first %u",
@@ -45,7 +43,8 @@ static unsigned transmit(void *context, const struct rawe_frame *frames, unsigne
     for (unsigned i = 0; i < count; i++) {
         struct rawe_header header;
         uint32_t len_bytes = frames[i].len_bytes - RAWE_ETH_HEADER_BYTES;
-        if (i + 1 < count ? len_bytes != segment_bytes : len_bytes > segment_bytes) {
+        uint32_t fill_bytes = i + 1 < count ? segment_bytes - len_bytes : 0;
+        if (len_bytes > segment_bytes || fill_bytes > sim->plan.train_fill_bytes) {
             sim_violation(sim, "trains keep to their limits",
                           "n%u sends a train of %u frames, number %u is %u bytes, the first %u",
                           node->index, count, i, len_bytes, segment_bytes);
@@ -53,7 +52,8 @@ static unsigned transmit(void *context, const struct rawe_frame *frames, unsigne
         sim_channel_gather(node, &frames[i], RAWE_ETH_HEADER_BYTES, out, &header);
         packet->sequenced += header.type == RAWE_FRAME_BULK;
         sim_check_frame(node, &header, packet);
-        out += len_bytes;
+        memset(out + len_bytes, 0, fill_bytes);
+        out += len_bytes + fill_bytes;
     }
     packet->train = true;
     packet->segment_bytes = segment_bytes;
@@ -69,6 +69,7 @@ void sim_train_enable(struct sim_node *node)
         .output = {.transmit = node->sends_trains ? transmit : NULL, .context = node},
         .frames_max = plan->train_frames_max,
         .bytes_max = plan->train_bytes_max,
+        .fill_max_bytes = plan->train_fill_bytes,
         .overhead_bytes = OVERHEAD_BYTES,
         .receive_frames = plan->receive_frames,
     };
