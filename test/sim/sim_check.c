@@ -134,7 +134,9 @@ static void check_channel(struct sim *sim, const struct sim_channel *channel)
                       node->index, channel->peer, channel->lane,
                       (unsigned long long)(clock_ns - conn->asked_ns) / 1000);
     }
-    if (clock_ns > conn->silent_since_ns + most_ns) {
+    /* Nobody is given up while the program is away: that is done at the next question after. */
+    bool long_back = sim->now_ns >= node->pause_until_ns + 2 * engine->config.probe_most_ns;
+    if (clock_ns > conn->silent_since_ns + most_ns && long_back) {
         sim_violation(sim, "the dead are found out", "n%u has not heard n%u for %llu ms",
                       node->index, channel->peer,
                       (unsigned long long)(clock_ns - conn->silent_since_ns) / 1000000);

@@ -44,7 +44,7 @@ static unsigned transmit(void *context, const struct rawe_frame *frames, unsigne
         struct rawe_header header;
         uint32_t len_bytes = frames[i].len_bytes - RAWE_ETH_HEADER_BYTES;
         uint32_t fill_bytes = i + 1 < count ? segment_bytes - len_bytes : 0;
-        if (len_bytes > segment_bytes || fill_bytes > sim->plan.train_fill_bytes) {
+        if (len_bytes > segment_bytes || (fill_bytes != 0 && sim->plan.pack_from_frames == 0)) {
             sim_violation(sim, "trains keep to their limits",
                           "n%u sends a train of %u frames, number %u is %u bytes, the first %u",
                           node->index, count, i, len_bytes, segment_bytes);
@@ -123,37 +123,54 @@ void sim_train_at_switch(struct sim *sim, struct sim_packet *packet)
     }
 }
 
-/** Put the parts of each frame where the engine wants them, then tell it of them. */
+/** Put the headers of each frame at `heads`, its data where the engine wants it. */
+static void scatter(const struct sim_packet *packet, const struct rawe_placement *placement,
+                    uint8_t *heads)
+{
+    const uint8_t *in = packet->bytes + RAWE_ETH_HEADER_BYTES;
+    uint32_t total_bytes = packet->len_bytes - RAWE_ETH_HEADER_BYTES;
+    uint8_t *data = placement->base;
+
+    for (uint32_t at = 0; at < total_bytes; at += packet->segment_bytes) {
+        uint32_t left = total_bytes - at;
+        uint32_t len_bytes = left < packet->segment_bytes ? left : packet->segment_bytes;
+        memcpy(heads, in + at, placement->head_bytes);
+        memcpy(data, in + at + placement->head_bytes, len_bytes - placement->head_bytes);
+        heads += placement->head_bytes;
+        data += placement->data_bytes;
+    }
+}
+
+/** Receive into place, then tell the engine of each frame, or of runs of them. */
 static void receive_in_place(struct sim_node *node, const struct sim_packet *packet,
                              const struct rawe_placement *placement, uint64_t clock_ns)
 {
     const uint8_t *source_mac = packet->bytes + RAWE_MAC_BYTES;
-    const uint8_t *in = packet->bytes + RAWE_ETH_HEADER_BYTES;
     uint32_t total_bytes = packet->len_bytes - RAWE_ETH_HEADER_BYTES;
-    uint8_t *heads = malloc((size_t)segments(packet) * placement->head_bytes);
-    uint8_t *head = heads;
-    uint8_t *data = placement->base;
+    uint32_t full = total_bytes / packet->segment_bytes;
+    uint32_t count = segments(packet);
+    uint8_t *heads = malloc((size_t)count * placement->head_bytes);
+    bool runs = sim_random_below(&node->random, 4) != 0;
 
     if (heads == NULL) {
         abort();
     }
-    for (int pass = 0; pass < 2; pass++) {
-        for (uint32_t at = 0; at < total_bytes; at += packet->segment_bytes) {
-            uint32_t left = total_bytes - at;
-            uint32_t len_bytes = left < packet->segment_bytes ? left : packet->segment_bytes;
-            uint32_t data_bytes = len_bytes - placement->head_bytes;
-            if (pass == 0) {
-                memcpy(head, in + at, placement->head_bytes);
-                memcpy(data, in + at + placement->head_bytes, data_bytes);
-            } else {
-                rawe_engine_receive_parts(&node->engine, source_mac, head, placement->head_bytes,
-                                          data, data_bytes, clock_ns);
-            }
-            head += placement->head_bytes;
-            data += placement->data_bytes;
+    scatter(packet, placement, heads);
+    for (uint32_t i = 0; i < count;) {
+        uint32_t left = total_bytes - i * packet->segment_bytes;
+        uint32_t len_bytes = left < packet->segment_bytes ? left : packet->segment_bytes;
+        rawe_engine_receive_parts(&node->engine, source_mac, heads + i * placement->head_bytes,
+                                  placement->head_bytes,
+                                  placement->base + (size_t)i * placement->data_bytes,
+                                  len_bytes - placement->head_bytes, clock_ns);
+        i++;
+        if (runs && i < full) {
+            i += rawe_engine_receive_run(&node->engine, source_mac,
+                                         heads + i * placement->head_bytes, placement->head_bytes,
+                                         placement,
+                                         placement->base + (size_t)i * placement->data_bytes,
+                                         full - i, clock_ns);
         }
-        head = heads;
-        data = placement->base;
     }
     free(heads);
 }
