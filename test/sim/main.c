@@ -31,7 +31,9 @@ static void usage(FILE *out)
         "  --jobs N             worker processes (default 1)\n"
         "  --failures N         stop after so many failing seeds (default 5)\n"
         "  --no-shrink          do not look for smaller runs that fail\n"
-        "  --nodes N            2 to %u; the seed chooses 2 to 16\n"
+        "  --nodes N            2 to %u; the seed chooses, mostly few\n"
+        "  --incidents N:COUNT  let only COUNT of all the incidents that faults would cause happen,\n"
+        "                       from the one with number N on (counted from 0)\n"
         "  --messages N         messages, requests and transfers begun, over all nodes\n"
         "  --faults LIST        none, mild, all (default): the seed chooses among them;\n"
         "                       or exactly these, separated by commas:\n",
@@ -105,7 +107,7 @@ static void tell_violation(struct sim *sim, const char *text)
 {
     char command[512];
 
-    sim_campaign_command(&sim->options, command, sizeof(command));
+    sim_shrink_command(&sim->options, command, sizeof(command));
     fflush(stdout);
     fprintf(stderr, "FAILED seed %llu: %s\n  replay:  %s --trace\n",
             (unsigned long long)sim->options.seed, text, command);
@@ -141,6 +143,7 @@ enum option_value {
     OPTION_NODES,
     OPTION_MESSAGES,
     OPTION_FAULTS,
+    OPTION_INCIDENTS,
     OPTION_HELP,
 };
 
@@ -155,6 +158,7 @@ static const struct option options_known[] = {
     {"nodes", required_argument, NULL, OPTION_NODES},
     {"messages", required_argument, NULL, OPTION_MESSAGES},
     {"faults", required_argument, NULL, OPTION_FAULTS},
+    {"incidents", required_argument, NULL, OPTION_INCIDENTS},
     {"help", no_argument, NULL, OPTION_HELP},
     {NULL, 0, NULL, 0},
 };
@@ -165,6 +169,18 @@ static void parse_seeds(struct sim_campaign *campaign, const char *value)
 
     campaign->first = parse_number("--seeds", value, 0, UINT64_MAX / 2, ":");
     campaign->count = colon == NULL ? 0 : parse_number("--seeds", colon + 1, 1, UINT64_MAX / 4, "");
+}
+
+static void parse_incidents(struct sim_options *options, const char *value)
+{
+    const char *colon = strchr(value, ':');
+
+    if (colon == NULL) {
+        wrong("--incidents", value, "two numbers, FIRST:COUNT");
+    }
+    options->incident_first = parse_number("--incidents", value, 0, UINT64_MAX / 2, ":");
+    options->incident_end =
+        options->incident_first + parse_number("--incidents", colon + 1, 0, UINT64_MAX / 4, "");
 }
 
 /** One option and its value. Returns true when it asks for a single run. */
@@ -203,6 +219,9 @@ static bool parse_option(struct sim_campaign *campaign, int option)
     case OPTION_FAULTS:
         parse_faults(options, optarg);
         break;
+    case OPTION_INCIDENTS:
+        parse_incidents(options, optarg);
+        break;
     case OPTION_HELP:
         usage(stdout);
         exit(0);
@@ -216,7 +235,7 @@ static bool parse_option(struct sim_campaign *campaign, int option)
 int main(int argc, char **argv)
 {
     struct sim_campaign campaign = {
-        .options = {.faults = SIM_FAULTS_ALL},
+        .options = {.faults = SIM_FAULTS_ALL, .incident_end = UINT64_MAX},
         .first = 1,
         .count = 1000,
         .jobs = 1,

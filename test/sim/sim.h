@@ -7,9 +7,11 @@
  *   sim_app      what the programs do               sim_ledger    what was sent, what must arrive
  *   sim_channel  connections as programs have them  sim_transfer  memory that PUTs write into
  *   sim_node     processes, rings, progress         sim_check     invariants
- *   sim_train    trains of frames                   sim_report    trace, violations
- *   sim_net      links, switch, loss and the like   sim_run       one run from beginning to end
- *   sim_event    the queue of things to come        sim_campaign  many runs, shrinking
+ *   sim_train    trains of frames                   sim_evidence  why frames may be sent again
+ *   sim_net      links, switch, loss and the like   sim_report    trace, violations
+ *   sim_trouble  what befalls hosts                 sim_run       one run from beginning to end
+ *   sim_forge    frames that nobody should believe  sim_campaign  many runs
+ *   sim_event    the queue of things to come        sim_shrink    the least run that still fails
  */
 #ifndef SIM_H
 #define SIM_H
@@ -37,6 +39,9 @@ enum sim_event_kind {
     SIM_EVENT_PARTITION, /**< number `value` begins */
     SIM_EVENT_DEATH,     /**< a process dies */
     SIM_EVENT_BIRTH,     /**< another one starts in its place */
+    SIM_EVENT_SEVER,     /**< a host is cut off for long */
+    SIM_EVENT_GUARD,     /**< the guard looks at the node of life `value` */
+    SIM_EVENT_FORGE,     /**< a frame of kind `value` is made up */
 };
 
 struct sim_event {
@@ -70,20 +75,24 @@ struct sim_packet {
     uint32_t len_bytes;
     uint32_t room_bytes;
     uint32_t sequenced;      /**< how many sequenced frames it carries */
+    uint32_t stream_id;      /**< connection id of the receiver's that it was sent to */
+    uint64_t order;          /**< of its first frame among those sent on the connection; 0: none */
     bool train;              /**< frames without Ethernet headers, behind the one of the packet */
     uint32_t segment_bytes;  /**< of each frame of a train but the last */
     uint8_t bytes[];
 };
 
 #define SIM_PACKET_SIZES 4u
+#define SIM_HEARD 32u
 
 struct sim_net {
     struct sim_packet *free[SIM_PACKET_SIZES];
-    struct sim_random loss, burst, duplicate, reorder, jitter, corrupt, partition;
+    struct sim_random loss, burst, duplicate, reorder, jitter, corrupt, partition, forge;
     uint64_t partition_until_ns;
     uint8_t *side;   /**< by node: 0 or 1 */
     bool one_way;    /**< only frames from side 0 to side 1 are lost */
     uint64_t in_flight;
+    struct sim_packet *heard[SIM_HEARD]; /**< frames kept for sending them again; may be NULL */
 };
 
 /** What the network has done to frames so far: decides which invariants hold. */
@@ -91,7 +100,9 @@ struct sim_incidents {
     uint64_t lost, lost_sequenced, duplicated, overtaken, corrupted, ring_drops;
     uint64_t closed;  /**< connections, before the end of the run */
     uint64_t deaths;
-    uint64_t revoked; /**< handles */
+    uint64_t estranged; /**< hosts that stood still or were cut off for too long */
+    uint64_t revoked;   /**< handles */
+    uint64_t forged;
 };
 
 void sim_net_init(struct sim *sim);
@@ -105,11 +116,42 @@ void sim_net_send(struct sim *sim, struct sim_node *node, struct sim_packet *pac
                   uint64_t at_ns);
 /** A packet has come to the switch: lose it, spoil it, or pass it on. */
 void sim_net_at_switch(struct sim *sim, struct sim_packet *packet);
+/** Queue a frame at the port of its destination, `late_ns` later than others. */
+void sim_net_forward(struct sim *sim, struct sim_packet *packet, uint64_t late_ns);
 void sim_net_start_partition(struct sim *sim);
 struct sim_packet *sim_packet_take(struct sim *sim, uint32_t len_bytes);
 void sim_packet_give(struct sim *sim, struct sim_packet *packet);
 /** Note that a frame is gone for good. */
 void sim_packet_lose(struct sim *sim, struct sim_packet *packet, const char *why);
+
+/* ---- troubles ---- */
+
+/** The host's program may compute, the host may stand still, its clock may jump. */
+void sim_trouble_between(struct sim *sim, struct sim_node *node);
+/** The same in the middle of a progress, between receiving and the rest. */
+void sim_trouble_within(struct sim *sim, struct sim_node *node);
+/** Plan when hosts are cut off. */
+void sim_trouble_plan(struct sim *sim);
+/** Cut a host off. */
+void sim_trouble_sever(struct sim *sim, struct sim_node *node);
+
+/* ---- forged frames ---- */
+
+enum sim_forgery {
+    SIM_FORGERY_STRANGER, /**< by one who does not know the keys */
+    SIM_FORGERY_REPLAY,   /**< a frame as it was once sent */
+    SIM_FORGERY_HOSTILE,  /**< by one who knows everything */
+};
+
+/** Plan the first of each kind. */
+void sim_forge_plan(struct sim *sim);
+/** Make one up, send it, plan the next. */
+void sim_forge(struct sim *sim, enum sim_forgery kind);
+/** A frame passes that may be kept and sent again. */
+void sim_forge_listen(struct sim *sim, const struct sim_packet *packet);
+/** Hand the engine what strangers have sent, which must change nothing. */
+void sim_forge_receive(struct sim *sim, struct sim_node *node, uint64_t clock_ns);
+void sim_forge_free(struct sim *sim);
 
 /* ---- nodes ---- */
 
@@ -122,9 +164,13 @@ struct sim_channel {
     uint32_t peer_life;
     uint8_t lane;
     bool failed;
-    bool unsettled;         /**< the peer has closed, and we may not know yet */
-    uint32_t stream_id;     /**< peer's connection id that next_sequence belongs to */
+    bool unsettled;         /**< the peer has closed or given up, and we may not know yet */
+    uint32_t stream_id;     /**< peer's connection id that what follows belongs to */
     uint32_t next_sequence; /**< of the frames seen to leave */
+    uint64_t sent_order;    /**< of the frame or probe sent last */
+    uint64_t arrived_order; /**< of the newest one that the peer has taken */
+    uint64_t *order_of;     /**< by sequence number, modulo the window: of its newest sending */
+    uint32_t credit_most;   /**< that the peer has ever advertised */
     uint32_t segmented_next; /**< segmented messages before this one may not arrive any more */
     uint64_t pong_ns;       /**< newest answer of its responder, in the node's clock */
 };
@@ -146,6 +192,10 @@ struct sim_queue {
     uint32_t count;
 };
 
+void sim_queue_put(struct sim_queue *queue, struct sim_packet *packet);
+/** NULL when it is empty. */
+struct sim_packet *sim_queue_take(struct sim_queue *queue);
+
 struct sim_node {
     struct sim *sim;
     uint32_t index;
@@ -159,7 +209,7 @@ struct sim_node {
     uint32_t payload_max_bytes;
     uint64_t clock_offset_ns;
     struct sim_random random; /**< poll times, identities */
-    struct sim_random pause, full;
+    struct sim_random pause, full, trouble;
 
     struct rawe_engine engine;
     struct sim_channel *channels;              /**< all of them */
@@ -168,12 +218,19 @@ struct sim_node {
 
     struct sim_queue ring;   /**< frames */
     struct sim_queue bulk;   /**< trains, and frames of trains */
+    struct sim_queue stray;  /**< from strangers: a kernel's filter would not let them through */
     bool sends_trains;
     enum sim_train_path train_path; /**< of all trains to this node */
     uint64_t busy_until_ns;  /**< its processor is not free before */
     uint64_t local_ns;       /**< virtual time as far as its program has got */
     uint64_t pause_until_ns; /**< computes, does not call progress */
-    unsigned pauses_left;
+    uint64_t frozen_until_ns; /**< the whole host stands still */
+    uint32_t guard_factor;   /**< so many times longer than planned until the guard looks again */
+    bool guarded;            /**< the guard has taken over in this life */
+    uint64_t cut_until_ns;   /**< no frame reaches or leaves it */
+    bool estranged;          /**< was away for so long that peers may have given it up */
+    unsigned pauses_left, freezes_left, jumps_left;
+    unsigned slowness;       /**< its links are so many times slower than the plan says */
     uint64_t vain_ns;        /**< wait before the next flush, grows while flushes are in vain */
     uint64_t wake_ns;        /**< when progress is called next; UINT64_MAX: not planned */
     uint64_t wake_number;    /**< of the event that is valid */
@@ -184,6 +241,7 @@ struct sim_node {
     uint64_t full_until_ns;
     uint64_t *newest_ns;     /**< by source: when the frame that is due last arrives */
     uint64_t frames_new, frames_again; /**< sequenced frames seen to leave, first time or not */
+    uint64_t control;        /**< ACK, PROBE, PING and PONG seen to leave */
     uint64_t end_ns;         /**< when it closes all its connections, once the run is finishing */
 
     struct sim_app app;
@@ -195,14 +253,18 @@ struct sim_node {
 void sim_node_init(struct sim *sim, struct sim_node *node, uint32_t index);
 void sim_node_free(struct sim_node *node);
 void sim_node_progress(struct sim *sim, struct sim_node *node);
+/** The guard looks whether there is something to do while the program computes. */
+void sim_node_guard(struct sim *sim, struct sim_node *node, uint32_t life);
 void sim_node_arrive(struct sim *sim, struct sim_node *node, struct sim_packet *packet);
 void sim_node_wake(struct sim_node *node, uint64_t at_ns);
 void sim_node_die(struct sim *sim, struct sim_node *node);
 void sim_node_start(struct sim *sim, struct sim_node *node);
+/** The node's clock at `at_ns` of virtual time. */
+uint64_t sim_node_clock_at(const struct sim_node *node, uint64_t at_ns);
 /** The node's clock now. */
 static inline uint64_t sim_node_clock(const struct sim_node *node)
 {
-    return node->local_ns + node->clock_offset_ns;
+    return sim_node_clock_at(node, node->local_ns);
 }
 
 /* ---- channels ---- */
@@ -234,6 +296,22 @@ void sim_train_enable(struct sim_node *node);
 void sim_train_at_switch(struct sim *sim, struct sim_packet *packet);
 /** The node's program takes what waits in its bulk queue. */
 void sim_train_receive(struct sim_node *node, struct sim_packet *packet, uint64_t clock_ns);
+
+/* ---- evidence ---- */
+
+/** The channel on which a frame with this header leaves, or NULL. */
+struct sim_channel *sim_evidence_channel(struct sim_node *node, const struct rawe_header *header);
+/** A sequenced frame leaves in the packet: violation when it is sent again for no reason. */
+void sim_evidence_sent(struct sim_channel *channel, const struct rawe_header *header,
+                       struct sim_packet *packet);
+/** A frame leaves: note what credit it tells the peer. */
+void sim_evidence_credit(struct sim_node *node, const struct rawe_header *header,
+                         uint32_t destination);
+/** A probe leaves: once it has arrived, what was sent before it is known to be lost. */
+void sim_evidence_asked(struct sim_node *node, const struct rawe_header *header,
+                        struct sim_packet *packet);
+/** The packet has been handed to the engine of the node. */
+void sim_evidence_arrived(struct sim_node *node, const struct sim_packet *packet);
 
 /* ---- ledger ---- */
 
@@ -285,7 +363,7 @@ struct sim_message *sim_ledger_new(struct sim *sim, uint8_t kind, uint32_t sourc
                                    uint32_t destination, uint32_t len_bytes);
 /** Hand a message to the engine of its source. */
 void sim_ledger_submit(struct sim *sim, struct sim_message *message);
-/** rawe_callbacks.deliver, identity checked: find the message and note it. */
+/** Find the message that is delivered and note it. NULL: a lie, where lies are to be expected. */
 struct sim_message *sim_ledger_deliver(struct sim_channel *channel, uint8_t tag,
                                        const uint8_t *data, size_t len_bytes);
 /** What is on its way on this channel, either direction, may be lost from now on. */
@@ -337,14 +415,17 @@ void sim_transfer_free(struct sim *sim);
 
 void sim_app_init(struct sim *sim, struct sim_node *node);
 void sim_app_step(struct sim *sim, struct sim_node *node);
+/** A message has left, as good as sent: the program goes on, and may send the next. */
+void sim_app_left(struct sim *sim, struct sim_node *node);
 void sim_app_delivered(struct sim *sim, struct sim_channel *channel, struct sim_message *message);
 void sim_app_completed(struct sim *sim, struct sim_message *message, enum rawe_status status);
 bool sim_app_idle(const struct sim_node *node);
 
 /* ---- checks ---- */
 
-/** A sequenced frame leaves. */
-void sim_check_frame(struct sim_node *node, const struct rawe_header *header);
+/** A frame leaves, in the packet. */
+void sim_check_frame(struct sim_node *node, const struct rawe_header *header,
+                     struct sim_packet *packet);
 /** After each progress of a node. */
 void sim_check_node(struct sim_node *node);
 /** A connection was given up. */
@@ -378,6 +459,7 @@ const char *sim_trace_frame(const struct sim_packet *packet, char *out, size_t o
 struct sim_result {
     uint64_t events, virtual_ns, messages, puts, lost;
     uint64_t frames, resent, control;
+    uint64_t incidents; /**< of all faults together */
     uint64_t calm_frames, calm_control; /**< the same, when nothing has disturbed the run */
     uint64_t digest; /**< of all that happened */
     unsigned nodes;
@@ -389,6 +471,8 @@ struct sim {
     struct sim_plan plan;
     uint64_t now_ns;
     uint64_t event_count;
+    uint64_t channels_opened;
+    uint64_t incident_count; /**< happened, or kept from happening by the options */
     uint64_t digest;
     uint64_t activity_ns;    /**< when something was last submitted, delivered or completed */
     uint64_t disturbed_ns;   /**< last known end of a pause or partition */
@@ -411,6 +495,19 @@ struct sim {
 static inline bool sim_faults_on(const struct sim *sim)
 {
     return sim->now_ns < sim->faults_end_ns;
+}
+
+/** Something is about to go wrong. False when the options want it not to. */
+static inline bool sim_incident(struct sim *sim)
+{
+    uint64_t number = sim->incident_count++;
+    return number >= sim->options.incident_first && number < sim->options.incident_end;
+}
+
+/** Chance strikes, in `ppm` of a million cases. */
+static inline bool sim_strikes(struct sim *sim, struct sim_random *random, uint32_t ppm)
+{
+    return sim_random_chance(random, ppm) && sim_incident(sim);
 }
 
 /** One whole run. Returns when all is well. */

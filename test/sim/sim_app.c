@@ -9,7 +9,7 @@
 #include "sim.h"
 
 /** Longest interval between attempts to send what the engine does not queue. */
-#define RETRY_MOST_NS 1000000u
+#define RETRY_MOST_NS 10000000u
 
 void sim_app_init(struct sim *sim, struct sim_node *node)
 {
@@ -160,7 +160,7 @@ static void close_one(struct sim *sim, struct sim_node *node, const struct sim_c
 static bool wants_to_close(struct sim *sim, struct sim_node *node)
 {
     return sim->plan.close_ppm != 0 && node->app.closes_left != 0 && sim_faults_on(sim) &&
-           sim_random_chance(&node->app.random, sim->plan.close_ppm);
+           sim_strikes(sim, &node->app.random, sim->plan.close_ppm);
 }
 
 /** Connections that have failed, or whose peer has been replaced, are closed some day. */
@@ -169,7 +169,7 @@ static void tidy(struct sim *sim, struct sim_node *node)
     for (struct sim_channel *channel = node->channels; channel != NULL; channel = channel->next) {
         const struct sim_channel *current = node->current[channel->peer][channel->lane];
         if ((channel->failed || current != channel) &&
-            sim_random_below(&node->app.random, 16) == 0) {
+            sim_random_below(&node->app.random, 8) == 0) {
             sim_channel_close(channel);
             return;
         }
@@ -178,7 +178,7 @@ static void tidy(struct sim *sim, struct sim_node *node)
         close_one(sim, node, NULL);
     }
     if (sim->plan.revoke_ppm != 0 && node->regions != NULL &&
-        sim_random_chance(&node->app.random, sim->plan.revoke_ppm)) {
+        sim_strikes(sim, &node->app.random, sim->plan.revoke_ppm)) {
         sim_transfer_revoke(sim, node->regions);
     }
 }
@@ -200,6 +200,16 @@ void sim_app_step(struct sim *sim, struct sim_node *node)
         begin_operation(sim, node);
     }
     app->next_ns = node->local_ns + sim_random_below(&app->random, sim->plan.gap_ns + 1);
+}
+
+void sim_app_left(struct sim *sim, struct sim_node *node)
+{
+    struct sim_app *app = &node->app;
+
+    if (!node->ending && !sim->finishing && app->operations_left != 0 &&
+        app->open_sends < sim->plan.sends_most && sim_random_below(&app->random, 4) == 0) {
+        begin_operation(sim, node);
+    }
 }
 
 static void answer(struct sim *sim, struct sim_node *node, uint8_t kind,

@@ -16,9 +16,6 @@
 
 #include "sim.h"
 
-/** A run takes milliseconds; one that takes longer than this hangs. */
-#define RUN_SECONDS_MOST 120u
-
 #define PROGRESS_SECONDS 10
 
 /** Acknowledgements and probes in undisturbed runs, in percent of the sequenced frames. */
@@ -27,18 +24,15 @@
 /** Fewer frames than that say nothing about it. */
 #define CALM_FRAMES_LEAST 10000u
 
-/** Runs spent on shrinking one failure. */
-#define SHRINK_RUNS_MOST 200u
-
 /** What a worker tells its parent; shared memory. */
 struct report {
     uint64_t seed; /**< being run */
     uint64_t runs;
     struct sim_result sum; /**< over the runs */
-    char text[512];        /**< of the violation */
+    struct sim_trial trial;
 };
 
-static struct report *report_of_child;
+static struct sim_trial *trial_of_worker;
 
 static double seconds_now(void)
 {
@@ -60,8 +54,8 @@ static struct report *share_reports(unsigned count)
 
 static void report_violation(struct sim *sim, const char *text)
 {
-    (void)sim;
-    snprintf(report_of_child->text, sizeof(report_of_child->text), "%s", text);
+    trial_of_worker->incidents = sim->incident_count;
+    snprintf(trial_of_worker->text, sizeof(trial_of_worker->text), "%s", text);
     _exit(1);
 }
 
@@ -77,126 +71,6 @@ static void add(struct sim_result *sum, const struct sim_result *result)
     sum->calm_frames += result->calm_frames;
     sum->calm_control += result->calm_control;
     sum->digest ^= result->digest;
-}
-
-void sim_campaign_command(const struct sim_options *options, char *out, size_t out_bytes)
-{
-    char faults[256];
-    size_t used =
-        (size_t)snprintf(out, out_bytes, "rawe-sim --seed %llu", (unsigned long long)options->seed);
-
-    if (options->faults_exact || options->faults == 0) {
-        sim_faults_format(options->faults, faults, sizeof(faults));
-        used += (size_t)snprintf(out + used, out_bytes - used, " --faults %s", faults);
-    } else if (options->faults == SIM_FAULTS_MILD) {
-        used += (size_t)snprintf(out + used, out_bytes - used, " --faults mild");
-    }
-    if (options->nodes != 0) {
-        used += (size_t)snprintf(out + used, out_bytes - used, " --nodes %u", options->nodes);
-    }
-    if (options->operations != 0) {
-        snprintf(out + used, out_bytes - used, " --messages %u", options->operations);
-    }
-}
-
-/** Run in a child. True when it fails; `text` then says how. */
-static bool fails(const struct sim_options *options, struct report *report)
-{
-    int status;
-    struct sim_result result;
-
-    report->text[0] = '\0';
-    fflush(NULL);
-    pid_t child = fork();
-    if (child < 0) {
-        perror("rawe-sim: fork");
-        exit(2);
-    }
-    if (child == 0) {
-        report_of_child = report;
-        alarm(RUN_SECONDS_MOST);
-        if (freopen("/dev/null", "w", stderr) == NULL) {
-            _exit(2);
-        }
-        sim_run(options, report_violation, &result);
-        _exit(0);
-    }
-    if (waitpid(child, &status, 0) < 0) {
-        perror("rawe-sim: waitpid");
-        exit(2);
-    }
-    return status != 0;
-}
-
-/** Take `options` over when the run still fails with them. */
-static bool keep_if_fails(struct sim_options *best, const struct sim_options *options,
-                          struct report *report, unsigned *runs)
-{
-    if (++*runs > SHRINK_RUNS_MOST || !fails(options, report)) {
-        return false;
-    }
-    *best = *options;
-    return true;
-}
-
-static bool shrink_faults(struct sim_options *best, struct report *report, unsigned *runs)
-{
-    bool smaller = false;
-
-    for (unsigned fault = 0; fault < SIM_FAULTS; fault++) {
-        struct sim_options less = *best;
-        less.faults &= ~(1u << fault);
-        if (less.faults != best->faults) {
-            smaller |= keep_if_fails(best, &less, report, runs);
-        }
-    }
-    return smaller;
-}
-
-/** Try half, three quarters, one less. */
-static bool shrink_number(struct sim_options *best, unsigned *number, unsigned least,
-                          struct report *report, unsigned *runs)
-{
-    const unsigned before = *number;
-    const unsigned tries[] = {before / 2, before - before / 4, before - 1};
-    ptrdiff_t at = (char *)number - (char *)best;
-
-    for (unsigned i = 0; i < 3; i++) {
-        struct sim_options less = *best;
-        if (tries[i] >= least && tries[i] < before) {
-            memcpy((char *)&less + at, &tries[i], sizeof(tries[i]));
-            if (keep_if_fails(best, &less, report, runs)) {
-                return true;
-            }
-        }
-    }
-    return false;
-}
-
-/** Print the least run that still fails, whatever the invariant. */
-static void shrink(const struct sim_options *failing, struct report *report)
-{
-    struct sim_plan plan;
-    struct sim_options best = *failing;
-    unsigned runs = 0;
-    bool smaller = true;
-    char command[512];
-
-    sim_plan_make(&plan, failing);
-    best.faults = plan.faults;
-    best.faults_exact = true;
-    best.nodes = plan.nodes;
-    best.operations = plan.operations;
-    while (smaller && runs < SHRINK_RUNS_MOST) {
-        smaller = shrink_number(&best, &best.operations, 1, report, &runs);
-        smaller |= shrink_faults(&best, report, &runs);
-        smaller |= shrink_number(&best, &best.nodes, 2, report, &runs);
-    }
-    sim_campaign_command(&best, command, sizeof(command));
-    if (fails(&best, report)) {
-        printf("  shrunk:  %s --trace\n           %s\n", command,
-               report->text[0] != '\0' ? report->text : "the run crashes or hangs");
-    }
 }
 
 struct worker {
@@ -222,9 +96,10 @@ static void work(const struct state *state, unsigned index)
 {
     const struct sim_campaign *campaign = state->campaign;
     struct sim_options options = campaign->options;
-    struct report *report = report_of_child = &state->reports[index];
+    struct report *report = &state->reports[index];
     uint64_t end = campaign->count == 0 ? UINT64_MAX : campaign->first + campaign->count;
 
+    trial_of_worker = &report->trial;
     /* The engine's assertions would be heard out of place; they are told as crashes. */
     if (freopen("/dev/null", "w", stderr) == NULL) {
         _exit(2);
@@ -233,7 +108,7 @@ static void work(const struct state *state, unsigned index)
          seed += campaign->jobs) {
         struct sim_result result;
         report->seed = options.seed = seed;
-        alarm(RUN_SECONDS_MOST);
+        alarm(SIM_RUN_SECONDS_MOST);
         sim_run(&options, report_violation, &result);
         report->runs++;
         add(&report->sum, &result);
@@ -244,7 +119,7 @@ static void work(const struct state *state, unsigned index)
 static void start_worker(struct state *state, unsigned index)
 {
     fflush(NULL);
-    state->reports[index].text[0] = '\0';
+    state->reports[index].trial = (struct sim_trial){.incidents = UINT64_MAX};
     pid_t pid = fork();
     if (pid < 0) {
         perror("rawe-sim: fork");
@@ -271,10 +146,10 @@ static void reap(struct state *state, unsigned index, int status)
     state->failures++;
     report->runs++;
     options.seed = report->seed;
-    sim_campaign_command(&options, command, sizeof(command));
+    sim_shrink_command(&options, command, sizeof(command));
     printf("FAILED seed %llu: ", (unsigned long long)report->seed);
-    if (report->text[0] != '\0') {
-        printf("%s\n", report->text);
+    if (report->trial.text[0] != '\0') {
+        printf("%s\n", report->trial.text);
     } else if (WIFSIGNALED(status)) {
         printf("%s\n",
                WTERMSIG(status) == SIGALRM ? "the run does not end" : strsignal(WTERMSIG(status)));
@@ -283,7 +158,7 @@ static void reap(struct state *state, unsigned index, int status)
     }
     printf("  replay:  %s --trace\n", command);
     if (campaign->shrink) {
-        shrink(&options, &state->reports[campaign->jobs]);
+        sim_shrink(&options, report->trial.incidents, &state->reports[campaign->jobs].trial);
     }
     fflush(stdout);
     if (state->failures < campaign->failures_most) {

@@ -24,7 +24,22 @@ struct sim_campaign {
 /** Returns the process's exit code: 0 when no seed has failed. */
 int sim_campaign_run(const struct sim_campaign *campaign);
 
+/** A run takes milliseconds; one that takes longer than this hangs. */
+#define SIM_RUN_SECONDS_MOST 120u
+
+/** What is told of a run that fails; in memory that the process which runs it shares. */
+struct sim_trial {
+    uint64_t incidents; /**< until it failed; UINT64_MAX: not known */
+    char text[512];     /**< of the violation; empty: it crashed or did not end */
+};
+
 /** The command that repeats a run. */
-void sim_campaign_command(const struct sim_options *options, char *out, size_t out_bytes);
+void sim_shrink_command(const struct sim_options *options, char *out, size_t out_bytes);
+
+/**
+ * Find the least run that still fails, whatever the invariant, and print it. `incidents`: as in the
+ * trial of the run that has failed; `shared` is used for those that follow.
+ */
+void sim_shrink(const struct sim_options *failing, uint64_t incidents, struct sim_trial *shared);
 
 #endif

@@ -39,6 +39,7 @@ static struct sim_channel *channel_open(struct sim_node *node, uint32_t peer_ind
     channel->next = node->channels;
     node->channels = channel;
     node->channel_count++;
+    node->sim->channels_opened++;
     if (node->channels_most < node->channel_count) {
         node->channels_most = node->channel_count;
     }
@@ -57,7 +58,10 @@ struct sim_channel *sim_channel_get(struct sim_node *node, uint32_t peer, uint8_
         return NULL;
     }
     if (channel == NULL) {
-        return channel_open(node, peer, lane);
+        /* Most programs have heard of it when a host is gone for good. */
+        bool gone = (node->cut_until_ns == UINT64_MAX || other->cut_until_ns == UINT64_MAX) &&
+                    sim_random_below(&node->random, 8) != 0;
+        return gone ? NULL : channel_open(node, peer, lane);
     }
     if (channel->peer_life != other->life && other->alive) {
         /* The program may or may not have heard of the restart. */
@@ -88,6 +92,7 @@ void sim_channel_close(struct sim_channel *channel)
         node->current[channel->peer][channel->lane] = NULL;
     }
     rawe_conn_close(channel->conn, sim_node_clock(node));
+    free(channel->order_of);
     free(channel);
 }
 
@@ -98,7 +103,7 @@ bool sim_channel_settled(struct sim_channel *channel)
 
     if (channel->unsettled) {
         const struct sim_channel *back = peer->current[node->index][channel->lane];
-        channel->unsettled = back == NULL || back->peer_life != node->life ||
+        channel->unsettled = back == NULL || back->failed || back->peer_life != node->life ||
                              channel->conn->state != RAWE_CONN_OPEN ||
                              channel->conn->peer_id != back->conn->local_id;
     }
@@ -110,8 +115,11 @@ static void deliver(void *context, struct rawe_conn *conn, uint8_t tag, const ui
 {
     struct sim_node *node = context;
     struct sim_channel *channel = conn->owner;
+    struct sim_message *message = sim_ledger_deliver(channel, tag, data, len_bytes);
 
-    sim_app_delivered(node->sim, channel, sim_ledger_deliver(channel, tag, data, len_bytes));
+    if (message != NULL) {
+        sim_app_delivered(node->sim, channel, message);
+    }
 }
 
 static struct rawe_conn *accept_peer(void *context, const struct rawe_connect *from,
@@ -151,6 +159,7 @@ static void send_ping(struct sim_node *node, uint8_t type, uint32_t to, uint16_t
     rawe_header_encode(packet->bytes + RAWE_ETH_HEADER_BYTES, &header);
     rawe_ping_encode(packet->bytes + RAWE_PAYLOAD_OFFSET, ping);
     packet->destination = to;
+    node->control++;
     sim_net_send(node->sim, node, packet, at_ns);
 }
 
@@ -189,7 +198,7 @@ void sim_responder_receive(struct sim *sim, struct sim_node *node, const struct 
     }
     for (struct sim_channel *channel = node->channels; channel != NULL; channel = channel->next) {
         if (token_of(channel) == ping.token) {
-            channel->pong_ns = sim->now_ns + node->clock_offset_ns;
+            channel->pong_ns = sim_node_clock_at(node, sim->now_ns);
         }
     }
 }
@@ -197,10 +206,14 @@ void sim_responder_receive(struct sim *sim, struct sim_node *node, const struct 
 static void failed(void *context, struct rawe_conn *conn, uint64_t silent_ns)
 {
     struct sim_node *node = context;
+    struct sim *sim = node->sim;
     struct sim_channel *channel = conn->owner;
 
     sim_check_failed(channel, silent_ns);
     channel->failed = true;
+    if (sim->nodes[channel->peer].life == channel->peer_life) {
+        sim_ledger_closed(channel); /* the peer, if it lives, learns of it later */
+    }
     /* A failed connection may be closed at once, or later. */
     if (sim_random_below(&node->random, 2) == 0) {
         sim_channel_close(channel);
@@ -270,9 +283,7 @@ static struct sim_packet *pack(struct sim_node *node, const struct rawe_frame *f
     sim_channel_gather(node, frame, 0, packet->bytes, &header);
     sim_channel_address(node, packet);
     packet->sequenced = header.type == RAWE_FRAME_DATA || header.type == RAWE_FRAME_BULK;
-    if (packet->sequenced != 0) {
-        sim_check_frame(node, &header);
-    }
+    sim_check_frame(node, &header, packet);
     if (node->sim->plan.padding && packet->len_bytes < 60) {
         memset(packet->bytes + packet->len_bytes, 0, 60 - packet->len_bytes);
         packet->len_bytes = 60;

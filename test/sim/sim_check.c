@@ -14,30 +14,28 @@
 /** Nothing may take longer once the network and all programs behave. */
 #define STALL_NS (10 * SECOND)
 
-void sim_check_frame(struct sim_node *node, const struct rawe_header *header)
+static void check_sequenced(struct sim_node *node, const struct rawe_header *header,
+                            struct sim_packet *packet)
 {
     struct sim *sim = node->sim;
-    struct sim_channel *channel = node->channels;
+    struct sim_channel *channel = sim_evidence_channel(node, header);
 
-    while (channel != NULL && (channel->conn->peer_id != header->connection_id ||
-                               channel->conn->peer_key != header->key)) {
-        channel = channel->next;
-    }
     if (channel == NULL) {
         sim_violation(sim, "frames belong to connections", "n%u sends a frame for unknown id %08x",
                       node->index, header->connection_id);
     }
-    if (channel->stream_id != header->connection_id) {
-        channel->stream_id = header->connection_id;
-        channel->next_sequence = header->sequence;
-    }
+    sim_evidence_sent(channel, header, packet);
     uint32_t in_window = header->sequence - channel->conn->una;
     if (in_window >= sim->plan.window_frames) {
         sim_violation(sim, "window is bounded", "n%u sends frame %u to n%u, oldest open one is %u",
                       node->index, header->sequence, channel->peer, channel->conn->una);
     }
     bool again = rawe_sequence_before(header->sequence, channel->next_sequence);
-    if (again != ((header->flags & RAWE_FLAG_RESENT) != 0) ||
+    if (sim->plan.lying) {
+        /* Who was told of acknowledgements for frames that only wait goes on behind them. */
+        again = (header->flags & RAWE_FLAG_RESENT) != 0;
+        channel->next_sequence = again ? channel->next_sequence : header->sequence;
+    } else if (again != ((header->flags & RAWE_FLAG_RESENT) != 0) ||
         (!again && header->sequence != channel->next_sequence)) {
         sim_violation(sim, "sequence numbers", "n%u sends frame %u to n%u%s, next new one is %u",
                       node->index, header->sequence, channel->peer,
@@ -46,6 +44,22 @@ void sim_check_frame(struct sim_node *node, const struct rawe_header *header)
     channel->next_sequence += !again;
     node->frames_new += !again;
     node->frames_again += again;
+}
+
+void sim_check_frame(struct sim_node *node, const struct rawe_header *header,
+                     struct sim_packet *packet)
+{
+    sim_evidence_credit(node, header, packet->destination);
+    if (header->type == RAWE_FRAME_DATA || header->type == RAWE_FRAME_BULK) {
+        check_sequenced(node, header, packet);
+        return;
+    }
+    if (header->type == RAWE_FRAME_ACK || header->type == RAWE_FRAME_PROBE) {
+        node->control++;
+    }
+    if (header->type == RAWE_FRAME_PROBE) {
+        sim_evidence_asked(node, header, packet);
+    }
 }
 
 /** Every slot of the window: states add up to the counts, nothing to send is overlooked. */
@@ -89,6 +103,14 @@ static void check_channel(struct sim *sim, const struct sim_channel *channel)
             "n%u to n%u: %u frames in the window, %u in flight, %u SACKed, %u to transmit",
             node->index, channel->peer, window, conn->in_flight, conn->sacked, conn->to_transmit);
     }
+    uint32_t credit = channel->credit_most > RAWE_CONGESTION_LEAST_FRAMES
+                          ? channel->credit_most
+                          : RAWE_CONGESTION_LEAST_FRAMES;
+    if (conn->in_flight > credit && !sim->plan.lying) {
+        sim_violation(sim, "credit is kept to",
+                      "n%u has %u frames in flight to n%u, which never allowed more than %u",
+                      node->index, conn->in_flight, channel->peer, credit);
+    }
     if (window != 0 && sim->event_count % 16 == 0) {
         check_window(sim, channel);
     }
@@ -106,13 +128,15 @@ static void check_channel(struct sim *sim, const struct sim_channel *channel)
     if (conn->state == RAWE_CONN_FAILED || conn->silent_since_ns == 0 || !up_to_date) {
         return;
     }
-    if (clock_ns > conn->asked_ns + engine->config.probe_most_ns + 2 * TICK_NS) {
+    if (clock_ns > conn->asked_ns + engine->config.probe_most_ns + 2 * TICK_NS + sim->plan.clock_step_ns) {
         sim_violation(sim, "silence is asked about",
                       "n%u has not asked n%u on lane %u for %llu us, although it is silent",
                       node->index, channel->peer, channel->lane,
                       (unsigned long long)(clock_ns - conn->asked_ns) / 1000);
     }
-    if (clock_ns > conn->silent_since_ns + most_ns) {
+    /* Nobody is given up while the program is away: that is done at the next question after. */
+    bool long_back = sim->now_ns >= node->pause_until_ns + 2 * engine->config.probe_most_ns;
+    if (clock_ns > conn->silent_since_ns + most_ns && long_back) {
         sim_violation(sim, "the dead are found out", "n%u has not heard n%u for %llu ms",
                       node->index, channel->peer,
                       (unsigned long long)(clock_ns - conn->silent_since_ns) / 1000000);
@@ -148,11 +172,12 @@ void sim_check_node(struct sim_node *node)
     }
     /*
      * A slab of each size is had whatever the limit, and the last one may go beyond it; each
-     * connection may get one buffer beyond the limit, for the message that all others wait for.
+     * connection may get one buffer beyond the limit, for the message that all others wait for; and
+     * messages kept by the guard stay in theirs.
      */
     if (engine->frames.allocated > engine->config.frames_limit + 3 * 64 ||
-        engine->reassembly_buffers.allocated >
-            engine->reassembly_buffers.limit + node->channels_most) {
+        (!node->guarded && engine->reassembly_buffers.allocated >
+                               engine->reassembly_buffers.limit + node->channels_most)) {
         sim_violation(sim, "memory is bounded", "n%u has %u frames and %u reassembly buffers",
                       node->index, engine->frames.allocated, engine->reassembly_buffers.allocated);
     }
@@ -170,7 +195,8 @@ void sim_check_failed(struct sim_channel *channel, uint64_t silent_ns)
         sim_violation(sim, "death is told once", "n%u gives n%u up again", node->index,
                       channel->peer);
     }
-    if (peer->alive && peer->life == channel->peer_life) {
+    bool may_be = peer->estranged || node->estranged || sim->plan.lying;
+    if (peer->alive && peer->life == channel->peer_life && !may_be) {
         sim_violation(sim, "the living are not given up",
                       "n%u gives n%u up on lane %u after %llu ms of silence, connection state %u",
                       node->index, channel->peer, channel->lane,
@@ -188,7 +214,7 @@ static bool node_quiet(const struct sim_node *node)
         return true;
     }
     if (!sim_app_idle(node) || node->ring.count != 0 || node->bulk.count != 0 ||
-        rawe_engine_pending(&node->engine)) {
+        rawe_engine_pending(&node->engine) || rawe_engine_has_kept(&node->engine)) {
         return false;
     }
     for (const struct sim_channel *channel = node->channels; channel != NULL;
@@ -220,7 +246,7 @@ void sim_check_stalled(struct sim *sim)
 
     calm_ns = sim->disturbed_ns > calm_ns ? sim->disturbed_ns : calm_ns;
     calm_ns = sim->faults_end_ns > calm_ns ? sim->faults_end_ns : calm_ns;
-    if (sim->incidents.deaths != 0) {
+    if (sim->incidents.deaths != 0 || sim->incidents.estranged != 0) {
         longest_ns += sim->plan.peer_timeout_ns + 4 * sim->plan.probe_most_ns;
     }
     if (sim->now_ns > calm_ns + longest_ns) {
@@ -235,6 +261,7 @@ void sim_check_stalled(struct sim *sim)
 struct sum {
     struct rawe_counters counters;
     uint64_t dropped;
+    uint64_t dropped_strange; /**< of these, for what a stranger's frames may be dropped for */
 };
 
 static void add_counters(struct sum *sum, const struct rawe_counters *counters)
@@ -249,6 +276,9 @@ static void add_counters(struct sum *sum, const struct rawe_counters *counters)
                     counters->dropped_checksum + counters->dropped_handle +
                     counters->dropped_segment + counters->dropped_misplaced +
                     counters->dropped_stranger;
+    sum->dropped_strange += counters->dropped_short + counters->dropped_version +
+                            counters->dropped_type + counters->dropped_length +
+                            counters->dropped_key;
 }
 
 /** Questions per connection that may be asked before its round-trip time is known. */
@@ -259,7 +289,10 @@ static void check_undisturbed(struct sim *sim, const struct sum *sum, unsigned c
 {
     const struct rawe_counters *counters = &sum->counters;
 
-    if (sum->dropped != (sim->incidents.revoked != 0 ? counters->dropped_handle : 0) ||
+    uint64_t expected = (sim->incidents.revoked != 0 ? counters->dropped_handle : 0) +
+                        (sim->incidents.forged != 0 ? sum->dropped_strange : 0);
+
+    if (sum->dropped != expected ||
         counters->duplicates != 0 || counters->peers_lost != 0) {
         sim_violation(sim, "nothing is dropped without a fault",
                       "%llu frames dropped, %llu duplicates", (unsigned long long)sum->dropped,
@@ -281,6 +314,44 @@ static void check_undisturbed(struct sim *sim, const struct sum *sum, unsigned c
     }
 }
 
+/** Acknowledgements, questions and their answers, for each data frame, when all goes wrong. */
+#define CONTROL_PER_FRAME_MOST 1u
+
+/** ... and for each connection, before anything is known of its round trip. */
+#define CONTROL_PER_CONNECTION_MOST 32u
+
+/** ... and in each interval between probes of a peer that is silent: PROBE, PING and their answers. */
+#define CONTROL_PER_INTERVAL_MOST 2u
+
+/** However badly it goes, control frames stay in proportion to data, and to time spent in silence. */
+static void check_control(struct sim *sim)
+{
+    uint64_t frames = sim->retired.frames + sim->retired.resent;
+    uint64_t control = sim->retired.control;
+
+    for (unsigned i = 0; i < sim->plan.nodes; i++) {
+        const struct sim_node *node = &sim->nodes[i];
+        if (node->alive) {
+            frames += node->frames_new + node->frames_again;
+            control += node->control;
+        }
+    }
+    uint64_t interval_ns = sim->plan.peer_timeout_ns / 4; /* no engine waits longer */
+    if (interval_ns > sim->plan.probe_most_ns) {
+        interval_ns = sim->plan.probe_most_ns;
+    }
+    uint64_t intervals = 1 + sim->now_ns / interval_ns;
+    uint64_t allowed = CONTROL_PER_FRAME_MOST * (frames + sim->incidents.duplicated) +
+                       sim->channels_opened * (CONTROL_PER_CONNECTION_MOST +
+                                               CONTROL_PER_INTERVAL_MOST * intervals);
+    if (control > allowed) {
+        sim_violation(sim, "no storm of control frames",
+                      "%llu control frames for %llu data frames on %llu connections",
+                      (unsigned long long)control, (unsigned long long)frames,
+                      (unsigned long long)sim->channels_opened);
+    }
+}
+
 void sim_check_counters(struct sim *sim)
 {
     const struct sim_incidents *incidents = &sim->incidents;
@@ -293,9 +364,11 @@ void sim_check_counters(struct sim *sim)
             connections += sim->nodes[i].channels_most;
         }
     }
+    check_control(sim);
     /* Lost frames are the only evidence there is when nothing comes late or twice. */
     bool in_order = incidents->overtaken == 0 && incidents->duplicated == 0 &&
-                    incidents->closed == 0 && incidents->deaths == 0 && sum.counters.no_buffer == 0;
+                    incidents->closed == 0 && incidents->deaths == 0 &&
+                    incidents->estranged == 0 && sum.counters.no_buffer == 0;
     if (in_order && sum.counters.frames_resent > incidents->lost_sequenced) {
         sim_violation(sim, "no resend without evidence", "%llu frames resent, %llu lost",
                       (unsigned long long)sum.counters.frames_resent,

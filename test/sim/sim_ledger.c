@@ -147,7 +147,7 @@ static void complete(struct sim_message *message, enum rawe_status status)
     node->app.open_sends--;
     sim_trace(sim, "n%u: message %u is %s", message->source, message->number,
               status == RAWE_STATUS_DONE ? "complete" : "given up");
-    if (status != RAWE_STATUS_DONE && !message->lossy) {
+    if (status != RAWE_STATUS_DONE && !message->lossy && !sim->plan.lying) {
         sim_violation(sim, "sends to the living succeed", "n%u: message %u to n%u failed",
                       message->source, message->number, message->destination);
     }
@@ -162,6 +162,37 @@ static bool can_be_copied(const struct sim_message *message)
            message->len_bytes <= rawe_conn_frame_message_bytes(conn);
 }
 
+/** Has the peer's engine perhaps kept it for a program that is away? Or has somebody lied? */
+static bool may_be_kept(const struct sim_message *message)
+{
+    const struct sim *sim = message->sim;
+    return sim->plan.lying || sim->nodes[message->destination].engine.kept_bytes != 0 ||
+           sim->nodes[message->destination].engine.segments_wait;
+}
+
+/** It has left: the engine may be given a copy of the memory, and the program its memory back. */
+static void left(struct rawe_send *send, struct rawe_conn *conn)
+{
+    struct sim_message *message = (struct sim_message *)(void *)send;
+    struct sim_node *node = &message->sim->nodes[message->source];
+
+    if (message->content_seed % 2 == 0) {
+        uint8_t *copy = malloc(message->memory_bytes);
+        uint8_t *out = copy;
+        if (copy == NULL) {
+            abort();
+        }
+        for (unsigned i = 0; i < send->piece_count; i++) {
+            memcpy(out, send->pieces[i].base, send->pieces[i].len_bytes);
+            out += send->pieces[i].len_bytes;
+        }
+        rawe_conn_send_moved(conn, send, copy);
+        spoil_memory(message);
+        message->memory = copy;
+    }
+    sim_app_left(message->sim, node);
+}
+
 static void done(struct rawe_send *send, enum rawe_status status)
 {
     struct sim_message *message = (struct sim_message *)(void *)send;
@@ -169,7 +200,7 @@ static void done(struct rawe_send *send, enum rawe_status status)
     if (status == RAWE_STATUS_DONE && !message->lossy) {
         if (message->kind == SIM_MESSAGE_PUT) {
             sim_transfer_placed(message->sim, message);
-        } else if (!message->delivered && !can_be_copied(message)) {
+        } else if (!message->delivered && !can_be_copied(message) && !may_be_kept(message)) {
             sim_violation(message->sim, "complete means delivered",
                           "n%u: message %u to n%u is complete, but not delivered", message->source,
                           message->number, message->destination);
@@ -202,10 +233,19 @@ static void submit_first(struct sim *sim, struct sim_message *message, struct si
 static bool submit_copy(struct sim_node *node, struct sim_message *message)
 {
     const struct rawe_bytes *pieces = message->send.pieces;
-    enum rawe_status status = rawe_conn_send_copy(
-        message->channel->conn, message->tag, pieces[0].base, pieces[0].len_bytes,
-        message->send.piece_count == 2 ? pieces[1].base : NULL, pieces[1].len_bytes,
-        sim_node_clock(node));
+    struct rawe_conn *conn = message->channel->conn;
+    const void *second = message->send.piece_count == 2 ? pieces[1].base : NULL;
+
+    if ((message->content_seed >> 17) % 2 == 0 && rawe_conn_pack(conn, message->tag, pieces[0].base,
+                                                               pieces[0].len_bytes, second,
+                                                               pieces[1].len_bytes)) {
+        message->copied = true;
+        complete(message, RAWE_STATUS_DONE);
+        return true;
+    }
+    enum rawe_status status =
+        rawe_conn_send_copy(conn, message->tag, pieces[0].base, pieces[0].len_bytes, second,
+                            pieces[1].len_bytes, sim_node_clock(node));
 
     if (status == RAWE_STATUS_DONE || status == RAWE_STATUS_FAILED) {
         message->copied = status == RAWE_STATUS_DONE;
@@ -267,6 +307,8 @@ void sim_ledger_submit(struct sim *sim, struct sim_message *message)
         return;
     }
     message->send.done = done;
+    message->send.left =
+        message->kind != SIM_MESSAGE_PUT && message->content_seed / 2 % 4 == 0 ? left : NULL;
     message->send.tag = message->tag;
     message->send.kind = RAWE_CHUNK_MESSAGE;
     if (message->kind == SIM_MESSAGE_PUT) {
@@ -278,7 +320,17 @@ void sim_ledger_submit(struct sim *sim, struct sim_message *message)
     rawe_conn_send(channel->conn, &message->send, sim_node_clock(node));
 }
 
-/** The message with these bytes; violation when there is none that may come here now. */
+/** Was it sent to this connection? */
+static bool is_for(const struct sim_channel *channel, const struct sim_message *message)
+{
+    return message->submitted && message->kind != SIM_MESSAGE_PUT &&
+           message->lane == channel->lane && message->source == channel->peer &&
+           message->source_life == channel->peer_life &&
+           message->destination == channel->node->index &&
+           message->destination_life == channel->node->life;
+}
+
+/** The message with these bytes, or NULL. */
 static struct sim_message *find(struct sim_channel *channel, uint8_t tag, const uint8_t *data,
                                 size_t len_bytes)
 {
@@ -292,12 +344,8 @@ static struct sim_message *find(struct sim_channel *channel, uint8_t tag, const 
     }
     for (number = ledger->first_open; number < ledger->count; number++) {
         struct sim_message *message = ledger->messages[number];
-        if (!message->delivered && message->submitted && message->len_bytes == len_bytes &&
-            message->kind != SIM_MESSAGE_PUT && message->tag == tag &&
-            message->lane == channel->lane && message->source == channel->peer &&
-            message->source_life == channel->peer_life &&
-            message->destination == channel->node->index &&
-            message->destination_life == channel->node->life &&
+        if (!message->delivered && message->len_bytes == len_bytes && message->tag == tag &&
+            is_for(channel, message) &&
             sim_content_compare(data, message->content_seed, 0, len_bytes) == len_bytes) {
             return message;
         }
@@ -335,6 +383,41 @@ static void check_order(struct sim_channel *channel, const struct sim_message *m
     channel->segmented_next = message->number + 1;
 }
 
+/** The message may be delivered here, and now for the first time. */
+static void check_due(struct sim_channel *channel, const struct sim_message *message)
+{
+    const struct sim_node *node = channel->node;
+
+    if (message->delivered) {
+        sim_violation(node->sim, "exactly once", "n%u gets message %u from n%u again", node->index,
+                      message->number, channel->peer);
+    }
+    if (!is_for(channel, message)) {
+        sim_violation(node->sim, "no cross-talk",
+                      "n%u (life %u) gets message %u of n%u (life %u) for n%u (life %u) on lane %u "
+                      "from n%u (life %u)",
+                      node->index, node->life, message->number, message->source,
+                      message->source_life, message->destination, message->destination_life,
+                      channel->lane, channel->peer, channel->peer_life);
+    }
+}
+
+/** How many of the bytes are as they were sent. */
+static size_t same_bytes(const struct sim_message *message, const uint8_t *data, size_t len_bytes)
+{
+    size_t skip = len_bytes >= NUMBERED_BYTES ? NUMBERED_BYTES : 0;
+    return skip + sim_content_compare(data + skip, message->content_seed, skip, len_bytes - skip);
+}
+
+/** Bit for bit a message that is due. */
+static bool is_true(struct sim_channel *channel, const struct sim_message *message, uint8_t tag,
+                    const uint8_t *data, size_t len_bytes)
+{
+    return message != NULL && is_for(channel, message) && !message->delivered &&
+           message->len_bytes == len_bytes && message->tag == tag &&
+           same_bytes(message, data, len_bytes) == len_bytes;
+}
+
 struct sim_message *sim_ledger_deliver(struct sim_channel *channel, uint8_t tag,
                                        const uint8_t *data, size_t len_bytes)
 {
@@ -343,28 +426,15 @@ struct sim_message *sim_ledger_deliver(struct sim_channel *channel, uint8_t tag,
 
     skip_settled(&sim->ledger);
     struct sim_message *message = find(channel, tag, data, len_bytes);
+    if (sim->plan.lying && !is_true(channel, message, tag, data, len_bytes)) {
+        return NULL;
+    }
     if (message == NULL) {
         sim_violation(sim, "byte-exact", "n%u gets %zu bytes from n%u that nobody has sent",
                       node->index, len_bytes, channel->peer);
     }
-    if (message->delivered) {
-        sim_violation(sim, "exactly once", "n%u gets message %u from n%u again", node->index,
-                      message->number, channel->peer);
-    }
-    if (!message->submitted || message->kind == SIM_MESSAGE_PUT ||
-        message->source != channel->peer || message->source_life != channel->peer_life ||
-        message->destination != node->index || message->destination_life != node->life ||
-        message->lane != channel->lane) {
-        sim_violation(sim, "no cross-talk",
-                      "n%u (life %u) gets message %u of n%u (life %u) for n%u (life %u) on lane %u "
-                      "from n%u (life %u)",
-                      node->index, node->life, message->number, message->source,
-                      message->source_life, message->destination, message->destination_life,
-                      channel->lane, channel->peer, channel->peer_life);
-    }
-    size_t skip = len_bytes >= NUMBERED_BYTES ? NUMBERED_BYTES : 0;
-    size_t same =
-        skip + sim_content_compare(data + skip, message->content_seed, skip, len_bytes - skip);
+    check_due(channel, message);
+    size_t same = same_bytes(message, data, len_bytes);
     if (len_bytes != message->len_bytes || tag != message->tag || same != len_bytes) {
         sim_violation(sim, "byte-exact",
                       "n%u gets message %u from n%u with %zu of %u bytes, tag %u of %u, first "
@@ -372,7 +442,9 @@ struct sim_message *sim_ledger_deliver(struct sim_channel *channel, uint8_t tag,
                       node->index, message->number, channel->peer, len_bytes, message->len_bytes,
                       tag, message->tag, same);
     }
-    check_order(channel, message);
+    if (!sim->plan.lying) {
+        check_order(channel, message);
+    }
     sim_trace(sim, "n%u: message %u is delivered", node->index, message->number);
     message->delivered = true;
     sim->ledger.deliveries++;
@@ -396,7 +468,7 @@ void sim_ledger_closed(struct sim_channel *channel)
             continue;
         }
         if (message->channel == channel) {
-            if (drained && !message->lossy && !message->delivered &&
+            if (drained && !may_be_kept(message) && !message->lossy && !message->delivered &&
                 message->kind != SIM_MESSAGE_PUT) {
                 sim_violation(sim, "acknowledged means delivered",
                               "n%u: all is acknowledged by n%u, message %u is not delivered",

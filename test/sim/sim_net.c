@@ -23,6 +23,7 @@ void sim_net_init(struct sim *sim)
     net->jitter = sim_random_stream(seed, 14);
     net->corrupt = sim_random_stream(seed, 15);
     net->partition = sim_random_stream(seed, 16);
+    net->forge = sim_random_stream(seed, 19);
     net->side = calloc(sim->plan.nodes, 1);
     if (net->side == NULL) {
         abort();
@@ -71,6 +72,7 @@ struct sim_packet *sim_packet_take(struct sim *sim, uint32_t len_bytes)
     packet->len_bytes = len_bytes;
     packet->next = NULL;
     packet->sequenced = 0;
+    packet->order = 0;
     packet->train = false;
     packet->segment_bytes = 0;
     sim->net.in_flight++;
@@ -107,9 +109,10 @@ void sim_packet_lose(struct sim *sim, struct sim_packet *packet, const char *why
     sim_packet_give(sim, packet);
 }
 
-static uint64_t wire_time_ns(const struct sim *sim, uint64_t len_bytes)
+/** What `len_bytes` take on the node's links. */
+static uint64_t wire_time_ns(const struct sim_node *node, uint64_t len_bytes)
 {
-    return len_bytes * sim->plan.ps_per_byte / 1000 + 1;
+    return len_bytes * node->sim->plan.ps_per_byte * node->slowness / 1000 + 1;
 }
 
 bool sim_net_full(struct sim *sim, struct sim_node *node)
@@ -117,13 +120,13 @@ bool sim_net_full(struct sim *sim, struct sim_node *node)
     if (node->local_ns < node->full_until_ns) {
         return true;
     }
-    if (sim_faults_on(sim) && sim_random_chance(&node->full, sim->plan.full_ppm)) {
+    if (sim_faults_on(sim) && sim_strikes(sim, &node->full, sim->plan.full_ppm)) {
         node->full_until_ns =
             node->local_ns + sim_random_scaled(&node->full, 100, sim->plan.full_ns);
         return true;
     }
     return node->wire_free_ns > node->local_ns &&
-           node->wire_free_ns - node->local_ns > wire_time_ns(sim, sim->plan.backlog_bytes);
+           node->wire_free_ns - node->local_ns > wire_time_ns(node, sim->plan.backlog_bytes);
 }
 
 void sim_net_send(struct sim *sim, struct sim_node *node, struct sim_packet *packet, uint64_t at_ns)
@@ -135,7 +138,7 @@ void sim_net_send(struct sim *sim, struct sim_node *node, struct sim_packet *pac
     if (node->wire_free_ns < at_ns) {
         node->wire_free_ns = at_ns;
     }
-    node->wire_free_ns += wire_time_ns(sim, packet->len_bytes);
+    node->wire_free_ns += wire_time_ns(node, packet->len_bytes);
     sim_events_push(&sim->events,
                     (struct sim_event){.at_ns = node->wire_free_ns + sim->plan.delay_ns,
                                        .kind = SIM_EVENT_SWITCH,
@@ -152,7 +155,7 @@ void sim_net_start_partition(struct sim *sim)
     for (unsigned i = 0; i < sim->plan.nodes; i++) {
         net->side[i] = (uint8_t)sim_random_below(&net->partition, 2);
     }
-    if (!sim_faults_on(sim)) {
+    if (!sim_faults_on(sim) || !sim_incident(sim)) {
         return;
     }
     net->partition_until_ns = sim->now_ns + length_ns;
@@ -169,6 +172,9 @@ static const char *misfortune(struct sim *sim, const struct sim_packet *packet)
     struct sim_net *net = &sim->net;
     struct sim_node *to = &sim->nodes[packet->destination];
 
+    if (sim->now_ns < to->cut_until_ns || sim->now_ns < sim->nodes[packet->source].cut_until_ns) {
+        return "cut off";
+    }
     if (sim->now_ns < net->partition_until_ns &&
         net->side[packet->source] != net->side[packet->destination] &&
         (!net->one_way || net->side[packet->source] == 0)) {
@@ -180,11 +186,11 @@ static const char *misfortune(struct sim *sim, const struct sim_packet *packet)
     if (!sim_faults_on(sim)) {
         return NULL;
     }
-    if (sim_random_chance(&net->burst, sim->plan.burst_ppm)) {
+    if (sim_strikes(sim, &net->burst, sim->plan.burst_ppm)) {
         to->burst_until_ns = sim->now_ns + sim_random_scaled(&net->burst, 1000, sim->plan.burst_ns);
         return "burst begins";
     }
-    return sim_random_chance(&net->loss, sim->plan.loss_ppm) ? "random loss" : NULL;
+    return sim_strikes(sim, &net->loss, sim->plan.loss_ppm) ? "random loss" : NULL;
 }
 
 /** Bytes of the frame header that no receiver can take for right once a bit of theirs has flipped. */
@@ -216,35 +222,55 @@ static void corrupt_header(struct sim_random *random, struct sim_packet *packet)
     }
 }
 
+/** Flip up to 8 bits anywhere: the addresses are the business of the NIC and its own checksum. */
+static void flip_bits(struct sim_random *random, struct sim_packet *packet)
+{
+    uint64_t bits = 8ull * (packet->len_bytes - RAWE_ETH_HEADER_BYTES);
+    uint64_t count = sim_random_scaled(random, 1, 8);
+    bool near = sim_random_below(random, 2) == 0; /* as a burst within 32 bits */
+    uint64_t first = sim_random_below(random, bits);
+
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t bit = near ? first + sim_random_below(random, 32) : sim_random_below(random, bits);
+        if (bit < bits) {
+            packet->bytes[RAWE_ETH_HEADER_BYTES + bit / 8] ^= (uint8_t)(1u << (bit % 8));
+        }
+    }
+}
+
 static void corrupt(struct sim *sim, struct sim_packet *packet)
 {
     struct sim_random *random = &sim->net.corrupt;
+    uint64_t style = sim_random_below(random, 8);
 
     sim->incidents.corrupted++;
     sim->incidents.lost_sequenced += packet->sequenced;
-    if (sim->plan.faults & SIM_BIT(SCRAMBLE)) {
-        /* The addresses are the business of the NIC and its own checksum. */
-        uint64_t bit = sim_random_below(random, 8ull * (packet->len_bytes - RAWE_ETH_HEADER_BYTES));
-        packet->bytes[RAWE_ETH_HEADER_BYTES + bit / 8] ^= (uint8_t)(1u << (bit % 8));
-    } else {
+    if (!packet->train) {
+        packet->order = 0; /* a receiver that drops it has no evidence of anything */
+    }
+    if ((sim->plan.faults & (SIM_BIT(SCRAMBLE) | SIM_BIT(GARBLE))) == 0) {
         corrupt_header(random, packet);
+    } else if (style == 0) {
+        packet->len_bytes = (uint32_t)sim_random_between(random, RAWE_ETH_HEADER_BYTES,
+                                                         packet->len_bytes - 1);
+    } else {
+        flip_bits(random, packet);
     }
     sim_trace(sim, "the frame after that is corrupt");
 }
 
-/** Queue a frame at the port of its destination, `late_ns` later than others. */
-static void forward(struct sim *sim, struct sim_packet *packet, uint64_t late_ns)
+void sim_net_forward(struct sim *sim, struct sim_packet *packet, uint64_t late_ns)
 {
     struct sim_node *to = &sim->nodes[packet->destination];
     uint64_t free_ns = to->port_free_ns > sim->now_ns ? to->port_free_ns : sim->now_ns;
 
     if (sim->plan.switch_bytes != 0 &&
-        free_ns - sim->now_ns + wire_time_ns(sim, packet->len_bytes) >
-            wire_time_ns(sim, sim->plan.switch_bytes)) {
+        free_ns - sim->now_ns + wire_time_ns(to, packet->len_bytes) >
+            wire_time_ns(to, sim->plan.switch_bytes)) {
         sim_packet_lose(sim, packet, "no room at the switch");
         return;
     }
-    to->port_free_ns = free_ns + wire_time_ns(sim, packet->len_bytes);
+    to->port_free_ns = free_ns + wire_time_ns(to, packet->len_bytes);
     uint64_t arrival_ns = to->port_free_ns + sim->plan.delay_ns + late_ns;
     if (arrival_ns < to->newest_ns[packet->source]) {
         sim->incidents.overtaken++;
@@ -268,21 +294,22 @@ void sim_net_at_switch(struct sim *sim, struct sim_packet *packet)
         sim_packet_lose(sim, packet, why);
         return;
     }
+    sim_forge_listen(sim, packet);
     if (sim_faults_on(sim)) {
-        if (sim_random_chance(&net->duplicate, plan->duplicate_ppm)) {
+        if (sim_strikes(sim, &net->duplicate, plan->duplicate_ppm)) {
             struct sim_packet *copy = sim_packet_copy(sim, packet);
             sim->incidents.duplicated++;
-            forward(sim, copy, sim_random_scaled(&net->duplicate, 1, 1000000));
+            sim_net_forward(sim, copy, sim_random_scaled(&net->duplicate, 1, 1000000));
         }
-        if (sim_random_chance(&net->corrupt, plan->corrupt_ppm)) {
+        if (sim_strikes(sim, &net->corrupt, plan->corrupt_ppm)) {
             corrupt(sim, packet);
         }
-        if (sim_random_chance(&net->reorder, plan->reorder_ppm)) {
+        if (sim_strikes(sim, &net->reorder, plan->reorder_ppm)) {
             late_ns += sim_random_scaled(&net->reorder, 100, plan->late_ns);
         }
         if (plan->jitter_ns != 0) {
             late_ns += sim_random_below(&net->jitter, plan->jitter_ns);
         }
     }
-    forward(sim, packet, late_ns);
+    sim_net_forward(sim, packet, late_ns);
 }

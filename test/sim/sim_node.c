@@ -12,7 +12,13 @@
 #define IDLE_PROGRESS_NS 50u
 
 /** Longest wait between two flushes that achieve nothing. */
-#define VAIN_MOST_NS 100000u
+#define VAIN_MOST_NS 10000000u
+
+uint64_t sim_node_clock_at(const struct sim_node *node, uint64_t at_ns)
+{
+    uint64_t clock_ns = at_ns + node->clock_offset_ns;
+    return clock_ns - clock_ns % node->sim->plan.clock_step_ns;
+}
 
 static void choose_identity(struct sim_node *node)
 {
@@ -45,11 +51,13 @@ void sim_node_start(struct sim *sim, struct sim_node *node)
         .receive_frames = plan->receive_frames,
         .copy_max_bytes = plan->copy_max_bytes,
         .frames_limit = plan->frames_limit,
+        .pack_from_frames = plan->pack_from_frames,
         .ack_delay_ns = plan->ack_delay_ns,
         .probe_least_ns = plan->probe_least_ns,
         .probe_most_ns = plan->probe_most_ns,
         .reorder_ns = plan->reorder_ns,
         .peer_timeout_ns = plan->peer_timeout_ns,
+        .first_sequence = plan->first_sequence,
         .checksum = plan->checksum,
     };
 
@@ -62,9 +70,10 @@ void sim_node_start(struct sim *sim, struct sim_node *node)
     node->muted = false;
     node->local_ns = node->busy_until_ns = sim->now_ns;
     node->wake_ns = UINT64_MAX;
-    node->pause_until_ns = node->full_until_ns = 0;
-    node->frames_new = node->frames_again = 0;
+    node->pause_until_ns = node->full_until_ns = node->frozen_until_ns = 0;
+    node->frames_new = node->frames_again = node->control = 0;
     node->channels_most = 0;
+    node->guarded = false;
     if (!rawe_engine_init(&node->engine, &config, &sim_channel_callbacks, node, &output,
                           sim_node_clock(node))) {
         abort();
@@ -85,15 +94,21 @@ void sim_node_init(struct sim *sim, struct sim_node *node, uint32_t index)
     node->index = index;
     memcpy(node->mac, (uint8_t[]){2, 0, 0, 0, (uint8_t)(index >> 8), (uint8_t)index},
            RAWE_MAC_BYTES);
-    node->random = sim_random_stream(seed, 1000 + 4ull * index);
-    node->pause = sim_random_stream(seed, 1001 + 4ull * index);
-    node->full = sim_random_stream(seed, 1002 + 4ull * index);
-    node->app.random = sim_random_stream(seed, 1003 + 4ull * index);
+    node->random = sim_random_stream(seed, 1000 + 8ull * index);
+    node->pause = sim_random_stream(seed, 1001 + 8ull * index);
+    node->full = sim_random_stream(seed, 1002 + 8ull * index);
+    node->app.random = sim_random_stream(seed, 1003 + 8ull * index);
+    node->trouble = sim_random_stream(seed, 1004 + 8ull * index);
     node->payload_max_bytes = choose_payload(&sim->plan, node);
     node->clock_offset_ns = sim_random_scaled(&node->random, 1u << 30, 1ull << 54);
     node->pauses_left = sim->plan.pauses_most;
+    node->freezes_left = node->jumps_left = 2;
+    node->slowness = sim_random_below(&node->trouble, 2) == 0
+                         ? 1
+                         : (unsigned)sim_random_between(&node->trouble, 1, sim->plan.slowness_most);
     node->ring.tail = &node->ring.first;
     node->bulk.tail = &node->bulk.first;
+    node->stray.tail = &node->stray.first;
     node->sends_trains = sim_random_below(&node->random, 4) != 0;
     node->train_path = (enum sim_train_path)sim_random_below(&node->random, SIM_TRAIN_PATHS);
     node->end_ns = UINT64_MAX;
@@ -120,10 +135,10 @@ static void retire_counters(struct sim_node *node)
 
     retired->frames += counters->frames_sent;
     retired->resent += counters->frames_resent;
-    retired->control += counters->acks_sent + counters->probes_sent;
+    retired->control += node->control;
 }
 
-static void queue_put(struct sim_queue *queue, struct sim_packet *packet)
+void sim_queue_put(struct sim_queue *queue, struct sim_packet *packet)
 {
     packet->next = NULL;
     *queue->tail = packet;
@@ -131,7 +146,7 @@ static void queue_put(struct sim_queue *queue, struct sim_packet *packet)
     queue->count++;
 }
 
-static struct sim_packet *queue_take(struct sim_queue *queue)
+struct sim_packet *sim_queue_take(struct sim_queue *queue)
 {
     struct sim_packet *packet = queue->first;
     if (packet != NULL) {
@@ -148,7 +163,7 @@ static void queue_clear(struct sim *sim, struct sim_queue *queue)
 {
     struct sim_packet *packet;
 
-    while ((packet = queue_take(queue)) != NULL) {
+    while ((packet = sim_queue_take(queue)) != NULL) {
         sim_packet_give(sim, packet);
     }
 }
@@ -158,6 +173,7 @@ static void end_process(struct sim_node *node)
 {
     queue_clear(node->sim, &node->ring);
     queue_clear(node->sim, &node->bulk);
+    queue_clear(node->sim, &node->stray);
     while (node->channels != NULL) {
         sim_channel_close(node->channels);
     }
@@ -213,7 +229,9 @@ void sim_node_arrive(struct sim *sim, struct sim_node *node, struct sim_packet *
         rawe_header_decode(&header, packet->bytes + RAWE_ETH_HEADER_BYTES,
                            packet->len_bytes - RAWE_ETH_HEADER_BYTES) == RAWE_DECODE_OK &&
         (header.type == RAWE_FRAME_PING || header.type == RAWE_FRAME_PONG)) {
-        sim_responder_receive(sim, node, &header, packet);
+        if (sim->now_ns >= node->frozen_until_ns) {
+            sim_responder_receive(sim, node, &header, packet);
+        }
         sim_packet_give(sim, packet);
         return;
     }
@@ -223,7 +241,7 @@ void sim_node_arrive(struct sim *sim, struct sim_node *node, struct sim_packet *
         sim_packet_lose(sim, packet, "ring is full");
         return;
     }
-    queue_put(queue, packet);
+    sim_queue_put(queue, packet);
     sim_node_wake(node, sim->now_ns + 1 + sim_random_below(&node->random, sim->plan.poll_ns));
 }
 
@@ -233,15 +251,24 @@ static uint64_t engine_time(struct sim_node *node)
     return node->sim->plan.clock_per_call ? sim_node_clock(node) : node->engine.now_ns;
 }
 
+/** May more be received? Not without bounds for a program that is away. */
+static bool has_room(const struct sim *sim, const struct rawe_engine *engine)
+{
+    return !engine->away || engine->kept_bytes < sim->plan.kept_most_bytes;
+}
+
 static void receive(struct sim *sim, struct sim_node *node)
 {
     char text[160];
     struct sim_packet *packet;
+    const struct rawe_engine *engine = &node->engine;
 
-    for (unsigned i = 0; i < sim->plan.receive_budget && (packet = queue_take(&node->ring)) != NULL;
+    for (unsigned i = 0; i < sim->plan.receive_budget && has_room(sim, engine) &&
+                         (packet = sim_queue_take(&node->ring)) != NULL;
          i++) {
         node->local_ns += sim->plan.receive_cost_ns;
         sim_trace(sim, "n%u takes %s", node->index, sim_trace_frame(packet, text, sizeof(text)));
+        sim_evidence_arrived(node, packet);
         rawe_engine_receive(&node->engine, packet->bytes, packet->len_bytes, engine_time(node));
         sim_packet_give(sim, packet);
     }
@@ -249,32 +276,12 @@ static void receive(struct sim *sim, struct sim_node *node)
      * Bulk after the ring, and all of it, before anything is answered: a PROBE in the ring may ask for
      * frames in here, and its answer would be false evidence of their loss.
      */
-    while ((packet = queue_take(&node->bulk)) != NULL) {
+    while (has_room(sim, engine) && (packet = sim_queue_take(&node->bulk)) != NULL) {
         node->local_ns += sim->plan.receive_cost_ns;
         sim_trace(sim, "n%u takes %s", node->index, sim_trace_frame(packet, text, sizeof(text)));
+        sim_evidence_arrived(node, packet);
         sim_train_receive(node, packet, engine_time(node));
         sim_packet_give(sim, packet);
-    }
-}
-
-/** The program computes, or the kernel lets another one run. */
-static void pause_node(struct sim *sim, struct sim_node *node, uint64_t longest_ns)
-{
-    uint64_t length_ns = sim_random_scaled(&node->pause, 1000, longest_ns);
-
-    node->pause_until_ns = node->local_ns + length_ns;
-    if (sim->disturbed_ns < node->pause_until_ns) {
-        sim->disturbed_ns = node->pause_until_ns;
-    }
-    sim_trace(sim, "n%u computes for %llu us", node->index, (unsigned long long)length_ns / 1000);
-}
-
-static void maybe_pause(struct sim *sim, struct sim_node *node)
-{
-    if (sim_faults_on(sim) && node->pauses_left != 0 &&
-        sim_random_chance(&node->pause, sim->plan.pause_ppm)) {
-        node->pauses_left--;
-        pause_node(sim, node, sim->plan.pause_most_ns);
     }
 }
 
@@ -294,7 +301,8 @@ static uint64_t timer_due_ns(const struct sim_node *node)
         }
     }
     earliest_ns = ((earliest_ns >> RAWE_TIMER_TICK_SHIFT) + 1) << RAWE_TIMER_TICK_SHIFT;
-    return earliest_ns - node->clock_offset_ns;
+    earliest_ns += node->sim->plan.clock_step_ns - 1;
+    return earliest_ns > node->clock_offset_ns ? earliest_ns - node->clock_offset_ns : 0;
 }
 
 static void plan_wake(struct sim *sim, struct sim_node *node)
@@ -303,7 +311,7 @@ static void plan_wake(struct sim *sim, struct sim_node *node)
     uint64_t poll_ns = 1 + sim_random_below(&node->random, sim->plan.poll_ns);
 
     node->busy_until_ns = soon_ns;
-    if (node->ring.count != 0 || node->bulk.count != 0) {
+    if (node->ring.count != 0 || node->bulk.count != 0 || rawe_engine_has_kept(&node->engine)) {
         sim_node_wake(node, soon_ns);
     }
     if (rawe_engine_pending(&node->engine)) {
@@ -330,19 +338,11 @@ static void plan_wake(struct sim *sim, struct sim_node *node)
     }
 }
 
-void sim_node_progress(struct sim *sim, struct sim_node *node)
+/** As the component does: timers only with an empty ring, then what was put off. */
+static void tend(struct sim_node *node)
 {
     struct rawe_engine *engine = &node->engine;
 
-    node->wake_ns = UINT64_MAX;
-    node->local_ns = sim->now_ns;
-    engine->now_ns = sim_node_clock(node);
-    receive(sim, node);
-    if (sim_faults_on(sim) && sim->plan.pause_ppm != 0 && sim_random_below(&node->pause, 64) == 0) {
-        /* Preempted between receiving and the rest: short enough to happen often. */
-        node->local_ns += sim_random_scaled(&node->pause, 1000, 1000000);
-    }
-    /* As the component does: timers only with an empty ring, then what was put off. */
     if (node->ring.count == 0 && node->bulk.count == 0 &&
         rawe_timer_wheel_due(&engine->timers, engine_time(node))) {
         rawe_engine_advance(engine, engine_time(node));
@@ -350,6 +350,55 @@ void sim_node_progress(struct sim *sim, struct sim_node *node)
     if (rawe_engine_pending(engine)) {
         rawe_engine_flush(engine, engine_time(node));
     }
+}
+
+/** The guard looks less and less often while it finds nothing to do. */
+#define GUARD_FACTOR_MOST 64u
+
+void sim_node_guard(struct sim *sim, struct sim_node *node, uint32_t life)
+{
+    struct rawe_engine *engine = &node->engine;
+
+    if (!node->alive || node->life != life || sim->now_ns >= node->pause_until_ns) {
+        return;
+    }
+    bool useful = false;
+    if (sim->now_ns >= node->frozen_until_ns && sim->now_ns >= node->local_ns) {
+        useful = node->ring.count != 0 || node->bulk.count != 0 || rawe_engine_pending(engine);
+        node->guarded = true;
+        node->local_ns = sim->now_ns;
+        engine->now_ns = sim_node_clock(node);
+        rawe_engine_leave(engine);
+        receive(sim, node);
+        tend(node);
+        rawe_engine_return(engine);
+        sim_check_node(node);
+    }
+    node->guard_factor = useful ? 1 : node->guard_factor * 2;
+    if (node->guard_factor > GUARD_FACTOR_MOST) {
+        node->guard_factor = GUARD_FACTOR_MOST;
+    }
+    sim_events_push(&sim->events,
+                    (struct sim_event){.at_ns = sim->now_ns + sim->plan.guard_ns * node->guard_factor,
+                                       .kind = SIM_EVENT_GUARD,
+                                       .node = node->index,
+                                       .value = life});
+}
+
+void sim_node_progress(struct sim *sim, struct sim_node *node)
+{
+    struct rawe_engine *engine = &node->engine;
+
+    node->wake_ns = UINT64_MAX;
+    node->local_ns = sim->now_ns;
+    engine->now_ns = sim_node_clock(node);
+    if (rawe_engine_has_kept(engine)) {
+        rawe_engine_tell(engine);
+    }
+    receive(sim, node);
+    sim_forge_receive(sim, node, engine_time(node));
+    sim_trouble_within(sim, node);
+    tend(node);
     sim_app_step(sim, node);
     sim_check_node(node);
     if (sim->finishing && sim->now_ns >= node->end_ns && !node->ending) {
@@ -357,6 +406,6 @@ void sim_node_progress(struct sim *sim, struct sim_node *node)
         end_process(node);
         return;
     }
-    maybe_pause(sim, node);
+    sim_trouble_between(sim, node);
     plan_wake(sim, node);
 }

@@ -18,6 +18,9 @@ const struct sim_fault_name sim_fault_names[SIM_FAULTS] = {
 #undef X
 };
 
+/** Of messages and transfers: several trains. More would only make runs long. */
+#define LONGEST_BYTES (1u << 18)
+
 #define US 1000ull
 #define MS 1000000ull
 #define SECOND 1000000000ull
@@ -25,7 +28,10 @@ const struct sim_fault_name sim_fault_names[SIM_FAULTS] = {
 /** Faults that make frames vanish: one answer in time is then not to be relied on. */
 #define UNCERTAIN                                                                            \
     (SIM_BIT(LOSS) | SIM_BIT(BURST) | SIM_BIT(CORRUPT) | SIM_BIT(SCRAMBLE) | SIM_BIT(RING) | \
-     SIM_BIT(SWITCH) | SIM_BIT(PARTITION) | SIM_BIT(FULL))
+     SIM_BIT(SWITCH) | SIM_BIT(PARTITION) | SIM_BIT(FULL) | SIM_BIT(UNEVEN) | SIM_BIT(JUMP))
+
+/** Faults that flip bits. */
+#define FLIPPING (SIM_BIT(CORRUPT) | SIM_BIT(SCRAMBLE) | SIM_BIT(GARBLE))
 
 void sim_faults_format(uint32_t faults, char *out, size_t out_bytes)
 {
@@ -47,11 +53,16 @@ static uint32_t choose_faults(struct sim_random *random, const struct sim_option
     uint32_t chosen = 0;
     uint64_t style = sim_random_below(random, 8);
     uint64_t only = sim_random_below(random, SIM_FAULTS);
+    uint64_t percent = sim_random_scaled(random, 8, 40);
+    uint64_t lie = sim_random_below(random, 32);
     for (unsigned fault = 0; fault < SIM_FAULTS; fault++) {
-        if (sim_random_below(random, 100) < 30) {
+        if (sim_random_below(random, 100) < percent) {
             chosen |= 1u << fault;
         }
     }
+    /* Runs in which frames may lie prove little else: there are few of them. */
+    chosen &= ~SIM_FAULTS_LYING;
+    chosen |= lie == 0 ? SIM_BIT(GARBLE) : lie == 1 ? SIM_BIT(HOSTILE) : 0;
     if (options->faults_exact) {
         return options->faults;
     }
@@ -65,7 +76,13 @@ static unsigned choose_nodes(struct sim_random *random)
     unsigned few = (unsigned)sim_random_between(random, 3, 4);
     unsigned some = (unsigned)sim_random_between(random, 5, 8);
     unsigned many = (unsigned)sim_random_between(random, 9, 16);
-    return style < 40 ? 2 : style < 75 ? few : style < 92 ? some : many;
+    uint64_t rare = sim_random_below(random, 10000);
+    unsigned crowd = (unsigned)sim_random_between(random, 17, 64);
+    unsigned all = (unsigned)sim_random_scaled(random, 65, SIM_NODES_MAX);
+    if (rare < 40) {
+        return rare < 2 ? all : crowd;
+    }
+    return style < 45 ? 2 : style < 80 ? few : style < 94 ? some : many;
 }
 
 static uint32_t choose_payload(struct sim_random *random)
@@ -86,6 +103,7 @@ static void plan_engine(struct sim_plan *plan, struct sim_random *random)
     plan->copy_max_bytes = (uint32_t)sim_random_scaled(random, 32, 4096);
     /* Small frames with long messages would only make runs long. */
     uint32_t longest = plan->payload_max_bytes * 32;
+    longest = longest < LONGEST_BYTES ? longest : LONGEST_BYTES;
     plan->message_max_bytes = (uint32_t)sim_random_scaled(random, 1024, longest);
     plan->transfer_max_bytes = (uint32_t)sim_random_scaled(random, 64, longest);
     plan->frames_limit = (uint32_t)sim_random_scaled(random, 64, 512);
@@ -93,7 +111,7 @@ static void plan_engine(struct sim_plan *plan, struct sim_random *random)
     plan->ack_delay_ns =
         sim_random_below(random, 8) == 0 ? 0 : sim_random_scaled(random, US, 200 * US);
     plan->probe_least_ns = sim_random_scaled(random, 20 * US, 2 * MS);
-    plan->probe_most_ns = sim_random_scaled(random, 20 * MS, SECOND);
+    plan->probe_most_ns = sim_random_scaled(random, 50 * MS, SECOND);
     plan->reorder_ns =
         sim_random_below(random, 8) == 0 ? 0 : sim_random_scaled(random, US, 200 * US);
     plan->peer_timeout_ns = sim_random_between(random, 20, 40) * SECOND;
@@ -101,9 +119,13 @@ static void plan_engine(struct sim_plan *plan, struct sim_random *random)
 
 static void plan_trains(struct sim_plan *plan, struct sim_random *random)
 {
-    plan->checksum = sim_random_below(random, 4) == 0;
+    plan->checksum = sim_random_below(random, 8) == 0;
     plan->trains = sim_random_below(random, 2) == 0;
     plan->train_frames_max = (uint32_t)sim_random_scaled(random, 1, 64);
+    plan->pack_from_frames =
+        sim_random_below(random, 3) == 0 ? 0 : (uint32_t)sim_random_scaled(random, 1, 32);
+    plan->train_fill_bytes =
+        sim_random_below(random, 3) == 0 ? 0 : (uint32_t)sim_random_scaled(random, 64, 8192);
     plan->train_bytes_max = (uint32_t)sim_random_scaled(random, 16384, 65507);
     if (plan->train_bytes_max < plan->payload_max_bytes + RAWE_HEADER_BYTES) {
         plan->train_bytes_max = 65507;
@@ -166,11 +188,30 @@ static void plan_faults(struct sim_plan *plan, struct sim_random *random)
     }
 }
 
+static void plan_troubles(struct sim_plan *plan, struct sim_random *random)
+{
+    plan->freeze_ppm = (uint32_t)sim_random_scaled(random, 1000, 50000);
+    plan->guard_ns = sim_random_scaled(random, 10 * US, 10 * MS);
+    plan->kept_most_bytes = (uint32_t)sim_random_scaled(random, 256, 1u << 20);
+    plan->jump_ppm = (uint32_t)sim_random_scaled(random, 1000, 50000);
+    plan->jump_most_ns = sim_random_scaled(random, US, 300 * SECOND);
+    plan->clock_step_ns = sim_random_scaled(random, 100, MS);
+    plan->first_sequence = 0u - (uint32_t)sim_random_scaled(random, 1, 128);
+    plan->severances = (unsigned)sim_random_between(random, 1, 1 + plan->nodes / 4);
+    plan->slowness_most = (unsigned)sim_random_between(random, 2, 20);
+    plan->forge_gap_ns = sim_random_scaled(random, US, MS);
+    plan->replay_gap_ns = sim_random_scaled(random, US, MS);
+    plan->hostile_gap_ns = sim_random_scaled(random, US, MS);
+}
+
 static void plan_workload(struct sim_plan *plan, struct sim_random *random)
 {
-    plan->operations = (unsigned)sim_random_scaled(random, 8, 255);
+    plan->operations = (unsigned)sim_random_scaled(random, 4, 255);
     if (sim_random_below(random, 50) == 0) {
         plan->operations *= 10;
+    }
+    if (plan->operations < plan->nodes && plan->nodes > 16) {
+        plan->operations = 2 * plan->nodes;
     }
     plan->pattern = sim_random_below(random, 2) == 0
                         ? SIM_PATTERN_RANDOM
@@ -189,6 +230,37 @@ static void plan_workload(struct sim_plan *plan, struct sim_random *random)
     plan->transfer_percent = (unsigned)sim_random_between(random, 0, 40);
 }
 
+/** Faults by which hosts are silent for long: short intervals between probes would only take time. */
+#define SILENCING                                                                               \
+    (SIM_BIT(PAUSE) | SIM_BIT(FREEZE) | SIM_BIT(SEVER) | SIM_BIT(RESTART) | SIM_BIT(KILL))
+
+static void calm_troubles(struct sim_plan *plan)
+{
+    uint32_t faults = plan->faults;
+
+    if ((faults & SILENCING) != 0 && plan->probe_most_ns < 400 * MS) {
+        plan->probe_most_ns = 400 * MS;
+    }
+
+    plan->freeze_ppm = faults & SIM_BIT(FREEZE) ? plan->freeze_ppm : 0;
+    plan->guard_ns = faults & SIM_BIT(AWAY) ? plan->guard_ns : 0;
+    plan->jump_ppm = faults & SIM_BIT(JUMP) ? plan->jump_ppm : 0;
+    plan->clock_step_ns = faults & SIM_BIT(COARSE) ? plan->clock_step_ns : 1;
+    plan->first_sequence = faults & SIM_BIT(WRAP) ? plan->first_sequence : 0;
+    plan->severances = faults & SIM_BIT(SEVER) ? plan->severances : 0;
+    plan->slowness_most = faults & SIM_BIT(UNEVEN) ? plan->slowness_most : 1;
+    plan->forge_gap_ns = faults & SIM_BIT(FORGE) ? plan->forge_gap_ns : 0;
+    plan->replay_gap_ns = faults & SIM_BIT(REPLAY) ? plan->replay_gap_ns : 0;
+    plan->hostile_gap_ns = faults & SIM_BIT(HOSTILE) ? plan->hostile_gap_ns : 0;
+    if (plan->lying) {
+        /* Such a run ends when its faults do: who was lied to may wait for ever. */
+        plan->faults_end_ns = plan->faults_end_ns % (20 * MS) + MS;
+        plan->pause_most_ns = plan->pause_most_ns % (20 * MS) + 2000;
+        plan->freeze_ppm = 0;
+        plan->severances = 0;
+    }
+}
+
 /** Take out what belongs to faults that are switched off. */
 static void calm(struct sim_plan *plan)
 {
@@ -199,13 +271,15 @@ static void calm(struct sim_plan *plan)
     plan->duplicate_ppm = faults & SIM_BIT(DUPLICATE) ? plan->duplicate_ppm : 0;
     plan->reorder_ppm = faults & SIM_BIT(REORDER) ? plan->reorder_ppm : 0;
     plan->jitter_ns = faults & SIM_BIT(JITTER) ? plan->jitter_ns : 0;
-    plan->corrupt_ppm = faults & (SIM_BIT(CORRUPT) | SIM_BIT(SCRAMBLE)) ? plan->corrupt_ppm : 0;
+    plan->corrupt_ppm = faults & FLIPPING ? plan->corrupt_ppm : 0;
     plan->pause_ppm = faults & SIM_BIT(PAUSE) ? plan->pause_ppm : 0;
     plan->full_ppm = faults & SIM_BIT(FULL) ? plan->full_ppm : 0;
     plan->partitions = faults & SIM_BIT(PARTITION) ? plan->partitions : 0;
     plan->close_ppm = faults & SIM_BIT(CLOSE) ? plan->close_ppm : 0;
     plan->revoke_ppm = faults & SIM_BIT(REVOKE) ? plan->revoke_ppm : 0;
     plan->checksum |= (faults & SIM_BIT(SCRAMBLE)) != 0;
+    plan->lying = (faults & SIM_FAULTS_LYING) != 0;
+    plan->checksum &= (faults & SIM_BIT(GARBLE)) == 0;
     plan->deaths = faults & (SIM_BIT(KILL) | SIM_BIT(RESTART)) ? plan->deaths : 0;
     plan->switch_bytes = faults & SIM_BIT(SWITCH) ? plan->switch_bytes : 0;
     plan->ring_frames = faults & SIM_BIT(RING) ? plan->ring_frames : UINT32_MAX;
@@ -233,8 +307,10 @@ void sim_plan_make(struct sim_plan *plan, const struct sim_options *options)
     plan_faults(plan, &random);
     plan_workload(plan, &random);
     plan_trains(plan, &random);
+    plan_troubles(plan, &random);
     if (options->operations != 0) {
         plan->operations = options->operations;
     }
     calm(plan);
+    calm_troubles(plan);
 }

@@ -21,17 +21,28 @@
     X(REORDER,   "reorder",   "single frames are overtaken by many")                             \
     X(JITTER,    "jitter",    "every frame takes another time")                                  \
     X(CORRUPT,   "corrupt",   "header bits flip that every receiver must notice")                \
-    X(SCRAMBLE,  "scramble",  "any bit flips, which only a checksum can notice")                 \
+    X(SCRAMBLE,  "scramble",  "any bits flip, which only a checksum can notice")                 \
+    X(GARBLE,    "garble",    "any bits flip and there is no checksum: only safety is left")     \
     X(PAUSE,     "pause",     "nodes compute for microseconds to minutes")                       \
+    X(AWAY,      "away",      "while nodes compute, a guard keeps their engines going")          \
+    X(FREEZE,    "freeze",    "hosts stand still, responder and all; too long, and they are lost") \
+    X(JUMP,      "jump",      "clocks jump ahead")                                               \
+    X(COARSE,    "coarse",    "clocks move in steps, so that many things happen at one time")    \
+    X(WRAP,      "wrap",      "sequence numbers begin shortly before they wrap")                 \
     X(RING,      "ring",      "receive rings are small and overflow")                            \
     X(SWITCH,    "switch",    "the switch has small buffers and drops what does not fit")        \
     X(PARTITION, "partition", "some nodes cannot reach the others for a while, or one way only") \
+    X(SEVER,     "sever",     "hosts are cut off for ever, or until their peers have given up")  \
+    X(UNEVEN,    "uneven",    "some links are many times slower than others")                    \
     X(FULL,      "full",      "the way out takes no frame for a while")                          \
     X(CLOSE,     "close",     "connections are closed in the middle and opened anew")            \
     X(REVOKE,    "revoke",    "memory is deregistered while a PUT is under way")                 \
     X(RESTART,   "restart",   "processes die and others take their place, with a new key")       \
     X(KILL,      "kill",      "processes die")                                                   \
-    X(MEMORY,    "memory",    "few frames and few reassembly buffers")
+    X(MEMORY,    "memory",    "few frames and few reassembly buffers")                           \
+    X(FORGE,     "forge",     "a stranger sends frames, but does not know the keys")             \
+    X(REPLAY,    "replay",    "frames that were on the wire are sent again much later")          \
+    X(HOSTILE,   "hostile",   "who knows all keys sends what it likes: only safety is left")
 /* clang-format on */
 
 enum sim_fault {
@@ -45,7 +56,11 @@ enum sim_fault {
 #define SIM_FAULTS_ALL ((1u << SIM_FAULTS) - 1u)
 #define SIM_FAULTS_MILD                                                                           \
     (SIM_BIT(LOSS) | SIM_BIT(DUPLICATE) | SIM_BIT(REORDER) | SIM_BIT(JITTER) | SIM_BIT(PAUSE) |   \
-     SIM_BIT(RING) | SIM_BIT(SWITCH) | SIM_BIT(FULL))
+     SIM_BIT(RING) | SIM_BIT(SWITCH) | SIM_BIT(FULL) | SIM_BIT(JUMP) | SIM_BIT(COARSE) |          \
+     SIM_BIT(WRAP) | SIM_BIT(UNEVEN) | SIM_BIT(FORGE) |         \
+     SIM_BIT(AWAY))
+/** What such frames say may be believed: nothing holds then but safety. */
+#define SIM_FAULTS_LYING (SIM_BIT(GARBLE) | SIM_BIT(HOSTILE))
 
 struct sim_fault_name {
     const char *name;
@@ -65,6 +80,8 @@ struct sim_options {
     bool faults_exact;
     unsigned nodes;     /**< 0: the seed decides */
     unsigned operations; /**< 0: the seed decides */
+    uint64_t incident_first; /**< of the incidents that happen, counted from 0 */
+    uint64_t incident_end;   /**< one behind the last */
     bool trace;
 };
 
@@ -95,8 +112,10 @@ struct sim_plan {
     uint32_t window_frames, receive_frames, copy_max_bytes, message_max_bytes, frames_limit;
     unsigned reassembly_limit;  /**< buffers; 0: as the engine has it */
     bool checksum;
+    uint32_t pack_from_frames, train_fill_bytes;
     bool trains;                /**< some nodes send trains, some receive them only */
     uint32_t train_frames_max, train_bytes_max;
+    uint32_t first_sequence;
     uint64_t ack_delay_ns, probe_least_ns, probe_most_ns, reorder_ns, peer_timeout_ns;
 
     /* network */
@@ -112,6 +131,7 @@ struct sim_plan {
     uint64_t poll_ns;          /**< longest time between a frame's arrival and its being seen */
     uint64_t receive_cost_ns, transmit_cost_ns;
     bool clock_per_call;       /**< time is read before each call, not once per progress */
+    uint64_t clock_step_ns;    /**< by which clocks move on */
 
     /* faults; none begins after faults_end_ns */
     uint64_t faults_end_ns;
@@ -120,9 +140,17 @@ struct sim_plan {
     uint64_t burst_ns, late_ns, jitter_ns, full_ns; /**< longest */
     unsigned pauses_most;      /**< per node */
     uint64_t pause_most_ns;
+    uint64_t guard_ns;         /**< between two looks of the guard at a node that computes; 0: none */
+    uint32_t kept_most_bytes;  /**< of messages, for the program's return */
     unsigned partitions;
     uint64_t partition_most_ns;
     unsigned deaths;           /**< kills or restarts */
+    uint32_t freeze_ppm, jump_ppm;
+    uint64_t jump_most_ns;
+    unsigned severances;
+    unsigned slowness_most;    /**< of links; 1: all are alike */
+    bool lying;                /**< frames may say what nobody has sent */
+    uint64_t forge_gap_ns, replay_gap_ns, hostile_gap_ns; /**< between frames; 0: none */
 
     /* workload */
     enum sim_pattern pattern;

@@ -11,6 +11,9 @@
 /** Runs are small; one that goes on for so long is stuck in a loop. */
 #define EVENTS_MOST 10000000u
 
+/** How long runs go on after the last lie, to show what has come of it. */
+#define AFTER_LIES_NS 20000000u
+
 static void mix(struct sim *sim, uint64_t value)
 {
     sim->digest = (sim->digest ^ value) * 0x9E3779B97F4A7C15ull;
@@ -52,7 +55,7 @@ static void death(struct sim *sim, const struct sim_event *event)
     bool restarts = (sim->plan.faults & SIM_BIT(RESTART)) != 0;
     uint64_t gap_ns = sim_random_scaled(&random, 1000, 1000000000);
 
-    if (!node->alive) {
+    if (!node->alive || !sim_incident(sim)) {
         return;
     }
     sim_node_die(sim, node);
@@ -95,6 +98,15 @@ static void dispatch(struct sim *sim, const struct sim_event *event)
     case SIM_EVENT_DEATH:
         death(sim, event);
         break;
+    case SIM_EVENT_SEVER:
+        sim_trouble_sever(sim, node);
+        break;
+    case SIM_EVENT_GUARD:
+        sim_node_guard(sim, node, (uint32_t)event->value);
+        break;
+    case SIM_EVENT_FORGE:
+        sim_forge(sim, (enum sim_forgery)event->value);
+        break;
     case SIM_EVENT_BIRTH:
         sim->unborn--;
         sim_node_start(sim, node);
@@ -110,7 +122,9 @@ static void begin_end(struct sim *sim)
     struct sim_random random = sim_random_stream(sim->options.seed, 18);
 
     sim_trace(sim, "all is settled");
-    sim_check_counters(sim);
+    if (!sim->plan.lying) {
+        sim_check_counters(sim);
+    }
     sim->finishing = true;
     sim->faults_end_ns = 0;
     for (unsigned i = 0; i < sim->plan.nodes; i++) {
@@ -122,19 +136,31 @@ static void begin_end(struct sim *sim)
     }
 }
 
+/** Who has been lied to may wait for ever: the run ends without having finished. */
+static bool lies_are_over(const struct sim *sim)
+{
+    uint64_t after_ns =
+        sim->faults_end_ns > sim->disturbed_ns ? sim->faults_end_ns : sim->disturbed_ns;
+    return sim->now_ns > after_ns + AFTER_LIES_NS && sim->unborn == 0;
+}
+
 /** True when a thing to come was found and done. */
 static bool step(struct sim *sim)
 {
     struct sim_event event;
 
     if (!sim_events_pop(&sim->events, &event)) {
+        if (sim->plan.lying && !sim->finishing) {
+            begin_end(sim); /* everybody waits, for what was acknowledged by a lie */
+            return true;
+        }
         return false;
     }
     sim->now_ns = event.at_ns;
     dispatch(sim, &event);
     if (!sim->finishing) {
         bool on_the_way = event.kind == SIM_EVENT_SWITCH || event.kind == SIM_EVENT_ARRIVE;
-        if (!on_the_way && sim_check_quiet(sim)) {
+        if (sim->plan.lying ? lies_are_over(sim) : !on_the_way && sim_check_quiet(sim)) {
             begin_end(sim);
         } else {
             sim_check_stalled(sim);
@@ -173,6 +199,7 @@ static void fill_result(const struct sim *sim, struct sim_result *result)
     result->messages = sim->ledger.deliveries;
     result->puts = sim->ledger.puts;
     result->lost = sim->incidents.lost;
+    result->incidents = sim->incident_count;
     result->digest = sim->digest;
     result->nodes = sim->plan.nodes;
     result->faults = sim->plan.faults;
@@ -196,12 +223,15 @@ void sim_run(const struct sim_options *options, void (*on_violation)(struct sim 
     }
     sim_net_init(sim);
     plan_deaths(sim);
+    sim_trouble_plan(sim);
+    sim_forge_plan(sim);
     for (unsigned i = 0; i < sim->plan.nodes; i++) {
         sim_node_init(sim, &sim->nodes[i], i);
         sim_app_init(sim, &sim->nodes[i]);
     }
     while (step(sim)) {
     }
+    sim_forge_free(sim);
     check_end(sim);
     fill_result(sim, result);
     for (unsigned i = 0; i < sim->plan.nodes; i++) {

@@ -20,7 +20,7 @@ static unsigned transmit(void *context, const struct rawe_frame *frames, unsigne
 {
     struct sim_node *node = context;
     struct sim *sim = node->sim;
-    uint32_t total_bytes = 0;
+    uint32_t total_bytes;
 
     if (node->muted) {
         return count;
@@ -29,10 +29,8 @@ static unsigned transmit(void *context, const struct rawe_frame *frames, unsigne
         sim_trace(sim, "n%u has no room on its way out", node->index);
         return 0;
     }
-    for (unsigned i = 0; i < count; i++) {
-        total_bytes += frames[i].len_bytes - RAWE_ETH_HEADER_BYTES;
-    }
     uint32_t segment_bytes = frames[0].len_bytes - RAWE_ETH_HEADER_BYTES;
+    total_bytes = (count - 1) * segment_bytes + frames[count - 1].len_bytes - RAWE_ETH_HEADER_BYTES;
     if (count > sim->plan.train_frames_max || total_bytes > sim->plan.train_bytes_max ||
         segment_bytes + OVERHEAD_BYTES > node->payload_max_bytes + RAWE_HEADER_BYTES) {
         sim_violation(sim, "trains keep to their limits", "n%u sends %u frames, %u bytes, first %u",
@@ -41,22 +39,22 @@ static unsigned transmit(void *context, const struct rawe_frame *frames, unsigne
     struct sim_packet *packet = sim_packet_take(sim, RAWE_ETH_HEADER_BYTES + total_bytes);
     uint8_t *out = packet->bytes + RAWE_ETH_HEADER_BYTES;
     memcpy(packet->bytes, frames[0].pieces[0].base, RAWE_ETH_HEADER_BYTES);
+    sim_channel_address(node, packet);
     for (unsigned i = 0; i < count; i++) {
         struct rawe_header header;
         uint32_t len_bytes = frames[i].len_bytes - RAWE_ETH_HEADER_BYTES;
-        if (i + 1 < count ? len_bytes != segment_bytes : len_bytes > segment_bytes) {
+        uint32_t fill_bytes = i + 1 < count ? segment_bytes - len_bytes : 0;
+        if (len_bytes > segment_bytes || (fill_bytes != 0 && sim->plan.pack_from_frames == 0)) {
             sim_violation(sim, "trains keep to their limits",
                           "n%u sends a train of %u frames, number %u is %u bytes, the first %u",
                           node->index, count, i, len_bytes, segment_bytes);
         }
         sim_channel_gather(node, &frames[i], RAWE_ETH_HEADER_BYTES, out, &header);
-        if (header.type == RAWE_FRAME_BULK) {
-            sim_check_frame(node, &header);
-            packet->sequenced++;
-        }
-        out += len_bytes;
+        packet->sequenced += header.type == RAWE_FRAME_BULK;
+        sim_check_frame(node, &header, packet);
+        memset(out + len_bytes, 0, fill_bytes);
+        out += len_bytes + fill_bytes;
     }
-    sim_channel_address(node, packet);
     packet->train = true;
     packet->segment_bytes = segment_bytes;
     node->local_ns += sim->plan.transmit_cost_ns;
@@ -71,6 +69,7 @@ void sim_train_enable(struct sim_node *node)
         .output = {.transmit = node->sends_trains ? transmit : NULL, .context = node},
         .frames_max = plan->train_frames_max,
         .bytes_max = plan->train_bytes_max,
+        .fill_max_bytes = plan->train_fill_bytes,
         .overhead_bytes = OVERHEAD_BYTES,
         .receive_frames = plan->receive_frames,
     };
@@ -99,6 +98,8 @@ static struct sim_packet *cut(struct sim *sim, const struct sim_packet *train, u
     packet->train = true;
     packet->segment_bytes = len_bytes;
     packet->sequenced = train->sequenced != 0;
+    packet->stream_id = train->stream_id;
+    packet->order = train->order == 0 ? 0 : train->order + index;
     memcpy(packet->bytes, train->bytes, RAWE_ETH_HEADER_BYTES);
     memcpy(packet->bytes + RAWE_ETH_HEADER_BYTES, train->bytes + at, len_bytes);
     return packet;
@@ -122,37 +123,54 @@ void sim_train_at_switch(struct sim *sim, struct sim_packet *packet)
     }
 }
 
-/** Put the parts of each frame where the engine wants them, then tell it of them. */
+/** Put the headers of each frame at `heads`, its data where the engine wants it. */
+static void scatter(const struct sim_packet *packet, const struct rawe_placement *placement,
+                    uint8_t *heads)
+{
+    const uint8_t *in = packet->bytes + RAWE_ETH_HEADER_BYTES;
+    uint32_t total_bytes = packet->len_bytes - RAWE_ETH_HEADER_BYTES;
+    uint8_t *data = placement->base;
+
+    for (uint32_t at = 0; at < total_bytes; at += packet->segment_bytes) {
+        uint32_t left = total_bytes - at;
+        uint32_t len_bytes = left < packet->segment_bytes ? left : packet->segment_bytes;
+        memcpy(heads, in + at, placement->head_bytes);
+        memcpy(data, in + at + placement->head_bytes, len_bytes - placement->head_bytes);
+        heads += placement->head_bytes;
+        data += placement->data_bytes;
+    }
+}
+
+/** Receive into place, then tell the engine of each frame, or of runs of them. */
 static void receive_in_place(struct sim_node *node, const struct sim_packet *packet,
                              const struct rawe_placement *placement, uint64_t clock_ns)
 {
     const uint8_t *source_mac = packet->bytes + RAWE_MAC_BYTES;
-    const uint8_t *in = packet->bytes + RAWE_ETH_HEADER_BYTES;
     uint32_t total_bytes = packet->len_bytes - RAWE_ETH_HEADER_BYTES;
-    uint8_t *heads = malloc((size_t)segments(packet) * placement->head_bytes);
-    uint8_t *head = heads;
-    uint8_t *data = placement->base;
+    uint32_t full = total_bytes / packet->segment_bytes;
+    uint32_t count = segments(packet);
+    uint8_t *heads = malloc((size_t)count * placement->head_bytes);
+    bool runs = sim_random_below(&node->random, 4) != 0;
 
     if (heads == NULL) {
         abort();
     }
-    for (int pass = 0; pass < 2; pass++) {
-        for (uint32_t at = 0; at < total_bytes; at += packet->segment_bytes) {
-            uint32_t left = total_bytes - at;
-            uint32_t len_bytes = left < packet->segment_bytes ? left : packet->segment_bytes;
-            uint32_t data_bytes = len_bytes - placement->head_bytes;
-            if (pass == 0) {
-                memcpy(head, in + at, placement->head_bytes);
-                memcpy(data, in + at + placement->head_bytes, data_bytes);
-            } else {
-                rawe_engine_receive_parts(&node->engine, source_mac, head, placement->head_bytes,
-                                          data, data_bytes, clock_ns);
-            }
-            head += placement->head_bytes;
-            data += placement->data_bytes;
+    scatter(packet, placement, heads);
+    for (uint32_t i = 0; i < count;) {
+        uint32_t left = total_bytes - i * packet->segment_bytes;
+        uint32_t len_bytes = left < packet->segment_bytes ? left : packet->segment_bytes;
+        rawe_engine_receive_parts(&node->engine, source_mac, heads + i * placement->head_bytes,
+                                  placement->head_bytes,
+                                  placement->base + (size_t)i * placement->data_bytes,
+                                  len_bytes - placement->head_bytes, clock_ns);
+        i++;
+        if (runs && i < full) {
+            i += rawe_engine_receive_run(&node->engine, source_mac,
+                                         heads + i * placement->head_bytes, placement->head_bytes,
+                                         placement,
+                                         placement->base + (size_t)i * placement->data_bytes,
+                                         full - i, clock_ns);
         }
-        head = heads;
-        data = placement->base;
     }
     free(heads);
 }

@@ -155,7 +155,7 @@ static void check_content(struct sim *sim, const struct sim_transfer *transfer, 
 static bool must_be_right(const struct sim *sim, const struct sim_transfer *transfer)
 {
     const struct sim_node *target = &sim->nodes[transfer->target];
-    return transfer->registered && !transfer->revoked && !transfer->lossy && target->alive &&
+    return !sim->plan.lying && transfer->registered && !transfer->revoked && !transfer->lossy && target->alive &&
            target->life == transfer->target_life;
 }
 

@@ -450,6 +450,25 @@ static void rawe_conn_receive_connect__after_a_close_an_old_request_opens_nothin
     assert_int_equal(unit_wire_count(&net), 0);
 }
 
+static void rawe_conn_renew__numbers_begin_where_the_configuration_says(void **state)
+{
+    (void)state;
+    unit_stop(&net);
+    unit_init(&net);
+    net.config.first_sequence = UINT32_MAX - 2;
+    unit_start(&net);
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    for (unsigned life = 0; life < 2; life++) {
+        assert_int_equal(end(0)->next, UINT32_MAX - 2);
+        assert_int_equal(end(0)->message_number, UINT32_MAX - 2);
+        assert_works_both_ways();
+        assert_true(end(0)->next < 100); /* has gone round */
+        unit_close(&net, 1, RAWE_LANE_EXPRESS);
+        unit_settle(&net);
+        unit_open(&net, 1, RAWE_LANE_EXPRESS);
+    }
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -470,6 +489,7 @@ int main(void)
         TEST(rawe_conn_receive_connect__anew_while_still_asking_but_data_came),
         TEST(rawe_conn_receive_connect__after_a_close_numbers_begin_anew),
         TEST(rawe_conn_receive_connect__after_a_close_an_old_request_opens_nothing),
+        TEST(rawe_conn_renew__numbers_begin_where_the_configuration_says),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -71,9 +71,9 @@ static void reset_state(struct rawe_conn *conn)
 {
     const struct rawe_engine_config *config = &conn->engine->config;
     conn->peer_id = 0;
-    conn->una = conn->next = conn->transmit_from = conn->ack_requested = 0;
+    conn->una = conn->next = conn->transmit_from = conn->ack_requested = config->first_sequence;
     conn->in_flight = conn->to_transmit = conn->sacked = 0;
-    conn->message_number = conn->messages_open = 0;
+    conn->message_number = conn->messages_open = config->first_sequence;
     conn->train = RAWE_TRAIN_UNTRIED;
     conn->messages_done = 0;
     conn->newest_delivered_ns = conn->evidence_ns = 0;
@@ -85,9 +85,11 @@ static void reset_state(struct rawe_conn *conn)
     rawe_congestion_init(&conn->congestion, FIRST_WINDOW_FRAMES, config->window_frames);
     if (conn->acktr != NULL) {
         rawe_acktr_init(conn->acktr);
+        conn->acktr->next = config->first_sequence;
     }
     if (conn->reassembly != NULL) {
         rawe_reassembly_clear(conn->reassembly, &conn->engine->reassembly_buffers);
+        conn->reassembly->next = config->first_sequence;
     }
     if (conn->engine->borrowed.conn == conn) {
         conn->engine->borrowed.conn = NULL;
@@ -182,6 +184,9 @@ static bool allocate_windows(struct rawe_conn *conn)
     }
     if (conn->acktr == NULL) {
         conn->acktr = calloc(1, sizeof(*conn->acktr));
+        if (conn->acktr != NULL) {
+            conn->acktr->next = conn->engine->config.first_sequence;
+        }
     }
     return conn->slots != NULL && conn->acktr != NULL;
 }

@@ -264,6 +264,8 @@ void rawe_conn_acknowledged(struct rawe_conn *conn, const struct rawe_header *he
 void rawe_conn_owe_ack(struct rawe_conn *conn, bool at_once, uint64_t now_ns);
 /** Look for frames whose reordering window has passed. */
 void rawe_conn_detect_losses(struct rawe_conn *conn, uint64_t now_ns);
+/** Have a reassembly table. False without memory. */
+bool rawe_conn_expect_segments(struct rawe_conn *conn);
 /** Credit that frames of this connection advertise. */
 uint16_t rawe_conn_credit(const struct rawe_conn *conn);
 /** Give a frame the next sequence number; it is WAITING until the link has taken it. */

@@ -59,6 +59,17 @@ static bool in_train_buffer(const struct rawe_engine *engine, const uint8_t *dat
     return train != NULL && data >= train && data < train + RAWE_TRAIN_BUFFER_BYTES;
 }
 
+bool rawe_conn_expect_segments(struct rawe_conn *conn)
+{
+    if (conn->reassembly == NULL) {
+        conn->reassembly = calloc(1, sizeof(*conn->reassembly));
+        if (conn->reassembly != NULL) {
+            conn->reassembly->next = conn->engine->config.first_sequence;
+        }
+    }
+    return conn->reassembly != NULL;
+}
+
 /**
  * Add a segment. False when it could not be taken now, for lack of a buffer: never the one of the
  * message all others wait for, so that it blocks nothing for ever.
@@ -66,11 +77,8 @@ static bool in_train_buffer(const struct rawe_engine *engine, const uint8_t *dat
 static bool add_segment(struct rawe_conn *conn, const struct rawe_chunk *chunk)
 {
     struct rawe_engine *engine = conn->engine;
-    if (conn->reassembly == NULL) {
-        conn->reassembly = calloc(1, sizeof(*conn->reassembly));
-        if (conn->reassembly == NULL) {
-            return false;
-        }
+    if (!rawe_conn_expect_segments(conn)) {
+        return false;
     }
     /* What lies in a train's buffer stays there; but the next part of such a message may be alone. */
     if (in_train_buffer(engine, chunk->data) && !engine->away &&

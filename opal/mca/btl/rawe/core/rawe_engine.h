@@ -76,6 +76,7 @@ struct rawe_engine_config {
     uint64_t reorder_ns;         /**< frames may overtake each other by this much */
     uint64_t peer_timeout_ns;    /**< silence after which a peer is given up; 0: never */
     uint64_t seed;               /**< random, not guessable */
+    uint32_t first_sequence;     /**< 0, or where tests want frames and messages to be numbered from */
     bool checksum;               /**< put a CRC32C on every frame, and demand one */
 };
 

@@ -10,7 +10,6 @@
  */
 #include "rawe_conn.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /** All `count` frames from `sequence` on are new: none of their data has been taken before. */
@@ -78,14 +77,11 @@ bool rawe_engine_plan(struct rawe_engine *engine, const uint8_t *source_mac, con
                total_bytes <= RAWE_TRAIN_BUFFER_BYTES) {
         placement->base = rawe_conn_train_buffer(engine);
     } else if (chunk.kind == RAWE_CHUNK_SEGMENT) {
-        if (conn->reassembly == NULL) {
-            conn->reassembly = calloc(1, sizeof(*conn->reassembly));
-        }
-        placement->base = conn->reassembly == NULL
-                              ? NULL
-                              : rawe_reassembly_place(conn->reassembly,
+        placement->base = rawe_conn_expect_segments(conn)
+                              ? rawe_reassembly_place(conn->reassembly,
                                                       &engine->reassembly_buffers, &chunk,
-                                                      data_bytes);
+                                                      data_bytes)
+                              : NULL;
     } else {
         return false;
     }

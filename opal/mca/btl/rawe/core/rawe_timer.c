@@ -9,8 +9,11 @@
 #include <string.h>
 
 #define SLOT_MASK (RAWE_TIMER_SLOTS - 1u)
-/** A gap in time beyond which the wheel jumps (67 ms: the process computed). */
-#define JUMP_TICKS 4096u
+/**
+ * A gap in time beyond which the wheel jumps (4 ms: the process computed): as many ticks as there
+ * are slots to look into.
+ */
+#define JUMP_TICKS (RAWE_TIMER_LEVELS * RAWE_TIMER_SLOTS)
 #define WHEEL_TICKS (1ull << (RAWE_TIMER_LEVELS * RAWE_TIMER_SLOT_BITS))
 
 /** The first tick at whose processing the deadline has passed for certain. */

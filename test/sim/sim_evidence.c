@@ -1,0 +1,159 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Why a frame may be sent again: only because something that was sent later has arrived, and it has
+ * not. The sender knows by acknowledgements; the simulator knows better, for it sees what arrives.
+ *
+ * One thing the sender cannot know: which copy of a frame has arrived that was sent twice. It may take
+ * the newest for it (RFC 8985 section 6.2 step 2), and so does the simulator.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim.h"
+
+struct sim_channel *sim_evidence_channel(struct sim_node *node, const struct rawe_header *header)
+{
+    struct sim_channel *channel = node->channels;
+
+    while (channel != NULL && (channel->conn->peer_id != header->connection_id ||
+                               channel->conn->peer_key != header->key)) {
+        channel = channel->next;
+    }
+    return channel;
+}
+
+/** The channel sends to another connection of the peer's than before: nothing is known of it. */
+static void follow_stream(struct sim_channel *channel, uint32_t connection_id, uint32_t sequence)
+{
+    if (channel->order_of == NULL) {
+        channel->order_of = calloc(channel->node->sim->plan.window_frames, sizeof(uint64_t));
+        if (channel->order_of == NULL) {
+            abort();
+        }
+    } else if (channel->stream_id == connection_id) {
+        return;
+    }
+    channel->stream_id = connection_id;
+    channel->next_sequence = sequence;
+    channel->arrived_order = channel->sent_order;
+}
+
+static void number_packet(struct sim_channel *channel, struct sim_packet *packet)
+{
+    channel->sent_order++;
+    if (packet->order == 0) {
+        packet->order = channel->sent_order;
+        packet->stream_id = channel->stream_id;
+    }
+}
+
+static uint64_t *order_of(struct sim_channel *channel, uint32_t sequence)
+{
+    return &channel->order_of[sequence & (channel->node->sim->plan.window_frames - 1)];
+}
+
+/** Something sent in this place has arrived, as far as the sender can tell. */
+static void arrived(struct sim_channel *channel, uint64_t order)
+{
+    if (channel->arrived_order < order) {
+        channel->arrived_order = order;
+    }
+}
+
+/** Has the peer got the frame already? */
+static bool has_frame(const struct sim_channel *channel, uint32_t sequence)
+{
+    const struct sim_node *peer = &channel->node->sim->nodes[channel->peer];
+    const struct sim_channel *back = peer->channels;
+
+    while (back != NULL && (back->conn->local_id != channel->stream_id ||
+                            back->peer != channel->node->index)) {
+        back = back->next;
+    }
+    return back != NULL && back->conn->acktr != NULL &&
+           rawe_acktr_check(back->conn->acktr, sequence) == RAWE_ACKTR_DUPLICATE;
+}
+
+void sim_evidence_sent(struct sim_channel *channel, const struct rawe_header *header,
+                       struct sim_packet *packet)
+{
+    struct sim *sim = channel->node->sim;
+
+    follow_stream(channel, header->connection_id, header->sequence);
+    uint64_t *order = order_of(channel, header->sequence);
+    bool again = rawe_sequence_before(header->sequence, channel->next_sequence);
+    if (again && !sim->plan.lying && *order >= channel->arrived_order) {
+        sim_violation(sim, "no resend without evidence",
+                      "n%u sends frame %u to n%u again, and nothing that it sent later has arrived",
+                      channel->node->index, header->sequence, channel->peer);
+    }
+    number_packet(channel, packet);
+    *order = channel->sent_order;
+    if (again && has_frame(channel, header->sequence)) {
+        arrived(channel, *order);
+    }
+}
+
+void sim_evidence_asked(struct sim_node *node, const struct rawe_header *header,
+                        struct sim_packet *packet)
+{
+    struct sim_channel *channel = sim_evidence_channel(node, header);
+
+    if (channel != NULL && channel->order_of != NULL &&
+        channel->stream_id == header->connection_id) {
+        number_packet(channel, packet);
+    }
+}
+
+/** The sequenced frames of a packet have arrived. */
+static void frames_arrived(struct sim_channel *channel, const struct sim_packet *packet)
+{
+    struct rawe_header header;
+
+    if (packet->len_bytes < RAWE_PAYLOAD_OFFSET ||
+        rawe_header_decode(&header, packet->bytes + RAWE_ETH_HEADER_BYTES,
+                           packet->len_bytes - RAWE_ETH_HEADER_BYTES) != RAWE_DECODE_OK) {
+        arrived(channel, packet->order + packet->sequenced - 1); /* some of a spoilt train may */
+        return;
+    }
+    for (uint32_t i = 0; i < packet->sequenced; i++) {
+        uint64_t newest = *order_of(channel, header.sequence + i);
+        /* Of an old frame the place in the window may be another's by now. */
+        bool in_window = !rawe_sequence_before(header.sequence + i, channel->conn->una);
+        arrived(channel, in_window && newest > packet->order + i ? newest : packet->order + i);
+    }
+}
+
+void sim_evidence_arrived(struct sim_node *node, const struct sim_packet *packet)
+{
+    const struct sim_node *from = &node->sim->nodes[packet->source];
+    struct sim_channel *channel = from->channels;
+
+    while (channel != NULL && (channel->peer != node->index || channel->order_of == NULL ||
+                               channel->stream_id != packet->stream_id)) {
+        channel = channel->next;
+    }
+    if (channel == NULL || packet->order == 0) {
+        return;
+    }
+    if (packet->sequenced == 0) {
+        arrived(channel, packet->order);
+    } else {
+        frames_arrived(channel, packet);
+    }
+}
+
+void sim_evidence_credit(struct sim_node *node, const struct rawe_header *header,
+                         uint32_t destination)
+{
+    struct sim_channel *channel = node->sim->nodes[destination].channels;
+
+    while (channel != NULL && (channel->conn->local_id != header->connection_id ||
+                               channel->peer != node->index)) {
+        channel = channel->next;
+    }
+    if (channel != NULL && channel->credit_most < header->credit) {
+        channel->credit_most = header->credit;
+    }
+}

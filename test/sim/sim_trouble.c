@@ -1,0 +1,144 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What befalls hosts: programs that compute, hosts that stand still, clocks that jump, cables that are
+ * pulled out.
+ */
+#include "sim.h"
+
+static void disturbed_until(struct sim *sim, uint64_t at_ns)
+{
+    if (sim->disturbed_ns < at_ns) {
+        sim->disturbed_ns = at_ns;
+    }
+}
+
+/** The program computes, or the kernel lets another one run; its responder answers. */
+static void pause_node(struct sim *sim, struct sim_node *node)
+{
+    uint64_t length_ns = sim_random_scaled(&node->pause, 1000, sim->plan.pause_most_ns);
+
+    node->pauses_left--;
+    node->pause_until_ns = node->local_ns + length_ns;
+    disturbed_until(sim, node->pause_until_ns);
+    if (sim->plan.guard_ns != 0) {
+        node->guard_factor = 1;
+        sim_events_push(&sim->events,
+                        (struct sim_event){.at_ns = node->local_ns + sim->plan.guard_ns,
+                                           .kind = SIM_EVENT_GUARD,
+                                           .node = node->index,
+                                           .value = node->life});
+    }
+    /* What the guard has kept is told when the program is back. */
+    sim_node_wake(node, node->pause_until_ns);
+    sim_trace(sim, "n%u computes for %llu us", node->index, (unsigned long long)length_ns / 1000);
+}
+
+/** For so long that its peers give a host up. */
+static uint64_t long_absence_ns(struct sim *sim, struct sim_random *random)
+{
+    const struct sim_plan *plan = &sim->plan;
+    uint64_t least_ns = plan->peer_timeout_ns * 3 / 2 + 4 * plan->probe_most_ns;
+    return sim_random_between(random, least_ns, 2 * least_ns);
+}
+
+/** Peers may give the host up, and it them: from now on that is no violation. */
+static void estrange(struct sim *sim, struct sim_node *node)
+{
+    node->estranged = true;
+    sim->incidents.estranged++;
+}
+
+/** The host stands still: its responder answers as little as its program does. */
+static void freeze_node(struct sim *sim, struct sim_node *node)
+{
+    bool too_long = sim_random_below(&node->trouble, 3) == 0;
+    uint64_t short_ns = sim_random_scaled(&node->trouble, 1000, sim->plan.peer_timeout_ns / 8);
+    uint64_t long_ns = long_absence_ns(sim, &node->trouble);
+
+    node->freezes_left--;
+    node->frozen_until_ns = node->local_ns + (too_long ? long_ns : short_ns);
+    if (node->pause_until_ns < node->frozen_until_ns) {
+        node->pause_until_ns = node->frozen_until_ns;
+    }
+    disturbed_until(sim, node->frozen_until_ns);
+    if (too_long) {
+        estrange(sim, node);
+    }
+    sim_trace(sim, "n%u stands still for %llu us", node->index,
+              (unsigned long long)(too_long ? long_ns : short_ns) / 1000);
+}
+
+static void maybe_jump(struct sim *sim, struct sim_node *node)
+{
+    if (node->jumps_left != 0 && sim_strikes(sim, &node->trouble, sim->plan.jump_ppm)) {
+        uint64_t length_ns = sim_random_scaled(&node->trouble, 1000, sim->plan.jump_most_ns);
+        node->jumps_left--;
+        node->clock_offset_ns += length_ns;
+        disturbed_until(sim, node->local_ns);
+        sim_trace(sim, "n%u: its clock jumps by %llu us", node->index,
+                  (unsigned long long)length_ns / 1000);
+    }
+}
+
+void sim_trouble_between(struct sim *sim, struct sim_node *node)
+{
+    const struct sim_plan *plan = &sim->plan;
+
+    if (!sim_faults_on(sim)) {
+        return;
+    }
+    maybe_jump(sim, node);
+    if (node->pauses_left != 0 && sim_strikes(sim, &node->pause, plan->pause_ppm)) {
+        pause_node(sim, node);
+    }
+    if (node->freezes_left != 0 && sim_strikes(sim, &node->trouble, plan->freeze_ppm)) {
+        freeze_node(sim, node);
+    }
+}
+
+void sim_trouble_within(struct sim *sim, struct sim_node *node)
+{
+    if (!sim_faults_on(sim)) {
+        return;
+    }
+    if (sim->plan.pause_ppm != 0 && sim_random_below(&node->pause, 64) == 0 && sim_incident(sim)) {
+        /* Preempted between receiving and the rest: short enough to happen often. */
+        node->local_ns += sim_random_scaled(&node->pause, 1000, 1000000);
+    }
+    maybe_jump(sim, node);
+}
+
+void sim_trouble_plan(struct sim *sim)
+{
+    struct sim_random random = sim_random_stream(sim->options.seed, 20);
+
+    for (unsigned i = 0; i < sim->plan.severances; i++) {
+        sim_events_push(&sim->events,
+                        (struct sim_event){
+                            .at_ns = sim_random_scaled(&random, 1000, sim->faults_end_ns),
+                            .kind = SIM_EVENT_SEVER,
+                            .node = (uint32_t)sim_random_below(&random, sim->plan.nodes),
+                        });
+    }
+}
+
+void sim_trouble_sever(struct sim *sim, struct sim_node *node)
+{
+    bool for_ever = sim_random_below(&node->trouble, 2) == 0;
+    uint64_t length_ns = long_absence_ns(sim, &node->trouble);
+
+    if (!sim_faults_on(sim) || node->estranged || !sim_incident(sim)) {
+        return;
+    }
+    estrange(sim, node);
+    if (for_ever) {
+        node->cut_until_ns = UINT64_MAX;
+        sim_trace(sim, "n%u is cut off for ever", node->index);
+        return;
+    }
+    node->cut_until_ns = sim->now_ns + length_ns;
+    disturbed_until(sim, node->cut_until_ns);
+    sim_trace(sim, "n%u is cut off for %llu ms", node->index,
+              (unsigned long long)length_ns / 1000000);
+}
