@@ -86,6 +86,15 @@ static struct unit_frame *frame_sent(struct unit_node *node, const struct rawe_f
     return frame;
 }
 
+/** With zeros, as rawe_bulk_transmit does it in the middle of a train. */
+static void fill_up(struct unit_frame *frame, size_t len_bytes)
+{
+    frame->bytes = realloc(frame->bytes, len_bytes);
+    assert_non_null(frame->bytes);
+    memset(frame->bytes + frame->len_bytes, 0, len_bytes - frame->len_bytes);
+    frame->len_bytes = len_bytes;
+}
+
 static unsigned put_on_wire(struct unit_node *node, const struct rawe_frame *frames, unsigned count,
                             unsigned train)
 {
@@ -93,6 +102,9 @@ static unsigned put_on_wire(struct unit_node *node, const struct rawe_frame *fra
     while (taken < count && node->link_room != 0) {
         struct unit_frame *frame = frame_sent(node, &frames[taken++]);
         frame->train = train;
+        if (train != 0 && taken < count) {
+            fill_up(frame, frames[0].len_bytes);
+        }
         if (node->link_room != UINT32_MAX) {
             node->link_room--;
         }
@@ -123,12 +135,13 @@ static unsigned transmit_train(void *context, const struct rawe_frame *frames, u
     uint32_t bytes = 0;
     assert_in_range(count, 1, trains->frames_max);
     for (unsigned i = 0; i < count; i++) {
-        assert_true(i + 1 == count ? frames[i].len_bytes <= frames[0].len_bytes
-                                   : frames[i].len_bytes == frames[0].len_bytes);
+        assert_true(frames[i].len_bytes <= frames[0].len_bytes);
+        assert_true(i + 1 == count ||
+                    frames[0].len_bytes - frames[i].len_bytes <= trains->fill_max_bytes);
         assert_true(frames[i].len_bytes <= RAWE_PAYLOAD_OFFSET +
                                                node->net->config.payload_max_bytes -
                                                trains->overhead_bytes);
-        bytes += frames[i].len_bytes - RAWE_ETH_HEADER_BYTES;
+        bytes += frames[i + 1 == count ? i : 0].len_bytes - RAWE_ETH_HEADER_BYTES;
     }
     assert_true(bytes <= trains->bytes_max);
     if (node->link_room < count) {
@@ -141,6 +154,7 @@ static void deliver(void *context, struct rawe_conn *conn, uint8_t tag, const ui
                     size_t len_bytes)
 {
     struct unit_node *node = context;
+    assert_false(node->engine.away);
     if ((node->message_count & (node->message_count - 1)) == 0) {
         size_t room = node->message_count == 0 ? 1 : 2 * (size_t)node->message_count;
         node->messages = realloc(node->messages, room * sizeof(*node->messages));
@@ -175,6 +189,7 @@ static struct rawe_conn *accept_conn(void *context, const struct rawe_connect *f
 static void silent(void *context, struct rawe_conn *conn, uint64_t silent_ns)
 {
     struct unit_node *node = context;
+    assert_false(node->engine.away);
     (void)conn;
     node->silent_calls++;
     node->silent_ns = silent_ns;
@@ -183,6 +198,7 @@ static void silent(void *context, struct rawe_conn *conn, uint64_t silent_ns)
 static void failed(void *context, struct rawe_conn *conn, uint64_t silent_ns)
 {
     struct unit_node *node = context;
+    assert_false(node->engine.away);
     node->failed_calls++;
     node->silent_ns = silent_ns;
     if (node->on_failed != NULL) {
@@ -242,6 +258,9 @@ static void stop_node(struct unit_node *node)
     assert_int_equal(node->engine.open_count, 0);
     assert_int_equal(node->engine.timers.armed, 0);
     assert_null(node->engine.pending);
+    assert_false(rawe_engine_has_kept(&node->engine));
+    assert_int_equal(node->engine.kept_bytes, 0);
+    assert_null(node->engine.borrowed.conn);
     assert_int_equal(free_frames(&node->engine.frames), node->engine.frames.allocated);
     rawe_engine_free(&node->engine);
     assert_int_equal(node->engine.reassembly_buffers.allocated, 0);
@@ -282,6 +301,7 @@ void unit_use_trains(struct unit_net *net, unsigned frames_max)
             .output = {.transmit = transmit_train, .context = &net->node[i]},
             .frames_max = frames_max,
             .bytes_max = 60000,
+            .fill_max_bytes = net->fill_max_bytes,
             .overhead_bytes = UNIT_TRAIN_OVERHEAD_BYTES,
             .receive_frames = net->config.receive_frames,
         };

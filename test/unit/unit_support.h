@@ -77,6 +77,7 @@ struct unit_net {
     unsigned trains_placed;     /**< trains received straight into place */
     unsigned trains_not_placed; /**< trains received elsewhere, frame by frame */
     bool trains_vanish;         /**< the path loses each of them */
+    uint32_t fill_max_bytes;    /**< of trains; to be set before unit_use_trains */
 };
 
 /** A send from the test's memory that notes its completion. */

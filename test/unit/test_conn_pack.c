@@ -1,0 +1,450 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Tests of packing: when short messages share a frame, and how it is filled.
+ */
+#include "unit_support.h"
+
+#include <string.h>
+
+#define PACK_FROM 2u
+/** Payload of a frame with several messages: what fits the buffers of frames with copied data. */
+#define LIMIT_BYTES (1024u + RAWE_CHUNK_BYTES_MAX)
+
+static struct unit_net net;
+
+static int set_up(void **state)
+{
+    (void)state;
+    unit_init(&net);
+    net.config.pack_from_frames = PACK_FROM;
+    unit_start(&net);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    unit_stop(&net);
+    return 0;
+}
+
+static struct rawe_counters *counters(unsigned node)
+{
+    return &net.node[node].engine.counters;
+}
+
+static struct rawe_conn *end(unsigned node)
+{
+    return net.node[node].conn[RAWE_LANE_EXPRESS];
+}
+
+static void copy(uint8_t tag, size_t len_bytes)
+{
+    assert_int_equal(unit_copy_message(end(0), tag, len_bytes), RAWE_STATUS_DONE);
+}
+
+/** An open lane with just so many frames under way that the next short message is held back. */
+static void connect_busy(void)
+{
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    for (unsigned i = 0; i < PACK_FROM; i++) {
+        copy(200, 10);
+    }
+    assert_int_equal(unit_wire_count(&net), PACK_FROM);
+}
+
+static void flush(unsigned node)
+{
+    rawe_engine_flush(&net.node[node].engine, net.now_ns);
+}
+
+static struct unit_frame *last_frame(void)
+{
+    struct unit_frame *last = net.wire;
+    while (last != NULL && last->next != NULL) {
+        last = last->next;
+    }
+    assert_non_null(last);
+    return last;
+}
+
+/** How many messages are in a frame; between them, where nothing is, must be zeros. */
+static unsigned messages_in(const struct unit_frame *frame)
+{
+    const uint8_t *cursor = frame->bytes + RAWE_PAYLOAD_OFFSET;
+    const uint8_t *end_of_payload = cursor + frame->header.payload_bytes;
+    unsigned count = 0;
+    while (cursor != end_of_payload) {
+        struct rawe_chunk chunk;
+        assert_int_equal(rawe_chunk_decode(&chunk, &cursor, end_of_payload), RAWE_DECODE_OK);
+        assert_int_equal(chunk.kind, RAWE_CHUNK_MESSAGE);
+        assert_int_equal(chunk.id, 0);
+        for (const uint8_t *pad = chunk.data + chunk.data_bytes; pad < cursor; pad++) {
+            assert_int_equal(*pad, 0);
+        }
+        count++;
+    }
+    return count;
+}
+
+/** Node 1 has the messages of connect_busy, then one of each tag from `tag` on, in this order. */
+static void assert_delivered(unsigned index, uint8_t tag, unsigned count, size_t len_bytes)
+{
+    assert_int_equal(net.node[1].message_count, index + count);
+    for (unsigned i = 0; i < count; i++) {
+        unit_assert_message(&net.node[1], index + i, (uint8_t)(tag + i), len_bytes, tag + i);
+    }
+}
+
+static void finish(void)
+{
+    for (unsigned i = 0; i < 200 && !rawe_conn_drained(end(0)); i++) {
+        unit_run(&net, UNIT_MS, 50 * UNIT_US);
+    }
+    assert_true(rawe_conn_drained(end(0)));
+    assert_int_equal(end(0)->in_flight + end(0)->to_transmit + end(0)->sacked, 0);
+}
+
+/* rawe_conn_pack_new */
+
+static void rawe_conn_pack_new__no_large_frame_left(void **state)
+{
+    (void)state;
+    unit_stop(&net);
+    unit_init(&net);
+    net.config.pack_from_frames = PACK_FROM;
+    net.config.window_frames = 256;
+    net.config.receive_frames = 1024;
+    unit_start(&net);
+    net.node[0].engine.frames.limit = 0;
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    end(0)->congestion.window = end(0)->peer_credit = 1000;
+    unsigned count = 0;
+    while (unit_copy_message(end(0), 9, 700) == RAWE_STATUS_DONE) {
+        count++; /* too long to be held back */
+    }
+    assert_null(end(0)->packing);
+    assert_int_equal(unit_copy_message(end(0), 1, 20), RAWE_STATUS_BUSY);
+    assert_null(end(0)->packing);
+    struct unit_send sends[2];
+    uint8_t data[20];
+    memset(sends, 0, sizeof(sends));
+    unit_fill(data, sizeof(data), 1);
+    unit_send_message(end(0), &sends[0], 1, data, sizeof(data));
+    assert_int_equal(sends[0].done, 1); /* alone, a short one needs no large frame */
+    assert_int_equal(unit_wire_count(&net), count + 1);
+    finish();
+    assert_int_equal(net.node[1].message_count, count + 1);
+    unit_assert_message(&net.node[1], count, 1, sizeof(data), 1);
+    assert_int_equal(counters(0)->messages_sent, count + 1);
+}
+
+/* rawe_conn_pack_fits */
+
+static void rawe_conn_pack_fits__to_the_last_byte(void **state)
+{
+    (void)state;
+    connect_busy();
+    copy(1, 500);
+    copy(2, 400); /* 8 + 500 + 4 to the next multiple of 8, 8 + 400 */
+    copy(3, LIMIT_BYTES - 512 - 408 - RAWE_CHUNK_MESSAGE_BYTES);
+    assert_int_equal(unit_wire_count(&net), PACK_FROM);
+    copy(4, 0); /* nothing fits any more, not even the shortest */
+    assert_int_equal(unit_wire_count(&net), PACK_FROM + 1);
+    assert_int_equal(last_frame()->header.payload_bytes, LIMIT_BYTES);
+    assert_int_equal(messages_in(last_frame()), 3);
+    finish();
+    assert_int_equal(net.node[1].message_count, PACK_FROM + 4);
+    unit_assert_message(&net.node[1], PACK_FROM + 2, 3, 120, 3);
+    unit_assert_message(&net.node[1], PACK_FROM + 3, 4, 0, 4);
+}
+
+static void rawe_conn_pack_fits__one_byte_too_long_ends_the_frame(void **state)
+{
+    (void)state;
+    connect_busy();
+    copy(1, 500);
+    copy(2, 400);
+    copy(3, LIMIT_BYTES - 512 - 408 - RAWE_CHUNK_MESSAGE_BYTES + 1);
+    assert_int_equal(unit_wire_count(&net), PACK_FROM + 1);
+    assert_int_equal(messages_in(last_frame()), 2);
+    assert_non_null(end(0)->packing); /* which itself waits for more */
+    copy(4, 5);
+    flush(0);
+    assert_int_equal(unit_wire_count(&net), PACK_FROM + 2);
+    assert_int_equal(messages_in(last_frame()), 2);
+    finish();
+    assert_int_equal(net.node[1].message_count, PACK_FROM + 4);
+    unit_assert_message(&net.node[1], PACK_FROM + 2, 3, 121, 3);
+}
+
+static void rawe_conn_pack_fits__frames_shorter_than_the_buffers(void **state)
+{
+    (void)state;
+    unit_stop(&net);
+    unit_init(&net);
+    net.config.pack_from_frames = PACK_FROM;
+    net.config.payload_max_bytes = 512;
+    unit_start(&net);
+    connect_busy();
+    for (uint8_t tag = 0; tag < 40; tag++) {
+        copy(tag, 60); /* the harness checks that no frame is too long */
+    }
+    finish();
+    assert_delivered(PACK_FROM, 0, 40, 60);
+    assert_true(counters(0)->frames_sent < 40);
+}
+
+/* rawe_conn_pack_wanted */
+
+static void rawe_conn_pack_wanted__first_messages_leave_at_once(void **state)
+{
+    (void)state;
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    for (uint8_t tag = 0; tag < 6; tag++) {
+        copy(tag, 30);
+        assert_int_equal(unit_wire_count(&net), tag < PACK_FROM ? tag + 1u : PACK_FROM);
+        assert_int_equal(end(0)->packing != NULL, tag >= PACK_FROM);
+    }
+    flush(0);
+    assert_int_equal(unit_wire_count(&net), PACK_FROM + 1);
+    assert_int_equal(messages_in(last_frame()), 6 - PACK_FROM);
+    finish();
+    assert_delivered(0, 0, 6, 30);
+    copy(6, 30); /* nothing under way: at once again */
+    assert_int_equal(unit_wire_count(&net), 1);
+}
+
+static void rawe_conn_pack_wanted__never_unless_asked_for(void **state)
+{
+    (void)state;
+    unit_stop(&net);
+    unit_init(&net);
+    unit_start(&net);
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    for (uint8_t tag = 0; tag < 20; tag++) {
+        copy(tag, 1);
+        assert_null(end(0)->packing);
+        assert_int_equal(unit_wire_count(&net), tag + 1);
+    }
+    finish();
+    assert_delivered(0, 0, 20, 1);
+    assert_int_equal(counters(0)->messages_packed, 0);
+}
+
+static void rawe_conn_pack_wanted__longer_messages_do_not_wait(void **state)
+{
+    (void)state;
+    connect_busy();
+    copy(1, LIMIT_BYTES / 2);
+    assert_null(end(0)->packing);
+    assert_int_equal(unit_wire_count(&net), PACK_FROM + 1);
+    copy(2, LIMIT_BYTES / 2 - 1);
+    assert_non_null(end(0)->packing);
+    assert_int_equal(unit_wire_count(&net), PACK_FROM + 1);
+    finish();
+}
+
+/* rawe_conn_pack */
+
+static void rawe_conn_pack__nothing_held_back(void **state)
+{
+    (void)state;
+    connect_busy();
+    assert_false(rawe_conn_pack(end(0), 1, "ab", 2, NULL, 0));
+    copy(1, 10);
+    assert_true(rawe_conn_pack(end(0), 2, "ab", 2, "c", 1));
+    assert_true(rawe_conn_pack(end(0), 3, NULL, 0, "c", 1));
+    assert_true(rawe_conn_pack(end(0), 4, NULL, 0, NULL, 0));
+    assert_false(rawe_conn_pack(end(0), 5, last_frame()->bytes, 1024, NULL, 0));
+    assert_int_equal(unit_wire_count(&net), PACK_FROM); /* it sends nothing by itself */
+    flush(0);
+    assert_false(rawe_conn_pack(end(0), 5, "ab", 2, NULL, 0));
+    finish();
+    assert_int_equal(net.node[1].message_count, PACK_FROM + 4);
+    assert_memory_equal(net.node[1].messages[PACK_FROM + 1].data, "abc", 3);
+    assert_int_equal(net.node[1].messages[PACK_FROM + 2].tag, 3);
+    assert_memory_equal(net.node[1].messages[PACK_FROM + 2].data, "c", 1);
+    assert_int_equal(net.node[1].messages[PACK_FROM + 3].tag, 4);
+    assert_int_equal(net.node[1].messages[PACK_FROM + 3].len_bytes, 0);
+}
+
+static void rawe_conn_pack__messages_of_every_length(void **state)
+{
+    (void)state;
+    uint8_t ones[1024];
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    /* What frames are made from is not clean. */
+    memset(ones, 0xFF, sizeof(ones));
+    for (unsigned i = 0; i < 40; i++) {
+        assert_int_equal(rawe_conn_send_copy(end(0), 9, ones, sizeof(ones), NULL, 0, net.now_ns),
+                         RAWE_STATUS_DONE);
+    }
+    finish();
+    const unsigned begin = net.node[1].message_count;
+    for (unsigned length = 0; length < LIMIT_BYTES / 2; length++) {
+        copy((uint8_t)length, length);
+        if (length % 60 == 59) {
+            for (const struct unit_frame *frame = net.wire; frame != NULL; frame = frame->next) {
+                (void)messages_in(frame);
+            }
+            finish();
+        }
+    }
+    finish();
+    assert_int_equal(net.node[1].message_count, begin + LIMIT_BYTES / 2);
+    for (unsigned length = 0; length < LIMIT_BYTES / 2; length++) {
+        unit_assert_message(&net.node[1], begin + length, (uint8_t)length, length,
+                            (uint8_t)length);
+    }
+    assert_int_equal(counters(1)->dropped_length, 0);
+    assert_true(counters(0)->messages_packed > 300);
+}
+
+static void rawe_conn_pack__counts_each_message(void **state)
+{
+    (void)state;
+    connect_busy();
+    for (uint8_t tag = 0; tag < 5; tag++) {
+        copy(tag, 100);
+    }
+    finish();
+    assert_int_equal(counters(0)->messages_sent, PACK_FROM + 5);
+    assert_int_equal(counters(0)->messages_packed, 4); /* the first one joined none */
+    assert_int_equal(counters(0)->bytes_sent, PACK_FROM * 10 + 500);
+    assert_int_equal(counters(0)->frames_sent, PACK_FROM + 1);
+    assert_int_equal(counters(1)->messages_received, PACK_FROM + 5);
+    assert_int_equal(counters(1)->bytes_received, PACK_FROM * 10 + 500);
+    assert_int_equal(counters(1)->frames_received, PACK_FROM + 1);
+}
+
+static unsigned answers;
+
+/** Answers each message with three of its own. */
+static void answer(struct unit_node *node, struct rawe_conn *conn, uint8_t tag)
+{
+    for (unsigned i = 0; i < 3; i++) {
+        answers += unit_copy_message(conn, tag, tag) == RAWE_STATUS_DONE;
+    }
+    (void)node;
+}
+
+static void rawe_conn_pack__answers_out_of_a_callback(void **state)
+{
+    (void)state;
+    connect_busy();
+    answers = 0;
+    net.node[1].on_deliver = answer;
+    for (uint8_t tag = 0; tag < 30; tag++) {
+        copy(tag, tag);
+    }
+    finish();
+    assert_true(rawe_conn_drained(end(1)));
+    assert_int_equal(net.node[1].message_count, PACK_FROM + 30);
+    assert_int_equal(net.node[0].message_count, answers);
+    assert_int_equal(answers, 3 * (PACK_FROM + 30));
+    assert_true(counters(1)->messages_packed > 0);
+    assert_true(counters(1)->frames_sent < answers / 2);
+}
+
+/* rawe_conn_pack_add */
+
+static void rawe_conn_pack_add__queued_messages_share_frames(void **state)
+{
+    (void)state;
+    struct unit_send sends[30];
+    uint8_t data[30][80];
+    memset(sends, 0, sizeof(sends));
+    unit_open(&net, 0, RAWE_LANE_EXPRESS);
+    for (unsigned i = 0; i < 30; i++) {
+        unit_fill(data[i], sizeof(data[i]), i);
+        unit_send_message(end(0), &sends[i], (uint8_t)i, data[i], sizeof(data[i]));
+        assert_int_equal(sends[i].done, 0);
+    }
+    finish();
+    assert_delivered(0, 0, 30, 80);
+    const unsigned each = LIMIT_BYTES / (RAWE_CHUNK_MESSAGE_BYTES + 80);
+    const unsigned frames = (30 + each - 1) / each;
+    assert_int_equal(counters(0)->frames_sent, frames);
+    assert_int_equal(counters(0)->messages_packed, 30 - frames);
+    assert_int_equal(counters(0)->messages_sent, 30);
+    assert_int_equal(end(0)->queued_bytes, 0);
+    for (unsigned i = 0; i < 30; i++) {
+        assert_int_equal(sends[i].done, 1);
+        assert_int_equal(sends[i].status, RAWE_STATUS_DONE);
+    }
+}
+
+static void rawe_conn_pack_add__others_stand_between(void **state)
+{
+    (void)state;
+    static uint8_t data[40][5000];
+    struct unit_send sends[40];
+    memset(sends, 0, sizeof(sends));
+    unit_open(&net, 0, RAWE_LANE_EXPRESS);
+    for (unsigned i = 0; i < 40; i++) {
+        unit_fill(data[i], sizeof(data[i]), i);
+        sends[i].send.ordered = i % 7 == 2; /* not to be packed, however short */
+        unit_send_message(end(0), &sends[i], (uint8_t)i, data[i], i % 7 == 5 ? 5000 : 20 + i);
+    }
+    finish();
+    assert_int_equal(net.node[1].message_count, 40);
+    bool had[40] = {false};
+    for (unsigned i = 0; i < 40; i++) {
+        unsigned tag = net.node[1].messages[i].tag;
+        assert_false(had[tag]);
+        had[tag] = true;
+        unit_assert_message(&net.node[1], i, (uint8_t)tag, tag % 7 == 5 ? 5000 : 20 + tag, tag);
+        assert_int_equal(sends[i].done, 1);
+    }
+    assert_true(counters(0)->messages_packed > 0);
+    assert_int_equal(end(0)->queued_bytes, 0);
+}
+
+static void rawe_conn_pack_add__no_longer_than_the_envelope_of_trains_allows(void **state)
+{
+    (void)state;
+    unit_stop(&net);
+    unit_init(&net);
+    net.config.pack_from_frames = PACK_FROM;
+    net.config.copy_max_bytes = net.config.payload_max_bytes;
+    unit_start(&net);
+    unit_use_trains(&net, 10);
+    struct rawe_conn *bulk = unit_connect(&net, RAWE_LANE_BULK);
+    static struct unit_send sends[200];
+    uint8_t data[8];
+    memset(sends, 0, sizeof(sends));
+    unit_fill(data, sizeof(data), 3);
+    for (unsigned i = 0; i < 200; i++) { /* queued behind the trial */
+        unit_send_message(bulk, &sends[i], (uint8_t)i, data, sizeof(data));
+    }
+    unit_run(&net, 5 * UNIT_MS, 50 * UNIT_US);
+    assert_int_equal(bulk->train, RAWE_TRAIN_GOOD);
+    assert_true(rawe_conn_drained(bulk)); /* the harness checks the lengths */
+    assert_int_equal(net.node[1].message_count, 200);
+    assert_true(counters(0)->messages_packed > 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(rawe_conn_pack_new__no_large_frame_left),
+        TEST(rawe_conn_pack_fits__to_the_last_byte),
+        TEST(rawe_conn_pack_fits__one_byte_too_long_ends_the_frame),
+        TEST(rawe_conn_pack_fits__frames_shorter_than_the_buffers),
+        TEST(rawe_conn_pack_wanted__first_messages_leave_at_once),
+        TEST(rawe_conn_pack_wanted__never_unless_asked_for),
+        TEST(rawe_conn_pack_wanted__longer_messages_do_not_wait),
+        TEST(rawe_conn_pack__nothing_held_back),
+        TEST(rawe_conn_pack__messages_of_every_length),
+        TEST(rawe_conn_pack__counts_each_message),
+        TEST(rawe_conn_pack__answers_out_of_a_callback),
+        TEST(rawe_conn_pack_add__queued_messages_share_frames),
+        TEST(rawe_conn_pack_add__others_stand_between),
+        TEST(rawe_conn_pack_add__no_longer_than_the_envelope_of_trains_allows),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,406 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Tests of packing: what becomes of a frame that is held back.
+ */
+#include "unit_support.h"
+
+#include <string.h>
+
+#define PACK_FROM 2u
+
+static struct unit_net net;
+
+static int set_up(void **state)
+{
+    (void)state;
+    unit_init(&net);
+    net.config.pack_from_frames = PACK_FROM;
+    unit_start(&net);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    unit_stop(&net);
+    return 0;
+}
+
+static struct rawe_counters *counters(unsigned node)
+{
+    return &net.node[node].engine.counters;
+}
+
+static struct rawe_conn *end(unsigned node)
+{
+    return net.node[node].conn[RAWE_LANE_EXPRESS];
+}
+
+static void copy(uint8_t tag, size_t len_bytes)
+{
+    assert_int_equal(unit_copy_message(end(0), tag, len_bytes), RAWE_STATUS_DONE);
+}
+
+/** An open lane with just so many frames under way that the next short message is held back. */
+static void connect_busy(void)
+{
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    for (unsigned i = 0; i < PACK_FROM; i++) {
+        copy(200, 10);
+    }
+    assert_int_equal(unit_wire_count(&net), PACK_FROM);
+}
+
+static void flush(unsigned node)
+{
+    rawe_engine_flush(&net.node[node].engine, net.now_ns);
+}
+
+static struct unit_frame *last_frame(void)
+{
+    struct unit_frame *last = net.wire;
+    while (last != NULL && last->next != NULL) {
+        last = last->next;
+    }
+    assert_non_null(last);
+    return last;
+}
+
+/** How many messages are in a frame; between them, where nothing is, must be zeros. */
+static unsigned messages_in(const struct unit_frame *frame)
+{
+    const uint8_t *cursor = frame->bytes + RAWE_PAYLOAD_OFFSET;
+    const uint8_t *end_of_payload = cursor + frame->header.payload_bytes;
+    unsigned count = 0;
+    while (cursor != end_of_payload) {
+        struct rawe_chunk chunk;
+        assert_int_equal(rawe_chunk_decode(&chunk, &cursor, end_of_payload), RAWE_DECODE_OK);
+        assert_int_equal(chunk.kind, RAWE_CHUNK_MESSAGE);
+        assert_int_equal(chunk.id, 0);
+        for (const uint8_t *pad = chunk.data + chunk.data_bytes; pad < cursor; pad++) {
+            assert_int_equal(*pad, 0);
+        }
+        count++;
+    }
+    return count;
+}
+
+static void finish(void)
+{
+    for (unsigned i = 0; i < 200 && !rawe_conn_drained(end(0)); i++) {
+        unit_run(&net, UNIT_MS, 50 * UNIT_US);
+    }
+    assert_true(rawe_conn_drained(end(0)));
+    assert_int_equal(end(0)->in_flight + end(0)->to_transmit + end(0)->sacked, 0);
+}
+
+/* rawe_conn_pack_end */
+
+static void rawe_conn_pack_end__something_else_is_sent(void **state)
+{
+    (void)state;
+    static uint8_t data[3000];
+    struct unit_send send = {0};
+    connect_busy();
+    copy(1, 10);
+    copy(2, 10);
+    unit_fill(data, sizeof(data), 3);
+    unit_send_message(end(0), &send, 3, data, sizeof(data));
+    assert_null(end(0)->packing);
+    const struct unit_frame *third = net.wire->next->next;
+    assert_int_equal(messages_in(third), 2); /* what was there before goes before */
+    assert_int_equal(third->next->bytes[RAWE_PAYLOAD_OFFSET], RAWE_CHUNK_SEGMENT);
+    finish();
+    assert_int_equal(send.done, 1);
+    assert_int_equal(net.node[1].message_count, PACK_FROM + 3);
+}
+
+static void rawe_conn_pack_end__counts_in_the_window_while_held_back(void **state)
+{
+    (void)state;
+    unit_stop(&net);
+    unit_init(&net);
+    net.config.pack_from_frames = PACK_FROM;
+    net.config.window_frames = 16;
+    unit_start(&net);
+    connect_busy();
+    net.node[1].paused = true;
+    unsigned count = PACK_FROM;
+    while (unit_copy_message(end(0), 1, 300) == RAWE_STATUS_DONE) {
+        count++;
+        uint32_t used = end(0)->next - end(0)->una + (end(0)->packing != NULL);
+        assert_in_range(used, 1, 16);
+    }
+    assert_null(end(0)->packing);
+    assert_int_equal(end(0)->next - end(0)->una, 16);
+    assert_int_equal(unit_wire_count(&net), 16);
+    assert_true(count > 16 + 10);
+    uint8_t data[300];
+    struct unit_send sends[20];
+    memset(sends, 0, sizeof(sends));
+    unit_fill(data, sizeof(data), 1);
+    for (unsigned i = 0; i < 20; i++) {
+        unit_send_message(end(0), &sends[i], 1, data, sizeof(data));
+    }
+    assert_int_equal(unit_copy_message(end(0), 1, 1), RAWE_STATUS_BUSY);
+    assert_int_equal(end(0)->next - end(0)->una, 16);
+    net.node[1].paused = false;
+    finish();
+    assert_int_equal(net.node[1].message_count, count + 20);
+    assert_int_equal(counters(0)->frames_resent, 0);
+}
+
+static void rawe_conn_pack_end__a_hole_keeps_the_window_from_sliding(void **state)
+{
+    (void)state;
+    unit_stop(&net);
+    unit_init(&net);
+    net.config.pack_from_frames = 1;
+    net.config.window_frames = 16;
+    unit_start(&net);
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    copy(1, 10);
+    struct unit_frame *late = unit_wire_take(&net);
+    unsigned count = 1;
+    for (unsigned i = 0; i < 200; i++) {
+        count += unit_copy_message(end(0), 1, 20) == RAWE_STATUS_DONE;
+        assert_true(end(0)->next - end(0)->una + (end(0)->packing != NULL) <= 16);
+        if (i % 3 == 2) {
+            unit_settle(&net); /* the peer has all but the first, and says so */
+        }
+    }
+    assert_int_equal(end(0)->next - end(0)->una, 16);
+    assert_int_equal(unit_copy_message(end(0), 1, 20), RAWE_STATUS_BUSY);
+    unit_wire_put(&net, late);
+    finish();
+    assert_int_equal(net.node[1].message_count, count);
+}
+
+/* rawe_conn_pack_flush */
+
+static void rawe_conn_pack_flush__at_the_end_of_the_batch(void **state)
+{
+    (void)state;
+    connect_busy();
+    copy(1, 10);
+    assert_true(rawe_engine_pending(&net.node[0].engine));
+    assert_false(rawe_engine_idle(&net.node[0].engine));
+    flush(0);
+    assert_int_equal(unit_wire_count(&net), PACK_FROM + 1);
+    assert_false(rawe_engine_pending(&net.node[0].engine));
+    flush(0);
+    assert_int_equal(unit_wire_count(&net), PACK_FROM + 1);
+    finish();
+}
+
+static void rawe_conn_pack_flush__acknowledgement_rides_along(void **state)
+{
+    (void)state;
+    connect_busy();
+    assert_int_equal(unit_copy_message(end(1), 1, 10), RAWE_STATUS_DONE);
+    struct unit_frame *frames[PACK_FROM + 1];
+    for (unsigned i = 0; i <= PACK_FROM; i++) {
+        frames[i] = unit_wire_take(&net);
+    }
+    unit_receive(&net, frames[PACK_FROM]);
+    copy(1, 10);
+    net.now_ns += net.config.ack_delay_ns + 20 * UNIT_US;
+    rawe_engine_advance(&net.node[0].engine, net.now_ns);
+    assert_true(end(0)->ack_now);
+    flush(0);
+    assert_int_equal(unit_wire_count(&net), 1); /* nothing but what was held back */
+    assert_int_equal(net.wire->header.type, RAWE_FRAME_DATA);
+    assert_int_equal(net.wire->header.acknowledgement, 1);
+    assert_false(end(0)->ack_now);
+    assert_int_equal(end(0)->ack_deadline_ns, 0);
+    assert_int_equal(counters(0)->acks_sent, 0);
+    for (unsigned i = 0; i < PACK_FROM; i++) {
+        unit_wire_put(&net, frames[i]);
+    }
+    unit_frame_free(frames[PACK_FROM]);
+    finish();
+    assert_int_equal(net.node[1].message_count, PACK_FROM + 1);
+}
+
+static void rawe_conn_pack_flush__no_credit(void **state)
+{
+    (void)state;
+    connect_busy();
+    copy(1, 10);
+    end(0)->congestion.window = PACK_FROM; /* losses were found meanwhile, say */
+    flush(0);
+    assert_int_equal(unit_wire_count(&net), PACK_FROM);
+    assert_null(end(0)->packing);
+    assert_int_equal(end(0)->to_transmit, 1);
+    assert_int_equal(unit_copy_message(end(0), 2, 10), RAWE_STATUS_BUSY);
+    finish();
+    assert_int_equal(net.node[1].message_count, PACK_FROM + 1);
+    assert_int_equal(counters(0)->frames_resent, 0);
+}
+
+static void rawe_conn_pack_flush__link_full(void **state)
+{
+    (void)state;
+    connect_busy();
+    copy(1, 10);
+    copy(2, 10);
+    net.node[0].link_room = 0;
+    flush(0);
+    flush(0);
+    assert_int_equal(unit_wire_count(&net), PACK_FROM);
+    assert_true(counters(0)->link_stalls > 0);
+    assert_true(rawe_engine_pending(&net.node[0].engine));
+    assert_false(rawe_conn_drained(end(0)));
+    net.node[0].link_room = UINT32_MAX;
+    flush(0);
+    assert_int_equal(unit_wire_count(&net), PACK_FROM + 1);
+    finish();
+    assert_int_equal(net.node[1].message_count, PACK_FROM + 2);
+    assert_int_equal(counters(0)->frames_sent, PACK_FROM + 1);
+    assert_int_equal(counters(1)->duplicates, 0);
+}
+
+static void rawe_conn_pack_flush__lost_and_sent_again(void **state)
+{
+    (void)state;
+    connect_busy();
+    for (uint8_t tag = 1; tag < 8; tag++) {
+        copy(tag, 50);
+    }
+    unit_settle(&net);
+    copy(8, 10);
+    copy(9, 10);
+    copy(10, 10);
+    flush(0);
+    struct unit_frame *lost = last_frame();
+    assert_int_equal(messages_in(lost), 3);
+    lost->header.key ^= 1; /* garbled on the way */
+    unit_frame_encode(lost);
+    finish();
+    assert_int_equal(counters(0)->frames_resent, 1);
+    assert_int_equal(net.node[1].message_count, PACK_FROM + 10);
+    assert_int_equal(counters(1)->messages_received, PACK_FROM + 10);
+}
+
+static void rawe_conn_pack_flush__drained_only_after_it(void **state)
+{
+    (void)state;
+    connect_busy();
+    copy(1, 10);
+    struct unit_frame *frame;
+    while ((frame = unit_wire_take(&net)) != NULL) {
+        unit_receive(&net, frame);
+        unit_frame_free(frame);
+    }
+    flush(1);
+    end(1)->ack_now = true;
+    rawe_conn_make_pending(end(1));
+    flush(1);
+    frame = unit_wire_take(&net);
+    unit_receive(&net, frame); /* acknowledges all that has been sent */
+    unit_frame_free(frame);
+    assert_int_equal(end(0)->una, end(0)->next);
+    assert_false(rawe_conn_drained(end(0)));
+    finish();
+    assert_int_equal(net.node[1].message_count, PACK_FROM + 1);
+}
+
+/* rawe_conn_pack_drop */
+
+static void rawe_conn_pack_drop__closed(void **state)
+{
+    (void)state;
+    connect_busy();
+    copy(1, 10);
+    unit_close(&net, 0, RAWE_LANE_EXPRESS); /* tear_down finds the frame in its pool */
+    unit_settle(&net);
+    assert_int_equal(net.node[1].message_count, PACK_FROM);
+}
+
+/** Node 0 holds a message back when it hears of the peer's CLOSE. */
+static void hold_and_be_closed(void)
+{
+    connect_busy();
+    copy(1, 10);
+    unit_wire_clear(&net);
+    unit_close(&net, 1, RAWE_LANE_EXPRESS);
+    struct unit_frame *close = unit_wire_take(&net);
+    assert_int_equal(close->header.type, RAWE_FRAME_CLOSE);
+    unit_receive(&net, close);
+    unit_frame_free(close);
+    assert_int_equal(end(0)->state, RAWE_CONN_CONNECTING);
+    assert_non_null(end(0)->packing);
+    assert_false(rawe_conn_drained(end(0)));
+}
+
+static void rawe_conn_pack_drop__not_when_the_peer_closes(void **state)
+{
+    (void)state;
+    hold_and_be_closed();
+    assert_true(rawe_conn_pack(end(0), 2, "xy", 2, NULL, 0)); /* it may be joined still */
+    assert_int_equal(unit_copy_message(end(0), 3, 10), RAWE_STATUS_BUSY);
+    uint8_t data[10];
+    struct unit_send send = {0};
+    unit_fill(data, sizeof(data), 3);
+    unit_send_message(end(0), &send, 3, data, sizeof(data));
+    finish();
+    assert_int_equal(end(0)->state, RAWE_CONN_OPEN);
+    assert_int_equal(send.done, 1);
+    assert_int_equal(net.node[1].message_count, 3);
+    unit_assert_message(&net.node[1], 0, 1, 10, 1);
+    assert_memory_equal(net.node[1].messages[1].data, "xy", 2);
+    unit_assert_message(&net.node[1], 2, 3, 10, 3);
+}
+
+static void rawe_conn_pack_drop__peer_does_not_come_back(void **state)
+{
+    (void)state;
+    hold_and_be_closed();
+    net.node[1].refuses = true;
+    unit_run(&net, 2 * net.config.peer_timeout_ns, 10 * UNIT_MS);
+    assert_int_equal(end(0)->state, RAWE_CONN_FAILED);
+    assert_int_equal(net.node[0].failed_calls, 1);
+    assert_null(end(0)->packing);
+    assert_true(rawe_conn_drained(end(0)));
+    assert_false(rawe_conn_pack(end(0), 2, "xy", 2, NULL, 0));
+    assert_int_equal(unit_copy_message(end(0), 2, 10), RAWE_STATUS_FAILED);
+}
+
+static void rawe_conn_pack_drop__not_when_the_peer_begins_anew(void **state)
+{
+    (void)state;
+    connect_busy();
+    copy(1, 10);
+    unit_close(&net, 1, RAWE_LANE_EXPRESS);
+    unit_wire_clear(&net); /* its CLOSE, too */
+    struct rawe_conn *again = unit_open(&net, 1, RAWE_LANE_EXPRESS);
+    rawe_conn_connect(again, net.now_ns);
+    finish();
+    assert_int_equal(end(0)->state, RAWE_CONN_OPEN);
+    assert_null(end(0)->packing);
+    assert_int_equal(net.node[1].message_count, 1); /* the others were on the old connection */
+    unit_assert_message(&net.node[1], 0, 1, 10, 1);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(rawe_conn_pack_end__something_else_is_sent),
+        TEST(rawe_conn_pack_end__counts_in_the_window_while_held_back),
+        TEST(rawe_conn_pack_end__a_hole_keeps_the_window_from_sliding),
+        TEST(rawe_conn_pack_flush__at_the_end_of_the_batch),
+        TEST(rawe_conn_pack_flush__acknowledgement_rides_along),
+        TEST(rawe_conn_pack_flush__no_credit),
+        TEST(rawe_conn_pack_flush__link_full),
+        TEST(rawe_conn_pack_flush__lost_and_sent_again),
+        TEST(rawe_conn_pack_flush__drained_only_after_it),
+        TEST(rawe_conn_pack_drop__closed),
+        TEST(rawe_conn_pack_drop__not_when_the_peer_closes),
+        TEST(rawe_conn_pack_drop__peer_does_not_come_back),
+        TEST(rawe_conn_pack_drop__not_when_the_peer_begins_anew),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
