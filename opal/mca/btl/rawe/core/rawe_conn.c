@@ -394,8 +394,9 @@ static void give_up(struct rawe_conn *conn, uint64_t silent_ns)
 
 /**
  * Silence lasts: ask again, doubt, in the end give up. Time in which we ourselves did not run
- * (nobody called progress) is not the peer's silence. Returns false when it has given up: the
- * connection may have been closed by that.
+ * (nobody called progress) is not the peer's silence, nor is time in which our owner was away and
+ * its responder was not asked. Returns false when it has given up: the connection may have been
+ * closed by that.
  */
 static bool ask(struct rawe_conn *conn, uint64_t now_ns)
 {
@@ -405,7 +406,9 @@ static bool ask(struct rawe_conn *conn, uint64_t now_ns)
         conn->silent_since_ns = now_ns;
     } else {
         uint64_t passed_ns = now_ns - conn->asked_ns;
-        if (passed_ns > 2 * interval_ns) {
+        if (engine->away) {
+            conn->silent_since_ns += passed_ns;
+        } else if (passed_ns > 2 * interval_ns) {
             conn->silent_since_ns += passed_ns - interval_ns;
         }
     }
