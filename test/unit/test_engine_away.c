@@ -1,0 +1,334 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Tests of the engine while its owner is away: what goes on meanwhile.
+ */
+#include "unit_support.h"
+
+#include <string.h>
+
+static struct unit_net net;
+
+static int set_up(void **state)
+{
+    (void)state;
+    unit_init(&net);
+    net.config.window_frames = 256;
+    net.config.receive_frames = 1024;
+    unit_start(&net);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    unit_stop(&net);
+    return 0;
+}
+
+static struct rawe_engine *engine(unsigned node)
+{
+    return &net.node[node].engine;
+}
+
+static struct rawe_conn *end(unsigned node)
+{
+    return net.node[node].conn[RAWE_LANE_BULK];
+}
+
+static uint8_t data[300000];
+
+static void run(uint64_t duration_ns)
+{
+    unit_run(&net, duration_ns, 50 * UNIT_US);
+}
+
+/** An open lane, node 1's owner away; so is nobody told anything (the harness checks). */
+static void connect_and_leave(void)
+{
+    unit_connect(&net, RAWE_LANE_BULK);
+    unit_fill(data, sizeof(data), 7);
+    rawe_engine_leave(engine(1));
+}
+
+static void come_back(unsigned node)
+{
+    unsigned before = net.node[node].message_count;
+    rawe_engine_return(engine(node));
+    assert_int_equal(net.node[node].message_count, before); /* not yet */
+    rawe_engine_tell(engine(node));
+    assert_false(rawe_engine_has_kept(engine(node)));
+    assert_int_equal(engine(node)->kept_bytes, 0);
+}
+
+/** Send messages of `len_bytes` with tags from 0 on; only those longer than a frame are in order. */
+static void send_messages(struct unit_send *sends, unsigned count, size_t len_bytes)
+{
+    memset(sends, 0, count * sizeof(*sends));
+    for (unsigned i = 0; i < count; i++) {
+        unit_send_message(end(0), &sends[i], (uint8_t)i, data, len_bytes);
+    }
+}
+
+static void assert_told_in_order(unsigned count, size_t len_bytes)
+{
+    assert_int_equal(net.node[1].message_count, count);
+    for (unsigned i = 0; i < count; i++) {
+        unit_assert_message(&net.node[1], i, (uint8_t)i, len_bytes, 7);
+    }
+    assert_int_equal(engine(1)->counters.messages_received, count);
+    assert_int_equal(engine(1)->counters.bytes_received, count * len_bytes);
+}
+
+/* rawe_engine_leave */
+
+static void rawe_engine_leave__messages_are_acknowledged_and_kept(void **state)
+{
+    (void)state;
+    struct unit_send sends[20];
+    connect_and_leave();
+    send_messages(sends, 20, 1200); /* alone in their frames, not copied: done when acknowledged */
+    run(2 * UNIT_MS);
+    for (unsigned i = 0; i < 20; i++) {
+        assert_int_equal(sends[i].done, 1);
+        assert_int_equal(sends[i].status, RAWE_STATUS_DONE);
+    }
+    assert_true(rawe_conn_drained(end(0)));
+    assert_int_equal(net.node[1].message_count, 0);
+    assert_int_equal(engine(1)->counters.messages_received, 0);
+    assert_true(rawe_engine_has_kept(engine(1)));
+    assert_true(engine(1)->kept_bytes >= 20 * 1200);
+    come_back(1);
+    assert_told_in_order(20, 1200);
+    rawe_engine_tell(engine(1));
+    assert_told_in_order(20, 1200); /* once */
+    assert_int_equal(engine(0)->counters.frames_resent, 0);
+}
+
+static void rawe_engine_leave__frames_with_several_messages(void **state)
+{
+    (void)state;
+    unit_stop(&net);
+    unit_init(&net);
+    net.config.pack_from_frames = 1;
+    unit_start(&net);
+    connect_and_leave();
+    for (uint8_t tag = 0; tag < 40; tag++) {
+        assert_int_equal(unit_copy_message(end(0), tag, tag), RAWE_STATUS_DONE);
+    }
+    run(UNIT_MS);
+    assert_true(rawe_conn_drained(end(0)));
+    assert_true(engine(0)->counters.messages_packed > 0);
+    come_back(1);
+    assert_int_equal(net.node[1].message_count, 40);
+    for (uint8_t tag = 0; tag < 40; tag++) {
+        unit_assert_message(&net.node[1], tag, tag, tag, tag);
+    }
+}
+
+static void rawe_engine_leave__more_segmented_messages_than_a_window_of_them(void **state)
+{
+    (void)state;
+    static struct unit_send sends[200];
+    connect_and_leave();
+    send_messages(sends, 200, 5000);
+    run(20 * UNIT_MS);
+    for (unsigned i = 0; i < 200; i++) {
+        assert_int_equal(sends[i].done, 1);
+    }
+    assert_int_equal(net.node[1].message_count, 0);
+    assert_int_equal(engine(1)->kept_bytes, 200 * 5000);
+    come_back(1);
+    assert_told_in_order(200, 5000);
+    send_messages(sends, 10, 5000); /* as if nothing had been */
+    run(5 * UNIT_MS);
+    assert_int_equal(net.node[1].message_count, 210);
+}
+
+static void rawe_engine_leave__in_the_middle_of_a_message(void **state)
+{
+    (void)state;
+    struct unit_send sends[3];
+    unit_connect(&net, RAWE_LANE_BULK);
+    unit_fill(data, sizeof(data), 7);
+    send_messages(sends, 3, 20000);
+    for (unsigned i = 0; i < 20; i++) { /* one message and a part of the next */
+        struct unit_frame *frame = unit_wire_take(&net);
+        assert_non_null(frame);
+        unit_receive(&net, frame);
+        unit_frame_free(frame);
+    }
+    assert_int_equal(net.node[1].message_count, 1);
+    rawe_engine_leave(engine(1));
+    run(5 * UNIT_MS);
+    assert_int_equal(net.node[1].message_count, 1);
+    assert_int_equal(engine(1)->kept_bytes, 40000);
+    come_back(1);
+    assert_told_in_order(3, 20000);
+}
+
+static void rawe_engine_leave__returns_in_the_middle_of_a_message(void **state)
+{
+    (void)state;
+    struct unit_send sends[3];
+    connect_and_leave();
+    send_messages(sends, 3, 20000);
+    for (unsigned i = 0; i < 20; i++) {
+        struct unit_frame *frame = unit_wire_take(&net);
+        assert_non_null(frame);
+        unit_receive(&net, frame);
+        unit_frame_free(frame);
+    }
+    come_back(1);
+    assert_int_equal(net.node[1].message_count, 1);
+    run(5 * UNIT_MS);
+    assert_told_in_order(3, 20000);
+}
+
+static void rawe_engine_leave__put_data_is_placed(void **state)
+{
+    (void)state;
+    static uint8_t memory[100000];
+    struct unit_send send = {0};
+    uint32_t index;
+    uint64_t key;
+    connect_and_leave();
+    memset(memory, 0, sizeof(memory));
+    assert_true(rawe_handle_register(&engine(1)->handles, memory, sizeof(memory), &index, &key));
+    unit_send_put(end(0), &send, data, sizeof(memory), index, key, 0);
+    run(10 * UNIT_MS);
+    assert_int_equal(send.done, 1);
+    assert_int_equal(send.status, RAWE_STATUS_DONE);
+    assert_memory_equal(memory, data, sizeof(memory));
+    assert_false(rawe_engine_has_kept(engine(1)));
+}
+
+static void rawe_engine_leave__trains(void **state)
+{
+    (void)state;
+    static struct unit_send sends[40];
+    unit_stop(&net);
+    unit_init(&net);
+    net.config.pack_from_frames = 2;
+    net.config.window_frames = 256;
+    net.config.receive_frames = 1024;
+    net.fill_max_bytes = 1400;
+    unit_start(&net);
+    unit_use_trains(&net, 16);
+    connect_and_leave();
+    send_messages(sends, 40, 5000);
+    run(10 * UNIT_MS);
+    assert_int_equal(sends[39].done, 1);
+    assert_true(net.trains_placed > 0);
+    come_back(1);
+    assert_told_in_order(40, 5000);
+}
+
+static void rawe_engine_leave__lost_frames_and_duplicates(void **state)
+{
+    (void)state;
+    static struct unit_send sends[30];
+    connect_and_leave();
+    send_messages(sends, 30, 5000);
+    unsigned count = unit_wire_count(&net);
+    for (unsigned i = 0; i < count; i++) { /* every third is lost, every fifth comes twice */
+        struct unit_frame *frame = unit_wire_take(&net);
+        if (i % 3 != 0) {
+            unit_wire_put(&net, frame);
+        }
+        if (i % 5 == 0) {
+            unit_wire_put(&net, unit_frame_copy(frame));
+        }
+        if (i % 3 == 0) {
+            unit_frame_free(frame);
+        }
+    }
+    run(50 * UNIT_MS);
+    assert_true(rawe_conn_drained(end(0)));
+    assert_true(engine(0)->counters.frames_resent > 0);
+    assert_true(engine(1)->counters.duplicates > 0);
+    come_back(1);
+    assert_told_in_order(30, 5000);
+}
+
+static void rawe_engine_leave__completions_are_kept(void **state)
+{
+    (void)state;
+    struct unit_send sends[10];
+    unit_connect(&net, RAWE_LANE_BULK);
+    unit_fill(data, sizeof(data), 7);
+    send_messages(sends, 10, 3000);
+    rawe_engine_leave(engine(0));
+    run(5 * UNIT_MS);
+    assert_true(rawe_conn_drained(end(0)));
+    assert_true(rawe_engine_has_kept(engine(0)));
+    for (unsigned i = 0; i < 10; i++) {
+        assert_int_equal(sends[i].done, 0);
+    }
+    come_back(0);
+    for (unsigned i = 0; i < 10; i++) {
+        assert_int_equal(sends[i].done, 1);
+        assert_int_equal(sends[i].status, RAWE_STATUS_DONE);
+    }
+    assert_told_in_order(10, 3000);
+}
+
+static void rawe_engine_leave__what_is_queued_goes_on(void **state)
+{
+    (void)state;
+    static struct unit_send sends[100];
+    unit_connect(&net, RAWE_LANE_BULK);
+    unit_fill(data, sizeof(data), 7);
+    send_messages(sends, 100, 20000); /* much more than a window */
+    assert_true(end(0)->queued_bytes > 0);
+    rawe_engine_leave(engine(0));
+    run(100 * UNIT_MS);
+    assert_true(rawe_conn_drained(end(0)));
+    assert_int_equal(end(0)->queued_bytes, 0);
+    come_back(0);
+    for (unsigned i = 0; i < 100; i++) {
+        assert_int_equal(sends[i].done, 1);
+    }
+    assert_told_in_order(100, 20000);
+}
+
+static void rawe_engine_leave__failed_ones_are_kept_too(void **state)
+{
+    (void)state;
+    struct unit_send sends[4];
+    unit_connect(&net, RAWE_LANE_BULK);
+    unit_fill(data, sizeof(data), 7);
+    send_messages(sends, 2, 3000);
+    rawe_engine_leave(engine(0));
+    run(5 * UNIT_MS);
+    rawe_engine_return(engine(0));
+    send_messages(sends + 2, 2, 3000);
+    rawe_engine_leave(engine(0));
+    unit_close(&net, 0, RAWE_LANE_BULK); /* two of them acknowledged, two not */
+    assert_int_equal(sends[2].done + sends[3].done, 0);
+    come_back(0);
+    for (unsigned i = 0; i < 4; i++) {
+        assert_int_equal(sends[i].done, 1);
+        assert_int_equal(sends[i].status, i < 2 ? RAWE_STATUS_DONE : RAWE_STATUS_FAILED);
+    }
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(rawe_engine_leave__messages_are_acknowledged_and_kept),
+        TEST(rawe_engine_leave__frames_with_several_messages),
+        TEST(rawe_engine_leave__more_segmented_messages_than_a_window_of_them),
+        TEST(rawe_engine_leave__in_the_middle_of_a_message),
+        TEST(rawe_engine_leave__returns_in_the_middle_of_a_message),
+        TEST(rawe_engine_leave__put_data_is_placed),
+        TEST(rawe_engine_leave__trains),
+        TEST(rawe_engine_leave__lost_frames_and_duplicates),
+        TEST(rawe_engine_leave__completions_are_kept),
+        TEST(rawe_engine_leave__what_is_queued_goes_on),
+        TEST(rawe_engine_leave__failed_ones_are_kept_too),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,336 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Tests of the engine while its owner is away: telling what was kept, and keeping it without memory.
+ */
+#include "unit_support.h"
+
+#include <string.h>
+
+static struct unit_net net;
+
+/** How many more times malloc may be asked, and fails from then on; -1: as it likes. */
+static int mallocs_left = -1;
+
+void *__real_malloc(size_t bytes);
+void *__wrap_malloc(size_t bytes);
+
+void *__wrap_malloc(size_t bytes)
+{
+    if (mallocs_left == 0) {
+        return NULL;
+    }
+    mallocs_left -= mallocs_left > 0;
+    return __real_malloc(bytes);
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    mallocs_left = -1;
+    unit_init(&net);
+    net.config.window_frames = 256;
+    net.config.receive_frames = 1024;
+    unit_start(&net);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    mallocs_left = -1;
+    unit_stop(&net);
+    return 0;
+}
+
+static struct rawe_engine *engine(unsigned node)
+{
+    return &net.node[node].engine;
+}
+
+static struct rawe_conn *end(unsigned node)
+{
+    return net.node[node].conn[RAWE_LANE_BULK];
+}
+
+static uint8_t data[300000];
+
+static void run(uint64_t duration_ns)
+{
+    unit_run(&net, duration_ns, 50 * UNIT_US);
+}
+
+/** An open lane, node 1's owner away; so is nobody told anything (the harness checks). */
+static void connect_and_leave(void)
+{
+    unit_connect(&net, RAWE_LANE_BULK);
+    unit_fill(data, sizeof(data), 7);
+    rawe_engine_leave(engine(1));
+}
+
+static void come_back(unsigned node)
+{
+    unsigned before = net.node[node].message_count;
+    rawe_engine_return(engine(node));
+    assert_int_equal(net.node[node].message_count, before); /* not yet */
+    rawe_engine_tell(engine(node));
+    assert_false(rawe_engine_has_kept(engine(node)));
+    assert_int_equal(engine(node)->kept_bytes, 0);
+}
+
+/** Send messages of `len_bytes` with tags from 0 on; only those longer than a frame are in order. */
+static void send_messages(struct unit_send *sends, unsigned count, size_t len_bytes)
+{
+    memset(sends, 0, count * sizeof(*sends));
+    for (unsigned i = 0; i < count; i++) {
+        unit_send_message(end(0), &sends[i], (uint8_t)i, data, len_bytes);
+    }
+}
+
+static void assert_told_in_order(unsigned count, size_t len_bytes)
+{
+    assert_int_equal(net.node[1].message_count, count);
+    for (unsigned i = 0; i < count; i++) {
+        unit_assert_message(&net.node[1], i, (uint8_t)i, len_bytes, 7);
+    }
+    assert_int_equal(engine(1)->counters.messages_received, count);
+    assert_int_equal(engine(1)->counters.bytes_received, count * len_bytes);
+}
+
+/* rawe_engine_tell */
+
+static struct rawe_conn *other;
+
+/** Sends, flushes and tells again: what is kept must still come once, in order. */
+static void deliver_and_go_on(struct unit_node *node, struct rawe_conn *conn, uint8_t tag)
+{
+    assert_int_equal(unit_copy_message(conn, tag, 10), RAWE_STATUS_DONE);
+    rawe_engine_flush(&node->engine, net.now_ns);
+    if (tag % 4 == 1) {
+        rawe_engine_tell(&node->engine);
+    }
+    if (other != NULL) {
+        other = NULL;
+        unit_close(&net, 1, RAWE_LANE_EXPRESS);
+    }
+}
+
+static void rawe_engine_tell__from_inside_a_callback(void **state)
+{
+    (void)state;
+    struct unit_send sends[12];
+    connect_and_leave();
+    send_messages(sends, 12, 3000);
+    run(5 * UNIT_MS);
+    net.node[1].on_deliver = deliver_and_go_on;
+    rawe_engine_return(engine(1));
+    rawe_engine_tell(engine(1));
+    assert_int_equal(engine(1)->kept_bytes, 0);
+    run(UNIT_MS);
+    assert_told_in_order(12, 3000);
+    assert_int_equal(net.node[0].message_count, 12);
+}
+
+static void rawe_engine_tell__what_comes_after_the_first_telling(void **state)
+{
+    (void)state;
+    static struct unit_send sends[30];
+    unit_connect(&net, RAWE_LANE_BULK);
+    unit_fill(data, sizeof(data), 7);
+    memset(sends, 0, sizeof(sends));
+    for (unsigned i = 0; i < 30; i++) {
+        if (i % 3 == 0) {
+            rawe_engine_leave(engine(1));
+        }
+        unit_send_message(end(0), &sends[i], (uint8_t)i, data, 4000);
+        run(2 * UNIT_MS);
+        if (i % 3 == 1) {
+            come_back(1);
+        }
+    }
+    assert_told_in_order(30, 4000);
+}
+
+/* rawe_engine_keep: without memory. */
+
+static void rawe_engine_keep__without_memory_it_is_not_taken(void **state)
+{
+    (void)state;
+    connect_and_leave();
+    assert_int_equal(unit_copy_message(end(0), 7, 100), RAWE_STATUS_DONE);
+    struct unit_frame *frame = unit_wire_take(&net);
+    mallocs_left = 0;
+    unit_receive(&net, frame);
+    mallocs_left = -1;
+    assert_int_equal(engine(1)->counters.no_buffer, 1);
+    assert_int_equal(engine(1)->counters.frames_received, 0);
+    assert_int_equal(engine(1)->kept_bytes, 0);
+    unit_frame_free(frame);
+    run(5 * UNIT_MS); /* it is sent again */
+    assert_true(rawe_conn_drained(end(0)));
+    come_back(1);
+    assert_int_equal(net.node[1].message_count, 1);
+    unit_assert_message(&net.node[1], 0, 7, 100, 7);
+}
+
+static void rawe_engine_keep_segmented__without_memory_they_stay_where_they_are(void **state)
+{
+    (void)state;
+    static struct unit_send sends[70];
+    connect_and_leave();
+    send_messages(sends, 4, 2000);
+    run(UNIT_MS); /* buffers of messages exist now, so that only keeping them needs memory */
+    come_back(1);
+    rawe_engine_leave(engine(1));
+    memset(sends, 0, sizeof(sends));
+    for (unsigned i = 4; i < 8; i++) {
+        unit_send_message(end(0), &sends[i], (uint8_t)i, data, 2000);
+    }
+    for (unsigned i = 0; unit_wire_count(&net) != 0; i++) {
+        struct unit_frame *frame = unit_wire_take(&net);
+        mallocs_left = 0;
+        unit_receive(&net, frame);
+        mallocs_left = -1;
+        unit_frame_free(frame);
+    }
+    assert_int_equal(engine(1)->counters.no_buffer, 0);
+    assert_null(engine(1)->kept);
+    assert_true(engine(1)->segments_wait);
+    assert_true(rawe_engine_has_kept(engine(1)));
+    come_back(1);
+    assert_told_in_order(8, 2000);
+    run(UNIT_MS);
+    assert_int_equal(sends[7].done, 1);
+}
+
+static void rawe_engine_keep_segmented__no_more_than_reassembly_can_number(void **state)
+{
+    (void)state;
+    static struct unit_send sends[100];
+    void *buffers[80];
+    connect_and_leave();
+    for (unsigned i = 0; i < 80; i++) { /* memory for buffers, but none for keeping them */
+        buffers[i] = rawe_buffer_take(&engine(1)->reassembly_buffers);
+        assert_non_null(buffers[i]);
+    }
+    for (unsigned i = 0; i < 80; i++) {
+        rawe_buffer_give(&engine(1)->reassembly_buffers, buffers[i]);
+    }
+    send_messages(sends, 100, 1500);
+    for (unsigned steps = 0; steps < 50; steps++) {
+        struct unit_frame *frame;
+        while ((frame = unit_wire_take(&net)) != NULL) {
+            mallocs_left = frame->to == 1 ? 0 : -1;
+            unit_receive(&net, frame);
+            mallocs_left = -1;
+            unit_frame_free(frame);
+        }
+        net.now_ns += 100 * UNIT_US;
+        for (unsigned node = 0; node < UNIT_NODES; node++) {
+            rawe_engine_flush(engine(node), net.now_ns);
+            rawe_engine_advance(engine(node), net.now_ns);
+        }
+    }
+    assert_null(engine(1)->kept);
+    assert_int_equal(engine(1)->counters.dropped_segment, 0);
+    assert_true(engine(1)->counters.no_buffer > 0); /* the 65th must not be acknowledged */
+    unsigned done = 0;
+    for (unsigned i = 0; i < 100; i++) {
+        done += sends[i].done;
+    }
+    assert_int_equal(done, RAWE_REASSEMBLY_MESSAGES);
+    come_back(1);
+    run(20 * UNIT_MS);
+    assert_told_in_order(100, 1500);
+}
+
+/* rawe_engine_forget */
+
+static void rawe_engine_forget__connection_closed_with_something_kept(void **state)
+{
+    (void)state;
+    struct unit_send sends[6];
+    connect_and_leave();
+    struct rawe_conn *express = unit_connect(&net, RAWE_LANE_EXPRESS);
+    for (unsigned i = 0; i < 6; i++) { /* by turns, the last of all for the one that stays */
+        assert_int_equal(unit_copy_message(express, 100, 50), RAWE_STATUS_DONE);
+        memset(&sends[i], 0, sizeof(sends[i]));
+        unit_send_message(end(0), &sends[i], (uint8_t)i, data, 3000);
+        run(UNIT_MS);
+    }
+    assert_int_equal(engine(1)->kept_bytes, 6 * (3000 + 50 + RAWE_CHUNK_MESSAGE_BYTES));
+    unit_close(&net, 1, RAWE_LANE_EXPRESS);
+    assert_int_equal(engine(1)->kept_bytes, 6 * 3000);
+    unit_send_message(end(0), &sends[0], 6, data, 3000);
+    run(UNIT_MS);
+    come_back(1);
+    assert_told_in_order(7, 3000);
+}
+
+static void rawe_engine_forget__the_last_ones_of_the_list(void **state)
+{
+    (void)state;
+    struct unit_send send = {0};
+    connect_and_leave();
+    struct rawe_conn *express = unit_connect(&net, RAWE_LANE_EXPRESS);
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(unit_copy_message(express, 100, 50), RAWE_STATUS_DONE);
+        run(UNIT_MS);
+    }
+    unit_close(&net, 1, RAWE_LANE_EXPRESS);
+    assert_int_equal(engine(1)->kept_bytes, 0);
+    assert_false(rawe_engine_has_kept(engine(1)));
+    unit_send_message(end(0), &send, 0, data, 3000);
+    run(UNIT_MS);
+    come_back(1);
+    assert_told_in_order(1, 3000);
+}
+
+static void rawe_engine_forget__closed_while_others_are_told(void **state)
+{
+    (void)state;
+    struct unit_send sends[2];
+    connect_and_leave();
+    struct rawe_conn *express = unit_connect(&net, RAWE_LANE_EXPRESS);
+    send_messages(sends, 1, 3000);
+    run(UNIT_MS);
+    assert_int_equal(unit_copy_message(express, 100, 50), RAWE_STATUS_DONE);
+    run(UNIT_MS);
+    other = net.node[1].conn[RAWE_LANE_EXPRESS];
+    net.node[1].on_deliver = deliver_and_go_on;
+    come_back(1);
+    assert_told_in_order(1, 3000);
+    run(UNIT_MS);
+}
+
+static void rawe_engine_forget__not_when_the_peer_closes(void **state)
+{
+    (void)state;
+    struct unit_send sends[5];
+    connect_and_leave();
+    send_messages(sends, 5, 3000);
+    run(5 * UNIT_MS);
+    unit_close(&net, 0, RAWE_LANE_BULK);
+    run(UNIT_MS);
+    assert_int_equal(end(1)->state, RAWE_CONN_PEER_CLOSED);
+    come_back(1);
+    assert_told_in_order(5, 3000); /* the peer believes that they have arrived */
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(rawe_engine_tell__from_inside_a_callback),
+        TEST(rawe_engine_tell__what_comes_after_the_first_telling),
+        TEST(rawe_engine_keep__without_memory_it_is_not_taken),
+        TEST(rawe_engine_keep_segmented__without_memory_they_stay_where_they_are),
+        TEST(rawe_engine_keep_segmented__no_more_than_reassembly_can_number),
+        TEST(rawe_engine_forget__connection_closed_with_something_kept),
+        TEST(rawe_engine_forget__the_last_ones_of_the_list),
+        TEST(rawe_engine_forget__closed_while_others_are_told),
+        TEST(rawe_engine_forget__not_when_the_peer_closes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
