@@ -45,7 +45,8 @@ static bool begin(struct rawe_conn *conn, const struct rawe_chunk *chunk)
 {
     struct rawe_borrowed *borrowed = &conn->engine->borrowed;
     size_t at = (size_t)(chunk->data - borrowed->train);
-    if (chunk->offset != 0 || chunk->total_bytes > RAWE_TRAIN_BUFFER_BYTES - at ||
+    bool begun = borrowed->conn == conn && borrowed->number == chunk->id;
+    if (begun || chunk->offset != 0 || chunk->total_bytes > RAWE_TRAIN_BUFFER_BYTES - at ||
         chunk->total_bytes > conn->engine->config.message_max_bytes ||
         chunk->data_bytes == 0 ||
         !rawe_reassembly_awaits(conn->reassembly, chunk->id) ||
