@@ -74,6 +74,7 @@ struct unit_net {
     bool (*filter)(struct unit_net *net, const struct unit_frame *frame);
     unsigned filter_count;      /**< the filter's own */
     unsigned train_number;      /**< of the train sent last */
+    uint32_t segment_sequence;  /**< of the next frame of unit_put_segments */
     unsigned trains_placed;     /**< trains received straight into place */
     unsigned trains_not_placed; /**< trains received elsewhere, frame by frame */
     bool trains_vanish;         /**< the path loses each of them */

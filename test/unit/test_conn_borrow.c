@@ -1,0 +1,512 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Tests of messages that are delivered from the buffer a train was received into.
+ */
+#include "unit_segments.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static struct unit_net net;
+
+/** How many more times malloc may be asked, and fails from then on; -1: as it likes. */
+static int mallocs_left = -1;
+
+void *__real_malloc(size_t bytes);
+void *__wrap_malloc(size_t bytes);
+
+void *__wrap_malloc(size_t bytes)
+{
+    if (mallocs_left == 0) {
+        return NULL;
+    }
+    mallocs_left -= mallocs_left > 0;
+    return __real_malloc(bytes);
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    mallocs_left = -1;
+    unit_init(&net);
+    net.config.window_frames = 256;
+    net.config.receive_frames = 1024;
+    unit_start(&net);
+    unit_use_trains(&net, 40);
+    unit_connect(&net, RAWE_LANE_BULK);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    mallocs_left = -1;
+    unit_stop(&net);
+    return 0;
+}
+
+static struct rawe_engine *engine(void)
+{
+    return &net.node[1].engine;
+}
+
+static struct rawe_conn *end(void)
+{
+    return net.node[1].conn[RAWE_LANE_BULK];
+}
+
+static void receive(const struct unit_segment *segments, unsigned count)
+{
+    unit_receive_segments(&net, segments, count);
+}
+
+static void put_train(const struct unit_segment *segments, unsigned count)
+{
+    unit_put_segments(&net, segments, count);
+}
+
+static void assert_message(unsigned index, uint32_t number, size_t len_bytes)
+{
+    unit_assert_segmented(&net, index, number, len_bytes);
+}
+
+/* rawe_conn_train_borrow */
+
+static const uint8_t *delivered_from;
+
+static void note_place(void *context, struct rawe_conn *conn, uint8_t tag, const uint8_t *bytes,
+                       size_t len_bytes)
+{
+    (void)context, (void)conn, (void)tag, (void)len_bytes;
+    delivered_from = bytes;
+}
+
+static void rawe_conn_train_borrow__delivered_from_the_buffer_itself(void **state)
+{
+    (void)state;
+    struct unit_segment train[UNIT_SEGMENTS_MAX];
+    unsigned count = unit_segments(train, 0, 2500);
+    count += unit_segments(train + count, 1, 300);
+    engine()->callbacks.deliver = note_place;
+    receive(train, count);
+    assert_int_equal(net.trains_placed, 1);
+    assert_ptr_equal(delivered_from, engine()->borrowed.train + 3 * UNIT_SEGMENT_BYTES);
+    assert_int_equal(engine()->counters.messages_received, 2);
+    assert_int_equal(engine()->reassembly_buffers.allocated, 0);
+}
+
+static void rawe_conn_train_borrow__several_messages_in_order(void **state)
+{
+    (void)state;
+    const uint32_t lengths[] = {1, 1000, 1001, 2999, 3000, 5, 5, 4500, 999, 1};
+    struct unit_segment train[UNIT_SEGMENTS_MAX];
+    unsigned count = 0;
+    for (uint32_t i = 0; i < 10; i++) {
+        count += unit_segments(train + count, i, lengths[i]);
+    }
+    receive(train, count);
+    assert_int_equal(net.trains_placed, 1);
+    assert_int_equal(net.node[1].message_count, 10);
+    for (uint32_t i = 0; i < 10; i++) {
+        assert_message(i, i, lengths[i]);
+    }
+    assert_int_equal(engine()->counters.messages_received, 10);
+    assert_int_equal(engine()->counters.frames_received, count);
+    assert_int_equal(engine()->reassembly_buffers.allocated, 0); /* none was needed */
+    assert_int_equal(end()->reassembly->next, 10);
+    assert_null(engine()->borrowed.conn);
+}
+
+static void rawe_conn_train_borrow__as_long_as_the_buffer(void **state)
+{
+    (void)state;
+    struct unit_segment train[UNIT_SEGMENTS_MAX];
+    unsigned count = unit_segments(train, 0, 100);
+    count += unit_segments(train + count, 1, 55000);
+    receive(train, count);
+    assert_int_equal(net.trains_placed, 1);
+    assert_int_equal(net.node[1].message_count, 2);
+    assert_message(1, 1, 55000);
+}
+
+static void rawe_conn_train_borrow__continues_in_the_next_train(void **state)
+{
+    (void)state;
+    struct unit_segment train[UNIT_SEGMENTS_MAX];
+    unsigned first = unit_segments(train, 0, 1500);
+    unsigned count = first + unit_segments(train + first, 1, 9000);
+    count += unit_segments(train + count, 2, 700);
+    receive(train, first + 4); /* 4 of 9 segments */
+    assert_int_equal(net.node[1].message_count, 1);
+    assert_ptr_equal(engine()->borrowed.conn, end());
+    receive(train + first + 4, count - first - 4);
+    assert_int_equal(net.node[1].message_count, 3);
+    assert_message(0, 0, 1500);
+    assert_message(1, 1, 9000);
+    assert_message(2, 2, 700);
+    assert_null(engine()->borrowed.conn);
+}
+
+static void rawe_conn_train_borrow__cut_everywhere(void **state)
+{
+    (void)state;
+    struct unit_segment train[UNIT_SEGMENTS_MAX];
+    uint32_t number = 0;
+    for (unsigned cut = 1; cut < 12; cut++) {
+        unsigned count = unit_segments(train, number, 1900);
+        count += unit_segments(train + count, number + 1, 4100);
+        count += unit_segments(train + count, number + 2, 2001);
+        count += unit_segments(train + count, number + 3, 10);
+        for (unsigned from = 0; from < count; from += cut) {
+            receive(train + from, count - from < cut ? count - from : cut);
+        }
+        assert_int_equal(net.node[1].message_count, number + 4);
+        assert_message(number, number, 1900);
+        assert_message(number + 1, number + 1, 4100);
+        assert_message(number + 2, number + 2, 2001);
+        assert_message(number + 3, number + 3, 10);
+        number += 4;
+    }
+    assert_int_equal(engine()->counters.dropped_segment, 0);
+    assert_null(engine()->borrowed.conn);
+}
+
+static void rawe_conn_train_borrow__the_rest_comes_in_place(void **state)
+{
+    (void)state;
+    struct unit_segment train[UNIT_SEGMENTS_MAX];
+    unsigned first = unit_segments(train, 0, 1500);
+    unsigned count = first + unit_segments(train + first, 1, 9000);
+    receive(train, first + 3);
+    receive(train + first + 3, count - first - 3); /* alone in its train: into its own buffer */
+    assert_int_equal(net.trains_placed, 2);
+    assert_int_equal(net.node[1].message_count, 2);
+    assert_message(1, 1, 9000);
+}
+
+static void rawe_conn_train_borrow__the_rest_comes_in_plain_frames(void **state)
+{
+    (void)state;
+    struct unit_segment train[UNIT_SEGMENTS_MAX];
+    unsigned first = unit_segments(train, 0, 1500);
+    unsigned count = first + unit_segments(train + first, 1, 5000);
+    receive(train, first + 2);
+    put_train(train + first + 2, count - first - 2);
+    for (struct unit_frame *frame; (frame = unit_wire_take(&net)) != NULL;) {
+        unit_receive(&net, frame); /* cut by the sender's device, each comes alone */
+        unit_frame_free(frame);
+    }
+    assert_int_equal(net.node[1].message_count, 2);
+    assert_message(1, 1, 5000);
+}
+
+static void rawe_conn_train_borrow__an_earlier_message_is_missing(void **state)
+{
+    (void)state;
+    struct unit_segment train[UNIT_SEGMENTS_MAX], late[UNIT_SEGMENTS_MAX];
+    unsigned late_count = unit_segments(late, 0, 2500);
+    unsigned count = unit_segments(train, 1, 1500);
+    count += unit_segments(train + count, 2, 2500);
+    net.segment_sequence = late_count;
+    receive(train, count);
+    assert_int_equal(net.node[1].message_count, 0); /* they wait for it, in buffers of their own */
+    assert_int_equal(engine()->reassembly_buffers.allocated, 2);
+    uint32_t behind = net.segment_sequence;
+    net.segment_sequence = 0;
+    receive(late, late_count);
+    assert_int_equal(net.node[1].message_count, 3);
+    assert_message(0, 0, 2500);
+    assert_message(1, 1, 1500);
+    assert_message(2, 2, 2500);
+    net.segment_sequence = behind;
+    count = unit_segments(train, 3, 100);
+    count += unit_segments(train + count, 4, 100);
+    receive(train, count);
+    assert_int_equal(net.node[1].message_count, 5);
+}
+
+static void rawe_conn_train_borrow__its_beginning_is_missing(void **state)
+{
+    (void)state;
+    struct unit_segment train[UNIT_SEGMENTS_MAX];
+    unsigned count = unit_segments(train, 0, 2500);
+    count += unit_segments(train + count, 1, 1800);
+    net.segment_sequence = 1;
+    receive(train + 1, count - 1);
+    assert_int_equal(net.node[1].message_count, 0);
+    net.segment_sequence = 0;
+    receive(train, 1);
+    assert_int_equal(net.node[1].message_count, 2);
+    assert_message(0, 0, 2500);
+    assert_message(1, 1, 1800);
+}
+
+static void rawe_conn_train_borrow__two_connections_by_turns(void **state)
+{
+    (void)state;
+    /* The other lane stands for another peer: the buffer is the engine's. */
+    struct unit_segment train[UNIT_SEGMENTS_MAX];
+    unsigned first = unit_segments(train, 0, 1500);
+    unsigned count = first + unit_segments(train + first, 1, 5000);
+    receive(train, first + 2);
+    assert_ptr_equal(engine()->borrowed.conn, end());
+    assert_non_null(rawe_conn_train_buffer(engine())); /* somebody else's train comes */
+    memset(engine()->borrowed.train, 0xEE, RAWE_TRAIN_BUFFER_BYTES);
+    assert_null(engine()->borrowed.conn);
+    receive(train + first + 2, count - first - 2);
+    assert_int_equal(net.node[1].message_count, 2);
+    assert_message(1, 1, 5000);
+}
+
+/* Hostile trains. Whatever they do, nothing is read or written out of bounds (address sanitizer). */
+
+static void forget_messages(void)
+{
+    for (unsigned i = 0; i < net.node[1].message_count; i++) {
+        free(net.node[1].messages[i].data);
+    }
+    free(net.node[1].messages);
+    net.node[1].messages = NULL;
+    net.node[1].message_count = 0;
+}
+
+static void rawe_conn_train_borrow__contradictions(void **state)
+{
+    (void)state;
+    struct unit_segment good[4], train[5];
+    good[0] = unit_segment(0, 0, 3500);
+    good[1] = unit_segment(0, 1000, 3500);
+    good[2] = unit_segment(0, 2000, 3500);
+    good[3] = unit_segment(0, 3000, 3500);
+    train[4] = unit_segment(1, 0, 10);
+    /* One field of one segment is wrong, by little, by much, or as far as it goes. */
+    static const uint32_t wrong[] = {1, 999, 1000, 1001, 60000, 65536, 0x80000000u, 0xFFFFFFFFu};
+    for (unsigned which = 0; which < 4; which++) {
+        for (unsigned field = 0; field < 5; field++) {
+            for (unsigned i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+                memcpy(train, good, sizeof(good));
+                struct unit_segment *segment = &train[which];
+                switch (field) {
+                case 0:
+                    segment->number += wrong[i];
+                    break;
+                case 1:
+                    segment->offset += wrong[i];
+                    break;
+                case 2:
+                    segment->total_bytes += wrong[i];
+                    break;
+                case 3:
+                    segment->data_bytes = (uint16_t)(wrong[i] % (UNIT_SEGMENT_BYTES + 1));
+                    break;
+                default:
+                    segment->tag = (uint8_t)(segment->tag + wrong[i]);
+                    break;
+                }
+                net.segment_sequence = 0;
+                receive(train, 5);
+                uint32_t next = net.segment_sequence;
+                assert_true(net.node[1].message_count <= 2);
+                /* Whoever is honest afterwards, on a new connection, is served. */
+                unit_close(&net, 1, RAWE_LANE_BULK);
+                assert_null(engine()->borrowed.conn);
+                unit_close(&net, 0, RAWE_LANE_BULK);
+                unit_wire_clear(&net);
+                unit_connect(&net, RAWE_LANE_BULK);
+                assert_true(next >= 5);
+                forget_messages();
+            }
+        }
+    }
+    net.segment_sequence = 0;
+    memcpy(train, good, sizeof(good));
+    receive(train, 5);
+    assert_int_equal(net.node[1].message_count, 2);
+    assert_message(0, 0, 3500);
+}
+
+static void rawe_conn_train_borrow__the_same_message_begins_twice(void **state)
+{
+    (void)state;
+    struct unit_segment train[UNIT_SEGMENTS_MAX];
+    train[0] = unit_segment(0, 0, 3000);
+    train[1] = unit_segment(0, 1000, 3000);
+    train[2] = unit_segment(0, 0, 2000); /* shorter now, and whole */
+    train[3] = unit_segment(0, 1000, 2000);
+    train[4] = unit_segment(0, 2000, 3000);
+    train[5] = unit_segment(1, 0, 10);
+    receive(train, 6);
+    assert_int_equal(engine()->counters.dropped_segment, 2);
+    assert_int_equal(net.node[1].message_count, 2);
+    assert_message(0, 0, 3000);
+    assert_message(1, 1, 10);
+    for (uint32_t number = 2; number < 2 + 2 * RAWE_REASSEMBLY_MESSAGES; number++) {
+        unsigned count = unit_segments(train, number, 1200); /* no place is taken for ever */
+        count += unit_segments(train + count, number + 1, 10);
+        receive(train, count);
+        number++;
+    }
+    assert_int_equal(net.node[1].message_count, 2 + 2 * RAWE_REASSEMBLY_MESSAGES);
+}
+
+static void rawe_conn_train_borrow__longer_than_the_train(void **state)
+{
+    (void)state;
+    struct unit_segment train[3];
+    train[0] = unit_segment(0, 0, 10);
+    train[1] = unit_segment(1, 0, 65536); /* from here on the buffer has not as much */
+    train[2] = unit_segment(1, 1000, 65536);
+    receive(train, 3);
+    assert_null(engine()->borrowed.conn); /* has a buffer of its own */
+    assert_int_equal(engine()->reassembly_buffers.allocated, 1);
+    train[0] = unit_segment(1, 2000, 65536);
+    train[1] = unit_segment(1, 3000, 65537); /* longer than any message may be */
+    receive(train, 2);
+    assert_int_equal(net.node[1].message_count, 1);
+    assert_int_equal(engine()->counters.dropped_segment, 1);
+}
+
+static void rawe_conn_train_borrow__other_kinds_in_the_middle(void **state)
+{
+    (void)state;
+    struct unit_segment train[4];
+    static const uint8_t kinds[] = {RAWE_CHUNK_MESSAGE, RAWE_CHUNK_PUT, RAWE_CHUNK_TRIAL, 0, 77};
+    for (unsigned i = 0; i < sizeof(kinds); i++) {
+        uint64_t dropped = engine()->counters.dropped_length;
+        uint32_t before = net.segment_sequence;
+        train[0] = unit_segment(2 * i, 0, 10);
+        train[1] = unit_segment(2 * i + 1, 0, 3000);
+        train[2] = unit_segment(2 * i + 1, 1000, 3000);
+        train[3] = unit_segment(2 * i + 1, 2000, 3000);
+        put_train(train, 4);
+        struct unit_frame *third = net.wire->next->next;
+        third->bytes[RAWE_PAYLOAD_OFFSET] = kinds[i];
+        unit_step(&net);
+        unit_wire_clear(&net);
+        assert_int_equal(engine()->counters.dropped_length, dropped + 1);
+        assert_int_equal(net.node[1].message_count, 2 * i + 1);
+        net.segment_sequence = before + 2; /* it was not taken: as it should be, it is */
+        receive(&train[2], 1);
+        assert_int_equal(net.node[1].message_count, 2 * i + 2);
+        assert_message(2 * i + 1, 2 * i + 1, 3000);
+        net.segment_sequence = before + 4;
+    }
+}
+
+/* rawe_conn_train_settle, rawe_conn_train_buffer: without memory. */
+
+static void rawe_conn_train_buffer__without_memory(void **state)
+{
+    (void)state;
+    struct unit_segment train[UNIT_SEGMENTS_MAX];
+    struct rawe_placement placement;
+    unsigned count = unit_segments(train, 0, 1500);
+    count += unit_segments(train + count, 1, 500);
+    put_train(train, count);
+    const struct unit_frame *first = net.wire;
+    mallocs_left = 0;
+    assert_false(rawe_engine_plan(engine(), first->bytes + RAWE_MAC_BYTES,
+                                  first->bytes + RAWE_ETH_HEADER_BYTES,
+                                  UNIT_SEGMENT_HEAD_BYTES + RAWE_CHUNK_PUT_BYTES - RAWE_CHUNK_SEGMENT_BYTES,
+                                  UNIT_SEGMENT_HEAD_BYTES + UNIT_SEGMENT_BYTES,
+                                  2 * (UNIT_SEGMENT_HEAD_BYTES + UNIT_SEGMENT_BYTES) + UNIT_SEGMENT_HEAD_BYTES + 500,
+                                  &placement));
+    mallocs_left = -1;
+    assert_null(engine()->borrowed.train);
+    unit_step(&net);
+    unit_wire_clear(&net);
+    assert_int_equal(net.node[1].message_count, 2);
+}
+
+static void rawe_conn_train_settle__without_memory_it_stays(void **state)
+{
+    (void)state;
+    struct unit_segment train[UNIT_SEGMENTS_MAX];
+    unsigned first = unit_segments(train, 0, 1500);
+    unsigned count = first + unit_segments(train + first, 1, 5000);
+    receive(train, first + 2);
+    const struct rawe_conn *whose = engine()->borrowed.conn;
+    assert_ptr_equal(whose, end());
+    put_train(train + first + 2, 1);
+    struct unit_frame *frame = unit_wire_take(&net);
+    mallocs_left = 0;
+    assert_null(rawe_conn_train_buffer(engine()));
+    assert_false(rawe_conn_train_settle(engine()));
+    assert_ptr_equal(engine()->borrowed.conn, whose);
+    /* A part that comes alone cannot be taken either, and is not acknowledged. */
+    unit_receive(&net, frame);
+    mallocs_left = -1;
+    assert_int_equal(engine()->counters.no_buffer, 1);
+    assert_int_equal(end()->acktr->next, net.segment_sequence - 1);
+    unit_receive(&net, frame);
+    unit_frame_free(frame);
+    receive(train + first + 3, count - first - 3);
+    assert_int_equal(net.node[1].message_count, 2);
+    assert_message(1, 1, 5000);
+}
+
+/* The end of the connection whose message is in the buffer. */
+
+static void rawe_conn_train_settle__connection_closed(void **state)
+{
+    (void)state;
+    struct unit_segment train[UNIT_SEGMENTS_MAX];
+    unsigned first = unit_segments(train, 0, 1500);
+    (void)unit_segments(train + first, 1, 5000);
+    receive(train, first + 2);
+    assert_non_null(engine()->borrowed.conn);
+    unit_close(&net, 1, RAWE_LANE_BULK);
+    assert_null(engine()->borrowed.conn);
+    assert_non_null(rawe_conn_train_buffer(engine()));
+}
+
+static void rawe_conn_train_settle__connection_begun_anew(void **state)
+{
+    (void)state;
+    struct unit_segment train[UNIT_SEGMENTS_MAX];
+    unsigned first = unit_segments(train, 0, 1500);
+    (void)unit_segments(train + first, 1, 5000);
+    receive(train, first + 2);
+    unit_close(&net, 0, RAWE_LANE_BULK);
+    unit_settle(&net);
+    assert_int_equal(end()->state, RAWE_CONN_PEER_CLOSED);
+    assert_null(engine()->borrowed.conn);
+    unit_open(&net, 0, RAWE_LANE_BULK);
+    rawe_conn_connect(net.node[0].conn[RAWE_LANE_BULK], net.now_ns);
+    unit_settle(&net);
+    net.segment_sequence = 0;
+    unsigned count = unit_segments(train, 0, 1100); /* nothing is left of the old one */
+    count += unit_segments(train + count, 1, 1100);
+    receive(train, count);
+    assert_int_equal(net.node[1].message_count, 3);
+    assert_message(1, 0, 1100);
+    assert_message(2, 1, 1100);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(rawe_conn_train_borrow__delivered_from_the_buffer_itself),
+        TEST(rawe_conn_train_borrow__several_messages_in_order),
+        TEST(rawe_conn_train_borrow__as_long_as_the_buffer),
+        TEST(rawe_conn_train_borrow__continues_in_the_next_train),
+        TEST(rawe_conn_train_borrow__cut_everywhere),
+        TEST(rawe_conn_train_borrow__the_rest_comes_in_place),
+        TEST(rawe_conn_train_borrow__the_rest_comes_in_plain_frames),
+        TEST(rawe_conn_train_borrow__an_earlier_message_is_missing),
+        TEST(rawe_conn_train_borrow__its_beginning_is_missing),
+        TEST(rawe_conn_train_borrow__two_connections_by_turns),
+        TEST(rawe_conn_train_borrow__contradictions),
+        TEST(rawe_conn_train_borrow__the_same_message_begins_twice),
+        TEST(rawe_conn_train_borrow__longer_than_the_train),
+        TEST(rawe_conn_train_borrow__other_kinds_in_the_middle),
+        TEST(rawe_conn_train_buffer__without_memory),
+        TEST(rawe_conn_train_settle__without_memory_it_stays),
+        TEST(rawe_conn_train_settle__connection_closed),
+        TEST(rawe_conn_train_settle__connection_begun_anew),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

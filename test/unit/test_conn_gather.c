@@ -1,0 +1,461 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Tests of gathering: what waits for a train to be filled, and trains with several messages.
+ */
+#include "unit_support.h"
+
+#include <string.h>
+
+#define PACK_FROM 2u
+#define TRAIN_FRAMES 16u
+
+static struct unit_net net;
+static uint8_t data[100000];
+
+static void start(uint32_t pack_from)
+{
+    unit_init(&net);
+    net.config.pack_from_frames = pack_from;
+    net.config.message_max_bytes = sizeof(data);
+    net.config.window_frames = 256;
+    net.config.receive_frames = 1024;
+    net.fill_max_bytes = 1400;
+    unit_start(&net);
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    start(PACK_FROM);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    unit_stop(&net);
+    return 0;
+}
+
+static struct rawe_counters *counters(unsigned node)
+{
+    return &net.node[node].engine.counters;
+}
+
+static struct rawe_conn *end(unsigned node)
+{
+    return net.node[node].conn[RAWE_LANE_BULK];
+}
+
+static struct unit_send sends[400];
+static size_t lengths[400];
+static unsigned send_count;
+
+/** Data of a segment in a frame of a train. */
+static size_t segment_bytes(void)
+{
+    return ((net.config.payload_max_bytes - UNIT_TRAIN_OVERHEAD_BYTES) & ~7u) -
+           RAWE_CHUNK_SEGMENT_BYTES;
+}
+
+static size_t train_bytes(void)
+{
+    return TRAIN_FRAMES * (segment_bytes() + RAWE_CHUNK_SEGMENT_BYTES + RAWE_HEADER_BYTES);
+}
+
+static void send(size_t len_bytes)
+{
+    struct unit_send *unit = &sends[send_count];
+    lengths[send_count] = len_bytes;
+    memset(unit, 0, sizeof(*unit));
+    unit->send.ordered = true;
+    unit_send_message(end(0), unit, (uint8_t)send_count++, data, len_bytes);
+}
+
+static void finish(void)
+{
+    for (unsigned i = 0; i < 2000 && !rawe_conn_drained(end(0)); i++) {
+        unit_run(&net, UNIT_MS, 50 * UNIT_US);
+    }
+    assert_true(rawe_conn_drained(end(0)));
+    assert_int_equal(end(0)->in_flight + end(0)->to_transmit + end(0)->sacked, 0);
+    assert_int_equal(end(0)->queued_bytes, 0);
+}
+
+/** All that was sent has arrived, in order, once. */
+static void assert_delivered(void)
+{
+    assert_int_equal(net.node[1].message_count, send_count);
+    for (unsigned i = 0; i < send_count; i++) {
+        unit_assert_message(&net.node[1], i, (uint8_t)i, lengths[i], 5);
+        assert_int_equal(sends[i].done, 1);
+        assert_int_equal(sends[i].status, RAWE_STATUS_DONE);
+    }
+    assert_int_equal(counters(1)->dropped_segment + counters(1)->dropped_length, 0);
+}
+
+/** An open bulk lane on which trains pass. */
+static void connect_good(void)
+{
+    send_count = 0;
+    unit_fill(data, sizeof(data), 5);
+    unit_use_trains(&net, TRAIN_FRAMES);
+    unit_connect(&net, RAWE_LANE_BULK);
+    send(10);
+    finish();
+    assert_int_equal(end(0)->train, RAWE_TRAIN_GOOD);
+}
+
+/** The same, and so much is under way that what follows gathers. */
+static void connect_busy(void)
+{
+    connect_good();
+    send(2 * PACK_FROM * segment_bytes());
+    assert_int_equal(end(0)->queued_bytes, 0);
+    assert_int_equal(end(0)->in_flight, 2 * PACK_FROM);
+    unit_step(&net); /* off the wire */
+    assert_true(end(0)->in_flight >= 2 * PACK_FROM);
+    unit_wire_clear(&net); /* and what came back */
+}
+
+static void flush(void)
+{
+    rawe_engine_flush(&net.node[0].engine, net.now_ns);
+}
+
+/** Trains of node 0 on the wire; all but the last frame of each are equally long. */
+static unsigned trains_on_wire(void)
+{
+    unsigned count = 0, number = 0;
+    size_t first_bytes = 0, last_bytes = 0;
+    for (const struct unit_frame *frame = net.wire; frame != NULL; frame = frame->next) {
+        if (frame->from != 0 || frame->train == 0) {
+            continue;
+        }
+        if (frame->train != number) {
+            number = frame->train;
+            first_bytes = frame->len_bytes;
+            count++;
+        } else {
+            assert_int_equal(last_bytes, first_bytes);
+        }
+        last_bytes = frame->len_bytes;
+        assert_true(last_bytes <= first_bytes);
+    }
+    return count;
+}
+
+/* gathers */
+
+static void gathers__the_first_messages_leave_at_once(void **state)
+{
+    (void)state;
+    connect_good();
+    for (unsigned i = 0; i < 2 * PACK_FROM; i++) {
+        send(100);
+        assert_int_equal(unit_wire_count(&net), i + 1);
+    }
+    send(100);
+    assert_int_equal(unit_wire_count(&net), 2 * PACK_FROM);
+    assert_int_equal(end(0)->queued_bytes, 100);
+    finish();
+    assert_delivered();
+    send(100); /* nothing under way any more */
+    assert_int_equal(unit_wire_count(&net), 1);
+    finish();
+}
+
+static void gathers__until_the_batch_ends(void **state)
+{
+    (void)state;
+    connect_busy();
+    for (unsigned i = 0; i < 3; i++) {
+        send(3000);
+    }
+    assert_int_equal(unit_wire_count(&net), 0);
+    assert_int_equal(end(0)->queued_bytes, 9000);
+    assert_true(rawe_engine_pending(&net.node[0].engine));
+    assert_false(rawe_conn_drained(end(0)));
+    flush();
+    assert_int_equal(end(0)->queued_bytes, 0);
+    assert_int_equal(unit_wire_count(&net), 9);
+    assert_int_equal(trains_on_wire(), 1);
+    finish();
+    assert_delivered();
+}
+
+static void gathers__until_there_is_enough_for_a_train(void **state)
+{
+    (void)state;
+    connect_busy();
+    size_t gathered = 0;
+    while (gathered + 3000 < train_bytes()) {
+        send(3000);
+        gathered += 3000;
+        assert_int_equal(unit_wire_count(&net), 0);
+    }
+    send(3000);
+    assert_int_equal(unit_wire_count(&net), TRAIN_FRAMES);
+    assert_int_equal(trains_on_wire(), 1);
+    assert_true(end(0)->queued_bytes > 0); /* the rest waits for more */
+    assert_true(rawe_engine_pending(&net.node[0].engine));
+    finish();
+    assert_delivered();
+}
+
+static void gathers__long_ones_leave_as_far_as_they_fill_trains(void **state)
+{
+    (void)state;
+    connect_busy();
+    send(3 * train_bytes());
+    assert_int_equal(trains_on_wire(), 3);
+    assert_int_equal(unit_wire_count(&net), 3 * TRAIN_FRAMES);
+    assert_in_range(end(0)->queued_bytes, 1, train_bytes() - 1);
+    finish();
+    assert_delivered();
+}
+
+static void gathers__not_unless_asked_for(void **state)
+{
+    (void)state;
+    unit_stop(&net);
+    start(0);
+    connect_good();
+    for (unsigned i = 0; i < 20; i++) {
+        send(3000);
+        assert_int_equal(unit_wire_count(&net), 3 * (i + 1));
+    }
+    assert_int_equal(trains_on_wire(), 20); /* nor do they share trains */
+    finish();
+    assert_delivered();
+}
+
+static void gathers__window_full(void **state)
+{
+    (void)state;
+    connect_busy();
+    end(0)->congestion.window = end(0)->in_flight;
+    for (unsigned i = 0; i < 30; i++) {
+        send(3000);
+    }
+    flush();
+    assert_int_equal(unit_wire_count(&net), 0);
+    assert_int_equal(end(0)->queued_bytes, 30 * 3000);
+    finish();
+    assert_delivered();
+}
+
+static void gathers__link_full(void **state)
+{
+    (void)state;
+    connect_good();
+    for (unsigned room = 0; room < 40; room++) {
+        net.node[0].link_room = room;
+        for (unsigned i = 0; i < 9; i++) {
+            send(1000 + 500 * i);
+        }
+        flush();
+        net.node[0].link_room = UINT32_MAX;
+        finish();
+    }
+    assert_delivered();
+    assert_int_equal(counters(0)->frames_resent, 0);
+    assert_int_equal(counters(1)->duplicates, 0);
+}
+
+static void gathers__puts_too(void **state)
+{
+    (void)state;
+    static uint8_t memory[40000];
+    static struct unit_send puts[20];
+    uint32_t index;
+    uint64_t key;
+    connect_busy();
+    memset(puts, 0, sizeof(puts));
+    memset(memory, 0, sizeof(memory));
+    assert_true(rawe_handle_register(&net.node[1].engine.handles, memory, sizeof(memory), &index,
+                                     &key));
+    for (unsigned i = 0; i < 5; i++) {
+        unit_send_put(end(0), &puts[i], data + i * 2000, 2000, index, key, i * 2000);
+    }
+    assert_int_equal(end(0)->queued_bytes, 10000);
+    assert_int_equal(unit_wire_count(&net), 0);
+    for (unsigned i = 5; i < 20; i++) { /* between messages */
+        send(700);
+        unit_send_put(end(0), &puts[i], data + i * 2000, 2000, index, key, i * 2000);
+    }
+    finish();
+    for (unsigned i = 0; i < 20; i++) {
+        assert_int_equal(puts[i].done, 1);
+    }
+    assert_memory_equal(memory, data, sizeof(memory));
+    assert_delivered();
+}
+
+static void gathers__closed_with_something_gathered(void **state)
+{
+    (void)state;
+    connect_busy();
+    unsigned first = send_count;
+    for (unsigned i = 0; i < 9; i++) {
+        send(3000); /* a train leaves, and the middle of a message is in none yet */
+    }
+    assert_true(end(0)->queued_bytes > 0 && end(0)->queued_bytes % 3000 != 0);
+    unit_close(&net, 0, RAWE_LANE_BULK);
+    for (unsigned i = first; i < send_count; i++) {
+        assert_int_equal(sends[i].done, 1);
+        assert_int_equal(sends[i].status, RAWE_STATUS_FAILED);
+    }
+}
+
+static void gathers__peer_begins_anew(void **state)
+{
+    (void)state;
+    connect_busy();
+    unsigned begun = send_count;
+    for (unsigned i = 0; i < 12; i++) {
+        send(3000);
+    }
+    uint64_t queued = end(0)->queued_bytes;
+    assert_true(queued % 3000 != 0); /* one is half in the window */
+    unsigned before = net.node[1].message_count;
+    unit_wire_clear(&net);
+    unit_close(&net, 1, RAWE_LANE_BULK);
+    finish();
+    assert_int_equal(net.node[1].message_count, before + queued / 3000);
+    for (unsigned i = begun; i < send_count; i++) {
+        assert_int_equal(sends[i].done, 1);
+        assert_int_equal(sends[i].status, RAWE_STATUS_DONE);
+    }
+    for (unsigned i = 0; i < queued / 3000; i++) { /* those of which nothing had left */
+        unsigned which = send_count - (unsigned)(queued / 3000) + i;
+        unit_assert_message(&net.node[1], before + i, (uint8_t)which, 3000, 5);
+    }
+}
+
+/* joins, follows: the harness checks the shape of each train. */
+
+static void joins__the_end_of_a_message_is_filled_up_so_far(void **state)
+{
+    (void)state;
+    unit_stop(&net);
+    start(PACK_FROM);
+    net.fill_max_bytes = 100;
+    connect_busy();
+    send(2 * segment_bytes() - 100);
+    send(2 * segment_bytes());
+    flush();
+    assert_int_equal(unit_wire_count(&net), 4);
+    assert_int_equal(trains_on_wire(), 1);
+    unit_wire_clear(&net);
+    send(2 * segment_bytes() - 101);
+    send(2 * segment_bytes());
+    flush();
+    assert_int_equal(unit_wire_count(&net), 4);
+    assert_int_equal(trains_on_wire(), 2);
+    finish();
+    assert_delivered();
+}
+
+static void joins__a_longer_frame_follows_no_shorter_one(void **state)
+{
+    (void)state;
+    connect_busy();
+    send(200);
+    send(150);
+    send(200);
+    send(201); /* longer than the first of the train */
+    send(3000);
+    flush();
+    assert_int_equal(trains_on_wire(), 3);
+    finish();
+    assert_delivered();
+}
+
+static void joins__messages_of_every_length(void **state)
+{
+    (void)state;
+    connect_good();
+    uint32_t random = 1;
+    for (unsigned round = 0; round < 10; round++) {
+        for (unsigned i = 0; i < 35; i++) {
+            random = random * 1664525u + 1013904223u;
+            send((random >> 8) % (round % 2 == 0 ? 4000 : 30000) + 1);
+            if (i % 11 == 0) {
+                unit_step(&net);
+            }
+        }
+        finish();
+    }
+    assert_delivered();
+    assert_int_equal(counters(0)->frames_resent, 0);
+    assert_true(counters(0)->trains_sent < send_count);
+}
+
+static bool drop_some(struct unit_net *of, const struct unit_frame *frame)
+{
+    (void)frame;
+    of->filter_count = of->filter_count * 1664525u + 1013904223u;
+    return (of->filter_count >> 16) % 15 != 0;
+}
+
+static void joins__losses_inside_trains(void **state)
+{
+    (void)state;
+    connect_good();
+    net.filter = drop_some;
+    for (unsigned i = 0; i < 300; i++) {
+        send(1 + i * 37 % 9000);
+        if (i % 40 == 0) {
+            unit_step(&net);
+        }
+    }
+    finish();
+    assert_delivered();
+    assert_true(counters(0)->frames_resent > 0);
+}
+
+static void joins__with_checksums(void **state)
+{
+    (void)state;
+    unit_stop(&net);
+    unit_init(&net);
+    net.config.pack_from_frames = PACK_FROM;
+    net.config.window_frames = 256;
+    net.config.receive_frames = 1024;
+    net.config.checksum = true;
+    net.fill_max_bytes = 1400;
+    unit_start(&net);
+    connect_good();
+    for (unsigned i = 0; i < 100; i++) {
+        send(1 + i * 37);
+    }
+    finish();
+    assert_delivered();
+    assert_int_equal(counters(1)->dropped_checksum, 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(gathers__the_first_messages_leave_at_once),
+        TEST(gathers__until_the_batch_ends),
+        TEST(gathers__until_there_is_enough_for_a_train),
+        TEST(gathers__long_ones_leave_as_far_as_they_fill_trains),
+        TEST(gathers__not_unless_asked_for),
+        TEST(gathers__window_full),
+        TEST(gathers__link_full),
+        TEST(gathers__puts_too),
+        TEST(gathers__closed_with_something_gathered),
+        TEST(gathers__peer_begins_anew),
+        TEST(joins__the_end_of_a_message_is_filled_up_so_far),
+        TEST(joins__a_longer_frame_follows_no_shorter_one),
+        TEST(joins__messages_of_every_length),
+        TEST(joins__losses_inside_trains),
+        TEST(joins__with_checksums),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,345 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Tests of sends that are told when they have left, and whose data is moved then.
+ */
+#include "unit_support.h"
+
+#include <string.h>
+
+#define SENDS 12u
+#define SEND_BYTES 9000u
+
+static struct unit_net net;
+
+/** What the test knows of a send, by its index in `sends`. */
+static struct unit_send sends[SENDS];
+static uint8_t original[SENDS][SEND_BYTES], copies[SENDS][SEND_BYTES];
+static unsigned left_calls[SENDS];
+static bool move;
+static bool chain; /**< each sends the next when it has left */
+
+static int set_up(void **state)
+{
+    (void)state;
+    unit_init(&net);
+    net.config.window_frames = 256;
+    net.config.receive_frames = 1024;
+    unit_start(&net);
+    memset(sends, 0, sizeof(sends));
+    memset(left_calls, 0, sizeof(left_calls));
+    move = chain = false;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    unit_stop(&net);
+    return 0;
+}
+
+static struct rawe_conn *end(unsigned node)
+{
+    return net.node[node].conn[RAWE_LANE_BULK];
+}
+
+static void left(struct rawe_send *send, struct rawe_conn *conn);
+
+static void send_one(unsigned index, size_t len_bytes)
+{
+    unit_fill(original[index], len_bytes, index);
+    sends[index].send.left = left;
+    unit_send_message(end(0), &sends[index], (uint8_t)index, original[index], len_bytes);
+}
+
+/** Copy, and overwrite where it came from. */
+static void move_data(struct rawe_send *send, struct rawe_conn *conn, unsigned index)
+{
+    uint8_t *to = copies[index];
+    for (unsigned i = 0; i < send->piece_count; i++) {
+        memcpy(to, send->pieces[i].base, send->pieces[i].len_bytes);
+        to += send->pieces[i].len_bytes;
+    }
+    rawe_conn_send_moved(conn, send, copies[index]);
+    memset(original[index], 0xEE, sizeof(original[index]));
+}
+
+static void left(struct rawe_send *send, struct rawe_conn *conn)
+{
+    unsigned index = (unsigned)((struct unit_send *)(void *)send - sends);
+    assert_true(index < SENDS);
+    assert_ptr_equal(conn, end(0));
+    assert_int_equal(send->framed_bytes, send->total_bytes);
+    assert_int_equal(sends[index].done, 0); /* before it */
+    left_calls[index]++;
+    if (move) {
+        move_data(send, conn, index);
+    }
+    if (chain && index + 1 < SENDS) {
+        send_one(index + 1, SEND_BYTES);
+    }
+}
+
+static void finish(void)
+{
+    for (unsigned i = 0; i < 2000 && !rawe_conn_drained(end(0)); i++) {
+        unit_run(&net, UNIT_MS, 50 * UNIT_US);
+    }
+    assert_true(rawe_conn_drained(end(0)));
+}
+
+static void assert_delivered(unsigned count, size_t len_bytes)
+{
+    assert_int_equal(net.node[1].message_count, count);
+    for (unsigned i = 0; i < count; i++) {
+        uint8_t tag = net.node[1].messages[i].tag;
+        unit_assert_message(&net.node[1], i, tag, len_bytes, tag);
+        assert_int_equal(sends[tag].done, 1);
+        assert_int_equal(sends[tag].status, RAWE_STATUS_DONE);
+    }
+}
+
+/* tell_left */
+
+static void tell_left__once_and_before_done(void **state)
+{
+    (void)state;
+    unit_connect(&net, RAWE_LANE_BULK);
+    for (unsigned i = 0; i < SENDS; i++) {
+        send_one(i, 3000);
+        assert_int_equal(left_calls[i], 1);
+        assert_int_equal(sends[i].done, 0);
+    }
+    finish();
+    assert_delivered(SENDS, 3000);
+    for (unsigned i = 0; i < SENDS; i++) {
+        assert_int_equal(left_calls[i], 1);
+    }
+}
+
+static void tell_left__not_while_connecting(void **state)
+{
+    (void)state;
+    unit_open(&net, 0, RAWE_LANE_BULK);
+    send_one(0, 3000);
+    assert_int_equal(left_calls[0], 0);
+    unit_step(&net);
+    assert_int_equal(left_calls[0], 0);
+    finish();
+    assert_int_equal(left_calls[0], 1);
+    assert_delivered(1, 3000);
+}
+
+static void tell_left__not_before_the_last_frame(void **state)
+{
+    (void)state;
+    unit_connect(&net, RAWE_LANE_BULK);
+    end(0)->congestion.window = 3;
+    send_one(0, SEND_BYTES);
+    assert_int_equal(unit_wire_count(&net), 3);
+    assert_int_equal(left_calls[0], 0);
+    finish();
+    assert_int_equal(left_calls[0], 1);
+    assert_delivered(1, SEND_BYTES);
+}
+
+static void tell_left__link_full_at_every_place(void **state)
+{
+    (void)state;
+    unit_connect(&net, RAWE_LANE_BULK);
+    for (unsigned room = 0; room < 9; room++) {
+        net.node[0].link_room = room;
+        send_one(room, SEND_BYTES);
+        unsigned frames = unit_wire_count(&net);
+        assert_int_equal(left_calls[room], frames == 7); /* 9000 bytes in frames of 1446 */
+        net.node[0].link_room = UINT32_MAX;
+        finish();
+        assert_int_equal(left_calls[room], 1);
+    }
+    assert_delivered(9, SEND_BYTES);
+}
+
+static void tell_left__a_copied_message_is_done_at_once(void **state)
+{
+    (void)state;
+    unit_connect(&net, RAWE_LANE_BULK);
+    send_one(0, 100);
+    assert_int_equal(sends[0].done, 1);
+    assert_int_equal(left_calls[0], 0);
+    finish();
+    assert_delivered(1, 100);
+}
+
+static bool drop_first(struct unit_net *of, const struct unit_frame *frame)
+{
+    return !(frame->header.type == RAWE_FRAME_BULK && of->filter_count++ < 7);
+}
+
+static void tell_left__not_again_when_sent_again(void **state)
+{
+    (void)state;
+    unit_connect(&net, RAWE_LANE_BULK);
+    net.filter = drop_first;
+    send_one(0, SEND_BYTES);
+    assert_int_equal(left_calls[0], 1);
+    finish();
+    assert_true(net.node[0].engine.counters.frames_resent >= 7);
+    assert_int_equal(left_calls[0], 1);
+    assert_delivered(1, SEND_BYTES);
+}
+
+static void tell_left__not_while_away(void **state)
+{
+    (void)state;
+    unit_connect(&net, RAWE_LANE_BULK);
+    end(0)->congestion.window = 3;
+    send_one(0, SEND_BYTES);
+    rawe_engine_leave(&net.node[0].engine);
+    finish();
+    assert_int_equal(left_calls[0] + sends[0].done, 0);
+    rawe_engine_return(&net.node[0].engine);
+    rawe_engine_tell(&net.node[0].engine);
+    assert_int_equal(left_calls[0], 0); /* done comes first */
+    assert_delivered(1, SEND_BYTES);
+}
+
+static void tell_left__sends_again(void **state)
+{
+    (void)state;
+    chain = true;
+    unit_connect(&net, RAWE_LANE_BULK);
+    send_one(0, SEND_BYTES);
+    finish();
+    assert_delivered(SENDS, SEND_BYTES);
+    for (unsigned i = 0; i < SENDS; i++) {
+        assert_int_equal(left_calls[i], 1);
+        assert_int_equal(net.node[1].messages[i].tag, i);
+    }
+}
+
+/* rawe_conn_send_moved */
+
+static bool drop_a_third(struct unit_net *of, const struct unit_frame *frame)
+{
+    (void)frame;
+    of->filter_count = of->filter_count * 1664525u + 1013904223u;
+    return (of->filter_count >> 16) % 3 != 0;
+}
+
+/** All are moved as soon as they have left; what is lost is sent again from where they are then. */
+static void move_all(size_t len_bytes)
+{
+    move = true;
+    net.filter = drop_a_third;
+    for (unsigned i = 0; i < SENDS; i++) {
+        send_one(i, len_bytes);
+    }
+    finish();
+    assert_true(net.node[0].engine.counters.frames_resent > 0);
+    assert_delivered(SENDS, len_bytes);
+    for (unsigned i = 0; i < SENDS; i++) {
+        assert_int_equal(left_calls[i], 1);
+        assert_ptr_equal(sends[i].send.pieces[0].base, copies[i]);
+        assert_ptr_equal(sends[i].send.pieces[1].base, copies[i] + len_bytes / 3);
+    }
+}
+
+static void rawe_conn_send_moved__sent_again_from_the_copy(void **state)
+{
+    (void)state;
+    unit_connect(&net, RAWE_LANE_BULK);
+    move_all(SEND_BYTES);
+}
+
+static void rawe_conn_send_moved__a_single_frame(void **state)
+{
+    (void)state;
+    unit_connect(&net, RAWE_LANE_BULK);
+    move_all(1400); /* too long to be copied, both pieces in one frame */
+}
+
+static void rawe_conn_send_moved__in_trains(void **state)
+{
+    (void)state;
+    unit_stop(&net);
+    unit_init(&net);
+    net.config.window_frames = 256;
+    net.config.receive_frames = 1024;
+    net.config.pack_from_frames = 2;
+    net.fill_max_bytes = 1400;
+    unit_start(&net);
+    unit_use_trains(&net, 16);
+    unit_connect(&net, RAWE_LANE_BULK);
+    move_all(7000);
+}
+
+static void rawe_conn_send_moved__with_checksums(void **state)
+{
+    (void)state;
+    unit_stop(&net);
+    unit_init(&net);
+    net.config.window_frames = 256;
+    net.config.receive_frames = 1024;
+    net.config.checksum = true;
+    unit_start(&net);
+    unit_connect(&net, RAWE_LANE_BULK);
+    move_all(5000);
+}
+
+static void rawe_conn_send_moved__waits_for_the_link(void **state)
+{
+    (void)state;
+    unit_connect(&net, RAWE_LANE_BULK);
+    net.node[0].link_room = 2; /* wholly framed, but five frames have never been sent */
+    send_one(0, SEND_BYTES);
+    assert_int_equal(sends[0].send.framed_bytes, SEND_BYTES);
+    assert_int_equal(left_calls[0], 0);
+    sends[0].send.left = NULL; /* as btl_send does, which copies when all is in frames */
+    move_data(&sends[0].send, end(0), 0);
+    net.node[0].link_room = UINT32_MAX;
+    finish();
+    assert_delivered(1, SEND_BYTES);
+}
+
+static void rawe_conn_send_moved__some_acknowledged_already(void **state)
+{
+    (void)state;
+    unit_connect(&net, RAWE_LANE_BULK);
+    send_one(0, SEND_BYTES);
+    for (unsigned i = 0; i < 4; i++) { /* half of it arrives, and that is told */
+        struct unit_frame *frame = unit_wire_take(&net);
+        unit_receive(&net, frame);
+        unit_frame_free(frame);
+    }
+    unit_wire_clear(&net);
+    unit_run(&net, 200 * UNIT_US, 50 * UNIT_US);
+    assert_int_equal(end(0)->una, 4);
+    assert_int_equal(sends[0].send.frames, 3);
+    move_data(&sends[0].send, end(0), 0);
+    finish();
+    assert_delivered(1, SEND_BYTES);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(tell_left__once_and_before_done),
+        TEST(tell_left__not_while_connecting),
+        TEST(tell_left__not_before_the_last_frame),
+        TEST(tell_left__link_full_at_every_place),
+        TEST(tell_left__a_copied_message_is_done_at_once),
+        TEST(tell_left__not_again_when_sent_again),
+        TEST(tell_left__not_while_away),
+        TEST(tell_left__sends_again),
+        TEST(rawe_conn_send_moved__sent_again_from_the_copy),
+        TEST(rawe_conn_send_moved__a_single_frame),
+        TEST(rawe_conn_send_moved__in_trains),
+        TEST(rawe_conn_send_moved__with_checksums),
+        TEST(rawe_conn_send_moved__waits_for_the_link),
+        TEST(rawe_conn_send_moved__some_acknowledged_already),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

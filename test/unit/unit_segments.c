@@ -1,0 +1,87 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Trains of segments made by hand: see unit_segments.h.
+ */
+#include "unit_segments.h"
+
+#include <string.h>
+
+/** Content of a message: every number has its own. */
+static void fill(uint8_t *out, uint32_t number, uint32_t offset, size_t len_bytes)
+{
+    for (size_t i = 0; i < len_bytes; i++) {
+        size_t at = offset + i;
+        out[i] = (uint8_t)(at * 7 + at / 256 * 13 + number * 29);
+    }
+}
+
+struct unit_segment unit_segment(uint32_t number, uint32_t offset, uint32_t total_bytes)
+{
+    uint32_t left = total_bytes - offset;
+    return (struct unit_segment){
+        number, offset, total_bytes,
+        (uint16_t)(left < UNIT_SEGMENT_BYTES ? left : UNIT_SEGMENT_BYTES), (uint8_t)number};
+}
+
+unsigned unit_segments(struct unit_segment *out, uint32_t number, uint32_t total_bytes)
+{
+    unsigned count = 0;
+    for (uint32_t offset = 0; offset < total_bytes; offset += UNIT_SEGMENT_BYTES) {
+        out[count++] = unit_segment(number, offset, total_bytes);
+    }
+    return count;
+}
+
+static void put_segment(struct unit_net *net, const struct unit_segment *segment, bool last)
+{
+    uint8_t payload[RAWE_CHUNK_SEGMENT_BYTES + UNIT_SEGMENT_BYTES] = {0};
+    struct rawe_chunk chunk = {
+        .kind = RAWE_CHUNK_SEGMENT,
+        .tag = segment->tag,
+        .data_bytes = segment->data_bytes,
+        .id = segment->number,
+        .total_bytes = segment->total_bytes,
+        .offset = segment->offset,
+    };
+    rawe_chunk_encode(payload, &chunk);
+    fill(payload + RAWE_CHUNK_SEGMENT_BYTES, segment->number, segment->offset,
+         segment->data_bytes);
+    struct rawe_header header = {.type = RAWE_FRAME_BULK, .sequence = net->segment_sequence++};
+    size_t payload_bytes = RAWE_CHUNK_SEGMENT_BYTES + segment->data_bytes;
+    struct unit_frame *frame = unit_forge(net, 0, RAWE_LANE_BULK, header, payload,
+                                          last ? payload_bytes : sizeof(payload));
+    frame->header.payload_bytes = (uint16_t)payload_bytes;
+    unit_frame_encode(frame);
+    frame->train = net->train_number;
+    unit_wire_put(net, frame);
+}
+
+void unit_put_segments(struct unit_net *net, const struct unit_segment *segments, unsigned count)
+{
+    assert_in_range(count, 1, UNIT_SEGMENTS_MAX);
+    net->train_number++;
+    for (unsigned i = 0; i < count; i++) {
+        put_segment(net, &segments[i], i + 1 == count);
+    }
+}
+
+void unit_receive_segments(struct unit_net *net, const struct unit_segment *segments,
+                           unsigned count)
+{
+    unit_put_segments(net, segments, count);
+    unit_step(net);
+    unit_wire_clear(net);
+}
+
+void unit_assert_segmented(const struct unit_net *net, unsigned index, uint32_t number,
+                           size_t len_bytes)
+{
+    static uint8_t expected[100000];
+    assert_true(index < net->node[1].message_count && len_bytes <= sizeof(expected));
+    const struct unit_message *got = &net->node[1].messages[index];
+    assert_int_equal(got->tag, (uint8_t)number);
+    assert_int_equal(got->len_bytes, len_bytes);
+    fill(expected, number, 0, len_bytes);
+    assert_memory_equal(got->data, expected, len_bytes);
+}
