@@ -4,8 +4,10 @@
  * The engine: all connections of one process through one link. It does no I/O: received frames
  * and the time are given in, frames to send go to a rawe_output, and what arrived goes to callbacks.
  *
- * Not thread-safe; the caller serializes. Callbacks may call back into the engine, except that a
- * connection must not be closed from inside a callback that concerns it (`failed` excepted).
+ * Not thread-safe; the caller serializes. Callbacks may call back into the engine, except that
+ * nothing may be received and no timer expire (rawe_engine_advance) inside of one, as what lies in
+ * the train's buffer and on the way to the link is in use then; and that a connection must not be
+ * closed from inside a callback that concerns it (`failed` excepted).
  */
 #ifndef RAWE_ENGINE_H
 #define RAWE_ENGINE_H
@@ -41,7 +43,8 @@ struct rawe_callbacks {
     /**
      * A connection request for a lane that has no connection yet. The callee checks the identity,
      * opens a connection (rawe_conn_open) and returns it, or returns the one it has, or NULL to
-     * refuse.
+     * refuse. The only one called while the engine is away, too (see rawe_engine_leave): it must
+     * then refuse whom it does not know yet.
      */
     struct rawe_conn *(*accept)(void *context, const struct rawe_connect *from,
                                 const uint8_t source_mac[RAWE_MAC_BYTES]);
@@ -216,7 +219,7 @@ void rawe_engine_advance(struct rawe_engine *engine, uint64_t now_ns);
 /**
  * The owner cannot be called for a while: somebody else (one at a time, and not at the same time as
  * the owner) keeps the engine going until rawe_engine_return. Messages are kept, as are completions;
- * nothing is accepted from strangers, no peer is given up.
+ * no peer is given up. Strangers are for `accept` to refuse.
  */
 void rawe_engine_leave(struct rawe_engine *engine);
 
