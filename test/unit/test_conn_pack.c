@@ -230,7 +230,18 @@ static void rawe_conn_pack_wanted__never_unless_asked_for(void **state)
     }
     finish();
     assert_delivered(0, 0, 20, 1);
+    struct unit_send sends[20];
+    uint8_t data[40];
+    memset(sends, 0, sizeof(sends));
+    unit_fill(data, sizeof(data), 1);
+    end(0)->congestion.window = 4; /* the others are queued */
+    for (unsigned i = 0; i < 20; i++) {
+        unit_send_message(end(0), &sends[i], 1, data, sizeof(data));
+    }
+    finish();
+    assert_int_equal(net.node[1].message_count, 40);
     assert_int_equal(counters(0)->messages_packed, 0);
+    assert_int_equal(counters(0)->frames_sent, 40);
 }
 
 static void rawe_conn_pack_wanted__longer_messages_do_not_wait(void **state)

@@ -353,6 +353,38 @@ static void rawe_conn_pack_drop__not_when_the_peer_closes(void **state)
     unit_assert_message(&net.node[1], 2, 3, 10, 3);
 }
 
+static void rawe_conn_pack_drop__not_for_want_of_a_place_in_the_window(void **state)
+{
+    (void)state;
+    unit_stop(&net);
+    unit_init(&net);
+    net.config.pack_from_frames = PACK_FROM;
+    net.config.window_frames = 16;
+    unit_start(&net);
+    hold_and_be_closed();
+    uint8_t data[1200];
+    struct unit_send sends[20];
+    memset(sends, 0, sizeof(sends));
+    unit_fill(data, sizeof(data), 3);
+    for (unsigned i = 0; i < 20; i++) { /* behind it, and more than a window */
+        unit_send_message(end(0), &sends[i], 3, data, sizeof(data));
+    }
+    while (end(0)->state != RAWE_CONN_OPEN) {
+        struct unit_frame *frame = unit_wire_take(&net);
+        assert_non_null(frame);
+        unit_receive(&net, frame);
+        unit_frame_free(frame);
+    }
+    /* The peer's credit comes before the end of the batch: what is queued goes first. */
+    end(0)->peer_credit = 16;
+    rawe_conn_output(end(0), net.now_ns);
+    assert_non_null(end(0)->packing);
+    assert_int_equal(end(0)->next - end(0)->una, 15);
+    finish();
+    assert_int_equal(net.node[1].message_count, 21);
+    assert_int_equal(sends[19].done, 1);
+}
+
 static void rawe_conn_pack_drop__peer_does_not_come_back(void **state)
 {
     (void)state;
@@ -399,6 +431,7 @@ int main(void)
         TEST(rawe_conn_pack_flush__drained_only_after_it),
         TEST(rawe_conn_pack_drop__closed),
         TEST(rawe_conn_pack_drop__not_when_the_peer_closes),
+        TEST(rawe_conn_pack_drop__not_for_want_of_a_place_in_the_window),
         TEST(rawe_conn_pack_drop__peer_does_not_come_back),
         TEST(rawe_conn_pack_drop__not_when_the_peer_begins_anew),
     };

@@ -270,20 +270,34 @@ static void rawe_engine_forget__connection_closed_with_something_kept(void **sta
 static void rawe_engine_forget__the_last_ones_of_the_list(void **state)
 {
     (void)state;
-    struct unit_send send = {0};
+    struct unit_send sends[2] = {0};
     connect_and_leave();
     struct rawe_conn *express = unit_connect(&net, RAWE_LANE_EXPRESS);
+    send_messages(sends, 1, 3000);
+    run(UNIT_MS);
     for (unsigned i = 0; i < 3; i++) {
         assert_int_equal(unit_copy_message(express, 100, 50), RAWE_STATUS_DONE);
         run(UNIT_MS);
     }
     unit_close(&net, 1, RAWE_LANE_EXPRESS);
-    assert_int_equal(engine(1)->kept_bytes, 0);
-    assert_false(rawe_engine_has_kept(engine(1)));
-    unit_send_message(end(0), &send, 0, data, 3000);
+    assert_int_equal(engine(1)->kept_bytes, 3000);
+    unit_send_message(end(0), &sends[1], 1, data, 3000);
     run(UNIT_MS);
     come_back(1);
-    assert_told_in_order(1, 3000);
+    assert_told_in_order(2, 3000);
+}
+
+static void rawe_engine_forget__all_that_is_kept(void **state)
+{
+    (void)state;
+    connect_and_leave();
+    assert_int_equal(unit_copy_message(end(0), 1, 50), RAWE_STATUS_DONE);
+    run(UNIT_MS);
+    unit_close(&net, 1, RAWE_LANE_BULK);
+    assert_int_equal(engine(1)->kept_bytes, 0);
+    assert_false(rawe_engine_has_kept(engine(1)));
+    come_back(1);
+    assert_int_equal(net.node[1].message_count, 0);
 }
 
 static void rawe_engine_forget__closed_while_others_are_told(void **state)
@@ -329,6 +343,7 @@ int main(void)
         TEST(rawe_engine_keep_segmented__no_more_than_reassembly_can_number),
         TEST(rawe_engine_forget__connection_closed_with_something_kept),
         TEST(rawe_engine_forget__the_last_ones_of_the_list),
+        TEST(rawe_engine_forget__all_that_is_kept),
         TEST(rawe_engine_forget__closed_while_others_are_told),
         TEST(rawe_engine_forget__not_when_the_peer_closes),
     };
