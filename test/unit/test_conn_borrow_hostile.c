@@ -155,6 +155,12 @@ static void rawe_conn_train_borrow__longer_than_the_train(void **state)
     train[1] = unit_segment(1, 3000, 65537); /* longer than any message may be */
     receive(train, 2);
     assert_int_equal(net.node[1].message_count, 1);
+    assert_int_equal(engine()->counters.dropped_misplaced, 1);
+    unit_put_segments(&net, &train[1], 1);
+    struct unit_frame *frame = unit_wire_take(&net);
+    frame->train = 0; /* the same in a plain frame */
+    unit_receive(&net, frame);
+    unit_frame_free(frame);
     assert_int_equal(engine()->counters.dropped_segment, 1);
 }
 

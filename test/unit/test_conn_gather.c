@@ -348,18 +348,38 @@ static void joins__the_end_of_a_message_is_filled_up_so_far(void **state)
     (void)state;
     unit_stop(&net);
     start(PACK_FROM);
-    net.fill_max_bytes = 100;
+    net.fill_max_bytes = 300;
     connect_busy();
-    send(2 * segment_bytes() - 100);
+    send(2 * segment_bytes() - 300);
     send(2 * segment_bytes());
     flush();
     assert_int_equal(unit_wire_count(&net), 4);
     assert_int_equal(trains_on_wire(), 1);
     unit_wire_clear(&net);
-    send(2 * segment_bytes() - 101);
+    send(2 * segment_bytes() - 301);
     send(2 * segment_bytes());
     flush();
     assert_int_equal(unit_wire_count(&net), 4);
+    assert_int_equal(trains_on_wire(), 2);
+    finish();
+    assert_delivered();
+}
+
+static void joins__long_messages_bear_more(void **state)
+{
+    (void)state;
+    unit_stop(&net);
+    start(PACK_FROM);
+    net.fill_max_bytes = 100;
+    connect_busy();
+    send(10 * segment_bytes() - 800); /* a sixteenth of it is more than that */
+    send(segment_bytes());
+    flush();
+    assert_int_equal(trains_on_wire(), 1);
+    unit_wire_clear(&net);
+    send(10 * segment_bytes() - 900); /* and less than this */
+    send(segment_bytes());
+    flush();
     assert_int_equal(trains_on_wire(), 2);
     finish();
     assert_delivered();
@@ -459,6 +479,7 @@ int main(void)
         TEST(gathers__closed_with_something_gathered),
         TEST(gathers__peer_begins_anew),
         TEST(joins__the_end_of_a_message_is_filled_up_so_far),
+        TEST(joins__long_messages_bear_more),
         TEST(joins__a_longer_frame_follows_no_shorter_one),
         TEST(joins__messages_of_every_length),
         TEST(joins__losses_inside_trains),
