@@ -1,0 +1,100 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * away: what happens while a process is outside of MPI. Rank 0 sends rank 1 a burst of messages, then
+ *
+ *   sender    rank 0 stays away from MPI for so many seconds; rank 1 says how long it waited for
+ *             the burst
+ *   receiver  rank 1 stays away, and receives the burst afterwards
+ *
+ * Usage: away sender|receiver SECONDS COUNT BYTES. Every byte is checked.
+ */
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static unsigned char expected(int message, int at)
+{
+    return (unsigned char)(message * 31 + at * 7 + at / 256);
+}
+
+static void stay_away(double seconds)
+{
+    struct timespec pause = {(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)};
+
+    while (nanosleep(&pause, &pause) != 0) {
+    }
+}
+
+static void send_burst(unsigned char *buffers, MPI_Request *requests, int count, int bytes)
+{
+    for (int i = 0; i < count; i++) {
+        unsigned char *buffer = buffers + (size_t)i * (size_t)bytes;
+        for (int k = 0; k < bytes; k++) {
+            buffer[k] = expected(i, k);
+        }
+        MPI_Isend(buffer, bytes, MPI_BYTE, 1, 5, MPI_COMM_WORLD, &requests[i]);
+    }
+}
+
+static void receive_burst(unsigned char *buffer, int count, int bytes)
+{
+    for (int i = 0; i < count; i++) {
+        memset(buffer, 0, (size_t)bytes);
+        MPI_Recv(buffer, bytes, MPI_BYTE, 0, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        for (int k = 0; k < bytes; k++) {
+            if (buffer[k] != expected(i, k)) {
+                fprintf(stderr, "away: message %d is wrong at byte %d\n", i, k);
+                MPI_Abort(MPI_COMM_WORLD, 4);
+            }
+        }
+    }
+}
+
+int main(int argc, char **argv)
+{
+    int rank;
+
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    if (argc != 5) {
+        fprintf(stderr, "usage: away sender|receiver SECONDS COUNT BYTES\n");
+        MPI_Abort(MPI_COMM_WORLD, 2);
+    }
+    const int sender_away = strcmp(argv[1], "sender") == 0;
+    const double seconds = atof(argv[2]);
+    const int count = atoi(argv[3]), bytes = atoi(argv[4]);
+    unsigned char *buffers = malloc((size_t)count * (size_t)bytes);
+    MPI_Request *requests = malloc((size_t)count * sizeof *requests);
+
+    /* Connections are made, and superframes tried, before it matters. */
+    for (int i = 0; i < 3; i++) {
+        if (rank == 0) {
+            send_burst(buffers, requests, 1, bytes);
+            MPI_Waitall(1, requests, MPI_STATUSES_IGNORE);
+        } else {
+            receive_burst(buffers, 1, bytes);
+        }
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 0) {
+        send_burst(buffers, requests, count, bytes);
+        if (sender_away) {
+            stay_away(seconds);
+        }
+        MPI_Waitall(count, requests, MPI_STATUSES_IGNORE);
+    } else {
+        if (!sender_away) {
+            stay_away(seconds);
+        }
+        const double begin = MPI_Wtime();
+        receive_burst(buffers, count, bytes);
+        printf("received after %.3f s\n", MPI_Wtime() - begin);
+    }
+    MPI_Finalize();
+    free(buffers);
+    free(requests);
+    return 0;
+}
