@@ -161,9 +161,10 @@ void rawe_conn_deliver_messages(struct rawe_conn *conn, const uint8_t *payload, 
     }
 }
 
-/** The first chunk of a frame. False, and counted, when it may not be there. */
+/** The first chunk of a frame, and what is behind it. False, and counted, when it may not be there. */
 static bool decode_first(struct rawe_conn *conn, const struct rawe_header *header,
-                         const struct rawe_payload *payload, struct rawe_chunk *chunk)
+                         const struct rawe_payload *payload, struct rawe_chunk *chunk,
+                         const uint8_t **rest)
 {
     const uint8_t *cursor = payload->head;
     const uint8_t *end = payload->head + header->payload_bytes;
@@ -174,6 +175,7 @@ static bool decode_first(struct rawe_conn *conn, const struct rawe_header *heade
     /* All kinds but MESSAGE are alone in their frame. */
     fits = fits && rawe_chunk_decode(chunk, &cursor, end) == RAWE_DECODE_OK &&
            (chunk->kind == RAWE_CHUNK_MESSAGE || cursor == end);
+    *rest = cursor;
     if (fits && payload->data != NULL) {
         fits = chunk->kind != RAWE_CHUNK_MESSAGE;
         chunk->data = payload->data;
@@ -212,7 +214,8 @@ static void receive_data(struct rawe_conn *conn, const struct rawe_header *heade
         break;
     }
     struct rawe_chunk chunk;
-    if (!decode_first(conn, header, payload, &chunk)) {
+    const uint8_t *rest;
+    if (!decode_first(conn, header, payload, &chunk, &rest)) {
         return;
     }
     if (payload->data != NULL && !in_place(conn, &chunk)) {
@@ -247,7 +250,8 @@ static void receive_data(struct rawe_conn *conn, const struct rawe_header *heade
     } else if (engine->away) {
         rawe_engine_keep_segmented(engine, conn);
     } else if (chunk.kind == RAWE_CHUNK_MESSAGE) {
-        rawe_conn_deliver_messages(conn, payload->head, payload->head + header->payload_bytes);
+        rawe_conn_deliver(conn, chunk.tag, chunk.data, chunk.data_bytes);
+        rawe_conn_deliver_messages(conn, rest, payload->head + header->payload_bytes);
     } else if (chunk.kind == RAWE_CHUNK_SEGMENT) {
         rawe_conn_deliver_segmented(conn);
     }

@@ -76,10 +76,10 @@ static bool joins(const struct rawe_conn *conn, const struct rawe_txframe *befor
 {
     /* Long messages bear filling up better than short ones. */
     return conn->engine->config.pack_from_frames != 0 &&
-           (fill_bytes <= conn->engine->trains.fill_max_bytes ||
-            fill_bytes <= before->send->total_bytes / FILL_PART) &&
            before->buffer[RAWE_PAYLOAD_OFFSET] == RAWE_CHUNK_SEGMENT &&
-           frame->buffer[RAWE_PAYLOAD_OFFSET] == RAWE_CHUNK_SEGMENT;
+           frame->buffer[RAWE_PAYLOAD_OFFSET] == RAWE_CHUNK_SEGMENT &&
+           (fill_bytes <= conn->engine->trains.fill_max_bytes ||
+            fill_bytes <= before->send->total_bytes / FILL_PART);
 }
 
 /**
