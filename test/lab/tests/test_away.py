@@ -7,7 +7,7 @@ import subprocess
 import pytest
 from conftest import HANG_SECONDS, HERE, RAWE, assert_success
 
-AWAY_SECONDS = 4
+AWAY_SECONDS = 3
 # Half the absence: what is repaired by the guard takes milliseconds, without it the whole of it.
 SOON_SECONDS = AWAY_SECONDS / 2
 
@@ -42,7 +42,7 @@ def test_without_the_guard_it_waits(make_lab, build, away):
 
 
 @pytest.mark.parametrize("loss", [0, 10])
-@pytest.mark.parametrize("count, size", [(2000, 100), (300, 20000), (40, 60000)])
+@pytest.mark.parametrize("count, size", [(2000, 100), (300, 20000)])
 def test_what_comes_meanwhile_is_kept(make_lab, build, away, count, size, loss):
     lab = make_lab(loss=loss)
     waited_seconds(lab, build, away, "receiver", count, size)

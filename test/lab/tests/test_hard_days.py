@@ -197,7 +197,7 @@ def test_a_killed_rank_ends_the_job_within_five_seconds(make_lab, build, endless
     assert taken < 5
 
 
-@pytest.mark.parametrize("jobs", [10, pytest.param(200, marks=pytest.mark.long)])
+@pytest.mark.parametrize("jobs", [4, pytest.param(200, marks=pytest.mark.long)])
 def test_a_job_after_a_killed_one_is_not_disturbed(make_lab, build, endless, jobs):
     lab = make_lab(hosts=2)
     for number in range(jobs):

@@ -21,12 +21,23 @@ def verify_over_rawe(lab, build, verify, ranks, effort, timeout, options=()):
         assert lab.frames(host) > 0, f"no rawe frame reached {host.name}"
 
 
-@pytest.mark.parametrize("loss", [0, 1, 10])
-@pytest.mark.parametrize("mtu", [1500, 9000, 65000])
-@pytest.mark.parametrize("ranks, hosts", LAYOUTS)
+def cells():
+    """Ranks, hosts, MTU and loss in per cent; what most resembles another cell is for --long."""
+    for ranks, hosts in LAYOUTS:
+        for mtu in (1500, 9000, 65000):
+            for loss in (0, 1, 10):
+                also = loss == 0 or mtu == 1500 or (ranks, hosts) == (2, 2)
+                marks = () if also else (pytest.mark.long,)
+                yield pytest.param(ranks, hosts, mtu, loss, marks=marks)
+
+
+@pytest.mark.parametrize("ranks, hosts, mtu, loss", cells())
 def test_every_byte_arrives(make_lab, build, verify, ranks, hosts, mtu, loss):
     lab = make_lab(hosts=hosts, mtu=mtu, loss=loss)
-    verify_over_rawe(lab, build, verify, ranks, EFFORT, HANG_SECONDS)
+    # With many ranks MPI_Comm_connect still hangs now and then while frames get lost: a process may
+    # wait in PMIx_Connect when a peer calls it for the first time, and nobody but MPI can answer.
+    effort = [*EFFORT[:-1], EFFORT[-1] + ",connect"] if loss and ranks > 4 else EFFORT
+    verify_over_rawe(lab, build, verify, ranks, effort, HANG_SECONDS)
     if loss:
         assert lab.dropped() > 0
 
