@@ -243,7 +243,7 @@ static uint32_t fill_max_bytes(const struct rawe_interface *interface)
     return bytes < RAWE_BULK_FILL_MAX_BYTES ? bytes : RAWE_BULK_FILL_MAX_BYTES;
 }
 
-/** Let the engine send trains, where the device does the cutting. */
+/** Let the engine send trains, where somebody does the cutting. */
 static bool use_superframes(mca_btl_rawe_module_t *module)
 {
     struct rawe_trains trains = {
@@ -258,7 +258,11 @@ static bool use_superframes(mca_btl_rawe_module_t *module)
     if (NULL == module->bulk) {
         return true;
     }
-    if (!rawe_bulk_offloaded(module->bulk)) {
+    /*
+     * Where the device does not cut them the kernel does, which is faster than a system call for each
+     * frame (1.3 to 1.6 times the bandwidth), but not on the way past the queueing discipline.
+     */
+    if (!rawe_bulk_offloaded(module->bulk) && mca_btl_rawe_params.qdisc_bypass) {
         trains.output.transmit = NULL; /* others may still send us some */
     }
     return rawe_engine_use_trains(&module->engine, &trains);
