@@ -428,6 +428,38 @@ static void rawe_conn_transmit_control__carries_the_largest_sack(void **state)
     assert_memory_equal(net.wire->bytes + RAWE_PAYLOAD_OFFSET, sack, sizeof(sack));
 }
 
+static uint8_t late_data[3000];
+static struct unit_send late_send;
+
+/** Time has passed; one message goes by copy, the next waits for the round that is under way. */
+static void send_two_later(struct unit_send *send)
+{
+    struct rawe_conn *conn = send->context;
+    net.now_ns += UNIT_MS;
+    assert_int_equal(unit_copy_message(conn, 2, 50), RAWE_STATUS_DONE);
+    memset(&late_send, 0, sizeof(late_send));
+    unit_send_message(conn, &late_send, 3, late_data, 1300);
+}
+
+static void output__what_leaves_later_does_not_look_older(void **state)
+{
+    (void)state;
+    struct unit_send first = {.on_done = send_two_later};
+    struct rawe_conn *conn = unit_connect(&net, RAWE_LANE_EXPRESS);
+    uint64_t before_ns = net.now_ns;
+    uint32_t begin = conn->next;
+    first.context = conn;
+    unit_fill(late_data, sizeof(late_data), 1);
+    unit_send_message(conn, &first, 1, late_data, 100); /* copied, hence complete at once */
+    assert_int_equal(first.done, 1);
+    assert_int_equal(conn->next, begin + 3);
+    for (uint32_t sequence = begin + 1; sequence != conn->next; sequence++) {
+        const struct rawe_txframe *frame = conn->slots[sequence & (net.config.window_frames - 1)];
+        assert_true(frame->sent_ns == before_ns + UNIT_MS);
+    }
+    unit_settle(&net);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -445,6 +477,7 @@ int main(void)
         TEST(rawe_conn_output__nothing_is_lost_when_acknowledgements_stop),
         TEST(rawe_conn_transmit_control__says_when_the_link_is_full),
         TEST(rawe_conn_transmit_control__carries_the_largest_sack),
+        TEST(output__what_leaves_later_does_not_look_older),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -130,7 +130,9 @@ static void sent(struct rawe_conn *conn, struct rawe_txframe *frame, uint64_t no
     if (frame->sendings < UINT8_MAX) {
         frame->sendings++;
     }
-    frame->sent_ns = now_ns;
+    /* A callback may have told a later time since; what leaves later must not look older. */
+    uint64_t newest_ns = conn->engine->now_ns;
+    frame->sent_ns = now_ns > newest_ns ? now_ns : newest_ns;
     frame->state = RAWE_TXFRAME_SENT;
     conn->to_transmit--;
     conn->in_flight++;
