@@ -168,8 +168,9 @@ static void tidy(struct sim *sim, struct sim_node *node)
 {
     for (struct sim_channel *channel = node->channels; channel != NULL; channel = channel->next) {
         const struct sim_channel *current = node->current[channel->peer][channel->lane];
+        unsigned rarely = channel->failed ? 2 : 16;
         if ((channel->failed || current != channel) &&
-            sim_random_below(&node->app.random, 8) == 0) {
+            sim_random_below(&node->app.random, rarely) == 0) {
             sim_channel_close(channel);
             return;
         }

@@ -243,9 +243,13 @@ static bool submit_copy(struct sim_node *node, struct sim_message *message)
         complete(message, RAWE_STATUS_DONE);
         return true;
     }
-    enum rawe_status status =
-        rawe_conn_send_copy(conn, message->tag, pieces[0].base, pieces[0].len_bytes, second,
-                            pieces[1].len_bytes, sim_node_clock(node));
+    bool later = (message->content_seed >> 18) % 2 == 0 && rawe_conn_stamps_later(conn);
+    enum rawe_status status = rawe_conn_send_copy(
+        conn, message->tag, pieces[0].base, pieces[0].len_bytes, second, pieces[1].len_bytes,
+        later ? RAWE_TIME_LATER : sim_node_clock(node));
+    if (later) {
+        rawe_conn_stamp(conn, sim_node_clock(node));
+    }
 
     if (status == RAWE_STATUS_DONE || status == RAWE_STATUS_FAILED) {
         message->copied = status == RAWE_STATUS_DONE;

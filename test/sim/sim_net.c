@@ -245,9 +245,6 @@ static void corrupt(struct sim *sim, struct sim_packet *packet)
 
     sim->incidents.corrupted++;
     sim->incidents.lost_sequenced += packet->sequenced;
-    if (!packet->train) {
-        packet->order = 0; /* a receiver that drops it has no evidence of anything */
-    }
     if ((sim->plan.faults & (SIM_BIT(SCRAMBLE) | SIM_BIT(GARBLE))) == 0) {
         corrupt_header(random, packet);
     } else if (style == 0) {

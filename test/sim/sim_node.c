@@ -364,12 +364,13 @@ void sim_node_guard(struct sim *sim, struct sim_node *node, uint32_t life)
     }
     bool useful = false;
     if (sim->now_ns >= node->frozen_until_ns && sim->now_ns >= node->local_ns) {
-        useful = node->ring.count != 0 || node->bulk.count != 0 || rawe_engine_pending(engine);
+        uint32_t waiting = node->ring.count + node->bulk.count;
         node->guarded = true;
         node->local_ns = sim->now_ns;
         engine->now_ns = sim_node_clock(node);
         rawe_engine_leave(engine);
         receive(sim, node);
+        useful = node->ring.count + node->bulk.count < waiting || rawe_engine_pending(engine);
         tend(node);
         rawe_engine_return(engine);
         sim_check_node(node);
