@@ -460,6 +460,7 @@ struct sim_result {
     uint64_t events, virtual_ns, messages, puts, lost;
     uint64_t frames, resent, control;
     uint64_t incidents; /**< of all faults together */
+    uint64_t calm_connections;
     uint64_t calm_frames, calm_control; /**< the same, when nothing has disturbed the run */
     uint64_t digest; /**< of all that happened */
     unsigned nodes;

@@ -21,6 +21,9 @@
 /** Acknowledgements and probes in undisturbed runs, in percent of the sequenced frames. */
 #define CONTROL_PERCENT_MOST 50u
 
+/** ... and so many for each connection, before it knows its round-trip time. */
+#define CONTROL_FIRST 2u
+
 /** Fewer frames than that say nothing about it. */
 #define CALM_FRAMES_LEAST 10000u
 
@@ -70,6 +73,7 @@ static void add(struct sim_result *sum, const struct sim_result *result)
     sum->control += result->control;
     sum->calm_frames += result->calm_frames;
     sum->calm_control += result->calm_control;
+    sum->calm_connections += result->calm_connections;
     sum->digest ^= result->digest;
 }
 
@@ -212,7 +216,8 @@ static bool control_frames_few(const struct state *state)
            "allowed\n",
            (unsigned long long)control, (unsigned long long)frames,
            100.0 * (double)control / (double)frames, CONTROL_PERCENT_MOST);
-    return control * 100 <= frames * CONTROL_PERCENT_MOST;
+    return control <= frames * CONTROL_PERCENT_MOST / 100 +
+                          total.sum.calm_connections * CONTROL_FIRST;
 }
 
 static bool any_working(const struct state *state)

@@ -61,7 +61,7 @@ static void arrived(struct sim_channel *channel, uint64_t order)
     }
 }
 
-/** Has the peer got the frame already? */
+/** Has the peer got the frame already? Of a connection that is no more nobody knows. */
 static bool has_frame(const struct sim_channel *channel, uint32_t sequence)
 {
     const struct sim_node *peer = &channel->node->sim->nodes[channel->peer];
@@ -71,8 +71,9 @@ static bool has_frame(const struct sim_channel *channel, uint32_t sequence)
                             back->peer != channel->node->index)) {
         back = back->next;
     }
-    return back != NULL && back->conn->acktr != NULL &&
-           rawe_acktr_check(back->conn->acktr, sequence) == RAWE_ACKTR_DUPLICATE;
+    return back == NULL ||
+           (back->conn->acktr != NULL &&
+            rawe_acktr_check(back->conn->acktr, sequence) == RAWE_ACKTR_DUPLICATE);
 }
 
 void sim_evidence_sent(struct sim_channel *channel, const struct rawe_header *header,

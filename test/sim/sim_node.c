@@ -257,13 +257,13 @@ static bool has_room(const struct sim *sim, const struct rawe_engine *engine)
     return !engine->away || engine->kept_bytes < sim->plan.kept_most_bytes;
 }
 
-static void receive(struct sim *sim, struct sim_node *node)
+static void receive(struct sim *sim, struct sim_node *node, unsigned budget)
 {
     char text[160];
     struct sim_packet *packet;
     const struct rawe_engine *engine = &node->engine;
 
-    for (unsigned i = 0; i < sim->plan.receive_budget && has_room(sim, engine) &&
+    for (unsigned i = 0; i < budget && has_room(sim, engine) &&
                          (packet = sim_queue_take(&node->ring)) != NULL;
          i++) {
         node->local_ns += sim->plan.receive_cost_ns;
@@ -355,6 +355,9 @@ static void tend(struct sim_node *node)
 /** The guard looks less and less often while it finds nothing to do. */
 #define GUARD_FACTOR_MOST 64u
 
+/** It empties the ring, or it would answer old questions while new ones come. */
+#define GUARD_FRAMES_MOST 256u
+
 void sim_node_guard(struct sim *sim, struct sim_node *node, uint32_t life)
 {
     struct rawe_engine *engine = &node->engine;
@@ -369,7 +372,7 @@ void sim_node_guard(struct sim *sim, struct sim_node *node, uint32_t life)
         node->local_ns = sim->now_ns;
         engine->now_ns = sim_node_clock(node);
         rawe_engine_leave(engine);
-        receive(sim, node);
+        receive(sim, node, GUARD_FRAMES_MOST);
         useful = node->ring.count + node->bulk.count < waiting || rawe_engine_pending(engine);
         tend(node);
         rawe_engine_return(engine);
@@ -396,7 +399,7 @@ void sim_node_progress(struct sim *sim, struct sim_node *node)
     if (rawe_engine_has_kept(engine)) {
         rawe_engine_tell(engine);
     }
-    receive(sim, node);
+    receive(sim, node, sim->plan.receive_budget);
     sim_forge_receive(sim, node, engine_time(node));
     sim_trouble_within(sim, node);
     tend(node);

@@ -193,6 +193,7 @@ static void fill_result(const struct sim *sim, struct sim_result *result)
 {
     *result = sim->retired;
     result->calm_frames = sim->calm ? result->frames : 0;
+    result->calm_connections = sim->calm ? sim->channels_opened : 0;
     result->calm_control = sim->calm ? result->control : 0;
     result->events = sim->event_count;
     result->virtual_ns = sim->now_ns;
