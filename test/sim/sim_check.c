@@ -317,8 +317,11 @@ static void check_undisturbed(struct sim *sim, const struct sum *sum, unsigned c
 /** Acknowledgements, questions and their answers, for each data frame, when all goes wrong. */
 #define CONTROL_PER_FRAME_MOST 1u
 
-/** ... and for each connection, before anything is known of its round trip. */
-#define CONTROL_PER_CONNECTION_MOST 32u
+/**
+ * ... and for each connection: a question each time the interval doubles. Where frames pass one way
+ * only, the intervals of one side begin anew with each question of the other's.
+ */
+#define CONTROL_PER_CONNECTION_MOST 128u
 
 /** ... and in each interval between probes of a peer that is silent: PROBE, PING and their answers. */
 #define CONTROL_PER_INTERVAL_MOST 2u
