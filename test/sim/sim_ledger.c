@@ -346,15 +346,20 @@ static struct sim_message *find(struct sim_channel *channel, uint8_t tag, const 
         memcpy(&number, data, NUMBERED_BYTES);
         return number < ledger->count ? ledger->messages[number] : NULL;
     }
+    struct sim_message *found = NULL;
     for (number = ledger->first_open; number < ledger->count; number++) {
         struct sim_message *message = ledger->messages[number];
         if (!message->delivered && message->len_bytes == len_bytes && message->tag == tag &&
             is_for(channel, message) &&
             sim_content_compare(data, message->content_seed, 0, len_bytes) == len_bytes) {
-            return message;
+            /* Of several with the same few bytes it is rather not one that may have been lost. */
+            found = message;
+            if (!message->lossy) {
+                break;
+            }
         }
     }
-    return NULL;
+    return found;
 }
 
 /** Neither arrives any more nor waits for completion. */
