@@ -150,7 +150,7 @@ void sim_forge(struct sim *sim, enum sim_forgery kind);
 /** A frame passes that may be kept and sent again. */
 void sim_forge_listen(struct sim *sim, const struct sim_packet *packet);
 /** Hand the engine what strangers have sent, which must change nothing. */
-void sim_forge_receive(struct sim *sim, struct sim_node *node, uint64_t clock_ns);
+void sim_forge_receive(struct sim *sim, struct sim_node *node);
 void sim_forge_free(struct sim *sim);
 
 /* ---- nodes ---- */
@@ -261,6 +261,8 @@ void sim_node_die(struct sim *sim, struct sim_node *node);
 void sim_node_start(struct sim *sim, struct sim_node *node);
 /** The node's clock at `at_ns` of virtual time. */
 uint64_t sim_node_clock_at(const struct sim_node *node, uint64_t at_ns);
+/** The time its engine is told: read anew, or the newest that it was told before. */
+uint64_t sim_node_engine_time(const struct sim_node *node);
 /** The node's clock now. */
 static inline uint64_t sim_node_clock(const struct sim_node *node)
 {
@@ -295,7 +297,7 @@ void sim_train_enable(struct sim_node *node);
 /** A train comes to the switch: what becomes of it. */
 void sim_train_at_switch(struct sim *sim, struct sim_packet *packet);
 /** The node's program takes what waits in its bulk queue. */
-void sim_train_receive(struct sim_node *node, struct sim_packet *packet, uint64_t clock_ns);
+void sim_train_receive(struct sim_node *node, struct sim_packet *packet);
 
 /* ---- evidence ---- */
 

@@ -128,7 +128,8 @@ static void check_channel(struct sim *sim, const struct sim_channel *channel)
     if (conn->state == RAWE_CONN_FAILED || conn->silent_since_ns == 0 || !up_to_date) {
         return;
     }
-    if (clock_ns > conn->asked_ns + engine->config.probe_most_ns + 2 * TICK_NS + sim->plan.clock_step_ns) {
+    uint64_t late_ns = 2 * TICK_NS + sim->plan.clock_step_ns;
+    if (clock_ns > conn->asked_ns + engine->config.probe_most_ns + late_ns) {
         sim_violation(sim, "silence is asked about",
                       "n%u has not asked n%u on lane %u for %llu us, although it is silent",
                       node->index, channel->peer, channel->lane,

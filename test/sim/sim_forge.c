@@ -165,7 +165,7 @@ static uint64_t state_of(const struct sim_node *node)
     return digest;
 }
 
-void sim_forge_receive(struct sim *sim, struct sim_node *node, uint64_t clock_ns)
+void sim_forge_receive(struct sim *sim, struct sim_node *node)
 {
     char text[160];
     struct sim_packet *packet;
@@ -173,13 +173,15 @@ void sim_forge_receive(struct sim *sim, struct sim_node *node, uint64_t clock_ns
     while ((packet = sim_queue_take(&node->stray)) != NULL) {
         uint64_t before = state_of(node);
         if (packet->train) {
-            sim_train_receive(node, packet, clock_ns);
+            sim_train_receive(node, packet);
         } else {
-            rawe_engine_receive(&node->engine, packet->bytes, packet->len_bytes, clock_ns);
+            rawe_engine_receive(&node->engine, packet->bytes, packet->len_bytes,
+                                sim_node_engine_time(node));
         }
         if (state_of(node) != before) {
-            sim_violation(sim, "strangers change nothing", "n%u believes a frame without its key: %s",
-                          node->index, sim_trace_frame(packet, text, sizeof(text)));
+            sim_violation(sim, "strangers change nothing",
+                          "n%u believes a frame without its key: %s", node->index,
+                          sim_trace_frame(packet, text, sizeof(text)));
         }
         sim_packet_give(sim, packet);
     }

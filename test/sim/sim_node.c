@@ -245,42 +245,32 @@ void sim_node_arrive(struct sim *sim, struct sim_node *node, struct sim_packet *
     sim_node_wake(node, sim->now_ns + 1 + sim_random_below(&node->random, sim->plan.poll_ns));
 }
 
-/** The time the engine is told: read anew, or as of the start of this progress. */
-static uint64_t engine_time(struct sim_node *node)
+uint64_t sim_node_engine_time(const struct sim_node *node)
 {
     return node->sim->plan.clock_per_call ? sim_node_clock(node) : node->engine.now_ns;
-}
-
-/** May more be received? Not without bounds for a program that is away. */
-static bool has_room(const struct sim *sim, const struct rawe_engine *engine)
-{
-    return !engine->away || engine->kept_bytes < sim->plan.kept_most_bytes;
 }
 
 static void receive(struct sim *sim, struct sim_node *node, unsigned budget)
 {
     char text[160];
     struct sim_packet *packet;
-    const struct rawe_engine *engine = &node->engine;
 
-    for (unsigned i = 0; i < budget && has_room(sim, engine) &&
-                         (packet = sim_queue_take(&node->ring)) != NULL;
-         i++) {
+    for (unsigned i = 0; i < budget && (packet = sim_queue_take(&node->ring)) != NULL; i++) {
         node->local_ns += sim->plan.receive_cost_ns;
         sim_trace(sim, "n%u takes %s", node->index, sim_trace_frame(packet, text, sizeof(text)));
         sim_evidence_arrived(node, packet);
-        rawe_engine_receive(&node->engine, packet->bytes, packet->len_bytes, engine_time(node));
+        rawe_engine_receive(&node->engine, packet->bytes, packet->len_bytes, sim_node_engine_time(node));
         sim_packet_give(sim, packet);
     }
     /*
      * Bulk after the ring, and all of it, before anything is answered: a PROBE in the ring may ask for
      * frames in here, and its answer would be false evidence of their loss.
      */
-    while (has_room(sim, engine) && (packet = sim_queue_take(&node->bulk)) != NULL) {
+    while ((packet = sim_queue_take(&node->bulk)) != NULL) {
         node->local_ns += sim->plan.receive_cost_ns;
         sim_trace(sim, "n%u takes %s", node->index, sim_trace_frame(packet, text, sizeof(text)));
         sim_evidence_arrived(node, packet);
-        sim_train_receive(node, packet, engine_time(node));
+        sim_train_receive(node, packet);
         sim_packet_give(sim, packet);
     }
 }
@@ -344,11 +334,11 @@ static void tend(struct sim_node *node)
     struct rawe_engine *engine = &node->engine;
 
     if (node->ring.count == 0 && node->bulk.count == 0 &&
-        rawe_timer_wheel_due(&engine->timers, engine_time(node))) {
-        rawe_engine_advance(engine, engine_time(node));
+        rawe_timer_wheel_due(&engine->timers, sim_node_engine_time(node))) {
+        rawe_engine_advance(engine, sim_node_engine_time(node));
     }
     if (rawe_engine_pending(engine)) {
-        rawe_engine_flush(engine, engine_time(node));
+        rawe_engine_flush(engine, sim_node_engine_time(node));
     }
 }
 
@@ -357,6 +347,24 @@ static void tend(struct sim_node *node)
 
 /** It empties the ring, or it would answer old questions while new ones come. */
 #define GUARD_FRAMES_MOST 256u
+
+/** Frames out of the ring before the bulk queue is looked at. */
+#define GUARD_BATCH_FRAMES 64u
+
+/** Receive without bothering the program, within bounds. True when something came of it. */
+static bool receive_for_later(struct sim *sim, struct sim_node *node)
+{
+    const struct rawe_engine *engine = &node->engine;
+    uint32_t before = node->ring.count + node->bulk.count;
+    uint32_t left = before;
+
+    while (left != 0 && before - left < GUARD_FRAMES_MOST &&
+           engine->kept_bytes < sim->plan.kept_most_bytes) {
+        receive(sim, node, GUARD_BATCH_FRAMES);
+        left = node->ring.count + node->bulk.count;
+    }
+    return left < before;
+}
 
 void sim_node_guard(struct sim *sim, struct sim_node *node, uint32_t life)
 {
@@ -367,13 +375,11 @@ void sim_node_guard(struct sim *sim, struct sim_node *node, uint32_t life)
     }
     bool useful = false;
     if (sim->now_ns >= node->frozen_until_ns && sim->now_ns >= node->local_ns) {
-        uint32_t waiting = node->ring.count + node->bulk.count;
         node->guarded = true;
         node->local_ns = sim->now_ns;
         engine->now_ns = sim_node_clock(node);
         rawe_engine_leave(engine);
-        receive(sim, node, GUARD_FRAMES_MOST);
-        useful = node->ring.count + node->bulk.count < waiting || rawe_engine_pending(engine);
+        useful = receive_for_later(sim, node) || rawe_engine_pending(engine);
         tend(node);
         rawe_engine_return(engine);
         sim_check_node(node);
@@ -400,7 +406,7 @@ void sim_node_progress(struct sim *sim, struct sim_node *node)
         rawe_engine_tell(engine);
     }
     receive(sim, node, sim->plan.receive_budget);
-    sim_forge_receive(sim, node, engine_time(node));
+    sim_forge_receive(sim, node);
     sim_trouble_within(sim, node);
     tend(node);
     sim_app_step(sim, node);

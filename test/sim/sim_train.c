@@ -143,7 +143,7 @@ static void scatter(const struct sim_packet *packet, const struct rawe_placement
 
 /** Receive into place, then tell the engine of each frame, or of runs of them. */
 static void receive_in_place(struct sim_node *node, const struct sim_packet *packet,
-                             const struct rawe_placement *placement, uint64_t clock_ns)
+                             const struct rawe_placement *placement)
 {
     const uint8_t *source_mac = packet->bytes + RAWE_MAC_BYTES;
     uint32_t total_bytes = packet->len_bytes - RAWE_ETH_HEADER_BYTES;
@@ -162,20 +162,20 @@ static void receive_in_place(struct sim_node *node, const struct sim_packet *pac
         rawe_engine_receive_parts(&node->engine, source_mac, heads + i * placement->head_bytes,
                                   placement->head_bytes,
                                   placement->base + (size_t)i * placement->data_bytes,
-                                  len_bytes - placement->head_bytes, clock_ns);
+                                  len_bytes - placement->head_bytes, sim_node_engine_time(node));
         i++;
         if (runs && i < full) {
             i += rawe_engine_receive_run(&node->engine, source_mac,
                                          heads + i * placement->head_bytes, placement->head_bytes,
                                          placement,
                                          placement->base + (size_t)i * placement->data_bytes,
-                                         full - i, clock_ns);
+                                         full - i, sim_node_engine_time(node));
         }
     }
     free(heads);
 }
 
-void sim_train_receive(struct sim_node *node, struct sim_packet *packet, uint64_t clock_ns)
+void sim_train_receive(struct sim_node *node, struct sim_packet *packet)
 {
     const uint8_t *source_mac = packet->bytes + RAWE_MAC_BYTES;
     const uint8_t *in = packet->bytes + RAWE_ETH_HEADER_BYTES;
@@ -188,12 +188,12 @@ void sim_train_receive(struct sim_node *node, struct sim_packet *packet, uint64_
     uint32_t head_bytes = total_bytes < PEEK_BYTES ? total_bytes : PEEK_BYTES;
     if (rawe_engine_plan(&node->engine, source_mac, in, head_bytes, packet->segment_bytes,
                          total_bytes, &placement)) {
-        receive_in_place(node, packet, &placement, clock_ns);
+        receive_in_place(node, packet, &placement);
         return;
     }
     for (uint32_t at = 0; at < total_bytes; at += packet->segment_bytes) {
         uint32_t left = total_bytes - at;
         uint32_t len_bytes = left < packet->segment_bytes ? left : packet->segment_bytes;
-        rawe_engine_receive_parts(&node->engine, source_mac, in + at, len_bytes, NULL, 0, clock_ns);
+        rawe_engine_receive_parts(&node->engine, source_mac, in + at, len_bytes, NULL, 0, sim_node_engine_time(node));
     }
 }
