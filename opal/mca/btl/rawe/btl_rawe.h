@@ -74,9 +74,10 @@ typedef struct mca_btl_rawe_module {
     opal_mutex_t endpoints_lock;
     opal_list_t endpoints;
     bool open;             /**< engine and link are there; changed with the lock held */
-    _Atomic bool guarded;  /**< the guard looks after the engine */
+    atomic_uint guarded;   /**< how the guard looks after the engine */
     uint32_t guard_rounds; /**< the guard's: mca_btl_rawe_guard.rounds when it last looked */
-    uint32_t guard_factor; /**< the guard's: it sleeps so many intervals */
+    uint32_t guard_factor; /**< the guard's: while MPI is away it sleeps so many intervals */
+    uint32_t guard_looks;  /**< the guard's: it has looked closely so often */
     unsigned strangers; /**< callers that were looked up in vain */
     bool ring_warned; /**< the user knows that the ring dropped frames */
 } mca_btl_rawe_module_t;
@@ -167,8 +168,10 @@ static inline bool mca_btl_rawe_trylock(void)
 /** Frames are under way: have the guard look after them. Lock held. */
 static inline void mca_btl_rawe_guard_module(mca_btl_rawe_module_t *module)
 {
-    if (OPAL_UNLIKELY(!atomic_load_explicit(&module->guarded, memory_order_relaxed))) {
-        mca_btl_rawe_guard_wake(module);
+    unsigned how = rawe_engine_pending(&module->engine) ? MCA_BTL_RAWE_GUARDED_CLOSELY
+                                                        : MCA_BTL_RAWE_GUARDED;
+    if (OPAL_UNLIKELY(atomic_load_explicit(&module->guarded, memory_order_relaxed) < how)) {
+        mca_btl_rawe_guard_wake(module, how);
     }
 }
 

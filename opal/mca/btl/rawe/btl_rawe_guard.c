@@ -16,8 +16,17 @@
 #include <time.h>
 #include <unistd.h>
 
-/** While MPI makes progress, the guard looks less and less often, down to once in so many intervals. */
-#define BUSY_FACTOR_MAX 4u
+/**
+ * While MPI makes progress, the guard looks once in so many intervals: closely, when messages have
+ * been held back lately, or else slowly. Each look is a wakeup in the midst of the program, and
+ * kernels that schedule by groups of processes (Linux 6.18) were seen to starve ranks for seconds
+ * when hundreds of them a second met ranks that yield.
+ */
+#define CLOSE_FACTOR 4u
+#define SLOW_FACTOR 16u
+
+/** So often it looks closely, once messages have been held back. */
+#define CLOSE_LOOKS 4u
 
 /** While nothing comes of looking after what is under way, the same. */
 #define VAIN_FACTOR_MAX 64u
@@ -116,10 +125,25 @@ static bool take_over(mca_btl_rawe_module_t *module)
     return 0 != received || held_back;
 }
 
-void mca_btl_rawe_guard_wake(mca_btl_rawe_module_t *module)
+void mca_btl_rawe_guard_wake(mca_btl_rawe_module_t *module, unsigned how)
 {
-    atomic_store_explicit(&module->guarded, true, memory_order_release);
+    atomic_store_explicit(&module->guarded, how, memory_order_release);
     rawe_responder_wake(module->responder);
+}
+
+/** Progress has been made since the last look. Returns after how many intervals to look again. */
+static unsigned rest(mca_btl_rawe_module_t *module, unsigned guarded)
+{
+    if (MCA_BTL_RAWE_GUARDED_CLOSELY != guarded) {
+        module->guard_looks = 0;
+        return SLOW_FACTOR;
+    }
+    if (++module->guard_looks < CLOSE_LOOKS) {
+        return CLOSE_FACTOR;
+    }
+    module->guard_looks = 0;
+    atomic_store_explicit(&module->guarded, MCA_BTL_RAWE_GUARDED, memory_order_release);
+    return SLOW_FACTOR;
 }
 
 int mca_btl_rawe_guard_tend(void *context, bool asked)
@@ -131,20 +155,18 @@ int mca_btl_rawe_guard_tend(void *context, bool asked)
     if (0 == interval_ms || (!mca_btl_rawe_guard.ready && !opal_using_threads())) {
         return -1;
     }
-    if (asked) {
-        atomic_store_explicit(&module->guarded, true, memory_order_release);
+    unsigned guarded = atomic_load_explicit(&module->guarded, memory_order_acquire);
+    if (asked && MCA_BTL_RAWE_UNGUARDED == guarded) {
+        guarded = MCA_BTL_RAWE_GUARDED;
+        atomic_store_explicit(&module->guarded, guarded, memory_order_release);
     }
-    if (!atomic_load_explicit(&module->guarded, memory_order_acquire)) {
+    if (MCA_BTL_RAWE_UNGUARDED == guarded) {
         return -1;
     }
     if (rounds != module->guard_rounds) {
-        /* Progress has been made since the last look. */
         module->guard_rounds = rounds;
-        module->guard_factor *= 2;
-        if (0 == module->guard_factor || module->guard_factor > BUSY_FACTOR_MAX) {
-            module->guard_factor = BUSY_FACTOR_MAX;
-        }
-        return interval_ms * (int) module->guard_factor;
+        module->guard_factor = 1;
+        return interval_ms * (int) rest(module, guarded);
     }
     if (!claim()) {
         module->guard_factor = 1;
@@ -155,7 +177,7 @@ int mca_btl_rawe_guard_tend(void *context, bool asked)
                 || (rawe_engine_idle(&module->engine) && !rawe_link_pending(module->link)
                     && (NULL == module->bulk || !rawe_bulk_pending(module->bulk)));
     if (idle) {
-        atomic_store_explicit(&module->guarded, false, memory_order_release);
+        atomic_store_explicit(&module->guarded, MCA_BTL_RAWE_UNGUARDED, memory_order_release);
     }
     give_back();
     module->guard_factor = useful ? 1 : module->guard_factor * 2;

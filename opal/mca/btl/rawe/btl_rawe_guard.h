@@ -69,7 +69,14 @@ static inline void mca_btl_rawe_guard_leave(void)
 /** rawe_responder's second duty; context is the module. */
 int mca_btl_rawe_guard_tend(void *context, bool asked);
 
-/** Something of the module is under way: the guard shall look after it. Lock held. */
-void mca_btl_rawe_guard_wake(struct mca_btl_rawe_module *module);
+/** How the guard looks after a module. */
+enum {
+    MCA_BTL_RAWE_UNGUARDED = 0, /**< nothing is under way */
+    MCA_BTL_RAWE_GUARDED,
+    MCA_BTL_RAWE_GUARDED_CLOSELY, /**< messages are held back: more often */
+};
+
+/** Something of the module is under way: the guard shall look after it so. Lock held. */
+void mca_btl_rawe_guard_wake(struct mca_btl_rawe_module *module, unsigned how);
 
 #endif
