@@ -62,7 +62,7 @@ static const struct number numbers[] = {
      false, OPAL_INFO_LVL_8, "Shortest silence after which a peer is asked for an acknowledgement"},
     {"probe_max_ms", &mca_btl_rawe_params.probe_max_ms, 1000, 1, 60000, "milliseconds", "", false,
      OPAL_INFO_LVL_8, "Longest interval between such questions to a peer that does not answer"},
-    {"connect_timeout_ms", &mca_btl_rawe_params.connect_timeout_ms, 5000, 10, 600000,
+    {"connect_timeout_ms", &mca_btl_rawe_params.connect_timeout_ms, 10000, 10, 600000,
      "milliseconds", "", false, OPAL_INFO_LVL_5,
      "How long to try to reach a peer at first contact before it is left to another BTL"},
     {"guard_ms", &mca_btl_rawe_params.guard_ms, 1, 0, 1000, "milliseconds", ", 0: never", false,
