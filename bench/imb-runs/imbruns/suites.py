@@ -79,6 +79,8 @@ SUITES = {
         Part("cache", ("CacheHot", "CacheCold"), 0, 20),
         Part("calls", ("SendCall", "Isend"), 0, 16),
     ),
+    # What loss costs: the mean, as seldom but long waits count; 1 B and 256 KiB.
+    "loss": (Part("latency", ("PingPong",), 0, 0), Part("rate", ("Uniband",), 18, 18)),
     "all": (
         Part("latency", ("PingPong", "PingPing", "Sendrecv", "Exchange"), 0, 22),
         Part("any-source", ("PingPongAnySource", "PingPingAnySource"), 0, 22),

@@ -159,6 +159,44 @@ def application(name, figure):
     return answer
 
 
+def times_lossless(percent):
+    """A function that tells how many lossless half round trips of 1 B one takes under loss."""
+
+    def answer(reference):
+        texts = []
+        for peer in (PEER, BASE):
+            rows = [
+                imb_row(reference, f"loss-{part}", "PingPong", 1, peer=peer)
+                for part in (0, percent)
+            ]
+            if None in rows:
+                return None
+            clean, lossy = (float(row["median"]) for row in rows)
+            texts.append(f"{peer} {lossy / clean:.1f} × ({clean:.2f} to {lossy:.1f} µs)")
+        return Answer("; ".join(texts), f"loss-{percent}/medians.csv")
+
+    return answer
+
+
+def share_lossless(percent):
+    """A function that tells the share of the lossless goodput that is left, window 64, 256 KiB."""
+
+    def answer(reference):
+        texts = []
+        for peer in (PEER, BASE):
+            rows = [
+                imb_row(reference, f"loss-{part}", HALF_FROM, 1 << 18, "mbytes_per_s", peer=peer)
+                for part in (0, percent)
+            ]
+            if None in rows:
+                return None
+            clean, lossy = (float(row["median"]) for row in rows)
+            texts.append(f"{peer} {lossy / clean:.2f} ({clean:,.0f} to {lossy:,.0f} MB/s)")
+        return Answer("; ".join(texts), f"loss-{percent}/medians.csv")
+
+    return answer
+
+
 SARDA = "Sarda 2003"
 HOEFLER = "Hoefler et al. 2006"
 CLAIMS = (
@@ -199,4 +237,13 @@ CLAIMS = (
         "seeds",
         time_at("seeds", "CacheCold", (1, 1024)),
     ),
+)
+# What random loss on each way costs, which predecessors left open.
+LOSS = tuple(
+    Claim(f"{percent} % loss", said, f"loss-{percent}", today(percent))
+    for percent in (1, 5)
+    for said, today in (
+        ("mean half round trip of 1 B, times the lossless one", times_lossless),
+        ("goodput, 64 messages of 256 KiB in flight, share of the lossless one", share_lossless),
+    )
 )

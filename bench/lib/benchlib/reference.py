@@ -41,6 +41,12 @@ PARTS = {
         IMB, "--rate", "10gbit", "--topology", "switch", "--benchmarks", "Uniband",
         "--msglog", "20:20",
     ),
+    **{
+        f"loss-{percent}": (
+            IMB, "--suite", "loss", "--loss", f"{percent}%", "--time", "2", "--iterations", "200000",
+        )
+        for percent in (0, 1, 5)
+    },
     "collectives-2x4": (
         IMB, "--np", "8", "--hosts", "2", "--benchmarks", COLLECTIVES, "--msglog", "2:16",
     ),

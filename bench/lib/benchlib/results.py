@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The pages that are made from a reference run: doc/results.md and the README's figures."""
 
-from .claims import CLAIMS
+from .claims import CLAIMS, LOSS
 from .page import Page
 from .reference import PARTS
 
@@ -65,6 +65,9 @@ def results_page(reference):
     page.heading("Claims")
     heads = ["who", "claim", "rawe against btl/tcp", "from", "repeat it with"]
     page.table(heads, _rows(reference, CLAIMS, "../"), texts=5)
+    page.heading("Under loss")
+    heads[:2] = ["loss on each way", "figure"]
+    page.table(heads, _rows(reference, LOSS, "../"), texts=5)
     if reference is not None:
         page.heading("All parts")
         page.text("Each has a report with tables, plots and a sentence on every benchmark.")

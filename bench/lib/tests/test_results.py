@@ -186,3 +186,18 @@ def test_publish__quick_is_no_reference(capsys):
     with pytest.raises(SystemExit):
         script("publish").parse(["--quick"])
     assert "--quick is no reference" in capsys.readouterr().err
+
+
+def test_loss_is_told_in_lossless_ones(run):
+    assert all(claim.today(run) is None for claim in claims.LOSS), "nothing was measured"
+    directory = run.directory
+    for percent, tcp_us, rawe_us, tcp_rate, rawe_rate in ((0, 4, 2, 1000, 3000), (1, 800, 6, 100, 2400)):
+        lines = [("PingPong", 2, 1, "time_us", tcp_us, rawe_us)]
+        lines.append(("Uniband", 2, 1 << 18, "mbytes_per_s", tcp_rate, rawe_rate))
+        medians(directory / f"loss-{percent}" / "medians.csv", lines)
+        run.index["parts"][f"loss-{percent}"] = {"files": ["medians.csv"]}
+    found = {(claim.who, claim.said): claim.today(run) for claim in claims.LOSS}
+    told = [answer for answer in found.values() if answer]
+    assert len(told) == 2 and all(answer.file == "loss-1/medians.csv" for answer in told)
+    assert told[0].text == "rawe 3.0 × (2.00 to 6.0 µs); tcp 200.0 × (4.00 to 800.0 µs)"
+    assert told[1].text == "rawe 0.80 (3,000 to 2,400 MB/s); tcp 0.10 (1,000 to 100 MB/s)"
