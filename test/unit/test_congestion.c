@@ -52,7 +52,15 @@ static void rawe_congestion_acked__a_window_not_used_does_not_grow(void **state)
     assert_int_equal(congestion.window, 64);
 }
 
-static void rawe_congestion_acked__one_frame_a_round_trip_after_a_loss(void **state)
+/** Acknowledge a window's worth, frame by frame. */
+static void round_trip(struct rawe_congestion *congestion)
+{
+    for (uint32_t i = congestion->window; i > 0; i--) {
+        rawe_congestion_acked(congestion, 1, true);
+    }
+}
+
+static void rawe_congestion_acked__after_a_loss_once_a_round_trip(void **state)
 {
     (void)state;
     struct rawe_congestion congestion;
@@ -64,11 +72,44 @@ static void rawe_congestion_acked__one_frame_a_round_trip_after_a_loss(void **st
     }
     assert_int_equal(congestion.window, 70);
     rawe_congestion_acked(&congestion, 1, true);
-    assert_int_equal(congestion.window, 71);
-    for (unsigned i = 0; i < 71; i++) {
-        rawe_congestion_acked(&congestion, 1, true);
+    assert_true(congestion.window > 70);
+}
+
+static void rawe_congestion_acked__fast_to_the_plateau_slow_around_it_fast_beyond(void **state)
+{
+    (void)state;
+    struct rawe_congestion congestion;
+    uint32_t gained[8];
+    rawe_congestion_init(&congestion, 400, 1024);
+    assert_true(rawe_congestion_lost(&congestion, 0, 400));
+    assert_int_equal(congestion.window, 280);
+    for (unsigned i = 0; i < 8; i++) {
+        uint32_t before = congestion.window;
+        round_trip(&congestion);
+        gained[i] = congestion.window - before;
+        if (i + 1 == RAWE_CONGESTION_ROUNDS_BACK) {
+            assert_in_range(congestion.window, 400, 402);
+        }
     }
-    assert_int_equal(congestion.window, 72);
+    assert_in_range(gained[4], 1, 2);
+    assert_true(gained[0] > 10 * gained[4] && gained[7] > 10 * gained[4]);
+    assert_true(gained[1] > gained[3] && gained[7] > gained[6] && gained[6] > gained[5]);
+}
+
+static void rawe_congestion_acked__each_round_trip_gains_and_none_more_than_half(void **state)
+{
+    (void)state;
+    for (uint32_t first = 4; first <= 1024; first += 17) {
+        struct rawe_congestion congestion;
+        rawe_congestion_init(&congestion, first, 1024);
+        assert_true(rawe_congestion_lost(&congestion, 0, first));
+        while (congestion.window < 1024) {
+            uint32_t before = congestion.window;
+            round_trip(&congestion);
+            assert_in_range(congestion.window, before + 1, before + before / 2);
+        }
+        assert_in_range(congestion.rounds, 1, 60);
+    }
 }
 
 static void rawe_congestion_lost__once_for_all_frames_of_a_flight(void **state)
@@ -131,7 +172,10 @@ int main(void)
         cmocka_unit_test(rawe_congestion_acked__slow_start_doubles_in_a_round_trip),
         cmocka_unit_test(rawe_congestion_acked__never_beyond_the_largest),
         cmocka_unit_test(rawe_congestion_acked__a_window_not_used_does_not_grow),
-        cmocka_unit_test(rawe_congestion_acked__one_frame_a_round_trip_after_a_loss),
+        cmocka_unit_test(rawe_congestion_acked__after_a_loss_once_a_round_trip),
+        cmocka_unit_test(
+            rawe_congestion_acked__fast_to_the_plateau_slow_around_it_fast_beyond),
+        cmocka_unit_test(rawe_congestion_acked__each_round_trip_gains_and_none_more_than_half),
         cmocka_unit_test(rawe_congestion_lost__once_for_all_frames_of_a_flight),
         cmocka_unit_test(rawe_congestion_lost__once_across_the_wrap),
         cmocka_unit_test(rawe_congestion_lost__a_reduction_long_ago_excuses_nothing),

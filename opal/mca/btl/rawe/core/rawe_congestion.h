@@ -1,8 +1,12 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Congestion window of a connection, in frames: slow start, additive increase, and a reduction by
- * 0.7 (RFC 9438 section 4.6) at most once a round trip when frames were lost (RFC 5681, in frames).
+ * Congestion window of a connection, in frames: slow start, a reduction by 0.7 at most once a round
+ * trip when frames were lost, and a cubic way back (RFC 9438): fast to near the window at which
+ * frames were lost, slow around it, fast beyond. CUBIC's time is counted in round trips here, not in
+ * seconds: they take microseconds; and the way back takes RAWE_CONGESTION_ROUNDS_BACK of them whatever
+ * the window. Frames lost at random, as on a bad cable, then leave the window nearly full, where
+ * additive increase would need a hundred round trips for each loss.
  */
 #ifndef RAWE_CONGESTION_H
 #define RAWE_CONGESTION_H
@@ -12,11 +16,16 @@
 
 #define RAWE_CONGESTION_LEAST_FRAMES 4u
 
+/** Round trips from a reduction back to the window before it. */
+#define RAWE_CONGESTION_ROUNDS_BACK 5
+
 struct rawe_congestion {
     uint32_t window;           /**< frames that may be in flight */
     uint32_t threshold;        /**< slow start ends here */
     uint32_t most;             /**< the connection's window */
-    uint32_t credit;           /**< frames acknowledged towards the next additive step */
+    uint32_t credit;           /**< frames acknowledged in this round trip, a window's worth */
+    uint32_t plateau;          /**< the window at the last reduction */
+    uint32_t rounds;           /**< round trips since */
     uint32_t recover_sequence; /**< losses of frames before this one belong to the last reduction */
     bool reduced;              /**< recover_sequence is valid */
 };
