@@ -61,12 +61,18 @@ static void arrived(struct sim_channel *channel, uint64_t order)
     }
 }
 
-/** Has the peer got the frame already? Of a connection that is no more nobody knows. */
+/**
+ * Has the peer got the frame already? Of a connection that is no more nobody knows, even if one of
+ * the peer's next life has the same id.
+ */
 static bool has_frame(const struct sim_channel *channel, uint32_t sequence)
 {
     const struct sim_node *peer = &channel->node->sim->nodes[channel->peer];
     const struct sim_channel *back = peer->channels;
 
+    if (peer->key != channel->conn->peer_key) {
+        return true;
+    }
     while (back != NULL && (back->conn->local_id != channel->stream_id ||
                             back->peer != channel->node->index)) {
         back = back->next;

@@ -97,6 +97,17 @@ def test_plan__real_imb_does_not_get_benchmarks_that_only_ours_has():
     assert "PingPong" in by_program["/i/IMB-MPI1"] and "Isend" not in by_program["/i/IMB-MPI1"]
 
 
+def test_plan__real_imb_has_the_time_for_all_sizes():
+    options = options_of(rounds=1, peers=["tcp"], parts=suites.parts_of("default", None, (0, 4)))
+    runs = session.plan(options, {**PROGRAMS, "imb": "/i/IMB-MPI1"}, None)
+    given = {}
+    for run in runs:
+        words = list(run.arguments)
+        real = "/i/IMB-MPI1" in words
+        given.setdefault(real, set()).add(float(words[words.index("-time") + 1]))
+    assert given == {True: {session.IMB_SECONDS}, False: {0.1}}
+
+
 def test_plan__interface_reaches_every_program():
     runs = session.plan(options_of(rounds=1, floor=True), PROGRAMS, "eth7")
     assert [run.peer for run in runs] == ["floor", "floor", "tcp", "rawe"]
