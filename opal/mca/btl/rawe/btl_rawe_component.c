@@ -5,6 +5,7 @@
  */
 #include "btl_rawe.h"
 
+#include "btl_rawe_close.h"
 #include "btl_rawe_help.h"
 #include "btl_rawe_params.h"
 
@@ -89,6 +90,7 @@ static int component_open(void)
 
 static int component_close(void)
 {
+    mca_btl_rawe_close_wait();
     /* Open MPI also closes a component that refused to open. */
     if (mca_btl_rawe_component.opened) {
         OBJ_DESTRUCT(&mca_btl_rawe_component.lock);

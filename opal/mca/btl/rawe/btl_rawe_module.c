@@ -5,6 +5,7 @@
  */
 #include "btl_rawe.h"
 
+#include "btl_rawe_close.h"
 #include "btl_rawe_help.h"
 #include "btl_rawe_params.h"
 
@@ -387,6 +388,36 @@ static void linger(mca_btl_rawe_module_t *module)
     }
 }
 
+static void close_responder(void *responder)
+{
+    rawe_responder_stop(responder);
+}
+
+static void close_bulk(void *bulk)
+{
+    rawe_bulk_close(bulk);
+}
+
+static void close_link(void *link)
+{
+    rawe_link_close(link);
+}
+
+/** The module is not needed for it but by the responder's thread, which ends here. */
+static void close_sockets(mca_btl_rawe_module_t *module)
+{
+    if (NULL != module->responder) {
+        rawe_responder_join(module->responder);
+        mca_btl_rawe_close_later(close_responder, module->responder);
+    }
+    if (NULL != module->bulk) {
+        mca_btl_rawe_close_later(close_bulk, module->bulk);
+    }
+    if (NULL != module->link) {
+        mca_btl_rawe_close_later(close_link, module->link);
+    }
+}
+
 int mca_btl_rawe_finalize(struct mca_btl_base_module_t *btl)
 {
     mca_btl_rawe_module_t *module = (mca_btl_rawe_module_t *) btl;
@@ -414,13 +445,7 @@ int mca_btl_rawe_finalize(struct mca_btl_base_module_t *btl)
         }
     }
     mca_btl_rawe_unlock();
-    if (NULL != module->responder) {
-        rawe_responder_stop(module->responder);
-    }
-    rawe_bulk_close(module->bulk);
-    if (NULL != module->link) {
-        rawe_link_close(module->link);
-    }
+    close_sockets(module);
     OBJ_DESTRUCT(&module->endpoints);
     OBJ_DESTRUCT(&module->endpoints_lock);
     free_lists_destruct(module);

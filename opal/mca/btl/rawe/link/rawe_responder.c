@@ -333,14 +333,21 @@ void rawe_responder_wake(struct rawe_responder *responder)
     (void)eventfd_write(responder->wake_fd, 1);
 }
 
+void rawe_responder_join(struct rawe_responder *responder)
+{
+    if (!stopping(responder)) {
+        __atomic_store_n(&responder->stopping, true, __ATOMIC_RELEASE);
+        rawe_responder_wake(responder);
+        pthread_join(responder->thread, NULL);
+    }
+}
+
 void rawe_responder_stop(struct rawe_responder *responder)
 {
     if (responder == NULL) {
         return;
     }
-    __atomic_store_n(&responder->stopping, true, __ATOMIC_RELEASE);
-    rawe_responder_wake(responder);
-    pthread_join(responder->thread, NULL);
+    rawe_responder_join(responder);
     rawe_ring_close(&responder->ring);
     close(responder->fd);
     close(responder->wake_fd);

@@ -57,7 +57,10 @@ int rawe_responder_start(struct rawe_responder **responder, const struct rawe_li
 /** Have the thread tend to its duty; from any thread. */
 void rawe_responder_wake(struct rawe_responder *responder);
 
-/** Stop the thread, close the socket. No other call may be under way; NULL is nothing to stop. */
+/** End the thread, so that its duty's context may go; the socket stays. */
+void rawe_responder_join(struct rawe_responder *responder);
+
+/** End the thread if it has not ended, close the socket. No other call may be under way; NULL is nothing to stop. */
 void rawe_responder_stop(struct rawe_responder *responder);
 
 /**
