@@ -97,8 +97,8 @@ static size_t print_frame(struct state *state, const uint8_t *in, size_t capture
 }
 
 /**
- * The frames behind a UDP header. Each begins where the first one's length, or a multiple of it, ends;
- * shorter ones are filled up with zeros, which begin no frame.
+ * The frames behind a UDP header. Each begins where the first one's length, or a multiple of it,
+ * ends; shorter ones are filled up with zeros, which begin no frame.
  */
 static void print_superframe(struct state *state, const struct pcap_pkthdr *packet,
                              const uint8_t *bytes)

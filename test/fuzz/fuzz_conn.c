@@ -76,7 +76,9 @@ static void send_something(struct net *net, const struct step *step, uint32_t *s
     }
 }
 
-/** One bit or byte falls over: only with checksums does nobody take that for a frame of the peer's. */
+/**
+ * One bit or byte falls over: only with checksums does nobody take that for a frame of the peer's.
+ */
 static void corrupt(struct net *net, const struct step *step)
 {
     if (net->wire_count == 0 || (step->b & 0xFF) == 0) {

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Fuzz target `train`: hostile trains, through the receiving half of the bulk link, the engine's plan
- * for them and reassembly.
+ * Fuzz target `train`: hostile trains, through the receiving half of the bulk link, the engine's
+ * plan for them and reassembly.
  *
  * Input: 4 bytes of settings, then records of 16 bytes, one step each:
  *

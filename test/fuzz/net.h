@@ -1,9 +1,9 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The world of target `conn`: two processes with an engine each, a wire between them on which frames
- * lie until the script delivers, drops, repeats, garbles or forges them, and a ledger of what was
- * sent.
+ * The world of target `conn`: two processes with an engine each, a wire between them on which
+ * frames lie until the script delivers, drops, repeats, garbles or forges them, and a ledger of
+ * what was sent.
  *
  * What must hold always: no access outside of memory (sanitizers, guards around all that peers may
  * write), no write into memory that was taken back, each send completed once, queues and pools
@@ -86,7 +86,7 @@ struct net {
     bool tainted;          /**< frames were forged with valid keys */
     bool torn;             /**< trains may lie on the wire with gaps, or memory ran out */
     bool unsettled[RAWE_LANES]; /**< something was closed or given up there */
-    bool replies;          /**< delivered messages are answered, completed ones followed by others */
+    bool replies;          /**< messages are answered when delivered, followed when complete */
     bool closes_failed;    /**< `failed` closes the connection */
     bool use_trains;
     struct net_message messages[NET_MESSAGES_MAX];

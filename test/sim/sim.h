@@ -1,8 +1,9 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * State of a run, and what the simulator's files offer each other. One thread, virtual time, nothing
- * that depends on addresses or on the real clock: the same seed is the same run, event by event.
+ * State of a run, and what the simulator's files offer each other. One thread, virtual time,
+ * nothing that depends on addresses or on the real clock: the same seed is the same run, event by
+ * event.
  *
  *   sim_app      what the programs do               sim_ledger    what was sent, what must arrive
  *   sim_channel  connections as programs have them  sim_transfer  memory that PUTs write into

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Campaigns. Every run happens in a child process, so that a crash of the engine, an assertion and a
- * loop without end are failures of a seed like any other.
+ * Campaigns. Every run happens in a child process, so that a crash of the engine, an assertion and
+ * a loop without end are failures of a seed like any other.
  */
 #include "sim_campaign.h"
 

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Many runs: worker processes go through seeds, and a seed that fails is shrunk to as little as still
- * fails.
+ * Many runs: worker processes go through seeds, and a seed that fails is shrunk to as little as
+ * still fails.
  */
 #ifndef SIM_CAMPAIGN_H
 #define SIM_CAMPAIGN_H

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Invariants of connections, engines and the whole run. Those of single messages are in sim_ledger.c,
- * those of memory in sim_transfer.c.
+ * Invariants of connections, engines and the whole run. Those of single messages are in
+ * sim_ledger.c, those of memory in sim_transfer.c.
  */
 #include "sim.h"
 
@@ -324,10 +324,14 @@ static void check_undisturbed(struct sim *sim, const struct sum *sum, unsigned c
  */
 #define CONTROL_PER_CONNECTION_MOST 128u
 
-/** ... and in each interval between probes of a peer that is silent: PROBE, PING and their answers. */
+/**
+ * ... and in each interval between probes of a peer that is silent: PROBE, PING and their answers.
+ */
 #define CONTROL_PER_INTERVAL_MOST 2u
 
-/** However badly it goes, control frames stay in proportion to data, and to time spent in silence. */
+/**
+ * However badly it goes, control frames stay in proportion to data, and to time spent in silence.
+ */
 static void check_control(struct sim *sim)
 {
     uint64_t frames = sim->retired.frames + sim->retired.resent;

@@ -4,8 +4,8 @@
  * Why a frame may be sent again: only because something that was sent later has arrived, and it has
  * not. The sender knows by acknowledgements; the simulator knows better, for it sees what arrives.
  *
- * One thing the sender cannot know: which copy of a frame has arrived that was sent twice. It may take
- * the newest for it (RFC 8985 section 6.2 step 2), and so does the simulator.
+ * One thing the sender cannot know: which copy of a frame has arrived that was sent twice. It may
+ * take the newest for it (RFC 8985 section 6.2 step 2), and so does the simulator.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,15 +1,17 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The ledger: every message and PUT of a run, what its bytes are, what has become of it, and whether
- * what happens to it is allowed.
+ * The ledger: every message and PUT of a run, what its bytes are, what has become of it, and
+ * whether what happens to it is allowed.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "sim.h"
 
-/** Messages from this length on begin with their number; shorter ones are found by their content. */
+/**
+ * Messages from this length on begin with their number; shorter ones are found by their content.
+ */
 #define NUMBERED_BYTES 4u
 
 /** Between the two pieces of a message: bytes that must not be sent. */

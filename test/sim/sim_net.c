@@ -193,7 +193,9 @@ static const char *misfortune(struct sim *sim, const struct sim_packet *packet)
     return sim_strikes(sim, &net->loss, sim->plan.loss_ppm) ? "random loss" : NULL;
 }
 
-/** Bytes of the frame header that no receiver can take for right once a bit of theirs has flipped. */
+/**
+ * Bytes of the frame header that no receiver can take for right once a bit of theirs has flipped.
+ */
 static void corrupt_header(struct sim_random *random, struct sim_packet *packet)
 {
     uint8_t *header = packet->bytes + RAWE_ETH_HEADER_BYTES;

@@ -259,12 +259,13 @@ static void receive(struct sim *sim, struct sim_node *node, unsigned budget)
         node->local_ns += sim->plan.receive_cost_ns;
         sim_trace(sim, "n%u takes %s", node->index, sim_trace_frame(packet, text, sizeof(text)));
         sim_evidence_arrived(node, packet);
-        rawe_engine_receive(&node->engine, packet->bytes, packet->len_bytes, sim_node_engine_time(node));
+        rawe_engine_receive(&node->engine, packet->bytes, packet->len_bytes,
+                            sim_node_engine_time(node));
         sim_packet_give(sim, packet);
     }
     /*
-     * Bulk after the ring, and all of it, before anything is answered: a PROBE in the ring may ask for
-     * frames in here, and its answer would be false evidence of their loss.
+     * Bulk after the ring, and all of it, before anything is answered: a PROBE in the ring may ask
+     * for frames in here, and its answer would be false evidence of their loss.
      */
     while ((packet = sim_queue_take(&node->bulk)) != NULL) {
         node->local_ns += sim->plan.receive_cost_ns;

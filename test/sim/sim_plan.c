@@ -230,7 +230,9 @@ static void plan_workload(struct sim_plan *plan, struct sim_random *random)
     plan->transfer_percent = (unsigned)sim_random_between(random, 0, 40);
 }
 
-/** Faults by which hosts are silent for long: short intervals between probes would only take time. */
+/**
+ * Faults by which hosts are silent for long: short intervals between probes would only take time.
+ */
 #define SILENCING                                                                               \
     (SIM_BIT(PAUSE) | SIM_BIT(FREEZE) | SIM_BIT(SEVER) | SIM_BIT(RESTART) | SIM_BIT(KILL))
 

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The only source of chance in the simulator: seeded generators, one for each purpose, so that taking
- * one kind of fault out of a run leaves the draws of all the others as they were.
+ * The only source of chance in the simulator: seeded generators, one for each purpose, so that
+ * taking one kind of fault out of a run leaves the draws of all the others as they were.
  */
 #ifndef SIM_RANDOM_H
 #define SIM_RANDOM_H

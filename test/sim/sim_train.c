@@ -2,7 +2,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Trains: frames of the bulk lane that leave as one packet, and what paths and receivers make of
- * them. A received train goes straight into place where the engine says so, as the kernel would do it.
+ * them. A received train goes straight into place where the engine says so, as the kernel would do
+ * it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -194,6 +195,7 @@ void sim_train_receive(struct sim_node *node, struct sim_packet *packet)
     for (uint32_t at = 0; at < total_bytes; at += packet->segment_bytes) {
         uint32_t left = total_bytes - at;
         uint32_t len_bytes = left < packet->segment_bytes ? left : packet->segment_bytes;
-        rawe_engine_receive_parts(&node->engine, source_mac, in + at, len_bytes, NULL, 0, sim_node_engine_time(node));
+        rawe_engine_receive_parts(&node->engine, source_mac, in + at, len_bytes, NULL, 0,
+                                  sim_node_engine_time(node));
     }
 }

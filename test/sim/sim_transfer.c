@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Memory that peers write into: each node has an arena of bytes of one value, in which transfers get
- * regions with guards between them. What is written anywhere else, too early or too late shows.
+ * Memory that peers write into: each node has an arena of bytes of one value, in which transfers
+ * get regions with guards between them. What is written anywhere else, too early or too late shows.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * What befalls hosts: programs that compute, hosts that stand still, clocks that jump, cables that are
- * pulled out.
+ * What befalls hosts: programs that compute, hosts that stand still, clocks that jump, cables that
+ * are pulled out.
  */
 #include "sim.h"
 

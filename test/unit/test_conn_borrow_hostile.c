@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of hostile trains with several messages. Whatever they do, nothing is read or written out of
- * bounds: that is for the address sanitizer to see.
+ * Tests of hostile trains with several messages. Whatever they do, nothing is read or written out
+ * of bounds: that is for the address sanitizer to see.
  */
 #include "unit_segments.h"
 

@@ -61,7 +61,9 @@ static void come_back(unsigned node)
     assert_int_equal(engine(node)->kept_bytes, 0);
 }
 
-/** Send messages of `len_bytes` with tags from 0 on; only those longer than a frame are in order. */
+/**
+ * Send messages of `len_bytes` with tags from 0 on; only those longer than a frame are in order.
+ */
 static void send_messages(struct unit_send *sends, unsigned count, size_t len_bytes)
 {
     memset(sends, 0, count * sizeof(*sends));

@@ -1,7 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of the engine while its owner is away: telling what was kept, and keeping it without memory.
+ * Tests of the engine while its owner is away: telling what was kept, and keeping it without
+ * memory.
  */
 #include "unit_support.h"
 
@@ -78,7 +79,9 @@ static void come_back(unsigned node)
     assert_int_equal(engine(node)->kept_bytes, 0);
 }
 
-/** Send messages of `len_bytes` with tags from 0 on; only those longer than a frame are in order. */
+/**
+ * Send messages of `len_bytes` with tags from 0 on; only those longer than a frame are in order.
+ */
 static void send_messages(struct unit_send *sends, unsigned count, size_t len_bytes)
 {
     memset(sends, 0, count * sizeof(*sends));

@@ -48,7 +48,9 @@ static void add(unsigned index, const char *name, const char *kind, const char *
     rawe_interface_classify(interface, &what, true);
 }
 
-/** lo; two NICs; one that is down; a bond and, as its member, eth1; a bridge; a container's veth. */
+/**
+ * lo; two NICs; one that is down; a bond and, as its member, eth1; a bridge; a container's veth.
+ */
 static int set_up(void **state)
 {
     (void)state;

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * rawe-attack: a host that wishes ill to a running job. It sends hostile frames from a raw socket as
- * fast as the kernel takes them, for some seconds, and says how many.
+ * rawe-attack: a host that wishes ill to a running job. It sends hostile frames from a raw socket
+ * as fast as the kernel takes them, for some seconds, and says how many.
  */
 #define _GNU_SOURCE
 #include "attack.h"

@@ -1,9 +1,9 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Makes hostile frames. Each forged one is wrong in at least one field that the receiver can know to
- * be wrong; in all others it may be anything. A frame that is right in all of them, with the live
- * sequence number of the connection, cannot be told from the peer's: doc/security.md.
+ * Makes hostile frames. Each forged one is wrong in at least one field that the receiver can know
+ * to be wrong; in all others it may be anything. A frame that is right in all of them, with the
+ * live sequence number of the connection, cannot be told from the peer's: doc/security.md.
  */
 #include "attack.h"
 

@@ -1,8 +1,9 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * rawe-soak: an MPI program that exchanges messages of all sizes between all ranks for a given time,
- * checks every byte, and watches that memory and descriptors of its processes stay as they are.
+ * rawe-soak: an MPI program that exchanges messages of all sizes between all ranks for a given
+ * time, checks every byte, and watches that memory and descriptors of its processes stay as they
+ * are.
  */
 #include "soak.h"
 

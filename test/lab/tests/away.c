@@ -1,7 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * away: what happens while a process is outside of MPI. Rank 0 sends rank 1 a burst of messages, then
+ * away: what happens while a process is outside of MPI. Rank 0 sends rank 1 a burst of messages,
+ * then
  *
  *   sender    rank 0 stays away from MPI for so many seconds; rank 1 says how long it waited for
  *             the burst

@@ -16,8 +16,8 @@ typedef void wire_segment_fn(void *context, struct wire_frame *segment);
 
 /**
  * Calls `emit` for each frame as it would be on a cable. Cut are superframes of TCP and of UDP
- * (USO), both over IPv4: the lab has no IPv6. False, and nothing emitted, for others and for headers
- * that make no sense. The frame's own bytes are changed.
+ * (USO), both over IPv4: the lab has no IPv6. False, and nothing emitted, for others and for
+ * headers that make no sense. The frame's own bytes are changed.
  */
 bool wire_cut(struct wire_frame *frame, wire_segment_fn *emit, void *context);
 

@@ -107,7 +107,9 @@ static void forward_to(struct wire_switch *wire, struct wire_port *port, struct 
     wire_direction_pass(&port->in, frame, now_ns, deliver, &passage);
 }
 
-/* A frame has reached the switch: to the port of its address, or to all others if that is unknown. */
+/*
+ * A frame has reached the switch: to the port of its address, or to all others if that is unknown.
+ */
 static void forward(struct wire_switch *wire, unsigned from, struct wire_frame *frame,
                     uint64_t now_ns)
 {

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The switch in the middle of the wire: ports, who sits at which, and the way of a frame from port to
- * port through the faults of both.
+ * The switch in the middle of the wire: ports, who sits at which, and the way of a frame from port
+ * to port through the faults of both.
  *
  *      host A ──> port A, outbound direction ──> switch ──> port B, inbound direction ──> host B
  */

@@ -4,11 +4,12 @@
  * The component's own objects: component, module (one a link), endpoint (one a peer and link),
  * fragment (a descriptor of Open MPI with the engine's send operation in it).
  *
- * Threads: every call into an engine is between mca_btl_rawe_lock and _unlock, also while the engine
- * calls back into Open MPI, which is why they nest. In a program with threads that is
- * `mca_btl_rawe_component.lock`, in others the biased lock of btl_rawe_guard.h. A module's `endpoints_lock`
- * guards its table of endpoints; nothing is called while it is held. add_procs takes only that
- * one: Open MPI may hold locks of its own then, for which a callback may be waiting.
+ * Threads: every call into an engine is between mca_btl_rawe_lock and _unlock, also while the
+ * engine calls back into Open MPI, which is why they nest. In a program with threads that is
+ * `mca_btl_rawe_component.lock`, in others the biased lock of btl_rawe_guard.h. A module's
+ * `endpoints_lock` guards its table of endpoints; nothing is called while it is held. add_procs
+ * takes only that one: Open MPI may hold locks of its own then, for which a callback may be
+ * waiting.
  */
 #ifndef MCA_BTL_RAWE_H
 #define MCA_BTL_RAWE_H
@@ -44,7 +45,7 @@ typedef struct mca_btl_rawe_component {
     unsigned module_count;
     bool opened;            /**< `lock` is constructed */
     bool progressing;       /**< inside mca_btl_rawe_component_progress */
-    unsigned idle_count;    /**< progress calls that found nothing, for looking at the clock rarely */
+    unsigned idle_count;    /**< progress calls that found nothing: the clock is looked at rarely */
 } mca_btl_rawe_component_t;
 
 OPAL_MODULE_DECLSPEC extern mca_btl_rawe_component_t mca_btl_rawe_component;
@@ -183,12 +184,17 @@ const char *mca_btl_rawe_mac_text(const uint8_t mac[RAWE_MAC_BYTES], char out[18
 
 /* btl_rawe_component.c */
 
-/** Receive what waits on a module: some frames of the ring, all of bulk. Lock held. Returns how many. */
+/**
+ * Receive what waits on a module: some frames of the ring, all of bulk. Lock held. Returns how
+ * many.
+ */
 unsigned mca_btl_rawe_module_receive(mca_btl_rawe_module_t *module);
-/** Let timers expire when nothing waits to be received, and send what was put off: it is now_ns of the
+/** Let timers expire when nothing waits to be received, and send what was put off: now_ns of the
  * engine. Lock held. */
 void mca_btl_rawe_module_tend(mca_btl_rawe_module_t *module);
-/** Receive what waits on one module, flush, let timers expire. Lock held. Returns frames received. */
+/**
+ * Receive what waits on one module, flush, let timers expire. Lock held. Returns frames received.
+ */
 unsigned mca_btl_rawe_module_progress(mca_btl_rawe_module_t *module, bool look_at_clock);
 
 /* btl_rawe_modex.c */
@@ -199,7 +205,8 @@ int mca_btl_rawe_modex_send(void);
  * Addresses of a process: at most MCA_BTL_RAWE_MODULES_MAX. Returns their number, 0 when it has no
  * rawe or speaks another version.
  */
-unsigned mca_btl_rawe_modex_receive(const opal_proc_t *proc, struct mca_btl_rawe_address *addresses);
+unsigned mca_btl_rawe_modex_receive(const opal_proc_t *proc,
+                                    struct mca_btl_rawe_address *addresses);
 
 /* btl_rawe_module.c */
 

@@ -176,7 +176,9 @@ static void open_modules(void)
         mca_btl_rawe_help_no_usable_interface(text);
         free(text);
     }
-    /* Ranks of this host alone need no interface but lo; without one, rawe is of no use to others. */
+    /*
+     * Ranks of this host alone need no interface but lo; without one, rawe is of no use to others.
+     */
     if (0 != mca_btl_rawe_component.module_count || loopback_chosen) {
         for (unsigned i = 0; i < count && mca_btl_rawe_params.loopback; ++i) {
             if (interfaces[i].loopback && interfaces[i].up) {
@@ -281,8 +283,8 @@ unsigned mca_btl_rawe_module_receive(mca_btl_rawe_module_t *module)
     if (receivable(module)) {
         engine->now_ns = mca_btl_rawe_now_ns();
         /*
-         * The ring first, then all that waits for bulk, and only then the answers: a probe out of the
-         * ring asks about superframes that were sent before it.
+         * The ring first, then all that waits for bulk, and only then the answers: a probe out of
+         * the ring asks about superframes that were sent before it.
          */
         received = rawe_link_receive(module->link, RECEIVE_BUDGET, receive_frame, engine);
         if (NULL != module->bulk && rawe_bulk_pending(module->bulk)) {

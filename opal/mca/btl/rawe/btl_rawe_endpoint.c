@@ -281,7 +281,8 @@ int mca_btl_rawe_add_procs(struct mca_btl_base_module_t *btl, size_t count, opal
     for (unsigned i = 0; i < listed; ++i) {
         const opal_proc_t *proc = procs[candidates[i].proc_index];
         char peer[48], mac[18];
-        if (NULL == endpoints[candidates[i].proc_index] && !reached_elsewhere(module, module_index, proc)) {
+        if (NULL == endpoints[candidates[i].proc_index]
+            && !reached_elsewhere(module, module_index, proc)) {
             mca_btl_rawe_help_peer_unreachable(
                 module->interface.name, peer_text(proc, peer), mca_btl_rawe_compat_hostname(proc),
                 mca_btl_rawe_mac_text(candidates[i].address.mac, mac),
@@ -324,7 +325,8 @@ void mca_btl_rawe_deliver(void *context, struct rawe_conn *conn, uint8_t tag, co
         .seg_len = len_bytes,
     };
 
-    if (OPAL_UNLIKELY(!mca_btl_rawe_compat_deliver(&module->super, conn->owner, tag, &segment, 1))) {
+    if (OPAL_UNLIKELY(
+            !mca_btl_rawe_compat_deliver(&module->super, conn->owner, tag, &segment, 1))) {
         module->engine.counters.dropped_type++;
     }
 }

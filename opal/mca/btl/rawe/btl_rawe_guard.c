@@ -84,8 +84,8 @@ static bool claim(void)
         return false;
     }
     /*
-     * MPI's thread either sees the claim, or its being inside is seen here: the kernel has it pass a
-     * full barrier in between (membarrier(2), "private expedited").
+     * MPI's thread either sees the claim, or its being inside is seen here: the kernel has it pass
+     * a full barrier in between (membarrier(2), "private expedited").
      */
     if (0 != membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED)
         || 0 != atomic_load_explicit(&mca_btl_rawe_guard.inside, memory_order_acquire)) {

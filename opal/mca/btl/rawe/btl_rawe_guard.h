@@ -3,10 +3,10 @@
  *
  * Who may use the engines: MPI, or, while MPI is away, the guard.
  *
- * MPI programs compute, and wait outside of MPI progress, for as long as they like. Frames lost just
- * before, acknowledgements owed and messages held back must not wait for them. So each module's
- * responder thread has a second duty: when no progress has been made for a while, it takes the
- * engine over for a moment (rawe_engine_leave).
+ * MPI programs compute, and wait outside of MPI progress, for as long as they like. Frames lost
+ * just before, acknowledgements owed and messages held back must not wait for them. So each
+ * module's responder thread has a second duty: when no progress has been made for a while, it takes
+ * the engine over for a moment (rawe_engine_leave).
  *
  * The lock between the two is biased towards MPI: entering costs a store, a load and a compiler
  * barrier. The guard, which enters rarely, makes up for it with membarrier(2).

@@ -216,7 +216,8 @@ static bool open_link(mca_btl_rawe_module_t *module)
         tell_open_failed(interface, &error);
         return false;
     }
-    if (0 != rawe_responder_start(&module->responder, &config, module->address.mac, &duty, &error)) {
+    if (0
+        != rawe_responder_start(&module->responder, &config, module->address.mac, &duty, &error)) {
         module->responder = NULL;
         tell_open_failed(interface, &error);
         return false;
@@ -260,8 +261,8 @@ static bool use_superframes(mca_btl_rawe_module_t *module)
         return true;
     }
     /*
-     * Where the device does not cut them the kernel does, which is faster than a system call for each
-     * frame (1.3 to 1.6 times the bandwidth), but not on the way past the queueing discipline.
+     * Where the device does not cut them the kernel does, which is faster than a system call for
+     * each frame (1.3 to 1.6 times the bandwidth), but not on the way past the queueing discipline.
      */
     if (!rawe_bulk_offloaded(module->bulk) && mca_btl_rawe_params.qdisc_bypass) {
         trains.output.transmit = NULL; /* others may still send us some */

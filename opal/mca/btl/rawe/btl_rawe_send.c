@@ -145,8 +145,8 @@ static void message_done(struct rawe_send *send, enum rawe_status status)
 }
 
 /**
- * All of a fragment that is ours, or becomes so by a copy, has left: as good as sent. The PML may go
- * on, and the fragment is kept until it has been acknowledged.
+ * All of a fragment that is ours, or becomes so by a copy, has left: as good as sent. The PML may
+ * go on, and the fragment is kept until it has been acknowledged.
  */
 static void fragment_left(mca_btl_rawe_fragment_t *fragment, struct rawe_conn *conn)
 {
@@ -198,8 +198,8 @@ static int send_in_place(struct rawe_conn *conn, mca_btl_rawe_fragment_t *fragme
     /*
      * Data that lies in our own memory and has left is as good as sent: the PML may go on, and the
      * fragment is kept until it has been acknowledged. It must not wait for that: osc/pt2pt sends,
-     * blocking, from inside progress, and would never return. But what has not left yet (a connection
-     * is being made) is not complete: the PML might not call progress again for long.
+     * blocking, from inside progress, and would never return. But what has not left yet (a
+     * connection is being made) is not complete: the PML might not call progress again for long.
      *
      * Data that is not ours becomes so by a copy, while the frames are on their way already: what
      * that takes is less than what waiting for the acknowledgement does.

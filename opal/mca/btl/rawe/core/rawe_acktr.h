@@ -2,7 +2,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Acknowledgement tracker: which frames of a connection have arrived. It decides that each sequence
- * number is accepted exactly once, and tells the sender by cumulative acknowledgement and SACK bitmap.
+ * number is accepted exactly once, and tells the sender by cumulative acknowledgement and SACK
+ * bitmap.
  *
  *        next                         next + span
  *   ......|x.xx.x.....................|

@@ -3,10 +3,10 @@
  *
  * Congestion window of a connection, in frames: slow start, a reduction by 0.7 at most once a round
  * trip when frames were lost, and a cubic way back (RFC 9438): fast to near the window at which
- * frames were lost, slow around it, fast beyond. CUBIC's time is counted in round trips here, not in
- * seconds: they take microseconds; and the way back takes RAWE_CONGESTION_ROUNDS_BACK of them whatever
- * the window. Frames lost at random, as on a bad cable, then leave the window nearly full, where
- * additive increase would need a hundred round trips for each loss.
+ * frames were lost, slow around it, fast beyond. CUBIC's time is counted in round trips here, not
+ * in seconds: they take microseconds; and the way back takes RAWE_CONGESTION_ROUNDS_BACK of them
+ * whatever the window. Frames lost at random, as on a bad cable, then leave the window nearly full,
+ * where additive increase would need a hundred round trips for each loss.
  */
 #ifndef RAWE_CONGESTION_H
 #define RAWE_CONGESTION_H

@@ -260,7 +260,7 @@ static void answer_connect(struct rawe_conn *conn, const struct rawe_connect *fr
     }
     if (!reply || conn->state != RAWE_CONN_CONNECTING || conn->slots == NULL ||
         conn->acktr == NULL) {
-        return; /* a second copy of the reply, or one to what could not be asked for lack of memory */
+        return; /* a second copy of the reply, or to what could not be asked for lack of memory */
     }
     conn->peer_id = from->connection_id;
     if (from->payload_max_bytes < conn->payload_max_bytes) {

@@ -59,7 +59,7 @@ struct rawe_send {
     uint8_t kind; /**< RAWE_CHUNK_MESSAGE or RAWE_CHUNK_PUT */
     uint8_t tag;  /**< MESSAGE */
     bool relaxed; /**< nobody waits for `done`: its acknowledgement may ride on other frames */
-    bool ordered; /**< MESSAGE: delivered in the order of sending among its like on the connection */
+    bool ordered; /**< MESSAGE: delivered in the order of sending among its like */
     uint32_t handle_index; /**< PUT */
     uint64_t handle_key;   /**< PUT */
     uint64_t offset;       /**< PUT: in the handle */
@@ -280,7 +280,8 @@ void rawe_conn_train_judge(struct rawe_conn *conn, const struct rawe_txframe *lo
 unsigned rawe_conn_train_transmit(struct rawe_conn *conn, struct rawe_txframe *const *frames,
                                   const struct rawe_frame *views, unsigned count);
 /**
- * The engine's buffer for a train with several messages, free for the next one. NULL without memory.
+ * The engine's buffer for a train with several messages, free for the next one. NULL without
+ * memory.
  */
 uint8_t *rawe_conn_train_buffer(struct rawe_engine *engine);
 /**
@@ -308,7 +309,9 @@ bool rawe_conn_pack_fits(const struct rawe_conn *conn, const struct rawe_txframe
 void rawe_conn_pack_add(struct rawe_txframe *frame, const struct rawe_send *send);
 /** Hold a frame back for more. */
 void rawe_conn_pack_begin(struct rawe_conn *conn, struct rawe_txframe *frame);
-/** Put the frame that is held back, if any, into the window; the caller sees to its transmission. */
+/**
+ * Put the frame that is held back, if any, into the window; the caller sees to its transmission.
+ */
 void rawe_conn_pack_end(struct rawe_conn *conn);
 /** Send the frame that is held back, if any. */
 void rawe_conn_pack_flush(struct rawe_conn *conn, uint64_t now_ns);

@@ -29,7 +29,8 @@ static void delivered(struct rawe_conn *conn, uint64_t sent_ns, uint32_t sequenc
 
 /**
  * Note one frame, SENT or LOST or WAITING until now, as arrived. Returns its RTT sample or 0. It is
- * `evidence` against frames sent before it only when the peer told at the same time what else it has.
+ * `evidence` against frames sent before it only when the peer told at the same time what else it
+ * has.
  */
 static uint64_t arrived(struct rawe_conn *conn, const struct rawe_txframe *frame, bool evidence,
                         uint64_t now_ns)

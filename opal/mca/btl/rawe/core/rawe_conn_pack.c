@@ -12,7 +12,9 @@
 
 #include <string.h>
 
-/** Payload that fits the buffer of a large frame, and a frame to this peer, be it in an envelope. */
+/**
+ * Payload that fits the buffer of a large frame, and a frame to this peer, be it in an envelope.
+ */
 static uint32_t pack_limit(const struct rawe_conn *conn)
 {
     const struct rawe_trains *trains = &conn->engine->trains;

@@ -11,7 +11,9 @@
 /** While something is missing, acknowledge every so many frames, for the sender to see what. */
 #define ACK_EVERY_WITH_HOLE 4u
 
-/** However small our credit is, a single frame's acknowledgement may wait for a frame to ride on. */
+/**
+ * However small our credit is, a single frame's acknowledgement may wait for a frame to ride on.
+ */
 #define ACK_EVERY_LEAST 2u
 
 void rawe_conn_owe_ack(struct rawe_conn *conn, bool at_once, uint64_t now_ns)
@@ -80,7 +82,9 @@ static bool add_segment(struct rawe_conn *conn, const struct rawe_chunk *chunk)
     if (!rawe_conn_expect_segments(conn)) {
         return false;
     }
-    /* What lies in a train's buffer stays there; but the next part of such a message may be alone. */
+    /*
+     * What lies in a train's buffer stays there; but the next part of such a message may be alone.
+     */
     if (in_train_buffer(engine, chunk->data) && !engine->away &&
         rawe_conn_train_borrow(conn, chunk, &engine->borrowed_whole)) {
         return true;
@@ -104,8 +108,8 @@ static bool add_segment(struct rawe_conn *conn, const struct rawe_chunk *chunk)
 }
 
 /**
- * Segmented messages whose turn it is. They are delivered in order: Open MPI's datatype engine (4.1)
- * goes astray when the fragments of a message with a non-contiguous datatype are unpacked in
+ * Segmented messages whose turn it is. They are delivered in order: Open MPI's datatype engine
+ * (4.1) goes astray when the fragments of a message with a non-contiguous datatype are unpacked in
  * another order than they were packed in.
  */
 void rawe_conn_deliver_segmented(struct rawe_conn *conn)
@@ -126,8 +130,8 @@ void rawe_conn_deliver_segmented(struct rawe_conn *conn)
 }
 
 /**
- * Data that was received straight into place must lie where its own header wants it. It does not when
- * something on the way put a train together over a gap (UDP GRO does not look at our sequence
+ * Data that was received straight into place must lie where its own header wants it. It does not
+ * when something on the way put a train together over a gap (UDP GRO does not look at our sequence
  * numbers): then it stands where the missing frame's belongs, and moving it would overwrite the
  * next one's. Or when the place, promised for the train as a whole, was given away meanwhile.
  */
@@ -140,7 +144,7 @@ static bool in_place(struct rawe_conn *conn, const struct rawe_chunk *chunk)
         return to == NULL || to == chunk->data; /* NULL: refused, the data is not looked at */
     }
     if (in_train_buffer(engine, chunk->data)) {
-        return true; /* nobody's place: what lies beside it in there is not overwritten by moving it */
+        return true; /* nobody's place: moving it overwrites nothing beside it */
     }
     return conn->reassembly != NULL &&
            rawe_reassembly_place(conn->reassembly, &engine->reassembly_buffers, chunk,
@@ -161,14 +165,18 @@ void rawe_conn_deliver_messages(struct rawe_conn *conn, const uint8_t *payload, 
     }
 }
 
-/** The first chunk of a frame, and what is behind it. False, and counted, when it may not be there. */
+/**
+ * The first chunk of a frame, and what is behind it. False, and counted, when it may not be there.
+ */
 static bool decode_first(struct rawe_conn *conn, const struct rawe_header *header,
                          const struct rawe_payload *payload, struct rawe_chunk *chunk,
                          const uint8_t **rest)
 {
     const uint8_t *cursor = payload->head;
     const uint8_t *end = payload->head + header->payload_bytes;
-    /* With the data elsewhere, `head` ends behind a chunk header as long as the train's first one. */
+    /*
+     * With the data elsewhere, `head` ends behind a chunk header as long as the train's first one.
+     */
     bool fits = payload->data == NULL ||
                 (payload->head_bytes >= RAWE_CHUNK_MESSAGE_BYTES &&
                  rawe_chunk_header_bytes(payload->head[0]) == payload->head_bytes);

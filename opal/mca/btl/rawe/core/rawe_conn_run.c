@@ -45,8 +45,8 @@ static bool understand(struct before *before, const struct rawe_engine *engine,
 }
 
 /**
- * How many full frames may follow, with their data from `data` on; a message's last is left out. For a
- * message, `*received_bytes` is to be told of them.
+ * How many full frames may follow, with their data from `data` on; a message's last is left out.
+ * For a message, `*received_bytes` is to be told of them.
  */
 static uint32_t allowed(const struct before *before, const uint8_t *data, uint32_t count,
                         uint32_t **received_bytes)
@@ -89,7 +89,9 @@ static uint32_t allowed(const struct before *before, const uint8_t *data, uint32
     return most < count ? (uint32_t)most : count;
 }
 
-/** How many heads are as expected; `*ack_now` is set when one of them asks for an acknowledgement. */
+/**
+ * How many heads are as expected; `*ack_now` is set when one of them asks for an acknowledgement.
+ */
 static uint32_t matching(const struct before *before, const uint8_t *head, size_t head_stride,
                          size_t head_bytes, uint32_t count, bool *ack_now)
 {

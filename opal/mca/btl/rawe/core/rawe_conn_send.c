@@ -160,7 +160,9 @@ static bool ready_to_send(struct rawe_conn *conn, uint64_t now_ns)
     return false;
 }
 
-/** Transmit the newest frame of the window, before which none waits; or leave it to the next flush. */
+/**
+ * Transmit the newest frame of the window, before which none waits; or leave it to the next flush.
+ */
 static void transmit_alone(struct rawe_conn *conn, struct rawe_txframe *frame, uint64_t now_ns)
 {
     struct rawe_engine *engine = conn->engine;
@@ -231,7 +233,9 @@ enum rawe_status rawe_conn_send_copy(struct rawe_conn *conn, uint8_t tag, const 
     if (conn->packing != NULL) {
         send_packed(conn, now_ns);
     }
-    /* Frames that take the short way would overtake trains, and look like evidence of their loss. */
+    /*
+     * Frames that take the short way would overtake trains, and look like evidence of their loss.
+     */
     if (conn->queue != NULL || conn->to_transmit != 0 || rawe_conn_window_room(conn) == 0 ||
         window_full(conn) || rawe_conn_train_used(conn)) {
         return RAWE_STATUS_BUSY;
@@ -554,9 +558,9 @@ static void tell_left(struct rawe_conn *conn, struct rawe_txframe *const *frames
 }
 
 /**
- * Would the window cut a train short for which there is data? An acknowledgement will come that makes
- * room for all of it: trains of a few frames cost as much as whole ones (RFC 1122 section 4.2.3.4 has
- * the same for TCP, where it is called silly window syndrome).
+ * Would the window cut a train short for which there is data? An acknowledgement will come that
+ * makes room for all of it: trains of a few frames cost as much as whole ones (RFC 1122 section
+ * 4.2.3.4 has the same for TCP, where it is called silly window syndrome).
  */
 static bool train_cut_short(const struct rawe_conn *conn, uint32_t room, uint32_t frames_max)
 {

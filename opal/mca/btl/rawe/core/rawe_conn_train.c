@@ -2,8 +2,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Trains: consecutive frames that the link may move as one. Whether they pass to a peer depends on
- * devices and switches nobody can ask, so it is tried: the first thing the bulk lane sends is a train
- * of TRIAL frames, whose content the receiver knows and checks before it acknowledges them.
+ * devices and switches nobody can ask, so it is tried: the first thing the bulk lane sends is a
+ * train of TRIAL frames, whose content the receiver knows and checks before it acknowledges them.
  */
 #include "rawe_conn.h"
 
@@ -83,9 +83,9 @@ static bool joins(const struct rawe_conn *conn, const struct rawe_txframe *befor
 }
 
 /**
- * Does `frame` follow `before`, which lacks `fill_bytes` of its full length, in the same train? What
- * was lost twice goes alone: longer trains than the trial's may be too long for some buffer on the
- * way, always.
+ * Does `frame` follow `before`, which lacks `fill_bytes` of its full length, in the same train?
+ * What was lost twice goes alone: longer trains than the trial's may be too long for some buffer on
+ * the way, always.
  */
 static bool follows(const struct rawe_conn *conn, const struct rawe_txframe *before,
                     const struct rawe_txframe *frame, uint32_t fill_bytes)

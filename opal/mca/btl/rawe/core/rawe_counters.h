@@ -1,9 +1,9 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Counters of an engine: one for each thing that can happen to a frame, and for each reason for which
- * one is dropped. The list is the only place to add one; names and descriptions come from it. And a
- * histogram for times.
+ * Counters of an engine: one for each thing that can happen to a frame, and for each reason for
+ * which one is dropped. The list is the only place to add one; names and descriptions come from it.
+ * And a histogram for times.
  */
 #ifndef RAWE_COUNTERS_H
 #define RAWE_COUNTERS_H

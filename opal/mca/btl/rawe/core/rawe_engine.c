@@ -173,8 +173,8 @@ size_t rawe_engine_seal(const struct rawe_engine *engine, uint8_t *buffer,
 }
 
 /**
- * True when what the peer says of its end of a connection is true of a connection that we have: then
- * it knows which id to put into its frames, and one with another id does not come from it.
+ * True when what the peer says of its end of a connection is true of a connection that we have:
+ * then it knows which id to put into its frames, and one with another id does not come from it.
  */
 static bool is_connected(const struct rawe_engine *engine, const struct rawe_connect *from,
                          const uint8_t *source_mac)

@@ -2,7 +2,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * The engine: all connections of one process through one link. It does no I/O: received frames
- * and the time are given in, frames to send go to a rawe_output, and what arrived goes to callbacks.
+ * and the time are given in, frames to send go to a rawe_output, and what arrived goes to
+ * callbacks.
  *
  * Not thread-safe; the caller serializes. Callbacks may call back into the engine, except that
  * nothing may be received and no timer expire (rawe_engine_advance) inside of one, as what lies in
@@ -29,7 +30,9 @@ struct rawe_engine;
 struct rawe_kept;
 struct rawe_send;
 
-/** Connections between two processes through one link: small things never wait behind large ones. */
+/**
+ * Connections between two processes through one link: small things never wait behind large ones.
+ */
 enum rawe_lane {
     RAWE_LANE_EXPRESS, /**< messages that fit a frame */
     RAWE_LANE_BULK,    /**< longer messages and PUT data */
@@ -71,15 +74,15 @@ struct rawe_engine_config {
     uint32_t window_frames;      /**< 16 to RAWE_WINDOW_FRAMES_MAX, a power of two */
     uint32_t receive_frames;     /**< how many frames the receive ring holds */
     uint32_t copy_max_bytes;     /**< messages up to this length are copied when sent */
-    uint32_t pack_from_frames;   /**< with so many in flight to a peer, short messages share frames; 0: never */
+    uint32_t pack_from_frames;   /**< so many in flight to a peer: short messages share frames; 0: never */
     uint32_t frames_limit;       /**< frames kept for resending, over all connections */
-    uint64_t ack_delay_ns;       /**< longest time an acknowledgement waits for a frame to ride on */
+    uint64_t ack_delay_ns;       /**< longest wait of an acknowledgement for a frame to ride on */
     uint64_t probe_least_ns;     /**< shortest silence that is asked about */
     uint64_t probe_most_ns;      /**< longest interval between probes, peer_timeout / 4 at most */
     uint64_t reorder_ns;         /**< frames may overtake each other by this much */
     uint64_t peer_timeout_ns;    /**< silence after which a peer is given up; 0: never */
     uint64_t seed;               /**< random, not guessable */
-    uint32_t first_sequence;     /**< 0, or where tests want frames and messages to be numbered from */
+    uint32_t first_sequence;     /**< 0, or where tests want numbers to begin */
     bool checksum;               /**< put a CRC32C on every frame, and demand one */
 };
 
@@ -131,7 +134,7 @@ struct rawe_engine {
     size_t kept_bytes;   /**< in `kept` */
     struct rawe_kept *kept, **kept_tail; /**< messages that came meanwhile, in order */
     bool segments_wait;  /**< segmented messages may have become whole meanwhile */
-    struct rawe_send *finished[2], **finished_tail[2]; /**< sends completed meanwhile: well, failed */
+    struct rawe_send *finished[2], **finished_tail[2]; /**< sends completed: well, failed */
     struct rawe_conn **table;  /**< by index of the connection id */
     uint16_t *generations;     /**< by index: of the connection that has or had it */
     uint32_t table_size;
@@ -218,8 +221,8 @@ void rawe_engine_advance(struct rawe_engine *engine, uint64_t now_ns);
 
 /**
  * The owner cannot be called for a while: somebody else (one at a time, and not at the same time as
- * the owner) keeps the engine going until rawe_engine_return. Messages are kept, as are completions;
- * no peer is given up. Strangers are for `accept` to refuse.
+ * the owner) keeps the engine going until rawe_engine_return. Messages are kept, as are
+ * completions; no peer is given up. Strangers are for `accept` to refuse.
  */
 void rawe_engine_leave(struct rawe_engine *engine);
 

@@ -4,9 +4,9 @@
  * Where the data of a train that waits in the kernel belongs, judged from its first headers.
  *
  * A train with several messages goes into a buffer of the engine's. All other data is put where it
- * stays. The rest of the train may turn out not to be what its head promised. Then the data has been put
- * into memory which the peer may write anyway (a registered handle, or the buffer of a message that
- * it is sending), so nothing is lost but what the peer itself garbled.
+ * stays. The rest of the train may turn out not to be what its head promised. Then the data has
+ * been put into memory which the peer may write anyway (a registered handle, or the buffer of a
+ * message that it is sending), so nothing is lost but what the peer itself garbled.
  */
 #include "rawe_conn.h"
 

@@ -2,8 +2,9 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Reassembly: messages that came in segments are put together here, and handed out in the order of
- * their numbers. The sender has at most RAWE_REASSEMBLY_MESSAGES of them under way, and each segment is
- * given in once (the acknowledgement tracker sees to that), so counting bytes tells when one is whole.
+ * their numbers. The sender has at most RAWE_REASSEMBLY_MESSAGES of them under way, and each
+ * segment is given in once (the acknowledgement tracker sees to that), so counting bytes tells when
+ * one is whole.
  */
 #ifndef RAWE_REASSEMBLY_H
 #define RAWE_REASSEMBLY_H

@@ -4,8 +4,8 @@
  * Timer wheel: many timers, each armed and cancelled in constant time, none ever early.
  *
  * Hierarchical, after Varghese and Lauck (1987): four levels of 64 slots; a slot of level n
- * covers 64^n ticks. A tick is 2^14 ns = 16.4 µs, the whole wheel 275 s; later deadlines are parked in
- * the last slot and looked at again when it comes round.
+ * covers 64^n ticks. A tick is 2^14 ns = 16.4 µs, the whole wheel 275 s; later deadlines are parked
+ * in the last slot and looked at again when it comes round.
  */
 #ifndef RAWE_TIMER_H
 #define RAWE_TIMER_H
@@ -45,7 +45,9 @@ static inline bool rawe_timer_armed(const struct rawe_timer *timer)
     return timer->link != NULL;
 }
 
-/** Arm for `deadline_ns`, or move to it when armed already. Expires at or after it, never before. */
+/**
+ * Arm for `deadline_ns`, or move to it when armed already. Expires at or after it, never before.
+ */
 void rawe_timer_arm(struct rawe_timer_wheel *wheel, struct rawe_timer *timer,
                     uint64_t deadline_ns);
 

@@ -1,9 +1,9 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Frames that were sent, or wait to be, and are kept until they are acknowledged. Two sizes of buffer:
- * one for frames that carry a whole small message or only refer to memory of the sender, one for
- * frames into which data is copied.
+ * Frames that were sent, or wait to be, and are kept until they are acknowledged. Two sizes of
+ * buffer: one for frames that carry a whole small message or only refer to memory of the sender,
+ * one for frames into which data is copied.
  */
 #ifndef RAWE_TXFRAME_H
 #define RAWE_TXFRAME_H

@@ -187,9 +187,9 @@ static inline size_t rawe_chunk_pad(size_t len_bytes)
 #define RAWE_CONNECT_BYTES 32u
 
 /**
- * Least that any peer takes in one frame: a SACK block, and every chunk's header with some data behind
- * it, less what an envelope takes. A CONNECT that says less, or more than a frame's length field
- * can, is refused: lengths are computed from it.
+ * Least that any peer takes in one frame: a SACK block, and every chunk's header with some data
+ * behind it, less what an envelope takes. A CONNECT that says less, or more than a frame's length
+ * field can, is refused: lengths are computed from it.
  */
 #define RAWE_PAYLOAD_LEAST_BYTES 128u
 

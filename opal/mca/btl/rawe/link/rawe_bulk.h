@@ -5,9 +5,9 @@
  * device cuts into frames of MTU size (or passes on whole, between virtual hosts); the receiver
  * takes them by recvmsg straight into place.
  *
- * A superframe is an IPv4 + UDP packet with a virtio_net_hdr in front that asks for UDP segmentation
- * (VIRTIO_NET_HDR_GSO_UDP_L4): bridges and NICs know it. Each UDP segment is one rawe frame without
- * its Ethernet header, so what comes out of the segmentation are frames again:
+ * A superframe is an IPv4 + UDP packet with a virtio_net_hdr in front that asks for UDP
+ * segmentation (VIRTIO_NET_HDR_GSO_UDP_L4): bridges and NICs know it. Each UDP segment is one rawe
+ * frame without its Ethernet header, so what comes out of the segmentation are frames again:
  *
  *   vnet_hdr 10 | Ethernet 14 | IPv4 20 | UDP 8 | frame header 24, chunk, data | frame header ...
  *                                               |<----- segment_bytes ------->|
@@ -38,9 +38,8 @@ struct rawe_bulk;
 /** Where received bytes go. All functions get `context`. */
 struct rawe_bulk_receiver {
     /**
-     * `head` is the beginning of a packet of `total_bytes` bytes, cut every `segment_bytes`. Returns
-     * true and the place when each segment's data may be
-     * received straight into place.
+     * `head` is the beginning of a packet of `total_bytes` bytes, cut every `segment_bytes`.
+     * Returns true and the place when each segment's data may be received straight into place.
      */
     bool (*plan)(void *context, const uint8_t *source_mac, const uint8_t *head, size_t head_bytes,
                  size_t segment_bytes, size_t total_bytes, struct rawe_placement *placement);
@@ -52,8 +51,8 @@ struct rawe_bulk_receiver {
                     size_t head_bytes, const uint8_t *data, size_t data_bytes);
     /**
      * Behind a segment in its place: up to `count` more, as long as planned; headers at `head` and
-     * every `head_stride` bytes (those of the segment before are right before them), data at `data`.
-     * Returns how many were taken; the others are given to `segment`. May be NULL.
+     * every `head_stride` bytes (those of the segment before are right before them), data at
+     * `data`. Returns how many were taken; the others are given to `segment`. May be NULL.
      */
     unsigned (*run)(void *context, const uint8_t *source_mac, const uint8_t *head,
                     size_t head_stride, const struct rawe_placement *placement,
@@ -76,16 +75,19 @@ unsigned rawe_bulk_receive(struct rawe_bulk *bulk, unsigned budget,
                            const struct rawe_bulk_receiver *receiver, void *context);
 
 /**
- * rawe_output.transmit; context is the bulk. No frame is longer than the first; shorter ones, but for
- * the last, are filled up with zeros to its length (by RAWE_BULK_FILL_MAX_BYTES at most). They go
- * out as one superframe, or, when there is just one, as a UDP packet. Takes all or none.
+ * rawe_output.transmit; context is the bulk. No frame is longer than the first; shorter ones, but
+ * for the last, are filled up with zeros to its length (by RAWE_BULK_FILL_MAX_BYTES at most). They
+ * go out as one superframe, or, when there is just one, as a UDP packet. Takes all or none.
  */
 unsigned rawe_bulk_transmit(void *bulk, const struct rawe_frame *frames, unsigned count);
 
 /** Frames the queue can hold at least, from its SO_RCVBUF. */
 unsigned rawe_bulk_queue_frames(const struct rawe_bulk *bulk);
 
-/** True when the device cuts superframes by itself (ethtool tx-udp-segmentation), or passes them whole. */
+/**
+ * True when the device cuts superframes by itself (ethtool tx-udp-segmentation), or passes them
+ * whole.
+ */
 bool rawe_bulk_offloaded(const struct rawe_bulk *bulk);
 
 void rawe_bulk_read_counters(struct rawe_bulk *bulk, struct rawe_link_counters *counters);

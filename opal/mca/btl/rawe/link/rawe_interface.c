@@ -153,7 +153,9 @@ static int add_link(struct found_list *list, const struct nlmsghdr *message)
     return 0;
 }
 
-/** Read the answers to one dump. Returns 1 when complete, 0 when it must be repeated, -1 and errno. */
+/**
+ * Read the answers to one dump. Returns 1 when complete, 0 when it must be repeated, -1 and errno.
+ */
 static int read_dump(int fd, struct found_list *list, char *answer)
 {
     bool changed = false;

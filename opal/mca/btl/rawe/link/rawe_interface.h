@@ -60,11 +60,11 @@ void rawe_interface_classify(struct rawe_interface *interface,
 
 /**
  * Choose: `include` and `exclude` are comma-separated lists (either may be NULL or empty; what both
- * name is not chosen) of names (exact, or with a trailing '*'), MAC addresses, and IPv4/IPv6 addresses
- * or CIDR subnets. Chosen ones are moved to the front of `interfaces`, otherwise the order stays;
- * the return value tells how many. `unknown` (of `unknown_bytes`) gets the first entry that
- * matched no interface at all, or an empty text; an entry that cannot be parsed is such an entry
- * too.
+ * name is not chosen) of names (exact, or with a trailing '*'), MAC addresses, and IPv4/IPv6
+ * addresses or CIDR subnets. Chosen ones are moved to the front of `interfaces`, otherwise the
+ * order stays; the return value tells how many. `unknown` (of `unknown_bytes`) gets the first entry
+ * that matched no interface at all, or an empty text; an entry that cannot be parsed is such an
+ * entry too.
  *
  * What an entry of `include` chooses among the interfaces it matches:
  *

@@ -44,7 +44,9 @@ static const struct {
     {"ip6erspan", "it is a tunnel over other interfaces"},
 };
 
-/** Kinds that lead to containers of this host when it has physical ports, and out of one when not. */
+/**
+ * Kinds that lead to containers of this host when it has physical ports, and out of one when not.
+ */
 static const char *const container_kinds[] = {"veth", "macvlan", "macvtap"};
 
 static const char *reason_to_exclude(const struct rawe_interface *interface,

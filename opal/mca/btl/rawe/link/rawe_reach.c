@@ -30,7 +30,9 @@
 #define FAIL_NS_MAX (2000 * NS_PER_MS)
 #define FAIL_ROUND_TRIPS 8u
 
-/** Full frames sent before it is known that the peer is there: a switch floods unknown addresses. */
+/**
+ * Full frames sent before it is known that the peer is there: a switch floods unknown addresses.
+ */
 #define BLIND_TRIES 3u
 
 /** Unanswered full frames, the peer being there, after which the sizes between are tried too. */

@@ -40,7 +40,8 @@ struct rawe_responder_counters {
 struct rawe_responder_duty {
     /**
      * Called by the thread after rawe_responder_wake, after frames came (`asked`: a PROBE was among
-     * them), and when the time has passed that it returned: milliseconds, -1: no need. NULL: nothing.
+     * them), and when the time has passed that it returned: milliseconds, -1: no need. NULL:
+     * nothing.
      */
     int (*tend)(void *context, bool asked);
     void *context;
@@ -60,7 +61,10 @@ void rawe_responder_wake(struct rawe_responder *responder);
 /** End the thread, so that its duty's context may go; the socket stays. */
 void rawe_responder_join(struct rawe_responder *responder);
 
-/** End the thread if it has not ended, close the socket. No other call may be under way; NULL is nothing to stop. */
+/**
+ * End the thread if it has not ended, close the socket. No other call may be under way; NULL is
+ * nothing to stop.
+ */
 void rawe_responder_stop(struct rawe_responder *responder);
 
 /**

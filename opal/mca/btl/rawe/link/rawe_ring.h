@@ -57,8 +57,8 @@ static inline unsigned rawe_ring_slots(const struct rawe_ring *ring)
 }
 
 /**
- * Bit of a status that is neither the kernel's (which takes exactly 0) nor a waiting frame: the slot
- * is being read. Thus a receive callback may itself receive, and never sees a frame twice. The
+ * Bit of a status that is neither the kernel's (which takes exactly 0) nor a waiting frame: the
+ * slot is being read. Thus a receive callback may itself receive, and never sees a frame twice. The
  * other bits stay as the kernel set them.
  */
 #define RAWE_RING_HELD TP_STATUS_CSUMNOTREADY
