@@ -86,6 +86,7 @@ def test_losses_are_counted_with_their_reason(make_lab, build, verify):
     both = [counters for (_, name), counters in reports(result).items() if name == "eth0"]
     total = {name: sum(counters[name] for counters in both) for name in ENGINE}
     assert 0 < total["frames_resent"] <= total["losses_overtaken"] + total["losses_probed"]
+    assert total["frames_resent"] <= 1.3 * lab.dropped(), "more was sent again than was lost"
     assert total["losses_overtaken"] > 0 and total["losses_probed"] > 0
     assert total["probes_sent"] >= total["probes_answered"] > 0
     assert total["congestion_events"] > 0 and total["losses_trial"] == 0
