@@ -64,13 +64,14 @@ def start(spec, ports, netns, directory, build):
         argv += ["--set", " ".join(["*", "in", *words])]
     log = directory / "wire.log"
     with open(log, "w", encoding="utf-8") as errors:
-        # Its own session: a Ctrl-C is for the lab, which ends the wire with its namespaces.
+        # Its own process group: a Ctrl-C is for the lab, which ends the wire with its namespaces.
+        # But the session of the ranks: see launch.environment().
         process = subprocess.Popen(
             [str(word) for word in argv],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=errors,
-            start_new_session=True,
+            process_group=0,
             text=True,
         )
     with process.stdout:
