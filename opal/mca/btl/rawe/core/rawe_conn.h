@@ -268,6 +268,32 @@ void rawe_conn_detect_losses(struct rawe_conn *conn, uint64_t now_ns);
 bool rawe_conn_expect_segments(struct rawe_conn *conn);
 /** Credit that frames of this connection advertise. */
 uint16_t rawe_conn_credit(const struct rawe_conn *conn);
+/** Every number of the window is in use. */
+bool rawe_conn_window_full(const struct rawe_conn *conn);
+
+/** Payload of the frames that are made now: less where they travel in an envelope. */
+static inline uint32_t rawe_conn_payload_limit(const struct rawe_conn *conn)
+{
+    uint32_t bytes = conn->payload_max_bytes;
+    return conn->train == RAWE_TRAIN_GOOD ? (bytes - conn->engine->trains.overhead_bytes) & ~7u
+                                          : bytes;
+}
+
+/**
+ * Put the next bytes of the oldest queued send into a new frame of the window. NULL when there
+ * is nothing to frame, or not now. Sends that are complete because all of them was copied are
+ * appended to the list that ends at `*copied_tail`.
+ */
+struct rawe_txframe *rawe_conn_frame_next(struct rawe_conn *conn, struct rawe_send ***copied_tail);
+
+/**
+ * The frame behind `before`, which carries the same send's bytes in the same way: made by copying
+ * headers that were written in the same turn. NULL: not like that, or not now; then
+ * rawe_conn_frame_next is to be used.
+ */
+struct rawe_txframe *rawe_conn_frame_alike(struct rawe_conn *conn,
+                                           const struct rawe_txframe *before);
+
 /** Give a frame the next sequence number; it is WAITING until the link has taken it. */
 void rawe_conn_enter_window(struct rawe_conn *conn, struct rawe_txframe *frame);
 /** How many more frames may go into flight now. */

@@ -251,8 +251,10 @@ static void receive_data(struct rawe_conn *conn, const struct rawe_header *heade
         }
     }
     /* What is owed is noted before the callbacks: a reply sent by them carries it along. */
-    rawe_conn_owe_ack(conn, (header->flags & RAWE_FLAG_ACK_NOW) != 0 || hole_before != (acktr->beyond != 0),
-            now_ns);
+    rawe_conn_owe_ack(conn,
+                      (header->flags & RAWE_FLAG_ACK_NOW) != 0 ||
+                          hole_before != (acktr->beyond != 0),
+                      now_ns);
     if (chunk.kind == RAWE_CHUNK_PUT) {
         place(conn, &chunk);
     } else if (engine->away) {

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The way out: from a message or PUT to frames in the window and on to the link. Reads from top to
- * bottom: send, frame, transmit.
+ * The way out: a message or PUT is sent at once or queued, and frames go through the window on to
+ * the link. How a queued one becomes frames is in rawe_conn_frame.c.
  */
 #include "rawe_conn.h"
 
@@ -46,7 +46,7 @@ static void request_ack(struct rawe_conn *conn, struct rawe_txframe *frame)
     }
 }
 
-static bool window_full(const struct rawe_conn *conn)
+bool rawe_conn_window_full(const struct rawe_conn *conn)
 {
     uint32_t used = conn->next - conn->una + (conn->packing != NULL ? 1 : 0);
     return used >= conn->engine->config.window_frames;
@@ -67,14 +67,6 @@ void rawe_conn_enter_window(struct rawe_conn *conn, struct rawe_txframe *frame)
 uint16_t rawe_conn_credit(const struct rawe_conn *conn)
 {
     return conn->lane == RAWE_LANE_BULK ? conn->engine->credit_bulk : conn->engine->credit;
-}
-
-/** Payload of the frames that are made now: less where they travel in an envelope. */
-static uint32_t payload_limit(const struct rawe_conn *conn)
-{
-    uint32_t bytes = conn->payload_max_bytes;
-    return conn->train == RAWE_TRAIN_GOOD ? (bytes - conn->engine->trains.overhead_bytes) & ~7u
-                                          : bytes;
 }
 
 void rawe_conn_write_header(const struct rawe_conn *conn, struct rawe_txframe *frame)
@@ -237,7 +229,7 @@ enum rawe_status rawe_conn_send_copy(struct rawe_conn *conn, uint8_t tag, const 
      * Frames that take the short way would overtake trains, and look like evidence of their loss.
      */
     if (conn->queue != NULL || conn->to_transmit != 0 || rawe_conn_window_room(conn) == 0 ||
-        window_full(conn) || rawe_conn_train_used(conn)) {
+        rawe_conn_window_full(conn) || rawe_conn_train_used(conn)) {
         return RAWE_STATUS_BUSY;
     }
     bool pack = rawe_conn_pack_wanted(conn, data_bytes);
@@ -261,7 +253,7 @@ enum rawe_status rawe_conn_send_copy(struct rawe_conn *conn, uint8_t tag, const 
 static uint64_t train_bytes(const struct rawe_conn *conn)
 {
     const struct rawe_trains *trains = &conn->engine->trains;
-    uint32_t frame_bytes = payload_limit(conn) + RAWE_HEADER_BYTES;
+    uint32_t frame_bytes = rawe_conn_payload_limit(conn) + RAWE_HEADER_BYTES;
     uint32_t frames = trains->bytes_max / frame_bytes;
     frames = frames < trains->frames_max ? frames : trains->frames_max;
     return (uint64_t)(frames != 0 ? frames : 1) * frame_bytes;
@@ -344,184 +336,6 @@ void rawe_conn_send_moved(struct rawe_conn *conn, struct rawe_send *send, uint8_
     }
 }
 
-/** Refer to `len_bytes` of the send's memory from where framing stands. */
-static void refer(struct rawe_txframe *frame, const struct rawe_send *send, size_t len_bytes)
-{
-    uint64_t skip = send->framed_bytes;
-    for (unsigned i = 0; i < send->piece_count && len_bytes != 0; i++) {
-        const struct rawe_bytes *piece = &send->pieces[i];
-        if (skip >= piece->len_bytes) {
-            skip -= piece->len_bytes;
-            continue;
-        }
-        size_t part = piece->len_bytes - skip < len_bytes ? piece->len_bytes - skip : len_bytes;
-        frame->external[frame->external_count++] =
-            (struct rawe_bytes){(uint8_t *)piece->base + skip, part};
-        len_bytes -= part;
-        skip = 0;
-    }
-}
-
-/** Take the first send, wholly framed, off the queue. */
-static void dequeue(struct rawe_conn *conn)
-{
-    conn->queue = conn->queue->next;
-    if (conn->queue == NULL) {
-        conn->queue_tail = &conn->queue;
-    }
-}
-
-/** Is it a message that goes into one frame by copy? */
-static bool is_copied(const struct rawe_conn *conn, const struct rawe_send *send)
-{
-    return send != NULL && send->kind == RAWE_CHUNK_MESSAGE && !send->segmented &&
-           !send->ordered && send->total_bytes <= conn->engine->config.copy_max_bytes &&
-           send->total_bytes <= payload_limit(conn) - RAWE_CHUNK_MESSAGE_BYTES;
-}
-
-/** Copy the first queued message into a frame of the window, and those behind it that fit too. */
-static struct rawe_txframe *frame_copied(struct rawe_conn *conn, struct rawe_send ***copied_tail)
-{
-    bool more = conn->engine->config.pack_from_frames != 0 && is_copied(conn, conn->queue->next);
-    struct rawe_txframe *frame = NULL;
-    do {
-        struct rawe_send *send = conn->queue;
-        const struct rawe_bytes *pieces = send->pieces;
-        if (frame != NULL) {
-            rawe_conn_pack_add(frame, send);
-            conn->engine->counters.messages_packed++;
-        } else {
-            bool two = send->piece_count == 2;
-            frame = rawe_conn_pack_new(conn, send->tag, pieces[0].base, pieces[0].len_bytes,
-                                       two ? pieces[1].base : NULL,
-                                       two ? pieces[1].len_bytes : 0, more);
-            if (frame == NULL) {
-                return NULL;
-            }
-        }
-        send->framed_bytes = send->total_bytes;
-        conn->queued_bytes -= send->total_bytes;
-        dequeue(conn);
-        **copied_tail = send;
-        *copied_tail = &send->next;
-    } while (more && is_copied(conn, conn->queue) &&
-             rawe_conn_pack_fits(conn, frame, conn->queue->total_bytes));
-    rawe_conn_enter_window(conn, frame);
-    return frame;
-}
-
-/**
- * Put the next bytes of the oldest queued send into a new frame of the window. NULL when there
- * is nothing to frame, or not now. Sends that are complete because all of them was copied are
- * appended to the list that ends at `*copied_tail`.
- */
-static struct rawe_txframe *frame_next(struct rawe_conn *conn, struct rawe_send ***copied_tail)
-{
-    struct rawe_engine *engine = conn->engine;
-    struct rawe_send *send = conn->queue;
-    if (send == NULL || window_full(conn)) {
-        return NULL;
-    }
-    if (is_copied(conn, send)) {
-        struct rawe_txframe *frame = frame_copied(conn, copied_tail);
-        if (frame == NULL) {
-            rawe_conn_make_pending(conn); /* when others have given theirs back */
-        }
-        return frame;
-    }
-    struct rawe_chunk chunk = {.kind = send->kind, .tag = send->tag};
-    uint64_t left = send->total_bytes - send->framed_bytes;
-    uint32_t room;
-    if (send->kind == RAWE_CHUNK_PUT) {
-        room = payload_limit(conn) - RAWE_CHUNK_PUT_BYTES;
-        chunk.id = send->handle_index;
-        chunk.key = send->handle_key;
-        chunk.offset = send->offset + send->framed_bytes;
-    } else if (send->total_bytes <= payload_limit(conn) - RAWE_CHUNK_MESSAGE_BYTES &&
-               !send->segmented && !send->ordered) {
-        room = payload_limit(conn) - RAWE_CHUNK_MESSAGE_BYTES;
-    } else {
-        if (!send->segmented &&
-            conn->message_number - conn->messages_open >= RAWE_REASSEMBLY_MESSAGES) {
-            return NULL; /* the receiver has no place for it before an earlier one is whole */
-        }
-        uint32_t number = send->segmented ? send->message_number : conn->message_number;
-        chunk.kind = RAWE_CHUNK_SEGMENT;
-        room = payload_limit(conn) - RAWE_CHUNK_SEGMENT_BYTES;
-        chunk.id = number;
-        chunk.offset = send->framed_bytes;
-        chunk.total_bytes = (uint32_t)send->total_bytes;
-    }
-    chunk.data_bytes = (uint16_t)(left < room ? left : room);
-    struct rawe_txframe *frame = rawe_txframe_take(&engine->frames, RAWE_CHUNK_BYTES_MAX);
-    if (frame == NULL) {
-        rawe_conn_make_pending(conn); /* when others have given theirs back */
-        return NULL;
-    }
-    if (chunk.kind == RAWE_CHUNK_SEGMENT && !send->segmented) {
-        send->segmented = true;
-        send->message_number = conn->message_number++;
-    }
-    uint8_t *out = frame->buffer + RAWE_PAYLOAD_OFFSET;
-    size_t chunk_bytes = rawe_chunk_encode(out, &chunk);
-    frame->buffer_bytes = (uint32_t)(RAWE_PAYLOAD_OFFSET + chunk_bytes);
-    frame->payload_bytes = (uint32_t)(chunk_bytes + chunk.data_bytes);
-    refer(frame, send, chunk.data_bytes);
-    frame->send = send;
-    send->frames++;
-    send->framed_bytes += chunk.data_bytes;
-    conn->queued_bytes -= chunk.data_bytes;
-    if (send->framed_bytes == send->total_bytes) {
-        dequeue(conn);
-        if (conn->queue == NULL && !send->relaxed) {
-            frame->flags |= RAWE_FLAG_ACK_NOW; /* somebody waits for its completion */
-        }
-    }
-    rawe_conn_enter_window(conn, frame);
-    return frame;
-}
-
-/**
- * The frame behind `before`, which carries the same send's bytes in the same way: made by copying
- * headers that were written in the same turn. NULL: not like that, or not now, use frame_next.
- */
-static struct rawe_txframe *frame_alike(struct rawe_conn *conn, const struct rawe_txframe *before)
-{
-    struct rawe_send *send = conn->queue;
-    const struct rawe_bytes *last = &before->external[0];
-    if (send == NULL || before->send != send || before->external_count != 1 ||
-        before->sequence + 1 != conn->next || before->sendings != 0 || window_full(conn) ||
-        conn->engine->config.checksum) {
-        return NULL;
-    }
-    const struct rawe_bytes *piece = &send->pieces[send->piece_count - 1];
-    size_t done = (size_t)((uintptr_t)last->base - (uintptr_t)piece->base) + last->len_bytes;
-    uint64_t left = send->total_bytes - send->framed_bytes;
-    /* The send's last frame is another's business, and so is the change from piece to piece. */
-    if (done > piece->len_bytes || left <= last->len_bytes || piece->len_bytes - done != left) {
-        return NULL;
-    }
-    struct rawe_txframe *frame = rawe_txframe_take(&conn->engine->frames, RAWE_CHUNK_BYTES_MAX);
-    if (frame == NULL) {
-        return NULL;
-    }
-    memcpy(frame->buffer, before->buffer, before->buffer_bytes);
-    rawe_chunk_move(frame->buffer + RAWE_PAYLOAD_OFFSET, frame->buffer[RAWE_PAYLOAD_OFFSET],
-                    (send->kind == RAWE_CHUNK_PUT ? send->offset : 0) + send->framed_bytes);
-    frame->buffer_bytes = before->buffer_bytes;
-    frame->payload_bytes = before->payload_bytes;
-    frame->external[0] = (struct rawe_bytes){(uint8_t *)last->base + last->len_bytes,
-                                             last->len_bytes};
-    frame->external_count = 1;
-    frame->send = send;
-    send->frames++;
-    send->framed_bytes += last->len_bytes;
-    conn->queued_bytes -= last->len_bytes;
-    rawe_conn_enter_window(conn, frame);
-    rawe_header_number(frame->buffer + RAWE_ETH_HEADER_BYTES, frame->flags, frame->sequence);
-    return frame;
-}
-
 /** The next frame that is in the window but has to be transmitted (again), or NULL. */
 static struct rawe_txframe *transmit_next(struct rawe_conn *conn)
 {
@@ -567,7 +381,7 @@ static bool train_cut_short(const struct rawe_conn *conn, uint32_t room, uint32_
     uint32_t wanted = (conn->in_flight + room) / 4;
     wanted = wanted < frames_max ? wanted : frames_max;
     return conn->in_flight != 0 && room < wanted && conn->to_transmit == 0 &&
-           conn->queued_bytes > (uint64_t)room * payload_limit(conn);
+           conn->queued_bytes > (uint64_t)room * rawe_conn_payload_limit(conn);
 }
 
 /**
@@ -585,7 +399,8 @@ static struct rawe_send *output_round(struct rawe_conn *conn, bool all, uint64_t
         rawe_conn_train_try(conn);
     }
     if (conn->train == RAWE_TRAIN_GOOD) {
-        uint32_t frames = (uint32_t)(train_bytes(conn) / (payload_limit(conn) + RAWE_HEADER_BYTES));
+        uint32_t frame_bytes = rawe_conn_payload_limit(conn) + RAWE_HEADER_BYTES;
+        uint32_t frames = (uint32_t)(train_bytes(conn) / frame_bytes);
         frames_max = frames < TRAIN_FRAMES ? frames : TRAIN_FRAMES - 1;
     }
     while (conn->state == RAWE_CONN_OPEN) {
@@ -609,7 +424,9 @@ static struct rawe_send *output_round(struct rawe_conn *conn, bool all, uint64_t
         while (count < frames_max && count < room) {
             /* With something waiting to be transmitted, all in `train` is that; else it is new. */
             struct rawe_txframe *frame =
-                count != 0 && conn->to_transmit == count ? frame_alike(conn, train[count - 1]) : NULL;
+                count != 0 && conn->to_transmit == count
+                    ? rawe_conn_frame_alike(conn, train[count - 1])
+                    : NULL;
             if (frame != NULL) {
                 conn->transmit_from = conn->next;
                 view_frame(conn, frame, &views[count]);
@@ -621,7 +438,7 @@ static struct rawe_send *output_round(struct rawe_conn *conn, bool all, uint64_t
                 break;
             }
             if (frame == NULL) {
-                frame = frame_next(conn, &copied_tail);
+                frame = rawe_conn_frame_next(conn, &copied_tail);
                 conn->transmit_from = conn->next;
             }
             if (frame == NULL) {
