@@ -67,8 +67,9 @@ static const struct number numbers[] = {
      "How long to try to reach a peer at first contact before it is left to another BTL"},
     {"guard_ms", &mca_btl_rawe_params.guard_ms, 1, 0, 1000, "milliseconds", ", 0: never", false,
      OPAL_INFO_LVL_6,
-     "When a process has been outside of MPI for so long, a thread of its own looks after frames "
-     "that are held back, lost or to be acknowledged"},
+     "How often a thread of its own looks after frames that are held back, lost or to be "
+     "acknowledged while the process is outside of MPI; while MPI makes progress it looks every 4 "
+     "(messages are held back) or 16 such intervals whether it still does"},
     {"peer_timeout", &mca_btl_rawe_params.peer_timeout, 30, 0, 86400, "seconds",
      ", 0: wait for ever", false, OPAL_INFO_LVL_3,
      "How long a peer may be utterly silent (computing is not silence: a thread of its own "

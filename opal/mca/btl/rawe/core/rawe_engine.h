@@ -74,7 +74,7 @@ struct rawe_engine_config {
     uint32_t window_frames;      /**< 16 to RAWE_WINDOW_FRAMES_MAX, a power of two */
     uint32_t receive_frames;     /**< how many frames the receive ring holds */
     uint32_t copy_max_bytes;     /**< messages up to this length are copied when sent */
-    uint32_t pack_from_frames;   /**< so many in flight to a peer: short messages share frames; 0: never */
+    uint32_t pack_from_frames;   /**< so many in flight: short messages share frames; 0: never */
     uint32_t frames_limit;       /**< frames kept for resending, over all connections */
     uint64_t ack_delay_ns;       /**< longest wait of an acknowledgement for a frame to ride on */
     uint64_t probe_least_ns;     /**< shortest silence that is asked about */
