@@ -44,9 +44,13 @@ figure { margin: 1rem 0; } .charts { display: grid; gap: .5rem 1.5rem;
   grid-template-columns: repeat(auto-fit, minmax(min(100%, 22rem), 1fr)); }
 svg { width: 100%; max-width: 36rem; height: auto; color: var(--ink); }
 nav ul { columns: 14rem; padding-left: 1.2rem; }
-@media (max-width: 30rem) { table { font-size: .875rem; } th, td { padding: .2rem .35rem; } }
+td[rowspan] { background: var(--ground); vertical-align: top; }
+@media (max-width: 30rem) { h1 { font-size: 1.3rem; } table { font-size: .8rem; }
+  th, td { padding: .15rem .25rem; } th.text, td.text { min-width: 3.5rem; }
+  table.words th, table.words td { white-space: normal; } }
 @media print { :root { color-scheme: light; --ink: #000; --soft: #333; --ground: #fff;
   --line: #bbb; --band: #f4f4f4; --link: #000; } body { max-width: none; font-size: 10pt; }
+  .charts { grid-template-columns: 1fr 1fr; } .charts > :only-child { grid-column: span 2; }
   figure, tr, pre { break-inside: avoid; } h2, h3 { break-after: avoid; } nav { display: none; }
   .wide { overflow: visible; } }
 """
@@ -153,14 +157,30 @@ class Table:
             for index, head in enumerate(self.heads)
         )
         rows = "\n".join(
-            "<tr>" + "".join(f"<td{kind[i]}>{inline(str(c))}</td>" for i, c in enumerate(row))
+            "<tr>"
+            + self._first(index, kind[0])
+            + "".join(f"<td{kind[i]}>{inline(str(c))}</td>" for i, c in enumerate(row) if i)
             + "</tr>"
-            for row in self.rows
+            for index, row in enumerate(self.rows)
         )
+        words = ' class="words"' if self.texts > 1 else ""
         return (
-            f'<div class="wide" tabindex="0"><table><thead><tr>{heads}</tr></thead>\n'
+            f'<div class="wide" tabindex="0"><table{words}><thead><tr>{heads}</tr></thead>\n'
             f"<tbody>{rows}</tbody></table></div>"
         )
+
+    def _first(self, index, kind):
+        """The first cell of a row; words that stand in rows below each other stand there once."""
+        mine = self.rows[index][0]
+        if self.texts < 2:
+            return f"<td{kind}>{inline(str(mine))}</td>"
+        if index and self.rows[index - 1][0] == mine:
+            return ""
+        high = 1
+        while index + high < len(self.rows) and self.rows[index + high][0] == mine:
+            high += 1
+        span = f' rowspan="{high}"' if high > 1 else ""
+        return f"<td{kind}{span}>{inline(str(mine))}</td>"
 
     def markdown(self):
         """As Markdown."""

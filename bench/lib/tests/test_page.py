@@ -93,6 +93,17 @@ def test_html__refers_to_nothing_outside(page):
     assert not re.search(r"@import|url\((?!#)|<script|<link", page.html())
 
 
+def test_table__words_repeated_in_the_first_column_stand_there_once():
+    made = Page("p")
+    made.table(["case", "who", "n"], [["a", "x", 1], ["a", "y", 2], ["b", "x", 3], ["a", "x", 4]], 2)
+    made.table(["size", "n"], [["1 B", 5], ["1 B", 6]])
+    html = made.html()
+    assert html.count(">a</td>") == 2 and 'rowspan="2">a</td>' in html
+    assert html.count(">b</td>") == 1 and html.count("rowspan=") == 1
+    assert html.count(">1 B</td>") == 2  # one column of words: nothing to group
+    assert made.markdown().count("| a |") == 3
+
+
 def test_markdown__holds_the_same(page):
     text = page.markdown()
     for part in ("# rawe & tcp\n", "| Kernel | Linux <6.1> |", "## Two", "| size | tcp\\|x |",
