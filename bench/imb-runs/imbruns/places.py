@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Where mpirun runs: on virtual hosts of the lab, or on real hosts named in a file."""
 
+import copy
 import os
 import shlex
 import signal
@@ -8,6 +9,8 @@ import subprocess
 import time
 from dataclasses import dataclass
 from pathlib import Path
+
+from . import preflight
 
 TIMEOUT_STATUS = 124
 STOP_SECONDS = 10.0  # what mpirun gets to end in good order
@@ -141,20 +144,25 @@ class LabPlace(Place):
 
 
 class HostfilePlace(Place):
-    """Real hosts, reached by mpirun as it is set up there."""
+    """Real hosts, reached by mpirun as it is set up there; a context manager that asks them first."""
 
     def __init__(self, hostfile, interface, build, extra):
         self.hostfile = Path(hostfile)
         self.interface = interface
         self.extra = extra
         self.prefix = ["--hostfile", str(hostfile), "--map-by", "node", "--bind-to", "core"]
+        self.files = []
         if build is not None:
             # The component is not installed: it must be visible under this path on every host.
             libs = Path(build) / "opal/mca/btl/rawe/.libs"
+            self.files.append(libs / "mca_btl_rawe.so")
             path = f"{libs}:SYSTEM_DEFAULT:USER_DEFAULT"
             self.prefix += ["--mca", "mca_base_component_path", path]
 
     def __enter__(self):
+        asked = copy.copy(self)
+        asked.prefix = ["--hostfile", str(self.hostfile), "--map-by", "ppr:1:node"]
+        preflight.check(asked, self.interface, self.files)
         return self
 
     def __exit__(self, *_):

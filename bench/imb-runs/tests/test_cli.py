@@ -19,6 +19,11 @@ def test_parse__hosts_give_the_ranks():
     assert command_line.parse(["--hosts", "4", "--np", "8"]).groups == [session.Group(8, 4)]
 
 
+def test_parse__shared_memory_on_one_host():
+    options = command_line.parse(["--peers", "tcp,vader,rawe", "--hosts", "1", "--np", "2"])
+    assert options.groups == [session.Group(2, 1)]
+
+
 def test_parse__several_numbers_of_ranks_on_up_to_four_hosts():
     groups = command_line.parse(["--np", "2,4,8"]).groups
     assert groups == [session.Group(2, 2), session.Group(4, 4), session.Group(8, 4)]
@@ -52,6 +57,7 @@ def test_parse__benchmarks_in_any_case():
         (["--rounds", "0"], "whole number from 1 on"),
         (["--hostfile", "/nonexistent"], "there is no such file"),
         (["--interface", "eth0"], "go with --hostfile"),
+        (["--peers", "tcp,vader"], "compare it with --hosts 1"),
         (["--np", "1"], "nobody to send to"),
         (["--np", "2", "--hosts", "4"], "idle"),
         (["--resume", "/r", "--mtu", "9000"], "with the options it was begun with"),

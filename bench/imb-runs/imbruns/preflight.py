@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Asks all hosts of a hostfile, before anything is measured, whether they can take part."""
+
+from .prepare import PrepareError
+
+SECONDS = 60  # ssh gives an address that does not answer up after a minute or two
+LINES = 8  # of what mpirun said; its first ones tell the cause, the others guess
+MARK = "rawe-preflight:"
+# Arguments: the network interface, or nothing; then the files that every host must see.
+SCRIPT = f"""
+say() {{ echo "{MARK} $(hostname): $*"; }}
+say present
+if [ -n "$1" ] && [ ! -e "/sys/class/net/$1" ] && ! ip link show dev "$1" >/dev/null 2>&1; then
+  say "there is no network interface $1; it has" /sys/class/net/*
+fi
+shift
+for file; do [ -r "$file" ] || say "$file is not there"; done
+"""
+
+
+def _said(outcome):
+    text = f"{outcome.errors}\n{outcome.output}"
+    lines = [line for line in text.splitlines() if line.strip("- \t") and MARK not in line]
+    return "".join(f"\n  | {line}" for line in lines[:LINES])
+
+
+def check(place, interface, files):
+    """The names of the hosts; PrepareError when mpirun cannot reach one, or it lacks something."""
+    arguments = ["sh", "-c", SCRIPT, "preflight", interface or "", *map(str, files)]
+    outcome = place.run(arguments, SECONDS)
+    if outcome.status != 0:
+        ended = f"had not ended after {SECONDS} s" if outcome.timed_out else "failed"
+        raise PrepareError(
+            f"not all hosts of the hostfile run programs: mpirun {ended}{_said(outcome)}\n"
+            f"try: {place.command(['hostname'])}"
+        )
+    hosts, lacks = set(), set()
+    for line in outcome.output.splitlines():
+        if MARK in line:
+            host, _, words = line.partition(MARK)[2].strip().partition(": ")
+            (hosts if words == "present" else lacks).add(host if words == "present" else line)
+    if lacks:
+        told = "".join(
+            "\n  " + line.partition(MARK)[2].strip().replace("/sys/class/net/", "")
+            for line in sorted(lacks)
+        )
+        raise PrepareError(
+            f"hosts of the hostfile lack something:{told}\n"
+            "--interface names one that all hosts have; files are found when rawe is installed "
+            "on each host (make install), or built in a directory that they share"
+        )
+    return sorted(hosts)
