@@ -81,6 +81,7 @@ static void finish(void)
     assert_true(rawe_conn_drained(end(0)));
     assert_int_equal(end(0)->in_flight + end(0)->to_transmit + end(0)->sacked, 0);
     assert_int_equal(end(0)->queued_bytes, 0);
+    assert_int_equal(end(0)->queued_sends, 0);
 }
 
 /** All that was sent has arrived, in order, once. */
@@ -200,6 +201,51 @@ static void gathers__until_there_is_enough_for_a_train(void **state)
     assert_int_equal(trains_on_wire(), 1);
     assert_true(end(0)->queued_bytes > 0); /* the rest waits for more */
     assert_true(rawe_engine_pending(&net.node[0].engine));
+    finish();
+    assert_delivered();
+}
+
+static void gathers__until_there_are_enough_messages_for_a_train(void **state)
+{
+    (void)state;
+    connect_busy();
+    for (unsigned i = 1; i < TRAIN_FRAMES; i++) {
+        send(200);
+        assert_int_equal(unit_wire_count(&net), 0);
+        assert_int_equal(end(0)->queued_sends, i);
+    }
+    send(200);
+    assert_int_equal(unit_wire_count(&net), TRAIN_FRAMES);
+    assert_int_equal(trains_on_wire(), 1);
+    assert_int_equal(end(0)->queued_sends, 0);
+    finish();
+    assert_delivered();
+}
+
+static void gathers__short_messages_fill_a_train_of_few_full_frames(void **state)
+{
+    (void)state;
+    unit_stop(&net);
+    unit_init(&net);
+    net.config.pack_from_frames = PACK_FROM;
+    net.config.message_max_bytes = sizeof(data);
+    net.config.payload_max_bytes = 8960;
+    net.config.window_frames = 256;
+    net.config.receive_frames = 1024;
+    unit_start(&net);
+    connect_busy();
+    for (unsigned i = 0; i < TRAIN_FRAMES; i++) {
+        send(3000); /* 6 full frames would fill a train */
+    }
+    assert_int_equal(unit_wire_count(&net), TRAIN_FRAMES);
+    assert_int_equal(trains_on_wire(), 1);
+    unit_wire_clear(&net);
+    for (unsigned i = 0; i < TRAIN_FRAMES - 1; i++) {
+        send(8000); /* but of these, no more than 7 */
+    }
+    flush();
+    assert_int_equal(unit_wire_count(&net), TRAIN_FRAMES - 1);
+    assert_int_equal(trains_on_wire(), 3);
     finish();
     assert_delivered();
 }
@@ -471,6 +517,8 @@ int main(void)
         TEST(gathers__the_first_messages_leave_at_once),
         TEST(gathers__until_the_batch_ends),
         TEST(gathers__until_there_is_enough_for_a_train),
+        TEST(gathers__until_there_are_enough_messages_for_a_train),
+        TEST(gathers__short_messages_fill_a_train_of_few_full_frames),
         TEST(gathers__long_ones_leave_as_far_as_they_fill_trains),
         TEST(gathers__not_unless_asked_for),
         TEST(gathers__window_full),

@@ -198,6 +198,16 @@ static void rawe_conn_pack_fits__frames_shorter_than_the_buffers(void **state)
 
 /* rawe_conn_pack_wanted */
 
+static void rawe_conn_pack_poor__fewer_than_three_to_a_frame(void **state)
+{
+    (void)state;
+    connect_busy();
+    size_t third = LIMIT_BYTES / 3 - RAWE_CHUNK_MESSAGE_BYTES;
+    assert_false(rawe_conn_pack_poor(end(0), 1));
+    assert_false(rawe_conn_pack_poor(end(0), third));
+    assert_true(rawe_conn_pack_poor(end(0), third + 1));
+}
+
 static void rawe_conn_pack_wanted__first_messages_leave_at_once(void **state)
 {
     (void)state;
@@ -446,6 +456,7 @@ int main(void)
         TEST(rawe_conn_pack_fits__to_the_last_byte),
         TEST(rawe_conn_pack_fits__one_byte_too_long_ends_the_frame),
         TEST(rawe_conn_pack_fits__frames_shorter_than_the_buffers),
+        TEST(rawe_conn_pack_poor__fewer_than_three_to_a_frame),
         TEST(rawe_conn_pack_wanted__first_messages_leave_at_once),
         TEST(rawe_conn_pack_wanted__never_unless_asked_for),
         TEST(rawe_conn_pack_wanted__longer_messages_do_not_wait),

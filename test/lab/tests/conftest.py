@@ -80,6 +80,15 @@ def endless(tmp_path_factory):
     return program
 
 
+@pytest.fixture(scope="session")
+def resend(tmp_path_factory):
+    """The path of rawe-resend: many messages of one length both ways, every byte checked."""
+    program = tmp_path_factory.mktemp("resend") / "rawe-resend"
+    source = HERE.parent / "verify" / "rawe-resend.c"
+    subprocess.run(["mpicc", "-O1", "-o", program, source], check=True)
+    return program
+
+
 def show(result):
     """What a failed run of mpirun said, for the message of an assertion."""
     return f"status {result.returncode}\n{result.output[-4000:]}\n{result.errors[-4000:]}"

@@ -94,6 +94,9 @@ typedef struct mca_btl_base_endpoint_t {
     int watch;        /**< slot of the responder's liveness watch, -1: none */
     bool in_use;      /**< given to the PML by add_procs, and not taken back */
     bool lost;        /**< the error callback has been called for it */
+    bool burst;       /**< the bulk lane carries messages that fit a frame, and nothing longer */
+    uint32_t row;     /**< such messages sent on the express lane... */
+    uint64_t row_ns;  /**< ... since then */
 } mca_btl_base_endpoint_t;
 OBJ_CLASS_DECLARATION(mca_btl_base_endpoint_t);
 

@@ -27,6 +27,9 @@ static void endpoint_construct(mca_btl_base_endpoint_t *endpoint)
     endpoint->watch = -1;
     endpoint->in_use = false;
     endpoint->lost = false;
+    endpoint->burst = false;
+    endpoint->row = 0;
+    endpoint->row_ns = 0;
 }
 
 OBJ_CLASS_INSTANCE(mca_btl_base_endpoint_t, opal_list_item_t, endpoint_construct, NULL);

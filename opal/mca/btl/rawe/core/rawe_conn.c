@@ -509,6 +509,7 @@ struct rawe_send *rawe_conn_abandon(struct rawe_conn *conn, bool queue_too)
         struct rawe_send *head = conn->queue;
         conn->queued_bytes -= head->total_bytes - head->framed_bytes;
         conn->queue = head->next;
+        conn->queued_sends--;
         if (conn->queue == NULL) {
             conn->queue_tail = &conn->queue;
         }
@@ -520,6 +521,7 @@ struct rawe_send *rawe_conn_abandon(struct rawe_conn *conn, bool queue_too)
         rawe_conn_pack_drop(conn);
         *tail = conn->queue;
         conn->queued_bytes = 0;
+        conn->queued_sends = 0;
         conn->queue = NULL;
         conn->queue_tail = &conn->queue;
     }

@@ -123,6 +123,7 @@ struct rawe_conn {
     uint32_t trial_end;          /**< one behind its last */
     uint32_t message_number;     /**< of the next segmented message */
     uint32_t messages_open;      /**< oldest segmented message number not completed */
+    uint32_t queued_sends;       /**< how many are in `queue` */
     uint64_t messages_done;      /**< bitmap of completed ones from messages_open on */
     struct rawe_send *queue;     /**< not wholly framed yet, oldest first */
     struct rawe_send **queue_tail;
@@ -322,6 +323,8 @@ static inline bool rawe_conn_train_used(const struct rawe_conn *conn)
 {
     return conn->train == RAWE_TRAIN_GOOD || conn->train == RAWE_TRAIN_TRYING;
 }
+/** Do so few messages of this length share a frame that they had better share a train? */
+bool rawe_conn_pack_poor(const struct rawe_conn *conn, size_t data_bytes);
 /** Should a message of this length be held back for others to join it? */
 bool rawe_conn_pack_wanted(const struct rawe_conn *conn, size_t data_bytes);
 /** A frame with one message, `more` to come. NULL without a free frame. */

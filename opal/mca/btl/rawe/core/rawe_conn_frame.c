@@ -30,6 +30,7 @@ static void refer(struct rawe_txframe *frame, const struct rawe_send *send, size
 static void dequeue(struct rawe_conn *conn)
 {
     conn->queue = conn->queue->next;
+    conn->queued_sends--;
     if (conn->queue == NULL) {
         conn->queue_tail = &conn->queue;
     }

@@ -249,11 +249,17 @@ enum rawe_status rawe_conn_send_copy(struct rawe_conn *conn, uint8_t tag, const 
     return RAWE_STATUS_DONE;
 }
 
-/** Bytes of frames that fill a train on this connection. */
+/** Bytes of a full frame as part of a train: header and payload. */
+static uint32_t full_frame_bytes(const struct rawe_conn *conn)
+{
+    return rawe_conn_payload_limit(conn) + RAWE_HEADER_BYTES;
+}
+
+/** Bytes of full frames that fill a train on this connection. */
 static uint64_t train_bytes(const struct rawe_conn *conn)
 {
     const struct rawe_trains *trains = &conn->engine->trains;
-    uint32_t frame_bytes = rawe_conn_payload_limit(conn) + RAWE_HEADER_BYTES;
+    uint32_t frame_bytes = full_frame_bytes(conn);
     uint32_t frames = trains->bytes_max / frame_bytes;
     frames = frames < trains->frames_max ? frames : trains->frames_max;
     return (uint64_t)(frames != 0 ? frames : 1) * frame_bytes;
@@ -301,6 +307,7 @@ void rawe_conn_send(struct rawe_conn *conn, struct rawe_send *send, uint64_t now
     *conn->queue_tail = send;
     conn->queue_tail = &send->next;
     conn->queued_bytes += send->total_bytes;
+    conn->queued_sends++;
     if (ready_to_send(conn, now_ns)) {
         output(conn, !gathers(conn), now_ns);
     }
@@ -391,7 +398,8 @@ static bool train_cut_short(const struct rawe_conn *conn, uint32_t room, uint32_
 static struct rawe_send *output_round(struct rawe_conn *conn, bool all, uint64_t now_ns)
 {
     struct rawe_engine *engine = conn->engine;
-    uint32_t frames_max = TRAIN_FRAMES; /* and fewer where trains are sent */
+    uint32_t frames_max = TRAIN_FRAMES;
+    uint32_t full_frames = 0; /* that fill a train; short ones do in larger numbers */
     struct rawe_send *copied_first = NULL;
     struct rawe_send **copied_tail = &copied_first;
     bool transmitted = false;
@@ -399,20 +407,21 @@ static struct rawe_send *output_round(struct rawe_conn *conn, bool all, uint64_t
         rawe_conn_train_try(conn);
     }
     if (conn->train == RAWE_TRAIN_GOOD) {
-        uint32_t frame_bytes = rawe_conn_payload_limit(conn) + RAWE_HEADER_BYTES;
-        uint32_t frames = (uint32_t)(train_bytes(conn) / frame_bytes);
-        frames_max = frames < TRAIN_FRAMES ? frames : TRAIN_FRAMES - 1;
+        frames_max = engine->trains.frames_max < TRAIN_FRAMES ? engine->trains.frames_max
+                                                              : TRAIN_FRAMES;
+        full_frames = (uint32_t)(train_bytes(conn) / full_frame_bytes(conn));
     }
     while (conn->state == RAWE_CONN_OPEN) {
         uint32_t room = rawe_conn_window_room(conn);
-        if (room == 0 || (frames_max != TRAIN_FRAMES && train_cut_short(conn, room, frames_max))) {
+        if (room == 0 || (full_frames != 0 && train_cut_short(conn, room, full_frames))) {
             if (conn->queue != NULL || conn->to_transmit != 0) {
                 engine->counters.window_stalls++;
                 engine->counters.credit_stalls += conn->peer_credit <= conn->congestion.window;
             }
             break;
         }
-        if (!all && conn->to_transmit == 0 && conn->queued_bytes < train_bytes(conn)) {
+        if (!all && conn->to_transmit == 0 && conn->queued_bytes < train_bytes(conn) &&
+            conn->queued_sends < frames_max) {
             if (conn->queue != NULL) {
                 rawe_conn_make_pending(conn);
             }
@@ -421,7 +430,9 @@ static struct rawe_send *output_round(struct rawe_conn *conn, bool all, uint64_t
         struct rawe_txframe *train[TRAIN_FRAMES];
         struct rawe_frame views[TRAIN_FRAMES];
         unsigned count = 0;
-        while (count < frames_max && count < room) {
+        uint32_t longest_bytes = 0; /* in a train, all are as long as the longest */
+        while (count < frames_max && count < room &&
+               (full_frames == 0 || (count + 1) * (uint64_t)longest_bytes <= train_bytes(conn))) {
             /* With something waiting to be transmitted, all in `train` is that; else it is new. */
             struct rawe_txframe *frame =
                 count != 0 && conn->to_transmit == count
@@ -446,6 +457,8 @@ static struct rawe_send *output_round(struct rawe_conn *conn, bool all, uint64_t
             }
             rawe_conn_write_header(conn, frame);
             view_frame(conn, frame, &views[count]);
+            uint32_t frame_bytes = views[count].len_bytes - RAWE_ETH_HEADER_BYTES;
+            longest_bytes = frame_bytes > longest_bytes ? frame_bytes : longest_bytes;
             train[count++] = frame;
         }
         if (count == 0) {
