@@ -208,7 +208,8 @@ def svg(chart, name):
         f'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"><title>{escape(chart.title)}</title>'
     )
     body = drawing[drawing.index(">") + 1 :]
-    return re.sub(r"\n\s*", "\n", head + body).strip()
+    body = re.sub(r"(\d\.\d\d)\d+", r"\1", body)  # a hundredth of a point is precise enough
+    return re.sub(r"\s+", " ", head + body).strip()
 
 
 def png(chart, path):

@@ -171,6 +171,13 @@ def test_publish__keeps_figures_and_goes_on_where_it_was(tmp_path, monkeypatch):
     assert kept == {"instructions.csv", "memory.csv"}
 
 
+def test_publish__markdown_does_not_point_at_images_that_stay_behind():
+    publish = script("publish")
+    text = publish.without_images("# r\n\n![x](p.png)\n\n| t |\n\n![y](q.png)\n\nend\n")
+    assert text == "# r\n\nThe charts are in [report.html](report.html).\n\n| t |\n\nend\n"
+    assert publish.without_images("# no image!\n") == "# no image!\n"
+
+
 def test_publish__comparisons_get_rounds_or_go_on(tmp_path):
     publish = script("publish")
     options = publish.parse(["--output", str(tmp_path), "--build", str(tmp_path), "--rounds", "9"])
