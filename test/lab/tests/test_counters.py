@@ -111,6 +111,15 @@ def test_messages_in_a_row_share_trains(make_lab, build, resend, mtu, length, lo
         assert counters["trains_sent"] == 0
 
 
+def test_messages_that_wait_for_an_answer_go_alone(make_lab, build, resend):
+    lab = make_lab(hosts=2)
+    for counters in both_sides(
+        run(lab, build, *STATS, resend, "--messages", 20000, "--bytes", 1000, "--window", 1)
+    ):
+        assert counters["messages_sent"] >= 10000
+        assert counters["trains_sent"] == 0, "a train of one message costs more than a frame"
+
+
 def test_all_counters_are_performance_variables(make_lab, build, watch):
     lab = make_lab(hosts=2)
     result = run(lab, build, watch, "pvars", 100)
