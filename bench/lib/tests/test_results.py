@@ -155,6 +155,8 @@ def test_publish__keeps_figures_and_goes_on_where_it_was(tmp_path, monkeypatch):
         work.mkdir(parents=True)
         for name in ("instructions.csv", "memory.csv", "not-kept.txt"):
             (work / name).write_text("a,b\n", encoding="utf-8")
+        report = f"x --build {tmp_path}/build --y {tmp_path}/build/p {reference.ROOT}/bench\n"
+        (work / "report.md").write_text(report, encoding="utf-8")
         return 0
 
     monkeypatch.setattr(publish, "call", call)
@@ -168,7 +170,9 @@ def test_publish__keeps_figures_and_goes_on_where_it_was(tmp_path, monkeypatch):
     assert publish.main(argv) == 0
     assert [Path(words[0]).name for words in calls] == ["instructions", "memory", "memory"]
     kept = {path.name for path in (tmp_path / "kept" / "memory").iterdir()}
-    assert kept == {"instructions.csv", "memory.csv"}
+    assert kept == {"instructions.csv", "memory.csv", "report.md"}
+    report = (tmp_path / "kept" / "memory" / "report.md").read_text(encoding="utf-8")
+    assert report == "x --y build/p bench\n"
 
 
 def test_publish__markdown_does_not_point_at_images_that_stay_behind():
@@ -208,3 +212,11 @@ def test_loss_is_told_in_lossless_ones(run):
     assert len(told) == 2 and all(answer.file == "loss-1/medians.csv" for answer in told)
     assert told[0].text == "rawe 3.0 × (2.00 to 6.0 µs); tcp 200.0 × (4.00 to 800.0 µs)"
     assert told[1].text == "rawe 0.80 (3,000 to 2,400 MB/s); tcp 0.10 (1,000 to 100 MB/s)"
+    # btl/tcp left out after it hung twice; and nothing is told when rawe itself has no figure.
+    path = directory / "loss-1" / "medians.csv"
+    lines = path.read_text(encoding="utf-8").splitlines()
+    for peer, texts in (("tcp", "rawe 3.0 × (2.00 to 6.0 µs); tcp did not end"), ("rawe", None)):
+        lines = [line for line in lines if "time_us" not in line or f",{peer}," not in line]
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        answer = claims.times_lossless(1)(run)
+        assert (answer and answer.text) == texts
