@@ -3,6 +3,7 @@
 
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 from pathlib import Path
@@ -87,7 +88,8 @@ class Lab:
         (self.directory / "tmp").mkdir(mode=0o1777)
         # Open MPI splits these at spaces, which a checkout's path may contain.
         for script in SCRIPTS.iterdir():
-            (self.directory / script.name).symlink_to(script)
+            # Copies: other users' mpirun runs them, too, and may not read the checkout.
+            shutil.copy(script, self.directory)
 
     def host(self, which):
         """The Host for a number, `h1`, a full name, or a Host."""

@@ -46,8 +46,7 @@ static const struct number numbers[] = {
     {"pack_from", &mca_btl_rawe_params.pack_from, 4, 0, 1024, "frames", ", 0: never", false,
      OPAL_INFO_LVL_6,
      "With this many frames in flight to a peer, short messages gather in frames that are held "
-     "back until they are full or MPI makes progress, and longer ones in superframes when many are "
-     "sent in a row"},
+     "back until they are full or MPI makes progress"},
     {"free_list_num", &mca_btl_rawe_params.free_list_num, 64, 0, 1 << 20, "fragments", "", false,
      OPAL_INFO_LVL_5, "Number of fragments allocated at start"},
     {"free_list_max", &mca_btl_rawe_params.free_list_max, 0, 0, 1 << 30, "fragments",
@@ -56,6 +55,10 @@ static const struct number numbers[] = {
      OPAL_INFO_LVL_5, "Number of fragments allocated at a time when none is free"},
     {"ack_delay_us", &mca_btl_rawe_params.ack_delay_us, 50, 0, 100000, "microseconds", "", false,
      OPAL_INFO_LVL_8, "How long an acknowledgement waits for data that could carry it"},
+    {"burst_us", &mca_btl_rawe_params.burst_us, 40, 0, 1000000, "microseconds", ", 0: never", false,
+     OPAL_INFO_LVL_8,
+     "Eight messages to a peer within this time are a burst: of those that follow, the ones too long "
+     "to share frames share superframes"},
     {"reorder_us", &mca_btl_rawe_params.reorder_us, 50, 0, 100000, "microseconds", "", false,
      OPAL_INFO_LVL_8,
      "How much later than its successors a frame may arrive, at least, before it counts as lost"},

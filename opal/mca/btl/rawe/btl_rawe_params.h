@@ -28,6 +28,7 @@ struct mca_btl_rawe_params {
 
     /* Times */
     uint64_t ack_delay_us;       /**< an acknowledgement waits this long for data to ride on */
+    uint64_t burst_us;           /**< eight messages within it are a burst; 0: there is none */
     uint64_t reorder_us;         /**< least time a frame may arrive late before it counts as lost */
     uint64_t probe_min_us;       /**< least silence after which an acknowledgement is asked for */
     uint64_t probe_max_ms;       /**< longest interval between such questions */

@@ -5,6 +5,8 @@
  */
 #include "btl_rawe.h"
 
+#include "btl_rawe_params.h"
+
 #include "opal/datatype/opal_convertor.h"
 
 #include <string.h>
@@ -177,9 +179,8 @@ static void message_left(struct rawe_send *send, struct rawe_conn *conn)
 /** send_in_place: complete for the PML, which has been told; the fragment is still in use. */
 #define MCA_BTL_RAWE_TAKEN 2
 
-/** So many messages in a row, within such a time, are a burst: each takes 2 us to send, or more. */
+/** So many messages in a row, within btl_rawe_burst_us, are a burst: each takes 2 us, or more. */
 #define BURST_MESSAGES 8u
-#define BURST_NS 40000u
 
 /**
  * Is this message, which fits a frame, one of many that are sent in a row? Then it had better share
@@ -209,7 +210,7 @@ static bool joins_burst(mca_btl_base_endpoint_t *endpoint, const struct rawe_con
     uint64_t now_ns = mca_btl_rawe_now_ns();
     endpoint->burst = 0 != engine->config.pack_from_frames && idle
                       && express->in_flight >= engine->config.pack_from_frames
-                      && now_ns - endpoint->row_ns <= BURST_NS
+                      && now_ns - endpoint->row_ns < 1000 * mca_btl_rawe_params.burst_us
                       && NULL != engine->trains.output.transmit
                       && (NULL == bulk || RAWE_TRAIN_UNTRIED == bulk->train
                           || RAWE_TRAIN_GOOD == bulk->train);
