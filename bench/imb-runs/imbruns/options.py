@@ -156,8 +156,8 @@ def parse(argv):
     if options.offload is not None:
         options.shape["offload"] = options.offload == "on"
     options.groups = _groups(made, options)
-    if "vader" in options.peers and any(group.hosts > 1 for group in options.groups):
-        made.error("vader reaches ranks of the same host only; compare it with --hosts 1 --np 2")
+    if suites.SHARED_MEMORY in options.peers and any(group.hosts > 1 for group in options.groups):
+        made.error(f"{suites.SHARED_MEMORY} reaches ranks of the same host only; use --hosts 1 --np 2")
     options.rounds = options.rounds or (2 if options.quick else 5)
     # A window of long messages alone takes half a second on a slow line.
     options.time = options.time or (1.0 if options.rate else 0.01 if options.quick else 0.02)

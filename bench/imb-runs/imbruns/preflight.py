@@ -9,7 +9,6 @@ MARK = "rawe-preflight:"
 # Arguments: the network interface, or nothing; then the files that every host must see.
 SCRIPT = f"""
 say() {{ echo "{MARK} $(hostname): $*"; }}
-say present
 if [ -n "$1" ] && [ ! -e "/sys/class/net/$1" ] && ! ip link show dev "$1" >/dev/null 2>&1; then
   say "there is no network interface $1; it has" /sys/class/net/*
 fi
@@ -25,7 +24,7 @@ def _said(outcome):
 
 
 def check(place, interface, files):
-    """The names of the hosts; PrepareError when mpirun cannot reach one, or it lacks something."""
+    """Raises PrepareError when mpirun cannot reach a host, or one lacks something."""
     arguments = ["sh", "-c", SCRIPT, "preflight", interface or "", *map(str, files)]
     outcome = place.run(arguments, SECONDS)
     if outcome.status != 0:
@@ -34,19 +33,11 @@ def check(place, interface, files):
             f"not all hosts of the hostfile run programs: mpirun {ended}{_said(outcome)}\n"
             f"try: {place.command(['hostname'])}"
         )
-    hosts, lacks = set(), set()
-    for line in outcome.output.splitlines():
-        if MARK in line:
-            host, _, words = line.partition(MARK)[2].strip().partition(": ")
-            (hosts if words == "present" else lacks).add(host if words == "present" else line)
+    lacks = {line.partition(MARK)[2] for line in outcome.output.splitlines() if MARK in line}
     if lacks:
-        told = "".join(
-            "\n  " + line.partition(MARK)[2].strip().replace("/sys/class/net/", "")
-            for line in sorted(lacks)
-        )
+        told = "".join(f"\n {line.replace('/sys/class/net/', '')}" for line in sorted(lacks))
         raise PrepareError(
             f"hosts of the hostfile lack something:{told}\n"
             "--interface names one that all hosts have; files are found when rawe is installed "
             "on each host (make install), or built in a directory that they share"
         )
-    return sorted(hosts)

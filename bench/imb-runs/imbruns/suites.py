@@ -89,11 +89,12 @@ SUITES = {
     ),
 }
 
+SHARED_MEMORY = "vader"  # reaches ranks of the same host, and no others
 # Peers: how mpirun is told to use each transport, and the component that must be there.
 PEERS = {
     "tcp": ("--mca pml ob1 --mca btl tcp,self", "btl:tcp"),
     "rawe": ("--mca pml ob1 --mca btl rawe,self", "btl:rawe"),
-    "vader": ("--mca pml ob1 --mca btl vader,self", "btl:vader"),
+    SHARED_MEMORY: ("--mca pml ob1 --mca btl vader,self", "btl:vader"),
     # Left to itself this pml wants hardware that UCX drives.
     "ucx": (
         "--mca pml ucx --mca opal_common_ucx_tls any --mca opal_common_ucx_devices any "

@@ -57,7 +57,7 @@ def test_parse__benchmarks_in_any_case():
         (["--rounds", "0"], "whole number from 1 on"),
         (["--hostfile", "/nonexistent"], "there is no such file"),
         (["--interface", "eth0"], "go with --hostfile"),
-        (["--peers", "tcp,vader"], "compare it with --hosts 1"),
+        (["--peers", "tcp,vader"], "use --hosts 1"),
         (["--np", "1"], "nobody to send to"),
         (["--np", "2", "--hosts", "4"], "idle"),
         (["--resume", "/r", "--mtu", "9000"], "with the options it was begun with"),

@@ -7,8 +7,6 @@ from pathlib import Path
 
 from imbruns import prepare, suites
 
-from .rounds import SHARED_MEMORY
-
 SHAPE = ("mtu", "topology", "offload", "rate", "loss")
 
 
@@ -94,8 +92,9 @@ def finish(made, options):
         options.hostfile = options.hostfile.resolve()
     elif options.interface or options.mpirun_args:
         made.error("--interface and --mpirun-args go with --hostfile; virtual hosts have their own")
-    if SHARED_MEMORY in options.peers and options.hostfile is None and options.hosts != 1:
-        made.error(f"{SHARED_MEMORY} reaches ranks of the same host only; compare it with --hosts 1")
+    shared = suites.SHARED_MEMORY
+    if shared in options.peers and options.hostfile is None and options.hosts != 1:
+        made.error(f"{shared} reaches ranks of the same host only; use --hosts 1")
     options.shape = {name: getattr(options, name) for name in SHAPE}
     if options.offload is not None:
         options.shape["offload"] = options.offload == "on"

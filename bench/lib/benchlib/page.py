@@ -305,6 +305,7 @@ class Page:
 
     def html(self):
         """The page as one HTML text."""
+        style = " ".join(STYLE.split())
         names = self._names()
         headings = [
             (name, block)
@@ -321,7 +322,7 @@ class Page:
         return (
             '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
             '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-            f"<title>{escape(self.title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
+            f"<title>{escape(self.title)}</title>\n<style>{style}</style>\n</head>\n<body>\n"
             f"<h1>{inline(self.title)}</h1>\n{contents}{body}\n</body>\n</html>\n"
         )
 

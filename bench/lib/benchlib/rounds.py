@@ -3,9 +3,6 @@
 
 from imbruns import session, suites
 
-# Ranks on one host talk through shared memory whatever carries their other messages.
-SHARED_MEMORY = "vader"
-
 
 def order(peers, round_number):
     """The transports of a round; every second round the other way round, against slow drift."""
@@ -15,9 +12,10 @@ def order(peers, round_number):
 def transport_arguments(peer, interface, shares_hosts):
     """mpirun's arguments for a transport."""
     words = suites.peer_arguments(peer, interface)
-    if not shares_hosts or peer == SHARED_MEMORY:
+    if not shares_hosts or peer == suites.SHARED_MEMORY:
         return words
-    mixed = f"{peer},{SHARED_MEMORY},self"
+    # Ranks on one host talk through shared memory whatever carries their other messages.
+    mixed = f"{peer},{suites.SHARED_MEMORY},self"
     return [mixed if word == f"{peer},self" else word for word in words]
 
 

@@ -53,7 +53,7 @@ def test_cases__nothing_that_can_run():
         (["--rounds", "-1"], "whole number"),
         (["--timeout", "0"], "seconds above 0"),
         (["--peers", "udp"], "no transport"),
-        (["--peers", "tcp,rawe,vader"], "compare it with --hosts 1"),
+        (["--peers", "tcp,rawe,vader"], "use --hosts 1"),
         (["--interface", "eth0"], "go with --hostfile"),
         (["--hostfile", "/nonexistent/hosts"], "no such file"),
     ],

@@ -400,6 +400,7 @@ static struct rawe_send *output_round(struct rawe_conn *conn, bool all, uint64_t
     struct rawe_engine *engine = conn->engine;
     uint32_t frames_max = TRAIN_FRAMES;
     uint32_t full_frames = 0; /* that fill a train; short ones do in larger numbers */
+    uint64_t bytes_max = UINT64_MAX;
     struct rawe_send *copied_first = NULL;
     struct rawe_send **copied_tail = &copied_first;
     bool transmitted = false;
@@ -409,7 +410,8 @@ static struct rawe_send *output_round(struct rawe_conn *conn, bool all, uint64_t
     if (conn->train == RAWE_TRAIN_GOOD) {
         frames_max = engine->trains.frames_max < TRAIN_FRAMES ? engine->trains.frames_max
                                                               : TRAIN_FRAMES;
-        full_frames = (uint32_t)(train_bytes(conn) / full_frame_bytes(conn));
+        bytes_max = train_bytes(conn);
+        full_frames = (uint32_t)(bytes_max / full_frame_bytes(conn));
     }
     while (conn->state == RAWE_CONN_OPEN) {
         uint32_t room = rawe_conn_window_room(conn);
@@ -420,7 +422,7 @@ static struct rawe_send *output_round(struct rawe_conn *conn, bool all, uint64_t
             }
             break;
         }
-        if (!all && conn->to_transmit == 0 && conn->queued_bytes < train_bytes(conn) &&
+        if (!all && conn->to_transmit == 0 && conn->queued_bytes < bytes_max &&
             conn->queued_sends < frames_max) {
             if (conn->queue != NULL) {
                 rawe_conn_make_pending(conn);
@@ -432,7 +434,7 @@ static struct rawe_send *output_round(struct rawe_conn *conn, bool all, uint64_t
         unsigned count = 0;
         uint32_t longest_bytes = 0; /* in a train, all are as long as the longest */
         while (count < frames_max && count < room &&
-               (full_frames == 0 || (count + 1) * (uint64_t)longest_bytes <= train_bytes(conn))) {
+               (count + 1) * (uint64_t)longest_bytes <= bytes_max) {
             /* With something waiting to be transmitted, all in `train` is that; else it is new. */
             struct rawe_txframe *frame =
                 count != 0 && conn->to_transmit == count
