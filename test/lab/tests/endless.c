@@ -7,6 +7,7 @@
  * endless abort      the last rank calls MPI_Abort(7) in the middle
  * endless rounds N   N rounds, then a regular end; -1 is for ever
  * endless rounds N SALT   the same with other contents: those of another SALT are noticed
+ * endless until FILE      until there is a file of this name where rank 0 is, then a regular end
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -16,6 +17,15 @@
 
 #define BLOCK_BYTES 20000
 #define ROUNDS_BEFORE_ABORT 50
+#define ROUNDS_BETWEEN_LOOKS 100
+
+/** Whether rank 0 sees the file; every rank gets the same answer. */
+static int is_there(const char *file, int rank)
+{
+    int there = rank == 0 && access(file, F_OK) == 0;
+    MPI_Bcast(&there, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    return there;
+}
 
 int main(int argc, char **argv)
 {
@@ -23,7 +33,7 @@ int main(int argc, char **argv)
     int rank, size;
     const int aborts = argc > 1 && strcmp(argv[1], "abort") == 0;
     const long rounds = argc > 2 && strcmp(argv[1], "rounds") == 0 ? atol(argv[2]) : -1;
-
+    const char *end_file = argc > 2 && strcmp(argv[1], "until") == 0 ? argv[2] : NULL;
     const int salt = argc > 3 ? atoi(argv[3]) : 0;
 
     MPI_Init(&argc, &argv);
@@ -49,6 +59,9 @@ int main(int argc, char **argv)
         }
         if (aborts && round == ROUNDS_BEFORE_ABORT && rank == size - 1) {
             MPI_Abort(MPI_COMM_WORLD, 7);
+        }
+        if (end_file != NULL && round % ROUNDS_BETWEEN_LOOKS == 0 && is_there(end_file, rank)) {
+            break;
         }
     }
     MPI_Finalize();

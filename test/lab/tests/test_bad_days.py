@@ -3,7 +3,6 @@
 
 import os
 import signal
-import subprocess
 import time
 
 import pytest
@@ -17,7 +16,7 @@ from conftest import (
     help_messages,
     show,
 )
-from jobs import EndlessJob, assert_failure
+from jobs import EndlessJob, Job, assert_failure
 
 WITH_TCP = ("--mca", "btl", "rawe,tcp,self")
 ROUNDS = ("rounds", 20)
@@ -193,23 +192,15 @@ def test_a_network_that_dies_ends_the_job_with_one_message(make_lab, build, endl
     assert_one_message(result, f"{lab.name}-h", "eth0", "btl_rawe_peer_timeout")
 
 
-def test_a_network_that_pauses_ends_nothing(make_lab, build, endless):
+def test_a_network_that_pauses_ends_nothing(make_lab, build, endless, tmp_path):
     lab = make_lab(hosts=2)
-    process = lab.start_mpirun(
-        ["-np", 2, *RAWE, endless, "rounds", 10000],
-        build=build,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert "works" in process.stdout.readline()
+    end_file = tmp_path / "end"
+    job = Job(lab, build, ["-np", 2, *RAWE, endless, "until", end_file])
+    job.wait_for("works", 2)
     lab.set_loss(100)
     time.sleep(2)
-    still_runs = process.poll() is None
     dropped = lab.dropped()
     lab.set_loss(0)
-    output, errors = process.communicate(timeout=HANG_SECONDS)
-    assert still_runs, "the job was over too early for this test; give it more rounds"
+    end_file.touch()
+    assert_success(job.finish())
     assert dropped > 0
-    assert process.returncode == 0, f"{output}\n{errors}"

@@ -2,10 +2,13 @@
 """Frames of somebody who knows a process's port and key, but is none of its peers."""
 
 import re
-import subprocess
 import sys
 
-from conftest import ETHERTYPE, HANG_SECONDS, RAWE
+from conftest import ETHERTYPE, HANG_SECONDS, RAWE, assert_success
+from jobs import Job
+
+# Plain frames, which tell the receiver's port and key in a place of their own.
+PLAIN = ("--mca", "btl_rawe_superframes", "0")
 
 # Runs on host 0 as root: reads the port and key of the peer from the job's own frames, then calls.
 CALL = """
@@ -35,24 +38,19 @@ def job_of(pid):
         return re.search(r"OMPI_MCA_ess_base_jobid=(\d+)", environment.read()).group(1)
 
 
-def test_calls_of_nobody_are_refused_and_the_job_goes_on(make_lab, build, endless):
+def test_calls_of_nobody_are_refused_and_the_job_goes_on(make_lab, build, endless, tmp_path):
     assert ETHERTYPE == 0x88B5
     lab = make_lab(hosts=2)
-    process = lab.start_mpirun(
-        ["-np", 2, *RAWE, "--mca", "btl_rawe_stats", "1", endless, "rounds", 50000],
-        build=build,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    pid = re.search(r"pid (\d+)", process.stdout.readline()).group(1)
+    end_file = tmp_path / "end"
+    stats = ("--mca", "btl_rawe_stats", "1")
+    job = Job(lab, build, ["-np", 2, *RAWE, *PLAIN, *stats, endless, "until", end_file])
+    job.wait_for("works", 2)
+    pid = re.search(r"pid (\d+)", "".join(job.output)).group(1)
     called = lab.run(0, [sys.executable, "-c", CALL, job_of(pid), 200], timeout=HANG_SECONDS)
-    still_runs = process.poll() is None
-    output, errors = process.communicate(timeout=HANG_SECONDS)
+    end_file.touch()
+    result = job.finish()
     assert "called" in called.stdout, called.stderr
-    assert still_runs, "the job was over too early for this test; give it more rounds"
-    assert process.returncode == 0, f"{output}\n{errors}"
-    refused = max(int(count) for count in re.findall(r"dropped_stranger=(\d+)", errors))
-    assert refused > 100, errors
-    assert all(int(count) == 0 for count in re.findall(r"peers_lost=(\d+)", errors))
+    assert_success(result)
+    refused = max(int(count) for count in re.findall(r"dropped_stranger=(\d+)", result.errors))
+    assert refused > 100, result.errors
+    assert all(int(count) == 0 for count in re.findall(r"peers_lost=(\d+)", result.errors))
