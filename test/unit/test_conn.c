@@ -118,12 +118,22 @@ static void rawe_conn_open__ids_are_distinct_and_never_come_back(void **state)
         }
     }
     assert_int_equal(net.node[0].engine.open_count, COUNT);
-    uint32_t old_id = conns[50]->local_id;
-    rawe_conn_close(conns[50], net.now_ns);
-    conns[50] = rawe_conn_open(&net.node[0].engine, &config);
-    assert_non_null(conns[50]);
-    assert_int_equal(conns[50]->local_id & 0xFFFFF, old_id & 0xFFFFF);
-    assert_int_not_equal(conns[50]->local_id, old_id);
+    /* Indices that have become free are taken again, in another generation. */
+    static const unsigned freed[] = {50, 70, 20}, taken[] = {20, 50, 70};
+    uint32_t old_ids[COUNT], table_size = net.node[0].engine.table_size;
+    for (unsigned i = 0; i < 3; i++) {
+        old_ids[freed[i]] = conns[freed[i]]->local_id;
+        rawe_conn_close(conns[freed[i]], net.now_ns);
+    }
+    for (unsigned i = 0; i < 3; i++) {
+        struct rawe_conn *conn = rawe_conn_open(&net.node[0].engine, &config);
+        uint32_t old_id = old_ids[taken[i]];
+        assert_non_null(conn);
+        assert_int_equal(conn->local_id & 0xFFFFF, old_id & 0xFFFFF);
+        assert_int_not_equal(conn->local_id, old_id);
+        conns[taken[i]] = conn;
+    }
+    assert_int_equal(net.node[0].engine.table_size, table_size);
     for (unsigned i = 0; i < COUNT; i++) {
         rawe_conn_close(conns[i], net.now_ns);
     }

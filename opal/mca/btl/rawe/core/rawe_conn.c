@@ -25,7 +25,7 @@ static void timer_expired(struct rawe_timer *timer, uint64_t now_ns);
 
 static bool table_add(struct rawe_engine *engine, struct rawe_conn *conn)
 {
-    uint32_t index = 0;
+    uint32_t index = engine->table_full_below;
     while (index < engine->table_size && engine->table[index] != NULL) {
         index++;
     }
@@ -51,6 +51,7 @@ static bool table_add(struct rawe_engine *engine, struct rawe_conn *conn)
         engine->table_size = size;
     }
     engine->table[index] = conn;
+    engine->table_full_below = index + 1;
     engine->open_count++;
     conn->local_id = index;
     return true;
@@ -162,7 +163,11 @@ void rawe_conn_close(struct rawe_conn *conn, uint64_t now_ns)
     if (conn->is_pending && !unlink_pending(&engine->pending, conn)) {
         unlink_pending(&engine->flushing, conn);
     }
-    engine->table[conn->local_id & 0xFFFFFu] = NULL;
+    uint32_t index = conn->local_id & 0xFFFFFu;
+    engine->table[index] = NULL;
+    if (index < engine->table_full_below) {
+        engine->table_full_below = index;
+    }
     engine->open_count--;
     free(conn->slots);
     free(conn->acktr);

@@ -138,6 +138,7 @@ struct rawe_engine {
     struct rawe_conn **table;  /**< by index of the connection id */
     uint16_t *generations;     /**< by index: of the connection that has or had it */
     uint32_t table_size;
+    uint32_t table_full_below; /**< no index below is free */
     uint32_t open_count;       /**< connections in the table */
     uint64_t now_ns;           /**< newest time told */
     uint64_t incarnation;      /**< of the connection opened last */
