@@ -137,7 +137,8 @@ static void start_node(struct core_net *net, uint32_t index)
     config.port = node_port(index);
     config.key = node_key(index);
     config.vpid = index;
-    config.seed = 1 + index;
+    rawe_handle_table_init(&node->handles, 1 + index);
+    config.handles = &node->handles;
     static const struct rawe_callbacks callbacks = {.deliver = deliver, .accept = accept_conn};
     struct rawe_output output = {.transmit = core_net_transmit, .context = node};
     if (!rawe_engine_init(&node->engine, &config, &callbacks, node, &output, net->now_ns)) {
@@ -166,6 +167,7 @@ static void close_all(struct core_node *node)
         }
     }
     rawe_engine_free(&node->engine);
+    rawe_handle_table_free(&node->handles);
 }
 
 void core_net_free(struct core_net *net)

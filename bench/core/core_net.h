@@ -26,6 +26,7 @@ struct core_node {
     struct core_net *net;
     uint32_t index; /* 0: the hub; peers count from 1 */
     struct rawe_engine engine;
+    struct rawe_handle_table handles;
     uint64_t delivered; /* messages */
     bool answers;       /* each message with one of the same length */
 };

@@ -58,6 +58,7 @@ struct step {
 
 static struct world {
     struct rawe_engine engine;
+    struct rawe_handle_table handles;
     struct rawe_conn *conn;
     uint64_t now_ns;
     uint8_t *regions[REGIONS];
@@ -91,7 +92,7 @@ static void deliver(void *context, struct rawe_conn *conn, uint8_t tag, const ui
     fuzz_delete(fuzz_copy(data, len_bytes));
     to->delivered_bytes += len_bytes;
     if (tag % 8 == 7) { /* the program takes memory back when it hears of something */
-        rawe_handle_deregister(&to->engine.handles, to->index[0], to->key[0]);
+        rawe_handle_deregister(&to->handles, to->index[0], to->key[0]);
     }
 }
 
@@ -105,14 +106,14 @@ static struct rawe_conn *accept_peer(void *context, const struct rawe_connect *f
 static void add_region(unsigned i)
 {
     world.regions[i] = fuzz_guarded_new(region_bytes[i]);
-    FUZZ_CHECK(rawe_handle_register(&world.engine.handles, world.regions[i], region_bytes[i],
+    FUZZ_CHECK(rawe_handle_register(&world.handles, world.regions[i], region_bytes[i],
                                     &world.index[i], &world.key[i]),
                "no memory for a handle");
 }
 
 static void remove_region(unsigned i)
 {
-    rawe_handle_deregister(&world.engine.handles, world.index[i], world.key[i]);
+    rawe_handle_deregister(&world.handles, world.index[i], world.key[i]);
     fuzz_guarded_delete(world.regions[i], region_bytes[i]);
 }
 
@@ -135,6 +136,7 @@ static void start(struct fuzz_input *head)
         .probe_most_ns = 100000000,
         .reorder_ns = 100000,
         .checksum = (bits & 8) != 0,
+        .handles = &world.handles,
     };
     const struct rawe_callbacks callbacks = {.deliver = deliver, .accept = accept_peer};
     const struct rawe_output output = {.transmit = transmit};
@@ -147,6 +149,7 @@ static void start(struct fuzz_input *head)
     };
     memset(&world, 0, sizeof(world));
     world.now_ns = 1000000000;
+    rawe_handle_table_init(&world.handles, 0);
     FUZZ_CHECK(rawe_engine_init(&world.engine, &config, &callbacks, &world, &output, world.now_ns),
                "an engine did not start");
     if ((bits & 16) != 0) { /* then trial frames are looked at */
@@ -394,6 +397,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len_bytes)
     }
     rawe_conn_close(world.conn, world.now_ns);
     rawe_engine_free(&world.engine);
+    rawe_handle_table_free(&world.handles);
     FUZZ_CHECK(world.engine.reassembly_buffers.allocated == 0,
                "a buffer did not go back to its pool");
     reassembly_model_free(world.model);

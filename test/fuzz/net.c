@@ -215,7 +215,8 @@ static void start_node(struct net *net, unsigned index)
     config.port = port_of(index);
     config.key = node->key;
     config.vpid = index;
-    config.seed = node->key;
+    rawe_handle_table_init(&node->handles, node->key);
+    config.handles = &node->handles;
     const struct rawe_callbacks callbacks = {
         .deliver = net_delivered,
         .accept = accept_peer,
@@ -324,6 +325,7 @@ static void stop_node(struct net_node *node)
     FUZZ_CHECK(frames_free(&engine->frames) == engine->frames.allocated,
                "a frame did not go back to its pool");
     rawe_engine_free(engine);
+    rawe_handle_table_free(&node->handles);
     FUZZ_CHECK(engine->reassembly_buffers.allocated == 0, "a buffer did not go back to its pool");
 }
 

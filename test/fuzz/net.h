@@ -66,6 +66,7 @@ struct net_message {
 
 struct net_node {
     struct rawe_engine engine; /**< context of its callbacks is the node */
+    struct rawe_handle_table handles;
     struct net *net;
     unsigned index;
     uint32_t key;

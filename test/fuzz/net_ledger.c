@@ -169,7 +169,7 @@ void net_send_put(struct net_node *node, enum rawe_lane lane, size_t len_bytes, 
     message->offset = offset % 100;
     message->region_bytes = message->offset + len_bytes + offset / 100 % 50;
     message->region = fuzz_guarded_new(message->region_bytes);
-    if (!rawe_handle_register(&peer->engine.handles, message->region, message->region_bytes,
+    if (!rawe_handle_register(&peer->handles, message->region, message->region_bytes,
                               &message->handle_index, &message->handle_key)) {
         fuzz_guarded_delete(message->region, message->region_bytes);
         message->region = NULL;
@@ -207,7 +207,7 @@ void net_ledger_close_region(struct net *net, unsigned id)
     struct net_message *message = &net->messages[id];
     if (message->region != NULL) {
         struct rawe_engine *engine = &net->node[1 - message->from].engine;
-        rawe_handle_deregister(&engine->handles, message->handle_index, message->handle_key);
+        rawe_handle_deregister(engine->config.handles, message->handle_index, message->handle_key);
         fuzz_guarded_delete(message->region, message->region_bytes);
         message->region = NULL;
     }

@@ -213,6 +213,7 @@ struct sim_node {
     struct sim_random pause, full, trouble;
 
     struct rawe_engine engine;
+    struct rawe_handle_table handles;
     struct sim_channel *channels;              /**< all of them */
     unsigned channel_count, channels_most;     /**< now, and at any time of this life */
     struct sim_channel *(*current)[RAWE_LANES]; /**< by peer: the one to send on */

@@ -411,14 +411,14 @@ void sim_check_leaks(struct sim_node *node)
         buffers++;
     }
     if (frames != engine->frames.allocated || buffers != engine->reassembly_buffers.allocated ||
-        engine->handles.in_use != 0 || engine->timers.armed != 0 || engine->open_count != 0 ||
+        node->handles.in_use != 0 || engine->timers.armed != 0 || engine->open_count != 0 ||
         rawe_engine_pending(engine)) {
         sim_violation(
             sim, "nothing leaks",
             "n%u at its end: %u of %u frames and %u of %u buffers given back, %u handles, "
             "%u timers, %u connections left",
             node->index, frames, engine->frames.allocated, buffers,
-            engine->reassembly_buffers.allocated, engine->handles.in_use, engine->timers.armed,
+            engine->reassembly_buffers.allocated, node->handles.in_use, engine->timers.armed,
             engine->open_count);
     }
 }

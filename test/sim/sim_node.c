@@ -64,7 +64,8 @@ void sim_node_start(struct sim *sim, struct sim_node *node)
     choose_identity(node);
     config.port = node->port;
     config.key = node->key;
-    config.seed = sim_random_next(&node->random);
+    rawe_handle_table_init(&node->handles, sim_random_next(&node->random));
+    config.handles = &node->handles;
     memcpy(config.mac, node->mac, RAWE_MAC_BYTES);
     node->alive = true;
     node->muted = false;
@@ -181,6 +182,7 @@ static void end_process(struct sim_node *node)
     sim_check_leaks(node);
     retire_counters(node);
     rawe_engine_free(&node->engine);
+    rawe_handle_table_free(&node->handles);
     memset(&node->engine, 0, sizeof(node->engine));
     node->alive = false;
     node->wake_ns = UINT64_MAX;

@@ -83,7 +83,7 @@ bool sim_transfer_grant(struct sim *sim, struct sim_transfer *transfer)
         return false;
     }
     check_untouched(node, from, from + transfer->len_bytes);
-    if (!rawe_handle_register(&node->engine.handles, node->arena + from, transfer->len_bytes,
+    if (!rawe_handle_register(&node->handles, node->arena + from, transfer->len_bytes,
                               &transfer->handle_index, &transfer->handle_key)) {
         abort();
     }
@@ -105,7 +105,7 @@ static void drop(struct sim_node *node, struct sim_transfer *transfer)
     *link = transfer->next_region;
     transfer->registered = false;
     memset(node->arena + transfer->offset, BACKGROUND, transfer->len_bytes);
-    if (!rawe_handle_deregister(&node->engine.handles, transfer->handle_index,
+    if (!rawe_handle_deregister(&node->handles, transfer->handle_index,
                                 transfer->handle_key)) {
         sim_violation(node->sim, "handles are found again", "n%u: handle %u is unknown",
                       node->index, transfer->handle_index);

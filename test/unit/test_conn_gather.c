@@ -327,7 +327,7 @@ static void gathers__puts_too(void **state)
     connect_busy();
     memset(puts, 0, sizeof(puts));
     memset(memory, 0, sizeof(memory));
-    assert_true(rawe_handle_register(&net.node[1].engine.handles, memory, sizeof(memory), &index,
+    assert_true(rawe_handle_register(&net.node[1].handles, memory, sizeof(memory), &index,
                                      &key));
     for (unsigned i = 0; i < 5; i++) {
         unit_send_put(end(0), &puts[i], data + i * 2000, 2000, index, key, i * 2000);

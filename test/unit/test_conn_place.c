@@ -117,7 +117,7 @@ static void place__only_where_the_handle_allows(void **state)
     memset(memory, 0xEE, sizeof(memory));
     memcpy(before, memory, sizeof(memory));
     connect_nodes();
-    assert_true(rawe_handle_register(&net.node[1].engine.handles, memory + 100, 100, &index, &key));
+    assert_true(rawe_handle_register(&net.node[1].handles, memory + 100, 100, &index, &key));
     const struct {
         uint32_t index;
         uint64_t key, offset;
@@ -147,11 +147,11 @@ static void place__only_where_the_handle_allows(void **state)
     assert_memory_equal(memory, before, sizeof(memory));
     assert_int_equal(counters(1)->bytes_received, 90);
     /* Given back, and given out again: the old key opens neither. */
-    assert_true(rawe_handle_deregister(&net.node[1].engine.handles, index, key));
+    assert_true(rawe_handle_deregister(&net.node[1].handles, index, key));
     receive_put(index, key, 0, 4);
     uint32_t index_again;
     uint64_t key_again;
-    assert_true(rawe_handle_register(&net.node[1].engine.handles, memory + 100, 100, &index_again,
+    assert_true(rawe_handle_register(&net.node[1].handles, memory + 100, 100, &index_again,
                                      &key_again));
     assert_int_equal(index_again, index);
     receive_put(index, key, 0, 4);
@@ -168,7 +168,7 @@ static void place__every_length_through_the_wire(void **state)
     uint64_t key;
     connect_nodes();
     assert_true(
-        rawe_handle_register(&net.node[1].engine.handles, memory, sizeof(memory), &index, &key));
+        rawe_handle_register(&net.node[1].handles, memory, sizeof(memory), &index, &key));
     uint32_t frame = net.config.payload_max_bytes - RAWE_CHUNK_PUT_BYTES;
     const size_t lengths[] = {1,     7,         8,         168,           169,         frame - 1,
                               frame, frame + 1, 2 * frame, 2 * frame + 1, sizeof(data)};
@@ -209,7 +209,7 @@ static void place__is_done_only_when_all_is_there(void **state)
     uint32_t index;
     uint64_t key;
     connect_nodes();
-    assert_true(rawe_handle_register(&net.node[1].engine.handles, put_memory, sizeof(put_memory),
+    assert_true(rawe_handle_register(&net.node[1].handles, put_memory, sizeof(put_memory),
                                      &index, &key));
     for (unsigned round = 0; round < 5; round++) {
         struct unit_send send = {.on_done = assert_placed};

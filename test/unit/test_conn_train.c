@@ -45,7 +45,7 @@ static void connect_bulk(unsigned frames_max)
 {
     unit_use_trains(&net, frames_max);
     unit_connect(&net, RAWE_LANE_BULK);
-    assert_true(rawe_handle_register(&net.node[1].engine.handles, memory, sizeof(memory),
+    assert_true(rawe_handle_register(&net.node[1].handles, memory, sizeof(memory),
                                      &handle_index, &handle_key));
     memset(memory, 0, sizeof(memory));
 }

@@ -110,7 +110,7 @@ static void rawe_engine_free__after_use_nothing_is_left(void **state)
     uint32_t index;
     uint64_t key;
     unit_connect(&net, RAWE_LANE_EXPRESS);
-    assert_true(rawe_handle_register(&net.node[0].engine.handles, data, 10, &index, &key));
+    assert_true(rawe_handle_register(&net.node[0].handles, data, 10, &index, &key));
     unit_send_message(end(0), &send, 1, data, sizeof(data));
     unit_settle(&net);
     unit_stop(&net); /* checks pools; the leak sanitizer the rest */
@@ -431,7 +431,7 @@ static void rawe_engine_receive__random_changes_do_no_harm(void **state)
     unit_fill(data, sizeof(data), 3);
     unit_connect(&net, RAWE_LANE_EXPRESS);
     assert_true(
-        rawe_handle_register(&net.node[1].engine.handles, memory, sizeof(memory), &index, &key));
+        rawe_handle_register(&net.node[1].handles, memory, sizeof(memory), &index, &key));
     for (unsigned round = 0; round < 3; round++) {
         unit_copy_message(end(0), 1, 100);
         unit_send_message(end(0), &sends[0], 2, data, sizeof(data));

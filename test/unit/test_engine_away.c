@@ -196,7 +196,7 @@ static void rawe_engine_leave__put_data_is_placed(void **state)
     uint64_t key;
     connect_and_leave();
     memset(memory, 0, sizeof(memory));
-    assert_true(rawe_handle_register(&engine(1)->handles, memory, sizeof(memory), &index, &key));
+    assert_true(rawe_handle_register(engine(1)->config.handles, memory, sizeof(memory), &index, &key));
     unit_send_put(end(0), &send, data, sizeof(memory), index, key, 0);
     run(10 * UNIT_MS);
     assert_int_equal(send.done, 1);

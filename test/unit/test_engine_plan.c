@@ -47,7 +47,7 @@ static void connect_bulk(void)
 {
     unit_use_trains(&net, 10);
     unit_connect(&net, RAWE_LANE_BULK);
-    assert_true(rawe_handle_register(&net.node[1].engine.handles, memory, sizeof(memory),
+    assert_true(rawe_handle_register(&net.node[1].handles, memory, sizeof(memory),
                                      &handle_index, &handle_key));
     memset(memory, 0xEE, sizeof(memory));
 }
@@ -210,7 +210,7 @@ static void rawe_engine_plan__only_memory_the_peer_may_write(void **state)
     assert_true(plan_train(train_frame(0, put_chunk(sizeof(memory) - 1000, 500)), 2));
     assert_false(plan_train(train_frame(0, put_chunk(sizeof(memory) - 999, 500)), 2));
     assert_false(plan_train(train_frame(0, put_chunk(UINT64_MAX - 100, 500)), 2));
-    assert_true(rawe_handle_deregister(&net.node[1].engine.handles, handle_index, handle_key));
+    assert_true(rawe_handle_deregister(&net.node[1].handles, handle_index, handle_key));
     assert_false(plan_train(train_frame(0, put_chunk(0, 500)), 2));
 }
 

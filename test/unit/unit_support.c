@@ -234,7 +234,8 @@ static void start_node(struct unit_net *net, unsigned index)
     config.port = node_port(index);
     config.key = node_key(index);
     config.vpid = index;
-    config.seed = 1000 + index;
+    rawe_handle_table_init(&node->handles, 1000 + index);
+    config.handles = &node->handles;
     struct rawe_callbacks callbacks = {
         .deliver = deliver,
         .accept = accept_conn,
@@ -282,6 +283,7 @@ static void stop_node(struct unit_node *node)
     assert_null(node->engine.borrowed.conn);
     assert_int_equal(free_frames(&node->engine.frames), node->engine.frames.allocated);
     rawe_engine_free(&node->engine);
+    rawe_handle_table_free(&node->handles);
     assert_int_equal(node->engine.reassembly_buffers.allocated, 0);
     node->started = false;
 }

@@ -47,6 +47,7 @@ struct unit_message {
 
 struct unit_node {
     struct rawe_engine engine; /**< context of its callbacks is the node */
+    struct rawe_handle_table handles;
     struct unit_net *net;
     unsigned index;
     bool started;

@@ -273,6 +273,85 @@ static void reach__nobody_there(void **state)
     rawe_responder_stop(a);
 }
 
+/** A way that leads nowhere. */
+static struct rawe_reach nowhere(void)
+{
+    struct rawe_reach reach = to(&net.b, 1500);
+
+    reach.mac[5] ^= 1;
+    return reach;
+}
+
+/** Probe; false when the timeout was waited out. */
+static bool known_soon(struct rawe_responder *responder, struct rawe_reach *ways, unsigned count)
+{
+    const time_t patience_s = 60;
+    struct timespec before, after;
+
+    clock_gettime(CLOCK_MONOTONIC, &before);
+    rawe_responder_reach(responder, ways, count, (uint64_t)patience_s * SECOND_NS);
+    clock_gettime(CLOCK_MONOTONIC, &after);
+    return after.tv_sec - before.tv_sec < patience_s;
+}
+
+static void reach__one_way_to_a_process_is_enough(void **state)
+{
+    struct rawe_responder *a = start(&net.a);
+    struct rawe_responder *b = start(&net.b);
+
+    (void)state;
+    /* The better one passes. */
+    struct rawe_reach first[] = {to(&net.b, 1500), nowhere(), to(&net.b, 1500), nowhere()};
+    first[1].another_way = first[3].another_way = true;
+    assert_true(known_soon(a, first, 4));
+    for (unsigned i = 0; i < 4; i++) {
+        assert_int_equal(first[i].mtu_passed_bytes, i % 2 == 0 ? 1500 : 0);
+    }
+    /* A worse one: the better one is tried for a while. */
+    struct rawe_reach second[] = {nowhere(), to(&net.b, 1500)};
+    second[1].another_way = true;
+    second[0].other_way_ns = SECOND_NS / 20;
+    assert_true(known_soon(a, second, 2));
+    assert_int_equal(second[0].mtu_passed_bytes, 0);
+    assert_int_equal(second[1].mtu_passed_bytes, 1500);
+    /* Ways of other processes mean nothing for this one. */
+    second[1].another_way = false;
+    rawe_responder_reach(a, second, 2, SECOND_NS / 5);
+    assert_int_equal(second[0].mtu_passed_bytes, 0);
+    assert_int_equal(second[1].mtu_passed_bytes, 1500);
+    rawe_responder_stop(b);
+    rawe_responder_stop(a);
+}
+
+static void reach__a_process_known_to_be_there_is_not_waited_for(void **state)
+{
+    struct rawe_responder *a = start(&net.a);
+    struct rawe_responder *b = start(&net.b);
+    struct rawe_reach ways[] = {nowhere(), to(&net.b, 1500)};
+
+    (void)state;
+    ways[0].other_way_ns = SECOND_NS / 20;
+    ways[0].reached_elsewhere = true;
+    assert_true(known_soon(a, ways, 1));
+    assert_int_equal(ways[0].mtu_passed_bytes, 0);
+    /* A witness tells that it is there, and nothing else. */
+    ways[0].reached_elsewhere = false;
+    ways[1].another_way = true;
+    ways[1].witness = a;
+    assert_true(known_soon(a, ways, 2));
+    assert_true(ways[1].small_passed);
+    assert_int_equal(ways[0].mtu_passed_bytes + ways[1].mtu_passed_bytes, 0);
+    /* And is not asked any longer than the others. */
+    ways[0] = to(&net.b, 1500);
+    ways[1] = nowhere();
+    ways[1].another_way = true;
+    ways[1].witness = a;
+    assert_true(known_soon(a, ways, 2));
+    assert_int_equal(ways[0].mtu_passed_bytes, 1500);
+    rawe_responder_stop(b);
+    rawe_responder_stop(a);
+}
+
 static void reach__many_peers_at_once(void **state)
 {
     enum { PEERS = 400 };
@@ -616,6 +695,8 @@ int main(void)
         cmocka_unit_test(reach__finds_the_largest_size_that_passes),
         cmocka_unit_test(reach__small_only),
         cmocka_unit_test(reach__nobody_there),
+        cmocka_unit_test(reach__one_way_to_a_process_is_enough),
+        cmocka_unit_test(reach__a_process_known_to_be_there_is_not_waited_for),
         cmocka_unit_test(reach__many_peers_at_once),
         cmocka_unit_test(reach__full_size_despite_loss),
         cmocka_unit_test(reach__full_size_on_a_crowded_host),

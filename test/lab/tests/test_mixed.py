@@ -1,9 +1,27 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """rawe beside other BTLs: each pair of processes takes the best that both have."""
 
-from conftest import ETHERTYPE, HANG_SECONDS, assert_success, help_messages
+import re
+
+import pytest
+from conftest import ETHERTYPE, HANG_SECONDS, RAWE, assert_success, help_messages
 
 EFFORT = ["--quick", "--scale", "0.1", "--skip", "spawn"]
+
+
+def run_with_stats(lab, build, ranks, *program):
+    """Run a program over rawe to its good end, silently but for its report."""
+    arguments = ["-np", ranks, *RAWE, "--mca", "btl_rawe_stats", "1", *program]
+    result = lab.mpirun(arguments, timeout=HANG_SECONDS, build=build)
+    assert_success(result)
+    assert help_messages(result) == []
+    return result
+
+
+def senders(result):
+    """Who has sent messages through the network: (rank, NIC)."""
+    found = re.findall(r"rank (\d+) interface (eth\d): messages_sent=(\d+)", result.errors)
+    return {(int(rank), nic) for rank, nic, count in found if int(count) > 0}
 
 
 def test_rawe_between_hosts_and_vader_within(make_lab, build, verify):
@@ -38,7 +56,43 @@ def test_rawe_is_preferred_to_tcp_where_both_have_it(make_lab, build, endless):
     assert lab.frames(0) >= 14 * rounds and lab.frames(1) >= 14 * rounds
 
 
-def test_several_nics_are_accepted(make_lab, build, verify):
+@pytest.mark.parametrize("hosts, ranks, loss", [(2, 2, 0), (2, 4, 1), (3, 3, 0)])
+def test_several_nics_share_the_work(make_lab, build, verify, hosts, ranks, loss):
+    lab = make_lab(hosts=hosts, nics=2, loss=loss)
+    result = run_with_stats(lab, build, ranks, verify, *EFFORT)
+    assert senders(result) == {(rank, nic) for rank in range(ranks) for nic in ("eth0", "eth1")}
+
+
+def test_nics_of_different_mtu_share_the_work(make_lab, build, verify):
     lab = make_lab(hosts=2, nics=2)
-    arguments = ["-np", 2, "--mca", "btl", "rawe,self", verify, "--quick", "--only", "pt2pt,random"]
-    assert_success(lab.mpirun(arguments, timeout=HANG_SECONDS, build=build))
+    for host in (0, 1):
+        lab.set_mtu(host, 9000, nic=1)
+    result = run_with_stats(lab, build, 2, verify, *EFFORT)
+    assert senders(result) == {(rank, nic) for rank in (0, 1) for nic in ("eth0", "eth1")}
+
+
+def plug(lab, host, nic, *bridge):
+    """Plug a host's NIC into another bridge of the lab's."""
+    command = ["ip", "netns", "exec", lab.namespaces[-1], "ip", "link", "set"]
+    lab.run(0, [*command, lab.nic(host, nic).port, *bridge], check=True)
+
+
+@pytest.mark.parametrize("nowhere", [0, 1])
+def test_a_nic_that_leads_nowhere_is_passed_by(make_lab, build, verify, nowhere):
+    lab = make_lab(hosts=3, nics=2, topology="switch")
+    for host in range(3):
+        plug(lab, host, nowhere, "nomaster")
+    # Were it waited for, this would be longer than the test.
+    patience = ["--mca", "btl_rawe_connect_timeout_ms", 1000 * 2 * HANG_SECONDS]
+    result = run_with_stats(lab, build, 3, *patience, verify, *EFFORT, "--only", "pt2pt,random")
+    assert senders(result) == {(rank, f"eth{1 - nowhere}") for rank in range(3)}
+
+
+def test_two_nics_of_a_host_reach_the_one_of_another(make_lab, build, verify):
+    lab = make_lab(hosts=2, nics=2, topology="switch")
+    # One switch for all NICs; host 0 uses one of them, which both of host 1 call.
+    for host in (0, 1):
+        plug(lab, host, 1, "master", "br0")
+    lab.set_environment(0, OMPI_MCA_btl_rawe_if_include="eth0")
+    result = run_with_stats(lab, build, 2, verify, *EFFORT)
+    assert senders(result) == {(0, "eth0"), (1, "eth0"), (1, "eth1")}

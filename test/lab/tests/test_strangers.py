@@ -1,11 +1,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Frames of somebody who knows a process's port and key, but is none of its peers."""
+"""Frames that no peer sends: a stranger's who knows port and key, and a peer's out of its mind."""
 
 import re
 import sys
 
-from conftest import ETHERTYPE, HANG_SECONDS, RAWE, assert_success
-from jobs import Job
+from conftest import (
+    ETHERTYPE,
+    HANG_SECONDS,
+    RAWE,
+    assert_one_message,
+    assert_success,
+    help_messages,
+)
+from jobs import EndlessJob, Job
 
 # Plain frames, which tell the receiver's port and key in a place of their own.
 PLAIN = ("--mca", "btl_rawe_superframes", "0")
@@ -32,6 +39,26 @@ print("called")
 """
 
 
+# Runs on host 0 as root: speaks for its rank, in the middle of what it says, and PUTs where nothing
+# was ever registered.
+PUT = """
+import socket, struct
+ours = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+ours.bind(("eth0", 3))
+me = bytes.fromhex(open("/sys/class/net/eth0/address").read().strip().replace(":", ""))
+while True:
+    frame = ours.recv(2000)
+    if frame[6:12] == me and frame[12:14] == bytes([0x88, 0xB5]) and frame[14] & 15 in (1, 2):
+        break
+sequence = struct.unpack_from(">I", frame, 26)[0]
+put = struct.pack(">BBHIQQ", 3, 0, 8, 77, 1 << 40, 0) + bytes(8)
+for i in range(300):  # meanwhile it goes on
+    numbered = frame[:26] + struct.pack(">I", (sequence + 16 * i) % (1 << 32))
+    ours.send(numbered + frame[30:34] + struct.pack(">H", len(put)) + frame[36:38] + put)
+print("put")
+"""
+
+
 def job_of(pid):
     """Open MPI's number of the job that a rank belongs to."""
     with open(f"/proc/{pid}/environ", encoding="utf-8", errors="replace") as environment:
@@ -54,3 +81,15 @@ def test_calls_of_nobody_are_refused_and_the_job_goes_on(make_lab, build, endles
     refused = max(int(count) for count in re.findall(r"dropped_stranger=(\d+)", result.errors))
     assert refused > 100, result.errors
     assert all(int(count) == 0 for count in re.findall(r"peers_lost=(\d+)", result.errors))
+
+
+def test_data_for_unknown_memory_ends_the_job(make_lab, build, endless):
+    for _ in range(4):  # Open MPI loses a help message now and then, see test_bad_days.py
+        lab = make_lab(hosts=2)
+        job = EndlessJob(lab, build, endless, ranks=2, arguments=PLAIN)
+        put = lab.run(0, [sys.executable, "-c", PUT], timeout=HANG_SECONDS)
+        assert "put" in put.stdout, put.stderr
+        result = job.end()
+        if help_messages(result):
+            break
+    assert_one_message(result, f"{lab.name}-h1", "receiving a PUT", "data is missing")

@@ -7,7 +7,7 @@
  * Threads: every call into an engine is between mca_btl_rawe_lock and _unlock, also while the
  * engine calls back into Open MPI, which is why they nest. In a program with threads that is
  * `mca_btl_rawe_component.lock`, in others the biased lock of btl_rawe_guard.h. A module's
- * `endpoints_lock` guards its table of endpoints; nothing is called while it is held. add_procs
+ * `endpoints_lock` guards its endpoints; nothing is called while it is held. add_procs
  * takes only that one: Open MPI may hold locks of its own then, for which a callback may be
  * waiting.
  */
@@ -17,6 +17,7 @@
 #include "btl_rawe_compat.h"
 
 #include "opal/class/opal_free_list.h"
+#include "opal/class/opal_hash_table.h"
 #include "opal/class/opal_list.h"
 
 #include "btl_rawe_guard.h"
@@ -43,6 +44,7 @@ typedef struct mca_btl_rawe_component {
     opal_recursive_mutex_t lock;
     struct mca_btl_rawe_module *modules[MCA_BTL_RAWE_MODULES_MAX];
     unsigned module_count;
+    struct rawe_handle_table handles; /**< registered memory; `lock` guards it */
     bool opened;            /**< `lock` is constructed */
     bool progressing;       /**< inside mca_btl_rawe_component_progress */
     unsigned idle_count;    /**< progress calls that found nothing: the clock is looked at rarely */
@@ -74,18 +76,23 @@ typedef struct mca_btl_rawe_module {
     opal_free_list_t registrations;
     opal_mutex_t endpoints_lock;
     opal_list_t endpoints;
+    opal_proc_table_t endpoints_by_name; /**< the newest endpoint of each process */
     bool open;             /**< engine and link are there; changed with the lock held */
     atomic_uint guarded;   /**< how the guard looks after the engine */
     uint32_t guard_rounds; /**< the guard's: mca_btl_rawe_guard.rounds when it last looked */
     uint32_t guard_factor; /**< the guard's: while MPI is away it sleeps so many intervals */
     uint32_t guard_looks;  /**< the guard's: it has looked closely so often */
     unsigned strangers; /**< callers that were looked up in vain */
+    unsigned failures;  /**< ways to processes that were tried in vain */
+    bool reaches;       /**< some process can be reached */
     bool ring_warned; /**< the user knows that the ring dropped frames */
+    bool refusal_told; /**< ... and that a PUT was refused */
 } mca_btl_rawe_module_t;
 
 /** A peer's interface, seen from one module. */
 typedef struct mca_btl_base_endpoint_t {
     opal_list_item_t super; /**< in the module's list */
+    struct mca_btl_base_endpoint_t *older; /**< for another interface of the same process */
     mca_btl_rawe_module_t *module;
     opal_proc_t *proc;
     struct mca_btl_rawe_address address;
@@ -93,6 +100,11 @@ typedef struct mca_btl_base_endpoint_t {
     struct rawe_conn *conn[RAWE_LANES]; /**< NULL until the lane is used */
     int watch;        /**< slot of the responder's liveness watch, -1: none */
     bool in_use;      /**< given to the PML by add_procs, and not taken back */
+    /**
+     * The one of the process's endpoints, of any module, that carries what must keep its order: the
+     * PML hands the pieces of a long message to all of them.
+     */
+    struct mca_btl_base_endpoint_t *in_order;
     bool lost;        /**< the error callback has been called for it */
     bool burst;       /**< the bulk lane carries messages that fit a frame, and nothing longer */
     uint32_t row;     /**< such messages sent on the express lane... */
@@ -218,20 +230,38 @@ mca_btl_rawe_module_t *mca_btl_rawe_module_open(const struct rawe_interface *int
 int mca_btl_rawe_finalize(struct mca_btl_base_module_t *btl);
 extern mca_btl_base_module_t mca_btl_rawe_module_template;
 
-/* btl_rawe_endpoint.c */
+/* btl_rawe_procs.c */
 
 int mca_btl_rawe_add_procs(struct mca_btl_base_module_t *btl, size_t count, opal_proc_t **procs,
                            struct mca_btl_base_endpoint_t **endpoints, opal_bitmap_t *reachable);
 int mca_btl_rawe_del_procs(struct mca_btl_base_module_t *btl, size_t count, opal_proc_t **procs,
                            struct mca_btl_base_endpoint_t **endpoints);
+/** rawe_callbacks.accept: somebody we may not have spoken to yet wants a connection. */
+struct rawe_conn *mca_btl_rawe_accept(void *context, const struct rawe_connect *from,
+                                      const uint8_t source_mac[RAWE_MAC_BYTES]);
+
+/* btl_rawe_endpoint.c */
+
+/** "rank 3", or with the job's number when it is another job's; in `out`. */
+const char *mca_btl_rawe_peer_text(const opal_proc_t *proc, char out[48]);
+/** The endpoint for a process's interface, if there is one. */
+mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_find(mca_btl_rawe_module_t *module,
+                                                    opal_process_name_t name,
+                                                    const uint8_t mac[RAWE_MAC_BYTES]);
+/** The same, new if need be; NULL without memory. */
+mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_get(mca_btl_rawe_module_t *module,
+                                                   opal_proc_t *proc,
+                                                   const struct mca_btl_rawe_address *address,
+                                                   uint32_t path_mtu_bytes);
+/** Whether the PML has an endpoint of the module for this process. */
+bool mca_btl_rawe_endpoint_in_use(mca_btl_rawe_module_t *module, opal_process_name_t name);
+/** The endpoint goes to the PML; which one carries what must keep its order is settled here. */
+void mca_btl_rawe_endpoint_introduce(mca_btl_base_endpoint_t *endpoint);
 /** The endpoint's connection of a lane, opened if need be; NULL without memory. Lock held. */
 struct rawe_conn *mca_btl_rawe_endpoint_conn(mca_btl_base_endpoint_t *endpoint, unsigned lane);
 /** rawe_callbacks.deliver: a message, to whoever registered for its tag. */
 void mca_btl_rawe_deliver(void *context, struct rawe_conn *conn, uint8_t tag, const uint8_t *data,
                           size_t len_bytes);
-/** rawe_callbacks.accept: somebody we may not have spoken to yet wants a connection. */
-struct rawe_conn *mca_btl_rawe_accept(void *context, const struct rawe_connect *from,
-                                      const uint8_t source_mac[RAWE_MAC_BYTES]);
 /** rawe_callbacks.silent and .failed. */
 void mca_btl_rawe_silent(void *context, struct rawe_conn *conn, uint64_t silent_ns);
 void mca_btl_rawe_failed(void *context, struct rawe_conn *conn, uint64_t silent_ns);

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <time.h>
 
 /** Frames taken from a ring before other components have their turn. */
@@ -93,6 +94,7 @@ static int component_close(void)
     mca_btl_rawe_close_wait();
     /* Open MPI also closes a component that refused to open. */
     if (mca_btl_rawe_component.opened) {
+        rawe_handle_table_free(&mca_btl_rawe_component.handles);
         OBJ_DESTRUCT(&mca_btl_rawe_component.lock);
         mca_btl_rawe_component.opened = false;
     }
@@ -198,6 +200,13 @@ static mca_btl_base_module_t **component_init(int *count, bool progress_threads,
     if (OPAL_SUCCESS != mca_btl_rawe_params_check()) {
         return NULL;
     }
+    uint64_t seed;
+    if (sizeof(seed) != getrandom(&seed, sizeof(seed), 0)) {
+        mca_btl_rawe_help_internal_error("getting random numbers", strerror(errno), __FILE__,
+                                         __LINE__);
+        return NULL;
+    }
+    rawe_handle_table_init(&mca_btl_rawe_component.handles, seed);
     mca_btl_rawe_guard_init();
     open_modules();
     unsigned modules = mca_btl_rawe_component.module_count;
@@ -307,6 +316,26 @@ void mca_btl_rawe_module_tend(mca_btl_rawe_module_t *module)
     }
 }
 
+/**
+ * A peer's PUT named memory that we do not know, and was dropped: a message lacks data, of which
+ * neither the PML nor the peer will ever hear otherwise. The job must not go on with it.
+ */
+static void put_refused(mca_btl_rawe_module_t *module)
+{
+    if (module->refusal_told) {
+        return;
+    }
+    module->refusal_told = true;
+    mca_btl_rawe_help_internal_error("receiving a PUT",
+                                     "it names memory that is unknown here, data is missing",
+                                     __FILE__, __LINE__);
+    if (NULL != module->error_callback) {
+        char text[] = "rawe: data for unknown memory";
+        module->error_callback(&module->super, MCA_BTL_ERROR_FLAGS_FATAL, opal_proc_local_get(),
+                               text);
+    }
+}
+
 unsigned mca_btl_rawe_module_progress(mca_btl_rawe_module_t *module, bool look_at_clock)
 {
     struct rawe_engine *engine = &module->engine;
@@ -326,6 +355,9 @@ unsigned mca_btl_rawe_module_progress(mca_btl_rawe_module_t *module, bool look_a
     mca_btl_rawe_module_tend(module);
     if (0 != received) {
         mca_btl_rawe_guard_module(module);
+    }
+    if (OPAL_UNLIKELY(0 != engine->counters.dropped_handle)) {
+        put_refused(module);
     }
     return received;
 }

@@ -31,6 +31,10 @@
 
 #define MEGA 1000000u
 
+/** Jobs, and peers of each, that the table of endpoints has room for before it grows. */
+#define JOBS_EXPECTED 2u
+#define PEERS_EXPECTED 16u
+
 static int register_error(struct mca_btl_base_module_t *btl,
                           mca_btl_base_module_error_cb_fn_t callback)
 {
@@ -57,7 +61,7 @@ register_mem(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *
     registration->handle.base = (uint64_t) (uintptr_t) base;
     registration->handle.zero = 0;
     mca_btl_rawe_lock();
-    registered = rawe_handle_register(&module->engine.handles, base, size,
+    registered = rawe_handle_register(&mca_btl_rawe_component.handles, base, size,
                                       &registration->handle.index, &registration->handle.key);
     mca_btl_rawe_unlock();
     if (OPAL_UNLIKELY(!registered)) {
@@ -76,7 +80,7 @@ static int deregister_mem(struct mca_btl_base_module_t *btl,
                                          - offsetof(mca_btl_rawe_registration_t, handle));
 
     mca_btl_rawe_lock();
-    (void) rawe_handle_deregister(&module->engine.handles, handle->index, handle->key);
+    (void) rawe_handle_deregister(&mca_btl_rawe_component.handles, handle->index, handle->key);
     mca_btl_rawe_unlock();
     opal_free_list_return(&module->registrations, &registration->super);
     return OPAL_SUCCESS;
@@ -270,7 +274,7 @@ static bool use_superframes(mca_btl_rawe_module_t *module)
     return rawe_engine_use_trains(&module->engine, &trains);
 }
 
-static bool open_engine(mca_btl_rawe_module_t *module, uint64_t seed)
+static bool open_engine(mca_btl_rawe_module_t *module)
 {
     const struct mca_btl_rawe_params *params = &mca_btl_rawe_params;
     uint32_t payload_max_bytes = module->interface.mtu_bytes - RAWE_HEADER_BYTES;
@@ -294,7 +298,7 @@ static bool open_engine(mca_btl_rawe_module_t *module, uint64_t seed)
         .probe_most_ns = params->probe_max_ms * MEGA,
         .reorder_ns = params->reorder_us * 1000,
         .peer_timeout_ns = params->peer_timeout * 1000 * MEGA,
-        .seed = seed,
+        .handles = &mca_btl_rawe_component.handles,
         .checksum = params->checksum,
     };
     static const struct rawe_callbacks callbacks = {
@@ -315,7 +319,6 @@ mca_btl_rawe_module_t *mca_btl_rawe_module_open(const struct rawe_interface *int
 {
     mca_btl_rawe_module_t *module = calloc(1, sizeof(*module));
     struct {
-        uint64_t seed;
         uint32_t key;
         uint16_t port;
     } random;
@@ -339,11 +342,15 @@ mca_btl_rawe_module_t *mca_btl_rawe_module_open(const struct rawe_interface *int
     }
     settle_limits(&module->super);
     OBJ_CONSTRUCT(&module->endpoints, opal_list_t);
+    OBJ_CONSTRUCT(&module->endpoints_by_name, opal_proc_table_t);
     OBJ_CONSTRUCT(&module->endpoints_lock, opal_mutex_t);
     int status = free_lists_init(module);
-    if (OPAL_SUCCESS != status || !open_link(module) || !open_engine(module, random.seed)) {
+    if (OPAL_SUCCESS == status) {
+        status = opal_proc_table_init(&module->endpoints_by_name, JOBS_EXPECTED, PEERS_EXPECTED);
+    }
+    if (OPAL_SUCCESS != status || !open_link(module) || !open_engine(module)) {
         if (OPAL_SUCCESS != status) {
-            mca_btl_rawe_help_internal_error("allocating fragments", opal_strerror(status),
+            mca_btl_rawe_help_internal_error("allocating memory", opal_strerror(status),
                                              __FILE__, __LINE__);
         }
         mca_btl_rawe_finalize(&module->super);
@@ -447,6 +454,7 @@ int mca_btl_rawe_finalize(struct mca_btl_base_module_t *btl)
     }
     mca_btl_rawe_unlock();
     close_sockets(module);
+    OBJ_DESTRUCT(&module->endpoints_by_name);
     OBJ_DESTRUCT(&module->endpoints);
     OBJ_DESTRUCT(&module->endpoints_lock);
     free_lists_destruct(module);

@@ -35,6 +35,15 @@ static mca_btl_rawe_fragment_t *fragment_take(opal_free_list_t *list,
     return fragment;
 }
 
+/**
+ * The PML marks with PRIORITY what others wait for: matching, control. What it does not mark is the
+ * body of a long message, in pieces that it wants unpacked in order.
+ */
+static bool must_keep_order(uint32_t flags)
+{
+    return 0 == (flags & MCA_BTL_DES_FLAGS_PRIORITY);
+}
+
 mca_btl_base_descriptor_t *mca_btl_rawe_alloc(struct mca_btl_base_module_t *btl,
                                               struct mca_btl_base_endpoint_t *endpoint,
                                               uint8_t order, size_t size, uint32_t flags)
@@ -43,6 +52,9 @@ mca_btl_base_descriptor_t *mca_btl_rawe_alloc(struct mca_btl_base_module_t *btl,
     opal_free_list_t *list;
 
     (void) order;
+    if (must_keep_order(flags)) {
+        module = endpoint->in_order->module; /* its engine will hold the fragment */
+    }
     if (size <= MCA_BTL_RAWE_SMALL_BYTES) {
         list = &module->fragments_small;
     } else if (size <= btl->btl_max_send_size) {
@@ -117,13 +129,13 @@ mca_btl_base_descriptor_t *mca_btl_rawe_prepare_src(struct mca_btl_base_module_t
 /** Tell the PML that a descriptor is done with, and dispose of it when it is ours. */
 static void descriptor_complete(mca_btl_rawe_fragment_t *fragment, int status)
 {
-    mca_btl_base_module_t *btl = &fragment->endpoint->module->super;
     uint32_t flags = fragment->base.des_flags;
 
-    if (fragment->told) {
-        mca_btl_rawe_free(btl, &fragment->base);
+    if (fragment->told) { /* the endpoint may be gone */
+        mca_btl_rawe_free(NULL, &fragment->base);
         return;
     }
+    mca_btl_base_module_t *btl = &fragment->endpoint->module->super;
     if (0 != (flags & MCA_BTL_DES_SEND_ALWAYS_CALLBACK)) {
         fragment->base.des_cbfunc(btl, fragment->endpoint, &fragment->base, status);
     }
@@ -294,20 +306,20 @@ static enum rawe_status send_copy(struct rawe_conn *conn, mca_btl_base_tag_t tag
 int mca_btl_rawe_send(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
                       mca_btl_base_descriptor_t *descriptor, mca_btl_base_tag_t tag)
 {
-    mca_btl_rawe_module_t *module = (mca_btl_rawe_module_t *) btl;
     mca_btl_rawe_fragment_t *fragment = (mca_btl_rawe_fragment_t *) descriptor;
     mca_btl_base_segment_t *segments = descriptor->des_segments;
     size_t second_bytes = descriptor->des_segment_count > 1 ? segments[1].seg_len : 0;
     size_t total_bytes = segments[0].seg_len + second_bytes;
     int result = OPAL_ERR_OUT_OF_RESOURCE;
 
+    (void) btl;
     fragment->endpoint = endpoint;
     mca_btl_rawe_lock();
-    /*
-     * The PML marks with PRIORITY what others wait for: matching, control. What it does not mark is
-     * the body of a long message, in pieces that it wants unpacked in order.
-     */
-    bool ordered = 0 == (descriptor->des_flags & MCA_BTL_DES_FLAGS_PRIORITY);
+    bool ordered = must_keep_order(descriptor->des_flags);
+    if (ordered) {
+        endpoint = endpoint->in_order;
+    }
+    mca_btl_rawe_module_t *module = endpoint->module;
     struct rawe_conn *conn = mca_btl_rawe_endpoint_conn(endpoint, RAWE_LANE_EXPRESS);
     if (OPAL_LIKELY(NULL != conn)) {
         enum rawe_status status = RAWE_STATUS_BUSY;

@@ -42,7 +42,7 @@ void rawe_conn_deliver(struct rawe_conn *conn, uint8_t tag, const uint8_t *data,
 static void place(struct rawe_conn *conn, const struct rawe_chunk *chunk)
 {
     struct rawe_engine *engine = conn->engine;
-    uint8_t *to = rawe_handle_resolve(&engine->handles, chunk->id, chunk->key, chunk->offset,
+    uint8_t *to = rawe_handle_resolve(engine->config.handles, chunk->id, chunk->key, chunk->offset,
                                       chunk->data_bytes);
     if (to == NULL) {
         engine->counters.dropped_handle++;
@@ -139,7 +139,7 @@ static bool in_place(struct rawe_conn *conn, const struct rawe_chunk *chunk)
 {
     struct rawe_engine *engine = conn->engine;
     if (chunk->kind == RAWE_CHUNK_PUT) {
-        const uint8_t *to = rawe_handle_resolve(&engine->handles, chunk->id, chunk->key,
+        const uint8_t *to = rawe_handle_resolve(engine->config.handles, chunk->id, chunk->key,
                                                 chunk->offset, chunk->data_bytes);
         return to == NULL || to == chunk->data; /* NULL: refused, the data is not looked at */
     }

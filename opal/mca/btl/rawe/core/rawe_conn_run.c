@@ -59,7 +59,7 @@ static uint32_t allowed(const struct before *before, const uint8_t *data, uint32
         return 0;
     }
     if (chunk->kind == RAWE_CHUNK_PUT) {
-        return rawe_handle_resolve(&engine->handles, chunk->id, chunk->key, offset,
+        return rawe_handle_resolve(engine->config.handles, chunk->id, chunk->key, offset,
                                    (uint64_t)count * chunk->data_bytes) == data
                    ? count
                    : 0;

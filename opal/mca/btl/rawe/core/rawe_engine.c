@@ -55,7 +55,6 @@ bool rawe_engine_init(struct rawe_engine *engine, const struct rawe_engine_confi
     engine->incarnation = now_ns;
     rawe_engine_share_credit(engine);
     rawe_timer_wheel_init(&engine->timers, now_ns);
-    rawe_handle_table_init(&engine->handles, config->seed);
     rawe_txframe_pool_init(&engine->frames,
                            engine->config.copy_max_bytes + RAWE_CHUNK_BYTES_MAX,
                            config->frames_limit);
@@ -67,7 +66,6 @@ bool rawe_engine_init(struct rawe_engine *engine, const struct rawe_engine_confi
 void rawe_engine_free(struct rawe_engine *engine)
 {
     assert(engine->open_count == 0);
-    rawe_handle_table_free(&engine->handles);
     rawe_txframe_pool_free(&engine->frames);
     rawe_buffer_pool_free(&engine->reassembly_buffers);
     free(engine->borrowed.train);

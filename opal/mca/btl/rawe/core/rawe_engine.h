@@ -81,7 +81,11 @@ struct rawe_engine_config {
     uint64_t probe_most_ns;      /**< longest interval between probes, peer_timeout / 4 at most */
     uint64_t reorder_ns;         /**< frames may overtake each other by this much */
     uint64_t peer_timeout_ns;    /**< silence after which a peer is given up; 0: never */
-    uint64_t seed;               /**< random, not guessable */
+    /**
+     * Memory that peers may write into. It outlives the engine; those of a process share it, as a
+     * peer may PUT through another interface than the one its handle came through.
+     */
+    struct rawe_handle_table *handles;
     uint32_t first_sequence;     /**< 0, or where tests want numbers to begin */
     bool checksum;               /**< put a CRC32C on every frame, and demand one */
 };
@@ -125,7 +129,6 @@ struct rawe_engine {
     struct rawe_counters counters;
     struct rawe_histogram round_trips; /**< of frames that were sent once */
     struct rawe_timer_wheel timers;
-    struct rawe_handle_table handles;
     struct rawe_txframe_pool frames;
     struct rawe_buffer_pool reassembly_buffers;
     struct rawe_borrowed borrowed;

@@ -70,7 +70,7 @@ bool rawe_engine_plan(struct rawe_engine *engine, const uint8_t *source_mac, con
     placement->head_bytes = (uint32_t)frame_head_bytes;
     placement->data_bytes = (uint32_t)(frame_bytes - frame_head_bytes);
     if (chunk.kind == RAWE_CHUNK_PUT && full) {
-        placement->base = rawe_handle_resolve(&engine->handles, chunk.id, chunk.key, chunk.offset,
+        placement->base = rawe_handle_resolve(engine->config.handles, chunk.id, chunk.key, chunk.offset,
                                               data_bytes);
     } else if (chunk.kind == RAWE_CHUNK_SEGMENT &&
                (!full || data_bytes > chunk.total_bytes - chunk.offset) &&

@@ -13,6 +13,9 @@
  *              each way, ten exchanges in a row fail once in 17 million times
  *
  * The answer is the largest size that passed, once all larger ones have failed.
+ *
+ * Most processes with several interfaces are on several networks, and most ways between two of them
+ * lead nowhere. That a process can be reached some other way ends the patience with those.
  */
 #include <stdlib.h>
 
@@ -45,6 +48,9 @@
 #define PACE_NS (2 * NS_PER_MS)
 #define PACE_RING_PART 4u
 
+/** With witnesses there is more than one table of answers to look at. */
+#define WITNESS_LOOK_NS (2 * NS_PER_MS)
+
 /** MTUs that switches, drivers and tunnels are known to be limited to, falling. */
 static const uint32_t usual_mtus[] = {32000, 16000, 9198, 9000, 8996, 8950, 8192, 8000, 4074, 4000,
                                       2000,  1500,  1496, 1492, 1450, 1400, 1280, 1024, 576};
@@ -55,6 +61,7 @@ enum trial_state { TRIAL_UNDER_WAY, TRIAL_PASSED, TRIAL_FAILED };
 
 struct trial {
     enum trial_state state;
+    struct rawe_responder *responder;
     int probe; /**< index in the responder's table */
     uint32_t mtu_bytes;
     unsigned tries;
@@ -63,8 +70,10 @@ struct trial {
     uint64_t interval_ns;
 };
 
+/** A way to a peer. */
 struct peer {
     struct rawe_reach *reach;
+    uint64_t reached_ns; /**< in the first of a process: since when one is known; 0: none yet */
     bool done;
     struct trial small;
     struct trial full;
@@ -76,23 +85,28 @@ struct peer {
 /** One call of rawe_responder_reach. */
 struct search {
     struct rawe_responder *responder;
-    struct rawe_probe_table *probes;
     uint64_t now_ns;
     uint64_t wake_ns;  /**< earliest time at which something is due */
     unsigned allowance; /**< frames that may be sent now */
     uint64_t refilled_ns;
 };
 
+static struct rawe_probe_table *probes_of(const struct trial *trial)
+{
+    return rawe_responder_probes(trial->responder);
+}
+
 /** Returns false when there is no memory for it. */
 static bool start_trial(struct search *search, struct trial *trial, const struct rawe_reach *reach,
                         uint32_t mtu_bytes)
 {
     *trial = (struct trial){
+        .responder = reach->witness != NULL ? reach->witness : search->responder,
         .mtu_bytes = mtu_bytes,
         .next_ns = search->now_ns,
         .interval_ns = INTERVAL_FIRST_NS,
     };
-    trial->probe = rawe_probe_add(search->probes, reach->mac, reach->port, reach->key,
+    trial->probe = rawe_probe_add(probes_of(trial), reach->mac, reach->port, reach->key,
                                   mtu_bytes - RAWE_HEADER_BYTES);
     if (trial->probe < 0) {
         trial->state = TRIAL_FAILED;
@@ -100,10 +114,10 @@ static bool start_trial(struct search *search, struct trial *trial, const struct
     return trial->probe >= 0;
 }
 
-static void end_trial(struct search *search, struct trial *trial)
+static void end_trial(struct trial *trial)
 {
     if (trial->probe >= 0) {
-        rawe_probe_remove(search->probes, trial->probe);
+        rawe_probe_remove(probes_of(trial), trial->probe);
         trial->probe = -1;
     }
 }
@@ -116,9 +130,9 @@ static void note_due(struct search *search, uint64_t when_ns)
 }
 
 /** Has an answer come? */
-static bool has_passed(struct search *search, struct trial *trial)
+static bool has_passed(struct trial *trial)
 {
-    if (trial->state == TRIAL_UNDER_WAY && rawe_probe_pong_ns(search->probes, trial->probe) != 0) {
+    if (trial->state == TRIAL_UNDER_WAY && rawe_probe_pong_ns(probes_of(trial), trial->probe) != 0) {
         trial->state = TRIAL_PASSED;
     }
     return trial->state == TRIAL_PASSED;
@@ -136,7 +150,7 @@ static void send_if_due(struct search *search, struct trial *trial)
         if (trial->first_ns == 0) {
             trial->first_ns = search->now_ns;
         }
-        rawe_responder_send_ping(search->responder, trial->probe);
+        rawe_responder_send_ping(trial->responder, trial->probe);
         trial->tries++;
         trial->next_ns = search->now_ns + trial->interval_ns;
         trial->interval_ns += trial->interval_ns / 2;
@@ -152,7 +166,7 @@ static void advance_trial(struct search *search, const struct peer *peer, struct
 {
     uint64_t fail_ns = FAIL_ROUND_TRIPS * peer->small_round_trip_ns;
 
-    if (trial->state != TRIAL_UNDER_WAY || has_passed(search, trial)) {
+    if (trial->state != TRIAL_UNDER_WAY || has_passed(trial)) {
         return;
     }
     if (fail_ns < FAIL_NS) {
@@ -170,7 +184,7 @@ static void advance_trial(struct search *search, const struct peer *peer, struct
 /** The peer is there: what was sent of the full size before does not count, begin anew. */
 static void note_small_passed(struct search *search, struct peer *peer)
 {
-    const uint64_t pong_ns = rawe_probe_pong_ns(search->probes, peer->small.probe);
+    const uint64_t pong_ns = rawe_probe_pong_ns(probes_of(&peer->small), peer->small.probe);
 
     peer->reach->small_passed = true;
     peer->small_round_trip_ns = pong_ns - peer->small.first_ns + 1;
@@ -218,14 +232,14 @@ static void advance_peer(struct search *search, struct peer *peer)
 {
     struct rawe_reach *reach = peer->reach;
 
-    if (has_passed(search, &peer->full)) {
+    if (has_passed(&peer->full)) {
         reach->small_passed = true;
         reach->mtu_passed_bytes = reach->mtu_bytes;
         peer->done = true;
         return;
     }
     if (peer->small.state == TRIAL_UNDER_WAY) {
-        if (!has_passed(search, &peer->small)) {
+        if (!has_passed(&peer->small)) {
             send_if_due(search, &peer->small);
             if (peer->full.state == TRIAL_UNDER_WAY && peer->full.tries < BLIND_TRIES) {
                 send_if_due(search, &peer->full);
@@ -252,15 +266,61 @@ static void advance_peer(struct search *search, struct peer *peer)
     }
 }
 
+/** Only whether it is there. */
+static void advance_witness(struct search *search, struct peer *peer)
+{
+    peer->reach->small_passed = has_passed(&peer->small);
+    peer->done = peer->reach->small_passed || peer->small.state == TRIAL_FAILED;
+    if (!peer->done) {
+        send_if_due(search, &peer->small);
+    }
+}
+
+/**
+ * What the ways to one process, `count` of them, mean for each other. Returns how many still have
+ * to be found out, not counting witnesses.
+ */
+static unsigned advance_process(struct search *search, struct peer *ways, unsigned count)
+{
+    bool good = false;
+    unsigned left = 0;
+
+    for (unsigned i = 0; i < count; i++) {
+        if (ways[i].reach->small_passed && ways[0].reached_ns == 0) {
+            ways[0].reached_ns = search->now_ns;
+        }
+    }
+    for (unsigned i = 0; i < count; i++) {
+        struct peer *way = &ways[i];
+        const struct rawe_reach *reach = way->reach;
+        const uint64_t end_ns = ways[0].reached_ns + reach->other_way_ns;
+        if (!way->done && ways[0].reached_ns != 0 && !reach->small_passed &&
+            reach->other_way_ns != 0) {
+            way->done = search->now_ns >= end_ns;
+            if (!way->done) {
+                note_due(search, end_ns);
+            }
+        }
+        way->done = way->done || good;
+        good = good || (way->done && reach->mtu_passed_bytes != 0);
+        left += !way->done && reach->witness == NULL;
+    }
+    return left;
+}
+
 static void begin_peer(struct search *search, struct peer *peer, struct rawe_reach *reach)
 {
     *peer = (struct peer){.reach = reach, .small.probe = -1, .full.probe = -1};
+    peer->reached_ns = reach->reached_elsewhere ? search->now_ns : 0;
     reach->mtu_passed_bytes = 0;
     reach->small_passed = false;
     if (reach->mtu_bytes > RAWE_HEADER_BYTES + UINT16_MAX) {
         reach->mtu_bytes = RAWE_HEADER_BYTES + UINT16_MAX;
     }
     start_trial(search, &peer->small, reach, RAWE_HEADER_BYTES + RAWE_PING_BYTES);
+    if (reach->witness != NULL) {
+        return;
+    }
     if (reach->mtu_bytes > RAWE_HEADER_BYTES + RAWE_PING_BYTES) {
         start_trial(search, &peer->full, reach, reach->mtu_bytes);
     } else {
@@ -268,12 +328,12 @@ static void begin_peer(struct search *search, struct peer *peer, struct rawe_rea
     }
 }
 
-static void end_peer(struct search *search, struct peer *peer)
+static void end_peer(struct peer *peer)
 {
-    end_trial(search, &peer->small);
-    end_trial(search, &peer->full);
+    end_trial(&peer->small);
+    end_trial(&peer->full);
     for (unsigned i = 0; i < peer->between_count; i++) {
-        end_trial(search, &peer->between[i]);
+        end_trial(&peer->between[i]);
     }
     free(peer->between);
 }
@@ -284,26 +344,27 @@ void rawe_responder_reach(struct rawe_responder *responder, struct rawe_reach *r
     const unsigned pace = rawe_responder_ring_frames(responder) / PACE_RING_PART + 1;
     struct search search = {
         .responder = responder,
-        .probes = rawe_responder_probes(responder),
         .now_ns = rawe_responder_now_ns(),
     };
     const uint64_t end_ns = search.now_ns + timeout_ns;
     struct peer *peers = calloc(count + 1, sizeof *peers);
     unsigned left = count;
     unsigned first = 0;
+    bool witnesses = false;
 
     for (unsigned i = 0; i < count; i++) {
         reaches[i].mtu_passed_bytes = 0;
         reaches[i].small_passed = false;
+        witnesses = witnesses || reaches[i].witness != NULL;
         if (peers != NULL) {
             begin_peer(&search, &peers[i], &reaches[i]);
         }
     }
     while (peers != NULL && left > 0) {
-        const uint64_t seen = rawe_probe_answers(search.probes);
+        const uint64_t seen = rawe_probe_answers(rawe_responder_probes(responder));
 
         search.now_ns = rawe_responder_now_ns();
-        search.wake_ns = end_ns;
+        search.wake_ns = witnesses ? search.now_ns + WITNESS_LOOK_NS : end_ns;
         if (search.now_ns - search.refilled_ns >= PACE_NS) {
             search.allowance = pace;
             search.refilled_ns = search.now_ns;
@@ -311,19 +372,26 @@ void rawe_responder_reach(struct rawe_responder *responder, struct rawe_reach *r
         /* Begin with another one each time, so that the pace holds up nobody in particular. */
         for (unsigned n = 0; n < count; n++) {
             struct peer *peer = &peers[(first + n) % count];
-            if (!peer->done) {
+            if (!peer->done && peer->reach->witness != NULL) {
+                advance_witness(&search, peer);
+            } else if (!peer->done) {
                 advance_peer(&search, peer);
-                left -= peer->done;
             }
+        }
+        left = 0;
+        for (unsigned i = 0, ways; i < count; i += ways) {
+            for (ways = 1; i + ways < count && reaches[i + ways].another_way; ways++) {
+            }
+            left += advance_process(&search, &peers[i], ways);
         }
         first = (first + pace) % count;
         if (left == 0 || search.now_ns >= end_ns) {
             break;
         }
-        rawe_probe_wait(search.probes, seen, search.wake_ns);
+        rawe_probe_wait(rawe_responder_probes(responder), seen, search.wake_ns);
     }
     for (unsigned i = 0; peers != NULL && i < count; i++) {
-        end_peer(&search, &peers[i]);
+        end_peer(&peers[i]);
     }
     free(peers);
 }

@@ -16,12 +16,24 @@
 
 struct rawe_responder;
 
-/** A peer to be probed, and what was found out. */
+/** A way to a peer to be probed, and what was found out. */
 struct rawe_reach {
     uint8_t mac[RAWE_MAC_BYTES]; /**< in */
     uint16_t port;               /**< in: peer's */
     uint32_t key;                /**< in: peer's */
     uint32_t mtu_bytes;          /**< in: the largest MTU worth trying, both ends' minimum */
+    bool another_way;            /**< in: to the process of the entry before, and a worse one */
+    bool reached_elsewhere; /**< in: some other way to the process is known already */
+    /**
+     * in: not NULL: through this responder, and only to find out whether the process is there. Such
+     * entries stand behind the others of their process.
+     */
+    struct rawe_responder *witness;
+    /**
+     * in: how long it is tried once the process has been reached some other way; 0: until the
+     * timeout.
+     */
+    uint64_t other_way_ns;
     uint32_t mtu_passed_bytes;   /**< out: largest MTU that came back; 0: none that is of use */
     bool small_passed;           /**< out: some frame came back, if only a minimal one */
 };
@@ -68,9 +80,10 @@ void rawe_responder_join(struct rawe_responder *responder);
 void rawe_responder_stop(struct rawe_responder *responder);
 
 /**
- * Probe all `count` peers at the same time, small and full MTU, then, where only the small one
+ * Probe all `count` ways at the same time, small and full MTU, then, where only the small one
  * passed, usual sizes between. Frames are repeated (loss is not unreachability) until everything
- * is known or `timeout_ns` has passed. A peer whose small frame passes at once is not waited for
+ * is known or `timeout_ns` has passed; of several ways to a process those behind the first good one
+ * need not be known. A peer whose small frame passes at once is not waited for
  * longer than needed: full-size trials end after a short multiple of the small one's round trip
  * (with a floor that bears a busy host). Blocks the caller; safe from any thread.
  */

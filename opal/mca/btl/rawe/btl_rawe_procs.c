@@ -1,0 +1,287 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Processes that become peers: those Open MPI introduces, and whether and how they can be reached;
+ * those that call first.
+ */
+#include "btl_rawe.h"
+
+#include "btl_rawe_help.h"
+#include "btl_rawe_params.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/**
+ * Callers that turned out to be nobody, before no further name is looked up: Open MPI remembers
+ * each name it was asked about, so that invented ones would fill the memory.
+ */
+#define STRANGERS_MAX 65536u
+
+/** Does the process run on this host, that is, in this network namespace? */
+static bool same_host(const opal_proc_t *proc, const struct mca_btl_rawe_address *addresses,
+                      unsigned count)
+{
+    if (OPAL_PROC_ON_LOCAL_NODE(proc->proc_flags)) {
+        return true;
+    }
+    for (unsigned i = 0; i < count; ++i) {
+        for (unsigned j = 0; j < mca_btl_rawe_component.module_count; ++j) {
+            const mca_btl_rawe_module_t *module = mca_btl_rawe_component.modules[j];
+            if (!module->interface.loopback
+                && 0 == memcmp(module->address.mac, addresses[i].mac, RAWE_MAC_BYTES)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static bool is_loopback(const struct mca_btl_rawe_address *address)
+{
+    static const uint8_t zero[RAWE_MAC_BYTES];
+    return 0 == memcmp(address->mac, zero, RAWE_MAC_BYTES);
+}
+
+/** One interface of one process, to be probed from one of ours. */
+struct candidate {
+    size_t proc_index;
+    const mca_btl_rawe_module_t *module;
+    struct mca_btl_rawe_address address;
+};
+
+/** Append the interfaces of a process that a module may reach, the likeliest first. */
+static unsigned list_candidates(const mca_btl_rawe_module_t *module, unsigned module_index,
+                                const opal_proc_t *proc, size_t proc_index,
+                                struct candidate *candidates)
+{
+    struct mca_btl_rawe_address addresses[MCA_BTL_RAWE_MODULES_MAX];
+    unsigned count = mca_btl_rawe_modex_receive(proc, addresses);
+    bool local = same_host(proc, addresses, count);
+    unsigned listed = 0;
+
+    for (unsigned i = 0; i < count; ++i) {
+        /* Interfaces of the same rank in both lists are likely to be on the same segment. */
+        const struct mca_btl_rawe_address *address = &addresses[(i + module_index) % count];
+        if (local == module->interface.loopback && is_loopback(address) == local) {
+            candidates[listed].proc_index = proc_index;
+            candidates[listed].module = module;
+            candidates[listed].address = *address;
+            ++listed;
+        }
+    }
+    return listed;
+}
+
+static uint32_t smaller(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+/** Does another module reach the process? */
+static bool reached_elsewhere(const mca_btl_rawe_module_t *module, const opal_proc_t *proc)
+{
+    bool found = false;
+
+    for (unsigned i = 0; i < mca_btl_rawe_component.module_count && !found; ++i) {
+        mca_btl_rawe_module_t *other = mca_btl_rawe_component.modules[i];
+        found = other != module && mca_btl_rawe_endpoint_in_use(other, proc->proc_name);
+    }
+    return found;
+}
+
+/** Is there a module behind this one that can be asked for a way to the same process? */
+static bool others_follow(unsigned module_index)
+{
+    bool loopback = mca_btl_rawe_component.modules[module_index]->interface.loopback;
+    unsigned i = module_index + 1;
+
+    while (i < mca_btl_rawe_component.module_count
+           && mca_btl_rawe_component.modules[i]->interface.loopback != loopback) {
+        ++i;
+    }
+    return i < mca_btl_rawe_component.module_count;
+}
+
+static void tell_mtu(const mca_btl_rawe_module_t *module, const opal_proc_t *proc,
+                     const struct mca_btl_rawe_address *address, const struct rawe_reach *reach)
+{
+    char mac[18];
+    const char *host = mca_btl_rawe_compat_hostname(proc);
+
+    if (address->mtu_bytes != module->address.mtu_bytes) {
+        mca_btl_rawe_help_mtu_mismatch(module->interface.name, module->address.mtu_bytes, host,
+                                       address->mtu_bytes);
+    }
+    if (reach->mtu_passed_bytes < reach->mtu_bytes) {
+        mca_btl_rawe_help_full_size_lost(module->interface.name, host,
+                                         mca_btl_rawe_mac_text(address->mac, mac),
+                                         reach->mtu_bytes, reach->mtu_passed_bytes);
+    }
+}
+
+static void tell_unreachable(const mca_btl_rawe_module_t *module, const opal_proc_t *proc,
+                             const struct mca_btl_rawe_address *address)
+{
+    char peer[48], mac[18];
+
+    mca_btl_rawe_help_peer_unreachable(
+        module->interface.name, mca_btl_rawe_peer_text(proc, peer),
+        mca_btl_rawe_compat_hostname(proc), mca_btl_rawe_mac_text(address->mac, mac),
+        mca_btl_rawe_params.connect_timeout_ms);
+}
+
+/** Smallest path worth using: headers, and a chunk with some data. */
+#define PATH_MTU_LEAST_BYTES 512u
+
+/**
+ * How long a way to a process is tried that can be reached some other way. Where hosts have a
+ * network that leads to none of the others (bridges of containers), it is not to cost much for each
+ * of them.
+ */
+#define OTHER_WAY_NS 200000000ull
+#define OTHER_WAY_NS_HOPELESS 20000000ull
+#define HOPELESS_FAILURES 4u
+
+/**
+ * Append what is to be probed for a process: this module's ways to it, then, unless it is known to
+ * be there, the other modules' ways as witnesses.
+ */
+static unsigned list_ways(unsigned module_index, const opal_proc_t *proc, size_t proc_index,
+                          struct candidate *candidates, struct rawe_reach *reaches)
+{
+    const mca_btl_rawe_module_t *module = mca_btl_rawe_component.modules[module_index];
+    bool hopeless = !module->reaches && module->failures >= HOPELESS_FAILURES;
+    bool elsewhere = reached_elsewhere(module, proc);
+    unsigned listed = list_candidates(module, module_index, proc, proc_index, candidates);
+
+    for (unsigned i = 0; i < mca_btl_rawe_component.module_count; ++i) {
+        const mca_btl_rawe_module_t *other = mca_btl_rawe_component.modules[i];
+        if (0 != listed && !elsewhere && other != module
+            && other->interface.loopback == module->interface.loopback) {
+            listed += list_candidates(other, i, proc, proc_index, candidates + listed);
+        }
+    }
+    for (unsigned i = 0; i < listed; ++i) {
+        const struct candidate *candidate = &candidates[i];
+        reaches[i] = (struct rawe_reach){
+            .port = candidate->address.port,
+            .key = candidate->address.key,
+            .mtu_bytes = smaller(candidate->address.mtu_bytes, module->address.mtu_bytes),
+            .another_way = 0 != i,
+            .reached_elsewhere = elsewhere,
+            .witness = candidate->module == module ? NULL : candidate->module->responder,
+            .other_way_ns = hopeless ? OTHER_WAY_NS_HOPELESS : OTHER_WAY_NS,
+        };
+        memcpy(reaches[i].mac, candidate->address.mac, RAWE_MAC_BYTES);
+    }
+    return listed;
+}
+
+int mca_btl_rawe_add_procs(struct mca_btl_base_module_t *btl, size_t count, opal_proc_t **procs,
+                           struct mca_btl_base_endpoint_t **endpoints, opal_bitmap_t *reachable)
+{
+    mca_btl_rawe_module_t *module = (mca_btl_rawe_module_t *) btl;
+    unsigned listed = 0, module_index = 0;
+
+    while (module_index + 1 < mca_btl_rawe_component.module_count
+           && mca_btl_rawe_component.modules[module_index] != module) {
+        ++module_index;
+    }
+    size_t ways_max = mca_btl_rawe_component.module_count * MCA_BTL_RAWE_MODULES_MAX;
+    struct candidate *candidates = calloc(count * ways_max + 1, sizeof(*candidates));
+    struct rawe_reach *reaches = calloc(count * ways_max + 1, sizeof(*reaches));
+    if (NULL == candidates || NULL == reaches) {
+        free(candidates);
+        free(reaches);
+        return OPAL_ERR_OUT_OF_RESOURCE;
+    }
+    for (size_t i = 0; i < count; ++i) {
+        endpoints[i] = NULL;
+        if (procs[i] != opal_proc_local_get()) {
+            listed += list_ways(module_index, procs[i], i, candidates + listed, reaches + listed);
+        }
+    }
+    if (0 != listed) {
+        rawe_responder_reach(module->responder, reaches, listed,
+                             mca_btl_rawe_params.connect_timeout_ms * 1000000);
+    }
+    for (unsigned i = 0; i < listed; ++i) {
+        size_t index = candidates[i].proc_index;
+        if (reaches[i].mtu_passed_bytes < PATH_MTU_LEAST_BYTES || NULL != endpoints[index]) {
+            continue; /* a witness never gets as far */
+        }
+        endpoints[index] = mca_btl_rawe_endpoint_get(module, procs[index], &candidates[i].address,
+                                        reaches[i].mtu_passed_bytes);
+        if (NULL != endpoints[index]) {
+            mca_btl_rawe_endpoint_introduce(endpoints[index]);
+            module->reaches = true;
+            tell_mtu(module, procs[index], &candidates[i].address, &reaches[i]);
+            if (NULL != reachable) {
+                opal_bitmap_set_bit(reachable, (int) index);
+            }
+        }
+    }
+    for (unsigned i = 0; i < listed; ++i) {
+        size_t index = candidates[i].proc_index;
+        if (NULL == endpoints[index] && candidates[i].module == module) {
+            ++module->failures;
+            /* A module behind this one has yet to try, and will tell if it fails too. */
+            if (!reaches[i].reached_elsewhere && !others_follow(module_index)) {
+                tell_unreachable(module, procs[index], &candidates[i].address);
+            }
+        }
+    }
+    free(candidates);
+    free(reaches);
+    return OPAL_SUCCESS;
+}
+
+int mca_btl_rawe_del_procs(struct mca_btl_base_module_t *btl, size_t count, opal_proc_t **procs,
+                           struct mca_btl_base_endpoint_t **endpoints)
+{
+    (void) btl;
+    (void) procs;
+    mca_btl_rawe_lock();
+    for (size_t i = 0; i < count; ++i) {
+        if (NULL == endpoints[i]) {
+            continue;
+        }
+        endpoints[i]->in_use = false;
+        /* What has not been acknowledged yet is looked after until finalize. */
+        if (mca_btl_rawe_endpoint_drained(endpoints[i])
+            && !rawe_engine_has_kept(&endpoints[i]->module->engine)
+            && !mca_btl_rawe_component.progressing) {
+            mca_btl_rawe_endpoint_close(endpoints[i]);
+        }
+    }
+    mca_btl_rawe_unlock();
+    return OPAL_SUCCESS;
+}
+
+struct rawe_conn *mca_btl_rawe_accept(void *context, const struct rawe_connect *from,
+                                      const uint8_t source_mac[RAWE_MAC_BYTES])
+{
+    mca_btl_rawe_module_t *module = context;
+    struct mca_btl_rawe_address addresses[MCA_BTL_RAWE_MODULES_MAX];
+    opal_process_name_t name = {.jobid = from->jobid, .vpid = from->vpid};
+
+    mca_btl_base_endpoint_t *endpoint = mca_btl_rawe_endpoint_find(module, name, source_mac);
+    /* While MPI is away nobody else is asked: the peer will call again. */
+    if (NULL == endpoint && !module->engine.away && module->strangers < STRANGERS_MAX) {
+        opal_proc_t *proc = opal_proc_for_name(name);
+        unsigned count = NULL == proc ? 0 : mca_btl_rawe_modex_receive(proc, addresses);
+        for (unsigned i = 0; i < count && NULL == endpoint; ++i) {
+            if (0 == memcmp(addresses[i].mac, source_mac, RAWE_MAC_BYTES)
+                && addresses[i].key == from->key && addresses[i].port == from->port) {
+                uint32_t mtu_bytes = smaller(addresses[i].mtu_bytes, module->address.mtu_bytes);
+                /* The caller has found out what its way to us carries. */
+                uint32_t theirs = from->payload_max_bytes + RAWE_HEADER_BYTES;
+                endpoint = mca_btl_rawe_endpoint_get(module, proc, &addresses[i],
+                                                     smaller(mtu_bytes, theirs));
+            }
+        }
+        module->strangers += NULL == endpoint;
+    }
+    return NULL == endpoint ? NULL : mca_btl_rawe_endpoint_conn(endpoint, from->lane);
+}
