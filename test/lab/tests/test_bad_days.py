@@ -153,6 +153,16 @@ def test_peers_with_different_mtu_are_told_once_and_work(make_lab, build, verify
     assert_one_message(result, f"{lab.name}-h", "eth0", "9000", "1500", "ip link set")
 
 
+def test_limits_that_differ_end_the_job_with_one_message(make_lab, build, verify):
+    lab = make_lab(hosts=2)
+    lab.set_environment(
+        1, OMPI_MCA_btl_rawe_eager_limit=16384, OMPI_MCA_btl_rawe_max_send_size=16384
+    )
+    result = run_told(lab, build, RAWE, verify, "--quick", "--only", "pt2pt")
+    assert_failure(result)
+    assert_one_message(result, "btl_rawe_max_send_size", "16384", "66560", f"{lab.name}-h0")
+
+
 def test_a_good_day_says_nothing(make_lab, build, endless):
     result = run(make_lab(hosts=2), build, RAWE, endless, *ROUNDS)
     assert_success(result)

@@ -86,7 +86,7 @@ typedef struct mca_btl_rawe_module {
     unsigned failures;  /**< ways to processes that were tried in vain */
     bool reaches;       /**< some process can be reached */
     bool ring_warned; /**< the user knows that the ring dropped frames */
-    bool refusal_told; /**< ... and that a PUT was refused */
+    bool refusal_told; /**< ... and that data was refused */
 } mca_btl_rawe_module_t;
 
 /** A peer's interface, seen from one module. */

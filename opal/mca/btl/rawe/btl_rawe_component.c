@@ -317,20 +317,27 @@ void mca_btl_rawe_module_tend(mca_btl_rawe_module_t *module)
 }
 
 /**
- * A peer's PUT named memory that we do not know, and was dropped: a message lacks data, of which
- * neither the PML nor the peer will ever hear otherwise. The job must not go on with it.
+ * A peer sent data that was acknowledged and dropped: it names memory that we do not know, or is part
+ * of a message that we do not take. Neither the PML nor the peer will ever hear otherwise that it is
+ * missing: the job must not go on.
  */
-static void put_refused(mca_btl_rawe_module_t *module)
+static void data_refused(mca_btl_rawe_module_t *module)
 {
     if (module->refusal_told) {
         return;
     }
     module->refusal_told = true;
-    mca_btl_rawe_help_internal_error("receiving a PUT",
-                                     "it names memory that is unknown here, data is missing",
-                                     __FILE__, __LINE__);
+    if (0 != module->engine.counters.dropped_handle) {
+        mca_btl_rawe_help_internal_error("receiving a PUT",
+                                         "it names memory that is unknown here, data is missing",
+                                         __FILE__, __LINE__);
+    } else {
+        mca_btl_rawe_help_internal_error("receiving a message",
+                                         "a part fits none that is taken here, data is missing",
+                                         __FILE__, __LINE__);
+    }
     if (NULL != module->error_callback) {
-        char text[] = "rawe: data for unknown memory";
+        char text[] = "rawe: data is missing";
         module->error_callback(&module->super, MCA_BTL_ERROR_FLAGS_FATAL, opal_proc_local_get(),
                                text);
     }
@@ -356,8 +363,8 @@ unsigned mca_btl_rawe_module_progress(mca_btl_rawe_module_t *module, bool look_a
     if (0 != received) {
         mca_btl_rawe_guard_module(module);
     }
-    if (OPAL_UNLIKELY(0 != engine->counters.dropped_handle)) {
-        put_refused(module);
+    if (OPAL_UNLIKELY(0 != (engine->counters.dropped_handle | engine->counters.dropped_segment))) {
+        data_refused(module);
     }
     return received;
 }

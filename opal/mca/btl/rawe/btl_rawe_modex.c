@@ -4,7 +4,7 @@
  * The modex: what each process publishes of itself at start.
  *
  *   0 | wire version 8 | count 8 | EtherType 16 | checksums 8 | 0 24 |
- *   8 | per module: MAC 6 bytes | port 16 | key 32 | MTU 32 | speed Mb/s 32 | 0 32 |  (24 bytes)
+ *   8 | per module: MAC 6 bytes | port 16 | key 32 | MTU 32 | speed Mb/s 32 | longest message 32 |
  *
  * Network byte order. The loopback module has the MAC 0.
  */
@@ -32,7 +32,7 @@ struct entry {
     uint32_t key;
     uint32_t mtu_bytes;
     uint32_t speed_mbps;
-    uint32_t zero;
+    uint32_t message_max_bytes; /**< what is received at most, PUT aside */
 };
 
 _Static_assert(sizeof(struct head) == 8 && sizeof(struct entry) == 24, "no padding");
@@ -51,13 +51,15 @@ int mca_btl_rawe_modex_send(void)
     modex.head.ethertype = htons((uint16_t) mca_btl_rawe_params.ethertype);
     modex.head.checksums = mca_btl_rawe_params.checksum ? 1 : 0;
     for (unsigned i = 0; i < count; ++i) {
-        const struct mca_btl_rawe_address *address = &mca_btl_rawe_component.modules[i]->address;
+        const mca_btl_rawe_module_t *module = mca_btl_rawe_component.modules[i];
+        const struct mca_btl_rawe_address *address = &module->address;
         struct entry *entry = &modex.entries[i];
         memcpy(entry->mac, address->mac, RAWE_MAC_BYTES);
         entry->port = htons(address->port);
         entry->key = htonl(address->key);
         entry->mtu_bytes = htonl(address->mtu_bytes);
         entry->speed_mbps = htonl(address->speed_mbps);
+        entry->message_max_bytes = htonl((uint32_t) module->super.btl_max_send_size);
     }
     return mca_btl_rawe_compat_modex_send(&mca_btl_rawe_component.super.btl_version, &modex,
                                           sizeof(modex.head) + count * sizeof(struct entry));
@@ -65,11 +67,11 @@ int mca_btl_rawe_modex_send(void)
 
 static void incompatible(const opal_proc_t *proc, const char *what, unsigned ours, unsigned theirs)
 {
-    char peer[32], ours_text[16], theirs_text[16];
+    char peer[32], ours_text[32], theirs_text[32];
 
     snprintf(peer, sizeof(peer), "rank %u", (unsigned) proc->proc_name.vpid);
-    snprintf(ours_text, sizeof(ours_text), "0x%X", ours);
-    snprintf(theirs_text, sizeof(theirs_text), "0x%X", theirs);
+    snprintf(ours_text, sizeof(ours_text), "%u (0x%X)", ours, ours);
+    snprintf(theirs_text, sizeof(theirs_text), "%u (0x%X)", theirs, theirs);
     mca_btl_rawe_help_peer_incompatible(peer, mca_btl_rawe_compat_hostname(proc), what, ours_text,
                                         theirs_text);
 }
@@ -104,6 +106,14 @@ unsigned mca_btl_rawe_modex_receive(const opal_proc_t *proc, struct mca_btl_rawe
              ++i) {
             struct entry entry;
             memcpy(&entry, (const char *) data + sizeof(head) + i * sizeof(entry), sizeof(entry));
+            uint32_t message_max_bytes
+                = (uint32_t) mca_btl_rawe_component.modules[0]->super.btl_max_send_size;
+            if (ntohl(entry.message_max_bytes) != message_max_bytes) {
+                /* Whoever takes less would be sent what it cannot take. */
+                incompatible(proc, "btl_rawe_max_send_size, or btl_rawe_eager_limit above it",
+                             message_max_bytes, ntohl(entry.message_max_bytes));
+                break;
+            }
             memcpy(addresses[i].mac, entry.mac, RAWE_MAC_BYTES);
             addresses[i].port = ntohs(entry.port);
             addresses[i].key = ntohl(entry.key);
