@@ -317,9 +317,9 @@ void mca_btl_rawe_module_tend(mca_btl_rawe_module_t *module)
 }
 
 /**
- * A peer sent data that was acknowledged and dropped: it names memory that we do not know, or is part
- * of a message that we do not take. Neither the PML nor the peer will ever hear otherwise that it is
- * missing: the job must not go on.
+ * A peer sent data that was acknowledged and dropped: it names memory that we do not know, or is
+ * part of a message that we do not take. Neither the PML nor the peer will ever hear otherwise that
+ * it is missing: the job must not go on.
  */
 static void data_refused(mca_btl_rawe_module_t *module)
 {

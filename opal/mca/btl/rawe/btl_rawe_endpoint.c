@@ -38,7 +38,7 @@ const char *mca_btl_rawe_peer_text(const opal_proc_t *proc, char out[48])
     return out;
 }
 
-/** The newest endpoint for a process, from which its others hang; NULL: none. endpoints_lock held. */
+/** The newest endpoint for a process, its others hang from it; NULL: none. endpoints_lock held. */
 static mca_btl_base_endpoint_t *endpoint_newest(mca_btl_rawe_module_t *module,
                                                 opal_process_name_t name)
 {

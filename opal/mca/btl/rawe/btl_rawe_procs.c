@@ -135,11 +135,11 @@ static void tell_unreachable(const mca_btl_rawe_module_t *module, const opal_pro
 #define PATH_MTU_LEAST_BYTES 512u
 
 /**
- * How long a way to a process is tried that can be reached some other way. Where hosts have a
- * network that leads to none of the others (bridges of containers), it is not to cost much for each
- * of them.
+ * How long ways from one of our interfaces to a process are tried when others of ours reach it.
+ * Where hosts have a network that leads to none of the others (bridges of containers), that is not
+ * to cost much for each of them.
  */
-#define OTHER_WAY_NS 200000000ull
+#define OTHER_WAY_NS 500000000ull
 #define OTHER_WAY_NS_HOPELESS 20000000ull
 #define HOPELESS_FAILURES 4u
 

@@ -48,6 +48,9 @@
 #define PACE_NS (2 * NS_PER_MS)
 #define PACE_RING_PART 4u
 
+/** How long better ways are still tried once there is a good one: which is used matters little. */
+#define BETTER_WAY_NS (20 * NS_PER_MS)
+
 /** With witnesses there is more than one table of answers to look at. */
 #define WITNESS_LOOK_NS (2 * NS_PER_MS)
 
@@ -73,7 +76,8 @@ struct trial {
 /** A way to a peer. */
 struct peer {
     struct rawe_reach *reach;
-    uint64_t reached_ns; /**< in the first of a process: since when one is known; 0: none yet */
+    uint64_t reached_ns; /**< in the first of a process: it has been reached since; 0: not yet */
+    uint64_t good_ns;    /**< in the first: since when there is a good way; 0: none yet */
     bool done;
     struct trial small;
     struct trial full;
@@ -132,7 +136,8 @@ static void note_due(struct search *search, uint64_t when_ns)
 /** Has an answer come? */
 static bool has_passed(struct trial *trial)
 {
-    if (trial->state == TRIAL_UNDER_WAY && rawe_probe_pong_ns(probes_of(trial), trial->probe) != 0) {
+    if (trial->state == TRIAL_UNDER_WAY &&
+        rawe_probe_pong_ns(probes_of(trial), trial->probe) != 0) {
         trial->state = TRIAL_PASSED;
     }
     return trial->state == TRIAL_PASSED;
@@ -289,11 +294,17 @@ static unsigned advance_process(struct search *search, struct peer *ways, unsign
         if (ways[i].reach->small_passed && ways[0].reached_ns == 0) {
             ways[0].reached_ns = search->now_ns;
         }
+        if (ways[i].reach->mtu_passed_bytes != 0 && ways[0].good_ns == 0) {
+            ways[0].good_ns = search->now_ns;
+        }
     }
     for (unsigned i = 0; i < count; i++) {
         struct peer *way = &ways[i];
         const struct rawe_reach *reach = way->reach;
-        const uint64_t end_ns = ways[0].reached_ns + reach->other_way_ns;
+        uint64_t end_ns = ways[0].reached_ns + reach->other_way_ns;
+        if (ways[0].good_ns != 0 && end_ns > ways[0].good_ns + BETTER_WAY_NS) {
+            end_ns = ways[0].good_ns + BETTER_WAY_NS;
+        }
         if (!way->done && ways[0].reached_ns != 0 && !reach->small_passed &&
             reach->other_way_ns != 0) {
             way->done = search->now_ns >= end_ns;

@@ -30,8 +30,8 @@ struct rawe_reach {
      */
     struct rawe_responder *witness;
     /**
-     * in: how long it is tried once the process has been reached some other way; 0: until the
-     * timeout.
+     * in: how long it is tried at most once the process has been reached some other way; 0: until
+     * the timeout.
      */
     uint64_t other_way_ns;
     uint32_t mtu_passed_bytes;   /**< out: largest MTU that came back; 0: none that is of use */
