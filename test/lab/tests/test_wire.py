@@ -344,7 +344,8 @@ def test_superframes_of_tcp_are_cut_unless_told_otherwise(wired, tmp_path, super
     lab = wired(f"superframes={superframes}")
     file = tmp_path / "tcp.pcap"
     capture = lab.capture(1, file, ["tcp", "and", "dst", "port", "7777"], count=200)
-    send_over_tcp(lab, 20_000_000)
+    length = 20_000_000
+    send_over_tcp(lab, length)
     assert capture.wait(HANG_SECONDS) == 0
     if superframes == "cut":
         assert lab.wire_counters()[None]["cut"] > 0
@@ -353,13 +354,14 @@ def test_superframes_of_tcp_are_cut_unless_told_otherwise(wired, tmp_path, super
         assert lab.wire_counters()[None]["cut"] == 0
         assert longest_frame(file) > 1514
     assert lab.wire_counters()[None]["strange"] == 0
-    # Wrongly cut segments would come again, one by one, and the content would be right in the end.
+    # Wrongly cut segments would come again, all of them, and the content would be right in the end.
+    # Some come again anyway: when the wire is not scheduled for a while, its queue overflows.
     names, values = (
         line.split()
         for line in lab.run(0, ["cat", "/proc/net/snmp"]).stdout.splitlines()
         if line.startswith("Tcp:")
     )
-    assert int(values[names.index("RetransSegs")]) < 100
+    assert int(values[names.index("RetransSegs")]) < length / 1448 / 10
 
 
 def test_checksums_are_complete_so_that_tcp_notices_what_is_garbled(wired):
