@@ -121,8 +121,12 @@ def check(part, directory, launcher=(), env=None):
 
 
 def run_unit(part, options):
-    """Unit tests of the core."""
+    """Unit tests of the core; and whether the tarball has all files."""
     check(part, BUILD / "test" / "unit", env=options.env)
+    if call(["make", "-s", "dist"], cwd=BUILD) == 0:
+        part.passed += 1
+    else:
+        part.trouble("make dist failed, see above")
 
 
 def run_sim(part, options):

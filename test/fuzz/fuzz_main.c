@@ -105,6 +105,7 @@ static void write_input(const char *path, const uint8_t *data, size_t len_bytes)
     }
 }
 
+/** Each is written to `keep` before it runs; what is there afterwards is the one that failed. */
 static void run_mutants(unsigned long count, unsigned seed, const char *keep)
 {
     uint8_t *data = fuzz_new(INPUT_BYTES_MAX);
@@ -120,6 +121,9 @@ static void run_mutants(unsigned long count, unsigned seed, const char *keep)
             write_input(keep, data, len_bytes);
         }
         run(data, len_bytes);
+    }
+    if (keep != NULL && count != 0) {
+        remove(keep);
     }
     fuzz_delete(data);
 }
