@@ -114,3 +114,16 @@ struct rawe_link *fixture_open(const struct fixture *fixture, const struct fixtu
     }
     return link;
 }
+
+struct rawe_responder *fixture_start(const struct fixture *fixture, const struct fixture_end *end)
+{
+    const struct rawe_link_config config = fixture_config(fixture, end);
+    struct rawe_link_error error = {0};
+    struct rawe_responder *responder;
+
+    if (rawe_responder_start(&responder, &config, end->mac, NULL, &error) != 0) {
+        fprintf(stderr, "%s on %s: %s\n", error.step, end->name, strerror(error.code));
+        fail();
+    }
+    return responder;
+}

@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "../../../opal/mca/btl/rawe/link/rawe_link.h"
+#include "../../../opal/mca/btl/rawe/link/rawe_responder.h"
 
 /** One end of the veth pair, or lo. */
 struct fixture_end {
@@ -52,5 +53,8 @@ struct rawe_link_config fixture_config(const struct fixture *fixture,
 /** Open a link or fail the test. */
 struct rawe_link *fixture_open(const struct fixture *fixture, const struct fixture_end *end,
                                size_t ring_bytes);
+
+/** Start a responder or fail the test. */
+struct rawe_responder *fixture_start(const struct fixture *fixture, const struct fixture_end *end);
 
 #endif
