@@ -83,28 +83,28 @@ static void add_header(struct text *text, const struct rawe_header *header)
     add_flags(text, header->flags);
 }
 
-static void add_chunk(struct text *text, const struct rawe_chunk *chunk)
+static void add_fragment(struct text *text, const struct rawe_fragment *fragment)
 {
-    switch (chunk->kind) {
-    case RAWE_CHUNK_MESSAGE:
-        add(text, " message tag=%u bytes=%u", chunk->tag, chunk->data_bytes);
+    switch (fragment->kind) {
+    case RAWE_FRAGMENT_MESSAGE:
+        add(text, " message tag=%u bytes=%u", fragment->tag, fragment->data_bytes);
         break;
-    case RAWE_CHUNK_TRIAL:
-        add(text, " trial bytes=%u", chunk->data_bytes);
+    case RAWE_FRAGMENT_VALIDATION:
+        add(text, " trial bytes=%u", fragment->data_bytes);
         break;
-    case RAWE_CHUNK_SEGMENT:
+    case RAWE_FRAGMENT_PART:
         add(text, " segment tag=%u message=%" PRIu32 " at=%" PRIu64 " bytes=%u of=%" PRIu32,
-            chunk->tag, chunk->id, chunk->offset, chunk->data_bytes, chunk->total_bytes);
+            fragment->tag, fragment->id, fragment->offset, fragment->data_bytes, fragment->total_bytes);
         break;
     default:
-        add(text, " put handle=%" PRIu32 " key=%04" PRIx64 ".. at=%" PRIu64 " bytes=%u", chunk->id,
-            chunk->key >> 48, chunk->offset, chunk->data_bytes);
+        add(text, " put handle=%" PRIu32 " key=%04" PRIx64 ".. at=%" PRIu64 " bytes=%u", fragment->id,
+            fragment->key >> 48, fragment->offset, fragment->data_bytes);
         break;
     }
 }
 
-/** The chunks of a data frame, as far as their headers have been captured. */
-static void add_chunks(struct text *text, const uint8_t *payload, size_t payload_bytes,
+/** The fragments of a data frame, as far as their headers have been captured. */
+static void add_fragments(struct text *text, const uint8_t *payload, size_t payload_bytes,
                        size_t captured_bytes)
 {
     const uint8_t *cursor = payload;
@@ -113,17 +113,17 @@ static void add_chunks(struct text *text, const uint8_t *payload, size_t payload
     while (cursor != end) {
         size_t at = (size_t)(cursor - payload);
         if (captured_bytes < payload_bytes &&
-            (at + RAWE_CHUNK_MESSAGE_BYTES > captured_bytes ||
-             at + rawe_chunk_header_bytes(*cursor) > captured_bytes)) {
+            (at + RAWE_FRAGMENT_MESSAGE_BYTES > captured_bytes ||
+             at + rawe_fragment_header_bytes(*cursor) > captured_bytes)) {
             add(text, " (the capture ends here)");
             return;
         }
-        struct rawe_chunk chunk;
-        if (rawe_chunk_decode(&chunk, &cursor, end) != RAWE_DECODE_OK) {
-            add(text, " MALFORMED: chunk at %zu is unknown or longer than the frame", at);
+        struct rawe_fragment fragment;
+        if (rawe_fragment_decode(&fragment, &cursor, end) != RAWE_DECODE_OK) {
+            add(text, " MALFORMED: fragment at %zu is unknown or longer than the frame", at);
             return;
         }
-        add_chunk(text, &chunk);
+        add_fragment(text, &fragment);
     }
 }
 
@@ -181,7 +181,7 @@ static void add_payload(struct text *text, const struct rawe_header *header, con
                         size_t captured_bytes)
 {
     if (header->type <= RAWE_FRAME_BULK) {
-        add_chunks(text, payload, header->payload_bytes, captured_bytes);
+        add_fragments(text, payload, header->payload_bytes, captured_bytes);
         return;
     }
     size_t bytes = header->payload_bytes < captured_bytes ? header->payload_bytes : captured_bytes;

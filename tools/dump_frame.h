@@ -11,7 +11,7 @@
 
 /**
  * Describe the frame of `len_bytes` bytes behind its Ethernet header (or UDP header, in a
- * superframe), of which the first `captured_bytes` are at `in`. Writes a text to `out`, cut off if
+ * batch), of which the first `captured_bytes` are at `in`. Writes a text to `out`, cut off if
  * it does not fit. Returns how many bytes the frame takes with its checksum, 0 when it is
  * malformed.
  */

@@ -4,8 +4,8 @@
  * rawe-ping: what its two sides, asking and listening, share.
  *
  * The listener has a port and a key that everybody knows, instead of the random ones of an MPI
- * process. It answers PING by PONG, as the responder of an MPI process does, and a train of TRIAL
- * frames, which can only come by superframe, by an ACK to whoever of that address has asked last.
+ * process. It answers PING by PONG, as the responder of an MPI process does, and a batch of TRIAL
+ * frames, which can only come by batch, by an ACK to whoever of that address has asked last.
  */
 #ifndef PING_H
 #define PING_H
@@ -23,8 +23,8 @@
 #define PING_PORT 0x5250u
 #define PING_KEY 0x70696E67u
 
-/** Frames of the train that tries superframes at most; no more than 64 kB. */
-#define PING_TRAIN_FRAMES 44u
+/** Frames of the batch that tries batches at most; no more than 64 kB. */
+#define PING_BATCH_FRAMES 44u
 
 /** Exit statuses. */
 enum ping_status {
@@ -102,7 +102,7 @@ bool ping_padding_right(const struct ping_frame *frame);
 void ping_open_failed(const char *interface, const struct rawe_link_error *error)
     __attribute__((noreturn));
 
-/* ping_train.c */
+/* ping_batch.c */
 
 /** Who has asked: where answers go. */
 struct ping_asker {
@@ -111,24 +111,24 @@ struct ping_asker {
     uint32_t key;
 };
 
-/** Does a train of frames pass as a superframe? */
-enum ping_train {
-    PING_TRAIN_NOT_OFFERED, /**< the interface cannot send any */
-    PING_TRAIN_PASSES,
-    PING_TRAIN_LOST,
+/** Does a batch of frames pass as a batch? */
+enum ping_batch {
+    PING_BATCH_NOT_OFFERED, /**< the interface cannot send any */
+    PING_BATCH_PASSES,
+    PING_BATCH_LOST,
 };
-/** Send a train to a listener of that key, and wait for its answer. */
-enum ping_train ping_train_try(const struct ping_socket *one, const uint8_t to[RAWE_MAC_BYTES],
+/** Send a batch to a listener of that key, and wait for its answer. */
+enum ping_batch ping_batch_try(const struct ping_socket *one, const uint8_t to[RAWE_MAC_BYTES],
                                uint32_t key, uint32_t mtu_bytes);
 
 /** The listener's half of it. */
-struct ping_train_listener;
-/** NULL where superframes cannot be received. */
-struct ping_train_listener *ping_train_listen(struct ping_socket *one);
-/** Take what has come; answer whole trains to the one of the `askers` whose address they have. */
-void ping_train_answer(struct ping_train_listener *listener, const struct ping_asker *askers,
+struct ping_batch_listener;
+/** NULL where batches cannot be received. */
+struct ping_batch_listener *ping_batch_listen(struct ping_socket *one);
+/** Take what has come; answer whole batches to the one of the `askers` whose address they have. */
+void ping_batch_answer(struct ping_batch_listener *listener, const struct ping_asker *askers,
                        unsigned count);
-void ping_train_close(struct ping_train_listener *listener);
+void ping_batch_close(struct ping_batch_listener *listener);
 
 /* ping_ask.c, ping_listen.c */
 

@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * rawe-ping, asking: first what an MPI process does at first contact (rawe_responder_reach), then
- * how long each size takes and how much gets lost, then superframes; and what to look at if it
+ * how long each size takes and how much gets lost, then batches; and what to look at if it
  * fails.
  */
 #include <inttypes.h>
@@ -51,7 +51,7 @@ static void find_reach(struct ask *ask)
     rawe_responder_stop(responder);
 }
 
-static void tell_unreachable(const struct ask *ask)
+static void report_unreachable(const struct ask *ask)
 {
     const char *name = ask->interface.name;
 
@@ -166,20 +166,20 @@ static void tell_loss(const struct ask *ask)
            name, name, name, name);
 }
 
-static void tell_trains(const struct ask *ask, enum ping_train result)
+static void tell_batches(const struct ask *ask, enum ping_batch result)
 {
     const char *name = ask->interface.name;
 
     switch (result) {
-    case PING_TRAIN_PASSES:
-        printf("superframes: pass\n");
+    case PING_BATCH_PASSES:
+        printf("batches: pass\n");
         break;
-    case PING_TRAIN_LOST:
-        printf("superframes: do not pass, so rawe will use plain frames. They are IPv4 packets\n"
+    case PING_BATCH_LOST:
+        printf("batches: do not pass, so rawe will use plain frames. They are IPv4 packets\n"
                "  from 255.255.255.255 to 0.0.0.2, which a filter on a host or on the way may drop.\n");
         break;
     default:
-        printf("superframes: %s does not cut UDP packets. If the driver can: `ethtool -K %s "
+        printf("batches: %s does not cut UDP packets. If the driver can: `ethtool -K %s "
                "tx on sg on tx-udp-segmentation on`\n",
                name, name);
         break;
@@ -206,7 +206,7 @@ static enum ping_status measure_all(struct ask *ask)
         tell_loss(ask);
     }
     if (!ping_stopped && mtu_bytes > RAWE_HEADER_BYTES + RAWE_BULK_OVERHEAD_BYTES + 64) {
-        tell_trains(ask, ping_train_try(&one, ask->to, ask->options->key, mtu_bytes));
+        tell_batches(ask, ping_batch_try(&one, ask->to, ask->options->key, mtu_bytes));
     }
     ping_close(&one);
     return lost == 0 && mtu_bytes == ask->reach.mtu_bytes ? PING_GOOD : PING_TROUBLE;
@@ -224,7 +224,7 @@ enum ping_status ping_ask(const struct ping_options *options)
            options->ethertype);
     find_reach(&ask);
     if (!ask.reach.small_passed) {
-        tell_unreachable(&ask);
+        report_unreachable(&ask);
         return PING_TROUBLE;
     }
     tell_mtu(&ask);

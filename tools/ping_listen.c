@@ -8,7 +8,7 @@
 
 #include "ping.h"
 
-/** How often superframes are looked for, which come through another socket. */
+/** How often batches are looked for, which come through another socket. */
 #define LOOK_EVERY_NS 20000000ull
 
 /** Hosts remembered; of more, the first is forgotten. */
@@ -77,7 +77,7 @@ enum ping_status ping_listen(const struct ping_options *options)
     char mac[18];
 
     ping_open(&one, &interface, options->ethertype, PING_PORT, options->key);
-    struct ping_train_listener *trains = ping_train_listen(&one);
+    struct ping_batch_listener *batches = ping_batch_listen(&one);
     printf("listening on %s, MTU %u, EtherType 0x%04x; on another host: rawe-ping %s\n",
            interface.name, interface.mtu_bytes, options->ethertype,
            ping_mac_text(interface.mac, mac));
@@ -86,10 +86,10 @@ enum ping_status ping_listen(const struct ping_options *options)
         if (ping_receive(&one, &frame, look_ns < end_ns ? look_ns : end_ns, options->poll)) {
             answer(&listener, &one, &frame);
         }
-        ping_train_answer(trains, listener.askers, listener.known);
+        ping_batch_answer(batches, listener.askers, listener.known);
     }
     printf("%lu frames answered, of %u hosts\n", listener.answered, listener.known);
-    ping_train_close(trains);
+    ping_batch_close(batches);
     ping_close(&one);
     return listener.answered != 0 ? PING_GOOD : PING_TROUBLE;
 }

@@ -18,7 +18,7 @@ static void usage(FILE *out)
     fputs("Usage: rawe-ping --listen [-i INTERFACE]        on one host, then\n"
           "       rawe-ping [-i INTERFACE] MAC|IPV4        on the other\n"
           "Tells whether raw Ethernet frames pass between two hosts, in both directions, how long\n"
-          "they take, which frame size passes, how many get lost, and whether superframes pass.\n"
+          "they take, which frame size passes, how many get lost, and whether batches pass.\n"
           "\n"
           "  -l, --listen          answer, until Ctrl-C\n"
           "  -i, --interface NAME  default: the only one that rawe would use\n"

@@ -14,7 +14,7 @@
 #include "dump_frame.h"
 #include "rawe_wire.h"
 
-#define SNAPLEN_BYTES 262144 /* the longest superframe, and more */
+#define SNAPLEN_BYTES 262144 /* the longest batch, and more */
 #define LINE_BYTES 4096
 #define ETHERTYPE_IPV4 0x0800u
 #define IPV4_BYTES 20u
@@ -34,7 +34,7 @@ struct state {
     struct timeval first;
     bool started;
     unsigned long frames;
-    unsigned long superframes;
+    unsigned long batches;
     unsigned long malformed;
 };
 
@@ -52,8 +52,8 @@ static void usage(FILE *out)
           "  -a, --absolute        times since 1970 instead of since the first frame\n"
           "  -h, --help            this text\n"
           "\n"
-          "Superframes are shown as the frames that they consist of, with their place in it\n"
-          "(train=2 is the second one).\n",
+          "Batches are shown as the frames that they consist of, with their place in it\n"
+          "(batch=2 is the second one).\n",
           out);
 }
 
@@ -100,7 +100,7 @@ static size_t print_frame(struct state *state, const uint8_t *in, size_t capture
  * The frames behind a UDP header. Each begins where the first one's length, or a multiple of it,
  * ends; shorter ones are filled up with zeros, which begin no frame.
  */
-static void print_superframe(struct state *state, const struct pcap_pkthdr *packet,
+static void print_batch(struct state *state, const struct pcap_pkthdr *packet,
                              const uint8_t *bytes)
 {
     size_t at = RAWE_ETH_HEADER_BYTES + IPV4_BYTES + UDP_BYTES;
@@ -112,11 +112,11 @@ static void print_superframe(struct state *state, const struct pcap_pkthdr *pack
     const uint8_t *total = bytes + RAWE_ETH_HEADER_BYTES + 2;
     size_t end = RAWE_ETH_HEADER_BYTES + ((size_t)total[0] << 8 | total[1]);
     size_t captured_end = packet->caplen < end ? packet->caplen : end;
-    state->superframes++;
+    state->batches++;
     size_t stride = 0;
     for (unsigned i = 1; at < captured_end && (i == 1 || bytes[at] != 0); i++) {
         print_prefix(state, packet, bytes);
-        printf("train=%u ", i);
+        printf("batch=%u ", i);
         size_t used_bytes = print_frame(state, bytes + at, captured_end - at, end - at);
         if (used_bytes == 0) {
             return;
@@ -140,7 +140,7 @@ static void take_packet(u_char *context, const struct pcap_pkthdr *packet, const
                           packet->caplen - RAWE_ETH_HEADER_BYTES,
                           packet->len - RAWE_ETH_HEADER_BYTES);
     } else if (ethertype == ETHERTYPE_IPV4) {
-        print_superframe(state, packet, bytes); /* the filter passes no other */
+        print_batch(state, packet, bytes); /* the filter passes no other */
     }
 }
 
@@ -173,7 +173,7 @@ static pcap_t *open_capture(const struct options *options)
     return handle;
 }
 
-/** Only what is rawe's: frames of the EtherType, and the envelope of superframes. */
+/** Only what is rawe's: frames of the EtherType, and the envelope of batches. */
 static void set_filter(pcap_t *handle, const struct options *options)
 {
     char text[128];
@@ -203,8 +203,8 @@ static void report(const struct state *state, pcap_t *handle)
 {
     struct pcap_stat stat;
 
-    fprintf(stderr, "rawe-dump: %lu frames, %lu of them malformed; %lu superframes", state->frames,
-            state->malformed, state->superframes);
+    fprintf(stderr, "rawe-dump: %lu frames, %lu of them malformed; %lu batches", state->frames,
+            state->malformed, state->batches);
     if (state->options->file == NULL && pcap_stats(handle, &stat) == 0 && stat.ps_drop != 0) {
         fprintf(stderr, "; %u packets missed, they came too fast", stat.ps_drop);
     }

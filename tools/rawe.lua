@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: BSD-3-Clause
 --
 -- Wireshark dissector of rawe's frames, as doc/protocol.md has them: plain ones by their EtherType,
--- superframes in their IPv4 and UDP envelope.
+-- batches in their IPv4 and UDP envelope.
 --
 --   tshark -X lua_script:rawe.lua -r job.pcap -Y rawe.resent
 --   cp rawe.lua ~/.local/lib/wireshark/plugins/        (for Wireshark; Help > About > Folders)
@@ -10,9 +10,9 @@ local rawe = Proto("rawe", "rawe: MPI in raw Ethernet frames")
 
 local HEADER_BYTES = 24
 local CHECKSUM_BYTES = 4
-local CHUNK_ALIGN = 8
+local FRAGMENT_ALIGN = 8
 local VERSION = 1
--- Of the envelope of superframes.
+-- Of the envelope of batches.
 local SOURCE, DESTINATION = "255.255.255.255", "0.0.0.2"
 
 local DATA, BULK, ACK, PROBE, CONNECT, CLOSE, PING, PONG = 1, 2, 3, 4, 5, 6, 7, 8
@@ -22,7 +22,7 @@ local types = {
 }
 local MESSAGE, SEGMENT, PUT, TRIAL = 1, 2, 3, 4
 local kinds = { [MESSAGE] = "message", [SEGMENT] = "segment", [PUT] = "put", [TRIAL] = "trial" }
-local chunk_bytes = { [MESSAGE] = 8, [SEGMENT] = 16, [PUT] = 24, [TRIAL] = 8 }
+local fragment_bytes = { [MESSAGE] = 8, [SEGMENT] = 16, [PUT] = 24, [TRIAL] = 8 }
 local lanes = { [0] = "express", [1] = "bulk" }
 local CHECKSUM_FLAG, PROBE_ANSWER_FLAG = 0x08, 0x02
 
@@ -47,9 +47,9 @@ f.len = ProtoField.uint16("rawe.len", "Payload bytes", base.DEC)
 f.credit = ProtoField.uint16("rawe.credit", "Credit in frames", base.DEC)
 f.sack = ProtoField.bytes("rawe.sack", "SACK bitmap")
 f.checksum = ProtoField.uint32("rawe.checksum", "CRC32C", base.HEX)
-f.chunk = ProtoField.uint8("rawe.chunk", "Chunk", base.DEC, kinds)
-f.chunk_tag = ProtoField.uint8("rawe.chunk.tag", "Tag", base.DEC)
-f.chunk_len = ProtoField.uint16("rawe.chunk.len", "Data bytes", base.DEC)
+f.fragment = ProtoField.uint8("rawe.fragment", "Fragment", base.DEC, kinds)
+f.fragment_tag = ProtoField.uint8("rawe.fragment.tag", "Tag", base.DEC)
+f.fragment_len = ProtoField.uint16("rawe.fragment.len", "Data bytes", base.DEC)
 f.message = ProtoField.uint32("rawe.segment.message", "Message number", base.DEC)
 f.segment_at = ProtoField.uint32("rawe.segment.at", "Offset in the message", base.DEC)
 f.segment_of = ProtoField.uint32("rawe.segment.of", "Length of the message", base.DEC)
@@ -68,7 +68,7 @@ f.incarnation = ProtoField.uint64("rawe.connect.incarnation", "Incarnation", bas
 f.ping_key = ProtoField.uint32("rawe.ping.key", "Key to answer to", base.HEX)
 f.ping_port = ProtoField.uint16("rawe.ping.port", "Port to answer to", base.HEX)
 f.token = ProtoField.uint64("rawe.ping.token", "Token", base.HEX)
-f.train = ProtoField.uint32("rawe.train", "Place in the superframe", base.DEC)
+f.batch = ProtoField.uint32("rawe.batch", "Place in the batch", base.DEC)
 
 local malformed = ProtoExpert.new(
     "rawe.malformed", "Malformed", expert.group.MALFORMED, expert.severity.ERROR)
@@ -94,12 +94,12 @@ local function add_header(tvb, tree)
     tree:add(f.credit, tvb(22, 2))
 end
 
--- A chunk whose header is there; returns a word on it.
-local function add_chunk(tvb, tree, kind, header_bytes, data_bytes)
-    local item = tree:add(f.chunk, tvb(0, 1))
+-- A fragment whose header is there; returns a word on it.
+local function add_fragment(tvb, tree, kind, header_bytes, data_bytes)
+    local item = tree:add(f.fragment, tvb(0, 1))
     item:set_len(header_bytes + data_bytes)
-    item:add(f.chunk_tag, tvb(1, 1))
-    item:add(f.chunk_len, tvb(2, 2))
+    item:add(f.fragment_tag, tvb(1, 1))
+    item:add(f.fragment_len, tvb(2, 2))
     if kind == SEGMENT then
         item:add(f.message, tvb(4, 4))
         item:add(f.segment_at, tvb(8, 4))
@@ -115,23 +115,23 @@ local function add_chunk(tvb, tree, kind, header_bytes, data_bytes)
     return string.format(" %s of %d", kinds[kind], data_bytes)
 end
 
-local function add_chunks(tvb, tree)
+local function add_fragments(tvb, tree)
     local at, words = 0, ""
     while at < tvb:len() do
         local left = tvb:len() - at
         local kind = tvb(at, 1):uint()
-        local header_bytes = chunk_bytes[kind]
+        local header_bytes = fragment_bytes[kind]
         if header_bytes == nil or left < header_bytes then
-            tree:add_proto_expert_info(malformed, "Unknown or shortened chunk")
+            tree:add_proto_expert_info(malformed, "Unknown or shortened fragment")
             return words
         end
         local data_bytes = tvb(at + 2, 2):uint()
         if data_bytes > left - header_bytes then
-            tree:add_proto_expert_info(malformed, "Chunk longer than its frame")
+            tree:add_proto_expert_info(malformed, "Fragment longer than its frame")
             return words
         end
-        words = words .. add_chunk(tvb(at):tvb(), tree, kind, header_bytes, data_bytes)
-        at = at + math.ceil((header_bytes + data_bytes) / CHUNK_ALIGN) * CHUNK_ALIGN
+        words = words .. add_fragment(tvb(at):tvb(), tree, kind, header_bytes, data_bytes)
+        at = at + math.ceil((header_bytes + data_bytes) / FRAGMENT_ALIGN) * FRAGMENT_ALIGN
     end
     return words
 end
@@ -166,7 +166,7 @@ end
 
 local function add_payload(tvb, tree, kind)
     if kind == DATA or kind == BULK then
-        return add_chunks(tvb, tree)
+        return add_fragments(tvb, tree)
     elseif kind == ACK then
         tree:add(f.sack, tvb())
         return " SACK"
@@ -236,7 +236,7 @@ local function dissect_envelope(tvb, pinfo, tree)
     while at < tvb:len() and (count == 0 or tvb(at, 1):uint() ~= 0) do
         count = count + 1
         local item = tree:add(rawe, tvb(at))
-        item:add(f.train, tvb(at, 0), count):set_generated()
+        item:add(f.batch, tvb(at, 0), count):set_generated()
         local used, words = dissect_frame(tvb(at):tvb(), item)
         first = count == 1 and words or first
         if used == 0 then

@@ -105,7 +105,7 @@ static void deliver_all(struct net *net, unsigned most, bool whole)
 static void put_again(struct net *net, struct net_frame *frame)
 {
     if (frame != NULL) {
-        frame->train = 0;
+        frame->batch = 0;
         net_put(net, frame);
     }
 }
@@ -179,10 +179,10 @@ static void take_step(struct net *net, const struct step *step, uint32_t *sent_b
         net_mutate(net, step->a, step->where >> 2, step->b, step->c);
         break;
     case AWAY: /* as the component's guard does, when nobody calls progress */
-        rawe_engine_leave(&node->engine);
+        rawe_engine_defer_begin(&node->engine);
         deliver_all(net, step->a % 256 + 1u, option);
         net_progress(node);
-        rawe_engine_return(&node->engine);
+        rawe_engine_defer_end(&node->engine);
         break;
     default:
         net_forge(node, lane,

@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Fuzz target `decode`: every decoder that is given bytes from the wire, on its own: headers,
- * chunks, CONNECT, PING, checksums, and the responder's way with a frame.
+ * fragments, CONNECT, PING, checksums, and the responder's way with a frame.
  *
  * Input: one byte that says what the others are, then those.
  */
@@ -17,7 +17,7 @@
 #include "rawe_crc32c.h"
 #include "rawe_wire.h"
 
-enum subject { FRAME, CHUNKS, RESPONDER, SUBJECTS };
+enum subject { FRAME, FRAGMENTS, RESPONDER, SUBJECTS };
 
 #define PROBES 4u
 
@@ -56,34 +56,34 @@ static void check_ping(const uint8_t *payload, size_t len_bytes)
                "a PING did not survive encoding");
 }
 
-/** Walk chunks as a receiver does: always forward, never outside. */
-static void check_chunks(const uint8_t *payload, size_t len_bytes)
+/** Walk fragments as a receiver does: always forward, never outside. */
+static void check_fragments(const uint8_t *payload, size_t len_bytes)
 {
     const uint8_t *cursor = payload;
     const uint8_t *end = payload + len_bytes;
     uint32_t sum = 0;
     while (cursor != end) {
         const uint8_t *before = cursor;
-        struct rawe_chunk chunk;
-        uint8_t bytes[RAWE_CHUNK_BYTES_MAX];
-        if (rawe_chunk_decode(&chunk, &cursor, end) != RAWE_DECODE_OK) {
-            FUZZ_CHECK(cursor == before, "a chunk was refused, but the cursor has moved");
+        struct rawe_fragment fragment;
+        uint8_t bytes[RAWE_FRAGMENT_BYTES_MAX];
+        if (rawe_fragment_decode(&fragment, &cursor, end) != RAWE_DECODE_OK) {
+            FUZZ_CHECK(cursor == before, "a fragment was refused, but the cursor has moved");
             return;
         }
-        size_t header_bytes = rawe_chunk_header_bytes(chunk.kind);
-        FUZZ_CHECK(cursor >= before + RAWE_CHUNK_MESSAGE_BYTES && cursor <= end,
+        size_t header_bytes = rawe_fragment_header_bytes(fragment.kind);
+        FUZZ_CHECK(cursor >= before + RAWE_FRAGMENT_MESSAGE_BYTES && cursor <= end,
                    "the cursor left the payload or stood still");
-        FUZZ_CHECK(chunk.data == before + header_bytes &&
-                       chunk.data_bytes <= (size_t)(end - chunk.data),
-                   "a chunk's data lies outside of the payload");
-        FUZZ_CHECK(chunk.kind != RAWE_CHUNK_SEGMENT ||
-                       chunk.offset + chunk.data_bytes <= chunk.total_bytes,
+        FUZZ_CHECK(fragment.data == before + header_bytes &&
+                       fragment.data_bytes <= (size_t)(end - fragment.data),
+                   "a fragment's data lies outside of the payload");
+        FUZZ_CHECK(fragment.kind != RAWE_FRAGMENT_PART ||
+                       fragment.offset + fragment.data_bytes <= fragment.total_bytes,
                    "a segment goes beyond its message");
-        FUZZ_CHECK(rawe_chunk_encode(bytes, &chunk) == header_bytes &&
+        FUZZ_CHECK(rawe_fragment_encode(bytes, &fragment) == header_bytes &&
                        memcmp(bytes, before, header_bytes) == 0,
-                   "a chunk header did not survive decoding and encoding");
-        for (uint32_t i = 0; i < chunk.data_bytes; i++) {
-            sum += chunk.data[i];
+                   "a fragment header did not survive decoding and encoding");
+        for (uint32_t i = 0; i < fragment.data_bytes; i++) {
+            sum += fragment.data[i];
         }
     }
     FUZZ_CHECK(sum <= len_bytes * 255, "more data than bytes");
@@ -118,7 +118,7 @@ static void check_frame(const uint8_t *frame, size_t len_bytes)
                "a header did not survive decoding and encoding");
     /* Exactly the payload, so that whoever reads beyond it is seen. */
     uint8_t *payload = fuzz_copy(frame + RAWE_HEADER_BYTES, header.payload_bytes);
-    check_chunks(payload, header.payload_bytes);
+    check_fragments(payload, header.payload_bytes);
     check_connect(payload, header.payload_bytes);
     check_ping(payload, header.payload_bytes);
     fuzz_delete(payload);
@@ -132,13 +132,13 @@ static void check_responder(const uint8_t *bytes, size_t len_bytes)
     if (!ready) {
         ready = true;
         responder.fd = -1;
-        FUZZ_CHECK(rawe_probe_table_init(&responder.probes) == 0, "no table of probes");
+        FUZZ_CHECK(rawe_ping_table_init(&responder.pings) == 0, "no table of probes");
         for (unsigned i = 0; i < PROBES; i++) {
             static const uint8_t mac[RAWE_MAC_BYTES] = {2, 0, 0, 0, 0, 1};
-            int index = rawe_probe_add(&responder.probes, mac, 1, 2, RAWE_PING_BYTES + 8 * i);
+            int index = rawe_ping_table_add(&responder.pings, mac, 1, 2, RAWE_PING_BYTES + 8 * i);
             FUZZ_CHECK(index == (int)i, "probes are not numbered from 0 on");
             /* In place of the random one: inputs must mean the same in every run. */
-            rawe_probe_at(&responder.probes, index)->token = 1ull << 63 | i;
+            rawe_ping_table_at(&responder.pings, index)->token = 1ull << 63 | i;
         }
     }
     struct rawe_responder_counters before, after;
@@ -167,8 +167,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len_bytes)
     case FRAME:
         check_frame(bytes, len_bytes - 1);
         break;
-    case CHUNKS:
-        check_chunks(bytes, len_bytes - 1);
+    case FRAGMENTS:
+        check_fragments(bytes, len_bytes - 1);
         break;
     default:
         check_responder(bytes, len_bytes - 1);

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The mutator of target `decode`: changes single fields of frames and chunks and mostly sets right
+ * The mutator of target `decode`: changes single fields of frames and fragments and mostly sets right
  * what a decoder would refuse at first sight: the version, and the lengths.
  */
 #include "fuzz.h"
@@ -10,7 +10,7 @@
 
 #include "rawe_wire.h"
 
-/** Where fields lie behind the header of a frame, of a chunk, of CONNECT and PING. */
+/** Where fields lie behind the header of a frame, of a fragment, of CONNECT and PING. */
 struct field {
     uint8_t offset;
     uint8_t bytes;
@@ -56,7 +56,7 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t len_bytes, size_t max_bytes
     if (len_bytes == 0 || fuzz_random(&random) % 8 == 0) {
         return LLVMFuzzerMutate(data, len_bytes, max_bytes);
     }
-    /* 0: frames, 1: chunks alone, 2: frames with their Ethernet header. */
+    /* 0: frames, 1: fragments alone, 2: frames with their Ethernet header. */
     size_t header_at = data[0] % 3 == 2 ? 1 + RAWE_ETH_HEADER_BYTES : 1;
     size_t payload_at = data[0] % 3 == 1 ? 1 : header_at + RAWE_HEADER_BYTES;
     if (payload_at > max_bytes) {
@@ -83,8 +83,8 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t len_bytes, size_t max_bytes
         header[0] = (uint8_t)(RAWE_WIRE_VERSION << 4 | (header[0] & 0x0F));
         write_number(header + 20, 2, payload_bytes > UINT16_MAX ? UINT16_MAX : payload_bytes);
     }
-    if (payload_bytes >= RAWE_CHUNK_MESSAGE_BYTES && fuzz_random(&random) % 2 == 0) {
-        size_t head_bytes = rawe_chunk_header_bytes(data[payload_at]);
+    if (payload_bytes >= RAWE_FRAGMENT_MESSAGE_BYTES && fuzz_random(&random) % 2 == 0) {
+        size_t head_bytes = rawe_fragment_header_bytes(data[payload_at]);
         if (head_bytes != 0 && payload_bytes >= head_bytes) {
             write_number(data + payload_at + 2, 2, payload_bytes - head_bytes);
         }

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Fuzz target `train`: hostile trains, through the receiving half of the bulk link, the engine's
+ * Fuzz target `batch`: hostile batches, through the receiving half of the bulk link, the engine's
  * plan for them and reassembly.
  *
  * Input: 4 bytes of settings, then records of 16 bytes, one step each:
@@ -16,17 +16,17 @@
 #include "rawe_conn.h"
 #include "rawe_engine.h"
 #include "reassembly_model.h"
-#include "train_link.h"
+#include "batch_link.h"
 
 #ifndef VIRTIO_NET_HDR_GSO_UDP_L4
 #define VIRTIO_NET_HDR_GSO_UDP_L4 5 /* Linux 6.2 */
 #endif
 
 enum operation {
-    FRAME,      /**< one more frame for the train */
+    FRAME,      /**< one more frame for the batch */
     MORE,       /**< more of the same, as an honest sender would go on */
-    DELIVER,    /**< the train as one packet */
-    ONE_BY_ONE, /**< the train as plain frames */
+    DELIVER,    /**< the batch as one packet */
+    ONE_BY_ONE, /**< the batch as plain frames */
     PLAN,       /**< only ask for its place, with lengths that are not its own */
     HANDLE,     /**< take a region back and register it anew */
     REASSEMBLY, /**< a segment, given to reassembly itself */
@@ -42,7 +42,7 @@ const struct fuzz_format fuzz_format = {
 };
 
 #define REGIONS 3u
-#define TRAIN_BYTES_MAX TRAIN_LINK_BYTES_MAX
+#define BATCH_BYTES_MAX BATCH_LINK_BYTES_MAX
 #define KEY 0x1234u
 #define PORT 7u
 
@@ -64,11 +64,11 @@ static struct world {
     uint8_t *regions[REGIONS];
     uint32_t index[REGIONS];
     uint64_t key[REGIONS];
-    /* the train being made */
-    uint8_t train[TRAIN_BYTES_MAX];
-    size_t train_bytes, frame_bytes; /**< of all, of the first */
+    /* the batch being made */
+    uint8_t batch[BATCH_BYTES_MAX];
+    size_t batch_bytes, frame_bytes; /**< of all, of the first */
     struct rawe_header header;       /**< of its last frame */
-    struct rawe_chunk chunk;
+    struct rawe_fragment fragment;
     uint64_t delivered_bytes;
     struct reassembly_model *model;
 } world;
@@ -152,15 +152,15 @@ static void start(struct fuzz_input *head)
     rawe_handle_table_init(&world.handles, 0);
     FUZZ_CHECK(rawe_engine_init(&world.engine, &config, &callbacks, &world, &output, world.now_ns),
                "an engine did not start");
-    if ((bits & 16) != 0) { /* then trial frames are looked at */
-        const struct rawe_trains trains = {
+    if ((bits & 16) != 0) { /* then validation frames are looked at */
+        const struct rawe_batches batches = {
             .output = {.transmit = transmit},
             .frames_max = 48,
             .bytes_max = 65507,
             .overhead_bytes = 28,
             .receive_frames = 256,
         };
-        FUZZ_CHECK(rawe_engine_use_trains(&world.engine, &trains), "no memory for trains");
+        FUZZ_CHECK(rawe_engine_use_batches(&world.engine, &batches), "no memory for batches");
     }
     if ((bits & 32) != 0) {
         world.engine.reassembly_buffers.limit = 2;
@@ -204,30 +204,30 @@ static void connect_peer(void)
     FUZZ_CHECK(world.conn->state == RAWE_CONN_OPEN, "the connection did not open");
 }
 
-/** Append the frame of world.header and world.chunk, cut short or filled up by `lie` bytes. */
+/** Append the frame of world.header and world.fragment, cut short or filled up by `lie` bytes. */
 static void append(int lie)
 {
-    uint8_t head[RAWE_ETH_HEADER_BYTES + RAWE_HEADER_BYTES + RAWE_CHUNK_BYTES_MAX] = {0};
-    size_t chunk_bytes = rawe_chunk_encode(head + RAWE_PAYLOAD_OFFSET, &world.chunk);
-    size_t data_bytes = (size_t)world.chunk.data_bytes;
+    uint8_t head[RAWE_ETH_HEADER_BYTES + RAWE_HEADER_BYTES + RAWE_FRAGMENT_BYTES_MAX] = {0};
+    size_t fragment_bytes = rawe_fragment_encode(head + RAWE_PAYLOAD_OFFSET, &world.fragment);
+    size_t data_bytes = (size_t)world.fragment.data_bytes;
     if (lie < 0) {
         data_bytes = data_bytes > (size_t)-lie ? data_bytes - (size_t)-lie : 0;
     } else {
         data_bytes += (size_t)lie;
     }
-    size_t frame_bytes = RAWE_HEADER_BYTES + chunk_bytes + data_bytes;
-    if (world.train_bytes + frame_bytes > TRAIN_BYTES_MAX) {
+    size_t frame_bytes = RAWE_HEADER_BYTES + fragment_bytes + data_bytes;
+    if (world.batch_bytes + frame_bytes > BATCH_BYTES_MAX) {
         return;
     }
-    world.header.payload_bytes = (uint16_t)(chunk_bytes + data_bytes);
+    world.header.payload_bytes = (uint16_t)(fragment_bytes + data_bytes);
     rawe_header_encode(head + RAWE_ETH_HEADER_BYTES, &world.header);
-    uint8_t *at = world.train + world.train_bytes;
-    memcpy(at, head + RAWE_ETH_HEADER_BYTES, RAWE_HEADER_BYTES + chunk_bytes);
-    memset(at + RAWE_HEADER_BYTES + chunk_bytes, (int)world.header.sequence & 0xFF, data_bytes);
-    if (world.train_bytes == 0) {
+    uint8_t *at = world.batch + world.batch_bytes;
+    memcpy(at, head + RAWE_ETH_HEADER_BYTES, RAWE_HEADER_BYTES + fragment_bytes);
+    memset(at + RAWE_HEADER_BYTES + fragment_bytes, (int)world.header.sequence & 0xFF, data_bytes);
+    if (world.batch_bytes == 0) {
         world.frame_bytes = frame_bytes;
     }
-    world.train_bytes += frame_bytes;
+    world.batch_bytes += frame_bytes;
 }
 
 static void make_frame(const struct step *step)
@@ -245,7 +245,7 @@ static void make_frame(const struct step *step)
         .sequence = expected + (uint32_t)(int8_t)step->a,
         .credit = 64,
     };
-    world.chunk = (struct rawe_chunk){
+    world.fragment = (struct rawe_fragment){
         .kind = (uint8_t)(step->options & 7),
         .tag = (uint8_t)(step->options >> 3),
         .data_bytes = (uint16_t)step->b,
@@ -253,24 +253,24 @@ static void make_frame(const struct step *step)
         .total_bytes = step->d,
         .offset = step->c,
     };
-    if (world.chunk.kind == RAWE_CHUNK_PUT) {
-        world.chunk.id = world.index[region];
-        world.chunk.key = world.key[region] ^ (step->d & 1);
+    if (world.fragment.kind == RAWE_FRAGMENT_PUT) {
+        world.fragment.id = world.index[region];
+        world.fragment.key = world.key[region] ^ (step->d & 1);
     }
     append((int8_t)(step->b >> 16));
 }
 
 static void make_more(const struct step *step)
 {
-    for (unsigned i = 0; i < (step->a & 63) + 1u && world.train_bytes != 0; i++) {
+    for (unsigned i = 0; i < (step->a & 63) + 1u && world.batch_bytes != 0; i++) {
         world.header.sequence += 1u + (step->options & 1);
-        world.chunk.offset += world.chunk.data_bytes * (1u + (step->options & 1u));
+        world.fragment.offset += world.fragment.data_bytes * (1u + (step->options & 1u));
         append(0);
     }
     if (step->b != 0) { /* the last one is shorter */
         world.header.sequence++;
-        world.chunk.offset += world.chunk.data_bytes;
-        world.chunk.data_bytes = (uint16_t)(step->b % (world.chunk.data_bytes + 1u));
+        world.fragment.offset += world.fragment.data_bytes;
+        world.fragment.data_bytes = (uint16_t)(step->b % (world.fragment.data_bytes + 1u));
         append(0);
     }
 }
@@ -294,42 +294,42 @@ static void segment(void *context, const uint8_t *source_mac, const uint8_t *hea
     fuzz_delete(copy);
 }
 
-static void deliver_train(const struct step *step)
+static void deliver_batch(const struct step *step)
 {
     const struct rawe_bulk_receiver receiver = {.plan = plan, .segment = segment};
-    struct train_link_packet packet = {
+    struct batch_link_packet packet = {
         .gso_type = (step->options & 1) != 0 ? VIRTIO_NET_HDR_GSO_NONE : VIRTIO_NET_HDR_GSO_UDP_L4,
         .gso_size = (uint16_t)((step->options & 2) != 0 ? step->a : world.frame_bytes),
-        .bytes = world.train,
-        .len_bytes = world.train_bytes,
+        .bytes = world.batch,
+        .len_bytes = world.batch_bytes,
         .cut_bytes = (step->options & 4) != 0 ? step->b : 0,
     };
     memcpy(packet.destination, our_mac, RAWE_MAC_BYTES);
     memcpy(packet.source, peer_mac, RAWE_MAC_BYTES);
-    train_link_receive(&packet, &receiver, &world.engine);
-    world.train_bytes = 0;
+    batch_link_receive(&packet, &receiver, &world.engine);
+    world.batch_bytes = 0;
 }
 
 static void deliver_one_by_one(void)
 {
-    for (size_t at = 0; at + RAWE_HEADER_BYTES <= world.train_bytes;) {
-        size_t payload_bytes = (size_t)world.train[at + 20] << 8 | world.train[at + 21];
+    for (size_t at = 0; at + RAWE_HEADER_BYTES <= world.batch_bytes;) {
+        size_t payload_bytes = (size_t)world.batch[at + 20] << 8 | world.batch[at + 21];
         size_t len_bytes = RAWE_HEADER_BYTES + payload_bytes;
-        len_bytes = len_bytes < world.train_bytes - at ? len_bytes : world.train_bytes - at;
-        uint8_t *frame = fuzz_copy(world.train + at, len_bytes);
+        len_bytes = len_bytes < world.batch_bytes - at ? len_bytes : world.batch_bytes - at;
+        uint8_t *frame = fuzz_copy(world.batch + at, len_bytes);
         rawe_engine_receive_parts(&world.engine, peer_mac, frame, len_bytes, NULL, 0,
                                   world.now_ns);
         fuzz_delete(frame);
         at += len_bytes;
     }
-    world.train_bytes = 0;
+    world.batch_bytes = 0;
 }
 
 static void only_plan(const struct step *step)
 {
     struct rawe_placement placement = {0};
-    size_t head_bytes = (step->a & 127) < world.train_bytes ? (step->a & 127) : world.train_bytes;
-    if (plan(&world.engine, peer_mac, world.train, head_bytes, step->b & 0x1FFFF,
+    size_t head_bytes = (step->a & 127) < world.batch_bytes ? (step->a & 127) : world.batch_bytes;
+    if (plan(&world.engine, peer_mac, world.batch, head_bytes, step->b & 0x1FFFF,
              step->c & 0x1FFFF, &placement)) {
         size_t frame_bytes = step->b & 0x1FFFF, total_bytes = step->c & 0x1FFFF;
         frame_bytes = frame_bytes == 0 || frame_bytes > total_bytes ? total_bytes : frame_bytes;
@@ -349,7 +349,7 @@ static void take_step(const struct step *step)
         make_more(step);
         break;
     case DELIVER:
-        deliver_train(step);
+        deliver_batch(step);
         break;
     case ONE_BY_ONE:
         deliver_one_by_one();

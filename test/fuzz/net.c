@@ -15,7 +15,7 @@
 /** A slab beyond the limit for each size of frame, and the one that reaches it. */
 #define SLACK_FRAMES (3u * 64u)
 #define BUFFERS_MAX 1024u
-#define TRAIN_OVERHEAD_BYTES 28u
+#define BATCH_OVERHEAD_BYTES 28u
 
 static void write_mac(unsigned index, uint8_t mac[RAWE_MAC_BYTES])
 {
@@ -33,7 +33,7 @@ struct net_frame *net_copy(const struct net_frame *frame)
 {
     struct net_frame *copy = fuzz_new(sizeof(*copy));
     *copy = *frame;
-    copy->train = 0;
+    copy->batch = 0;
     copy->bytes = fuzz_copy(frame->bytes, frame->len_bytes);
     return copy;
 }
@@ -101,7 +101,7 @@ static struct net_frame *frame_sent(struct net_node *node, const struct rawe_fra
     return frame;
 }
 
-/** Fill a frame up to a length: the kernel cuts trains into pieces that are all as long. */
+/** Fill a frame up to a length: the kernel cuts batches into pieces that are all as long. */
 static void fill_up(struct net_frame *frame, size_t len_bytes)
 {
     if (frame->len_bytes < len_bytes) {
@@ -114,14 +114,14 @@ static void fill_up(struct net_frame *frame, size_t len_bytes)
 }
 
 static unsigned put_on_wire(struct net_node *node, const struct rawe_frame *frames, unsigned count,
-                            unsigned train)
+                            unsigned batch)
 {
     unsigned taken = 0;
     FUZZ_CHECK(count != 0, "a transmission of no frame");
     while (taken < count && node->link_room != 0) {
         struct net_frame *frame = frame_sent(node, &frames[taken++]);
-        frame->train = train;
-        if (train != 0 && taken != count) {
+        frame->batch = batch;
+        if (batch != 0 && taken != count) {
             fill_up(frame, frames[0].len_bytes);
         }
         if (node->link_room != UINT32_MAX) {
@@ -139,29 +139,29 @@ static unsigned transmit(void *context, const struct rawe_frame *frames, unsigne
     return put_on_wire(context, frames, count, 0);
 }
 
-/** Takes a train as a whole or not at all. */
-static unsigned transmit_train(void *context, const struct rawe_frame *frames, unsigned count)
+/** Takes a batch as a whole or not at all. */
+static unsigned transmit_batch(void *context, const struct rawe_frame *frames, unsigned count)
 {
     struct net_node *node = context;
-    const struct rawe_trains *trains = &node->engine.trains;
+    const struct rawe_batches *batches = &node->engine.batches;
     uint32_t bytes = 0;
-    FUZZ_CHECK(count >= 1 && count <= trains->frames_max, "a train of no or too many frames");
+    FUZZ_CHECK(count >= 1 && count <= batches->frames_max, "a batch of no or too many frames");
     for (unsigned i = 0; i < count; i++) {
         FUZZ_CHECK(frames[i].len_bytes <= frames[0].len_bytes &&
                        (i + 1 == count || frames[0].len_bytes - frames[i].len_bytes <=
-                                              trains->fill_max_bytes),
-                   "a frame of a train is longer than the first, or much shorter");
+                                              batches->fill_max_bytes),
+                   "a frame of a batch is longer than the first, or much shorter");
         FUZZ_CHECK(frames[i].len_bytes <= RAWE_PAYLOAD_OFFSET +
                                               node->engine.config.payload_max_bytes -
-                                              trains->overhead_bytes + RAWE_CHECKSUM_BYTES,
-                   "a frame of a train leaves no room for the envelope");
+                                              batches->overhead_bytes + RAWE_CHECKSUM_BYTES,
+                   "a frame of a batch leaves no room for the envelope");
         bytes += frames[i + 1 == count ? i : 0].len_bytes - RAWE_ETH_HEADER_BYTES;
     }
-    FUZZ_CHECK(bytes <= trains->bytes_max, "a train is too long");
+    FUZZ_CHECK(bytes <= batches->bytes_max, "a batch is too long");
     if (node->link_room < count) {
         return 0;
     }
-    return put_on_wire(node, frames, count, ++node->net->train_number);
+    return put_on_wire(node, frames, count, ++node->net->batch_number);
 }
 
 /** As the component does: who is known may connect, under the key he has now. */
@@ -226,17 +226,17 @@ static void start_node(struct net *net, unsigned index)
     const struct rawe_output output = {.transmit = transmit, .context = node};
     FUZZ_CHECK(rawe_engine_init(&node->engine, &config, &callbacks, node, &output, net->now_ns),
                "an engine did not start");
-    const struct rawe_trains trains = {
-        .output = {.transmit = transmit_train, .context = node},
+    const struct rawe_batches batches = {
+        .output = {.transmit = transmit_batch, .context = node},
         .frames_max = 48,
         .bytes_max = 65507,
-        .overhead_bytes = TRAIN_OVERHEAD_BYTES,
+        .overhead_bytes = BATCH_OVERHEAD_BYTES,
         .receive_frames = config.receive_frames,
         .fill_max_bytes = net->config.payload_max_bytes,
     };
     node->ending = false;
-    if (net->use_trains) {
-        (void)rawe_engine_use_trains(&node->engine, &trains); /* without memory: without trains */
+    if (net->use_batches) {
+        (void)rawe_engine_use_batches(&node->engine, &batches); /* without memory: without batches */
     }
 }
 
@@ -247,7 +247,7 @@ void net_start(struct net *net, struct fuzz_input *head)
     unsigned sizes = (unsigned)fuzz_take(head, 1);
     memset(net, 0, sizeof(*net));
     net->now_ns = 5 * NET_S;
-    net->use_trains = (bits & 1) != 0;
+    net->use_batches = (bits & 1) != 0;
     net->replies = (bits & 2) != 0;
     net->closes_failed = (bits & 4) != 0;
     net->config = (struct rawe_engine_config){
@@ -264,7 +264,7 @@ void net_start(struct net *net, struct fuzz_input *head)
         .probe_least_ns = 500 * NET_US,
         .probe_most_ns = 100 * NET_MS,
         .reorder_ns = 100 * NET_US,
-        .pack_from_frames = (sizes & 16) != 0 ? 2 : 0,
+        .coalesce_from_frames = (sizes & 16) != 0 ? 2 : 0,
         .peer_timeout_ns = (bits & 128) != 0 ? 5 * NET_S : 0,
     };
     for (unsigned i = 0; i < NET_NODES; i++) {
@@ -353,14 +353,14 @@ void net_restart(struct net_node *node)
     start_node(node->net, node->index);
 }
 
-/** The rest of a train, as far as it lies on the wire in one piece, behind its first frame. */
-static unsigned train_length(const struct net *net, unsigned position)
+/** The rest of a batch, as far as it lies on the wire in one piece, behind its first frame. */
+static unsigned batch_length(const struct net *net, unsigned position)
 {
     const struct net_frame *first = net->wire[position];
     unsigned count = 1;
-    while (first->train != 0 && position + count < net->wire_count) {
+    while (first->batch != 0 && position + count < net->wire_count) {
         const struct net_frame *frame = net->wire[position + count];
-        if (frame->train != first->train || frame->from != first->from ||
+        if (frame->batch != first->batch || frame->from != first->from ||
             net->wire[position + count - 1]->len_bytes != first->len_bytes ||
             frame->len_bytes > first->len_bytes) {
             break;
@@ -370,8 +370,8 @@ static unsigned train_length(const struct net *net, unsigned position)
     return count;
 }
 
-/** Receive a train as the bulk socket does: straight into place when the engine can tell where. */
-static void receive_train(struct net *net, unsigned position, unsigned count)
+/** Receive a batch as the bulk socket does: straight into place when the engine can tell where. */
+static void receive_batch(struct net *net, unsigned position, unsigned count)
 {
     struct net_frame **frames = &net->wire[position];
     struct rawe_engine *engine = &net->node[1 - frames[0]->from].engine;
@@ -412,12 +412,12 @@ void net_deliver(struct net *net, unsigned position, bool whole)
     }
     position %= net->wire_count;
     struct net_node *receiver = &net->node[1 - net->wire[position]->from];
-    if (!receiver->engine.away) {
+    if (!receiver->engine.deferring) {
         net_come_back(receiver); /* what was kept comes first; this may send, behind all others */
     }
-    unsigned count = whole ? train_length(net, position) : 1;
-    if (net->wire[position]->train != 0 && whole) {
-        receive_train(net, position, count);
+    unsigned count = whole ? batch_length(net, position) : 1;
+    if (net->wire[position]->batch != 0 && whole) {
+        receive_batch(net, position, count);
     } else {
         struct net_frame *frame = net->wire[position];
         rawe_engine_receive(&net->node[1 - frame->from].engine, frame->bytes, frame->len_bytes,
@@ -430,9 +430,9 @@ void net_deliver(struct net *net, unsigned position, bool whole)
 
 void net_come_back(struct net_node *node)
 {
-    rawe_engine_return(&node->engine);
-    if (rawe_engine_has_kept(&node->engine)) {
-        rawe_engine_tell(&node->engine);
+    rawe_engine_defer_end(&node->engine);
+    if (rawe_engine_has_deferred(&node->engine)) {
+        rawe_engine_deliver_deferred(&node->engine);
     }
 }
 
@@ -472,7 +472,7 @@ void net_settle(struct net *net)
         /* Only what lies there now: answers to it are the next turn's. */
         for (unsigned left = net->wire_count; left != 0 && net->wire_count != 0;) {
             unsigned before = net->wire_count < left ? net->wire_count : left;
-            unsigned count = train_length(net, 0);
+            unsigned count = batch_length(net, 0);
             net->sent_in_call = 0;
             net_deliver(net, 0, true);
             left -= count < before ? count : before;
@@ -500,7 +500,7 @@ void net_check(struct net *net)
     for (unsigned i = 0; i < NET_NODES; i++) {
         const struct rawe_engine *engine = &net->node[i].engine;
         FUZZ_CHECK(net->tainted || net->torn || engine->counters.dropped_misplaced == 0,
-                   "frames of a whole train were not taken where they were placed");
+                   "frames of a whole batch were not taken where they were placed");
         FUZZ_CHECK(engine->open_count <= RAWE_LANES, "more connections than were opened");
         FUZZ_CHECK(engine->timers.armed <= RAWE_LANES, "more timers than connections");
         FUZZ_CHECK(engine->frames.allocated <= engine->config.frames_limit + SLACK_FRAMES,

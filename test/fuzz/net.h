@@ -34,7 +34,7 @@ struct net;
 /** A frame on the wire, in memory of exactly its length. */
 struct net_frame {
     unsigned from;
-    unsigned train; /**< frames with the same number were sent as one train; 0: alone */
+    unsigned batch; /**< frames with the same number were sent as one batch; 0: alone */
     size_t len_bytes;
     uint8_t *bytes;
 };
@@ -81,15 +81,15 @@ struct net {
     struct net_node node[NET_NODES];
     struct net_frame *wire[NET_WIRE_FRAMES];
     unsigned wire_count;
-    unsigned train_number;
+    unsigned batch_number;
     unsigned sent_in_call; /**< frames, since the script's last step */
     uint32_t keys;         /**< drawn so far */
     bool tainted;          /**< frames were forged with valid keys */
-    bool torn;             /**< trains may lie on the wire with gaps, or memory ran out */
+    bool torn;             /**< batches may lie on the wire with gaps, or memory ran out */
     bool unsettled[RAWE_LANES]; /**< something was closed or given up there */
     bool replies;          /**< messages are answered when delivered, followed when complete */
     bool closes_failed;    /**< `failed` closes the connection */
-    bool use_trains;
+    bool use_batches;
     struct net_message messages[NET_MESSAGES_MAX];
     unsigned message_count;
 };
@@ -109,7 +109,7 @@ struct net_frame *net_take(struct net *net, unsigned position);
 void net_put(struct net *net, struct net_frame *frame);
 struct net_frame *net_copy(const struct net_frame *frame);
 void net_frame_free(struct net_frame *frame);
-/** Hand over the frame at a position, with the rest of its train if `whole`. */
+/** Hand over the frame at a position, with the rest of its batch if `whole`. */
 void net_deliver(struct net *net, unsigned position, bool whole);
 /** Flush and let timers expire. */
 void net_progress(struct net_node *node);

@@ -62,8 +62,8 @@ void net_mutate(struct net *net, unsigned position, unsigned field, uint32_t val
         fuzz_delete(frame->bytes);
         frame->bytes = bytes;
         frame->len_bytes = len_bytes;
-        /* The link hands up no part of a train that is shorter than that. */
-        frame->train = len_bytes < RAWE_ETH_HEADER_BYTES ? 0 : frame->train;
+        /* The link hands up no part of a batch that is shorter than that. */
+        frame->batch = len_bytes < RAWE_ETH_HEADER_BYTES ? 0 : frame->batch;
     } else if (field == FIELDS + 1) { /* some bytes of the payload */
         for (unsigned i = 0; i < 4 && frame->len_bytes > RAWE_PAYLOAD_OFFSET; i++) {
             size_t at = RAWE_PAYLOAD_OFFSET +
@@ -103,43 +103,43 @@ static const struct net_message *some_put(const struct net *net, unsigned victim
     return NULL;
 }
 
-static size_t forge_chunk(const struct net_node *victim, const struct rawe_conn *conn,
+static size_t forge_fragment(const struct net_node *victim, const struct rawe_conn *conn,
                           const struct net_forgery *forgery, uint8_t *out)
 {
-    struct rawe_chunk chunk = {
+    struct rawe_fragment fragment = {
         .kind = (uint8_t)(forgery->what >> 4 & 7),
         .tag = (uint8_t)(forgery->lengths >> 24),
         .data_bytes = (uint16_t)(forgery->lengths & 0x7FF),
         .offset = forgery->place & 0xFFFFFF,
         .total_bytes = (forgery->lengths >> 11 & 0x7FF) * 8,
     };
-    if (chunk.kind == RAWE_CHUNK_PUT) {
+    if (fragment.kind == RAWE_FRAGMENT_PUT) {
         const struct net_message *put = some_put(victim->net, victim->index, forgery->place >> 24);
-        chunk.id = put != NULL ? put->handle_index : forgery->place >> 24;
-        chunk.key = put != NULL ? put->handle_key : 0;
+        fragment.id = put != NULL ? put->handle_index : forgery->place >> 24;
+        fragment.key = put != NULL ? put->handle_key : 0;
         if ((forgery->what & 0x1000) != 0) {
-            chunk.offset = 0ull - chunk.offset;
+            fragment.offset = 0ull - fragment.offset;
         }
         if ((forgery->what & 0x2000) != 0) {
-            chunk.key += 1ull << (forgery->place >> 24) % 64;
+            fragment.key += 1ull << (forgery->place >> 24) % 64;
         }
-    } else if (chunk.kind == RAWE_CHUNK_SEGMENT) {
+    } else if (fragment.kind == RAWE_FRAGMENT_PART) {
         uint32_t next = conn->reassembly != NULL ? conn->reassembly->next : 0;
-        chunk.id = next + (uint32_t)(int8_t)(forgery->place >> 24);
-        chunk.offset &= 0xFFFF;
+        fragment.id = next + (uint32_t)(int8_t)(forgery->place >> 24);
+        fragment.offset &= 0xFFFF;
         if ((forgery->what & 0x1000) != 0) {
-            chunk.total_bytes = (uint32_t)chunk.offset + chunk.data_bytes; /* its end */
+            fragment.total_bytes = (uint32_t)fragment.offset + fragment.data_bytes; /* its end */
         }
     }
-    size_t len_bytes = rawe_chunk_encode(out, &chunk);
-    len_bytes = len_bytes != 0 ? len_bytes : RAWE_CHUNK_MESSAGE_BYTES;
-    memset(out + len_bytes, (int)forgery->place & 0xFF, chunk.data_bytes);
-    len_bytes += chunk.data_bytes;
-    if (chunk.kind == RAWE_CHUNK_MESSAGE && (forgery->what & 0x2000) != 0) {
+    size_t len_bytes = rawe_fragment_encode(out, &fragment);
+    len_bytes = len_bytes != 0 ? len_bytes : RAWE_FRAGMENT_MESSAGE_BYTES;
+    memset(out + len_bytes, (int)forgery->place & 0xFF, fragment.data_bytes);
+    len_bytes += fragment.data_bytes;
+    if (fragment.kind == RAWE_FRAGMENT_MESSAGE && (forgery->what & 0x2000) != 0) {
         /* A second one behind it, as long as the numbers say. */
-        len_bytes = rawe_chunk_pad(len_bytes);
-        chunk.data_bytes = (uint16_t)(forgery->place % 300);
-        len_bytes += rawe_chunk_encode(out + len_bytes, &chunk);
+        len_bytes = rawe_fragment_pad(len_bytes);
+        fragment.data_bytes = (uint16_t)(forgery->place % 300);
+        len_bytes += rawe_fragment_encode(out + len_bytes, &fragment);
         len_bytes += forgery->place / 300 % 300;
     }
     return len_bytes;
@@ -218,7 +218,7 @@ void net_forge(struct net_node *victim, enum rawe_lane lane, const struct net_fo
     case RAWE_FRAME_CLOSE:
         break;
     default:
-        len_bytes = forge_chunk(victim, conn, forgery, payload);
+        len_bytes = forge_fragment(victim, conn, forgery, payload);
         break;
     }
     if ((forgery->what & 0x8000) != 0 && header.type != RAWE_FRAME_DATA) {

@@ -66,7 +66,7 @@ void net_send_copy(struct net_node *node, enum rawe_lane lane, size_t len_bytes)
     uint8_t *second = fuzz_copy(content(id) + first_bytes, message->len_bytes - first_bytes);
     size_t second_bytes = message->len_bytes - first_bytes;
     enum rawe_status status = RAWE_STATUS_DONE;
-    if (!rawe_conn_pack(conn, (uint8_t)id, first, first_bytes, second, second_bytes)) {
+    if (!rawe_conn_coalesce(conn, (uint8_t)id, first, first_bytes, second, second_bytes)) {
         status = rawe_conn_send_copy(conn, (uint8_t)id, first, first_bytes, second, second_bytes,
                                      net->now_ns);
     }
@@ -106,7 +106,7 @@ static void done(struct rawe_send *send, enum rawe_status status)
 static void move(struct rawe_conn *conn, struct net_send *under_way, size_t len_bytes)
 {
     uint8_t *copy = fuzz_copy(under_way->data, len_bytes);
-    rawe_conn_send_moved(conn, &under_way->send, copy);
+    rawe_conn_send_rebased(conn, &under_way->send, copy);
     fuzz_delete(under_way->data); /* whoever sends again from there is seen */
     under_way->data = copy;
 }
@@ -122,7 +122,7 @@ static void begin(struct net *net, struct net_message *message, struct net_send_
     under_way->data = fuzz_copy(content(id), message->len_bytes);
     struct rawe_send *send = &under_way->send;
     send->done = done;
-    send->kind = message->put ? RAWE_CHUNK_PUT : RAWE_CHUNK_MESSAGE;
+    send->kind = message->put ? RAWE_FRAGMENT_PUT : RAWE_FRAGMENT_MESSAGE;
     send->tag = (uint8_t)id;
     send->relaxed = options.relaxed;
     send->ordered = options.ordered && !message->put;

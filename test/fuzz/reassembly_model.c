@@ -44,21 +44,21 @@ static struct expected *expected_of(struct reassembly_model *model, uint32_t num
     return &model->expected[number % RAWE_REASSEMBLY_MESSAGES];
 }
 
-static void add(struct reassembly_model *model, const struct rawe_chunk *chunk)
+static void add(struct reassembly_model *model, const struct rawe_fragment *fragment)
 {
-    uint32_t ahead = chunk->id - model->reassembly.next;
+    uint32_t ahead = fragment->id - model->reassembly.next;
     enum rawe_reassembly_result result =
-        rawe_reassembly_add(&model->reassembly, &model->pool, chunk);
+        rawe_reassembly_add(&model->reassembly, &model->pool, fragment);
     FUZZ_CHECK(result != RAWE_REASSEMBLY_NO_BUFFER || ahead != 0,
                "the message all others wait for was put off");
     if (result == RAWE_REASSEMBLY_REFUSED || result == RAWE_REASSEMBLY_NO_BUFFER) {
         return;
     }
-    FUZZ_CHECK(ahead < RAWE_REASSEMBLY_MESSAGES && chunk->total_bytes <= MESSAGE_BYTES_MAX,
+    FUZZ_CHECK(ahead < RAWE_REASSEMBLY_MESSAGES && fragment->total_bytes <= MESSAGE_BYTES_MAX,
                "a segment was taken that no honest sender sends");
-    struct expected *expected = expected_of(model, chunk->id);
-    memcpy(expected->bytes + chunk->offset, chunk->data, chunk->data_bytes);
-    memset(expected->came + chunk->offset, true, chunk->data_bytes);
+    struct expected *expected = expected_of(model, fragment->id);
+    memcpy(expected->bytes + fragment->offset, fragment->data, fragment->data_bytes);
+    memset(expected->came + fragment->offset, true, fragment->data_bytes);
 }
 
 static void take(struct reassembly_model *model)
@@ -82,8 +82,8 @@ void reassembly_model_step(struct reassembly_model *model, uint8_t options, uint
                            uint32_t c, uint32_t d)
 {
     uint8_t data[MESSAGE_BYTES_MAX];
-    struct rawe_chunk chunk = {
-        .kind = RAWE_CHUNK_SEGMENT,
+    struct rawe_fragment fragment = {
+        .kind = RAWE_FRAGMENT_PART,
         .tag = (uint8_t)(a >> 14),
         .data_bytes = (uint16_t)(c % MESSAGE_BYTES_MAX),
         .id = model->reassembly.next + (uint32_t)(int8_t)a,
@@ -91,8 +91,8 @@ void reassembly_model_step(struct reassembly_model *model, uint8_t options, uint
         .offset = b % MESSAGE_BYTES_MAX,
         .data = data,
     };
-    if (chunk.offset + chunk.data_bytes > chunk.total_bytes) {
-        chunk.total_bytes = (uint32_t)chunk.offset + chunk.data_bytes; /* the decoder sees to that */
+    if (fragment.offset + fragment.data_bytes > fragment.total_bytes) {
+        fragment.total_bytes = (uint32_t)fragment.offset + fragment.data_bytes; /* the decoder sees to that */
     }
     memset(data, (int)(a ^ b ^ c), sizeof(data));
     switch (options % 8) {
@@ -101,11 +101,11 @@ void reassembly_model_step(struct reassembly_model *model, uint8_t options, uint
         break;
     case 1: {
         uint8_t *place =
-            rawe_reassembly_place(&model->reassembly, &model->pool, &chunk, chunk.data_bytes);
+            rawe_reassembly_place(&model->reassembly, &model->pool, &fragment, fragment.data_bytes);
         if (place != NULL) { /* received there, then given in: nothing has to be moved */
-            memcpy(place, data, chunk.data_bytes);
-            chunk.data = place;
-            add(model, &chunk);
+            memcpy(place, data, fragment.data_bytes);
+            fragment.data = place;
+            add(model, &fragment);
         }
         break;
     }
@@ -114,7 +114,7 @@ void reassembly_model_step(struct reassembly_model *model, uint8_t options, uint
         memset(model->expected, 0, sizeof(model->expected));
         break;
     default:
-        add(model, &chunk);
+        add(model, &fragment);
         break;
     }
     FUZZ_CHECK(model->pool.allocated <= model->pool.limit + 1, "more buffers than the limit");

@@ -8,7 +8,7 @@
  *   sim_app      what the programs do               sim_ledger    what was sent, what must arrive
  *   sim_channel  connections as programs have them  sim_transfer  memory that PUTs write into
  *   sim_node     processes, rings, progress         sim_check     invariants
- *   sim_train    trains of frames                   sim_evidence  why frames may be sent again
+ *   sim_batch    batches of frames                   sim_evidence  why frames may be sent again
  *   sim_net      links, switch, loss and the like   sim_report    trace, violations
  *   sim_trouble  what befalls hosts                 sim_run       one run from beginning to end
  *   sim_forge    frames that nobody should believe  sim_campaign  many runs
@@ -41,7 +41,7 @@ enum sim_event_kind {
     SIM_EVENT_DEATH,     /**< a process dies */
     SIM_EVENT_BIRTH,     /**< another one starts in its place */
     SIM_EVENT_SEVER,     /**< a host is cut off for long */
-    SIM_EVENT_GUARD,     /**< the guard looks at the node of life `value` */
+    SIM_EVENT_THREAD,     /**< the progress thread looks at the node of life `value` */
     SIM_EVENT_FORGE,     /**< a frame of kind `value` is made up */
 };
 
@@ -78,8 +78,8 @@ struct sim_packet {
     uint32_t sequenced;      /**< how many sequenced frames it carries */
     uint32_t stream_id;      /**< connection id of the receiver's that it was sent to */
     uint64_t order;          /**< of its first frame among those sent on the connection; 0: none */
-    bool train;              /**< frames without Ethernet headers, behind the one of the packet */
-    uint32_t segment_bytes;  /**< of each frame of a train but the last */
+    bool batch;              /**< frames without Ethernet headers, behind the one of the packet */
+    uint32_t segment_bytes;  /**< of each frame of a batch but the last */
     uint8_t bytes[];
 };
 
@@ -139,7 +139,7 @@ void sim_trouble_sever(struct sim *sim, struct sim_node *node);
 /* ---- forged frames ---- */
 
 enum sim_forgery {
-    SIM_FORGERY_STRANGER, /**< by one who does not know the keys */
+    SIM_FORGERY_UNKNOWN_PEER, /**< by one who does not know the keys */
     SIM_FORGERY_REPLAY,   /**< a frame as it was once sent */
     SIM_FORGERY_HOSTILE,  /**< by one who knows everything */
 };
@@ -150,7 +150,7 @@ void sim_forge_plan(struct sim *sim);
 void sim_forge(struct sim *sim, enum sim_forgery kind);
 /** A frame passes that may be kept and sent again. */
 void sim_forge_listen(struct sim *sim, const struct sim_packet *packet);
-/** Hand the engine what strangers have sent, which must change nothing. */
+/** Hand the engine what unknown peers have sent, which must change nothing. */
 void sim_forge_receive(struct sim *sim, struct sim_node *node);
 void sim_forge_free(struct sim *sim);
 
@@ -172,7 +172,7 @@ struct sim_channel {
     uint64_t arrived_order; /**< of the newest one that the peer has taken */
     uint64_t *order_of;     /**< by sequence number, modulo the window: of its newest sending */
     uint32_t credit_most;   /**< that the peer has ever advertised */
-    uint32_t segmented_next; /**< segmented messages before this one may not arrive any more */
+    uint32_t fragmented_next; /**< fragmented messages before this one may not arrive any more */
     uint64_t pong_ns;       /**< newest answer of its responder, in the node's clock */
 };
 
@@ -219,21 +219,21 @@ struct sim_node {
     struct sim_channel *(*current)[RAWE_LANES]; /**< by peer: the one to send on */
 
     struct sim_queue ring;   /**< frames */
-    struct sim_queue bulk;   /**< trains, and frames of trains */
-    struct sim_queue stray;  /**< from strangers: a kernel's filter would not let them through */
-    bool sends_trains;
-    enum sim_train_path train_path; /**< of all trains to this node */
+    struct sim_queue bulk;   /**< batches, and frames of batches */
+    struct sim_queue stray;  /**< from unknown peers: a kernel's filter would not let them through */
+    bool sends_batches;
+    enum sim_batch_path batch_path; /**< of all batches to this node */
     uint64_t busy_until_ns;  /**< its processor is not free before */
     uint64_t local_ns;       /**< virtual time as far as its program has got */
     uint64_t pause_until_ns; /**< computes, does not call progress */
     uint64_t frozen_until_ns; /**< the whole host stands still */
-    uint32_t guard_factor;   /**< so many times longer than planned until the guard looks again */
-    bool guarded;            /**< the guard has taken over in this life */
+    uint32_t thread_backoff;   /**< so many times longer than planned until the progress thread looks again */
+    bool thread_mode;            /**< the progress thread has taken over in this life */
     uint64_t cut_until_ns;   /**< no frame reaches or leaves it */
     bool estranged;          /**< was away for so long that peers may have given it up */
     unsigned pauses_left, freezes_left, jumps_left;
     unsigned slowness;       /**< its links are so many times slower than the plan says */
-    uint64_t vain_ns;        /**< wait before the next flush, grows while flushes are in vain */
+    uint64_t idle_backoff_ns;        /**< wait before the next flush, grows while flushes are in vain */
     uint64_t wake_ns;        /**< when progress is called next; UINT64_MAX: not planned */
     uint64_t wake_number;    /**< of the event that is valid */
 
@@ -255,8 +255,8 @@ struct sim_node {
 void sim_node_init(struct sim *sim, struct sim_node *node, uint32_t index);
 void sim_node_free(struct sim_node *node);
 void sim_node_progress(struct sim *sim, struct sim_node *node);
-/** The guard looks whether there is something to do while the program computes. */
-void sim_node_guard(struct sim *sim, struct sim_node *node, uint32_t life);
+/** The progress thread looks whether there is something to do while the program computes. */
+void sim_node_thread(struct sim *sim, struct sim_node *node, uint32_t life);
 void sim_node_arrive(struct sim *sim, struct sim_node *node, struct sim_packet *packet);
 void sim_node_wake(struct sim_node *node, uint64_t at_ns);
 void sim_node_die(struct sim *sim, struct sim_node *node);
@@ -292,14 +292,14 @@ void sim_channel_gather(struct sim_node *node, const struct rawe_frame *frame, u
 /** Fill in whom a packet is for. */
 void sim_channel_address(struct sim_node *node, struct sim_packet *packet);
 
-/* ---- trains ---- */
+/* ---- batches ---- */
 
-/** Tell the engine of the node that it may send trains, or only receive them. */
-void sim_train_enable(struct sim_node *node);
-/** A train comes to the switch: what becomes of it. */
-void sim_train_at_switch(struct sim *sim, struct sim_packet *packet);
+/** Tell the engine of the node that it may send batches, or only receive them. */
+void sim_batch_enable(struct sim_node *node);
+/** A batch comes to the switch: what becomes of it. */
+void sim_batch_at_switch(struct sim *sim, struct sim_packet *packet);
 /** The node's program takes what waits in its bulk queue. */
-void sim_train_receive(struct sim_node *node, struct sim_packet *packet);
+void sim_batch_receive(struct sim_node *node, struct sim_packet *packet);
 
 /* ---- evidence ---- */
 

@@ -49,9 +49,9 @@ static uint32_t choose_peer(const struct sim_plan *plan, struct sim_node *node)
 /** Small messages and long ones go separate ways, as in the component; a few go the other one. */
 static uint8_t choose_lane(struct sim_node *node, const struct sim_message *message)
 {
-    /* Empty ones cannot be queued, and a lane that sends trains takes nothing else. */
+    /* Empty ones cannot be queued, and a lane that sends batches takes nothing else. */
     bool odd = sim_random_below(&node->app.random, 16) == 0 && message->len_bytes != 0;
-    bool small = message->len_bytes <= node->payload_max_bytes - RAWE_CHUNK_MESSAGE_BYTES;
+    bool small = message->len_bytes <= node->payload_max_bytes - RAWE_FRAGMENT_MESSAGE_BYTES;
     return small != odd ? RAWE_LANE_EXPRESS : RAWE_LANE_BULK;
 }
 
@@ -60,7 +60,7 @@ static uint32_t choose_length(struct sim *sim, struct sim_node *node)
     uint64_t longest = sim->plan.message_max_bytes;
     uint64_t style = sim_random_below(&node->app.random, 20);
     uint64_t small = sim_random_below(&node->app.random, 9);
-    uint64_t edge = node->payload_max_bytes - RAWE_CHUNK_MESSAGE_BYTES - 4 + small;
+    uint64_t edge = node->payload_max_bytes - RAWE_FRAGMENT_MESSAGE_BYTES - 4 + small;
     uint64_t scaled = sim_random_scaled(&node->app.random, 1, longest);
 
     uint64_t chosen = style == 0 ? small : style == 1 ? edge : scaled;

@@ -103,9 +103,9 @@ static void check_channel(struct sim *sim, const struct sim_channel *channel)
             "n%u to n%u: %u frames in the window, %u in flight, %u SACKed, %u to transmit",
             node->index, channel->peer, window, conn->in_flight, conn->sacked, conn->to_transmit);
     }
-    uint32_t credit = channel->credit_most > RAWE_CONGESTION_LEAST_FRAMES
+    uint32_t credit = channel->credit_most > RAWE_CC_LEAST_FRAMES
                           ? channel->credit_most
-                          : RAWE_CONGESTION_LEAST_FRAMES;
+                          : RAWE_CC_LEAST_FRAMES;
     if (conn->in_flight > credit && !sim->plan.lying) {
         sim_violation(sim, "credit is kept to",
                       "n%u has %u frames in flight to n%u, which never allowed more than %u",
@@ -174,10 +174,10 @@ void sim_check_node(struct sim_node *node)
     /*
      * A slab of each size is had whatever the limit, and the last one may go beyond it; each
      * connection may get one buffer beyond the limit, for the message that all others wait for; and
-     * messages kept by the guard stay in theirs.
+     * messages kept by the progress thread stay in theirs.
      */
     if (engine->frames.allocated > engine->config.frames_limit + 3 * 64 ||
-        (!node->guarded && engine->reassembly_buffers.allocated >
+        (!node->thread_mode && engine->reassembly_buffers.allocated >
                                engine->reassembly_buffers.limit + node->channels_most)) {
         sim_violation(sim, "memory is bounded", "n%u has %u frames and %u reassembly buffers",
                       node->index, engine->frames.allocated, engine->reassembly_buffers.allocated);
@@ -215,7 +215,7 @@ static bool node_quiet(const struct sim_node *node)
         return true;
     }
     if (!sim_app_idle(node) || node->ring.count != 0 || node->bulk.count != 0 ||
-        rawe_engine_pending(&node->engine) || rawe_engine_has_kept(&node->engine)) {
+        rawe_engine_pending(&node->engine) || rawe_engine_has_deferred(&node->engine)) {
         return false;
     }
     for (const struct sim_channel *channel = node->channels; channel != NULL;
@@ -262,7 +262,7 @@ void sim_check_stalled(struct sim *sim)
 struct sum {
     struct rawe_counters counters;
     uint64_t dropped;
-    uint64_t dropped_strange; /**< of these, for what a stranger's frames may be dropped for */
+    uint64_t dropped_strange; /**< of these, for what an unknown peer's frames may be dropped for */
 };
 
 static void add_counters(struct sum *sum, const struct rawe_counters *counters)
@@ -273,10 +273,10 @@ static void add_counters(struct sum *sum, const struct rawe_counters *counters)
     sum->dropped += counters->dropped_outside + counters->dropped_short +
                     counters->dropped_version + counters->dropped_type + counters->dropped_length +
                     counters->dropped_key + counters->dropped_connection +
-                    counters->dropped_source + counters->dropped_ack + counters->dropped_trial +
+                    counters->dropped_source + counters->dropped_ack + counters->dropped_validation +
                     counters->dropped_checksum + counters->dropped_handle +
-                    counters->dropped_segment + counters->dropped_misplaced +
-                    counters->dropped_stranger;
+                    counters->dropped_fragment + counters->dropped_misplaced +
+                    counters->dropped_unknown_peer;
     sum->dropped_strange += counters->dropped_short + counters->dropped_version +
                             counters->dropped_type + counters->dropped_length +
                             counters->dropped_key;

@@ -121,7 +121,7 @@ static void frames_arrived(struct sim_channel *channel, const struct sim_packet 
     if (packet->len_bytes < RAWE_PAYLOAD_OFFSET ||
         rawe_header_decode(&header, packet->bytes + RAWE_ETH_HEADER_BYTES,
                            packet->len_bytes - RAWE_ETH_HEADER_BYTES) != RAWE_DECODE_OK) {
-        arrived(channel, packet->order + packet->sequenced - 1); /* some of a spoilt train may */
+        arrived(channel, packet->order + packet->sequenced - 1); /* some of a spoilt batch may */
         return;
     }
     for (uint32_t i = 0; i < packet->sequenced; i++) {

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Frames that nobody should believe. A stranger's change nothing at all; a replayed one is as good
+ * Frames that nobody should believe. An unknown peer's change nothing at all; a replayed one is as good
  * as a late one; who knows the keys may confuse its victims, but reach no memory that is not theirs
  * to reach, nor use up what is bounded.
  */
@@ -15,7 +15,7 @@
 
 static uint64_t gap_ns(const struct sim_plan *plan, enum sim_forgery kind)
 {
-    return kind == SIM_FORGERY_STRANGER ? plan->forge_gap_ns
+    return kind == SIM_FORGERY_UNKNOWN_PEER ? plan->forge_gap_ns
            : kind == SIM_FORGERY_REPLAY ? plan->replay_gap_ns
                                         : plan->hostile_gap_ns;
 }
@@ -34,7 +34,7 @@ static void plan_next(struct sim *sim, enum sim_forgery kind)
 
 void sim_forge_plan(struct sim *sim)
 {
-    for (unsigned kind = SIM_FORGERY_STRANGER; kind <= SIM_FORGERY_HOSTILE; kind++) {
+    for (unsigned kind = SIM_FORGERY_UNKNOWN_PEER; kind <= SIM_FORGERY_HOSTILE; kind++) {
         plan_next(sim, (enum sim_forgery)kind);
     }
 }
@@ -80,7 +80,7 @@ static void fill_random(struct sim_random *random, uint8_t *out, size_t len_byte
     }
 }
 
-/* ---- strangers ---- */
+/* ---- unknown peers ---- */
 
 /** Give a frame another key or another port than the node's. */
 static void spoil_key(struct sim_random *random, const struct sim_node *node, uint8_t *header)
@@ -103,7 +103,7 @@ static struct sim_packet *make_noise(struct sim *sim)
     struct sim_packet *packet = sim_packet_take(sim, len_bytes);
 
     packet->segment_bytes = 1 + len_bytes / 2;
-    packet->train = sim_random_below(random, 2) == 0;
+    packet->batch = sim_random_below(random, 2) == 0;
     fill_random(random, packet->bytes, len_bytes);
     if (len_bytes > RAWE_ETH_HEADER_BYTES) {
         packet->bytes[RAWE_ETH_HEADER_BYTES] =
@@ -121,7 +121,7 @@ static struct sim_packet *make_strange(struct sim *sim, const struct sim_node *n
     if (packet == NULL) {
         packet = make_noise(sim);
     }
-    uint32_t step_bytes = packet->train ? packet->segment_bytes : packet->len_bytes;
+    uint32_t step_bytes = packet->batch ? packet->segment_bytes : packet->len_bytes;
     for (uint32_t at = RAWE_ETH_HEADER_BYTES; at + RAWE_HEADER_BYTES <= packet->len_bytes;
          at += step_bytes) {
         spoil_key(random, node, packet->bytes + at);
@@ -172,14 +172,14 @@ void sim_forge_receive(struct sim *sim, struct sim_node *node)
 
     while ((packet = sim_queue_take(&node->stray)) != NULL) {
         uint64_t before = state_of(node);
-        if (packet->train) {
-            sim_train_receive(node, packet);
+        if (packet->batch) {
+            sim_batch_receive(node, packet);
         } else {
             rawe_engine_receive(&node->engine, packet->bytes, packet->len_bytes,
                                 sim_node_engine_time(node));
         }
         if (state_of(node) != before) {
-            sim_violation(sim, "strangers change nothing",
+            sim_violation(sim, "unknown peers change nothing",
                           "n%u believes a frame without its key: %s", node->index,
                           sim_trace_frame(packet, text, sizeof(text)));
         }
@@ -200,32 +200,32 @@ static uint64_t near(struct sim_random *random, uint64_t number)
     return style == 0 ? any : style < 11 ? number : number + sim_random_below(random, 17) - 8;
 }
 
-static size_t make_chunk(struct sim_node *node, const struct sim_channel *victim, uint8_t *out,
+static size_t make_fragment(struct sim_node *node, const struct sim_channel *victim, uint8_t *out,
                          size_t room_bytes)
 {
     struct sim_random *random = &node->sim->net.forge;
     const struct rawe_reassembly *reassembly = victim->conn->reassembly;
     const struct sim_transfer none = {.len_bytes = 4096};
     const struct sim_transfer *target = node->regions == NULL ? &none : node->regions;
-    struct rawe_chunk chunk = {
-        .kind = (uint8_t)sim_random_between(random, RAWE_CHUNK_MESSAGE, RAWE_CHUNK_TRIAL),
+    struct rawe_fragment fragment = {
+        .kind = (uint8_t)sim_random_between(random, RAWE_FRAGMENT_MESSAGE, RAWE_FRAGMENT_VALIDATION),
         .tag = (uint8_t)sim_random_next(random),
         .total_bytes = (uint32_t)near(random, node->sim->plan.message_max_bytes),
     };
-    size_t header_bytes = rawe_chunk_header_bytes(chunk.kind);
+    size_t header_bytes = rawe_fragment_header_bytes(fragment.kind);
     size_t data_bytes = sim_random_below(random, room_bytes - header_bytes + 1);
 
-    chunk.data_bytes = (uint16_t)near(random, data_bytes);
-    if (chunk.kind == RAWE_CHUNK_PUT) {
+    fragment.data_bytes = (uint16_t)near(random, data_bytes);
+    if (fragment.kind == RAWE_FRAGMENT_PUT) {
         uint64_t end = target->len_bytes > data_bytes ? target->len_bytes - data_bytes : 0;
-        chunk.id = (uint32_t)near(random, target->handle_index);
-        chunk.key = near(random, target->handle_key);
-        chunk.offset = near(random, sim_random_below(random, 2) == 0 ? end : 0);
-    } else if (chunk.kind == RAWE_CHUNK_SEGMENT) {
-        chunk.id = (uint32_t)near(random, reassembly == NULL ? 0 : reassembly->next);
-        chunk.offset = near(random, chunk.total_bytes - data_bytes);
+        fragment.id = (uint32_t)near(random, target->handle_index);
+        fragment.key = near(random, target->handle_key);
+        fragment.offset = near(random, sim_random_below(random, 2) == 0 ? end : 0);
+    } else if (fragment.kind == RAWE_FRAGMENT_PART) {
+        fragment.id = (uint32_t)near(random, reassembly == NULL ? 0 : reassembly->next);
+        fragment.offset = near(random, fragment.total_bytes - data_bytes);
     }
-    rawe_chunk_encode(out, &chunk);
+    rawe_fragment_encode(out, &fragment);
     fill_random(random, out + header_bytes, data_bytes);
     return header_bytes + data_bytes;
 }
@@ -260,7 +260,7 @@ static size_t make_payload(struct sim_node *node, const struct sim_channel *vict
         switch (type) {
         case RAWE_FRAME_DATA:
         case RAWE_FRAME_BULK:
-            return make_chunk(node, victim, out, room_bytes);
+            return make_fragment(node, victim, out, room_bytes);
         case RAWE_FRAME_PROBE:
         case RAWE_FRAME_CONNECT:
             return make_identity(node, out);
@@ -315,16 +315,16 @@ static struct sim_packet *make_hostile(struct sim *sim, struct sim_node *node,
 }
 
 /** Several frames like the one given, with numbers that follow its own. */
-static struct sim_packet *make_hostile_train(struct sim *sim, struct sim_packet *one)
+static struct sim_packet *make_hostile_batch(struct sim *sim, struct sim_packet *one)
 {
     struct sim_random *random = &sim->net.forge;
     uint32_t count = (uint32_t)sim_random_between(random, 1, 8);
     uint32_t frame_bytes = one->len_bytes - RAWE_ETH_HEADER_BYTES;
-    struct sim_packet *train =
+    struct sim_packet *batch =
         sim_packet_take(sim, RAWE_ETH_HEADER_BYTES + count * frame_bytes);
-    uint8_t *out = train->bytes + RAWE_ETH_HEADER_BYTES;
+    uint8_t *out = batch->bytes + RAWE_ETH_HEADER_BYTES;
 
-    memcpy(train->bytes, one->bytes, RAWE_ETH_HEADER_BYTES);
+    memcpy(batch->bytes, one->bytes, RAWE_ETH_HEADER_BYTES);
     for (uint32_t i = 0; i < count; i++) {
         struct rawe_header header;
         memcpy(out, one->bytes + RAWE_ETH_HEADER_BYTES, frame_bytes);
@@ -334,13 +334,13 @@ static struct sim_packet *make_hostile_train(struct sim *sim, struct sim_packet 
         }
         out += frame_bytes;
     }
-    train->source = one->source;
-    train->destination = one->destination;
-    train->train = true;
-    train->segment_bytes = frame_bytes;
-    train->len_bytes -= (uint32_t)sim_random_below(random, frame_bytes);
+    batch->source = one->source;
+    batch->destination = one->destination;
+    batch->batch = true;
+    batch->segment_bytes = frame_bytes;
+    batch->len_bytes -= (uint32_t)sim_random_below(random, frame_bytes);
     sim_packet_give(sim, one);
-    return train;
+    return batch;
 }
 
 /** Some node, rather one that has memory to write into. */
@@ -370,7 +370,7 @@ static struct sim_packet *make_attack(struct sim *sim, struct sim_node *node)
         return NULL;
     }
     struct sim_packet *packet = make_hostile(sim, node, victim);
-    return sim->plan.trains && sim_random_below(random, 4) == 0 ? make_hostile_train(sim, packet)
+    return sim->plan.batches && sim_random_below(random, 4) == 0 ? make_hostile_batch(sim, packet)
                                                                  : packet;
 }
 
@@ -388,7 +388,7 @@ void sim_forge(struct sim *sim, enum sim_forgery kind)
     if (kind == SIM_FORGERY_REPLAY) {
         packet = recall(sim);
     } else if (node->alive) {
-        packet = kind == SIM_FORGERY_STRANGER ? make_strange(sim, node) : make_attack(sim, node);
+        packet = kind == SIM_FORGERY_UNKNOWN_PEER ? make_strange(sim, node) : make_attack(sim, node);
     }
     if (packet == NULL) {
         return;
@@ -398,7 +398,7 @@ void sim_forge(struct sim *sim, enum sim_forgery kind)
         return;
     }
     sim_trace(sim, "forged: %s", sim_trace_frame(packet, text, sizeof(text)));
-    if (kind == SIM_FORGERY_STRANGER) {
+    if (kind == SIM_FORGERY_UNKNOWN_PEER) {
         sim_queue_put(&node->stray, packet);
         sim_node_wake(node, sim->now_ns + 1);
     } else {

@@ -165,11 +165,11 @@ static bool can_be_copied(const struct sim_message *message)
 }
 
 /** Has the peer's engine perhaps kept it for a program that is away? Or has somebody lied? */
-static bool may_be_kept(const struct sim_message *message)
+static bool may_be_deferred(const struct sim_message *message)
 {
     const struct sim *sim = message->sim;
-    return sim->plan.lying || sim->nodes[message->destination].engine.kept_bytes != 0 ||
-           sim->nodes[message->destination].engine.segments_wait;
+    return sim->plan.lying || sim->nodes[message->destination].engine.deferred_bytes != 0 ||
+           sim->nodes[message->destination].engine.fragments_wait;
 }
 
 /** It has left: the engine may be given a copy of the memory, and the program its memory back. */
@@ -188,7 +188,7 @@ static void left(struct rawe_send *send, struct rawe_conn *conn)
             memcpy(out, send->pieces[i].base, send->pieces[i].len_bytes);
             out += send->pieces[i].len_bytes;
         }
-        rawe_conn_send_moved(conn, send, copy);
+        rawe_conn_send_rebased(conn, send, copy);
         spoil_memory(message);
         message->memory = copy;
     }
@@ -202,7 +202,7 @@ static void done(struct rawe_send *send, enum rawe_status status)
     if (status == RAWE_STATUS_DONE && !message->lossy) {
         if (message->kind == SIM_MESSAGE_PUT) {
             sim_transfer_placed(message->sim, message);
-        } else if (!message->delivered && !can_be_copied(message) && !may_be_kept(message)) {
+        } else if (!message->delivered && !can_be_copied(message) && !may_be_deferred(message)) {
             sim_violation(message->sim, "complete means delivered",
                           "n%u: message %u to n%u is complete, but not delivered", message->source,
                           message->number, message->destination);
@@ -238,7 +238,7 @@ static bool submit_copy(struct sim_node *node, struct sim_message *message)
     struct rawe_conn *conn = message->channel->conn;
     const void *second = message->send.piece_count == 2 ? pieces[1].base : NULL;
 
-    if ((message->content_seed >> 17) % 2 == 0 && rawe_conn_pack(conn, message->tag, pieces[0].base,
+    if ((message->content_seed >> 17) % 2 == 0 && rawe_conn_coalesce(conn, message->tag, pieces[0].base,
                                                                pieces[0].len_bytes, second,
                                                                pieces[1].len_bytes)) {
         message->copied = true;
@@ -313,12 +313,12 @@ void sim_ledger_submit(struct sim *sim, struct sim_message *message)
         return;
     }
     message->send.done = done;
-    message->send.left =
+    message->send.transmitted =
         message->kind != SIM_MESSAGE_PUT && message->content_seed / 2 % 4 == 0 ? left : NULL;
     message->send.tag = message->tag;
-    message->send.kind = RAWE_CHUNK_MESSAGE;
+    message->send.kind = RAWE_FRAGMENT_MESSAGE;
     if (message->kind == SIM_MESSAGE_PUT) {
-        message->send.kind = RAWE_CHUNK_PUT;
+        message->send.kind = RAWE_FRAGMENT_PUT;
         message->send.handle_index = message->transfer->handle_index;
         message->send.handle_key = message->transfer->handle_key;
         message->send.offset = message->transfer_offset;
@@ -383,15 +383,15 @@ static void check_order(struct sim_channel *channel, const struct sim_message *m
     const struct sim_node *from = &channel->node->sim->nodes[message->source];
 
     if (!message->send.ordered &&
-        message->len_bytes <= from->payload_max_bytes - RAWE_CHUNK_MESSAGE_BYTES) {
+        message->len_bytes <= from->payload_max_bytes - RAWE_FRAGMENT_MESSAGE_BYTES) {
         return;
     }
-    if (message->number < channel->segmented_next) {
-        sim_violation(channel->node->sim, "segmented messages are in order",
+    if (message->number < channel->fragmented_next) {
+        sim_violation(channel->node->sim, "fragmented messages are in order",
                       "n%u gets message %u from n%u after message %u", channel->node->index,
-                      message->number, channel->peer, channel->segmented_next - 1);
+                      message->number, channel->peer, channel->fragmented_next - 1);
     }
-    channel->segmented_next = message->number + 1;
+    channel->fragmented_next = message->number + 1;
 }
 
 /** The message may be delivered here, and now for the first time. */
@@ -479,7 +479,7 @@ void sim_ledger_closed(struct sim_channel *channel)
             continue;
         }
         if (message->channel == channel) {
-            if (drained && !may_be_kept(message) && !message->lossy && !message->delivered &&
+            if (drained && !may_be_deferred(message) && !message->lossy && !message->delivered &&
                 message->kind != SIM_MESSAGE_PUT) {
                 sim_violation(sim, "acknowledged means delivered",
                               "n%u: all is acknowledged by n%u, message %u is not delivered",

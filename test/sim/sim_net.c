@@ -73,7 +73,7 @@ struct sim_packet *sim_packet_take(struct sim *sim, uint32_t len_bytes)
     packet->next = NULL;
     packet->sequenced = 0;
     packet->order = 0;
-    packet->train = false;
+    packet->batch = false;
     packet->segment_bytes = 0;
     sim->net.in_flight++;
     return packet;

@@ -12,7 +12,7 @@
 #define IDLE_PROGRESS_NS 50u
 
 /** Longest wait between two flushes that achieve nothing. */
-#define VAIN_MOST_NS 10000000u
+#define IDLE_BACKOFF_MOST_NS 10000000u
 
 uint64_t sim_node_clock_at(const struct sim_node *node, uint64_t at_ns)
 {
@@ -51,7 +51,7 @@ void sim_node_start(struct sim *sim, struct sim_node *node)
         .receive_frames = plan->receive_frames,
         .copy_max_bytes = plan->copy_max_bytes,
         .frames_limit = plan->frames_limit,
-        .pack_from_frames = plan->pack_from_frames,
+        .coalesce_from_frames = plan->coalesce_from_frames,
         .ack_delay_ns = plan->ack_delay_ns,
         .probe_least_ns = plan->probe_least_ns,
         .probe_most_ns = plan->probe_most_ns,
@@ -74,7 +74,7 @@ void sim_node_start(struct sim *sim, struct sim_node *node)
     node->pause_until_ns = node->full_until_ns = node->frozen_until_ns = 0;
     node->frames_new = node->frames_again = node->control = 0;
     node->channels_most = 0;
-    node->guarded = false;
+    node->thread_mode = false;
     if (!rawe_engine_init(&node->engine, &config, &sim_channel_callbacks, node, &output,
                           sim_node_clock(node))) {
         abort();
@@ -82,7 +82,7 @@ void sim_node_start(struct sim *sim, struct sim_node *node)
     if (plan->reassembly_limit != 0) {
         node->engine.reassembly_buffers.limit = plan->reassembly_limit;
     }
-    sim_train_enable(node);
+    sim_batch_enable(node);
     sim_trace(sim, "n%u starts, life %u, key %08x", node->index, node->life, node->key);
     sim_node_wake(node, sim->now_ns);
 }
@@ -110,8 +110,8 @@ void sim_node_init(struct sim *sim, struct sim_node *node, uint32_t index)
     node->ring.tail = &node->ring.first;
     node->bulk.tail = &node->bulk.first;
     node->stray.tail = &node->stray.first;
-    node->sends_trains = sim_random_below(&node->random, 4) != 0;
-    node->train_path = (enum sim_train_path)sim_random_below(&node->random, SIM_TRAIN_PATHS);
+    node->sends_batches = sim_random_below(&node->random, 4) != 0;
+    node->batch_path = (enum sim_batch_path)sim_random_below(&node->random, SIM_BATCH_PATHS);
     node->end_ns = UINT64_MAX;
     node->newest_ns = calloc(sim->plan.nodes, sizeof(*node->newest_ns));
     node->current = calloc(sim->plan.nodes, sizeof(*node->current));
@@ -227,7 +227,7 @@ void sim_node_arrive(struct sim *sim, struct sim_node *node, struct sim_packet *
         sim_packet_give(sim, packet);
         return;
     }
-    if (!packet->train && packet->len_bytes >= RAWE_PAYLOAD_OFFSET &&
+    if (!packet->batch && packet->len_bytes >= RAWE_PAYLOAD_OFFSET &&
         rawe_header_decode(&header, packet->bytes + RAWE_ETH_HEADER_BYTES,
                            packet->len_bytes - RAWE_ETH_HEADER_BYTES) == RAWE_DECODE_OK &&
         (header.type == RAWE_FRAME_PING || header.type == RAWE_FRAME_PONG)) {
@@ -237,7 +237,7 @@ void sim_node_arrive(struct sim *sim, struct sim_node *node, struct sim_packet *
         sim_packet_give(sim, packet);
         return;
     }
-    struct sim_queue *queue = packet->train ? &node->bulk : &node->ring;
+    struct sim_queue *queue = packet->batch ? &node->bulk : &node->ring;
     if (queue->count >= sim->plan.ring_frames) {
         sim->incidents.ring_drops++;
         sim_packet_lose(sim, packet, "ring is full");
@@ -273,7 +273,7 @@ static void receive(struct sim *sim, struct sim_node *node, unsigned budget)
         node->local_ns += sim->plan.receive_cost_ns;
         sim_trace(sim, "n%u takes %s", node->index, sim_trace_frame(packet, text, sizeof(text)));
         sim_evidence_arrived(node, packet);
-        sim_train_receive(node, packet);
+        sim_batch_receive(node, packet);
         sim_packet_give(sim, packet);
     }
 }
@@ -304,17 +304,17 @@ static void plan_wake(struct sim *sim, struct sim_node *node)
     uint64_t poll_ns = 1 + sim_random_below(&node->random, sim->plan.poll_ns);
 
     node->busy_until_ns = soon_ns;
-    if (node->ring.count != 0 || node->bulk.count != 0 || rawe_engine_has_kept(&node->engine)) {
+    if (node->ring.count != 0 || node->bulk.count != 0 || rawe_engine_has_deferred(&node->engine)) {
         sim_node_wake(node, soon_ns);
     }
     if (rawe_engine_pending(&node->engine)) {
         /* Programs poll without a break; where that is in vain, it would only make runs long. */
         if (node->local_ns != sim->now_ns) {
-            node->vain_ns = 0; /* frames were taken or sent */
-        } else if (node->vain_ns < VAIN_MOST_NS) {
-            node->vain_ns = node->vain_ns * 2 + 1;
+            node->idle_backoff_ns = 0; /* frames were taken or sent */
+        } else if (node->idle_backoff_ns < IDLE_BACKOFF_MOST_NS) {
+            node->idle_backoff_ns = node->idle_backoff_ns * 2 + 1;
         }
-        sim_node_wake(node, soon_ns + poll_ns + node->vain_ns);
+        sim_node_wake(node, soon_ns + poll_ns + node->idle_backoff_ns);
     }
     uint64_t due_ns = timer_due_ns(node);
     if (due_ns != UINT64_MAX) {
@@ -332,7 +332,7 @@ static void plan_wake(struct sim *sim, struct sim_node *node)
 }
 
 /** As the component does: timers only with an empty ring, then what was put off. */
-static void tend(struct sim_node *node)
+static void service(struct sim_node *node)
 {
     struct rawe_engine *engine = &node->engine;
 
@@ -345,14 +345,14 @@ static void tend(struct sim_node *node)
     }
 }
 
-/** The guard looks less and less often while it finds nothing to do. */
-#define GUARD_FACTOR_MOST 64u
+/** The progress thread looks less and less often while it finds nothing to do. */
+#define THREAD_BACKOFF_MOST 64u
 
 /** It empties the ring, or it would answer old questions while new ones come. */
-#define GUARD_FRAMES_MOST 256u
+#define THREAD_FRAMES_MOST 256u
 
 /** Frames out of the ring before the bulk queue is looked at. */
-#define GUARD_BATCH_FRAMES 64u
+#define THREAD_ROUND_FRAMES 64u
 
 /** Receive without bothering the program, within bounds. True when something came of it. */
 static bool receive_for_later(struct sim *sim, struct sim_node *node)
@@ -361,15 +361,15 @@ static bool receive_for_later(struct sim *sim, struct sim_node *node)
     uint32_t before = node->ring.count + node->bulk.count;
     uint32_t left = before;
 
-    while (left != 0 && before - left < GUARD_FRAMES_MOST &&
-           engine->kept_bytes < sim->plan.kept_most_bytes) {
-        receive(sim, node, GUARD_BATCH_FRAMES);
+    while (left != 0 && before - left < THREAD_FRAMES_MOST &&
+           engine->deferred_bytes < sim->plan.deferred_most_bytes) {
+        receive(sim, node, THREAD_ROUND_FRAMES);
         left = node->ring.count + node->bulk.count;
     }
     return left < before;
 }
 
-void sim_node_guard(struct sim *sim, struct sim_node *node, uint32_t life)
+void sim_node_thread(struct sim *sim, struct sim_node *node, uint32_t life)
 {
     struct rawe_engine *engine = &node->engine;
 
@@ -378,22 +378,22 @@ void sim_node_guard(struct sim *sim, struct sim_node *node, uint32_t life)
     }
     bool useful = false;
     if (sim->now_ns >= node->frozen_until_ns && sim->now_ns >= node->local_ns) {
-        node->guarded = true;
+        node->thread_mode = true;
         node->local_ns = sim->now_ns;
         engine->now_ns = sim_node_clock(node);
-        rawe_engine_leave(engine);
+        rawe_engine_defer_begin(engine);
         useful = receive_for_later(sim, node) || rawe_engine_pending(engine);
-        tend(node);
-        rawe_engine_return(engine);
+        service(node);
+        rawe_engine_defer_end(engine);
         sim_check_node(node);
     }
-    node->guard_factor = useful ? 1 : node->guard_factor * 2;
-    if (node->guard_factor > GUARD_FACTOR_MOST) {
-        node->guard_factor = GUARD_FACTOR_MOST;
+    node->thread_backoff = useful ? 1 : node->thread_backoff * 2;
+    if (node->thread_backoff > THREAD_BACKOFF_MOST) {
+        node->thread_backoff = THREAD_BACKOFF_MOST;
     }
     sim_events_push(&sim->events,
-                    (struct sim_event){.at_ns = sim->now_ns + sim->plan.guard_ns * node->guard_factor,
-                                       .kind = SIM_EVENT_GUARD,
+                    (struct sim_event){.at_ns = sim->now_ns + sim->plan.thread_ns * node->thread_backoff,
+                                       .kind = SIM_EVENT_THREAD,
                                        .node = node->index,
                                        .value = life});
 }
@@ -405,13 +405,13 @@ void sim_node_progress(struct sim *sim, struct sim_node *node)
     node->wake_ns = UINT64_MAX;
     node->local_ns = sim->now_ns;
     engine->now_ns = sim_node_clock(node);
-    if (rawe_engine_has_kept(engine)) {
-        rawe_engine_tell(engine);
+    if (rawe_engine_has_deferred(engine)) {
+        rawe_engine_deliver_deferred(engine);
     }
     receive(sim, node, sim->plan.receive_budget);
     sim_forge_receive(sim, node);
     sim_trouble_within(sim, node);
-    tend(node);
+    service(node);
     sim_app_step(sim, node);
     sim_check_node(node);
     if (sim->finishing && sim->now_ns >= node->end_ns && !node->ending) {

@@ -18,7 +18,7 @@ const struct sim_fault_name sim_fault_names[SIM_FAULTS] = {
 #undef X
 };
 
-/** Of messages and transfers: several trains. More would only make runs long. */
+/** Of messages and transfers: several batches. More would only make runs long. */
 #define LONGEST_BYTES (1u << 18)
 
 #define US 1000ull
@@ -117,18 +117,18 @@ static void plan_engine(struct sim_plan *plan, struct sim_random *random)
     plan->peer_timeout_ns = sim_random_between(random, 20, 40) * SECOND;
 }
 
-static void plan_trains(struct sim_plan *plan, struct sim_random *random)
+static void plan_batches(struct sim_plan *plan, struct sim_random *random)
 {
     plan->checksum = sim_random_below(random, 8) == 0;
-    plan->trains = sim_random_below(random, 2) == 0;
-    plan->train_frames_max = (uint32_t)sim_random_scaled(random, 1, 64);
-    plan->pack_from_frames =
+    plan->batches = sim_random_below(random, 2) == 0;
+    plan->batch_frames_max = (uint32_t)sim_random_scaled(random, 1, 64);
+    plan->coalesce_from_frames =
         sim_random_below(random, 3) == 0 ? 0 : (uint32_t)sim_random_scaled(random, 1, 32);
-    plan->train_fill_bytes =
+    plan->batch_fill_bytes =
         sim_random_below(random, 3) == 0 ? 0 : (uint32_t)sim_random_scaled(random, 64, 8192);
-    plan->train_bytes_max = (uint32_t)sim_random_scaled(random, 16384, 65507);
-    if (plan->train_bytes_max < plan->payload_max_bytes + RAWE_HEADER_BYTES) {
-        plan->train_bytes_max = 65507;
+    plan->batch_bytes_max = (uint32_t)sim_random_scaled(random, 16384, 65507);
+    if (plan->batch_bytes_max < plan->payload_max_bytes + RAWE_HEADER_BYTES) {
+        plan->batch_bytes_max = 65507;
     }
 }
 
@@ -191,8 +191,8 @@ static void plan_faults(struct sim_plan *plan, struct sim_random *random)
 static void plan_troubles(struct sim_plan *plan, struct sim_random *random)
 {
     plan->freeze_ppm = (uint32_t)sim_random_scaled(random, 1000, 50000);
-    plan->guard_ns = sim_random_scaled(random, 10 * US, 10 * MS);
-    plan->kept_most_bytes = (uint32_t)sim_random_scaled(random, 256, 1u << 20);
+    plan->thread_ns = sim_random_scaled(random, 10 * US, 10 * MS);
+    plan->deferred_most_bytes = (uint32_t)sim_random_scaled(random, 256, 1u << 20);
     plan->jump_ppm = (uint32_t)sim_random_scaled(random, 1000, 50000);
     plan->jump_most_ns = sim_random_scaled(random, US, 300 * SECOND);
     plan->clock_step_ns = sim_random_scaled(random, 100, MS);
@@ -245,7 +245,7 @@ static void calm_troubles(struct sim_plan *plan)
     }
 
     plan->freeze_ppm = faults & SIM_BIT(FREEZE) ? plan->freeze_ppm : 0;
-    plan->guard_ns = faults & SIM_BIT(AWAY) ? plan->guard_ns : 0;
+    plan->thread_ns = faults & SIM_BIT(AWAY) ? plan->thread_ns : 0;
     plan->jump_ppm = faults & SIM_BIT(JUMP) ? plan->jump_ppm : 0;
     plan->clock_step_ns = faults & SIM_BIT(COARSE) ? plan->clock_step_ns : 1;
     plan->first_sequence = faults & SIM_BIT(WRAP) ? plan->first_sequence : 0;
@@ -308,7 +308,7 @@ void sim_plan_make(struct sim_plan *plan, const struct sim_options *options)
     plan_network(plan, &random);
     plan_faults(plan, &random);
     plan_workload(plan, &random);
-    plan_trains(plan, &random);
+    plan_batches(plan, &random);
     plan_troubles(plan, &random);
     if (options->operations != 0) {
         plan->operations = options->operations;

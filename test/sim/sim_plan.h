@@ -24,7 +24,7 @@
     X(SCRAMBLE,  "scramble",  "any bits flip, which only a checksum can notice")                 \
     X(GARBLE,    "garble",    "any bits flip and there is no checksum: only safety is left")     \
     X(PAUSE,     "pause",     "nodes compute for microseconds to minutes")                       \
-    X(AWAY,      "away",      "while nodes compute, a guard keeps their engines going")          \
+    X(AWAY,      "away",      "while nodes compute, a progress thread keeps their engines going")          \
     X(FREEZE,    "freeze",    "hosts stand still, responder and all; too long, and they are lost") \
     X(JUMP,      "jump",      "clocks jump ahead")                                               \
     X(COARSE,    "coarse",    "clocks move in steps, so that many things happen at one time")    \
@@ -40,7 +40,7 @@
     X(RESTART,   "restart",   "processes die and others take their place, with a new key")       \
     X(KILL,      "kill",      "processes die")                                                   \
     X(MEMORY,    "memory",    "few frames and few reassembly buffers")                           \
-    X(FORGE,     "forge",     "a stranger sends frames, but does not know the keys")             \
+    X(FORGE,     "forge",     "an unknown peer sends frames, but does not know the keys")             \
     X(REPLAY,    "replay",    "frames that were on the wire are sent again much later")          \
     X(HOSTILE,   "hostile",   "who knows all keys sends what it likes: only safety is left")
 /* clang-format on */
@@ -93,12 +93,12 @@ enum sim_pattern {
     SIM_PATTERNS
 };
 
-/** What a path makes of a train of frames that is sent as one. */
-enum sim_train_path {
-    SIM_TRAIN_WHOLE,   /**< it arrives as one */
-    SIM_TRAIN_CUT,     /**< its frames arrive one by one */
-    SIM_TRAIN_BLOCKED, /**< it vanishes */
-    SIM_TRAIN_PATHS
+/** What a path makes of a batch of frames that is sent as one. */
+enum sim_batch_path {
+    SIM_BATCH_WHOLE,   /**< it arrives as one */
+    SIM_BATCH_CUT,     /**< its frames arrive one by one */
+    SIM_BATCH_BLOCKED, /**< it vanishes */
+    SIM_BATCH_PATHS
 };
 
 struct sim_plan {
@@ -112,9 +112,9 @@ struct sim_plan {
     uint32_t window_frames, receive_frames, copy_max_bytes, message_max_bytes, frames_limit;
     unsigned reassembly_limit;  /**< buffers; 0: as the engine has it */
     bool checksum;
-    uint32_t pack_from_frames, train_fill_bytes;
-    bool trains;                /**< some nodes send trains, some receive them only */
-    uint32_t train_frames_max, train_bytes_max;
+    uint32_t coalesce_from_frames, batch_fill_bytes;
+    bool batches;                /**< some nodes send batches, some receive them only */
+    uint32_t batch_frames_max, batch_bytes_max;
     uint32_t first_sequence;
     uint64_t ack_delay_ns, probe_least_ns, probe_most_ns, reorder_ns, peer_timeout_ns;
 
@@ -140,8 +140,8 @@ struct sim_plan {
     uint64_t burst_ns, late_ns, jitter_ns, full_ns; /**< longest */
     unsigned pauses_most;      /**< per node */
     uint64_t pause_most_ns;
-    uint64_t guard_ns;         /**< between two looks of the guard at a node that computes; 0: none */
-    uint32_t kept_most_bytes;  /**< of messages, for the program's return */
+    uint64_t thread_ns;         /**< between two looks of the progress thread at a node that computes; 0: none */
+    uint32_t deferred_most_bytes;  /**< of messages, for the program's return */
     unsigned partitions;
     uint64_t partition_most_ns;
     unsigned deaths;           /**< kills or restarts */

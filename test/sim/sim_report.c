@@ -41,7 +41,7 @@ const char *sim_trace_frame(const struct sim_packet *packet, char *out, size_t o
              header.flags & RAWE_FLAG_ACK_NOW ? " ACK_NOW" : "",
              header.flags & RAWE_FLAG_PROBE_ANSWER ? " ANSWER" : "",
              header.flags & RAWE_FLAG_REPLY ? " REPLY" : "",
-             header.flags & RAWE_FLAG_RESENT ? " RESENT" : "", packet->train ? ", train of" : ",",
+             header.flags & RAWE_FLAG_RESENT ? " RESENT" : "", packet->batch ? ", batch of" : ",",
              packet->len_bytes);
     return out;
 }

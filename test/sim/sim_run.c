@@ -78,8 +78,8 @@ static void dispatch(struct sim *sim, const struct sim_event *event)
     switch (event->kind) {
     case SIM_EVENT_SWITCH:
         mix_packet(sim, event->packet);
-        if (event->packet->train) {
-            sim_train_at_switch(sim, event->packet);
+        if (event->packet->batch) {
+            sim_batch_at_switch(sim, event->packet);
         } else {
             sim_net_at_switch(sim, event->packet);
         }
@@ -101,8 +101,8 @@ static void dispatch(struct sim *sim, const struct sim_event *event)
     case SIM_EVENT_SEVER:
         sim_trouble_sever(sim, node);
         break;
-    case SIM_EVENT_GUARD:
-        sim_node_guard(sim, node, (uint32_t)event->value);
+    case SIM_EVENT_THREAD:
+        sim_node_thread(sim, node, (uint32_t)event->value);
         break;
     case SIM_EVENT_FORGE:
         sim_forge(sim, (enum sim_forgery)event->value);

@@ -21,15 +21,15 @@ static void pause_node(struct sim *sim, struct sim_node *node)
     node->pauses_left--;
     node->pause_until_ns = node->local_ns + length_ns;
     disturbed_until(sim, node->pause_until_ns);
-    if (sim->plan.guard_ns != 0) {
-        node->guard_factor = 1;
+    if (sim->plan.thread_ns != 0) {
+        node->thread_backoff = 1;
         sim_events_push(&sim->events,
-                        (struct sim_event){.at_ns = node->local_ns + sim->plan.guard_ns,
-                                           .kind = SIM_EVENT_GUARD,
+                        (struct sim_event){.at_ns = node->local_ns + sim->plan.thread_ns,
+                                           .kind = SIM_EVENT_THREAD,
                                            .node = node->index,
                                            .value = node->life});
     }
-    /* What the guard has kept is told when the program is back. */
+    /* What the progress thread has kept is told when the program is back. */
     sim_node_wake(node, node->pause_until_ns);
     sim_trace(sim, "n%u computes for %llu us", node->index, (unsigned long long)length_ns / 1000);
 }

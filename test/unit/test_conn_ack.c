@@ -83,7 +83,7 @@ static void in_flight(unsigned count)
     doomed_count = 0;
     unit_connect(&net, RAWE_LANE_EXPRESS);
     unit_begin_at(&net, RAWE_LANE_EXPRESS, UINT32_MAX - 2); /* the numbers wrap in each test */
-    end(0)->congestion.window = end(0)->peer_credit = 64;
+    end(0)->cc.window = end(0)->peer_credit = 64;
     for (unsigned i = 0; i < count; i++) {
         assert_int_equal(unit_copy_message(end(0), (uint8_t)i, 10 + i), RAWE_STATUS_DONE);
     }
@@ -196,9 +196,9 @@ static void rawe_conn_acknowledged__more_credit_sends_more(void **state)
     assert_int_equal(end(0)->in_flight, 9);
     net.node[1].engine.credit = 0; /* some room there always is */
     acknowledge(0, NULL, 0);
-    assert_int_equal(end(0)->peer_credit, RAWE_CONGESTION_LEAST_FRAMES);
+    assert_int_equal(end(0)->peer_credit, RAWE_CC_LEAST_FRAMES);
     acknowledge(9, NULL, 0);
-    assert_int_equal(end(0)->in_flight, RAWE_CONGESTION_LEAST_FRAMES);
+    assert_int_equal(end(0)->in_flight, RAWE_CC_LEAST_FRAMES);
     unit_close(&net, 0, RAWE_LANE_EXPRESS);
 }
 
@@ -272,20 +272,20 @@ static void rawe_conn_acknowledged__the_window_grows_when_it_is_what_holds_back(
     struct unit_send sends[4];
     memset(sends, 0, sizeof(sends));
     unit_connect(&net, RAWE_LANE_EXPRESS);
-    end(0)->congestion.window = 8;
+    end(0)->cc.window = 8;
     for (unsigned i = 0; i < 4; i++) {
         unit_send_message(end(0), &sends[i], 1, data, sizeof(data));
     }
     finish();
-    assert_true(end(0)->congestion.window > 32);
+    assert_true(end(0)->cc.window > 32);
     assert_int_equal(counters(0)->congestion_events, 0);
     /* One message at a time uses nothing of it and must not inflate it. */
-    uint32_t window = end(0)->congestion.window = 8;
+    uint32_t window = end(0)->cc.window = 8;
     for (unsigned i = 0; i < 50; i++) {
         assert_int_equal(unit_copy_message(end(0), 1, 10), RAWE_STATUS_DONE);
         finish();
     }
-    assert_int_equal(end(0)->congestion.window, window);
+    assert_int_equal(end(0)->cc.window, window);
 }
 
 static void rawe_conn_acknowledged__lost_acknowledgements_are_made_good(void **state)

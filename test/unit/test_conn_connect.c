@@ -137,25 +137,25 @@ static void rawe_conn_receive_connect__every_connect_three_times(void **state)
 }
 
 static struct unit_frame *kept[64];
-static unsigned kept_count;
+static unsigned deferred_count;
 
 static bool keep_connects(struct unit_net *unused, const struct unit_frame *frame)
 {
     (void)unused;
-    if (frame->header.type == RAWE_FRAME_CONNECT && kept_count < 64) {
-        kept[kept_count++] = unit_frame_copy(frame);
+    if (frame->header.type == RAWE_FRAME_CONNECT && deferred_count < 64) {
+        kept[deferred_count++] = unit_frame_copy(frame);
     }
     return true;
 }
 
-static void receive_kept(void)
+static void receive_deferred(void)
 {
-    for (unsigned i = 0; i < kept_count; i++) {
+    for (unsigned i = 0; i < deferred_count; i++) {
         unit_receive(&net, kept[i]);
         unit_frame_free(kept[i]);
         unit_settle(&net);
     }
-    kept_count = 0;
+    deferred_count = 0;
 }
 
 static void rawe_conn_receive_connect__late_copies_on_an_open_connection(void **state)
@@ -166,7 +166,7 @@ static void rawe_conn_receive_connect__late_copies_on_an_open_connection(void **
     net.filter = NULL;
     assert_works_both_ways();
     uint32_t id = end(0)->local_id, next = end(0)->next;
-    receive_kept();
+    receive_deferred();
     assert_int_equal(end(0)->state, RAWE_CONN_OPEN);
     assert_int_equal(end(1)->state, RAWE_CONN_OPEN);
     assert_int_equal(end(0)->local_id, id);
@@ -187,7 +187,7 @@ static void rawe_conn_receive_connect__late_copies_of_an_earlier_connection(void
     assert_works_both_ways();
     uint32_t ids[2] = {end(0)->local_id, end(1)->local_id};
     uint64_t stale = counters(0)->dropped_connection + counters(1)->dropped_connection;
-    receive_kept();
+    receive_deferred();
     assert_int_equal(end(0)->local_id, ids[0]);
     assert_int_equal(end(1)->local_id, ids[1]);
     assert_true(counters(0)->dropped_connection + counters(1)->dropped_connection >= stale + 4);
@@ -227,7 +227,7 @@ static void rawe_conn_receive_connect__takes_the_smaller_payload(void **state)
     unit_settle(&net);
     assert_int_equal(end(0)->payload_max_bytes, 600);
     assert_int_equal(end(1)->payload_max_bytes, 600);
-    assert_int_equal(rawe_conn_frame_message_bytes(end(0)), 600 - RAWE_CHUNK_MESSAGE_BYTES);
+    assert_int_equal(rawe_conn_frame_message_bytes(end(0)), 600 - RAWE_FRAGMENT_MESSAGE_BYTES);
     assert_works_both_ways();
 }
 
@@ -252,7 +252,7 @@ static void rawe_conn_receive_connect__a_payload_no_peer_can_mean(void **state)
     assert_int_equal(end(0)->state, RAWE_CONN_CONNECTING);
 }
 
-/** The least payload there can be, with trains, whose envelope takes of it as well. */
+/** The least payload there can be, with batches, whose envelope takes of it as well. */
 static void rawe_conn_receive_connect__the_least_payload_is_enough(void **state)
 {
     (void)state;
@@ -260,7 +260,7 @@ static void rawe_conn_receive_connect__the_least_payload_is_enough(void **state)
     struct unit_send message = {0}, put = {0};
     uint32_t index;
     uint64_t key;
-    unit_use_trains(&net, 10);
+    unit_use_batches(&net, 10);
     unit_open(&net, 0, RAWE_LANE_BULK);
     unit_open(&net, 1, RAWE_LANE_BULK);
     struct rawe_conn *conn = net.node[0].conn[RAWE_LANE_BULK];
@@ -272,7 +272,7 @@ static void rawe_conn_receive_connect__the_least_payload_is_enough(void **state)
     unit_send_put(conn, &put, data, sizeof(data), index, key, 0);
     unit_settle(&net);
     assert_int_equal(conn->payload_max_bytes, RAWE_PAYLOAD_LEAST_BYTES);
-    assert_int_equal(conn->train, RAWE_TRAIN_GOOD);
+    assert_int_equal(conn->batch, RAWE_BATCH_VALID);
     assert_int_equal(message.done, 1);
     assert_int_equal(put.done, 1);
     unit_assert_message(&net.node[1], 0, 5, sizeof(data), 4);
@@ -433,19 +433,19 @@ static void rawe_conn_receive_connect__after_a_close_numbers_begin_anew(void **s
 static void rawe_conn_receive_connect__after_a_close_an_old_request_opens_nothing(void **state)
 {
     (void)state;
-    kept_count = 0;
+    deferred_count = 0;
     net.filter = keep_connects;
     unit_connect(&net, RAWE_LANE_EXPRESS);
     net.filter = NULL;
     unit_close(&net, 0, RAWE_LANE_EXPRESS);
     unit_settle(&net);
-    for (unsigned i = 0; i < kept_count; i++) {
+    for (unsigned i = 0; i < deferred_count; i++) {
         if (kept[i]->to == 1) {
             unit_receive(&net, kept[i]);
         }
         unit_frame_free(kept[i]);
     }
-    kept_count = 0;
+    deferred_count = 0;
     assert_int_equal(end(1)->state, RAWE_CONN_PEER_CLOSED);
     assert_int_equal(unit_wire_count(&net), 0);
 }

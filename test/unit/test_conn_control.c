@@ -34,14 +34,14 @@ static struct rawe_conn *end(unsigned node)
     return net.node[node].conn[RAWE_LANE_EXPRESS];
 }
 
-/** A chunk and `data_bytes` bytes of its data at `out`, padded. Returns the length. */
-static size_t put_chunk(uint8_t *out, struct rawe_chunk chunk, unsigned seed)
+/** A fragment and `data_bytes` bytes of its data at `out`, padded. Returns the length. */
+static size_t put_fragment(uint8_t *out, struct rawe_fragment fragment, unsigned seed)
 {
-    size_t header_bytes = rawe_chunk_encode(out, &chunk);
-    unit_fill(out + header_bytes, chunk.data_bytes, seed);
-    size_t len_bytes = header_bytes + chunk.data_bytes;
-    memset(out + len_bytes, 0, rawe_chunk_pad(len_bytes) - len_bytes);
-    return rawe_chunk_pad(len_bytes);
+    size_t header_bytes = rawe_fragment_encode(out, &fragment);
+    unit_fill(out + header_bytes, fragment.data_bytes, seed);
+    size_t len_bytes = header_bytes + fragment.data_bytes;
+    memset(out + len_bytes, 0, rawe_fragment_pad(len_bytes) - len_bytes);
+    return rawe_fragment_pad(len_bytes);
 }
 
 /** Hand node 1 a DATA frame of node 0, `ahead` of the next one it expects. */
@@ -60,8 +60,8 @@ static void receive_data(uint32_t ahead, uint8_t flags, const uint8_t *payload,
 static void receive_message(uint32_t ahead, uint8_t flags, uint8_t tag)
 {
     uint8_t payload[64];
-    size_t len_bytes = put_chunk(
-        payload, (struct rawe_chunk){.kind = RAWE_CHUNK_MESSAGE, .tag = tag, .data_bytes = 20},
+    size_t len_bytes = put_fragment(
+        payload, (struct rawe_fragment){.kind = RAWE_FRAGMENT_MESSAGE, .tag = tag, .data_bytes = 20},
         tag);
     receive_data(ahead, flags, payload, len_bytes);
 }
@@ -99,8 +99,8 @@ static void rawe_conn_receive__acknowledges_what_was_never_sent(void **state)
     unsigned count = 0;
     for (unsigned i = 0; i < sizeof(types); i++) {
         uint8_t payload[64];
-        size_t len_bytes = put_chunk(
-            payload, (struct rawe_chunk){.kind = RAWE_CHUNK_MESSAGE, .data_bytes = 20}, 1);
+        size_t len_bytes = put_fragment(
+            payload, (struct rawe_fragment){.kind = RAWE_FRAGMENT_MESSAGE, .data_bytes = 20}, 1);
         for (uint32_t beyond = 2; beyond < 0x7FFFFFFF; beyond *= 3) {
             struct unit_frame *frame = unit_forge(
                 &net, 0, RAWE_LANE_EXPRESS,
@@ -120,7 +120,7 @@ static void rawe_conn_receive__acknowledges_what_was_never_sent(void **state)
     assert_false(rawe_engine_pending(&net.node[1].engine));
 }
 
-static void rawe_conn_receive__a_probe_is_answered_at_the_end_of_the_batch(void **state)
+static void rawe_conn_receive__a_probe_is_answered_at_the_end_of_the_round(void **state)
 {
     (void)state;
     connect_nodes();
@@ -315,7 +315,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(rawe_conn_receive__acknowledges_what_was_never_sent),
-        TEST(rawe_conn_receive__a_probe_is_answered_at_the_end_of_the_batch),
+        TEST(rawe_conn_receive__a_probe_is_answered_at_the_end_of_the_round),
         TEST(rawe_conn_receive__ping_and_pong_are_not_for_a_connection),
         TEST(rawe_conn_receive__on_a_connection_that_is_not_open),
         TEST(rawe_conn_receive__data_while_still_asking),

@@ -73,7 +73,7 @@ static void in_flight(unsigned count)
     doomed_count = 0;
     unit_connect(&net, RAWE_LANE_EXPRESS);
     unit_begin_at(&net, RAWE_LANE_EXPRESS, UINT32_MAX - 2); /* the numbers wrap in each test */
-    end(0)->congestion.window = end(0)->peer_credit = 64;
+    end(0)->cc.window = end(0)->peer_credit = 64;
     for (unsigned i = 0; i < count; i++) {
         assert_int_equal(unit_copy_message(end(0), (uint8_t)i, 10 + i), RAWE_STATUS_DONE);
     }
@@ -451,7 +451,7 @@ static void rawe_conn_detect_losses__reduces_once_for_a_burst(void **state)
     assert_all_arrived(40);
     assert_int_equal(counters(0)->congestion_events, 1);
     assert_int_equal(counters(0)->frames_resent, 10);
-    assert_in_range(end(0)->congestion.window, 44, 46); /* 64 x 0.7, perhaps a step of recovery */
+    assert_in_range(end(0)->cc.window, 44, 46); /* 64 x 0.7, perhaps a step of recovery */
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)

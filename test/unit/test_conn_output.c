@@ -78,7 +78,7 @@ static void rawe_conn_output__never_beyond_credit_and_congestion_window(void **s
         struct unit_send send = {0}, more = {0};
         unit_connect(&net, RAWE_LANE_EXPRESS);
         end(0)->peer_credit = pairs[i][0];
-        end(0)->congestion.window = pairs[i][1];
+        end(0)->cc.window = pairs[i][1];
         uint32_t allowed = pairs[i][0] < pairs[i][1] ? pairs[i][0] : pairs[i][1];
         uint64_t stalls = counters(0)->window_stalls, credit_stalls = counters(0)->credit_stalls;
         unit_send_message(end(0), &send, 1, data, sizeof(data));
@@ -134,7 +134,7 @@ static void rawe_conn_output__link_full_at_every_place(void **state)
     static uint8_t data[30000];
     unit_fill(data, sizeof(data), 7);
     unit_connect(&net, RAWE_LANE_EXPRESS);
-    end(0)->congestion.window = end(0)->peer_credit = 64;
+    end(0)->cc.window = end(0)->peer_credit = 64;
     for (unsigned room = 0; room < 25; room++) {
         struct unit_send send = {0};
         uint64_t frames_before = counters(0)->frames_sent;
@@ -190,18 +190,18 @@ static bool seen_number[4096];
 
 static bool note_message_numbers(struct unit_net *of, const struct unit_frame *frame)
 {
-    struct rawe_chunk chunk;
+    struct rawe_fragment fragment;
     const uint8_t *cursor = frame->bytes + RAWE_PAYLOAD_OFFSET;
     if (frame->header.type == RAWE_FRAME_DATA &&
-        rawe_chunk_decode(&chunk, &cursor, frame->bytes + frame->len_bytes) == RAWE_DECODE_OK &&
-        chunk.kind == RAWE_CHUNK_SEGMENT && !seen_number[chunk.id % 4096]) {
-        seen_number[chunk.id % 4096] = true;
+        rawe_fragment_decode(&fragment, &cursor, frame->bytes + frame->len_bytes) == RAWE_DECODE_OK &&
+        fragment.kind == RAWE_FRAGMENT_PART && !seen_number[fragment.id % 4096]) {
+        seen_number[fragment.id % 4096] = true;
         of->filter_count++;
     }
     return frame->from != 1; /* nothing is acknowledged */
 }
 
-static void rawe_conn_output__at_most_64_segmented_messages_are_under_way(void **state)
+static void rawe_conn_output__at_most_64_fragmented_messages_are_under_way(void **state)
 {
     (void)state;
     enum { COUNT = 200 };
@@ -212,7 +212,7 @@ static void rawe_conn_output__at_most_64_segmented_messages_are_under_way(void *
     unit_fill(data, sizeof(data), 1);
     start_wide();
     unit_connect(&net, RAWE_LANE_EXPRESS);
-    end(0)->congestion.window = end(0)->peer_credit = 1000;
+    end(0)->cc.window = end(0)->peer_credit = 1000;
     struct unit_send first = {0};
     unit_send_message(end(0), &first, 99, data, sizeof(data));
     finish();
@@ -232,10 +232,10 @@ static void rawe_conn_output__at_most_64_segmented_messages_are_under_way(void *
         assert_int_equal(sends[i].done, 1);
         unit_assert_message(&net.node[1], 1 + i, (uint8_t)i, sizeof(data), 1);
     }
-    assert_int_equal(counters(1)->dropped_segment, 0);
+    assert_int_equal(counters(1)->dropped_fragment, 0);
 }
 
-static void rawe_conn_output__segmented_messages_are_delivered_in_order(void **state)
+static void rawe_conn_output__fragmented_messages_are_delivered_in_order(void **state)
 {
     (void)state;
     enum { COUNT = 150 };
@@ -245,7 +245,7 @@ static void rawe_conn_output__segmented_messages_are_delivered_in_order(void **s
     unit_fill(data, sizeof(data), 1);
     start_wide();
     unit_connect(&net, RAWE_LANE_EXPRESS);
-    end(0)->congestion.window = end(0)->peer_credit = 1000;
+    end(0)->cc.window = end(0)->peer_credit = 1000;
     net.filter = drop_sequence_filter_count; /* frame 0: message 0 is not whole */
     net.filter_count = 0;
     for (unsigned i = 0; i < COUNT; i++) {
@@ -262,7 +262,7 @@ static void rawe_conn_output__segmented_messages_are_delivered_in_order(void **s
         assert_int_equal(sends[i].done, 1);
         unit_assert_message(&net.node[1], i, (uint8_t)i, i % 3 == 0 ? sizeof(data) : 1 + i, 1);
     }
-    assert_int_equal(counters(1)->dropped_segment, 0);
+    assert_int_equal(counters(1)->dropped_fragment, 0);
 }
 
 static void rawe_conn_output__frames_run_out(void **state)
@@ -279,7 +279,7 @@ static void rawe_conn_output__frames_run_out(void **state)
     unit_connect(&net, RAWE_LANE_BULK);
     for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
         struct rawe_conn *conn = net.node[0].conn[lane];
-        conn->congestion.window = conn->peer_credit = 1000;
+        conn->cc.window = conn->peer_credit = 1000;
         for (unsigned i = 0; i < COUNT; i++) {
             unit_send_message(conn, &sends[lane][i], (uint8_t)i, data, i % 2 == 0 ? 10000 : 900);
         }
@@ -308,7 +308,7 @@ static void rawe_conn_output__no_frame_and_the_peer_comes_back(void **state)
     end(0)->message_number = end(0)->messages_open = 1000;
     net.node[0].engine.frames.limit = 0;
     struct rawe_conn *bulk = net.node[0].conn[RAWE_LANE_BULK];
-    bulk->congestion.window = bulk->peer_credit = 1000;
+    bulk->cc.window = bulk->peer_credit = 1000;
     net.filter = drop_all;
     for (unsigned i = 0; i < 40; i++) {
         unit_send_message(bulk, &sends[i], 1, data[i], sizeof(data[i]));
@@ -469,8 +469,8 @@ int main(void)
         TEST(rawe_conn_output__the_window_bounds_what_is_not_acknowledged),
         TEST(rawe_conn_output__link_full_at_every_place),
         TEST(rawe_conn_output__resends_with_a_link_that_is_nearly_always_full),
-        TEST(rawe_conn_output__at_most_64_segmented_messages_are_under_way),
-        TEST(rawe_conn_output__segmented_messages_are_delivered_in_order),
+        TEST(rawe_conn_output__at_most_64_fragmented_messages_are_under_way),
+        TEST(rawe_conn_output__fragmented_messages_are_delivered_in_order),
         TEST(rawe_conn_output__frames_run_out),
         TEST(rawe_conn_output__no_frame_and_the_peer_comes_back),
         TEST(rawe_conn_output__across_the_wrap_with_losses),

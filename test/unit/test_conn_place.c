@@ -35,14 +35,14 @@ static struct rawe_conn *end(unsigned node)
     return net.node[node].conn[RAWE_LANE_EXPRESS];
 }
 
-/** A chunk and `data_bytes` bytes of its data at `out`, padded. Returns the length. */
-static size_t put_chunk(uint8_t *out, struct rawe_chunk chunk, unsigned seed)
+/** A fragment and `data_bytes` bytes of its data at `out`, padded. Returns the length. */
+static size_t put_fragment(uint8_t *out, struct rawe_fragment fragment, unsigned seed)
 {
-    size_t header_bytes = rawe_chunk_encode(out, &chunk);
-    unit_fill(out + header_bytes, chunk.data_bytes, seed);
-    size_t len_bytes = header_bytes + chunk.data_bytes;
-    memset(out + len_bytes, 0, rawe_chunk_pad(len_bytes) - len_bytes);
-    return rawe_chunk_pad(len_bytes);
+    size_t header_bytes = rawe_fragment_encode(out, &fragment);
+    unit_fill(out + header_bytes, fragment.data_bytes, seed);
+    size_t len_bytes = header_bytes + fragment.data_bytes;
+    memset(out + len_bytes, 0, rawe_fragment_pad(len_bytes) - len_bytes);
+    return rawe_fragment_pad(len_bytes);
 }
 
 /** Hand node 1 a DATA frame of node 0, `ahead` of the next one it expects. */
@@ -73,7 +73,7 @@ static void receive_segment_ahead(uint32_t ahead, uint32_t number, uint32_t offs
                                   uint16_t data_bytes, uint32_t total_bytes)
 {
     static uint8_t payload[2000];
-    size_t at = rawe_chunk_encode(payload, &(struct rawe_chunk){.kind = RAWE_CHUNK_SEGMENT,
+    size_t at = rawe_fragment_encode(payload, &(struct rawe_fragment){.kind = RAWE_FRAGMENT_PART,
                                                                 .tag = 9,
                                                                 .data_bytes = data_bytes,
                                                                 .id = number,
@@ -96,8 +96,8 @@ static void receive_segment(uint32_t number, uint32_t offset, uint16_t data_byte
 static void receive_put(uint32_t index, uint64_t key, uint64_t offset, uint16_t data_bytes)
 {
     static uint8_t payload[2000];
-    size_t at = put_chunk(payload,
-                          (struct rawe_chunk){.kind = RAWE_CHUNK_PUT,
+    size_t at = put_fragment(payload,
+                          (struct rawe_fragment){.kind = RAWE_FRAGMENT_PUT,
                                               .data_bytes = data_bytes,
                                               .id = index,
                                               .key = key,
@@ -169,7 +169,7 @@ static void place__every_length_through_the_wire(void **state)
     connect_nodes();
     assert_true(
         rawe_handle_register(&net.node[1].handles, memory, sizeof(memory), &index, &key));
-    uint32_t frame = net.config.payload_max_bytes - RAWE_CHUNK_PUT_BYTES;
+    uint32_t frame = net.config.payload_max_bytes - RAWE_FRAGMENT_PUT_BYTES;
     const size_t lengths[] = {1,     7,         8,         168,           169,         frame - 1,
                               frame, frame + 1, 2 * frame, 2 * frame + 1, sizeof(data)};
     for (unsigned i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
@@ -230,7 +230,7 @@ static void reply_to(struct unit_node *node, struct rawe_conn *conn, uint8_t tag
     assert_int_equal(unit_copy_message(conn, (uint8_t)(tag + 100), 30), RAWE_STATUS_DONE);
 }
 
-static void add_segment__out_of_order(void **state)
+static void add_fragment__out_of_order(void **state)
 {
     (void)state;
     connect_nodes();
@@ -248,7 +248,7 @@ static void add_segment__out_of_order(void **state)
     assert_int_equal(counters(1)->bytes_received, 3020);
 }
 
-static void add_segment__hostile_ones_are_counted_and_do_no_harm(void **state)
+static void add_fragment__hostile_ones_are_counted_and_do_no_harm(void **state)
 {
     (void)state;
     connect_nodes();
@@ -258,7 +258,7 @@ static void add_segment__hostile_ones_are_counted_and_do_no_harm(void **state)
     receive_segment(1, 0, 100, net.config.message_max_bytes + 1);
     receive_segment(1, 0, 0, 100);   /* nothing in it */
     receive_segment(0, 0, 101, 200); /* more than is missing */
-    assert_int_equal(counters(1)->dropped_segment, 5);
+    assert_int_equal(counters(1)->dropped_fragment, 5);
     assert_int_equal(counters(1)->frames_received, 6); /* sent again they were no better */
     assert_int_equal(net.node[1].message_count, 0);
     receive_segment(0, 100, 100, 200);
@@ -266,7 +266,7 @@ static void add_segment__hostile_ones_are_counted_and_do_no_harm(void **state)
     unit_assert_message(&net.node[1], 0, 9, 200, 0);
 }
 
-static void add_segment__without_a_buffer_the_frame_is_not_taken(void **state)
+static void add_fragment__without_a_buffer_the_frame_is_not_taken(void **state)
 {
     (void)state;
     connect_nodes();
@@ -289,7 +289,7 @@ static void add_segment__without_a_buffer_the_frame_is_not_taken(void **state)
     assert_int_equal(counters(1)->no_buffer, 1);
 }
 
-static void add_segment__a_callback_sends_while_more_are_whole(void **state)
+static void add_fragment__a_callback_sends_while_more_are_whole(void **state)
 {
     (void)state;
     connect_nodes();
@@ -310,7 +310,7 @@ static bool drop_some(struct unit_net *of, const struct unit_frame *frame)
     return (of->filter_count >> 16) % 6 != 0;
 }
 
-static void add_segment__few_buffers_for_many_messages_with_losses(void **state)
+static void add_fragment__few_buffers_for_many_messages_with_losses(void **state)
 {
     (void)state;
     enum { COUNT = 60 };
@@ -346,11 +346,11 @@ int main(void)
         TEST(place__only_where_the_handle_allows),
         TEST(place__every_length_through_the_wire),
         TEST(place__is_done_only_when_all_is_there),
-        TEST(add_segment__out_of_order),
-        TEST(add_segment__hostile_ones_are_counted_and_do_no_harm),
-        TEST(add_segment__without_a_buffer_the_frame_is_not_taken),
-        TEST(add_segment__a_callback_sends_while_more_are_whole),
-        TEST(add_segment__few_buffers_for_many_messages_with_losses),
+        TEST(add_fragment__out_of_order),
+        TEST(add_fragment__hostile_ones_are_counted_and_do_no_harm),
+        TEST(add_fragment__without_a_buffer_the_frame_is_not_taken),
+        TEST(add_fragment__a_callback_sends_while_more_are_whole),
+        TEST(add_fragment__few_buffers_for_many_messages_with_losses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -34,14 +34,14 @@ static struct rawe_conn *end(unsigned node)
     return net.node[node].conn[RAWE_LANE_EXPRESS];
 }
 
-/** A chunk and `data_bytes` bytes of its data at `out`, padded. Returns the length. */
-static size_t put_chunk(uint8_t *out, struct rawe_chunk chunk, unsigned seed)
+/** A fragment and `data_bytes` bytes of its data at `out`, padded. Returns the length. */
+static size_t put_fragment(uint8_t *out, struct rawe_fragment fragment, unsigned seed)
 {
-    size_t header_bytes = rawe_chunk_encode(out, &chunk);
-    unit_fill(out + header_bytes, chunk.data_bytes, seed);
-    size_t len_bytes = header_bytes + chunk.data_bytes;
-    memset(out + len_bytes, 0, rawe_chunk_pad(len_bytes) - len_bytes);
-    return rawe_chunk_pad(len_bytes);
+    size_t header_bytes = rawe_fragment_encode(out, &fragment);
+    unit_fill(out + header_bytes, fragment.data_bytes, seed);
+    size_t len_bytes = header_bytes + fragment.data_bytes;
+    memset(out + len_bytes, 0, rawe_fragment_pad(len_bytes) - len_bytes);
+    return rawe_fragment_pad(len_bytes);
 }
 
 /** Hand node 1 a DATA frame of node 0, `ahead` of the next one it expects. */
@@ -60,8 +60,8 @@ static void receive_data(uint32_t ahead, uint8_t flags, const uint8_t *payload,
 static void receive_message(uint32_t ahead, uint8_t flags, uint8_t tag)
 {
     uint8_t payload[64];
-    size_t len_bytes = put_chunk(
-        payload, (struct rawe_chunk){.kind = RAWE_CHUNK_MESSAGE, .tag = tag, .data_bytes = 20},
+    size_t len_bytes = put_fragment(
+        payload, (struct rawe_fragment){.kind = RAWE_FRAGMENT_MESSAGE, .tag = tag, .data_bytes = 20},
         tag);
     receive_data(ahead, flags, payload, len_bytes);
 }
@@ -103,7 +103,7 @@ static void owe_ack__at_once_when_asked_for(void **state)
     (void)state;
     connect_nodes();
     receive_message(0, RAWE_FLAG_ACK_NOW, 1);
-    assert_int_equal(counters(1)->acks_sent, 0); /* at the end of the batch, not before */
+    assert_int_equal(counters(1)->acks_sent, 0); /* at the end of the round, not before */
     assert_true(rawe_engine_pending(&net.node[1].engine));
     rawe_engine_flush(&net.node[1].engine, net.now_ns);
     assert_int_equal(counters(1)->acks_sent, 1);
@@ -218,9 +218,9 @@ static void deliver_messages__several_in_a_frame(void **state)
     connect_nodes();
     static const uint16_t lengths[] = {5, 0, 8, 31, 1};
     for (uint8_t i = 0; i < 5; i++) {
-        at += put_chunk(
+        at += put_fragment(
             payload + at,
-            (struct rawe_chunk){.kind = RAWE_CHUNK_MESSAGE, .tag = i, .data_bytes = lengths[i]}, i);
+            (struct rawe_fragment){.kind = RAWE_FRAGMENT_MESSAGE, .tag = i, .data_bytes = lengths[i]}, i);
     }
     receive_data(0, 0, payload, at - 7); /* without the padding of the last */
     assert_int_equal(net.node[1].message_count, 5);
@@ -232,13 +232,13 @@ static void deliver_messages__several_in_a_frame(void **state)
     assert_int_equal(counters(1)->bytes_received, 45);
 }
 
-static void deliver_messages__what_is_before_a_malformed_chunk_counts(void **state)
+static void deliver_messages__what_is_before_a_malformed_fragment_counts(void **state)
 {
     (void)state;
     connect_nodes();
     /* What may stand behind a good message: cut off, too long, unknown, of the wrong kind. */
     static const uint8_t tails[][24] = {
-        {1, 1, 0, 0, 0, 0, 0},          /* 7 bytes: shorter than a chunk header */
+        {1, 1, 0, 0, 0, 0, 0},          /* 7 bytes: shorter than a fragment header */
         {1, 1, 0xFF, 0xFF, 0, 0, 0, 0}, /* longer than the frame */
         {1, 1, 0, 1, 0, 0, 0, 0},       /* one byte longer than the frame */
         {0, 1, 0, 0, 0, 0, 0, 0},       /* no such kind */
@@ -250,8 +250,8 @@ static void deliver_messages__what_is_before_a_malformed_chunk_counts(void **sta
     static const size_t tail_bytes[] = {7, 8, 8, 8, 8, 16, 8, 24};
     for (unsigned i = 0; i < sizeof(tails) / sizeof(tails[0]); i++) {
         uint8_t payload[64];
-        size_t at = put_chunk(
-            payload, (struct rawe_chunk){.kind = RAWE_CHUNK_MESSAGE, .tag = 7, .data_bytes = 12},
+        size_t at = put_fragment(
+            payload, (struct rawe_fragment){.kind = RAWE_FRAGMENT_MESSAGE, .tag = 7, .data_bytes = 12},
             i);
         memcpy(payload + at, tails[i], tail_bytes[i]);
         uint32_t next = end(1)->acktr->next;
@@ -263,7 +263,7 @@ static void deliver_messages__what_is_before_a_malformed_chunk_counts(void **sta
     }
 }
 
-static void receive_data__a_malformed_first_chunk_is_not_taken(void **state)
+static void receive_data__a_malformed_first_fragment_is_not_taken(void **state)
 {
     (void)state;
     connect_nodes();
@@ -313,8 +313,8 @@ static void deliver__a_callback_replies(void **state)
     uint8_t payload[256];
     size_t at = 0;
     for (uint8_t i = 0; i < 4; i++) {
-        at += put_chunk(payload + at,
-                        (struct rawe_chunk){.kind = RAWE_CHUNK_MESSAGE, .tag = i, .data_bytes = 9},
+        at += put_fragment(payload + at,
+                        (struct rawe_fragment){.kind = RAWE_FRAGMENT_MESSAGE, .tag = i, .data_bytes = 9},
                         i);
     }
     receive_data(0, RAWE_FLAG_ACK_NOW, payload, at);
@@ -372,8 +372,8 @@ int main(void)
         TEST(receive_data__a_duplicate_is_acknowledged_and_not_delivered),
         TEST(receive_data__outside_the_window),
         TEST(deliver_messages__several_in_a_frame),
-        TEST(deliver_messages__what_is_before_a_malformed_chunk_counts),
-        TEST(receive_data__a_malformed_first_chunk_is_not_taken),
+        TEST(deliver_messages__what_is_before_a_malformed_fragment_counts),
+        TEST(receive_data__a_malformed_first_fragment_is_not_taken),
         TEST(deliver__a_callback_replies),
         TEST(deliver__ping_pong_out_of_callbacks),
     };

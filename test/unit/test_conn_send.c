@@ -90,7 +90,7 @@ static void rawe_conn_write_header__lane_decides_the_type(void **state)
 
 /* rawe_conn_send_copy */
 
-static void rawe_conn_send_copy__one_frame_with_one_chunk(void **state)
+static void rawe_conn_send_copy__one_frame_with_one_fragment(void **state)
 {
     (void)state;
     unit_connect(&net, RAWE_LANE_EXPRESS);
@@ -171,7 +171,7 @@ static void rawe_conn_send_copy__busy_without_a_frame(void **state)
     (void)state;
     net.node[0].engine.frames.limit = 0; /* a slab of each size is always had */
     unit_connect(&net, RAWE_LANE_EXPRESS);
-    end(0)->congestion.window = end(0)->peer_credit = 1000;
+    end(0)->cc.window = end(0)->peer_credit = 1000;
     unsigned count = 0;
     while (unit_copy_message(end(0), 1, 10) == RAWE_STATUS_DONE) {
         count++;
@@ -213,7 +213,7 @@ static void rawe_conn_send__every_kind_of_length(void **state)
     unit_fill(data, sizeof(data), 2);
     unit_connect(&net, RAWE_LANE_EXPRESS);
     size_t frame = rawe_conn_frame_message_bytes(end(0));
-    size_t segment = net.config.payload_max_bytes - RAWE_CHUNK_SEGMENT_BYTES;
+    size_t segment = net.config.payload_max_bytes - RAWE_FRAGMENT_PART_BYTES;
     size_t copy = net.config.copy_max_bytes;
     const size_t lengths[] = {1,
                               2,
@@ -259,7 +259,7 @@ static void rawe_conn_send__two_pieces_cut_anywhere(void **state)
     static uint8_t data[3000];
     unit_fill(data, sizeof(data), 5);
     unit_connect(&net, RAWE_LANE_EXPRESS);
-    size_t segment = net.config.payload_max_bytes - RAWE_CHUNK_SEGMENT_BYTES;
+    size_t segment = net.config.payload_max_bytes - RAWE_FRAGMENT_PART_BYTES;
     const size_t cuts[] = {
         1,           segment - 1,     segment,         segment + 1, 2 * segment - 1,
         2 * segment, 2 * segment + 1, sizeof(data) - 1};
@@ -328,7 +328,7 @@ static void rawe_conn_send__a_done_that_sends_again(void **state)
     (void)state;
     start_wide();
     unit_connect(&net, RAWE_LANE_EXPRESS);
-    end(0)->congestion.window = end(0)->peer_credit = RAWE_WINDOW_FRAMES_MAX;
+    end(0)->cc.window = end(0)->peer_credit = RAWE_WINDOW_FRAMES_MAX;
     struct chain chain = {.send.on_done = next_link, .left = 4999};
     unit_send_message(end(0), &chain.send, 1, &chain.byte, 1);
     for (unsigned i = 0; i < 1000 && net.node[1].message_count < 5000; i++) {
@@ -346,7 +346,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(rawe_conn_write_header__as_of_now),
         TEST(rawe_conn_write_header__lane_decides_the_type),
-        TEST(rawe_conn_send_copy__one_frame_with_one_chunk),
+        TEST(rawe_conn_send_copy__one_frame_with_one_fragment),
         TEST(rawe_conn_send_copy__every_length),
         TEST(rawe_conn_send_copy__nothing_at_all_is_a_message),
         TEST(rawe_conn_send_copy__busy_behind_the_queue),

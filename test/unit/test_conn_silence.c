@@ -188,7 +188,7 @@ static void timer__a_peer_that_never_answers_connect_fails(void **state)
     assert_true(net.node[0].silent_calls > 10);
     assert_int_equal(send.done, 1);
     assert_int_equal(send.status, RAWE_STATUS_FAILED);
-    assert_true(counters(1)->dropped_stranger > 10);
+    assert_true(counters(1)->dropped_unknown_peer > 10);
 }
 
 static void close_failed(struct unit_node *node, struct rawe_conn *conn)

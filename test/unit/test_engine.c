@@ -39,9 +39,9 @@ static struct rawe_conn *end(unsigned node)
 static struct unit_frame *good_frame(void)
 {
     uint8_t payload[28];
-    rawe_chunk_encode(payload,
-                      &(struct rawe_chunk){.kind = RAWE_CHUNK_MESSAGE, .tag = 4, .data_bytes = 20});
-    unit_fill(payload + RAWE_CHUNK_MESSAGE_BYTES, 20, 4);
+    rawe_fragment_encode(payload,
+                      &(struct rawe_fragment){.kind = RAWE_FRAGMENT_MESSAGE, .tag = 4, .data_bytes = 20});
+    unit_fill(payload + RAWE_FRAGMENT_MESSAGE_BYTES, 20, 4);
     return unit_forge(
         &net, 0, RAWE_LANE_EXPRESS,
         (struct rawe_header){.type = RAWE_FRAME_DATA, .sequence = end(1)->acktr->next}, payload,
@@ -92,7 +92,7 @@ static void rawe_engine_init__what_is_copied_fits_a_frame(void **state)
     net.config.copy_max_bytes = 100000;
     unit_start(&net);
     assert_int_equal(net.node[0].engine.config.copy_max_bytes,
-                     net.config.payload_max_bytes - RAWE_CHUNK_MESSAGE_BYTES);
+                     net.config.payload_max_bytes - RAWE_FRAGMENT_MESSAGE_BYTES);
     unit_connect(&net, RAWE_LANE_EXPRESS);
     assert_int_equal(unit_copy_message(end(0), 1, net.node[0].engine.config.copy_max_bytes),
                      RAWE_STATUS_DONE);
@@ -289,21 +289,21 @@ static void rawe_engine_receive__connect_requests_that_do_not_fit(void **state)
     bad = good;
     bad.jobid++;
     receive_connect(&bad, 0, 0, RAWE_CONNECT_BYTES);
-    assert_one_drop(&counters(1)->dropped_stranger);
+    assert_one_drop(&counters(1)->dropped_unknown_peer);
     bad = good;
     bad.key++;
     receive_connect(&bad, 0, 0, RAWE_CONNECT_BYTES);
-    assert_one_drop(&counters(1)->dropped_stranger);
+    assert_one_drop(&counters(1)->dropped_unknown_peer);
     bad = good;
     bad.port++;
     receive_connect(&bad, 0, 0, RAWE_CONNECT_BYTES);
-    assert_one_drop(&counters(1)->dropped_stranger);
+    assert_one_drop(&counters(1)->dropped_unknown_peer);
     receive_connect(&good, RAWE_FLAG_REPLY, end(1)->local_id ^ 0x00100000, RAWE_CONNECT_BYTES);
     assert_one_drop(&counters(1)->dropped_connection);
     bad = good;
     bad.lane = RAWE_LANE_BULK; /* a reply for another lane than the one that asked */
     receive_connect(&bad, RAWE_FLAG_REPLY, end(1)->local_id, RAWE_CONNECT_BYTES);
-    assert_one_drop(&counters(1)->dropped_stranger);
+    assert_one_drop(&counters(1)->dropped_unknown_peer);
     assert_int_equal(end(1)->peer_id, end(0)->local_id);
 }
 
@@ -524,9 +524,9 @@ static void rawe_engine_flush__from_within_a_callback_of_a_flush(void **state)
         assert_int_equal(unit_copy_message(conn, 1, 10), RAWE_STATUS_DONE); /* waits */
         sends[lane].on_done = flush_again;
         sends[lane].context = &net.node[0];
-        conn->congestion.window = 0; /* nothing of the next one is framed yet */
+        conn->cc.window = 0; /* nothing of the next one is framed yet */
         unit_send_message(conn, &sends[lane], 2, &byte, 1);
-        conn->congestion.window = 64;
+        conn->cc.window = 64;
         rawe_conn_make_pending(conn);
     }
     net.node[0].link_room = UINT32_MAX;
@@ -560,9 +560,9 @@ static void rawe_engine_flush__a_callback_closes_the_next_in_line(void **state)
     net.node[0].link_room = 0;
     assert_int_equal(unit_copy_message(net.node[0].conn[RAWE_LANE_BULK], 1, 10), RAWE_STATUS_DONE);
     assert_int_equal(unit_copy_message(end(0), 1, 10), RAWE_STATUS_DONE);
-    end(0)->congestion.window = 0;
+    end(0)->cc.window = 0;
     unit_send_message(end(0), &send, 2, &byte, 1);
-    end(0)->congestion.window = 64;
+    end(0)->cc.window = 64;
     assert_ptr_equal(net.node[0].engine.pending, end(0)); /* and bulk behind it */
     net.node[0].link_room = UINT32_MAX;
     rawe_engine_flush(&net.node[0].engine, net.now_ns);
@@ -599,8 +599,8 @@ static void rawe_engine_share_credit__senders_together_never_exceed_the_ring(voi
     for (unsigned senders = 1; senders < 2000; senders++) {
         engine->active_receivers = senders;
         rawe_engine_share_credit(engine);
-        assert_true(engine->credit >= RAWE_CONGESTION_LEAST_FRAMES);
-        assert_true(engine->credit == RAWE_CONGESTION_LEAST_FRAMES ||
+        assert_true(engine->credit >= RAWE_CC_LEAST_FRAMES);
+        assert_true(engine->credit == RAWE_CC_LEAST_FRAMES ||
                     engine->credit * senders <= net.config.receive_frames * 3 / 4);
     }
     engine->active_receivers = 0;

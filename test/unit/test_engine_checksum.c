@@ -105,7 +105,7 @@ static void checksum__cut_off(void **state)
 static void checksum__missing_where_it_is_demanded(void **state)
 {
     (void)state;
-    static const uint8_t payload[] = {RAWE_CHUNK_MESSAGE, 1, 0, 4, 0, 0, 0, 0, 1, 2, 3, 4};
+    static const uint8_t payload[] = {RAWE_FRAGMENT_MESSAGE, 1, 0, 4, 0, 0, 0, 0, 1, 2, 3, 4};
     unit_connect(&net, RAWE_LANE_EXPRESS);
     struct unit_frame *frame =
         unit_forge(&net, 0, RAWE_LANE_EXPRESS, (struct rawe_header){.type = RAWE_FRAME_DATA},
@@ -127,7 +127,7 @@ static void checksum__is_looked_at_even_when_not_demanded(void **state)
     net.node[1].engine.config.checksum = false;
     assert_int_equal(unit_copy_message(end(0), 1, 10), RAWE_STATUS_DONE);
     struct unit_frame *frame = unit_wire_take(&net);
-    frame->bytes[RAWE_PAYLOAD_OFFSET + RAWE_CHUNK_MESSAGE_BYTES] ^= 1;
+    frame->bytes[RAWE_PAYLOAD_OFFSET + RAWE_FRAGMENT_MESSAGE_BYTES] ^= 1;
     unit_receive(&net, frame);
     unit_frame_free(frame);
     assert_int_equal(counters(1)->dropped_checksum, 1);
@@ -152,7 +152,7 @@ static void checksum__a_wire_that_garbles_delivers_nothing_wrong(void **state)
     static uint8_t data[30000], memory[30000];
     uint32_t index;
     uint64_t key;
-    unit_use_trains(&net, 10);
+    unit_use_batches(&net, 10);
     unit_connect(&net, RAWE_LANE_EXPRESS);
     unit_connect(&net, RAWE_LANE_BULK);
     assert_true(

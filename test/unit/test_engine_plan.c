@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of receiving trains straight into place: what is planned for, and frames that break the
+ * Tests of receiving batches straight into place: what is planned for, and frames that break the
  * promise of the first.
  */
 #include "unit_support.h"
@@ -36,7 +36,7 @@ static struct rawe_conn *end(unsigned node)
     return net.node[node].conn[RAWE_LANE_BULK];
 }
 
-#define HEAD_BYTES (RAWE_HEADER_BYTES + RAWE_CHUNK_BYTES_MAX)
+#define HEAD_BYTES (RAWE_HEADER_BYTES + RAWE_FRAGMENT_BYTES_MAX)
 
 static uint8_t memory[10000];
 static uint32_t handle_index;
@@ -45,38 +45,38 @@ static struct rawe_placement placement;
 
 static void connect_bulk(void)
 {
-    unit_use_trains(&net, 10);
+    unit_use_batches(&net, 10);
     unit_connect(&net, RAWE_LANE_BULK);
     assert_true(rawe_handle_register(&net.node[1].handles, memory, sizeof(memory),
                                      &handle_index, &handle_key));
     memset(memory, 0xEE, sizeof(memory));
 }
 
-/** A frame of a train to node 1: headers only, for data of `data_bytes` that lie elsewhere. */
-static struct unit_frame *train_frame(uint32_t ahead, struct rawe_chunk chunk)
+/** A frame of a batch to node 1: headers only, for data of `data_bytes` that lie elsewhere. */
+static struct unit_frame *batch_frame(uint32_t ahead, struct rawe_fragment fragment)
 {
-    uint8_t payload[RAWE_CHUNK_BYTES_MAX + 1000] = {0};
-    size_t at = rawe_chunk_encode(payload, &chunk);
-    unit_fill(payload + at, chunk.data_bytes, ahead);
+    uint8_t payload[RAWE_FRAGMENT_BYTES_MAX + 1000] = {0};
+    size_t at = rawe_fragment_encode(payload, &fragment);
+    unit_fill(payload + at, fragment.data_bytes, ahead);
     return unit_forge(
         &net, 0, RAWE_LANE_BULK,
         (struct rawe_header){.type = RAWE_FRAME_BULK, .sequence = end(1)->acktr->next + ahead},
-        payload, at + chunk.data_bytes);
+        payload, at + fragment.data_bytes);
 }
 
-static struct rawe_chunk put_chunk(uint64_t offset, uint16_t data_bytes)
+static struct rawe_fragment put_fragment(uint64_t offset, uint16_t data_bytes)
 {
-    return (struct rawe_chunk){.kind = RAWE_CHUNK_PUT,
+    return (struct rawe_fragment){.kind = RAWE_FRAGMENT_PUT,
                                .data_bytes = data_bytes,
                                .id = handle_index,
                                .key = handle_key,
                                .offset = offset};
 }
 
-static struct rawe_chunk segment_chunk(uint32_t number, uint32_t offset, uint16_t data_bytes,
+static struct rawe_fragment segment_fragment(uint32_t number, uint32_t offset, uint16_t data_bytes,
                                        uint32_t total_bytes)
 {
-    return (struct rawe_chunk){.kind = RAWE_CHUNK_SEGMENT,
+    return (struct rawe_fragment){.kind = RAWE_FRAGMENT_PART,
                                .tag = 7,
                                .data_bytes = data_bytes,
                                .id = number,
@@ -84,7 +84,7 @@ static struct rawe_chunk segment_chunk(uint32_t number, uint32_t offset, uint16_
                                .total_bytes = total_bytes};
 }
 
-/** Ask for the place of a train that begins with `frame`, whose head is all that can be read. */
+/** Ask for the place of a batch that begins with `frame`, whose head is all that can be read. */
 static bool plan(const struct unit_frame *frame, size_t head_bytes, size_t frame_bytes,
                  size_t total_bytes)
 {
@@ -100,8 +100,8 @@ static bool plan(const struct unit_frame *frame, size_t head_bytes, size_t frame
     return planned;
 }
 
-/** The same for a train of `count` whole frames; the frame is freed. */
-static bool plan_train(struct unit_frame *frame, unsigned count)
+/** The same for a batch of `count` whole frames; the frame is freed. */
+static bool plan_batch(struct unit_frame *frame, unsigned count)
 {
     size_t frame_bytes = frame->len_bytes - RAWE_ETH_HEADER_BYTES;
     bool planned = plan(frame, HEAD_BYTES, frame_bytes, count * frame_bytes);
@@ -128,9 +128,9 @@ static void rawe_engine_plan__a_put(void **state)
 {
     (void)state;
     connect_bulk();
-    assert_true(plan_train(train_frame(0, put_chunk(1000, 500)), 4));
+    assert_true(plan_batch(batch_frame(0, put_fragment(1000, 500)), 4));
     assert_ptr_equal(placement.base, memory + 1000);
-    assert_int_equal(placement.head_bytes, RAWE_HEADER_BYTES + RAWE_CHUNK_PUT_BYTES);
+    assert_int_equal(placement.head_bytes, RAWE_HEADER_BYTES + RAWE_FRAGMENT_PUT_BYTES);
     assert_int_equal(placement.data_bytes, 500);
 }
 
@@ -138,12 +138,12 @@ static void rawe_engine_plan__a_message_in_segments(void **state)
 {
     (void)state;
     connect_bulk();
-    assert_true(plan_train(train_frame(0, segment_chunk(0, 500, 500, 3000)), 5));
-    assert_int_equal(placement.head_bytes, RAWE_HEADER_BYTES + RAWE_CHUNK_SEGMENT_BYTES);
+    assert_true(plan_batch(batch_frame(0, segment_fragment(0, 500, 500, 3000)), 5));
+    assert_int_equal(placement.head_bytes, RAWE_HEADER_BYTES + RAWE_FRAGMENT_PART_BYTES);
     assert_ptr_equal(placement.base, end(1)->reassembly->partial[0].buffer + 500);
     /* Longer than the rest of the message: others follow, and it goes into a buffer for all. */
-    assert_true(plan_train(train_frame(0, segment_chunk(0, 500, 500, 3000)), 6));
-    assert_ptr_equal(placement.base, net.node[1].engine.borrowed.train);
+    assert_true(plan_batch(batch_frame(0, segment_fragment(0, 500, 500, 3000)), 6));
+    assert_ptr_equal(placement.base, net.node[1].engine.inplace.buffer);
 }
 
 static void rawe_engine_plan__changes_nothing_by_itself(void **state)
@@ -151,7 +151,7 @@ static void rawe_engine_plan__changes_nothing_by_itself(void **state)
     (void)state;
     connect_bulk();
     struct rawe_counters before = *counters(1);
-    assert_true(plan_train(train_frame(0, put_chunk(0, 500)), 4));
+    assert_true(plan_batch(batch_frame(0, put_fragment(0, 500)), 4));
     assert_memory_equal(&before, counters(1), sizeof(before));
     assert_int_equal(end(1)->acktr->next, 0);
     assert_int_equal(memory[0], 0xEE);
@@ -162,7 +162,7 @@ static void rawe_engine_plan__the_last_frame_may_be_shorter(void **state)
 {
     (void)state;
     connect_bulk();
-    struct unit_frame *frame = train_frame(0, put_chunk(sizeof(memory) - 1250, 500));
+    struct unit_frame *frame = batch_frame(0, put_fragment(sizeof(memory) - 1250, 500));
     size_t frame_bytes = frame->len_bytes - RAWE_ETH_HEADER_BYTES;
     assert_true(plan(frame, HEAD_BYTES, frame_bytes, 3 * frame_bytes - 250));
     assert_false(plan(frame, HEAD_BYTES, frame_bytes, 3 * frame_bytes - 249)); /* one too many */
@@ -173,7 +173,7 @@ static void rawe_engine_plan__the_last_frame_may_be_shorter(void **state)
      * A last frame too short for its headers: taken off the sum, it would hide that the frames
      * before it reach beyond the end of the memory.
      */
-    frame = train_frame(0, put_chunk(sizeof(memory) - 999, 500));
+    frame = batch_frame(0, put_fragment(sizeof(memory) - 999, 500));
     for (size_t last_bytes = 1; last_bytes < HEAD_BYTES; last_bytes++) {
         assert_false(plan(frame, HEAD_BYTES, frame_bytes, 2 * frame_bytes + last_bytes));
     }
@@ -184,11 +184,11 @@ static void rawe_engine_plan__every_short_head(void **state)
 {
     (void)state;
     connect_bulk();
-    struct unit_frame *frame = train_frame(0, put_chunk(0, 100));
+    struct unit_frame *frame = batch_frame(0, put_fragment(0, 100));
     for (size_t head_bytes = 0; head_bytes < HEAD_BYTES; head_bytes++) {
         assert_false(plan(frame, head_bytes, 0, frame->len_bytes - RAWE_ETH_HEADER_BYTES));
     }
-    /* And every length of the train that does not agree with the first header. */
+    /* And every length of the batch that does not agree with the first header. */
     for (size_t total_bytes = 0; total_bytes < frame->len_bytes - RAWE_ETH_HEADER_BYTES;
          total_bytes++) {
         assert_false(plan(frame, HEAD_BYTES, 0, total_bytes));
@@ -201,17 +201,17 @@ static void rawe_engine_plan__only_memory_the_peer_may_write(void **state)
 {
     (void)state;
     connect_bulk();
-    struct rawe_chunk chunk = put_chunk(0, 500);
-    chunk.key ^= 1;
-    assert_false(plan_train(train_frame(0, chunk), 2));
-    chunk = put_chunk(0, 500);
-    chunk.id++;
-    assert_false(plan_train(train_frame(0, chunk), 2));
-    assert_true(plan_train(train_frame(0, put_chunk(sizeof(memory) - 1000, 500)), 2));
-    assert_false(plan_train(train_frame(0, put_chunk(sizeof(memory) - 999, 500)), 2));
-    assert_false(plan_train(train_frame(0, put_chunk(UINT64_MAX - 100, 500)), 2));
+    struct rawe_fragment fragment = put_fragment(0, 500);
+    fragment.key ^= 1;
+    assert_false(plan_batch(batch_frame(0, fragment), 2));
+    fragment = put_fragment(0, 500);
+    fragment.id++;
+    assert_false(plan_batch(batch_frame(0, fragment), 2));
+    assert_true(plan_batch(batch_frame(0, put_fragment(sizeof(memory) - 1000, 500)), 2));
+    assert_false(plan_batch(batch_frame(0, put_fragment(sizeof(memory) - 999, 500)), 2));
+    assert_false(plan_batch(batch_frame(0, put_fragment(UINT64_MAX - 100, 500)), 2));
     assert_true(rawe_handle_deregister(&net.node[1].handles, handle_index, handle_key));
-    assert_false(plan_train(train_frame(0, put_chunk(0, 500)), 2));
+    assert_false(plan_batch(batch_frame(0, put_fragment(0, 500)), 2));
 }
 
 static void rawe_engine_plan__only_frames_that_are_all_new(void **state)
@@ -219,24 +219,24 @@ static void rawe_engine_plan__only_frames_that_are_all_new(void **state)
     (void)state;
     connect_bulk();
     unit_begin_at(&net, RAWE_LANE_BULK, UINT32_MAX - 1);
-    receive_parts(train_frame(3, put_chunk(1500, 500)), RAWE_HEADER_BYTES + RAWE_CHUNK_PUT_BYTES,
+    receive_parts(batch_frame(3, put_fragment(1500, 500)), RAWE_HEADER_BYTES + RAWE_FRAGMENT_PUT_BYTES,
                   memory + 1500);
     assert_int_equal(counters(1)->frames_received, 1);
-    assert_true(plan_train(train_frame(0, put_chunk(0, 500)), 3));
-    assert_false(plan_train(train_frame(0, put_chunk(0, 500)), 4)); /* the last is there already */
-    assert_false(plan_train(train_frame(3, put_chunk(1500, 500)), 1));
-    assert_true(plan_train(train_frame(4, put_chunk(2000, 500)), 4));
-    assert_false(plan_train(train_frame(0u - 1, put_chunk(0, 500)), 1)); /* acknowledged */
-    assert_false(plan_train(train_frame(RAWE_WINDOW_FRAMES_MAX - 1, put_chunk(0, 500)), 2));
+    assert_true(plan_batch(batch_frame(0, put_fragment(0, 500)), 3));
+    assert_false(plan_batch(batch_frame(0, put_fragment(0, 500)), 4)); /* the last is there already */
+    assert_false(plan_batch(batch_frame(3, put_fragment(1500, 500)), 1));
+    assert_true(plan_batch(batch_frame(4, put_fragment(2000, 500)), 4));
+    assert_false(plan_batch(batch_frame(0u - 1, put_fragment(0, 500)), 1)); /* acknowledged */
+    assert_false(plan_batch(batch_frame(RAWE_WINDOW_FRAMES_MAX - 1, put_fragment(0, 500)), 2));
 }
 
 static void rawe_engine_plan__never_more_than_a_window(void **state)
 {
     (void)state;
     connect_bulk();
-    assert_true(plan_train(train_frame(0, put_chunk(0, 1)), net.config.window_frames));
-    assert_false(plan_train(train_frame(0, put_chunk(0, 1)), net.config.window_frames + 1));
-    struct unit_frame *frame = train_frame(0, put_chunk(0, 1));
+    assert_true(plan_batch(batch_frame(0, put_fragment(0, 1)), net.config.window_frames));
+    assert_false(plan_batch(batch_frame(0, put_fragment(0, 1)), net.config.window_frames + 1));
+    struct unit_frame *frame = batch_frame(0, put_fragment(0, 1));
     assert_false(plan(frame, HEAD_BYTES, frame->len_bytes - RAWE_ETH_HEADER_BYTES, SIZE_MAX / 2));
     unit_frame_free(frame);
 }
@@ -246,17 +246,17 @@ static void rawe_engine_plan__only_puts_and_segments(void **state)
     (void)state;
     connect_bulk();
     for (unsigned kind = 0; kind < 256; kind++) {
-        struct unit_frame *frame = train_frame(0, put_chunk(0, 500));
+        struct unit_frame *frame = batch_frame(0, put_fragment(0, 500));
         frame->bytes[RAWE_PAYLOAD_OFFSET] = (uint8_t)kind;
-        bool planned = plan_train(frame, 1);
-        assert_true(!planned || kind == RAWE_CHUNK_PUT || kind == RAWE_CHUNK_SEGMENT);
+        bool planned = plan_batch(frame, 1);
+        assert_true(!planned || kind == RAWE_FRAGMENT_PUT || kind == RAWE_FRAGMENT_PART);
     }
-    assert_false(plan_train(train_frame(0, put_chunk(0, 0)), 1)); /* nothing to place */
+    assert_false(plan_batch(batch_frame(0, put_fragment(0, 0)), 1)); /* nothing to place */
     for (unsigned type = 0; type < 16; type++) {
-        struct unit_frame *frame = train_frame(0, put_chunk(0, 500));
+        struct unit_frame *frame = batch_frame(0, put_fragment(0, 500));
         frame->header.type = (uint8_t)type;
         unit_frame_encode(frame);
-        assert_int_equal(plan_train(frame, 1), type == RAWE_FRAME_BULK);
+        assert_int_equal(plan_batch(frame, 1), type == RAWE_FRAME_BULK);
     }
 }
 
@@ -264,31 +264,31 @@ static void rawe_engine_plan__only_from_the_peer_of_an_open_connection(void **st
 {
     (void)state;
     connect_bulk();
-    struct unit_frame *frame = train_frame(0, put_chunk(0, 500));
+    struct unit_frame *frame = batch_frame(0, put_fragment(0, 500));
     frame->header.port++;
     unit_frame_encode(frame);
-    assert_false(plan_train(frame, 1));
-    frame = train_frame(0, put_chunk(0, 500));
+    assert_false(plan_batch(frame, 1));
+    frame = batch_frame(0, put_fragment(0, 500));
     frame->header.key++;
     unit_frame_encode(frame);
-    assert_false(plan_train(frame, 1));
-    frame = train_frame(0, put_chunk(0, 500));
+    assert_false(plan_batch(frame, 1));
+    frame = batch_frame(0, put_fragment(0, 500));
     frame->header.connection_id ^= 0x00100000;
     unit_frame_encode(frame);
-    assert_false(plan_train(frame, 1));
-    frame = train_frame(0, put_chunk(0, 500));
+    assert_false(plan_batch(frame, 1));
+    frame = batch_frame(0, put_fragment(0, 500));
     frame->bytes[RAWE_MAC_BYTES + 5] ^= 1;
-    assert_false(plan_train(frame, 1));
-    frame = train_frame(0, put_chunk(0, 500));
+    assert_false(plan_batch(frame, 1));
+    frame = batch_frame(0, put_fragment(0, 500));
     frame->bytes[RAWE_ETH_HEADER_BYTES] ^= 0x20; /* version */
-    assert_false(plan_train(frame, 1));
-    frame = train_frame(0, put_chunk(0, 500));
+    assert_false(plan_batch(frame, 1));
+    frame = batch_frame(0, put_fragment(0, 500));
     unit_close(&net, 0, RAWE_LANE_BULK);
     unit_settle(&net);
     frame->header.connection_id = end(1)->local_id;
     unit_frame_encode(frame);
     assert_int_equal(end(1)->state, RAWE_CONN_PEER_CLOSED);
-    assert_false(plan_train(frame, 1));
+    assert_false(plan_batch(frame, 1));
 }
 
 /* rawe_engine_receive_parts */
@@ -300,7 +300,7 @@ static void rawe_engine_receive_parts__data_in_place(void **state)
     unit_fill(memory + 1000, 500, 0);
     uint8_t copy[500];
     memcpy(copy, memory + 1000, 500);
-    receive_parts(train_frame(0, put_chunk(1000, 500)), RAWE_HEADER_BYTES + RAWE_CHUNK_PUT_BYTES,
+    receive_parts(batch_frame(0, put_fragment(1000, 500)), RAWE_HEADER_BYTES + RAWE_FRAGMENT_PUT_BYTES,
                   memory + 1000);
     assert_memory_equal(memory + 1000, copy, 500);
     assert_int_equal(counters(1)->frames_received, 1);
@@ -311,37 +311,37 @@ static void rawe_engine_receive_parts__data_in_the_wrong_place_counts_as_lost(vo
 {
     (void)state;
     connect_bulk();
-    /* The second frame of a train was not what the first one promised: it lies 100 bytes off. */
+    /* The second frame of a batch was not what the first one promised: it lies 100 bytes off. */
     unit_fill(memory + 1100, 500, 0);
-    receive_parts(train_frame(0, put_chunk(1000, 500)), RAWE_HEADER_BYTES + RAWE_CHUNK_PUT_BYTES,
+    receive_parts(batch_frame(0, put_fragment(1000, 500)), RAWE_HEADER_BYTES + RAWE_FRAGMENT_PUT_BYTES,
                   memory + 1100);
     assert_int_equal(counters(1)->dropped_misplaced, 1);
     assert_int_equal(counters(1)->frames_received, 0);
     assert_int_equal(memory[1099], 0xEE);
     /* Nor does a segment belong there: its message has no buffer yet, or another one. */
-    receive_parts(train_frame(0, segment_chunk(0, 0, 500, 900)),
-                  RAWE_HEADER_BYTES + RAWE_CHUNK_SEGMENT_BYTES, memory + 1100);
-    assert_true(plan_train(train_frame(0, segment_chunk(0, 0, 500, 900)), 1));
-    receive_parts(train_frame(0, segment_chunk(0, 0, 500, 900)),
-                  RAWE_HEADER_BYTES + RAWE_CHUNK_SEGMENT_BYTES, memory + 1100);
+    receive_parts(batch_frame(0, segment_fragment(0, 0, 500, 900)),
+                  RAWE_HEADER_BYTES + RAWE_FRAGMENT_PART_BYTES, memory + 1100);
+    assert_true(plan_batch(batch_frame(0, segment_fragment(0, 0, 500, 900)), 1));
+    receive_parts(batch_frame(0, segment_fragment(0, 0, 500, 900)),
+                  RAWE_HEADER_BYTES + RAWE_FRAGMENT_PART_BYTES, memory + 1100);
     assert_int_equal(counters(1)->dropped_misplaced, 3);
     assert_int_equal(counters(1)->frames_received, 0);
-    struct rawe_chunk chunk = put_chunk(0, 500);
-    chunk.key ^= 1;
-    receive_parts(train_frame(0, chunk), RAWE_HEADER_BYTES + RAWE_CHUNK_PUT_BYTES, memory);
+    struct rawe_fragment fragment = put_fragment(0, 500);
+    fragment.key ^= 1;
+    receive_parts(batch_frame(0, fragment), RAWE_HEADER_BYTES + RAWE_FRAGMENT_PUT_BYTES, memory);
     assert_int_equal(counters(1)->dropped_handle, 1);
 }
 
 /**
- * Receive the frames of a train of four but the second as one: what is left is put together
+ * Receive the frames of a batch of four but the second as one: what is left is put together
  * without a gap. Frees all but the second.
  */
 static void receive_with_gap(struct unit_frame *const frames[4])
 {
     const unsigned order[] = {0, 2, 3};
     uint8_t kind = frames[0]->bytes[RAWE_PAYLOAD_OFFSET];
-    size_t head_bytes = RAWE_HEADER_BYTES + rawe_chunk_header_bytes(kind);
-    assert_true(plan_train(unit_frame_copy(frames[0]), 3));
+    size_t head_bytes = RAWE_HEADER_BYTES + rawe_fragment_header_bytes(kind);
+    assert_true(plan_batch(unit_frame_copy(frames[0]), 3));
     for (unsigned i = 0; i < 3; i++) {
         memcpy(placement.base + (size_t)i * placement.data_bytes,
                frames[order[i]]->bytes + RAWE_ETH_HEADER_BYTES + head_bytes, placement.data_bytes);
@@ -352,13 +352,13 @@ static void receive_with_gap(struct unit_frame *const frames[4])
     }
 }
 
-static void rawe_engine_receive_parts__a_train_put_together_over_a_gap(void **state)
+static void rawe_engine_receive_parts__a_batch_put_together_over_a_gap(void **state)
 {
     (void)state;
     struct unit_frame *frames[4];
     connect_bulk();
     for (uint32_t i = 0; i < 4; i++) {
-        frames[i] = train_frame(i, put_chunk(1000 + 500 * i, 500));
+        frames[i] = batch_frame(i, put_fragment(1000 + 500 * i, 500));
     }
     receive_with_gap(frames);
     assert_int_equal(counters(1)->dropped_misplaced, 2);
@@ -366,7 +366,7 @@ static void rawe_engine_receive_parts__a_train_put_together_over_a_gap(void **st
     unit_receive(&net, frames[1]);
     unit_frame_free(frames[1]);
     for (uint32_t i = 0; i < 2; i++) { /* the two behind it come again */
-        struct unit_frame *frame = train_frame(0, put_chunk(2000 + 500 * i, 500));
+        struct unit_frame *frame = batch_frame(0, put_fragment(2000 + 500 * i, 500));
         unit_fill(frame->bytes + frame->len_bytes - 500, 500, 2 + i);
         unit_receive(&net, frame);
         unit_frame_free(frame);
@@ -386,7 +386,7 @@ static void rawe_engine_receive_parts__segments_put_together_over_a_gap(void **s
     uint8_t whole[2000];
     connect_bulk();
     for (uint32_t i = 0; i < 4; i++) {
-        frames[i] = train_frame(i, segment_chunk(0, 500 * i, 500, 2000));
+        frames[i] = batch_frame(i, segment_fragment(0, 500 * i, 500, 2000));
         unit_fill(whole + (size_t)500 * i, 500, i);
     }
     struct unit_frame *again[2] = {unit_frame_copy(frames[2]), unit_frame_copy(frames[3])};
@@ -409,25 +409,25 @@ static void rawe_engine_receive_parts__headers_longer_or_shorter_than_promised(v
     connect_bulk();
     uint64_t dropped = 0;
     /* Heads cut at each length, in memory that ends there. */
-    for (size_t chunk_bytes = 0; chunk_bytes <= 40; chunk_bytes++) {
-        if (chunk_bytes != RAWE_CHUNK_PUT_BYTES) {
-            receive_parts(train_frame(0, put_chunk(0, 500)), RAWE_HEADER_BYTES + chunk_bytes,
+    for (size_t fragment_bytes = 0; fragment_bytes <= 40; fragment_bytes++) {
+        if (fragment_bytes != RAWE_FRAGMENT_PUT_BYTES) {
+            receive_parts(batch_frame(0, put_fragment(0, 500)), RAWE_HEADER_BYTES + fragment_bytes,
                           memory);
             assert_int_equal(counters(1)->dropped_length, ++dropped);
         }
-        if (chunk_bytes != RAWE_CHUNK_SEGMENT_BYTES) {
-            receive_parts(train_frame(0, segment_chunk(0, 0, 500, 500)),
-                          RAWE_HEADER_BYTES + chunk_bytes, memory);
+        if (fragment_bytes != RAWE_FRAGMENT_PART_BYTES) {
+            receive_parts(batch_frame(0, segment_fragment(0, 0, 500, 500)),
+                          RAWE_HEADER_BYTES + fragment_bytes, memory);
             assert_int_equal(counters(1)->dropped_length, ++dropped);
         }
         receive_parts(
-            train_frame(0, (struct rawe_chunk){.kind = RAWE_CHUNK_MESSAGE, .data_bytes = 500}),
-            RAWE_HEADER_BYTES + chunk_bytes, memory);
+            batch_frame(0, (struct rawe_fragment){.kind = RAWE_FRAGMENT_MESSAGE, .data_bytes = 500}),
+            RAWE_HEADER_BYTES + fragment_bytes, memory);
         assert_int_equal(counters(1)->dropped_length, ++dropped);
     }
     assert_int_equal(counters(1)->frames_received, 0);
     assert_int_equal(net.node[1].message_count, 0);
-    struct unit_frame *frame = train_frame(0, put_chunk(0, 500));
+    struct unit_frame *frame = batch_frame(0, put_fragment(0, 500));
     for (size_t head_bytes = 1; head_bytes < RAWE_HEADER_BYTES; head_bytes++) {
         receive_parts(unit_frame_copy(frame), head_bytes, memory);
         assert_int_equal(counters(1)->dropped_short, head_bytes);
@@ -435,7 +435,7 @@ static void rawe_engine_receive_parts__headers_longer_or_shorter_than_promised(v
     unit_frame_free(frame);
 }
 
-static void rawe_engine_receive_parts__control_frames_have_no_business_in_a_train(void **state)
+static void rawe_engine_receive_parts__control_frames_have_no_business_in_a_batch(void **state)
 {
     (void)state;
     connect_bulk();
@@ -445,7 +445,7 @@ static void rawe_engine_receive_parts__control_frames_have_no_business_in_a_trai
         if (type == RAWE_FRAME_CLOSE) {
             continue; /* needs no payload, hence nothing of it is read */
         }
-        struct unit_frame *frame = train_frame(0, put_chunk(0, 500));
+        struct unit_frame *frame = batch_frame(0, put_fragment(0, 500));
         frame->header.type = (uint8_t)type;
         if (type == RAWE_FRAME_PROBE) {
             frame->header.connection_id ^= 0x00100000; /* would be told that it is closed */
@@ -477,10 +477,10 @@ int main(void)
         TEST(rawe_engine_plan__only_from_the_peer_of_an_open_connection),
         TEST(rawe_engine_receive_parts__data_in_place),
         TEST(rawe_engine_receive_parts__data_in_the_wrong_place_counts_as_lost),
-        TEST(rawe_engine_receive_parts__a_train_put_together_over_a_gap),
+        TEST(rawe_engine_receive_parts__a_batch_put_together_over_a_gap),
         TEST(rawe_engine_receive_parts__segments_put_together_over_a_gap),
         TEST(rawe_engine_receive_parts__headers_longer_or_shorter_than_promised),
-        TEST(rawe_engine_receive_parts__control_frames_have_no_business_in_a_train),
+        TEST(rawe_engine_receive_parts__control_frames_have_no_business_in_a_batch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

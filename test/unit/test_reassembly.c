@@ -38,8 +38,8 @@ static int tear_down(void **state)
 static enum rawe_reassembly_result add(uint32_t number, uint32_t offset, uint16_t data_bytes,
                                        uint32_t total_bytes)
 {
-    struct rawe_chunk chunk = {
-        .kind = RAWE_CHUNK_SEGMENT,
+    struct rawe_fragment fragment = {
+        .kind = RAWE_FRAGMENT_PART,
         .tag = 9,
         .data_bytes = data_bytes,
         .id = number,
@@ -47,7 +47,7 @@ static enum rawe_reassembly_result add(uint32_t number, uint32_t offset, uint16_
         .total_bytes = total_bytes,
         .data = message + offset,
     };
-    return rawe_reassembly_add(&reassembly, &pool, &chunk);
+    return rawe_reassembly_add(&reassembly, &pool, &fragment);
 }
 
 /** The next message in order is whole and is this one. */
@@ -196,7 +196,7 @@ static void rawe_reassembly_add__refuses_contradictions(void **state)
     assert_int_equal(add(0, 600, 10, 999), RAWE_REASSEMBLY_REFUSED); /* another length */
     assert_int_equal(add(0, 400, 401, 1000),
                      RAWE_REASSEMBLY_REFUSED); /* more bytes than the message has */
-    struct rawe_chunk other_tag = {.kind = RAWE_CHUNK_SEGMENT,
+    struct rawe_fragment other_tag = {.kind = RAWE_FRAGMENT_PART,
                                    .tag = 10,
                                    .data_bytes = 400,
                                    .offset = 600,
@@ -229,7 +229,7 @@ static void rawe_reassembly_add__without_a_buffer_nothing_is_taken(void **state)
 static void rawe_reassembly_place__then_add_finds_it_there(void **state)
 {
     (void)state;
-    struct rawe_chunk first = {.kind = RAWE_CHUNK_SEGMENT,
+    struct rawe_fragment first = {.kind = RAWE_FRAGMENT_PART,
                                .tag = 9,
                                .data_bytes = 300,
                                .offset = 100,
@@ -238,10 +238,10 @@ static void rawe_reassembly_place__then_add_finds_it_there(void **state)
     assert_non_null(place);
     memcpy(place, message + 100, 900);
     for (uint32_t offset = 100; offset < 1000; offset += 300) {
-        struct rawe_chunk chunk = first;
-        chunk.offset = offset;
-        chunk.data = place + offset - 100;
-        assert_int_equal(rawe_reassembly_add(&reassembly, &pool, &chunk), RAWE_REASSEMBLY_MORE);
+        struct rawe_fragment fragment = first;
+        fragment.offset = offset;
+        fragment.data = place + offset - 100;
+        assert_int_equal(rawe_reassembly_add(&reassembly, &pool, &fragment), RAWE_REASSEMBLY_MORE);
     }
     assert_int_equal(add(0, 0, 100, 1000), RAWE_REASSEMBLY_WHOLE);
     assert_taken(0, 1000);
@@ -250,7 +250,7 @@ static void rawe_reassembly_place__then_add_finds_it_there(void **state)
 static void rawe_reassembly_place__only_inside_the_message(void **state)
 {
     (void)state;
-    struct rawe_chunk first = {.kind = RAWE_CHUNK_SEGMENT,
+    struct rawe_fragment first = {.kind = RAWE_FRAGMENT_PART,
                                .tag = 9,
                                .data_bytes = 300,
                                .offset = 100,

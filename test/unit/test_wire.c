@@ -137,56 +137,56 @@ static void rawe_header_decode__payload_must_lie_inside(void **state)
     assert_int_equal(decode_header(bytes, sizeof(bytes), &decoded), RAWE_DECODE_OK);
 }
 
-static void rawe_chunk_encode__every_byte_in_its_place(void **state)
+static void rawe_fragment_encode__every_byte_in_its_place(void **state)
 {
     (void)state;
-    uint8_t out[RAWE_CHUNK_BYTES_MAX];
+    uint8_t out[RAWE_FRAGMENT_BYTES_MAX];
     static const uint8_t message[] = {1, 0x42, 0x12, 0x34, 0, 0, 0, 0};
-    assert_int_equal(rawe_chunk_encode(out, &(struct rawe_chunk){.kind = RAWE_CHUNK_MESSAGE,
+    assert_int_equal(rawe_fragment_encode(out, &(struct rawe_fragment){.kind = RAWE_FRAGMENT_MESSAGE,
                                                                  .tag = 0x42,
                                                                  .data_bytes = 0x1234}),
-                     RAWE_CHUNK_MESSAGE_BYTES);
+                     RAWE_FRAGMENT_MESSAGE_BYTES);
     assert_memory_equal(out, message, sizeof(message));
     static const uint8_t segment[] = {2, 7, 0x12, 0x34, 0x89, 0xAB, 0xCD, 0xEF,
                                       1, 2, 3,    4,    5,    6,    7,    8};
-    assert_int_equal(rawe_chunk_encode(out, &(struct rawe_chunk){.kind = RAWE_CHUNK_SEGMENT,
+    assert_int_equal(rawe_fragment_encode(out, &(struct rawe_fragment){.kind = RAWE_FRAGMENT_PART,
                                                                  .tag = 7,
                                                                  .data_bytes = 0x1234,
                                                                  .id = 0x89ABCDEF,
                                                                  .offset = 0x01020304,
                                                                  .total_bytes = 0x05060708}),
-                     RAWE_CHUNK_SEGMENT_BYTES);
+                     RAWE_FRAGMENT_PART_BYTES);
     assert_memory_equal(out, segment, sizeof(segment));
     static const uint8_t put[] = {3,    0,    0x00, 0x09, 0x89, 0xAB, 0xCD, 0xEF,
                                   0xF1, 0xF2, 0xF3, 0xF4, 0xF5, 0xF6, 0xF7, 0xF8,
                                   0xE1, 0xE2, 0xE3, 0xE4, 0xE5, 0xE6, 0xE7, 0xE8};
-    assert_int_equal(rawe_chunk_encode(out, &(struct rawe_chunk){.kind = RAWE_CHUNK_PUT,
+    assert_int_equal(rawe_fragment_encode(out, &(struct rawe_fragment){.kind = RAWE_FRAGMENT_PUT,
                                                                  .data_bytes = 9,
                                                                  .id = 0x89ABCDEF,
                                                                  .key = 0xF1F2F3F4F5F6F7F8,
                                                                  .offset = 0xE1E2E3E4E5E6E7E8}),
-                     RAWE_CHUNK_PUT_BYTES);
+                     RAWE_FRAGMENT_PUT_BYTES);
     assert_memory_equal(out, put, sizeof(put));
 }
 
-static void rawe_chunk_encode__unknown_kind_has_no_length(void **state)
+static void rawe_fragment_encode__unknown_kind_has_no_length(void **state)
 {
     (void)state;
-    uint8_t out[RAWE_CHUNK_BYTES_MAX];
-    assert_int_equal(rawe_chunk_encode(out, &(struct rawe_chunk){.kind = 9}), 0);
+    uint8_t out[RAWE_FRAGMENT_BYTES_MAX];
+    assert_int_equal(rawe_fragment_encode(out, &(struct rawe_fragment){.kind = 9}), 0);
 }
 
-/** Decode the first chunk of `bytes`; `*used` is how far the cursor moved. */
-static enum rawe_decode_result decode_chunk(const uint8_t *bytes, size_t len_bytes,
-                                            struct rawe_chunk *chunk, size_t *used)
+/** Decode the first fragment of `bytes`; `*used` is how far the cursor moved. */
+static enum rawe_decode_result decode_fragment(const uint8_t *bytes, size_t len_bytes,
+                                            struct rawe_fragment *fragment, size_t *used)
 {
     uint8_t *copy = exactly(bytes, len_bytes);
     const uint8_t *cursor = copy;
-    enum rawe_decode_result result = rawe_chunk_decode(chunk, &cursor, copy + len_bytes);
+    enum rawe_decode_result result = rawe_fragment_decode(fragment, &cursor, copy + len_bytes);
     *used = (size_t)(cursor - copy);
     if (result == RAWE_DECODE_OK) {
         /* Data must be readable to its last byte, and the cursor must make way inside. */
-        assert_true(chunk->data >= copy && chunk->data + chunk->data_bytes <= copy + len_bytes);
+        assert_true(fragment->data >= copy && fragment->data + fragment->data_bytes <= copy + len_bytes);
         assert_true(*used > 0 && *used <= len_bytes);
     } else {
         assert_int_equal(*used, 0);
@@ -195,62 +195,62 @@ static enum rawe_decode_result decode_chunk(const uint8_t *bytes, size_t len_byt
     return result;
 }
 
-static void rawe_chunk_decode__every_kind_and_every_short_length(void **state)
+static void rawe_fragment_decode__every_kind_and_every_short_length(void **state)
 {
     (void)state;
-    static const struct rawe_chunk samples[] = {
-        {.kind = RAWE_CHUNK_MESSAGE, .tag = 3, .data_bytes = 5},
-        {.kind = RAWE_CHUNK_TRIAL, .data_bytes = 5},
-        {.kind = RAWE_CHUNK_SEGMENT,
+    static const struct rawe_fragment samples[] = {
+        {.kind = RAWE_FRAGMENT_MESSAGE, .tag = 3, .data_bytes = 5},
+        {.kind = RAWE_FRAGMENT_VALIDATION, .data_bytes = 5},
+        {.kind = RAWE_FRAGMENT_PART,
          .tag = 4,
          .data_bytes = 5,
          .id = 77,
          .offset = 95,
          .total_bytes = 100},
-        {.kind = RAWE_CHUNK_PUT,
+        {.kind = RAWE_FRAGMENT_PUT,
          .data_bytes = 5,
          .id = 88,
          .key = UINT64_MAX - 1,
          .offset = UINT64_MAX},
     };
     for (size_t i = 0; i < sizeof(samples) / sizeof(samples[0]); i++) {
-        uint8_t bytes[RAWE_CHUNK_BYTES_MAX + 8] = {0};
-        size_t header_bytes = rawe_chunk_encode(bytes, &samples[i]);
+        uint8_t bytes[RAWE_FRAGMENT_BYTES_MAX + 8] = {0};
+        size_t header_bytes = rawe_fragment_encode(bytes, &samples[i]);
         size_t whole_bytes = header_bytes + samples[i].data_bytes;
-        struct rawe_chunk chunk;
+        struct rawe_fragment fragment;
         size_t used;
         for (size_t len_bytes = 0; len_bytes < whole_bytes; len_bytes++) {
-            assert_int_equal(decode_chunk(bytes, len_bytes, &chunk, &used),
+            assert_int_equal(decode_fragment(bytes, len_bytes, &fragment, &used),
                              len_bytes < header_bytes ? RAWE_DECODE_SHORT : RAWE_DECODE_LENGTH);
         }
-        assert_int_equal(decode_chunk(bytes, whole_bytes, &chunk, &used), RAWE_DECODE_OK);
-        assert_int_equal(used, whole_bytes); /* the last chunk need not be padded */
-        assert_int_equal(chunk.kind, samples[i].kind);
-        assert_int_equal(chunk.data_bytes, 5);
-        assert_int_equal(chunk.id, samples[i].id);
-        assert_true(chunk.key == samples[i].key && chunk.offset == samples[i].offset);
-        if (chunk.kind != RAWE_CHUNK_PUT) {
-            assert_int_equal(chunk.tag, samples[i].tag);
+        assert_int_equal(decode_fragment(bytes, whole_bytes, &fragment, &used), RAWE_DECODE_OK);
+        assert_int_equal(used, whole_bytes); /* the last fragment need not be padded */
+        assert_int_equal(fragment.kind, samples[i].kind);
+        assert_int_equal(fragment.data_bytes, 5);
+        assert_int_equal(fragment.id, samples[i].id);
+        assert_true(fragment.key == samples[i].key && fragment.offset == samples[i].offset);
+        if (fragment.kind != RAWE_FRAGMENT_PUT) {
+            assert_int_equal(fragment.tag, samples[i].tag);
         }
-        assert_int_equal(chunk.total_bytes,
-                         chunk.kind == RAWE_CHUNK_SEGMENT ? 100 : chunk.data_bytes);
+        assert_int_equal(fragment.total_bytes,
+                         fragment.kind == RAWE_FRAGMENT_PART ? 100 : fragment.data_bytes);
     }
 }
 
-static void rawe_chunk_decode__unknown_kinds(void **state)
+static void rawe_fragment_decode__unknown_kinds(void **state)
 {
     (void)state;
     uint8_t bytes[32] = {0};
     for (unsigned kind = 0; kind < 256; kind++) {
-        struct rawe_chunk chunk;
+        struct rawe_fragment fragment;
         size_t used;
         bytes[0] = (uint8_t)kind;
-        assert_int_equal(decode_chunk(bytes, sizeof(bytes), &chunk, &used),
+        assert_int_equal(decode_fragment(bytes, sizeof(bytes), &fragment, &used),
                          kind >= 1 && kind <= 4 ? RAWE_DECODE_OK : RAWE_DECODE_TYPE);
     }
 }
 
-static void rawe_chunk_decode__segment_must_lie_in_its_message(void **state)
+static void rawe_fragment_decode__segment_must_lie_in_its_message(void **state)
 {
     (void)state;
     static const struct {
@@ -270,19 +270,19 @@ static void rawe_chunk_decode__segment_must_lie_in_its_message(void **state)
         {UINT32_MAX, 7, false}, /* offset + length wraps to 7 in 32 bits */
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        uint8_t bytes[RAWE_CHUNK_SEGMENT_BYTES + 8] = {0};
-        rawe_chunk_encode(bytes, &(struct rawe_chunk){.kind = RAWE_CHUNK_SEGMENT,
+        uint8_t bytes[RAWE_FRAGMENT_PART_BYTES + 8] = {0};
+        rawe_fragment_encode(bytes, &(struct rawe_fragment){.kind = RAWE_FRAGMENT_PART,
                                                       .data_bytes = 8,
                                                       .offset = cases[i].offset,
                                                       .total_bytes = cases[i].total_bytes});
-        struct rawe_chunk chunk;
+        struct rawe_fragment fragment;
         size_t used;
-        assert_int_equal(decode_chunk(bytes, sizeof(bytes), &chunk, &used),
+        assert_int_equal(decode_fragment(bytes, sizeof(bytes), &fragment, &used),
                          cases[i].good ? RAWE_DECODE_OK : RAWE_DECODE_LENGTH);
     }
 }
 
-static void rawe_chunk_decode__walks_over_padding(void **state)
+static void rawe_fragment_decode__walks_over_padding(void **state)
 {
     (void)state;
     /* Three messages of 0, 3 and 9 bytes: 8 + 16 + 24 bytes, the last one unpadded: 17. */
@@ -290,30 +290,30 @@ static void rawe_chunk_decode__walks_over_padding(void **state)
     static const uint16_t lengths[] = {0, 3, 9};
     size_t at = 0;
     for (unsigned i = 0; i < 3; i++) {
-        at += rawe_chunk_encode(bytes + at, &(struct rawe_chunk){.kind = RAWE_CHUNK_MESSAGE,
+        at += rawe_fragment_encode(bytes + at, &(struct rawe_fragment){.kind = RAWE_FRAGMENT_MESSAGE,
                                                                  .tag = (uint8_t)i,
                                                                  .data_bytes = lengths[i]});
         memset(bytes + at, (int)(0xA0 + i), lengths[i]);
         at += lengths[i];
-        at = i < 2 ? rawe_chunk_pad(at) : at;
+        at = i < 2 ? rawe_fragment_pad(at) : at;
     }
     assert_int_equal(at, sizeof(bytes));
     uint8_t *copy = exactly(bytes, sizeof(bytes));
     const uint8_t *cursor = copy;
     for (unsigned i = 0; i < 3; i++) {
-        struct rawe_chunk chunk;
-        assert_int_equal(rawe_chunk_decode(&chunk, &cursor, copy + sizeof(bytes)), RAWE_DECODE_OK);
-        assert_int_equal(chunk.tag, i);
-        assert_int_equal(chunk.data_bytes, lengths[i]);
+        struct rawe_fragment fragment;
+        assert_int_equal(rawe_fragment_decode(&fragment, &cursor, copy + sizeof(bytes)), RAWE_DECODE_OK);
+        assert_int_equal(fragment.tag, i);
+        assert_int_equal(fragment.data_bytes, lengths[i]);
         for (unsigned j = 0; j < lengths[i]; j++) {
-            assert_int_equal(chunk.data[j], 0xA0 + i);
+            assert_int_equal(fragment.data[j], 0xA0 + i);
         }
     }
     assert_ptr_equal(cursor, copy + sizeof(bytes));
     free(copy);
 }
 
-static void rawe_chunk_decode__random_bytes_end_and_stay_inside(void **state)
+static void rawe_fragment_decode__random_bytes_end_and_stay_inside(void **state)
 {
     (void)state;
     uint32_t random = 12345;
@@ -330,15 +330,15 @@ static void rawe_chunk_decode__random_bytes_end_and_stay_inside(void **state)
         const uint8_t *cursor = copy, *end = copy + len_bytes;
         unsigned sum = 0;
         while (cursor != end) {
-            struct rawe_chunk chunk;
+            struct rawe_fragment fragment;
             const uint8_t *before = cursor;
-            if (rawe_chunk_decode(&chunk, &cursor, end) != RAWE_DECODE_OK) {
+            if (rawe_fragment_decode(&fragment, &cursor, end) != RAWE_DECODE_OK) {
                 break;
             }
             assert_true(cursor > before && cursor <= end);
-            assert_true(chunk.data_bytes <= (size_t)(end - chunk.data));
-            for (unsigned i = 0; i < chunk.data_bytes; i++) {
-                sum += chunk.data[i]; /* the sanitizer watches */
+            assert_true(fragment.data_bytes <= (size_t)(end - fragment.data));
+            for (unsigned i = 0; i < fragment.data_bytes; i++) {
+                sum += fragment.data[i]; /* the sanitizer watches */
             }
         }
         assert_true(sum < 96 * 256);
@@ -346,11 +346,11 @@ static void rawe_chunk_decode__random_bytes_end_and_stay_inside(void **state)
     }
 }
 
-static void rawe_chunk_pad__rounds_up_to_eight(void **state)
+static void rawe_fragment_pad__rounds_up_to_eight(void **state)
 {
     (void)state;
     for (size_t len_bytes = 0; len_bytes < 100; len_bytes++) {
-        size_t padded = rawe_chunk_pad(len_bytes);
+        size_t padded = rawe_fragment_pad(len_bytes);
         assert_true(padded % 8 == 0 && padded >= len_bytes && padded < len_bytes + 8);
     }
 }
@@ -467,14 +467,14 @@ int main(void)
         cmocka_unit_test(rawe_header_decode__every_version_and_type),
         cmocka_unit_test(rawe_header_decode__unknown_flags_are_refused),
         cmocka_unit_test(rawe_header_decode__payload_must_lie_inside),
-        cmocka_unit_test(rawe_chunk_encode__every_byte_in_its_place),
-        cmocka_unit_test(rawe_chunk_encode__unknown_kind_has_no_length),
-        cmocka_unit_test(rawe_chunk_decode__every_kind_and_every_short_length),
-        cmocka_unit_test(rawe_chunk_decode__unknown_kinds),
-        cmocka_unit_test(rawe_chunk_decode__segment_must_lie_in_its_message),
-        cmocka_unit_test(rawe_chunk_decode__walks_over_padding),
-        cmocka_unit_test(rawe_chunk_decode__random_bytes_end_and_stay_inside),
-        cmocka_unit_test(rawe_chunk_pad__rounds_up_to_eight),
+        cmocka_unit_test(rawe_fragment_encode__every_byte_in_its_place),
+        cmocka_unit_test(rawe_fragment_encode__unknown_kind_has_no_length),
+        cmocka_unit_test(rawe_fragment_decode__every_kind_and_every_short_length),
+        cmocka_unit_test(rawe_fragment_decode__unknown_kinds),
+        cmocka_unit_test(rawe_fragment_decode__segment_must_lie_in_its_message),
+        cmocka_unit_test(rawe_fragment_decode__walks_over_padding),
+        cmocka_unit_test(rawe_fragment_decode__random_bytes_end_and_stay_inside),
+        cmocka_unit_test(rawe_fragment_pad__rounds_up_to_eight),
         cmocka_unit_test(rawe_connect_encode__every_byte_in_its_place),
         cmocka_unit_test(rawe_connect_decode__round_trip_and_short_lengths),
         cmocka_unit_test(rawe_ping_encode__every_byte_in_its_place),

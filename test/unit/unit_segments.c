@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Trains of segments made by hand: see unit_segments.h.
+ * Batches of segments made by hand: see unit_segments.h.
  */
 #include "unit_segments.h"
 
@@ -35,32 +35,32 @@ unsigned unit_segments(struct unit_segment *out, uint32_t number, uint32_t total
 
 static void put_segment(struct unit_net *net, const struct unit_segment *segment, bool last)
 {
-    uint8_t payload[RAWE_CHUNK_SEGMENT_BYTES + UNIT_SEGMENT_BYTES] = {0};
-    struct rawe_chunk chunk = {
-        .kind = RAWE_CHUNK_SEGMENT,
+    uint8_t payload[RAWE_FRAGMENT_PART_BYTES + UNIT_SEGMENT_BYTES] = {0};
+    struct rawe_fragment fragment = {
+        .kind = RAWE_FRAGMENT_PART,
         .tag = segment->tag,
         .data_bytes = segment->data_bytes,
         .id = segment->number,
         .total_bytes = segment->total_bytes,
         .offset = segment->offset,
     };
-    rawe_chunk_encode(payload, &chunk);
-    fill(payload + RAWE_CHUNK_SEGMENT_BYTES, segment->number, segment->offset,
+    rawe_fragment_encode(payload, &fragment);
+    fill(payload + RAWE_FRAGMENT_PART_BYTES, segment->number, segment->offset,
          segment->data_bytes);
     struct rawe_header header = {.type = RAWE_FRAME_BULK, .sequence = net->segment_sequence++};
-    size_t payload_bytes = RAWE_CHUNK_SEGMENT_BYTES + segment->data_bytes;
+    size_t payload_bytes = RAWE_FRAGMENT_PART_BYTES + segment->data_bytes;
     struct unit_frame *frame = unit_forge(net, 0, RAWE_LANE_BULK, header, payload,
                                           last ? payload_bytes : sizeof(payload));
     frame->header.payload_bytes = (uint16_t)payload_bytes;
     unit_frame_encode(frame);
-    frame->train = net->train_number;
+    frame->batch = net->batch_number;
     unit_wire_put(net, frame);
 }
 
 void unit_put_segments(struct unit_net *net, const struct unit_segment *segments, unsigned count)
 {
     assert_in_range(count, 1, UNIT_SEGMENTS_MAX);
-    net->train_number++;
+    net->batch_number++;
     for (unsigned i = 0; i < count; i++) {
         put_segment(net, &segments[i], i + 1 == count);
     }
@@ -74,7 +74,7 @@ void unit_receive_segments(struct unit_net *net, const struct unit_segment *segm
     unit_wire_clear(net);
 }
 
-void unit_assert_segmented(const struct unit_net *net, unsigned index, uint32_t number,
+void unit_assert_fragmented(const struct unit_net *net, unsigned index, uint32_t number,
                            size_t len_bytes)
 {
     static uint8_t expected[100000];

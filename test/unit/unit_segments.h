@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Trains of segments made by hand, from node 0 to node 1, for the tests of what a receiver makes of
+ * Batches of segments made by hand, from node 0 to node 1, for the tests of what a receiver makes of
  * them. What node 1 answers comes to nobody.
  */
 #ifndef UNIT_SEGMENTS_H
@@ -11,11 +11,11 @@
 
 /** Every segment is so long, or shorter where a message ends. */
 #define UNIT_SEGMENT_BYTES 1000u
-#define UNIT_SEGMENT_HEAD_BYTES (RAWE_HEADER_BYTES + RAWE_CHUNK_SEGMENT_BYTES)
-/** Of one train. */
+#define UNIT_SEGMENT_HEAD_BYTES (RAWE_HEADER_BYTES + RAWE_FRAGMENT_PART_BYTES)
+/** Of one batch. */
 #define UNIT_SEGMENTS_MAX 60u
 
-/** A frame of a train, with one segment in it. */
+/** A frame of a batch, with one segment in it. */
 struct unit_segment {
     uint32_t number;
     uint32_t offset;
@@ -28,13 +28,13 @@ struct unit_segment {
 struct unit_segment unit_segment(uint32_t number, uint32_t offset, uint32_t total_bytes);
 /** All of a message; returns how many. */
 unsigned unit_segments(struct unit_segment *out, uint32_t number, uint32_t total_bytes);
-/** Put a train with those on the wire, numbered from net->segment_sequence on. */
+/** Put a batch with those on the wire, numbered from net->segment_sequence on. */
 void unit_put_segments(struct unit_net *net, const struct unit_segment *segments, unsigned count);
 /** The same, and node 1 receives it. */
 void unit_receive_segments(struct unit_net *net, const struct unit_segment *segments,
                            unsigned count);
 /** Message `index` that node 1 got is the one with this number. */
-void unit_assert_segmented(const struct unit_net *net, unsigned index, uint32_t number,
+void unit_assert_fragmented(const struct unit_net *net, unsigned index, uint32_t number,
                            size_t len_bytes);
 
 #endif

@@ -86,7 +86,7 @@ static struct unit_frame *frame_sent(struct unit_node *node, const struct rawe_f
     return frame;
 }
 
-/** With zeros, as rawe_bulk_transmit does it in the middle of a train. */
+/** With zeros, as rawe_bulk_transmit does it in the middle of a batch. */
 static void fill_up(struct unit_frame *frame, size_t len_bytes)
 {
     frame->bytes = realloc(frame->bytes, len_bytes);
@@ -96,20 +96,20 @@ static void fill_up(struct unit_frame *frame, size_t len_bytes)
 }
 
 static unsigned put_on_wire(struct unit_node *node, const struct rawe_frame *frames, unsigned count,
-                            unsigned train)
+                            unsigned batch)
 {
     unsigned taken = 0;
     while (taken < count && node->link_room != 0) {
         struct unit_frame *frame = frame_sent(node, &frames[taken++]);
-        frame->train = train;
-        if (train != 0 && taken < count) {
+        frame->batch = batch;
+        if (batch != 0 && taken < count) {
             fill_up(frame, frames[0].len_bytes);
         }
         if (node->link_room != UINT32_MAX) {
             node->link_room--;
         }
         node->sent[frame->header.type]++;
-        if (train != 0 && node->net->trains_vanish) {
+        if (batch != 0 && node->net->batches_vanish) {
             unit_frame_free(frame);
             continue;
         }
@@ -128,50 +128,50 @@ static unsigned transmit(void *context, const struct rawe_frame *frames, unsigne
 }
 
 /** By how much a frame may be filled up: more, when it is a long message's last. */
-static uint32_t fill_most_bytes(const struct rawe_trains *trains, const struct rawe_frame *frame)
+static uint32_t fill_most_bytes(const struct rawe_batches *batches, const struct rawe_frame *frame)
 {
     const uint8_t *cursor = (const uint8_t *)frame->pieces[0].base + RAWE_PAYLOAD_OFFSET;
-    uint8_t bytes[RAWE_CHUNK_SEGMENT_BYTES];
-    struct rawe_chunk chunk;
+    uint8_t bytes[RAWE_FRAGMENT_PART_BYTES];
+    struct rawe_fragment fragment;
     memcpy(bytes, cursor, sizeof(bytes));
     bytes[2] = bytes[3] = 0; /* its data is elsewhere */
     cursor = bytes;
-    if (bytes[0] != RAWE_CHUNK_SEGMENT ||
-        rawe_chunk_decode(&chunk, &cursor, bytes + sizeof(bytes)) != RAWE_DECODE_OK) {
+    if (bytes[0] != RAWE_FRAGMENT_PART ||
+        rawe_fragment_decode(&fragment, &cursor, bytes + sizeof(bytes)) != RAWE_DECODE_OK) {
         return 0;
     }
-    uint32_t part_bytes = chunk.total_bytes / 16;
-    return part_bytes > trains->fill_max_bytes ? part_bytes : trains->fill_max_bytes;
+    uint32_t part_bytes = fragment.total_bytes / 16;
+    return part_bytes > batches->fill_max_bytes ? part_bytes : batches->fill_max_bytes;
 }
 
-/** Takes a train as a whole or not at all, and checks what makes frames a train. */
-static unsigned transmit_train(void *context, const struct rawe_frame *frames, unsigned count)
+/** Takes a batch as a whole or not at all, and checks what makes frames a batch. */
+static unsigned transmit_batch(void *context, const struct rawe_frame *frames, unsigned count)
 {
     struct unit_node *node = context;
-    const struct rawe_trains *trains = &node->engine.trains;
+    const struct rawe_batches *batches = &node->engine.batches;
     uint32_t bytes = 0;
-    assert_in_range(count, 1, trains->frames_max);
+    assert_in_range(count, 1, batches->frames_max);
     for (unsigned i = 0; i < count; i++) {
         assert_true(frames[i].len_bytes <= frames[0].len_bytes);
         assert_true(i + 1 == count || frames[0].len_bytes - frames[i].len_bytes <=
-                                          fill_most_bytes(trains, &frames[i]));
+                                          fill_most_bytes(batches, &frames[i]));
         assert_true(frames[i].len_bytes <= RAWE_PAYLOAD_OFFSET +
                                                node->net->config.payload_max_bytes -
-                                               trains->overhead_bytes);
+                                               batches->overhead_bytes);
         bytes += frames[i + 1 == count ? i : 0].len_bytes - RAWE_ETH_HEADER_BYTES;
     }
-    assert_true(bytes <= trains->bytes_max);
+    assert_true(bytes <= batches->bytes_max);
     if (node->link_room < count) {
         return 0;
     }
-    return put_on_wire(node, frames, count, ++node->net->train_number);
+    return put_on_wire(node, frames, count, ++node->net->batch_number);
 }
 
 static void deliver(void *context, struct rawe_conn *conn, uint8_t tag, const uint8_t *data,
                     size_t len_bytes)
 {
     struct unit_node *node = context;
-    assert_false(node->engine.away);
+    assert_false(node->engine.deferring);
     if ((node->message_count & (node->message_count - 1)) == 0) {
         size_t room = node->message_count == 0 ? 1 : 2 * (size_t)node->message_count;
         node->messages = realloc(node->messages, room * sizeof(*node->messages));
@@ -206,7 +206,7 @@ static struct rawe_conn *accept_conn(void *context, const struct rawe_connect *f
 static void silent(void *context, struct rawe_conn *conn, uint64_t silent_ns)
 {
     struct unit_node *node = context;
-    assert_false(node->engine.away);
+    assert_false(node->engine.deferring);
     (void)conn;
     node->silent_calls++;
     node->silent_ns = silent_ns;
@@ -215,7 +215,7 @@ static void silent(void *context, struct rawe_conn *conn, uint64_t silent_ns)
 static void failed(void *context, struct rawe_conn *conn, uint64_t silent_ns)
 {
     struct unit_node *node = context;
-    assert_false(node->engine.away);
+    assert_false(node->engine.deferring);
     node->failed_calls++;
     node->silent_ns = silent_ns;
     if (node->on_failed != NULL) {
@@ -276,11 +276,11 @@ static void stop_node(struct unit_node *node)
     assert_int_equal(node->engine.open_count, 0);
     assert_int_equal(node->engine.timers.armed, 0);
     assert_null(node->engine.pending);
-    assert_null(node->engine.kept);
+    assert_null(node->engine.deferred);
     assert_null(node->engine.finished[0]);
     assert_null(node->engine.finished[1]);
-    assert_int_equal(node->engine.kept_bytes, 0);
-    assert_null(node->engine.borrowed.conn);
+    assert_int_equal(node->engine.deferred_bytes, 0);
+    assert_null(node->engine.inplace.conn);
     assert_int_equal(free_frames(&node->engine.frames), node->engine.frames.allocated);
     rawe_engine_free(&node->engine);
     rawe_handle_table_free(&node->handles);
@@ -315,18 +315,18 @@ void unit_restart(struct unit_net *net, unsigned node)
     start_node(net, node);
 }
 
-void unit_use_trains(struct unit_net *net, unsigned frames_max)
+void unit_use_batches(struct unit_net *net, unsigned frames_max)
 {
     for (unsigned i = 0; i < UNIT_NODES; i++) {
-        struct rawe_trains trains = {
-            .output = {.transmit = transmit_train, .context = &net->node[i]},
+        struct rawe_batches batches = {
+            .output = {.transmit = transmit_batch, .context = &net->node[i]},
             .frames_max = frames_max,
             .bytes_max = 60000,
             .fill_max_bytes = net->fill_max_bytes,
-            .overhead_bytes = UNIT_TRAIN_OVERHEAD_BYTES,
+            .overhead_bytes = UNIT_BATCH_OVERHEAD_BYTES,
             .receive_frames = net->config.receive_frames,
         };
-        assert_true(rawe_engine_use_trains(&net->node[i].engine, &trains));
+        assert_true(rawe_engine_use_batches(&net->node[i].engine, &batches));
     }
 }
 
@@ -406,7 +406,7 @@ static void receive_placed(struct rawe_engine *engine, const struct unit_frame *
         rawe_engine_receive_parts(engine, mac, heads + i * stride, stride, data,
                                   i + 1 == count ? last_bytes : place->data_bytes, now_ns);
         if (i + 1 < full) {
-            i += rawe_engine_receive_run(engine, mac, heads + (i + 1) * stride, stride, place,
+            i += rawe_engine_receive_predicted(engine, mac, heads + (i + 1) * stride, stride, place,
                                          data + place->data_bytes, full - i - 1, now_ns);
         }
     }
@@ -414,10 +414,10 @@ static void receive_placed(struct rawe_engine *engine, const struct unit_frame *
 }
 
 /**
- * Receive the frames of a train as a link does that reads it in one go: straight into place when
+ * Receive the frames of a batch as a link does that reads it in one go: straight into place when
  * the engine can tell where that is. Returns how many frames, from the first on, belonged to it.
  */
-static unsigned receive_train(struct unit_net *net, const struct unit_frame *first)
+static unsigned receive_batch(struct unit_net *net, const struct unit_frame *first)
 {
     struct rawe_engine *engine = &net->node[first->to].engine;
     size_t frame_bytes = first->len_bytes - RAWE_ETH_HEADER_BYTES;
@@ -425,7 +425,7 @@ static unsigned receive_train(struct unit_net *net, const struct unit_frame *fir
     unsigned count = 0;
     /* A frame lost on the way ends it: receivers put together what follows without a gap. */
     for (const struct unit_frame *frame = first;
-         frame != NULL && frame->train == first->train && frame->to == first->to &&
+         frame != NULL && frame->batch == first->batch && frame->to == first->to &&
          frame->header.sequence == first->header.sequence + count;
          frame = frame->next) {
         total_bytes += frame->len_bytes - RAWE_ETH_HEADER_BYTES;
@@ -435,13 +435,13 @@ static unsigned receive_train(struct unit_net *net, const struct unit_frame *fir
     uint8_t *head = exactly(first->bytes + RAWE_ETH_HEADER_BYTES, frame_bytes);
     struct rawe_placement placement;
     bool placed = rawe_engine_plan(engine, mac, head,
-                                   frame_bytes < RAWE_HEADER_BYTES + RAWE_CHUNK_BYTES_MAX
+                                   frame_bytes < RAWE_HEADER_BYTES + RAWE_FRAGMENT_BYTES_MAX
                                        ? frame_bytes
-                                       : RAWE_HEADER_BYTES + RAWE_CHUNK_BYTES_MAX,
+                                       : RAWE_HEADER_BYTES + RAWE_FRAGMENT_BYTES_MAX,
                                    frame_bytes, total_bytes, &placement);
     free(head);
-    net->trains_placed += placed;
-    net->trains_not_placed += !placed;
+    net->batches_placed += placed;
+    net->batches_not_placed += !placed;
     if (placed) {
         receive_placed(engine, first, count, &placement, net->now_ns);
         return count;
@@ -458,27 +458,27 @@ static unsigned receive_train(struct unit_net *net, const struct unit_frame *fir
 
 unsigned unit_step(struct unit_net *net)
 {
-    struct unit_frame *batch = net->wire;
+    struct unit_frame *round = net->wire;
     unsigned count = 0;
     net->wire = NULL;
     net->wire_tail = &net->wire;
-    unsigned received = 0; /* frames of a train that were received with the first of them */
-    while (batch != NULL) {
-        struct unit_frame *next = batch->next;
-        if (received == 0 && net->node[batch->to].paused) {
-            unit_wire_put(net, batch);
-            batch = next;
+    unsigned received = 0; /* frames of a batch that were received with the first of them */
+    while (round != NULL) {
+        struct unit_frame *next = round->next;
+        if (received == 0 && net->node[round->to].paused) {
+            unit_wire_put(net, round);
+            round = next;
             continue;
         }
-        if (received == 0 && batch->train != 0) {
-            received = receive_train(net, batch);
+        if (received == 0 && round->batch != 0) {
+            received = receive_batch(net, round);
         } else if (received == 0) {
-            unit_receive(net, batch);
+            unit_receive(net, round);
         }
         received -= received != 0;
-        unit_frame_free(batch);
+        unit_frame_free(round);
         count++;
-        batch = next;
+        round = next;
     }
     for (unsigned i = 0; i < UNIT_NODES; i++) {
         if (net->node[i].started && !net->node[i].paused) {
@@ -640,7 +640,7 @@ void unit_send_message(struct rawe_conn *conn, struct unit_send *send, uint8_t t
 {
     send->done = 0;
     send->send.done = send_done;
-    send->send.kind = RAWE_CHUNK_MESSAGE;
+    send->send.kind = RAWE_FRAGMENT_MESSAGE;
     send->send.tag = tag;
     /* In two pieces whenever there are two bytes: a header and what it stands in front of. */
     size_t first_bytes = len_bytes / 3;
@@ -659,7 +659,7 @@ void unit_send_put(struct rawe_conn *conn, struct unit_send *send, void *data, s
 {
     send->done = 0;
     send->send.done = send_done;
-    send->send.kind = RAWE_CHUNK_PUT;
+    send->send.kind = RAWE_FRAGMENT_PUT;
     send->send.piece_count = 1;
     send->send.pieces[0] = (struct rawe_bytes){data, len_bytes};
     send->send.handle_index = index;

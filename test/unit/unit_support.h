@@ -32,7 +32,7 @@ struct unit_net;
 struct unit_frame {
     struct unit_frame *next;
     unsigned from, to; /**< nodes */
-    unsigned train;    /**< frames with the same number were sent as one train; 0: alone */
+    unsigned batch;    /**< frames with the same number were sent as one batch; 0: alone */
     size_t len_bytes;
     struct rawe_header header; /**< as sent */
     uint8_t *bytes;
@@ -74,12 +74,12 @@ struct unit_net {
     /** Looks at each frame when it is sent: false drops it. NULL: all pass. */
     bool (*filter)(struct unit_net *net, const struct unit_frame *frame);
     unsigned filter_count;      /**< the filter's own */
-    unsigned train_number;      /**< of the train sent last */
+    unsigned batch_number;      /**< of the batch sent last */
     uint32_t segment_sequence;  /**< of the next frame of unit_put_segments */
-    unsigned trains_placed;     /**< trains received straight into place */
-    unsigned trains_not_placed; /**< trains received elsewhere, frame by frame */
-    bool trains_vanish;         /**< the path loses each of them */
-    uint32_t fill_max_bytes;    /**< of trains; to be set before unit_use_trains */
+    unsigned batches_placed;     /**< batches received straight into place */
+    unsigned batches_not_placed; /**< batches received elsewhere, frame by frame */
+    bool batches_vanish;         /**< the path loses each of them */
+    uint32_t fill_max_bytes;    /**< of batches; to be set before unit_use_batches */
 };
 
 /** A send from the test's memory that notes its completion. */
@@ -102,10 +102,10 @@ void unit_stop(struct unit_net *net);
 /** Start a node's engine anew, with no connections, as a restarted process of the same key. */
 void unit_restart(struct unit_net *net, unsigned node);
 
-/** Give both nodes a link that moves trains, of at most `frames_max` frames. */
-void unit_use_trains(struct unit_net *net, unsigned frames_max);
-/** What the envelope of a train takes from each frame. */
-#define UNIT_TRAIN_OVERHEAD_BYTES 28u
+/** Give both nodes a link that moves batches, of at most `frames_max` frames. */
+void unit_use_batches(struct unit_net *net, unsigned frames_max);
+/** What the envelope of a batch takes from each frame. */
+#define UNIT_BATCH_OVERHEAD_BYTES 28u
 
 /** Known to `node`, IDLE, on that lane. */
 struct rawe_conn *unit_open(struct unit_net *net, unsigned node, enum rawe_lane lane);

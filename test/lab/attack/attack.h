@@ -59,7 +59,7 @@ enum attack_way {
         ATTACK_WAY_COUNT /* any */
 };
 
-/** Reads the rawe frames of a pcap file, superframes cut; exits with a message when it has none. */
+/** Reads the rawe frames of a pcap file, batches cut; exits with a message when it has none. */
 struct attack_capture attack_capture_read(const char *file);
 
 /** Makes the next hostile frame of a kind, wrong in this way, in `out`; returns its length. */

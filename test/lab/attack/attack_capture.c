@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Reads a capture with libpcap. A superframe is cut into the frames that a cable would carry.
+ * Reads a capture with libpcap. A batch is cut into the frames that a cable would carry.
  */
 #include "attack.h"
 
@@ -45,7 +45,7 @@ static void add(struct attack_capture *capture, const uint8_t *head, size_t head
 }
 
 /* The frames of an envelope: each but the last is as long as the first says. */
-static void add_train(struct attack_capture *capture, const uint8_t *bytes, size_t len_bytes)
+static void add_batch(struct attack_capture *capture, const uint8_t *bytes, size_t len_bytes)
 {
     const size_t head_bytes = ATTACK_ETH_BYTES + ATTACK_ENVELOPE_BYTES;
     size_t one, at = head_bytes;
@@ -82,7 +82,7 @@ struct attack_capture attack_capture_read(const char *file)
             add(&capture, bytes, ATTACK_ETH_BYTES, bytes + ATTACK_ETH_BYTES,
                 info->caplen - ATTACK_ETH_BYTES);
         } else if (get16(bytes + 12) == 0x0800 && memcmp(bytes + 26, martian, 4) == 0) {
-            add_train(&capture, bytes, info->caplen);
+            add_batch(&capture, bytes, info->caplen);
         }
     }
     pcap_close(pcap);

@@ -19,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define BATCH 64u
+#define ROUND 64u
 
 static const char *const kind_names[] = {
 #define ATTACK_KIND_STRING(name, text) #name,
@@ -87,23 +87,23 @@ static double now(void)
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-/* Sends one batch of a kind; returns how many frames the kernel has taken. */
-static unsigned send_batch(int fd, enum attack_kind kind, enum attack_way way,
+/* Sends one round of a kind; returns how many frames the kernel has taken. */
+static unsigned send_round(int fd, enum attack_kind kind, enum attack_way way,
                            const struct attack_capture *capture, uint64_t *random)
 {
-    static uint8_t frames[BATCH][ATTACK_FRAME_BYTES_MAX];
-    struct iovec parts[BATCH];
-    struct mmsghdr messages[BATCH];
+    static uint8_t frames[ROUND][ATTACK_FRAME_BYTES_MAX];
+    struct iovec parts[ROUND];
+    struct mmsghdr messages[ROUND];
     unsigned done = 0;
 
     memset(messages, 0, sizeof messages);
-    for (unsigned i = 0; i < BATCH; i++) {
+    for (unsigned i = 0; i < ROUND; i++) {
         parts[i] = (struct iovec){frames[i], attack_make(kind, way, capture, random, frames[i])};
         messages[i].msg_hdr.msg_iov = &parts[i];
         messages[i].msg_hdr.msg_iovlen = 1;
     }
-    while (done < BATCH) {
-        int sent = sendmmsg(fd, messages + done, BATCH - done, 0);
+    while (done < ROUND) {
+        int sent = sendmmsg(fd, messages + done, ROUND - done, 0);
 
         if (sent < 0 && errno != EINTR && errno != ENOBUFS) {
             fprintf(stderr, "rawe-attack: sending %s frames: %s\n", kind_names[kind],
@@ -186,7 +186,7 @@ int main(int argc, char **argv)
         enum attack_kind kind =
             only >= 0 ? (enum attack_kind)only : (enum attack_kind)(turn % ATTACK_KIND_COUNT);
 
-        sent[kind] += send_batch(fd, kind, way, &capture, &random);
+        sent[kind] += send_round(fd, kind, way, &capture, &random);
     }
     for (int i = 0; i < ATTACK_KIND_COUNT; i++) {
         printf("%s=%llu%s", kind_names[i], (unsigned long long)sent[i],

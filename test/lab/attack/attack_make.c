@@ -72,7 +72,7 @@ static void garble_payload(uint8_t *at, size_t len_bytes, uint64_t *random)
         }
     }
     if (len_bytes > 0 && below(random, 2) == 0) {
-        at[0] = (uint8_t)below(random, 6); /* a kind of chunk, or nearly */
+        at[0] = (uint8_t)below(random, 6); /* a kind of fragment, or nearly */
     }
 }
 

@@ -18,11 +18,11 @@ EPILOG = """examples:
 
 Each host is called <lab>-h0, <lab>-h1, ... and has the data NICs eth0, eth1, ... and a NIC ctl0 on
 a separate network that mpirun uses for itself. Faults never touch ctl0. Loss drops frames on their
-way into each host; with offloads on, a superframe of up to 64 kB counts as one frame. A wire cuts
-superframes into frames, as cables see them, and treats each by itself; its faults are KEY=VALUE
+way into each host; with offloads on, a batch of up to 64 kB counts as one frame. A wire cuts
+batches into frames, as cables see them, and treats each by itself; its faults are KEY=VALUE
 with commas: delay=1ms reorder=20%:1ms duplicate=5% corrupt=1% loss=1% burst=0.1%:50ms (or :20,
 frames) blackout=5s (or 50ms/1s, again and again) rate=1gbit buffer=64k mtu=1400 seed=7
-superframes=whole (do not cut), or none to end them. `lab counters` tells what it did. A rate is
+batches=whole (do not cut), or none to end them. `lab counters` tells what it did. A rate is
 made with tbf on every NIC and switch port: bucket 0.1 ms of the rate but at least two full frames,
 queue --buffer bytes at a switch port, 1000 full frames at a host's NIC."""
 

@@ -9,7 +9,7 @@ Faults are written as a list of KEY=VALUE with commas or blanks between them, or
   corrupt=1%            bits are flipped                          and again, every second
   rate=1gbit            line rate, with          mtu=1400         longer frames vanish
   buffer=64k            of buffer, drop-tail     seed=7           of the random numbers
-  superframes=whole     do not cut them; the default is superframes=cut
+  batches=whole     do not cut them; the default is batches=cut
 """
 
 import re

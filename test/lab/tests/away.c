@@ -79,7 +79,7 @@ int main(int argc, char **argv)
     unsigned char *buffers = malloc((size_t)count * (size_t)bytes);
     MPI_Request *requests = malloc((size_t)count * sizeof *requests);
 
-    /* Connections are made, and superframes tried, before it matters. */
+    /* Connections are made, and batches tried, before it matters. */
     for (int i = 0; i < 3; i++) {
         if (rank == 0) {
             send_burst(buffers, requests, 1, bytes);

@@ -16,7 +16,7 @@ OTHERS = {
     for name in ("frames_sent", "frames_received", "send_full", "send_errors", drops)
 } | {"pings_answered", "pongs_matched", "frames_kept_most", "reassembly_buffers_most"}
 STATS = ("--mca", "btl_rawe_stats", "1")
-AT_ONCE = ("--mca", "btl_rawe_burst_us", "1000000")  # what is sent within a second is a burst
+AT_ONCE = ("--mca", "btl_rawe_streak_us", "1000000")  # what is sent within a second is a burst
 WORD = re.compile(r"(\w+)=(\S+)")
 
 
@@ -86,7 +86,7 @@ def test_the_report_is_complete_and_adds_up(make_lab, build, verify):
 def test_losses_are_counted_with_their_reason(make_lab, build, verify):
     lab = make_lab(hosts=2, loss=5)
     # Plain frames, each of which is lost or not by itself.
-    plain = ["--mca", "btl_rawe_superframes", "0"]
+    plain = ["--mca", "btl_rawe_batches", "0"]
     result = run(lab, build, *STATS, *plain, verify, "--quick", "--only", "pt2pt")
     assert lab.dropped() > 0
     both = both_sides(result)
@@ -95,23 +95,23 @@ def test_losses_are_counted_with_their_reason(make_lab, build, verify):
     assert total["frames_resent"] <= 1.3 * lab.dropped(), "more was sent again than was lost"
     assert total["losses_overtaken"] > 0 and total["losses_probed"] > 0
     assert total["probes_sent"] >= total["probes_answered"] > 0
-    assert total["congestion_events"] > 0 and total["losses_trial"] == 0
+    assert total["congestion_events"] > 0 and total["losses_validation"] == 0
 
 
 @pytest.mark.parametrize("mtu, length", [(1500, 1000), (9000, 6000)])
 @pytest.mark.parametrize("loss", [0, 2])
-def test_messages_in_a_row_share_trains(make_lab, build, resend, mtu, length, loss):
+def test_messages_in_a_row_share_batches(make_lab, build, resend, mtu, length, loss):
     lab = make_lab(hosts=2, mtu=mtu, loss=loss)
     many = [*STATS, resend, "--messages", 20000, "--bytes", length]
     # However slow the machine is just now, they are in a row.
     for counters in both_sides(run(lab, build, *AT_ONCE, *many)):
         assert counters["messages_sent"] >= 10000
         assert counters["bulk_frames_sent"] > 5000, "most of them fit a frame, and took this lane"
-        assert counters["trains_sent"] < 2500, "a system call carried several of them"
-    for never in ("btl_rawe_pack_from", "btl_rawe_burst_us"):
+        assert counters["batches_sent"] < 2500, "a system call carried several of them"
+    for never in ("btl_rawe_coalesce_from", "btl_rawe_streak_us"):
         for counters in both_sides(run(lab, build, "--mca", never, "0", *many)):
             assert counters["messages_sent"] >= 10000
-            assert counters["trains_sent"] == 0
+            assert counters["batches_sent"] == 0
 
 
 def test_messages_that_wait_for_an_answer_go_alone(make_lab, build, resend):
@@ -120,7 +120,7 @@ def test_messages_that_wait_for_an_answer_go_alone(make_lab, build, resend):
         run(lab, build, *AT_ONCE, *STATS, resend, "--messages", 20000, "--bytes", 1000, "--window", 1)
     ):
         assert counters["messages_sent"] >= 10000
-        assert counters["trains_sent"] == 0, "a train of one message costs more than a frame"
+        assert counters["batches_sent"] == 0, "a batch of one message costs more than a frame"
 
 
 def test_all_counters_are_performance_variables(make_lab, build, watch):
@@ -195,7 +195,7 @@ def test_a_full_ring_is_told_once_with_what_to_raise(make_lab, build, watch):
     lab = make_lab(hosts=4, mtu=65535)
     # No guard that empties it while rank 0 sleeps, and a frame for each message.
     small = ["--mca", "btl_rawe_ring_bytes", "262144"]
-    small += ["--mca", "btl_rawe_guard_ms", "0", "--mca", "btl_rawe_pack_from", "0"]
+    small += ["--mca", "btl_rawe_progress_thread_ms", "0", "--mca", "btl_rawe_coalesce_from", "0"]
     for _ in range(4):  # Open MPI 4.1.4 loses a message now and then, see test_bad_days.py
         result = run(lab, build, *STATS, *small, watch, "flood", 10)
         if help_messages(result):

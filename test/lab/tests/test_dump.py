@@ -39,9 +39,9 @@ def frame(kind, payload=b"", **fields):
 
 
 def message(data, tag=65):
-    """A MESSAGE chunk, padded to 8 bytes."""
-    chunk = struct.pack(">BBHI", 1, tag, len(data), 0) + data
-    return chunk + bytes(-len(chunk) % 8)
+    """A MESSAGE fragment, padded to 8 bytes."""
+    fragment = struct.pack(">BBHI", 1, tag, len(data), 0) + data
+    return fragment + bytes(-len(fragment) % 8)
 
 
 def ethernet(content, ethertype=ETHERTYPE, pad=True):
@@ -51,7 +51,7 @@ def ethernet(content, ethertype=ETHERTYPE, pad=True):
 
 
 def envelope(frames):
-    """Frames in the IPv4 and UDP envelope of a superframe."""
+    """Frames in the IPv4 and UDP envelope of a batch."""
     content = b"".join(frames)
     udp = struct.pack(">HHHH", 0x1234, 0x1234, 8 + len(content), 0)
     total = 20 + len(udp) + len(content)
@@ -118,16 +118,16 @@ def test_each_type_is_shown_with_its_content(dump, tmp_path):
     assert not re.search("abcdef01|55667788|fedcba98", text)
 
 
-def test_superframes_are_shown_as_their_frames(dump, tmp_path):
+def test_batches_are_shown_as_their_frames(dump, tmp_path):
     frames = [frame(BULK, message(bytes(40)), seq=number) for number in range(5)]
-    file = write_pcap(tmp_path / "train.pcap", [envelope(frames), envelope([frame(CLOSE)])])
+    file = write_pcap(tmp_path / "batch.pcap", [envelope(frames), envelope([frame(CLOSE)])])
     lines, said = lines_of(dump, file)
-    assert len(lines) == 6 and "6 frames, 0 of them malformed; 2 superframes" in said
+    assert len(lines) == 6 and "6 frames, 0 of them malformed; 2 batches" in said
     for number, line in enumerate(lines[:5]):
-        assert f"train={number + 1} BULK" in line and f"seq={number} " in line
+        assert f"batch={number + 1} BULK" in line and f"seq={number} " in line
 
 
-# A train whose second frame is shorter and filled up, and a piece of one that a NIC has cut.
+# A batch whose second frame is shorter and filled up, and a piece of one that a NIC has cut.
 FULL, SHORT = frame(BULK, message(bytes(40))), frame(BULK, message(bytes(16)))
 FILL = bytes(len(FULL) - len(SHORT))
 FILLED = [envelope([FULL, SHORT, FILL, FULL, SHORT]), envelope([SHORT, FILL])]
@@ -135,7 +135,7 @@ FILLED = [envelope([FULL, SHORT, FILL, FULL, SHORT]), envelope([SHORT, FILL])]
 
 def test_what_fills_a_frame_up_is_none(dump, tmp_path):
     lines, said = lines_of(dump, write_pcap(tmp_path / "fill.pcap", FILLED))
-    assert "5 frames, 0 of them malformed; 2 superframes" in said, lines
+    assert "5 frames, 0 of them malformed; 2 batches" in said, lines
     assert [re.search(r"bytes=(\d+)", line).group(1) for line in lines] == "40 16 40 16 16".split()
 
 
@@ -154,9 +154,9 @@ MALFORMED = [
     (frame(9), "unknown type or flags"),
     (frame(DATA, flags=0x80), "unknown type or flags"),
     (header(DATA, 2000), "payload longer than the frame"),
-    (frame(DATA, bytes([9, 0, 0, 0, 0, 0, 0, 0])), "chunk at 0"),
-    (frame(DATA, struct.pack(">BBHI", 1, 65, 100, 0)), "chunk at 0"),
-    (frame(DATA, message(bytes(8)) + bytes([2, 0, 0])), "chunk at 16"),
+    (frame(DATA, bytes([9, 0, 0, 0, 0, 0, 0, 0])), "fragment at 0"),
+    (frame(DATA, struct.pack(">BBHI", 1, 65, 100, 0)), "fragment at 0"),
+    (frame(DATA, message(bytes(8)) + bytes([2, 0, 0])), "fragment at 16"),
     (frame(CONNECT, bytes(8)), "identity cut short"),
     (frame(PING, bytes(8)), "cut short"),
 ]
@@ -214,7 +214,7 @@ def capture_a_job(make_lab, build, verify, file, *options):
 
 def types_in(lines):
     """How many frames of each type are in the lines of rawe-dump."""
-    words = [re.search(r"> \S+ (?:train=\d+ )?(\w+)", line).group(1) for line in lines]
+    words = [re.search(r"> \S+ (?:batch=\d+ )?(\w+)", line).group(1) for line in lines]
     return {kind: words.count(kind) for kind in set(words)}
 
 
@@ -297,7 +297,7 @@ def test_the_dissector_marks_what_is_malformed(tmp_path, one):
 @needs_tshark
 def test_the_dissector_knows_what_fills_a_frame_up(tmp_path):
     file = write_pcap(tmp_path / "fill.pcap", FILLED)
-    options = ["-T", "fields", "-e", "rawe.chunk.len"]
+    options = ["-T", "fields", "-e", "rawe.fragment.len"]
     assert tshark(file, *options) == ["40,16,40,16", "16"]
     assert tshark(file, "-Y", "rawe.malformed") == []
 
@@ -313,9 +313,9 @@ def test_the_dissector_reads_the_fields(tmp_path):
         "conn.generation": "2",
         "put.handle": "6",
         "put.at": "4096",
-        "chunk.len": "16",
+        "fragment.len": "16",
     }
     options = [word for name in expected for word in ("-e", f"rawe.{name}")]
-    plain, train = tshark(file, "-T", "fields", *options)
+    plain, batch = tshark(file, "-T", "fields", *options)
     assert plain.split("\t") == list(expected.values())
-    assert train.split("\t") == [",".join([value] * 3) for value in expected.values()]
+    assert batch.split("\t") == [",".join([value] * 3) for value in expected.values()]

@@ -49,7 +49,7 @@ def test_rawe_is_preferred_to_tcp_where_both_have_it(make_lab, build, endless):
     lab.count_frames(ETHERTYPE)
     rounds = 200
     # Plain frames, which the count below can tell from those of tcp.
-    plain = ["--mca", "btl_rawe_superframes", "0"]
+    plain = ["--mca", "btl_rawe_batches", "0"]
     arguments = ["-np", 2, "--mca", "btl", "rawe,tcp,self", *plain, endless, "rounds", rounds]
     assert_success(lab.mpirun(arguments, timeout=HANG_SECONDS, build=build))
     # 20 000 bytes a round and direction need at least 14 frames of 1500.

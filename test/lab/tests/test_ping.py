@@ -64,7 +64,7 @@ def test_all_is_well(make_lab, ping, mtu, topology):
     assert f"large frames, {mtu + 14} bytes" in said
     assert all(float(time) > 0 for time in re.findall(r"least ([\d.]+)", said))
     if mtu < 65535:  # nothing to put together there
-        assert "superframes: pass" in said
+        assert "batches: pass" in said
     heard, listened = listener.end()
     assert listened == 0
     assert heard.count(f"asked by {lab.nic(0).mac}") == 1
@@ -78,7 +78,7 @@ def test_spinning_and_another_key_and_count(make_lab, ping):
     said, status = ask(lab, ping, *options, "-c", 100, lab.nic(1).mac)
     assert status == 0, said
     assert lost(said, "small") == (0, 100)
-    assert "superframes: pass" in said
+    assert "batches: pass" in said
     listener.end()
 
 
@@ -141,7 +141,7 @@ def test_frames_get_lost(make_lab, ping):
     listener.end()
 
 
-def test_superframes_are_not_offered(make_lab, ping):
+def test_batches_are_not_offered(make_lab, ping):
     lab = make_lab(hosts=2, offload=False)
     listener = Listener(lab, ping, 1, "-i", "eth0")
     said, status = ask(lab, ping, "-i", "eth0", "-c", 3, lab.nic(1).mac)
@@ -150,12 +150,12 @@ def test_superframes_are_not_offered(make_lab, ping):
     listener.end()
 
 
-def test_superframes_do_not_pass(make_lab, ping):
+def test_batches_do_not_pass(make_lab, ping):
     lab = make_lab(hosts=2)
     lab.blackhole(1, 0, 0x0800)
     listener = Listener(lab, ping, 1, "-i", "eth0")
     said, status = ask(lab, ping, "-i", "eth0", "-c", 3, lab.nic(1).mac)
-    assert status == 0 and "superframes: do not pass" in said, said
+    assert status == 0 and "batches: do not pass" in said, said
     listener.end()
 
 

@@ -339,15 +339,15 @@ def longest_frame(file):
     return longest
 
 
-@pytest.mark.parametrize("superframes", ["cut", "whole"])
-def test_superframes_of_tcp_are_cut_unless_told_otherwise(wired, tmp_path, superframes):
-    lab = wired(f"superframes={superframes}")
+@pytest.mark.parametrize("batches", ["cut", "whole"])
+def test_batches_of_tcp_are_cut_unless_told_otherwise(wired, tmp_path, batches):
+    lab = wired(f"batches={batches}")
     file = tmp_path / "tcp.pcap"
     capture = lab.capture(1, file, ["tcp", "and", "dst", "port", "7777"], count=200)
     length = 20_000_000
     send_over_tcp(lab, length)
     assert capture.wait(HANG_SECONDS) == 0
-    if superframes == "cut":
+    if batches == "cut":
         assert lab.wire_counters()[None]["cut"] > 0
         assert longest_frame(file) <= 1514
     else:
@@ -370,7 +370,7 @@ def test_checksums_are_complete_so_that_tcp_notices_what_is_garbled(wired):
     assert lab.wire_total("corrupted") > 0
 
 
-def test_superframes_of_rawe_are_cut_into_good_frames(wired, build, verify):
+def test_batches_of_rawe_are_cut_into_good_frames(wired, build, verify):
     lab = wired()
     arguments = ["-np", 2, *RAWE, "--mca", "btl_rawe_stats", "1"]
     arguments += [verify, "--quick", "--scale", "0.1", "--only", "pt2pt"]
@@ -378,8 +378,8 @@ def test_superframes_of_rawe_are_cut_into_good_frames(wired, build, verify):
     assert_success(result)
     assert lab.wire_counters()[None]["cut"] > 0
     text = result.output + result.errors
-    assert re.search(r"trials_passed=[1-9]", text), show(result)
-    assert not re.search(r"trials_failed=[1-9]", text), show(result)
+    assert re.search(r"validations_passed=[1-9]", text), show(result)
+    assert not re.search(r"validations_failed=[1-9]", text), show(result)
 
 
 @pytest.mark.parametrize(
@@ -398,7 +398,7 @@ def test_superframes_of_rawe_are_cut_into_good_frames(wired, build, verify):
         ("mtu=70000", "65535"),
         ("blackout=1s/1ms", "50ms/1s"),
         ("seed=x", "seed=NUMBER"),
-        ("superframes=half", "superframes=whole"),
+        ("batches=half", "batches=whole"),
         ("colour=red", "there is no setting"),
     ],
 )

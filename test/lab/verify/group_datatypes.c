@@ -5,7 +5,7 @@
  * plain bytes, packed and unpacked.
  *
  * Each layout is described twice, independently: as an MPI datatype, and as the list of byte
- * displacements in the order of packing. The expected buffer is computed from the list, with
+ * displacements in the order of coalescing. The expected buffer is computed from the list, with
  * poison wherever no displacement points, so a written hole is a failure.
  *
  * Basic types of both sides need not agree (ints arrive as bytes): between like hosts Open MPI
@@ -22,7 +22,7 @@ struct layout {
     MPI_Datatype type;
     size_t size;       /* bytes of data of one element */
     ptrdiff_t extent;  /* bytes from one element to the next */
-    ptrdiff_t *places; /* displacement of each data byte in packing order */
+    ptrdiff_t *places; /* displacement of each data byte in coalescing order */
     ptrdiff_t lowest, highest;
 };
 

@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * What the files of rawe-verify share: the state of a run, the message contents that can be told
- * apart byte by byte, guarded buffers, checks, and the table of test groups.
+ * apart byte by byte, thread_mode buffers, checks, and the table of test groups.
  *
  * Every received byte is compared with a generator that both sides compute from (seed, step,
  * source, destination, tag, sequence, offset). So a byte in the wrong place, from another message,
@@ -176,7 +176,7 @@ void verify_watchdog_stop(void);
 const char *verify_where(void);
 void verify_group_enter(const char *name);
 
-/* --- guarded buffers (verify_buffer.c) ------------------------------------------------------- */
+/* --- thread_mode buffers (verify_buffer.c) ------------------------------------------------------- */
 
 /** A buffer of len bytes between two guard zones; data is deliberately not always aligned. */
 struct verify_buffer {

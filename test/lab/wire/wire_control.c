@@ -158,7 +158,7 @@ static bool change_wire(struct wire_switch *wire, const char *word, bool *bad)
         }
         return true;
     }
-    if (strncmp(word, "superframes=", 12) == 0) {
+    if (strncmp(word, "batches=", 12) == 0) {
         bool cut = strcmp(word + 12, "cut") == 0;
 
         *bad = !cut && strcmp(word + 12, "whole") != 0;
@@ -189,8 +189,8 @@ static char *set(struct wire_switch *wire, char *words)
     for (char *word; (word = strtok(NULL, " ")) != NULL;) {
         if (change_wire(wire, word, &bad)) {
             if (bad) {
-                return format("error: '%.60s': wanted is seed=NUMBER, superframes=cut or "
-                              "superframes=whole\n",
+                return format("error: '%.60s': wanted is seed=NUMBER, batches=cut or "
+                              "batches=whole\n",
                               word);
             }
         } else if (change.count == sizeof change.words / sizeof change.words[0]) {

@@ -7,7 +7,7 @@
  *     set PORTS DIRECTION KEY=VALUE... PORTS: names with commas, or *; DIRECTION: in, out or both;
  *                                     "ok", or "error: ..." and nothing is changed. "none" instead
  *                                     of KEY=VALUE ends all faults. For the whole wire, whatever the
- *                                     ports: seed=NUMBER, superframes=cut, superframes=whole
+ *                                     ports: seed=NUMBER, batches=cut, batches=whole
  */
 #ifndef WIRE_CONTROL_H
 #define WIRE_CONTROL_H

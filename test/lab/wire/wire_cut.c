@@ -72,7 +72,7 @@ static bool complete_checksum(struct wire_frame *frame)
     return true;
 }
 
-/* Where the parts of a superframe lie. */
+/* Where the parts of a batch lie. */
 struct layout {
     size_t ip, transport, headers_bytes;
     bool is_tcp;
@@ -137,7 +137,7 @@ static void finish_headers(uint8_t *bytes, const struct layout *layout, const ui
     put16(transport + field, checksum != 0 ? checksum : 0xFFFF);
 }
 
-static bool cut_superframe(struct wire_frame *frame, wire_segment_fn *emit, void *context)
+static bool cut_batch(struct wire_frame *frame, wire_segment_fn *emit, void *context)
 {
     static uint8_t scratch[WIRE_FRAME_BYTES_MAX];
     struct layout layout;
@@ -173,7 +173,7 @@ size_t wire_cut_longest_bytes(const struct wire_frame *frame)
 bool wire_cut(struct wire_frame *frame, wire_segment_fn *emit, void *context)
 {
     if (frame->vnet.gso_type != VIRTIO_NET_HDR_GSO_NONE) {
-        return cut_superframe(frame, emit, context);
+        return cut_batch(frame, emit, context);
     }
     if ((frame->vnet.flags & VIRTIO_NET_HDR_F_NEEDS_CSUM) != 0 && !complete_checksum(frame)) {
         return false;

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Does to a frame what a NIC does before it reaches the cable: cuts a superframe into its segments
+ * Does to a frame what a NIC does before it reaches the cable: cuts a batch into its segments
  * and completes checksums.
  */
 #ifndef WIRE_CUT_H
@@ -11,11 +11,11 @@
 
 #include <stdbool.h>
 
-/** Called for each segment, which is borrowed. */
+/** Called for each segment, which is inplace. */
 typedef void wire_segment_fn(void *context, struct wire_frame *segment);
 
 /**
- * Calls `emit` for each frame as it would be on a cable. Cut are superframes of TCP and of UDP
+ * Calls `emit` for each frame as it would be on a cable. Cut are batches of TCP and of UDP
  * (USO), both over IPv4: the lab has no IPv6. False, and nothing emitted, for others and for
  * headers that make no sense. The frame's own bytes are changed.
  */

@@ -87,7 +87,7 @@ static bool in_burst(struct wire_direction *direction, uint64_t now_ns)
     return true;
 }
 
-/* Of a superframe that is sent on whole, the segments count. */
+/* Of a batch that is sent on whole, the segments count. */
 static bool is_too_long(const struct wire_direction *direction, const struct wire_frame *frame)
 {
     uint64_t mtu_bytes = direction->settings.mtu_bytes;

@@ -12,7 +12,7 @@
 
 #define WIRE_ETH_HEADER_BYTES 14u
 #define WIRE_MAC_BYTES 6u
-#define WIRE_FRAME_BYTES_MAX (128u << 10) /* the kernel's largest superframe is 64 kB and headers */
+#define WIRE_FRAME_BYTES_MAX (128u << 10) /* the kernel's largest batch is 64 kB and headers */
 
 struct wire_frame {
     struct virtio_net_hdr vnet; /* what is left to be done to the frame: nothing, when all zero */

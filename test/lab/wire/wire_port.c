@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Reads and writes frames with PACKET_VNET_HDR: superframes and unfinished checksums come as they
+ * Reads and writes frames with PACKET_VNET_HDR: batches and unfinished checksums come as they
  * are, with a note of what is left to be done.
  */
 #define _GNU_SOURCE

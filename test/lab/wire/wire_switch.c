@@ -175,13 +175,13 @@ void wire_switch_receive(struct wire_switch *wire, unsigned port)
 
     for (int i = 0; i < FRAMES_AT_ONCE && wire_port_receive(&wire->ports[port], &frame); i++) {
         struct passage passage = {wire, port, false, wire_now_ns()};
-        bool is_superframe = frame.vnet.gso_type != VIRTIO_NET_HDR_GSO_NONE;
+        bool is_batch = frame.vnet.gso_type != VIRTIO_NET_HDR_GSO_NONE;
 
-        if (is_superframe && !wire->is_cutting) {
+        if (is_batch && !wire->is_cutting) {
             enter(&passage, &frame);
         } else if (!wire_cut(&frame, enter, &passage)) {
             wire->strange++;
-        } else if (is_superframe) {
+        } else if (is_batch) {
             wire->cut++;
         }
     }

@@ -30,8 +30,8 @@ struct wire_switch {
     unsigned table_mask;
     struct wire_queue held;
     uint64_t seed;
-    bool is_cutting;  /* superframes into their segments, as between hosts; else they stay whole */
-    uint64_t cut;     /* superframes that were cut */
+    bool is_cutting;  /* batches into their segments, as between hosts; else they stay whole */
+    uint64_t cut;     /* batches that were cut */
     uint64_t strange; /* frames that could not be cut, and were dropped */
 };
 

@@ -6,7 +6,7 @@
  *
  * Threads: every call into an engine is between mca_btl_rawe_lock and _unlock, also while the
  * engine calls back into Open MPI, which is why they nest. In a program with threads that is
- * `mca_btl_rawe_component.lock`, in others the biased lock of btl_rawe_guard.h. A module's
+ * `mca_btl_rawe_component.lock`, in others the biased lock of btl_rawe_thread.h. A module's
  * `endpoints_lock` guards its endpoints; nothing is called while it is held. add_procs
  * takes only that one: Open MPI may hold locks of its own then, for which a callback may be
  * waiting.
@@ -20,7 +20,7 @@
 #include "opal/class/opal_hash_table.h"
 #include "opal/class/opal_list.h"
 
-#include "btl_rawe_guard.h"
+#include "btl_rawe_thread.h"
 #include "core/rawe_conn.h"
 #include "core/rawe_engine.h"
 #include "link/rawe_bulk.h"
@@ -66,7 +66,7 @@ typedef struct mca_btl_rawe_module {
     struct rawe_interface interface;
     struct mca_btl_rawe_address address; /**< ours, as published */
     struct rawe_link *link;
-    struct rawe_bulk *bulk; /**< NULL: no superframes here */
+    struct rawe_bulk *bulk; /**< NULL: no batches here */
     struct rawe_responder *responder;
     struct rawe_engine engine;
     mca_btl_base_module_error_cb_fn_t error_callback;
@@ -78,15 +78,15 @@ typedef struct mca_btl_rawe_module {
     opal_list_t endpoints;
     opal_proc_table_t endpoints_by_name; /**< the newest endpoint of each process */
     bool open;             /**< engine and link are there; changed with the lock held */
-    atomic_uint guarded;   /**< how the guard looks after the engine */
-    uint32_t guard_rounds; /**< the guard's: mca_btl_rawe_guard.rounds when it last looked */
-    uint32_t guard_factor; /**< the guard's: while MPI is away it sleeps so many intervals */
-    uint32_t guard_looks;  /**< the guard's: it has looked closely so often */
-    unsigned strangers; /**< callers that were looked up in vain */
+    atomic_uint thread_mode;   /**< how the progress thread looks after the engine */
+    uint32_t thread_rounds; /**< the progress thread's: mca_btl_rawe_thread.rounds when it last looked */
+    uint32_t thread_backoff; /**< the progress thread's: while MPI is away it sleeps so many intervals */
+    uint32_t thread_polls;  /**< the progress thread's: it has looked closely so often */
+    unsigned unknown_peers; /**< callers that were looked up in vain */
     unsigned failures;  /**< ways to processes that were tried in vain */
     bool reaches;       /**< some process can be reached */
     bool ring_warned; /**< the user knows that the ring dropped frames */
-    bool refusal_told; /**< ... and that data was refused */
+    bool refusal_reported; /**< ... and that data was refused */
 } mca_btl_rawe_module_t;
 
 /** A peer's interface, seen from one module. */
@@ -106,9 +106,9 @@ typedef struct mca_btl_base_endpoint_t {
      */
     struct mca_btl_base_endpoint_t *in_order;
     bool lost;        /**< the error callback has been called for it */
-    bool burst;       /**< the bulk lane carries messages that fit a frame, and nothing longer */
-    uint32_t row;     /**< such messages sent on the express lane... */
-    uint64_t row_ns;  /**< ... since then */
+    bool streak;       /**< the bulk lane carries messages that fit a frame, and nothing longer */
+    uint32_t streak_count; /**< such messages sent on the express lane... */
+    uint64_t streak_since_ns;  /**< ... since then */
 } mca_btl_base_endpoint_t;
 OBJ_CLASS_DECLARATION(mca_btl_base_endpoint_t);
 
@@ -140,7 +140,7 @@ typedef struct mca_btl_rawe_fragment {
     opal_free_list_t *list;
     struct rawe_send send;
     enum mca_btl_rawe_send_phase phase;
-    bool told; /**< the PML has been told that it is complete; only our memory is still in use */
+    bool completed_early; /**< the PML has been told that it is complete; only our memory is still in use */
     enum rawe_status status;
     struct {
         mca_btl_base_rdma_completion_fn_t callback;
@@ -159,7 +159,7 @@ static inline void mca_btl_rawe_lock(void)
     if (OPAL_UNLIKELY(opal_using_threads())) {
         opal_mutex_lock(&mca_btl_rawe_component.lock);
     } else {
-        mca_btl_rawe_guard_enter();
+        mca_btl_rawe_thread_enter();
     }
 }
 
@@ -168,7 +168,7 @@ static inline void mca_btl_rawe_unlock(void)
     if (OPAL_UNLIKELY(opal_using_threads())) {
         opal_mutex_unlock(&mca_btl_rawe_component.lock);
     } else {
-        mca_btl_rawe_guard_leave();
+        mca_btl_rawe_thread_leave();
     }
 }
 
@@ -178,16 +178,16 @@ static inline bool mca_btl_rawe_trylock(void)
     if (OPAL_UNLIKELY(opal_using_threads())) {
         return 0 == opal_mutex_trylock(&mca_btl_rawe_component.lock);
     }
-    return mca_btl_rawe_guard_try_enter();
+    return mca_btl_rawe_thread_try_enter();
 }
 
-/** Frames are under way: have the guard look after them. Lock held. */
-static inline void mca_btl_rawe_guard_module(mca_btl_rawe_module_t *module)
+/** Frames are under way: have the progress thread look after them. Lock held. */
+static inline void mca_btl_rawe_thread_watch(mca_btl_rawe_module_t *module)
 {
-    unsigned how = rawe_engine_pending(&module->engine) ? MCA_BTL_RAWE_GUARDED_CLOSELY
-                                                        : MCA_BTL_RAWE_GUARDED;
-    if (OPAL_UNLIKELY(atomic_load_explicit(&module->guarded, memory_order_relaxed) < how)) {
-        mca_btl_rawe_guard_wake(module, how);
+    unsigned how = rawe_engine_pending(&module->engine) ? MCA_BTL_RAWE_THREAD_POLLS_FAST
+                                                        : MCA_BTL_RAWE_THREAD_POLLS;
+    if (OPAL_UNLIKELY(atomic_load_explicit(&module->thread_mode, memory_order_relaxed) < how)) {
+        mca_btl_rawe_thread_wake(module, how);
     }
 }
 
@@ -206,11 +206,11 @@ const char *mca_btl_rawe_mac_text(const uint8_t mac[RAWE_MAC_BYTES], char out[18
 unsigned mca_btl_rawe_module_receive(mca_btl_rawe_module_t *module);
 /** Let timers expire when nothing waits to be received, and send what was put off: now_ns of the
  * engine. Lock held. */
-void mca_btl_rawe_module_tend(mca_btl_rawe_module_t *module);
+void mca_btl_rawe_module_service(mca_btl_rawe_module_t *module);
 /**
  * Receive what waits on one module, flush, let timers expire. Lock held. Returns frames received.
  */
-unsigned mca_btl_rawe_module_progress(mca_btl_rawe_module_t *module, bool look_at_clock);
+unsigned mca_btl_rawe_module_progress(mca_btl_rawe_module_t *module, bool poll_clock);
 
 /* btl_rawe_modex.c */
 
@@ -294,21 +294,21 @@ int mca_btl_rawe_put(struct mca_btl_base_module_t *btl, struct mca_btl_base_endp
                      int order, mca_btl_base_rdma_completion_fn_t callback, void *context,
                      void *cbdata);
 
-/* btl_rawe_figures.c */
+/* btl_rawe_metrics.c */
 
 /** Figures at most: room for the arrays that they are read into. */
 #define MCA_BTL_RAWE_FIGURES_MAX 96u
 
 /** One thing that is counted for a module. */
-struct mca_btl_rawe_figure {
+struct mca_btl_rawe_metric {
     const char *name;
     const char *text;
     bool watermark; /**< the most there was of something, instead of how often it happened */
 };
-unsigned mca_btl_rawe_figure_count(void);
-struct mca_btl_rawe_figure mca_btl_rawe_figure(unsigned index);
+unsigned mca_btl_rawe_metric_count(void);
+struct mca_btl_rawe_metric mca_btl_rawe_metric(unsigned index);
 /** The values of all figures as of now; system calls. Lock held. */
-void mca_btl_rawe_figures_read(mca_btl_rawe_module_t *module, uint64_t *values);
+void mca_btl_rawe_metrics_read(mca_btl_rawe_module_t *module, uint64_t *values);
 
 /* btl_rawe_stats.c */
 

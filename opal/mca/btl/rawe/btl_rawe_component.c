@@ -21,7 +21,7 @@
 #define RECEIVE_BUDGET 64u
 
 /** Idle progress calls between two looks at the clock, while timers are armed: a power of two. */
-#define IDLE_CALLS_PER_LOOK 16u
+#define IDLE_CALLS_PER_CLOCK_READ 16u
 
 static int component_register(void);
 static int component_open(void);
@@ -207,7 +207,7 @@ static mca_btl_base_module_t **component_init(int *count, bool progress_threads,
         return NULL;
     }
     rawe_handle_table_init(&mca_btl_rawe_component.handles, seed);
-    mca_btl_rawe_guard_init();
+    mca_btl_rawe_thread_init();
     open_modules();
     unsigned modules = mca_btl_rawe_component.module_count;
     if (0 == modules) {
@@ -256,23 +256,23 @@ static void receive_segment(void *context, const uint8_t *source_mac, const uint
                               engine->now_ns);
 }
 
-static unsigned receive_run(void *context, const uint8_t *source_mac, const uint8_t *head,
+static unsigned receive_predicted(void *context, const uint8_t *source_mac, const uint8_t *head,
                             size_t head_stride, const struct rawe_placement *placement,
                             const uint8_t *data, unsigned count)
 {
     struct rawe_engine *engine = context;
 
-    return rawe_engine_receive_run(engine, source_mac, head, head_stride, placement, data, count,
+    return rawe_engine_receive_predicted(engine, source_mac, head, head_stride, placement, data, count,
                                    engine->now_ns);
 }
 
-/** Superframes, straight into place. */
+/** Batches, straight into place. */
 static unsigned receive_bulk(mca_btl_rawe_module_t *module)
 {
     static const struct rawe_bulk_receiver receiver = {
         .plan = plan_bulk,
         .segment = receive_segment,
-        .run = receive_run,
+        .run = receive_predicted,
     };
 
     return rawe_bulk_receive(module->bulk, UINT_MAX, &receiver, &module->engine);
@@ -293,7 +293,7 @@ unsigned mca_btl_rawe_module_receive(mca_btl_rawe_module_t *module)
         engine->now_ns = mca_btl_rawe_now_ns();
         /*
          * The ring first, then all that waits for bulk, and only then the answers: a probe out of
-         * the ring asks about superframes that were sent before it.
+         * the ring asks about batches that were sent before it.
          */
         received = rawe_link_receive(module->link, RECEIVE_BUDGET, receive_frame, engine);
         if (NULL != module->bulk && rawe_bulk_pending(module->bulk)) {
@@ -303,7 +303,7 @@ unsigned mca_btl_rawe_module_receive(mca_btl_rawe_module_t *module)
     return received;
 }
 
-void mca_btl_rawe_module_tend(mca_btl_rawe_module_t *module)
+void mca_btl_rawe_module_service(mca_btl_rawe_module_t *module)
 {
     struct rawe_engine *engine = &module->engine;
 
@@ -323,10 +323,10 @@ void mca_btl_rawe_module_tend(mca_btl_rawe_module_t *module)
  */
 static void data_refused(mca_btl_rawe_module_t *module)
 {
-    if (module->refusal_told) {
+    if (module->refusal_reported) {
         return;
     }
-    module->refusal_told = true;
+    module->refusal_reported = true;
     if (0 != module->engine.counters.dropped_handle) {
         mca_btl_rawe_help_internal_error("receiving a PUT",
                                          "it names memory that is unknown here, data is missing",
@@ -343,27 +343,27 @@ static void data_refused(mca_btl_rawe_module_t *module)
     }
 }
 
-unsigned mca_btl_rawe_module_progress(mca_btl_rawe_module_t *module, bool look_at_clock)
+unsigned mca_btl_rawe_module_progress(mca_btl_rawe_module_t *module, bool poll_clock)
 {
     struct rawe_engine *engine = &module->engine;
 
     if (OPAL_LIKELY(!receivable(module) && !rawe_engine_pending(engine)
-                    && !rawe_engine_has_kept(engine)
-                    && (!look_at_clock || 0 == engine->timers.armed))) {
+                    && !rawe_engine_has_deferred(engine)
+                    && (!poll_clock || 0 == engine->timers.armed))) {
         return 0;
     }
-    if (OPAL_UNLIKELY(rawe_engine_has_kept(engine))) {
-        rawe_engine_tell(engine);
+    if (OPAL_UNLIKELY(rawe_engine_has_deferred(engine))) {
+        rawe_engine_deliver_deferred(engine);
     }
     unsigned received = mca_btl_rawe_module_receive(module);
     if (0 == received) {
         engine->now_ns = mca_btl_rawe_now_ns();
     }
-    mca_btl_rawe_module_tend(module);
+    mca_btl_rawe_module_service(module);
     if (0 != received) {
-        mca_btl_rawe_guard_module(module);
+        mca_btl_rawe_thread_watch(module);
     }
-    if (OPAL_UNLIKELY(0 != (engine->counters.dropped_handle | engine->counters.dropped_segment))) {
+    if (OPAL_UNLIKELY(0 != (engine->counters.dropped_handle | engine->counters.dropped_fragment))) {
         data_refused(module);
     }
     return received;
@@ -377,15 +377,15 @@ static int component_progress(void)
     if (OPAL_UNLIKELY(!mca_btl_rawe_trylock())) {
         return 0; /* somebody else makes progress */
     }
-    uint32_t rounds = atomic_load_explicit(&mca_btl_rawe_guard.rounds, memory_order_relaxed);
-    atomic_store_explicit(&mca_btl_rawe_guard.rounds, rounds + 1, memory_order_relaxed);
+    uint32_t rounds = atomic_load_explicit(&mca_btl_rawe_thread.rounds, memory_order_relaxed);
+    atomic_store_explicit(&mca_btl_rawe_thread.rounds, rounds + 1, memory_order_relaxed);
     if (OPAL_LIKELY(!component->progressing)) {
         component->progressing = true;
-        bool look_at_clock = 0 == (++component->idle_count & (IDLE_CALLS_PER_LOOK - 1));
+        bool poll_clock = 0 == (++component->idle_count & (IDLE_CALLS_PER_CLOCK_READ - 1));
         for (unsigned i = 0; i < component->module_count; ++i) {
             /* Without connections (lo, mostly) only calls may come, which can wait a little. */
-            if (0 != component->modules[i]->engine.open_count || look_at_clock) {
-                received += mca_btl_rawe_module_progress(component->modules[i], look_at_clock);
+            if (0 != component->modules[i]->engine.open_count || poll_clock) {
+                received += mca_btl_rawe_module_progress(component->modules[i], poll_clock);
             }
         }
         component->progressing = false;

@@ -87,21 +87,21 @@ static void dump_oldest(const struct rawe_conn *conn, const char *head, uint64_t
 
 static void dump_limits(const struct rawe_conn *conn, const char *head)
 {
-    static const char *const trains[] = {
-        [RAWE_TRAIN_UNTRIED] = "untried",
-        [RAWE_TRAIN_TRYING] = "trying",
-        [RAWE_TRAIN_GOOD] = "good",
-        [RAWE_TRAIN_BAD] = "bad",
+    static const char *const batches[] = {
+        [RAWE_BATCH_UNTRIED] = "untried",
+        [RAWE_BATCH_VALIDATING] = "trying",
+        [RAWE_BATCH_VALID] = "good",
+        [RAWE_BATCH_INVALID] = "bad",
     };
     const struct rawe_rtt *rtt = &conn->rtt;
 
     opal_output(0,
                 "%s limits: window=%" PRIu32 " congestion_window=%" PRIu32 " threshold=%" PRIu32
-                " credit=%" PRIu32 " payload_bytes=%" PRIu32 " superframes=%s rtt_ns=%" PRIu64
+                " credit=%" PRIu32 " payload_bytes=%" PRIu32 " batches=%s rtt_ns=%" PRIu64
                 " rtt_variation_ns=%" PRIu64 " rtt_least_ns=%" PRIu64,
-                head, conn->engine->config.window_frames, conn->congestion.window,
-                conn->congestion.threshold, conn->peer_credit, conn->payload_max_bytes,
-                trains[conn->train], rtt->smoothed_ns, rtt->variation_ns,
+                head, conn->engine->config.window_frames, conn->cc.window,
+                conn->cc.threshold, conn->peer_credit, conn->payload_max_bytes,
+                batches[conn->batch], rtt->smoothed_ns, rtt->variation_ns,
                 UINT64_MAX == rtt->minimum_ns ? 0 : rtt->minimum_ns);
 }
 
@@ -112,7 +112,7 @@ static void dump_receiving(const struct rawe_conn *conn, const char *head)
     }
     opal_output(0,
                 "%s receiving: next=%" PRIu32 " beyond=%" PRIu32 " unacknowledged=%" PRIu32
-                " credit_given=%u segmented_next=%" PRIu32,
+                " credit_given=%u fragmented_next=%" PRIu32,
                 head, conn->acktr->next, conn->acktr->beyond, conn->unacked_frames,
                 (unsigned) rawe_conn_credit(conn),
                 NULL == conn->reassembly ? 0 : conn->reassembly->next);

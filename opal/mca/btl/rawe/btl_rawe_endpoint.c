@@ -20,9 +20,9 @@ static void endpoint_construct(mca_btl_base_endpoint_t *endpoint)
     endpoint->in_use = false;
     endpoint->in_order = endpoint;
     endpoint->lost = false;
-    endpoint->burst = false;
-    endpoint->row = 0;
-    endpoint->row_ns = 0;
+    endpoint->streak = false;
+    endpoint->streak_count = 0;
+    endpoint->streak_since_ns = 0;
 }
 
 OBJ_CLASS_INSTANCE(mca_btl_base_endpoint_t, opal_list_item_t, endpoint_construct, NULL);

@@ -17,8 +17,8 @@
 /** Messages up to this length are copied when sent, and done with at once. */
 #define COPY_MAX_BYTES 4096u
 
-/** Frames of a superframe at most. */
-#define TRAIN_FRAMES_MAX 48u
+/** Frames of a batch at most. */
+#define BATCH_FRAMES_MAX 48u
 
 /** Frames kept for resending, over all peers of a module. */
 #define FRAMES_LIMIT (1u << 17)
@@ -182,7 +182,7 @@ static bool random_bytes(void *out, size_t len_bytes)
     return getrandom(out, len_bytes, 0) == (ssize_t) len_bytes;
 }
 
-static void tell_open_failed(const struct rawe_interface *interface,
+static void report_open_failed(const struct rawe_interface *interface,
                              const struct rawe_link_error *error)
 {
     if (EPERM == error->code || EACCES == error->code) {
@@ -213,21 +213,21 @@ static bool open_link(mca_btl_rawe_module_t *module)
         .qdisc_bypass = mca_btl_rawe_params.qdisc_bypass,
     };
 
-    const struct rawe_responder_duty duty = {.tend = mca_btl_rawe_guard_tend, .context = module};
+    const struct rawe_responder_duty duty = {.service = mca_btl_rawe_thread_service, .context = module};
 
     if (0 != rawe_link_open(&module->link, &config, &error)) {
         module->link = NULL;
-        tell_open_failed(interface, &error);
+        report_open_failed(interface, &error);
         return false;
     }
     if (0
         != rawe_responder_start(&module->responder, &config, module->address.mac, &duty, &error)) {
         module->responder = NULL;
-        tell_open_failed(interface, &error);
+        report_open_failed(interface, &error);
         return false;
     }
-    /* Without superframes everything still works: no reason to bother the user. */
-    if (mca_btl_rawe_params.superframes && 0 != rawe_bulk_open(&module->bulk, &config, &error)) {
+    /* Without batches everything still works: no reason to bother the user. */
+    if (mca_btl_rawe_params.batches && 0 != rawe_bulk_open(&module->bulk, &config, &error)) {
         module->bulk = NULL;
     }
     return true;
@@ -237,7 +237,7 @@ static bool open_link(mca_btl_rawe_module_t *module)
 #define FAST_MBPS 10000u
 
 /**
- * How far a message's last frame may be filled up so that another message can share the superframe:
+ * How far a message's last frame may be filled up so that another message can share the batch:
  * a wire's time is better spent on data, a processor's on bytes that cost nothing.
  */
 static uint32_t fill_max_bytes(const struct rawe_interface *interface)
@@ -249,12 +249,12 @@ static uint32_t fill_max_bytes(const struct rawe_interface *interface)
     return bytes < RAWE_BULK_FILL_MAX_BYTES ? bytes : RAWE_BULK_FILL_MAX_BYTES;
 }
 
-/** Let the engine send trains, where somebody does the cutting. */
-static bool use_superframes(mca_btl_rawe_module_t *module)
+/** Let the engine send batches, where somebody does the cutting. */
+static bool use_batches(mca_btl_rawe_module_t *module)
 {
-    struct rawe_trains trains = {
+    struct rawe_batches batches = {
         .output = {.transmit = rawe_bulk_transmit, .context = module->bulk},
-        .frames_max = TRAIN_FRAMES_MAX,
+        .frames_max = BATCH_FRAMES_MAX,
         .bytes_max = RAWE_BULK_BYTES_MAX,
         .overhead_bytes = RAWE_BULK_OVERHEAD_BYTES,
         .fill_max_bytes = fill_max_bytes(&module->interface),
@@ -269,9 +269,9 @@ static bool use_superframes(mca_btl_rawe_module_t *module)
      * each frame (1.3 to 1.6 times the bandwidth), but not on the way past the queueing discipline.
      */
     if (!rawe_bulk_offloaded(module->bulk) && mca_btl_rawe_params.qdisc_bypass) {
-        trains.output.transmit = NULL; /* others may still send us some */
+        batches.output.transmit = NULL; /* others may still send us some */
     }
-    return rawe_engine_use_trains(&module->engine, &trains);
+    return rawe_engine_use_batches(&module->engine, &batches);
 }
 
 static bool open_engine(mca_btl_rawe_module_t *module)
@@ -284,14 +284,14 @@ static bool open_engine(mca_btl_rawe_module_t *module)
         .key = module->address.key,
         .jobid = OPAL_PROC_MY_NAME.jobid,
         .vpid = OPAL_PROC_MY_NAME.vpid,
-        /* The length field has 16 bits; a multiple of 8 keeps the data of a train aligned. */
+        /* The length field has 16 bits; a multiple of 8 keeps the data of a batch aligned. */
         .payload_max_bytes = (payload_max_bytes < UINT16_MAX ? payload_max_bytes : UINT16_MAX)
                              & ~(uint32_t) 7,
         .message_max_bytes = (uint32_t) module->super.btl_max_send_size,
         .window_frames = (uint32_t) params->window_frames,
         .receive_frames = rawe_link_ring_frames(module->link),
         .copy_max_bytes = COPY_MAX_BYTES,
-        .pack_from_frames = (uint32_t) params->pack_from,
+        .coalesce_from_frames = (uint32_t) params->coalesce_from,
         .frames_limit = FRAMES_LIMIT,
         .ack_delay_ns = params->ack_delay_us * 1000,
         .probe_least_ns = params->probe_min_us * 1000,
@@ -312,7 +312,7 @@ static bool open_engine(mca_btl_rawe_module_t *module)
     memcpy(config.mac, module->address.mac, RAWE_MAC_BYTES);
     return rawe_engine_init(&module->engine, &config, &callbacks, module, &output,
                             mca_btl_rawe_now_ns())
-           && use_superframes(module);
+           && use_batches(module);
 }
 
 mca_btl_rawe_module_t *mca_btl_rawe_module_open(const struct rawe_interface *interface)

@@ -43,7 +43,7 @@ static const struct number numbers[] = {
     {"window_frames", &mca_btl_rawe_params.window_frames, 512, 16, 1024, "frames",
      ", a power of two", true, OPAL_INFO_LVL_6,
      "Largest number of frames to one peer that may be unacknowledged at a time"},
-    {"pack_from", &mca_btl_rawe_params.pack_from, 4, 0, 1024, "frames", ", 0: never", false,
+    {"coalesce_from", &mca_btl_rawe_params.coalesce_from, 4, 0, 1024, "frames", ", 0: never", false,
      OPAL_INFO_LVL_6,
      "With this many frames in flight to a peer, short messages gather in frames that are held "
      "back until they are full or MPI makes progress"},
@@ -55,10 +55,10 @@ static const struct number numbers[] = {
      OPAL_INFO_LVL_5, "Number of fragments allocated at a time when none is free"},
     {"ack_delay_us", &mca_btl_rawe_params.ack_delay_us, 50, 0, 100000, "microseconds", "", false,
      OPAL_INFO_LVL_8, "How long an acknowledgement waits for data that could carry it"},
-    {"burst_us", &mca_btl_rawe_params.burst_us, 40, 0, 1000000, "microseconds", ", 0: never", false,
+    {"streak_us", &mca_btl_rawe_params.streak_us, 40, 0, 1000000, "microseconds", ", 0: never", false,
      OPAL_INFO_LVL_8,
      "Eight messages to a peer within this time are a burst: of those that follow, the ones too long "
-     "to share frames share superframes"},
+     "to share frames share batches"},
     {"reorder_us", &mca_btl_rawe_params.reorder_us, 50, 0, 100000, "microseconds", "", false,
      OPAL_INFO_LVL_8,
      "How much later than its successors a frame may arrive, at least, before it counts as lost"},
@@ -69,7 +69,7 @@ static const struct number numbers[] = {
     {"connect_timeout_ms", &mca_btl_rawe_params.connect_timeout_ms, 10000, 10, 600000,
      "milliseconds", "", false, OPAL_INFO_LVL_5,
      "How long to try to reach a peer at first contact before it is left to another BTL"},
-    {"guard_ms", &mca_btl_rawe_params.guard_ms, 1, 0, 1000, "milliseconds", ", 0: never", false,
+    {"progress_thread_ms", &mca_btl_rawe_params.progress_thread_ms, 1, 0, 1000, "milliseconds", ", 0: never", false,
      OPAL_INFO_LVL_6,
      "How often a thread of its own looks after frames that are held back, lost or to be "
      "acknowledged while the process is outside of MPI; while MPI makes progress it looks every 4 "
@@ -93,8 +93,8 @@ static const struct flag flags[] = {
     {"loopback", &mca_btl_rawe_params.loopback, true, OPAL_INFO_LVL_4,
      "Reach peers on the same host through the loopback interface; off leaves them to another BTL, "
      "such as vader"},
-    {"superframes", &mca_btl_rawe_params.superframes, true, OPAL_INFO_LVL_5,
-     "Send bulk data as superframes of up to 64 kB, which the device cuts into frames, where the "
+    {"batches", &mca_btl_rawe_params.batches, true, OPAL_INFO_LVL_5,
+     "Send bulk data as batches of up to 64 kB, which the device cuts into frames, where the "
      "device and the path can do that; they are tried with each peer before they are used"},
     {"checksum", &mca_btl_rawe_params.checksum, false, OPAL_INFO_LVL_5,
      "Put a CRC32C on each frame and demand one, for networks whose own checks are not trusted; the "

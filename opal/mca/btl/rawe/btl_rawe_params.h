@@ -21,23 +21,23 @@ struct mca_btl_rawe_params {
     /* Memory */
     uint64_t ring_bytes;     /**< receive ring of each link */
     uint64_t window_frames;  /**< unacknowledged frames of a connection at most; power of two */
-    uint64_t pack_from;      /**< so many frames in flight: short messages share frames */
+    uint64_t coalesce_from;      /**< so many frames in flight: short messages share frames */
     uint64_t free_list_num;  /**< fragments allocated at start */
     uint64_t free_list_max;  /**< fragments at most; 0: no limit */
     uint64_t free_list_inc;  /**< fragments allocated at a time later */
 
     /* Times */
     uint64_t ack_delay_us;       /**< an acknowledgement waits this long for data to ride on */
-    uint64_t burst_us;           /**< eight messages within it are a burst; 0: there is none */
+    uint64_t streak_us;           /**< eight messages within it are a burst; 0: there is none */
     uint64_t reorder_us;         /**< least time a frame may arrive late before it counts as lost */
     uint64_t probe_min_us;       /**< least silence after which an acknowledgement is asked for */
     uint64_t probe_max_ms;       /**< longest interval between such questions */
     uint64_t connect_timeout_ms; /**< trying to reach a peer at first contact */
-    uint64_t guard_ms;           /**< MPI away for so long: the guard sees to what is under way */
+    uint64_t progress_thread_ms;           /**< MPI away for so long: the progress thread sees to what is under way */
     uint64_t peer_timeout;       /**< seconds of utter silence until a peer is lost; 0: never */
 
     /* Behaviour */
-    bool superframes;  /**< hand trains of frames to the device in one piece */
+    bool batches;  /**< hand batches of frames to the device in one piece */
     bool checksum;     /**< CRC32C on each frame */
     bool qdisc_bypass; /**< skip the administrator's traffic shaping */
     bool stats;        /**< report counters at finalize */

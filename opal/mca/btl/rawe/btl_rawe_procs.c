@@ -16,7 +16,7 @@
  * Callers that turned out to be nobody, before no further name is looked up: Open MPI remembers
  * each name it was asked about, so that invented ones would fill the memory.
  */
-#define STRANGERS_MAX 65536u
+#define UNKNOWN_PEERS_MAX 65536u
 
 /** Does the process run on this host, that is, in this network namespace? */
 static bool same_host(const opal_proc_t *proc, const struct mca_btl_rawe_address *addresses,
@@ -120,7 +120,7 @@ static void tell_mtu(const mca_btl_rawe_module_t *module, const opal_proc_t *pro
     }
 }
 
-static void tell_unreachable(const mca_btl_rawe_module_t *module, const opal_proc_t *proc,
+static void report_unreachable(const mca_btl_rawe_module_t *module, const opal_proc_t *proc,
                              const struct mca_btl_rawe_address *address)
 {
     char peer[48], mac[18];
@@ -131,7 +131,7 @@ static void tell_unreachable(const mca_btl_rawe_module_t *module, const opal_pro
         mca_btl_rawe_params.connect_timeout_ms);
 }
 
-/** Smallest path worth using: headers, and a chunk with some data. */
+/** Smallest path worth using: headers, and a fragment with some data. */
 #define PATH_MTU_LEAST_BYTES 512u
 
 /**
@@ -228,7 +228,7 @@ int mca_btl_rawe_add_procs(struct mca_btl_base_module_t *btl, size_t count, opal
             ++module->failures;
             /* A module behind this one has yet to try, and will tell if it fails too. */
             if (!reaches[i].reached_elsewhere && !others_follow(module_index)) {
-                tell_unreachable(module, procs[index], &candidates[i].address);
+                report_unreachable(module, procs[index], &candidates[i].address);
             }
         }
     }
@@ -250,7 +250,7 @@ int mca_btl_rawe_del_procs(struct mca_btl_base_module_t *btl, size_t count, opal
         endpoints[i]->in_use = false;
         /* What has not been acknowledged yet is looked after until finalize. */
         if (mca_btl_rawe_endpoint_drained(endpoints[i])
-            && !rawe_engine_has_kept(&endpoints[i]->module->engine)
+            && !rawe_engine_has_deferred(&endpoints[i]->module->engine)
             && !mca_btl_rawe_component.progressing) {
             mca_btl_rawe_endpoint_close(endpoints[i]);
         }
@@ -268,7 +268,7 @@ struct rawe_conn *mca_btl_rawe_accept(void *context, const struct rawe_connect *
 
     mca_btl_base_endpoint_t *endpoint = mca_btl_rawe_endpoint_find(module, name, source_mac);
     /* While MPI is away nobody else is asked: the peer will call again. */
-    if (NULL == endpoint && !module->engine.away && module->strangers < STRANGERS_MAX) {
+    if (NULL == endpoint && !module->engine.deferring && module->unknown_peers < UNKNOWN_PEERS_MAX) {
         opal_proc_t *proc = opal_proc_for_name(name);
         unsigned count = NULL == proc ? 0 : mca_btl_rawe_modex_receive(proc, addresses);
         for (unsigned i = 0; i < count && NULL == endpoint; ++i) {
@@ -281,7 +281,7 @@ struct rawe_conn *mca_btl_rawe_accept(void *context, const struct rawe_connect *
                                                      smaller(mtu_bytes, theirs));
             }
         }
-        module->strangers += NULL == endpoint;
+        module->unknown_peers += NULL == endpoint;
     }
     return NULL == endpoint ? NULL : mca_btl_rawe_endpoint_conn(endpoint, from->lane);
 }

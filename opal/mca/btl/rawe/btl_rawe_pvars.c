@@ -1,10 +1,10 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * MPI_T performance variables: every figure of every interface, for tools that ask while a job
+ * MPI_T performance variables: every metric of every interface, for tools that ask while a job
  * runs.
  *
- *   btl_rawe_<figure>       one element an interface
+ *   btl_rawe_<metric>       one element an interface
  *   btl_rawe_round_trips    one element a bucket of the histogram, all interfaces together
  *   btl_rawe_interfaces     which element is which interface: an enumeration of their names
  *
@@ -32,7 +32,7 @@ static unsigned watched_count;
 static void refresh(struct watched *one)
 {
     if (NULL != one->module) {
-        mca_btl_rawe_figures_read(one->module, one->values);
+        mca_btl_rawe_metrics_read(one->module, one->values);
         one->round_trips = one->module->engine.round_trips;
     }
 }
@@ -59,7 +59,7 @@ static int notify_histogram(mca_base_pvar_t *pvar, mca_base_pvar_event_t event, 
     return OPAL_SUCCESS;
 }
 
-static int read_figure(const mca_base_pvar_t *pvar, void *value, void *object)
+static int read_metric(const mca_base_pvar_t *pvar, void *value, void *object)
 {
     uint64_t *out = value;
     size_t index = (size_t) (uintptr_t) pvar->ctx;
@@ -148,12 +148,12 @@ int mca_btl_rawe_pvars_register(void)
         watched[i].module = mca_btl_rawe_component.modules[i];
     }
     status = register_interfaces();
-    for (unsigned i = 0; i < mca_btl_rawe_figure_count() && status >= 0; ++i) {
-        struct mca_btl_rawe_figure figure = mca_btl_rawe_figure(i);
-        status = register_one(figure.name, figure.text,
-                              figure.watermark ? MCA_BASE_PVAR_CLASS_HIGHWATERMARK
+    for (unsigned i = 0; i < mca_btl_rawe_metric_count() && status >= 0; ++i) {
+        struct mca_btl_rawe_metric metric = mca_btl_rawe_metric(i);
+        status = register_one(metric.name, metric.text,
+                              metric.watermark ? MCA_BASE_PVAR_CLASS_HIGHWATERMARK
                                                : MCA_BASE_PVAR_CLASS_COUNTER,
-                              PVAR_TYPE, NULL, read_figure, notify_array, i);
+                              PVAR_TYPE, NULL, read_metric, notify_array, i);
     }
     if (status >= 0) {
         status = register_one("round_trips",

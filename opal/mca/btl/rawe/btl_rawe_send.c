@@ -29,7 +29,7 @@ static mca_btl_rawe_fragment_t *fragment_take(opal_free_list_t *list,
     mca_btl_rawe_fragment_t *fragment = (mca_btl_rawe_fragment_t *) opal_free_list_get(list);
     if (OPAL_LIKELY(NULL != fragment)) {
         fragment->list = list;
-        fragment->told = false;
+        fragment->completed_early = false;
         fragment->endpoint = endpoint;
     }
     return fragment;
@@ -131,7 +131,7 @@ static void descriptor_complete(mca_btl_rawe_fragment_t *fragment, int status)
 {
     uint32_t flags = fragment->base.des_flags;
 
-    if (fragment->told) { /* the endpoint may be gone */
+    if (fragment->completed_early) { /* the endpoint may be gone */
         mca_btl_rawe_free(NULL, &fragment->base);
         return;
     }
@@ -162,7 +162,7 @@ static void message_done(struct rawe_send *send, enum rawe_status status)
  * All of a fragment that is ours, or becomes so by a copy, has left: as good as sent. The PML may
  * go on, and the fragment is kept until it has been acknowledged.
  */
-static void fragment_left(mca_btl_rawe_fragment_t *fragment, struct rawe_conn *conn)
+static void fragment_transmitted(mca_btl_rawe_fragment_t *fragment, struct rawe_conn *conn)
 {
     struct rawe_send *send = &fragment->send;
 
@@ -170,65 +170,65 @@ static void fragment_left(mca_btl_rawe_fragment_t *fragment, struct rawe_conn *c
         /* The first piece lies there already. */
         memcpy(fragment->data + send->pieces[0].len_bytes, send->pieces[1].base,
                send->pieces[1].len_bytes);
-        rawe_conn_send_moved(conn, send, fragment->data);
+        rawe_conn_send_rebased(conn, send, fragment->data);
     }
-    fragment->told = true;
+    fragment->completed_early = true;
     if (0 != (fragment->base.des_flags & MCA_BTL_DES_SEND_ALWAYS_CALLBACK)) {
         fragment->base.des_cbfunc(&fragment->endpoint->module->super, fragment->endpoint,
                                   &fragment->base, OPAL_SUCCESS);
     }
 }
 
-/** rawe_send.left of such a message. */
-static void message_left(struct rawe_send *send, struct rawe_conn *conn)
+/** rawe_send.transmitted of such a message. */
+static void message_transmitted(struct rawe_send *send, struct rawe_conn *conn)
 {
     mca_btl_rawe_fragment_t *fragment =
         (mca_btl_rawe_fragment_t *) ((char *) send - offsetof(mca_btl_rawe_fragment_t, send));
 
-    fragment_left(fragment, conn);
+    fragment_transmitted(fragment, conn);
 }
 
 /** send_in_place: complete for the PML, which has been told; the fragment is still in use. */
 #define MCA_BTL_RAWE_TAKEN 2
 
-/** So many messages in a row, within btl_rawe_burst_us, are a burst: each takes 2 us, or more. */
-#define BURST_MESSAGES 8u
+/** So many messages in a row, within btl_rawe_streak_us, are a burst: each takes 2 us, or more. */
+#define STREAK_MESSAGES 8u
 
 /**
  * Is this message, which fits a frame, one of many that are sent in a row? Then it had better share
- * a train with those behind it, on the bulk lane: a system call for dozens of them instead of one
+ * a batch with those behind it, on the bulk lane: a system call for dozens of them instead of one
  * for each. It takes both signs: frames in flight alone also pile up when the peer is slow, and
  * messages close to each other alone are also those of a ping-pong; lone messages lose by it (NAS
  * LU 10 % of its time, ping-pong 20 %). Not while long messages are there, which it would have to
  * wait for; and once in a burst, until all of that lane is acknowledged, as changing lanes changes
  * the order.
  */
-static bool joins_burst(mca_btl_base_endpoint_t *endpoint, const struct rawe_conn *express,
+static bool joins_streak(mca_btl_base_endpoint_t *endpoint, const struct rawe_conn *express,
                         size_t total_bytes)
 {
-    if (OPAL_LIKELY(!rawe_conn_pack_poor(express, total_bytes))) {
+    if (OPAL_LIKELY(!rawe_conn_coalesce_poor(express, total_bytes))) {
         return false;
     }
     const struct rawe_engine *engine = &endpoint->module->engine;
     const struct rawe_conn *bulk = endpoint->conn[RAWE_LANE_BULK];
     bool idle = NULL == bulk || (NULL == bulk->queue && bulk->una == bulk->next);
-    if (endpoint->burst && (!idle || 0 == endpoint->row)) {
+    if (endpoint->streak && (!idle || 0 == endpoint->streak_count)) {
         return true; /* 0: it has begun with this message, in sendi */
     }
-    endpoint->burst = false;
-    if (OPAL_LIKELY(++endpoint->row <= BURST_MESSAGES)) {
+    endpoint->streak = false;
+    if (OPAL_LIKELY(++endpoint->streak_count <= STREAK_MESSAGES)) {
         return false;
     }
     uint64_t now_ns = mca_btl_rawe_now_ns();
-    endpoint->burst = 0 != engine->config.pack_from_frames && idle
-                      && express->in_flight >= engine->config.pack_from_frames
-                      && now_ns - endpoint->row_ns < 1000 * mca_btl_rawe_params.burst_us
-                      && NULL != engine->trains.output.transmit
-                      && (NULL == bulk || RAWE_TRAIN_UNTRIED == bulk->train
-                          || RAWE_TRAIN_GOOD == bulk->train);
-    endpoint->row = 0;
-    endpoint->row_ns = now_ns;
-    return endpoint->burst;
+    endpoint->streak = 0 != engine->config.coalesce_from_frames && idle
+                      && express->in_flight >= engine->config.coalesce_from_frames
+                      && now_ns - endpoint->streak_since_ns < 1000 * mca_btl_rawe_params.streak_us
+                      && NULL != engine->batches.output.transmit
+                      && (NULL == bulk || RAWE_BATCH_UNTRIED == bulk->batch
+                          || RAWE_BATCH_VALID == bulk->batch);
+    endpoint->streak_count = 0;
+    endpoint->streak_since_ns = now_ns;
+    return endpoint->streak;
 }
 
 /**
@@ -238,12 +238,12 @@ static bool joins_burst(mca_btl_base_endpoint_t *endpoint, const struct rawe_con
 static int send_in_place(struct rawe_conn *conn, mca_btl_rawe_fragment_t *fragment,
                          mca_btl_base_tag_t tag, bool ordered, uint64_t now_ns)
 {
-    /* In segments it can share trains with others, however short it is. */
-    bool burst = RAWE_LANE_BULK == conn->lane && fragment->endpoint->burst;
+    /* In segments it can share batches with others, however short it is. */
+    bool burst = RAWE_LANE_BULK == conn->lane && fragment->endpoint->streak;
     struct rawe_send *send = &fragment->send;
 
     send->done = message_done;
-    send->kind = RAWE_CHUNK_MESSAGE;
+    send->kind = RAWE_FRAGMENT_MESSAGE;
     send->tag = (uint8_t) tag;
     send->ordered = ordered || burst;
     send->piece_count = (uint8_t) fragment->base.des_segment_count;
@@ -266,17 +266,17 @@ static int send_in_place(struct rawe_conn *conn, mca_btl_rawe_fragment_t *fragme
     bool ours = (1 == send->piece_count || copied)
                 && 0 != (fragment->base.des_flags & MCA_BTL_DES_FLAGS_BTL_OWNERSHIP);
     send->relaxed = ours;
-    send->left = NULL;
+    send->transmitted = NULL;
     fragment->phase = MCA_BTL_RAWE_SEND_CALLING;
     rawe_conn_send(conn, send, now_ns);
     if (MCA_BTL_RAWE_SEND_FINISHED != fragment->phase) {
         fragment->phase = MCA_BTL_RAWE_SEND_QUEUED;
         if (ours && send->framed_bytes == send->total_bytes) {
-            fragment_left(fragment, conn);
+            fragment_transmitted(fragment, conn);
             return MCA_BTL_RAWE_TAKEN;
         }
         if (ours) {
-            send->left = message_left;
+            send->transmitted = message_transmitted;
         }
         fragment->base.des_flags |= MCA_BTL_DES_SEND_ALWAYS_CALLBACK;
         return 0;
@@ -289,7 +289,7 @@ static enum rawe_status send_copy(struct rawe_conn *conn, mca_btl_base_tag_t tag
                                   const void *first, size_t first_bytes, const void *second,
                                   size_t second_bytes)
 {
-    if (rawe_conn_pack(conn, (uint8_t) tag, first, first_bytes, second, second_bytes)) {
+    if (rawe_conn_coalesce(conn, (uint8_t) tag, first, first_bytes, second, second_bytes)) {
         return RAWE_STATUS_DONE;
     }
     if (OPAL_UNLIKELY(!rawe_conn_stamps_later(conn))) {
@@ -325,10 +325,10 @@ int mca_btl_rawe_send(struct mca_btl_base_module_t *btl, struct mca_btl_base_end
         enum rawe_status status = RAWE_STATUS_BUSY;
         bool framed = total_bytes <= rawe_conn_frame_message_bytes(conn);
         if (ordered || !framed) {
-            endpoint->burst = false;
+            endpoint->streak = false;
             conn = mca_btl_rawe_endpoint_conn(endpoint, RAWE_LANE_BULK);
-        } else if (joins_burst(endpoint, conn, total_bytes)) {
-            endpoint->row = 1;
+        } else if (joins_streak(endpoint, conn, total_bytes)) {
+            endpoint->streak_count = 1;
             conn = mca_btl_rawe_endpoint_conn(endpoint, RAWE_LANE_BULK);
         } else if (total_bytes <= module->engine.config.copy_max_bytes) {
             status = send_copy(conn, tag, segments[0].seg_addr.pval, segments[0].seg_len,
@@ -345,7 +345,7 @@ int mca_btl_rawe_send(struct mca_btl_base_module_t *btl, struct mca_btl_base_end
     if (1 == result) {
         descriptor_complete(fragment, OPAL_SUCCESS);
     }
-    mca_btl_rawe_guard_module(module);
+    mca_btl_rawe_thread_watch(module);
     mca_btl_rawe_unlock();
     return MCA_BTL_RAWE_TAKEN == result ? 1 : result;
 }
@@ -379,10 +379,10 @@ int mca_btl_rawe_sendi(struct mca_btl_base_module_t *btl, struct mca_btl_base_en
         struct rawe_conn *conn = mca_btl_rawe_endpoint_conn(endpoint, RAWE_LANE_EXPRESS);
         if (OPAL_LIKELY(NULL != conn
                         && header_size + payload_size <= rawe_conn_frame_message_bytes(conn)
-                        && !joins_burst(endpoint, conn, header_size + payload_size))) {
+                        && !joins_streak(endpoint, conn, header_size + payload_size))) {
             status = send_copy(conn, tag, header, header_size, payload, payload_size);
         }
-        mca_btl_rawe_guard_module(module);
+        mca_btl_rawe_thread_watch(module);
         mca_btl_rawe_unlock();
     }
     if (OPAL_LIKELY(RAWE_STATUS_DONE == status)) {
@@ -435,9 +435,9 @@ int mca_btl_rawe_put(struct mca_btl_base_module_t *btl, struct mca_btl_base_endp
     fragment->put.cbdata = cbdata;
     struct rawe_send *send = &fragment->send;
     send->done = put_done;
-    send->kind = RAWE_CHUNK_PUT;
+    send->kind = RAWE_FRAGMENT_PUT;
     send->tag = 0;
-    send->left = NULL;
+    send->transmitted = NULL;
     send->ordered = false;
     send->relaxed = false;
     send->piece_count = 1;
@@ -449,10 +449,10 @@ int mca_btl_rawe_put(struct mca_btl_base_module_t *btl, struct mca_btl_base_endp
 
     mca_btl_rawe_lock();
     struct rawe_conn *conn = mca_btl_rawe_endpoint_conn(endpoint, RAWE_LANE_BULK);
-    endpoint->burst = false;
+    endpoint->streak = false;
     if (OPAL_LIKELY(NULL != conn)) {
         rawe_conn_send(conn, send, mca_btl_rawe_now_ns());
-        mca_btl_rawe_guard_module(module);
+        mca_btl_rawe_thread_watch(module);
     }
     mca_btl_rawe_unlock();
     if (OPAL_UNLIKELY(NULL == conn)) {

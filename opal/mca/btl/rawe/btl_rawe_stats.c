@@ -69,7 +69,7 @@ static void report_round_trips(struct report *report, const struct rawe_histogra
 /** Has nothing at all been counted? */
 static bool unused(const uint64_t *values)
 {
-    for (unsigned i = 0; i < mca_btl_rawe_figure_count(); ++i) {
+    for (unsigned i = 0; i < mca_btl_rawe_metric_count(); ++i) {
         if (0 != values[i]) {
             return false;
         }
@@ -85,13 +85,13 @@ void mca_btl_rawe_stats_report(mca_btl_rawe_module_t *module, const char *title)
     snprintf(report.head, sizeof(report.head), "%s: host %s rank %u interface %s:", title,
              mca_btl_rawe_compat_my_hostname(), (unsigned) OPAL_PROC_MY_NAME.vpid,
              module->interface.name);
-    mca_btl_rawe_figures_read(module, values);
+    mca_btl_rawe_metrics_read(module, values);
     if (unused(values)) {
         opal_output(0, "%s unused", report.head);
         return;
     }
-    for (unsigned i = 0; i < mca_btl_rawe_figure_count(); ++i) {
-        report_add(&report, mca_btl_rawe_figure(i).name, values[i]);
+    for (unsigned i = 0; i < mca_btl_rawe_metric_count(); ++i) {
+        report_add(&report, mca_btl_rawe_metric(i).name, values[i]);
     }
     report_flush(&report);
     report_round_trips(&report, &module->engine.round_trips);

@@ -57,7 +57,7 @@ static bool table_add(struct rawe_engine *engine, struct rawe_conn *conn)
     return true;
 }
 
-/** A new generation of the connection's id: frames of the earlier one are strangers from now on. */
+/** A new generation of the connection's id: frames of the earlier one are unknown peers from now on. */
 static void renew_id(struct rawe_conn *conn)
 {
     struct rawe_engine *engine = conn->engine;
@@ -75,15 +75,15 @@ static void reset_state(struct rawe_conn *conn)
     conn->una = conn->next = conn->transmit_from = conn->ack_requested = config->first_sequence;
     conn->in_flight = conn->to_transmit = conn->sacked = 0;
     conn->message_number = conn->messages_open = config->first_sequence;
-    conn->train = RAWE_TRAIN_UNTRIED;
+    conn->batch = RAWE_BATCH_UNTRIED;
     conn->messages_done = 0;
     conn->newest_delivered_ns = conn->evidence_ns = 0;
     conn->loss_deadline_ns = conn->probe_deadline_ns = conn->ack_deadline_ns = 0;
     conn->unacked_frames = 0;
     conn->ack_now = conn->answer_probe = false;
-    conn->peer_credit = RAWE_CONGESTION_LEAST_FRAMES;
+    conn->peer_credit = RAWE_CC_LEAST_FRAMES;
     rawe_rtt_init(&conn->rtt);
-    rawe_congestion_init(&conn->congestion, FIRST_WINDOW_FRAMES, config->window_frames);
+    rawe_cc_init(&conn->cc, FIRST_WINDOW_FRAMES, config->window_frames);
     if (conn->acktr != NULL) {
         rawe_acktr_init(conn->acktr);
         conn->acktr->next = config->first_sequence;
@@ -92,8 +92,8 @@ static void reset_state(struct rawe_conn *conn)
         rawe_reassembly_clear(conn->reassembly, &conn->engine->reassembly_buffers);
         conn->reassembly->next = config->first_sequence;
     }
-    if (conn->engine->borrowed.conn == conn) {
-        conn->engine->borrowed.conn = NULL;
+    if (conn->engine->inplace.conn == conn) {
+        conn->engine->inplace.conn = NULL;
     }
     rawe_conn_heard(conn);
 }
@@ -152,12 +152,12 @@ void rawe_conn_close(struct rawe_conn *conn, uint64_t now_ns)
     }
     conn->state = RAWE_CONN_FAILED; /* for what is sent by a `done` */
     rawe_conn_complete(engine, rawe_conn_abandon(conn, true), RAWE_STATUS_FAILED);
-    rawe_engine_forget(engine, conn);
+    rawe_engine_drop_deferred(engine, conn);
     if (conn->reassembly != NULL) {
         rawe_reassembly_clear(conn->reassembly, &engine->reassembly_buffers);
     }
-    if (engine->borrowed.conn == conn) {
-        engine->borrowed.conn = NULL;
+    if (engine->inplace.conn == conn) {
+        engine->inplace.conn = NULL;
     }
     rawe_timer_cancel(&engine->timers, &conn->timer);
     if (conn->is_pending && !unlink_pending(&engine->pending, conn)) {
@@ -178,7 +178,7 @@ void rawe_conn_close(struct rawe_conn *conn, uint64_t now_ns)
 bool rawe_conn_drained(const struct rawe_conn *conn)
 {
     return conn->state == RAWE_CONN_FAILED ||
-           (conn->queue == NULL && conn->packing == NULL && conn->una == conn->next);
+           (conn->queue == NULL && conn->coalescing == NULL && conn->una == conn->next);
 }
 
 /** Windows are allocated on first use: a known, idle peer costs only struct rawe_conn. */
@@ -411,7 +411,7 @@ static bool ask(struct rawe_conn *conn, uint64_t now_ns)
         conn->silent_since_ns = now_ns;
     } else {
         uint64_t passed_ns = now_ns - conn->asked_ns;
-        if (engine->away) {
+        if (engine->deferring) {
             conn->silent_since_ns += passed_ns;
         } else if (passed_ns > 2 * interval_ns) {
             conn->silent_since_ns += passed_ns - interval_ns;
@@ -419,7 +419,7 @@ static bool ask(struct rawe_conn *conn, uint64_t now_ns)
     }
     uint64_t silent_ns = now_ns > conn->silent_since_ns ? now_ns - conn->silent_since_ns : 0;
     if (engine->config.peer_timeout_ns != 0 && silent_ns >= engine->config.peer_timeout_ns &&
-        !engine->away) {
+        !engine->deferring) {
         give_up(conn, silent_ns);
         return false;
     }
@@ -436,7 +436,7 @@ static bool ask(struct rawe_conn *conn, uint64_t now_ns)
     conn->probes_unanswered++;
     conn->probe_deadline_ns = now_ns + probe_interval_ns(conn);
     if (conn->probes_unanswered >= DOUBT_PROBES && engine->callbacks.silent != NULL &&
-        !engine->away) {
+        !engine->deferring) {
         engine->callbacks.silent(engine->context, conn, silent_ns);
     }
     return true;
@@ -487,7 +487,7 @@ struct rawe_send *rawe_conn_release(struct rawe_conn *conn, uint32_t sequence)
     if (send == NULL || --send->frames != 0 || send->framed_bytes != send->total_bytes) {
         return NULL;
     }
-    if (send->segmented) {
+    if (send->fragmented) {
         conn->messages_done |= 1ull << (send->message_number - conn->messages_open);
         while (conn->messages_done & 1) {
             conn->messages_done >>= 1;
@@ -523,7 +523,7 @@ struct rawe_send *rawe_conn_abandon(struct rawe_conn *conn, bool queue_too)
     }
     *tail = NULL;
     if (queue_too) {
-        rawe_conn_pack_drop(conn);
+        rawe_conn_coalesce_drop(conn);
         *tail = conn->queue;
         conn->queued_bytes = 0;
         conn->queued_sends = 0;
@@ -536,8 +536,8 @@ struct rawe_send *rawe_conn_abandon(struct rawe_conn *conn, bool queue_too)
 void rawe_conn_complete(struct rawe_engine *engine, struct rawe_send *list,
                         enum rawe_status status)
 {
-    if (engine->away && list != NULL) {
-        rawe_engine_finish_later(engine, list, status);
+    if (engine->deferring && list != NULL) {
+        rawe_engine_defer_completion(engine, list, status);
         return;
     }
     while (list != NULL) {

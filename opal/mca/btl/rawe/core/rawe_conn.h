@@ -25,7 +25,7 @@
 #include <stdint.h>
 
 #include "rawe_acktr.h"
-#include "rawe_congestion.h"
+#include "rawe_cc.h"
 #include "rawe_engine.h"
 #include "rawe_rtt.h"
 
@@ -51,12 +51,12 @@ struct rawe_send {
     void (*done)(struct rawe_send *send, enum rawe_status status);
     /**
      * All of it has left (or is in a frame) but it is not acknowledged yet; NULL: do not tell. Not
-     * called when `done` comes first, nor while the engine is away (see rawe_engine_leave).
+     * called when `done` comes first, nor while the engine is away (see rawe_engine_defer_begin).
      */
-    void (*left)(struct rawe_send *send, struct rawe_conn *conn);
+    void (*transmitted)(struct rawe_send *send, struct rawe_conn *conn);
     struct rawe_bytes pieces[2];
     uint8_t piece_count;
-    uint8_t kind; /**< RAWE_CHUNK_MESSAGE or RAWE_CHUNK_PUT */
+    uint8_t kind; /**< RAWE_FRAGMENT_MESSAGE or RAWE_FRAGMENT_PUT */
     uint8_t tag;  /**< MESSAGE */
     bool relaxed; /**< nobody waits for `done`: its acknowledgement may ride on other frames */
     bool ordered; /**< MESSAGE: delivered in the order of sending among its like */
@@ -67,19 +67,19 @@ struct rawe_send {
     uint64_t total_bytes;
     uint64_t framed_bytes;   /**< how much has been put into frames */
     uint32_t frames;         /**< frames in the window that refer to it */
-    uint32_t message_number; /**< valid when segmented */
-    bool segmented;          /**< goes in SEGMENT chunks: too long for a frame, or ordered */
+    uint32_t message_number; /**< valid when fragmented */
+    bool fragmented;          /**< goes in PART fragments: too long for a frame, or ordered */
 };
 
 /** Probes whose answer is still understood; a power of two. */
 #define RAWE_CONN_PROBES 8u
 
-/** Does this connection send trains? */
-enum rawe_train_state {
-    RAWE_TRAIN_UNTRIED, /**< not yet, or the link has no way to */
-    RAWE_TRAIN_TRYING,  /**< trial frames are under way, all else waits */
-    RAWE_TRAIN_GOOD,
-    RAWE_TRAIN_BAD,     /**< they do not pass: plain frames */
+/** Does this connection send batches? */
+enum rawe_batch_state {
+    RAWE_BATCH_UNTRIED, /**< not yet, or the link has no way to */
+    RAWE_BATCH_VALIDATING,  /**< validation frames are under way, all else waits */
+    RAWE_BATCH_VALID,
+    RAWE_BATCH_INVALID,     /**< they do not pass: plain frames */
 };
 
 /** Payload of a received frame: all of it at `head`, or, when `data` is set, the data there. */
@@ -118,19 +118,19 @@ struct rawe_conn {
     uint32_t peer_credit;
     uint32_t ack_requested;      /**< an acknowledgement was asked for with frames before this */
     bool outputting;             /**< inside rawe_conn_output */
-    uint8_t train;               /**< enum rawe_train_state */
-    uint32_t trial_begin;        /**< first sequence number of the trial */
-    uint32_t trial_end;          /**< one behind its last */
-    uint32_t message_number;     /**< of the next segmented message */
-    uint32_t messages_open;      /**< oldest segmented message number not completed */
+    uint8_t batch;               /**< enum rawe_batch_state */
+    uint32_t validation_begin;        /**< first sequence number of the trial */
+    uint32_t validation_end;          /**< one behind its last */
+    uint32_t message_number;     /**< of the next fragmented message */
+    uint32_t messages_open;      /**< oldest fragmented message number not completed */
     uint32_t queued_sends;       /**< how many are in `queue` */
     uint64_t messages_done;      /**< bitmap of completed ones from messages_open on */
     struct rawe_send *queue;     /**< not wholly framed yet, oldest first */
     struct rawe_send **queue_tail;
     uint64_t queued_bytes;       /**< of what is queued, not framed yet */
     struct rawe_txframe *unstamped; /**< sent just now, at a time that is told next */
-    struct rawe_txframe *packing; /**< short messages gather here; not in the window yet */
-    struct rawe_congestion congestion;
+    struct rawe_txframe *coalescing; /**< short messages gather here; not in the window yet */
+    struct rawe_cc cc;
     struct rawe_rtt rtt;
 
     /* loss detection */
@@ -152,7 +152,7 @@ struct rawe_conn {
     struct rawe_acktr *acktr; /**< allocated when the connection opens */
     struct rawe_reassembly *reassembly; /**< allocated with the first segment */
     uint32_t unacked_frames;  /**< taken since we last acknowledged */
-    bool ack_now;             /**< at the end of this batch */
+    bool ack_now;             /**< at the end of this round */
     bool answer_probe;
     uint32_t answer_number;
     uint64_t ack_deadline_ns; /**< 0: nothing to acknowledge */
@@ -186,7 +186,7 @@ bool rawe_conn_drained(const struct rawe_conn *conn);
 /** Longest message that goes into one frame. */
 static inline uint32_t rawe_conn_frame_message_bytes(const struct rawe_conn *conn)
 {
-    return conn->payload_max_bytes - RAWE_CHUNK_MESSAGE_BYTES;
+    return conn->payload_max_bytes - RAWE_FRAGMENT_MESSAGE_BYTES;
 }
 
 /**
@@ -204,7 +204,7 @@ enum rawe_status rawe_conn_send_copy(struct rawe_conn *conn, uint8_t tag, const 
 /** May the time of sending be told later? Then the clock need not be read before. */
 static inline bool rawe_conn_stamps_later(const struct rawe_conn *conn)
 {
-    return conn->state == RAWE_CONN_OPEN && conn->packing == NULL;
+    return conn->state == RAWE_CONN_OPEN && conn->coalescing == NULL;
 }
 
 /**
@@ -217,7 +217,7 @@ void rawe_conn_stamp(struct rawe_conn *conn, uint64_t now_ns);
  * The shortest way: let the message join others in a frame that is held back already. False when
  * there is none, or no room in it: use rawe_conn_send_copy. Needs no time.
  */
-bool rawe_conn_pack(struct rawe_conn *conn, uint8_t tag, const void *first, size_t first_bytes,
+bool rawe_conn_coalesce(struct rawe_conn *conn, uint8_t tag, const void *first, size_t first_bytes,
                     const void *second, size_t second_bytes);
 
 /** Send from the caller's memory; `done` is called in the end, whatever happens. */
@@ -227,7 +227,7 @@ void rawe_conn_send(struct rawe_conn *conn, struct rawe_send *send, uint64_t now
  * The data of a send that is wholly framed has been copied: `copy` holds its pieces one behind the
  * other, and is what will be sent again if need be.
  */
-void rawe_conn_send_moved(struct rawe_conn *conn, struct rawe_send *send, uint8_t *copy);
+void rawe_conn_send_rebased(struct rawe_conn *conn, struct rawe_send *send, uint8_t *copy);
 
 /** The peer's responder answered at `alive_ns`: it is there, but not in MPI. */
 void rawe_conn_alive(struct rawe_conn *conn, uint64_t alive_ns);
@@ -235,22 +235,22 @@ void rawe_conn_alive(struct rawe_conn *conn, uint64_t alive_ns);
 /* What the files of the connection and the engine share. */
 
 /** Keep the messages of a frame for the owner who is away. False without memory. */
-bool rawe_engine_keep(struct rawe_engine *engine, struct rawe_conn *conn, const uint8_t *payload,
+bool rawe_engine_defer(struct rawe_engine *engine, struct rawe_conn *conn, const uint8_t *payload,
                       size_t len_bytes);
-/** Keep the segmented messages whose turn it is. */
-void rawe_engine_keep_segmented(struct rawe_engine *engine, struct rawe_conn *conn);
+/** Keep the fragmented messages whose turn it is. */
+void rawe_engine_defer_fragmented(struct rawe_engine *engine, struct rawe_conn *conn);
 /** Deliver a message. */
 void rawe_conn_deliver(struct rawe_conn *conn, uint8_t tag, const uint8_t *data, size_t len_bytes);
-/** Deliver the chunks of a MESSAGE frame, one after the other. */
+/** Deliver the fragments of a MESSAGE frame, one after the other. */
 void rawe_conn_deliver_messages(struct rawe_conn *conn, const uint8_t *payload,
                                 const uint8_t *end);
-/** Deliver the segmented messages whose turn it is. */
-void rawe_conn_deliver_segmented(struct rawe_conn *conn);
+/** Deliver the fragmented messages whose turn it is. */
+void rawe_conn_deliver_fragmented(struct rawe_conn *conn);
 /** Keep completed sends. */
-void rawe_engine_finish_later(struct rawe_engine *engine, struct rawe_send *list,
+void rawe_engine_defer_completion(struct rawe_engine *engine, struct rawe_send *list,
                               enum rawe_status status);
 /** Throw away what is kept for a connection that ends. */
-void rawe_engine_forget(struct rawe_engine *engine, const struct rawe_conn *conn);
+void rawe_engine_drop_deferred(struct rawe_engine *engine, const struct rawe_conn *conn);
 
 /** A CONNECT frame for this connection. */
 void rawe_conn_receive_connect(struct rawe_conn *conn, const struct rawe_connect *from, bool reply,
@@ -266,7 +266,7 @@ void rawe_conn_owe_ack(struct rawe_conn *conn, bool at_once, uint64_t now_ns);
 /** Look for frames whose reordering window has passed. */
 void rawe_conn_detect_losses(struct rawe_conn *conn, uint64_t now_ns);
 /** Have a reassembly table. False without memory. */
-bool rawe_conn_expect_segments(struct rawe_conn *conn);
+bool rawe_conn_expect_fragments(struct rawe_conn *conn);
 /** Credit that frames of this connection advertise. */
 uint16_t rawe_conn_credit(const struct rawe_conn *conn);
 /** Every number of the window is in use. */
@@ -276,7 +276,7 @@ bool rawe_conn_window_full(const struct rawe_conn *conn);
 static inline uint32_t rawe_conn_payload_limit(const struct rawe_conn *conn)
 {
     uint32_t bytes = conn->payload_max_bytes;
-    return conn->train == RAWE_TRAIN_GOOD ? (bytes - conn->engine->trains.overhead_bytes) & ~7u
+    return conn->batch == RAWE_BATCH_VALID ? (bytes - conn->engine->batches.overhead_bytes) & ~7u
                                           : bytes;
 }
 
@@ -292,60 +292,60 @@ struct rawe_txframe *rawe_conn_frame_next(struct rawe_conn *conn, struct rawe_se
  * headers that were written in the same turn. NULL: not like that, or not now; then
  * rawe_conn_frame_next is to be used.
  */
-struct rawe_txframe *rawe_conn_frame_alike(struct rawe_conn *conn,
+struct rawe_txframe *rawe_conn_frame_from_template(struct rawe_conn *conn,
                                            const struct rawe_txframe *before);
 
 /** Give a frame the next sequence number; it is WAITING until the link has taken it. */
 void rawe_conn_enter_window(struct rawe_conn *conn, struct rawe_txframe *frame);
 /** How many more frames may go into flight now. */
 uint32_t rawe_conn_window_room(const struct rawe_conn *conn);
-/** Put trial frames into the empty window, when this connection has still to find out. */
-void rawe_conn_train_try(struct rawe_conn *conn);
+/** Put validation frames into the empty window, when this connection has still to find out. */
+void rawe_conn_batch_validate(struct rawe_conn *conn);
 /** Some or all of the trial has been acknowledged (`lost` is NULL), or a frame of it found lost. */
-void rawe_conn_train_judge(struct rawe_conn *conn, const struct rawe_txframe *lost);
-/** Transmit frames as trains, as far as they are such. Returns how many were taken. */
-unsigned rawe_conn_train_transmit(struct rawe_conn *conn, struct rawe_txframe *const *frames,
+void rawe_conn_batch_conclude(struct rawe_conn *conn, const struct rawe_txframe *lost);
+/** Transmit frames as batches, as far as they are such. Returns how many were taken. */
+unsigned rawe_conn_batch_transmit(struct rawe_conn *conn, struct rawe_txframe *const *frames,
                                   const struct rawe_frame *views, unsigned count);
 /**
- * The engine's buffer for a train with several messages, free for the next one. NULL without
+ * The engine's buffer for a batch with several messages, free for the next one. NULL without
  * memory.
  */
-uint8_t *rawe_conn_train_buffer(struct rawe_engine *engine);
+uint8_t *rawe_conn_inplace_buffer(struct rawe_engine *engine);
 /**
  * Take a segment whose data lies in that buffer. True when it is dealt with, and `whole` says
- * whether the message it belongs to is complete now: deliver engine->borrowed.data then.
+ * whether the message it belongs to is complete now: deliver engine->inplace.data then.
  */
-bool rawe_conn_train_borrow(struct rawe_conn *conn, const struct rawe_chunk *chunk, bool *whole);
+bool rawe_conn_inplace_add(struct rawe_conn *conn, const struct rawe_fragment *fragment, bool *whole);
 /** Move the message that lies in the buffer in part to one of its own. False without memory. */
-bool rawe_conn_train_settle(struct rawe_engine *engine);
-/** True when frames of this connection go out as trains. */
-static inline bool rawe_conn_train_used(const struct rawe_conn *conn)
+bool rawe_conn_inplace_spill(struct rawe_engine *engine);
+/** True when frames of this connection go out as batches. */
+static inline bool rawe_conn_batch_used(const struct rawe_conn *conn)
 {
-    return conn->train == RAWE_TRAIN_GOOD || conn->train == RAWE_TRAIN_TRYING;
+    return conn->batch == RAWE_BATCH_VALID || conn->batch == RAWE_BATCH_VALIDATING;
 }
-/** Do so few messages of this length share a frame that they had better share a train? */
-bool rawe_conn_pack_poor(const struct rawe_conn *conn, size_t data_bytes);
+/** Do so few messages of this length share a frame that they had better share a batch? */
+bool rawe_conn_coalesce_poor(const struct rawe_conn *conn, size_t data_bytes);
 /** Should a message of this length be held back for others to join it? */
-bool rawe_conn_pack_wanted(const struct rawe_conn *conn, size_t data_bytes);
+bool rawe_conn_coalesce_wanted(const struct rawe_conn *conn, size_t data_bytes);
 /** A frame with one message, `more` to come. NULL without a free frame. */
-struct rawe_txframe *rawe_conn_pack_new(struct rawe_conn *conn, uint8_t tag, const void *first,
+struct rawe_txframe *rawe_conn_coalesce_new(struct rawe_conn *conn, uint8_t tag, const void *first,
                                         size_t first_bytes, const void *second,
                                         size_t second_bytes, bool more);
 /** Is there room for one more in a frame that was made for `more`? */
-bool rawe_conn_pack_fits(const struct rawe_conn *conn, const struct rawe_txframe *frame,
+bool rawe_conn_coalesce_fits(const struct rawe_conn *conn, const struct rawe_txframe *frame,
                          size_t data_bytes);
 /** Add a whole queued message to such a frame; it fits. */
-void rawe_conn_pack_add(struct rawe_txframe *frame, const struct rawe_send *send);
+void rawe_conn_coalesce_add(struct rawe_txframe *frame, const struct rawe_send *send);
 /** Hold a frame back for more. */
-void rawe_conn_pack_begin(struct rawe_conn *conn, struct rawe_txframe *frame);
+void rawe_conn_coalesce_begin(struct rawe_conn *conn, struct rawe_txframe *frame);
 /**
  * Put the frame that is held back, if any, into the window; the caller sees to its transmission.
  */
-void rawe_conn_pack_end(struct rawe_conn *conn);
+void rawe_conn_coalesce_end(struct rawe_conn *conn);
 /** Send the frame that is held back, if any. */
-void rawe_conn_pack_flush(struct rawe_conn *conn, uint64_t now_ns);
+void rawe_conn_coalesce_flush(struct rawe_conn *conn, uint64_t now_ns);
 /** Throw it away. */
-void rawe_conn_pack_drop(struct rawe_conn *conn);
+void rawe_conn_coalesce_drop(struct rawe_conn *conn);
 /** Frame and transmit what window, credit and link allow. */
 void rawe_conn_output(struct rawe_conn *conn, uint64_t now_ns);
 /** Send acknowledgement and frames put off; called by rawe_engine_flush. */
@@ -355,7 +355,7 @@ bool rawe_conn_transmit_control(struct rawe_conn *conn, uint8_t type, uint8_t fl
                                 uint32_t sequence, const uint8_t *payload, size_t payload_bytes);
 /** Fill in the headers of a frame as of now: acknowledgement, credit, flags. */
 void rawe_conn_write_header(const struct rawe_conn *conn, struct rawe_txframe *frame);
-/** Have rawe_conn_flush called at the end of the batch or at the next progress. */
+/** Have rawe_conn_flush called at the end of the round or at the next progress. */
 void rawe_conn_make_pending(struct rawe_conn *conn);
 /** Make sure that the timer expires by the earliest deadline. */
 void rawe_conn_arm(struct rawe_conn *conn);

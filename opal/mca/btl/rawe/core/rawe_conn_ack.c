@@ -92,9 +92,9 @@ void rawe_conn_acknowledged(struct rawe_conn *conn, const struct rawe_header *he
     if (rawe_sequence_before(acknowledgement, conn->una)) {
         return; /* overtaken by a later acknowledgement */
     }
-    conn->peer_credit = header->credit > RAWE_CONGESTION_LEAST_FRAMES
+    conn->peer_credit = header->credit > RAWE_CC_LEAST_FRAMES
                             ? header->credit
-                            : RAWE_CONGESTION_LEAST_FRAMES;
+                            : RAWE_CC_LEAST_FRAMES;
     bool probe_answered = header->type == RAWE_FRAME_ACK &&
                           (header->flags & RAWE_FLAG_PROBE_ANSWER) != 0 &&
                           header->sequence != 0 &&
@@ -107,17 +107,17 @@ void rawe_conn_acknowledged(struct rawe_conn *conn, const struct rawe_header *he
         return;
     }
     uint32_t in_flight_before = conn->in_flight;
-    bool limited = conn->queue != NULL || in_flight_before >= conn->congestion.window;
+    bool limited = conn->queue != NULL || in_flight_before >= conn->cc.window;
     struct rawe_send *complete = NULL;
     struct rawe_send **tail = &complete;
     /* Other frames carry no SACK: the peer may have frames beyond that it has not told of yet. */
-    bool told_all = header->type == RAWE_FRAME_ACK;
+    bool has_sack = header->type == RAWE_FRAME_ACK;
     uint64_t rtt_ns = 0;
     uint32_t count = 0;
     while (conn->una != acknowledgement) {
         struct rawe_txframe *frame = frame_at(conn, conn->una);
         if (frame->state != RAWE_TXFRAME_SACKED) {
-            uint64_t sample_ns = arrived(conn, frame, told_all, now_ns);
+            uint64_t sample_ns = arrived(conn, frame, has_sack, now_ns);
             rtt_ns = sample_ns != 0 ? sample_ns : rtt_ns;
             count++;
         }
@@ -145,9 +145,9 @@ void rawe_conn_acknowledged(struct rawe_conn *conn, const struct rawe_header *he
         conn->evidence_is_probe = conn->newest_delivered == conn->next;
         conn->engine->counters.probes_answered++;
     }
-    rawe_congestion_acked(&conn->congestion, count, limited);
-    if (conn->train == RAWE_TRAIN_TRYING) {
-        rawe_conn_train_judge(conn, NULL);
+    rawe_cc_acked(&conn->cc, count, limited);
+    if (conn->batch == RAWE_BATCH_VALIDATING) {
+        rawe_conn_batch_conclude(conn, NULL);
     }
     if (conn->una == conn->next) {
         conn->loss_deadline_ns = 0;
@@ -170,7 +170,7 @@ static void count_loss(struct rawe_conn *conn, bool trying)
 {
     struct rawe_counters *counters = &conn->engine->counters;
     if (trying) {
-        counters->losses_trial++;
+        counters->losses_validation++;
     } else if (conn->evidence_is_probe) {
         counters->losses_probed++;
     } else {
@@ -184,7 +184,7 @@ void rawe_conn_detect_losses(struct rawe_conn *conn, uint64_t now_ns)
     uint64_t reorder_ns = engine->config.reorder_ns;
     bool window_passed = now_ns - conn->evidence_ns >= reorder_ns;
     bool undecided = false;
-    bool trying = conn->train == RAWE_TRAIN_TRYING; /* losses then tell nothing of congestion */
+    bool trying = conn->batch == RAWE_BATCH_VALIDATING; /* losses then tell nothing of congestion */
     for (uint32_t sequence = conn->una; sequence != conn->next; sequence++) {
         struct rawe_txframe *frame = frame_at(conn, sequence);
         if (frame->state != RAWE_TXFRAME_SENT) {
@@ -209,10 +209,10 @@ void rawe_conn_detect_losses(struct rawe_conn *conn, uint64_t now_ns)
         conn->to_transmit++;
         count_loss(conn, trying);
         if (trying) {
-            if (conn->train == RAWE_TRAIN_TRYING) {
-                rawe_conn_train_judge(conn, frame);
+            if (conn->batch == RAWE_BATCH_VALIDATING) {
+                rawe_conn_batch_conclude(conn, frame);
             }
-        } else if (rawe_congestion_lost(&conn->congestion, sequence, conn->next)) {
+        } else if (rawe_cc_lost(&conn->cc, sequence, conn->next)) {
             engine->counters.congestion_events++;
         }
     }

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * From a queued message or PUT to the frames that carry it: chunks that refer to the sender's
+ * From a queued message or PUT to the frames that carry it: fragments that refer to the sender's
  * memory, or, when short, copies of it.
  */
 #include "rawe_conn.h"
@@ -39,25 +39,25 @@ static void dequeue(struct rawe_conn *conn)
 /** Is it a message that goes into one frame by copy? */
 static bool is_copied(const struct rawe_conn *conn, const struct rawe_send *send)
 {
-    return send != NULL && send->kind == RAWE_CHUNK_MESSAGE && !send->segmented &&
+    return send != NULL && send->kind == RAWE_FRAGMENT_MESSAGE && !send->fragmented &&
            !send->ordered && send->total_bytes <= conn->engine->config.copy_max_bytes &&
-           send->total_bytes <= rawe_conn_payload_limit(conn) - RAWE_CHUNK_MESSAGE_BYTES;
+           send->total_bytes <= rawe_conn_payload_limit(conn) - RAWE_FRAGMENT_MESSAGE_BYTES;
 }
 
 /** Copy the first queued message into a frame of the window, and those behind it that fit too. */
 static struct rawe_txframe *frame_copied(struct rawe_conn *conn, struct rawe_send ***copied_tail)
 {
-    bool more = conn->engine->config.pack_from_frames != 0 && is_copied(conn, conn->queue->next);
+    bool more = conn->engine->config.coalesce_from_frames != 0 && is_copied(conn, conn->queue->next);
     struct rawe_txframe *frame = NULL;
     do {
         struct rawe_send *send = conn->queue;
         const struct rawe_bytes *pieces = send->pieces;
         if (frame != NULL) {
-            rawe_conn_pack_add(frame, send);
-            conn->engine->counters.messages_packed++;
+            rawe_conn_coalesce_add(frame, send);
+            conn->engine->counters.messages_coalesced++;
         } else {
             bool two = send->piece_count == 2;
-            frame = rawe_conn_pack_new(conn, send->tag, pieces[0].base, pieces[0].len_bytes,
+            frame = rawe_conn_coalesce_new(conn, send->tag, pieces[0].base, pieces[0].len_bytes,
                                        two ? pieces[1].base : NULL,
                                        two ? pieces[1].len_bytes : 0, more);
             if (frame == NULL) {
@@ -70,7 +70,7 @@ static struct rawe_txframe *frame_copied(struct rawe_conn *conn, struct rawe_sen
         **copied_tail = send;
         *copied_tail = &send->next;
     } while (more && is_copied(conn, conn->queue) &&
-             rawe_conn_pack_fits(conn, frame, conn->queue->total_bytes));
+             rawe_conn_coalesce_fits(conn, frame, conn->queue->total_bytes));
     rawe_conn_enter_window(conn, frame);
     return frame;
 }
@@ -89,48 +89,48 @@ struct rawe_txframe *rawe_conn_frame_next(struct rawe_conn *conn, struct rawe_se
         }
         return frame;
     }
-    struct rawe_chunk chunk = {.kind = send->kind, .tag = send->tag};
+    struct rawe_fragment fragment = {.kind = send->kind, .tag = send->tag};
     uint64_t left = send->total_bytes - send->framed_bytes;
     uint32_t room;
-    if (send->kind == RAWE_CHUNK_PUT) {
-        room = rawe_conn_payload_limit(conn) - RAWE_CHUNK_PUT_BYTES;
-        chunk.id = send->handle_index;
-        chunk.key = send->handle_key;
-        chunk.offset = send->offset + send->framed_bytes;
-    } else if (send->total_bytes <= rawe_conn_payload_limit(conn) - RAWE_CHUNK_MESSAGE_BYTES &&
-               !send->segmented && !send->ordered) {
-        room = rawe_conn_payload_limit(conn) - RAWE_CHUNK_MESSAGE_BYTES;
+    if (send->kind == RAWE_FRAGMENT_PUT) {
+        room = rawe_conn_payload_limit(conn) - RAWE_FRAGMENT_PUT_BYTES;
+        fragment.id = send->handle_index;
+        fragment.key = send->handle_key;
+        fragment.offset = send->offset + send->framed_bytes;
+    } else if (send->total_bytes <= rawe_conn_payload_limit(conn) - RAWE_FRAGMENT_MESSAGE_BYTES &&
+               !send->fragmented && !send->ordered) {
+        room = rawe_conn_payload_limit(conn) - RAWE_FRAGMENT_MESSAGE_BYTES;
     } else {
-        if (!send->segmented &&
+        if (!send->fragmented &&
             conn->message_number - conn->messages_open >= RAWE_REASSEMBLY_MESSAGES) {
             return NULL; /* the receiver has no place for it before an earlier one is whole */
         }
-        uint32_t number = send->segmented ? send->message_number : conn->message_number;
-        chunk.kind = RAWE_CHUNK_SEGMENT;
-        room = rawe_conn_payload_limit(conn) - RAWE_CHUNK_SEGMENT_BYTES;
-        chunk.id = number;
-        chunk.offset = send->framed_bytes;
-        chunk.total_bytes = (uint32_t)send->total_bytes;
+        uint32_t number = send->fragmented ? send->message_number : conn->message_number;
+        fragment.kind = RAWE_FRAGMENT_PART;
+        room = rawe_conn_payload_limit(conn) - RAWE_FRAGMENT_PART_BYTES;
+        fragment.id = number;
+        fragment.offset = send->framed_bytes;
+        fragment.total_bytes = (uint32_t)send->total_bytes;
     }
-    chunk.data_bytes = (uint16_t)(left < room ? left : room);
-    struct rawe_txframe *frame = rawe_txframe_take(&engine->frames, RAWE_CHUNK_BYTES_MAX);
+    fragment.data_bytes = (uint16_t)(left < room ? left : room);
+    struct rawe_txframe *frame = rawe_txframe_take(&engine->frames, RAWE_FRAGMENT_BYTES_MAX);
     if (frame == NULL) {
         rawe_conn_make_pending(conn); /* when others have given theirs back */
         return NULL;
     }
-    if (chunk.kind == RAWE_CHUNK_SEGMENT && !send->segmented) {
-        send->segmented = true;
+    if (fragment.kind == RAWE_FRAGMENT_PART && !send->fragmented) {
+        send->fragmented = true;
         send->message_number = conn->message_number++;
     }
     uint8_t *out = frame->buffer + RAWE_PAYLOAD_OFFSET;
-    size_t chunk_bytes = rawe_chunk_encode(out, &chunk);
-    frame->buffer_bytes = (uint32_t)(RAWE_PAYLOAD_OFFSET + chunk_bytes);
-    frame->payload_bytes = (uint32_t)(chunk_bytes + chunk.data_bytes);
-    refer(frame, send, chunk.data_bytes);
+    size_t fragment_bytes = rawe_fragment_encode(out, &fragment);
+    frame->buffer_bytes = (uint32_t)(RAWE_PAYLOAD_OFFSET + fragment_bytes);
+    frame->payload_bytes = (uint32_t)(fragment_bytes + fragment.data_bytes);
+    refer(frame, send, fragment.data_bytes);
     frame->send = send;
     send->frames++;
-    send->framed_bytes += chunk.data_bytes;
-    conn->queued_bytes -= chunk.data_bytes;
+    send->framed_bytes += fragment.data_bytes;
+    conn->queued_bytes -= fragment.data_bytes;
     if (send->framed_bytes == send->total_bytes) {
         dequeue(conn);
         if (conn->queue == NULL && !send->relaxed) {
@@ -141,7 +141,7 @@ struct rawe_txframe *rawe_conn_frame_next(struct rawe_conn *conn, struct rawe_se
     return frame;
 }
 
-struct rawe_txframe *rawe_conn_frame_alike(struct rawe_conn *conn,
+struct rawe_txframe *rawe_conn_frame_from_template(struct rawe_conn *conn,
                                            const struct rawe_txframe *before)
 {
     struct rawe_send *send = conn->queue;
@@ -158,13 +158,13 @@ struct rawe_txframe *rawe_conn_frame_alike(struct rawe_conn *conn,
     if (done > piece->len_bytes || left <= last->len_bytes || piece->len_bytes - done != left) {
         return NULL;
     }
-    struct rawe_txframe *frame = rawe_txframe_take(&conn->engine->frames, RAWE_CHUNK_BYTES_MAX);
+    struct rawe_txframe *frame = rawe_txframe_take(&conn->engine->frames, RAWE_FRAGMENT_BYTES_MAX);
     if (frame == NULL) {
         return NULL;
     }
     memcpy(frame->buffer, before->buffer, before->buffer_bytes);
-    rawe_chunk_move(frame->buffer + RAWE_PAYLOAD_OFFSET, frame->buffer[RAWE_PAYLOAD_OFFSET],
-                    (send->kind == RAWE_CHUNK_PUT ? send->offset : 0) + send->framed_bytes);
+    rawe_fragment_move(frame->buffer + RAWE_PAYLOAD_OFFSET, frame->buffer[RAWE_PAYLOAD_OFFSET],
+                    (send->kind == RAWE_FRAGMENT_PUT ? send->offset : 0) + send->framed_bytes);
     frame->buffer_bytes = before->buffer_bytes;
     frame->payload_bytes = before->payload_bytes;
     frame->external[0] = (struct rawe_bytes){(uint8_t *)last->base + last->len_bytes,

@@ -39,29 +39,29 @@ void rawe_conn_deliver(struct rawe_conn *conn, uint8_t tag, const uint8_t *data,
     engine->callbacks.deliver(engine->context, conn, tag, data, len_bytes);
 }
 
-static void place(struct rawe_conn *conn, const struct rawe_chunk *chunk)
+static void place(struct rawe_conn *conn, const struct rawe_fragment *fragment)
 {
     struct rawe_engine *engine = conn->engine;
-    uint8_t *to = rawe_handle_resolve(engine->config.handles, chunk->id, chunk->key, chunk->offset,
-                                      chunk->data_bytes);
+    uint8_t *to = rawe_handle_resolve(engine->config.handles, fragment->id, fragment->key, fragment->offset,
+                                      fragment->data_bytes);
     if (to == NULL) {
         engine->counters.dropped_handle++;
         return;
     }
-    if (to != chunk->data) {
-        memmove(to, chunk->data, chunk->data_bytes);
+    if (to != fragment->data) {
+        memmove(to, fragment->data, fragment->data_bytes);
     }
-    engine->counters.bytes_received += chunk->data_bytes;
+    engine->counters.bytes_received += fragment->data_bytes;
 }
 
-/** Does data lie in the engine's buffer for trains, from where it is delivered or copied? */
-static bool in_train_buffer(const struct rawe_engine *engine, const uint8_t *data)
+/** Does data lie in the engine's buffer for batches, from where it is delivered or copied? */
+static bool in_inplace_buffer(const struct rawe_engine *engine, const uint8_t *data)
 {
-    const uint8_t *train = engine->borrowed.train;
-    return train != NULL && data >= train && data < train + RAWE_TRAIN_BUFFER_BYTES;
+    const uint8_t *batch = engine->inplace.buffer;
+    return batch != NULL && data >= batch && data < batch + RAWE_INPLACE_BUFFER_BYTES;
 }
 
-bool rawe_conn_expect_segments(struct rawe_conn *conn)
+bool rawe_conn_expect_fragments(struct rawe_conn *conn)
 {
     if (conn->reassembly == NULL) {
         conn->reassembly = calloc(1, sizeof(*conn->reassembly));
@@ -76,31 +76,31 @@ bool rawe_conn_expect_segments(struct rawe_conn *conn)
  * Add a segment. False when it could not be taken now, for lack of a buffer: never the one of the
  * message all others wait for, so that it blocks nothing for ever.
  */
-static bool add_segment(struct rawe_conn *conn, const struct rawe_chunk *chunk)
+static bool add_fragment(struct rawe_conn *conn, const struct rawe_fragment *fragment)
 {
     struct rawe_engine *engine = conn->engine;
-    if (!rawe_conn_expect_segments(conn)) {
+    if (!rawe_conn_expect_fragments(conn)) {
         return false;
     }
     /*
-     * What lies in a train's buffer stays there; but the next part of such a message may be alone.
+     * What lies in a batch's buffer stays there; but the next part of such a message may be alone.
      */
-    if (in_train_buffer(engine, chunk->data) && !engine->away &&
-        rawe_conn_train_borrow(conn, chunk, &engine->borrowed_whole)) {
+    if (in_inplace_buffer(engine, fragment->data) && !engine->deferring &&
+        rawe_conn_inplace_add(conn, fragment, &engine->inplace_complete)) {
         return true;
     }
-    if (engine->borrowed.conn == conn && engine->borrowed.number == chunk->id &&
-        !rawe_conn_train_settle(engine)) {
+    if (engine->inplace.conn == conn && engine->inplace.number == fragment->id &&
+        !rawe_conn_inplace_spill(engine)) {
         return false;
     }
-    if (engine->away && chunk->id - conn->reassembly->next >= RAWE_REASSEMBLY_MESSAGES) {
+    if (engine->deferring && fragment->id - conn->reassembly->next >= RAWE_REASSEMBLY_MESSAGES) {
         return false; /* without memory, those before it could not be taken out */
     }
-    switch (rawe_reassembly_add(conn->reassembly, &engine->reassembly_buffers, chunk)) {
+    switch (rawe_reassembly_add(conn->reassembly, &engine->reassembly_buffers, fragment)) {
     case RAWE_REASSEMBLY_NO_BUFFER:
         return false;
     case RAWE_REASSEMBLY_REFUSED:
-        engine->counters.dropped_segment++;
+        engine->counters.dropped_fragment++;
         return true;
     default:
         return true;
@@ -108,19 +108,19 @@ static bool add_segment(struct rawe_conn *conn, const struct rawe_chunk *chunk)
 }
 
 /**
- * Segmented messages whose turn it is. They are delivered in order: Open MPI's datatype engine
+ * Fragmented messages whose turn it is. They are delivered in order: Open MPI's datatype engine
  * (4.1) goes astray when the fragments of a message with a non-contiguous datatype are unpacked in
  * another order than they were packed in.
  */
-void rawe_conn_deliver_segmented(struct rawe_conn *conn)
+void rawe_conn_deliver_fragmented(struct rawe_conn *conn)
 {
     struct rawe_engine *engine = conn->engine;
-    if (engine->borrowed_whole) {
-        struct rawe_borrowed *borrowed = &engine->borrowed;
-        engine->borrowed_whole = false;
-        borrowed->conn = NULL;
+    if (engine->inplace_complete) {
+        struct rawe_inplace *inplace = &engine->inplace;
+        engine->inplace_complete = false;
+        inplace->conn = NULL;
         rawe_reassembly_skip(conn->reassembly);
-        rawe_conn_deliver(conn, borrowed->tag, borrowed->data, borrowed->total_bytes);
+        rawe_conn_deliver(conn, inplace->tag, inplace->data, inplace->total_bytes);
     }
     struct rawe_partial whole;
     while (conn->reassembly != NULL && rawe_reassembly_take(conn->reassembly, &whole)) {
@@ -131,74 +131,74 @@ void rawe_conn_deliver_segmented(struct rawe_conn *conn)
 
 /**
  * Data that was received straight into place must lie where its own header wants it. It does not
- * when something on the way put a train together over a gap (UDP GRO does not look at our sequence
+ * when something on the way put a batch together over a gap (UDP GRO does not look at our sequence
  * numbers): then it stands where the missing frame's belongs, and moving it would overwrite the
- * next one's. Or when the place, promised for the train as a whole, was given away meanwhile.
+ * next one's. Or when the place, promised for the batch as a whole, was given away meanwhile.
  */
-static bool in_place(struct rawe_conn *conn, const struct rawe_chunk *chunk)
+static bool in_place(struct rawe_conn *conn, const struct rawe_fragment *fragment)
 {
     struct rawe_engine *engine = conn->engine;
-    if (chunk->kind == RAWE_CHUNK_PUT) {
-        const uint8_t *to = rawe_handle_resolve(engine->config.handles, chunk->id, chunk->key,
-                                                chunk->offset, chunk->data_bytes);
-        return to == NULL || to == chunk->data; /* NULL: refused, the data is not looked at */
+    if (fragment->kind == RAWE_FRAGMENT_PUT) {
+        const uint8_t *to = rawe_handle_resolve(engine->config.handles, fragment->id, fragment->key,
+                                                fragment->offset, fragment->data_bytes);
+        return to == NULL || to == fragment->data; /* NULL: refused, the data is not looked at */
     }
-    if (in_train_buffer(engine, chunk->data)) {
+    if (in_inplace_buffer(engine, fragment->data)) {
         return true; /* nobody's place: moving it overwrites nothing beside it */
     }
     return conn->reassembly != NULL &&
-           rawe_reassembly_place(conn->reassembly, &engine->reassembly_buffers, chunk,
-                                 chunk->data_bytes) == chunk->data;
+           rawe_reassembly_place(conn->reassembly, &engine->reassembly_buffers, fragment,
+                                 fragment->data_bytes) == fragment->data;
 }
 
-/** The chunks of a MESSAGE frame, one after the other. */
+/** The fragments of a MESSAGE frame, one after the other. */
 void rawe_conn_deliver_messages(struct rawe_conn *conn, const uint8_t *payload, const uint8_t *end)
 {
     while (payload != end) {
-        struct rawe_chunk chunk;
-        if (rawe_chunk_decode(&chunk, &payload, end) != RAWE_DECODE_OK ||
-            chunk.kind != RAWE_CHUNK_MESSAGE) {
+        struct rawe_fragment fragment;
+        if (rawe_fragment_decode(&fragment, &payload, end) != RAWE_DECODE_OK ||
+            fragment.kind != RAWE_FRAGMENT_MESSAGE) {
             conn->engine->counters.dropped_length++;
             return;
         }
-        rawe_conn_deliver(conn, chunk.tag, chunk.data, chunk.data_bytes);
+        rawe_conn_deliver(conn, fragment.tag, fragment.data, fragment.data_bytes);
     }
 }
 
 /**
- * The first chunk of a frame, and what is behind it. False, and counted, when it may not be there.
+ * The first fragment of a frame, and what is behind it. False, and counted, when it may not be there.
  */
 static bool decode_first(struct rawe_conn *conn, const struct rawe_header *header,
-                         const struct rawe_payload *payload, struct rawe_chunk *chunk,
+                         const struct rawe_payload *payload, struct rawe_fragment *fragment,
                          const uint8_t **rest)
 {
     const uint8_t *cursor = payload->head;
     const uint8_t *end = payload->head + header->payload_bytes;
     /*
-     * With the data elsewhere, `head` ends behind a chunk header as long as the train's first one.
+     * With the data elsewhere, `head` ends behind a fragment header as long as the batch's first one.
      */
     bool fits = payload->data == NULL ||
-                (payload->head_bytes >= RAWE_CHUNK_MESSAGE_BYTES &&
-                 rawe_chunk_header_bytes(payload->head[0]) == payload->head_bytes);
+                (payload->head_bytes >= RAWE_FRAGMENT_MESSAGE_BYTES &&
+                 rawe_fragment_header_bytes(payload->head[0]) == payload->head_bytes);
     /* All kinds but MESSAGE are alone in their frame. */
-    fits = fits && rawe_chunk_decode(chunk, &cursor, end) == RAWE_DECODE_OK &&
-           (chunk->kind == RAWE_CHUNK_MESSAGE || cursor == end);
+    fits = fits && rawe_fragment_decode(fragment, &cursor, end) == RAWE_DECODE_OK &&
+           (fragment->kind == RAWE_FRAGMENT_MESSAGE || cursor == end);
     *rest = cursor;
     if (fits && payload->data != NULL) {
-        fits = chunk->kind != RAWE_CHUNK_MESSAGE;
-        chunk->data = payload->data;
+        fits = fragment->kind != RAWE_FRAGMENT_MESSAGE;
+        fragment->data = payload->data;
     }
     if (!fits) {
         conn->engine->counters.dropped_length++;
         return false;
     }
-    if (chunk->kind == RAWE_CHUNK_TRIAL) {
+    if (fragment->kind == RAWE_FRAGMENT_VALIDATION) {
         const struct rawe_engine *engine = conn->engine;
-        /* Without trains of our own there is no pattern: what came as plain frames is as it was. */
-        if (engine->trains.pattern != NULL &&
-            (chunk->data_bytes > engine->config.payload_max_bytes ||
-             memcmp(chunk->data, engine->trains.pattern, chunk->data_bytes) != 0)) {
-            conn->engine->counters.dropped_trial++;
+        /* Without batches of our own there is no pattern: what came as plain frames is as it was. */
+        if (engine->batches.pattern != NULL &&
+            (fragment->data_bytes > engine->config.payload_max_bytes ||
+             memcmp(fragment->data, engine->batches.pattern, fragment->data_bytes) != 0)) {
+            conn->engine->counters.dropped_validation++;
             return false;
         }
     }
@@ -221,21 +221,21 @@ static void receive_data(struct rawe_conn *conn, const struct rawe_header *heade
     default:
         break;
     }
-    struct rawe_chunk chunk;
+    struct rawe_fragment fragment;
     const uint8_t *rest;
-    if (!decode_first(conn, header, payload, &chunk, &rest)) {
+    if (!decode_first(conn, header, payload, &fragment, &rest)) {
         return;
     }
-    if (payload->data != NULL && !in_place(conn, &chunk)) {
+    if (payload->data != NULL && !in_place(conn, &fragment)) {
         engine->counters.dropped_misplaced++; /* as good as lost: it will be sent again */
         return;
     }
-    if (chunk.kind == RAWE_CHUNK_SEGMENT && !add_segment(conn, &chunk)) {
+    if (fragment.kind == RAWE_FRAGMENT_PART && !add_fragment(conn, &fragment)) {
         engine->counters.no_buffer++;
         return;
     }
-    if (engine->away && chunk.kind == RAWE_CHUNK_MESSAGE &&
-        !rawe_engine_keep(engine, conn, payload->head, header->payload_bytes)) {
+    if (engine->deferring && fragment.kind == RAWE_FRAGMENT_MESSAGE &&
+        !rawe_engine_defer(engine, conn, payload->head, header->payload_bytes)) {
         engine->counters.no_buffer++;
         return;
     }
@@ -255,15 +255,15 @@ static void receive_data(struct rawe_conn *conn, const struct rawe_header *heade
                       (header->flags & RAWE_FLAG_ACK_NOW) != 0 ||
                           hole_before != (acktr->beyond != 0),
                       now_ns);
-    if (chunk.kind == RAWE_CHUNK_PUT) {
-        place(conn, &chunk);
-    } else if (engine->away) {
-        rawe_engine_keep_segmented(engine, conn);
-    } else if (chunk.kind == RAWE_CHUNK_MESSAGE) {
-        rawe_conn_deliver(conn, chunk.tag, chunk.data, chunk.data_bytes);
+    if (fragment.kind == RAWE_FRAGMENT_PUT) {
+        place(conn, &fragment);
+    } else if (engine->deferring) {
+        rawe_engine_defer_fragmented(engine, conn);
+    } else if (fragment.kind == RAWE_FRAGMENT_MESSAGE) {
+        rawe_conn_deliver(conn, fragment.tag, fragment.data, fragment.data_bytes);
         rawe_conn_deliver_messages(conn, rest, payload->head + header->payload_bytes);
-    } else if (chunk.kind == RAWE_CHUNK_SEGMENT) {
-        rawe_conn_deliver_segmented(conn);
+    } else if (fragment.kind == RAWE_FRAGMENT_PART) {
+        rawe_conn_deliver_fragmented(conn);
     }
 }
 
@@ -276,7 +276,7 @@ static void closed_by_peer(struct rawe_conn *conn, uint64_t now_ns)
     struct rawe_send *complete = rawe_conn_abandon(conn, false);
     rawe_conn_renew(conn);
     conn->state = RAWE_CONN_PEER_CLOSED;
-    if (conn->queue != NULL || conn->packing != NULL) {
+    if (conn->queue != NULL || conn->coalescing != NULL) {
         rawe_conn_connect(conn, now_ns);
     }
     rawe_conn_complete(conn->engine, complete, RAWE_STATUS_DONE);
@@ -309,7 +309,7 @@ void rawe_conn_receive(struct rawe_conn *conn, const struct rawe_header *header,
     case RAWE_FRAME_ACK:
         engine->counters.acks_received++;
         if (payload->data != NULL) {
-            engine->counters.dropped_type++; /* came in a train, where it has no business */
+            engine->counters.dropped_type++; /* came in a batch, where it has no business */
             break;
         }
         rawe_conn_acknowledged(conn, header, payload->head,
@@ -338,7 +338,7 @@ void rawe_conn_flush(struct rawe_conn *conn, uint64_t now_ns)
     if (conn->state != RAWE_CONN_OPEN) {
         return; /* an acknowledgement still owed goes out when the peer's id is known */
     }
-    rawe_conn_pack_flush(conn, now_ns);
+    rawe_conn_coalesce_flush(conn, now_ns);
     if (conn->ack_now || conn->answer_probe) {
         uint8_t sack[RAWE_SACK_BYTES_MAX];
         size_t sack_bytes = rawe_acktr_sack(conn->acktr, sack);

@@ -12,7 +12,7 @@
 #include "rawe_crc32c.h"
 
 /** Most frames handed to the link at once. */
-#define TRAIN_FRAMES 48u
+#define BATCH_FRAMES 48u
 
 /** A small window is no reason to have each frame acknowledged by a frame of its own. */
 #define REQUEST_LEAST_FRAMES 2u
@@ -24,7 +24,7 @@ static uint32_t slot_of(const struct rawe_conn *conn, uint32_t sequence)
 
 uint32_t rawe_conn_window_room(const struct rawe_conn *conn)
 {
-    uint32_t allowed = conn->congestion.window;
+    uint32_t allowed = conn->cc.window;
     if (conn->peer_credit < allowed) {
         allowed = conn->peer_credit;
     }
@@ -37,7 +37,7 @@ uint32_t rawe_conn_window_room(const struct rawe_conn *conn)
  */
 static void request_ack(struct rawe_conn *conn, struct rawe_txframe *frame)
 {
-    uint32_t part = (conn->congestion.window < conn->peer_credit ? conn->congestion.window
+    uint32_t part = (conn->cc.window < conn->peer_credit ? conn->cc.window
                                                                  : conn->peer_credit) / 4;
     part = part < REQUEST_LEAST_FRAMES ? REQUEST_LEAST_FRAMES : part;
     if (conn->next - conn->ack_requested >= part && conn->in_flight + conn->to_transmit >= part) {
@@ -48,7 +48,7 @@ static void request_ack(struct rawe_conn *conn, struct rawe_txframe *frame)
 
 bool rawe_conn_window_full(const struct rawe_conn *conn)
 {
-    uint32_t used = conn->next - conn->una + (conn->packing != NULL ? 1 : 0);
+    uint32_t used = conn->next - conn->una + (conn->coalescing != NULL ? 1 : 0);
     return used >= conn->engine->config.window_frames;
 }
 
@@ -186,21 +186,21 @@ void rawe_conn_stamp(struct rawe_conn *conn, uint64_t now_ns)
 }
 
 /** The frame that was held back goes now, or as soon as there is room. */
-static void send_packed(struct rawe_conn *conn, uint64_t now_ns)
+static void send_coalesced(struct rawe_conn *conn, uint64_t now_ns)
 {
-    struct rawe_txframe *frame = conn->packing;
-    rawe_conn_pack_end(conn);
-    if (conn->to_transmit != 1 || rawe_conn_train_used(conn)) {
+    struct rawe_txframe *frame = conn->coalescing;
+    rawe_conn_coalesce_end(conn);
+    if (conn->to_transmit != 1 || rawe_conn_batch_used(conn)) {
         rawe_conn_output(conn, now_ns);
     } else if (rawe_conn_window_room(conn) != 0) {
         transmit_alone(conn, frame, now_ns);
     } /* else the next acknowledgement sends it */
 }
 
-void rawe_conn_pack_flush(struct rawe_conn *conn, uint64_t now_ns)
+void rawe_conn_coalesce_flush(struct rawe_conn *conn, uint64_t now_ns)
 {
-    if (conn->packing != NULL) {
-        send_packed(conn, now_ns);
+    if (conn->coalescing != NULL) {
+        send_coalesced(conn, now_ns);
     }
 }
 
@@ -219,29 +219,29 @@ enum rawe_status rawe_conn_send_copy(struct rawe_conn *conn, uint8_t tag, const 
     size_t data_bytes = first_bytes + second_bytes;
     assert(data_bytes <= engine->config.copy_max_bytes &&
            data_bytes <= rawe_conn_frame_message_bytes(conn));
-    if (rawe_conn_pack(conn, tag, first, first_bytes, second, second_bytes)) {
+    if (rawe_conn_coalesce(conn, tag, first, first_bytes, second, second_bytes)) {
         return RAWE_STATUS_DONE;
     }
-    if (conn->packing != NULL) {
-        send_packed(conn, now_ns);
+    if (conn->coalescing != NULL) {
+        send_coalesced(conn, now_ns);
     }
     /*
-     * Frames that take the short way would overtake trains, and look like evidence of their loss.
+     * Frames that take the short way would overtake batches, and look like evidence of their loss.
      */
     if (conn->queue != NULL || conn->to_transmit != 0 || rawe_conn_window_room(conn) == 0 ||
-        rawe_conn_window_full(conn) || rawe_conn_train_used(conn)) {
+        rawe_conn_window_full(conn) || rawe_conn_batch_used(conn)) {
         return RAWE_STATUS_BUSY;
     }
-    bool pack = rawe_conn_pack_wanted(conn, data_bytes);
+    bool pack = rawe_conn_coalesce_wanted(conn, data_bytes);
     struct rawe_txframe *frame =
-        rawe_conn_pack_new(conn, tag, first, first_bytes, second, second_bytes, pack);
+        rawe_conn_coalesce_new(conn, tag, first, first_bytes, second, second_bytes, pack);
     if (frame == NULL) {
         return RAWE_STATUS_BUSY;
     }
     engine->counters.messages_sent++;
     engine->counters.bytes_sent += data_bytes;
     if (pack) {
-        rawe_conn_pack_begin(conn, frame);
+        rawe_conn_coalesce_begin(conn, frame);
     } else {
         rawe_conn_enter_window(conn, frame);
         transmit_alone(conn, frame, now_ns);
@@ -249,30 +249,30 @@ enum rawe_status rawe_conn_send_copy(struct rawe_conn *conn, uint8_t tag, const 
     return RAWE_STATUS_DONE;
 }
 
-/** Bytes of a full frame as part of a train: header and payload. */
+/** Bytes of a full frame as part of a batch: header and payload. */
 static uint32_t full_frame_bytes(const struct rawe_conn *conn)
 {
     return rawe_conn_payload_limit(conn) + RAWE_HEADER_BYTES;
 }
 
-/** Bytes of full frames that fill a train on this connection. */
-static uint64_t train_bytes(const struct rawe_conn *conn)
+/** Bytes of full frames that fill a batch on this connection. */
+static uint64_t batch_bytes(const struct rawe_conn *conn)
 {
-    const struct rawe_trains *trains = &conn->engine->trains;
+    const struct rawe_batches *batches = &conn->engine->batches;
     uint32_t frame_bytes = full_frame_bytes(conn);
-    uint32_t frames = trains->bytes_max / frame_bytes;
-    frames = frames < trains->frames_max ? frames : trains->frames_max;
+    uint32_t frames = batches->bytes_max / frame_bytes;
+    frames = frames < batches->frames_max ? frames : batches->frames_max;
     return (uint64_t)(frames != 0 ? frames : 1) * frame_bytes;
 }
 
 /**
- * A train costs a system call, whatever its length: while earlier ones are on their way, what is to
- * be sent gathers until it fills one, or until the batch ends (rawe_conn_flush).
+ * A batch costs a system call, whatever its length: while earlier ones are on their way, what is to
+ * be sent coalesces until it fills one, or until the round ends (rawe_conn_flush).
  */
-static bool gathers(const struct rawe_conn *conn)
+static bool coalesces(const struct rawe_conn *conn)
 {
-    uint32_t from = conn->engine->config.pack_from_frames;
-    return from != 0 && conn->train == RAWE_TRAIN_GOOD && conn->in_flight >= 2 * from;
+    uint32_t from = conn->engine->config.coalesce_from_frames;
+    return from != 0 && conn->batch == RAWE_BATCH_VALID && conn->in_flight >= 2 * from;
 }
 
 static void output(struct rawe_conn *conn, bool all, uint64_t now_ns);
@@ -284,36 +284,36 @@ void rawe_conn_send(struct rawe_conn *conn, struct rawe_send *send, uint64_t now
     send->next = NULL;
     send->framed_bytes = 0;
     send->frames = 0;
-    send->segmented = false;
+    send->fragmented = false;
     send->total_bytes = 0;
     for (unsigned i = 0; i < send->piece_count; i++) {
         send->total_bytes += send->pieces[i].len_bytes;
     }
     assert(send->total_bytes != 0);
-    assert(send->kind == RAWE_CHUNK_PUT || send->total_bytes <= engine->config.message_max_bytes);
+    assert(send->kind == RAWE_FRAGMENT_PUT || send->total_bytes <= engine->config.message_max_bytes);
     if (conn->state == RAWE_CONN_FAILED) {
         send->done(send, RAWE_STATUS_FAILED);
         return;
     }
-    if (send->kind == RAWE_CHUNK_PUT) {
+    if (send->kind == RAWE_FRAGMENT_PUT) {
         engine->counters.puts_sent++;
     } else {
         engine->counters.messages_sent++;
     }
     engine->counters.bytes_sent += send->total_bytes;
-    if (conn->packing != NULL && conn->state == RAWE_CONN_OPEN) {
-        send_packed(conn, now_ns); /* it was there before */
+    if (conn->coalescing != NULL && conn->state == RAWE_CONN_OPEN) {
+        send_coalesced(conn, now_ns); /* it was there before */
     }
     *conn->queue_tail = send;
     conn->queue_tail = &send->next;
     conn->queued_bytes += send->total_bytes;
     conn->queued_sends++;
     if (ready_to_send(conn, now_ns)) {
-        output(conn, !gathers(conn), now_ns);
+        output(conn, !coalesces(conn), now_ns);
     }
 }
 
-void rawe_conn_send_moved(struct rawe_conn *conn, struct rawe_send *send, uint8_t *copy)
+void rawe_conn_send_rebased(struct rawe_conn *conn, struct rawe_send *send, uint8_t *copy)
 {
     assert(send->framed_bytes == send->total_bytes);
     uint32_t left = send->frames;
@@ -363,27 +363,27 @@ static struct rawe_txframe *transmit_next(struct rawe_conn *conn)
 }
 
 /** Tell of the sends whose last frame is among those just taken by the link. */
-static void tell_left(struct rawe_conn *conn, struct rawe_txframe *const *frames, unsigned count)
+static void report_transmitted(struct rawe_conn *conn, struct rawe_txframe *const *frames, unsigned count)
 {
     for (unsigned i = 0; i < count; i++) {
         struct rawe_send *send = frames[i]->send;
-        if (send == NULL || send->left == NULL || frames[i]->sendings != 1 ||
-            send->framed_bytes != send->total_bytes || conn->engine->away) {
+        if (send == NULL || send->transmitted == NULL || frames[i]->sendings != 1 ||
+            send->framed_bytes != send->total_bytes || conn->engine->deferring) {
             continue;
         }
         uint32_t behind = frames[i]->sequence + 1;
         if (behind == conn->next || conn->slots[slot_of(conn, behind)]->send != send) {
-            send->left(send, conn);
+            send->transmitted(send, conn);
         }
     }
 }
 
 /**
- * Would the window cut a train short for which there is data? An acknowledgement will come that
- * makes room for all of it: trains of a few frames cost as much as whole ones (RFC 1122 section
+ * Would the window cut a batch short for which there is data? An acknowledgement will come that
+ * makes room for all of it: batches of a few frames cost as much as whole ones (RFC 1122 section
  * 4.2.3.4 has the same for TCP, where it is called silly window syndrome).
  */
-static bool train_cut_short(const struct rawe_conn *conn, uint32_t room, uint32_t frames_max)
+static bool batch_cut_short(const struct rawe_conn *conn, uint32_t room, uint32_t frames_max)
 {
     uint32_t wanted = (conn->in_flight + room) / 4;
     wanted = wanted < frames_max ? wanted : frames_max;
@@ -392,33 +392,33 @@ static bool train_cut_short(const struct rawe_conn *conn, uint32_t room, uint32_
 }
 
 /**
- * One round of output; not `all`: only as long as trains can be filled. Returns the sends that are
+ * One round of output; not `all`: only as long as batches can be filled. Returns the sends that are
  * complete because all their bytes were copied into frames.
  */
 static struct rawe_send *output_round(struct rawe_conn *conn, bool all, uint64_t now_ns)
 {
     struct rawe_engine *engine = conn->engine;
-    uint32_t frames_max = TRAIN_FRAMES;
-    uint32_t full_frames = 0; /* that fill a train; short ones do in larger numbers */
+    uint32_t frames_max = BATCH_FRAMES;
+    uint32_t full_frames = 0; /* that fill a batch; short ones do in larger numbers */
     uint64_t bytes_max = UINT64_MAX;
     struct rawe_send *copied_first = NULL;
     struct rawe_send **copied_tail = &copied_first;
     bool transmitted = false;
-    if (conn->train == RAWE_TRAIN_UNTRIED) {
-        rawe_conn_train_try(conn);
+    if (conn->batch == RAWE_BATCH_UNTRIED) {
+        rawe_conn_batch_validate(conn);
     }
-    if (conn->train == RAWE_TRAIN_GOOD) {
-        frames_max = engine->trains.frames_max < TRAIN_FRAMES ? engine->trains.frames_max
-                                                              : TRAIN_FRAMES;
-        bytes_max = train_bytes(conn);
+    if (conn->batch == RAWE_BATCH_VALID) {
+        frames_max = engine->batches.frames_max < BATCH_FRAMES ? engine->batches.frames_max
+                                                              : BATCH_FRAMES;
+        bytes_max = batch_bytes(conn);
         full_frames = (uint32_t)(bytes_max / full_frame_bytes(conn));
     }
     while (conn->state == RAWE_CONN_OPEN) {
         uint32_t room = rawe_conn_window_room(conn);
-        if (room == 0 || (full_frames != 0 && train_cut_short(conn, room, full_frames))) {
+        if (room == 0 || (full_frames != 0 && batch_cut_short(conn, room, full_frames))) {
             if (conn->queue != NULL || conn->to_transmit != 0) {
                 engine->counters.window_stalls++;
-                engine->counters.credit_stalls += conn->peer_credit <= conn->congestion.window;
+                engine->counters.credit_stalls += conn->peer_credit <= conn->cc.window;
             }
             break;
         }
@@ -429,25 +429,25 @@ static struct rawe_send *output_round(struct rawe_conn *conn, bool all, uint64_t
             }
             break;
         }
-        struct rawe_txframe *train[TRAIN_FRAMES];
-        struct rawe_frame views[TRAIN_FRAMES];
+        struct rawe_txframe *batch[BATCH_FRAMES];
+        struct rawe_frame views[BATCH_FRAMES];
         unsigned count = 0;
-        uint32_t longest_bytes = 0; /* in a train, all are as long as the longest */
+        uint32_t longest_bytes = 0; /* in a batch, all are as long as the longest */
         while (count < frames_max && count < room &&
                (count + 1) * (uint64_t)longest_bytes <= bytes_max) {
-            /* With something waiting to be transmitted, all in `train` is that; else it is new. */
+            /* With something waiting to be transmitted, all in `batch` is that; else it is new. */
             struct rawe_txframe *frame =
                 count != 0 && conn->to_transmit == count
-                    ? rawe_conn_frame_alike(conn, train[count - 1])
+                    ? rawe_conn_frame_from_template(conn, batch[count - 1])
                     : NULL;
             if (frame != NULL) {
                 conn->transmit_from = conn->next;
                 view_frame(conn, frame, &views[count]);
-                train[count++] = frame;
+                batch[count++] = frame;
                 continue;
             }
             frame = transmit_next(conn);
-            if (frame == NULL && conn->train == RAWE_TRAIN_TRYING) {
+            if (frame == NULL && conn->batch == RAWE_BATCH_VALIDATING) {
                 break;
             }
             if (frame == NULL) {
@@ -461,25 +461,25 @@ static struct rawe_send *output_round(struct rawe_conn *conn, bool all, uint64_t
             view_frame(conn, frame, &views[count]);
             uint32_t frame_bytes = views[count].len_bytes - RAWE_ETH_HEADER_BYTES;
             longest_bytes = frame_bytes > longest_bytes ? frame_bytes : longest_bytes;
-            train[count++] = frame;
+            batch[count++] = frame;
         }
         if (count == 0) {
             break;
         }
         unsigned taken =
-            rawe_conn_train_used(conn)
-                ? rawe_conn_train_transmit(conn, train, views, count)
+            rawe_conn_batch_used(conn)
+                ? rawe_conn_batch_transmit(conn, batch, views, count)
                 : engine->output.transmit(engine->output.context, views, count);
         for (unsigned i = 0; i < taken; i++) {
-            sent(conn, train[i], now_ns);
+            sent(conn, batch[i], now_ns);
         }
         transmitted |= taken != 0;
-        tell_left(conn, train, taken);
+        report_transmitted(conn, batch, taken);
         if (taken < count) {
-            conn->transmit_from = train[taken]->sequence;
+            conn->transmit_from = batch[taken]->sequence;
             for (unsigned i = taken + 1; i < count; i++) {
-                if (rawe_sequence_before(train[i]->sequence, conn->transmit_from)) {
-                    conn->transmit_from = train[i]->sequence;
+                if (rawe_sequence_before(batch[i]->sequence, conn->transmit_from)) {
+                    conn->transmit_from = batch[i]->sequence;
                 }
             }
             engine->counters.link_stalls++;
@@ -541,8 +541,8 @@ bool rawe_conn_transmit_control(struct rawe_conn *conn, uint8_t type, uint8_t fl
         .len_bytes = (uint32_t)len_bytes,
     };
     /* A probe is an answer's way to tell what arrived before it: it must take the same way. */
-    struct rawe_output *output = type == RAWE_FRAME_PROBE && conn->train == RAWE_TRAIN_GOOD
-                                     ? &conn->engine->trains.output
+    struct rawe_output *output = type == RAWE_FRAME_PROBE && conn->batch == RAWE_BATCH_VALID
+                                     ? &conn->engine->batches.output
                                      : &conn->engine->output;
     return output->transmit(output->context, &view, 1) == 1;
 }

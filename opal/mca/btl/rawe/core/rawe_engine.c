@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The engine: finds the connection a frame is for, shares out credit, drives timers and batches.
+ * The engine: finds the connection a frame is for, shares out credit, drives timers and rounds.
  */
 #include "rawe_engine.h"
 
@@ -39,8 +39,8 @@ bool rawe_engine_init(struct rawe_engine *engine, const struct rawe_engine_confi
     if (config->checksum) {
         engine->config.payload_max_bytes -= CHECKSUM_ROOM_BYTES;
     }
-    if (engine->config.copy_max_bytes > engine->config.payload_max_bytes - RAWE_CHUNK_MESSAGE_BYTES) {
-        engine->config.copy_max_bytes = engine->config.payload_max_bytes - RAWE_CHUNK_MESSAGE_BYTES;
+    if (engine->config.copy_max_bytes > engine->config.payload_max_bytes - RAWE_FRAGMENT_MESSAGE_BYTES) {
+        engine->config.copy_max_bytes = engine->config.payload_max_bytes - RAWE_FRAGMENT_MESSAGE_BYTES;
     }
     uint64_t probe_most_ns = config->peer_timeout_ns / PROBES_PER_TIMEOUT;
     if (config->peer_timeout_ns != 0 && config->probe_most_ns > probe_most_ns) {
@@ -56,7 +56,7 @@ bool rawe_engine_init(struct rawe_engine *engine, const struct rawe_engine_confi
     rawe_engine_share_credit(engine);
     rawe_timer_wheel_init(&engine->timers, now_ns);
     rawe_txframe_pool_init(&engine->frames,
-                           engine->config.copy_max_bytes + RAWE_CHUNK_BYTES_MAX,
+                           engine->config.copy_max_bytes + RAWE_FRAGMENT_BYTES_MAX,
                            config->frames_limit);
     rawe_buffer_pool_init(&engine->reassembly_buffers, config->message_max_bytes,
                           REASSEMBLY_BUFFERS_MAX);
@@ -68,10 +68,10 @@ void rawe_engine_free(struct rawe_engine *engine)
     assert(engine->open_count == 0);
     rawe_txframe_pool_free(&engine->frames);
     rawe_buffer_pool_free(&engine->reassembly_buffers);
-    free(engine->borrowed.train);
-    engine->borrowed.train = NULL;
-    free(engine->trains.pattern);
-    engine->trains.pattern = NULL;
+    free(engine->inplace.buffer);
+    engine->inplace.buffer = NULL;
+    free(engine->batches.pattern);
+    engine->batches.pattern = NULL;
     free(engine->table);
     free(engine->generations);
     engine->table = NULL;
@@ -79,7 +79,7 @@ void rawe_engine_free(struct rawe_engine *engine)
     engine->table_size = 0;
 }
 
-bool rawe_engine_use_trains(struct rawe_engine *engine, const struct rawe_trains *trains)
+bool rawe_engine_use_batches(struct rawe_engine *engine, const struct rawe_batches *batches)
 {
     uint32_t bytes = engine->config.payload_max_bytes;
     uint8_t *pattern = malloc(bytes);
@@ -89,8 +89,8 @@ bool rawe_engine_use_trains(struct rawe_engine *engine, const struct rawe_trains
     for (uint32_t i = 0; i < bytes; i++) {
         pattern[i] = (uint8_t)(i ^ (i >> 8) * 29u);
     }
-    engine->trains = *trains;
-    engine->trains.pattern = pattern;
+    engine->batches = *batches;
+    engine->batches.pattern = pattern;
     rawe_engine_share_credit(engine);
     return true;
 }
@@ -135,7 +135,7 @@ static void receive_connect(struct rawe_engine *engine, const struct rawe_header
     } else {
         conn = engine->callbacks.accept(engine->context, &from, source_mac);
         if (conn == NULL) {
-            engine->counters.dropped_stranger++;
+            engine->counters.dropped_unknown_peer++;
             return;
         }
     }
@@ -144,7 +144,7 @@ static void receive_connect(struct rawe_engine *engine, const struct rawe_header
         return;
     }
     if (from.key != conn->peer_key || from.port != conn->peer_port || from.lane != conn->lane) {
-        engine->counters.dropped_stranger++;
+        engine->counters.dropped_unknown_peer++;
         return;
     }
     rawe_conn_receive_connect(conn, &from, reply, now_ns);
@@ -192,7 +192,7 @@ static bool is_connected(const struct rawe_engine *engine, const struct rawe_con
  * A peer asks about a connection that we have closed, and has not heard of it: tell it again. Its
  * PROBE says where to; the answer is no longer than the question.
  */
-static void tell_closed(struct rawe_engine *engine, const struct rawe_header *probe,
+static void answer_closed(struct rawe_engine *engine, const struct rawe_header *probe,
                         const uint8_t *source_mac, const uint8_t *payload)
 {
     struct rawe_connect from;
@@ -294,7 +294,7 @@ void rawe_engine_receive_parts(struct rawe_engine *engine, const uint8_t *source
     struct rawe_conn *conn = rawe_engine_find(engine, header.connection_id);
     if (conn == NULL) {
         if (header.type == RAWE_FRAME_PROBE && data == NULL) {
-            tell_closed(engine, &header, source_mac, head + RAWE_HEADER_BYTES);
+            answer_closed(engine, &header, source_mac, head + RAWE_HEADER_BYTES);
         }
         engine->counters.dropped_connection++;
         return;
@@ -348,7 +348,7 @@ static uint16_t share(const struct rawe_engine *engine, uint32_t frames, uint32_
     if (credit > engine->config.window_frames) {
         credit = engine->config.window_frames;
     }
-    return (uint16_t)(credit < RAWE_CONGESTION_LEAST_FRAMES ? RAWE_CONGESTION_LEAST_FRAMES
+    return (uint16_t)(credit < RAWE_CC_LEAST_FRAMES ? RAWE_CC_LEAST_FRAMES
                                                             : credit);
 }
 
@@ -361,9 +361,9 @@ void rawe_engine_share_credit(struct rawe_engine *engine)
         senders = 1;
     }
     uint32_t ring_frames = engine->config.receive_frames;
-    uint32_t bulk_frames = engine->trains.receive_frames;
+    uint32_t bulk_frames = engine->batches.receive_frames;
     engine->credit = share(engine, ring_frames, senders);
-    /* Until superframes have proved themselves, bulk comes into the ring as well. */
+    /* Until batches have proved themselves, bulk comes into the ring as well. */
     engine->credit_bulk = bulk_frames != 0 && bulk_frames < ring_frames
                               ? share(engine, bulk_frames, senders)
                               : engine->credit;

@@ -7,7 +7,7 @@
  *
  * Not thread-safe; the caller serializes. Callbacks may call back into the engine, except that
  * nothing may be received and no timer expire (rawe_engine_advance) inside of one, as what lies in
- * the train's buffer and on the way to the link is in use then; and that a connection must not be
+ * the batch's buffer and on the way to the link is in use then; and that a connection must not be
  * closed from inside a callback that concerns it (`failed` excepted).
  */
 #ifndef RAWE_ENGINE_H
@@ -27,7 +27,7 @@
 
 struct rawe_conn;
 struct rawe_engine;
-struct rawe_kept;
+struct rawe_deferred;
 struct rawe_send;
 
 /**
@@ -46,7 +46,7 @@ struct rawe_callbacks {
     /**
      * A connection request for a lane that has no connection yet. The callee checks the identity,
      * opens a connection (rawe_conn_open) and returns it, or returns the one it has, or NULL to
-     * refuse. The only one called while the engine is away, too (see rawe_engine_leave): it must
+     * refuse. The only one called while the engine is away, too (see rawe_engine_defer_begin): it must
      * then refuse whom it does not know yet.
      */
     struct rawe_conn *(*accept)(void *context, const struct rawe_connect *from,
@@ -74,7 +74,7 @@ struct rawe_engine_config {
     uint32_t window_frames;      /**< 16 to RAWE_WINDOW_FRAMES_MAX, a power of two */
     uint32_t receive_frames;     /**< how many frames the receive ring holds */
     uint32_t copy_max_bytes;     /**< messages up to this length are copied when sent */
-    uint32_t pack_from_frames;   /**< so many in flight: short messages share frames; 0: never */
+    uint32_t coalesce_from_frames;   /**< so many in flight: short messages share frames; 0: never */
     uint32_t frames_limit;       /**< frames kept for resending, over all connections */
     uint64_t ack_delay_ns;       /**< longest wait of an acknowledgement for a frame to ride on */
     uint64_t probe_least_ns;     /**< shortest silence that is asked about */
@@ -90,25 +90,25 @@ struct rawe_engine_config {
     bool checksum;               /**< put a CRC32C on every frame, and demand one */
 };
 
-/** A second way out, for trains of frames of the bulk lane: what the link says of it. */
-struct rawe_trains {
+/** A second way out, for batches of frames of the bulk lane: what the link says of it. */
+struct rawe_batches {
     struct rawe_output output;  /**< transmit is NULL where there is none */
-    uint32_t frames_max;        /**< of one train */
-    uint32_t bytes_max;         /**< of one train, Ethernet headers left out */
+    uint32_t frames_max;        /**< of one batch */
+    uint32_t bytes_max;         /**< of one batch, Ethernet headers left out */
     uint32_t fill_max_bytes;    /**< a message's last frame may be filled up by so much, for another
-                                     message to follow in the same train */
+                                     message to follow in the same batch */
     uint32_t overhead_bytes;    /**< what the envelope takes from each frame's payload */
     uint32_t receive_frames;    /**< how many frames our own receive queue holds */
-    uint8_t *pattern;           /**< content of trial frames, payload_max_bytes of it */
+    uint8_t *pattern;           /**< content of validation frames, payload_max_bytes of it */
 };
 
 /**
- * A message that came in a train with others. The train was received into a buffer of the engine's,
+ * A message that came in a batch with others. The batch was received into a buffer of the engine's,
  * and the message is delivered from where it lies there; what is still missing of it when the
  * buffer is needed again makes it move to one of its own.
  */
-struct rawe_borrowed {
-    uint8_t *train;         /**< the buffer, TRAIN_BUFFER_BYTES; NULL until needed */
+struct rawe_inplace {
+    uint8_t *buffer;        /**< RAWE_INPLACE_BUFFER_BYTES; NULL until needed */
     struct rawe_conn *conn; /**< whose message it is; NULL: none */
     const uint8_t *data;    /**< the message, so far */
     uint32_t number;
@@ -117,26 +117,26 @@ struct rawe_borrowed {
     uint8_t tag;
 };
 
-/** Longest train. */
-#define RAWE_TRAIN_BUFFER_BYTES 65536u
+/** Longest batch. */
+#define RAWE_INPLACE_BUFFER_BYTES 65536u
 
 struct rawe_engine {
     struct rawe_engine_config config;
     struct rawe_callbacks callbacks;
     void *context;
     struct rawe_output output;
-    struct rawe_trains trains;
+    struct rawe_batches batches;
     struct rawe_counters counters;
     struct rawe_histogram round_trips; /**< of frames that were sent once */
     struct rawe_timer_wheel timers;
     struct rawe_txframe_pool frames;
     struct rawe_buffer_pool reassembly_buffers;
-    struct rawe_borrowed borrowed;
-    bool borrowed_whole; /**< the message in it has just become complete */
-    bool away;           /**< see rawe_engine_leave */
-    size_t kept_bytes;   /**< in `kept` */
-    struct rawe_kept *kept, **kept_tail; /**< messages that came meanwhile, in order */
-    bool segments_wait;  /**< segmented messages may have become whole meanwhile */
+    struct rawe_inplace inplace;
+    bool inplace_complete; /**< the message in it has just become complete */
+    bool deferring;           /**< see rawe_engine_defer_begin */
+    size_t deferred_bytes;   /**< in `kept` */
+    struct rawe_deferred *deferred, **deferred_tail; /**< messages that came meanwhile, in order */
+    bool fragments_wait;  /**< fragmented messages may have become whole meanwhile */
     struct rawe_send *finished[2], **finished_tail[2]; /**< sends completed: well, failed */
     struct rawe_conn **table;  /**< by index of the connection id */
     uint16_t *generations;     /**< by index: of the connection that has or had it */
@@ -145,7 +145,7 @@ struct rawe_engine {
     uint32_t open_count;       /**< connections in the table */
     uint64_t now_ns;           /**< newest time told */
     uint64_t incarnation;      /**< of the connection opened last */
-    bool keeps; /**< there is something to be told: see rawe_engine_tell */
+    bool has_deferred; /**< there is something to be told: see rawe_engine_deliver_deferred */
     struct rawe_conn *pending;  /**< connections with an acknowledgement or frames to send */
     struct rawe_conn *flushing; /**< the rest of the list that rawe_engine_flush works on */
     uint16_t credit;            /**< frames that one peer may have in flight to us */
@@ -162,16 +162,16 @@ bool rawe_engine_init(struct rawe_engine *engine, const struct rawe_engine_confi
                       const struct rawe_output *output, uint64_t now_ns);
 
 /**
- * Send trains of the bulk lane through `trains->output`, to peers to which they pass. A train is
+ * Send batches of the bulk lane through `batches->output`, to peers to which they pass. A batch is
  * frames with consecutive sequence numbers, none longer than the first, whose data are consecutive
  * too: so that the receiver can place them as one. Shorter ones in the middle (a message ends there
  * and another follows) are to be filled up to the length of the first. False without memory.
  */
-bool rawe_engine_use_trains(struct rawe_engine *engine, const struct rawe_trains *trains);
+bool rawe_engine_use_batches(struct rawe_engine *engine, const struct rawe_batches *batches);
 
 /**
- * Where the data of a train may be received straight into place. `head` is the beginning of
- * its first frame, behind the Ethernet header; the train is `total_bytes` long, and each frame but
+ * Where the data of a batch may be received straight into place. `head` is the beginning of
+ * its first frame, behind the Ethernet header; the batch is `total_bytes` long, and each frame but
  * the last `frame_bytes`. False: receive it anywhere, and give it to rawe_engine_receive_parts.
  */
 bool rawe_engine_plan(struct rawe_engine *engine, const uint8_t *source_mac, const uint8_t *head,
@@ -192,7 +192,7 @@ void rawe_engine_receive_parts(struct rawe_engine *engine, const uint8_t *source
  * expected. Their headers begin at `head`, `head_stride` apart, right behind those of the frame
  * before, their data at `data`. Returns how many were taken; what is left is to be given singly.
  */
-unsigned rawe_engine_receive_run(struct rawe_engine *engine, const uint8_t *source_mac,
+unsigned rawe_engine_receive_predicted(struct rawe_engine *engine, const uint8_t *source_mac,
                                  const uint8_t *head, size_t head_stride,
                                  const struct rawe_placement *placement, const uint8_t *data,
                                  unsigned count, uint64_t now_ns);
@@ -217,7 +217,7 @@ void rawe_engine_free(struct rawe_engine *engine);
 void rawe_engine_receive(struct rawe_engine *engine, const uint8_t *frame, size_t len_bytes,
                          uint64_t now_ns);
 
-/** End of a batch of received frames: send the acknowledgements and frames put off. */
+/** End of a round of received frames: send the acknowledgements and frames put off. */
 void rawe_engine_flush(struct rawe_engine *engine, uint64_t now_ns);
 
 /** Let timers expire. Call after the frames that wait have been received, not before. */
@@ -225,21 +225,21 @@ void rawe_engine_advance(struct rawe_engine *engine, uint64_t now_ns);
 
 /**
  * The owner cannot be called for a while: somebody else (one at a time, and not at the same time as
- * the owner) keeps the engine going until rawe_engine_return. Messages are kept, as are
+ * the owner) keeps the engine going until rawe_engine_defer_end. Messages are kept, as are
  * completions; no peer is given up. Strangers are for `accept` to refuse.
  */
-void rawe_engine_leave(struct rawe_engine *engine);
+void rawe_engine_defer_begin(struct rawe_engine *engine);
 
 /** The owner is back, or may come back. */
-void rawe_engine_return(struct rawe_engine *engine);
+void rawe_engine_defer_end(struct rawe_engine *engine);
 
 /** Tell the owner what was kept, before anything new is received. */
-void rawe_engine_tell(struct rawe_engine *engine);
+void rawe_engine_deliver_deferred(struct rawe_engine *engine);
 
 /** True when there is something to be told. */
-static inline bool rawe_engine_has_kept(const struct rawe_engine *engine)
+static inline bool rawe_engine_has_deferred(const struct rawe_engine *engine)
 {
-    return engine->keeps;
+    return engine->has_deferred;
 }
 
 /** Nothing is in flight, owed or held back: nothing to be kept going. */

@@ -1,10 +1,10 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Where the data of a train that waits in the kernel belongs, judged from its first headers.
+ * Where the data of a batch that waits in the kernel belongs, judged from its first headers.
  *
- * A train with several messages goes into a buffer of the engine's. All other data is put where it
- * stays. The rest of the train may turn out not to be what its head promised. Then the data has
+ * A batch with several messages goes into a buffer of the engine's. All other data is put where it
+ * stays. The rest of the batch may turn out not to be what its head promised. Then the data has
  * been put into memory which the peer may write anyway (a registered handle, or the buffer of a
  * message that it is sending), so nothing is lost but what the peer itself garbled.
  */
@@ -24,9 +24,9 @@ static bool all_new(const struct rawe_acktr *acktr, uint32_t sequence, uint32_t 
 }
 
 static bool decode(const uint8_t *head, size_t head_bytes, size_t frame_bytes,
-                   struct rawe_header *header, struct rawe_chunk *chunk)
+                   struct rawe_header *header, struct rawe_fragment *fragment)
 {
-    if (head_bytes < RAWE_HEADER_BYTES + RAWE_CHUNK_BYTES_MAX ||
+    if (head_bytes < RAWE_HEADER_BYTES + RAWE_FRAGMENT_BYTES_MAX ||
         rawe_header_decode(header, head, frame_bytes) != RAWE_DECODE_OK ||
         header->type != RAWE_FRAME_BULK || (header->flags & RAWE_FLAG_CHECKSUM) != 0 ||
         header->payload_bytes > frame_bytes - RAWE_HEADER_BYTES) {
@@ -34,8 +34,8 @@ static bool decode(const uint8_t *head, size_t head_bytes, size_t frame_bytes,
     }
     const uint8_t *cursor = head + RAWE_HEADER_BYTES;
     const uint8_t *end = cursor + header->payload_bytes;
-    return rawe_chunk_decode(chunk, &cursor, end) == RAWE_DECODE_OK && cursor == end &&
-           chunk->data_bytes != 0;
+    return rawe_fragment_decode(fragment, &cursor, end) == RAWE_DECODE_OK && cursor == end &&
+           fragment->data_bytes != 0;
 }
 
 bool rawe_engine_plan(struct rawe_engine *engine, const uint8_t *source_mac, const uint8_t *head,
@@ -43,11 +43,11 @@ bool rawe_engine_plan(struct rawe_engine *engine, const uint8_t *source_mac, con
                       struct rawe_placement *placement)
 {
     struct rawe_header header;
-    struct rawe_chunk chunk;
+    struct rawe_fragment fragment;
     if (frame_bytes == 0 || frame_bytes > total_bytes) {
         frame_bytes = total_bytes;
     }
-    if (!decode(head, head_bytes, frame_bytes, &header, &chunk) ||
+    if (!decode(head, head_bytes, frame_bytes, &header, &fragment) ||
         header.port != engine->config.port || header.key != engine->config.key) {
         return false;
     }
@@ -58,7 +58,7 @@ bool rawe_engine_plan(struct rawe_engine *engine, const uint8_t *source_mac, con
         return false;
     }
     size_t count = (total_bytes + frame_bytes - 1) / frame_bytes;
-    size_t frame_head_bytes = (size_t)(chunk.data - head);
+    size_t frame_head_bytes = (size_t)(fragment.data - head);
     /* A last frame shorter than its headers would make the whole look shorter than its parts. */
     if (count > engine->config.window_frames ||
         total_bytes - (count - 1) * frame_bytes < frame_head_bytes ||
@@ -69,17 +69,17 @@ bool rawe_engine_plan(struct rawe_engine *engine, const uint8_t *source_mac, con
     bool full = header.payload_bytes == frame_bytes - RAWE_HEADER_BYTES;
     placement->head_bytes = (uint32_t)frame_head_bytes;
     placement->data_bytes = (uint32_t)(frame_bytes - frame_head_bytes);
-    if (chunk.kind == RAWE_CHUNK_PUT && full) {
-        placement->base = rawe_handle_resolve(engine->config.handles, chunk.id, chunk.key, chunk.offset,
+    if (fragment.kind == RAWE_FRAGMENT_PUT && full) {
+        placement->base = rawe_handle_resolve(engine->config.handles, fragment.id, fragment.key, fragment.offset,
                                               data_bytes);
-    } else if (chunk.kind == RAWE_CHUNK_SEGMENT &&
-               (!full || data_bytes > chunk.total_bytes - chunk.offset) &&
-               total_bytes <= RAWE_TRAIN_BUFFER_BYTES) {
-        placement->base = rawe_conn_train_buffer(engine);
-    } else if (chunk.kind == RAWE_CHUNK_SEGMENT) {
-        placement->base = rawe_conn_expect_segments(conn)
+    } else if (fragment.kind == RAWE_FRAGMENT_PART &&
+               (!full || data_bytes > fragment.total_bytes - fragment.offset) &&
+               total_bytes <= RAWE_INPLACE_BUFFER_BYTES) {
+        placement->base = rawe_conn_inplace_buffer(engine);
+    } else if (fragment.kind == RAWE_FRAGMENT_PART) {
+        placement->base = rawe_conn_expect_fragments(conn)
                               ? rawe_reassembly_place(conn->reassembly,
-                                                      &engine->reassembly_buffers, &chunk,
+                                                      &engine->reassembly_buffers, &fragment,
                                                       data_bytes)
                               : NULL;
     } else {

@@ -2,8 +2,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * What the core hands to the link: whole frames, as lists of pieces. This is the only thing the
- * two layers share, and the place where further ways of moving frames come in: a train of equally
- * long frames to one peer may be sent one by one, or as one superframe, as the link likes.
+ * two layers share, and the place where further ways of moving frames come in: a batch of equally
+ * long frames to one peer may be sent one by one, or as one batch, as the link likes.
  */
 #ifndef RAWE_OUTPUT_H
 #define RAWE_OUTPUT_H
@@ -27,7 +27,7 @@ struct rawe_frame {
 };
 
 /**
- * Where the data of a train's frames goes, for a link that can receive it straight into place:
+ * Where the data of a batch's frames goes, for a link that can receive it straight into place:
  * frame i has `head_bytes` of headers, then data that belongs at base + i * data_bytes.
  */
 struct rawe_placement {

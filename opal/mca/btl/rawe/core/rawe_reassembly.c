@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Reassembly of segmented messages: see rawe_reassembly.h.
+ * Reassembly of fragmented messages: see rawe_reassembly.h.
  */
 #include "rawe_reassembly.h"
 
@@ -60,37 +60,37 @@ void rawe_buffer_give(struct rawe_buffer_pool *pool, void *buffer)
 /** The message a segment belongs to, begun if need be. NULL and the reason when it cannot be. */
 static struct rawe_partial *find_partial(struct rawe_reassembly *reassembly,
                                          struct rawe_buffer_pool *pool,
-                                         const struct rawe_chunk *chunk,
+                                         const struct rawe_fragment *fragment,
                                          enum rawe_reassembly_result *why)
 {
     struct rawe_partial *partial =
-        &reassembly->partial[chunk->id & (RAWE_REASSEMBLY_MESSAGES - 1)];
+        &reassembly->partial[fragment->id & (RAWE_REASSEMBLY_MESSAGES - 1)];
     *why = RAWE_REASSEMBLY_REFUSED;
-    if (chunk->data_bytes == 0 || chunk->total_bytes > pool->buffer_bytes ||
-        chunk->id - reassembly->next >= RAWE_REASSEMBLY_MESSAGES) {
+    if (fragment->data_bytes == 0 || fragment->total_bytes > pool->buffer_bytes ||
+        fragment->id - reassembly->next >= RAWE_REASSEMBLY_MESSAGES) {
         return NULL;
     }
     if (partial->buffer == NULL) {
-        partial->buffer = chunk->id == reassembly->next ? rawe_buffer_take_urgent(pool)
+        partial->buffer = fragment->id == reassembly->next ? rawe_buffer_take_urgent(pool)
                                                         : rawe_buffer_take(pool);
         if (partial->buffer == NULL) {
             *why = RAWE_REASSEMBLY_NO_BUFFER;
             return NULL;
         }
-        partial->number = chunk->id;
-        partial->total_bytes = chunk->total_bytes;
+        partial->number = fragment->id;
+        partial->total_bytes = fragment->total_bytes;
         partial->received_bytes = 0;
-        partial->tag = chunk->tag;
-    } else if (partial->number != chunk->id || partial->total_bytes != chunk->total_bytes ||
-               partial->tag != chunk->tag ||
-               chunk->data_bytes > partial->total_bytes - partial->received_bytes) {
+        partial->tag = fragment->tag;
+    } else if (partial->number != fragment->id || partial->total_bytes != fragment->total_bytes ||
+               partial->tag != fragment->tag ||
+               fragment->data_bytes > partial->total_bytes - partial->received_bytes) {
         return NULL;
     }
     return partial;
 }
 
 uint8_t *rawe_reassembly_place(struct rawe_reassembly *reassembly, struct rawe_buffer_pool *pool,
-                               const struct rawe_chunk *first, uint64_t len_bytes)
+                               const struct rawe_fragment *first, uint64_t len_bytes)
 {
     if (len_bytes > first->total_bytes - first->offset) {
         return NULL; /* before a message is begun for it */
@@ -102,28 +102,28 @@ uint8_t *rawe_reassembly_place(struct rawe_reassembly *reassembly, struct rawe_b
 
 enum rawe_reassembly_result rawe_reassembly_add(struct rawe_reassembly *reassembly,
                                                 struct rawe_buffer_pool *pool,
-                                                const struct rawe_chunk *chunk)
+                                                const struct rawe_fragment *fragment)
 {
     enum rawe_reassembly_result why;
-    struct rawe_partial *partial = find_partial(reassembly, pool, chunk, &why);
+    struct rawe_partial *partial = find_partial(reassembly, pool, fragment, &why);
     if (partial == NULL) {
         return why;
     }
-    if (partial->buffer + chunk->offset != chunk->data) {
-        memmove(partial->buffer + chunk->offset, chunk->data, chunk->data_bytes);
+    if (partial->buffer + fragment->offset != fragment->data) {
+        memmove(partial->buffer + fragment->offset, fragment->data, fragment->data_bytes);
     }
-    partial->received_bytes += chunk->data_bytes;
+    partial->received_bytes += fragment->data_bytes;
     return partial->received_bytes < partial->total_bytes ? RAWE_REASSEMBLY_MORE
                                                           : RAWE_REASSEMBLY_WHOLE;
 }
 
 struct rawe_partial *rawe_reassembly_find(struct rawe_reassembly *reassembly,
-                                          const struct rawe_chunk *chunk)
+                                          const struct rawe_fragment *fragment)
 {
     struct rawe_partial *partial =
-        &reassembly->partial[chunk->id & (RAWE_REASSEMBLY_MESSAGES - 1)];
-    return partial->buffer != NULL && partial->number == chunk->id &&
-                   partial->total_bytes == chunk->total_bytes && partial->tag == chunk->tag
+        &reassembly->partial[fragment->id & (RAWE_REASSEMBLY_MESSAGES - 1)];
+    return partial->buffer != NULL && partial->number == fragment->id &&
+                   partial->total_bytes == fragment->total_bytes && partial->tag == fragment->tag
                ? partial
                : NULL;
 }

@@ -15,7 +15,7 @@
 
 #include "rawe_wire.h"
 
-/** Segmented messages a sender may have under way on a connection; a power of two. */
+/** Fragmented messages a sender may have under way on a connection; a power of two. */
 #define RAWE_REASSEMBLY_MESSAGES 64u
 
 /** Buffers of one size, kept for reuse; shared by all connections of an engine. */
@@ -55,14 +55,14 @@ enum rawe_reassembly_result {
     RAWE_REASSEMBLY_NO_BUFFER, /**< not taken for lack of memory: let the sender send it again */
 };
 
-/** Add a segment (a decoded chunk, hence consistent in itself). */
+/** Add a segment (a decoded fragment, hence consistent in itself). */
 enum rawe_reassembly_result rawe_reassembly_add(struct rawe_reassembly *reassembly,
                                                 struct rawe_buffer_pool *pool,
-                                                const struct rawe_chunk *chunk);
+                                                const struct rawe_fragment *fragment);
 
 /** The message that a segment belongs to, if there is something of it here; NULL: not. */
 struct rawe_partial *rawe_reassembly_find(struct rawe_reassembly *reassembly,
-                                          const struct rawe_chunk *chunk);
+                                          const struct rawe_fragment *fragment);
 
 /** Is message `number` the next to be delivered, and nothing of it here yet? */
 bool rawe_reassembly_awaits(const struct rawe_reassembly *reassembly, uint32_t number);
@@ -84,7 +84,7 @@ bool rawe_reassembly_take(struct rawe_reassembly *reassembly, struct rawe_partia
  * rawe_reassembly_add then finds them in place. NULL when they do not fit, or without a buffer.
  */
 uint8_t *rawe_reassembly_place(struct rawe_reassembly *reassembly, struct rawe_buffer_pool *pool,
-                               const struct rawe_chunk *first, uint64_t len_bytes);
+                               const struct rawe_fragment *first, uint64_t len_bytes);
 
 /** Give all buffers back. */
 void rawe_reassembly_clear(struct rawe_reassembly *reassembly, struct rawe_buffer_pool *pool);

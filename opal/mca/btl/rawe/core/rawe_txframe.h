@@ -30,7 +30,7 @@ struct rawe_txframe {
     uint64_t sent_ns;          /**< time of the newest sending */
     uint32_t sequence;
     uint32_t buffer_bytes;     /**< used in `buffer`, from the Ethernet header on */
-    uint32_t payload_bytes;    /**< chunks, here and in `external` */
+    uint32_t payload_bytes;    /**< fragments, here and in `external` */
     uint8_t state;             /**< enum rawe_txframe_state */
     uint8_t sendings;          /**< how often it was sent, saturating */
     uint8_t flags;             /**< RAWE_FLAG_* for the header */
@@ -38,7 +38,7 @@ struct rawe_txframe {
     uint32_t external_count;
     struct rawe_bytes external[2];
     uint8_t checksum[RAWE_CHECKSUM_BYTES]; /**< behind the payload, if the engine says so */
-    uint8_t *buffer;           /**< Ethernet header, frame header, chunk header, copied data */
+    uint8_t *buffer;           /**< Ethernet header, frame header, fragment header, copied data */
 };
 
 /** Data bytes that fit behind the headers in a small buffer. */

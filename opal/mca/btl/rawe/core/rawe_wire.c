@@ -89,84 +89,84 @@ enum rawe_decode_result rawe_header_decode(struct rawe_header *header, const uin
     return RAWE_DECODE_OK;
 }
 
-size_t rawe_chunk_header_bytes(uint8_t kind)
+size_t rawe_fragment_header_bytes(uint8_t kind)
 {
     switch (kind) {
-    case RAWE_CHUNK_MESSAGE:
-    case RAWE_CHUNK_TRIAL:
-        return RAWE_CHUNK_MESSAGE_BYTES;
-    case RAWE_CHUNK_SEGMENT:
-        return RAWE_CHUNK_SEGMENT_BYTES;
-    case RAWE_CHUNK_PUT:
-        return RAWE_CHUNK_PUT_BYTES;
+    case RAWE_FRAGMENT_MESSAGE:
+    case RAWE_FRAGMENT_VALIDATION:
+        return RAWE_FRAGMENT_MESSAGE_BYTES;
+    case RAWE_FRAGMENT_PART:
+        return RAWE_FRAGMENT_PART_BYTES;
+    case RAWE_FRAGMENT_PUT:
+        return RAWE_FRAGMENT_PUT_BYTES;
     default:
         return 0;
     }
 }
 
-size_t rawe_chunk_encode(uint8_t *out, const struct rawe_chunk *chunk)
+size_t rawe_fragment_encode(uint8_t *out, const struct rawe_fragment *fragment)
 {
-    out[0] = chunk->kind;
-    out[1] = chunk->tag;
-    put16(out + 2, chunk->data_bytes);
-    put32(out + 4, chunk->id);
-    if (chunk->kind == RAWE_CHUNK_SEGMENT) {
-        put32(out + 8, (uint32_t)chunk->offset);
-        put32(out + 12, chunk->total_bytes);
-    } else if (chunk->kind == RAWE_CHUNK_PUT) {
-        put64(out + 8, chunk->key);
-        put64(out + 16, chunk->offset);
+    out[0] = fragment->kind;
+    out[1] = fragment->tag;
+    put16(out + 2, fragment->data_bytes);
+    put32(out + 4, fragment->id);
+    if (fragment->kind == RAWE_FRAGMENT_PART) {
+        put32(out + 8, (uint32_t)fragment->offset);
+        put32(out + 12, fragment->total_bytes);
+    } else if (fragment->kind == RAWE_FRAGMENT_PUT) {
+        put64(out + 8, fragment->key);
+        put64(out + 16, fragment->offset);
     }
-    return rawe_chunk_header_bytes(chunk->kind);
+    return rawe_fragment_header_bytes(fragment->kind);
 }
 
-void rawe_chunk_move(uint8_t *out, uint8_t kind, uint64_t offset)
+void rawe_fragment_move(uint8_t *out, uint8_t kind, uint64_t offset)
 {
-    if (kind == RAWE_CHUNK_SEGMENT) {
+    if (kind == RAWE_FRAGMENT_PART) {
         put32(out + 8, (uint32_t)offset);
-    } else if (kind == RAWE_CHUNK_PUT) {
+    } else if (kind == RAWE_FRAGMENT_PUT) {
         put64(out + 16, offset);
     }
 }
 
-enum rawe_decode_result rawe_chunk_decode(struct rawe_chunk *chunk, const uint8_t **cursor,
+enum rawe_decode_result rawe_fragment_decode(struct rawe_fragment *fragment, const uint8_t **cursor,
                                           const uint8_t *end)
 {
     const uint8_t *in = *cursor;
     size_t left = (size_t)(end - in);
-    if (left < RAWE_CHUNK_MESSAGE_BYTES) {
+    if (left < RAWE_FRAGMENT_MESSAGE_BYTES) {
         return RAWE_DECODE_SHORT;
     }
-    size_t header_bytes = rawe_chunk_header_bytes(in[0]);
+    size_t header_bytes = rawe_fragment_header_bytes(in[0]);
     if (header_bytes == 0) {
         return RAWE_DECODE_TYPE;
     }
     if (left < header_bytes) {
         return RAWE_DECODE_SHORT;
     }
-    chunk->kind = in[0];
-    chunk->tag = in[1];
-    chunk->data_bytes = get16(in + 2);
-    chunk->id = get32(in + 4);
-    chunk->total_bytes = chunk->data_bytes;
-    chunk->key = 0;
-    chunk->offset = 0;
-    if (chunk->data_bytes > left - header_bytes) {
+    fragment->kind = in[0];
+    fragment->tag = in[1];
+    fragment->data_bytes = get16(in + 2);
+    fragment->id = get32(in + 4);
+    fragment->total_bytes = fragment->data_bytes;
+    fragment->key = 0;
+    fragment->offset = 0;
+    if (fragment->data_bytes > left - header_bytes) {
         return RAWE_DECODE_LENGTH;
     }
-    if (chunk->kind == RAWE_CHUNK_SEGMENT) {
-        chunk->offset = get32(in + 8);
-        chunk->total_bytes = get32(in + 12);
-        if (chunk->offset > chunk->total_bytes ||
-            chunk->data_bytes > chunk->total_bytes - chunk->offset) {
+    if (fragment->kind == RAWE_FRAGMENT_PART) {
+        fragment->offset = get32(in + 8);
+        fragment->total_bytes = get32(in + 12);
+        if (fragment->offset > fragment->total_bytes ||
+            fragment->data_bytes > fragment->total_bytes - fragment->offset) {
             return RAWE_DECODE_LENGTH;
         }
-    } else if (chunk->kind == RAWE_CHUNK_PUT) {
-        chunk->key = get64(in + 8);
-        chunk->offset = get64(in + 16);
+    } else if (fragment->kind == RAWE_FRAGMENT_PUT) {
+        fragment->key = get64(in + 8);
+        fragment->offset = get64(in + 16);
     }
-    chunk->data = in + header_bytes;
-    size_t used = rawe_chunk_pad(header_bytes + chunk->data_bytes);
+    fragment->data = in + header_bytes;
+    size_t used = rawe_fragment_pad(header_bytes + fragment->data_bytes);
     *cursor = used < left ? in + used : end;
     return RAWE_DECODE_OK;
 }

@@ -52,7 +52,7 @@
 #define RAWE_OFFSET_KEY 4u
 
 enum rawe_frame_type {
-    RAWE_FRAME_DATA = 1,    /**< sequenced, payload is one or more chunks */
+    RAWE_FRAME_DATA = 1,    /**< sequenced, payload is one or more fragments */
     RAWE_FRAME_BULK = 2,    /**< as DATA, but received by the bulk socket */
     RAWE_FRAME_ACK = 3,     /**< not sequenced; payload is a rawe_sack block */
     RAWE_FRAME_PROBE = 4,   /**< asks for an ACK at once; sequence = probe number; payload is
@@ -98,7 +98,7 @@ enum rawe_decode_result {
     RAWE_DECODE_OK = 0,
     RAWE_DECODE_SHORT,   /**< fewer bytes than the structure needs */
     RAWE_DECODE_VERSION, /**< unknown wire version */
-    RAWE_DECODE_TYPE,    /**< unknown frame or chunk type, or unknown flags */
+    RAWE_DECODE_TYPE,    /**< unknown frame or fragment type, or unknown flags */
     RAWE_DECODE_LENGTH,  /**< lengths that do not add up */
 };
 
@@ -110,34 +110,34 @@ enum rawe_decode_result rawe_header_decode(struct rawe_header *header, const uin
                                            size_t len_bytes);
 
 /*
- * Chunks: the payload of DATA and BULK frames is one or more of them, each padded to 8 bytes
+ * Fragments: the payload of DATA and BULK frames is one or more of them, each padded to 8 bytes
  * (the last one need not be). All begin with
  *
- *  0 | kind | tag | length of the data that follows the chunk header (16 bits) |
+ *  0 | kind | tag | length of the data that follows the fragment header (16 bits) |
  *  4 | kind specific (32 bits) |
  *
  *  MESSAGE  8 bytes: kind specific = 0. One whole message.
- *  TRIAL    8 bytes: kind specific = 0. Finds out whether superframes pass; see rawe_conn_train.c.
+ *  TRIAL    8 bytes: kind specific = 0. Finds out whether batches pass; see rawe_conn_batch.c.
  *  SEGMENT 16 bytes: kind specific = message number, then offset (32), total length (32).
  *  PUT     24 bytes: kind specific = handle index, then handle key (64), offset (64).
  *
- * MESSAGE chunks may share a frame; each of the others is alone in its frame.
+ * MESSAGE fragments may share a frame; each of the others is alone in its frame.
  */
-#define RAWE_CHUNK_ALIGN 8u
-#define RAWE_CHUNK_MESSAGE_BYTES 8u
-#define RAWE_CHUNK_SEGMENT_BYTES 16u
-#define RAWE_CHUNK_PUT_BYTES 24u
-#define RAWE_CHUNK_BYTES_MAX 24u
+#define RAWE_FRAGMENT_ALIGN 8u
+#define RAWE_FRAGMENT_MESSAGE_BYTES 8u
+#define RAWE_FRAGMENT_PART_BYTES 16u
+#define RAWE_FRAGMENT_PUT_BYTES 24u
+#define RAWE_FRAGMENT_BYTES_MAX 24u
 
-enum rawe_chunk_kind {
-    RAWE_CHUNK_MESSAGE = 1,
-    RAWE_CHUNK_SEGMENT = 2,
-    RAWE_CHUNK_PUT = 3,
-    RAWE_CHUNK_TRIAL = 4, /**< as MESSAGE, but the data is a known pattern, checked and dropped */
+enum rawe_fragment_kind {
+    RAWE_FRAGMENT_MESSAGE = 1,
+    RAWE_FRAGMENT_PART = 2,
+    RAWE_FRAGMENT_PUT = 3,
+    RAWE_FRAGMENT_VALIDATION = 4, /**< as MESSAGE, but the data is a known pattern, checked and dropped */
 };
 
-struct rawe_chunk {
-    uint8_t kind;         /**< enum rawe_chunk_kind */
+struct rawe_fragment {
+    uint8_t kind;         /**< enum rawe_fragment_kind */
     uint8_t tag;          /**< MESSAGE, SEGMENT: the upper layer's tag */
     uint16_t data_bytes;  /**< length of data */
     uint32_t id;          /**< SEGMENT: message number; PUT: handle index */
@@ -147,26 +147,26 @@ struct rawe_chunk {
     const uint8_t *data;  /**< decode only: points into the frame */
 };
 
-/** Length of the chunk header of a kind, 0 for an unknown one. */
-size_t rawe_chunk_header_bytes(uint8_t kind);
+/** Length of the fragment header of a kind, 0 for an unknown one. */
+size_t rawe_fragment_header_bytes(uint8_t kind);
 
-/** Write the chunk's header (not its data). Returns its length in bytes. */
-size_t rawe_chunk_encode(uint8_t *out, const struct rawe_chunk *chunk);
+/** Write the fragment's header (not its data). Returns its length in bytes. */
+size_t rawe_fragment_encode(uint8_t *out, const struct rawe_fragment *fragment);
 
-/** Change the offset of an encoded SEGMENT or PUT chunk. */
-void rawe_chunk_move(uint8_t *out, uint8_t kind, uint64_t offset);
+/** Change the offset of an encoded SEGMENT or PUT fragment. */
+void rawe_fragment_move(uint8_t *out, uint8_t kind, uint64_t offset);
 
 /**
- * Read the chunk at `*cursor`, which lies before `end`, and move the cursor behind it and its
+ * Read the fragment at `*cursor`, which lies before `end`, and move the cursor behind it and its
  * padding. SEGMENT offsets are checked against the total length here; PUT offsets are checked
  * against the handle by whoever places the data.
  */
-enum rawe_decode_result rawe_chunk_decode(struct rawe_chunk *chunk, const uint8_t **cursor,
+enum rawe_decode_result rawe_fragment_decode(struct rawe_fragment *fragment, const uint8_t **cursor,
                                           const uint8_t *end);
 
-static inline size_t rawe_chunk_pad(size_t len_bytes)
+static inline size_t rawe_fragment_pad(size_t len_bytes)
 {
-    return (len_bytes + RAWE_CHUNK_ALIGN - 1) & ~(size_t)(RAWE_CHUNK_ALIGN - 1);
+    return (len_bytes + RAWE_FRAGMENT_ALIGN - 1) & ~(size_t)(RAWE_FRAGMENT_ALIGN - 1);
 }
 
 /*
@@ -187,7 +187,7 @@ static inline size_t rawe_chunk_pad(size_t len_bytes)
 #define RAWE_CONNECT_BYTES 32u
 
 /**
- * Least that any peer takes in one frame: a SACK block, and every chunk's header with some data
+ * Least that any peer takes in one frame: a SACK block, and every fragment's header with some data
  * behind it, less what an envelope takes. A CONNECT that says less, or more than a frame's length
  * field can, is refused: lengths are computed from it.
  */

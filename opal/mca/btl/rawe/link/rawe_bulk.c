@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Bulk: what is received of superframes, and their way into place. Sending is in rawe_bulk_send.c.
+ * Bulk: what is received of batches, and their way into place. Sending is in rawe_bulk_send.c.
  *
  * A queue cannot be looked at without a system call, a ring can, but a ring's slots would have to
  * be 64 kB and everything would be copied twice. So one socket has both (PACKET_COPY_THRESH): what
@@ -28,7 +28,7 @@
 /** Packets up to this length behind the Ethernet header lie in the ring whole. */
 #define SLOT_DATA_BYTES_MAX 2048u
 
-/** Header of one frame and one chunk at most. */
+/** Header of one frame and one fragment at most. */
 #define HEAD_BYTES 64u
 
 /** Segments of one packet at most; more are received into scratch memory. */

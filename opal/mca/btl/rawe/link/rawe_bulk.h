@@ -1,15 +1,15 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Bulk: trains of frames as superframes. One system call hands the kernel up to 64 kB, which the
+ * Bulk: batches of frames as batches. One system call hands the kernel up to 64 kB, which the
  * device cuts into frames of MTU size (or passes on whole, between virtual hosts); the receiver
  * takes them by recvmsg straight into place.
  *
- * A superframe is an IPv4 + UDP packet with a virtio_net_hdr in front that asks for UDP
+ * A batch is an IPv4 + UDP packet with a virtio_net_hdr in front that asks for UDP
  * segmentation (VIRTIO_NET_HDR_GSO_UDP_L4): bridges and NICs know it. Each UDP segment is one rawe
  * frame without its Ethernet header, so what comes out of the segmentation are frames again:
  *
- *   vnet_hdr 10 | Ethernet 14 | IPv4 20 | UDP 8 | frame header 24, chunk, data | frame header ...
+ *   vnet_hdr 10 | Ethernet 14 | IPv4 20 | UDP 8 | frame header 24, fragment, data | frame header ...
  *                                               |<----- segment_bytes ------->|
  *
  * The source address is one that every IP stack drops at first sight: nobody answers.
@@ -27,7 +27,7 @@
 /** What IPv4 and UDP take from the MTU. */
 #define RAWE_BULK_OVERHEAD_BYTES 28u
 
-/** Most bytes behind the UDP header of one superframe: the IPv4 length field has 16 bits. */
+/** Most bytes behind the UDP header of one batch: the IPv4 length field has 16 bits. */
 #define RAWE_BULK_BYTES_MAX 65507u
 
 /** Zeros there are to fill a frame up with. */
@@ -77,7 +77,7 @@ unsigned rawe_bulk_receive(struct rawe_bulk *bulk, unsigned budget,
 /**
  * rawe_output.transmit; context is the bulk. No frame is longer than the first; shorter ones, but
  * for the last, are filled up with zeros to its length (by RAWE_BULK_FILL_MAX_BYTES at most). They
- * go out as one superframe, or, when there is just one, as a UDP packet. Takes all or none.
+ * go out as one batch, or, when there is just one, as a UDP packet. Takes all or none.
  */
 unsigned rawe_bulk_transmit(void *bulk, const struct rawe_frame *frames, unsigned count);
 
@@ -85,7 +85,7 @@ unsigned rawe_bulk_transmit(void *bulk, const struct rawe_frame *frames, unsigne
 unsigned rawe_bulk_queue_frames(const struct rawe_bulk *bulk);
 
 /**
- * True when the device cuts superframes by itself (ethtool tx-udp-segmentation), or passes them
+ * True when the device cuts batches by itself (ethtool tx-udp-segmentation), or passes them
  * whole.
  */
 bool rawe_bulk_offloaded(const struct rawe_bulk *bulk);

@@ -42,11 +42,11 @@ struct rawe_bulk {
     unsigned full_streak;
     struct rawe_link_counters counters;
     struct rawe_bulk_envelope envelope; /**< of the packet being received */
-    uint8_t heads[64 * 64];             /**< frame and chunk headers of its segments */
+    uint8_t heads[64 * 64];             /**< frame and fragment headers of its segments */
     uint8_t *scratch;                   /**< SCRATCH_BYTES, for packets without a plan */
 };
 
-/** Does the device cut UDP superframes, or pass them whole (ethtool's tx-udp-segmentation)? */
+/** Does the device cut UDP batches, or pass them whole (ethtool's tx-udp-segmentation)? */
 bool rawe_bulk_device_offloads(const char *interface);
 
 #endif

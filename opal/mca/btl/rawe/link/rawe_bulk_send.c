@@ -17,8 +17,8 @@
 
 #include "rawe_bulk_internal.h"
 
-/** Frames of a train at most, and pieces of each. */
-#define TRAIN_FRAMES_MAX 64u
+/** Frames of a batch at most, and pieces of each. */
+#define BATCH_FRAMES_MAX 64u
 
 /** As in rawe_link_packet.c: a way that is never free is a dead one. */
 #define FULL_STREAK_MAX 65536u
@@ -56,7 +56,7 @@ static void put16(uint8_t *out, size_t value)
  * (ip_route_input_slow); our sockets get the packet before that.
  */
 static void write_headers(uint8_t *out, const uint8_t *eth_header, uint16_t port, size_t bytes,
-                          bool segmented)
+                          bool fragmented)
 {
     static const uint8_t addresses[8] = {255, 255, 255, 255, 0, 0, 0, 2};
     uint8_t *ip = out + RAWE_ETH_HEADER_BYTES;
@@ -75,7 +75,7 @@ static void write_headers(uint8_t *out, const uint8_t *eth_header, uint16_t port
     put16(udp, port);
     put16(udp + 2, port);
     put16(udp + 4, UDP_BYTES + bytes);
-    if (segmented) {
+    if (fragmented) {
         /* Who cuts it also computes the checksum: begin with the pseudo-header's. */
         uint32_t sum = checksum_add(IPPROTO_UDP_NUMBER + UDP_BYTES + (uint32_t)bytes, addresses,
                                     sizeof addresses);
@@ -94,14 +94,14 @@ static size_t append_frame(struct iovec *iov, size_t used, const struct rawe_fra
     return used;
 }
 
-/** What frames in the middle of a train are filled up with. */
+/** What frames in the middle of a batch are filled up with. */
 static uint8_t zeros[RAWE_BULK_FILL_MAX_BYTES];
 
 unsigned rawe_bulk_transmit(void *context, const struct rawe_frame *frames, unsigned count)
 {
     struct rawe_bulk *bulk = context;
     struct rawe_bulk_envelope envelope = {.vnet.gso_type = VIRTIO_NET_HDR_GSO_NONE};
-    struct iovec iov[1 + TRAIN_FRAMES_MAX * (RAWE_FRAME_PIECES_MAX + 1)];
+    struct iovec iov[1 + BATCH_FRAMES_MAX * (RAWE_FRAME_PIECES_MAX + 1)];
     const uint8_t *first = frames[0].pieces[0].base;
     size_t used = 1, bytes = 0;
 

@@ -95,9 +95,9 @@ struct search {
     uint64_t refilled_ns;
 };
 
-static struct rawe_probe_table *probes_of(const struct trial *trial)
+static struct rawe_ping_table *probes_of(const struct trial *trial)
 {
-    return rawe_responder_probes(trial->responder);
+    return rawe_responder_ping_table(trial->responder);
 }
 
 /** Returns false when there is no memory for it. */
@@ -110,7 +110,7 @@ static bool start_trial(struct search *search, struct trial *trial, const struct
         .next_ns = search->now_ns,
         .interval_ns = INTERVAL_FIRST_NS,
     };
-    trial->probe = rawe_probe_add(probes_of(trial), reach->mac, reach->port, reach->key,
+    trial->probe = rawe_ping_table_add(probes_of(trial), reach->mac, reach->port, reach->key,
                                   mtu_bytes - RAWE_HEADER_BYTES);
     if (trial->probe < 0) {
         trial->state = TRIAL_FAILED;
@@ -121,7 +121,7 @@ static bool start_trial(struct search *search, struct trial *trial, const struct
 static void end_trial(struct trial *trial)
 {
     if (trial->probe >= 0) {
-        rawe_probe_remove(probes_of(trial), trial->probe);
+        rawe_ping_table_remove(probes_of(trial), trial->probe);
         trial->probe = -1;
     }
 }
@@ -137,7 +137,7 @@ static void note_due(struct search *search, uint64_t when_ns)
 static bool has_passed(struct trial *trial)
 {
     if (trial->state == TRIAL_UNDER_WAY &&
-        rawe_probe_pong_ns(probes_of(trial), trial->probe) != 0) {
+        rawe_ping_table_pong_ns(probes_of(trial), trial->probe) != 0) {
         trial->state = TRIAL_PASSED;
     }
     return trial->state == TRIAL_PASSED;
@@ -189,7 +189,7 @@ static void advance_trial(struct search *search, const struct peer *peer, struct
 /** The peer is there: what was sent of the full size before does not count, begin anew. */
 static void note_small_passed(struct search *search, struct peer *peer)
 {
-    const uint64_t pong_ns = rawe_probe_pong_ns(probes_of(&peer->small), peer->small.probe);
+    const uint64_t pong_ns = rawe_ping_table_pong_ns(probes_of(&peer->small), peer->small.probe);
 
     peer->reach->small_passed = true;
     peer->small_round_trip_ns = pong_ns - peer->small.first_ns + 1;
@@ -372,7 +372,7 @@ void rawe_responder_reach(struct rawe_responder *responder, struct rawe_reach *r
         }
     }
     while (peers != NULL && left > 0) {
-        const uint64_t seen = rawe_probe_answers(rawe_responder_probes(responder));
+        const uint64_t seen = rawe_ping_table_answers(rawe_responder_ping_table(responder));
 
         search.now_ns = rawe_responder_now_ns();
         search.wake_ns = witnesses ? search.now_ns + WITNESS_LOOK_NS : end_ns;
@@ -399,7 +399,7 @@ void rawe_responder_reach(struct rawe_responder *responder, struct rawe_reach *r
         if (left == 0 || search.now_ns >= end_ns) {
             break;
         }
-        rawe_probe_wait(rawe_responder_probes(responder), seen, search.wake_ns);
+        rawe_ping_table_wait(rawe_responder_ping_table(responder), seen, search.wake_ns);
     }
     for (unsigned i = 0; peers != NULL && i < count; i++) {
         end_peer(&peers[i]);

@@ -36,7 +36,7 @@
 
 struct rawe_responder {
     struct rawe_ring ring;
-    struct rawe_probe_table probes;
+    struct rawe_ping_table pings;
     int fd;
     int wake_fd; /**< eventfd: readable when the thread shall look up */
     bool stopping; /**< atomic: the thread shall end */
@@ -59,9 +59,9 @@ uint64_t rawe_responder_now_ns(void)
     return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
 }
 
-struct rawe_probe_table *rawe_responder_probes(struct rawe_responder *responder)
+struct rawe_ping_table *rawe_responder_ping_table(struct rawe_responder *responder)
 {
-    return &responder->probes;
+    return &responder->pings;
 }
 
 unsigned rawe_responder_ring_frames(const struct rawe_responder *responder)
@@ -87,26 +87,26 @@ static void write_headers(const struct rawe_responder *responder, uint8_t *frame
 
 void rawe_responder_send_ping(struct rawe_responder *responder, int index)
 {
-    const struct rawe_probe *probe = rawe_probe_at(&responder->probes, index);
+    const struct rawe_ping_entry *entry = rawe_ping_table_at(&responder->pings, index);
     const struct rawe_header header = {
         .type = RAWE_FRAME_PING,
-        .port = probe->port,
-        .key = probe->key,
-        .payload_bytes = (uint16_t)probe->payload_bytes,
+        .port = entry->port,
+        .key = entry->key,
+        .payload_bytes = (uint16_t)entry->payload_bytes,
     };
     const struct rawe_ping ping = {
         .key = responder->key,
         .port = responder->port,
-        .token = probe->token,
+        .token = entry->token,
     };
     uint8_t head[RAWE_PAYLOAD_OFFSET + RAWE_PING_BYTES];
     struct iovec pieces[] = {
         {head, sizeof head},
-        {responder->zeros, probe->payload_bytes - RAWE_PING_BYTES},
+        {responder->zeros, entry->payload_bytes - RAWE_PING_BYTES},
     };
     const struct msghdr message = {.msg_iov = pieces, .msg_iovlen = 2};
 
-    write_headers(responder, head, probe->mac, &header);
+    write_headers(responder, head, entry->mac, &header);
     rawe_ping_encode(head + RAWE_PAYLOAD_OFFSET, &ping);
     (void)sendmsg(responder->fd, &message, MSG_DONTWAIT);
 }
@@ -154,7 +154,7 @@ static void handle_frame(struct rawe_responder *responder, uint8_t *frame, size_
     }
     if (header.type == RAWE_FRAME_PING) {
         answer_ping(responder, frame, &header, &ping);
-    } else if (rawe_probe_answer(&responder->probes, ping.token, header.payload_bytes,
+    } else if (rawe_ping_table_answer(&responder->pings, ping.token, header.payload_bytes,
                                  rawe_responder_now_ns())) {
         count(&responder->counters.pongs_matched);
     } else {
@@ -182,8 +182,8 @@ static int tend(struct rawe_responder *responder)
     const bool asked = responder->asked;
 
     responder->asked = false;
-    return responder->duty.tend == NULL ? -1
-                                        : responder->duty.tend(responder->duty.context, asked);
+    return responder->duty.service == NULL ? -1
+                                        : responder->duty.service(responder->duty.context, asked);
 }
 
 static void *run(void *context)
@@ -291,7 +291,7 @@ int rawe_responder_start(struct rawe_responder **responder, const struct rawe_li
         *error = (struct rawe_link_error){"malloc", ENOMEM};
         goto no_zeros;
     }
-    code = rawe_probe_table_init(&r->probes);
+    code = rawe_ping_table_init(&r->pings);
     if (code != 0) {
         *error = (struct rawe_link_error){"pthread_cond_init", code};
         goto no_table;
@@ -320,7 +320,7 @@ no_thread:
 no_socket:
     close(r->wake_fd);
 no_wake_fd:
-    rawe_probe_table_destroy(&r->probes);
+    rawe_ping_table_destroy(&r->pings);
 no_table:
     free(r->zeros);
 no_zeros:
@@ -351,7 +351,7 @@ void rawe_responder_stop(struct rawe_responder *responder)
     rawe_ring_close(&responder->ring);
     close(responder->fd);
     close(responder->wake_fd);
-    rawe_probe_table_destroy(&responder->probes);
+    rawe_ping_table_destroy(&responder->pings);
     free(responder->zeros);
     free(responder);
 }
@@ -359,12 +359,12 @@ void rawe_responder_stop(struct rawe_responder *responder)
 int rawe_responder_watch(struct rawe_responder *responder, const uint8_t mac[RAWE_MAC_BYTES],
                          uint16_t port, uint32_t key)
 {
-    return rawe_probe_add(&responder->probes, mac, port, key, RAWE_PING_BYTES);
+    return rawe_ping_table_add(&responder->pings, mac, port, key, RAWE_PING_BYTES);
 }
 
 void rawe_responder_unwatch(struct rawe_responder *responder, int slot)
 {
-    rawe_probe_remove(&responder->probes, slot);
+    rawe_ping_table_remove(&responder->pings, slot);
 }
 
 void rawe_responder_ping(struct rawe_responder *responder, int slot)
@@ -374,7 +374,7 @@ void rawe_responder_ping(struct rawe_responder *responder, int slot)
 
 uint64_t rawe_responder_last_pong_ns(const struct rawe_responder *responder, int slot)
 {
-    return rawe_probe_pong_ns(&responder->probes, slot);
+    return rawe_ping_table_pong_ns(&responder->pings, slot);
 }
 
 void rawe_responder_read_counters(const struct rawe_responder *responder,

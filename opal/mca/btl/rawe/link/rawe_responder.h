@@ -55,7 +55,7 @@ struct rawe_responder_duty {
      * them), and when the time has passed that it returned: milliseconds, -1: no need. NULL:
      * nothing.
      */
-    int (*tend)(void *context, bool asked);
+    int (*service)(void *context, bool asked);
     void *context;
 };
 

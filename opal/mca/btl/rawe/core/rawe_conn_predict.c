@@ -1,20 +1,20 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Runs: frames of a train whose headers are what the frame before lets expect. Most of bulk data
+ * Runs: frames of a batch whose headers are what the frame before lets expect. Most of bulk data
  * comes that way, and is taken by comparing, without decoding each frame.
  */
 #include "rawe_conn.h"
 
 #include <string.h>
 
-/** Longest headers of a frame and its chunk. */
-#define HEAD_BYTES_MAX (RAWE_HEADER_BYTES + RAWE_CHUNK_BYTES_MAX)
+/** Longest headers of a frame and its fragment. */
+#define HEAD_BYTES_MAX (RAWE_HEADER_BYTES + RAWE_FRAGMENT_BYTES_MAX)
 
 /** What is known of the frame before the run. */
 struct before {
     struct rawe_header header;
-    struct rawe_chunk chunk;
+    struct rawe_fragment fragment;
     struct rawe_conn *conn;
 };
 
@@ -30,11 +30,11 @@ static bool understand(struct before *before, const struct rawe_engine *engine,
         header->type != RAWE_FRAME_BULK || (header->flags & RAWE_FLAG_CHECKSUM) != 0 ||
         header->port != engine->config.port || header->key != engine->config.key ||
         header->payload_bytes != frame_bytes - RAWE_HEADER_BYTES ||
-        rawe_chunk_decode(&before->chunk, &cursor, cursor + header->payload_bytes) !=
+        rawe_fragment_decode(&before->fragment, &cursor, cursor + header->payload_bytes) !=
             RAWE_DECODE_OK ||
-        rawe_chunk_header_bytes(head[RAWE_HEADER_BYTES]) + RAWE_HEADER_BYTES !=
+        rawe_fragment_header_bytes(head[RAWE_HEADER_BYTES]) + RAWE_HEADER_BYTES !=
             placement->head_bytes ||
-        before->chunk.data_bytes != placement->data_bytes) {
+        before->fragment.data_bytes != placement->data_bytes) {
         return false;
     }
     struct rawe_conn *conn = rawe_engine_find(engine, header->connection_id);
@@ -52,40 +52,40 @@ static uint32_t allowed(const struct before *before, const uint8_t *data, uint32
                         uint32_t **received_bytes)
 {
     struct rawe_engine *engine = before->conn->engine;
-    const struct rawe_chunk *chunk = &before->chunk;
-    uint64_t offset = chunk->offset + chunk->data_bytes;
+    const struct rawe_fragment *fragment = &before->fragment;
+    uint64_t offset = fragment->offset + fragment->data_bytes;
     *received_bytes = NULL;
-    if (chunk->data_bytes == 0) {
+    if (fragment->data_bytes == 0) {
         return 0;
     }
-    if (chunk->kind == RAWE_CHUNK_PUT) {
-        return rawe_handle_resolve(engine->config.handles, chunk->id, chunk->key, offset,
-                                   (uint64_t)count * chunk->data_bytes) == data
+    if (fragment->kind == RAWE_FRAGMENT_PUT) {
+        return rawe_handle_resolve(engine->config.handles, fragment->id, fragment->key, offset,
+                                   (uint64_t)count * fragment->data_bytes) == data
                    ? count
                    : 0;
     }
-    if (chunk->kind != RAWE_CHUNK_SEGMENT || before->conn->reassembly == NULL) {
+    if (fragment->kind != RAWE_FRAGMENT_PART || before->conn->reassembly == NULL) {
         return 0;
     }
-    struct rawe_borrowed *borrowed = &engine->borrowed;
-    if (borrowed->conn == before->conn && borrowed->number == chunk->id) {
-        if (borrowed->received_bytes != offset || borrowed->data + offset != data ||
-            borrowed->total_bytes != chunk->total_bytes || borrowed->tag != chunk->tag) {
+    struct rawe_inplace *inplace = &engine->inplace;
+    if (inplace->conn == before->conn && inplace->number == fragment->id) {
+        if (inplace->received_bytes != offset || inplace->data + offset != data ||
+            inplace->total_bytes != fragment->total_bytes || inplace->tag != fragment->tag) {
             return 0;
         }
-        *received_bytes = &borrowed->received_bytes;
+        *received_bytes = &inplace->received_bytes;
     } else {
-        struct rawe_partial *partial = rawe_reassembly_find(before->conn->reassembly, chunk);
+        struct rawe_partial *partial = rawe_reassembly_find(before->conn->reassembly, fragment);
         if (partial == NULL || partial->buffer + offset != data) {
             return 0;
         }
         *received_bytes = &partial->received_bytes;
     }
     /* Frames in order are new, so what is received is no more than what lies before `offset`... */
-    uint64_t left = chunk->total_bytes - offset;
-    uint32_t missing = chunk->total_bytes - **received_bytes;
+    uint64_t left = fragment->total_bytes - offset;
+    uint32_t missing = fragment->total_bytes - **received_bytes;
     left = left < missing ? left : missing;
-    uint64_t most = left == 0 ? 0 : (left - 1) / chunk->data_bytes;
+    uint64_t most = left == 0 ? 0 : (left - 1) / fragment->data_bytes;
     return most < count ? (uint32_t)most : count;
 }
 
@@ -97,12 +97,12 @@ static uint32_t matching(const struct before *before, const uint8_t *head, size_
 {
     uint8_t expected[HEAD_BYTES_MAX];
     uint32_t sequence = before->header.sequence;
-    uint64_t offset = before->chunk.offset;
+    uint64_t offset = before->fragment.offset;
     memcpy(expected, head - head_stride, head_bytes);
     for (uint32_t i = 0; i < count; i++, head += head_stride) {
-        offset += before->chunk.data_bytes;
+        offset += before->fragment.data_bytes;
         rawe_header_number(expected, head[1] & (RAWE_FLAG_ACK_NOW | expected[1]), ++sequence);
-        rawe_chunk_move(expected + RAWE_HEADER_BYTES, before->chunk.kind, offset);
+        rawe_fragment_move(expected + RAWE_HEADER_BYTES, before->fragment.kind, offset);
         if (memcmp(expected, head, head_bytes) != 0) {
             return i;
         }
@@ -111,7 +111,7 @@ static uint32_t matching(const struct before *before, const uint8_t *head, size_
     return count;
 }
 
-unsigned rawe_engine_receive_run(struct rawe_engine *engine, const uint8_t *source_mac,
+unsigned rawe_engine_receive_predicted(struct rawe_engine *engine, const uint8_t *source_mac,
                                  const uint8_t *head, size_t head_stride,
                                  const struct rawe_placement *placement, const uint8_t *data,
                                  unsigned count, uint64_t now_ns)
@@ -119,7 +119,7 @@ unsigned rawe_engine_receive_run(struct rawe_engine *engine, const uint8_t *sour
     struct before before;
     uint32_t *received_bytes;
     bool ack_now = false;
-    if (count == 0 || engine->away || placement->head_bytes > HEAD_BYTES_MAX ||
+    if (count == 0 || engine->deferring || placement->head_bytes > HEAD_BYTES_MAX ||
         !understand(&before, engine, source_mac, head - head_stride, placement)) {
         return 0;
     }
@@ -134,9 +134,9 @@ unsigned rawe_engine_receive_run(struct rawe_engine *engine, const uint8_t *sour
     conn->unacked_frames += taken;
     engine->counters.frames_received += taken;
     if (received_bytes != NULL) {
-        *received_bytes += taken * before.chunk.data_bytes;
+        *received_bytes += taken * before.fragment.data_bytes;
     } else {
-        engine->counters.bytes_received += (uint64_t)taken * before.chunk.data_bytes;
+        engine->counters.bytes_received += (uint64_t)taken * before.fragment.data_bytes;
     }
     rawe_conn_owe_ack(conn, ack_now, now_ns);
     return taken;

@@ -1,22 +1,22 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of gathering: what waits for a train to be filled, and trains with several messages.
+ * Tests of gathering: what waits for a batch to be filled, and batches with several messages.
  */
 #include "unit_support.h"
 
 #include <string.h>
 
-#define PACK_FROM 2u
-#define TRAIN_FRAMES 16u
+#define COALESCE_FROM 2u
+#define BATCH_FRAMES 16u
 
 static struct unit_net net;
 static uint8_t data[100000];
 
-static void start(uint32_t pack_from)
+static void start(uint32_t coalesce_from)
 {
     unit_init(&net);
-    net.config.pack_from_frames = pack_from;
+    net.config.coalesce_from_frames = coalesce_from;
     net.config.message_max_bytes = sizeof(data);
     net.config.window_frames = 256;
     net.config.receive_frames = 1024;
@@ -27,7 +27,7 @@ static void start(uint32_t pack_from)
 static int set_up(void **state)
 {
     (void)state;
-    start(PACK_FROM);
+    start(COALESCE_FROM);
     return 0;
 }
 
@@ -52,16 +52,16 @@ static struct unit_send sends[400];
 static size_t lengths[400];
 static unsigned send_count;
 
-/** Data of a segment in a frame of a train. */
+/** Data of a segment in a frame of a batch. */
 static size_t segment_bytes(void)
 {
-    return ((net.config.payload_max_bytes - UNIT_TRAIN_OVERHEAD_BYTES) & ~7u) -
-           RAWE_CHUNK_SEGMENT_BYTES;
+    return ((net.config.payload_max_bytes - UNIT_BATCH_OVERHEAD_BYTES) & ~7u) -
+           RAWE_FRAGMENT_PART_BYTES;
 }
 
-static size_t train_bytes(void)
+static size_t batch_bytes(void)
 {
-    return TRAIN_FRAMES * (segment_bytes() + RAWE_CHUNK_SEGMENT_BYTES + RAWE_HEADER_BYTES);
+    return BATCH_FRAMES * (segment_bytes() + RAWE_FRAGMENT_PART_BYTES + RAWE_HEADER_BYTES);
 }
 
 static void send(size_t len_bytes)
@@ -93,30 +93,30 @@ static void assert_delivered(void)
         assert_int_equal(sends[i].done, 1);
         assert_int_equal(sends[i].status, RAWE_STATUS_DONE);
     }
-    assert_int_equal(counters(1)->dropped_segment + counters(1)->dropped_length, 0);
+    assert_int_equal(counters(1)->dropped_fragment + counters(1)->dropped_length, 0);
 }
 
-/** An open bulk lane on which trains pass. */
+/** An open bulk lane on which batches pass. */
 static void connect_good(void)
 {
     send_count = 0;
     unit_fill(data, sizeof(data), 5);
-    unit_use_trains(&net, TRAIN_FRAMES);
+    unit_use_batches(&net, BATCH_FRAMES);
     unit_connect(&net, RAWE_LANE_BULK);
     send(10);
     finish();
-    assert_int_equal(end(0)->train, RAWE_TRAIN_GOOD);
+    assert_int_equal(end(0)->batch, RAWE_BATCH_VALID);
 }
 
-/** The same, and so much is under way that what follows gathers. */
+/** The same, and so much is under way that what follows coalesces. */
 static void connect_busy(void)
 {
     connect_good();
-    send(2 * PACK_FROM * segment_bytes());
+    send(2 * COALESCE_FROM * segment_bytes());
     assert_int_equal(end(0)->queued_bytes, 0);
-    assert_int_equal(end(0)->in_flight, 2 * PACK_FROM);
+    assert_int_equal(end(0)->in_flight, 2 * COALESCE_FROM);
     unit_step(&net); /* off the wire */
-    assert_true(end(0)->in_flight >= 2 * PACK_FROM);
+    assert_true(end(0)->in_flight >= 2 * COALESCE_FROM);
     unit_wire_clear(&net); /* and what came back */
 }
 
@@ -125,17 +125,17 @@ static void flush(void)
     rawe_engine_flush(&net.node[0].engine, net.now_ns);
 }
 
-/** Trains of node 0 on the wire; all but the last frame of each are equally long. */
-static unsigned trains_on_wire(void)
+/** Batches of node 0 on the wire; all but the last frame of each are equally long. */
+static unsigned batches_on_wire(void)
 {
     unsigned count = 0, number = 0;
     size_t first_bytes = 0, last_bytes = 0;
     for (const struct unit_frame *frame = net.wire; frame != NULL; frame = frame->next) {
-        if (frame->from != 0 || frame->train == 0) {
+        if (frame->from != 0 || frame->batch == 0) {
             continue;
         }
-        if (frame->train != number) {
-            number = frame->train;
+        if (frame->batch != number) {
+            number = frame->batch;
             first_bytes = frame->len_bytes;
             count++;
         } else {
@@ -147,18 +147,18 @@ static unsigned trains_on_wire(void)
     return count;
 }
 
-/* gathers */
+/* coalesces */
 
-static void gathers__the_first_messages_leave_at_once(void **state)
+static void coalesces__the_first_messages_leave_at_once(void **state)
 {
     (void)state;
     connect_good();
-    for (unsigned i = 0; i < 2 * PACK_FROM; i++) {
+    for (unsigned i = 0; i < 2 * COALESCE_FROM; i++) {
         send(100);
         assert_int_equal(unit_wire_count(&net), i + 1);
     }
     send(100);
-    assert_int_equal(unit_wire_count(&net), 2 * PACK_FROM);
+    assert_int_equal(unit_wire_count(&net), 2 * COALESCE_FROM);
     assert_int_equal(end(0)->queued_bytes, 100);
     finish();
     assert_delivered();
@@ -167,7 +167,7 @@ static void gathers__the_first_messages_leave_at_once(void **state)
     finish();
 }
 
-static void gathers__until_the_batch_ends(void **state)
+static void coalesces__until_the_round_ends(void **state)
 {
     (void)state;
     connect_busy();
@@ -181,88 +181,88 @@ static void gathers__until_the_batch_ends(void **state)
     flush();
     assert_int_equal(end(0)->queued_bytes, 0);
     assert_int_equal(unit_wire_count(&net), 9);
-    assert_int_equal(trains_on_wire(), 1);
+    assert_int_equal(batches_on_wire(), 1);
     finish();
     assert_delivered();
 }
 
-static void gathers__until_there_is_enough_for_a_train(void **state)
+static void coalesces__until_there_is_enough_for_a_batch(void **state)
 {
     (void)state;
     connect_busy();
-    size_t gathered = 0;
-    while (gathered + 3000 < train_bytes()) {
+    size_t coalesced = 0;
+    while (coalesced + 3000 < batch_bytes()) {
         send(3000);
-        gathered += 3000;
+        coalesced += 3000;
         assert_int_equal(unit_wire_count(&net), 0);
     }
     send(3000);
-    assert_int_equal(unit_wire_count(&net), TRAIN_FRAMES);
-    assert_int_equal(trains_on_wire(), 1);
+    assert_int_equal(unit_wire_count(&net), BATCH_FRAMES);
+    assert_int_equal(batches_on_wire(), 1);
     assert_true(end(0)->queued_bytes > 0); /* the rest waits for more */
     assert_true(rawe_engine_pending(&net.node[0].engine));
     finish();
     assert_delivered();
 }
 
-static void gathers__until_there_are_enough_messages_for_a_train(void **state)
+static void coalesces__until_there_are_enough_messages_for_a_batch(void **state)
 {
     (void)state;
     connect_busy();
-    for (unsigned i = 1; i < TRAIN_FRAMES; i++) {
+    for (unsigned i = 1; i < BATCH_FRAMES; i++) {
         send(200);
         assert_int_equal(unit_wire_count(&net), 0);
         assert_int_equal(end(0)->queued_sends, i);
     }
     send(200);
-    assert_int_equal(unit_wire_count(&net), TRAIN_FRAMES);
-    assert_int_equal(trains_on_wire(), 1);
+    assert_int_equal(unit_wire_count(&net), BATCH_FRAMES);
+    assert_int_equal(batches_on_wire(), 1);
     assert_int_equal(end(0)->queued_sends, 0);
     finish();
     assert_delivered();
 }
 
-static void gathers__short_messages_fill_a_train_of_few_full_frames(void **state)
+static void coalesces__short_messages_fill_a_batch_of_few_full_frames(void **state)
 {
     (void)state;
     unit_stop(&net);
     unit_init(&net);
-    net.config.pack_from_frames = PACK_FROM;
+    net.config.coalesce_from_frames = COALESCE_FROM;
     net.config.message_max_bytes = sizeof(data);
     net.config.payload_max_bytes = 8960;
     net.config.window_frames = 256;
     net.config.receive_frames = 1024;
     unit_start(&net);
     connect_busy();
-    for (unsigned i = 0; i < TRAIN_FRAMES; i++) {
-        send(3000); /* 6 full frames would fill a train */
+    for (unsigned i = 0; i < BATCH_FRAMES; i++) {
+        send(3000); /* 6 full frames would fill a batch */
     }
-    assert_int_equal(unit_wire_count(&net), TRAIN_FRAMES);
-    assert_int_equal(trains_on_wire(), 1);
+    assert_int_equal(unit_wire_count(&net), BATCH_FRAMES);
+    assert_int_equal(batches_on_wire(), 1);
     unit_wire_clear(&net);
-    for (unsigned i = 0; i < TRAIN_FRAMES - 1; i++) {
+    for (unsigned i = 0; i < BATCH_FRAMES - 1; i++) {
         send(8000); /* but of these, no more than 7 */
     }
     flush();
-    assert_int_equal(unit_wire_count(&net), TRAIN_FRAMES - 1);
-    assert_int_equal(trains_on_wire(), 3);
+    assert_int_equal(unit_wire_count(&net), BATCH_FRAMES - 1);
+    assert_int_equal(batches_on_wire(), 3);
     finish();
     assert_delivered();
 }
 
-static void gathers__long_ones_leave_as_far_as_they_fill_trains(void **state)
+static void coalesces__long_ones_leave_as_far_as_they_fill_batches(void **state)
 {
     (void)state;
     connect_busy();
-    send(3 * train_bytes());
-    assert_int_equal(trains_on_wire(), 3);
-    assert_int_equal(unit_wire_count(&net), 3 * TRAIN_FRAMES);
-    assert_in_range(end(0)->queued_bytes, 1, train_bytes() - 1);
+    send(3 * batch_bytes());
+    assert_int_equal(batches_on_wire(), 3);
+    assert_int_equal(unit_wire_count(&net), 3 * BATCH_FRAMES);
+    assert_in_range(end(0)->queued_bytes, 1, batch_bytes() - 1);
     finish();
     assert_delivered();
 }
 
-static void gathers__not_unless_asked_for(void **state)
+static void coalesces__not_unless_asked_for(void **state)
 {
     (void)state;
     unit_stop(&net);
@@ -279,16 +279,16 @@ static void gathers__not_unless_asked_for(void **state)
     }
     net.node[0].link_room = UINT32_MAX;
     flush();
-    assert_int_equal(trains_on_wire(), 5); /* nor do they share trains */
+    assert_int_equal(batches_on_wire(), 5); /* nor do they share batches */
     finish();
     assert_delivered();
 }
 
-static void gathers__window_full(void **state)
+static void coalesces__window_full(void **state)
 {
     (void)state;
     connect_busy();
-    end(0)->congestion.window = end(0)->in_flight;
+    end(0)->cc.window = end(0)->in_flight;
     for (unsigned i = 0; i < 30; i++) {
         send(3000);
     }
@@ -299,7 +299,7 @@ static void gathers__window_full(void **state)
     assert_delivered();
 }
 
-static void gathers__link_full(void **state)
+static void coalesces__link_full(void **state)
 {
     (void)state;
     connect_good();
@@ -317,7 +317,7 @@ static void gathers__link_full(void **state)
     assert_int_equal(counters(1)->duplicates, 0);
 }
 
-static void gathers__puts_too(void **state)
+static void coalesces__puts_too(void **state)
 {
     (void)state;
     static uint8_t memory[40000];
@@ -346,13 +346,13 @@ static void gathers__puts_too(void **state)
     assert_delivered();
 }
 
-static void gathers__closed_with_something_gathered(void **state)
+static void coalesces__closed_with_something_coalesced(void **state)
 {
     (void)state;
     connect_busy();
     unsigned first = send_count;
     for (unsigned i = 0; i < 9; i++) {
-        send(3000); /* a train leaves, and the middle of a message is in none yet */
+        send(3000); /* a batch leaves, and the middle of a message is in none yet */
     }
     assert_true(end(0)->queued_bytes > 0 && end(0)->queued_bytes % 3000 != 0);
     unit_close(&net, 0, RAWE_LANE_BULK);
@@ -362,7 +362,7 @@ static void gathers__closed_with_something_gathered(void **state)
     }
 }
 
-static void gathers__peer_begins_anew(void **state)
+static void coalesces__peer_begins_anew(void **state)
 {
     (void)state;
     connect_busy();
@@ -387,26 +387,26 @@ static void gathers__peer_begins_anew(void **state)
     }
 }
 
-/* joins, follows: the harness checks the shape of each train. */
+/* joins, follows: the harness checks the shape of each batch. */
 
 static void joins__the_end_of_a_message_is_filled_up_so_far(void **state)
 {
     (void)state;
     unit_stop(&net);
-    start(PACK_FROM);
+    start(COALESCE_FROM);
     net.fill_max_bytes = 300;
     connect_busy();
     send(2 * segment_bytes() - 300);
     send(2 * segment_bytes());
     flush();
     assert_int_equal(unit_wire_count(&net), 4);
-    assert_int_equal(trains_on_wire(), 1);
+    assert_int_equal(batches_on_wire(), 1);
     unit_wire_clear(&net);
     send(2 * segment_bytes() - 301);
     send(2 * segment_bytes());
     flush();
     assert_int_equal(unit_wire_count(&net), 4);
-    assert_int_equal(trains_on_wire(), 2);
+    assert_int_equal(batches_on_wire(), 2);
     finish();
     assert_delivered();
 }
@@ -415,18 +415,18 @@ static void joins__long_messages_bear_more(void **state)
 {
     (void)state;
     unit_stop(&net);
-    start(PACK_FROM);
+    start(COALESCE_FROM);
     net.fill_max_bytes = 100;
     connect_busy();
     send(10 * segment_bytes() - 800); /* a sixteenth of it is more than that */
     send(segment_bytes());
     flush();
-    assert_int_equal(trains_on_wire(), 1);
+    assert_int_equal(batches_on_wire(), 1);
     unit_wire_clear(&net);
     send(10 * segment_bytes() - 900); /* and less than this */
     send(segment_bytes());
     flush();
-    assert_int_equal(trains_on_wire(), 2);
+    assert_int_equal(batches_on_wire(), 2);
     finish();
     assert_delivered();
 }
@@ -438,10 +438,10 @@ static void joins__a_longer_frame_follows_no_shorter_one(void **state)
     send(200);
     send(150);
     send(200);
-    send(201); /* longer than the first of the train */
+    send(201); /* longer than the first of the batch */
     send(3000);
     flush();
-    assert_int_equal(trains_on_wire(), 3);
+    assert_int_equal(batches_on_wire(), 3);
     finish();
     assert_delivered();
 }
@@ -463,7 +463,7 @@ static void joins__messages_of_every_length(void **state)
     }
     assert_delivered();
     assert_int_equal(counters(0)->frames_resent, 0);
-    assert_true(counters(0)->trains_sent < send_count);
+    assert_true(counters(0)->batches_sent < send_count);
 }
 
 static bool drop_some(struct unit_net *of, const struct unit_frame *frame)
@@ -473,7 +473,7 @@ static bool drop_some(struct unit_net *of, const struct unit_frame *frame)
     return (of->filter_count >> 16) % 15 != 0;
 }
 
-static void joins__losses_inside_trains(void **state)
+static void joins__losses_inside_batches(void **state)
 {
     (void)state;
     connect_good();
@@ -494,7 +494,7 @@ static void joins__with_checksums(void **state)
     (void)state;
     unit_stop(&net);
     unit_init(&net);
-    net.config.pack_from_frames = PACK_FROM;
+    net.config.coalesce_from_frames = COALESCE_FROM;
     net.config.window_frames = 256;
     net.config.receive_frames = 1024;
     net.config.checksum = true;
@@ -514,23 +514,23 @@ static void joins__with_checksums(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(gathers__the_first_messages_leave_at_once),
-        TEST(gathers__until_the_batch_ends),
-        TEST(gathers__until_there_is_enough_for_a_train),
-        TEST(gathers__until_there_are_enough_messages_for_a_train),
-        TEST(gathers__short_messages_fill_a_train_of_few_full_frames),
-        TEST(gathers__long_ones_leave_as_far_as_they_fill_trains),
-        TEST(gathers__not_unless_asked_for),
-        TEST(gathers__window_full),
-        TEST(gathers__link_full),
-        TEST(gathers__puts_too),
-        TEST(gathers__closed_with_something_gathered),
-        TEST(gathers__peer_begins_anew),
+        TEST(coalesces__the_first_messages_leave_at_once),
+        TEST(coalesces__until_the_round_ends),
+        TEST(coalesces__until_there_is_enough_for_a_batch),
+        TEST(coalesces__until_there_are_enough_messages_for_a_batch),
+        TEST(coalesces__short_messages_fill_a_batch_of_few_full_frames),
+        TEST(coalesces__long_ones_leave_as_far_as_they_fill_batches),
+        TEST(coalesces__not_unless_asked_for),
+        TEST(coalesces__window_full),
+        TEST(coalesces__link_full),
+        TEST(coalesces__puts_too),
+        TEST(coalesces__closed_with_something_coalesced),
+        TEST(coalesces__peer_begins_anew),
         TEST(joins__the_end_of_a_message_is_filled_up_so_far),
         TEST(joins__long_messages_bear_more),
         TEST(joins__a_longer_frame_follows_no_shorter_one),
         TEST(joins__messages_of_every_length),
-        TEST(joins__losses_inside_trains),
+        TEST(joins__losses_inside_batches),
         TEST(joins__with_checksums),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -36,17 +36,17 @@ static uint8_t data[3000];
 
 static void come_back(unsigned node)
 {
-    rawe_engine_return(engine(node));
-    rawe_engine_tell(engine(node));
+    rawe_engine_defer_end(engine(node));
+    rawe_engine_deliver_deferred(engine(node));
 }
 
-static void rawe_engine_leave__no_peer_is_given_up(void **state)
+static void rawe_engine_defer_begin__no_peer_is_given_up(void **state)
 {
     (void)state;
     struct unit_send send = {0};
     unit_connect(&net, RAWE_LANE_BULK);
     unit_send_message(end(0), &send, 1, data, sizeof(data));
-    rawe_engine_leave(engine(0));
+    rawe_engine_defer_begin(engine(0));
     net.node[1].paused = true;
     unit_run(&net, 3 * net.config.peer_timeout_ns, 10 * UNIT_MS);
     assert_int_equal(end(0)->state, RAWE_CONN_OPEN);
@@ -59,13 +59,13 @@ static void rawe_engine_leave__no_peer_is_given_up(void **state)
     assert_int_equal(send.status, RAWE_STATUS_DONE);
 }
 
-static void rawe_engine_return__the_responder_is_asked_before_a_peer_is_given_up(void **state)
+static void rawe_engine_defer_end__the_responder_is_asked_before_a_peer_is_given_up(void **state)
 {
     (void)state;
     struct unit_send send = {0};
     unit_connect(&net, RAWE_LANE_BULK);
     unit_send_message(end(0), &send, 1, data, sizeof(data));
-    rawe_engine_leave(engine(0));
+    rawe_engine_defer_begin(engine(0));
     net.node[1].paused = true; /* computes, and only its responder would answer */
     unit_run(&net, 3 * net.config.peer_timeout_ns, 10 * UNIT_MS);
     come_back(0);
@@ -83,13 +83,13 @@ static void rawe_engine_return__the_responder_is_asked_before_a_peer_is_given_up
     assert_int_equal(send.done, 1);
 }
 
-static void rawe_engine_return__a_dead_peer_is_given_up_then(void **state)
+static void rawe_engine_defer_end__a_dead_peer_is_given_up_then(void **state)
 {
     (void)state;
     struct unit_send send = {0};
     unit_connect(&net, RAWE_LANE_BULK);
     unit_send_message(end(0), &send, 1, data, sizeof(data));
-    rawe_engine_leave(engine(0));
+    rawe_engine_defer_begin(engine(0));
     net.node[1].paused = true;
     unit_run(&net, 3 * net.config.peer_timeout_ns, 10 * UNIT_MS);
     come_back(0);
@@ -101,7 +101,7 @@ static void rawe_engine_return__a_dead_peer_is_given_up_then(void **state)
     assert_int_equal(send.status, RAWE_STATUS_FAILED);
 }
 
-static void rawe_engine_return__short_absences_do_not_keep_the_dead_alive(void **state)
+static void rawe_engine_defer_end__short_absences_do_not_keep_the_dead_alive(void **state)
 {
     (void)state;
     struct unit_send send = {0};
@@ -110,7 +110,7 @@ static void rawe_engine_return__short_absences_do_not_keep_the_dead_alive(void *
     net.node[1].paused = true;
     for (unsigned i = 0; i < 20 && net.node[0].failed_calls == 0; i++) {
         unit_run(&net, net.config.peer_timeout_ns / 4, 5 * UNIT_MS);
-        rawe_engine_leave(engine(0));
+        rawe_engine_defer_begin(engine(0));
         unit_run(&net, net.config.peer_timeout_ns / 20, 5 * UNIT_MS);
         come_back(0);
     }
@@ -123,10 +123,10 @@ static void rawe_engine_return__short_absences_do_not_keep_the_dead_alive(void *
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(rawe_engine_leave__no_peer_is_given_up),
-        TEST(rawe_engine_return__the_responder_is_asked_before_a_peer_is_given_up),
-        TEST(rawe_engine_return__a_dead_peer_is_given_up_then),
-        TEST(rawe_engine_return__short_absences_do_not_keep_the_dead_alive),
+        TEST(rawe_engine_defer_begin__no_peer_is_given_up),
+        TEST(rawe_engine_defer_end__the_responder_is_asked_before_a_peer_is_given_up),
+        TEST(rawe_engine_defer_end__a_dead_peer_is_given_up_then),
+        TEST(rawe_engine_defer_end__short_absences_do_not_keep_the_dead_alive),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of trains: trying whether they pass, and what is sent as one.
+ * Tests of batches: trying whether they pass, and what is sent as one.
  */
 #include "unit_support.h"
 
@@ -40,10 +40,10 @@ static uint8_t data[300000], memory[300000];
 static uint32_t handle_index;
 static uint64_t handle_key;
 
-/** An open bulk lane whose link moves trains; node 1's memory is registered. */
+/** An open bulk lane whose link moves batches; node 1's memory is registered. */
 static void connect_bulk(unsigned frames_max)
 {
-    unit_use_trains(&net, frames_max);
+    unit_use_batches(&net, frames_max);
     unit_connect(&net, RAWE_LANE_BULK);
     assert_true(rawe_handle_register(&net.node[1].handles, memory, sizeof(memory),
                                      &handle_index, &handle_key));
@@ -73,46 +73,46 @@ static void finish(void)
     assert_int_equal(end(0)->in_flight + end(0)->to_transmit + end(0)->sacked, 0);
 }
 
-/* rawe_conn_train_try */
+/* rawe_conn_batch_validate */
 
-static void rawe_conn_train_try__first_a_train_of_known_content(void **state)
+static void rawe_conn_batch_validate__first_a_batch_of_known_content(void **state)
 {
     (void)state;
     static uint8_t small[100];
     struct unit_send send = {0};
     connect_bulk(10);
-    assert_int_equal(end(0)->train, RAWE_TRAIN_UNTRIED);
+    assert_int_equal(end(0)->batch, RAWE_BATCH_UNTRIED);
     unit_send_put(end(0), &send, small, sizeof(small), handle_index, handle_key, 0);
-    assert_int_equal(end(0)->train, RAWE_TRAIN_TRYING);
+    assert_int_equal(end(0)->batch, RAWE_BATCH_VALIDATING);
     unsigned count = unit_wire_count(&net);
     assert_in_range(count, 2, 10);
     for (const struct unit_frame *frame = net.wire; frame != NULL; frame = frame->next) {
-        assert_int_equal(frame->train, 1);
-        assert_int_equal(frame->bytes[RAWE_PAYLOAD_OFFSET], RAWE_CHUNK_TRIAL);
+        assert_int_equal(frame->batch, 1);
+        assert_int_equal(frame->bytes[RAWE_PAYLOAD_OFFSET], RAWE_FRAGMENT_VALIDATION);
     }
     unit_settle(&net);
-    assert_int_equal(end(0)->train, RAWE_TRAIN_GOOD);
-    assert_int_equal(counters(0)->trials_passed, 1);
+    assert_int_equal(end(0)->batch, RAWE_BATCH_VALID);
+    assert_int_equal(counters(0)->validations_passed, 1);
     assert_int_equal(send.done, 1);
     assert_int_equal(net.node[1].message_count, 0); /* a trial is nobody's message */
     assert_int_equal(counters(1)->messages_received, 0);
 }
 
-static void rawe_conn_train_try__not_on_the_express_lane(void **state)
+static void rawe_conn_batch_validate__not_on_the_express_lane(void **state)
 {
     (void)state;
     struct unit_send send = {0};
-    unit_use_trains(&net, 10);
+    unit_use_batches(&net, 10);
     struct rawe_conn *express = unit_connect(&net, RAWE_LANE_EXPRESS);
     unit_fill(data, 20000, 1);
     unit_send_message(express, &send, 1, data, 20000);
     unit_run(&net, 5 * UNIT_MS, 50 * UNIT_US);
     assert_int_equal(send.done, 1);
-    assert_int_equal(express->train, RAWE_TRAIN_UNTRIED);
-    assert_int_equal(net.train_number, 0);
+    assert_int_equal(express->batch, RAWE_BATCH_UNTRIED);
+    assert_int_equal(net.batch_number, 0);
 }
 
-static void rawe_conn_train_try__not_without_a_link_that_can(void **state)
+static void rawe_conn_batch_validate__not_without_a_link_that_can(void **state)
 {
     (void)state;
     struct unit_send send = {0};
@@ -121,10 +121,10 @@ static void rawe_conn_train_try__not_without_a_link_that_can(void **state)
     unit_send_message(bulk, &send, 1, data, 20000);
     unit_run(&net, 5 * UNIT_MS, 50 * UNIT_US);
     assert_int_equal(send.done, 1);
-    assert_int_equal(bulk->train, RAWE_TRAIN_UNTRIED);
+    assert_int_equal(bulk->batch, RAWE_BATCH_UNTRIED);
 }
 
-static void rawe_conn_train_try__link_full(void **state)
+static void rawe_conn_batch_validate__link_full(void **state)
 {
     (void)state;
     connect_bulk(10);
@@ -140,17 +140,17 @@ static void rawe_conn_train_try__link_full(void **state)
         assert_int_equal(send.done, 1);
     }
     assert_memory_equal(memory, data, 20000);
-    assert_int_equal(end(0)->train, RAWE_TRAIN_GOOD);
+    assert_int_equal(end(0)->batch, RAWE_BATCH_VALID);
     assert_int_equal(counters(0)->frames_resent, 0);
 }
 
-static void rawe_conn_train_try__no_frame_left_for_it(void **state)
+static void rawe_conn_batch_validate__no_frame_left_for_it(void **state)
 {
     (void)state;
     net.node[0].engine.frames.limit = 0;
     connect_bulk(10);
     struct rawe_conn *express = unit_connect(&net, RAWE_LANE_EXPRESS);
-    express->congestion.window = express->peer_credit = 1000;
+    express->cc.window = express->peer_credit = 1000;
     net.node[1].paused = true;
     while (unit_copy_message(express, 1, 10) == RAWE_STATUS_DONE) {
     }
@@ -164,38 +164,38 @@ static void rawe_conn_train_try__no_frame_left_for_it(void **state)
     assert_memory_equal(memory, data, 5000);
 }
 
-/* rawe_conn_train_judge */
+/* rawe_conn_batch_conclude */
 
-static void rawe_conn_train_judge__three_trials_lost_altogether(void **state)
+static void rawe_conn_batch_conclude__three_trials_lost_altogether(void **state)
 {
     (void)state;
     connect_bulk(10);
-    net.trains_vanish = true;
+    net.batches_vanish = true;
     put(50000, 5); /* over plain frames in the end */
-    assert_int_equal(end(0)->train, RAWE_TRAIN_BAD);
-    assert_int_equal(counters(0)->trials_failed, 1);
-    assert_true(counters(0)->losses_trial > 0);
+    assert_int_equal(end(0)->batch, RAWE_BATCH_INVALID);
+    assert_int_equal(counters(0)->validations_failed, 1);
+    assert_true(counters(0)->losses_validation > 0);
     assert_int_equal(counters(0)->losses_overtaken + counters(0)->losses_probed, 0);
-    assert_int_equal(counters(0)->trials_passed, 0);
-    assert_int_equal(counters(0)->trains_sent, 3);
+    assert_int_equal(counters(0)->validations_passed, 0);
+    assert_int_equal(counters(0)->batches_sent, 3);
     uint64_t resent = counters(0)->frames_resent;
     put(100000, 6);
     finish();
-    assert_int_equal(counters(0)->trains_sent, 3);
+    assert_int_equal(counters(0)->batches_sent, 3);
     assert_int_equal(counters(0)->frames_resent, resent);
     assert_int_equal(counters(0)->congestion_events, 0); /* a trial says nothing of congestion */
 }
 
 static bool drop_sequence(struct unit_net *of, const struct unit_frame *frame)
 {
-    if (frame->train != 0 && frame->header.sequence == of->filter_count) {
+    if (frame->batch != 0 && frame->header.sequence == of->filter_count) {
         of->filter_count = UINT32_MAX;
         return false;
     }
     return true;
 }
 
-static void rawe_conn_train_judge__a_frame_of_the_trial_lost(void **state)
+static void rawe_conn_batch_conclude__a_frame_of_the_trial_lost(void **state)
 {
     (void)state;
     for (unsigned lost = 0; lost < 4; lost++) {
@@ -206,70 +206,70 @@ static void rawe_conn_train_judge__a_frame_of_the_trial_lost(void **state)
         net.filter_count = lost;
         put(30000, lost);
         finish();
-        assert_int_equal(end(0)->train, RAWE_TRAIN_GOOD);
+        assert_int_equal(end(0)->batch, RAWE_BATCH_VALID);
         unit_close(&net, 0, RAWE_LANE_BULK);
         unit_settle(&net);
         unit_close(&net, 1, RAWE_LANE_BULK);
         unit_connect(&net, RAWE_LANE_BULK);
     }
-    assert_int_equal(counters(0)->trials_passed, 4);
+    assert_int_equal(counters(0)->validations_passed, 4);
     assert_int_equal(counters(0)->frames_resent, 4);
     assert_int_equal(counters(1)->duplicates, 0);
 }
 
-static unsigned trains_to_lose;
+static unsigned batches_to_lose;
 
-static bool lose_first_trains(struct unit_net *of, const struct unit_frame *frame)
+static bool lose_first_batches(struct unit_net *of, const struct unit_frame *frame)
 {
     (void)of;
-    return frame->train == 0 || frame->train > trains_to_lose;
+    return frame->batch == 0 || frame->batch > batches_to_lose;
 }
 
-static void rawe_conn_train_judge__lost_twice_and_then_good(void **state)
+static void rawe_conn_batch_conclude__lost_twice_and_then_good(void **state)
 {
     (void)state;
     connect_bulk(10);
-    trains_to_lose = 2;
-    net.filter = lose_first_trains;
+    batches_to_lose = 2;
+    net.filter = lose_first_batches;
     put(30000, 1);
-    assert_int_equal(end(0)->train, RAWE_TRAIN_GOOD);
-    assert_int_equal(counters(0)->trials_failed, 0);
+    assert_int_equal(end(0)->batch, RAWE_BATCH_VALID);
+    assert_int_equal(counters(0)->validations_failed, 0);
 }
 
-static bool garble_trials(struct unit_net *of, const struct unit_frame *frame)
+static bool garble_validations(struct unit_net *of, const struct unit_frame *frame)
 {
     (void)of;
-    if (frame->train != 0 && frame->bytes[RAWE_PAYLOAD_OFFSET] == RAWE_CHUNK_TRIAL) {
+    if (frame->batch != 0 && frame->bytes[RAWE_PAYLOAD_OFFSET] == RAWE_FRAGMENT_VALIDATION) {
         frame->bytes[frame->len_bytes - 1] ^= 0x10;
     }
     return true;
 }
 
-static void rawe_conn_train_judge__content_that_arrives_wrong(void **state)
+static void rawe_conn_batch_conclude__content_that_arrives_wrong(void **state)
 {
     (void)state;
     connect_bulk(10);
-    net.filter = garble_trials;
+    net.filter = garble_validations;
     put(30000, 1);
-    assert_int_equal(end(0)->train, RAWE_TRAIN_BAD);
-    assert_true(counters(1)->dropped_trial >= 3);
-    assert_int_equal(counters(0)->trials_failed, 1);
+    assert_int_equal(end(0)->batch, RAWE_BATCH_INVALID);
+    assert_true(counters(1)->dropped_validation >= 3);
+    assert_int_equal(counters(0)->validations_failed, 1);
 }
 
-static void rawe_conn_train_judge__a_receiver_without_trains(void **state)
+static void rawe_conn_batch_conclude__a_receiver_without_batches(void **state)
 {
     (void)state;
     connect_bulk(10);
-    net.trains_vanish = true; /* nobody there takes them off the wire */
-    uint8_t *pattern = net.node[1].engine.trains.pattern;
-    net.node[1].engine.trains = (struct rawe_trains){.pattern = NULL};
+    net.batches_vanish = true; /* nobody there takes them off the wire */
+    uint8_t *pattern = net.node[1].engine.batches.pattern;
+    net.node[1].engine.batches = (struct rawe_batches){.pattern = NULL};
     put(30000, 1);
-    assert_int_equal(end(0)->train, RAWE_TRAIN_BAD);
-    assert_int_equal(counters(1)->dropped_trial, 0);
-    net.node[1].engine.trains.pattern = pattern;
+    assert_int_equal(end(0)->batch, RAWE_BATCH_INVALID);
+    assert_int_equal(counters(1)->dropped_validation, 0);
+    net.node[1].engine.batches.pattern = pattern;
 }
 
-static void rawe_conn_train_judge__a_receiver_that_computes(void **state)
+static void rawe_conn_batch_conclude__a_receiver_that_computes(void **state)
 {
     (void)state;
     struct unit_send send = {0};
@@ -278,23 +278,23 @@ static void rawe_conn_train_judge__a_receiver_that_computes(void **state)
     unit_fill(data, 30000, 1);
     unit_send_put(end(0), &send, data, 30000, handle_index, handle_key, 0);
     unit_run(&net, 2 * UNIT_S, UNIT_MS);
-    assert_int_equal(end(0)->train, RAWE_TRAIN_TRYING); /* silence is no evidence here either */
+    assert_int_equal(end(0)->batch, RAWE_BATCH_VALIDATING); /* silence is no evidence here either */
     net.node[1].paused = false;
     finish();
     assert_int_equal(send.done, 1);
-    assert_int_equal(end(0)->train, RAWE_TRAIN_GOOD);
+    assert_int_equal(end(0)->batch, RAWE_BATCH_VALID);
     assert_int_equal(counters(0)->frames_resent, 0);
 }
 
-/* rawe_conn_train_transmit: the harness checks the shape of each train. */
+/* rawe_conn_batch_transmit: the harness checks the shape of each batch. */
 
-static void rawe_conn_train_transmit__puts_of_every_length(void **state)
+static void rawe_conn_batch_transmit__puts_of_every_length(void **state)
 {
     (void)state;
     connect_bulk(16);
     put(1, 1);
     size_t frame =
-        (((net.config.payload_max_bytes - UNIT_TRAIN_OVERHEAD_BYTES) & ~7u)) - RAWE_CHUNK_PUT_BYTES;
+        (((net.config.payload_max_bytes - UNIT_BATCH_OVERHEAD_BYTES) & ~7u)) - RAWE_FRAGMENT_PUT_BYTES;
     const size_t lengths[] = {
         1,          8,           frame - 1,      frame,      frame + 1,  2 * frame,
         15 * frame, 16 * frame,  16 * frame + 1, 17 * frame, 48 * frame, 49 * frame + 5,
@@ -303,10 +303,10 @@ static void rawe_conn_train_transmit__puts_of_every_length(void **state)
         put(lengths[i], i);
     }
     assert_int_equal(counters(0)->frames_resent, 0);
-    assert_true(net.trains_placed > 10);
+    assert_true(net.batches_placed > 10);
 }
 
-static void rawe_conn_train_transmit__frames_of_different_sends_do_not_mix(void **state)
+static void rawe_conn_batch_transmit__frames_of_different_sends_do_not_mix(void **state)
 {
     (void)state;
     struct unit_send sends[40];
@@ -314,7 +314,7 @@ static void rawe_conn_train_transmit__frames_of_different_sends_do_not_mix(void 
     connect_bulk(16);
     put(1, 1);
     unit_fill(data, sizeof(data), 9);
-    /* Scattered pieces: a train over two of them would be placed wrongly. */
+    /* Scattered pieces: a batch over two of them would be placed wrongly. */
     for (unsigned i = 0; i < 40; i++) {
         unit_send_put(end(0), &sends[i], data + i * 7000, 3000 + i, handle_index, handle_key,
                       (39 - i) * 7000);
@@ -326,7 +326,7 @@ static void rawe_conn_train_transmit__frames_of_different_sends_do_not_mix(void 
     }
 }
 
-static void rawe_conn_train_transmit__long_messages(void **state)
+static void rawe_conn_batch_transmit__long_messages(void **state)
 {
     (void)state;
     struct unit_send sends[100];
@@ -344,7 +344,7 @@ static void rawe_conn_train_transmit__long_messages(void **state)
         unit_assert_message(&net.node[1], i, tag, 1000u + tag * 400u, 4);
     }
     assert_int_equal(counters(0)->frames_resent, 0);
-    assert_true(net.trains_placed > 10);
+    assert_true(net.batches_placed > 10);
 }
 
 static bool drop_some(struct unit_net *of, const struct unit_frame *frame)
@@ -354,7 +354,7 @@ static bool drop_some(struct unit_net *of, const struct unit_frame *frame)
     return (of->filter_count >> 16) % 12 != 0;
 }
 
-static void rawe_conn_train_transmit__losses_inside_trains(void **state)
+static void rawe_conn_batch_transmit__losses_inside_batches(void **state)
 {
     (void)state;
     connect_bulk(16);
@@ -369,10 +369,10 @@ static void rawe_conn_train_transmit__losses_inside_trains(void **state)
         unit_assert_message(&net.node[1], before, 1, 50000, i);
     }
     assert_true(counters(0)->frames_resent > 0);
-    assert_int_equal(counters(1)->dropped_segment + counters(1)->dropped_handle, 0);
+    assert_int_equal(counters(1)->dropped_fragment + counters(1)->dropped_handle, 0);
 }
 
-static void rawe_conn_train_transmit__link_full_at_every_place(void **state)
+static void rawe_conn_batch_transmit__link_full_at_every_place(void **state)
 {
     (void)state;
     connect_bulk(8);
@@ -391,7 +391,7 @@ static void rawe_conn_train_transmit__link_full_at_every_place(void **state)
     assert_int_equal(counters(1)->duplicates, 0);
 }
 
-static void train_transmit__packed_messages_leave_room_for_the_envelope(void **state)
+static void batch_transmit__packed_messages_leave_room_for_the_envelope(void **state)
 {
     (void)state;
     static uint8_t shorts[60];
@@ -400,16 +400,16 @@ static void train_transmit__packed_messages_leave_room_for_the_envelope(void **s
     unit_stop(&net);
     unit_init(&net);
     net.config.payload_max_bytes = 512;
-    net.config.pack_from_frames = 1;
+    net.config.coalesce_from_frames = 1;
     unit_start(&net);
-    unit_use_trains(&net, 10);
+    unit_use_batches(&net, 10);
     struct rawe_conn *conn = unit_connect(&net, RAWE_LANE_BULK);
     unit_fill(shorts, sizeof(shorts), 1);
     for (unsigned i = 0; i < 40; i++) { /* all wait for the trial; each frame's length is checked */
         unit_send_message(conn, &many[i], (uint8_t)i, shorts, sizeof(shorts));
     }
     unit_settle(&net);
-    assert_int_equal(conn->train, RAWE_TRAIN_GOOD);
+    assert_int_equal(conn->batch, RAWE_BATCH_VALID);
     assert_int_equal(net.node[1].message_count, 40);
     assert_true(net.node[0].engine.counters.frames_sent < 40);
 }
@@ -419,23 +419,23 @@ static void train_transmit__packed_messages_leave_room_for_the_envelope(void **s
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(rawe_conn_train_try__first_a_train_of_known_content),
-        TEST(rawe_conn_train_try__not_on_the_express_lane),
-        TEST(rawe_conn_train_try__not_without_a_link_that_can),
-        TEST(rawe_conn_train_try__link_full),
-        TEST(rawe_conn_train_try__no_frame_left_for_it),
-        TEST(rawe_conn_train_judge__three_trials_lost_altogether),
-        TEST(rawe_conn_train_judge__a_frame_of_the_trial_lost),
-        TEST(rawe_conn_train_judge__lost_twice_and_then_good),
-        TEST(rawe_conn_train_judge__content_that_arrives_wrong),
-        TEST(rawe_conn_train_judge__a_receiver_without_trains),
-        TEST(rawe_conn_train_judge__a_receiver_that_computes),
-        TEST(rawe_conn_train_transmit__puts_of_every_length),
-        TEST(rawe_conn_train_transmit__frames_of_different_sends_do_not_mix),
-        TEST(rawe_conn_train_transmit__long_messages),
-        TEST(rawe_conn_train_transmit__losses_inside_trains),
-        TEST(rawe_conn_train_transmit__link_full_at_every_place),
-        TEST(train_transmit__packed_messages_leave_room_for_the_envelope),
+        TEST(rawe_conn_batch_validate__first_a_batch_of_known_content),
+        TEST(rawe_conn_batch_validate__not_on_the_express_lane),
+        TEST(rawe_conn_batch_validate__not_without_a_link_that_can),
+        TEST(rawe_conn_batch_validate__link_full),
+        TEST(rawe_conn_batch_validate__no_frame_left_for_it),
+        TEST(rawe_conn_batch_conclude__three_trials_lost_altogether),
+        TEST(rawe_conn_batch_conclude__a_frame_of_the_trial_lost),
+        TEST(rawe_conn_batch_conclude__lost_twice_and_then_good),
+        TEST(rawe_conn_batch_conclude__content_that_arrives_wrong),
+        TEST(rawe_conn_batch_conclude__a_receiver_without_batches),
+        TEST(rawe_conn_batch_conclude__a_receiver_that_computes),
+        TEST(rawe_conn_batch_transmit__puts_of_every_length),
+        TEST(rawe_conn_batch_transmit__frames_of_different_sends_do_not_mix),
+        TEST(rawe_conn_batch_transmit__long_messages),
+        TEST(rawe_conn_batch_transmit__losses_inside_batches),
+        TEST(rawe_conn_batch_transmit__link_full_at_every_place),
+        TEST(batch_transmit__packed_messages_leave_room_for_the_envelope),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,7 +15,7 @@ static struct unit_net net;
 /** What the test knows of a send, by its index in `sends`. */
 static struct unit_send sends[SENDS];
 static uint8_t original[SENDS][SEND_BYTES], copies[SENDS][SEND_BYTES];
-static unsigned left_calls[SENDS];
+static unsigned transmitted_calls[SENDS];
 static bool move;
 static bool chain; /**< each sends the next when it has left */
 
@@ -27,7 +27,7 @@ static int set_up(void **state)
     net.config.receive_frames = 1024;
     unit_start(&net);
     memset(sends, 0, sizeof(sends));
-    memset(left_calls, 0, sizeof(left_calls));
+    memset(transmitted_calls, 0, sizeof(transmitted_calls));
     move = chain = false;
     return 0;
 }
@@ -49,7 +49,7 @@ static void left(struct rawe_send *send, struct rawe_conn *conn);
 static void send_one(unsigned index, size_t len_bytes)
 {
     unit_fill(original[index], len_bytes, index);
-    sends[index].send.left = left;
+    sends[index].send.transmitted = left;
     unit_send_message(end(0), &sends[index], (uint8_t)index, original[index], len_bytes);
 }
 
@@ -61,7 +61,7 @@ static void move_data(struct rawe_send *send, struct rawe_conn *conn, unsigned i
         memcpy(to, send->pieces[i].base, send->pieces[i].len_bytes);
         to += send->pieces[i].len_bytes;
     }
-    rawe_conn_send_moved(conn, send, copies[index]);
+    rawe_conn_send_rebased(conn, send, copies[index]);
     memset(original[index], 0xEE, sizeof(original[index]));
 }
 
@@ -72,7 +72,7 @@ static void left(struct rawe_send *send, struct rawe_conn *conn)
     assert_ptr_equal(conn, end(0));
     assert_int_equal(send->framed_bytes, send->total_bytes);
     assert_int_equal(sends[index].done, 0); /* before it */
-    left_calls[index]++;
+    transmitted_calls[index]++;
     if (move) {
         move_data(send, conn, index);
     }
@@ -100,51 +100,51 @@ static void assert_delivered(unsigned count, size_t len_bytes)
     }
 }
 
-/* tell_left */
+/* report_transmitted */
 
-static void tell_left__once_and_before_done(void **state)
+static void report_transmitted__once_and_before_done(void **state)
 {
     (void)state;
     unit_connect(&net, RAWE_LANE_BULK);
     for (unsigned i = 0; i < SENDS; i++) {
         send_one(i, 3000);
-        assert_int_equal(left_calls[i], 1);
+        assert_int_equal(transmitted_calls[i], 1);
         assert_int_equal(sends[i].done, 0);
     }
     finish();
     assert_delivered(SENDS, 3000);
     for (unsigned i = 0; i < SENDS; i++) {
-        assert_int_equal(left_calls[i], 1);
+        assert_int_equal(transmitted_calls[i], 1);
     }
 }
 
-static void tell_left__not_while_connecting(void **state)
+static void report_transmitted__not_while_connecting(void **state)
 {
     (void)state;
     unit_open(&net, 0, RAWE_LANE_BULK);
     send_one(0, 3000);
-    assert_int_equal(left_calls[0], 0);
+    assert_int_equal(transmitted_calls[0], 0);
     unit_step(&net);
-    assert_int_equal(left_calls[0], 0);
+    assert_int_equal(transmitted_calls[0], 0);
     finish();
-    assert_int_equal(left_calls[0], 1);
+    assert_int_equal(transmitted_calls[0], 1);
     assert_delivered(1, 3000);
 }
 
-static void tell_left__not_before_the_last_frame(void **state)
+static void report_transmitted__not_before_the_last_frame(void **state)
 {
     (void)state;
     unit_connect(&net, RAWE_LANE_BULK);
-    end(0)->congestion.window = 3;
+    end(0)->cc.window = 3;
     send_one(0, SEND_BYTES);
     assert_int_equal(unit_wire_count(&net), 3);
-    assert_int_equal(left_calls[0], 0);
+    assert_int_equal(transmitted_calls[0], 0);
     finish();
-    assert_int_equal(left_calls[0], 1);
+    assert_int_equal(transmitted_calls[0], 1);
     assert_delivered(1, SEND_BYTES);
 }
 
-static void tell_left__link_full_at_every_place(void **state)
+static void report_transmitted__link_full_at_every_place(void **state)
 {
     (void)state;
     unit_connect(&net, RAWE_LANE_BULK);
@@ -152,21 +152,21 @@ static void tell_left__link_full_at_every_place(void **state)
         net.node[0].link_room = room;
         send_one(room, SEND_BYTES);
         unsigned frames = unit_wire_count(&net);
-        assert_int_equal(left_calls[room], frames == 7); /* 9000 bytes in frames of 1446 */
+        assert_int_equal(transmitted_calls[room], frames == 7); /* 9000 bytes in frames of 1446 */
         net.node[0].link_room = UINT32_MAX;
         finish();
-        assert_int_equal(left_calls[room], 1);
+        assert_int_equal(transmitted_calls[room], 1);
     }
     assert_delivered(9, SEND_BYTES);
 }
 
-static void tell_left__a_copied_message_is_done_at_once(void **state)
+static void report_transmitted__a_copied_message_is_done_at_once(void **state)
 {
     (void)state;
     unit_connect(&net, RAWE_LANE_BULK);
     send_one(0, 100);
     assert_int_equal(sends[0].done, 1);
-    assert_int_equal(left_calls[0], 0);
+    assert_int_equal(transmitted_calls[0], 0);
     finish();
     assert_delivered(1, 100);
 }
@@ -176,35 +176,35 @@ static bool drop_first(struct unit_net *of, const struct unit_frame *frame)
     return !(frame->header.type == RAWE_FRAME_BULK && of->filter_count++ < 7);
 }
 
-static void tell_left__not_again_when_sent_again(void **state)
+static void report_transmitted__not_again_when_sent_again(void **state)
 {
     (void)state;
     unit_connect(&net, RAWE_LANE_BULK);
     net.filter = drop_first;
     send_one(0, SEND_BYTES);
-    assert_int_equal(left_calls[0], 1);
+    assert_int_equal(transmitted_calls[0], 1);
     finish();
     assert_true(net.node[0].engine.counters.frames_resent >= 7);
-    assert_int_equal(left_calls[0], 1);
+    assert_int_equal(transmitted_calls[0], 1);
     assert_delivered(1, SEND_BYTES);
 }
 
-static void tell_left__not_while_away(void **state)
+static void report_transmitted__not_while_away(void **state)
 {
     (void)state;
     unit_connect(&net, RAWE_LANE_BULK);
-    end(0)->congestion.window = 3;
+    end(0)->cc.window = 3;
     send_one(0, SEND_BYTES);
-    rawe_engine_leave(&net.node[0].engine);
+    rawe_engine_defer_begin(&net.node[0].engine);
     finish();
-    assert_int_equal(left_calls[0] + sends[0].done, 0);
-    rawe_engine_return(&net.node[0].engine);
-    rawe_engine_tell(&net.node[0].engine);
-    assert_int_equal(left_calls[0], 0); /* done comes first */
+    assert_int_equal(transmitted_calls[0] + sends[0].done, 0);
+    rawe_engine_defer_end(&net.node[0].engine);
+    rawe_engine_deliver_deferred(&net.node[0].engine);
+    assert_int_equal(transmitted_calls[0], 0); /* done comes first */
     assert_delivered(1, SEND_BYTES);
 }
 
-static void tell_left__sends_again(void **state)
+static void report_transmitted__sends_again(void **state)
 {
     (void)state;
     chain = true;
@@ -213,12 +213,12 @@ static void tell_left__sends_again(void **state)
     finish();
     assert_delivered(SENDS, SEND_BYTES);
     for (unsigned i = 0; i < SENDS; i++) {
-        assert_int_equal(left_calls[i], 1);
+        assert_int_equal(transmitted_calls[i], 1);
         assert_int_equal(net.node[1].messages[i].tag, i);
     }
 }
 
-/* rawe_conn_send_moved */
+/* rawe_conn_send_rebased */
 
 static bool drop_a_third(struct unit_net *of, const struct unit_frame *frame)
 {
@@ -239,42 +239,42 @@ static void move_all(size_t len_bytes)
     assert_true(net.node[0].engine.counters.frames_resent > 0);
     assert_delivered(SENDS, len_bytes);
     for (unsigned i = 0; i < SENDS; i++) {
-        assert_int_equal(left_calls[i], 1);
+        assert_int_equal(transmitted_calls[i], 1);
         assert_ptr_equal(sends[i].send.pieces[0].base, copies[i]);
         assert_ptr_equal(sends[i].send.pieces[1].base, copies[i] + len_bytes / 3);
     }
 }
 
-static void rawe_conn_send_moved__sent_again_from_the_copy(void **state)
+static void rawe_conn_send_rebased__sent_again_from_the_copy(void **state)
 {
     (void)state;
     unit_connect(&net, RAWE_LANE_BULK);
     move_all(SEND_BYTES);
 }
 
-static void rawe_conn_send_moved__a_single_frame(void **state)
+static void rawe_conn_send_rebased__a_single_frame(void **state)
 {
     (void)state;
     unit_connect(&net, RAWE_LANE_BULK);
     move_all(1400); /* too long to be copied, both pieces in one frame */
 }
 
-static void rawe_conn_send_moved__in_trains(void **state)
+static void rawe_conn_send_rebased__in_batches(void **state)
 {
     (void)state;
     unit_stop(&net);
     unit_init(&net);
     net.config.window_frames = 256;
     net.config.receive_frames = 1024;
-    net.config.pack_from_frames = 2;
+    net.config.coalesce_from_frames = 2;
     net.fill_max_bytes = 1400;
     unit_start(&net);
-    unit_use_trains(&net, 16);
+    unit_use_batches(&net, 16);
     unit_connect(&net, RAWE_LANE_BULK);
     move_all(7000);
 }
 
-static void rawe_conn_send_moved__with_checksums(void **state)
+static void rawe_conn_send_rebased__with_checksums(void **state)
 {
     (void)state;
     unit_stop(&net);
@@ -287,22 +287,22 @@ static void rawe_conn_send_moved__with_checksums(void **state)
     move_all(5000);
 }
 
-static void rawe_conn_send_moved__waits_for_the_link(void **state)
+static void rawe_conn_send_rebased__waits_for_the_link(void **state)
 {
     (void)state;
     unit_connect(&net, RAWE_LANE_BULK);
     net.node[0].link_room = 2; /* wholly framed, but five frames have never been sent */
     send_one(0, SEND_BYTES);
     assert_int_equal(sends[0].send.framed_bytes, SEND_BYTES);
-    assert_int_equal(left_calls[0], 0);
-    sends[0].send.left = NULL; /* as btl_send does, which copies when all is in frames */
+    assert_int_equal(transmitted_calls[0], 0);
+    sends[0].send.transmitted = NULL; /* as btl_send does, which copies when all is in frames */
     move_data(&sends[0].send, end(0), 0);
     net.node[0].link_room = UINT32_MAX;
     finish();
     assert_delivered(1, SEND_BYTES);
 }
 
-static void rawe_conn_send_moved__some_acknowledged_already(void **state)
+static void rawe_conn_send_rebased__some_acknowledged_already(void **state)
 {
     (void)state;
     unit_connect(&net, RAWE_LANE_BULK);
@@ -326,20 +326,20 @@ static void rawe_conn_send_moved__some_acknowledged_already(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(tell_left__once_and_before_done),
-        TEST(tell_left__not_while_connecting),
-        TEST(tell_left__not_before_the_last_frame),
-        TEST(tell_left__link_full_at_every_place),
-        TEST(tell_left__a_copied_message_is_done_at_once),
-        TEST(tell_left__not_again_when_sent_again),
-        TEST(tell_left__not_while_away),
-        TEST(tell_left__sends_again),
-        TEST(rawe_conn_send_moved__sent_again_from_the_copy),
-        TEST(rawe_conn_send_moved__a_single_frame),
-        TEST(rawe_conn_send_moved__in_trains),
-        TEST(rawe_conn_send_moved__with_checksums),
-        TEST(rawe_conn_send_moved__waits_for_the_link),
-        TEST(rawe_conn_send_moved__some_acknowledged_already),
+        TEST(report_transmitted__once_and_before_done),
+        TEST(report_transmitted__not_while_connecting),
+        TEST(report_transmitted__not_before_the_last_frame),
+        TEST(report_transmitted__link_full_at_every_place),
+        TEST(report_transmitted__a_copied_message_is_done_at_once),
+        TEST(report_transmitted__not_again_when_sent_again),
+        TEST(report_transmitted__not_while_away),
+        TEST(report_transmitted__sends_again),
+        TEST(rawe_conn_send_rebased__sent_again_from_the_copy),
+        TEST(rawe_conn_send_rebased__a_single_frame),
+        TEST(rawe_conn_send_rebased__in_batches),
+        TEST(rawe_conn_send_rebased__with_checksums),
+        TEST(rawe_conn_send_rebased__waits_for_the_link),
+        TEST(rawe_conn_send_rebased__some_acknowledged_already),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of hostile trains with several messages. Whatever they do, nothing is read or written out
+ * Tests of hostile batches with several messages. Whatever they do, nothing is read or written out
  * of bounds: that is for the address sanitizer to see.
  */
 #include "unit_segments.h"
@@ -18,7 +18,7 @@ static int set_up(void **state)
     net.config.window_frames = 256;
     net.config.receive_frames = 1024;
     unit_start(&net);
-    unit_use_trains(&net, 40);
+    unit_use_batches(&net, 40);
     unit_connect(&net, RAWE_LANE_BULK);
     return 0;
 }
@@ -40,14 +40,14 @@ static void receive(const struct unit_segment *segments, unsigned count)
     unit_receive_segments(&net, segments, count);
 }
 
-static void put_train(const struct unit_segment *segments, unsigned count)
+static void put_batch(const struct unit_segment *segments, unsigned count)
 {
     unit_put_segments(&net, segments, count);
 }
 
 static void assert_message(unsigned index, uint32_t number, size_t len_bytes)
 {
-    unit_assert_segmented(&net, index, number, len_bytes);
+    unit_assert_fragmented(&net, index, number, len_bytes);
 }
 
 static void forget_messages(void)
@@ -60,22 +60,22 @@ static void forget_messages(void)
     net.node[1].message_count = 0;
 }
 
-static void rawe_conn_train_borrow__contradictions(void **state)
+static void rawe_conn_inplace_add__contradictions(void **state)
 {
     (void)state;
-    struct unit_segment good[4], train[5];
+    struct unit_segment good[4], batch[5];
     good[0] = unit_segment(0, 0, 3500);
     good[1] = unit_segment(0, 1000, 3500);
     good[2] = unit_segment(0, 2000, 3500);
     good[3] = unit_segment(0, 3000, 3500);
-    train[4] = unit_segment(1, 0, 10);
+    batch[4] = unit_segment(1, 0, 10);
     /* One field of one segment is wrong, by little, by much, or as far as it goes. */
     static const uint32_t wrong[] = {1, 999, 1000, 1001, 60000, 65536, 0x80000000u, 0xFFFFFFFFu};
     for (unsigned which = 0; which < 4; which++) {
         for (unsigned field = 0; field < 5; field++) {
             for (unsigned i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
-                memcpy(train, good, sizeof(good));
-                struct unit_segment *segment = &train[which];
+                memcpy(batch, good, sizeof(good));
+                struct unit_segment *segment = &batch[which];
                 switch (field) {
                 case 0:
                     segment->number += wrong[i];
@@ -94,15 +94,15 @@ static void rawe_conn_train_borrow__contradictions(void **state)
                     break;
                 }
                 net.segment_sequence = 0;
-                receive(train, 5);
-                bool wrong_now = memcmp(train, good, sizeof(good)) != 0;
+                receive(batch, 5);
+                bool wrong_now = memcmp(batch, good, sizeof(good)) != 0;
                 /* Bytes are counted: who overlaps his own segments gets away with it. */
                 if (field != 1 || net.node[1].message_count != 2) {
                     assert_int_equal(net.node[1].message_count, wrong_now ? 0 : 2);
                 }
                 /* Whoever is honest afterwards, on a new connection, is served. */
                 unit_close(&net, 1, RAWE_LANE_BULK);
-                assert_null(engine()->borrowed.conn);
+                assert_null(engine()->inplace.conn);
                 unit_close(&net, 0, RAWE_LANE_BULK);
                 unit_wire_clear(&net);
                 unit_connect(&net, RAWE_LANE_BULK);
@@ -111,103 +111,103 @@ static void rawe_conn_train_borrow__contradictions(void **state)
         }
     }
     net.segment_sequence = 0;
-    memcpy(train, good, sizeof(good));
-    receive(train, 5);
+    memcpy(batch, good, sizeof(good));
+    receive(batch, 5);
     assert_int_equal(net.node[1].message_count, 2);
     assert_message(0, 0, 3500);
 }
 
-static void rawe_conn_train_borrow__the_same_message_begins_twice(void **state)
+static void rawe_conn_inplace_add__the_same_message_begins_twice(void **state)
 {
     (void)state;
-    struct unit_segment train[UNIT_SEGMENTS_MAX];
-    train[0] = unit_segment(0, 0, 3000);
-    train[1] = unit_segment(0, 1000, 3000);
-    train[2] = unit_segment(0, 0, 2000); /* shorter now, and whole */
-    train[3] = unit_segment(0, 1000, 2000);
-    train[4] = unit_segment(0, 2000, 3000);
-    train[5] = unit_segment(1, 0, 10);
-    receive(train, 6);
-    assert_int_equal(engine()->counters.dropped_segment, 2);
+    struct unit_segment batch[UNIT_SEGMENTS_MAX];
+    batch[0] = unit_segment(0, 0, 3000);
+    batch[1] = unit_segment(0, 1000, 3000);
+    batch[2] = unit_segment(0, 0, 2000); /* shorter now, and whole */
+    batch[3] = unit_segment(0, 1000, 2000);
+    batch[4] = unit_segment(0, 2000, 3000);
+    batch[5] = unit_segment(1, 0, 10);
+    receive(batch, 6);
+    assert_int_equal(engine()->counters.dropped_fragment, 2);
     assert_int_equal(net.node[1].message_count, 2);
     assert_message(0, 0, 3000);
     assert_message(1, 1, 10);
     for (uint32_t number = 2; number < 2 + 2 * RAWE_REASSEMBLY_MESSAGES; number++) {
-        unsigned count = unit_segments(train, number, 1200); /* no place is taken for ever */
-        count += unit_segments(train + count, number + 1, 10);
-        receive(train, count);
+        unsigned count = unit_segments(batch, number, 1200); /* no place is taken for ever */
+        count += unit_segments(batch + count, number + 1, 10);
+        receive(batch, count);
         number++;
     }
     assert_int_equal(net.node[1].message_count, 2 + 2 * RAWE_REASSEMBLY_MESSAGES);
 }
 
-static void rawe_conn_train_borrow__longer_than_the_train(void **state)
+static void rawe_conn_inplace_add__longer_than_the_batch(void **state)
 {
     (void)state;
-    struct unit_segment train[3];
-    train[0] = unit_segment(0, 0, 10);
-    train[1] = unit_segment(1, 0, 65536); /* from here on the buffer has not as much */
-    train[2] = unit_segment(1, 1000, 65536);
-    receive(train, 3);
-    assert_null(engine()->borrowed.conn); /* has a buffer of its own */
+    struct unit_segment batch[3];
+    batch[0] = unit_segment(0, 0, 10);
+    batch[1] = unit_segment(1, 0, 65536); /* from here on the buffer has not as much */
+    batch[2] = unit_segment(1, 1000, 65536);
+    receive(batch, 3);
+    assert_null(engine()->inplace.conn); /* has a buffer of its own */
     assert_int_equal(engine()->reassembly_buffers.allocated, 1);
-    train[0] = unit_segment(1, 2000, 65536);
-    train[1] = unit_segment(1, 3000, 65537); /* longer than any message may be */
-    receive(train, 2);
+    batch[0] = unit_segment(1, 2000, 65536);
+    batch[1] = unit_segment(1, 3000, 65537); /* longer than any message may be */
+    receive(batch, 2);
     assert_int_equal(net.node[1].message_count, 1);
     assert_int_equal(engine()->counters.dropped_misplaced, 1);
-    unit_put_segments(&net, &train[1], 1);
+    unit_put_segments(&net, &batch[1], 1);
     struct unit_frame *frame = unit_wire_take(&net);
-    frame->train = 0; /* the same in a plain frame */
+    frame->batch = 0; /* the same in a plain frame */
     unit_receive(&net, frame);
     unit_frame_free(frame);
-    assert_int_equal(engine()->counters.dropped_segment, 1);
+    assert_int_equal(engine()->counters.dropped_fragment, 1);
 }
 
-static void rawe_conn_train_borrow__longer_than_messages_may_be(void **state)
+static void rawe_conn_inplace_add__longer_than_messages_may_be(void **state)
 {
     (void)state;
-    struct unit_segment train[UNIT_SEGMENTS_MAX];
+    struct unit_segment batch[UNIT_SEGMENTS_MAX];
     unit_stop(&net);
     unit_init(&net);
     net.config.message_max_bytes = 4000;
     unit_start(&net);
-    unit_use_trains(&net, 40);
+    unit_use_batches(&net, 40);
     unit_connect(&net, RAWE_LANE_BULK);
-    unsigned count = unit_segments(train, 0, 4000);
-    count += unit_segments(train + count, 1, 4001);
-    receive(train, count);
-    assert_int_equal(net.trains_placed, 1);
+    unsigned count = unit_segments(batch, 0, 4000);
+    count += unit_segments(batch + count, 1, 4001);
+    receive(batch, count);
+    assert_int_equal(net.batches_placed, 1);
     assert_int_equal(net.node[1].message_count, 1);
     assert_message(0, 0, 4000);
-    assert_int_equal(engine()->counters.dropped_segment, 5);
+    assert_int_equal(engine()->counters.dropped_fragment, 5);
 }
 
-static void rawe_conn_train_borrow__a_gap_behind_a_short_segment(void **state)
+static void rawe_conn_inplace_add__a_gap_behind_a_short_segment(void **state)
 {
     (void)state;
-    struct unit_segment train[4];
-    train[0] = unit_segment(0, 0, 2500);
-    train[0].data_bytes = 700; /* filled up in the middle of its message */
-    train[1] = unit_segment(0, 700, 2500);
-    train[2] = unit_segment(0, 1700, 2500);
-    train[3] = unit_segment(1, 0, 10);
-    receive(train, 4);
+    struct unit_segment batch[4];
+    batch[0] = unit_segment(0, 0, 2500);
+    batch[0].data_bytes = 700; /* filled up in the middle of its message */
+    batch[1] = unit_segment(0, 700, 2500);
+    batch[2] = unit_segment(0, 1700, 2500);
+    batch[3] = unit_segment(1, 0, 10);
+    receive(batch, 4);
     assert_int_equal(net.node[1].message_count, 2);
     assert_message(0, 0, 2500);
     assert_message(1, 1, 10);
 }
 
-static void rawe_conn_train_borrow__a_frame_of_another_connection(void **state)
+static void rawe_conn_inplace_add__a_frame_of_another_connection(void **state)
 {
     (void)state;
-    struct unit_segment train[3];
+    struct unit_segment batch[3];
     unit_connect(&net, RAWE_LANE_EXPRESS);
     struct rawe_conn *express = net.node[1].conn[RAWE_LANE_EXPRESS];
-    train[0] = unit_segment(0, 0, 2000);
-    train[1] = unit_segment(0, 1000, 2000);
-    train[2] = unit_segment(1, 0, 10);
-    put_train(train, 3);
+    batch[0] = unit_segment(0, 0, 2000);
+    batch[1] = unit_segment(0, 1000, 2000);
+    batch[2] = unit_segment(1, 0, 10);
+    put_batch(batch, 3);
     struct unit_frame *second = net.wire->next;
     second->header.connection_id = express->local_id;
     second->header.sequence = 0;
@@ -217,7 +217,7 @@ static void rawe_conn_train_borrow__a_frame_of_another_connection(void **state)
     struct rawe_placement placement;
     assert_true(rawe_engine_plan(engine(), frame->bytes + RAWE_MAC_BYTES,
                                  frame->bytes + RAWE_ETH_HEADER_BYTES,
-                                 RAWE_HEADER_BYTES + RAWE_CHUNK_BYTES_MAX,
+                                 RAWE_HEADER_BYTES + RAWE_FRAGMENT_BYTES_MAX,
                                  UNIT_SEGMENT_HEAD_BYTES + UNIT_SEGMENT_BYTES,
                                  3 * UNIT_SEGMENT_HEAD_BYTES + 2010, &placement));
     for (unsigned i = 0; i < 3; i++, frame = frame->next) {
@@ -232,24 +232,24 @@ static void rawe_conn_train_borrow__a_frame_of_another_connection(void **state)
     assert_int_equal(net.node[1].message_count, 0);
     assert_int_equal(express->reassembly->next, 0);
     net.segment_sequence = 1;
-    receive(&train[1], 1); /* what was missing */
+    receive(&batch[1], 1); /* what was missing */
     assert_int_equal(net.node[1].message_count, 2);
     assert_message(0, 0, 2000);
 }
 
-static void rawe_conn_train_borrow__other_kinds_in_the_middle(void **state)
+static void rawe_conn_inplace_add__other_kinds_in_the_middle(void **state)
 {
     (void)state;
-    struct unit_segment train[4];
-    static const uint8_t kinds[] = {RAWE_CHUNK_MESSAGE, RAWE_CHUNK_PUT, RAWE_CHUNK_TRIAL, 0, 77};
+    struct unit_segment batch[4];
+    static const uint8_t kinds[] = {RAWE_FRAGMENT_MESSAGE, RAWE_FRAGMENT_PUT, RAWE_FRAGMENT_VALIDATION, 0, 77};
     for (unsigned i = 0; i < sizeof(kinds); i++) {
         uint64_t dropped = engine()->counters.dropped_length;
         uint32_t before = net.segment_sequence;
-        train[0] = unit_segment(2 * i, 0, 10);
-        train[1] = unit_segment(2 * i + 1, 0, 3000);
-        train[2] = unit_segment(2 * i + 1, 1000, 3000);
-        train[3] = unit_segment(2 * i + 1, 2000, 3000);
-        put_train(train, 4);
+        batch[0] = unit_segment(2 * i, 0, 10);
+        batch[1] = unit_segment(2 * i + 1, 0, 3000);
+        batch[2] = unit_segment(2 * i + 1, 1000, 3000);
+        batch[3] = unit_segment(2 * i + 1, 2000, 3000);
+        put_batch(batch, 4);
         struct unit_frame *third = net.wire->next->next;
         third->bytes[RAWE_PAYLOAD_OFFSET] = kinds[i];
         unit_step(&net);
@@ -257,7 +257,7 @@ static void rawe_conn_train_borrow__other_kinds_in_the_middle(void **state)
         assert_int_equal(engine()->counters.dropped_length, dropped + 1);
         assert_int_equal(net.node[1].message_count, 2 * i + 1);
         net.segment_sequence = before + 2; /* it was not taken: as it should be, it is */
-        receive(&train[2], 1);
+        receive(&batch[2], 1);
         assert_int_equal(net.node[1].message_count, 2 * i + 2);
         assert_message(2 * i + 1, 2 * i + 1, 3000);
         net.segment_sequence = before + 4;
@@ -269,13 +269,13 @@ static void rawe_conn_train_borrow__other_kinds_in_the_middle(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(rawe_conn_train_borrow__contradictions),
-        TEST(rawe_conn_train_borrow__the_same_message_begins_twice),
-        TEST(rawe_conn_train_borrow__longer_than_the_train),
-        TEST(rawe_conn_train_borrow__longer_than_messages_may_be),
-        TEST(rawe_conn_train_borrow__a_gap_behind_a_short_segment),
-        TEST(rawe_conn_train_borrow__a_frame_of_another_connection),
-        TEST(rawe_conn_train_borrow__other_kinds_in_the_middle),
+        TEST(rawe_conn_inplace_add__contradictions),
+        TEST(rawe_conn_inplace_add__the_same_message_begins_twice),
+        TEST(rawe_conn_inplace_add__longer_than_the_batch),
+        TEST(rawe_conn_inplace_add__longer_than_messages_may_be),
+        TEST(rawe_conn_inplace_add__a_gap_behind_a_short_segment),
+        TEST(rawe_conn_inplace_add__a_frame_of_another_connection),
+        TEST(rawe_conn_inplace_add__other_kinds_in_the_middle),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

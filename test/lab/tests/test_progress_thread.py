@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What was begun goes on while a process is outside of MPI: the guard sees to it."""
+"""What was begun goes on while a process is outside of MPI: the progress thread sees to it."""
 
 import subprocess
 
 import pytest
 from conftest import HANG_SECONDS, HERE, RAWE, assert_success
 
-AWAY_SECONDS = 3  # what the guard repairs takes milliseconds
+AWAY_SECONDS = 3  # what the progress thread repairs takes milliseconds
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def test_a_burst_leaves_although_its_sender_does(make_lab, build, away, count, s
 
 def test_without_the_guard_it_waits(make_lab, build, away):
     lab = make_lab()
-    options = ("--mca", "btl_rawe_guard_ms", "0")
+    options = ("--mca", "btl_rawe_progress_thread_ms", "0")
     assert "received after" in run(lab, build, away, "sender", 200, 100, options)
 
 

@@ -10,17 +10,17 @@
 #include <string.h>
 
 /** What stands in the list behind the engine's own counters; see append_values for the order. */
-static const struct mca_btl_rawe_figure others[] = {
+static const struct mca_btl_rawe_metric others[] = {
     {"link_frames_sent", "plain frames handed to the kernel", false},
     {"link_frames_received", "plain frames taken out of the receive ring", false},
     {"link_send_full", "times the kernel had no room for a plain frame", false},
     {"link_send_errors", "plain frames the kernel refused for good, so that they are lost", false},
     {"link_ring_drops", "plain frames for this process that found its receive ring full", false},
-    {"bulk_frames_sent", "frames handed to the kernel in superframes", false},
-    {"bulk_frames_received", "frames received in superframes", false},
-    {"bulk_send_full", "times the kernel had no room for a superframe", false},
-    {"bulk_send_errors", "superframes the kernel refused for good, so that they are lost", false},
-    {"bulk_queue_drops", "superframes for this process that found its queue full", false},
+    {"bulk_frames_sent", "frames handed to the kernel in batches", false},
+    {"bulk_frames_received", "frames received in batches", false},
+    {"bulk_send_full", "times the kernel had no room for a batch", false},
+    {"bulk_send_errors", "batches the kernel refused for good, so that they are lost", false},
+    {"bulk_queue_drops", "batches for this process that found its queue full", false},
     {"pings_answered", "questions of peers whether this process lives, answered by its thread",
      false},
     {"pings_unanswered", "such questions for whose answer the kernel had no room", false},
@@ -37,17 +37,17 @@ static const struct mca_btl_rawe_figure others[] = {
 
 _Static_assert(ENGINES + OTHERS <= MCA_BTL_RAWE_FIGURES_MAX, "raise MCA_BTL_RAWE_FIGURES_MAX");
 
-unsigned mca_btl_rawe_figure_count(void)
+unsigned mca_btl_rawe_metric_count(void)
 {
     return ENGINES + OTHERS;
 }
 
-struct mca_btl_rawe_figure mca_btl_rawe_figure(unsigned index)
+struct mca_btl_rawe_metric mca_btl_rawe_metric(unsigned index)
 {
     assert(index < ENGINES + OTHERS);
     if (index < ENGINES) {
         const struct rawe_counter_description *description = &rawe_counter_descriptions[index];
-        return (struct mca_btl_rawe_figure){description->name, description->text, false};
+        return (struct mca_btl_rawe_metric){description->name, description->text, false};
     }
     return others[index - ENGINES];
 }
@@ -76,7 +76,7 @@ static uint64_t *append_responder(uint64_t *out, const mca_btl_rawe_module_t *mo
     return out;
 }
 
-void mca_btl_rawe_figures_read(mca_btl_rawe_module_t *module, uint64_t *values)
+void mca_btl_rawe_metrics_read(mca_btl_rawe_module_t *module, uint64_t *values)
 {
     struct rawe_link_counters link;
     uint64_t *out = values + ENGINES;

@@ -1,10 +1,10 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Packing: short messages that share a frame.
+ * Coalescing: short messages that share a frame.
  *
  * Each frame costs its sender a system call, whatever its length. So while earlier frames are on
- * their way, short messages gather in one that is held back until it is full, until the batch ends
+ * their way, short messages gather in one that is held back until it is full, until the round ends
  * (rawe_conn_flush), or until anything else is to be sent. With nothing under way nothing is held
  * back: the first messages of a burst leave at once.
  */
@@ -12,19 +12,19 @@
 
 #include <string.h>
 
-/** From so many messages in a frame on, packing takes less time than trains do. Measured. */
-#define WELL_PACKED 3u
+/** From so many messages in a frame on, coalescing takes less time than batches do. Measured. */
+#define WELL_COALESCED 3u
 
 /**
  * Payload that fits the buffer of a large frame, and a frame to this peer, be it in an envelope.
  */
-static uint32_t pack_limit(const struct rawe_conn *conn)
+static uint32_t coalesce_limit(const struct rawe_conn *conn)
 {
-    const struct rawe_trains *trains = &conn->engine->trains;
+    const struct rawe_batches *batches = &conn->engine->batches;
     uint32_t buffer_bytes = (uint32_t)conn->engine->frames.large_bytes;
     uint32_t bytes = conn->payload_max_bytes;
-    if (conn->lane == RAWE_LANE_BULK && trains->output.transmit != NULL) {
-        bytes = (bytes - trains->overhead_bytes) & ~7u;
+    if (conn->lane == RAWE_LANE_BULK && batches->output.transmit != NULL) {
+        bytes = (bytes - batches->overhead_bytes) & ~7u;
     }
     return bytes < buffer_bytes ? bytes : buffer_bytes;
 }
@@ -33,14 +33,14 @@ static uint32_t pack_limit(const struct rawe_conn *conn)
 static void write_message(struct rawe_txframe *frame, uint8_t tag, const void *first,
                           size_t first_bytes, const void *second, size_t second_bytes)
 {
-    size_t begin = rawe_chunk_pad(frame->payload_bytes);
+    size_t begin = rawe_fragment_pad(frame->payload_bytes);
     size_t data_bytes = first_bytes + second_bytes;
     if (begin != frame->payload_bytes) {
         memset(frame->buffer + RAWE_PAYLOAD_OFFSET + frame->payload_bytes, 0,
                begin - frame->payload_bytes);
     }
     uint8_t *out = frame->buffer + RAWE_PAYLOAD_OFFSET + begin;
-    out += rawe_chunk_encode(out, &(struct rawe_chunk){.kind = RAWE_CHUNK_MESSAGE,
+    out += rawe_fragment_encode(out, &(struct rawe_fragment){.kind = RAWE_FRAGMENT_MESSAGE,
                                                        .tag = tag,
                                                        .data_bytes = (uint16_t)data_bytes});
     if (first_bytes != 0) {
@@ -49,17 +49,17 @@ static void write_message(struct rawe_txframe *frame, uint8_t tag, const void *f
     if (second_bytes != 0) {
         memcpy(out + first_bytes, second, second_bytes);
     }
-    frame->payload_bytes = (uint32_t)(begin + RAWE_CHUNK_MESSAGE_BYTES + data_bytes);
+    frame->payload_bytes = (uint32_t)(begin + RAWE_FRAGMENT_MESSAGE_BYTES + data_bytes);
     frame->buffer_bytes = RAWE_PAYLOAD_OFFSET + frame->payload_bytes;
 }
 
-struct rawe_txframe *rawe_conn_pack_new(struct rawe_conn *conn, uint8_t tag, const void *first,
+struct rawe_txframe *rawe_conn_coalesce_new(struct rawe_conn *conn, uint8_t tag, const void *first,
                                         size_t first_bytes, const void *second,
                                         size_t second_bytes, bool more)
 {
-    size_t bytes = RAWE_CHUNK_MESSAGE_BYTES + first_bytes + second_bytes;
-    if (more && bytes < pack_limit(conn)) {
-        bytes = pack_limit(conn);
+    size_t bytes = RAWE_FRAGMENT_MESSAGE_BYTES + first_bytes + second_bytes;
+    if (more && bytes < coalesce_limit(conn)) {
+        bytes = coalesce_limit(conn);
     }
     struct rawe_txframe *frame = rawe_txframe_take(&conn->engine->frames, bytes);
     if (frame != NULL) {
@@ -69,46 +69,46 @@ struct rawe_txframe *rawe_conn_pack_new(struct rawe_conn *conn, uint8_t tag, con
     return frame;
 }
 
-bool rawe_conn_pack_fits(const struct rawe_conn *conn, const struct rawe_txframe *frame,
+bool rawe_conn_coalesce_fits(const struct rawe_conn *conn, const struct rawe_txframe *frame,
                          size_t data_bytes)
 {
-    return rawe_chunk_pad(frame->payload_bytes) + RAWE_CHUNK_MESSAGE_BYTES + data_bytes <=
-           pack_limit(conn);
+    return rawe_fragment_pad(frame->payload_bytes) + RAWE_FRAGMENT_MESSAGE_BYTES + data_bytes <=
+           coalesce_limit(conn);
 }
 
-bool rawe_conn_pack_poor(const struct rawe_conn *conn, size_t data_bytes)
+bool rawe_conn_coalesce_poor(const struct rawe_conn *conn, size_t data_bytes)
 {
-    return WELL_PACKED * (data_bytes + RAWE_CHUNK_MESSAGE_BYTES) > pack_limit(conn);
+    return WELL_COALESCED * (data_bytes + RAWE_FRAGMENT_MESSAGE_BYTES) > coalesce_limit(conn);
 }
 
-bool rawe_conn_pack_wanted(const struct rawe_conn *conn, size_t data_bytes)
+bool rawe_conn_coalesce_wanted(const struct rawe_conn *conn, size_t data_bytes)
 {
-    uint32_t from = conn->engine->config.pack_from_frames;
-    return from != 0 && conn->in_flight >= from && data_bytes < pack_limit(conn) / 2;
+    uint32_t from = conn->engine->config.coalesce_from_frames;
+    return from != 0 && conn->in_flight >= from && data_bytes < coalesce_limit(conn) / 2;
 }
 
-bool rawe_conn_pack(struct rawe_conn *conn, uint8_t tag, const void *first, size_t first_bytes,
+bool rawe_conn_coalesce(struct rawe_conn *conn, uint8_t tag, const void *first, size_t first_bytes,
                     const void *second, size_t second_bytes)
 {
     struct rawe_engine *engine = conn->engine;
     size_t data_bytes = first_bytes + second_bytes;
-    if (conn->packing == NULL || !rawe_conn_pack_fits(conn, conn->packing, data_bytes)) {
+    if (conn->coalescing == NULL || !rawe_conn_coalesce_fits(conn, conn->coalescing, data_bytes)) {
         return false;
     }
-    write_message(conn->packing, tag, first, first_bytes, second, second_bytes);
+    write_message(conn->coalescing, tag, first, first_bytes, second, second_bytes);
     engine->counters.messages_sent++;
-    engine->counters.messages_packed++;
+    engine->counters.messages_coalesced++;
     engine->counters.bytes_sent += data_bytes;
     return true;
 }
 
-void rawe_conn_pack_begin(struct rawe_conn *conn, struct rawe_txframe *frame)
+void rawe_conn_coalesce_begin(struct rawe_conn *conn, struct rawe_txframe *frame)
 {
-    conn->packing = frame;
+    conn->coalescing = frame;
     rawe_conn_make_pending(conn);
 }
 
-void rawe_conn_pack_add(struct rawe_txframe *frame, const struct rawe_send *send)
+void rawe_conn_coalesce_add(struct rawe_txframe *frame, const struct rawe_send *send)
 {
     const struct rawe_bytes *pieces = send->pieces;
     bool two = send->piece_count == 2;
@@ -116,19 +116,19 @@ void rawe_conn_pack_add(struct rawe_txframe *frame, const struct rawe_send *send
                   two ? pieces[1].base : NULL, two ? pieces[1].len_bytes : 0);
 }
 
-void rawe_conn_pack_end(struct rawe_conn *conn)
+void rawe_conn_coalesce_end(struct rawe_conn *conn)
 {
-    struct rawe_txframe *frame = conn->packing;
+    struct rawe_txframe *frame = conn->coalescing;
     if (frame != NULL) {
-        conn->packing = NULL;
+        conn->coalescing = NULL;
         rawe_conn_enter_window(conn, frame);
     }
 }
 
-void rawe_conn_pack_drop(struct rawe_conn *conn)
+void rawe_conn_coalesce_drop(struct rawe_conn *conn)
 {
-    if (conn->packing != NULL) {
-        rawe_txframe_give(&conn->engine->frames, conn->packing);
-        conn->packing = NULL;
+    if (conn->coalescing != NULL) {
+        rawe_txframe_give(&conn->engine->frames, conn->coalescing);
+        conn->coalescing = NULL;
     }
 }

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Trains: frames of the bulk lane that leave as one packet, and what paths and receivers make of
- * them. A received train goes straight into place where the engine says so, as the kernel would do
+ * Batches: frames of the bulk lane that leave as one packet, and what paths and receivers make of
+ * them. A received batch goes straight into place where the engine says so, as the kernel would do
  * it.
  */
 #include <stdlib.h>
@@ -32,9 +32,9 @@ static unsigned transmit(void *context, const struct rawe_frame *frames, unsigne
     }
     uint32_t segment_bytes = frames[0].len_bytes - RAWE_ETH_HEADER_BYTES;
     total_bytes = (count - 1) * segment_bytes + frames[count - 1].len_bytes - RAWE_ETH_HEADER_BYTES;
-    if (count > sim->plan.train_frames_max || total_bytes > sim->plan.train_bytes_max ||
+    if (count > sim->plan.batch_frames_max || total_bytes > sim->plan.batch_bytes_max ||
         segment_bytes + OVERHEAD_BYTES > node->payload_max_bytes + RAWE_HEADER_BYTES) {
-        sim_violation(sim, "trains keep to their limits", "n%u sends %u frames, %u bytes, first %u",
+        sim_violation(sim, "batches keep to their limits", "n%u sends %u frames, %u bytes, first %u",
                       node->index, count, total_bytes, segment_bytes);
     }
     struct sim_packet *packet = sim_packet_take(sim, RAWE_ETH_HEADER_BYTES + total_bytes);
@@ -45,9 +45,9 @@ static unsigned transmit(void *context, const struct rawe_frame *frames, unsigne
         struct rawe_header header;
         uint32_t len_bytes = frames[i].len_bytes - RAWE_ETH_HEADER_BYTES;
         uint32_t fill_bytes = i + 1 < count ? segment_bytes - len_bytes : 0;
-        if (len_bytes > segment_bytes || (fill_bytes != 0 && sim->plan.pack_from_frames == 0)) {
-            sim_violation(sim, "trains keep to their limits",
-                          "n%u sends a train of %u frames, number %u is %u bytes, the first %u",
+        if (len_bytes > segment_bytes || (fill_bytes != 0 && sim->plan.coalesce_from_frames == 0)) {
+            sim_violation(sim, "batches keep to their limits",
+                          "n%u sends a batch of %u frames, number %u is %u bytes, the first %u",
                           node->index, count, i, len_bytes, segment_bytes);
         }
         sim_channel_gather(node, &frames[i], RAWE_ETH_HEADER_BYTES, out, &header);
@@ -56,26 +56,26 @@ static unsigned transmit(void *context, const struct rawe_frame *frames, unsigne
         memset(out + len_bytes, 0, fill_bytes);
         out += len_bytes + fill_bytes;
     }
-    packet->train = true;
+    packet->batch = true;
     packet->segment_bytes = segment_bytes;
     node->local_ns += sim->plan.transmit_cost_ns;
     sim_net_send(sim, node, packet, node->local_ns);
     return count;
 }
 
-void sim_train_enable(struct sim_node *node)
+void sim_batch_enable(struct sim_node *node)
 {
     const struct sim_plan *plan = &node->sim->plan;
-    struct rawe_trains trains = {
-        .output = {.transmit = node->sends_trains ? transmit : NULL, .context = node},
-        .frames_max = plan->train_frames_max,
-        .bytes_max = plan->train_bytes_max,
-        .fill_max_bytes = plan->train_fill_bytes,
+    struct rawe_batches batches = {
+        .output = {.transmit = node->sends_batches ? transmit : NULL, .context = node},
+        .frames_max = plan->batch_frames_max,
+        .bytes_max = plan->batch_bytes_max,
+        .fill_max_bytes = plan->batch_fill_bytes,
         .overhead_bytes = OVERHEAD_BYTES,
         .receive_frames = plan->receive_frames,
     };
 
-    if (plan->trains && !rawe_engine_use_trains(&node->engine, &trains)) {
+    if (plan->batches && !rawe_engine_use_batches(&node->engine, &batches)) {
         abort();
     }
 }
@@ -86,33 +86,33 @@ static uint32_t segments(const struct sim_packet *packet)
     return (total_bytes + packet->segment_bytes - 1) / packet->segment_bytes;
 }
 
-/** Frame `index` of a train as a packet of its own. */
-static struct sim_packet *cut(struct sim *sim, const struct sim_packet *train, uint32_t index)
+/** Frame `index` of a batch as a packet of its own. */
+static struct sim_packet *cut(struct sim *sim, const struct sim_packet *batch, uint32_t index)
 {
-    uint32_t at = RAWE_ETH_HEADER_BYTES + index * train->segment_bytes;
-    uint32_t left = train->len_bytes - at;
-    uint32_t len_bytes = left < train->segment_bytes ? left : train->segment_bytes;
+    uint32_t at = RAWE_ETH_HEADER_BYTES + index * batch->segment_bytes;
+    uint32_t left = batch->len_bytes - at;
+    uint32_t len_bytes = left < batch->segment_bytes ? left : batch->segment_bytes;
     struct sim_packet *packet = sim_packet_take(sim, RAWE_ETH_HEADER_BYTES + len_bytes);
 
-    packet->source = train->source;
-    packet->destination = train->destination;
-    packet->train = true;
+    packet->source = batch->source;
+    packet->destination = batch->destination;
+    packet->batch = true;
     packet->segment_bytes = len_bytes;
-    packet->sequenced = train->sequenced != 0;
-    packet->stream_id = train->stream_id;
-    packet->order = train->order == 0 ? 0 : train->order + index;
-    memcpy(packet->bytes, train->bytes, RAWE_ETH_HEADER_BYTES);
-    memcpy(packet->bytes + RAWE_ETH_HEADER_BYTES, train->bytes + at, len_bytes);
+    packet->sequenced = batch->sequenced != 0;
+    packet->stream_id = batch->stream_id;
+    packet->order = batch->order == 0 ? 0 : batch->order + index;
+    memcpy(packet->bytes, batch->bytes, RAWE_ETH_HEADER_BYTES);
+    memcpy(packet->bytes + RAWE_ETH_HEADER_BYTES, batch->bytes + at, len_bytes);
     return packet;
 }
 
-void sim_train_at_switch(struct sim *sim, struct sim_packet *packet)
+void sim_batch_at_switch(struct sim *sim, struct sim_packet *packet)
 {
-    switch (sim->nodes[packet->destination].train_path) {
-    case SIM_TRAIN_BLOCKED:
-        sim_packet_lose(sim, packet, "trains do not pass");
+    switch (sim->nodes[packet->destination].batch_path) {
+    case SIM_BATCH_BLOCKED:
+        sim_packet_lose(sim, packet, "batches do not pass");
         return;
-    case SIM_TRAIN_CUT:
+    case SIM_BATCH_CUT:
         for (uint32_t i = 0, count = segments(packet); i < count; i++) {
             sim_net_at_switch(sim, cut(sim, packet, i));
         }
@@ -166,7 +166,7 @@ static void receive_in_place(struct sim_node *node, const struct sim_packet *pac
                                   len_bytes - placement->head_bytes, sim_node_engine_time(node));
         i++;
         if (runs && i < full) {
-            i += rawe_engine_receive_run(&node->engine, source_mac,
+            i += rawe_engine_receive_predicted(&node->engine, source_mac,
                                          heads + i * placement->head_bytes, placement->head_bytes,
                                          placement,
                                          placement->base + (size_t)i * placement->data_bytes,
@@ -176,7 +176,7 @@ static void receive_in_place(struct sim_node *node, const struct sim_packet *pac
     free(heads);
 }
 
-void sim_train_receive(struct sim_node *node, struct sim_packet *packet)
+void sim_batch_receive(struct sim_node *node, struct sim_packet *packet)
 {
     const uint8_t *source_mac = packet->bytes + RAWE_MAC_BYTES;
     const uint8_t *in = packet->bytes + RAWE_ETH_HEADER_BYTES;

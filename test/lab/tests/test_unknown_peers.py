@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Frames that no peer sends: a stranger's who knows port and key, and a peer's out of its mind."""
+"""Frames that no peer sends: an unknown peer's who knows port and key, and a peer's out of its mind."""
 
 import re
 import sys
@@ -15,7 +15,7 @@ from conftest import (
 from jobs import EndlessJob, Job
 
 # Plain frames, which tell the receiver's port and key in a place of their own.
-PLAIN = ("--mca", "btl_rawe_superframes", "0")
+PLAIN = ("--mca", "btl_rawe_batches", "0")
 
 # Runs on host 0 as root: reads the port and key of the peer from the job's own frames, then calls.
 CALL = """
@@ -29,9 +29,9 @@ while True:
     if frame[6:12] == me and frame[12:14] == bytes([0x88, 0xB5]) and frame[14] & 15 in (1, 2, 3):
         break
 to, address = frame[0:6], frame[16:22]
-stranger = bytes([2, 0, 0, 0, 0, 9])
+unknown peer = bytes([2, 0, 0, 0, 0, 9])
 for i in range(count):
-    for jobid, rank, source in ((job, 1000 + i, me), (job + 65536, i, me), (job, 0, stranger)):
+    for jobid, rank, source in ((job, 1000 + i, me), (job + 65536, i, me), (job, 0, unknown peer)):
         who = struct.pack(">IIIIHBBIQ", jobid, rank, 1 << 20, 1, 2, i % 2, 0, 1472, 1 << 62)
         header = struct.pack(">BB6sIIIHH", 0x15, 0, address, 0, 0, 0, len(who), 4)
         ours.send(to + source + bytes([0x88, 0xB5]) + header + who)
@@ -78,7 +78,7 @@ def test_calls_of_nobody_are_refused_and_the_job_goes_on(make_lab, build, endles
     result = job.finish()
     assert "called" in called.stdout, called.stderr
     assert_success(result)
-    refused = max(int(count) for count in re.findall(r"dropped_stranger=(\d+)", result.errors))
+    refused = max(int(count) for count in re.findall(r"dropped_unknown_peer=(\d+)", result.errors))
     assert refused > 100, result.errors
     assert all(int(count) == 0 for count in re.findall(r"peers_lost=(\d+)", result.errors))
 

@@ -1,10 +1,10 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The bulk link without a packet socket: see train_link.h. Its ring is one slot of ours, its queue
+ * The bulk link without a packet socket: see batch_link.h. Its ring is one slot of ours, its queue
  * a pair of sockets.
  */
-#include "train_link.h"
+#include "batch_link.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -41,17 +41,17 @@ static void open_link(void)
     bulk.head.next_status = &bulk.ring.next->tp_status;
 }
 
-void train_link_receive(const struct train_link_packet *packet,
+void batch_link_receive(const struct batch_link_packet *packet,
                         const struct rawe_bulk_receiver *receiver, void *context)
 {
-    static uint8_t whole[sizeof(struct rawe_bulk_envelope) + TRAIN_LINK_BYTES_MAX];
+    static uint8_t whole[sizeof(struct rawe_bulk_envelope) + BATCH_LINK_BYTES_MAX];
     struct rawe_bulk_envelope envelope = {
         .vnet = {.gso_type = packet->gso_type, .gso_size = packet->gso_size},
     };
     if (far_fd < 0) {
         open_link();
     }
-    FUZZ_CHECK(packet->len_bytes <= TRAIN_LINK_BYTES_MAX, "the fuzzer's own packet is too long");
+    FUZZ_CHECK(packet->len_bytes <= BATCH_LINK_BYTES_MAX, "the fuzzer's own packet is too long");
     memcpy(envelope.packet, packet->destination, RAWE_MAC_BYTES);
     memcpy(envelope.packet + RAWE_MAC_BYTES, packet->source, RAWE_MAC_BYTES);
     memcpy(whole, &envelope, sizeof(envelope));

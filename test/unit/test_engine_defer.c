@@ -48,17 +48,17 @@ static void connect_and_leave(void)
 {
     unit_connect(&net, RAWE_LANE_BULK);
     unit_fill(data, sizeof(data), 7);
-    rawe_engine_leave(engine(1));
+    rawe_engine_defer_begin(engine(1));
 }
 
 static void come_back(unsigned node)
 {
     unsigned before = net.node[node].message_count;
-    rawe_engine_return(engine(node));
+    rawe_engine_defer_end(engine(node));
     assert_int_equal(net.node[node].message_count, before); /* not yet */
-    rawe_engine_tell(engine(node));
-    assert_false(rawe_engine_has_kept(engine(node)));
-    assert_int_equal(engine(node)->kept_bytes, 0);
+    rawe_engine_deliver_deferred(engine(node));
+    assert_false(rawe_engine_has_deferred(engine(node)));
+    assert_int_equal(engine(node)->deferred_bytes, 0);
 }
 
 /**
@@ -82,9 +82,9 @@ static void assert_told_in_order(unsigned count, size_t len_bytes)
     assert_int_equal(engine(1)->counters.bytes_received, count * len_bytes);
 }
 
-/* rawe_engine_leave */
+/* rawe_engine_defer_begin */
 
-static void rawe_engine_leave__messages_are_acknowledged_and_kept(void **state)
+static void rawe_engine_defer_begin__messages_are_acknowledged_and_kept(void **state)
 {
     (void)state;
     struct unit_send sends[20];
@@ -98,21 +98,21 @@ static void rawe_engine_leave__messages_are_acknowledged_and_kept(void **state)
     assert_true(rawe_conn_drained(end(0)));
     assert_int_equal(net.node[1].message_count, 0);
     assert_int_equal(engine(1)->counters.messages_received, 0);
-    assert_true(rawe_engine_has_kept(engine(1)));
-    assert_true(engine(1)->kept_bytes >= 20 * 1200);
+    assert_true(rawe_engine_has_deferred(engine(1)));
+    assert_true(engine(1)->deferred_bytes >= 20 * 1200);
     come_back(1);
     assert_told_in_order(20, 1200);
-    rawe_engine_tell(engine(1));
+    rawe_engine_deliver_deferred(engine(1));
     assert_told_in_order(20, 1200); /* once */
     assert_int_equal(engine(0)->counters.frames_resent, 0);
 }
 
-static void rawe_engine_leave__frames_with_several_messages(void **state)
+static void rawe_engine_defer_begin__frames_with_several_messages(void **state)
 {
     (void)state;
     unit_stop(&net);
     unit_init(&net);
-    net.config.pack_from_frames = 1;
+    net.config.coalesce_from_frames = 1;
     unit_start(&net);
     connect_and_leave();
     for (uint8_t tag = 0; tag < 40; tag++) {
@@ -120,7 +120,7 @@ static void rawe_engine_leave__frames_with_several_messages(void **state)
     }
     run(UNIT_MS);
     assert_true(rawe_conn_drained(end(0)));
-    assert_true(engine(0)->counters.messages_packed > 0);
+    assert_true(engine(0)->counters.messages_coalesced > 0);
     come_back(1);
     assert_int_equal(net.node[1].message_count, 40);
     for (uint8_t tag = 0; tag < 40; tag++) {
@@ -128,7 +128,7 @@ static void rawe_engine_leave__frames_with_several_messages(void **state)
     }
 }
 
-static void rawe_engine_leave__more_segmented_messages_than_a_window_of_them(void **state)
+static void rawe_engine_defer_begin__more_fragmented_messages_than_a_window_of_them(void **state)
 {
     (void)state;
     static struct unit_send sends[200];
@@ -139,7 +139,7 @@ static void rawe_engine_leave__more_segmented_messages_than_a_window_of_them(voi
         assert_int_equal(sends[i].done, 1);
     }
     assert_int_equal(net.node[1].message_count, 0);
-    assert_int_equal(engine(1)->kept_bytes, 200 * 5000);
+    assert_int_equal(engine(1)->deferred_bytes, 200 * 5000);
     come_back(1);
     assert_told_in_order(200, 5000);
     send_messages(sends, 10, 5000); /* as if nothing had been */
@@ -147,7 +147,7 @@ static void rawe_engine_leave__more_segmented_messages_than_a_window_of_them(voi
     assert_int_equal(net.node[1].message_count, 210);
 }
 
-static void rawe_engine_leave__in_the_middle_of_a_message(void **state)
+static void rawe_engine_defer_begin__in_the_middle_of_a_message(void **state)
 {
     (void)state;
     struct unit_send sends[3];
@@ -161,15 +161,15 @@ static void rawe_engine_leave__in_the_middle_of_a_message(void **state)
         unit_frame_free(frame);
     }
     assert_int_equal(net.node[1].message_count, 1);
-    rawe_engine_leave(engine(1));
+    rawe_engine_defer_begin(engine(1));
     run(5 * UNIT_MS);
     assert_int_equal(net.node[1].message_count, 1);
-    assert_int_equal(engine(1)->kept_bytes, 40000);
+    assert_int_equal(engine(1)->deferred_bytes, 40000);
     come_back(1);
     assert_told_in_order(3, 20000);
 }
 
-static void rawe_engine_leave__returns_in_the_middle_of_a_message(void **state)
+static void rawe_engine_defer_begin__returns_in_the_middle_of_a_message(void **state)
 {
     (void)state;
     struct unit_send sends[3];
@@ -187,7 +187,7 @@ static void rawe_engine_leave__returns_in_the_middle_of_a_message(void **state)
     assert_told_in_order(3, 20000);
 }
 
-static void rawe_engine_leave__put_data_is_placed(void **state)
+static void rawe_engine_defer_begin__put_data_is_placed(void **state)
 {
     (void)state;
     static uint8_t memory[100000];
@@ -202,31 +202,31 @@ static void rawe_engine_leave__put_data_is_placed(void **state)
     assert_int_equal(send.done, 1);
     assert_int_equal(send.status, RAWE_STATUS_DONE);
     assert_memory_equal(memory, data, sizeof(memory));
-    assert_false(rawe_engine_has_kept(engine(1)));
+    assert_false(rawe_engine_has_deferred(engine(1)));
 }
 
-static void rawe_engine_leave__trains(void **state)
+static void rawe_engine_defer_begin__batches(void **state)
 {
     (void)state;
     static struct unit_send sends[40];
     unit_stop(&net);
     unit_init(&net);
-    net.config.pack_from_frames = 2;
+    net.config.coalesce_from_frames = 2;
     net.config.window_frames = 256;
     net.config.receive_frames = 1024;
     net.fill_max_bytes = 1400;
     unit_start(&net);
-    unit_use_trains(&net, 16);
+    unit_use_batches(&net, 16);
     connect_and_leave();
     send_messages(sends, 40, 5000);
     run(10 * UNIT_MS);
     assert_int_equal(sends[39].done, 1);
-    assert_true(net.trains_placed > 0);
+    assert_true(net.batches_placed > 0);
     come_back(1);
     assert_told_in_order(40, 5000);
 }
 
-static void rawe_engine_leave__lost_frames_and_duplicates(void **state)
+static void rawe_engine_defer_begin__lost_frames_and_duplicates(void **state)
 {
     (void)state;
     static struct unit_send sends[30];
@@ -253,17 +253,17 @@ static void rawe_engine_leave__lost_frames_and_duplicates(void **state)
     assert_told_in_order(30, 5000);
 }
 
-static void rawe_engine_leave__completions_are_kept(void **state)
+static void rawe_engine_defer_begin__completions_are_kept(void **state)
 {
     (void)state;
     struct unit_send sends[10];
     unit_connect(&net, RAWE_LANE_BULK);
     unit_fill(data, sizeof(data), 7);
     send_messages(sends, 10, 3000);
-    rawe_engine_leave(engine(0));
+    rawe_engine_defer_begin(engine(0));
     run(5 * UNIT_MS);
     assert_true(rawe_conn_drained(end(0)));
-    assert_true(rawe_engine_has_kept(engine(0)));
+    assert_true(rawe_engine_has_deferred(engine(0)));
     for (unsigned i = 0; i < 10; i++) {
         assert_int_equal(sends[i].done, 0);
     }
@@ -275,7 +275,7 @@ static void rawe_engine_leave__completions_are_kept(void **state)
     assert_told_in_order(10, 3000);
 }
 
-static void rawe_engine_leave__what_is_queued_goes_on(void **state)
+static void rawe_engine_defer_begin__what_is_queued_goes_on(void **state)
 {
     (void)state;
     static struct unit_send sends[100];
@@ -283,7 +283,7 @@ static void rawe_engine_leave__what_is_queued_goes_on(void **state)
     unit_fill(data, sizeof(data), 7);
     send_messages(sends, 100, 20000); /* much more than a window */
     assert_true(end(0)->queued_bytes > 0);
-    rawe_engine_leave(engine(0));
+    rawe_engine_defer_begin(engine(0));
     run(100 * UNIT_MS);
     assert_true(rawe_conn_drained(end(0)));
     assert_int_equal(end(0)->queued_bytes, 0);
@@ -294,18 +294,18 @@ static void rawe_engine_leave__what_is_queued_goes_on(void **state)
     assert_told_in_order(100, 20000);
 }
 
-static void rawe_engine_leave__failed_ones_are_kept_too(void **state)
+static void rawe_engine_defer_begin__failed_ones_are_kept_too(void **state)
 {
     (void)state;
     struct unit_send sends[4];
     unit_connect(&net, RAWE_LANE_BULK);
     unit_fill(data, sizeof(data), 7);
     send_messages(sends, 2, 3000);
-    rawe_engine_leave(engine(0));
+    rawe_engine_defer_begin(engine(0));
     run(5 * UNIT_MS);
-    rawe_engine_return(engine(0));
+    rawe_engine_defer_end(engine(0));
     send_messages(sends + 2, 2, 3000);
-    rawe_engine_leave(engine(0));
+    rawe_engine_defer_begin(engine(0));
     unit_close(&net, 0, RAWE_LANE_BULK); /* two of them acknowledged, two not */
     assert_int_equal(sends[2].done + sends[3].done, 0);
     come_back(0);
@@ -320,17 +320,17 @@ static void rawe_engine_leave__failed_ones_are_kept_too(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(rawe_engine_leave__messages_are_acknowledged_and_kept),
-        TEST(rawe_engine_leave__frames_with_several_messages),
-        TEST(rawe_engine_leave__more_segmented_messages_than_a_window_of_them),
-        TEST(rawe_engine_leave__in_the_middle_of_a_message),
-        TEST(rawe_engine_leave__returns_in_the_middle_of_a_message),
-        TEST(rawe_engine_leave__put_data_is_placed),
-        TEST(rawe_engine_leave__trains),
-        TEST(rawe_engine_leave__lost_frames_and_duplicates),
-        TEST(rawe_engine_leave__completions_are_kept),
-        TEST(rawe_engine_leave__what_is_queued_goes_on),
-        TEST(rawe_engine_leave__failed_ones_are_kept_too),
+        TEST(rawe_engine_defer_begin__messages_are_acknowledged_and_kept),
+        TEST(rawe_engine_defer_begin__frames_with_several_messages),
+        TEST(rawe_engine_defer_begin__more_fragmented_messages_than_a_window_of_them),
+        TEST(rawe_engine_defer_begin__in_the_middle_of_a_message),
+        TEST(rawe_engine_defer_begin__returns_in_the_middle_of_a_message),
+        TEST(rawe_engine_defer_begin__put_data_is_placed),
+        TEST(rawe_engine_defer_begin__batches),
+        TEST(rawe_engine_defer_begin__lost_frames_and_duplicates),
+        TEST(rawe_engine_defer_begin__completions_are_kept),
+        TEST(rawe_engine_defer_begin__what_is_queued_goes_on),
+        TEST(rawe_engine_defer_begin__failed_ones_are_kept_too),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

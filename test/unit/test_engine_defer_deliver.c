@@ -66,17 +66,17 @@ static void connect_and_leave(void)
 {
     unit_connect(&net, RAWE_LANE_BULK);
     unit_fill(data, sizeof(data), 7);
-    rawe_engine_leave(engine(1));
+    rawe_engine_defer_begin(engine(1));
 }
 
 static void come_back(unsigned node)
 {
     unsigned before = net.node[node].message_count;
-    rawe_engine_return(engine(node));
+    rawe_engine_defer_end(engine(node));
     assert_int_equal(net.node[node].message_count, before); /* not yet */
-    rawe_engine_tell(engine(node));
-    assert_false(rawe_engine_has_kept(engine(node)));
-    assert_int_equal(engine(node)->kept_bytes, 0);
+    rawe_engine_deliver_deferred(engine(node));
+    assert_false(rawe_engine_has_deferred(engine(node)));
+    assert_int_equal(engine(node)->deferred_bytes, 0);
 }
 
 /**
@@ -100,7 +100,7 @@ static void assert_told_in_order(unsigned count, size_t len_bytes)
     assert_int_equal(engine(1)->counters.bytes_received, count * len_bytes);
 }
 
-/* rawe_engine_tell */
+/* rawe_engine_deliver_deferred */
 
 static struct rawe_conn *other;
 
@@ -110,7 +110,7 @@ static void deliver_and_go_on(struct unit_node *node, struct rawe_conn *conn, ui
     assert_int_equal(unit_copy_message(conn, tag, 10), RAWE_STATUS_DONE);
     rawe_engine_flush(&node->engine, net.now_ns);
     if (tag % 4 == 1) {
-        rawe_engine_tell(&node->engine);
+        rawe_engine_deliver_deferred(&node->engine);
     }
     if (other != NULL) {
         other = NULL;
@@ -118,7 +118,7 @@ static void deliver_and_go_on(struct unit_node *node, struct rawe_conn *conn, ui
     }
 }
 
-static void rawe_engine_tell__from_inside_a_callback(void **state)
+static void rawe_engine_deliver_deferred__from_inside_a_callback(void **state)
 {
     (void)state;
     struct unit_send sends[12];
@@ -126,15 +126,15 @@ static void rawe_engine_tell__from_inside_a_callback(void **state)
     send_messages(sends, 12, 3000);
     run(5 * UNIT_MS);
     net.node[1].on_deliver = deliver_and_go_on;
-    rawe_engine_return(engine(1));
-    rawe_engine_tell(engine(1));
-    assert_int_equal(engine(1)->kept_bytes, 0);
+    rawe_engine_defer_end(engine(1));
+    rawe_engine_deliver_deferred(engine(1));
+    assert_int_equal(engine(1)->deferred_bytes, 0);
     run(UNIT_MS);
     assert_told_in_order(12, 3000);
     assert_int_equal(net.node[0].message_count, 12);
 }
 
-static void rawe_engine_tell__what_comes_after_the_first_telling(void **state)
+static void rawe_engine_deliver_deferred__what_comes_after_the_first_telling(void **state)
 {
     (void)state;
     static struct unit_send sends[30];
@@ -143,7 +143,7 @@ static void rawe_engine_tell__what_comes_after_the_first_telling(void **state)
     memset(sends, 0, sizeof(sends));
     for (unsigned i = 0; i < 30; i++) {
         if (i % 3 == 0) {
-            rawe_engine_leave(engine(1));
+            rawe_engine_defer_begin(engine(1));
         }
         unit_send_message(end(0), &sends[i], (uint8_t)i, data, 4000);
         run(2 * UNIT_MS);
@@ -154,9 +154,9 @@ static void rawe_engine_tell__what_comes_after_the_first_telling(void **state)
     assert_told_in_order(30, 4000);
 }
 
-/* rawe_engine_keep: without memory. */
+/* rawe_engine_defer: without memory. */
 
-static void rawe_engine_keep__without_memory_it_is_not_taken(void **state)
+static void rawe_engine_defer__without_memory_it_is_not_taken(void **state)
 {
     (void)state;
     connect_and_leave();
@@ -167,7 +167,7 @@ static void rawe_engine_keep__without_memory_it_is_not_taken(void **state)
     mallocs_left = -1;
     assert_int_equal(engine(1)->counters.no_buffer, 1);
     assert_int_equal(engine(1)->counters.frames_received, 0);
-    assert_int_equal(engine(1)->kept_bytes, 0);
+    assert_int_equal(engine(1)->deferred_bytes, 0);
     unit_frame_free(frame);
     run(5 * UNIT_MS); /* it is sent again */
     assert_true(rawe_conn_drained(end(0)));
@@ -176,7 +176,7 @@ static void rawe_engine_keep__without_memory_it_is_not_taken(void **state)
     unit_assert_message(&net.node[1], 0, 7, 100, 7);
 }
 
-static void rawe_engine_keep_segmented__without_memory_they_stay_where_they_are(void **state)
+static void rawe_engine_defer_fragmented__without_memory_they_stay_where_they_are(void **state)
 {
     (void)state;
     static struct unit_send sends[70];
@@ -184,7 +184,7 @@ static void rawe_engine_keep_segmented__without_memory_they_stay_where_they_are(
     send_messages(sends, 4, 2000);
     run(UNIT_MS); /* buffers of messages exist now, so that only keeping them needs memory */
     come_back(1);
-    rawe_engine_leave(engine(1));
+    rawe_engine_defer_begin(engine(1));
     memset(sends, 0, sizeof(sends));
     for (unsigned i = 4; i < 8; i++) {
         unit_send_message(end(0), &sends[i], (uint8_t)i, data, 2000);
@@ -197,16 +197,16 @@ static void rawe_engine_keep_segmented__without_memory_they_stay_where_they_are(
         unit_frame_free(frame);
     }
     assert_int_equal(engine(1)->counters.no_buffer, 0);
-    assert_null(engine(1)->kept);
-    assert_true(engine(1)->segments_wait);
-    assert_true(rawe_engine_has_kept(engine(1)));
+    assert_null(engine(1)->deferred);
+    assert_true(engine(1)->fragments_wait);
+    assert_true(rawe_engine_has_deferred(engine(1)));
     come_back(1);
     assert_told_in_order(8, 2000);
     run(UNIT_MS);
     assert_int_equal(sends[7].done, 1);
 }
 
-static void rawe_engine_keep_segmented__no_more_than_reassembly_can_number(void **state)
+static void rawe_engine_defer_fragmented__no_more_than_reassembly_can_number(void **state)
 {
     (void)state;
     static struct unit_send sends[100];
@@ -234,8 +234,8 @@ static void rawe_engine_keep_segmented__no_more_than_reassembly_can_number(void 
             rawe_engine_advance(engine(node), net.now_ns);
         }
     }
-    assert_null(engine(1)->kept);
-    assert_int_equal(engine(1)->counters.dropped_segment, 0);
+    assert_null(engine(1)->deferred);
+    assert_int_equal(engine(1)->counters.dropped_fragment, 0);
     assert_true(engine(1)->counters.no_buffer > 0); /* the 65th must not be acknowledged */
     unsigned done = 0;
     for (unsigned i = 0; i < 100; i++) {
@@ -247,9 +247,9 @@ static void rawe_engine_keep_segmented__no_more_than_reassembly_can_number(void 
     assert_told_in_order(100, 1500);
 }
 
-/* rawe_engine_forget */
+/* rawe_engine_drop_deferred */
 
-static void rawe_engine_forget__connection_closed_with_something_kept(void **state)
+static void rawe_engine_drop_deferred__connection_closed_with_something_kept(void **state)
 {
     (void)state;
     struct unit_send sends[6];
@@ -261,16 +261,16 @@ static void rawe_engine_forget__connection_closed_with_something_kept(void **sta
         unit_send_message(end(0), &sends[i], (uint8_t)i, data, 3000);
         run(UNIT_MS);
     }
-    assert_int_equal(engine(1)->kept_bytes, 6 * (3000 + 50 + RAWE_CHUNK_MESSAGE_BYTES));
+    assert_int_equal(engine(1)->deferred_bytes, 6 * (3000 + 50 + RAWE_FRAGMENT_MESSAGE_BYTES));
     unit_close(&net, 1, RAWE_LANE_EXPRESS);
-    assert_int_equal(engine(1)->kept_bytes, 6 * 3000);
+    assert_int_equal(engine(1)->deferred_bytes, 6 * 3000);
     unit_send_message(end(0), &sends[0], 6, data, 3000);
     run(UNIT_MS);
     come_back(1);
     assert_told_in_order(7, 3000);
 }
 
-static void rawe_engine_forget__the_last_ones_of_the_list(void **state)
+static void rawe_engine_drop_deferred__the_last_ones_of_the_list(void **state)
 {
     (void)state;
     struct unit_send sends[2] = {0};
@@ -283,26 +283,26 @@ static void rawe_engine_forget__the_last_ones_of_the_list(void **state)
         run(UNIT_MS);
     }
     unit_close(&net, 1, RAWE_LANE_EXPRESS);
-    assert_int_equal(engine(1)->kept_bytes, 3000);
+    assert_int_equal(engine(1)->deferred_bytes, 3000);
     unit_send_message(end(0), &sends[1], 1, data, 3000);
     run(UNIT_MS);
     come_back(1);
     assert_told_in_order(2, 3000);
 }
 
-static void rawe_engine_forget__all_that_is_kept(void **state)
+static void rawe_engine_drop_deferred__all_that_is_kept(void **state)
 {
     (void)state;
     connect_and_leave();
     assert_int_equal(unit_copy_message(end(0), 1, 50), RAWE_STATUS_DONE);
     run(UNIT_MS);
     unit_close(&net, 1, RAWE_LANE_BULK);
-    assert_int_equal(engine(1)->kept_bytes, 0);
+    assert_int_equal(engine(1)->deferred_bytes, 0);
     come_back(1);
     assert_int_equal(net.node[1].message_count, 0);
 }
 
-static void rawe_engine_forget__closed_while_others_are_told(void **state)
+static void rawe_engine_drop_deferred__closed_while_others_are_told(void **state)
 {
     (void)state;
     struct unit_send sends[2];
@@ -319,7 +319,7 @@ static void rawe_engine_forget__closed_while_others_are_told(void **state)
     run(UNIT_MS);
 }
 
-static void rawe_engine_forget__not_when_the_peer_closes(void **state)
+static void rawe_engine_drop_deferred__not_when_the_peer_closes(void **state)
 {
     (void)state;
     struct unit_send sends[5];
@@ -338,16 +338,16 @@ static void rawe_engine_forget__not_when_the_peer_closes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(rawe_engine_tell__from_inside_a_callback),
-        TEST(rawe_engine_tell__what_comes_after_the_first_telling),
-        TEST(rawe_engine_keep__without_memory_it_is_not_taken),
-        TEST(rawe_engine_keep_segmented__without_memory_they_stay_where_they_are),
-        TEST(rawe_engine_keep_segmented__no_more_than_reassembly_can_number),
-        TEST(rawe_engine_forget__connection_closed_with_something_kept),
-        TEST(rawe_engine_forget__the_last_ones_of_the_list),
-        TEST(rawe_engine_forget__all_that_is_kept),
-        TEST(rawe_engine_forget__closed_while_others_are_told),
-        TEST(rawe_engine_forget__not_when_the_peer_closes),
+        TEST(rawe_engine_deliver_deferred__from_inside_a_callback),
+        TEST(rawe_engine_deliver_deferred__what_comes_after_the_first_telling),
+        TEST(rawe_engine_defer__without_memory_it_is_not_taken),
+        TEST(rawe_engine_defer_fragmented__without_memory_they_stay_where_they_are),
+        TEST(rawe_engine_defer_fragmented__no_more_than_reassembly_can_number),
+        TEST(rawe_engine_drop_deferred__connection_closed_with_something_kept),
+        TEST(rawe_engine_drop_deferred__the_last_ones_of_the_list),
+        TEST(rawe_engine_drop_deferred__all_that_is_kept),
+        TEST(rawe_engine_drop_deferred__closed_while_others_are_told),
+        TEST(rawe_engine_drop_deferred__not_when_the_peer_closes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,10 +1,10 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * rawe-ping: does a superframe pass? The asker sends a train of TRIAL frames, the listener counts
+ * rawe-ping: does a batch pass? The asker sends a batch of VALIDATION frames, the listener counts
  * those that arrive as they were sent, and answers when it has all of them. In each frame's header:
  *
- *   connection id = number of the train, acknowledgement = frames of the train
+ *   connection id = number of the batch, acknowledgement = frames of the batch
  */
 #include <stdlib.h>
 #include <string.h>
@@ -17,51 +17,51 @@
 #define ANSWER_WAIT_NS 500000000ull
 #define LOOK_EVERY_US 200u
 
-#define HEAD_BYTES (RAWE_PAYLOAD_OFFSET + RAWE_CHUNK_MESSAGE_BYTES)
+#define HEAD_BYTES (RAWE_PAYLOAD_OFFSET + RAWE_FRAGMENT_MESSAGE_BYTES)
 
-/** Byte of a TRIAL chunk's data, as doc/protocol.md section 2 has it. */
+/** Byte of a TRIAL fragment's data, as doc/protocol.md section 2 has it. */
 static uint8_t pattern(uint32_t i)
 {
     return (uint8_t)(i ^ 29u * (i / 256u));
 }
 
 /** Frames under construction: their heads, and the data they all share. */
-struct train {
-    uint8_t heads[PING_TRAIN_FRAMES][HEAD_BYTES];
-    struct rawe_frame frames[PING_TRAIN_FRAMES];
+struct batch {
+    uint8_t heads[PING_BATCH_FRAMES][HEAD_BYTES];
+    struct rawe_frame frames[PING_BATCH_FRAMES];
     unsigned count;
     uint8_t data[UINT16_MAX];
 };
 
-static void build_train(struct train *train, const struct ping_socket *one,
+static void build_batch(struct batch *batch, const struct ping_socket *one,
                         const uint8_t to[RAWE_MAC_BYTES], uint32_t key, uint32_t mtu_bytes,
                         uint32_t number)
 {
     uint32_t payload_bytes = (mtu_bytes - RAWE_BULK_OVERHEAD_BYTES - RAWE_HEADER_BYTES) & ~7u;
     uint32_t count = RAWE_BULK_BYTES_MAX / (payload_bytes + RAWE_HEADER_BYTES);
 
-    train->count = count < PING_TRAIN_FRAMES ? count : PING_TRAIN_FRAMES;
-    const struct rawe_chunk chunk = {
-        .kind = RAWE_CHUNK_TRIAL,
-        .data_bytes = (uint16_t)(payload_bytes - RAWE_CHUNK_MESSAGE_BYTES),
+    batch->count = count < PING_BATCH_FRAMES ? count : PING_BATCH_FRAMES;
+    const struct rawe_fragment fragment = {
+        .kind = RAWE_FRAGMENT_VALIDATION,
+        .data_bytes = (uint16_t)(payload_bytes - RAWE_FRAGMENT_MESSAGE_BYTES),
     };
-    for (uint32_t i = 0; i < chunk.data_bytes; i++) {
-        train->data[i] = pattern(i);
+    for (uint32_t i = 0; i < fragment.data_bytes; i++) {
+        batch->data[i] = pattern(i);
     }
-    for (unsigned i = 0; i < train->count; i++) {
+    for (unsigned i = 0; i < batch->count; i++) {
         const struct rawe_header header = {
             .type = RAWE_FRAME_BULK,
             .port = PING_PORT,
             .key = key,
             .connection_id = number,
             .sequence = i,
-            .acknowledgement = train->count,
+            .acknowledgement = batch->count,
             .payload_bytes = (uint16_t)payload_bytes,
         };
-        ping_headers(one, train->heads[i], to, &header);
-        rawe_chunk_encode(train->heads[i] + RAWE_PAYLOAD_OFFSET, &chunk);
-        train->frames[i] = (struct rawe_frame){
-            .pieces = {{train->heads[i], HEAD_BYTES}, {train->data, chunk.data_bytes}},
+        ping_headers(one, batch->heads[i], to, &header);
+        rawe_fragment_encode(batch->heads[i] + RAWE_PAYLOAD_OFFSET, &fragment);
+        batch->frames[i] = (struct rawe_frame){
+            .pieces = {{batch->heads[i], HEAD_BYTES}, {batch->data, fragment.data_bytes}},
             .piece_count = 2,
             .len_bytes = RAWE_PAYLOAD_OFFSET + payload_bytes,
         };
@@ -90,13 +90,13 @@ static void take_answer(void *context, const uint8_t *frame, size_t len_bytes)
 static bool exchange(const struct ping_socket *one, struct rawe_bulk *bulk, struct rawe_link *link,
                      const uint8_t to[RAWE_MAC_BYTES], uint32_t key, uint32_t mtu_bytes)
 {
-    struct train *train = calloc(1, sizeof *train);
+    struct batch *batch = calloc(1, sizeof *batch);
     struct answer answer = {.came = false};
 
-    for (unsigned i = 0; i < TRIES && train != NULL && !answer.came && !ping_stopped; i++) {
+    for (unsigned i = 0; i < TRIES && batch != NULL && !answer.came && !ping_stopped; i++) {
         ping_random(&answer.number, sizeof answer.number);
-        build_train(train, one, to, key, mtu_bytes, answer.number);
-        (void)rawe_bulk_transmit(bulk, train->frames, train->count);
+        build_batch(batch, one, to, key, mtu_bytes, answer.number);
+        (void)rawe_bulk_transmit(bulk, batch->frames, batch->count);
         const uint64_t until_ns = ping_now_ns() + ANSWER_WAIT_NS;
         while (!answer.came && ping_now_ns() < until_ns && !ping_stopped) {
             if (rawe_link_receive(link, 16, take_answer, &answer) == 0) {
@@ -104,45 +104,45 @@ static bool exchange(const struct ping_socket *one, struct rawe_bulk *bulk, stru
             }
         }
     }
-    free(train);
+    free(batch);
     return answer.came;
 }
 
-enum ping_train ping_train_try(const struct ping_socket *one, const uint8_t to[RAWE_MAC_BYTES],
+enum ping_batch ping_batch_try(const struct ping_socket *one, const uint8_t to[RAWE_MAC_BYTES],
                                uint32_t key, uint32_t mtu_bytes)
 {
     struct rawe_link_error error;
     struct rawe_bulk *bulk;
     struct rawe_link *link;
-    enum ping_train result = PING_TRAIN_NOT_OFFERED;
+    enum ping_batch result = PING_BATCH_NOT_OFFERED;
 
     if (rawe_bulk_open(&bulk, &one->config, &error) != 0) {
-        return PING_TRAIN_NOT_OFFERED;
+        return PING_BATCH_NOT_OFFERED;
     }
     if (rawe_bulk_offloaded(bulk)) {
         if (rawe_link_open(&link, &one->config, &error) != 0) {
             ping_open_failed(one->config.interface, &error);
         }
-        result = exchange(one, bulk, link, to, key, mtu_bytes) ? PING_TRAIN_PASSES
-                                                                : PING_TRAIN_LOST;
+        result = exchange(one, bulk, link, to, key, mtu_bytes) ? PING_BATCH_PASSES
+                                                                : PING_BATCH_LOST;
         rawe_link_close(link);
     }
     rawe_bulk_close(bulk);
     return result;
 }
 
-struct ping_train_listener {
+struct ping_batch_listener {
     struct ping_socket *one;
     struct rawe_bulk *bulk;
-    const struct ping_asker *askers; /**< during ping_train_answer */
+    const struct ping_asker *askers; /**< during ping_batch_answer */
     unsigned asker_count;
-    uint32_t number;   /**< the train that comes in */
+    uint32_t number;   /**< the batch that comes in */
     uint32_t arrived;  /**< frames of it, as they were sent */
 };
 
-struct ping_train_listener *ping_train_listen(struct ping_socket *one)
+struct ping_batch_listener *ping_batch_listen(struct ping_socket *one)
 {
-    struct ping_train_listener *listener = calloc(1, sizeof *listener);
+    struct ping_batch_listener *listener = calloc(1, sizeof *listener);
     struct rawe_link_error error;
 
     if (listener == NULL || rawe_bulk_open(&listener->bulk, &one->config, &error) != 0) {
@@ -153,7 +153,7 @@ struct ping_train_listener *ping_train_listen(struct ping_socket *one)
     return listener;
 }
 
-void ping_train_close(struct ping_train_listener *listener)
+void ping_batch_close(struct ping_batch_listener *listener)
 {
     if (listener != NULL) {
         rawe_bulk_close(listener->bulk);
@@ -175,19 +175,19 @@ static bool plan_nothing(void *context, const uint8_t *source_mac, const uint8_t
     return false;
 }
 
-/** Is it a TRIAL frame whose data is as it was sent? */
+/** Is it a VALIDATION frames whose data is as it was sent? */
 static bool trial_right(const struct rawe_header *header, const uint8_t *payload)
 {
     const uint8_t *cursor = payload;
-    struct rawe_chunk chunk;
+    struct rawe_fragment fragment;
 
     if (header->type != RAWE_FRAME_BULK ||
-        rawe_chunk_decode(&chunk, &cursor, payload + header->payload_bytes) != RAWE_DECODE_OK ||
-        chunk.kind != RAWE_CHUNK_TRIAL) {
+        rawe_fragment_decode(&fragment, &cursor, payload + header->payload_bytes) != RAWE_DECODE_OK ||
+        fragment.kind != RAWE_FRAGMENT_VALIDATION) {
         return false;
     }
-    for (uint32_t i = 0; i < chunk.data_bytes; i++) {
-        if (chunk.data[i] != pattern(i)) {
+    for (uint32_t i = 0; i < fragment.data_bytes; i++) {
+        if (fragment.data[i] != pattern(i)) {
             return false;
         }
     }
@@ -197,7 +197,7 @@ static bool trial_right(const struct rawe_header *header, const uint8_t *payload
 static void take_segment(void *context, const uint8_t *source_mac, const uint8_t *head,
                          size_t head_bytes, const uint8_t *data, size_t data_bytes)
 {
-    struct ping_train_listener *listener = context;
+    struct ping_batch_listener *listener = context;
     struct rawe_header header;
 
     (void)data; /* nothing was planned: all of the frame is at `head` */
@@ -228,7 +228,7 @@ static void take_segment(void *context, const uint8_t *source_mac, const uint8_t
     }
 }
 
-void ping_train_answer(struct ping_train_listener *listener, const struct ping_asker *askers,
+void ping_batch_answer(struct ping_batch_listener *listener, const struct ping_asker *askers,
                        unsigned count)
 {
     static const struct rawe_bulk_receiver receiver = {

@@ -1,15 +1,15 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of packing: when short messages share a frame, and how it is filled.
+ * Tests of coalescing: when short messages share a frame, and how it is filled.
  */
 #include "unit_support.h"
 
 #include <string.h>
 
-#define PACK_FROM 2u
+#define COALESCE_FROM 2u
 /** Payload of a frame with several messages: what fits the buffers of frames with copied data. */
-#define LIMIT_BYTES (1024u + RAWE_CHUNK_BYTES_MAX)
+#define LIMIT_BYTES (1024u + RAWE_FRAGMENT_BYTES_MAX)
 
 static struct unit_net net;
 
@@ -17,7 +17,7 @@ static int set_up(void **state)
 {
     (void)state;
     unit_init(&net);
-    net.config.pack_from_frames = PACK_FROM;
+    net.config.coalesce_from_frames = COALESCE_FROM;
     unit_start(&net);
     return 0;
 }
@@ -48,10 +48,10 @@ static void copy(uint8_t tag, size_t len_bytes)
 static void connect_busy(void)
 {
     unit_connect(&net, RAWE_LANE_EXPRESS);
-    for (unsigned i = 0; i < PACK_FROM; i++) {
+    for (unsigned i = 0; i < COALESCE_FROM; i++) {
         copy(200, 10);
     }
-    assert_int_equal(unit_wire_count(&net), PACK_FROM);
+    assert_int_equal(unit_wire_count(&net), COALESCE_FROM);
 }
 
 static void flush(unsigned node)
@@ -76,11 +76,11 @@ static unsigned messages_in(const struct unit_frame *frame)
     const uint8_t *end_of_payload = cursor + frame->header.payload_bytes;
     unsigned count = 0;
     while (cursor != end_of_payload) {
-        struct rawe_chunk chunk;
-        assert_int_equal(rawe_chunk_decode(&chunk, &cursor, end_of_payload), RAWE_DECODE_OK);
-        assert_int_equal(chunk.kind, RAWE_CHUNK_MESSAGE);
-        assert_int_equal(chunk.id, 0);
-        for (const uint8_t *pad = chunk.data + chunk.data_bytes; pad < cursor; pad++) {
+        struct rawe_fragment fragment;
+        assert_int_equal(rawe_fragment_decode(&fragment, &cursor, end_of_payload), RAWE_DECODE_OK);
+        assert_int_equal(fragment.kind, RAWE_FRAGMENT_MESSAGE);
+        assert_int_equal(fragment.id, 0);
+        for (const uint8_t *pad = fragment.data + fragment.data_bytes; pad < cursor; pad++) {
             assert_int_equal(*pad, 0);
         }
         count++;
@@ -106,27 +106,27 @@ static void finish(void)
     assert_int_equal(end(0)->in_flight + end(0)->to_transmit + end(0)->sacked, 0);
 }
 
-/* rawe_conn_pack_new */
+/* rawe_conn_coalesce_new */
 
-static void rawe_conn_pack_new__no_large_frame_left(void **state)
+static void rawe_conn_coalesce_new__no_large_frame_left(void **state)
 {
     (void)state;
     unit_stop(&net);
     unit_init(&net);
-    net.config.pack_from_frames = PACK_FROM;
+    net.config.coalesce_from_frames = COALESCE_FROM;
     net.config.window_frames = 256;
     net.config.receive_frames = 1024;
     unit_start(&net);
     net.node[0].engine.frames.limit = 0;
     unit_connect(&net, RAWE_LANE_EXPRESS);
-    end(0)->congestion.window = end(0)->peer_credit = 1000;
+    end(0)->cc.window = end(0)->peer_credit = 1000;
     unsigned count = 0;
     while (unit_copy_message(end(0), 9, 700) == RAWE_STATUS_DONE) {
         count++; /* too long to be held back */
     }
-    assert_null(end(0)->packing);
+    assert_null(end(0)->coalescing);
     assert_int_equal(unit_copy_message(end(0), 1, 20), RAWE_STATUS_BUSY);
-    assert_null(end(0)->packing);
+    assert_null(end(0)->coalescing);
     struct unit_send sends[2];
     uint8_t data[20];
     memset(sends, 0, sizeof(sends));
@@ -140,51 +140,51 @@ static void rawe_conn_pack_new__no_large_frame_left(void **state)
     assert_int_equal(counters(0)->messages_sent, count + 1);
 }
 
-/* rawe_conn_pack_fits */
+/* rawe_conn_coalesce_fits */
 
-static void rawe_conn_pack_fits__to_the_last_byte(void **state)
+static void rawe_conn_coalesce_fits__to_the_last_byte(void **state)
 {
     (void)state;
     connect_busy();
     copy(1, 500);
     copy(2, 400); /* 8 + 500 + 4 to the next multiple of 8, 8 + 400 */
-    copy(3, LIMIT_BYTES - 512 - 408 - RAWE_CHUNK_MESSAGE_BYTES);
-    assert_int_equal(unit_wire_count(&net), PACK_FROM);
+    copy(3, LIMIT_BYTES - 512 - 408 - RAWE_FRAGMENT_MESSAGE_BYTES);
+    assert_int_equal(unit_wire_count(&net), COALESCE_FROM);
     copy(4, 0); /* nothing fits any more, not even the shortest */
-    assert_int_equal(unit_wire_count(&net), PACK_FROM + 1);
+    assert_int_equal(unit_wire_count(&net), COALESCE_FROM + 1);
     assert_int_equal(last_frame()->header.payload_bytes, LIMIT_BYTES);
     assert_int_equal(messages_in(last_frame()), 3);
     finish();
-    assert_int_equal(net.node[1].message_count, PACK_FROM + 4);
-    unit_assert_message(&net.node[1], PACK_FROM + 2, 3, 120, 3);
-    unit_assert_message(&net.node[1], PACK_FROM + 3, 4, 0, 4);
+    assert_int_equal(net.node[1].message_count, COALESCE_FROM + 4);
+    unit_assert_message(&net.node[1], COALESCE_FROM + 2, 3, 120, 3);
+    unit_assert_message(&net.node[1], COALESCE_FROM + 3, 4, 0, 4);
 }
 
-static void rawe_conn_pack_fits__one_byte_too_long_ends_the_frame(void **state)
+static void rawe_conn_coalesce_fits__one_byte_too_long_ends_the_frame(void **state)
 {
     (void)state;
     connect_busy();
     copy(1, 500);
     copy(2, 400);
-    copy(3, LIMIT_BYTES - 512 - 408 - RAWE_CHUNK_MESSAGE_BYTES + 1);
-    assert_int_equal(unit_wire_count(&net), PACK_FROM + 1);
+    copy(3, LIMIT_BYTES - 512 - 408 - RAWE_FRAGMENT_MESSAGE_BYTES + 1);
+    assert_int_equal(unit_wire_count(&net), COALESCE_FROM + 1);
     assert_int_equal(messages_in(last_frame()), 2);
-    assert_non_null(end(0)->packing); /* which itself waits for more */
+    assert_non_null(end(0)->coalescing); /* which itself waits for more */
     copy(4, 5);
     flush(0);
-    assert_int_equal(unit_wire_count(&net), PACK_FROM + 2);
+    assert_int_equal(unit_wire_count(&net), COALESCE_FROM + 2);
     assert_int_equal(messages_in(last_frame()), 2);
     finish();
-    assert_int_equal(net.node[1].message_count, PACK_FROM + 4);
-    unit_assert_message(&net.node[1], PACK_FROM + 2, 3, 121, 3);
+    assert_int_equal(net.node[1].message_count, COALESCE_FROM + 4);
+    unit_assert_message(&net.node[1], COALESCE_FROM + 2, 3, 121, 3);
 }
 
-static void rawe_conn_pack_fits__frames_shorter_than_the_buffers(void **state)
+static void rawe_conn_coalesce_fits__frames_shorter_than_the_buffers(void **state)
 {
     (void)state;
     unit_stop(&net);
     unit_init(&net);
-    net.config.pack_from_frames = PACK_FROM;
+    net.config.coalesce_from_frames = COALESCE_FROM;
     net.config.payload_max_bytes = 512;
     unit_start(&net);
     connect_busy();
@@ -192,41 +192,41 @@ static void rawe_conn_pack_fits__frames_shorter_than_the_buffers(void **state)
         copy(tag, 60); /* the harness checks that no frame is too long */
     }
     finish();
-    assert_delivered(PACK_FROM, 0, 40, 60);
+    assert_delivered(COALESCE_FROM, 0, 40, 60);
     assert_true(counters(0)->frames_sent < 40);
 }
 
-/* rawe_conn_pack_wanted */
+/* rawe_conn_coalesce_wanted */
 
-static void rawe_conn_pack_poor__fewer_than_three_to_a_frame(void **state)
+static void rawe_conn_coalesce_poor__fewer_than_three_to_a_frame(void **state)
 {
     (void)state;
     connect_busy();
-    size_t third = LIMIT_BYTES / 3 - RAWE_CHUNK_MESSAGE_BYTES;
-    assert_false(rawe_conn_pack_poor(end(0), 1));
-    assert_false(rawe_conn_pack_poor(end(0), third));
-    assert_true(rawe_conn_pack_poor(end(0), third + 1));
+    size_t third = LIMIT_BYTES / 3 - RAWE_FRAGMENT_MESSAGE_BYTES;
+    assert_false(rawe_conn_coalesce_poor(end(0), 1));
+    assert_false(rawe_conn_coalesce_poor(end(0), third));
+    assert_true(rawe_conn_coalesce_poor(end(0), third + 1));
 }
 
-static void rawe_conn_pack_wanted__first_messages_leave_at_once(void **state)
+static void rawe_conn_coalesce_wanted__first_messages_leave_at_once(void **state)
 {
     (void)state;
     unit_connect(&net, RAWE_LANE_EXPRESS);
     for (uint8_t tag = 0; tag < 6; tag++) {
         copy(tag, 30);
-        assert_int_equal(unit_wire_count(&net), tag < PACK_FROM ? tag + 1u : PACK_FROM);
-        assert_int_equal(end(0)->packing != NULL, tag >= PACK_FROM);
+        assert_int_equal(unit_wire_count(&net), tag < COALESCE_FROM ? tag + 1u : COALESCE_FROM);
+        assert_int_equal(end(0)->coalescing != NULL, tag >= COALESCE_FROM);
     }
     flush(0);
-    assert_int_equal(unit_wire_count(&net), PACK_FROM + 1);
-    assert_int_equal(messages_in(last_frame()), 6 - PACK_FROM);
+    assert_int_equal(unit_wire_count(&net), COALESCE_FROM + 1);
+    assert_int_equal(messages_in(last_frame()), 6 - COALESCE_FROM);
     finish();
     assert_delivered(0, 0, 6, 30);
     copy(6, 30); /* nothing under way: at once again */
     assert_int_equal(unit_wire_count(&net), 1);
 }
 
-static void rawe_conn_pack_wanted__never_unless_asked_for(void **state)
+static void rawe_conn_coalesce_wanted__never_unless_asked_for(void **state)
 {
     (void)state;
     unit_stop(&net);
@@ -235,7 +235,7 @@ static void rawe_conn_pack_wanted__never_unless_asked_for(void **state)
     unit_connect(&net, RAWE_LANE_EXPRESS);
     for (uint8_t tag = 0; tag < 20; tag++) {
         copy(tag, 1);
-        assert_null(end(0)->packing);
+        assert_null(end(0)->coalescing);
         assert_int_equal(unit_wire_count(&net), tag + 1);
     }
     finish();
@@ -244,54 +244,54 @@ static void rawe_conn_pack_wanted__never_unless_asked_for(void **state)
     uint8_t data[40];
     memset(sends, 0, sizeof(sends));
     unit_fill(data, sizeof(data), 1);
-    end(0)->congestion.window = 4; /* the others are queued */
+    end(0)->cc.window = 4; /* the others are queued */
     for (unsigned i = 0; i < 20; i++) {
         unit_send_message(end(0), &sends[i], 1, data, sizeof(data));
     }
     finish();
     assert_int_equal(net.node[1].message_count, 40);
-    assert_int_equal(counters(0)->messages_packed, 0);
+    assert_int_equal(counters(0)->messages_coalesced, 0);
     assert_int_equal(counters(0)->frames_sent, 40);
 }
 
-static void rawe_conn_pack_wanted__longer_messages_do_not_wait(void **state)
+static void rawe_conn_coalesce_wanted__longer_messages_do_not_wait(void **state)
 {
     (void)state;
     connect_busy();
     copy(1, LIMIT_BYTES / 2);
-    assert_null(end(0)->packing);
-    assert_int_equal(unit_wire_count(&net), PACK_FROM + 1);
+    assert_null(end(0)->coalescing);
+    assert_int_equal(unit_wire_count(&net), COALESCE_FROM + 1);
     copy(2, LIMIT_BYTES / 2 - 1);
-    assert_non_null(end(0)->packing);
-    assert_int_equal(unit_wire_count(&net), PACK_FROM + 1);
+    assert_non_null(end(0)->coalescing);
+    assert_int_equal(unit_wire_count(&net), COALESCE_FROM + 1);
     finish();
 }
 
-/* rawe_conn_pack */
+/* rawe_conn_coalesce */
 
-static void rawe_conn_pack__nothing_held_back(void **state)
+static void rawe_conn_coalesce__nothing_held_back(void **state)
 {
     (void)state;
     connect_busy();
-    assert_false(rawe_conn_pack(end(0), 1, "ab", 2, NULL, 0));
+    assert_false(rawe_conn_coalesce(end(0), 1, "ab", 2, NULL, 0));
     copy(1, 10);
-    assert_true(rawe_conn_pack(end(0), 2, "ab", 2, "c", 1));
-    assert_true(rawe_conn_pack(end(0), 3, NULL, 0, "c", 1));
-    assert_true(rawe_conn_pack(end(0), 4, NULL, 0, NULL, 0));
-    assert_false(rawe_conn_pack(end(0), 5, last_frame()->bytes, 1024, NULL, 0));
-    assert_int_equal(unit_wire_count(&net), PACK_FROM); /* it sends nothing by itself */
+    assert_true(rawe_conn_coalesce(end(0), 2, "ab", 2, "c", 1));
+    assert_true(rawe_conn_coalesce(end(0), 3, NULL, 0, "c", 1));
+    assert_true(rawe_conn_coalesce(end(0), 4, NULL, 0, NULL, 0));
+    assert_false(rawe_conn_coalesce(end(0), 5, last_frame()->bytes, 1024, NULL, 0));
+    assert_int_equal(unit_wire_count(&net), COALESCE_FROM); /* it sends nothing by itself */
     flush(0);
-    assert_false(rawe_conn_pack(end(0), 5, "ab", 2, NULL, 0));
+    assert_false(rawe_conn_coalesce(end(0), 5, "ab", 2, NULL, 0));
     finish();
-    assert_int_equal(net.node[1].message_count, PACK_FROM + 4);
-    assert_memory_equal(net.node[1].messages[PACK_FROM + 1].data, "abc", 3);
-    assert_int_equal(net.node[1].messages[PACK_FROM + 2].tag, 3);
-    assert_memory_equal(net.node[1].messages[PACK_FROM + 2].data, "c", 1);
-    assert_int_equal(net.node[1].messages[PACK_FROM + 3].tag, 4);
-    assert_int_equal(net.node[1].messages[PACK_FROM + 3].len_bytes, 0);
+    assert_int_equal(net.node[1].message_count, COALESCE_FROM + 4);
+    assert_memory_equal(net.node[1].messages[COALESCE_FROM + 1].data, "abc", 3);
+    assert_int_equal(net.node[1].messages[COALESCE_FROM + 2].tag, 3);
+    assert_memory_equal(net.node[1].messages[COALESCE_FROM + 2].data, "c", 1);
+    assert_int_equal(net.node[1].messages[COALESCE_FROM + 3].tag, 4);
+    assert_int_equal(net.node[1].messages[COALESCE_FROM + 3].len_bytes, 0);
 }
 
-static void rawe_conn_pack__messages_of_every_length(void **state)
+static void rawe_conn_coalesce__messages_of_every_length(void **state)
 {
     (void)state;
     uint8_t ones[1024];
@@ -320,10 +320,10 @@ static void rawe_conn_pack__messages_of_every_length(void **state)
                             (uint8_t)length);
     }
     assert_int_equal(counters(1)->dropped_length, 0);
-    assert_true(counters(0)->messages_packed > 300);
+    assert_true(counters(0)->messages_coalesced > 300);
 }
 
-static void rawe_conn_pack__counts_each_message(void **state)
+static void rawe_conn_coalesce__counts_each_message(void **state)
 {
     (void)state;
     connect_busy();
@@ -331,13 +331,13 @@ static void rawe_conn_pack__counts_each_message(void **state)
         copy(tag, 100);
     }
     finish();
-    assert_int_equal(counters(0)->messages_sent, PACK_FROM + 5);
-    assert_int_equal(counters(0)->messages_packed, 4); /* the first one joined none */
-    assert_int_equal(counters(0)->bytes_sent, PACK_FROM * 10 + 500);
-    assert_int_equal(counters(0)->frames_sent, PACK_FROM + 1);
-    assert_int_equal(counters(1)->messages_received, PACK_FROM + 5);
-    assert_int_equal(counters(1)->bytes_received, PACK_FROM * 10 + 500);
-    assert_int_equal(counters(1)->frames_received, PACK_FROM + 1);
+    assert_int_equal(counters(0)->messages_sent, COALESCE_FROM + 5);
+    assert_int_equal(counters(0)->messages_coalesced, 4); /* the first one joined none */
+    assert_int_equal(counters(0)->bytes_sent, COALESCE_FROM * 10 + 500);
+    assert_int_equal(counters(0)->frames_sent, COALESCE_FROM + 1);
+    assert_int_equal(counters(1)->messages_received, COALESCE_FROM + 5);
+    assert_int_equal(counters(1)->bytes_received, COALESCE_FROM * 10 + 500);
+    assert_int_equal(counters(1)->frames_received, COALESCE_FROM + 1);
 }
 
 static unsigned answers;
@@ -351,7 +351,7 @@ static void answer(struct unit_node *node, struct rawe_conn *conn, uint8_t tag)
     (void)node;
 }
 
-static void rawe_conn_pack__answers_out_of_a_callback(void **state)
+static void rawe_conn_coalesce__answers_out_of_a_callback(void **state)
 {
     (void)state;
     connect_busy();
@@ -362,16 +362,16 @@ static void rawe_conn_pack__answers_out_of_a_callback(void **state)
     }
     finish();
     assert_true(rawe_conn_drained(end(1)));
-    assert_int_equal(net.node[1].message_count, PACK_FROM + 30);
+    assert_int_equal(net.node[1].message_count, COALESCE_FROM + 30);
     assert_int_equal(net.node[0].message_count, answers);
-    assert_int_equal(answers, 3 * (PACK_FROM + 30));
-    assert_true(counters(1)->messages_packed > 0);
+    assert_int_equal(answers, 3 * (COALESCE_FROM + 30));
+    assert_true(counters(1)->messages_coalesced > 0);
     assert_true(counters(1)->frames_sent < answers / 2);
 }
 
-/* rawe_conn_pack_add */
+/* rawe_conn_coalesce_add */
 
-static void rawe_conn_pack_add__queued_messages_share_frames(void **state)
+static void rawe_conn_coalesce_add__queued_messages_share_frames(void **state)
 {
     (void)state;
     struct unit_send sends[30];
@@ -385,10 +385,10 @@ static void rawe_conn_pack_add__queued_messages_share_frames(void **state)
     }
     finish();
     assert_delivered(0, 0, 30, 80);
-    const unsigned each = LIMIT_BYTES / (RAWE_CHUNK_MESSAGE_BYTES + 80);
+    const unsigned each = LIMIT_BYTES / (RAWE_FRAGMENT_MESSAGE_BYTES + 80);
     const unsigned frames = (30 + each - 1) / each;
     assert_int_equal(counters(0)->frames_sent, frames);
-    assert_int_equal(counters(0)->messages_packed, 30 - frames);
+    assert_int_equal(counters(0)->messages_coalesced, 30 - frames);
     assert_int_equal(counters(0)->messages_sent, 30);
     assert_int_equal(end(0)->queued_bytes, 0);
     for (unsigned i = 0; i < 30; i++) {
@@ -397,7 +397,7 @@ static void rawe_conn_pack_add__queued_messages_share_frames(void **state)
     }
 }
 
-static void rawe_conn_pack_add__others_stand_between(void **state)
+static void rawe_conn_coalesce_add__others_stand_between(void **state)
 {
     (void)state;
     static uint8_t data[40][5000];
@@ -419,19 +419,19 @@ static void rawe_conn_pack_add__others_stand_between(void **state)
         unit_assert_message(&net.node[1], i, (uint8_t)tag, tag % 7 == 5 ? 5000 : 20 + tag, tag);
         assert_int_equal(sends[i].done, 1);
     }
-    assert_true(counters(0)->messages_packed > 0);
+    assert_true(counters(0)->messages_coalesced > 0);
     assert_int_equal(end(0)->queued_bytes, 0);
 }
 
-static void rawe_conn_pack_add__no_longer_than_the_envelope_of_trains_allows(void **state)
+static void rawe_conn_coalesce_add__no_longer_than_the_envelope_of_batches_allows(void **state)
 {
     (void)state;
     unit_stop(&net);
     unit_init(&net);
-    net.config.pack_from_frames = PACK_FROM;
+    net.config.coalesce_from_frames = COALESCE_FROM;
     net.config.copy_max_bytes = net.config.payload_max_bytes;
     unit_start(&net);
-    unit_use_trains(&net, 10);
+    unit_use_batches(&net, 10);
     struct rawe_conn *bulk = unit_connect(&net, RAWE_LANE_BULK);
     static struct unit_send sends[200];
     uint8_t data[8];
@@ -441,10 +441,10 @@ static void rawe_conn_pack_add__no_longer_than_the_envelope_of_trains_allows(voi
         unit_send_message(bulk, &sends[i], (uint8_t)i, data, sizeof(data));
     }
     unit_run(&net, 5 * UNIT_MS, 50 * UNIT_US);
-    assert_int_equal(bulk->train, RAWE_TRAIN_GOOD);
+    assert_int_equal(bulk->batch, RAWE_BATCH_VALID);
     assert_true(rawe_conn_drained(bulk)); /* the harness checks the lengths */
     assert_int_equal(net.node[1].message_count, 200);
-    assert_true(counters(0)->messages_packed > 0);
+    assert_true(counters(0)->messages_coalesced > 0);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -452,21 +452,21 @@ static void rawe_conn_pack_add__no_longer_than_the_envelope_of_trains_allows(voi
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(rawe_conn_pack_new__no_large_frame_left),
-        TEST(rawe_conn_pack_fits__to_the_last_byte),
-        TEST(rawe_conn_pack_fits__one_byte_too_long_ends_the_frame),
-        TEST(rawe_conn_pack_fits__frames_shorter_than_the_buffers),
-        TEST(rawe_conn_pack_poor__fewer_than_three_to_a_frame),
-        TEST(rawe_conn_pack_wanted__first_messages_leave_at_once),
-        TEST(rawe_conn_pack_wanted__never_unless_asked_for),
-        TEST(rawe_conn_pack_wanted__longer_messages_do_not_wait),
-        TEST(rawe_conn_pack__nothing_held_back),
-        TEST(rawe_conn_pack__messages_of_every_length),
-        TEST(rawe_conn_pack__counts_each_message),
-        TEST(rawe_conn_pack__answers_out_of_a_callback),
-        TEST(rawe_conn_pack_add__queued_messages_share_frames),
-        TEST(rawe_conn_pack_add__others_stand_between),
-        TEST(rawe_conn_pack_add__no_longer_than_the_envelope_of_trains_allows),
+        TEST(rawe_conn_coalesce_new__no_large_frame_left),
+        TEST(rawe_conn_coalesce_fits__to_the_last_byte),
+        TEST(rawe_conn_coalesce_fits__one_byte_too_long_ends_the_frame),
+        TEST(rawe_conn_coalesce_fits__frames_shorter_than_the_buffers),
+        TEST(rawe_conn_coalesce_poor__fewer_than_three_to_a_frame),
+        TEST(rawe_conn_coalesce_wanted__first_messages_leave_at_once),
+        TEST(rawe_conn_coalesce_wanted__never_unless_asked_for),
+        TEST(rawe_conn_coalesce_wanted__longer_messages_do_not_wait),
+        TEST(rawe_conn_coalesce__nothing_held_back),
+        TEST(rawe_conn_coalesce__messages_of_every_length),
+        TEST(rawe_conn_coalesce__counts_each_message),
+        TEST(rawe_conn_coalesce__answers_out_of_a_callback),
+        TEST(rawe_conn_coalesce_add__queued_messages_share_frames),
+        TEST(rawe_conn_coalesce_add__others_stand_between),
+        TEST(rawe_conn_coalesce_add__no_longer_than_the_envelope_of_batches_allows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,13 +1,13 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of packing: what becomes of a frame that is held back.
+ * Tests of coalescing: what becomes of a frame that is held back.
  */
 #include "unit_support.h"
 
 #include <string.h>
 
-#define PACK_FROM 2u
+#define COALESCE_FROM 2u
 
 static struct unit_net net;
 
@@ -15,7 +15,7 @@ static int set_up(void **state)
 {
     (void)state;
     unit_init(&net);
-    net.config.pack_from_frames = PACK_FROM;
+    net.config.coalesce_from_frames = COALESCE_FROM;
     unit_start(&net);
     return 0;
 }
@@ -46,10 +46,10 @@ static void copy(uint8_t tag, size_t len_bytes)
 static void connect_busy(void)
 {
     unit_connect(&net, RAWE_LANE_EXPRESS);
-    for (unsigned i = 0; i < PACK_FROM; i++) {
+    for (unsigned i = 0; i < COALESCE_FROM; i++) {
         copy(200, 10);
     }
-    assert_int_equal(unit_wire_count(&net), PACK_FROM);
+    assert_int_equal(unit_wire_count(&net), COALESCE_FROM);
 }
 
 static void flush(unsigned node)
@@ -74,11 +74,11 @@ static unsigned messages_in(const struct unit_frame *frame)
     const uint8_t *end_of_payload = cursor + frame->header.payload_bytes;
     unsigned count = 0;
     while (cursor != end_of_payload) {
-        struct rawe_chunk chunk;
-        assert_int_equal(rawe_chunk_decode(&chunk, &cursor, end_of_payload), RAWE_DECODE_OK);
-        assert_int_equal(chunk.kind, RAWE_CHUNK_MESSAGE);
-        assert_int_equal(chunk.id, 0);
-        for (const uint8_t *pad = chunk.data + chunk.data_bytes; pad < cursor; pad++) {
+        struct rawe_fragment fragment;
+        assert_int_equal(rawe_fragment_decode(&fragment, &cursor, end_of_payload), RAWE_DECODE_OK);
+        assert_int_equal(fragment.kind, RAWE_FRAGMENT_MESSAGE);
+        assert_int_equal(fragment.id, 0);
+        for (const uint8_t *pad = fragment.data + fragment.data_bytes; pad < cursor; pad++) {
             assert_int_equal(*pad, 0);
         }
         count++;
@@ -95,9 +95,9 @@ static void finish(void)
     assert_int_equal(end(0)->in_flight + end(0)->to_transmit + end(0)->sacked, 0);
 }
 
-/* rawe_conn_pack_end */
+/* rawe_conn_coalesce_end */
 
-static void rawe_conn_pack_end__something_else_is_sent(void **state)
+static void rawe_conn_coalesce_end__something_else_is_sent(void **state)
 {
     (void)state;
     static uint8_t data[3000];
@@ -107,32 +107,32 @@ static void rawe_conn_pack_end__something_else_is_sent(void **state)
     copy(2, 10);
     unit_fill(data, sizeof(data), 3);
     unit_send_message(end(0), &send, 3, data, sizeof(data));
-    assert_null(end(0)->packing);
+    assert_null(end(0)->coalescing);
     const struct unit_frame *third = net.wire->next->next;
     assert_int_equal(messages_in(third), 2); /* what was there before goes before */
-    assert_int_equal(third->next->bytes[RAWE_PAYLOAD_OFFSET], RAWE_CHUNK_SEGMENT);
+    assert_int_equal(third->next->bytes[RAWE_PAYLOAD_OFFSET], RAWE_FRAGMENT_PART);
     finish();
     assert_int_equal(send.done, 1);
-    assert_int_equal(net.node[1].message_count, PACK_FROM + 3);
+    assert_int_equal(net.node[1].message_count, COALESCE_FROM + 3);
 }
 
-static void rawe_conn_pack_end__counts_in_the_window_while_held_back(void **state)
+static void rawe_conn_coalesce_end__counts_in_the_window_while_held_back(void **state)
 {
     (void)state;
     unit_stop(&net);
     unit_init(&net);
-    net.config.pack_from_frames = PACK_FROM;
+    net.config.coalesce_from_frames = COALESCE_FROM;
     net.config.window_frames = 16;
     unit_start(&net);
     connect_busy();
     net.node[1].paused = true;
-    unsigned count = PACK_FROM;
+    unsigned count = COALESCE_FROM;
     while (unit_copy_message(end(0), 1, 300) == RAWE_STATUS_DONE) {
         count++;
-        uint32_t used = end(0)->next - end(0)->una + (end(0)->packing != NULL);
+        uint32_t used = end(0)->next - end(0)->una + (end(0)->coalescing != NULL);
         assert_in_range(used, 1, 16);
     }
-    assert_null(end(0)->packing);
+    assert_null(end(0)->coalescing);
     assert_int_equal(end(0)->next - end(0)->una, 16);
     assert_int_equal(unit_wire_count(&net), 16);
     assert_true(count > 16 + 10);
@@ -151,12 +151,12 @@ static void rawe_conn_pack_end__counts_in_the_window_while_held_back(void **stat
     assert_int_equal(counters(0)->frames_resent, 0);
 }
 
-static void rawe_conn_pack_end__a_hole_keeps_the_window_from_sliding(void **state)
+static void rawe_conn_coalesce_end__a_hole_keeps_the_window_from_sliding(void **state)
 {
     (void)state;
     unit_stop(&net);
     unit_init(&net);
-    net.config.pack_from_frames = 1;
+    net.config.coalesce_from_frames = 1;
     net.config.window_frames = 16;
     unit_start(&net);
     unit_connect(&net, RAWE_LANE_EXPRESS);
@@ -165,7 +165,7 @@ static void rawe_conn_pack_end__a_hole_keeps_the_window_from_sliding(void **stat
     unsigned count = 1;
     for (unsigned i = 0; i < 200; i++) {
         count += unit_copy_message(end(0), 1, 20) == RAWE_STATUS_DONE;
-        assert_true(end(0)->next - end(0)->una + (end(0)->packing != NULL) <= 16);
+        assert_true(end(0)->next - end(0)->una + (end(0)->coalescing != NULL) <= 16);
         if (i % 3 == 2) {
             unit_settle(&net); /* the peer has all but the first, and says so */
         }
@@ -177,9 +177,9 @@ static void rawe_conn_pack_end__a_hole_keeps_the_window_from_sliding(void **stat
     assert_int_equal(net.node[1].message_count, count);
 }
 
-/* rawe_conn_pack_flush */
+/* rawe_conn_coalesce_flush */
 
-static void rawe_conn_pack_flush__at_the_end_of_the_batch(void **state)
+static void rawe_conn_coalesce_flush__at_the_end_of_the_round(void **state)
 {
     (void)state;
     connect_busy();
@@ -187,23 +187,23 @@ static void rawe_conn_pack_flush__at_the_end_of_the_batch(void **state)
     assert_true(rawe_engine_pending(&net.node[0].engine));
     assert_false(rawe_engine_idle(&net.node[0].engine));
     flush(0);
-    assert_int_equal(unit_wire_count(&net), PACK_FROM + 1);
+    assert_int_equal(unit_wire_count(&net), COALESCE_FROM + 1);
     assert_false(rawe_engine_pending(&net.node[0].engine));
     flush(0);
-    assert_int_equal(unit_wire_count(&net), PACK_FROM + 1);
+    assert_int_equal(unit_wire_count(&net), COALESCE_FROM + 1);
     finish();
 }
 
-static void rawe_conn_pack_flush__acknowledgement_rides_along(void **state)
+static void rawe_conn_coalesce_flush__acknowledgement_rides_along(void **state)
 {
     (void)state;
     connect_busy();
     assert_int_equal(unit_copy_message(end(1), 1, 10), RAWE_STATUS_DONE);
-    struct unit_frame *frames[PACK_FROM + 1];
-    for (unsigned i = 0; i <= PACK_FROM; i++) {
+    struct unit_frame *frames[COALESCE_FROM + 1];
+    for (unsigned i = 0; i <= COALESCE_FROM; i++) {
         frames[i] = unit_wire_take(&net);
     }
-    unit_receive(&net, frames[PACK_FROM]);
+    unit_receive(&net, frames[COALESCE_FROM]);
     copy(1, 10);
     net.now_ns += net.config.ack_delay_ns + 20 * UNIT_US;
     rawe_engine_advance(&net.node[0].engine, net.now_ns);
@@ -215,31 +215,31 @@ static void rawe_conn_pack_flush__acknowledgement_rides_along(void **state)
     assert_false(end(0)->ack_now);
     assert_int_equal(end(0)->ack_deadline_ns, 0);
     assert_int_equal(counters(0)->acks_sent, 0);
-    for (unsigned i = 0; i < PACK_FROM; i++) {
+    for (unsigned i = 0; i < COALESCE_FROM; i++) {
         unit_wire_put(&net, frames[i]);
     }
-    unit_frame_free(frames[PACK_FROM]);
+    unit_frame_free(frames[COALESCE_FROM]);
     finish();
-    assert_int_equal(net.node[1].message_count, PACK_FROM + 1);
+    assert_int_equal(net.node[1].message_count, COALESCE_FROM + 1);
 }
 
-static void rawe_conn_pack_flush__no_credit(void **state)
+static void rawe_conn_coalesce_flush__no_credit(void **state)
 {
     (void)state;
     connect_busy();
     copy(1, 10);
-    end(0)->congestion.window = PACK_FROM; /* losses were found meanwhile, say */
+    end(0)->cc.window = COALESCE_FROM; /* losses were found meanwhile, say */
     flush(0);
-    assert_int_equal(unit_wire_count(&net), PACK_FROM);
-    assert_null(end(0)->packing);
+    assert_int_equal(unit_wire_count(&net), COALESCE_FROM);
+    assert_null(end(0)->coalescing);
     assert_int_equal(end(0)->to_transmit, 1);
     assert_int_equal(unit_copy_message(end(0), 2, 10), RAWE_STATUS_BUSY);
     finish();
-    assert_int_equal(net.node[1].message_count, PACK_FROM + 1);
+    assert_int_equal(net.node[1].message_count, COALESCE_FROM + 1);
     assert_int_equal(counters(0)->frames_resent, 0);
 }
 
-static void rawe_conn_pack_flush__link_full(void **state)
+static void rawe_conn_coalesce_flush__link_full(void **state)
 {
     (void)state;
     connect_busy();
@@ -248,20 +248,20 @@ static void rawe_conn_pack_flush__link_full(void **state)
     net.node[0].link_room = 0;
     flush(0);
     flush(0);
-    assert_int_equal(unit_wire_count(&net), PACK_FROM);
+    assert_int_equal(unit_wire_count(&net), COALESCE_FROM);
     assert_true(counters(0)->link_stalls > 0);
     assert_true(rawe_engine_pending(&net.node[0].engine));
     assert_false(rawe_conn_drained(end(0)));
     net.node[0].link_room = UINT32_MAX;
     flush(0);
-    assert_int_equal(unit_wire_count(&net), PACK_FROM + 1);
+    assert_int_equal(unit_wire_count(&net), COALESCE_FROM + 1);
     finish();
-    assert_int_equal(net.node[1].message_count, PACK_FROM + 2);
-    assert_int_equal(counters(0)->frames_sent, PACK_FROM + 1);
+    assert_int_equal(net.node[1].message_count, COALESCE_FROM + 2);
+    assert_int_equal(counters(0)->frames_sent, COALESCE_FROM + 1);
     assert_int_equal(counters(1)->duplicates, 0);
 }
 
-static void rawe_conn_pack_flush__lost_and_sent_again(void **state)
+static void rawe_conn_coalesce_flush__lost_and_sent_again(void **state)
 {
     (void)state;
     connect_busy();
@@ -279,11 +279,11 @@ static void rawe_conn_pack_flush__lost_and_sent_again(void **state)
     unit_frame_encode(lost);
     finish();
     assert_int_equal(counters(0)->frames_resent, 1);
-    assert_int_equal(net.node[1].message_count, PACK_FROM + 10);
-    assert_int_equal(counters(1)->messages_received, PACK_FROM + 10);
+    assert_int_equal(net.node[1].message_count, COALESCE_FROM + 10);
+    assert_int_equal(counters(1)->messages_received, COALESCE_FROM + 10);
 }
 
-static void rawe_conn_pack_flush__drained_only_after_it(void **state)
+static void rawe_conn_coalesce_flush__drained_only_after_it(void **state)
 {
     (void)state;
     connect_busy();
@@ -303,19 +303,19 @@ static void rawe_conn_pack_flush__drained_only_after_it(void **state)
     assert_int_equal(end(0)->una, end(0)->next);
     assert_false(rawe_conn_drained(end(0)));
     finish();
-    assert_int_equal(net.node[1].message_count, PACK_FROM + 1);
+    assert_int_equal(net.node[1].message_count, COALESCE_FROM + 1);
 }
 
-/* rawe_conn_pack_drop */
+/* rawe_conn_coalesce_drop */
 
-static void rawe_conn_pack_drop__closed(void **state)
+static void rawe_conn_coalesce_drop__closed(void **state)
 {
     (void)state;
     connect_busy();
     copy(1, 10);
     unit_close(&net, 0, RAWE_LANE_EXPRESS); /* tear_down finds the frame in its pool */
     unit_settle(&net);
-    assert_int_equal(net.node[1].message_count, PACK_FROM);
+    assert_int_equal(net.node[1].message_count, COALESCE_FROM);
 }
 
 /** Node 0 holds a message back when it hears of the peer's CLOSE. */
@@ -330,15 +330,15 @@ static void hold_and_be_closed(void)
     unit_receive(&net, close);
     unit_frame_free(close);
     assert_int_equal(end(0)->state, RAWE_CONN_CONNECTING);
-    assert_non_null(end(0)->packing);
+    assert_non_null(end(0)->coalescing);
     assert_false(rawe_conn_drained(end(0)));
 }
 
-static void rawe_conn_pack_drop__not_when_the_peer_closes(void **state)
+static void rawe_conn_coalesce_drop__not_when_the_peer_closes(void **state)
 {
     (void)state;
     hold_and_be_closed();
-    assert_true(rawe_conn_pack(end(0), 2, "xy", 2, NULL, 0)); /* it may be joined still */
+    assert_true(rawe_conn_coalesce(end(0), 2, "xy", 2, NULL, 0)); /* it may be joined still */
     assert_int_equal(unit_copy_message(end(0), 3, 10), RAWE_STATUS_BUSY);
     uint8_t data[10];
     struct unit_send send = {0};
@@ -353,12 +353,12 @@ static void rawe_conn_pack_drop__not_when_the_peer_closes(void **state)
     unit_assert_message(&net.node[1], 2, 3, 10, 3);
 }
 
-static void rawe_conn_pack_drop__not_for_want_of_a_place_in_the_window(void **state)
+static void rawe_conn_coalesce_drop__not_for_want_of_a_place_in_the_window(void **state)
 {
     (void)state;
     unit_stop(&net);
     unit_init(&net);
-    net.config.pack_from_frames = PACK_FROM;
+    net.config.coalesce_from_frames = COALESCE_FROM;
     net.config.window_frames = 16;
     unit_start(&net);
     hold_and_be_closed();
@@ -375,17 +375,17 @@ static void rawe_conn_pack_drop__not_for_want_of_a_place_in_the_window(void **st
         unit_receive(&net, frame);
         unit_frame_free(frame);
     }
-    /* The peer's credit comes before the end of the batch: what is queued goes first. */
+    /* The peer's credit comes before the end of the round: what is queued goes first. */
     end(0)->peer_credit = 16;
     rawe_conn_output(end(0), net.now_ns);
-    assert_non_null(end(0)->packing);
+    assert_non_null(end(0)->coalescing);
     assert_int_equal(end(0)->next - end(0)->una, 15);
     finish();
     assert_int_equal(net.node[1].message_count, 21);
     assert_int_equal(sends[19].done, 1);
 }
 
-static void rawe_conn_pack_drop__peer_does_not_come_back(void **state)
+static void rawe_conn_coalesce_drop__peer_does_not_come_back(void **state)
 {
     (void)state;
     hold_and_be_closed();
@@ -393,13 +393,13 @@ static void rawe_conn_pack_drop__peer_does_not_come_back(void **state)
     unit_run(&net, 2 * net.config.peer_timeout_ns, 10 * UNIT_MS);
     assert_int_equal(end(0)->state, RAWE_CONN_FAILED);
     assert_int_equal(net.node[0].failed_calls, 1);
-    assert_null(end(0)->packing);
+    assert_null(end(0)->coalescing);
     assert_true(rawe_conn_drained(end(0)));
-    assert_false(rawe_conn_pack(end(0), 2, "xy", 2, NULL, 0));
+    assert_false(rawe_conn_coalesce(end(0), 2, "xy", 2, NULL, 0));
     assert_int_equal(unit_copy_message(end(0), 2, 10), RAWE_STATUS_FAILED);
 }
 
-static void rawe_conn_pack_drop__not_when_the_peer_begins_anew(void **state)
+static void rawe_conn_coalesce_drop__not_when_the_peer_begins_anew(void **state)
 {
     (void)state;
     connect_busy();
@@ -410,7 +410,7 @@ static void rawe_conn_pack_drop__not_when_the_peer_begins_anew(void **state)
     rawe_conn_connect(again, net.now_ns);
     finish();
     assert_int_equal(end(0)->state, RAWE_CONN_OPEN);
-    assert_null(end(0)->packing);
+    assert_null(end(0)->coalescing);
     assert_int_equal(net.node[1].message_count, 1); /* the others were on the old connection */
     unit_assert_message(&net.node[1], 0, 1, 10, 1);
 }
@@ -420,20 +420,20 @@ static void rawe_conn_pack_drop__not_when_the_peer_begins_anew(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(rawe_conn_pack_end__something_else_is_sent),
-        TEST(rawe_conn_pack_end__counts_in_the_window_while_held_back),
-        TEST(rawe_conn_pack_end__a_hole_keeps_the_window_from_sliding),
-        TEST(rawe_conn_pack_flush__at_the_end_of_the_batch),
-        TEST(rawe_conn_pack_flush__acknowledgement_rides_along),
-        TEST(rawe_conn_pack_flush__no_credit),
-        TEST(rawe_conn_pack_flush__link_full),
-        TEST(rawe_conn_pack_flush__lost_and_sent_again),
-        TEST(rawe_conn_pack_flush__drained_only_after_it),
-        TEST(rawe_conn_pack_drop__closed),
-        TEST(rawe_conn_pack_drop__not_when_the_peer_closes),
-        TEST(rawe_conn_pack_drop__not_for_want_of_a_place_in_the_window),
-        TEST(rawe_conn_pack_drop__peer_does_not_come_back),
-        TEST(rawe_conn_pack_drop__not_when_the_peer_begins_anew),
+        TEST(rawe_conn_coalesce_end__something_else_is_sent),
+        TEST(rawe_conn_coalesce_end__counts_in_the_window_while_held_back),
+        TEST(rawe_conn_coalesce_end__a_hole_keeps_the_window_from_sliding),
+        TEST(rawe_conn_coalesce_flush__at_the_end_of_the_round),
+        TEST(rawe_conn_coalesce_flush__acknowledgement_rides_along),
+        TEST(rawe_conn_coalesce_flush__no_credit),
+        TEST(rawe_conn_coalesce_flush__link_full),
+        TEST(rawe_conn_coalesce_flush__lost_and_sent_again),
+        TEST(rawe_conn_coalesce_flush__drained_only_after_it),
+        TEST(rawe_conn_coalesce_drop__closed),
+        TEST(rawe_conn_coalesce_drop__not_when_the_peer_closes),
+        TEST(rawe_conn_coalesce_drop__not_for_want_of_a_place_in_the_window),
+        TEST(rawe_conn_coalesce_drop__peer_does_not_come_back),
+        TEST(rawe_conn_coalesce_drop__not_when_the_peer_begins_anew),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,8 +3,8 @@
  *
  * The receiving half of the bulk link, given packets as the kernel would.
  */
-#ifndef RAWE_FUZZ_TRAIN_LINK_H
-#define RAWE_FUZZ_TRAIN_LINK_H
+#ifndef RAWE_FUZZ_BATCH_LINK_H
+#define RAWE_FUZZ_BATCH_LINK_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -13,9 +13,9 @@
 #include "rawe_wire.h"
 
 /** Longest packet behind its envelope. */
-#define TRAIN_LINK_BYTES_MAX 65536u
+#define BATCH_LINK_BYTES_MAX 65536u
 
-struct train_link_packet {
+struct batch_link_packet {
     uint8_t destination[RAWE_MAC_BYTES], source[RAWE_MAC_BYTES];
     uint8_t gso_type;
     uint16_t gso_size;
@@ -25,7 +25,7 @@ struct train_link_packet {
 };
 
 /** Let the link receive a packet, in its ring or, when it is long, in its queue. */
-void train_link_receive(const struct train_link_packet *packet,
+void batch_link_receive(const struct batch_link_packet *packet,
                         const struct rawe_bulk_receiver *receiver, void *context);
 
 #endif

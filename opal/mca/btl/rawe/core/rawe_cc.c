@@ -1,0 +1,82 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Congestion window: see rawe_cc.h.
+ */
+#include "rawe_cc.h"
+
+#include "rawe_acktr.h"
+
+/** The window so many round trips after a reduction: 0.7 of the plateau at first. */
+static int64_t cubic(uint32_t plateau, uint32_t rounds)
+{
+    const int64_t back = RAWE_CC_ROUNDS_BACK;
+    int64_t away = (int64_t)rounds - back;
+    return plateau + (int64_t)plateau * 3 * away * away * away / (10 * back * back * back);
+}
+
+void rawe_cc_init(struct rawe_cc *cc, uint32_t first, uint32_t most)
+{
+    cc->window = first < most ? first : most;
+    cc->threshold = most;
+    cc->most = most;
+    cc->acked_in_round = 0;
+    cc->plateau = 0;
+    cc->rounds = 0;
+    cc->recover_sequence = 0;
+    cc->reduced = false;
+}
+
+/** A round trip more since the last reduction. */
+static void grow(struct rawe_cc *cc)
+{
+    cc->rounds++;
+    int64_t target = cubic(cc->plateau, cc->rounds);
+    if (target > cc->most) {
+        target = cc->most;
+    }
+    uint32_t half_more = cc->window + cc->window / 2;
+    cc->window++;
+    if (target > cc->window) {
+        cc->window = target < half_more ? (uint32_t)target : half_more;
+    }
+}
+
+void rawe_cc_acked(struct rawe_cc *cc, uint32_t frames, bool limited)
+{
+    if (!limited || cc->window >= cc->most) {
+        return;
+    }
+    if (cc->window < cc->threshold) {
+        cc->window += frames;
+    } else {
+        cc->acked_in_round += frames;
+        if (cc->acked_in_round >= cc->window) {
+            cc->acked_in_round -= cc->window;
+            grow(cc);
+        }
+    }
+    if (cc->window > cc->most) {
+        cc->window = cc->most;
+    }
+}
+
+bool rawe_cc_lost(struct rawe_cc *cc, uint32_t sequence, uint32_t next)
+{
+    /* Counted backwards: a reduction of 2^31 frames ago must not look like one to come. */
+    if (cc->reduced &&
+        cc->recover_sequence - 1 - sequence < RAWE_WINDOW_FRAMES_MAX) {
+        return false;
+    }
+    cc->recover_sequence = next;
+    cc->reduced = true;
+    cc->plateau = cc->window;
+    cc->window = cc->window * 7 / 10;
+    if (cc->window < RAWE_CC_LEAST_FRAMES) {
+        cc->window = RAWE_CC_LEAST_FRAMES;
+    }
+    cc->threshold = cc->window;
+    cc->acked_in_round = 0;
+    cc->rounds = 0;
+    return true;
+}

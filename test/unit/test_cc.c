@@ -1,0 +1,185 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Tests of the congestion window.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "rawe_cc.h"
+
+static void rawe_cc_init__first_window_within_the_largest(void **state)
+{
+    (void)state;
+    struct rawe_cc cc;
+    rawe_cc_init(&cc, 64, 1024);
+    assert_int_equal(cc.window, 64);
+    rawe_cc_init(&cc, 64, 16);
+    assert_int_equal(cc.window, 16);
+}
+
+static void rawe_cc_acked__slow_start_doubles_in_a_round_trip(void **state)
+{
+    (void)state;
+    struct rawe_cc cc;
+    rawe_cc_init(&cc, 64, 1024);
+    rawe_cc_acked(&cc, 64, true);
+    assert_int_equal(cc.window, 128);
+}
+
+static void rawe_cc_acked__never_beyond_the_largest(void **state)
+{
+    (void)state;
+    struct rawe_cc cc;
+    rawe_cc_init(&cc, 64, 100);
+    rawe_cc_acked(&cc, 64, true);
+    assert_int_equal(cc.window, 100);
+    rawe_cc_acked(&cc, 1000, true);
+    assert_int_equal(cc.window, 100);
+}
+
+static void rawe_cc_acked__a_window_not_used_does_not_grow(void **state)
+{
+    (void)state;
+    struct rawe_cc cc;
+    rawe_cc_init(&cc, 64, 1024);
+    for (unsigned i = 0; i < 1000; i++) {
+        rawe_cc_acked(&cc, 10, false);
+    }
+    assert_int_equal(cc.window, 64);
+}
+
+/** Acknowledge a window's worth, frame by frame. */
+static void round_trip(struct rawe_cc *cc)
+{
+    for (uint32_t i = cc->window; i > 0; i--) {
+        rawe_cc_acked(cc, 1, true);
+    }
+}
+
+static void rawe_cc_acked__after_a_loss_once_a_round_trip(void **state)
+{
+    (void)state;
+    struct rawe_cc cc;
+    rawe_cc_init(&cc, 100, 1024);
+    assert_true(rawe_cc_lost(&cc, 0, 100));
+    assert_int_equal(cc.window, 70);
+    for (unsigned i = 0; i < 69; i++) {
+        rawe_cc_acked(&cc, 1, true);
+    }
+    assert_int_equal(cc.window, 70);
+    rawe_cc_acked(&cc, 1, true);
+    assert_true(cc.window > 70);
+}
+
+static void rawe_cc_acked__fast_to_the_plateau_slow_around_it_fast_beyond(void **state)
+{
+    (void)state;
+    struct rawe_cc cc;
+    uint32_t gained[8];
+    rawe_cc_init(&cc, 400, 1024);
+    assert_true(rawe_cc_lost(&cc, 0, 400));
+    assert_int_equal(cc.window, 280);
+    for (unsigned i = 0; i < 8; i++) {
+        uint32_t before = cc.window;
+        round_trip(&cc);
+        gained[i] = cc.window - before;
+        if (i + 1 == RAWE_CC_ROUNDS_BACK) {
+            assert_in_range(cc.window, 400, 402);
+        }
+    }
+    assert_in_range(gained[4], 1, 2);
+    assert_true(gained[0] > 10 * gained[4] && gained[7] > 10 * gained[4]);
+    assert_true(gained[1] > gained[3] && gained[7] > gained[6] && gained[6] > gained[5]);
+}
+
+static void rawe_cc_acked__each_round_trip_gains_and_none_more_than_half(void **state)
+{
+    (void)state;
+    for (uint32_t first = 4; first <= 1024; first += 17) {
+        struct rawe_cc cc;
+        rawe_cc_init(&cc, first, 1024);
+        assert_true(rawe_cc_lost(&cc, 0, first));
+        while (cc.window < 1024) {
+            uint32_t before = cc.window;
+            round_trip(&cc);
+            assert_in_range(cc.window, before + 1, before + before / 2);
+        }
+        assert_in_range(cc.rounds, 1, 60);
+    }
+}
+
+static void rawe_cc_lost__once_for_all_frames_of_a_flight(void **state)
+{
+    (void)state;
+    struct rawe_cc cc;
+    rawe_cc_init(&cc, 100, 1024);
+    assert_true(rawe_cc_lost(&cc, 10, 100));
+    for (uint32_t sequence = 11; sequence < 100; sequence++) {
+        assert_false(rawe_cc_lost(&cc, sequence, 150));
+    }
+    assert_int_equal(cc.window, 70);
+    assert_true(rawe_cc_lost(&cc, 100, 150)); /* sent after the reduction */
+    assert_int_equal(cc.window, 49);
+}
+
+static void rawe_cc_lost__once_across_the_wrap(void **state)
+{
+    (void)state;
+    struct rawe_cc cc;
+    rawe_cc_init(&cc, 100, 1024);
+    assert_true(rawe_cc_lost(&cc, UINT32_MAX - 20, 10));
+    assert_false(rawe_cc_lost(&cc, UINT32_MAX, 10));
+    assert_false(rawe_cc_lost(&cc, 9, 20));
+    assert_true(rawe_cc_lost(&cc, 10, 20));
+}
+
+static void rawe_cc_lost__a_reduction_long_ago_excuses_nothing(void **state)
+{
+    (void)state;
+    struct rawe_cc cc;
+    rawe_cc_init(&cc, 1000, 1024);
+    assert_true(rawe_cc_lost(&cc, 0, 100));
+    /* Two thousand million frames later, where "before" has turned round. */
+    uint32_t later = 100 + 0x80000010u;
+    assert_true(rawe_cc_lost(&cc, later, later + 50));
+    assert_int_equal(cc.window, 490);
+}
+
+static void rawe_cc_lost__never_below_the_least(void **state)
+{
+    (void)state;
+    struct rawe_cc cc;
+    rawe_cc_init(&cc, 64, 1024);
+    for (uint32_t i = 0; i < 50; i++) {
+        assert_true(rawe_cc_lost(&cc, i, i + 1));
+        assert_true(cc.window >= RAWE_CC_LEAST_FRAMES);
+    }
+    assert_int_equal(cc.window, RAWE_CC_LEAST_FRAMES);
+    for (unsigned i = 0; i < 1000; i++) {
+        rawe_cc_acked(&cc, 4, true);
+    }
+    assert_true(cc.window > RAWE_CC_LEAST_FRAMES); /* and it recovers */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rawe_cc_init__first_window_within_the_largest),
+        cmocka_unit_test(rawe_cc_acked__slow_start_doubles_in_a_round_trip),
+        cmocka_unit_test(rawe_cc_acked__never_beyond_the_largest),
+        cmocka_unit_test(rawe_cc_acked__a_window_not_used_does_not_grow),
+        cmocka_unit_test(rawe_cc_acked__after_a_loss_once_a_round_trip),
+        cmocka_unit_test(
+            rawe_cc_acked__fast_to_the_plateau_slow_around_it_fast_beyond),
+        cmocka_unit_test(rawe_cc_acked__each_round_trip_gains_and_none_more_than_half),
+        cmocka_unit_test(rawe_cc_lost__once_for_all_frames_of_a_flight),
+        cmocka_unit_test(rawe_cc_lost__once_across_the_wrap),
+        cmocka_unit_test(rawe_cc_lost__a_reduction_long_ago_excuses_nothing),
+        cmocka_unit_test(rawe_cc_lost__never_below_the_least),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
