@@ -362,8 +362,8 @@ static unsigned batch_length(const struct net *net, unsigned position)
         const struct net_frame *frame = net->wire[position + count];
         if (frame->batch != first->batch || frame->from != first->from ||
             net->wire[position + count - 1]->len_bytes != first->len_bytes ||
-            frame->len_bytes > first->len_bytes) {
-            break;
+            frame->len_bytes > first->len_bytes || frame->len_bytes <= RAWE_ETH_HEADER_BYTES) {
+            break; /* the last one may be shorter, but no device cuts off an empty one */
         }
         count++;
     }
