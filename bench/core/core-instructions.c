@@ -64,8 +64,8 @@ static unsigned messages_in_turn(enum pattern pattern)
 static void turn(struct core_net *net, enum pattern pattern, uint32_t peer, bool counted)
 {
     if (pattern == IN) {
-        struct rawe_conn *conn = rawe_engine_find(&net->nodes[peer].engine,
-                                                  net->hub_conn[peer]->peer_id);
+        struct rawe_conn *conn = rawe_conn_table_find(&net->nodes[peer].engine.table,
+                                                  net->hub_conn[peer]->handshake.peer_id);
         for (unsigned i = 0; i < BURST; i++) {
             core_net_send(net, conn, MESSAGE_BYTES);
         }

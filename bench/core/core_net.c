@@ -20,10 +20,10 @@ static const struct rawe_engine_config defaults = {
     .frames_limit = 1u << 17,
     .coalesce_from_frames = 4,
     .ack_delay_ns = 50000,
-    .probe_least_ns = 200000,
-    .probe_most_ns = 1000000000,
+    .liveness.probe_least_ns = 200000,
+    .liveness.probe_most_ns = 1000000000,
     .reorder_ns = 50000,
-    .peer_timeout_ns = 30000000000,
+    .liveness.peer_timeout_ns = 30000000000,
 };
 
 _Noreturn void core_net_fail(const char *what)
@@ -160,9 +160,9 @@ void core_net_init(struct core_net *net, uint32_t peers)
 
 static void close_all(struct core_node *node)
 {
-    for (uint32_t i = 0; i < node->engine.table_size; i++) {
-        if (node->engine.table[i] != NULL) {
-            rawe_conn_close(node->engine.table[i], node->net->now_ns);
+    for (uint32_t i = 0; i < node->engine.table.size; i++) {
+        if (node->engine.table.entries[i] != NULL) {
+            rawe_conn_close(node->engine.table.entries[i], node->net->now_ns);
             node->net->to_hub.count = node->net->to_peers.count = 0;
         }
     }
@@ -190,7 +190,7 @@ void core_net_connect(struct core_net *net, uint32_t peer)
 {
     rawe_conn_connect(net->hub_conn[peer], net->now_ns);
     core_net_settle(net);
-    if (net->hub_conn[peer]->state != RAWE_CONN_OPEN) {
+    if (net->hub_conn[peer]->handshake.state != RAWE_CONN_OPEN) {
         core_net_fail("a connection did not open");
     }
 }

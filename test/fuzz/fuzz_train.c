@@ -13,7 +13,7 @@
 #include <linux/virtio_net.h>
 #include <string.h>
 
-#include "rawe_conn.h"
+#include "rawe_conn_internal.h"
 #include "rawe_engine.h"
 #include "reassembly_model.h"
 #include "batch_link.h"
@@ -132,8 +132,8 @@ static void start(struct fuzz_input *head)
         .copy_max_bytes = 1024,
         .frames_limit = 128,
         .ack_delay_ns = 50000,
-        .probe_least_ns = 500000,
-        .probe_most_ns = 100000000,
+        .liveness.probe_least_ns = 500000,
+        .liveness.probe_most_ns = 100000000,
         .reorder_ns = 100000,
         .checksum = (bits & 8) != 0,
         .handles = &world.handles,
@@ -183,7 +183,7 @@ static void connect_peer(void)
             .flags = reply != 0 ? RAWE_FLAG_REPLY : 0,
             .port = PORT,
             .key = KEY,
-            .connection_id = reply != 0 ? world.conn->local_id : 0,
+            .connection_id = reply != 0 ? world.conn->handshake.local_id : 0,
             .payload_bytes = RAWE_CONNECT_BYTES,
             .credit = 64,
         };
@@ -198,10 +198,10 @@ static void connect_peer(void)
         memcpy(frame, our_mac, RAWE_MAC_BYTES);
         memcpy(frame + RAWE_MAC_BYTES, peer_mac, RAWE_MAC_BYTES);
         rawe_connect_encode(frame + RAWE_PAYLOAD_OFFSET, &connect);
-        size_t len_bytes = rawe_engine_seal(&world.engine, frame, &header);
+        size_t len_bytes = rawe_frame_seal(frame, &header, world.engine.config.checksum);
         rawe_engine_receive(&world.engine, frame, len_bytes, world.now_ns);
     }
-    FUZZ_CHECK(world.conn->state == RAWE_CONN_OPEN, "the connection did not open");
+    FUZZ_CHECK(world.conn->handshake.state == RAWE_CONN_OPEN, "the connection did not open");
 }
 
 /** Append the frame of world.header and world.fragment, cut short or filled up by `lie` bytes. */
@@ -232,7 +232,7 @@ static void append(int lie)
 
 static void make_frame(const struct step *step)
 {
-    uint32_t expected = world.conn->acktr != NULL ? world.conn->acktr->next : 0;
+    uint32_t expected = world.conn->recvwin.acktr != NULL ? world.conn->recvwin.acktr->next : 0;
     uint32_t next = world.conn->reassembly != NULL ? world.conn->reassembly->next : 0;
     unsigned region = step->options >> 5 & 3;
     region = region < REGIONS ? region : 0;
@@ -241,7 +241,7 @@ static void make_frame(const struct step *step)
         .flags = (step->a & 0x4000) != 0 ? RAWE_FLAG_ACK_NOW : 0,
         .port = PORT,
         .key = KEY,
-        .connection_id = world.conn->local_id,
+        .connection_id = world.conn->handshake.local_id,
         .sequence = expected + (uint32_t)(int8_t)step->a,
         .credit = 64,
     };

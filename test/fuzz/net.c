@@ -261,11 +261,11 @@ void net_start(struct net *net, struct fuzz_input *head)
         .copy_max_bytes = 200 + 10 * (uint32_t)fuzz_take(head, 1),
         .frames_limit = (bits & 64) != 0 ? 4096 : 64,
         .ack_delay_ns = 50 * NET_US,
-        .probe_least_ns = 500 * NET_US,
-        .probe_most_ns = 100 * NET_MS,
+        .liveness.probe_least_ns = 500 * NET_US,
+        .liveness.probe_most_ns = 100 * NET_MS,
         .reorder_ns = 100 * NET_US,
         .coalesce_from_frames = (sizes & 16) != 0 ? 2 : 0,
-        .peer_timeout_ns = (bits & 128) != 0 ? 5 * NET_S : 0,
+        .liveness.peer_timeout_ns = (bits & 128) != 0 ? 5 * NET_S : 0,
     };
     for (unsigned i = 0; i < NET_NODES; i++) {
         start_node(net, i);
@@ -319,7 +319,7 @@ static void stop_node(struct net_node *node)
     for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
         net_close(node, lane);
     }
-    FUZZ_CHECK(engine->open_count == 0, "a connection was not closed");
+    FUZZ_CHECK(engine->table.used == 0, "a connection was not closed");
     FUZZ_CHECK(engine->timers.armed == 0, "a timer of a closed connection is armed");
     FUZZ_CHECK(engine->pending == NULL, "a closed connection has something to send");
     FUZZ_CHECK(frames_free(&engine->frames) == engine->frames.allocated,
@@ -412,7 +412,7 @@ void net_deliver(struct net *net, unsigned position, bool whole)
     }
     position %= net->wire_count;
     struct net_node *receiver = &net->node[1 - net->wire[position]->from];
-    if (!receiver->engine.deferring) {
+    if (!receiver->engine.deferral.active) {
         net_come_back(receiver); /* what was kept comes first; this may send, behind all others */
     }
     unsigned count = whole ? batch_length(net, position) : 1;
@@ -501,7 +501,7 @@ void net_check(struct net *net)
         const struct rawe_engine *engine = &net->node[i].engine;
         FUZZ_CHECK(net->tainted || net->torn || engine->counters.dropped_misplaced == 0,
                    "frames of a whole batch were not taken where they were placed");
-        FUZZ_CHECK(engine->open_count <= RAWE_LANES, "more connections than were opened");
+        FUZZ_CHECK(engine->table.used <= RAWE_LANES, "more connections than were opened");
         FUZZ_CHECK(engine->timers.armed <= RAWE_LANES, "more timers than connections");
         FUZZ_CHECK(engine->frames.allocated <= engine->config.frames_limit + SLACK_FRAMES,
                    "more frames than the limit allows");

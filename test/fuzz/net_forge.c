@@ -156,7 +156,7 @@ static size_t forge_identity(const struct net_node *attacker, const struct rawe_
         .port = attacker->engine.config.port,
         .lane = conn->lane,
         .payload_max_bytes = forgery->lengths & 0x7FF,
-        .incarnation = conn->peer_incarnation,
+        .incarnation = conn->handshake.peer_incarnation,
     };
     connect.incarnation += (uint64_t)(int64_t)(int8_t)(forgery->lengths >> 24);
     if ((forgery->what & 0x1000) != 0) {
@@ -196,15 +196,15 @@ void net_forge(struct net_node *victim, enum rawe_lane lane, const struct net_fo
         .flags = (uint8_t)(forgery->what >> 7 & 31 & ~RAWE_FLAG_CHECKSUM),
         .port = victim->engine.config.port,
         .key = victim->key,
-        .connection_id = conn->local_id,
+        .connection_id = conn->handshake.local_id,
         .credit = (uint16_t)(forgery->lengths >> 22),
     };
-    uint32_t expected = conn->acktr != NULL ? conn->acktr->next : 0;
+    uint32_t expected = conn->recvwin.acktr != NULL ? conn->recvwin.acktr->next : 0;
     header.sequence = expected + (uint32_t)(int16_t)forgery->numbers;
-    header.acknowledgement = ((forgery->what & 0x4000) != 0 ? conn->next : conn->una) +
+    header.acknowledgement = ((forgery->what & 0x4000) != 0 ? conn->sendwin.next : conn->sendwin.una) +
                              (uint32_t)(int16_t)(forgery->numbers >> 16);
     if (header.type == RAWE_FRAME_ACK) {
-        header.sequence = conn->probe_number + (uint32_t)(int16_t)forgery->numbers;
+        header.sequence = conn->liveness.probe_number + (uint32_t)(int16_t)forgery->numbers;
     }
     size_t len_bytes = 0;
     switch (header.type) {
@@ -228,7 +228,7 @@ void net_forge(struct net_node *victim, enum rawe_lane lane, const struct net_fo
     memcpy(buffer, victim->engine.config.mac, RAWE_MAC_BYTES);
     memcpy(buffer + RAWE_MAC_BYTES, attacker->engine.config.mac, RAWE_MAC_BYTES);
     write_number(buffer + 2 * RAWE_MAC_BYTES, 2, RAWE_ETHERTYPE_DEFAULT);
-    len_bytes = rawe_engine_seal(&victim->engine, buffer, &header);
+    len_bytes = rawe_frame_seal(buffer, &header, victim->engine.config.checksum);
     struct net_frame *frame = fuzz_new(sizeof(*frame));
     frame->from = attacker->index;
     frame->bytes = fuzz_copy(buffer, len_bytes);

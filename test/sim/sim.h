@@ -21,7 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "rawe_conn.h"
+#include "rawe_conn_internal.h"
 #include "rawe_engine.h"
 #include "sim_plan.h"
 #include "sim_random.h"

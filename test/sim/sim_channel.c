@@ -45,7 +45,7 @@ static struct sim_channel *channel_open(struct sim_node *node, uint32_t peer_ind
     }
     node->current[peer_index][lane] = channel;
     sim_trace(node->sim, "n%u opens lane %u to n%u as %08x", node->index, lane, peer_index,
-              channel->conn->local_id);
+              channel->conn->handshake.local_id);
     return channel;
 }
 
@@ -78,7 +78,7 @@ void sim_channel_close(struct sim_channel *channel)
     struct sim_channel **link = &node->channels;
 
     sim_trace(node->sim, "n%u closes lane %u to n%u, %08x", node->index, channel->lane,
-              channel->peer, channel->conn->local_id);
+              channel->peer, channel->conn->handshake.local_id);
     if (!node->ending && node->alive) {
         node->sim->incidents.closed++;
         sim_ledger_closed(channel);
@@ -104,8 +104,8 @@ bool sim_channel_settled(struct sim_channel *channel)
     if (channel->unsettled) {
         const struct sim_channel *back = peer->current[node->index][channel->lane];
         channel->unsettled = back == NULL || back->failed || back->peer_life != node->life ||
-                             channel->conn->state != RAWE_CONN_OPEN ||
-                             channel->conn->peer_id != back->conn->local_id;
+                             channel->conn->handshake.state != RAWE_CONN_OPEN ||
+                             channel->conn->handshake.peer_id != back->conn->handshake.local_id;
     }
     return !channel->unsettled;
 }

@@ -25,10 +25,10 @@ static void check_sequenced(struct sim_node *node, const struct rawe_header *hea
                       node->index, header->connection_id);
     }
     sim_evidence_sent(channel, header, packet);
-    uint32_t in_window = header->sequence - channel->conn->una;
+    uint32_t in_window = header->sequence - channel->conn->sendwin.una;
     if (in_window >= sim->plan.window_frames) {
         sim_violation(sim, "window is bounded", "n%u sends frame %u to n%u, oldest open one is %u",
-                      node->index, header->sequence, channel->peer, channel->conn->una);
+                      node->index, header->sequence, channel->peer, channel->conn->sendwin.una);
     }
     bool again = rawe_sequence_before(header->sequence, channel->next_sequence);
     if (sim->plan.lying) {
@@ -68,23 +68,23 @@ static void check_window(struct sim *sim, const struct sim_channel *channel)
     const struct rawe_conn *conn = channel->conn;
     uint32_t count[4] = {0};
 
-    for (uint32_t sequence = conn->una; sequence != conn->next; sequence++) {
+    for (uint32_t sequence = conn->sendwin.una; sequence != conn->sendwin.next; sequence++) {
         const struct rawe_txframe *frame =
-            conn->slots[sequence & (conn->engine->config.window_frames - 1)];
+            conn->sendwin.slots[sequence & (conn->engine->config.window_frames - 1)];
         if (frame == NULL || frame->sequence != sequence || frame->state > RAWE_TXFRAME_LOST) {
             sim_violation(sim, "window is consistent", "n%u to n%u: slot of frame %u is wrong",
                           channel->node->index, channel->peer, sequence);
         }
         count[frame->state]++;
         if ((frame->state == RAWE_TXFRAME_WAITING || frame->state == RAWE_TXFRAME_LOST) &&
-            rawe_sequence_before(sequence, conn->transmit_from)) {
+            rawe_sequence_before(sequence, conn->sendwin.transmit_from)) {
             sim_violation(sim, "window is consistent",
                           "n%u to n%u: frame %u has to be sent, but looking begins at %u",
-                          channel->node->index, channel->peer, sequence, conn->transmit_from);
+                          channel->node->index, channel->peer, sequence, conn->sendwin.transmit_from);
         }
     }
-    if (count[RAWE_TXFRAME_SENT] != conn->in_flight || count[RAWE_TXFRAME_SACKED] != conn->sacked ||
-        count[RAWE_TXFRAME_WAITING] + count[RAWE_TXFRAME_LOST] != conn->to_transmit) {
+    if (count[RAWE_TXFRAME_SENT] != conn->sendwin.in_flight || count[RAWE_TXFRAME_SACKED] != conn->sendwin.sacked ||
+        count[RAWE_TXFRAME_WAITING] + count[RAWE_TXFRAME_LOST] != conn->sendwin.to_transmit) {
         sim_violation(sim, "window is consistent", "n%u to n%u: counts of frames are wrong",
                       channel->node->index, channel->peer);
     }
@@ -94,53 +94,53 @@ static void check_channel(struct sim *sim, const struct sim_channel *channel)
 {
     const struct sim_node *node = channel->node;
     const struct rawe_conn *conn = channel->conn;
-    uint32_t window = conn->next - conn->una;
+    uint32_t window = conn->sendwin.next - conn->sendwin.una;
 
     if (window > sim->plan.window_frames ||
-        window != conn->in_flight + conn->sacked + conn->to_transmit) {
+        window != conn->sendwin.in_flight + conn->sendwin.sacked + conn->sendwin.to_transmit) {
         sim_violation(
             sim, "window is consistent",
             "n%u to n%u: %u frames in the window, %u in flight, %u SACKed, %u to transmit",
-            node->index, channel->peer, window, conn->in_flight, conn->sacked, conn->to_transmit);
+            node->index, channel->peer, window, conn->sendwin.in_flight, conn->sendwin.sacked, conn->sendwin.to_transmit);
     }
     uint32_t credit = channel->credit_most > RAWE_CC_LEAST_FRAMES
                           ? channel->credit_most
                           : RAWE_CC_LEAST_FRAMES;
-    if (conn->in_flight > credit && !sim->plan.lying) {
+    if (conn->sendwin.in_flight > credit && !sim->plan.lying) {
         sim_violation(sim, "credit is kept to",
                       "n%u has %u frames in flight to n%u, which never allowed more than %u",
-                      node->index, conn->in_flight, channel->peer, credit);
+                      node->index, conn->sendwin.in_flight, channel->peer, credit);
     }
     if (window != 0 && sim->event_count % 16 == 0) {
         check_window(sim, channel);
     }
-    if (conn->state == RAWE_CONN_OPEN && conn->in_flight != 0 &&
-        (conn->probe_deadline_ns == 0 || !rawe_timer_armed(&conn->timer) ||
-         conn->timer.deadline_ns > conn->probe_deadline_ns)) {
+    if (conn->handshake.state == RAWE_CONN_OPEN && conn->sendwin.in_flight != 0 &&
+        (conn->liveness.probe_deadline_ns == 0 || !rawe_timer_armed(&conn->timer) ||
+         conn->timer.deadline_ns > conn->liveness.probe_deadline_ns)) {
         sim_violation(sim, "somebody asks", "n%u to n%u: frames in flight and no timer for them",
                       node->index, channel->peer);
     }
     const struct rawe_engine *engine = &node->engine;
     uint64_t clock_ns = sim_node_clock(node);
-    uint64_t most_ns = engine->config.peer_timeout_ns + 2 * engine->config.probe_most_ns;
+    uint64_t most_ns = engine->config.liveness.peer_timeout_ns + 2 * engine->config.liveness.probe_most_ns;
     bool up_to_date = node->ring.count == 0 && node->bulk.count == 0 &&
                       !rawe_timer_wheel_due(&engine->timers, clock_ns);
-    if (conn->state == RAWE_CONN_FAILED || conn->silent_since_ns == 0 || !up_to_date) {
+    if (conn->handshake.state == RAWE_CONN_FAILED || conn->liveness.silent_since_ns == 0 || !up_to_date) {
         return;
     }
     uint64_t late_ns = 2 * TICK_NS + sim->plan.clock_step_ns;
-    if (clock_ns > conn->asked_ns + engine->config.probe_most_ns + late_ns) {
+    if (clock_ns > conn->liveness.asked_ns + engine->config.liveness.probe_most_ns + late_ns) {
         sim_violation(sim, "silence is asked about",
                       "n%u has not asked n%u on lane %u for %llu us, although it is silent",
                       node->index, channel->peer, channel->lane,
-                      (unsigned long long)(clock_ns - conn->asked_ns) / 1000);
+                      (unsigned long long)(clock_ns - conn->liveness.asked_ns) / 1000);
     }
     /* Nobody is given up while the program is away: that is done at the next question after. */
-    bool long_back = sim->now_ns >= node->pause_until_ns + 2 * engine->config.probe_most_ns;
-    if (clock_ns > conn->silent_since_ns + most_ns && long_back) {
+    bool long_back = sim->now_ns >= node->pause_until_ns + 2 * engine->config.liveness.probe_most_ns;
+    if (clock_ns > conn->liveness.silent_since_ns + most_ns && long_back) {
         sim_violation(sim, "the dead are found out", "n%u has not heard n%u for %llu ms",
                       node->index, channel->peer,
-                      (unsigned long long)(clock_ns - conn->silent_since_ns) / 1000000);
+                      (unsigned long long)(clock_ns - conn->liveness.silent_since_ns) / 1000000);
     }
 }
 
@@ -201,7 +201,7 @@ void sim_check_failed(struct sim_channel *channel, uint64_t silent_ns)
         sim_violation(sim, "the living are not given up",
                       "n%u gives n%u up on lane %u after %llu ms of silence, connection state %u",
                       node->index, channel->peer, channel->lane,
-                      (unsigned long long)silent_ns / 1000000, channel->conn->state);
+                      (unsigned long long)silent_ns / 1000000, channel->conn->handshake.state);
     }
     if (silent_ns < sim->plan.peer_timeout_ns) {
         sim_violation(sim, "death is not told early", "n%u gives n%u up after %llu ms", node->index,
@@ -220,7 +220,7 @@ static bool node_quiet(const struct sim_node *node)
     }
     for (const struct sim_channel *channel = node->channels; channel != NULL;
          channel = channel->next) {
-        if (channel->conn->state == RAWE_CONN_CONNECTING || !rawe_conn_drained(channel->conn)) {
+        if (channel->conn->handshake.state == RAWE_CONN_CONNECTING || !rawe_conn_drained(channel->conn)) {
             return false;
         }
     }
@@ -411,7 +411,7 @@ void sim_check_leaks(struct sim_node *node)
         buffers++;
     }
     if (frames != engine->frames.allocated || buffers != engine->reassembly_buffers.allocated ||
-        node->handles.in_use != 0 || engine->timers.armed != 0 || engine->open_count != 0 ||
+        node->handles.in_use != 0 || engine->timers.armed != 0 || engine->table.used != 0 ||
         rawe_engine_pending(engine)) {
         sim_violation(
             sim, "nothing leaks",
@@ -419,6 +419,6 @@ void sim_check_leaks(struct sim_node *node)
             "%u timers, %u connections left",
             node->index, frames, engine->frames.allocated, buffers,
             engine->reassembly_buffers.allocated, node->handles.in_use, engine->timers.armed,
-            engine->open_count);
+            engine->table.used);
     }
 }

@@ -16,7 +16,7 @@ struct sim_channel *sim_evidence_channel(struct sim_node *node, const struct raw
 {
     struct sim_channel *channel = node->channels;
 
-    while (channel != NULL && (channel->conn->peer_id != header->connection_id ||
+    while (channel != NULL && (channel->conn->handshake.peer_id != header->connection_id ||
                                channel->conn->peer_key != header->key)) {
         channel = channel->next;
     }
@@ -73,13 +73,13 @@ static bool has_frame(const struct sim_channel *channel, uint32_t sequence)
     if (peer->key != channel->conn->peer_key) {
         return true;
     }
-    while (back != NULL && (back->conn->local_id != channel->stream_id ||
+    while (back != NULL && (back->conn->handshake.local_id != channel->stream_id ||
                             back->peer != channel->node->index)) {
         back = back->next;
     }
     return back == NULL ||
-           (back->conn->acktr != NULL &&
-            rawe_acktr_check(back->conn->acktr, sequence) == RAWE_ACKTR_DUPLICATE);
+           (back->conn->recvwin.acktr != NULL &&
+            rawe_acktr_check(back->conn->recvwin.acktr, sequence) == RAWE_ACKTR_DUPLICATE);
 }
 
 void sim_evidence_sent(struct sim_channel *channel, const struct rawe_header *header,
@@ -127,7 +127,7 @@ static void frames_arrived(struct sim_channel *channel, const struct sim_packet 
     for (uint32_t i = 0; i < packet->sequenced; i++) {
         uint64_t newest = *order_of(channel, header.sequence + i);
         /* Of an old frame the place in the window may be another's by now. */
-        bool in_window = !rawe_sequence_before(header.sequence + i, channel->conn->una);
+        bool in_window = !rawe_sequence_before(header.sequence + i, channel->conn->sendwin.una);
         arrived(channel, in_window && newest > packet->order + i ? newest : packet->order + i);
     }
 }
@@ -156,7 +156,7 @@ void sim_evidence_credit(struct sim_node *node, const struct rawe_header *header
 {
     struct sim_channel *channel = node->sim->nodes[destination].channels;
 
-    while (channel != NULL && (channel->conn->local_id != header->connection_id ||
+    while (channel != NULL && (channel->conn->handshake.local_id != header->connection_id ||
                                channel->peer != node->index)) {
         channel = channel->next;
     }

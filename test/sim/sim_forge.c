@@ -158,8 +158,8 @@ static uint64_t state_of(const struct sim_node *node)
     for (const struct sim_channel *channel = node->channels; channel != NULL;
          channel = channel->next) {
         digest = mix(digest, channel->conn, sizeof(*channel->conn));
-        if (channel->conn->acktr != NULL) {
-            digest = mix(digest, channel->conn->acktr, sizeof(*channel->conn->acktr));
+        if (channel->conn->recvwin.acktr != NULL) {
+            digest = mix(digest, channel->conn->recvwin.acktr, sizeof(*channel->conn->recvwin.acktr));
         }
     }
     return digest;
@@ -296,9 +296,9 @@ static struct sim_packet *make_hostile(struct sim *sim, struct sim_node *node,
         .flags = (uint8_t)(sim_random_next(random) & RAWE_FLAGS_KNOWN & ~RAWE_FLAG_CHECKSUM),
         .port = node->port,
         .key = node->key,
-        .connection_id = (uint32_t)near(random, conn->local_id),
-        .sequence = (uint32_t)near(random, conn->acktr == NULL ? 0 : conn->acktr->next),
-        .acknowledgement = (uint32_t)near(random, conn->una),
+        .connection_id = (uint32_t)near(random, conn->handshake.local_id),
+        .sequence = (uint32_t)near(random, conn->recvwin.acktr == NULL ? 0 : conn->recvwin.acktr->next),
+        .acknowledgement = (uint32_t)near(random, conn->sendwin.una),
         .credit = (uint16_t)sim_random_next(random),
     };
 
@@ -308,7 +308,7 @@ static struct sim_packet *make_hostile(struct sim *sim, struct sim_node *node,
     packet->bytes[13] = (uint8_t)RAWE_ETHERTYPE_DEFAULT;
     header.payload_bytes = (uint16_t)make_payload(node, victim, header.type,
                                                   packet->bytes + RAWE_PAYLOAD_OFFSET, room_bytes);
-    packet->len_bytes = (uint32_t)rawe_engine_seal(&node->engine, packet->bytes, &header);
+    packet->len_bytes = (uint32_t)rawe_frame_seal(packet->bytes, &header, node->engine.config.checksum);
     packet->source = victim->peer;
     packet->destination = node->index;
     return packet;

@@ -168,8 +168,8 @@ static bool can_be_copied(const struct sim_message *message)
 static bool may_be_deferred(const struct sim_message *message)
 {
     const struct sim *sim = message->sim;
-    return sim->plan.lying || sim->nodes[message->destination].engine.deferred_bytes != 0 ||
-           sim->nodes[message->destination].engine.fragments_wait;
+    return sim->plan.lying || sim->nodes[message->destination].engine.deferral.bytes != 0 ||
+           sim->nodes[message->destination].engine.deferral.fragments_wait;
 }
 
 /** It has left: the engine may be given a copy of the memory, and the program its memory back. */

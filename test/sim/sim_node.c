@@ -53,10 +53,10 @@ void sim_node_start(struct sim *sim, struct sim_node *node)
         .frames_limit = plan->frames_limit,
         .coalesce_from_frames = plan->coalesce_from_frames,
         .ack_delay_ns = plan->ack_delay_ns,
-        .probe_least_ns = plan->probe_least_ns,
-        .probe_most_ns = plan->probe_most_ns,
+        .liveness.probe_least_ns = plan->probe_least_ns,
+        .liveness.probe_most_ns = plan->probe_most_ns,
         .reorder_ns = plan->reorder_ns,
-        .peer_timeout_ns = plan->peer_timeout_ns,
+        .liveness.peer_timeout_ns = plan->peer_timeout_ns,
         .first_sequence = plan->first_sequence,
         .checksum = plan->checksum,
     };
@@ -362,7 +362,7 @@ static bool receive_for_later(struct sim *sim, struct sim_node *node)
     uint32_t left = before;
 
     while (left != 0 && before - left < THREAD_FRAMES_MOST &&
-           engine->deferred_bytes < sim->plan.deferred_most_bytes) {
+           engine->deferral.bytes < sim->plan.deferred_most_bytes) {
         receive(sim, node, THREAD_ROUND_FRAMES);
         left = node->ring.count + node->bulk.count;
     }

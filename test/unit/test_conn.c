@@ -79,9 +79,9 @@ static void rawe_conn_open__is_idle_and_allocates_no_window(void **state)
 {
     (void)state;
     struct rawe_conn *conn = unit_open(&net, 0, RAWE_LANE_EXPRESS);
-    assert_int_equal(conn->state, RAWE_CONN_IDLE);
-    assert_null(conn->slots);
-    assert_null(conn->acktr);
+    assert_int_equal(conn->handshake.state, RAWE_CONN_IDLE);
+    assert_null(conn->sendwin.slots);
+    assert_null(conn->recvwin.acktr);
     assert_true(rawe_conn_drained(conn));
     assert_int_equal(unit_wire_count(&net), 0);
     assert_int_equal(net.node[0].engine.timers.armed, 0);
@@ -111,29 +111,29 @@ static void rawe_conn_open__ids_are_distinct_and_never_come_back(void **state)
     for (unsigned i = 0; i < COUNT; i++) {
         conns[i] = rawe_conn_open(&net.node[0].engine, &config);
         assert_non_null(conns[i]);
-        assert_int_not_equal(conns[i]->local_id, 0);
+        assert_int_not_equal(conns[i]->handshake.local_id, 0);
         for (unsigned j = 0; j < i; j++) {
-            assert_int_not_equal(conns[i]->local_id, conns[j]->local_id);
-            assert_true(conns[i]->local_incarnation > conns[j]->local_incarnation);
+            assert_int_not_equal(conns[i]->handshake.local_id, conns[j]->handshake.local_id);
+            assert_true(conns[i]->handshake.local_incarnation > conns[j]->handshake.local_incarnation);
         }
     }
-    assert_int_equal(net.node[0].engine.open_count, COUNT);
+    assert_int_equal(net.node[0].engine.table.used, COUNT);
     /* Indices that have become free are taken again, in another generation. */
     static const unsigned freed[] = {50, 70, 20}, taken[] = {20, 50, 70};
-    uint32_t old_ids[COUNT], table_size = net.node[0].engine.table_size;
+    uint32_t old_ids[COUNT], table_size = net.node[0].engine.table.size;
     for (unsigned i = 0; i < 3; i++) {
-        old_ids[freed[i]] = conns[freed[i]]->local_id;
+        old_ids[freed[i]] = conns[freed[i]]->handshake.local_id;
         rawe_conn_close(conns[freed[i]], net.now_ns);
     }
     for (unsigned i = 0; i < 3; i++) {
         struct rawe_conn *conn = rawe_conn_open(&net.node[0].engine, &config);
         uint32_t old_id = old_ids[taken[i]];
         assert_non_null(conn);
-        assert_int_equal(conn->local_id & 0xFFFFF, old_id & 0xFFFFF);
-        assert_int_not_equal(conn->local_id, old_id);
+        assert_int_equal(conn->handshake.local_id & 0xFFFFF, old_id & 0xFFFFF);
+        assert_int_not_equal(conn->handshake.local_id, old_id);
         conns[taken[i]] = conn;
     }
-    assert_int_equal(net.node[0].engine.table_size, table_size);
+    assert_int_equal(net.node[0].engine.table.size, table_size);
     for (unsigned i = 0; i < COUNT; i++) {
         rawe_conn_close(conns[i], net.now_ns);
     }
@@ -146,8 +146,8 @@ static void rawe_conn_open__generation_zero_is_left_out(void **state)
     for (unsigned i = 0; i < 2 * 4096; i++) {
         struct rawe_conn *conn = rawe_conn_open(&net.node[0].engine, &config);
         assert_non_null(conn);
-        assert_int_equal(conn->local_id & 0xFFFFF, 0);
-        assert_in_range(conn->local_id >> 20, 1, 4095);
+        assert_int_equal(conn->handshake.local_id & 0xFFFFF, 0);
+        assert_in_range(conn->handshake.local_id >> 20, 1, 4095);
         rawe_conn_close(conn, net.now_ns);
     }
 }
@@ -161,7 +161,7 @@ static void rawe_conn_close__tells_the_peer(void **state)
     unit_close(&net, 0, RAWE_LANE_EXPRESS);
     assert_int_equal(net.node[0].sent[RAWE_FRAME_CLOSE], 1);
     unit_settle(&net);
-    assert_int_equal(end(1)->state, RAWE_CONN_PEER_CLOSED);
+    assert_int_equal(end(1)->handshake.state, RAWE_CONN_PEER_CLOSED);
     assert_true(rawe_conn_drained(end(1)));
     unit_run(&net, 10 * UNIT_MS, 100 * UNIT_US);
     assert_int_equal(net.node[1].engine.timers.armed, 0); /* it asks no more */
@@ -249,7 +249,7 @@ static void rawe_conn_close__with_data_in_flight_both_ways(void **state)
     unit_settle(&net);
     assert_int_equal(theirs.done, 1); /* nobody wants it any more */
     assert_int_equal(theirs.status, RAWE_STATUS_DONE);
-    assert_int_equal(end(1)->state, RAWE_CONN_PEER_CLOSED);
+    assert_int_equal(end(1)->handshake.state, RAWE_CONN_PEER_CLOSED);
     /* What still came for the closed end had no effect. */
     assert_true(counters(0)->dropped_connection > 0);
     assert_int_equal(net.node[0].message_count, 0);
@@ -263,7 +263,7 @@ static void rawe_conn_close__with_frames_that_wait_for_the_link(void **state)
     unit_connect(&net, RAWE_LANE_EXPRESS);
     net.node[0].link_room = 2;
     unit_send_message(end(0), &send, 1, data, sizeof(data));
-    assert_true(end(0)->to_transmit > 0);
+    assert_true(end(0)->sendwin.to_transmit > 0);
     unit_close(&net, 0, RAWE_LANE_EXPRESS); /* unit_stop counts the frames */
     assert_int_equal(send.done, 1);
     assert_int_equal(send.status, RAWE_STATUS_FAILED);
@@ -290,8 +290,8 @@ static void rawe_conn_connect__brings_up_both_ends(void **state)
 {
     (void)state;
     unit_connect(&net, RAWE_LANE_EXPRESS);
-    assert_int_equal(end(0)->peer_id, end(1)->local_id);
-    assert_int_equal(end(1)->peer_id, end(0)->local_id);
+    assert_int_equal(end(0)->handshake.peer_id, end(1)->handshake.local_id);
+    assert_int_equal(end(1)->handshake.peer_id, end(0)->handshake.local_id);
     assert_int_equal(counters(0)->connects_sent, 2); /* its request, its reply to the other's */
     assert_int_equal(counters(1)->connects_sent, 2);
     assert_works_both_ways();
@@ -306,7 +306,7 @@ static void rawe_conn_connect__sends_wait_for_the_reply(void **state)
     unit_fill(data, sizeof(data), 8);
     unit_open(&net, 0, RAWE_LANE_EXPRESS);
     assert_int_equal(unit_copy_message(end(0), 1, 10), RAWE_STATUS_BUSY);
-    assert_int_equal(end(0)->state, RAWE_CONN_CONNECTING);
+    assert_int_equal(end(0)->handshake.state, RAWE_CONN_CONNECTING);
     unit_send_message(end(0), &send, 7, data, sizeof(data));
     assert_false(rawe_conn_drained(end(0)));
     assert_int_equal(net.node[0].sent[RAWE_FRAME_CONNECT], 1);
@@ -325,8 +325,8 @@ static void rawe_conn_connect__requests_and_replies_lost(void **state)
         unit_open(&net, 0, RAWE_LANE_EXPRESS);
         rawe_conn_connect(end(0), net.now_ns);
         unit_run(&net, 2 * UNIT_S, 500 * UNIT_US);
-        assert_int_equal(end(0)->state, RAWE_CONN_OPEN);
-        assert_int_equal(end(1)->state, RAWE_CONN_OPEN);
+        assert_int_equal(end(0)->handshake.state, RAWE_CONN_OPEN);
+        assert_int_equal(end(1)->handshake.state, RAWE_CONN_OPEN);
         assert_works_both_ways();
         unit_close(&net, 0, RAWE_LANE_EXPRESS);
         unit_settle(&net);
@@ -355,7 +355,7 @@ static void rawe_conn_connect__link_full(void **state)
     assert_int_equal(unit_wire_count(&net), 0);
     net.node[0].link_room = UINT32_MAX;
     unit_run(&net, 20 * UNIT_MS, 100 * UNIT_US);
-    assert_int_equal(end(0)->state, RAWE_CONN_OPEN);
+    assert_int_equal(end(0)->handshake.state, RAWE_CONN_OPEN);
     assert_works_both_ways();
 }
 

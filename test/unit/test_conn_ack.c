@@ -106,9 +106,9 @@ static void finish(void)
         unit_run(&net, UNIT_MS, 20 * UNIT_US);
     }
     assert_true(rawe_conn_drained(end(0)));
-    assert_int_equal(end(0)->in_flight, 0);
-    assert_int_equal(end(0)->to_transmit, 0);
-    assert_int_equal(end(0)->sacked, 0);
+    assert_int_equal(end(0)->sendwin.in_flight, 0);
+    assert_int_equal(end(0)->sendwin.to_transmit, 0);
+    assert_int_equal(end(0)->sendwin.sacked, 0);
 }
 
 /** Node 1 got the messages of in_flight(count), each once, in whatever order. */
@@ -131,14 +131,14 @@ static void rawe_conn_acknowledged__releases_up_to_it(void **state)
 {
     (void)state;
     in_flight(10);
-    uint32_t una = end(0)->una;
+    uint32_t una = end(0)->sendwin.una;
     acknowledge(4, NULL, 0);
-    assert_int_equal(end(0)->una, una + 4);
-    assert_int_equal(end(0)->in_flight, 6);
+    assert_int_equal(end(0)->sendwin.una, una + 4);
+    assert_int_equal(end(0)->sendwin.in_flight, 6);
     acknowledge(6, NULL, 0);
     assert_true(rawe_conn_drained(end(0)));
-    assert_int_equal(end(0)->in_flight, 0);
-    assert_true(end(0)->probe_deadline_ns == 0);
+    assert_int_equal(end(0)->sendwin.in_flight, 0);
+    assert_true(end(0)->liveness.probe_deadline_ns == 0);
 }
 
 static void rawe_conn_acknowledged__an_older_one_changes_nothing(void **state)
@@ -146,15 +146,15 @@ static void rawe_conn_acknowledged__an_older_one_changes_nothing(void **state)
     (void)state;
     in_flight(10);
     acknowledge(5, NULL, 0);
-    uint32_t una = end(0)->una, credit = end(0)->peer_credit;
+    uint32_t una = end(0)->sendwin.una, credit = end(0)->peer_credit;
     static const uint8_t sack[] = {0xFF};
-    net.node[1].engine.credit = 17;
+    net.node[1].engine.credit.frames[RAWE_LANE_EXPRESS] = 17;
     for (uint32_t back = 1; back < 100; back++) {
         acknowledge(0u - back, sack, sizeof(sack));
     }
-    assert_int_equal(end(0)->una, una);
+    assert_int_equal(end(0)->sendwin.una, una);
     assert_int_equal(end(0)->peer_credit, credit);
-    assert_int_equal(end(0)->sacked, 0);
+    assert_int_equal(end(0)->sendwin.sacked, 0);
     assert_int_equal(counters(0)->dropped_ack, 0);
 }
 
@@ -190,15 +190,15 @@ static void rawe_conn_acknowledged__more_credit_sends_more(void **state)
     end(0)->peer_credit = 4;
     net.filter = drop_all;
     unit_send_message(end(0), &send, 1, data, sizeof(data));
-    assert_int_equal(end(0)->in_flight, 4);
-    net.node[1].engine.credit = 9;
+    assert_int_equal(end(0)->sendwin.in_flight, 4);
+    net.node[1].engine.credit.frames[RAWE_LANE_EXPRESS] = 9;
     acknowledge(0, NULL, 0);
-    assert_int_equal(end(0)->in_flight, 9);
-    net.node[1].engine.credit = 0; /* some room there always is */
+    assert_int_equal(end(0)->sendwin.in_flight, 9);
+    net.node[1].engine.credit.frames[RAWE_LANE_EXPRESS] = 0; /* some room there always is */
     acknowledge(0, NULL, 0);
     assert_int_equal(end(0)->peer_credit, RAWE_CC_LEAST_FRAMES);
     acknowledge(9, NULL, 0);
-    assert_int_equal(end(0)->in_flight, RAWE_CC_LEAST_FRAMES);
+    assert_int_equal(end(0)->sendwin.in_flight, RAWE_CC_LEAST_FRAMES);
     unit_close(&net, 0, RAWE_LANE_EXPRESS);
 }
 
@@ -209,8 +209,8 @@ static void rawe_conn_acknowledged__sack_beyond_what_was_sent(void **state)
     in_flight(10);
     memset(sack, 0xFF, sizeof(sack));
     acknowledge(0, sack, sizeof(sack)); /* even longer than a block may be */
-    assert_int_equal(end(0)->sacked, 9);
-    assert_int_equal(end(0)->in_flight, 1);
+    assert_int_equal(end(0)->sendwin.sacked, 9);
+    assert_int_equal(end(0)->sendwin.in_flight, 1);
     finish();
     assert_all_arrived(10);
 }
@@ -223,8 +223,8 @@ static void rawe_conn_acknowledged__sack_of_frames_that_wait_for_the_link(void *
     assert_int_equal(unit_copy_message(end(0), 3, 13), RAWE_STATUS_DONE);
     static const uint8_t sack[] = {0x07};
     acknowledge(0, sack, sizeof(sack));
-    assert_int_equal(end(0)->sacked, 2);
-    assert_int_equal(end(0)->to_transmit, 1); /* never sent, hence never arrived */
+    assert_int_equal(end(0)->sendwin.sacked, 2);
+    assert_int_equal(end(0)->sendwin.to_transmit, 1); /* never sent, hence never arrived */
     net.node[0].link_room = UINT32_MAX;
     finish();
     assert_all_arrived(4);
@@ -237,8 +237,8 @@ static void rawe_conn_acknowledged__a_repeated_sack_counts_once(void **state)
     static const uint8_t sack[] = {0x80, 0x01};
     for (unsigned i = 0; i < 5; i++) {
         acknowledge(0, sack, sizeof(sack));
-        assert_int_equal(end(0)->sacked, 2);
-        assert_int_equal(end(0)->in_flight, 8);
+        assert_int_equal(end(0)->sendwin.sacked, 2);
+        assert_int_equal(end(0)->sendwin.in_flight, 8);
     }
     finish();
     assert_all_arrived(10);
@@ -248,7 +248,7 @@ static void rawe_conn_acknowledged__no_rtt_sample_from_a_resent_frame(void **sta
 {
     (void)state;
     in_flight(0);
-    doom(end(0)->next);
+    doom(end(0)->sendwin.next);
     assert_int_equal(unit_copy_message(end(0), 0, 10), RAWE_STATUS_DONE);
     finish();
     assert_int_equal(counters(0)->frames_resent, 1);
@@ -315,14 +315,14 @@ static void rawe_conn_acknowledged__a_lost_frame_that_had_arrived_after_all(void
     static const uint8_t sack[] = {0xFE, 0x01};
     acknowledge(0, sack, sizeof(sack)); /* 0 and 1 are missing */
     unit_run(&net, 200 * UNIT_US, 20 * UNIT_US);
-    assert_int_equal(end(0)->to_transmit, 2);
-    assert_int_equal(end(0)->in_flight, 0);
+    assert_int_equal(end(0)->sendwin.to_transmit, 2);
+    assert_int_equal(end(0)->sendwin.in_flight, 0);
     static const uint8_t later[] = {0xFF, 0x01};
     acknowledge(0, later, sizeof(later)); /* 1 is there */
-    assert_int_equal(end(0)->to_transmit, 1);
-    assert_int_equal(end(0)->sacked, 9);
+    assert_int_equal(end(0)->sendwin.to_transmit, 1);
+    assert_int_equal(end(0)->sendwin.sacked, 9);
     acknowledge(10, NULL, 0);
-    assert_int_equal(end(0)->to_transmit, 0);
+    assert_int_equal(end(0)->sendwin.to_transmit, 0);
     assert_true(rawe_conn_drained(end(0)));
     net.node[0].link_room = UINT32_MAX;
     unit_run(&net, UNIT_MS, 20 * UNIT_US);

@@ -70,7 +70,7 @@ static void finish(void)
         unit_run(&net, UNIT_MS, 50 * UNIT_US);
     }
     assert_true(rawe_conn_drained(end(0)));
-    assert_int_equal(end(0)->in_flight + end(0)->to_transmit + end(0)->sacked, 0);
+    assert_int_equal(end(0)->sendwin.in_flight + end(0)->sendwin.to_transmit + end(0)->sendwin.sacked, 0);
 }
 
 /* rawe_conn_batch_validate */

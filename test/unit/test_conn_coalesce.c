@@ -103,7 +103,7 @@ static void finish(void)
         unit_run(&net, UNIT_MS, 50 * UNIT_US);
     }
     assert_true(rawe_conn_drained(end(0)));
-    assert_int_equal(end(0)->in_flight + end(0)->to_transmit + end(0)->sacked, 0);
+    assert_int_equal(end(0)->sendwin.in_flight + end(0)->sendwin.to_transmit + end(0)->sendwin.sacked, 0);
 }
 
 /* rawe_conn_coalesce_new */
@@ -390,7 +390,7 @@ static void rawe_conn_coalesce_add__queued_messages_share_frames(void **state)
     assert_int_equal(counters(0)->frames_sent, frames);
     assert_int_equal(counters(0)->messages_coalesced, 30 - frames);
     assert_int_equal(counters(0)->messages_sent, 30);
-    assert_int_equal(end(0)->queued_bytes, 0);
+    assert_int_equal(end(0)->queue.bytes, 0);
     for (unsigned i = 0; i < 30; i++) {
         assert_int_equal(sends[i].done, 1);
         assert_int_equal(sends[i].status, RAWE_STATUS_DONE);
@@ -420,7 +420,7 @@ static void rawe_conn_coalesce_add__others_stand_between(void **state)
         assert_int_equal(sends[i].done, 1);
     }
     assert_true(counters(0)->messages_coalesced > 0);
-    assert_int_equal(end(0)->queued_bytes, 0);
+    assert_int_equal(end(0)->queue.bytes, 0);
 }
 
 static void rawe_conn_coalesce_add__no_longer_than_the_envelope_of_batches_allows(void **state)

@@ -92,7 +92,7 @@ static void finish(void)
         unit_run(&net, UNIT_MS, 50 * UNIT_US);
     }
     assert_true(rawe_conn_drained(end(0)));
-    assert_int_equal(end(0)->in_flight + end(0)->to_transmit + end(0)->sacked, 0);
+    assert_int_equal(end(0)->sendwin.in_flight + end(0)->sendwin.to_transmit + end(0)->sendwin.sacked, 0);
 }
 
 /* rawe_conn_coalesce_end */
@@ -129,11 +129,11 @@ static void rawe_conn_coalesce_end__counts_in_the_window_while_held_back(void **
     unsigned count = COALESCE_FROM;
     while (unit_copy_message(end(0), 1, 300) == RAWE_STATUS_DONE) {
         count++;
-        uint32_t used = end(0)->next - end(0)->una + (end(0)->coalescing != NULL);
+        uint32_t used = end(0)->sendwin.next - end(0)->sendwin.una + (end(0)->coalescing != NULL);
         assert_in_range(used, 1, 16);
     }
     assert_null(end(0)->coalescing);
-    assert_int_equal(end(0)->next - end(0)->una, 16);
+    assert_int_equal(end(0)->sendwin.next - end(0)->sendwin.una, 16);
     assert_int_equal(unit_wire_count(&net), 16);
     assert_true(count > 16 + 10);
     uint8_t data[300];
@@ -144,7 +144,7 @@ static void rawe_conn_coalesce_end__counts_in_the_window_while_held_back(void **
         unit_send_message(end(0), &sends[i], 1, data, sizeof(data));
     }
     assert_int_equal(unit_copy_message(end(0), 1, 1), RAWE_STATUS_BUSY);
-    assert_int_equal(end(0)->next - end(0)->una, 16);
+    assert_int_equal(end(0)->sendwin.next - end(0)->sendwin.una, 16);
     net.node[1].paused = false;
     finish();
     assert_int_equal(net.node[1].message_count, count + 20);
@@ -165,12 +165,12 @@ static void rawe_conn_coalesce_end__a_hole_keeps_the_window_from_sliding(void **
     unsigned count = 1;
     for (unsigned i = 0; i < 200; i++) {
         count += unit_copy_message(end(0), 1, 20) == RAWE_STATUS_DONE;
-        assert_true(end(0)->next - end(0)->una + (end(0)->coalescing != NULL) <= 16);
+        assert_true(end(0)->sendwin.next - end(0)->sendwin.una + (end(0)->coalescing != NULL) <= 16);
         if (i % 3 == 2) {
             unit_settle(&net); /* the peer has all but the first, and says so */
         }
     }
-    assert_int_equal(end(0)->next - end(0)->una, 16);
+    assert_int_equal(end(0)->sendwin.next - end(0)->sendwin.una, 16);
     assert_int_equal(unit_copy_message(end(0), 1, 20), RAWE_STATUS_BUSY);
     unit_wire_put(&net, late);
     finish();
@@ -207,13 +207,13 @@ static void rawe_conn_coalesce_flush__acknowledgement_rides_along(void **state)
     copy(1, 10);
     net.now_ns += net.config.ack_delay_ns + 20 * UNIT_US;
     rawe_engine_advance(&net.node[0].engine, net.now_ns);
-    assert_true(end(0)->ack_now);
+    assert_true(end(0)->recvwin.ack_now);
     flush(0);
     assert_int_equal(unit_wire_count(&net), 1); /* nothing but what was held back */
     assert_int_equal(net.wire->header.type, RAWE_FRAME_DATA);
     assert_int_equal(net.wire->header.acknowledgement, 1);
-    assert_false(end(0)->ack_now);
-    assert_int_equal(end(0)->ack_deadline_ns, 0);
+    assert_false(end(0)->recvwin.ack_now);
+    assert_int_equal(end(0)->recvwin.ack_deadline_ns, 0);
     assert_int_equal(counters(0)->acks_sent, 0);
     for (unsigned i = 0; i < COALESCE_FROM; i++) {
         unit_wire_put(&net, frames[i]);
@@ -232,7 +232,7 @@ static void rawe_conn_coalesce_flush__no_credit(void **state)
     flush(0);
     assert_int_equal(unit_wire_count(&net), COALESCE_FROM);
     assert_null(end(0)->coalescing);
-    assert_int_equal(end(0)->to_transmit, 1);
+    assert_int_equal(end(0)->sendwin.to_transmit, 1);
     assert_int_equal(unit_copy_message(end(0), 2, 10), RAWE_STATUS_BUSY);
     finish();
     assert_int_equal(net.node[1].message_count, COALESCE_FROM + 1);
@@ -294,13 +294,13 @@ static void rawe_conn_coalesce_flush__drained_only_after_it(void **state)
         unit_frame_free(frame);
     }
     flush(1);
-    end(1)->ack_now = true;
+    end(1)->recvwin.ack_now = true;
     rawe_conn_make_pending(end(1));
     flush(1);
     frame = unit_wire_take(&net);
     unit_receive(&net, frame); /* acknowledges all that has been sent */
     unit_frame_free(frame);
-    assert_int_equal(end(0)->una, end(0)->next);
+    assert_int_equal(end(0)->sendwin.una, end(0)->sendwin.next);
     assert_false(rawe_conn_drained(end(0)));
     finish();
     assert_int_equal(net.node[1].message_count, COALESCE_FROM + 1);
@@ -329,7 +329,7 @@ static void hold_and_be_closed(void)
     assert_int_equal(close->header.type, RAWE_FRAME_CLOSE);
     unit_receive(&net, close);
     unit_frame_free(close);
-    assert_int_equal(end(0)->state, RAWE_CONN_CONNECTING);
+    assert_int_equal(end(0)->handshake.state, RAWE_CONN_CONNECTING);
     assert_non_null(end(0)->coalescing);
     assert_false(rawe_conn_drained(end(0)));
 }
@@ -345,7 +345,7 @@ static void rawe_conn_coalesce_drop__not_when_the_peer_closes(void **state)
     unit_fill(data, sizeof(data), 3);
     unit_send_message(end(0), &send, 3, data, sizeof(data));
     finish();
-    assert_int_equal(end(0)->state, RAWE_CONN_OPEN);
+    assert_int_equal(end(0)->handshake.state, RAWE_CONN_OPEN);
     assert_int_equal(send.done, 1);
     assert_int_equal(net.node[1].message_count, 3);
     unit_assert_message(&net.node[1], 0, 1, 10, 1);
@@ -369,7 +369,7 @@ static void rawe_conn_coalesce_drop__not_for_want_of_a_place_in_the_window(void 
     for (unsigned i = 0; i < 20; i++) { /* behind it, and more than a window */
         unit_send_message(end(0), &sends[i], 3, data, sizeof(data));
     }
-    while (end(0)->state != RAWE_CONN_OPEN) {
+    while (end(0)->handshake.state != RAWE_CONN_OPEN) {
         struct unit_frame *frame = unit_wire_take(&net);
         assert_non_null(frame);
         unit_receive(&net, frame);
@@ -379,7 +379,7 @@ static void rawe_conn_coalesce_drop__not_for_want_of_a_place_in_the_window(void 
     end(0)->peer_credit = 16;
     rawe_conn_output(end(0), net.now_ns);
     assert_non_null(end(0)->coalescing);
-    assert_int_equal(end(0)->next - end(0)->una, 15);
+    assert_int_equal(end(0)->sendwin.next - end(0)->sendwin.una, 15);
     finish();
     assert_int_equal(net.node[1].message_count, 21);
     assert_int_equal(sends[19].done, 1);
@@ -390,8 +390,8 @@ static void rawe_conn_coalesce_drop__peer_does_not_come_back(void **state)
     (void)state;
     hold_and_be_closed();
     net.node[1].refuses = true;
-    unit_run(&net, 2 * net.config.peer_timeout_ns, 10 * UNIT_MS);
-    assert_int_equal(end(0)->state, RAWE_CONN_FAILED);
+    unit_run(&net, 2 * net.config.liveness.peer_timeout_ns, 10 * UNIT_MS);
+    assert_int_equal(end(0)->handshake.state, RAWE_CONN_FAILED);
     assert_int_equal(net.node[0].failed_calls, 1);
     assert_null(end(0)->coalescing);
     assert_true(rawe_conn_drained(end(0)));
@@ -409,7 +409,7 @@ static void rawe_conn_coalesce_drop__not_when_the_peer_begins_anew(void **state)
     struct rawe_conn *again = unit_open(&net, 1, RAWE_LANE_EXPRESS);
     rawe_conn_connect(again, net.now_ns);
     finish();
-    assert_int_equal(end(0)->state, RAWE_CONN_OPEN);
+    assert_int_equal(end(0)->handshake.state, RAWE_CONN_OPEN);
     assert_null(end(0)->coalescing);
     assert_int_equal(net.node[1].message_count, 1); /* the others were on the old connection */
     unit_assert_message(&net.node[1], 0, 1, 10, 1);

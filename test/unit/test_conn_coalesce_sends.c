@@ -79,9 +79,9 @@ static void finish(void)
         unit_run(&net, UNIT_MS, 50 * UNIT_US);
     }
     assert_true(rawe_conn_drained(end(0)));
-    assert_int_equal(end(0)->in_flight + end(0)->to_transmit + end(0)->sacked, 0);
-    assert_int_equal(end(0)->queued_bytes, 0);
-    assert_int_equal(end(0)->queued_sends, 0);
+    assert_int_equal(end(0)->sendwin.in_flight + end(0)->sendwin.to_transmit + end(0)->sendwin.sacked, 0);
+    assert_int_equal(end(0)->queue.bytes, 0);
+    assert_int_equal(end(0)->queue.count, 0);
 }
 
 /** All that was sent has arrived, in order, once. */
@@ -113,10 +113,10 @@ static void connect_busy(void)
 {
     connect_good();
     send(2 * COALESCE_FROM * segment_bytes());
-    assert_int_equal(end(0)->queued_bytes, 0);
-    assert_int_equal(end(0)->in_flight, 2 * COALESCE_FROM);
+    assert_int_equal(end(0)->queue.bytes, 0);
+    assert_int_equal(end(0)->sendwin.in_flight, 2 * COALESCE_FROM);
     unit_step(&net); /* off the wire */
-    assert_true(end(0)->in_flight >= 2 * COALESCE_FROM);
+    assert_true(end(0)->sendwin.in_flight >= 2 * COALESCE_FROM);
     unit_wire_clear(&net); /* and what came back */
 }
 
@@ -159,7 +159,7 @@ static void coalesces__the_first_messages_leave_at_once(void **state)
     }
     send(100);
     assert_int_equal(unit_wire_count(&net), 2 * COALESCE_FROM);
-    assert_int_equal(end(0)->queued_bytes, 100);
+    assert_int_equal(end(0)->queue.bytes, 100);
     finish();
     assert_delivered();
     send(100); /* nothing under way any more */
@@ -175,11 +175,11 @@ static void coalesces__until_the_round_ends(void **state)
         send(3000);
     }
     assert_int_equal(unit_wire_count(&net), 0);
-    assert_int_equal(end(0)->queued_bytes, 9000);
+    assert_int_equal(end(0)->queue.bytes, 9000);
     assert_true(rawe_engine_pending(&net.node[0].engine));
     assert_false(rawe_conn_drained(end(0)));
     flush();
-    assert_int_equal(end(0)->queued_bytes, 0);
+    assert_int_equal(end(0)->queue.bytes, 0);
     assert_int_equal(unit_wire_count(&net), 9);
     assert_int_equal(batches_on_wire(), 1);
     finish();
@@ -199,7 +199,7 @@ static void coalesces__until_there_is_enough_for_a_batch(void **state)
     send(3000);
     assert_int_equal(unit_wire_count(&net), BATCH_FRAMES);
     assert_int_equal(batches_on_wire(), 1);
-    assert_true(end(0)->queued_bytes > 0); /* the rest waits for more */
+    assert_true(end(0)->queue.bytes > 0); /* the rest waits for more */
     assert_true(rawe_engine_pending(&net.node[0].engine));
     finish();
     assert_delivered();
@@ -212,12 +212,12 @@ static void coalesces__until_there_are_enough_messages_for_a_batch(void **state)
     for (unsigned i = 1; i < BATCH_FRAMES; i++) {
         send(200);
         assert_int_equal(unit_wire_count(&net), 0);
-        assert_int_equal(end(0)->queued_sends, i);
+        assert_int_equal(end(0)->queue.count, i);
     }
     send(200);
     assert_int_equal(unit_wire_count(&net), BATCH_FRAMES);
     assert_int_equal(batches_on_wire(), 1);
-    assert_int_equal(end(0)->queued_sends, 0);
+    assert_int_equal(end(0)->queue.count, 0);
     finish();
     assert_delivered();
 }
@@ -257,7 +257,7 @@ static void coalesces__long_ones_leave_as_far_as_they_fill_batches(void **state)
     send(3 * batch_bytes());
     assert_int_equal(batches_on_wire(), 3);
     assert_int_equal(unit_wire_count(&net), 3 * BATCH_FRAMES);
-    assert_in_range(end(0)->queued_bytes, 1, batch_bytes() - 1);
+    assert_in_range(end(0)->queue.bytes, 1, batch_bytes() - 1);
     finish();
     assert_delivered();
 }
@@ -288,13 +288,13 @@ static void coalesces__window_full(void **state)
 {
     (void)state;
     connect_busy();
-    end(0)->cc.window = end(0)->in_flight;
+    end(0)->cc.window = end(0)->sendwin.in_flight;
     for (unsigned i = 0; i < 30; i++) {
         send(3000);
     }
     flush();
     assert_int_equal(unit_wire_count(&net), 0);
-    assert_int_equal(end(0)->queued_bytes, 30 * 3000);
+    assert_int_equal(end(0)->queue.bytes, 30 * 3000);
     finish();
     assert_delivered();
 }
@@ -332,7 +332,7 @@ static void coalesces__puts_too(void **state)
     for (unsigned i = 0; i < 5; i++) {
         unit_send_put(end(0), &puts[i], data + i * 2000, 2000, index, key, i * 2000);
     }
-    assert_int_equal(end(0)->queued_bytes, 10000);
+    assert_int_equal(end(0)->queue.bytes, 10000);
     assert_int_equal(unit_wire_count(&net), 0);
     for (unsigned i = 5; i < 20; i++) { /* between messages */
         send(700);
@@ -354,7 +354,7 @@ static void coalesces__closed_with_something_coalesced(void **state)
     for (unsigned i = 0; i < 9; i++) {
         send(3000); /* a batch leaves, and the middle of a message is in none yet */
     }
-    assert_true(end(0)->queued_bytes > 0 && end(0)->queued_bytes % 3000 != 0);
+    assert_true(end(0)->queue.bytes > 0 && end(0)->queue.bytes % 3000 != 0);
     unit_close(&net, 0, RAWE_LANE_BULK);
     for (unsigned i = first; i < send_count; i++) {
         assert_int_equal(sends[i].done, 1);
@@ -370,7 +370,7 @@ static void coalesces__peer_begins_anew(void **state)
     for (unsigned i = 0; i < 12; i++) {
         send(3000);
     }
-    uint64_t queued = end(0)->queued_bytes;
+    uint64_t queued = end(0)->queue.bytes;
     assert_true(queued % 3000 != 0); /* one is half in the window */
     unsigned before = net.node[1].message_count;
     unit_wire_clear(&net);

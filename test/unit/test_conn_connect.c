@@ -68,12 +68,12 @@ static struct rawe_connect sample_connect(unsigned from)
     return (struct rawe_connect){
         .jobid = net.config.jobid,
         .vpid = from,
-        .connection_id = end(from) != NULL ? end(from)->local_id : 0x00100000,
+        .connection_id = end(from) != NULL ? end(from)->handshake.local_id : 0x00100000,
         .key = net.node[from].engine.config.key,
         .port = net.node[from].engine.config.port,
         .lane = RAWE_LANE_EXPRESS,
         .payload_max_bytes = net.config.payload_max_bytes,
-        .incarnation = end(from) != NULL ? end(from)->local_incarnation : 1,
+        .incarnation = end(from) != NULL ? end(from)->handshake.local_incarnation : 1,
     };
 }
 
@@ -112,8 +112,8 @@ static void rawe_conn_receive_connect__both_ask_at_once(void **state)
     rawe_conn_connect(end(0), net.now_ns);
     rawe_conn_connect(end(1), net.now_ns);
     unit_settle(&net);
-    assert_int_equal(end(0)->state, RAWE_CONN_OPEN);
-    assert_int_equal(end(1)->state, RAWE_CONN_OPEN);
+    assert_int_equal(end(0)->handshake.state, RAWE_CONN_OPEN);
+    assert_int_equal(end(1)->handshake.state, RAWE_CONN_OPEN);
     assert_works_both_ways();
 }
 
@@ -165,12 +165,12 @@ static void rawe_conn_receive_connect__late_copies_on_an_open_connection(void **
     unit_connect(&net, RAWE_LANE_EXPRESS);
     net.filter = NULL;
     assert_works_both_ways();
-    uint32_t id = end(0)->local_id, next = end(0)->next;
+    uint32_t id = end(0)->handshake.local_id, next = end(0)->sendwin.next;
     receive_deferred();
-    assert_int_equal(end(0)->state, RAWE_CONN_OPEN);
-    assert_int_equal(end(1)->state, RAWE_CONN_OPEN);
-    assert_int_equal(end(0)->local_id, id);
-    assert_int_equal(end(0)->next, next);
+    assert_int_equal(end(0)->handshake.state, RAWE_CONN_OPEN);
+    assert_int_equal(end(1)->handshake.state, RAWE_CONN_OPEN);
+    assert_int_equal(end(0)->handshake.local_id, id);
+    assert_int_equal(end(0)->sendwin.next, next);
     assert_works_both_ways();
 }
 
@@ -185,11 +185,11 @@ static void rawe_conn_receive_connect__late_copies_of_an_earlier_connection(void
     unit_close(&net, 1, RAWE_LANE_EXPRESS);
     unit_connect(&net, RAWE_LANE_EXPRESS);
     assert_works_both_ways();
-    uint32_t ids[2] = {end(0)->local_id, end(1)->local_id};
+    uint32_t ids[2] = {end(0)->handshake.local_id, end(1)->handshake.local_id};
     uint64_t stale = counters(0)->dropped_connection + counters(1)->dropped_connection;
     receive_deferred();
-    assert_int_equal(end(0)->local_id, ids[0]);
-    assert_int_equal(end(1)->local_id, ids[1]);
+    assert_int_equal(end(0)->handshake.local_id, ids[0]);
+    assert_int_equal(end(1)->handshake.local_id, ids[1]);
     assert_true(counters(0)->dropped_connection + counters(1)->dropped_connection >= stale + 4);
     assert_works_both_ways();
 }
@@ -203,17 +203,17 @@ static void rawe_conn_receive_connect__a_late_reply_of_an_earlier_incarnation(vo
     struct rawe_connect connect = sample_connect(1);
     connect.incarnation = 20;
     receive_connect(1, &connect, false, 0);
-    assert_int_equal(end(0)->state, RAWE_CONN_CONNECTING);
+    assert_int_equal(end(0)->handshake.state, RAWE_CONN_CONNECTING);
     connect.incarnation = 19;
     connect.connection_id = 0x00200000;
-    receive_connect(1, &connect, true, end(0)->local_id);
-    assert_int_equal(end(0)->state, RAWE_CONN_CONNECTING);
+    receive_connect(1, &connect, true, end(0)->handshake.local_id);
+    assert_int_equal(end(0)->handshake.state, RAWE_CONN_CONNECTING);
     assert_int_equal(counters(0)->dropped_connection, 1);
     connect.incarnation = 20;
     connect.connection_id = 0x00300000;
-    receive_connect(1, &connect, true, end(0)->local_id);
-    assert_int_equal(end(0)->state, RAWE_CONN_OPEN);
-    assert_int_equal(end(0)->peer_id, 0x00300000);
+    receive_connect(1, &connect, true, end(0)->handshake.local_id);
+    assert_int_equal(end(0)->handshake.state, RAWE_CONN_OPEN);
+    assert_int_equal(end(0)->handshake.peer_id, 0x00300000);
 }
 
 static void rawe_conn_receive_connect__takes_the_smaller_payload(void **state)
@@ -245,11 +245,11 @@ static void rawe_conn_receive_connect__a_payload_no_peer_can_mean(void **state)
     connect.payload_max_bytes = UINT32_MAX;
     receive_connect(1, &connect, false, 0);
     assert_int_equal(counters(0)->dropped_length, RAWE_PAYLOAD_LEAST_BYTES + 2);
-    assert_int_equal(end(0)->state, RAWE_CONN_IDLE);
+    assert_int_equal(end(0)->handshake.state, RAWE_CONN_IDLE);
     assert_int_equal(unit_wire_count(&net), 0);
     connect.payload_max_bytes = UINT16_MAX;
     receive_connect(1, &connect, false, 0);
-    assert_int_equal(end(0)->state, RAWE_CONN_CONNECTING);
+    assert_int_equal(end(0)->handshake.state, RAWE_CONN_CONNECTING);
 }
 
 /** The least payload there can be, with batches, whose envelope takes of it as well. */
@@ -285,14 +285,14 @@ static void rawe_conn_receive_connect__a_reply_while_there_is_no_memory(void **s
     unit_open(&net, 0, RAWE_LANE_EXPRESS);
     rawe_conn_connect(end(0), net.now_ns);
     unit_wire_clear(&net);
-    free(end(0)->acktr); /* as if there had been memory for the one window only */
-    end(0)->acktr = NULL;
+    free(end(0)->recvwin.acktr); /* as if there had been memory for the one window only */
+    end(0)->recvwin.acktr = NULL;
     struct rawe_connect connect = sample_connect(1);
-    receive_connect(1, &connect, true, end(0)->local_id);
-    assert_int_equal(end(0)->state, RAWE_CONN_CONNECTING);
+    receive_connect(1, &connect, true, end(0)->handshake.local_id);
+    assert_int_equal(end(0)->handshake.state, RAWE_CONN_CONNECTING);
     unit_run(&net, 10 * UNIT_MS, UNIT_MS); /* it is asked for again */
-    assert_int_equal(end(0)->state, RAWE_CONN_OPEN);
-    assert_non_null(end(0)->acktr);
+    assert_int_equal(end(0)->handshake.state, RAWE_CONN_OPEN);
+    assert_non_null(end(0)->recvwin.acktr);
 }
 
 static void rawe_conn_receive_connect__a_failed_connection_stays_failed(void **state)
@@ -302,11 +302,11 @@ static void rawe_conn_receive_connect__a_failed_connection_stays_failed(void **s
     unit_open(&net, 0, RAWE_LANE_EXPRESS);
     rawe_conn_connect(end(0), net.now_ns);
     unit_run(&net, 6 * UNIT_S, 10 * UNIT_MS);
-    assert_int_equal(end(0)->state, RAWE_CONN_FAILED);
+    assert_int_equal(end(0)->handshake.state, RAWE_CONN_FAILED);
     struct rawe_connect connect = sample_connect(1);
     receive_connect(1, &connect, false, 0);
-    receive_connect(1, &connect, true, end(0)->local_id);
-    assert_int_equal(end(0)->state, RAWE_CONN_FAILED);
+    receive_connect(1, &connect, true, end(0)->handshake.local_id);
+    assert_int_equal(end(0)->handshake.state, RAWE_CONN_FAILED);
     assert_int_equal(counters(0)->dropped_connection, 2);
 }
 
@@ -334,14 +334,14 @@ static void rawe_conn_receive_connect__the_peer_comes_back_without_a_close(void 
     unit_send_message(end(0), &half, 2, data, sizeof(data));
     unit_send_message(end(0), &queued, 3, data, sizeof(data));
     net.filter = NULL;
-    uint32_t old_id = end(0)->local_id;
+    uint32_t old_id = end(0)->handshake.local_id;
     restart_peer();
     unit_open(&net, 1, RAWE_LANE_EXPRESS);
     assert_true(rawe_handle_register(&net.node[0].handles, placed, 100, &index, &key));
     rawe_conn_connect(end(1), net.now_ns);
     unit_run(&net, 5 * UNIT_MS, 50 * UNIT_US);
-    assert_int_not_equal(end(0)->local_id, old_id);
-    assert_int_equal(end(0)->state, RAWE_CONN_OPEN);
+    assert_int_not_equal(end(0)->handshake.local_id, old_id);
+    assert_int_equal(end(0)->handshake.state, RAWE_CONN_OPEN);
     /* What had begun belonged to the old incarnation, what had not goes to the new one. */
     assert_int_equal(in_flight.done, 1);
     assert_int_equal(half.done, 1);
@@ -388,8 +388,8 @@ static void rawe_conn_receive_connect__anew_while_still_asking_but_data_came(voi
     unit_open(&net, 1, RAWE_LANE_EXPRESS);
     rawe_conn_connect(end(1), net.now_ns);
     unit_settle(&net);
-    assert_int_equal(end(1)->state, RAWE_CONN_OPEN);
-    assert_int_equal(end(0)->state, RAWE_CONN_CONNECTING);
+    assert_int_equal(end(1)->handshake.state, RAWE_CONN_OPEN);
+    assert_int_equal(end(0)->handshake.state, RAWE_CONN_CONNECTING);
     for (uint8_t tag = 1; tag <= 3; tag++) {
         assert_int_equal(unit_copy_message(end(1), tag, 100), RAWE_STATUS_DONE);
     }
@@ -415,7 +415,7 @@ static void rawe_conn_receive_connect__after_a_close_numbers_begin_anew(void **s
         assert_works_both_ways();
         unit_close(&net, 0, RAWE_LANE_EXPRESS);
         unit_settle(&net);
-        assert_int_equal(end(1)->state, RAWE_CONN_PEER_CLOSED);
+        assert_int_equal(end(1)->handshake.state, RAWE_CONN_PEER_CLOSED);
         /* Node 1 keeps its end and sends again: node 0 opens a new one. */
         static uint8_t data[4000];
         struct unit_send send = {0};
@@ -446,7 +446,7 @@ static void rawe_conn_receive_connect__after_a_close_an_old_request_opens_nothin
         unit_frame_free(kept[i]);
     }
     deferred_count = 0;
-    assert_int_equal(end(1)->state, RAWE_CONN_PEER_CLOSED);
+    assert_int_equal(end(1)->handshake.state, RAWE_CONN_PEER_CLOSED);
     assert_int_equal(unit_wire_count(&net), 0);
 }
 
@@ -459,10 +459,10 @@ static void rawe_conn_renew__numbers_begin_where_the_configuration_says(void **s
     unit_start(&net);
     unit_connect(&net, RAWE_LANE_EXPRESS);
     for (unsigned life = 0; life < 2; life++) {
-        assert_int_equal(end(0)->next, UINT32_MAX - 2);
-        assert_int_equal(end(0)->message_number, UINT32_MAX - 2);
+        assert_int_equal(end(0)->sendwin.next, UINT32_MAX - 2);
+        assert_int_equal(end(0)->queue.message_number, UINT32_MAX - 2);
         assert_works_both_ways();
-        assert_true(end(0)->next < 100); /* has gone round */
+        assert_true(end(0)->sendwin.next < 100); /* has gone round */
         unit_close(&net, 1, RAWE_LANE_EXPRESS);
         unit_settle(&net);
         unit_open(&net, 1, RAWE_LANE_EXPRESS);

@@ -51,7 +51,7 @@ static void receive_data(uint32_t ahead, uint8_t flags, const uint8_t *payload,
     struct unit_frame *frame = unit_forge(
         &net, 0, RAWE_LANE_EXPRESS,
         (struct rawe_header){
-            .type = RAWE_FRAME_DATA, .flags = flags, .sequence = end(1)->acktr->next + ahead},
+            .type = RAWE_FRAME_DATA, .flags = flags, .sequence = end(1)->recvwin.acktr->next + ahead},
         payload, payload_bytes);
     unit_receive(&net, frame);
     unit_frame_free(frame);
@@ -71,7 +71,7 @@ static void connect_nodes(void)
 {
     unit_connect(&net, RAWE_LANE_EXPRESS);
     unit_begin_at(&net, RAWE_LANE_EXPRESS, UINT32_MAX - 1);
-    net.node[1].engine.credit = 16;
+    net.node[1].engine.credit.frames[RAWE_LANE_EXPRESS] = 16;
     net.node[1].engine.config.receive_frames = 16 * 4 / 3 + 1;
     assert_int_equal(counters(1)->acks_sent, 0);
 }
@@ -105,14 +105,14 @@ static void rawe_conn_receive__acknowledges_what_was_never_sent(void **state)
             struct unit_frame *frame = unit_forge(
                 &net, 0, RAWE_LANE_EXPRESS,
                 (struct rawe_header){
-                    .type = types[i], .sequence = end(1)->acktr->next, .acknowledgement = beyond},
+                    .type = types[i], .sequence = end(1)->recvwin.acktr->next, .acknowledgement = beyond},
                 payload, len_bytes);
             unit_receive(&net, frame);
             unit_frame_free(frame);
             assert_int_equal(counters(1)->dropped_ack, ++count);
         }
     }
-    assert_int_equal(end(1)->state, RAWE_CONN_OPEN);
+    assert_int_equal(end(1)->handshake.state, RAWE_CONN_OPEN);
     assert_int_equal(net.node[1].message_count, 0);
     assert_int_equal(counters(1)->frames_received, 0);
     assert_int_equal(counters(1)->probes_received, 0);
@@ -158,17 +158,17 @@ static void rawe_conn_receive__on_a_connection_that_is_not_open(void **state)
     for (unsigned i = 0; i < sizeof(types); i++) {
         receive_control(0, types[i], 0, 0);
         assert_int_equal(counters(1)->dropped_connection, ++dropped);
-        assert_int_equal(end(1)->state, RAWE_CONN_IDLE);
+        assert_int_equal(end(1)->handshake.state, RAWE_CONN_IDLE);
     }
     rawe_conn_connect(end(0), net.now_ns);
     unit_settle(&net);
     unit_close(&net, 0, RAWE_LANE_EXPRESS);
     unit_settle(&net);
-    assert_int_equal(end(1)->state, RAWE_CONN_PEER_CLOSED);
+    assert_int_equal(end(1)->handshake.state, RAWE_CONN_PEER_CLOSED);
     for (unsigned i = 0; i < sizeof(types); i++) {
         receive_control(0, types[i], 0, 0);
         assert_int_equal(counters(1)->dropped_connection, ++dropped);
-        assert_int_equal(end(1)->state, RAWE_CONN_PEER_CLOSED);
+        assert_int_equal(end(1)->handshake.state, RAWE_CONN_PEER_CLOSED);
     }
     assert_int_equal(unit_wire_count(&net), 0);
     assert_int_equal(net.node[1].message_count, 0);
@@ -188,7 +188,7 @@ static void rawe_conn_receive__data_while_still_asking(void **state)
     unit_open(&net, 1, RAWE_LANE_EXPRESS);
     rawe_conn_connect(end(1), net.now_ns);
     unit_settle(&net);
-    assert_int_equal(end(0)->state, RAWE_CONN_CONNECTING);
+    assert_int_equal(end(0)->handshake.state, RAWE_CONN_CONNECTING);
     assert_int_equal(unit_copy_message(end(1), 1, 10), RAWE_STATUS_DONE);
     unit_settle(&net);
     assert_int_equal(net.node[0].message_count, 1);
@@ -197,7 +197,7 @@ static void rawe_conn_receive__data_while_still_asking(void **state)
     assert_false(rawe_conn_drained(end(1)));
     net.filter = NULL;
     unit_run(&net, 5 * UNIT_MS, 20 * UNIT_US);
-    assert_int_equal(end(0)->state, RAWE_CONN_OPEN);
+    assert_int_equal(end(0)->handshake.state, RAWE_CONN_OPEN);
     assert_true(rawe_conn_drained(end(1)));
     assert_int_equal(counters(1)->frames_resent, 0);
     assert_int_equal(net.node[0].message_count, 1);
@@ -214,7 +214,7 @@ static void rawe_conn_receive__close_twice(void **state)
     uint64_t dropped = counters(1)->dropped_connection;
     unit_receive(&net, close);
     unit_frame_free(close);
-    assert_int_equal(end(1)->state, RAWE_CONN_PEER_CLOSED);
+    assert_int_equal(end(1)->handshake.state, RAWE_CONN_PEER_CLOSED);
     assert_int_equal(counters(1)->dropped_connection, dropped + 1);
 }
 

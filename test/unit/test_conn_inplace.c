@@ -322,7 +322,7 @@ static void rawe_conn_inplace_spill__without_memory_it_stays(void **state)
     unit_receive(&net, frame);
     mallocs_left = -1;
     assert_int_equal(engine()->counters.no_buffer, 1);
-    assert_int_equal(end()->acktr->next, net.segment_sequence - 1);
+    assert_int_equal(end()->recvwin.acktr->next, net.segment_sequence - 1);
     unit_receive(&net, frame);
     unit_frame_free(frame);
     receive(batch + first + 3, count - first - 3);
@@ -354,7 +354,7 @@ static void rawe_conn_inplace_spill__connection_begun_anew(void **state)
     receive(batch, first + 2);
     unit_close(&net, 0, RAWE_LANE_BULK);
     unit_settle(&net);
-    assert_int_equal(end()->state, RAWE_CONN_PEER_CLOSED);
+    assert_int_equal(end()->handshake.state, RAWE_CONN_PEER_CLOSED);
     assert_null(engine()->inplace.conn);
     unit_open(&net, 0, RAWE_LANE_BULK);
     rawe_conn_connect(net.node[0].conn[RAWE_LANE_BULK], net.now_ns);

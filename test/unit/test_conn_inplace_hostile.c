@@ -209,7 +209,7 @@ static void rawe_conn_inplace_add__a_frame_of_another_connection(void **state)
     batch[2] = unit_segment(1, 0, 10);
     put_batch(batch, 3);
     struct unit_frame *second = net.wire->next;
-    second->header.connection_id = express->local_id;
+    second->header.connection_id = express->handshake.local_id;
     second->header.sequence = 0;
     unit_frame_encode(second);
     /* Together they would be whole, but neither connection has the whole of it. */

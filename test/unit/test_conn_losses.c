@@ -96,9 +96,9 @@ static void finish(void)
         unit_run(&net, UNIT_MS, 20 * UNIT_US);
     }
     assert_true(rawe_conn_drained(end(0)));
-    assert_int_equal(end(0)->in_flight, 0);
-    assert_int_equal(end(0)->to_transmit, 0);
-    assert_int_equal(end(0)->sacked, 0);
+    assert_int_equal(end(0)->sendwin.in_flight, 0);
+    assert_int_equal(end(0)->sendwin.to_transmit, 0);
+    assert_int_equal(end(0)->sendwin.sacked, 0);
 }
 
 /** Node 1 got the messages of in_flight(count), each once, in whatever order. */
@@ -121,7 +121,7 @@ static void rawe_conn_detect_losses__one_frame_of_many(void **state)
 {
     (void)state;
     in_flight(0);
-    doom(end(0)->next + 4);
+    doom(end(0)->sendwin.next + 4);
     for (unsigned i = 0; i < 20; i++) {
         assert_int_equal(unit_copy_message(end(0), (uint8_t)i, 10 + i), RAWE_STATUS_DONE);
     }
@@ -147,7 +147,7 @@ static void rawe_conn_detect_losses__any_set_of_frames(void **state)
         unsigned lost = 0;
         for (unsigned i = 0; i < 10; i++) {
             if ((pattern >> i & 1) != 0) {
-                doom(end(0)->next + i);
+                doom(end(0)->sendwin.next + i);
                 lost++;
             }
         }
@@ -172,7 +172,7 @@ static void rawe_conn_detect_losses__a_frame_lost_again_and_again(void **state)
     (void)state;
     in_flight(0);
     for (unsigned i = 0; i < 5; i++) {
-        doom(end(0)->next + 1);
+        doom(end(0)->sendwin.next + 1);
     }
     for (unsigned i = 0; i < 10; i++) {
         assert_int_equal(unit_copy_message(end(0), (uint8_t)i, 10 + i), RAWE_STATUS_DONE);
@@ -258,7 +258,7 @@ static void rawe_conn_detect_losses__the_tail_is_found_by_a_probe(void **state)
     for (unsigned tail = 1; tail <= 10; tail++) {
         in_flight(0);
         for (unsigned i = 10 - tail; i < 10; i++) {
-            doom(end(0)->next + i);
+            doom(end(0)->sendwin.next + i);
         }
         uint64_t resent = counters(0)->frames_resent, probes = counters(0)->probes_sent;
         unsigned before = net.node[1].message_count;
@@ -371,7 +371,7 @@ static void rawe_conn_detect_losses__answers_to_probes_never_sent(void **state)
         unit_frame_free(frame);
     }
     assert_int_equal(counters(0)->frames_resent, 0);
-    assert_int_equal(end(0)->in_flight, 5);
+    assert_int_equal(end(0)->sendwin.in_flight, 5);
     net.node[1].paused = false;
     finish();
     assert_all_arrived(5);
@@ -382,7 +382,7 @@ static void rawe_conn_detect_losses__a_silent_receiver_is_no_evidence(void **sta
 {
     (void)state;
     in_flight(0);
-    net.config.peer_timeout_ns = net.node[0].engine.config.peer_timeout_ns = 60 * UNIT_S;
+    net.config.liveness.peer_timeout_ns = net.node[0].engine.config.liveness.peer_timeout_ns = 60 * UNIT_S;
     /* A round trip is known, so that probes begin early. */
     assert_int_equal(unit_copy_message(end(0), 0, 10), RAWE_STATUS_DONE);
     finish();
@@ -442,7 +442,7 @@ static void rawe_conn_detect_losses__reduces_once_for_a_burst(void **state)
     (void)state;
     in_flight(0);
     for (unsigned i = 0; i < 20; i += 2) {
-        doom(end(0)->next + i);
+        doom(end(0)->sendwin.next + i);
     }
     for (unsigned i = 0; i < 40; i++) {
         assert_int_equal(unit_copy_message(end(0), (uint8_t)i, 10 + i), RAWE_STATUS_DONE);

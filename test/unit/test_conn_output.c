@@ -84,7 +84,7 @@ static void rawe_conn_output__never_beyond_credit_and_congestion_window(void **s
         unit_send_message(end(0), &send, 1, data, sizeof(data));
         unit_send_message(end(0), &more, 1, data, sizeof(data));
         assert_int_equal(unit_wire_count(&net), allowed);
-        assert_int_equal(end(0)->in_flight, allowed);
+        assert_int_equal(end(0)->sendwin.in_flight, allowed);
         assert_true(counters(0)->window_stalls > stalls);
         assert_int_equal(counters(0)->credit_stalls - credit_stalls,
                          pairs[i][0] <= pairs[i][1] ? counters(0)->window_stalls - stalls : 0);
@@ -116,10 +116,10 @@ static void rawe_conn_output__the_window_bounds_what_is_not_acknowledged(void **
     }
     for (unsigned i = 0; i < 200; i++) {
         unit_run(&net, 100 * UNIT_US, 50 * UNIT_US);
-        assert_true(end(0)->next - end(0)->una <= net.config.window_frames);
+        assert_true(end(0)->sendwin.next - end(0)->sendwin.una <= net.config.window_frames);
     }
-    assert_int_equal(end(0)->una, 0);
-    assert_int_equal(end(0)->next, net.config.window_frames);
+    assert_int_equal(end(0)->sendwin.una, 0);
+    assert_int_equal(end(0)->sendwin.next, net.config.window_frames);
     net.filter = NULL;
     finish();
     for (unsigned i = 0; i < 8; i++) {
@@ -217,7 +217,7 @@ static void rawe_conn_output__at_most_64_fragmented_messages_are_under_way(void 
     unit_send_message(end(0), &first, 99, data, sizeof(data));
     finish();
     /* Numbers wrap as well. */
-    end(0)->message_number = end(0)->messages_open = UINT32_MAX - 30;
+    end(0)->queue.message_number = end(0)->queue.messages_open = UINT32_MAX - 30;
     end(1)->reassembly->next = UINT32_MAX - 30;
     net.filter = note_message_numbers;
     for (unsigned i = 0; i < COUNT; i++) {
@@ -253,7 +253,7 @@ static void rawe_conn_output__fragmented_messages_are_delivered_in_order(void **
         unit_send_message(end(0), &sends[i], (uint8_t)i, data, i % 3 == 0 ? sizeof(data) : 1 + i);
     }
     unit_run(&net, 3 * UNIT_MS, 50 * UNIT_US);
-    assert_int_equal(end(0)->una, 0);
+    assert_int_equal(end(0)->sendwin.una, 0);
     assert_int_equal(net.node[1].message_count, 0);
     net.filter = NULL;
     finish();
@@ -305,7 +305,7 @@ static void rawe_conn_output__no_frame_and_the_peer_comes_back(void **state)
     unit_connect(&net, RAWE_LANE_EXPRESS);
     unit_connect(&net, RAWE_LANE_BULK);
     /* Message numbers far from where they begin anew. */
-    end(0)->message_number = end(0)->messages_open = 1000;
+    end(0)->queue.message_number = end(0)->queue.messages_open = 1000;
     net.node[0].engine.frames.limit = 0;
     struct rawe_conn *bulk = net.node[0].conn[RAWE_LANE_BULK];
     bulk->cc.window = bulk->peer_credit = 1000;
@@ -315,10 +315,10 @@ static void rawe_conn_output__no_frame_and_the_peer_comes_back(void **state)
     }
     unit_fill(data[69], sizeof(data[69]), 3);
     unit_send_message(end(0), &blocked, 99, data[69], sizeof(data[69])); /* finds no frame */
-    assert_int_equal(end(0)->next, 0);
+    assert_int_equal(end(0)->sendwin.next, 0);
     net.filter = NULL;
     net.now_ns += UNIT_MS;
-    net.node[1].conn[RAWE_LANE_BULK]->state = RAWE_CONN_FAILED; /* without a CLOSE */
+    net.node[1].conn[RAWE_LANE_BULK]->handshake.state = RAWE_CONN_FAILED; /* without a CLOSE */
     unit_restart(&net, 1);
     unit_open(&net, 1, RAWE_LANE_EXPRESS);
     rawe_conn_connect(end(1), net.now_ns);
@@ -335,7 +335,7 @@ static void rawe_conn_output__no_frame_and_the_peer_comes_back(void **state)
         }
     }
     assert_int_equal(found, 1);
-    assert_int_equal(end(0)->message_number, 1);
+    assert_int_equal(end(0)->queue.message_number, 1);
 }
 
 static bool drop_some(struct unit_net *of, const struct unit_frame *frame)
@@ -376,7 +376,7 @@ static void rawe_conn_output__across_the_wrap_with_losses(void **state)
                                     sizeof(data[from]) - to->messages[at].tag, from);
             }
             assert_true(rawe_conn_drained(end(from)));
-            assert_true(end(from)->next < UINT32_MAX - before); /* it has wrapped */
+            assert_true(end(from)->sendwin.next < UINT32_MAX - before); /* it has wrapped */
         }
         unit_close(&net, 0, RAWE_LANE_EXPRESS);
         unit_settle(&net);
@@ -414,7 +414,7 @@ static void rawe_conn_transmit_control__says_when_the_link_is_full(void **state)
     assert_int_equal(unit_wire_count(&net), 1);
     assert_int_equal(net.wire->header.sequence, 17);
     assert_int_equal(net.wire->header.type, RAWE_FRAME_PROBE);
-    assert_int_equal(net.wire->header.credit, net.node[0].engine.credit);
+    assert_int_equal(net.wire->header.credit, net.node[0].engine.credit.frames[RAWE_LANE_EXPRESS]);
 }
 
 static void rawe_conn_transmit_control__carries_the_largest_sack(void **state)
@@ -447,14 +447,14 @@ static void output__what_leaves_later_does_not_look_older(void **state)
     struct unit_send first = {.on_done = send_two_later};
     struct rawe_conn *conn = unit_connect(&net, RAWE_LANE_EXPRESS);
     uint64_t before_ns = net.now_ns;
-    uint32_t begin = conn->next;
+    uint32_t begin = conn->sendwin.next;
     first.context = conn;
     unit_fill(late_data, sizeof(late_data), 1);
     unit_send_message(conn, &first, 1, late_data, 100); /* copied, hence complete at once */
     assert_int_equal(first.done, 1);
-    assert_int_equal(conn->next, begin + 3);
-    for (uint32_t sequence = begin + 1; sequence != conn->next; sequence++) {
-        const struct rawe_txframe *frame = conn->slots[sequence & (net.config.window_frames - 1)];
+    assert_int_equal(conn->sendwin.next, begin + 3);
+    for (uint32_t sequence = begin + 1; sequence != conn->sendwin.next; sequence++) {
+        const struct rawe_txframe *frame = conn->sendwin.slots[sequence & (net.config.window_frames - 1)];
         assert_true(frame->sent_ns == before_ns + UNIT_MS);
     }
     unit_settle(&net);

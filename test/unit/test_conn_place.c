@@ -52,7 +52,7 @@ static void receive_data(uint32_t ahead, uint8_t flags, const uint8_t *payload,
     struct unit_frame *frame = unit_forge(
         &net, 0, RAWE_LANE_EXPRESS,
         (struct rawe_header){
-            .type = RAWE_FRAME_DATA, .flags = flags, .sequence = end(1)->acktr->next + ahead},
+            .type = RAWE_FRAME_DATA, .flags = flags, .sequence = end(1)->recvwin.acktr->next + ahead},
         payload, payload_bytes);
     unit_receive(&net, frame);
     unit_frame_free(frame);
@@ -63,7 +63,7 @@ static void connect_nodes(void)
 {
     unit_connect(&net, RAWE_LANE_EXPRESS);
     unit_begin_at(&net, RAWE_LANE_EXPRESS, UINT32_MAX - 1);
-    net.node[1].engine.credit = 16;
+    net.node[1].engine.credit.frames[RAWE_LANE_EXPRESS] = 16;
     net.node[1].engine.config.receive_frames = 16 * 4 / 3 + 1;
     assert_int_equal(counters(1)->acks_sent, 0);
 }
@@ -272,10 +272,10 @@ static void add_fragment__without_a_buffer_the_frame_is_not_taken(void **state)
     connect_nodes();
     net.node[1].engine.reassembly_buffers.limit = 1;
     receive_segment(1, 0, 100, 200);
-    uint32_t next = end(1)->acktr->next;
+    uint32_t next = end(1)->recvwin.acktr->next;
     receive_segment(2, 0, 100, 200);
     assert_int_equal(counters(1)->no_buffer, 1);
-    assert_int_equal(end(1)->acktr->next, next);
+    assert_int_equal(end(1)->recvwin.acktr->next, next);
     /* The message that all others wait for is taken beyond the limit. */
     receive_segment(0, 0, 200, 200);
     receive_segment(1, 100, 100, 200);

@@ -51,7 +51,7 @@ static void receive_data(uint32_t ahead, uint8_t flags, const uint8_t *payload,
     struct unit_frame *frame = unit_forge(
         &net, 0, RAWE_LANE_EXPRESS,
         (struct rawe_header){
-            .type = RAWE_FRAME_DATA, .flags = flags, .sequence = end(1)->acktr->next + ahead},
+            .type = RAWE_FRAME_DATA, .flags = flags, .sequence = end(1)->recvwin.acktr->next + ahead},
         payload, payload_bytes);
     unit_receive(&net, frame);
     unit_frame_free(frame);
@@ -71,8 +71,8 @@ static void connect_nodes(void)
 {
     unit_connect(&net, RAWE_LANE_EXPRESS);
     unit_begin_at(&net, RAWE_LANE_EXPRESS, UINT32_MAX - 1);
-    net.node[1].engine.credit = 16;
-    net.node[1].engine.config.receive_frames = 16 * 4 / 3 + 1;
+    rawe_credit_init(&net.node[1].engine.credit, 16 * 4 / 3 + 1, net.config.window_frames,
+                     net.now_ns);
     assert_int_equal(counters(1)->acks_sent, 0);
 }
 
@@ -91,7 +91,7 @@ static void owe_ack__waits_for_the_delay(void **state)
     unit_run(&net, 60 * UNIT_US, 10 * UNIT_US);
     assert_int_equal(counters(1)->acks_sent, 1); /* one for both */
     assert_int_equal(net.wire->header.type, RAWE_FRAME_ACK);
-    assert_int_equal(net.wire->header.acknowledgement, end(1)->acktr->next);
+    assert_int_equal(net.wire->header.acknowledgement, end(1)->recvwin.acktr->next);
     assert_int_equal(net.wire->header.payload_bytes, 0);
     unit_run(&net, UNIT_MS, 20 * UNIT_US);
     assert_int_equal(counters(1)->acks_sent, 1);
@@ -129,7 +129,7 @@ static void owe_ack__rides_on_a_reply(void **state)
     assert_int_equal(unit_copy_message(end(0), 1, 10), RAWE_STATUS_DONE);
     unit_step(&net);
     assert_int_equal(unit_copy_message(end(1), 2, 10), RAWE_STATUS_DONE);
-    assert_int_equal(net.wire->header.acknowledgement, end(0)->next);
+    assert_int_equal(net.wire->header.acknowledgement, end(0)->sendwin.next);
     unit_step(&net);
     assert_true(rawe_conn_drained(end(0)));
     assert_int_equal(counters(1)->acks_sent, 0);
@@ -254,12 +254,12 @@ static void deliver_messages__what_is_before_a_malformed_fragment_counts(void **
             payload, (struct rawe_fragment){.kind = RAWE_FRAGMENT_MESSAGE, .tag = 7, .data_bytes = 12},
             i);
         memcpy(payload + at, tails[i], tail_bytes[i]);
-        uint32_t next = end(1)->acktr->next;
+        uint32_t next = end(1)->recvwin.acktr->next;
         receive_data(0, 0, payload, at + tail_bytes[i]);
         assert_int_equal(net.node[1].message_count, i + 1);
         unit_assert_message(&net.node[1], i, 7, 12, i);
         assert_int_equal(counters(1)->dropped_length, i + 1);
-        assert_int_equal(end(1)->acktr->next, next + 1); /* sent again it would be no better */
+        assert_int_equal(end(1)->recvwin.acktr->next, next + 1); /* sent again it would be no better */
     }
 }
 
@@ -280,11 +280,11 @@ static void receive_data__a_malformed_first_fragment_is_not_taken(void **state)
         {3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0},
     };
     static const size_t lengths[] = {0, 7, 8, 8, 12, 20, 16, 32, 32};
-    uint32_t next = end(1)->acktr->next;
+    uint32_t next = end(1)->recvwin.acktr->next;
     for (unsigned i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
         receive_data(0, RAWE_FLAG_ACK_NOW, payloads[i], lengths[i]);
         assert_int_equal(counters(1)->dropped_length, i + 1);
-        assert_int_equal(end(1)->acktr->next, next);
+        assert_int_equal(end(1)->recvwin.acktr->next, next);
     }
     assert_int_equal(counters(1)->frames_received, 0);
     assert_int_equal(net.node[1].engine.reassembly_buffers.allocated, 0);

@@ -64,13 +64,13 @@ static void rawe_conn_write_header__as_of_now(void **state)
     unit_begin_at(&net, RAWE_LANE_EXPRESS, 0xFFFFFFFF);
     assert_int_equal(unit_copy_message(end(1), 1, 10), RAWE_STATUS_DONE);
     unit_settle(&net);
-    net.node[0].engine.credit = 99;
+    net.node[0].engine.credit.frames[RAWE_LANE_EXPRESS] = 99;
     assert_int_equal(unit_copy_message(end(0), 1, 10), RAWE_STATUS_DONE);
     struct unit_frame *frame = unit_wire_take(&net);
     assert_non_null(frame);
     assert_int_equal(frame->header.type, RAWE_FRAME_DATA);
     assert_int_equal(frame->header.flags & RAWE_FLAG_RESENT, 0);
-    assert_int_equal(frame->header.connection_id, end(1)->local_id);
+    assert_int_equal(frame->header.connection_id, end(1)->handshake.local_id);
     assert_int_equal(frame->header.sequence, 0xFFFFFFFF);
     assert_int_equal(frame->header.acknowledgement, 0);
     assert_int_equal(frame->header.credit, 99);
@@ -145,7 +145,7 @@ static void rawe_conn_send_copy__busy_behind_the_queue(void **state)
     unit_connect(&net, RAWE_LANE_EXPRESS);
     end(0)->peer_credit = 4;
     unit_send_message(end(0), &send, 1, data, sizeof(data));
-    assert_non_null(end(0)->queue);
+    assert_non_null(end(0)->queue.first);
     assert_int_equal(unit_copy_message(end(0), 1, 1), RAWE_STATUS_BUSY);
     finish();
     assert_int_equal(unit_copy_message(end(0), 1, 1), RAWE_STATUS_DONE);

@@ -54,7 +54,7 @@ static void rawe_conn_alive__a_peer_outside_mpi_is_not_given_up(void **state)
         rawe_conn_alive(end(0), net.now_ns);
     }
     assert_int_equal(net.node[0].failed_calls, 0);
-    assert_int_equal(end(0)->state, RAWE_CONN_OPEN);
+    assert_int_equal(end(0)->handshake.state, RAWE_CONN_OPEN);
     /* When the responder falls silent as well, the time counts from its last answer. */
     unit_run(&net, 4 * UNIT_S, 5 * UNIT_MS);
     assert_int_equal(net.node[0].failed_calls, 0);
@@ -67,7 +67,7 @@ static void rawe_conn_alive__without_doubt_changes_nothing(void **state)
     (void)state;
     unit_connect(&net, RAWE_LANE_EXPRESS);
     rawe_conn_alive(end(0), net.now_ns);
-    assert_true(end(0)->silent_since_ns == 0);
+    assert_true(end(0)->liveness.silent_since_ns == 0);
 }
 
 /* Probes and silence: the timer of a connection. */
@@ -101,7 +101,7 @@ static void timer__probes_back_off_to_the_cap(void **state)
         assert_in_range(passed_ns, interval_ns, interval_ns + 50 * UNIT_US);
         before_ns = probe_times_ns[i];
         interval_ns =
-            2 * interval_ns < net.config.probe_most_ns ? 2 * interval_ns : net.config.probe_most_ns;
+            2 * interval_ns < net.config.liveness.probe_most_ns ? 2 * interval_ns : net.config.liveness.probe_most_ns;
     }
     /* Silence is no evidence: nothing else has been sent. */
     assert_int_equal(counters(0)->probes_sent, probe_count);
@@ -159,7 +159,7 @@ static void timer__a_dead_peer_fails_once_and_completes_sends_with_an_error(void
     unit_run(&net, 20 * UNIT_S, UNIT_MS);
     assert_int_equal(net.node[0].failed_calls, 1);
     assert_in_range(net.node[0].silent_ns, 5 * UNIT_S, 5 * UNIT_S + 200 * UNIT_MS);
-    assert_int_equal(end(0)->state, RAWE_CONN_FAILED);
+    assert_int_equal(end(0)->handshake.state, RAWE_CONN_FAILED);
     assert_true(rawe_conn_drained(end(0)));
     assert_int_equal(counters(0)->peers_lost, 1);
     assert_int_equal(counters(0)->frames_resent, 0);
@@ -216,7 +216,7 @@ static void timer__the_failed_connection_may_be_closed_by_the_callback(void **st
 static void timer__without_a_timeout_it_asks_for_ever(void **state)
 {
     (void)state;
-    net.node[0].engine.config.peer_timeout_ns = 0;
+    net.node[0].engine.config.liveness.peer_timeout_ns = 0;
     unit_connect(&net, RAWE_LANE_EXPRESS);
     net.filter = drop_all;
     assert_int_equal(unit_copy_message(end(0), 1, 10), RAWE_STATUS_DONE);
@@ -322,8 +322,8 @@ static void rawe_conn_arm__takes_the_earliest_deadline(void **state)
     unit_open(&net, 0, RAWE_LANE_EXPRESS);
     rawe_conn_arm(end(0));
     assert_false(rawe_timer_armed(&end(0)->timer));
-    uint64_t *deadlines[] = {&end(0)->ack_deadline_ns, &end(0)->loss_deadline_ns,
-                             &end(0)->probe_deadline_ns};
+    uint64_t *deadlines[] = {&end(0)->recvwin.ack_deadline_ns, &end(0)->loss_deadline_ns,
+                             &end(0)->liveness.probe_deadline_ns};
     for (unsigned i = 0; i < 3; i++) {
         rawe_timer_cancel(&net.node[0].engine.timers, &end(0)->timer);
         for (unsigned j = 0; j < 3; j++) {
@@ -341,11 +341,11 @@ static void rawe_conn_expect_ack__only_when_something_is_in_flight(void **state)
     (void)state;
     unit_connect(&net, RAWE_LANE_EXPRESS);
     rawe_conn_expect_ack(end(0), net.now_ns);
-    assert_true(end(0)->probe_deadline_ns == 0);
+    assert_true(end(0)->liveness.probe_deadline_ns == 0);
     assert_int_equal(unit_copy_message(end(0), 1, 10), RAWE_STATUS_DONE);
-    assert_true(end(0)->probe_deadline_ns > net.now_ns);
+    assert_true(end(0)->liveness.probe_deadline_ns > net.now_ns);
     unit_run(&net, UNIT_MS, 20 * UNIT_US);
-    assert_true(end(0)->probe_deadline_ns == 0);
+    assert_true(end(0)->liveness.probe_deadline_ns == 0);
     assert_int_equal(counters(0)->probes_sent, 0);
 }
 
@@ -355,7 +355,7 @@ static void rawe_conn_expect_ack__a_huge_sample_does_not_delay_the_probe(void **
     unit_connect(&net, RAWE_LANE_EXPRESS);
     rawe_rtt_sample(&end(0)->rtt, 600 * UNIT_S); /* the peer computed for ten minutes */
     assert_int_equal(unit_copy_message(end(0), 1, 10), RAWE_STATUS_DONE);
-    assert_true(end(0)->probe_deadline_ns <= net.now_ns + 10 * UNIT_MS);
+    assert_true(end(0)->liveness.probe_deadline_ns <= net.now_ns + 10 * UNIT_MS);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)

@@ -314,7 +314,7 @@ static void rawe_conn_send_rebased__some_acknowledged_already(void **state)
     }
     unit_wire_clear(&net);
     unit_run(&net, 200 * UNIT_US, 50 * UNIT_US);
-    assert_int_equal(end(0)->una, 4);
+    assert_int_equal(end(0)->sendwin.una, 4);
     assert_int_equal(sends[0].send.frames, 3);
     move_data(&sends[0].send, end(0), 0);
     finish();

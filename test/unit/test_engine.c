@@ -44,7 +44,7 @@ static struct unit_frame *good_frame(void)
     unit_fill(payload + RAWE_FRAGMENT_MESSAGE_BYTES, 20, 4);
     return unit_forge(
         &net, 0, RAWE_LANE_EXPRESS,
-        (struct rawe_header){.type = RAWE_FRAME_DATA, .sequence = end(1)->acktr->next}, payload,
+        (struct rawe_header){.type = RAWE_FRAME_DATA, .sequence = end(1)->recvwin.acktr->next}, payload,
         sizeof(payload));
 }
 
@@ -74,9 +74,9 @@ static void assert_one_drop(uint64_t *counter)
     assert_int_equal(all_drops(), 1);
     assert_int_equal(net.node[1].message_count, 0);
     assert_int_equal(counters(1)->frames_received, 0);
-    assert_int_equal(end(1)->acktr->next, 0);
-    assert_int_equal(end(1)->acktr->beyond, 0);
-    assert_int_equal(end(1)->state, RAWE_CONN_OPEN);
+    assert_int_equal(end(1)->recvwin.acktr->next, 0);
+    assert_int_equal(end(1)->recvwin.acktr->beyond, 0);
+    assert_int_equal(end(1)->handshake.state, RAWE_CONN_OPEN);
     assert_false(rawe_engine_pending(&net.node[1].engine));
     assert_int_equal(unit_wire_count(&net), 0);
     *counter = 0;
@@ -114,7 +114,7 @@ static void rawe_engine_free__after_use_nothing_is_left(void **state)
     unit_send_message(end(0), &send, 1, data, sizeof(data));
     unit_settle(&net);
     unit_stop(&net); /* checks pools; the leak sanitizer the rest */
-    assert_int_equal(net.node[0].engine.table_size, 0);
+    assert_int_equal(net.node[0].engine.table.size, 0);
 }
 
 /* rawe_engine_receive */
@@ -264,12 +264,12 @@ static void rawe_engine_receive__connect_requests_that_do_not_fit(void **state)
     const struct rawe_connect good = {
         .jobid = net.config.jobid,
         .vpid = 0,
-        .connection_id = end(0)->local_id,
+        .connection_id = end(0)->handshake.local_id,
         .key = net.node[0].engine.config.key,
         .port = net.node[0].engine.config.port,
         .lane = RAWE_LANE_EXPRESS,
         .payload_max_bytes = 1462,
-        .incarnation = end(0)->local_incarnation + 100,
+        .incarnation = end(0)->handshake.local_incarnation + 100,
     };
     memset(counters(1), 0, sizeof(*counters(1)));
     for (size_t len_bytes = 0; len_bytes < RAWE_CONNECT_BYTES; len_bytes++) {
@@ -298,13 +298,13 @@ static void rawe_engine_receive__connect_requests_that_do_not_fit(void **state)
     bad.port++;
     receive_connect(&bad, 0, 0, RAWE_CONNECT_BYTES);
     assert_one_drop(&counters(1)->dropped_unknown_peer);
-    receive_connect(&good, RAWE_FLAG_REPLY, end(1)->local_id ^ 0x00100000, RAWE_CONNECT_BYTES);
+    receive_connect(&good, RAWE_FLAG_REPLY, end(1)->handshake.local_id ^ 0x00100000, RAWE_CONNECT_BYTES);
     assert_one_drop(&counters(1)->dropped_connection);
     bad = good;
     bad.lane = RAWE_LANE_BULK; /* a reply for another lane than the one that asked */
-    receive_connect(&bad, RAWE_FLAG_REPLY, end(1)->local_id, RAWE_CONNECT_BYTES);
+    receive_connect(&bad, RAWE_FLAG_REPLY, end(1)->handshake.local_id, RAWE_CONNECT_BYTES);
     assert_one_drop(&counters(1)->dropped_unknown_peer);
-    assert_int_equal(end(1)->peer_id, end(0)->local_id);
+    assert_int_equal(end(1)->handshake.peer_id, end(0)->handshake.local_id);
 }
 
 static void rawe_engine_receive__connect_from_another_address(void **state)
@@ -314,7 +314,7 @@ static void rawe_engine_receive__connect_from_another_address(void **state)
     memset(counters(1), 0, sizeof(*counters(1)));
     uint8_t payload[RAWE_CONNECT_BYTES];
     rawe_connect_encode(payload, &(struct rawe_connect){.jobid = net.config.jobid,
-                                                        .connection_id = end(0)->local_id,
+                                                        .connection_id = end(0)->handshake.local_id,
                                                         .key = net.node[0].engine.config.key,
                                                         .port = net.node[0].engine.config.port,
                                                         .payload_max_bytes = 1462,
@@ -350,7 +350,7 @@ static void rawe_engine_receive__a_probe_for_a_closed_connection_is_told(void **
     net.node[1].refuses = true;
     unit_send_message(end(0), &send, 1, data, sizeof(data));
     unit_run(&net, 50 * UNIT_MS, 50 * UNIT_US);
-    assert_int_equal(end(0)->state, RAWE_CONN_PEER_CLOSED);
+    assert_int_equal(end(0)->handshake.state, RAWE_CONN_PEER_CLOSED);
     assert_int_equal(send.done, 1);
     assert_int_equal(net.node[0].failed_calls, 0);
 }
@@ -401,11 +401,11 @@ static void rawe_engine_receive__a_false_probe_closes_no_connection(void **state
     unit_connect(&net, RAWE_LANE_EXPRESS);
     const struct rawe_conn *conn = end(0);
     struct rawe_connect identity = {
-        .connection_id = conn->local_id,
+        .connection_id = conn->handshake.local_id,
         .key = net.node[0].engine.config.key,
         .port = net.node[0].engine.config.port,
         .lane = RAWE_LANE_EXPRESS,
-        .incarnation = conn->local_incarnation,
+        .incarnation = conn->handshake.local_incarnation,
     };
     uint8_t payload[RAWE_CONNECT_BYTES];
     rawe_connect_encode(payload, &identity);
@@ -416,8 +416,8 @@ static void rawe_engine_receive__a_false_probe_closes_no_connection(void **state
     unit_frame_encode(frame);
     hand_over(frame);
     unit_run(&net, 5 * UNIT_MS, 50 * UNIT_US);
-    assert_int_equal(end(0)->state, RAWE_CONN_OPEN);
-    assert_int_equal(end(1)->state, RAWE_CONN_OPEN);
+    assert_int_equal(end(0)->handshake.state, RAWE_CONN_OPEN);
+    assert_int_equal(end(1)->handshake.state, RAWE_CONN_OPEN);
 }
 
 static void rawe_engine_receive__random_changes_do_no_harm(void **state)
@@ -484,7 +484,7 @@ static void rawe_engine_receive__garbage_behind_a_good_header(void **state)
         struct rawe_header header = {
             .type = (uint8_t)(1 + (random >> 8) % 4), /* DATA, BULK, ACK, PROBE */
             .flags = (uint8_t)((random >> 12) & RAWE_FLAGS_KNOWN),
-            .sequence = end(1)->acktr->next + ((random >> 20) % 8 == 0 ? random : random % 64),
+            .sequence = end(1)->recvwin.acktr->next + ((random >> 20) % 8 == 0 ? random : random % 64),
             .acknowledgement = (random >> 17) % 16 == 0 ? random : 0,
             .credit = (uint16_t)random,
         };
@@ -495,7 +495,7 @@ static void rawe_engine_receive__garbage_behind_a_good_header(void **state)
         }
     }
     assert_true(all_drops() > 1000);
-    assert_int_equal(end(1)->state, RAWE_CONN_OPEN);
+    assert_int_equal(end(1)->handshake.state, RAWE_CONN_OPEN);
 }
 
 /* rawe_engine_flush */
@@ -580,34 +580,7 @@ static void rawe_engine_flush__with_nothing_to_do(void **state)
     assert_int_equal(unit_wire_count(&net), 0);
 }
 
-/* rawe_engine_advance and rawe_engine_share_credit */
-
-static void rawe_engine_share_credit__alone_at_most_a_window(void **state)
-{
-    (void)state;
-    struct rawe_engine *engine = &net.node[0].engine;
-    assert_int_equal(engine->credit, net.config.window_frames); /* 3/4 of 256 would be more */
-    engine->config.receive_frames = 64;
-    rawe_engine_share_credit(engine);
-    assert_int_equal(engine->credit, 48);
-}
-
-static void rawe_engine_share_credit__senders_together_never_exceed_the_ring(void **state)
-{
-    (void)state;
-    struct rawe_engine *engine = &net.node[0].engine;
-    for (unsigned senders = 1; senders < 2000; senders++) {
-        engine->active_receivers = senders;
-        rawe_engine_share_credit(engine);
-        assert_true(engine->credit >= RAWE_CC_LEAST_FRAMES);
-        assert_true(engine->credit == RAWE_CC_LEAST_FRAMES ||
-                    engine->credit * senders <= net.config.receive_frames * 3 / 4);
-    }
-    engine->active_receivers = 0;
-    engine->active_receivers_now = 10;
-    rawe_engine_share_credit(engine);
-    assert_int_equal(engine->credit, 19);
-}
+/* rawe_engine_advance */
 
 static void rawe_engine_advance__credit_follows_those_who_send(void **state)
 {
@@ -615,18 +588,17 @@ static void rawe_engine_advance__credit_follows_those_who_send(void **state)
     unit_connect(&net, RAWE_LANE_EXPRESS);
     unit_connect(&net, RAWE_LANE_BULK);
     struct rawe_engine *engine = &net.node[1].engine;
-    engine->config.receive_frames = 64;
-    rawe_engine_share_credit(engine);
-    assert_int_equal(engine->credit, 48);
+    rawe_credit_init(&engine->credit, 64, net.config.window_frames, net.now_ns);
+    assert_int_equal(engine->credit.frames[RAWE_LANE_EXPRESS], 48);
     for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
         assert_int_equal(unit_copy_message(net.node[0].conn[lane], 1, 10), RAWE_STATUS_DONE);
     }
     unit_settle(&net);
-    assert_int_equal(engine->credit, 24); /* at once: the second may fill the ring */
+    assert_int_equal(engine->credit.frames[RAWE_LANE_EXPRESS], 24); /* at once: the second may fill the ring */
     unit_run(&net, 12 * UNIT_MS, UNIT_MS);
-    assert_int_equal(engine->credit, 24); /* they sent in the epoch before */
+    assert_int_equal(engine->credit.frames[RAWE_LANE_EXPRESS], 24); /* they sent in the epoch before */
     unit_run(&net, 25 * UNIT_MS, UNIT_MS);
-    assert_int_equal(engine->credit, 48);
+    assert_int_equal(engine->credit.frames[RAWE_LANE_EXPRESS], 48);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -653,8 +625,6 @@ int main(void)
         TEST(rawe_engine_receive__garbage_behind_a_good_header),
         TEST(rawe_engine_flush__from_within_a_callback_of_a_flush),
         TEST(rawe_engine_flush__with_nothing_to_do),
-        TEST(rawe_engine_share_credit__alone_at_most_a_window),
-        TEST(rawe_engine_share_credit__senders_together_never_exceed_the_ring),
         TEST(rawe_engine_advance__credit_follows_those_who_send),
         TEST(rawe_engine_flush__a_callback_closes_the_next_in_line),
     };

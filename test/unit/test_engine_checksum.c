@@ -59,7 +59,7 @@ static void checksum__on_every_frame(void **state)
     unit_close(&net, 0, RAWE_LANE_EXPRESS);
     unit_settle(&net);
     assert_int_equal(net.filter_count, 0);
-    assert_int_equal(end(1)->state, RAWE_CONN_PEER_CLOSED);
+    assert_int_equal(end(1)->handshake.state, RAWE_CONN_PEER_CLOSED);
     assert_int_equal(counters(0)->dropped_checksum + counters(1)->dropped_checksum, 0);
 }
 
@@ -76,7 +76,7 @@ static void checksum__every_changed_bit_is_found(void **state)
         unit_receive(&net, bad);
         unit_frame_free(bad);
         assert_int_equal(net.node[1].message_count, 0);
-        assert_int_equal(end(1)->acktr->next, 0);
+        assert_int_equal(end(1)->recvwin.acktr->next, 0);
     }
     assert_true(counters(1)->dropped_checksum > 100 * 8);
     unit_receive(&net, frame);

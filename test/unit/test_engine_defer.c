@@ -58,7 +58,7 @@ static void come_back(unsigned node)
     assert_int_equal(net.node[node].message_count, before); /* not yet */
     rawe_engine_deliver_deferred(engine(node));
     assert_false(rawe_engine_has_deferred(engine(node)));
-    assert_int_equal(engine(node)->deferred_bytes, 0);
+    assert_int_equal(engine(node)->deferral.bytes, 0);
 }
 
 /**
@@ -99,7 +99,7 @@ static void rawe_engine_defer_begin__messages_are_acknowledged_and_kept(void **s
     assert_int_equal(net.node[1].message_count, 0);
     assert_int_equal(engine(1)->counters.messages_received, 0);
     assert_true(rawe_engine_has_deferred(engine(1)));
-    assert_true(engine(1)->deferred_bytes >= 20 * 1200);
+    assert_true(engine(1)->deferral.bytes >= 20 * 1200);
     come_back(1);
     assert_told_in_order(20, 1200);
     rawe_engine_deliver_deferred(engine(1));
@@ -139,7 +139,7 @@ static void rawe_engine_defer_begin__more_fragmented_messages_than_a_window_of_t
         assert_int_equal(sends[i].done, 1);
     }
     assert_int_equal(net.node[1].message_count, 0);
-    assert_int_equal(engine(1)->deferred_bytes, 200 * 5000);
+    assert_int_equal(engine(1)->deferral.bytes, 200 * 5000);
     come_back(1);
     assert_told_in_order(200, 5000);
     send_messages(sends, 10, 5000); /* as if nothing had been */
@@ -164,7 +164,7 @@ static void rawe_engine_defer_begin__in_the_middle_of_a_message(void **state)
     rawe_engine_defer_begin(engine(1));
     run(5 * UNIT_MS);
     assert_int_equal(net.node[1].message_count, 1);
-    assert_int_equal(engine(1)->deferred_bytes, 40000);
+    assert_int_equal(engine(1)->deferral.bytes, 40000);
     come_back(1);
     assert_told_in_order(3, 20000);
 }
@@ -282,11 +282,11 @@ static void rawe_engine_defer_begin__what_is_queued_goes_on(void **state)
     unit_connect(&net, RAWE_LANE_BULK);
     unit_fill(data, sizeof(data), 7);
     send_messages(sends, 100, 20000); /* much more than a window */
-    assert_true(end(0)->queued_bytes > 0);
+    assert_true(end(0)->queue.bytes > 0);
     rawe_engine_defer_begin(engine(0));
     run(100 * UNIT_MS);
     assert_true(rawe_conn_drained(end(0)));
-    assert_int_equal(end(0)->queued_bytes, 0);
+    assert_int_equal(end(0)->queue.bytes, 0);
     come_back(0);
     for (unsigned i = 0; i < 100; i++) {
         assert_int_equal(sends[i].done, 1);

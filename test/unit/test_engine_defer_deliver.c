@@ -76,7 +76,7 @@ static void come_back(unsigned node)
     assert_int_equal(net.node[node].message_count, before); /* not yet */
     rawe_engine_deliver_deferred(engine(node));
     assert_false(rawe_engine_has_deferred(engine(node)));
-    assert_int_equal(engine(node)->deferred_bytes, 0);
+    assert_int_equal(engine(node)->deferral.bytes, 0);
 }
 
 /**
@@ -128,7 +128,7 @@ static void rawe_engine_deliver_deferred__from_inside_a_callback(void **state)
     net.node[1].on_deliver = deliver_and_go_on;
     rawe_engine_defer_end(engine(1));
     rawe_engine_deliver_deferred(engine(1));
-    assert_int_equal(engine(1)->deferred_bytes, 0);
+    assert_int_equal(engine(1)->deferral.bytes, 0);
     run(UNIT_MS);
     assert_told_in_order(12, 3000);
     assert_int_equal(net.node[0].message_count, 12);
@@ -167,7 +167,7 @@ static void rawe_engine_defer__without_memory_it_is_not_taken(void **state)
     mallocs_left = -1;
     assert_int_equal(engine(1)->counters.no_buffer, 1);
     assert_int_equal(engine(1)->counters.frames_received, 0);
-    assert_int_equal(engine(1)->deferred_bytes, 0);
+    assert_int_equal(engine(1)->deferral.bytes, 0);
     unit_frame_free(frame);
     run(5 * UNIT_MS); /* it is sent again */
     assert_true(rawe_conn_drained(end(0)));
@@ -197,8 +197,8 @@ static void rawe_engine_defer_fragmented__without_memory_they_stay_where_they_ar
         unit_frame_free(frame);
     }
     assert_int_equal(engine(1)->counters.no_buffer, 0);
-    assert_null(engine(1)->deferred);
-    assert_true(engine(1)->fragments_wait);
+    assert_null(engine(1)->deferral.first);
+    assert_true(engine(1)->deferral.fragments_wait);
     assert_true(rawe_engine_has_deferred(engine(1)));
     come_back(1);
     assert_told_in_order(8, 2000);
@@ -234,7 +234,7 @@ static void rawe_engine_defer_fragmented__no_more_than_reassembly_can_number(voi
             rawe_engine_advance(engine(node), net.now_ns);
         }
     }
-    assert_null(engine(1)->deferred);
+    assert_null(engine(1)->deferral.first);
     assert_int_equal(engine(1)->counters.dropped_fragment, 0);
     assert_true(engine(1)->counters.no_buffer > 0); /* the 65th must not be acknowledged */
     unsigned done = 0;
@@ -261,9 +261,9 @@ static void rawe_engine_drop_deferred__connection_closed_with_something_kept(voi
         unit_send_message(end(0), &sends[i], (uint8_t)i, data, 3000);
         run(UNIT_MS);
     }
-    assert_int_equal(engine(1)->deferred_bytes, 6 * (3000 + 50 + RAWE_FRAGMENT_MESSAGE_BYTES));
+    assert_int_equal(engine(1)->deferral.bytes, 6 * (3000 + 50 + RAWE_FRAGMENT_MESSAGE_BYTES));
     unit_close(&net, 1, RAWE_LANE_EXPRESS);
-    assert_int_equal(engine(1)->deferred_bytes, 6 * 3000);
+    assert_int_equal(engine(1)->deferral.bytes, 6 * 3000);
     unit_send_message(end(0), &sends[0], 6, data, 3000);
     run(UNIT_MS);
     come_back(1);
@@ -283,7 +283,7 @@ static void rawe_engine_drop_deferred__the_last_ones_of_the_list(void **state)
         run(UNIT_MS);
     }
     unit_close(&net, 1, RAWE_LANE_EXPRESS);
-    assert_int_equal(engine(1)->deferred_bytes, 3000);
+    assert_int_equal(engine(1)->deferral.bytes, 3000);
     unit_send_message(end(0), &sends[1], 1, data, 3000);
     run(UNIT_MS);
     come_back(1);
@@ -297,7 +297,7 @@ static void rawe_engine_drop_deferred__all_that_is_kept(void **state)
     assert_int_equal(unit_copy_message(end(0), 1, 50), RAWE_STATUS_DONE);
     run(UNIT_MS);
     unit_close(&net, 1, RAWE_LANE_BULK);
-    assert_int_equal(engine(1)->deferred_bytes, 0);
+    assert_int_equal(engine(1)->deferral.bytes, 0);
     come_back(1);
     assert_int_equal(net.node[1].message_count, 0);
 }
@@ -328,7 +328,7 @@ static void rawe_engine_drop_deferred__not_when_the_peer_closes(void **state)
     run(5 * UNIT_MS);
     unit_close(&net, 0, RAWE_LANE_BULK);
     run(UNIT_MS);
-    assert_int_equal(end(1)->state, RAWE_CONN_PEER_CLOSED);
+    assert_int_equal(end(1)->handshake.state, RAWE_CONN_PEER_CLOSED);
     come_back(1);
     assert_told_in_order(5, 3000); /* the peer believes that they have arrived */
 }

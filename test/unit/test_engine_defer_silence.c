@@ -48,8 +48,8 @@ static void rawe_engine_defer_begin__no_peer_is_given_up(void **state)
     unit_send_message(end(0), &send, 1, data, sizeof(data));
     rawe_engine_defer_begin(engine(0));
     net.node[1].paused = true;
-    unit_run(&net, 3 * net.config.peer_timeout_ns, 10 * UNIT_MS);
-    assert_int_equal(end(0)->state, RAWE_CONN_OPEN);
+    unit_run(&net, 3 * net.config.liveness.peer_timeout_ns, 10 * UNIT_MS);
+    assert_int_equal(end(0)->handshake.state, RAWE_CONN_OPEN);
     assert_int_equal(net.node[0].failed_calls + net.node[0].silent_calls, 0);
     assert_true(engine(0)->counters.probes_sent > 10); /* it did ask */
     net.node[1].paused = false;
@@ -67,11 +67,11 @@ static void rawe_engine_defer_end__the_responder_is_asked_before_a_peer_is_given
     unit_send_message(end(0), &send, 1, data, sizeof(data));
     rawe_engine_defer_begin(engine(0));
     net.node[1].paused = true; /* computes, and only its responder would answer */
-    unit_run(&net, 3 * net.config.peer_timeout_ns, 10 * UNIT_MS);
+    unit_run(&net, 3 * net.config.liveness.peer_timeout_ns, 10 * UNIT_MS);
     come_back(0);
     for (unsigned i = 0; i < 100; i++) {
         unsigned asked = net.node[0].silent_calls;
-        unit_run(&net, net.config.peer_timeout_ns / 10, 10 * UNIT_MS);
+        unit_run(&net, net.config.liveness.peer_timeout_ns / 10, 10 * UNIT_MS);
         assert_int_equal(net.node[0].failed_calls, 0);
         if (net.node[0].silent_calls != asked) {
             rawe_conn_alive(end(0), net.now_ns);
@@ -91,12 +91,12 @@ static void rawe_engine_defer_end__a_dead_peer_is_given_up_then(void **state)
     unit_send_message(end(0), &send, 1, data, sizeof(data));
     rawe_engine_defer_begin(engine(0));
     net.node[1].paused = true;
-    unit_run(&net, 3 * net.config.peer_timeout_ns, 10 * UNIT_MS);
+    unit_run(&net, 3 * net.config.liveness.peer_timeout_ns, 10 * UNIT_MS);
     come_back(0);
-    unit_run(&net, 2 * net.config.peer_timeout_ns, 10 * UNIT_MS);
+    unit_run(&net, 2 * net.config.liveness.peer_timeout_ns, 10 * UNIT_MS);
     assert_int_equal(net.node[0].failed_calls, 1);
-    assert_in_range(net.node[0].silent_ns, net.config.peer_timeout_ns,
-                    2 * net.config.peer_timeout_ns);
+    assert_in_range(net.node[0].silent_ns, net.config.liveness.peer_timeout_ns,
+                    2 * net.config.liveness.peer_timeout_ns);
     assert_int_equal(send.done, 1);
     assert_int_equal(send.status, RAWE_STATUS_FAILED);
 }
@@ -109,9 +109,9 @@ static void rawe_engine_defer_end__short_absences_do_not_keep_the_dead_alive(voi
     unit_send_message(end(0), &send, 1, data, sizeof(data));
     net.node[1].paused = true;
     for (unsigned i = 0; i < 20 && net.node[0].failed_calls == 0; i++) {
-        unit_run(&net, net.config.peer_timeout_ns / 4, 5 * UNIT_MS);
+        unit_run(&net, net.config.liveness.peer_timeout_ns / 4, 5 * UNIT_MS);
         rawe_engine_defer_begin(engine(0));
-        unit_run(&net, net.config.peer_timeout_ns / 20, 5 * UNIT_MS);
+        unit_run(&net, net.config.liveness.peer_timeout_ns / 20, 5 * UNIT_MS);
         come_back(0);
     }
     assert_int_equal(net.node[0].failed_calls, 1);

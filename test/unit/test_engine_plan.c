@@ -60,7 +60,7 @@ static struct unit_frame *batch_frame(uint32_t ahead, struct rawe_fragment fragm
     unit_fill(payload + at, fragment.data_bytes, ahead);
     return unit_forge(
         &net, 0, RAWE_LANE_BULK,
-        (struct rawe_header){.type = RAWE_FRAME_BULK, .sequence = end(1)->acktr->next + ahead},
+        (struct rawe_header){.type = RAWE_FRAME_BULK, .sequence = end(1)->recvwin.acktr->next + ahead},
         payload, at + fragment.data_bytes);
 }
 
@@ -153,7 +153,7 @@ static void rawe_engine_plan__changes_nothing_by_itself(void **state)
     struct rawe_counters before = *counters(1);
     assert_true(plan_batch(batch_frame(0, put_fragment(0, 500)), 4));
     assert_memory_equal(&before, counters(1), sizeof(before));
-    assert_int_equal(end(1)->acktr->next, 0);
+    assert_int_equal(end(1)->recvwin.acktr->next, 0);
     assert_int_equal(memory[0], 0xEE);
     assert_false(rawe_engine_pending(&net.node[1].engine));
 }
@@ -285,9 +285,9 @@ static void rawe_engine_plan__only_from_the_peer_of_an_open_connection(void **st
     frame = batch_frame(0, put_fragment(0, 500));
     unit_close(&net, 0, RAWE_LANE_BULK);
     unit_settle(&net);
-    frame->header.connection_id = end(1)->local_id;
+    frame->header.connection_id = end(1)->handshake.local_id;
     unit_frame_encode(frame);
-    assert_int_equal(end(1)->state, RAWE_CONN_PEER_CLOSED);
+    assert_int_equal(end(1)->handshake.state, RAWE_CONN_PEER_CLOSED);
     assert_false(plan_batch(frame, 1));
 }
 
@@ -454,8 +454,8 @@ static void rawe_engine_receive_parts__control_frames_have_no_business_in_a_batc
         receive_parts(frame, RAWE_HEADER_BYTES, memory);
     }
     assert_int_equal(unit_wire_count(&net), 0);
-    assert_int_equal(end(1)->sacked, 0);
-    assert_int_equal(end(1)->state, RAWE_CONN_OPEN);
+    assert_int_equal(end(1)->sendwin.sacked, 0);
+    assert_int_equal(end(1)->handshake.state, RAWE_CONN_OPEN);
     assert_int_equal(counters(1)->dropped_type, 4); /* ACK, CONNECT, PING, PONG */
     assert_int_equal(counters(1)->dropped_connection, 1);
 }

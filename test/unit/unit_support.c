@@ -43,10 +43,10 @@ void unit_init(struct unit_net *net)
         .copy_max_bytes = 1024,
         .frames_limit = 4096,
         .ack_delay_ns = 50 * UNIT_US,
-        .probe_least_ns = 500 * UNIT_US,
-        .probe_most_ns = 100 * UNIT_MS,
+        .liveness.probe_least_ns = 500 * UNIT_US,
+        .liveness.probe_most_ns = 100 * UNIT_MS,
         .reorder_ns = 100 * UNIT_US,
-        .peer_timeout_ns = 5 * UNIT_S,
+        .liveness.peer_timeout_ns = 5 * UNIT_S,
     };
 }
 
@@ -171,7 +171,7 @@ static void deliver(void *context, struct rawe_conn *conn, uint8_t tag, const ui
                     size_t len_bytes)
 {
     struct unit_node *node = context;
-    assert_false(node->engine.deferring);
+    assert_false(node->engine.deferral.active);
     if ((node->message_count & (node->message_count - 1)) == 0) {
         size_t room = node->message_count == 0 ? 1 : 2 * (size_t)node->message_count;
         node->messages = realloc(node->messages, room * sizeof(*node->messages));
@@ -206,7 +206,7 @@ static struct rawe_conn *accept_conn(void *context, const struct rawe_connect *f
 static void silent(void *context, struct rawe_conn *conn, uint64_t silent_ns)
 {
     struct unit_node *node = context;
-    assert_false(node->engine.deferring);
+    assert_false(node->engine.deferral.active);
     (void)conn;
     node->silent_calls++;
     node->silent_ns = silent_ns;
@@ -215,7 +215,7 @@ static void silent(void *context, struct rawe_conn *conn, uint64_t silent_ns)
 static void failed(void *context, struct rawe_conn *conn, uint64_t silent_ns)
 {
     struct unit_node *node = context;
-    assert_false(node->engine.deferring);
+    assert_false(node->engine.deferral.active);
     node->failed_calls++;
     node->silent_ns = silent_ns;
     if (node->on_failed != NULL) {
@@ -273,13 +273,13 @@ static void stop_node(struct unit_node *node)
             unit_close(node->net, node->index, lane);
         }
     }
-    assert_int_equal(node->engine.open_count, 0);
+    assert_int_equal(node->engine.table.used, 0);
     assert_int_equal(node->engine.timers.armed, 0);
     assert_null(node->engine.pending);
-    assert_null(node->engine.deferred);
-    assert_null(node->engine.finished[0]);
-    assert_null(node->engine.finished[1]);
-    assert_int_equal(node->engine.deferred_bytes, 0);
+    assert_null(node->engine.deferral.first);
+    assert_null(node->engine.deferral.completed[0]);
+    assert_null(node->engine.deferral.completed[1]);
+    assert_int_equal(node->engine.deferral.bytes, 0);
     assert_null(node->engine.inplace.conn);
     assert_int_equal(free_frames(&node->engine.frames), node->engine.frames.allocated);
     rawe_engine_free(&node->engine);
@@ -359,9 +359,9 @@ struct rawe_conn *unit_connect(struct unit_net *net, enum rawe_lane lane)
     struct rawe_conn *conn = unit_open(net, 0, lane);
     rawe_conn_connect(conn, net->now_ns);
     unit_settle(net);
-    assert_int_equal(conn->state, RAWE_CONN_OPEN);
+    assert_int_equal(conn->handshake.state, RAWE_CONN_OPEN);
     assert_non_null(net->node[1].conn[lane]);
-    assert_int_equal(net->node[1].conn[lane]->state, RAWE_CONN_OPEN);
+    assert_int_equal(net->node[1].conn[lane]->handshake.state, RAWE_CONN_OPEN);
     return conn;
 }
 
@@ -369,9 +369,9 @@ void unit_begin_at(struct unit_net *net, enum rawe_lane lane, uint32_t sequence)
 {
     for (unsigned i = 0; i < UNIT_NODES; i++) {
         struct rawe_conn *conn = net->node[i].conn[lane];
-        assert_int_equal(conn->next, 0);
-        conn->una = conn->next = conn->transmit_from = conn->ack_requested = sequence;
-        conn->acktr->next = sequence;
+        assert_int_equal(conn->sendwin.next, 0);
+        conn->sendwin.una = conn->sendwin.next = conn->sendwin.transmit_from = conn->ack_requested = sequence;
+        conn->recvwin.acktr->next = sequence;
     }
 }
 
@@ -603,9 +603,9 @@ struct unit_frame *unit_forge(struct unit_net *net, unsigned from, enum rawe_lan
     header.payload_bytes = (uint16_t)payload_bytes;
     const struct rawe_conn *peer = net->node[1 - from].conn[lane];
     if (peer != NULL && header.type != RAWE_FRAME_CONNECT) {
-        header.connection_id = peer->local_id;
-        header.acknowledgement += peer->una; /* given relative to what is acknowledged */
-        header.credit = net->node[from].engine.credit;
+        header.connection_id = peer->handshake.local_id;
+        header.acknowledgement += peer->sendwin.una; /* given relative to what is acknowledged */
+        header.credit = net->node[from].engine.credit.frames[RAWE_LANE_EXPRESS];
     }
     frame->header = header;
     frame->from = from;

@@ -384,7 +384,7 @@ static int component_progress(void)
         bool poll_clock = 0 == (++component->idle_count & (IDLE_CALLS_PER_CLOCK_READ - 1));
         for (unsigned i = 0; i < component->module_count; ++i) {
             /* Without connections (lo, mostly) only calls may come, which can wait a little. */
-            if (0 != component->modules[i]->engine.open_count || poll_clock) {
+            if (0 != component->modules[i]->engine.table.used || poll_clock) {
                 received += mca_btl_rawe_module_progress(component->modules[i], poll_clock);
             }
         }

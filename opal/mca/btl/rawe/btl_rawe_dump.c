@@ -51,7 +51,7 @@ static void dump_queue(const struct rawe_conn *conn, const char *head)
 {
     uint64_t sends = 0, bytes = 0;
 
-    for (const struct rawe_send *send = conn->queue; NULL != send; send = send->next) {
+    for (const struct rawe_send *send = conn->queue.first; NULL != send; send = send->next) {
         ++sends;
         bytes += send->total_bytes - send->framed_bytes;
     }
@@ -59,7 +59,7 @@ static void dump_queue(const struct rawe_conn *conn, const char *head)
                 "%s sending: una=%" PRIu32 " next=%" PRIu32 " in_flight=%" PRIu32
                 " to_transmit=%" PRIu32 " sacked=%" PRIu32 " queued_sends=%" PRIu64
                 " queued_bytes=%" PRIu64,
-                head, conn->una, conn->next, conn->in_flight, conn->to_transmit, conn->sacked,
+                head, conn->sendwin.una, conn->sendwin.next, conn->sendwin.in_flight, conn->sendwin.to_transmit, conn->sendwin.sacked,
                 sends, bytes);
 }
 
@@ -73,10 +73,10 @@ static void dump_oldest(const struct rawe_conn *conn, const char *head, uint64_t
     };
     uint32_t window_frames = conn->engine->config.window_frames;
 
-    if (NULL == conn->slots || conn->una == conn->next) {
+    if (NULL == conn->sendwin.slots || conn->sendwin.una == conn->sendwin.next) {
         return;
     }
-    const struct rawe_txframe *frame = conn->slots[conn->una & (window_frames - 1)];
+    const struct rawe_txframe *frame = conn->sendwin.slots[conn->sendwin.una & (window_frames - 1)];
     opal_output(0,
                 "%s oldest: sequence=%" PRIu32 " state=%s sendings=%u payload_bytes=%" PRIu32
                 " sent_ago=%s",
@@ -107,14 +107,14 @@ static void dump_limits(const struct rawe_conn *conn, const char *head)
 
 static void dump_receiving(const struct rawe_conn *conn, const char *head)
 {
-    if (NULL == conn->acktr) {
+    if (NULL == conn->recvwin.acktr) {
         return;
     }
     opal_output(0,
                 "%s receiving: next=%" PRIu32 " beyond=%" PRIu32 " unacknowledged=%" PRIu32
                 " credit_given=%u fragmented_next=%" PRIu32,
-                head, conn->acktr->next, conn->acktr->beyond, conn->unacked_frames,
-                (unsigned) rawe_conn_credit(conn),
+                head, conn->recvwin.acktr->next, conn->recvwin.acktr->beyond, conn->recvwin.unacked_frames,
+                (unsigned) conn->engine->credit.frames[conn->lane],
                 NULL == conn->reassembly ? 0 : conn->reassembly->next);
 }
 
@@ -123,11 +123,11 @@ static void dump_timers(const struct rawe_conn *conn, const char *head, uint64_t
     opal_output(0,
                 "%s timers: acknowledge_in=%s detect_losses_in=%s probe_in=%s asked_ago=%s "
                 "probes_unanswered=%" PRIu32 " silent_for=%s",
-                head, in_us(conn->ack_deadline_ns, now_ns).text,
+                head, in_us(conn->recvwin.ack_deadline_ns, now_ns).text,
                 in_us(conn->loss_deadline_ns, now_ns).text,
-                in_us(conn->probe_deadline_ns, now_ns).text, ago_us(conn->asked_ns, now_ns).text,
-                conn->probes_unanswered,
-                0 == conn->silent_since_ns ? "0us" : ago_us(conn->silent_since_ns, now_ns).text);
+                in_us(conn->liveness.probe_deadline_ns, now_ns).text, ago_us(conn->liveness.asked_ns, now_ns).text,
+                conn->liveness.probes_unanswered,
+                0 == conn->liveness.silent_since_ns ? "0us" : ago_us(conn->liveness.silent_since_ns, now_ns).text);
 }
 
 static void dump_conn(const struct rawe_conn *conn, const char *module_head, uint64_t now_ns)
@@ -145,8 +145,8 @@ static void dump_conn(const struct rawe_conn *conn, const char *module_head, uin
     opal_output(0,
                 "%s state: state=%s id=0x%08" PRIx32 " peer_id=0x%08" PRIx32
                 " incarnation=%" PRIu64 " peer_incarnation=%" PRIu64,
-                head, states[conn->state], conn->local_id, conn->peer_id, conn->local_incarnation,
-                conn->peer_incarnation);
+                head, states[conn->handshake.state], conn->handshake.local_id, conn->handshake.peer_id, conn->handshake.local_incarnation,
+                conn->handshake.peer_incarnation);
     dump_queue(conn, head);
     dump_oldest(conn, head, now_ns);
     dump_limits(conn, head);

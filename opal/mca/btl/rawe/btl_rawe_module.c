@@ -294,10 +294,10 @@ static bool open_engine(mca_btl_rawe_module_t *module)
         .coalesce_from_frames = (uint32_t) params->coalesce_from,
         .frames_limit = FRAMES_LIMIT,
         .ack_delay_ns = params->ack_delay_us * 1000,
-        .probe_least_ns = params->probe_min_us * 1000,
-        .probe_most_ns = params->probe_max_ms * MEGA,
+        .liveness.probe_least_ns = params->probe_min_us * 1000,
+        .liveness.probe_most_ns = params->probe_max_ms * MEGA,
         .reorder_ns = params->reorder_us * 1000,
-        .peer_timeout_ns = params->peer_timeout * 1000 * MEGA,
+        .liveness.peer_timeout_ns = params->peer_timeout * 1000 * MEGA,
         .handles = &mca_btl_rawe_component.handles,
         .checksum = params->checksum,
     };

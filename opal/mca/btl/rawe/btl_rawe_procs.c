@@ -268,7 +268,7 @@ struct rawe_conn *mca_btl_rawe_accept(void *context, const struct rawe_connect *
 
     mca_btl_base_endpoint_t *endpoint = mca_btl_rawe_endpoint_find(module, name, source_mac);
     /* While MPI is away nobody else is asked: the peer will call again. */
-    if (NULL == endpoint && !module->engine.deferring && module->unknown_peers < UNKNOWN_PEERS_MAX) {
+    if (NULL == endpoint && !module->engine.deferral.active && module->unknown_peers < UNKNOWN_PEERS_MAX) {
         opal_proc_t *proc = opal_proc_for_name(name);
         unsigned count = NULL == proc ? 0 : mca_btl_rawe_modex_receive(proc, addresses);
         for (unsigned i = 0; i < count && NULL == endpoint; ++i) {

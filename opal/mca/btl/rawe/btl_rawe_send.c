@@ -211,7 +211,7 @@ static bool joins_streak(mca_btl_base_endpoint_t *endpoint, const struct rawe_co
     }
     const struct rawe_engine *engine = &endpoint->module->engine;
     const struct rawe_conn *bulk = endpoint->conn[RAWE_LANE_BULK];
-    bool idle = NULL == bulk || (NULL == bulk->queue && bulk->una == bulk->next);
+    bool idle = NULL == bulk || rawe_conn_idle(bulk);
     if (endpoint->streak && (!idle || 0 == endpoint->streak_count)) {
         return true; /* 0: it has begun with this message, in sendi */
     }
@@ -221,7 +221,7 @@ static bool joins_streak(mca_btl_base_endpoint_t *endpoint, const struct rawe_co
     }
     uint64_t now_ns = mca_btl_rawe_now_ns();
     endpoint->streak = 0 != engine->config.coalesce_from_frames && idle
-                      && express->in_flight >= engine->config.coalesce_from_frames
+                      && express->sendwin.in_flight >= engine->config.coalesce_from_frames
                       && now_ns - endpoint->streak_since_ns < 1000 * mca_btl_rawe_params.streak_us
                       && NULL != engine->batches.output.transmit
                       && (NULL == bulk || RAWE_BATCH_UNTRIED == bulk->batch

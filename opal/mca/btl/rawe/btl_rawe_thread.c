@@ -111,7 +111,7 @@ static bool take_over(mca_btl_rawe_module_t *module)
     unsigned received = 0;
 
     rawe_engine_defer_begin(engine);
-    while (received < FRAMES_MAX && engine->deferred_bytes < DEFERRED_BYTES_MAX) {
+    while (received < FRAMES_MAX && engine->deferral.bytes < DEFERRED_BYTES_MAX) {
         unsigned count = mca_btl_rawe_module_receive(module);
         if (0 == count) {
             break;

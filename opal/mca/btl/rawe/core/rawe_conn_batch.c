@@ -5,7 +5,7 @@
  * devices and switches nobody can ask, so it is tried: the first thing the bulk lane sends is a
  * batch of VALIDATION frames, whose content the receiver knows and checks before it acknowledges them.
  */
-#include "rawe_conn.h"
+#include "rawe_conn_internal.h"
 
 /** This part of a message may be added to it by filling up its last frame. */
 #define FILL_PART 16u
@@ -18,7 +18,7 @@ void rawe_conn_batch_validate(struct rawe_conn *conn)
     struct rawe_engine *engine = conn->engine;
     const struct rawe_batches *batches = &engine->batches;
     if (batches->output.transmit == NULL || conn->lane != RAWE_LANE_BULK ||
-        conn->state != RAWE_CONN_OPEN || conn->queue == NULL || conn->una != conn->next) {
+        conn->handshake.state != RAWE_CONN_OPEN || conn->queue.first == NULL || !rawe_sendwin_empty(&conn->sendwin)) {
         return;
     }
     uint32_t payload_bytes = (conn->payload_max_bytes - batches->overhead_bytes) & ~7u;
@@ -27,7 +27,7 @@ void rawe_conn_batch_validate(struct rawe_conn *conn)
     uint32_t room = rawe_conn_window_room(conn);
     count = count < batches->frames_max ? count : batches->frames_max;
     count = count < room ? count : room;
-    conn->validation_begin = conn->next;
+    conn->validation_begin = conn->sendwin.next;
     for (uint32_t i = 0; i < count; i++) {
         struct rawe_txframe *frame = rawe_txframe_take(&engine->frames, RAWE_FRAGMENT_MESSAGE_BYTES);
         if (frame == NULL) {
@@ -47,7 +47,7 @@ void rawe_conn_batch_validate(struct rawe_conn *conn)
         }
         rawe_conn_enter_window(conn, frame);
     }
-    conn->validation_end = conn->next;
+    conn->validation_end = conn->sendwin.next;
     if (conn->validation_end != conn->validation_begin) {
         conn->batch = RAWE_BATCH_VALIDATING;
     }
@@ -56,8 +56,8 @@ void rawe_conn_batch_validate(struct rawe_conn *conn)
 void rawe_conn_batch_conclude(struct rawe_conn *conn, const struct rawe_txframe *lost)
 {
     struct rawe_counters *counters = &conn->engine->counters;
-    bool some_arrived = conn->una != conn->validation_begin || conn->sacked != 0;
-    if (conn->una == conn->validation_end || (lost != NULL && some_arrived)) {
+    bool some_arrived = conn->sendwin.una != conn->validation_begin || conn->sendwin.sacked != 0;
+    if (conn->sendwin.una == conn->validation_end || (lost != NULL && some_arrived)) {
         /* All of it has arrived, or what is missing was lost on a path that lets batches pass. */
         conn->batch = RAWE_BATCH_VALID;
         counters->validations_passed++;

@@ -8,9 +8,9 @@
  * (rawe_conn_flush), or until anything else is to be sent. With nothing under way nothing is held
  * back: the first messages of a burst leave at once.
  */
-#include "rawe_conn.h"
-
 #include <string.h>
+
+#include "rawe_conn_internal.h"
 
 /** From so many messages in a frame on, coalescing takes less time than batches do. Measured. */
 #define WELL_COALESCED 3u
@@ -84,7 +84,7 @@ bool rawe_conn_coalesce_poor(const struct rawe_conn *conn, size_t data_bytes)
 bool rawe_conn_coalesce_wanted(const struct rawe_conn *conn, size_t data_bytes)
 {
     uint32_t from = conn->engine->config.coalesce_from_frames;
-    return from != 0 && conn->in_flight >= from && data_bytes < coalesce_limit(conn) / 2;
+    return from != 0 && conn->sendwin.in_flight >= from && data_bytes < coalesce_limit(conn) / 2;
 }
 
 bool rawe_conn_coalesce(struct rawe_conn *conn, uint8_t tag, const void *first, size_t first_bytes,
@@ -102,33 +102,10 @@ bool rawe_conn_coalesce(struct rawe_conn *conn, uint8_t tag, const void *first, 
     return true;
 }
 
-void rawe_conn_coalesce_begin(struct rawe_conn *conn, struct rawe_txframe *frame)
-{
-    conn->coalescing = frame;
-    rawe_conn_make_pending(conn);
-}
-
 void rawe_conn_coalesce_add(struct rawe_txframe *frame, const struct rawe_send *send)
 {
     const struct rawe_bytes *pieces = send->pieces;
     bool two = send->piece_count == 2;
     write_message(frame, send->tag, pieces[0].base, pieces[0].len_bytes,
                   two ? pieces[1].base : NULL, two ? pieces[1].len_bytes : 0);
-}
-
-void rawe_conn_coalesce_end(struct rawe_conn *conn)
-{
-    struct rawe_txframe *frame = conn->coalescing;
-    if (frame != NULL) {
-        conn->coalescing = NULL;
-        rawe_conn_enter_window(conn, frame);
-    }
-}
-
-void rawe_conn_coalesce_drop(struct rawe_conn *conn)
-{
-    if (conn->coalescing != NULL) {
-        rawe_txframe_give(&conn->engine->frames, conn->coalescing);
-        conn->coalescing = NULL;
-    }
 }

@@ -4,9 +4,52 @@
  * From a queued message or PUT to the frames that carry it: fragments that refer to the sender's
  * memory, or, when short, copies of it.
  */
-#include "rawe_conn.h"
-
 #include <string.h>
+
+#include "rawe_conn_internal.h"
+
+/** A small window is no reason to have each frame acknowledged by a frame of its own. */
+#define REQUEST_LEAST_FRAMES 2u
+
+bool rawe_conn_window_full(const struct rawe_conn *conn)
+{
+    uint32_t used = rawe_sendwin_used(&conn->sendwin) + (conn->coalescing != NULL ? 1 : 0);
+    return used > conn->sendwin.mask;
+}
+
+static uint32_t allowed_in_flight(const struct rawe_conn *conn)
+{
+    return conn->cc.window < conn->peer_credit ? conn->cc.window : conn->peer_credit;
+}
+
+uint32_t rawe_conn_window_room(const struct rawe_conn *conn)
+{
+    uint32_t allowed = allowed_in_flight(conn);
+    uint32_t in_flight = conn->sendwin.in_flight;
+    return in_flight < allowed ? allowed - in_flight : 0;
+}
+
+/**
+ * Ask for an acknowledgement with every fourth part of the window, so that it slides before it is
+ * used up. Not while little is in flight: an answer of the peer's will carry it then.
+ */
+static void request_ack(struct rawe_conn *conn, struct rawe_txframe *frame)
+{
+    const struct rawe_sendwin *window = &conn->sendwin;
+    uint32_t part = allowed_in_flight(conn) / 4;
+    part = part < REQUEST_LEAST_FRAMES ? REQUEST_LEAST_FRAMES : part;
+    if (window->next - conn->ack_requested >= part &&
+        window->in_flight + window->to_transmit >= part) {
+        frame->flags |= RAWE_FLAG_ACK_NOW;
+        conn->ack_requested = window->next;
+    }
+}
+
+void rawe_conn_enter_window(struct rawe_conn *conn, struct rawe_txframe *frame)
+{
+    request_ack(conn, frame);
+    rawe_sendwin_enter(&conn->sendwin, frame);
+}
 
 /** Refer to `len_bytes` of the send's memory from where framing stands. */
 static void refer(struct rawe_txframe *frame, const struct rawe_send *send, size_t len_bytes)
@@ -26,16 +69,6 @@ static void refer(struct rawe_txframe *frame, const struct rawe_send *send, size
     }
 }
 
-/** Take the first send, wholly framed, off the queue. */
-static void dequeue(struct rawe_conn *conn)
-{
-    conn->queue = conn->queue->next;
-    conn->queued_sends--;
-    if (conn->queue == NULL) {
-        conn->queue_tail = &conn->queue;
-    }
-}
-
 /** Is it a message that goes into one frame by copy? */
 static bool is_copied(const struct rawe_conn *conn, const struct rawe_send *send)
 {
@@ -47,10 +80,10 @@ static bool is_copied(const struct rawe_conn *conn, const struct rawe_send *send
 /** Copy the first queued message into a frame of the window, and those behind it that fit too. */
 static struct rawe_txframe *frame_copied(struct rawe_conn *conn, struct rawe_send ***copied_tail)
 {
-    bool more = conn->engine->config.coalesce_from_frames != 0 && is_copied(conn, conn->queue->next);
+    bool more = conn->engine->config.coalesce_from_frames != 0 && is_copied(conn, conn->queue.first->next);
     struct rawe_txframe *frame = NULL;
     do {
-        struct rawe_send *send = conn->queue;
+        struct rawe_send *send = conn->queue.first;
         const struct rawe_bytes *pieces = send->pieces;
         if (frame != NULL) {
             rawe_conn_coalesce_add(frame, send);
@@ -64,13 +97,11 @@ static struct rawe_txframe *frame_copied(struct rawe_conn *conn, struct rawe_sen
                 return NULL;
             }
         }
-        send->framed_bytes = send->total_bytes;
-        conn->queued_bytes -= send->total_bytes;
-        dequeue(conn);
+        (void)rawe_sendqueue_framed(&conn->queue, send->total_bytes);
         **copied_tail = send;
         *copied_tail = &send->next;
-    } while (more && is_copied(conn, conn->queue) &&
-             rawe_conn_coalesce_fits(conn, frame, conn->queue->total_bytes));
+    } while (more && is_copied(conn, conn->queue.first) &&
+             rawe_conn_coalesce_fits(conn, frame, conn->queue.first->total_bytes));
     rawe_conn_enter_window(conn, frame);
     return frame;
 }
@@ -78,7 +109,7 @@ static struct rawe_txframe *frame_copied(struct rawe_conn *conn, struct rawe_sen
 struct rawe_txframe *rawe_conn_frame_next(struct rawe_conn *conn, struct rawe_send ***copied_tail)
 {
     struct rawe_engine *engine = conn->engine;
-    struct rawe_send *send = conn->queue;
+    struct rawe_send *send = conn->queue.first;
     if (send == NULL || rawe_conn_window_full(conn)) {
         return NULL;
     }
@@ -101,11 +132,10 @@ struct rawe_txframe *rawe_conn_frame_next(struct rawe_conn *conn, struct rawe_se
                !send->fragmented && !send->ordered) {
         room = rawe_conn_payload_limit(conn) - RAWE_FRAGMENT_MESSAGE_BYTES;
     } else {
-        if (!send->fragmented &&
-            conn->message_number - conn->messages_open >= RAWE_REASSEMBLY_MESSAGES) {
+        if (!send->fragmented && !rawe_sendqueue_may_number(&conn->queue)) {
             return NULL; /* the receiver has no place for it before an earlier one is whole */
         }
-        uint32_t number = send->fragmented ? send->message_number : conn->message_number;
+        uint32_t number = send->fragmented ? send->message_number : conn->queue.message_number;
         fragment.kind = RAWE_FRAGMENT_PART;
         room = rawe_conn_payload_limit(conn) - RAWE_FRAGMENT_PART_BYTES;
         fragment.id = number;
@@ -119,8 +149,7 @@ struct rawe_txframe *rawe_conn_frame_next(struct rawe_conn *conn, struct rawe_se
         return NULL;
     }
     if (fragment.kind == RAWE_FRAGMENT_PART && !send->fragmented) {
-        send->fragmented = true;
-        send->message_number = conn->message_number++;
+        rawe_sendqueue_number(&conn->queue, send);
     }
     uint8_t *out = frame->buffer + RAWE_PAYLOAD_OFFSET;
     size_t fragment_bytes = rawe_fragment_encode(out, &fragment);
@@ -129,13 +158,9 @@ struct rawe_txframe *rawe_conn_frame_next(struct rawe_conn *conn, struct rawe_se
     refer(frame, send, fragment.data_bytes);
     frame->send = send;
     send->frames++;
-    send->framed_bytes += fragment.data_bytes;
-    conn->queued_bytes -= fragment.data_bytes;
-    if (send->framed_bytes == send->total_bytes) {
-        dequeue(conn);
-        if (conn->queue == NULL && !send->relaxed) {
-            frame->flags |= RAWE_FLAG_ACK_NOW; /* somebody waits for its completion */
-        }
+    if (rawe_sendqueue_framed(&conn->queue, fragment.data_bytes) && conn->queue.first == NULL &&
+        !send->relaxed) {
+        frame->flags |= RAWE_FLAG_ACK_NOW; /* somebody waits for its completion */
     }
     rawe_conn_enter_window(conn, frame);
     return frame;
@@ -144,10 +169,10 @@ struct rawe_txframe *rawe_conn_frame_next(struct rawe_conn *conn, struct rawe_se
 struct rawe_txframe *rawe_conn_frame_from_template(struct rawe_conn *conn,
                                            const struct rawe_txframe *before)
 {
-    struct rawe_send *send = conn->queue;
+    struct rawe_send *send = conn->queue.first;
     const struct rawe_bytes *last = &before->external[0];
     if (send == NULL || before->send != send || before->external_count != 1 ||
-        before->sequence + 1 != conn->next || before->sendings != 0 ||
+        before->sequence + 1 != conn->sendwin.next || before->sendings != 0 ||
         rawe_conn_window_full(conn) || conn->engine->config.checksum) {
         return NULL;
     }
@@ -172,8 +197,7 @@ struct rawe_txframe *rawe_conn_frame_from_template(struct rawe_conn *conn,
     frame->external_count = 1;
     frame->send = send;
     send->frames++;
-    send->framed_bytes += last->len_bytes;
-    conn->queued_bytes -= last->len_bytes;
+    (void)rawe_sendqueue_framed(&conn->queue, last->len_bytes); /* more of it follows */
     rawe_conn_enter_window(conn, frame);
     rawe_header_number(frame->buffer + RAWE_ETH_HEADER_BYTES, frame->flags, frame->sequence);
     return frame;

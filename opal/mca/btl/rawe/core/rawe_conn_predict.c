@@ -4,9 +4,10 @@
  * Runs: frames of a batch whose headers are what the frame before lets expect. Most of bulk data
  * comes that way, and is taken by comparing, without decoding each frame.
  */
-#include "rawe_conn.h"
-
 #include <string.h>
+
+#include "rawe_conn_internal.h"
+#include "rawe_engine.h"
 
 /** Longest headers of a frame and its fragment. */
 #define HEAD_BYTES_MAX (RAWE_HEADER_BYTES + RAWE_FRAGMENT_BYTES_MAX)
@@ -37,11 +38,11 @@ static bool understand(struct before *before, const struct rawe_engine *engine,
         before->fragment.data_bytes != placement->data_bytes) {
         return false;
     }
-    struct rawe_conn *conn = rawe_engine_find(engine, header->connection_id);
+    struct rawe_conn *conn = rawe_conn_table_find(&engine->table, header->connection_id);
     before->conn = conn;
-    return conn != NULL && conn->acktr != NULL && conn->state == RAWE_CONN_OPEN &&
+    return conn != NULL && conn->recvwin.acktr != NULL && conn->handshake.state == RAWE_CONN_OPEN &&
            memcmp(conn->eth_header, source_mac, RAWE_MAC_BYTES) == 0 &&
-           conn->acktr->beyond == 0 && conn->acktr->next == header->sequence + 1;
+           conn->recvwin.acktr->beyond == 0 && conn->recvwin.acktr->next == header->sequence + 1;
 }
 
 /**
@@ -119,7 +120,7 @@ unsigned rawe_engine_receive_predicted(struct rawe_engine *engine, const uint8_t
     struct before before;
     uint32_t *received_bytes;
     bool ack_now = false;
-    if (count == 0 || engine->deferring || placement->head_bytes > HEAD_BYTES_MAX ||
+    if (count == 0 || engine->deferral.active || placement->head_bytes > HEAD_BYTES_MAX ||
         !understand(&before, engine, source_mac, head - head_stride, placement)) {
         return 0;
     }
@@ -130,8 +131,7 @@ unsigned rawe_engine_receive_predicted(struct rawe_engine *engine, const uint8_t
         return 0;
     }
     engine->now_ns = now_ns;
-    conn->acktr->next += taken;
-    conn->unacked_frames += taken;
+    rawe_recvwin_take_in_order(&conn->recvwin, taken);
     engine->counters.frames_received += taken;
     if (received_bytes != NULL) {
         *received_bytes += taken * before.fragment.data_bytes;

@@ -3,33 +3,10 @@
  *
  * The way in: from a frame to delivered messages and placed data, and when to acknowledge.
  */
-#include "rawe_conn.h"
-
 #include <stdlib.h>
 #include <string.h>
 
-/** While something is missing, acknowledge every so many frames, for the sender to see what. */
-#define ACK_EVERY_WITH_HOLE 4u
-
-/**
- * However small our credit is, a single frame's acknowledgement may wait for a frame to ride on.
- */
-#define ACK_EVERY_LEAST 2u
-
-void rawe_conn_owe_ack(struct rawe_conn *conn, bool at_once, uint64_t now_ns)
-{
-    const struct rawe_engine_config *config = &conn->engine->config;
-    uint32_t every =
-        conn->acktr->beyond != 0 ? ACK_EVERY_WITH_HOLE : rawe_conn_credit(conn) / 4u;
-    every = every < ACK_EVERY_LEAST ? ACK_EVERY_LEAST : every;
-    if (at_once || conn->unacked_frames >= every) {
-        conn->ack_now = true;
-        rawe_conn_make_pending(conn);
-    } else if (conn->ack_deadline_ns == 0) {
-        conn->ack_deadline_ns = now_ns + config->ack_delay_ns;
-        rawe_conn_arm(conn);
-    }
-}
+#include "rawe_conn_internal.h"
 
 void rawe_conn_deliver(struct rawe_conn *conn, uint8_t tag, const uint8_t *data, size_t len_bytes)
 {
@@ -85,7 +62,7 @@ static bool add_fragment(struct rawe_conn *conn, const struct rawe_fragment *fra
     /*
      * What lies in a batch's buffer stays there; but the next part of such a message may be alone.
      */
-    if (in_inplace_buffer(engine, fragment->data) && !engine->deferring &&
+    if (in_inplace_buffer(engine, fragment->data) && !engine->deferral.active &&
         rawe_conn_inplace_add(conn, fragment, &engine->inplace_complete)) {
         return true;
     }
@@ -93,7 +70,7 @@ static bool add_fragment(struct rawe_conn *conn, const struct rawe_fragment *fra
         !rawe_conn_inplace_spill(engine)) {
         return false;
     }
-    if (engine->deferring && fragment->id - conn->reassembly->next >= RAWE_REASSEMBLY_MESSAGES) {
+    if (engine->deferral.active && fragment->id - conn->reassembly->next >= RAWE_REASSEMBLY_MESSAGES) {
         return false; /* without memory, those before it could not be taken out */
     }
     switch (rawe_reassembly_add(conn->reassembly, &engine->reassembly_buffers, fragment)) {
@@ -209,8 +186,7 @@ static void receive_data(struct rawe_conn *conn, const struct rawe_header *heade
                          const struct rawe_payload *payload, uint64_t now_ns)
 {
     struct rawe_engine *engine = conn->engine;
-    struct rawe_acktr *acktr = conn->acktr;
-    switch (rawe_acktr_check(acktr, header->sequence)) {
+    switch (rawe_acktr_check(conn->recvwin.acktr, header->sequence)) {
     case RAWE_ACKTR_DUPLICATE:
         engine->counters.duplicates++;
         rawe_conn_owe_ack(conn, true, now_ns); /* it did not hear the first one */
@@ -234,31 +210,26 @@ static void receive_data(struct rawe_conn *conn, const struct rawe_header *heade
         engine->counters.no_buffer++;
         return;
     }
-    if (engine->deferring && fragment.kind == RAWE_FRAGMENT_MESSAGE &&
-        !rawe_engine_defer(engine, conn, payload->head, header->payload_bytes)) {
+    if (engine->deferral.active && fragment.kind == RAWE_FRAGMENT_MESSAGE &&
+        !rawe_deferral_keep(&engine->deferral, conn, payload->head, header->payload_bytes)) {
         engine->counters.no_buffer++;
         return;
     }
-    bool hole_before = acktr->beyond != 0;
-    rawe_acktr_take(acktr, header->sequence);
+    bool gap_before = rawe_recvwin_has_gap(&conn->recvwin);
+    rawe_recvwin_take(&conn->recvwin, header->sequence);
     engine->counters.frames_received++;
-    conn->unacked_frames++;
-    if (conn->receive_epoch != engine->epoch) {
-        conn->receive_epoch = engine->epoch;
-        engine->active_receivers_now++;
-        if (engine->active_receivers_now > engine->active_receivers) {
-            rawe_engine_share_credit(engine);
-        }
-    }
+    rawe_credit_count(&engine->credit, &conn->credit_epoch);
     /* What is owed is noted before the callbacks: a reply sent by them carries it along. */
     rawe_conn_owe_ack(conn,
                       (header->flags & RAWE_FLAG_ACK_NOW) != 0 ||
-                          hole_before != (acktr->beyond != 0),
+                          gap_before != rawe_recvwin_has_gap(&conn->recvwin),
                       now_ns);
     if (fragment.kind == RAWE_FRAGMENT_PUT) {
         place(conn, &fragment);
-    } else if (engine->deferring) {
-        rawe_engine_defer_fragmented(engine, conn);
+    } else if (engine->deferral.active) {
+        if (conn->reassembly != NULL) {
+            rawe_deferral_keep_fragmented(&engine->deferral, conn, conn->reassembly);
+        }
     } else if (fragment.kind == RAWE_FRAGMENT_MESSAGE) {
         rawe_conn_deliver(conn, fragment.tag, fragment.data, fragment.data_bytes);
         rawe_conn_deliver_messages(conn, rest, payload->head + header->payload_bytes);
@@ -275,8 +246,8 @@ static void closed_by_peer(struct rawe_conn *conn, uint64_t now_ns)
 {
     struct rawe_send *complete = rawe_conn_abandon(conn, false);
     rawe_conn_renew(conn);
-    conn->state = RAWE_CONN_PEER_CLOSED;
-    if (conn->queue != NULL || conn->coalescing != NULL) {
+    conn->handshake.state = RAWE_CONN_PEER_CLOSED;
+    if (conn->queue.first != NULL || conn->coalescing != NULL) {
         rawe_conn_connect(conn, now_ns);
     }
     rawe_conn_complete(conn->engine, complete, RAWE_STATUS_DONE);
@@ -286,22 +257,21 @@ void rawe_conn_receive(struct rawe_conn *conn, const struct rawe_header *header,
                        const struct rawe_payload *payload, uint64_t now_ns)
 {
     struct rawe_engine *engine = conn->engine;
-    if (conn->acktr == NULL ||
-        (conn->state != RAWE_CONN_OPEN && conn->state != RAWE_CONN_CONNECTING)) {
+    if (conn->recvwin.acktr == NULL || !rawe_handshake_receives(&conn->handshake)) {
         engine->counters.dropped_connection++;
         return;
     }
     /* A CLOSE may come from a process that knows nothing of the connection any more. */
     if (header->type != RAWE_FRAME_CLOSE &&
-        rawe_sequence_before(conn->next, header->acknowledgement)) {
+        rawe_sequence_before(conn->sendwin.next, header->acknowledgement)) {
         engine->counters.dropped_ack++; /* acknowledges what was never sent: believe none of it */
         return;
     }
-    rawe_conn_heard(conn);
+    rawe_liveness_heard(&conn->liveness);
     switch (header->type) {
     case RAWE_FRAME_DATA:
     case RAWE_FRAME_BULK:
-        if (header->acknowledgement != conn->una || conn->peer_credit != header->credit) {
+        if (header->acknowledgement != conn->sendwin.una || conn->peer_credit != header->credit) {
             rawe_conn_acknowledged(conn, header, NULL, 0, now_ns);
         }
         receive_data(conn, header, payload, now_ns);
@@ -320,8 +290,7 @@ void rawe_conn_receive(struct rawe_conn *conn, const struct rawe_header *header,
     case RAWE_FRAME_PROBE:
         engine->counters.probes_received++;
         rawe_conn_acknowledged(conn, header, NULL, 0, now_ns);
-        conn->answer_probe = true;
-        conn->answer_number = header->sequence;
+        rawe_recvwin_owe_answer(&conn->recvwin, header->sequence);
         rawe_conn_make_pending(conn);
         break;
     case RAWE_FRAME_CLOSE:
@@ -330,33 +299,5 @@ void rawe_conn_receive(struct rawe_conn *conn, const struct rawe_header *header,
     default:
         engine->counters.dropped_type++;
         break;
-    }
-}
-
-void rawe_conn_flush(struct rawe_conn *conn, uint64_t now_ns)
-{
-    if (conn->state != RAWE_CONN_OPEN) {
-        return; /* an acknowledgement still owed goes out when the peer's id is known */
-    }
-    rawe_conn_coalesce_flush(conn, now_ns);
-    if (conn->ack_now || conn->answer_probe) {
-        uint8_t sack[RAWE_SACK_BYTES_MAX];
-        size_t sack_bytes = rawe_acktr_sack(conn->acktr, sack);
-        if (!rawe_conn_transmit_control(conn, RAWE_FRAME_ACK,
-                                        conn->answer_probe ? RAWE_FLAG_PROBE_ANSWER : 0,
-                                        conn->answer_probe ? conn->answer_number : 0, sack,
-                                        sack_bytes)) {
-            conn->engine->counters.link_stalls++;
-            rawe_conn_make_pending(conn);
-            return;
-        }
-        conn->engine->counters.acks_sent++;
-        conn->ack_now = false;
-        conn->answer_probe = false;
-        conn->unacked_frames = 0;
-        conn->ack_deadline_ns = 0;
-    }
-    if (conn->queue != NULL || conn->to_transmit != 0) {
-        rawe_conn_output(conn, now_ns);
     }
 }

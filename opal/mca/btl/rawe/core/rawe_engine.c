@@ -9,17 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rawe_conn.h"
+#include "rawe_conn_internal.h"
 #include "rawe_crc32c.h"
 
 /** Reassembly buffers in existence at most, over all connections. */
 #define REASSEMBLY_BUFFERS_MAX 1024u
-
-/** What a checksum takes from the payload: its length, and the payload stays a multiple of 8. */
-#define CHECKSUM_ROOM_BYTES 8u
-
-/** Senders are counted per epoch of this length, for sharing out the ring. */
-#define EPOCH_NS 10000000ull
 
 /**
  * Questions about a silent peer within its timeout, at least. An answer counts when the next one is
@@ -37,23 +31,21 @@ bool rawe_engine_init(struct rawe_engine *engine, const struct rawe_engine_confi
     memset(engine, 0, sizeof(*engine));
     engine->config = *config;
     if (config->checksum) {
-        engine->config.payload_max_bytes -= CHECKSUM_ROOM_BYTES;
+        engine->config.payload_max_bytes -= RAWE_CHECKSUM_ROOM_BYTES;
     }
     if (engine->config.copy_max_bytes > engine->config.payload_max_bytes - RAWE_FRAGMENT_MESSAGE_BYTES) {
         engine->config.copy_max_bytes = engine->config.payload_max_bytes - RAWE_FRAGMENT_MESSAGE_BYTES;
     }
-    uint64_t probe_most_ns = config->peer_timeout_ns / PROBES_PER_TIMEOUT;
-    if (config->peer_timeout_ns != 0 && config->probe_most_ns > probe_most_ns) {
-        engine->config.probe_most_ns = probe_most_ns;
+    uint64_t probe_most_ns = config->liveness.peer_timeout_ns / PROBES_PER_TIMEOUT;
+    if (config->liveness.peer_timeout_ns != 0 && config->liveness.probe_most_ns > probe_most_ns) {
+        engine->config.liveness.probe_most_ns = probe_most_ns;
     }
     engine->callbacks = *callbacks;
     engine->context = context;
     engine->output = *output;
     engine->now_ns = now_ns;
-    engine->epoch_start_ns = now_ns;
-    engine->epoch = 1;
     engine->incarnation = now_ns;
-    rawe_engine_share_credit(engine);
+    rawe_credit_init(&engine->credit, config->receive_frames, config->window_frames, now_ns);
     rawe_timer_wheel_init(&engine->timers, now_ns);
     rawe_txframe_pool_init(&engine->frames,
                            engine->config.copy_max_bytes + RAWE_FRAGMENT_BYTES_MAX,
@@ -65,18 +57,13 @@ bool rawe_engine_init(struct rawe_engine *engine, const struct rawe_engine_confi
 
 void rawe_engine_free(struct rawe_engine *engine)
 {
-    assert(engine->open_count == 0);
     rawe_txframe_pool_free(&engine->frames);
     rawe_buffer_pool_free(&engine->reassembly_buffers);
     free(engine->inplace.buffer);
     engine->inplace.buffer = NULL;
     free(engine->batches.pattern);
     engine->batches.pattern = NULL;
-    free(engine->table);
-    free(engine->generations);
-    engine->table = NULL;
-    engine->generations = NULL;
-    engine->table_size = 0;
+    rawe_conn_table_free(&engine->table);
 }
 
 bool rawe_engine_use_batches(struct rawe_engine *engine, const struct rawe_batches *batches)
@@ -91,27 +78,8 @@ bool rawe_engine_use_batches(struct rawe_engine *engine, const struct rawe_batch
     }
     engine->batches = *batches;
     engine->batches.pattern = pattern;
-    rawe_engine_share_credit(engine);
+    rawe_credit_use_bulk(&engine->credit, batches->receive_frames);
     return true;
-}
-
-uint32_t rawe_engine_path_payload(const struct rawe_engine *engine, uint32_t path_bytes)
-{
-    if (engine->config.checksum) {
-        path_bytes -= CHECKSUM_ROOM_BYTES;
-    }
-    return path_bytes < engine->config.payload_max_bytes ? path_bytes
-                                                         : engine->config.payload_max_bytes;
-}
-
-struct rawe_conn *rawe_engine_find(const struct rawe_engine *engine, uint32_t connection_id)
-{
-    uint32_t index = connection_id & 0xFFFFFu;
-    if (index >= engine->table_size || engine->table[index] == NULL ||
-        engine->table[index]->local_id != connection_id) {
-        return NULL;
-    }
-    return engine->table[index];
 }
 
 static void receive_connect(struct rawe_engine *engine, const struct rawe_header *header,
@@ -127,7 +95,7 @@ static void receive_connect(struct rawe_engine *engine, const struct rawe_header
     bool reply = (header->flags & RAWE_FLAG_REPLY) != 0;
     struct rawe_conn *conn;
     if (reply) {
-        conn = rawe_engine_find(engine, header->connection_id);
+        conn = rawe_conn_table_find(&engine->table, header->connection_id);
         if (conn == NULL) {
             engine->counters.dropped_connection++;
             return;
@@ -153,23 +121,6 @@ static void receive_connect(struct rawe_engine *engine, const struct rawe_header
     }
 }
 
-size_t rawe_engine_seal(const struct rawe_engine *engine, uint8_t *buffer,
-                        struct rawe_header *header)
-{
-    size_t len_bytes = RAWE_PAYLOAD_OFFSET + (size_t)header->payload_bytes;
-    if (engine->config.checksum) {
-        header->flags |= RAWE_FLAG_CHECKSUM;
-    }
-    rawe_header_encode(buffer + RAWE_ETH_HEADER_BYTES, header);
-    if (engine->config.checksum) {
-        uint8_t *from = buffer + RAWE_ETH_HEADER_BYTES;
-        rawe_checksum_encode(buffer + len_bytes,
-                             rawe_crc32c(0, from, len_bytes - RAWE_ETH_HEADER_BYTES));
-        len_bytes += RAWE_CHECKSUM_BYTES;
-    }
-    return len_bytes;
-}
-
 /**
  * True when what the peer says of its end of a connection is true of a connection that we have:
  * then it knows which id to put into its frames, and one with another id does not come from it.
@@ -177,9 +128,9 @@ size_t rawe_engine_seal(const struct rawe_engine *engine, uint8_t *buffer,
 static bool is_connected(const struct rawe_engine *engine, const struct rawe_connect *from,
                          const uint8_t *source_mac)
 {
-    for (uint32_t index = 0; index < engine->table_size; index++) {
-        const struct rawe_conn *conn = engine->table[index];
-        if (conn != NULL && conn->peer_id == from->connection_id && conn->peer_key == from->key &&
+    for (uint32_t index = 0; index < engine->table.size; index++) {
+        const struct rawe_conn *conn = engine->table.entries[index];
+        if (conn != NULL && conn->handshake.peer_id == from->connection_id && conn->peer_key == from->key &&
             conn->peer_port == from->port &&
             memcmp(conn->eth_header, source_mac, RAWE_MAC_BYTES) == 0) {
             return true;
@@ -214,7 +165,7 @@ static void answer_closed(struct rawe_engine *engine, const struct rawe_header *
     memcpy(buffer + RAWE_MAC_BYTES, engine->config.mac, RAWE_MAC_BYTES);
     buffer[12] = (uint8_t)(engine->config.ethertype >> 8);
     buffer[13] = (uint8_t)engine->config.ethertype;
-    size_t len_bytes = rawe_engine_seal(engine, buffer, &header);
+    size_t len_bytes = rawe_frame_seal(buffer, &header, engine->config.checksum);
     struct rawe_frame frame = {
         .pieces = {{buffer, len_bytes}},
         .piece_count = 1,
@@ -291,7 +242,7 @@ void rawe_engine_receive_parts(struct rawe_engine *engine, const uint8_t *source
         }
         return;
     }
-    struct rawe_conn *conn = rawe_engine_find(engine, header.connection_id);
+    struct rawe_conn *conn = rawe_conn_table_find(&engine->table, header.connection_id);
     if (conn == NULL) {
         if (header.type == RAWE_FRAME_PROBE && data == NULL) {
             answer_closed(engine, &header, source_mac, head + RAWE_HEADER_BYTES);
@@ -330,41 +281,6 @@ void rawe_engine_flush(struct rawe_engine *engine, uint64_t now_ns)
 void rawe_engine_advance(struct rawe_engine *engine, uint64_t now_ns)
 {
     engine->now_ns = now_ns;
-    if (now_ns - engine->epoch_start_ns >= EPOCH_NS) {
-        engine->active_receivers = engine->active_receivers_now;
-        engine->active_receivers_now = 0;
-        engine->epoch_start_ns = now_ns;
-        engine->epoch++;
-        rawe_engine_share_credit(engine);
-    }
+    rawe_credit_advance(&engine->credit, now_ns);
     rawe_timer_wheel_advance(&engine->timers, now_ns);
-}
-
-/** What one of `senders` may have in flight of a queue of `frames`. */
-static uint16_t share(const struct rawe_engine *engine, uint32_t frames, uint32_t senders)
-{
-    /* A quarter stays free for control frames and for senders that begin. */
-    uint32_t credit = frames * 3 / 4 / senders;
-    if (credit > engine->config.window_frames) {
-        credit = engine->config.window_frames;
-    }
-    return (uint16_t)(credit < RAWE_CC_LEAST_FRAMES ? RAWE_CC_LEAST_FRAMES
-                                                            : credit);
-}
-
-void rawe_engine_share_credit(struct rawe_engine *engine)
-{
-    uint32_t senders = engine->active_receivers > engine->active_receivers_now
-                           ? engine->active_receivers
-                           : engine->active_receivers_now;
-    if (senders == 0) {
-        senders = 1;
-    }
-    uint32_t ring_frames = engine->config.receive_frames;
-    uint32_t bulk_frames = engine->batches.receive_frames;
-    engine->credit = share(engine, ring_frames, senders);
-    /* Until batches have proved themselves, bulk comes into the ring as well. */
-    engine->credit_bulk = bulk_frames != 0 && bulk_frames < ring_frames
-                              ? share(engine, bulk_frames, senders)
-                              : engine->credit;
 }

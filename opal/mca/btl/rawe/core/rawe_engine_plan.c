@@ -8,9 +8,10 @@
  * been put into memory which the peer may write anyway (a registered handle, or the buffer of a
  * message that it is sending), so nothing is lost but what the peer itself garbled.
  */
-#include "rawe_conn.h"
-
 #include <string.h>
+
+#include "rawe_conn_internal.h"
+#include "rawe_engine.h"
 
 /** All `count` frames from `sequence` on are new: none of their data has been taken before. */
 static bool all_new(const struct rawe_acktr *acktr, uint32_t sequence, uint32_t count)
@@ -51,9 +52,9 @@ bool rawe_engine_plan(struct rawe_engine *engine, const uint8_t *source_mac, con
         header.port != engine->config.port || header.key != engine->config.key) {
         return false;
     }
-    struct rawe_conn *conn = rawe_engine_find(engine, header.connection_id);
-    if (conn == NULL || conn->acktr == NULL ||
-        (conn->state != RAWE_CONN_OPEN && conn->state != RAWE_CONN_CONNECTING) ||
+    struct rawe_conn *conn = rawe_conn_table_find(&engine->table, header.connection_id);
+    if (conn == NULL || conn->recvwin.acktr == NULL ||
+        !rawe_handshake_receives(&conn->handshake) ||
         memcmp(conn->eth_header, source_mac, RAWE_MAC_BYTES) != 0) {
         return false;
     }
@@ -62,7 +63,7 @@ bool rawe_engine_plan(struct rawe_engine *engine, const uint8_t *source_mac, con
     /* A last frame shorter than its headers would make the whole look shorter than its parts. */
     if (count > engine->config.window_frames ||
         total_bytes - (count - 1) * frame_bytes < frame_head_bytes ||
-        !all_new(conn->acktr, header.sequence, (uint32_t)count)) {
+        !all_new(conn->recvwin.acktr, header.sequence, (uint32_t)count)) {
         return false;
     }
     size_t data_bytes = total_bytes - count * frame_head_bytes;

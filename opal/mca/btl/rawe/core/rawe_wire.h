@@ -43,6 +43,9 @@
 /** Length of the checksum behind the payload of frames that have RAWE_FLAG_CHECKSUM. */
 #define RAWE_CHECKSUM_BYTES 4u
 
+/** What a checksum takes from the payload: its length, and the payload stays a multiple of 8. */
+#define RAWE_CHECKSUM_ROOM_BYTES 8u
+
 /** Offset of the first payload byte from the start of the Ethernet header. */
 #define RAWE_PAYLOAD_OFFSET (RAWE_ETH_HEADER_BYTES + RAWE_HEADER_BYTES)
 
@@ -207,6 +210,13 @@ struct rawe_connect {
 void rawe_connect_encode(uint8_t *out, const struct rawe_connect *connect);
 enum rawe_decode_result rawe_connect_decode(struct rawe_connect *connect, const uint8_t *in,
                                             size_t len_bytes);
+
+/**
+ * Complete an unsequenced frame in `buffer`, whose Ethernet header and payload are there: write the
+ * header, and behind the payload, where there must be room, the checksum if asked for. Returns the
+ * frame's length.
+ */
+size_t rawe_frame_seal(uint8_t *buffer, struct rawe_header *header, bool checksum);
 
 /*
  * PING payload; the rest of the frame, up to the length under test, is zero. PONG returns

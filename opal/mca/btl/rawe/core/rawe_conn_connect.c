@@ -1,0 +1,122 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The CONNECT exchange: asking the peer for a connection, and answering it. What a CONNECT means is
+ * decided in rawe_handshake.c.
+ */
+#include "rawe_conn_internal.h"
+
+/** Windows are allocated on first use: a known, idle peer costs only struct rawe_conn. */
+static bool allocate_windows(struct rawe_conn *conn)
+{
+    return rawe_sendwin_allocate(&conn->sendwin) &&
+           rawe_recvwin_allocate(&conn->recvwin, conn->engine->config.first_sequence);
+}
+
+/** Who we are and where to answer to: the payload of CONNECT and PROBE. */
+static void write_identity(const struct rawe_conn *conn, uint8_t payload[RAWE_CONNECT_BYTES])
+{
+    const struct rawe_engine_config *config = &conn->engine->config;
+    struct rawe_connect connect = {
+        .jobid = config->jobid,
+        .vpid = config->vpid,
+        .connection_id = conn->handshake.local_id,
+        .key = config->key,
+        .port = config->port,
+        .lane = conn->lane,
+        .payload_max_bytes = conn->payload_max_bytes,
+        .incarnation = conn->handshake.local_incarnation,
+    };
+    rawe_connect_encode(payload, &connect);
+}
+
+bool rawe_conn_send_probe(struct rawe_conn *conn)
+{
+    uint8_t payload[RAWE_CONNECT_BYTES];
+    write_identity(conn, payload);
+    return rawe_conn_transmit_control(conn, RAWE_FRAME_PROBE, 0, conn->liveness.probe_number + 1,
+                                      payload, sizeof(payload));
+}
+
+static void send_connect(struct rawe_conn *conn, uint32_t to_id, bool reply)
+{
+    uint8_t payload[RAWE_CONNECT_BYTES];
+    write_identity(conn, payload);
+    uint32_t peer_id = conn->handshake.peer_id;
+    conn->handshake.peer_id = to_id;
+    rawe_conn_transmit_control(conn, RAWE_FRAME_CONNECT, reply ? RAWE_FLAG_REPLY : 0, 0, payload,
+                               sizeof(payload));
+    conn->handshake.peer_id = peer_id;
+    conn->engine->counters.connects_sent++;
+}
+
+void rawe_conn_send_connect(struct rawe_conn *conn)
+{
+    /* Without memory it is asked at the next deadline: there may be some by then. */
+    if (allocate_windows(conn)) {
+        send_connect(conn, 0, false);
+    }
+}
+
+void rawe_conn_connect(struct rawe_conn *conn, uint64_t now_ns)
+{
+    conn->handshake.state = RAWE_CONN_CONNECTING;
+    rawe_conn_send_connect(conn);
+    conn->liveness.asked_ns = now_ns;
+    conn->liveness.probe_deadline_ns = now_ns + RAWE_LIVENESS_FIRST_INTERVAL_NS;
+    rawe_conn_arm(conn);
+}
+
+static void answer(struct rawe_conn *conn, const struct rawe_connect *from, bool reply,
+                   uint64_t now_ns)
+{
+    rawe_liveness_heard(&conn->liveness);
+    if (!reply) {
+        if (!allocate_windows(conn)) {
+            return; /* the peer asks again */
+        }
+        send_connect(conn, from->connection_id, true);
+    }
+    if (conn->handshake.state == RAWE_CONN_IDLE) {
+        rawe_conn_connect(conn, now_ns); /* or, after a reply to an id renewed just now, again */
+        return;
+    }
+    /* Without windows nothing has been asked: this cannot be a reply to it. */
+    if (!reply || conn->sendwin.slots == NULL || conn->recvwin.acktr == NULL ||
+        !rawe_handshake_reply(&conn->handshake, from->connection_id)) {
+        return;
+    }
+    if (from->payload_max_bytes < conn->payload_max_bytes) {
+        conn->payload_max_bytes = from->payload_max_bytes;
+    }
+    conn->liveness.probe_deadline_ns = 0;
+    rawe_conn_make_pending(conn);
+}
+
+void rawe_conn_receive_connect(struct rawe_conn *conn, const struct rawe_connect *from, bool reply,
+                               uint64_t now_ns)
+{
+    struct rawe_engine *engine = conn->engine;
+    struct rawe_send *complete = NULL;
+    engine->counters.connects_received++;
+    switch (rawe_handshake_judge(&conn->handshake, from->incarnation)) {
+    case RAWE_HANDSHAKE_DROP:
+        engine->counters.dropped_connection++;
+        return;
+    case RAWE_HANDSHAKE_RESTART:
+        complete = rawe_conn_abandon(conn, false);
+        rawe_conn_renew(conn);
+        conn->handshake.state = RAWE_CONN_IDLE;
+        break;
+    case RAWE_HANDSHAKE_RENEW_ID:
+        conn->handshake.local_id =
+            rawe_conn_table_renew(&engine->table, conn->handshake.local_id);
+        rawe_conn_reset(conn);
+        conn->handshake.state = RAWE_CONN_IDLE;
+        break;
+    case RAWE_HANDSHAKE_SAME:
+        break;
+    }
+    answer(conn, from, reply, now_ns);
+    rawe_conn_complete(engine, complete, RAWE_STATUS_DONE);
+}

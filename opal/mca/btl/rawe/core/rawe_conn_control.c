@@ -1,0 +1,146 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What all files of a connection build on: headers, control frames, deadlines, the list of pending
+ * connections.
+ */
+#include <assert.h>
+#include <string.h>
+
+#include "rawe_conn_internal.h"
+#include "rawe_crc32c.h"
+
+void rawe_conn_make_pending(struct rawe_conn *conn)
+{
+    if (!conn->is_pending) {
+        conn->is_pending = true;
+        conn->next_pending = conn->engine->pending;
+        conn->engine->pending = conn;
+    }
+}
+
+void rawe_conn_arm(struct rawe_conn *conn)
+{
+    uint64_t deadline_ns = UINT64_MAX;
+    if (conn->recvwin.ack_deadline_ns != 0) {
+        deadline_ns = conn->recvwin.ack_deadline_ns;
+    }
+    if (conn->loss_deadline_ns != 0 && conn->loss_deadline_ns < deadline_ns) {
+        deadline_ns = conn->loss_deadline_ns;
+    }
+    uint64_t probe_ns = conn->liveness.probe_deadline_ns;
+    if (probe_ns != 0 && probe_ns < deadline_ns) {
+        deadline_ns = probe_ns;
+    }
+    if (deadline_ns != UINT64_MAX) {
+        rawe_timer_arm_by(&conn->engine->timers, &conn->timer, deadline_ns);
+    }
+}
+
+void rawe_conn_owe_ack(struct rawe_conn *conn, bool at_once, uint64_t now_ns)
+{
+    if (rawe_recvwin_owe(&conn->recvwin, at_once, rawe_conn_credit(conn),
+                         conn->engine->config.ack_delay_ns, now_ns)) {
+        rawe_conn_make_pending(conn);
+    } else {
+        rawe_conn_arm(conn);
+    }
+}
+
+void rawe_conn_write_header(const struct rawe_conn *conn, struct rawe_txframe *frame)
+{
+    const struct rawe_engine_config *config = &conn->engine->config;
+    struct rawe_header header = {
+        .type = conn->lane == RAWE_LANE_BULK ? RAWE_FRAME_BULK : RAWE_FRAME_DATA,
+        .flags = (uint8_t)(frame->flags | (frame->sendings != 0 ? RAWE_FLAG_RESENT : 0) |
+                           (config->checksum ? RAWE_FLAG_CHECKSUM : 0)),
+        .port = conn->peer_port,
+        .key = conn->peer_key,
+        .connection_id = conn->handshake.peer_id,
+        .sequence = frame->sequence,
+        .acknowledgement = conn->recvwin.acktr->next,
+        .payload_bytes = (uint16_t)frame->payload_bytes,
+        .credit = rawe_conn_credit(conn),
+    };
+    memcpy(frame->buffer, conn->eth_header, RAWE_ETH_HEADER_BYTES);
+    rawe_header_encode(frame->buffer + RAWE_ETH_HEADER_BYTES, &header);
+    if (config->checksum) {
+        uint32_t crc = rawe_crc32c(0, frame->buffer + RAWE_ETH_HEADER_BYTES,
+                                   frame->buffer_bytes - RAWE_ETH_HEADER_BYTES);
+        for (uint32_t i = 0; i < frame->external_count; i++) {
+            crc = rawe_crc32c(crc, frame->external[i].base, frame->external[i].len_bytes);
+        }
+        rawe_checksum_encode(frame->checksum, crc);
+    }
+}
+
+void rawe_conn_view(const struct rawe_conn *conn, struct rawe_txframe *frame,
+                    struct rawe_frame *view)
+{
+    view->pieces[0] = (struct rawe_bytes){frame->buffer, frame->buffer_bytes};
+    view->piece_count = 1 + frame->external_count;
+    for (uint32_t i = 0; i < frame->external_count; i++) {
+        view->pieces[1 + i] = frame->external[i];
+    }
+    view->len_bytes = RAWE_PAYLOAD_OFFSET + frame->payload_bytes;
+    if (conn->engine->config.checksum) {
+        view->pieces[view->piece_count++] =
+            (struct rawe_bytes){frame->checksum, RAWE_CHECKSUM_BYTES};
+        view->len_bytes += RAWE_CHECKSUM_BYTES;
+    }
+}
+
+bool rawe_conn_transmit_control(struct rawe_conn *conn, uint8_t type, uint8_t flags,
+                                uint32_t sequence, const uint8_t *payload, size_t payload_bytes)
+{
+    uint8_t buffer[RAWE_PAYLOAD_OFFSET + RAWE_SACK_BYTES_MAX + RAWE_CHECKSUM_BYTES];
+    assert(payload_bytes <= RAWE_SACK_BYTES_MAX);
+    struct rawe_header header = {
+        .type = type,
+        .flags = flags,
+        .port = conn->peer_port,
+        .key = conn->peer_key,
+        .connection_id = conn->handshake.peer_id,
+        .sequence = sequence,
+        .acknowledgement = rawe_recvwin_next(&conn->recvwin),
+        .payload_bytes = (uint16_t)payload_bytes,
+        .credit = rawe_conn_credit(conn),
+    };
+    memcpy(buffer, conn->eth_header, RAWE_ETH_HEADER_BYTES);
+    if (payload_bytes != 0) {
+        memcpy(buffer + RAWE_PAYLOAD_OFFSET, payload, payload_bytes);
+    }
+    size_t len_bytes = rawe_frame_seal(buffer, &header, conn->engine->config.checksum);
+    struct rawe_frame view = {
+        .pieces = {{buffer, len_bytes}},
+        .piece_count = 1,
+        .len_bytes = (uint32_t)len_bytes,
+    };
+    /* The answer to a probe says what arrived before it: it must take the same path as the data. */
+    struct rawe_output *output = type == RAWE_FRAME_PROBE && conn->batch == RAWE_BATCH_VALID
+                                     ? &conn->engine->batches.output
+                                     : &conn->engine->output;
+    return output->transmit(output->context, &view, 1) == 1;
+}
+
+static uint64_t probe_interval_ns(const struct rawe_conn *conn)
+{
+    return rawe_liveness_interval_ns(&conn->liveness, &conn->rtt, &conn->engine->config.liveness);
+}
+
+void rawe_conn_await_ack(struct rawe_conn *conn, uint64_t now_ns)
+{
+    if (rawe_liveness_ask_by(&conn->liveness, now_ns + probe_interval_ns(conn))) {
+        rawe_conn_arm(conn);
+    }
+}
+
+void rawe_conn_expect_ack(struct rawe_conn *conn, uint64_t now_ns)
+{
+    if (rawe_sendwin_empty(&conn->sendwin)) {
+        conn->liveness.probe_deadline_ns = 0;
+        return;
+    }
+    conn->liveness.probe_deadline_ns = now_ns + probe_interval_ns(conn);
+    rawe_conn_arm(conn);
+}

@@ -1,0 +1,92 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Completing sends; and how one life of a connection ends and the next begins.
+ */
+#include "rawe_conn_internal.h"
+
+/** Congestion window to start with. */
+#define FIRST_WINDOW_FRAMES 64u
+
+void rawe_conn_complete(struct rawe_engine *engine, struct rawe_send *list,
+                        enum rawe_status status)
+{
+    if (engine->deferral.active && list != NULL) {
+        rawe_deferral_keep_completed(&engine->deferral, list, status);
+        return;
+    }
+    while (list != NULL) {
+        struct rawe_send *next = list->next;
+        list->done(list, status);
+        list = next;
+    }
+}
+
+struct rawe_send *rawe_conn_release(struct rawe_conn *conn, struct rawe_txframe *frame)
+{
+    struct rawe_send *send = frame->send;
+    rawe_txframe_give(&conn->engine->frames, frame);
+    return send != NULL && rawe_sendqueue_released(&conn->queue, send) ? send : NULL;
+}
+
+struct rawe_send *rawe_conn_abandon(struct rawe_conn *conn, bool queue_too)
+{
+    struct rawe_send *complete = NULL;
+    struct rawe_send **tail = &complete;
+    while (!rawe_sendwin_empty(&conn->sendwin)) {
+        struct rawe_send *send = rawe_conn_release(conn, rawe_sendwin_remove(&conn->sendwin));
+        if (send != NULL) {
+            *tail = send;
+            tail = &send->next;
+        }
+    }
+    /* The head of the queue may be half in the frames just released. */
+    struct rawe_send *head = conn->queue.first;
+    if (head != NULL && (queue_too || head->framed_bytes != 0)) {
+        (void)rawe_sendqueue_pop(&conn->queue);
+        *tail = head;
+        tail = &head->next;
+    }
+    *tail = NULL;
+    if (queue_too) {
+        if (conn->coalescing != NULL) {
+            rawe_txframe_give(&conn->engine->frames, conn->coalescing);
+            conn->coalescing = NULL;
+        }
+        *tail = rawe_sendqueue_clear(&conn->queue);
+    }
+    return complete;
+}
+
+void rawe_conn_reset(struct rawe_conn *conn)
+{
+    const struct rawe_engine_config *config = &conn->engine->config;
+    uint32_t first = config->first_sequence;
+    conn->handshake.peer_id = 0;
+    conn->ack_requested = first;
+    conn->batch = RAWE_BATCH_UNTRIED;
+    conn->peer_credit = RAWE_CC_LEAST_FRAMES;
+    conn->loss_deadline_ns = 0;
+    rawe_sendwin_reset(&conn->sendwin, first);
+    rawe_sendqueue_renumber(&conn->queue, first);
+    rawe_recvwin_reset(&conn->recvwin, first);
+    rawe_rtt_init(&conn->rtt);
+    rawe_cc_init(&conn->cc, FIRST_WINDOW_FRAMES, config->window_frames);
+    conn->liveness.probe_deadline_ns = 0;
+    rawe_liveness_heard(&conn->liveness);
+    if (conn->reassembly != NULL) {
+        rawe_reassembly_clear(conn->reassembly, &conn->engine->reassembly_buffers);
+        conn->reassembly->next = first;
+    }
+    if (conn->engine->inplace.conn == conn) {
+        conn->engine->inplace.conn = NULL;
+    }
+}
+
+void rawe_conn_renew(struct rawe_conn *conn)
+{
+    struct rawe_engine *engine = conn->engine;
+    conn->handshake.local_id = rawe_conn_table_renew(&engine->table, conn->handshake.local_id);
+    conn->handshake.local_incarnation = ++engine->incarnation;
+    rawe_conn_reset(conn);
+}

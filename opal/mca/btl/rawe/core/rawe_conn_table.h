@@ -1,0 +1,47 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Connection table: finds the connection a frame is for by the id that the frame carries.
+ *
+ *   id:  31 ... 20 generation | 19 ... 0 index
+ *
+ * The generation is renewed with each life of a connection, so that late frames of an earlier one
+ * find nothing. It is never 0, hence neither is an id.
+ */
+#ifndef RAWE_CONN_TABLE_H
+#define RAWE_CONN_TABLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct rawe_conn;
+
+struct rawe_conn_table {
+    struct rawe_conn **entries; /**< by index; NULL: free */
+    uint32_t *ids;              /**< by index: of the connection that is or was there last */
+    uint32_t size;
+    uint32_t full_below;        /**< no index below is free */
+    uint32_t used;              /**< connections in the table */
+};
+
+/** Add a connection. Returns its id, or 0 without memory or when the table is full (2^20). */
+uint32_t rawe_conn_table_add(struct rawe_conn_table *table, struct rawe_conn *conn);
+
+/** A new generation for the connection with this id. Returns the new id. */
+uint32_t rawe_conn_table_renew(struct rawe_conn_table *table, uint32_t id);
+
+void rawe_conn_table_remove(struct rawe_conn_table *table, uint32_t id);
+
+/** The connection that has this id now, or NULL. Untrusted. */
+static inline struct rawe_conn *rawe_conn_table_find(const struct rawe_conn_table *table,
+                                                     uint32_t id)
+{
+    uint32_t index = id & 0xFFFFFu;
+    return index < table->size && table->ids[index] == id ? table->entries[index] : NULL;
+}
+
+/** Free the table, from which all connections have been removed. */
+void rawe_conn_table_free(struct rawe_conn_table *table);
+
+#endif

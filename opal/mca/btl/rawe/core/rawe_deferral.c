@@ -1,0 +1,118 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Deferral: see rawe_deferral.h.
+ */
+#include "rawe_deferral.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/** Append an entry with room for `payload_bytes`; NULL without memory. */
+static struct rawe_deferred *append(struct rawe_deferral *deferral, struct rawe_conn *conn,
+                                    size_t payload_bytes)
+{
+    struct rawe_deferred *entry = malloc(sizeof(*entry) + payload_bytes);
+    if (entry == NULL) {
+        return NULL;
+    }
+    entry->next = NULL;
+    entry->conn = conn;
+    entry->len_bytes = payload_bytes;
+    entry->buffer = NULL;
+    if (deferral->first == NULL) {
+        deferral->tail = &deferral->first;
+    }
+    *deferral->tail = entry;
+    deferral->tail = &entry->next;
+    deferral->bytes += payload_bytes;
+    deferral->pending = true;
+    return entry;
+}
+
+bool rawe_deferral_keep(struct rawe_deferral *deferral, struct rawe_conn *conn,
+                        const uint8_t *payload, size_t len_bytes)
+{
+    struct rawe_deferred *entry = append(deferral, conn, len_bytes);
+    if (entry == NULL) {
+        return false;
+    }
+    memcpy(entry->payload, payload, len_bytes);
+    return true;
+}
+
+void rawe_deferral_keep_fragmented(struct rawe_deferral *deferral, struct rawe_conn *conn,
+                                   struct rawe_reassembly *reassembly)
+{
+    while (rawe_reassembly_ready(reassembly)) {
+        struct rawe_deferred *entry = append(deferral, conn, 0);
+        if (entry == NULL) {
+            deferral->pending = deferral->fragments_wait = true;
+            return;
+        }
+        struct rawe_partial whole;
+        (void)rawe_reassembly_take(reassembly, &whole);
+        entry->buffer = whole.buffer;
+        entry->tag = whole.tag;
+        entry->len_bytes = whole.total_bytes;
+        deferral->bytes += whole.total_bytes;
+    }
+}
+
+void rawe_deferral_keep_completed(struct rawe_deferral *deferral, struct rawe_send *list,
+                                  enum rawe_status status)
+{
+    unsigned which = status == RAWE_STATUS_DONE ? 0 : 1;
+    struct rawe_send **tail = deferral->completed[which] == NULL ? &deferral->completed[which]
+                                                                 : deferral->completed_tail[which];
+    *tail = list;
+    while (*tail != NULL) {
+        tail = &(*tail)->next;
+    }
+    deferral->completed_tail[which] = tail;
+    deferral->pending = true;
+}
+
+struct rawe_send *rawe_deferral_take_completed(struct rawe_deferral *deferral,
+                                               enum rawe_status status)
+{
+    unsigned which = status == RAWE_STATUS_DONE ? 0 : 1;
+    struct rawe_send *list = deferral->completed[which];
+    deferral->completed[which] = NULL;
+    return list;
+}
+
+struct rawe_deferred *rawe_deferral_take(struct rawe_deferral *deferral)
+{
+    struct rawe_deferred *entry = deferral->first;
+    if (entry != NULL) {
+        deferral->first = entry->next;
+    }
+    return entry;
+}
+
+void rawe_deferral_drop(struct rawe_deferral *deferral, struct rawe_buffer_pool *pool,
+                        struct rawe_deferred *entry)
+{
+    deferral->bytes -= entry->len_bytes;
+    if (entry->buffer != NULL) {
+        rawe_buffer_give(pool, entry->buffer);
+    }
+    free(entry);
+}
+
+void rawe_deferral_forget(struct rawe_deferral *deferral, struct rawe_buffer_pool *pool,
+                          const struct rawe_conn *conn)
+{
+    struct rawe_deferred **link = &deferral->first;
+    while (*link != NULL) {
+        struct rawe_deferred *entry = *link;
+        if (entry->conn == conn) {
+            *link = entry->next;
+            rawe_deferral_drop(deferral, pool, entry);
+        } else {
+            link = &entry->next;
+        }
+    }
+    deferral->tail = link;
+}

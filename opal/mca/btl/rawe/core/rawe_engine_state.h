@@ -1,0 +1,130 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What the connections of an engine share: configuration, callbacks, pools, timers, counters. The
+ * engine's functions are in rawe_engine.h.
+ */
+#ifndef RAWE_ENGINE_STATE_H
+#define RAWE_ENGINE_STATE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "rawe_conn_table.h"
+#include "rawe_counters.h"
+#include "rawe_credit.h"
+#include "rawe_deferral.h"
+#include "rawe_handle.h"
+#include "rawe_liveness.h"
+#include "rawe_output.h"
+#include "rawe_reassembly.h"
+#include "rawe_timer.h"
+#include "rawe_txframe.h"
+#include "rawe_wire.h"
+
+struct rawe_conn;
+
+struct rawe_callbacks {
+    /** A message has arrived. `data` is valid until the callback returns. */
+    void (*deliver)(void *context, struct rawe_conn *conn, uint8_t tag, const uint8_t *data,
+                    size_t len_bytes);
+    /**
+     * A connection request for a lane that has no connection yet. The callee checks the identity,
+     * opens a connection (rawe_conn_open) and returns it, or returns the one it has, or NULL to
+     * refuse. The only one called while the engine is away, too (see rawe_engine_defer_begin): it must
+     * then refuse whom it does not know yet.
+     */
+    struct rawe_conn *(*accept)(void *context, const struct rawe_connect *from,
+                                const uint8_t source_mac[RAWE_MAC_BYTES]);
+    /**
+     * Nothing was heard of the peer for `silent_ns` although an answer is overdue: time to ask
+     * whether it lives (then rawe_conn_alive). Called with each probe from the third on.
+     */
+    void (*silent)(void *context, struct rawe_conn *conn, uint64_t silent_ns);
+    /**
+     * The peer was silent for peer_timeout: the connection has failed, its sends are completed
+     * with an error after this call.
+     */
+    void (*failed)(void *context, struct rawe_conn *conn, uint64_t silent_ns);
+};
+
+struct rawe_engine_config {
+    uint8_t mac[RAWE_MAC_BYTES]; /**< ours */
+    uint16_t ethertype;          /**< host order */
+    uint16_t port;               /**< ours */
+    uint32_t key;                /**< ours: the session key */
+    uint32_t jobid, vpid;        /**< who we are, told in CONNECT */
+    uint32_t payload_max_bytes;  /**< largest frame payload the link carries */
+    uint32_t message_max_bytes;  /**< longest message, in bytes */
+    uint32_t window_frames;      /**< 16 to RAWE_WINDOW_FRAMES_MAX, a power of two */
+    uint32_t receive_frames;     /**< how many frames the receive ring holds */
+    uint32_t copy_max_bytes;     /**< messages up to this length are copied when sent */
+    uint32_t coalesce_from_frames;   /**< so many in flight: short messages share frames; 0: never */
+    uint32_t frames_limit;       /**< frames kept for resending, over all connections */
+    uint64_t ack_delay_ns;       /**< longest wait of an acknowledgement for a frame to ride on */
+    struct rawe_liveness_limits liveness; /**< probe_most_ns is peer_timeout_ns / 4 at most */
+    uint64_t reorder_ns;         /**< frames may overtake each other by this much */
+    /**
+     * Memory that peers may write into. It outlives the engine; those of a process share it, as a
+     * peer may PUT through another interface than the one its handle came through.
+     */
+    struct rawe_handle_table *handles;
+    uint32_t first_sequence;     /**< 0, or where tests want numbers to begin */
+    bool checksum;               /**< put a CRC32C on every frame, and demand one */
+};
+
+/** A second way out, for batches of frames of the bulk lane: what the link says of it. */
+struct rawe_batches {
+    struct rawe_output output;  /**< transmit is NULL where there is none */
+    uint32_t frames_max;        /**< of one batch */
+    uint32_t bytes_max;         /**< of one batch, Ethernet headers left out */
+    uint32_t fill_max_bytes;    /**< a message's last frame may be filled up by so much, for another
+                                     message to follow in the same batch */
+    uint32_t overhead_bytes;    /**< what the envelope takes from each frame's payload */
+    uint32_t receive_frames;    /**< how many frames our own receive queue holds */
+    uint8_t *pattern;           /**< content of validation frames, payload_max_bytes of it */
+};
+
+/**
+ * A message that came in a batch with others. The batch was received into a buffer of the engine's,
+ * and the message is delivered from where it lies there; what is still missing of it when the
+ * buffer is needed again makes it move to one of its own.
+ */
+struct rawe_inplace {
+    uint8_t *buffer;        /**< RAWE_INPLACE_BUFFER_BYTES; NULL until needed */
+    struct rawe_conn *conn; /**< whose message it is; NULL: none */
+    const uint8_t *data;    /**< the message, so far */
+    uint32_t number;
+    uint32_t total_bytes;
+    uint32_t received_bytes;
+    uint8_t tag;
+};
+
+/** Longest batch. */
+#define RAWE_INPLACE_BUFFER_BYTES 65536u
+
+/** State of an engine that its connections share. */
+struct rawe_engine {
+    struct rawe_engine_config config;
+    struct rawe_callbacks callbacks;
+    void *context; /**< the callbacks' */
+    struct rawe_output output;
+    struct rawe_batches batches;
+    struct rawe_counters counters;
+    struct rawe_histogram round_trips; /**< of frames that were sent once */
+    struct rawe_timer_wheel timers;
+    struct rawe_txframe_pool frames;
+    struct rawe_buffer_pool reassembly_buffers;
+    struct rawe_inplace inplace;
+    bool inplace_complete; /**< the message in it has just become complete */
+    struct rawe_deferral deferral;
+    struct rawe_conn_table table;
+    struct rawe_credit credit;
+    uint64_t now_ns;            /**< newest time given */
+    uint64_t incarnation;       /**< of the connection opened last */
+    struct rawe_conn *pending;  /**< connections with an acknowledgement or frames to send */
+    struct rawe_conn *flushing; /**< the rest of the list that rawe_engine_flush works on */
+};
+
+#endif

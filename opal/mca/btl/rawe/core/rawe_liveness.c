@@ -1,0 +1,92 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Liveness of a peer: see rawe_liveness.h.
+ */
+#include "rawe_liveness.h"
+
+/** No estimate lets a first probe wait longer: a rank that computed leaves huge RTT samples. */
+#define FIRST_PROBE_MOST_NS 10000000ull
+
+/** Probes that must have gone unanswered before the peer's life is in doubt. */
+#define DOUBT_PROBES 3u
+
+/** More doublings than any limit needs. */
+#define DOUBLINGS_MAX 16u
+
+uint64_t rawe_liveness_interval_ns(const struct rawe_liveness *liveness, const struct rawe_rtt *rtt,
+                                   const struct rawe_liveness_limits *limits)
+{
+    uint64_t most_ns = limits->probe_most_ns;
+    uint64_t first_most_ns = most_ns < FIRST_PROBE_MOST_NS ? most_ns : FIRST_PROBE_MOST_NS;
+    uint64_t interval_ns =
+        rtt->smoothed_ns == 0 ? RAWE_LIVENESS_FIRST_INTERVAL_NS
+                              : rawe_rtt_overdue(rtt, limits->probe_least_ns, first_most_ns);
+    uint32_t doublings = liveness->probes_unanswered < DOUBLINGS_MAX ? liveness->probes_unanswered
+                                                                     : DOUBLINGS_MAX;
+    interval_ns <<= doublings;
+    return interval_ns < most_ns ? interval_ns : most_ns;
+}
+
+void rawe_liveness_alive(struct rawe_liveness *liveness, uint64_t alive_ns)
+{
+    if (liveness->silent_since_ns != 0 && liveness->silent_since_ns < alive_ns) {
+        liveness->silent_since_ns = alive_ns;
+    }
+}
+
+bool rawe_liveness_ask_by(struct rawe_liveness *liveness, uint64_t deadline_ns)
+{
+    if (liveness->probe_deadline_ns != 0 && deadline_ns >= liveness->probe_deadline_ns) {
+        return false;
+    }
+    liveness->probe_deadline_ns = deadline_ns;
+    return true;
+}
+
+enum rawe_liveness_verdict rawe_liveness_expire(struct rawe_liveness *liveness,
+                                                const struct rawe_rtt *rtt,
+                                                const struct rawe_liveness_limits *limits,
+                                                bool deferring, uint64_t now_ns,
+                                                uint64_t *silent_ns)
+{
+    liveness->probe_deadline_ns = 0;
+    if (liveness->silent_since_ns == 0) {
+        liveness->silent_since_ns = now_ns;
+    } else {
+        uint64_t interval_ns = rawe_liveness_interval_ns(liveness, rtt, limits);
+        uint64_t passed_ns = now_ns - liveness->asked_ns;
+        if (deferring) {
+            liveness->silent_since_ns += passed_ns;
+        } else if (passed_ns > 2 * interval_ns) {
+            liveness->silent_since_ns += passed_ns - interval_ns;
+        }
+    }
+    *silent_ns = now_ns > liveness->silent_since_ns ? now_ns - liveness->silent_since_ns : 0;
+    return limits->peer_timeout_ns != 0 && *silent_ns >= limits->peer_timeout_ns && !deferring
+               ? RAWE_LIVENESS_GIVE_UP
+               : RAWE_LIVENESS_ASK;
+}
+
+void rawe_liveness_probe_sent(struct rawe_liveness *liveness, uint64_t now_ns)
+{
+    liveness->probe_number++;
+    liveness->probe_sent_ns[liveness->probe_number % RAWE_LIVENESS_PROBES] = now_ns;
+}
+
+bool rawe_liveness_asked(struct rawe_liveness *liveness, const struct rawe_rtt *rtt,
+                         const struct rawe_liveness_limits *limits, uint64_t now_ns)
+{
+    liveness->asked_ns = now_ns;
+    liveness->probes_unanswered++;
+    liveness->probe_deadline_ns = now_ns + rawe_liveness_interval_ns(liveness, rtt, limits);
+    return liveness->probes_unanswered >= DOUBT_PROBES;
+}
+
+uint64_t rawe_liveness_probe_time_ns(const struct rawe_liveness *liveness, uint32_t number)
+{
+    uint32_t age = liveness->probe_number - number;
+    return number != 0 && age < RAWE_LIVENESS_PROBES && age < liveness->probe_number
+               ? liveness->probe_sent_ns[number % RAWE_LIVENESS_PROBES]
+               : 0;
+}

@@ -1,0 +1,87 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Liveness of a peer as one connection sees it: when to send a tail-loss probe (RFC 8985 section 7),
+ * how long the peer has been silent, and when to give it up. Probes are sent only while an answer
+ * is owed; each doubles the interval up to a limit.
+ */
+#ifndef RAWE_LIVENESS_H
+#define RAWE_LIVENESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "rawe_rtt.h"
+
+/** Probes whose answer is still understood; a power of two. */
+#define RAWE_LIVENESS_PROBES 8u
+
+struct rawe_liveness {
+    uint64_t probe_deadline_ns; /**< ask the peer for an answer then; 0: none is owed */
+    uint64_t asked_ns;          /**< when we last asked or, with the link full, tried to */
+    uint64_t silent_since_ns;   /**< when the first unanswered probe was sent; 0: not silent */
+    uint64_t probe_sent_ns[RAWE_LIVENESS_PROBES]; /**< when the newest probes left, by number */
+    uint32_t probe_number;      /**< of the newest probe; the first one has number 1 */
+    uint32_t probes_unanswered; /**< since the peer was last heard */
+};
+
+struct rawe_liveness_limits {
+    uint64_t probe_least_ns;  /**< shortest silence that is asked about */
+    uint64_t probe_most_ns;   /**< longest interval between probes */
+    uint64_t peer_timeout_ns; /**< silence after which the peer is given up; 0: never */
+};
+
+/** The interval before there is a round trip to compute it from; also between CONNECTs. */
+#define RAWE_LIVENESS_FIRST_INTERVAL_NS 1000000ull
+
+/** How long to wait for an answer before the next question. */
+uint64_t rawe_liveness_interval_ns(const struct rawe_liveness *liveness, const struct rawe_rtt *rtt,
+                                   const struct rawe_liveness_limits *limits);
+
+/** The peer was heard: silence is over. */
+static inline void rawe_liveness_heard(struct rawe_liveness *liveness)
+{
+    liveness->probes_unanswered = 0;
+    liveness->silent_since_ns = 0;
+}
+
+/** The peer's host has answered at `alive_ns`: what silence there was before does not count. */
+void rawe_liveness_alive(struct rawe_liveness *liveness, uint64_t alive_ns);
+
+/**
+ * Ask at `deadline_ns`, or earlier if that was planned: otherwise a continuous sender would never
+ * detect a dead peer (RFC 6298 section 5.1). Returns true when the deadline has changed.
+ */
+bool rawe_liveness_ask_by(struct rawe_liveness *liveness, uint64_t deadline_ns);
+
+/** What a question found due means. */
+enum rawe_liveness_verdict {
+    RAWE_LIVENESS_ASK,     /**< send a probe (or a CONNECT) */
+    RAWE_LIVENESS_GIVE_UP, /**< silent for the peer timeout */
+};
+
+/**
+ * A question is due. Time in which we ourselves did not run is not the peer's silence, nor is time
+ * in which the owner was away (`deferring`), when the peer's host cannot be asked; nobody is given
+ * up then. `*silent_ns` is how long the peer has been silent.
+ */
+enum rawe_liveness_verdict rawe_liveness_expire(struct rawe_liveness *liveness,
+                                                const struct rawe_rtt *rtt,
+                                                const struct rawe_liveness_limits *limits,
+                                                bool deferring, uint64_t now_ns,
+                                                uint64_t *silent_ns);
+
+/** A probe with number probe_number + 1 has left. */
+void rawe_liveness_probe_sent(struct rawe_liveness *liveness, uint64_t now_ns);
+
+/**
+ * The question has been asked, or could not be: plan the next one. Returns true when so many stay
+ * unanswered that the peer's life is in doubt.
+ */
+bool rawe_liveness_asked(struct rawe_liveness *liveness, const struct rawe_rtt *rtt,
+                         const struct rawe_liveness_limits *limits, uint64_t now_ns);
+
+/** When the probe with this number was sent; 0: none of the newest ones has it. Untrusted. */
+uint64_t rawe_liveness_probe_time_ns(const struct rawe_liveness *liveness, uint32_t number);
+
+#endif

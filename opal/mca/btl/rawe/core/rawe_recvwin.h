@@ -1,0 +1,93 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Receive window: which frames of a connection have come (rawe_acktr.h), and which acknowledgement
+ * is owed for them: at once, after some more frames, or after a delay, unless a data frame carries
+ * it before.
+ */
+#ifndef RAWE_RECVWIN_H
+#define RAWE_RECVWIN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "rawe_acktr.h"
+
+struct rawe_recvwin {
+    struct rawe_acktr *acktr;  /**< NULL until allocated */
+    uint64_t ack_deadline_ns;  /**< acknowledge then at the latest; 0: no delayed one is owed */
+    uint32_t unacked_frames;   /**< taken since we last acknowledged */
+    uint32_t answer_number;    /**< of the probe to be answered */
+    bool ack_now;              /**< acknowledge at the end of this round of reception */
+    bool answer_probe;         /**< the acknowledgement answers a probe */
+};
+
+/** Nothing has come, nothing is owed; the tracker's memory, if any, stays. */
+void rawe_recvwin_reset(struct rawe_recvwin *window, uint32_t first_sequence);
+
+/** Allocate the tracker unless it is there. False without memory. */
+bool rawe_recvwin_allocate(struct rawe_recvwin *window, uint32_t first_sequence);
+
+void rawe_recvwin_free(struct rawe_recvwin *window);
+
+/** The next sequence number expected; 0 before the tracker is allocated. */
+static inline uint32_t rawe_recvwin_next(const struct rawe_recvwin *window)
+{
+    return window->acktr != NULL ? window->acktr->next : 0;
+}
+
+/** Some frame before one that has come is missing. */
+static inline bool rawe_recvwin_has_gap(const struct rawe_recvwin *window)
+{
+    return window->acktr->beyond != 0;
+}
+
+/** Note that `frames`, all of them new and in order, have been taken. */
+static inline void rawe_recvwin_take_in_order(struct rawe_recvwin *window, uint32_t frames)
+{
+    window->acktr->next += frames;
+    window->unacked_frames += frames;
+}
+
+/** Note that one frame, found new by rawe_acktr_check, has been taken. */
+static inline void rawe_recvwin_take(struct rawe_recvwin *window, uint32_t sequence)
+{
+    rawe_acktr_take(window->acktr, sequence);
+    window->unacked_frames++;
+}
+
+/**
+ * Owe an acknowledgement: at once, or when a quarter of the `credit_frames` that the sender may
+ * have in flight has come, or after `delay_ns`. Returns true when it is due now (ack_now is set);
+ * else ack_deadline_ns says when.
+ */
+bool rawe_recvwin_owe(struct rawe_recvwin *window, bool at_once, uint32_t credit_frames,
+                      uint64_t delay_ns, uint64_t now_ns);
+
+/** A probe asks for an acknowledgement with its number, now. */
+void rawe_recvwin_owe_answer(struct rawe_recvwin *window, uint32_t probe_number);
+
+/** A data frame has carried the cumulative acknowledgement. A SACK block is still owed. */
+static inline void rawe_recvwin_carried(struct rawe_recvwin *window)
+{
+    if (!rawe_recvwin_has_gap(window)) {
+        window->unacked_frames = 0;
+        window->ack_deadline_ns = 0;
+        window->ack_now = false;
+    }
+}
+
+/** An acknowledgement frame has been sent: nothing is owed any more. */
+void rawe_recvwin_acknowledged(struct rawe_recvwin *window);
+
+/** Time has passed. Returns true when a delayed acknowledgement is due by that (ack_now is set). */
+bool rawe_recvwin_expire(struct rawe_recvwin *window, uint64_t now_ns);
+
+/** True when an acknowledgement frame is to be sent at the end of this round. */
+static inline bool rawe_recvwin_due(const struct rawe_recvwin *window)
+{
+    return window->ack_now || window->answer_probe;
+}
+
+#endif

@@ -1,0 +1,112 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Send queue: messages and PUTs of a connection that are not wholly in frames yet, oldest first,
+ * and the numbers of the fragmented messages under way.
+ */
+#ifndef RAWE_SENDQUEUE_H
+#define RAWE_SENDQUEUE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "rawe_output.h"
+#include "rawe_reassembly.h"
+
+struct rawe_conn;
+
+/** Result of an operation, for its caller. */
+enum rawe_status {
+    RAWE_STATUS_DONE = 0,
+    RAWE_STATUS_FAILED = -1, /**< connection failed or closed before the peer had it all */
+    RAWE_STATUS_BUSY = -2,   /**< no room at the moment; nothing was taken */
+};
+
+/** Something to send that stays in the caller's memory. The caller owns it until `done`. */
+struct rawe_send {
+    struct rawe_send *next;
+    /** The peer has it all, or (status) never will. May be called before the send call returns. */
+    void (*done)(struct rawe_send *send, enum rawe_status status);
+    /**
+     * All of it has been handed to the link (or is in a frame) but is not acknowledged yet; NULL:
+     * no report. Not called when `done` comes first, nor while the engine defers (see
+     * rawe_engine_defer_begin).
+     */
+    void (*transmitted)(struct rawe_send *send, struct rawe_conn *conn);
+    struct rawe_bytes pieces[2];
+    uint8_t piece_count;
+    uint8_t kind; /**< RAWE_FRAGMENT_MESSAGE or RAWE_FRAGMENT_PUT */
+    uint8_t tag;  /**< MESSAGE */
+    bool relaxed; /**< nobody waits for `done`: its acknowledgement may ride on other frames */
+    bool ordered; /**< MESSAGE: delivered in the order of sending among its like */
+    uint32_t handle_index; /**< PUT */
+    uint64_t handle_key;   /**< PUT */
+    uint64_t offset;       /**< PUT: in the handle */
+    /* the connection's */
+    uint64_t total_bytes;
+    uint64_t framed_bytes;   /**< how much has been put into frames */
+    uint32_t frames;         /**< frames in the window that refer to it */
+    uint32_t message_number; /**< valid when fragmented */
+    bool fragmented;         /**< goes in PART fragments: too long for a frame, or ordered */
+};
+
+struct rawe_sendqueue {
+    struct rawe_send *first, **tail;
+    uint64_t bytes;          /**< of what is queued, not in frames yet */
+    uint64_t messages_done;  /**< bitmap of completed messages from messages_open on */
+    uint32_t count;          /**< sends in the queue */
+    uint32_t message_number; /**< of the next fragmented message */
+    uint32_t messages_open;  /**< oldest fragmented message that is not complete */
+};
+
+/** Empty; fragmented messages are numbered from `first_number` on. */
+void rawe_sendqueue_init(struct rawe_sendqueue *queue, uint32_t first_number);
+
+/** A new life of the connection: numbers begin anew, what is queued stays queued. */
+void rawe_sendqueue_renumber(struct rawe_sendqueue *queue, uint32_t first_number);
+
+/** Append a send, none of which is in frames; computes its total_bytes. */
+void rawe_sendqueue_push(struct rawe_sendqueue *queue, struct rawe_send *send);
+
+/** Take the first send off the queue and return it. The queue must not be empty. */
+struct rawe_send *rawe_sendqueue_pop(struct rawe_sendqueue *queue);
+
+/** Take all sends off; returns them as a list. */
+struct rawe_send *rawe_sendqueue_clear(struct rawe_sendqueue *queue);
+
+/**
+ * Note that the next `bytes` of the first send are in a frame. Returns true when that was the rest
+ * of it: it is off the queue then.
+ */
+bool rawe_sendqueue_framed(struct rawe_sendqueue *queue, uint64_t bytes);
+
+/**
+ * May the first send become a fragmented message? False while the receiver has no place for
+ * another one before an earlier one is complete.
+ */
+static inline bool rawe_sendqueue_may_number(const struct rawe_sendqueue *queue)
+{
+    return queue->message_number - queue->messages_open < RAWE_REASSEMBLY_MESSAGES;
+}
+
+/** Make a send, allowed by the above, a fragmented message with the next number. */
+static inline void rawe_sendqueue_number(struct rawe_sendqueue *queue, struct rawe_send *send)
+{
+    send->fragmented = true;
+    send->message_number = queue->message_number++;
+}
+
+/**
+ * A frame that refers to `send` has left the window. Returns true when the send is complete by
+ * that: no other frame refers to it, and none will.
+ */
+bool rawe_sendqueue_released(struct rawe_sendqueue *queue, struct rawe_send *send);
+
+/**
+ * The data of a send that is wholly in frames has been copied to `copy`, its pieces one behind the
+ * other: where bytes at `from` of its pieces are now. NULL: `from` is not in them.
+ */
+uint8_t *rawe_send_rebase(const struct rawe_send *send, const void *from, uint8_t *copy);
+
+#endif
