@@ -74,22 +74,6 @@ void rawe_conn_write_header(const struct rawe_conn *conn, struct rawe_txframe *f
     }
 }
 
-void rawe_conn_view(const struct rawe_conn *conn, struct rawe_txframe *frame,
-                    struct rawe_frame *view)
-{
-    view->pieces[0] = (struct rawe_bytes){frame->buffer, frame->buffer_bytes};
-    view->piece_count = 1 + frame->external_count;
-    for (uint32_t i = 0; i < frame->external_count; i++) {
-        view->pieces[1 + i] = frame->external[i];
-    }
-    view->len_bytes = RAWE_PAYLOAD_OFFSET + frame->payload_bytes;
-    if (conn->engine->config.checksum) {
-        view->pieces[view->piece_count++] =
-            (struct rawe_bytes){frame->checksum, RAWE_CHECKSUM_BYTES};
-        view->len_bytes += RAWE_CHECKSUM_BYTES;
-    }
-}
-
 bool rawe_conn_transmit_control(struct rawe_conn *conn, uint8_t type, uint8_t flags,
                                 uint32_t sequence, const uint8_t *payload, size_t payload_bytes)
 {

@@ -32,8 +32,21 @@ void rawe_conn_owe_ack(struct rawe_conn *conn, bool at_once, uint64_t now_ns);
 /** Fill in the headers of a frame as of now: acknowledgement, credit, flags. */
 void rawe_conn_write_header(const struct rawe_conn *conn, struct rawe_txframe *frame);
 /** A frame as the link wants it. */
-void rawe_conn_view(const struct rawe_conn *conn, struct rawe_txframe *frame,
-                    struct rawe_frame *view);
+static inline void rawe_conn_view(const struct rawe_conn *conn, struct rawe_txframe *frame,
+                                  struct rawe_frame *view)
+{
+    view->pieces[0] = (struct rawe_bytes){frame->buffer, frame->buffer_bytes};
+    view->piece_count = 1 + frame->external_count;
+    for (uint32_t i = 0; i < frame->external_count; i++) {
+        view->pieces[1 + i] = frame->external[i];
+    }
+    view->len_bytes = RAWE_PAYLOAD_OFFSET + frame->payload_bytes;
+    if (conn->engine->config.checksum) {
+        view->pieces[view->piece_count++] =
+            (struct rawe_bytes){frame->checksum, RAWE_CHECKSUM_BYTES};
+        view->len_bytes += RAWE_CHECKSUM_BYTES;
+    }
+}
 /** Send a frame without payload or with a small one, outside the window. False: link is full. */
 bool rawe_conn_transmit_control(struct rawe_conn *conn, uint8_t type, uint8_t flags,
                                 uint32_t sequence, const uint8_t *payload, size_t payload_bytes);
@@ -95,9 +108,23 @@ static inline uint32_t rawe_conn_payload_limit(const struct rawe_conn *conn)
                                            : bytes;
 }
 /** Every number of the window is in use. */
-bool rawe_conn_window_full(const struct rawe_conn *conn);
+static inline bool rawe_conn_window_full(const struct rawe_conn *conn)
+{
+    uint32_t used = rawe_sendwin_used(&conn->sendwin) + (conn->coalescing != NULL ? 1 : 0);
+    return used > conn->sendwin.mask;
+}
+/** Frames that may be in flight: what the network bears, and what the peer takes. */
+static inline uint32_t rawe_conn_in_flight_limit(const struct rawe_conn *conn)
+{
+    return conn->cc.window < conn->peer_credit ? conn->cc.window : conn->peer_credit;
+}
 /** How many more frames may go into flight now. */
-uint32_t rawe_conn_window_room(const struct rawe_conn *conn);
+static inline uint32_t rawe_conn_window_room(const struct rawe_conn *conn)
+{
+    uint32_t allowed = rawe_conn_in_flight_limit(conn);
+    uint32_t in_flight = conn->sendwin.in_flight;
+    return in_flight < allowed ? allowed - in_flight : 0;
+}
 /** Give a frame the next sequence number; it is WAITING until the link has taken it. */
 void rawe_conn_enter_window(struct rawe_conn *conn, struct rawe_txframe *frame);
 /**
@@ -132,7 +159,18 @@ unsigned rawe_conn_batch_transmit(struct rawe_conn *conn, struct rawe_txframe *c
 /* rawe_conn_output.c: frames to the link */
 
 /** The link has taken a frame of the window. */
-void rawe_conn_sent(struct rawe_conn *conn, struct rawe_txframe *frame, uint64_t now_ns);
+static inline void rawe_conn_sent(struct rawe_conn *conn, struct rawe_txframe *frame,
+                                  uint64_t now_ns)
+{
+    if (frame->sendings == 0) {
+        conn->engine->counters.frames_sent++;
+    } else {
+        conn->engine->counters.frames_resent++;
+    }
+    /* A callback may have given a later time since; what leaves later must not look older. */
+    uint64_t newest_ns = conn->engine->now_ns;
+    rawe_sendwin_sent(&conn->sendwin, frame, now_ns > newest_ns ? now_ns : newest_ns);
+}
 /** Frame and transmit what window, credit and link allow; not `all`: as far as batches fill. */
 void rawe_conn_output_some(struct rawe_conn *conn, bool all, uint64_t now_ns);
 /** Frame and transmit what window, credit and link allow. */

@@ -8,18 +8,6 @@
 /** Most frames handed to the link at once. */
 #define ROUND_FRAMES 48u
 
-void rawe_conn_sent(struct rawe_conn *conn, struct rawe_txframe *frame, uint64_t now_ns)
-{
-    if (frame->sendings == 0) {
-        conn->engine->counters.frames_sent++;
-    } else {
-        conn->engine->counters.frames_resent++;
-    }
-    /* A callback may have given a later time since; what leaves later must not look older. */
-    uint64_t newest_ns = conn->engine->now_ns;
-    rawe_sendwin_sent(&conn->sendwin, frame, now_ns > newest_ns ? now_ns : newest_ns);
-}
-
 /** Bytes of a full frame as part of a batch: header and payload. */
 static uint32_t full_frame_bytes(const struct rawe_conn *conn)
 {
