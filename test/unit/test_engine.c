@@ -558,8 +558,8 @@ static void rawe_engine_flush__a_callback_closes_the_next_in_line(void **state)
     unit_connect(&net, RAWE_LANE_EXPRESS);
     unit_connect(&net, RAWE_LANE_BULK);
     net.node[0].link_room = 0;
-    assert_int_equal(unit_copy_message(net.node[0].conn[RAWE_LANE_BULK], 1, 10), RAWE_STATUS_DONE);
     assert_int_equal(unit_copy_message(end(0), 1, 10), RAWE_STATUS_DONE);
+    assert_int_equal(unit_copy_message(net.node[0].conn[RAWE_LANE_BULK], 1, 10), RAWE_STATUS_DONE);
     end(0)->cc.window = 0;
     unit_send_message(end(0), &send, 2, &byte, 1);
     end(0)->cc.window = 64;

@@ -10,13 +10,65 @@
 #include "rawe_conn_internal.h"
 #include "rawe_crc32c.h"
 
+static void append_pending(struct rawe_conn **first, struct rawe_conn ***tail,
+                           struct rawe_conn *conn)
+{
+    conn->is_pending = true;
+    conn->next_pending = NULL;
+    if (*first == NULL) {
+        *tail = first;
+    }
+    **tail = conn;
+    *tail = &conn->next_pending;
+}
+
 void rawe_conn_make_pending(struct rawe_conn *conn)
 {
+    struct rawe_engine *engine = conn->engine;
     if (!conn->is_pending) {
-        conn->is_pending = true;
-        conn->next_pending = conn->engine->pending;
-        conn->engine->pending = conn;
+        append_pending(&engine->pending, &engine->pending_tail, conn);
     }
+}
+
+static bool unlink_pending(struct rawe_conn **link, struct rawe_conn ***tail,
+                           const struct rawe_conn *conn)
+{
+    for (; *link != NULL; link = &(*link)->next_pending) {
+        if (*link == conn) {
+            *link = conn->next_pending;
+            if (*link == NULL) {
+                *tail = link;
+            }
+            return true;
+        }
+    }
+    return false;
+}
+
+void rawe_conn_unlink_pending(struct rawe_conn *conn)
+{
+    struct rawe_engine *engine = conn->engine;
+    if (conn->is_pending && !unlink_pending(&engine->pending, &engine->pending_tail, conn)) {
+        unlink_pending(&engine->flushing, &engine->flushing_tail, conn);
+    }
+}
+
+void rawe_conn_put_off(struct rawe_conn *conn, bool transmitted, uint64_t now_ns)
+{
+    struct rawe_engine *engine = conn->engine;
+    if (transmitted && engine->flushing != NULL && !conn->is_pending) {
+        append_pending(&engine->flushing, &engine->flushing_tail, conn);
+    } else {
+        rawe_conn_make_pending(conn);
+    }
+    rawe_conn_await_ack(conn, now_ns != RAWE_TIME_LATER ? now_ns : engine->now_ns);
+}
+
+void rawe_conn_refused(struct rawe_conn *conn, bool transmitted, uint64_t now_ns)
+{
+    conn->engine->counters.link_stalls++;
+    *rawe_conn_link_full(conn) = true;
+    rawe_conn_put_off(conn, transmitted, now_ns);
 }
 
 void rawe_conn_arm(struct rawe_conn *conn)

@@ -20,6 +20,27 @@ struct rawe_payload {
 
 /** Have rawe_conn_flush called at the end of the round or at the next progress. */
 void rawe_conn_make_pending(struct rawe_conn *conn);
+/** Take a connection that ends out of the lists of those. */
+void rawe_conn_unlink_pending(struct rawe_conn *conn);
+/** True when frames of this connection go out as batches. */
+static inline bool rawe_conn_batch_used(const struct rawe_conn *conn)
+{
+    return conn->batch == RAWE_BATCH_VALID || conn->batch == RAWE_BATCH_VALIDATING;
+}
+/** Whether the link has refused data frames of this kind since the last flush began. */
+static inline bool *rawe_conn_link_full(struct rawe_conn *conn)
+{
+    struct rawe_engine *engine = conn->engine;
+    return rawe_conn_batch_used(conn) ? &engine->batches_full : &engine->link_full;
+}
+/**
+ * The link is full: go on with the next flush. A connection that has transmitted something goes
+ * behind those that have not had their turn in this one. A link that never takes a frame again is
+ * noticed as silence of the peer, which is timed from here on.
+ */
+void rawe_conn_put_off(struct rawe_conn *conn, bool transmitted, uint64_t now_ns);
+/** The link has refused a data frame. Other connections need not try it before the next flush. */
+void rawe_conn_refused(struct rawe_conn *conn, bool transmitted, uint64_t now_ns);
 /** Make sure that the timer expires by the earliest deadline. */
 void rawe_conn_arm(struct rawe_conn *conn);
 /** Credit that frames of this connection advertise. */
@@ -143,11 +164,6 @@ struct rawe_txframe *rawe_conn_frame_from_template(struct rawe_conn *conn,
 
 /* rawe_conn_batch.c: do batches pass, and sending them */
 
-/** True when frames of this connection go out as batches. */
-static inline bool rawe_conn_batch_used(const struct rawe_conn *conn)
-{
-    return conn->batch == RAWE_BATCH_VALID || conn->batch == RAWE_BATCH_VALIDATING;
-}
 /** Put validation frames into the empty window, when this connection has still to find out. */
 void rawe_conn_batch_validate(struct rawe_conn *conn);
 /** Some or all of them have been acknowledged (`lost` is NULL), or one of them found lost. */

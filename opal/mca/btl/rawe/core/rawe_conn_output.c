@@ -161,8 +161,8 @@ static unsigned collect(struct rawe_conn *conn, const struct round *round, uint3
     return count;
 }
 
-/** The link has refused the frames from the first of these on. */
-static void refused(struct rawe_conn *conn, struct rawe_txframe *const *frames, unsigned count)
+/** The link has refused these frames: they are the next to be transmitted. */
+static void rewind_to(struct rawe_conn *conn, struct rawe_txframe *const *frames, unsigned count)
 {
     uint32_t first = frames[0]->sequence;
     for (unsigned i = 1; i < count; i++) {
@@ -171,8 +171,6 @@ static void refused(struct rawe_conn *conn, struct rawe_txframe *const *frames, 
         }
     }
     rawe_sendwin_rewind(&conn->sendwin, first);
-    conn->engine->counters.link_stalls++;
-    rawe_conn_make_pending(conn);
 }
 
 /**
@@ -207,7 +205,8 @@ static struct rawe_send *transmit(struct rawe_conn *conn, bool all, uint64_t now
             rawe_conn_sent(conn, frames[i], now_ns);
         }
         if (taken < count) {
-            refused(conn, frames + taken, count - taken);
+            rewind_to(conn, frames + taken, count - taken);
+            rawe_conn_refused(conn, transmitted || taken != 0, now_ns);
         }
         if (taken != 0) {
             transmitted = true;
@@ -229,6 +228,10 @@ void rawe_conn_output_some(struct rawe_conn *conn, bool all, uint64_t now_ns)
 {
     if (conn->outputting) {
         return; /* a completion that sends again: the round further up the stack is not the last */
+    }
+    if (conn->handshake.state == RAWE_CONN_OPEN && *rawe_conn_link_full(conn)) {
+        rawe_conn_put_off(conn, false, now_ns);
+        return;
     }
     conn->outputting = true;
     struct rawe_send *copied;

@@ -27,6 +27,10 @@ static void transmit_alone(struct rawe_conn *conn, struct rawe_txframe *frame, u
 {
     struct rawe_engine *engine = conn->engine;
     struct rawe_frame view;
+    if (*rawe_conn_link_full(conn)) {
+        rawe_conn_put_off(conn, false, now_ns);
+        return;
+    }
     rawe_conn_write_header(conn, frame);
     rawe_conn_view(conn, frame, &view);
     if (engine->output.transmit(engine->output.context, &view, 1) == 1) {
@@ -38,8 +42,7 @@ static void transmit_alone(struct rawe_conn *conn, struct rawe_txframe *frame, u
             rawe_conn_await_ack(conn, now_ns);
         }
     } else {
-        engine->counters.link_stalls++;
-        rawe_conn_make_pending(conn);
+        rawe_conn_refused(conn, false, now_ns);
     }
 }
 

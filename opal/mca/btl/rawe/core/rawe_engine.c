@@ -269,7 +269,9 @@ void rawe_engine_flush(struct rawe_engine *engine, uint64_t now_ns)
         return; /* called from a callback of the flush further up the stack, which goes on */
     }
     engine->flushing = engine->pending;
+    engine->flushing_tail = engine->pending_tail;
     engine->pending = NULL;
+    engine->link_full = engine->batches_full = false;
     while (engine->flushing != NULL) {
         struct rawe_conn *conn = engine->flushing;
         engine->flushing = conn->next_pending;

@@ -123,8 +123,12 @@ struct rawe_engine {
     struct rawe_credit credit;
     uint64_t now_ns;            /**< newest time given */
     uint64_t incarnation;       /**< of the connection opened last */
-    struct rawe_conn *pending;  /**< connections with an acknowledgement or frames to send */
-    struct rawe_conn *flushing; /**< the rest of the list that rawe_engine_flush works on */
+    /** Connections with an acknowledgement or frames to send, oldest first. */
+    struct rawe_conn *pending, **pending_tail;
+    /** The rest of the list that rawe_engine_flush works on. */
+    struct rawe_conn *flushing, **flushing_tail;
+    bool link_full;    /**< `output` has refused a frame since the last flush began */
+    bool batches_full; /**< the same for `batches.output` */
 };
 
 #endif
