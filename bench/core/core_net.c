@@ -18,6 +18,7 @@ static const struct rawe_engine_config defaults = {
     .receive_frames = 10000,
     .copy_max_bytes = 4096,
     .frames_limit = 1u << 17,
+    .deferred_max_bytes = 8u << 20,
     .coalesce_from_frames = 4,
     .ack_delay_ns = 50000,
     .liveness.probe_least_ns = 200000,

@@ -174,13 +174,21 @@ void sim_check_node(struct sim_node *node)
     /*
      * A slab of each size is had whatever the limit, and the last one may go beyond it; each
      * connection may get one buffer beyond the limit, for the message that all others wait for; and
-     * messages kept by the progress thread stay in theirs.
+     * what is kept for the program's return may exceed its limit by one message in a buffer.
      */
+    const struct rawe_buffer_pool *buffers = &engine->reassembly_buffers;
+    size_t deferred_most = engine->config.deferred_max_bytes + buffers->buffer_bytes +
+                           engine->config.payload_max_bytes + 100;
+    size_t buffers_most = buffers->limit + node->channels_most;
+    if (node->thread_mode) {
+        buffers_most += deferred_most / buffers->buffer_bytes;
+    }
     if (engine->frames.allocated > engine->config.frames_limit + 3 * 64 ||
-        (!node->thread_mode && engine->reassembly_buffers.allocated >
-                               engine->reassembly_buffers.limit + node->channels_most)) {
-        sim_violation(sim, "memory is bounded", "n%u has %u frames and %u reassembly buffers",
-                      node->index, engine->frames.allocated, engine->reassembly_buffers.allocated);
+        buffers->allocated > buffers_most || engine->deferral.bytes > deferred_most) {
+        sim_violation(sim, "memory is bounded",
+                      "n%u has %u frames, %u reassembly buffers, %zu bytes kept for its program",
+                      node->index, engine->frames.allocated, buffers->allocated,
+                      engine->deferral.bytes);
     }
 }
 

@@ -139,7 +139,7 @@ static void rawe_engine_defer_begin__more_fragmented_messages_than_a_window_of_t
         assert_int_equal(sends[i].done, 1);
     }
     assert_int_equal(net.node[1].message_count, 0);
-    assert_int_equal(engine(1)->deferral.bytes, 200 * 5000);
+    assert_in_range(engine(1)->deferral.bytes, 200 * 5000, 200 * 5100);
     come_back(1);
     assert_told_in_order(200, 5000);
     send_messages(sends, 10, 5000); /* as if nothing had been */
@@ -164,7 +164,7 @@ static void rawe_engine_defer_begin__in_the_middle_of_a_message(void **state)
     rawe_engine_defer_begin(engine(1));
     run(5 * UNIT_MS);
     assert_int_equal(net.node[1].message_count, 1);
-    assert_int_equal(engine(1)->deferral.bytes, 40000);
+    assert_in_range(engine(1)->deferral.bytes, 40000, 40100);
     come_back(1);
     assert_told_in_order(3, 20000);
 }

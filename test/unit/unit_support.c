@@ -42,6 +42,7 @@ void unit_init(struct unit_net *net)
         .receive_frames = 256,
         .copy_max_bytes = 1024,
         .frames_limit = 4096,
+        .deferred_max_bytes = 8u << 20,
         .ack_delay_ns = 50 * UNIT_US,
         .liveness.probe_least_ns = 500 * UNIT_US,
         .liveness.probe_most_ns = 100 * UNIT_MS,

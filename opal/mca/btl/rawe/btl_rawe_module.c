@@ -23,6 +23,9 @@
 /** Frames kept for resending, over all peers of a module. */
 #define FRAMES_LIMIT (1u << 17)
 
+/** Memory for messages that the progress thread keeps for MPI; what comes beyond waits in the ring. */
+#define DEFERRED_BYTES_MAX (8u << 20)
+
 /** Finalize waits this long in all for peers to acknowledge what is left, ... */
 #define LINGER_MOST_NS 1000000000ull
 
@@ -293,6 +296,7 @@ static bool open_engine(mca_btl_rawe_module_t *module)
         .copy_max_bytes = COPY_MAX_BYTES,
         .coalesce_from_frames = (uint32_t) params->coalesce_from,
         .frames_limit = FRAMES_LIMIT,
+        .deferred_max_bytes = DEFERRED_BYTES_MAX,
         .ack_delay_ns = params->ack_delay_us * 1000,
         .liveness.probe_least_ns = params->probe_min_us * 1000,
         .liveness.probe_most_ns = params->probe_max_ms * MEGA,

@@ -31,9 +31,6 @@
 /** While nothing comes of looking after what is under way, the same. */
 #define IDLE_BACKOFF_MAX 64u
 
-/** Messages kept for MPI at most; what comes beyond waits in the ring. */
-#define DEFERRED_BYTES_MAX (8u << 20)
-
 /** Frames received in a takeover at most: MPI may be waiting to come back. */
 #define FRAMES_MAX 256u
 
@@ -111,7 +108,7 @@ static bool take_over(mca_btl_rawe_module_t *module)
     unsigned received = 0;
 
     rawe_engine_defer_begin(engine);
-    while (received < FRAMES_MAX && engine->deferral.bytes < DEFERRED_BYTES_MAX) {
+    while (received < FRAMES_MAX && !rawe_engine_defer_full(engine)) {
         unsigned count = mca_btl_rawe_module_receive(module);
         if (0 == count) {
             break;

@@ -206,6 +206,12 @@ static void receive_data(struct rawe_conn *conn, const struct rawe_header *heade
         engine->counters.dropped_misplaced++; /* as good as lost: it will be sent again */
         return;
     }
+    bool is_message =
+        fragment.kind == RAWE_FRAGMENT_PART || fragment.kind == RAWE_FRAGMENT_MESSAGE;
+    if (is_message && engine->deferral.active && rawe_deferral_full(&engine->deferral)) {
+        engine->counters.no_buffer++;
+        return;
+    }
     if (fragment.kind == RAWE_FRAGMENT_PART && !add_fragment(conn, &fragment)) {
         engine->counters.no_buffer++;
         return;
@@ -228,7 +234,8 @@ static void receive_data(struct rawe_conn *conn, const struct rawe_header *heade
         place(conn, &fragment);
     } else if (engine->deferral.active) {
         if (conn->reassembly != NULL) {
-            rawe_deferral_keep_fragmented(&engine->deferral, conn, conn->reassembly);
+            rawe_deferral_keep_fragmented(&engine->deferral, &engine->reassembly_buffers, conn,
+                                          conn->reassembly);
         }
     } else if (fragment.kind == RAWE_FRAGMENT_MESSAGE) {
         rawe_conn_deliver(conn, fragment.tag, fragment.data, fragment.data_bytes);

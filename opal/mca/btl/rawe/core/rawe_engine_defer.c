@@ -27,8 +27,10 @@ void rawe_engine_deliver_deferred(struct rawe_engine *engine)
     rawe_conn_complete(engine, rawe_deferral_take_completed(deferral, RAWE_STATUS_FAILED),
                        RAWE_STATUS_FAILED);
     while ((entry = rawe_deferral_take(deferral)) != NULL) {
-        if (entry->buffer != NULL) {
-            rawe_conn_deliver(entry->conn, entry->tag, entry->buffer, entry->len_bytes);
+        if (entry->fragmented) {
+            rawe_conn_deliver(entry->conn, entry->tag,
+                              entry->buffer != NULL ? entry->buffer : entry->payload,
+                              entry->len_bytes);
         } else {
             rawe_conn_deliver_messages(entry->conn, entry->payload,
                                        entry->payload + entry->len_bytes);

@@ -62,6 +62,7 @@ struct rawe_engine_config {
     uint32_t copy_max_bytes;     /**< messages up to this length are copied when sent */
     uint32_t coalesce_from_frames;   /**< so many in flight: short messages share frames; 0: never */
     uint32_t frames_limit;       /**< frames kept for resending, over all connections */
+    uint32_t deferred_max_bytes; /**< memory for messages that wait for the owner's return */
     uint64_t ack_delay_ns;       /**< longest wait of an acknowledgement for a frame to ride on */
     struct rawe_liveness_limits liveness; /**< probe_most_ns is peer_timeout_ns / 4 at most */
     uint64_t reorder_ns;         /**< frames may overtake each other by this much */
