@@ -224,6 +224,14 @@ static void failed(void *context, struct rawe_conn *conn, uint64_t silent_ns)
     }
 }
 
+static void lost(void *context, struct rawe_conn *conn)
+{
+    struct unit_node *node = context;
+    assert_false(node->engine.deferral.active);
+    (void)conn;
+    node->lost_calls++;
+}
+
 static void start_node(struct unit_net *net, unsigned index)
 {
     struct unit_node *node = &net->node[index];
@@ -242,6 +250,7 @@ static void start_node(struct unit_net *net, unsigned index)
         .accept = accept_conn,
         .silent = silent,
         .failed = failed,
+        .lost = lost,
     };
     struct rawe_output output = {.transmit = transmit, .context = node};
     assert_true(rawe_engine_init(&node->engine, &config, &callbacks, node, &output, net->now_ns));

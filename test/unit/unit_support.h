@@ -57,7 +57,7 @@ struct unit_node {
     struct rawe_conn *conn[RAWE_LANES];
     struct unit_message *messages;
     unsigned message_count;
-    unsigned silent_calls, failed_calls;
+    unsigned silent_calls, failed_calls, lost_calls;
     uint64_t silent_ns;                 /**< as told by the last of them */
     unsigned sent[RAWE_FRAME_TYPE_END]; /**< frames put on the wire, by type */
     /** Called by `deliver` after the message was noted; may be NULL. */

@@ -265,6 +265,9 @@ void mca_btl_rawe_deliver(void *context, struct rawe_conn *conn, uint8_t tag, co
 /** rawe_callbacks.silent and .failed. */
 void mca_btl_rawe_silent(void *context, struct rawe_conn *conn, uint64_t silent_ns);
 void mca_btl_rawe_failed(void *context, struct rawe_conn *conn, uint64_t silent_ns);
+
+/** rawe_callbacks.lost. */
+void mca_btl_rawe_lost(void *context, struct rawe_conn *conn);
 /** Close the endpoint's connections and forget it. Lock held. */
 void mca_btl_rawe_endpoint_close(mca_btl_base_endpoint_t *endpoint);
 /** True when nothing of the endpoint is queued or in flight. */

@@ -272,3 +272,21 @@ void mca_btl_rawe_failed(void *context, struct rawe_conn *conn, uint64_t silent_
         module->error_callback(&module->super, MCA_BTL_ERROR_FLAGS_FATAL, endpoint->proc, text);
     }
 }
+
+void mca_btl_rawe_lost(void *context, struct rawe_conn *conn)
+{
+    mca_btl_rawe_module_t *module = context;
+    mca_btl_base_endpoint_t *endpoint = conn->owner;
+
+    if (endpoint->lost || !endpoint->in_use) {
+        return;
+    }
+    endpoint->lost = true;
+    mca_btl_rawe_help_internal_error("sending",
+                                     "the peer ended the connection, data may be missing there",
+                                     __FILE__, __LINE__);
+    if (NULL != module->error_callback) {
+        char text[] = "rawe: data in flight was lost";
+        module->error_callback(&module->super, MCA_BTL_ERROR_FLAGS_FATAL, endpoint->proc, text);
+    }
+}

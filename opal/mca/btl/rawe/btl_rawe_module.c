@@ -310,6 +310,7 @@ static bool open_engine(mca_btl_rawe_module_t *module)
         .accept = mca_btl_rawe_accept,
         .silent = mca_btl_rawe_silent,
         .failed = mca_btl_rawe_failed,
+        .lost = mca_btl_rawe_lost,
     };
     struct rawe_output output = {.transmit = rawe_link_transmit, .context = module->link};
 
@@ -436,6 +437,7 @@ int mca_btl_rawe_finalize(struct mca_btl_base_module_t *btl)
 
     mca_btl_rawe_lock();
     if (NULL != module->link && 0 != module->engine.config.window_frames) {
+        rawe_engine_finalizing(&module->engine);
         linger(module);
         mca_btl_rawe_stats_check_ring(module);
         if (mca_btl_rawe_params.stats) {

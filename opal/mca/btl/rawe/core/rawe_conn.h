@@ -52,6 +52,8 @@ struct rawe_conn {
     uint64_t loss_deadline_ns;       /**< look for losses again then; 0: no need */
     struct rawe_txframe *coalescing; /**< held back for more messages; not in the window yet */
     struct rawe_txframe *unstamped;  /**< sent just now, at a time that is given next */
+    uint64_t disowned_since_ns; /**< the peer says that it knows of no such connection; 0: no */
+    bool data_lost;             /**< to be reported when the owner is back */
     uint32_t peer_credit;
     uint32_t ack_requested;    /**< an acknowledgement was asked for with frames before this */
     uint32_t validation_begin; /**< first sequence number of the validation frames */

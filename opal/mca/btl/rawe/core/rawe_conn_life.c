@@ -29,16 +29,27 @@ struct rawe_send *rawe_conn_release(struct rawe_conn *conn, struct rawe_txframe 
     return send != NULL && rawe_sendqueue_released(&conn->queue, send) ? send : NULL;
 }
 
-struct rawe_send *rawe_conn_abandon(struct rawe_conn *conn, bool queue_too)
+struct rawe_send *rawe_conn_release_before(struct rawe_conn *conn, uint32_t acknowledgement)
 {
     struct rawe_send *complete = NULL;
     struct rawe_send **tail = &complete;
-    while (!rawe_sendwin_empty(&conn->sendwin)) {
+    while (conn->sendwin.una != acknowledgement) {
         struct rawe_send *send = rawe_conn_release(conn, rawe_sendwin_remove(&conn->sendwin));
         if (send != NULL) {
             *tail = send;
             tail = &send->next;
         }
+    }
+    *tail = NULL;
+    return complete;
+}
+
+struct rawe_send *rawe_conn_abandon(struct rawe_conn *conn, bool queue_too)
+{
+    struct rawe_send *complete = rawe_conn_release_before(conn, conn->sendwin.next);
+    struct rawe_send **tail = &complete;
+    while (*tail != NULL) {
+        tail = &(*tail)->next;
     }
     /* The head of the queue may be half in the frames just released. */
     struct rawe_send *head = conn->queue.first;
@@ -58,6 +69,21 @@ struct rawe_send *rawe_conn_abandon(struct rawe_conn *conn, bool queue_too)
     return complete;
 }
 
+void rawe_conn_complete_ended(struct rawe_conn *conn, struct rawe_send *abandoned, bool data_lost)
+{
+    struct rawe_engine *engine = conn->engine;
+    if (engine->finalizing) {
+        rawe_conn_complete(engine, abandoned, RAWE_STATUS_DONE);
+        return;
+    }
+    if (data_lost && engine->deferral.active) {
+        conn->data_lost = engine->losses_wait = engine->deferral.pending = true;
+    } else if (data_lost && engine->callbacks.lost != NULL) {
+        engine->callbacks.lost(engine->context, conn);
+    }
+    rawe_conn_complete(engine, abandoned, RAWE_STATUS_FAILED);
+}
+
 void rawe_conn_reset(struct rawe_conn *conn)
 {
     const struct rawe_engine_config *config = &conn->engine->config;
@@ -67,6 +93,7 @@ void rawe_conn_reset(struct rawe_conn *conn)
     conn->batch = RAWE_BATCH_UNTRIED;
     conn->peer_credit = RAWE_CC_LEAST_FRAMES;
     conn->loss_deadline_ns = 0;
+    conn->disowned_since_ns = 0;
     rawe_sendwin_reset(&conn->sendwin, first);
     rawe_sendqueue_renumber(&conn->queue, first);
     rawe_recvwin_reset(&conn->recvwin, first);

@@ -8,6 +8,12 @@
 
 #include "rawe_conn_internal.h"
 
+/**
+ * From the end of MPI_Finalize's fence to the end of its connections a process takes milliseconds;
+ * a peer may be as much ahead of us. Its "no such connection" is no loss of data then.
+ */
+#define DISOWNED_NS 1000000000ull
+
 void rawe_conn_deliver(struct rawe_conn *conn, uint8_t tag, const uint8_t *data, size_t len_bytes)
 {
     struct rawe_engine *engine = conn->engine;
@@ -246,18 +252,47 @@ static void receive_data(struct rawe_conn *conn, const struct rawe_header *heade
 }
 
 /**
- * The peer has ended the connection, which it does only when nobody there waits for anything: what
- * was in flight is done with. What is still queued here needs a new connection.
+ * The peer knows of no such connection. With data in flight that is believed only when it says so
+ * for longer than any process takes from MPI_Finalize's fence to the end of its connections.
  */
-static void closed_by_peer(struct rawe_conn *conn, uint64_t now_ns)
+static bool disowned(struct rawe_conn *conn, uint64_t now_ns)
 {
-    struct rawe_send *complete = rawe_conn_abandon(conn, false);
+    if (conn->engine->finalizing || rawe_conn_idle(conn)) {
+        return true;
+    }
+    if (conn->disowned_since_ns == 0) {
+        conn->disowned_since_ns = now_ns;
+    }
+    return now_ns - conn->disowned_since_ns >= DISOWNED_NS;
+}
+
+/**
+ * The peer has ended the connection. What its CLOSE acknowledges has arrived; of the rest nothing is
+ * known, or (REPLY: it knows of no such connection) of all. What is still queued here needs a new
+ * connection.
+ */
+static void closed_by_peer(struct rawe_conn *conn, const struct rawe_header *header,
+                           uint64_t now_ns)
+{
+    struct rawe_engine *engine = conn->engine;
+    const struct rawe_sendwin *window = &conn->sendwin;
+    struct rawe_send *arrived = NULL;
+    if ((header->flags & RAWE_FLAG_REPLY) != 0) {
+        if (!disowned(conn, now_ns)) {
+            return;
+        }
+    } else if (header->acknowledgement - window->una <= rawe_sendwin_used(window)) {
+        arrived = rawe_conn_release_before(conn, header->acknowledgement);
+    }
+    bool data_lost = !rawe_sendwin_empty(window);
+    struct rawe_send *abandoned = rawe_conn_abandon(conn, false);
     rawe_conn_renew(conn);
     conn->handshake.state = RAWE_CONN_PEER_CLOSED;
     if (conn->queue.first != NULL || conn->coalescing != NULL) {
         rawe_conn_connect(conn, now_ns);
     }
-    rawe_conn_complete(conn->engine, complete, RAWE_STATUS_DONE);
+    rawe_conn_complete_ended(conn, abandoned, data_lost || abandoned != NULL);
+    rawe_conn_complete(engine, arrived, RAWE_STATUS_DONE);
 }
 
 void rawe_conn_receive(struct rawe_conn *conn, const struct rawe_header *header,
@@ -274,7 +309,10 @@ void rawe_conn_receive(struct rawe_conn *conn, const struct rawe_header *header,
         engine->counters.dropped_ack++; /* acknowledges what was never sent: believe none of it */
         return;
     }
-    rawe_liveness_heard(&conn->liveness);
+    /* Who disowns the connection answers no probe: the next ones come at growing intervals. */
+    if (header->type != RAWE_FRAME_CLOSE) {
+        rawe_liveness_heard(&conn->liveness);
+    }
     switch (header->type) {
     case RAWE_FRAME_DATA:
     case RAWE_FRAME_BULK:
@@ -301,7 +339,7 @@ void rawe_conn_receive(struct rawe_conn *conn, const struct rawe_header *header,
         rawe_conn_make_pending(conn);
         break;
     case RAWE_FRAME_CLOSE:
-        closed_by_peer(conn, now_ns);
+        closed_by_peer(conn, header, now_ns);
         break;
     default:
         engine->counters.dropped_type++;

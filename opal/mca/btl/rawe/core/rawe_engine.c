@@ -157,6 +157,7 @@ static void answer_closed(struct rawe_engine *engine, const struct rawe_header *
     uint8_t buffer[RAWE_PAYLOAD_OFFSET + RAWE_CHECKSUM_BYTES];
     struct rawe_header header = {
         .type = RAWE_FRAME_CLOSE,
+        .flags = RAWE_FLAG_REPLY,
         .port = from.port,
         .key = from.key,
         .connection_id = from.connection_id,

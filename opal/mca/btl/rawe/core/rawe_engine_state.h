@@ -47,6 +47,12 @@ struct rawe_callbacks {
      * with an error after this call.
      */
     void (*failed)(void *context, struct rawe_conn *conn, uint64_t silent_ns);
+    /**
+     * The peer has ended the connection without having acknowledged all that was sent: data may be
+     * missing there, also of messages that were copied. The sends concerned are completed with an
+     * error after this call. Not called once rawe_engine_finalizing has been. May be NULL.
+     */
+    void (*lost)(void *context, struct rawe_conn *conn);
 };
 
 struct rawe_engine_config {
@@ -120,6 +126,8 @@ struct rawe_engine {
     struct rawe_inplace inplace;
     bool inplace_complete; /**< the message in it has just become complete */
     struct rawe_deferral deferral;
+    bool losses_wait; /**< connections have lost data meanwhile: see rawe_callbacks.lost */
+    bool finalizing;  /**< see rawe_engine_finalizing */
     struct rawe_conn_table table;
     struct rawe_credit credit;
     uint64_t now_ns;            /**< newest time given */

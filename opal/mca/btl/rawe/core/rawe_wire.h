@@ -71,7 +71,10 @@ enum rawe_frame_type {
 #define RAWE_FLAG_ACK_NOW 0x01u
 /** On ACK: the credit field answers the probe whose number is in the sequence field. */
 #define RAWE_FLAG_PROBE_ANSWER 0x02u
-/** On CONNECT: this is the reply, do not answer it. */
+/**
+ * On CONNECT: this is the reply, do not answer it. On CLOSE: the answer to a PROBE for a connection
+ * that is not known; its acknowledgement says nothing.
+ */
 #define RAWE_FLAG_REPLY 0x04u
 /** Behind the payload, and not counted in its length, stands the CRC32C of header and payload. */
 #define RAWE_FLAG_CHECKSUM 0x08u
