@@ -7,6 +7,18 @@
  */
 #include "rawe_conn_internal.h"
 
+/**
+ * Is the congestion window what holds the sender back? It does not when credit is smaller; and when
+ * half of it is free although more is to be sent, something else does.
+ */
+static bool window_limits(const struct rawe_conn *conn)
+{
+    uint32_t in_flight = conn->sendwin.in_flight;
+    bool more = conn->queue.first != NULL || conn->sendwin.to_transmit != 0;
+    return conn->cc.window < conn->peer_credit &&
+           (in_flight >= conn->cc.window || (more && rawe_cc_is_used(&conn->cc, in_flight)));
+}
+
 void rawe_conn_acknowledged(struct rawe_conn *conn, const struct rawe_header *header,
                             const uint8_t *sack, size_t sack_bytes, uint64_t now_ns)
 {
@@ -28,7 +40,7 @@ void rawe_conn_acknowledged(struct rawe_conn *conn, const struct rawe_header *he
         }
         return;
     }
-    bool limited = conn->queue.first != NULL || window->in_flight >= conn->cc.window;
+    bool limited = window_limits(conn);
     struct rawe_send *complete = NULL;
     struct rawe_send **tail = &complete;
     struct rawe_sendwin_ack ack = {

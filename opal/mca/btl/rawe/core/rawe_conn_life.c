@@ -99,6 +99,7 @@ void rawe_conn_reset(struct rawe_conn *conn)
     rawe_recvwin_reset(&conn->recvwin, first);
     rawe_rtt_init(&conn->rtt);
     rawe_cc_init(&conn->cc, FIRST_WINDOW_FRAMES, config->window_frames);
+    conn->cc.used_ns = conn->engine->now_ns;
     conn->liveness.probe_deadline_ns = 0;
     rawe_liveness_heard(&conn->liveness);
     if (conn->reassembly != NULL) {

@@ -183,6 +183,7 @@ static struct rawe_send *transmit(struct rawe_conn *conn, bool all, uint64_t now
     struct rawe_send *copied_first = NULL;
     struct rawe_send **copied_tail = &copied_first;
     bool transmitted = false;
+    rawe_cc_validate(&conn->cc, &conn->rtt, conn->sendwin.in_flight, engine->now_ns);
     if (conn->batch == RAWE_BATCH_UNTRIED) {
         rawe_conn_batch_validate(conn);
     }
@@ -217,6 +218,7 @@ static struct rawe_send *transmit(struct rawe_conn *conn, bool all, uint64_t now
         }
     }
     if (transmitted && conn->handshake.state == RAWE_CONN_OPEN) {
+        rawe_cc_transmitted(&conn->cc, conn->sendwin.in_flight, engine->now_ns);
         rawe_recvwin_carried(&conn->recvwin);
         rawe_conn_await_ack(conn, now_ns);
     }

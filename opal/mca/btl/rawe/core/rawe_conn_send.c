@@ -35,6 +35,7 @@ static void transmit_alone(struct rawe_conn *conn, struct rawe_txframe *frame, u
     rawe_conn_view(conn, frame, &view);
     if (engine->output.transmit(engine->output.context, &view, 1) == 1) {
         rawe_conn_sent(conn, frame, now_ns);
+        rawe_cc_transmitted(&conn->cc, conn->sendwin.in_flight, engine->now_ns);
         rawe_recvwin_carried(&conn->recvwin);
         if (now_ns == RAWE_TIME_LATER) {
             conn->unstamped = frame;
@@ -97,6 +98,7 @@ enum rawe_status rawe_conn_send_copy(struct rawe_conn *conn, uint8_t tag, const 
     if (conn->coalescing != NULL) {
         send_coalesced(conn, now_ns);
     }
+    rawe_cc_validate(&conn->cc, &conn->rtt, conn->sendwin.in_flight, engine->now_ns);
     /*
      * Frames that take the short way would overtake batches, and look like evidence of their loss.
      */
