@@ -161,10 +161,10 @@ void rawe_conn_flush(struct rawe_conn *conn, uint64_t now_ns)
         }
         uint8_t sack[RAWE_SACK_BYTES_MAX];
         size_t sack_bytes = rawe_acktr_sack(window->acktr, sack);
-        bool answers = window->answer_probe;
-        if (!rawe_conn_transmit_control(conn, RAWE_FRAME_ACK,
-                                        answers ? RAWE_FLAG_PROBE_ANSWER : 0,
-                                        answers ? window->answer_number : 0, sack, sack_bytes)) {
+        uint8_t flags = (uint8_t)((window->answer_probe ? RAWE_FLAG_PROBE_ANSWER : 0) |
+                                  (window->duplicate_seen ? RAWE_FLAG_DUPLICATE : 0));
+        uint32_t number = window->answer_probe ? window->answer_number : 0;
+        if (!rawe_conn_transmit_control(conn, RAWE_FRAME_ACK, flags, number, sack, sack_bytes)) {
             conn->engine->counters.link_stalls++;
             conn->engine->link_full = true;
             rawe_conn_make_pending(conn);

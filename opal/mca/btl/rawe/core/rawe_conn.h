@@ -17,6 +17,7 @@
 #include "rawe_handshake.h"
 #include "rawe_liveness.h"
 #include "rawe_recvwin.h"
+#include "rawe_reorder.h"
 #include "rawe_rtt.h"
 #include "rawe_sendqueue.h"
 #include "rawe_sendwin.h"
@@ -48,6 +49,7 @@ struct rawe_conn {
     struct rawe_sendwin sendwin;
     struct rawe_cc cc;
     struct rawe_rtt rtt;
+    struct rawe_reorder reorder;
     struct rawe_liveness liveness;
     uint64_t loss_deadline_ns;       /**< look for losses again then; 0: no need */
     struct rawe_txframe *coalescing; /**< held back for more messages; not in the window yet */

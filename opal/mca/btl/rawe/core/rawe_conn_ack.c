@@ -113,13 +113,16 @@ static void lost(void *context, const struct rawe_txframe *frame)
     } else {
         counters->losses_overtaken++;
     }
-    counters->congestion_events +=
-        rawe_cc_lost(&conn->cc, frame->sequence, conn->sendwin.next);
+    if (rawe_cc_lost(&conn->cc, frame->sequence, conn->sendwin.next)) {
+        counters->congestion_events++;
+        rawe_reorder_recovery(&conn->reorder);
+    }
 }
 
 void rawe_conn_detect_losses(struct rawe_conn *conn, uint64_t now_ns)
 {
-    uint64_t reorder_ns = conn->engine->config.reorder_ns;
+    uint64_t reorder_ns =
+        rawe_reorder_window_ns(&conn->reorder, conn->engine->config.reorder_ns, &conn->rtt);
     struct search search = {conn, conn->batch == RAWE_BATCH_VALIDATING};
     if (!rawe_sendwin_detect_losses(&conn->sendwin, reorder_ns, now_ns, lost, &search)) {
         conn->loss_deadline_ns = 0;

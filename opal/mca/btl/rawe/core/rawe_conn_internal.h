@@ -192,6 +192,7 @@ static inline void rawe_conn_sent(struct rawe_conn *conn, struct rawe_txframe *f
         conn->engine->counters.frames_sent++;
     } else {
         conn->engine->counters.frames_resent++;
+        rawe_reorder_resent(&conn->reorder);
     }
     /* A callback may have given a later time since; what leaves later must not look older. */
     uint64_t newest_ns = conn->engine->now_ns;

@@ -98,6 +98,7 @@ void rawe_conn_reset(struct rawe_conn *conn)
     rawe_sendqueue_renumber(&conn->queue, first);
     rawe_recvwin_reset(&conn->recvwin, first);
     rawe_rtt_init(&conn->rtt);
+    rawe_reorder_init(&conn->reorder);
     rawe_cc_init(&conn->cc, FIRST_WINDOW_FRAMES, config->window_frames);
     conn->cc.used_ns = conn->engine->now_ns;
     conn->liveness.probe_deadline_ns = 0;

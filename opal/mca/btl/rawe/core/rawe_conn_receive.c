@@ -195,6 +195,7 @@ static void receive_data(struct rawe_conn *conn, const struct rawe_header *heade
     switch (rawe_acktr_check(conn->recvwin.acktr, header->sequence)) {
     case RAWE_ACKTR_DUPLICATE:
         engine->counters.duplicates++;
+        conn->recvwin.duplicate_seen = true;
         rawe_conn_owe_ack(conn, true, now_ns); /* it did not hear the first one */
         return;
     case RAWE_ACKTR_OUTSIDE:
@@ -326,6 +327,9 @@ void rawe_conn_receive(struct rawe_conn *conn, const struct rawe_header *header,
         if (payload->data != NULL) {
             engine->counters.dropped_type++; /* came in a batch, where it has no business */
             break;
+        }
+        if ((header->flags & RAWE_FLAG_DUPLICATE) != 0) {
+            rawe_reorder_duplicate(&conn->reorder, conn->sendwin.una, conn->sendwin.next);
         }
         rawe_conn_acknowledged(conn, header, payload->head,
                                header->payload_bytes < RAWE_SACK_BYTES_MAX ? header->payload_bytes

@@ -15,7 +15,7 @@ void rawe_recvwin_reset(struct rawe_recvwin *window, uint32_t first_sequence)
     }
     window->ack_deadline_ns = 0;
     window->unacked_frames = 0;
-    window->ack_now = window->answer_probe = false;
+    window->ack_now = window->answer_probe = window->duplicate_seen = false;
 }
 
 bool rawe_recvwin_allocate(struct rawe_recvwin *window, uint32_t first_sequence)

@@ -27,6 +27,7 @@ struct rawe_recvwin {
     uint32_t answer_number;    /**< of the probe to be answered */
     bool ack_now;              /**< acknowledge at the end of this round of reception */
     bool answer_probe;         /**< the acknowledgement answers a probe */
+    bool duplicate_seen;       /**< the next acknowledgement frame reports a duplicate */
 };
 
 /** Nothing has come, nothing is owed; the tracker's memory, if any, stays. */
@@ -103,7 +104,7 @@ static inline void rawe_recvwin_carried(struct rawe_recvwin *window)
 /** An acknowledgement frame has been sent: nothing is owed any more. */
 static inline void rawe_recvwin_acknowledged(struct rawe_recvwin *window)
 {
-    window->ack_now = window->answer_probe = false;
+    window->ack_now = window->answer_probe = window->duplicate_seen = false;
     window->unacked_frames = 0;
     window->ack_deadline_ns = 0;
 }
