@@ -466,6 +466,20 @@ static void timer_expired(struct rawe_timer *timer, uint64_t now_ns)
     rawe_conn_arm(conn);
 }
 
+/** A send is done before it was reported as transmitted: it is not reported any more. */
+static void unlink_transmitted(struct rawe_conn *conn, struct rawe_send *send)
+{
+    struct rawe_send **link = &conn->transmitted;
+    while (*link != send) {
+        link = &(*link)->next;
+    }
+    *link = send->next;
+    if (*link == NULL) {
+        conn->transmitted_tail = link;
+    }
+    send->to_report = false;
+}
+
 struct rawe_send *rawe_conn_release(struct rawe_conn *conn, uint32_t sequence)
 {
     uint32_t slot = sequence & (conn->engine->config.window_frames - 1);
@@ -486,6 +500,9 @@ struct rawe_send *rawe_conn_release(struct rawe_conn *conn, uint32_t sequence)
     rawe_txframe_give(&conn->engine->frames, frame);
     if (send == NULL || --send->frames != 0 || send->framed_bytes != send->total_bytes) {
         return NULL;
+    }
+    if (send->to_report) {
+        unlink_transmitted(conn, send);
     }
     if (send->fragmented) {
         conn->messages_done |= 1ull << (send->message_number - conn->messages_open);

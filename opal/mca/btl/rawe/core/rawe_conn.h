@@ -69,6 +69,7 @@ struct rawe_send {
     uint32_t frames;         /**< frames in the window that refer to it */
     uint32_t message_number; /**< valid when fragmented */
     bool fragmented;          /**< goes in PART fragments: too long for a frame, or ordered */
+    bool to_report;           /**< in the connection's list `transmitted` */
 };
 
 /** Probes whose answer is still understood; a power of two. */
@@ -117,7 +118,6 @@ struct rawe_conn {
     uint32_t sacked;             /**< frames SACKED */
     uint32_t peer_credit;
     uint32_t ack_requested;      /**< an acknowledgement was asked for with frames before this */
-    bool outputting;             /**< inside rawe_conn_output */
     uint8_t batch;               /**< enum rawe_batch_state */
     uint32_t validation_begin;        /**< first sequence number of the trial */
     uint32_t validation_end;          /**< one behind its last */
@@ -128,6 +128,8 @@ struct rawe_conn {
     struct rawe_send *queue;     /**< not wholly framed yet, oldest first */
     struct rawe_send **queue_tail;
     uint64_t queued_bytes;       /**< of what is queued, not framed yet */
+    struct rawe_send *transmitted; /**< wholly transmitted, `transmitted` still to be called */
+    struct rawe_send **transmitted_tail;
     struct rawe_txframe *unstamped; /**< sent just now, at a time that is told next */
     struct rawe_txframe *coalescing; /**< short messages gather here; not in the window yet */
     struct rawe_cc cc;

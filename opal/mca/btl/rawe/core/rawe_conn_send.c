@@ -284,7 +284,7 @@ void rawe_conn_send(struct rawe_conn *conn, struct rawe_send *send, uint64_t now
     send->next = NULL;
     send->framed_bytes = 0;
     send->frames = 0;
-    send->fragmented = false;
+    send->fragmented = send->to_report = false;
     send->total_bytes = 0;
     for (unsigned i = 0; i < send->piece_count; i++) {
         send->total_bytes += send->pieces[i].len_bytes;
@@ -362,8 +362,9 @@ static struct rawe_txframe *transmit_next(struct rawe_conn *conn)
     return NULL;
 }
 
-/** Tell of the sends whose last frame is among those just taken by the link. */
-static void report_transmitted(struct rawe_conn *conn, struct rawe_txframe *const *frames, unsigned count)
+/** Note the sends whose last frame is among those just taken by the link. */
+static void note_transmitted(struct rawe_conn *conn, struct rawe_txframe *const *frames,
+                             unsigned count)
 {
     for (unsigned i = 0; i < count; i++) {
         struct rawe_send *send = frames[i]->send;
@@ -373,8 +374,29 @@ static void report_transmitted(struct rawe_conn *conn, struct rawe_txframe *cons
         }
         uint32_t behind = frames[i]->sequence + 1;
         if (behind == conn->next || conn->slots[slot_of(conn, behind)]->send != send) {
-            send->transmitted(send, conn);
+            if (conn->transmitted == NULL) {
+                conn->transmitted_tail = &conn->transmitted;
+            }
+            send->next = NULL;
+            send->to_report = true;
+            *conn->transmitted_tail = send;
+            conn->transmitted_tail = &send->next;
         }
+    }
+}
+
+/**
+ * Report the sends that have been transmitted. A callback may send, receive what comes in answer,
+ * and wait for it: so nothing is known here of the frames any more, and each send is taken off the
+ * list before its callback, or by rawe_conn_release when its `done` comes first.
+ */
+static void report_transmitted(struct rawe_conn *conn)
+{
+    while (conn->transmitted != NULL) {
+        struct rawe_send *send = conn->transmitted;
+        conn->transmitted = send->next;
+        send->to_report = false;
+        send->transmitted(send, conn);
     }
 }
 
@@ -474,7 +496,7 @@ static struct rawe_send *output_round(struct rawe_conn *conn, bool all, uint64_t
             sent(conn, batch[i], now_ns);
         }
         transmitted |= taken != 0;
-        report_transmitted(conn, batch, taken);
+        note_transmitted(conn, batch, taken);
         if (taken < count) {
             conn->transmit_from = batch[taken]->sequence;
             for (unsigned i = taken + 1; i < count; i++) {
@@ -497,16 +519,9 @@ static struct rawe_send *output_round(struct rawe_conn *conn, bool all, uint64_t
 
 static void output(struct rawe_conn *conn, bool all, uint64_t now_ns)
 {
-    if (conn->outputting) {
-        return; /* a completion that sends again: the round further up the stack is not the last */
-    }
-    conn->outputting = true;
-    struct rawe_send *copied;
-    do {
-        copied = output_round(conn, all, now_ns);
-        rawe_conn_complete(conn->engine, copied, RAWE_STATUS_DONE);
-    } while (copied != NULL);
-    conn->outputting = false;
+    struct rawe_send *copied = output_round(conn, all, now_ns);
+    report_transmitted(conn);
+    rawe_conn_complete(conn->engine, copied, RAWE_STATUS_DONE);
 }
 
 void rawe_conn_output(struct rawe_conn *conn, uint64_t now_ns)
