@@ -75,6 +75,9 @@ struct rawe_send {
 /** Probes whose answer is still understood; a power of two. */
 #define RAWE_CONN_PROBES 8u
 
+/** Number of a probe whose answer is no evidence, as it does not travel with the data. */
+#define RAWE_PROBE_PLAIN 0u
+
 /** Does this connection send batches? */
 enum rawe_batch_state {
     RAWE_BATCH_UNTRIED, /**< not yet, or the link has no way to */

@@ -320,8 +320,10 @@ void rawe_conn_receive(struct rawe_conn *conn, const struct rawe_header *header,
     case RAWE_FRAME_PROBE:
         engine->counters.probes_received++;
         rawe_conn_acknowledged(conn, header, NULL, 0, now_ns);
+        if (header->sequence != RAWE_PROBE_PLAIN || !conn->answer_probe) {
+            conn->answer_number = header->sequence;
+        }
         conn->answer_probe = true;
-        conn->answer_number = header->sequence;
         rawe_conn_make_pending(conn);
         break;
     case RAWE_FRAME_CLOSE:

@@ -556,7 +556,8 @@ bool rawe_conn_transmit_control(struct rawe_conn *conn, uint8_t type, uint8_t fl
         .len_bytes = (uint32_t)len_bytes,
     };
     /* A probe is an answer's way to tell what arrived before it: it must take the same way. */
-    struct rawe_output *output = type == RAWE_FRAME_PROBE && conn->batch == RAWE_BATCH_VALID
+    struct rawe_output *output = type == RAWE_FRAME_PROBE && sequence != RAWE_PROBE_PLAIN &&
+                                         conn->batch == RAWE_BATCH_VALID
                                      ? &conn->engine->batches.output
                                      : &conn->engine->output;
     return output->transmit(output->context, &view, 1) == 1;
