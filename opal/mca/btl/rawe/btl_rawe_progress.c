@@ -8,10 +8,14 @@
 #include "btl_rawe_help.h"
 #include "btl_rawe_state.h"
 
-#include <limits.h>
+/** Frames taken from a ring before bulk, and other components, have their turn. */
+#define RING_BUDGET 64u
 
-/** Frames taken from a ring before other components have their turn. */
-#define RECEIVE_BUDGET 64u
+/** Packets of bulk, of up to 64 kB, taken before the ring has its turn again: some 0.5 ms. */
+#define BULK_BUDGET 16u
+
+/** Timers that are late by so much expire although there is more to be received. */
+#define TIMERS_LATE_NS 200000u
 
 /** rawe_link_receive_fn: a frame out of the ring, straight to the engine. */
 static void receive_frame(void *context, const uint8_t *frame, size_t len_bytes)
@@ -49,7 +53,7 @@ static unsigned receive_predicted(void *context, const uint8_t *source_mac, cons
 }
 
 /** Batches, straight into place. */
-static unsigned receive_bulk(mca_btl_rawe_module_t *module)
+static unsigned receive_bulk(mca_btl_rawe_module_t *module, unsigned budget)
 {
     static const struct rawe_bulk_receiver receiver = {
         .plan = plan_bulk,
@@ -57,7 +61,7 @@ static unsigned receive_bulk(mca_btl_rawe_module_t *module)
         .run = receive_predicted,
     };
 
-    return rawe_bulk_receive(module->bulk, UINT_MAX, &receiver, &module->engine);
+    return rawe_bulk_receive(module->bulk, budget, &receiver, &module->engine);
 }
 
 unsigned mca_btl_rawe_module_receive(mca_btl_rawe_module_t *module)
@@ -66,14 +70,17 @@ unsigned mca_btl_rawe_module_receive(mca_btl_rawe_module_t *module)
     unsigned received = 0;
 
     if (mca_btl_rawe_module_receivable(module)) {
+        uint64_t probes = engine->counters.probes_received;
         engine->now_ns = mca_btl_rawe_now_ns();
-        /*
-         * The ring first, then all that waits for bulk, and only then the answers: a probe out of
-         * the ring asks about batches that were sent before it.
-         */
-        received = rawe_link_receive(module->link, RECEIVE_BUDGET, receive_frame, engine);
+        received = rawe_link_receive(module->link, RING_BUDGET, receive_frame, engine);
         if (NULL != module->bulk && rawe_bulk_pending(module->bulk)) {
-            received += receive_bulk(module);
+            /*
+             * A probe out of the ring asks about batches that were sent before it. They are in the
+             * queue, and all of it is received before the probe is answered.
+             */
+            received += receive_bulk(module, probes == engine->counters.probes_received
+                                                 ? BULK_BUDGET
+                                                 : engine->batches.receive_frames);
         }
     }
     return received;
@@ -83,8 +90,13 @@ void mca_btl_rawe_module_service(mca_btl_rawe_module_t *module)
 {
     struct rawe_engine *engine = &module->engine;
 
-    if (rawe_timer_wheel_due(&engine->timers, engine->now_ns) && !mca_btl_rawe_module_receivable(module)) {
-        /* Only with an empty ring: what lies in it may be what a timer waits for. */
+    /*
+     * What lies in the ring may be what a timer waits for: it is received first. But where the ring
+     * is never empty, losses must be repaired and acknowledgements be sent nevertheless.
+     */
+    if (rawe_timer_wheel_due(&engine->timers, engine->now_ns)
+        && (!mca_btl_rawe_module_receivable(module)
+            || rawe_timer_wheel_due(&engine->timers, engine->now_ns - TIMERS_LATE_NS))) {
         rawe_engine_advance(engine, engine->now_ns);
     }
     if (rawe_engine_pending(engine)) {

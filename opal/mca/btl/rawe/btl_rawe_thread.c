@@ -25,10 +25,7 @@
 /** While nothing comes of serving what is under way, intervals between polls at most. */
 #define IDLE_BACKOFF_MAX 64u
 
-/** Messages kept for MPI at most; what comes beyond waits in the ring. */
-#define DEFERRED_BYTES_MAX (8u << 20)
-
-/** Frames received in a takeover at most: MPI may be waiting to come back. */
+/** With this many frames received a takeover ends: MPI may be waiting to come back. */
 #define FRAMES_MAX 256u
 
 bool mca_btl_rawe_thread_enabled(void)
@@ -43,7 +40,7 @@ static bool take_over(mca_btl_rawe_module_t *module)
     unsigned received = 0;
 
     rawe_engine_defer_begin(engine);
-    while (received < FRAMES_MAX && engine->deferred_bytes < DEFERRED_BYTES_MAX) {
+    while (received < FRAMES_MAX) {
         unsigned count = mca_btl_rawe_module_receive(module);
         if (0 == count) {
             break;
@@ -105,8 +102,10 @@ int mca_btl_rawe_thread_service(void *context, bool asked)
         return interval_ms;
     }
     bool useful = module->open && take_over(module);
+    /* What came may not have been all: a peer that goes on need not ask first. */
     bool idle = !module->open
-                || (rawe_engine_idle(&module->engine) && !mca_btl_rawe_module_receivable(module));
+                || (!useful && rawe_engine_idle(&module->engine)
+                    && !mca_btl_rawe_module_receivable(module));
     if (idle) {
         atomic_store_explicit(&module->thread_mode, MCA_BTL_RAWE_THREAD_IDLE, memory_order_release);
     }

@@ -93,7 +93,9 @@ static bool add_fragment(struct rawe_conn *conn, const struct rawe_fragment *fra
         !rawe_conn_inplace_spill(engine)) {
         return false;
     }
-    if (engine->deferring && fragment->id - conn->reassembly->next >= RAWE_REASSEMBLY_MESSAGES) {
+    if (engine->deferring &&
+        (engine->deferred_bytes >= RAWE_DEFERRED_BYTES_MAX ||
+         fragment->id - conn->reassembly->next >= RAWE_REASSEMBLY_MESSAGES)) {
         return false; /* without memory, those before it could not be taken out */
     }
     switch (rawe_reassembly_add(conn->reassembly, &engine->reassembly_buffers, fragment)) {

@@ -120,6 +120,9 @@ struct rawe_inplace {
 /** Longest batch. */
 #define RAWE_INPLACE_BUFFER_BYTES 65536u
 
+/** With this much deferred for the owner, further messages are dropped; the peers send them again. */
+#define RAWE_DEFERRED_BYTES_MAX (8u << 20)
+
 struct rawe_engine {
     struct rawe_engine_config config;
     struct rawe_callbacks callbacks;

@@ -54,7 +54,9 @@ static struct rawe_deferred *append(struct rawe_engine *engine, struct rawe_conn
 bool rawe_engine_defer(struct rawe_engine *engine, struct rawe_conn *conn, const uint8_t *payload,
                       size_t len_bytes)
 {
-    struct rawe_deferred *deferred = append(engine, conn, len_bytes, len_bytes);
+    struct rawe_deferred *deferred = engine->deferred_bytes < RAWE_DEFERRED_BYTES_MAX
+                                         ? append(engine, conn, len_bytes, len_bytes)
+                                         : NULL;
     if (deferred == NULL) {
         return false;
     }
