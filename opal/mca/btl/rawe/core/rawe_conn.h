@@ -37,7 +37,6 @@ struct rawe_conn {
     bool is_pending;
     uint8_t lane;  /**< enum rawe_lane */
     uint8_t batch; /**< enum rawe_batch_state */
-    bool outputting; /**< inside rawe_conn_output */
     uint8_t eth_header[RAWE_ETH_HEADER_BYTES];
     uint16_t peer_port;
     uint32_t peer_key;
@@ -52,6 +51,7 @@ struct rawe_conn {
     struct rawe_reorder reorder;
     struct rawe_liveness liveness;
     uint64_t loss_deadline_ns;       /**< look for losses again then; 0: no need */
+    struct rawe_send *transmitted, **transmitted_tail; /**< to be reported as such */
     struct rawe_txframe *coalescing; /**< held back for more messages; not in the window yet */
     struct rawe_txframe *unstamped;  /**< sent just now, at a time that is given next */
     uint64_t disowned_since_ns; /**< the peer says that it knows of no such connection; 0: no */

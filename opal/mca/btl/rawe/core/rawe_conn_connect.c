@@ -34,6 +34,11 @@ bool rawe_conn_send_probe(struct rawe_conn *conn)
 {
     uint8_t payload[RAWE_CONNECT_BYTES];
     write_identity(conn, payload);
+    if (conn->batch == RAWE_BATCH_VALID) {
+        /* What comes in an envelope does not reach the responder, which wakes a peer's thread. */
+        rawe_conn_transmit_control(conn, RAWE_FRAME_PROBE, 0, RAWE_PROBE_PLAIN, payload,
+                                   sizeof(payload));
+    }
     return rawe_conn_transmit_control(conn, RAWE_FRAME_PROBE, 0, conn->liveness.probe_number + 1,
                                       payload, sizeof(payload));
 }

@@ -153,7 +153,8 @@ bool rawe_conn_transmit_control(struct rawe_conn *conn, uint8_t type, uint8_t fl
         .len_bytes = (uint32_t)len_bytes,
     };
     /* The answer to a probe says what arrived before it: it must take the same path as the data. */
-    struct rawe_output *output = type == RAWE_FRAME_PROBE && conn->batch == RAWE_BATCH_VALID
+    struct rawe_output *output = type == RAWE_FRAME_PROBE && sequence != RAWE_PROBE_PLAIN &&
+                                         conn->batch == RAWE_BATCH_VALID
                                      ? &conn->engine->batches.output
                                      : &conn->engine->output;
     return output->transmit(output->context, &view, 1) == 1;

@@ -16,6 +16,9 @@ struct rawe_payload {
     const uint8_t *data;
 };
 
+/** Number of a probe whose answer is no evidence, as it does not travel with the data. */
+#define RAWE_PROBE_PLAIN 0u
+
 /* rawe_conn_control.c: headers, control frames, deadlines */
 
 /** Have rawe_conn_flush called at the end of the round or at the next progress. */

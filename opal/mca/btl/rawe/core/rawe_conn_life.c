@@ -22,11 +22,31 @@ void rawe_conn_complete(struct rawe_engine *engine, struct rawe_send *list,
     }
 }
 
+/** A send is done before it was reported as transmitted: it is not reported any more. */
+static void unlink_transmitted(struct rawe_conn *conn, struct rawe_send *send)
+{
+    struct rawe_send **link = &conn->transmitted;
+    while (*link != send) {
+        link = &(*link)->next;
+    }
+    *link = send->next;
+    if (*link == NULL) {
+        conn->transmitted_tail = link;
+    }
+    send->to_report = false;
+}
+
 struct rawe_send *rawe_conn_release(struct rawe_conn *conn, struct rawe_txframe *frame)
 {
     struct rawe_send *send = frame->send;
     rawe_txframe_give(&conn->engine->frames, frame);
-    return send != NULL && rawe_sendqueue_released(&conn->queue, send) ? send : NULL;
+    if (send == NULL || !rawe_sendqueue_released(&conn->queue, send)) {
+        return NULL;
+    }
+    if (send->to_report) {
+        unlink_transmitted(conn, send);
+    }
+    return send;
 }
 
 struct rawe_send *rawe_conn_release_before(struct rawe_conn *conn, uint32_t acknowledgement)

@@ -24,41 +24,43 @@ static uint64_t batch_bytes(const struct rawe_conn *conn)
     return (uint64_t)(frames != 0 ? frames : 1) * frame_bytes;
 }
 
-/** The send that is wholly transmitted with the frame of this number, for the first time; or NULL. */
-static struct rawe_send *transmitted_with(const struct rawe_conn *conn, uint32_t sequence)
+/** Note the sends whose last frame is among those just taken by the link. */
+static void note_transmitted(struct rawe_conn *conn, struct rawe_txframe *const *frames,
+                             unsigned count)
 {
-    const struct rawe_txframe *frame = rawe_sendwin_at(&conn->sendwin, sequence);
-    struct rawe_send *send = frame->send;
-    if (send == NULL || send->transmitted == NULL || frame->sendings != 1 ||
-        frame->state != RAWE_TXFRAME_SENT || send->framed_bytes != send->total_bytes) {
-        return NULL;
+    const struct rawe_sendwin *window = &conn->sendwin;
+    for (unsigned i = 0; i < count; i++) {
+        struct rawe_send *send = frames[i]->send;
+        if (send == NULL || send->transmitted == NULL || frames[i]->sendings != 1 ||
+            send->framed_bytes != send->total_bytes || conn->engine->deferral.active) {
+            continue;
+        }
+        uint32_t behind = frames[i]->sequence + 1;
+        if (behind != window->next && rawe_sendwin_at(window, behind)->send == send) {
+            continue;
+        }
+        if (conn->transmitted == NULL) {
+            conn->transmitted_tail = &conn->transmitted;
+        }
+        send->next = NULL;
+        send->to_report = true;
+        *conn->transmitted_tail = send;
+        conn->transmitted_tail = &send->next;
     }
-    uint32_t behind = sequence + 1;
-    return behind == conn->sendwin.next || rawe_sendwin_at(&conn->sendwin, behind)->send != send
-               ? send
-               : NULL;
 }
 
 /**
- * Report the sends whose last frame is among those from `first` to `last`, just taken by the link.
- * A callback may wait in MPI, which receives acknowledgements: each turn looks at the window anew.
+ * Report the sends that have been transmitted. A callback may send, receive what comes in answer,
+ * and wait for it: so nothing is known here of the frames any more, and each send is taken off the
+ * list before its callback, or by rawe_conn_release when its `done` comes first.
  */
-static void report_transmitted(struct rawe_conn *conn, uint32_t first, uint32_t last)
+static void report_transmitted(struct rawe_conn *conn)
 {
-    const struct rawe_sendwin *window = &conn->sendwin;
-    uint32_t life = conn->handshake.local_id;
-    for (uint32_t sequence = first; !rawe_sequence_before(last, sequence); sequence++) {
-        if (conn->engine->deferral.active || conn->handshake.local_id != life) {
-            return;
-        }
-        if (rawe_sequence_before(sequence, window->una) ||
-            !rawe_sequence_before(sequence, window->next)) {
-            continue;
-        }
-        struct rawe_send *send = transmitted_with(conn, sequence);
-        if (send != NULL) {
-            send->transmitted(send, conn);
-        }
+    while (conn->transmitted != NULL) {
+        struct rawe_send *send = conn->transmitted;
+        conn->transmitted = send->next;
+        send->to_report = false;
+        send->transmitted(send, conn);
     }
 }
 
@@ -209,15 +211,13 @@ static struct rawe_send *transmit(struct rawe_conn *conn, bool all, uint64_t now
             rewind_to(conn, frames + taken, count - taken);
             rawe_conn_refused(conn, transmitted || taken != 0, now_ns);
         }
-        if (taken != 0) {
-            transmitted = true;
-            report_transmitted(conn, frames[0]->sequence, frames[taken - 1]->sequence);
-        }
+        transmitted |= taken != 0;
+        note_transmitted(conn, frames, taken);
         if (taken < count) {
             break;
         }
     }
-    if (transmitted && conn->handshake.state == RAWE_CONN_OPEN) {
+    if (transmitted) {
         rawe_cc_transmitted(&conn->cc, conn->sendwin.in_flight, engine->now_ns);
         rawe_recvwin_carried(&conn->recvwin);
         rawe_conn_await_ack(conn, now_ns);
@@ -228,18 +228,11 @@ static struct rawe_send *transmit(struct rawe_conn *conn, bool all, uint64_t now
 
 void rawe_conn_output_some(struct rawe_conn *conn, bool all, uint64_t now_ns)
 {
-    if (conn->outputting) {
-        return; /* a completion that sends again: the round further up the stack is not the last */
-    }
     if (conn->handshake.state == RAWE_CONN_OPEN && *rawe_conn_link_full(conn)) {
         rawe_conn_put_off(conn, false, now_ns);
         return;
     }
-    conn->outputting = true;
-    struct rawe_send *copied;
-    do {
-        copied = transmit(conn, all, now_ns);
-        rawe_conn_complete(conn->engine, copied, RAWE_STATUS_DONE);
-    } while (copied != NULL);
-    conn->outputting = false;
+    struct rawe_send *copied = transmit(conn, all, now_ns);
+    report_transmitted(conn);
+    rawe_conn_complete(conn->engine, copied, RAWE_STATUS_DONE);
 }

@@ -84,11 +84,13 @@ static inline bool rawe_recvwin_owe(struct rawe_recvwin *window, bool at_once,
     return false;
 }
 
-/** A probe asks for an acknowledgement with its number, now. */
+/** A probe asks for an acknowledgement with its number, now. Number 0 replaces no other. */
 static inline void rawe_recvwin_owe_answer(struct rawe_recvwin *window, uint32_t probe_number)
 {
+    if (probe_number != 0 || !window->answer_probe) {
+        window->answer_number = probe_number;
+    }
     window->answer_probe = true;
-    window->answer_number = probe_number;
 }
 
 /** A data frame has carried the cumulative acknowledgement. A SACK block is still owed. */
