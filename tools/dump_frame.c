@@ -42,9 +42,9 @@ static void add(struct text *text, const char *format, ...)
 }
 
 static const char *const type_names[RAWE_FRAME_TYPE_END] = {
-    [RAWE_FRAME_DATA] = "DATA",       [RAWE_FRAME_BULK] = "BULK",   [RAWE_FRAME_ACK] = "ACK",
-    [RAWE_FRAME_PROBE] = "PROBE",     [RAWE_FRAME_CONNECT] = "CONNECT",
-    [RAWE_FRAME_CLOSE] = "CLOSE",     [RAWE_FRAME_PING] = "PING",   [RAWE_FRAME_PONG] = "PONG",
+    [RAWE_FRAME_DATA] = "DATA",   [RAWE_FRAME_BULK] = "BULK",       [RAWE_FRAME_ACK] = "ACK",
+    [RAWE_FRAME_PROBE] = "PROBE", [RAWE_FRAME_CONNECT] = "CONNECT", [RAWE_FRAME_CLOSE] = "CLOSE",
+    [RAWE_FRAME_PING] = "PING",   [RAWE_FRAME_PONG] = "PONG",
 };
 
 static void add_flags(struct text *text, uint8_t flags)
@@ -53,8 +53,8 @@ static void add_flags(struct text *text, uint8_t flags)
         uint8_t flag;
         const char *name;
     } names[] = {
-        {RAWE_FLAG_ACK_NOW, "ACK_NOW"},   {RAWE_FLAG_PROBE_ANSWER, "PROBE_ANSWER"},
-        {RAWE_FLAG_REPLY, "REPLY"},       {RAWE_FLAG_CHECKSUM, "CHECKSUM"},
+        {RAWE_FLAG_ACK_NOW, "ACK_NOW"}, {RAWE_FLAG_PROBE_ANSWER, "PROBE_ANSWER"},
+        {RAWE_FLAG_REPLY, "REPLY"},     {RAWE_FLAG_CHECKSUM, "CHECKSUM"},
         {RAWE_FLAG_RESENT, "RESENT"},
     };
     const char *separator = " flags=";
@@ -94,18 +94,19 @@ static void add_fragment(struct text *text, const struct rawe_fragment *fragment
         break;
     case RAWE_FRAGMENT_PART:
         add(text, " segment tag=%u message=%" PRIu32 " at=%" PRIu64 " bytes=%u of=%" PRIu32,
-            fragment->tag, fragment->id, fragment->offset, fragment->data_bytes, fragment->total_bytes);
+            fragment->tag, fragment->id, fragment->offset, fragment->data_bytes,
+            fragment->total_bytes);
         break;
     default:
-        add(text, " put handle=%" PRIu32 " key=%04" PRIx64 ".. at=%" PRIu64 " bytes=%u", fragment->id,
-            fragment->key >> 48, fragment->offset, fragment->data_bytes);
+        add(text, " put handle=%" PRIu32 " key=%04" PRIx64 ".. at=%" PRIu64 " bytes=%u",
+            fragment->id, fragment->key >> 48, fragment->offset, fragment->data_bytes);
         break;
     }
 }
 
 /** The fragments of a data frame, as far as their headers have been captured. */
 static void add_fragments(struct text *text, const uint8_t *payload, size_t payload_bytes,
-                       size_t captured_bytes)
+                          size_t captured_bytes)
 {
     const uint8_t *cursor = payload;
     const uint8_t *end = payload + payload_bytes;

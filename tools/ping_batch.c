@@ -123,8 +123,8 @@ enum ping_batch ping_batch_try(const struct ping_socket *one, const uint8_t to[R
         if (rawe_link_open(&link, &one->config, &error) != 0) {
             ping_open_failed(one->config.interface, &error);
         }
-        result = exchange(one, bulk, link, to, key, mtu_bytes) ? PING_BATCH_PASSES
-                                                                : PING_BATCH_LOST;
+        result =
+            exchange(one, bulk, link, to, key, mtu_bytes) ? PING_BATCH_PASSES : PING_BATCH_LOST;
         rawe_link_close(link);
     }
     rawe_bulk_close(bulk);
@@ -136,8 +136,8 @@ struct ping_batch_listener {
     struct rawe_bulk *bulk;
     const struct ping_asker *askers; /**< during ping_batch_answer */
     unsigned asker_count;
-    uint32_t number;   /**< the batch that comes in */
-    uint32_t arrived;  /**< frames of it, as they were sent */
+    uint32_t number;  /**< the batch that comes in */
+    uint32_t arrived; /**< frames of it, as they were sent */
 };
 
 struct ping_batch_listener *ping_batch_listen(struct ping_socket *one)
@@ -182,7 +182,8 @@ static bool trial_right(const struct rawe_header *header, const uint8_t *payload
     struct rawe_fragment fragment;
 
     if (header->type != RAWE_FRAME_BULK ||
-        rawe_fragment_decode(&fragment, &cursor, payload + header->payload_bytes) != RAWE_DECODE_OK ||
+        rawe_fragment_decode(&fragment, &cursor, payload + header->payload_bytes) !=
+            RAWE_DECODE_OK ||
         fragment.kind != RAWE_FRAGMENT_VALIDATION) {
         return false;
     }
