@@ -6,10 +6,10 @@ import os
 import subprocess
 import sys
 
-from . import interrupts, launch, record, wire, wiring
+from . import interrupts, launch, record, wire
 from .command import LabError, check_machine
 from .lab import Lab
-from .spec import TOPOLOGIES, LabSpec
+from .spec import TOPOLOGIES
 
 EPILOG = """examples:
   lab mpirun --hosts 4 --mtu 9000 --loss 1% -- -np 4 --mca btl rawe,self ./prog
