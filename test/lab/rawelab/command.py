@@ -68,6 +68,6 @@ def in_netns(netns, argv, stdin=None, check=True):
     return run(["ip", "netns", "exec", netns, *argv], stdin=stdin, check=check)
 
 
-def ip_round(netns, lines):
+def ip_batch(netns, lines):
     """Run many `ip` commands in one process inside a namespace; the first failure raises."""
     run(["ip", "-n", netns, "-batch", "-"], stdin="\n".join(lines) + "\n")

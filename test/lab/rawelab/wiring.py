@@ -21,7 +21,7 @@ import signal
 import time
 
 from . import faults, wire
-from .command import LabError, in_netns, ip_round, run
+from .command import LabError, in_netns, ip_batch, run
 from .spec import hosts_of, switch_netns
 
 CONTROL_DEVICE = "ctl0"
@@ -49,7 +49,7 @@ def _add_namespace(netns, lock_path):
         fcntl.flock(lock, fcntl.LOCK_EX)
         run(["ip", "netns", "add", netns])
     in_netns(netns, ["sh", "-c", f"[ ! -d /proc/sys/net/ipv6 ] || {QUIET}"])
-    ip_round(netns, ["link set lo up"])
+    ip_batch(netns, ["link set lo up"])
 
 
 def _link_lines(spec, host, switch):
@@ -136,10 +136,10 @@ def build(spec, lock_path, directory, build_directory):
     for netns in namespaces(spec):
         _add_namespace(netns, lock_path)
     for host in hosts:
-        ip_round(host.netns, _link_lines(spec, host, switch))
-    ip_round(switch, _switch_lines(spec, hosts))
+        ip_batch(host.netns, _link_lines(spec, host, switch))
+    ip_batch(switch, _switch_lines(spec, hosts))
     for host in hosts:
-        ip_round(host.netns, _address_lines(host, hosts))
+        ip_batch(host.netns, _address_lines(host, hosts))
     for host in hosts:
         _wait_for_carrier(host)
     if spec.topology == "wire":
