@@ -11,6 +11,7 @@ SOUND = {
     "script": '#!/bin/sh\necho "$1"\n',
     "README.md": "Read me.\n",
 }
+MISSPELT = "T" + "eh"  # codespell reads this file, too
 
 
 @pytest.fixture
@@ -51,7 +52,7 @@ def test_no_file_of_its_kind(tmp_path, check):
             "a.c:7:", "[memleak]",
         ),
         (tools.shellcheck, "script", "#!/bin/sh\necho $1\n", "script:2:", "SC2086"),
-        (tools.codespell, "README.md", "Hello.\n\nTeh end.\n", "README.md:3:", "The"),
+        (tools.codespell, "README.md", f"Hello.\n\n{MISSPELT} end.\n", "README.md:3:", "The"),
         (tools.ruff, "a.py", '"""X."""\n\nimport os\n', "a.py:3:", "F401"),
         (tools.ruff, "a.py", '"""X."""\nX = {  "a":1 }\n', "a.py:", "ruff format"),
     ],
@@ -68,7 +69,7 @@ def test_clang_format__file_that_cannot_be_read_is_a_problem(plant):
 
 
 def test_only_the_files_that_were_asked_for(plant):
-    assert tools.codespell(["a."], plant("README.md", "Teh end.\n")) == []
+    assert tools.codespell(["a."], plant("README.md", f"{MISSPELT} end.\n")) == []
 
 
 def test_program_that_is_missing(plant, monkeypatch):
