@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * One rawe frame as one line of text, decoded with the protocol engine's own decoder. Keys and
- * tokens are shortened: whoever has a whole one can talk to the process.
+ * tokens are shortened: who has a whole one can talk to the process.
  */
 #include "dump_frame.h"
 
@@ -90,7 +90,7 @@ static void add_fragment(struct text *text, const struct rawe_fragment *fragment
         add(text, " message tag=%u bytes=%u", fragment->tag, fragment->data_bytes);
         break;
     case RAWE_FRAGMENT_VALIDATION:
-        add(text, " trial bytes=%u", fragment->data_bytes);
+        add(text, " validation bytes=%u", fragment->data_bytes);
         break;
     case RAWE_FRAGMENT_PART:
         add(text, " segment tag=%u message=%" PRIu32 " at=%" PRIu64 " bytes=%u of=%" PRIu32,

@@ -19,7 +19,7 @@
 
 #define HEAD_BYTES (RAWE_PAYLOAD_OFFSET + RAWE_FRAGMENT_MESSAGE_BYTES)
 
-/** Byte of a TRIAL fragment's data, as doc/protocol.md section 2 has it. */
+/** Byte of a VALIDATION fragment's data, as doc/protocol.md section 2 has it. */
 static uint8_t pattern(uint32_t i)
 {
     return (uint8_t)(i ^ 29u * (i / 256u));
@@ -175,8 +175,8 @@ static bool plan_nothing(void *context, const uint8_t *source_mac, const uint8_t
     return false;
 }
 
-/** Is it a VALIDATION frames whose data is as it was sent? */
-static bool trial_right(const struct rawe_header *header, const uint8_t *payload)
+/** Is it a VALIDATION frame whose data is as it was sent? */
+static bool validation_right(const struct rawe_header *header, const uint8_t *payload)
 {
     const uint8_t *cursor = payload;
     struct rawe_fragment fragment;
@@ -204,7 +204,7 @@ static void take_segment(void *context, const uint8_t *source_mac, const uint8_t
     (void)data; /* nothing was planned: all of the frame is at `head` */
     (void)data_bytes;
     if (rawe_header_decode(&header, head, head_bytes) != RAWE_DECODE_OK ||
-        !trial_right(&header, head + RAWE_HEADER_BYTES)) {
+        !validation_right(&header, head + RAWE_HEADER_BYTES)) {
         return;
     }
     if (header.connection_id != listener->number) {

@@ -319,7 +319,7 @@ def _parser():
     one.add_argument("host")
     one.add_argument("file")
     one.add_argument("--nic", type=int, default=0)
-    one.add_argument("--count", type=int, help="end after so many frames")
+    one.add_argument("--count", type=int, metavar="N", help="end after N frames")
     one.add_argument("expression", nargs=argparse.REMAINDER, metavar="-- EXPRESSION")
     one.set_defaults(call=_capture)
     return parser

@@ -90,7 +90,7 @@ def environment(lab, arguments, build=None, pin=True):
         "TMPDIR": str(lab.directory / "tmp"),
     }
     for btl in ("tcp", "rawe"):
-        # Include and exclude shut each other out: whoever excludes has chosen for himself.
+        # Include and exclude shut each other out: a caller who excludes has made the choice.
         if not _mentions(arguments, f"btl_{btl}_if_exclude"):
             ours[f"OMPI_MCA_btl_{btl}_if_include"] = devices
     for name in list(ours):

@@ -84,7 +84,7 @@ def both(short, long):
 
 
 def assert_waits(job, seconds):
-    """For so long the job neither ends nor complains."""
+    """The job neither ends nor complains within `seconds`."""
     time.sleep(seconds)
     assert job.process.poll() is None, job.said()
 

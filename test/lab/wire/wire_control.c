@@ -183,7 +183,7 @@ static char *set(struct wire_switch *wire, char *words)
     const char *names = strtok(words, " ");
     const char *direction = strtok(NULL, " ");
     struct change change = {.count = 0};
-    struct wire_settings trial = wire_settings_none;
+    struct wire_settings tried = wire_settings_none;
     bool bad = false, ignored = false;
     unsigned found = 0;
     char why[WIRE_WHY_BYTES];
@@ -209,7 +209,7 @@ static char *set(struct wire_switch *wire, char *words)
             change.words[change.count++] = word;
         }
     }
-    if (!read_words(&change, &trial, &ignored, why)) {
+    if (!read_words(&change, &tried, &ignored, why)) {
         return format("error: %s\n", why);
     }
     for (unsigned i = 0; i < wire->count; i++) {
