@@ -285,6 +285,29 @@ def _check_circles(component, found):
         )  # fmt: skip
 
 
+def _check_inside(component):
+    """Circles of calls between the sources of one module: several files may share a header."""
+    edges = {}
+    for path, source in component.sources.items():
+        if not path.endswith(".c"):
+            continue
+        for name, line in c_source.names(source).items():
+            module, file = component.owners.get(name, (None, None))
+            if module is component.module_of[path] and file != path:
+                edges.setdefault((path, file), (line, name))
+    for members in circles(edges):
+        way = shortest_circle(edges, members)
+        steps = []
+        for source, target in zip(way, way[1:], strict=False):
+            line, name = edges[source, target]
+            steps.append(f"    {source}:{line} uses {name}() of {target}")
+        component.problem(
+            way[0], edges[way[0], way[1]][0],
+            f"circle of {len(members)} sources inside of the module "
+            f"{component.module_of[way[0]].name}; a shortest one in it:\n" + "\n".join(steps),
+        )  # fmt: skip
+
+
 def _check_header_circles(component):
     """Circles between headers, also inside of one module."""
     edges = {}
@@ -312,5 +335,6 @@ def check(root=tree.ROOT, table=TABLE):
     found = arrows(component)
     _check_order(component, found)
     _check_circles(component, found)
+    _check_inside(component)
     _check_header_circles(component)
     return component.problems

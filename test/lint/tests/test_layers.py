@@ -121,6 +121,24 @@ def test_check__circle_of_headers_inside_of_a_module(check):
     )
 
 
+def test_check__sources_of_one_module_may_share_its_header(check):
+    more = "void rawe_wire_end_more(void);\n"
+    text = '#include "rawe_wire_end.h"\nvoid rawe_wire_end_more(void)\n{\n}\n'
+    calls = SOUND["link/rawe_wire_end_packet.c"] + "void x(void)\n{\n    rawe_wire_end_more();\n}\n"
+    changes = {
+        "link/rawe_wire_end.h": SOUND["link/rawe_wire_end.h"] + more,
+        "link/rawe_wire_end.c": text,
+        "link/rawe_wire_end_packet.c": calls,
+    }
+    assert check(changes) == []
+    changes["link/rawe_wire_end.c"] = text.replace("{\n}", "{\n    rawe_wire_end_send();\n}")
+    only(
+        check(changes),
+        "circle of 2 sources inside of the module rawe_wire_end",
+        "link/rawe_wire_end.c:4 uses rawe_wire_end_send() of link/rawe_wire_end_packet.c",
+    )
+
+
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
