@@ -20,9 +20,9 @@ local types = {
     [DATA] = "DATA", [BULK] = "BULK", [ACK] = "ACK", [PROBE] = "PROBE",
     [CONNECT] = "CONNECT", [CLOSE] = "CLOSE", [PING] = "PING", [PONG] = "PONG",
 }
-local MESSAGE, SEGMENT, PUT, TRIAL = 1, 2, 3, 4
-local kinds = { [MESSAGE] = "message", [SEGMENT] = "segment", [PUT] = "put", [TRIAL] = "trial" }
-local fragment_bytes = { [MESSAGE] = 8, [SEGMENT] = 16, [PUT] = 24, [TRIAL] = 8 }
+local MESSAGE, SEGMENT, PUT, VALIDATION = 1, 2, 3, 4
+local kinds = { [MESSAGE] = "message", [SEGMENT] = "segment", [PUT] = "put", [VALIDATION] = "validation" }
+local fragment_bytes = { [MESSAGE] = 8, [SEGMENT] = 16, [PUT] = 24, [VALIDATION] = 8 }
 local lanes = { [0] = "express", [1] = "bulk" }
 local CHECKSUM_FLAG, PROBE_ANSWER_FLAG = 0x08, 0x02
 

@@ -71,9 +71,7 @@ def write_pcap(file, packets, captured=65535):
 
 def lines_of(dump, file, *options):
     """What rawe-dump shows of a file, and what it says in the end."""
-    done = subprocess.run(
-        [dump, "-r", file, *options], capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([dump, "-r", file, *options], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines(), done.stderr
 

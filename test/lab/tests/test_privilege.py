@@ -28,7 +28,8 @@ def place(build, verify):
             shutil.copy(build / launch.COMPONENT / name, libs)
         shutil.copy(verify, directory)
         starter = directory / "rawe-setpriv"
-        install = ["install", "-o", "root", "-g", str(NOBODY), "-m", "0750", shutil.which("setpriv")]
+        install = f"install -o root -g {NOBODY} -m 0750".split()
+        install.append(shutil.which("setpriv"))
         subprocess.run([*install, starter], check=True)
         capable = subprocess.run(["setcap", "cap_net_raw=ep", starter], check=False)
         if capable.returncode != 0:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Frames that no peer sends: an unknown peer's who knows port and key, and a peer's out of its mind."""
+"""Frames that no peer sends: from an unknown peer with port and key, and a peer out of its mind."""
 
 import re
 import sys
