@@ -15,6 +15,8 @@
 #include "rawe_ring.h"
 #include "rawe_socket.h"
 
+_Static_assert(TP_STATUS_USER == RAWE_LINK_STATUS_USER, "rawe_link_pending tests this bit");
+_Static_assert(offsetof(struct tpacket2_hdr, tp_status) == 0, "rawe_link_pending reads this word");
 _Static_assert(sizeof(struct rawe_bytes) == sizeof(struct iovec) &&
                    offsetof(struct rawe_bytes, base) == offsetof(struct iovec, iov_base) &&
                    offsetof(struct rawe_bytes, len_bytes) == offsetof(struct iovec, iov_len),
