@@ -103,9 +103,7 @@ static void check_channel(struct sim *sim, const struct sim_channel *channel)
             "n%u to n%u: %u frames in the window, %u in flight, %u SACKed, %u to transmit",
             node->index, channel->peer, window, conn->sendwin.in_flight, conn->sendwin.sacked, conn->sendwin.to_transmit);
     }
-    uint32_t credit = channel->credit_most > RAWE_CC_LEAST_FRAMES
-                          ? channel->credit_most
-                          : RAWE_CC_LEAST_FRAMES;
+    uint32_t credit = channel->credit_most;
     if (conn->sendwin.in_flight > credit && !sim->plan.lying) {
         sim_violation(sim, "credit is kept to",
                       "n%u has %u frames in flight to n%u, which never allowed more than %u",
@@ -118,6 +116,12 @@ static void check_channel(struct sim *sim, const struct sim_channel *channel)
         (conn->liveness.probe_deadline_ns == 0 || !rawe_timer_armed(&conn->timer) ||
          conn->timer.deadline_ns > conn->liveness.probe_deadline_ns)) {
         sim_violation(sim, "somebody asks", "n%u to n%u: frames in flight and no timer for them",
+                      node->index, channel->peer);
+    }
+    bool waits = conn->queue.first != NULL || conn->sendwin.to_transmit != 0;
+    if (conn->handshake.state == RAWE_CONN_OPEN && waits && !conn->is_pending && !sim->plan.lying &&
+        !rawe_timer_armed(&conn->timer)) {
+        sim_violation(sim, "somebody asks", "n%u to n%u: something to send, and nothing to wait for",
                       node->index, channel->peer);
     }
     const struct rawe_engine *engine = &node->engine;
@@ -163,7 +167,8 @@ void sim_check_node(struct sim_node *node)
                       (unsigned long long)node->frames_new, (unsigned long long)node->frames_again);
     }
     if (counters->acks_sent >
-        counters->frames_received + counters->duplicates + counters->probes_received) {
+        counters->frames_received + counters->duplicates + counters->probes_received +
+            counters->credit_updates) {
         sim_violation(
             sim, "no acknowledgement without reason",
             "n%u sent %llu acknowledgements for %llu frames, %llu duplicates, %llu probes",

@@ -63,7 +63,7 @@ static void connect_nodes(void)
 {
     unit_connect(&net, RAWE_LANE_EXPRESS);
     unit_begin_at(&net, RAWE_LANE_EXPRESS, UINT32_MAX - 1);
-    net.node[1].engine.credit.frames[RAWE_LANE_EXPRESS] = 16;
+    unit_set_credit(&net, 1, 16);
     net.node[1].engine.config.receive_frames = 16 * 4 / 3 + 1;
     assert_int_equal(counters(1)->acks_sent, 0);
 }

@@ -147,6 +147,7 @@ static void rawe_conn_output__a_short_pause_costs_nothing(void **state)
     start();
     put_all();
     net.now_ns = end(0)->cc.used_ns + 9 * UNIT_MS;
+    end(0)->peer_credit = RAWE_WINDOW_FRAMES_MAX;
     put(sizeof(data));
     assert_int_equal(unit_wire_count(&net), RAWE_WINDOW_FRAMES_MAX);
     unit_run(&net, 20 * UNIT_MS, 50 * UNIT_US);

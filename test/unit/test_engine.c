@@ -588,17 +588,18 @@ static void rawe_engine_advance__credit_follows_those_who_send(void **state)
     unit_connect(&net, RAWE_LANE_EXPRESS);
     unit_connect(&net, RAWE_LANE_BULK);
     struct rawe_engine *engine = &net.node[1].engine;
-    rawe_credit_init(&engine->credit, 64, net.config.window_frames, net.now_ns);
-    assert_int_equal(engine->credit.frames[RAWE_LANE_EXPRESS], 48);
+    engine->credit.room[RAWE_LANE_EXPRESS] = 64;
+    rawe_credit_use_bulk(&engine->credit, 0); /* shares out anew */
+    assert_int_equal(engine->credit.share[RAWE_LANE_EXPRESS].active, 48);
     for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
         assert_int_equal(unit_copy_message(net.node[0].conn[lane], 1, 10), RAWE_STATUS_DONE);
     }
     unit_settle(&net);
-    assert_int_equal(engine->credit.frames[RAWE_LANE_EXPRESS], 24); /* at once: the second may fill the ring */
+    assert_int_equal(engine->credit.share[RAWE_LANE_EXPRESS].active, 24); /* at once: the second may fill the ring */
     unit_run(&net, 12 * UNIT_MS, UNIT_MS);
-    assert_int_equal(engine->credit.frames[RAWE_LANE_EXPRESS], 24); /* they sent in the epoch before */
+    assert_int_equal(engine->credit.share[RAWE_LANE_EXPRESS].active, 24); /* they sent in the epoch before */
     unit_run(&net, 25 * UNIT_MS, UNIT_MS);
-    assert_int_equal(engine->credit.frames[RAWE_LANE_EXPRESS], 48);
+    assert_int_equal(engine->credit.share[RAWE_LANE_EXPRESS].active, 48);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)

@@ -23,6 +23,12 @@ static uint32_t node_key(unsigned index)
     return 0x12340000u + index;
 }
 
+static bool is_data(const struct unit_frame *frame)
+{
+    unsigned type = frame->bytes[RAWE_ETH_HEADER_BYTES] & 0xF;
+    return type == RAWE_FRAME_DATA || type == RAWE_FRAME_BULK;
+}
+
 static void put(struct star_node *to, const struct rawe_frame *view)
 {
     if (to->ring_frames == to->ring_room) {
@@ -36,6 +42,10 @@ static void put(struct star_node *to, const struct rawe_frame *view)
     for (unsigned i = 0; i < view->piece_count; i++) {
         memcpy(frame->bytes + frame->len_bytes, view->pieces[i].base, view->pieces[i].len_bytes);
         frame->len_bytes += view->pieces[i].len_bytes;
+    }
+    to->data_frames += is_data(frame);
+    if (to->data_frames > to->data_most) {
+        to->data_most = to->data_frames;
     }
     *to->ring_tail = frame;
     to->ring_tail = &frame->next;
@@ -154,6 +164,7 @@ void star_receive(struct star_node *node, unsigned budget)
             node->ring_tail = &node->ring;
         }
         node->ring_frames--;
+        node->data_frames -= is_data(frame);
         rawe_engine_receive(&node->engine, frame->bytes, frame->len_bytes, now_ns);
         unit_frame_free(frame);
     }

@@ -25,6 +25,7 @@ struct star_node {
     unsigned ring_frames;                 /**< how many */
     unsigned ring_room;                   /**< what comes beyond is dropped */
     unsigned ring_drops;
+    unsigned data_frames, data_most;      /**< sequenced ones in the ring: now, at most */
     unsigned link_room;                   /**< frames the link takes before it is full */
     unsigned transmit_calls;
     unsigned messages;                    /**< delivered */

@@ -340,6 +340,13 @@ void unit_use_batches(struct unit_net *net, unsigned frames_max)
     }
 }
 
+void unit_set_credit(struct unit_net *net, unsigned node, uint16_t frames)
+{
+    for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
+        net->node[node].engine.credit.share[lane] = (struct rawe_credit_share){frames, frames, 1};
+    }
+}
+
 struct rawe_conn *unit_open(struct unit_net *net, unsigned node, enum rawe_lane lane)
 {
     struct rawe_conn_config config = {
@@ -615,7 +622,7 @@ struct unit_frame *unit_forge(struct unit_net *net, unsigned from, enum rawe_lan
     if (peer != NULL && header.type != RAWE_FRAME_CONNECT) {
         header.connection_id = peer->handshake.local_id;
         header.acknowledgement += peer->sendwin.una; /* given relative to what is acknowledged */
-        header.credit = net->node[from].engine.credit.frames[RAWE_LANE_EXPRESS];
+        header.credit = net->node[from].engine.credit.share[lane].active;
     }
     frame->header = header;
     frame->from = from;

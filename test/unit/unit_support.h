@@ -107,6 +107,9 @@ void unit_use_batches(struct unit_net *net, unsigned frames_max);
 /** What the envelope of a batch takes from each frame. */
 #define UNIT_BATCH_OVERHEAD_BYTES 28u
 
+/** Have a node advertise so much credit, until it is shared out anew. */
+void unit_set_credit(struct unit_net *net, unsigned node, uint16_t frames);
+
 /** Known to `node`, IDLE, on that lane. */
 struct rawe_conn *unit_open(struct unit_net *net, unsigned node, enum rawe_lane lane);
 /** Close a node's connection on that lane. */

@@ -121,7 +121,7 @@ static void dump_receiving(const struct rawe_conn *conn, const char *head)
                 "%s receiving: next=%" PRIu32 " beyond=%" PRIu32 " unacknowledged=%" PRIu32
                 " credit_given=%u fragmented_next=%" PRIu32,
                 head, conn->recvwin.acktr->next, conn->recvwin.acktr->beyond, conn->recvwin.unacked_frames,
-                (unsigned) conn->engine->credit.frames[conn->lane],
+                (unsigned) conn->credit.told,
                 NULL == conn->reassembly ? 0 : conn->reassembly->next);
 }
 

@@ -56,7 +56,8 @@ struct rawe_conn {
     struct rawe_txframe *unstamped;  /**< sent just now, at a time that is given next */
     uint64_t disowned_since_ns; /**< the peer says that it knows of no such connection; 0: no */
     bool data_lost;             /**< to be reported when the owner is back */
-    uint32_t peer_credit;
+    bool wants_credit;         /**< something could not be sent for lack of it */
+    uint32_t peer_credit;      /**< 0: nothing may be sent until the peer says otherwise */
     uint32_t ack_requested;    /**< an acknowledgement was asked for with frames before this */
     uint32_t validation_begin; /**< first sequence number of the validation frames */
     uint32_t validation_end;   /**< one behind the last */
@@ -64,7 +65,7 @@ struct rawe_conn {
     /* receiving */
     struct rawe_recvwin recvwin;
     struct rawe_reassembly *reassembly; /**< allocated with the first fragment */
-    uint32_t credit_epoch;              /**< for rawe_credit_count */
+    struct rawe_credit_member credit;   /**< its part in what we advertise */
 
     struct rawe_timer timer; /**< earliest of the deadlines */
 };

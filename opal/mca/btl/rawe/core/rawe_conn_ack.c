@@ -28,8 +28,8 @@ void rawe_conn_acknowledged(struct rawe_conn *conn, const struct rawe_header *he
     if (rawe_sequence_before(acknowledgement, window->una)) {
         return; /* overtaken by a later acknowledgement */
     }
-    conn->peer_credit =
-        header->credit > RAWE_CC_LEAST_FRAMES ? header->credit : RAWE_CC_LEAST_FRAMES;
+    conn->peer_credit = header->credit;
+    conn->wants_credit = conn->wants_credit && header->credit == 0;
     bool is_ack = header->type == RAWE_FRAME_ACK;
     uint64_t probe_ns = is_ack && (header->flags & RAWE_FLAG_PROBE_ANSWER) != 0
                             ? rawe_liveness_probe_time_ns(&conn->liveness, header->sequence)

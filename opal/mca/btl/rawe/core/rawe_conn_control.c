@@ -99,8 +99,9 @@ void rawe_conn_owe_ack(struct rawe_conn *conn, bool at_once, uint64_t now_ns)
     }
 }
 
-void rawe_conn_write_header(const struct rawe_conn *conn, struct rawe_txframe *frame)
+void rawe_conn_write_header(struct rawe_conn *conn, struct rawe_txframe *frame)
 {
+    conn->credit.told = rawe_conn_credit(conn);
     const struct rawe_engine_config *config = &conn->engine->config;
     struct rawe_header header = {
         .type = conn->lane == RAWE_LANE_BULK ? RAWE_FRAME_BULK : RAWE_FRAME_DATA,
@@ -112,7 +113,7 @@ void rawe_conn_write_header(const struct rawe_conn *conn, struct rawe_txframe *f
         .sequence = frame->sequence,
         .acknowledgement = conn->recvwin.acktr->next,
         .payload_bytes = (uint16_t)frame->payload_bytes,
-        .credit = rawe_conn_credit(conn),
+        .credit = conn->credit.told,
     };
     memcpy(frame->buffer, conn->eth_header, RAWE_ETH_HEADER_BYTES);
     rawe_header_encode(frame->buffer + RAWE_ETH_HEADER_BYTES, &header);
@@ -142,6 +143,7 @@ bool rawe_conn_transmit_control(struct rawe_conn *conn, uint8_t type, uint8_t fl
         .payload_bytes = (uint16_t)payload_bytes,
         .credit = rawe_conn_credit(conn),
     };
+    conn->credit.told = header.credit;
     memcpy(buffer, conn->eth_header, RAWE_ETH_HEADER_BYTES);
     if (payload_bytes != 0) {
         memcpy(buffer + RAWE_PAYLOAD_OFFSET, payload, payload_bytes);
@@ -152,9 +154,13 @@ bool rawe_conn_transmit_control(struct rawe_conn *conn, uint8_t type, uint8_t fl
         .piece_count = 1,
         .len_bytes = (uint32_t)len_bytes,
     };
-    /* The answer to a probe says what arrived before it: it must take the same path as the data. */
-    struct rawe_output *output = type == RAWE_FRAME_PROBE && sequence != RAWE_PROBE_PLAIN &&
-                                         conn->batch == RAWE_BATCH_VALID
+    /*
+     * The answer to a probe says what arrived before it: it must take the same path as the data. One
+     * that asks for credit must not: the queue there may have no room for it.
+     */
+    bool like_data = type == RAWE_FRAME_PROBE && sequence != RAWE_PROBE_PLAIN &&
+                     conn->sendwin.in_flight != 0;
+    struct rawe_output *output = like_data && conn->batch == RAWE_BATCH_VALID
                                      ? &conn->engine->batches.output
                                      : &conn->engine->output;
     return output->transmit(output->context, &view, 1) == 1;
@@ -168,6 +174,15 @@ static uint64_t probe_interval_ns(const struct rawe_conn *conn)
 void rawe_conn_await_ack(struct rawe_conn *conn, uint64_t now_ns)
 {
     if (rawe_liveness_ask_by(&conn->liveness, now_ns + probe_interval_ns(conn))) {
+        rawe_conn_arm(conn);
+    }
+}
+
+void rawe_conn_ask_credit(struct rawe_conn *conn, uint64_t now_ns)
+{
+    uint64_t deadline_ns = conn->liveness.asked_ns + probe_interval_ns(conn);
+    conn->wants_credit = true;
+    if (rawe_liveness_ask_by(&conn->liveness, deadline_ns > now_ns ? deadline_ns : now_ns)) {
         rawe_conn_arm(conn);
     }
 }

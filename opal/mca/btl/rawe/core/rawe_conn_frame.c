@@ -20,8 +20,9 @@ static void request_ack(struct rawe_conn *conn, struct rawe_txframe *frame)
     const struct rawe_sendwin *window = &conn->sendwin;
     uint32_t part = rawe_conn_in_flight_limit(conn) / 4;
     part = part < REQUEST_LEAST_FRAMES ? REQUEST_LEAST_FRAMES : part;
-    if (window->next - conn->ack_requested >= part &&
-        window->in_flight + window->to_transmit >= part) {
+    bool only_one = conn->peer_credit <= 1;
+    if (only_one || (window->next - conn->ack_requested >= part &&
+                     window->in_flight + window->to_transmit >= part)) {
         frame->flags |= RAWE_FLAG_ACK_NOW;
         conn->ack_requested = window->next;
     }

@@ -49,12 +49,12 @@ void rawe_conn_arm(struct rawe_conn *conn);
 /** Credit that frames of this connection advertise. */
 static inline uint16_t rawe_conn_credit(const struct rawe_conn *conn)
 {
-    return conn->engine->credit.frames[conn->lane];
+    return rawe_credit_of(&conn->engine->credit, conn->lane, &conn->credit);
 }
 /** Owe an acknowledgement: at once, or when enough frames have come, or after the delay. */
 void rawe_conn_owe_ack(struct rawe_conn *conn, bool at_once, uint64_t now_ns);
 /** Fill in the headers of a frame as of now: acknowledgement, credit, flags. */
-void rawe_conn_write_header(const struct rawe_conn *conn, struct rawe_txframe *frame);
+void rawe_conn_write_header(struct rawe_conn *conn, struct rawe_txframe *frame);
 /** A frame as the link wants it. */
 static inline void rawe_conn_view(const struct rawe_conn *conn, struct rawe_txframe *frame,
                                   struct rawe_frame *view)
@@ -76,6 +76,8 @@ bool rawe_conn_transmit_control(struct rawe_conn *conn, uint8_t type, uint8_t fl
                                 uint32_t sequence, const uint8_t *payload, size_t payload_bytes);
 /** Frames have been transmitted: plan when to ask about them. */
 void rawe_conn_await_ack(struct rawe_conn *conn, uint64_t now_ns);
+/** There is something to send but no credit: ask for it, at once if that was not done just now. */
+void rawe_conn_ask_credit(struct rawe_conn *conn, uint64_t now_ns);
 /** Something has been acknowledged: plan anew when to ask about the rest. */
 void rawe_conn_expect_ack(struct rawe_conn *conn, uint64_t now_ns);
 

@@ -111,7 +111,9 @@ void rawe_conn_reset(struct rawe_conn *conn)
     conn->handshake.peer_id = 0;
     conn->ack_requested = first;
     conn->batch = RAWE_BATCH_UNTRIED;
-    conn->peer_credit = RAWE_CC_LEAST_FRAMES;
+    conn->peer_credit = 0; /* the reply to CONNECT says */
+    conn->wants_credit = false;
+    conn->credit.told = 0;
     conn->loss_deadline_ns = 0;
     conn->disowned_since_ns = 0;
     rawe_sendwin_reset(&conn->sendwin, first);

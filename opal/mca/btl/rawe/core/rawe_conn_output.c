@@ -98,7 +98,8 @@ static struct round plan_round(const struct rawe_conn *conn)
 }
 
 /** May the next frames go now? Not `all`: only as long as batches can be filled. */
-static bool may_transmit(struct rawe_conn *conn, const struct round *round, uint32_t room, bool all)
+static bool may_transmit(struct rawe_conn *conn, const struct round *round, uint32_t room, bool all,
+                         uint64_t now_ns)
 {
     struct rawe_counters *counters = &conn->engine->counters;
     bool waits = conn->queue.first != NULL || conn->sendwin.to_transmit != 0;
@@ -106,6 +107,9 @@ static bool may_transmit(struct rawe_conn *conn, const struct round *round, uint
         if (waits) {
             counters->window_stalls++;
             counters->credit_stalls += conn->peer_credit <= conn->cc.window;
+            if (conn->sendwin.in_flight == 0) {
+                rawe_conn_ask_credit(conn, now_ns);
+            }
         }
         return false;
     }
@@ -194,7 +198,7 @@ static struct rawe_send *transmit(struct rawe_conn *conn, bool all, uint64_t now
         struct rawe_txframe *frames[ROUND_FRAMES];
         struct rawe_frame views[ROUND_FRAMES];
         uint32_t room = rawe_conn_window_room(conn);
-        if (!may_transmit(conn, &round, room, all)) {
+        if (!may_transmit(conn, &round, room, all, now_ns)) {
             break;
         }
         unsigned count = collect(conn, &round, room, frames, views, &copied_tail);

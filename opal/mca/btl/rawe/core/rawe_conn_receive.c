@@ -231,7 +231,7 @@ static void receive_data(struct rawe_conn *conn, const struct rawe_header *heade
     bool gap_before = rawe_recvwin_has_gap(&conn->recvwin);
     rawe_recvwin_take(&conn->recvwin, header->sequence);
     engine->counters.frames_received++;
-    rawe_credit_count(&engine->credit, &conn->credit_epoch);
+    rawe_credit_note(&engine->credit, &conn->credit);
     /* What is owed is noted before the callbacks: a reply sent by them carries it along. */
     rawe_conn_owe_ack(conn,
                       (header->flags & RAWE_FLAG_ACK_NOW) != 0 ||
@@ -339,6 +339,7 @@ void rawe_conn_receive(struct rawe_conn *conn, const struct rawe_header *header,
     case RAWE_FRAME_PROBE:
         engine->counters.probes_received++;
         rawe_conn_acknowledged(conn, header, NULL, 0, now_ns);
+        rawe_credit_note(&engine->credit, &conn->credit);
         rawe_recvwin_owe_answer(&conn->recvwin, header->sequence);
         rawe_conn_make_pending(conn);
         break;

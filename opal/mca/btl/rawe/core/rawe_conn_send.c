@@ -67,6 +67,8 @@ static void send_coalesced(struct rawe_conn *conn, uint64_t now_ns)
         rawe_conn_output(conn, now_ns);
     } else if (rawe_conn_window_room(conn) != 0) {
         transmit_alone(conn, frame, now_ns);
+    } else if (conn->sendwin.in_flight == 0) {
+        rawe_conn_ask_credit(conn, now_ns);
     } /* else the next acknowledgement sends it */
 }
 
@@ -104,6 +106,9 @@ enum rawe_status rawe_conn_send_copy(struct rawe_conn *conn, uint8_t tag, const 
      */
     if (conn->queue.first != NULL || conn->sendwin.to_transmit != 0 || rawe_conn_window_room(conn) == 0 ||
         rawe_conn_window_full(conn) || rawe_conn_batch_used(conn)) {
+        if (conn->peer_credit == 0 && conn->sendwin.in_flight == 0) {
+            rawe_conn_ask_credit(conn, engine->now_ns); /* the caller may have no send to queue */
+        }
         return RAWE_STATUS_BUSY;
     }
     bool hold = rawe_conn_coalesce_wanted(conn, data_bytes);
