@@ -33,7 +33,7 @@ def _prepare(options, record, say):
     say(f"benchmark: {programs['imb']}")
     if options.check and real is not None:
         record.notes.append("--check does nothing with the real IMB-MPI1")
-    if options.floor:
+    if options.baseline:
         programs["pingpong"] = prepare.program(options.build, "pingpong")
         programs["stream"] = prepare.program(options.build, "stream")
     for peer, reason in prepare.missing_peers(options.peers, options.build).items():
@@ -172,7 +172,7 @@ def main(argv):
     except interrupts.Interrupted as stop:
         print("compare: interrupted before anything was measured", file=sys.stderr)
         return 128 + stop.number
-    if not any(peer != session.FLOOR for _, peer, _ in record.samples):
+    if not any(peer != session.BASELINE for _, peer, _ in record.samples):
         where = "interrupted" if record.interrupted else "see the failures above"
         print(f"compare: nothing was measured ({where})", file=sys.stderr)
         return 130 if record.interrupted else 2

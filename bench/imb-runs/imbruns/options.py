@@ -102,7 +102,7 @@ def parser():
     made.add_argument("--iterations", type=_count, help="most repetitions of a size (default 1000)")
     made.add_argument("--timeout", type=_seconds, default=180.0, help="of one mpirun (default 180)")
     made.add_argument("--check", action="store_true", help="let rawe-imb verify contents")
-    made.add_argument("--no-floor", dest="floor", action="store_false", help="no floor figures")
+    made.add_argument("--no-baseline", dest="baseline", action="store_false", help="no baseline figures")
     made.add_argument("--output", type=Path, metavar="DIR", help="default: results/<date-time>")
     made.add_argument(
         "--resume", type=Path, metavar="DIR", help="go on with an interrupted comparison"
@@ -162,8 +162,8 @@ def parse(argv):
     # A window of long messages alone takes half a second on a slow line.
     options.time = options.time or (1.0 if options.rate else 0.01 if options.quick else 0.02)
     options.iterations = options.iterations or (200 if options.quick else 1000)
-    options.floor_time = 0.01 if options.quick else 0.02
-    options.floor = options.floor and bool(options.benchmarks or options.suite != "collectives")
+    options.baseline_time = 0.01 if options.quick else 0.02
+    options.baseline = options.baseline and bool(options.benchmarks or options.suite != "collectives")
     options.parts = suites.parts_of(options.suite, options.benchmarks or (), options.msglog)
     options.build = (options.build or prepare.SOURCE / "build").resolve()
     return options

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Draws time and bandwidth over message size, one line a transport, the floor dashed."""
+"""Draws time and bandwidth over message size, one line a transport, the baseline dashed."""
 
 from benchlib.chart import Line, LineChart, available, draw_lines
 
 from . import stats, suites
-from .session import FLOOR
+from .session import BASELINE
 from .summary import BANDWIDTHS, WINDOWED
 
 PANEL_INCHES = (5.6, 4.2)
@@ -48,14 +48,14 @@ def panels(record):
 
 
 def chart_of(record, peers, benchmark, processes, metric):
-    """One panel: a line for each transport, the floor dashed."""
+    """One panel: a line for each transport, the baseline dashed."""
     lines = [
         Line(peer, suites.PEER_TITLES[peer], series(record, peer, benchmark, processes, metric))
         for peer in peers
     ]
     if processes == 2:
-        points = series(record, FLOOR, benchmark, processes, metric)
-        lines.append(Line(FLOOR, suites.PEER_TITLES[FLOOR], points, dashed=True))
+        points = series(record, BASELINE, benchmark, processes, metric)
+        lines.append(Line(BASELINE, suites.PEER_TITLES[BASELINE], points, dashed=True))
     return LineChart(f"{benchmark}, {processes} ranks", LABELS[metric], lines)
 
 

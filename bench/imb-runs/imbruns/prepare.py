@@ -12,8 +12,8 @@ SOURCE = Path(__file__).resolve().parents[3]
 COMPONENT = Path("opal/mca/btl/rawe/.libs/mca_btl_rawe.so")
 PROGRAMS = {
     "imb": Path("bench/imb-runs/rawe-imb"),
-    "pingpong": Path("bench/floor/floor-pingpong"),
-    "stream": Path("bench/floor/floor-stream"),
+    "pingpong": Path("bench/baseline/baseline-pingpong"),
+    "stream": Path("bench/baseline/baseline-stream"),
 }
 LAST_LINES = 15
 

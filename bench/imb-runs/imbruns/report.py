@@ -7,7 +7,7 @@ from benchlib.chart import Line, LineChart, size_text
 from benchlib.page import Page, anchor
 
 from . import stats, suites
-from .session import FLOOR
+from .session import BASELINE
 from .summary import compared_rows, is_power_of_four, reading
 
 BARE = "-"
@@ -33,8 +33,8 @@ def columns(table):
     """Header cells of a table."""
     heads = ["size", *table.peers]
     heads += [f"{peer}/{table.base}" for peer in table.others]
-    if table.has_floor:
-        heads += [FLOOR, f"{table.against_floor}/{FLOOR}"]
+    if table.has_baseline:
+        heads += [BASELINE, f"{table.against_baseline}/{BASELINE}"]
     return heads
 
 
@@ -43,9 +43,9 @@ def cells(table, row):
     size = "" if table.benchmark == "Barrier" else size_text(row.size)
     line = [size, *(figure(row.medians.get(peer), table.metric) for peer in table.peers)]
     line += [ratio(row.ratios.get(peer)) for peer in table.others]
-    if table.has_floor:
-        line.append(figure(row.floor, table.metric))
-        line.append(ratio(row.to_floor.get(table.against_floor)))
+    if table.has_baseline:
+        line.append(figure(row.baseline, table.metric))
+        line.append(ratio(row.to_baseline.get(table.against_baseline)))
     return line
 
 
@@ -90,20 +90,20 @@ def write_csv(directory, record, peers, base):
         writer = csv.writer(file)
         writer.writerow(
             "benchmark processes bytes metric transport rounds median min max".split()
-            + [f"ratio_to_{base}", "ratio_to_floor"]
+            + [f"ratio_to_{base}", "ratio_to_baseline"]
         )
         for benchmark, processes, size, metric in record.keys():
             key = (benchmark, processes, size, metric)
-            floor = record.values(FLOOR, *key) if processes == 2 else []
+            baseline = record.values(BASELINE, *key) if processes == 2 else []
             based = record.values(base, *key)
-            for peer in [*peers, FLOOR]:
-                values = floor if peer == FLOOR else record.values(peer, *key)
+            for peer in [*peers, BASELINE]:
+                values = baseline if peer == BASELINE else record.values(peer, *key)
                 if values:
                     writer.writerow(
                         [*key, peer, len(values)]
                         + [f"{stats.median(values):g}", f"{min(values):g}", f"{max(values):g}"]
                         + [_number(stats.ratio_of_medians(values, based))]
-                        + [_number(stats.ratio_of_medians(values, floor))]
+                        + [_number(stats.ratio_of_medians(values, baseline))]
                     )
 
 
@@ -123,9 +123,9 @@ def _charts(table):
         Line(peer, suites.PEER_TITLES[peer], _points(table, lambda row, p=peer: row.medians.get(p)))
         for peer in table.peers
     ]
-    if table.has_floor:
-        floor = _points(table, lambda row: row.floor)
-        lines.append(Line(FLOOR, suites.PEER_TITLES[FLOOR], floor, dashed=True))
+    if table.has_baseline:
+        baseline = _points(table, lambda row: row.baseline)
+        lines.append(Line(BASELINE, suites.PEER_TITLES[BASELINE], baseline, dashed=True))
     what = {"time_us": "time", "mbytes_per_s": "bandwidth", "messages_per_s": "message rate"}
     kind = what[table.metric]
     name = f"{table.benchmark}, {table.processes} ranks"
@@ -209,7 +209,7 @@ def write_page(directory, record, found, facts, images, command, shaped=()):
     page.facts(facts["table"])
     page.text(
         f"Transports: {titles}. They ran in turn; each figure is the median over the rounds, each "
-        "ratio a ratio of such medians. The floor is what a bare program reaches with the same raw "
+        "ratio a ratio of such medians. The baseline is what a bare program reaches with the same raw "
         "frames on the same wire without any protocol: for Uniband with one message in a frame, so "
         "that a transport that packs small messages can be above it."
     )

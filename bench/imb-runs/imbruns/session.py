@@ -12,7 +12,7 @@ NOISE = re.compile(
     r"sent help message|orte_base_help_aggregate|^\[[^]]*\] \*\*\* "
     r"|setpgid\(|^Primary job  terminated|a non-zero exit code. Per user-direction"
 )
-FLOOR = "floor"
+BASELINE = "baseline"
 
 
 @dataclass(frozen=True)
@@ -60,13 +60,13 @@ class Record:
     indexed: int = 0
 
     def values(self, peer, benchmark, processes, size, metric):
-        """One figure's values over the rounds. The floor knows no number of processes."""
+        """One figure's values over the rounds. The baseline knows no number of processes."""
         for _, who, sample in self.samples[self.indexed :]:
-            count = None if who == FLOOR else sample.processes
+            count = None if who == BASELINE else sample.processes
             key = (who, sample.benchmark, count, sample.size, sample.metric)
             self.index.setdefault(key, []).append(sample.value)
         self.indexed = len(self.samples)
-        count = None if peer == FLOOR else processes
+        count = None if peer == BASELINE else processes
         return self.index.get((peer, benchmark, count, size, metric), [])
 
     def keys(self):
@@ -74,7 +74,7 @@ class Record:
         found = dict.fromkeys(
             (sample.benchmark, sample.processes, sample.size, sample.metric)
             for _, peer, sample in self.samples
-            if peer != FLOOR
+            if peer != BASELINE
         )
         order = {name: index for index, name in enumerate(suites.BENCHMARKS)}
         return sorted(found, key=lambda key: (order.get(key[0], len(order)), key))
@@ -105,26 +105,26 @@ def imb_arguments(options, part, processes, imb, own):
     return calls
 
 
-def _floor_runs(options, number, programs, interface):
+def _baseline_runs(options, number, programs, interface):
     for name in ("pingpong", "stream"):
         words = ["-np", "2", *options.starter, str(programs[name])]
-        words += ["--seconds", f"{options.floor_time:g}"]
+        words += ["--seconds", f"{options.baseline_time:g}"]
         words += ["--window", "credit"] if name == "stream" else []
         words += ["--interface", interface] if interface else []
-        yield Run(number, FLOOR, name, tuple(words))
+        yield Run(number, BASELINE, name, tuple(words))
 
 
 def plan(options, programs, interface):
     """All Runs in their order, group by group: transports alternate within each part, the other
     way in every second round, so that neither always runs first. What takes two ranks whatever
-    there are, the floor too, is measured in the first group only."""
+    there are, the baseline too, is measured in the first group only."""
     runs = []
     for group in options.groups:
         is_first = group is options.groups[0]
         parts = suites.parts_for(options.parts, is_first)
         for number in range(1, options.rounds + 1):
-            if options.floor and is_first:
-                runs += _floor_runs(options, number, programs, interface)
+            if options.baseline and is_first:
+                runs += _baseline_runs(options, number, programs, interface)
             peers = options.peers if number % 2 else options.peers[::-1]
             for part in parts:
                 for rest in imb_arguments(
@@ -139,8 +139,8 @@ def plan(options, programs, interface):
 
 
 def group_of(run, groups):
-    """The group that a run belongs to: the floor to the first."""
-    if run.peer == FLOOR:
+    """The group that a run belongs to: the baseline to the first."""
+    if run.peer == BASELINE:
         return groups[0]
     return next(group for group in groups if group.processes == run.processes)
 
@@ -206,7 +206,7 @@ class Session:
         reason = None if outcome.status == 0 else _reason(outcome, self.options.timeout)
         samples = []
         try:
-            parse = output.parse_floor if run.peer == FLOOR else output.parse_imb
+            parse = output.parse_baseline if run.peer == BASELINE else output.parse_imb
             samples = parse(outcome.output)
             if not samples and reason is None:
                 reason = "the output holds no figures"

@@ -109,7 +109,7 @@ PEER_TITLES = {
     "vader": "btl/vader (shared memory)",
     "ucx": "UCX over TCP",
     "ofi": "libfabric over TCP",
-    "floor": "floor (raw frames, no MPI)",
+    "baseline": "baseline (raw frames, no MPI)",
 }
 
 

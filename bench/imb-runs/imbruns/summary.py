@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Turns a session's samples into tables: medians, ratios to the base transport and to the floor."""
+"""Turns a session's samples into tables: medians, ratios to the base transport and to the baseline."""
 
 from dataclasses import dataclass, field
 
 from benchlib.chart import size_text
 
 from . import stats, suites
-from .session import FLOOR
+from .session import BASELINE
 
 FLOAT_BYTES = 4
 RATE_BELOW = 1024  # bytes; Uniband and Biband are messages per second below, bandwidth from here on
@@ -41,9 +41,9 @@ class Row:
 
     size: int
     medians: dict
-    floor: float = None
+    baseline: float = None
     ratios: dict = field(default_factory=dict)  # peer -> median / the base's median
-    to_floor: dict = field(default_factory=dict)  # peer -> median / the floor's
+    to_baseline: dict = field(default_factory=dict)  # peer -> median / the baseline's
 
 
 @dataclass
@@ -83,14 +83,14 @@ class Table:
         return [peer for peer in self.peers if peer != self.base]
 
     @property
-    def against_floor(self):
-        """The transport whose ratio to the floor is shown: rawe, or the last one."""
+    def against_baseline(self):
+        """The transport whose ratio to the baseline is shown: rawe, or the last one."""
         return "rawe" if "rawe" in self.peers else self.peers[-1]
 
     @property
-    def has_floor(self):
-        """True when at least one size has a floor."""
-        return any(row.floor is not None for row in self.rows)
+    def has_baseline(self):
+        """True when at least one size has a baseline."""
+        return any(row.baseline is not None for row in self.rows)
 
     def mean_ratio(self, peer):
         """Geometric mean of the peer's ratios over the sizes; None without any."""
@@ -121,13 +121,13 @@ def tables(record, peers, base):
             peer: record.values(peer, benchmark, processes, size, metric) for peer in peers
         }
         row = Row(size, {peer: stats.median(got) for peer, got in values.items() if got})
-        floor = record.values(FLOOR, benchmark, 2, size, metric)
-        if floor and processes == 2:
-            row.floor = stats.median(floor)
+        baseline = record.values(BASELINE, benchmark, 2, size, metric)
+        if baseline and processes == 2:
+            row.baseline = stats.median(baseline)
         for peer, got in values.items():
             if peer != base:
                 row.ratios[peer] = stats.ratio_of_medians(got, values.get(base, []))
-            row.to_floor[peer] = stats.ratio_of_medians(got, floor) if row.floor else None
+            row.to_baseline[peer] = stats.ratio_of_medians(got, baseline) if row.baseline else None
         key = (benchmark, processes, metric)
         if key not in found:
             found[key] = Table(benchmark, processes, metric, [], base, [])

@@ -11,7 +11,7 @@ def test_parse__defaults():
     options = command_line.parse([])
     assert (options.rounds, options.peers) == (5, ["tcp", "rawe"])
     assert options.groups == [session.Group(2, 2)]
-    assert options.floor and options.build.name == "build"
+    assert options.baseline and options.build.name == "build"
 
 
 def test_parse__hosts_give_the_ranks():

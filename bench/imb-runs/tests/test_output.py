@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tests of output.py: real IMB-MPI1's layout, rawe-imb's, and the floor programs'."""
+"""Tests of output.py: real IMB-MPI1's layout, rawe-imb's, and the baseline programs'."""
 
 import pytest
 
@@ -76,17 +76,17 @@ def test_parse_imb__nothing_in_an_error_message():
     assert output.parse_imb("mpirun: command not found\n 1 2 3 4\n") == []
 
 
-def test_parse_floor__the_faster_way_wins(sample_output):
-    samples = output.parse_floor(sample_output("floor.txt"))
+def test_parse_baseline__the_faster_way_wins(sample_output):
+    samples = output.parse_baseline(sample_output("baseline.txt"))
     assert figures(samples, "PingPong") == {(1, "time_us"): 1.202, (65536, "time_us"): 10.726}
     assert figures(samples, "Uniband")[4096, "mbytes_per_s"] == 779.93
 
 
-def test_parse_floor__streams_without_credit_do_not_count(sample_output):
-    samples = output.parse_floor(sample_output("floor.txt"))
+def test_parse_baseline__streams_without_credit_do_not_count(sample_output):
+    samples = output.parse_baseline(sample_output("baseline.txt"))
     assert figures(samples, "Uniband")[64, "messages_per_s"] == 591825.0
 
 
-def test_parse_floor__send_call_only_where_one_frame_holds_the_message(sample_output):
-    samples = output.parse_floor(sample_output("floor.txt"))
+def test_parse_baseline__send_call_only_where_one_frame_holds_the_message(sample_output):
+    samples = output.parse_baseline(sample_output("baseline.txt"))
     assert figures(samples, "Isend") == {(64, "time_us"): 1.689}

@@ -14,7 +14,7 @@ from imbruns.output import Sample
 def fixture_record():
     made = session.Record(planned=12, finished=12)
     for number, factor in ((1, 1.0), (2, 1.2), (3, 0.9)):
-        for peer, one, large in (("tcp", 4.0, 100.0), ("rawe", 2.0, 50.0), ("floor", 1.0, 10.0)):
+        for peer, one, large in (("tcp", 4.0, 100.0), ("rawe", 2.0, 50.0), ("baseline", 1.0, 10.0)):
             for size, value in ((1, one), (65536, large)):
                 sample = Sample("PingPong", 2, size, "time_us", value * factor, 1000)
                 made.samples.append((number, peer, sample))
@@ -32,12 +32,12 @@ def fixture_record():
 PEERS = ["tcp", "rawe"]
 
 
-def test_tables__medians_ratios_and_floor(record):
+def test_tables__medians_ratios_and_baseline(record):
     table = summary.tables(record, PEERS, "tcp")[0]
     assert (table.benchmark, table.unit, table.lower_is_better) == ("PingPong", "µs", True)
     row = table.rows[0]
-    assert row.size == 1 and row.medians == {"tcp": 4.0, "rawe": 2.0} and row.floor == 1.0
-    assert row.ratios == {"rawe": 0.5} and row.to_floor == {"tcp": 4.0, "rawe": 2.0}
+    assert row.size == 1 and row.medians == {"tcp": 4.0, "rawe": 2.0} and row.baseline == 1.0
+    assert row.ratios == {"rawe": 0.5} and row.to_baseline == {"tcp": 4.0, "rawe": 2.0}
     assert table.mean_ratio("rawe") == pytest.approx(0.5)
 
 
@@ -48,7 +48,7 @@ def test_tables__uniband_is_rate_when_small_and_bandwidth_when_large(record):
         ("messages_per_s", 64), ("mbytes_per_s", 4096),
     }
     assert all(table.mean_ratio("rawe") == pytest.approx(4.0) for table in found)
-    assert not any(table.has_floor for table in found)
+    assert not any(table.has_baseline for table in found)
 
 
 def test_tables__collectives_of_no_bytes_are_left_out_but_barrier_stays(record):
@@ -142,9 +142,9 @@ def test_shares__of_the_largest_messages(record):
     assert "819.20 MB/s with 4 KiB" in lines[0].sentence()
 
 
-def test_terminal_table__one_line_a_size_with_ratio_and_floor(record):
+def test_terminal_table__one_line_a_size_with_ratio_and_baseline(record):
     lines = report.terminal_table(summary.tables(record, PEERS, "tcp")[0]).splitlines()
-    assert lines[1].split() == ["size", "tcp", "rawe", "rawe/tcp", "floor", "rawe/floor"]
+    assert lines[1].split() == ["size", "tcp", "rawe", "rawe/tcp", "baseline", "rawe/baseline"]
     assert lines[2].split() == ["1", "B", "4.00", "2.00", "0.50", "1.00", "2.00"]
     assert lines[-1].split() == ["geometric", "mean", "0.50"]
 
@@ -158,7 +158,7 @@ def test_write_csv__every_sample_and_the_medians(record, tmp_path):
              for row in medians}
     one = found["PingPong", "1", "time_us", "rawe"]
     assert (one["median"], one["min"], one["max"], one["rounds"]) == ("2", "1.8", "2.4", "3")
-    assert (one["ratio_to_tcp"], one["ratio_to_floor"]) == ("0.5000", "2.0000")
+    assert (one["ratio_to_tcp"], one["ratio_to_baseline"]) == ("0.5000", "2.0000")
 
 
 def test_write_page__holds_tables_failures_and_the_command(record, tmp_path):

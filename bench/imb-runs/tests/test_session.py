@@ -51,7 +51,7 @@ def options_of(**changes):
     values = {
         "rounds": 3, "peers": ["tcp", "rawe"], "iterations": 100, "time": 0.1,
         "groups": [session.Group(2, 2)], "starter": [],
-        "timeout": 5, "check": False, "floor": False, "floor_time": 0.1,
+        "timeout": 5, "check": False, "baseline": False, "baseline_time": 0.1,
         "parts": suites.parts_of("default", ["PingPong"]),
     }
     return SimpleNamespace(**{**values, **changes})
@@ -109,13 +109,13 @@ def test_plan__real_imb_has_the_time_for_all_sizes():
 
 
 def test_plan__interface_reaches_every_program():
-    runs = session.plan(options_of(rounds=1, floor=True), PROGRAMS, "eth7")
-    assert [run.peer for run in runs] == ["floor", "floor", "tcp", "rawe"]
+    runs = session.plan(options_of(rounds=1, baseline=True), PROGRAMS, "eth7")
+    assert [run.peer for run in runs] == ["baseline", "baseline", "tcp", "rawe"]
     assert all("eth7" in run.arguments for run in runs)
 
 
 def test_plan__a_starter_stands_in_front_of_every_program():
-    options = options_of(rounds=1, floor=True, starter=["setpriv", "--x"])
+    options = options_of(rounds=1, baseline=True, starter=["setpriv", "--x"])
     for run in session.plan(options, PROGRAMS, None):
         words = list(run.arguments)
         at = words.index("setpriv")
@@ -125,14 +125,14 @@ def test_plan__a_starter_stands_in_front_of_every_program():
 def test_plan__what_takes_two_ranks_is_measured_in_the_first_group_only():
     groups = [session.Group(2, 2), session.Group(4, 4)]
     parts = suites.parts_of("default", ["PingPong", "Bcast"])
-    options = options_of(rounds=1, floor=True, groups=groups, parts=parts)
+    options = options_of(rounds=1, baseline=True, groups=groups, parts=parts)
     runs = session.plan(options, PROGRAMS, None)
-    found = [(run.processes, run.peer, run.arguments[-1]) for run in runs if run.peer != "floor"]
+    found = [(run.processes, run.peer, run.arguments[-1]) for run in runs if run.peer != "baseline"]
     assert found == [
         (2, "tcp", "PingPong"), (2, "rawe", "PingPong"), (2, "tcp", "Bcast"), (2, "rawe", "Bcast"),
         (4, "tcp", "Bcast"), (4, "rawe", "Bcast"),
     ]
-    assert [session.group_of(run, groups) for run in runs if run.peer == "floor"] == groups[:1] * 2
+    assert [session.group_of(run, groups) for run in runs if run.peer == "baseline"] == groups[:1] * 2
     four = next(run for run in runs if run.processes == 4)
     assert four.arguments[:2] == ("-np", "4") and "-npmin 4" in " ".join(four.arguments)
 

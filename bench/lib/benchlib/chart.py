@@ -46,7 +46,7 @@ def size_text(size):
 
 @dataclass
 class Line:
-    """One line of a chart: a transport, or the floor."""
+    """One line of a chart: a transport, or the baseline."""
 
     key: str  # decides colour and marker: tcp, rawe, ...; others get the next free colour
     label: str
@@ -91,7 +91,7 @@ def available():
 
 def _colours(keys):
     spare = iter(OTHER_COLOURS * len(keys))
-    return {key: INK if key == "floor" else COLOURS.get(key) or next(spare) for key in keys}
+    return {key: INK if key == "baseline" else COLOURS.get(key) or next(spare) for key in keys}
 
 
 def _plain_ticks(axes):

@@ -50,7 +50,7 @@ def lines(title="PingPong"):
     return LineChart(
         title,
         "time in µs",
-        [Line("tcp", "btl/tcp", points), Line("floor", "floor", points[:2], dashed=True)],
+        [Line("tcp", "btl/tcp", points), Line("baseline", "baseline", points[:2], dashed=True)],
     )
 
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Superframes: many segments in one sendmsg() through UDP segmentation offload, received whole. */
-#include "floor.h"
+/* GSO batches: many segments in one sendmsg() through UDP segmentation offload, received whole. */
+#include "baseline.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -35,16 +35,17 @@ struct __attribute__((packed)) envelope {
     struct udphdr udp;
 };
 
-static int give_up(struct floor_link *link, int fd, const char *what)
+static int give_up(struct baseline_link *link, int fd, const char *what)
 {
-    fprintf(stderr, "floor: %s: superframes left out: %s: %s\n", link->name, what, strerror(errno));
+    fprintf(stderr, "baseline: %s: GSO batches left out: %s: %s\n", link->name, what,
+            strerror(errno));
     if (fd >= 0) {
         close(fd);
     }
     return -1;
 }
 
-static int open_socket(struct floor_link *link)
+static int open_socket(struct baseline_link *link)
 {
     /* Only our own: IPv4, UDP, from SOURCE_ADDRESS, to our port. Offsets count from the MAC. */
     struct sock_filter code[] = {
@@ -55,7 +56,7 @@ static int open_socket(struct floor_link *link)
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 26),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SOURCE_ADDRESS, 0, 3),
         BPF_STMT(BPF_LD | BPF_H | BPF_ABS, 36),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, FLOOR_UDP_PORT, 0, 1),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, BASELINE_UDP_PORT, 0, 1),
         BPF_STMT(BPF_RET | BPF_K, 0x7FFFFFFF),
         BPF_STMT(BPF_RET | BPF_K, 0),
     };
@@ -84,17 +85,17 @@ static int open_socket(struct floor_link *link)
     return fd;
 }
 
-void floor_gso_open(struct floor_link *link)
+void baseline_gso_open(struct baseline_link *link)
 {
     uint32_t segment_bytes = (uint32_t)link->mtu - IP_UDP_BYTES;
-    link->segment_payload = segment_bytes - FLOOR_HEADER_BYTES;
+    link->segment_payload = segment_bytes - BASELINE_HEADER_BYTES;
     link->segments_max = (IP_BYTES_MAX - IP_UDP_BYTES) / segment_bytes;
     if (link->segments_max > SEGMENTS_LIMIT) {
         link->segments_max = SEGMENTS_LIMIT;
     }
     if (link->segments_max < 2) {
-        fprintf(stderr, "floor: %s: superframes left out: MTU %d already fills one\n", link->name,
-                link->mtu);
+        fprintf(stderr, "baseline: %s: GSO batches left out: MTU %d already fills one\n",
+                link->name, link->mtu);
         return;
     }
     link->gso_fd = open_socket(link);
@@ -117,14 +118,14 @@ static uint16_t fold(uint32_t sum)
     return htons((uint16_t)sum);
 }
 
-static void build_envelope(const struct floor_link *link, struct envelope *out, size_t udp_payload,
-                           bool is_super)
+static void build_envelope(const struct baseline_link *link, struct envelope *out,
+                           size_t udp_payload, bool is_super)
 {
     uint16_t ethertype = htons(ETHERTYPE_IP);
     size_t udp_bytes = sizeof(struct udphdr) + udp_payload;
     memset(out, 0, sizeof(*out));
-    memcpy(out->mac, link->peer, FLOOR_MAC_BYTES);
-    memcpy(out->mac + 6, link->mac, FLOOR_MAC_BYTES);
+    memcpy(out->mac, link->peer, BASELINE_MAC_BYTES);
+    memcpy(out->mac + 6, link->mac, BASELINE_MAC_BYTES);
     memcpy(out->mac + 12, &ethertype, 2);
     struct iphdr ip = {.version = 4,
                        .ihl = 5,
@@ -136,8 +137,8 @@ static void build_envelope(const struct floor_link *link, struct envelope *out, 
                        .daddr = htonl(DESTINATION_ADDRESS)};
     ip.check = (uint16_t)~fold(sum_words(&ip, sizeof(ip), 0));
     out->ip = ip;
-    struct udphdr udp = {.source = htons(FLOOR_UDP_PORT),
-                         .dest = htons(FLOOR_UDP_PORT),
+    struct udphdr udp = {.source = htons(BASELINE_UDP_PORT),
+                         .dest = htons(BASELINE_UDP_PORT),
                          .len = htons((uint16_t)udp_bytes)};
     if (is_super) {
         /* The device completes the checksum of each segment: it starts from the pseudo header's. */
@@ -148,18 +149,18 @@ static void build_envelope(const struct floor_link *link, struct envelope *out, 
         out->offload.csum_offset = offsetof(struct udphdr, check);
         out->offload.gso_type = VIRTIO_NET_HDR_GSO_UDP_L4;
         out->offload.hdr_len = 14 + IP_UDP_BYTES;
-        out->offload.gso_size = (uint16_t)(FLOOR_HEADER_BYTES + link->segment_payload);
+        out->offload.gso_size = (uint16_t)(BASELINE_HEADER_BYTES + link->segment_payload);
     }
     out->udp = udp;
 }
 
-int64_t floor_gso_send(struct floor_link *link, const struct floor_frame *first,
-                       const uint8_t *message, uint32_t left, uint32_t *pieces)
+int64_t baseline_gso_send(struct baseline_link *link, const struct baseline_frame *first,
+                          const uint8_t *message, uint32_t left, uint32_t *pieces)
 {
     struct envelope envelope;
-    uint8_t headers[SEGMENTS_LIMIT][FLOOR_HEADER_BYTES];
+    uint8_t headers[SEGMENTS_LIMIT][BASELINE_HEADER_BYTES];
     struct iovec parts[1 + 2 * SEGMENTS_LIMIT];
-    struct floor_frame segment = *first;
+    struct baseline_frame segment = *first;
     uint32_t taken = 0;
     uint32_t count = 0;
     parts[0] = (struct iovec){&envelope, sizeof(envelope)};
@@ -170,13 +171,13 @@ int64_t floor_gso_send(struct floor_link *link, const struct floor_frame *first,
             segment.length = link->segment_payload;
         }
         segment.value = first->value + count;
-        floor_header_encode(headers[count], &segment);
-        parts[1 + 2 * count] = (struct iovec){headers[count], FLOOR_HEADER_BYTES};
+        baseline_header_encode(headers[count], &segment);
+        parts[1 + 2 * count] = (struct iovec){headers[count], BASELINE_HEADER_BYTES};
         parts[2 + 2 * count] = (struct iovec){(void *)(message + segment.offset), segment.length};
         taken += segment.length;
         count++;
     }
-    build_envelope(link, &envelope, taken + (size_t)count * FLOOR_HEADER_BYTES, count > 1);
+    build_envelope(link, &envelope, taken + (size_t)count * BASELINE_HEADER_BYTES, count > 1);
     struct msghdr head = {.msg_iov = parts, .msg_iovlen = 1 + 2 * count};
     ssize_t sent;
     do {
@@ -186,38 +187,38 @@ int64_t floor_gso_send(struct floor_link *link, const struct floor_frame *first,
     return sent < 0 ? -errno : (int64_t)taken;
 }
 
-bool floor_gso_receive(struct floor_link *link, struct floor_frame *frame, uint8_t *buffer,
-                       uint32_t size, uint32_t expected, uint32_t *pieces)
+bool baseline_gso_receive(struct baseline_link *link, struct baseline_frame *frame, uint8_t *buffer,
+                          uint32_t size, uint32_t expected, uint32_t *pieces)
 {
     struct envelope envelope;
-    uint8_t headers[SEGMENTS_LIMIT][FLOOR_HEADER_BYTES];
+    uint8_t headers[SEGMENTS_LIMIT][BASELINE_HEADER_BYTES];
     struct iovec parts[1 + 2 * SEGMENTS_LIMIT];
     uint32_t count = 0;
     uint32_t at = expected < size ? expected : 0;
     parts[0] = (struct iovec){&envelope, sizeof(envelope)};
     do {
         uint32_t length = size - at < link->segment_payload ? size - at : link->segment_payload;
-        parts[1 + 2 * count] = (struct iovec){headers[count], FLOOR_HEADER_BYTES};
+        parts[1 + 2 * count] = (struct iovec){headers[count], BASELINE_HEADER_BYTES};
         parts[2 + 2 * count] = (struct iovec){buffer + at, length};
         at += length;
         count++;
     } while (at < size && count < link->segments_max);
     struct msghdr head = {.msg_iov = parts, .msg_iovlen = 1 + 2 * count};
     ssize_t received = recvmsg(link->gso_fd, &head, MSG_DONTWAIT);
-    if (received < (ssize_t)(sizeof(envelope) + FLOOR_HEADER_BYTES) ||
-        !floor_header_decode(headers[0], frame)) {
+    if (received < (ssize_t)(sizeof(envelope) + BASELINE_HEADER_BYTES) ||
+        !baseline_header_decode(headers[0], frame)) {
         return false;
     }
     uint32_t bytes = (uint32_t)received - (uint32_t)sizeof(envelope);
-    uint32_t segment_bytes = FLOOR_HEADER_BYTES + link->segment_payload;
+    uint32_t segment_bytes = BASELINE_HEADER_BYTES + link->segment_payload;
     *pieces = (bytes + segment_bytes - 1) / segment_bytes;
-    frame->length = bytes - *pieces * FLOOR_HEADER_BYTES;
+    frame->length = bytes - *pieces * BASELINE_HEADER_BYTES;
     return true;
 }
 
-uint64_t floor_gso_drain(struct floor_link *link)
+uint64_t baseline_gso_drain(struct baseline_link *link)
 {
-    uint8_t start[sizeof(struct envelope) + FLOOR_HEADER_BYTES];
+    uint8_t start[sizeof(struct envelope) + BASELINE_HEADER_BYTES];
     uint64_t bytes = 0;
     for (;;) {
         ssize_t received = recv(link->gso_fd, start, sizeof(start), MSG_DONTWAIT | MSG_TRUNC);
@@ -225,8 +226,8 @@ uint64_t floor_gso_drain(struct floor_link *link)
             return bytes;
         }
         size_t carried = (size_t)received - sizeof(struct envelope);
-        size_t segment_bytes = FLOOR_HEADER_BYTES + link->segment_payload;
+        size_t segment_bytes = BASELINE_HEADER_BYTES + link->segment_payload;
         size_t pieces = (carried + segment_bytes - 1) / segment_bytes;
-        bytes += carried - pieces * FLOOR_HEADER_BYTES;
+        bytes += carried - pieces * BASELINE_HEADER_BYTES;
     }
 }

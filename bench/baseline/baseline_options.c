@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Command line and clock of the floor programs. */
-#include "floor.h"
+/* Command line and clock of the baseline programs. */
+#include "baseline.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -10,16 +10,16 @@
 
 #define SIZE_LIMIT (64u << 20)
 
-double floor_now(void)
+double baseline_now(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-const char *floor_way_name(enum floor_way way)
+const char *baseline_way_name(enum baseline_way way)
 {
-    return way == FLOOR_GSO ? "gso" : "frames";
+    return way == BASELINE_GSO ? "gso" : "frames";
 }
 
 static void print_help(const char *program, const char *purpose)
@@ -41,10 +41,10 @@ static void print_help(const char *program, const char *purpose)
            program, purpose);
 }
 
-static bool parse_sizes(struct floor_options *options, const char *text)
+static bool parse_sizes(struct baseline_options *options, const char *text)
 {
     options->size_count = 0;
-    while (options->size_count < FLOOR_SIZES_MAX) {
+    while (options->size_count < BASELINE_SIZES_MAX) {
         char *end;
         errno = 0;
         unsigned long size = strtoul(text, &end, 10);
@@ -63,7 +63,7 @@ static bool parse_sizes(struct floor_options *options, const char *text)
     return false;
 }
 
-static bool parse_way(struct floor_options *options, const char *text)
+static bool parse_way(struct baseline_options *options, const char *text)
 {
     bool all = strcmp(text, "all") == 0;
     options->frames = all || strcmp(text, "frames") == 0;
@@ -71,7 +71,7 @@ static bool parse_way(struct floor_options *options, const char *text)
     return options->frames || options->gso;
 }
 
-static bool parse_window(struct floor_options *options, const char *text)
+static bool parse_window(struct baseline_options *options, const char *text)
 {
     bool all = strcmp(text, "all") == 0;
     options->credit = all || strcmp(text, "credit") == 0;
@@ -94,17 +94,17 @@ static bool parse_cpu(const char *text, int *cpu)
     return end != text && *end == '\0' && number >= 0 && number < 4096;
 }
 
-bool floor_options_parse(struct floor_options *options, int argc, char **argv, const char *purpose,
-                         const uint32_t *sizes, int size_count, int *status)
+bool baseline_options_parse(struct baseline_options *options, int argc, char **argv,
+                            const char *purpose, const uint32_t *sizes, int size_count, int *status)
 {
-    *options = (struct floor_options){.cpu = -1,
-                                      .seconds = 0.1,
-                                      .wait_seconds = 20,
-                                      .frames = true,
-                                      .gso = true,
-                                      .credit = true,
-                                      .unlimited = true,
-                                      .size_count = size_count};
+    *options = (struct baseline_options){.cpu = -1,
+                                         .seconds = 0.1,
+                                         .wait_seconds = 20,
+                                         .frames = true,
+                                         .gso = true,
+                                         .credit = true,
+                                         .unlimited = true,
+                                         .size_count = size_count};
     memcpy(options->sizes, sizes, sizeof(*sizes) * (size_t)size_count);
     for (int i = 1; i < argc; i += 2) {
         const char *name = argv[i];

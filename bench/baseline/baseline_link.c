@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Plain frames: interface, AF_PACKET socket, TPACKET_V2 receive ring, one send() a frame. */
-#include "floor.h"
+#include "baseline.h"
 
 #include <arpa/inet.h>
 #include <endian.h>
@@ -20,7 +20,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#define FLOOR_MAGIC 0xF100
+#define BASELINE_MAGIC 0xF100
 #define RING_BYTES (2u << 20) /* small enough to stay in the cache */
 #define RING_SLOTS_MIN 32u
 #define RING_BLOCK_BYTES (1u << 17)
@@ -28,10 +28,11 @@
 /* Up to here copying the payload behind the headers is cheaper than sendmsg() with two parts. */
 #define COPY_LIMIT_BYTES 2048u
 
-static void fail(const struct floor_link *link, const char *what, const char *remedy)
+static void fail(const struct baseline_link *link, const char *what, const char *remedy)
 {
-    fprintf(stderr, "floor: %s: %s failed: %s%s%s\n", link->name[0] ? link->name : "no interface",
-            what, strerror(errno), remedy[0] ? "; " : "", remedy);
+    fprintf(stderr, "baseline: %s: %s failed: %s%s%s\n",
+            link->name[0] ? link->name : "no interface", what, strerror(errno),
+            remedy[0] ? "; " : "", remedy);
     exit(1);
 }
 
@@ -43,7 +44,7 @@ static bool is_ethernet(int fd, const char *name)
 }
 
 /* Puts the first Ethernet interface that is up and running into link->name, if there is one. */
-static void find_interface(struct floor_link *link)
+static void find_interface(struct baseline_link *link)
 {
     struct ifaddrs *list = NULL;
     if (getifaddrs(&list) != 0) {
@@ -59,24 +60,25 @@ static void find_interface(struct floor_link *link)
 }
 
 /* An interface counts as running up to a second after its carrier came: hence the patience. */
-static void choose_interface(struct floor_link *link, double wait_seconds)
+static void choose_interface(struct baseline_link *link, double wait_seconds)
 {
-    double start = floor_now();
+    double start = baseline_now();
     for (;;) {
         find_interface(link);
         if (link->name[0] != '\0') {
             return;
         }
-        if (floor_now() - start > wait_seconds) {
-            fprintf(stderr, "floor: this host has no Ethernet interface that is up; bring one up "
-                            "(ip link set NAME up) or name one with --interface\n");
+        if (baseline_now() - start > wait_seconds) {
+            fprintf(stderr,
+                    "baseline: this host has no Ethernet interface that is up; bring one up "
+                    "(ip link set NAME up) or name one with --interface\n");
             exit(1);
         }
         usleep(50000);
     }
 }
 
-static void read_interface(struct floor_link *link)
+static void read_interface(struct baseline_link *link)
 {
     struct ifreq request = {0};
     memcpy(request.ifr_name, link->name, sizeof(request.ifr_name));
@@ -91,11 +93,11 @@ static void read_interface(struct floor_link *link)
     if (ioctl(link->fd, SIOCGIFHWADDR, &request) != 0) {
         fail(link, "reading the MAC address", "");
     }
-    memcpy(link->mac, request.ifr_hwaddr.sa_data, FLOOR_MAC_BYTES);
-    link->frame_payload = (uint32_t)link->mtu - FLOOR_HEADER_BYTES;
+    memcpy(link->mac, request.ifr_hwaddr.sa_data, BASELINE_MAC_BYTES);
+    link->frame_payload = (uint32_t)link->mtu - BASELINE_HEADER_BYTES;
 }
 
-static void open_ring(struct floor_link *link)
+static void open_ring(struct baseline_link *link)
 {
     int version = TPACKET_V2;
     if (setsockopt(link->fd, SOL_PACKET, PACKET_VERSION, &version, sizeof(version)) != 0) {
@@ -134,15 +136,15 @@ static void pin(int cpu)
     CPU_ZERO(&set);
     CPU_SET((unsigned)cpu, &set);
     if (sched_setaffinity(0, sizeof(set), &set) != 0) {
-        fprintf(stderr, "floor: cannot run on core %d: %s; give --cpu a core of this host\n", cpu,
-                strerror(errno));
+        fprintf(stderr, "baseline: cannot run on core %d: %s; give --cpu a core of this host\n",
+                cpu, strerror(errno));
         exit(1);
     }
 }
 
-void floor_link_open(struct floor_link *link, const struct floor_options *options)
+void baseline_link_open(struct baseline_link *link, const struct baseline_options *options)
 {
-    *link = (struct floor_link){.gso_fd = -1};
+    *link = (struct baseline_link){.gso_fd = -1};
     pin(options->cpu);
     link->fd = socket(AF_PACKET, SOCK_RAW, 0);
     if (link->fd < 0) {
@@ -157,18 +159,18 @@ void floor_link_open(struct floor_link *link, const struct floor_options *option
     read_interface(link);
     open_ring(link);
     struct sockaddr_ll address = {.sll_family = AF_PACKET,
-                                  .sll_protocol = htons(FLOOR_ETHERTYPE),
+                                  .sll_protocol = htons(BASELINE_ETHERTYPE),
                                   .sll_ifindex = link->ifindex};
     if (bind(link->fd, (struct sockaddr *)&address, sizeof(address)) != 0) {
         fail(link, "binding to the interface", "");
     }
-    link->scratch = floor_buffer_new(FLOOR_FRAME_HEADERS + (size_t)link->mtu);
+    link->scratch = baseline_buffer_new(BASELINE_FRAME_HEADERS + (size_t)link->mtu);
     if (options->gso) {
-        floor_gso_open(link);
+        baseline_gso_open(link);
     }
 }
 
-void floor_link_close(struct floor_link *link)
+void baseline_link_close(struct baseline_link *link)
 {
     munmap(link->ring, link->ring_bytes);
     free(link->scratch);
@@ -178,9 +180,9 @@ void floor_link_close(struct floor_link *link)
     }
 }
 
-void floor_header_encode(uint8_t *wire, const struct floor_frame *frame)
+void baseline_header_encode(uint8_t *wire, const struct baseline_frame *frame)
 {
-    uint16_t magic = htons(FLOOR_MAGIC);
+    uint16_t magic = htons(BASELINE_MAGIC);
     uint32_t words[3] = {htonl(frame->number), htonl(frame->offset), htonl(frame->length)};
     uint64_t value = htobe64(frame->value);
     memcpy(wire, &magic, 2);
@@ -190,7 +192,7 @@ void floor_header_encode(uint8_t *wire, const struct floor_frame *frame)
     memcpy(wire + 16, &value, 8);
 }
 
-bool floor_header_decode(const uint8_t *wire, struct floor_frame *frame)
+bool baseline_header_decode(const uint8_t *wire, struct baseline_frame *frame)
 {
     uint16_t magic;
     uint32_t words[3];
@@ -198,35 +200,35 @@ bool floor_header_decode(const uint8_t *wire, struct floor_frame *frame)
     memcpy(&magic, wire, 2);
     memcpy(words, wire + 4, 12);
     memcpy(&value, wire + 16, 8);
-    frame->type = (enum floor_type)wire[2];
+    frame->type = (enum baseline_type)wire[2];
     frame->number = ntohl(words[0]);
     frame->offset = ntohl(words[1]);
     frame->length = ntohl(words[2]);
     frame->value = be64toh(value);
-    return magic == htons(FLOOR_MAGIC) && wire[2] >= FLOOR_HELLO && wire[2] <= FLOOR_BYE;
+    return magic == htons(BASELINE_MAGIC) && wire[2] >= BASELINE_HELLO && wire[2] <= BASELINE_BYE;
 }
 
-int floor_frame_send(struct floor_link *link, const struct floor_frame *frame,
-                     const uint8_t *payload, const uint8_t *to)
+int baseline_frame_send(struct baseline_link *link, const struct baseline_frame *frame,
+                        const uint8_t *payload, const uint8_t *to)
 {
     uint8_t *head = link->scratch;
-    uint16_t ethertype = htons(FLOOR_ETHERTYPE);
-    size_t length = frame->type == FLOOR_DATA ? frame->length : 0;
+    uint16_t ethertype = htons(BASELINE_ETHERTYPE);
+    size_t length = frame->type == BASELINE_DATA ? frame->length : 0;
     ssize_t sent;
     if (to != NULL) {
-        memcpy(head, to, FLOOR_MAC_BYTES);
+        memcpy(head, to, BASELINE_MAC_BYTES);
     } else {
-        memset(head, 0xFF, FLOOR_MAC_BYTES);
+        memset(head, 0xFF, BASELINE_MAC_BYTES);
     }
-    memcpy(head + 6, link->mac, FLOOR_MAC_BYTES);
+    memcpy(head + 6, link->mac, BASELINE_MAC_BYTES);
     memcpy(head + 12, &ethertype, 2);
-    floor_header_encode(head + 14, frame);
+    baseline_header_encode(head + 14, frame);
     do {
         if (length <= COPY_LIMIT_BYTES) {
-            memcpy(head + FLOOR_FRAME_HEADERS, payload, length);
-            sent = send(link->fd, head, FLOOR_FRAME_HEADERS + length, 0);
+            memcpy(head + BASELINE_FRAME_HEADERS, payload, length);
+            sent = send(link->fd, head, BASELINE_FRAME_HEADERS + length, 0);
         } else {
-            struct iovec parts[2] = {{head, FLOOR_FRAME_HEADERS}, {(void *)payload, length}};
+            struct iovec parts[2] = {{head, BASELINE_FRAME_HEADERS}, {(void *)payload, length}};
             struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
             sent = sendmsg(link->fd, &message, 0);
         }
@@ -234,8 +236,8 @@ int floor_frame_send(struct floor_link *link, const struct floor_frame *frame,
     return sent < 0 ? -errno : 0;
 }
 
-bool floor_frame_receive(struct floor_link *link, struct floor_frame *frame, uint8_t *buffer,
-                         uint32_t size)
+bool baseline_frame_receive(struct baseline_link *link, struct baseline_frame *frame,
+                            uint8_t *buffer, uint32_t size)
 {
     struct tpacket2_hdr *slot =
         (struct tpacket2_hdr *)(void *)(link->ring + (size_t)link->slot_next * link->slot_bytes);
@@ -243,14 +245,15 @@ bool floor_frame_receive(struct floor_link *link, struct floor_frame *frame, uin
         return false;
     }
     const uint8_t *data = (const uint8_t *)slot + slot->tp_mac;
-    bool good = slot->tp_snaplen >= FLOOR_FRAME_HEADERS && floor_header_decode(data + 14, frame);
+    bool good =
+        slot->tp_snaplen >= BASELINE_FRAME_HEADERS && baseline_header_decode(data + 14, frame);
     if (good) {
-        memcpy(frame->from, data + 6, FLOOR_MAC_BYTES);
-        if (frame->type == FLOOR_DATA) {
-            good = frame->length <= slot->tp_snaplen - FLOOR_FRAME_HEADERS &&
+        memcpy(frame->from, data + 6, BASELINE_MAC_BYTES);
+        if (frame->type == BASELINE_DATA) {
+            good = frame->length <= slot->tp_snaplen - BASELINE_FRAME_HEADERS &&
                    frame->offset <= size && frame->length <= size - frame->offset;
             if (good) {
-                memcpy(buffer + frame->offset, data + FLOOR_FRAME_HEADERS, frame->length);
+                memcpy(buffer + frame->offset, data + BASELINE_FRAME_HEADERS, frame->length);
             }
         }
     }

@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages of any size as plain frames or superframes, and what of them has arrived. */
-#include "floor.h"
+/* Messages of any size as plain frames or GSO batches, and what of them has arrived. */
+#include "baseline.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-uint8_t *floor_buffer_new(size_t bytes)
+uint8_t *baseline_buffer_new(size_t bytes)
 {
     void *memory = NULL;
     if (posix_memalign(&memory, 4096, bytes) != 0) {
-        fprintf(stderr, "floor: no memory for %zu bytes; ask for smaller --sizes\n", bytes);
+        fprintf(stderr, "baseline: no memory for %zu bytes; ask for smaller --sizes\n", bytes);
         exit(1);
     }
     memset(memory, 0x5A, bytes);
     return memory;
 }
 
-int floor_piece_send(struct floor_link *link, enum floor_way way, struct floor_frame *cursor,
-                     const uint8_t *message, uint32_t length)
+int baseline_piece_send(struct baseline_link *link, enum baseline_way way,
+                        struct baseline_frame *cursor, const uint8_t *message, uint32_t length)
 {
     uint32_t left = length - cursor->offset;
-    if (way == FLOOR_GSO) {
+    if (way == BASELINE_GSO) {
         uint32_t count = 0;
-        int64_t taken = floor_gso_send(link, cursor, message, left, &count);
+        int64_t taken = baseline_gso_send(link, cursor, message, left, &count);
         if (taken < 0) {
             return (int)taken;
         }
@@ -32,7 +32,7 @@ int floor_piece_send(struct floor_link *link, enum floor_way way, struct floor_f
         return 0;
     }
     cursor->length = left < link->frame_payload ? left : link->frame_payload;
-    int error = floor_frame_send(link, cursor, message + cursor->offset, link->peer);
+    int error = baseline_frame_send(link, cursor, message + cursor->offset, link->peer);
     if (error == 0) {
         cursor->value++;
         cursor->offset += cursor->length;
@@ -42,8 +42,8 @@ int floor_piece_send(struct floor_link *link, enum floor_way way, struct floor_f
 
 /* Books a piece of `length` payload bytes and `pieces` segments. Returns true when it completed
  * its message. */
-static bool inbox_book(struct floor_inbox *inbox, const struct floor_frame *frame, uint32_t pieces,
-                       uint32_t length)
+static bool inbox_book(struct baseline_inbox *inbox, const struct baseline_frame *frame,
+                       uint32_t pieces, uint32_t length)
 {
     if ((int32_t)(frame->number - inbox->number) < 0) {
         return false; /* late remains of a message that was given up */
@@ -64,19 +64,21 @@ static bool inbox_book(struct floor_inbox *inbox, const struct floor_frame *fram
     return inbox->received == length;
 }
 
-int floor_message_poll(struct floor_link *link, enum floor_way way, struct floor_inbox *inbox,
-                       uint8_t *buffer, uint32_t length, struct floor_frame *frame, bool *done)
+int baseline_message_poll(struct baseline_link *link, enum baseline_way way,
+                          struct baseline_inbox *inbox, uint8_t *buffer, uint32_t length,
+                          struct baseline_frame *frame, bool *done)
 {
     uint32_t pieces = 1;
     *done = false;
-    if (way == FLOOR_GSO && floor_gso_receive(link, frame, buffer, length, inbox->next, &pieces)) {
+    if (way == BASELINE_GSO &&
+        baseline_gso_receive(link, frame, buffer, length, inbox->next, &pieces)) {
         *done = inbox_book(inbox, frame, pieces, length);
         return (int)frame->type;
     }
-    if (!floor_frame_receive(link, frame, buffer, length)) {
+    if (!baseline_frame_receive(link, frame, buffer, length)) {
         return 0;
     }
-    if (frame->type == FLOOR_DATA) {
+    if (frame->type == BASELINE_DATA) {
         *done = inbox_book(inbox, frame, 1, length);
     }
     return (int)frame->type;
