@@ -24,7 +24,7 @@ BASELINE_HEADER_BYTES = 24  # of each frame of the baseline programs, behind the
 
 @dataclass(frozen=True)
 class Sample:
-    """One figure of one run."""
+    """One value of one run."""
 
     benchmark: str
     processes: int
@@ -39,7 +39,7 @@ class WrongContents(Exception):
 
 
 def _row(columns, line):
-    """The line's numbers by column name, or None when it is no line of figures."""
+    """The line's numbers by column name, or None when it is none."""
     words = line.split()
     if not columns or len(words) != len(columns):
         return None
