@@ -196,7 +196,6 @@ def svg(chart, name):
     pyplot.close(figure)
     drawing = text.getvalue()
     drawing = drawing[drawing.index("<svg") :]
-    drawing = re.sub(r"<metadata>.*?</metadata>", "", drawing, flags=re.DOTALL)
     drawing = re.sub(r"<!--.*?-->", "", drawing, flags=re.DOTALL)
     drawing = re.sub(r"<style.*?</style>", "", drawing, flags=re.DOTALL)  # would hold for the page
     drawing = re.sub(r'<g id="[^"]*"', "<g", drawing)  # the same in every chart of a page
@@ -214,7 +213,8 @@ def svg(chart, name):
 
 
 def _short(drawing):
-    """A drawing with coordinates to a hundredth of a point, which is precise enough."""
+    """A drawing without metadata, with coordinates to a hundredth of a point."""
+    drawing = re.sub(r"\s*<metadata>.*?</metadata>", "", drawing, flags=re.DOTALL)
     return re.sub(r"(\d\.\d\d)\d+", r"\1", drawing)
 
 

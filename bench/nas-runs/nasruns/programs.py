@@ -61,7 +61,7 @@ class Nas(Program):
 
     points: ClassVar = {}  # class -> points along an axis
     metrics = (
-        Metric("mops", "Mop/s", "Mop/s", True),
+        Metric("mops", "rate", "Mop/s", True),
         Metric("seconds", "time of the iterations", "s", False),
         Metric("mpi_percent", "share of time in MPI", "%", False),
         Metric("messages", "messages of all ranks", "", None),
