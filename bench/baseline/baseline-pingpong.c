@@ -165,6 +165,9 @@ int main(int argc, char **argv)
         return status;
     }
     baseline_link_open(&link, &options);
+    if (options.gso) {
+        baseline_gso_open(&link);
+    }
     baseline_peer_find(&link, &options);
     if (link.initiator) {
         double *samples = calloc(SAMPLES_MAX, sizeof(double));

@@ -11,7 +11,7 @@
 #define BATCHES_MAX 10000       /* whose duration is kept, for the median */
 #define BATCH_MAX 16u           /* messages sent between two looks at the clock */
 #define WINDOW_LEAST 8u         /* pieces */
-#define PROBE_AFTER_S 0.01      /* without a credit for so long, ask for one */
+#define PROBE_AFTER_S 0.01      /* without a credit for this time, ask for one */
 #define WINDOW_BYTES (1u << 20) /* in flight with credit; also bounded by half the ring */
 
 static const uint32_t default_sizes[] = {1,    4,     16,    64,     256,     1024,
@@ -244,6 +244,9 @@ int main(int argc, char **argv)
         return status;
     }
     baseline_link_open(&link, &options);
+    if (options.gso) {
+        baseline_gso_open(&link);
+    }
     baseline_peer_find(&link, &options);
     if (link.initiator) {
         uint32_t test = 0;

@@ -111,7 +111,10 @@ const char *baseline_way_name(enum baseline_way way);
 
 /* --- baseline_link.c --- */
 
-/* Opens interface, socket and ring, and pins the process; exits with a message on failure. */
+/* A buffer with its pages touched; exits when there is no memory. */
+uint8_t *baseline_buffer_new(size_t bytes);
+/* Opens interface, socket and ring of plain frames, and pins the process; exits with a message on
+ * failure. */
 void baseline_link_open(struct baseline_link *link, const struct baseline_options *options);
 void baseline_link_close(struct baseline_link *link);
 /* Header to and from BASELINE_HEADER_BYTES on the wire; decoding is false for what is not ours. */
@@ -176,7 +179,5 @@ int baseline_piece_send(struct baseline_link *link, enum baseline_way way,
 int baseline_message_poll(struct baseline_link *link, enum baseline_way way,
                           struct baseline_inbox *inbox, uint8_t *buffer, uint32_t length,
                           struct baseline_frame *frame, bool *done);
-/* A buffer with its pages touched; exits when there is no memory. */
-uint8_t *baseline_buffer_new(size_t bytes);
 
 #endif

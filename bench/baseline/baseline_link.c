@@ -142,6 +142,17 @@ static void pin(int cpu)
     }
 }
 
+uint8_t *baseline_buffer_new(size_t bytes)
+{
+    void *memory = NULL;
+    if (posix_memalign(&memory, 4096, bytes) != 0) {
+        fprintf(stderr, "baseline: no memory for %zu bytes; ask for smaller --sizes\n", bytes);
+        exit(1);
+    }
+    memset(memory, 0x5A, bytes);
+    return memory;
+}
+
 void baseline_link_open(struct baseline_link *link, const struct baseline_options *options)
 {
     *link = (struct baseline_link){.gso_fd = -1};
@@ -165,9 +176,6 @@ void baseline_link_open(struct baseline_link *link, const struct baseline_option
         fail(link, "binding to the interface", "");
     }
     link->scratch = baseline_buffer_new(BASELINE_FRAME_HEADERS + (size_t)link->mtu);
-    if (options->gso) {
-        baseline_gso_open(link);
-    }
 }
 
 void baseline_link_close(struct baseline_link *link)

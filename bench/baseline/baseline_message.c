@@ -2,21 +2,6 @@
 /* Messages of any size as plain frames or GSO batches, and what of them has arrived. */
 #include "baseline.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-uint8_t *baseline_buffer_new(size_t bytes)
-{
-    void *memory = NULL;
-    if (posix_memalign(&memory, 4096, bytes) != 0) {
-        fprintf(stderr, "baseline: no memory for %zu bytes; ask for smaller --sizes\n", bytes);
-        exit(1);
-    }
-    memset(memory, 0x5A, bytes);
-    return memory;
-}
-
 int baseline_piece_send(struct baseline_link *link, enum baseline_way way,
                         struct baseline_frame *cursor, const uint8_t *message, uint32_t length)
 {
