@@ -126,7 +126,7 @@ class Row:
 
 @dataclass
 class Table:
-    """One benchmark on so many processes, in one unit."""
+    """One benchmark on a number of processes, in one unit."""
 
     benchmark: str
     processes: int

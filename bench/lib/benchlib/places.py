@@ -195,7 +195,7 @@ class HostfilePlace(Place):
 
 
 def place_of(options, hosts):
-    """The place for runs on so many virtual hosts, or on the hosts of the hostfile."""
+    """The place for runs on a number of virtual hosts, or on the hosts of the hostfile."""
     build = options.build if (options.build / prepare.COMPONENT).exists() else None
     if options.hostfile is None:
         return LabPlace({**options.shape, "hosts": hosts}, build)

@@ -15,7 +15,7 @@ def count_text(number, noun):
 
 @dataclass(frozen=True)
 class Case:
-    """What is compared: a program with its problem, on so many ranks and hosts."""
+    """What is compared: a program with its problem, ranks and hosts."""
 
     program: str
     size: str  # of the problem; empty where the program has no sizes

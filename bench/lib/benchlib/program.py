@@ -67,7 +67,7 @@ class Program:
         return self.title
 
     def why_not(self, size, ranks):
-        """Why it cannot run on so many ranks, or None when it can."""
+        """Why it cannot run on that number of ranks, or None when it can."""
         del size
         return f"{ranks} ranks" if ranks < 1 else None
 
