@@ -100,6 +100,7 @@ class ImbDriver(Driver):
     epilog = EPILOG
     quick = "2 rounds and little time for each size"
     timeout = 180.0
+    contents = False  # the overview links to all sections
 
     def __init__(self):
         self.programs = {}  # name -> path; imb: the real one where there is one

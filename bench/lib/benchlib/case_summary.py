@@ -94,7 +94,7 @@ def condense(programs, done, transports):
     return comparisons
 
 
-def load(path, programs, about):
+def load(path, programs):
     """The Comparisons in a summary.csv."""
     try:
         with open(path, encoding="utf-8", newline="") as file:
@@ -115,7 +115,6 @@ def load(path, programs, about):
         one.failed[transport] = int(line["failed_runs"])
         one.rows[-1].medians[transport] = float(line["median"]) if line["median"] else None
         one.rows[-1].spreads[transport] = float(line["spread"]) if line["spread"] else None
-    del about
     return list(found.values())
 
 

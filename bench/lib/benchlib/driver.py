@@ -17,6 +17,7 @@ class Driver:
     quick = ""  # what --quick does
     packages = ("build", "bench")  # groups of test/install-deps
     timeout = 900.0  # seconds of one mpirun, by default
+    contents = True  # whether the page has a table of contents, where it has many headings
     works_in_directory = False  # each run gets a directory, visible to all ranks
 
     def add_options(self, parser):
@@ -43,7 +44,6 @@ class Driver:
 
     def kept_files(self, run):
         """Names of the files in a run's directory that belong to its output."""
-        del run
         return ()
 
     def read(self, run, outcome, earlier):
@@ -53,7 +53,6 @@ class Driver:
 
     def line_of(self, done):
         """A good run's result in a line, or an empty text."""
-        del done
         return ""
 
     def write_csv(self, directory, record, about):

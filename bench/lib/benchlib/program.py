@@ -63,18 +63,15 @@ class Program:
 
     def title_of(self, size):
         """Its title with a size, where people have to know it."""
-        del size
         return self.title
 
     def why_not(self, size, ranks):
         """Why it cannot run on that number of ranks, or None when it can."""
-        del size
         return f"{ranks} ranks" if ranks < 1 else None
 
     def find(self, folder, case):
         """Whatever commands() needs to start it; `folder` is for what is compiled. BenchError when
         it is not there."""
-        del folder, case
         path = shutil.which(self.program)
         if path is None:
             raise BenchError(
@@ -85,7 +82,6 @@ class Program:
 
     def mpirun_arguments(self, found):
         """Arguments of mpirun that it needs."""
-        del found
         return [
             word for name, value in self.environment.items() for word in ("-x", f"{name}={value}")
         ]

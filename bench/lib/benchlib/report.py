@@ -37,7 +37,7 @@ def spread_text(spread):
 
 def page_of(driver, data, about):
     """The report as a Page."""
-    page = Page(driver.title(data, about), contents=False)
+    page = Page(driver.title(data, about), contents=driver.contents)
     if about["interrupted"]:
         page.text(f"**{about['interrupted']}**")
     facts = list(about["facts"])
