@@ -218,7 +218,7 @@ def lead(about):
         f"Transports: {titles}. They ran alternately; each value is the median over the rounds, each "
         "ratio a ratio of such medians. The baseline is what a bare program reaches with the same "
         "raw frames on the same wire without any protocol. For Uniband it sends one message in a "
-        "frame; a transport that packs small messages can exceed it."
+        "frame; a transport that coalesces small messages can exceed it."
     )
 
 
