@@ -257,7 +257,9 @@ static bool open_engine(mca_btl_rawe_module_t *module)
         .window_frames = (uint32_t) params->window_frames,
         .receive_frames = rawe_link_ring_frames(module->link),
         .copy_max_bytes = COPY_MAX_BYTES,
-        .coalesce_from_frames = (uint32_t) params->coalesce_from,
+        /* A completed send may be held back only where it leaves without MPI's help. */
+        .coalesce_from_frames =
+            mca_btl_rawe_thread_enabled() ? (uint32_t) params->coalesce_from : 0,
         .frames_limit = FRAMES_LIMIT,
         .ack_delay_ns = params->ack_delay_us * 1000,
         .probe_least_ns = params->probe_min_us * 1000,

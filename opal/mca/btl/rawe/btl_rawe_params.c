@@ -46,7 +46,7 @@ static const struct number numbers[] = {
     {"coalesce_from", &mca_btl_rawe_params.coalesce_from, 4, 0, 1024, "frames", ", 0: never", false,
      OPAL_INFO_LVL_6,
      "With this many frames in flight to a peer, short messages gather in frames that are held "
-     "back until they are full or MPI makes progress"},
+     "back until they are full or MPI makes progress; never without the progress thread"},
     {"free_list_num", &mca_btl_rawe_params.free_list_num, 64, 0, 1 << 20, "fragments", "", false,
      OPAL_INFO_LVL_5, "Number of fragments allocated at start"},
     {"free_list_max", &mca_btl_rawe_params.free_list_max, 0, 0, 1 << 30, "fragments",
