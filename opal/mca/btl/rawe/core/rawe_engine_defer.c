@@ -120,14 +120,19 @@ void rawe_engine_defer_completion(struct rawe_engine *engine, struct rawe_send *
     engine->has_deferred = true;
 }
 
-void rawe_engine_deliver_deferred(struct rawe_engine *engine)
+void rawe_engine_complete_deferred(struct rawe_engine *engine)
 {
-    engine->has_deferred = false;
     for (unsigned which = 0; which < 2; which++) {
         struct rawe_send *list = engine->finished[which];
         engine->finished[which] = NULL;
         rawe_conn_complete(engine, list, which == 0 ? RAWE_STATUS_DONE : RAWE_STATUS_FAILED);
     }
+}
+
+void rawe_engine_deliver_deferred(struct rawe_engine *engine)
+{
+    engine->has_deferred = false;
+    rawe_engine_complete_deferred(engine);
     while (engine->deferred != NULL) {
         struct rawe_deferred *deferred = engine->deferred;
         engine->deferred = deferred->next;
