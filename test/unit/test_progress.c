@@ -162,8 +162,7 @@ static int set_up(void **state)
     module.link = &link_fake;
     module.bulk = &bulk_fake;
     module.open = true;
-    assert_true(
-        rawe_engine_init(&module.engine, &config, &callbacks, &module, &output, now));
+    assert_true(rawe_engine_init(&module.engine, &config, &callbacks, &module, &output, now));
     module.engine.batches.receive_frames = QUEUE_PACKETS;
     mca_btl_rawe_params.progress_thread_ms = 1;
     mca_btl_rawe_lock_init();

@@ -22,7 +22,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-/** Idle progress calls between two readings of the clock, while timers are armed: a power of two. */
+/** Idle progress calls between readings of the clock, while timers are armed: a power of two. */
 #define IDLE_CALLS_PER_CLOCK_READ 16u
 
 static int component_register(void);

@@ -179,7 +179,10 @@ static bool open_link(mca_btl_rawe_module_t *module)
         .qdisc_bypass = mca_btl_rawe_params.qdisc_bypass,
     };
 
-    const struct rawe_responder_duty duty = {.service = mca_btl_rawe_thread_service, .context = module};
+    const struct rawe_responder_duty duty = {
+        .service = mca_btl_rawe_thread_service,
+        .context = module,
+    };
 
     if (0 != rawe_link_open(&module->link, &config, &error)) {
         module->link = NULL;

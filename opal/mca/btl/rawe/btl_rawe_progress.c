@@ -43,13 +43,13 @@ static void receive_segment(void *context, const uint8_t *source_mac, const uint
 }
 
 static unsigned receive_predicted(void *context, const uint8_t *source_mac, const uint8_t *head,
-                            size_t head_stride, const struct rawe_placement *placement,
-                            const uint8_t *data, unsigned count)
+                                  size_t head_stride, const struct rawe_placement *placement,
+                                  const uint8_t *data, unsigned count)
 {
     struct rawe_engine *engine = context;
 
-    return rawe_engine_receive_predicted(engine, source_mac, head, head_stride, placement, data, count,
-                                   engine->now_ns);
+    return rawe_engine_receive_predicted(engine, source_mac, head, head_stride, placement, data,
+                                         count, engine->now_ns);
 }
 
 /** Batches, straight into place. */
