@@ -11,7 +11,7 @@ local rawe = Proto("rawe", "rawe: MPI in raw Ethernet frames")
 local HEADER_BYTES = 24
 local CHECKSUM_BYTES = 4
 local FRAGMENT_ALIGN = 8
-local VERSION = 1
+local VERSION = 2
 -- Of the envelope of batches.
 local SOURCE, DESTINATION = "255.255.255.255", "0.0.0.2"
 
@@ -20,9 +20,9 @@ local types = {
     [DATA] = "DATA", [BULK] = "BULK", [ACK] = "ACK", [PROBE] = "PROBE",
     [CONNECT] = "CONNECT", [CLOSE] = "CLOSE", [PING] = "PING", [PONG] = "PONG",
 }
-local MESSAGE, SEGMENT, PUT, VALIDATION = 1, 2, 3, 4
-local kinds = { [MESSAGE] = "message", [SEGMENT] = "segment", [PUT] = "put", [VALIDATION] = "validation" }
-local fragment_bytes = { [MESSAGE] = 8, [SEGMENT] = 16, [PUT] = 24, [VALIDATION] = 8 }
+local MESSAGE, PART, PUT, VALIDATION = 1, 2, 3, 4
+local kinds = { [MESSAGE] = "message", [PART] = "part", [PUT] = "put", [VALIDATION] = "validation" }
+local fragment_bytes = { [MESSAGE] = 8, [PART] = 16, [PUT] = 24, [VALIDATION] = 8 }
 local lanes = { [0] = "express", [1] = "bulk" }
 local CHECKSUM_FLAG, PROBE_ANSWER_FLAG = 0x08, 0x02
 
@@ -51,9 +51,9 @@ f.checksum = ProtoField.uint32("rawe.checksum", "CRC32C", base.HEX)
 f.fragment = ProtoField.uint8("rawe.fragment", "Fragment", base.DEC, kinds)
 f.fragment_tag = ProtoField.uint8("rawe.fragment.tag", "Tag", base.DEC)
 f.fragment_len = ProtoField.uint16("rawe.fragment.len", "Data bytes", base.DEC)
-f.message = ProtoField.uint32("rawe.segment.message", "Message number", base.DEC)
-f.segment_at = ProtoField.uint32("rawe.segment.at", "Offset in the message", base.DEC)
-f.segment_of = ProtoField.uint32("rawe.segment.of", "Length of the message", base.DEC)
+f.message = ProtoField.uint32("rawe.part.message", "Message number", base.DEC)
+f.part_at = ProtoField.uint32("rawe.part.at", "Offset in the message", base.DEC)
+f.part_of = ProtoField.uint32("rawe.part.of", "Length of the message", base.DEC)
 f.handle = ProtoField.uint32("rawe.put.handle", "Handle index", base.DEC)
 f.handle_key = ProtoField.uint64("rawe.put.key", "Handle key", base.HEX)
 f.put_at = ProtoField.uint64("rawe.put.at", "Offset in the handle", base.DEC)
@@ -102,10 +102,10 @@ local function add_fragment(tvb, tree, kind, header_bytes, data_bytes)
     item:set_len(header_bytes + data_bytes)
     item:add(f.fragment_tag, tvb(1, 1))
     item:add(f.fragment_len, tvb(2, 2))
-    if kind == SEGMENT then
+    if kind == PART then
         item:add(f.message, tvb(4, 4))
-        item:add(f.segment_at, tvb(8, 4))
-        item:add(f.segment_of, tvb(12, 4))
+        item:add(f.part_at, tvb(8, 4))
+        item:add(f.part_of, tvb(12, 4))
     elseif kind == PUT then
         item:add(f.handle, tvb(4, 4))
         item:add(f.handle_key, tvb(8, 8))
