@@ -32,7 +32,7 @@ void rawe_cc_init(struct rawe_cc *cc, uint32_t first, uint32_t most)
 }
 
 /** A round trip more since the last reduction. */
-static void grow(struct rawe_cc *cc)
+static void end_round(struct rawe_cc *cc)
 {
     cc->rounds++;
     int64_t target = cubic(cc->plateau, cc->rounds);
@@ -46,18 +46,15 @@ static void grow(struct rawe_cc *cc)
     }
 }
 
-void rawe_cc_acked(struct rawe_cc *cc, uint32_t frames, bool limited)
+void rawe_cc_grow(struct rawe_cc *cc, uint32_t frames)
 {
-    if (!limited || cc->window >= cc->most) {
-        return;
-    }
     if (cc->window < cc->threshold) {
         cc->window += frames;
     } else {
         cc->acked_in_round += frames;
         if (cc->acked_in_round >= cc->window) {
             cc->acked_in_round -= cc->window;
-            grow(cc);
+            end_round(cc);
         }
     }
     if (cc->window > cc->most) {

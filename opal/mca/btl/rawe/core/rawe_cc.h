@@ -36,8 +36,16 @@ struct rawe_cc {
 
 void rawe_cc_init(struct rawe_cc *cc, uint32_t first, uint32_t most);
 
+/** The slow path of the next function. */
+void rawe_cc_grow(struct rawe_cc *cc, uint32_t frames);
+
 /** `frames` were acknowledged while the window was (`limited`) what held the sender back. */
-void rawe_cc_acked(struct rawe_cc *cc, uint32_t frames, bool limited);
+static inline void rawe_cc_acked(struct rawe_cc *cc, uint32_t frames, bool limited)
+{
+    if (limited && cc->window < cc->most) {
+        rawe_cc_grow(cc, frames);
+    }
+}
 
 /**
  * The window has not been made use of for `periods` times the time after which it is not known to

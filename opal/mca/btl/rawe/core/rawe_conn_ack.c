@@ -58,7 +58,9 @@ void rawe_conn_acknowledged(struct rawe_conn *conn, const struct rawe_header *he
         }
     }
     *tail = NULL;
-    rawe_sendwin_sack(window, acknowledgement, sack, sack_bytes, &ack);
+    if (sack_bytes != 0) {
+        rawe_sendwin_sack(window, acknowledgement, sack, sack_bytes, &ack);
+    }
     engine->counters.frames_acknowledged += ack.arrived;
     if (ack.rtt_ns != 0) {
         rawe_rtt_sample(&conn->rtt, ack.rtt_ns);
@@ -86,7 +88,9 @@ void rawe_conn_acknowledged(struct rawe_conn *conn, const struct rawe_header *he
     if (conn->queue.first != NULL || window->to_transmit != 0) {
         rawe_conn_output(conn, now_ns);
     }
-    rawe_conn_complete(engine, complete, RAWE_STATUS_DONE);
+    if (complete != NULL) {
+        rawe_conn_complete(engine, complete, RAWE_STATUS_DONE);
+    }
 }
 
 /** Losses found in one search. */

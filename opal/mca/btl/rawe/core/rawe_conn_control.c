@@ -91,7 +91,7 @@ void rawe_conn_arm(struct rawe_conn *conn)
 
 void rawe_conn_owe_ack(struct rawe_conn *conn, bool at_once, uint64_t now_ns)
 {
-    if (rawe_recvwin_owe(&conn->recvwin, at_once, rawe_conn_credit(conn),
+    if (rawe_recvwin_owe(&conn->recvwin, at_once, conn->credit.told,
                          conn->engine->config.ack_delay_ns, now_ns)) {
         rawe_conn_make_pending(conn);
     } else {

@@ -246,7 +246,10 @@ static void receive_data(struct rawe_conn *conn, const struct rawe_header *heade
         }
     } else if (fragment.kind == RAWE_FRAGMENT_MESSAGE) {
         rawe_conn_deliver(conn, fragment.tag, fragment.data, fragment.data_bytes);
-        rawe_conn_deliver_messages(conn, rest, payload->head + header->payload_bytes);
+        const uint8_t *end = payload->head + header->payload_bytes;
+        if (rest != end) {
+            rawe_conn_deliver_messages(conn, rest, end);
+        }
     } else if (fragment.kind == RAWE_FRAGMENT_PART) {
         rawe_conn_deliver_fragmented(conn);
     }
