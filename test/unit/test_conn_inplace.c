@@ -3,31 +3,17 @@
  *
  * Tests of messages that are delivered from the buffer a batch was received into.
  */
+#include "unit_alloc.h"
 #include "unit_segments.h"
 
 #include <string.h>
 
 static struct unit_net net;
 
-/** How many more times malloc may be asked, and fails from then on; -1: as it likes. */
-static int mallocs_left = -1;
-
-void *__real_malloc(size_t bytes);
-void *__wrap_malloc(size_t bytes);
-
-void *__wrap_malloc(size_t bytes)
-{
-    if (mallocs_left == 0) {
-        return NULL;
-    }
-    mallocs_left -= mallocs_left > 0;
-    return __real_malloc(bytes);
-}
-
 static int set_up(void **state)
 {
     (void)state;
-    mallocs_left = -1;
+    unit_allocations_left = -1;
     unit_init(&net);
     net.config.window_frames = 256;
     net.config.receive_frames = 1024;
@@ -40,7 +26,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     (void)state;
-    mallocs_left = -1;
+    unit_allocations_left = -1;
     unit_stop(&net);
     return 0;
 }
@@ -269,14 +255,14 @@ static void rawe_conn_inplace_buffer__without_memory(void **state)
     count += unit_segments(batch + count, 1, 500);
     put_batch(batch, count);
     const struct unit_frame *first = net.wire;
-    mallocs_left = 0;
+    unit_allocations_left = 0;
     assert_false(rawe_engine_plan(engine(), first->bytes + RAWE_MAC_BYTES,
                                   first->bytes + RAWE_ETH_HEADER_BYTES,
                                   UNIT_SEGMENT_HEAD_BYTES + RAWE_FRAGMENT_PUT_BYTES - RAWE_FRAGMENT_PART_BYTES,
                                   UNIT_SEGMENT_HEAD_BYTES + UNIT_SEGMENT_BYTES,
                                   2 * (UNIT_SEGMENT_HEAD_BYTES + UNIT_SEGMENT_BYTES) + UNIT_SEGMENT_HEAD_BYTES + 500,
                                   &placement));
-    mallocs_left = -1;
+    unit_allocations_left = -1;
     assert_null(engine()->inplace.buffer);
     unit_step(&net);
     unit_wire_clear(&net);
@@ -314,13 +300,13 @@ static void rawe_conn_inplace_spill__without_memory_it_stays(void **state)
     assert_ptr_equal(whose, end());
     put_batch(batch + first + 2, 1);
     struct unit_frame *frame = unit_wire_take(&net);
-    mallocs_left = 0;
+    unit_allocations_left = 0;
     assert_null(rawe_conn_inplace_buffer(engine()));
     assert_false(rawe_conn_inplace_spill(engine()));
     assert_ptr_equal(engine()->inplace.conn, whose);
     /* A part that comes alone cannot be taken either, and is not acknowledged. */
     unit_receive(&net, frame);
-    mallocs_left = -1;
+    unit_allocations_left = -1;
     assert_int_equal(engine()->counters.no_buffer, 1);
     assert_int_equal(end()->recvwin.acktr->next, net.segment_sequence - 1);
     unit_receive(&net, frame);

@@ -4,31 +4,17 @@
  * Tests of the engine while its owner is away: telling what was kept, and keeping it without
  * memory.
  */
+#include "unit_alloc.h"
 #include "unit_support.h"
 
 #include <string.h>
 
 static struct unit_net net;
 
-/** How many more times malloc may be asked, and fails from then on; -1: as it likes. */
-static int mallocs_left = -1;
-
-void *__real_malloc(size_t bytes);
-void *__wrap_malloc(size_t bytes);
-
-void *__wrap_malloc(size_t bytes)
-{
-    if (mallocs_left == 0) {
-        return NULL;
-    }
-    mallocs_left -= mallocs_left > 0;
-    return __real_malloc(bytes);
-}
-
 static int set_up(void **state)
 {
     (void)state;
-    mallocs_left = -1;
+    unit_allocations_left = -1;
     unit_init(&net);
     net.config.window_frames = 256;
     net.config.receive_frames = 1024;
@@ -39,7 +25,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     (void)state;
-    mallocs_left = -1;
+    unit_allocations_left = -1;
     unit_stop(&net);
     return 0;
 }
@@ -162,9 +148,9 @@ static void rawe_engine_defer__without_memory_it_is_not_taken(void **state)
     connect_and_leave();
     assert_int_equal(unit_copy_message(end(0), 7, 100), RAWE_STATUS_DONE);
     struct unit_frame *frame = unit_wire_take(&net);
-    mallocs_left = 0;
+    unit_allocations_left = 0;
     unit_receive(&net, frame);
-    mallocs_left = -1;
+    unit_allocations_left = -1;
     assert_int_equal(engine(1)->counters.no_buffer, 1);
     assert_int_equal(engine(1)->counters.frames_received, 0);
     assert_int_equal(engine(1)->deferral.bytes, 0);
@@ -191,9 +177,9 @@ static void rawe_engine_defer_fragmented__without_memory_they_stay_where_they_ar
     }
     for (unsigned i = 0; unit_wire_count(&net) != 0; i++) {
         struct unit_frame *frame = unit_wire_take(&net);
-        mallocs_left = 0;
+        unit_allocations_left = 0;
         unit_receive(&net, frame);
-        mallocs_left = -1;
+        unit_allocations_left = -1;
         unit_frame_free(frame);
     }
     assert_int_equal(engine(1)->counters.no_buffer, 0);
@@ -212,7 +198,9 @@ static void rawe_engine_defer_fragmented__no_more_than_reassembly_can_number(voi
     static struct unit_send sends[100];
     void *buffers[80];
     connect_and_leave();
-    for (unsigned i = 0; i < 80; i++) { /* memory for buffers, but none for keeping them */
+    /* Memory for the table and the buffers, but none for keeping what is complete. */
+    assert_true(rawe_conn_expect_fragments(end(1)));
+    for (unsigned i = 0; i < 80; i++) {
         buffers[i] = rawe_buffer_take(&engine(1)->reassembly_buffers);
         assert_non_null(buffers[i]);
     }
@@ -223,9 +211,9 @@ static void rawe_engine_defer_fragmented__no_more_than_reassembly_can_number(voi
     for (unsigned steps = 0; steps < 50; steps++) {
         struct unit_frame *frame;
         while ((frame = unit_wire_take(&net)) != NULL) {
-            mallocs_left = frame->to == 1 ? 0 : -1;
+            unit_allocations_left = frame->to == 1 ? 0 : -1;
             unit_receive(&net, frame);
-            mallocs_left = -1;
+            unit_allocations_left = -1;
             unit_frame_free(frame);
         }
         net.now_ns += 100 * UNIT_US;
