@@ -267,6 +267,7 @@ static void rawe_send_rebase__over_two_pieces(void **state)
     assert_ptr_equal(rawe_send_rebase(send, data + 100, copy), copy + 10);
     assert_ptr_equal(rawe_send_rebase(send, data + 119, copy), copy + 29);
     assert_null(rawe_send_rebase(send, data + 120, copy));
+    assert_null(rawe_send_rebase(send, data + 256, copy));
 }
 
 static void rawe_send_rebase__pieces_in_the_other_order(void **state)

@@ -421,7 +421,7 @@ static void rawe_sendwin__random_operations(void **state)
             break;
         case 1: {
             /* Hand out all, of which the link takes some. */
-            struct rawe_txframe *out[WINDOW];
+            struct rawe_txframe *out[WINDOW + 1];
             unsigned count = 0, taken = pick / 64 % 8;
             while ((out[count] = rawe_sendwin_next(&window)) != NULL) {
                 count++;
