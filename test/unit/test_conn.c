@@ -4,43 +4,9 @@
  * Tests of a connection's life: opening, the exchange of CONNECT frames, end. What CONNECT frames
  * do on arrival is in test_conn_connect.c, silence in test_conn_silence.c.
  */
-#include "unit_support.h"
+#include "unit_pair.h"
 
 #include <string.h>
-
-static struct unit_net net;
-
-static int set_up(void **state)
-{
-    (void)state;
-    unit_init(&net);
-    unit_start(&net);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    unit_stop(&net);
-    return 0;
-}
-
-static bool drop_all(struct unit_net *unused, const struct unit_frame *frame)
-{
-    (void)unused;
-    (void)frame;
-    return false;
-}
-
-static struct rawe_counters *counters(unsigned node)
-{
-    return &net.node[node].engine.counters;
-}
-
-static struct rawe_conn *end(unsigned node)
-{
-    return net.node[node].conn[RAWE_LANE_EXPRESS];
-}
 
 /** Drops the first `filter_count` CONNECT frames. */
 static bool drop_first_connects(struct unit_net *of, const struct unit_frame *frame)
@@ -50,27 +16,6 @@ static bool drop_first_connects(struct unit_net *of, const struct unit_frame *fr
         return false;
     }
     return true;
-}
-
-/** Messages of one frame and of several frames get through in both directions. */
-static void assert_works_both_ways(void)
-{
-    static uint8_t data[10000];
-    unit_fill(data, sizeof(data), 3);
-    for (unsigned from = 0; from < UNIT_NODES; from++) {
-        struct unit_send small = {0}, large = {0};
-        unsigned before = net.node[1 - from].message_count;
-        unit_send_message(end(from), &small, 1, data, 100);
-        unit_send_message(end(from), &large, 2, data, sizeof(data));
-        unit_run(&net, 20 * UNIT_MS, 20 * UNIT_US);
-        assert_int_equal(net.node[1 - from].message_count, before + 2);
-        unit_assert_message(&net.node[1 - from], before, 1, 100, 3);
-        unit_assert_message(&net.node[1 - from], before + 1, 2, sizeof(data), 3);
-        assert_int_equal(small.done, 1);
-        assert_int_equal(large.done, 1);
-        assert_int_equal(large.status, RAWE_STATUS_DONE);
-        assert_true(rawe_conn_drained(end(from)));
-    }
 }
 
 /* rawe_conn_open */
@@ -114,7 +59,8 @@ static void rawe_conn_open__ids_are_distinct_and_never_come_back(void **state)
         assert_int_not_equal(conns[i]->handshake.local_id, 0);
         for (unsigned j = 0; j < i; j++) {
             assert_int_not_equal(conns[i]->handshake.local_id, conns[j]->handshake.local_id);
-            assert_true(conns[i]->handshake.local_incarnation > conns[j]->handshake.local_incarnation);
+            assert_true(conns[i]->handshake.local_incarnation >
+                        conns[j]->handshake.local_incarnation);
         }
     }
     assert_int_equal(net.node[0].engine.table.used, COUNT);
@@ -359,7 +305,7 @@ static void rawe_conn_connect__link_full(void **state)
     assert_works_both_ways();
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, unit_set_up, unit_tear_down)
 
 int main(void)
 {

@@ -4,36 +4,9 @@
  * Tests of acknowledgements: what they release, SACK, credit, RTT samples. Which frames count as
  * lost is in test_conn_losses.c.
  */
-#include "unit_support.h"
+#include "unit_pair.h"
 
 #include <string.h>
-
-static struct unit_net net;
-
-static int set_up(void **state)
-{
-    (void)state;
-    unit_init(&net);
-    unit_start(&net);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    unit_stop(&net);
-    return 0;
-}
-
-static struct rawe_counters *counters(unsigned node)
-{
-    return &net.node[node].engine.counters;
-}
-
-static struct rawe_conn *end(unsigned node)
-{
-    return net.node[node].conn[RAWE_LANE_EXPRESS];
-}
 
 /** Round trips in node 0's histogram. */
 static uint64_t round_trips_counted(void)
@@ -43,13 +16,6 @@ static uint64_t round_trips_counted(void)
         sum += net.node[0].engine.round_trips.count[i];
     }
     return sum;
-}
-
-static bool drop_all(struct unit_net *unused, const struct unit_frame *frame)
-{
-    (void)unused;
-    (void)frame;
-    return false;
 }
 
 /** Sequence numbers whose first sending is dropped. */
@@ -98,17 +64,6 @@ static void acknowledge(uint32_t beyond, const uint8_t *sack, size_t sack_bytes)
         (struct rawe_header){.type = RAWE_FRAME_ACK, .acknowledgement = beyond}, sack, sack_bytes);
     unit_receive(&net, frame);
     unit_frame_free(frame);
-}
-
-static void finish(void)
-{
-    for (unsigned i = 0; i < 2000 && !rawe_conn_drained(end(0)); i++) {
-        unit_run(&net, UNIT_MS, 20 * UNIT_US);
-    }
-    assert_true(rawe_conn_drained(end(0)));
-    assert_int_equal(end(0)->sendwin.in_flight, 0);
-    assert_int_equal(end(0)->sendwin.to_transmit, 0);
-    assert_int_equal(end(0)->sendwin.sacked, 0);
 }
 
 /** Node 1 got the messages of in_flight(count), each once, in whatever order. */
@@ -329,7 +284,7 @@ static void rawe_conn_acknowledged__a_lost_frame_that_had_arrived_after_all(void
     assert_int_equal(counters(0)->frames_resent, 0);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, unit_set_up, unit_tear_down)
 
 int main(void)
 {

@@ -3,13 +3,11 @@
  *
  * Tests of coalescing: what becomes of a frame that is held back.
  */
-#include "unit_support.h"
+#include "unit_pair.h"
 
 #include <string.h>
 
 #define COALESCE_FROM 2u
-
-static struct unit_net net;
 
 static int set_up(void **state)
 {
@@ -18,23 +16,6 @@ static int set_up(void **state)
     net.config.coalesce_from_frames = COALESCE_FROM;
     unit_start(&net);
     return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    unit_stop(&net);
-    return 0;
-}
-
-static struct rawe_counters *counters(unsigned node)
-{
-    return &net.node[node].engine.counters;
-}
-
-static struct rawe_conn *end(unsigned node)
-{
-    return net.node[node].conn[RAWE_LANE_EXPRESS];
 }
 
 static void copy(uint8_t tag, size_t len_bytes)
@@ -84,15 +65,6 @@ static unsigned messages_in(const struct unit_frame *frame)
         count++;
     }
     return count;
-}
-
-static void finish(void)
-{
-    for (unsigned i = 0; i < 200 && !rawe_conn_drained(end(0)); i++) {
-        unit_run(&net, UNIT_MS, 50 * UNIT_US);
-    }
-    assert_true(rawe_conn_drained(end(0)));
-    assert_int_equal(end(0)->sendwin.in_flight + end(0)->sendwin.to_transmit + end(0)->sendwin.sacked, 0);
 }
 
 /* rawe_conn_coalesce_end */
@@ -165,7 +137,8 @@ static void rawe_conn_coalesce_end__a_hole_keeps_the_window_from_sliding(void **
     unsigned count = 1;
     for (unsigned i = 0; i < 200; i++) {
         count += unit_copy_message(end(0), 1, 20) == RAWE_STATUS_DONE;
-        assert_true(end(0)->sendwin.next - end(0)->sendwin.una + (end(0)->coalescing != NULL) <= 16);
+        assert_true(end(0)->sendwin.next - end(0)->sendwin.una + (end(0)->coalescing != NULL) <=
+                    16);
         if (i % 3 == 2) {
             unit_settle(&net); /* the peer has all but the first, and says so */
         }
@@ -415,7 +388,7 @@ static void rawe_conn_coalesce_drop__not_when_the_peer_begins_anew(void **state)
     unit_assert_message(&net.node[1], 0, 1, 10, 1);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, unit_tear_down)
 
 int main(void)
 {

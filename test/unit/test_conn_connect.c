@@ -3,65 +3,10 @@
  *
  * Tests of CONNECT frames that arrive: repeated, stale, simultaneous, of a peer that came back.
  */
-#include "unit_support.h"
+#include "unit_pair.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-static struct unit_net net;
-
-static int set_up(void **state)
-{
-    (void)state;
-    unit_init(&net);
-    unit_start(&net);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    unit_stop(&net);
-    return 0;
-}
-
-static bool drop_all(struct unit_net *unused, const struct unit_frame *frame)
-{
-    (void)unused;
-    (void)frame;
-    return false;
-}
-
-static struct rawe_counters *counters(unsigned node)
-{
-    return &net.node[node].engine.counters;
-}
-
-static struct rawe_conn *end(unsigned node)
-{
-    return net.node[node].conn[RAWE_LANE_EXPRESS];
-}
-
-/** Messages of one frame and of several frames get through in both directions. */
-static void assert_works_both_ways(void)
-{
-    static uint8_t data[10000];
-    unit_fill(data, sizeof(data), 3);
-    for (unsigned from = 0; from < UNIT_NODES; from++) {
-        struct unit_send small = {0}, large = {0};
-        unsigned before = net.node[1 - from].message_count;
-        unit_send_message(end(from), &small, 1, data, 100);
-        unit_send_message(end(from), &large, 2, data, sizeof(data));
-        unit_run(&net, 20 * UNIT_MS, 20 * UNIT_US);
-        assert_int_equal(net.node[1 - from].message_count, before + 2);
-        unit_assert_message(&net.node[1 - from], before, 1, 100, 3);
-        unit_assert_message(&net.node[1 - from], before + 1, 2, sizeof(data), 3);
-        assert_int_equal(small.done, 1);
-        assert_int_equal(large.done, 1);
-        assert_int_equal(large.status, RAWE_STATUS_DONE);
-        assert_true(rawe_conn_drained(end(from)));
-    }
-}
 
 static struct rawe_connect sample_connect(unsigned from)
 {
@@ -266,8 +211,7 @@ static void rawe_conn_receive_connect__the_least_payload_is_enough(void **state)
     struct rawe_conn *conn = net.node[0].conn[RAWE_LANE_BULK];
     net.node[1].conn[RAWE_LANE_BULK]->payload_max_bytes = RAWE_PAYLOAD_LEAST_BYTES;
     unit_fill(data, sizeof(data), 4);
-    assert_true(rawe_handle_register(&net.node[1].handles, memory, sizeof(memory), &index,
-                                     &key));
+    assert_true(rawe_handle_register(&net.node[1].handles, memory, sizeof(memory), &index, &key));
     unit_send_message(conn, &message, 5, data, sizeof(data));
     unit_send_put(conn, &put, data, sizeof(data), index, key, 0);
     unit_settle(&net);
@@ -469,7 +413,7 @@ static void rawe_conn_renew__numbers_begin_where_the_configuration_says(void **s
     }
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, unit_set_up, unit_tear_down)
 
 int main(void)
 {

@@ -3,36 +3,9 @@
  *
  * Tests of the way in, continued: control frames, CLOSE, frames out of place, and the flush.
  */
-#include "unit_support.h"
+#include "unit_pair.h"
 
 #include <string.h>
-
-static struct unit_net net;
-
-static int set_up(void **state)
-{
-    (void)state;
-    unit_init(&net);
-    unit_start(&net);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    unit_stop(&net);
-    return 0;
-}
-
-static struct rawe_counters *counters(unsigned node)
-{
-    return &net.node[node].engine.counters;
-}
-
-static struct rawe_conn *end(unsigned node)
-{
-    return net.node[node].conn[RAWE_LANE_EXPRESS];
-}
 
 /** A fragment and `data_bytes` bytes of its data at `out`, padded. Returns the length. */
 static size_t put_fragment(uint8_t *out, struct rawe_fragment fragment, unsigned seed)
@@ -48,11 +21,12 @@ static size_t put_fragment(uint8_t *out, struct rawe_fragment fragment, unsigned
 static void receive_data(uint32_t ahead, uint8_t flags, const uint8_t *payload,
                          size_t payload_bytes)
 {
-    struct unit_frame *frame = unit_forge(
-        &net, 0, RAWE_LANE_EXPRESS,
-        (struct rawe_header){
-            .type = RAWE_FRAME_DATA, .flags = flags, .sequence = end(1)->recvwin.acktr->next + ahead},
-        payload, payload_bytes);
+    struct unit_frame *frame =
+        unit_forge(&net, 0, RAWE_LANE_EXPRESS,
+                   (struct rawe_header){.type = RAWE_FRAME_DATA,
+                                        .flags = flags,
+                                        .sequence = end(1)->recvwin.acktr->next + ahead},
+                   payload, payload_bytes);
     unit_receive(&net, frame);
     unit_frame_free(frame);
 }
@@ -61,8 +35,8 @@ static void receive_message(uint32_t ahead, uint8_t flags, uint8_t tag)
 {
     uint8_t payload[64];
     size_t len_bytes = put_fragment(
-        payload, (struct rawe_fragment){.kind = RAWE_FRAGMENT_MESSAGE, .tag = tag, .data_bytes = 20},
-        tag);
+        payload,
+        (struct rawe_fragment){.kind = RAWE_FRAGMENT_MESSAGE, .tag = tag, .data_bytes = 20}, tag);
     receive_data(ahead, flags, payload, len_bytes);
 }
 
@@ -102,11 +76,12 @@ static void rawe_conn_receive__acknowledges_what_was_never_sent(void **state)
         size_t len_bytes = put_fragment(
             payload, (struct rawe_fragment){.kind = RAWE_FRAGMENT_MESSAGE, .data_bytes = 20}, 1);
         for (uint32_t beyond = 2; beyond < 0x7FFFFFFF; beyond *= 3) {
-            struct unit_frame *frame = unit_forge(
-                &net, 0, RAWE_LANE_EXPRESS,
-                (struct rawe_header){
-                    .type = types[i], .sequence = end(1)->recvwin.acktr->next, .acknowledgement = beyond},
-                payload, len_bytes);
+            struct unit_frame *frame =
+                unit_forge(&net, 0, RAWE_LANE_EXPRESS,
+                           (struct rawe_header){.type = types[i],
+                                                .sequence = end(1)->recvwin.acktr->next,
+                                                .acknowledgement = beyond},
+                           payload, len_bytes);
             unit_receive(&net, frame);
             unit_frame_free(frame);
             assert_int_equal(counters(1)->dropped_ack, ++count);
@@ -309,7 +284,7 @@ static void rawe_conn_flush__acknowledgement_before_data(void **state)
     unit_close(&net, 1, RAWE_LANE_EXPRESS);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, unit_set_up, unit_tear_down)
 
 int main(void)
 {

@@ -4,43 +4,9 @@
  * Tests of loss detection: the reordering window, probes as evidence, and that nothing is sent
  * again without evidence.
  */
-#include "unit_support.h"
+#include "unit_pair.h"
 
 #include <string.h>
-
-static struct unit_net net;
-
-static int set_up(void **state)
-{
-    (void)state;
-    unit_init(&net);
-    unit_start(&net);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    unit_stop(&net);
-    return 0;
-}
-
-static struct rawe_counters *counters(unsigned node)
-{
-    return &net.node[node].engine.counters;
-}
-
-static struct rawe_conn *end(unsigned node)
-{
-    return net.node[node].conn[RAWE_LANE_EXPRESS];
-}
-
-static bool drop_all(struct unit_net *unused, const struct unit_frame *frame)
-{
-    (void)unused;
-    (void)frame;
-    return false;
-}
 
 /** Sequence numbers whose first sending is dropped. */
 static uint32_t doomed[64];
@@ -88,17 +54,6 @@ static void acknowledge(uint32_t beyond, const uint8_t *sack, size_t sack_bytes)
         (struct rawe_header){.type = RAWE_FRAME_ACK, .acknowledgement = beyond}, sack, sack_bytes);
     unit_receive(&net, frame);
     unit_frame_free(frame);
-}
-
-static void finish(void)
-{
-    for (unsigned i = 0; i < 2000 && !rawe_conn_drained(end(0)); i++) {
-        unit_run(&net, UNIT_MS, 20 * UNIT_US);
-    }
-    assert_true(rawe_conn_drained(end(0)));
-    assert_int_equal(end(0)->sendwin.in_flight, 0);
-    assert_int_equal(end(0)->sendwin.to_transmit, 0);
-    assert_int_equal(end(0)->sendwin.sacked, 0);
 }
 
 /** Node 1 got the messages of in_flight(count), each once, in whatever order. */
@@ -382,7 +337,8 @@ static void rawe_conn_detect_losses__a_silent_receiver_is_no_evidence(void **sta
 {
     (void)state;
     in_flight(0);
-    net.config.liveness.peer_timeout_ns = net.node[0].engine.config.liveness.peer_timeout_ns = 60 * UNIT_S;
+    net.config.liveness.peer_timeout_ns = net.node[0].engine.config.liveness.peer_timeout_ns =
+        60 * UNIT_S;
     /* A round trip is known, so that probes begin early. */
     assert_int_equal(unit_copy_message(end(0), 0, 10), RAWE_STATUS_DONE);
     finish();
@@ -454,7 +410,7 @@ static void rawe_conn_detect_losses__reduces_once_for_a_burst(void **state)
     assert_in_range(end(0)->cc.window, 44, 46); /* 64 x 0.7, perhaps a step of recovery */
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, unit_set_up, unit_tear_down)
 
 int main(void)
 {

@@ -4,67 +4,14 @@
  * Tests of the way out, continued: window, credit, message numbers, a link that is full, frames
  * that run out.
  */
-#include "unit_support.h"
+#include "unit_pair.h"
 
 #include <string.h>
-
-static struct unit_net net;
-
-static int set_up(void **state)
-{
-    (void)state;
-    unit_init(&net);
-    unit_start(&net);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    unit_stop(&net);
-    return 0;
-}
-
-static struct rawe_counters *counters(unsigned node)
-{
-    return &net.node[node].engine.counters;
-}
-
-static struct rawe_conn *end(unsigned node)
-{
-    return net.node[node].conn[RAWE_LANE_EXPRESS];
-}
-
-static bool drop_all(struct unit_net *unused, const struct unit_frame *frame)
-{
-    (void)unused;
-    (void)frame;
-    return false;
-}
 
 static bool drop_from_node_1(struct unit_net *unused, const struct unit_frame *frame)
 {
     (void)unused;
     return frame->from != 1;
-}
-
-/** Start anew with the largest window. */
-static void start_wide(void)
-{
-    unit_stop(&net);
-    unit_init(&net);
-    net.config.window_frames = RAWE_WINDOW_FRAMES_MAX;
-    net.config.receive_frames = 4096;
-    unit_start(&net);
-}
-
-/** Let what is under way come through. */
-static void finish(void)
-{
-    for (unsigned i = 0; i < 1000 && !rawe_conn_drained(end(0)); i++) {
-        unit_run(&net, UNIT_MS, 50 * UNIT_US);
-    }
-    assert_true(rawe_conn_drained(end(0)));
 }
 
 /* rawe_conn_output */
@@ -193,7 +140,8 @@ static bool note_message_numbers(struct unit_net *of, const struct unit_frame *f
     struct rawe_fragment fragment;
     const uint8_t *cursor = frame->bytes + RAWE_PAYLOAD_OFFSET;
     if (frame->header.type == RAWE_FRAME_DATA &&
-        rawe_fragment_decode(&fragment, &cursor, frame->bytes + frame->len_bytes) == RAWE_DECODE_OK &&
+        rawe_fragment_decode(&fragment, &cursor, frame->bytes + frame->len_bytes) ==
+            RAWE_DECODE_OK &&
         fragment.kind == RAWE_FRAGMENT_PART && !seen_number[fragment.id % 4096]) {
         seen_number[fragment.id % 4096] = true;
         of->filter_count++;
@@ -210,7 +158,7 @@ static void rawe_conn_output__at_most_64_fragmented_messages_are_under_way(void 
     memset(sends, 0, sizeof(sends));
     memset(seen_number, 0, sizeof(seen_number));
     unit_fill(data, sizeof(data), 1);
-    start_wide();
+    unit_start_window(RAWE_WINDOW_FRAMES_MAX);
     unit_connect(&net, RAWE_LANE_EXPRESS);
     end(0)->cc.window = end(0)->peer_credit = 1000;
     struct unit_send first = {0};
@@ -243,7 +191,7 @@ static void rawe_conn_output__fragmented_messages_are_delivered_in_order(void **
     static struct unit_send sends[COUNT];
     memset(sends, 0, sizeof(sends));
     unit_fill(data, sizeof(data), 1);
-    start_wide();
+    unit_start_window(RAWE_WINDOW_FRAMES_MAX);
     unit_connect(&net, RAWE_LANE_EXPRESS);
     end(0)->cc.window = end(0)->peer_credit = 1000;
     net.filter = drop_sequence_filter_count; /* frame 0: message 0 is not whole */
@@ -273,7 +221,7 @@ static void rawe_conn_output__frames_run_out(void **state)
     static struct unit_send sends[2][COUNT];
     memset(sends, 0, sizeof(sends));
     unit_fill(data, sizeof(data), 1);
-    start_wide();
+    unit_start_window(RAWE_WINDOW_FRAMES_MAX);
     net.node[0].engine.frames.limit = 0; /* 64 frames of each size for two connections */
     unit_connect(&net, RAWE_LANE_EXPRESS);
     unit_connect(&net, RAWE_LANE_BULK);
@@ -301,7 +249,7 @@ static void rawe_conn_output__no_frame_and_the_peer_comes_back(void **state)
     static struct unit_send sends[70];
     struct unit_send blocked = {0};
     memset(sends, 0, sizeof(sends));
-    start_wide();
+    unit_start_window(RAWE_WINDOW_FRAMES_MAX);
     unit_connect(&net, RAWE_LANE_EXPRESS);
     unit_connect(&net, RAWE_LANE_BULK);
     /* Message numbers far from where they begin anew. */
@@ -454,13 +402,14 @@ static void output__what_leaves_later_does_not_look_older(void **state)
     assert_int_equal(first.done, 1);
     assert_int_equal(conn->sendwin.next, begin + 3);
     for (uint32_t sequence = begin + 1; sequence != conn->sendwin.next; sequence++) {
-        const struct rawe_txframe *frame = conn->sendwin.slots[sequence & (net.config.window_frames - 1)];
+        const struct rawe_txframe *frame =
+            conn->sendwin.slots[sequence & (net.config.window_frames - 1)];
         assert_true(frame->sent_ns == before_ns + UNIT_MS);
     }
     unit_settle(&net);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, unit_set_up, unit_tear_down)
 
 int main(void)
 {

@@ -3,36 +3,9 @@
  *
  * Tests of the way in: when it is acknowledged, which frames are taken, what is delivered.
  */
-#include "unit_support.h"
+#include "unit_pair.h"
 
 #include <string.h>
-
-static struct unit_net net;
-
-static int set_up(void **state)
-{
-    (void)state;
-    unit_init(&net);
-    unit_start(&net);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    unit_stop(&net);
-    return 0;
-}
-
-static struct rawe_counters *counters(unsigned node)
-{
-    return &net.node[node].engine.counters;
-}
-
-static struct rawe_conn *end(unsigned node)
-{
-    return net.node[node].conn[RAWE_LANE_EXPRESS];
-}
 
 /** A fragment and `data_bytes` bytes of its data at `out`, padded. Returns the length. */
 static size_t put_fragment(uint8_t *out, struct rawe_fragment fragment, unsigned seed)
@@ -48,11 +21,12 @@ static size_t put_fragment(uint8_t *out, struct rawe_fragment fragment, unsigned
 static void receive_data(uint32_t ahead, uint8_t flags, const uint8_t *payload,
                          size_t payload_bytes)
 {
-    struct unit_frame *frame = unit_forge(
-        &net, 0, RAWE_LANE_EXPRESS,
-        (struct rawe_header){
-            .type = RAWE_FRAME_DATA, .flags = flags, .sequence = end(1)->recvwin.acktr->next + ahead},
-        payload, payload_bytes);
+    struct unit_frame *frame =
+        unit_forge(&net, 0, RAWE_LANE_EXPRESS,
+                   (struct rawe_header){.type = RAWE_FRAME_DATA,
+                                        .flags = flags,
+                                        .sequence = end(1)->recvwin.acktr->next + ahead},
+                   payload, payload_bytes);
     unit_receive(&net, frame);
     unit_frame_free(frame);
 }
@@ -61,8 +35,8 @@ static void receive_message(uint32_t ahead, uint8_t flags, uint8_t tag)
 {
     uint8_t payload[64];
     size_t len_bytes = put_fragment(
-        payload, (struct rawe_fragment){.kind = RAWE_FRAGMENT_MESSAGE, .tag = tag, .data_bytes = 20},
-        tag);
+        payload,
+        (struct rawe_fragment){.kind = RAWE_FRAGMENT_MESSAGE, .tag = tag, .data_bytes = 20}, tag);
     receive_data(ahead, flags, payload, len_bytes);
 }
 
@@ -218,9 +192,10 @@ static void deliver_messages__several_in_a_frame(void **state)
     connect_nodes();
     static const uint16_t lengths[] = {5, 0, 8, 31, 1};
     for (uint8_t i = 0; i < 5; i++) {
-        at += put_fragment(
-            payload + at,
-            (struct rawe_fragment){.kind = RAWE_FRAGMENT_MESSAGE, .tag = i, .data_bytes = lengths[i]}, i);
+        at += put_fragment(payload + at,
+                           (struct rawe_fragment){
+                               .kind = RAWE_FRAGMENT_MESSAGE, .tag = i, .data_bytes = lengths[i]},
+                           i);
     }
     receive_data(0, 0, payload, at - 7); /* without the padding of the last */
     assert_int_equal(net.node[1].message_count, 5);
@@ -251,15 +226,16 @@ static void deliver_messages__what_is_before_a_malformed_fragment_counts(void **
     for (unsigned i = 0; i < sizeof(tails) / sizeof(tails[0]); i++) {
         uint8_t payload[64];
         size_t at = put_fragment(
-            payload, (struct rawe_fragment){.kind = RAWE_FRAGMENT_MESSAGE, .tag = 7, .data_bytes = 12},
-            i);
+            payload,
+            (struct rawe_fragment){.kind = RAWE_FRAGMENT_MESSAGE, .tag = 7, .data_bytes = 12}, i);
         memcpy(payload + at, tails[i], tail_bytes[i]);
         uint32_t next = end(1)->recvwin.acktr->next;
         receive_data(0, 0, payload, at + tail_bytes[i]);
         assert_int_equal(net.node[1].message_count, i + 1);
         unit_assert_message(&net.node[1], i, 7, 12, i);
         assert_int_equal(counters(1)->dropped_length, i + 1);
-        assert_int_equal(end(1)->recvwin.acktr->next, next + 1); /* sent again it would be no better */
+        assert_int_equal(end(1)->recvwin.acktr->next,
+                         next + 1); /* sent again it would be no better */
     }
 }
 
@@ -313,9 +289,9 @@ static void deliver__a_callback_replies(void **state)
     uint8_t payload[256];
     size_t at = 0;
     for (uint8_t i = 0; i < 4; i++) {
-        at += put_fragment(payload + at,
-                        (struct rawe_fragment){.kind = RAWE_FRAGMENT_MESSAGE, .tag = i, .data_bytes = 9},
-                        i);
+        at += put_fragment(
+            payload + at,
+            (struct rawe_fragment){.kind = RAWE_FRAGMENT_MESSAGE, .tag = i, .data_bytes = 9}, i);
     }
     receive_data(0, RAWE_FLAG_ACK_NOW, payload, at);
     assert_int_equal(replies, 4);
@@ -358,7 +334,7 @@ static void deliver__ping_pong_out_of_callbacks(void **state)
     assert_int_equal(counters(0)->frames_resent + counters(1)->frames_resent, 0);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, unit_set_up, unit_tear_down)
 
 int main(void)
 {

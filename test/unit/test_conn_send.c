@@ -4,56 +4,10 @@
  * Tests of the way out: what is copied, what is referred to, completion. The window and the link
  * are in test_conn_output.c.
  */
-#include "unit_support.h"
+#include "unit_pair.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-static struct unit_net net;
-
-static int set_up(void **state)
-{
-    (void)state;
-    unit_init(&net);
-    unit_start(&net);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    unit_stop(&net);
-    return 0;
-}
-
-static struct rawe_counters *counters(unsigned node)
-{
-    return &net.node[node].engine.counters;
-}
-
-static struct rawe_conn *end(unsigned node)
-{
-    return net.node[node].conn[RAWE_LANE_EXPRESS];
-}
-
-/** Start anew with the largest window. */
-static void start_wide(void)
-{
-    unit_stop(&net);
-    unit_init(&net);
-    net.config.window_frames = RAWE_WINDOW_FRAMES_MAX;
-    net.config.receive_frames = 4096;
-    unit_start(&net);
-}
-
-/** Let what is under way come through. */
-static void finish(void)
-{
-    for (unsigned i = 0; i < 1000 && !rawe_conn_drained(end(0)); i++) {
-        unit_run(&net, UNIT_MS, 50 * UNIT_US);
-    }
-    assert_true(rawe_conn_drained(end(0)));
-}
 
 /* rawe_conn_write_header */
 
@@ -326,7 +280,7 @@ static void next_link(struct unit_send *send)
 static void rawe_conn_send__a_done_that_sends_again(void **state)
 {
     (void)state;
-    start_wide();
+    unit_start_window(RAWE_WINDOW_FRAMES_MAX);
     unit_connect(&net, RAWE_LANE_EXPRESS);
     end(0)->cc.window = end(0)->peer_credit = RAWE_WINDOW_FRAMES_MAX;
     struct chain chain = {.send.on_done = next_link, .left = 4999};
@@ -339,7 +293,7 @@ static void rawe_conn_send__a_done_that_sends_again(void **state)
     finish();
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, unit_set_up, unit_tear_down)
 
 int main(void)
 {

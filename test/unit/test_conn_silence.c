@@ -3,43 +3,9 @@
  *
  * Tests of a connection's timer: probes, doubt, silence, pauses, the end of a peer.
  */
-#include "unit_support.h"
+#include "unit_pair.h"
 
 #include <string.h>
-
-static struct unit_net net;
-
-static int set_up(void **state)
-{
-    (void)state;
-    unit_init(&net);
-    unit_start(&net);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    unit_stop(&net);
-    return 0;
-}
-
-static bool drop_all(struct unit_net *unused, const struct unit_frame *frame)
-{
-    (void)unused;
-    (void)frame;
-    return false;
-}
-
-static struct rawe_counters *counters(unsigned node)
-{
-    return &net.node[node].engine.counters;
-}
-
-static struct rawe_conn *end(unsigned node)
-{
-    return net.node[node].conn[RAWE_LANE_EXPRESS];
-}
 
 /* rawe_conn_alive */
 
@@ -100,8 +66,9 @@ static void timer__probes_back_off_to_the_cap(void **state)
         uint64_t passed_ns = probe_times_ns[i] - before_ns;
         assert_in_range(passed_ns, interval_ns, interval_ns + 50 * UNIT_US);
         before_ns = probe_times_ns[i];
-        interval_ns =
-            2 * interval_ns < net.config.liveness.probe_most_ns ? 2 * interval_ns : net.config.liveness.probe_most_ns;
+        interval_ns = 2 * interval_ns < net.config.liveness.probe_most_ns
+                          ? 2 * interval_ns
+                          : net.config.liveness.probe_most_ns;
     }
     /* Silence is no evidence: nothing else has been sent. */
     assert_int_equal(counters(0)->probes_sent, probe_count);
@@ -358,7 +325,7 @@ static void rawe_conn_expect_ack__a_huge_sample_does_not_delay_the_probe(void **
     assert_true(end(0)->liveness.probe_deadline_ns <= net.now_ns + 10 * UNIT_MS);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, unit_set_up, unit_tear_down)
 
 int main(void)
 {

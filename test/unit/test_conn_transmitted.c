@@ -3,14 +3,14 @@
  *
  * Tests of sends that are told when they have left, and whose data is moved then.
  */
-#include "unit_support.h"
+#define UNIT_LANE RAWE_LANE_BULK
+
+#include "unit_pair.h"
 
 #include <string.h>
 
 #define SENDS 12u
 #define SEND_BYTES 9000u
-
-static struct unit_net net;
 
 /** What the test knows of a send, by its index in `sends`. */
 static struct unit_send sends[SENDS];
@@ -30,18 +30,6 @@ static int set_up(void **state)
     memset(transmitted_calls, 0, sizeof(transmitted_calls));
     move = chain = false;
     return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    unit_stop(&net);
-    return 0;
-}
-
-static struct rawe_conn *end(unsigned node)
-{
-    return net.node[node].conn[RAWE_LANE_BULK];
 }
 
 static void left(struct rawe_send *send, struct rawe_conn *conn);
@@ -79,14 +67,6 @@ static void left(struct rawe_send *send, struct rawe_conn *conn)
     if (chain && index + 1 < SENDS) {
         send_one(index + 1, SEND_BYTES);
     }
-}
-
-static void finish(void)
-{
-    for (unsigned i = 0; i < 2000 && !rawe_conn_drained(end(0)); i++) {
-        unit_run(&net, UNIT_MS, 50 * UNIT_US);
-    }
-    assert_true(rawe_conn_drained(end(0)));
 }
 
 static void assert_delivered(unsigned count, size_t len_bytes)
@@ -321,7 +301,7 @@ static void rawe_conn_send_rebased__some_acknowledged_already(void **state)
     assert_delivered(1, SEND_BYTES);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, unit_tear_down)
 
 int main(void)
 {

@@ -3,49 +3,22 @@
  *
  * Tests of the engine: which frames reach a connection, the flush, sharing out credit.
  */
-#include "unit_support.h"
+#include "unit_pair.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-static struct unit_net net;
-
-static int set_up(void **state)
-{
-    (void)state;
-    unit_init(&net);
-    unit_start(&net);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    unit_stop(&net);
-    return 0;
-}
-
-static struct rawe_counters *counters(unsigned node)
-{
-    return &net.node[node].engine.counters;
-}
-
-static struct rawe_conn *end(unsigned node)
-{
-    return net.node[node].conn[RAWE_LANE_EXPRESS];
-}
 
 /** A message frame from node 0 to node 1, as it would come next. */
 static struct unit_frame *good_frame(void)
 {
     uint8_t payload[28];
-    rawe_fragment_encode(payload,
-                      &(struct rawe_fragment){.kind = RAWE_FRAGMENT_MESSAGE, .tag = 4, .data_bytes = 20});
+    rawe_fragment_encode(payload, &(struct rawe_fragment){
+                                      .kind = RAWE_FRAGMENT_MESSAGE, .tag = 4, .data_bytes = 20});
     unit_fill(payload + RAWE_FRAGMENT_MESSAGE_BYTES, 20, 4);
     return unit_forge(
         &net, 0, RAWE_LANE_EXPRESS,
-        (struct rawe_header){.type = RAWE_FRAME_DATA, .sequence = end(1)->recvwin.acktr->next}, payload,
-        sizeof(payload));
+        (struct rawe_header){.type = RAWE_FRAME_DATA, .sequence = end(1)->recvwin.acktr->next},
+        payload, sizeof(payload));
 }
 
 static void hand_over(struct unit_frame *frame)
@@ -298,7 +271,8 @@ static void rawe_engine_receive__connect_requests_that_do_not_fit(void **state)
     bad.port++;
     receive_connect(&bad, 0, 0, RAWE_CONNECT_BYTES);
     assert_one_drop(&counters(1)->dropped_unknown_peer);
-    receive_connect(&good, RAWE_FLAG_REPLY, end(1)->handshake.local_id ^ 0x00100000, RAWE_CONNECT_BYTES);
+    receive_connect(&good, RAWE_FLAG_REPLY, end(1)->handshake.local_id ^ 0x00100000,
+                    RAWE_CONNECT_BYTES);
     assert_one_drop(&counters(1)->dropped_connection);
     bad = good;
     bad.lane = RAWE_LANE_BULK; /* a reply for another lane than the one that asked */
@@ -430,8 +404,7 @@ static void rawe_engine_receive__random_changes_do_no_harm(void **state)
     uint64_t key;
     unit_fill(data, sizeof(data), 3);
     unit_connect(&net, RAWE_LANE_EXPRESS);
-    assert_true(
-        rawe_handle_register(&net.node[1].handles, memory, sizeof(memory), &index, &key));
+    assert_true(rawe_handle_register(&net.node[1].handles, memory, sizeof(memory), &index, &key));
     for (unsigned round = 0; round < 3; round++) {
         unit_copy_message(end(0), 1, 100);
         unit_send_message(end(0), &sends[0], 2, data, sizeof(data));
@@ -484,7 +457,8 @@ static void rawe_engine_receive__garbage_behind_a_good_header(void **state)
         struct rawe_header header = {
             .type = (uint8_t)(1 + (random >> 8) % 4), /* DATA, BULK, ACK, PROBE */
             .flags = (uint8_t)((random >> 12) & RAWE_FLAGS_KNOWN),
-            .sequence = end(1)->recvwin.acktr->next + ((random >> 20) % 8 == 0 ? random : random % 64),
+            .sequence =
+                end(1)->recvwin.acktr->next + ((random >> 20) % 8 == 0 ? random : random % 64),
             .acknowledgement = (random >> 17) % 16 == 0 ? random : 0,
             .credit = (uint16_t)random,
         };
@@ -594,14 +568,16 @@ static void rawe_engine_advance__credit_follows_those_who_send(void **state)
         assert_int_equal(unit_copy_message(net.node[0].conn[lane], 1, 10), RAWE_STATUS_DONE);
     }
     unit_settle(&net);
-    assert_int_equal(engine->credit.frames[RAWE_LANE_EXPRESS], 24); /* at once: the second may fill the ring */
+    assert_int_equal(engine->credit.frames[RAWE_LANE_EXPRESS],
+                     24); /* at once: the second may fill the ring */
     unit_run(&net, 12 * UNIT_MS, UNIT_MS);
-    assert_int_equal(engine->credit.frames[RAWE_LANE_EXPRESS], 24); /* they sent in the epoch before */
+    assert_int_equal(engine->credit.frames[RAWE_LANE_EXPRESS],
+                     24); /* they sent in the epoch before */
     unit_run(&net, 25 * UNIT_MS, UNIT_MS);
     assert_int_equal(engine->credit.frames[RAWE_LANE_EXPRESS], 48);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, unit_set_up, unit_tear_down)
 
 int main(void)
 {

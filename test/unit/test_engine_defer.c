@@ -3,38 +3,11 @@
  *
  * Tests of the engine while its owner is away: what goes on meanwhile.
  */
-#include "unit_support.h"
+#define UNIT_LANE RAWE_LANE_BULK
+
+#include "unit_pair.h"
 
 #include <string.h>
-
-static struct unit_net net;
-
-static int set_up(void **state)
-{
-    (void)state;
-    unit_init(&net);
-    net.config.window_frames = 256;
-    net.config.receive_frames = 1024;
-    unit_start(&net);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    unit_stop(&net);
-    return 0;
-}
-
-static struct rawe_engine *engine(unsigned node)
-{
-    return &net.node[node].engine;
-}
-
-static struct rawe_conn *end(unsigned node)
-{
-    return net.node[node].conn[RAWE_LANE_BULK];
-}
 
 static uint8_t data[300000];
 
@@ -196,7 +169,8 @@ static void rawe_engine_defer_begin__put_data_is_placed(void **state)
     uint64_t key;
     connect_and_leave();
     memset(memory, 0, sizeof(memory));
-    assert_true(rawe_handle_register(engine(1)->config.handles, memory, sizeof(memory), &index, &key));
+    assert_true(
+        rawe_handle_register(engine(1)->config.handles, memory, sizeof(memory), &index, &key));
     unit_send_put(end(0), &send, data, sizeof(memory), index, key, 0);
     run(10 * UNIT_MS);
     assert_int_equal(send.done, 1);
@@ -315,7 +289,7 @@ static void rawe_engine_defer_begin__failed_ones_are_kept_too(void **state)
     }
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, unit_set_up_wide, unit_tear_down)
 
 int main(void)
 {

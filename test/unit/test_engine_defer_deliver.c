@@ -4,12 +4,12 @@
  * Tests of the engine while its owner is away: telling what was kept, and keeping it without
  * memory.
  */
+#define UNIT_LANE RAWE_LANE_BULK
+
 #include "unit_alloc.h"
-#include "unit_support.h"
+#include "unit_pair.h"
 
 #include <string.h>
-
-static struct unit_net net;
 
 static int set_up(void **state)
 {
@@ -28,16 +28,6 @@ static int tear_down(void **state)
     unit_allocations_left = -1;
     unit_stop(&net);
     return 0;
-}
-
-static struct rawe_engine *engine(unsigned node)
-{
-    return &net.node[node].engine;
-}
-
-static struct rawe_conn *end(unsigned node)
-{
-    return net.node[node].conn[RAWE_LANE_BULK];
 }
 
 static uint8_t data[300000];

@@ -3,34 +3,9 @@
  *
  * Tests of the engine while its owner is away: peers that are silent meanwhile.
  */
-#include "unit_support.h"
+#define UNIT_LANE RAWE_LANE_BULK
 
-static struct unit_net net;
-
-static int set_up(void **state)
-{
-    (void)state;
-    unit_init(&net);
-    unit_start(&net);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    unit_stop(&net);
-    return 0;
-}
-
-static struct rawe_engine *engine(unsigned node)
-{
-    return &net.node[node].engine;
-}
-
-static struct rawe_conn *end(unsigned node)
-{
-    return net.node[node].conn[RAWE_LANE_BULK];
-}
+#include "unit_pair.h"
 
 static uint8_t data[3000];
 
@@ -118,7 +93,7 @@ static void rawe_engine_defer_end__short_absences_do_not_keep_the_dead_alive(voi
     assert_int_equal(send.done, 1);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, unit_set_up, unit_tear_down)
 
 int main(void)
 {

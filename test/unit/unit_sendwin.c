@@ -28,6 +28,9 @@ int tear_down(void **state)
     assert_int_equal(window.in_flight, 0);
     assert_int_equal(window.to_transmit, 0);
     assert_int_equal(window.sacked, 0);
+    for (unsigned i = 0; i < WINDOW; i++) {
+        assert_null(window.slots[i]);
+    }
     rawe_sendwin_free(&window);
     return 0;
 }
