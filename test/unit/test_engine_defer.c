@@ -3,57 +3,9 @@
  *
  * Tests of the engine while its owner is away: what goes on meanwhile.
  */
-#define UNIT_LANE RAWE_LANE_BULK
-
-#include "unit_pair.h"
+#include "unit_defer.h"
 
 #include <string.h>
-
-static uint8_t data[300000];
-
-static void run(uint64_t duration_ns)
-{
-    unit_run(&net, duration_ns, 50 * UNIT_US);
-}
-
-/** An open lane, node 1's owner away; so is nobody told anything (the harness checks). */
-static void connect_and_leave(void)
-{
-    unit_connect(&net, RAWE_LANE_BULK);
-    unit_fill(data, sizeof(data), 7);
-    rawe_engine_defer_begin(engine(1));
-}
-
-static void come_back(unsigned node)
-{
-    unsigned before = net.node[node].message_count;
-    rawe_engine_defer_end(engine(node));
-    assert_int_equal(net.node[node].message_count, before); /* not yet */
-    rawe_engine_deliver_deferred(engine(node));
-    assert_false(rawe_engine_has_deferred(engine(node)));
-    assert_int_equal(engine(node)->deferral.bytes, 0);
-}
-
-/**
- * Send messages of `len_bytes` with tags from 0 on; only those longer than a frame are in order.
- */
-static void send_messages(struct unit_send *sends, unsigned count, size_t len_bytes)
-{
-    memset(sends, 0, count * sizeof(*sends));
-    for (unsigned i = 0; i < count; i++) {
-        unit_send_message(end(0), &sends[i], (uint8_t)i, data, len_bytes);
-    }
-}
-
-static void assert_told_in_order(unsigned count, size_t len_bytes)
-{
-    assert_int_equal(net.node[1].message_count, count);
-    for (unsigned i = 0; i < count; i++) {
-        unit_assert_message(&net.node[1], i, (uint8_t)i, len_bytes, 7);
-    }
-    assert_int_equal(engine(1)->counters.messages_received, count);
-    assert_int_equal(engine(1)->counters.bytes_received, count * len_bytes);
-}
 
 /* rawe_engine_defer_begin */
 
@@ -61,7 +13,7 @@ static void rawe_engine_defer_begin__messages_are_acknowledged_and_kept(void **s
 {
     (void)state;
     struct unit_send sends[20];
-    connect_and_leave();
+    connect_and_defer();
     send_messages(sends, 20, 1200); /* alone in their frames, not copied: done when acknowledged */
     run(2 * UNIT_MS);
     for (unsigned i = 0; i < 20; i++) {
@@ -73,10 +25,10 @@ static void rawe_engine_defer_begin__messages_are_acknowledged_and_kept(void **s
     assert_int_equal(engine(1)->counters.messages_received, 0);
     assert_true(rawe_engine_has_deferred(engine(1)));
     assert_true(engine(1)->deferral.bytes >= 20 * 1200);
-    come_back(1);
-    assert_told_in_order(20, 1200);
+    resume(1);
+    assert_delivered_in_order(20, 1200);
     rawe_engine_deliver_deferred(engine(1));
-    assert_told_in_order(20, 1200); /* once */
+    assert_delivered_in_order(20, 1200); /* once */
     assert_int_equal(engine(0)->counters.frames_resent, 0);
 }
 
@@ -87,14 +39,14 @@ static void rawe_engine_defer_begin__frames_with_several_messages(void **state)
     unit_init(&net);
     net.config.coalesce_from_frames = 1;
     unit_start(&net);
-    connect_and_leave();
+    connect_and_defer();
     for (uint8_t tag = 0; tag < 40; tag++) {
         assert_int_equal(unit_copy_message(end(0), tag, tag), RAWE_STATUS_DONE);
     }
     run(UNIT_MS);
     assert_true(rawe_conn_drained(end(0)));
     assert_true(engine(0)->counters.messages_coalesced > 0);
-    come_back(1);
+    resume(1);
     assert_int_equal(net.node[1].message_count, 40);
     for (uint8_t tag = 0; tag < 40; tag++) {
         unit_assert_message(&net.node[1], tag, tag, tag, tag);
@@ -105,7 +57,7 @@ static void rawe_engine_defer_begin__more_fragmented_messages_than_a_window_of_t
 {
     (void)state;
     static struct unit_send sends[200];
-    connect_and_leave();
+    connect_and_defer();
     send_messages(sends, 200, 5000);
     run(20 * UNIT_MS);
     for (unsigned i = 0; i < 200; i++) {
@@ -113,8 +65,8 @@ static void rawe_engine_defer_begin__more_fragmented_messages_than_a_window_of_t
     }
     assert_int_equal(net.node[1].message_count, 0);
     assert_int_equal(engine(1)->deferral.bytes, 200 * 5000);
-    come_back(1);
-    assert_told_in_order(200, 5000);
+    resume(1);
+    assert_delivered_in_order(200, 5000);
     send_messages(sends, 10, 5000); /* as if nothing had been */
     run(5 * UNIT_MS);
     assert_int_equal(net.node[1].message_count, 210);
@@ -138,15 +90,15 @@ static void rawe_engine_defer_begin__in_the_middle_of_a_message(void **state)
     run(5 * UNIT_MS);
     assert_int_equal(net.node[1].message_count, 1);
     assert_int_equal(engine(1)->deferral.bytes, 40000);
-    come_back(1);
-    assert_told_in_order(3, 20000);
+    resume(1);
+    assert_delivered_in_order(3, 20000);
 }
 
 static void rawe_engine_defer_begin__returns_in_the_middle_of_a_message(void **state)
 {
     (void)state;
     struct unit_send sends[3];
-    connect_and_leave();
+    connect_and_defer();
     send_messages(sends, 3, 20000);
     for (unsigned i = 0; i < 20; i++) {
         struct unit_frame *frame = unit_wire_take(&net);
@@ -154,10 +106,10 @@ static void rawe_engine_defer_begin__returns_in_the_middle_of_a_message(void **s
         unit_receive(&net, frame);
         unit_frame_free(frame);
     }
-    come_back(1);
+    resume(1);
     assert_int_equal(net.node[1].message_count, 1);
     run(5 * UNIT_MS);
-    assert_told_in_order(3, 20000);
+    assert_delivered_in_order(3, 20000);
 }
 
 static void rawe_engine_defer_begin__put_data_is_placed(void **state)
@@ -167,7 +119,7 @@ static void rawe_engine_defer_begin__put_data_is_placed(void **state)
     struct unit_send send = {0};
     uint32_t index;
     uint64_t key;
-    connect_and_leave();
+    connect_and_defer();
     memset(memory, 0, sizeof(memory));
     assert_true(
         rawe_handle_register(engine(1)->config.handles, memory, sizeof(memory), &index, &key));
@@ -191,20 +143,20 @@ static void rawe_engine_defer_begin__batches(void **state)
     net.fill_max_bytes = 1400;
     unit_start(&net);
     unit_use_batches(&net, 16);
-    connect_and_leave();
+    connect_and_defer();
     send_messages(sends, 40, 5000);
     run(10 * UNIT_MS);
     assert_int_equal(sends[39].done, 1);
     assert_true(net.batches_placed > 0);
-    come_back(1);
-    assert_told_in_order(40, 5000);
+    resume(1);
+    assert_delivered_in_order(40, 5000);
 }
 
 static void rawe_engine_defer_begin__lost_frames_and_duplicates(void **state)
 {
     (void)state;
     static struct unit_send sends[30];
-    connect_and_leave();
+    connect_and_defer();
     send_messages(sends, 30, 5000);
     unsigned count = unit_wire_count(&net);
     for (unsigned i = 0; i < count; i++) { /* every third is lost, every fifth comes twice */
@@ -223,8 +175,8 @@ static void rawe_engine_defer_begin__lost_frames_and_duplicates(void **state)
     assert_true(rawe_conn_drained(end(0)));
     assert_true(engine(0)->counters.frames_resent > 0);
     assert_true(engine(1)->counters.duplicates > 0);
-    come_back(1);
-    assert_told_in_order(30, 5000);
+    resume(1);
+    assert_delivered_in_order(30, 5000);
 }
 
 static void rawe_engine_defer_begin__completions_are_kept(void **state)
@@ -241,12 +193,12 @@ static void rawe_engine_defer_begin__completions_are_kept(void **state)
     for (unsigned i = 0; i < 10; i++) {
         assert_int_equal(sends[i].done, 0);
     }
-    come_back(0);
+    resume(0);
     for (unsigned i = 0; i < 10; i++) {
         assert_int_equal(sends[i].done, 1);
         assert_int_equal(sends[i].status, RAWE_STATUS_DONE);
     }
-    assert_told_in_order(10, 3000);
+    assert_delivered_in_order(10, 3000);
 }
 
 static void rawe_engine_defer_begin__what_is_queued_goes_on(void **state)
@@ -261,11 +213,11 @@ static void rawe_engine_defer_begin__what_is_queued_goes_on(void **state)
     run(100 * UNIT_MS);
     assert_true(rawe_conn_drained(end(0)));
     assert_int_equal(end(0)->queue.bytes, 0);
-    come_back(0);
+    resume(0);
     for (unsigned i = 0; i < 100; i++) {
         assert_int_equal(sends[i].done, 1);
     }
-    assert_told_in_order(100, 20000);
+    assert_delivered_in_order(100, 20000);
 }
 
 static void rawe_engine_defer_begin__failed_ones_are_kept_too(void **state)
@@ -282,7 +234,7 @@ static void rawe_engine_defer_begin__failed_ones_are_kept_too(void **state)
     rawe_engine_defer_begin(engine(0));
     unit_close(&net, 0, RAWE_LANE_BULK); /* two of them acknowledged, two not */
     assert_int_equal(sends[2].done + sends[3].done, 0);
-    come_back(0);
+    resume(0);
     for (unsigned i = 0; i < 4; i++) {
         assert_int_equal(sends[i].done, 1);
         assert_int_equal(sends[i].status, i < 2 ? RAWE_STATUS_DONE : RAWE_STATUS_FAILED);

@@ -135,6 +135,18 @@ static void rawe_sendwin_detect_losses__older_evidence_does_not_replace_newer(vo
     assert_int_equal(lost_count, 2);
 }
 
+static void rawe_sendwin_detect_losses__an_old_place_to_transmit_from_is_forgotten(void **state)
+{
+    (void)state;
+    send_frames(3, NOW);
+    struct rawe_sendwin_ack ack = ack_at(NOW + 10 * US);
+    (void)rawe_sendwin_acknowledge(&window, &ack);
+    sack(2, 1, &ack);
+    rawe_sendwin_rewind(&window, FIRST); /* nothing is to be transmitted from there */
+    assert_false(detect(NOW + 10 * US + REORDER));
+    assert_int_equal(window.transmit_from, FIRST + 1);
+}
+
 static void rawe_sendwin_detect_losses__transmits_the_oldest_lost_frame_first(void **state)
 {
     (void)state;
@@ -173,6 +185,7 @@ int main(void)
         TEST(rawe_sendwin_detect_losses__in_one_turn_the_number_decides),
         TEST(rawe_sendwin_detect_losses__a_resent_frame_of_that_turn_is_not_overtaken),
         TEST(rawe_sendwin_detect_losses__older_evidence_does_not_replace_newer),
+        TEST(rawe_sendwin_detect_losses__an_old_place_to_transmit_from_is_forgotten),
         TEST(rawe_sendwin_detect_losses__transmits_the_oldest_lost_frame_first),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
