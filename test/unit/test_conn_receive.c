@@ -94,17 +94,6 @@ static void owe_ack__a_hole_is_told_at_once_and_its_end_too(void **state)
     unit_wire_clear(&net);
 }
 
-static void owe_ack__a_reply_does_not_stand_for_a_sack_block(void **state)
-{
-    (void)state;
-    connect_nodes();
-    receive_message(1, 0, 1);
-    assert_int_equal(unit_copy_message(end(1), 2, 10), RAWE_STATUS_DONE);
-    rawe_engine_flush(&net.node[1].engine, net.now_ns);
-    assert_int_equal(counters(1)->acks_sent, 1);
-    unit_wire_clear(&net);
-}
-
 static void receive_data__a_duplicate_is_acknowledged_and_not_delivered(void **state)
 {
     (void)state;
@@ -301,7 +290,6 @@ int main(void)
         TEST(owe_ack__every_quarter_of_the_credit),
         TEST(owe_ack__rides_on_a_reply),
         TEST(owe_ack__a_hole_is_told_at_once_and_its_end_too),
-        TEST(owe_ack__a_reply_does_not_stand_for_a_sack_block),
         TEST(receive_data__a_duplicate_is_acknowledged_and_not_delivered),
         TEST(receive_data__outside_the_window),
         TEST(deliver_messages__several_in_a_frame),

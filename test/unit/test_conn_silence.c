@@ -28,14 +28,6 @@ static void rawe_conn_alive__a_peer_outside_mpi_is_not_given_up(void **state)
     assert_int_equal(net.node[0].failed_calls, 1);
 }
 
-static void rawe_conn_alive__without_doubt_changes_nothing(void **state)
-{
-    (void)state;
-    unit_connect(&net, RAWE_LANE_EXPRESS);
-    rawe_conn_alive(end(0), net.now_ns);
-    assert_true(end(0)->liveness.silent_since_ns == 0);
-}
-
 /* Probes and silence: the timer of a connection. */
 
 #define PROBES_MAX 1000u
@@ -180,40 +172,6 @@ static void timer__the_failed_connection_may_be_closed_by_the_callback(void **st
     assert_int_equal(send.status, RAWE_STATUS_FAILED);
 }
 
-static void timer__without_a_timeout_it_asks_for_ever(void **state)
-{
-    (void)state;
-    net.node[0].engine.config.liveness.peer_timeout_ns = 0;
-    unit_connect(&net, RAWE_LANE_EXPRESS);
-    net.filter = drop_all;
-    assert_int_equal(unit_copy_message(end(0), 1, 10), RAWE_STATUS_DONE);
-    unit_run(&net, 600 * UNIT_S, 50 * UNIT_MS);
-    assert_int_equal(net.node[0].failed_calls, 0);
-    assert_true(counters(0)->probes_sent > 1000);
-    net.filter = NULL;
-    unit_run(&net, UNIT_S, UNIT_MS);
-    assert_true(rawe_conn_drained(end(0)));
-    assert_int_equal(net.node[1].message_count, 1);
-}
-
-static void timer__our_own_pause_is_not_the_peers_silence(void **state)
-{
-    (void)state;
-    unit_connect(&net, RAWE_LANE_EXPRESS);
-    net.filter = drop_all;
-    assert_int_equal(unit_copy_message(end(0), 1, 10), RAWE_STATUS_DONE);
-    /* Six pauses of ten minutes, with a little progress in between, all while it doubts. */
-    for (unsigned i = 0; i < 6; i++) {
-        unit_run(&net, 300 * UNIT_MS, UNIT_MS);
-        net.now_ns += 600 * UNIT_S;
-    }
-    unit_run(&net, 300 * UNIT_MS, UNIT_MS);
-    assert_int_equal(net.node[0].failed_calls, 0);
-    net.filter = NULL;
-    unit_run(&net, UNIT_S, UNIT_MS);
-    assert_true(rawe_conn_drained(end(0)));
-}
-
 static void timer__both_pause_for_ten_minutes(void **state)
 {
     (void)state;
@@ -316,36 +274,23 @@ static void rawe_conn_expect_ack__only_when_something_is_in_flight(void **state)
     assert_int_equal(counters(0)->probes_sent, 0);
 }
 
-static void rawe_conn_expect_ack__a_huge_sample_does_not_delay_the_probe(void **state)
-{
-    (void)state;
-    unit_connect(&net, RAWE_LANE_EXPRESS);
-    rawe_rtt_sample(&end(0)->rtt, 600 * UNIT_S); /* the peer computed for ten minutes */
-    assert_int_equal(unit_copy_message(end(0), 1, 10), RAWE_STATUS_DONE);
-    assert_true(end(0)->liveness.probe_deadline_ns <= net.now_ns + 10 * UNIT_MS);
-}
-
 #define TEST(name) cmocka_unit_test_setup_teardown(name, unit_set_up, unit_tear_down)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(rawe_conn_alive__a_peer_outside_mpi_is_not_given_up),
-        TEST(rawe_conn_alive__without_doubt_changes_nothing),
         TEST(timer__probes_back_off_to_the_cap),
         TEST(timer__doubt_begins_with_the_third_probe),
         TEST(timer__silence_is_over_when_the_peer_is_heard),
         TEST(timer__a_dead_peer_fails_once_and_completes_sends_with_an_error),
         TEST(timer__a_peer_that_never_answers_connect_fails),
         TEST(timer__the_failed_connection_may_be_closed_by_the_callback),
-        TEST(timer__without_a_timeout_it_asks_for_ever),
-        TEST(timer__our_own_pause_is_not_the_peers_silence),
         TEST(timer__both_pause_for_ten_minutes),
         TEST(timer__a_probe_that_the_link_did_not_take_is_no_evidence),
         TEST(rawe_conn_make_pending__twice_is_once),
         TEST(rawe_conn_arm__takes_the_earliest_deadline),
         TEST(rawe_conn_expect_ack__only_when_something_is_in_flight),
-        TEST(rawe_conn_expect_ack__a_huge_sample_does_not_delay_the_probe),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -200,38 +200,6 @@ static void rawe_engine_drop_deferred__connection_closed_with_something_kept(voi
     assert_delivered_in_order(7, 3000);
 }
 
-static void rawe_engine_drop_deferred__the_last_ones_of_the_list(void **state)
-{
-    (void)state;
-    struct unit_send sends[2] = {0};
-    connect_and_defer();
-    struct rawe_conn *express = unit_connect(&net, RAWE_LANE_EXPRESS);
-    send_messages(sends, 1, 3000);
-    run(UNIT_MS);
-    for (unsigned i = 0; i < 3; i++) {
-        assert_int_equal(unit_copy_message(express, 100, 50), RAWE_STATUS_DONE);
-        run(UNIT_MS);
-    }
-    unit_close(&net, 1, RAWE_LANE_EXPRESS);
-    assert_int_equal(engine(1)->deferral.bytes, 3000);
-    unit_send_message(end(0), &sends[1], 1, data, 3000);
-    run(UNIT_MS);
-    resume(1);
-    assert_delivered_in_order(2, 3000);
-}
-
-static void rawe_engine_drop_deferred__all_that_is_kept(void **state)
-{
-    (void)state;
-    connect_and_defer();
-    assert_int_equal(unit_copy_message(end(0), 1, 50), RAWE_STATUS_DONE);
-    run(UNIT_MS);
-    unit_close(&net, 1, RAWE_LANE_BULK);
-    assert_int_equal(engine(1)->deferral.bytes, 0);
-    resume(1);
-    assert_int_equal(net.node[1].message_count, 0);
-}
-
 static void rawe_engine_drop_deferred__closed_while_others_are_told(void **state)
 {
     (void)state;
@@ -274,8 +242,6 @@ int main(void)
         TEST(rawe_engine_defer_fragmented__without_memory_they_stay_where_they_are),
         TEST(rawe_engine_defer_fragmented__no_more_than_reassembly_can_number),
         TEST(rawe_engine_drop_deferred__connection_closed_with_something_kept),
-        TEST(rawe_engine_drop_deferred__the_last_ones_of_the_list),
-        TEST(rawe_engine_drop_deferred__all_that_is_kept),
         TEST(rawe_engine_drop_deferred__closed_while_others_are_told),
         TEST(rawe_engine_drop_deferred__not_when_the_peer_closes),
     };
