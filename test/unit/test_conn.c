@@ -1,22 +1,12 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of a connection's life: opening, the exchange of CONNECT frames, end. What CONNECT frames
- * do on arrival is in test_conn_connect.c, silence in test_conn_silence.c.
+ * Tests of a connection as a whole: opening, closing, the flush. Its timer is in
+ * test_conn_timer.c.
  */
-#include "unit_pair.h"
+#include "unit_receive.h"
 
 #include <string.h>
-
-/** Drops the first `filter_count` CONNECT frames. */
-static bool drop_first_connects(struct unit_net *of, const struct unit_frame *frame)
-{
-    if (frame->header.type == RAWE_FRAME_CONNECT && of->filter_count != 0) {
-        of->filter_count--;
-        return false;
-    }
-    return true;
-}
 
 /* rawe_conn_open */
 
@@ -179,79 +169,44 @@ static void rawe_conn_drained__only_when_all_is_acknowledged(void **state)
     assert_true(rawe_conn_drained(end(0)));
 }
 
-/* rawe_conn_connect */
+/* rawe_conn_flush */
 
-static void rawe_conn_connect__brings_up_both_ends(void **state)
+static void rawe_conn_flush__an_acknowledgement_waits_for_the_link(void **state)
 {
     (void)state;
-    unit_connect(&net, RAWE_LANE_EXPRESS);
-    assert_int_equal(end(0)->handshake.peer_id, end(1)->handshake.local_id);
-    assert_int_equal(end(1)->handshake.peer_id, end(0)->handshake.local_id);
-    assert_int_equal(counters(0)->connects_sent, 2); /* its request, its reply to the other's */
-    assert_int_equal(counters(1)->connects_sent, 2);
-    assert_works_both_ways();
-    assert_int_equal(counters(0)->frames_resent + counters(1)->frames_resent, 0);
-}
-
-static void rawe_conn_connect__sends_wait_for_the_reply(void **state)
-{
-    (void)state;
-    static uint8_t data[5000];
-    struct unit_send send = {0};
-    unit_fill(data, sizeof(data), 8);
-    unit_open(&net, 0, RAWE_LANE_EXPRESS);
-    assert_int_equal(unit_copy_message(end(0), 1, 10), RAWE_STATUS_BUSY);
-    assert_int_equal(end(0)->handshake.state, RAWE_CONN_CONNECTING);
-    unit_send_message(end(0), &send, 7, data, sizeof(data));
-    assert_false(rawe_conn_drained(end(0)));
-    assert_int_equal(net.node[0].sent[RAWE_FRAME_CONNECT], 1);
-    assert_int_equal(net.node[0].sent[RAWE_FRAME_DATA], 0);
-    unit_run(&net, UNIT_MS, 20 * UNIT_US);
-    assert_int_equal(send.done, 1);
-    unit_assert_message(&net.node[1], 0, 7, sizeof(data), 8);
-}
-
-static void rawe_conn_connect__requests_and_replies_lost(void **state)
-{
-    (void)state;
-    for (unsigned lost = 1; lost <= 9; lost++) {
-        net.filter = drop_first_connects;
-        net.filter_count = lost;
-        unit_open(&net, 0, RAWE_LANE_EXPRESS);
-        rawe_conn_connect(end(0), net.now_ns);
-        unit_run(&net, 2 * UNIT_S, 500 * UNIT_US);
-        assert_int_equal(end(0)->handshake.state, RAWE_CONN_OPEN);
-        assert_int_equal(end(1)->handshake.state, RAWE_CONN_OPEN);
-        assert_works_both_ways();
-        unit_close(&net, 0, RAWE_LANE_EXPRESS);
-        unit_settle(&net);
-        unit_close(&net, 1, RAWE_LANE_EXPRESS);
+    connect_nodes();
+    receive_message(0, RAWE_FLAG_ACK_NOW, 1);
+    net.node[1].link_room = 0;
+    for (unsigned i = 0; i < 3; i++) {
+        rawe_engine_flush(&net.node[1].engine, net.now_ns);
+        assert_int_equal(counters(1)->acks_sent, 0);
+        assert_true(rawe_engine_pending(&net.node[1].engine));
     }
+    assert_int_equal(counters(1)->link_stalls, 3);
+    net.node[1].link_room = 1;
+    rawe_engine_flush(&net.node[1].engine, net.now_ns);
+    assert_int_equal(counters(1)->acks_sent, 1);
+    assert_false(rawe_engine_pending(&net.node[1].engine));
+    unit_wire_clear(&net);
+    net.node[1].link_room = UINT32_MAX;
 }
 
-static void rawe_conn_connect__asks_less_and_less_often(void **state)
+static void rawe_conn_flush__acknowledgement_before_data(void **state)
 {
     (void)state;
-    net.filter = drop_all;
-    unit_open(&net, 0, RAWE_LANE_EXPRESS);
-    rawe_conn_connect(end(0), net.now_ns);
-    unit_run(&net, 250 * UNIT_MS, 200 * UNIT_US);
-    /* After 1, 2 (3), 4 (7), 8, 16, 32, 64 (127), then every 100 ms. */
-    assert_in_range(net.node[0].sent[RAWE_FRAME_CONNECT], 8, 10);
-}
-
-static void rawe_conn_connect__link_full(void **state)
-{
-    (void)state;
-    net.node[0].link_room = 0;
-    unit_open(&net, 0, RAWE_LANE_EXPRESS);
-    rawe_conn_connect(end(0), net.now_ns);
-    unit_run(&net, 5 * UNIT_MS, 100 * UNIT_US);
-    assert_int_equal(unit_wire_count(&net), 0);
-    net.node[0].link_room = UINT32_MAX;
-    unit_run(&net, 20 * UNIT_MS, 100 * UNIT_US);
-    assert_int_equal(end(0)->handshake.state, RAWE_CONN_OPEN);
-    assert_works_both_ways();
+    static uint8_t data[1400];
+    struct unit_send send = {0};
+    connect_nodes();
+    receive_message(1, 0, 1); /* a hole: the SACK block cannot ride along */
+    net.node[1].link_room = 0;
+    unit_send_message(end(1), &send, 1, data, sizeof(data));
+    net.node[1].link_room = UINT32_MAX;
+    rawe_engine_flush(&net.node[1].engine, net.now_ns);
+    assert_int_equal(unit_wire_count(&net), 2);
+    assert_int_equal(net.wire->header.type, RAWE_FRAME_ACK);
+    assert_int_equal(net.wire->next->header.type, RAWE_FRAME_DATA);
+    unit_wire_clear(&net);
+    unit_close(&net, 1, RAWE_LANE_EXPRESS);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, unit_set_up, unit_tear_down)
@@ -269,11 +224,8 @@ int main(void)
         TEST(rawe_conn_close__with_data_in_flight_both_ways),
         TEST(rawe_conn_close__with_frames_that_wait_for_the_link),
         TEST(rawe_conn_drained__only_when_all_is_acknowledged),
-        TEST(rawe_conn_connect__brings_up_both_ends),
-        TEST(rawe_conn_connect__sends_wait_for_the_reply),
-        TEST(rawe_conn_connect__requests_and_replies_lost),
-        TEST(rawe_conn_connect__asks_less_and_less_often),
-        TEST(rawe_conn_connect__link_full),
+        TEST(rawe_conn_flush__an_acknowledgement_waits_for_the_link),
+        TEST(rawe_conn_flush__acknowledgement_before_data),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -355,7 +355,7 @@ static void rawe_conn_batch_transmit__link_full_at_every_place(void **state)
     assert_int_equal(counters(1)->duplicates, 0);
 }
 
-static void batch_transmit__packed_messages_leave_room_for_the_envelope(void **state)
+static void rawe_conn_batch_transmit__packed_messages_leave_room_for_the_envelope(void **state)
 {
     (void)state;
     static uint8_t shorts[60];
@@ -399,7 +399,7 @@ int main(void)
         TEST(rawe_conn_batch_transmit__long_messages),
         TEST(rawe_conn_batch_transmit__losses_inside_batches),
         TEST(rawe_conn_batch_transmit__link_full_at_every_place),
-        TEST(batch_transmit__packed_messages_leave_room_for_the_envelope),
+        TEST(rawe_conn_batch_transmit__packed_messages_leave_room_for_the_envelope),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,98 +1,11 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of the way in: when it is acknowledged, which frames are taken, what is delivered.
+ * Tests of reception: which frames are taken, what is delivered.
  */
 #include "unit_receive.h"
 
 #include <string.h>
-
-/* Acknowledging */
-
-static void owe_ack__waits_for_the_delay(void **state)
-{
-    (void)state;
-    connect_nodes();
-    receive_message(0, 0, 1);
-    receive_message(0, 0, 2);
-    unit_settle(&net);
-    unit_run(&net, net.config.ack_delay_ns - 20 * UNIT_US, 10 * UNIT_US);
-    assert_int_equal(counters(1)->acks_sent, 0);
-    net.node[0].paused = true;
-    unit_run(&net, 60 * UNIT_US, 10 * UNIT_US);
-    assert_int_equal(counters(1)->acks_sent, 1); /* one for both */
-    assert_int_equal(net.wire->header.type, RAWE_FRAME_ACK);
-    assert_int_equal(net.wire->header.acknowledgement, end(1)->recvwin.acktr->next);
-    assert_int_equal(net.wire->header.payload_bytes, 0);
-    unit_run(&net, UNIT_MS, 20 * UNIT_US);
-    assert_int_equal(counters(1)->acks_sent, 1);
-    unit_wire_clear(&net);
-}
-
-static void owe_ack__at_once_when_asked_for(void **state)
-{
-    (void)state;
-    connect_nodes();
-    receive_message(0, RAWE_FLAG_ACK_NOW, 1);
-    assert_int_equal(counters(1)->acks_sent, 0); /* at the end of the round, not before */
-    assert_true(rawe_engine_pending(&net.node[1].engine));
-    rawe_engine_flush(&net.node[1].engine, net.now_ns);
-    assert_int_equal(counters(1)->acks_sent, 1);
-    unit_wire_clear(&net);
-}
-
-static void owe_ack__every_quarter_of_the_credit(void **state)
-{
-    (void)state;
-    connect_nodes();
-    for (unsigned i = 1; i <= 40; i++) {
-        receive_message(0, 0, 1);
-        rawe_engine_flush(&net.node[1].engine, net.now_ns);
-        assert_int_equal(counters(1)->acks_sent, i / 4);
-    }
-    unit_wire_clear(&net);
-}
-
-static void owe_ack__rides_on_a_reply(void **state)
-{
-    (void)state;
-    connect_nodes();
-    assert_int_equal(unit_copy_message(end(0), 1, 10), RAWE_STATUS_DONE);
-    unit_step(&net);
-    assert_int_equal(unit_copy_message(end(1), 2, 10), RAWE_STATUS_DONE);
-    assert_int_equal(net.wire->header.acknowledgement, end(0)->sendwin.next);
-    unit_step(&net);
-    assert_true(rawe_conn_drained(end(0)));
-    assert_int_equal(counters(1)->acks_sent, 0);
-    unit_run(&net, UNIT_MS, 20 * UNIT_US);
-    assert_int_equal(counters(1)->acks_sent, 0);
-    assert_int_equal(counters(0)->acks_sent, 1);
-}
-
-static void owe_ack__a_hole_is_told_at_once_and_its_end_too(void **state)
-{
-    (void)state;
-    connect_nodes();
-    receive_message(1, 0, 1);
-    rawe_engine_flush(&net.node[1].engine, net.now_ns);
-    assert_int_equal(counters(1)->acks_sent, 1);
-    assert_int_equal(net.wire->header.payload_bytes, 1);
-    assert_int_equal(net.wire->bytes[RAWE_PAYLOAD_OFFSET], 0x01);
-    unit_wire_clear(&net);
-    /* While it lasts, every fourth frame. */
-    for (uint32_t ahead = 2; ahead < 18; ahead++) {
-        receive_message(ahead, 0, 1);
-        rawe_engine_flush(&net.node[1].engine, net.now_ns);
-        assert_int_equal(counters(1)->acks_sent, 1 + (ahead - 1) / 4);
-    }
-    unit_wire_clear(&net);
-    receive_message(0, 0, 1);
-    rawe_engine_flush(&net.node[1].engine, net.now_ns);
-    assert_int_equal(counters(1)->acks_sent, 6);
-    assert_int_equal(net.wire->header.payload_bytes, 0);
-    assert_int_equal(net.wire->header.acknowledgement, UINT32_MAX - 1 + 18);
-    unit_wire_clear(&net);
-}
 
 static void receive_data__a_duplicate_is_acknowledged_and_not_delivered(void **state)
 {
@@ -130,7 +43,7 @@ static void receive_data__outside_the_window(void **state)
 
 /* Messages */
 
-static void deliver_messages__several_in_a_frame(void **state)
+static void rawe_conn_deliver_messages__several_in_a_frame(void **state)
 {
     (void)state;
     uint8_t payload[256];
@@ -153,7 +66,7 @@ static void deliver_messages__several_in_a_frame(void **state)
     assert_int_equal(counters(1)->bytes_received, 45);
 }
 
-static void deliver_messages__what_is_before_a_malformed_fragment_counts(void **state)
+static void rawe_conn_deliver_messages__what_is_before_a_malformed_fragment_counts(void **state)
 {
     (void)state;
     connect_nodes();
@@ -226,7 +139,7 @@ static void reply_to(struct unit_node *node, struct rawe_conn *conn, uint8_t tag
     assert_int_equal(unit_copy_message(conn, (uint8_t)(tag + 100), 30), RAWE_STATUS_DONE);
 }
 
-static void deliver__a_callback_replies(void **state)
+static void rawe_conn_deliver__a_callback_replies(void **state)
 {
     (void)state;
     replies = 0;
@@ -261,7 +174,7 @@ static void volley(struct unit_node *node, struct rawe_conn *conn, uint8_t tag)
     }
 }
 
-static void deliver__ping_pong_out_of_callbacks(void **state)
+static void rawe_conn_deliver__ping_pong_out_of_callbacks(void **state)
 {
     (void)state;
     unit_fill(ping_pong_data, sizeof(ping_pong_data), 1);
@@ -285,18 +198,13 @@ static void deliver__ping_pong_out_of_callbacks(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(owe_ack__waits_for_the_delay),
-        TEST(owe_ack__at_once_when_asked_for),
-        TEST(owe_ack__every_quarter_of_the_credit),
-        TEST(owe_ack__rides_on_a_reply),
-        TEST(owe_ack__a_hole_is_told_at_once_and_its_end_too),
         TEST(receive_data__a_duplicate_is_acknowledged_and_not_delivered),
         TEST(receive_data__outside_the_window),
-        TEST(deliver_messages__several_in_a_frame),
-        TEST(deliver_messages__what_is_before_a_malformed_fragment_counts),
+        TEST(rawe_conn_deliver_messages__several_in_a_frame),
+        TEST(rawe_conn_deliver_messages__what_is_before_a_malformed_fragment_counts),
         TEST(receive_data__a_malformed_first_fragment_is_not_taken),
-        TEST(deliver__a_callback_replies),
-        TEST(deliver__ping_pong_out_of_callbacks),
+        TEST(rawe_conn_deliver__a_callback_replies),
+        TEST(rawe_conn_deliver__ping_pong_out_of_callbacks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

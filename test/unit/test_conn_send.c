@@ -1,46 +1,12 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of the way out: what is copied, what is referred to, completion. The window and the link
- * are in test_conn_output.c.
+ * Tests of sending: by copy, and from the memory of the caller.
  */
 #include "unit_pair.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-/* rawe_conn_write_header */
-
-static void rawe_conn_write_header__as_of_now(void **state)
-{
-    (void)state;
-    unit_connect(&net, RAWE_LANE_EXPRESS);
-    unit_begin_at(&net, RAWE_LANE_EXPRESS, 0xFFFFFFFF);
-    assert_int_equal(unit_copy_message(end(1), 1, 10), RAWE_STATUS_DONE);
-    unit_settle(&net);
-    net.node[0].engine.credit.frames[RAWE_LANE_EXPRESS] = 99;
-    assert_int_equal(unit_copy_message(end(0), 1, 10), RAWE_STATUS_DONE);
-    struct unit_frame *frame = unit_wire_take(&net);
-    assert_non_null(frame);
-    assert_int_equal(frame->header.type, RAWE_FRAME_DATA);
-    assert_int_equal(frame->header.flags & RAWE_FLAG_RESENT, 0);
-    assert_int_equal(frame->header.connection_id, end(1)->handshake.local_id);
-    assert_int_equal(frame->header.sequence, 0xFFFFFFFF);
-    assert_int_equal(frame->header.acknowledgement, 0);
-    assert_int_equal(frame->header.credit, 99);
-    unit_wire_put(&net, frame);
-    finish();
-}
-
-static void rawe_conn_write_header__lane_decides_the_type(void **state)
-{
-    (void)state;
-    struct rawe_conn *bulk = unit_connect(&net, RAWE_LANE_BULK);
-    assert_int_equal(unit_copy_message(bulk, 1, 10), RAWE_STATUS_DONE);
-    assert_int_equal(net.wire->header.type, RAWE_FRAME_BULK);
-    unit_settle(&net);
-    assert_int_equal(net.node[1].message_count, 1);
-}
 
 /* rawe_conn_send_copy */
 
@@ -298,8 +264,6 @@ static void rawe_conn_send__a_done_that_sends_again(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(rawe_conn_write_header__as_of_now),
-        TEST(rawe_conn_write_header__lane_decides_the_type),
         TEST(rawe_conn_send_copy__one_frame_with_one_fragment),
         TEST(rawe_conn_send_copy__every_length),
         TEST(rawe_conn_send_copy__nothing_at_all_is_a_message),

@@ -84,7 +84,7 @@ static void rawe_engine_deliver_deferred__what_comes_after_the_first_telling(voi
 
 /* rawe_engine_defer: without memory. */
 
-static void rawe_engine_defer__without_memory_it_is_not_taken(void **state)
+static void rawe_engine_defer_begin__without_memory_it_is_not_taken(void **state)
 {
     (void)state;
     connect_and_defer();
@@ -104,7 +104,7 @@ static void rawe_engine_defer__without_memory_it_is_not_taken(void **state)
     unit_assert_message(&net.node[1], 0, 7, 100, 7);
 }
 
-static void rawe_engine_defer_fragmented__without_memory_they_stay_where_they_are(void **state)
+static void rawe_engine_defer_begin__without_memory_they_stay_where_they_are(void **state)
 {
     (void)state;
     static struct unit_send sends[70];
@@ -134,7 +134,7 @@ static void rawe_engine_defer_fragmented__without_memory_they_stay_where_they_ar
     assert_int_equal(sends[7].done, 1);
 }
 
-static void rawe_engine_defer_fragmented__no_more_than_reassembly_can_number(void **state)
+static void rawe_engine_defer_begin__no_more_than_reassembly_can_number(void **state)
 {
     (void)state;
     static struct unit_send sends[100];
@@ -179,7 +179,7 @@ static void rawe_engine_defer_fragmented__no_more_than_reassembly_can_number(voi
 
 /* rawe_engine_drop_deferred */
 
-static void rawe_engine_drop_deferred__connection_closed_with_something_kept(void **state)
+static void rawe_engine_deliver_deferred__connection_closed_with_something_kept(void **state)
 {
     (void)state;
     struct unit_send sends[6];
@@ -200,7 +200,7 @@ static void rawe_engine_drop_deferred__connection_closed_with_something_kept(voi
     assert_delivered_in_order(7, 3000);
 }
 
-static void rawe_engine_drop_deferred__closed_while_others_are_told(void **state)
+static void rawe_engine_deliver_deferred__closed_while_others_are_told(void **state)
 {
     (void)state;
     struct unit_send sends[2];
@@ -217,7 +217,7 @@ static void rawe_engine_drop_deferred__closed_while_others_are_told(void **state
     run(UNIT_MS);
 }
 
-static void rawe_engine_drop_deferred__not_when_the_peer_closes(void **state)
+static void rawe_engine_deliver_deferred__not_when_the_peer_closes(void **state)
 {
     (void)state;
     struct unit_send sends[5];
@@ -238,12 +238,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(rawe_engine_deliver_deferred__from_inside_a_callback),
         TEST(rawe_engine_deliver_deferred__what_comes_after_the_first_telling),
-        TEST(rawe_engine_defer__without_memory_it_is_not_taken),
-        TEST(rawe_engine_defer_fragmented__without_memory_they_stay_where_they_are),
-        TEST(rawe_engine_defer_fragmented__no_more_than_reassembly_can_number),
-        TEST(rawe_engine_drop_deferred__connection_closed_with_something_kept),
-        TEST(rawe_engine_drop_deferred__closed_while_others_are_told),
-        TEST(rawe_engine_drop_deferred__not_when_the_peer_closes),
+        TEST(rawe_engine_defer_begin__without_memory_it_is_not_taken),
+        TEST(rawe_engine_defer_begin__without_memory_they_stay_where_they_are),
+        TEST(rawe_engine_defer_begin__no_more_than_reassembly_can_number),
+        TEST(rawe_engine_deliver_deferred__connection_closed_with_something_kept),
+        TEST(rawe_engine_deliver_deferred__closed_while_others_are_told),
+        TEST(rawe_engine_deliver_deferred__not_when_the_peer_closes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

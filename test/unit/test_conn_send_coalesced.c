@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of coalescing: what becomes of a frame that is held back.
+ * Tests of sends that are held back in a shared frame: what becomes of it.
  */
 #include "unit_coalesce.h"
 
@@ -9,7 +9,7 @@
 
 /* rawe_conn_coalesce_end */
 
-static void rawe_conn_coalesce_end__something_else_is_sent(void **state)
+static void send_coalesced__something_else_is_sent(void **state)
 {
     (void)state;
     static uint8_t data[3000];
@@ -28,7 +28,7 @@ static void rawe_conn_coalesce_end__something_else_is_sent(void **state)
     assert_int_equal(net.node[1].message_count, COALESCE_FROM + 3);
 }
 
-static void rawe_conn_coalesce_end__counts_in_the_window_while_held_back(void **state)
+static void send_coalesced__counts_in_the_window_while_held_back(void **state)
 {
     (void)state;
     unit_stop(&net);
@@ -63,7 +63,7 @@ static void rawe_conn_coalesce_end__counts_in_the_window_while_held_back(void **
     assert_int_equal(counters(0)->frames_resent, 0);
 }
 
-static void rawe_conn_coalesce_end__a_hole_keeps_the_window_from_sliding(void **state)
+static void send_coalesced__a_hole_keeps_the_window_from_sliding(void **state)
 {
     (void)state;
     unit_stop(&net);
@@ -221,7 +221,7 @@ static void rawe_conn_coalesce_flush__drained_only_after_it(void **state)
 
 /* rawe_conn_coalesce_drop */
 
-static void rawe_conn_coalesce_drop__closed(void **state)
+static void rawe_conn_coalesce_flush__closed(void **state)
 {
     (void)state;
     connect_busy();
@@ -247,7 +247,7 @@ static void hold_and_be_closed(void)
     assert_false(rawe_conn_drained(end(0)));
 }
 
-static void rawe_conn_coalesce_drop__not_when_the_peer_closes(void **state)
+static void rawe_conn_coalesce_flush__not_when_the_peer_closes(void **state)
 {
     (void)state;
     hold_and_be_closed();
@@ -266,7 +266,7 @@ static void rawe_conn_coalesce_drop__not_when_the_peer_closes(void **state)
     unit_assert_message(&net.node[1], 2, 3, 10, 3);
 }
 
-static void rawe_conn_coalesce_drop__not_for_want_of_a_place_in_the_window(void **state)
+static void rawe_conn_coalesce_flush__not_for_want_of_a_place_in_the_window(void **state)
 {
     (void)state;
     unit_stop(&net);
@@ -298,7 +298,7 @@ static void rawe_conn_coalesce_drop__not_for_want_of_a_place_in_the_window(void 
     assert_int_equal(sends[19].done, 1);
 }
 
-static void rawe_conn_coalesce_drop__peer_does_not_come_back(void **state)
+static void rawe_conn_coalesce_flush__peer_does_not_come_back(void **state)
 {
     (void)state;
     hold_and_be_closed();
@@ -312,7 +312,7 @@ static void rawe_conn_coalesce_drop__peer_does_not_come_back(void **state)
     assert_int_equal(unit_copy_message(end(0), 2, 10), RAWE_STATUS_FAILED);
 }
 
-static void rawe_conn_coalesce_drop__not_when_the_peer_begins_anew(void **state)
+static void rawe_conn_coalesce_flush__not_when_the_peer_begins_anew(void **state)
 {
     (void)state;
     connect_busy();
@@ -333,20 +333,20 @@ static void rawe_conn_coalesce_drop__not_when_the_peer_begins_anew(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(rawe_conn_coalesce_end__something_else_is_sent),
-        TEST(rawe_conn_coalesce_end__counts_in_the_window_while_held_back),
-        TEST(rawe_conn_coalesce_end__a_hole_keeps_the_window_from_sliding),
+        TEST(send_coalesced__something_else_is_sent),
+        TEST(send_coalesced__counts_in_the_window_while_held_back),
+        TEST(send_coalesced__a_hole_keeps_the_window_from_sliding),
         TEST(rawe_conn_coalesce_flush__at_the_end_of_the_round),
         TEST(rawe_conn_coalesce_flush__acknowledgement_rides_along),
         TEST(rawe_conn_coalesce_flush__no_credit),
         TEST(rawe_conn_coalesce_flush__link_full),
         TEST(rawe_conn_coalesce_flush__lost_and_sent_again),
         TEST(rawe_conn_coalesce_flush__drained_only_after_it),
-        TEST(rawe_conn_coalesce_drop__closed),
-        TEST(rawe_conn_coalesce_drop__not_when_the_peer_closes),
-        TEST(rawe_conn_coalesce_drop__not_for_want_of_a_place_in_the_window),
-        TEST(rawe_conn_coalesce_drop__peer_does_not_come_back),
-        TEST(rawe_conn_coalesce_drop__not_when_the_peer_begins_anew),
+        TEST(rawe_conn_coalesce_flush__closed),
+        TEST(rawe_conn_coalesce_flush__not_when_the_peer_closes),
+        TEST(rawe_conn_coalesce_flush__not_for_want_of_a_place_in_the_window),
+        TEST(rawe_conn_coalesce_flush__peer_does_not_come_back),
+        TEST(rawe_conn_coalesce_flush__not_when_the_peer_begins_anew),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of gathering: what waits for a batch to be filled, and batches with several messages.
+ * Tests of sends that wait for a batch to be filled, and of batches with several messages.
  */
 #define UNIT_LANE RAWE_LANE_BULK
 

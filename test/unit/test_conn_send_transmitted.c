@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of sends that are told when they have left, and whose data is moved then.
+ * Tests of sends whose owner learns that they have been transmitted, and whose data is moved then.
  */
 #define UNIT_LANE RAWE_LANE_BULK
 

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of the way in, continued: PUT data and segments.
+ * Tests of reception: PUT data and fragments of messages.
  */
 #include "unit_receive.h"
 
