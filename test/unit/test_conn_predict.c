@@ -34,14 +34,13 @@ static int set_up(void **state)
     return 0;
 }
 
-/** Headers of FRAMES frames with consecutive data, which begins with `fragment`. */
+/** Headers of FRAMES frames whose data are consecutive and begin with `fragment`. */
 static void make_heads(struct rawe_fragment fragment)
 {
     uint8_t payload[RAWE_FRAGMENT_BYTES_MAX + DATA_BYTES] = {0};
     uint32_t fragment_bytes = rawe_fragment_header_bytes(fragment.kind);
     placement.head_bytes = RAWE_HEADER_BYTES + fragment_bytes;
     placement.data_bytes = DATA_BYTES;
-    fragment.data_bytes = DATA_BYTES;
     for (uint32_t i = 0; i < FRAMES; i++) {
         rawe_fragment_encode(payload, &fragment);
         struct unit_frame *frame =
@@ -53,7 +52,7 @@ static void make_heads(struct rawe_fragment fragment)
         memcpy(heads + i * placement.head_bytes, frame->bytes + RAWE_ETH_HEADER_BYTES,
                placement.head_bytes);
         unit_frame_free(frame);
-        fragment.offset += DATA_BYTES;
+        fragment.offset += fragment.data_bytes;
     }
 }
 
@@ -85,15 +84,18 @@ static unsigned predict(unsigned index, unsigned count)
 /** The batch is a PUT, and its first frame has been received. */
 static void begin_put(void)
 {
-    make_heads((struct rawe_fragment){
-        .kind = RAWE_FRAGMENT_PUT, .id = handle_index, .key = handle_key, .offset = 8});
+    make_heads((struct rawe_fragment){.kind = RAWE_FRAGMENT_PUT,
+                                      .data_bytes = DATA_BYTES,
+                                      .id = handle_index,
+                                      .key = handle_key,
+                                      .offset = 8});
     placement.base = memory + 8;
     receive(0);
     assert_int_equal(counters(1)->frames_received, 1);
 }
 
 /** The batch is a message of `total_bytes`, and its first frame has been received. */
-static void begin_message(uint32_t total_bytes)
+static struct rawe_fragment begin_message(uint32_t total_bytes)
 {
     assert_true(rawe_conn_expect_fragments(end(1)));
     struct rawe_fragment fragment = {
@@ -104,6 +106,7 @@ static void begin_message(uint32_t total_bytes)
     assert_non_null(placement.base);
     unit_fill(placement.base, total_bytes, 7);
     receive(0);
+    return fragment;
 }
 
 /** Nothing is taken, and nothing changes. */
@@ -132,7 +135,7 @@ static void rawe_engine_receive_predicted__all_frames_of_a_put(void **state)
 static void rawe_engine_receive_predicted__a_message_but_for_its_last_frame(void **state)
 {
     (void)state;
-    begin_message(FRAMES * DATA_BYTES);
+    (void)begin_message(FRAMES * DATA_BYTES);
     assert_int_equal(predict(1, FRAMES - 1), FRAMES - 2);
     assert_int_equal(net.node[1].message_count, 0);
     receive(FRAMES - 1); /* completes it */
@@ -144,7 +147,7 @@ static void rawe_engine_receive_predicted__a_message_but_for_its_last_frame(void
 static void rawe_engine_receive_predicted__the_last_frame_is_shorter(void **state)
 {
     (void)state;
-    begin_message((FRAMES - 1) * DATA_BYTES + 1);
+    (void)begin_message((FRAMES - 1) * DATA_BYTES + 1);
     assert_int_equal(predict(1, FRAMES - 1), FRAMES - 2);
 }
 
@@ -178,6 +181,38 @@ static void rawe_engine_receive_predicted__not_when_any_bit_differs(void **state
     assert_int_equal(predict(1, FRAMES - 1), FRAMES - 1); /* all as it was */
 }
 
+static void rawe_engine_receive_predicted__not_when_all_differ_alike(void **state)
+{
+    (void)state;
+    begin_put();
+    for (size_t bit = 0; bit < 8 * 16; bit++) { /* version to sequence number */
+        uint8_t mask = (uint8_t)(1u << bit % 8);
+        if (bit / 8 == 1 && mask != RAWE_FLAG_CHECKSUM) {
+            continue; /* other flags are no matter of the frames' content */
+        }
+        for (unsigned i = 0; i < FRAMES; i++) {
+            head(i)[bit / 8] ^= mask;
+        }
+        assert_not_predicted(1, FRAMES - 1);
+        for (unsigned i = 0; i < FRAMES; i++) {
+            head(i)[bit / 8] ^= mask;
+        }
+    }
+    end(1)->handshake.state = RAWE_CONN_CONNECTING;
+    assert_not_predicted(1, FRAMES - 1);
+    end(1)->handshake.state = RAWE_CONN_OPEN;
+    assert_int_equal(predict(1, FRAMES - 1), FRAMES - 1);
+}
+
+static void rawe_engine_receive_predicted__no_more_than_is_missing_of_a_message(void **state)
+{
+    (void)state;
+    struct rawe_fragment fragment = begin_message(FRAMES * DATA_BYTES);
+    make_heads(fragment); /* a hostile sender repeats the beginning under a new number */
+    receive(0);
+    assert_int_equal(predict(1, FRAMES - 1), FRAMES - 3);
+}
+
 static void rawe_engine_receive_predicted__one_asks_for_an_acknowledgement(void **state)
 {
     (void)state;
@@ -195,7 +230,7 @@ static void rawe_engine_receive_predicted__only_data_in_place(void **state)
     assert_int_equal(predict_at(1, FRAMES - 1, 8), 0);
     unit_tear_down(state);
     set_up(state);
-    begin_message(FRAMES * DATA_BYTES);
+    (void)begin_message(FRAMES * DATA_BYTES);
     assert_int_equal(predict_at(1, FRAMES - 1, 8), 0);
     assert_int_equal(predict(1, 2), 2);
 }
@@ -249,6 +284,8 @@ int main(void)
         TEST(rawe_engine_receive_predicted__the_last_frame_is_shorter),
         TEST(rawe_engine_receive_predicted__up_to_the_first_other_head),
         TEST(rawe_engine_receive_predicted__not_when_any_bit_differs),
+        TEST(rawe_engine_receive_predicted__not_when_all_differ_alike),
+        TEST(rawe_engine_receive_predicted__no_more_than_is_missing_of_a_message),
         TEST(rawe_engine_receive_predicted__one_asks_for_an_acknowledgement),
         TEST(rawe_engine_receive_predicted__only_data_in_place),
         TEST(rawe_engine_receive_predicted__only_memory_the_peer_may_write),
