@@ -104,7 +104,7 @@ static void rawe_conn_owe_ack__rides_on_a_reply(void **state)
     assert_int_equal(counters(0)->acks_sent, 1);
 }
 
-static void rawe_conn_owe_ack__a_hole_is_told_at_once_and_its_end_too(void **state)
+static void rawe_conn_owe_ack__a_gap_is_reported_at_once_and_its_end_too(void **state)
 {
     (void)state;
     connect_nodes();
@@ -214,7 +214,7 @@ int main(void)
         TEST(rawe_conn_owe_ack__at_once_when_asked_for),
         TEST(rawe_conn_owe_ack__every_quarter_of_the_credit),
         TEST(rawe_conn_owe_ack__rides_on_a_reply),
-        TEST(rawe_conn_owe_ack__a_hole_is_told_at_once_and_its_end_too),
+        TEST(rawe_conn_owe_ack__a_gap_is_reported_at_once_and_its_end_too),
         TEST(rawe_conn_write_header__as_of_now),
         TEST(rawe_conn_write_header__lane_decides_the_type),
         TEST(rawe_conn_transmit_control__says_when_the_link_is_full),

@@ -55,7 +55,7 @@ static void rawe_conn_inplace_add__contradictions(void **state)
                 net.segment_sequence = 0;
                 unit_receive_segments(batch, 5);
                 bool wrong_now = memcmp(batch, good, sizeof(good)) != 0;
-                /* Bytes are counted: who overlaps his own segments gets away with it. */
+                /* Bytes are counted: a peer may overlap its own fragments. */
                 if (field != 1 || net.node[1].message_count != 2) {
                     assert_int_equal(net.node[1].message_count, wrong_now ? 0 : 2);
                 }

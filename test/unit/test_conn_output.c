@@ -152,7 +152,7 @@ static void send_two_later(struct unit_send *send)
     unit_send_message(conn, &late_send, 3, late_data, 1300);
 }
 
-static void rawe_conn_output__what_leaves_later_does_not_look_older(void **state)
+static void rawe_conn_output__what_is_sent_later_does_not_look_older(void **state)
 {
     (void)state;
     struct unit_send first = {.on_done = send_two_later};
@@ -181,7 +181,7 @@ int main(void)
         TEST(rawe_conn_output__resends_with_a_link_that_is_nearly_always_full),
         TEST(rawe_conn_output__across_the_wrap_with_losses),
         TEST(rawe_conn_output__nothing_is_lost_when_acknowledgements_stop),
-        TEST(rawe_conn_output__what_leaves_later_does_not_look_older),
+        TEST(rawe_conn_output__what_is_sent_later_does_not_look_older),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -169,7 +169,7 @@ static void report_transmitted__not_again_when_sent_again(void **state)
     assert_delivered(1, SEND_BYTES);
 }
 
-static void report_transmitted__not_while_away(void **state)
+static void report_transmitted__not_while_deferring(void **state)
 {
     (void)state;
     unit_connect(&net, RAWE_LANE_BULK);
@@ -287,7 +287,7 @@ static void rawe_conn_send_rebased__some_acknowledged_already(void **state)
     (void)state;
     unit_connect(&net, RAWE_LANE_BULK);
     send_one(0, SEND_BYTES);
-    for (unsigned i = 0; i < 4; i++) { /* half of it arrives, and that is told */
+    for (unsigned i = 0; i < 4; i++) { /* half of it arrives and is acknowledged */
         struct unit_frame *frame = unit_wire_take(&net);
         unit_receive(&net, frame);
         unit_frame_free(frame);
@@ -312,7 +312,7 @@ int main(void)
         TEST(report_transmitted__link_full_at_every_place),
         TEST(report_transmitted__a_copied_message_is_done_at_once),
         TEST(report_transmitted__not_again_when_sent_again),
-        TEST(report_transmitted__not_while_away),
+        TEST(report_transmitted__not_while_deferring),
         TEST(report_transmitted__sends_again),
         TEST(rawe_conn_send_rebased__sent_again_from_the_copy),
         TEST(rawe_conn_send_rebased__a_single_frame),

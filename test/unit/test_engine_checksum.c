@@ -94,7 +94,7 @@ static void checksum__missing_where_it_is_demanded(void **state)
     unit_receive(&net, frame);
     assert_int_equal(counters(1)->dropped_checksum, 1);
     assert_int_equal(net.node[1].message_count, 0);
-    net.node[1].engine.config.checksum = false; /* whoever sends none demands none */
+    net.node[1].engine.config.checksum = false; /* a node that sends none demands none */
     unit_receive(&net, frame);
     unit_frame_free(frame);
     assert_int_equal(net.node[1].message_count, 1);

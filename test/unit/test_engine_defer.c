@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of the engine while its owner is away: what goes on meanwhile.
+ * Tests of an engine that defers: what goes on meanwhile.
  */
 #include "unit_defer.h"
 

@@ -1,8 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of the engine while its owner is away: telling what was kept, and keeping it without
- * memory.
+ * Tests of an engine that defers: delivering what was deferred, and deferring without memory.
  */
 #include "unit_alloc.h"
 #include "unit_defer.h"
@@ -62,7 +61,7 @@ static void rawe_engine_deliver_deferred__from_inside_a_callback(void **state)
     assert_int_equal(net.node[0].message_count, 12);
 }
 
-static void rawe_engine_deliver_deferred__what_comes_after_the_first_telling(void **state)
+static void rawe_engine_deliver_deferred__what_comes_after_the_first_delivery(void **state)
 {
     (void)state;
     static struct unit_send sends[30];
@@ -200,7 +199,7 @@ static void rawe_engine_deliver_deferred__connection_closed_with_something_kept(
     assert_delivered_in_order(7, 3000);
 }
 
-static void rawe_engine_deliver_deferred__closed_while_others_are_told(void **state)
+static void rawe_engine_deliver_deferred__closed_while_others_are_delivered(void **state)
 {
     (void)state;
     struct unit_send sends[2];
@@ -237,12 +236,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(rawe_engine_deliver_deferred__from_inside_a_callback),
-        TEST(rawe_engine_deliver_deferred__what_comes_after_the_first_telling),
+        TEST(rawe_engine_deliver_deferred__what_comes_after_the_first_delivery),
         TEST(rawe_engine_defer_begin__without_memory_it_is_not_taken),
         TEST(rawe_engine_defer_begin__without_memory_they_stay_where_they_are),
         TEST(rawe_engine_defer_begin__no_more_than_reassembly_can_number),
         TEST(rawe_engine_deliver_deferred__connection_closed_with_something_kept),
-        TEST(rawe_engine_deliver_deferred__closed_while_others_are_told),
+        TEST(rawe_engine_deliver_deferred__closed_while_others_are_delivered),
         TEST(rawe_engine_deliver_deferred__not_when_the_peer_closes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of the engine while its owner is away: peers that are silent meanwhile.
+ * Tests of an engine that defers: peers that are silent meanwhile.
  */
 #include "unit_defer.h"
 

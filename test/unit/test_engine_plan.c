@@ -424,7 +424,7 @@ static void rawe_engine_receive_parts__control_frames_have_no_business_in_a_batc
         struct unit_frame *frame = batch_frame(0, put_fragment(0, 500));
         frame->header.type = (uint8_t)type;
         if (type == RAWE_FRAME_PROBE) {
-            frame->header.connection_id ^= 0x00100000; /* would be told that it is closed */
+            frame->header.connection_id ^= 0x00100000; /* would be answered with a CLOSE */
         }
         unit_frame_encode(frame);
         receive_parts(frame, RAWE_HEADER_BYTES, memory);

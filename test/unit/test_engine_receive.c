@@ -272,7 +272,7 @@ static bool drop_closes(struct unit_net *unused, const struct unit_frame *frame)
     return frame->header.type != RAWE_FRAME_CLOSE;
 }
 
-static void rawe_engine_receive__a_probe_for_a_closed_connection_is_told(void **state)
+static void rawe_engine_receive__a_probe_for_a_closed_connection_is_answered(void **state)
 {
     (void)state;
     static uint8_t data[3000];
@@ -294,7 +294,7 @@ static void rawe_engine_receive__a_probe_for_a_closed_connection_is_told(void **
     assert_int_equal(net.node[0].failed_calls, 0);
 }
 
-static void rawe_engine_receive__nobody_is_told_at_a_group_address(void **state)
+static void rawe_engine_receive__no_answer_to_a_group_address(void **state)
 {
     (void)state;
     uint8_t identity[RAWE_CONNECT_BYTES]; /* of a connection that only its sender still has */
@@ -317,7 +317,7 @@ static void rawe_engine_receive__nobody_is_told_at_a_group_address(void **state)
     unit_frame_free(frame);
 }
 
-static void rawe_engine_receive__a_probe_nobody_can_be_told_about(void **state)
+static void rawe_engine_receive__a_probe_that_cannot_be_answered(void **state)
 {
     (void)state;
     unit_connect(&net, RAWE_LANE_EXPRESS);
@@ -451,9 +451,9 @@ int main(void)
         TEST(rawe_engine_receive__a_frame_for_the_connection_of_before),
         TEST(rawe_engine_receive__connect_requests_that_do_not_fit),
         TEST(rawe_engine_receive__connect_from_another_address),
-        TEST(rawe_engine_receive__a_probe_for_a_closed_connection_is_told),
-        TEST(rawe_engine_receive__nobody_is_told_at_a_group_address),
-        TEST(rawe_engine_receive__a_probe_nobody_can_be_told_about),
+        TEST(rawe_engine_receive__a_probe_for_a_closed_connection_is_answered),
+        TEST(rawe_engine_receive__no_answer_to_a_group_address),
+        TEST(rawe_engine_receive__a_probe_that_cannot_be_answered),
         TEST(rawe_engine_receive__a_false_probe_closes_no_connection),
         TEST(rawe_engine_receive__random_changes_do_no_harm),
         TEST(rawe_engine_receive__garbage_behind_a_good_header),

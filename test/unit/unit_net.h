@@ -58,7 +58,7 @@ struct unit_node {
     struct unit_message *messages;
     unsigned message_count;
     unsigned silent_calls, failed_calls;
-    uint64_t silent_ns;                 /**< as told by the last of them */
+    uint64_t silent_ns;                 /**< given to the last of them */
     unsigned sent[RAWE_FRAME_TYPE_END]; /**< frames put on the wire, by type */
     /** Called by `deliver` after the message was noted; may be NULL. */
     void (*on_deliver)(struct unit_node *node, struct rawe_conn *conn, uint8_t tag);
