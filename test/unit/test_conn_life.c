@@ -52,9 +52,10 @@ static void rawe_conn_complete__not_while_deferring(void **state)
     (void)state;
     send_beyond_credit();
     rawe_engine_defer_begin(engine(0));
+    rawe_conn_complete(engine(0), NULL, RAWE_STATUS_DONE);
+    assert_false(rawe_engine_has_deferred(engine(0)));
     rawe_conn_complete(engine(0), rawe_conn_abandon(end(0), true), RAWE_STATUS_FAILED);
     assert_int_equal(done_count, 0);
-    rawe_conn_complete(engine(0), NULL, RAWE_STATUS_DONE);
     rawe_engine_defer_end(engine(0));
     rawe_engine_deliver_deferred(engine(0));
     assert_done(0, SENDS, RAWE_STATUS_FAILED);
@@ -69,6 +70,7 @@ static void rawe_conn_abandon__what_is_queued_stays(void **state)
     rawe_conn_complete(engine(0), rawe_conn_abandon(end(0), false), RAWE_STATUS_FAILED);
     assert_done(0, 2, RAWE_STATUS_FAILED); /* half of the second may have arrived */
     assert_true(rawe_sendwin_empty(&end(0)->sendwin));
+    assert_null(rawe_conn_abandon(end(0), false)); /* nothing of the third was in a frame */
     assert_int_equal(end(0)->queue.count, SENDS - 2);
     assert_int_equal(end(0)->queue.bytes, (SENDS - 2) * sizeof(data));
     unit_close(&net, 0, RAWE_LANE_EXPRESS);
@@ -100,11 +102,22 @@ static void rawe_conn_reset__nothing_of_the_earlier_life_is_left(void **state)
     assert_true(end(0)->rtt.smoothed_ns != 0);
     end(0)->loss_deadline_ns = end(0)->liveness.probe_deadline_ns = net.now_ns;
     end(0)->liveness.probes_unanswered = 3;
+    assert_int_not_equal(end(0)->ack_requested, net.config.first_sequence);
+    /* A message of which a part has come. */
+    assert_true(rawe_conn_expect_fragments(end(0)));
+    const struct rawe_fragment part = {
+        .kind = RAWE_FRAGMENT_PART, .data_bytes = 10, .total_bytes = 20};
+    assert_non_null(
+        rawe_reassembly_place(end(0)->reassembly, &engine(0)->reassembly_buffers, &part, 20));
+    engine(0)->inplace.conn = end(0);
     end(0)->batch = RAWE_BATCH_INVALID;
     rawe_conn_reset(end(0));
     assert_int_equal(end(0)->sendwin.next, net.config.first_sequence);
     assert_int_equal(rawe_recvwin_next(&end(0)->recvwin), net.config.first_sequence);
     assert_int_equal(end(0)->queue.message_number, net.config.first_sequence);
+    assert_int_equal(end(0)->ack_requested, net.config.first_sequence);
+    assert_null(rawe_reassembly_find(end(0)->reassembly, &part));
+    assert_null(engine(0)->inplace.conn);
     assert_int_equal(end(0)->peer_credit, RAWE_CC_LEAST_FRAMES);
     assert_int_equal(end(0)->handshake.peer_id, 0);
     assert_int_equal(end(0)->batch, RAWE_BATCH_UNTRIED);
@@ -136,6 +149,17 @@ static void rawe_conn_renew__numbers_begin_where_the_configuration_says(void **s
     }
 }
 
+static void rawe_conn_renew__a_new_id_and_incarnation(void **state)
+{
+    (void)state;
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    const struct rawe_handshake before = end(0)->handshake;
+    rawe_conn_renew(end(0));
+    assert_null(rawe_conn_table_find(&engine(0)->table, before.local_id));
+    assert_ptr_equal(rawe_conn_table_find(&engine(0)->table, end(0)->handshake.local_id), end(0));
+    assert_true(end(0)->handshake.local_incarnation > before.local_incarnation);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, unit_set_up, unit_tear_down)
 
 int main(void)
@@ -146,6 +170,7 @@ int main(void)
         TEST(rawe_conn_abandon__the_queue_too),
         TEST(rawe_conn_reset__nothing_of_the_earlier_life_is_left),
         TEST(rawe_conn_renew__numbers_begin_where_the_configuration_says),
+        TEST(rawe_conn_renew__a_new_id_and_incarnation),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
