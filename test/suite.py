@@ -17,11 +17,13 @@ TEST = Path(__file__).resolve().parent
 ROOT = TEST.parent
 BUILD = ROOT / "build"
 
-sys.path.insert(0, str(TEST / "lab"))
+sys.path[:0] = [str(TEST / "lab"), str(TEST / "lint")]
 
 from rawelab import record  # noqa: E402  (the path has to be set first)
+from rawelint import cli as lint  # noqa: E402
 
-PARTS = ("unit", "sim", "fuzz", "lab", "sanitize")
+PARTS = ("lint", "unit", "sim", "fuzz", "lab", "sanitize")
+LINT_SHOWN = 50  # findings of one check
 FUZZ_SECONDS = 15
 FUZZ_SECONDS_LONG = 1800
 OPTIONAL = ("bench",)  # only when asked for
@@ -120,6 +122,21 @@ def check(part, directory, launcher=(), env=None):
         part.trouble(f"no test ran in {directory}")
 
 
+def run_lint(part, options):
+    """The source tree: layout, layers, words, tables, each check one test; and the checks' own."""
+    for name in lint.CHECKS:
+        if call([TEST / "lint" / "lint", "--most", str(LINT_SHOWN), name], env=options.env):
+            part.failed += 1
+        else:
+            part.passed += 1
+    report = BUILD / "lint" / "tests-report.xml"
+    report.parent.mkdir(parents=True, exist_ok=True)
+    report.unlink(missing_ok=True)
+    argv = ["/usr/bin/python3", "-m", "pytest", "-q", "--tb=short", "-p", "no:cacheprovider"]
+    argv += [f"--junitxml={report}", TEST / "lint" / "tests"]
+    count_pytest(part, report, call(argv, env=options.env))
+
+
 def run_unit(part, options):
     """Unit tests of the core; and whether the tarball has all files."""
     check(part, BUILD / "test" / "unit", env=options.env)
@@ -138,7 +155,7 @@ def run_fuzz(part, options):
     """The fuzz targets: their corpora replayed, then libFuzzer on each for a short while."""
     check(part, BUILD / "test" / "fuzz", env=options.env)
     seconds = FUZZ_SECONDS_LONG if options.long else FUZZ_SECONDS
-    for target in (("decode", "conn", "train")):
+    for target in ("decode", "conn", "train"):
         argv = [TEST / "fuzz" / "run", "--target", target, "--seconds", str(seconds)]
         if call([*argv, "--jobs", str(os.cpu_count()), "--build", BUILD / "fuzz"], env=options.env):
             part.failed += 1
@@ -215,15 +232,14 @@ def run_lab(part, options):
     status = call([*argv, TEST / "lab" / "tests"], env=options.env)
     count_pytest(part, report, status)
     mine = [
-        name
-        for name in set(record.names()) - before
-        if record.state(record.load(name)) == "stale"
+        name for name in set(record.names()) - before if record.state(record.load(name)) == "stale"
     ]
     if mine:
         part.trouble(f"stale labs: {', '.join(mine)}; remove them with test/lab/lab down --stale")
 
 
 RUNNERS = {
+    "lint": run_lint,
     "unit": run_unit,
     "sim": run_sim,
     "fuzz": run_fuzz,
@@ -238,13 +254,14 @@ def parse():
     parser = argparse.ArgumentParser(
         prog="test/run",
         description="Installs missing Debian packages, builds into ./build, runs the tests.",
-        epilog="unit: the core's objects; sim: whole networks in one thread, seeded; fuzz: hostile "
-        "frames, libFuzzer; lab: real mpirun over virtual hosts; sanitize: unit, sim and the fuzz "
-        "corpora again under the address, undefined behaviour and thread sanitizers. Without "
-        "arguments all of it, in under 20 minutes. bench, only when asked for: the benchmarks' own "
-        "tests, and a quick form of each benchmark.",
+        epilog="lint: the source tree, without building it; unit: the core's objects; sim: whole "
+        "networks in one thread, seeded; fuzz: hostile frames, libFuzzer; lab: real mpirun over "
+        "virtual hosts; sanitize: unit, sim and the fuzz corpora again under the address, "
+        "undefined behaviour and thread sanitizers. Without arguments all of it, in under 20 "
+        "minutes. bench, only when asked for: the benchmarks' own tests, and a quick form of each "
+        "benchmark.",
     )
-    parser.add_argument("parts", nargs="*", metavar="unit|sim|fuzz|lab|sanitize|all|bench")
+    parser.add_argument("parts", nargs="*", metavar="|".join((*PARTS, "all", *OPTIONAL)))
     parser.add_argument("--long", action="store_true", help="also what takes longer: hours")
     parser.add_argument("-k", metavar="EXPR", help="only lab tests that match, as pytest -k")
     options = parser.parse_args()
@@ -280,15 +297,17 @@ def summary(parts):
 def main():
     """Build, run the chosen parts in order, add up."""
     options = parse()
-    say(f"building in {BUILD}, then: {', '.join(options.parts)}")
-    start = time.monotonic()
-    building = Part("build")
-    problem = build(BUILD)
-    building.seconds = time.monotonic() - start
-    if problem:
-        building.trouble(problem)
-        return summary([building])
-    done = [building]
+    done = []
+    if options.parts != ["lint"]:
+        say(f"building in {BUILD}, then: {', '.join(options.parts)}")
+        start = time.monotonic()
+        building = Part("build")
+        done.append(building)
+        problem = build(BUILD)
+        building.seconds = time.monotonic() - start
+        if problem:
+            building.trouble(problem)
+            return summary(done)
     for name in options.parts:
         part = Part(name)
         done.append(part)

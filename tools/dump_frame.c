@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * One rawe frame as one line of text, decoded with the protocol engine's own decoder. Keys and
- * tokens are shortened: whoever has a whole one can talk to the process.
+ * tokens are shortened: who has a whole one can talk to the process.
  */
 #include "dump_frame.h"
 
@@ -42,9 +42,9 @@ static void add(struct text *text, const char *format, ...)
 }
 
 static const char *const type_names[RAWE_FRAME_TYPE_END] = {
-    [RAWE_FRAME_DATA] = "DATA",       [RAWE_FRAME_BULK] = "BULK",   [RAWE_FRAME_ACK] = "ACK",
-    [RAWE_FRAME_PROBE] = "PROBE",     [RAWE_FRAME_CONNECT] = "CONNECT",
-    [RAWE_FRAME_CLOSE] = "CLOSE",     [RAWE_FRAME_PING] = "PING",   [RAWE_FRAME_PONG] = "PONG",
+    [RAWE_FRAME_DATA] = "DATA",   [RAWE_FRAME_BULK] = "BULK",       [RAWE_FRAME_ACK] = "ACK",
+    [RAWE_FRAME_PROBE] = "PROBE", [RAWE_FRAME_CONNECT] = "CONNECT", [RAWE_FRAME_CLOSE] = "CLOSE",
+    [RAWE_FRAME_PING] = "PING",   [RAWE_FRAME_PONG] = "PONG",
 };
 
 static void add_flags(struct text *text, uint8_t flags)
@@ -53,9 +53,10 @@ static void add_flags(struct text *text, uint8_t flags)
         uint8_t flag;
         const char *name;
     } names[] = {
-        {RAWE_FLAG_ACK_NOW, "ACK_NOW"},   {RAWE_FLAG_PROBE_ANSWER, "PROBE_ANSWER"},
-        {RAWE_FLAG_REPLY, "REPLY"},       {RAWE_FLAG_CHECKSUM, "CHECKSUM"},
+        {RAWE_FLAG_ACK_NOW, "ACK_NOW"}, {RAWE_FLAG_PROBE_ANSWER, "PROBE_ANSWER"},
+        {RAWE_FLAG_REPLY, "REPLY"},     {RAWE_FLAG_CHECKSUM, "CHECKSUM"},
         {RAWE_FLAG_RESENT, "RESENT"},
+        {RAWE_FLAG_DUPLICATE, "DUPLICATE"},
     };
     const char *separator = " flags=";
 
@@ -90,22 +91,23 @@ static void add_fragment(struct text *text, const struct rawe_fragment *fragment
         add(text, " message tag=%u bytes=%u", fragment->tag, fragment->data_bytes);
         break;
     case RAWE_FRAGMENT_VALIDATION:
-        add(text, " trial bytes=%u", fragment->data_bytes);
+        add(text, " validation bytes=%u", fragment->data_bytes);
         break;
     case RAWE_FRAGMENT_PART:
         add(text, " segment tag=%u message=%" PRIu32 " at=%" PRIu64 " bytes=%u of=%" PRIu32,
-            fragment->tag, fragment->id, fragment->offset, fragment->data_bytes, fragment->total_bytes);
+            fragment->tag, fragment->id, fragment->offset, fragment->data_bytes,
+            fragment->total_bytes);
         break;
     default:
-        add(text, " put handle=%" PRIu32 " key=%04" PRIx64 ".. at=%" PRIu64 " bytes=%u", fragment->id,
-            fragment->key >> 48, fragment->offset, fragment->data_bytes);
+        add(text, " put handle=%" PRIu32 " key=%04" PRIx64 ".. at=%" PRIu64 " bytes=%u",
+            fragment->id, fragment->key >> 48, fragment->offset, fragment->data_bytes);
         break;
     }
 }
 
 /** The fragments of a data frame, as far as their headers have been captured. */
 static void add_fragments(struct text *text, const uint8_t *payload, size_t payload_bytes,
-                       size_t captured_bytes)
+                          size_t captured_bytes)
 {
     const uint8_t *cursor = payload;
     const uint8_t *end = payload + payload_bytes;

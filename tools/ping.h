@@ -4,8 +4,8 @@
  * rawe-ping: what its two sides, asking and listening, share.
  *
  * The listener has a port and a key that everybody knows, instead of the random ones of an MPI
- * process. It answers PING by PONG, as the responder of an MPI process does, and a batch of TRIAL
- * frames, which can only come by batch, by an ACK to whoever of that address has asked last.
+ * process. It answers PING by PONG, as the responder of an MPI process does, and a batch of VALIDATION
+ * frames, which can only come by batch, by an ACK to the process of that address that asked last.
  */
 #ifndef PING_H
 #define PING_H

@@ -144,9 +144,8 @@ static unsigned measure(const struct ask *ask, struct ping_socket *one, const ch
     printf("%s frames, %u bytes: %u of %u lost", name,
            (unsigned)RAWE_PAYLOAD_OFFSET + payload_bytes, asked - answered, asked);
     if (answered != 0) {
-        printf("; round trip in us: least %.1f, median %.1f, most %.1f",
-               (double)times_ns[0] / 1000, (double)times_ns[answered / 2] / 1000,
-               (double)times_ns[answered - 1] / 1000);
+        printf("; round trip in us: least %.1f, median %.1f, most %.1f", (double)times_ns[0] / 1000,
+               (double)times_ns[answered / 2] / 1000, (double)times_ns[answered - 1] / 1000);
     }
     putchar('\n');
     free(times_ns);
@@ -175,8 +174,9 @@ static void tell_batches(const struct ask *ask, enum ping_batch result)
         printf("batches: pass\n");
         break;
     case PING_BATCH_LOST:
-        printf("batches: do not pass, so rawe will use plain frames. They are IPv4 packets\n"
-               "  from 255.255.255.255 to 0.0.0.2, which a filter on a host or on the way may drop.\n");
+        printf(
+            "batches: do not pass, so rawe will use plain frames. They are IPv4 packets\n"
+            "  from 255.255.255.255 to 0.0.0.2, which a filter on a host or on the way may drop.\n");
         break;
     default:
         printf("batches: %s does not cut UDP packets. If the driver can: `ethtool -K %s "

@@ -19,7 +19,7 @@
 
 #define HEAD_BYTES (RAWE_PAYLOAD_OFFSET + RAWE_FRAGMENT_MESSAGE_BYTES)
 
-/** Byte of a TRIAL fragment's data, as doc/protocol.md section 2 has it. */
+/** Byte of a VALIDATION fragment's data, as doc/protocol.md section 2 has it. */
 static uint8_t pattern(uint32_t i)
 {
     return (uint8_t)(i ^ 29u * (i / 256u));
@@ -123,8 +123,8 @@ enum ping_batch ping_batch_try(const struct ping_socket *one, const uint8_t to[R
         if (rawe_link_open(&link, &one->config, &error) != 0) {
             ping_open_failed(one->config.interface, &error);
         }
-        result = exchange(one, bulk, link, to, key, mtu_bytes) ? PING_BATCH_PASSES
-                                                                : PING_BATCH_LOST;
+        result =
+            exchange(one, bulk, link, to, key, mtu_bytes) ? PING_BATCH_PASSES : PING_BATCH_LOST;
         rawe_link_close(link);
     }
     rawe_bulk_close(bulk);
@@ -136,8 +136,8 @@ struct ping_batch_listener {
     struct rawe_bulk *bulk;
     const struct ping_asker *askers; /**< during ping_batch_answer */
     unsigned asker_count;
-    uint32_t number;   /**< the batch that comes in */
-    uint32_t arrived;  /**< frames of it, as they were sent */
+    uint32_t number;  /**< the batch that comes in */
+    uint32_t arrived; /**< frames of it, as they were sent */
 };
 
 struct ping_batch_listener *ping_batch_listen(struct ping_socket *one)
@@ -175,14 +175,15 @@ static bool plan_nothing(void *context, const uint8_t *source_mac, const uint8_t
     return false;
 }
 
-/** Is it a VALIDATION frames whose data is as it was sent? */
-static bool trial_right(const struct rawe_header *header, const uint8_t *payload)
+/** Is it a VALIDATION frame whose data is as it was sent? */
+static bool validation_right(const struct rawe_header *header, const uint8_t *payload)
 {
     const uint8_t *cursor = payload;
     struct rawe_fragment fragment;
 
     if (header->type != RAWE_FRAME_BULK ||
-        rawe_fragment_decode(&fragment, &cursor, payload + header->payload_bytes) != RAWE_DECODE_OK ||
+        rawe_fragment_decode(&fragment, &cursor, payload + header->payload_bytes) !=
+            RAWE_DECODE_OK ||
         fragment.kind != RAWE_FRAGMENT_VALIDATION) {
         return false;
     }
@@ -203,7 +204,7 @@ static void take_segment(void *context, const uint8_t *source_mac, const uint8_t
     (void)data; /* nothing was planned: all of the frame is at `head` */
     (void)data_bytes;
     if (rawe_header_decode(&header, head, head_bytes) != RAWE_DECODE_OK ||
-        !trial_right(&header, head + RAWE_HEADER_BYTES)) {
+        !validation_right(&header, head + RAWE_HEADER_BYTES)) {
         return;
     }
     if (header.connection_id != listener->number) {

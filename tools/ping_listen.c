@@ -68,9 +68,8 @@ static void answer(struct listener *listener, struct ping_socket *one,
 enum ping_status ping_listen(const struct ping_options *options)
 {
     const struct rawe_interface interface = ping_interface(options);
-    const uint64_t end_ns = options->seconds == 0
-                                ? UINT64_MAX
-                                : ping_now_ns() + options->seconds * 1000000000ull;
+    const uint64_t end_ns =
+        options->seconds == 0 ? UINT64_MAX : ping_now_ns() + options->seconds * 1000000000ull;
     struct listener listener = {.answered = 0};
     struct ping_socket one;
     struct ping_frame frame;

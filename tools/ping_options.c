@@ -104,11 +104,16 @@ static void take_option(struct ping_options *options, int option)
 struct ping_options ping_options(int argc, char **argv)
 {
     static const struct option names[] = {
-        {"listen", no_argument, NULL, 'l'},          {"interface", required_argument, NULL, 'i'},
-        {"count", required_argument, NULL, 'c'},     {"wait", required_argument, NULL, 'w'},
-        {"poll", no_argument, NULL, 'p'},            {"seconds", required_argument, NULL, 's'},
-        {"ethertype", required_argument, NULL, 'e'}, {"key", required_argument, NULL, 'k'},
-        {"help", no_argument, NULL, 'h'},            {0},
+        {"listen", no_argument, NULL, 'l'},
+        {"interface", required_argument, NULL, 'i'},
+        {"count", required_argument, NULL, 'c'},
+        {"wait", required_argument, NULL, 'w'},
+        {"poll", no_argument, NULL, 'p'},
+        {"seconds", required_argument, NULL, 's'},
+        {"ethertype", required_argument, NULL, 'e'},
+        {"key", required_argument, NULL, 'k'},
+        {"help", no_argument, NULL, 'h'},
+        {0},
     };
     struct ping_options options = {
         .ethertype = RAWE_ETHERTYPE_DEFAULT,
@@ -164,8 +169,8 @@ struct rawe_interface ping_interface(const struct ping_options *options)
     if (rawe_interface_list(&interfaces, &count) != 0) {
         ping_die("cannot list the network interfaces: %s", strerror(errno));
     }
-    unsigned found = rawe_interface_select(interfaces, count, options->interface, NULL, unknown,
-                                           sizeof unknown);
+    unsigned found =
+        rawe_interface_select(interfaces, count, options->interface, NULL, unknown, sizeof unknown);
     if (options->interface != NULL && (unknown[0] != '\0' || found == 0)) {
         ping_die("%s is no interface of this host. `ip -brief link` lists them.",
                  options->interface);

@@ -100,8 +100,7 @@ static size_t print_frame(struct state *state, const uint8_t *in, size_t capture
  * The frames behind a UDP header. Each begins where the first one's length, or a multiple of it,
  * ends; shorter ones are filled up with zeros, which begin no frame.
  */
-static void print_batch(struct state *state, const struct pcap_pkthdr *packet,
-                             const uint8_t *bytes)
+static void print_batch(struct state *state, const struct pcap_pkthdr *packet, const uint8_t *bytes)
 {
     size_t at = RAWE_ETH_HEADER_BYTES + IPV4_BYTES + UDP_BYTES;
 
@@ -228,9 +227,12 @@ static unsigned long parse_number(const char *text, const char *option, int base
 static struct options parse(int argc, char **argv)
 {
     static const struct option names[] = {
-        {"interface", required_argument, NULL, 'i'}, {"read", required_argument, NULL, 'r'},
-        {"count", required_argument, NULL, 'c'},     {"ethertype", required_argument, NULL, 'e'},
-        {"absolute", no_argument, NULL, 'a'},        {"help", no_argument, NULL, 'h'},
+        {"interface", required_argument, NULL, 'i'},
+        {"read", required_argument, NULL, 'r'},
+        {"count", required_argument, NULL, 'c'},
+        {"ethertype", required_argument, NULL, 'e'},
+        {"absolute", no_argument, NULL, 'a'},
+        {"help", no_argument, NULL, 'h'},
         {0},
     };
     struct options options = {.ethertype = RAWE_ETHERTYPE_DEFAULT};

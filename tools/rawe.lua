@@ -20,9 +20,9 @@ local types = {
     [DATA] = "DATA", [BULK] = "BULK", [ACK] = "ACK", [PROBE] = "PROBE",
     [CONNECT] = "CONNECT", [CLOSE] = "CLOSE", [PING] = "PING", [PONG] = "PONG",
 }
-local MESSAGE, SEGMENT, PUT, TRIAL = 1, 2, 3, 4
-local kinds = { [MESSAGE] = "message", [SEGMENT] = "segment", [PUT] = "put", [TRIAL] = "trial" }
-local fragment_bytes = { [MESSAGE] = 8, [SEGMENT] = 16, [PUT] = 24, [TRIAL] = 8 }
+local MESSAGE, SEGMENT, PUT, VALIDATION = 1, 2, 3, 4
+local kinds = { [MESSAGE] = "message", [SEGMENT] = "segment", [PUT] = "put", [VALIDATION] = "validation" }
+local fragment_bytes = { [MESSAGE] = 8, [SEGMENT] = 16, [PUT] = 24, [VALIDATION] = 8 }
 local lanes = { [0] = "express", [1] = "bulk" }
 local CHECKSUM_FLAG, PROBE_ANSWER_FLAG = 0x08, 0x02
 
@@ -35,6 +35,7 @@ f.probe_answer = ProtoField.bool("rawe.probe_answer", "Answers a probe", 8, nil,
 f.reply = ProtoField.bool("rawe.reply", "Reply", 8, nil, 0x04)
 f.has_checksum = ProtoField.bool("rawe.has_checksum", "Has a checksum", 8, nil, 0x08)
 f.resent = ProtoField.bool("rawe.resent", "Sent before", 8, nil, 0x10)
+f.duplicate = ProtoField.bool("rawe.duplicate", "A duplicate came", 8, nil, 0x20)
 f.port = ProtoField.uint16("rawe.port", "Receiver's port", base.HEX)
 f.key = ProtoField.uint32("rawe.key", "Receiver's key", base.HEX)
 f.conn = ProtoField.uint32("rawe.conn", "Connection id (the receiver's)", base.HEX)
@@ -80,7 +81,8 @@ local function add_header(tvb, tree)
     tree:add(f.version, tvb(0, 1))
     tree:add(f.type, tvb(0, 1))
     local flags = tree:add(f.flags, tvb(1, 1))
-    for _, flag in ipairs({ f.ack_now, f.probe_answer, f.reply, f.has_checksum, f.resent }) do
+    for _, flag in ipairs({ f.ack_now, f.probe_answer, f.reply, f.has_checksum, f.resent,
+                            f.duplicate }) do
         flags:add(flag, tvb(1, 1))
     end
     tree:add(f.port, tvb(2, 2))

@@ -6,7 +6,7 @@
  */
 #include "core_net.h"
 
-#include "btl_rawe.h"
+#include "btl_rawe_endpoint.h"
 
 #include <malloc.h>
 #include <stdio.h>

@@ -260,6 +260,7 @@ void net_start(struct net *net, struct fuzz_input *head)
         .receive_frames = (bits & 32) != 0 ? 1024 : 24,
         .copy_max_bytes = 200 + 10 * (uint32_t)fuzz_take(head, 1),
         .frames_limit = (bits & 64) != 0 ? 4096 : 64,
+        .deferred_max_bytes = (bits & 64) != 0 ? 1u << 20 : 10000,
         .ack_delay_ns = 50 * NET_US,
         .liveness.probe_least_ns = 500 * NET_US,
         .liveness.probe_most_ns = 100 * NET_MS,

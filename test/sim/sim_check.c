@@ -103,9 +103,7 @@ static void check_channel(struct sim *sim, const struct sim_channel *channel)
             "n%u to n%u: %u frames in the window, %u in flight, %u SACKed, %u to transmit",
             node->index, channel->peer, window, conn->sendwin.in_flight, conn->sendwin.sacked, conn->sendwin.to_transmit);
     }
-    uint32_t credit = channel->credit_most > RAWE_CC_LEAST_FRAMES
-                          ? channel->credit_most
-                          : RAWE_CC_LEAST_FRAMES;
+    uint32_t credit = channel->credit_most;
     if (conn->sendwin.in_flight > credit && !sim->plan.lying) {
         sim_violation(sim, "credit is kept to",
                       "n%u has %u frames in flight to n%u, which never allowed more than %u",
@@ -118,6 +116,12 @@ static void check_channel(struct sim *sim, const struct sim_channel *channel)
         (conn->liveness.probe_deadline_ns == 0 || !rawe_timer_armed(&conn->timer) ||
          conn->timer.deadline_ns > conn->liveness.probe_deadline_ns)) {
         sim_violation(sim, "somebody asks", "n%u to n%u: frames in flight and no timer for them",
+                      node->index, channel->peer);
+    }
+    bool waits = conn->queue.first != NULL || conn->sendwin.to_transmit != 0;
+    if (conn->handshake.state == RAWE_CONN_OPEN && waits && !conn->is_pending && !sim->plan.lying &&
+        !rawe_timer_armed(&conn->timer)) {
+        sim_violation(sim, "somebody asks", "n%u to n%u: something to send, and nothing to wait for",
                       node->index, channel->peer);
     }
     const struct rawe_engine *engine = &node->engine;
@@ -163,7 +167,8 @@ void sim_check_node(struct sim_node *node)
                       (unsigned long long)node->frames_new, (unsigned long long)node->frames_again);
     }
     if (counters->acks_sent >
-        counters->frames_received + counters->duplicates + counters->probes_received) {
+        counters->frames_received + counters->duplicates + counters->probes_received +
+            counters->credit_updates) {
         sim_violation(
             sim, "no acknowledgement without reason",
             "n%u sent %llu acknowledgements for %llu frames, %llu duplicates, %llu probes",
@@ -174,13 +179,21 @@ void sim_check_node(struct sim_node *node)
     /*
      * A slab of each size is had whatever the limit, and the last one may go beyond it; each
      * connection may get one buffer beyond the limit, for the message that all others wait for; and
-     * messages kept by the progress thread stay in theirs.
+     * what is kept for the program's return may exceed its limit by one message in a buffer.
      */
+    const struct rawe_buffer_pool *buffers = &engine->reassembly_buffers;
+    size_t deferred_most = engine->config.deferred_max_bytes + buffers->buffer_bytes +
+                           engine->config.payload_max_bytes + 100;
+    size_t buffers_most = buffers->limit + node->channels_most;
+    if (node->thread_mode) {
+        buffers_most += deferred_most / buffers->buffer_bytes;
+    }
     if (engine->frames.allocated > engine->config.frames_limit + 3 * 64 ||
-        (!node->thread_mode && engine->reassembly_buffers.allocated >
-                               engine->reassembly_buffers.limit + node->channels_most)) {
-        sim_violation(sim, "memory is bounded", "n%u has %u frames and %u reassembly buffers",
-                      node->index, engine->frames.allocated, engine->reassembly_buffers.allocated);
+        buffers->allocated > buffers_most || engine->deferral.bytes > deferred_most) {
+        sim_violation(sim, "memory is bounded",
+                      "n%u has %u frames, %u reassembly buffers, %zu bytes kept for its program",
+                      node->index, engine->frames.allocated, buffers->allocated,
+                      engine->deferral.bytes);
     }
 }
 

@@ -195,11 +195,24 @@ static void left(struct rawe_send *send, struct rawe_conn *conn)
     sim_app_left(message->sim, node);
 }
 
+/**
+ * Does "done" mean that it has been delivered? Also where connections were closed meanwhile; but a
+ * process that has died, or that keeps messages for its program, may have had it and lost it.
+ */
+static bool must_be_delivered(const struct sim_message *message)
+{
+    const struct sim *sim = message->sim;
+    const struct sim_node *to = &sim->nodes[message->destination];
+    return !message->lossy ||
+           (!sim->plan.lying && sim->plan.thread_ns == 0 && to->alive &&
+            to->life == message->destination_life && message->kind != SIM_MESSAGE_PUT);
+}
+
 static void done(struct rawe_send *send, enum rawe_status status)
 {
     struct sim_message *message = (struct sim_message *)(void *)send;
 
-    if (status == RAWE_STATUS_DONE && !message->lossy) {
+    if (status == RAWE_STATUS_DONE && must_be_delivered(message)) {
         if (message->kind == SIM_MESSAGE_PUT) {
             sim_transfer_placed(message->sim, message);
         } else if (!message->delivered && !can_be_copied(message) && !may_be_deferred(message)) {

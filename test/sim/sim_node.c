@@ -51,6 +51,7 @@ void sim_node_start(struct sim *sim, struct sim_node *node)
         .receive_frames = plan->receive_frames,
         .copy_max_bytes = plan->copy_max_bytes,
         .frames_limit = plan->frames_limit,
+        .deferred_max_bytes = plan->deferred_most_bytes,
         .coalesce_from_frames = plan->coalesce_from_frames,
         .ack_delay_ns = plan->ack_delay_ns,
         .liveness.probe_least_ns = plan->probe_least_ns,
@@ -362,7 +363,7 @@ static bool receive_for_later(struct sim *sim, struct sim_node *node)
     uint32_t left = before;
 
     while (left != 0 && before - left < THREAD_FRAMES_MOST &&
-           engine->deferral.bytes < sim->plan.deferred_most_bytes) {
+           !rawe_engine_defer_full(engine)) {
         receive(sim, node, THREAD_ROUND_FRAMES);
         left = node->ring.count + node->bulk.count;
     }

@@ -165,6 +165,53 @@ static void rawe_cc_lost__never_below_the_least(void **state)
     assert_true(cc.window > RAWE_CC_LEAST_FRAMES); /* and it recovers */
 }
 
+static void rawe_cc_unused__halves_down_to_the_first_window(void **state)
+{
+    (void)state;
+    struct rawe_cc cc;
+    rawe_cc_init(&cc, 64, 1024);
+    rawe_cc_acked(&cc, 900, true);
+    assert_int_equal(cc.window, 964);
+    rawe_cc_unused(&cc, 0);
+    assert_int_equal(cc.window, 964);
+    rawe_cc_unused(&cc, 1);
+    assert_int_equal(cc.window, 482);
+    rawe_cc_unused(&cc, 2);
+    assert_int_equal(cc.window, 120);
+    rawe_cc_unused(&cc, UINT64_MAX);
+    assert_int_equal(cc.window, 64);
+}
+
+static void rawe_cc_unused__a_smaller_window_stays(void **state)
+{
+    (void)state;
+    struct rawe_cc cc;
+    rawe_cc_init(&cc, 64, 1024);
+    assert_true(rawe_cc_lost(&cc, 0, 64));
+    assert_int_equal(cc.window, 44);
+    rawe_cc_unused(&cc, 10);
+    assert_int_equal(cc.window, 44);
+}
+
+static void rawe_cc_unused__slow_start_leads_back(void **state)
+{
+    (void)state;
+    struct rawe_cc cc;
+    rawe_cc_init(&cc, 800, 1024);
+    cc.first = 64;
+    assert_true(rawe_cc_lost(&cc, 0, 800));
+    assert_int_equal(cc.window, 560);
+    cc.threshold = 100; /* as after losses at a smaller window */
+    rawe_cc_unused(&cc, 10);
+    assert_int_equal(cc.window, 64);
+    rawe_cc_acked(&cc, 64, true);
+    assert_int_equal(cc.window, 128);
+    rawe_cc_acked(&cc, 128, true);
+    assert_int_equal(cc.window, 256);
+    rawe_cc_acked(&cc, 256, true);
+    assert_true(cc.threshold == 420 && cc.window >= 420);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -180,6 +227,9 @@ int main(void)
         cmocka_unit_test(rawe_cc_lost__once_across_the_wrap),
         cmocka_unit_test(rawe_cc_lost__a_reduction_long_ago_excuses_nothing),
         cmocka_unit_test(rawe_cc_lost__never_below_the_least),
+        cmocka_unit_test(rawe_cc_unused__halves_down_to_the_first_window),
+        cmocka_unit_test(rawe_cc_unused__a_smaller_window_stays),
+        cmocka_unit_test(rawe_cc_unused__slow_start_leads_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

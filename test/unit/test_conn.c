@@ -132,8 +132,9 @@ static void rawe_conn_close__with_data_in_flight_both_ways(void **state)
     unit_close(&net, 0, RAWE_LANE_EXPRESS);
     assert_int_equal(mine.status, RAWE_STATUS_FAILED);
     unit_settle(&net);
-    assert_int_equal(theirs.done, 1); /* nobody wants it any more */
-    assert_int_equal(theirs.status, RAWE_STATUS_DONE);
+    assert_int_equal(theirs.done, 1);
+    assert_int_equal(theirs.status, RAWE_STATUS_FAILED);
+    assert_int_equal(net.node[1].lost_calls, 1);
     assert_int_equal(end(1)->handshake.state, RAWE_CONN_PEER_CLOSED);
     /* What still came for the closed end had no effect. */
     assert_true(counters(0)->dropped_connection > 0);

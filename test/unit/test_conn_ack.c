@@ -103,7 +103,7 @@ static void rawe_conn_acknowledged__an_older_one_changes_nothing(void **state)
     acknowledge(5, NULL, 0);
     uint32_t una = end(0)->sendwin.una, credit = end(0)->peer_credit;
     static const uint8_t sack[] = {0xFF};
-    net.node[1].engine.credit.frames[RAWE_LANE_EXPRESS] = 17;
+    unit_set_credit(&net, 1, 17);
     for (uint32_t back = 1; back < 100; back++) {
         acknowledge(0u - back, sack, sizeof(sack));
     }
@@ -146,14 +146,15 @@ static void rawe_conn_acknowledged__more_credit_sends_more(void **state)
     net.filter = drop_all;
     unit_send_message(end(0), &send, 1, data, sizeof(data));
     assert_int_equal(end(0)->sendwin.in_flight, 4);
-    net.node[1].engine.credit.frames[RAWE_LANE_EXPRESS] = 9;
+    unit_set_credit(&net, 1, 9);
     acknowledge(0, NULL, 0);
     assert_int_equal(end(0)->sendwin.in_flight, 9);
-    net.node[1].engine.credit.frames[RAWE_LANE_EXPRESS] = 0; /* some room there always is */
+    unit_set_credit(&net, 1, 0);
     acknowledge(0, NULL, 0);
-    assert_int_equal(end(0)->peer_credit, RAWE_CC_LEAST_FRAMES);
+    assert_int_equal(end(0)->peer_credit, 0);
     acknowledge(9, NULL, 0);
-    assert_int_equal(end(0)->sendwin.in_flight, RAWE_CC_LEAST_FRAMES);
+    assert_int_equal(end(0)->sendwin.in_flight, 0); /* and asks */
+    assert_true(end(0)->wants_credit);
     unit_close(&net, 0, RAWE_LANE_EXPRESS);
 }
 

@@ -378,6 +378,61 @@ static void rawe_conn_batch_transmit__packed_messages_leave_room_for_the_envelop
     assert_true(net.node[0].engine.counters.frames_sent < 40);
 }
 
+/* PROBE of a connection in envelopes */
+
+static unsigned probes_plain, probes_in_envelope;
+static bool envelopes_lost;
+
+static bool count_probes(struct unit_net *of, const struct unit_frame *frame)
+{
+    (void)of;
+    if (frame->from == 0 && frame->header.type == RAWE_FRAME_PROBE) {
+        probes_plain += frame->batch == 0;
+        probes_in_envelope += frame->batch != 0;
+    }
+    return !envelopes_lost || frame->batch == 0;
+}
+
+static void send_probe__also_to_the_responder(void **state)
+{
+    (void)state;
+    struct unit_send send = {0};
+    connect_bulk(16);
+    put(30000, 1);
+    assert_int_equal(end(0)->batch, RAWE_BATCH_VALID);
+    probes_plain = probes_in_envelope = 0;
+    envelopes_lost = false;
+    net.filter = count_probes;
+    net.node[1].paused = true; /* it computes: only its responder receives, plain frames alone */
+    unit_send_put(end(0), &send, data, 30000, handle_index, handle_key, 0);
+    unit_run(&net, 20 * UNIT_MS, 50 * UNIT_US);
+    assert_int_not_equal(probes_in_envelope, 0);
+    assert_int_equal(probes_plain, probes_in_envelope);
+    net.node[1].paused = false;
+    finish();
+    assert_int_equal(send.done, 1);
+    assert_int_equal(counters(0)->losses_probed + counters(0)->losses_overtaken, 0);
+}
+
+static void send_probe__the_plain_one_is_no_evidence(void **state)
+{
+    (void)state;
+    struct unit_send send = {0};
+    connect_bulk(16);
+    put(30000, 1);
+    unsigned answered = (unsigned)counters(0)->probes_answered;
+    envelopes_lost = true; /* as if they were late */
+    net.filter = count_probes;
+    unit_send_put(end(0), &send, data, 30000, handle_index, handle_key, 0);
+    unit_run(&net, 20 * UNIT_MS, 50 * UNIT_US);
+    assert_true(counters(1)->probes_received > 0);
+    assert_int_equal(counters(0)->probes_answered, answered);
+    assert_int_equal(counters(0)->losses_probed + counters(0)->losses_overtaken, 0);
+    envelopes_lost = false;
+    finish();
+    assert_int_equal(send.done, 1);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, unit_set_up_wide, unit_tear_down)
 
 int main(void)
@@ -400,6 +455,8 @@ int main(void)
         TEST(rawe_conn_batch_transmit__losses_inside_batches),
         TEST(rawe_conn_batch_transmit__link_full_at_every_place),
         TEST(rawe_conn_batch_transmit__packed_messages_leave_room_for_the_envelope),
+        TEST(send_probe__also_to_the_responder),
+        TEST(send_probe__the_plain_one_is_no_evidence),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

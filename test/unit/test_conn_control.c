@@ -138,7 +138,7 @@ static void rawe_conn_write_header__as_of_now(void **state)
     unit_begin_at(&net, RAWE_LANE_EXPRESS, 0xFFFFFFFF);
     assert_int_equal(unit_copy_message(end(1), 1, 10), RAWE_STATUS_DONE);
     unit_settle(&net);
-    net.node[0].engine.credit.frames[RAWE_LANE_EXPRESS] = 99;
+    unit_set_credit(&net, 0, 99);
     assert_int_equal(unit_copy_message(end(0), 1, 10), RAWE_STATUS_DONE);
     struct unit_frame *frame = unit_wire_take(&net);
     assert_non_null(frame);
@@ -174,7 +174,7 @@ static void rawe_conn_transmit_control__says_when_the_link_is_full(void **state)
     assert_int_equal(unit_wire_count(&net), 1);
     assert_int_equal(net.wire->header.sequence, 17);
     assert_int_equal(net.wire->header.type, RAWE_FRAME_PROBE);
-    assert_int_equal(net.wire->header.credit, net.node[0].engine.credit.frames[RAWE_LANE_EXPRESS]);
+    assert_int_equal(net.wire->header.credit, rawe_conn_credit(end(0)));
 }
 
 static void rawe_conn_transmit_control__carries_the_largest_sack(void **state)

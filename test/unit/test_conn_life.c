@@ -118,7 +118,7 @@ static void rawe_conn_reset__nothing_of_the_earlier_life_is_left(void **state)
     assert_int_equal(end(0)->ack_requested, net.config.first_sequence);
     assert_null(rawe_reassembly_find(end(0)->reassembly, &part));
     assert_null(engine(0)->inplace.conn);
-    assert_int_equal(end(0)->peer_credit, RAWE_CC_LEAST_FRAMES);
+    assert_int_equal(end(0)->peer_credit, 0);
     assert_int_equal(end(0)->handshake.peer_id, 0);
     assert_int_equal(end(0)->batch, RAWE_BATCH_UNTRIED);
     assert_int_equal(end(0)->liveness.probes_unanswered, 0);

@@ -18,6 +18,8 @@ static uint8_t original[SENDS][SEND_BYTES], copies[SENDS][SEND_BYTES];
 static unsigned transmitted_calls[SENDS];
 static bool move;
 static bool chain; /**< each sends the next when it has left */
+static bool nested; /**< what is under way arrives, and is acknowledged, inside the callback */
+static bool blocking; /**< the first sends another inside the callback, and waits for it */
 
 static int set_up(void **state)
 {
@@ -28,7 +30,7 @@ static int set_up(void **state)
     unit_start(&net);
     memset(sends, 0, sizeof(sends));
     memset(transmitted_calls, 0, sizeof(transmitted_calls));
-    move = chain = false;
+    move = chain = nested = blocking = false;
     return 0;
 }
 
@@ -66,6 +68,14 @@ static void left(struct rawe_send *send, struct rawe_conn *conn)
     }
     if (chain && index + 1 < SENDS) {
         send_one(index + 1, SEND_BYTES);
+    }
+    if (blocking && index == 0) {
+        send_one(SENDS - 1, SEND_BYTES);
+        unit_settle(&net);
+        assert_int_equal(sends[SENDS - 1].done, 1);
+    }
+    if (nested) {
+        unit_settle(&net);
     }
 }
 
@@ -198,6 +208,90 @@ static void report_transmitted__sends_again(void **state)
     }
 }
 
+/** Sends that the link has had no room for, all to be transmitted in the same turn. */
+static void send_while_link_full(unsigned count, size_t len_bytes)
+{
+    net.node[0].link_room = 0;
+    for (unsigned i = 0; i < count; i++) {
+        send_one(i, len_bytes);
+    }
+    assert_int_equal(unit_wire_count(&net), 0);
+    net.node[0].link_room = UINT32_MAX;
+}
+
+static void report_transmitted__acknowledged_inside_the_callback(void **state)
+{
+    (void)state;
+    unit_connect(&net, RAWE_LANE_BULK);
+    send_while_link_full(8, 3000);
+    nested = true;
+    unit_settle(&net);
+    assert_int_equal(transmitted_calls[0], 1);
+    finish();
+    assert_delivered(8, 3000);
+    for (unsigned i = 1; i < 8; i++) {
+        assert_true(transmitted_calls[i] <= 1); /* done may have come first */
+    }
+}
+
+static void report_transmitted__in_batches_acknowledged_inside_the_callback(void **state)
+{
+    (void)state;
+    unit_stop(&net);
+    unit_init(&net);
+    net.config.window_frames = 256;
+    net.config.receive_frames = 1024;
+    net.config.coalesce_from_frames = 2;
+    net.fill_max_bytes = 1400;
+    unit_start(&net);
+    unit_use_batches(&net, 16);
+    unit_connect(&net, RAWE_LANE_BULK);
+    send_one(SENDS - 1, 3000); /* validates */
+    finish();
+    net.node[0].link_room = 0;
+    for (unsigned i = 0; i < 8; i++) {
+        send_one(i, 3000);
+    }
+    net.node[0].link_room = UINT32_MAX;
+    nested = true;
+    unit_settle(&net);
+    finish();
+    assert_delivered(9, 3000);
+}
+
+static void report_transmitted__waits_for_another_inside_the_callback(void **state)
+{
+    (void)state;
+    unit_connect(&net, RAWE_LANE_BULK);
+    send_while_link_full(4, 3000);
+    blocking = true;
+    unit_settle(&net);
+    finish();
+    assert_int_equal(transmitted_calls[0], 1);
+    assert_int_equal(net.node[1].message_count, 5);
+}
+
+/** A message that is copied, as short ones are: its `done` sends another, and waits for it. */
+static void send_and_wait(struct unit_send *send)
+{
+    (void)send;
+    send_one(SENDS - 1, SEND_BYTES);
+    unit_settle(&net);
+    assert_int_equal(sends[SENDS - 1].done, 1);
+}
+
+static void output__a_completion_waits_for_another(void **state)
+{
+    (void)state;
+    unit_connect(&net, RAWE_LANE_BULK);
+    sends[0].on_done = send_and_wait;
+    send_one(0, 100);
+    assert_int_equal(sends[0].done, 1);
+    assert_int_equal(sends[SENDS - 1].done, 1);
+    finish();
+    assert_int_equal(net.node[1].message_count, 2);
+}
+
 /* rawe_conn_send_rebased */
 
 static bool drop_a_third(struct unit_net *of, const struct unit_frame *frame)
@@ -314,6 +408,10 @@ int main(void)
         TEST(report_transmitted__not_again_when_sent_again),
         TEST(report_transmitted__not_while_deferring),
         TEST(report_transmitted__sends_again),
+        TEST(report_transmitted__acknowledged_inside_the_callback),
+        TEST(report_transmitted__in_batches_acknowledged_inside_the_callback),
+        TEST(report_transmitted__waits_for_another_inside_the_callback),
+        TEST(output__a_completion_waits_for_another),
         TEST(rawe_conn_send_rebased__sent_again_from_the_copy),
         TEST(rawe_conn_send_rebased__a_single_frame),
         TEST(rawe_conn_send_rebased__in_batches),

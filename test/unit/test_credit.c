@@ -9,7 +9,6 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "rawe_cc.h"
 #include "rawe_credit.h"
 
 #define WINDOW 128u
@@ -20,10 +19,12 @@ static void rawe_credit_init__alone_at_most_a_window(void **state)
     (void)state;
     struct rawe_credit credit;
     rawe_credit_init(&credit, 256, WINDOW, 1);
-    assert_int_equal(credit.frames[RAWE_LANE_EXPRESS], WINDOW); /* 3/4 of 256 would be more */
+    assert_int_equal(credit.share[RAWE_LANE_EXPRESS].active, WINDOW); /* 3/4 of 256 would be more */
+    assert_int_equal(credit.share[RAWE_LANE_EXPRESS].idle, 64);
     rawe_credit_init(&credit, 64, WINDOW, 1);
-    assert_int_equal(credit.frames[RAWE_LANE_EXPRESS], 48);
-    assert_int_equal(credit.frames[RAWE_LANE_BULK], 48);
+    assert_int_equal(credit.share[RAWE_LANE_EXPRESS].active, 48);
+    assert_int_equal(credit.share[RAWE_LANE_BULK].active, 48);
+    assert_int_equal(credit.share[RAWE_LANE_BULK].idle, 16);
 }
 
 static void rawe_credit_use_bulk__the_smaller_of_ring_and_queue(void **state)
@@ -32,55 +33,121 @@ static void rawe_credit_use_bulk__the_smaller_of_ring_and_queue(void **state)
     struct rawe_credit credit;
     rawe_credit_init(&credit, 64, WINDOW, 1);
     rawe_credit_use_bulk(&credit, 32);
-    assert_int_equal(credit.frames[RAWE_LANE_EXPRESS], 48);
-    assert_int_equal(credit.frames[RAWE_LANE_BULK], 24);
+    assert_int_equal(credit.share[RAWE_LANE_EXPRESS].active, 48);
+    assert_int_equal(credit.share[RAWE_LANE_BULK].active, 24);
     rawe_credit_use_bulk(&credit, 1000);
-    assert_int_equal(credit.frames[RAWE_LANE_BULK], 48);
+    assert_int_equal(credit.share[RAWE_LANE_BULK].active, 48);
 }
 
-static void rawe_credit_count__senders_together_never_exceed_the_ring(void **state)
+static void rawe_credit_open__a_quarter_for_those_that_may_begin(void **state)
 {
     (void)state;
     struct rawe_credit credit;
     rawe_credit_init(&credit, 256, WINDOW, 1);
-    for (unsigned senders = 1; senders < 2000; senders++) {
-        uint32_t epoch = 0;
-        rawe_credit_count(&credit, &epoch);
-        unsigned frames = credit.frames[RAWE_LANE_EXPRESS];
-        assert_true(frames >= RAWE_CC_LEAST_FRAMES);
-        assert_true(frames == RAWE_CC_LEAST_FRAMES || frames * senders <= 256 * 3 / 4);
+    for (unsigned i = 0; i < 9; i++) {
+        rawe_credit_open(&credit, i % 3 == 0 ? RAWE_LANE_BULK : RAWE_LANE_EXPRESS, 1);
+    }
+    struct rawe_credit_member member = {0};
+    rawe_credit_note(&credit, &member);
+    /* The ring is for both lanes: eight others. */
+    assert_int_equal(credit.share[RAWE_LANE_EXPRESS].idle, 256 / 4 / 8);
+    rawe_credit_open(&credit, RAWE_LANE_BULK, -1);
+    assert_int_equal(credit.share[RAWE_LANE_EXPRESS].idle, 256 / 4 / 7);
+}
+
+static void rawe_credit_note__senders_together_never_exceed_the_ring(void **state)
+{
+    (void)state;
+    static struct rawe_credit_member members[2000];
+    struct rawe_credit credit;
+    rawe_credit_init(&credit, 256, WINDOW, 1);
+    for (unsigned senders = 1; senders <= 2000; senders++) {
+        rawe_credit_open(&credit, RAWE_LANE_EXPRESS, 1);
+        rawe_credit_note(&credit, &members[senders - 1]);
+        unsigned sum = 0;
+        for (unsigned i = 0; i < senders; i++) {
+            sum += rawe_credit_of(&credit, RAWE_LANE_EXPRESS, &members[i]);
+        }
+        assert_in_range(sum, senders <= 192 ? 1 : 0, 256 * 3 / 4);
     }
 }
 
-static void rawe_credit_count__a_sender_counts_once_an_epoch(void **state)
+static void rawe_credit_of__in_turns_everybody_has_one(void **state)
+{
+    (void)state;
+    static struct rawe_credit_member members[500];
+    unsigned turns[500] = {0};
+    struct rawe_credit credit;
+    rawe_credit_init(&credit, 64, WINDOW, 1);
+    for (unsigned i = 0; i < 500; i++) {
+        rawe_credit_open(&credit, RAWE_LANE_EXPRESS, 1);
+    }
+    for (unsigned epoch = 1; epoch <= 60; epoch++) {
+        for (unsigned i = 0; i < 500; i++) {
+            rawe_credit_note(&credit, &members[i]);
+        }
+        for (unsigned i = 0; i < 500; i++) {
+            turns[i] += rawe_credit_of(&credit, RAWE_LANE_EXPRESS, &members[i]);
+        }
+        assert_true(rawe_credit_advance(&credit, 1 + epoch * 10 * MS));
+    }
+    for (unsigned i = 0; i < 500; i++) {
+        assert_in_range(turns[i], 2, 4); /* of 60 epochs; 500 senders, 48 frames, each kept for two */
+    }
+}
+
+static void rawe_credit_note__a_sender_counts_once_an_epoch(void **state)
 {
     (void)state;
     struct rawe_credit credit;
-    uint32_t epoch = 0;
+    struct rawe_credit_member member = {0};
     rawe_credit_init(&credit, 64, WINDOW, 1);
-    rawe_credit_count(&credit, &epoch);
-    rawe_credit_count(&credit, &epoch);
+    assert_false(rawe_credit_is_active(&credit, &member));
+    rawe_credit_note(&credit, &member);
+    rawe_credit_note(&credit, &member);
+    assert_true(rawe_credit_is_active(&credit, &member));
     assert_int_equal(credit.senders_now, 1);
-    assert_int_equal(credit.frames[RAWE_LANE_EXPRESS], 48);
+    assert_int_equal(credit.share[RAWE_LANE_EXPRESS].active, 48);
 }
 
 static void rawe_credit_advance__who_sent_in_the_epoch_before_still_counts(void **state)
 {
     (void)state;
     struct rawe_credit credit;
-    uint32_t epochs[2] = {0, 0};
+    struct rawe_credit_member members[2] = {0};
     rawe_credit_init(&credit, 64, WINDOW, 1);
-    rawe_credit_count(&credit, &epochs[0]);
-    rawe_credit_count(&credit, &epochs[1]);
-    assert_int_equal(credit.frames[RAWE_LANE_EXPRESS], 24);
-    rawe_credit_advance(&credit, 1 + 9 * MS);
-    assert_int_equal(credit.frames[RAWE_LANE_EXPRESS], 24);
+    rawe_credit_note(&credit, &members[0]);
+    rawe_credit_note(&credit, &members[1]);
+    assert_int_equal(credit.share[RAWE_LANE_EXPRESS].active, 24);
+    assert_false(rawe_credit_advance(&credit, 9 * MS));
+    assert_true(rawe_credit_advance(&credit, 1 + 10 * MS));
+    assert_int_equal(credit.share[RAWE_LANE_EXPRESS].active, 24);
+    rawe_credit_note(&credit, &members[0]);
+    assert_int_equal(credit.senders_now, 1); /* counted again, but not as one that has joined */
+    assert_int_equal(credit.share[RAWE_LANE_EXPRESS].active, 24);
+    assert_true(rawe_credit_advance(&credit, 1 + 20 * MS));
+    assert_int_equal(credit.share[RAWE_LANE_EXPRESS].active, 48);
+    assert_true(rawe_credit_is_active(&credit, &members[0]));
+    assert_false(rawe_credit_is_active(&credit, &members[1]));
+}
+
+static void rawe_credit_outdated__who_falls_silent_gives_back(void **state)
+{
+    (void)state;
+    struct rawe_credit credit;
+    struct rawe_credit_member member = {0};
+    rawe_credit_init(&credit, 64, WINDOW, 1);
+    rawe_credit_open(&credit, RAWE_LANE_EXPRESS, 1);
+    rawe_credit_note(&credit, &member);
+    member.told = rawe_credit_of(&credit, RAWE_LANE_EXPRESS, &member);
+    assert_false(rawe_credit_outdated(&credit, RAWE_LANE_EXPRESS, &member));
     rawe_credit_advance(&credit, 1 + 10 * MS);
-    assert_int_equal(credit.frames[RAWE_LANE_EXPRESS], 24);
-    rawe_credit_count(&credit, &epochs[0]);
-    assert_int_equal(credit.senders_now, 1); /* counted again in the new epoch */
     rawe_credit_advance(&credit, 1 + 20 * MS);
-    assert_int_equal(credit.frames[RAWE_LANE_EXPRESS], 48);
+    assert_true(rawe_credit_outdated(&credit, RAWE_LANE_EXPRESS, &member));
+    member.told = 0; /* idle, it need not know that it could have more */
+    assert_false(rawe_credit_outdated(&credit, RAWE_LANE_EXPRESS, &member));
+    rawe_credit_note(&credit, &member);
+    assert_true(rawe_credit_outdated(&credit, RAWE_LANE_EXPRESS, &member));
 }
 
 int main(void)
@@ -88,9 +155,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rawe_credit_init__alone_at_most_a_window),
         cmocka_unit_test(rawe_credit_use_bulk__the_smaller_of_ring_and_queue),
-        cmocka_unit_test(rawe_credit_count__senders_together_never_exceed_the_ring),
-        cmocka_unit_test(rawe_credit_count__a_sender_counts_once_an_epoch),
+        cmocka_unit_test(rawe_credit_open__a_quarter_for_those_that_may_begin),
+        cmocka_unit_test(rawe_credit_note__senders_together_never_exceed_the_ring),
+        cmocka_unit_test(rawe_credit_of__in_turns_everybody_has_one),
+        cmocka_unit_test(rawe_credit_note__a_sender_counts_once_an_epoch),
         cmocka_unit_test(rawe_credit_advance__who_sent_in_the_epoch_before_still_counts),
+        cmocka_unit_test(rawe_credit_outdated__who_falls_silent_gives_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,6 +16,8 @@
 #include "unit_alloc.h"
 
 #define POOL_BYTES 1000u
+/** What an entry with a payload of `len` bytes takes. */
+#define ENTRY(len) (sizeof(struct rawe_deferred) + (len))
 
 static struct rawe_deferral deferral;
 static struct rawe_buffer_pool pool;
@@ -28,6 +30,7 @@ static int set_up(void **state)
     (void)state;
     unit_allocations_left = -1;
     memset(&deferral, 0, sizeof(deferral));
+    deferral.limit_bytes = SIZE_MAX;
     memset(&reassembly, 0, sizeof(reassembly));
     memset(sends, 0, sizeof(sends));
     rawe_buffer_pool_init(&pool, POOL_BYTES, 16);
@@ -65,6 +68,7 @@ static void assert_kept(unsigned conn, uint8_t content, size_t len_bytes)
     assert_ptr_equal(entry->conn, &conns[conn]);
     assert_int_equal(entry->len_bytes, len_bytes);
     assert_null(entry->buffer);
+    assert_false(entry->fragmented);
     for (size_t i = 0; i < len_bytes; i++) {
         assert_int_equal(entry->payload[i], content);
     }
@@ -94,9 +98,12 @@ static void assert_fragmented_kept(unsigned conn, uint32_t number, size_t len_by
     assert_ptr_equal(entry->conn, &conns[conn]);
     assert_int_equal(entry->len_bytes, len_bytes);
     assert_int_equal(entry->tag, number + 100);
-    assert_non_null(entry->buffer);
+    assert_true(entry->fragmented);
+    /* Only a message that fills most of its buffer keeps it. */
+    assert_int_equal(entry->buffer != NULL, len_bytes >= POOL_BYTES / 2);
+    const uint8_t *message = entry->buffer != NULL ? entry->buffer : entry->payload;
     for (size_t i = 0; i < len_bytes; i++) {
-        assert_int_equal(entry->buffer[i], number);
+        assert_int_equal(message[i], number);
     }
     rawe_deferral_drop(&deferral, &pool, entry);
 }
@@ -129,7 +136,7 @@ static void rawe_deferral_keep__a_copy_in_the_order_of_arrival(void **state)
         assert_true(keep(i % 3, i, 10u + i));
         assert_true(deferral.pending);
     }
-    assert_true(deferral.bytes == 145);
+    assert_true(deferral.bytes == 145 + ENTRY(0) * 10);
     for (uint8_t i = 0; i < 10; i++) {
         assert_kept(i % 3, i, 10u + i);
     }
@@ -142,7 +149,7 @@ static void rawe_deferral_keep__nothing_is_a_payload_too(void **state)
     (void)state;
     assert_true(keep(0, 1, 0));
     assert_true(keep(0, 2, 1));
-    assert_true(deferral.bytes == 1);
+    assert_true(deferral.bytes == ENTRY(0) + ENTRY(1));
     assert_kept(0, 1, 0);
     assert_kept(0, 2, 1);
 }
@@ -156,7 +163,7 @@ static void rawe_deferral_keep__without_memory(void **state)
     assert_false(keep(0, 2, 20));
     assert_false(deferral.pending);
     assert_false(deferral.fragments_wait); /* the frame is not taken: its sender sends it again */
-    assert_true(deferral.bytes == 10);
+    assert_true(deferral.bytes == ENTRY(10));
     unit_allocations_left = -1;
     assert_true(keep(0, 3, 30));
     assert_kept(0, 1, 10);
@@ -169,25 +176,55 @@ static void rawe_deferral_keep_fragmented__those_whose_turn_it_is(void **state)
     (void)state;
     assert_true(keep(1, 7, 10));
     reassemble(0, 300, 300);
-    reassemble(1, 400, 400);
+    reassemble(1, 700, 700);
     reassemble(2, 500, 499);
     reassemble(3, 600, 600); /* complete, but behind number 2 */
-    rawe_deferral_keep_fragmented(&deferral, &conns[2], &reassembly);
+    rawe_deferral_keep_fragmented(&deferral, &pool, &conns[2], &reassembly);
     assert_false(deferral.fragments_wait);
-    assert_true(deferral.bytes == 710);
+    assert_true(deferral.bytes == ENTRY(10) + ENTRY(300) + ENTRY(0) + POOL_BYTES);
     assert_int_equal(reassembly.next, 2);
     assert_kept(1, 7, 10);
     assert_fragmented_kept(2, 0, 300);
-    assert_true(deferral.bytes == 400);
-    assert_fragmented_kept(2, 1, 400);
+    assert_true(deferral.bytes == ENTRY(0) + POOL_BYTES);
+    assert_fragmented_kept(2, 1, 700);
     assert_null(rawe_deferral_take(&deferral));
+}
+
+static void rawe_deferral_keep_fragmented__a_short_one_gives_its_buffer_back(void **state)
+{
+    (void)state;
+    for (uint32_t number = 0; number < 2; number++) {
+        uint32_t len_bytes = POOL_BYTES / 2 - 1 + number;
+        reassemble(number, len_bytes, (uint16_t)len_bytes);
+        rawe_deferral_keep_fragmented(&deferral, &pool, &conns[0], &reassembly);
+        assert_int_equal(pool.free != NULL, number == 0);
+        assert_fragmented_kept(0, number, len_bytes);
+    }
+}
+
+static void rawe_deferral_keep_fragmented__when_full_they_stay(void **state)
+{
+    (void)state;
+    deferral.limit_bytes = ENTRY(100) + 1;
+    for (uint32_t number = 0; number < 3; number++) {
+        reassemble(number, 100, 100);
+    }
+    rawe_deferral_keep_fragmented(&deferral, &pool, &conns[0], &reassembly);
+    assert_true(deferral.fragments_wait);
+    assert_true(rawe_deferral_full(&deferral));
+    assert_int_equal(reassembly.next, 2); /* the second exceeds the limit */
+    assert_fragmented_kept(0, 0, 100);
+    assert_false(rawe_deferral_full(&deferral));
+    rawe_deferral_keep_fragmented(&deferral, &pool, &conns[0], &reassembly);
+    assert_fragmented_kept(0, 1, 100);
+    assert_fragmented_kept(0, 2, 100);
 }
 
 static void rawe_deferral_keep_fragmented__none_is_ready(void **state)
 {
     (void)state;
     reassemble(0, 500, 499);
-    rawe_deferral_keep_fragmented(&deferral, &conns[0], &reassembly);
+    rawe_deferral_keep_fragmented(&deferral, &pool, &conns[0], &reassembly);
     assert_false(deferral.pending);
     assert_null(rawe_deferral_take(&deferral));
 }
@@ -199,16 +236,16 @@ static void rawe_deferral_keep_fragmented__without_memory_they_stay(void **state
         reassemble(number, 100, 100);
     }
     unit_allocations_left = 0;
-    rawe_deferral_keep_fragmented(&deferral, &conns[0], &reassembly);
+    rawe_deferral_keep_fragmented(&deferral, &pool, &conns[0], &reassembly);
     assert_true(deferral.pending);
     assert_true(deferral.fragments_wait);
     assert_int_equal(reassembly.next, 0);
     unit_allocations_left = 1;
-    rawe_deferral_keep_fragmented(&deferral, &conns[0], &reassembly);
+    rawe_deferral_keep_fragmented(&deferral, &pool, &conns[0], &reassembly);
     assert_int_equal(reassembly.next, 1);
-    assert_true(deferral.bytes == 100);
+    assert_true(deferral.bytes == ENTRY(100));
     unit_allocations_left = -1;
-    rawe_deferral_keep_fragmented(&deferral, &conns[0], &reassembly);
+    rawe_deferral_keep_fragmented(&deferral, &pool, &conns[0], &reassembly);
     for (uint32_t number = 0; number < 3; number++) {
         assert_fragmented_kept(0, number, 100);
     }
@@ -257,9 +294,9 @@ static void rawe_deferral_take__entries_are_added_meanwhile(void **state)
     assert_true(keep(0, 2, 10));
     struct rawe_deferred *entry = rawe_deferral_take(&deferral);
     assert_true(keep(0, 3, 10));
-    assert_true(deferral.bytes == 30); /* until it is dropped */
+    assert_true(deferral.bytes == 3 * ENTRY(10)); /* until it is dropped */
     rawe_deferral_drop(&deferral, &pool, entry);
-    assert_true(deferral.bytes == 20);
+    assert_true(deferral.bytes == 2 * ENTRY(10));
     assert_kept(0, 2, 10);
     assert_kept(0, 3, 10);
 }
@@ -267,8 +304,8 @@ static void rawe_deferral_take__entries_are_added_meanwhile(void **state)
 static void rawe_deferral_drop__gives_the_buffer_back(void **state)
 {
     (void)state;
-    reassemble(0, 300, 300);
-    rawe_deferral_keep_fragmented(&deferral, &conns[0], &reassembly);
+    reassemble(0, 600, 600);
+    rawe_deferral_keep_fragmented(&deferral, &pool, &conns[0], &reassembly);
     assert_null(pool.free);
     struct rawe_deferred *entry = rawe_deferral_take(&deferral);
     const uint8_t *buffer = entry->buffer;
@@ -280,11 +317,11 @@ static void rawe_deferral_forget__any_subset(void **state)
 {
     (void)state;
     for (unsigned subset = 0; subset < 32; subset++) {
-        unsigned left = 0;
+        size_t left = 0;
         for (uint8_t i = 0; i < 5; i++) {
             bool forgotten = (subset >> i & 1) != 0;
             assert_true(keep(forgotten, i, 10u + i));
-            left += forgotten ? 0 : 10u + i;
+            left += forgotten ? 0 : ENTRY(10u + i);
         }
         rawe_deferral_forget(&deferral, &pool, &conns[1]);
         assert_true(deferral.bytes == left);
@@ -303,12 +340,12 @@ static void rawe_deferral_forget__fragmented_messages_too(void **state)
 {
     (void)state;
     assert_true(keep(0, 1, 10));
-    reassemble(0, 300, 300);
-    rawe_deferral_keep_fragmented(&deferral, &conns[1], &reassembly);
+    reassemble(0, 600, 600);
+    rawe_deferral_keep_fragmented(&deferral, &pool, &conns[1], &reassembly);
     assert_true(keep(0, 2, 10));
     rawe_deferral_forget(&deferral, &pool, &conns[1]);
     assert_non_null(pool.free);
-    assert_true(deferral.bytes == 20);
+    assert_true(deferral.bytes == 2 * ENTRY(10));
     assert_kept(0, 1, 10);
     assert_kept(0, 2, 10);
 }
@@ -322,6 +359,8 @@ int main(void)
         TEST(rawe_deferral_keep__nothing_is_a_payload_too),
         TEST(rawe_deferral_keep__without_memory),
         TEST(rawe_deferral_keep_fragmented__those_whose_turn_it_is),
+        TEST(rawe_deferral_keep_fragmented__a_short_one_gives_its_buffer_back),
+        TEST(rawe_deferral_keep_fragmented__when_full_they_stay),
         TEST(rawe_deferral_keep_fragmented__none_is_ready),
         TEST(rawe_deferral_keep_fragmented__without_memory_they_stay),
         TEST(rawe_deferral_keep_completed__each_status_in_order),

@@ -103,8 +103,8 @@ static void rawe_engine_flush__a_callback_closes_the_next_in_line(void **state)
     unit_connect(&net, RAWE_LANE_EXPRESS);
     unit_connect(&net, RAWE_LANE_BULK);
     net.node[0].link_room = 0;
-    assert_int_equal(unit_copy_message(net.node[0].conn[RAWE_LANE_BULK], 1, 10), RAWE_STATUS_DONE);
     assert_int_equal(unit_copy_message(end(0), 1, 10), RAWE_STATUS_DONE);
+    assert_int_equal(unit_copy_message(net.node[0].conn[RAWE_LANE_BULK], 1, 10), RAWE_STATUS_DONE);
     end(0)->cc.window = 0;
     unit_send_message(end(0), &send, 2, &byte, 1);
     end(0)->cc.window = 64;
@@ -133,19 +133,20 @@ static void rawe_engine_advance__credit_follows_those_who_send(void **state)
     unit_connect(&net, RAWE_LANE_EXPRESS);
     unit_connect(&net, RAWE_LANE_BULK);
     struct rawe_engine *engine = &net.node[1].engine;
-    rawe_credit_init(&engine->credit, 64, net.config.window_frames, net.now_ns);
-    assert_int_equal(engine->credit.frames[RAWE_LANE_EXPRESS], 48);
+    engine->credit.room[RAWE_LANE_EXPRESS] = 64;
+    rawe_credit_use_bulk(&engine->credit, 0); /* shares out anew */
+    assert_int_equal(engine->credit.share[RAWE_LANE_EXPRESS].active, 48);
     for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
         assert_int_equal(unit_copy_message(net.node[0].conn[lane], 1, 10), RAWE_STATUS_DONE);
     }
     unit_settle(&net);
-    assert_int_equal(engine->credit.frames[RAWE_LANE_EXPRESS],
+    assert_int_equal(engine->credit.share[RAWE_LANE_EXPRESS].active,
                      24); /* at once: the second may fill the ring */
     unit_run(&net, 12 * UNIT_MS, UNIT_MS);
-    assert_int_equal(engine->credit.frames[RAWE_LANE_EXPRESS],
+    assert_int_equal(engine->credit.share[RAWE_LANE_EXPRESS].active,
                      24); /* they sent in the epoch before */
     unit_run(&net, 25 * UNIT_MS, UNIT_MS);
-    assert_int_equal(engine->credit.frames[RAWE_LANE_EXPRESS], 48);
+    assert_int_equal(engine->credit.share[RAWE_LANE_EXPRESS].active, 48);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, unit_set_up, unit_tear_down)

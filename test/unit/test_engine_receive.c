@@ -288,7 +288,7 @@ static void rawe_engine_receive__a_probe_for_a_closed_connection_is_answered(voi
     net.filter = NULL;
     net.node[1].refuses = true;
     unit_send_message(end(0), &send, 1, data, sizeof(data));
-    unit_run(&net, 50 * UNIT_MS, 50 * UNIT_US);
+    unit_run(&net, 3000 * UNIT_MS, UNIT_MS);
     assert_int_equal(end(0)->handshake.state, RAWE_CONN_PEER_CLOSED);
     assert_int_equal(send.done, 1);
     assert_int_equal(net.node[0].failed_calls, 0);

@@ -203,6 +203,13 @@ static void rawe_recvwin_owe_answer__to_the_newest_probe(void **state)
     assert_false(window.ack_now);
     rawe_recvwin_owe_answer(&window, 5);
     assert_int_equal(window.answer_number, 5);
+    rawe_recvwin_owe_answer(&window, 0); /* asks for any acknowledgement */
+    assert_int_equal(window.answer_number, 5);
+    window.duplicate_seen = true;
+    rawe_recvwin_acknowledged(&window);
+    assert_false(window.duplicate_seen);
+    rawe_recvwin_owe_answer(&window, 0);
+    assert_int_equal(window.answer_number, 0);
     rawe_recvwin_acknowledged(&window);
     assert_nothing_owed();
 }

@@ -42,6 +42,7 @@ void unit_init(struct unit_net *net)
         .receive_frames = 256,
         .copy_max_bytes = 1024,
         .frames_limit = 4096,
+        .deferred_max_bytes = 8u << 20,
         .ack_delay_ns = 50 * UNIT_US,
         .liveness.probe_least_ns = 500 * UNIT_US,
         .liveness.probe_most_ns = 100 * UNIT_MS,
@@ -106,6 +107,14 @@ static void failed(void *context, struct rawe_conn *conn, uint64_t silent_ns)
     }
 }
 
+static void lost(void *context, struct rawe_conn *conn)
+{
+    struct unit_node *node = context;
+    assert_false(node->engine.deferral.active);
+    (void)conn;
+    node->lost_calls++;
+}
+
 static void start_node(struct unit_net *net, unsigned index)
 {
     struct unit_node *node = &net->node[index];
@@ -124,6 +133,7 @@ static void start_node(struct unit_net *net, unsigned index)
         .accept = accept_conn,
         .silent = silent,
         .failed = failed,
+        .lost = lost,
     };
     struct rawe_output output = {.transmit = unit_transmit, .context = node};
     assert_true(rawe_engine_init(&node->engine, &config, &callbacks, node, &output, net->now_ns));
@@ -210,6 +220,13 @@ void unit_use_batches(struct unit_net *net, unsigned frames_max)
             .receive_frames = net->config.receive_frames,
         };
         assert_true(rawe_engine_use_batches(&net->node[i].engine, &batches));
+    }
+}
+
+void unit_set_credit(struct unit_net *net, unsigned node, uint16_t frames)
+{
+    for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
+        net->node[node].engine.credit.share[lane] = (struct rawe_credit_share){frames, frames, 1};
     }
 }
 

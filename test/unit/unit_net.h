@@ -57,7 +57,7 @@ struct unit_node {
     struct rawe_conn *conn[RAWE_LANES];
     struct unit_message *messages;
     unsigned message_count;
-    unsigned silent_calls, failed_calls;
+    unsigned silent_calls, failed_calls, lost_calls;
     uint64_t silent_ns;                 /**< given to the last of them */
     unsigned sent[RAWE_FRAME_TYPE_END]; /**< frames put on the wire, by type */
     /** Called by `deliver` after the message was noted; may be NULL. */
@@ -97,6 +97,9 @@ void unit_restart(struct unit_net *net, unsigned node);
 void unit_use_batches(struct unit_net *net, unsigned frames_max);
 /** What the envelope of a batch takes from each frame. */
 #define UNIT_BATCH_OVERHEAD_BYTES 28u
+
+/** Have a node advertise so much credit, until it is shared out anew. */
+void unit_set_credit(struct unit_net *net, unsigned node, uint16_t frames);
 
 /** Known to `node`, IDLE, on that lane. */
 struct rawe_conn *unit_open(struct unit_net *net, unsigned node, enum rawe_lane lane);

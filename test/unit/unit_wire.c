@@ -241,7 +241,7 @@ struct unit_frame *unit_forge(struct unit_net *net, unsigned from, enum rawe_lan
     if (peer != NULL && header.type != RAWE_FRAME_CONNECT) {
         header.connection_id = peer->handshake.local_id;
         header.acknowledgement += peer->sendwin.una; /* given relative to what is acknowledged */
-        header.credit = net->node[from].engine.credit.frames[RAWE_LANE_EXPRESS];
+        header.credit = net->node[from].engine.credit.share[lane].active;
     }
     frame->header = header;
     frame->from = from;

@@ -247,3 +247,11 @@ LOSS = tuple(
         ("goodput, 64 messages of 256 KiB in flight, share of the lossless one", share_lossless),
     )
 )
+OWN = "not claimed"
+# What the README shows: where rawe gains, and where it does not.
+HEADLINES = (
+    *CLAIMS[:4],
+    Claim(OWN, "ping-pong of 16 KiB", "imb", time_at("imb", "PingPong", (1 << 14,))),
+    Claim(OWN, "the same, through a switch", "switch", time_at("switch", "PingPong", (1 << 14,))),
+    *(claim for claim in CLAIMS if claim.said.startswith(("NAS SP", "ABINIT"))),
+)

@@ -75,6 +75,7 @@ def test_claims__what_was_not_measured_has_no_figure(run):
 
 def test_claims__every_part_is_one_of_the_reference_run():
     assert {claim.part for claim in claims.CLAIMS} <= set(reference.PARTS)
+    assert {claim.part for claim in claims.HEADLINES} <= set(reference.PARTS)
 
 
 def test_half_bandwidth_bytes__between_two_sizes():
@@ -102,6 +103,12 @@ def test_readme__only_the_block_between_the_marks_changes(run):
     assert after.startswith("a\n") and after.endswith("\nb\n")
     assert "0.40 × (-60 %)" in after and "0.11" not in after
     assert results.readme(after, run) == after
+
+
+def test_readme__shows_losses_beside_gains(run):
+    text = results.readme(f"{results.BEGIN}\n{results.END}\n", run)
+    for part in ("| ping-pong of 16 KiB |", "| the same, through a switch |", "NAS SP", "ABINIT"):
+        assert part in text
 
 
 def test_readme__without_marks_is_an_error(run):

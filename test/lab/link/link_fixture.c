@@ -83,8 +83,7 @@ void fixture_use_loopback(struct fixture *fixture)
     read_end(&fixture->b, "lo");
 }
 
-struct rawe_link_config fixture_config(const struct fixture *fixture,
-                                       const struct fixture_end *end)
+struct rawe_link_config fixture_config(const struct fixture *fixture, const struct fixture_end *end)
 {
     const bool loopback = strcmp(end->name, "lo") == 0;
 

@@ -28,7 +28,8 @@ static struct rawe_reach to(const struct fixture_end *end, uint32_t mtu_bytes)
 static void drop_at_b(const char *rule)
 {
     fixture_run("nft add table netdev t && nft 'add chain netdev t c { type filter hook ingress "
-                "device rb0 priority 0; }' && nft 'add rule netdev t c %s drop'", rule);
+                "device rb0 priority 0; }' && nft 'add rule netdev t c %s drop'",
+                rule);
 }
 
 static void drop_nothing(void)

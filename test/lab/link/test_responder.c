@@ -142,7 +142,10 @@ struct forger {
 static void forge(struct forger *forger, uint8_t type, uint64_t token, uint16_t payload_bytes)
 {
     const struct rawe_header header = {
-        .type = type, .port = net.a.port, .key = net.a.key, .payload_bytes = payload_bytes,
+        .type = type,
+        .port = net.a.port,
+        .key = net.a.key,
+        .payload_bytes = payload_bytes,
     };
     const struct rawe_ping ping = {.key = net.b.key, .port = net.b.port, .token = token};
 
@@ -177,8 +180,7 @@ static void receive__forged_answers_are_ignored(void **state)
 
     (void)state;
     for (unsigned i = 0; i < count; i++) {
-        forge(&forger, RAWE_FRAME_PONG, tokens[i] | (i == 0 ? (unsigned)slot : 0),
-              RAWE_PING_BYTES);
+        forge(&forger, RAWE_FRAME_PONG, tokens[i] | (i == 0 ? (unsigned)slot : 0), RAWE_PING_BYTES);
         send_forged(&forger);
     }
     for (unsigned i = 0; i < 10000 && counters_of(a).pongs_unknown < count; i++) {
@@ -211,7 +213,9 @@ static void receive__answer_of_another_length_proves_nothing(void **state)
     struct forger forger = {.link = fixture_open(&net, &net.b, 1 << 18)};
     const int slot = rawe_responder_watch(a, net.b.mac, net.b.port, net.b.key);
     const struct sockaddr_ll address = {
-        .sll_family = AF_PACKET, .sll_protocol = htons(0x88B5), .sll_ifindex = net.b.index,
+        .sll_family = AF_PACKET,
+        .sll_protocol = htons(0x88B5),
+        .sll_ifindex = net.b.index,
     };
     const struct timeval patience = {.tv_sec = 10};
     const int fd = socket(AF_PACKET, SOCK_RAW, 0);

@@ -47,11 +47,14 @@ class Outcome:
         return float(found[-1]) if found else None
 
 
-def run(lab, build, seconds, kind=None, way=None, file=None, timeout=None, btl="rawe,self", options=()):
-    """Run the soak on a lab of three hosts for so many seconds.
+def run(
+    lab, build, seconds, kind=None, way=None, file=None, timeout=None, btl="rawe,self", options=()
+):
+    """Run the soak on a lab of three hosts for `seconds`.
 
     With a `file` for captured frames it is attacked meanwhile, by one kind of frames or all, wrong
-    in one way or all. The attack begins when enough frames of the job have been captured, and ends with it.
+    in one way or all. The attack begins when enough frames of the job have been captured, and ends
+    with the job.
     """
     job_seconds = seconds + (2 if file is not None else 0)
     arguments = ["-np", RANKS, "--mca", "btl", btl, "--mca", "btl_rawe_stats", "1", *options]

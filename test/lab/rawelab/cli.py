@@ -6,10 +6,10 @@ import os
 import subprocess
 import sys
 
-from . import interrupts, launch, record, wire, wiring
+from . import interrupts, launch, record, wire
 from .command import LabError, check_machine
 from .lab import Lab
-from .spec import TOPOLOGIES, LabSpec
+from .spec import TOPOLOGIES
 
 EPILOG = """examples:
   lab mpirun --hosts 4 --mtu 9000 --loss 1% -- -np 4 --mca btl rawe,self ./prog
@@ -319,7 +319,7 @@ def _parser():
     one.add_argument("host")
     one.add_argument("file")
     one.add_argument("--nic", type=int, default=0)
-    one.add_argument("--count", type=int, help="end after so many frames")
+    one.add_argument("--count", type=int, metavar="N", help="end after N frames")
     one.add_argument("expression", nargs=argparse.REMAINDER, metavar="-- EXPRESSION")
     one.set_defaults(call=_capture)
     return parser

@@ -45,8 +45,7 @@ def run(argv, stdin=None, check=True):
             argv,
             input=stdin,
             stdin=subprocess.DEVNULL if stdin is None else None,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            capture_output=True,
             text=True,
             start_new_session=True,
             check=False,
@@ -69,6 +68,6 @@ def in_netns(netns, argv, stdin=None, check=True):
     return run(["ip", "netns", "exec", netns, *argv], stdin=stdin, check=check)
 
 
-def ip_round(netns, lines):
+def ip_batch(netns, lines):
     """Run many `ip` commands in one process inside a namespace; the first failure raises."""
-    run(["ip", "-n", netns, "-round", "-"], stdin="\n".join(lines) + "\n")
+    run(["ip", "-n", netns, "-batch", "-"], stdin="\n".join(lines) + "\n")

@@ -9,7 +9,7 @@ A batch (TSO, GSO) counts as one frame: with offloads on, one drop may cost 64 k
 
 import subprocess
 
-from .command import LabError, in_netns, ip_round, run
+from .command import LabError, in_netns, ip_batch, run
 from .spec import hosts_of, parse_percent, parse_rate, switch_netns
 
 LOSS_STEPS = 100000  # resolution of the random number that decides: 0.001 percent
@@ -86,17 +86,17 @@ def count_frames(host, nic, ethertype):
 
 def set_link(host, nic, is_up):
     """Take a NIC down or up; going down also costs the far end its carrier."""
-    ip_round(host.netns, [f"link set {nic.device} {'up' if is_up else 'down'}"])
+    ip_batch(host.netns, [f"link set {nic.device} {'up' if is_up else 'down'}"])
 
 
 def set_mtu(host, nic, mtu):
     """Change the MTU of one host's NIC only, as a host that was configured wrongly."""
-    ip_round(host.netns, [f"link set {nic.device} mtu {mtu}"])
+    ip_batch(host.netns, [f"link set {nic.device} mtu {mtu}"])
 
 
 def delete_nic(host, nic):
     """Remove a NIC for good, as when it is unplugged or its driver is unloaded."""
-    ip_round(host.netns, [f"link delete {nic.device}"])
+    ip_batch(host.netns, [f"link delete {nic.device}"])
 
 
 def _wire_ends(spec):

@@ -40,7 +40,7 @@ def install():
 
 @contextlib.contextmanager
 def shield():
-    """While inside, a signal is only noted; it is raised on the way out if it was the first."""
+    """While inside, a signal is only noted; it is raised at the end if it was the first."""
     already = _CATCHER.pending
     _CATCHER.shielded = True
     try:

@@ -17,7 +17,7 @@ SHM_PATTERN = "*{host}*"  # files that Open MPI names after the host, in /dev/sh
 
 
 class Lab:
-    """Use it as a context manager: on the way out everything the lab made is gone.
+    """Use it as a context manager: at the end everything the lab made is gone.
 
     `hosts` holds the virtual hosts in order; a host is named by its number, by `h1`, or by its
     full name wherever a method takes one.

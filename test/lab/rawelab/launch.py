@@ -77,8 +77,8 @@ def environment(lab, arguments, build=None, pin=True):
         "OMPI_MCA_plm": "rsh",
         "OMPI_MCA_plm_rsh_agent": str(lab.directory / "launch-agent"),
         "OMPI_MCA_plm_rsh_no_tree_spawn": "1",
-        # One session for all hosts, as Linux schedules by session: kernel 6.18 was seen to starve the
-        # ranks of one for many seconds while those of another yielded on the same core.
+        # One session for all hosts, as Linux schedules by session: kernel 6.18 was seen to starve
+        # the ranks of one for many seconds while those of another yielded on the same core.
         "OMPI_MCA_orte_leave_session_attached": "1",
         "OMPI_MCA_orte_fork_agent": str(lab.directory / "rank-agent"),
         "OMPI_MCA_orte_default_hostfile": str(lab.directory / "hostfile"),
@@ -90,7 +90,7 @@ def environment(lab, arguments, build=None, pin=True):
         "TMPDIR": str(lab.directory / "tmp"),
     }
     for btl in ("tcp", "rawe"):
-        # Include and exclude shut each other out: whoever excludes has chosen for himself.
+        # Include and exclude shut each other out: a caller who excludes has made the choice.
         if not _mentions(arguments, f"btl_{btl}_if_exclude"):
             ours[f"OMPI_MCA_btl_{btl}_if_include"] = devices
     for name in list(ours):

@@ -21,7 +21,7 @@ import signal
 import time
 
 from . import faults, wire
-from .command import LabError, in_netns, ip_round, run
+from .command import LabError, in_netns, ip_batch, run
 from .spec import hosts_of, switch_netns
 
 CONTROL_DEVICE = "ctl0"
@@ -49,7 +49,7 @@ def _add_namespace(netns, lock_path):
         fcntl.flock(lock, fcntl.LOCK_EX)
         run(["ip", "netns", "add", netns])
     in_netns(netns, ["sh", "-c", f"[ ! -d /proc/sys/net/ipv6 ] || {QUIET}"])
-    ip_round(netns, ["link set lo up"])
+    ip_batch(netns, ["link set lo up"])
 
 
 def _link_lines(spec, host, switch):
@@ -65,9 +65,7 @@ def _link_lines(spec, host, switch):
         elif host.index == 0:
             other = hosts_of(spec)[1]
             far = other.nics[nic.index]
-            lines.append(
-                f"{add} {far.device} mtu {spec.mtu} address {far.mac} netns {other.netns}"
-            )
+            lines.append(f"{add} {far.device} mtu {spec.mtu} address {far.mac} netns {other.netns}")
     return lines
 
 
@@ -89,8 +87,7 @@ def _address_lines(host, hosts):
         )
         for nic in peer.nics:
             lines.append(
-                f"neighbour replace {nic.address} lladdr {nic.mac} "
-                f"dev {nic.device} nud permanent"
+                f"neighbour replace {nic.address} lladdr {nic.mac} dev {nic.device} nud permanent"
             )
     return lines
 
@@ -116,9 +113,7 @@ def _wait_for_carrier(host):
     while True:
         links = json.loads(run(["ip", "-n", host.netns, "-json", "link", "show"]).stdout)
         dark = [
-            link["ifname"]
-            for link in links
-            if link["ifname"] != "lo" and link["operstate"] != "UP"
+            link["ifname"] for link in links if link["ifname"] != "lo" and link["operstate"] != "UP"
         ]
         if not dark:
             return
@@ -133,7 +128,7 @@ def _wait_for_carrier(host):
 def build(spec, lock_path, directory, build_directory):
     """Create everything `spec` describes; on failure the caller removes what there is.
 
-    Returns the Popen of the wire, or None: it ends with its namespace, and is then to be waited for.
+    Returns the Popen of the wire, or None. It ends with its namespace; the caller waits for it.
     """
     wire_process = None
     hosts = hosts_of(spec)
@@ -141,10 +136,10 @@ def build(spec, lock_path, directory, build_directory):
     for netns in namespaces(spec):
         _add_namespace(netns, lock_path)
     for host in hosts:
-        ip_round(host.netns, _link_lines(spec, host, switch))
-    ip_round(switch, _switch_lines(spec, hosts))
+        ip_batch(host.netns, _link_lines(spec, host, switch))
+    ip_batch(switch, _switch_lines(spec, hosts))
     for host in hosts:
-        ip_round(host.netns, _address_lines(host, hosts))
+        ip_batch(host.netns, _address_lines(host, hosts))
     for host in hosts:
         _wait_for_carrier(host)
     if spec.topology == "wire":

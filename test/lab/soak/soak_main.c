@@ -25,7 +25,7 @@ static const char usage[] =
     "  --seconds S    how long (default 10)\n"
     "  --max-bytes N  longest message (default 300000)\n"
     "  --seed N       of sizes and contents (default 1)\n"
-    "  --interval S   a line each so many seconds (default 10)\n"
+    "  --interval S   a line every S seconds (default 10)\n"
     "\n"
     "Exit code: 0 all right, 1 a byte is wrong, or memory or descriptors grow, 2 wrong usage.\n";
 

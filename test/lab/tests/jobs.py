@@ -53,7 +53,7 @@ class Job:
         return "".join(self.output + self.errors)
 
     def wait_for(self, text, count=1, timeout=HANG_SECONDS):
-        """Wait until so many lines of the output contain `text`."""
+        """Wait until `count` lines of the output contain `text`."""
         deadline = time.monotonic() + timeout
         with self._news:
             while sum(text in line for line in self.output) < count:

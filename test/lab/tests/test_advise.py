@@ -126,7 +126,7 @@ def interface(advise, **facts):
 def test_advice_on_an_interface(advise, facts, expected):
     found = advise.advise_interface(interface(advise, **facts), advise.Host())
     assert commands(found) == expected
-    assert all(one.why for one in found if one.kind == "change" and not facts.get("up") is False)
+    assert all(one.why for one in found if one.kind == "change" and facts.get("up") is not False)
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ REJECTIONS = {
 
 
 def run(make_lab, build, tmp_path, seconds, kind, options=()):
-    """Attack a job for so many seconds; it must have verified everything."""
+    """Attack a job for `seconds`; it must have verified everything."""
     lab = make_lab(hosts=attack.HOSTS)
     lab.pin_addresses()
     file = tmp_path / "frames.pcap"

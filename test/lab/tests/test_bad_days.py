@@ -27,14 +27,12 @@ IMPATIENT = ("--mca", "btl_rawe_connect_timeout_ms", "1000", "--mca", "btl_rawe_
 
 def run(lab, build, btls, *arguments, **options):
     """Run two ranks on two hosts to their end."""
-    return lab.mpirun(
-        ["-np", 2, *btls, *arguments], timeout=HANG_SECONDS, build=build, **options
-    )
+    return lab.mpirun(["-np", 2, *btls, *arguments], timeout=HANG_SECONDS, build=build, **options)
 
 
 def run_told(*arguments, **options):
     """
-    The same, for a job that has something to say. Open MPI 4.1.4 loses a rank's help message now and
+    The same, for a job that shows a message. Open MPI 4.1.4 loses a rank's help message now and
     then (btl/tcp's as well: mpirun says "Data unpack ... show_help.c", or nothing at all), so a
     job without any message is given three more chances.
     """

@@ -117,7 +117,19 @@ def test_messages_in_a_row_share_batches(make_lab, build, resend, mtu, length, l
 def test_messages_that_wait_for_an_answer_go_alone(make_lab, build, resend):
     lab = make_lab(hosts=2)
     for counters in both_sides(
-        run(lab, build, *AT_ONCE, *STATS, resend, "--messages", 20000, "--bytes", 1000, "--window", 1)
+        run(
+            lab,
+            build,
+            *AT_ONCE,
+            *STATS,
+            resend,
+            "--messages",
+            20000,
+            "--bytes",
+            1000,
+            "--window",
+            1,
+        )
     ):
         assert counters["messages_sent"] >= 10000
         assert counters["batches_sent"] == 0, "a batch of one message costs more than a frame"

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Bad networks and paused hosts: every byte arrives, and nothing hangs. Four hosts on a wire."""
 
+import functools
 import os
 import re
 import signal
@@ -70,9 +71,7 @@ def test_every_byte_arrives(make_lab, build, verify, faults, counter, options, e
 @pytest.mark.parametrize(
     "faults, counter, options", [cell[:3] for cell in FAULTS], ids=[cell[0] for cell in FAULTS]
 )
-def test_every_byte_arrives_in_all_groups(
-    make_lab, build, verify, faults, counter, options, seed
-):
+def test_every_byte_arrives_in_all_groups(make_lab, build, verify, faults, counter, options, seed):
     lab = wired(make_lab, f"{faults},seed={seed}")
     effort = ["--seed", seed, "--scale", "0.2", "--timeout", 600]
     assert_verified(start(lab, build, verify, effort, options), timeout=3600)
@@ -85,7 +84,7 @@ def both(short, long):
 
 
 def assert_waits(job, seconds):
-    """For so long the job neither ends nor complains."""
+    """The job neither ends nor complains within `seconds`."""
     time.sleep(seconds)
     assert job.process.poll() is None, job.said()
 
@@ -160,9 +159,7 @@ def test_an_mtu_black_hole_is_named_and_passed_by(make_lab, build, verify):
     lab = make_lab(hosts=2, mtu=9000, wire="mtu=1500")
     effort = ["--quick", "--scale", "0.1", "--only", "pt2pt,random"]
     for _ in range(4):  # Open MPI loses a help message now and then, see test_bad_days.py
-        result = lab.mpirun(
-            ["-np", 2, *RAWE, verify, *effort], timeout=JOB_SECONDS, build=build
-        )
+        result = lab.mpirun(["-np", 2, *RAWE, verify, *effort], timeout=JOB_SECONDS, build=build)
         assert_success(result)
         if help_messages(result):
             break
@@ -190,7 +187,7 @@ def test_a_host_that_disappears_ends_the_job_soon_with_one_message(make_lab, bui
     for _ in range(4):
         lab = make_lab(hosts=3)
         job = EndlessJob(lab, build, endless, ranks=3, arguments=IMPATIENT)
-        taken, result = seconds_until_end(job, lambda: lab.delete_nic(2))
+        taken, result = seconds_until_end(job, functools.partial(lab.delete_nic, 2))
         assert_failure(result)
         assert taken < PEER_TIMEOUT_SECONDS + 2 + TEARDOWN_SECONDS
         if help_messages(result):

@@ -74,8 +74,6 @@ def test_every_byte_arrives_through_slow_ports_with_small_buffers(make_lab, buil
 @pytest.mark.parametrize("loss", [0, 1, 10])
 @pytest.mark.parametrize("mtu", [1500, 9000, 65000])
 @pytest.mark.parametrize("ranks, hosts", LAYOUTS)
-def test_every_byte_arrives_in_large_messages_too(
-    make_lab, build, verify, ranks, hosts, mtu, loss
-):
+def test_every_byte_arrives_in_large_messages_too(make_lab, build, verify, ranks, hosts, mtu, loss):
     lab = make_lab(hosts=hosts, mtu=mtu, loss=loss)
     verify_over_rawe(lab, build, verify, ranks, ["--max-bytes", "256M", "--skip", "spawn"], 1800)

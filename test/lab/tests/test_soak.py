@@ -8,7 +8,7 @@ from rawelab.programs import SOAK, program
 
 
 def soak(lab, build, seconds, btl=RAWE):
-    """Four ranks for so many seconds."""
+    """Four ranks for `seconds`."""
     arguments = ["-np", 4, *btl, program(build, SOAK), "--seconds", seconds, "--interval", 2]
     return lab.mpirun(arguments, timeout=seconds + 120, build=build)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Frames that no peer sends: an unknown peer's who knows port and key, and a peer's out of its mind."""
+"""Frames that no peer sends: from an unknown peer with port and key, and a peer out of its mind."""
 
 import re
 import sys
@@ -29,9 +29,9 @@ while True:
     if frame[6:12] == me and frame[12:14] == bytes([0x88, 0xB5]) and frame[14] & 15 in (1, 2, 3):
         break
 to, address = frame[0:6], frame[16:22]
-unknown peer = bytes([2, 0, 0, 0, 0, 9])
+unknown_peer = bytes([2, 0, 0, 0, 0, 9])
 for i in range(count):
-    for jobid, rank, source in ((job, 1000 + i, me), (job + 65536, i, me), (job, 0, unknown peer)):
+    for jobid, rank, source in ((job, 1000 + i, me), (job + 65536, i, me), (job, 0, unknown_peer)):
         who = struct.pack(">IIIIHBBIQ", jobid, rank, 1 << 20, 1, 2, i % 2, 0, 1472, 1 << 62)
         header = struct.pack(">BB6sIIIHH", 0x15, 0, address, 0, 0, 0, len(who), 4)
         ours.send(to + source + bytes([0x88, 0xB5]) + header + who)

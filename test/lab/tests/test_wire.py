@@ -10,7 +10,7 @@ import subprocess
 import time
 
 import pytest
-from conftest import ETHERTYPE, HANG_SECONDS, RAWE, assert_success, show
+from conftest import HANG_SECONDS, RAWE, assert_success, show
 
 from rawelab import Lab, LabError, LabSpec, wire, wiring
 
@@ -34,7 +34,8 @@ wire.bind((sys.argv[1], 0x88b5))
 print("ready", flush=True)
 seen, ended = [], False
 while True:
-    readable = select.select([wire] if ended else [wire, sys.stdin], [], [], 0 if ended else None)[0]
+    inputs = [wire] if ended else [wire, sys.stdin]
+    readable = select.select(inputs, [], [], 0 if ended else None)[0]
     if wire in readable:
         frame = wire.recv(70000)
         number, sent = struct.unpack_from(">IQ", frame, 14)

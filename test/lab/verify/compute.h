@@ -8,7 +8,7 @@
 
 #include <time.h>
 
-/** Occupies the processor for so many seconds. */
+/** Occupies the processor for `seconds`. */
 static inline void compute_for(double seconds)
 {
     struct timespec start, now;

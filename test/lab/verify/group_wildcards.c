@@ -203,7 +203,7 @@ void group_wildcards(void)
 
 /*
  * Every rank sends `count` messages to the next one before anybody posts a receive. Isend and a
- * barrier, because MPI does not promise that so many blocking sends return.
+ * barrier, because MPI does not promise that `count` blocking sends return.
  */
 static void unexpected(int count, size_t limit, bool backwards)
 {

@@ -146,22 +146,32 @@ static bool is_named(const char *names, const char *name)
     return false;
 }
 
+/* What stands behind the key that a word begins with, or NULL. */
+static const char *value_of(const char *word, const char *key)
+{
+    size_t len = strlen(key);
+
+    return strncmp(word, key, len) == 0 ? word + len : NULL;
+}
+
 /* What concerns the whole wire; true when the word was one of those, `*bad` when it is wrong. */
 static bool change_wire(struct wire_switch *wire, const char *word, bool *bad)
 {
     uint64_t seed;
 
-    if (strncmp(word, "seed=", 5) == 0) {
-        *bad = !wire_settings_read_number(word + 5, &seed);
+    const char *value = value_of(word, "seed=");
+    if (value != NULL) {
+        *bad = !wire_settings_read_number(value, &seed);
         if (!*bad) {
             wire_switch_seed(wire, seed);
         }
         return true;
     }
-    if (strncmp(word, "batches=", 12) == 0) {
-        bool cut = strcmp(word + 12, "cut") == 0;
+    value = value_of(word, "batches=");
+    if (value != NULL) {
+        bool cut = strcmp(value, "cut") == 0;
 
-        *bad = !cut && strcmp(word + 12, "whole") != 0;
+        *bad = !cut && strcmp(value, "whole") != 0;
         wire->is_cutting = *bad ? wire->is_cutting : cut;
         return true;
     }
@@ -173,7 +183,7 @@ static char *set(struct wire_switch *wire, char *words)
     const char *names = strtok(words, " ");
     const char *direction = strtok(NULL, " ");
     struct change change = {.count = 0};
-    struct wire_settings trial = wire_settings_none;
+    struct wire_settings tried = wire_settings_none;
     bool bad = false, ignored = false;
     unsigned found = 0;
     char why[WIRE_WHY_BYTES];
@@ -199,7 +209,7 @@ static char *set(struct wire_switch *wire, char *words)
             change.words[change.count++] = word;
         }
     }
-    if (!read_words(&change, &trial, &ignored, why)) {
+    if (!read_words(&change, &tried, &ignored, why)) {
         return format("error: %s\n", why);
     }
     for (unsigned i = 0; i < wire->count; i++) {

@@ -17,7 +17,7 @@
 /** Opens the listening socket at this path; exits with a message when it cannot. */
 int wire_control_listen(const char *path);
 
-/** Serves whoever waits at the listening socket. */
+/** Serves the clients that wait at the listening socket. */
 void wire_control_serve(int listener, struct wire_switch *wire);
 
 /** Carries one request out; the answer is for the caller to free. */

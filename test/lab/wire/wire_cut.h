@@ -11,7 +11,7 @@
 
 #include <stdbool.h>
 
-/** Called for each segment, which is inplace. */
+/** Called for each segment, which is the caller's. */
 typedef void wire_segment_fn(void *context, struct wire_frame *segment);
 
 /**

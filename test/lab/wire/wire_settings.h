@@ -16,17 +16,17 @@
 struct wire_settings {
     double loss;                /* share of the frames lost, each by itself */
     double burst;               /* share of the frames with which a burst of loss begins */
-    uint32_t burst_frames;      /* it takes so many frames, or */
-    uint64_t burst_ns;          /* everything for so long */
+    uint32_t burst_frames;      /* length of a burst: frames, or */
+    uint64_t burst_ns;          /* time */
     double duplicate;           /* share that arrives twice */
     double corrupt;             /* share in which one to eight bits are flipped */
     double reorder;             /* share held back, */
-    uint64_t reorder_ns;        /* for up to so long */
+    uint64_t reorder_ns;        /* for this time at most */
     uint64_t delay_ns;          /* of every frame */
     uint64_t rate_bits;         /* a second; 0: no limit */
     uint64_t buffer_bytes;      /* what may wait for the rate; the rest is dropped */
     uint64_t mtu_bytes;         /* longer frames (Ethernet header not counted) vanish; 0: none */
-    uint64_t blackout_ns;       /* nothing passes for so long, beginning when it is set */
+    uint64_t blackout_ns;       /* nothing passes for this time, beginning when it is set */
     uint64_t blackout_every_ns; /* and again and again after this time; 0: once */
 };
 

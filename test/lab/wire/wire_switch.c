@@ -189,13 +189,10 @@ void wire_switch_receive(struct wire_switch *wire, unsigned port)
 
 uint64_t wire_switch_release(struct wire_switch *wire)
 {
-    uint64_t now_ns = 0;
-
     while (wire_queue_next_ns(&wire->held) != WIRE_NEVER) {
-        struct wire_held *held;
+        uint64_t now_ns = wire_now_ns();
+        struct wire_held *held = wire_queue_take(&wire->held, now_ns);
 
-        now_ns = wire_now_ns();
-        held = wire_queue_take(&wire->held, now_ns);
         if (held == NULL) {
             break;
         }

@@ -3,9 +3,9 @@
  *
  * Threads that close what takes the kernel long to close. See btl_rawe_close.h.
  */
-#include "btl_rawe.h"
-
 #include "btl_rawe_close.h"
+
+#include "btl_rawe_state.h"
 
 #include <pthread.h>
 #include <signal.h>

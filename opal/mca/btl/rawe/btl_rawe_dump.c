@@ -4,7 +4,14 @@
  * btl_dump: all state of a module's endpoints, for a debugger or for the PML's own dump. Lines of
  * "name=value" words; times are given relative to now.
  */
-#include "btl_rawe.h"
+#include "btl_rawe_dump.h"
+
+#include "btl_rawe_endpoint.h"
+#include "btl_rawe_help.h"
+#include "btl_rawe_lock.h"
+#include "btl_rawe_module.h"
+#include "btl_rawe_state.h"
+#include "btl_rawe_stats.h"
 
 #include "opal/util/output.h"
 
@@ -114,7 +121,7 @@ static void dump_receiving(const struct rawe_conn *conn, const char *head)
                 "%s receiving: next=%" PRIu32 " beyond=%" PRIu32 " unacknowledged=%" PRIu32
                 " credit_given=%u fragmented_next=%" PRIu32,
                 head, conn->recvwin.acktr->next, conn->recvwin.acktr->beyond, conn->recvwin.unacked_frames,
-                (unsigned) conn->engine->credit.frames[conn->lane],
+                (unsigned) conn->credit.told,
                 NULL == conn->reassembly ? 0 : conn->reassembly->next);
 }
 
@@ -170,8 +177,8 @@ static void dump_endpoint(const mca_btl_rawe_module_t *module,
                 mca_btl_rawe_mac_text(endpoint->address.mac, mac), endpoint->path_mtu_bytes,
                 endpoint->in_use, endpoint->lost, ago_us(pong_ns, now_ns).text);
     for (unsigned lane = 0; lane < RAWE_LANES; ++lane) {
-        if (NULL != endpoint->conn[lane]) {
-            dump_conn(endpoint->conn[lane], head, now_ns);
+        if (NULL != endpoint->peer.conn[lane]) {
+            dump_conn(endpoint->peer.conn[lane], head, now_ns);
         } else {
             opal_output(0, "%s lane %s state: state=unused", head, lane_names[lane]);
         }

@@ -3,9 +3,12 @@
  *
  * Endpoints: their life, the table they are found in, and what the engine says of them.
  */
-#include "btl_rawe.h"
+#include "btl_rawe_endpoint.h"
 
 #include "btl_rawe_help.h"
+#include "btl_rawe_module.h"
+#include "btl_rawe_params.h"
+#include "btl_rawe_state.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -15,14 +18,11 @@ static void endpoint_construct(mca_btl_base_endpoint_t *endpoint)
     endpoint->older = NULL;
     endpoint->module = NULL;
     endpoint->proc = NULL;
-    memset(endpoint->conn, 0, sizeof(endpoint->conn));
+    memset(&endpoint->peer, 0, sizeof(endpoint->peer));
     endpoint->watch = -1;
     endpoint->in_use = false;
     endpoint->in_order = endpoint;
     endpoint->lost = false;
-    endpoint->streak = false;
-    endpoint->streak_count = 0;
-    endpoint->streak_since_ns = 0;
 }
 
 OBJ_CLASS_INSTANCE(mca_btl_base_endpoint_t, opal_list_item_t, endpoint_construct, NULL);
@@ -103,8 +103,8 @@ static void endpoint_unlink(mca_btl_rawe_module_t *module, mca_btl_base_endpoint
 void mca_btl_rawe_endpoint_introduce(mca_btl_base_endpoint_t *endpoint)
 {
     endpoint->in_order = endpoint;
-    for (unsigned i = 0; i < mca_btl_rawe_component.module_count; ++i) {
-        mca_btl_rawe_module_t *module = mca_btl_rawe_component.modules[i];
+    for (unsigned i = 0; i < mca_btl_rawe_state.module_count; ++i) {
+        mca_btl_rawe_module_t *module = mca_btl_rawe_state.modules[i];
         opal_mutex_lock(&module->endpoints_lock);
         for (mca_btl_base_endpoint_t *other = endpoint_newest(module, endpoint->proc->proc_name);
              NULL != other; other = other->older) {
@@ -120,8 +120,8 @@ void mca_btl_rawe_endpoint_introduce(mca_btl_base_endpoint_t *endpoint)
 /** An endpoint goes: the process's others carry what must keep its order themselves from now on. */
 static void leave_in_order(mca_btl_base_endpoint_t *endpoint)
 {
-    for (unsigned i = 0; i < mca_btl_rawe_component.module_count; ++i) {
-        mca_btl_rawe_module_t *module = mca_btl_rawe_component.modules[i];
+    for (unsigned i = 0; i < mca_btl_rawe_state.module_count; ++i) {
+        mca_btl_rawe_module_t *module = mca_btl_rawe_state.modules[i];
         opal_mutex_lock(&module->endpoints_lock);
         for (mca_btl_base_endpoint_t *other = endpoint_newest(module, endpoint->proc->proc_name);
              NULL != other; other = other->older) {
@@ -156,6 +156,23 @@ mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_find(mca_btl_rawe_module_t *modul
     return endpoint;
 }
 
+/** The peer behind an endpoint whose address and path are known. */
+static void init_peer(mca_btl_base_endpoint_t *endpoint)
+{
+    const struct mca_btl_rawe_address *address = &endpoint->address;
+    struct rawe_peer_config config = {
+        .port = address->port,
+        .key = address->key,
+        .payload_max_bytes = (endpoint->path_mtu_bytes - RAWE_HEADER_BYTES) & ~(uint32_t) 7,
+        .owner = endpoint,
+        .streak_ns = 1000 * mca_btl_rawe_params.streak_us,
+        .now_ns = mca_btl_rawe_peer_now_ns,
+    };
+
+    memcpy(config.mac, address->mac, RAWE_MAC_BYTES);
+    rawe_peer_init(&endpoint->peer, &endpoint->module->engine, &config);
+}
+
 mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_get(mca_btl_rawe_module_t *module,
                                                    opal_proc_t *proc,
                                                    const struct mca_btl_rawe_address *address,
@@ -168,6 +185,7 @@ mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_get(mca_btl_rawe_module_t *module
         if (NULL != endpoint) {
             endpoint->address = *address;
             endpoint->path_mtu_bytes = path_mtu_bytes;
+            init_peer(endpoint);
         }
     }
     opal_mutex_unlock(&module->endpoints_lock);
@@ -176,40 +194,19 @@ mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_get(mca_btl_rawe_module_t *module
 
 struct rawe_conn *mca_btl_rawe_endpoint_conn(mca_btl_base_endpoint_t *endpoint, unsigned lane)
 {
-    if (OPAL_UNLIKELY(NULL == endpoint->conn[lane])) {
-        struct rawe_conn_config config = {
-            .peer_port = endpoint->address.port,
-            .peer_key = endpoint->address.key,
-            .payload_max_bytes = (endpoint->path_mtu_bytes - RAWE_HEADER_BYTES) & ~(uint32_t) 7,
-            .lane = (uint8_t) lane,
-            .owner = endpoint,
-        };
-        memcpy(config.peer_mac, endpoint->address.mac, RAWE_MAC_BYTES);
-        endpoint->conn[lane] = rawe_conn_open(&endpoint->module->engine, &config);
-    }
-    return endpoint->conn[lane];
+    return rawe_peer_conn(&endpoint->peer, lane);
 }
 
 bool mca_btl_rawe_endpoint_drained(const mca_btl_base_endpoint_t *endpoint)
 {
-    for (unsigned lane = 0; lane < RAWE_LANES; ++lane) {
-        if (NULL != endpoint->conn[lane] && !rawe_conn_drained(endpoint->conn[lane])) {
-            return false;
-        }
-    }
-    return true;
+    return rawe_peer_drained(&endpoint->peer);
 }
 
 void mca_btl_rawe_endpoint_close(mca_btl_base_endpoint_t *endpoint)
 {
     mca_btl_rawe_module_t *module = endpoint->module;
 
-    for (unsigned lane = 0; lane < RAWE_LANES; ++lane) {
-        if (NULL != endpoint->conn[lane]) {
-            rawe_conn_close(endpoint->conn[lane], mca_btl_rawe_now_ns());
-            endpoint->conn[lane] = NULL;
-        }
-    }
+    rawe_peer_close(&endpoint->peer);
     if (endpoint->watch >= 0) {
         rawe_responder_unwatch(module->responder, endpoint->watch);
     }
@@ -269,6 +266,24 @@ void mca_btl_rawe_failed(void *context, struct rawe_conn *conn, uint64_t silent_
                                 silent_ns / 1000000000u);
     if (NULL != module->error_callback) {
         char text[] = "rawe: peer is silent";
+        module->error_callback(&module->super, MCA_BTL_ERROR_FLAGS_FATAL, endpoint->proc, text);
+    }
+}
+
+void mca_btl_rawe_lost(void *context, struct rawe_conn *conn)
+{
+    mca_btl_rawe_module_t *module = context;
+    mca_btl_base_endpoint_t *endpoint = conn->owner;
+
+    if (endpoint->lost || !endpoint->in_use) {
+        return;
+    }
+    endpoint->lost = true;
+    mca_btl_rawe_help_internal_error("sending",
+                                     "the peer ended the connection, data may be missing there",
+                                     __FILE__, __LINE__);
+    if (NULL != module->error_callback) {
+        char text[] = "rawe: data in flight was lost";
         module->error_callback(&module->super, MCA_BTL_ERROR_FLAGS_FATAL, endpoint->proc, text);
     }
 }

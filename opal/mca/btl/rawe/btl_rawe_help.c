@@ -152,3 +152,10 @@ void mca_btl_rawe_help_internal_error(const char *doing, const char *detail, con
     SHOW_ONCE(internal_error, known(doing), known(detail),
               known(NULL == slash ? file : slash + 1), number.text);
 }
+
+const char *mca_btl_rawe_mac_text(const uint8_t mac[6], char out[18])
+{
+    snprintf(out, 18, "%02x:%02x:%02x:%02x:%02x:%02x", mac[0], mac[1], mac[2], mac[3], mac[4],
+             mac[5]);
+    return out;
+}

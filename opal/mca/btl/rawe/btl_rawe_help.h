@@ -72,4 +72,7 @@ void mca_btl_rawe_help_wrong_version(const char *built, const char *running);
 void mca_btl_rawe_help_internal_error(const char *doing, const char *detail, const char *file,
                                       int line);
 
+/** A MAC address for a message: "02:00:00:00:00:01" into `out` (18 bytes). */
+const char *mca_btl_rawe_mac_text(const uint8_t mac[6], char out[18]);
+
 #endif

@@ -4,7 +4,7 @@
  * All that is counted for a module, wherever it is counted, as one list: what the engine, the link,
  * the bulk sockets, the responder and the pools have to say. Report and MPI_T read it.
  */
-#include "btl_rawe.h"
+#include "btl_rawe_metrics.h"
 
 #include <assert.h>
 #include <string.h>
@@ -35,7 +35,7 @@ static const struct mca_btl_rawe_metric others[] = {
 #define OTHERS (sizeof(others) / sizeof(others[0]))
 #define ENGINES (sizeof(struct rawe_counters) / sizeof(uint64_t))
 
-_Static_assert(ENGINES + OTHERS <= MCA_BTL_RAWE_FIGURES_MAX, "raise MCA_BTL_RAWE_FIGURES_MAX");
+_Static_assert(ENGINES + OTHERS <= MCA_BTL_RAWE_METRICS_MAX, "raise MCA_BTL_RAWE_METRICS_MAX");
 
 unsigned mca_btl_rawe_metric_count(void)
 {

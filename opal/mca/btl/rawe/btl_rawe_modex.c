@@ -8,10 +8,12 @@
  *
  * Network byte order. The loopback module has the MAC 0.
  */
-#include "btl_rawe.h"
+#include "btl_rawe_modex.h"
 
 #include "btl_rawe_help.h"
+#include "btl_rawe_module.h"
 #include "btl_rawe_params.h"
+#include "btl_rawe_state.h"
 
 #include <arpa/inet.h>
 #include <stdio.h>
@@ -43,7 +45,7 @@ int mca_btl_rawe_modex_send(void)
         struct head head;
         struct entry entries[MCA_BTL_RAWE_MODULES_MAX];
     } modex;
-    unsigned count = mca_btl_rawe_component.module_count;
+    unsigned count = mca_btl_rawe_state.module_count;
 
     memset(&modex, 0, sizeof(modex));
     modex.head.wire_version = RAWE_WIRE_VERSION;
@@ -51,7 +53,7 @@ int mca_btl_rawe_modex_send(void)
     modex.head.ethertype = htons((uint16_t) mca_btl_rawe_params.ethertype);
     modex.head.checksums = mca_btl_rawe_params.checksum ? 1 : 0;
     for (unsigned i = 0; i < count; ++i) {
-        const mca_btl_rawe_module_t *module = mca_btl_rawe_component.modules[i];
+        const mca_btl_rawe_module_t *module = mca_btl_rawe_state.modules[i];
         const struct mca_btl_rawe_address *address = &module->address;
         struct entry *entry = &modex.entries[i];
         memcpy(entry->mac, address->mac, RAWE_MAC_BYTES);
@@ -61,7 +63,7 @@ int mca_btl_rawe_modex_send(void)
         entry->speed_mbps = htonl(address->speed_mbps);
         entry->message_max_bytes = htonl((uint32_t) module->super.btl_max_send_size);
     }
-    return mca_btl_rawe_compat_modex_send(&mca_btl_rawe_component.super.btl_version, &modex,
+    return mca_btl_rawe_compat_modex_send(&mca_btl_rawe_state.component->btl_version, &modex,
                                           sizeof(modex.head) + count * sizeof(struct entry));
 }
 
@@ -84,7 +86,7 @@ unsigned mca_btl_rawe_modex_receive(const opal_proc_t *proc, struct mca_btl_rawe
     unsigned count = 0;
 
     if (OPAL_SUCCESS
-        != mca_btl_rawe_compat_modex_receive(&mca_btl_rawe_component.super.btl_version,
+        != mca_btl_rawe_compat_modex_receive(&mca_btl_rawe_state.component->btl_version,
                                              &proc->proc_name, &data, &len_bytes)) {
         return 0;
     }
@@ -107,7 +109,7 @@ unsigned mca_btl_rawe_modex_receive(const opal_proc_t *proc, struct mca_btl_rawe
             struct entry entry;
             memcpy(&entry, (const char *) data + sizeof(head) + i * sizeof(entry), sizeof(entry));
             uint32_t message_max_bytes
-                = (uint32_t) mca_btl_rawe_component.modules[0]->super.btl_max_send_size;
+                = (uint32_t) mca_btl_rawe_state.modules[0]->super.btl_max_send_size;
             if (ntohl(entry.message_max_bytes) != message_max_bytes) {
                 /* Whoever takes less would be sent what it cannot take. */
                 incompatible(proc, "btl_rawe_max_send_size, or btl_rawe_eager_limit above it",

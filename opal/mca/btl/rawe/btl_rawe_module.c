@@ -1,13 +1,24 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Module: one link, its responder and its engine, from opening to finalize; registered memory.
+ * Module: one link, its responder and its engine, from opening to finalize.
  */
-#include "btl_rawe.h"
+#include "btl_rawe_module.h"
 
 #include "btl_rawe_close.h"
+#include "btl_rawe_dump.h"
+#include "btl_rawe_endpoint.h"
 #include "btl_rawe_help.h"
+#include "btl_rawe_lock.h"
 #include "btl_rawe_params.h"
+#include "btl_rawe_procs.h"
+#include "btl_rawe_progress.h"
+#include "btl_rawe_pvars.h"
+#include "btl_rawe_registration.h"
+#include "btl_rawe_send.h"
+#include "btl_rawe_state.h"
+#include "btl_rawe_stats.h"
+#include "btl_rawe_thread.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -22,6 +33,9 @@
 
 /** Frames kept for resending, over all peers of a module. */
 #define FRAMES_LIMIT (1u << 17)
+
+/** Memory for messages that the progress thread keeps for MPI; what comes beyond waits in the ring. */
+#define DEFERRED_BYTES_MAX (8u << 20)
 
 /** Finalize waits this long in all for peers to acknowledge what is left, ... */
 #define LINGER_MOST_NS 1000000000ull
@@ -42,57 +56,12 @@ static int register_error(struct mca_btl_base_module_t *btl,
     return OPAL_SUCCESS;
 }
 
-OBJ_CLASS_INSTANCE(mca_btl_rawe_registration_t, opal_free_list_item_t, NULL, NULL);
-
-static struct mca_btl_base_registration_handle_t *
-register_mem(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
-             void *base, size_t size, uint32_t flags)
-{
-    mca_btl_rawe_module_t *module = (mca_btl_rawe_module_t *) btl;
-    mca_btl_rawe_registration_t *registration =
-        (mca_btl_rawe_registration_t *) opal_free_list_get(&module->registrations);
-    bool registered;
-
-    (void) endpoint;
-    (void) flags;
-    if (OPAL_UNLIKELY(NULL == registration)) {
-        return NULL;
-    }
-    registration->handle.base = (uint64_t) (uintptr_t) base;
-    registration->handle.zero = 0;
-    mca_btl_rawe_lock();
-    registered = rawe_handle_register(&mca_btl_rawe_component.handles, base, size,
-                                      &registration->handle.index, &registration->handle.key);
-    mca_btl_rawe_unlock();
-    if (OPAL_UNLIKELY(!registered)) {
-        opal_free_list_return(&module->registrations, &registration->super);
-        return NULL;
-    }
-    return &registration->handle;
-}
-
-static int deregister_mem(struct mca_btl_base_module_t *btl,
-                          struct mca_btl_base_registration_handle_t *handle)
-{
-    mca_btl_rawe_module_t *module = (mca_btl_rawe_module_t *) btl;
-    mca_btl_rawe_registration_t *registration =
-        (mca_btl_rawe_registration_t *) ((char *) handle
-                                         - offsetof(mca_btl_rawe_registration_t, handle));
-
-    mca_btl_rawe_lock();
-    (void) rawe_handle_deregister(&mca_btl_rawe_component.handles, handle->index, handle->key);
-    mca_btl_rawe_unlock();
-    opal_free_list_return(&module->registrations, &registration->super);
-    return OPAL_SUCCESS;
-}
-
 /*
  * Limits: what fits eager goes at once and is copied by the receiver; what is longer is announced
  * and then PUT straight into place. The eager limit is btl/tcp's and a little more, for 64 KiB with
  * their header: programs that rely on what it buffers find the same here.
  */
 mca_btl_base_module_t mca_btl_rawe_module_template = {
-    .btl_component = &mca_btl_rawe_component.super,
     .btl_eager_limit = 65 * 1024,
     .btl_rndv_eager_limit = 1024,
     .btl_max_send_size = 65 * 1024,
@@ -115,8 +84,8 @@ mca_btl_base_module_t mca_btl_rawe_module_template = {
     .btl_sendi = mca_btl_rawe_sendi,
     .btl_put = mca_btl_rawe_put,
     .btl_dump = mca_btl_rawe_dump,
-    .btl_register_mem = register_mem,
-    .btl_deregister_mem = deregister_mem,
+    .btl_register_mem = mca_btl_rawe_register_mem,
+    .btl_deregister_mem = mca_btl_rawe_deregister_mem,
     .btl_register_error = register_error,
 };
 
@@ -293,12 +262,13 @@ static bool open_engine(mca_btl_rawe_module_t *module)
         .copy_max_bytes = COPY_MAX_BYTES,
         .coalesce_from_frames = (uint32_t) params->coalesce_from,
         .frames_limit = FRAMES_LIMIT,
+        .deferred_max_bytes = DEFERRED_BYTES_MAX,
         .ack_delay_ns = params->ack_delay_us * 1000,
         .liveness.probe_least_ns = params->probe_min_us * 1000,
         .liveness.probe_most_ns = params->probe_max_ms * MEGA,
         .reorder_ns = params->reorder_us * 1000,
         .liveness.peer_timeout_ns = params->peer_timeout * 1000 * MEGA,
-        .handles = &mca_btl_rawe_component.handles,
+        .handles = &mca_btl_rawe_state.handles,
         .checksum = params->checksum,
     };
     static const struct rawe_callbacks callbacks = {
@@ -306,6 +276,7 @@ static bool open_engine(mca_btl_rawe_module_t *module)
         .accept = mca_btl_rawe_accept,
         .silent = mca_btl_rawe_silent,
         .failed = mca_btl_rawe_failed,
+        .lost = mca_btl_rawe_lost,
     };
     struct rawe_output output = {.transmit = rawe_link_transmit, .context = module->link};
 
@@ -329,6 +300,7 @@ mca_btl_rawe_module_t *mca_btl_rawe_module_open(const struct rawe_interface *int
         return NULL;
     }
     module->super = mca_btl_rawe_module_template;
+    module->super.btl_component = mca_btl_rawe_state.component;
     module->interface = *interface;
     module->address.port = random.port;
     module->address.key = random.key;
@@ -432,6 +404,7 @@ int mca_btl_rawe_finalize(struct mca_btl_base_module_t *btl)
 
     mca_btl_rawe_lock();
     if (NULL != module->link && 0 != module->engine.config.window_frames) {
+        rawe_engine_finalizing(&module->engine);
         linger(module);
         mca_btl_rawe_stats_check_ring(module);
         if (mca_btl_rawe_params.stats) {
@@ -445,10 +418,10 @@ int mca_btl_rawe_finalize(struct mca_btl_base_module_t *btl)
         rawe_engine_free(&module->engine);
     }
     module->open = false;
-    for (unsigned i = 0; i < mca_btl_rawe_component.module_count; ++i) {
-        if (mca_btl_rawe_component.modules[i] == module) {
-            mca_btl_rawe_component.modules[i] =
-                mca_btl_rawe_component.modules[--mca_btl_rawe_component.module_count];
+    for (unsigned i = 0; i < mca_btl_rawe_state.module_count; ++i) {
+        if (mca_btl_rawe_state.modules[i] == module) {
+            mca_btl_rawe_state.modules[i] =
+                mca_btl_rawe_state.modules[--mca_btl_rawe_state.module_count];
             break;
         }
     }

@@ -4,10 +4,15 @@
  * Processes that become peers: those Open MPI introduces, and whether and how they can be reached;
  * those that call first.
  */
-#include "btl_rawe.h"
+#include "btl_rawe_procs.h"
 
+#include "btl_rawe_endpoint.h"
 #include "btl_rawe_help.h"
+#include "btl_rawe_lock.h"
+#include "btl_rawe_modex.h"
+#include "btl_rawe_module.h"
 #include "btl_rawe_params.h"
+#include "btl_rawe_state.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -26,8 +31,8 @@ static bool same_host(const opal_proc_t *proc, const struct mca_btl_rawe_address
         return true;
     }
     for (unsigned i = 0; i < count; ++i) {
-        for (unsigned j = 0; j < mca_btl_rawe_component.module_count; ++j) {
-            const mca_btl_rawe_module_t *module = mca_btl_rawe_component.modules[j];
+        for (unsigned j = 0; j < mca_btl_rawe_state.module_count; ++j) {
+            const mca_btl_rawe_module_t *module = mca_btl_rawe_state.modules[j];
             if (!module->interface.loopback
                 && 0 == memcmp(module->address.mac, addresses[i].mac, RAWE_MAC_BYTES)) {
                 return true;
@@ -83,8 +88,8 @@ static bool reached_elsewhere(const mca_btl_rawe_module_t *module, const opal_pr
 {
     bool found = false;
 
-    for (unsigned i = 0; i < mca_btl_rawe_component.module_count && !found; ++i) {
-        mca_btl_rawe_module_t *other = mca_btl_rawe_component.modules[i];
+    for (unsigned i = 0; i < mca_btl_rawe_state.module_count && !found; ++i) {
+        mca_btl_rawe_module_t *other = mca_btl_rawe_state.modules[i];
         found = other != module && mca_btl_rawe_endpoint_in_use(other, proc->proc_name);
     }
     return found;
@@ -93,14 +98,14 @@ static bool reached_elsewhere(const mca_btl_rawe_module_t *module, const opal_pr
 /** Is there a module behind this one that can be asked for a way to the same process? */
 static bool others_follow(unsigned module_index)
 {
-    bool loopback = mca_btl_rawe_component.modules[module_index]->interface.loopback;
+    bool loopback = mca_btl_rawe_state.modules[module_index]->interface.loopback;
     unsigned i = module_index + 1;
 
-    while (i < mca_btl_rawe_component.module_count
-           && mca_btl_rawe_component.modules[i]->interface.loopback != loopback) {
+    while (i < mca_btl_rawe_state.module_count
+           && mca_btl_rawe_state.modules[i]->interface.loopback != loopback) {
         ++i;
     }
-    return i < mca_btl_rawe_component.module_count;
+    return i < mca_btl_rawe_state.module_count;
 }
 
 static void tell_mtu(const mca_btl_rawe_module_t *module, const opal_proc_t *proc,
@@ -150,13 +155,13 @@ static void report_unreachable(const mca_btl_rawe_module_t *module, const opal_p
 static unsigned list_ways(unsigned module_index, const opal_proc_t *proc, size_t proc_index,
                           struct candidate *candidates, struct rawe_reach *reaches)
 {
-    const mca_btl_rawe_module_t *module = mca_btl_rawe_component.modules[module_index];
+    const mca_btl_rawe_module_t *module = mca_btl_rawe_state.modules[module_index];
     bool hopeless = !module->reaches && module->failures >= HOPELESS_FAILURES;
     bool elsewhere = reached_elsewhere(module, proc);
     unsigned listed = list_candidates(module, module_index, proc, proc_index, candidates);
 
-    for (unsigned i = 0; i < mca_btl_rawe_component.module_count; ++i) {
-        const mca_btl_rawe_module_t *other = mca_btl_rawe_component.modules[i];
+    for (unsigned i = 0; i < mca_btl_rawe_state.module_count; ++i) {
+        const mca_btl_rawe_module_t *other = mca_btl_rawe_state.modules[i];
         if (0 != listed && !elsewhere && other != module
             && other->interface.loopback == module->interface.loopback) {
             listed += list_candidates(other, i, proc, proc_index, candidates + listed);
@@ -184,11 +189,11 @@ int mca_btl_rawe_add_procs(struct mca_btl_base_module_t *btl, size_t count, opal
     mca_btl_rawe_module_t *module = (mca_btl_rawe_module_t *) btl;
     unsigned listed = 0, module_index = 0;
 
-    while (module_index + 1 < mca_btl_rawe_component.module_count
-           && mca_btl_rawe_component.modules[module_index] != module) {
+    while (module_index + 1 < mca_btl_rawe_state.module_count
+           && mca_btl_rawe_state.modules[module_index] != module) {
         ++module_index;
     }
-    size_t ways_max = mca_btl_rawe_component.module_count * MCA_BTL_RAWE_MODULES_MAX;
+    size_t ways_max = mca_btl_rawe_state.module_count * MCA_BTL_RAWE_MODULES_MAX;
     struct candidate *candidates = calloc(count * ways_max + 1, sizeof(*candidates));
     struct rawe_reach *reaches = calloc(count * ways_max + 1, sizeof(*reaches));
     if (NULL == candidates || NULL == reaches) {
@@ -251,7 +256,7 @@ int mca_btl_rawe_del_procs(struct mca_btl_base_module_t *btl, size_t count, opal
         /* What has not been acknowledged yet is looked after until finalize. */
         if (mca_btl_rawe_endpoint_drained(endpoints[i])
             && !rawe_engine_has_deferred(&endpoints[i]->module->engine)
-            && !mca_btl_rawe_component.progressing) {
+            && !mca_btl_rawe_state.progressing) {
             mca_btl_rawe_endpoint_close(endpoints[i]);
         }
     }

@@ -10,7 +10,11 @@
  *
  * MPI_T counts from the moment a handle is allocated, so a tool that wants it all allocates early.
  */
-#include "btl_rawe.h"
+#include "btl_rawe_pvars.h"
+
+#include "btl_rawe_lock.h"
+#include "btl_rawe_metrics.h"
+#include "btl_rawe_state.h"
 
 #include "opal/mca/base/mca_base_pvar.h"
 
@@ -24,7 +28,7 @@ _Static_assert(sizeof(unsigned long) == sizeof(uint64_t), "rawe needs a 64-bit s
 /** The interfaces in the order of the arrays' elements, which lasts longer than their modules. */
 static struct watched {
     mca_btl_rawe_module_t *module; /**< NULL when it has been finalized */
-    uint64_t values[MCA_BTL_RAWE_FIGURES_MAX]; /**< as of the last reading */
+    uint64_t values[MCA_BTL_RAWE_METRICS_MAX]; /**< as of the last reading */
     struct rawe_histogram round_trips;
 } watched[MCA_BTL_RAWE_MODULES_MAX];
 static unsigned watched_count;
@@ -109,7 +113,7 @@ static int register_one(const char *name, const char *text, int var_class,
                         mca_base_get_value_fn_t read, mca_base_notify_fn_t notify, size_t index)
 {
     return mca_base_component_pvar_register(
-        &mca_btl_rawe_component.super.btl_version, name, text, OPAL_INFO_LVL_5, var_class, type,
+        &mca_btl_rawe_state.component->btl_version, name, text, OPAL_INFO_LVL_5, var_class, type,
         enumeration, MCA_BASE_VAR_BIND_NO_OBJECT,
         MCA_BASE_PVAR_FLAG_READONLY | MCA_BASE_PVAR_FLAG_CONTINUOUS, read, NULL, notify,
         (void *) (uintptr_t) index);
@@ -142,10 +146,10 @@ int mca_btl_rawe_pvars_register(void)
 {
     int status;
 
-    watched_count = mca_btl_rawe_component.module_count;
+    watched_count = mca_btl_rawe_state.module_count;
     for (unsigned i = 0; i < watched_count; ++i) {
         memset(&watched[i], 0, sizeof(watched[i]));
-        watched[i].module = mca_btl_rawe_component.modules[i];
+        watched[i].module = mca_btl_rawe_state.modules[i];
     }
     status = register_interfaces();
     for (unsigned i = 0; i < mca_btl_rawe_metric_count() && status >= 0; ++i) {

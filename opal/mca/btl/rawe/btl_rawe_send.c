@@ -1,11 +1,15 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * From the PML to the engine: descriptors, send, sendi, put, and their completion.
+ * From the PML to a peer: descriptors, send, sendi, put, and their completion.
  */
-#include "btl_rawe.h"
+#include "btl_rawe_send.h"
 
-#include "btl_rawe_params.h"
+#include "btl_rawe_endpoint.h"
+#include "btl_rawe_lock.h"
+#include "btl_rawe_module.h"
+#include "btl_rawe_registration.h"
+#include "btl_rawe_thread.h"
 
 #include "opal/datatype/opal_convertor.h"
 
@@ -23,13 +27,18 @@ static void fragment_construct(mca_btl_rawe_fragment_t *fragment)
 
 OBJ_CLASS_INSTANCE(mca_btl_rawe_fragment_t, mca_btl_base_descriptor_t, fragment_construct, NULL);
 
+static mca_btl_rawe_fragment_t *fragment_of(struct rawe_message *message)
+{
+    return (mca_btl_rawe_fragment_t *) ((char *) message
+                                        - offsetof(mca_btl_rawe_fragment_t, message));
+}
+
 static mca_btl_rawe_fragment_t *fragment_take(opal_free_list_t *list,
                                               mca_btl_base_endpoint_t *endpoint)
 {
     mca_btl_rawe_fragment_t *fragment = (mca_btl_rawe_fragment_t *) opal_free_list_get(list);
     if (OPAL_LIKELY(NULL != fragment)) {
         fragment->list = list;
-        fragment->completed_early = false;
         fragment->endpoint = endpoint;
     }
     return fragment;
@@ -98,7 +107,7 @@ mca_btl_base_descriptor_t *mca_btl_rawe_prepare_src(struct mca_btl_base_module_t
         payload_bytes = btl->btl_max_send_size - reserve;
     }
     bool in_place = !opal_convertor_need_buffers(convertor);
-    bool room_for_copy = !in_place || reserve + payload_bytes <= MCA_BTL_RAWE_COPY_SENT_BYTES;
+    bool room_for_copy = !in_place || reserve + payload_bytes <= RAWE_PEER_COPY_BYTES;
     mca_btl_base_descriptor_t *descriptor = mca_btl_rawe_alloc(
         btl, endpoint, order, reserve + (room_for_copy ? payload_bytes : 0), flags);
     if (OPAL_UNLIKELY(NULL == descriptor)) {
@@ -126,228 +135,78 @@ mca_btl_base_descriptor_t *mca_btl_rawe_prepare_src(struct mca_btl_base_module_t
     return descriptor;
 }
 
-/** Tell the PML that a descriptor is done with, and dispose of it when it is ours. */
-static void descriptor_complete(mca_btl_rawe_fragment_t *fragment, int status)
+/**
+ * rawe_message.complete: report it to the PML, and dispose of the descriptor when that is ours and
+ * no longer in use.
+ */
+static void message_complete(struct rawe_message *message, enum rawe_status status)
 {
-    uint32_t flags = fragment->base.des_flags;
-
-    if (fragment->completed_early) { /* the endpoint may be gone */
-        mca_btl_rawe_free(NULL, &fragment->base);
-        return;
-    }
+    mca_btl_rawe_fragment_t *fragment = fragment_of(message);
     mca_btl_base_module_t *btl = &fragment->endpoint->module->super;
+    uint32_t flags = fragment->base.des_flags;
+    /* Nothing of it may be read behind the callback, within which the peer may release it. */
+    bool dispose =
+        0 != (flags & MCA_BTL_DES_FLAGS_BTL_OWNERSHIP) && !message->completed_early;
+
     if (0 != (flags & MCA_BTL_DES_SEND_ALWAYS_CALLBACK)) {
-        fragment->base.des_cbfunc(btl, fragment->endpoint, &fragment->base, status);
+        fragment->base.des_cbfunc(btl, fragment->endpoint, &fragment->base,
+                                  RAWE_STATUS_DONE == status ? OPAL_SUCCESS : OPAL_ERR_UNREACH);
     }
-    if (0 != (flags & MCA_BTL_DES_FLAGS_BTL_OWNERSHIP)) {
+    if (dispose) {
         mca_btl_rawe_free(btl, &fragment->base);
     }
 }
 
-/** rawe_send.done of a message. */
-static void message_done(struct rawe_send *send, enum rawe_status status)
+/** rawe_message.release. The endpoint may be gone. */
+static void message_release(struct rawe_message *message)
 {
-    mca_btl_rawe_fragment_t *fragment =
-        (mca_btl_rawe_fragment_t *) ((char *) send - offsetof(mca_btl_rawe_fragment_t, send));
-
-    if (MCA_BTL_RAWE_SEND_CALLING == fragment->phase) {
-        fragment->phase = MCA_BTL_RAWE_SEND_FINISHED;
-        fragment->status = status;
-        return;
-    }
-    descriptor_complete(fragment, RAWE_STATUS_DONE == status ? OPAL_SUCCESS : OPAL_ERR_UNREACH);
-}
-
-/**
- * All of a fragment that is ours, or becomes so by a copy, has left: as good as sent. The PML may
- * go on, and the fragment is kept until it has been acknowledged.
- */
-static void fragment_transmitted(mca_btl_rawe_fragment_t *fragment, struct rawe_conn *conn)
-{
-    struct rawe_send *send = &fragment->send;
-
-    if (1 != send->piece_count) {
-        /* The first piece lies there already. */
-        memcpy(fragment->data + send->pieces[0].len_bytes, send->pieces[1].base,
-               send->pieces[1].len_bytes);
-        rawe_conn_send_rebased(conn, send, fragment->data);
-    }
-    fragment->completed_early = true;
-    if (0 != (fragment->base.des_flags & MCA_BTL_DES_SEND_ALWAYS_CALLBACK)) {
-        fragment->base.des_cbfunc(&fragment->endpoint->module->super, fragment->endpoint,
-                                  &fragment->base, OPAL_SUCCESS);
-    }
-}
-
-/** rawe_send.transmitted of such a message. */
-static void message_transmitted(struct rawe_send *send, struct rawe_conn *conn)
-{
-    mca_btl_rawe_fragment_t *fragment =
-        (mca_btl_rawe_fragment_t *) ((char *) send - offsetof(mca_btl_rawe_fragment_t, send));
-
-    fragment_transmitted(fragment, conn);
-}
-
-/** send_in_place: complete for the PML, which has been told; the fragment is still in use. */
-#define MCA_BTL_RAWE_TAKEN 2
-
-/** So many messages in a row, within btl_rawe_streak_us, are a burst: each takes 2 us, or more. */
-#define STREAK_MESSAGES 8u
-
-/**
- * Is this message, which fits a frame, one of many that are sent in a row? Then it had better share
- * a batch with those behind it, on the bulk lane: a system call for dozens of them instead of one
- * for each. It takes both signs: frames in flight alone also pile up when the peer is slow, and
- * messages close to each other alone are also those of a ping-pong; lone messages lose by it (NAS
- * LU 10 % of its time, ping-pong 20 %). Not while long messages are there, which it would have to
- * wait for; and once in a burst, until all of that lane is acknowledged, as changing lanes changes
- * the order.
- */
-static bool joins_streak(mca_btl_base_endpoint_t *endpoint, const struct rawe_conn *express,
-                        size_t total_bytes)
-{
-    if (OPAL_LIKELY(!rawe_conn_coalesce_poor(express, total_bytes))) {
-        return false;
-    }
-    const struct rawe_engine *engine = &endpoint->module->engine;
-    const struct rawe_conn *bulk = endpoint->conn[RAWE_LANE_BULK];
-    bool idle = NULL == bulk || rawe_conn_idle(bulk);
-    if (endpoint->streak && (!idle || 0 == endpoint->streak_count)) {
-        return true; /* 0: it has begun with this message, in sendi */
-    }
-    endpoint->streak = false;
-    if (OPAL_LIKELY(++endpoint->streak_count <= STREAK_MESSAGES)) {
-        return false;
-    }
-    uint64_t now_ns = mca_btl_rawe_now_ns();
-    endpoint->streak = 0 != engine->config.coalesce_from_frames && idle
-                      && express->sendwin.in_flight >= engine->config.coalesce_from_frames
-                      && now_ns - endpoint->streak_since_ns < 1000 * mca_btl_rawe_params.streak_us
-                      && NULL != engine->batches.output.transmit
-                      && (NULL == bulk || RAWE_BATCH_UNTRIED == bulk->batch
-                          || RAWE_BATCH_VALID == bulk->batch);
-    endpoint->streak_count = 0;
-    endpoint->streak_since_ns = now_ns;
-    return endpoint->streak;
-}
-
-/**
- * Hand a fragment to the engine from where it lies. Lock held. Returns what btl_send returns, or
- * MCA_BTL_RAWE_TAKEN.
- */
-static int send_in_place(struct rawe_conn *conn, mca_btl_rawe_fragment_t *fragment,
-                         mca_btl_base_tag_t tag, bool ordered, uint64_t now_ns)
-{
-    /* In segments it can share batches with others, however short it is. */
-    bool burst = RAWE_LANE_BULK == conn->lane && fragment->endpoint->streak;
-    struct rawe_send *send = &fragment->send;
-
-    send->done = message_done;
-    send->kind = RAWE_FRAGMENT_MESSAGE;
-    send->tag = (uint8_t) tag;
-    send->ordered = ordered || burst;
-    send->piece_count = (uint8_t) fragment->base.des_segment_count;
-    for (size_t i = 0; i < fragment->base.des_segment_count; ++i) {
-        send->pieces[i].base = fragment->segments[i].seg_addr.pval;
-        send->pieces[i].len_bytes = fragment->segments[i].seg_len;
-    }
-    /*
-     * Data that lies in our own memory and has left is as good as sent: the PML may go on, and the
-     * fragment is kept until it has been acknowledged. It must not wait for that: osc/pt2pt sends,
-     * blocking, from inside progress, and would never return. But what has not left yet (a
-     * connection is being made) is not complete: the PML might not call progress again for long.
-     *
-     * Data that is not ours becomes so by a copy, while the frames are on their way already: what
-     * that takes is less than what waiting for the acknowledgement does.
-     */
-    bool copied = 1 != send->piece_count && !ordered
-                  && fragment->segments[0].seg_len + fragment->segments[1].seg_len
-                         <= MCA_BTL_RAWE_COPY_SENT_BYTES;
-    bool ours = (1 == send->piece_count || copied)
-                && 0 != (fragment->base.des_flags & MCA_BTL_DES_FLAGS_BTL_OWNERSHIP);
-    send->relaxed = ours;
-    send->transmitted = NULL;
-    fragment->phase = MCA_BTL_RAWE_SEND_CALLING;
-    rawe_conn_send(conn, send, now_ns);
-    if (MCA_BTL_RAWE_SEND_FINISHED != fragment->phase) {
-        fragment->phase = MCA_BTL_RAWE_SEND_QUEUED;
-        if (ours && send->framed_bytes == send->total_bytes) {
-            fragment_transmitted(fragment, conn);
-            return MCA_BTL_RAWE_TAKEN;
-        }
-        if (ours) {
-            send->transmitted = message_transmitted;
-        }
-        fragment->base.des_flags |= MCA_BTL_DES_SEND_ALWAYS_CALLBACK;
-        return 0;
-    }
-    return RAWE_STATUS_DONE == fragment->status ? 1 : OPAL_ERR_UNREACH;
-}
-
-/** Copy a short message: into a frame that is held back already, if there is one, or its own. */
-static enum rawe_status send_copy(struct rawe_conn *conn, mca_btl_base_tag_t tag,
-                                  const void *first, size_t first_bytes, const void *second,
-                                  size_t second_bytes)
-{
-    if (rawe_conn_coalesce(conn, (uint8_t) tag, first, first_bytes, second, second_bytes)) {
-        return RAWE_STATUS_DONE;
-    }
-    if (OPAL_UNLIKELY(!rawe_conn_stamps_later(conn))) {
-        return rawe_conn_send_copy(conn, (uint8_t) tag, first, first_bytes, second, second_bytes,
-                                   mca_btl_rawe_now_ns());
-    }
-    /* The clock is read while the frame is on its way already. */
-    enum rawe_status status = rawe_conn_send_copy(conn, (uint8_t) tag, first, first_bytes, second,
-                                                  second_bytes, RAWE_TIME_LATER);
-    rawe_conn_stamp(conn, mca_btl_rawe_now_ns());
-    return status;
+    mca_btl_rawe_free(NULL, &fragment_of(message)->base);
 }
 
 int mca_btl_rawe_send(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
                       mca_btl_base_descriptor_t *descriptor, mca_btl_base_tag_t tag)
 {
     mca_btl_rawe_fragment_t *fragment = (mca_btl_rawe_fragment_t *) descriptor;
-    mca_btl_base_segment_t *segments = descriptor->des_segments;
-    size_t second_bytes = descriptor->des_segment_count > 1 ? segments[1].seg_len : 0;
-    size_t total_bytes = segments[0].seg_len + second_bytes;
-    int result = OPAL_ERR_OUT_OF_RESOURCE;
+    struct rawe_message *message = &fragment->message;
+    struct rawe_send *send = &message->send;
+    bool ours = 0 != (descriptor->des_flags & MCA_BTL_DES_FLAGS_BTL_OWNERSHIP);
 
     (void) btl;
     fragment->endpoint = endpoint;
+    message->complete = message_complete;
+    message->release = message_release;
+    message->own = ours ? fragment->data : NULL;
+    send->tag = (uint8_t) tag;
+    send->ordered = must_keep_order(descriptor->des_flags);
+    send->piece_count = (uint8_t) descriptor->des_segment_count;
+    for (size_t i = 0; i < descriptor->des_segment_count; ++i) {
+        send->pieces[i].base = descriptor->des_segments[i].seg_addr.pval;
+        send->pieces[i].len_bytes = descriptor->des_segments[i].seg_len;
+    }
+    int result = OPAL_ERR_OUT_OF_RESOURCE;
     mca_btl_rawe_lock();
-    bool ordered = must_keep_order(descriptor->des_flags);
-    if (ordered) {
+    if (send->ordered) {
         endpoint = endpoint->in_order;
     }
     mca_btl_rawe_module_t *module = endpoint->module;
-    struct rawe_conn *conn = mca_btl_rawe_endpoint_conn(endpoint, RAWE_LANE_EXPRESS);
-    if (OPAL_LIKELY(NULL != conn)) {
-        enum rawe_status status = RAWE_STATUS_BUSY;
-        bool framed = total_bytes <= rawe_conn_frame_message_bytes(conn);
-        if (ordered || !framed) {
-            endpoint->streak = false;
-            conn = mca_btl_rawe_endpoint_conn(endpoint, RAWE_LANE_BULK);
-        } else if (joins_streak(endpoint, conn, total_bytes)) {
-            endpoint->streak_count = 1;
-            conn = mca_btl_rawe_endpoint_conn(endpoint, RAWE_LANE_BULK);
-        } else if (total_bytes <= module->engine.config.copy_max_bytes) {
-            status = send_copy(conn, tag, segments[0].seg_addr.pval, segments[0].seg_len,
-                               0 != second_bytes ? segments[1].seg_addr.pval : NULL, second_bytes);
-        }
-        if (RAWE_STATUS_DONE == status) {
-            result = 1;
-        } else if (RAWE_STATUS_FAILED == status) {
-            result = OPAL_ERR_UNREACH;
-        } else if (OPAL_LIKELY(NULL != conn)) {
-            result = send_in_place(conn, fragment, tag, ordered, mca_btl_rawe_now_ns());
-        }
-    }
-    if (1 == result) {
-        descriptor_complete(fragment, OPAL_SUCCESS);
+    switch (rawe_peer_send(&endpoint->peer, message)) {
+    case RAWE_PEER_COMPLETE:
+        message_complete(message, RAWE_STATUS_DONE);
+        result = 1;
+        break;
+    case RAWE_PEER_QUEUED:
+        descriptor->des_flags |= MCA_BTL_DES_SEND_ALWAYS_CALLBACK;
+        result = OPAL_SUCCESS;
+        break;
+    case RAWE_PEER_FAILED:
+        result = OPAL_ERR_UNREACH;
+        break;
+    case RAWE_PEER_NO_MEMORY:
+        break;
     }
     mca_btl_rawe_thread_watch(module);
     mca_btl_rawe_unlock();
-    return MCA_BTL_RAWE_TAKEN == result ? 1 : result;
+    return result;
 }
 
 int mca_btl_rawe_sendi(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
@@ -373,15 +232,10 @@ int mca_btl_rawe_sendi(struct mca_btl_base_module_t *btl, struct mca_btl_base_en
             payload = packed;
         }
     }
-    if (OPAL_LIKELY((NULL != payload || 0 == payload_size)
-                    && header_size + payload_size <= module->engine.config.copy_max_bytes)) {
+    if (OPAL_LIKELY(NULL != payload || 0 == payload_size)) {
         mca_btl_rawe_lock();
-        struct rawe_conn *conn = mca_btl_rawe_endpoint_conn(endpoint, RAWE_LANE_EXPRESS);
-        if (OPAL_LIKELY(NULL != conn
-                        && header_size + payload_size <= rawe_conn_frame_message_bytes(conn)
-                        && !joins_streak(endpoint, conn, header_size + payload_size))) {
-            status = send_copy(conn, tag, header, header_size, payload, payload_size);
-        }
+        status = rawe_peer_send_copy(&endpoint->peer, (uint8_t) tag, header, header_size, payload,
+                                     payload_size);
         mca_btl_rawe_thread_watch(module);
         mca_btl_rawe_unlock();
     }
@@ -399,7 +253,8 @@ int mca_btl_rawe_sendi(struct mca_btl_base_module_t *btl, struct mca_btl_base_en
 static void put_done(struct rawe_send *send, enum rawe_status status)
 {
     mca_btl_rawe_fragment_t *fragment =
-        (mca_btl_rawe_fragment_t *) ((char *) send - offsetof(mca_btl_rawe_fragment_t, send));
+        (mca_btl_rawe_fragment_t *) ((char *) send
+                                     - offsetof(mca_btl_rawe_fragment_t, message.send));
     mca_btl_base_module_t *btl = &fragment->endpoint->module->super;
 
     fragment->put.callback(btl, fragment->endpoint, fragment->put.local_address,
@@ -433,13 +288,8 @@ int mca_btl_rawe_put(struct mca_btl_base_module_t *btl, struct mca_btl_base_endp
     fragment->put.local_handle = local_handle;
     fragment->put.context = context;
     fragment->put.cbdata = cbdata;
-    struct rawe_send *send = &fragment->send;
+    struct rawe_send *send = &fragment->message.send;
     send->done = put_done;
-    send->kind = RAWE_FRAGMENT_PUT;
-    send->tag = 0;
-    send->transmitted = NULL;
-    send->ordered = false;
-    send->relaxed = false;
     send->piece_count = 1;
     send->pieces[0].base = local_address;
     send->pieces[0].len_bytes = size;
@@ -448,14 +298,10 @@ int mca_btl_rawe_put(struct mca_btl_base_module_t *btl, struct mca_btl_base_endp
     send->offset = remote_address - remote_handle->base;
 
     mca_btl_rawe_lock();
-    struct rawe_conn *conn = mca_btl_rawe_endpoint_conn(endpoint, RAWE_LANE_BULK);
-    endpoint->streak = false;
-    if (OPAL_LIKELY(NULL != conn)) {
-        rawe_conn_send(conn, send, mca_btl_rawe_now_ns());
-        mca_btl_rawe_thread_watch(module);
-    }
+    bool taken = rawe_peer_put(&endpoint->peer, send);
+    mca_btl_rawe_thread_watch(module);
     mca_btl_rawe_unlock();
-    if (OPAL_UNLIKELY(NULL == conn)) {
+    if (OPAL_UNLIKELY(!taken)) {
         mca_btl_rawe_free(btl, &fragment->base);
         return OPAL_ERR_OUT_OF_RESOURCE;
     }

@@ -3,9 +3,10 @@
  *
  * The report of a module's counters, and the warning of a full ring.
  */
-#include "btl_rawe.h"
+#include "btl_rawe_stats.h"
 
 #include "btl_rawe_help.h"
+#include "btl_rawe_metrics.h"
 #include "btl_rawe_params.h"
 
 #include "opal/util/output.h"
@@ -79,7 +80,7 @@ static bool unused(const uint64_t *values)
 
 void mca_btl_rawe_stats_report(mca_btl_rawe_module_t *module, const char *title)
 {
-    uint64_t values[MCA_BTL_RAWE_FIGURES_MAX];
+    uint64_t values[MCA_BTL_RAWE_METRICS_MAX];
     struct report report = {.on_line = 0};
 
     snprintf(report.head, sizeof(report.head), "%s: host %s rank %u interface %s:", title,

@@ -7,6 +7,9 @@
 
 #include "rawe_acktr.h"
 
+/** No estimate of the round trip keeps an unused window for longer. */
+#define UNUSED_MOST_NS 1000000000ull
+
 /** The window so many round trips after a reduction: 0.7 of the plateau at first. */
 static int64_t cubic(uint32_t plateau, uint32_t rounds)
 {
@@ -18,6 +21,7 @@ static int64_t cubic(uint32_t plateau, uint32_t rounds)
 void rawe_cc_init(struct rawe_cc *cc, uint32_t first, uint32_t most)
 {
     cc->window = first < most ? first : most;
+    cc->first = cc->window;
     cc->threshold = most;
     cc->most = most;
     cc->acked_in_round = 0;
@@ -59,6 +63,27 @@ void rawe_cc_acked(struct rawe_cc *cc, uint32_t frames, bool limited)
     if (cc->window > cc->most) {
         cc->window = cc->most;
     }
+}
+
+void rawe_cc_unused(struct rawe_cc *cc, uint64_t periods)
+{
+    /* Slow start leads back to near where it was. */
+    uint32_t threshold = cc->window / 4 * 3;
+    if (cc->threshold < threshold) {
+        cc->threshold = threshold;
+    }
+    for (; periods != 0 && cc->window > cc->first; periods--) {
+        cc->window = cc->window / 2 > cc->first ? cc->window / 2 : cc->first;
+        cc->acked_in_round = 0;
+    }
+}
+
+void rawe_cc_forget(struct rawe_cc *cc, const struct rawe_rtt *rtt, uint64_t now_ns)
+{
+    uint64_t period_ns = rawe_rtt_overdue(rtt, RAWE_CC_UNUSED_NS, UNUSED_MOST_NS);
+    uint64_t periods = (now_ns - cc->used_ns) / period_ns;
+    rawe_cc_unused(cc, periods);
+    cc->used_ns += periods * period_ns;
 }
 
 bool rawe_cc_lost(struct rawe_cc *cc, uint32_t sequence, uint32_t next)

@@ -14,6 +14,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "rawe_rtt.h"
+
 #define RAWE_CC_LEAST_FRAMES 4u
 
 /** Round trips from a reduction back to the window before it. */
@@ -22,11 +24,13 @@
 struct rawe_cc {
     uint32_t window;           /**< frames that may be in flight */
     uint32_t threshold;        /**< slow start ends here */
+    uint32_t first;            /**< to start with, and again after idleness */
     uint32_t most;             /**< the connection's window */
     uint32_t acked_in_round;   /**< frames acknowledged in this round trip, a window's worth */
     uint32_t plateau;          /**< the window at the last reduction */
     uint32_t rounds;           /**< round trips since */
     uint32_t recover_sequence; /**< losses of frames before this one belong to the last reduction */
+    uint64_t used_ns;          /**< when half of the window was last in flight */
     bool reduced;              /**< recover_sequence is valid */
 };
 
@@ -34,6 +38,45 @@ void rawe_cc_init(struct rawe_cc *cc, uint32_t first, uint32_t most);
 
 /** `frames` were acknowledged while the window was (`limited`) what held the sender back. */
 void rawe_cc_acked(struct rawe_cc *cc, uint32_t frames, bool limited);
+
+/**
+ * The window has not been made use of for `periods` times the time after which it is not known to
+ * be right any more: halve it each time, down to the first one (RFC 7661, RFC 2861).
+ */
+void rawe_cc_unused(struct rawe_cc *cc, uint64_t periods);
+
+/** Is half of the window in flight? */
+static inline bool rawe_cc_is_used(const struct rawe_cc *cc, uint32_t in_flight)
+{
+    return 2 * in_flight >= cc->window;
+}
+
+/** Frames have been transmitted. */
+static inline void rawe_cc_transmitted(struct rawe_cc *cc, uint32_t in_flight, uint64_t now_ns)
+{
+    if (rawe_cc_is_used(cc, in_flight)) {
+        cc->used_ns = now_ns;
+    }
+}
+
+/**
+ * A window that is not made use of says nothing of the network after that time (or a retransmission
+ * timeout, where that is longer). A receiver forgets its senders as fast: see rawe_credit.c.
+ */
+#define RAWE_CC_UNUSED_NS 10000000ull
+
+/** The slow path of the next function. */
+void rawe_cc_forget(struct rawe_cc *cc, const struct rawe_rtt *rtt, uint64_t now_ns);
+
+/** Frames are about to be transmitted, perhaps after a pause: forget a window not made use of. */
+static inline void rawe_cc_validate(struct rawe_cc *cc, const struct rawe_rtt *rtt,
+                                    uint32_t in_flight, uint64_t now_ns)
+{
+    if (cc->window > cc->first && !rawe_cc_is_used(cc, in_flight) &&
+        now_ns >= cc->used_ns + RAWE_CC_UNUSED_NS) {
+        rawe_cc_forget(cc, rtt, now_ns);
+    }
+}
 
 /**
  * Frame `sequence` was found lost; `next` is the next sequence number to be sent. Returns true when

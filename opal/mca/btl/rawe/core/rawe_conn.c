@@ -30,6 +30,7 @@ struct rawe_conn *rawe_conn_open(struct rawe_engine *engine, const struct rawe_c
     conn->engine = engine;
     conn->owner = config->owner;
     conn->lane = config->lane;
+    rawe_credit_open(&engine->credit, conn->lane, 1);
     conn->handshake.state = RAWE_CONN_IDLE;
     conn->handshake.local_incarnation = ++engine->incarnation;
     memcpy(conn->eth_header, config->peer_mac, RAWE_MAC_BYTES);
@@ -49,17 +50,6 @@ struct rawe_conn *rawe_conn_open(struct rawe_engine *engine, const struct rawe_c
     return conn;
 }
 
-static bool unlink_pending(struct rawe_conn **link, const struct rawe_conn *conn)
-{
-    for (; *link != NULL; link = &(*link)->next_pending) {
-        if (*link == conn) {
-            *link = conn->next_pending;
-            return true;
-        }
-    }
-    return false;
-}
-
 void rawe_conn_close(struct rawe_conn *conn, uint64_t now_ns)
 {
     struct rawe_engine *engine = conn->engine;
@@ -77,10 +67,9 @@ void rawe_conn_close(struct rawe_conn *conn, uint64_t now_ns)
         engine->inplace.conn = NULL;
     }
     rawe_timer_cancel(&engine->timers, &conn->timer);
-    if (conn->is_pending && !unlink_pending(&engine->pending, conn)) {
-        unlink_pending(&engine->flushing, conn);
-    }
+    rawe_conn_unlink_pending(conn);
     rawe_conn_table_remove(&engine->table, conn->handshake.local_id);
+    rawe_credit_open(&engine->credit, conn->lane, -1);
     rawe_sendwin_free(&conn->sendwin);
     rawe_recvwin_free(&conn->recvwin);
     free(conn->reassembly);
@@ -152,8 +141,8 @@ static void timer_expired(struct rawe_timer *timer, uint64_t now_ns)
     uint64_t probe_ns = conn->liveness.probe_deadline_ns;
     if (probe_ns != 0 && now_ns >= probe_ns) {
         conn->liveness.probe_deadline_ns = 0;
-        bool owed = conn->handshake.state == RAWE_CONN_CONNECTING ||
-                    !rawe_sendwin_empty(&conn->sendwin);
+        bool owed = conn->handshake.state == RAWE_CONN_CONNECTING || !rawe_conn_idle(conn) ||
+                    conn->wants_credit;
         if (owed && !ask(conn, now_ns)) {
             return;
         }
@@ -169,13 +158,18 @@ void rawe_conn_flush(struct rawe_conn *conn, uint64_t now_ns)
     }
     rawe_conn_coalesce_flush(conn, now_ns);
     if (rawe_recvwin_due(window)) {
+        if (conn->engine->link_full) {
+            rawe_conn_make_pending(conn);
+            return;
+        }
         uint8_t sack[RAWE_SACK_BYTES_MAX];
         size_t sack_bytes = rawe_acktr_sack(window->acktr, sack);
-        bool answers = window->answer_probe;
-        if (!rawe_conn_transmit_control(conn, RAWE_FRAME_ACK,
-                                        answers ? RAWE_FLAG_PROBE_ANSWER : 0,
-                                        answers ? window->answer_number : 0, sack, sack_bytes)) {
+        uint8_t flags = (uint8_t)((window->answer_probe ? RAWE_FLAG_PROBE_ANSWER : 0) |
+                                  (window->duplicate_seen ? RAWE_FLAG_DUPLICATE : 0));
+        uint32_t number = window->answer_probe ? window->answer_number : 0;
+        if (!rawe_conn_transmit_control(conn, RAWE_FRAME_ACK, flags, number, sack, sack_bytes)) {
             conn->engine->counters.link_stalls++;
+            conn->engine->link_full = true;
             rawe_conn_make_pending(conn);
             return;
         }

@@ -17,6 +17,7 @@
 #include "rawe_handshake.h"
 #include "rawe_liveness.h"
 #include "rawe_recvwin.h"
+#include "rawe_reorder.h"
 #include "rawe_rtt.h"
 #include "rawe_sendqueue.h"
 #include "rawe_sendwin.h"
@@ -36,7 +37,6 @@ struct rawe_conn {
     bool is_pending;
     uint8_t lane;  /**< enum rawe_lane */
     uint8_t batch; /**< enum rawe_batch_state */
-    bool outputting; /**< inside rawe_conn_output */
     uint8_t eth_header[RAWE_ETH_HEADER_BYTES];
     uint16_t peer_port;
     uint32_t peer_key;
@@ -48,11 +48,16 @@ struct rawe_conn {
     struct rawe_sendwin sendwin;
     struct rawe_cc cc;
     struct rawe_rtt rtt;
+    struct rawe_reorder reorder;
     struct rawe_liveness liveness;
     uint64_t loss_deadline_ns;       /**< look for losses again then; 0: no need */
+    struct rawe_send *transmitted, **transmitted_tail; /**< to be reported as such */
     struct rawe_txframe *coalescing; /**< held back for more messages; not in the window yet */
     struct rawe_txframe *unstamped;  /**< sent just now, at a time that is given next */
-    uint32_t peer_credit;
+    uint64_t disowned_since_ns; /**< the peer says that it knows of no such connection; 0: no */
+    bool data_lost;             /**< to be reported when the owner is back */
+    bool wants_credit;         /**< something could not be sent for lack of it */
+    uint32_t peer_credit;      /**< 0: nothing may be sent until the peer says otherwise */
     uint32_t ack_requested;    /**< an acknowledgement was asked for with frames before this */
     uint32_t validation_begin; /**< first sequence number of the validation frames */
     uint32_t validation_end;   /**< one behind the last */
@@ -60,7 +65,7 @@ struct rawe_conn {
     /* receiving */
     struct rawe_recvwin recvwin;
     struct rawe_reassembly *reassembly; /**< allocated with the first fragment */
-    uint32_t credit_epoch;              /**< for rawe_credit_count */
+    struct rawe_credit_member credit;   /**< its part in what we advertise */
 
     struct rawe_timer timer; /**< earliest of the deadlines */
 };

@@ -7,6 +7,18 @@
  */
 #include "rawe_conn_internal.h"
 
+/**
+ * Is the congestion window what holds the sender back? It does not when credit is smaller; and when
+ * half of it is free although more is to be sent, something else does.
+ */
+static bool window_limits(const struct rawe_conn *conn)
+{
+    uint32_t in_flight = conn->sendwin.in_flight;
+    bool more = conn->queue.first != NULL || conn->sendwin.to_transmit != 0;
+    return conn->cc.window < conn->peer_credit &&
+           (in_flight >= conn->cc.window || (more && rawe_cc_is_used(&conn->cc, in_flight)));
+}
+
 void rawe_conn_acknowledged(struct rawe_conn *conn, const struct rawe_header *header,
                             const uint8_t *sack, size_t sack_bytes, uint64_t now_ns)
 {
@@ -16,8 +28,8 @@ void rawe_conn_acknowledged(struct rawe_conn *conn, const struct rawe_header *he
     if (rawe_sequence_before(acknowledgement, window->una)) {
         return; /* overtaken by a later acknowledgement */
     }
-    conn->peer_credit =
-        header->credit > RAWE_CC_LEAST_FRAMES ? header->credit : RAWE_CC_LEAST_FRAMES;
+    conn->peer_credit = header->credit;
+    conn->wants_credit = conn->wants_credit && header->credit == 0;
     bool is_ack = header->type == RAWE_FRAME_ACK;
     uint64_t probe_ns = is_ack && (header->flags & RAWE_FLAG_PROBE_ANSWER) != 0
                             ? rawe_liveness_probe_time_ns(&conn->liveness, header->sequence)
@@ -28,7 +40,7 @@ void rawe_conn_acknowledged(struct rawe_conn *conn, const struct rawe_header *he
         }
         return;
     }
-    bool limited = conn->queue.first != NULL || window->in_flight >= conn->cc.window;
+    bool limited = window_limits(conn);
     struct rawe_send *complete = NULL;
     struct rawe_send **tail = &complete;
     struct rawe_sendwin_ack ack = {
@@ -101,13 +113,16 @@ static void lost(void *context, const struct rawe_txframe *frame)
     } else {
         counters->losses_overtaken++;
     }
-    counters->congestion_events +=
-        rawe_cc_lost(&conn->cc, frame->sequence, conn->sendwin.next);
+    if (rawe_cc_lost(&conn->cc, frame->sequence, conn->sendwin.next)) {
+        counters->congestion_events++;
+        rawe_reorder_recovery(&conn->reorder);
+    }
 }
 
 void rawe_conn_detect_losses(struct rawe_conn *conn, uint64_t now_ns)
 {
-    uint64_t reorder_ns = conn->engine->config.reorder_ns;
+    uint64_t reorder_ns =
+        rawe_reorder_window_ns(&conn->reorder, conn->engine->config.reorder_ns, &conn->rtt);
     struct search search = {conn, conn->batch == RAWE_BATCH_VALIDATING};
     if (!rawe_sendwin_detect_losses(&conn->sendwin, reorder_ns, now_ns, lost, &search)) {
         conn->loss_deadline_ns = 0;

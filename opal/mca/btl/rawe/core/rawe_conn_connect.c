@@ -34,6 +34,11 @@ bool rawe_conn_send_probe(struct rawe_conn *conn)
 {
     uint8_t payload[RAWE_CONNECT_BYTES];
     write_identity(conn, payload);
+    if (conn->batch == RAWE_BATCH_VALID) {
+        /* What comes in an envelope does not reach the responder, which wakes a peer's thread. */
+        rawe_conn_transmit_control(conn, RAWE_FRAME_PROBE, 0, RAWE_PROBE_PLAIN, payload,
+                                   sizeof(payload));
+    }
     return rawe_conn_transmit_control(conn, RAWE_FRAME_PROBE, 0, conn->liveness.probe_number + 1,
                                       payload, sizeof(payload));
 }
@@ -97,14 +102,17 @@ void rawe_conn_receive_connect(struct rawe_conn *conn, const struct rawe_connect
                                uint64_t now_ns)
 {
     struct rawe_engine *engine = conn->engine;
-    struct rawe_send *complete = NULL;
+    struct rawe_send *abandoned = NULL;
+    bool data_lost = false;
     engine->counters.connects_received++;
     switch (rawe_handshake_judge(&conn->handshake, from->incarnation)) {
     case RAWE_HANDSHAKE_DROP:
         engine->counters.dropped_connection++;
         return;
     case RAWE_HANDSHAKE_RESTART:
-        complete = rawe_conn_abandon(conn, false);
+        /* Nothing says that what was in flight has arrived. */
+        data_lost = !rawe_sendwin_empty(&conn->sendwin);
+        abandoned = rawe_conn_abandon(conn, false);
         rawe_conn_renew(conn);
         conn->handshake.state = RAWE_CONN_IDLE;
         break;
@@ -118,5 +126,5 @@ void rawe_conn_receive_connect(struct rawe_conn *conn, const struct rawe_connect
         break;
     }
     answer(conn, from, reply, now_ns);
-    rawe_conn_complete(engine, complete, RAWE_STATUS_DONE);
+    rawe_conn_complete_ended(conn, abandoned, data_lost || abandoned != NULL);
 }

@@ -10,13 +10,65 @@
 #include "rawe_conn_internal.h"
 #include "rawe_crc32c.h"
 
+static void append_pending(struct rawe_conn **first, struct rawe_conn ***tail,
+                           struct rawe_conn *conn)
+{
+    conn->is_pending = true;
+    conn->next_pending = NULL;
+    if (*first == NULL) {
+        *tail = first;
+    }
+    **tail = conn;
+    *tail = &conn->next_pending;
+}
+
 void rawe_conn_make_pending(struct rawe_conn *conn)
 {
+    struct rawe_engine *engine = conn->engine;
     if (!conn->is_pending) {
-        conn->is_pending = true;
-        conn->next_pending = conn->engine->pending;
-        conn->engine->pending = conn;
+        append_pending(&engine->pending, &engine->pending_tail, conn);
     }
+}
+
+static bool unlink_pending(struct rawe_conn **link, struct rawe_conn ***tail,
+                           const struct rawe_conn *conn)
+{
+    for (; *link != NULL; link = &(*link)->next_pending) {
+        if (*link == conn) {
+            *link = conn->next_pending;
+            if (*link == NULL) {
+                *tail = link;
+            }
+            return true;
+        }
+    }
+    return false;
+}
+
+void rawe_conn_unlink_pending(struct rawe_conn *conn)
+{
+    struct rawe_engine *engine = conn->engine;
+    if (conn->is_pending && !unlink_pending(&engine->pending, &engine->pending_tail, conn)) {
+        unlink_pending(&engine->flushing, &engine->flushing_tail, conn);
+    }
+}
+
+void rawe_conn_put_off(struct rawe_conn *conn, bool transmitted, uint64_t now_ns)
+{
+    struct rawe_engine *engine = conn->engine;
+    if (transmitted && engine->flushing != NULL && !conn->is_pending) {
+        append_pending(&engine->flushing, &engine->flushing_tail, conn);
+    } else {
+        rawe_conn_make_pending(conn);
+    }
+    rawe_conn_await_ack(conn, now_ns != RAWE_TIME_LATER ? now_ns : engine->now_ns);
+}
+
+void rawe_conn_refused(struct rawe_conn *conn, bool transmitted, uint64_t now_ns)
+{
+    conn->engine->counters.link_stalls++;
+    *rawe_conn_link_full(conn) = true;
+    rawe_conn_put_off(conn, transmitted, now_ns);
 }
 
 void rawe_conn_arm(struct rawe_conn *conn)
@@ -47,8 +99,9 @@ void rawe_conn_owe_ack(struct rawe_conn *conn, bool at_once, uint64_t now_ns)
     }
 }
 
-void rawe_conn_write_header(const struct rawe_conn *conn, struct rawe_txframe *frame)
+void rawe_conn_write_header(struct rawe_conn *conn, struct rawe_txframe *frame)
 {
+    conn->credit.told = rawe_conn_credit(conn);
     const struct rawe_engine_config *config = &conn->engine->config;
     struct rawe_header header = {
         .type = conn->lane == RAWE_LANE_BULK ? RAWE_FRAME_BULK : RAWE_FRAME_DATA,
@@ -60,7 +113,7 @@ void rawe_conn_write_header(const struct rawe_conn *conn, struct rawe_txframe *f
         .sequence = frame->sequence,
         .acknowledgement = conn->recvwin.acktr->next,
         .payload_bytes = (uint16_t)frame->payload_bytes,
-        .credit = rawe_conn_credit(conn),
+        .credit = conn->credit.told,
     };
     memcpy(frame->buffer, conn->eth_header, RAWE_ETH_HEADER_BYTES);
     rawe_header_encode(frame->buffer + RAWE_ETH_HEADER_BYTES, &header);
@@ -71,22 +124,6 @@ void rawe_conn_write_header(const struct rawe_conn *conn, struct rawe_txframe *f
             crc = rawe_crc32c(crc, frame->external[i].base, frame->external[i].len_bytes);
         }
         rawe_checksum_encode(frame->checksum, crc);
-    }
-}
-
-void rawe_conn_view(const struct rawe_conn *conn, struct rawe_txframe *frame,
-                    struct rawe_frame *view)
-{
-    view->pieces[0] = (struct rawe_bytes){frame->buffer, frame->buffer_bytes};
-    view->piece_count = 1 + frame->external_count;
-    for (uint32_t i = 0; i < frame->external_count; i++) {
-        view->pieces[1 + i] = frame->external[i];
-    }
-    view->len_bytes = RAWE_PAYLOAD_OFFSET + frame->payload_bytes;
-    if (conn->engine->config.checksum) {
-        view->pieces[view->piece_count++] =
-            (struct rawe_bytes){frame->checksum, RAWE_CHECKSUM_BYTES};
-        view->len_bytes += RAWE_CHECKSUM_BYTES;
     }
 }
 
@@ -106,6 +143,7 @@ bool rawe_conn_transmit_control(struct rawe_conn *conn, uint8_t type, uint8_t fl
         .payload_bytes = (uint16_t)payload_bytes,
         .credit = rawe_conn_credit(conn),
     };
+    conn->credit.told = header.credit;
     memcpy(buffer, conn->eth_header, RAWE_ETH_HEADER_BYTES);
     if (payload_bytes != 0) {
         memcpy(buffer + RAWE_PAYLOAD_OFFSET, payload, payload_bytes);
@@ -116,8 +154,13 @@ bool rawe_conn_transmit_control(struct rawe_conn *conn, uint8_t type, uint8_t fl
         .piece_count = 1,
         .len_bytes = (uint32_t)len_bytes,
     };
-    /* The answer to a probe says what arrived before it: it must take the same path as the data. */
-    struct rawe_output *output = type == RAWE_FRAME_PROBE && conn->batch == RAWE_BATCH_VALID
+    /*
+     * The answer to a probe says what arrived before it: it must take the same path as the data. One
+     * that asks for credit must not: the queue there may have no room for it.
+     */
+    bool like_data = type == RAWE_FRAME_PROBE && sequence != RAWE_PROBE_PLAIN &&
+                     conn->sendwin.in_flight != 0;
+    struct rawe_output *output = like_data && conn->batch == RAWE_BATCH_VALID
                                      ? &conn->engine->batches.output
                                      : &conn->engine->output;
     return output->transmit(output->context, &view, 1) == 1;
@@ -131,6 +174,15 @@ static uint64_t probe_interval_ns(const struct rawe_conn *conn)
 void rawe_conn_await_ack(struct rawe_conn *conn, uint64_t now_ns)
 {
     if (rawe_liveness_ask_by(&conn->liveness, now_ns + probe_interval_ns(conn))) {
+        rawe_conn_arm(conn);
+    }
+}
+
+void rawe_conn_ask_credit(struct rawe_conn *conn, uint64_t now_ns)
+{
+    uint64_t deadline_ns = conn->liveness.asked_ns + probe_interval_ns(conn);
+    conn->wants_credit = true;
+    if (rawe_liveness_ask_by(&conn->liveness, deadline_ns > now_ns ? deadline_ns : now_ns)) {
         rawe_conn_arm(conn);
     }
 }

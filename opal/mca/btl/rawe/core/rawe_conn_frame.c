@@ -11,24 +11,6 @@
 /** A small window is no reason to have each frame acknowledged by a frame of its own. */
 #define REQUEST_LEAST_FRAMES 2u
 
-bool rawe_conn_window_full(const struct rawe_conn *conn)
-{
-    uint32_t used = rawe_sendwin_used(&conn->sendwin) + (conn->coalescing != NULL ? 1 : 0);
-    return used > conn->sendwin.mask;
-}
-
-static uint32_t allowed_in_flight(const struct rawe_conn *conn)
-{
-    return conn->cc.window < conn->peer_credit ? conn->cc.window : conn->peer_credit;
-}
-
-uint32_t rawe_conn_window_room(const struct rawe_conn *conn)
-{
-    uint32_t allowed = allowed_in_flight(conn);
-    uint32_t in_flight = conn->sendwin.in_flight;
-    return in_flight < allowed ? allowed - in_flight : 0;
-}
-
 /**
  * Ask for an acknowledgement with every fourth part of the window, so that it slides before it is
  * used up. Not while little is in flight: an answer of the peer's will carry it then.
@@ -36,10 +18,11 @@ uint32_t rawe_conn_window_room(const struct rawe_conn *conn)
 static void request_ack(struct rawe_conn *conn, struct rawe_txframe *frame)
 {
     const struct rawe_sendwin *window = &conn->sendwin;
-    uint32_t part = allowed_in_flight(conn) / 4;
+    uint32_t part = rawe_conn_in_flight_limit(conn) / 4;
     part = part < REQUEST_LEAST_FRAMES ? REQUEST_LEAST_FRAMES : part;
-    if (window->next - conn->ack_requested >= part &&
-        window->in_flight + window->to_transmit >= part) {
+    bool only_one = conn->peer_credit <= 1;
+    if (only_one || (window->next - conn->ack_requested >= part &&
+                     window->in_flight + window->to_transmit >= part)) {
         frame->flags |= RAWE_FLAG_ACK_NOW;
         conn->ack_requested = window->next;
     }

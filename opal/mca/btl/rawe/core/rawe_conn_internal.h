@@ -16,29 +16,68 @@ struct rawe_payload {
     const uint8_t *data;
 };
 
+/** Number of a probe whose answer is no evidence, as it does not travel with the data. */
+#define RAWE_PROBE_PLAIN 0u
+
 /* rawe_conn_control.c: headers, control frames, deadlines */
 
 /** Have rawe_conn_flush called at the end of the round or at the next progress. */
 void rawe_conn_make_pending(struct rawe_conn *conn);
+/** Take a connection that ends out of the lists of those. */
+void rawe_conn_unlink_pending(struct rawe_conn *conn);
+/** True when frames of this connection go out as batches. */
+static inline bool rawe_conn_batch_used(const struct rawe_conn *conn)
+{
+    return conn->batch == RAWE_BATCH_VALID || conn->batch == RAWE_BATCH_VALIDATING;
+}
+/** Whether the link has refused data frames of this kind since the last flush began. */
+static inline bool *rawe_conn_link_full(struct rawe_conn *conn)
+{
+    struct rawe_engine *engine = conn->engine;
+    return rawe_conn_batch_used(conn) ? &engine->batches_full : &engine->link_full;
+}
+/**
+ * The link is full: go on with the next flush. A connection that has transmitted something goes
+ * behind those that have not had their turn in this one. A link that never takes a frame again is
+ * noticed as silence of the peer, which is timed from here on.
+ */
+void rawe_conn_put_off(struct rawe_conn *conn, bool transmitted, uint64_t now_ns);
+/** The link has refused a data frame. Other connections need not try it before the next flush. */
+void rawe_conn_refused(struct rawe_conn *conn, bool transmitted, uint64_t now_ns);
 /** Make sure that the timer expires by the earliest deadline. */
 void rawe_conn_arm(struct rawe_conn *conn);
 /** Credit that frames of this connection advertise. */
 static inline uint16_t rawe_conn_credit(const struct rawe_conn *conn)
 {
-    return conn->engine->credit.frames[conn->lane];
+    return rawe_credit_of(&conn->engine->credit, conn->lane, &conn->credit);
 }
 /** Owe an acknowledgement: at once, or when enough frames have come, or after the delay. */
 void rawe_conn_owe_ack(struct rawe_conn *conn, bool at_once, uint64_t now_ns);
 /** Fill in the headers of a frame as of now: acknowledgement, credit, flags. */
-void rawe_conn_write_header(const struct rawe_conn *conn, struct rawe_txframe *frame);
+void rawe_conn_write_header(struct rawe_conn *conn, struct rawe_txframe *frame);
 /** A frame as the link wants it. */
-void rawe_conn_view(const struct rawe_conn *conn, struct rawe_txframe *frame,
-                    struct rawe_frame *view);
+static inline void rawe_conn_view(const struct rawe_conn *conn, struct rawe_txframe *frame,
+                                  struct rawe_frame *view)
+{
+    view->pieces[0] = (struct rawe_bytes){frame->buffer, frame->buffer_bytes};
+    view->piece_count = 1 + frame->external_count;
+    for (uint32_t i = 0; i < frame->external_count; i++) {
+        view->pieces[1 + i] = frame->external[i];
+    }
+    view->len_bytes = RAWE_PAYLOAD_OFFSET + frame->payload_bytes;
+    if (conn->engine->config.checksum) {
+        view->pieces[view->piece_count++] =
+            (struct rawe_bytes){frame->checksum, RAWE_CHECKSUM_BYTES};
+        view->len_bytes += RAWE_CHECKSUM_BYTES;
+    }
+}
 /** Send a frame without payload or with a small one, outside the window. False: link is full. */
 bool rawe_conn_transmit_control(struct rawe_conn *conn, uint8_t type, uint8_t flags,
                                 uint32_t sequence, const uint8_t *payload, size_t payload_bytes);
 /** Frames have been transmitted: plan when to ask about them. */
 void rawe_conn_await_ack(struct rawe_conn *conn, uint64_t now_ns);
+/** There is something to send but no credit: ask for it, at once if that was not done just now. */
+void rawe_conn_ask_credit(struct rawe_conn *conn, uint64_t now_ns);
 /** Something has been acknowledged: plan anew when to ask about the rest. */
 void rawe_conn_expect_ack(struct rawe_conn *conn, uint64_t now_ns);
 
@@ -54,6 +93,16 @@ struct rawe_send *rawe_conn_release(struct rawe_conn *conn, struct rawe_txframe 
  * rawe_conn_complete once the connection is in its new state.
  */
 struct rawe_send *rawe_conn_abandon(struct rawe_conn *conn, bool queue_too);
+/**
+ * Release the frames of the window before `acknowledgement`, which is in it or one behind. Returns
+ * the sends that are complete by it, for rawe_conn_complete.
+ */
+struct rawe_send *rawe_conn_release_before(struct rawe_conn *conn, uint32_t acknowledgement);
+/**
+ * Complete what rawe_conn_abandon has returned because the peer has ended the connection;
+ * `data_lost`: it has not acknowledged all that was sent.
+ */
+void rawe_conn_complete_ended(struct rawe_conn *conn, struct rawe_send *abandoned, bool data_lost);
 /** Sending and receiving state of a connection on which nothing has been sent yet. */
 void rawe_conn_reset(struct rawe_conn *conn);
 /** Begin a new life under a new id. The window must be empty. */
@@ -95,9 +144,23 @@ static inline uint32_t rawe_conn_payload_limit(const struct rawe_conn *conn)
                                            : bytes;
 }
 /** Every number of the window is in use. */
-bool rawe_conn_window_full(const struct rawe_conn *conn);
+static inline bool rawe_conn_window_full(const struct rawe_conn *conn)
+{
+    uint32_t used = rawe_sendwin_used(&conn->sendwin) + (conn->coalescing != NULL ? 1 : 0);
+    return used > conn->sendwin.mask;
+}
+/** Frames that may be in flight: what the network bears, and what the peer takes. */
+static inline uint32_t rawe_conn_in_flight_limit(const struct rawe_conn *conn)
+{
+    return conn->cc.window < conn->peer_credit ? conn->cc.window : conn->peer_credit;
+}
 /** How many more frames may go into flight now. */
-uint32_t rawe_conn_window_room(const struct rawe_conn *conn);
+static inline uint32_t rawe_conn_window_room(const struct rawe_conn *conn)
+{
+    uint32_t allowed = rawe_conn_in_flight_limit(conn);
+    uint32_t in_flight = conn->sendwin.in_flight;
+    return in_flight < allowed ? allowed - in_flight : 0;
+}
 /** Give a frame the next sequence number; it is WAITING until the link has taken it. */
 void rawe_conn_enter_window(struct rawe_conn *conn, struct rawe_txframe *frame);
 /**
@@ -116,11 +179,6 @@ struct rawe_txframe *rawe_conn_frame_from_template(struct rawe_conn *conn,
 
 /* rawe_conn_batch.c: do batches pass, and sending them */
 
-/** True when frames of this connection go out as batches. */
-static inline bool rawe_conn_batch_used(const struct rawe_conn *conn)
-{
-    return conn->batch == RAWE_BATCH_VALID || conn->batch == RAWE_BATCH_VALIDATING;
-}
 /** Put validation frames into the empty window, when this connection has still to find out. */
 void rawe_conn_batch_validate(struct rawe_conn *conn);
 /** Some or all of them have been acknowledged (`lost` is NULL), or one of them found lost. */
@@ -132,7 +190,19 @@ unsigned rawe_conn_batch_transmit(struct rawe_conn *conn, struct rawe_txframe *c
 /* rawe_conn_output.c: frames to the link */
 
 /** The link has taken a frame of the window. */
-void rawe_conn_sent(struct rawe_conn *conn, struct rawe_txframe *frame, uint64_t now_ns);
+static inline void rawe_conn_sent(struct rawe_conn *conn, struct rawe_txframe *frame,
+                                  uint64_t now_ns)
+{
+    if (frame->sendings == 0) {
+        conn->engine->counters.frames_sent++;
+    } else {
+        conn->engine->counters.frames_resent++;
+        rawe_reorder_resent(&conn->reorder);
+    }
+    /* A callback may have given a later time since; what leaves later must not look older. */
+    uint64_t newest_ns = conn->engine->now_ns;
+    rawe_sendwin_sent(&conn->sendwin, frame, now_ns > newest_ns ? now_ns : newest_ns);
+}
 /** Frame and transmit what window, credit and link allow; not `all`: as far as batches fill. */
 void rawe_conn_output_some(struct rawe_conn *conn, bool all, uint64_t now_ns);
 /** Frame and transmit what window, credit and link allow. */

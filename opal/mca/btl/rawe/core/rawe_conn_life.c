@@ -22,23 +22,54 @@ void rawe_conn_complete(struct rawe_engine *engine, struct rawe_send *list,
     }
 }
 
+/** A send is done before it was reported as transmitted: it is not reported any more. */
+static void unlink_transmitted(struct rawe_conn *conn, struct rawe_send *send)
+{
+    struct rawe_send **link = &conn->transmitted;
+    while (*link != send) {
+        link = &(*link)->next;
+    }
+    *link = send->next;
+    if (*link == NULL) {
+        conn->transmitted_tail = link;
+    }
+    send->to_report = false;
+}
+
 struct rawe_send *rawe_conn_release(struct rawe_conn *conn, struct rawe_txframe *frame)
 {
     struct rawe_send *send = frame->send;
     rawe_txframe_give(&conn->engine->frames, frame);
-    return send != NULL && rawe_sendqueue_released(&conn->queue, send) ? send : NULL;
+    if (send == NULL || !rawe_sendqueue_released(&conn->queue, send)) {
+        return NULL;
+    }
+    if (send->to_report) {
+        unlink_transmitted(conn, send);
+    }
+    return send;
 }
 
-struct rawe_send *rawe_conn_abandon(struct rawe_conn *conn, bool queue_too)
+struct rawe_send *rawe_conn_release_before(struct rawe_conn *conn, uint32_t acknowledgement)
 {
     struct rawe_send *complete = NULL;
     struct rawe_send **tail = &complete;
-    while (!rawe_sendwin_empty(&conn->sendwin)) {
+    while (conn->sendwin.una != acknowledgement) {
         struct rawe_send *send = rawe_conn_release(conn, rawe_sendwin_remove(&conn->sendwin));
         if (send != NULL) {
             *tail = send;
             tail = &send->next;
         }
+    }
+    *tail = NULL;
+    return complete;
+}
+
+struct rawe_send *rawe_conn_abandon(struct rawe_conn *conn, bool queue_too)
+{
+    struct rawe_send *complete = rawe_conn_release_before(conn, conn->sendwin.next);
+    struct rawe_send **tail = &complete;
+    while (*tail != NULL) {
+        tail = &(*tail)->next;
     }
     /* The head of the queue may be half in the frames just released. */
     struct rawe_send *head = conn->queue.first;
@@ -58,6 +89,21 @@ struct rawe_send *rawe_conn_abandon(struct rawe_conn *conn, bool queue_too)
     return complete;
 }
 
+void rawe_conn_complete_ended(struct rawe_conn *conn, struct rawe_send *abandoned, bool data_lost)
+{
+    struct rawe_engine *engine = conn->engine;
+    if (engine->finalizing) {
+        rawe_conn_complete(engine, abandoned, RAWE_STATUS_DONE);
+        return;
+    }
+    if (data_lost && engine->deferral.active) {
+        conn->data_lost = engine->losses_wait = engine->deferral.pending = true;
+    } else if (data_lost && engine->callbacks.lost != NULL) {
+        engine->callbacks.lost(engine->context, conn);
+    }
+    rawe_conn_complete(engine, abandoned, RAWE_STATUS_FAILED);
+}
+
 void rawe_conn_reset(struct rawe_conn *conn)
 {
     const struct rawe_engine_config *config = &conn->engine->config;
@@ -65,13 +111,18 @@ void rawe_conn_reset(struct rawe_conn *conn)
     conn->handshake.peer_id = 0;
     conn->ack_requested = first;
     conn->batch = RAWE_BATCH_UNTRIED;
-    conn->peer_credit = RAWE_CC_LEAST_FRAMES;
+    conn->peer_credit = 0; /* the reply to CONNECT says */
+    conn->wants_credit = false;
+    conn->credit.told = 0;
     conn->loss_deadline_ns = 0;
+    conn->disowned_since_ns = 0;
     rawe_sendwin_reset(&conn->sendwin, first);
     rawe_sendqueue_renumber(&conn->queue, first);
     rawe_recvwin_reset(&conn->recvwin, first);
     rawe_rtt_init(&conn->rtt);
+    rawe_reorder_init(&conn->reorder);
     rawe_cc_init(&conn->cc, FIRST_WINDOW_FRAMES, config->window_frames);
+    conn->cc.used_ns = conn->engine->now_ns;
     conn->liveness.probe_deadline_ns = 0;
     rawe_liveness_heard(&conn->liveness);
     if (conn->reassembly != NULL) {

@@ -8,18 +8,6 @@
 /** Most frames handed to the link at once. */
 #define ROUND_FRAMES 48u
 
-void rawe_conn_sent(struct rawe_conn *conn, struct rawe_txframe *frame, uint64_t now_ns)
-{
-    if (frame->sendings == 0) {
-        conn->engine->counters.frames_sent++;
-    } else {
-        conn->engine->counters.frames_resent++;
-    }
-    /* A callback may have given a later time since; what leaves later must not look older. */
-    uint64_t newest_ns = conn->engine->now_ns;
-    rawe_sendwin_sent(&conn->sendwin, frame, now_ns > newest_ns ? now_ns : newest_ns);
-}
-
 /** Bytes of a full frame as part of a batch: header and payload. */
 static uint32_t full_frame_bytes(const struct rawe_conn *conn)
 {
@@ -36,41 +24,43 @@ static uint64_t batch_bytes(const struct rawe_conn *conn)
     return (uint64_t)(frames != 0 ? frames : 1) * frame_bytes;
 }
 
-/** The send that is wholly transmitted with the frame of this number, for the first time; or NULL. */
-static struct rawe_send *transmitted_with(const struct rawe_conn *conn, uint32_t sequence)
+/** Note the sends whose last frame is among those just taken by the link. */
+static void note_transmitted(struct rawe_conn *conn, struct rawe_txframe *const *frames,
+                             unsigned count)
 {
-    const struct rawe_txframe *frame = rawe_sendwin_at(&conn->sendwin, sequence);
-    struct rawe_send *send = frame->send;
-    if (send == NULL || send->transmitted == NULL || frame->sendings != 1 ||
-        frame->state != RAWE_TXFRAME_SENT || send->framed_bytes != send->total_bytes) {
-        return NULL;
+    const struct rawe_sendwin *window = &conn->sendwin;
+    for (unsigned i = 0; i < count; i++) {
+        struct rawe_send *send = frames[i]->send;
+        if (send == NULL || send->transmitted == NULL || frames[i]->sendings != 1 ||
+            send->framed_bytes != send->total_bytes || conn->engine->deferral.active) {
+            continue;
+        }
+        uint32_t behind = frames[i]->sequence + 1;
+        if (behind != window->next && rawe_sendwin_at(window, behind)->send == send) {
+            continue;
+        }
+        if (conn->transmitted == NULL) {
+            conn->transmitted_tail = &conn->transmitted;
+        }
+        send->next = NULL;
+        send->to_report = true;
+        *conn->transmitted_tail = send;
+        conn->transmitted_tail = &send->next;
     }
-    uint32_t behind = sequence + 1;
-    return behind == conn->sendwin.next || rawe_sendwin_at(&conn->sendwin, behind)->send != send
-               ? send
-               : NULL;
 }
 
 /**
- * Report the sends whose last frame is among those from `first` to `last`, just taken by the link.
- * A callback may wait in MPI, which receives acknowledgements: each turn looks at the window anew.
+ * Report the sends that have been transmitted. A callback may send, receive what comes in answer,
+ * and wait for it: so nothing is known here of the frames any more, and each send is taken off the
+ * list before its callback, or by rawe_conn_release when its `done` comes first.
  */
-static void report_transmitted(struct rawe_conn *conn, uint32_t first, uint32_t last)
+static void report_transmitted(struct rawe_conn *conn)
 {
-    const struct rawe_sendwin *window = &conn->sendwin;
-    uint32_t life = conn->handshake.local_id;
-    for (uint32_t sequence = first; !rawe_sequence_before(last, sequence); sequence++) {
-        if (conn->engine->deferral.active || conn->handshake.local_id != life) {
-            return;
-        }
-        if (rawe_sequence_before(sequence, window->una) ||
-            !rawe_sequence_before(sequence, window->next)) {
-            continue;
-        }
-        struct rawe_send *send = transmitted_with(conn, sequence);
-        if (send != NULL) {
-            send->transmitted(send, conn);
-        }
+    while (conn->transmitted != NULL) {
+        struct rawe_send *send = conn->transmitted;
+        conn->transmitted = send->next;
+        send->to_report = false;
+        send->transmitted(send, conn);
     }
 }
 
@@ -108,7 +98,8 @@ static struct round plan_round(const struct rawe_conn *conn)
 }
 
 /** May the next frames go now? Not `all`: only as long as batches can be filled. */
-static bool may_transmit(struct rawe_conn *conn, const struct round *round, uint32_t room, bool all)
+static bool may_transmit(struct rawe_conn *conn, const struct round *round, uint32_t room, bool all,
+                         uint64_t now_ns)
 {
     struct rawe_counters *counters = &conn->engine->counters;
     bool waits = conn->queue.first != NULL || conn->sendwin.to_transmit != 0;
@@ -116,6 +107,9 @@ static bool may_transmit(struct rawe_conn *conn, const struct round *round, uint
         if (waits) {
             counters->window_stalls++;
             counters->credit_stalls += conn->peer_credit <= conn->cc.window;
+            if (conn->sendwin.in_flight == 0) {
+                rawe_conn_ask_credit(conn, now_ns);
+            }
         }
         return false;
     }
@@ -173,8 +167,8 @@ static unsigned collect(struct rawe_conn *conn, const struct round *round, uint3
     return count;
 }
 
-/** The link has refused the frames from the first of these on. */
-static void refused(struct rawe_conn *conn, struct rawe_txframe *const *frames, unsigned count)
+/** The link has refused these frames: they are the next to be transmitted. */
+static void rewind_to(struct rawe_conn *conn, struct rawe_txframe *const *frames, unsigned count)
 {
     uint32_t first = frames[0]->sequence;
     for (unsigned i = 1; i < count; i++) {
@@ -183,8 +177,6 @@ static void refused(struct rawe_conn *conn, struct rawe_txframe *const *frames, 
         }
     }
     rawe_sendwin_rewind(&conn->sendwin, first);
-    conn->engine->counters.link_stalls++;
-    rawe_conn_make_pending(conn);
 }
 
 /**
@@ -197,6 +189,7 @@ static struct rawe_send *transmit(struct rawe_conn *conn, bool all, uint64_t now
     struct rawe_send *copied_first = NULL;
     struct rawe_send **copied_tail = &copied_first;
     bool transmitted = false;
+    rawe_cc_validate(&conn->cc, &conn->rtt, conn->sendwin.in_flight, engine->now_ns);
     if (conn->batch == RAWE_BATCH_UNTRIED) {
         rawe_conn_batch_validate(conn);
     }
@@ -205,7 +198,7 @@ static struct rawe_send *transmit(struct rawe_conn *conn, bool all, uint64_t now
         struct rawe_txframe *frames[ROUND_FRAMES];
         struct rawe_frame views[ROUND_FRAMES];
         uint32_t room = rawe_conn_window_room(conn);
-        if (!may_transmit(conn, &round, room, all)) {
+        if (!may_transmit(conn, &round, room, all, now_ns)) {
             break;
         }
         unsigned count = collect(conn, &round, room, frames, views, &copied_tail);
@@ -219,17 +212,17 @@ static struct rawe_send *transmit(struct rawe_conn *conn, bool all, uint64_t now
             rawe_conn_sent(conn, frames[i], now_ns);
         }
         if (taken < count) {
-            refused(conn, frames + taken, count - taken);
+            rewind_to(conn, frames + taken, count - taken);
+            rawe_conn_refused(conn, transmitted || taken != 0, now_ns);
         }
-        if (taken != 0) {
-            transmitted = true;
-            report_transmitted(conn, frames[0]->sequence, frames[taken - 1]->sequence);
-        }
+        transmitted |= taken != 0;
+        note_transmitted(conn, frames, taken);
         if (taken < count) {
             break;
         }
     }
-    if (transmitted && conn->handshake.state == RAWE_CONN_OPEN) {
+    if (transmitted) {
+        rawe_cc_transmitted(&conn->cc, conn->sendwin.in_flight, engine->now_ns);
         rawe_recvwin_carried(&conn->recvwin);
         rawe_conn_await_ack(conn, now_ns);
     }
@@ -239,14 +232,11 @@ static struct rawe_send *transmit(struct rawe_conn *conn, bool all, uint64_t now
 
 void rawe_conn_output_some(struct rawe_conn *conn, bool all, uint64_t now_ns)
 {
-    if (conn->outputting) {
-        return; /* a completion that sends again: the round further up the stack is not the last */
+    if (conn->handshake.state == RAWE_CONN_OPEN && *rawe_conn_link_full(conn)) {
+        rawe_conn_put_off(conn, false, now_ns);
+        return;
     }
-    conn->outputting = true;
-    struct rawe_send *copied;
-    do {
-        copied = transmit(conn, all, now_ns);
-        rawe_conn_complete(conn->engine, copied, RAWE_STATUS_DONE);
-    } while (copied != NULL);
-    conn->outputting = false;
+    struct rawe_send *copied = transmit(conn, all, now_ns);
+    report_transmitted(conn);
+    rawe_conn_complete(conn->engine, copied, RAWE_STATUS_DONE);
 }

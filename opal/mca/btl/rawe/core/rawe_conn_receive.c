@@ -8,6 +8,12 @@
 
 #include "rawe_conn_internal.h"
 
+/**
+ * From the end of MPI_Finalize's fence to the end of its connections a process takes milliseconds;
+ * a peer may be as much ahead of us. Its "no such connection" is no loss of data then.
+ */
+#define DISOWNED_NS 1000000000ull
+
 void rawe_conn_deliver(struct rawe_conn *conn, uint8_t tag, const uint8_t *data, size_t len_bytes)
 {
     struct rawe_engine *engine = conn->engine;
@@ -189,6 +195,7 @@ static void receive_data(struct rawe_conn *conn, const struct rawe_header *heade
     switch (rawe_acktr_check(conn->recvwin.acktr, header->sequence)) {
     case RAWE_ACKTR_DUPLICATE:
         engine->counters.duplicates++;
+        conn->recvwin.duplicate_seen = true;
         rawe_conn_owe_ack(conn, true, now_ns); /* it did not hear the first one */
         return;
     case RAWE_ACKTR_OUTSIDE:
@@ -206,6 +213,12 @@ static void receive_data(struct rawe_conn *conn, const struct rawe_header *heade
         engine->counters.dropped_misplaced++; /* as good as lost: it will be sent again */
         return;
     }
+    bool is_message =
+        fragment.kind == RAWE_FRAGMENT_PART || fragment.kind == RAWE_FRAGMENT_MESSAGE;
+    if (is_message && engine->deferral.active && rawe_deferral_full(&engine->deferral)) {
+        engine->counters.no_buffer++;
+        return;
+    }
     if (fragment.kind == RAWE_FRAGMENT_PART && !add_fragment(conn, &fragment)) {
         engine->counters.no_buffer++;
         return;
@@ -218,7 +231,7 @@ static void receive_data(struct rawe_conn *conn, const struct rawe_header *heade
     bool gap_before = rawe_recvwin_has_gap(&conn->recvwin);
     rawe_recvwin_take(&conn->recvwin, header->sequence);
     engine->counters.frames_received++;
-    rawe_credit_count(&engine->credit, &conn->credit_epoch);
+    rawe_credit_note(&engine->credit, &conn->credit);
     /* What is owed is noted before the callbacks: a reply sent by them carries it along. */
     rawe_conn_owe_ack(conn,
                       (header->flags & RAWE_FLAG_ACK_NOW) != 0 ||
@@ -228,7 +241,8 @@ static void receive_data(struct rawe_conn *conn, const struct rawe_header *heade
         place(conn, &fragment);
     } else if (engine->deferral.active) {
         if (conn->reassembly != NULL) {
-            rawe_deferral_keep_fragmented(&engine->deferral, conn, conn->reassembly);
+            rawe_deferral_keep_fragmented(&engine->deferral, &engine->reassembly_buffers, conn,
+                                          conn->reassembly);
         }
     } else if (fragment.kind == RAWE_FRAGMENT_MESSAGE) {
         rawe_conn_deliver(conn, fragment.tag, fragment.data, fragment.data_bytes);
@@ -239,18 +253,47 @@ static void receive_data(struct rawe_conn *conn, const struct rawe_header *heade
 }
 
 /**
- * The peer has ended the connection, which it does only when nobody there waits for anything: what
- * was in flight is done with. What is still queued here needs a new connection.
+ * The peer knows of no such connection. With data in flight that is believed only when it says so
+ * for longer than any process takes from MPI_Finalize's fence to the end of its connections.
  */
-static void closed_by_peer(struct rawe_conn *conn, uint64_t now_ns)
+static bool disowned(struct rawe_conn *conn, uint64_t now_ns)
 {
-    struct rawe_send *complete = rawe_conn_abandon(conn, false);
+    if (conn->engine->finalizing || rawe_conn_idle(conn)) {
+        return true;
+    }
+    if (conn->disowned_since_ns == 0) {
+        conn->disowned_since_ns = now_ns;
+    }
+    return now_ns - conn->disowned_since_ns >= DISOWNED_NS;
+}
+
+/**
+ * The peer has ended the connection. What its CLOSE acknowledges has arrived; of the rest nothing is
+ * known, or (REPLY: it knows of no such connection) of all. What is still queued here needs a new
+ * connection.
+ */
+static void closed_by_peer(struct rawe_conn *conn, const struct rawe_header *header,
+                           uint64_t now_ns)
+{
+    struct rawe_engine *engine = conn->engine;
+    const struct rawe_sendwin *window = &conn->sendwin;
+    struct rawe_send *arrived = NULL;
+    if ((header->flags & RAWE_FLAG_REPLY) != 0) {
+        if (!disowned(conn, now_ns)) {
+            return;
+        }
+    } else if (header->acknowledgement - window->una <= rawe_sendwin_used(window)) {
+        arrived = rawe_conn_release_before(conn, header->acknowledgement);
+    }
+    bool data_lost = !rawe_sendwin_empty(window);
+    struct rawe_send *abandoned = rawe_conn_abandon(conn, false);
     rawe_conn_renew(conn);
     conn->handshake.state = RAWE_CONN_PEER_CLOSED;
     if (conn->queue.first != NULL || conn->coalescing != NULL) {
         rawe_conn_connect(conn, now_ns);
     }
-    rawe_conn_complete(conn->engine, complete, RAWE_STATUS_DONE);
+    rawe_conn_complete_ended(conn, abandoned, data_lost || abandoned != NULL);
+    rawe_conn_complete(engine, arrived, RAWE_STATUS_DONE);
 }
 
 void rawe_conn_receive(struct rawe_conn *conn, const struct rawe_header *header,
@@ -267,7 +310,10 @@ void rawe_conn_receive(struct rawe_conn *conn, const struct rawe_header *header,
         engine->counters.dropped_ack++; /* acknowledges what was never sent: believe none of it */
         return;
     }
-    rawe_liveness_heard(&conn->liveness);
+    /* Who disowns the connection answers no probe: the next ones come at growing intervals. */
+    if (header->type != RAWE_FRAME_CLOSE) {
+        rawe_liveness_heard(&conn->liveness);
+    }
     switch (header->type) {
     case RAWE_FRAME_DATA:
     case RAWE_FRAME_BULK:
@@ -282,6 +328,9 @@ void rawe_conn_receive(struct rawe_conn *conn, const struct rawe_header *header,
             engine->counters.dropped_type++; /* came in a batch, where it has no business */
             break;
         }
+        if ((header->flags & RAWE_FLAG_DUPLICATE) != 0) {
+            rawe_reorder_duplicate(&conn->reorder, conn->sendwin.una, conn->sendwin.next);
+        }
         rawe_conn_acknowledged(conn, header, payload->head,
                                header->payload_bytes < RAWE_SACK_BYTES_MAX ? header->payload_bytes
                                                                            : RAWE_SACK_BYTES_MAX,
@@ -290,11 +339,12 @@ void rawe_conn_receive(struct rawe_conn *conn, const struct rawe_header *header,
     case RAWE_FRAME_PROBE:
         engine->counters.probes_received++;
         rawe_conn_acknowledged(conn, header, NULL, 0, now_ns);
+        rawe_credit_note(&engine->credit, &conn->credit);
         rawe_recvwin_owe_answer(&conn->recvwin, header->sequence);
         rawe_conn_make_pending(conn);
         break;
     case RAWE_FRAME_CLOSE:
-        closed_by_peer(conn, now_ns);
+        closed_by_peer(conn, header, now_ns);
         break;
     default:
         engine->counters.dropped_type++;

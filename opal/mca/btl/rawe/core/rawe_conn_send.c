@@ -27,10 +27,15 @@ static void transmit_alone(struct rawe_conn *conn, struct rawe_txframe *frame, u
 {
     struct rawe_engine *engine = conn->engine;
     struct rawe_frame view;
+    if (*rawe_conn_link_full(conn)) {
+        rawe_conn_put_off(conn, false, now_ns);
+        return;
+    }
     rawe_conn_write_header(conn, frame);
     rawe_conn_view(conn, frame, &view);
     if (engine->output.transmit(engine->output.context, &view, 1) == 1) {
         rawe_conn_sent(conn, frame, now_ns);
+        rawe_cc_transmitted(&conn->cc, conn->sendwin.in_flight, engine->now_ns);
         rawe_recvwin_carried(&conn->recvwin);
         if (now_ns == RAWE_TIME_LATER) {
             conn->unstamped = frame;
@@ -38,8 +43,7 @@ static void transmit_alone(struct rawe_conn *conn, struct rawe_txframe *frame, u
             rawe_conn_await_ack(conn, now_ns);
         }
     } else {
-        engine->counters.link_stalls++;
-        rawe_conn_make_pending(conn);
+        rawe_conn_refused(conn, false, now_ns);
     }
 }
 
@@ -63,6 +67,8 @@ static void send_coalesced(struct rawe_conn *conn, uint64_t now_ns)
         rawe_conn_output(conn, now_ns);
     } else if (rawe_conn_window_room(conn) != 0) {
         transmit_alone(conn, frame, now_ns);
+    } else if (conn->sendwin.in_flight == 0) {
+        rawe_conn_ask_credit(conn, now_ns);
     } /* else the next acknowledgement sends it */
 }
 
@@ -94,11 +100,15 @@ enum rawe_status rawe_conn_send_copy(struct rawe_conn *conn, uint8_t tag, const 
     if (conn->coalescing != NULL) {
         send_coalesced(conn, now_ns);
     }
+    rawe_cc_validate(&conn->cc, &conn->rtt, conn->sendwin.in_flight, engine->now_ns);
     /*
      * Frames that take the short way would overtake batches, and look like evidence of their loss.
      */
     if (conn->queue.first != NULL || conn->sendwin.to_transmit != 0 || rawe_conn_window_room(conn) == 0 ||
         rawe_conn_window_full(conn) || rawe_conn_batch_used(conn)) {
+        if (conn->peer_credit == 0 && conn->sendwin.in_flight == 0) {
+            rawe_conn_ask_credit(conn, engine->now_ns); /* the caller may have no send to queue */
+        }
         return RAWE_STATUS_BUSY;
     }
     bool hold = rawe_conn_coalesce_wanted(conn, data_bytes);

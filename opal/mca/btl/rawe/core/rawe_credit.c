@@ -7,37 +7,54 @@
 
 #include <string.h>
 
-#include "rawe_cc.h"
-
 /** Length of an epoch in which senders are counted. */
 #define EPOCH_NS 10000000ull
 
-/** What one of `senders` may have in flight of a queue of `frames`. */
-static uint16_t share(const struct rawe_credit *credit, uint32_t frames, uint32_t senders)
+/** Credit of a peer that does not send, at most: what its congestion window begins with. */
+#define IDLE_CREDIT_MAX 64u
+
+static uint16_t at_most(uint32_t credit, uint32_t most)
 {
-    /* A quarter stays free for control frames and for senders that begin. */
-    uint32_t part = frames * 3 / 4 / senders;
-    if (part > credit->window_frames) {
-        part = credit->window_frames;
+    return (uint16_t)(credit < most ? credit : most);
+}
+
+/** Share out a queue of `frames` among `senders` and the rest of `open` connections. */
+static struct rawe_credit_share share(const struct rawe_credit *credit, uint32_t frames,
+                                      uint32_t senders, uint32_t open)
+{
+    uint32_t window = credit->window_frames;
+    uint32_t idle_most = window < IDLE_CREDIT_MAX ? window : IDLE_CREDIT_MAX;
+    uint32_t others = open > senders ? open - senders : 1;
+    uint32_t for_senders = frames * 3 / 4;
+    for_senders = for_senders != 0 ? for_senders : 1;
+    struct rawe_credit_share result = {
+        .active = at_most(for_senders / senders, window),
+        .idle = at_most((frames - for_senders) / others, idle_most),
+        .turns = 1,
+    };
+    if (result.active == 0) {
+        result.active = 1;
+        /* Frames of those before may still be there when the next ones begin. */
+        result.turns = (2 * senders + for_senders - 1) / for_senders;
     }
-    return (uint16_t)(part < RAWE_CC_LEAST_FRAMES ? RAWE_CC_LEAST_FRAMES : part);
+    return result;
 }
 
 static void share_out(struct rawe_credit *credit)
 {
-    uint32_t senders = credit->senders_before > credit->senders_now ? credit->senders_before
-                                                                    : credit->senders_now;
+    uint32_t senders = credit->senders_before + credit->joined;
     if (senders == 0) {
         senders = 1;
     }
     uint32_t ring_frames = credit->room[RAWE_LANE_EXPRESS];
     uint32_t bulk_frames = credit->room[RAWE_LANE_BULK];
+    uint32_t open_bulk = credit->open[RAWE_LANE_BULK];
+    uint32_t open = credit->open[RAWE_LANE_EXPRESS] + open_bulk;
     /* Until batches have been validated, bulk data comes into the ring as well. */
-    if (bulk_frames == 0 || bulk_frames > ring_frames) {
-        bulk_frames = ring_frames;
-    }
-    credit->frames[RAWE_LANE_EXPRESS] = share(credit, ring_frames, senders);
-    credit->frames[RAWE_LANE_BULK] = share(credit, bulk_frames, senders);
+    bool queue_limits = bulk_frames != 0 && bulk_frames < ring_frames;
+    credit->share[RAWE_LANE_EXPRESS] = share(credit, ring_frames, senders, open);
+    credit->share[RAWE_LANE_BULK] = queue_limits ? share(credit, bulk_frames, senders, open_bulk)
+                                                 : credit->share[RAWE_LANE_EXPRESS];
 }
 
 void rawe_credit_init(struct rawe_credit *credit, uint32_t ring_frames, uint32_t window_frames,
@@ -46,7 +63,7 @@ void rawe_credit_init(struct rawe_credit *credit, uint32_t ring_frames, uint32_t
     memset(credit, 0, sizeof(*credit));
     credit->window_frames = window_frames;
     credit->room[RAWE_LANE_EXPRESS] = ring_frames;
-    credit->epoch = 1;
+    credit->epoch = 2; /* 0, in a connection, is never; and not the one before */
     credit->epoch_start_ns = now_ns;
     share_out(credit);
 }
@@ -57,25 +74,40 @@ void rawe_credit_use_bulk(struct rawe_credit *credit, uint32_t queue_frames)
     share_out(credit);
 }
 
-void rawe_credit_count(struct rawe_credit *credit, uint32_t *epoch)
+void rawe_credit_open(struct rawe_credit *credit, unsigned lane, int count)
 {
-    if (*epoch == credit->epoch) {
-        return;
-    }
-    *epoch = credit->epoch;
-    credit->senders_now++;
-    if (credit->senders_now > credit->senders_before) {
-        share_out(credit);
-    }
+    credit->open[lane] += (uint32_t)count;
+    share_out(credit);
 }
 
-void rawe_credit_advance(struct rawe_credit *credit, uint64_t now_ns)
+void rawe_credit_enter(struct rawe_credit *credit, struct rawe_credit_member *member)
 {
-    if (now_ns - credit->epoch_start_ns >= EPOCH_NS) {
-        credit->senders_before = credit->senders_now;
-        credit->senders_now = 0;
-        credit->epoch_start_ns = now_ns;
-        credit->epoch++;
-        share_out(credit);
+    if (member->epoch + 1 != credit->epoch) {
+        member->turn = credit->next_turn++;
+        credit->joined++;
     }
+    member->epoch = credit->epoch;
+    credit->senders_now++;
+    share_out(credit);
+}
+
+bool rawe_credit_outdated(const struct rawe_credit *credit, unsigned lane,
+                          const struct rawe_credit_member *member)
+{
+    uint16_t frames = rawe_credit_of(credit, lane, member);
+    return member->told > frames ||
+           (member->told == 0 && frames != 0 && rawe_credit_is_active(credit, member));
+}
+
+bool rawe_credit_advance(struct rawe_credit *credit, uint64_t now_ns)
+{
+    if (now_ns - credit->epoch_start_ns < EPOCH_NS) {
+        return false;
+    }
+    credit->senders_before = credit->senders_now;
+    credit->senders_now = credit->joined = 0;
+    credit->epoch_start_ns = now_ns;
+    credit->epoch++;
+    share_out(credit);
+    return true;
 }

@@ -2,7 +2,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Credit: how many frames each peer may have in flight to us, so that all of them together fit the
- * receive ring (and the bulk queue). Senders are counted in epochs of 10 ms.
+ * receive ring (and the bulk queue). Three quarters go to the connections whose peers send, a
+ * quarter to those that may begin. Senders are counted in epochs of 10 ms.
  */
 #ifndef RAWE_CREDIT_H
 #define RAWE_CREDIT_H
@@ -17,14 +18,31 @@ enum rawe_lane {
     RAWE_LANES
 };
 
+/** What connections of a lane may have in flight to us, in frames. */
+struct rawe_credit_share {
+    uint16_t active; /**< one whose peer sends; where less than a frame, each has one in turns */
+    uint16_t idle;   /**< one whose peer does not, and may begin at any time; may be 0 */
+    uint32_t turns;  /**< active ones have their frame in one of so many epochs; 1: always */
+};
+
 struct rawe_credit {
-    uint16_t frames[RAWE_LANES];   /**< what one connection of the lane may have in flight to us */
-    uint32_t window_frames;        /**< no more than that */
-    uint32_t room[RAWE_LANES];     /**< frames that the lane's ring or queue holds; 0: none of its own */
-    uint32_t epoch;                /**< number of the present epoch, never 0 */
+    struct rawe_credit_share share[RAWE_LANES];
+    uint32_t window_frames;    /**< nobody gets more */
+    uint32_t room[RAWE_LANES]; /**< frames that ring and bulk queue hold; 0: no queue of its own */
+    uint32_t open[RAWE_LANES]; /**< connections of the lane */
+    uint32_t senders_before;   /**< connections that brought something in the epoch before */
+    uint32_t senders_now;      /**< ... in this epoch */
+    uint32_t joined;           /**< ... in this epoch, but not in the one before */
+    uint32_t next_turn;        /**< number of the next connection that begins to send */
+    uint32_t epoch;            /**< number of the present epoch, at least 2 */
     uint64_t epoch_start_ns;
-    unsigned senders_before;       /**< connections that sent data in the epoch before */
-    unsigned senders_now;          /**< ... in this epoch */
+};
+
+/** A connection's part in it. All zero: its peer has sent nothing yet. */
+struct rawe_credit_member {
+    uint32_t epoch;    /**< in which data or a PROBE came last; 0: never */
+    uint32_t turn;     /**< its number among those that send, where credit goes in turns */
+    uint16_t told;     /**< credit in the last frame sent to the peer */
 };
 
 /** `ring_frames` is what the receive ring holds. */
@@ -34,10 +52,48 @@ void rawe_credit_init(struct rawe_credit *credit, uint32_t ring_frames, uint32_t
 /** Bulk data has a receive queue of its own that holds `queue_frames`. */
 void rawe_credit_use_bulk(struct rawe_credit *credit, uint32_t queue_frames);
 
-/** A connection received data; `*epoch` is the connection's own, of its last such call. */
-void rawe_credit_count(struct rawe_credit *credit, uint32_t *epoch);
+/** A connection of the lane is opened (`count` is 1) or closed (-1). */
+void rawe_credit_open(struct rawe_credit *credit, unsigned lane, int count);
 
-/** Time has passed: begin a new epoch if it is time. */
-void rawe_credit_advance(struct rawe_credit *credit, uint64_t now_ns);
+/** The slow path of rawe_credit_note. */
+void rawe_credit_enter(struct rawe_credit *credit, struct rawe_credit_member *member);
+
+/** Data or a PROBE has come on the connection. */
+static inline void rawe_credit_note(struct rawe_credit *credit, struct rawe_credit_member *member)
+{
+    if (member->epoch != credit->epoch) {
+        rawe_credit_enter(credit, member);
+    }
+}
+
+/** Does the peer send? It did in this epoch or in the one before. */
+static inline bool rawe_credit_is_active(const struct rawe_credit *credit,
+                                         const struct rawe_credit_member *member)
+{
+    return member->epoch != 0 && credit->epoch - member->epoch <= 1;
+}
+
+/** What the connection may advertise now, in frames; 0: the peer has to wait. */
+static inline uint16_t rawe_credit_of(const struct rawe_credit *credit, unsigned lane,
+                                      const struct rawe_credit_member *member)
+{
+    const struct rawe_credit_share *share = &credit->share[lane];
+    if (!rawe_credit_is_active(credit, member)) {
+        return share->idle;
+    }
+    return share->turns == 1 || (member->turn + credit->epoch) % share->turns == 0 ? share->active
+                                                                                   : 0;
+}
+
+/**
+ * Should the peer be informed of what its credit is, although there is no other reason for a frame?
+ * One that has fallen silent has to give back what it does not use, and one that waits for its turn
+ * has to know that it has come.
+ */
+bool rawe_credit_outdated(const struct rawe_credit *credit, unsigned lane,
+                          const struct rawe_credit_member *member);
+
+/** Time has passed. True when a new epoch has begun by that. */
+bool rawe_credit_advance(struct rawe_credit *credit, uint64_t now_ns);
 
 #endif

@@ -8,9 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/** Append an entry with room for `payload_bytes`; NULL without memory. */
+/** A message shorter than this part of a reassembly buffer is copied, and its buffer used again. */
+#define COPIED_PART 2u
+
+/** Append an entry with room for `payload_bytes` of its `len_bytes`; NULL without memory. */
 static struct rawe_deferred *append(struct rawe_deferral *deferral, struct rawe_conn *conn,
-                                    size_t payload_bytes)
+                                    size_t payload_bytes, size_t len_bytes)
 {
     struct rawe_deferred *entry = malloc(sizeof(*entry) + payload_bytes);
     if (entry == NULL) {
@@ -18,14 +21,16 @@ static struct rawe_deferred *append(struct rawe_deferral *deferral, struct rawe_
     }
     entry->next = NULL;
     entry->conn = conn;
-    entry->len_bytes = payload_bytes;
+    entry->len_bytes = len_bytes;
+    entry->allocated_bytes = sizeof(*entry) + payload_bytes;
     entry->buffer = NULL;
+    entry->fragmented = false;
     if (deferral->first == NULL) {
         deferral->tail = &deferral->first;
     }
     *deferral->tail = entry;
     deferral->tail = &entry->next;
-    deferral->bytes += payload_bytes;
+    deferral->bytes += entry->allocated_bytes;
     deferral->pending = true;
     return entry;
 }
@@ -33,7 +38,7 @@ static struct rawe_deferred *append(struct rawe_deferral *deferral, struct rawe_
 bool rawe_deferral_keep(struct rawe_deferral *deferral, struct rawe_conn *conn,
                         const uint8_t *payload, size_t len_bytes)
 {
-    struct rawe_deferred *entry = append(deferral, conn, len_bytes);
+    struct rawe_deferred *entry = append(deferral, conn, len_bytes, len_bytes);
     if (entry == NULL) {
         return false;
     }
@@ -41,21 +46,32 @@ bool rawe_deferral_keep(struct rawe_deferral *deferral, struct rawe_conn *conn,
     return true;
 }
 
-void rawe_deferral_keep_fragmented(struct rawe_deferral *deferral, struct rawe_conn *conn,
-                                   struct rawe_reassembly *reassembly)
+void rawe_deferral_keep_fragmented(struct rawe_deferral *deferral, struct rawe_buffer_pool *pool,
+                                   struct rawe_conn *conn, struct rawe_reassembly *reassembly)
 {
-    while (rawe_reassembly_ready(reassembly)) {
-        struct rawe_deferred *entry = append(deferral, conn, 0);
+    const struct rawe_partial *next;
+    while ((next = rawe_reassembly_ready(reassembly)) != NULL) {
+        bool copied = next->total_bytes < pool->buffer_bytes / COPIED_PART;
+        struct rawe_deferred *entry =
+            rawe_deferral_full(deferral)
+                ? NULL
+                : append(deferral, conn, copied ? next->total_bytes : 0, next->total_bytes);
         if (entry == NULL) {
             deferral->pending = deferral->fragments_wait = true;
             return;
         }
         struct rawe_partial whole;
         (void)rawe_reassembly_take(reassembly, &whole);
-        entry->buffer = whole.buffer;
+        entry->fragmented = true;
         entry->tag = whole.tag;
-        entry->len_bytes = whole.total_bytes;
-        deferral->bytes += whole.total_bytes;
+        if (copied) {
+            memcpy(entry->payload, whole.buffer, whole.total_bytes);
+            rawe_buffer_give(pool, whole.buffer);
+        } else {
+            entry->buffer = whole.buffer;
+            entry->allocated_bytes += pool->buffer_bytes;
+            deferral->bytes += pool->buffer_bytes;
+        }
     }
 }
 
@@ -94,7 +110,7 @@ struct rawe_deferred *rawe_deferral_take(struct rawe_deferral *deferral)
 void rawe_deferral_drop(struct rawe_deferral *deferral, struct rawe_buffer_pool *pool,
                         struct rawe_deferred *entry)
 {
-    deferral->bytes -= entry->len_bytes;
+    deferral->bytes -= entry->allocated_bytes;
     if (entry->buffer != NULL) {
         rawe_buffer_give(pool, entry->buffer);
     }

@@ -20,30 +20,43 @@ struct rawe_deferred {
     struct rawe_deferred *next;
     struct rawe_conn *conn;
     size_t len_bytes;
-    uint8_t *buffer;   /**< of a fragmented message, from a rawe_buffer_pool; NULL: `payload` */
+    size_t allocated_bytes; /**< memory it takes, its buffer included */
+    uint8_t *buffer;   /**< of a fragmented message that fills one; NULL: all is in `payload` */
     uint8_t tag;       /**< of a fragmented message */
-    uint8_t payload[]; /**< fragments of a MESSAGE frame */
+    bool fragmented;   /**< one message; otherwise the fragments of a MESSAGE frame */
+    uint8_t payload[];
 };
 
 struct rawe_deferral {
     bool active;         /**< the owner cannot be called now */
     bool pending;        /**< there is something to be delivered or completed */
     bool fragments_wait; /**< fragmented messages stayed where they were for lack of memory */
-    size_t bytes;        /**< in `first` and what follows it */
+    size_t bytes;        /**< allocated for `first` and what follows it */
+    size_t limit_bytes;  /**< see rawe_deferral_full */
     struct rawe_deferred *first, **tail;
     struct rawe_send *completed[2], **completed_tail[2]; /**< DONE, FAILED */
 };
+
+/**
+ * No more messages are kept: frames with messages are not taken, and have to be sent again. The
+ * limit may be exceeded by one message.
+ */
+static inline bool rawe_deferral_full(const struct rawe_deferral *deferral)
+{
+    return deferral->bytes >= deferral->limit_bytes;
+}
 
 /** Keep the payload of a MESSAGE frame. False without memory. */
 bool rawe_deferral_keep(struct rawe_deferral *deferral, struct rawe_conn *conn,
                         const uint8_t *payload, size_t len_bytes);
 
 /**
- * Keep the fragmented messages of a connection whose turn it is. Without memory they stay where
- * they are, and fragments_wait is set.
+ * Keep the fragmented messages of a connection whose turn it is; the buffers of short ones go back
+ * to `pool`. Without memory, or when it is full, they stay where they are, and fragments_wait is
+ * set.
  */
-void rawe_deferral_keep_fragmented(struct rawe_deferral *deferral, struct rawe_conn *conn,
-                                   struct rawe_reassembly *reassembly);
+void rawe_deferral_keep_fragmented(struct rawe_deferral *deferral, struct rawe_buffer_pool *pool,
+                                   struct rawe_conn *conn, struct rawe_reassembly *reassembly);
 
 /** Keep a list of completed sends, all with the same status. */
 void rawe_deferral_keep_completed(struct rawe_deferral *deferral, struct rawe_send *list,

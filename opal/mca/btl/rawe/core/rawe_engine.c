@@ -45,6 +45,7 @@ bool rawe_engine_init(struct rawe_engine *engine, const struct rawe_engine_confi
     engine->output = *output;
     engine->now_ns = now_ns;
     engine->incarnation = now_ns;
+    engine->deferral.limit_bytes = config->deferred_max_bytes;
     rawe_credit_init(&engine->credit, config->receive_frames, config->window_frames, now_ns);
     rawe_timer_wheel_init(&engine->timers, now_ns);
     rawe_txframe_pool_init(&engine->frames,
@@ -115,8 +116,9 @@ static void receive_connect(struct rawe_engine *engine, const struct rawe_header
         engine->counters.dropped_unknown_peer++;
         return;
     }
+    bool opening = conn->handshake.state == RAWE_CONN_CONNECTING;
     rawe_conn_receive_connect(conn, &from, reply, now_ns);
-    if (reply && header->credit > conn->peer_credit) {
+    if (opening && conn->handshake.state == RAWE_CONN_OPEN) {
         conn->peer_credit = header->credit;
     }
 }
@@ -156,6 +158,7 @@ static void answer_closed(struct rawe_engine *engine, const struct rawe_header *
     uint8_t buffer[RAWE_PAYLOAD_OFFSET + RAWE_CHECKSUM_BYTES];
     struct rawe_header header = {
         .type = RAWE_FRAME_CLOSE,
+        .flags = RAWE_FLAG_REPLY,
         .port = from.port,
         .key = from.key,
         .connection_id = from.connection_id,
@@ -262,14 +265,39 @@ void rawe_engine_receive_parts(struct rawe_engine *engine, const uint8_t *source
     rawe_conn_receive(conn, &header, &payload, now_ns);
 }
 
+/** An epoch of credit is over: inform the peers that will not learn of theirs otherwise. */
+static void update_credit(struct rawe_engine *engine)
+{
+    for (uint32_t i = 0; i < engine->table.size; i++) {
+        struct rawe_conn *conn = engine->table.entries[i];
+        if (conn != NULL && conn->handshake.state == RAWE_CONN_OPEN && !conn->recvwin.ack_now &&
+            rawe_credit_outdated(&engine->credit, conn->lane, &conn->credit)) {
+            engine->counters.credit_updates++;
+            conn->recvwin.ack_now = true;
+            rawe_conn_make_pending(conn);
+        }
+    }
+}
+
+/** Both rounds and timers lead here: without a timer armed, those who wait for a turn only ask. */
+static void advance_credit(struct rawe_engine *engine, uint64_t now_ns)
+{
+    if (rawe_credit_advance(&engine->credit, now_ns)) {
+        update_credit(engine);
+    }
+}
+
 void rawe_engine_flush(struct rawe_engine *engine, uint64_t now_ns)
 {
     engine->now_ns = now_ns;
     if (engine->flushing != NULL) {
         return; /* called from a callback of the flush further up the stack, which goes on */
     }
+    advance_credit(engine, now_ns);
     engine->flushing = engine->pending;
+    engine->flushing_tail = engine->pending_tail;
     engine->pending = NULL;
+    engine->link_full = engine->batches_full = false;
     while (engine->flushing != NULL) {
         struct rawe_conn *conn = engine->flushing;
         engine->flushing = conn->next_pending;
@@ -281,6 +309,6 @@ void rawe_engine_flush(struct rawe_engine *engine, uint64_t now_ns)
 void rawe_engine_advance(struct rawe_engine *engine, uint64_t now_ns)
 {
     engine->now_ns = now_ns;
-    rawe_credit_advance(&engine->credit, now_ns);
+    advance_credit(engine, now_ns);
     rawe_timer_wheel_advance(&engine->timers, now_ns);
 }

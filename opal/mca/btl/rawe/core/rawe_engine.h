@@ -81,6 +81,21 @@ void rawe_engine_advance(struct rawe_engine *engine, uint64_t now_ns);
  */
 void rawe_engine_defer_begin(struct rawe_engine *engine);
 
+/** No more messages are kept for the owner: see rawe_deferral_full. All else goes on. */
+static inline bool rawe_engine_defer_full(const struct rawe_engine *engine)
+{
+    return rawe_deferral_full(&engine->deferral);
+}
+
+/**
+ * From now on no process of the job waits for data (MPI_Finalize's fence is passed): what is in
+ * flight to a peer that ends its connection counts as done, not as lost.
+ */
+static inline void rawe_engine_finalizing(struct rawe_engine *engine)
+{
+    engine->finalizing = true;
+}
+
 /** The owner is back, or may come back. */
 void rawe_engine_defer_end(struct rawe_engine *engine);
 

@@ -17,18 +17,37 @@ void rawe_engine_defer_end(struct rawe_engine *engine)
     engine->deferral.active = false;
 }
 
+static void report_losses(struct rawe_engine *engine)
+{
+    engine->losses_wait = false;
+    for (uint32_t i = 0; i < engine->table.size; i++) {
+        struct rawe_conn *conn = engine->table.entries[i];
+        if (conn != NULL && conn->data_lost) {
+            conn->data_lost = false;
+            if (engine->callbacks.lost != NULL && !engine->finalizing) {
+                engine->callbacks.lost(engine->context, conn);
+            }
+        }
+    }
+}
+
 void rawe_engine_deliver_deferred(struct rawe_engine *engine)
 {
     struct rawe_deferral *deferral = &engine->deferral;
     struct rawe_deferred *entry;
     deferral->pending = false;
+    if (engine->losses_wait) {
+        report_losses(engine);
+    }
     rawe_conn_complete(engine, rawe_deferral_take_completed(deferral, RAWE_STATUS_DONE),
                        RAWE_STATUS_DONE);
     rawe_conn_complete(engine, rawe_deferral_take_completed(deferral, RAWE_STATUS_FAILED),
                        RAWE_STATUS_FAILED);
     while ((entry = rawe_deferral_take(deferral)) != NULL) {
-        if (entry->buffer != NULL) {
-            rawe_conn_deliver(entry->conn, entry->tag, entry->buffer, entry->len_bytes);
+        if (entry->fragmented) {
+            rawe_conn_deliver(entry->conn, entry->tag,
+                              entry->buffer != NULL ? entry->buffer : entry->payload,
+                              entry->len_bytes);
         } else {
             rawe_conn_deliver_messages(entry->conn, entry->payload,
                                        entry->payload + entry->len_bytes);

@@ -47,6 +47,12 @@ struct rawe_callbacks {
      * with an error after this call.
      */
     void (*failed)(void *context, struct rawe_conn *conn, uint64_t silent_ns);
+    /**
+     * The peer has ended the connection without having acknowledged all that was sent: data may be
+     * missing there, also of messages that were copied. The sends concerned are completed with an
+     * error after this call. Not called once rawe_engine_finalizing has been. May be NULL.
+     */
+    void (*lost)(void *context, struct rawe_conn *conn);
 };
 
 struct rawe_engine_config {
@@ -62,6 +68,7 @@ struct rawe_engine_config {
     uint32_t copy_max_bytes;     /**< messages up to this length are copied when sent */
     uint32_t coalesce_from_frames;   /**< so many in flight: short messages share frames; 0: never */
     uint32_t frames_limit;       /**< frames kept for resending, over all connections */
+    uint32_t deferred_max_bytes; /**< memory for messages that wait for the owner's return */
     uint64_t ack_delay_ns;       /**< longest wait of an acknowledgement for a frame to ride on */
     struct rawe_liveness_limits liveness; /**< probe_most_ns is peer_timeout_ns / 4 at most */
     uint64_t reorder_ns;         /**< frames may overtake each other by this much */
@@ -119,12 +126,18 @@ struct rawe_engine {
     struct rawe_inplace inplace;
     bool inplace_complete; /**< the message in it has just become complete */
     struct rawe_deferral deferral;
+    bool losses_wait; /**< connections have lost data meanwhile: see rawe_callbacks.lost */
+    bool finalizing;  /**< see rawe_engine_finalizing */
     struct rawe_conn_table table;
     struct rawe_credit credit;
     uint64_t now_ns;            /**< newest time given */
     uint64_t incarnation;       /**< of the connection opened last */
-    struct rawe_conn *pending;  /**< connections with an acknowledgement or frames to send */
-    struct rawe_conn *flushing; /**< the rest of the list that rawe_engine_flush works on */
+    /** Connections with an acknowledgement or frames to send, oldest first. */
+    struct rawe_conn *pending, **pending_tail;
+    /** The rest of the list that rawe_engine_flush works on. */
+    struct rawe_conn *flushing, **flushing_tail;
+    bool link_full;    /**< `output` has refused a frame since the last flush began */
+    bool batches_full; /**< the same for `batches.output` */
 };
 
 #endif

@@ -35,15 +35,6 @@ void rawe_liveness_alive(struct rawe_liveness *liveness, uint64_t alive_ns)
     }
 }
 
-bool rawe_liveness_ask_by(struct rawe_liveness *liveness, uint64_t deadline_ns)
-{
-    if (liveness->probe_deadline_ns != 0 && deadline_ns >= liveness->probe_deadline_ns) {
-        return false;
-    }
-    liveness->probe_deadline_ns = deadline_ns;
-    return true;
-}
-
 enum rawe_liveness_verdict rawe_liveness_expire(struct rawe_liveness *liveness,
                                                 const struct rawe_rtt *rtt,
                                                 const struct rawe_liveness_limits *limits,

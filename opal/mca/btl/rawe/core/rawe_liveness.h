@@ -52,7 +52,14 @@ void rawe_liveness_alive(struct rawe_liveness *liveness, uint64_t alive_ns);
  * Ask at `deadline_ns`, or earlier if that was planned: otherwise a continuous sender would never
  * detect a dead peer (RFC 6298 section 5.1). Returns true when the deadline has changed.
  */
-bool rawe_liveness_ask_by(struct rawe_liveness *liveness, uint64_t deadline_ns);
+static inline bool rawe_liveness_ask_by(struct rawe_liveness *liveness, uint64_t deadline_ns)
+{
+    if (liveness->probe_deadline_ns != 0 && deadline_ns >= liveness->probe_deadline_ns) {
+        return false;
+    }
+    liveness->probe_deadline_ns = deadline_ns;
+    return true;
+}
 
 /** What a question found due means. */
 enum rawe_liveness_verdict {

@@ -139,18 +139,19 @@ void rawe_reassembly_skip(struct rawe_reassembly *reassembly)
     reassembly->next++;
 }
 
-bool rawe_reassembly_ready(const struct rawe_reassembly *reassembly)
+const struct rawe_partial *rawe_reassembly_ready(const struct rawe_reassembly *reassembly)
 {
     const struct rawe_partial *partial =
         &reassembly->partial[reassembly->next & (RAWE_REASSEMBLY_MESSAGES - 1)];
-    return partial->buffer != NULL && partial->received_bytes == partial->total_bytes;
+    return partial->buffer != NULL && partial->received_bytes == partial->total_bytes ? partial
+                                                                                     : NULL;
 }
 
 bool rawe_reassembly_take(struct rawe_reassembly *reassembly, struct rawe_partial *whole)
 {
     struct rawe_partial *partial =
         &reassembly->partial[reassembly->next & (RAWE_REASSEMBLY_MESSAGES - 1)];
-    if (!rawe_reassembly_ready(reassembly)) {
+    if (rawe_reassembly_ready(reassembly) == NULL) {
         return false;
     }
     *whole = *partial;

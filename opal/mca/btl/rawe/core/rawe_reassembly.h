@@ -67,8 +67,8 @@ struct rawe_partial *rawe_reassembly_find(struct rawe_reassembly *reassembly,
 /** Is message `number` the next to be delivered, and nothing of it here yet? */
 bool rawe_reassembly_awaits(const struct rawe_reassembly *reassembly, uint32_t number);
 
-/** Is the next message in order whole? */
-bool rawe_reassembly_ready(const struct rawe_reassembly *reassembly);
+/** The next message in order, when it is whole; NULL: it is not. */
+const struct rawe_partial *rawe_reassembly_ready(const struct rawe_reassembly *reassembly);
 
 /** The message to be delivered next is delivered without having been here. */
 void rawe_reassembly_skip(struct rawe_reassembly *reassembly);

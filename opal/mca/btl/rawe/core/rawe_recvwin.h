@@ -14,6 +14,12 @@
 
 #include "rawe_acktr.h"
 
+/** While something is missing, acknowledge every so many frames, for the sender to see what. */
+#define RAWE_RECVWIN_EVERY_WITH_GAP 4u
+
+/** However small the credit, a single frame's acknowledgement may wait for a frame to carry it. */
+#define RAWE_RECVWIN_EVERY_LEAST 2u
+
 struct rawe_recvwin {
     struct rawe_acktr *acktr;  /**< NULL until allocated */
     uint64_t ack_deadline_ns;  /**< acknowledge then at the latest; 0: no delayed one is owed */
@@ -21,6 +27,7 @@ struct rawe_recvwin {
     uint32_t answer_number;    /**< of the probe to be answered */
     bool ack_now;              /**< acknowledge at the end of this round of reception */
     bool answer_probe;         /**< the acknowledgement answers a probe */
+    bool duplicate_seen;       /**< the next acknowledgement frame reports a duplicate */
 };
 
 /** Nothing has come, nothing is owed; the tracker's memory, if any, stays. */
@@ -62,11 +69,29 @@ static inline void rawe_recvwin_take(struct rawe_recvwin *window, uint32_t seque
  * have in flight has come, or after `delay_ns`. Returns true when it is due now (ack_now is set);
  * else ack_deadline_ns says when.
  */
-bool rawe_recvwin_owe(struct rawe_recvwin *window, bool at_once, uint32_t credit_frames,
-                      uint64_t delay_ns, uint64_t now_ns);
+static inline bool rawe_recvwin_owe(struct rawe_recvwin *window, bool at_once,
+                                    uint32_t credit_frames, uint64_t delay_ns, uint64_t now_ns)
+{
+    uint32_t every = rawe_recvwin_has_gap(window) ? RAWE_RECVWIN_EVERY_WITH_GAP : credit_frames / 4;
+    every = every < RAWE_RECVWIN_EVERY_LEAST ? RAWE_RECVWIN_EVERY_LEAST : every;
+    if (at_once || window->unacked_frames >= every) {
+        window->ack_now = true;
+        return true;
+    }
+    if (window->ack_deadline_ns == 0) {
+        window->ack_deadline_ns = now_ns + delay_ns;
+    }
+    return false;
+}
 
-/** A probe asks for an acknowledgement with its number, now. */
-void rawe_recvwin_owe_answer(struct rawe_recvwin *window, uint32_t probe_number);
+/** A probe asks for an acknowledgement with its number, now. Number 0 replaces no other. */
+static inline void rawe_recvwin_owe_answer(struct rawe_recvwin *window, uint32_t probe_number)
+{
+    if (probe_number != 0 || !window->answer_probe) {
+        window->answer_number = probe_number;
+    }
+    window->answer_probe = true;
+}
 
 /** A data frame has carried the cumulative acknowledgement. A SACK block is still owed. */
 static inline void rawe_recvwin_carried(struct rawe_recvwin *window)
@@ -79,10 +104,23 @@ static inline void rawe_recvwin_carried(struct rawe_recvwin *window)
 }
 
 /** An acknowledgement frame has been sent: nothing is owed any more. */
-void rawe_recvwin_acknowledged(struct rawe_recvwin *window);
+static inline void rawe_recvwin_acknowledged(struct rawe_recvwin *window)
+{
+    window->ack_now = window->answer_probe = window->duplicate_seen = false;
+    window->unacked_frames = 0;
+    window->ack_deadline_ns = 0;
+}
 
 /** Time has passed. Returns true when a delayed acknowledgement is due by that (ack_now is set). */
-bool rawe_recvwin_expire(struct rawe_recvwin *window, uint64_t now_ns);
+static inline bool rawe_recvwin_expire(struct rawe_recvwin *window, uint64_t now_ns)
+{
+    if (window->ack_deadline_ns == 0 || now_ns < window->ack_deadline_ns) {
+        return false;
+    }
+    window->ack_deadline_ns = 0;
+    window->ack_now = true;
+    return true;
+}
 
 /** True when an acknowledgement frame is to be sent at the end of this round. */
 static inline bool rawe_recvwin_due(const struct rawe_recvwin *window)

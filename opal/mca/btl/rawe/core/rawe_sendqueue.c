@@ -29,7 +29,7 @@ void rawe_sendqueue_push(struct rawe_sendqueue *queue, struct rawe_send *send)
     send->next = NULL;
     send->framed_bytes = 0;
     send->frames = 0;
-    send->fragmented = false;
+    send->fragmented = send->to_report = false;
     send->total_bytes = 0;
     for (unsigned i = 0; i < send->piece_count; i++) {
         send->total_bytes += send->pieces[i].len_bytes;

@@ -49,6 +49,7 @@ struct rawe_send {
     uint32_t frames;         /**< frames in the window that refer to it */
     uint32_t message_number; /**< valid when fragmented */
     bool fragmented;         /**< goes in PART fragments: too long for a frame, or ordered */
+    bool to_report;          /**< in the connection's list `transmitted` */
 };
 
 struct rawe_sendqueue {

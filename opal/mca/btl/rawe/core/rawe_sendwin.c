@@ -42,29 +42,6 @@ void rawe_sendwin_free(struct rawe_sendwin *window)
     window->slots = NULL;
 }
 
-void rawe_sendwin_enter(struct rawe_sendwin *window, struct rawe_txframe *frame)
-{
-    assert(rawe_sendwin_used(window) <= window->mask);
-    if (window->to_transmit == 0) {
-        window->transmit_from = window->next;
-    }
-    frame->sequence = window->next++;
-    frame->state = RAWE_TXFRAME_WAITING;
-    window->slots[frame->sequence & window->mask] = frame;
-    window->to_transmit++;
-}
-
-void rawe_sendwin_sent(struct rawe_sendwin *window, struct rawe_txframe *frame, uint64_t sent_ns)
-{
-    if (frame->sendings < UINT8_MAX) {
-        frame->sendings++;
-    }
-    frame->sent_ns = sent_ns;
-    frame->state = RAWE_TXFRAME_SENT;
-    window->to_transmit--;
-    window->in_flight++;
-}
-
 struct rawe_txframe *rawe_sendwin_next(struct rawe_sendwin *window)
 {
     if (window->to_transmit == 0) {
@@ -81,26 +58,6 @@ struct rawe_txframe *rawe_sendwin_next(struct rawe_sendwin *window)
         }
     }
     return NULL;
-}
-
-struct rawe_txframe *rawe_sendwin_remove(struct rawe_sendwin *window)
-{
-    struct rawe_txframe **slot = &window->slots[window->una & window->mask];
-    struct rawe_txframe *frame = *slot;
-    *slot = NULL;
-    window->una++;
-    switch (frame->state) {
-    case RAWE_TXFRAME_SENT:
-        window->in_flight--;
-        break;
-    case RAWE_TXFRAME_SACKED:
-        window->sacked--;
-        break;
-    default:
-        window->to_transmit--;
-        break;
-    }
-    return frame;
 }
 
 /** A frame sent at `sent_ns` has arrived at the peer: is it the newest one so far? */

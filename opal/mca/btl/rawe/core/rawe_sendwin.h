@@ -15,6 +15,7 @@
 #ifndef RAWE_SENDWIN_H
 #define RAWE_SENDWIN_H
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -68,10 +69,30 @@ static inline uint32_t rawe_sendwin_used(const struct rawe_sendwin *window)
 }
 
 /** Give a frame the next sequence number; it is WAITING until rawe_sendwin_sent. */
-void rawe_sendwin_enter(struct rawe_sendwin *window, struct rawe_txframe *frame);
+static inline void rawe_sendwin_enter(struct rawe_sendwin *window, struct rawe_txframe *frame)
+{
+    assert(rawe_sendwin_used(window) <= window->mask);
+    if (window->to_transmit == 0) {
+        window->transmit_from = window->next;
+    }
+    frame->sequence = window->next++;
+    frame->state = RAWE_TXFRAME_WAITING;
+    window->slots[frame->sequence & window->mask] = frame;
+    window->to_transmit++;
+}
 
 /** The link has taken a WAITING or LOST frame at `sent_ns`. */
-void rawe_sendwin_sent(struct rawe_sendwin *window, struct rawe_txframe *frame, uint64_t sent_ns);
+static inline void rawe_sendwin_sent(struct rawe_sendwin *window, struct rawe_txframe *frame,
+                                     uint64_t sent_ns)
+{
+    if (frame->sendings < UINT8_MAX) {
+        frame->sendings++;
+    }
+    frame->sent_ns = sent_ns;
+    frame->state = RAWE_TXFRAME_SENT;
+    window->to_transmit--;
+    window->in_flight++;
+}
 
 /** The oldest frame from transmit_from on that has to be transmitted; NULL: none. */
 struct rawe_txframe *rawe_sendwin_next(struct rawe_sendwin *window);
@@ -83,7 +104,25 @@ static inline void rawe_sendwin_rewind(struct rawe_sendwin *window, uint32_t seq
 }
 
 /** Remove the oldest frame, whatever its state, and return it. The window must not be empty. */
-struct rawe_txframe *rawe_sendwin_remove(struct rawe_sendwin *window);
+static inline struct rawe_txframe *rawe_sendwin_remove(struct rawe_sendwin *window)
+{
+    struct rawe_txframe **slot = &window->slots[window->una & window->mask];
+    struct rawe_txframe *frame = *slot;
+    *slot = NULL;
+    window->una++;
+    switch (frame->state) {
+    case RAWE_TXFRAME_SENT:
+        window->in_flight--;
+        break;
+    case RAWE_TXFRAME_SACKED:
+        window->sacked--;
+        break;
+    default:
+        window->to_transmit--;
+        break;
+    }
+    return frame;
+}
 
 /** What an acknowledgement says, for rawe_sendwin_acknowledge and rawe_sendwin_sack. */
 struct rawe_sendwin_ack {

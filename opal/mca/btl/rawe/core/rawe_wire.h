@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 /** Wire version; frames of any other version are dropped (by the kernel filter, then here). */
-#define RAWE_WIRE_VERSION 1u
+#define RAWE_WIRE_VERSION 2u
 
 /** Default EtherType: IEEE 802 local experimental 1. */
 #define RAWE_ETHERTYPE_DEFAULT 0x88B5u
@@ -71,13 +71,18 @@ enum rawe_frame_type {
 #define RAWE_FLAG_ACK_NOW 0x01u
 /** On ACK: the credit field answers the probe whose number is in the sequence field. */
 #define RAWE_FLAG_PROBE_ANSWER 0x02u
-/** On CONNECT: this is the reply, do not answer it. */
+/**
+ * On CONNECT: this is the reply, do not answer it. On CLOSE: the answer to a PROBE for a connection
+ * that is not known; its acknowledgement says nothing.
+ */
 #define RAWE_FLAG_REPLY 0x04u
 /** Behind the payload, and not counted in its length, stands the CRC32C of header and payload. */
 #define RAWE_FLAG_CHECKSUM 0x08u
 /** The frame was sent before: no RTT sample from its acknowledgement. */
 #define RAWE_FLAG_RESENT 0x10u
-#define RAWE_FLAGS_KNOWN 0x1Fu
+/** On ACK: a frame came that had been taken before, since the last ACK. */
+#define RAWE_FLAG_DUPLICATE 0x20u
+#define RAWE_FLAGS_KNOWN 0x3Fu
 
 struct rawe_header {
     uint8_t type;           /**< enum rawe_frame_type */

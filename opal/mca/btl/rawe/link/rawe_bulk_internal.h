@@ -39,7 +39,7 @@ struct rawe_bulk {
     uint32_t mtu_bytes;
     size_t queue_bytes;
     bool offloaded;
-    unsigned full_streak;
+    uint64_t refused_since_ns; /**< the kernel has taken no batch since; 0: it has taken the last */
     struct rawe_link_counters counters;
     struct rawe_bulk_envelope envelope; /**< of the packet being received */
     uint8_t heads[64 * 64];             /**< frame and fragment headers of its segments */

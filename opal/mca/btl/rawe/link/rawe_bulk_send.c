@@ -13,6 +13,7 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "rawe_bulk_internal.h"
@@ -20,8 +21,12 @@
 /** Frames of a batch at most, and pieces of each. */
 #define BATCH_FRAMES_MAX 64u
 
-/** As in rawe_link_packet.c: a way that is never free is a dead one. */
-#define FULL_STREAK_MAX 65536u
+/**
+ * A batch that is refused for longer than that counts as lost. Where something drops batches before
+ * they leave the host (a filter on egress; PACKET_QDISC_BYPASS without hardware that cuts them), the
+ * kernel says ENOBUFS each time, and only losses make a connection go back to plain frames.
+ */
+#define REFUSED_MAX_NS 200000000u
 
 #define IPV4_BYTES 20u
 #define UDP_BYTES 8u
@@ -97,6 +102,19 @@ static size_t append_frame(struct iovec *iov, size_t used, const struct rawe_fra
 /** What frames in the middle of a batch are filled up with. */
 static uint8_t zeros[RAWE_BULK_FILL_MAX_BYTES];
 
+/** The kernel has refused a batch just now, and nothing else since a time too long ago. */
+static bool refused_too_long(struct rawe_bulk *bulk)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    uint64_t now_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+    if (bulk->refused_since_ns == 0) {
+        bulk->refused_since_ns = now_ns;
+    }
+    return now_ns - bulk->refused_since_ns > REFUSED_MAX_NS;
+}
+
 unsigned rawe_bulk_transmit(void *context, const struct rawe_frame *frames, unsigned count)
 {
     struct rawe_bulk *bulk = context;
@@ -133,16 +151,16 @@ unsigned rawe_bulk_transmit(void *context, const struct rawe_frame *frames, unsi
         }
         if (code == EAGAIN || code == ENOBUFS) {
             bulk->counters.send_full++;
-            if (++bulk->full_streak < FULL_STREAK_MAX) {
+            if (!refused_too_long(bulk)) {
                 return 0;
             }
         }
-        bulk->full_streak = 0;
+        bulk->refused_since_ns = 0;
         bulk->counters.send_errors += count;
         bulk->counters.last_send_errno = (uint64_t)code;
         return count;
     }
-    bulk->full_streak = 0;
+    bulk->refused_since_ns = 0;
     bulk->counters.frames_sent += count;
     return count;
 }

@@ -15,13 +15,8 @@
 #include "rawe_ring.h"
 #include "rawe_socket.h"
 
-/**
- * After so many refusals in a row, a frame that "does not fit for the moment" counts as lost. A
- * dead path can look like a full one for ever (a veth end whose other end is down says ENOBUFS);
- * the core notices losses, but not a way out that is never free.
- */
-#define FULL_STREAK_MAX 65536u
-
+_Static_assert(TP_STATUS_USER == RAWE_LINK_STATUS_USER, "rawe_link_pending tests this bit");
+_Static_assert(offsetof(struct tpacket2_hdr, tp_status) == 0, "rawe_link_pending reads this word");
 _Static_assert(sizeof(struct rawe_bytes) == sizeof(struct iovec) &&
                    offsetof(struct rawe_bytes, base) == offsetof(struct iovec, iov_base) &&
                    offsetof(struct rawe_bytes, len_bytes) == offsetof(struct iovec, iov_len),
@@ -31,7 +26,6 @@ struct rawe_link {
     struct rawe_link_head head; /**< first: see rawe_link_inline.h */
     struct rawe_ring ring;
     int fd;
-    unsigned full_streak; /**< refusals since the last frame that went out */
     struct rawe_link_counters counters;
 };
 
@@ -111,7 +105,6 @@ unsigned rawe_link_transmit(void *context, const struct rawe_frame *frames, unsi
     while (taken < count) {
         if (send_frame(link->fd, &frames[taken]) >= 0) {
             link->counters.frames_sent++;
-            link->full_streak = 0;
             taken++;
             continue;
         }
@@ -121,11 +114,8 @@ unsigned rawe_link_transmit(void *context, const struct rawe_frame *frames, unsi
         }
         if (code == EAGAIN || code == ENOBUFS) {
             link->counters.send_full++;
-            if (++link->full_streak < FULL_STREAK_MAX) {
-                break;
-            }
+            break;
         }
-        link->full_streak = 0;
         link->counters.send_errors++;
         link->counters.last_send_errno = (uint64_t)code;
         taken++;

@@ -19,9 +19,6 @@
 /** A block may leave one part in this many unused; a larger block is taken otherwise. */
 #define WASTE_DIVISOR 16u
 
-_Static_assert(TP_STATUS_USER == RAWE_LINK_STATUS_USER, "rawe_link_pending tests this bit");
-_Static_assert(offsetof(struct tpacket2_hdr, tp_status) == 0, "rawe_link_pending reads this word");
-
 /**
  * Where the kernel puts what follows the Ethernet header (tpacket_rcv in af_packet.c): behind its
  * own header and address and room for a MAC header of 16 bytes, aligned.

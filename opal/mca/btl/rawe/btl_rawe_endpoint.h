@@ -1,0 +1,68 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * An endpoint: a peer's interface, seen from one module.
+ */
+#ifndef MCA_BTL_RAWE_ENDPOINT_H
+#define MCA_BTL_RAWE_ENDPOINT_H
+
+#include "btl_rawe_compat.h"
+
+#include "opal/class/opal_list.h"
+
+#include "btl_rawe_address.h"
+#include "core/rawe_peer.h"
+
+struct mca_btl_rawe_module;
+
+typedef struct mca_btl_base_endpoint_t {
+    opal_list_item_t super;                /**< in the module's list */
+    struct mca_btl_base_endpoint_t *older; /**< for another interface of the same process */
+    struct mca_btl_rawe_module *module;
+    opal_proc_t *proc;
+    struct mca_btl_rawe_address address;
+    uint32_t path_mtu_bytes;
+    struct rawe_peer peer; /**< its connections */
+    int watch;             /**< slot of the responder's liveness watch, -1: none */
+    bool in_use;           /**< given to the PML by add_procs, and not taken back */
+    /**
+     * The one of the process's endpoints, of any module, that carries what must keep its order: the
+     * PML hands the pieces of a long message to all of them.
+     */
+    struct mca_btl_base_endpoint_t *in_order;
+    bool lost; /**< the error callback has been called for it */
+} mca_btl_base_endpoint_t;
+OBJ_CLASS_DECLARATION(mca_btl_base_endpoint_t);
+
+/** "rank 3", or with the job's number when it is another job's; in `out`. */
+const char *mca_btl_rawe_peer_text(const opal_proc_t *proc, char out[48]);
+/** The endpoint for a process's interface, if there is one. */
+mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_find(struct mca_btl_rawe_module *module,
+                                                    opal_process_name_t name,
+                                                    const uint8_t mac[RAWE_MAC_BYTES]);
+/** The same, new if need be; NULL without memory. */
+mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_get(struct mca_btl_rawe_module *module,
+                                                   opal_proc_t *proc,
+                                                   const struct mca_btl_rawe_address *address,
+                                                   uint32_t path_mtu_bytes);
+/** Whether the PML has an endpoint of the module for this process. */
+bool mca_btl_rawe_endpoint_in_use(struct mca_btl_rawe_module *module, opal_process_name_t name);
+/** The endpoint goes to the PML; which one carries what must keep its order is settled here. */
+void mca_btl_rawe_endpoint_introduce(mca_btl_base_endpoint_t *endpoint);
+/** The endpoint's connection of a lane, opened if need be; NULL without memory. Lock held. */
+struct rawe_conn *mca_btl_rawe_endpoint_conn(mca_btl_base_endpoint_t *endpoint, unsigned lane);
+/** Close the endpoint's connections and forget it. Lock held. */
+void mca_btl_rawe_endpoint_close(mca_btl_base_endpoint_t *endpoint);
+/** True when nothing of the endpoint is queued or in flight. */
+bool mca_btl_rawe_endpoint_drained(const mca_btl_base_endpoint_t *endpoint);
+
+/** rawe_callbacks.deliver: a message, to whoever registered for its tag. */
+void mca_btl_rawe_deliver(void *context, struct rawe_conn *conn, uint8_t tag, const uint8_t *data,
+                          size_t len_bytes);
+/** rawe_callbacks.silent and .failed. */
+void mca_btl_rawe_silent(void *context, struct rawe_conn *conn, uint64_t silent_ns);
+void mca_btl_rawe_failed(void *context, struct rawe_conn *conn, uint64_t silent_ns);
+/** rawe_callbacks.lost. */
+void mca_btl_rawe_lost(void *context, struct rawe_conn *conn);
+
+#endif

@@ -1,0 +1,63 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * A module: one link with its responder and its engine. Its engine is used with the lock of the
+ * engines held (btl_rawe_lock.h). `endpoints_lock` guards its endpoints; nothing is called while it
+ * is held. add_procs takes only that one: Open MPI may hold locks of its own then, for which a
+ * callback may be waiting.
+ */
+#ifndef MCA_BTL_RAWE_MODULE_H
+#define MCA_BTL_RAWE_MODULE_H
+
+#include "btl_rawe_compat.h"
+
+#include "opal/class/opal_free_list.h"
+#include "opal/class/opal_hash_table.h"
+#include "opal/class/opal_list.h"
+#include "opal/threads/mutex.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "btl_rawe_address.h"
+#include "core/rawe_engine.h"
+#include "link/rawe_bulk.h"
+#include "link/rawe_interface.h"
+#include "link/rawe_link.h"
+#include "link/rawe_responder.h"
+
+typedef struct mca_btl_rawe_module {
+    mca_btl_base_module_t super;
+    struct rawe_interface interface;
+    struct mca_btl_rawe_address address; /**< ours, as published */
+    struct rawe_link *link;
+    struct rawe_bulk *bulk; /**< NULL: no batches here */
+    struct rawe_responder *responder;
+    struct rawe_engine engine;
+    mca_btl_base_module_error_cb_fn_t error_callback;
+    opal_free_list_t fragments_small; /**< hold MCA_BTL_RAWE_SMALL_BYTES */
+    opal_free_list_t fragments_large; /**< hold a message of max_send_size */
+    opal_free_list_t fragments_bare;  /**< hold nothing: PUT */
+    opal_free_list_t registrations;
+    opal_mutex_t endpoints_lock;
+    opal_list_t endpoints;
+    opal_proc_table_t endpoints_by_name; /**< the newest endpoint of each process */
+    bool open;               /**< engine and link are there; changed with the lock held */
+    atomic_uint thread_mode; /**< how the progress thread serves the engine */
+    uint32_t thread_rounds;  /**< the progress thread's: rounds of progress at its last poll */
+    uint32_t thread_backoff; /**< the progress thread's: intervals it sleeps while MPI is away */
+    uint32_t thread_polls;   /**< the progress thread's: fast polls so far */
+    unsigned unknown_peers;  /**< callers that were looked up in vain */
+    unsigned failures;       /**< ways to processes that were tried in vain */
+    bool reaches;            /**< some process can be reached */
+    bool ring_warned;        /**< the user knows that the ring dropped frames */
+    bool refusal_reported;   /**< ... and that data was refused */
+} mca_btl_rawe_module_t;
+
+/** A module for an opened interface. NULL, after a message, when that fails. */
+mca_btl_rawe_module_t *mca_btl_rawe_module_open(const struct rawe_interface *interface);
+int mca_btl_rawe_finalize(struct mca_btl_base_module_t *btl);
+extern mca_btl_base_module_t mca_btl_rawe_module_template;
+
+#endif

@@ -1,0 +1,22 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Processes that become peers.
+ */
+#ifndef MCA_BTL_RAWE_PROCS_H
+#define MCA_BTL_RAWE_PROCS_H
+
+#include "btl_rawe_compat.h"
+
+#include "core/rawe_engine.h"
+
+/** btl_add_procs and btl_del_procs. */
+int mca_btl_rawe_add_procs(struct mca_btl_base_module_t *btl, size_t count, opal_proc_t **procs,
+                           struct mca_btl_base_endpoint_t **endpoints, opal_bitmap_t *reachable);
+int mca_btl_rawe_del_procs(struct mca_btl_base_module_t *btl, size_t count, opal_proc_t **procs,
+                           struct mca_btl_base_endpoint_t **endpoints);
+/** rawe_callbacks.accept: somebody we may not have spoken to yet wants a connection. */
+struct rawe_conn *mca_btl_rawe_accept(void *context, const struct rawe_connect *from,
+                                      const uint8_t source_mac[RAWE_MAC_BYTES]);
+
+#endif

@@ -1,0 +1,155 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Progress of one module. See btl_rawe_progress.h.
+ */
+#include "btl_rawe_progress.h"
+
+#include "btl_rawe_help.h"
+#include "btl_rawe_state.h"
+
+/** Frames taken from a ring before bulk, and other components, have their turn. */
+#define RING_BUDGET 64u
+
+/** Packets of bulk, of up to 64 kB, taken before the ring has its turn again: some 0.5 ms. */
+#define BULK_BUDGET 16u
+
+/** Timers that are late by so much expire although there is more to be received. */
+#define TIMERS_LATE_NS 200000u
+
+/** rawe_link_receive_fn: a frame out of the ring, straight to the engine. */
+static void receive_frame(void *context, const uint8_t *frame, size_t len_bytes)
+{
+    struct rawe_engine *engine = context;
+
+    rawe_engine_receive(engine, frame, len_bytes, engine->now_ns);
+}
+
+static bool plan_bulk(void *context, const uint8_t *source_mac, const uint8_t *head,
+                      size_t head_bytes, size_t segment_bytes, size_t total_bytes,
+                      struct rawe_placement *placement)
+{
+    return rawe_engine_plan(context, source_mac, head, head_bytes, segment_bytes, total_bytes,
+                            placement);
+}
+
+static void receive_segment(void *context, const uint8_t *source_mac, const uint8_t *head,
+                            size_t head_bytes, const uint8_t *data, size_t data_bytes)
+{
+    struct rawe_engine *engine = context;
+
+    rawe_engine_receive_parts(engine, source_mac, head, head_bytes, data, data_bytes,
+                              engine->now_ns);
+}
+
+static unsigned receive_predicted(void *context, const uint8_t *source_mac, const uint8_t *head,
+                            size_t head_stride, const struct rawe_placement *placement,
+                            const uint8_t *data, unsigned count)
+{
+    struct rawe_engine *engine = context;
+
+    return rawe_engine_receive_predicted(engine, source_mac, head, head_stride, placement, data, count,
+                                   engine->now_ns);
+}
+
+/** Batches, straight into place. */
+static unsigned receive_bulk(mca_btl_rawe_module_t *module, unsigned budget)
+{
+    static const struct rawe_bulk_receiver receiver = {
+        .plan = plan_bulk,
+        .segment = receive_segment,
+        .run = receive_predicted,
+    };
+
+    return rawe_bulk_receive(module->bulk, budget, &receiver, &module->engine);
+}
+
+unsigned mca_btl_rawe_module_receive(mca_btl_rawe_module_t *module)
+{
+    struct rawe_engine *engine = &module->engine;
+    unsigned received = 0;
+
+    if (mca_btl_rawe_module_receivable(module)) {
+        uint64_t probes = engine->counters.probes_received;
+        engine->now_ns = mca_btl_rawe_now_ns();
+        received = rawe_link_receive(module->link, RING_BUDGET, receive_frame, engine);
+        if (NULL != module->bulk && rawe_bulk_pending(module->bulk)) {
+            /*
+             * A probe out of the ring asks about batches that were sent before it. They are in the
+             * queue, and all of it is received before the probe is answered.
+             */
+            received += receive_bulk(module, probes == engine->counters.probes_received
+                                                 ? BULK_BUDGET
+                                                 : engine->batches.receive_frames);
+        }
+    }
+    return received;
+}
+
+void mca_btl_rawe_module_service(mca_btl_rawe_module_t *module)
+{
+    struct rawe_engine *engine = &module->engine;
+
+    /*
+     * What lies in the ring may be what a timer waits for: it is received first. But where the ring
+     * is never empty, losses must be repaired and acknowledgements be sent nevertheless.
+     */
+    if (rawe_timer_wheel_due(&engine->timers, engine->now_ns)
+        && (!mca_btl_rawe_module_receivable(module)
+            || rawe_timer_wheel_due(&engine->timers, engine->now_ns - TIMERS_LATE_NS))) {
+        rawe_engine_advance(engine, engine->now_ns);
+    }
+    if (rawe_engine_pending(engine)) {
+        rawe_engine_flush(engine, engine->now_ns);
+    }
+}
+
+/**
+ * A peer sent data that was acknowledged and dropped: it names memory that we do not know, or is
+ * part of a message that we do not take. Neither the PML nor the peer will ever hear otherwise that
+ * it is missing: the job must not go on.
+ */
+static void data_refused(mca_btl_rawe_module_t *module)
+{
+    if (module->refusal_reported) {
+        return;
+    }
+    module->refusal_reported = true;
+    if (0 != module->engine.counters.dropped_handle) {
+        mca_btl_rawe_help_internal_error("receiving a PUT",
+                                         "it names memory that is unknown here, data is missing",
+                                         __FILE__, __LINE__);
+    } else {
+        mca_btl_rawe_help_internal_error("receiving a message",
+                                         "a part fits none that is taken here, data is missing",
+                                         __FILE__, __LINE__);
+    }
+    if (NULL != module->error_callback) {
+        char text[] = "rawe: data is missing";
+        module->error_callback(&module->super, MCA_BTL_ERROR_FLAGS_FATAL, opal_proc_local_get(),
+                               text);
+    }
+}
+
+unsigned mca_btl_rawe_module_progress(mca_btl_rawe_module_t *module, bool poll_clock)
+{
+    struct rawe_engine *engine = &module->engine;
+
+    if (OPAL_LIKELY(!mca_btl_rawe_module_receivable(module) && !rawe_engine_pending(engine)
+                    && !rawe_engine_has_deferred(engine)
+                    && (!poll_clock || 0 == engine->timers.armed))) {
+        return 0;
+    }
+    if (OPAL_UNLIKELY(rawe_engine_has_deferred(engine))) {
+        rawe_engine_deliver_deferred(engine);
+    }
+    unsigned received = mca_btl_rawe_module_receive(module);
+    if (0 == received) {
+        engine->now_ns = mca_btl_rawe_now_ns();
+    }
+    mca_btl_rawe_module_service(module);
+    if (OPAL_UNLIKELY(0 != (engine->counters.dropped_handle | engine->counters.dropped_fragment))) {
+        data_refused(module);
+    }
+    return received;
+}

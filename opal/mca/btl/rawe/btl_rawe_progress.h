@@ -1,0 +1,30 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Progress of one module: what waits is received, what is due is sent. For MPI's calls and for the
+ * progress thread.
+ */
+#ifndef MCA_BTL_RAWE_PROGRESS_H
+#define MCA_BTL_RAWE_PROGRESS_H
+
+#include "btl_rawe_module.h"
+
+/** Does anything wait to be received? */
+static inline bool mca_btl_rawe_module_receivable(const mca_btl_rawe_module_t *module)
+{
+    return rawe_link_pending(module->link)
+           || (NULL != module->bulk && rawe_bulk_pending(module->bulk));
+}
+
+/** Receive some of what waits on a module. Lock held. Returns how many frames. */
+unsigned mca_btl_rawe_module_receive(mca_btl_rawe_module_t *module);
+
+/** Let timers expire and send what was put off: now_ns of the engine. Lock held. */
+void mca_btl_rawe_module_service(mca_btl_rawe_module_t *module);
+
+/**
+ * Receive what waits on one module, flush, let timers expire. Lock held. Returns frames received.
+ */
+unsigned mca_btl_rawe_module_progress(mca_btl_rawe_module_t *module, bool poll_clock);
+
+#endif

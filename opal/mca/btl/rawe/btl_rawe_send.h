@@ -1,0 +1,59 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * From the PML to a peer: descriptors, send, sendi, put.
+ */
+#ifndef MCA_BTL_RAWE_SEND_H
+#define MCA_BTL_RAWE_SEND_H
+
+#include "btl_rawe_compat.h"
+
+#include "opal/class/opal_free_list.h"
+
+#include "core/rawe_peer.h"
+
+/** Room for data in a small fragment: control messages, and what is copied when it is sent. */
+#define MCA_BTL_RAWE_SMALL_BYTES 4096u
+
+/** A descriptor of Open MPI's, with the message or PUT that is made of it. */
+typedef struct mca_btl_rawe_fragment {
+    mca_btl_base_descriptor_t base;
+    mca_btl_base_segment_t segments[2];
+    struct mca_btl_base_endpoint_t *endpoint;
+    opal_free_list_t *list;
+    struct rawe_message message; /**< of a PUT, `send` only */
+    struct {
+        mca_btl_base_rdma_completion_fn_t callback;
+        void *local_address;
+        mca_btl_base_registration_handle_t *local_handle;
+        void *context;
+        void *cbdata;
+    } put;
+    uint8_t data[];
+} mca_btl_rawe_fragment_t;
+OBJ_CLASS_DECLARATION(mca_btl_rawe_fragment_t);
+
+/** btl_alloc, btl_free, btl_prepare_src, btl_send, btl_sendi, btl_put. */
+mca_btl_base_descriptor_t *mca_btl_rawe_alloc(struct mca_btl_base_module_t *btl,
+                                              struct mca_btl_base_endpoint_t *endpoint,
+                                              uint8_t order, size_t size, uint32_t flags);
+int mca_btl_rawe_free(struct mca_btl_base_module_t *btl, mca_btl_base_descriptor_t *descriptor);
+mca_btl_base_descriptor_t *mca_btl_rawe_prepare_src(struct mca_btl_base_module_t *btl,
+                                                    struct mca_btl_base_endpoint_t *endpoint,
+                                                    struct opal_convertor_t *convertor,
+                                                    uint8_t order, size_t reserve, size_t *size,
+                                                    uint32_t flags);
+int mca_btl_rawe_send(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
+                      mca_btl_base_descriptor_t *descriptor, mca_btl_base_tag_t tag);
+int mca_btl_rawe_sendi(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
+                       struct opal_convertor_t *convertor, void *header, size_t header_size,
+                       size_t payload_size, uint8_t order, uint32_t flags, mca_btl_base_tag_t tag,
+                       mca_btl_base_descriptor_t **descriptor);
+int mca_btl_rawe_put(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
+                     void *local_address, uint64_t remote_address,
+                     mca_btl_base_registration_handle_t *local_handle,
+                     mca_btl_base_registration_handle_t *remote_handle, size_t size, int flags,
+                     int order, mca_btl_base_rdma_completion_fn_t callback, void *context,
+                     void *cbdata);
+
+#endif

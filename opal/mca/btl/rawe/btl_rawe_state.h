@@ -1,0 +1,41 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What all modules of a process share. Changed with the lock of the engines held, but for the list
+ * of modules while the component is initialized.
+ */
+#ifndef MCA_BTL_RAWE_STATE_H
+#define MCA_BTL_RAWE_STATE_H
+
+#include "btl_rawe_compat.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/rawe_handle.h"
+
+/** Modules at most: interfaces of a host, and lo. */
+#define MCA_BTL_RAWE_MODULES_MAX 16u
+
+struct mca_btl_rawe_module;
+
+struct mca_btl_rawe_state {
+    mca_btl_base_component_3_0_0_t *component; /**< ours; NULL: not open */
+    struct mca_btl_rawe_module *modules[MCA_BTL_RAWE_MODULES_MAX];
+    unsigned module_count;
+    struct rawe_handle_table handles; /**< registered memory */
+    bool progressing;                 /**< inside the component's progress function */
+    unsigned idle_count;     /**< progress calls that found nothing: the clock is read rarely */
+    _Atomic uint32_t rounds; /**< calls of progress so far, wrapping */
+};
+
+extern struct mca_btl_rawe_state mca_btl_rawe_state;
+
+/** CLOCK_MONOTONIC in nanoseconds: the engines' time. */
+uint64_t mca_btl_rawe_now_ns(void);
+
+/** The same, as rawe_peer_config.now_ns. */
+uint64_t mca_btl_rawe_peer_now_ns(void *context);
+
+#endif

@@ -1,0 +1,254 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * A peer: which message takes which lane and how, streaks, early completion.
+ */
+#include "rawe_peer.h"
+
+#include <string.h>
+
+/** What is known of a message while it is being sent. */
+enum phase {
+    PHASE_CALLING,     /**< inside rawe_peer_send; nothing has been reported */
+    PHASE_TRANSMITTED, /**< inside rawe_peer_send; all of it has been transmitted */
+    PHASE_FINISHED,    /**< inside rawe_peer_send; done */
+    PHASE_QUEUED,      /**< rawe_peer_send has returned */
+};
+
+static uint64_t now_ns(const struct rawe_peer *peer)
+{
+    return peer->config.now_ns(peer->config.context);
+}
+
+void rawe_peer_init(struct rawe_peer *peer, struct rawe_engine *engine,
+                    const struct rawe_peer_config *config)
+{
+    memset(peer, 0, sizeof(*peer));
+    peer->engine = engine;
+    peer->config = *config;
+}
+
+struct rawe_conn *rawe_peer_open(struct rawe_peer *peer, unsigned lane)
+{
+    const struct rawe_peer_config *from = &peer->config;
+    struct rawe_conn_config config = {
+        .peer_port = from->port,
+        .peer_key = from->key,
+        .payload_max_bytes = from->payload_max_bytes,
+        .lane = (uint8_t)lane,
+        .owner = from->owner,
+    };
+    memcpy(config.peer_mac, from->mac, RAWE_MAC_BYTES);
+    peer->conn[lane] = rawe_conn_open(peer->engine, &config);
+    return peer->conn[lane];
+}
+
+void rawe_peer_close(struct rawe_peer *peer)
+{
+    for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
+        if (peer->conn[lane] != NULL) {
+            rawe_conn_close(peer->conn[lane], now_ns(peer));
+            peer->conn[lane] = NULL;
+        }
+    }
+}
+
+bool rawe_peer_drained(const struct rawe_peer *peer)
+{
+    for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
+        if (peer->conn[lane] != NULL && !rawe_conn_drained(peer->conn[lane])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/** Is everything there for a streak to begin, once enough messages have been sent in a row? */
+static bool streak_begins(const struct rawe_peer *peer, const struct rawe_conn *express,
+                          const struct rawe_conn *bulk, uint64_t passed_ns)
+{
+    const struct rawe_engine *engine = peer->engine;
+    return engine->config.coalesce_from_frames != 0 &&
+           express->sendwin.in_flight >= engine->config.coalesce_from_frames &&
+           passed_ns < peer->config.streak_ns && engine->batches.output.transmit != NULL &&
+           (bulk == NULL || bulk->batch == RAWE_BATCH_UNTRIED || bulk->batch == RAWE_BATCH_VALID);
+}
+
+/**
+ * Is this message, which fits a frame, one of many that are sent in a row? Then it had better share
+ * a batch with those behind it, on the bulk lane: a system call for dozens of them instead of one
+ * for each. It takes both signs: frames in flight alone also pile up when the peer is slow, and
+ * messages close to each other alone are also those of a ping-pong; lone messages lose by it (NAS
+ * LU 10 % of its time, ping-pong 20 %). Not while long messages are there, which it would have to
+ * wait for; and once in a streak, until all of that lane is acknowledged, as changing lanes changes
+ * the order.
+ */
+static bool joins_streak(struct rawe_peer *peer, const struct rawe_conn *express,
+                         size_t total_bytes)
+{
+    if (__builtin_expect(!rawe_conn_coalesce_poor(express, total_bytes), 1)) {
+        return false;
+    }
+    const struct rawe_conn *bulk = peer->conn[RAWE_LANE_BULK];
+    bool idle = bulk == NULL || rawe_conn_drained(bulk);
+    if (peer->streak && (!idle || peer->streak_count == 0)) {
+        return true; /* 0: it has begun with this message, which could not be copied */
+    }
+    peer->streak = false;
+    if (__builtin_expect(++peer->streak_count <= RAWE_PEER_STREAK_MESSAGES, 1)) {
+        return false;
+    }
+    uint64_t time_ns = now_ns(peer);
+    peer->streak =
+        idle && streak_begins(peer, express, bulk, time_ns - peer->streak_since_ns);
+    peer->streak_count = 0;
+    peer->streak_since_ns = time_ns;
+    return peer->streak;
+}
+
+/** Copy a message that fits a frame: into one that is held back already, if any, or its own. */
+static inline enum rawe_status copy(const struct rawe_peer *peer, struct rawe_conn *conn,
+                                    uint8_t tag, const void *first, size_t first_bytes,
+                                    const void *second, size_t second_bytes)
+{
+    if (rawe_conn_coalesce(conn, tag, first, first_bytes, second, second_bytes)) {
+        return RAWE_STATUS_DONE;
+    }
+    if (__builtin_expect(!rawe_conn_stamps_later(conn), 0)) {
+        return rawe_conn_send_copy(conn, tag, first, first_bytes, second, second_bytes,
+                                   now_ns(peer));
+    }
+    /* The clock is read while the frame is on its way already. */
+    enum rawe_status status = rawe_conn_send_copy(conn, tag, first, first_bytes, second,
+                                                  second_bytes, RAWE_TIME_LATER);
+    rawe_conn_stamp(conn, now_ns(peer));
+    return status;
+}
+
+enum rawe_status rawe_peer_send_copy(struct rawe_peer *peer, uint8_t tag, const void *first,
+                                     size_t first_bytes, const void *second, size_t second_bytes)
+{
+    struct rawe_conn *conn = rawe_peer_conn(peer, RAWE_LANE_EXPRESS);
+    size_t total_bytes = first_bytes + second_bytes;
+    if (conn == NULL || total_bytes > peer->engine->config.copy_max_bytes ||
+        total_bytes > rawe_conn_frame_message_bytes(conn) ||
+        joins_streak(peer, conn, total_bytes)) {
+        return RAWE_STATUS_BUSY;
+    }
+    return copy(peer, conn, tag, first, first_bytes, second, second_bytes);
+}
+
+static struct rawe_message *message_of(struct rawe_send *send)
+{
+    return (struct rawe_message *)(void *)((char *)send - offsetof(struct rawe_message, send));
+}
+
+/** rawe_send.done: the peer has acknowledged the message, or never will. */
+static void message_done(struct rawe_send *send, enum rawe_status status)
+{
+    struct rawe_message *message = message_of(send);
+    if (message->phase != PHASE_QUEUED) {
+        message->phase = PHASE_FINISHED;
+        message->status = status;
+    } else if (message->completed_early) {
+        message->release(message);
+    } else {
+        message->complete(message, status);
+    }
+}
+
+/** A message has been transmitted: what is not in its own memory is copied there. */
+static void complete_early(struct rawe_message *message, struct rawe_conn *conn)
+{
+    struct rawe_send *send = &message->send;
+    if (send->piece_count != 1) {
+        memcpy(message->own + send->pieces[0].len_bytes, send->pieces[1].base,
+               send->pieces[1].len_bytes);
+        rawe_conn_send_rebased(conn, send, message->own);
+    }
+    message->completed_early = true;
+    message->phase = PHASE_QUEUED;
+}
+
+/** rawe_send.transmitted. */
+static void message_transmitted(struct rawe_send *send, struct rawe_conn *conn)
+{
+    struct rawe_message *message = message_of(send);
+    if (message->phase == PHASE_CALLING) {
+        message->phase = PHASE_TRANSMITTED;
+    } else {
+        complete_early(message, conn);
+        message->complete(message, RAWE_STATUS_DONE);
+    }
+}
+
+/** Hand a message to a connection from where it lies. */
+static enum rawe_peer_result send_in_place(struct rawe_peer *peer, struct rawe_conn *conn,
+                                           struct rawe_message *message, size_t total_bytes)
+{
+    struct rawe_send *send = &message->send;
+    bool may_copy = !send->ordered && total_bytes <= RAWE_PEER_COPY_BYTES;
+    bool early = message->own != NULL && (send->piece_count == 1 || may_copy);
+    /* In order it can share batches with others, however short it is. */
+    send->ordered = send->ordered || (conn->lane == RAWE_LANE_BULK && peer->streak);
+    send->kind = RAWE_FRAGMENT_MESSAGE;
+    send->relaxed = early;
+    send->done = message_done;
+    send->transmitted = early ? message_transmitted : NULL;
+    message->phase = PHASE_CALLING;
+    rawe_conn_send(conn, send, now_ns(peer));
+    switch (message->phase) {
+    case PHASE_FINISHED:
+        return message->status == RAWE_STATUS_DONE ? RAWE_PEER_COMPLETE : RAWE_PEER_FAILED;
+    case PHASE_TRANSMITTED:
+        complete_early(message, conn);
+        return RAWE_PEER_COMPLETE;
+    default:
+        message->phase = PHASE_QUEUED;
+        return RAWE_PEER_QUEUED;
+    }
+}
+
+enum rawe_peer_result rawe_peer_send(struct rawe_peer *peer, struct rawe_message *message)
+{
+    const struct rawe_send *send = &message->send;
+    const struct rawe_bytes *pieces = send->pieces;
+    size_t second_bytes = send->piece_count > 1 ? pieces[1].len_bytes : 0;
+    size_t total_bytes = pieces[0].len_bytes + second_bytes;
+    struct rawe_conn *conn = rawe_peer_conn(peer, RAWE_LANE_EXPRESS);
+    message->completed_early = false;
+    if (conn == NULL) {
+        return RAWE_PEER_NO_MEMORY;
+    }
+    if (send->ordered || total_bytes > rawe_conn_frame_message_bytes(conn)) {
+        peer->streak = false;
+        conn = rawe_peer_conn(peer, RAWE_LANE_BULK);
+    } else if (joins_streak(peer, conn, total_bytes)) {
+        peer->streak_count = 1;
+        conn = rawe_peer_conn(peer, RAWE_LANE_BULK);
+    } else if (total_bytes <= peer->engine->config.copy_max_bytes) {
+        enum rawe_status status =
+            copy(peer, conn, send->tag, pieces[0].base, pieces[0].len_bytes,
+                 second_bytes != 0 ? pieces[1].base : NULL, second_bytes);
+        if (status != RAWE_STATUS_BUSY) {
+            return status == RAWE_STATUS_DONE ? RAWE_PEER_COMPLETE : RAWE_PEER_FAILED;
+        }
+    }
+    return conn == NULL ? RAWE_PEER_NO_MEMORY : send_in_place(peer, conn, message, total_bytes);
+}
+
+bool rawe_peer_put(struct rawe_peer *peer, struct rawe_send *send)
+{
+    struct rawe_conn *conn = rawe_peer_conn(peer, RAWE_LANE_BULK);
+    peer->streak = false;
+    if (conn == NULL) {
+        return false;
+    }
+    send->kind = RAWE_FRAGMENT_PUT;
+    send->tag = 0;
+    send->transmitted = NULL;
+    send->ordered = false;
+    send->relaxed = false;
+    rawe_conn_send(conn, send, now_ns(peer));
+    return true;
+}

@@ -1,0 +1,131 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * A peer: one interface of another process, as one engine reaches it. It has a connection for each
+ * lane, opened on first use, and decides which message takes which lane and how: copied or from
+ * where it lies, coalesced or alone, complete when it has been acknowledged or as soon as it has
+ * been transmitted.
+ *
+ *   message                                        lane     how
+ *   up to copy_max_bytes, and one frame            express  copied; coalesced while frames fly
+ *   longer, up to one frame                        express  from where it lies
+ *   either, in a streak of those that coalesce     bulk     in order, several to a batch
+ *   poorly
+ *   longer than a frame, or ordered                bulk     from where it lies
+ *   PUT data                                       bulk     from where it lies
+ */
+#ifndef RAWE_PEER_H
+#define RAWE_PEER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "rawe_conn.h"
+
+/** Messages in two pieces up to this length, in bytes, are complete early: see rawe_message. */
+#define RAWE_PEER_COPY_BYTES (16u * 1024u + 64u)
+
+/** This many messages in a row, within streak_ns, begin a streak: each takes 2 us, or more. */
+#define RAWE_PEER_STREAK_MESSAGES 8u
+
+struct rawe_peer_config {
+    uint8_t mac[RAWE_MAC_BYTES];
+    uint16_t port;
+    uint32_t key;
+    uint32_t payload_max_bytes; /**< frame payload that the path carries */
+    void *owner;                /**< of the connections */
+    uint64_t streak_ns;         /**< 0: no streaks */
+    /**
+     * The current time in nanoseconds. A copied message's frame is timed while it is on its way
+     * already: so that reading the clock adds nothing to the latency.
+     */
+    uint64_t (*now_ns)(void *context);
+    void *context; /**< of now_ns */
+};
+
+struct rawe_peer {
+    struct rawe_engine *engine;
+    struct rawe_conn *conn[RAWE_LANES]; /**< NULL until the lane is used */
+    struct rawe_peer_config config;
+    bool streak;              /**< the bulk lane carries messages that fit a frame, no others */
+    uint32_t streak_count;    /**< such messages sent on the express lane... */
+    uint64_t streak_since_ns; /**< ... since then */
+};
+
+/**
+ * A message that is sent from where it lies. The caller sets `send.tag`, `send.ordered`, and the
+ * pieces, and owns all of it until rawe_peer_send returns RAWE_PEER_COMPLETE (with
+ * `completed_early`: until `release`) or `complete` is called.
+ *
+ * Early completion: a message that lies in memory of its own is complete for its sender once it has
+ * been transmitted, and that memory stays in use until the peer has acknowledged it. A second piece
+ * in memory that is not the message's own is copied behind the first, while the frames are on their
+ * way: the copy takes less time than waiting for the acknowledgement. What has not been transmitted
+ * is not complete, as the caller might not make progress for long.
+ */
+struct rawe_message {
+    struct rawe_send send;
+    /**
+     * The message is complete: `completed_early` says whether its own memory is still in use.
+     * Called only after rawe_peer_send has returned RAWE_PEER_QUEUED.
+     */
+    void (*complete)(struct rawe_message *message, enum rawe_status status);
+    /** The memory of a message that completed early is free. */
+    void (*release)(struct rawe_message *message);
+    /**
+     * The message's own memory, where its first piece lies, with room for all of it if it is in two
+     * pieces of RAWE_PEER_COPY_BYTES at most. NULL: it must not complete early.
+     */
+    uint8_t *own;
+    bool completed_early;
+    /* the peer's */
+    uint8_t phase;
+    enum rawe_status status;
+};
+
+enum rawe_peer_result {
+    RAWE_PEER_COMPLETE,  /**< no `complete` will follow */
+    RAWE_PEER_QUEUED,    /**< `complete` will follow */
+    RAWE_PEER_FAILED,    /**< the connection has failed; nothing follows */
+    RAWE_PEER_NO_MEMORY, /**< nothing was taken */
+};
+
+/** No connection is opened yet. The engine must outlive the peer. */
+void rawe_peer_init(struct rawe_peer *peer, struct rawe_engine *engine,
+                    const struct rawe_peer_config *config);
+
+/** Close the peer's connections; what is left completes with RAWE_STATUS_FAILED. */
+void rawe_peer_close(struct rawe_peer *peer);
+
+/** Open the connection of a lane; NULL without memory. Use rawe_peer_conn. */
+struct rawe_conn *rawe_peer_open(struct rawe_peer *peer, unsigned lane);
+
+/** The connection of a lane, opened if need be; NULL without memory. */
+static inline struct rawe_conn *rawe_peer_conn(struct rawe_peer *peer, unsigned lane)
+{
+    struct rawe_conn *conn = peer->conn[lane];
+    return __builtin_expect(conn != NULL, 1) ? conn : rawe_peer_open(peer, lane);
+}
+
+/** True when nothing is queued or in flight to the peer. */
+bool rawe_peer_drained(const struct rawe_peer *peer);
+
+/**
+ * Send a short message by copying its two pieces. RAWE_STATUS_DONE: taken, and complete.
+ * RAWE_STATUS_BUSY: it cannot be copied, or not now: use rawe_peer_send. RAWE_STATUS_FAILED: the
+ * connection has failed.
+ */
+enum rawe_status rawe_peer_send_copy(struct rawe_peer *peer, uint8_t tag, const void *first,
+                                     size_t first_bytes, const void *second, size_t second_bytes);
+
+/** Send a message in one or two pieces; see struct rawe_message. */
+enum rawe_peer_result rawe_peer_send(struct rawe_peer *peer, struct rawe_message *message);
+
+/**
+ * Send PUT data. The caller sets the pieces, handle and `done`, which is called in the end. False
+ * without memory: nothing was taken.
+ */
+bool rawe_peer_put(struct rawe_peer *peer, struct rawe_send *send);
+
+#endif

@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The README's tables of parameters and counters, made from the sources that define them.
+
+They stand between `<!-- parameters: begin -->` and its end, and between the marks of `counters`.
+`test/lint/lint --write` renews them.
+"""
+
+import ast
+import re
+from dataclasses import dataclass
+
+from . import c_source, tree
+
+PARAMETERS = "opal/mca/btl/rawe/btl_rawe_params.c"
+COUNTERS = "opal/mca/btl/rawe/core/rawe_counters.h"
+GLUE = "opal/mca/btl/rawe"
+README = "README.md"
+UNITS = {"KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30}
+SHORT = {"microseconds": "µs", "milliseconds": "ms", "seconds": "s"}
+_TEXT = r'"(?:\\.|[^"\\])*"'
+_TEXTS = rf"({_TEXT}(?:\s*{_TEXT})*)"
+
+
+class TablesError(Exception):
+    """A source is not written as this file expects; the text says which and how."""
+
+
+@dataclass
+class Row:
+    """A parameter."""
+
+    name: str
+    default: str
+    limits: str
+    level: int
+    sentence: str
+
+
+def _joined(literals):
+    """The text of adjacent string literals of C."""
+    return "".join(ast.literal_eval(one) for one in re.findall(_TEXT, literals))
+
+
+def _number(expression):
+    """The value of an integer expression such as 16 * MIB or 1 << 20."""
+    text = re.sub(r"\b(\d\w*?)[uUlL]+\b", r"\1", expression.strip())
+    text = re.sub(r"[KMG]IB", lambda match: str(UNITS[match[0]]), text)
+    if not re.fullmatch(r"[0-9a-fA-Fx\s*+<()-]+", text):
+        raise TablesError(f"{PARAMETERS}: cannot read the number {expression.strip()!r}")
+    return eval(text, {"__builtins__": {}})  # noqa: S307 (only digits and operators, see above)
+
+
+def _entries(source, array):
+    """The fields of each entry of `static const struct TYPE ARRAY[] = {...};`, as texts."""
+    match = re.search(rf"\b{array}\[\] = \{{(.*?)^\}};", source, re.DOTALL | re.MULTILINE)
+    if match is None:
+        raise TablesError(f"{PARAMETERS}: there is no array {array}[]")
+    fields, depth, field = [], 0, ""
+    for token in re.findall(rf"{_TEXT}|[{{}}(),]|[^{{}}(),\"]+", match[1]):
+        if token in "{(":
+            depth += 1
+            if token == "{" and depth == 1:
+                fields.append([])
+                continue
+        elif token in "})":
+            depth -= 1
+            if depth == 0:
+                fields[-1].append(field.strip())
+                field = ""
+                continue
+        elif token == "," and depth == 1:
+            fields[-1].append(field.strip())
+            field = ""
+            continue
+        if depth >= 1:
+            field += token
+    return [[one for one in entry if one] for entry in fields]
+
+
+def _shown(name, value, unit, typed=False):
+    """A number as a reader wants it; `typed`: as it is to be typed."""
+    if name == "ethertype":
+        return f"0x{value:04X}"
+    if unit == "bytes" and not typed:
+        for suffix, size in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+            if value >= size and value % size == 0:
+                return f"{value // size} {suffix}"
+    return str(value)
+
+
+def _limits(name, low, high, unit, rule):
+    """The range of a number in words."""
+    text = f"{_shown(name, low, unit)} to {_shown(name, high, unit)}"
+    if unit and not (unit == "bytes" and text[-1] == "B"):
+        text += f" {SHORT.get(unit, unit)}"
+    return text + re.sub(r"^, (\d+: )", r"; \1", rule)
+
+
+def parameters(source):
+    """Rows of all parameters, those of a low level (for every user) first."""
+    source = c_source.without_comments(source)
+    rows = []
+    for entry in _entries(source, "texts"):
+        name, level, sentence = entry[0], entry[2], entry[3]
+        rows.append(Row(_joined(name), "empty", "", _level(level), _joined(sentence)))
+    for entry in _entries(source, "numbers"):
+        name, unit, rule = _joined(entry[0]), _joined(entry[5]), _joined(entry[6])
+        default, low, high = (_number(text) for text in entry[2:5])
+        rows.append(
+            Row(
+                name,
+                _shown(name, default, unit, typed=True),
+                _limits(name, low, high, unit, rule),
+                _level(entry[8]),
+                _joined(entry[9]),
+            )
+        )
+    for entry in _entries(source, "flags"):
+        default = {"true": "on", "false": "off"}[entry[2]]
+        rows.append(Row(_joined(entry[0]), default, "", _level(entry[3]), _joined(entry[4])))
+    return sorted(rows, key=lambda row: row.level)
+
+
+def _level(text):
+    """OPAL_INFO_LVL_4 -> 4."""
+    return int(text.rsplit("_", 1)[1])
+
+
+def counters(header, glue):
+    """(name, description) of the engine's counters, then of those the glue adds."""
+    header = c_source.without_comments(header).replace("\\\n", "\n")
+    found = re.findall(rf"\bX\((\w+),\s*{_TEXTS}\)", header)
+    added = re.findall(rf'\{{"(\w+)",\s*{_TEXTS},\s*(?:true|false)\}}', glue)
+    if not found or not added:
+        raise TablesError(
+            f"{COUNTERS} has no list of X(name, text), or no source of the glue has a list of "
+            '{"name", "text", false}'
+        )
+    return [(name, _joined(text)) for name, text in found] + [
+        (name.strip('"'), _joined(text)) for name, text in added
+    ]
+
+
+def _table(heads, rows):
+    """A table in Markdown."""
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n".join(
+        "| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines
+    )
+
+
+def tables(root=tree.ROOT):
+    """Name of the marks -> Markdown between them."""
+
+    def read(path):
+        return (root / path).read_text(encoding="utf-8")
+
+    rows = [
+        [f"`btl_rawe_{row.name}`", row.default, row.limits, row.sentence]
+        for row in parameters(read(PARAMETERS))
+    ]
+    glue = "".join(
+        file.read_text(encoding="utf-8")
+        for file in sorted((root / GLUE).glob("btl_rawe_*.c"))
+        if file != root / PARAMETERS
+    )
+    counted = [[f"`{name}`", text] for name, text in counters(read(COUNTERS), glue)]
+    return {
+        "parameters": _table(["name", "default", "range", "meaning"], rows),
+        "counters": _table(["counter", "counts"], counted),
+    }
+
+
+def renewed(text, made):
+    """The README with what stands between its marks replaced."""
+    for name, table in made.items():
+        begin, end = f"<!-- {name}: begin -->\n", f"\n<!-- {name}: end -->"
+        start, stop = text.find(begin), text.find(end)
+        if start < 0 or stop < start:
+            raise TablesError(f"{README} has lost its marks {begin.strip()} and {end.strip()}")
+        text = text[: start + len(begin)] + table + text[stop:]
+    return text
+
+
+def check(root=tree.ROOT):
+    """What is wrong with the README's tables, as lines of text."""
+    text = (root / README).read_text(encoding="utf-8")
+    try:
+        wanted = renewed(text, tables(root))
+    except TablesError as error:
+        return [str(error)]
+    problems = []
+    for number, (have, want) in enumerate(
+        zip(text.splitlines() + [""], wanted.splitlines() + [""], strict=False), 1
+    ):
+        if have != want:
+            problems.append(f"{README}:{number}: the code says: {want or '(the table ends)'}")
+            break
+    if text != wanted and not problems:
+        problems.append(f"{README}: a table does not agree with the code")
+    return problems
+
+
+def write(root=tree.ROOT):
+    """Renew the README's tables."""
+    path = root / README
+    path.write_text(renewed(path.read_text(encoding="utf-8"), tables(root)), encoding="utf-8")

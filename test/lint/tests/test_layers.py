@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Tests of rawelint.layers: components that break one rule each, and mutants of the real one."""
+
+import shutil
+
+import pytest
+
+from rawelint import c_source, layers, tree
+
+TABLE = """
+[core]
+folder = "core"
+system = ["stdint.h"]
+modules = ["rawe_low", "rawe_mid", "rawe_high"]
+[link]
+folder = "link"
+uses = { core = ["rawe_low"] }
+modules = ["rawe_wire_end rawe_wire_end_packet"]
+[glue]
+folder = "."
+uses = { core = "all", link = "all" }
+openmpi = true
+"""
+SOUND = {
+    "core/rawe_low.h": "#include <stdint.h>\nint rawe_low_get(void);\n",
+    "core/rawe_low.c": '#include "rawe_low.h"\nint rawe_low_get(void)\n{\n    return 1;\n}\n',
+    "core/rawe_mid.h": "int rawe_mid_get(void);\n",
+    "core/rawe_mid.c": '#include "rawe_mid.h"\n\n#include "rawe_low.h"\n'
+    "int rawe_mid_get(void)\n{\n    return rawe_low_get();\n}\n",
+    "core/rawe_high.h": "int rawe_high_get(int (*ask)(void));\n",
+    "core/rawe_high.c": '#include "rawe_high.h"\n#include "rawe_mid.h"\n'
+    "int rawe_high_get(int (*ask)(void))\n{\n    return ask() + rawe_mid_get();\n}\n",
+    "link/rawe_wire_end.h": "void rawe_wire_end_send(void);\n",
+    "link/rawe_wire_end_packet.c": '#include "rawe_wire_end.h"\n#include "../core/rawe_low.h"\n'
+    "#include <sys/socket.h>\nvoid rawe_wire_end_send(void)\n{\n    (void)rawe_low_get();\n}\n",
+    "btl_rawe_send.h": '#include "opal/mca/btl/btl.h"\nvoid btl_rawe_send(void);\n',
+    "btl_rawe_send.c": '#include "btl_rawe_send.h"\n#include "link/rawe_wire_end.h"\n'
+    '#include "core/rawe_high.h"\nvoid btl_rawe_send(void)\n{\n    rawe_wire_end_send();\n}\n',
+}
+
+
+@pytest.fixture
+def check(tmp_path):
+    """A function: the problems of the sound component with some files replaced."""
+
+    def run(changes=None):
+        for path, text in {**SOUND, **(changes or {})}.items():
+            file = tmp_path / layers.COMPONENT / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            if text is None:
+                file.unlink(missing_ok=True)
+            else:
+                file.write_text(text, encoding="utf-8")
+        table = tmp_path / "layers.toml"
+        table.write_text(TABLE, encoding="utf-8")
+        return layers.check(tmp_path, table)
+
+    return run
+
+
+def only(problems, *parts):
+    """There is one problem, and it says all of these."""
+    assert len(problems) == 1, problems
+    for part in parts:
+        assert part in problems[0]
+
+
+def test_check__sound_component_has_no_problem(check):
+    assert check() == []
+
+
+def test_check__call_through_a_function_pointer_is_no_arrow(check):
+    assert check({"core/rawe_low.c": SOUND["core/rawe_low.c"].replace("1", "(*ask)()")}) == []
+
+
+def test_check__upward_include(check):
+    text = '#include "rawe_mid.h"\n' + SOUND["core/rawe_low.c"]
+    problems = check({"core/rawe_low.c": text})
+    assert any("core/rawe_low.c:1:" in one and "an arrow points up" in one for one in problems)
+    assert any("circle of 2 modules: rawe_low, rawe_mid" in one for one in problems)
+
+
+def test_check__upward_call_without_an_include(check):
+    text = "int rawe_high_get(int (*)(void));\n" + SOUND["core/rawe_mid.c"].replace(
+        "return rawe_low_get", "return rawe_high_get(0) + rawe_low_get"
+    )
+    problems = check({"core/rawe_mid.c": text})
+    assert any(
+        "rawe_mid.c:1: uses rawe_high_get() of core/rawe_high.c" in one and "points up" in one
+        for one in problems
+    )
+
+
+def test_check__header_that_declares_a_function_of_a_higher_module(check):
+    text = SOUND["core/rawe_low.h"] + "int rawe_mid_get(void);\n"
+    problems = check({"core/rawe_low.h": text})
+    assert any("rawe_low.h:3: declares rawe_mid_get()" in one for one in problems)
+
+
+def test_check__circle_of_glue_which_has_no_order(check):
+    problems = check(
+        {
+            "btl_rawe_a.h": "void btl_rawe_a(void);\n",
+            "btl_rawe_a.c": '#include "btl_rawe_b.h"\nvoid btl_rawe_a(void)\n{\n}\n',
+            "btl_rawe_b.h": "void btl_rawe_b(void);\n",
+            "btl_rawe_b.c": '#include "btl_rawe_a.h"\nvoid btl_rawe_b(void)\n{\n}\n',
+        }
+    )
+    only(problems, "btl_rawe_a.c:1:", "circle of 2 modules: btl_rawe_a, btl_rawe_b")
+
+
+def test_check__circle_of_headers_inside_of_a_module(check):
+    only(
+        check(
+            {
+                "core/rawe_low.h": '#include "rawe_low_internal.h"\n' + SOUND["core/rawe_low.h"],
+                "core/rawe_low_internal.h": '#include "rawe_low.h"\n',
+            }
+        ),
+        "circle of headers: core/rawe_low.h -> core/rawe_low_internal.h -> core/rawe_low.h",
+    )
+
+
+def test_check__sources_of_one_module_may_share_its_header(check):
+    more = "void rawe_wire_end_more(void);\n"
+    text = '#include "rawe_wire_end.h"\nvoid rawe_wire_end_more(void)\n{\n}\n'
+    calls = SOUND["link/rawe_wire_end_packet.c"] + "void x(void)\n{\n    rawe_wire_end_more();\n}\n"
+    changes = {
+        "link/rawe_wire_end.h": SOUND["link/rawe_wire_end.h"] + more,
+        "link/rawe_wire_end.c": text,
+        "link/rawe_wire_end_packet.c": calls,
+    }
+    assert check(changes) == []
+    changes["link/rawe_wire_end.c"] = text.replace("{\n}", "{\n    rawe_wire_end_send();\n}")
+    only(
+        check(changes),
+        "circle of 2 sources inside of the module rawe_wire_end",
+        "link/rawe_wire_end.c:4 uses rawe_wire_end_send() of link/rawe_wire_end_packet.c",
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("#include <sys/socket.h>", "sockets"),
+        ("#include <linux/if_packet.h>", "sockets"),
+        ("#include <poll.h>", "sockets"),
+        ("#include <time.h>", "a clock"),
+        ("#include <sys/time.h>", "a clock"),
+        ("#include <pthread.h>", "threads"),
+        ("#include <stdio.h>", "output"),
+        ("#include <unistd.h>", "not among those"),
+        ('#include "opal/util/output.h"', "Open MPI"),
+        ("#include <mpi.h>", "Open MPI"),
+        ('#include "../btl_rawe_send.h"', "core may not use glue's btl_rawe_send"),
+        ('#include "../link/rawe_wire_end.h"', "core may not use link's rawe_wire_end"),
+    ],
+)
+def test_check__what_core_may_not_include(check, line, reason):
+    only(
+        check({"core/rawe_mid.h": line + "\n" + SOUND["core/rawe_mid.h"]}), "rawe_mid.h:1:", reason
+    )
+
+
+def test_check__link_may_use_only_what_the_table_allows(check):
+    text = SOUND["link/rawe_wire_end_packet.c"].replace("rawe_low.h", "rawe_mid.h")
+    only(
+        check({"link/rawe_wire_end_packet.c": text.replace("rawe_low_get", "other")}),
+        "rawe_wire_end_packet.c:2:",
+        "link may not use core's rawe_mid",
+    )
+
+
+@pytest.mark.parametrize("header", ['"btl_rawe_send.h"', '"opal/class/opal_list.h"'])
+def test_check__link_may_not_know_glue_or_open_mpi(check, header):
+    text = f"#include {header}\n" + SOUND["link/rawe_wire_end.h"]
+    only(check({"link/rawe_wire_end.h": text}), "rawe_wire_end.h:1:", "link")
+
+
+def test_check__file_that_the_table_does_not_know(check):
+    only(
+        check({"core/rawe_new.c": "static int x;\n"}),
+        "core/rawe_new.c:1:",
+        "rawe_new is not in test/lint/layers.toml: enter it under [core]",
+    )
+
+
+def test_check__entry_without_a_file(check):
+    gone = {"core/rawe_high.c": None, "core/rawe_high.h": None}
+    text = SOUND["btl_rawe_send.c"].replace('#include "core/rawe_high.h"\n', "")
+    only(check({**gone, "btl_rawe_send.c": text}), "layers.toml", "rawe_high, which has no file")
+
+
+def test_read_table__same_file_twice_is_refused(tmp_path):
+    table = tmp_path / "layers.toml"
+    table.write_text('[core]\nfolder = "core"\nmodules = ["rawe_a", "rawe_b rawe_a"]\n')
+    only(layers.check(tmp_path, table), "lists rawe_a twice")
+
+
+# ---- mutants of the component itself ----
+
+
+@pytest.fixture
+def mutant(tmp_path):
+    """A function: the problems that a change of one file adds to those of the component."""
+    shutil.copytree(tree.ROOT / layers.COMPONENT, tmp_path / layers.COMPONENT)
+    before = set(layers.check(tmp_path))
+
+    def run(path, text):
+        file = tmp_path / layers.COMPONENT / path
+        file.write_text(file.read_text(encoding="utf-8") + text, encoding="utf-8")
+        return set(layers.check(tmp_path)) - before
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "reason"),
+    [
+        ("core/rawe_rtt.c", '#include "rawe_engine.h"\n', "an arrow points up"),
+        ("core/rawe_wire.h", '#include "rawe_timer.h"\n', "an arrow points up"),
+        ("core/rawe_engine.c", "#include <sys/socket.h>\n", "sockets"),
+        ("core/rawe_conn.h", "#include <time.h>\n", "a clock"),
+        ("core/rawe_acktr.c", '#include "opal/util/output.h"\n', "Open MPI"),
+        ("core/rawe_acktr.c", '#include "btl_rawe.h"\n', "core may not use glue's btl_rawe"),
+        ("core/rawe_engine.c", '#include "../link/rawe_link.h"\n', "may not use link's rawe_link"),
+        (
+            "link/rawe_filter.c",
+            '#include "../core/rawe_engine.h"\n',
+            "may not use core's rawe_engine",
+        ),
+    ],
+)
+def test_check__mutants_of_the_component_are_found(mutant, path, text, reason):
+    added = mutant(path, text)
+    assert any(path in problem and reason in problem for problem in added), added
+
+
+def test_check__mutant_that_closes_a_circle_is_found(mutant):
+    added = mutant("core/rawe_rtt.c", '#include "rawe_engine.h"\n')
+    circles = [problem for problem in added if "circle of" in problem]
+    assert any("rawe_engine" in one and "rawe_rtt" in one for one in circles), added
+
+
+def test_check__mutant_that_calls_upwards_is_found(mutant):
+    engine = (tree.ROOT / layers.COMPONENT / "core/rawe_engine.c").read_text(encoding="utf-8")
+    name = next(iter(c_source.functions(engine)))
+    added = mutant("core/rawe_timer.c", f"void x(void)\n{{\n    {name}();\n}}\n")
+    assert any(
+        "core/rawe_timer.c" in one and f"uses {name}()" in one and "points up" in one
+        for one in added
+    ), added

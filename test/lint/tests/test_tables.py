@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Tests of rawelint.tables: what is read from the sources, and that a stale README is found."""
+
+import shutil
+
+import pytest
+
+from rawelint import tables, tree
+
+PARAMETERS = r"""
+static const struct number numbers[] = {
+    {"ethertype", &p.ethertype, 0x88B5, 0x0600, 0xFFFF, "", "", false, OPAL_INFO_LVL_4,
+     "EtherType of all frames"},
+    {"ring_bytes", &p.ring_bytes, 16 * MIB, 256 * KIB, 1 * GIB, "bytes", "", false,
+     OPAL_INFO_LVL_4, "Memory, " /* of the ring */
+     "all {of} it"},
+    {"delay_us", &p.delay_us, 50, 0, 1 << 20, "microseconds", ", 0: never", false,
+     OPAL_INFO_LVL_8, "How long"},
+    {"window", &p.window, 512, 16, 1024, "frames", ", a power of two", true, OPAL_INFO_LVL_6,
+     "Window | size"},
+};
+static const struct flag flags[] = {
+    {"stats", &p.stats, false, OPAL_INFO_LVL_3, "Report"},
+    {"loopback", &p.loopback, true, OPAL_INFO_LVL_3, "Same host"},
+};
+static const struct text texts[] = {
+    {"include", &p.include, OPAL_INFO_LVL_1, "Interfaces"},
+};
+"""
+HEADER = """
+#define RAWE_COUNTER_LIST(X)  \\
+    X(sent,    "frames sent") \\
+    X(dropped, "frames "      \\
+               "dropped")
+"""
+GLUE = """
+static const struct metric others[] = {
+    {"link_sent", "frames handed to the kernel", false},
+    {"most", "memory in use, "
+     "at most", true},
+};
+"""
+
+
+def test_parameters__numbers():
+    rows = {row.name: row for row in tables.parameters(PARAMETERS)}
+    assert (rows["ethertype"].default, rows["ethertype"].limits) == ("0x88B5", "0x0600 to 0xFFFF")
+    assert (rows["ring_bytes"].default, rows["ring_bytes"].limits) == (
+        "16777216",
+        "256 KiB to 1 GiB",
+    )
+    assert rows["ring_bytes"].sentence == "Memory, all {of} it"
+    assert rows["delay_us"].limits == "0 to 1048576 µs; 0: never"
+    assert rows["window"].limits == "16 to 1024 frames, a power of two"
+
+
+def test_parameters__flags_and_texts():
+    rows = {row.name: row for row in tables.parameters(PARAMETERS)}
+    assert (rows["stats"].default, rows["loopback"].default) == ("off", "on")
+    assert (rows["include"].default, rows["include"].sentence) == ("empty", "Interfaces")
+
+
+def test_parameters__ordered_by_level():
+    assert [row.level for row in tables.parameters(PARAMETERS)] == [1, 3, 3, 4, 4, 6, 8]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("numbers[]", "others[]"), ("16 * MIB", "sizeof(int)"), ("50,", "FIFTY,")]
+)
+def test_parameters__what_cannot_be_read_is_refused(old, new):
+    with pytest.raises(tables.TablesError):
+        tables.parameters(PARAMETERS.replace(old, new))
+
+
+def test_counters__of_engine_and_glue():
+    assert tables.counters(HEADER, GLUE) == [
+        ("sent", "frames sent"),
+        ("dropped", "frames dropped"),
+        ("link_sent", "frames handed to the kernel"),
+        ("most", "memory in use, at most"),
+    ]
+
+
+@pytest.mark.parametrize(("header", "glue"), [("", GLUE), (HEADER, "")])
+def test_counters__missing_list_is_refused(header, glue):
+    with pytest.raises(tables.TablesError):
+        tables.counters(header, glue)
+
+
+def test_renewed__replaces_between_the_marks_only():
+    text = "a\n<!-- t: begin -->\nold\n<!-- t: end -->\nb\n"
+    assert tables.renewed(text, {"t": "new"}) == text.replace("old", "new")
+
+
+def test_renewed__marks_are_missing():
+    with pytest.raises(tables.TablesError, match="lost its marks"):
+        tables.renewed("a\n", {"t": "new"})
+
+
+@pytest.fixture
+def copy(tmp_path):
+    """The README and the sources of its tables in a folder of their own, in agreement."""
+    shutil.copytree(tree.ROOT / tables.GLUE, tmp_path / tables.GLUE)
+    shutil.copy(tree.ROOT / tables.README, tmp_path)
+    tables.write(tmp_path)
+    assert tables.check(tmp_path) == []
+    return tmp_path
+
+
+def test_check__parameter_that_changed(copy):
+    file = copy / tables.PARAMETERS
+    file.write_text(file.read_text().replace("16 * MIB", "32 * MIB"))
+    (problem,) = tables.check(copy)
+    assert "33554432" in problem
+    tables.write(copy)
+    assert tables.check(copy) == []
+
+
+def test_check__counter_that_is_new(copy):
+    file = copy / tables.COUNTERS
+    file.write_text(file.read_text().replace("LIST(X)", 'LIST(X) X(one_more, "of them")', 1))
+    (problem,) = tables.check(copy)
+    assert "`one_more` | of them" in problem
+
+
+def test_check__edited_by_hand(copy):
+    file = copy / tables.README
+    file.write_text(
+        file.read_text().replace("| `btl_rawe_stats` | off |", "| `btl_rawe_stats` | on |")
+    )
+    (problem,) = tables.check(copy)
+    assert "`btl_rawe_stats` | off" in problem

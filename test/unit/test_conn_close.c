@@ -1,0 +1,240 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Tests of what becomes of data in flight when the peer ends the connection.
+ */
+#include "unit_message.h"
+#include "unit_net.h"
+#include "unit_wire.h"
+
+#include <string.h>
+
+static struct unit_net net;
+static struct unit_send sends[3];
+static uint8_t data[5000];
+
+static int set_up(void **state)
+{
+    (void)state;
+    unit_init(&net);
+    unit_start(&net);
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    memset(sends, 0, sizeof(sends));
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    unit_stop(&net);
+    return 0;
+}
+
+static struct rawe_conn *end(unsigned node)
+{
+    return net.node[node].conn[RAWE_LANE_EXPRESS];
+}
+
+static struct rawe_engine *engine(unsigned node)
+{
+    return &net.node[node].engine;
+}
+
+static void send_messages(unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        unit_send_message(end(0), &sends[i], (uint8_t)i, data, sizeof(data));
+    }
+}
+
+/** Node 0 gets a CLOSE that says it has all before `acknowledgement`, counted from the oldest. */
+static void receive_close(uint32_t acknowledgement, uint8_t flags)
+{
+    struct rawe_header header = {.type = RAWE_FRAME_CLOSE, .flags = flags};
+    header.acknowledgement = acknowledgement;
+    unit_wire_clear(&net);
+    struct unit_frame *close = unit_forge(&net, 1, RAWE_LANE_EXPRESS, header, NULL, 0);
+    unit_receive(&net, close);
+    unit_frame_free(close);
+    assert_int_equal(end(0)->handshake.state, RAWE_CONN_PEER_CLOSED);
+}
+
+/** Node 0 is told that node 1 knows of no such connection. */
+static void disown(void)
+{
+    struct rawe_header header = {.type = RAWE_FRAME_CLOSE, .flags = RAWE_FLAG_REPLY};
+    struct unit_frame *close = unit_forge(&net, 1, RAWE_LANE_EXPRESS, header, NULL, 0);
+    unit_receive(&net, close);
+    unit_frame_free(close);
+}
+
+static bool drop_acks(struct unit_net *of, const struct unit_frame *frame)
+{
+    (void)of;
+    return frame->header.type != RAWE_FRAME_ACK;
+}
+
+static void rawe_conn_receive__what_a_close_does_not_acknowledge_has_failed(void **state)
+{
+    (void)state;
+    send_messages(3); /* four frames each */
+    receive_close(6, 0);
+    assert_int_equal(sends[0].status, RAWE_STATUS_DONE);
+    assert_int_equal(sends[1].status, RAWE_STATUS_FAILED);
+    assert_int_equal(sends[2].status, RAWE_STATUS_FAILED);
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(sends[i].done, 1);
+    }
+    assert_int_equal(net.node[0].lost_calls, 1);
+}
+
+static void rawe_conn_receive__a_send_half_framed_has_failed(void **state)
+{
+    (void)state;
+    end(0)->peer_credit = 2;
+    send_messages(1);
+    receive_close(2, 0); /* it has all that was sent, which is not all there was to send */
+    assert_int_equal(sends[0].status, RAWE_STATUS_FAILED);
+    assert_int_equal(net.node[0].lost_calls, 1);
+}
+
+static void rawe_conn_receive__copied_messages_are_not_lost_in_silence(void **state)
+{
+    (void)state;
+    assert_int_equal(unit_copy_message(end(0), 1, 100), RAWE_STATUS_DONE);
+    receive_close(0, 0);
+    assert_int_equal(net.node[0].lost_calls, 1);
+}
+
+static void rawe_conn_receive__an_orderly_close_loses_nothing(void **state)
+{
+    (void)state;
+    net.filter = drop_acks;
+    send_messages(3);
+    unit_step(&net); /* node 1 has it all */
+    assert_int_equal(net.node[1].message_count, 3);
+    assert_int_equal(sends[0].done, 0);
+    unit_close(&net, 1, RAWE_LANE_EXPRESS);
+    unit_settle(&net);
+    assert_int_equal(end(0)->handshake.state, RAWE_CONN_PEER_CLOSED);
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(sends[i].done, 1);
+        assert_int_equal(sends[i].status, RAWE_STATUS_DONE);
+    }
+    assert_int_equal(net.node[0].lost_calls, 0);
+}
+
+static void rawe_conn_receive__who_does_not_know_the_connection_acknowledges_nothing(void **state)
+{
+    (void)state;
+    send_messages(1);
+    disown();
+    assert_int_equal(sends[0].done, 0); /* the peer may just be ahead in MPI_Finalize */
+    net.now_ns += 1000 * UNIT_MS;
+    receive_close(4, RAWE_FLAG_REPLY);
+    assert_int_equal(sends[0].status, RAWE_STATUS_FAILED);
+    assert_int_equal(net.node[0].lost_calls, 1);
+}
+
+static void rawe_conn_receive__who_is_disowned_in_finalize_has_lost_nothing(void **state)
+{
+    (void)state;
+    send_messages(1);
+    unit_wire_clear(&net);
+    disown();
+    assert_int_equal(sends[0].done, 0);
+    rawe_engine_finalizing(engine(0));
+    disown();
+    assert_int_equal(end(0)->handshake.state, RAWE_CONN_PEER_CLOSED);
+    assert_int_equal(sends[0].status, RAWE_STATUS_DONE);
+    assert_int_equal(sends[0].done, 1);
+    assert_int_equal(net.node[0].lost_calls, 0);
+}
+
+static void rawe_conn_receive__a_close_acknowledges_what_was_never_sent(void **state)
+{
+    (void)state;
+    send_messages(1);
+    receive_close(1000, 0);
+    assert_int_equal(sends[0].status, RAWE_STATUS_FAILED);
+    assert_int_equal(net.node[0].lost_calls, 1);
+}
+
+static void rawe_conn_receive__a_closed_connection_asked_about_has_failed(void **state)
+{
+    (void)state;
+    send_messages(1);
+    unit_wire_clear(&net);
+    net.node[1].link_room = 0;
+    unit_close(&net, 1, RAWE_LANE_EXPRESS); /* without a CLOSE */
+    net.node[1].link_room = UINT32_MAX;
+    net.node[1].refuses = true;
+    unit_run(&net, 3000 * UNIT_MS, UNIT_MS);
+    assert_int_equal(end(0)->handshake.state, RAWE_CONN_PEER_CLOSED);
+    assert_int_equal(sends[0].status, RAWE_STATUS_FAILED);
+    assert_int_equal(sends[0].done, 1);
+}
+
+static void rawe_conn_receive_connect__a_new_incarnation_fails_what_is_in_flight(void **state)
+{
+    (void)state;
+    send_messages(2);
+    unit_wire_clear(&net);
+    net.now_ns += UNIT_MS;
+    unit_restart(&net, 1);
+    rawe_conn_connect(unit_open(&net, 1, RAWE_LANE_EXPRESS), net.now_ns);
+    unit_settle(&net);
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(sends[i].done, 1);
+        assert_int_equal(sends[i].status, RAWE_STATUS_FAILED);
+    }
+    assert_int_equal(net.node[0].lost_calls, 1);
+    assert_int_equal(net.node[1].message_count, 0);
+}
+
+static void rawe_engine_finalizing__nobody_waits_for_data_any_more(void **state)
+{
+    (void)state;
+    send_messages(2);
+    rawe_engine_finalizing(engine(0));
+    receive_close(0, 0);
+    assert_int_equal(sends[0].status, RAWE_STATUS_DONE);
+    assert_int_equal(sends[1].status, RAWE_STATUS_DONE);
+    assert_int_equal(net.node[0].lost_calls, 0);
+}
+
+static void rawe_engine_deliver_deferred__tells_of_a_loss_meanwhile(void **state)
+{
+    (void)state;
+    send_messages(1);
+    rawe_engine_defer_begin(engine(0));
+    receive_close(0, 0);
+    assert_int_equal(net.node[0].lost_calls, 0);
+    assert_true(rawe_engine_has_deferred(engine(0)));
+    rawe_engine_defer_end(engine(0));
+    rawe_engine_deliver_deferred(engine(0));
+    assert_int_equal(net.node[0].lost_calls, 1);
+    assert_int_equal(sends[0].status, RAWE_STATUS_FAILED);
+    rawe_engine_deliver_deferred(engine(0));
+    assert_int_equal(net.node[0].lost_calls, 1);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(rawe_conn_receive__what_a_close_does_not_acknowledge_has_failed),
+        TEST(rawe_conn_receive__a_send_half_framed_has_failed),
+        TEST(rawe_conn_receive__copied_messages_are_not_lost_in_silence),
+        TEST(rawe_conn_receive__an_orderly_close_loses_nothing),
+        TEST(rawe_conn_receive__who_does_not_know_the_connection_acknowledges_nothing),
+        TEST(rawe_conn_receive__who_is_disowned_in_finalize_has_lost_nothing),
+        TEST(rawe_conn_receive__a_close_acknowledges_what_was_never_sent),
+        TEST(rawe_conn_receive__a_closed_connection_asked_about_has_failed),
+        TEST(rawe_conn_receive_connect__a_new_incarnation_fails_what_is_in_flight),
+        TEST(rawe_engine_finalizing__nobody_waits_for_data_any_more),
+        TEST(rawe_engine_deliver_deferred__tells_of_a_loss_meanwhile),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,150 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Tests of credit: what many senders together may have in flight to one receiver.
+ */
+#include "unit_star.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define SENDERS 64u
+
+static struct star star;
+static struct unit_send sends[SENDERS];
+static uint8_t data[60000];
+
+static int tear_down(void **state)
+{
+    (void)state;
+    star_hub(&star)->ring_room = UINT32_MAX;
+    star_stop(&star);
+    return 0;
+}
+
+/** As many senders, and a receive ring of `frames` at the hub. */
+static void start(unsigned senders, uint32_t frames)
+{
+    star_init(&star, senders, RAWE_LANE_BULK);
+    star.config.window_frames = 512;
+    star.config.receive_frames = frames;
+    star_start(&star);
+    star_connect(&star);
+    memset(sends, 0, sizeof(sends));
+}
+
+static void send_from_all(void)
+{
+    for (unsigned i = 0; i < star.leaves; i++) {
+        star_send(&star, star.up[i], &sends[i], data, sizeof(data));
+    }
+}
+
+/**
+ * All nodes but the hub run on; the hub looks into its ring every 2 ms only. Control frames are no
+ * part of credit: they have a place of their own here, as the ring has for the bulk queue.
+ */
+static void run_with_slow_hub(unsigned rounds)
+{
+    struct star_node *hub = star_hub(&star);
+    for (unsigned round = 0; round < rounds; round++) {
+        for (unsigned k = 0; k < 20; k++) {
+            star.now_ns += 100 * UNIT_US;
+            for (unsigned i = 0; i < star.leaves; i++) {
+                star_receive(&star.node[i], UINT32_MAX);
+                rawe_engine_advance(&star.node[i].engine, star.now_ns);
+                rawe_engine_flush(&star.node[i].engine, star.now_ns);
+            }
+        }
+        star_receive(hub, UINT32_MAX);
+        rawe_engine_advance(&hub->engine, star.now_ns);
+        rawe_engine_flush(&hub->engine, star.now_ns);
+    }
+}
+
+static void all_arrives(unsigned frames)
+{
+    struct star_node *hub = star_hub(&star);
+    hub->data_most = 0;
+    send_from_all();
+    run_with_slow_hub(8000);
+    assert_int_equal(hub->messages, star.leaves);
+    for (unsigned i = 0; i < star.leaves; i++) {
+        assert_int_equal(sends[i].done, 1);
+        assert_int_equal(sends[i].status, RAWE_STATUS_DONE);
+        assert_int_equal(star.node[i].engine.counters.frames_resent, 0);
+    }
+    assert_in_range(hub->data_most, 1, frames);
+}
+
+static void rawe_engine_share_credit__senders_never_exceed_the_ring(void **state)
+{
+    (void)state;
+    start(SENDERS, 240);
+    all_arrives(240);
+}
+
+static void rawe_engine_share_credit__more_senders_than_frames(void **state)
+{
+    (void)state;
+    start(SENDERS, 29); /* of MTU 9000 with the stock rmem_max */
+    all_arrives(29);
+}
+
+static void rawe_engine_share_credit__few_senders_and_few_frames(void **state)
+{
+    (void)state;
+    start(8, 29);
+    all_arrives(29);
+}
+
+static void rawe_engine_advance__who_falls_silent_keeps_no_credit(void **state)
+{
+    (void)state;
+    start(SENDERS, 1000);
+    struct star_node *hub = star_hub(&star);
+    /* One after the other has the ring to itself for a while. */
+    for (unsigned i = 0; i < SENDERS; i++) {
+        star_send(&star, star.up[i], &sends[i], data, sizeof(data));
+        star_run(&star, 50 * UNIT_MS, 100 * UNIT_US);
+        assert_int_equal(sends[i].done, 1);
+    }
+    uint32_t sum = 0;
+    for (unsigned i = 0; i < SENDERS; i++) {
+        sum += star.up[i]->peer_credit;
+    }
+    assert_true(sum <= 1000);
+    /* Then all of them at the same time. */
+    hub->messages = 0;
+    for (unsigned i = 0; i < SENDERS; i++) {
+        star.node[i].engine.counters.frames_resent = 0;
+    }
+    all_arrives(1000);
+}
+
+static void rawe_conn_output__without_credit_it_asks(void **state)
+{
+    (void)state;
+    start(2, 1000);
+    struct star_node *leaf = &star.node[0];
+    star.up[0]->peer_credit = 0;
+    star_send(&star, star.up[0], &sends[0], data, sizeof(data));
+    assert_int_equal(leaf->engine.counters.frames_sent, 0);
+    star_run(&star, 10 * UNIT_MS, 20 * UNIT_US);
+    assert_true(leaf->engine.counters.probes_sent > 0);
+    assert_int_equal(sends[0].done, 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(rawe_engine_share_credit__senders_never_exceed_the_ring,
+                                  tear_down),
+        cmocka_unit_test_teardown(rawe_engine_share_credit__more_senders_than_frames, tear_down),
+        cmocka_unit_test_teardown(rawe_engine_share_credit__few_senders_and_few_frames, tear_down),
+        cmocka_unit_test_teardown(rawe_engine_advance__who_falls_silent_keeps_no_credit,
+                                  tear_down),
+        cmocka_unit_test_teardown(rawe_conn_output__without_credit_it_asks, tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

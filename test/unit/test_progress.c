@@ -1,0 +1,340 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Tests of the glue's progress of one module, and of the progress thread, over a link that says of
+ * itself how much waits.
+ */
+#define _GNU_SOURCE
+#include "btl_rawe_lock.h"
+#include "btl_rawe_params.h"
+#include "btl_rawe_progress.h"
+#include "btl_rawe_state.h"
+#include "btl_rawe_thread.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+#include <cmocka.h>
+
+#include "btl_rawe_help.h"
+
+#define US 1000ull
+#define MS 1000000ull
+
+/** Frames of each packet of bulk. */
+#define PACKET_FRAMES 44u
+#define QUEUE_PACKETS 500u
+
+struct rawe_link {
+    struct rawe_link_head head;
+};
+
+struct rawe_bulk {
+    struct rawe_bulk_head head;
+};
+
+/* What else the files under test need of the component. */
+struct mca_btl_rawe_params mca_btl_rawe_params;
+struct mca_btl_rawe_state mca_btl_rawe_state;
+
+static mca_btl_rawe_module_t module;
+static struct rawe_link link_fake;
+static struct rawe_bulk bulk_fake;
+static struct rawe_handle_table handles;
+static uint64_t now;
+static unsigned link_waits, bulk_waits;       /**< frames, packets */
+static unsigned link_refill;                  /**< as many wait again after each reception */
+static unsigned link_received, bulk_received; /**< frames, packets */
+static bool ring_has_probe;
+static uint32_t link_status, bulk_status;
+static unsigned expired_calls;
+static bool membarrier_refused;
+
+long __real_syscall(long number, long a, long b, long c, long d, long e, long f);
+long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f);
+
+long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f)
+{
+    return number == SYS_membarrier && membarrier_refused
+               ? -1
+               : __real_syscall(number, a, b, c, d, e, f);
+}
+
+uint64_t mca_btl_rawe_now_ns(void)
+{
+    return now;
+}
+
+void mca_btl_rawe_help_internal_error(const char *doing, const char *detail, const char *file,
+                                      int line)
+{
+    fail_msg("%s: %s (%s:%d)", doing, detail, file, line);
+}
+
+void rawe_responder_wake(struct rawe_responder *responder)
+{
+    (void)responder;
+}
+
+static void set_status(void)
+{
+    link_status = link_waits != 0 ? RAWE_LINK_STATUS_USER : 0;
+    bulk_status = bulk_waits != 0 ? RAWE_LINK_STATUS_USER : 0;
+}
+
+static void wait_in_link(unsigned frames)
+{
+    link_waits = frames;
+    set_status();
+}
+
+static void wait_in_bulk(unsigned packets)
+{
+    bulk_waits = packets;
+    set_status();
+}
+
+unsigned rawe_link_receive(struct rawe_link *link, unsigned budget, rawe_link_receive_fn *receive,
+                           void *context)
+{
+    struct rawe_engine *engine = context;
+    unsigned count = link_waits < budget ? link_waits : budget;
+    (void)link;
+    (void)receive;
+    engine->counters.probes_received += ring_has_probe && count != 0;
+    link_received += count;
+    link_waits = link_refill != 0 ? link_refill : link_waits - count;
+    set_status();
+    return count;
+}
+
+unsigned rawe_bulk_receive(struct rawe_bulk *bulk, unsigned budget,
+                           const struct rawe_bulk_receiver *receiver, void *context)
+{
+    unsigned count = bulk_waits < budget ? bulk_waits : budget;
+    (void)bulk;
+    (void)receiver;
+    (void)context;
+    bulk_received += count;
+    bulk_waits -= count;
+    set_status();
+    return count * PACKET_FRAMES;
+}
+
+static unsigned transmit(void *context, const struct rawe_frame *frames, unsigned count)
+{
+    (void)context;
+    (void)frames;
+    return count;
+}
+
+static int set_up(void **state)
+{
+    struct rawe_engine_config config = {
+        .payload_max_bytes = 1472,
+        .message_max_bytes = 65536,
+        .window_frames = 64,
+        .receive_frames = 256,
+        .frames_limit = 64,
+        .handles = &handles,
+    };
+    const struct rawe_callbacks callbacks = {0};
+    const struct rawe_output output = {.transmit = transmit};
+    (void)state;
+    memset(&module, 0, sizeof(module));
+    memset(&mca_btl_rawe_state, 0, sizeof(mca_btl_rawe_state));
+    rawe_handle_table_init(&handles, 1);
+    now = 1000 * MS;
+    link_waits = bulk_waits = link_refill = link_received = bulk_received = 0;
+    ring_has_probe = membarrier_refused = false;
+    expired_calls = 0;
+    set_status();
+    link_fake.head.next_status = &link_status;
+    bulk_fake.head.next_status = &bulk_status;
+    module.link = &link_fake;
+    module.bulk = &bulk_fake;
+    module.open = true;
+    assert_true(
+        rawe_engine_init(&module.engine, &config, &callbacks, &module, &output, now));
+    module.engine.batches.receive_frames = QUEUE_PACKETS;
+    mca_btl_rawe_params.progress_thread_ms = 1;
+    mca_btl_rawe_lock_init();
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    mca_btl_rawe_lock_destroy();
+    rawe_engine_free(&module.engine);
+    rawe_handle_table_free(&handles);
+    return 0;
+}
+
+static void expired(struct rawe_timer *timer, uint64_t now_ns)
+{
+    assert_true(now_ns >= timer->deadline_ns);
+    expired_calls++;
+}
+
+static struct rawe_timer timer;
+
+static void arm(uint64_t after_ns)
+{
+    rawe_timer_wheel_advance(&module.engine.timers, now);
+    rawe_timer_init(&timer, expired);
+    rawe_timer_arm(&module.engine.timers, &timer, now + after_ns);
+}
+
+/* mca_btl_rawe_module_service */
+
+static void service__what_waits_comes_before_timers(void **state)
+{
+    (void)state;
+    arm(50 * US);
+    wait_in_link(100); /* more than one call takes */
+    now += 150 * US;
+    mca_btl_rawe_module_progress(&module, true);
+    assert_true(link_received < 100);
+    assert_int_equal(expired_calls, 0);
+    mca_btl_rawe_module_progress(&module, true);
+    assert_int_equal(link_received, 100);
+    assert_int_equal(expired_calls, 1);
+}
+
+static void service__overdue_timers_expire_under_steady_load(void **state)
+{
+    (void)state;
+    arm(100 * US);
+    link_refill = 1000;
+    wait_in_link(1000);
+    for (unsigned i = 0; i < 100; i++) {
+        now += 20 * US;
+        mca_btl_rawe_module_progress(&module, true);
+    }
+    assert_int_equal(expired_calls, 1);
+    assert_true(link_received > 0);
+}
+
+/* mca_btl_rawe_module_receive */
+
+static void receive__the_ring_has_its_turn_between_batches(void **state)
+{
+    (void)state;
+    wait_in_bulk(QUEUE_PACKETS);
+    wait_in_link(1);
+    mca_btl_rawe_module_receive(&module);
+    assert_int_equal(link_received, 1);
+    assert_in_range(bulk_received, 1, 32); /* 64 kB each */
+    wait_in_link(1);
+    unsigned before = bulk_received;
+    mca_btl_rawe_module_receive(&module);
+    assert_int_equal(link_received, 2);
+    assert_true(bulk_received > before);
+    while (bulk_waits != 0) {
+        assert_int_not_equal(mca_btl_rawe_module_receive(&module), 0);
+    }
+    assert_int_equal(bulk_received, QUEUE_PACKETS);
+}
+
+static void receive__all_of_bulk_before_a_probe_is_answered(void **state)
+{
+    (void)state;
+    wait_in_bulk(QUEUE_PACKETS);
+    wait_in_link(1);
+    ring_has_probe = true;
+    mca_btl_rawe_module_receive(&module);
+    assert_int_equal(bulk_received, QUEUE_PACKETS);
+}
+
+/* mca_btl_rawe_thread_service */
+
+static void take_over(void)
+{
+    module.thread_mode = MCA_BTL_RAWE_THREAD_POLLS;
+    module.thread_rounds = mca_btl_rawe_state.rounds;
+    (void)mca_btl_rawe_thread_service(&module, false);
+}
+
+static void thread_service__takes_no_more_than_a_little(void **state)
+{
+    (void)state;
+    wait_in_bulk(QUEUE_PACKETS);
+    take_over();
+    assert_int_not_equal(bulk_received, 0);
+    assert_in_range(bulk_received * PACKET_FRAMES, 1, 1024);
+    assert_int_equal(module.thread_mode, MCA_BTL_RAWE_THREAD_POLLS); /* there is more to do */
+}
+
+static void thread_service__goes_on_with_no_memory_left_for_messages(void **state)
+{
+    (void)state;
+    arm(100 * US);
+    module.engine.deferral.bytes = 8u << 20;
+    link_refill = 1000;
+    wait_in_link(1000);
+    for (unsigned i = 0; i < 10; i++) {
+        now += MS;
+        take_over();
+    }
+    assert_int_not_equal(link_received, 0); /* acknowledgements are among them */
+    assert_int_equal(expired_calls, 1);
+    module.engine.deferral.bytes = 0;
+}
+
+static void thread_service__polls_again_after_something_came(void **state)
+{
+    (void)state;
+    wait_in_link(1);
+    take_over();
+    assert_int_equal(link_received, 1);
+    assert_int_equal(module.thread_mode, MCA_BTL_RAWE_THREAD_POLLS);
+    take_over();
+    assert_int_equal(module.thread_mode, MCA_BTL_RAWE_THREAD_IDLE);
+}
+
+static void thread_service__a_probe_wakes_it(void **state)
+{
+    (void)state;
+    wait_in_link(1);
+    assert_int_equal(mca_btl_rawe_thread_service(&module, false), -1);
+    assert_int_equal(link_received, 0);
+    (void)mca_btl_rawe_thread_service(&module, true);
+    assert_int_equal(link_received, 1);
+}
+
+/* mca_btl_rawe_thread_enabled */
+
+static void thread_enabled__not_when_off_or_refused(void **state)
+{
+    (void)state;
+    assert_true(mca_btl_rawe_thread_enabled());
+    mca_btl_rawe_params.progress_thread_ms = 0;
+    assert_false(mca_btl_rawe_thread_enabled());
+    mca_btl_rawe_params.progress_thread_ms = 1;
+    mca_btl_rawe_lock_destroy();
+    membarrier_refused = true; /* as a seccomp filter may */
+    mca_btl_rawe_lock_init();
+    assert_false(mca_btl_rawe_thread_enabled());
+    assert_int_equal(mca_btl_rawe_thread_service(&module, true), -1);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(service__what_waits_comes_before_timers),
+        TEST(service__overdue_timers_expire_under_steady_load),
+        TEST(receive__the_ring_has_its_turn_between_batches),
+        TEST(receive__all_of_bulk_before_a_probe_is_answered),
+        TEST(thread_service__takes_no_more_than_a_little),
+        TEST(thread_service__goes_on_with_no_memory_left_for_messages),
+        TEST(thread_service__polls_again_after_something_came),
+        TEST(thread_service__a_probe_wakes_it),
+        TEST(thread_enabled__not_when_off_or_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,228 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * A hub and many leaves: see unit_star.h.
+ */
+#include "unit_star.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void node_mac(unsigned index, uint8_t mac[RAWE_MAC_BYTES])
+{
+    memcpy(mac, (uint8_t[]){0x02, 0, 0, 0, 0x20, (uint8_t)index}, RAWE_MAC_BYTES);
+}
+
+static uint16_t node_port(unsigned index)
+{
+    return (uint16_t)(700 + index);
+}
+
+static uint32_t node_key(unsigned index)
+{
+    return 0x12340000u + index;
+}
+
+static bool is_data(const struct unit_frame *frame)
+{
+    unsigned type = frame->bytes[RAWE_ETH_HEADER_BYTES] & 0xF;
+    return type == RAWE_FRAME_DATA || type == RAWE_FRAME_BULK;
+}
+
+static void put(struct star_node *to, const struct rawe_frame *view)
+{
+    if (to->ring_frames == to->ring_room) {
+        to->ring_drops++;
+        return;
+    }
+    struct unit_frame *frame = calloc(1, sizeof(*frame));
+    assert_non_null(frame);
+    frame->bytes = malloc(view->len_bytes);
+    assert_non_null(frame->bytes);
+    for (unsigned i = 0; i < view->piece_count; i++) {
+        memcpy(frame->bytes + frame->len_bytes, view->pieces[i].base, view->pieces[i].len_bytes);
+        frame->len_bytes += view->pieces[i].len_bytes;
+    }
+    to->data_frames += is_data(frame);
+    if (to->data_frames > to->data_most) {
+        to->data_most = to->data_frames;
+    }
+    *to->ring_tail = frame;
+    to->ring_tail = &frame->next;
+    to->ring_frames++;
+}
+
+static unsigned transmit(void *context, const struct rawe_frame *frames, unsigned count)
+{
+    struct star_node *node = context;
+    unsigned taken = 0;
+    node->transmit_calls++;
+    while (taken < count && node->link_room != 0) {
+        const uint8_t *mac = frames[taken].pieces[0].base;
+        put(&node->star->node[mac[5]], &frames[taken]);
+        node->link_room -= node->link_room != UINT32_MAX;
+        taken++;
+    }
+    return taken;
+}
+
+static void deliver(void *context, struct rawe_conn *conn, uint8_t tag, const uint8_t *data,
+                    size_t len_bytes)
+{
+    struct star_node *node = context;
+    (void)conn;
+    (void)tag;
+    (void)data;
+    (void)len_bytes;
+    node->messages++;
+}
+
+static struct rawe_conn *open_conn(struct star_node *from, unsigned to)
+{
+    struct rawe_conn_config config = {
+        .peer_port = node_port(to),
+        .peer_key = node_key(to),
+        .payload_max_bytes = from->star->config.payload_max_bytes,
+        .lane = (uint8_t)from->star->lane,
+    };
+    node_mac(to, config.peer_mac);
+    struct rawe_conn *conn = rawe_conn_open(&from->engine, &config);
+    assert_non_null(conn);
+    return conn;
+}
+
+static struct rawe_conn *accept_conn(void *context, const struct rawe_connect *from,
+                                     const uint8_t source_mac[RAWE_MAC_BYTES])
+{
+    struct star_node *node = context;
+    struct star *star = node->star;
+    (void)source_mac;
+    return node == star_hub(star) ? star->down[from->vpid] : star->up[node->index];
+}
+
+void star_init(struct star *star, unsigned leaves, enum rawe_lane lane)
+{
+    struct unit_net defaults;
+    unit_init(&defaults);
+    memset(star, 0, sizeof(*star));
+    star->leaves = leaves;
+    star->lane = lane;
+    star->now_ns = defaults.now_ns;
+    star->config = defaults.config;
+}
+
+void star_start(struct star *star)
+{
+    for (unsigned i = 0; i <= star->leaves; i++) {
+        struct star_node *node = &star->node[i];
+        struct rawe_engine_config config = star->config;
+        node->star = star;
+        node->index = i;
+        node->ring_tail = &node->ring;
+        node->ring_room = node->link_room = UINT32_MAX;
+        node_mac(i, config.mac);
+        config.port = node_port(i);
+        config.key = node_key(i);
+        config.vpid = i;
+        rawe_handle_table_init(&node->handles, 2000 + i);
+        config.handles = &node->handles;
+        struct rawe_callbacks callbacks = {.deliver = deliver, .accept = accept_conn};
+        struct rawe_output output = {.transmit = transmit, .context = node};
+        assert_true(rawe_engine_init(&node->engine, &config, &callbacks, node, &output,
+                                     star->now_ns));
+    }
+    for (unsigned i = 0; i < star->leaves; i++) {
+        star->up[i] = open_conn(&star->node[i], star->leaves);
+        star->down[i] = open_conn(star_hub(star), i);
+    }
+}
+
+void star_connect(struct star *star)
+{
+    for (unsigned i = 0; i < star->leaves; i++) {
+        rawe_conn_connect(star->up[i], star->now_ns);
+    }
+    star_run(star, UNIT_MS, UNIT_MS / 4);
+    for (unsigned i = 0; i < star->leaves; i++) {
+        assert_int_equal(star->up[i]->handshake.state, RAWE_CONN_OPEN);
+        assert_int_equal(star->down[i]->handshake.state, RAWE_CONN_OPEN);
+    }
+}
+
+struct star_node *star_hub(struct star *star)
+{
+    return &star->node[star->leaves];
+}
+
+void star_receive(struct star_node *node, unsigned budget)
+{
+    uint64_t now_ns = node->star->now_ns;
+    while (node->ring != NULL && budget-- != 0) {
+        struct unit_frame *frame = node->ring;
+        node->ring = frame->next;
+        if (node->ring == NULL) {
+            node->ring_tail = &node->ring;
+        }
+        node->ring_frames--;
+        node->data_frames -= is_data(frame);
+        rawe_engine_receive(&node->engine, frame->bytes, frame->len_bytes, now_ns);
+        unit_frame_free(frame);
+    }
+    rawe_engine_flush(&node->engine, now_ns);
+}
+
+static void send_done(struct rawe_send *send, enum rawe_status status)
+{
+    struct unit_send *noted = (struct unit_send *)(void *)send;
+    noted->done++;
+    noted->status = status;
+}
+
+void star_send(struct star *star, struct rawe_conn *conn, struct unit_send *send, void *data,
+               size_t len_bytes)
+{
+    *send = (struct unit_send){.send = {.done = send_done,
+                                        .kind = RAWE_FRAGMENT_MESSAGE,
+                                        .pieces = {{data, len_bytes}},
+                                        .piece_count = 1}};
+    rawe_conn_send(conn, &send->send, star->now_ns);
+}
+
+enum rawe_status star_copy(struct star *star, struct rawe_conn *conn, size_t len_bytes)
+{
+    static const uint8_t zeros[1024];
+    assert_true(len_bytes <= sizeof(zeros));
+    return rawe_conn_send_copy(conn, 1, zeros, len_bytes, NULL, 0, star->now_ns);
+}
+
+void star_run(struct star *star, uint64_t duration_ns, uint64_t step_ns)
+{
+    for (uint64_t end_ns = star->now_ns + duration_ns; star->now_ns < end_ns;) {
+        star->now_ns += step_ns;
+        for (unsigned i = 0; i <= star->leaves; i++) {
+            star_receive(&star->node[i], UINT32_MAX);
+            rawe_engine_advance(&star->node[i].engine, star->now_ns);
+            rawe_engine_flush(&star->node[i].engine, star->now_ns);
+        }
+    }
+}
+
+void star_stop(struct star *star)
+{
+    for (unsigned i = 0; i < star->leaves; i++) {
+        rawe_conn_close(star->up[i], star->now_ns);
+        rawe_conn_close(star->down[i], star->now_ns);
+    }
+    for (unsigned i = 0; i <= star->leaves; i++) {
+        struct star_node *node = &star->node[i];
+        while (node->ring != NULL) {
+            struct unit_frame *frame = node->ring;
+            node->ring = frame->next;
+            unit_frame_free(frame);
+        }
+        assert_null(node->engine.pending);
+        assert_int_equal(node->engine.timers.armed, 0);
+        rawe_engine_free(&node->engine);
+        rawe_handle_table_free(&node->handles);
+    }
+}
