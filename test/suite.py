@@ -155,7 +155,7 @@ def run_fuzz(part, options):
     """The fuzz targets: their corpora replayed, then libFuzzer on each for a short while."""
     check(part, BUILD / "test" / "fuzz", env=options.env)
     seconds = FUZZ_SECONDS_LONG if options.long else FUZZ_SECONDS
-    for target in ("decode", "conn", "train"):
+    for target in ("decode", "conn", "batch"):
         argv = [TEST / "fuzz" / "run", "--target", target, "--seconds", str(seconds)]
         if call([*argv, "--jobs", str(os.cpu_count()), "--build", BUILD / "fuzz"], env=options.env):
             part.failed += 1

@@ -74,13 +74,13 @@ static double estimate(const struct imb_benchmark *benchmark, const struct imb_o
     return slowest;
 }
 
-/* How often to repeat: bounded by -iter, by volume, and by time as a few iterations tell. */
+/* How often to repeat: bounded by -iter, by volume, and by time as a few iterations measure it. */
 static int choose_repetitions(const struct imb_benchmark *benchmark,
                               const struct imb_options *options, struct imb_run *run,
                               MPI_Comm active)
 {
     double repetitions = options->iterations;
-    /* The first iteration may open connections and tells nothing about the others, except that
+    /* The first iteration may open connections and says nothing about the others, except that
      * several more would take longer than -time allows. */
     double slowest = estimate(benchmark, options, run, active, 1);
     bool is_long = slowest * IMB_WARMUP > options->seconds;

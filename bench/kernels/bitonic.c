@@ -66,7 +66,7 @@ static void sort(void)
     }
 }
 
-/* Sum and sum of squares modulo 2^64: they tell whether a key was lost, doubled or changed. */
+/* Sum and sum of squares modulo 2^64: they show whether a key was lost, doubled or changed. */
 static void weigh(const uint64_t *run, uint64_t sums[2])
 {
     sums[0] = 0;

@@ -90,7 +90,7 @@ static void apply(const double *product, int matrix, const double *from, double 
     MPI_Allreduce(MPI_IN_PLACE, to, (int)n, MPI_DOUBLE, MPI_SUM, grid);
 }
 
-/* Freivalds 1977: C x == A (B x) for an x that looks random; a wrong C passes by chance only. */
+/* Freivalds 1977: C x == A (B x) for a pseudo-random x; a wrong C passes by chance only. */
 static bool right(const double *c, long n)
 {
     double *x = kernel_allocate((uint64_t)n * sizeof *x);

@@ -20,13 +20,13 @@ void kernel_clear(void);
  * to 2^31 - 1, behind the program's name; they are written to `numbers`. */
 void kernel_start(int argc, char **argv, const char *usage, int count, long *numbers);
 
-/* Say `text` on rank 0 and end the job with status 2: the arguments cannot be served. */
+/* Print `text` on rank 0 and end the job with status 2: the arguments cannot be served. */
 _Noreturn void kernel_refuse(const char *text);
 
 /* Memory or an abort that says how much was missing. */
 void *kernel_allocate(uint64_t bytes);
 
-/* The n-th number of a sequence that looks random and that every rank knows. */
+/* The n-th number of a pseudo-random sequence that every rank knows. */
 uint64_t kernel_number(uint64_t n);
 
 /* Result lines on rank 0, MPI_Finalize; the exit status: 0 when verified on all ranks.

@@ -310,6 +310,54 @@ static void rawe_engine_defer_begin__more_messages_than_are_kept(void **state)
     free(sends);
 }
 
+/* rawe_engine_complete_deferred */
+
+static struct unit_send answers[4];
+static unsigned answer_count;
+
+/** Send an answer from inside the callback and wait for it, as osc/pt2pt does. */
+static void answer_and_wait(struct unit_node *node, struct rawe_conn *conn, uint8_t tag)
+{
+    struct unit_send *answer = &answers[answer_count++];
+    unsigned before = node->message_count;
+    assert_int_equal(node->index, 1);
+    memset(answer, 0, sizeof(*answer));
+    unit_send_message(conn, answer, tag, data, 1200);
+    for (unsigned i = 0; i < 100 && answer->done == 0; i++) {
+        rawe_engine_defer_begin(&node->engine);
+        unit_settle(&net);
+        net.now_ns += 50 * UNIT_US;
+        rawe_engine_advance(&node->engine, net.now_ns);
+        rawe_engine_defer_end(&node->engine);
+        rawe_engine_complete_deferred(&node->engine);
+    }
+    assert_int_equal(answer->done, 1);
+    assert_int_equal(node->message_count, before); /* nothing is delivered inside */
+}
+
+static void rawe_engine_complete_deferred__a_callback_waits_for_its_send(void **state)
+{
+    (void)state;
+    struct unit_send sends[4];
+    answer_count = 0;
+    unit_connect(&net, RAWE_LANE_BULK);
+    unit_fill(data, sizeof(data), 7);
+    end(1)->cc.window = 1; /* an answer has to wait for the one before to be acknowledged */
+    net.node[1].on_deliver = answer_and_wait;
+    send_messages(sends, 2, 1200);
+    send_messages(sends + 2, 2, 5000);
+    for (unsigned i = 0; i < 100 && net.node[1].message_count < 4; i++) {
+        run(UNIT_MS);
+        rawe_engine_deliver_deferred(engine(1));
+    }
+    assert_int_equal(answer_count, 4);
+    assert_int_equal(net.node[1].message_count, 4);
+    unit_assert_message(&net.node[1], 2, 0, 5000, 7);
+    unit_assert_message(&net.node[1], 3, 1, 5000, 7);
+    assert_int_equal(net.node[0].message_count, 4);
+    net.node[1].on_deliver = NULL;
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, unit_set_up_wide, unit_tear_down)
 
 int main(void)
@@ -328,6 +376,7 @@ int main(void)
         TEST(rawe_engine_defer_begin__failed_ones_are_kept_too),
         TEST(rawe_engine_defer_begin__more_fragmented_messages_than_are_kept),
         TEST(rawe_engine_defer_begin__more_messages_than_are_kept),
+        TEST(rawe_engine_complete_deferred__a_callback_waits_for_its_send),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

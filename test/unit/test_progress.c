@@ -19,6 +19,7 @@
 #include <cmocka.h>
 
 #include "btl_rawe_help.h"
+#include "core/rawe_conn_internal.h"
 
 #define US 1000ull
 #define MS 1000000ull
@@ -51,6 +52,7 @@ static bool ring_has_probe;
 static uint32_t link_status, bulk_status;
 static unsigned expired_calls;
 static bool membarrier_refused;
+static void (*on_receive)(void); /**< a callback into the PML, from inside reception; NULL: none */
 
 long __real_syscall(long number, long a, long b, long c, long d, long e, long f);
 long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f);
@@ -104,6 +106,9 @@ unsigned rawe_link_receive(struct rawe_link *link, unsigned budget, rawe_link_re
     (void)link;
     (void)receive;
     engine->counters.probes_received += ring_has_probe && count != 0;
+    if (on_receive != NULL && count != 0) {
+        on_receive();
+    }
     link_received += count;
     link_waits = link_refill != 0 ? link_refill : link_waits - count;
     set_status();
@@ -150,14 +155,14 @@ static int set_up(void **state)
     link_waits = bulk_waits = link_refill = link_received = bulk_received = 0;
     ring_has_probe = membarrier_refused = false;
     expired_calls = 0;
+    on_receive = NULL;
     set_status();
     link_fake.head.next_status = &link_status;
     bulk_fake.head.next_status = &bulk_status;
     module.link = &link_fake;
     module.bulk = &bulk_fake;
     module.open = true;
-    assert_true(
-        rawe_engine_init(&module.engine, &config, &callbacks, &module, &output, now));
+    assert_true(rawe_engine_init(&module.engine, &config, &callbacks, &module, &output, now));
     module.engine.batches.receive_frames = QUEUE_PACKETS;
     mca_btl_rawe_params.progress_thread_ms = 1;
     mca_btl_rawe_lock_init();
@@ -216,6 +221,53 @@ static void service__overdue_timers_expire_under_steady_load(void **state)
     }
     assert_int_equal(expired_calls, 1);
     assert_true(link_received > 0);
+}
+
+/* mca_btl_rawe_module_progress */
+
+static struct rawe_send blocking_send;
+static unsigned depth, completions;
+
+static void send_done(struct rawe_send *send, enum rawe_status status)
+{
+    assert_ptr_equal(send, &blocking_send);
+    assert_int_equal(status, RAWE_STATUS_DONE);
+    assert_false(module.engine.deferral.active); /* it may call the PML */
+    completions++;
+}
+
+/** The PML waits, in a callback, for a send that an acknowledgement in the ring completes. */
+static void wait_in_callback(void)
+{
+    if (++depth == 1) {
+        assert_true(mca_btl_rawe_state.progressing);
+        assert_false(module.engine.deferral.active);
+        wait_in_link(1);
+        for (unsigned i = 0; i < 10 && completions == 0; i++) {
+            mca_btl_rawe_module_progress(&module, true);
+        }
+        assert_int_equal(completions, 1);
+        assert_int_equal(bulk_received, 0);
+    } else {
+        assert_true(module.engine.deferral.active);
+        rawe_conn_complete(&module.engine, &blocking_send, RAWE_STATUS_DONE);
+        assert_int_equal(completions, 0);
+    }
+    depth--;
+}
+
+static void progress__a_callback_waits_for_its_send(void **state)
+{
+    (void)state;
+    depth = completions = 0;
+    blocking_send = (struct rawe_send){.done = send_done};
+    wait_in_bulk(3);
+    wait_in_link(1);
+    on_receive = wait_in_callback;
+    mca_btl_rawe_module_progress(&module, true);
+    assert_int_equal(completions, 1);
+    assert_int_equal(bulk_received, 3);
+    assert_false(mca_btl_rawe_state.progressing);
 }
 
 /* mca_btl_rawe_module_receive */
@@ -328,6 +380,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(service__what_waits_comes_before_timers),
         TEST(service__overdue_timers_expire_under_steady_load),
+        TEST(progress__a_callback_waits_for_its_send),
         TEST(receive__the_ring_has_its_turn_between_batches),
         TEST(receive__all_of_bulk_before_a_probe_is_answered),
         TEST(thread_service__takes_no_more_than_a_little),

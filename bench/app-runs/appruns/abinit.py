@@ -2,8 +2,11 @@
 """ABINIT: the ground state of a silicon crystal, its bands divided among the ranks."""
 
 import re
+from typing import ClassVar
 
-from .app import App, Check, Figure, Result, incomplete
+from benchlib.program import Check, Metric, Result, incomplete
+
+from .application import Application
 
 # A norm-conserving pseudopotential of Troullier and Martins that comes with Debian's abinit-data.
 PSEUDO_DIRECTORY = "/usr/share/abinit/psp/PseudosTM_pwteter"
@@ -48,21 +51,22 @@ SUMMARY = re.compile(r"^--- !FinalSummary\n(.*?)^\.\.\.", re.MULTILINE | re.DOTA
 ENERGY_MAX = 0.0  # Ha: the atoms are bound
 
 
-class Abinit(App):
+class Abinit(Application):
     """ABINIT's ground state of silicon."""
 
     name = "abinit"
     title = "ABINIT"
     program = "abinit"
     package = "abinit and abinit-data"
-    figures = (
-        Figure("scf_ms", "time of a step to self-consistency", "ms", False),
-        Figure("wall_s", "time of the calculation", "s", False),
+    metrics = (
+        Metric("scf_ms", "time of a step to self-consistency", "ms", False),
+        Metric("wall_s", "time of the calculation", "s", False),
     )
-    sizes = {"quick": 10.0, "full": 20.0}  # energy cutoff of the plane waves, Ha
+    sizes: ClassVar = {"quick": 10.0, "full": 20.0}  # energy cutoff of the plane waves, Ha
     steady_tolerance = 1e-7
+    checked = "self-consistency reached; total energy the same in all runs"
 
-    def why_not(self, ranks):
+    def why_not(self, size, ranks):
         return None if ranks > 0 and BANDS % ranks == 0 else f"{BANDS} bands are to be divided"
 
     def prepare(self, directory, case):
@@ -75,8 +79,8 @@ class Abinit(App):
         )
         (directory / "si.abi").write_text(text, encoding="ascii")
 
-    def commands(self, program, case):
-        return [[program, "si.abi"]]
+    def commands(self, found, case):
+        return [[found, "si.abi"]]
 
     def read(self, output, files, case):
         energies = ENERGY.findall(output)

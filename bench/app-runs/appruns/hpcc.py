@@ -3,8 +3,11 @@
 
 import math
 import re
+from typing import ClassVar
 
-from .app import App, Check, Figure, Result, incomplete
+from benchlib.program import Check, Metric, Result, incomplete
+
+from .application import Application
 
 OUTPUT = "hpccoutf.txt"
 # HPL's input file as HPCC reads it; the lines at its end are PTRANS's own sizes (none).
@@ -62,27 +65,31 @@ def grid(ranks):
     return rows, ranks // rows
 
 
-class Hpcc(App):
+class Hpcc(Application):
     """HPCC on one problem size."""
 
     name = "hpcc"
     title = "HPC Challenge"
     program = "hpcc"
     package = "hpcc"
-    figures = (
-        Figure("hpl_gflops", "HPL", "Gflop/s", True),
-        Figure("ptrans_gbs", "PTRANS", "GB/s", True),
-        Figure("random_gups", "MPI RandomAccess", "GUP/s", True),
-        Figure("fft_gflops", "MPI FFT", "Gflop/s", True),
-        Figure("latency_us", "ping-pong latency, average", "µs", False),
-        Figure("ring_latency_us", "random ring latency", "µs", False),
-        Figure("bandwidth_gbs", "ping-pong bandwidth, average", "GB/s", True),
-        Figure("ring_bandwidth_gbs", "random ring bandwidth", "GB/s", True),
+    metrics = (
+        Metric("hpl_gflops", "HPL", "Gflop/s", True),
+        Metric("ptrans_gbs", "PTRANS", "GB/s", True),
+        Metric("random_gups", "MPI RandomAccess", "GUP/s", True),
+        Metric("fft_gflops", "MPI FFT", "Gflop/s", True),
+        Metric("latency_us", "ping-pong latency, average", "µs", False),
+        Metric("ring_latency_us", "random ring latency", "µs", False),
+        Metric("bandwidth_gbs", "ping-pong bandwidth, average", "GB/s", True),
+        Metric("ring_bandwidth_gbs", "random ring bandwidth", "GB/s", True),
     )
-    sizes = {"quick": 1000, "full": 4000}  # N of HPL's matrix; the others follow from it
+    sizes: ClassVar = {"quick": 1000, "full": 4000}  # N of HPL's matrix; the others follow from it
     keeps = (OUTPUT,)
+    checked = (
+        "`Success=1`, the residuals of HPL and PTRANS, RandomAccess's wrong updates, the error of the "
+        "FFT"
+    )
 
-    def why_not(self, ranks):
+    def why_not(self, size, ranks):
         return "its network tests need two ranks" if ranks < 2 else None
 
     def prepare(self, directory, case):
@@ -90,8 +97,8 @@ class Hpcc(App):
         text = INPUT.format(size=self.sizes[case.size], block=64, rows=rows, columns=columns)
         (directory / "hpccinf.txt").write_text(text, encoding="ascii")
 
-    def commands(self, program, case):
-        return [[program]]
+    def commands(self, found, case):
+        return [[found]]
 
     def read(self, output, files, case):
         text = files.get(OUTPUT, "")

@@ -2,38 +2,34 @@
 """The project's own kernels: bitonic merge sort and Cannon's matrix multiplication."""
 
 import math
-import re
 from pathlib import Path
+from typing import ClassVar
 
 from benchlib.compile import compile_mpi
+from benchlib.program import Check, Metric, Result, result_lines
 
-from .app import App, Check, Figure, Result, incomplete
+from .application import Application
 
 SOURCES = Path(__file__).resolve().parents[2] / "kernels"
-# "Time in seconds =   1.23", as NPB's programs write their results.
-LINE = re.compile(r"^\s*([A-Za-z][A-Za-z/() %]*?)\s*=\s*(\S.*?)\s*$", re.MULTILINE)
 
 
-class Kernel(App):
+class Kernel(Application):
     """A program of bench/kernels."""
 
     source = ""
     rate = ""  # the result line that holds its rate
 
-    def find(self, programs):
+    def find(self, folder, case):
         sources = [SOURCES / self.source, SOURCES / "kernel.c"]
-        target = programs / self.program
+        target = folder / self.program
         return str(compile_mpi(target, sources, [SOURCES / "kernel.h"], (), ["-lm"]).resolve())
 
-    def commands(self, program, case):
-        return [[program, *(str(number) for number in self.sizes[case.size])]]
+    def commands(self, found, case):
+        return [[found, *(str(number) for number in self.sizes[case.size])]]
 
     def read(self, output, files, case):
-        found = dict(LINE.findall(output))
-        wanted = ("Total processes", "Time in seconds", self.rate, "MPI share (%)", "Verification")
-        missing = [name for name in wanted if name not in found]
-        if missing:
-            raise incomplete(", ".join(missing), output)
+        needed = ("Total processes", "Time in seconds", self.rate, "MPI share (%)", "Verification")
+        found = result_lines(output, needed)
         return Result(
             {
                 "rate": float(found[self.rate]),
@@ -60,14 +56,15 @@ class Bitonic(Kernel):
     program = "rawe-bitonic"
     source = "bitonic.c"
     rate = "Mkey/s"
-    figures = (
-        Figure("rate", "rate", "Mkey/s", True),
-        Figure("seconds", "time of all sorts", "s", False),
-        Figure("mpi_percent", "share of time in MPI", "%", False),
+    checked = "order over all ranks, no key lost, doubled or changed"
+    metrics = (
+        Metric("rate", "rate", "Mkey/s", True),
+        Metric("seconds", "time of all sorts", "s", False),
+        Metric("mpi_percent", "share of time in MPI", "%", False),
     )
-    sizes = {"quick": (16384, 50), "full": (65536, 100)}  # keys a rank, repetitions
+    sizes: ClassVar = {"quick": (16384, 50), "full": (65536, 100)}  # keys a rank, repetitions
 
-    def why_not(self, ranks):
+    def why_not(self, size, ranks):
         if ranks < 1 or ranks & (ranks - 1):
             return "bitonic sort needs a power of two as number of ranks"
         return None
@@ -81,18 +78,17 @@ class Cannon(Kernel):
     program = "rawe-cannon"
     source = "cannon.c"
     rate = "Mflop/s"
-    figures = (
-        Figure("rate", "rate", "Mflop/s", True),
-        Figure("seconds", "time of all products", "s", False),
-        Figure("mpi_percent", "share of time in MPI", "%", False),
+    checked = "the product against `A (B x)`, exactly"
+    metrics = (
+        Metric("rate", "rate", "Mflop/s", True),
+        Metric("seconds", "time of all products", "s", False),
+        Metric("mpi_percent", "share of time in MPI", "%", False),
     )
-    sizes = {"quick": (240, 50), "full": (720, 40)}  # rows and columns, repetitions
+    sizes: ClassVar = {"quick": (240, 50), "full": (720, 40)}  # rows and columns, repetitions
 
-    def why_not(self, ranks):
+    def why_not(self, size, ranks):
         edge = math.isqrt(max(ranks, 0))
         if ranks < 1 or edge * edge != ranks:
             return "Cannon's algorithm needs a square as number of ranks"
-        for rows, _ in self.sizes.values():
-            if rows % edge:
-                return f"{rows} rows are no multiple of {edge}"
-        return None
+        rows, _ = self.sizes[size]
+        return f"{rows} rows are no multiple of {edge}" if rows % edge else None

@@ -2,8 +2,11 @@
 """LAMMPS: a Lennard-Jones crystal that melts, the same number of atoms on all ranks together."""
 
 import re
+from typing import ClassVar
 
-from .app import App, Check, Figure, Result, incomplete
+from benchlib.program import Check, Metric, Result, incomplete
+
+from .application import Application
 
 # The atomic fluid of LAMMPS's own benchmarks; the box is `cells` unit cells of 4 atoms wide.
 INPUT = """\
@@ -37,29 +40,32 @@ FIRST_TEMPERATURE = 1.44
 DRIFT_MAX = 0.005  # of the total energy, relative; the integrator's own is a third of that
 
 
-class Lammps(App):
+class Lammps(Application):
     """LAMMPS's Lennard-Jones melt."""
 
     name = "lammps"
     title = "LAMMPS"
     program = "lmp"
     package = "lammps"
-    figures = (
-        Figure("step_ms", "time per step", "ms", False),
-        Figure("loop_s", "time of all steps", "s", False),
-        Figure("comm_s", "time in communication, average of the ranks", "s", False),
-        Figure("comm_percent", "share of communication", "%", False),
+    metrics = (
+        Metric("step_ms", "time per step", "ms", False),
+        Metric("loop_s", "time of all steps", "s", False),
+        Metric("comm_s", "time in communication, average of the ranks", "s", False),
+        Metric("comm_percent", "share of communication", "%", False),
     )
-    sizes = {"quick": (10, 400), "full": (16, 1000)}  # unit cells along an edge, steps
-    keeps = ()
+    sizes: ClassVar = {"quick": (10, 400), "full": (16, 1000)}  # unit cells along an edge, steps
+    checked = (
+        "all steps with all atoms, the lattice's energy at the start, total energy kept, no dangerous "
+        "neighbour lists; energy, temperature and pressure at the end the same in all runs"
+    )
 
     def prepare(self, directory, case):
         cells, steps = self.sizes[case.size]
         text = INPUT.format(cells=cells, steps=steps, every=steps // 4)
         (directory / "in.melt").write_text(text, encoding="ascii")
 
-    def commands(self, program, case):
-        return [[program, "-in", "in.melt", "-log", "none"]]
+    def commands(self, found, case):
+        return [[found, "-in", "in.melt", "-log", "none"]]
 
     def read(self, output, files, case):
         cells, steps = self.sizes[case.size]

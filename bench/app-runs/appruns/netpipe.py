@@ -2,8 +2,11 @@
 """NetPIPE: one message to and fro between two ranks, over sizes; first its integrity check."""
 
 import re
+from typing import ClassVar
 
-from .app import App, Check, Figure, Result, incomplete
+from benchlib.program import Check, Metric, Result, incomplete
+
+from .application import Application
 
 # "  0:       1 bytes    500 times -->     78.82 Mbps in       0.10 usec"
 LINE = re.compile(
@@ -16,42 +19,45 @@ LATENCY_BYTES = 64  # NetPIPE's latency: what shorter messages take on average
 SMALL, LARGE = 4096, 65536
 
 
-class Netpipe(App):
+class Netpipe(Application):
     """NetPIPE's ping-pong."""
 
     name = "netpipe"
     title = "NetPIPE"
     program = "NPopenmpi"
     package = "netpipe-openmpi"
-    figures = (
-        Figure("latency_us", f"latency below {LATENCY_BYTES} bytes", "µs", False),
-        Figure("small_us", f"{SMALL >> 10} KiB", "µs", False),
-        Figure("large_us", f"{LARGE >> 10} KiB", "µs", False),
-        Figure("peak_mbits", "highest rate", "Mbit/s", True),
+    metrics = (
+        Metric("latency_us", f"latency below {LATENCY_BYTES} bytes", "µs", False),
+        Metric("small_us", f"{SMALL >> 10} KiB", "µs", False),
+        Metric("large_us", f"{LARGE >> 10} KiB", "µs", False),
+        Metric("peak_mbits", "highest rate", "Mbit/s", True),
     )
     # Largest message, of the integrity check and of the measurement; repetitions of each size.
-    sizes = {"quick": (20000, 70000, 300), "full": (1100000, 4400000, 500)}
+    checked = "its integrity check of each size, and all sizes measured"
+    sizes: ClassVar = {"quick": (20000, 70000, 300), "full": (1100000, 4400000, 500)}
 
-    def why_not(self, ranks):
+    def why_not(self, size, ranks):
         return None if ranks == 2 else "NetPIPE runs on two ranks"
 
-    def commands(self, program, case):
+    def commands(self, found, case):
         checked, largest, repetitions = self.sizes[case.size]
         return [
-            [program, "-i", "-p", "0", "-u", str(checked), "-n", "20", "-o", "integrity.out"],
-            [program, "-p", "0", "-u", str(largest), "-n", str(repetitions), "-o", "np.out"],
+            [found, "-i", "-p", "0", "-u", str(checked), "-n", "20", "-o", "integrity.out"],
+            [found, "-p", "0", "-u", str(largest), "-n", str(repetitions), "-o", "np.out"],
         ]
 
     def read(self, output, files, case):
         lines = {int(size): (float(rate), float(us)) for size, rate, us in LINE.findall(output)}
         short = [us for size, (_, us) in lines.items() if size < LATENCY_BYTES]
-        said = INTEGRITY.findall(output)
+        checks = INTEGRITY.findall(output)
         largest = max([0, *lines])
-        if not short or LARGE not in lines or SMALL not in lines or not said:
-            raise incomplete("figures of all sizes, or integrity checks", output)
-        wrong = [f"{size} bytes: {text}" for size, text in said if text != "Integrity check passed"]
+        if not short or LARGE not in lines or SMALL not in lines or not checks:
+            raise incomplete("values of all sizes, or integrity checks", output)
+        wrong = [
+            f"{size} bytes: {text}" for size, text in checks if text != "Integrity check passed"
+        ]
         checked, wanted, _ = self.sizes[case.size]
-        last_checked = max(int(size) for size, _ in said)
+        last_checked = max(int(size) for size, _ in checks)
         return Result(
             {
                 "latency_us": sum(short) / len(short),

@@ -4,10 +4,10 @@
 import re
 
 import pytest
-
 from appruns import hpcc
-from appruns.app import AppError
-from appruns.plan import APPS, Case
+from appruns.driver import PROGRAMS
+from benchlib.error import BenchError
+from benchlib.plan import Case
 
 FILES = {
     "netpipe": "netpipe.txt",
@@ -18,7 +18,7 @@ FILES = {
     "hpcc": "hpccoutf.txt",
 }
 RANKS = {"bitonic": 4, "cannon": 4}
-FIGURES = {
+VALUES = {
     # The mean of the eleven sizes below 64 bytes; the others stand in one line each.
     "netpipe": {
         "latency_us": 4.946363636,
@@ -47,31 +47,31 @@ def read(app, text):
     """The Result of an application's output."""
     case = Case(app, "quick", RANKS.get(app, 2), 2)
     if app == "hpcc":
-        return APPS[app].read("", {hpcc.OUTPUT: text}, case)
-    return APPS[app].read(text, {}, case)
+        return PROGRAMS[app].read("", {hpcc.OUTPUT: text}, case)
+    return PROGRAMS[app].read(text, {}, case)
 
 
 @pytest.mark.parametrize("app", FILES)
-def test_read__a_good_run_passes_and_has_every_figure(sample, app):
-    result = read(app, sample(FILES[app]))
+def test_read__a_good_run_passes_and_has_every_metric(sample_output, app):
+    result = read(app, sample_output(FILES[app]))
     assert result.failed_checks == ""
-    assert set(result.figures) == {figure.key for figure in APPS[app].figures}
-    assert all(value > 0 for value in result.figures.values())
+    assert set(result.metrics) == {metric.key for metric in PROGRAMS[app].metrics}
+    assert all(value > 0 for value in result.metrics.values())
 
 
-def test_read__figures_are_those_that_the_programs_print(sample):
-    found = {app: read(app, sample(name)).figures for app, name in FILES.items()}
-    for app, figures in FIGURES.items():
-        assert found[app] == pytest.approx(figures), app
+def test_read__values_are_those_that_the_programs_print(sample_output):
+    found = {app: read(app, sample_output(name)).metrics for app, name in FILES.items()}
+    for app, values in VALUES.items():
+        assert found[app] == pytest.approx(values), app
 
 
-def test_read__what_has_to_be_the_same_in_all_runs(sample):
-    assert read("lammps", sample("lammps.txt")).steady == {
+def test_read__what_has_to_be_the_same_in_all_runs(sample_output):
+    assert read("lammps", sample_output("lammps.txt")).steady == {
         "temperature": 0.73862392,
         "energy": -4.622704,
         "pressure": 0.41078653,
     }
-    assert read("abinit", sample("abinit.txt")).steady == {"energy": -35.470076502614}
+    assert read("abinit", sample_output("abinit.txt")).steady == {"energy": -35.470076502614}
 
 
 @pytest.mark.parametrize(
@@ -104,19 +104,19 @@ def test_read__what_has_to_be_the_same_in_all_runs(sample):
         ("cannon", r"(Total processes += +)4", r"\g<1>1", "processes"),
     ],
 )
-def test_read__a_check_that_fails_is_told(sample, app, pattern, replacement, complaint):
-    text = sample(FILES[app])
+def test_read__a_check_that_fails_is_named(sample_output, app, pattern, replacement, complaint):
+    text = sample_output(FILES[app])
     spoilt, count = re.subn(pattern, replacement, text)
     assert count > 0 and spoilt != text
     assert complaint in read(app, spoilt).failed_checks
 
 
 @pytest.mark.parametrize("app", FILES)
-def test_read__half_an_output_is_an_error(sample, app):
-    text = sample(FILES[app])
-    with pytest.raises(AppError, match="the output has no"):
+def test_read__half_an_output_is_an_error(sample_output, app):
+    text = sample_output(FILES[app])
+    with pytest.raises(BenchError, match="the output has no"):
         read(app, text[: len(text) // 3])
-    with pytest.raises(AppError, match="printed nothing"):
+    with pytest.raises(BenchError, match="printed nothing"):
         read(app, "")
 
 
@@ -132,7 +132,7 @@ def test_grid__is_as_square_as_it_can_be():
 
 
 def test_prepare__writes_an_input_for_the_case(tmp_path):
-    for app in APPS.values():
+    for app in PROGRAMS.values():
         app.prepare(tmp_path, Case(app.name, "full", 4, 4))
     text = (tmp_path / "hpccinf.txt").read_text()
     assert re.search(r"^4000 +Ns$", text, re.MULTILINE)
@@ -153,11 +153,11 @@ def test_prepare__writes_an_input_for_the_case(tmp_path):
     ],
 )
 def test_why_not__numbers_of_ranks(app, good, bad):
-    assert [APPS[app].why_not(ranks) for ranks in good] == [None] * len(good)
-    assert all(APPS[app].why_not(ranks) for ranks in bad)
+    assert [PROGRAMS[app].why_not("full", ranks) for ranks in good] == [None] * len(good)
+    assert all(PROGRAMS[app].why_not("full", ranks) for ranks in bad)
 
 
-def test_find__a_program_that_is_not_there_is_told(monkeypatch, tmp_path):
+def test_find__a_program_that_is_not_there_is_an_error(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(AppError, match="install-deps apps"):
-        APPS["lammps"].find(tmp_path)
+    with pytest.raises(BenchError, match="install-deps apps"):
+        PROGRAMS["lammps"].find(tmp_path, None)

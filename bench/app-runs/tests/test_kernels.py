@@ -1,20 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Tests of the kernels themselves, on this machine alone."""
 
-import os
 import shutil
-import subprocess
 
 import pytest
-
 from appruns import kernels
-from appruns.plan import APPS, Case
-
-needs_mpi = pytest.mark.skipif(
-    shutil.which("mpicc") is None or shutil.which("mpirun") is None,
-    reason="Open MPI is not installed",
-)
-LIMIT = 120  # seconds; none takes a hundredth of it unless it hangs
+from appruns.driver import PROGRAMS
+from benchlib.plan import Case
+from local_mpi import needs_mpi, run_local
 
 
 @pytest.fixture(scope="module", name="build")
@@ -22,32 +15,16 @@ def _build(tmp_path_factory):
     return tmp_path_factory.mktemp("kernels")
 
 
-def run_local(program, arguments, ranks):
-    """Run a program over shared memory; the CompletedProcess."""
-    environment = {
-        **os.environ,
-        "OMPI_ALLOW_RUN_AS_ROOT": "1",
-        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-        "OMPI_MCA_mpi_yield_when_idle": "1",
-        "OMPI_MCA_btl": "vader,self",
-        "OMPI_MCA_hwloc_base_binding_policy": "none",
-    }
-    words = ["mpirun", "--oversubscribe", "-np", str(ranks), str(program), *map(str, arguments)]
-    return subprocess.run(
-        words, capture_output=True, text=True, timeout=LIMIT, check=False, env=environment
-    )
-
-
 def result_of(app, done, ranks):
     """The Result of a run of a kernel."""
-    return APPS[app].read(done.stdout, {}, Case(app, "quick", ranks, 1))
+    return PROGRAMS[app].read(done.stdout, {}, Case(app, "quick", ranks, 1))
 
 
 @needs_mpi
 @pytest.mark.parametrize("ranks", [1, 2, 4, 8])
 @pytest.mark.parametrize("keys", [1, 2, 1000])
 def test_bitonic__sorts_whatever_the_number_of_ranks_and_keys(build, ranks, keys):
-    done = run_local(APPS["bitonic"].find(build), [keys, 3], ranks)
+    done = run_local(PROGRAMS["bitonic"].find(build, None), [keys, 3], ranks)
     assert done.returncode == 0, done.stdout + done.stderr
     assert result_of("bitonic", done, ranks).failed_checks == ""
 
@@ -55,7 +32,7 @@ def test_bitonic__sorts_whatever_the_number_of_ranks_and_keys(build, ranks, keys
 @needs_mpi
 @pytest.mark.parametrize(("ranks", "rows"), [(1, 7), (4, 2), (4, 62), (9, 63), (16, 64)])
 def test_cannon__multiplies_whatever_the_grid(build, ranks, rows):
-    done = run_local(APPS["cannon"].find(build), [rows, 2], ranks)
+    done = run_local(PROGRAMS["cannon"].find(build, None), [rows, 2], ranks)
     assert done.returncode == 0, done.stdout + done.stderr
     assert result_of("cannon", done, ranks).failed_checks == ""
 
@@ -78,12 +55,12 @@ def test_kernels__a_broken_algorithm_is_unsuccessful(
 ):
     sources = tmp_path / "kernels"
     shutil.copytree(kernels.SOURCES, sources)
-    source = sources / APPS[app].source
+    source = sources / PROGRAMS[app].source
     text = source.read_text()
     assert text.count(right) == 1
     source.write_text(text.replace(right, wrong))
     monkeypatch.setattr(kernels, "SOURCES", sources)
-    done = run_local(APPS[app].find(tmp_path / "bin"), [36, 1], ranks)
+    done = run_local(PROGRAMS[app].find(tmp_path / "bin", None), [36, 1], ranks)
     assert "UNSUCCESSFUL" in done.stdout
     assert done.returncode == 1
 
@@ -101,7 +78,7 @@ def test_kernels__a_broken_algorithm_is_unsuccessful(
         ("cannon", [8, 1], 2, "square"),
     ],
 )
-def test_kernels__bad_input_is_told_once(build, app, arguments, ranks, message):
-    done = run_local(APPS[app].find(build), arguments, ranks)
+def test_kernels__bad_input_is_reported_once(build, app, arguments, ranks, message):
+    done = run_local(PROGRAMS[app].find(build, None), arguments, ranks)
     assert done.returncode == 2
     assert done.stderr.count(message) == 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Reads the output of IMB-MPI1, of rawe-imb in the same layout, and of the floor programs."""
+"""Reads the output of IMB-MPI1, of rawe-imb in the same layout, and of the baseline programs."""
 
 import re
 from dataclasses import dataclass
@@ -19,12 +19,12 @@ METRICS = {
 # Where a benchmark has several times, the later column of METRICS wins; Isend's mean is left out,
 # since one interrupt among a thousand calls of 100 ns shifts it.
 
-FLOOR_HEADER_BYTES = 24  # of each frame of the floor programs, behind the MAC header
+BASELINE_HEADER_BYTES = 24  # of each frame of the baseline programs, behind the MAC header
 
 
 @dataclass(frozen=True)
 class Sample:
-    """One figure of one run."""
+    """One value of one run."""
 
     benchmark: str
     processes: int
@@ -39,7 +39,7 @@ class WrongContents(Exception):
 
 
 def _row(columns, line):
-    """The line's numbers by column name, or None when it is no line of figures."""
+    """The line's numbers by column name, or None when it is none."""
     words = line.split()
     if not columns or len(words) != len(columns):
         return None
@@ -88,10 +88,10 @@ def _fields(line):
     return dict(word.split("=", 1) for word in line.split() if "=" in word)
 
 
-def parse_floor(text):
-    """Samples of the floor programs, under the name of the MPI benchmark they are the floor of.
+def parse_baseline(text):
+    """Samples of the baseline programs, under the name of the MPI benchmark they are the baseline of.
 
-    Where a size was sent in several ways, the faster one is the floor.
+    Where a size was sent in several ways, the faster one is the baseline.
     """
     best = {}
     largest_frame = 0
@@ -103,11 +103,11 @@ def parse_floor(text):
 
     for line in text.splitlines():
         fields = _fields(line)
-        if line.startswith("floor link "):
-            largest_frame = int(fields["mtu"]) - FLOOR_HEADER_BYTES
-        elif line.startswith("floor pingpong ") and "median_us" in fields:
+        if line.startswith("baseline link "):
+            largest_frame = int(fields["mtu"]) - BASELINE_HEADER_BYTES
+        elif line.startswith("baseline pingpong ") and "median_us" in fields:
             offer("PingPong", int(fields["bytes"]), "time_us", float(fields["median_us"]), min)
-        elif line.startswith("floor stream ") and fields.get("window") == "credit":
+        elif line.startswith("baseline stream ") and fields.get("window") == "credit":
             size = int(fields["bytes"])
             offer("Uniband", size, "mbytes_per_s", float(fields["mbytes_per_s"]), max)
             offer("Uniband", size, "messages_per_s", float(fields["messages_per_s"]), max)

@@ -1,19 +1,24 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Writes the tables on the terminal, as CSV, and as a report page in HTML and Markdown."""
+"""Tables for the terminal, CSV files, plots and the page's body."""
 
-import csv
+import textwrap
 
 from benchlib.chart import Line, LineChart, size_text
-from benchlib.page import Page, anchor
+from benchlib.page import anchor
+from benchlib.text import aligned, write_csv
+from benchlib.transports import BASELINE, TITLES
+from rawelab.spec import LabSpec, parse_rate
 
-from . import stats, suites
-from .session import FLOOR
-from .summary import compared_rows, is_power_of_four, reading
+from . import shaping, suites
+from .summary import BANDWIDTHS, WINDOWED, compared_rows, is_power_of_four, reading
+from .summary import ratio as ratio_of
 
 BARE = "-"
+KEY_HEADS = ["benchmark", "processes", "bytes", "metric"]
+KINDS = {"time_us": "time", "mbytes_per_s": "bandwidth", "messages_per_s": "message rate"}
 
 
-def figure(value, metric):
+def number(value, metric):
     """A median in three or four digits."""
     if value is None:
         return BARE
@@ -31,21 +36,21 @@ def ratio(value):
 
 def columns(table):
     """Header cells of a table."""
-    heads = ["size", *table.peers]
-    heads += [f"{peer}/{table.base}" for peer in table.others]
-    if table.has_floor:
-        heads += [FLOOR, f"{table.against_floor}/{FLOOR}"]
+    heads = ["size", *table.transports]
+    heads += [f"{transport}/{table.base}" for transport in table.others]
+    if table.has_baseline:
+        heads += [BASELINE, f"{table.against_baseline}/{BASELINE}"]
     return heads
 
 
 def cells(table, row):
     """The cells of one row, as text."""
     size = "" if table.benchmark == "Barrier" else size_text(row.size)
-    line = [size, *(figure(row.medians.get(peer), table.metric) for peer in table.peers)]
-    line += [ratio(row.ratios.get(peer)) for peer in table.others]
-    if table.has_floor:
-        line.append(figure(row.floor, table.metric))
-        line.append(ratio(row.to_floor.get(table.against_floor)))
+    line = [size, *(number(row.medians.get(name), table.metric) for name in table.transports)]
+    line += [ratio(row.ratios.get(name)) for name in table.others]
+    if table.has_baseline:
+        line.append(number(row.baseline, table.metric))
+        line.append(ratio(row.to_baseline.get(table.against_baseline)))
     return line
 
 
@@ -61,82 +66,78 @@ def _sense(table):
 def terminal_table(table):
     """A table in plain text with aligned columns."""
     lines = [columns(table)] + [cells(table, row) for row in _shown_rows(table)]
-    if len(table.rows) > 1 and any(table.mean_ratio(peer) for peer in table.others):
+    if len(table.rows) > 1 and any(table.mean_ratio(name) for name in table.others):
         mean = [""] * len(lines[0])
         mean[0] = "geometric mean"
-        for index, peer in enumerate(table.others):
-            mean[1 + len(table.peers) + index] = ratio(table.mean_ratio(peer))
+        for index, name in enumerate(table.others):
+            mean[1 + len(table.transports) + index] = ratio(table.mean_ratio(name))
         lines.append(mean)
-    widths = [max(len(line[index]) for line in lines) for index in range(len(lines[0]))]
-    text = [f"{table.title}, {table.unit} (ratios: {_sense(table)})"]
-    for line in lines:
-        text.append("  " + "  ".join(cell.rjust(width) for cell, width in zip(line, widths)))
-    return "\n".join(text)
+    text = textwrap.indent(aligned(lines, texts=0), "  ")
+    return f"{table.title}, {table.unit} (ratios: {_sense(table)})\n{text}"
 
 
-def write_csv(directory, record, peers, base):
-    """samples.csv holds every figure of every round, medians.csv the medians and ratios."""
-    with open(directory / "samples.csv", "w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(
-            "round transport benchmark processes bytes metric value repetitions".split()
-        )
-        for number, peer, sample in record.samples:
-            writer.writerow(
-                [number, peer, sample.benchmark, sample.processes, sample.size, sample.metric]
-                + [f"{sample.value:g}", sample.repetitions]
+def write_samples(path, done):
+    """Every value of every round."""
+    lines = [["round", "transport", *KEY_HEADS, "value", "repetitions"]]
+    for one in done:
+        for sample in one.result or ():
+            lines.append(
+                [one.run.round, one.run.transport, sample.benchmark, sample.processes]
+                + [sample.size, sample.metric, f"{sample.value:g}", sample.repetitions]
             )
-    with open(directory / "medians.csv", "w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(
-            "benchmark processes bytes metric transport rounds median min max".split()
-            + [f"ratio_to_{base}", "ratio_to_floor"]
-        )
-        for benchmark, processes, size, metric in record.keys():
-            key = (benchmark, processes, size, metric)
-            floor = record.values(FLOOR, *key) if processes == 2 else []
-            based = record.values(base, *key)
-            for peer in [*peers, FLOOR]:
-                values = floor if peer == FLOOR else record.values(peer, *key)
-                if values:
-                    writer.writerow(
-                        [*key, peer, len(values)]
-                        + [f"{stats.median(values):g}", f"{min(values):g}", f"{max(values):g}"]
-                        + [_number(stats.ratio_of_medians(values, based))]
-                        + [_number(stats.ratio_of_medians(values, floor))]
-                    )
+    write_csv(path, lines)
 
 
-def _number(value):
+def _ratio_text(value):
     return "" if value is None else f"{value:.4f}"
 
 
-def _sense_of(table):
-    return f"In {table.unit}; ratios: {_sense(table)}."
+def write_medians(path, medians, base):
+    """The medians with their range and ratios."""
+    lines = [
+        [*KEY_HEADS, "transport", "rounds", "median", "min", "max"]
+        + [f"ratio_to_{base}", "ratio_to_baseline"]
+    ]
+    for key, found in medians.items():
+        for name, one in found.items():
+            lines.append(
+                [key.benchmark, key.processes, key.size, key.metric, name, one.rounds]
+                + [f"{value:g}" for value in (one.median, one.low, one.high)]
+                + [_ratio_text(ratio_of(found, name, other)) for other in (base, BASELINE)]
+            )
+    write_csv(path, lines)
+
+
+def shares(tables, about):
+    """Goodputs against what a shaped line allows; none without --rate."""
+    shape = {name: value for name, value in about.get("shape", {}).items() if value is not None}
+    if "rate" not in shape:
+        return []
+    spec = LabSpec(**shape)
+    return shaping.shares(tables, parse_rate(spec.rate), spec.mtu, spec.offload)
 
 
 def _charts(table):
-    """The figures over message size, and their ratio to the base."""
+    """Values over message size, and their ratio to the base."""
     if len(table.rows) < 2:
         return []
     lines = [
-        Line(peer, suites.PEER_TITLES[peer], _points(table, lambda row, p=peer: row.medians.get(p)))
-        for peer in table.peers
+        Line(name, TITLES[name], _points(table, lambda row, n=name: row.medians.get(n)))
+        for name in table.transports
     ]
-    if table.has_floor:
-        floor = _points(table, lambda row: row.floor)
-        lines.append(Line(FLOOR, suites.PEER_TITLES[FLOOR], floor, dashed=True))
-    what = {"time_us": "time", "mbytes_per_s": "bandwidth", "messages_per_s": "message rate"}
-    kind = what[table.metric]
-    name = f"{table.benchmark}, {table.processes} ranks"
-    found = [LineChart(name, f"{kind} in {table.unit}", lines, description=_described(table))]
+    if table.has_baseline:
+        baseline = _points(table, lambda row: row.baseline)
+        lines.append(Line(BASELINE, TITLES[BASELINE], baseline, dashed=True))
+    kind = KINDS[table.metric]
+    what = f"{table.benchmark}, {table.processes} ranks"
+    found = [LineChart(what, f"{kind} in {table.unit}", lines, description=_described(table))]
     if table.others:
         ratios = [
-            Line(peer, peer, _points(table, lambda row, p=peer: row.ratios.get(p)))
-            for peer in table.others
+            Line(name, name, _points(table, lambda row, n=name: row.ratios.get(n)))
+            for name in table.others
         ]
         label = f"{kind} / {table.base}'s ({_sense(table)})"
-        found.append(LineChart(f"{name}: ratio to {table.base}", label, ratios, reference=1.0))
+        found.append(LineChart(f"{what}: ratio to {table.base}", label, ratios, reference=1.0))
     return [(chart, None) for chart in found]
 
 
@@ -145,7 +146,7 @@ def _points(table, value_of):
 
 
 def _described(table):
-    texts = [text for peer in table.others if (text := reading(table, peer))]
+    texts = [text for name in table.others if (text := reading(table, name))]
     return " ".join([f"{table.title}, in {table.unit}, over message size.", *texts])
 
 
@@ -153,34 +154,49 @@ def _overview(found):
     """One line a table: the ratio at its ends, and the mean."""
     rows = []
     for table in found:
-        for peer in table.others:
-            known = compared_rows(table, peer)
+        for name in table.others:
+            known = compared_rows(table, name)
             if not known:
                 continue
-            ends = [(known[0].size, known[0].ratios[peer]), (known[-1].size, known[-1].ratios[peer])]
-            texts = [f"{value:.2f} at {size_text(size)}" for size, value in ends]
+            ends = known[0], known[-1]
+            texts = [f"{row.ratios[name]:.2f} at {size_text(row.size)}" for row in ends]
             if table.benchmark == "Barrier":
-                texts = [ratio(ends[0][1]), BARE]
+                texts = [ratio(ends[0].ratios[name]), BARE]
             elif len(known) == 1:
                 texts[1] = BARE
             title = f"[{table.title}](#{anchor(table.title)})"
             better = "lower" if table.lower_is_better else "higher"
-            rows.append([title, peer, *texts, ratio(table.mean_ratio(peer)), better])
+            rows.append([title, name, *texts, ratio(table.mean_ratio(name)), better])
     return rows
 
 
-def _problems(record):
-    items = [
-        f"**{peer}** was not measured: {reason}." for peer, reason in record.unavailable.items()
+def panels(data):
+    """(benchmark, processes, metric) of each panel of the plots, for the most ranks of each
+    benchmark; benchmarks with a single size have none."""
+    sizes = {}
+    for key in data.medians:
+        wanted = "mbytes_per_s" if key.benchmark in WINDOWED + BANDWIDTHS else "time_us"
+        if key.metric == wanted and key.size > 0:
+            sizes.setdefault((key.benchmark, key.processes, key.metric), set()).add(key.size)
+    found = [panel for panel, several in sizes.items() if len(several) > 1]
+    names = {name for name, _, _ in found}
+    if "PingPong" in names and not names & set(WINDOWED):
+        found.insert(1, ("PingPong", 2, "mbytes_per_s"))
+    largest = {name: processes for name, processes, _ in sorted(found)}
+    return [panel for panel in found if panel[1] == largest[panel[0]]]
+
+
+def panel_chart(data, benchmark, processes, metric):
+    """One panel: a line for each transport, the baseline dashed."""
+    lines = [
+        Line(name, TITLES[name], data.points(name, benchmark, processes, metric))
+        for name in data.transports
     ]
-    for failure in record.failures:
-        run = failure.run
-        said = " / ".join(failure.last_lines[-3:]).replace("`", "'")
-        items.append(
-            f"{run.processes} ranks, round {run.round}, {run.peer}, {run.part}: {failure.reason}. "
-            f"Repeat with `{failure.command}`" + (f". It said: `{said}`" if said else "")
-        )
-    return items + record.notes
+    if processes == 2:
+        points = data.points(BASELINE, benchmark, processes, metric)
+        lines.append(Line(BASELINE, TITLES[BASELINE], points, dashed=True))
+    unit = {"time_us": "time in µs", "mbytes_per_s": "bandwidth in MB/s"}[metric]
+    return LineChart(f"{benchmark}, {processes} ranks", unit, lines)
 
 
 def _shaped(page, shaped):
@@ -188,58 +204,54 @@ def _shaped(page, shaped):
         return
     page.heading("What the shaping allows")
     page.text(
-        "MB/s of payload in one direction: reached, and the share of what the line lets through, "
-        "first if frames held nothing but payload, then with the transport's own headers."
+        "MB/s of payload in one direction: reached, and the share of what the line carries, first if "
+        "frames held nothing but payload, then with the transport's own headers."
     )
     heads = ["transport", "size", "reached", "bare line", "share", "with its headers", "share"]
     page.table(heads, [line.cells() for line in shaped])
 
 
-def write_page(directory, record, found, facts, images, command, shaped=()):
-    """report.html and report.md: a page that reads by itself. Returns the names of the files."""
-    peers = dict.fromkeys(peer for table in found for peer in table.peers)
-    titles = ", ".join(f"{peer} = {suites.PEER_TITLES[peer]}" for peer in peers)
-    title = f"{' against '.join(peers)}: MPI benchmarks, {facts['date']}"
-    page = Page(title, contents=False)  # the overview links to all sections
-    if record.interrupted:
-        page.text(
-            f"**Interrupted after {record.finished} of {record.planned} runs.** "
-            "`compare --resume` with this directory goes on."
-        )
-    page.facts(facts["table"])
-    page.text(
-        f"Transports: {titles}. They ran in turn; each figure is the median over the rounds, each "
-        "ratio a ratio of such medians. The floor is what a bare program reaches with the same raw "
-        "frames on the same wire without any protocol: for Uniband with one message in a frame, so "
-        "that a transport that packs small messages can be above it."
+def lead(about):
+    """The page's first paragraph."""
+    titles = ", ".join(f"{name} = {TITLES[name]}" for name in about["transports"])
+    return (
+        f"Transports: {titles}. They ran alternately; each value is the median over the rounds, each "
+        "ratio a ratio of such medians. The baseline is what a bare program reaches with the same "
+        "raw frames on the same wire without any protocol. For Uniband it sends one message in a "
+        "frame; a transport that coalesces small messages can exceed it."
     )
-    problems = _problems(record)
-    if problems:
-        page.heading("What went wrong")
-        page.bullets(problems)
-    overview = _overview(found)
-    if len(overview) > 1:
+
+
+def body(page, data, about):
+    """The page's part between facts and command."""
+    lines = _overview(data.tables)
+    if len(lines) > 1:
         page.heading("At a glance")
         page.text(
-            f"Ratios to {found[0].base} for the smallest and the largest messages, and their "
-            "geometric mean over all sizes. `better` says which way is good: times should be "
+            f"Ratios to {about['base']} for the smallest and the largest messages, and their "
+            "geometric mean over all sizes. `better` says which direction is good: times should be "
             "lower, rates higher."
         )
         heads = ["benchmark", "transport", "smallest", "largest", "mean", "better"]
-        page.table(heads, overview, texts=2)
-    for image, title in images:
-        page.image(image, title)
-    _shaped(page, shaped)
-    for table in found:
+        page.table(heads, lines, texts=2)
+    chosen = panels(data)
+    for several, file, words in (
+        (
+            [panel for panel in chosen if panel[0] not in suites.COLLECTIVES],
+            "plot.svg",
+            "Time and bandwidth over message size",
+        ),
+        (
+            [panel for panel in chosen if panel[0] in suites.COLLECTIVES],
+            "collectives.svg",
+            "Collectives: time over message size",
+        ),
+    ):
+        page.panels([panel_chart(data, *panel) for panel in several], file, words)
+    _shaped(page, shares(data.tables, about))
+    for table in data.tables:
         page.heading(table.title)
-        texts = [line for peer in table.others if (line := reading(table, peer))]
-        page.text(" ".join([*texts, _sense_of(table)]))
+        texts = [line for name in table.others if (line := reading(table, name))]
+        page.text(" ".join([*texts, f"In {table.unit}; ratios: {_sense(table)}."]))
         page.charts(_charts(table))
         page.table(columns(table), [cells(table, row) for row in _shown_rows(table)])
-    page.heading("Repeating it")
-    page.code(command)
-    page.text(
-        "All figures of all rounds are in `samples.csv`, medians with their range in "
-        "`medians.csv`, the programs' own output below `raw/`."
-    )
-    return page.write(directory)

@@ -2,8 +2,8 @@
 """How much payload a shaped link lets through, to compare a goodput with.
 
 The shaper (tbf) counts whole Ethernet frames without preamble and checksum: MTU + 14 bytes of a
-full one. A frame carries the MTU less the transport's headers. A superframe is cut before it is
-shaped, so it counts as the frames it becomes.
+full one. A frame carries the MTU less the transport's headers. A GSO batch is cut before it
+is shaped, so it counts as the frames it becomes.
 """
 
 from dataclasses import dataclass
@@ -14,29 +14,29 @@ ETHERNET_BYTES = 14
 # Of a full frame of bulk data, behind the Ethernet header.
 TCP_BYTES = 20 + 20 + 12  # IPv4, TCP, its timestamps
 RAWE_BYTES = 24 + 24  # frame header, PUT chunk
-RAWE_ENVELOPE_BYTES = 20 + 8  # IPv4 and UDP around each frame of a superframe
+RAWE_ENVELOPE_BYTES = 20 + 8  # IPv4 and UDP around each frame of a GSO batch
 RAWE_ROUNDING = 8  # a frame's payload is a multiple of it
 OVER_TCP = ("tcp", "ucx", "ofi")
 
 
 def bare_mbytes_per_s(bits_per_s, mtu):
-    """MB/s of payload if frames held nothing but payload: nobody can be faster."""
+    """MB/s of payload if frames held nothing but payload: no transport is faster."""
     return bits_per_s / 8e6 * mtu / (mtu + ETHERNET_BYTES)
 
 
-def payload_bytes(peer, mtu, superframes):
+def payload_bytes(transport, mtu, batches):
     """Payload of a full frame, or None for a transport whose headers are not known."""
-    if peer in OVER_TCP:
+    if transport in OVER_TCP:
         return mtu - TCP_BYTES
-    if peer == "rawe":
-        room = mtu - (RAWE_ENVELOPE_BYTES if superframes else 0) - 24
+    if transport == "rawe":
+        room = mtu - (RAWE_ENVELOPE_BYTES if batches else 0) - 24
         return room // RAWE_ROUNDING * RAWE_ROUNDING - (RAWE_BYTES - 24)
     return None
 
 
-def allowed_mbytes_per_s(peer, bits_per_s, mtu, superframes):
+def allowed_mbytes_per_s(transport, bits_per_s, mtu, batches):
     """MB/s of payload that the shaping allows a transport, given its headers; None if unknown."""
-    payload = payload_bytes(peer, mtu, superframes)
+    payload = payload_bytes(transport, mtu, batches)
     if payload is None:
         return None
     return bare_mbytes_per_s(bits_per_s, mtu) * payload / mtu
@@ -46,7 +46,7 @@ def allowed_mbytes_per_s(peer, bits_per_s, mtu, superframes):
 class Share:
     """What a transport reached on a shaped link, at one message size."""
 
-    peer: str
+    transport: str
     size: int
     reached: float  # MB/s of payload
     bare: float
@@ -58,31 +58,31 @@ class Share:
         if self.allowed is not None:
             own = [f"{self.allowed:.2f}", f"{self.reached / self.allowed:.3f}"]
         bare = [f"{self.bare:.2f}", f"{self.reached / self.bare:.3f}"]
-        return [self.peer, size_text(self.size), f"{self.reached:.2f}", *bare, *own]
+        return [self.transport, size_text(self.size), f"{self.reached:.2f}", *bare, *own]
 
     def sentence(self):
         """The same as a line for the terminal."""
         _, size, reached, bare, share, allowed, own = self.cells()
         return (
-            f"{self.peer}: {reached} MB/s with {size}: {share} of what the line carries ({bare}), "
+            f"{self.transport}: {reached} MB/s with {size}: {share} of what the line carries ({bare}), "
             f"{own} of what it carries besides the transport's headers ({allowed})"
         )
 
 
-def shares(tables, bits_per_s, mtu, superframes):
+def shares(tables, bits_per_s, mtu, batches):
     """A Share of each transport, from the largest messages that Uniband was measured with."""
     for table in tables:
         if table.benchmark == "Uniband" and table.metric == "mbytes_per_s":
             row = table.rows[-1]
             return [
                 Share(
-                    peer,
+                    transport,
                     row.size,
-                    row.medians[peer],
+                    row.medians[transport],
                     bare_mbytes_per_s(bits_per_s, mtu),
-                    allowed_mbytes_per_s(peer, bits_per_s, mtu, superframes),
+                    allowed_mbytes_per_s(transport, bits_per_s, mtu, batches),
                 )
-                for peer in table.peers
-                if peer in row.medians
+                for transport in table.transports
+                if transport in row.medians
             ]
     return []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Which benchmarks a suite runs, over which sizes, and the command line of each transport."""
+"""Which benchmarks a suite runs, over which sizes."""
 
 from dataclasses import dataclass
 
@@ -79,7 +79,7 @@ SUITES = {
         Part("cache", ("CacheHot", "CacheCold"), 0, 20),
         Part("calls", ("SendCall", "Isend"), 0, 16),
     ),
-    # What loss costs: the mean, as seldom but long waits count; 1 B and 256 KiB.
+    # The cost of loss, as a mean: rare but long waits count. 1 B and 256 KiB.
     "loss": (Part("latency", ("PingPong",), 0, 0), Part("rate", ("Uniband",), 18, 18)),
     "all": (
         Part("latency", ("PingPong", "PingPing", "Sendrecv", "Exchange"), 0, 22),
@@ -87,29 +87,6 @@ SUITES = {
         Part("rate", ("Uniband", "Biband", "Isend"), 0, 22),
         Part("collectives", IMB_COLLECTIVES, 2, 20),
     ),
-}
-
-SHARED_MEMORY = "vader"  # reaches ranks of the same host, and no others
-# Peers: how mpirun is told to use each transport, and the component that must be there.
-PEERS = {
-    "tcp": ("--mca pml ob1 --mca btl tcp,self", "btl:tcp"),
-    "rawe": ("--mca pml ob1 --mca btl rawe,self", "btl:rawe"),
-    SHARED_MEMORY: ("--mca pml ob1 --mca btl vader,self", "btl:vader"),
-    # Left to itself this pml wants hardware that UCX drives.
-    "ucx": (
-        "--mca pml ucx --mca opal_common_ucx_tls any --mca opal_common_ucx_devices any "
-        "-x UCX_TLS=tcp,self",
-        "pml:ucx",
-    ),
-    "ofi": ("--mca pml cm --mca mtl ofi --mca mtl_ofi_provider_include tcp;ofi_rxm", "mtl:ofi"),
-}
-PEER_TITLES = {
-    "tcp": "btl/tcp",
-    "rawe": "btl/rawe",
-    "vader": "btl/vader (shared memory)",
-    "ucx": "UCX over TCP",
-    "ofi": "libfabric over TCP",
-    "floor": "floor (raw frames, no MPI)",
 }
 
 
@@ -126,7 +103,7 @@ def parts_of(suite, benchmarks=(), msglog=None):
     if benchmarks:
         parts = [
             Part(
-                "chosen",
+                "chosen-collectives" if collective else "chosen",
                 tuple(name for name in benchmarks if (name in COLLECTIVES) == collective),
                 2 if collective else 0,
                 16 if collective else 22,
@@ -160,16 +137,3 @@ def parts_for(parts, with_pairs):
         for part in parts
     ]
     return [part for part in kept if part.benchmarks]
-
-
-def peer_arguments(peer, interface=None):
-    """mpirun's arguments for a transport, bound to an interface where one is given."""
-    arguments = PEERS[peer][0].split()
-    if interface is not None:
-        arguments += {
-            "tcp": ["--mca", "btl_tcp_if_include", interface],
-            "rawe": ["--mca", "btl_rawe_if_include", interface],
-            "ucx": ["-x", f"UCX_NET_DEVICES={interface}"],
-            "ofi": ["-x", f"FI_TCP_IFACE={interface}"],
-        }.get(peer, [])
-    return arguments

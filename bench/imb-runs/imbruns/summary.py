@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Turns a session's samples into tables: medians, ratios to the base transport and to the floor."""
+"""Medians over the rounds, and tables of them: ratios to the base transport and to the baseline."""
 
+import csv
 from dataclasses import dataclass, field
 
+from benchlib import stats
 from benchlib.chart import size_text
+from benchlib.error import BenchError
+from benchlib.transports import BASELINE
 
-from . import stats, suites
-from .session import FLOOR
+from . import suites
 
 FLOAT_BYTES = 4
 RATE_BELOW = 1024  # bytes; Uniband and Biband are messages per second below, bandwidth from here on
@@ -17,10 +20,10 @@ TITLES = {
     "PingPingAnySource": "PingPing, received from any source",
     "Isend": "Isend: time in the MPI_Isend call (median)",
     "SendCall": "ESP: time in the MPI_Send call (median)",
-    "MpBandwidth": "MPBench: bandwidth, sends in a row",
+    "MpBandwidth": "MPBench: bandwidth, successive sends",
     "MpBidirectional": "MPBench: bandwidth both ways",
     "MpRoundtrip": "MPBench: round trip",
-    "MpLatency": "MPBench: application latency, time in MPI_Send of many in a row",
+    "MpLatency": "MPBench: application latency, time in each of many successive MPI_Send calls",
     "MpBroadcast": "MPBench: broadcast",
     "MpReduce": "MPBench: reduce",
     "MpAllreduce": "MPBench: allreduce",
@@ -35,25 +38,100 @@ ALIKE = 0.005  # a ratio this close to 1 is neither faster nor slower
 UNITS = {"time_us": "µs", "mbytes_per_s": "MB/s", "messages_per_s": "messages/s"}
 
 
+@dataclass(frozen=True)
+class Key:
+    """What is measured."""
+
+    benchmark: str
+    processes: int
+    size: int  # bytes; 0 for Barrier
+    metric: str  # time_us, mbytes_per_s, messages_per_s
+
+
+@dataclass
+class Median:
+    """The rounds of one transport."""
+
+    rounds: int
+    median: float
+    low: float
+    high: float
+
+    @property
+    def spread(self):
+        """(max - min) / median, or None."""
+        return (self.high - self.low) / self.median if self.median else None
+
+
+def medians_of(done, transports):
+    """{Key: {transport: Median}} in the order of the benchmarks; the baseline is among the
+    transports where it was measured."""
+    values = {}
+    for one in done:
+        for sample in one.result or ():
+            key = Key(sample.benchmark, sample.processes, sample.size, sample.metric)
+            values.setdefault(key, {}).setdefault(one.run.transport, []).append(sample.value)
+    order = {name: index for index, name in enumerate(suites.BENCHMARKS)}
+    keys = [key for key, found in values.items() if set(found) != {BASELINE}]
+    keys.sort(
+        key=lambda key: (
+            order.get(key.benchmark, len(order)),
+            (key.benchmark, key.processes, key.size, key.metric),
+        )
+    )
+    return {
+        key: {
+            name: Median(len(found), stats.median(found), min(found), max(found))
+            for name in (*transports, BASELINE)
+            if (found := values[key].get(name))
+        }
+        for key in keys
+    }
+
+
+def read_medians(path):
+    """medians.csv as medians_of() gives it."""
+    found = {}
+    try:
+        with open(path, encoding="utf-8", newline="") as file:
+            for line in csv.DictReader(file):
+                key = Key(
+                    line["benchmark"], int(line["processes"]), int(line["bytes"]), line["metric"]
+                )
+                found.setdefault(key, {})[line["transport"]] = Median(
+                    int(line["rounds"]), *(float(line[name]) for name in ("median", "min", "max"))
+                )
+    except (OSError, KeyError, ValueError) as error:
+        raise BenchError(f"cannot read {path}: {error!r}") from error
+    return found
+
+
+def ratio(medians, name, base):
+    """Median of a transport over that of another, or None."""
+    if name not in medians or base not in medians or not medians[base].median:
+        return None
+    return medians[name].median / medians[base].median
+
+
 @dataclass
 class Row:
-    """One message size: the median of each peer, the ratios, the spread of the rounds."""
+    """One message size: the median of each transport, and the ratios."""
 
     size: int
     medians: dict
-    floor: float = None
-    ratios: dict = field(default_factory=dict)  # peer -> median / the base's median
-    to_floor: dict = field(default_factory=dict)  # peer -> median / the floor's
+    baseline: float = None
+    ratios: dict = field(default_factory=dict)  # transport -> median / the base's median
+    to_baseline: dict = field(default_factory=dict)  # transport -> median / the baseline's
 
 
 @dataclass
 class Table:
-    """One benchmark on so many processes, in one unit."""
+    """One benchmark on a number of processes, in one unit."""
 
     benchmark: str
     processes: int
     metric: str
-    peers: list
+    transports: list
     base: str
     rows: list
 
@@ -80,61 +158,94 @@ class Table:
     @property
     def others(self):
         """The transports that are compared with the base."""
-        return [peer for peer in self.peers if peer != self.base]
+        return [transport for transport in self.transports if transport != self.base]
 
     @property
-    def against_floor(self):
-        """The transport whose ratio to the floor is shown: rawe, or the last one."""
-        return "rawe" if "rawe" in self.peers else self.peers[-1]
+    def against_baseline(self):
+        """The transport whose ratio to the baseline is shown: rawe, or the last one."""
+        return "rawe" if "rawe" in self.transports else self.transports[-1]
 
     @property
-    def has_floor(self):
-        """True when at least one size has a floor."""
-        return any(row.floor is not None for row in self.rows)
+    def has_baseline(self):
+        """True when at least one size has a baseline."""
+        return any(row.baseline is not None for row in self.rows)
 
-    def mean_ratio(self, peer):
-        """Geometric mean of the peer's ratios over the sizes; None without any."""
-        return stats.geometric_mean([row.ratios[peer] for row in compared_rows(self, peer)])
+    def mean_ratio(self, transport):
+        """Geometric mean of the transport's ratios over the sizes; None without any."""
+        return stats.geometric_mean(
+            [row.ratios[transport] for row in compared_rows(self, transport)]
+        )
 
 
-def is_shown(benchmark, processes, size, metric):
-    """Which of a benchmark's metrics counts at a size."""
+def is_shown(key):
+    """Whether a benchmark's metric counts at a size."""
+    benchmark, size, metric = key.benchmark, key.size, key.metric
     if benchmark in WINDOWED:
         return metric == ("messages_per_s" if size < RATE_BELOW else "mbytes_per_s")
     if benchmark in BANDWIDTHS:
         return metric == "mbytes_per_s" and size > 0
     if metric != "time_us":
         return False
-    if benchmark == "Reduce_scatter_block" and size < FLOAT_BYTES * processes:
+    if benchmark == "Reduce_scatter_block" and size < FLOAT_BYTES * key.processes:
         return False  # less than one number for each rank: nothing is sent
     # A collective of no bytes is no communication.
     return size > 0 or benchmark not in suites.COLLECTIVES or benchmark == "Barrier"
 
 
-def tables(record, peers, base):
-    """All Tables of a record."""
+class Tables:
+    """All Tables of a comparison, made of its medians."""
+
+    def __init__(self, medians, about):
+        self.medians = medians
+        self.transports = about["transports"]
+        self.tables = _tables(medians, self.transports, about["base"])
+
+    def spread(self):
+        """The median spread of what the tables show; None with fewer than two rounds."""
+        spreads = [
+            found[name].spread
+            for key, found in self.medians.items()
+            for name in self.transports
+            if name in found and found[name].rounds > 1 and is_shown(key)
+        ]
+        known = [one for one in spreads if one is not None]
+        return stats.median(known) if known else None
+
+    def points(self, transport, benchmark, processes, metric):
+        """(size, median) of a transport, without what a logarithmic axis cannot show."""
+        return [
+            (key.size, found[transport].median)
+            for key, found in self.medians.items()
+            if (key.benchmark, key.processes, key.metric) == (benchmark, processes, metric)
+            and transport in found
+            and key.size > 0
+            and found[transport].median > 0
+        ]
+
+
+def _tables(medians, transports, base):
     found = {}
-    for benchmark, processes, size, metric in record.keys():
-        if not is_shown(benchmark, processes, size, metric):
+    for key, by_transport in medians.items():
+        if not is_shown(key):
             continue
-        values = {
-            peer: record.values(peer, benchmark, processes, size, metric) for peer in peers
-        }
-        row = Row(size, {peer: stats.median(got) for peer, got in values.items() if got})
-        floor = record.values(FLOOR, benchmark, 2, size, metric)
-        if floor and processes == 2:
-            row.floor = stats.median(floor)
-        for peer, got in values.items():
-            if peer != base:
-                row.ratios[peer] = stats.ratio_of_medians(got, values.get(base, []))
-            row.to_floor[peer] = stats.ratio_of_medians(got, floor) if row.floor else None
-        key = (benchmark, processes, metric)
-        if key not in found:
-            found[key] = Table(benchmark, processes, metric, [], base, [])
-        found[key].rows.append(row)
+        row = Row(
+            key.size,
+            {name: by_transport[name].median for name in transports if name in by_transport},
+        )
+        if BASELINE in by_transport:
+            row.baseline = by_transport[BASELINE].median
+        for name in transports:
+            if name != base:
+                row.ratios[name] = ratio(by_transport, name, base)
+            row.to_baseline[name] = ratio(by_transport, name, BASELINE)
+        kind = (key.benchmark, key.processes, key.metric)
+        table = found.setdefault(kind, Table(*kind, [], base, []))
+        table.rows.append(row)
     for table in found.values():
         # Without the transports that failed throughout: their columns would be empty.
-        table.peers = [peer for peer in peers if any(peer in row.medians for row in table.rows)]
+        table.transports = [
+            name for name in transports if any(name in row.medians for row in table.rows)
+        ]
     # IMB measures 0 bytes whatever sizes are asked for: alone they are no table.
     return [
         table
@@ -143,26 +254,13 @@ def tables(record, peers, base):
     ]
 
 
-def unrest(record, peers):
-    """How much a typical figure differs between rounds: the median of (max - min) / median over
-    all figures of the transports; None with fewer than two rounds."""
-    spreads = []
-    for key in record.keys():
-        for peer in peers:
-            values = record.values(peer, *key)
-            if len(values) > 1 and is_shown(*key):
-                spreads.append(stats.spread(values))
-    known = [one for one in spreads if one is not None]
-    return stats.median(known) if known else None
-
-
 def is_power_of_four(size):
     """True for 0 and 1, 4, 16, ...: the sizes that printed tables show."""
     return size == 0 or (size & (size - 1) == 0 and size.bit_length() % 2 == 1)
 
 
 def spans(rows, is_member):
-    """Where `is_member` holds, as texts: "1 B", "4 KiB to 16 KiB"; sizes in between count."""
+    """The sizes where `is_member` holds, as texts: "1 B", "4 KiB to 16 KiB"."""
     found, run = [], []
     for row in [*rows, None]:
         if row is not None and is_member(row):
@@ -183,20 +281,20 @@ def _worst(rows, ratio_of, lower_is_better):
     return (max if lower_is_better else min)(rows, key=ratio_of)
 
 
-def compared_rows(table, peer):
+def compared_rows(table, transport):
     """The rows that have a ratio; without 0 bytes, unless there is nothing else."""
-    rows = [row for row in table.rows if row.ratios.get(peer)]
+    rows = [row for row in table.rows if row.ratios.get(transport)]
     return [row for row in rows if row.size > 0] or rows
 
 
-def reading(table, peer):
-    """A sentence or two that say what a table shows of a peer; None when it shows nothing."""
-    rows = compared_rows(table, peer)
+def reading(table, transport):
+    """A sentence or two on what a table shows of a transport; None when it shows nothing."""
+    rows = compared_rows(table, transport)
     if not rows:
         return None
 
     def ratio_of(row):
-        return row.ratios[peer]
+        return row.ratios[transport]
 
     sign = 1 if table.lower_is_better else -1
     faster = [row for row in rows if sign * (ratio_of(row) - 1) < -ALIKE]
@@ -205,11 +303,11 @@ def reading(table, peer):
     of_base = f"of {table.base}'s {'time' if table.lower_is_better else 'rate'}"
     verb = "takes" if table.lower_is_better else "reaches"
     if table.benchmark == "Barrier":
-        return f"{peer} {verb} {ratio_of(first):.2f} {of_base}."
-    text = f"{peer} {verb} {ratio_of(first):.2f} {of_base} at {size_text(first.size)}"
+        return f"{transport} {verb} {ratio_of(first):.2f} {of_base}."
+    text = f"{transport} {verb} {ratio_of(first):.2f} {of_base} at {size_text(first.size)}"
     if last is not first:
         text += f" and {ratio_of(last):.2f} at {size_text(last.size)}"
-        mean = table.mean_ratio(peer)
+        mean = table.mean_ratio(transport)
         text += f"; {mean:.2f} over {len(rows)} sizes (geometric mean)"
     if len(faster) == len(rows) > 1:
         return f"{text}. It is faster at every size."

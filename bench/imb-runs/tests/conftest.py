@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Makes the package importable and reads sample outputs."""
+"""Makes the driver's package and the library importable; reads sample outputs."""
 
 import sys
 from pathlib import Path
@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).resolve().parent
-BESIDE = [TESTS.parent, TESTS.parents[1] / "lib", TESTS.parents[2] / "test" / "lab"]
+LIB = TESTS.parents[1] / "lib"
+BESIDE = [TESTS.parent, LIB, LIB / "tests", TESTS.parents[2] / "test" / "lab"]
 sys.path[:0] = [str(path) for path in BESIDE]
 
 

@@ -1,22 +1,19 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tests of output.py: real IMB-MPI1's layout, rawe-imb's, and the floor programs'."""
+"""Tests of output.py: real IMB-MPI1's layout, rawe-imb's, and the baseline programs'."""
 
 import pytest
-
 from imbruns import output
 from imbruns.output import Sample
 
 
-def figures(samples, benchmark):
+def values(samples, benchmark):
     """{(size, metric): value} of one benchmark."""
-    return {
-        (one.size, one.metric): one.value for one in samples if one.benchmark == benchmark
-    }
+    return {(one.size, one.metric): one.value for one in samples if one.benchmark == benchmark}
 
 
 def test_parse_imb__single_transfer(sample_output):
     samples = output.parse_imb(sample_output("imb-mpi1.txt"))
-    assert figures(samples, "PingPong") == {
+    assert values(samples, "PingPong") == {
         (0, "time_us"): 4.11,
         (0, "mbytes_per_s"): 0.0,
         (1, "time_us"): 4.25,
@@ -29,7 +26,7 @@ def test_parse_imb__single_transfer(sample_output):
 
 def test_parse_imb__parallel_transfer_takes_the_average(sample_output):
     samples = output.parse_imb(sample_output("imb-mpi1.txt"))
-    assert figures(samples, "Sendrecv") == {
+    assert values(samples, "Sendrecv") == {
         (1024, "time_us"): 6.20,
         (1024, "mbytes_per_s"): 325.08,
     }
@@ -37,24 +34,24 @@ def test_parse_imb__parallel_transfer_takes_the_average(sample_output):
 
 def test_parse_imb__collective_skips_out_of_memory(sample_output):
     samples = output.parse_imb(sample_output("imb-mpi1.txt"))
-    assert figures(samples, "Allreduce") == {(0, "time_us"): 0.04, (4, "time_us"): 11.0}
+    assert values(samples, "Allreduce") == {(0, "time_us"): 0.04, (4, "time_us"): 11.0}
     assert {one.processes for one in samples if one.benchmark == "Allreduce"} == {4}
 
 
 def test_parse_imb__rate_and_barrier(sample_output):
     samples = output.parse_imb(sample_output("imb-mpi1.txt"))
-    assert figures(samples, "Uniband") == {
+    assert values(samples, "Uniband") == {
         (64, "mbytes_per_s"): 12.8,
         (64, "messages_per_s"): 200000.0,
     }
-    assert figures(samples, "Barrier") == {(0, "time_us"): 8.2}
+    assert values(samples, "Barrier") == {(0, "time_us"): 8.2}
 
 
 def test_parse_imb__own_layout_with_defects_multi_and_call_time(sample_output):
     samples = output.parse_imb(sample_output("rawe-imb.txt"))
-    assert figures(samples, "PingPong")[16, "time_us"] == 4.744
+    assert values(samples, "PingPong")[16, "time_us"] == 4.744
     assert Sample("Uniband", 2, 1024, "messages_per_s", 12299887.0, 10) in samples
-    assert figures(samples, "Isend") == {(64, "time_us"): 3.915}
+    assert values(samples, "Isend") == {(64, "time_us"): 3.915}
 
 
 def test_parse_imb__defects_are_an_error(sample_output):
@@ -66,7 +63,7 @@ def test_parse_imb__defects_are_an_error(sample_output):
 def test_parse_imb__cut_off_in_the_middle_keeps_whole_lines(sample_output):
     text = sample_output("imb-mpi1.txt")
     cut = text[: text.index("         4.25") + 10]
-    assert figures(output.parse_imb(cut), "PingPong") == {
+    assert values(output.parse_imb(cut), "PingPong") == {
         (0, "time_us"): 4.11,
         (0, "mbytes_per_s"): 0.0,
     }
@@ -76,17 +73,17 @@ def test_parse_imb__nothing_in_an_error_message():
     assert output.parse_imb("mpirun: command not found\n 1 2 3 4\n") == []
 
 
-def test_parse_floor__the_faster_way_wins(sample_output):
-    samples = output.parse_floor(sample_output("floor.txt"))
-    assert figures(samples, "PingPong") == {(1, "time_us"): 1.202, (65536, "time_us"): 10.726}
-    assert figures(samples, "Uniband")[4096, "mbytes_per_s"] == 779.93
+def test_parse_baseline__the_faster_way_wins(sample_output):
+    samples = output.parse_baseline(sample_output("baseline.txt"))
+    assert values(samples, "PingPong") == {(1, "time_us"): 1.202, (65536, "time_us"): 10.726}
+    assert values(samples, "Uniband")[4096, "mbytes_per_s"] == 779.93
 
 
-def test_parse_floor__streams_without_credit_do_not_count(sample_output):
-    samples = output.parse_floor(sample_output("floor.txt"))
-    assert figures(samples, "Uniband")[64, "messages_per_s"] == 591825.0
+def test_parse_baseline__streams_without_credit_do_not_count(sample_output):
+    samples = output.parse_baseline(sample_output("baseline.txt"))
+    assert values(samples, "Uniband")[64, "messages_per_s"] == 591825.0
 
 
-def test_parse_floor__send_call_only_where_one_frame_holds_the_message(sample_output):
-    samples = output.parse_floor(sample_output("floor.txt"))
-    assert figures(samples, "Isend") == {(64, "time_us"): 1.689}
+def test_parse_baseline__send_call_only_where_one_frame_holds_the_message(sample_output):
+    samples = output.parse_baseline(sample_output("baseline.txt"))
+    assert values(samples, "Isend") == {(64, "time_us"): 1.689}

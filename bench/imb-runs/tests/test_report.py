@@ -1,77 +1,103 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tests of summary.py, report.py and plot.py on a small made-up session."""
+"""Tests of summary.py, report.py and shaping.py on a small made-up comparison."""
 
 import csv
 
 import pytest
-
 from benchlib import chart
-from imbruns import plot, report, session, shaping, summary
+from benchlib import report as reports
+from benchlib.plan import Case, Run
+from benchlib.session import Done, Record
+from benchlib.transports import order
+from imbruns import report, shaping, summary
+from imbruns.driver import ImbDriver
 from imbruns.output import Sample
 
-
-@pytest.fixture(name="record")
-def fixture_record():
-    made = session.Record(planned=12, finished=12)
-    for number, factor in ((1, 1.0), (2, 1.2), (3, 0.9)):
-        for peer, one, large in (("tcp", 4.0, 100.0), ("rawe", 2.0, 50.0), ("floor", 1.0, 10.0)):
-            for size, value in ((1, one), (65536, large)):
-                sample = Sample("PingPong", 2, size, "time_us", value * factor, 1000)
-                made.samples.append((number, peer, sample))
-        for peer, rate in (("tcp", 200e3), ("rawe", 800e3)):
-            for size in (64, 4096):
-                figures = {"messages_per_s": rate, "mbytes_per_s": rate * size / 1e6}
-                for metric, value in figures.items():
-                    sample = Sample("Uniband", 2, size, metric, value * factor, 10)
-                    made.samples.append((number, peer, sample))
-            made.samples.append((number, peer, Sample("Barrier", 2, 0, "time_us", 8.0, 10)))
-            made.samples.append((number, peer, Sample("Bcast", 2, 0, "time_us", 0.03, 10)))
-    return made
+TRANSPORTS = ["tcp", "rawe"]
+ABOUT = {
+    "base": "tcp",
+    "command": "compare --quick",
+    "date": "2024-01-01 12:00",
+    "driver": "imb-runs",
+    "facts": [["MTU", "1500 bytes"]],
+    "interrupted": "",
+    "problems": ["**ucx** was not measured: no component."],
+    "shape": {"mtu": None, "rate": None},
+    "transports": TRANSPORTS,
+}
 
 
-PEERS = ["tcp", "rawe"]
+def samples_of(transport, factor):
+    """What a transport gives in a round."""
+    one, large = {"tcp": (4.0, 100.0), "rawe": (2.0, 50.0), "baseline": (1.0, 10.0)}[transport]
+    for size, value in ((1, one), (65536, large)):
+        yield Sample("PingPong", 2, size, "time_us", value * factor, 1000)
+    if transport == "baseline":
+        return
+    rate = 200e3 if transport == "tcp" else 800e3
+    for size in (64, 4096):
+        for metric, value in (("messages_per_s", rate), ("mbytes_per_s", rate * size / 1e6)):
+            yield Sample("Uniband", 2, size, metric, value * factor, 10)
+    yield Sample("Barrier", 2, 0, "time_us", 8.0, 10)
+    yield Sample("Bcast", 2, 0, "time_us", 0.03, 10)
 
 
-def test_tables__medians_ratios_and_floor(record):
-    table = summary.tables(record, PEERS, "tcp")[0]
+@pytest.fixture(name="done")
+def fixture_done():
+    case = Case("latency", "", 2, 2)
+    return [
+        Done(Run(number, name, case, ()), 1.0, list(samples_of(name, factor)))
+        for number, factor in ((1, 1.0), (2, 1.2), (3, 0.9))
+        for name in (*order(TRANSPORTS, number), "baseline")
+    ]
+
+
+@pytest.fixture(name="data")
+def fixture_data(done):
+    return summary.Tables(summary.medians_of(done, TRANSPORTS), ABOUT)
+
+
+def test_tables__medians_ratios_and_baseline(data):
+    table = data.tables[0]
     assert (table.benchmark, table.unit, table.lower_is_better) == ("PingPong", "µs", True)
     row = table.rows[0]
-    assert row.size == 1 and row.medians == {"tcp": 4.0, "rawe": 2.0} and row.floor == 1.0
-    assert row.ratios == {"rawe": 0.5} and row.to_floor == {"tcp": 4.0, "rawe": 2.0}
+    assert row.size == 1 and row.medians == {"tcp": 4.0, "rawe": 2.0} and row.baseline == 1.0
+    assert row.ratios == {"rawe": 0.5} and row.to_baseline == {"tcp": 4.0, "rawe": 2.0}
     assert table.mean_ratio("rawe") == pytest.approx(0.5)
 
 
-def test_tables__uniband_is_rate_when_small_and_bandwidth_when_large(record):
-    found = summary.tables(record, PEERS, "tcp")
-    found = [table for table in found if table.benchmark == "Uniband"]
+def test_tables__uniband_is_rate_when_small_and_bandwidth_when_large(data):
+    found = [table for table in data.tables if table.benchmark == "Uniband"]
     assert {(table.metric, table.rows[0].size) for table in found} == {
-        ("messages_per_s", 64), ("mbytes_per_s", 4096),
+        ("messages_per_s", 64),
+        ("mbytes_per_s", 4096),
     }
     assert all(table.mean_ratio("rawe") == pytest.approx(4.0) for table in found)
-    assert not any(table.has_floor for table in found)
+    assert not any(table.has_baseline for table in found)
 
 
-def test_tables__collectives_of_no_bytes_are_left_out_but_barrier_stays(record):
-    names = [table.benchmark for table in summary.tables(record, PEERS, "tcp")]
+def test_tables__collectives_of_no_bytes_are_left_out_but_barrier_stays(data):
+    names = [table.benchmark for table in data.tables]
     assert "Bcast" not in names and "Barrier" in names
 
 
 def test_tables__no_bytes_alone_are_no_table():
-    record = session.Record()
     sample = Sample("Uniband", 2, 0, "messages_per_s", 1000.0, 10)
-    record.samples.append((1, "tcp", sample))
-    assert summary.tables(record, ["tcp"], "tcp") == []
+    done = [Done(Run(1, "tcp", Case("rate", "", 2, 2), ()), 1.0, [sample])]
+    about = {"transports": ["tcp"], "base": "tcp"}
+    assert summary.Tables(summary.medians_of(done, ["tcp"]), about).tables == []
 
 
-def test_tables__a_transport_without_figures_has_no_column(record):
-    table = summary.tables(record, ["tcp", "rawe", "ucx"], "tcp")[0]
-    assert table.peers == PEERS
+def test_tables__a_transport_without_values_has_no_column(done):
+    about = {**ABOUT, "transports": ["tcp", "rawe", "ucx"]}
+    medians = summary.medians_of(done, about["transports"])
+    table = summary.Tables(medians, about).tables[0]
+    assert table.transports == TRANSPORTS
     assert "ucx/tcp" not in report.columns(table)
 
 
-def test_reading__says_how_much_and_where(record):
-    table = summary.tables(record, PEERS, "tcp")[0]
-    assert summary.reading(table, "rawe") == (
+def test_reading__says_how_much_and_where(data):
+    assert summary.reading(data.tables[0], "rawe") == (
         "rawe takes 0.50 of tcp's time at 1 B and 0.50 at 64 KiB; 0.50 over 2 sizes "
         "(geometric mean). It is faster at every size."
     )
@@ -116,13 +142,13 @@ def test_spans__neighbours_are_joined():
 
 
 def test_is_shown__no_block_for_each_rank_is_no_communication():
-    assert not summary.is_shown("Reduce_scatter_block", 8, 16, "time_us")
-    assert summary.is_shown("Reduce_scatter_block", 8, 32, "time_us")
+    assert not summary.is_shown(summary.Key("Reduce_scatter_block", 8, 16, "time_us"))
+    assert summary.is_shown(summary.Key("Reduce_scatter_block", 8, 32, "time_us"))
 
 
 def test_is_shown__bandwidths_of_mpbench():
-    assert summary.is_shown("MpBandwidth", 2, 64, "mbytes_per_s")
-    assert not summary.is_shown("MpBandwidth", 2, 64, "time_us")
+    assert summary.is_shown(summary.Key("MpBandwidth", 2, 64, "mbytes_per_s"))
+    assert not summary.is_shown(summary.Key("MpBandwidth", 2, 64, "time_us"))
 
 
 def test_allowed__full_frames_less_the_headers():
@@ -133,60 +159,85 @@ def test_allowed__full_frames_less_the_headers():
     assert shaping.allowed_mbytes_per_s("vader", 10**9, 1500, True) is None
 
 
-def test_shares__of_the_largest_messages(record):
-    found = summary.tables(record, PEERS, "tcp")
-    lines = shaping.shares(found, 10**10, 1500, False)
-    assert [(line.peer, line.size) for line in lines] == [("tcp", 4096), ("rawe", 4096)]
+def test_shares__of_the_largest_messages(data):
+    lines = shaping.shares(data.tables, 10**10, 1500, False)
+    assert [(line.transport, line.size) for line in lines] == [("tcp", 4096), ("rawe", 4096)]
     assert lines[0].reached == pytest.approx(819.2)
     assert lines[0].cells()[-1] == f"{819.2 / (1250 * 1448 / 1514):.3f}"
     assert "819.20 MB/s with 4 KiB" in lines[0].sentence()
 
 
-def test_terminal_table__one_line_a_size_with_ratio_and_floor(record):
-    lines = report.terminal_table(summary.tables(record, PEERS, "tcp")[0]).splitlines()
-    assert lines[1].split() == ["size", "tcp", "rawe", "rawe/tcp", "floor", "rawe/floor"]
+def test_shares__only_on_a_shaped_line(data):
+    assert report.shares(data.tables, ABOUT) == []
+    shaped = {**ABOUT, "shape": {"rate": "10gbit", "offload": False}}
+    assert len(report.shares(data.tables, shaped)) == 2
+
+
+def test_terminal_table__one_line_a_size_with_ratio_and_baseline(data):
+    lines = report.terminal_table(data.tables[0]).splitlines()
+    assert lines[1].split() == ["size", "tcp", "rawe", "rawe/tcp", "baseline", "rawe/baseline"]
     assert lines[2].split() == ["1", "B", "4.00", "2.00", "0.50", "1.00", "2.00"]
     assert lines[-1].split() == ["geometric", "mean", "0.50"]
 
 
-def test_write_csv__every_sample_and_the_medians(record, tmp_path):
-    report.write_csv(tmp_path, record, PEERS, "tcp")
-    samples = list(csv.DictReader(open(tmp_path / "samples.csv", encoding="utf-8")))
-    assert len(samples) == len(record.samples)
-    medians = list(csv.DictReader(open(tmp_path / "medians.csv", encoding="utf-8")))
-    found = {(row["benchmark"], row["bytes"], row["metric"], row["transport"]): row
-             for row in medians}
+def rows_of(path):
+    with open(path, encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_write_csv__every_sample_and_the_medians(done, tmp_path):
+    record = Record(done)
+    ImbDriver().write_csv(tmp_path, record, ABOUT)
+    assert len(rows_of(tmp_path / "samples.csv")) == sum(len(one.result) for one in done)
+    found = {
+        (row["benchmark"], row["bytes"], row["metric"], row["transport"]): row
+        for row in rows_of(tmp_path / "medians.csv")
+    }
     one = found["PingPong", "1", "time_us", "rawe"]
     assert (one["median"], one["min"], one["max"], one["rounds"]) == ("2", "1.8", "2.4", "3")
-    assert (one["ratio_to_tcp"], one["ratio_to_floor"]) == ("0.5000", "2.0000")
+    assert (one["ratio_to_tcp"], one["ratio_to_baseline"]) == ("0.5000", "2.0000")
 
 
-def test_write_page__holds_tables_failures_and_the_command(record, tmp_path):
-    run = session.Run(2, "rawe", "latency", ("-np", "2"))
-    record.failures.append(session.Failure(run, "mpirun ended with status 1", ["why"], "again", "raw"))
-    record.unavailable["ucx"] = "no component"
-    found = summary.tables(record, PEERS, "tcp")
-    facts = {"date": "2024-01-01 12:00", "table": [("MTU", "1500 bytes")]}
-    images = [("plot.png", "Plot")]
-    names = report.write_page(tmp_path, record, found, facts, images, "compare --quick")
-    assert names == ["report.html", "report.md"]
+def test_load__is_what_was_written(done, data, tmp_path):
+    ImbDriver().write_csv(tmp_path, Record(done), ABOUT)
+    loaded = ImbDriver().load(tmp_path, ABOUT)
+    assert list(loaded.medians) == list(data.medians)
+    texts = [[report.terminal_table(table) for table in one.tables] for one in (loaded, data)]
+    assert texts[0] == texts[1]
+    # (max - min) / median is the same for all but Barrier, whose rounds are equal.
+    assert loaded.spread() == pytest.approx(0.3)
+
+
+def test_report__holds_tables_problems_and_the_command(done, tmp_path):
+    driver = ImbDriver()
+    driver.write_csv(tmp_path, Record(done), ABOUT)
+    names = reports.write(driver, tmp_path, ABOUT, tmp_path)
     text = (tmp_path / "report.md").read_text(encoding="utf-8")
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "faster at every size" in page and "no component" in page
     if chart.available():
+        assert names == ["report.html", "report.md", "plot.svg"]
         assert page.count("<svg") == 2  # PingPong and its ratio; the others have a single size
-    for part in ("| MTU | 1500 bytes |", "| 1 B | 4.00 | 2.00 | 0.50 | 1.00 | 2.00 |", "why",
-                 "again", "**ucx** was not measured", "![Plot](plot.png)", "compare --quick"):
+        assert "](plot.svg)" in text
+    for part in (
+        "| MTU | 1500 bytes |",
+        "| 1 B | 4.00 | 2.00 | 0.50 | 1.00 | 2.00 |",
+        "**ucx** was not measured",
+        "compare --quick",
+    ):
         assert part in text
 
 
-def test_series__leaves_out_what_a_log_axis_cannot_show(record):
-    assert plot.series(record, "tcp", "Bcast", 2, "time_us") == []
-    assert plot.series(record, "rawe", "PingPong", 2, "time_us") == [(1, 2.0), (65536, 50.0)]
+def test_points__without_what_a_log_axis_cannot_show(data):
+    assert data.points("tcp", "Bcast", 2, "time_us") == []
+    assert data.points("rawe", "PingPong", 2, "time_us") == [(1, 2.0), (65536, 50.0)]
 
 
-def test_draw__writes_an_image(record, tmp_path):
-    pytest.importorskip("matplotlib")
-    images = plot.draw(record, PEERS, tmp_path, "test")
-    assert [name for name, _ in images] == ["plot.png", "collectives.png"]
-    assert (tmp_path / "plot.png").read_bytes()[:4] == b"\x89PNG"
+def test_panels__of_benchmarks_with_several_sizes(data):
+    assert report.panels(data) == [("PingPong", 2, "time_us"), ("Uniband", 2, "mbytes_per_s")]
+    drawn = report.panel_chart(data, "PingPong", 2, "time_us")
+    assert [(line.key, line.dashed) for line in drawn.lines] == [
+        ("tcp", False),
+        ("rawe", False),
+        ("baseline", True),
+    ]

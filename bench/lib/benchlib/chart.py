@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Charts of a report: lines over message size, and bars; as inline SVG and as PNG.
+"""Charts of a report: lines over message size, and bars; as SVG.
 
-matplotlib draws them. In the SVG, ink is `currentColor` and the ground transparent, so that a
+matplotlib draws them. Inside a page, ink is `currentColor` and the ground transparent, so that the
 page's own colours, light or dark, hold for the charts too; text stays text, for search and for
-screen readers.
+screen readers. In a file of its own the ground is white.
 """
 
 import io
@@ -20,8 +20,9 @@ COLOURS = {
 }
 MARKERS = {"tcp": "s", "rawe": "o", "ucx": "^", "ofi": "D", "vader": "v"}
 OTHER_COLOURS = ("#b8860b", "#c2407a", "#4f8f8f", "#7a7a2a")
-INK = "#010203"  # stands for the page's text colour until the SVG is written
-SVG_INCHES = (4.7, 3.4)  # small enough that its text can be read on a phone
+INK = "#010203"  # replaced by the page's text colour
+SVG_INCHES = (4.7, 3.4)  # small enough that its text is readable on a phone
+PANEL_INCHES = (5.2, 3.8)  # of one of several charts in a file
 STYLE = {
     "svg.fonttype": "none",
     "font.size": 10,
@@ -36,7 +37,7 @@ STYLE = {
 
 
 def size_text(size):
-    """Bytes as a person writes them: 16 KiB, 4 MiB."""
+    """Bytes in the largest unit that fits: 16 KiB, 4 MiB."""
     if size >= 1 << 20 and size % (1 << 20) == 0:
         return f"{size >> 20} MiB"
     if size >= 1 << 10 and size % (1 << 10) == 0:
@@ -46,11 +47,11 @@ def size_text(size):
 
 @dataclass
 class Line:
-    """One line of a chart: a transport, or the floor."""
+    """One line of a chart: a transport, or the baseline."""
 
     key: str  # decides colour and marker: tcp, rawe, ...; others get the next free colour
     label: str
-    points: list  # (x, y), ascending; what a log axis cannot show is left out
+    points: list  # (x, y), ascending; values up to 0 are not drawn
     dashed: bool = False
 
 
@@ -63,7 +64,7 @@ class LineChart:
     lines: list
     x_label: str = "message size"
     reference: float = None  # a horizontal line, 1.0 for ratios
-    description: str = ""  # what it shows, for those who do not see it; the title if empty
+    description: str = ""  # for those who do not see it; the title if empty
 
 
 @dataclass
@@ -81,9 +82,9 @@ class BarChart:
 
 
 def available():
-    """True when matplotlib is there to draw with."""
+    """True when matplotlib is installed."""
     try:
-        import matplotlib  # noqa: F401 (only whether it is there)
+        import matplotlib  # noqa: F401 (only tested)
     except ImportError:
         return False
     return True
@@ -91,11 +92,11 @@ def available():
 
 def _colours(keys):
     spare = iter(OTHER_COLOURS * len(keys))
-    return {key: INK if key == "floor" else COLOURS.get(key) or next(spare) for key in keys}
+    return {key: INK if key == "baseline" else COLOURS.get(key) or next(spare) for key in keys}
 
 
 def _plain_ticks(axes):
-    """Numbers as people write them on a logarithmic y axis, and enough of them."""
+    """Plain numbers on a logarithmic y axis, and enough of them."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     low, high = axes.get_ylim()
@@ -118,7 +119,7 @@ def draw_lines(axes, chart):
         points = [(x, y) for x, y in line.points if x > 0 and y > 0]
         if points:
             axes.plot(
-                *zip(*points),
+                *zip(*points, strict=True),
                 "--" if line.dashed else "-",
                 color=colours[line.key],
                 marker=None if line.dashed else MARKERS.get(line.key, "."),
@@ -195,7 +196,6 @@ def svg(chart, name):
     pyplot.close(figure)
     drawing = text.getvalue()
     drawing = drawing[drawing.index("<svg") :]
-    drawing = re.sub(r"<metadata>.*?</metadata>", "", drawing, flags=re.DOTALL)
     drawing = re.sub(r"<!--.*?-->", "", drawing, flags=re.DOTALL)
     drawing = re.sub(r"<style.*?</style>", "", drawing, flags=re.DOTALL)  # would hold for the page
     drawing = re.sub(r'<g id="[^"]*"', "<g", drawing)  # the same in every chart of a page
@@ -205,18 +205,52 @@ def svg(chart, name):
     what = escape(chart.description or chart.title, quote=True)
     head = (
         f'<svg role="img" aria-label="{what}" {box} stroke-linejoin="round" '
-        f'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"><title>{escape(chart.title)}</title>'
+        'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink">'
+        f"<title>{escape(chart.title)}</title>"
     )
     body = drawing[drawing.index(">") + 1 :]
-    body = re.sub(r"(\d\.\d\d)\d+", r"\1", body)  # a hundredth of a point is precise enough
-    return re.sub(r"\s+", " ", head + body).strip()
+    return re.sub(r"\s+", " ", head + _short(body)).strip()
 
 
-def png(chart, path):
-    """Write the chart as an image with a white ground."""
+def _short(drawing):
+    """A drawing without metadata, with coordinates to a hundredth of a point."""
+    drawing = re.sub(r"\s*<metadata>.*?</metadata>", "", drawing, flags=re.DOTALL)
+    return re.sub(r"(\d\.\d\d)\d+", r"\1", drawing)
+
+
+def _save(figure, settings, path):
     from matplotlib import pyplot
 
-    figure = _figure(chart, "png")[0]  # INK is nearly black: right on white as it is
-    figure.savefig(path, dpi=130, facecolor="white")
+    text = io.StringIO()
+    with pyplot.rc_context(settings):
+        figure.savefig(text, format="svg", facecolor="white", metadata={"Date": None})
     pyplot.close(figure)
+    path.write_text(_short(text.getvalue()), encoding="utf-8")
 
+
+def save(chart, path):
+    """Write the chart as an SVG file."""
+    _save(*_figure(chart, "file"), path)
+
+
+def save_panels(charts, path, title):
+    """Write several LineCharts as one SVG file."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    wide = 2 if len(charts) == 4 else min(len(charts), 3)
+    high = -(-len(charts) // wide)
+    size = (PANEL_INCHES[0] * wide, PANEL_INCHES[1] * high + 0.5)
+    settings = {**STYLE, "svg.hashsalt": "file"}
+    with pyplot.rc_context(settings):
+        figure, grid = pyplot.subplots(high, wide, figsize=size, squeeze=False)
+        flat = [axes for line in grid for axes in line]
+        for axes, chart in zip(flat, charts, strict=False):
+            draw_lines(axes, chart)
+        for axes in flat[len(charts) :]:
+            axes.set_visible(False)
+        figure.suptitle(title.replace(" (", "\n(") if wide == 1 else title, fontsize=11)
+        figure.tight_layout()
+    _save(figure, settings, path)

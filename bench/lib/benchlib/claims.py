@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from .chart import size_text
 
-PEER, BASE = "rawe", "tcp"
-HALF_FROM = "Uniband"  # whose curve tells where half the bandwidth is reached
+TESTED, BASE = "rawe", "tcp"
+HALF_FROM = "Uniband"  # whose curve shows where half the bandwidth is reached
 FOUR = ("Allreduce", "Alltoall", "Allgather", "Bcast")
 
 
@@ -15,13 +15,13 @@ FOUR = ("Allreduce", "Alltoall", "Allgather", "Bcast")
 class Answer:
     """What the reference run says of a claim."""
 
-    text: str  # rawe's figure against today's btl/tcp
+    text: str  # rawe's value against today's btl/tcp
     file: str  # below the reference run's directory
 
 
 @dataclass
 class Claim:
-    """A predecessor's claim, and where to look for today's figure."""
+    """A predecessor's claim, and today's value."""
 
     who: str
     said: str
@@ -30,13 +30,13 @@ class Claim:
 
 
 def _change(ratio):
-    """A time's ratio as people read it."""
+    """A time's ratio with its change in per cent."""
     return f"{ratio:.2f} × ({100 * (ratio - 1):+.0f} %)"
 
 
-def imb_row(reference, part, benchmark, size, metric="time_us", processes=2, peer=PEER):
+def imb_row(reference, part, benchmark, size, metric="time_us", processes=2, transport=TESTED):
     """One line of a comparison's medians.csv, or None."""
-    wanted = (benchmark, str(processes), str(size), metric, peer)
+    wanted = (benchmark, str(processes), str(size), metric, transport)
     for row in reference.rows(part, "medians.csv"):
         found = (row["benchmark"], row["processes"], row["bytes"], row["metric"], row["transport"])
         if found == wanted:
@@ -45,13 +45,13 @@ def imb_row(reference, part, benchmark, size, metric="time_us", processes=2, pee
 
 
 def time_at(part, benchmark, sizes):
-    """A function that tells the ratio of times at some sizes."""
+    """A function that gives the ratio of times at some sizes."""
 
     def answer(reference):
         parts = []
         for size in sizes:
             row = imb_row(reference, part, benchmark, size)
-            base = imb_row(reference, part, benchmark, size, peer=BASE)
+            base = imb_row(reference, part, benchmark, size, transport=BASE)
             if row is None or base is None or not row[f"ratio_to_{BASE}"]:
                 continue
             ratio = float(row[f"ratio_to_{BASE}"])
@@ -63,7 +63,7 @@ def time_at(part, benchmark, sizes):
 
 
 def collectives(processes, part="imb"):
-    """A function that tells the geometric mean over four collectives, 4 B to 64 KiB."""
+    """A function that gives the geometric mean over four collectives, 4 B to 64 KiB."""
 
     def answer(reference):
         texts, logs = [], []
@@ -104,53 +104,54 @@ def half_bandwidth_bytes(points):
 
 
 def half_bandwidth(part):
-    """A function that tells where half the bandwidth is reached."""
+    """A function that finds where half the bandwidth is reached."""
 
     def answer(reference):
         found = {}
-        for peer in (PEER, BASE):
+        for transport in (TESTED, BASE):
             points = [
                 (int(row["bytes"]), float(row["median"]))
                 for row in reference.rows(part, "medians.csv")
                 if (row["benchmark"], row["processes"], row["metric"], row["transport"])
-                == (HALF_FROM, "2", "mbytes_per_s", peer)
+                == (HALF_FROM, "2", "mbytes_per_s", transport)
             ]
-            found[peer] = half_bandwidth_bytes(points)
-            if found[peer] is None:
+            found[transport] = half_bandwidth_bytes(points)
+            if found[transport] is None:
                 return None
             most = max(rate for _, rate in points)
-            found[peer] = (found[peer], most)
+            found[transport] = (found[transport], most)
         texts = [
-            f"{peer}: half of {most:,.0f} MB/s at {size:,.0f} B"
-            for peer, (size, most) in found.items()
+            f"{transport}: half of {most:,.0f} MB/s at {size:,.0f} B"
+            for transport, (size, most) in found.items()
         ]
         return Answer("; ".join(texts), f"{part}/medians.csv")
 
     return answer
 
 
-def nas(benchmark):
-    """A function that tells the gain in Mop/s of LU or SP."""
+def nas(program):
+    """A function that gives the gain in Mop/s of LU or SP."""
 
     def answer(reference):
         texts = []
         for row in reference.rows("nas", "summary.csv"):
-            if row["benchmark"] == benchmark and row["transport"] == PEER and row["ratio_to_base"]:
-                gain = 100 * (float(row["ratio_to_base"]) - 1)
-                case = f"class {row['class']}, {row['ranks']} ranks on {row['hosts']} hosts"
+            mine = (row["program"], row["transport"], row["metric"]) == (program, TESTED, "mops")
+            if mine and row[f"ratio_to_{BASE}"]:
+                gain = 100 * (float(row[f"ratio_to_{BASE}"]) - 1)
+                case = f"class {row['size']}, {row['ranks']} ranks on {row['hosts']} hosts"
                 texts.append(f"{case}: {gain:+.1f} % Mop/s")
         return Answer("; ".join(texts), "nas/summary.csv") if texts else None
 
     return answer
 
 
-def application(name, figure):
-    """A function that tells the ratio of an application's figure."""
+def application(name, metric):
+    """A function that gives the ratio of an application's metric."""
 
     def answer(reference):
         texts = []
         for row in reference.rows("apps", "summary.csv"):
-            mine = (row["application"], row["transport"], row["figure"]) == (name, PEER, figure)
+            mine = (row["program"], row["transport"], row["metric"]) == (name, TESTED, metric)
             if mine and row[f"ratio_to_{BASE}"]:
                 case = f"{row['ranks']} ranks on {row['hosts']} hosts"
                 texts.append(f"{case}: {_change(float(row[f'ratio_to_{BASE}']))}")
@@ -159,28 +160,30 @@ def application(name, figure):
     return answer
 
 
-def _against_lossless(percent, tell, *figure):
-    """A function that tells, for each transport, of a figure without loss and with it."""
+def _against_lossless(percent, text_of, *key):
+    """A function that compares each transport's value under loss with the one without."""
 
-    def median(reference, loss, peer):
-        row = imb_row(reference, f"loss-{loss}", *figure, peer=peer)
+    def median(reference, loss, transport):
+        row = imb_row(reference, f"loss-{loss}", *key, transport=transport)
         return None if row is None else float(row["median"])
 
     def answer(reference):
         texts = []
-        for peer in (PEER, BASE):
-            clean, lossy = (median(reference, loss, peer) for loss in (0, percent))
-            if clean is None or (lossy is None and peer == PEER):
+        for transport in (TESTED, BASE):
+            clean, lossy = (median(reference, loss, transport) for loss in (0, percent))
+            if clean is None or (lossy is None and transport == TESTED):
                 return None
-            # btl/tcp hangs under loss now and then, and is left out after the second time.
-            texts.append(f"{peer} " + ("did not end" if lossy is None else tell(clean, lossy)))
+            # btl/tcp sometimes hangs under loss, and is left out after the second time.
+            texts.append(
+                f"{transport} " + ("did not end" if lossy is None else text_of(clean, lossy))
+            )
         return Answer("; ".join(texts), f"loss-{percent}/medians.csv")
 
     return answer
 
 
 def times_lossless(percent):
-    """A function that tells how many lossless half round trips of 1 B one takes under loss."""
+    """A function that counts the lossless half round trips of 1 B that one takes under loss."""
     return _against_lossless(
         percent,
         lambda clean, lossy: f"{lossy / clean:.1f} × ({clean:.2f} to {lossy:.1f} µs)",
@@ -189,7 +192,7 @@ def times_lossless(percent):
 
 
 def share_lossless(percent):
-    """A function that tells the share of the lossless goodput that is left, window 64, 256 KiB."""
+    """A function that gives the share of the lossless goodput that is left, window 64, 256 KiB."""
     return _against_lossless(
         percent,
         lambda clean, lossy: f"{lossy / clean:.2f} ({clean:,.0f} to {lossy:,.0f} MB/s)",
@@ -208,9 +211,7 @@ CLAIMS = (
         "seeds",
         time_at("seeds", "SendCall", (64, 4096)),
     ),
-    Claim(
-        HOEFLER, "the same, MPI_Isend", "imb", time_at("imb", "Isend", (64, 4096))
-    ),
+    Claim(HOEFLER, "the same, MPI_Isend", "imb", time_at("imb", "Isend", (64, 4096))),
     Claim(HOEFLER, "NAS LU +8 %", "nas", nas("LU")),
     Claim(HOEFLER, "NAS SP +16 %", "nas", nas("SP")),
     Claim(
@@ -238,7 +239,7 @@ CLAIMS = (
         time_at("seeds", "CacheCold", (1, 1024)),
     ),
 )
-# What random loss on each way costs, which predecessors left open.
+# The cost of random loss in each direction, which the predecessors did not measure.
 LOSS = tuple(
     Claim(f"{percent} % loss", said, f"loss-{percent}", today(percent))
     for percent in (1, 5)
@@ -246,12 +247,4 @@ LOSS = tuple(
         ("mean half round trip of 1 B, times the lossless one", times_lossless),
         ("goodput, 64 messages of 256 KiB in flight, share of the lossless one", share_lossless),
     )
-)
-OWN = "not claimed"
-# What the README shows: where rawe gains, and where it does not.
-HEADLINES = (
-    *CLAIMS[:4],
-    Claim(OWN, "ping-pong of 16 KiB", "imb", time_at("imb", "PingPong", (1 << 14,))),
-    Claim(OWN, "the same, through a switch", "switch", time_at("switch", "PingPong", (1 << 14,))),
-    *(claim for claim in CLAIMS if claim.said.startswith(("NAS SP", "ABINIT"))),
 )

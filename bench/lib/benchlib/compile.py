@@ -5,7 +5,7 @@ import os
 import shutil
 import subprocess
 
-from imbruns.prepare import PrepareError
+from .error import BenchError
 
 FLAGS = ("-O3", "-std=c11")
 
@@ -19,12 +19,12 @@ def compile_mpi(target, sources, headers=(), extra=(), libraries=()):
     if target.exists() and target.stat().st_mtime >= _newest([*sources, *headers]):
         return target
     if shutil.which("mpicc") is None:
-        raise PrepareError("mpicc is not on PATH; install Debian's libopenmpi-dev")
+        raise BenchError("mpicc is not on PATH; install Debian's libopenmpi-dev")
     target.parent.mkdir(parents=True, exist_ok=True)
-    fresh = target.with_suffix(f".{os.getpid()}")  # so that no other run finds half a program
+    fresh = target.with_suffix(f".{os.getpid()}")  # no other run may find half a program
     words = ["mpicc", *FLAGS, *extra, "-o", str(fresh), *map(str, sources), *libraries]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise PrepareError(f"cannot build {target.name}: {' '.join(words)}\n{done.stderr.strip()}")
+        raise BenchError(f"cannot build {target.name}: {' '.join(words)}\n{done.stderr.strip()}")
     fresh.replace(target)
     return target

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The options that every driver has: hosts, transports, rounds, where to build and write."""
+"""The command line that all drivers share: parsing, defaults, and what contradicts."""
 
 import argparse
 import shlex
 from pathlib import Path
 
-from imbruns import prepare, suites
+from . import prepare
+from .transports import SHARED_MEMORY, TRANSPORTS
 
 SHAPE = ("mtu", "topology", "offload", "rate", "loss")
 
@@ -34,7 +35,7 @@ def seconds(text):
 
 
 def list_of(names, what):
-    """Parses a comma-separated list of names, small or capital; returns them as spelt here."""
+    """Parses a comma-separated list of names in any case; returns them in their own spelling."""
     spelling = {name.lower(): name for name in names}
 
     def parse(text):
@@ -49,25 +50,34 @@ def list_of(names, what):
     return parse
 
 
-def add_common(made):
-    """Add to a parser what does not depend on the programs that are run."""
+def parser(driver):
+    """The argument parser of a driver."""
+    made = argparse.ArgumentParser(
+        prog="compare",
+        description=driver.description,
+        epilog=driver.epilog,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     add = made.add_argument
-    add("--np", type=counts, metavar="N,M", help="numbers of ranks")
-    add("--rounds", type=count, help="alternating rounds (default 5)")
+    add("--quick", action="store_true", help=driver.quick)
+    driver.add_options(made)
+    add("--np", type=counts, metavar="N,M", help="numbers of ranks, each measured separately")
+    add("--rounds", type=count, help="rounds; the transports alternate (default 5)")
     add(
-        "--peers",
-        type=list_of(tuple(suites.PEERS), "transport"),
+        "--transports",
+        type=list_of(tuple(TRANSPORTS), "transport"),
         default=["tcp", "rawe"],
         metavar="A,B",
-        help=f"transports, the first one (or tcp) is the base; of {', '.join(suites.PEERS)}",
+        help=f"the base is tcp, or the first one; of {', '.join(TRANSPORTS)}",
     )
-    add("--timeout", type=seconds, default=900.0, help="of one mpirun (default 900)")
+    text = f"of one mpirun, in seconds (default {driver.timeout:g})"
+    add("--timeout", type=seconds, default=driver.timeout, help=text)
     add("--output", type=Path, metavar="DIR", help="default: results/<date-time>")
-    add("--resume", type=Path, metavar="DIR", help="go on with an interrupted comparison")
+    add("--resume", type=Path, metavar="DIR", help="continue an interrupted comparison")
     add("--build", type=Path, metavar="DIR", help="build directory (default ./build)")
-    add("--no-build", action="store_true", help="take packages and component as they are")
+    add("--no-build", action="store_true", help="install no packages, build nothing")
     virtual = made.add_argument_group("virtual hosts (as root)")
-    virtual.add_argument("--hosts", type=count, help="default: one for each rank, 4 at most")
+    virtual.add_argument("--hosts", type=count, help="default: one for each rank, at most 4")
     virtual.add_argument("--mtu", type=count, help="bytes (default 1500)")
     virtual.add_argument("--topology", choices=("pair", "switch"))
     virtual.add_argument("--offload", choices=("on", "off"), help="default on")
@@ -77,12 +87,27 @@ def add_common(made):
     real.add_argument("--hostfile", type=Path, metavar="FILE", help="mpirun's, one host a line")
     real.add_argument("--interface", help="network interface to measure, the same on all hosts")
     real.add_argument(
-        "--mpirun-args", type=shlex.split, default=[], metavar="ARGS", help="handed to mpirun"
+        "--mpirun-args", type=shlex.split, default=[], metavar="ARGS", help="passed to mpirun"
     )
+    real.add_argument(
+        "--starter",
+        type=shlex.split,
+        default=[],
+        metavar="CMD",
+        help="starts the program on every rank, for example a command that grants CAP_NET_RAW",
+    )
+    return made
 
 
-def finish(made, options):
-    """Fill in defaults and refuse contradictions, by `made`'s error()."""
+def parse(driver, argv):
+    """Options with every default filled in and contradictions refused."""
+    made = parser(driver)
+    options = made.parse_args(argv)
+    if options.resume is not None:
+        words = [word for word in argv if word != "--no-build" and not word.startswith("--resume=")]
+        if words not in ([], ["--resume", str(options.resume)]):
+            made.error("--resume keeps the options of the first start; add only --no-build")
+        return options
     if options.hostfile is not None:
         given = [f"--{name}" for name in ("hosts", *SHAPE) if getattr(options, name) is not None]
         if given:
@@ -90,26 +115,27 @@ def finish(made, options):
         if not options.hostfile.is_file():
             made.error(f"--hostfile {options.hostfile}: there is no such file")
         options.hostfile = options.hostfile.resolve()
-    elif options.interface or options.mpirun_args:
-        made.error("--interface and --mpirun-args go with --hostfile; virtual hosts have their own")
-    shared = suites.SHARED_MEMORY
-    if shared in options.peers and options.hostfile is None and options.hosts != 1:
-        made.error(f"{shared} reaches ranks of the same host only; use --hosts 1")
+    elif options.interface or options.mpirun_args or options.starter:
+        made.error(
+            "--interface, --mpirun-args and --starter go with --hostfile; virtual hosts have their "
+            "own"
+        )
+    if SHARED_MEMORY in options.transports and options.hostfile is None and options.hosts != 1:
+        made.error(f"{SHARED_MEMORY} reaches ranks of the same host only; use --hosts 1")
     options.shape = {name: getattr(options, name) for name in SHAPE}
     if options.offload is not None:
         options.shape["offload"] = options.offload == "on"
     options.rounds = options.rounds or (2 if options.quick else 5)
     options.build = (options.build or prepare.SOURCE / "build").resolve()
+    driver.finish(made, options)
+    return options
 
 
-def setup(options, started):
-    """What --resume must find again of these options, in a form that JSON can hold."""
-    return {
-        "peers": options.peers,
-        "rounds": options.rounds,
-        "shape": options.shape,
-        "hostfile": None if options.hostfile is None else str(options.hostfile),
-        "interface": options.interface,
-        "mpirun_args": options.mpirun_args,
-        "started": started,
-    }
+def without_output(argv):
+    """The arguments except --output, whose directory holds these results now."""
+    kept, skip = [], False
+    for word in argv:
+        if not skip and not word.startswith("--output"):
+            kept.append(word)
+        skip = word == "--output"
+    return kept

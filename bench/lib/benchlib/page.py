@@ -5,9 +5,9 @@
     page.facts([("Kernel", "Linux 6.1")])
     page.heading("LU")
     page.table(["case", "tcp", "rawe"], [["LU W", "812", "903"]])
-    page.chart(BarChart(...), "lu.png")     # from benchlib.chart; the PNG is what Markdown shows
+    page.chart(BarChart(...), "lu.svg")     # from benchlib.chart; Markdown shows the file
     page.text("rawe does 11 % more operations a second than tcp.")
-    page.write(directory)                   # report.html, report.md, lu.png
+    page.write(directory)                   # report.html, report.md, lu.svg
 
 Texts may contain `code`, **bold** and [links](to); everything else is taken literally. The HTML
 needs no network: styles and SVG charts are inside.
@@ -143,7 +143,7 @@ def _cell(text):
 
 @dataclass
 class Table:
-    """Heads and rows of texts; the first `texts` columns are words, the others figures."""
+    """Heads and rows of texts; the first `texts` columns are words, the others numbers."""
 
     heads: list
     rows: list
@@ -212,7 +212,7 @@ class Facts:
 
 @dataclass
 class Charts:
-    """Charts side by side; each with the file of its image, which Markdown shows, or None."""
+    """Charts side by side; each with the name of its file, which Markdown shows, or None."""
 
     pairs: list
 
@@ -230,9 +230,10 @@ class Charts:
 
 
 @dataclass
-class Image:
-    """An image that only Markdown shows: HTML has the charts themselves."""
+class Panels:
+    """A file with several charts. Only Markdown shows it: HTML has each chart in its section."""
 
+    charts: list
     file: str
     words: str
 
@@ -279,7 +280,7 @@ class Page:
         self.blocks.append(Table(list(heads), [list(row) for row in rows], texts))
 
     def chart(self, chart, file=None):
-        """Add a chart; with a file name it is also written as PNG, for Markdown."""
+        """Add a chart; with a file name it is also written to a file, for Markdown."""
         self.charts([(chart, file)])
 
     def charts(self, pairs):
@@ -287,9 +288,10 @@ class Page:
         if pairs and charts.available():
             self.blocks.append(Charts(list(pairs)))
 
-    def image(self, file, words):
-        """Add an image of the report's directory, for Markdown only."""
-        self.blocks.append(Image(file, words))
+    def panels(self, several, file, words):
+        """Add a file with several LineCharts, for Markdown only."""
+        if several and charts.available():
+            self.blocks.append(Panels(list(several), file, words))
 
     def _names(self):
         """A unique name for each block: a heading's from its words, others numbered."""
@@ -332,7 +334,7 @@ class Page:
         return "\n\n".join(part for part in parts if part) + "\n"
 
     def write(self, directory, stem="report"):
-        """Write STEM.html, STEM.md and the charts' images; the names of the files."""
+        """Write STEM.html, STEM.md and the charts' files; the names of the files."""
         directory = Path(directory)
         names = [f"{stem}.html", f"{stem}.md"]
         (directory / names[0]).write_text(self.html(), encoding="utf-8")
@@ -340,6 +342,9 @@ class Page:
         for block in self.blocks:
             for one, file in block.pairs if isinstance(block, Charts) else ():
                 if file:
-                    charts.png(one, directory / file)
+                    charts.save(one, directory / file)
                     names.append(file)
+            if isinstance(block, Panels):
+                charts.save_panels(block.charts, directory / block.file, block.words)
+                names.append(block.file)
         return names

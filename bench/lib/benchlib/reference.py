@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The reference run: what it consists of, and what of it is kept below results/.
+"""The reference run: its parts, and what is kept of them below results/.
 
-    results/<date>/reference.json          date, machine, commit, the parts with their commands
-    results/<date>/<part>/medians.csv ...  what the part's driver wrote, without raw outputs
+results/<date>/reference.json        date, machine, commit; command and facts of each part
+results/<date>/<part>/*.csv, *.svg   the part's values and plots
+
+bench/report makes the report pages from these.
 """
 
 import csv
@@ -10,24 +12,19 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
+from .error import BenchError
+
 ROOT = Path(__file__).resolve().parents[3]
 RESULTS = ROOT / "results"
 INDEX = "reference.json"
-KEPT = (
-    "report.html",
-    "report.md",
-    "medians.csv",
-    "summary.csv",
-    "runs.csv",
-    "instructions.csv",
-    "memory.csv",
-)
+KEPT = ("medians.csv", "summary.csv", "runs.csv", "instructions.csv", "memory.csv")
+KEPT_PLOTS = ("plot.svg", "summary.svg")
 IMB = "bench/imb-runs/compare"
 COLLECTIVES = "Allreduce,Alltoall,Allgather,Bcast"
 # Name -> command from the checkout's root.
 PARTS = {
     "imb": (IMB, "--suite", "all"),
-    "peers": (IMB, "--peers", "tcp,ofi,ucx,rawe", "--benchmarks", "PingPong,Uniband"),
+    "transports": (IMB, "--transports", "tcp,ofi,ucx,rawe", "--benchmarks", "PingPong,Uniband"),
     "switch": (IMB, "--topology", "switch", "--suite", "latency"),
     "offload-off": (IMB, "--offload", "off", "--suite", "bandwidth"),
     "mtu9000": (IMB, "--mtu", "9000", "--suite", "bandwidth"),
@@ -41,7 +38,7 @@ PARTS = {
         IMB, "--rate", "10gbit", "--topology", "switch", "--benchmarks", "Uniband",
         "--msglog", "20:20",
     ),
-    # btl/tcp now and then hangs at its first connect() under loss; 40 s are ten times enough.
+    # btl/tcp sometimes hangs at its first connect() under loss; 40 s are ten times enough.
     **{
         f"loss-{percent}": (
             IMB, "--suite", "loss", "--loss", f"{percent}%", "--time", "2", "--iterations", "200000",
@@ -58,10 +55,6 @@ PARTS = {
     "instructions": ("bench/instructions",),
     "memory": ("bench/memory",),
 }  # fmt: skip
-
-
-class NoReference(Exception):
-    """Something a person can act on: the text says what happened and what to do."""
 
 
 @dataclass
@@ -81,6 +74,10 @@ class Reference:
         kept = self.index["parts"]
         return [(name, kept[name]) for name in PARTS if name in kept]
 
+    def about(self, part):
+        """What report.save_about() kept of a part, or None."""
+        return self.index["parts"].get(part, {}).get("about")
+
     def rows(self, part, file):
         """The lines of a part's CSV file, as dictionaries; none when it was not measured."""
         path = self.directory / part / file
@@ -97,7 +94,7 @@ def load(directory):
             Path(directory), json.loads((Path(directory) / INDEX).read_text(encoding="utf-8"))
         )
     except (OSError, ValueError) as error:
-        raise NoReference(
+        raise BenchError(
             f"{directory} holds no reference run ({error}); bench/publish makes one"
         ) from error
 

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Makes the package, and those it borrows from, importable."""
+"""Makes the library and what it borrows from the lab importable."""
 
 import sys
 from pathlib import Path
 
 BENCH = Path(__file__).resolve().parents[2]
-BESIDE = [BENCH / "lib", BENCH / "imb-runs", BENCH.parent / "test" / "lab"]
-sys.path[:0] = [str(path) for path in BESIDE]
+sys.path[:0] = [str(BENCH / "lib"), str(BENCH.parent / "test" / "lab")]

@@ -2,11 +2,10 @@
 """Tests of page.py and chart.py: both forms hold the same, and the HTML needs nothing else."""
 
 import re
-import xml.etree.ElementTree as ElementTree
 from html.parser import HTMLParser
+from xml.etree import ElementTree
 
 import pytest
-
 from benchlib import chart
 from benchlib.chart import BarChart, Line, LineChart
 from benchlib.page import Page, anchor, inline
@@ -50,7 +49,7 @@ def lines(title="PingPong"):
     return LineChart(
         title,
         "time in µs",
-        [Line("tcp", "btl/tcp", points), Line("floor", "floor", points[:2], dashed=True)],
+        [Line("tcp", "btl/tcp", points), Line("baseline", "baseline", points[:2], dashed=True)],
     )
 
 
@@ -88,14 +87,16 @@ def test_html__is_well_formed_unique_and_complete(page):
 
 
 def test_html__refers_to_nothing_outside(page):
-    page.chart(lines(), "lines.png")
+    page.chart(lines(), "lines.svg")
     assert all(link.startswith("#") for link in Checker(page.html()).links)
     assert not re.search(r"@import|url\((?!#)|<script|<link", page.html())
 
 
 def test_table__words_repeated_in_the_first_column_stand_there_once():
     made = Page("p")
-    made.table(["case", "who", "n"], [["a", "x", 1], ["a", "y", 2], ["b", "x", 3], ["a", "x", 4]], 2)
+    made.table(
+        ["case", "who", "n"], [["a", "x", 1], ["a", "y", 2], ["b", "x", 3], ["a", "x", 4]], 2
+    )
     made.table(["size", "n"], [["1 B", 5], ["1 B", 6]])
     html = made.html()
     assert html.count(">a</td>") == 2 and 'rowspan="2">a</td>' in html
@@ -106,18 +107,30 @@ def test_table__words_repeated_in_the_first_column_stand_there_once():
 
 def test_markdown__holds_the_same(page):
     text = page.markdown()
-    for part in ("# rawe & tcp\n", "| Kernel | Linux <6.1> |", "## Two", "| size | tcp\\|x |",
-                 "| --- | ---: |", "- second", "    a < b"):
+    for part in (
+        "# rawe & tcp\n",
+        "| Kernel | Linux <6.1> |",
+        "## Two",
+        "| size | tcp\\|x |",
+        "| --- | ---: |",
+        "- second",
+        "    a < b",
+    ):
         assert part in text
 
 
 def test_write__html_markdown_and_images(page, tmp_path):
     pytest.importorskip("matplotlib")
-    page.chart(lines(), "lines.png")
+    page.chart(lines(), "lines.svg")
     page.chart(BarChart("Speed", "ratio", ["LU"], {"tcp": [1.0], "rawe": [None]}, reference=1.0))
-    assert page.write(tmp_path) == ["report.html", "report.md", "lines.png"]
-    assert (tmp_path / "lines.png").read_bytes()[:4] == b"\x89PNG"
-    assert "![PingPong](lines.png)" in (tmp_path / "report.md").read_text(encoding="utf-8")
+    page.panels([lines(), lines("Other")], "both.svg", "Both")
+    assert page.write(tmp_path) == ["report.html", "report.md", "lines.svg", "both.svg"]
+    for name, title in (("lines.svg", "PingPong"), ("both.svg", "Other")):
+        root = ElementTree.parse(tmp_path / name).getroot()
+        assert title in "".join(root.itertext())
+    assert "![PingPong](lines.svg)\n\n![Both](both.svg)" in (tmp_path / "report.md").read_text(
+        encoding="utf-8"
+    )
 
 
 def test_svg__is_xml_with_a_title_in_the_colours_of_the_page():
@@ -143,11 +156,16 @@ def test_svg__a_chart_without_points_is_drawn_all_the_same():
 
 def test_page__without_matplotlib_there_are_no_charts(page, monkeypatch):
     monkeypatch.setattr(chart, "available", lambda: False)
-    page.chart(lines(), "lines.png")
-    assert "<svg" not in page.html() and "lines.png" not in page.markdown()
+    page.panels([lines()], "both.svg", "Both")
+    page.chart(lines(), "lines.svg")
+    assert "<svg" not in page.html() and ".svg" not in page.markdown()
 
 
 def test_size_text__binary_units():
     assert [chart.size_text(size) for size in (0, 1000, 1024, 65536, 4 << 20)] == [
-        "0 B", "1000 B", "1 KiB", "64 KiB", "4 MiB",
+        "0 B",
+        "1000 B",
+        "1 KiB",
+        "64 KiB",
+        "4 MiB",
     ]

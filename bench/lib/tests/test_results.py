@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tests of claims, pages and reference runs: the pages agree with the files they are made from."""
+"""Tests of claims, headline table, pages and reference runs: pages agree with the files they are
+made from."""
 
 import csv
 import json
@@ -7,12 +8,23 @@ import re
 from pathlib import Path
 
 import pytest
+from benchlib import claims, headline, reference, report, results
+from benchlib.error import BenchError
 from test_tools import script
 
-from benchlib import claims, reference, results
-
 ROOT = Path(__file__).resolve().parents[3]
-MEDIANS = "benchmark processes bytes metric transport rounds median min max ratio_to_tcp".split()
+MEDIANS = [
+    "benchmark",
+    "processes",
+    "bytes",
+    "metric",
+    "transport",
+    "rounds",
+    "median",
+    "min",
+    "max",
+    "ratio_to_tcp",
+]
 
 
 def medians(path, lines):
@@ -22,8 +34,8 @@ def medians(path, lines):
         writer = csv.writer(file)
         writer.writerow(MEDIANS)
         for benchmark, processes, size, metric, tcp, rawe in lines:
-            for peer, value, ratio in (("tcp", tcp, 1.0), ("rawe", rawe, rawe / tcp)):
-                key = [benchmark, processes, size, metric, peer]
+            for name, value, ratio in (("tcp", tcp, 1.0), ("rawe", rawe, rawe / tcp)):
+                key = [benchmark, processes, size, metric, name]
                 writer.writerow([*key, 5, value, value, value, f"{ratio:.4f}"])
 
 
@@ -42,11 +54,23 @@ def fixture_run(tmp_path):
     medians(directory / "imb" / "medians.csv", lines)
     (directory / "nas").mkdir()
     (directory / "nas" / "summary.csv").write_text(
-        "benchmark,class,ranks,hosts,transport,ratio_to_base\n"
-        "LU,W,4,4,tcp,1.0\nLU,W,4,4,rawe,1.093\nSP,W,4,4,rawe,\n",
+        "program,size,ranks,hosts,transport,metric,unit,median,spread,ratio_to_tcp,gain_over_tcp\n"
+        "LU,W,4,4,tcp,mops,Mop/s,1000,0.02,1,1\nLU,W,4,4,rawe,mops,Mop/s,1093,0.03,1.093,1.093\n"
+        "LU,W,4,4,tcp,seconds,s,5,0.02,1,1\nLU,W,4,4,rawe,seconds,s,4,0.02,0.8,1.25\n"
+        "SP,W,4,4,tcp,mops,Mop/s,1000,0.02,1,1\nSP,W,4,4,rawe,mops,Mop/s,900,0.03,0.9,0.9\n"
+        "SP,S,4,4,tcp,mops,Mop/s,1000,0.02,1,1\nSP,S,4,4,rawe,mops,Mop/s,,,,\n",
         encoding="utf-8",
     )
-    files = ["report.md", "medians.csv"]
+    heads = "program,size,ranks,hosts,transport,round,metric,value\n"
+    values = {"LU": (1000, 1093), "SP": (1000, 900)}
+    rounds = [
+        f"{name},W,4,4,{transport},{number},mops,{value + number}\n"
+        for name, both in values.items()
+        for transport, value in zip(("tcp", "rawe"), both, strict=True)
+        for number in (0, 1)
+    ]
+    (directory / "nas" / "runs.csv").write_text(heads + "".join(rounds), encoding="utf-8")
+    files = ["medians.csv", "plot.svg"]
     part = {"command": "c --rounds 7", "status": 0, "seconds": 1, "files": files}
     index = {"date": "2030-01-02", "commit": "abc", "machine": [["Processor", "P, 2 cores"]]}
     reference.save(directory, {**index, "parts": {"imb": part, "nas": part}})
@@ -54,12 +78,12 @@ def fixture_run(tmp_path):
 
 
 def answers(run):
-    """Claim -> today's figure."""
+    """Claim -> today's value."""
     found = {claim.said: claim.today(run) for claim in claims.CLAIMS}
     return {said: answer.text for said, answer in found.items() if answer}
 
 
-def test_claims__figures_come_from_the_files(run):
+def test_claims__values_come_from_the_files(run):
     found = answers(run)
     assert found["raw frames halve the round trip"] == (
         "1 B: 0.40 × (-60 %), 1.60 against 4.00 µs; 1 KiB: 0.50 × (-50 %), 2.50 against 5.00 µs"
@@ -69,13 +93,40 @@ def test_claims__figures_come_from_the_files(run):
     assert collective.startswith("0.40 × (-60 %) (Allreduce 0.40, ")
 
 
-def test_claims__what_was_not_measured_has_no_figure(run):
-    assert "NAS SP +16 %" not in answers(run) and "latency -25 %" not in answers(run)
+def test_claims__what_was_not_measured_has_no_value(run):
+    assert "latency -25 %" not in answers(run)
+    assert answers(run)["NAS SP +16 %"] == "class W, 4 ranks on 4 hosts: -10.0 % Mop/s"
+
+
+def test_headline__shows_losses_beside_gains(run):
+    found = {row.title: row for row in headline.rows(run)}
+    assert found["1 B, half round trip"].cells()[1:] == ["4 µs", "1.6 µs", "2.50", "better"]
+    assert found["LU W, 4 ranks on 4 hosts"].cells()[3:] == ["1.09", "better"]
+    assert found["SP W, 4 ranks on 4 hosts"].cells()[3:] == ["0.90", "**worse**"]
+    assert "SP S, 4 ranks on 4 hosts" not in found
+
+
+def test_headline__rounds_that_overlap_show_no_difference(run):
+    row = headline.Row("a", "s", 10.0, 10.4, False, True, "f")
+    assert row.gain == pytest.approx(10 / 10.4) and row.verdict == "rounds overlap"
+    path = run.directory / "nas" / "runs.csv"
+    path.write_text(path.read_text(encoding="utf-8").replace("rawe,1,mops,901", "rawe,1,mops,1001"))
+    found = {row.title: row.verdict for row in headline.rows(run)}
+    assert found["SP W, 4 ranks on 4 hosts"] == "rounds overlap"
+    assert found["LU W, 4 ranks on 4 hosts"] == "better"
+
+
+def test_headline__of_this_checkout_has_the_workloads_that_tend_to_lose():
+    titles = " ".join(row.title for row in headline.rows(reference.newest()))
+    for part in ("16 KiB, half round trip", "SP W", "ABINIT", "Bitonic", "NICs without offloads"):
+        assert part in titles
+    shown = [row.title for row in headline.readme_rows(reference.newest())]
+    assert shown == [title for title in headline.README_ROWS if title in shown]
+    assert set(shown) == set(headline.README_ROWS)
 
 
 def test_claims__every_part_is_one_of_the_reference_run():
     assert {claim.part for claim in claims.CLAIMS} <= set(reference.PARTS)
-    assert {claim.part for claim in claims.HEADLINES} <= set(reference.PARTS)
 
 
 def test_half_bandwidth_bytes__between_two_sizes():
@@ -85,10 +136,16 @@ def test_half_bandwidth_bytes__between_two_sizes():
     assert claims.half_bandwidth_bytes([(0, 5.0)]) is None
 
 
-def test_results_page__holds_claims_machine_and_files(run):
+def test_results_page__holds_headline_claims_machine_and_files(run):
     text = results.results_page(run)
-    for part in ("0.40 × (-60 %)", "P, 2 cores", "../results/2030-01-02/imb/medians.csv",
-                 "not measured yet", "`bench/imb-runs/compare --suite all`", "`c --rounds 7`"):
+    for part in (
+        "0.40 × (-60 %)",
+        "P, 2 cores",
+        "../results/2030-01-02/imb/medians.csv",
+        "not measured yet",
+        "`bench/imb-runs/compare --suite all`",
+        "`c --rounds 7`",
+    ):
         assert part in text
 
 
@@ -101,29 +158,24 @@ def test_readme__only_the_block_between_the_marks_changes(run):
     before = f"a\n{results.BEGIN}\nold 0.11 ×\n{results.END}\nb\n"
     after = results.readme(before, run)
     assert after.startswith("a\n") and after.endswith("\nb\n")
-    assert "0.40 × (-60 %)" in after and "0.11" not in after
+    assert "1 B, half round trip | 4 µs | 1.6 µs | 2.50 | better" in after and "0.11" not in after
+    assert "SP W, 4 ranks on 4 hosts" in after
     assert results.readme(after, run) == after
 
 
-def test_readme__shows_losses_beside_gains(run):
-    text = results.readme(f"{results.BEGIN}\n{results.END}\n", run)
-    for part in ("| ping-pong of 16 KiB |", "| the same, through a switch |", "NAS SP", "ABINIT"):
-        assert part in text
-
-
 def test_readme__without_marks_is_an_error(run):
-    with pytest.raises(results.PageError, match="put them back"):
+    with pytest.raises(BenchError, match="put them back"):
         results.readme("nothing", run)
 
 
-def test_stale__finds_a_figure_that_was_changed_by_hand(run, tmp_path):
+def test_stale__finds_a_value_that_was_changed_by_hand(run, tmp_path):
     (tmp_path / "doc").mkdir()
     readme = tmp_path / "README.md"
     readme.write_text(f"{results.BEGIN}\n{results.END}\n", encoding="utf-8")
     for path, text in results.stale(tmp_path, run).items():
         path.write_text(text, encoding="utf-8")
     assert not results.stale(tmp_path, run)
-    readme.write_text(readme.read_text(encoding="utf-8").replace("0.40", "0.30"), encoding="utf-8")
+    readme.write_text(readme.read_text(encoding="utf-8").replace("2.50", "3.50"), encoding="utf-8")
     assert list(results.stale(tmp_path, run)) == [readme]
 
 
@@ -135,7 +187,7 @@ def test_newest__the_last_day_with_an_index(run, tmp_path):
 
 def test_load__a_broken_index_says_what_to_do(tmp_path):
     (tmp_path / reference.INDEX).write_text("{", encoding="utf-8")
-    with pytest.raises(reference.NoReference, match="bench/publish makes one"):
+    with pytest.raises(BenchError, match="bench/publish makes one"):
         reference.load(tmp_path)
 
 
@@ -149,26 +201,24 @@ def test_publish__every_part_is_a_command_of_this_checkout():
     assert all((ROOT / program).exists() for program in programs)
 
 
-def test_publish__keeps_figures_and_goes_on_where_it_was(tmp_path, monkeypatch):
+def test_publish__keeps_values_and_continues_where_it_was(tmp_path, monkeypatch):
     publish = script("publish")
     calls = []
 
     def call(words):
-        """A driver that writes its figures, and fails at its first call for memory."""
+        """A driver that writes its values, and fails at its first call for memory."""
         calls.append(words)
         if words[0].endswith("memory") and len(calls) == 2:
             return 2
         work = Path(words[words.index("--output") + 1])
         work.mkdir(parents=True)
-        for name in ("instructions.csv", "memory.csv", "not-kept.txt"):
+        for name in ("instructions.csv", "memory.csv", "report.md"):
             (work / name).write_text("a,b\n", encoding="utf-8")
-        report = f"x --build {tmp_path}/build --y {tmp_path}/build/p {reference.ROOT}/bench\n"
-        (work / "report.md").write_text(report, encoding="utf-8")
         return 0
 
     monkeypatch.setattr(publish, "call", call)
     monkeypatch.setattr(publish, "commit", lambda: "abc")
-    monkeypatch.setattr(publish.machine, "facts", lambda: [("Processor", "P")])
+    monkeypatch.setattr(publish.facts, "machine", lambda: [("Processor", "P")])
     argv = ["--parts", "instructions,memory", "--output", str(tmp_path / "kept")]
     argv += ["--build", str(tmp_path / "build")]
     assert publish.main(argv) == 2
@@ -177,16 +227,28 @@ def test_publish__keeps_figures_and_goes_on_where_it_was(tmp_path, monkeypatch):
     assert publish.main(argv) == 0
     assert [Path(words[0]).name for words in calls] == ["instructions", "memory", "memory"]
     kept = {path.name for path in (tmp_path / "kept" / "memory").iterdir()}
-    assert kept == {"instructions.csv", "memory.csv", "report.md"}
-    report = (tmp_path / "kept" / "memory" / "report.md").read_text(encoding="utf-8")
-    assert report == "x --y build/p bench\n"
+    assert kept == {"instructions.csv", "memory.csv"}
 
 
-def test_publish__markdown_does_not_point_at_images_that_stay_behind():
+def test_publish__keeps_what_a_report_is_made_of(tmp_path, monkeypatch):
     publish = script("publish")
-    text = publish.without_images("# r\n\n![x](p.png)\n\n| t |\n\n![y](q.png)\n\nend\n")
-    assert text == "# r\n\nThe charts are in [report.html](report.html).\n\n| t |\n\nend\n"
-    assert publish.without_images("# no image!\n") == "# no image!\n"
+    build = tmp_path / "build"
+
+    def call(words):
+        work = Path(words[words.index("--output") + 1])
+        work.mkdir(parents=True)
+        (work / "medians.csv").write_text("benchmark\n", encoding="utf-8")
+        (work / "plot.svg").write_text("<svg/>", encoding="utf-8")
+        problem = f"x --build {build} --y {build}/p {reference.ROOT}/bench"
+        report.save_about(work, {"problems": [problem], "base": "tcp"})
+        return 1
+
+    monkeypatch.setattr(publish, "call", call)
+    argv = ["--parts", "seeds", "--output", str(tmp_path / "kept"), "--build", str(build)]
+    assert publish.main(argv) == 0
+    run = reference.load(tmp_path / "kept")
+    assert run.index["parts"]["seeds"]["files"] == ["medians.csv", "plot.svg"]
+    assert run.about("seeds") == {"problems": ["x --y build/p bench"], "base": "tcp"}
 
 
 def test_publish__comparisons_get_rounds_or_go_on(tmp_path):
@@ -206,24 +268,27 @@ def test_publish__quick_is_no_reference(capsys):
     assert "--quick is no reference" in capsys.readouterr().err
 
 
-def test_loss_is_told_in_lossless_ones(run):
+def test_loss__is_given_as_a_multiple_of_lossless_values(run):
     assert all(claim.today(run) is None for claim in claims.LOSS), "nothing was measured"
     directory = run.directory
-    for percent, tcp_us, rawe_us, tcp_rate, rawe_rate in ((0, 4, 2, 1000, 3000), (1, 800, 6, 100, 2400)):
+    for percent, tcp_us, rawe_us, tcp_rate, rawe_rate in (
+        (0, 4, 2, 1000, 3000),
+        (1, 800, 6, 100, 2400),
+    ):
         lines = [("PingPong", 2, 1, "time_us", tcp_us, rawe_us)]
         lines.append(("Uniband", 2, 1 << 18, "mbytes_per_s", tcp_rate, rawe_rate))
         medians(directory / f"loss-{percent}" / "medians.csv", lines)
         run.index["parts"][f"loss-{percent}"] = {"files": ["medians.csv"]}
     found = {(claim.who, claim.said): claim.today(run) for claim in claims.LOSS}
-    told = [answer for answer in found.values() if answer]
-    assert len(told) == 2 and all(answer.file == "loss-1/medians.csv" for answer in told)
-    assert told[0].text == "rawe 3.0 × (2.00 to 6.0 µs); tcp 200.0 × (4.00 to 800.0 µs)"
-    assert told[1].text == "rawe 0.80 (3,000 to 2,400 MB/s); tcp 0.10 (1,000 to 100 MB/s)"
-    # btl/tcp left out after it hung twice; and nothing is told when rawe itself has no figure.
+    given = [answer for answer in found.values() if answer]
+    assert len(given) == 2 and all(answer.file == "loss-1/medians.csv" for answer in given)
+    assert given[0].text == "rawe 3.0 × (2.00 to 6.0 µs); tcp 200.0 × (4.00 to 800.0 µs)"
+    assert given[1].text == "rawe 0.80 (3,000 to 2,400 MB/s); tcp 0.10 (1,000 to 100 MB/s)"
+    # btl/tcp is left out after it hung twice; without rawe itself there is no answer.
     path = directory / "loss-1" / "medians.csv"
     lines = path.read_text(encoding="utf-8").splitlines()
-    for peer, texts in (("tcp", "rawe 3.0 × (2.00 to 6.0 µs); tcp did not end"), ("rawe", None)):
-        lines = [line for line in lines if "time_us" not in line or f",{peer}," not in line]
+    for name, texts in (("tcp", "rawe 3.0 × (2.00 to 6.0 µs); tcp did not end"), ("rawe", None)):
+        lines = [line for line in lines if "time_us" not in line or f",{name}," not in line]
         path.write_text("\n".join(lines) + "\n", encoding="utf-8")
         answer = claims.times_lossless(1)(run)
         assert (answer and answer.text) == texts

@@ -1,34 +1,38 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The programs to run: NPB's own binaries where NPB_BIN names them, otherwise the project's own."""
+"""LU and SP: NPB's own binaries where NPB_BIN names them, otherwise the project's own programs."""
 
+import math
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from benchlib.compile import FLAGS, compile_mpi
-
-from .error import NasError
+from benchlib.error import BenchError
+from benchlib.program import Check, Metric, Program, Result, incomplete, result_lines
 
 SOURCES = Path(__file__).resolve().parent.parent / "src"
-OWN = {"LU": "rawe-lu", "SP": "rawe-sp"}
 PRELOAD = "libmpi_share.so"
+CLASSES = "SWABC"
+POINTS_MIN = 3  # of a rank along an axis
+NEEDED = ("Class", "Iterations", "Time in seconds", "Total processes", "Mop/s total")
 
 
 @dataclass(frozen=True)
-class Program:
-    """A command line and how to start it."""
+class Found:
+    """How to start a program."""
 
     words: tuple  # program and its arguments
-    preload: Path = None  # library that adds the MPI share to NPB's output
-    origin: str = "own"  # own or NPB
+    preload: Path = None  # library that adds the share of time in MPI to NPB's output
 
 
-def build_own(benchmark, directory):
+def build_own(name, directory):
     """The project's own LU or SP, compiled into `directory` unless it is up to date there."""
     common = sorted(SOURCES.glob("nas_*.c"))
-    parts = sorted(SOURCES.glob(f"{benchmark.lower()}*.c"))
+    parts = sorted(SOURCES.glob(f"{name.lower()}*.c"))
     flags = f'-DNAS_COMPILE_FLAGS="mpicc {" ".join(FLAGS)}"'
-    target, headers = Path(directory) / OWN[benchmark], sorted(SOURCES.glob("*.h"))
+    target, headers = Path(directory) / f"rawe-{name.lower()}", sorted(SOURCES.glob("*.h"))
     return compile_mpi(target, [*parts, *common], headers, [flags], ["-lm"])
 
 
@@ -38,24 +42,105 @@ def build_preload(directory):
     return compile_mpi(Path(directory) / PRELOAD, sources, (), ["-shared", "-fPIC"], ["-ldl"])
 
 
-def find_npb(directory, benchmark, problem, ranks):
+def find_npb(directory, case):
     """NPB's binary in `directory`: lu.A.x (3.4), or lu.A.4, built for that number of ranks."""
-    names = [f"{benchmark.lower()}.{problem}.{suffix}" for suffix in ("x", ranks)]
+    names = [f"{case.program.lower()}.{case.size}.{suffix}" for suffix in ("x", case.ranks)]
     for name in names:
         path = Path(directory) / name
         if path.is_file() and os.access(path, os.X_OK):
             return path.resolve()
-    raise NasError(
+    raise BenchError(
         f"NPB_BIN={directory} has neither {names[0]} nor {names[1]}; build it there "
-        f"(`make {benchmark} CLASS={problem}` in NPB's MPI directory), choose another class or "
+        f"(`make {case.program} CLASS={case.size}` in NPB's MPI directory), choose another class or "
         "number of ranks, or unset NPB_BIN to run the project's own program"
     )
 
 
-def choose(case, directory, environment=None):
-    """The Program for a case; builds what is missing in `directory`."""
-    npb = (os.environ if environment is None else environment).get("NPB_BIN")
-    if npb:
-        binary = find_npb(npb, case.benchmark, case.problem, case.ranks)
-        return Program((str(binary),), build_preload(directory).resolve(), "NPB")
-    return Program((str(build_own(case.benchmark, directory).resolve()), case.problem))
+class Nas(Program):
+    """One of the two pseudo-applications; its sizes are NPB's classes."""
+
+    points: ClassVar = {}  # class -> points along an axis
+    metrics = (
+        Metric("mops", "rate", "Mop/s", True),
+        Metric("seconds", "time of the iterations", "s", False),
+        Metric("mpi_percent", "share of time in MPI", "%", False),
+        Metric("messages", "messages of all ranks", "", None),
+        Metric("bytes_sent", "bytes sent by all ranks", "B", None),
+    )
+    checked = "the published norms, found to 1e-8"
+
+    def title_of(self, size):
+        return f"{self.title} class {size}"
+
+    def parts(self, ranks):
+        """Most ranks along an axis."""
+        raise NotImplementedError
+
+    def why_not(self, size, ranks):
+        if ranks >= 1 and self.points[size] // self.parts(ranks) < POINTS_MIN:
+            return f"class {size} is too small for {ranks} ranks"
+        return super().why_not(size, ranks)
+
+    def find(self, folder, case):
+        npb = os.environ.get("NPB_BIN")
+        if npb:
+            return Found((str(find_npb(npb, case)),), build_preload(folder).resolve())
+        return Found((str(build_own(case.program, folder).resolve()), case.size))
+
+    def mpirun_arguments(self, found):
+        return ["-x", f"LD_PRELOAD={found.preload}"] if found.preload else []
+
+    def commands(self, found, case):
+        return [found.words]
+
+    def read(self, output, files, case):
+        found = result_lines(output, NEEDED)
+        ended = re.search(r"^\s*(LU|SP) Benchmark Completed", output, re.MULTILINE)
+        if ended is None:
+            raise incomplete("'LU/SP Benchmark Completed'", output)
+        names = {"mpi_percent": "MPI share (%)", "messages": "Messages sent"}
+        names.update(mops="Mop/s total", seconds="Time in seconds", bytes_sent="Bytes sent")
+        verdict = found.get("Verification", "NOT PERFORMED")
+        return Result(
+            {key: float(found[name]) for key, name in names.items() if name in found},
+            [
+                Check("benchmark", ended.group(1) == case.program, ended.group(1)),
+                Check("class", found["Class"] == case.size, found["Class"]),
+                Check(
+                    "processes",
+                    found["Total processes"] == str(case.ranks),
+                    found["Total processes"],
+                ),
+                Check("verification", verdict == "SUCCESSFUL", verdict),
+            ],
+        )
+
+
+class Lu(Nas):
+    """LU: symmetric successive over-relaxation."""
+
+    name = title = "LU"
+    points: ClassVar = {"S": 12, "W": 33, "A": 64, "B": 102, "C": 162}
+
+    def parts(self, ranks):
+        return 1 << math.ceil(math.log2(ranks) / 2)
+
+    def why_not(self, size, ranks):
+        if ranks & (ranks - 1):
+            return "LU needs a power of two as number of ranks"
+        return super().why_not(size, ranks)
+
+
+class Sp(Nas):
+    """SP: scalar pentadiagonal solver."""
+
+    name = title = "SP"
+    points: ClassVar = {"S": 12, "W": 36, "A": 64, "B": 102, "C": 162}
+
+    def parts(self, ranks):
+        return math.isqrt(ranks)
+
+    def why_not(self, size, ranks):
+        if math.isqrt(max(ranks, 0)) ** 2 != ranks:
+            return "SP needs a square as number of ranks"
+        return super().why_not(size, ranks)

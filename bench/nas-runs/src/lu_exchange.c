@@ -13,7 +13,7 @@ enum { FACE_TAG = 1, SWEEP_TAG = 5 }; /* plus the side the message comes from */
 /* NPB's LU needs three points a rank: each face message carries two planes of them. */
 enum { LEAST_POINTS = 3 };
 
-/* Chooses the ranks along x and y; 0, having said why on rank 0, when there is no way. */
+/* Chooses the ranks along x and y; 0 with a message on rank 0 when there is none. */
 static int divide(struct lu *lu, int rank, int processes, int grid_points)
 {
     if (0 != (processes & (processes - 1))) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A preloaded library that tells NPB's own Fortran programs' share of time in MPI.
+ * A preloaded library that measures NPB's own Fortran programs' share of time in MPI.
  *
  * NPB's LU and SP call MPI_Barrier right before they start their clock, and again, or MPI_Finalize,
  * soon after they stop it: the longest stretch without a barrier is the one that is timed. Rank 0

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Makes the driver's package, and those it borrows from, importable for its tests."""
+"""Makes the driver's package and the library importable."""
 
 import sys
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent.parent
-BESIDE = [HERE, HERE.parent / "imb-runs", HERE.parent / "lib", HERE.parents[1] / "test" / "lab"]
+TESTS = Path(__file__).resolve().parent
+LIB = TESTS.parents[1] / "lib"
+BESIDE = [TESTS.parent, LIB, LIB / "tests", TESTS.parents[2] / "test" / "lab"]
 sys.path[:0] = [str(path) for path in BESIDE]

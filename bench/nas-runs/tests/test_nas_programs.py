@@ -1,40 +1,97 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Tests of the programs themselves, on this machine alone, and of how the driver finds them."""
 
-import os
+import re
 import shutil
-import subprocess
 
 import pytest
+from benchlib.error import BenchError
+from benchlib.plan import Case
+from local_mpi import needs_mpi, run_local
+from nasruns import programs
 
-from nasruns import plan, programs, result
-from nasruns.error import NasError
+NPB = """
 
-needs_mpi = pytest.mark.skipif(
-    shutil.which("mpicc") is None or shutil.which("mpirun") is None,
-    reason="Open MPI is not installed",
+ LU Benchmark Completed.
+ Class           =                        A
+ Size            =             64x  64x  64
+ Iterations      =                      250
+ Time in seconds =                    13.80
+ Total processes =                        4
+ Compiled procs  =                        4
+ Mop/s total     =                  8644.57
+ Mop/s/process   =                  2161.14
+ Operation type  =           floating point
+ Verification    =               SUCCESSFUL
+ Version         =                    3.3.1
+ Compile date    =              01 Jan 2024
+
+ Compile options:
+    MPIF77       = mpif77
+    FFLAGS       = -O3
+"""
+OWN = (
+    NPB
+    + """ MPI share (%)   =                    54.03
+ Messages sent   =                    19200
+ Bytes sent      =                603955200
+"""
 )
+BOTH = {"LU": programs.Lu(), "SP": programs.Sp()}
+
+
+def read(output, name="LU", size="A", ranks=4):
+    """The Result in an output."""
+    return BOTH[name].read(output, {}, Case(name, size, ranks, ranks))
+
+
+def test_read__npb_output():
+    result = read(NPB)
+    assert result.metrics == {"seconds": 13.80, "mops": 8644.57}
+    assert result.failed_checks == ""
+
+
+def test_read__share_and_messages():
+    metrics = read(OWN).metrics
+    assert (metrics["mpi_percent"], metrics["messages"]) == (54.03, 19200)
+    assert metrics["bytes_sent"] == 603955200
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "complaint"),
+    [
+        ("  SUCCESSFUL", "UNSUCCESSFUL", "verification: UNSUCCESSFUL"),
+        ("  SUCCESSFUL", "NOT PERFORMED", "verification: NOT PERFORMED"),
+        ("LU Benchmark", "SP Benchmark", "benchmark: SP"),
+        ("                 A\n", "                 W\n", "class: W"),
+        ("Total processes =                        4", "Total processes = 1", "processes: 1"),
+    ],
+)
+def test_read__a_check_that_fails_is_named(right, wrong, complaint):
+    assert right in NPB
+    assert complaint in read(NPB.replace(right, wrong)).failed_checks
+
+
+def test_read__npb_pvm_style_process_line_is_not_confused():
+    assert read(NPB.replace("Compiled procs", "Active processes")).failed_checks == ""
+
+
+@pytest.mark.parametrize(
+    ("output", "complaint"),
+    [
+        ("mpirun: no route to host\n", "no route"),
+        (NPB.replace("Mop/s total", "Mop/s all"), "Mop/s total"),
+        (NPB.replace("Completed", "ended"), "Benchmark Completed"),
+    ],
+)
+def test_read__half_a_result_is_no_result(output, complaint):
+    with pytest.raises(BenchError, match=complaint):
+        read(output)
 
 
 @pytest.fixture(scope="module", name="build")
 def _build(tmp_path_factory):
     return tmp_path_factory.mktemp("nas")
-
-
-def run_local(program, arguments, ranks):
-    """Run a program over shared memory; the CompletedProcess."""
-    environment = {
-        **os.environ,
-        "OMPI_ALLOW_RUN_AS_ROOT": "1",
-        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-        "OMPI_MCA_mpi_yield_when_idle": "1",
-        "OMPI_MCA_btl": "vader,self",
-        "OMPI_MCA_hwloc_base_binding_policy": "none",
-    }
-    words = ["mpirun", "--oversubscribe", "-np", str(ranks), str(program), *arguments]
-    return subprocess.run(
-        words, capture_output=True, text=True, timeout=120, check=False, env=environment
-    )
 
 
 @needs_mpi
@@ -44,10 +101,8 @@ def run_local(program, arguments, ranks):
 )
 def test_own__class_s_has_the_published_norms(build, benchmark, ranks):
     done = run_local(programs.build_own(benchmark, build), ["S"], ranks)
-    run = result.parse(done.stdout)
-    assert run.verified, done.stdout
+    assert read(done.stdout, benchmark, "S", ranks).failed_checks == "", done.stdout
     assert done.returncode == 0
-    assert (run.benchmark, run.processes) == (benchmark, ranks)
 
 
 # What NPB 3.3's own programs send between the start and the end of their clock.
@@ -57,15 +112,16 @@ def test_own__class_s_has_the_published_norms(build, benchmark, ranks):
     [("LU", 2, 1100, 1552000), ("LU", 4, 4400, 3104000), ("SP", 4, 4800, 14592000)],
 )
 def test_own__messages_are_as_many_and_as_large_as_npbs(build, benchmark, ranks, messages, sent):
-    run = result.parse(run_local(programs.build_own(benchmark, build), ["S"], ranks).stdout)
-    assert (run.messages, run.bytes_sent) == (messages, sent)
+    done = run_local(programs.build_own(benchmark, build), ["S"], ranks)
+    metrics = read(done.stdout, benchmark, "S", ranks).metrics
+    assert (metrics["messages"], metrics["bytes_sent"]) == (messages, sent)
 
 
 @needs_mpi
 def test_own__lower_case_class_and_other_iterations_are_not_verified(build):
     done = run_local(programs.build_own("LU", build), ["s", "3"], 1)
-    run = result.parse(done.stdout)
-    assert (run.problem, run.iterations, run.verification) == ("S", 3, "NOT PERFORMED")
+    assert read(done.stdout, "LU", "S", 1).failed_checks == "verification: NOT PERFORMED"
+    assert re.search(r"Iterations += +3$", done.stdout, re.MULTILINE)
     assert done.returncode == 0
 
 
@@ -85,7 +141,7 @@ def test_own__a_wrong_constant_is_unsuccessful(tmp_path, monkeypatch, benchmark,
     assert changed == 1
     monkeypatch.setattr(programs, "SOURCES", sources)
     done = run_local(programs.build_own(benchmark, tmp_path / "bin"), ["S"], 1)
-    assert result.parse(done.stdout).verification == "UNSUCCESSFUL"
+    assert read(done.stdout, benchmark, "S", 1).failed_checks == "verification: UNSUCCESSFUL"
     assert "FAILURE" in done.stdout
     assert done.returncode == 1
 
@@ -102,7 +158,7 @@ def test_own__a_wrong_constant_is_unsuccessful(tmp_path, monkeypatch, benchmark,
         ("SP", ["S"], 2, "square"),
     ],
 )
-def test_own__bad_input_is_told_once(build, benchmark, arguments, ranks, message):
+def test_own__bad_input_is_reported_once(build, benchmark, arguments, ranks, message):
     done = run_local(programs.build_own(benchmark, build), arguments, ranks)
     assert done.returncode == 2
     assert done.stderr.count(message) == 1
@@ -119,25 +175,28 @@ def test_find_npb__takes_both_ways_of_naming(tmp_path, name):
     binary = tmp_path / name
     binary.write_text("#!/bin/sh\n")
     binary.chmod(0o755)
-    assert programs.find_npb(tmp_path, "LU", "A", 4) == binary
+    assert programs.find_npb(tmp_path, Case("LU", "A", 4, 4)) == binary
 
 
 def test_find_npb__a_binary_for_another_number_of_ranks_does_not_count(tmp_path):
     binary = tmp_path / "sp.A.9"
     binary.write_text("#!/bin/sh\n")
     binary.chmod(0o755)
-    with pytest.raises(NasError, match="sp.A.x nor sp.A.4"):
-        programs.find_npb(tmp_path, "SP", "A", 4)
+    with pytest.raises(BenchError, match="sp.A.x nor sp.A.4"):
+        programs.find_npb(tmp_path, Case("SP", "A", 4, 4))
 
 
 @needs_mpi
-def test_choose__npb_bin_wins_over_the_own_program(tmp_path):
+def test_find__npb_bin_wins_over_the_own_program(tmp_path, monkeypatch):
     binary = tmp_path / "lu.S.x"
     binary.write_text("#!/bin/sh\n")
     binary.chmod(0o755)
-    case = plan.Case("LU", "S", 2, 2)
-    chosen = programs.choose(case, tmp_path / "bin", {"NPB_BIN": str(tmp_path)})
-    assert (chosen.words, chosen.origin) == ((str(binary),), "NPB")
-    assert chosen.preload.exists()
-    chosen = programs.choose(case, tmp_path / "bin", {})
-    assert (chosen.words[1:], chosen.origin, chosen.preload) == (("S",), "own", None)
+    case, lu = Case("LU", "S", 2, 2), BOTH["LU"]
+    monkeypatch.setenv("NPB_BIN", str(tmp_path))
+    found = lu.find(tmp_path / "bin", case)
+    assert lu.commands(found, case) == [(str(binary),)]
+    assert found.preload.exists()
+    assert lu.mpirun_arguments(found) == ["-x", f"LD_PRELOAD={found.preload}"]
+    monkeypatch.delenv("NPB_BIN")
+    found = lu.find(tmp_path / "bin", case)
+    assert lu.commands(found, case)[0][1:] == ("S",) and lu.mpirun_arguments(found) == []

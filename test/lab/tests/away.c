@@ -6,9 +6,12 @@
  *
  *   sender    rank 0 stays away from MPI for so many seconds; rank 1 says whether it had the whole
  *             burst before rank 0 came back. Both must be on one machine, whose clock they ask.
+ *   blocking  the same after MPI_Send of each message: what is complete must not depend on MPI
  *   receiver  rank 1 stays away, and receives the burst afterwards
+ *   put       the burst is one long message, which is PUT. Rank 1 stays away once it has named the
+ *             memory for it, and says whether rank 0 was done before rank 1 came back
  *
- * Usage: away sender|receiver SECONDS COUNT BYTES. Every byte is checked.
+ * Usage: away sender|blocking|receiver|put SECONDS COUNT BYTES. Every byte is checked.
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -38,14 +41,30 @@ static double now(void)
     return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
 }
 
-static void send_burst(unsigned char *buffers, MPI_Request *requests, int count, int bytes)
+static void send_burst(unsigned char *buffers, MPI_Request *requests, int count, int bytes,
+                       int blocking)
 {
     for (int i = 0; i < count; i++) {
         unsigned char *buffer = buffers + (size_t)i * (size_t)bytes;
         for (int k = 0; k < bytes; k++) {
             buffer[k] = expected(i, k);
         }
-        MPI_Isend(buffer, bytes, MPI_BYTE, 1, 5, MPI_COMM_WORLD, &requests[i]);
+        if (blocking) {
+            MPI_Send(buffer, bytes, MPI_BYTE, 1, 5, MPI_COMM_WORLD);
+            requests[i] = MPI_REQUEST_NULL;
+        } else {
+            MPI_Isend(buffer, bytes, MPI_BYTE, 1, 5, MPI_COMM_WORLD, &requests[i]);
+        }
+    }
+}
+
+static void check(const unsigned char *buffer, int message, int bytes)
+{
+    for (int k = 0; k < bytes; k++) {
+        if (buffer[k] != expected(message, k)) {
+            fprintf(stderr, "away: message %d is wrong at byte %d\n", message, k);
+            MPI_Abort(MPI_COMM_WORLD, 4);
+        }
     }
 }
 
@@ -54,13 +73,34 @@ static void receive_burst(unsigned char *buffer, int count, int bytes)
     for (int i = 0; i < count; i++) {
         memset(buffer, 0, (size_t)bytes);
         MPI_Recv(buffer, bytes, MPI_BYTE, 0, 5, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-        for (int k = 0; k < bytes; k++) {
-            if (buffer[k] != expected(i, k)) {
-                fprintf(stderr, "away: message %d is wrong at byte %d\n", i, k);
-                MPI_Abort(MPI_COMM_WORLD, 4);
-            }
-        }
+        check(buffer, i, bytes);
     }
+}
+
+/** Rank 1 has matched the long message, and asked for its data, once it has the short one behind. */
+static void put_to_receiver_away(int rank, unsigned char *buffer, int bytes, double seconds)
+{
+    MPI_Request request;
+    double done, back;
+    char go = 0;
+
+    if (rank == 0) {
+        send_burst(buffer, &request, 1, bytes, 0);
+        MPI_Send(&go, 1, MPI_CHAR, 1, 7, MPI_COMM_WORLD);
+        MPI_Wait(&request, MPI_STATUS_IGNORE);
+        done = now();
+        MPI_Send(&done, 1, MPI_DOUBLE, 1, 6, MPI_COMM_WORLD);
+        return;
+    }
+    memset(buffer, 0, (size_t)bytes);
+    MPI_Irecv(buffer, bytes, MPI_BYTE, 0, 5, MPI_COMM_WORLD, &request);
+    MPI_Recv(&go, 1, MPI_CHAR, 0, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    stay_away(seconds);
+    back = now();
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    check(buffer, 0, bytes);
+    MPI_Recv(&done, 1, MPI_DOUBLE, 0, 6, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    printf("sent %s the receiver was back\n", done < back ? "before" : "after");
 }
 
 int main(int argc, char **argv)
@@ -70,10 +110,11 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     if (argc != 5) {
-        fprintf(stderr, "usage: away sender|receiver SECONDS COUNT BYTES\n");
+        fprintf(stderr, "usage: away sender|blocking|receiver|put SECONDS COUNT BYTES\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
-    const int sender_away = strcmp(argv[1], "sender") == 0;
+    const int blocking = strcmp(argv[1], "blocking") == 0;
+    const int sender_away = blocking || strcmp(argv[1], "sender") == 0;
     const double seconds = atof(argv[2]);
     const int count = atoi(argv[3]), bytes = atoi(argv[4]);
     unsigned char *buffers = malloc((size_t)count * (size_t)bytes);
@@ -82,15 +123,17 @@ int main(int argc, char **argv)
     /* Connections are made, and batches tried, before it matters. */
     for (int i = 0; i < 3; i++) {
         if (rank == 0) {
-            send_burst(buffers, requests, 1, bytes);
+            send_burst(buffers, requests, 1, bytes, 0);
             MPI_Waitall(1, requests, MPI_STATUSES_IGNORE);
         } else {
             receive_burst(buffers, 1, bytes);
         }
     }
     MPI_Barrier(MPI_COMM_WORLD);
-    if (rank == 0) {
-        send_burst(buffers, requests, count, bytes);
+    if (strcmp(argv[1], "put") == 0) {
+        put_to_receiver_away(rank, buffers, bytes, seconds);
+    } else if (rank == 0) {
+        send_burst(buffers, requests, count, bytes, blocking);
         if (sender_away) {
             stay_away(seconds);
         }

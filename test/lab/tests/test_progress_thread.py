@@ -32,10 +32,16 @@ def test_a_burst_leaves_although_its_sender_does(make_lab, build, away, count, s
     assert "received before" in run(lab, build, away, "sender", count, size)
 
 
-def test_without_the_guard_it_waits(make_lab, build, away):
+@pytest.mark.parametrize("count, size", [(200, 64), (200, 100), (100, 2000)])
+def test_without_the_progress_thread_nothing_is_held_back(make_lab, build, away, count, size):
     lab = make_lab()
     options = ("--mca", "btl_rawe_progress_thread_ms", "0")
-    assert "received after" in run(lab, build, away, "sender", 200, 100, options)
+    assert "received before" in run(lab, build, away, "blocking", count, size, options)
+
+
+def test_a_long_put_to_a_receiver_that_computes(make_lab, build, away):
+    lab = make_lab()
+    assert "sent before" in run(lab, build, away, "put", 1, 3_000_000)
 
 
 @pytest.mark.parametrize("loss", [0, 10])

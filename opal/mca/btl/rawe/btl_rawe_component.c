@@ -22,7 +22,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-/** Idle progress calls between two readings of the clock, while timers are armed: a power of two. */
+/** Idle progress calls between readings of the clock, while timers are armed: a power of two. */
 #define IDLE_CALLS_PER_CLOCK_READ 16u
 
 static int component_register(void);
@@ -225,21 +225,17 @@ static int component_progress(void)
     }
     uint32_t rounds = atomic_load_explicit(&state->rounds, memory_order_relaxed);
     atomic_store_explicit(&state->rounds, rounds + 1, memory_order_relaxed);
-    if (OPAL_LIKELY(!state->progressing)) {
-        state->progressing = true;
-        bool poll_clock = 0 == (++state->idle_count & (IDLE_CALLS_PER_CLOCK_READ - 1));
-        for (unsigned i = 0; i < state->module_count; ++i) {
-            mca_btl_rawe_module_t *module = state->modules[i];
-            /* Without connections (lo, mostly) only calls may come, which can wait a little. */
-            if (0 != module->engine.table.used || poll_clock) {
-                unsigned count = mca_btl_rawe_module_progress(module, poll_clock);
-                if (0 != count) {
-                    mca_btl_rawe_thread_watch(module);
-                    received += count;
-                }
+    bool poll_clock = 0 == (++state->idle_count & (IDLE_CALLS_PER_CLOCK_READ - 1));
+    for (unsigned i = 0; i < state->module_count; ++i) {
+        mca_btl_rawe_module_t *module = state->modules[i];
+        /* Without connections (lo, mostly) only calls may come, which can wait a little. */
+        if (0 != module->engine.table.used || poll_clock) {
+            unsigned count = mca_btl_rawe_module_progress(module, poll_clock);
+            if (0 != count) {
+                mca_btl_rawe_thread_watch(module);
+                received += count;
             }
         }
-        state->progressing = false;
     }
     mca_btl_rawe_unlock();
     return (int) received;

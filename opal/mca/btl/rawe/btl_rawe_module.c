@@ -182,7 +182,10 @@ static bool open_link(mca_btl_rawe_module_t *module)
         .qdisc_bypass = mca_btl_rawe_params.qdisc_bypass,
     };
 
-    const struct rawe_responder_duty duty = {.service = mca_btl_rawe_thread_service, .context = module};
+    const struct rawe_responder_duty duty = {
+        .service = mca_btl_rawe_thread_service,
+        .context = module,
+    };
 
     if (0 != rawe_link_open(&module->link, &config, &error)) {
         module->link = NULL;
@@ -260,7 +263,9 @@ static bool open_engine(mca_btl_rawe_module_t *module)
         .window_frames = (uint32_t) params->window_frames,
         .receive_frames = rawe_link_ring_frames(module->link),
         .copy_max_bytes = COPY_MAX_BYTES,
-        .coalesce_from_frames = (uint32_t) params->coalesce_from,
+        /* A completed send may be held back only where it leaves without MPI's help. */
+        .coalesce_from_frames =
+            mca_btl_rawe_thread_enabled() ? (uint32_t) params->coalesce_from : 0,
         .frames_limit = FRAMES_LIMIT,
         .deferred_max_bytes = DEFERRED_BYTES_MAX,
         .ack_delay_ns = params->ack_delay_us * 1000,

@@ -46,7 +46,7 @@ static const struct number numbers[] = {
     {"coalesce_from", &mca_btl_rawe_params.coalesce_from, 4, 0, 1024, "frames", ", 0: never", false,
      OPAL_INFO_LVL_6,
      "With this many frames in flight to a peer, short messages gather in frames that are held "
-     "back until they are full or MPI makes progress"},
+     "back until they are full or MPI makes progress; never without the progress thread"},
     {"free_list_num", &mca_btl_rawe_params.free_list_num, 64, 0, 1 << 20, "fragments", "", false,
      OPAL_INFO_LVL_5, "Number of fragments allocated at start"},
     {"free_list_max", &mca_btl_rawe_params.free_list_max, 0, 0, 1 << 30, "fragments",
@@ -55,10 +55,10 @@ static const struct number numbers[] = {
      OPAL_INFO_LVL_5, "Number of fragments allocated at a time when none is free"},
     {"ack_delay_us", &mca_btl_rawe_params.ack_delay_us, 50, 0, 100000, "microseconds", "", false,
      OPAL_INFO_LVL_8, "How long an acknowledgement waits for data that could carry it"},
-    {"streak_us", &mca_btl_rawe_params.streak_us, 40, 0, 1000000, "microseconds", ", 0: never", false,
-     OPAL_INFO_LVL_8,
-     "Eight messages to a peer within this time are a burst: of those that follow, the ones too long "
-     "to share frames share batches"},
+    {"streak_us", &mca_btl_rawe_params.streak_us, 40, 0, 1000000, "microseconds", ", 0: never",
+     false, OPAL_INFO_LVL_8,
+     "Eight messages to a peer within this time begin a streak: of those that follow, the ones too "
+     "long to share frames share batches"},
     {"reorder_us", &mca_btl_rawe_params.reorder_us, 50, 0, 100000, "microseconds", "", false,
      OPAL_INFO_LVL_8,
      "How much later than its successors a frame may arrive, at least, before it counts as lost"},
@@ -69,11 +69,11 @@ static const struct number numbers[] = {
     {"connect_timeout_ms", &mca_btl_rawe_params.connect_timeout_ms, 10000, 10, 600000,
      "milliseconds", "", false, OPAL_INFO_LVL_5,
      "How long to try to reach a peer at first contact before it is left to another BTL"},
-    {"progress_thread_ms", &mca_btl_rawe_params.progress_thread_ms, 1, 0, 1000, "milliseconds", ", 0: never", false,
-     OPAL_INFO_LVL_6,
-     "How often a thread of its own looks after frames that are held back, lost or to be "
-     "acknowledged while the process is outside of MPI; while MPI makes progress it looks every 4 "
-     "(messages are held back) or 16 such intervals whether it still does"},
+    {"progress_thread_ms", &mca_btl_rawe_params.progress_thread_ms, 1, 0, 1000, "milliseconds",
+     ", 0: never", false, OPAL_INFO_LVL_6,
+     "How often a thread of its own serves frames that are held back, lost or to be acknowledged "
+     "while the process is outside of MPI; while MPI makes progress it polls every 4 (messages are "
+     "held back) or 16 such intervals whether it still does"},
     {"peer_timeout", &mca_btl_rawe_params.peer_timeout, 30, 0, 86400, "seconds",
      ", 0: wait for ever", false, OPAL_INFO_LVL_3,
      "How long a peer may be utterly silent (computing is not silence: a thread of its own "

@@ -43,13 +43,13 @@ static void receive_segment(void *context, const uint8_t *source_mac, const uint
 }
 
 static unsigned receive_predicted(void *context, const uint8_t *source_mac, const uint8_t *head,
-                            size_t head_stride, const struct rawe_placement *placement,
-                            const uint8_t *data, unsigned count)
+                                  size_t head_stride, const struct rawe_placement *placement,
+                                  const uint8_t *data, unsigned count)
 {
     struct rawe_engine *engine = context;
 
-    return rawe_engine_receive_predicted(engine, source_mac, head, head_stride, placement, data, count,
-                                   engine->now_ns);
+    return rawe_engine_receive_predicted(engine, source_mac, head, head_stride, placement, data,
+                                         count, engine->now_ns);
 }
 
 /** Batches, straight into place. */
@@ -131,15 +131,28 @@ static void data_refused(mca_btl_rawe_module_t *module)
     }
 }
 
-unsigned mca_btl_rawe_module_progress(mca_btl_rawe_module_t *module, bool poll_clock)
+/**
+ * Progress from inside a callback of the progress further up the stack: osc/pt2pt sends, blocking,
+ * from inside a callback, and waits for the acknowledgement. Messages are deferred, as their order
+ * is that of the callbacks, and bulk is left alone, whose buffers are in use.
+ */
+static unsigned progress_nested(mca_btl_rawe_module_t *module)
 {
     struct rawe_engine *engine = &module->engine;
 
-    if (OPAL_LIKELY(!mca_btl_rawe_module_receivable(module) && !rawe_engine_pending(engine)
-                    && !rawe_engine_has_deferred(engine)
-                    && (!poll_clock || 0 == engine->timers.armed))) {
-        return 0;
-    }
+    engine->now_ns = mca_btl_rawe_now_ns();
+    rawe_engine_defer_begin(engine);
+    unsigned received = rawe_link_receive(module->link, RING_BUDGET, receive_frame, engine);
+    mca_btl_rawe_module_service(module);
+    rawe_engine_defer_end(engine);
+    rawe_engine_complete_deferred(engine);
+    return received;
+}
+
+static unsigned progress(mca_btl_rawe_module_t *module)
+{
+    struct rawe_engine *engine = &module->engine;
+
     if (OPAL_UNLIKELY(rawe_engine_has_deferred(engine))) {
         rawe_engine_deliver_deferred(engine);
     }
@@ -151,5 +164,23 @@ unsigned mca_btl_rawe_module_progress(mca_btl_rawe_module_t *module, bool poll_c
     if (OPAL_UNLIKELY(0 != (engine->counters.dropped_handle | engine->counters.dropped_fragment))) {
         data_refused(module);
     }
+    return received;
+}
+
+unsigned mca_btl_rawe_module_progress(mca_btl_rawe_module_t *module, bool poll_clock)
+{
+    struct rawe_engine *engine = &module->engine;
+
+    if (OPAL_LIKELY(!mca_btl_rawe_module_receivable(module) && !rawe_engine_pending(engine)
+                    && !rawe_engine_has_deferred(engine)
+                    && (!poll_clock || 0 == engine->timers.armed))) {
+        return 0;
+    }
+    if (OPAL_UNLIKELY(mca_btl_rawe_state.progressing)) {
+        return progress_nested(module);
+    }
+    mca_btl_rawe_state.progressing = true;
+    unsigned received = progress(module);
+    mca_btl_rawe_state.progressing = false;
     return received;
 }

@@ -23,7 +23,8 @@ unsigned mca_btl_rawe_module_receive(mca_btl_rawe_module_t *module);
 void mca_btl_rawe_module_service(mca_btl_rawe_module_t *module);
 
 /**
- * Receive what waits on one module, flush, let timers expire. Lock held. Returns frames received.
+ * Receive what waits on one module, flush, let timers expire. From inside a callback of another
+ * such call: only what a send needs that is waited for. Lock held. Returns frames received.
  */
 unsigned mca_btl_rawe_module_progress(mca_btl_rawe_module_t *module, bool poll_clock);
 

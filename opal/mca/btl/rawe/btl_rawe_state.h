@@ -25,7 +25,7 @@ struct mca_btl_rawe_state {
     struct mca_btl_rawe_module *modules[MCA_BTL_RAWE_MODULES_MAX];
     unsigned module_count;
     struct rawe_handle_table handles; /**< registered memory */
-    bool progressing;                 /**< inside the component's progress function */
+    bool progressing;                 /**< inside mca_btl_rawe_module_progress */
     unsigned idle_count;     /**< progress calls that found nothing: the clock is read rarely */
     _Atomic uint32_t rounds; /**< calls of progress so far, wrapping */
 };

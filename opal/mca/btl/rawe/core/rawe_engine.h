@@ -102,6 +102,12 @@ void rawe_engine_defer_end(struct rawe_engine *engine);
 /** Tell the owner what was kept, before anything new is received. */
 void rawe_engine_deliver_deferred(struct rawe_engine *engine);
 
+/**
+ * Call `done` of the sends that were completed meanwhile; messages stay deferred. For a callback of
+ * the owner's that waits for a send of its own: what arrives then is received deferring.
+ */
+void rawe_engine_complete_deferred(struct rawe_engine *engine);
+
 /** True when there is something to be told. */
 static inline bool rawe_engine_has_deferred(const struct rawe_engine *engine)
 {

@@ -31,6 +31,15 @@ static void report_losses(struct rawe_engine *engine)
     }
 }
 
+void rawe_engine_complete_deferred(struct rawe_engine *engine)
+{
+    struct rawe_deferral *deferral = &engine->deferral;
+    rawe_conn_complete(engine, rawe_deferral_take_completed(deferral, RAWE_STATUS_DONE),
+                       RAWE_STATUS_DONE);
+    rawe_conn_complete(engine, rawe_deferral_take_completed(deferral, RAWE_STATUS_FAILED),
+                       RAWE_STATUS_FAILED);
+}
+
 void rawe_engine_deliver_deferred(struct rawe_engine *engine)
 {
     struct rawe_deferral *deferral = &engine->deferral;
@@ -39,10 +48,7 @@ void rawe_engine_deliver_deferred(struct rawe_engine *engine)
     if (engine->losses_wait) {
         report_losses(engine);
     }
-    rawe_conn_complete(engine, rawe_deferral_take_completed(deferral, RAWE_STATUS_DONE),
-                       RAWE_STATUS_DONE);
-    rawe_conn_complete(engine, rawe_deferral_take_completed(deferral, RAWE_STATUS_FAILED),
-                       RAWE_STATUS_FAILED);
+    rawe_engine_complete_deferred(engine);
     while ((entry = rawe_deferral_take(deferral)) != NULL) {
         if (entry->fragmented) {
             rawe_conn_deliver(entry->conn, entry->tag,

@@ -99,8 +99,7 @@ static bool joins_streak(struct rawe_peer *peer, const struct rawe_conn *express
         return false;
     }
     uint64_t time_ns = now_ns(peer);
-    peer->streak =
-        idle && streak_begins(peer, express, bulk, time_ns - peer->streak_since_ns);
+    peer->streak = idle && streak_begins(peer, express, bulk, time_ns - peer->streak_since_ns);
     peer->streak_count = 0;
     peer->streak_since_ns = time_ns;
     return peer->streak;
@@ -119,8 +118,8 @@ static inline enum rawe_status copy(const struct rawe_peer *peer, struct rawe_co
                                    now_ns(peer));
     }
     /* The clock is read while the frame is on its way already. */
-    enum rawe_status status = rawe_conn_send_copy(conn, tag, first, first_bytes, second,
-                                                  second_bytes, RAWE_TIME_LATER);
+    enum rawe_status status =
+        rawe_conn_send_copy(conn, tag, first, first_bytes, second, second_bytes, RAWE_TIME_LATER);
     rawe_conn_stamp(conn, now_ns(peer));
     return status;
 }
@@ -227,9 +226,8 @@ enum rawe_peer_result rawe_peer_send(struct rawe_peer *peer, struct rawe_message
         peer->streak_count = 1;
         conn = rawe_peer_conn(peer, RAWE_LANE_BULK);
     } else if (total_bytes <= peer->engine->config.copy_max_bytes) {
-        enum rawe_status status =
-            copy(peer, conn, send->tag, pieces[0].base, pieces[0].len_bytes,
-                 second_bytes != 0 ? pieces[1].base : NULL, second_bytes);
+        enum rawe_status status = copy(peer, conn, send->tag, pieces[0].base, pieces[0].len_bytes,
+                                       second_bytes != 0 ? pieces[1].base : NULL, second_bytes);
         if (status != RAWE_STATUS_BUSY) {
             return status == RAWE_STATUS_DONE ? RAWE_PEER_COMPLETE : RAWE_PEER_FAILED;
         }

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* baseline-pingpong: half the round trip of a message over AF_PACKET: no MPI is faster. */
+#include "baseline.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define WARMUP 20
+#define SAMPLES_MAX 50000
+#define LOST_AFTER_S 0.05   /* a round trip that takes longer is given up */
+#define LOST_IN_A_ROW 5     /* then the size does not pass this way */
+#define SPINS_PER_CLOCK 256 /* polls between two looks at the clock */
+
+static const uint32_t default_sizes[] = {1,    4,     16,    64,     256,     1024,
+                                         4096, 16384, 65536, 262144, 1048576, 4194304};
+
+static int compare_doubles(const void *a, const void *b)
+{
+    double x = *(const double *)a;
+    double y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Sends a whole message; *pieces counts on. False: it could not be sent. */
+static bool send_message(struct baseline_link *link, enum baseline_way way, uint32_t number,
+                         uint64_t *pieces, const uint8_t *message, uint32_t length)
+{
+    struct baseline_frame cursor = {.type = BASELINE_DATA, .number = number, .value = *pieces};
+    while (cursor.offset < length) {
+        if (baseline_piece_send(link, way, &cursor, message, length) != 0) {
+            return false;
+        }
+    }
+    *pieces = cursor.value;
+    return true;
+}
+
+/* One round trip. Returns half its duration in seconds, negative when the reply was lost. */
+static double round_trip(struct baseline_link *link, enum baseline_way way, uint32_t number,
+                         uint64_t *pieces, struct baseline_inbox *inbox, const uint8_t *message,
+                         uint8_t *buffer, uint32_t length)
+{
+    struct baseline_frame frame;
+    bool done = false;
+    inbox->number = number;
+    inbox->received = 0;
+    inbox->next = 0;
+    double start = baseline_now();
+    if (!send_message(link, way, number, pieces, message, length)) {
+        return -1;
+    }
+    for (unsigned spin = 1;; spin++) {
+        baseline_message_poll(link, way, inbox, buffer, length, &frame, &done);
+        if (done) {
+            return (baseline_now() - start) / 2;
+        }
+        if (spin % SPINS_PER_CLOCK == 0 && baseline_now() - start > LOST_AFTER_S) {
+            return -1;
+        }
+    }
+}
+
+static void initiate(struct baseline_link *link, const struct baseline_options *options,
+                     enum baseline_way way, uint32_t test, uint32_t length, double *samples)
+{
+    struct baseline_frame request = {.type = BASELINE_START,
+                                     .number = test,
+                                     .offset = way,
+                                     .length = length,
+                                     .value = BASELINE_PINGPONG};
+    struct baseline_frame reply;
+    struct baseline_inbox inbox = {0};
+    uint8_t *message = baseline_buffer_new(length);
+    uint8_t *buffer = baseline_buffer_new(length);
+    uint64_t pieces = 0;
+    int count = 0;
+    int lost = 0;
+    int lost_in_a_row = 0;
+    double sum = 0;
+    baseline_peer_request(link, options, &request, BASELINE_STARTED, &reply);
+    double start = baseline_now();
+    bool is_warm = false;
+    for (uint32_t number = 1; count < SAMPLES_MAX && lost_in_a_row < LOST_IN_A_ROW; number++) {
+        double half = round_trip(link, way, number, &pieces, &inbox, message, buffer, length);
+        if (half < 0) {
+            lost++;
+            lost_in_a_row++;
+        } else {
+            lost_in_a_row = 0;
+            if (is_warm) {
+                samples[count++] = half;
+                sum += half;
+            }
+        }
+        double elapsed = baseline_now() - start;
+        is_warm = number >= WARMUP || elapsed > options->seconds / 4;
+        if (elapsed > options->seconds && count > 0) {
+            break;
+        }
+    }
+    request.type = BASELINE_END;
+    baseline_peer_request(link, options, &request, BASELINE_ENDED, &reply);
+    printf("baseline pingpong way=%s bytes=%u iterations=%d", baseline_way_name(way), length,
+           count);
+    if (count > 0) {
+        qsort(samples, (size_t)count, sizeof(double), compare_doubles);
+        printf(" min_us=%.3f median_us=%.3f mean_us=%.3f", samples[0] * 1e6,
+               samples[count / 2] * 1e6, sum / count * 1e6);
+    }
+    printf(" lost=%d\n", lost);
+    fflush(stdout);
+    free(message);
+    free(buffer);
+}
+
+/* Answers each message with one of the same length until the test ends. */
+static void answer(struct baseline_link *link, const struct baseline_options *options,
+                   const struct baseline_frame *start)
+{
+    enum baseline_way way = (enum baseline_way)start->offset;
+    uint32_t length = start->length;
+    struct baseline_frame frame;
+    struct baseline_inbox inbox = {0};
+    uint8_t *message = baseline_buffer_new(length);
+    uint8_t *buffer = baseline_buffer_new(length);
+    uint64_t pieces = 0;
+    bool done;
+    double last = baseline_now();
+    for (unsigned spin = 1;; spin++) {
+        int type = baseline_message_poll(link, way, &inbox, buffer, length, &frame, &done);
+        if (done) {
+            send_message(link, way, inbox.number, &pieces, message, length);
+        } else if (type == BASELINE_START && frame.number == start->number) {
+            baseline_peer_answer(link, BASELINE_STARTED, start->number, 0);
+        } else if (type == BASELINE_END && frame.number == start->number) {
+            baseline_peer_ended(link, start->number, inbox.bytes);
+            break;
+        }
+        if (type != 0) {
+            spin = 0;
+        } else if (spin % (1u << 16) == 0) {
+            /* Silent for milliseconds: look how long, counted from the first such moment. */
+            if (spin == 1u << 16) {
+                last = baseline_now();
+            } else if (baseline_now() - last > options->wait_seconds) {
+                baseline_peer_gone(link, options);
+            }
+            sched_yield();
+        }
+    }
+    free(message);
+    free(buffer);
+}
+
+int main(int argc, char **argv)
+{
+    struct baseline_options options;
+    struct baseline_link link;
+    int status;
+    if (!baseline_options_parse(&options, argc, argv,
+                                "Half the round trip of a message in raw frames, with no protocol.",
+                                default_sizes, sizeof(default_sizes) / sizeof(default_sizes[0]),
+                                &status)) {
+        return status;
+    }
+    baseline_link_open(&link, &options);
+    if (options.gso) {
+        baseline_gso_open(&link);
+    }
+    baseline_peer_find(&link, &options);
+    if (link.initiator) {
+        double *samples = calloc(SAMPLES_MAX, sizeof(double));
+        uint32_t test = 0;
+        if (samples == NULL) {
+            fprintf(stderr, "baseline: no memory for %d samples\n", SAMPLES_MAX);
+            return 1;
+        }
+        printf("baseline link interface=%s mtu=%d gso=%d\n", link.name, link.mtu, link.gso_fd >= 0);
+        for (int i = 0; i < options.size_count; i++) {
+            if (options.frames) {
+                initiate(&link, &options, BASELINE_FRAMES, ++test, options.sizes[i], samples);
+            }
+            if (options.gso && link.gso_fd >= 0) {
+                initiate(&link, &options, BASELINE_GSO, ++test, options.sizes[i], samples);
+            }
+        }
+        baseline_peer_bye(&link);
+        free(samples);
+    } else {
+        struct baseline_frame start;
+        while (baseline_peer_serve(&link, &options, &start)) {
+            answer(&link, &options, &start);
+        }
+    }
+    baseline_link_close(&link);
+    return 0;
+}

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* What the baseline programs share: bare frames over AF_PACKET between two hosts. */
+#ifndef RAWE_BASELINE_H
+#define RAWE_BASELINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define BASELINE_ETHERTYPE 0x88B6 /* IEEE local experimental 2; rawe itself uses 0x88B5 */
+#define BASELINE_UDP_PORT 34998   /* of GSO batches, both directions */
+#define BASELINE_SIZES_MAX 32
+#define BASELINE_MAC_BYTES 6
+#define BASELINE_HEADER_BYTES 24
+#define BASELINE_FRAME_HEADERS (14 + BASELINE_HEADER_BYTES) /* MAC header and ours */
+
+/* Frame types and what the fields of baseline_frame mean in each. Only DATA carries payload. */
+enum baseline_type {
+    BASELINE_HELLO = 1, /* broadcast; number: own nonce, offset: the nonce heard, 0 for none */
+    BASELINE_START,     /* number: test; offset: enum baseline_way; length: bytes of a message;
+                        value: enum baseline_test */
+    BASELINE_STARTED,   /* number: test */
+    BASELINE_END,       /* number: test */
+    BASELINE_ENDED,     /* number: test; value: payload bytes received */
+    BASELINE_PROBE,     /* asks a stream's receiver for a credit; value: pieces sent so far;
+                        length: the window in pieces */
+    BASELINE_CREDIT,    /* value: the first piece not seen yet; offset: 1 when some were lost */
+    BASELINE_DATA,      /* number: message; offset and length: the piece; value: its count */
+    BASELINE_BYE        /* no more tests */
+};
+
+enum baseline_test { BASELINE_PINGPONG, BASELINE_STREAM, BASELINE_STREAM_CREDIT };
+
+/* How data travels. */
+enum baseline_way {
+    BASELINE_FRAMES, /* one send() a frame, received from a TPACKET_V2 ring */
+    BASELINE_GSO     /* GSO batches cut by segmentation offload, received by recvmsg() */
+};
+
+/*
+ * A header in host byte order. On the wire, in network byte order, it follows the MAC header; in a
+ * GSO batch it stands at the start of each segment, behind the one UDP header:
+ *
+ *   0        2      3      4        8        12       16              24
+ *   +--------+------+------+--------+--------+--------+---------------+
+ *   | magic  | type | 0    | number | offset | length | value         | payload
+ *   +--------+------+------+--------+--------+--------+---------------+
+ */
+struct baseline_frame {
+    enum baseline_type type;
+    uint32_t number;
+    uint32_t offset;
+    uint32_t length;
+    uint64_t value;
+    uint8_t from[BASELINE_MAC_BYTES]; /* received plain frames only */
+};
+
+struct baseline_link {
+    int fd;     /* plain frames, with the ring */
+    int gso_fd; /* GSO batches; -1: not available */
+    int ifindex;
+    char name[16];
+    int mtu; /* bytes */
+    uint8_t mac[BASELINE_MAC_BYTES];
+    uint8_t peer[BASELINE_MAC_BYTES];
+    bool initiator; /* runs the tests and prints; the other end answers */
+    uint8_t *ring;
+    size_t ring_bytes;
+    unsigned slot_bytes;
+    unsigned slot_count;
+    unsigned slot_next;
+    uint8_t *scratch;         /* a frame being built */
+    uint32_t frame_payload;   /* most payload bytes in a plain frame */
+    uint32_t segment_payload; /* payload bytes in a full segment of a GSO batch */
+    uint32_t segments_max;    /* segments in a full GSO batch */
+    uint64_t ended_bytes;     /* payload received in the last test, reported again on request */
+};
+
+struct baseline_options {
+    const char *interface;              /* NULL: the first Ethernet interface that is up */
+    int cpu;                            /* core to run on; -1: as started */
+    double seconds;                     /* for each size */
+    double wait_seconds;                /* for the other end to appear or to answer */
+    uint32_t sizes[BASELINE_SIZES_MAX]; /* bytes */
+    int size_count;
+    bool frames; /* ways to measure: plain frames, GSO batches */
+    bool gso;
+    bool credit; /* streams with a window, and without */
+    bool unlimited;
+};
+
+/* A message on its way in. */
+struct baseline_inbox {
+    uint32_t number;   /* the newest message of which something arrived */
+    uint32_t received; /* its bytes so far */
+    uint32_t next;     /* its offset expected next */
+    uint64_t pieces;   /* first piece count not seen yet */
+    uint64_t bytes;    /* payload received since the start of the test */
+};
+
+/* --- baseline_options.c --- */
+
+/* Reads the command line; false after a message or the help text, *status is the exit code. */
+bool baseline_options_parse(struct baseline_options *options, int argc, char **argv,
+                            const char *purpose, const uint32_t *sizes, int size_count,
+                            int *status);
+/* Seconds on the monotonic clock. */
+double baseline_now(void);
+/* The name of a way in output lines. */
+const char *baseline_way_name(enum baseline_way way);
+
+/* --- baseline_link.c --- */
+
+/* A buffer with its pages touched; exits when there is no memory. */
+uint8_t *baseline_buffer_new(size_t bytes);
+/* Opens interface, socket and ring of plain frames, and pins the process; exits with a message on
+ * failure. */
+void baseline_link_open(struct baseline_link *link, const struct baseline_options *options);
+void baseline_link_close(struct baseline_link *link);
+/* Header to and from BASELINE_HEADER_BYTES on the wire; decoding is false for what is not ours. */
+void baseline_header_encode(uint8_t *wire, const struct baseline_frame *frame);
+bool baseline_header_decode(const uint8_t *wire, struct baseline_frame *frame);
+/* Sends one plain frame, DATA with frame->length bytes of payload. `to` NULL: broadcast.
+ * Returns 0 or -errno. */
+int baseline_frame_send(struct baseline_link *link, const struct baseline_frame *frame,
+                        const uint8_t *payload, const uint8_t *to);
+/* Takes the next frame off the ring; the payload of DATA is copied to buffer + offset where it fits
+ * into `size` bytes. False: no frame there. */
+bool baseline_frame_receive(struct baseline_link *link, struct baseline_frame *frame,
+                            uint8_t *buffer, uint32_t size);
+
+/* --- baseline_gso.c --- */
+
+/* Opens the GSO batches' socket; leaves gso_fd -1 and says why when it cannot be had. */
+void baseline_gso_open(struct baseline_link *link);
+/* Sends the next GSO batch of a message, from first->offset on and at most `left` bytes. Returns
+ * the bytes it took or -errno; *pieces is the number of segments they filled. */
+int64_t baseline_gso_send(struct baseline_link *link, const struct baseline_frame *first,
+                          const uint8_t *message, uint32_t left, uint32_t *pieces);
+/* Receives a GSO batch or a single segment straight into buffer + expected. frame holds the first
+ * segment's header with the payload length of all, *pieces their number. False: nothing
+ * there. */
+bool baseline_gso_receive(struct baseline_link *link, struct baseline_frame *frame, uint8_t *buffer,
+                          uint32_t size, uint32_t expected, uint32_t *pieces);
+/* Takes everything that waits in the GSO batches' queue; returns its payload bytes. After an END on
+ * the ring there may be some, and the next test must not see it. */
+uint64_t baseline_gso_drain(struct baseline_link *link);
+
+/* --- baseline_peer.c --- */
+
+/* Finds the other end by broadcasts and settles who initiates; exits with a message when nobody
+ * answers in time. */
+void baseline_peer_find(struct baseline_link *link, const struct baseline_options *options);
+/* Initiator: repeats a request until its reply arrives; exits with a message when none does. */
+void baseline_peer_request(struct baseline_link *link, const struct baseline_options *options,
+                           const struct baseline_frame *request, enum baseline_type reply_type,
+                           struct baseline_frame *reply);
+/* Other end: waits for the next test; false when there is none. */
+bool baseline_peer_serve(struct baseline_link *link, const struct baseline_options *options,
+                         struct baseline_frame *start);
+/* Ends a test: reports the payload bytes received. */
+void baseline_peer_ended(struct baseline_link *link, uint32_t number, uint64_t bytes);
+/* Sends a frame without payload, most often the answer to a request of the same number. */
+void baseline_peer_answer(struct baseline_link *link, enum baseline_type type, uint32_t number,
+                          uint64_t value);
+/* Initiator: announces to the other end that there are no more tests. */
+void baseline_peer_bye(struct baseline_link *link);
+/* Ends the program when the other end has been silent for too long; says so. */
+void baseline_peer_gone(const struct baseline_link *link, const struct baseline_options *options);
+
+/* --- baseline_message.c --- */
+
+/* Sends the next frame or GSO batch of a message of `length` bytes. cursor is a DATA header whose
+ * offset and value (count of pieces) move on. Returns 0 or -errno. */
+int baseline_piece_send(struct baseline_link *link, enum baseline_way way,
+                        struct baseline_frame *cursor, const uint8_t *message, uint32_t length);
+/* Takes the next piece of data or control frame, if one is there. Returns its type, 0 for none;
+ * *done is set when it completed message inbox->number of `length` bytes. */
+int baseline_message_poll(struct baseline_link *link, enum baseline_way way,
+                          struct baseline_inbox *inbox, uint8_t *buffer, uint32_t length,
+                          struct baseline_frame *frame, bool *done);
+
+#endif

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Command line and clock of the baseline programs. */
+#include "baseline.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define SIZE_LIMIT (64u << 20)
+
+double baseline_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+const char *baseline_way_name(enum baseline_way way)
+{
+    return way == BASELINE_GSO ? "gso" : "frames";
+}
+
+static void print_help(const char *program, const char *purpose)
+{
+    printf("Usage: %s [options], started on two hosts at about the same time\n"
+           "%s\n"
+           "\n"
+           "  --interface NAME  network interface (the first Ethernet one that is up)\n"
+           "  --way WAY         frames, gso or all: what to send (all)\n"
+           "  --window W        credit, unlimited or all: what holds a stream back (all)\n"
+           "  --sizes A,B,...   message sizes in bytes\n"
+           "  --seconds S       time for each size (0.1)\n"
+           "  --wait S          how long to wait for the other host (20)\n"
+           "  --cpu N           run on this core\n"
+           "  --help            this text\n"
+           "\n"
+           "Needs CAP_NET_RAW. The hosts find each other by a broadcast on the interface; one of\n"
+           "them prints a line of name=value pairs for each size and way.\n",
+           program, purpose);
+}
+
+static bool parse_sizes(struct baseline_options *options, const char *text)
+{
+    options->size_count = 0;
+    while (options->size_count < BASELINE_SIZES_MAX) {
+        char *end;
+        errno = 0;
+        unsigned long size = strtoul(text, &end, 10);
+        if (end == text || errno != 0 || size < 1 || size > SIZE_LIMIT) {
+            return false;
+        }
+        options->sizes[options->size_count++] = (uint32_t)size;
+        if (*end == '\0') {
+            return true;
+        }
+        if (*end != ',') {
+            return false;
+        }
+        text = end + 1;
+    }
+    return false;
+}
+
+static bool parse_way(struct baseline_options *options, const char *text)
+{
+    bool all = strcmp(text, "all") == 0;
+    options->frames = all || strcmp(text, "frames") == 0;
+    options->gso = all || strcmp(text, "gso") == 0;
+    return options->frames || options->gso;
+}
+
+static bool parse_window(struct baseline_options *options, const char *text)
+{
+    bool all = strcmp(text, "all") == 0;
+    options->credit = all || strcmp(text, "credit") == 0;
+    options->unlimited = all || strcmp(text, "unlimited") == 0;
+    return options->credit || options->unlimited;
+}
+
+static bool parse_seconds(const char *text, double *seconds)
+{
+    char *end;
+    *seconds = strtod(text, &end);
+    return end != text && *end == '\0' && *seconds > 0 && *seconds <= 3600;
+}
+
+static bool parse_cpu(const char *text, int *cpu)
+{
+    char *end;
+    long number = strtol(text, &end, 10);
+    *cpu = (int)number;
+    return end != text && *end == '\0' && number >= 0 && number < 4096;
+}
+
+bool baseline_options_parse(struct baseline_options *options, int argc, char **argv,
+                            const char *purpose, const uint32_t *sizes, int size_count, int *status)
+{
+    *options = (struct baseline_options){.cpu = -1,
+                                         .seconds = 0.1,
+                                         .wait_seconds = 20,
+                                         .frames = true,
+                                         .gso = true,
+                                         .credit = true,
+                                         .unlimited = true,
+                                         .size_count = size_count};
+    memcpy(options->sizes, sizes, sizeof(*sizes) * (size_t)size_count);
+    for (int i = 1; i < argc; i += 2) {
+        const char *name = argv[i];
+        const char *value = i + 1 < argc ? argv[i + 1] : NULL;
+        bool good = true;
+        if (strcmp(name, "--help") == 0) {
+            print_help(argv[0], purpose);
+            *status = 0;
+            return false;
+        }
+        if (value == NULL) {
+            good = false;
+        } else if (strcmp(name, "--interface") == 0) {
+            options->interface = value;
+        } else if (strcmp(name, "--way") == 0) {
+            good = parse_way(options, value);
+        } else if (strcmp(name, "--window") == 0) {
+            good = parse_window(options, value);
+        } else if (strcmp(name, "--sizes") == 0) {
+            good = parse_sizes(options, value);
+        } else if (strcmp(name, "--seconds") == 0) {
+            good = parse_seconds(value, &options->seconds);
+        } else if (strcmp(name, "--wait") == 0) {
+            good = parse_seconds(value, &options->wait_seconds);
+        } else if (strcmp(name, "--cpu") == 0) {
+            good = parse_cpu(value, &options->cpu);
+        } else {
+            good = false;
+        }
+        if (!good) {
+            fprintf(stderr, "%s: '%s %s' is no option with a valid value; see --help\n", argv[0],
+                    name, value == NULL ? "" : value);
+            *status = 2;
+            return false;
+        }
+    }
+    return true;
+}

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Tests of driver.py and suites.py: options of imb-runs, and which programs run in which order."""
+
+import pytest
+from benchlib import options as command_line
+from benchlib.error import BenchError
+from benchlib.places import Outcome
+from benchlib.session import Rejected
+from imbruns import suites
+from imbruns.driver import IMB_SECONDS, ImbDriver, real_imb
+
+PROGRAMS = {"own": "/b/rawe-imb", "imb": "/b/rawe-imb", "pingpong": "/b/pp", "stream": "/b/st"}
+PINGPONG = """# Benchmarking PingPong
+# #processes = 2
+       #bytes #repetitions      t[usec]   Mbytes/sec defects
+            1         1000         4.00         0.24       {}
+"""
+
+
+def parse(*argv):
+    return command_line.parse(ImbDriver(), argv)
+
+
+def plan(*argv, interface=None, **programs):
+    """The Runs of a command line, in one round and without baseline unless asked for."""
+    driver = ImbDriver()
+    driver.programs = {**PROGRAMS, **programs}
+    return driver.plan(command_line.parse(driver, ["--rounds", "1", *argv]), interface)
+
+
+def words_of(run):
+    (words,) = run.commands
+    return list(words)
+
+
+def test_parse__defaults():
+    found = parse()
+    assert found.groups == [(2, 2)] and found.timeout == 180.0
+    assert found.baseline and (found.time, found.iterations) == (0.02, 1000)
+
+
+def test_parse__hosts_give_the_ranks():
+    assert parse("--hosts", "4").groups == [(4, 4)]
+    assert parse("--hosts", "4", "--np", "8").groups == [(8, 4)]
+    assert parse("--transports", "vader", "--hosts", "1", "--np", "2").groups == [(2, 1)]
+
+
+def test_parse__several_numbers_of_ranks_on_up_to_four_hosts():
+    groups = parse("--np", "2,4,8").groups
+    assert groups == [(2, 2), (4, 4), (8, 4)]
+    assert parse("--suite", "all").groups == groups
+
+
+def test_parse__a_pair_has_two_hosts_however_many_ranks():
+    assert parse("--np", "2,4", "--topology", "pair").groups == [(2, 2), (4, 2)]
+
+
+def test_parse__hostfile_counts_its_lines(tmp_path):
+    file = tmp_path / "hosts"
+    file.write_text("a slots=1\n# b\n\nc\nd\n", encoding="utf-8")
+    assert parse("--hostfile", str(file)).groups == [(3, 0)]
+    assert parse("--hostfile", str(file), "--suite", "all").groups == [(2, 0), (3, 0)]
+
+
+def test_parse__benchmarks_in_any_case():
+    parts = parse("--benchmarks", "pingpong,ALLREDUCE").parts
+    assert [part.benchmarks for part in parts] == [("PingPong",), ("Allreduce",)]
+
+
+@pytest.mark.parametrize(
+    ("argv", "complaint"),
+    [
+        (["--benchmarks", "pong"], "no benchmark is called 'pong'"),
+        (["--msglog", "9:3"], "is not LOW:HIGH"),
+        (["--np", "1"], "no partner"),
+        (["--np", "2", "--hosts", "4"], "idle"),
+    ],
+)
+def test_parse__refuses_with_a_reason(argv, complaint, capsys):
+    with pytest.raises(SystemExit):
+        parse(*argv)
+    assert complaint in capsys.readouterr().err
+
+
+def test_plan__transports_alternate_and_change_places():
+    runs = plan("--rounds", "3", "--no-baseline", "--benchmarks", "PingPong")
+    assert [(run.round, run.transport) for run in runs] == [
+        (1, "tcp"),
+        (1, "rawe"),
+        (2, "rawe"),
+        (2, "tcp"),
+        (3, "tcp"),
+        (3, "rawe"),
+    ]
+
+
+def test_plan__real_imb_does_not_get_benchmarks_that_only_rawe_imb_has():
+    by_program = {"/i/IMB-MPI1": [], "/b/rawe-imb": []}
+    for run in plan("--transports", "tcp", "--no-baseline", imb="/i/IMB-MPI1"):
+        words = words_of(run)
+        program = next(word for word in words if word in by_program)
+        by_program[program] += [word for word in words if word in suites.BENCHMARKS]
+    assert by_program["/b/rawe-imb"] == ["Isend"]
+    assert "PingPong" in by_program["/i/IMB-MPI1"] and "Isend" not in by_program["/i/IMB-MPI1"]
+
+
+def test_plan__real_imb_has_the_time_for_all_sizes_and_no_check():
+    given, checks = {}, {}
+    for run in plan("--no-baseline", "--time", "0.1", "--check", imb="/i/IMB-MPI1"):
+        words = words_of(run)
+        real = "/i/IMB-MPI1" in words
+        given.setdefault(real, set()).add(float(words[words.index("-time") + 1]))
+        checks.setdefault(real, set()).add("-check" in words)
+    assert given == {True: {IMB_SECONDS}, False: {0.1}}
+    assert checks == {True: {False}, False: {True}}
+
+
+def test_plan__interface_reaches_every_program():
+    runs = plan("--benchmarks", "PingPong", interface="eth7")
+    assert [run.transport for run in runs] == ["baseline", "baseline", "tcp", "rawe"]
+    assert all("eth7" in words_of(run) for run in runs)
+
+
+def test_plan__a_starter_stands_in_front_of_every_program(tmp_path):
+    (tmp_path / "hosts").write_text("a\nb\n", encoding="utf-8")
+    argv = ["--hostfile", str(tmp_path / "hosts"), "--starter", "setpriv --x"]
+    for run in plan("--benchmarks", "PingPong", *argv):
+        words = words_of(run)
+        at = words.index("setpriv")
+        assert words[at + 1] == "--x" and words[at + 2] in PROGRAMS.values()
+
+
+def test_plan__what_takes_two_ranks_is_measured_in_the_first_group_only():
+    runs = plan("--np", "2,4", "--benchmarks", "PingPong,Bcast")
+    found = [(run.case.ranks, run.transport, words_of(run)[-1]) for run in runs]
+    assert [one for one in found if one[1] != "baseline"] == [
+        (2, "tcp", "PingPong"),
+        (2, "rawe", "PingPong"),
+        (2, "tcp", "Bcast"),
+        (2, "rawe", "Bcast"),
+        (4, "tcp", "Bcast"),
+        (4, "rawe", "Bcast"),
+    ]
+    assert {run.case.hosts for run in runs if run.transport == "baseline"} == {2}
+    four = next(run for run in runs if run.case.ranks == 4)
+    assert words_of(four)[:2] == ["-np", "4"] and "-npmin 4" in " ".join(words_of(four))
+
+
+def test_read__values_wrong_contents_and_nothing():
+    run = plan("--benchmarks", "PingPong", "--no-baseline")[0]
+
+    def read(text):
+        return ImbDriver().read(run, Outcome(0, text, "", 0.1), [])
+
+    (time, rate) = read(PINGPONG.format(0))
+    assert (time.metric, time.value, rate.metric) == ("time_us", 4.0, "mbytes_per_s")
+    with pytest.raises(Rejected, match="7 bytes arrived wrong"):
+        read(PINGPONG.format(7))
+    with pytest.raises(BenchError, match="holds no values"):
+        read("mpirun: no")
+
+
+def test_real_imb__a_wrong_name_is_an_error(tmp_path, monkeypatch):
+    monkeypatch.setenv("IMB_MPI1", str(tmp_path))
+    with pytest.raises(BenchError, match="is no program"):
+        real_imb()
+
+
+@pytest.mark.parametrize("suite", suites.SUITES)
+def test_parts__every_suite_names_known_benchmarks(suite):
+    for part in suites.parts_of(suite):
+        assert set(part.benchmarks) <= set(suites.BENCHMARKS)
+        assert 0 <= part.low <= part.high <= 30
+
+
+def test_parts__chosen_benchmarks_and_sizes():
+    parts = suites.parts_of("default", ["Bcast", "PingPong"], (3, 5))
+    assert [(part.benchmarks, part.low, part.high) for part in parts] == [
+        (("PingPong",), 3, 5),
+        (("Bcast",), 3, 5),
+    ]

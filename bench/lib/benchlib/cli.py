@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The command `compare` of every driver: from arguments to the report."""
+
+import datetime
+import os
+import shlex
+import sys
+import time
+from pathlib import Path
+
+from rawelab import LabError, interrupts
+
+from . import chart, facts, prepare, report, session
+from . import options as command_line
+from .error import BenchError
+from .journal import Journal
+from .places import place_of
+from .progress import Progress, clock
+from .transports import BASELINE, base_of
+
+BENCH = Path(__file__).resolve().parents[2]
+
+
+def say(text):
+    """A line for the person who waits."""
+    print(text, flush=True)
+
+
+def _open(driver, argv):
+    """Options, journal and setup: of a new comparison, or of the one to continue."""
+    options = command_line.parse(driver, argv)
+    if options.resume is not None:
+        journal = Journal(os.path.abspath(options.resume))
+        setup = journal.setup()
+        words = setup["argv"] + (["--no-build"] if options.no_build else [])
+        os.chdir(setup["directory"])
+        return command_line.parse(driver, words), journal, setup
+    started = datetime.datetime.now()
+    setup = {
+        "argv": command_line.without_output(argv),
+        "directory": os.getcwd(),
+        "started": started.strftime("%Y-%m-%d %H:%M"),
+    }
+    default = BENCH / driver.name / "results" / started.strftime("%Y-%m-%d-%H%M%S")
+    journal = Journal(os.path.abspath(options.output or default))
+    journal.create(setup)
+    return options, journal, setup
+
+
+def _measure(driver, options, journal, record):
+    """Make the runs that are missing, the runs on the same number of hosts in one go."""
+    first = place_of(options, options.cases[0].hosts)
+    runs = driver.plan(options, first.interface)
+    journal.pin(runs)
+    progress = Progress(runs)
+    work = session.Session(driver, options, runs, journal, record)
+    left = work.replay(progress)
+    try:
+        for hosts in dict.fromkeys(runs[index].case.hosts for index in left):
+            with place_of(options, hosts) as place:
+                mine = [index for index in left if runs[index].case.hosts == hosts]
+                work.execute(mine, place, progress)
+    except interrupts.Interrupted:
+        record.interrupted = True
+    progress.clear()
+
+
+def _about(driver, options, record, setup):
+    """What the report says beside the CSV files."""
+    interrupted = ""
+    if record.interrupted:
+        interrupted = f"Interrupted after {len(record.done)} of {record.planned} runs."
+    return {
+        "base": base_of(options.transports),
+        "command": shlex.join([f"bench/{driver.name}/compare", *setup["argv"]]),
+        "date": setup["started"],
+        "driver": driver.name,
+        "facts": [*facts.about(options, setup["started"], options.cases), *driver.facts()],
+        "interrupted": interrupted,
+        "problems": record.problems(),
+        "shape": options.shape,
+        "transports": options.transports,
+    }
+
+
+def _report(driver, directory, record, about):
+    """Tables on the terminal, files in the directory."""
+    driver.write_csv(directory, record, about)
+    report.save_about(directory, about)
+    data = driver.load(directory, about)
+    print()
+    for text in driver.texts(data, about):
+        print(text)
+    spread = driver.spread(data)
+    if spread is not None:
+        busy = ": the machine is busy with other work" if spread > report.SPREAD_MAX else ""
+        print(f"\nspread: {report.spread_text(spread)}{busy}")
+    if not chart.available():
+        print("no plots: test/install-deps bench installs matplotlib")
+    names = report.write(driver, directory, about, directory)
+    print(f"report: {directory / names[0]}, {names[1]}")
+    print(f"plots:  {', '.join(names[2:]) or 'none'}")
+    print(f"data:   {', '.join(sorted(path.name for path in directory.glob('*.csv')))}, raw/")
+
+
+def main(driver, argv):
+    """Run compare; returns the exit status."""
+    begun = time.monotonic()
+    interrupts.install()
+    record = session.Record()
+    try:
+        options, journal, setup = _open(driver, argv)
+        for reason in options.left_out:
+            say(f"left out: {reason}")
+        record.unavailable = prepare.make_ready(options, driver.packages, say)
+        record.notes = driver.prepare(options, say)
+        _measure(driver, options, journal, record)
+    except (BenchError, LabError) as error:
+        print(f"compare: {error}", file=sys.stderr)
+        return 2
+    except interrupts.Interrupted as stop:
+        print("compare: interrupted before anything was measured", file=sys.stderr)
+        return 128 + stop.number
+    if not any(one.result for one in record.done if one.run.transport != BASELINE):
+        where = "interrupted" if record.interrupted else "see the failures above"
+        print(f"compare: nothing was measured ({where})", file=sys.stderr)
+        return 130 if record.interrupted else 2
+    _report(driver, journal.directory, record, _about(driver, options, record, setup))
+    if record.interrupted:
+        print(f"interrupted after {len(record.done)} of {record.planned} runs; continue with:")
+        print(f"  bench/{driver.name}/compare --resume {journal.directory}")
+        return 130
+    print(f"took {clock(time.monotonic() - begun)} min")
+    for transport, reason in record.unavailable.items():
+        print(f"not measured: {transport}: {reason}")
+    if record.failures:
+        print(f"{len(record.failures)} of {len(record.done)} runs failed; see above and the report")
+    return 1 if record.failures or record.unavailable else 0

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Makes sure that packages, build, programs and transports are there."""
+
+import os
+import subprocess
+from pathlib import Path
+
+from .error import BenchError
+from .transports import TRANSPORTS
+
+SOURCE = Path(__file__).resolve().parents[3]
+COMPONENT = Path("opal/mca/btl/rawe/.libs/mca_btl_rawe.so")
+LAST_LINES = 15
+
+
+def _logged(argv, directory, log, what):
+    """Run one step of the build, its output appended to the log."""
+    with open(log, "a", encoding="utf-8") as file:
+        file.write(f"$ {' '.join(map(str, argv))}\n")
+        file.flush()
+        done = subprocess.run(
+            argv, cwd=directory, stdout=file, stderr=subprocess.STDOUT, check=False
+        )
+    if done.returncode != 0:
+        lines = log.read_text(encoding="utf-8", errors="replace").splitlines()[-LAST_LINES:]
+        raise BenchError(
+            f"{what} failed in {directory}; the last lines of {log}:\n  " + "\n  ".join(lines)
+        )
+
+
+def install_packages(say, groups=("build", "bench")):
+    """Let test/install-deps install what is missing; it prints nothing when all is there."""
+    script = SOURCE / "test" / "install-deps"
+    if not script.exists():
+        say(f"no {script}: assuming that all packages are there")
+        return
+    done = subprocess.run(
+        [script, *groups], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+    )
+    if done.stdout.strip():
+        say(done.stdout.strip())
+    if done.returncode != 0:
+        raise BenchError("test/install-deps could not install what is missing (see above)")
+
+
+def build(directory, say):
+    """Configure and make in `directory` what is not up to date."""
+    directory.mkdir(parents=True, exist_ok=True)
+    log = directory / "compare-build.log"
+    log.write_text("", encoding="utf-8")
+    if not (directory / "Makefile").exists():
+        if not (SOURCE / "configure").exists():
+            say("preparing the build (autogen.pl)")
+            _logged(["./autogen.pl"], SOURCE, log, "./autogen.pl")
+        say("configuring the build")
+        _logged([SOURCE / "configure"], directory, log, "configure")
+    if not (directory / COMPONENT).exists():
+        say("building rawe and the benchmarks")
+    _logged(["make", "-j2"], directory, log, "make")
+
+
+def program(directory, name):
+    """Path of a program of the build below bench/; BenchError when it was not built."""
+    path = directory / "bench" / name
+    if not path.exists():
+        raise BenchError(f"{path} is not there; run make in {directory}, or leave out --no-build")
+    return path
+
+
+def _ompi_info(component_path):
+    environment = dict(os.environ)
+    if component_path is not None:
+        path = f"{component_path}:SYSTEM_DEFAULT:USER_DEFAULT"
+        environment["OMPI_MCA_mca_base_component_path"] = path
+    try:
+        done = subprocess.run(
+            ["ompi_info", "--parsable"],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            check=False,
+        )
+    except FileNotFoundError as error:
+        raise BenchError(
+            "ompi_info is not on PATH; test/install-deps installs Debian's Open MPI"
+        ) from error
+    return done.stdout
+
+
+def rawe_installed():
+    """True when Open MPI finds rawe without a path to it."""
+    return "mca:btl:rawe:" in _ompi_info(None)
+
+
+def missing_transports(transports, build_directory):
+    """Transports that cannot run here, each with the reason."""
+    libs = None
+    if build_directory is not None and (build_directory / COMPONENT).exists():
+        libs = (build_directory / COMPONENT).parent
+    listing = _ompi_info(libs)
+    reasons = {}
+    for transport in transports:
+        component = TRANSPORTS[transport][1]
+        if f"mca:{component}:" in listing:
+            continue
+        reasons[transport] = f"this Open MPI has no component {component.replace(':', '/')}"
+        if transport == "rawe" and build_directory:
+            reasons[transport] += f" and {build_directory} holds none that loads"
+    return reasons
+
+
+def make_ready(options, groups, say):
+    """Install and build what is missing; takes the transports that cannot run off
+    options.transports and returns the reasons. BenchError when none is left."""
+    if not options.no_build:
+        install_packages(say, groups)
+        build(options.build, say)
+    missing = missing_transports(options.transports, options.build)
+    for transport, reason in missing.items():
+        say(f"NOT AVAILABLE: {transport}: {reason}")
+    options.transports = [name for name in options.transports if name not in missing]
+    if not options.transports:
+        raise BenchError("none of the transports asked for is available")
+    return {name: reason.replace(str(options.build), "build") for name, reason in missing.items()}

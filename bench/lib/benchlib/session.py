@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Makes the runs of a plan that are missing, and keeps what each gave."""
+
+import re
+import shutil
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from .error import BenchError
+from .places import Outcome
+from .plan import Run
+
+GIVE_UP_AFTER = 2  # failures of a transport in a case; the later rounds leave it out
+LAST_LINES = 10
+NOISE = re.compile(
+    r"sent help message|orte_base_help_aggregate|^\[[^]]*\] \*\*\* "
+    r"|setpgid\(|^Primary job  terminated|a non-zero exit code. Per user-direction"
+)
+
+
+class Rejected(BenchError):
+    """A run whose output proves it wrong; that says more than the status of mpirun."""
+
+
+@dataclass
+class Done:
+    """A finished run and what it gave."""
+
+    run: Run
+    seconds: float  # of mpirun, from its start to its end
+    result: object  # what the driver read; None when there was nothing to read
+    failure: str = ""  # why it does not count; empty when it does
+    last_lines: list = field(default_factory=list)  # of a failed run
+    command: str = ""  # repeats it
+    raw: str = ""  # file with all it printed
+
+
+@dataclass
+class Record:
+    """What a session did."""
+
+    done: list = field(default_factory=list)
+    unavailable: dict = field(default_factory=dict)  # transport -> reason
+    notes: list = field(default_factory=list)
+    planned: int = 0
+    interrupted: bool = False
+
+    @property
+    def failures(self):
+        """The runs that do not count."""
+        return [one for one in self.done if one.failure]
+
+    def problems(self):
+        """What went wrong, as sentences."""
+        found = [
+            f"**{transport}** was not measured: {reason}."
+            for transport, reason in self.unavailable.items()
+        ]
+        for one in self.failures:
+            text = f"{describe(one.run)}: {one.failure}. Repeat it with `{one.command}`"
+            last = " / ".join(one.last_lines[-3:]).replace("`", "'")
+            found.append(text + (f". Its last lines: `{last}`" if last else ""))
+        return found + self.notes
+
+
+def describe(run):
+    """A run in words."""
+    return f"{run.case.label}, round {run.round}, {run.transport}"
+
+
+def last_lines(outcome):
+    """The end of mpirun's output, without rulers and without lines that do not name the cause."""
+    text = outcome.errors if outcome.errors.strip() else outcome.output
+    lines = [line for line in text.splitlines() if line.strip(" -") and not NOISE.search(line)]
+    return lines[-LAST_LINES:]
+
+
+def _failure_of(outcome, timeout):
+    if outcome.timed_out:
+        return f"no end within {timeout:g} s (--timeout)"
+    return f"mpirun ended with status {outcome.status}" if outcome.status else ""
+
+
+class Session:
+    """The runs of a plan, made now or found in the journal."""
+
+    def __init__(self, driver, options, runs, journal, record):
+        self.driver = driver
+        self.options = options
+        self.runs = runs
+        self.journal = journal
+        self.record = record
+        self.failed = {}  # (case, transport) -> failures
+        record.planned = len(runs)
+
+    def replay(self, progress):
+        """Take the runs that the journal holds; returns the indices of those that are missing."""
+        entries = self.journal.entries()
+        for index, entry in sorted(entries.items()):
+            outcome, raw = self.journal.outcome(entry)
+            self._take(self.runs[index], outcome, raw)
+            progress.known(index, outcome.seconds)
+        return [index for index in range(len(self.runs)) if index not in entries]
+
+    def execute(self, indices, place, progress):
+        """Make these runs. The record is complete up to that point even when interrupted."""
+        for index in indices:
+            run = self.runs[index]
+            if self.failed.get((run.case, run.transport), 0) >= GIVE_UP_AFTER:
+                progress.skip(index)
+                continue
+            progress.begin(index)
+            outcome = self._run(run, place, progress.tick)
+            raw = self.journal.add(index, run, outcome)
+            done = self._take(run, outcome, raw)
+            progress.end(index, done, "" if done.failure else self.driver.line_of(done))
+
+    def _run(self, run, place, tick):
+        """All commands of a run, up to the first that fails, as one Outcome."""
+        directory = None
+        if self.driver.works_in_directory:
+            directory = self.journal.directory / "work" / run.name
+            shutil.rmtree(directory, ignore_errors=True)
+            directory.mkdir(parents=True)
+            self.driver.prepare_run(run, directory)
+        total = Outcome(0, "", "", 0.0)
+        try:
+            for words in run.commands:
+                words = ["--wdir", str(directory), *words] if directory else list(words)
+                one = place.run(words, self.options.timeout, tick)
+                total.commands = (*total.commands, place.command(words))
+                total.output += one.output
+                total.errors += one.errors
+                total.seconds += one.seconds
+                total.status, total.timed_out = one.status, one.timed_out
+                if one.status != 0:
+                    break
+            for name in self.driver.kept_files(run) if directory else ():
+                if (directory / name).exists():
+                    path = directory / name
+                    total.files[name] = path.read_text(encoding="utf-8", errors="replace")
+        finally:
+            if directory:
+                shutil.rmtree(directory.parent, ignore_errors=True)
+        return total
+
+    def _take(self, run, outcome, raw):
+        """Keep what a run gave."""
+        failure, result = _failure_of(outcome, self.options.timeout), None
+        try:
+            result = self.driver.read(run, outcome, self.record.done)
+        except Rejected as error:
+            failure = str(error)
+        except BenchError as error:
+            failure = failure or str(error)
+        done = Done(run, outcome.seconds, result, failure)
+        done.command, done.raw = " && ".join(outcome.commands), str(Path(raw))
+        if failure:
+            done.last_lines = last_lines(outcome)
+            key = (run.case, run.transport)
+            self.failed[key] = self.failed.get(key, 0) + 1
+        self.record.done.append(done)
+        return done

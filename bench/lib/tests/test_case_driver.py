@@ -1,0 +1,298 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Tests of programs compared as a whole, with a made-up program and a made-up mpirun: plan.py,
+case_driver.py, case_summary.py, case_report.py, report.py."""
+
+import csv
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+from benchlib import chart, report, stats
+from benchlib.case_driver import CaseDriver
+from benchlib.case_summary import condense, scaling
+from benchlib.error import BenchError
+from benchlib.places import Outcome
+from benchlib.plan import Case, possible
+from benchlib.program import Check, Metric, Program, Result
+from fakes import execute, options_of, transport_of
+
+CASE = Case("toy", "quick", 2, 2, "Toy")
+
+
+class Toy(Program):
+    """Prints a speed, a result, and whether it is right."""
+
+    name = "toy"
+    title = "Toy"
+    metrics = (
+        Metric("speed", "speed", "op/s", True),
+        Metric("seconds", "time", "s", False),
+        Metric("messages", "messages", "", None),
+    )
+    sizes: ClassVar = {"quick": 1, "full": 2}
+    keeps = ("out.txt",)
+    environment: ClassVar = {"THREADS": "1"}
+    checked = "whether it says that it is right"
+
+    def why_not(self, size, ranks):
+        return "Toy runs on few ranks" if ranks > 4 else super().why_not(size, ranks)
+
+    def find(self, folder, case):
+        return "toy"
+
+    def prepare(self, directory, case):
+        (directory / "in.txt").write_text(case.key)
+
+    def commands(self, found, case):
+        return [[found, "check"], [found, "run"]]
+
+    def read(self, output, files, case):
+        words = output.split()
+        if len(words) < 3:
+            raise BenchError("the output has no speed")
+        speed, energy, right = words[:3]
+        return Result(
+            {"speed": float(speed), "seconds": 1.0 / float(speed), "messages": 7.0},
+            [Check("right", right == "yes", right)],
+            {"energy": float(energy)},
+        )
+
+
+class ToyDriver(CaseDriver):
+    """Runs the toy on two ranks, or on `cases`."""
+
+    name = "toy-runs"
+    programs: ClassVar = {"toy": Toy()}
+    page_title = "Toys"
+    works_in_directory = True
+
+    def __init__(self, *cases):
+        super().__init__()
+        self.found = dict.fromkeys(cases or (CASE,), "toy")
+
+    def plan(self, options, interface):
+        options.cases = list(self.found)
+        return super().plan(options, interface)
+
+
+def answering(speeds, energy="-1.5", right="yes"):
+    """The last command of each run prints its transport's speed, the first one nothing."""
+
+    def answer(words):
+        line = f"{speeds[transport_of(words)]} {energy} {right}\n"
+        return Outcome(0, line if words[-1] == "run" else "", "", 0.5)
+
+    return answer
+
+
+def run(answer, directory, **changes):
+    return execute(ToyDriver(), options_of(**changes), answer, directory)
+
+
+def test_execute__alternates_and_reads_metrics(tmp_path):
+    record, place = run(answering({"tcp": 200.0, "rawe": 300.0}), tmp_path)
+    asked = [transport_of(words) for words in place.asked if words[-1] == "run"]
+    assert asked == ["tcp", "rawe", "rawe", "tcp"]
+    assert [one.result.metrics["speed"] for one in record.done] == [200.0, 300.0, 300.0, 200.0]
+    assert all(one.seconds == 1.0 and not one.failure for one in record.done)  # of both commands
+    assert ToyDriver().line_of(record.done[0]) == "1.00 s, speed 200 op/s, checks passed"
+
+
+def test_execute__each_run_has_a_directory_with_its_input(tmp_path):
+    seen = []
+
+    def answer(words):
+        directory = Path(words[words.index("--wdir") + 1])
+        seen.append((directory / "in.txt").read_text())
+        (directory / "out.txt").write_text("kept")
+        return Outcome(0, "1 1 yes\n", "", 0.5)
+
+    record, _ = run(answer, tmp_path, transports=["tcp"], rounds=1)
+    assert seen == [CASE.key] * 2
+    text = Path(record.done[0].raw).read_text(encoding="utf-8")
+    assert text.startswith("$ mpirun --wdir") and text.endswith("--- file out.txt\nkept")
+    assert not (tmp_path / "work").exists()
+
+
+def test_execute__environment_and_shared_hosts_reach_mpirun(tmp_path):
+    crowded = Case("toy", "quick", 4, 2, "Toy")
+    driver = ToyDriver(CASE, crowded)
+    options = options_of(rounds=1, transports=["rawe"], starter=["setpriv", "--x"])
+    _, place = execute(driver, options, answering({"rawe": 1.0}), tmp_path)
+    first, last = " ".join(place.asked[0]), " ".join(place.asked[-1])
+    assert "-x THREADS=1 setpriv --x toy check" in first
+    assert "rawe,self" in first and "rawe,vader,self" in last
+
+
+@pytest.mark.parametrize(
+    ("outcome", "reason"),
+    [
+        (Outcome(0, "9 1 no\n", "", 0.5), "right: no"),
+        (Outcome(3, "9 1 no\n", "", 0.5), "right: no"),
+        (Outcome(0, "", "", 0.5), "no speed"),
+        (Outcome(1, "9 1 yes\n", "mpirun was unable to launch\n", 0.5), "status 1"),
+        (Outcome(124, "", "", 5.0, True), "no end within 5 s"),
+    ],
+)
+def test_execute__a_run_that_fails_does_not_count(tmp_path, outcome, reason):
+    record, place = run(lambda _: outcome, tmp_path, transports=["tcp"], rounds=1)
+    (one,) = record.done
+    assert reason in one.failure
+    assert [words[-1] for words in place.asked] == (
+        ["check"] if outcome.status else ["check", "run"]
+    )
+    (comparison,) = condense(ToyDriver.programs, record.done, ["tcp"])
+    assert comparison.rows[0].medians == {"tcp": None}
+    assert (comparison.good, comparison.failed) == ({"tcp": 0}, {"tcp": 1})
+
+
+def test_read__a_result_that_differs_between_transports_does_not_count(tmp_path):
+    def answer(words):
+        energy = "-1.5" if transport_of(words) == "tcp" else "-1.50001"
+        return Outcome(0, f"9 {energy} yes\n", "", 0.5)
+
+    record, _ = run(answer, tmp_path, rounds=1)
+    first, second = record.done
+    assert first.failure == ""
+    assert "energy is -1.50001, in an earlier run -1.5" in second.failure
+
+
+def test_execute__continues_with_the_results_of_earlier_runs(tmp_path):
+    calls = []
+
+    def stops(words):
+        calls.append(words)
+        if len(calls) > 4:
+            raise KeyboardInterrupt
+        return answering({"tcp": 1.0, "rawe": 2.0})(words)
+
+    run(stops, tmp_path)
+    assert not (tmp_path / "work").exists()
+    record, place = run(answering({"tcp": 1.0, "rawe": 2.0}), tmp_path)
+    assert len(place.asked) == 4
+    assert [(one.run.transport, one.run.round, one.failure) for one in record.done] == [
+        ("tcp", 1, ""),
+        ("rawe", 1, ""),
+        ("rawe", 2, ""),
+        ("tcp", 2, ""),
+    ]
+
+
+def session(directory, tcp, rawe, **cases):
+    """The Record of runs with these speeds, one a round."""
+    speeds = {"tcp": list(tcp), "rawe": list(rawe)}
+
+    def answer(words):
+        if words[-1] == "check":
+            return Outcome(0, "", "", 0.5)
+        speed = speeds[transport_of(words)].pop(0)
+        return Outcome(0, "" if speed is None else f"{speed} 1 yes\n", "", 0.5)
+
+    driver = ToyDriver(*cases.get("cases", ()))
+    options = options_of(rounds=cases.get("rounds", len(tcp)))
+    return execute(driver, options, answer, directory)[0]
+
+
+def test_condense__gain_is_above_one_when_better(tmp_path):
+    record = session(tmp_path, [100.0, 120.0, 90.0, 100.0], [150.0, None, 151.0, 900.0])
+    (one,) = condense(ToyDriver.programs, record.done, ["tcp", "rawe"])
+    speed, seconds, messages, whole = one.rows
+    assert speed.medians == {"tcp": 100.0, "rawe": 151.0}
+    assert speed.spreads["tcp"] == pytest.approx(0.3)
+    assert speed.gain("rawe", "tcp") == pytest.approx(1.51)
+    assert seconds.ratio("rawe", "tcp") == pytest.approx(1 / 1.51)
+    assert seconds.gain("rawe", "tcp") == pytest.approx(1.51)
+    assert messages.ratio("rawe", "tcp") == 1.0 and messages.gain("rawe", "tcp") is None
+    assert whole.gain("rawe", "tcp") == 1.0
+    assert (one.good, one.failed) == ({"tcp": 4, "rawe": 3}, {"tcp": 0, "rawe": 1})
+    assert "+51.0 %" in one.reading("rawe", "tcp") and "better" in one.reading("rawe", "tcp")
+    assert "worse" in one.reading("tcp", "rawe")
+
+
+def test_scaling__speed_up_over_the_fewest_ranks(tmp_path):
+    cases = [Case("toy", "quick", ranks, ranks, "Toy") for ranks in (4, 1)]
+    record = session(tmp_path, [300.0, 100.0], [1.0, 1.0], cases=cases, rounds=1)
+    found = condense(ToyDriver.programs, record.done, ["tcp", "rawe"])
+    (lines,) = scaling(found, "toy", ["tcp"])
+    assert [(case.ranks, values["tcp"]) for case, values in lines] == [
+        (1, (1.0, 1.0)),
+        (4, (3.0, 0.75)),
+    ]
+    assert scaling(found[:1], "toy", ["tcp"]) == []
+
+
+def about_of(record):
+    return {
+        "base": "tcp",
+        "command": "compare -x",
+        "date": "2030-01-01 12:00",
+        "driver": "toy-runs",
+        "facts": [["MTU", "1500"]],
+        "interrupted": "",
+        "problems": record.problems(),
+        "transports": ["tcp", "rawe"],
+    }
+
+
+@pytest.mark.parametrize("rawe", [[150.0, 170.0], [None, None]])
+def test_report__is_made_of_the_files_alone(tmp_path, rawe):
+    driver, record = ToyDriver(), session(tmp_path / "run", [100.0, 100.0], rawe)
+    about = about_of(record)
+    driver.write_csv(tmp_path, record, about)
+    data = driver.load(tmp_path, about)
+    expected = condense(driver.programs, record.done, ["tcp", "rawe"])
+    assert [one.case for one in data] == [one.case for one in expected]
+    assert data[0].rows[0].medians == expected[0].rows[0].medians
+    assert (data[0].good, data[0].failed) == (expected[0].good, expected[0].failed)
+    with open(tmp_path / "summary.csv", encoding="utf-8", newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["metric"] == "speed"]
+    assert [row["transport"] for row in rows] == ["tcp", "rawe"]
+    assert rows[1]["gain_over_tcp"] == ("" if rawe[0] is None else "1.6")
+    with open(tmp_path / "runs.csv", encoding="utf-8", newline="") as file:
+        failures = [row["failure"] for row in csv.DictReader(file) if row["failure"]]
+    assert failures == (["the output has no speed"] * 2 if rawe[0] is None else [])
+    names = report.write(driver, tmp_path, about, tmp_path)
+    assert all((tmp_path / name).stat().st_size > 0 for name in names)
+    if chart.available():
+        assert set(names) == {"report.html", "report.md", "summary.svg", f"{CASE.key}.svg"}
+    for name in ("report.md", "report.html"):
+        text = (tmp_path / name).read_text(encoding="utf-8")
+        for part in ("1500", "compare -x", "whether it says", "Spread"):
+            assert part in text
+        assert ("the output has no speed" in text) == (rawe[0] is None)
+    table, *sentences = driver.texts(data, about)
+    assert table.splitlines()[1].split()[:6] == ["Toy,", "2", "ranks", "on", "2", "hosts"]
+    assert any("speed of rawe" in line or "no comparison" in line for line in sentences)
+
+
+def test_report__notes_that_there_are_no_plots(tmp_path, monkeypatch):
+    monkeypatch.setattr(chart, "available", lambda: False)
+    driver, record = ToyDriver(), session(tmp_path / "run", [100.0], [100.0])
+    about = about_of(record)
+    driver.write_csv(tmp_path, record, about)
+    assert report.write(driver, tmp_path, about, tmp_path) == ["report.html", "report.md"]
+    text = (tmp_path / "report.md").read_text(encoding="utf-8")
+    assert "python3-matplotlib" in text and ".svg" not in text
+
+
+def test_spread__is_the_median_of_what_has_a_better(tmp_path):
+    driver, record = ToyDriver(), session(tmp_path, [100.0, 150.0], [100.0, 100.0])
+    data = condense(driver.programs, record.done, ["tcp", "rawe"])
+    known = [
+        row.spreads[name] for row in (data[0].rows[i] for i in (0, 1, 3)) for name in row.spreads
+    ]
+    assert driver.spread(data) == stats.median(known)
+    once = condense(driver.programs, record.done[:2], ["tcp", "rawe"])
+    assert driver.spread(once) is None
+
+
+def test_possible__leaves_out_what_cannot_run_and_says_why():
+    wanted = [("toy", "quick", 2, 2), ("toy", "quick", 8, 4), ("toy", "quick", 2, 4)]
+    cases, left_out = possible(ToyDriver.programs, wanted)
+    assert cases == [CASE]
+    assert left_out == [
+        "Toy on 8 ranks: Toy runs on few ranks",
+        "Toy on 2 ranks: 4 hosts are more than 2 ranks",
+    ]
+    with pytest.raises(BenchError, match="nothing to run: Toy on 8 ranks"):
+        possible(ToyDriver.programs, wanted[1:2])

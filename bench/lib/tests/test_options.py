@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Tests of the command line that all drivers share, and of the display of progress."""
+
+import io
+
+import pytest
+from benchlib import cli, options
+from benchlib.driver import Driver
+from benchlib.plan import Case, Run
+from benchlib.progress import Progress, clock
+from benchlib.session import Done
+
+
+class Toy(Driver):
+    """A driver without options of its own."""
+
+    name = "toy-runs"
+
+    def finish(self, parser, options):
+        options.cases, options.left_out = [Case("toy", "", 2, 2)], []
+
+
+def parse(*argv):
+    return options.parse(Toy(), argv)
+
+
+def test_parse__defaults():
+    found = parse()
+    assert (found.rounds, found.transports, found.timeout) == (5, ["tcp", "rawe"], 900.0)
+    assert found.build.name == "build" and set(found.shape.values()) == {None}
+    assert parse("--quick").rounds == 2
+
+
+def test_parse__a_shape_of_virtual_hosts():
+    found = parse("--mtu", "9000", "--offload", "off", "--transports", "TCP,rawe")
+    assert found.shape["mtu"] == 9000 and found.shape["offload"] is False
+    assert found.transports == ["tcp", "rawe"]
+
+
+def test_parse__shared_memory_on_one_host():
+    found = parse("--transports", "tcp,vader,rawe", "--hosts", "1", "--np", "2")
+    assert found.transports == ["tcp", "vader", "rawe"]
+
+
+@pytest.mark.parametrize(
+    ("argv", "complaint"),
+    [
+        (["--transports", "tcp,quic"], "quic is no transport"),
+        (["--transports", ","], "nothing is no transport"),
+        (["--rounds", "0"], "whole number from 1 on"),
+        (["--rounds", "-1"], "whole number"),
+        (["--np", "0"], "whole number"),
+        (["--np", "2;4"], "whole number"),
+        (["--timeout", "0"], "seconds above 0"),
+        (["--hostfile", "/nonexistent"], "there is no such file"),
+        (["--interface", "eth0"], "go with --hostfile"),
+        (["--starter", "x"], "go with --hostfile"),
+        (["--transports", "tcp,vader"], "use --hosts 1"),
+        (["--resume", "/r", "--mtu", "9000"], "keeps the options of the first start"),
+    ],
+)
+def test_parse__refuses_with_a_reason(argv, complaint, capsys):
+    with pytest.raises(SystemExit) as stop:
+        parse(*argv)
+    assert stop.value.code == 2
+    assert complaint in capsys.readouterr().err
+
+
+def test_parse__real_hosts_have_no_shape(tmp_path, capsys):
+    file = tmp_path / "hosts"
+    file.write_text("a\nb\n", encoding="utf-8")
+    with pytest.raises(SystemExit):
+        parse("--hostfile", str(file), "--mtu", "9000")
+    assert "--mtu shapes virtual hosts" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("output", [["--output", "/r"], ["--output=/r"], []])
+def test_without_output__the_command_can_be_repeated(output):
+    argv = ["--quick", *output, "--mtu", "9000"]
+    assert options.without_output(argv) == ["--quick", "--mtu", "9000"]
+
+
+def test_main__resume_of_what_is_no_comparison_is_an_error(tmp_path, capsys):
+    assert cli.main(Toy(), ["--resume", str(tmp_path)]) == 2
+    assert "holds no comparison to continue" in capsys.readouterr().err
+
+
+def test_clock__minutes_and_seconds():
+    assert [clock(value) for value in (0, 59.6, 125)] == ["0:00", "1:00", "2:05"]
+
+
+def runs_of(names, rounds):
+    case = Case("toy", "", 2, 2, "Toy")
+    return [Run(number, name, case, ()) for number in range(1, rounds + 1) for name in names]
+
+
+def done_in(run, seconds, failure=""):
+    return Done(run, seconds, None, failure, ["why"], "again", "raw")
+
+
+def test_progress__time_left_follows_what_alike_runs_took():
+    runs, now = runs_of("ab", 2), [0.0]
+    progress = Progress(runs, stream=io.StringIO(), now=lambda: now[0])
+    progress.begin(0)
+    progress.end(0, done_in(runs[0], 3.0), "")
+    assert progress.left() == pytest.approx(9.0)
+    progress.begin(1)
+    now[0] = 2.0
+    assert progress.left() == pytest.approx(7.0)
+    progress.end(1, done_in(runs[1], 5.0), "")
+    progress.skip(2)
+    assert progress.left() == pytest.approx(5.0)
+
+
+def test_progress__what_an_earlier_program_measured_counts_as_known():
+    progress = Progress(runs_of("a", 3), stream=io.StringIO(), now=lambda: 0.0)
+    progress.known(0, 7.0)
+    assert progress.left() == pytest.approx(14.0)
+
+
+def test_progress__a_terminal_has_one_line_that_changes():
+    runs, stream = runs_of("a", 2), io.StringIO()
+    stream.isatty = lambda: True
+    progress = Progress(runs, stream=stream, now=lambda: 0.0)
+    progress.begin(0)
+    progress.tick()
+    progress.end(0, done_in(runs[0], 1.0), "4 MB/s")
+    assert "[1/2] Toy, 2 ranks on 2 hosts, round 1, a ... 0:08 left" in stream.getvalue()
+    assert "\n" not in stream.getvalue().partition("4 MB/s")[0]
+
+
+def test_progress__a_failure_is_shown_with_the_command_that_repeats_it():
+    runs, stream = runs_of("a", 1), io.StringIO()
+    progress = Progress(runs, stream=stream)
+    progress.end(0, done_in(runs[0], 1.0, "no end"), "")
+    text = stream.getvalue()
+    for part in ("FAILED: Toy, 2 ranks on 2 hosts, round 1, a: no end", "| why", "again", "raw"):
+        assert part in text

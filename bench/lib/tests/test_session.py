@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Tests of session.py and journal.py with a made-up driver: failures, interruption, resuming."""
+
+from pathlib import Path
+
+import pytest
+from benchlib import session
+from benchlib.driver import Driver
+from benchlib.error import BenchError
+from benchlib.journal import Journal
+from benchlib.places import Outcome
+from benchlib.plan import Case, Run
+from benchlib.transports import arguments, order
+from fakes import execute, options_of, transport_of
+
+CASE = Case("speed", "", 2, 2, "Speed")
+
+
+class Toy(Driver):
+    """Reads a number; the number 13 is wrong."""
+
+    def plan(self, options, interface):
+        return [
+            Run(number, name, CASE, ((*arguments(name), "toy"),))
+            for number in range(1, options.rounds + 1)
+            for name in order(options.transports, number)
+        ]
+
+    def read(self, run, outcome, earlier):
+        if not outcome.output.strip():
+            raise BenchError("the output holds no values")
+        if outcome.output.strip() == "13":
+            raise session.Rejected("13 is wrong")
+        return float(outcome.output)
+
+
+def run(options, answer, directory):
+    return execute(Toy(), options, answer, directory)
+
+
+def good(words):
+    return Outcome(0, "2\n" if transport_of(words) == "rawe" else "4\n", "", 0.1)
+
+
+def values(record, transport):
+    return [one.result for one in record.done if one.run.transport == transport]
+
+
+def test_execute__transports_alternate_and_each_value_is_kept(tmp_path):
+    record, place = run(options_of(rounds=3), good, tmp_path)
+    asked = [transport_of(words) for words in place.asked]
+    assert asked == ["tcp", "rawe", "rawe", "tcp", "tcp", "rawe"]
+    assert (values(record, "tcp"), values(record, "rawe")) == ([4.0] * 3, [2.0] * 3)
+    assert len(record.done) == record.planned == 6 and not record.failures
+    assert len(list((tmp_path / "raw").iterdir())) == 6
+
+
+def test_execute__a_transport_that_fails_twice_is_left_out(tmp_path):
+    def answer(words):
+        if transport_of(words) == "rawe":
+            return Outcome(1, "", "------\nno route\n[h:1] *** MPI_ERR_INTERN\n", 0.1)
+        return good(words)
+
+    record, place = run(options_of(rounds=4), answer, tmp_path)
+    assert len(record.failures) == session.GIVE_UP_AFTER
+    assert len(place.asked) == 4 + session.GIVE_UP_AFTER
+    failure = record.failures[0]
+    assert failure.failure == "mpirun ended with status 1"
+    assert failure.last_lines == ["no route"]
+    assert "MPI_ERR_INTERN" in Path(failure.raw).read_text(encoding="utf-8")
+    assert failure.command == "mpirun --mca pml ob1 --mca btl rawe,self toy"
+    assert values(record, "tcp") == [4.0] * 4
+    (first, _) = record.problems()
+    assert "Speed, 2 ranks on 2 hosts, round 1, rawe: mpirun ended" in first and "no route" in first
+
+
+@pytest.mark.parametrize(
+    ("outcome", "reason", "result"),
+    [
+        (Outcome(124, "4\n", "", 5.0, timed_out=True), "no end within 5 s (--timeout)", 4.0),
+        (Outcome(0, "", "", 0.1), "the output holds no values", None),
+        (Outcome(1, "", "", 0.1), "mpirun ended with status 1", None),
+        (Outcome(3, "13", "", 0.1), "13 is wrong", None),
+    ],
+)
+def test_execute__a_failure_has_a_reason(tmp_path, outcome, reason, result):
+    record, _ = run(options_of(rounds=1), lambda _: outcome, tmp_path)
+    assert {one.failure for one in record.failures} == {reason}
+    assert [one.result for one in record.done] == [result] * 2
+
+
+def stops_at(number):
+    """Answers until the run of that number, which Ctrl-C interrupts."""
+    calls = []
+
+    def answer(words):
+        calls.append(words)
+        if len(calls) == number:
+            raise KeyboardInterrupt
+        return good(words)
+
+    return answer, calls
+
+
+def test_execute__an_interrupted_session_continues_where_it_was(tmp_path):
+    answer, calls = stops_at(4)
+    record, _ = run(options_of(rounds=3), answer, tmp_path)
+    assert record.interrupted and (len(record.done), record.planned) == (3, 6)
+    assert (values(record, "tcp"), values(record, "rawe")) == ([4.0], [2.0, 2.0])
+    record, place = run(options_of(rounds=3), good, tmp_path)
+    assert len(place.asked) == 3 and place.asked[0] == calls[3]
+    assert (values(record, "tcp"), values(record, "rawe")) == ([4.0] * 3, [2.0] * 3)
+
+
+def test_replay__failures_are_remembered(tmp_path):
+    def answer(_):
+        return Outcome(1, "", "no route\n", 0.1)
+
+    options = options_of(transports=["rawe"], rounds=1)
+    first, _ = run(options, answer, tmp_path)
+    again, place = run(options, answer, tmp_path)
+    assert not place.asked
+    assert again.failures == first.failures
+    assert again.failures[0].last_lines == ["no route"]
+
+
+def test_pin__another_plan_is_refused(tmp_path):
+    run(options_of(), good, tmp_path)
+    with pytest.raises(BenchError, match="begun with other runs"):
+        run(options_of(transports=["tcp"]), good, tmp_path)
+
+
+def test_create__does_not_overwrite_results(tmp_path):
+    Journal(tmp_path / "a").create({"argv": ["--quick"]})
+    assert Journal(tmp_path / "a").setup() == {"argv": ["--quick"]}
+    with pytest.raises(BenchError, match="another comparison"):
+        Journal(tmp_path / "a").create({})
+    with pytest.raises(BenchError, match="no comparison"):
+        Journal(tmp_path).setup()
+
+
+def test_entries__a_line_that_a_crash_cut_off_does_not_count(tmp_path):
+    run(options_of(rounds=3), good, tmp_path)
+    file = tmp_path / "runs.jsonl"
+    file.write_text(file.read_text(encoding="utf-8")[:-20], encoding="utf-8")
+    record, place = run(options_of(rounds=3), good, tmp_path)
+    assert len(place.asked) == 1 and len(record.done) == 6
+
+
+@pytest.mark.parametrize("output", ["", "1\n2\n", "no newline at its end"])
+@pytest.mark.parametrize("errors", ["", "a\n", "b"])
+@pytest.mark.parametrize("files", [{}, {"x.txt": "kept\n", "y": ""}])
+def test_outcome__is_read_back_as_it_was(tmp_path, output, errors, files):
+    journal = Journal(tmp_path / "a")
+    journal.create({})
+    kept = Outcome(1, output, errors, 2.5, False, ("mpirun a", "mpirun b"), files)
+    journal.add(0, Run(1, "tcp", CASE, ()), kept)
+    found, raw = journal.outcome(journal.entries()[0])
+    assert (found.output.strip(), found.errors.strip()) == (output.strip(), errors.strip())
+    assert (found.commands, found.files) == (kept.commands, files)
+    assert raw.read_text(encoding="utf-8").startswith("$ mpirun a\n$ mpirun b\n")
