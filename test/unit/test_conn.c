@@ -1,77 +1,12 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of a connection's life: opening, the exchange of CONNECT frames, end. What CONNECT frames
- * do on arrival is in test_conn_connect.c, silence in test_conn_silence.c.
+ * Tests of a connection as a whole: opening, closing, the flush. Its timer is in
+ * test_conn_timer.c.
  */
-#include "unit_support.h"
+#include "unit_receive.h"
 
 #include <string.h>
-
-static struct unit_net net;
-
-static int set_up(void **state)
-{
-    (void)state;
-    unit_init(&net);
-    unit_start(&net);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    unit_stop(&net);
-    return 0;
-}
-
-static bool drop_all(struct unit_net *unused, const struct unit_frame *frame)
-{
-    (void)unused;
-    (void)frame;
-    return false;
-}
-
-static struct rawe_counters *counters(unsigned node)
-{
-    return &net.node[node].engine.counters;
-}
-
-static struct rawe_conn *end(unsigned node)
-{
-    return net.node[node].conn[RAWE_LANE_EXPRESS];
-}
-
-/** Drops the first `filter_count` CONNECT frames. */
-static bool drop_first_connects(struct unit_net *of, const struct unit_frame *frame)
-{
-    if (frame->header.type == RAWE_FRAME_CONNECT && of->filter_count != 0) {
-        of->filter_count--;
-        return false;
-    }
-    return true;
-}
-
-/** Messages of one frame and of several frames get through in both directions. */
-static void assert_works_both_ways(void)
-{
-    static uint8_t data[10000];
-    unit_fill(data, sizeof(data), 3);
-    for (unsigned from = 0; from < UNIT_NODES; from++) {
-        struct unit_send small = {0}, large = {0};
-        unsigned before = net.node[1 - from].message_count;
-        unit_send_message(end(from), &small, 1, data, 100);
-        unit_send_message(end(from), &large, 2, data, sizeof(data));
-        unit_run(&net, 20 * UNIT_MS, 20 * UNIT_US);
-        assert_int_equal(net.node[1 - from].message_count, before + 2);
-        unit_assert_message(&net.node[1 - from], before, 1, 100, 3);
-        unit_assert_message(&net.node[1 - from], before + 1, 2, sizeof(data), 3);
-        assert_int_equal(small.done, 1);
-        assert_int_equal(large.done, 1);
-        assert_int_equal(large.status, RAWE_STATUS_DONE);
-        assert_true(rawe_conn_drained(end(from)));
-    }
-}
 
 /* rawe_conn_open */
 
@@ -100,56 +35,6 @@ static void rawe_conn_open__payload_is_the_smaller_of_link_and_path(void **state
     assert_non_null(conn);
     assert_int_equal(conn->payload_max_bytes, net.config.payload_max_bytes);
     rawe_conn_close(conn, net.now_ns);
-}
-
-static void rawe_conn_open__ids_are_distinct_and_never_come_back(void **state)
-{
-    (void)state;
-    enum { COUNT = 100 };
-    struct rawe_conn *conns[COUNT];
-    struct rawe_conn_config config = {.payload_max_bytes = 1462};
-    for (unsigned i = 0; i < COUNT; i++) {
-        conns[i] = rawe_conn_open(&net.node[0].engine, &config);
-        assert_non_null(conns[i]);
-        assert_int_not_equal(conns[i]->handshake.local_id, 0);
-        for (unsigned j = 0; j < i; j++) {
-            assert_int_not_equal(conns[i]->handshake.local_id, conns[j]->handshake.local_id);
-            assert_true(conns[i]->handshake.local_incarnation > conns[j]->handshake.local_incarnation);
-        }
-    }
-    assert_int_equal(net.node[0].engine.table.used, COUNT);
-    /* Indices that have become free are taken again, in another generation. */
-    static const unsigned freed[] = {50, 70, 20}, taken[] = {20, 50, 70};
-    uint32_t old_ids[COUNT], table_size = net.node[0].engine.table.size;
-    for (unsigned i = 0; i < 3; i++) {
-        old_ids[freed[i]] = conns[freed[i]]->handshake.local_id;
-        rawe_conn_close(conns[freed[i]], net.now_ns);
-    }
-    for (unsigned i = 0; i < 3; i++) {
-        struct rawe_conn *conn = rawe_conn_open(&net.node[0].engine, &config);
-        uint32_t old_id = old_ids[taken[i]];
-        assert_non_null(conn);
-        assert_int_equal(conn->handshake.local_id & 0xFFFFF, old_id & 0xFFFFF);
-        assert_int_not_equal(conn->handshake.local_id, old_id);
-        conns[taken[i]] = conn;
-    }
-    assert_int_equal(net.node[0].engine.table.size, table_size);
-    for (unsigned i = 0; i < COUNT; i++) {
-        rawe_conn_close(conns[i], net.now_ns);
-    }
-}
-
-static void rawe_conn_open__generation_zero_is_left_out(void **state)
-{
-    (void)state;
-    struct rawe_conn_config config = {.payload_max_bytes = 1462};
-    for (unsigned i = 0; i < 2 * 4096; i++) {
-        struct rawe_conn *conn = rawe_conn_open(&net.node[0].engine, &config);
-        assert_non_null(conn);
-        assert_int_equal(conn->handshake.local_id & 0xFFFFF, 0);
-        assert_in_range(conn->handshake.local_id >> 20, 1, 4095);
-        rawe_conn_close(conn, net.now_ns);
-    }
 }
 
 /* rawe_conn_close */
@@ -285,103 +170,63 @@ static void rawe_conn_drained__only_when_all_is_acknowledged(void **state)
     assert_true(rawe_conn_drained(end(0)));
 }
 
-/* rawe_conn_connect */
+/* rawe_conn_flush */
 
-static void rawe_conn_connect__brings_up_both_ends(void **state)
+static void rawe_conn_flush__an_acknowledgement_waits_for_the_link(void **state)
 {
     (void)state;
-    unit_connect(&net, RAWE_LANE_EXPRESS);
-    assert_int_equal(end(0)->handshake.peer_id, end(1)->handshake.local_id);
-    assert_int_equal(end(1)->handshake.peer_id, end(0)->handshake.local_id);
-    assert_int_equal(counters(0)->connects_sent, 2); /* its request, its reply to the other's */
-    assert_int_equal(counters(1)->connects_sent, 2);
-    assert_works_both_ways();
-    assert_int_equal(counters(0)->frames_resent + counters(1)->frames_resent, 0);
-}
-
-static void rawe_conn_connect__sends_wait_for_the_reply(void **state)
-{
-    (void)state;
-    static uint8_t data[5000];
-    struct unit_send send = {0};
-    unit_fill(data, sizeof(data), 8);
-    unit_open(&net, 0, RAWE_LANE_EXPRESS);
-    assert_int_equal(unit_copy_message(end(0), 1, 10), RAWE_STATUS_BUSY);
-    assert_int_equal(end(0)->handshake.state, RAWE_CONN_CONNECTING);
-    unit_send_message(end(0), &send, 7, data, sizeof(data));
-    assert_false(rawe_conn_drained(end(0)));
-    assert_int_equal(net.node[0].sent[RAWE_FRAME_CONNECT], 1);
-    assert_int_equal(net.node[0].sent[RAWE_FRAME_DATA], 0);
-    unit_run(&net, UNIT_MS, 20 * UNIT_US);
-    assert_int_equal(send.done, 1);
-    unit_assert_message(&net.node[1], 0, 7, sizeof(data), 8);
-}
-
-static void rawe_conn_connect__requests_and_replies_lost(void **state)
-{
-    (void)state;
-    for (unsigned lost = 1; lost <= 9; lost++) {
-        net.filter = drop_first_connects;
-        net.filter_count = lost;
-        unit_open(&net, 0, RAWE_LANE_EXPRESS);
-        rawe_conn_connect(end(0), net.now_ns);
-        unit_run(&net, 2 * UNIT_S, 500 * UNIT_US);
-        assert_int_equal(end(0)->handshake.state, RAWE_CONN_OPEN);
-        assert_int_equal(end(1)->handshake.state, RAWE_CONN_OPEN);
-        assert_works_both_ways();
-        unit_close(&net, 0, RAWE_LANE_EXPRESS);
-        unit_settle(&net);
-        unit_close(&net, 1, RAWE_LANE_EXPRESS);
+    connect_nodes();
+    receive_message(0, RAWE_FLAG_ACK_NOW, 1);
+    net.node[1].link_room = 0;
+    for (unsigned i = 0; i < 3; i++) {
+        rawe_engine_flush(&net.node[1].engine, net.now_ns);
+        assert_int_equal(counters(1)->acks_sent, 0);
+        assert_true(rawe_engine_pending(&net.node[1].engine));
     }
+    assert_int_equal(counters(1)->link_stalls, 3);
+    net.node[1].link_room = 1;
+    rawe_engine_flush(&net.node[1].engine, net.now_ns);
+    assert_int_equal(counters(1)->acks_sent, 1);
+    assert_false(rawe_engine_pending(&net.node[1].engine));
+    unit_wire_clear(&net);
+    net.node[1].link_room = UINT32_MAX;
 }
 
-static void rawe_conn_connect__asks_less_and_less_often(void **state)
+static void rawe_conn_flush__acknowledgement_before_data(void **state)
 {
     (void)state;
-    net.filter = drop_all;
-    unit_open(&net, 0, RAWE_LANE_EXPRESS);
-    rawe_conn_connect(end(0), net.now_ns);
-    unit_run(&net, 250 * UNIT_MS, 200 * UNIT_US);
-    /* After 1, 2 (3), 4 (7), 8, 16, 32, 64 (127), then every 100 ms. */
-    assert_in_range(net.node[0].sent[RAWE_FRAME_CONNECT], 8, 10);
+    static uint8_t data[1400];
+    struct unit_send send = {0};
+    connect_nodes();
+    receive_message(1, 0, 1); /* a hole: the SACK block cannot ride along */
+    net.node[1].link_room = 0;
+    unit_send_message(end(1), &send, 1, data, sizeof(data));
+    net.node[1].link_room = UINT32_MAX;
+    rawe_engine_flush(&net.node[1].engine, net.now_ns);
+    assert_int_equal(unit_wire_count(&net), 2);
+    assert_int_equal(net.wire->header.type, RAWE_FRAME_ACK);
+    assert_int_equal(net.wire->next->header.type, RAWE_FRAME_DATA);
+    unit_wire_clear(&net);
+    unit_close(&net, 1, RAWE_LANE_EXPRESS);
 }
 
-static void rawe_conn_connect__link_full(void **state)
-{
-    (void)state;
-    net.node[0].link_room = 0;
-    unit_open(&net, 0, RAWE_LANE_EXPRESS);
-    rawe_conn_connect(end(0), net.now_ns);
-    unit_run(&net, 5 * UNIT_MS, 100 * UNIT_US);
-    assert_int_equal(unit_wire_count(&net), 0);
-    net.node[0].link_room = UINT32_MAX;
-    unit_run(&net, 20 * UNIT_MS, 100 * UNIT_US);
-    assert_int_equal(end(0)->handshake.state, RAWE_CONN_OPEN);
-    assert_works_both_ways();
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, unit_set_up, unit_tear_down)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(rawe_conn_open__is_idle_and_allocates_no_window),
         TEST(rawe_conn_open__payload_is_the_smaller_of_link_and_path),
-        TEST(rawe_conn_open__ids_are_distinct_and_never_come_back),
-        TEST(rawe_conn_open__generation_zero_is_left_out),
         TEST(rawe_conn_close__tells_the_peer),
         TEST(rawe_conn_close__before_it_is_open_says_nothing),
         TEST(rawe_conn_close__what_is_left_completes_with_an_error),
         TEST(rawe_conn_close__a_done_that_sends_again_fails_at_once),
         TEST(rawe_conn_close__while_it_waits_to_be_flushed),
         TEST(rawe_conn_close__with_data_in_flight_both_ways),
-        TEST(rawe_conn_drained__only_when_all_is_acknowledged),
-        TEST(rawe_conn_connect__brings_up_both_ends),
-        TEST(rawe_conn_connect__sends_wait_for_the_reply),
-        TEST(rawe_conn_connect__requests_and_replies_lost),
-        TEST(rawe_conn_connect__asks_less_and_less_often),
-        TEST(rawe_conn_connect__link_full),
         TEST(rawe_conn_close__with_frames_that_wait_for_the_link),
+        TEST(rawe_conn_drained__only_when_all_is_acknowledged),
+        TEST(rawe_conn_flush__an_acknowledgement_waits_for_the_link),
+        TEST(rawe_conn_flush__acknowledgement_before_data),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

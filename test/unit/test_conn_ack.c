@@ -1,39 +1,12 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of acknowledgements: what they release, SACK, credit, RTT samples. Which frames count as
- * lost is in test_conn_losses.c.
+ * Tests of acknowledgements: what they release, credit, RTT samples, and of frames sent again. Which
+ * frames count as lost is in test_sendwin_losses.c.
  */
-#include "unit_support.h"
+#include "unit_pair.h"
 
 #include <string.h>
-
-static struct unit_net net;
-
-static int set_up(void **state)
-{
-    (void)state;
-    unit_init(&net);
-    unit_start(&net);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    unit_stop(&net);
-    return 0;
-}
-
-static struct rawe_counters *counters(unsigned node)
-{
-    return &net.node[node].engine.counters;
-}
-
-static struct rawe_conn *end(unsigned node)
-{
-    return net.node[node].conn[RAWE_LANE_EXPRESS];
-}
 
 /** Round trips in node 0's histogram. */
 static uint64_t round_trips_counted(void)
@@ -43,13 +16,6 @@ static uint64_t round_trips_counted(void)
         sum += net.node[0].engine.round_trips.count[i];
     }
     return sum;
-}
-
-static bool drop_all(struct unit_net *unused, const struct unit_frame *frame)
-{
-    (void)unused;
-    (void)frame;
-    return false;
 }
 
 /** Sequence numbers whose first sending is dropped. */
@@ -98,17 +64,6 @@ static void acknowledge(uint32_t beyond, const uint8_t *sack, size_t sack_bytes)
         (struct rawe_header){.type = RAWE_FRAME_ACK, .acknowledgement = beyond}, sack, sack_bytes);
     unit_receive(&net, frame);
     unit_frame_free(frame);
-}
-
-static void finish(void)
-{
-    for (unsigned i = 0; i < 2000 && !rawe_conn_drained(end(0)); i++) {
-        unit_run(&net, UNIT_MS, 20 * UNIT_US);
-    }
-    assert_true(rawe_conn_drained(end(0)));
-    assert_int_equal(end(0)->sendwin.in_flight, 0);
-    assert_int_equal(end(0)->sendwin.to_transmit, 0);
-    assert_int_equal(end(0)->sendwin.sacked, 0);
 }
 
 /** Node 1 got the messages of in_flight(count), each once, in whatever order. */
@@ -203,48 +158,6 @@ static void rawe_conn_acknowledged__more_credit_sends_more(void **state)
     unit_close(&net, 0, RAWE_LANE_EXPRESS);
 }
 
-static void rawe_conn_acknowledged__sack_beyond_what_was_sent(void **state)
-{
-    (void)state;
-    uint8_t sack[RAWE_SACK_BYTES_MAX + 72];
-    in_flight(10);
-    memset(sack, 0xFF, sizeof(sack));
-    acknowledge(0, sack, sizeof(sack)); /* even longer than a block may be */
-    assert_int_equal(end(0)->sendwin.sacked, 9);
-    assert_int_equal(end(0)->sendwin.in_flight, 1);
-    finish();
-    assert_all_arrived(10);
-}
-
-static void rawe_conn_acknowledged__sack_of_frames_that_wait_for_the_link(void **state)
-{
-    (void)state;
-    in_flight(3);
-    net.node[0].link_room = 0;
-    assert_int_equal(unit_copy_message(end(0), 3, 13), RAWE_STATUS_DONE);
-    static const uint8_t sack[] = {0x07};
-    acknowledge(0, sack, sizeof(sack));
-    assert_int_equal(end(0)->sendwin.sacked, 2);
-    assert_int_equal(end(0)->sendwin.to_transmit, 1); /* never sent, hence never arrived */
-    net.node[0].link_room = UINT32_MAX;
-    finish();
-    assert_all_arrived(4);
-}
-
-static void rawe_conn_acknowledged__a_repeated_sack_counts_once(void **state)
-{
-    (void)state;
-    in_flight(10);
-    static const uint8_t sack[] = {0x80, 0x01};
-    for (unsigned i = 0; i < 5; i++) {
-        acknowledge(0, sack, sizeof(sack));
-        assert_int_equal(end(0)->sendwin.sacked, 2);
-        assert_int_equal(end(0)->sendwin.in_flight, 8);
-    }
-    finish();
-    assert_all_arrived(10);
-}
-
 static void rawe_conn_acknowledged__no_rtt_sample_from_a_resent_frame(void **state)
 {
     (void)state;
@@ -306,31 +219,252 @@ static void rawe_conn_acknowledged__lost_acknowledgements_are_made_good(void **s
     assert_int_equal(counters(0)->frames_resent, 0);
 }
 
-static void rawe_conn_acknowledged__a_lost_frame_that_had_arrived_after_all(void **state)
+/* rawe_conn_detect_losses */
+
+static void rawe_conn_detect_losses__one_frame_of_many(void **state)
 {
     (void)state;
-    in_flight(10);
-    unit_wire_clear(&net);
-    net.node[1].paused = true;
-    net.node[0].link_room = 0; /* it cannot be sent again for now */
-    static const uint8_t sack[] = {0xFE, 0x01};
-    acknowledge(0, sack, sizeof(sack)); /* 0 and 1 are missing */
+    in_flight(0);
+    doom(end(0)->sendwin.next + 4);
+    for (unsigned i = 0; i < 20; i++) {
+        assert_int_equal(unit_copy_message(end(0), (uint8_t)i, 10 + i), RAWE_STATUS_DONE);
+    }
+    unit_run(&net, 60 * UNIT_US, 20 * UNIT_US);
+    assert_int_equal(counters(0)->frames_resent, 0); /* it may still come */
+    finish();
+    assert_all_arrived(20);
+    assert_int_equal(counters(0)->frames_resent, 1);
+    assert_int_equal(counters(0)->frames_sent, 20);
+    assert_int_equal(counters(1)->duplicates, 0);
+    assert_int_equal(counters(0)->probes_sent, 0); /* SACK was the evidence */
+    assert_int_equal(counters(0)->losses_overtaken, 1);
+    assert_int_equal(counters(0)->losses_probed, 0);
+    assert_int_equal(counters(0)->frames_acknowledged, 20);
+    assert_int_equal(counters(0)->congestion_events, 1);
+}
+
+static void rawe_conn_detect_losses__any_set_of_frames(void **state)
+{
+    (void)state;
+    for (unsigned pattern = 1; pattern < 1024; pattern += 37) {
+        in_flight(0);
+        unsigned lost = 0;
+        for (unsigned i = 0; i < 10; i++) {
+            if ((pattern >> i & 1) != 0) {
+                doom(end(0)->sendwin.next + i);
+                lost++;
+            }
+        }
+        unsigned before = net.node[1].message_count;
+        uint64_t resent = counters(0)->frames_resent;
+        for (unsigned i = 0; i < 10; i++) {
+            assert_int_equal(unit_copy_message(end(0), (uint8_t)i, 10 + i), RAWE_STATUS_DONE);
+        }
+        finish();
+        assert_int_equal(net.node[1].message_count, before + 10);
+        assert_int_equal(counters(0)->frames_resent - resent, lost);
+        assert_int_equal(counters(1)->duplicates, 0);
+        unit_close(&net, 0, RAWE_LANE_EXPRESS);
+        unit_settle(&net);
+        unit_close(&net, 1, RAWE_LANE_EXPRESS);
+        net.filter = NULL;
+    }
+}
+
+static void rawe_conn_detect_losses__a_frame_lost_again_and_again(void **state)
+{
+    (void)state;
+    in_flight(0);
+    for (unsigned i = 0; i < 5; i++) {
+        doom(end(0)->sendwin.next + 1);
+    }
+    for (unsigned i = 0; i < 10; i++) {
+        assert_int_equal(unit_copy_message(end(0), (uint8_t)i, 10 + i), RAWE_STATUS_DONE);
+    }
+    finish();
+    assert_all_arrived(10);
+    assert_int_equal(counters(0)->frames_resent, 5);
+    assert_int_equal(counters(1)->duplicates, 0);
+}
+
+static void rawe_conn_detect_losses__overtaking_beyond_the_window_is_a_loss(void **state)
+{
+    (void)state;
+    in_flight(20);
+    struct unit_frame *late = unit_wire_take(&net);
     unit_run(&net, 200 * UNIT_US, 20 * UNIT_US);
-    assert_int_equal(end(0)->sendwin.to_transmit, 2);
-    assert_int_equal(end(0)->sendwin.in_flight, 0);
-    static const uint8_t later[] = {0xFF, 0x01};
-    acknowledge(0, later, sizeof(later)); /* 1 is there */
-    assert_int_equal(end(0)->sendwin.to_transmit, 1);
-    assert_int_equal(end(0)->sendwin.sacked, 9);
-    acknowledge(10, NULL, 0);
-    assert_int_equal(end(0)->sendwin.to_transmit, 0);
-    assert_true(rawe_conn_drained(end(0)));
-    net.node[0].link_room = UINT32_MAX;
-    unit_run(&net, UNIT_MS, 20 * UNIT_US);
+    unit_wire_put(&net, late);
+    unit_settle(&net);
+    finish();
+    assert_all_arrived(20); /* and only once, although it came twice */
+    assert_int_equal(counters(0)->frames_resent, 1);
+    assert_int_equal(counters(1)->duplicates, 1);
+}
+
+static void rawe_conn_detect_losses__the_tail_is_found_by_a_probe(void **state)
+{
+    (void)state;
+    for (unsigned tail = 1; tail <= 10; tail++) {
+        in_flight(0);
+        for (unsigned i = 10 - tail; i < 10; i++) {
+            doom(end(0)->sendwin.next + i);
+        }
+        uint64_t resent = counters(0)->frames_resent, probes = counters(0)->probes_sent;
+        unsigned before = net.node[1].message_count;
+        for (unsigned i = 0; i < 10; i++) {
+            assert_int_equal(unit_copy_message(end(0), (uint8_t)i, 10 + i), RAWE_STATUS_DONE);
+        }
+        finish();
+        assert_int_equal(net.node[1].message_count, before + 10);
+        assert_int_equal(counters(0)->frames_resent - resent, tail);
+        assert_int_equal(counters(0)->probes_sent - probes, 1);
+        assert_int_equal(counters(0)->probes_answered - probes, 1);
+        assert_int_equal(counters(0)->losses_overtaken, 0);
+        assert_int_equal(counters(0)->losses_probed - resent, tail);
+        assert_int_equal(counters(1)->duplicates, 0);
+        unit_close(&net, 0, RAWE_LANE_EXPRESS);
+        unit_settle(&net);
+        unit_close(&net, 1, RAWE_LANE_EXPRESS);
+        net.filter = NULL;
+    }
+}
+
+static void rawe_conn_detect_losses__a_late_answer_is_still_understood(void **state)
+{
+    (void)state;
+    in_flight(1);
+    unit_wire_clear(&net); /* lost */
+    /* The path takes longer than probes wait: the answer comes behind the third. */
+    net.node[1].paused = true;
+    while (counters(0)->probes_sent < 3) {
+        unit_run(&net, 20 * UNIT_US, 20 * UNIT_US);
+    }
+    struct unit_frame *first = unit_wire_take(&net);
+    unit_wire_clear(&net);
+    unit_receive(&net, first);
+    unit_frame_free(first);
+    rawe_engine_flush(&net.node[1].engine, net.now_ns);
+    struct unit_frame *answer = unit_wire_take(&net);
+    assert_int_equal(answer->header.flags & RAWE_FLAG_PROBE_ANSWER, RAWE_FLAG_PROBE_ANSWER);
+    unit_receive(&net, answer);
+    assert_int_equal(counters(0)->frames_resent, 1);
+    /* A second copy of it says nothing about the frame sent since. */
+    net.now_ns += 10 * UNIT_US;
+    unit_receive(&net, answer);
+    net.now_ns += UNIT_MS;
+    unit_receive(&net, answer);
+    assert_int_equal(counters(0)->frames_resent, 1);
+    unit_frame_free(answer);
+    net.node[1].paused = false;
+    finish();
+    assert_all_arrived(1);
+    assert_int_equal(counters(1)->duplicates, 0);
+}
+
+static void rawe_conn_detect_losses__answers_to_probes_never_sent(void **state)
+{
+    (void)state;
+    in_flight(5);
+    net.node[1].paused = true;
+    while (counters(0)->probes_sent < 2) {
+        unit_run(&net, 20 * UNIT_US, 20 * UNIT_US);
+    }
+    static const uint32_t numbers[] = {0, 3, 4, 100, UINT32_MAX, 0x80000000, 0x80000002};
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        struct unit_frame *frame = unit_forge(&net, 1, RAWE_LANE_EXPRESS,
+                                              (struct rawe_header){.type = RAWE_FRAME_ACK,
+                                                                   .flags = RAWE_FLAG_PROBE_ANSWER,
+                                                                   .sequence = numbers[i]},
+                                              NULL, 0);
+        unit_receive(&net, frame);
+        unit_frame_free(frame);
+    }
+    assert_int_equal(counters(0)->frames_resent, 0);
+    assert_int_equal(end(0)->sendwin.in_flight, 5);
+    net.node[1].paused = false;
+    finish();
+    assert_all_arrived(5);
     assert_int_equal(counters(0)->frames_resent, 0);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+static void rawe_conn_detect_losses__a_silent_receiver_is_no_evidence(void **state)
+{
+    (void)state;
+    in_flight(0);
+    net.config.liveness.peer_timeout_ns = net.node[0].engine.config.liveness.peer_timeout_ns =
+        60 * UNIT_S;
+    /* A round trip is known, so that probes begin early. */
+    assert_int_equal(unit_copy_message(end(0), 0, 10), RAWE_STATUS_DONE);
+    finish();
+    net.node[1].paused = true;
+    for (unsigned i = 1; i < 40; i++) {
+        assert_int_equal(unit_copy_message(end(0), (uint8_t)i, 10 + i), RAWE_STATUS_DONE);
+    }
+    unit_run(&net, 10 * UNIT_S, UNIT_MS);
+    assert_true(counters(0)->probes_sent > 50);
+    assert_int_equal(unit_wire_count(&net), 39 + counters(0)->probes_sent);
+    net.node[1].paused = false;
+    unit_settle(&net);
+    assert_true(rawe_conn_drained(end(0)));
+    assert_all_arrived(40);
+    assert_int_equal(counters(0)->frames_resent, 0);
+    assert_int_equal(counters(0)->frames_sent, 40);
+    assert_int_equal(counters(0)->congestion_events, 0);
+}
+
+static void rawe_conn_detect_losses__a_receiver_that_wakes_frame_by_frame(void **state)
+{
+    (void)state;
+    in_flight(30);
+    net.node[1].paused = true;
+    unit_run(&net, 2 * UNIT_S, UNIT_MS);
+    net.node[1].paused = false;
+    /* One frame a turn, each acknowledged before the next is read. */
+    for (unsigned turns = 0; turns < 10000 && net.node[1].message_count < 30; turns++) {
+        struct unit_frame *frame = unit_wire_take(&net);
+        assert_non_null(frame);
+        unit_receive(&net, frame);
+        unit_frame_free(frame);
+        net.now_ns += 150 * UNIT_US;
+        for (unsigned i = 0; i < 2; i++) {
+            rawe_engine_advance(&net.node[i].engine, net.now_ns);
+            rawe_engine_flush(&net.node[i].engine, net.now_ns);
+        }
+        /* What node 1 sends comes at once, what node 0 sends waits behind the rest. */
+        unsigned count = unit_wire_count(&net);
+        while (count-- > 0) {
+            frame = unit_wire_take(&net);
+            if (frame->to == 0) {
+                unit_receive(&net, frame);
+                unit_frame_free(frame);
+            } else {
+                unit_wire_put(&net, frame);
+            }
+        }
+    }
+    finish();
+    assert_all_arrived(30);
+    assert_int_equal(counters(0)->frames_resent, 0);
+}
+
+static void rawe_conn_detect_losses__reduces_once_for_a_burst(void **state)
+{
+    (void)state;
+    in_flight(0);
+    for (unsigned i = 0; i < 20; i += 2) {
+        doom(end(0)->sendwin.next + i);
+    }
+    for (unsigned i = 0; i < 40; i++) {
+        assert_int_equal(unit_copy_message(end(0), (uint8_t)i, 10 + i), RAWE_STATUS_DONE);
+    }
+    finish();
+    assert_all_arrived(40);
+    assert_int_equal(counters(0)->congestion_events, 1);
+    assert_int_equal(counters(0)->frames_resent, 10);
+    assert_in_range(end(0)->cc.window, 44, 46); /* 64 x 0.7, perhaps a step of recovery */
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, unit_set_up, unit_tear_down)
 
 int main(void)
 {
@@ -339,13 +473,19 @@ int main(void)
         TEST(rawe_conn_acknowledged__an_older_one_changes_nothing),
         TEST(rawe_conn_acknowledged__completes_sends_in_order),
         TEST(rawe_conn_acknowledged__more_credit_sends_more),
-        TEST(rawe_conn_acknowledged__sack_beyond_what_was_sent),
-        TEST(rawe_conn_acknowledged__sack_of_frames_that_wait_for_the_link),
-        TEST(rawe_conn_acknowledged__a_repeated_sack_counts_once),
         TEST(rawe_conn_acknowledged__no_rtt_sample_from_a_resent_frame),
         TEST(rawe_conn_acknowledged__the_window_grows_when_it_is_what_holds_back),
         TEST(rawe_conn_acknowledged__lost_acknowledgements_are_made_good),
-        TEST(rawe_conn_acknowledged__a_lost_frame_that_had_arrived_after_all),
+        TEST(rawe_conn_detect_losses__one_frame_of_many),
+        TEST(rawe_conn_detect_losses__any_set_of_frames),
+        TEST(rawe_conn_detect_losses__a_frame_lost_again_and_again),
+        TEST(rawe_conn_detect_losses__overtaking_beyond_the_window_is_a_loss),
+        TEST(rawe_conn_detect_losses__the_tail_is_found_by_a_probe),
+        TEST(rawe_conn_detect_losses__a_late_answer_is_still_understood),
+        TEST(rawe_conn_detect_losses__answers_to_probes_never_sent),
+        TEST(rawe_conn_detect_losses__a_silent_receiver_is_no_evidence),
+        TEST(rawe_conn_detect_losses__a_receiver_that_wakes_frame_by_frame),
+        TEST(rawe_conn_detect_losses__reduces_once_for_a_burst),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,38 +3,11 @@
  *
  * Tests of batches: trying whether they pass, and what is sent as one.
  */
-#include "unit_support.h"
+#define UNIT_LANE RAWE_LANE_BULK
+
+#include "unit_pair.h"
 
 #include <string.h>
-
-static struct unit_net net;
-
-static int set_up(void **state)
-{
-    (void)state;
-    unit_init(&net);
-    net.config.window_frames = 256;
-    net.config.receive_frames = 1024;
-    unit_start(&net);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    unit_stop(&net);
-    return 0;
-}
-
-static struct rawe_counters *counters(unsigned node)
-{
-    return &net.node[node].engine.counters;
-}
-
-static struct rawe_conn *end(unsigned node)
-{
-    return net.node[node].conn[RAWE_LANE_BULK];
-}
 
 static uint8_t data[300000], memory[300000];
 static uint32_t handle_index;
@@ -45,8 +18,8 @@ static void connect_bulk(unsigned frames_max)
 {
     unit_use_batches(&net, frames_max);
     unit_connect(&net, RAWE_LANE_BULK);
-    assert_true(rawe_handle_register(&net.node[1].handles, memory, sizeof(memory),
-                                     &handle_index, &handle_key));
+    assert_true(rawe_handle_register(&net.node[1].handles, memory, sizeof(memory), &handle_index,
+                                     &handle_key));
     memset(memory, 0, sizeof(memory));
 }
 
@@ -62,15 +35,6 @@ static void put(size_t len_bytes, unsigned seed)
     assert_int_equal(send.done, 1);
     assert_int_equal(send.status, RAWE_STATUS_DONE);
     assert_memory_equal(memory, data, len_bytes);
-}
-
-static void finish(void)
-{
-    for (unsigned i = 0; i < 1000 && !rawe_conn_drained(end(0)); i++) {
-        unit_run(&net, UNIT_MS, 50 * UNIT_US);
-    }
-    assert_true(rawe_conn_drained(end(0)));
-    assert_int_equal(end(0)->sendwin.in_flight + end(0)->sendwin.to_transmit + end(0)->sendwin.sacked, 0);
 }
 
 /* rawe_conn_batch_validate */
@@ -293,8 +257,8 @@ static void rawe_conn_batch_transmit__puts_of_every_length(void **state)
     (void)state;
     connect_bulk(16);
     put(1, 1);
-    size_t frame =
-        (((net.config.payload_max_bytes - UNIT_BATCH_OVERHEAD_BYTES) & ~7u)) - RAWE_FRAGMENT_PUT_BYTES;
+    size_t frame = (((net.config.payload_max_bytes - UNIT_BATCH_OVERHEAD_BYTES) & ~7u)) -
+                   RAWE_FRAGMENT_PUT_BYTES;
     const size_t lengths[] = {
         1,          8,           frame - 1,      frame,      frame + 1,  2 * frame,
         15 * frame, 16 * frame,  16 * frame + 1, 17 * frame, 48 * frame, 49 * frame + 5,
@@ -391,7 +355,7 @@ static void rawe_conn_batch_transmit__link_full_at_every_place(void **state)
     assert_int_equal(counters(1)->duplicates, 0);
 }
 
-static void batch_transmit__packed_messages_leave_room_for_the_envelope(void **state)
+static void rawe_conn_batch_transmit__packed_messages_leave_room_for_the_envelope(void **state)
 {
     (void)state;
     static uint8_t shorts[60];
@@ -469,7 +433,7 @@ static void send_probe__the_plain_one_is_no_evidence(void **state)
     assert_int_equal(send.done, 1);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, unit_set_up_wide, unit_tear_down)
 
 int main(void)
 {
@@ -490,7 +454,7 @@ int main(void)
         TEST(rawe_conn_batch_transmit__long_messages),
         TEST(rawe_conn_batch_transmit__losses_inside_batches),
         TEST(rawe_conn_batch_transmit__link_full_at_every_place),
-        TEST(batch_transmit__packed_messages_leave_room_for_the_envelope),
+        TEST(rawe_conn_batch_transmit__packed_messages_leave_room_for_the_envelope),
         TEST(send_probe__also_to_the_responder),
         TEST(send_probe__the_plain_one_is_no_evidence),
     };

@@ -3,7 +3,9 @@
  *
  * Tests of what becomes of data in flight when the peer ends the connection.
  */
-#include "unit_support.h"
+#include "unit_message.h"
+#include "unit_net.h"
+#include "unit_wire.h"
 
 #include <string.h>
 

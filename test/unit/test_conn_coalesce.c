@@ -3,90 +3,12 @@
  *
  * Tests of coalescing: when short messages share a frame, and how it is filled.
  */
-#include "unit_support.h"
+#include "unit_coalesce.h"
 
 #include <string.h>
 
-#define COALESCE_FROM 2u
 /** Payload of a frame with several messages: what fits the buffers of frames with copied data. */
 #define LIMIT_BYTES (1024u + RAWE_FRAGMENT_BYTES_MAX)
-
-static struct unit_net net;
-
-static int set_up(void **state)
-{
-    (void)state;
-    unit_init(&net);
-    net.config.coalesce_from_frames = COALESCE_FROM;
-    unit_start(&net);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    unit_stop(&net);
-    return 0;
-}
-
-static struct rawe_counters *counters(unsigned node)
-{
-    return &net.node[node].engine.counters;
-}
-
-static struct rawe_conn *end(unsigned node)
-{
-    return net.node[node].conn[RAWE_LANE_EXPRESS];
-}
-
-static void copy(uint8_t tag, size_t len_bytes)
-{
-    assert_int_equal(unit_copy_message(end(0), tag, len_bytes), RAWE_STATUS_DONE);
-}
-
-/** An open lane with just so many frames under way that the next short message is held back. */
-static void connect_busy(void)
-{
-    unit_connect(&net, RAWE_LANE_EXPRESS);
-    for (unsigned i = 0; i < COALESCE_FROM; i++) {
-        copy(200, 10);
-    }
-    assert_int_equal(unit_wire_count(&net), COALESCE_FROM);
-}
-
-static void flush(unsigned node)
-{
-    rawe_engine_flush(&net.node[node].engine, net.now_ns);
-}
-
-static struct unit_frame *last_frame(void)
-{
-    struct unit_frame *last = net.wire;
-    while (last != NULL && last->next != NULL) {
-        last = last->next;
-    }
-    assert_non_null(last);
-    return last;
-}
-
-/** How many messages are in a frame; between them, where nothing is, must be zeros. */
-static unsigned messages_in(const struct unit_frame *frame)
-{
-    const uint8_t *cursor = frame->bytes + RAWE_PAYLOAD_OFFSET;
-    const uint8_t *end_of_payload = cursor + frame->header.payload_bytes;
-    unsigned count = 0;
-    while (cursor != end_of_payload) {
-        struct rawe_fragment fragment;
-        assert_int_equal(rawe_fragment_decode(&fragment, &cursor, end_of_payload), RAWE_DECODE_OK);
-        assert_int_equal(fragment.kind, RAWE_FRAGMENT_MESSAGE);
-        assert_int_equal(fragment.id, 0);
-        for (const uint8_t *pad = fragment.data + fragment.data_bytes; pad < cursor; pad++) {
-            assert_int_equal(*pad, 0);
-        }
-        count++;
-    }
-    return count;
-}
 
 /** Node 1 has the messages of connect_busy, then one of each tag from `tag` on, in this order. */
 static void assert_delivered(unsigned index, uint8_t tag, unsigned count, size_t len_bytes)
@@ -95,15 +17,6 @@ static void assert_delivered(unsigned index, uint8_t tag, unsigned count, size_t
     for (unsigned i = 0; i < count; i++) {
         unit_assert_message(&net.node[1], index + i, (uint8_t)(tag + i), len_bytes, tag + i);
     }
-}
-
-static void finish(void)
-{
-    for (unsigned i = 0; i < 200 && !rawe_conn_drained(end(0)); i++) {
-        unit_run(&net, UNIT_MS, 50 * UNIT_US);
-    }
-    assert_true(rawe_conn_drained(end(0)));
-    assert_int_equal(end(0)->sendwin.in_flight + end(0)->sendwin.to_transmit + end(0)->sendwin.sacked, 0);
 }
 
 /* rawe_conn_coalesce_new */
@@ -316,8 +229,7 @@ static void rawe_conn_coalesce__messages_of_every_length(void **state)
     finish();
     assert_int_equal(net.node[1].message_count, begin + LIMIT_BYTES / 2);
     for (unsigned length = 0; length < LIMIT_BYTES / 2; length++) {
-        unit_assert_message(&net.node[1], begin + length, (uint8_t)length, length,
-                            (uint8_t)length);
+        unit_assert_message(&net.node[1], begin + length, (uint8_t)length, length, (uint8_t)length);
     }
     assert_int_equal(counters(1)->dropped_length, 0);
     assert_true(counters(0)->messages_coalesced > 300);
@@ -447,7 +359,7 @@ static void rawe_conn_coalesce_add__no_longer_than_the_envelope_of_batches_allow
     assert_true(counters(0)->messages_coalesced > 0);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, unit_set_up_coalescing, unit_tear_down)
 
 int main(void)
 {

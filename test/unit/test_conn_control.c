@@ -1,329 +1,225 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of the way in, continued: control frames, CLOSE, frames out of place, and the flush.
+ * Tests of headers, control frames and deadlines: when an acknowledgement is owed, when the timer
+ * expires.
  */
-#include "unit_support.h"
+#include "unit_receive.h"
 
 #include <string.h>
 
-static struct unit_net net;
+/* rawe_conn_make_pending */
 
-static int set_up(void **state)
+static void rawe_conn_make_pending__twice_is_once(void **state)
 {
     (void)state;
-    unit_init(&net);
-    unit_start(&net);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    unit_stop(&net);
-    return 0;
-}
-
-static struct rawe_counters *counters(unsigned node)
-{
-    return &net.node[node].engine.counters;
-}
-
-static struct rawe_conn *end(unsigned node)
-{
-    return net.node[node].conn[RAWE_LANE_EXPRESS];
-}
-
-/** A fragment and `data_bytes` bytes of its data at `out`, padded. Returns the length. */
-static size_t put_fragment(uint8_t *out, struct rawe_fragment fragment, unsigned seed)
-{
-    size_t header_bytes = rawe_fragment_encode(out, &fragment);
-    unit_fill(out + header_bytes, fragment.data_bytes, seed);
-    size_t len_bytes = header_bytes + fragment.data_bytes;
-    memset(out + len_bytes, 0, rawe_fragment_pad(len_bytes) - len_bytes);
-    return rawe_fragment_pad(len_bytes);
-}
-
-/** Hand node 1 a DATA frame of node 0, `ahead` of the next one it expects. */
-static void receive_data(uint32_t ahead, uint8_t flags, const uint8_t *payload,
-                         size_t payload_bytes)
-{
-    struct unit_frame *frame = unit_forge(
-        &net, 0, RAWE_LANE_EXPRESS,
-        (struct rawe_header){
-            .type = RAWE_FRAME_DATA, .flags = flags, .sequence = end(1)->recvwin.acktr->next + ahead},
-        payload, payload_bytes);
-    unit_receive(&net, frame);
-    unit_frame_free(frame);
-}
-
-static void receive_message(uint32_t ahead, uint8_t flags, uint8_t tag)
-{
-    uint8_t payload[64];
-    size_t len_bytes = put_fragment(
-        payload, (struct rawe_fragment){.kind = RAWE_FRAGMENT_MESSAGE, .tag = tag, .data_bytes = 20},
-        tag);
-    receive_data(ahead, flags, payload, len_bytes);
-}
-
-/** An open connection whose numbers are about to wrap; node 1's credit is 16 frames. */
-static void connect_nodes(void)
-{
     unit_connect(&net, RAWE_LANE_EXPRESS);
-    unit_begin_at(&net, RAWE_LANE_EXPRESS, UINT32_MAX - 1);
-    unit_set_credit(&net, 1, 16);
-    net.node[1].engine.config.receive_frames = 16 * 4 / 3 + 1;
-    assert_int_equal(counters(1)->acks_sent, 0);
+    rawe_conn_make_pending(end(0));
+    rawe_conn_make_pending(end(0));
+    assert_ptr_equal(net.node[0].engine.pending, end(0));
+    assert_null(end(0)->next_pending);
+    unit_settle(&net);
+    assert_false(end(0)->is_pending);
 }
 
-/* rawe_conn_receive */
+/* rawe_conn_arm */
 
-static void receive_control(unsigned from, uint8_t type, uint32_t sequence, uint32_t beyond)
-{
-    struct unit_frame *frame = unit_forge(
-        &net, from, RAWE_LANE_EXPRESS,
-        (struct rawe_header){.type = type, .sequence = sequence, .acknowledgement = beyond}, NULL,
-        0);
-    unit_receive(&net, frame);
-    unit_frame_free(frame);
-}
-
-static void rawe_conn_receive__acknowledges_what_was_never_sent(void **state)
+static void rawe_conn_arm__takes_the_earliest_deadline(void **state)
 {
     (void)state;
-    static const uint8_t types[] = {RAWE_FRAME_DATA, RAWE_FRAME_BULK, RAWE_FRAME_ACK,
-                                    RAWE_FRAME_PROBE};
-    connect_nodes();
-    assert_int_equal(unit_copy_message(end(1), 1, 10), RAWE_STATUS_DONE);
-    unit_wire_clear(&net);
-    unsigned count = 0;
-    for (unsigned i = 0; i < sizeof(types); i++) {
-        uint8_t payload[64];
-        size_t len_bytes = put_fragment(
-            payload, (struct rawe_fragment){.kind = RAWE_FRAGMENT_MESSAGE, .data_bytes = 20}, 1);
-        for (uint32_t beyond = 2; beyond < 0x7FFFFFFF; beyond *= 3) {
-            struct unit_frame *frame = unit_forge(
-                &net, 0, RAWE_LANE_EXPRESS,
-                (struct rawe_header){
-                    .type = types[i], .sequence = end(1)->recvwin.acktr->next, .acknowledgement = beyond},
-                payload, len_bytes);
-            unit_receive(&net, frame);
-            unit_frame_free(frame);
-            assert_int_equal(counters(1)->dropped_ack, ++count);
-        }
-    }
-    assert_int_equal(end(1)->handshake.state, RAWE_CONN_OPEN);
-    assert_int_equal(net.node[1].message_count, 0);
-    assert_int_equal(counters(1)->frames_received, 0);
-    assert_int_equal(counters(1)->probes_received, 0);
-    assert_false(rawe_conn_drained(end(1)));
-    assert_false(rawe_engine_pending(&net.node[1].engine));
-}
-
-static void rawe_conn_receive__a_probe_is_answered_at_the_end_of_the_round(void **state)
-{
-    (void)state;
-    connect_nodes();
-    receive_control(0, RAWE_FRAME_PROBE, 41, 0);
-    receive_control(0, RAWE_FRAME_PROBE, 42, 0);
-    assert_int_equal(unit_wire_count(&net), 0);
-    rawe_engine_flush(&net.node[1].engine, net.now_ns);
-    assert_int_equal(unit_wire_count(&net), 1);
-    assert_int_equal(net.wire->header.type, RAWE_FRAME_ACK);
-    assert_int_equal(net.wire->header.flags, RAWE_FLAG_PROBE_ANSWER);
-    assert_int_equal(net.wire->header.sequence, 42);
-    assert_int_equal(counters(1)->probes_received, 2);
-    unit_wire_clear(&net);
-    rawe_engine_flush(&net.node[1].engine, net.now_ns);
-    assert_int_equal(unit_wire_count(&net), 0);
-}
-
-static void rawe_conn_receive__ping_and_pong_are_not_for_a_connection(void **state)
-{
-    (void)state;
-    connect_nodes();
-    receive_control(0, RAWE_FRAME_PING, 0, 0);
-    receive_control(0, RAWE_FRAME_PONG, 0, 0);
-    assert_int_equal(counters(1)->dropped_type, 2);
-}
-
-static void rawe_conn_receive__on_a_connection_that_is_not_open(void **state)
-{
-    (void)state;
-    static const uint8_t types[] = {RAWE_FRAME_DATA, RAWE_FRAME_BULK, RAWE_FRAME_ACK,
-                                    RAWE_FRAME_PROBE, RAWE_FRAME_CLOSE};
-    unsigned dropped = 0;
     unit_open(&net, 0, RAWE_LANE_EXPRESS);
-    unit_open(&net, 1, RAWE_LANE_EXPRESS);
-    for (unsigned i = 0; i < sizeof(types); i++) {
-        receive_control(0, types[i], 0, 0);
-        assert_int_equal(counters(1)->dropped_connection, ++dropped);
-        assert_int_equal(end(1)->handshake.state, RAWE_CONN_IDLE);
-    }
-    rawe_conn_connect(end(0), net.now_ns);
-    unit_settle(&net);
-    unit_close(&net, 0, RAWE_LANE_EXPRESS);
-    unit_settle(&net);
-    assert_int_equal(end(1)->handshake.state, RAWE_CONN_PEER_CLOSED);
-    for (unsigned i = 0; i < sizeof(types); i++) {
-        receive_control(0, types[i], 0, 0);
-        assert_int_equal(counters(1)->dropped_connection, ++dropped);
-        assert_int_equal(end(1)->handshake.state, RAWE_CONN_PEER_CLOSED);
-    }
-    assert_int_equal(unit_wire_count(&net), 0);
-    assert_int_equal(net.node[1].message_count, 0);
-}
-
-static bool drop_replies_to_node_0(struct unit_net *unused, const struct unit_frame *frame)
-{
-    (void)unused;
-    return frame->to != 0 || frame->header.type != RAWE_FRAME_CONNECT ||
-           (frame->header.flags & RAWE_FLAG_REPLY) == 0;
-}
-
-static void rawe_conn_receive__data_while_still_asking(void **state)
-{
-    (void)state;
-    net.filter = drop_replies_to_node_0;
-    unit_open(&net, 1, RAWE_LANE_EXPRESS);
-    rawe_conn_connect(end(1), net.now_ns);
-    unit_settle(&net);
-    assert_int_equal(end(0)->handshake.state, RAWE_CONN_CONNECTING);
-    assert_int_equal(unit_copy_message(end(1), 1, 10), RAWE_STATUS_DONE);
-    unit_settle(&net);
-    assert_int_equal(net.node[0].message_count, 1);
-    unit_run(&net, UNIT_MS / 2, 20 * UNIT_US);
-    assert_int_equal(counters(0)->acks_sent, 0); /* it does not know where to */
-    assert_false(rawe_conn_drained(end(1)));
-    net.filter = NULL;
-    unit_run(&net, 5 * UNIT_MS, 20 * UNIT_US);
-    assert_int_equal(end(0)->handshake.state, RAWE_CONN_OPEN);
-    assert_true(rawe_conn_drained(end(1)));
-    assert_int_equal(counters(1)->frames_resent, 0);
-    assert_int_equal(net.node[0].message_count, 1);
-}
-
-static void rawe_conn_receive__close_twice(void **state)
-{
-    (void)state;
-    connect_nodes();
-    unit_close(&net, 0, RAWE_LANE_EXPRESS);
-    struct unit_frame *close = unit_wire_take(&net);
-    assert_int_equal(close->header.type, RAWE_FRAME_CLOSE);
-    unit_receive(&net, close);
-    uint64_t dropped = counters(1)->dropped_connection;
-    unit_receive(&net, close);
-    unit_frame_free(close);
-    assert_int_equal(end(1)->handshake.state, RAWE_CONN_PEER_CLOSED);
-    assert_int_equal(counters(1)->dropped_connection, dropped + 1);
-}
-
-static void rawe_conn_receive__close_with_sends_queued(void **state)
-{
-    (void)state;
-    static uint8_t data[30000];
-    struct unit_send sends[3];
-    memset(sends, 0, sizeof(sends));
-    unit_fill(data, sizeof(data), 2);
-    connect_nodes();
-    end(1)->peer_credit = 4;
+    rawe_conn_arm(end(0));
+    assert_false(rawe_timer_armed(&end(0)->timer));
+    uint64_t *deadlines[] = {&end(0)->recvwin.ack_deadline_ns, &end(0)->loss_deadline_ns,
+                             &end(0)->liveness.probe_deadline_ns};
     for (unsigned i = 0; i < 3; i++) {
-        unit_send_message(end(1), &sends[i], (uint8_t)i, data, sizeof(data));
+        rawe_timer_cancel(&net.node[0].engine.timers, &end(0)->timer);
+        for (unsigned j = 0; j < 3; j++) {
+            *deadlines[j] = net.now_ns + (i == j ? 1 : 2) * UNIT_MS;
+        }
+        rawe_conn_arm(end(0));
+        assert_true(end(0)->timer.deadline_ns == net.now_ns + UNIT_MS);
     }
-    unit_wire_clear(&net);
-    unit_close(&net, 0, RAWE_LANE_EXPRESS);
-    unit_run(&net, 10 * UNIT_MS, 50 * UNIT_US);
-    /* The first was under way; the two others go to the connection that node 0 opens for them. */
-    for (unsigned i = 0; i < 3; i++) {
-        assert_int_equal(sends[i].done, 1);
-        assert_int_equal(sends[i].status, i == 0 ? RAWE_STATUS_FAILED : RAWE_STATUS_DONE);
-    }
-    assert_int_equal(net.node[0].message_count, 2);
-    unit_assert_message(&net.node[0], 0, 1, sizeof(data), 2);
-    unit_assert_message(&net.node[0], 1, 2, sizeof(data), 2);
 }
 
-static struct unit_send after_close;
-static uint8_t after_close_data[3000];
+/* rawe_conn_owe_ack */
 
-static void send_after_close(struct unit_send *send)
-{
-    unit_send_message(send->context, &after_close, 6, after_close_data, sizeof(after_close_data));
-}
-
-static void rawe_conn_receive__close_and_a_done_that_sends_again(void **state)
+static void rawe_conn_owe_ack__waits_for_the_delay(void **state)
 {
     (void)state;
-    static uint8_t data[1400];
-    memset(&after_close, 0, sizeof(after_close));
-    unit_fill(after_close_data, sizeof(after_close_data), 8);
     connect_nodes();
-    struct unit_send send = {.on_done = send_after_close, .context = end(1)};
-    unit_send_message(end(1), &send, 1, data, sizeof(data));
+    receive_message(0, 0, 1);
+    receive_message(0, 0, 2);
+    unit_settle(&net);
+    unit_run(&net, net.config.ack_delay_ns - 20 * UNIT_US, 10 * UNIT_US);
+    assert_int_equal(counters(1)->acks_sent, 0);
+    net.node[0].paused = true;
+    unit_run(&net, 60 * UNIT_US, 10 * UNIT_US);
+    assert_int_equal(counters(1)->acks_sent, 1); /* one for both */
+    assert_int_equal(net.wire->header.type, RAWE_FRAME_ACK);
+    assert_int_equal(net.wire->header.acknowledgement, end(1)->recvwin.acktr->next);
+    assert_int_equal(net.wire->header.payload_bytes, 0);
+    unit_run(&net, UNIT_MS, 20 * UNIT_US);
+    assert_int_equal(counters(1)->acks_sent, 1);
     unit_wire_clear(&net);
-    unit_close(&net, 0, RAWE_LANE_EXPRESS);
-    unit_run(&net, 10 * UNIT_MS, 50 * UNIT_US);
-    assert_int_equal(send.done, 1);
-    assert_int_equal(after_close.done, 1);
-    assert_int_equal(net.node[0].message_count, 1);
-    unit_assert_message(&net.node[0], 0, 6, sizeof(after_close_data), 8);
 }
 
-/* rawe_conn_flush */
-
-static void rawe_conn_flush__an_acknowledgement_waits_for_the_link(void **state)
+static void rawe_conn_owe_ack__at_once_when_asked_for(void **state)
 {
     (void)state;
     connect_nodes();
     receive_message(0, RAWE_FLAG_ACK_NOW, 1);
-    net.node[1].link_room = 0;
-    for (unsigned i = 0; i < 3; i++) {
-        rawe_engine_flush(&net.node[1].engine, net.now_ns);
-        assert_int_equal(counters(1)->acks_sent, 0);
-        assert_true(rawe_engine_pending(&net.node[1].engine));
-    }
-    assert_int_equal(counters(1)->link_stalls, 3);
-    net.node[1].link_room = 1;
+    assert_int_equal(counters(1)->acks_sent, 0); /* at the end of the round, not before */
+    assert_true(rawe_engine_pending(&net.node[1].engine));
     rawe_engine_flush(&net.node[1].engine, net.now_ns);
     assert_int_equal(counters(1)->acks_sent, 1);
-    assert_false(rawe_engine_pending(&net.node[1].engine));
     unit_wire_clear(&net);
-    net.node[1].link_room = UINT32_MAX;
 }
 
-static void rawe_conn_flush__acknowledgement_before_data(void **state)
+static void rawe_conn_owe_ack__every_quarter_of_the_credit(void **state)
 {
     (void)state;
-    static uint8_t data[1400];
-    struct unit_send send = {0};
     connect_nodes();
-    receive_message(1, 0, 1); /* a hole: the SACK block cannot ride along */
-    net.node[1].link_room = 0;
-    unit_send_message(end(1), &send, 1, data, sizeof(data));
-    net.node[1].link_room = UINT32_MAX;
-    rawe_engine_flush(&net.node[1].engine, net.now_ns);
-    assert_int_equal(unit_wire_count(&net), 2);
-    assert_int_equal(net.wire->header.type, RAWE_FRAME_ACK);
-    assert_int_equal(net.wire->next->header.type, RAWE_FRAME_DATA);
+    for (unsigned i = 1; i <= 40; i++) {
+        receive_message(0, 0, 1);
+        rawe_engine_flush(&net.node[1].engine, net.now_ns);
+        assert_int_equal(counters(1)->acks_sent, i / 4);
+    }
     unit_wire_clear(&net);
-    unit_close(&net, 1, RAWE_LANE_EXPRESS);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+static void rawe_conn_owe_ack__rides_on_a_reply(void **state)
+{
+    (void)state;
+    connect_nodes();
+    assert_int_equal(unit_copy_message(end(0), 1, 10), RAWE_STATUS_DONE);
+    unit_step(&net);
+    assert_int_equal(unit_copy_message(end(1), 2, 10), RAWE_STATUS_DONE);
+    assert_int_equal(net.wire->header.acknowledgement, end(0)->sendwin.next);
+    unit_step(&net);
+    assert_true(rawe_conn_drained(end(0)));
+    assert_int_equal(counters(1)->acks_sent, 0);
+    unit_run(&net, UNIT_MS, 20 * UNIT_US);
+    assert_int_equal(counters(1)->acks_sent, 0);
+    assert_int_equal(counters(0)->acks_sent, 1);
+}
+
+static void rawe_conn_owe_ack__a_gap_is_reported_at_once_and_its_end_too(void **state)
+{
+    (void)state;
+    connect_nodes();
+    receive_message(1, 0, 1);
+    rawe_engine_flush(&net.node[1].engine, net.now_ns);
+    assert_int_equal(counters(1)->acks_sent, 1);
+    assert_int_equal(net.wire->header.payload_bytes, 1);
+    assert_int_equal(net.wire->bytes[RAWE_PAYLOAD_OFFSET], 0x01);
+    unit_wire_clear(&net);
+    /* While it lasts, every fourth frame. */
+    for (uint32_t ahead = 2; ahead < 18; ahead++) {
+        receive_message(ahead, 0, 1);
+        rawe_engine_flush(&net.node[1].engine, net.now_ns);
+        assert_int_equal(counters(1)->acks_sent, 1 + (ahead - 1) / 4);
+    }
+    unit_wire_clear(&net);
+    receive_message(0, 0, 1);
+    rawe_engine_flush(&net.node[1].engine, net.now_ns);
+    assert_int_equal(counters(1)->acks_sent, 6);
+    assert_int_equal(net.wire->header.payload_bytes, 0);
+    assert_int_equal(net.wire->header.acknowledgement, UINT32_MAX - 1 + 18);
+    unit_wire_clear(&net);
+}
+
+/* rawe_conn_write_header */
+
+static void rawe_conn_write_header__as_of_now(void **state)
+{
+    (void)state;
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    unit_begin_at(&net, RAWE_LANE_EXPRESS, 0xFFFFFFFF);
+    assert_int_equal(unit_copy_message(end(1), 1, 10), RAWE_STATUS_DONE);
+    unit_settle(&net);
+    unit_set_credit(&net, 0, 99);
+    assert_int_equal(unit_copy_message(end(0), 1, 10), RAWE_STATUS_DONE);
+    struct unit_frame *frame = unit_wire_take(&net);
+    assert_non_null(frame);
+    assert_int_equal(frame->header.type, RAWE_FRAME_DATA);
+    assert_int_equal(frame->header.flags & RAWE_FLAG_RESENT, 0);
+    assert_int_equal(frame->header.connection_id, end(1)->handshake.local_id);
+    assert_int_equal(frame->header.sequence, 0xFFFFFFFF);
+    assert_int_equal(frame->header.acknowledgement, 0);
+    assert_int_equal(frame->header.credit, 99);
+    unit_wire_put(&net, frame);
+    finish();
+}
+
+static void rawe_conn_write_header__lane_decides_the_type(void **state)
+{
+    (void)state;
+    struct rawe_conn *bulk = unit_connect(&net, RAWE_LANE_BULK);
+    assert_int_equal(unit_copy_message(bulk, 1, 10), RAWE_STATUS_DONE);
+    assert_int_equal(net.wire->header.type, RAWE_FRAME_BULK);
+    unit_settle(&net);
+    assert_int_equal(net.node[1].message_count, 1);
+}
+
+/* rawe_conn_transmit_control */
+
+static void rawe_conn_transmit_control__says_when_the_link_is_full(void **state)
+{
+    (void)state;
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    net.node[0].link_room = 1;
+    assert_true(rawe_conn_transmit_control(end(0), RAWE_FRAME_PROBE, 0, 17, NULL, 0));
+    assert_false(rawe_conn_transmit_control(end(0), RAWE_FRAME_PROBE, 0, 18, NULL, 0));
+    assert_int_equal(unit_wire_count(&net), 1);
+    assert_int_equal(net.wire->header.sequence, 17);
+    assert_int_equal(net.wire->header.type, RAWE_FRAME_PROBE);
+    assert_int_equal(net.wire->header.credit, rawe_conn_credit(end(0)));
+}
+
+static void rawe_conn_transmit_control__carries_the_largest_sack(void **state)
+{
+    (void)state;
+    uint8_t sack[RAWE_SACK_BYTES_MAX];
+    unit_fill(sack, sizeof(sack), 1);
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    assert_true(rawe_conn_transmit_control(end(0), RAWE_FRAME_ACK, 0, 0, sack, sizeof(sack)));
+    assert_int_equal(net.wire->header.payload_bytes, sizeof(sack));
+    assert_memory_equal(net.wire->bytes + RAWE_PAYLOAD_OFFSET, sack, sizeof(sack));
+}
+
+/* rawe_conn_expect_ack */
+
+static void rawe_conn_expect_ack__only_when_something_is_in_flight(void **state)
+{
+    (void)state;
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    rawe_conn_expect_ack(end(0), net.now_ns);
+    assert_true(end(0)->liveness.probe_deadline_ns == 0);
+    assert_int_equal(unit_copy_message(end(0), 1, 10), RAWE_STATUS_DONE);
+    assert_true(end(0)->liveness.probe_deadline_ns > net.now_ns);
+    unit_run(&net, UNIT_MS, 20 * UNIT_US);
+    assert_true(end(0)->liveness.probe_deadline_ns == 0);
+    assert_int_equal(counters(0)->probes_sent, 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, unit_set_up, unit_tear_down)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(rawe_conn_receive__acknowledges_what_was_never_sent),
-        TEST(rawe_conn_receive__a_probe_is_answered_at_the_end_of_the_round),
-        TEST(rawe_conn_receive__ping_and_pong_are_not_for_a_connection),
-        TEST(rawe_conn_receive__on_a_connection_that_is_not_open),
-        TEST(rawe_conn_receive__data_while_still_asking),
-        TEST(rawe_conn_receive__close_twice),
-        TEST(rawe_conn_receive__close_with_sends_queued),
-        TEST(rawe_conn_receive__close_and_a_done_that_sends_again),
-        TEST(rawe_conn_flush__an_acknowledgement_waits_for_the_link),
-        TEST(rawe_conn_flush__acknowledgement_before_data),
+        TEST(rawe_conn_make_pending__twice_is_once),
+        TEST(rawe_conn_arm__takes_the_earliest_deadline),
+        TEST(rawe_conn_owe_ack__waits_for_the_delay),
+        TEST(rawe_conn_owe_ack__at_once_when_asked_for),
+        TEST(rawe_conn_owe_ack__every_quarter_of_the_credit),
+        TEST(rawe_conn_owe_ack__rides_on_a_reply),
+        TEST(rawe_conn_owe_ack__a_gap_is_reported_at_once_and_its_end_too),
+        TEST(rawe_conn_write_header__as_of_now),
+        TEST(rawe_conn_write_header__lane_decides_the_type),
+        TEST(rawe_conn_transmit_control__says_when_the_link_is_full),
+        TEST(rawe_conn_transmit_control__carries_the_largest_sack),
+        TEST(rawe_conn_expect_ack__only_when_something_is_in_flight),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

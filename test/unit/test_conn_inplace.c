@@ -3,72 +3,12 @@
  *
  * Tests of messages that are delivered from the buffer a batch was received into.
  */
+#define UNIT_LANE RAWE_LANE_BULK
+
+#include "unit_alloc.h"
 #include "unit_segments.h"
 
 #include <string.h>
-
-static struct unit_net net;
-
-/** How many more times malloc may be asked, and fails from then on; -1: as it likes. */
-static int mallocs_left = -1;
-
-void *__real_malloc(size_t bytes);
-void *__wrap_malloc(size_t bytes);
-
-void *__wrap_malloc(size_t bytes)
-{
-    if (mallocs_left == 0) {
-        return NULL;
-    }
-    mallocs_left -= mallocs_left > 0;
-    return __real_malloc(bytes);
-}
-
-static int set_up(void **state)
-{
-    (void)state;
-    mallocs_left = -1;
-    unit_init(&net);
-    net.config.window_frames = 256;
-    net.config.receive_frames = 1024;
-    unit_start(&net);
-    unit_use_batches(&net, 40);
-    unit_connect(&net, RAWE_LANE_BULK);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    mallocs_left = -1;
-    unit_stop(&net);
-    return 0;
-}
-
-static struct rawe_engine *engine(void)
-{
-    return &net.node[1].engine;
-}
-
-static struct rawe_conn *end(void)
-{
-    return net.node[1].conn[RAWE_LANE_BULK];
-}
-
-static void receive(const struct unit_segment *segments, unsigned count)
-{
-    unit_receive_segments(&net, segments, count);
-}
-
-static void put_batch(const struct unit_segment *segments, unsigned count)
-{
-    unit_put_segments(&net, segments, count);
-}
-
-static void assert_message(unsigned index, uint32_t number, size_t len_bytes)
-{
-    unit_assert_fragmented(&net, index, number, len_bytes);
-}
 
 /* rawe_conn_inplace_add */
 
@@ -87,12 +27,12 @@ static void rawe_conn_inplace_add__delivered_from_the_buffer_itself(void **state
     struct unit_segment batch[UNIT_SEGMENTS_MAX];
     unsigned count = unit_segments(batch, 0, 2500);
     count += unit_segments(batch + count, 1, 300);
-    engine()->callbacks.deliver = note_place;
-    receive(batch, count);
+    engine(1)->callbacks.deliver = note_place;
+    unit_receive_segments(batch, count);
     assert_int_equal(net.batches_placed, 1);
-    assert_ptr_equal(delivered_from, engine()->inplace.buffer + 3 * UNIT_SEGMENT_BYTES);
-    assert_int_equal(engine()->counters.messages_received, 2);
-    assert_int_equal(engine()->reassembly_buffers.allocated, 0);
+    assert_ptr_equal(delivered_from, engine(1)->inplace.buffer + 3 * UNIT_SEGMENT_BYTES);
+    assert_int_equal(engine(1)->counters.messages_received, 2);
+    assert_int_equal(engine(1)->reassembly_buffers.allocated, 0);
 }
 
 static void rawe_conn_inplace_add__several_messages_in_order(void **state)
@@ -104,17 +44,17 @@ static void rawe_conn_inplace_add__several_messages_in_order(void **state)
     for (uint32_t i = 0; i < 10; i++) {
         count += unit_segments(batch + count, i, lengths[i]);
     }
-    receive(batch, count);
+    unit_receive_segments(batch, count);
     assert_int_equal(net.batches_placed, 1);
     assert_int_equal(net.node[1].message_count, 10);
     for (uint32_t i = 0; i < 10; i++) {
-        assert_message(i, i, lengths[i]);
+        unit_assert_fragmented(i, i, lengths[i]);
     }
-    assert_int_equal(engine()->counters.messages_received, 10);
-    assert_int_equal(engine()->counters.frames_received, count);
-    assert_int_equal(engine()->reassembly_buffers.allocated, 0); /* none was needed */
-    assert_int_equal(end()->reassembly->next, 10);
-    assert_null(engine()->inplace.conn);
+    assert_int_equal(engine(1)->counters.messages_received, 10);
+    assert_int_equal(engine(1)->counters.frames_received, count);
+    assert_int_equal(engine(1)->reassembly_buffers.allocated, 0); /* none was needed */
+    assert_int_equal(end(1)->reassembly->next, 10);
+    assert_null(engine(1)->inplace.conn);
 }
 
 static void rawe_conn_inplace_add__as_long_as_the_buffer(void **state)
@@ -123,10 +63,10 @@ static void rawe_conn_inplace_add__as_long_as_the_buffer(void **state)
     struct unit_segment batch[UNIT_SEGMENTS_MAX];
     unsigned count = unit_segments(batch, 0, 100);
     count += unit_segments(batch + count, 1, 55000);
-    receive(batch, count);
+    unit_receive_segments(batch, count);
     assert_int_equal(net.batches_placed, 1);
     assert_int_equal(net.node[1].message_count, 2);
-    assert_message(1, 1, 55000);
+    unit_assert_fragmented(1, 1, 55000);
 }
 
 static void rawe_conn_inplace_add__continues_in_the_next_batch(void **state)
@@ -136,15 +76,15 @@ static void rawe_conn_inplace_add__continues_in_the_next_batch(void **state)
     unsigned first = unit_segments(batch, 0, 1500);
     unsigned count = first + unit_segments(batch + first, 1, 9000);
     count += unit_segments(batch + count, 2, 700);
-    receive(batch, first + 4); /* 4 of 9 segments */
+    unit_receive_segments(batch, first + 4); /* 4 of 9 segments */
     assert_int_equal(net.node[1].message_count, 1);
-    assert_ptr_equal(engine()->inplace.conn, end());
-    receive(batch + first + 4, count - first - 4);
+    assert_ptr_equal(engine(1)->inplace.conn, end(1));
+    unit_receive_segments(batch + first + 4, count - first - 4);
     assert_int_equal(net.node[1].message_count, 3);
-    assert_message(0, 0, 1500);
-    assert_message(1, 1, 9000);
-    assert_message(2, 2, 700);
-    assert_null(engine()->inplace.conn);
+    unit_assert_fragmented(0, 0, 1500);
+    unit_assert_fragmented(1, 1, 9000);
+    unit_assert_fragmented(2, 2, 700);
+    assert_null(engine(1)->inplace.conn);
 }
 
 static void rawe_conn_inplace_add__cut_everywhere(void **state)
@@ -158,17 +98,17 @@ static void rawe_conn_inplace_add__cut_everywhere(void **state)
         count += unit_segments(batch + count, number + 2, 2001);
         count += unit_segments(batch + count, number + 3, 10);
         for (unsigned from = 0; from < count; from += cut) {
-            receive(batch + from, count - from < cut ? count - from : cut);
+            unit_receive_segments(batch + from, count - from < cut ? count - from : cut);
         }
         assert_int_equal(net.node[1].message_count, number + 4);
-        assert_message(number, number, 1900);
-        assert_message(number + 1, number + 1, 4100);
-        assert_message(number + 2, number + 2, 2001);
-        assert_message(number + 3, number + 3, 10);
+        unit_assert_fragmented(number, number, 1900);
+        unit_assert_fragmented(number + 1, number + 1, 4100);
+        unit_assert_fragmented(number + 2, number + 2, 2001);
+        unit_assert_fragmented(number + 3, number + 3, 10);
         number += 4;
     }
-    assert_int_equal(engine()->counters.dropped_fragment, 0);
-    assert_null(engine()->inplace.conn);
+    assert_int_equal(engine(1)->counters.dropped_fragment, 0);
+    assert_null(engine(1)->inplace.conn);
 }
 
 static void rawe_conn_inplace_add__the_rest_comes_in_place(void **state)
@@ -177,11 +117,12 @@ static void rawe_conn_inplace_add__the_rest_comes_in_place(void **state)
     struct unit_segment batch[UNIT_SEGMENTS_MAX];
     unsigned first = unit_segments(batch, 0, 1500);
     unsigned count = first + unit_segments(batch + first, 1, 9000);
-    receive(batch, first + 3);
-    receive(batch + first + 3, count - first - 3); /* alone in its batch: into its own buffer */
+    unit_receive_segments(batch, first + 3);
+    unit_receive_segments(batch + first + 3,
+                          count - first - 3); /* alone in its batch: into its own buffer */
     assert_int_equal(net.batches_placed, 2);
     assert_int_equal(net.node[1].message_count, 2);
-    assert_message(1, 1, 9000);
+    unit_assert_fragmented(1, 1, 9000);
 }
 
 static void rawe_conn_inplace_add__the_rest_comes_in_plain_frames(void **state)
@@ -190,14 +131,14 @@ static void rawe_conn_inplace_add__the_rest_comes_in_plain_frames(void **state)
     struct unit_segment batch[UNIT_SEGMENTS_MAX];
     unsigned first = unit_segments(batch, 0, 1500);
     unsigned count = first + unit_segments(batch + first, 1, 5000);
-    receive(batch, first + 2);
-    put_batch(batch + first + 2, count - first - 2);
+    unit_receive_segments(batch, first + 2);
+    unit_put_segments(batch + first + 2, count - first - 2);
     for (struct unit_frame *frame; (frame = unit_wire_take(&net)) != NULL;) {
         unit_receive(&net, frame); /* cut by the sender's device, each comes alone */
         unit_frame_free(frame);
     }
     assert_int_equal(net.node[1].message_count, 2);
-    assert_message(1, 1, 5000);
+    unit_assert_fragmented(1, 1, 5000);
 }
 
 static void rawe_conn_inplace_add__an_earlier_message_is_missing(void **state)
@@ -208,20 +149,20 @@ static void rawe_conn_inplace_add__an_earlier_message_is_missing(void **state)
     unsigned count = unit_segments(batch, 1, 1500);
     count += unit_segments(batch + count, 2, 2500);
     net.segment_sequence = late_count;
-    receive(batch, count);
+    unit_receive_segments(batch, count);
     assert_int_equal(net.node[1].message_count, 0); /* they wait for it, in buffers of their own */
-    assert_int_equal(engine()->reassembly_buffers.allocated, 2);
+    assert_int_equal(engine(1)->reassembly_buffers.allocated, 2);
     uint32_t behind = net.segment_sequence;
     net.segment_sequence = 0;
-    receive(late, late_count);
+    unit_receive_segments(late, late_count);
     assert_int_equal(net.node[1].message_count, 3);
-    assert_message(0, 0, 2500);
-    assert_message(1, 1, 1500);
-    assert_message(2, 2, 2500);
+    unit_assert_fragmented(0, 0, 2500);
+    unit_assert_fragmented(1, 1, 1500);
+    unit_assert_fragmented(2, 2, 2500);
     net.segment_sequence = behind;
     count = unit_segments(batch, 3, 100);
     count += unit_segments(batch + count, 4, 100);
-    receive(batch, count);
+    unit_receive_segments(batch, count);
     assert_int_equal(net.node[1].message_count, 5);
 }
 
@@ -232,13 +173,13 @@ static void rawe_conn_inplace_add__its_beginning_is_missing(void **state)
     unsigned count = unit_segments(batch, 0, 2500);
     count += unit_segments(batch + count, 1, 1800);
     net.segment_sequence = 1;
-    receive(batch + 1, count - 1);
+    unit_receive_segments(batch + 1, count - 1);
     assert_int_equal(net.node[1].message_count, 0);
     net.segment_sequence = 0;
-    receive(batch, 1);
+    unit_receive_segments(batch, 1);
     assert_int_equal(net.node[1].message_count, 2);
-    assert_message(0, 0, 2500);
-    assert_message(1, 1, 1800);
+    unit_assert_fragmented(0, 0, 2500);
+    unit_assert_fragmented(1, 1, 1800);
 }
 
 static void rawe_conn_inplace_add__two_connections_by_turns(void **state)
@@ -248,14 +189,14 @@ static void rawe_conn_inplace_add__two_connections_by_turns(void **state)
     struct unit_segment batch[UNIT_SEGMENTS_MAX];
     unsigned first = unit_segments(batch, 0, 1500);
     unsigned count = first + unit_segments(batch + first, 1, 5000);
-    receive(batch, first + 2);
-    assert_ptr_equal(engine()->inplace.conn, end());
-    assert_non_null(rawe_conn_inplace_buffer(engine())); /* somebody else's batch comes */
-    memset(engine()->inplace.buffer, 0xEE, RAWE_INPLACE_BUFFER_BYTES);
-    assert_null(engine()->inplace.conn);
-    receive(batch + first + 2, count - first - 2);
+    unit_receive_segments(batch, first + 2);
+    assert_ptr_equal(engine(1)->inplace.conn, end(1));
+    assert_non_null(rawe_conn_inplace_buffer(engine(1))); /* somebody else's batch comes */
+    memset(engine(1)->inplace.buffer, 0xEE, RAWE_INPLACE_BUFFER_BYTES);
+    assert_null(engine(1)->inplace.conn);
+    unit_receive_segments(batch + first + 2, count - first - 2);
     assert_int_equal(net.node[1].message_count, 2);
-    assert_message(1, 1, 5000);
+    unit_assert_fragmented(1, 1, 5000);
 }
 
 /* rawe_conn_inplace_spill, rawe_conn_inplace_buffer: without memory. */
@@ -267,17 +208,17 @@ static void rawe_conn_inplace_buffer__without_memory(void **state)
     struct rawe_placement placement;
     unsigned count = unit_segments(batch, 0, 1500);
     count += unit_segments(batch + count, 1, 500);
-    put_batch(batch, count);
+    unit_put_segments(batch, count);
     const struct unit_frame *first = net.wire;
-    mallocs_left = 0;
-    assert_false(rawe_engine_plan(engine(), first->bytes + RAWE_MAC_BYTES,
-                                  first->bytes + RAWE_ETH_HEADER_BYTES,
-                                  UNIT_SEGMENT_HEAD_BYTES + RAWE_FRAGMENT_PUT_BYTES - RAWE_FRAGMENT_PART_BYTES,
-                                  UNIT_SEGMENT_HEAD_BYTES + UNIT_SEGMENT_BYTES,
-                                  2 * (UNIT_SEGMENT_HEAD_BYTES + UNIT_SEGMENT_BYTES) + UNIT_SEGMENT_HEAD_BYTES + 500,
-                                  &placement));
-    mallocs_left = -1;
-    assert_null(engine()->inplace.buffer);
+    unit_allocations_left = 0;
+    assert_false(rawe_engine_plan(
+        engine(1), first->bytes + RAWE_MAC_BYTES, first->bytes + RAWE_ETH_HEADER_BYTES,
+        UNIT_SEGMENT_HEAD_BYTES + RAWE_FRAGMENT_PUT_BYTES - RAWE_FRAGMENT_PART_BYTES,
+        UNIT_SEGMENT_HEAD_BYTES + UNIT_SEGMENT_BYTES,
+        2 * (UNIT_SEGMENT_HEAD_BYTES + UNIT_SEGMENT_BYTES) + UNIT_SEGMENT_HEAD_BYTES + 500,
+        &placement));
+    unit_allocations_left = -1;
+    assert_null(engine(1)->inplace.buffer);
     unit_step(&net);
     unit_wire_clear(&net);
     assert_int_equal(net.node[1].message_count, 2);
@@ -289,11 +230,11 @@ static void rawe_conn_inplace_buffer__not_for_longer_batches(void **state)
     struct unit_segment batch[UNIT_SEGMENTS_MAX];
     struct rawe_placement placement;
     unsigned count = unit_segments(batch, 0, 1500);
-    put_batch(batch, count);
+    unit_put_segments(batch, count);
     const uint8_t *bytes = net.wire->bytes;
     const size_t longest = RAWE_INPLACE_BUFFER_BYTES;
     for (unsigned over = 0; over < 2; over++) {
-        assert_int_equal(rawe_engine_plan(engine(), bytes + RAWE_MAC_BYTES,
+        assert_int_equal(rawe_engine_plan(engine(1), bytes + RAWE_MAC_BYTES,
                                           bytes + RAWE_ETH_HEADER_BYTES,
                                           RAWE_HEADER_BYTES + RAWE_FRAGMENT_BYTES_MAX,
                                           UNIT_SEGMENT_HEAD_BYTES + UNIT_SEGMENT_BYTES + 60,
@@ -309,25 +250,25 @@ static void rawe_conn_inplace_spill__without_memory_it_stays(void **state)
     struct unit_segment batch[UNIT_SEGMENTS_MAX];
     unsigned first = unit_segments(batch, 0, 1500);
     unsigned count = first + unit_segments(batch + first, 1, 5000);
-    receive(batch, first + 2);
-    const struct rawe_conn *whose = engine()->inplace.conn;
-    assert_ptr_equal(whose, end());
-    put_batch(batch + first + 2, 1);
+    unit_receive_segments(batch, first + 2);
+    const struct rawe_conn *whose = engine(1)->inplace.conn;
+    assert_ptr_equal(whose, end(1));
+    unit_put_segments(batch + first + 2, 1);
     struct unit_frame *frame = unit_wire_take(&net);
-    mallocs_left = 0;
-    assert_null(rawe_conn_inplace_buffer(engine()));
-    assert_false(rawe_conn_inplace_spill(engine()));
-    assert_ptr_equal(engine()->inplace.conn, whose);
+    unit_allocations_left = 0;
+    assert_null(rawe_conn_inplace_buffer(engine(1)));
+    assert_false(rawe_conn_inplace_spill(engine(1)));
+    assert_ptr_equal(engine(1)->inplace.conn, whose);
     /* A part that comes alone cannot be taken either, and is not acknowledged. */
     unit_receive(&net, frame);
-    mallocs_left = -1;
-    assert_int_equal(engine()->counters.no_buffer, 1);
-    assert_int_equal(end()->recvwin.acktr->next, net.segment_sequence - 1);
+    unit_allocations_left = -1;
+    assert_int_equal(engine(1)->counters.no_buffer, 1);
+    assert_int_equal(end(1)->recvwin.acktr->next, net.segment_sequence - 1);
     unit_receive(&net, frame);
     unit_frame_free(frame);
-    receive(batch + first + 3, count - first - 3);
+    unit_receive_segments(batch + first + 3, count - first - 3);
     assert_int_equal(net.node[1].message_count, 2);
-    assert_message(1, 1, 5000);
+    unit_assert_fragmented(1, 1, 5000);
 }
 
 /* The end of the connection whose message is in the buffer. */
@@ -338,11 +279,11 @@ static void rawe_conn_inplace_spill__connection_closed(void **state)
     struct unit_segment batch[UNIT_SEGMENTS_MAX];
     unsigned first = unit_segments(batch, 0, 1500);
     (void)unit_segments(batch + first, 1, 5000);
-    receive(batch, first + 2);
-    assert_non_null(engine()->inplace.conn);
+    unit_receive_segments(batch, first + 2);
+    assert_non_null(engine(1)->inplace.conn);
     unit_close(&net, 1, RAWE_LANE_BULK);
-    assert_null(engine()->inplace.conn);
-    assert_non_null(rawe_conn_inplace_buffer(engine()));
+    assert_null(engine(1)->inplace.conn);
+    assert_non_null(rawe_conn_inplace_buffer(engine(1)));
 }
 
 static void rawe_conn_inplace_spill__connection_begun_anew(void **state)
@@ -351,24 +292,24 @@ static void rawe_conn_inplace_spill__connection_begun_anew(void **state)
     struct unit_segment batch[UNIT_SEGMENTS_MAX];
     unsigned first = unit_segments(batch, 0, 1500);
     (void)unit_segments(batch + first, 1, 5000);
-    receive(batch, first + 2);
+    unit_receive_segments(batch, first + 2);
     unit_close(&net, 0, RAWE_LANE_BULK);
     unit_settle(&net);
-    assert_int_equal(end()->handshake.state, RAWE_CONN_PEER_CLOSED);
-    assert_null(engine()->inplace.conn);
+    assert_int_equal(end(1)->handshake.state, RAWE_CONN_PEER_CLOSED);
+    assert_null(engine(1)->inplace.conn);
     unit_open(&net, 0, RAWE_LANE_BULK);
     rawe_conn_connect(net.node[0].conn[RAWE_LANE_BULK], net.now_ns);
     unit_settle(&net);
     net.segment_sequence = 0;
     unsigned count = unit_segments(batch, 0, 1100); /* nothing is left of the old one */
     count += unit_segments(batch + count, 1, 1100);
-    receive(batch, count);
+    unit_receive_segments(batch, count);
     assert_int_equal(net.node[1].message_count, 3);
-    assert_message(1, 0, 1100);
-    assert_message(2, 1, 1100);
+    unit_assert_fragmented(1, 0, 1100);
+    unit_assert_fragmented(2, 1, 1100);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, unit_set_up_segments, unit_tear_down)
 
 int main(void)
 {

@@ -9,47 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct unit_net net;
-
-static int set_up(void **state)
-{
-    (void)state;
-    unit_init(&net);
-    net.config.window_frames = 256;
-    net.config.receive_frames = 1024;
-    unit_start(&net);
-    unit_use_batches(&net, 40);
-    unit_connect(&net, RAWE_LANE_BULK);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    unit_stop(&net);
-    return 0;
-}
-
-static struct rawe_engine *engine(void)
-{
-    return &net.node[1].engine;
-}
-
-static void receive(const struct unit_segment *segments, unsigned count)
-{
-    unit_receive_segments(&net, segments, count);
-}
-
-static void put_batch(const struct unit_segment *segments, unsigned count)
-{
-    unit_put_segments(&net, segments, count);
-}
-
-static void assert_message(unsigned index, uint32_t number, size_t len_bytes)
-{
-    unit_assert_fragmented(&net, index, number, len_bytes);
-}
-
 static void forget_messages(void)
 {
     for (unsigned i = 0; i < net.node[1].message_count; i++) {
@@ -94,15 +53,15 @@ static void rawe_conn_inplace_add__contradictions(void **state)
                     break;
                 }
                 net.segment_sequence = 0;
-                receive(batch, 5);
+                unit_receive_segments(batch, 5);
                 bool wrong_now = memcmp(batch, good, sizeof(good)) != 0;
-                /* Bytes are counted: who overlaps his own segments gets away with it. */
+                /* Bytes are counted: a peer may overlap its own fragments. */
                 if (field != 1 || net.node[1].message_count != 2) {
                     assert_int_equal(net.node[1].message_count, wrong_now ? 0 : 2);
                 }
                 /* Whoever is honest afterwards, on a new connection, is served. */
                 unit_close(&net, 1, RAWE_LANE_BULK);
-                assert_null(engine()->inplace.conn);
+                assert_null(engine(1)->inplace.conn);
                 unit_close(&net, 0, RAWE_LANE_BULK);
                 unit_wire_clear(&net);
                 unit_connect(&net, RAWE_LANE_BULK);
@@ -112,9 +71,9 @@ static void rawe_conn_inplace_add__contradictions(void **state)
     }
     net.segment_sequence = 0;
     memcpy(batch, good, sizeof(good));
-    receive(batch, 5);
+    unit_receive_segments(batch, 5);
     assert_int_equal(net.node[1].message_count, 2);
-    assert_message(0, 0, 3500);
+    unit_assert_fragmented(0, 0, 3500);
 }
 
 static void rawe_conn_inplace_add__the_same_message_begins_twice(void **state)
@@ -127,15 +86,15 @@ static void rawe_conn_inplace_add__the_same_message_begins_twice(void **state)
     batch[3] = unit_segment(0, 1000, 2000);
     batch[4] = unit_segment(0, 2000, 3000);
     batch[5] = unit_segment(1, 0, 10);
-    receive(batch, 6);
-    assert_int_equal(engine()->counters.dropped_fragment, 2);
+    unit_receive_segments(batch, 6);
+    assert_int_equal(engine(1)->counters.dropped_fragment, 2);
     assert_int_equal(net.node[1].message_count, 2);
-    assert_message(0, 0, 3000);
-    assert_message(1, 1, 10);
+    unit_assert_fragmented(0, 0, 3000);
+    unit_assert_fragmented(1, 1, 10);
     for (uint32_t number = 2; number < 2 + 2 * RAWE_REASSEMBLY_MESSAGES; number++) {
         unsigned count = unit_segments(batch, number, 1200); /* no place is taken for ever */
         count += unit_segments(batch + count, number + 1, 10);
-        receive(batch, count);
+        unit_receive_segments(batch, count);
         number++;
     }
     assert_int_equal(net.node[1].message_count, 2 + 2 * RAWE_REASSEMBLY_MESSAGES);
@@ -148,20 +107,20 @@ static void rawe_conn_inplace_add__longer_than_the_batch(void **state)
     batch[0] = unit_segment(0, 0, 10);
     batch[1] = unit_segment(1, 0, 65536); /* from here on the buffer has not as much */
     batch[2] = unit_segment(1, 1000, 65536);
-    receive(batch, 3);
-    assert_null(engine()->inplace.conn); /* has a buffer of its own */
-    assert_int_equal(engine()->reassembly_buffers.allocated, 1);
+    unit_receive_segments(batch, 3);
+    assert_null(engine(1)->inplace.conn); /* has a buffer of its own */
+    assert_int_equal(engine(1)->reassembly_buffers.allocated, 1);
     batch[0] = unit_segment(1, 2000, 65536);
     batch[1] = unit_segment(1, 3000, 65537); /* longer than any message may be */
-    receive(batch, 2);
+    unit_receive_segments(batch, 2);
     assert_int_equal(net.node[1].message_count, 1);
-    assert_int_equal(engine()->counters.dropped_misplaced, 1);
-    unit_put_segments(&net, &batch[1], 1);
+    assert_int_equal(engine(1)->counters.dropped_misplaced, 1);
+    unit_put_segments(&batch[1], 1);
     struct unit_frame *frame = unit_wire_take(&net);
     frame->batch = 0; /* the same in a plain frame */
     unit_receive(&net, frame);
     unit_frame_free(frame);
-    assert_int_equal(engine()->counters.dropped_fragment, 1);
+    assert_int_equal(engine(1)->counters.dropped_fragment, 1);
 }
 
 static void rawe_conn_inplace_add__longer_than_messages_may_be(void **state)
@@ -176,11 +135,11 @@ static void rawe_conn_inplace_add__longer_than_messages_may_be(void **state)
     unit_connect(&net, RAWE_LANE_BULK);
     unsigned count = unit_segments(batch, 0, 4000);
     count += unit_segments(batch + count, 1, 4001);
-    receive(batch, count);
+    unit_receive_segments(batch, count);
     assert_int_equal(net.batches_placed, 1);
     assert_int_equal(net.node[1].message_count, 1);
-    assert_message(0, 0, 4000);
-    assert_int_equal(engine()->counters.dropped_fragment, 5);
+    unit_assert_fragmented(0, 0, 4000);
+    assert_int_equal(engine(1)->counters.dropped_fragment, 5);
 }
 
 static void rawe_conn_inplace_add__a_gap_behind_a_short_segment(void **state)
@@ -192,10 +151,10 @@ static void rawe_conn_inplace_add__a_gap_behind_a_short_segment(void **state)
     batch[1] = unit_segment(0, 700, 2500);
     batch[2] = unit_segment(0, 1700, 2500);
     batch[3] = unit_segment(1, 0, 10);
-    receive(batch, 4);
+    unit_receive_segments(batch, 4);
     assert_int_equal(net.node[1].message_count, 2);
-    assert_message(0, 0, 2500);
-    assert_message(1, 1, 10);
+    unit_assert_fragmented(0, 0, 2500);
+    unit_assert_fragmented(1, 1, 10);
 }
 
 static void rawe_conn_inplace_add__a_frame_of_another_connection(void **state)
@@ -207,7 +166,7 @@ static void rawe_conn_inplace_add__a_frame_of_another_connection(void **state)
     batch[0] = unit_segment(0, 0, 2000);
     batch[1] = unit_segment(0, 1000, 2000);
     batch[2] = unit_segment(1, 0, 10);
-    put_batch(batch, 3);
+    unit_put_segments(batch, 3);
     struct unit_frame *second = net.wire->next;
     second->header.connection_id = express->handshake.local_id;
     second->header.sequence = 0;
@@ -215,56 +174,56 @@ static void rawe_conn_inplace_add__a_frame_of_another_connection(void **state)
     /* Together they would be whole, but neither connection has the whole of it. */
     const struct unit_frame *frame = net.wire;
     struct rawe_placement placement;
-    assert_true(rawe_engine_plan(engine(), frame->bytes + RAWE_MAC_BYTES,
-                                 frame->bytes + RAWE_ETH_HEADER_BYTES,
-                                 RAWE_HEADER_BYTES + RAWE_FRAGMENT_BYTES_MAX,
-                                 UNIT_SEGMENT_HEAD_BYTES + UNIT_SEGMENT_BYTES,
-                                 3 * UNIT_SEGMENT_HEAD_BYTES + 2010, &placement));
+    assert_true(rawe_engine_plan(
+        engine(1), frame->bytes + RAWE_MAC_BYTES, frame->bytes + RAWE_ETH_HEADER_BYTES,
+        RAWE_HEADER_BYTES + RAWE_FRAGMENT_BYTES_MAX, UNIT_SEGMENT_HEAD_BYTES + UNIT_SEGMENT_BYTES,
+        3 * UNIT_SEGMENT_HEAD_BYTES + 2010, &placement));
     for (unsigned i = 0; i < 3; i++, frame = frame->next) {
         const uint8_t *bytes = frame->bytes + RAWE_ETH_HEADER_BYTES;
         uint8_t *to = placement.base + i * placement.data_bytes;
         size_t data_bytes = frame->len_bytes - RAWE_ETH_HEADER_BYTES - placement.head_bytes;
         memcpy(to, bytes + placement.head_bytes, data_bytes);
-        rawe_engine_receive_parts(engine(), frame->bytes + RAWE_MAC_BYTES, bytes,
+        rawe_engine_receive_parts(engine(1), frame->bytes + RAWE_MAC_BYTES, bytes,
                                   placement.head_bytes, to, data_bytes, net.now_ns);
     }
     unit_wire_clear(&net);
     assert_int_equal(net.node[1].message_count, 0);
     assert_int_equal(express->reassembly->next, 0);
     net.segment_sequence = 1;
-    receive(&batch[1], 1); /* what was missing */
+    unit_receive_segments(&batch[1], 1); /* what was missing */
     assert_int_equal(net.node[1].message_count, 2);
-    assert_message(0, 0, 2000);
+    unit_assert_fragmented(0, 0, 2000);
 }
 
 static void rawe_conn_inplace_add__other_kinds_in_the_middle(void **state)
 {
     (void)state;
     struct unit_segment batch[4];
-    static const uint8_t kinds[] = {RAWE_FRAGMENT_MESSAGE, RAWE_FRAGMENT_PUT, RAWE_FRAGMENT_VALIDATION, 0, 77};
+    static const uint8_t kinds[] = {RAWE_FRAGMENT_MESSAGE, RAWE_FRAGMENT_PUT,
+                                    RAWE_FRAGMENT_VALIDATION, 0, 77};
     for (unsigned i = 0; i < sizeof(kinds); i++) {
-        uint64_t dropped = engine()->counters.dropped_length;
+        uint64_t dropped = engine(1)->counters.dropped_length;
         uint32_t before = net.segment_sequence;
         batch[0] = unit_segment(2 * i, 0, 10);
         batch[1] = unit_segment(2 * i + 1, 0, 3000);
         batch[2] = unit_segment(2 * i + 1, 1000, 3000);
         batch[3] = unit_segment(2 * i + 1, 2000, 3000);
-        put_batch(batch, 4);
+        unit_put_segments(batch, 4);
         struct unit_frame *third = net.wire->next->next;
         third->bytes[RAWE_PAYLOAD_OFFSET] = kinds[i];
         unit_step(&net);
         unit_wire_clear(&net);
-        assert_int_equal(engine()->counters.dropped_length, dropped + 1);
+        assert_int_equal(engine(1)->counters.dropped_length, dropped + 1);
         assert_int_equal(net.node[1].message_count, 2 * i + 1);
         net.segment_sequence = before + 2; /* it was not taken: as it should be, it is */
-        receive(&batch[2], 1);
+        unit_receive_segments(&batch[2], 1);
         assert_int_equal(net.node[1].message_count, 2 * i + 2);
-        assert_message(2 * i + 1, 2 * i + 1, 3000);
+        unit_assert_fragmented(2 * i + 1, 2 * i + 1, 3000);
         net.segment_sequence = before + 4;
     }
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, unit_set_up_segments, unit_tear_down)
 
 int main(void)
 {

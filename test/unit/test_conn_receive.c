@@ -1,178 +1,11 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of the way in: when it is acknowledged, which frames are taken, what is delivered.
+ * Tests of reception: which frames are taken, what is delivered.
  */
-#include "unit_support.h"
+#include "unit_receive.h"
 
 #include <string.h>
-
-static struct unit_net net;
-
-static int set_up(void **state)
-{
-    (void)state;
-    unit_init(&net);
-    unit_start(&net);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    unit_stop(&net);
-    return 0;
-}
-
-static struct rawe_counters *counters(unsigned node)
-{
-    return &net.node[node].engine.counters;
-}
-
-static struct rawe_conn *end(unsigned node)
-{
-    return net.node[node].conn[RAWE_LANE_EXPRESS];
-}
-
-/** A fragment and `data_bytes` bytes of its data at `out`, padded. Returns the length. */
-static size_t put_fragment(uint8_t *out, struct rawe_fragment fragment, unsigned seed)
-{
-    size_t header_bytes = rawe_fragment_encode(out, &fragment);
-    unit_fill(out + header_bytes, fragment.data_bytes, seed);
-    size_t len_bytes = header_bytes + fragment.data_bytes;
-    memset(out + len_bytes, 0, rawe_fragment_pad(len_bytes) - len_bytes);
-    return rawe_fragment_pad(len_bytes);
-}
-
-/** Hand node 1 a DATA frame of node 0, `ahead` of the next one it expects. */
-static void receive_data(uint32_t ahead, uint8_t flags, const uint8_t *payload,
-                         size_t payload_bytes)
-{
-    struct unit_frame *frame = unit_forge(
-        &net, 0, RAWE_LANE_EXPRESS,
-        (struct rawe_header){
-            .type = RAWE_FRAME_DATA, .flags = flags, .sequence = end(1)->recvwin.acktr->next + ahead},
-        payload, payload_bytes);
-    unit_receive(&net, frame);
-    unit_frame_free(frame);
-}
-
-static void receive_message(uint32_t ahead, uint8_t flags, uint8_t tag)
-{
-    uint8_t payload[64];
-    size_t len_bytes = put_fragment(
-        payload, (struct rawe_fragment){.kind = RAWE_FRAGMENT_MESSAGE, .tag = tag, .data_bytes = 20},
-        tag);
-    receive_data(ahead, flags, payload, len_bytes);
-}
-
-/** An open connection whose numbers are about to wrap; node 1's credit is 16 frames. */
-static void connect_nodes(void)
-{
-    unit_connect(&net, RAWE_LANE_EXPRESS);
-    unit_begin_at(&net, RAWE_LANE_EXPRESS, UINT32_MAX - 1);
-    unit_set_credit(&net, 1, 16);
-    net.node[1].engine.credit.room[RAWE_LANE_EXPRESS] = 16 * 4 / 3 + 1;
-    assert_int_equal(counters(1)->acks_sent, 0);
-}
-
-/* Acknowledging */
-
-static void owe_ack__waits_for_the_delay(void **state)
-{
-    (void)state;
-    connect_nodes();
-    receive_message(0, 0, 1);
-    receive_message(0, 0, 2);
-    unit_settle(&net);
-    unit_run(&net, net.config.ack_delay_ns - 20 * UNIT_US, 10 * UNIT_US);
-    assert_int_equal(counters(1)->acks_sent, 0);
-    net.node[0].paused = true;
-    unit_run(&net, 60 * UNIT_US, 10 * UNIT_US);
-    assert_int_equal(counters(1)->acks_sent, 1); /* one for both */
-    assert_int_equal(net.wire->header.type, RAWE_FRAME_ACK);
-    assert_int_equal(net.wire->header.acknowledgement, end(1)->recvwin.acktr->next);
-    assert_int_equal(net.wire->header.payload_bytes, 0);
-    unit_run(&net, UNIT_MS, 20 * UNIT_US);
-    assert_int_equal(counters(1)->acks_sent, 1);
-    unit_wire_clear(&net);
-}
-
-static void owe_ack__at_once_when_asked_for(void **state)
-{
-    (void)state;
-    connect_nodes();
-    receive_message(0, RAWE_FLAG_ACK_NOW, 1);
-    assert_int_equal(counters(1)->acks_sent, 0); /* at the end of the round, not before */
-    assert_true(rawe_engine_pending(&net.node[1].engine));
-    rawe_engine_flush(&net.node[1].engine, net.now_ns);
-    assert_int_equal(counters(1)->acks_sent, 1);
-    unit_wire_clear(&net);
-}
-
-static void owe_ack__every_quarter_of_the_credit(void **state)
-{
-    (void)state;
-    connect_nodes();
-    for (unsigned i = 1; i <= 40; i++) {
-        receive_message(0, 0, 1);
-        rawe_engine_flush(&net.node[1].engine, net.now_ns);
-        assert_int_equal(counters(1)->acks_sent, i / 4);
-    }
-    unit_wire_clear(&net);
-}
-
-static void owe_ack__rides_on_a_reply(void **state)
-{
-    (void)state;
-    connect_nodes();
-    assert_int_equal(unit_copy_message(end(0), 1, 10), RAWE_STATUS_DONE);
-    unit_step(&net);
-    assert_int_equal(unit_copy_message(end(1), 2, 10), RAWE_STATUS_DONE);
-    assert_int_equal(net.wire->header.acknowledgement, end(0)->sendwin.next);
-    unit_step(&net);
-    assert_true(rawe_conn_drained(end(0)));
-    assert_int_equal(counters(1)->acks_sent, 0);
-    unit_run(&net, UNIT_MS, 20 * UNIT_US);
-    assert_int_equal(counters(1)->acks_sent, 0);
-    assert_int_equal(counters(0)->acks_sent, 1);
-}
-
-static void owe_ack__a_hole_is_told_at_once_and_its_end_too(void **state)
-{
-    (void)state;
-    connect_nodes();
-    receive_message(1, 0, 1);
-    rawe_engine_flush(&net.node[1].engine, net.now_ns);
-    assert_int_equal(counters(1)->acks_sent, 1);
-    assert_int_equal(net.wire->header.payload_bytes, 1);
-    assert_int_equal(net.wire->bytes[RAWE_PAYLOAD_OFFSET], 0x01);
-    unit_wire_clear(&net);
-    /* While it lasts, every fourth frame. */
-    for (uint32_t ahead = 2; ahead < 18; ahead++) {
-        receive_message(ahead, 0, 1);
-        rawe_engine_flush(&net.node[1].engine, net.now_ns);
-        assert_int_equal(counters(1)->acks_sent, 1 + (ahead - 1) / 4);
-    }
-    unit_wire_clear(&net);
-    receive_message(0, 0, 1);
-    rawe_engine_flush(&net.node[1].engine, net.now_ns);
-    assert_int_equal(counters(1)->acks_sent, 6);
-    assert_int_equal(net.wire->header.payload_bytes, 0);
-    assert_int_equal(net.wire->header.acknowledgement, UINT32_MAX - 1 + 18);
-    unit_wire_clear(&net);
-}
-
-static void owe_ack__a_reply_does_not_stand_for_a_sack_block(void **state)
-{
-    (void)state;
-    connect_nodes();
-    receive_message(1, 0, 1);
-    assert_int_equal(unit_copy_message(end(1), 2, 10), RAWE_STATUS_DONE);
-    rawe_engine_flush(&net.node[1].engine, net.now_ns);
-    assert_int_equal(counters(1)->acks_sent, 1);
-    unit_wire_clear(&net);
-}
 
 static void receive_data__a_duplicate_is_acknowledged_and_not_delivered(void **state)
 {
@@ -210,7 +43,7 @@ static void receive_data__outside_the_window(void **state)
 
 /* Messages */
 
-static void deliver_messages__several_in_a_frame(void **state)
+static void rawe_conn_deliver_messages__several_in_a_frame(void **state)
 {
     (void)state;
     uint8_t payload[256];
@@ -218,9 +51,10 @@ static void deliver_messages__several_in_a_frame(void **state)
     connect_nodes();
     static const uint16_t lengths[] = {5, 0, 8, 31, 1};
     for (uint8_t i = 0; i < 5; i++) {
-        at += put_fragment(
-            payload + at,
-            (struct rawe_fragment){.kind = RAWE_FRAGMENT_MESSAGE, .tag = i, .data_bytes = lengths[i]}, i);
+        at += put_fragment(payload + at,
+                           (struct rawe_fragment){
+                               .kind = RAWE_FRAGMENT_MESSAGE, .tag = i, .data_bytes = lengths[i]},
+                           i);
     }
     receive_data(0, 0, payload, at - 7); /* without the padding of the last */
     assert_int_equal(net.node[1].message_count, 5);
@@ -232,7 +66,7 @@ static void deliver_messages__several_in_a_frame(void **state)
     assert_int_equal(counters(1)->bytes_received, 45);
 }
 
-static void deliver_messages__what_is_before_a_malformed_fragment_counts(void **state)
+static void rawe_conn_deliver_messages__what_is_before_a_malformed_fragment_counts(void **state)
 {
     (void)state;
     connect_nodes();
@@ -251,15 +85,16 @@ static void deliver_messages__what_is_before_a_malformed_fragment_counts(void **
     for (unsigned i = 0; i < sizeof(tails) / sizeof(tails[0]); i++) {
         uint8_t payload[64];
         size_t at = put_fragment(
-            payload, (struct rawe_fragment){.kind = RAWE_FRAGMENT_MESSAGE, .tag = 7, .data_bytes = 12},
-            i);
+            payload,
+            (struct rawe_fragment){.kind = RAWE_FRAGMENT_MESSAGE, .tag = 7, .data_bytes = 12}, i);
         memcpy(payload + at, tails[i], tail_bytes[i]);
         uint32_t next = end(1)->recvwin.acktr->next;
         receive_data(0, 0, payload, at + tail_bytes[i]);
         assert_int_equal(net.node[1].message_count, i + 1);
         unit_assert_message(&net.node[1], i, 7, 12, i);
         assert_int_equal(counters(1)->dropped_length, i + 1);
-        assert_int_equal(end(1)->recvwin.acktr->next, next + 1); /* sent again it would be no better */
+        assert_int_equal(end(1)->recvwin.acktr->next,
+                         next + 1); /* sent again it would be no better */
     }
 }
 
@@ -304,7 +139,7 @@ static void reply_to(struct unit_node *node, struct rawe_conn *conn, uint8_t tag
     assert_int_equal(unit_copy_message(conn, (uint8_t)(tag + 100), 30), RAWE_STATUS_DONE);
 }
 
-static void deliver__a_callback_replies(void **state)
+static void rawe_conn_deliver__a_callback_replies(void **state)
 {
     (void)state;
     replies = 0;
@@ -313,9 +148,9 @@ static void deliver__a_callback_replies(void **state)
     uint8_t payload[256];
     size_t at = 0;
     for (uint8_t i = 0; i < 4; i++) {
-        at += put_fragment(payload + at,
-                        (struct rawe_fragment){.kind = RAWE_FRAGMENT_MESSAGE, .tag = i, .data_bytes = 9},
-                        i);
+        at += put_fragment(
+            payload + at,
+            (struct rawe_fragment){.kind = RAWE_FRAGMENT_MESSAGE, .tag = i, .data_bytes = 9}, i);
     }
     receive_data(0, RAWE_FLAG_ACK_NOW, payload, at);
     assert_int_equal(replies, 4);
@@ -339,7 +174,7 @@ static void volley(struct unit_node *node, struct rawe_conn *conn, uint8_t tag)
     }
 }
 
-static void deliver__ping_pong_out_of_callbacks(void **state)
+static void rawe_conn_deliver__ping_pong_out_of_callbacks(void **state)
 {
     (void)state;
     unit_fill(ping_pong_data, sizeof(ping_pong_data), 1);
@@ -358,24 +193,18 @@ static void deliver__ping_pong_out_of_callbacks(void **state)
     assert_int_equal(counters(0)->frames_resent + counters(1)->frames_resent, 0);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, unit_set_up, unit_tear_down)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(owe_ack__waits_for_the_delay),
-        TEST(owe_ack__at_once_when_asked_for),
-        TEST(owe_ack__every_quarter_of_the_credit),
-        TEST(owe_ack__rides_on_a_reply),
-        TEST(owe_ack__a_hole_is_told_at_once_and_its_end_too),
-        TEST(owe_ack__a_reply_does_not_stand_for_a_sack_block),
         TEST(receive_data__a_duplicate_is_acknowledged_and_not_delivered),
         TEST(receive_data__outside_the_window),
-        TEST(deliver_messages__several_in_a_frame),
-        TEST(deliver_messages__what_is_before_a_malformed_fragment_counts),
+        TEST(rawe_conn_deliver_messages__several_in_a_frame),
+        TEST(rawe_conn_deliver_messages__what_is_before_a_malformed_fragment_counts),
         TEST(receive_data__a_malformed_first_fragment_is_not_taken),
-        TEST(deliver__a_callback_replies),
-        TEST(deliver__ping_pong_out_of_callbacks),
+        TEST(rawe_conn_deliver__a_callback_replies),
+        TEST(rawe_conn_deliver__ping_pong_out_of_callbacks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,7 +3,9 @@
  *
  * Tests of the reordering window: paths on which some frames take longer than others.
  */
-#include "unit_support.h"
+#include "unit_message.h"
+#include "unit_net.h"
+#include "unit_wire.h"
 
 #include <string.h>
 

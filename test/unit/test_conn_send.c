@@ -1,92 +1,12 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of the way out: what is copied, what is referred to, completion. The window and the link
- * are in test_conn_output.c.
+ * Tests of sending: by copy, and from the memory of the caller.
  */
-#include "unit_support.h"
+#include "unit_pair.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-static struct unit_net net;
-
-static int set_up(void **state)
-{
-    (void)state;
-    unit_init(&net);
-    unit_start(&net);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    unit_stop(&net);
-    return 0;
-}
-
-static struct rawe_counters *counters(unsigned node)
-{
-    return &net.node[node].engine.counters;
-}
-
-static struct rawe_conn *end(unsigned node)
-{
-    return net.node[node].conn[RAWE_LANE_EXPRESS];
-}
-
-/** Start anew with the largest window. */
-static void start_wide(void)
-{
-    unit_stop(&net);
-    unit_init(&net);
-    net.config.window_frames = RAWE_WINDOW_FRAMES_MAX;
-    net.config.receive_frames = 4096;
-    unit_start(&net);
-}
-
-/** Let what is under way come through. */
-static void finish(void)
-{
-    for (unsigned i = 0; i < 1000 && !rawe_conn_drained(end(0)); i++) {
-        unit_run(&net, UNIT_MS, 50 * UNIT_US);
-    }
-    assert_true(rawe_conn_drained(end(0)));
-}
-
-/* rawe_conn_write_header */
-
-static void rawe_conn_write_header__as_of_now(void **state)
-{
-    (void)state;
-    unit_connect(&net, RAWE_LANE_EXPRESS);
-    unit_begin_at(&net, RAWE_LANE_EXPRESS, 0xFFFFFFFF);
-    assert_int_equal(unit_copy_message(end(1), 1, 10), RAWE_STATUS_DONE);
-    unit_settle(&net);
-    unit_set_credit(&net, 0, 99);
-    assert_int_equal(unit_copy_message(end(0), 1, 10), RAWE_STATUS_DONE);
-    struct unit_frame *frame = unit_wire_take(&net);
-    assert_non_null(frame);
-    assert_int_equal(frame->header.type, RAWE_FRAME_DATA);
-    assert_int_equal(frame->header.flags & RAWE_FLAG_RESENT, 0);
-    assert_int_equal(frame->header.connection_id, end(1)->handshake.local_id);
-    assert_int_equal(frame->header.sequence, 0xFFFFFFFF);
-    assert_int_equal(frame->header.acknowledgement, 0);
-    assert_int_equal(frame->header.credit, 99);
-    unit_wire_put(&net, frame);
-    finish();
-}
-
-static void rawe_conn_write_header__lane_decides_the_type(void **state)
-{
-    (void)state;
-    struct rawe_conn *bulk = unit_connect(&net, RAWE_LANE_BULK);
-    assert_int_equal(unit_copy_message(bulk, 1, 10), RAWE_STATUS_DONE);
-    assert_int_equal(net.wire->header.type, RAWE_FRAME_BULK);
-    unit_settle(&net);
-    assert_int_equal(net.node[1].message_count, 1);
-}
 
 /* rawe_conn_send_copy */
 
@@ -326,7 +246,7 @@ static void next_link(struct unit_send *send)
 static void rawe_conn_send__a_done_that_sends_again(void **state)
 {
     (void)state;
-    start_wide();
+    unit_start_window(RAWE_WINDOW_FRAMES_MAX);
     unit_connect(&net, RAWE_LANE_EXPRESS);
     end(0)->cc.window = end(0)->peer_credit = RAWE_WINDOW_FRAMES_MAX;
     struct chain chain = {.send.on_done = next_link, .left = 4999};
@@ -339,13 +259,11 @@ static void rawe_conn_send__a_done_that_sends_again(void **state)
     finish();
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, unit_set_up, unit_tear_down)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(rawe_conn_write_header__as_of_now),
-        TEST(rawe_conn_write_header__lane_decides_the_type),
         TEST(rawe_conn_send_copy__one_frame_with_one_fragment),
         TEST(rawe_conn_send_copy__every_length),
         TEST(rawe_conn_send_copy__nothing_at_all_is_a_message),

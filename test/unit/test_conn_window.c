@@ -3,7 +3,9 @@
  *
  * Tests of when a connection's congestion window grows, and when it is forgotten.
  */
-#include "unit_support.h"
+#include "unit_message.h"
+#include "unit_net.h"
+#include "unit_wire.h"
 
 #include <string.h>
 

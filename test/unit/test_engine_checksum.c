@@ -3,11 +3,9 @@
  *
  * Tests of the checksum on frames: where it is, and that nothing changed gets past it.
  */
-#include "unit_support.h"
+#include "unit_pair.h"
 
 #include <string.h>
-
-static struct unit_net net;
 
 static int set_up(void **state)
 {
@@ -16,23 +14,6 @@ static int set_up(void **state)
     net.config.checksum = true;
     unit_start(&net);
     return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    unit_stop(&net);
-    return 0;
-}
-
-static struct rawe_counters *counters(unsigned node)
-{
-    return &net.node[node].engine.counters;
-}
-
-static struct rawe_conn *end(unsigned node)
-{
-    return net.node[node].conn[RAWE_LANE_EXPRESS];
 }
 
 static bool drop_nothing_note_flags(struct unit_net *of, const struct unit_frame *frame)
@@ -113,7 +94,7 @@ static void checksum__missing_where_it_is_demanded(void **state)
     unit_receive(&net, frame);
     assert_int_equal(counters(1)->dropped_checksum, 1);
     assert_int_equal(net.node[1].message_count, 0);
-    net.node[1].engine.config.checksum = false; /* whoever sends none demands none */
+    net.node[1].engine.config.checksum = false; /* a node that sends none demands none */
     unit_receive(&net, frame);
     unit_frame_free(frame);
     assert_int_equal(net.node[1].message_count, 1);
@@ -155,8 +136,7 @@ static void checksum__a_wire_that_garbles_delivers_nothing_wrong(void **state)
     unit_use_batches(&net, 10);
     unit_connect(&net, RAWE_LANE_EXPRESS);
     unit_connect(&net, RAWE_LANE_BULK);
-    assert_true(
-        rawe_handle_register(&net.node[1].handles, memory, sizeof(memory), &index, &key));
+    assert_true(rawe_handle_register(&net.node[1].handles, memory, sizeof(memory), &index, &key));
     net.filter = change_some;
     for (unsigned round = 0; round < 10; round++) {
         struct unit_send message = {0}, put = {0};
@@ -175,7 +155,7 @@ static void checksum__a_wire_that_garbles_delivers_nothing_wrong(void **state)
     assert_true(counters(1)->dropped_checksum > 10);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, unit_tear_down)
 
 int main(void)
 {

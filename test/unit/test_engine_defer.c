@@ -1,87 +1,12 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of the engine while its owner is away: what goes on meanwhile.
+ * Tests of an engine that defers: what goes on meanwhile.
  */
-#include "unit_support.h"
+#include "unit_defer.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-static struct unit_net net;
-
-static int set_up(void **state)
-{
-    (void)state;
-    unit_init(&net);
-    net.config.window_frames = 256;
-    net.config.receive_frames = 1024;
-    unit_start(&net);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    unit_stop(&net);
-    return 0;
-}
-
-static struct rawe_engine *engine(unsigned node)
-{
-    return &net.node[node].engine;
-}
-
-static struct rawe_conn *end(unsigned node)
-{
-    return net.node[node].conn[RAWE_LANE_BULK];
-}
-
-static uint8_t data[300000];
-
-static void run(uint64_t duration_ns)
-{
-    unit_run(&net, duration_ns, 50 * UNIT_US);
-}
-
-/** An open lane, node 1's owner away; so is nobody told anything (the harness checks). */
-static void connect_and_leave(void)
-{
-    unit_connect(&net, RAWE_LANE_BULK);
-    unit_fill(data, sizeof(data), 7);
-    rawe_engine_defer_begin(engine(1));
-}
-
-static void come_back(unsigned node)
-{
-    unsigned before = net.node[node].message_count;
-    rawe_engine_defer_end(engine(node));
-    assert_int_equal(net.node[node].message_count, before); /* not yet */
-    rawe_engine_deliver_deferred(engine(node));
-    assert_false(rawe_engine_has_deferred(engine(node)));
-    assert_int_equal(engine(node)->deferral.bytes, 0);
-}
-
-/**
- * Send messages of `len_bytes` with tags from 0 on; only those longer than a frame are in order.
- */
-static void send_messages(struct unit_send *sends, unsigned count, size_t len_bytes)
-{
-    memset(sends, 0, count * sizeof(*sends));
-    for (unsigned i = 0; i < count; i++) {
-        unit_send_message(end(0), &sends[i], (uint8_t)i, data, len_bytes);
-    }
-}
-
-static void assert_told_in_order(unsigned count, size_t len_bytes)
-{
-    assert_int_equal(net.node[1].message_count, count);
-    for (unsigned i = 0; i < count; i++) {
-        unit_assert_message(&net.node[1], i, (uint8_t)i, len_bytes, 7);
-    }
-    assert_int_equal(engine(1)->counters.messages_received, count);
-    assert_int_equal(engine(1)->counters.bytes_received, count * len_bytes);
-}
 
 /* rawe_engine_defer_begin */
 
@@ -89,7 +14,7 @@ static void rawe_engine_defer_begin__messages_are_acknowledged_and_kept(void **s
 {
     (void)state;
     struct unit_send sends[20];
-    connect_and_leave();
+    connect_and_defer();
     send_messages(sends, 20, 1200); /* alone in their frames, not copied: done when acknowledged */
     run(2 * UNIT_MS);
     for (unsigned i = 0; i < 20; i++) {
@@ -101,10 +26,10 @@ static void rawe_engine_defer_begin__messages_are_acknowledged_and_kept(void **s
     assert_int_equal(engine(1)->counters.messages_received, 0);
     assert_true(rawe_engine_has_deferred(engine(1)));
     assert_true(engine(1)->deferral.bytes >= 20 * 1200);
-    come_back(1);
-    assert_told_in_order(20, 1200);
+    resume(1);
+    assert_delivered_in_order(20, 1200);
     rawe_engine_deliver_deferred(engine(1));
-    assert_told_in_order(20, 1200); /* once */
+    assert_delivered_in_order(20, 1200); /* once */
     assert_int_equal(engine(0)->counters.frames_resent, 0);
 }
 
@@ -115,14 +40,14 @@ static void rawe_engine_defer_begin__frames_with_several_messages(void **state)
     unit_init(&net);
     net.config.coalesce_from_frames = 1;
     unit_start(&net);
-    connect_and_leave();
+    connect_and_defer();
     for (uint8_t tag = 0; tag < 40; tag++) {
         assert_int_equal(unit_copy_message(end(0), tag, tag), RAWE_STATUS_DONE);
     }
     run(UNIT_MS);
     assert_true(rawe_conn_drained(end(0)));
     assert_true(engine(0)->counters.messages_coalesced > 0);
-    come_back(1);
+    resume(1);
     assert_int_equal(net.node[1].message_count, 40);
     for (uint8_t tag = 0; tag < 40; tag++) {
         unit_assert_message(&net.node[1], tag, tag, tag, tag);
@@ -133,7 +58,7 @@ static void rawe_engine_defer_begin__more_fragmented_messages_than_a_window_of_t
 {
     (void)state;
     static struct unit_send sends[200];
-    connect_and_leave();
+    connect_and_defer();
     send_messages(sends, 200, 5000);
     run(20 * UNIT_MS);
     for (unsigned i = 0; i < 200; i++) {
@@ -141,8 +66,8 @@ static void rawe_engine_defer_begin__more_fragmented_messages_than_a_window_of_t
     }
     assert_int_equal(net.node[1].message_count, 0);
     assert_in_range(engine(1)->deferral.bytes, 200 * 5000, 200 * 5100);
-    come_back(1);
-    assert_told_in_order(200, 5000);
+    resume(1);
+    assert_delivered_in_order(200, 5000);
     send_messages(sends, 10, 5000); /* as if nothing had been */
     run(5 * UNIT_MS);
     assert_int_equal(net.node[1].message_count, 210);
@@ -166,15 +91,15 @@ static void rawe_engine_defer_begin__in_the_middle_of_a_message(void **state)
     run(5 * UNIT_MS);
     assert_int_equal(net.node[1].message_count, 1);
     assert_in_range(engine(1)->deferral.bytes, 40000, 40100);
-    come_back(1);
-    assert_told_in_order(3, 20000);
+    resume(1);
+    assert_delivered_in_order(3, 20000);
 }
 
 static void rawe_engine_defer_begin__returns_in_the_middle_of_a_message(void **state)
 {
     (void)state;
     struct unit_send sends[3];
-    connect_and_leave();
+    connect_and_defer();
     send_messages(sends, 3, 20000);
     for (unsigned i = 0; i < 20; i++) {
         struct unit_frame *frame = unit_wire_take(&net);
@@ -182,10 +107,10 @@ static void rawe_engine_defer_begin__returns_in_the_middle_of_a_message(void **s
         unit_receive(&net, frame);
         unit_frame_free(frame);
     }
-    come_back(1);
+    resume(1);
     assert_int_equal(net.node[1].message_count, 1);
     run(5 * UNIT_MS);
-    assert_told_in_order(3, 20000);
+    assert_delivered_in_order(3, 20000);
 }
 
 static void rawe_engine_defer_begin__put_data_is_placed(void **state)
@@ -195,9 +120,10 @@ static void rawe_engine_defer_begin__put_data_is_placed(void **state)
     struct unit_send send = {0};
     uint32_t index;
     uint64_t key;
-    connect_and_leave();
+    connect_and_defer();
     memset(memory, 0, sizeof(memory));
-    assert_true(rawe_handle_register(engine(1)->config.handles, memory, sizeof(memory), &index, &key));
+    assert_true(
+        rawe_handle_register(engine(1)->config.handles, memory, sizeof(memory), &index, &key));
     unit_send_put(end(0), &send, data, sizeof(memory), index, key, 0);
     run(10 * UNIT_MS);
     assert_int_equal(send.done, 1);
@@ -218,20 +144,20 @@ static void rawe_engine_defer_begin__batches(void **state)
     net.fill_max_bytes = 1400;
     unit_start(&net);
     unit_use_batches(&net, 16);
-    connect_and_leave();
+    connect_and_defer();
     send_messages(sends, 40, 5000);
     run(10 * UNIT_MS);
     assert_int_equal(sends[39].done, 1);
     assert_true(net.batches_placed > 0);
-    come_back(1);
-    assert_told_in_order(40, 5000);
+    resume(1);
+    assert_delivered_in_order(40, 5000);
 }
 
 static void rawe_engine_defer_begin__lost_frames_and_duplicates(void **state)
 {
     (void)state;
     static struct unit_send sends[30];
-    connect_and_leave();
+    connect_and_defer();
     send_messages(sends, 30, 5000);
     unsigned count = unit_wire_count(&net);
     for (unsigned i = 0; i < count; i++) { /* every third is lost, every fifth comes twice */
@@ -250,8 +176,8 @@ static void rawe_engine_defer_begin__lost_frames_and_duplicates(void **state)
     assert_true(rawe_conn_drained(end(0)));
     assert_true(engine(0)->counters.frames_resent > 0);
     assert_true(engine(1)->counters.duplicates > 0);
-    come_back(1);
-    assert_told_in_order(30, 5000);
+    resume(1);
+    assert_delivered_in_order(30, 5000);
 }
 
 static void rawe_engine_defer_begin__completions_are_kept(void **state)
@@ -268,12 +194,12 @@ static void rawe_engine_defer_begin__completions_are_kept(void **state)
     for (unsigned i = 0; i < 10; i++) {
         assert_int_equal(sends[i].done, 0);
     }
-    come_back(0);
+    resume(0);
     for (unsigned i = 0; i < 10; i++) {
         assert_int_equal(sends[i].done, 1);
         assert_int_equal(sends[i].status, RAWE_STATUS_DONE);
     }
-    assert_told_in_order(10, 3000);
+    assert_delivered_in_order(10, 3000);
 }
 
 static void rawe_engine_defer_begin__what_is_queued_goes_on(void **state)
@@ -288,11 +214,11 @@ static void rawe_engine_defer_begin__what_is_queued_goes_on(void **state)
     run(100 * UNIT_MS);
     assert_true(rawe_conn_drained(end(0)));
     assert_int_equal(end(0)->queue.bytes, 0);
-    come_back(0);
+    resume(0);
     for (unsigned i = 0; i < 100; i++) {
         assert_int_equal(sends[i].done, 1);
     }
-    assert_told_in_order(100, 20000);
+    assert_delivered_in_order(100, 20000);
 }
 
 static void rawe_engine_defer_begin__failed_ones_are_kept_too(void **state)
@@ -309,7 +235,7 @@ static void rawe_engine_defer_begin__failed_ones_are_kept_too(void **state)
     rawe_engine_defer_begin(engine(0));
     unit_close(&net, 0, RAWE_LANE_BULK); /* two of them acknowledged, two not */
     assert_int_equal(sends[2].done + sends[3].done, 0);
-    come_back(0);
+    resume(0);
     for (unsigned i = 0; i < 4; i++) {
         assert_int_equal(sends[i].done, 1);
         assert_int_equal(sends[i].status, i < 2 ? RAWE_STATUS_DONE : RAWE_STATUS_FAILED);
@@ -347,36 +273,36 @@ static void more_than_is_kept(unsigned count, size_t len_bytes)
     assert_true(engine(1)->deferral.bytes >= net.config.deferred_max_bytes);
     assert_true(engine(1)->deferral.bytes < net.config.deferred_max_bytes + 65536);
     assert_int_equal(net.node[1].failed_calls + net.node[0].failed_calls, 0);
-    come_back(1);
+    resume(1);
     for (unsigned i = 0; i < 2000 && !rawe_conn_drained(end(0)); i++) {
         run(UNIT_MS);
     }
-    assert_told_in_order(count, len_bytes);
+    assert_delivered_in_order(count, len_bytes);
     assert_int_equal(own.done, 1);
     assert_int_equal(net.node[0].message_count, 1);
     free(sends);
 }
 
-static void rawe_engine_defer__more_fragmented_messages_than_are_kept(void **state)
+static void rawe_engine_defer_begin__more_fragmented_messages_than_are_kept(void **state)
 {
     (void)state;
     more_than_is_kept(160, 60000);
 }
 
-static void rawe_engine_defer__more_messages_than_are_kept(void **state)
+static void rawe_engine_defer_begin__more_messages_than_are_kept(void **state)
 {
     (void)state;
     unsigned count = net.config.deferred_max_bytes / 1200 + 50;
     struct unit_send *sends = malloc(count * sizeof(*sends));
     assert_non_null(sends);
-    connect_and_leave();
+    connect_and_defer();
     send_messages(sends, count, 1200);
     for (unsigned i = 0; i < 2000 && engine(1)->counters.no_buffer == 0; i++) {
         run(UNIT_MS);
     }
     assert_true(engine(1)->counters.no_buffer > 0);
     assert_true(engine(1)->deferral.bytes < net.config.deferred_max_bytes + 2000);
-    come_back(1);
+    resume(1);
     for (unsigned i = 0; i < 2000 && !rawe_conn_drained(end(0)); i++) {
         run(UNIT_MS);
     }
@@ -432,7 +358,7 @@ static void rawe_engine_complete_deferred__a_callback_waits_for_its_send(void **
     net.node[1].on_deliver = NULL;
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, unit_set_up_wide, unit_tear_down)
 
 int main(void)
 {
@@ -448,8 +374,8 @@ int main(void)
         TEST(rawe_engine_defer_begin__completions_are_kept),
         TEST(rawe_engine_defer_begin__what_is_queued_goes_on),
         TEST(rawe_engine_defer_begin__failed_ones_are_kept_too),
-        TEST(rawe_engine_defer__more_fragmented_messages_than_are_kept),
-        TEST(rawe_engine_defer__more_messages_than_are_kept),
+        TEST(rawe_engine_defer_begin__more_fragmented_messages_than_are_kept),
+        TEST(rawe_engine_defer_begin__more_messages_than_are_kept),
         TEST(rawe_engine_complete_deferred__a_callback_waits_for_its_send),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

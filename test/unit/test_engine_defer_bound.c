@@ -3,7 +3,9 @@
  *
  * Tests of the memory that messages take while the engine's owner is away.
  */
-#include "unit_support.h"
+#include "unit_message.h"
+#include "unit_net.h"
+#include "unit_wire.h"
 
 #include <string.h>
 

@@ -1,34 +1,17 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of the engine while its owner is away: telling what was kept, and keeping it without
- * memory.
+ * Tests of an engine that defers: delivering what was deferred, and deferring without memory.
  */
-#include "unit_support.h"
+#include "unit_alloc.h"
+#include "unit_defer.h"
 
 #include <string.h>
-
-static struct unit_net net;
-
-/** How many more times malloc may be asked, and fails from then on; -1: as it likes. */
-static int mallocs_left = -1;
-
-void *__real_malloc(size_t bytes);
-void *__wrap_malloc(size_t bytes);
-
-void *__wrap_malloc(size_t bytes)
-{
-    if (mallocs_left == 0) {
-        return NULL;
-    }
-    mallocs_left -= mallocs_left > 0;
-    return __real_malloc(bytes);
-}
 
 static int set_up(void **state)
 {
     (void)state;
-    mallocs_left = -1;
+    unit_allocations_left = -1;
     unit_init(&net);
     net.config.window_frames = 256;
     net.config.receive_frames = 1024;
@@ -39,65 +22,9 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     (void)state;
-    mallocs_left = -1;
+    unit_allocations_left = -1;
     unit_stop(&net);
     return 0;
-}
-
-static struct rawe_engine *engine(unsigned node)
-{
-    return &net.node[node].engine;
-}
-
-static struct rawe_conn *end(unsigned node)
-{
-    return net.node[node].conn[RAWE_LANE_BULK];
-}
-
-static uint8_t data[300000];
-
-static void run(uint64_t duration_ns)
-{
-    unit_run(&net, duration_ns, 50 * UNIT_US);
-}
-
-/** An open lane, node 1's owner away; so is nobody told anything (the harness checks). */
-static void connect_and_leave(void)
-{
-    unit_connect(&net, RAWE_LANE_BULK);
-    unit_fill(data, sizeof(data), 7);
-    rawe_engine_defer_begin(engine(1));
-}
-
-static void come_back(unsigned node)
-{
-    unsigned before = net.node[node].message_count;
-    rawe_engine_defer_end(engine(node));
-    assert_int_equal(net.node[node].message_count, before); /* not yet */
-    rawe_engine_deliver_deferred(engine(node));
-    assert_false(rawe_engine_has_deferred(engine(node)));
-    assert_int_equal(engine(node)->deferral.bytes, 0);
-}
-
-/**
- * Send messages of `len_bytes` with tags from 0 on; only those longer than a frame are in order.
- */
-static void send_messages(struct unit_send *sends, unsigned count, size_t len_bytes)
-{
-    memset(sends, 0, count * sizeof(*sends));
-    for (unsigned i = 0; i < count; i++) {
-        unit_send_message(end(0), &sends[i], (uint8_t)i, data, len_bytes);
-    }
-}
-
-static void assert_told_in_order(unsigned count, size_t len_bytes)
-{
-    assert_int_equal(net.node[1].message_count, count);
-    for (unsigned i = 0; i < count; i++) {
-        unit_assert_message(&net.node[1], i, (uint8_t)i, len_bytes, 7);
-    }
-    assert_int_equal(engine(1)->counters.messages_received, count);
-    assert_int_equal(engine(1)->counters.bytes_received, count * len_bytes);
 }
 
 /* rawe_engine_deliver_deferred */
@@ -122,7 +49,7 @@ static void rawe_engine_deliver_deferred__from_inside_a_callback(void **state)
 {
     (void)state;
     struct unit_send sends[12];
-    connect_and_leave();
+    connect_and_defer();
     send_messages(sends, 12, 3000);
     run(5 * UNIT_MS);
     net.node[1].on_deliver = deliver_and_go_on;
@@ -130,11 +57,11 @@ static void rawe_engine_deliver_deferred__from_inside_a_callback(void **state)
     rawe_engine_deliver_deferred(engine(1));
     assert_int_equal(engine(1)->deferral.bytes, 0);
     run(UNIT_MS);
-    assert_told_in_order(12, 3000);
+    assert_delivered_in_order(12, 3000);
     assert_int_equal(net.node[0].message_count, 12);
 }
 
-static void rawe_engine_deliver_deferred__what_comes_after_the_first_telling(void **state)
+static void rawe_engine_deliver_deferred__what_comes_after_the_first_delivery(void **state)
 {
     (void)state;
     static struct unit_send sends[30];
@@ -148,30 +75,30 @@ static void rawe_engine_deliver_deferred__what_comes_after_the_first_telling(voi
         unit_send_message(end(0), &sends[i], (uint8_t)i, data, 4000);
         run(2 * UNIT_MS);
         if (i % 3 == 1) {
-            come_back(1);
+            resume(1);
         }
     }
-    assert_told_in_order(30, 4000);
+    assert_delivered_in_order(30, 4000);
 }
 
 /* rawe_engine_defer: without memory. */
 
-static void rawe_engine_defer__without_memory_it_is_not_taken(void **state)
+static void rawe_engine_defer_begin__without_memory_it_is_not_taken(void **state)
 {
     (void)state;
-    connect_and_leave();
+    connect_and_defer();
     assert_int_equal(unit_copy_message(end(0), 7, 100), RAWE_STATUS_DONE);
     struct unit_frame *frame = unit_wire_take(&net);
-    mallocs_left = 0;
+    unit_allocations_left = 0;
     unit_receive(&net, frame);
-    mallocs_left = -1;
+    unit_allocations_left = -1;
     assert_int_equal(engine(1)->counters.no_buffer, 1);
     assert_int_equal(engine(1)->counters.frames_received, 0);
     assert_int_equal(engine(1)->deferral.bytes, 0);
     unit_frame_free(frame);
     run(5 * UNIT_MS); /* it is sent again */
     assert_true(rawe_conn_drained(end(0)));
-    come_back(1);
+    resume(1);
     assert_int_equal(net.node[1].message_count, 1);
     unit_assert_message(&net.node[1], 0, 7, 100, 7);
 }
@@ -189,14 +116,14 @@ static void have_buffers(void)
     }
 }
 
-static void rawe_engine_defer_fragmented__without_memory_they_stay_where_they_are(void **state)
+static void rawe_engine_defer_begin__without_memory_they_stay_where_they_are(void **state)
 {
     (void)state;
     static struct unit_send sends[70];
-    connect_and_leave();
+    connect_and_defer();
     send_messages(sends, 4, 2000);
     run(UNIT_MS);
-    come_back(1);
+    resume(1);
     have_buffers();
     rawe_engine_defer_begin(engine(1));
     memset(sends, 0, sizeof(sends));
@@ -205,34 +132,36 @@ static void rawe_engine_defer_fragmented__without_memory_they_stay_where_they_ar
     }
     for (unsigned i = 0; unit_wire_count(&net) != 0; i++) {
         struct unit_frame *frame = unit_wire_take(&net);
-        mallocs_left = 0;
+        unit_allocations_left = 0;
         unit_receive(&net, frame);
-        mallocs_left = -1;
+        unit_allocations_left = -1;
         unit_frame_free(frame);
     }
     assert_int_equal(engine(1)->counters.no_buffer, 0);
     assert_null(engine(1)->deferral.first);
     assert_true(engine(1)->deferral.fragments_wait);
     assert_true(rawe_engine_has_deferred(engine(1)));
-    come_back(1);
-    assert_told_in_order(8, 2000);
+    resume(1);
+    assert_delivered_in_order(8, 2000);
     run(UNIT_MS);
     assert_int_equal(sends[7].done, 1);
 }
 
-static void rawe_engine_defer_fragmented__no_more_than_reassembly_can_number(void **state)
+static void rawe_engine_defer_begin__no_more_than_reassembly_can_number(void **state)
 {
     (void)state;
     static struct unit_send sends[100];
-    connect_and_leave();
+    connect_and_defer();
+    /* Memory for the table and the buffers, but none for keeping what is complete. */
+    assert_true(rawe_conn_expect_fragments(end(1)));
     have_buffers();
     send_messages(sends, 100, 1500);
     for (unsigned steps = 0; steps < 50; steps++) {
         struct unit_frame *frame;
         while ((frame = unit_wire_take(&net)) != NULL) {
-            mallocs_left = frame->to == 1 ? 0 : -1;
+            unit_allocations_left = frame->to == 1 ? 0 : -1;
             unit_receive(&net, frame);
-            mallocs_left = -1;
+            unit_allocations_left = -1;
             unit_frame_free(frame);
         }
         net.now_ns += 100 * UNIT_US;
@@ -249,18 +178,18 @@ static void rawe_engine_defer_fragmented__no_more_than_reassembly_can_number(voi
         done += sends[i].done;
     }
     assert_int_equal(done, RAWE_REASSEMBLY_MESSAGES);
-    come_back(1);
+    resume(1);
     run(20 * UNIT_MS);
-    assert_told_in_order(100, 1500);
+    assert_delivered_in_order(100, 1500);
 }
 
 /* rawe_engine_drop_deferred */
 
-static void rawe_engine_drop_deferred__connection_closed_with_something_kept(void **state)
+static void rawe_engine_deliver_deferred__connection_closed_with_something_kept(void **state)
 {
     (void)state;
     struct unit_send sends[6];
-    connect_and_leave();
+    connect_and_defer();
     struct rawe_conn *express = unit_connect(&net, RAWE_LANE_EXPRESS);
     for (unsigned i = 0; i < 6; i++) { /* by turns, the last of all for the one that stays */
         assert_int_equal(unit_copy_message(express, 100, 50), RAWE_STATUS_DONE);
@@ -274,47 +203,15 @@ static void rawe_engine_drop_deferred__connection_closed_with_something_kept(voi
     assert_in_range(engine(1)->deferral.bytes, 6 * 3000, 6 * 3100);
     unit_send_message(end(0), &sends[0], 6, data, 3000);
     run(UNIT_MS);
-    come_back(1);
-    assert_told_in_order(7, 3000);
+    resume(1);
+    assert_delivered_in_order(7, 3000);
 }
 
-static void rawe_engine_drop_deferred__the_last_ones_of_the_list(void **state)
-{
-    (void)state;
-    struct unit_send sends[2] = {0};
-    connect_and_leave();
-    struct rawe_conn *express = unit_connect(&net, RAWE_LANE_EXPRESS);
-    send_messages(sends, 1, 3000);
-    run(UNIT_MS);
-    for (unsigned i = 0; i < 3; i++) {
-        assert_int_equal(unit_copy_message(express, 100, 50), RAWE_STATUS_DONE);
-        run(UNIT_MS);
-    }
-    unit_close(&net, 1, RAWE_LANE_EXPRESS);
-    assert_in_range(engine(1)->deferral.bytes, 3000, 3100);
-    unit_send_message(end(0), &sends[1], 1, data, 3000);
-    run(UNIT_MS);
-    come_back(1);
-    assert_told_in_order(2, 3000);
-}
-
-static void rawe_engine_drop_deferred__all_that_is_kept(void **state)
-{
-    (void)state;
-    connect_and_leave();
-    assert_int_equal(unit_copy_message(end(0), 1, 50), RAWE_STATUS_DONE);
-    run(UNIT_MS);
-    unit_close(&net, 1, RAWE_LANE_BULK);
-    assert_int_equal(engine(1)->deferral.bytes, 0);
-    come_back(1);
-    assert_int_equal(net.node[1].message_count, 0);
-}
-
-static void rawe_engine_drop_deferred__closed_while_others_are_told(void **state)
+static void rawe_engine_deliver_deferred__closed_while_others_are_delivered(void **state)
 {
     (void)state;
     struct unit_send sends[2];
-    connect_and_leave();
+    connect_and_defer();
     struct rawe_conn *express = unit_connect(&net, RAWE_LANE_EXPRESS);
     send_messages(sends, 1, 3000);
     run(UNIT_MS);
@@ -322,23 +219,23 @@ static void rawe_engine_drop_deferred__closed_while_others_are_told(void **state
     run(UNIT_MS);
     other = net.node[1].conn[RAWE_LANE_EXPRESS];
     net.node[1].on_deliver = deliver_and_go_on;
-    come_back(1);
-    assert_told_in_order(1, 3000);
+    resume(1);
+    assert_delivered_in_order(1, 3000);
     run(UNIT_MS);
 }
 
-static void rawe_engine_drop_deferred__not_when_the_peer_closes(void **state)
+static void rawe_engine_deliver_deferred__not_when_the_peer_closes(void **state)
 {
     (void)state;
     struct unit_send sends[5];
-    connect_and_leave();
+    connect_and_defer();
     send_messages(sends, 5, 3000);
     run(5 * UNIT_MS);
     unit_close(&net, 0, RAWE_LANE_BULK);
     run(UNIT_MS);
     assert_int_equal(end(1)->handshake.state, RAWE_CONN_PEER_CLOSED);
-    come_back(1);
-    assert_told_in_order(5, 3000); /* the peer believes that they have arrived */
+    resume(1);
+    assert_delivered_in_order(5, 3000); /* the peer believes that they have arrived */
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -347,15 +244,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(rawe_engine_deliver_deferred__from_inside_a_callback),
-        TEST(rawe_engine_deliver_deferred__what_comes_after_the_first_telling),
-        TEST(rawe_engine_defer__without_memory_it_is_not_taken),
-        TEST(rawe_engine_defer_fragmented__without_memory_they_stay_where_they_are),
-        TEST(rawe_engine_defer_fragmented__no_more_than_reassembly_can_number),
-        TEST(rawe_engine_drop_deferred__connection_closed_with_something_kept),
-        TEST(rawe_engine_drop_deferred__the_last_ones_of_the_list),
-        TEST(rawe_engine_drop_deferred__all_that_is_kept),
-        TEST(rawe_engine_drop_deferred__closed_while_others_are_told),
-        TEST(rawe_engine_drop_deferred__not_when_the_peer_closes),
+        TEST(rawe_engine_deliver_deferred__what_comes_after_the_first_delivery),
+        TEST(rawe_engine_defer_begin__without_memory_it_is_not_taken),
+        TEST(rawe_engine_defer_begin__without_memory_they_stay_where_they_are),
+        TEST(rawe_engine_defer_begin__no_more_than_reassembly_can_number),
+        TEST(rawe_engine_deliver_deferred__connection_closed_with_something_kept),
+        TEST(rawe_engine_deliver_deferred__closed_while_others_are_delivered),
+        TEST(rawe_engine_deliver_deferred__not_when_the_peer_closes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

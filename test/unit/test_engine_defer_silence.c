@@ -1,51 +1,16 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of the engine while its owner is away: peers that are silent meanwhile.
+ * Tests of an engine that defers: peers that are silent meanwhile.
  */
-#include "unit_support.h"
-
-static struct unit_net net;
-
-static int set_up(void **state)
-{
-    (void)state;
-    unit_init(&net);
-    unit_start(&net);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    unit_stop(&net);
-    return 0;
-}
-
-static struct rawe_engine *engine(unsigned node)
-{
-    return &net.node[node].engine;
-}
-
-static struct rawe_conn *end(unsigned node)
-{
-    return net.node[node].conn[RAWE_LANE_BULK];
-}
-
-static uint8_t data[3000];
-
-static void come_back(unsigned node)
-{
-    rawe_engine_defer_end(engine(node));
-    rawe_engine_deliver_deferred(engine(node));
-}
+#include "unit_defer.h"
 
 static void rawe_engine_defer_begin__no_peer_is_given_up(void **state)
 {
     (void)state;
     struct unit_send send = {0};
     unit_connect(&net, RAWE_LANE_BULK);
-    unit_send_message(end(0), &send, 1, data, sizeof(data));
+    unit_send_message(end(0), &send, 1, data, 3000);
     rawe_engine_defer_begin(engine(0));
     net.node[1].paused = true;
     unit_run(&net, 3 * net.config.liveness.peer_timeout_ns, 10 * UNIT_MS);
@@ -54,7 +19,7 @@ static void rawe_engine_defer_begin__no_peer_is_given_up(void **state)
     assert_true(engine(0)->counters.probes_sent > 10); /* it did ask */
     net.node[1].paused = false;
     unit_run(&net, 5 * UNIT_MS, 50 * UNIT_US);
-    come_back(0);
+    resume(0);
     assert_int_equal(send.done, 1);
     assert_int_equal(send.status, RAWE_STATUS_DONE);
 }
@@ -64,11 +29,11 @@ static void rawe_engine_defer_end__the_responder_is_asked_before_a_peer_is_given
     (void)state;
     struct unit_send send = {0};
     unit_connect(&net, RAWE_LANE_BULK);
-    unit_send_message(end(0), &send, 1, data, sizeof(data));
+    unit_send_message(end(0), &send, 1, data, 3000);
     rawe_engine_defer_begin(engine(0));
     net.node[1].paused = true; /* computes, and only its responder would answer */
     unit_run(&net, 3 * net.config.liveness.peer_timeout_ns, 10 * UNIT_MS);
-    come_back(0);
+    resume(0);
     for (unsigned i = 0; i < 100; i++) {
         unsigned asked = net.node[0].silent_calls;
         unit_run(&net, net.config.liveness.peer_timeout_ns / 10, 10 * UNIT_MS);
@@ -88,11 +53,11 @@ static void rawe_engine_defer_end__a_dead_peer_is_given_up_then(void **state)
     (void)state;
     struct unit_send send = {0};
     unit_connect(&net, RAWE_LANE_BULK);
-    unit_send_message(end(0), &send, 1, data, sizeof(data));
+    unit_send_message(end(0), &send, 1, data, 3000);
     rawe_engine_defer_begin(engine(0));
     net.node[1].paused = true;
     unit_run(&net, 3 * net.config.liveness.peer_timeout_ns, 10 * UNIT_MS);
-    come_back(0);
+    resume(0);
     unit_run(&net, 2 * net.config.liveness.peer_timeout_ns, 10 * UNIT_MS);
     assert_int_equal(net.node[0].failed_calls, 1);
     assert_in_range(net.node[0].silent_ns, net.config.liveness.peer_timeout_ns,
@@ -106,19 +71,19 @@ static void rawe_engine_defer_end__short_absences_do_not_keep_the_dead_alive(voi
     (void)state;
     struct unit_send send = {0};
     unit_connect(&net, RAWE_LANE_BULK);
-    unit_send_message(end(0), &send, 1, data, sizeof(data));
+    unit_send_message(end(0), &send, 1, data, 3000);
     net.node[1].paused = true;
     for (unsigned i = 0; i < 20 && net.node[0].failed_calls == 0; i++) {
         unit_run(&net, net.config.liveness.peer_timeout_ns / 4, 5 * UNIT_MS);
         rawe_engine_defer_begin(engine(0));
         unit_run(&net, net.config.liveness.peer_timeout_ns / 20, 5 * UNIT_MS);
-        come_back(0);
+        resume(0);
     }
     assert_int_equal(net.node[0].failed_calls, 1);
     assert_int_equal(send.done, 1);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, unit_set_up, unit_tear_down)
 
 int main(void)
 {

@@ -4,37 +4,12 @@
  * Tests of receiving batches straight into place: what is planned for, and frames that break the
  * promise of the first.
  */
-#include "unit_support.h"
+#define UNIT_LANE RAWE_LANE_BULK
+
+#include "unit_pair.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-static struct unit_net net;
-
-static int set_up(void **state)
-{
-    (void)state;
-    unit_init(&net);
-    unit_start(&net);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    unit_stop(&net);
-    return 0;
-}
-
-static struct rawe_counters *counters(unsigned node)
-{
-    return &net.node[node].engine.counters;
-}
-
-static struct rawe_conn *end(unsigned node)
-{
-    return net.node[node].conn[RAWE_LANE_BULK];
-}
 
 #define HEAD_BYTES (RAWE_HEADER_BYTES + RAWE_FRAGMENT_BYTES_MAX)
 
@@ -47,8 +22,8 @@ static void connect_bulk(void)
 {
     unit_use_batches(&net, 10);
     unit_connect(&net, RAWE_LANE_BULK);
-    assert_true(rawe_handle_register(&net.node[1].handles, memory, sizeof(memory),
-                                     &handle_index, &handle_key));
+    assert_true(rawe_handle_register(&net.node[1].handles, memory, sizeof(memory), &handle_index,
+                                     &handle_key));
     memset(memory, 0xEE, sizeof(memory));
 }
 
@@ -58,30 +33,30 @@ static struct unit_frame *batch_frame(uint32_t ahead, struct rawe_fragment fragm
     uint8_t payload[RAWE_FRAGMENT_BYTES_MAX + 1000] = {0};
     size_t at = rawe_fragment_encode(payload, &fragment);
     unit_fill(payload + at, fragment.data_bytes, ahead);
-    return unit_forge(
-        &net, 0, RAWE_LANE_BULK,
-        (struct rawe_header){.type = RAWE_FRAME_BULK, .sequence = end(1)->recvwin.acktr->next + ahead},
-        payload, at + fragment.data_bytes);
+    return unit_forge(&net, 0, RAWE_LANE_BULK,
+                      (struct rawe_header){.type = RAWE_FRAME_BULK,
+                                           .sequence = end(1)->recvwin.acktr->next + ahead},
+                      payload, at + fragment.data_bytes);
 }
 
 static struct rawe_fragment put_fragment(uint64_t offset, uint16_t data_bytes)
 {
     return (struct rawe_fragment){.kind = RAWE_FRAGMENT_PUT,
-                               .data_bytes = data_bytes,
-                               .id = handle_index,
-                               .key = handle_key,
-                               .offset = offset};
+                                  .data_bytes = data_bytes,
+                                  .id = handle_index,
+                                  .key = handle_key,
+                                  .offset = offset};
 }
 
 static struct rawe_fragment segment_fragment(uint32_t number, uint32_t offset, uint16_t data_bytes,
-                                       uint32_t total_bytes)
+                                             uint32_t total_bytes)
 {
     return (struct rawe_fragment){.kind = RAWE_FRAGMENT_PART,
-                               .tag = 7,
-                               .data_bytes = data_bytes,
-                               .id = number,
-                               .offset = offset,
-                               .total_bytes = total_bytes};
+                                  .tag = 7,
+                                  .data_bytes = data_bytes,
+                                  .id = number,
+                                  .offset = offset,
+                                  .total_bytes = total_bytes};
 }
 
 /** Ask for the place of a batch that begins with `frame`, whose head is all that can be read. */
@@ -219,11 +194,12 @@ static void rawe_engine_plan__only_frames_that_are_all_new(void **state)
     (void)state;
     connect_bulk();
     unit_begin_at(&net, RAWE_LANE_BULK, UINT32_MAX - 1);
-    receive_parts(batch_frame(3, put_fragment(1500, 500)), RAWE_HEADER_BYTES + RAWE_FRAGMENT_PUT_BYTES,
-                  memory + 1500);
+    receive_parts(batch_frame(3, put_fragment(1500, 500)),
+                  RAWE_HEADER_BYTES + RAWE_FRAGMENT_PUT_BYTES, memory + 1500);
     assert_int_equal(counters(1)->frames_received, 1);
     assert_true(plan_batch(batch_frame(0, put_fragment(0, 500)), 3));
-    assert_false(plan_batch(batch_frame(0, put_fragment(0, 500)), 4)); /* the last is there already */
+    assert_false(
+        plan_batch(batch_frame(0, put_fragment(0, 500)), 4)); /* the last is there already */
     assert_false(plan_batch(batch_frame(3, put_fragment(1500, 500)), 1));
     assert_true(plan_batch(batch_frame(4, put_fragment(2000, 500)), 4));
     assert_false(plan_batch(batch_frame(0u - 1, put_fragment(0, 500)), 1)); /* acknowledged */
@@ -300,8 +276,8 @@ static void rawe_engine_receive_parts__data_in_place(void **state)
     unit_fill(memory + 1000, 500, 0);
     uint8_t copy[500];
     memcpy(copy, memory + 1000, 500);
-    receive_parts(batch_frame(0, put_fragment(1000, 500)), RAWE_HEADER_BYTES + RAWE_FRAGMENT_PUT_BYTES,
-                  memory + 1000);
+    receive_parts(batch_frame(0, put_fragment(1000, 500)),
+                  RAWE_HEADER_BYTES + RAWE_FRAGMENT_PUT_BYTES, memory + 1000);
     assert_memory_equal(memory + 1000, copy, 500);
     assert_int_equal(counters(1)->frames_received, 1);
     assert_int_equal(counters(1)->bytes_received, 500);
@@ -313,8 +289,8 @@ static void rawe_engine_receive_parts__data_in_the_wrong_place_counts_as_lost(vo
     connect_bulk();
     /* The second frame of a batch was not what the first one promised: it lies 100 bytes off. */
     unit_fill(memory + 1100, 500, 0);
-    receive_parts(batch_frame(0, put_fragment(1000, 500)), RAWE_HEADER_BYTES + RAWE_FRAGMENT_PUT_BYTES,
-                  memory + 1100);
+    receive_parts(batch_frame(0, put_fragment(1000, 500)),
+                  RAWE_HEADER_BYTES + RAWE_FRAGMENT_PUT_BYTES, memory + 1100);
     assert_int_equal(counters(1)->dropped_misplaced, 1);
     assert_int_equal(counters(1)->frames_received, 0);
     assert_int_equal(memory[1099], 0xEE);
@@ -420,9 +396,9 @@ static void rawe_engine_receive_parts__headers_longer_or_shorter_than_promised(v
                           RAWE_HEADER_BYTES + fragment_bytes, memory);
             assert_int_equal(counters(1)->dropped_length, ++dropped);
         }
-        receive_parts(
-            batch_frame(0, (struct rawe_fragment){.kind = RAWE_FRAGMENT_MESSAGE, .data_bytes = 500}),
-            RAWE_HEADER_BYTES + fragment_bytes, memory);
+        receive_parts(batch_frame(0, (struct rawe_fragment){.kind = RAWE_FRAGMENT_MESSAGE,
+                                                            .data_bytes = 500}),
+                      RAWE_HEADER_BYTES + fragment_bytes, memory);
         assert_int_equal(counters(1)->dropped_length, ++dropped);
     }
     assert_int_equal(counters(1)->frames_received, 0);
@@ -448,7 +424,7 @@ static void rawe_engine_receive_parts__control_frames_have_no_business_in_a_batc
         struct unit_frame *frame = batch_frame(0, put_fragment(0, 500));
         frame->header.type = (uint8_t)type;
         if (type == RAWE_FRAME_PROBE) {
-            frame->header.connection_id ^= 0x00100000; /* would be told that it is closed */
+            frame->header.connection_id ^= 0x00100000; /* would be answered with a CLOSE */
         }
         unit_frame_encode(frame);
         receive_parts(frame, RAWE_HEADER_BYTES, memory);
@@ -460,7 +436,7 @@ static void rawe_engine_receive_parts__control_frames_have_no_business_in_a_batc
     assert_int_equal(counters(1)->dropped_connection, 1);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, unit_set_up, unit_tear_down)
 
 int main(void)
 {

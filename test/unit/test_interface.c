@@ -257,7 +257,7 @@ static void rawe_interface_select__nonsense_is_unknown(void **state)
     }
 }
 
-static void rawe_interface_select__first_unknown_is_told_and_cut(void **state)
+static void rawe_interface_select__first_unknown_is_reported_and_cut(void **state)
 {
     (void)state;
     expect("eth0,nix,nox", NULL, "eth0");
@@ -318,7 +318,7 @@ int main(void)
         CASE(rawe_interface_select__subnets),
         CASE(rawe_interface_select__subnet_bounds),
         CASE(rawe_interface_select__nonsense_is_unknown),
-        CASE(rawe_interface_select__first_unknown_is_told_and_cut),
+        CASE(rawe_interface_select__first_unknown_is_reported_and_cut),
         CASE(rawe_interface_select__exclude),
         CASE(rawe_interface_list__tells_loopback),
     };

@@ -3,7 +3,9 @@
  *
  * Tests of a peer: which message takes which lane, streaks, early completion.
  */
-#include "unit_support.h"
+#include "unit_message.h"
+#include "unit_net.h"
+#include "unit_wire.h"
 
 #include <string.h>
 

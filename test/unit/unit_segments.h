@@ -7,7 +7,7 @@
 #ifndef UNIT_SEGMENTS_H
 #define UNIT_SEGMENTS_H
 
-#include "unit_support.h"
+#include "unit_pair.h"
 
 /** Every segment is so long, or shorter where a message ends. */
 #define UNIT_SEGMENT_BYTES 1000u
@@ -24,17 +24,17 @@ struct unit_segment {
     uint8_t tag;
 };
 
+/** For cmocka: a bulk lane between nodes whose links move batches. */
+int unit_set_up_segments(void **state);
 /** The one at `offset` of a message. */
 struct unit_segment unit_segment(uint32_t number, uint32_t offset, uint32_t total_bytes);
 /** All of a message; returns how many. */
 unsigned unit_segments(struct unit_segment *out, uint32_t number, uint32_t total_bytes);
 /** Put a batch with those on the wire, numbered from net->segment_sequence on. */
-void unit_put_segments(struct unit_net *net, const struct unit_segment *segments, unsigned count);
+void unit_put_segments(const struct unit_segment *segments, unsigned count);
 /** The same, and node 1 receives it. */
-void unit_receive_segments(struct unit_net *net, const struct unit_segment *segments,
-                           unsigned count);
+void unit_receive_segments(const struct unit_segment *segments, unsigned count);
 /** Message `index` that node 1 got is the one with this number. */
-void unit_assert_fragmented(const struct unit_net *net, unsigned index, uint32_t number,
-                           size_t len_bytes);
+void unit_assert_fragmented(unsigned index, uint32_t number, size_t len_bytes);
 
 #endif

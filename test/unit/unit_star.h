@@ -9,7 +9,9 @@
 #ifndef UNIT_STAR_H
 #define UNIT_STAR_H
 
-#include "unit_support.h"
+#include "unit_message.h"
+#include "unit_net.h"
+#include "unit_wire.h"
 
 #define STAR_LEAVES_MAX 128u
 

@@ -1,103 +1,15 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of coalescing: what becomes of a frame that is held back.
+ * Tests of sends that are held back in a shared frame: what becomes of it.
  */
-#include "unit_support.h"
+#include "unit_coalesce.h"
 
 #include <string.h>
 
-#define COALESCE_FROM 2u
-
-static struct unit_net net;
-
-static int set_up(void **state)
-{
-    (void)state;
-    unit_init(&net);
-    net.config.coalesce_from_frames = COALESCE_FROM;
-    unit_start(&net);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    unit_stop(&net);
-    return 0;
-}
-
-static struct rawe_counters *counters(unsigned node)
-{
-    return &net.node[node].engine.counters;
-}
-
-static struct rawe_conn *end(unsigned node)
-{
-    return net.node[node].conn[RAWE_LANE_EXPRESS];
-}
-
-static void copy(uint8_t tag, size_t len_bytes)
-{
-    assert_int_equal(unit_copy_message(end(0), tag, len_bytes), RAWE_STATUS_DONE);
-}
-
-/** An open lane with just so many frames under way that the next short message is held back. */
-static void connect_busy(void)
-{
-    unit_connect(&net, RAWE_LANE_EXPRESS);
-    for (unsigned i = 0; i < COALESCE_FROM; i++) {
-        copy(200, 10);
-    }
-    assert_int_equal(unit_wire_count(&net), COALESCE_FROM);
-}
-
-static void flush(unsigned node)
-{
-    rawe_engine_flush(&net.node[node].engine, net.now_ns);
-}
-
-static struct unit_frame *last_frame(void)
-{
-    struct unit_frame *last = net.wire;
-    while (last != NULL && last->next != NULL) {
-        last = last->next;
-    }
-    assert_non_null(last);
-    return last;
-}
-
-/** How many messages are in a frame; between them, where nothing is, must be zeros. */
-static unsigned messages_in(const struct unit_frame *frame)
-{
-    const uint8_t *cursor = frame->bytes + RAWE_PAYLOAD_OFFSET;
-    const uint8_t *end_of_payload = cursor + frame->header.payload_bytes;
-    unsigned count = 0;
-    while (cursor != end_of_payload) {
-        struct rawe_fragment fragment;
-        assert_int_equal(rawe_fragment_decode(&fragment, &cursor, end_of_payload), RAWE_DECODE_OK);
-        assert_int_equal(fragment.kind, RAWE_FRAGMENT_MESSAGE);
-        assert_int_equal(fragment.id, 0);
-        for (const uint8_t *pad = fragment.data + fragment.data_bytes; pad < cursor; pad++) {
-            assert_int_equal(*pad, 0);
-        }
-        count++;
-    }
-    return count;
-}
-
-static void finish(void)
-{
-    for (unsigned i = 0; i < 200 && !rawe_conn_drained(end(0)); i++) {
-        unit_run(&net, UNIT_MS, 50 * UNIT_US);
-    }
-    assert_true(rawe_conn_drained(end(0)));
-    assert_int_equal(end(0)->sendwin.in_flight + end(0)->sendwin.to_transmit + end(0)->sendwin.sacked, 0);
-}
-
 /* rawe_conn_coalesce_end */
 
-static void rawe_conn_coalesce_end__something_else_is_sent(void **state)
+static void send_coalesced__something_else_is_sent(void **state)
 {
     (void)state;
     static uint8_t data[3000];
@@ -116,7 +28,7 @@ static void rawe_conn_coalesce_end__something_else_is_sent(void **state)
     assert_int_equal(net.node[1].message_count, COALESCE_FROM + 3);
 }
 
-static void rawe_conn_coalesce_end__counts_in_the_window_while_held_back(void **state)
+static void send_coalesced__counts_in_the_window_while_held_back(void **state)
 {
     (void)state;
     unit_stop(&net);
@@ -151,7 +63,7 @@ static void rawe_conn_coalesce_end__counts_in_the_window_while_held_back(void **
     assert_int_equal(counters(0)->frames_resent, 0);
 }
 
-static void rawe_conn_coalesce_end__a_hole_keeps_the_window_from_sliding(void **state)
+static void send_coalesced__a_hole_keeps_the_window_from_sliding(void **state)
 {
     (void)state;
     unit_stop(&net);
@@ -165,7 +77,8 @@ static void rawe_conn_coalesce_end__a_hole_keeps_the_window_from_sliding(void **
     unsigned count = 1;
     for (unsigned i = 0; i < 200; i++) {
         count += unit_copy_message(end(0), 1, 20) == RAWE_STATUS_DONE;
-        assert_true(end(0)->sendwin.next - end(0)->sendwin.una + (end(0)->coalescing != NULL) <= 16);
+        assert_true(end(0)->sendwin.next - end(0)->sendwin.una + (end(0)->coalescing != NULL) <=
+                    16);
         if (i % 3 == 2) {
             unit_settle(&net); /* the peer has all but the first, and says so */
         }
@@ -308,7 +221,7 @@ static void rawe_conn_coalesce_flush__drained_only_after_it(void **state)
 
 /* rawe_conn_coalesce_drop */
 
-static void rawe_conn_coalesce_drop__closed(void **state)
+static void rawe_conn_coalesce_flush__closed(void **state)
 {
     (void)state;
     connect_busy();
@@ -334,7 +247,7 @@ static void hold_and_be_closed(void)
     assert_false(rawe_conn_drained(end(0)));
 }
 
-static void rawe_conn_coalesce_drop__not_when_the_peer_closes(void **state)
+static void rawe_conn_coalesce_flush__not_when_the_peer_closes(void **state)
 {
     (void)state;
     hold_and_be_closed();
@@ -353,7 +266,7 @@ static void rawe_conn_coalesce_drop__not_when_the_peer_closes(void **state)
     unit_assert_message(&net.node[1], 2, 3, 10, 3);
 }
 
-static void rawe_conn_coalesce_drop__not_for_want_of_a_place_in_the_window(void **state)
+static void rawe_conn_coalesce_flush__not_for_want_of_a_place_in_the_window(void **state)
 {
     (void)state;
     unit_stop(&net);
@@ -385,7 +298,7 @@ static void rawe_conn_coalesce_drop__not_for_want_of_a_place_in_the_window(void 
     assert_int_equal(sends[19].done, 1);
 }
 
-static void rawe_conn_coalesce_drop__peer_does_not_come_back(void **state)
+static void rawe_conn_coalesce_flush__peer_does_not_come_back(void **state)
 {
     (void)state;
     hold_and_be_closed();
@@ -399,7 +312,7 @@ static void rawe_conn_coalesce_drop__peer_does_not_come_back(void **state)
     assert_int_equal(unit_copy_message(end(0), 2, 10), RAWE_STATUS_FAILED);
 }
 
-static void rawe_conn_coalesce_drop__not_when_the_peer_begins_anew(void **state)
+static void rawe_conn_coalesce_flush__not_when_the_peer_begins_anew(void **state)
 {
     (void)state;
     connect_busy();
@@ -415,25 +328,25 @@ static void rawe_conn_coalesce_drop__not_when_the_peer_begins_anew(void **state)
     unit_assert_message(&net.node[1], 0, 1, 10, 1);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, unit_set_up_coalescing, unit_tear_down)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(rawe_conn_coalesce_end__something_else_is_sent),
-        TEST(rawe_conn_coalesce_end__counts_in_the_window_while_held_back),
-        TEST(rawe_conn_coalesce_end__a_hole_keeps_the_window_from_sliding),
+        TEST(send_coalesced__something_else_is_sent),
+        TEST(send_coalesced__counts_in_the_window_while_held_back),
+        TEST(send_coalesced__a_hole_keeps_the_window_from_sliding),
         TEST(rawe_conn_coalesce_flush__at_the_end_of_the_round),
         TEST(rawe_conn_coalesce_flush__acknowledgement_rides_along),
         TEST(rawe_conn_coalesce_flush__no_credit),
         TEST(rawe_conn_coalesce_flush__link_full),
         TEST(rawe_conn_coalesce_flush__lost_and_sent_again),
         TEST(rawe_conn_coalesce_flush__drained_only_after_it),
-        TEST(rawe_conn_coalesce_drop__closed),
-        TEST(rawe_conn_coalesce_drop__not_when_the_peer_closes),
-        TEST(rawe_conn_coalesce_drop__not_for_want_of_a_place_in_the_window),
-        TEST(rawe_conn_coalesce_drop__peer_does_not_come_back),
-        TEST(rawe_conn_coalesce_drop__not_when_the_peer_begins_anew),
+        TEST(rawe_conn_coalesce_flush__closed),
+        TEST(rawe_conn_coalesce_flush__not_when_the_peer_closes),
+        TEST(rawe_conn_coalesce_flush__not_for_want_of_a_place_in_the_window),
+        TEST(rawe_conn_coalesce_flush__peer_does_not_come_back),
+        TEST(rawe_conn_coalesce_flush__not_when_the_peer_begins_anew),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

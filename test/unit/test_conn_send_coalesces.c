@@ -1,16 +1,17 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of gathering: what waits for a batch to be filled, and batches with several messages.
+ * Tests of sends that wait for a batch to be filled, and of batches with several messages.
  */
-#include "unit_support.h"
+#define UNIT_LANE RAWE_LANE_BULK
+
+#include "unit_pair.h"
 
 #include <string.h>
 
 #define COALESCE_FROM 2u
 #define BATCH_FRAMES 16u
 
-static struct unit_net net;
 static uint8_t data[100000];
 
 static void start(uint32_t coalesce_from)
@@ -29,23 +30,6 @@ static int set_up(void **state)
     (void)state;
     start(COALESCE_FROM);
     return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    unit_stop(&net);
-    return 0;
-}
-
-static struct rawe_counters *counters(unsigned node)
-{
-    return &net.node[node].engine.counters;
-}
-
-static struct rawe_conn *end(unsigned node)
-{
-    return net.node[node].conn[RAWE_LANE_BULK];
 }
 
 static struct unit_send sends[400];
@@ -71,17 +55,6 @@ static void send(size_t len_bytes)
     memset(unit, 0, sizeof(*unit));
     unit->send.ordered = true;
     unit_send_message(end(0), unit, (uint8_t)send_count++, data, len_bytes);
-}
-
-static void finish(void)
-{
-    for (unsigned i = 0; i < 2000 && !rawe_conn_drained(end(0)); i++) {
-        unit_run(&net, UNIT_MS, 50 * UNIT_US);
-    }
-    assert_true(rawe_conn_drained(end(0)));
-    assert_int_equal(end(0)->sendwin.in_flight + end(0)->sendwin.to_transmit + end(0)->sendwin.sacked, 0);
-    assert_int_equal(end(0)->queue.bytes, 0);
-    assert_int_equal(end(0)->queue.count, 0);
 }
 
 /** All that was sent has arrived, in order, once. */
@@ -327,8 +300,7 @@ static void coalesces__puts_too(void **state)
     connect_busy();
     memset(puts, 0, sizeof(puts));
     memset(memory, 0, sizeof(memory));
-    assert_true(rawe_handle_register(&net.node[1].handles, memory, sizeof(memory), &index,
-                                     &key));
+    assert_true(rawe_handle_register(&net.node[1].handles, memory, sizeof(memory), &index, &key));
     for (unsigned i = 0; i < 5; i++) {
         unit_send_put(end(0), &puts[i], data + i * 2000, 2000, index, key, i * 2000);
     }
@@ -511,7 +483,7 @@ static void joins__with_checksums(void **state)
     assert_int_equal(counters(1)->dropped_checksum, 0);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, unit_tear_down)
 
 int main(void)
 {

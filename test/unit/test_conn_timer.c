@@ -1,45 +1,11 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of a connection's timer: probes, doubt, silence, pauses, the end of a peer.
+ * Tests of a connection's timer: probes, doubt, silence, the end of a peer.
  */
-#include "unit_support.h"
+#include "unit_pair.h"
 
 #include <string.h>
-
-static struct unit_net net;
-
-static int set_up(void **state)
-{
-    (void)state;
-    unit_init(&net);
-    unit_start(&net);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    unit_stop(&net);
-    return 0;
-}
-
-static bool drop_all(struct unit_net *unused, const struct unit_frame *frame)
-{
-    (void)unused;
-    (void)frame;
-    return false;
-}
-
-static struct rawe_counters *counters(unsigned node)
-{
-    return &net.node[node].engine.counters;
-}
-
-static struct rawe_conn *end(unsigned node)
-{
-    return net.node[node].conn[RAWE_LANE_EXPRESS];
-}
 
 /* rawe_conn_alive */
 
@@ -62,14 +28,6 @@ static void rawe_conn_alive__a_peer_outside_mpi_is_not_given_up(void **state)
     assert_int_equal(net.node[0].failed_calls, 1);
 }
 
-static void rawe_conn_alive__without_doubt_changes_nothing(void **state)
-{
-    (void)state;
-    unit_connect(&net, RAWE_LANE_EXPRESS);
-    rawe_conn_alive(end(0), net.now_ns);
-    assert_true(end(0)->liveness.silent_since_ns == 0);
-}
-
 /* Probes and silence: the timer of a connection. */
 
 #define PROBES_MAX 1000u
@@ -84,7 +42,7 @@ static bool note_probes_drop_all(struct unit_net *of, const struct unit_frame *f
     return false;
 }
 
-static void timer__probes_back_off_to_the_cap(void **state)
+static void timer_expired__probes_back_off_to_the_cap(void **state)
 {
     (void)state;
     unit_connect(&net, RAWE_LANE_EXPRESS);
@@ -100,8 +58,9 @@ static void timer__probes_back_off_to_the_cap(void **state)
         uint64_t passed_ns = probe_times_ns[i] - before_ns;
         assert_in_range(passed_ns, interval_ns, interval_ns + 50 * UNIT_US);
         before_ns = probe_times_ns[i];
-        interval_ns =
-            2 * interval_ns < net.config.liveness.probe_most_ns ? 2 * interval_ns : net.config.liveness.probe_most_ns;
+        interval_ns = 2 * interval_ns < net.config.liveness.probe_most_ns
+                          ? 2 * interval_ns
+                          : net.config.liveness.probe_most_ns;
     }
     /* Silence is no evidence: nothing else has been sent. */
     assert_int_equal(counters(0)->probes_sent, probe_count);
@@ -109,7 +68,7 @@ static void timer__probes_back_off_to_the_cap(void **state)
     assert_int_equal(counters(0)->frames_resent, 0);
 }
 
-static void timer__doubt_begins_with_the_third_probe(void **state)
+static void timer_expired__doubt_begins_with_the_third_probe(void **state)
 {
     (void)state;
     unit_connect(&net, RAWE_LANE_EXPRESS);
@@ -124,7 +83,7 @@ static void timer__doubt_begins_with_the_third_probe(void **state)
     assert_in_range(net.node[0].silent_ns, 226 * UNIT_MS, 230 * UNIT_MS);
 }
 
-static void timer__silence_is_over_when_the_peer_is_heard(void **state)
+static void timer_expired__silence_is_over_when_the_peer_is_heard(void **state)
 {
     (void)state;
     unit_connect(&net, RAWE_LANE_EXPRESS);
@@ -142,7 +101,7 @@ static void timer__silence_is_over_when_the_peer_is_heard(void **state)
     assert_int_equal(counters(0)->frames_resent, 0);
 }
 
-static void timer__a_dead_peer_fails_once_and_completes_sends_with_an_error(void **state)
+static void timer_expired__a_dead_peer_fails_once_and_completes_sends_with_an_error(void **state)
 {
     (void)state;
     static uint8_t data[60000];
@@ -175,7 +134,7 @@ static void timer__a_dead_peer_fails_once_and_completes_sends_with_an_error(void
     assert_int_equal(net.node[0].engine.timers.armed, 0);
 }
 
-static void timer__a_peer_that_never_answers_connect_fails(void **state)
+static void timer_expired__a_peer_that_never_answers_connect_fails(void **state)
 {
     (void)state;
     static uint8_t data[100];
@@ -197,7 +156,7 @@ static void close_failed(struct unit_node *node, struct rawe_conn *conn)
     unit_close(node->net, node->index, RAWE_LANE_EXPRESS);
 }
 
-static void timer__the_failed_connection_may_be_closed_by_the_callback(void **state)
+static void timer_expired__the_failed_connection_may_be_closed_by_the_callback(void **state)
 {
     (void)state;
     static uint8_t data[60000];
@@ -213,41 +172,7 @@ static void timer__the_failed_connection_may_be_closed_by_the_callback(void **st
     assert_int_equal(send.status, RAWE_STATUS_FAILED);
 }
 
-static void timer__without_a_timeout_it_asks_for_ever(void **state)
-{
-    (void)state;
-    net.node[0].engine.config.liveness.peer_timeout_ns = 0;
-    unit_connect(&net, RAWE_LANE_EXPRESS);
-    net.filter = drop_all;
-    assert_int_equal(unit_copy_message(end(0), 1, 10), RAWE_STATUS_DONE);
-    unit_run(&net, 600 * UNIT_S, 50 * UNIT_MS);
-    assert_int_equal(net.node[0].failed_calls, 0);
-    assert_true(counters(0)->probes_sent > 1000);
-    net.filter = NULL;
-    unit_run(&net, UNIT_S, UNIT_MS);
-    assert_true(rawe_conn_drained(end(0)));
-    assert_int_equal(net.node[1].message_count, 1);
-}
-
-static void timer__our_own_pause_is_not_the_peers_silence(void **state)
-{
-    (void)state;
-    unit_connect(&net, RAWE_LANE_EXPRESS);
-    net.filter = drop_all;
-    assert_int_equal(unit_copy_message(end(0), 1, 10), RAWE_STATUS_DONE);
-    /* Six pauses of ten minutes, with a little progress in between, all while it doubts. */
-    for (unsigned i = 0; i < 6; i++) {
-        unit_run(&net, 300 * UNIT_MS, UNIT_MS);
-        net.now_ns += 600 * UNIT_S;
-    }
-    unit_run(&net, 300 * UNIT_MS, UNIT_MS);
-    assert_int_equal(net.node[0].failed_calls, 0);
-    net.filter = NULL;
-    unit_run(&net, UNIT_S, UNIT_MS);
-    assert_true(rawe_conn_drained(end(0)));
-}
-
-static void timer__both_pause_for_ten_minutes(void **state)
+static void timer_expired__both_pause_for_ten_minutes(void **state)
 {
     (void)state;
     unit_connect(&net, RAWE_LANE_EXPRESS);
@@ -266,7 +191,7 @@ static void timer__both_pause_for_ten_minutes(void **state)
     assert_int_equal(net.node[1].message_count, 10);
 }
 
-static void timer__a_probe_that_the_link_did_not_take_is_no_evidence(void **state)
+static void timer_expired__a_probe_that_the_link_did_not_take_is_no_evidence(void **state)
 {
     (void)state;
     unit_connect(&net, RAWE_LANE_EXPRESS);
@@ -300,85 +225,20 @@ static void timer__a_probe_that_the_link_did_not_take_is_no_evidence(void **stat
     assert_int_equal(counters(1)->duplicates, 0);
 }
 
-/* rawe_conn_make_pending */
-
-static void rawe_conn_make_pending__twice_is_once(void **state)
-{
-    (void)state;
-    unit_connect(&net, RAWE_LANE_EXPRESS);
-    rawe_conn_make_pending(end(0));
-    rawe_conn_make_pending(end(0));
-    assert_ptr_equal(net.node[0].engine.pending, end(0));
-    assert_null(end(0)->next_pending);
-    unit_settle(&net);
-    assert_false(end(0)->is_pending);
-}
-
-/* rawe_conn_arm */
-
-static void rawe_conn_arm__takes_the_earliest_deadline(void **state)
-{
-    (void)state;
-    unit_open(&net, 0, RAWE_LANE_EXPRESS);
-    rawe_conn_arm(end(0));
-    assert_false(rawe_timer_armed(&end(0)->timer));
-    uint64_t *deadlines[] = {&end(0)->recvwin.ack_deadline_ns, &end(0)->loss_deadline_ns,
-                             &end(0)->liveness.probe_deadline_ns};
-    for (unsigned i = 0; i < 3; i++) {
-        rawe_timer_cancel(&net.node[0].engine.timers, &end(0)->timer);
-        for (unsigned j = 0; j < 3; j++) {
-            *deadlines[j] = net.now_ns + (i == j ? 1 : 2) * UNIT_MS;
-        }
-        rawe_conn_arm(end(0));
-        assert_true(end(0)->timer.deadline_ns == net.now_ns + UNIT_MS);
-    }
-}
-
-/* rawe_conn_expect_ack */
-
-static void rawe_conn_expect_ack__only_when_something_is_in_flight(void **state)
-{
-    (void)state;
-    unit_connect(&net, RAWE_LANE_EXPRESS);
-    rawe_conn_expect_ack(end(0), net.now_ns);
-    assert_true(end(0)->liveness.probe_deadline_ns == 0);
-    assert_int_equal(unit_copy_message(end(0), 1, 10), RAWE_STATUS_DONE);
-    assert_true(end(0)->liveness.probe_deadline_ns > net.now_ns);
-    unit_run(&net, UNIT_MS, 20 * UNIT_US);
-    assert_true(end(0)->liveness.probe_deadline_ns == 0);
-    assert_int_equal(counters(0)->probes_sent, 0);
-}
-
-static void rawe_conn_expect_ack__a_huge_sample_does_not_delay_the_probe(void **state)
-{
-    (void)state;
-    unit_connect(&net, RAWE_LANE_EXPRESS);
-    rawe_rtt_sample(&end(0)->rtt, 600 * UNIT_S); /* the peer computed for ten minutes */
-    assert_int_equal(unit_copy_message(end(0), 1, 10), RAWE_STATUS_DONE);
-    assert_true(end(0)->liveness.probe_deadline_ns <= net.now_ns + 10 * UNIT_MS);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, unit_set_up, unit_tear_down)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(rawe_conn_alive__a_peer_outside_mpi_is_not_given_up),
-        TEST(rawe_conn_alive__without_doubt_changes_nothing),
-        TEST(timer__probes_back_off_to_the_cap),
-        TEST(timer__doubt_begins_with_the_third_probe),
-        TEST(timer__silence_is_over_when_the_peer_is_heard),
-        TEST(timer__a_dead_peer_fails_once_and_completes_sends_with_an_error),
-        TEST(timer__a_peer_that_never_answers_connect_fails),
-        TEST(timer__the_failed_connection_may_be_closed_by_the_callback),
-        TEST(timer__without_a_timeout_it_asks_for_ever),
-        TEST(timer__our_own_pause_is_not_the_peers_silence),
-        TEST(timer__both_pause_for_ten_minutes),
-        TEST(timer__a_probe_that_the_link_did_not_take_is_no_evidence),
-        TEST(rawe_conn_make_pending__twice_is_once),
-        TEST(rawe_conn_arm__takes_the_earliest_deadline),
-        TEST(rawe_conn_expect_ack__only_when_something_is_in_flight),
-        TEST(rawe_conn_expect_ack__a_huge_sample_does_not_delay_the_probe),
+        TEST(timer_expired__probes_back_off_to_the_cap),
+        TEST(timer_expired__doubt_begins_with_the_third_probe),
+        TEST(timer_expired__silence_is_over_when_the_peer_is_heard),
+        TEST(timer_expired__a_dead_peer_fails_once_and_completes_sends_with_an_error),
+        TEST(timer_expired__a_peer_that_never_answers_connect_fails),
+        TEST(timer_expired__the_failed_connection_may_be_closed_by_the_callback),
+        TEST(timer_expired__both_pause_for_ten_minutes),
+        TEST(timer_expired__a_probe_that_the_link_did_not_take_is_no_evidence),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,8 +7,8 @@
  * Time stands still unless a test moves it. A frame sent lies on the wire until unit_step or
  * unit_settle hands it over, or the test takes it off.
  */
-#ifndef UNIT_SUPPORT_H
-#define UNIT_SUPPORT_H
+#ifndef UNIT_NET_H
+#define UNIT_NET_H
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -58,7 +58,7 @@ struct unit_node {
     struct unit_message *messages;
     unsigned message_count;
     unsigned silent_calls, failed_calls, lost_calls;
-    uint64_t silent_ns;                 /**< as told by the last of them */
+    uint64_t silent_ns;                 /**< given to the last of them */
     unsigned sent[RAWE_FRAME_TYPE_END]; /**< frames put on the wire, by type */
     /** Called by `deliver` after the message was noted; may be NULL. */
     void (*on_deliver)(struct unit_node *node, struct rawe_conn *conn, uint8_t tag);
@@ -73,22 +73,13 @@ struct unit_net {
     struct unit_frame *wire, **wire_tail;
     /** Looks at each frame when it is sent: false drops it. NULL: all pass. */
     bool (*filter)(struct unit_net *net, const struct unit_frame *frame);
-    unsigned filter_count;      /**< the filter's own */
-    unsigned batch_number;      /**< of the batch sent last */
-    uint32_t segment_sequence;  /**< of the next frame of unit_put_segments */
+    unsigned filter_count;       /**< the filter's own */
+    unsigned batch_number;       /**< of the batch sent last */
+    uint32_t segment_sequence;   /**< of the next frame of unit_put_segments */
     unsigned batches_placed;     /**< batches received straight into place */
     unsigned batches_not_placed; /**< batches received elsewhere, frame by frame */
     bool batches_vanish;         /**< the path loses each of them */
-    uint32_t fill_max_bytes;    /**< of batches; to be set before unit_use_batches */
-};
-
-/** A send from the test's memory that notes its completion. */
-struct unit_send {
-    struct rawe_send send; /**< first: cast back from it */
-    unsigned done;
-    enum rawe_status status;
-    void (*on_done)(struct unit_send *send);
-    void *context; /**< of on_done */
+    uint32_t fill_max_bytes;     /**< of batches; to be set before unit_use_batches */
 };
 
 /** Defaults in net->config, for the test to change before unit_start. */
@@ -122,45 +113,9 @@ struct rawe_conn *unit_connect(struct unit_net *net, enum rawe_lane lane);
  */
 void unit_begin_at(struct unit_net *net, enum rawe_lane lane, uint32_t sequence);
 
-/** Hand over the frames that lie on the wire, then flush. Returns how many were handed over. */
-unsigned unit_step(struct unit_net *net);
-/** Step until nothing moves any more. */
-void unit_settle(struct unit_net *net);
-/** Let time pass in steps of `step_ns`; after each, timers and whatever follows from them. */
-void unit_run(struct unit_net *net, uint64_t duration_ns, uint64_t step_ns);
-
-/** Take the first frame off the wire; NULL when there is none. Free it with unit_frame_free. */
-struct unit_frame *unit_wire_take(struct unit_net *net);
-/** Put a frame (back) on the wire, behind the others. */
-void unit_wire_put(struct unit_net *net, struct unit_frame *frame);
-unsigned unit_wire_count(const struct unit_net *net);
-void unit_wire_clear(struct unit_net *net);
-/** Hand a frame over now, without a flush; it stays the caller's. */
-void unit_receive(struct unit_net *net, const struct unit_frame *frame);
-struct unit_frame *unit_frame_copy(const struct unit_frame *frame);
-void unit_frame_free(struct unit_frame *frame);
-
-/**
- * A frame as `from`'s end of the lane would send it: MAC addresses, port, key and connection id
- * right, credit as of now. The header's acknowledgement is given relative to what the receiver has
- * had acknowledged; its `payload_bytes` is set from the length.
- */
-struct unit_frame *unit_forge(struct unit_net *net, unsigned from, enum rawe_lane lane,
-                              struct rawe_header header, const void *payload, size_t payload_bytes);
-/** Write the header of a frame anew after a change in frame->header. */
-void unit_frame_encode(struct unit_frame *frame);
-
-/** Bytes that depend on their place and on `seed`. */
-void unit_fill(uint8_t *data, size_t len_bytes, unsigned seed);
-/** Send a message from memory that the test keeps until it is done. */
-void unit_send_message(struct rawe_conn *conn, struct unit_send *send, uint8_t tag, void *data,
-                       size_t len_bytes);
-void unit_send_put(struct rawe_conn *conn, struct unit_send *send, void *data, size_t len_bytes,
-                   uint32_t index, uint64_t key, uint64_t offset);
-/** Copy a message of `len_bytes` filled with seed `tag` into the engine. */
-enum rawe_status unit_copy_message(struct rawe_conn *conn, uint8_t tag, size_t len_bytes);
-/** Message `index` that `node` got is as unit_fill(seed) made it. */
-void unit_assert_message(const struct unit_node *node, unsigned index, uint8_t tag,
-                         size_t len_bytes, unsigned seed);
+/** The address, port and key of a node. */
+void unit_node_mac(unsigned index, uint8_t mac[RAWE_MAC_BYTES]);
+uint16_t unit_node_port(unsigned index);
+uint32_t unit_node_key(unsigned index);
 
 #endif

@@ -1,16 +1,16 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of sends that are told when they have left, and whose data is moved then.
+ * Tests of sends whose owner learns that they have been transmitted, and whose data is moved then.
  */
-#include "unit_support.h"
+#define UNIT_LANE RAWE_LANE_BULK
+
+#include "unit_pair.h"
 
 #include <string.h>
 
 #define SENDS 12u
 #define SEND_BYTES 9000u
-
-static struct unit_net net;
 
 /** What the test knows of a send, by its index in `sends`. */
 static struct unit_send sends[SENDS];
@@ -32,18 +32,6 @@ static int set_up(void **state)
     memset(transmitted_calls, 0, sizeof(transmitted_calls));
     move = chain = nested = blocking = false;
     return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    unit_stop(&net);
-    return 0;
-}
-
-static struct rawe_conn *end(unsigned node)
-{
-    return net.node[node].conn[RAWE_LANE_BULK];
 }
 
 static void left(struct rawe_send *send, struct rawe_conn *conn);
@@ -89,14 +77,6 @@ static void left(struct rawe_send *send, struct rawe_conn *conn)
     if (nested) {
         unit_settle(&net);
     }
-}
-
-static void finish(void)
-{
-    for (unsigned i = 0; i < 2000 && !rawe_conn_drained(end(0)); i++) {
-        unit_run(&net, UNIT_MS, 50 * UNIT_US);
-    }
-    assert_true(rawe_conn_drained(end(0)));
 }
 
 static void assert_delivered(unsigned count, size_t len_bytes)
@@ -199,7 +179,7 @@ static void report_transmitted__not_again_when_sent_again(void **state)
     assert_delivered(1, SEND_BYTES);
 }
 
-static void report_transmitted__not_while_away(void **state)
+static void report_transmitted__not_while_deferring(void **state)
 {
     (void)state;
     unit_connect(&net, RAWE_LANE_BULK);
@@ -401,7 +381,7 @@ static void rawe_conn_send_rebased__some_acknowledged_already(void **state)
     (void)state;
     unit_connect(&net, RAWE_LANE_BULK);
     send_one(0, SEND_BYTES);
-    for (unsigned i = 0; i < 4; i++) { /* half of it arrives, and that is told */
+    for (unsigned i = 0; i < 4; i++) { /* half of it arrives and is acknowledged */
         struct unit_frame *frame = unit_wire_take(&net);
         unit_receive(&net, frame);
         unit_frame_free(frame);
@@ -415,7 +395,7 @@ static void rawe_conn_send_rebased__some_acknowledged_already(void **state)
     assert_delivered(1, SEND_BYTES);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, unit_tear_down)
 
 int main(void)
 {
@@ -426,7 +406,7 @@ int main(void)
         TEST(report_transmitted__link_full_at_every_place),
         TEST(report_transmitted__a_copied_message_is_done_at_once),
         TEST(report_transmitted__not_again_when_sent_again),
-        TEST(report_transmitted__not_while_away),
+        TEST(report_transmitted__not_while_deferring),
         TEST(report_transmitted__sends_again),
         TEST(report_transmitted__acknowledged_inside_the_callback),
         TEST(report_transmitted__in_batches_acknowledged_inside_the_callback),

@@ -1,72 +1,12 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of the way in, continued: PUT data and segments.
+ * Tests of reception: PUT data and fragments of messages.
  */
-#include "unit_support.h"
+#include "unit_receive.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-static struct unit_net net;
-
-static int set_up(void **state)
-{
-    (void)state;
-    unit_init(&net);
-    unit_start(&net);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    unit_stop(&net);
-    return 0;
-}
-
-static struct rawe_counters *counters(unsigned node)
-{
-    return &net.node[node].engine.counters;
-}
-
-static struct rawe_conn *end(unsigned node)
-{
-    return net.node[node].conn[RAWE_LANE_EXPRESS];
-}
-
-/** A fragment and `data_bytes` bytes of its data at `out`, padded. Returns the length. */
-static size_t put_fragment(uint8_t *out, struct rawe_fragment fragment, unsigned seed)
-{
-    size_t header_bytes = rawe_fragment_encode(out, &fragment);
-    unit_fill(out + header_bytes, fragment.data_bytes, seed);
-    size_t len_bytes = header_bytes + fragment.data_bytes;
-    memset(out + len_bytes, 0, rawe_fragment_pad(len_bytes) - len_bytes);
-    return rawe_fragment_pad(len_bytes);
-}
-
-/** Hand node 1 a DATA frame of node 0, `ahead` of the next one it expects. */
-static void receive_data(uint32_t ahead, uint8_t flags, const uint8_t *payload,
-                         size_t payload_bytes)
-{
-    struct unit_frame *frame = unit_forge(
-        &net, 0, RAWE_LANE_EXPRESS,
-        (struct rawe_header){
-            .type = RAWE_FRAME_DATA, .flags = flags, .sequence = end(1)->recvwin.acktr->next + ahead},
-        payload, payload_bytes);
-    unit_receive(&net, frame);
-    unit_frame_free(frame);
-}
-
-/** An open connection whose numbers are about to wrap; node 1's credit is 16 frames. */
-static void connect_nodes(void)
-{
-    unit_connect(&net, RAWE_LANE_EXPRESS);
-    unit_begin_at(&net, RAWE_LANE_EXPRESS, UINT32_MAX - 1);
-    unit_set_credit(&net, 1, 16);
-    net.node[1].engine.config.receive_frames = 16 * 4 / 3 + 1;
-    assert_int_equal(counters(1)->acks_sent, 0);
-}
 
 /** Hand node 1 a SEGMENT of message `number`. */
 static void receive_segment_ahead(uint32_t ahead, uint32_t number, uint32_t offset,
@@ -74,11 +14,11 @@ static void receive_segment_ahead(uint32_t ahead, uint32_t number, uint32_t offs
 {
     static uint8_t payload[2000];
     size_t at = rawe_fragment_encode(payload, &(struct rawe_fragment){.kind = RAWE_FRAGMENT_PART,
-                                                                .tag = 9,
-                                                                .data_bytes = data_bytes,
-                                                                .id = number,
-                                                                .offset = offset,
-                                                                .total_bytes = total_bytes});
+                                                                      .tag = 9,
+                                                                      .data_bytes = data_bytes,
+                                                                      .id = number,
+                                                                      .offset = offset,
+                                                                      .total_bytes = total_bytes});
     uint8_t *message = calloc(1, total_bytes + 1);
     assert_non_null(message);
     unit_fill(message, total_bytes, number);
@@ -97,12 +37,12 @@ static void receive_put(uint32_t index, uint64_t key, uint64_t offset, uint16_t 
 {
     static uint8_t payload[2000];
     size_t at = put_fragment(payload,
-                          (struct rawe_fragment){.kind = RAWE_FRAGMENT_PUT,
-                                              .data_bytes = data_bytes,
-                                              .id = index,
-                                              .key = key,
-                                              .offset = offset},
-                          33);
+                             (struct rawe_fragment){.kind = RAWE_FRAGMENT_PUT,
+                                                    .data_bytes = data_bytes,
+                                                    .id = index,
+                                                    .key = key,
+                                                    .offset = offset},
+                             33);
     receive_data(0, 0, payload, at);
 }
 
@@ -151,8 +91,8 @@ static void place__only_where_the_handle_allows(void **state)
     receive_put(index, key, 0, 4);
     uint32_t index_again;
     uint64_t key_again;
-    assert_true(rawe_handle_register(&net.node[1].handles, memory + 100, 100, &index_again,
-                                     &key_again));
+    assert_true(
+        rawe_handle_register(&net.node[1].handles, memory + 100, 100, &index_again, &key_again));
     assert_int_equal(index_again, index);
     receive_put(index, key, 0, 4);
     assert_memory_equal(memory, before, sizeof(memory));
@@ -167,8 +107,7 @@ static void place__every_length_through_the_wire(void **state)
     uint32_t index;
     uint64_t key;
     connect_nodes();
-    assert_true(
-        rawe_handle_register(&net.node[1].handles, memory, sizeof(memory), &index, &key));
+    assert_true(rawe_handle_register(&net.node[1].handles, memory, sizeof(memory), &index, &key));
     uint32_t frame = net.config.payload_max_bytes - RAWE_FRAGMENT_PUT_BYTES;
     const size_t lengths[] = {1,     7,         8,         168,           169,         frame - 1,
                               frame, frame + 1, 2 * frame, 2 * frame + 1, sizeof(data)};
@@ -209,8 +148,8 @@ static void place__is_done_only_when_all_is_there(void **state)
     uint32_t index;
     uint64_t key;
     connect_nodes();
-    assert_true(rawe_handle_register(&net.node[1].handles, put_memory, sizeof(put_memory),
-                                     &index, &key));
+    assert_true(
+        rawe_handle_register(&net.node[1].handles, put_memory, sizeof(put_memory), &index, &key));
     for (unsigned round = 0; round < 5; round++) {
         struct unit_send send = {.on_done = assert_placed};
         unit_fill(put_data, sizeof(put_data), round);
@@ -338,7 +277,7 @@ static void add_fragment__few_buffers_for_many_messages_with_losses(void **state
     assert_true(rawe_conn_drained(end(0)));
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, unit_set_up, unit_tear_down)
 
 int main(void)
 {

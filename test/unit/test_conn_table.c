@@ -1,0 +1,212 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Tests of the connection table.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "rawe_conn.h"
+#include "rawe_conn_table.h"
+#include "unit_alloc.h"
+
+#define INDEX_MASK 0xFFFFFu
+#define GENERATION_SHIFT 20u
+#define FULL (1u << GENERATION_SHIFT)
+
+static struct rawe_conn_table table;
+static struct rawe_conn conns[40];
+
+static int set_up(void **state)
+{
+    (void)state;
+    unit_allocations_left = -1;
+    memset(&table, 0, sizeof(table));
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    unit_allocations_left = -1;
+    for (uint32_t i = 0; i < table.size; i++) {
+        if (table.entries[i] != NULL) {
+            rawe_conn_table_remove(&table, table.ids[i]);
+        }
+    }
+    rawe_conn_table_free(&table);
+    return 0;
+}
+
+static void rawe_conn_table_add__lowest_index_first_generation_1(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 40; i++) { /* it grows twice meanwhile */
+        assert_int_equal(rawe_conn_table_add(&table, &conns[i]), i | 1u << GENERATION_SHIFT);
+        assert_int_equal(table.used, i + 1);
+    }
+    for (unsigned i = 0; i < 40; i++) {
+        assert_ptr_equal(rawe_conn_table_find(&table, i | 1u << GENERATION_SHIFT), &conns[i]);
+    }
+}
+
+static void rawe_conn_table_add__keeps_generations_when_it_grows(void **state)
+{
+    (void)state;
+    uint32_t ids[17];
+    for (unsigned i = 0; i < 16; i++) {
+        ids[i] = rawe_conn_table_renew(&table, rawe_conn_table_add(&table, &conns[i]));
+    }
+    rawe_conn_table_remove(&table, ids[3]);
+    ids[3] = rawe_conn_table_add(&table, &conns[3]);
+    assert_int_equal(table.size, 16);
+    ids[16] = rawe_conn_table_add(&table, &conns[16]);
+    assert_true(table.size > 16);
+    for (unsigned i = 0; i < 17; i++) {
+        assert_ptr_equal(rawe_conn_table_find(&table, ids[i]), &conns[i]);
+        assert_int_equal(ids[i], i | (i == 3 ? 3u : i == 16 ? 1u : 2u) << GENERATION_SHIFT);
+    }
+}
+
+static void rawe_conn_table_add__full_at_2_20(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < FULL; i++) {
+        assert_int_equal(rawe_conn_table_add(&table, &conns[0]) & INDEX_MASK, i);
+    }
+    assert_int_equal(rawe_conn_table_add(&table, &conns[1]), 0);
+    assert_int_equal(table.used, FULL);
+    assert_int_equal(table.size, FULL);
+    uint32_t id = (FULL - 1) | 1u << GENERATION_SHIFT;
+    rawe_conn_table_remove(&table, id);
+    assert_int_equal(rawe_conn_table_add(&table, &conns[1]), (FULL - 1) | 2u << GENERATION_SHIFT);
+    assert_int_equal(rawe_conn_table_add(&table, &conns[1]), 0);
+}
+
+static void rawe_conn_table_add__without_memory(void **state)
+{
+    (void)state;
+    for (int allowed = 0; allowed < 2; allowed++) { /* of the two arrays */
+        unit_allocations_left = allowed;
+        assert_int_equal(rawe_conn_table_add(&table, &conns[0]), 0);
+        assert_int_equal(table.used, 0);
+        assert_int_equal(table.size, 0);
+        assert_null(rawe_conn_table_find(&table, 1u << GENERATION_SHIFT));
+    }
+    unit_allocations_left = -1;
+    for (unsigned i = 0; i < 16; i++) {
+        assert_true(rawe_conn_table_add(&table, &conns[i]) != 0);
+    }
+    for (int allowed = 0; allowed < 2; allowed++) {
+        unit_allocations_left = allowed;
+        assert_int_equal(rawe_conn_table_add(&table, &conns[16]), 0);
+        assert_int_equal(table.used, 16);
+        for (unsigned i = 0; i < 16; i++) {
+            assert_ptr_equal(rawe_conn_table_find(&table, i | 1u << GENERATION_SHIFT), &conns[i]);
+        }
+    }
+    unit_allocations_left = -1;
+    assert_int_equal(rawe_conn_table_add(&table, &conns[16]), 16 | 1u << GENERATION_SHIFT);
+}
+
+static void rawe_conn_table_renew__the_old_id_finds_nothing(void **state)
+{
+    (void)state;
+    (void)rawe_conn_table_add(&table, &conns[0]);
+    uint32_t old = rawe_conn_table_add(&table, &conns[1]);
+    uint32_t id = rawe_conn_table_renew(&table, old);
+    assert_int_equal(id & INDEX_MASK, 1);
+    assert_int_equal(id >> GENERATION_SHIFT, 2);
+    assert_null(rawe_conn_table_find(&table, old));
+    assert_ptr_equal(rawe_conn_table_find(&table, id), &conns[1]);
+    assert_int_equal(table.used, 2);
+}
+
+static void rawe_conn_table_renew__generations_wrap_past_0(void **state)
+{
+    (void)state;
+    uint32_t id = rawe_conn_table_add(&table, &conns[0]); /* index 0, so only they keep it from 0 */
+    for (uint32_t generation = 2; generation <= 0xFFF; generation++) {
+        id = rawe_conn_table_renew(&table, id);
+        assert_int_equal(id, generation << GENERATION_SHIFT);
+    }
+    id = rawe_conn_table_renew(&table, id);
+    assert_int_equal(id, 1u << GENERATION_SHIFT);
+    assert_ptr_equal(rawe_conn_table_find(&table, id), &conns[0]);
+}
+
+static void rawe_conn_table_remove__lowest_index_is_used_again_first(void **state)
+{
+    (void)state;
+    uint32_t ids[6];
+    for (unsigned i = 0; i < 6; i++) {
+        ids[i] = rawe_conn_table_add(&table, &conns[i]);
+    }
+    rawe_conn_table_remove(&table, ids[4]);
+    rawe_conn_table_remove(&table, ids[1]);
+    rawe_conn_table_remove(&table, ids[3]);
+    assert_int_equal(table.used, 3);
+    static const unsigned indices[] = {1, 3, 4, 6};
+    for (unsigned i = 0; i < 4; i++) {
+        uint32_t id = rawe_conn_table_add(&table, &conns[10 + i]);
+        assert_int_equal(id & INDEX_MASK, indices[i]);
+        assert_ptr_equal(rawe_conn_table_find(&table, id), &conns[10 + i]);
+        if (i < 3) {
+            assert_int_not_equal(id, ids[indices[i]]);
+            assert_null(rawe_conn_table_find(&table, ids[indices[i]]));
+        }
+    }
+    assert_int_equal(table.used, 7);
+    assert_ptr_equal(rawe_conn_table_find(&table, ids[0]), &conns[0]);
+}
+
+static void rawe_conn_table_find__ids_from_anywhere(void **state)
+{
+    (void)state;
+    assert_null(rawe_conn_table_find(&table, 0)); /* in a table without memory */
+    assert_null(rawe_conn_table_find(&table, UINT32_MAX));
+    uint32_t id = rawe_conn_table_add(&table, &conns[0]);
+    for (uint32_t bit = 0; bit < 32; bit++) {
+        assert_null(rawe_conn_table_find(&table, id ^ 1u << bit));
+    }
+    /* Free indices have ids, too: they find nothing. */
+    for (uint32_t index = 0; index < 2 * table.size; index++) {
+        assert_null(rawe_conn_table_find(&table, index));
+    }
+    rawe_conn_table_remove(&table, id);
+    assert_null(rawe_conn_table_find(&table, id));
+}
+
+static void rawe_conn_table_free__can_be_used_again(void **state)
+{
+    (void)state;
+    uint32_t id = rawe_conn_table_add(&table, &conns[0]);
+    rawe_conn_table_remove(&table, id);
+    rawe_conn_table_free(&table);
+    assert_int_equal(table.size, 0);
+    assert_null(rawe_conn_table_find(&table, id));
+    assert_true(rawe_conn_table_add(&table, &conns[0]) != 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(rawe_conn_table_add__lowest_index_first_generation_1),
+        TEST(rawe_conn_table_add__keeps_generations_when_it_grows),
+        TEST(rawe_conn_table_add__full_at_2_20),
+        TEST(rawe_conn_table_add__without_memory),
+        TEST(rawe_conn_table_renew__the_old_id_finds_nothing),
+        TEST(rawe_conn_table_renew__generations_wrap_past_0),
+        TEST(rawe_conn_table_remove__lowest_index_is_used_again_first),
+        TEST(rawe_conn_table_find__ids_from_anywhere),
+        TEST(rawe_conn_table_free__can_be_used_again),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,323 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Tests of a peer's liveness: when it is asked, and when it is given up.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "rawe_liveness.h"
+
+#define US 1000ull
+#define MS 1000000ull
+#define S 1000000000ull
+#define NOW (100 * S)
+
+static struct rawe_liveness liveness;
+static struct rawe_rtt rtt;
+static struct rawe_liveness_limits limits;
+
+static int set_up(void **state)
+{
+    (void)state;
+    memset(&liveness, 0, sizeof(liveness));
+    rawe_rtt_init(&rtt);
+    limits = (struct rawe_liveness_limits){
+        .probe_least_ns = 500 * US, .probe_most_ns = 100 * MS, .peer_timeout_ns = 5 * S};
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    return 0;
+}
+
+static uint64_t interval_ns(void)
+{
+    return rawe_liveness_interval_ns(&liveness, &rtt, &limits);
+}
+
+/** A question is due at `now_ns`; `silent_ns` is what the verdict says of the silence. */
+static enum rawe_liveness_verdict expire(uint64_t now_ns, bool deferring, uint64_t silent_ns)
+{
+    uint64_t silence_ns = UINT64_MAX;
+    liveness.probe_deadline_ns = now_ns;
+    enum rawe_liveness_verdict verdict =
+        rawe_liveness_expire(&liveness, &rtt, &limits, deferring, now_ns, &silence_ns);
+    assert_true(silence_ns == silent_ns);
+    assert_true(liveness.probe_deadline_ns == 0);
+    return verdict;
+}
+
+static bool asked(uint64_t now_ns)
+{
+    return rawe_liveness_asked(&liveness, &rtt, &limits, now_ns);
+}
+
+/** Silent since NOW, asked at NOW and, with an interval of 100 ms, each 100 ms until `until_ns`. */
+static void silent_until(uint64_t until_ns)
+{
+    assert_int_equal(expire(NOW, false, 0), RAWE_LIVENESS_ASK);
+    liveness.probes_unanswered = 30;
+    for (uint64_t now_ns = NOW; now_ns < until_ns; now_ns += 100 * MS) {
+        if (now_ns != NOW) {
+            assert_int_equal(expire(now_ns, false, now_ns - NOW), RAWE_LIVENESS_ASK);
+        }
+        (void)asked(now_ns);
+    }
+}
+
+static void rawe_liveness_interval_ns__1_ms_without_a_round_trip(void **state)
+{
+    (void)state;
+    assert_true(interval_ns() == RAWE_LIVENESS_FIRST_INTERVAL_NS);
+    assert_true(interval_ns() == MS);
+    limits.probe_most_ns = 300 * US;
+    assert_true(interval_ns() == 300 * US);
+}
+
+static void rawe_liveness_interval_ns__smoothed_and_four_variations_in_limits(void **state)
+{
+    (void)state;
+    rtt.smoothed_ns = 400 * US;
+    rtt.variation_ns = 100 * US;
+    assert_true(interval_ns() == 800 * US);
+    rtt.smoothed_ns = 99 * US;
+    assert_true(interval_ns() == limits.probe_least_ns);
+    rtt.smoothed_ns = 600 * S; /* the peer computed for ten minutes */
+    assert_true(interval_ns() == 10 * MS);
+    limits.probe_most_ns = 7 * MS;
+    assert_true(interval_ns() == 7 * MS);
+}
+
+static void rawe_liveness_interval_ns__doubles_up_to_the_limit(void **state)
+{
+    (void)state;
+    uint64_t expected_ns = MS;
+    for (liveness.probes_unanswered = 0; liveness.probes_unanswered < 7;
+         liveness.probes_unanswered++) {
+        assert_true(interval_ns() == expected_ns);
+        expected_ns *= 2;
+    }
+    assert_true(interval_ns() == limits.probe_most_ns); /* 128 ms would be more */
+    rtt.smoothed_ns = 600 * S; /* beyond the first probe the limit of 10 ms does not hold */
+    liveness.probes_unanswered = 2;
+    assert_true(interval_ns() == 40 * MS);
+}
+
+static void rawe_liveness_interval_ns__does_not_overflow(void **state)
+{
+    (void)state;
+    static const uint32_t unanswered[] = {16, 17, 31, 44, 63, 64, 65, 1000, UINT32_MAX};
+    limits.probe_most_ns = UINT64_MAX / 2;
+    for (unsigned i = 0; i < sizeof(unanswered) / sizeof(unanswered[0]); i++) {
+        liveness.probes_unanswered = unanswered[i];
+        assert_true(interval_ns() == MS << 16);
+    }
+    limits.probe_most_ns = 100 * MS;
+    assert_true(interval_ns() == 100 * MS);
+}
+
+static void rawe_liveness_heard__ends_the_silence(void **state)
+{
+    (void)state;
+    silent_until(NOW + S);
+    rawe_liveness_heard(&liveness);
+    assert_true(interval_ns() == MS);
+    assert_true(liveness.silent_since_ns == 0);
+    assert_int_equal(expire(NOW + 60 * S, false, 0), RAWE_LIVENESS_ASK);
+}
+
+static void rawe_liveness_alive__silence_counts_from_the_answer_on(void **state)
+{
+    (void)state;
+    rawe_liveness_alive(&liveness, NOW);
+    assert_true(liveness.silent_since_ns == 0); /* there was no silence */
+    silent_until(NOW + S);
+    rawe_liveness_alive(&liveness, NOW + 400 * MS);
+    assert_int_equal(expire(NOW + S, false, 600 * MS), RAWE_LIVENESS_ASK);
+    rawe_liveness_alive(&liveness, NOW + 300 * MS); /* an older answer */
+    assert_true(liveness.silent_since_ns == NOW + 400 * MS);
+    assert_int_equal(liveness.probes_unanswered, 40); /* the peer itself was not heard */
+}
+
+static void rawe_liveness_ask_by__moves_forward_only(void **state)
+{
+    (void)state;
+    assert_true(rawe_liveness_ask_by(&liveness, NOW + MS));
+    assert_false(rawe_liveness_ask_by(&liveness, NOW + MS));
+    assert_false(rawe_liveness_ask_by(&liveness, NOW + 2 * MS));
+    assert_true(liveness.probe_deadline_ns == NOW + MS);
+    assert_true(rawe_liveness_ask_by(&liveness, NOW + MS - 1));
+    assert_true(liveness.probe_deadline_ns == NOW + MS - 1);
+}
+
+static void rawe_liveness_expire__silence_begins_with_the_first_question(void **state)
+{
+    (void)state;
+    limits.peer_timeout_ns = MS;
+    assert_int_equal(expire(NOW, false, 0), RAWE_LIVENESS_ASK);
+    assert_true(liveness.silent_since_ns == NOW);
+}
+
+static void rawe_liveness_expire__gives_up_exactly_at_the_timeout(void **state)
+{
+    (void)state;
+    silent_until(NOW + 5 * S);
+    assert_int_equal(expire(NOW + 5 * S - 1, false, 5 * S - 1), RAWE_LIVENESS_ASK);
+    assert_int_equal(expire(NOW + 5 * S, false, 5 * S), RAWE_LIVENESS_GIVE_UP);
+}
+
+static void rawe_liveness_expire__without_a_timeout_never(void **state)
+{
+    (void)state;
+    limits.peer_timeout_ns = 0;
+    silent_until(NOW + 600 * S);
+    assert_int_equal(expire(NOW + 600 * S, false, 600 * S), RAWE_LIVENESS_ASK);
+}
+
+static void rawe_liveness_expire__time_we_did_not_run_is_not_the_peers(void **state)
+{
+    (void)state;
+    silent_until(NOW + S); /* asked last 100 ms before that */
+    /* Late by as much as an interval is still normal. */
+    assert_int_equal(expire(NOW + 1100 * MS, false, 1100 * MS), RAWE_LIVENESS_ASK);
+    /* One more nanosecond: all but one interval was our own absence. */
+    assert_int_equal(expire(NOW + 1100 * MS + 1, false, 1000 * MS), RAWE_LIVENESS_ASK);
+}
+
+static void rawe_liveness_expire__a_long_pause_of_ours_gives_nobody_up(void **state)
+{
+    (void)state;
+    silent_until(NOW + S);
+    assert_int_equal(expire(NOW + 600 * S, false, S), RAWE_LIVENESS_ASK);
+    assert_true(liveness.silent_since_ns == NOW + 599 * S);
+}
+
+static void rawe_liveness_expire__deferring_does_not_count(void **state)
+{
+    (void)state;
+    silent_until(NOW + S);
+    uint64_t now_ns = NOW + S;
+    for (unsigned i = 0; i < 100; i++, now_ns += 100 * MS) {
+        assert_int_equal(expire(now_ns, true, 900 * MS), RAWE_LIVENESS_ASK);
+        (void)asked(now_ns);
+    }
+    assert_int_equal(expire(now_ns, false, S), RAWE_LIVENESS_ASK); /* goes on where it stopped */
+}
+
+static void rawe_liveness_expire__nobody_is_given_up_while_deferring(void **state)
+{
+    (void)state;
+    silent_until(NOW + 5 * S);
+    limits.peer_timeout_ns = S;
+    assert_int_equal(expire(NOW + 5 * S, true, 4900 * MS), RAWE_LIVENESS_ASK);
+}
+
+static void rawe_liveness_expire__an_answer_just_now_is_no_silence(void **state)
+{
+    (void)state;
+    silent_until(NOW + S);
+    rawe_liveness_alive(&liveness, NOW + S);
+    assert_int_equal(expire(NOW + S - 1, false, 0), RAWE_LIVENESS_ASK);
+}
+
+static void rawe_liveness_probe_sent__numbers_begin_with_1(void **state)
+{
+    (void)state;
+    for (uint32_t number = 1; number < 30; number++) {
+        rawe_liveness_probe_sent(&liveness, NOW + number);
+        assert_int_equal(liveness.probe_number, number);
+        assert_true(rawe_liveness_probe_time_ns(&liveness, number) == NOW + number);
+    }
+}
+
+static void rawe_liveness_asked__plans_the_next_question(void **state)
+{
+    (void)state;
+    assert_false(asked(NOW));
+    assert_true(liveness.asked_ns == NOW);
+    assert_true(liveness.probe_deadline_ns == NOW + 2 * MS);
+    assert_false(asked(NOW + 2 * MS));
+    assert_true(liveness.probe_deadline_ns == NOW + 6 * MS);
+    assert_int_equal(liveness.probes_unanswered, 2);
+    assert_int_equal(liveness.probe_number, 0); /* whether one has left is not known here */
+}
+
+static void rawe_liveness_asked__doubt_begins_with_the_third(void **state)
+{
+    (void)state;
+    assert_false(asked(NOW));
+    assert_false(asked(NOW));
+    assert_true(asked(NOW));
+    assert_true(asked(NOW));
+    rawe_liveness_heard(&liveness);
+    assert_false(asked(NOW));
+}
+
+static void rawe_liveness_probe_time_ns__of_probes_never_sent(void **state)
+{
+    (void)state;
+    assert_true(rawe_liveness_probe_time_ns(&liveness, 0) == 0);
+    assert_true(rawe_liveness_probe_time_ns(&liveness, 1) == 0);
+    assert_true(rawe_liveness_probe_time_ns(&liveness, UINT32_MAX) == 0);
+    for (uint32_t i = 1; i <= 3; i++) {
+        rawe_liveness_probe_sent(&liveness, NOW + i);
+    }
+    static const uint32_t numbers[] = {
+        0, 4, 5, 8, 11, 0x80000000, 0x80000003, UINT32_MAX, UINT32_MAX - 4};
+    for (unsigned i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        assert_true(rawe_liveness_probe_time_ns(&liveness, numbers[i]) == 0);
+    }
+    memset(liveness.probe_sent_ns, 0xEE, sizeof(liveness.probe_sent_ns));
+    assert_true(rawe_liveness_probe_time_ns(&liveness, 0) == 0);
+    assert_true(rawe_liveness_probe_time_ns(&liveness, UINT32_MAX) == 0);
+}
+
+static void rawe_liveness_probe_time_ns__of_the_newest_eight(void **state)
+{
+    (void)state;
+    for (uint32_t i = 1; i <= 20; i++) {
+        rawe_liveness_probe_sent(&liveness, NOW + i);
+    }
+    for (uint32_t number = 1; number <= 30; number++) {
+        uint64_t expected_ns =
+            number > 20 - RAWE_LIVENESS_PROBES && number <= 20 ? NOW + number : 0;
+        assert_true(rawe_liveness_probe_time_ns(&liveness, number) == expected_ns);
+    }
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(rawe_liveness_interval_ns__1_ms_without_a_round_trip),
+        TEST(rawe_liveness_interval_ns__smoothed_and_four_variations_in_limits),
+        TEST(rawe_liveness_interval_ns__doubles_up_to_the_limit),
+        TEST(rawe_liveness_interval_ns__does_not_overflow),
+        TEST(rawe_liveness_heard__ends_the_silence),
+        TEST(rawe_liveness_alive__silence_counts_from_the_answer_on),
+        TEST(rawe_liveness_ask_by__moves_forward_only),
+        TEST(rawe_liveness_expire__silence_begins_with_the_first_question),
+        TEST(rawe_liveness_expire__gives_up_exactly_at_the_timeout),
+        TEST(rawe_liveness_expire__without_a_timeout_never),
+        TEST(rawe_liveness_expire__time_we_did_not_run_is_not_the_peers),
+        TEST(rawe_liveness_expire__a_long_pause_of_ours_gives_nobody_up),
+        TEST(rawe_liveness_expire__deferring_does_not_count),
+        TEST(rawe_liveness_expire__nobody_is_given_up_while_deferring),
+        TEST(rawe_liveness_expire__an_answer_just_now_is_no_silence),
+        TEST(rawe_liveness_probe_sent__numbers_begin_with_1),
+        TEST(rawe_liveness_asked__plans_the_next_question),
+        TEST(rawe_liveness_asked__doubt_begins_with_the_third),
+        TEST(rawe_liveness_probe_time_ns__of_probes_never_sent),
+        TEST(rawe_liveness_probe_time_ns__of_the_newest_eight),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,296 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Tests of the receive window: what is owed for what has come.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "rawe_recvwin.h"
+#include "unit_alloc.h"
+
+#define FIRST (UINT32_MAX - 1) /* the numbers wrap */
+#define US 1000ull
+#define NOW (1000 * US)
+#define DELAY (50 * US)
+#define CREDIT 40u
+
+static struct rawe_recvwin window;
+
+static int set_up(void **state)
+{
+    (void)state;
+    unit_allocations_left = -1;
+    memset(&window, 0, sizeof(window));
+    rawe_recvwin_reset(&window, FIRST);
+    assert_true(rawe_recvwin_allocate(&window, FIRST));
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    unit_allocations_left = -1;
+    rawe_recvwin_free(&window);
+    assert_null(window.acktr);
+    return 0;
+}
+
+static void assert_nothing_owed(void)
+{
+    assert_false(rawe_recvwin_due(&window));
+    assert_true(window.ack_deadline_ns == 0);
+    assert_int_equal(window.unacked_frames, 0);
+    assert_false(rawe_recvwin_expire(&window, UINT64_MAX));
+}
+
+/** All that can be owed is. */
+static void owe_everything(void)
+{
+    rawe_recvwin_take_in_order(&window, 1);
+    (void)rawe_recvwin_owe(&window, false, CREDIT, DELAY, NOW);
+    (void)rawe_recvwin_owe(&window, true, CREDIT, DELAY, NOW);
+    rawe_recvwin_owe_answer(&window, 9);
+    assert_true(window.ack_now && window.answer_probe && window.ack_deadline_ns != 0 &&
+                window.unacked_frames == 1);
+}
+
+static void rawe_recvwin_reset__before_there_is_memory(void **state)
+{
+    (void)state;
+    struct rawe_recvwin other;
+    memset(&other, 0xEE, sizeof(other));
+    other.acktr = NULL;
+    rawe_recvwin_reset(&other, 7);
+    assert_null(other.acktr);
+    assert_int_equal(rawe_recvwin_next(&other), 0);
+    assert_false(other.ack_now);
+    assert_false(other.answer_probe);
+    assert_true(other.ack_deadline_ns == 0);
+    assert_int_equal(other.unacked_frames, 0);
+}
+
+static void rawe_recvwin_reset__forgets_what_came_and_what_is_owed(void **state)
+{
+    (void)state;
+    const struct rawe_acktr *acktr = window.acktr;
+    owe_everything();
+    rawe_recvwin_take(&window, FIRST + 5);
+    assert_true(rawe_recvwin_has_gap(&window));
+    rawe_recvwin_reset(&window, 77);
+    assert_ptr_equal(window.acktr, acktr);
+    assert_int_equal(rawe_recvwin_next(&window), 77);
+    assert_false(rawe_recvwin_has_gap(&window));
+    for (uint32_t sequence = 77; sequence < 77 + RAWE_WINDOW_FRAMES_MAX; sequence++) {
+        assert_int_equal(rawe_acktr_check(window.acktr, sequence), RAWE_ACKTR_NEW);
+    }
+    assert_nothing_owed();
+}
+
+static void rawe_recvwin_allocate__once(void **state)
+{
+    (void)state;
+    const struct rawe_acktr *acktr = window.acktr;
+    assert_int_equal(rawe_recvwin_next(&window), FIRST);
+    rawe_recvwin_take_in_order(&window, 1);
+    assert_true(rawe_recvwin_allocate(&window, 1000));
+    assert_ptr_equal(window.acktr, acktr);
+    assert_int_equal(rawe_recvwin_next(&window), FIRST + 1);
+}
+
+static void rawe_recvwin_allocate__without_memory(void **state)
+{
+    (void)state;
+    rawe_recvwin_free(&window);
+    unit_allocations_left = 0;
+    assert_false(rawe_recvwin_allocate(&window, 5));
+    assert_int_equal(rawe_recvwin_next(&window), 0);
+    unit_allocations_left = -1;
+    assert_true(rawe_recvwin_allocate(&window, 5));
+    assert_int_equal(rawe_recvwin_next(&window), 5);
+    assert_false(rawe_recvwin_has_gap(&window));
+}
+
+static void rawe_recvwin_take__in_order_and_beyond_a_gap(void **state)
+{
+    (void)state;
+    rawe_recvwin_take(&window, FIRST);
+    assert_int_equal(rawe_recvwin_next(&window), UINT32_MAX);
+    assert_int_equal(window.unacked_frames, 1);
+    assert_false(rawe_recvwin_has_gap(&window));
+    rawe_recvwin_take(&window, 0); /* UINT32_MAX is missing */
+    assert_int_equal(rawe_recvwin_next(&window), UINT32_MAX);
+    assert_int_equal(window.unacked_frames, 2);
+    assert_true(rawe_recvwin_has_gap(&window));
+    rawe_recvwin_take(&window, UINT32_MAX);
+    assert_int_equal(rawe_recvwin_next(&window), 1);
+    assert_int_equal(window.unacked_frames, 3);
+    assert_false(rawe_recvwin_has_gap(&window));
+}
+
+static void rawe_recvwin_take_in_order__many_at_once(void **state)
+{
+    (void)state;
+    rawe_recvwin_take_in_order(&window, 30);
+    rawe_recvwin_take_in_order(&window, 12);
+    assert_int_equal(rawe_recvwin_next(&window), FIRST + 42);
+    assert_int_equal(window.unacked_frames, 42);
+    assert_int_equal(rawe_acktr_check(window.acktr, FIRST + 41), RAWE_ACKTR_DUPLICATE);
+    assert_int_equal(rawe_acktr_check(window.acktr, FIRST + 42), RAWE_ACKTR_NEW);
+}
+
+static void rawe_recvwin_owe__after_the_delay_of_the_first_frame(void **state)
+{
+    (void)state;
+    rawe_recvwin_take_in_order(&window, 1);
+    assert_false(rawe_recvwin_owe(&window, false, CREDIT, DELAY, NOW));
+    assert_true(window.ack_deadline_ns == NOW + DELAY);
+    rawe_recvwin_take_in_order(&window, 1);
+    assert_false(rawe_recvwin_owe(&window, false, CREDIT, DELAY, NOW + 20 * US));
+    assert_true(window.ack_deadline_ns == NOW + DELAY); /* later frames do not put it off */
+    assert_false(rawe_recvwin_due(&window));
+}
+
+static void rawe_recvwin_owe__at_once_when_asked_for(void **state)
+{
+    (void)state;
+    rawe_recvwin_take_in_order(&window, 1);
+    assert_true(rawe_recvwin_owe(&window, true, CREDIT, DELAY, NOW));
+    assert_true(rawe_recvwin_due(&window));
+    assert_true(window.ack_now);
+}
+
+static void rawe_recvwin_owe__every_quarter_of_the_credit(void **state)
+{
+    (void)state;
+    static const uint32_t credits[] = {0, 4, 8, 11, 12, 16, 40, 256};
+    static const uint32_t every[] = {2, 2, 2, 2, 3, 4, 10, 64};
+    for (unsigned i = 0; i < sizeof(credits) / sizeof(credits[0]); i++) {
+        rawe_recvwin_take_in_order(&window, every[i] - 1);
+        assert_false(rawe_recvwin_owe(&window, false, credits[i], DELAY, NOW));
+        assert_false(rawe_recvwin_due(&window));
+        rawe_recvwin_take_in_order(&window, 1);
+        assert_true(rawe_recvwin_owe(&window, false, credits[i], DELAY, NOW));
+        assert_true(rawe_recvwin_due(&window));
+        rawe_recvwin_acknowledged(&window);
+    }
+}
+
+static void rawe_recvwin_owe__every_fourth_frame_while_one_is_missing(void **state)
+{
+    (void)state;
+    static const uint32_t credits[] = {4, 16, 256};
+    uint32_t sequence = FIRST + 1;
+    for (unsigned i = 0; i < sizeof(credits) / sizeof(credits[0]); i++) {
+        for (unsigned frame = 1; frame <= 4; frame++) {
+            rawe_recvwin_take(&window, sequence++);
+            assert_int_equal(rawe_recvwin_owe(&window, false, credits[i], DELAY, NOW), frame == 4);
+        }
+        rawe_recvwin_acknowledged(&window);
+    }
+}
+
+static void rawe_recvwin_owe_answer__to_the_newest_probe(void **state)
+{
+    (void)state;
+    rawe_recvwin_owe_answer(&window, 4);
+    assert_true(rawe_recvwin_due(&window));
+    assert_false(window.ack_now);
+    rawe_recvwin_owe_answer(&window, 5);
+    assert_int_equal(window.answer_number, 5);
+    rawe_recvwin_owe_answer(&window, 0); /* asks for any acknowledgement */
+    assert_int_equal(window.answer_number, 5);
+    window.duplicate_seen = true;
+    rawe_recvwin_acknowledged(&window);
+    assert_false(window.duplicate_seen);
+    rawe_recvwin_owe_answer(&window, 0);
+    assert_int_equal(window.answer_number, 0);
+    rawe_recvwin_acknowledged(&window);
+    assert_nothing_owed();
+}
+
+static void rawe_recvwin_carried__by_a_data_frame(void **state)
+{
+    (void)state;
+    rawe_recvwin_take_in_order(&window, 3);
+    (void)rawe_recvwin_owe(&window, false, CREDIT, DELAY, NOW);
+    (void)rawe_recvwin_owe(&window, true, CREDIT, DELAY, NOW);
+    rawe_recvwin_carried(&window);
+    assert_nothing_owed();
+    rawe_recvwin_take_in_order(&window, 1); /* counting and waiting begin anew */
+    assert_false(rawe_recvwin_owe(&window, false, 8, DELAY, NOW + 500 * US));
+    assert_true(window.ack_deadline_ns == NOW + 500 * US + DELAY);
+}
+
+static void rawe_recvwin_carried__no_sack_block_and_no_answer(void **state)
+{
+    (void)state;
+    rawe_recvwin_take(&window, FIRST + 1);
+    (void)rawe_recvwin_owe(&window, false, CREDIT, DELAY, NOW);
+    (void)rawe_recvwin_owe(&window, true, CREDIT, DELAY, NOW);
+    rawe_recvwin_carried(&window);
+    assert_true(window.ack_now);
+    assert_int_equal(window.unacked_frames, 1);
+    assert_true(window.ack_deadline_ns == NOW + DELAY);
+    rawe_recvwin_take(&window, FIRST);
+    rawe_recvwin_owe_answer(&window, 9);
+    rawe_recvwin_carried(&window);
+    assert_false(window.ack_now);
+    assert_true(rawe_recvwin_due(&window)); /* a data frame has no place for the answer */
+}
+
+static void rawe_recvwin_acknowledged__nothing_is_owed(void **state)
+{
+    (void)state;
+    owe_everything();
+    rawe_recvwin_acknowledged(&window);
+    assert_nothing_owed();
+    /* Also while something is missing: the SACK block went with it. */
+    rawe_recvwin_take(&window, FIRST + 9);
+    (void)rawe_recvwin_owe(&window, true, CREDIT, DELAY, NOW);
+    rawe_recvwin_acknowledged(&window);
+    assert_nothing_owed();
+}
+
+static void rawe_recvwin_expire__at_the_deadline_once(void **state)
+{
+    (void)state;
+    assert_false(rawe_recvwin_expire(&window, NOW)); /* none is owed */
+    rawe_recvwin_take_in_order(&window, 1);
+    (void)rawe_recvwin_owe(&window, false, CREDIT, DELAY, NOW);
+    assert_false(rawe_recvwin_expire(&window, NOW + DELAY - 1));
+    assert_false(rawe_recvwin_due(&window));
+    assert_true(rawe_recvwin_expire(&window, NOW + DELAY));
+    assert_true(rawe_recvwin_due(&window));
+    assert_false(rawe_recvwin_expire(&window, NOW + 2 * DELAY));
+    assert_true(rawe_recvwin_due(&window)); /* still, until it is sent */
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(rawe_recvwin_reset__before_there_is_memory),
+        TEST(rawe_recvwin_reset__forgets_what_came_and_what_is_owed),
+        TEST(rawe_recvwin_allocate__once),
+        TEST(rawe_recvwin_allocate__without_memory),
+        TEST(rawe_recvwin_take__in_order_and_beyond_a_gap),
+        TEST(rawe_recvwin_take_in_order__many_at_once),
+        TEST(rawe_recvwin_owe__after_the_delay_of_the_first_frame),
+        TEST(rawe_recvwin_owe__at_once_when_asked_for),
+        TEST(rawe_recvwin_owe__every_quarter_of_the_credit),
+        TEST(rawe_recvwin_owe__every_fourth_frame_while_one_is_missing),
+        TEST(rawe_recvwin_owe_answer__to_the_newest_probe),
+        TEST(rawe_recvwin_carried__by_a_data_frame),
+        TEST(rawe_recvwin_carried__no_sack_block_and_no_answer),
+        TEST(rawe_recvwin_acknowledged__nothing_is_owed),
+        TEST(rawe_recvwin_expire__at_the_deadline_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

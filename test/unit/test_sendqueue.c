@@ -1,0 +1,319 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Tests of the send queue and of the numbers of fragmented messages.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "rawe_sendqueue.h"
+
+#define FIRST_NUMBER (UINT32_MAX - 2) /* message numbers wrap */
+#define SENDS 80u
+
+static struct rawe_sendqueue queue;
+static struct rawe_send sends[SENDS];
+static uint8_t data[300];
+
+static int set_up(void **state)
+{
+    (void)state;
+    memset(sends, 0xEE, sizeof(sends));
+    rawe_sendqueue_init(&queue, FIRST_NUMBER);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    return 0;
+}
+
+/** Push sends[index], which has two pieces, the second at data + 100. */
+static struct rawe_send *push(unsigned index, size_t first_bytes, size_t second_bytes)
+{
+    struct rawe_send *send = &sends[index];
+    send->pieces[0] = (struct rawe_bytes){data, first_bytes};
+    send->pieces[1] = (struct rawe_bytes){data + 100, second_bytes};
+    send->piece_count = 2;
+    rawe_sendqueue_push(&queue, send);
+    return send;
+}
+
+/** The queue holds `count` sends from sends[first] on, and can be appended to. */
+static void assert_queue(unsigned first, unsigned count, uint64_t bytes)
+{
+    assert_int_equal(queue.count, count);
+    assert_true(queue.bytes == bytes);
+    struct rawe_send **link = &queue.first;
+    for (unsigned i = 0; i < count; i++) {
+        assert_ptr_equal(*link, &sends[first + i]);
+        link = &(*link)->next;
+    }
+    assert_null(*link);
+    assert_ptr_equal(queue.tail, link);
+}
+
+/** A fragmented message, wholly in frames, to which one frame refers. */
+static struct rawe_send *framed_message(unsigned index)
+{
+    assert_true(rawe_sendqueue_may_number(&queue));
+    struct rawe_send *send = push(index, 10, 10);
+    rawe_sendqueue_number(&queue, send);
+    assert_true(rawe_sendqueue_framed(&queue, 20));
+    send->frames = 1;
+    return send;
+}
+
+static void rawe_sendqueue_init__empty(void **state)
+{
+    (void)state;
+    memset(&queue, 0xEE, sizeof(queue));
+    rawe_sendqueue_init(&queue, 7);
+    assert_queue(0, 0, 0);
+    assert_int_equal(queue.message_number, 7);
+    assert_int_equal(queue.messages_open, 7);
+    assert_true(queue.messages_done == 0);
+    assert_true(rawe_sendqueue_may_number(&queue));
+}
+
+static void rawe_sendqueue_renumber__keeps_what_is_queued(void **state)
+{
+    (void)state;
+    struct rawe_send *earlier[3];
+    for (unsigned i = 0; i < 3; i++) {
+        earlier[i] = framed_message(i);
+    }
+    assert_true(rawe_sendqueue_released(&queue, earlier[2])); /* the first two are still open */
+    push(3, 5, 6);
+    push(4, 7, 8);
+    rawe_sendqueue_renumber(&queue, 100);
+    assert_queue(3, 2, 26);
+    assert_int_equal(queue.message_number, 100);
+    assert_int_equal(queue.messages_open, 100);
+    assert_true(queue.messages_done == 0);
+}
+
+static void rawe_sendqueue_push__appends_and_counts(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 3; i++) {
+        struct rawe_send *send = push(i, 10, i);
+        assert_true(send->total_bytes == 10 + i);
+        assert_true(send->framed_bytes == 0);
+        assert_int_equal(send->frames, 0);
+        assert_false(send->fragmented);
+    }
+    assert_queue(0, 3, 33);
+}
+
+static void rawe_sendqueue_push__one_piece(void **state)
+{
+    (void)state;
+    sends[0].pieces[0] = (struct rawe_bytes){data, 9};
+    sends[0].pieces[1] = (struct rawe_bytes){data, 1000}; /* not counted */
+    sends[0].piece_count = 1;
+    rawe_sendqueue_push(&queue, &sends[0]);
+    assert_true(sends[0].total_bytes == 9);
+    assert_queue(0, 1, 9);
+}
+
+static void rawe_sendqueue_pop__oldest_first(void **state)
+{
+    (void)state;
+    push(0, 1, 2);
+    push(1, 3, 4);
+    assert_ptr_equal(rawe_sendqueue_pop(&queue), &sends[0]);
+    assert_queue(1, 1, 7);
+    assert_ptr_equal(rawe_sendqueue_pop(&queue), &sends[1]);
+    assert_queue(0, 0, 0);
+    push(2, 5, 6);
+    assert_queue(2, 1, 11);
+}
+
+static void rawe_sendqueue_pop__of_which_a_part_is_in_frames(void **state)
+{
+    (void)state;
+    push(0, 100, 50);
+    push(1, 3, 4);
+    assert_false(rawe_sendqueue_framed(&queue, 120));
+    assert_queue(0, 2, 37);
+    assert_ptr_equal(rawe_sendqueue_pop(&queue), &sends[0]);
+    assert_queue(1, 1, 7);
+}
+
+static void rawe_sendqueue_clear__returns_all_as_a_list(void **state)
+{
+    (void)state;
+    assert_null(rawe_sendqueue_clear(&queue));
+    for (unsigned i = 0; i < 3; i++) {
+        push(i, 10, 10);
+    }
+    assert_false(rawe_sendqueue_framed(&queue, 5));
+    const struct rawe_send *list = rawe_sendqueue_clear(&queue);
+    for (unsigned i = 0; i < 3; i++) {
+        assert_ptr_equal(list, &sends[i]);
+        list = list->next;
+    }
+    assert_null(list);
+    assert_queue(0, 0, 0);
+    push(5, 1, 1);
+    assert_queue(5, 1, 2);
+}
+
+static void rawe_sendqueue_framed__off_the_queue_with_its_last_byte(void **state)
+{
+    (void)state;
+    push(0, 100, 50);
+    push(1, 3, 4);
+    assert_false(rawe_sendqueue_framed(&queue, 1));
+    assert_false(rawe_sendqueue_framed(&queue, 148));
+    assert_queue(0, 2, 8);
+    assert_true(sends[0].framed_bytes == 149);
+    assert_true(rawe_sendqueue_framed(&queue, 1));
+    assert_true(sends[0].framed_bytes == sends[0].total_bytes);
+    assert_queue(1, 1, 7);
+    assert_true(rawe_sendqueue_framed(&queue, 7));
+    assert_queue(0, 0, 0);
+}
+
+static void rawe_sendqueue_framed__more_than_4_gib(void **state)
+{
+    (void)state;
+    push(0, 3ull << 30, 3ull << 30);
+    assert_queue(0, 1, 6ull << 30);
+    assert_false(rawe_sendqueue_framed(&queue, 5ull << 30));
+    assert_queue(0, 1, 1ull << 30);
+    assert_true(rawe_sendqueue_framed(&queue, 1ull << 30));
+    assert_queue(0, 0, 0);
+}
+
+static void rawe_sendqueue_may_number__until_64_are_open(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < RAWE_REASSEMBLY_MESSAGES; i++) {
+        assert_int_equal(framed_message(i)->message_number, FIRST_NUMBER + i);
+        assert_true(sends[i].fragmented);
+    }
+    assert_false(rawe_sendqueue_may_number(&queue));
+    for (unsigned i = RAWE_REASSEMBLY_MESSAGES; i-- > 1;) {
+        assert_true(rawe_sendqueue_released(&queue, &sends[i]));
+        assert_false(rawe_sendqueue_may_number(&queue)); /* the oldest is still open */
+    }
+    assert_true(rawe_sendqueue_released(&queue, &sends[0]));
+    assert_int_equal(queue.messages_open, FIRST_NUMBER + RAWE_REASSEMBLY_MESSAGES);
+    assert_true(queue.messages_done == 0);
+    for (unsigned i = 0; i < RAWE_REASSEMBLY_MESSAGES; i++) {
+        (void)framed_message(i);
+    }
+    assert_false(rawe_sendqueue_may_number(&queue));
+}
+
+static void rawe_sendqueue_released__complete_with_the_last_frame(void **state)
+{
+    (void)state;
+    struct rawe_send *send = push(0, 100, 50);
+    assert_false(rawe_sendqueue_framed(&queue, 90));
+    send->frames = 2;
+    assert_false(rawe_sendqueue_released(&queue, send));
+    assert_false(rawe_sendqueue_released(&queue, send)); /* the rest of it is still queued */
+    assert_true(rawe_sendqueue_framed(&queue, 60));
+    send->frames = 2;
+    assert_false(rawe_sendqueue_released(&queue, send));
+    assert_true(rawe_sendqueue_released(&queue, send));
+    assert_int_equal(queue.messages_open, FIRST_NUMBER); /* it had no number */
+    assert_true(queue.messages_done == 0);
+}
+
+static void rawe_sendqueue_released__messages_in_order(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 2 * RAWE_REASSEMBLY_MESSAGES; i++) {
+        assert_true(rawe_sendqueue_released(&queue, framed_message(i % SENDS)));
+        assert_int_equal(queue.messages_open, FIRST_NUMBER + i + 1);
+        assert_true(queue.messages_done == 0);
+    }
+}
+
+static void rawe_sendqueue_released__messages_out_of_order(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 6; i++) {
+        (void)framed_message(i);
+    }
+    static const unsigned order[] = {1, 0, 5, 3, 2, 4};
+    static const unsigned open[] = {0, 2, 2, 2, 4, 6}; /* across the wrap of the numbers */
+    for (unsigned i = 0; i < 6; i++) {
+        assert_true(rawe_sendqueue_released(&queue, &sends[order[i]]));
+        assert_int_equal(queue.messages_open, FIRST_NUMBER + open[i]);
+    }
+    assert_true(queue.messages_done == 0);
+}
+
+static void rawe_send_rebase__over_two_pieces(void **state)
+{
+    (void)state;
+    static uint8_t copy[30];
+    struct rawe_send *send = push(0, 10, 20);
+    assert_ptr_equal(rawe_send_rebase(send, data, copy), copy);
+    assert_ptr_equal(rawe_send_rebase(send, data + 9, copy), copy + 9);
+    assert_null(rawe_send_rebase(send, data + 10, copy));
+    assert_null(rawe_send_rebase(send, data + 99, copy));
+    assert_ptr_equal(rawe_send_rebase(send, data + 100, copy), copy + 10);
+    assert_ptr_equal(rawe_send_rebase(send, data + 119, copy), copy + 29);
+    assert_null(rawe_send_rebase(send, data + 120, copy));
+    assert_null(rawe_send_rebase(send, data + 256, copy));
+}
+
+static void rawe_send_rebase__pieces_in_the_other_order(void **state)
+{
+    (void)state;
+    static uint8_t copy[30];
+    struct rawe_send *send = push(0, 10, 20);
+    send->pieces[0].base = data + 20; /* right behind the second */
+    send->pieces[1].base = data;
+    assert_ptr_equal(rawe_send_rebase(send, data + 20, copy), copy);
+    assert_ptr_equal(rawe_send_rebase(send, data, copy), copy + 10);
+    assert_ptr_equal(rawe_send_rebase(send, data + 19, copy), copy + 29);
+    assert_null(rawe_send_rebase(send, data + 30, copy));
+}
+
+static void rawe_send_rebase__one_piece(void **state)
+{
+    (void)state;
+    static uint8_t copy[10];
+    struct rawe_send *send = push(0, 10, 20);
+    send->piece_count = 1;
+    assert_ptr_equal(rawe_send_rebase(send, data + 5, copy), copy + 5);
+    assert_null(rawe_send_rebase(send, data + 10, copy));
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(rawe_sendqueue_init__empty),
+        TEST(rawe_sendqueue_renumber__keeps_what_is_queued),
+        TEST(rawe_sendqueue_push__appends_and_counts),
+        TEST(rawe_sendqueue_push__one_piece),
+        TEST(rawe_sendqueue_pop__oldest_first),
+        TEST(rawe_sendqueue_pop__of_which_a_part_is_in_frames),
+        TEST(rawe_sendqueue_clear__returns_all_as_a_list),
+        TEST(rawe_sendqueue_framed__off_the_queue_with_its_last_byte),
+        TEST(rawe_sendqueue_framed__more_than_4_gib),
+        TEST(rawe_sendqueue_may_number__until_64_are_open),
+        TEST(rawe_sendqueue_released__complete_with_the_last_frame),
+        TEST(rawe_sendqueue_released__messages_in_order),
+        TEST(rawe_sendqueue_released__messages_out_of_order),
+        TEST(rawe_send_rebase__over_two_pieces),
+        TEST(rawe_send_rebase__pieces_in_the_other_order),
+        TEST(rawe_send_rebase__one_piece),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

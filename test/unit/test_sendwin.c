@@ -1,0 +1,500 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Tests of the send window: what enters, is transmitted and is acknowledged. Which frames are lost
+ * is in test_sendwin_losses.c.
+ */
+#include "unit_sendwin.h"
+
+#include <string.h>
+
+#include "unit_alloc.h"
+
+static void rawe_sendwin_init__allocates_nothing(void **state)
+{
+    (void)state;
+    struct rawe_sendwin other;
+    memset(&other, 0xEE, sizeof(other));
+    rawe_sendwin_init(&other, 64, 7);
+    assert_null(other.slots);
+    assert_int_equal(other.mask, 63);
+    assert_int_equal(other.una, 7);
+    assert_int_equal(other.in_flight + other.to_transmit + other.sacked, 0);
+    assert_true(rawe_sendwin_empty(&other));
+    assert_null(rawe_sendwin_next(&other));
+    rawe_sendwin_free(&other);
+}
+
+static void rawe_sendwin_reset__forgets_the_evidence_and_keeps_the_memory(void **state)
+{
+    (void)state;
+    struct rawe_sendwin_ack ack = ack_at(NOW + 10 * US);
+    send_frames(1, NOW);
+    (void)rawe_sendwin_acknowledge(&window, &ack);
+    rawe_sendwin_probe_answered(&window, NOW + US, NOW + 20 * US);
+    struct rawe_txframe **slots = window.slots;
+    rawe_sendwin_reset(&window, 1000);
+    assert_ptr_equal(window.slots, slots);
+    assert_int_equal(window.una, 1000);
+    assert_int_equal(window.next, 1000);
+    assert_int_equal(window.transmit_from, 1000);
+    assert_false(window.evidence_is_probe);
+    /* What is sent now with an older time is not overtaken by what was delivered before. */
+    rawe_sendwin_enter(&window, &frames[5]);
+    assert_int_equal(frames[5].sequence, 1000);
+    transmit_all(NOW - US);
+    assert_false(detect(NOW + 1000 * US));
+    assert_int_equal(lost_count, 0);
+}
+
+static void rawe_sendwin_allocate__once(void **state)
+{
+    (void)state;
+    struct rawe_txframe **slots = window.slots;
+    enter(3);
+    assert_true(rawe_sendwin_allocate(&window));
+    assert_ptr_equal(window.slots, slots);
+    assert_ptr_equal(rawe_sendwin_at(&window, FIRST + 2), &frames[2]);
+}
+
+static void rawe_sendwin_allocate__without_memory(void **state)
+{
+    (void)state;
+    struct rawe_sendwin other;
+    rawe_sendwin_init(&other, WINDOW, 0);
+    unit_allocations_left = 0;
+    assert_false(rawe_sendwin_allocate(&other));
+    unit_allocations_left = -1;
+    assert_true(rawe_sendwin_allocate(&other));
+    rawe_sendwin_free(&other);
+    assert_null(other.slots);
+}
+
+static void rawe_sendwin_enter__numbers_wrap_and_the_window_fills(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < WINDOW; i++) {
+        assert_int_equal(rawe_sendwin_used(&window), i);
+        frames[i].state = RAWE_TXFRAME_SACKED; /* of its earlier use */
+        enter(1);
+        assert_int_equal(frames[i].sequence, FIRST + i);
+        assert_false(rawe_sendwin_empty(&window));
+    }
+    assert_int_equal(rawe_sendwin_used(&window), WINDOW);
+    for (unsigned i = 0; i < WINDOW; i++) {
+        assert_ptr_equal(rawe_sendwin_at(&window, FIRST + i), &frames[i]);
+    }
+    assert_counts(0, WINDOW, 0);
+}
+
+static void rawe_sendwin_sent__moves_the_frame_into_flight(void **state)
+{
+    (void)state;
+    enter(3);
+    rawe_sendwin_sent(&window, &frames[0], NOW);
+    assert_int_equal(frames[0].state, RAWE_TXFRAME_SENT);
+    assert_int_equal(frames[0].sendings, 1);
+    assert_true(frames[0].sent_ns == NOW);
+    assert_counts(1, 2, 0);
+}
+
+static void rawe_sendwin_sent__sendings_saturate(void **state)
+{
+    (void)state;
+    enter(1);
+    frames[0].sendings = UINT8_MAX - 1;
+    rawe_sendwin_sent(&window, &frames[0], NOW);
+    assert_int_equal(frames[0].sendings, UINT8_MAX);
+    /* At 256 it must not look like a frame that was never sent. */
+    window.in_flight--;
+    window.to_transmit++;
+    frames[0].state = RAWE_TXFRAME_LOST;
+    rawe_sendwin_sent(&window, &frames[0], NOW + 1);
+    assert_int_equal(frames[0].sendings, UINT8_MAX);
+    assert_true(frames[0].sent_ns == NOW + 1);
+}
+
+static void rawe_sendwin_next__oldest_first_each_once(void **state)
+{
+    (void)state;
+    assert_null(rawe_sendwin_next(&window));
+    enter(5);
+    for (unsigned i = 0; i < 5; i++) {
+        assert_ptr_equal(rawe_sendwin_next(&window), &frames[i]);
+    }
+    assert_null(rawe_sendwin_next(&window));
+    enter(1); /* behind those that were handed out */
+    assert_ptr_equal(rawe_sendwin_next(&window), &frames[5]);
+}
+
+static void rawe_sendwin_next__passes_what_is_sent_or_sacked(void **state)
+{
+    (void)state;
+    send_frames(8, NOW);
+    struct rawe_sendwin_ack ack = ack_at(NOW + 10 * US);
+    sack(2, 1, &ack);
+    sack(5, 1, &ack);
+    sack(7, 1, &ack);
+    assert_false(detect(NOW + 10 * US + REORDER));
+    assert_counts(0, 5, 3);
+    static const unsigned expected[] = {0, 1, 3, 4, 6};
+    for (unsigned i = 0; i < 5; i++) {
+        struct rawe_txframe *frame = rawe_sendwin_next(&window);
+        assert_ptr_equal(frame, &frames[expected[i]]);
+        rawe_sendwin_sent(&window, frame, NOW + 100 * US);
+    }
+    assert_null(rawe_sendwin_next(&window));
+    assert_counts(5, 0, 3);
+}
+
+static void rawe_sendwin_next__goes_on_from_una_when_that_has_moved_past(void **state)
+{
+    (void)state;
+    enter(6);
+    (void)rawe_sendwin_remove(&window);
+    (void)rawe_sendwin_remove(&window);
+    assert_ptr_equal(rawe_sendwin_next(&window), &frames[2]);
+}
+
+static void rawe_sendwin_next__a_new_frame_behind_frames_in_flight(void **state)
+{
+    (void)state;
+    send_frames(4, NOW);
+    enter(1);
+    rawe_sendwin_sent(&window, &frames[4], NOW); /* without being handed out */
+    enter(1);
+    /* An old place would be taken for a later one after 2^31 frames. */
+    assert_int_equal(window.transmit_from, FIRST + 5);
+    assert_ptr_equal(rawe_sendwin_next(&window), &frames[5]);
+}
+
+static void rawe_sendwin_rewind__hands_out_again(void **state)
+{
+    (void)state;
+    enter(5);
+    for (unsigned i = 0; i < 4; i++) {
+        assert_ptr_equal(rawe_sendwin_next(&window), &frames[i]);
+    }
+    rawe_sendwin_sent(&window, &frames[0], NOW); /* the link has taken one of four */
+    rawe_sendwin_rewind(&window, frames[1].sequence);
+    for (unsigned i = 1; i < 5; i++) {
+        assert_ptr_equal(rawe_sendwin_next(&window), &frames[i]);
+    }
+    assert_null(rawe_sendwin_next(&window));
+}
+
+static void rawe_sendwin_remove__in_each_state(void **state)
+{
+    (void)state;
+    struct rawe_sendwin_ack ack = ack_at(NOW + 10 * US);
+    send_frames(3, NOW);
+    sack(1, 1, &ack);
+    assert_false(detect(NOW + 10 * US + REORDER)); /* the oldest is lost now */
+    enter(1);
+    assert_counts(1, 2, 1);
+    assert_ptr_equal(rawe_sendwin_remove(&window), &frames[0]); /* LOST */
+    assert_counts(1, 1, 1);
+    assert_ptr_equal(rawe_sendwin_remove(&window), &frames[1]); /* SACKED */
+    assert_counts(1, 1, 0);
+    assert_ptr_equal(rawe_sendwin_remove(&window), &frames[2]); /* SENT */
+    assert_counts(0, 1, 0);
+    assert_ptr_equal(rawe_sendwin_remove(&window), &frames[3]); /* WAITING */
+    assert_counts(0, 0, 0);
+    assert_true(rawe_sendwin_empty(&window));
+    assert_int_equal(window.una, FIRST + 4);
+}
+
+static void rawe_sendwin_acknowledge__removes_the_oldest_and_measures_it(void **state)
+{
+    (void)state;
+    send_frames(1, NOW);
+    send_frames(1, NOW + 3 * US);
+    struct rawe_sendwin_ack ack = ack_at(NOW + 10 * US);
+    assert_ptr_equal(rawe_sendwin_acknowledge(&window, &ack), &frames[0]);
+    assert_int_equal(ack.arrived, 1);
+    assert_true(ack.rtt_ns == 10 * US);
+    assert_ptr_equal(rawe_sendwin_acknowledge(&window, &ack), &frames[1]);
+    assert_int_equal(ack.arrived, 2);
+    assert_true(ack.rtt_ns == 7 * US); /* of the newest */
+    assert_counts(0, 0, 0);
+}
+
+static void rawe_sendwin_acknowledge__a_round_trip_is_never_0(void **state)
+{
+    (void)state;
+    send_frames(2, NOW);
+    struct rawe_sendwin_ack ack = ack_at(NOW);
+    (void)rawe_sendwin_acknowledge(&window, &ack);
+    assert_true(ack.rtt_ns == 1);
+    ack = ack_at(NOW - US); /* the clock was read earlier */
+    (void)rawe_sendwin_acknowledge(&window, &ack);
+    assert_true(ack.rtt_ns == 1);
+}
+
+static void rawe_sendwin_acknowledge__no_round_trip_from_a_resent_frame(void **state)
+{
+    (void)state;
+    send_frames(2, NOW);
+    frames[1].sendings = 2;
+    struct rawe_sendwin_ack ack = ack_at(NOW + 10 * US);
+    (void)rawe_sendwin_acknowledge(&window, &ack);
+    (void)rawe_sendwin_acknowledge(&window, &ack);
+    assert_int_equal(ack.arrived, 2);
+    assert_true(ack.rtt_ns == 10 * US); /* of the one before, which was sent once */
+    send_frames(1, NOW);
+    frames[2].sendings = 2;
+    ack = ack_at(NOW + 10 * US);
+    (void)rawe_sendwin_acknowledge(&window, &ack);
+    assert_true(ack.rtt_ns == 0);
+}
+
+static void rawe_sendwin_acknowledge__a_sacked_frame_counts_no_second_time(void **state)
+{
+    (void)state;
+    send_frames(2, NOW);
+    struct rawe_sendwin_ack ack = ack_at(NOW + 10 * US);
+    sack(1, 1, &ack);
+    assert_int_equal(ack.arrived, 1);
+    assert_true(ack.rtt_ns == 0); /* only in-order acknowledgements are measured */
+    ack = ack_at(NOW + 30 * US);
+    (void)rawe_sendwin_acknowledge(&window, &ack);
+    assert_int_equal(ack.arrived, 1);
+    (void)rawe_sendwin_acknowledge(&window, &ack);
+    assert_int_equal(ack.arrived, 1);
+    assert_true(ack.rtt_ns == 30 * US);
+    assert_true(window.evidence_ns == NOW + 10 * US);
+}
+
+static void rawe_sendwin_acknowledge__a_frame_never_sent_says_nothing(void **state)
+{
+    (void)state;
+    enter(1);
+    frames[0].sent_ns = NOW; /* of its earlier use */
+    struct rawe_sendwin_ack ack = ack_at(NOW + 10 * US);
+    assert_ptr_equal(rawe_sendwin_acknowledge(&window, &ack), &frames[0]);
+    assert_true(ack.rtt_ns == 0);
+    assert_true(window.newest_delivered_ns == 0);
+    assert_counts(0, 0, 0);
+}
+
+static void rawe_sendwin_acknowledge__without_evidence_nothing_is_lost(void **state)
+{
+    (void)state;
+    send_frames(1, NOW);
+    send_frames(1, NOW - 200 * US); /* sent before, as far as the clock says */
+    struct rawe_sendwin_ack ack = ack_at(NOW + 10 * US);
+    ack.evidence = false;
+    (void)rawe_sendwin_acknowledge(&window, &ack);
+    assert_true(ack.rtt_ns == 10 * US);
+    assert_false(detect(NOW + 1000 * US));
+    assert_int_equal(lost_count, 0);
+}
+
+static void rawe_sendwin_acknowledge__of_a_resent_frame_too_early_is_no_evidence(void **state)
+{
+    (void)state;
+    for (unsigned early = 0; early < 2; early++) {
+        rawe_sendwin_reset(&window, FIRST);
+        memset(frames, 0, sizeof(frames));
+        send_frames(2, NOW);
+        frames[0].sendings = 2;
+        frames[0].sent_ns = NOW + 500 * US;
+        struct rawe_sendwin_ack ack = ack_at(NOW + 510 * US - early);
+        ack.minimum_rtt_ns = 10 * US;
+        (void)rawe_sendwin_acknowledge(&window, &ack);
+        assert_int_equal(ack.arrived, 1);
+        assert_false(detect(NOW + 600 * US));
+        assert_int_equal(lost_count, 1 - early); /* sent 500 us before the other */
+        (void)rawe_sendwin_remove(&window);
+    }
+}
+
+static void rawe_sendwin_acknowledge__of_a_first_sending_is_evidence_however_early(void **state)
+{
+    (void)state;
+    send_frames(1, NOW + 500 * US);
+    send_frames(1, NOW);
+    struct rawe_sendwin_ack ack = ack_at(NOW + 501 * US);
+    ack.minimum_rtt_ns = 10 * US;
+    (void)rawe_sendwin_acknowledge(&window, &ack);
+    assert_false(detect(NOW + 501 * US));
+    assert_int_equal(lost_count, 1);
+}
+
+static void rawe_sendwin_sack__marks_the_frames_of_the_bitmap(void **state)
+{
+    (void)state;
+    send_frames(WINDOW, NOW);
+    static const uint8_t bitmap[] = {0x81, 0x02}; /* una + 1, + 8, + 10 */
+    struct rawe_sendwin_ack ack = ack_at(NOW + 10 * US);
+    rawe_sendwin_sack(&window, FIRST, bitmap, sizeof(bitmap), &ack);
+    for (unsigned i = 0; i < WINDOW; i++) {
+        assert_int_equal(frames[i].state,
+                         i == 1 || i == 8 || i == 10 ? RAWE_TXFRAME_SACKED : RAWE_TXFRAME_SENT);
+    }
+    assert_int_equal(ack.arrived, 3);
+    assert_int_equal(window.una, FIRST);
+    assert_counts(WINDOW - 3, 0, 3);
+    assert_int_equal(window.newest_delivered, FIRST + 10);
+    assert_true(window.newest_delivered_ns == NOW);
+    assert_true(window.evidence_ns == NOW + 10 * US);
+}
+
+static void rawe_sendwin_sack__a_repeated_one_counts_once(void **state)
+{
+    (void)state;
+    send_frames(10, NOW);
+    for (unsigned i = 0; i < 3; i++) {
+        struct rawe_sendwin_ack ack = ack_at(NOW + (10 + i) * US);
+        sack(4, 2, &ack);
+        assert_int_equal(ack.arrived, i == 0 ? 2 : 0);
+        assert_counts(8, 0, 2);
+    }
+    assert_true(window.evidence_ns == NOW + 10 * US); /* nothing new was learned since */
+}
+
+static void rawe_sendwin_sack__stops_at_the_first_number_never_used(void **state)
+{
+    (void)state;
+    send_frames(5, NOW);
+    uint8_t bitmap[136];
+    memset(bitmap, 0xFF, sizeof(bitmap)); /* longer than a block can be */
+    struct rawe_sendwin_ack ack = ack_at(NOW + 10 * US);
+    rawe_sendwin_sack(&window, FIRST, bitmap, sizeof(bitmap), &ack);
+    assert_int_equal(ack.arrived, 4);
+    assert_counts(1, 0, 4);
+}
+
+static void rawe_sendwin_sack__of_a_waiting_frame_says_nothing(void **state)
+{
+    (void)state;
+    send_frames(3, NOW);
+    enter(2);
+    frames[3].sent_ns = NOW + 5 * US; /* of its earlier use */
+    struct rawe_sendwin_ack ack = ack_at(NOW + 10 * US);
+    sack(1, 4, &ack);
+    assert_int_equal(ack.arrived, 2);
+    assert_int_equal(frames[3].state, RAWE_TXFRAME_WAITING);
+    assert_counts(1, 2, 2);
+    assert_true(window.newest_delivered_ns == NOW);
+}
+
+static void rawe_sendwin_sack__of_a_lost_frame_saves_its_resending(void **state)
+{
+    (void)state;
+    send_frames(4, NOW);
+    struct rawe_sendwin_ack ack = ack_at(NOW + 10 * US);
+    sack(3, 1, &ack);
+    assert_false(detect(NOW + 10 * US + REORDER));
+    assert_counts(0, 3, 1);
+    sack(1, 1, &ack);
+    assert_int_equal(ack.arrived, 2);
+    assert_counts(0, 2, 2);
+    assert_ptr_equal(rawe_sendwin_next(&window), &frames[0]);
+    assert_ptr_equal(rawe_sendwin_next(&window), &frames[2]);
+    assert_null(rawe_sendwin_next(&window));
+}
+
+static void count_lost(void *context, const struct rawe_txframe *frame)
+{
+    (void)frame;
+    ++*(uint32_t *)context;
+}
+
+/** Whatever happens, the counts are right, and what is to be transmitted is found, oldest first. */
+static void rawe_sendwin__random_operations(void **state)
+{
+    (void)state;
+    uint32_t random = 1;
+    uint64_t now_ns = NOW;
+    for (unsigned round = 0; round < 20000; round++) {
+        random = random * 1664525u + 1013904223u;
+        uint32_t pick = random >> 8;
+        now_ns += pick % 7 * US;
+        struct rawe_sendwin_ack ack = ack_at(now_ns);
+        uint32_t used = rawe_sendwin_used(&window);
+        switch (pick / 7 % 5) {
+        case 0:
+            for (unsigned i = pick / 64 % 6; i > 0 && rawe_sendwin_used(&window) < WINDOW; i--) {
+                struct rawe_txframe *frame = &frames[window.next % WINDOW];
+                frame->sendings = 0;
+                rawe_sendwin_enter(&window, frame);
+            }
+            break;
+        case 1: {
+            /* Hand out all, of which the link takes some. */
+            struct rawe_txframe *out[WINDOW + 1];
+            unsigned count = 0, taken = pick / 64 % 8;
+            while ((out[count] = rawe_sendwin_next(&window)) != NULL) {
+                count++;
+            }
+            assert_int_equal(count, window.to_transmit);
+            for (unsigned i = 0; i < count && i < taken; i++) {
+                assert_true(i == 0 || rawe_sequence_before(out[i - 1]->sequence, out[i]->sequence));
+                rawe_sendwin_sent(&window, out[i], now_ns);
+            }
+            if (taken < count) {
+                rawe_sendwin_rewind(&window, out[taken]->sequence);
+            }
+            break;
+        }
+        case 2:
+            if (used != 0 && rawe_sendwin_at(&window, window.una)->sendings != 0) {
+                uint32_t sequence = window.una;
+                assert_int_equal(rawe_sendwin_acknowledge(&window, &ack)->sequence, sequence);
+            }
+            break;
+        case 3: {
+            uint8_t bitmap[] = {(uint8_t)(pick / 64), (uint8_t)(pick / 512)};
+            rawe_sendwin_sack(&window, window.una, bitmap, used == 0 ? 0 : sizeof(bitmap), &ack);
+            break;
+        }
+        default: {
+            uint32_t to_transmit = window.to_transmit;
+            (void)rawe_sendwin_detect_losses(&window, REORDER, now_ns, count_lost, &to_transmit);
+            assert_int_equal(window.to_transmit, to_transmit);
+            break;
+        }
+        }
+        assert_int_equal(window.in_flight + window.to_transmit + window.sacked,
+                         rawe_sendwin_used(&window));
+        assert_counts(window.in_flight, window.to_transmit, window.sacked);
+    }
+    assert_true(window.next - FIRST > 1000); /* it did not get stuck */
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(rawe_sendwin_init__allocates_nothing),
+        TEST(rawe_sendwin_reset__forgets_the_evidence_and_keeps_the_memory),
+        TEST(rawe_sendwin_allocate__once),
+        TEST(rawe_sendwin_allocate__without_memory),
+        TEST(rawe_sendwin_enter__numbers_wrap_and_the_window_fills),
+        TEST(rawe_sendwin_sent__moves_the_frame_into_flight),
+        TEST(rawe_sendwin_sent__sendings_saturate),
+        TEST(rawe_sendwin_next__oldest_first_each_once),
+        TEST(rawe_sendwin_next__passes_what_is_sent_or_sacked),
+        TEST(rawe_sendwin_next__goes_on_from_una_when_that_has_moved_past),
+        TEST(rawe_sendwin_next__a_new_frame_behind_frames_in_flight),
+        TEST(rawe_sendwin_rewind__hands_out_again),
+        TEST(rawe_sendwin_remove__in_each_state),
+        TEST(rawe_sendwin_acknowledge__removes_the_oldest_and_measures_it),
+        TEST(rawe_sendwin_acknowledge__a_round_trip_is_never_0),
+        TEST(rawe_sendwin_acknowledge__no_round_trip_from_a_resent_frame),
+        TEST(rawe_sendwin_acknowledge__a_sacked_frame_counts_no_second_time),
+        TEST(rawe_sendwin_acknowledge__a_frame_never_sent_says_nothing),
+        TEST(rawe_sendwin_acknowledge__without_evidence_nothing_is_lost),
+        TEST(rawe_sendwin_acknowledge__of_a_resent_frame_too_early_is_no_evidence),
+        TEST(rawe_sendwin_acknowledge__of_a_first_sending_is_evidence_however_early),
+        TEST(rawe_sendwin_sack__marks_the_frames_of_the_bitmap),
+        TEST(rawe_sendwin_sack__a_repeated_one_counts_once),
+        TEST(rawe_sendwin_sack__stops_at_the_first_number_never_used),
+        TEST(rawe_sendwin_sack__of_a_waiting_frame_says_nothing),
+        TEST(rawe_sendwin_sack__of_a_lost_frame_saves_its_resending),
+        TEST(rawe_sendwin__random_operations),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

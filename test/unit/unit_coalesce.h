@@ -1,0 +1,27 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * An express lane on which short messages are held back, for the tests of coalescing.
+ */
+#ifndef UNIT_COALESCE_H
+#define UNIT_COALESCE_H
+
+#include "unit_pair.h"
+
+/** Frames in flight from which on messages are held back. */
+#define COALESCE_FROM 2u
+
+/** For cmocka: both nodes started, neither connected. */
+int unit_set_up_coalescing(void **state);
+/** Send a message from node 0. */
+void copy(uint8_t tag, size_t len_bytes);
+/** An open lane with just so many frames under way that the next short message is held back. */
+void connect_busy(void);
+/** End a node's round of reception. */
+void flush(unsigned node);
+/** The frame sent last; there is one. */
+struct unit_frame *last_frame(void);
+/** Number of messages in a frame; checks that the padding between them is zero. */
+unsigned messages_in(const struct unit_frame *frame);
+
+#endif

@@ -1,0 +1,98 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What the tests of connections begin with: see unit_pair.h.
+ */
+#include "unit_pair.h"
+
+struct unit_net net;
+
+int unit_set_up(void **state)
+{
+    (void)state;
+    unit_init(&net);
+    unit_start(&net);
+    return 0;
+}
+
+int unit_set_up_wide(void **state)
+{
+    (void)state;
+    unit_init(&net);
+    net.config.window_frames = 256;
+    net.config.receive_frames = 1024;
+    unit_start(&net);
+    return 0;
+}
+
+int unit_tear_down(void **state)
+{
+    (void)state;
+    unit_stop(&net);
+    return 0;
+}
+
+void unit_start_window(uint32_t window_frames)
+{
+    unit_stop(&net);
+    unit_init(&net);
+    net.config.window_frames = window_frames;
+    net.config.receive_frames = 4 * window_frames;
+    unit_start(&net);
+}
+
+bool drop_all(struct unit_net *unused, const struct unit_frame *frame)
+{
+    (void)unused;
+    (void)frame;
+    return false;
+}
+
+/** Node 0 has nothing under way on any lane. */
+static bool drained(void)
+{
+    bool all = true;
+    for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
+        const struct rawe_conn *conn = net.node[0].conn[lane];
+        all = all && (conn == NULL || rawe_conn_drained(conn));
+    }
+    return all;
+}
+
+void finish(void)
+{
+    for (unsigned i = 0; i < 2000 && !drained(); i++) {
+        unit_run(&net, UNIT_MS, 20 * UNIT_US);
+    }
+    assert_true(drained());
+    for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
+        const struct rawe_conn *conn = net.node[0].conn[lane];
+        if (conn != NULL) {
+            assert_int_equal(conn->sendwin.in_flight, 0);
+            assert_int_equal(conn->sendwin.to_transmit, 0);
+            assert_int_equal(conn->sendwin.sacked, 0);
+            assert_int_equal(conn->queue.count, 0);
+            assert_int_equal(conn->queue.bytes, 0);
+        }
+    }
+}
+
+void assert_works_both_ways(void)
+{
+    static uint8_t data[10000];
+    unit_fill(data, sizeof(data), 3);
+    for (unsigned from = 0; from < UNIT_NODES; from++) {
+        struct unit_send small = {0}, large = {0};
+        unsigned before = net.node[1 - from].message_count;
+        unit_send_message(end(from), &small, 1, data, 100);
+        unit_send_message(end(from), &large, 2, data, sizeof(data));
+        unit_run(&net, 20 * UNIT_MS, 20 * UNIT_US);
+        assert_int_equal(net.node[1 - from].message_count, before + 2);
+        unit_assert_message(&net.node[1 - from], before, 1, 100, 3);
+        unit_assert_message(&net.node[1 - from], before + 1, 2, sizeof(data), 3);
+        assert_int_equal(small.done, 1);
+        assert_int_equal(large.done, 1);
+        assert_int_equal(large.status, RAWE_STATUS_DONE);
+        assert_true(rawe_conn_drained(end(from)));
+    }
+}

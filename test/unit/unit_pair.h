@@ -1,0 +1,52 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What the tests of connections begin with: one network of two nodes, started anew for each test.
+ */
+#ifndef UNIT_PAIR_H
+#define UNIT_PAIR_H
+
+#include "unit_message.h"
+#include "unit_net.h"
+#include "unit_wire.h"
+
+/** Lane that end() is about; a test defines it before it includes this. */
+#ifndef UNIT_LANE
+#define UNIT_LANE RAWE_LANE_EXPRESS
+#endif
+
+extern struct unit_net net;
+
+/** For cmocka: both nodes started with the default configuration. */
+int unit_set_up(void **state);
+/** The same with windows of 256 frames and rings of 1024. */
+int unit_set_up_wide(void **state);
+int unit_tear_down(void **state);
+/** Start both nodes anew with windows of `window_frames` and rings four times as large. */
+void unit_start_window(uint32_t window_frames);
+
+static inline struct rawe_engine *engine(unsigned node)
+{
+    return &net.node[node].engine;
+}
+
+static inline struct rawe_counters *counters(unsigned node)
+{
+    return &net.node[node].engine.counters;
+}
+
+/** A node's end of the connection. */
+static inline struct rawe_conn *end(unsigned node)
+{
+    return net.node[node].conn[UNIT_LANE];
+}
+
+/** A filter: the path loses everything. */
+bool drop_all(struct unit_net *unused, const struct unit_frame *frame);
+
+/** Let time pass until node 0 has had everything acknowledged. */
+void finish(void);
+/** On the express lane, messages of one frame and of several get through in both directions. */
+void assert_works_both_ways(void);
+
+#endif

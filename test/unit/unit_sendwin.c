@@ -1,0 +1,102 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * A send window alone: see unit_sendwin.h.
+ */
+#include "unit_sendwin.h"
+
+#include <string.h>
+
+struct rawe_sendwin window;
+struct rawe_txframe frames[WINDOW];
+
+int set_up(void **state)
+{
+    (void)state;
+    memset(frames, 0, sizeof(frames));
+    rawe_sendwin_init(&window, WINDOW, FIRST);
+    assert_true(rawe_sendwin_allocate(&window));
+    return 0;
+}
+
+int tear_down(void **state)
+{
+    (void)state;
+    while (!rawe_sendwin_empty(&window)) {
+        (void)rawe_sendwin_remove(&window);
+    }
+    assert_int_equal(window.in_flight, 0);
+    assert_int_equal(window.to_transmit, 0);
+    assert_int_equal(window.sacked, 0);
+    for (unsigned i = 0; i < WINDOW; i++) {
+        assert_null(window.slots[i]);
+    }
+    rawe_sendwin_free(&window);
+    return 0;
+}
+
+void enter(unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        rawe_sendwin_enter(&window, &frames[window.next - FIRST]);
+    }
+}
+
+void transmit_all(uint64_t sent_ns)
+{
+    struct rawe_txframe *frame;
+    while ((frame = rawe_sendwin_next(&window)) != NULL) {
+        rawe_sendwin_sent(&window, frame, sent_ns);
+    }
+}
+
+void send_frames(unsigned count, uint64_t sent_ns)
+{
+    enter(count);
+    transmit_all(sent_ns);
+}
+
+struct rawe_sendwin_ack ack_at(uint64_t now_ns)
+{
+    return (struct rawe_sendwin_ack){.evidence = true, .now_ns = now_ns};
+}
+
+void sack(unsigned index, unsigned count, struct rawe_sendwin_ack *ack)
+{
+    uint8_t bitmap[WINDOW / 8] = {0};
+    unsigned una = window.una - FIRST;
+    for (unsigned i = index; i < index + count; i++) {
+        bitmap[(i - una - 1) / 8] |= (uint8_t)(1u << ((i - una - 1) % 8));
+    }
+    rawe_sendwin_sack(&window, window.una, bitmap, sizeof(bitmap), ack);
+}
+
+void assert_counts(unsigned in_flight, unsigned to_transmit, unsigned sacked)
+{
+    unsigned counts[RAWE_TXFRAME_LOST + 1] = {0};
+    for (uint32_t sequence = window.una; sequence != window.next; sequence++) {
+        counts[rawe_sendwin_at(&window, sequence)->state]++;
+    }
+    assert_int_equal(counts[RAWE_TXFRAME_SENT], in_flight);
+    assert_int_equal(counts[RAWE_TXFRAME_WAITING] + counts[RAWE_TXFRAME_LOST], to_transmit);
+    assert_int_equal(counts[RAWE_TXFRAME_SACKED], sacked);
+    assert_int_equal(window.in_flight, in_flight);
+    assert_int_equal(window.to_transmit, to_transmit);
+    assert_int_equal(window.sacked, sacked);
+}
+
+unsigned lost_indices[WINDOW];
+unsigned lost_count;
+
+static void note_lost(void *context, const struct rawe_txframe *frame)
+{
+    assert_ptr_equal(context, &lost_count);
+    assert_int_equal(frame->state, RAWE_TXFRAME_LOST);
+    lost_indices[lost_count++] = (unsigned)(frame - frames);
+}
+
+bool detect(uint64_t now_ns)
+{
+    lost_count = 0;
+    return rawe_sendwin_detect_losses(&window, REORDER, now_ns, note_lost, &lost_count);
+}
