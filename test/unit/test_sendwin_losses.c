@@ -30,6 +30,16 @@ static void rawe_sendwin_probe_answered__counts_frames_sent_just_before(void **s
     assert_int_equal(lost_count, 2);
 }
 
+static void rawe_sendwin_probe_answered__an_older_answer_changes_nothing(void **state)
+{
+    (void)state;
+    send_frames(1, NOW);
+    rawe_sendwin_probe_answered(&window, NOW + 20 * US, NOW + 30 * US);
+    send_frames(1, NOW + 40 * US);
+    rawe_sendwin_probe_answered(&window, NOW + 10 * US, NOW + 50 * US);
+    assert_true(window.evidence_is_probe);
+}
+
 static void rawe_sendwin_probe_answered__a_frame_behind_it_is_better_evidence(void **state)
 {
     (void)state;
@@ -178,6 +188,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(rawe_sendwin_probe_answered__stands_for_what_was_in_flight),
         TEST(rawe_sendwin_probe_answered__counts_frames_sent_just_before),
+        TEST(rawe_sendwin_probe_answered__an_older_answer_changes_nothing),
         TEST(rawe_sendwin_probe_answered__a_frame_behind_it_is_better_evidence),
         TEST(rawe_sendwin_detect_losses__time_alone_is_no_evidence),
         TEST(rawe_sendwin_detect_losses__waits_for_the_reordering_window),

@@ -60,18 +60,20 @@ struct rawe_txframe *rawe_sendwin_next(struct rawe_sendwin *window)
     return NULL;
 }
 
-/** A frame sent at `sent_ns` has arrived at the peer: is it the newest one so far? */
-static void delivered(struct rawe_sendwin *window, uint64_t sent_ns, uint32_t sequence,
+/** A frame sent at `sent_ns` has arrived at the peer. Returns true when it is the newest so far. */
+static bool delivered(struct rawe_sendwin *window, uint64_t sent_ns, uint32_t sequence,
                       uint64_t now_ns)
 {
-    if (sent_ns > window->newest_delivered_ns ||
+    if (sent_ns < window->newest_delivered_ns ||
         (sent_ns == window->newest_delivered_ns &&
-         rawe_sequence_before(window->newest_delivered, sequence))) {
-        window->newest_delivered_ns = sent_ns;
-        window->newest_delivered = sequence;
-        window->evidence_ns = now_ns;
-        window->evidence_is_probe = false;
+         !rawe_sequence_before(window->newest_delivered, sequence))) {
+        return false;
     }
+    window->newest_delivered_ns = sent_ns;
+    window->newest_delivered = sequence;
+    window->evidence_ns = now_ns;
+    window->evidence_is_probe = false;
+    return true;
 }
 
 /** Note one frame, SENT or LOST or WAITING until now, as arrived. Returns its round trip or 0. */
@@ -88,7 +90,7 @@ static uint64_t arrived(struct rawe_sendwin *window, const struct rawe_txframe *
      */
     bool again = frame->sendings > 1;
     if (ack->evidence && (!again || rtt_ns >= ack->minimum_rtt_ns)) {
-        delivered(window, frame->sent_ns, frame->sequence, ack->now_ns);
+        (void)delivered(window, frame->sent_ns, frame->sequence, ack->now_ns);
     }
     return again ? 0 : rtt_ns;
 }
@@ -138,8 +140,9 @@ void rawe_sendwin_probe_answered(struct rawe_sendwin *window, uint64_t sent_ns, 
      * The probe was sent after the frames in flight then, and stands for the newest of them; 1 ns
      * earlier, so that frames sent in the same turn, behind the probe, are not meant.
      */
-    delivered(window, sent_ns - 1, window->next, now_ns);
-    window->evidence_is_probe = window->newest_delivered == window->next;
+    if (delivered(window, sent_ns - 1, window->next, now_ns)) {
+        window->evidence_is_probe = true;
+    }
 }
 
 bool rawe_sendwin_detect_losses(struct rawe_sendwin *window, uint64_t reorder_ns, uint64_t now_ns,

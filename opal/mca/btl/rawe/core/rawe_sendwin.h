@@ -146,7 +146,8 @@ struct rawe_txframe *rawe_sendwin_acknowledge(struct rawe_sendwin *window,
                                               struct rawe_sendwin_ack *ack);
 
 /**
- * Mark the frames of a SACK bitmap (rawe_wire.h) behind `acknowledgement` as SACKED. It stops at
+ * Mark the frames of a SACK bitmap (rawe_wire.h) behind `acknowledgement`, which must not be before
+ * una (nor behind next), as SACKED. It stops at
  * the first bit for a frame that was never sent. Untrusted.
  */
 void rawe_sendwin_sack(struct rawe_sendwin *window, uint32_t acknowledgement, const uint8_t *bitmap,
