@@ -12,6 +12,7 @@
  *   sim_net      links, switch, loss and the like   sim_report    trace, violations
  *   sim_trouble  what befalls hosts                 sim_run       one run from beginning to end
  *   sim_forge    frames that nobody should believe  sim_campaign  many runs
+ *   sim_watch    what connections do over time
  *   sim_event    the queue of things to come        sim_shrink    the least run that still fails
  */
 #ifndef SIM_H
@@ -156,6 +157,21 @@ void sim_forge_free(struct sim *sim);
 
 /* ---- nodes ---- */
 
+/** One sending of a frame. */
+struct sim_sending {
+    uint64_t order; /**< among all that was sent on the connection */
+    uint64_t at_ns; /**< as its engine knows it */
+};
+
+/** A connection as it was after the last progress of its node. */
+struct sim_watch {
+    uint32_t local_id;      /**< changes with each life of the connection */
+    uint32_t cc_window;
+    uint64_t cc_used_ns;    /**< when that window was last made use of */
+    uint32_t told, told_beyond; /**< what acknowledgements have said of the peer's frames */
+    uint64_t owed_since_ns; /**< frames are not acknowledged since, by the node's clock; 0: all are */
+};
+
 /** A connection as the program sees it; owner of a rawe_conn. */
 struct sim_channel {
     struct sim_channel *next;
@@ -170,8 +186,11 @@ struct sim_channel {
     uint32_t next_sequence; /**< of the frames seen to leave */
     uint64_t sent_order;    /**< of the frame or probe sent last */
     uint64_t arrived_order; /**< of the newest one that the peer has taken */
-    uint64_t *order_of;     /**< by sequence number, modulo the window: of its newest sending */
+    struct sim_sending *sendings; /**< by sequence number, modulo the window: the newest one */
+    struct sim_sending *early; /**< of frames that had arrived before: not evidence at once */
+    uint32_t early_count, early_room;
     uint32_t credit_most;   /**< that the peer has ever advertised */
+    struct sim_watch watch;
     uint32_t fragmented_next; /**< fragmented messages before this one may not arrive any more */
     uint64_t pong_ns;       /**< newest answer of its responder, in the node's clock */
 };
@@ -294,6 +313,8 @@ void sim_channel_address(struct sim_node *node, struct sim_packet *packet);
 
 /* ---- batches ---- */
 
+/** Longest payload of a frame that the node puts into a batch. */
+uint32_t sim_batch_payload_bytes(const struct sim_node *node);
 /** Tell the engine of the node that it may send batches, or only receive them. */
 void sim_batch_enable(struct sim_node *node);
 /** A batch comes to the switch: what becomes of it. */
@@ -316,6 +337,13 @@ void sim_evidence_asked(struct sim_node *node, const struct rawe_header *header,
                         struct sim_packet *packet);
 /** The packet has been handed to the engine of the node. */
 void sim_evidence_arrived(struct sim_node *node, const struct sim_packet *packet);
+
+/* ---- what connections do over time ---- */
+
+/** A frame leaves that acknowledges what has been taken. */
+void sim_watch_sent(struct sim_node *node, const struct rawe_header *header);
+/** After each progress of a node: against what was after the last one. */
+void sim_watch_node(struct sim_node *node);
 
 /* ---- ledger ---- */
 

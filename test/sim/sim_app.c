@@ -62,8 +62,9 @@ static uint32_t choose_length(struct sim *sim, struct sim_node *node)
     uint64_t small = sim_random_below(&node->app.random, 9);
     uint64_t edge = node->payload_max_bytes - RAWE_FRAGMENT_MESSAGE_BYTES - 4 + small;
     uint64_t scaled = sim_random_scaled(&node->app.random, 1, longest);
+    uint64_t whole = (small + 1) * (sim_batch_payload_bytes(node) - RAWE_FRAGMENT_PART_BYTES);
 
-    uint64_t chosen = style == 0 ? small : style == 1 ? edge : scaled;
+    uint64_t chosen = style == 0 ? small : style == 1 ? edge : style == 2 ? whole : scaled;
     return (uint32_t)(chosen < longest ? chosen : longest);
 }
 

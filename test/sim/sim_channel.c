@@ -92,7 +92,8 @@ void sim_channel_close(struct sim_channel *channel)
         node->current[channel->peer][channel->lane] = NULL;
     }
     rawe_conn_close(channel->conn, sim_node_clock(node));
-    free(channel->order_of);
+    free(channel->sendings);
+    free(channel->early);
     free(channel);
 }
 
