@@ -250,7 +250,8 @@ static bool node_quiet(const struct sim_node *node)
 
 bool sim_check_quiet(struct sim *sim)
 {
-    if (sim->ledger.open_sends != 0 || sim->ledger.undelivered != 0 || sim->unborn != 0) {
+    if (sim->ledger.open_sends != 0 || sim->ledger.held != 0 || sim->ledger.undelivered != 0 ||
+        sim->unborn != 0) {
         return false;
     }
     for (unsigned i = 0; i < sim->plan.nodes; i++) {
