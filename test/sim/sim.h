@@ -6,12 +6,14 @@
  * event.
  *
  *   sim_app      what the programs do               sim_ledger    what was sent, what must arrive
+ *   sim_submit   how it is sent, when it is complete
  *   sim_channel  connections as programs have them  sim_transfer  memory that PUTs write into
  *   sim_node     processes, rings, progress         sim_check     invariants
  *   sim_batch    batches of frames                   sim_evidence  why frames may be sent again
  *   sim_net      links, switch, loss and the like   sim_report    trace, violations
  *   sim_trouble  what befalls hosts                 sim_run       one run from beginning to end
  *   sim_forge    frames that nobody should believe  sim_campaign  many runs
+ *   sim_watch    what connections do over time
  *   sim_event    the queue of things to come        sim_shrink    the least run that still fails
  */
 #ifndef SIM_H
@@ -23,6 +25,8 @@
 
 #include "rawe_conn_internal.h"
 #include "rawe_engine.h"
+#include "rawe_peer.h"
+#include "sim_ledger.h"
 #include "sim_plan.h"
 #include "sim_random.h"
 
@@ -156,10 +160,33 @@ void sim_forge_free(struct sim *sim);
 
 /* ---- nodes ---- */
 
+/** One sending of a frame. */
+struct sim_sending {
+    uint64_t order; /**< among all that was sent on the connection */
+    uint64_t at_ns; /**< as its engine knows it */
+};
+
+/** A connection as it was after the last progress of its node. */
+struct sim_watch {
+    uint32_t local_id;      /**< changes with each life of the connection */
+    uint32_t cc_window;
+    uint64_t cc_used_ns;    /**< when that window was last made use of */
+    uint32_t told, told_beyond; /**< what acknowledgements have said of the peer's frames */
+    uint64_t owed_since_ns; /**< frames are not acknowledged since, by the node's clock; 0: all are */
+};
+
+/** A process as another one knows it. */
+struct sim_peer {
+    struct sim_peer *next;
+    uint32_t node, life;
+    struct rawe_peer peer;
+};
+
 /** A connection as the program sees it; owner of a rawe_conn. */
 struct sim_channel {
     struct sim_channel *next;
     struct sim_node *node;
+    struct sim_peer *via;
     struct rawe_conn *conn;
     uint32_t peer;
     uint32_t peer_life;
@@ -170,8 +197,11 @@ struct sim_channel {
     uint32_t next_sequence; /**< of the frames seen to leave */
     uint64_t sent_order;    /**< of the frame or probe sent last */
     uint64_t arrived_order; /**< of the newest one that the peer has taken */
-    uint64_t *order_of;     /**< by sequence number, modulo the window: of its newest sending */
+    struct sim_sending *sendings; /**< by sequence number, modulo the window: the newest one */
+    struct sim_sending *early; /**< of frames that had arrived before: not evidence at once */
+    uint32_t early_count, early_room;
     uint32_t credit_most;   /**< that the peer has ever advertised */
+    struct sim_watch watch;
     uint32_t fragmented_next; /**< fragmented messages before this one may not arrive any more */
     uint64_t pong_ns;       /**< newest answer of its responder, in the node's clock */
 };
@@ -214,6 +244,7 @@ struct sim_node {
 
     struct rawe_engine engine;
     struct rawe_handle_table handles;
+    struct sim_peer *peers;                    /**< everybody it has known in this life */
     struct sim_channel *channels;              /**< all of them */
     unsigned channel_count, channels_most;     /**< now, and at any time of this life */
     struct sim_channel *(*current)[RAWE_LANES]; /**< by peer: the one to send on */
@@ -277,6 +308,10 @@ extern const struct rawe_callbacks sim_channel_callbacks;
 
 /** The channel to send on, opened when there is none; NULL when the peer is not to be sent to. */
 struct sim_channel *sim_channel_get(struct sim_node *node, uint32_t peer, uint8_t lane);
+/** The channel to the same process on a lane, opened when there is none. */
+struct sim_channel *sim_channel_beside(struct sim_channel *channel, uint8_t lane);
+/** Forget the processes that the node has known; all channels are closed. */
+void sim_channel_forget_peers(struct sim_node *node);
 void sim_channel_close(struct sim_channel *channel);
 /** The peer knows that we had closed an earlier connection: nothing is lost by that any more. */
 bool sim_channel_settled(struct sim_channel *channel);
@@ -294,6 +329,8 @@ void sim_channel_address(struct sim_node *node, struct sim_packet *packet);
 
 /* ---- batches ---- */
 
+/** Longest payload of a frame that the node puts into a batch. */
+uint32_t sim_batch_payload_bytes(const struct sim_node *node);
 /** Tell the engine of the node that it may send batches, or only receive them. */
 void sim_batch_enable(struct sim_node *node);
 /** A batch comes to the switch: what becomes of it. */
@@ -317,67 +354,12 @@ void sim_evidence_asked(struct sim_node *node, const struct rawe_header *header,
 /** The packet has been handed to the engine of the node. */
 void sim_evidence_arrived(struct sim_node *node, const struct sim_packet *packet);
 
-/* ---- ledger ---- */
+/* ---- what connections do over time ---- */
 
-enum sim_message_kind {
-    SIM_MESSAGE_PLAIN,
-    SIM_MESSAGE_REQUEST, /**< wants a reply of `argument` bytes */
-    SIM_MESSAGE_REPLY,
-    SIM_MESSAGE_OFFER,   /**< rendezvous: there is data for you */
-    SIM_MESSAGE_GRANT,   /**< put it there */
-    SIM_MESSAGE_PUT,     /**< not a message: a part of the data */
-    SIM_MESSAGE_FINISH,  /**< it is all there */
-};
-
-struct sim_message {
-    struct rawe_send send; /**< first: what `done` gets */
-    struct sim *sim;
-    uint32_t number;
-    uint8_t kind; /**< enum sim_message_kind */
-    uint8_t tag;
-    uint8_t lane;
-    bool submitted;
-    bool copied;    /**< taken by rawe_conn_send_copy */
-    bool completed;
-    bool delivered;
-    bool lossy;     /**< an end of it was closed or died: may arrive or not, but not twice */
-    uint32_t source, destination;
-    uint32_t source_life, destination_life;
-    uint32_t len_bytes;
-    uint32_t argument;
-    uint64_t content_seed;
-    struct sim_channel *channel; /**< it was submitted on; may be gone */
-    struct sim_transfer *transfer;
-    uint32_t transfer_offset; /**< PUT */
-    struct sim_message *next_retry;
-    uint8_t *memory; /**< the two pieces with a gap between */
-    uint32_t memory_bytes;
-};
-
-struct sim_ledger {
-    struct sim_message **messages; /**< by number */
-    uint32_t count, room;
-    uint32_t first_open; /**< all before this one are settled */
-    uint32_t open_sends; /**< of living nodes */
-    uint32_t undelivered; /**< that must arrive */
-    uint64_t deliveries, puts;
-};
-
-struct sim_message *sim_ledger_new(struct sim *sim, uint8_t kind, uint32_t source,
-                                   uint32_t destination, uint32_t len_bytes);
-/** Hand a message to the engine of its source. */
-void sim_ledger_submit(struct sim *sim, struct sim_message *message);
-/** Find the message that is delivered and note it. NULL: a lie, where lies are to be expected. */
-struct sim_message *sim_ledger_deliver(struct sim_channel *channel, uint8_t tag,
-                                       const uint8_t *data, size_t len_bytes);
-/** What is on its way on this channel, either direction, may be lost from now on. */
-void sim_ledger_closed(struct sim_channel *channel);
-/** The process on the node has died. */
-void sim_ledger_died(struct sim_node *node);
-void sim_ledger_free(struct sim *sim);
-void sim_content_fill(uint8_t *out, uint64_t seed, uint64_t offset, size_t len_bytes);
-/** Offset of the first byte that differs, or len_bytes. */
-size_t sim_content_compare(const uint8_t *data, uint64_t seed, uint64_t offset, size_t len_bytes);
+/** A frame leaves that acknowledges what has been taken. */
+void sim_watch_sent(struct sim_node *node, const struct rawe_header *header);
+/** After each progress of a node: against what was after the last one. */
+void sim_watch_node(struct sim_node *node);
 
 /* ---- transfers: memory and PUT ---- */
 
@@ -419,7 +401,7 @@ void sim_transfer_free(struct sim *sim);
 
 void sim_app_init(struct sim *sim, struct sim_node *node);
 void sim_app_step(struct sim *sim, struct sim_node *node);
-/** A message has left, as good as sent: the program goes on, and may send the next. */
+/** A message is complete early: the program goes on, and may send the next. */
 void sim_app_left(struct sim *sim, struct sim_node *node);
 void sim_app_delivered(struct sim *sim, struct sim_channel *channel, struct sim_message *message);
 void sim_app_completed(struct sim *sim, struct sim_message *message, enum rawe_status status);

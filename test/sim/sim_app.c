@@ -46,15 +46,6 @@ static uint32_t choose_peer(const struct sim_plan *plan, struct sim_node *node)
     }
 }
 
-/** Small messages and long ones go separate ways, as in the component; a few go the other one. */
-static uint8_t choose_lane(struct sim_node *node, const struct sim_message *message)
-{
-    /* Empty ones cannot be queued, and a lane that sends batches takes nothing else. */
-    bool odd = sim_random_below(&node->app.random, 16) == 0 && message->len_bytes != 0;
-    bool small = message->len_bytes <= node->payload_max_bytes - RAWE_FRAGMENT_MESSAGE_BYTES;
-    return small != odd ? RAWE_LANE_EXPRESS : RAWE_LANE_BULK;
-}
-
 static uint32_t choose_length(struct sim *sim, struct sim_node *node)
 {
     uint64_t longest = sim->plan.message_max_bytes;
@@ -62,15 +53,10 @@ static uint32_t choose_length(struct sim *sim, struct sim_node *node)
     uint64_t small = sim_random_below(&node->app.random, 9);
     uint64_t edge = node->payload_max_bytes - RAWE_FRAGMENT_MESSAGE_BYTES - 4 + small;
     uint64_t scaled = sim_random_scaled(&node->app.random, 1, longest);
+    uint64_t whole = (small + 1) * (sim_batch_payload_bytes(node) - RAWE_FRAGMENT_PART_BYTES);
 
-    uint64_t chosen = style == 0 ? small : style == 1 ? edge : scaled;
+    uint64_t chosen = style == 0 ? small : style == 1 ? edge : style == 2 ? whole : scaled;
     return (uint32_t)(chosen < longest ? chosen : longest);
-}
-
-static void submit(struct sim *sim, struct sim_node *node, struct sim_message *message)
-{
-    message->lane = choose_lane(node, message);
-    sim_ledger_submit(sim, message);
 }
 
 /** Messages that belong to a transfer or carry an argument are long enough to have a number. */
@@ -97,7 +83,7 @@ static void begin_transfer(struct sim *sim, struct sim_node *node, uint32_t peer
     sim->transfers = transfer;
     struct sim_message *message = sim_ledger_new(sim, SIM_MESSAGE_OFFER, node->index, peer, 64);
     message->transfer = transfer;
-    submit(sim, node, message);
+    sim_submit(sim, message);
 }
 
 static void begin_operation(struct sim *sim, struct sim_node *node)
@@ -117,7 +103,24 @@ static void begin_operation(struct sim *sim, struct sim_node *node)
         sim_ledger_new(sim, request ? SIM_MESSAGE_REQUEST : SIM_MESSAGE_PLAIN, node->index, peer,
                        request ? numbered(len_bytes) : len_bytes);
     message->argument = request ? choose_length(sim, node) : 0;
-    submit(sim, node, message);
+    sim_submit(sim, message);
+}
+
+/** Many messages of one length in a row to one peer, each of which nearly fills a frame. */
+static void begin_streak(struct sim *sim, struct sim_node *node)
+{
+    struct sim_app *app = &node->app;
+    uint32_t peer = choose_peer(&sim->plan, node);
+    uint32_t most_bytes = sim_batch_payload_bytes(node) - RAWE_FRAGMENT_PART_BYTES;
+    uint32_t longest = most_bytes < sim->plan.message_max_bytes ? most_bytes
+                                                                : sim->plan.message_max_bytes;
+    uint32_t len_bytes = (uint32_t)sim_random_between(&app->random, longest / 3, longest);
+    uint64_t left = sim_random_between(&app->random, 16, 128);
+
+    app->operations_left--;
+    while (left-- != 0 && app->open_sends < sim->plan.sends_most) {
+        sim_submit(sim, sim_ledger_new(sim, SIM_MESSAGE_PLAIN, node->index, peer, len_bytes));
+    }
 }
 
 static void resubmit(struct sim *sim, struct sim_node *node)
@@ -131,7 +134,7 @@ static void resubmit(struct sim *sim, struct sim_node *node)
     app->retry = NULL;
     while (retry != NULL) {
         struct sim_message *next = retry->next_retry;
-        sim_ledger_submit(sim, retry);
+        sim_submit(sim, retry);
         retry = next;
     }
     if (app->retry == NULL) {
@@ -197,6 +200,9 @@ void sim_app_step(struct sim *sim, struct sim_node *node)
         return;
     }
     uint64_t burst = sim_random_between(&app->random, 1, sim->plan.burst_most);
+    if (sim->plan.streaks && sim_random_below(&app->random, 8) == 0) {
+        begin_streak(sim, node);
+    }
     while (burst-- != 0 && app->operations_left != 0 && app->open_sends < sim->plan.sends_most) {
         begin_operation(sim, node);
     }
@@ -218,7 +224,7 @@ static void answer(struct sim *sim, struct sim_node *node, uint8_t kind,
 {
     struct sim_message *message = sim_ledger_new(sim, kind, node->index, to->source, len_bytes);
     message->transfer = to->transfer;
-    submit(sim, node, message);
+    sim_submit(sim, message);
 }
 
 void sim_app_delivered(struct sim *sim, struct sim_channel *channel, struct sim_message *message)
@@ -262,5 +268,5 @@ void sim_app_completed(struct sim *sim, struct sim_message *message, enum rawe_s
     struct sim_message *finish =
         sim_ledger_new(sim, SIM_MESSAGE_FINISH, transfer->source, transfer->target, 16);
     finish->transfer = transfer;
-    submit(sim, &sim->nodes[transfer->source], finish);
+    sim_submit(sim, finish);
 }

@@ -63,6 +63,12 @@ static unsigned transmit(void *context, const struct rawe_frame *frames, unsigne
     return count;
 }
 
+uint32_t sim_batch_payload_bytes(const struct sim_node *node)
+{
+    bool sends = node->sim->plan.batches && node->sends_batches;
+    return sends ? (node->payload_max_bytes - OVERHEAD_BYTES) & ~7u : node->payload_max_bytes;
+}
+
 void sim_batch_enable(struct sim_node *node)
 {
     const struct sim_plan *plan = &node->sim->plan;

@@ -9,33 +9,74 @@
 
 #include "sim.h"
 
-static struct sim_channel *channel_open(struct sim_node *node, uint32_t peer_index, uint8_t lane)
+static uint64_t clock_of(void *context)
 {
-    const struct sim_node *peer = &node->sim->nodes[peer_index];
-    struct rawe_conn_config config = {
-        .peer_port = peer->port,
-        .peer_key = peer->key,
+    return sim_node_clock(context);
+}
+
+/** The process that runs on a node now, or was the last one to. */
+static struct sim_peer *find_peer(struct sim_node *node, uint32_t index)
+{
+    const struct sim_node *other = &node->sim->nodes[index];
+    struct sim_peer *peer = node->peers;
+
+    while (peer != NULL && (peer->node != index || peer->life != other->life)) {
+        peer = peer->next;
+    }
+    if (peer != NULL) {
+        return peer;
+    }
+    struct rawe_peer_config config = {
+        .port = other->port,
+        .key = other->key,
         .payload_max_bytes = node->payload_max_bytes,
-        .lane = lane,
+        .streak_ns = node->sim->plan.streak_ns,
+        .now_ns = clock_of,
+        .context = node,
     };
+    memcpy(config.mac, other->mac, RAWE_MAC_BYTES);
+    /* Half of them know the peer's MTU, half have to learn it from the peer. */
+    if ((node->index + index) % 2 == 0 && other->payload_max_bytes < config.payload_max_bytes) {
+        config.payload_max_bytes = other->payload_max_bytes;
+    }
+    peer = calloc(1, sizeof(*peer));
+    if (peer == NULL) {
+        abort();
+    }
+    peer->node = index;
+    peer->life = other->life;
+    rawe_peer_init(&peer->peer, &node->engine, &config);
+    peer->next = node->peers;
+    node->peers = peer;
+    return peer;
+}
+
+void sim_channel_forget_peers(struct sim_node *node)
+{
+    while (node->peers != NULL) {
+        struct sim_peer *peer = node->peers;
+        node->peers = peer->next;
+        free(peer);
+    }
+}
+
+static struct sim_channel *channel_open(struct sim_node *node, struct sim_peer *via, uint8_t lane)
+{
     struct sim_channel *channel = calloc(1, sizeof(*channel));
+
     if (channel == NULL) {
         abort();
     }
-    memcpy(config.peer_mac, peer->mac, RAWE_MAC_BYTES);
-    /* Half of them know the peer's MTU, half have to learn it from the peer. */
-    if ((node->index + peer_index) % 2 == 0 && peer->payload_max_bytes < config.payload_max_bytes) {
-        config.payload_max_bytes = peer->payload_max_bytes;
-    }
-    config.owner = channel;
     channel->node = node;
-    channel->peer = peer_index;
-    channel->peer_life = peer->life;
+    channel->via = via;
+    channel->peer = via->node;
+    channel->peer_life = via->life;
     channel->lane = lane;
-    channel->conn = rawe_conn_open(&node->engine, &config);
+    channel->conn = rawe_peer_open(&via->peer, lane);
     if (channel->conn == NULL) {
         abort();
     }
+    channel->conn->owner = channel;
     channel->next = node->channels;
     node->channels = channel;
     node->channel_count++;
@@ -43,10 +84,35 @@ static struct sim_channel *channel_open(struct sim_node *node, uint32_t peer_ind
     if (node->channels_most < node->channel_count) {
         node->channels_most = node->channel_count;
     }
-    node->current[peer_index][lane] = channel;
-    sim_trace(node->sim, "n%u opens lane %u to n%u as %08x", node->index, lane, peer_index,
+    sim_trace(node->sim, "n%u opens lane %u to n%u as %08x", node->index, lane, via->node,
               channel->conn->handshake.local_id);
     return channel;
+}
+
+/** The channel to the process that is on the node now: it is the one to send on from now on. */
+static struct sim_channel *channel_renew(struct sim_node *node, uint32_t index, uint8_t lane)
+{
+    struct sim_peer *via = find_peer(node, index);
+    const struct rawe_conn *conn = via->peer.conn[lane];
+    struct sim_channel *channel = conn != NULL ? conn->owner : channel_open(node, via, lane);
+
+    node->current[index][lane] = channel;
+    return channel;
+}
+
+struct sim_channel *sim_channel_beside(struct sim_channel *channel, uint8_t lane)
+{
+    struct sim_node *node = channel->node;
+    const struct rawe_conn *conn = channel->via->peer.conn[lane];
+
+    if (conn != NULL) {
+        return conn->owner;
+    }
+    struct sim_channel *beside = channel_open(node, channel->via, lane);
+    if (node->current[channel->peer][lane] == NULL) {
+        node->current[channel->peer][lane] = beside;
+    }
+    return beside;
 }
 
 struct sim_channel *sim_channel_get(struct sim_node *node, uint32_t peer, uint8_t lane)
@@ -61,12 +127,12 @@ struct sim_channel *sim_channel_get(struct sim_node *node, uint32_t peer, uint8_
         /* Most programs have heard of it when a host is gone for good. */
         bool gone = (node->cut_until_ns == UINT64_MAX || other->cut_until_ns == UINT64_MAX) &&
                     sim_random_below(&node->random, 8) != 0;
-        return gone ? NULL : channel_open(node, peer, lane);
+        return gone ? NULL : channel_renew(node, peer, lane);
     }
     if (channel->peer_life != other->life && other->alive) {
         /* The program may or may not have heard of the restart. */
         return channel->failed || sim_random_below(&node->random, 2) == 0
-                   ? channel_open(node, peer, lane)
+                   ? channel_renew(node, peer, lane)
                    : channel;
     }
     return channel->failed && sim_random_below(&node->random, 4) != 0 ? NULL : channel;
@@ -91,8 +157,10 @@ void sim_channel_close(struct sim_channel *channel)
     if (node->current[channel->peer][channel->lane] == channel) {
         node->current[channel->peer][channel->lane] = NULL;
     }
+    channel->via->peer.conn[channel->lane] = NULL;
     rawe_conn_close(channel->conn, sim_node_clock(node));
-    free(channel->order_of);
+    free(channel->sendings);
+    free(channel->early);
     free(channel);
 }
 
@@ -141,7 +209,7 @@ static struct rawe_conn *accept_peer(void *context, const struct rawe_connect *f
     if (sim->nodes[from->vpid].key != from->key) {
         return NULL; /* of a process that is no more */
     }
-    return channel_open(node, from->vpid, from->lane)->conn;
+    return channel_renew(node, from->vpid, from->lane)->conn;
 }
 
 /** Write a PING or PONG from the node to `to` and send it at `at_ns`. */

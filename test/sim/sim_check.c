@@ -50,6 +50,7 @@ void sim_check_frame(struct sim_node *node, const struct rawe_header *header,
                      struct sim_packet *packet)
 {
     sim_evidence_credit(node, header, packet->destination);
+    sim_watch_sent(node, header);
     if (header->type == RAWE_FRAME_DATA || header->type == RAWE_FRAME_BULK) {
         check_sequenced(node, header, packet);
         return;
@@ -109,6 +110,12 @@ static void check_channel(struct sim *sim, const struct sim_channel *channel)
                       "n%u has %u frames in flight to n%u, which never allowed more than %u",
                       node->index, conn->sendwin.in_flight, channel->peer, credit);
     }
+    uint32_t under_way = conn->queue.message_number - conn->queue.messages_open;
+    if (under_way > RAWE_REASSEMBLY_MESSAGES) {
+        sim_violation(sim, "messages under way are bounded",
+                      "n%u has %u fragmented messages under way to n%u", node->index, under_way,
+                      channel->peer);
+    }
     if (window != 0 && sim->event_count % 16 == 0) {
         check_window(sim, channel);
     }
@@ -158,6 +165,7 @@ void sim_check_node(struct sim_node *node)
          channel = channel->next) {
         check_channel(sim, channel);
     }
+    sim_watch_node(node);
     if (counters->frames_sent != node->frames_new ||
         counters->frames_resent != node->frames_again) {
         sim_violation(sim, "counters add up",
@@ -242,7 +250,8 @@ static bool node_quiet(const struct sim_node *node)
 
 bool sim_check_quiet(struct sim *sim)
 {
-    if (sim->ledger.open_sends != 0 || sim->ledger.undelivered != 0 || sim->unborn != 0) {
+    if (sim->ledger.open_sends != 0 || sim->ledger.held != 0 || sim->ledger.undelivered != 0 ||
+        sim->unborn != 0) {
         return false;
     }
     for (unsigned i = 0; i < sim->plan.nodes; i++) {

@@ -5,7 +5,8 @@
  * not. The sender knows by acknowledgements; the simulator knows better, for it sees what arrives.
  *
  * One thing the sender cannot know: which copy of a frame has arrived that was sent twice. It may
- * take the newest for it (RFC 8985 section 6.2 step 2), and so does the simulator.
+ * take the newest for it, but not before that one can have been answered (RFC 8985 section 6.2 step
+ * 2), and so does the simulator.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -26,9 +27,10 @@ struct sim_channel *sim_evidence_channel(struct sim_node *node, const struct raw
 /** The channel sends to another connection of the peer's than before: nothing is known of it. */
 static void follow_stream(struct sim_channel *channel, uint32_t connection_id, uint32_t sequence)
 {
-    if (channel->order_of == NULL) {
-        channel->order_of = calloc(channel->node->sim->plan.window_frames, sizeof(uint64_t));
-        if (channel->order_of == NULL) {
+    if (channel->sendings == NULL) {
+        channel->sendings =
+            calloc(channel->node->sim->plan.window_frames, sizeof(*channel->sendings));
+        if (channel->sendings == NULL) {
             abort();
         }
     } else if (channel->stream_id == connection_id) {
@@ -37,6 +39,7 @@ static void follow_stream(struct sim_channel *channel, uint32_t connection_id, u
     channel->stream_id = connection_id;
     channel->next_sequence = sequence;
     channel->arrived_order = channel->sent_order;
+    channel->early_count = 0;
 }
 
 static void number_packet(struct sim_channel *channel, struct sim_packet *packet)
@@ -48,9 +51,9 @@ static void number_packet(struct sim_channel *channel, struct sim_packet *packet
     }
 }
 
-static uint64_t *order_of(struct sim_channel *channel, uint32_t sequence)
+static struct sim_sending *sending_of(struct sim_channel *channel, uint32_t sequence)
 {
-    return &channel->order_of[sequence & (channel->node->sim->plan.window_frames - 1)];
+    return &channel->sendings[sequence & (channel->node->sim->plan.window_frames - 1)];
 }
 
 /** Something sent in this place has arrived, as far as the sender can tell. */
@@ -59,6 +62,37 @@ static void arrived(struct sim_channel *channel, uint64_t order)
     if (channel->arrived_order < order) {
         channel->arrived_order = order;
     }
+}
+
+/** An earlier copy of the frame has arrived: the sender may take this sending for it, later. */
+static void arrived_early(struct sim_channel *channel, const struct sim_sending *sending)
+{
+    if (channel->early_count == channel->early_room) {
+        channel->early_room = channel->early_room == 0 ? 16 : 2 * channel->early_room;
+        channel->early = realloc(channel->early, channel->early_room * sizeof(*channel->early));
+        if (channel->early == NULL) {
+            abort();
+        }
+    }
+    channel->early[channel->early_count++] = *sending;
+}
+
+/** Which of those can have been answered by now: the links alone take that long. */
+static void believe_early(struct sim_channel *channel)
+{
+    const struct sim_plan *plan = &channel->node->sim->plan;
+    uint64_t now_ns = channel->node->engine.now_ns + plan->clock_step_ns;
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < channel->early_count; i++) {
+        const struct sim_sending *sending = &channel->early[i];
+        if (now_ns >= sending->at_ns + 4 * plan->delay_ns) {
+            arrived(channel, sending->order);
+        } else {
+            channel->early[kept++] = *sending;
+        }
+    }
+    channel->early_count = kept;
 }
 
 /**
@@ -88,17 +122,18 @@ void sim_evidence_sent(struct sim_channel *channel, const struct rawe_header *he
     struct sim *sim = channel->node->sim;
 
     follow_stream(channel, header->connection_id, header->sequence);
-    uint64_t *order = order_of(channel, header->sequence);
+    struct sim_sending *sending = sending_of(channel, header->sequence);
     bool again = rawe_sequence_before(header->sequence, channel->next_sequence);
-    if (again && !sim->plan.lying && *order >= channel->arrived_order) {
+    believe_early(channel);
+    if (again && !sim->plan.lying && sending->order >= channel->arrived_order) {
         sim_violation(sim, "no resend without evidence",
                       "n%u sends frame %u to n%u again, and nothing that it sent later has arrived",
                       channel->node->index, header->sequence, channel->peer);
     }
     number_packet(channel, packet);
-    *order = channel->sent_order;
+    *sending = (struct sim_sending){channel->sent_order, channel->node->engine.now_ns};
     if (again && has_frame(channel, header->sequence)) {
-        arrived(channel, *order);
+        arrived_early(channel, sending);
     }
 }
 
@@ -107,7 +142,7 @@ void sim_evidence_asked(struct sim_node *node, const struct rawe_header *header,
 {
     struct sim_channel *channel = sim_evidence_channel(node, header);
 
-    if (channel != NULL && channel->order_of != NULL &&
+    if (channel != NULL && channel->sendings != NULL &&
         channel->stream_id == header->connection_id) {
         number_packet(channel, packet);
     }
@@ -125,10 +160,13 @@ static void frames_arrived(struct sim_channel *channel, const struct sim_packet 
         return;
     }
     for (uint32_t i = 0; i < packet->sequenced; i++) {
-        uint64_t newest = *order_of(channel, header.sequence + i);
+        const struct sim_sending *newest = sending_of(channel, header.sequence + i);
         /* Of an old frame the place in the window may be another's by now. */
         bool in_window = !rawe_sequence_before(header.sequence + i, channel->conn->sendwin.una);
-        arrived(channel, in_window && newest > packet->order + i ? newest : packet->order + i);
+        arrived(channel, packet->order + i);
+        if (in_window && newest->order > packet->order + i) {
+            arrived_early(channel, newest);
+        }
     }
 }
 
@@ -137,7 +175,7 @@ void sim_evidence_arrived(struct sim_node *node, const struct sim_packet *packet
     const struct sim_node *from = &node->sim->nodes[packet->source];
     struct sim_channel *channel = from->channels;
 
-    while (channel != NULL && (channel->peer != node->index || channel->order_of == NULL ||
+    while (channel != NULL && (channel->peer != node->index || channel->sendings == NULL ||
                                channel->stream_id != packet->stream_id)) {
         channel = channel->next;
     }

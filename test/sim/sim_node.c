@@ -179,6 +179,7 @@ static void end_process(struct sim_node *node)
     while (node->channels != NULL) {
         sim_channel_close(node->channels);
     }
+    sim_channel_forget_peers(node);
     sim_transfer_drop_all(node);
     sim_check_leaks(node);
     retire_counters(node);

@@ -127,6 +127,8 @@ static void plan_batches(struct sim_plan *plan, struct sim_random *random)
     plan->batch_fill_bytes =
         sim_random_below(random, 3) == 0 ? 0 : (uint32_t)sim_random_scaled(random, 64, 8192);
     plan->batch_bytes_max = (uint32_t)sim_random_scaled(random, 16384, 65507);
+    plan->streak_ns =
+        sim_random_below(random, 3) == 0 ? 0 : sim_random_scaled(random, US, 10 * MS);
     if (plan->batch_bytes_max < plan->payload_max_bytes + RAWE_HEADER_BYTES) {
         plan->batch_bytes_max = 65507;
     }
@@ -228,6 +230,7 @@ static void plan_workload(struct sim_plan *plan, struct sim_random *random)
     }
     plan->request_percent = (unsigned)sim_random_between(random, 0, 60);
     plan->transfer_percent = (unsigned)sim_random_between(random, 0, 40);
+    plan->streaks = sim_random_below(random, 4) == 0;
 }
 
 /**

@@ -116,6 +116,7 @@ struct sim_plan {
     bool batches;                /**< some nodes send batches, some receive them only */
     uint32_t batch_frames_max, batch_bytes_max;
     uint32_t first_sequence;
+    uint64_t streak_ns;        /**< so close to each other messages make a streak; 0: none do */
     uint64_t ack_delay_ns, probe_least_ns, probe_most_ns, reorder_ns, peer_timeout_ns;
 
     /* network */
@@ -159,6 +160,7 @@ struct sim_plan {
     unsigned sends_most;       /**< incomplete sends a node may have */
     uint32_t transfer_max_bytes;
     unsigned request_percent, transfer_percent;
+    bool streaks;              /**< now and then many messages of one length in a row */
 };
 
 void sim_plan_make(struct sim_plan *plan, const struct sim_options *options);

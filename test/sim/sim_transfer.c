@@ -131,10 +131,8 @@ void sim_transfer_put(struct sim *sim, struct sim_transfer *transfer)
             sim_ledger_new(sim, SIM_MESSAGE_PUT, transfer->source, transfer->target, len_bytes);
         message->transfer = transfer;
         message->transfer_offset = offset;
-        message->lane =
-            sim_random_below(&app->random, 10) == 0 ? RAWE_LANE_EXPRESS : RAWE_LANE_BULK;
         offset += len_bytes;
-        sim_ledger_submit(sim, message);
+        sim_submit(sim, message);
     }
 }
 

@@ -1,0 +1,136 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What connections do over time: how each of them has changed since its node's last progress, and
+ * what it owes its peer since when.
+ */
+#include "sim.h"
+
+/** Timers are that late, at most; frames are taken, and their deadline is set, shortly before. */
+#define LATE_NS (3ull << RAWE_TIMER_TICK_SHIFT)
+
+/** The channel's watch; a new life of the connection begins with a new one. */
+static struct sim_watch *watch_of(struct sim_channel *channel)
+{
+    struct sim_watch *watch = &channel->watch;
+    const struct rawe_conn *conn = channel->conn;
+
+    if (watch->local_id != conn->handshake.local_id) {
+        uint32_t first = channel->node->sim->plan.first_sequence;
+        *watch = (struct sim_watch){.local_id = conn->handshake.local_id, .told = first};
+    }
+    return watch;
+}
+
+/** The peer has been told of all that has been taken. */
+static bool all_told(const struct sim_watch *watch, const struct rawe_acktr *acktr)
+{
+    return watch->told == acktr->next && watch->told_beyond == acktr->beyond;
+}
+
+void sim_watch_sent(struct sim_node *node, const struct rawe_header *header)
+{
+    struct sim_channel *channel = sim_evidence_channel(node, header);
+
+    if (channel == NULL || channel->conn->recvwin.acktr == NULL ||
+        header->type == RAWE_FRAME_CONNECT || header->type == RAWE_FRAME_CLOSE) {
+        return;
+    }
+    struct sim_watch *watch = watch_of(channel);
+    const struct rawe_acktr *acktr = channel->conn->recvwin.acktr;
+    if (header->type == RAWE_FRAME_ACK || acktr->beyond == 0) { /* only ACK has a SACK block */
+        watch->told = header->acknowledgement;
+        watch->told_beyond = acktr->beyond;
+    }
+    if (all_told(watch, acktr)) {
+        watch->owed_since_ns = 0;
+    }
+}
+
+/**
+ * Reduced at most once for what a round trip has lost: no progress lasts longer. Before that, one
+ * that was not made use of may have been forgotten.
+ */
+static void check_congestion(struct sim *sim, const struct sim_channel *channel,
+                             struct sim_watch *watch)
+{
+    const struct rawe_cc *cc = &channel->conn->cc;
+    uint32_t window = cc->window;
+    bool unused = channel->node->engine.now_ns >= watch->cc_used_ns + RAWE_CC_UNUSED_NS;
+    uint32_t before = unused && watch->cc_window > cc->first ? cc->first : watch->cc_window;
+    uint32_t least = before * 7 / 10;
+
+    least = least < RAWE_CC_LEAST_FRAMES ? RAWE_CC_LEAST_FRAMES : least;
+    if (window < least || window > sim->plan.window_frames) {
+        sim_violation(sim, "congestion window is bounded", "n%u to n%u: from %u to %u frames, of %u",
+                      channel->node->index, channel->peer, watch->cc_window, window,
+                      sim->plan.window_frames);
+    }
+    watch->cc_window = window;
+    watch->cc_used_ns = cc->used_ns;
+}
+
+/** What has been taken is acknowledged, with all that is missing, within the delay. */
+static void check_owed(struct sim *sim, const struct sim_channel *channel, struct sim_watch *watch)
+{
+    const struct sim_node *node = channel->node;
+    const struct rawe_engine *engine = &node->engine;
+    const struct rawe_acktr *acktr = channel->conn->recvwin.acktr;
+    uint64_t clock_ns = sim_node_clock(node);
+
+    if (channel->conn->handshake.state != RAWE_CONN_OPEN || acktr == NULL ||
+        all_told(watch, acktr)) {
+        watch->owed_since_ns = 0;
+        return;
+    }
+    if (watch->owed_since_ns == 0) {
+        watch->owed_since_ns = clock_ns;
+    }
+    bool up_to_date = node->ring.count == 0 && node->bulk.count == 0 &&
+                      !rawe_timer_wheel_due(&engine->timers, clock_ns) &&
+                      !rawe_engine_pending(engine);
+    uint64_t most_ns = sim->plan.ack_delay_ns + LATE_NS + sim->plan.clock_step_ns;
+    if (up_to_date && clock_ns > watch->owed_since_ns + most_ns) {
+        sim_violation(sim, "acknowledgements are in time",
+                      "n%u owes n%u one on lane %u for %llu us, of %llu us allowed", node->index,
+                      channel->peer, channel->lane,
+                      (unsigned long long)(clock_ns - watch->owed_since_ns) / 1000,
+                      (unsigned long long)sim->plan.ack_delay_ns / 1000);
+    }
+}
+
+/**
+ * All peers together may have no more in flight than the ring holds. Not looked at while a sender
+ * still counts whose connection has been closed: the others' number is not right then.
+ */
+static void check_shares(struct sim *sim, const struct sim_node *node)
+{
+    const struct rawe_credit *credit = &node->engine.credit;
+    uint32_t promised = 0;
+    uint32_t active = 0;
+
+    for (const struct sim_channel *channel = node->channels; channel != NULL;
+         channel = channel->next) {
+        promised += rawe_credit_of(credit, channel->lane, &channel->conn->credit);
+        active += rawe_credit_is_active(credit, &channel->conn->credit);
+    }
+    if (promised > sim->plan.receive_frames && active == credit->senders_before + credit->joined) {
+        sim_violation(sim, "credit is shared",
+                      "n%u lets its peers have %u frames in flight, its ring holds %u", node->index,
+                      promised, sim->plan.receive_frames);
+    }
+}
+
+void sim_watch_node(struct sim_node *node)
+{
+    struct sim *sim = node->sim;
+
+    for (struct sim_channel *channel = node->channels; channel != NULL; channel = channel->next) {
+        struct sim_watch *watch = watch_of(channel);
+        check_congestion(sim, channel, watch);
+        if (!sim->plan.lying) {
+            check_owed(sim, channel, watch);
+        }
+    }
+    check_shares(sim, node);
+}
