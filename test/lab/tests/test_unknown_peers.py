@@ -33,7 +33,7 @@ unknown_peer = bytes([2, 0, 0, 0, 0, 9])
 for i in range(count):
     for jobid, rank, source in ((job, 1000 + i, me), (job + 65536, i, me), (job, 0, unknown_peer)):
         who = struct.pack(">IIIIHBBIQ", jobid, rank, 1 << 20, 1, 2, i % 2, 0, 1472, 1 << 62)
-        header = struct.pack(">BB6sIIIHH", 0x15, 0, address, 0, 0, 0, len(who), 4)
+        header = struct.pack(">BB6sIIIHH", 0x25, 0, address, 0, 0, 0, len(who), 4)
         ours.send(to + source + bytes([0x88, 0xB5]) + header + who)
 print("called")
 """
