@@ -369,7 +369,7 @@ static void rawe_conn_send_rebased__waits_for_the_link(void **state)
     send_one(0, SEND_BYTES);
     assert_int_equal(sends[0].send.framed_bytes, SEND_BYTES);
     assert_int_equal(transmitted_calls[0], 0);
-    sends[0].send.transmitted = NULL; /* as btl_send does, which copies when all is in frames */
+    sends[0].send.transmitted = NULL; /* copied while frames wait for the link */
     move_data(&sends[0].send, end(0), 0);
     net.node[0].link_room = UINT32_MAX;
     finish();

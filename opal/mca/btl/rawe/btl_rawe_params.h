@@ -28,12 +28,12 @@ struct mca_btl_rawe_params {
 
     /* Times */
     uint64_t ack_delay_us;       /**< an acknowledgement waits this long for data to ride on */
-    uint64_t streak_us;           /**< eight messages within it are a burst; 0: there is none */
+    uint64_t streak_us;          /**< eight messages within it begin a streak; 0: never */
     uint64_t reorder_us;         /**< least time a frame may arrive late before it counts as lost */
     uint64_t probe_min_us;       /**< least silence after which an acknowledgement is asked for */
     uint64_t probe_max_ms;       /**< longest interval between such questions */
     uint64_t connect_timeout_ms; /**< trying to reach a peer at first contact */
-    uint64_t progress_thread_ms;   /**< interval of the progress thread while MPI is away; 0: off */
+    uint64_t progress_thread_ms; /**< interval of the progress thread while MPI is away; 0: off */
     uint64_t peer_timeout;       /**< seconds of utter silence until a peer is lost; 0: never */
 
     /* Behaviour */

@@ -74,6 +74,25 @@ static bool streak_begins(const struct rawe_peer *peer, const struct rawe_conn *
            (bulk == NULL || bulk->batch == RAWE_BATCH_UNTRIED || bulk->batch == RAWE_BATCH_VALID);
 }
 
+/** Does a message that coalesces poorly join a streak, or begin one? See joins_streak. */
+static bool poor_joins_streak(struct rawe_peer *peer, const struct rawe_conn *express)
+{
+    const struct rawe_conn *bulk = peer->conn[RAWE_LANE_BULK];
+    bool idle = bulk == NULL || rawe_conn_drained(bulk);
+    if (peer->streak && (!idle || peer->streak_count == 0)) {
+        return true; /* 0: it has begun with this message, which could not be copied */
+    }
+    peer->streak = false;
+    if (++peer->streak_count <= RAWE_PEER_STREAK_MESSAGES) {
+        return false;
+    }
+    uint64_t time_ns = now_ns(peer);
+    peer->streak = idle && streak_begins(peer, express, bulk, time_ns - peer->streak_since_ns);
+    peer->streak_count = 0;
+    peer->streak_since_ns = time_ns;
+    return peer->streak;
+}
+
 /**
  * Is this message, which fits a frame, one of many that are sent in a row? Then it had better share
  * a batch with those behind it, on the bulk lane: a system call for dozens of them instead of one
@@ -83,26 +102,11 @@ static bool streak_begins(const struct rawe_peer *peer, const struct rawe_conn *
  * wait for; and once in a streak, until all of that lane is acknowledged, as changing lanes changes
  * the order.
  */
-static bool joins_streak(struct rawe_peer *peer, const struct rawe_conn *express,
-                         size_t total_bytes)
+static inline bool joins_streak(struct rawe_peer *peer, const struct rawe_conn *express,
+                                size_t total_bytes)
 {
-    if (__builtin_expect(!rawe_conn_coalesce_poor(express, total_bytes), 1)) {
-        return false;
-    }
-    const struct rawe_conn *bulk = peer->conn[RAWE_LANE_BULK];
-    bool idle = bulk == NULL || rawe_conn_drained(bulk);
-    if (peer->streak && (!idle || peer->streak_count == 0)) {
-        return true; /* 0: it has begun with this message, which could not be copied */
-    }
-    peer->streak = false;
-    if (__builtin_expect(++peer->streak_count <= RAWE_PEER_STREAK_MESSAGES, 1)) {
-        return false;
-    }
-    uint64_t time_ns = now_ns(peer);
-    peer->streak = idle && streak_begins(peer, express, bulk, time_ns - peer->streak_since_ns);
-    peer->streak_count = 0;
-    peer->streak_since_ns = time_ns;
-    return peer->streak;
+    return __builtin_expect(rawe_conn_coalesce_poor(express, total_bytes), 0) &&
+           poor_joins_streak(peer, express);
 }
 
 /** Copy a message that fits a frame: into one that is held back already, if any, or its own. */
