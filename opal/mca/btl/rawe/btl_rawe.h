@@ -82,7 +82,6 @@ typedef struct mca_btl_rawe_module {
     uint32_t thread_rounds; /**< the progress thread's: mca_btl_rawe_thread.rounds when it last looked */
     uint32_t thread_backoff; /**< the progress thread's: while MPI is away it sleeps so many intervals */
     uint32_t thread_polls;  /**< the progress thread's: it has looked closely so often */
-    unsigned unknown_peers; /**< callers that were looked up in vain */
     unsigned failures;  /**< ways to processes that were tried in vain */
     bool reaches;       /**< some process can be reached */
     bool ring_warned; /**< the user knows that the ring dropped frames */
@@ -222,6 +221,9 @@ int mca_btl_rawe_modex_send(void);
  */
 unsigned mca_btl_rawe_modex_receive(const opal_proc_t *proc,
                                     struct mca_btl_rawe_address *addresses);
+/** The same from what a process published. `proc` is for messages; NULL: no messages. */
+unsigned mca_btl_rawe_modex_parse(const opal_proc_t *proc, const void *data, size_t len_bytes,
+                                  struct mca_btl_rawe_address *addresses);
 
 /* btl_rawe_module.c */
 

@@ -69,6 +69,9 @@ static void incompatible(const opal_proc_t *proc, const char *what, unsigned our
 {
     char peer[32], ours_text[32], theirs_text[32];
 
+    if (NULL == proc) {
+        return;
+    }
     snprintf(peer, sizeof(peer), "rank %u", (unsigned) proc->proc_name.vpid);
     snprintf(ours_text, sizeof(ours_text), "%u (0x%X)", ours, ours);
     snprintf(theirs_text, sizeof(theirs_text), "%u (0x%X)", theirs, theirs);
@@ -76,20 +79,13 @@ static void incompatible(const opal_proc_t *proc, const char *what, unsigned our
                                         theirs_text);
 }
 
-unsigned mca_btl_rawe_modex_receive(const opal_proc_t *proc, struct mca_btl_rawe_address *addresses)
+unsigned mca_btl_rawe_modex_parse(const opal_proc_t *proc, const void *data, size_t len_bytes,
+                                  struct mca_btl_rawe_address *addresses)
 {
-    void *data;
-    size_t len_bytes;
     struct head head;
     unsigned count = 0;
 
-    if (OPAL_SUCCESS
-        != mca_btl_rawe_compat_modex_receive(&mca_btl_rawe_component.super.btl_version,
-                                             &proc->proc_name, &data, &len_bytes)) {
-        return 0;
-    }
     if (len_bytes < sizeof(head)) {
-        free(data);
         return 0;
     }
     memcpy(&head, data, sizeof(head));
@@ -122,6 +118,20 @@ unsigned mca_btl_rawe_modex_receive(const opal_proc_t *proc, struct mca_btl_rawe
             ++count;
         }
     }
+    return count;
+}
+
+unsigned mca_btl_rawe_modex_receive(const opal_proc_t *proc, struct mca_btl_rawe_address *addresses)
+{
+    void *data;
+    size_t len_bytes;
+
+    if (OPAL_SUCCESS
+        != mca_btl_rawe_compat_modex_receive(&mca_btl_rawe_component.super.btl_version,
+                                             &proc->proc_name, &data, &len_bytes)) {
+        return 0;
+    }
+    unsigned count = mca_btl_rawe_modex_parse(proc, data, len_bytes, addresses);
     free(data);
     return count;
 }

@@ -6,17 +6,12 @@
  */
 #include "btl_rawe.h"
 
+#include "btl_rawe_callers.h"
 #include "btl_rawe_help.h"
 #include "btl_rawe_params.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-/**
- * Callers that turned out to be nobody, before no further name is looked up: Open MPI remembers
- * each name it was asked about, so that invented ones would fill the memory.
- */
-#define UNKNOWN_PEERS_MAX 65536u
 
 /** Does the process run on this host, that is, in this network namespace? */
 static bool same_host(const opal_proc_t *proc, const struct mca_btl_rawe_address *addresses,
@@ -267,21 +262,23 @@ struct rawe_conn *mca_btl_rawe_accept(void *context, const struct rawe_connect *
     opal_process_name_t name = {.jobid = from->jobid, .vpid = from->vpid};
 
     mca_btl_base_endpoint_t *endpoint = mca_btl_rawe_endpoint_find(module, name, source_mac);
-    /* While MPI is away nobody else is asked: the peer will call again. */
-    if (NULL == endpoint && !module->engine.deferring && module->unknown_peers < UNKNOWN_PEERS_MAX) {
-        opal_proc_t *proc = opal_proc_for_name(name);
-        unsigned count = NULL == proc ? 0 : mca_btl_rawe_modex_receive(proc, addresses);
+    /* Outside of MPI nothing of Open MPI's may be called: the peer repeats its CONNECT. */
+    if (NULL == endpoint && !module->engine.deferring) {
+        unsigned count = mca_btl_rawe_callers_find(name, addresses);
         for (unsigned i = 0; i < count && NULL == endpoint; ++i) {
+            opal_proc_t *proc = NULL;
             if (0 == memcmp(addresses[i].mac, source_mac, RAWE_MAC_BYTES)
                 && addresses[i].key == from->key && addresses[i].port == from->port) {
+                proc = opal_proc_for_name(name); /* does not ask anybody: it is a peer of ours */
+            }
+            if (NULL != proc) {
                 uint32_t mtu_bytes = smaller(addresses[i].mtu_bytes, module->address.mtu_bytes);
-                /* The caller has found out what its way to us carries. */
+                /* The caller has found out what its path to us carries. */
                 uint32_t theirs = from->payload_max_bytes + RAWE_HEADER_BYTES;
                 endpoint = mca_btl_rawe_endpoint_get(module, proc, &addresses[i],
                                                      smaller(mtu_bytes, theirs));
             }
         }
-        module->unknown_peers += NULL == endpoint;
     }
     return NULL == endpoint ? NULL : mca_btl_rawe_endpoint_conn(endpoint, from->lane);
 }
