@@ -21,6 +21,12 @@
 /** Probes that must have gone unanswered before the peer's life is doubted. */
 #define DOUBT_PROBES 3u
 
+/** Sendings of the oldest frame after which it is not chance any more that it does not arrive. */
+#define STALL_SENDINGS 4u
+
+/** Probes that are answered follow each other faster than that, as long as we run. */
+#define OWN_PAUSE_NS 100000000ull
+
 static void timer_expired(struct rawe_timer *timer, uint64_t now_ns);
 
 static bool table_add(struct rawe_engine *engine, struct rawe_conn *conn)
@@ -79,6 +85,7 @@ static void reset_state(struct rawe_conn *conn)
     conn->messages_done = 0;
     conn->newest_delivered_ns = conn->evidence_ns = 0;
     conn->loss_deadline_ns = conn->probe_deadline_ns = conn->ack_deadline_ns = 0;
+    conn->stalled_since_ns = 0;
     conn->unacked_frames = 0;
     conn->ack_now = conn->answer_probe = false;
     conn->peer_credit = RAWE_CC_LEAST_FRAMES;
@@ -322,6 +329,18 @@ void rawe_conn_alive(struct rawe_conn *conn, uint64_t alive_ns)
     if (conn->silent_since_ns != 0 && conn->silent_since_ns < alive_ns) {
         conn->silent_since_ns = alive_ns;
     }
+    if (conn->stalled_since_ns != 0 && conn->stalled_since_ns < alive_ns) {
+        conn->stalled_since_ns = alive_ns;
+    }
+}
+
+void rawe_conn_set_payload_max(struct rawe_conn *conn, uint32_t payload_max_bytes)
+{
+    uint32_t bytes = rawe_engine_path_payload(conn->engine, payload_max_bytes);
+    assert(payload_max_bytes >= RAWE_PAYLOAD_LEAST_BYTES);
+    if (bytes < conn->payload_max_bytes) {
+        conn->payload_max_bytes = bytes;
+    }
 }
 
 void rawe_conn_make_pending(struct rawe_conn *conn)
@@ -398,6 +417,39 @@ static void give_up(struct rawe_conn *conn, uint64_t silent_ns)
 }
 
 /**
+ * A probe is due: do probes come back, but the oldest frame does not arrive? Time in which we did not
+ * run, or our owner was away, does not count. Returns false when the connection is given up.
+ */
+static bool check_stall(struct rawe_conn *conn, uint64_t interval_ns, uint64_t now_ns)
+{
+    struct rawe_engine *engine = conn->engine;
+    const struct rawe_txframe *oldest =
+        conn->una == conn->next ? NULL
+                                : conn->slots[conn->una & (engine->config.window_frames - 1)];
+    if (oldest == NULL || oldest->sendings < STALL_SENDINGS || conn->una != conn->stalled_una ||
+        conn->stalled_since_ns == 0) {
+        conn->stalled_una = conn->una;
+        conn->stalled_since_ns = now_ns;
+        return true;
+    }
+    uint64_t passed_ns = now_ns - conn->asked_ns;
+    if (engine->deferring || passed_ns > 2 * interval_ns + OWN_PAUSE_NS) {
+        conn->stalled_since_ns += passed_ns;
+        return true;
+    }
+    uint64_t stalled_ns =
+        now_ns > conn->stalled_since_ns ? now_ns - conn->stalled_since_ns : 0;
+    if (engine->config.peer_timeout_ns != 0 && stalled_ns >= engine->config.peer_timeout_ns) {
+        give_up(conn, stalled_ns);
+        return false;
+    }
+    if (conn->probes_unanswered == 0 && engine->callbacks.stalled != NULL) {
+        engine->callbacks.stalled(engine->context, conn, stalled_ns);
+    }
+    return true;
+}
+
+/**
  * Silence lasts: ask again, doubt, in the end give up. Time in which we ourselves did not run
  * (nobody called progress) is not the peer's silence, nor is time in which our owner was away and
  * its responder was not asked. Returns false when it has given up: the connection may have been
@@ -407,6 +459,9 @@ static bool ask(struct rawe_conn *conn, uint64_t now_ns)
 {
     struct rawe_engine *engine = conn->engine;
     uint64_t interval_ns = probe_interval_ns(conn);
+    if (!check_stall(conn, interval_ns, now_ns)) {
+        return false;
+    }
     if (conn->silent_since_ns == 0) {
         conn->silent_since_ns = now_ns;
     } else {

@@ -147,6 +147,9 @@ struct rawe_conn {
 
     /* liveness */
     uint64_t silent_since_ns; /**< when the first unanswered probe was sent */
+    uint32_t stalled_una;      /**< oldest frame when a probe was sent last */
+    uint64_t stalled_since_ns; /**< it does not arrive, however often it is sent, since then; 0:
+                                    not asked yet */
 
     /* receiving */
     struct rawe_acktr *acktr; /**< allocated when the connection opens */
@@ -231,6 +234,9 @@ void rawe_conn_send_rebased(struct rawe_conn *conn, struct rawe_send *send, uint
 
 /** The peer's responder answered at `alive_ns`: it is there, but not in MPI. */
 void rawe_conn_alive(struct rawe_conn *conn, uint64_t alive_ns);
+
+/** The path carries this payload only: from now on no frame that is made is longer. */
+void rawe_conn_set_payload_max(struct rawe_conn *conn, uint32_t payload_max_bytes);
 
 /* What the files of the connection and the engine share. */
 
