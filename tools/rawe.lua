@@ -11,7 +11,7 @@ local rawe = Proto("rawe", "rawe: MPI in raw Ethernet frames")
 local HEADER_BYTES = 24
 local CHECKSUM_BYTES = 4
 local FRAGMENT_ALIGN = 8
-local VERSION = 1
+local VERSION = 2
 -- Of the envelope of batches.
 local SOURCE, DESTINATION = "255.255.255.255", "0.0.0.2"
 
@@ -35,6 +35,7 @@ f.probe_answer = ProtoField.bool("rawe.probe_answer", "Answers a probe", 8, nil,
 f.reply = ProtoField.bool("rawe.reply", "Reply", 8, nil, 0x04)
 f.has_checksum = ProtoField.bool("rawe.has_checksum", "Has a checksum", 8, nil, 0x08)
 f.resent = ProtoField.bool("rawe.resent", "Sent before", 8, nil, 0x10)
+f.serviced = ProtoField.bool("rawe.serviced", "Process makes progress", 8, nil, 0x20)
 f.port = ProtoField.uint16("rawe.port", "Receiver's port", base.HEX)
 f.key = ProtoField.uint32("rawe.key", "Receiver's key", base.HEX)
 f.conn = ProtoField.uint32("rawe.conn", "Connection id (the receiver's)", base.HEX)
@@ -80,7 +81,7 @@ local function add_header(tvb, tree)
     tree:add(f.version, tvb(0, 1))
     tree:add(f.type, tvb(0, 1))
     local flags = tree:add(f.flags, tvb(1, 1))
-    for _, flag in ipairs({ f.ack_now, f.probe_answer, f.reply, f.has_checksum, f.resent }) do
+    for _, flag in ipairs({ f.ack_now, f.probe_answer, f.reply, f.has_checksum, f.resent, f.serviced }) do
         flags:add(flag, tvb(1, 1))
     end
     tree:add(f.port, tvb(2, 2))

@@ -51,7 +51,7 @@ static void rawe_header_encode__every_byte_in_its_place(void **state)
 {
     (void)state;
     static const uint8_t expected[RAWE_HEADER_BYTES] = {
-        0x12, 0x11, 0x12, 0x34, 0x89, 0xAB, 0xCD, 0xEF, 0xFF, 0xF0, 0x00, 0x01,
+        0x22, 0x11, 0x12, 0x34, 0x89, 0xAB, 0xCD, 0xEF, 0xFF, 0xF0, 0x00, 0x01,
         0xFF, 0xFF, 0xFF, 0xFE, 0x80, 0x00, 0x00, 0x01, 0x02, 0x03, 0x04, 0x05,
     };
     uint8_t out[RAWE_HEADER_BYTES];
@@ -110,12 +110,12 @@ static void rawe_header_decode__every_version_and_type(void **state)
 static void rawe_header_decode__unknown_flags_are_refused(void **state)
 {
     (void)state;
-    uint8_t bytes[RAWE_HEADER_BYTES] = {0x11};
+    uint8_t bytes[RAWE_HEADER_BYTES] = {RAWE_WIRE_VERSION << 4 | RAWE_FRAME_DATA};
     struct rawe_header header;
     for (unsigned flags = 0; flags < 256; flags++) {
         bytes[1] = (uint8_t)flags;
         assert_int_equal(decode_header(bytes, sizeof(bytes), &header),
-                         flags < 0x20 ? RAWE_DECODE_OK : RAWE_DECODE_TYPE);
+                         flags < 0x40 ? RAWE_DECODE_OK : RAWE_DECODE_TYPE);
     }
 }
 

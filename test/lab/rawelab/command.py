@@ -71,4 +71,4 @@ def in_netns(netns, argv, stdin=None, check=True):
 
 def ip_round(netns, lines):
     """Run many `ip` commands in one process inside a namespace; the first failure raises."""
-    run(["ip", "-n", netns, "-round", "-"], stdin="\n".join(lines) + "\n")
+    run(["ip", "-n", netns, "-batch", "-"], stdin="\n".join(lines) + "\n")

@@ -26,7 +26,7 @@ def dump(build):
     return program
 
 
-def header(kind, payload_bytes, flags=0, seq=7, ack=100, version=1):
+def header(kind, payload_bytes, flags=0, seq=7, ack=100, version=2):
     """A frame header, as doc/protocol.md section 1 draws it."""
     first = version << 4 | kind
     words = (first, flags, 0x1234, 0xABCDEF01, 2 << 20 | 5, seq, ack, payload_bytes, 512)
@@ -150,7 +150,7 @@ def test_other_packets_are_left_out(dump, tmp_path):
 
 
 MALFORMED = [
-    (frame(DATA, message(b"x"), version=2), "another wire version"),
+    (frame(DATA, message(b"x"), version=1), "another wire version"),
     (frame(9), "unknown type or flags"),
     (frame(DATA, flags=0x80), "unknown type or flags"),
     (header(DATA, 2000), "payload longer than the frame"),

@@ -85,9 +85,9 @@ def test_the_starter_gives_nothing_else(make_lab, place):
 
 def test_only_its_group_may_start_it(make_lab, place):
     lab = make_lab(hosts=1)
-    unknown peer = ["setpriv", "--reuid=65533", "--regid=65533", "--clear-groups", "--inh-caps=-all"]
+    outsider = ["setpriv", "--reuid=65533", "--regid=65533", "--clear-groups", "--inh-caps=-all"]
     # With a shell between: root's rights end when the first program begins, not before.
-    done = lab.run(0, [*unknown peer, "sh", "-c", '"$0" true', place / "rawe-setpriv"])
+    done = lab.run(0, [*outsider, "sh", "-c", '"$0" true', place / "rawe-setpriv"])
     assert done.returncode != 0 and "ermission denied" in done.stderr
 
 

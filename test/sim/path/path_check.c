@@ -180,8 +180,8 @@ static uint64_t allowed_ns(const struct plan *plan, const struct outcome *outcom
         }
         uint64_t needs_ns = sizes ? SIZES_NS : 0;
         if (dead) {
-            needs_ns += head->deprioritized || (best >= 0 && !sizes) ? PATIENCE_SHORT_NS
-                                                                      : PATIENCE_NS;
+            needs_ns +=
+                head->deprioritized || (best >= 0 && !sizes) ? PATIENCE_SHORT_NS : PATIENCE_NS;
         }
         most_ns = needs_ns > most_ns ? needs_ns : most_ns;
     }
@@ -218,8 +218,8 @@ bool plan_check(const struct plan *plan, const struct outcome *outcome, char tex
     }
     if (plan->loss_ppm == 0 && !plan->late && !plan->stalls &&
         outcome->end_ns > allowed_ns(plan, outcome)) {
-        return wrong(text, "took %" PRIu64 " us where %" PRIu64 " would do",
-                     outcome->end_ns / 1000, allowed_ns(plan, outcome) / 1000);
+        return wrong(text, "took %" PRIu64 " us where %" PRIu64 " would do", outcome->end_ns / 1000,
+                     allowed_ns(plan, outcome) / 1000);
     }
     return false;
 }

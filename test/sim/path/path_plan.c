@@ -14,9 +14,8 @@ static const uint32_t interface_mtus[] = {1500, 9000, 65000, 2044, 600, 1500, 90
 
 static uint32_t limit_of(struct sim_random *random, uint32_t mtu_bytes)
 {
-    return sim_random_below(random, 8) == 0
-               ? (uint32_t)sim_random_between(random, 60, mtu_bytes)
-               : mtu_bytes;
+    return sim_random_below(random, 8) == 0 ? (uint32_t)sim_random_between(random, 60, mtu_bytes)
+                                            : mtu_bytes;
 }
 
 static void plan_path(struct plan *plan, struct sim_random *random, unsigned index, bool leads)
@@ -39,19 +38,21 @@ static void plan_process(struct plan *plan, struct sim_random *random, unsigned 
                          uint32_t dead_ppm)
 {
     struct process *process = &plan->process[number];
-    const unsigned direct = 1 + (unsigned)(sim_random_below(random, 3) == 0
-                                               ? sim_random_below(random, 3) : 0);
-    const unsigned indirect = sim_random_below(random, 4) == 0
-                                  ? 1 + (unsigned)sim_random_below(random, 2) : 0;
+    const unsigned direct =
+        1 + (unsigned)(sim_random_below(random, 3) == 0 ? sim_random_below(random, 3) : 0);
+    const unsigned indirect =
+        sim_random_below(random, 4) == 0 ? 1 + (unsigned)sim_random_below(random, 2) : 0;
     const bool known = sim_random_below(random, 8) == 0;
     const bool deprioritized = sim_random_below(random, 8) == 0;
 
     process->first = plan->paths;
     process->paths = direct + indirect;
     process->starts_ns = plan->late && sim_random_below(random, 3) == 0
-                             ? sim_random_below(random, plan->timeout_ns) : 0;
+                             ? sim_random_below(random, plan->timeout_ns)
+                             : 0;
     process->stall_ns = plan->stalls && sim_random_below(random, 3) == 0
-                            ? sim_random_scaled(random, NS_PER_MS, 700 * NS_PER_MS) : 0;
+                            ? sim_random_scaled(random, NS_PER_MS, 700 * NS_PER_MS)
+                            : 0;
     process->stall_from_ns = process->starts_ns + sim_random_below(random, 10 * NS_PER_MS);
     for (unsigned i = 0; i < process->paths; i++) {
         const unsigned index = plan->paths++;

@@ -119,8 +119,8 @@ static void send_ping(struct run *run, const struct rawe_path_ping *ping, uint64
     if (!truth->leads) {
         return;
     }
-    const uint64_t there_ns = now_ns + truth->round_trip_ns / 2 +
-                              sim_random_below(&run->random, plan->jitter_ns);
+    const uint64_t there_ns =
+        now_ns + truth->round_trip_ns / 2 + sim_random_below(&run->random, plan->jitter_ns);
     const uint64_t answer_ns = answers_at(&plan->process[truth->process], there_ns);
     if (answer_ns == UINT64_MAX) {
         return;
@@ -166,8 +166,7 @@ static void receive(struct run *run, struct rawe_path_search *search, uint64_t n
 
 void plan_run(struct plan *plan, struct outcome *outcome, bool trace)
 {
-    struct run run = {
-        .plan = plan, .outcome = outcome, .random = sim_random_stream(plan->seed, 1)};
+    struct run run = {.plan = plan, .outcome = outcome, .random = sim_random_stream(plan->seed, 1)};
     struct rawe_path_search search;
     struct rawe_path_ping ping;
     uint64_t now_ns = NS_PER_S; /* not 0, which means "never" in places */

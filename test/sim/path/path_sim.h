@@ -18,21 +18,21 @@
 /** What is true of a path, unknown to the search. */
 struct truth {
     unsigned process;
-    bool leads;             /**< frames get to the process at all */
-    uint32_t there_bytes;   /**< MTU in each direction */
+    bool leads;           /**< frames get to the process at all */
+    uint32_t there_bytes; /**< MTU in each direction */
     uint32_t back_bytes;
     uint64_t round_trip_ns; /**< the least; `jitter_ns` at most comes on top */
     /* counted */
-    unsigned asked;         /**< smallest PINGs */
-    unsigned sized;         /**< larger PINGs */
-    unsigned between;       /**< of these, those neither smallest nor full */
+    unsigned asked;   /**< smallest PINGs */
+    unsigned sized;   /**< larger PINGs */
+    unsigned between; /**< of these, those neither smallest nor full */
 };
 
 struct process {
-    uint64_t starts_ns;   /**< it answers from then on */
-    uint64_t stall_ns;    /**< its host stands still from `stall_from_ns` on, for this long */
+    uint64_t starts_ns; /**< it answers from then on */
+    uint64_t stall_ns;  /**< its host stands still from `stall_from_ns` on, for this long */
     uint64_t stall_from_ns;
-    unsigned first;       /**< its paths */
+    unsigned first; /**< its paths */
     unsigned paths;
 };
 
@@ -44,11 +44,11 @@ struct plan {
     unsigned ring_frames; /**< of the searching process's responder */
     unsigned burst_pings; /**< as the responder chooses it for such a ring */
     uint64_t timeout_ns;
-    uint32_t loss_ppm;    /**< each way */
+    uint32_t loss_ppm; /**< each way */
     uint32_t duplicate_ppm;
     uint64_t jitter_ns;
-    bool late;            /**< some processes start late */
-    bool stalls;          /**< some hosts stand still for a while */
+    bool late;   /**< some processes start late */
+    bool stalls; /**< some hosts stand still for a while */
     struct process *process;
     struct truth *truth;
     struct rawe_path *path;

@@ -28,6 +28,8 @@
 #include "link/rawe_link.h"
 #include "link/rawe_responder.h"
 
+#include <string.h>
+
 /** Room for data in a small fragment: control messages, and what is copied when it is sent. */
 #define MCA_BTL_RAWE_SMALL_BYTES 4096u
 
@@ -57,9 +59,21 @@ struct mca_btl_rawe_address {
     uint8_t mac[RAWE_MAC_BYTES]; /**< zero: loopback */
     uint16_t port;
     uint32_t key;
+    uint16_t ping_port; /**< the responder's, and its key */
+    uint32_t ping_key;
     uint32_t mtu_bytes;
     uint32_t speed_mbps; /**< 0: unknown */
 };
+
+/** Where the process's responder is reached. */
+static inline struct rawe_ping_address
+mca_btl_rawe_ping_address(const struct mca_btl_rawe_address *address)
+{
+    struct rawe_ping_address to = {.port = address->ping_port, .key = address->ping_key};
+
+    memcpy(to.mac, address->mac, RAWE_MAC_BYTES);
+    return to;
+}
 
 typedef struct mca_btl_rawe_module {
     mca_btl_base_module_t super;
@@ -82,7 +96,9 @@ typedef struct mca_btl_rawe_module {
     uint32_t thread_rounds; /**< the progress thread's: mca_btl_rawe_thread.rounds when it last looked */
     uint32_t thread_backoff; /**< the progress thread's: while MPI is away it sleeps so many intervals */
     uint32_t thread_polls;  /**< the progress thread's: it has looked closely so often */
-    unsigned failures;  /**< ways to processes that were tried in vain */
+    uint32_t serviced_rounds; /**< the responder's: see mca_btl_rawe_thread_serviced */
+    uint64_t serviced_ns;     /**< the responder's: the same */
+    unsigned failures;  /**< processes that could not be reached */
     bool reaches;       /**< some process can be reached */
     bool ring_warned; /**< the user knows that the ring dropped frames */
     bool refusal_reported; /**< ... and that data was refused */
@@ -98,6 +114,10 @@ typedef struct mca_btl_base_endpoint_t {
     uint32_t path_mtu_bytes;
     struct rawe_conn *conn[RAWE_LANES]; /**< NULL until the lane is used */
     int watch;        /**< slot of the responder's liveness watch, -1: none */
+    uint64_t watched_ns; /**< when the responder was asked last */
+    struct rawe_validation *validation; /**< of the path's MTU, under way; NULL: none */
+    uint64_t validated_ns; /**< when the last one ended; 0: never */
+    bool stall_reported; /**< the user knows that the connection makes no progress */
     bool in_use;      /**< given to the PML by add_procs, and not taken back */
     /**
      * The one of the process's endpoints, of any module, that carries what must keep its order: the
@@ -225,6 +245,9 @@ unsigned mca_btl_rawe_modex_receive(const opal_proc_t *proc,
 unsigned mca_btl_rawe_modex_parse(const opal_proc_t *proc, const void *data, size_t len_bytes,
                                   struct mca_btl_rawe_address *addresses);
 
+/** Smallest path worth using: headers, and a fragment with some data. */
+#define MCA_BTL_RAWE_PATH_MTU_LEAST_BYTES 512u
+
 /* btl_rawe_module.c */
 
 /** A module for an opened interface. NULL, after a message, when that fails. */
@@ -264,8 +287,9 @@ struct rawe_conn *mca_btl_rawe_endpoint_conn(mca_btl_base_endpoint_t *endpoint, 
 /** rawe_callbacks.deliver: a message, to whoever registered for its tag. */
 void mca_btl_rawe_deliver(void *context, struct rawe_conn *conn, uint8_t tag, const uint8_t *data,
                           size_t len_bytes);
-/** rawe_callbacks.silent and .failed. */
+/** rawe_callbacks.silent, .stalled and .failed. */
 void mca_btl_rawe_silent(void *context, struct rawe_conn *conn, uint64_t silent_ns);
+void mca_btl_rawe_stalled(void *context, struct rawe_conn *conn, uint64_t stalled_ns);
 void mca_btl_rawe_failed(void *context, struct rawe_conn *conn, uint64_t silent_ns);
 /** Close the endpoint's connections and forget it. Lock held. */
 void mca_btl_rawe_endpoint_close(mca_btl_base_endpoint_t *endpoint);

@@ -38,7 +38,7 @@ static bool is_loopback(const struct mca_btl_rawe_address *address)
     return 0 == memcmp(address->mac, zero, RAWE_MAC_BYTES);
 }
 
-/** One interface of one process, to be probed from one of ours. */
+/** One interface of one process, and one of ours that may reach it. */
 struct candidate {
     size_t proc_index;
     const mca_btl_rawe_module_t *module;
@@ -85,7 +85,7 @@ static bool reached_elsewhere(const mca_btl_rawe_module_t *module, const opal_pr
     return found;
 }
 
-/** Is there a module behind this one that can be asked for a way to the same process? */
+/** Is there a module behind this one that may find a path to the same process? */
 static bool others_follow(unsigned module_index)
 {
     bool loopback = mca_btl_rawe_component.modules[module_index]->interface.loopback;
@@ -98,8 +98,8 @@ static bool others_follow(unsigned module_index)
     return i < mca_btl_rawe_component.module_count;
 }
 
-static void tell_mtu(const mca_btl_rawe_module_t *module, const opal_proc_t *proc,
-                     const struct mca_btl_rawe_address *address, const struct rawe_reach *reach)
+static void report_mtu(const mca_btl_rawe_module_t *module, const opal_proc_t *proc,
+                       const struct mca_btl_rawe_address *address, const struct rawe_path *path)
 {
     char mac[18];
     const char *host = mca_btl_rawe_compat_hostname(proc);
@@ -108,10 +108,10 @@ static void tell_mtu(const mca_btl_rawe_module_t *module, const opal_proc_t *pro
         mca_btl_rawe_help_mtu_mismatch(module->interface.name, module->address.mtu_bytes, host,
                                        address->mtu_bytes);
     }
-    if (reach->mtu_passed_bytes < reach->mtu_bytes) {
+    if (path->mtu_passed_bytes < path->mtu_bytes) {
         mca_btl_rawe_help_full_size_lost(module->interface.name, host,
                                          mca_btl_rawe_mac_text(address->mac, mac),
-                                         reach->mtu_bytes, reach->mtu_passed_bytes);
+                                         path->mtu_bytes, path->mtu_passed_bytes);
     }
 }
 
@@ -126,27 +126,22 @@ static void report_unreachable(const mca_btl_rawe_module_t *module, const opal_p
         mca_btl_rawe_params.connect_timeout_ms);
 }
 
-/** Smallest path worth using: headers, and a fragment with some data. */
-#define PATH_MTU_LEAST_BYTES 512u
+/**
+ * An interface that has failed so often, and reached nobody, gets little time for the next process
+ * that others of ours reach. Where hosts have a network that leads to none of the others (bridges
+ * of containers), that is not to cost much for each of them.
+ */
+#define DEPRIORITIZE_FAILURES 4u
 
 /**
- * How long ways from one of our interfaces to a process are tried when others of ours reach it.
- * Where hosts have a network that leads to none of the others (bridges of containers), that is not
- * to cost much for each of them.
+ * Append the paths to a process: this module's, then, unless it is known to be there, the other
+ * modules' as indirect checks.
  */
-#define OTHER_WAY_NS 500000000ull
-#define OTHER_WAY_NS_HOPELESS 20000000ull
-#define HOPELESS_FAILURES 4u
-
-/**
- * Append what is to be probed for a process: this module's ways to it, then, unless it is known to
- * be there, the other modules' ways as witnesses.
- */
-static unsigned list_ways(unsigned module_index, const opal_proc_t *proc, size_t proc_index,
-                          struct candidate *candidates, struct rawe_reach *reaches)
+static unsigned list_paths(unsigned module_index, const opal_proc_t *proc, size_t proc_index,
+                           struct candidate *candidates, struct rawe_path *paths,
+                           struct rawe_path_target *targets)
 {
     const mca_btl_rawe_module_t *module = mca_btl_rawe_component.modules[module_index];
-    bool hopeless = !module->reaches && module->failures >= HOPELESS_FAILURES;
     bool elsewhere = reached_elsewhere(module, proc);
     unsigned listed = list_candidates(module, module_index, proc, proc_index, candidates);
 
@@ -159,16 +154,17 @@ static unsigned list_ways(unsigned module_index, const opal_proc_t *proc, size_t
     }
     for (unsigned i = 0; i < listed; ++i) {
         const struct candidate *candidate = &candidates[i];
-        reaches[i] = (struct rawe_reach){
-            .port = candidate->address.port,
-            .key = candidate->address.key,
+        paths[i] = (struct rawe_path){
             .mtu_bytes = smaller(candidate->address.mtu_bytes, module->address.mtu_bytes),
-            .another_way = 0 != i,
-            .reached_elsewhere = elsewhere,
-            .witness = candidate->module == module ? NULL : candidate->module->responder,
-            .other_way_ns = hopeless ? OTHER_WAY_NS_HOPELESS : OTHER_WAY_NS,
+            .same_process = 0 != i,
+            .process_known = elsewhere,
+            .deprioritized = !module->reaches && module->failures >= DEPRIORITIZE_FAILURES,
+            .indirect = candidate->module != module,
         };
-        memcpy(reaches[i].mac, candidate->address.mac, RAWE_MAC_BYTES);
+        targets[i] = (struct rawe_path_target){
+            .to = mca_btl_rawe_ping_address(&candidate->address),
+            .through = candidate->module->responder,
+        };
     }
     return listed;
 }
@@ -183,35 +179,39 @@ int mca_btl_rawe_add_procs(struct mca_btl_base_module_t *btl, size_t count, opal
            && mca_btl_rawe_component.modules[module_index] != module) {
         ++module_index;
     }
-    size_t ways_max = mca_btl_rawe_component.module_count * MCA_BTL_RAWE_MODULES_MAX;
-    struct candidate *candidates = calloc(count * ways_max + 1, sizeof(*candidates));
-    struct rawe_reach *reaches = calloc(count * ways_max + 1, sizeof(*reaches));
-    if (NULL == candidates || NULL == reaches) {
+    size_t paths_max = mca_btl_rawe_component.module_count * MCA_BTL_RAWE_MODULES_MAX;
+    struct candidate *candidates = calloc(count * paths_max + 1, sizeof(*candidates));
+    struct rawe_path *paths = calloc(count * paths_max + 1, sizeof(*paths));
+    struct rawe_path_target *targets = calloc(count * paths_max + 1, sizeof(*targets));
+    if (NULL == candidates || NULL == paths || NULL == targets) {
         free(candidates);
-        free(reaches);
+        free(paths);
+        free(targets);
         return OPAL_ERR_OUT_OF_RESOURCE;
     }
     for (size_t i = 0; i < count; ++i) {
         endpoints[i] = NULL;
         if (procs[i] != opal_proc_local_get()) {
-            listed += list_ways(module_index, procs[i], i, candidates + listed, reaches + listed);
+            listed += list_paths(module_index, procs[i], i, candidates + listed, paths + listed,
+                                 targets + listed);
         }
     }
     if (0 != listed) {
-        rawe_responder_reach(module->responder, reaches, listed,
-                             mca_btl_rawe_params.connect_timeout_ms * 1000000);
+        rawe_responder_discover(module->responder, paths, targets, listed,
+                                mca_btl_rawe_params.connect_timeout_ms * 1000000);
     }
     for (unsigned i = 0; i < listed; ++i) {
         size_t index = candidates[i].proc_index;
-        if (reaches[i].mtu_passed_bytes < PATH_MTU_LEAST_BYTES || NULL != endpoints[index]) {
-            continue; /* a witness never gets as far */
+        if (paths[i].mtu_passed_bytes < MCA_BTL_RAWE_PATH_MTU_LEAST_BYTES
+            || NULL != endpoints[index]) {
+            continue; /* an indirect check never gets as far */
         }
         endpoints[index] = mca_btl_rawe_endpoint_get(module, procs[index], &candidates[i].address,
-                                        reaches[i].mtu_passed_bytes);
+                                                     paths[i].mtu_passed_bytes);
         if (NULL != endpoints[index]) {
             mca_btl_rawe_endpoint_introduce(endpoints[index]);
             module->reaches = true;
-            tell_mtu(module, procs[index], &candidates[i].address, &reaches[i]);
+            report_mtu(module, procs[index], &candidates[i].address, &paths[i]);
             if (NULL != reachable) {
                 opal_bitmap_set_bit(reachable, (int) index);
             }
@@ -221,14 +221,15 @@ int mca_btl_rawe_add_procs(struct mca_btl_base_module_t *btl, size_t count, opal
         size_t index = candidates[i].proc_index;
         if (NULL == endpoints[index] && candidates[i].module == module) {
             ++module->failures;
-            /* A module behind this one has yet to try, and will tell if it fails too. */
-            if (!reaches[i].reached_elsewhere && !others_follow(module_index)) {
+            /* A module behind this one has yet to try, and reports it if it fails, too. */
+            if (!paths[i].process_known && !others_follow(module_index)) {
                 report_unreachable(module, procs[index], &candidates[i].address);
             }
         }
     }
     free(candidates);
-    free(reaches);
+    free(paths);
+    free(targets);
     return OPAL_SUCCESS;
 }
 

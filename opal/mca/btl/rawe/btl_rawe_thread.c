@@ -37,6 +37,15 @@
 /** Frames received in a takeover at most: MPI may be waiting to come back. */
 #define FRAMES_MAX 256u
 
+/**
+ * So many calls of progress read all that waits in a ring of any usual size. A program that waits in
+ * MPI makes them within a millisecond; one that computes, and tests now and then, does not.
+ */
+#define SERVICED_ROUNDS 1000u
+
+/** How long that is true of the process. */
+#define SERVICED_NS 100000000u
+
 /** Turns in which MPI yields the processor to the progress thread before it sleeps. */
 #define YIELDS_MAX 4u
 
@@ -144,6 +153,19 @@ static unsigned rest(mca_btl_rawe_module_t *module, unsigned thread_mode)
     module->thread_polls = 0;
     atomic_store_explicit(&module->thread_mode, MCA_BTL_RAWE_THREAD_POLLS, memory_order_release);
     return SLOW_FACTOR;
+}
+
+bool mca_btl_rawe_thread_serviced(void *context)
+{
+    mca_btl_rawe_module_t *module = context;
+    uint32_t rounds = atomic_load_explicit(&mca_btl_rawe_thread.rounds, memory_order_relaxed);
+    uint64_t now_ns = mca_btl_rawe_now_ns();
+
+    if (rounds - module->serviced_rounds >= SERVICED_ROUNDS) {
+        module->serviced_rounds = rounds;
+        module->serviced_ns = now_ns;
+    }
+    return 0 != module->serviced_ns && now_ns - module->serviced_ns < SERVICED_NS;
 }
 
 int mca_btl_rawe_thread_service(void *context, bool asked)

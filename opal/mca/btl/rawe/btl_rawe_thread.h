@@ -69,6 +69,13 @@ static inline void mca_btl_rawe_thread_leave(void)
 /** rawe_responder's second duty; context is the module. */
 int mca_btl_rawe_thread_service(void *context, bool asked);
 
+/**
+ * rawe_responder's question with each PING; context is the module. Has MPI been in progress often
+ * enough lately to have read all that had come? The progress thread's takeovers do not count: it
+ * refuses unknown peers, and gives nobody up.
+ */
+bool mca_btl_rawe_thread_serviced(void *context);
+
 /** How the progress thread looks after a module. */
 enum {
     MCA_BTL_RAWE_THREAD_IDLE = 0, /**< nothing is under way */

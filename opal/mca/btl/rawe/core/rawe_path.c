@@ -112,8 +112,7 @@ static bool is_known(const struct rawe_path *path, uint64_t now_ns)
 /** When to give up a path that has not answered, while its process is there. */
 static uint64_t patience_end_ns(const struct rawe_path *path, const struct rawe_path *head)
 {
-    uint64_t end_ns =
-        head->present_ns + (path->deprioritized ? PATIENCE_SHORT_NS : PATIENCE_NS);
+    uint64_t end_ns = head->present_ns + (path->deprioritized ? PATIENCE_SHORT_NS : PATIENCE_NS);
     uint64_t usable_end_ns = head->usable_ns + PATIENCE_SHORT_NS;
 
     return head->usable_ns != 0 && usable_end_ns < end_ns ? usable_end_ns : end_ns;

@@ -34,10 +34,10 @@
 /** A path to a process, from one of our interfaces to one of its. */
 struct rawe_path {
     /* in */
-    uint32_t mtu_bytes;  /**< the largest MTU worth testing: both ends' minimum */
-    bool same_process;   /**< leads to the process of the path before it, and is a worse choice */
-    bool process_known;  /**< another interface of ours reaches the process already */
-    bool deprioritized;  /**< our interface has reached nobody so far: test it for a short time */
+    uint32_t mtu_bytes; /**< the largest MTU worth testing: both ends' minimum */
+    bool same_process;  /**< leads to the process of the path before it, and is a worse choice */
+    bool process_known; /**< another interface of ours reaches the process already */
+    bool deprioritized; /**< our interface has reached nobody so far: test it for a short time */
     /**
      * Indirect check, through another interface of ours: only finds out that the process is there,
      * which ends the patience with its other paths. Stands behind the others of its process.
