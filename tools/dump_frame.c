@@ -56,7 +56,7 @@ static void add_flags(struct text *text, uint8_t flags)
         {RAWE_FLAG_ACK_NOW, "ACK_NOW"}, {RAWE_FLAG_PROBE_ANSWER, "PROBE_ANSWER"},
         {RAWE_FLAG_REPLY, "REPLY"},     {RAWE_FLAG_CHECKSUM, "CHECKSUM"},
         {RAWE_FLAG_RESENT, "RESENT"},
-        {RAWE_FLAG_DUPLICATE, "DUPLICATE"},
+        {RAWE_FLAG_DUPLICATE, "DUPLICATE"}, {RAWE_FLAG_SERVICED, "SERVICED"},
     };
     const char *separator = " flags=";
 

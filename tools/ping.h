@@ -53,7 +53,7 @@ struct ping_socket {
     struct rawe_ring ring;
     struct tpacket2_hdr *held; /**< slot of the frame that was received last */
     int fd;
-    struct rawe_link_config config; /**< its port and key, and all else needed to open more */
+    struct rawe_link_config config; /**< its port and key (one for all), and what opening needs */
     uint8_t mac[RAWE_MAC_BYTES];    /**< ours */
     uint8_t *frame;                 /**< to put a frame together, of MTU size */
 };

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * rawe-ping, asking: first what an MPI process does at first contact (rawe_responder_reach), then
+ * rawe-ping, asking: first what an MPI process does at first contact (rawe_responder_discover), then
  * how long each size takes and how much gets lost, then batches; and what to look at if it
  * fails.
  */
@@ -22,11 +22,11 @@ struct ask {
     struct rawe_interface interface;
     uint8_t to[RAWE_MAC_BYTES];
     char to_text[18];
-    struct rawe_reach reach;
+    struct rawe_path path; /**< what path discovery found out */
 };
 
-/** The search for the largest frame, in a way that a process of rawe does it. */
-static void find_reach(struct ask *ask)
+/** Path discovery, as a process of rawe does it. */
+static void discover(struct ask *ask)
 {
     const struct rawe_interface *interface = &ask->interface;
     struct rawe_link_config config = {
@@ -35,19 +35,21 @@ static void find_reach(struct ask *ask)
         .ethertype = ask->options->ethertype,
         .mtu_bytes = interface->mtu_bytes,
     };
+    struct rawe_path_target target = {.to = {.port = PING_PORT, .key = ask->options->key}};
     struct rawe_responder *responder;
     struct rawe_link_error error;
 
-    ping_random(&config.port, sizeof config.port);
-    ping_random(&config.key, sizeof config.key);
+    ping_random(&config.ping_port, sizeof config.ping_port);
+    ping_random(&config.ping_key, sizeof config.ping_key);
+    config.port = config.ping_port;
+    config.key = config.ping_key;
     if (rawe_responder_start(&responder, &config, interface->mac, NULL, &error) != 0) {
         ping_open_failed(interface->name, &error);
     }
-    memcpy(ask->reach.mac, ask->to, RAWE_MAC_BYTES);
-    ask->reach.port = PING_PORT;
-    ask->reach.key = ask->options->key;
-    ask->reach.mtu_bytes = interface->mtu_bytes;
-    rawe_responder_reach(responder, &ask->reach, 1, ask->options->timeout_ms * 1000000ull);
+    memcpy(target.to.mac, ask->to, RAWE_MAC_BYTES);
+    ask->path.mtu_bytes = interface->mtu_bytes;
+    rawe_responder_discover(responder, &ask->path, &target, 1,
+                            ask->options->timeout_ms * 1000000ull);
     rawe_responder_stop(responder);
 }
 
@@ -72,10 +74,10 @@ static void report_unreachable(const struct ask *ask)
 
 static void tell_mtu(const struct ask *ask)
 {
-    const struct rawe_reach *reach = &ask->reach;
+    const struct rawe_path *path = &ask->path;
 
-    if (reach->mtu_passed_bytes == reach->mtu_bytes) {
-        printf("largest frames: MTU %" PRIu32 " passes\n", reach->mtu_bytes);
+    if (path->mtu_passed_bytes == path->mtu_bytes) {
+        printf("largest frames: MTU %" PRIu32 " passes\n", path->mtu_bytes);
         return;
     }
     printf("LARGE FRAMES DO NOT PASS: "
@@ -85,8 +87,8 @@ static void tell_mtu(const struct ask *ask)
            "  - A switch port on the way passes less: look for \"jumbo frames\", \"system mtu\"\n"
            "    or \"maximum frame size\", which has to be at least %" PRIu32 ", on every port.\n"
            "  - Or set what passes on both hosts: `ip link set %s mtu %" PRIu32 "`.\n",
-           ask->interface.name, reach->mtu_bytes, reach->mtu_passed_bytes, reach->mtu_bytes + 18,
-           ask->interface.name, reach->mtu_passed_bytes);
+           ask->interface.name, path->mtu_bytes, path->mtu_passed_bytes, path->mtu_bytes + 18,
+           ask->interface.name, path->mtu_passed_bytes);
 }
 
 static int compare_times(const void *a, const void *b)
@@ -188,7 +190,7 @@ static void tell_batches(const struct ask *ask, enum ping_batch result)
 
 static enum ping_status measure_all(struct ask *ask)
 {
-    const uint32_t mtu_bytes = ask->reach.mtu_passed_bytes;
+    const uint32_t mtu_bytes = ask->path.mtu_passed_bytes;
     struct ping_socket one;
     struct {
         uint32_t key;
@@ -209,7 +211,7 @@ static enum ping_status measure_all(struct ask *ask)
         tell_batches(ask, ping_batch_try(&one, ask->to, ask->options->key, mtu_bytes));
     }
     ping_close(&one);
-    return lost == 0 && mtu_bytes == ask->reach.mtu_bytes ? PING_GOOD : PING_TROUBLE;
+    return lost == 0 && mtu_bytes == ask->path.mtu_bytes ? PING_GOOD : PING_TROUBLE;
 }
 
 enum ping_status ping_ask(const struct ping_options *options)
@@ -222,8 +224,8 @@ enum ping_status ping_ask(const struct ping_options *options)
     printf("%s (%s, MTU %" PRIu32 ") to %s, EtherType 0x%04x\n", ask.interface.name,
            ping_mac_text(ask.interface.mac, mac), ask.interface.mtu_bytes, ask.to_text,
            options->ethertype);
-    find_reach(&ask);
-    if (!ask.reach.small_passed) {
+    discover(&ask);
+    if (!ask.path.reachable) {
         report_unreachable(&ask);
         return PING_TROUBLE;
     }

@@ -55,6 +55,8 @@ void ping_open(struct ping_socket *one, const struct rawe_interface *interface, 
         .ethertype = ethertype,
         .port = port,
         .key = key,
+        .ping_port = port,
+        .ping_key = key,
         .mtu_bytes = interface->mtu_bytes,
         .ring_bytes = RING_BYTES,
     };

@@ -135,8 +135,11 @@ static void check_responder(const uint8_t *bytes, size_t len_bytes)
         FUZZ_CHECK(rawe_ping_table_init(&responder.pings) == 0, "no table of probes");
         for (unsigned i = 0; i < PROBES; i++) {
             static const uint8_t mac[RAWE_MAC_BYTES] = {2, 0, 0, 0, 0, 1};
-            int index = rawe_ping_table_add(&responder.pings, mac, 1, 2, RAWE_PING_BYTES + 8 * i);
+            struct rawe_ping_address to = {.port = 1, .key = 2};
+            memcpy(to.mac, mac, sizeof(to.mac));
+            int index = rawe_ping_table_add(&responder.pings, &to);
             FUZZ_CHECK(index == (int)i, "probes are not numbered from 0 on");
+            rawe_ping_table_asked(&responder.pings, index, RAWE_PING_BYTES + 8 * i);
             /* In place of the random one: inputs must mean the same in every run. */
             rawe_ping_table_at(&responder.pings, index)->token = 1ull << 63 | i;
         }

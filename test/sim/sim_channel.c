@@ -217,8 +217,12 @@ static void send_ping(struct sim_node *node, uint8_t type, uint32_t to, uint16_t
                       const struct rawe_ping *ping, uint64_t at_ns)
 {
     struct sim_packet *packet = sim_packet_take(node->sim, RAWE_PAYLOAD_OFFSET + RAWE_PING_BYTES);
-    struct rawe_header header = {
-        .type = type, .port = port, .key = key, .payload_bytes = RAWE_PING_BYTES};
+    const bool serviced = type == RAWE_FRAME_PONG && node->sim->now_ns >= node->pause_until_ns;
+    struct rawe_header header = {.type = type,
+                                 .flags = serviced ? RAWE_FLAG_SERVICED : 0,
+                                 .port = port,
+                                 .key = key,
+                                 .payload_bytes = RAWE_PING_BYTES};
 
     memcpy(packet->bytes, node->sim->nodes[to].mac, RAWE_MAC_BYTES);
     memcpy(packet->bytes + RAWE_MAC_BYTES, node->mac, RAWE_MAC_BYTES);
@@ -236,7 +240,7 @@ static uint64_t token_of(const struct sim_channel *channel)
     return (uint64_t)channel->peer << 32 | (uint64_t)channel->peer_life << 1 | channel->lane;
 }
 
-/** Nothing heard: ask the peer's responder, as the component does, and tell what it said before. */
+/** Ask the peer's responder, as the component does, and pass on what it said before. */
 static void silent(void *context, struct rawe_conn *conn, uint64_t silent_ns)
 {
     struct sim_node *node = context;
@@ -264,6 +268,9 @@ void sim_responder_receive(struct sim *sim, struct sim_node *node, const struct 
         send_ping(node, RAWE_FRAME_PONG, packet->source, ping.port, ping.key, &ping, sim->now_ns);
         return;
     }
+    if ((header->flags & RAWE_FLAG_SERVICED) != 0) {
+        return; /* the process does not compute: its silence counts */
+    }
     for (struct sim_channel *channel = node->channels; channel != NULL; channel = channel->next) {
         if (token_of(channel) == ping.token) {
             channel->pong_ns = sim_node_clock_at(node, sim->now_ns);
@@ -289,7 +296,7 @@ static void failed(void *context, struct rawe_conn *conn, uint64_t silent_ns)
 }
 
 const struct rawe_callbacks sim_channel_callbacks = {
-    .deliver = deliver, .accept = accept_peer, .silent = silent, .failed = failed};
+    .deliver = deliver, .accept = accept_peer, .silent = silent, .stalled = silent, .failed = failed};
 
 void sim_channel_gather(struct sim_node *node, const struct rawe_frame *frame, uint32_t skip_bytes,
                         uint8_t *out, struct rawe_header *header)

@@ -12,7 +12,7 @@
 enum { AT_VERSION_TYPE = 0, AT_FLAGS = 1, AT_PORT = 2, AT_KEY = 4, AT_CONNECTION = 8 };
 enum { AT_SEQUENCE = 12, AT_ACKNOWLEDGEMENT = 16, AT_PAYLOAD_BYTES = 20, AT_CREDIT = 22 };
 enum { DATA = 1, BULK, ACK, PROBE, CONNECT, CLOSE, PING, PONG, TYPE_END };
-enum { FLAGS_UNKNOWN = 0xC0 };
+enum { FLAGS_UNKNOWN = 0x80 };
 
 uint64_t attack_random(uint64_t *state)
 {
@@ -84,7 +84,7 @@ static void garble_header(uint8_t *header, uint64_t *random)
                                              (hostile(random) & 0xFFFF)); /* the credit */
     }
     if (below(random, 2) == 0) {
-        header[AT_FLAGS] = (uint8_t)(attack_random(random) & 0x3F);
+        header[AT_FLAGS] = (uint8_t)(attack_random(random) & 0x7F);
     }
     if (below(random, 4) == 0) {
         put32(header + AT_SEQUENCE, hostile(random));

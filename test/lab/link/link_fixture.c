@@ -61,6 +61,10 @@ void fixture_enter(struct fixture *fixture)
     fixture->a.key = 0xA1B2C3D4u;
     fixture->b.port = 0x5678;
     fixture->b.key = 0x0F0E0D0Cu;
+    fixture->a.ping_port = 0x4321;
+    fixture->a.ping_key = 0x0A2B3C4Du;
+    fixture->b.ping_port = 0x8765;
+    fixture->b.ping_key = 0xF1E2D3C4u;
 }
 
 void fixture_renew(struct fixture *fixture, uint32_t mtu_bytes)
@@ -94,6 +98,8 @@ struct rawe_link_config fixture_config(const struct fixture *fixture, const stru
         .ethertype = 0x88B5,
         .port = end->port,
         .key = end->key,
+        .ping_port = end->ping_port,
+        .ping_key = end->ping_key,
         .mtu_bytes = loopback ? 65536 : fixture->mtu_bytes,
         .ring_bytes = 1 << 20,
     };

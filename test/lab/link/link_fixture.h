@@ -23,6 +23,8 @@ struct fixture_end {
     uint8_t mac[6];
     uint16_t port;
     uint32_t key;
+    uint16_t ping_port; /**< the responder's */
+    uint32_t ping_key;
 };
 
 struct fixture {

@@ -31,6 +31,21 @@ static struct rawe_responder_counters counters_of(const struct rawe_responder *r
     return counters;
 }
 
+static struct rawe_ping_address address_of(const struct fixture_end *end)
+{
+    struct rawe_ping_address to = {.port = end->ping_port, .key = end->ping_key};
+
+    memcpy(to.mac, end->mac, sizeof to.mac);
+    return to;
+}
+
+static int watch(struct rawe_responder *responder, const struct fixture_end *end)
+{
+    const struct rawe_ping_address to = address_of(end);
+
+    return rawe_responder_watch(responder, &to);
+}
+
 /** Ping until an answer comes, at most ten seconds. */
 static bool answers_to_ping(struct rawe_responder *responder, int slot)
 {
@@ -50,7 +65,7 @@ static void watch__peer_that_sleeps_answers(void **state)
 {
     struct rawe_responder *a = fixture_start(&net, &net.a);
     struct rawe_responder *b = fixture_start(&net, &net.b);
-    const int slot = rawe_responder_watch(a, net.b.mac, net.b.port, net.b.key);
+    const int slot = watch(a, &net.b);
 
     (void)state;
     assert_true(slot >= 0);
@@ -72,7 +87,9 @@ static void watch__slots_are_apart_and_reused(void **state)
     (void)state;
     for (unsigned i = 0; i < SLOTS; i++) {
         /* All but one have a wrong key: nobody answers them. */
-        slots[i] = rawe_responder_watch(a, net.b.mac, net.b.port, net.b.key + (i != 200));
+        struct rawe_ping_address to = address_of(&net.b);
+        to.key += i != 200;
+        slots[i] = rawe_responder_watch(a, &to);
         assert_true(slots[i] >= 0);
     }
     for (unsigned i = 0; i < SLOTS; i++) {
@@ -83,7 +100,7 @@ static void watch__slots_are_apart_and_reused(void **state)
         assert_int_equal(rawe_responder_last_pong_ns(a, slots[i]) != 0, i == 200);
     }
     rawe_responder_unwatch(a, slots[200]);
-    const int again = rawe_responder_watch(a, net.b.mac, net.b.port, net.b.key);
+    const int again = watch(a, &net.b);
     assert_int_equal(again, slots[200]);
     assert_int_equal(rawe_responder_last_pong_ns(a, again), 0);
     assert_true(answers_to_ping(a, again));
@@ -95,7 +112,7 @@ static void watch__goes_on_after_the_interface_was_down(void **state)
 {
     struct rawe_responder *a = fixture_start(&net, &net.a);
     struct rawe_responder *b = fixture_start(&net, &net.b);
-    const int slot = rawe_responder_watch(a, net.b.mac, net.b.port, net.b.key);
+    const int slot = watch(a, &net.b);
 
     (void)state;
     assert_true(answers_to_ping(a, slot));
@@ -143,11 +160,12 @@ static void forge(struct forger *forger, uint8_t type, uint64_t token, uint16_t 
 {
     const struct rawe_header header = {
         .type = type,
-        .port = net.a.port,
-        .key = net.a.key,
+        .port = net.a.ping_port,
+        .key = net.a.ping_key,
         .payload_bytes = payload_bytes,
     };
-    const struct rawe_ping ping = {.key = net.b.key, .port = net.b.port, .token = token};
+    const struct rawe_ping ping = {
+        .key = net.b.ping_key, .port = net.b.ping_port, .token = token};
 
     memset(forger->frame, 0, sizeof forger->frame);
     memcpy(forger->frame, net.a.mac, 6);
@@ -174,7 +192,7 @@ static void receive__forged_answers_are_ignored(void **state)
 {
     struct rawe_responder *a = fixture_start(&net, &net.a);
     struct forger forger = {.link = fixture_open(&net, &net.b, 1 << 18)};
-    const int slot = rawe_responder_watch(a, net.b.mac, net.b.port, net.b.key);
+    const int slot = watch(a, &net.b);
     static const uint64_t tokens[] = {0, 1, 63, 64, 0xFFFFFF, 1ull << 63, UINT64_MAX};
     const unsigned count = sizeof tokens / sizeof tokens[0];
 
@@ -207,11 +225,11 @@ static uint64_t overhear_token(int fd)
     return ping.token;
 }
 
-static void receive__answer_of_another_length_proves_nothing(void **state)
+static void receive__answer_longer_than_the_ping_proves_nothing(void **state)
 {
     struct rawe_responder *a = fixture_start(&net, &net.a);
     struct forger forger = {.link = fixture_open(&net, &net.b, 1 << 18)};
-    const int slot = rawe_responder_watch(a, net.b.mac, net.b.port, net.b.key);
+    const int slot = watch(a, &net.b);
     const struct sockaddr_ll address = {
         .sll_family = AF_PACKET,
         .sll_protocol = htons(0x88B5),
@@ -246,13 +264,101 @@ static void receive__answer_of_another_length_proves_nothing(void **state)
     rawe_responder_stop(a);
 }
 
+static bool contains_key(const uint8_t *frame, size_t len_bytes, uint32_t key)
+{
+    const uint8_t bytes[] = {(uint8_t)(key >> 24), (uint8_t)(key >> 16), (uint8_t)(key >> 8),
+                             (uint8_t)key};
+
+    return memmem(frame, len_bytes, bytes, sizeof bytes) != NULL;
+}
+
+/** A switch floods them to hosts that are no part of the job, until it has learned the addresses. */
+static void send__no_session_key_is_in_ping_or_pong(void **state)
+{
+    const struct sockaddr_ll address = {
+        .sll_family = AF_PACKET, .sll_protocol = htons(0x0003), .sll_ifindex = net.b.index,
+    };
+    const struct timeval patience = {.tv_sec = 10};
+    const int fd = socket(AF_PACKET, SOCK_RAW, 0);
+    unsigned seen[RAWE_FRAME_TYPE_END] = {0};
+
+    (void)state;
+    assert_int_equal(bind(fd, (const struct sockaddr *)&address, sizeof address), 0);
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience), 0);
+    struct rawe_responder *a = fixture_start(&net, &net.a);
+    struct rawe_responder *b = fixture_start(&net, &net.b);
+    assert_true(answers_to_ping(a, watch(a, &net.b)));
+    assert_true(answers_to_ping(b, watch(b, &net.a)));
+    while (seen[RAWE_FRAME_PING] < 2 || seen[RAWE_FRAME_PONG] < 2) {
+        uint8_t frame[2000];
+        const ssize_t got = recv(fd, frame, sizeof frame, 0);
+        assert_true(got >= (ssize_t)(RAWE_PAYLOAD_OFFSET + RAWE_PING_BYTES));
+        assert_false(contains_key(frame, (size_t)got, net.a.key));
+        assert_false(contains_key(frame, (size_t)got, net.b.key));
+        seen[frame[RAWE_ETH_HEADER_BYTES] & 0xF]++;
+    }
+    close(fd);
+    rawe_responder_stop(b);
+    rawe_responder_stop(a);
+}
+
+/** The session's address is not the responder's, and nobody answers PINGs there. */
+static void receive__pings_to_the_session_key_are_not_answered(void **state)
+{
+    struct rawe_responder *a = fixture_start(&net, &net.a);
+    struct rawe_responder *b = fixture_start(&net, &net.b);
+    struct rawe_ping_address to = {.port = net.b.port, .key = net.b.key};
+
+    (void)state;
+    memcpy(to.mac, net.b.mac, sizeof to.mac);
+    const int slot = rawe_responder_watch(a, &to);
+    for (unsigned i = 0; i < 5; i++) {
+        rawe_responder_ping(a, slot);
+    }
+    assert_true(answers_to_ping(a, watch(a, &net.b))); /* which were sent later */
+    assert_int_equal(rawe_responder_last_pong_ns(a, slot), 0);
+    rawe_responder_stop(b);
+    rawe_responder_stop(a);
+}
+
+static bool in_progress;
+
+static bool serviced(void *context)
+{
+    (void)context;
+    return __atomic_load_n(&in_progress, __ATOMIC_RELAXED);
+}
+
+static void send__pong_says_whether_the_process_makes_progress(void **state)
+{
+    const struct rawe_link_config config = fixture_config(&net, &net.b);
+    const struct rawe_responder_duty duty = {.serviced = serviced};
+    struct rawe_link_error error = {0};
+    struct rawe_responder *a = fixture_start(&net, &net.a);
+    struct rawe_responder *b;
+    const int slot = watch(a, &net.b);
+
+    (void)state;
+    assert_int_equal(rawe_responder_start(&b, &config, net.b.mac, &duty, &error), 0);
+    __atomic_store_n(&in_progress, true, __ATOMIC_RELAXED);
+    assert_true(answers_to_ping(a, slot));
+    assert_int_equal(rawe_responder_last_absent_ns(a, slot), 0);
+    __atomic_store_n(&in_progress, false, __ATOMIC_RELAXED);
+    for (unsigned i = 0; i < 10000 && rawe_responder_last_absent_ns(a, slot) == 0; i++) {
+        assert_true(answers_to_ping(a, slot));
+    }
+    assert_int_not_equal(rawe_responder_last_absent_ns(a, slot), 0);
+    rawe_responder_stop(b);
+    rawe_responder_stop(a);
+}
+
 /** What belongs to the link does not even wake the responder. */
 static void receive__other_types_do_not_reach_it(void **state)
 {
     struct rawe_responder *a = fixture_start(&net, &net.a);
     struct rawe_responder *b = fixture_start(&net, &net.b);
     struct forger forger = {.link = fixture_open(&net, &net.b, 1 << 18)};
-    const int slot = rawe_responder_watch(b, net.a.mac, net.a.port, net.a.key);
+    const int slot = watch(b, &net.a);
 
     (void)state;
     for (uint8_t type = 0; type < 16; type++) {
@@ -306,7 +412,7 @@ static void receive__flood_is_slept_over(void **state)
     struct rawe_responder *a = fixture_start(&net, &net.a);
     struct rawe_responder *b = fixture_start(&net, &net.b);
     struct forger forger = {.link = fixture_open(&net, &net.b, 1 << 18)};
-    const int slot = rawe_responder_watch(b, net.a.mac, net.a.port, net.a.key);
+    const int slot = watch(b, &net.a);
 
     (void)state;
     forge(&forger, RAWE_FRAME_PING, 1, RAWE_PING_BYTES);
@@ -361,8 +467,11 @@ int main(void)
         cmocka_unit_test(watch__slots_are_apart_and_reused),
         cmocka_unit_test(watch__goes_on_after_the_interface_was_down),
         cmocka_unit_test(run__sleeps_while_the_interface_is_down),
+        cmocka_unit_test(send__no_session_key_is_in_ping_or_pong),
+        cmocka_unit_test(send__pong_says_whether_the_process_makes_progress),
         cmocka_unit_test(receive__forged_answers_are_ignored),
-        cmocka_unit_test(receive__answer_of_another_length_proves_nothing),
+        cmocka_unit_test(receive__answer_longer_than_the_ping_proves_nothing),
+        cmocka_unit_test(receive__pings_to_the_session_key_are_not_answered),
         cmocka_unit_test(receive__other_types_do_not_reach_it),
         cmocka_unit_test(receive__malformed_frames_are_counted),
         cmocka_unit_test(receive__flood_is_slept_over),

@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Frames that no peer sends: from an unknown peer with port and key, and a peer out of its mind."""
 
+import os
 import re
+import signal
 import sys
+import time
+from pathlib import Path
 
 from conftest import (
     ETHERTYPE,
@@ -13,6 +17,8 @@ from conftest import (
     help_messages,
 )
 from jobs import EndlessJob, Job
+
+from rawelab import wiring
 
 # Plain frames, which tell the receiver's port and key in a place of their own.
 PLAIN = ("--mca", "btl_rawe_batches", "0")
@@ -33,7 +39,7 @@ unknown_peer = bytes([2, 0, 0, 0, 0, 9])
 for i in range(count):
     for jobid, rank, source in ((job, 1000 + i, me), (job + 65536, i, me), (job, 0, unknown_peer)):
         who = struct.pack(">IIIIHBBIQ", jobid, rank, 1 << 20, 1, 2, i % 2, 0, 1472, 1 << 62)
-        header = struct.pack(">BB6sIIIHH", 0x25, 0, address, 0, 0, 0, len(who), 4)
+        header = struct.pack(">BB6sIIIHH", frame[14] & 0xF0 | 5, 0, address, 0, 0, 0, len(who), 4)
         ours.send(to + source + bytes([0x88, 0xB5]) + header + who)
 print("called")
 """
@@ -81,6 +87,43 @@ def test_calls_of_nobody_are_refused_and_the_job_goes_on(make_lab, build, endles
     refused = max(int(count) for count in re.findall(r"dropped_unknown_peer=(\d+)", result.errors))
     assert refused > 100, result.errors
     assert all(int(count) == 0 for count in re.findall(r"peers_lost=(\d+)", result.errors))
+
+
+def daemon_of(lab, host):
+    """Process id of Open MPI's daemon on a host other than the first."""
+    for pid in wiring.processes([lab.host(host).netns]):
+        if Path(f"/proc/{pid}/comm").read_text(encoding="ascii").strip() == "orted":
+            return pid
+    raise AssertionError(f"no orted on {lab.host(host).name}")
+
+
+def assert_moves(lab, host, frames):
+    """The host gets so many more frames of the job."""
+    deadline = time.monotonic() + HANG_SECONDS / 4
+    before = lab.frames(host)
+    while lab.frames(host) < before + frames:
+        assert time.monotonic() < deadline, f"{lab.frames(host) - before} frames, then no more"
+        time.sleep(0.1)
+
+
+def test_a_call_of_nobody_waits_for_the_runtime_alone(make_lab, build, endless, tmp_path):
+    """Who the caller is only the runtime knows, and its daemon stands still: the job goes on."""
+    lab = make_lab(hosts=2)
+    end_file = tmp_path / "end"
+    job = Job(lab, build, ["-np", 2, *RAWE, *PLAIN, endless, "until", end_file])
+    job.wait_for("works", 2)
+    pid = re.search(r"pid (\d+)", "".join(job.output)).group(1)
+    lab.count_frames(ETHERTYPE)
+    daemon = daemon_of(lab, 1)
+    os.kill(daemon, signal.SIGSTOP)
+    try:
+        called = lab.run(0, [sys.executable, "-c", CALL, job_of(pid), 5], timeout=HANG_SECONDS)
+        assert "called" in called.stdout, called.stderr
+        assert_moves(lab, 0, 5000)
+    finally:
+        os.kill(daemon, signal.SIGCONT)
+    end_file.touch()
+    assert_success(job.finish())
 
 
 def test_data_for_unknown_memory_ends_the_job(make_lab, build, endless):

@@ -3,6 +3,7 @@
  *
  * The parts of btl_rawe_compat.h that are not worth inlining: modex, host names, version, help.
  */
+#define _GNU_SOURCE
 #include "btl_rawe_compat.h"
 
 #include "btl_rawe_help.h"
@@ -59,6 +60,82 @@ int mca_btl_rawe_compat_modex_receive(const mca_base_component_t *component,
     *data = received;
     *len_bytes = received_bytes;
     return OPAL_SUCCESS;
+}
+
+/** A question to the runtime that has not been answered yet. */
+struct modex_request {
+    mca_btl_rawe_compat_modex_answer_fn *answer;
+    void *context;
+};
+
+static void modex_answer(void *context, bool good, const void *data, size_t len_bytes)
+{
+    struct modex_request request = *(struct modex_request *) context;
+
+    free(context);
+    request.answer(request.context, good ? data : NULL, good ? len_bytes : 0);
+}
+
+#if OPAL_MAJOR_VERSION >= 5
+static void modex_value(pmix_status_t status, pmix_value_t *value, void *context)
+{
+    bool good = PMIX_SUCCESS == status && NULL != value && PMIX_BYTE_OBJECT == value->type;
+    modex_answer(context, good, good ? value->data.bo.bytes : NULL, good ? value->data.bo.size : 0);
+}
+
+static int modex_ask(const opal_process_name_t *name, const char *key, void *context)
+{
+    pmix_proc_t peer;
+
+    OPAL_PMIX_CONVERT_NAME(&peer, name);
+    return PMIX_SUCCESS == PMIx_Get_nb(&peer, key, NULL, 0, modex_value, context) ? OPAL_SUCCESS
+                                                                                   : OPAL_ERROR;
+}
+#else
+static void modex_value(int status, opal_value_t *value, void *context)
+{
+    bool good = OPAL_SUCCESS == status && NULL != value && OPAL_BYTE_OBJECT == value->type;
+    modex_answer(context, good, good ? value->data.bo.bytes : NULL,
+                 good ? (size_t) value->data.bo.size : 0);
+}
+
+static int modex_ask(const opal_process_name_t *name, const char *key, void *context)
+{
+    return NULL == opal_pmix.get_nb ? OPAL_ERR_NOT_SUPPORTED
+                                    : opal_pmix.get_nb(name, key, NULL, modex_value, context);
+}
+#endif
+
+/** An answer may come after the component is closed: its code has to stay where it is. */
+static void stay_loaded(void)
+{
+    static bool done;
+    Dl_info self;
+
+    if (!done && 0 != dladdr((void *) (uintptr_t) &modex_answer, &self)) {
+        (void) dlopen(self.dli_fname, RTLD_NOW | RTLD_NODELETE);
+    }
+    done = true;
+}
+
+int mca_btl_rawe_compat_modex_request(const mca_base_component_t *component,
+                                      const opal_process_name_t *name,
+                                      mca_btl_rawe_compat_modex_answer_fn *answer, void *context)
+{
+    struct modex_request *request = malloc(sizeof(*request));
+    char *key = mca_base_component_to_string(component);
+    int status = OPAL_ERR_OUT_OF_RESOURCE;
+
+    if (NULL != request && NULL != key) {
+        stay_loaded();
+        *request = (struct modex_request){.answer = answer, .context = context};
+        status = modex_ask(name, key, request);
+    }
+    if (OPAL_SUCCESS != status) {
+        free(request);
+    }
+    free(key);
+    return status;
 }
 
 const char *mca_btl_rawe_compat_hostname(const opal_proc_t *proc)

@@ -107,6 +107,22 @@ int mca_btl_rawe_compat_modex_receive(const mca_base_component_t *component,
                                       const opal_process_name_t *name, void **data,
                                       size_t *len_bytes);
 
+/**
+ * Takes what a process has published, valid until it returns; NULL and 0: nothing, or it is not to
+ * be had. Called once for each request, by any thread, maybe before the request returns, maybe
+ * never.
+ */
+typedef void mca_btl_rawe_compat_modex_answer_fn(void *context, const void *data,
+                                                 size_t len_bytes);
+
+/**
+ * The same without waiting. Returns OPAL_SUCCESS, or an OPAL_ERR_* code when there will not be an
+ * answer.
+ */
+int mca_btl_rawe_compat_modex_request(const mca_base_component_t *component,
+                                      const opal_process_name_t *name,
+                                      mca_btl_rawe_compat_modex_answer_fn *answer, void *context);
+
 /** Name of the host a process runs on, "unknown" where the runtime does not tell. Never NULL. */
 const char *mca_btl_rawe_compat_hostname(const opal_proc_t *proc);
 

@@ -13,6 +13,16 @@
 #include <stdio.h>
 #include <string.h>
 
+/** A connection without progress is reported after half of the peer timeout, or this time. */
+#define STALL_REPORT_MOST_NS 10000000000ull
+
+/** While one makes no progress, the peer's responder is asked this often, ... */
+#define WATCH_INTERVAL_NS 100000000u
+
+/** ... and the path is validated with this pause in between, each time no longer than that. */
+#define VALIDATION_INTERVAL_NS 1000000000ull
+#define VALIDATION_TIMEOUT_NS 3000000000ull
+
 static void endpoint_construct(mca_btl_base_endpoint_t *endpoint)
 {
     endpoint->older = NULL;
@@ -20,6 +30,10 @@ static void endpoint_construct(mca_btl_base_endpoint_t *endpoint)
     endpoint->proc = NULL;
     memset(&endpoint->peer, 0, sizeof(endpoint->peer));
     endpoint->watch = -1;
+    endpoint->watched_ns = 0;
+    endpoint->validation = NULL;
+    endpoint->validated_ns = 0;
+    endpoint->stall_reported = false;
     endpoint->in_use = false;
     endpoint->in_order = endpoint;
     endpoint->lost = false;
@@ -210,6 +224,7 @@ void mca_btl_rawe_endpoint_close(mca_btl_base_endpoint_t *endpoint)
     if (endpoint->watch >= 0) {
         rawe_responder_unwatch(module->responder, endpoint->watch);
     }
+    rawe_validation_end(module->responder, endpoint->validation);
     leave_in_order(endpoint);
     opal_mutex_lock(&module->endpoints_lock);
     endpoint_unlink(module, endpoint);
@@ -233,20 +248,106 @@ void mca_btl_rawe_deliver(void *context, struct rawe_conn *conn, uint8_t tag, co
     }
 }
 
-void mca_btl_rawe_silent(void *context, struct rawe_conn *conn, uint64_t silent_ns)
+/** Ask the peer's responder, and pass on when it said last that the process makes no progress. */
+static void watch(mca_btl_base_endpoint_t *endpoint, struct rawe_conn *conn)
 {
-    mca_btl_rawe_module_t *module = context;
-    mca_btl_base_endpoint_t *endpoint = conn->owner;
+    struct rawe_responder *responder = endpoint->module->responder;
+    struct rawe_ping_address to = mca_btl_rawe_ping_address(&endpoint->address);
 
-    (void) silent_ns;
     if (endpoint->watch < 0) {
-        endpoint->watch = rawe_responder_watch(module->responder, endpoint->address.mac,
-                                               endpoint->address.port, endpoint->address.key);
+        endpoint->watch = rawe_responder_watch(responder, &to);
     }
     if (endpoint->watch >= 0) {
-        rawe_responder_ping(module->responder, endpoint->watch);
-        rawe_conn_alive(conn, rawe_responder_last_pong_ns(module->responder, endpoint->watch));
+        endpoint->watched_ns = endpoint->module->engine.now_ns;
+        rawe_responder_ping(responder, endpoint->watch);
+        rawe_conn_alive(conn, rawe_responder_last_absent_ns(responder, endpoint->watch));
     }
+}
+
+/** The peer's responder answers, its process makes progress, and yet the connection makes none. */
+static void report_stall(mca_btl_base_endpoint_t *endpoint, const char *seen, uint64_t stalled_ns)
+{
+    const struct rawe_responder *responder = endpoint->module->responder;
+    uint64_t patience_ns = mca_btl_rawe_params.peer_timeout * 1000000000u / 2;
+    char peer[48], mac[18];
+
+    if (0 == patience_ns || patience_ns > STALL_REPORT_MOST_NS) {
+        patience_ns = STALL_REPORT_MOST_NS;
+    }
+    if (endpoint->stall_reported || !endpoint->in_use || endpoint->watch < 0
+        || stalled_ns < patience_ns) {
+        return;
+    }
+    uint64_t pong_ns = rawe_responder_last_pong_ns(responder, endpoint->watch);
+    if (pong_ns + stalled_ns < endpoint->module->engine.now_ns
+        || rawe_responder_last_absent_ns(responder, endpoint->watch) == pong_ns) {
+        return; /* nobody answers, or the process computes */
+    }
+    endpoint->stall_reported = true;
+    mca_btl_rawe_help_connection_stalled(endpoint->module->interface.name,
+                                         mca_btl_rawe_peer_text(endpoint->proc, peer),
+                                         mca_btl_rawe_compat_hostname(endpoint->proc),
+                                         mca_btl_rawe_mac_text(endpoint->address.mac, mac), seen,
+                                         stalled_ns / 1000000000u, mca_btl_rawe_params.peer_timeout);
+}
+
+void mca_btl_rawe_silent(void *context, struct rawe_conn *conn, uint64_t silent_ns)
+{
+    mca_btl_base_endpoint_t *endpoint = conn->owner;
+
+    (void) context;
+    watch(endpoint, conn);
+    report_stall(endpoint, "the connection does not answer", silent_ns);
+}
+
+/** Frames are from now on no longer than what the path was found to carry. */
+static void lower_mtu(mca_btl_base_endpoint_t *endpoint, uint32_t mtu_bytes)
+{
+    uint32_t payload_max_bytes = (mtu_bytes - RAWE_HEADER_BYTES) & ~(uint32_t) 7;
+    char mac[18];
+
+    mca_btl_rawe_help_full_size_lost(endpoint->module->interface.name,
+                                     mca_btl_rawe_compat_hostname(endpoint->proc),
+                                     mca_btl_rawe_mac_text(endpoint->address.mac, mac),
+                                     endpoint->path_mtu_bytes, mtu_bytes);
+    endpoint->path_mtu_bytes = mtu_bytes;
+    rawe_peer_set_payload_max(&endpoint->peer, payload_max_bytes);
+}
+
+/** Have the path validated anew, and heed the result; called again and again while it lasts. */
+static void validate_path(mca_btl_base_endpoint_t *endpoint)
+{
+    struct rawe_responder *responder = endpoint->module->responder;
+    struct rawe_ping_address to = mca_btl_rawe_ping_address(&endpoint->address);
+    struct rawe_path path;
+    uint64_t now_ns = endpoint->module->engine.now_ns;
+
+    if (NULL == endpoint->validation) {
+        if (now_ns - endpoint->validated_ns >= VALIDATION_INTERVAL_NS) {
+            endpoint->validation = rawe_responder_validate(
+                responder, &to, endpoint->path_mtu_bytes, VALIDATION_TIMEOUT_NS);
+        }
+    } else if (rawe_validation_result(endpoint->validation, &path)) {
+        rawe_validation_end(responder, endpoint->validation);
+        endpoint->validation = NULL;
+        endpoint->validated_ns = now_ns;
+        if (path.mtu_passed_bytes >= MCA_BTL_RAWE_PATH_MTU_LEAST_BYTES
+            && path.mtu_passed_bytes < endpoint->path_mtu_bytes) {
+            lower_mtu(endpoint, path.mtu_passed_bytes);
+        }
+    }
+}
+
+void mca_btl_rawe_stalled(void *context, struct rawe_conn *conn, uint64_t stalled_ns)
+{
+    mca_btl_base_endpoint_t *endpoint = conn->owner;
+
+    (void) context;
+    if (endpoint->module->engine.now_ns - endpoint->watched_ns >= WATCH_INTERVAL_NS) {
+        watch(endpoint, conn);
+    }
+    validate_path(endpoint);
+    report_stall(endpoint, "small frames arrive, large ones do not", stalled_ns);
 }
 
 void mca_btl_rawe_failed(void *context, struct rawe_conn *conn, uint64_t silent_ns)
@@ -259,11 +360,13 @@ void mca_btl_rawe_failed(void *context, struct rawe_conn *conn, uint64_t silent_
         return;
     }
     endpoint->lost = true;
-    mca_btl_rawe_help_peer_lost(module->interface.name,
-                                mca_btl_rawe_peer_text(endpoint->proc, peer),
-                                mca_btl_rawe_compat_hostname(endpoint->proc),
-                                mca_btl_rawe_mac_text(endpoint->address.mac, mac),
-                                silent_ns / 1000000000u);
+    if (!endpoint->stall_reported) {
+        mca_btl_rawe_help_peer_lost(module->interface.name,
+                                    mca_btl_rawe_peer_text(endpoint->proc, peer),
+                                    mca_btl_rawe_compat_hostname(endpoint->proc),
+                                    mca_btl_rawe_mac_text(endpoint->address.mac, mac),
+                                    silent_ns / 1000000000u);
+    }
     if (NULL != module->error_callback) {
         char text[] = "rawe: peer is silent";
         module->error_callback(&module->super, MCA_BTL_ERROR_FLAGS_FATAL, endpoint->proc, text);

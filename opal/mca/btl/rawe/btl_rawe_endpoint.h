@@ -24,6 +24,10 @@ typedef struct mca_btl_base_endpoint_t {
     uint32_t path_mtu_bytes;
     struct rawe_peer peer; /**< its connections */
     int watch;             /**< slot of the responder's liveness watch, -1: none */
+    uint64_t watched_ns;   /**< when the responder was asked last */
+    struct rawe_validation *validation; /**< of the path's MTU, under way; NULL: none */
+    uint64_t validated_ns; /**< when the last one ended; 0: never */
+    bool stall_reported;   /**< the user knows that the connection makes no progress */
     bool in_use;           /**< given to the PML by add_procs, and not taken back */
     /**
      * The one of the process's endpoints, of any module, that carries what must keep its order: the
@@ -33,6 +37,9 @@ typedef struct mca_btl_base_endpoint_t {
     bool lost; /**< the error callback has been called for it */
 } mca_btl_base_endpoint_t;
 OBJ_CLASS_DECLARATION(mca_btl_base_endpoint_t);
+
+/** Smallest path worth using: headers, and a fragment with some data. */
+#define MCA_BTL_RAWE_PATH_MTU_LEAST_BYTES 512u
 
 /** "rank 3", or with the job's number when it is another job's; in `out`. */
 const char *mca_btl_rawe_peer_text(const opal_proc_t *proc, char out[48]);
@@ -59,8 +66,9 @@ bool mca_btl_rawe_endpoint_drained(const mca_btl_base_endpoint_t *endpoint);
 /** rawe_callbacks.deliver: a message, to whoever registered for its tag. */
 void mca_btl_rawe_deliver(void *context, struct rawe_conn *conn, uint8_t tag, const uint8_t *data,
                           size_t len_bytes);
-/** rawe_callbacks.silent and .failed. */
+/** rawe_callbacks.silent, .stalled and .failed. */
 void mca_btl_rawe_silent(void *context, struct rawe_conn *conn, uint64_t silent_ns);
+void mca_btl_rawe_stalled(void *context, struct rawe_conn *conn, uint64_t stalled_ns);
 void mca_btl_rawe_failed(void *context, struct rawe_conn *conn, uint64_t silent_ns);
 /** rawe_callbacks.lost. */
 void mca_btl_rawe_lost(void *context, struct rawe_conn *conn);

@@ -132,6 +132,17 @@ void mca_btl_rawe_help_peer_lost(const char *interface, const char *peer, const 
               silent.text);
 }
 
+void mca_btl_rawe_help_connection_stalled(const char *interface, const char *peer,
+                                          const char *peer_host, const char *peer_mac,
+                                          const char *seen, uint64_t stalled_s,
+                                          uint64_t timeout_s)
+{
+    struct decimal stalled = decimal(stalled_s);
+    struct decimal timeout = decimal(timeout_s);
+    SHOW_ONCE(connection_stalled, known(interface), known(peer), known(peer_host), known(peer_mac),
+              known(seen), stalled.text, timeout.text);
+}
+
 void mca_btl_rawe_help_peer_incompatible(const char *peer, const char *peer_host,
                                          const char *what, const char *ours, const char *theirs)
 {

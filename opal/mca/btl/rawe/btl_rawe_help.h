@@ -61,6 +61,15 @@ void mca_btl_rawe_help_peer_unreachable(const char *interface, const char *peer,
 void mca_btl_rawe_help_peer_lost(const char *interface, const char *peer, const char *peer_host,
                                  const char *peer_mac, uint64_t silent_s);
 
+/**
+ * The peer's process is there and makes progress, its connection does not: `seen` is what is seen
+ * of it. `timeout_s` is btl_rawe_peer_timeout.
+ */
+void mca_btl_rawe_help_connection_stalled(const char *interface, const char *peer,
+                                          const char *peer_host, const char *peer_mac,
+                                          const char *seen, uint64_t stalled_s,
+                                          uint64_t timeout_s);
+
 /** The peer speaks another version of the wire protocol or another EtherType. */
 void mca_btl_rawe_help_peer_incompatible(const char *peer, const char *peer_host,
                                          const char *what, const char *ours, const char *theirs);

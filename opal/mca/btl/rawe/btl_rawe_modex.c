@@ -5,6 +5,7 @@
  *
  *   0 | wire version 8 | count 8 | EtherType 16 | checksums 8 | 0 24 |
  *   8 | per module: MAC 6 bytes | port 16 | key 32 | MTU 32 | speed Mb/s 32 | longest message 32 |
+ *     |             responder's key 32 | responder's port 16 | 0 16 |
  *
  * Network byte order. The loopback module has the MAC 0.
  */
@@ -35,9 +36,12 @@ struct entry {
     uint32_t mtu_bytes;
     uint32_t speed_mbps;
     uint32_t message_max_bytes; /**< what is received at most, PUT aside */
+    uint32_t ping_key;
+    uint16_t ping_port;
+    uint16_t zero;
 };
 
-_Static_assert(sizeof(struct head) == 8 && sizeof(struct entry) == 24, "no padding");
+_Static_assert(sizeof(struct head) == 8 && sizeof(struct entry) == 32, "no padding");
 
 int mca_btl_rawe_modex_send(void)
 {
@@ -62,6 +66,8 @@ int mca_btl_rawe_modex_send(void)
         entry->mtu_bytes = htonl(address->mtu_bytes);
         entry->speed_mbps = htonl(address->speed_mbps);
         entry->message_max_bytes = htonl((uint32_t) module->super.btl_max_send_size);
+        entry->ping_key = htonl(address->ping_key);
+        entry->ping_port = htons(address->ping_port);
     }
     return mca_btl_rawe_compat_modex_send(&mca_btl_rawe_state.component->btl_version, &modex,
                                           sizeof(modex.head) + count * sizeof(struct entry));
@@ -71,6 +77,9 @@ static void incompatible(const opal_proc_t *proc, const char *what, unsigned our
 {
     char peer[32], ours_text[32], theirs_text[32];
 
+    if (NULL == proc) {
+        return;
+    }
     snprintf(peer, sizeof(peer), "rank %u", (unsigned) proc->proc_name.vpid);
     snprintf(ours_text, sizeof(ours_text), "%u (0x%X)", ours, ours);
     snprintf(theirs_text, sizeof(theirs_text), "%u (0x%X)", theirs, theirs);
@@ -78,20 +87,13 @@ static void incompatible(const opal_proc_t *proc, const char *what, unsigned our
                                         theirs_text);
 }
 
-unsigned mca_btl_rawe_modex_receive(const opal_proc_t *proc, struct mca_btl_rawe_address *addresses)
+unsigned mca_btl_rawe_modex_parse(const opal_proc_t *proc, const void *data, size_t len_bytes,
+                                  struct mca_btl_rawe_address *addresses)
 {
-    void *data;
-    size_t len_bytes;
     struct head head;
     unsigned count = 0;
 
-    if (OPAL_SUCCESS
-        != mca_btl_rawe_compat_modex_receive(&mca_btl_rawe_state.component->btl_version,
-                                             &proc->proc_name, &data, &len_bytes)) {
-        return 0;
-    }
     if (len_bytes < sizeof(head)) {
-        free(data);
         return 0;
     }
     memcpy(&head, data, sizeof(head));
@@ -121,9 +123,25 @@ unsigned mca_btl_rawe_modex_receive(const opal_proc_t *proc, struct mca_btl_rawe
             addresses[i].key = ntohl(entry.key);
             addresses[i].mtu_bytes = ntohl(entry.mtu_bytes);
             addresses[i].speed_mbps = ntohl(entry.speed_mbps);
+            addresses[i].ping_key = ntohl(entry.ping_key);
+            addresses[i].ping_port = ntohs(entry.ping_port);
             ++count;
         }
     }
+    return count;
+}
+
+unsigned mca_btl_rawe_modex_receive(const opal_proc_t *proc, struct mca_btl_rawe_address *addresses)
+{
+    void *data;
+    size_t len_bytes;
+
+    if (OPAL_SUCCESS
+        != mca_btl_rawe_compat_modex_receive(&mca_btl_rawe_state.component->btl_version,
+                                             &proc->proc_name, &data, &len_bytes)) {
+        return 0;
+    }
+    unsigned count = mca_btl_rawe_modex_parse(proc, data, len_bytes, addresses);
     free(data);
     return count;
 }

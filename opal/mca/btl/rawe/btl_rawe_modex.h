@@ -20,4 +20,8 @@ int mca_btl_rawe_modex_send(void);
 unsigned mca_btl_rawe_modex_receive(const opal_proc_t *proc,
                                     struct mca_btl_rawe_address *addresses);
 
+/** The same from what a process published. `proc` is for messages; NULL: no messages. */
+unsigned mca_btl_rawe_modex_parse(const opal_proc_t *proc, const void *data, size_t len_bytes,
+                                  struct mca_btl_rawe_address *addresses);
+
 #endif

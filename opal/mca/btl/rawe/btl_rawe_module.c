@@ -177,12 +177,15 @@ static bool open_link(mca_btl_rawe_module_t *module)
         .ethertype = (uint16_t) mca_btl_rawe_params.ethertype,
         .port = module->address.port,
         .key = module->address.key,
+        .ping_port = module->address.ping_port,
+        .ping_key = module->address.ping_key,
         .mtu_bytes = interface->mtu_bytes,
         .ring_bytes = (size_t) mca_btl_rawe_params.ring_bytes,
         .qdisc_bypass = mca_btl_rawe_params.qdisc_bypass,
     };
 
     const struct rawe_responder_duty duty = {
+        .serviced = mca_btl_rawe_thread_serviced,
         .service = mca_btl_rawe_thread_service,
         .context = module,
     };
@@ -280,6 +283,7 @@ static bool open_engine(mca_btl_rawe_module_t *module)
         .deliver = mca_btl_rawe_deliver,
         .accept = mca_btl_rawe_accept,
         .silent = mca_btl_rawe_silent,
+        .stalled = mca_btl_rawe_stalled,
         .failed = mca_btl_rawe_failed,
         .lost = mca_btl_rawe_lost,
     };
@@ -295,8 +299,8 @@ mca_btl_rawe_module_t *mca_btl_rawe_module_open(const struct rawe_interface *int
 {
     mca_btl_rawe_module_t *module = calloc(1, sizeof(*module));
     struct {
-        uint32_t key;
-        uint16_t port;
+        uint32_t key, ping_key;
+        uint16_t port, ping_port;
     } random;
 
     if (NULL == module || !random_bytes(&random, sizeof(random))) {
@@ -309,6 +313,9 @@ mca_btl_rawe_module_t *mca_btl_rawe_module_open(const struct rawe_interface *int
     module->interface = *interface;
     module->address.port = random.port;
     module->address.key = random.key;
+    module->address.ping_port = random.ping_port;
+    /* The filter of the responder's socket has to tell the two apart. */
+    module->address.ping_key = random.ping_key != random.key ? random.ping_key : ~random.key;
     module->address.mtu_bytes = interface->mtu_bytes;
     module->address.speed_mbps = interface->speed_mbps;
     if (!interface->loopback) {

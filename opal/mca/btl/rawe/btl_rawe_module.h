@@ -48,8 +48,9 @@ typedef struct mca_btl_rawe_module {
     uint32_t thread_rounds;  /**< the progress thread's: rounds of progress at its last poll */
     uint32_t thread_backoff; /**< the progress thread's: intervals it sleeps while MPI is away */
     uint32_t thread_polls;   /**< the progress thread's: fast polls so far */
-    unsigned unknown_peers;  /**< callers that were looked up in vain */
-    unsigned failures;       /**< ways to processes that were tried in vain */
+    uint32_t serviced_rounds; /**< the responder's: see mca_btl_rawe_thread_serviced */
+    uint64_t serviced_ns;    /**< the responder's: the same */
+    unsigned failures;       /**< processes that could not be reached */
     bool reaches;            /**< some process can be reached */
     bool ring_warned;        /**< the user knows that the ring dropped frames */
     bool refusal_reported;   /**< ... and that data was refused */

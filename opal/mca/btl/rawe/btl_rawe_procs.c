@@ -6,6 +6,7 @@
  */
 #include "btl_rawe_procs.h"
 
+#include "btl_rawe_callers.h"
 #include "btl_rawe_endpoint.h"
 #include "btl_rawe_help.h"
 #include "btl_rawe_lock.h"
@@ -16,12 +17,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-
-/**
- * Callers that turned out to be nobody, before no further name is looked up: Open MPI remembers
- * each name it was asked about, so that invented ones would fill the memory.
- */
-#define UNKNOWN_PEERS_MAX 65536u
 
 /** Does the process run on this host, that is, in this network namespace? */
 static bool same_host(const opal_proc_t *proc, const struct mca_btl_rawe_address *addresses,
@@ -48,7 +43,7 @@ static bool is_loopback(const struct mca_btl_rawe_address *address)
     return 0 == memcmp(address->mac, zero, RAWE_MAC_BYTES);
 }
 
-/** One interface of one process, to be probed from one of ours. */
+/** One interface of one process, and one of ours that may reach it. */
 struct candidate {
     size_t proc_index;
     const mca_btl_rawe_module_t *module;
@@ -95,7 +90,7 @@ static bool reached_elsewhere(const mca_btl_rawe_module_t *module, const opal_pr
     return found;
 }
 
-/** Is there a module behind this one that can be asked for a way to the same process? */
+/** Is there a module behind this one that may find a path to the same process? */
 static bool others_follow(unsigned module_index)
 {
     bool loopback = mca_btl_rawe_state.modules[module_index]->interface.loopback;
@@ -108,8 +103,8 @@ static bool others_follow(unsigned module_index)
     return i < mca_btl_rawe_state.module_count;
 }
 
-static void tell_mtu(const mca_btl_rawe_module_t *module, const opal_proc_t *proc,
-                     const struct mca_btl_rawe_address *address, const struct rawe_reach *reach)
+static void report_mtu(const mca_btl_rawe_module_t *module, const opal_proc_t *proc,
+                       const struct mca_btl_rawe_address *address, const struct rawe_path *path)
 {
     char mac[18];
     const char *host = mca_btl_rawe_compat_hostname(proc);
@@ -118,10 +113,10 @@ static void tell_mtu(const mca_btl_rawe_module_t *module, const opal_proc_t *pro
         mca_btl_rawe_help_mtu_mismatch(module->interface.name, module->address.mtu_bytes, host,
                                        address->mtu_bytes);
     }
-    if (reach->mtu_passed_bytes < reach->mtu_bytes) {
+    if (path->mtu_passed_bytes < path->mtu_bytes) {
         mca_btl_rawe_help_full_size_lost(module->interface.name, host,
                                          mca_btl_rawe_mac_text(address->mac, mac),
-                                         reach->mtu_bytes, reach->mtu_passed_bytes);
+                                         path->mtu_bytes, path->mtu_passed_bytes);
     }
 }
 
@@ -136,27 +131,22 @@ static void report_unreachable(const mca_btl_rawe_module_t *module, const opal_p
         mca_btl_rawe_params.connect_timeout_ms);
 }
 
-/** Smallest path worth using: headers, and a fragment with some data. */
-#define PATH_MTU_LEAST_BYTES 512u
+/**
+ * An interface that has failed so often, and reached nobody, gets little time for the next process
+ * that others of ours reach. Where hosts have a network that leads to none of the others (bridges
+ * of containers), that is not to cost much for each of them.
+ */
+#define DEPRIORITIZE_FAILURES 4u
 
 /**
- * How long ways from one of our interfaces to a process are tried when others of ours reach it.
- * Where hosts have a network that leads to none of the others (bridges of containers), that is not
- * to cost much for each of them.
+ * Append the paths to a process: this module's, then, unless it is known to be there, the other
+ * modules' as indirect checks.
  */
-#define OTHER_WAY_NS 500000000ull
-#define OTHER_WAY_NS_HOPELESS 20000000ull
-#define HOPELESS_FAILURES 4u
-
-/**
- * Append what is to be probed for a process: this module's ways to it, then, unless it is known to
- * be there, the other modules' ways as witnesses.
- */
-static unsigned list_ways(unsigned module_index, const opal_proc_t *proc, size_t proc_index,
-                          struct candidate *candidates, struct rawe_reach *reaches)
+static unsigned list_paths(unsigned module_index, const opal_proc_t *proc, size_t proc_index,
+                           struct candidate *candidates, struct rawe_path *paths,
+                           struct rawe_path_target *targets)
 {
     const mca_btl_rawe_module_t *module = mca_btl_rawe_state.modules[module_index];
-    bool hopeless = !module->reaches && module->failures >= HOPELESS_FAILURES;
     bool elsewhere = reached_elsewhere(module, proc);
     unsigned listed = list_candidates(module, module_index, proc, proc_index, candidates);
 
@@ -169,16 +159,17 @@ static unsigned list_ways(unsigned module_index, const opal_proc_t *proc, size_t
     }
     for (unsigned i = 0; i < listed; ++i) {
         const struct candidate *candidate = &candidates[i];
-        reaches[i] = (struct rawe_reach){
-            .port = candidate->address.port,
-            .key = candidate->address.key,
+        paths[i] = (struct rawe_path){
             .mtu_bytes = smaller(candidate->address.mtu_bytes, module->address.mtu_bytes),
-            .another_way = 0 != i,
-            .reached_elsewhere = elsewhere,
-            .witness = candidate->module == module ? NULL : candidate->module->responder,
-            .other_way_ns = hopeless ? OTHER_WAY_NS_HOPELESS : OTHER_WAY_NS,
+            .same_process = 0 != i,
+            .process_known = elsewhere,
+            .deprioritized = !module->reaches && module->failures >= DEPRIORITIZE_FAILURES,
+            .indirect = candidate->module != module,
         };
-        memcpy(reaches[i].mac, candidate->address.mac, RAWE_MAC_BYTES);
+        targets[i] = (struct rawe_path_target){
+            .to = mca_btl_rawe_ping_address(&candidate->address),
+            .through = candidate->module->responder,
+        };
     }
     return listed;
 }
@@ -193,35 +184,39 @@ int mca_btl_rawe_add_procs(struct mca_btl_base_module_t *btl, size_t count, opal
            && mca_btl_rawe_state.modules[module_index] != module) {
         ++module_index;
     }
-    size_t ways_max = mca_btl_rawe_state.module_count * MCA_BTL_RAWE_MODULES_MAX;
-    struct candidate *candidates = calloc(count * ways_max + 1, sizeof(*candidates));
-    struct rawe_reach *reaches = calloc(count * ways_max + 1, sizeof(*reaches));
-    if (NULL == candidates || NULL == reaches) {
+    size_t paths_max = mca_btl_rawe_state.module_count * MCA_BTL_RAWE_MODULES_MAX;
+    struct candidate *candidates = calloc(count * paths_max + 1, sizeof(*candidates));
+    struct rawe_path *paths = calloc(count * paths_max + 1, sizeof(*paths));
+    struct rawe_path_target *targets = calloc(count * paths_max + 1, sizeof(*targets));
+    if (NULL == candidates || NULL == paths || NULL == targets) {
         free(candidates);
-        free(reaches);
+        free(paths);
+        free(targets);
         return OPAL_ERR_OUT_OF_RESOURCE;
     }
     for (size_t i = 0; i < count; ++i) {
         endpoints[i] = NULL;
         if (procs[i] != opal_proc_local_get()) {
-            listed += list_ways(module_index, procs[i], i, candidates + listed, reaches + listed);
+            listed += list_paths(module_index, procs[i], i, candidates + listed, paths + listed,
+                                 targets + listed);
         }
     }
     if (0 != listed) {
-        rawe_responder_reach(module->responder, reaches, listed,
-                             mca_btl_rawe_params.connect_timeout_ms * 1000000);
+        rawe_responder_discover(module->responder, paths, targets, listed,
+                                mca_btl_rawe_params.connect_timeout_ms * 1000000);
     }
     for (unsigned i = 0; i < listed; ++i) {
         size_t index = candidates[i].proc_index;
-        if (reaches[i].mtu_passed_bytes < PATH_MTU_LEAST_BYTES || NULL != endpoints[index]) {
-            continue; /* a witness never gets as far */
+        if (paths[i].mtu_passed_bytes < MCA_BTL_RAWE_PATH_MTU_LEAST_BYTES
+            || NULL != endpoints[index]) {
+            continue; /* an indirect check never gets as far */
         }
         endpoints[index] = mca_btl_rawe_endpoint_get(module, procs[index], &candidates[i].address,
-                                        reaches[i].mtu_passed_bytes);
+                                                     paths[i].mtu_passed_bytes);
         if (NULL != endpoints[index]) {
             mca_btl_rawe_endpoint_introduce(endpoints[index]);
             module->reaches = true;
-            tell_mtu(module, procs[index], &candidates[i].address, &reaches[i]);
+            report_mtu(module, procs[index], &candidates[i].address, &paths[i]);
             if (NULL != reachable) {
                 opal_bitmap_set_bit(reachable, (int) index);
             }
@@ -231,14 +226,15 @@ int mca_btl_rawe_add_procs(struct mca_btl_base_module_t *btl, size_t count, opal
         size_t index = candidates[i].proc_index;
         if (NULL == endpoints[index] && candidates[i].module == module) {
             ++module->failures;
-            /* A module behind this one has yet to try, and will tell if it fails too. */
-            if (!reaches[i].reached_elsewhere && !others_follow(module_index)) {
+            /* A module behind this one has yet to try, and reports it if it fails, too. */
+            if (!paths[i].process_known && !others_follow(module_index)) {
                 report_unreachable(module, procs[index], &candidates[i].address);
             }
         }
     }
     free(candidates);
-    free(reaches);
+    free(paths);
+    free(targets);
     return OPAL_SUCCESS;
 }
 
@@ -272,21 +268,23 @@ struct rawe_conn *mca_btl_rawe_accept(void *context, const struct rawe_connect *
     opal_process_name_t name = {.jobid = from->jobid, .vpid = from->vpid};
 
     mca_btl_base_endpoint_t *endpoint = mca_btl_rawe_endpoint_find(module, name, source_mac);
-    /* While MPI is away nobody else is asked: the peer will call again. */
-    if (NULL == endpoint && !module->engine.deferral.active && module->unknown_peers < UNKNOWN_PEERS_MAX) {
-        opal_proc_t *proc = opal_proc_for_name(name);
-        unsigned count = NULL == proc ? 0 : mca_btl_rawe_modex_receive(proc, addresses);
+    /* Outside of MPI nothing of Open MPI's may be called: the peer repeats its CONNECT. */
+    if (NULL == endpoint && !module->engine.deferral.active) {
+        unsigned count = mca_btl_rawe_callers_find(name, addresses);
         for (unsigned i = 0; i < count && NULL == endpoint; ++i) {
+            opal_proc_t *proc = NULL;
             if (0 == memcmp(addresses[i].mac, source_mac, RAWE_MAC_BYTES)
                 && addresses[i].key == from->key && addresses[i].port == from->port) {
+                proc = opal_proc_for_name(name); /* does not ask anybody: it is a peer of ours */
+            }
+            if (NULL != proc) {
                 uint32_t mtu_bytes = smaller(addresses[i].mtu_bytes, module->address.mtu_bytes);
-                /* The caller has found out what its way to us carries. */
+                /* The caller has found out what its path to us carries. */
                 uint32_t theirs = from->payload_max_bytes + RAWE_HEADER_BYTES;
                 endpoint = mca_btl_rawe_endpoint_get(module, proc, &addresses[i],
                                                      smaller(mtu_bytes, theirs));
             }
         }
-        module->unknown_peers += NULL == endpoint;
     }
     return NULL == endpoint ? NULL : mca_btl_rawe_endpoint_conn(endpoint, from->lane);
 }

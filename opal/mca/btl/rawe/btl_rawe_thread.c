@@ -28,6 +28,15 @@
 /** With this many frames received a takeover ends: MPI may be waiting to come back. */
 #define FRAMES_MAX 256u
 
+/**
+ * So many calls of progress read all that waits in a ring of any usual size. A program that waits in
+ * MPI makes them within a millisecond; one that computes, and tests now and then, does not.
+ */
+#define SERVICED_ROUNDS 1000u
+
+/** How long that is true of the process. */
+#define SERVICED_NS 100000000u
+
 bool mca_btl_rawe_thread_enabled(void)
 {
     return 0 != mca_btl_rawe_params.progress_thread_ms && mca_btl_rawe_lock_claimable();
@@ -73,6 +82,19 @@ static unsigned rest(mca_btl_rawe_module_t *module, unsigned thread_mode)
     module->thread_polls = 0;
     atomic_store_explicit(&module->thread_mode, MCA_BTL_RAWE_THREAD_POLLS, memory_order_release);
     return SLOW_FACTOR;
+}
+
+bool mca_btl_rawe_thread_serviced(void *context)
+{
+    mca_btl_rawe_module_t *module = context;
+    uint32_t rounds = atomic_load_explicit(&mca_btl_rawe_state.rounds, memory_order_relaxed);
+    uint64_t now_ns = mca_btl_rawe_now_ns();
+
+    if (rounds - module->serviced_rounds >= SERVICED_ROUNDS) {
+        module->serviced_rounds = rounds;
+        module->serviced_ns = now_ns;
+    }
+    return 0 != module->serviced_ns && now_ns - module->serviced_ns < SERVICED_NS;
 }
 
 int mca_btl_rawe_thread_service(void *context, bool asked)

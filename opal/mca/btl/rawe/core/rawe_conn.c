@@ -5,6 +5,7 @@
  */
 #include "rawe_conn.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -76,6 +77,17 @@ void rawe_conn_close(struct rawe_conn *conn, uint64_t now_ns)
     free(conn);
 }
 
+void rawe_conn_set_payload_max(struct rawe_conn *conn, uint32_t payload_max_bytes)
+{
+    assert(payload_max_bytes >= RAWE_PAYLOAD_LEAST_BYTES);
+    if (conn->engine->config.checksum) {
+        payload_max_bytes -= RAWE_CHECKSUM_ROOM_BYTES;
+    }
+    if (payload_max_bytes < conn->payload_max_bytes) {
+        conn->payload_max_bytes = payload_max_bytes;
+    }
+}
+
 bool rawe_conn_drained(const struct rawe_conn *conn)
 {
     return conn->handshake.state == RAWE_CONN_FAILED ||
@@ -99,6 +111,34 @@ static void give_up(struct rawe_conn *conn, uint64_t silent_ns)
 }
 
 /**
+ * A probe is due: do probes come back, but the oldest frame does not arrive? Returns false when the
+ * connection is given up for that.
+ */
+static bool check_stall(struct rawe_conn *conn, uint64_t now_ns)
+{
+    struct rawe_engine *engine = conn->engine;
+    const struct rawe_liveness_limits *limits = &engine->config.liveness;
+    const struct rawe_sendwin *window = &conn->sendwin;
+    unsigned sendings = rawe_sendwin_empty(window)
+                            ? 0
+                            : rawe_sendwin_at(window, window->una)->sendings;
+    uint64_t stalled_ns =
+        rawe_liveness_stalled_ns(&conn->liveness, &conn->rtt, limits, window->una, sendings,
+                                 engine->deferral.active, now_ns);
+    if (stalled_ns == 0) {
+        return true;
+    }
+    if (limits->peer_timeout_ns != 0 && stalled_ns >= limits->peer_timeout_ns) {
+        give_up(conn, stalled_ns);
+        return false;
+    }
+    if (conn->liveness.probes_unanswered == 0 && engine->callbacks.stalled != NULL) {
+        engine->callbacks.stalled(engine->context, conn, stalled_ns);
+    }
+    return true;
+}
+
+/**
  * Silence lasts: ask again, doubt, in the end give up. Returns false when it has given up: the
  * connection may have been closed by that.
  */
@@ -108,6 +148,9 @@ static bool ask(struct rawe_conn *conn, uint64_t now_ns)
     struct rawe_liveness *liveness = &conn->liveness;
     bool deferring = engine->deferral.active;
     uint64_t silent_ns;
+    if (!check_stall(conn, now_ns)) {
+        return false;
+    }
     if (rawe_liveness_expire(liveness, &conn->rtt, &engine->config.liveness, deferring, now_ns,
                              &silent_ns) == RAWE_LIVENESS_GIVE_UP) {
         give_up(conn, silent_ns);

@@ -125,6 +125,7 @@ void rawe_conn_reset(struct rawe_conn *conn)
     conn->cc.used_ns = conn->engine->now_ns;
     conn->liveness.probe_deadline_ns = 0;
     rawe_liveness_heard(&conn->liveness);
+    conn->liveness.stalled_since_ns = 0;
     if (conn->reassembly != NULL) {
         rawe_reassembly_clear(conn->reassembly, &conn->engine->reassembly_buffers);
         conn->reassembly->next = first;

@@ -43,8 +43,15 @@ struct rawe_callbacks {
      */
     void (*silent)(void *context, struct rawe_conn *conn, uint64_t silent_ns);
     /**
-     * The peer was silent for peer_timeout: the connection has failed, its sends are completed
-     * with an error after this call.
+     * Probes are answered, and yet the oldest frame does not arrive, however often it is sent: for
+     * `stalled_ns` already. Called with each further probe. Time to find out whether the path still
+     * carries frames of its length (then rawe_conn_set_payload_max), and whether the process is in
+     * MPI (if not, rawe_conn_alive). May be NULL.
+     */
+    void (*stalled)(void *context, struct rawe_conn *conn, uint64_t stalled_ns);
+    /**
+     * The peer was silent, or the connection stalled, for peer_timeout: the connection has failed,
+     * its sends are completed with an error after this call.
      */
     void (*failed)(void *context, struct rawe_conn *conn, uint64_t silent_ns);
     /**

@@ -11,6 +11,9 @@
 /** Probes that must have gone unanswered before the peer's life is in doubt. */
 #define DOUBT_PROBES 3u
 
+/** Probes that are answered follow each other faster than that, as long as we run. */
+#define OWN_PAUSE_NS 100000000ull
+
 /** More doublings than any limit needs. */
 #define DOUBLINGS_MAX 16u
 
@@ -32,6 +35,9 @@ void rawe_liveness_alive(struct rawe_liveness *liveness, uint64_t alive_ns)
 {
     if (liveness->silent_since_ns != 0 && liveness->silent_since_ns < alive_ns) {
         liveness->silent_since_ns = alive_ns;
+    }
+    if (liveness->stalled_since_ns != 0 && liveness->stalled_since_ns < alive_ns) {
+        liveness->stalled_since_ns = alive_ns;
     }
 }
 
@@ -57,6 +63,25 @@ enum rawe_liveness_verdict rawe_liveness_expire(struct rawe_liveness *liveness,
     return limits->peer_timeout_ns != 0 && *silent_ns >= limits->peer_timeout_ns && !deferring
                ? RAWE_LIVENESS_GIVE_UP
                : RAWE_LIVENESS_ASK;
+}
+
+uint64_t rawe_liveness_stalled_ns(struct rawe_liveness *liveness, const struct rawe_rtt *rtt,
+                                  const struct rawe_liveness_limits *limits, uint32_t una,
+                                  unsigned sendings, bool deferring, uint64_t now_ns)
+{
+    if (sendings < RAWE_LIVENESS_STALL_SENDINGS || una != liveness->stalled_una ||
+        liveness->stalled_since_ns == 0) {
+        liveness->stalled_una = una;
+        liveness->stalled_since_ns = now_ns;
+        return 0;
+    }
+    uint64_t interval_ns = rawe_liveness_interval_ns(liveness, rtt, limits);
+    uint64_t passed_ns = now_ns - liveness->asked_ns;
+    if (deferring || passed_ns > 2 * interval_ns + OWN_PAUSE_NS) {
+        liveness->stalled_since_ns += passed_ns;
+        return 0;
+    }
+    return now_ns > liveness->stalled_since_ns ? now_ns - liveness->stalled_since_ns : 0;
 }
 
 void rawe_liveness_probe_sent(struct rawe_liveness *liveness, uint64_t now_ns)

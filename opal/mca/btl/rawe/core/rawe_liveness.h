@@ -21,6 +21,8 @@ struct rawe_liveness {
     uint64_t asked_ns;          /**< when we last asked or, with the link full, tried to */
     uint64_t silent_since_ns;   /**< when the first unanswered probe was sent; 0: not silent */
     uint64_t probe_sent_ns[RAWE_LIVENESS_PROBES]; /**< when the newest probes left, by number */
+    uint64_t stalled_since_ns;  /**< since then probes come back but `stalled_una` does not arrive */
+    uint32_t stalled_una;       /**< oldest frame in flight at the probe before */
     uint32_t probe_number;      /**< of the newest probe; the first one has number 1 */
     uint32_t probes_unanswered; /**< since the peer was last heard */
 };
@@ -77,6 +79,18 @@ enum rawe_liveness_verdict rawe_liveness_expire(struct rawe_liveness *liveness,
                                                 const struct rawe_liveness_limits *limits,
                                                 bool deferring, uint64_t now_ns,
                                                 uint64_t *silent_ns);
+
+/** Sendings of the oldest frame after which it is not chance any more that it does not arrive. */
+#define RAWE_LIVENESS_STALL_SENDINGS 4u
+
+/**
+ * A question is due: how long has the oldest frame in flight (sequence number `una`, sent
+ * `sendings` times; 0: nothing is in flight) not arrived although probes are answered? 0: it is not
+ * stalled. Time in which we did not run, or the owner was away (`deferring`), does not count.
+ */
+uint64_t rawe_liveness_stalled_ns(struct rawe_liveness *liveness, const struct rawe_rtt *rtt,
+                                  const struct rawe_liveness_limits *limits, uint32_t una,
+                                  unsigned sendings, bool deferring, uint64_t now_ns);
 
 /** A probe with number probe_number + 1 has left. */
 void rawe_liveness_probe_sent(struct rawe_liveness *liveness, uint64_t now_ns);

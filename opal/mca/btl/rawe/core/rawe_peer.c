@@ -53,6 +53,16 @@ void rawe_peer_close(struct rawe_peer *peer)
     }
 }
 
+void rawe_peer_set_payload_max(struct rawe_peer *peer, uint32_t payload_max_bytes)
+{
+    peer->config.payload_max_bytes = payload_max_bytes;
+    for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
+        if (peer->conn[lane] != NULL) {
+            rawe_conn_set_payload_max(peer->conn[lane], payload_max_bytes);
+        }
+    }
+}
+
 bool rawe_peer_drained(const struct rawe_peer *peer)
 {
     for (unsigned lane = 0; lane < RAWE_LANES; lane++) {

@@ -108,6 +108,9 @@ static inline struct rawe_conn *rawe_peer_conn(struct rawe_peer *peer, unsigned 
     return __builtin_expect(conn != NULL, 1) ? conn : rawe_peer_open(peer, lane);
 }
 
+/** The path was found to carry frame payload of that length only. */
+void rawe_peer_set_payload_max(struct rawe_peer *peer, uint32_t payload_max_bytes);
+
 /** True when nothing is queued or in flight to the peer. */
 bool rawe_peer_drained(const struct rawe_peer *peer);
 

@@ -82,13 +82,15 @@ enum rawe_frame_type {
 #define RAWE_FLAG_RESENT 0x10u
 /** On ACK: a frame came that had been taken before, since the last ACK. */
 #define RAWE_FLAG_DUPLICATE 0x20u
-#define RAWE_FLAGS_KNOWN 0x3Fu
+/** On PONG: the process makes progress, so that its engine sees what comes. */
+#define RAWE_FLAG_SERVICED 0x40u
+#define RAWE_FLAGS_KNOWN 0x7Fu
 
 struct rawe_header {
     uint8_t type;           /**< enum rawe_frame_type */
     uint8_t flags;          /**< RAWE_FLAG_* */
-    uint16_t port;          /**< receiver's port */
-    uint32_t key;           /**< receiver's session key */
+    uint16_t port;          /**< receiver's port; PING, PONG: its responder's */
+    uint32_t key;           /**< receiver's session key; PING, PONG: its responder's key */
     uint32_t connection_id; /**< receiver's id of the connection; 0 where there is none yet */
     uint32_t sequence;
     uint32_t acknowledgement;
@@ -226,8 +228,10 @@ size_t rawe_frame_seal(uint8_t *buffer, struct rawe_header *header, bool checksu
 /*
  * PING payload; the rest of the frame, up to the length under test, is zero. PONG returns
  * it unchanged and in the same length, so that one exchange tests a size in both directions.
+ * A PING may go to an address that no switch has learned, and is flooded then. So responders have
+ * ports and keys of their own: no session key is in a PING or PONG.
  *
- *  0 | key to answer to 32 | port to answer to 16 | 0 16 |
+ *  0 | responder's key to answer to 32 | responder's port 16 | 0 16 |
  *  8 | token 64 (the sender's business) |
  */
 #define RAWE_PING_BYTES 16u

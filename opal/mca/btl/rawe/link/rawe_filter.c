@@ -16,45 +16,16 @@
 /** A SOCK_RAW socket's filter sees the Ethernet header in front. */
 #define AT(offset) (base + (offset))
 
-/** Index of the two return statements in the program below. */
-enum { ACCEPT = 13, DROP = 14, PROGRAM_LENGTH = 15 };
-
 /** Distance from the statement `here` to the statement `there`; jumps count from the next one. */
-#define TO(here, there) ((there) - (here) -1)
+#define TO(here, there) ((uint8_t)((there) - (here) -1))
 
-int rawe_filter_attach(int fd, enum rawe_filter_for what, uint16_t port, uint32_t key,
-                       struct rawe_link_error *error)
+/** First byte of a frame header. */
+#define VERSION_TYPE(type) ((uint32_t)(RAWE_WIRE_VERSION << 4 | (type)))
+
+static int attach(int fd, struct sock_filter *program, unsigned short length,
+                  struct rawe_link_error *error)
 {
-    const uint8_t ping_pong_to = what == RAWE_FILTER_FOR_RESPONDER ? ACCEPT : DROP;
-    const uint8_t others_to = what == RAWE_FILTER_FOR_RESPONDER ? DROP : ACCEPT;
-
-    const uint32_t base =
-        what == RAWE_FILTER_FOR_BULK ? RAWE_FILTER_BULK_OFFSET : RAWE_ETH_HEADER_BYTES;
-
-    /* A load beyond the end of a short frame ends the program with "drop". */
-    struct sock_filter program[PROGRAM_LENGTH] = {
-        /* 0 */ BPF_STMT(BPF_LD | BPF_W | BPF_ABS, AT(RAWE_OFFSET_KEY)),
-        /* 1 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, key, 0, TO(1, DROP)),
-        /* 2 */ BPF_STMT(BPF_LD | BPF_H | BPF_ABS, AT(RAWE_OFFSET_PORT)),
-        /* 3 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, port, 0, TO(3, DROP)),
-        /* HOST: to this interface's own address; not OTHERHOST (promiscuous, or a VLAN that
-         * nobody here is in), not broadcast, not a copy of what was sent. */
-        /* 4 */ BPF_STMT(BPF_LD | BPF_B | BPF_ABS, (uint32_t)(SKF_AD_OFF + SKF_AD_PKTTYPE)),
-        /* 5 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, PACKET_HOST, 0, TO(5, DROP)),
-        /* 6 */ BPF_STMT(BPF_LD | BPF_B | BPF_ABS, AT(RAWE_OFFSET_VERSION_TYPE)),
-        /* 7 */ BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, RAWE_WIRE_VERSION << 4, 0, TO(7, DROP)),
-        /* 8 */ BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, RAWE_WIRE_VERSION << 4 | 0xF, TO(8, DROP), 0),
-        /* 9 */ BPF_STMT(BPF_ALU | BPF_AND | BPF_K, 0xF),
-        /* 10 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, RAWE_FRAME_PING,
-                          (uint8_t)TO(10, ping_pong_to), 0),
-        /* 11 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, RAWE_FRAME_PONG,
-                          (uint8_t)TO(11, ping_pong_to), 0),
-        /* 12 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, RAWE_FRAME_PROBE, (uint8_t)TO(12, ACCEPT),
-                          (uint8_t)TO(12, others_to)),
-        [ACCEPT] = BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),
-        [DROP] = BPF_STMT(BPF_RET | BPF_K, 0),
-    };
-    const struct sock_fprog filter = {.len = PROGRAM_LENGTH, .filter = program};
+    const struct sock_fprog filter = {.len = length, .filter = program};
     const int one = 1;
 
     if (setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter) != 0) {
@@ -66,4 +37,77 @@ int rawe_filter_attach(int fd, enum rawe_filter_for what, uint16_t port, uint32_
         return -1;
     }
     return 0;
+}
+
+/*
+ * In both programs a load beyond the end of a short frame ends the program with "drop". HOST: to
+ * this interface's own address; not OTHERHOST (promiscuous, or a VLAN that nobody here is in), not
+ * broadcast, not a copy of what was sent.
+ */
+
+/** Everything for the session's port and key but PING and PONG. */
+static int attach_for_link(int fd, uint32_t base, const struct rawe_link_config *config,
+                           struct rawe_link_error *error)
+{
+    enum { ACCEPT = 12, DROP = 13, LENGTH = 14 };
+    struct sock_filter program[LENGTH] = {
+        /* 0 */ BPF_STMT(BPF_LD | BPF_W | BPF_ABS, AT(RAWE_OFFSET_KEY)),
+        /* 1 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, config->key, 0, TO(1, DROP)),
+        /* 2 */ BPF_STMT(BPF_LD | BPF_H | BPF_ABS, AT(RAWE_OFFSET_PORT)),
+        /* 3 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, config->port, 0, TO(3, DROP)),
+        /* 4 */ BPF_STMT(BPF_LD | BPF_B | BPF_ABS, (uint32_t)(SKF_AD_OFF + SKF_AD_PKTTYPE)),
+        /* 5 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, PACKET_HOST, 0, TO(5, DROP)),
+        /* 6 */ BPF_STMT(BPF_LD | BPF_B | BPF_ABS, AT(RAWE_OFFSET_VERSION_TYPE)),
+        /* 7 */ BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, VERSION_TYPE(0), 0, TO(7, DROP)),
+        /* 8 */ BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, VERSION_TYPE(0xF), TO(8, DROP), 0),
+        /* 9 */ BPF_STMT(BPF_ALU | BPF_AND | BPF_K, 0xF),
+        /* 10 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, RAWE_FRAME_PING, TO(10, DROP), 0),
+        /* 11 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, RAWE_FRAME_PONG, TO(11, DROP), 0),
+        [ACCEPT] = BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),
+        [DROP] = BPF_STMT(BPF_RET | BPF_K, 0),
+    };
+
+    return attach(fd, program, LENGTH, error);
+}
+
+/** PING and PONG for the responder's port and key, PROBE for the session's. */
+static int attach_for_responder(int fd, const struct rawe_link_config *config,
+                                struct rawe_link_error *error)
+{
+    enum { SESSION = 7, HOST = 12, ACCEPT = 14, DROP = 15, LENGTH = 16 };
+    const uint32_t base = RAWE_ETH_HEADER_BYTES;
+    struct sock_filter program[LENGTH] = {
+        /* 0 */ BPF_STMT(BPF_LD | BPF_W | BPF_ABS, AT(RAWE_OFFSET_KEY)),
+        /* 1 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, config->ping_key, 0, TO(1, SESSION)),
+        /* 2 */ BPF_STMT(BPF_LD | BPF_H | BPF_ABS, AT(RAWE_OFFSET_PORT)),
+        /* 3 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, config->ping_port, 0, TO(3, DROP)),
+        /* 4 */ BPF_STMT(BPF_LD | BPF_B | BPF_ABS, AT(RAWE_OFFSET_VERSION_TYPE)),
+        /* 5 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, VERSION_TYPE(RAWE_FRAME_PING), TO(5, HOST), 0),
+        /* 6 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, VERSION_TYPE(RAWE_FRAME_PONG), TO(6, HOST),
+                         TO(6, DROP)),
+        [SESSION] = BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, config->key, 0, TO(SESSION, DROP)),
+        /* 8 */ BPF_STMT(BPF_LD | BPF_H | BPF_ABS, AT(RAWE_OFFSET_PORT)),
+        /* 9 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, config->port, 0, TO(9, DROP)),
+        /* 10 */ BPF_STMT(BPF_LD | BPF_B | BPF_ABS, AT(RAWE_OFFSET_VERSION_TYPE)),
+        /* 11 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, VERSION_TYPE(RAWE_FRAME_PROBE), 0,
+                          TO(11, DROP)),
+        [HOST] = BPF_STMT(BPF_LD | BPF_B | BPF_ABS, (uint32_t)(SKF_AD_OFF + SKF_AD_PKTTYPE)),
+        /* 13 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, PACKET_HOST, 0, TO(13, DROP)),
+        [ACCEPT] = BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),
+        [DROP] = BPF_STMT(BPF_RET | BPF_K, 0),
+    };
+
+    return attach(fd, program, LENGTH, error);
+}
+
+int rawe_filter_attach(int fd, enum rawe_filter_for what, const struct rawe_link_config *config,
+                       struct rawe_link_error *error)
+{
+    if (what == RAWE_FILTER_FOR_RESPONDER) {
+        return attach_for_responder(fd, config, error);
+    }
+    return attach_for_link(fd,
+                           what == RAWE_FILTER_FOR_BULK ? RAWE_FILTER_BULK_OFFSET
+                                                        : RAWE_ETH_HEADER_BYTES,
+                           config, error);
 }

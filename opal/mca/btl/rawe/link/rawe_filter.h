@@ -13,7 +13,7 @@
 /** Kinds of socket a process has; every frame for it goes to one, a PROBE to two. */
 enum rawe_filter_for {
     RAWE_FILTER_FOR_LINK,      /**< everything but PING and PONG */
-    RAWE_FILTER_FOR_RESPONDER, /**< PING, PONG and PROBE only */
+    RAWE_FILTER_FOR_RESPONDER, /**< PING and PONG to the responder's address, PROBE to the link's */
     RAWE_FILTER_FOR_BULK,      /**< as LINK, but in an IPv4 and UDP envelope */
 };
 
@@ -24,12 +24,12 @@ enum rawe_filter_for {
 #define ETHERTYPE_IPV4 0x0800u
 
 /**
- * Attach and lock the filter: only frames addressed to this host, of our wire version, for
- * `port` and `key`, and of the types of `what` pass. The socket must not be bound yet, so that
- * no frame slips in before.
+ * Attach and lock the filter: only frames addressed to this host, of our wire version, for port and
+ * key of the configuration, and of the types of `what` pass. The socket must not be bound yet, so
+ * that no frame slips in before.
  * Returns 0, or -1 and the error.
  */
-int rawe_filter_attach(int fd, enum rawe_filter_for what, uint16_t port, uint32_t key,
+int rawe_filter_attach(int fd, enum rawe_filter_for what, const struct rawe_link_config *config,
                        struct rawe_link_error *error);
 
 #endif

@@ -23,6 +23,8 @@ struct rawe_link_config {
     uint16_t ethertype;    /**< host order */
     uint16_t port;         /**< ours: frames for others never reach user space */
     uint32_t key;          /**< ours */
+    uint16_t ping_port;    /**< the responder's, for PING and PONG, which no session key is in */
+    uint32_t ping_key;
     uint32_t mtu_bytes;    /**< interface MTU: largest frame less the Ethernet header */
     size_t ring_bytes;     /**< memory for the receive ring, rounded as the kernel wants it */
     bool qdisc_bypass;     /**< PACKET_QDISC_BYPASS: skip the administrator's shaping */

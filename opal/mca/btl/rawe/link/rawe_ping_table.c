@@ -90,8 +90,7 @@ static int take_unused(struct rawe_ping_table *table)
     return (int)table->used++;
 }
 
-int rawe_ping_table_add(struct rawe_ping_table *table, const uint8_t mac[RAWE_MAC_BYTES],
-                   uint16_t port, uint32_t key, uint32_t payload_bytes)
+int rawe_ping_table_add(struct rawe_ping_table *table, const struct rawe_ping_address *to)
 {
     uint64_t random;
 
@@ -106,10 +105,10 @@ int rawe_ping_table_add(struct rawe_ping_table *table, const uint8_t mac[RAWE_MA
     const int index = take_unused(table);
     if (index >= 0) {
         struct rawe_ping_entry *ping = rawe_ping_table_at(table, index);
-        memcpy(ping->mac, mac, RAWE_MAC_BYTES);
-        ping->port = port;
-        ping->key = key;
-        ping->payload_bytes = payload_bytes;
+        ping->to = *to;
+        __atomic_store_n(&ping->asked_bytes, 0, __ATOMIC_RELAXED);
+        __atomic_store_n(&ping->pong_bytes, 0, __ATOMIC_RELAXED);
+        __atomic_store_n(&ping->absent_ns, 0, __ATOMIC_RELAXED);
         __atomic_store_n(&ping->pong_ns, 0, __ATOMIC_RELAXED);
         ping->token = (random & ~(uint64_t)INDEX_MASK) | (uint32_t)index;
     }
@@ -127,13 +126,32 @@ void rawe_ping_table_remove(struct rawe_ping_table *table, int index)
     pthread_mutex_unlock(&table->lock);
 }
 
+void rawe_ping_table_asked(struct rawe_ping_table *table, int index, uint32_t payload_bytes)
+{
+    struct rawe_ping_entry *ping = rawe_ping_table_at(table, index);
+
+    if (payload_bytes > __atomic_load_n(&ping->asked_bytes, __ATOMIC_RELAXED)) {
+        __atomic_store_n(&ping->asked_bytes, payload_bytes, __ATOMIC_RELAXED);
+    }
+}
+
 uint64_t rawe_ping_table_pong_ns(const struct rawe_ping_table *table, int index)
 {
     return __atomic_load_n(&rawe_ping_table_at(table, index)->pong_ns, __ATOMIC_ACQUIRE);
 }
 
+uint64_t rawe_ping_table_absent_ns(const struct rawe_ping_table *table, int index)
+{
+    return __atomic_load_n(&rawe_ping_table_at(table, index)->absent_ns, __ATOMIC_ACQUIRE);
+}
+
+uint32_t rawe_ping_table_pong_bytes(const struct rawe_ping_table *table, int index)
+{
+    return __atomic_load_n(&rawe_ping_table_at(table, index)->pong_bytes, __ATOMIC_ACQUIRE);
+}
+
 bool rawe_ping_table_answer(struct rawe_ping_table *table, uint64_t token, uint32_t payload_bytes,
-                       uint64_t now_ns)
+                            bool serviced, uint64_t now_ns)
 {
     const uint32_t index = (uint32_t)token & INDEX_MASK;
     bool matched = false;
@@ -141,8 +159,15 @@ bool rawe_ping_table_answer(struct rawe_ping_table *table, uint64_t token, uint3
     pthread_mutex_lock(&table->lock);
     if (token != 0 && index < table->used) {
         struct rawe_ping_entry *ping = rawe_ping_table_at(table, (int)index);
-        /* An answer cut short on the way, or made up, proves nothing about the ping's length. */
-        if (ping->token == token && ping->payload_bytes == payload_bytes) {
+        /* An answer longer than all that was asked is made up. */
+        if (ping->token == token &&
+            payload_bytes <= __atomic_load_n(&ping->asked_bytes, __ATOMIC_RELAXED)) {
+            if (payload_bytes > ping->pong_bytes) {
+                __atomic_store_n(&ping->pong_bytes, payload_bytes, __ATOMIC_RELEASE);
+            }
+            if (!serviced) {
+                __atomic_store_n(&ping->absent_ns, now_ns, __ATOMIC_RELEASE);
+            }
             __atomic_store_n(&ping->pong_ns, now_ns, __ATOMIC_RELEASE);
             __atomic_fetch_add(&table->answers, 1, __ATOMIC_RELEASE);
             pthread_cond_broadcast(&table->answered);

@@ -1,8 +1,9 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The pings this process has under way: to whom, how long, and when the answer came. A ping is
- * known on the wire by its token alone, most of it random, so that a forged answer finds nothing.
+ * The pings this process has under way: to which responder, and which answers came. A ping is known
+ * on the wire by its token alone, most of it random, so that a forged answer finds nothing. It may be
+ * sent in several lengths.
  */
 #ifndef RAWE_PING_TABLE_H
 #define RAWE_PING_TABLE_H
@@ -17,13 +18,20 @@
 #define RAWE_PING_BLOCK_MIN 64u
 #define RAWE_PING_BLOCKS (RAWE_PING_INDEX_BITS - 6u)
 
-struct rawe_ping_entry {
-    uint64_t token;   /**< 0: not in use */
-    uint64_t pong_ns; /**< when the newest answer came (CLOCK_MONOTONIC); 0: never; atomic */
+/** Where a responder is reached. */
+struct rawe_ping_address {
     uint8_t mac[RAWE_MAC_BYTES];
     uint16_t port;
     uint32_t key;
-    uint32_t payload_bytes; /**< of PING and PONG */
+};
+
+struct rawe_ping_entry {
+    uint64_t token;       /**< 0: not in use */
+    uint64_t pong_ns;     /**< when the newest answer came (CLOCK_MONOTONIC); 0: never; atomic */
+    uint64_t absent_ns;   /**< the same of answers without RAWE_FLAG_SERVICED; atomic */
+    uint32_t asked_bytes; /**< payload of the longest PING sent; atomic */
+    uint32_t pong_bytes;  /**< payload of the longest answer, 0: none; atomic */
+    struct rawe_ping_address to;
     int next_free;
 };
 
@@ -42,19 +50,27 @@ int rawe_ping_table_init(struct rawe_ping_table *table);
 void rawe_ping_table_destroy(struct rawe_ping_table *table);
 
 /** Returns the new ping's index, or -1 when there is no memory. */
-int rawe_ping_table_add(struct rawe_ping_table *table, const uint8_t mac[RAWE_MAC_BYTES],
-                   uint16_t port, uint32_t key, uint32_t payload_bytes);
+int rawe_ping_table_add(struct rawe_ping_table *table, const struct rawe_ping_address *to);
 void rawe_ping_table_remove(struct rawe_ping_table *table, int index);
 
-/** The ping of an index that rawe_ping_table_add returned and rawe_ping_table_remove has not seen yet. */
+/** The ping of an index that was added and not removed yet. */
 struct rawe_ping_entry *rawe_ping_table_at(const struct rawe_ping_table *table, int index);
+
+/** A PING of this length is about to be sent. */
+void rawe_ping_table_asked(struct rawe_ping_table *table, int index, uint32_t payload_bytes);
 
 /** When the newest answer came; 0: never. */
 uint64_t rawe_ping_table_pong_ns(const struct rawe_ping_table *table, int index);
 
-/** An answer came in: note it if it is one, and wake whoever waits. Returns whether it is one. */
+/** When the newest answer came of a process that makes no progress; 0: never. */
+uint64_t rawe_ping_table_absent_ns(const struct rawe_ping_table *table, int index);
+
+/** Payload of the longest answer; 0: none has come. */
+uint32_t rawe_ping_table_pong_bytes(const struct rawe_ping_table *table, int index);
+
+/** An answer came in: note it if it is one, and wake those who wait. Returns whether it is one. */
 bool rawe_ping_table_answer(struct rawe_ping_table *table, uint64_t token, uint32_t payload_bytes,
-                       uint64_t now_ns);
+                            bool serviced, uint64_t now_ns);
 
 /** How many answers have come in. */
 uint64_t rawe_ping_table_answers(const struct rawe_ping_table *table);

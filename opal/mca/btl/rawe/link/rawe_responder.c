@@ -37,15 +37,16 @@
 struct rawe_responder {
     struct rawe_ring ring;
     struct rawe_ping_table pings;
+    struct rawe_validations validations;
     int fd;
-    int wake_fd; /**< eventfd: readable when the thread shall look up */
+    int wake_fd; /**< eventfd: readable when there is something to do */
     bool stopping; /**< atomic: the thread shall end */
-    bool asked;  /**< the thread's: a PROBE has come since it last tended */
+    bool asked;  /**< the thread's: a PROBE has come since its duty was last called */
     struct rawe_responder_duty duty;
     pthread_t thread;
     uint8_t mac[RAWE_MAC_BYTES]; /**< our own */
     uint16_t ethertype;
-    uint16_t port; /**< our own, to be answered to */
+    uint16_t port; /**< our own, to be answered to; not the session's */
     uint32_t key;
     uint8_t *zeros; /**< what PING frames are filled up with */
     struct rawe_responder_counters counters; /**< atomic, written by the thread */
@@ -64,9 +65,14 @@ struct rawe_ping_table *rawe_responder_ping_table(struct rawe_responder *respond
     return &responder->pings;
 }
 
-unsigned rawe_responder_ring_frames(const struct rawe_responder *responder)
+struct rawe_validations *rawe_responder_validations(struct rawe_responder *responder)
 {
-    return rawe_ring_slots(&responder->ring);
+    return &responder->validations;
+}
+
+unsigned rawe_responder_burst_pings(const struct rawe_responder *responder)
+{
+    return rawe_path_burst_pings(rawe_ring_slots(&responder->ring), FRAMES_PER_S);
 }
 
 static void count(uint64_t *counter)
@@ -85,14 +91,14 @@ static void write_headers(const struct rawe_responder *responder, uint8_t *frame
     rawe_header_encode(frame + RAWE_ETH_HEADER_BYTES, header);
 }
 
-void rawe_responder_send_ping(struct rawe_responder *responder, int index)
+void rawe_responder_send_ping(struct rawe_responder *responder, int index, uint32_t payload_bytes)
 {
     const struct rawe_ping_entry *entry = rawe_ping_table_at(&responder->pings, index);
     const struct rawe_header header = {
         .type = RAWE_FRAME_PING,
-        .port = entry->port,
-        .key = entry->key,
-        .payload_bytes = (uint16_t)entry->payload_bytes,
+        .port = entry->to.port,
+        .key = entry->to.key,
+        .payload_bytes = (uint16_t)payload_bytes,
     };
     const struct rawe_ping ping = {
         .key = responder->key,
@@ -102,11 +108,12 @@ void rawe_responder_send_ping(struct rawe_responder *responder, int index)
     uint8_t head[RAWE_PAYLOAD_OFFSET + RAWE_PING_BYTES];
     struct iovec pieces[] = {
         {head, sizeof head},
-        {responder->zeros, entry->payload_bytes - RAWE_PING_BYTES},
+        {responder->zeros, payload_bytes - RAWE_PING_BYTES},
     };
     const struct msghdr message = {.msg_iov = pieces, .msg_iovlen = 2};
 
-    write_headers(responder, head, entry->mac, &header);
+    rawe_ping_table_asked(&responder->pings, index, payload_bytes);
+    write_headers(responder, head, entry->to.mac, &header);
     rawe_ping_encode(head + RAWE_PAYLOAD_OFFSET, &ping);
     (void)sendmsg(responder->fd, &message, MSG_DONTWAIT);
 }
@@ -115,8 +122,10 @@ void rawe_responder_send_ping(struct rawe_responder *responder, int index)
 static void answer_ping(struct rawe_responder *responder, uint8_t *frame,
                         const struct rawe_header *ping_header, const struct rawe_ping *ping)
 {
+    const struct rawe_responder_duty *duty = &responder->duty;
     const struct rawe_header header = {
         .type = RAWE_FRAME_PONG,
+        .flags = duty->serviced != NULL && duty->serviced(duty->context) ? RAWE_FLAG_SERVICED : 0,
         .port = ping->port,
         .key = ping->key,
         .payload_bytes = ping_header->payload_bytes,
@@ -155,7 +164,8 @@ static void handle_frame(struct rawe_responder *responder, uint8_t *frame, size_
     if (header.type == RAWE_FRAME_PING) {
         answer_ping(responder, frame, &header, &ping);
     } else if (rawe_ping_table_answer(&responder->pings, ping.token, header.payload_bytes,
-                                 rawe_responder_now_ns())) {
+                                      (header.flags & RAWE_FLAG_SERVICED) != 0,
+                                      rawe_responder_now_ns())) {
         count(&responder->counters.pongs_matched);
     } else {
         count(&responder->counters.pongs_unknown);
@@ -177,13 +187,18 @@ static bool pause_or_stop(const struct rawe_responder *responder)
 }
 
 /** Returns how long to sleep at most, in milliseconds; -1: until something happens. */
-static int tend(struct rawe_responder *responder)
+static int serve(struct rawe_responder *responder)
 {
     const bool asked = responder->asked;
+    const int validation_ms = rawe_validations_serve(responder);
+    int duty_ms = -1;
 
     responder->asked = false;
-    return responder->duty.service == NULL ? -1
-                                        : responder->duty.service(responder->duty.context, asked);
+    if (responder->duty.service != NULL) {
+        duty_ms = responder->duty.service(responder->duty.context, asked);
+    }
+    return duty_ms < 0 || (validation_ms >= 0 && validation_ms < duty_ms) ? validation_ms
+                                                                          : duty_ms;
 }
 
 static void *run(void *context)
@@ -236,7 +251,7 @@ static void *run(void *context)
                 return NULL;
             }
         }
-        sleep_ms = tend(responder);
+        sleep_ms = serve(responder);
     }
 }
 
@@ -284,8 +299,8 @@ int rawe_responder_start(struct rawe_responder **responder, const struct rawe_li
     }
     memcpy(r->mac, mac, RAWE_MAC_BYTES);
     r->ethertype = config->ethertype;
-    r->port = config->port;
-    r->key = config->key;
+    r->port = config->ping_port;
+    r->key = config->ping_key;
     r->zeros = calloc(1, UINT16_MAX);
     if (r->zeros == NULL) {
         *error = (struct rawe_link_error){"malloc", ENOMEM};
@@ -295,6 +310,11 @@ int rawe_responder_start(struct rawe_responder **responder, const struct rawe_li
     if (code != 0) {
         *error = (struct rawe_link_error){"pthread_cond_init", code};
         goto no_table;
+    }
+    code = rawe_validations_init(&r->validations);
+    if (code != 0) {
+        *error = (struct rawe_link_error){"pthread_mutex_init", code};
+        goto no_validations;
     }
     r->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (r->wake_fd < 0) {
@@ -320,6 +340,8 @@ no_thread:
 no_socket:
     close(r->wake_fd);
 no_wake_fd:
+    rawe_validations_destroy(r);
+no_validations:
     rawe_ping_table_destroy(&r->pings);
 no_table:
     free(r->zeros);
@@ -351,15 +373,15 @@ void rawe_responder_stop(struct rawe_responder *responder)
     rawe_ring_close(&responder->ring);
     close(responder->fd);
     close(responder->wake_fd);
+    rawe_validations_destroy(responder);
     rawe_ping_table_destroy(&responder->pings);
     free(responder->zeros);
     free(responder);
 }
 
-int rawe_responder_watch(struct rawe_responder *responder, const uint8_t mac[RAWE_MAC_BYTES],
-                         uint16_t port, uint32_t key)
+int rawe_responder_watch(struct rawe_responder *responder, const struct rawe_ping_address *to)
 {
-    return rawe_ping_table_add(&responder->pings, mac, port, key, RAWE_PING_BYTES);
+    return rawe_ping_table_add(&responder->pings, to);
 }
 
 void rawe_responder_unwatch(struct rawe_responder *responder, int slot)
@@ -369,12 +391,17 @@ void rawe_responder_unwatch(struct rawe_responder *responder, int slot)
 
 void rawe_responder_ping(struct rawe_responder *responder, int slot)
 {
-    rawe_responder_send_ping(responder, slot);
+    rawe_responder_send_ping(responder, slot, RAWE_PING_BYTES);
 }
 
 uint64_t rawe_responder_last_pong_ns(const struct rawe_responder *responder, int slot)
 {
     return rawe_ping_table_pong_ns(&responder->pings, slot);
+}
+
+uint64_t rawe_responder_last_absent_ns(const struct rawe_responder *responder, int slot)
+{
+    return rawe_ping_table_absent_ns(&responder->pings, slot);
 }
 
 void rawe_responder_read_counters(const struct rawe_responder *responder,

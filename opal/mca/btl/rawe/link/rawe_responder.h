@@ -11,31 +11,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "../core/rawe_wire.h"
+#include "../core/rawe_path.h"
 #include "rawe_link.h"
+#include "rawe_ping_table.h"
 
 struct rawe_responder;
 
-/** A way to a peer to be probed, and what was found out. */
-struct rawe_reach {
-    uint8_t mac[RAWE_MAC_BYTES]; /**< in */
-    uint16_t port;               /**< in: peer's */
-    uint32_t key;                /**< in: peer's */
-    uint32_t mtu_bytes;          /**< in: the largest MTU worth trying, both ends' minimum */
-    bool another_way;            /**< in: to the process of the entry before, and a worse one */
-    bool reached_elsewhere; /**< in: some other way to the process is known already */
-    /**
-     * in: not NULL: through this responder, and only to find out whether the process is there. Such
-     * entries stand behind the others of their process.
-     */
-    struct rawe_responder *witness;
-    /**
-     * in: how long it is tried at most once the process has been reached some other way; 0: until
-     * the timeout.
-     */
-    uint64_t other_way_ns;
-    uint32_t mtu_passed_bytes;   /**< out: largest MTU that came back; 0: none that is of use */
-    bool small_passed;           /**< out: some frame came back, if only a minimal one */
+/** Where the PINGs of a path go, and through which interface. */
+struct rawe_path_target {
+    struct rawe_ping_address to;
+    /** For indirect checks (rawe_path.indirect): another interface's responder. NULL: the asked. */
+    struct rawe_responder *through;
 };
 
 struct rawe_responder_counters {
@@ -43,13 +29,18 @@ struct rawe_responder_counters {
     uint64_t pings_unanswered; /**< the kernel had no room for the answer */
     uint64_t probes_seen;      /**< PROBE frames, which belong to the engine, too */
     uint64_t pongs_matched;
-    uint64_t pongs_unknown;  /**< answers to no probe under way: late, or forged */
+    uint64_t pongs_unknown;  /**< answers to no PING under way: late, or forged */
     uint64_t frames_invalid; /**< passed the filter, not the decoder */
     uint64_t pauses;         /**< more frames than the rate limit came: slept instead */
 };
 
 /** What the thread does beside. */
 struct rawe_responder_duty {
+    /**
+     * Has the process made progress lately, so that its engine sees what comes? Called with each
+     * PING; the PONG carries the answer (RAWE_FLAG_SERVICED). NULL: no.
+     */
+    bool (*serviced)(void *context);
     /**
      * Called by the thread after rawe_responder_wake, after frames came (`asked`: a PROBE was among
      * them), and when the time has passed that it returned: milliseconds, -1: no need. NULL:
@@ -67,7 +58,7 @@ int rawe_responder_start(struct rawe_responder **responder, const struct rawe_li
                          const uint8_t mac[RAWE_MAC_BYTES], const struct rawe_responder_duty *duty,
                          struct rawe_link_error *error);
 
-/** Have the thread tend to its duty; from any thread. */
+/** Have the thread see to its duty; from any thread. */
 void rawe_responder_wake(struct rawe_responder *responder);
 
 /** End the thread, so that its duty's context may go; the socket stays. */
@@ -80,26 +71,39 @@ void rawe_responder_join(struct rawe_responder *responder);
 void rawe_responder_stop(struct rawe_responder *responder);
 
 /**
- * Probe all `count` ways at the same time, small and full MTU, then, where only the small one
- * passed, usual sizes between. Frames are repeated (loss is not unreachability) until everything
- * is known or `timeout_ns` has passed; of several ways to a process those behind the first good one
- * need not be known. A peer whose small frame passes at once is not waited for
- * longer than needed: full-size trials end after a short multiple of the small one's round trip
- * (with a floor that bears a busy host). Blocks the caller; safe from any thread.
+ * Path discovery (rawe_path.h) over `count` paths: those to the same process stand together.
+ * Returns when everything is known or `timeout_ns` has passed; the results are in `paths`. Blocks
+ * the caller; safe from any thread.
  */
-void rawe_responder_reach(struct rawe_responder *responder, struct rawe_reach *peers,
-                          unsigned count, uint64_t timeout_ns);
+void rawe_responder_discover(struct rawe_responder *responder, struct rawe_path *paths,
+                             const struct rawe_path_target *targets, unsigned count,
+                             uint64_t timeout_ns);
+
+/** A path that is validated anew while the job runs. */
+struct rawe_validation;
+
+/** Begin to validate a path; the responder's thread does it. NULL without memory. */
+struct rawe_validation *rawe_responder_validate(struct rawe_responder *responder,
+                                                const struct rawe_ping_address *to,
+                                                uint32_t mtu_bytes, uint64_t timeout_ns);
+
+/** The result. False: not known yet. */
+bool rawe_validation_result(const struct rawe_validation *validation, struct rawe_path *path);
+
+/** Forget a validation, known or not. NULL is nothing to forget. */
+void rawe_validation_end(struct rawe_responder *responder, struct rawe_validation *validation);
 
 /**
  * Liveness watch, lock-free for the caller. `watch` returns a slot (or -1 when out of memory);
- * `ping` sends one small PING for it; `last_pong_ns` tells when the newest answer came
- * (CLOCK_MONOTONIC nanoseconds, 0: never).
+ * `ping` sends one small PING for it; `last_pong_ns` is when the newest answer came, and
+ * `last_absent_ns` when the newest one came of a process that made no progress, as it computes
+ * (both CLOCK_MONOTONIC nanoseconds, 0: never).
  */
-int rawe_responder_watch(struct rawe_responder *responder, const uint8_t mac[RAWE_MAC_BYTES],
-                         uint16_t port, uint32_t key);
+int rawe_responder_watch(struct rawe_responder *responder, const struct rawe_ping_address *to);
 void rawe_responder_unwatch(struct rawe_responder *responder, int slot);
 void rawe_responder_ping(struct rawe_responder *responder, int slot);
 uint64_t rawe_responder_last_pong_ns(const struct rawe_responder *responder, int slot);
+uint64_t rawe_responder_last_absent_ns(const struct rawe_responder *responder, int slot);
 
 /** A snapshot; safe from any thread. */
 void rawe_responder_read_counters(const struct rawe_responder *responder,

@@ -94,7 +94,7 @@ int rawe_socket_open(struct rawe_ring *ring, const struct rawe_link_config *conf
     widen_send_buffer(fd);
     /* Filter and ring before the binding: the first frame already goes through both. */
     if ((config->qdisc_bypass && bypass_qdisc(fd, error) != 0) ||
-        rawe_filter_attach(fd, what, config->port, config->key, error) != 0 ||
+        rawe_filter_attach(fd, what, config, error) != 0 ||
         (what == RAWE_FILTER_FOR_BULK &&
          (prefix_vnet_header(fd, error) != 0 || queue_what_is_long(fd, error) != 0)) ||
         rawe_ring_open(ring, fd, slot_data_bytes, ring_bytes, error) != 0 ||

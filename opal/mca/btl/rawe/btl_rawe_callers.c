@@ -1,0 +1,120 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Callers and what the modex says of them. A slot belongs to the callers' side (under the
+ * component's lock) unless it is ASKED: then it belongs to the thread that brings the answer.
+ */
+#include "btl_rawe_callers.h"
+
+#include "btl_rawe_modex.h"
+#include "btl_rawe_state.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/** Callers that are remembered at the same time. */
+#define SLOTS 64u
+
+/**
+ * Names that turned out to be nobody's, before no further one is looked up: the runtime may remember
+ * each name it was asked about, so that invented ones would fill the memory.
+ */
+#define UNKNOWN_MAX 65536u
+
+enum slot_state {
+    SLOT_FREE,
+    SLOT_ASKED,    /**< the answer has not come */
+    SLOT_ANSWERED, /**< `data` is what was published, NULL: nothing */
+};
+
+struct slot {
+    atomic_uint state; /**< enum slot_state */
+    opal_process_name_t name;
+    void *data;
+    size_t len_bytes;
+};
+
+static struct slot slots[SLOTS];
+static unsigned next_reused; /**< answered slot to give away next when none is free */
+static unsigned unknown;     /**< look-ups that brought nothing */
+
+/** Called by a thread of the runtime, or by our own inside of the question. */
+static void answered(void *context, const void *data, size_t len_bytes)
+{
+    struct slot *slot = context;
+
+    slot->data = 0 != len_bytes ? malloc(len_bytes) : NULL;
+    slot->len_bytes = NULL != slot->data ? len_bytes : 0;
+    if (NULL != slot->data) {
+        memcpy(slot->data, data, len_bytes);
+    }
+    atomic_store_explicit(&slot->state, SLOT_ANSWERED, memory_order_release);
+}
+
+static void release(struct slot *slot)
+{
+    free(slot->data);
+    slot->data = NULL;
+    slot->len_bytes = 0;
+    atomic_store_explicit(&slot->state, SLOT_FREE, memory_order_relaxed);
+}
+
+static unsigned state_of(struct slot *slot)
+{
+    return atomic_load_explicit(&slot->state, memory_order_acquire);
+}
+
+/** A slot for a new caller; those whose callers have not come back are reused. NULL: none. */
+static struct slot *take_slot(void)
+{
+    for (unsigned i = 0; i < SLOTS; ++i) {
+        if (SLOT_FREE == state_of(&slots[i])) {
+            return &slots[i];
+        }
+    }
+    for (unsigned i = 0; i < SLOTS; ++i) {
+        struct slot *slot = &slots[next_reused++ % SLOTS];
+        if (SLOT_ANSWERED == state_of(slot)) {
+            release(slot);
+            return slot;
+        }
+    }
+    return NULL;
+}
+
+static void ask(opal_process_name_t name)
+{
+    struct slot *slot = unknown < UNKNOWN_MAX ? take_slot() : NULL;
+
+    if (NULL == slot) {
+        return;
+    }
+    slot->name = name;
+    atomic_store_explicit(&slot->state, SLOT_ASKED, memory_order_relaxed);
+    if (OPAL_SUCCESS != mca_btl_rawe_compat_modex_request(&mca_btl_rawe_state.component->btl_version,
+                                                          &name, answered, slot)) {
+        ++unknown;
+        release(slot);
+    }
+}
+
+unsigned mca_btl_rawe_callers_find(opal_process_name_t name, struct mca_btl_rawe_address *addresses)
+{
+    unsigned count = 0;
+    struct slot *slot = NULL;
+
+    for (unsigned i = 0; i < SLOTS && NULL == slot; ++i) {
+        if (SLOT_FREE != state_of(&slots[i]) && slots[i].name.jobid == name.jobid &&
+            slots[i].name.vpid == name.vpid) {
+            slot = &slots[i];
+        }
+    }
+    if (NULL == slot) {
+        ask(name);
+    } else if (SLOT_ANSWERED == state_of(slot)) {
+        count = mca_btl_rawe_modex_parse(NULL, slot->data, slot->len_bytes, addresses);
+        unknown += 0 == count;
+        release(slot);
+    }
+    return count;
+}

@@ -1,0 +1,242 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Path discovery. test/sim/path simulates it; each of test/sim/planted.d/path-*.patch takes a rule
+ * out, and the simulator notices.
+ */
+#include "rawe_path.h"
+
+#include <assert.h>
+
+#define NS_PER_MS 1000000ull
+
+/** Interval between two rounds of a path: doubled each time, so that the absent cost little. */
+#define INTERVAL_FIRST_NS (2 * NS_PER_MS)
+#define INTERVAL_MAX_NS (100 * NS_PER_MS)
+
+/** Rounds with the full size alone: on almost all networks it passes. */
+#define ROUNDS_FULL_ALONE 4u
+
+/**
+ * Rounds in all, which take 930 ms: a host's responder may get its turn that late. Each size has
+ * 10 tries at least: with one frame in ten lost each way, all fail once in 17 million times.
+ */
+#define ROUNDS_MAX (ROUNDS_FULL_ALONE + 10u)
+
+/** Pace: what comes back has to be received, by a responder that takes its time. */
+#define PACE_NS (2 * NS_PER_MS)
+
+/** How long a path is tested once its process is known to be there, by another path or before. */
+#define PATIENCE_NS (500 * NS_PER_MS)
+
+/** The same, when there is little to hope for, or to gain: a worse path is usable. */
+#define PATIENCE_SHORT_NS (20 * NS_PER_MS)
+
+/** MTUs that switches, drivers and tunnels are known to be limited to, falling. */
+static const uint32_t usual_mtus[] = {32000, 16000, 9198, 9000, 8996, 8950, 8192, 8000, 4074, 4000,
+                                      2000,  1500,  1496, 1492, 1450, 1400, 1280, 1024, 576};
+
+#define USUAL_MTUS (sizeof usual_mtus / sizeof usual_mtus[0])
+
+unsigned rawe_path_burst_pings(unsigned ring_frames, unsigned frames_per_s)
+{
+    const unsigned ring_part = ring_frames / 4 + 1;
+    const unsigned served = (unsigned)(frames_per_s * PACE_NS / (1000 * NS_PER_MS)) / 2;
+
+    return ring_part < served || served == 0 ? ring_part : served;
+}
+
+static void begin_round_now(struct rawe_path *path, uint64_t now_ns)
+{
+    path->round = 0;
+    path->size = 0;
+    path->next_ns = now_ns;
+    path->interval_ns = INTERVAL_FIRST_NS;
+}
+
+void rawe_path_search_begin(struct rawe_path_search *search, struct rawe_path *paths,
+                            unsigned count, unsigned burst_pings, uint64_t now_ns,
+                            uint64_t timeout_ns)
+{
+    assert(burst_pings != 0);
+    *search = (struct rawe_path_search){
+        .paths = paths,
+        .count = count,
+        .burst_pings = burst_pings,
+        .budget = burst_pings,
+        .now_ns = now_ns,
+        .refilled_ns = now_ns,
+        .deadline_ns = now_ns + timeout_ns,
+    };
+    for (unsigned i = 0; i < count; i++) {
+        struct rawe_path *path = &paths[i];
+        if (path->mtu_bytes > RAWE_PATH_MTU_LARGEST_BYTES) {
+            path->mtu_bytes = RAWE_PATH_MTU_LARGEST_BYTES;
+        }
+        path->reachable = false;
+        path->mtu_passed_bytes = 0;
+        path->done = false;
+        path->present_ns = path->process_known ? now_ns : 0;
+        path->usable_ns = 0;
+        begin_round_now(path, now_ns);
+    }
+}
+
+void rawe_path_search_answered(struct rawe_path_search *search, unsigned index, uint32_t mtu_bytes)
+{
+    struct rawe_path *path = &search->paths[index];
+
+    if (mtu_bytes > path->mtu_bytes && mtu_bytes != RAWE_PATH_MTU_SMALLEST_BYTES) {
+        return; /* was never asked */
+    }
+    if (!path->reachable) {
+        path->reachable = true;
+        begin_round_now(path, search->now_ns);
+    }
+    if (mtu_bytes != RAWE_PATH_MTU_SMALLEST_BYTES && mtu_bytes > path->mtu_passed_bytes) {
+        path->mtu_passed_bytes = mtu_bytes;
+    }
+}
+
+/** All that can be known of the path by itself. */
+static bool is_known(const struct rawe_path *path, uint64_t now_ns)
+{
+    if (!path->reachable) {
+        return false;
+    }
+    return path->indirect || path->mtu_bytes <= RAWE_PATH_MTU_SMALLEST_BYTES ||
+           path->mtu_passed_bytes == path->mtu_bytes ||
+           (path->round == ROUNDS_MAX && now_ns >= path->next_ns);
+}
+
+/** When to give up a path that has not answered, while its process is there. */
+static uint64_t patience_end_ns(const struct rawe_path *path, const struct rawe_path *head)
+{
+    uint64_t end_ns = head->present_ns + (path->deprioritized ? PATIENCE_SHORT_NS : PATIENCE_NS);
+    uint64_t usable_end_ns = head->usable_ns + PATIENCE_SHORT_NS;
+
+    return head->usable_ns != 0 && usable_end_ns < end_ns ? usable_end_ns : end_ns;
+}
+
+static void wake_by(struct rawe_path_search *search, uint64_t when_ns)
+{
+    if (when_ns < search->wake_ns) {
+        search->wake_ns = when_ns;
+    }
+}
+
+/** The process has started just now: all paths to it have the same chance. */
+static void ask_again(struct rawe_path *head, unsigned count, uint64_t now_ns)
+{
+    for (unsigned i = 0; i < count; i++) {
+        if (!head[i].reachable) {
+            begin_round_now(&head[i], now_ns);
+        }
+    }
+}
+
+/** What the `count` paths to one process mean for each other. */
+static void judge_process(struct rawe_path_search *search, struct rawe_path *head, unsigned count)
+{
+    bool chosen = false; /* a better path is known to be usable */
+
+    for (unsigned i = 0; i < count; i++) {
+        if (head[i].reachable && head->present_ns == 0) {
+            head->present_ns = search->now_ns;
+            ask_again(head, count, search->now_ns);
+        }
+        if (head[i].mtu_passed_bytes != 0 && head->usable_ns == 0) {
+            head->usable_ns = search->now_ns;
+        }
+    }
+    for (unsigned i = 0; i < count; i++) {
+        struct rawe_path *path = &head[i];
+        path->done = path->done || chosen || is_known(path, search->now_ns);
+        if (!path->done && !path->reachable && head->present_ns != 0) {
+            const uint64_t end_ns = patience_end_ns(path, head);
+            path->done = search->now_ns >= end_ns;
+            if (!path->done) {
+                wake_by(search, end_ns);
+            }
+        }
+        chosen = chosen || (path->done && path->mtu_passed_bytes != 0);
+        search->unknown += !path->done && !path->indirect;
+    }
+}
+
+bool rawe_path_search_advance(struct rawe_path_search *search, uint64_t now_ns)
+{
+    search->now_ns = now_ns;
+    search->wake_ns = search->deadline_ns;
+    search->scanned = 0;
+    search->unknown = 0;
+    if (now_ns - search->refilled_ns >= PACE_NS) {
+        search->budget = search->burst_pings;
+        search->refilled_ns = now_ns;
+    }
+    for (unsigned i = 0, paths; i < search->count; i += paths) {
+        for (paths = 1; i + paths < search->count && search->paths[i + paths].same_process;) {
+            paths++;
+        }
+        judge_process(search, &search->paths[i], paths);
+    }
+    return search->unknown != 0 && now_ns < search->deadline_ns;
+}
+
+/** The MTU that is next in the path's round, 0 when the round is over. */
+static uint32_t next_mtu(struct rawe_path *path)
+{
+    const uint8_t index = path->size++;
+
+    if (index == 0) {
+        return path->reachable ? path->mtu_bytes : RAWE_PATH_MTU_SMALLEST_BYTES;
+    }
+    if (!path->reachable || path->round < ROUNDS_FULL_ALONE) {
+        return 0;
+    }
+    for (unsigned i = index - 1u; i < USUAL_MTUS && usual_mtus[i] > path->mtu_passed_bytes; i++) {
+        if (usual_mtus[i] < path->mtu_bytes) {
+            path->size = (uint8_t)(i + 2);
+            return usual_mtus[i];
+        }
+    }
+    return 0;
+}
+
+static void end_round(struct rawe_path_search *search, struct rawe_path *path)
+{
+    path->round += path->reachable;
+    path->size = 0;
+    path->next_ns = search->now_ns + path->interval_ns;
+    path->interval_ns *= 2;
+    if (path->interval_ns > INTERVAL_MAX_NS) {
+        path->interval_ns = INTERVAL_MAX_NS;
+    }
+}
+
+bool rawe_path_search_next(struct rawe_path_search *search, struct rawe_path_ping *ping)
+{
+    for (; search->scanned < search->count; search->scanned++) {
+        const unsigned index = (search->first + search->scanned) % search->count;
+        struct rawe_path *path = &search->paths[index];
+        if (path->done) {
+            continue;
+        }
+        if (path->next_ns <= search->now_ns && path->round < ROUNDS_MAX) {
+            if (search->budget == 0) {
+                search->first = index;
+                wake_by(search, search->refilled_ns + PACE_NS);
+                return false;
+            }
+            const uint32_t mtu_bytes = next_mtu(path);
+            if (mtu_bytes != 0) {
+                search->budget--;
+                *ping = (struct rawe_path_ping){.path = index, .mtu_bytes = mtu_bytes};
+                return true;
+            }
+            end_round(search, path);
+        }
+        wake_by(search, path->next_ns);
+    }
+    return false;
+}

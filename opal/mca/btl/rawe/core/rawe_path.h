@@ -1,0 +1,107 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Path discovery: which peers can be reached, and how large frames to them may be. A state machine:
+ * the time and the answers are given in, the PINGs to send come out. It has no socket and no clock.
+ *
+ * One search covers all paths of a call at the same time. Each path goes through
+ *
+ *   REACH   the smallest frame, again and again: the peer may not have started yet
+ *   SIZES   rounds of larger frames: the full size alone first, then all usual sizes that are
+ *           larger than the largest that has passed
+ *
+ * and is known when the full size has passed, or when ROUNDS_MAX rounds have brought nothing more.
+ *
+ * Most processes with several interfaces are on several networks, and most paths between two of
+ * them lead nowhere. Paths to the same process therefore bound each other's time.
+ *
+ * Not thread-safe; the caller serializes.
+ */
+#ifndef RAWE_PATH_H
+#define RAWE_PATH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "rawe_wire.h"
+
+/** MTU of the frame that only asks whether the peer is there. */
+#define RAWE_PATH_MTU_SMALLEST_BYTES (RAWE_HEADER_BYTES + RAWE_PING_BYTES)
+
+/** Largest MTU a PING can test: the length field of the header has 16 bits. */
+#define RAWE_PATH_MTU_LARGEST_BYTES (RAWE_HEADER_BYTES + UINT16_MAX)
+
+/** A path to a process, from one of our interfaces to one of its. */
+struct rawe_path {
+    /* in */
+    uint32_t mtu_bytes; /**< the largest MTU worth testing: both ends' minimum */
+    bool same_process;  /**< leads to the process of the path before it, and is a worse choice */
+    bool process_known; /**< another interface of ours reaches the process already */
+    bool deprioritized; /**< our interface has reached nobody so far: test it for a short time */
+    /**
+     * Indirect check, through another interface of ours: only finds out that the process is there,
+     * which ends the patience with its other paths. Stands behind the others of its process.
+     */
+    bool indirect;
+    /* out */
+    bool reachable;            /**< a frame came back, be it only the smallest */
+    uint32_t mtu_passed_bytes; /**< the largest MTU that came back; 0: none above the smallest */
+    /* the search's */
+    bool done;
+    uint8_t round;        /**< of SIZES: how many have been sent */
+    uint8_t size;         /**< index of the size to send next in this round */
+    uint64_t next_ns;     /**< when the next round is due */
+    uint64_t interval_ns; /**< from that one to the one after it */
+    uint64_t present_ns;  /**< in the first path of a process: the process is known to be there
+                               since then; 0: not yet */
+    uint64_t usable_ns;   /**< the same: a path to it is usable since then; 0: none yet */
+};
+
+/** One search over `count` paths, which are the caller's. */
+struct rawe_path_search {
+    struct rawe_path *paths;
+    unsigned count;
+    unsigned burst_pings; /**< PINGs per pace interval of 2 ms */
+    unsigned budget;      /**< PINGs that may still be sent in this one */
+    unsigned first;       /**< path to begin the pass with, so that the pace starves none */
+    unsigned scanned;     /**< paths of the pass dealt with */
+    unsigned unknown;     /**< paths to be found out about, without indirect checks */
+    uint64_t now_ns;
+    uint64_t refilled_ns;
+    uint64_t deadline_ns;
+    uint64_t wake_ns; /**< when the next pass is due, unless an answer comes before */
+};
+
+/** A PING to be sent. */
+struct rawe_path_ping {
+    unsigned path;      /**< index */
+    uint32_t mtu_bytes; /**< its length with rawe's header, without Ethernet's */
+};
+
+/**
+ * How many PINGs may leave per pace interval, for a responder that has a ring of `ring_frames` and
+ * takes `frames_per_s` from it: each brings a PONG, and a PING of the peer's, which searches, too.
+ */
+unsigned rawe_path_burst_pings(unsigned ring_frames, unsigned frames_per_s);
+
+/**
+ * Begin a search that ends `timeout_ns` from now at the latest. Of `paths` the members under "in"
+ * are set. At most `burst_pings` (not 0) leave per pace interval of 2 ms.
+ */
+void rawe_path_search_begin(struct rawe_path_search *search, struct rawe_path *paths,
+                            unsigned count, unsigned burst_pings, uint64_t now_ns,
+                            uint64_t timeout_ns);
+
+/**
+ * Begin a pass, after answers have been given in or `wake_ns` has come. False: the search is over,
+ * the results are final.
+ */
+bool rawe_path_search_advance(struct rawe_path_search *search, uint64_t now_ns);
+
+/** The next PING of the pass. False: none until the next pass; `wake_ns` says when that is due. */
+bool rawe_path_search_next(struct rawe_path_search *search, struct rawe_path_ping *ping);
+
+/** A PING of this MTU came back, as a PONG of the same length. */
+void rawe_path_search_answered(struct rawe_path_search *search, unsigned path, uint32_t mtu_bytes);
+
+#endif

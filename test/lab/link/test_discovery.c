@@ -1,0 +1,420 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Tests of path discovery over a veth pair and over lo, in a network namespace of their own.
+ */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdbool.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "link_fixture.h"
+
+#include "../../../opal/mca/btl/rawe/link/rawe_responder.h"
+
+#define SECOND_NS 1000000000ull
+
+static struct fixture net;
+
+/** A path and where it goes. */
+struct way {
+    struct rawe_path path;
+    struct rawe_path_target target;
+};
+
+static struct way to(const struct fixture_end *end, uint32_t mtu_bytes)
+{
+    struct way way = {
+        .path = {.mtu_bytes = mtu_bytes},
+        .target = {.to = {.port = end->ping_port, .key = end->ping_key}},
+    };
+
+    memcpy(way.target.to.mac, end->mac, sizeof way.target.to.mac);
+    return way;
+}
+
+static void discover(struct rawe_responder *responder, struct way *ways, unsigned count,
+                     uint64_t timeout_ns)
+{
+    struct rawe_path paths[400];
+    struct rawe_path_target targets[400];
+
+    assert_true(count <= 400);
+    for (unsigned i = 0; i < count; i++) {
+        paths[i] = ways[i].path;
+        targets[i] = ways[i].target;
+    }
+    rawe_responder_discover(responder, paths, targets, count, timeout_ns);
+    for (unsigned i = 0; i < count; i++) {
+        ways[i].path = paths[i];
+    }
+}
+
+/** Drop what comes in at rb0 and matches; `rule` is an nft expression. */
+static void drop_at_b(const char *rule)
+{
+    fixture_run("nft add table netdev t && nft 'add chain netdev t c { type filter hook ingress "
+                "device rb0 priority 0; }' && nft 'add rule netdev t c %s drop'", rule);
+}
+
+static void drop_nothing(void)
+{
+    fixture_run("nft delete table netdev t");
+}
+
+static void discover__full_size_passes(void **state)
+{
+    static const uint32_t mtus[] = {1500, 9000, 65000};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof mtus / sizeof mtus[0]; i++) {
+        fixture_renew(&net, mtus[i]);
+        struct rawe_responder *a = fixture_start(&net, &net.a);
+        struct rawe_responder *b = fixture_start(&net, &net.b);
+        struct way way = to(&net.b, mtus[i]);
+
+        discover(a, &way, 1, 10 * SECOND_NS);
+        assert_true(way.path.reachable);
+        assert_int_equal(way.path.mtu_passed_bytes, mtus[i]);
+        /* Both may ask at the same responder. */
+        way = to(&net.a, mtus[i]);
+        discover(b, &way, 1, 10 * SECOND_NS);
+        assert_int_equal(way.path.mtu_passed_bytes, mtus[i]);
+        rawe_responder_stop(b);
+        rawe_responder_stop(a);
+    }
+    fixture_renew(&net, 1500);
+}
+
+static void discover__over_loopback(void **state)
+{
+    const struct fixture veth = net;
+
+    (void)state;
+    fixture_use_loopback(&net);
+    struct rawe_responder *a = fixture_start(&net, &net.a);
+    struct rawe_responder *b = fixture_start(&net, &net.b);
+    struct way way = to(&net.b, 65536);
+
+    discover(a, &way, 1, 10 * SECOND_NS);
+    assert_int_equal(way.path.mtu_passed_bytes, 65536);
+    rawe_responder_stop(b);
+    rawe_responder_stop(a);
+    net = veth;
+}
+
+/** A switch that swallows large frames silently. */
+static void discover__finds_the_largest_size_that_passes(void **state)
+{
+    static const struct {
+        const char *rule;
+        uint32_t passes;
+    } cases[] = {
+        {"meta length > 8999", 8996}, {"meta length > 4050", 4000}, {"meta length > 1500", 1500},
+        {"meta length > 1499", 1496}, {"meta length > 600", 576},
+    };
+
+    (void)state;
+    fixture_renew(&net, 9000);
+    struct rawe_responder *a = fixture_start(&net, &net.a);
+    struct rawe_responder *b = fixture_start(&net, &net.b);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct way way = to(&net.b, 9000);
+
+        drop_at_b(cases[i].rule);
+        discover(a, &way, 1, 30 * SECOND_NS);
+        drop_nothing();
+        assert_true(way.path.reachable);
+        assert_int_equal(way.path.mtu_passed_bytes, cases[i].passes);
+    }
+    rawe_responder_stop(b);
+    rawe_responder_stop(a);
+    fixture_renew(&net, 1500);
+}
+
+static void discover__small_only(void **state)
+{
+    struct rawe_responder *a = fixture_start(&net, &net.a);
+    struct rawe_responder *b = fixture_start(&net, &net.b);
+    struct way way = to(&net.b, 1500);
+
+    (void)state;
+    drop_at_b("meta length > 100");
+    discover(a, &way, 1, 30 * SECOND_NS);
+    drop_nothing();
+    assert_true(way.path.reachable);
+    assert_int_equal(way.path.mtu_passed_bytes, 0);
+    rawe_responder_stop(b);
+    rawe_responder_stop(a);
+}
+
+static void discover__nobody_there(void **state)
+{
+    struct rawe_responder *a = fixture_start(&net, &net.a);
+    struct rawe_responder *b = fixture_start(&net, &net.b);
+    struct way peers[] = {to(&net.b, 1500), to(&net.b, 1500), to(&net.b, 1500)};
+
+    (void)state;
+    peers[0].target.to.mac[5] ^= 1;
+    peers[1].target.to.key ^= 1;
+    peers[2].target.to.port ^= 1;
+    discover(a, peers, 3, SECOND_NS / 5);
+    for (unsigned i = 0; i < 3; i++) {
+        assert_false(peers[i].path.reachable);
+        assert_int_equal(peers[i].path.mtu_passed_bytes, 0);
+    }
+    discover(a, peers, 0, SECOND_NS);
+    rawe_responder_stop(b);
+    rawe_responder_stop(a);
+}
+
+/** A path that leads nowhere. */
+static struct way nowhere(void)
+{
+    struct way way = to(&net.b, 1500);
+
+    way.target.to.mac[5] ^= 1;
+    return way;
+}
+
+/** Probe; false when the timeout was waited out. */
+static bool known_soon(struct rawe_responder *responder, struct way *ways, unsigned count)
+{
+    const time_t patience_s = 60;
+    struct timespec before, after;
+
+    clock_gettime(CLOCK_MONOTONIC, &before);
+    discover(responder, ways, count, (uint64_t)patience_s * SECOND_NS);
+    clock_gettime(CLOCK_MONOTONIC, &after);
+    return after.tv_sec - before.tv_sec < patience_s;
+}
+
+static void discover__one_path_to_a_process_is_enough(void **state)
+{
+    struct rawe_responder *a = fixture_start(&net, &net.a);
+    struct rawe_responder *b = fixture_start(&net, &net.b);
+
+    (void)state;
+    /* The better one passes. */
+    struct way first[] = {to(&net.b, 1500), nowhere(), to(&net.b, 1500), nowhere()};
+    first[1].path.same_process = first[3].path.same_process = true;
+    assert_true(known_soon(a, first, 4));
+    for (unsigned i = 0; i < 4; i++) {
+        assert_int_equal(first[i].path.mtu_passed_bytes, i % 2 == 0 ? 1500 : 0);
+    }
+    /* A worse one: the better one is tried for a while. */
+    struct way second[] = {nowhere(), to(&net.b, 1500)};
+    second[1].path.same_process = true;
+    assert_true(known_soon(a, second, 2));
+    assert_int_equal(second[0].path.mtu_passed_bytes, 0);
+    assert_int_equal(second[1].path.mtu_passed_bytes, 1500);
+    /* Paths of other processes mean nothing for this one. */
+    second[1].path.same_process = false;
+    discover(a, second, 2, SECOND_NS / 5);
+    assert_int_equal(second[0].path.mtu_passed_bytes, 0);
+    assert_int_equal(second[1].path.mtu_passed_bytes, 1500);
+    rawe_responder_stop(b);
+    rawe_responder_stop(a);
+}
+
+static void discover__a_process_known_to_be_there_is_not_waited_for(void **state)
+{
+    struct rawe_responder *a = fixture_start(&net, &net.a);
+    struct rawe_responder *b = fixture_start(&net, &net.b);
+    struct way ways[] = {nowhere(), to(&net.b, 1500)};
+
+    (void)state;
+    ways[0].path.process_known = true;
+    assert_true(known_soon(a, ways, 1));
+    assert_int_equal(ways[0].path.mtu_passed_bytes, 0);
+    /* An indirect check says that it is there, and nothing else. */
+    ways[0].path.process_known = false;
+    ways[1].path.same_process = true;
+    ways[1].path.indirect = true;
+    ways[1].target.through = a;
+    assert_true(known_soon(a, ways, 2));
+    assert_true(ways[1].path.reachable);
+    assert_int_equal(ways[0].path.mtu_passed_bytes + ways[1].path.mtu_passed_bytes, 0);
+    /* And is not asked any longer than the others. */
+    ways[0] = to(&net.b, 1500);
+    ways[1] = nowhere();
+    ways[1].path.same_process = true;
+    ways[1].path.indirect = true;
+    ways[1].target.through = a;
+    assert_true(known_soon(a, ways, 2));
+    assert_int_equal(ways[0].path.mtu_passed_bytes, 1500);
+    rawe_responder_stop(b);
+    rawe_responder_stop(a);
+}
+
+static void discover__many_peers_at_once(void **state)
+{
+    enum { PEERS = 400 };
+    static struct way peers[PEERS];
+    struct rawe_responder *a = fixture_start(&net, &net.a);
+    struct rawe_responder *b = fixture_start(&net, &net.b);
+
+    (void)state;
+    for (unsigned i = 0; i < PEERS; i++) {
+        peers[i] = to(&net.b, 1500);
+        peers[i].target.to.key += i % 4 == 3;
+    }
+    discover(a, peers, PEERS, 2 * SECOND_NS);
+    for (unsigned i = 0; i < PEERS; i++) {
+        assert_int_equal(peers[i].path.mtu_passed_bytes, i % 4 == 3 ? 0 : 1500);
+        assert_int_equal(peers[i].path.reachable, i % 4 != 3);
+    }
+    rawe_responder_stop(b);
+    rawe_responder_stop(a);
+}
+
+static void discover__full_size_despite_loss(void **state)
+{
+    enum { PEERS = 100 };
+    static struct way peers[PEERS];
+    struct rawe_responder *a = fixture_start(&net, &net.a);
+    struct rawe_responder *b = fixture_start(&net, &net.b);
+
+    (void)state;
+    drop_at_b("numgen random mod 100 < 10");
+    fixture_run("nft 'add chain netdev t d { type filter hook ingress device ra0 priority 0; }' && "
+                "nft 'add rule netdev t d numgen random mod 100 < 10 drop'");
+    for (unsigned i = 0; i < PEERS; i++) {
+        peers[i] = to(&net.b, 1500);
+    }
+    discover(a, peers, PEERS, 10 * SECOND_NS);
+    drop_nothing();
+    for (unsigned i = 0; i < PEERS; i++) {
+        assert_int_equal(peers[i].path.mtu_passed_bytes, 1500);
+    }
+    rawe_responder_stop(b);
+    rawe_responder_stop(a);
+}
+
+static bool spinning;
+
+static void *spin(void *context)
+{
+    while (__atomic_load_n(&spinning, __ATOMIC_RELAXED)) {
+    }
+    return context;
+}
+
+/** Ranks that poll take every processor; responders must still get their turn. */
+static void discover__full_size_on_a_crowded_host(void **state)
+{
+    enum { SPINNERS = 8 };
+    struct rawe_responder *a = fixture_start(&net, &net.a);
+    struct rawe_responder *b = fixture_start(&net, &net.b);
+    pthread_t threads[SPINNERS];
+
+    (void)state;
+    __atomic_store_n(&spinning, true, __ATOMIC_RELAXED);
+    for (unsigned i = 0; i < SPINNERS; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, spin, NULL), 0);
+    }
+    for (unsigned i = 0; i < 5; i++) {
+        struct way way = to(&net.b, 1500);
+        discover(a, &way, 1, 10 * SECOND_NS);
+        assert_int_equal(way.path.mtu_passed_bytes, 1500);
+    }
+    __atomic_store_n(&spinning, false, __ATOMIC_RELAXED);
+    for (unsigned i = 0; i < SPINNERS; i++) {
+        pthread_join(threads[i], NULL);
+    }
+    rawe_responder_stop(b);
+    rawe_responder_stop(a);
+}
+
+/** The result of a validation, at most ten seconds later. */
+static struct rawe_path validated(struct rawe_responder *responder, uint32_t mtu_bytes)
+{
+    struct way way = to(&net.b, mtu_bytes);
+    struct rawe_validation *validation =
+        rawe_responder_validate(responder, &way.target.to, mtu_bytes, 5 * SECOND_NS);
+    struct rawe_path path = {.mtu_bytes = 0};
+
+    assert_non_null(validation);
+    for (unsigned i = 0; i < 10000 && !rawe_validation_result(validation, &path); i++) {
+        usleep(1000);
+    }
+    rawe_validation_end(responder, validation);
+    return path;
+}
+
+static void validate__follows_the_path(void **state)
+{
+    struct rawe_responder *a = fixture_start(&net, &net.a);
+    struct rawe_responder *b = fixture_start(&net, &net.b);
+
+    (void)state;
+    assert_int_equal(validated(a, 1500).mtu_passed_bytes, 1500);
+    fixture_run("ip link set ra0 mtu 1300 && ip link set rb0 mtu 1300");
+    assert_int_equal(validated(a, 1500).mtu_passed_bytes, 1280);
+    fixture_run("ip link set ra0 mtu 1500 && ip link set rb0 mtu 1500");
+    assert_int_equal(validated(a, 1500).mtu_passed_bytes, 1500);
+    rawe_responder_stop(b);
+    assert_false(validated(a, 1500).reachable);
+    /* One that is under way ends with the responder. */
+    struct way way = to(&net.b, 1500);
+    assert_non_null(rawe_responder_validate(a, &way.target.to, 1500, 60 * SECOND_NS));
+    rawe_responder_stop(a);
+}
+
+struct asker {
+    struct rawe_responder *responder;
+    struct way way;
+};
+
+static void *ask(void *context)
+{
+    struct asker *asker = context;
+
+    discover(asker->responder, &asker->way, 1, 10 * SECOND_NS);
+    return NULL;
+}
+
+static void discover__from_several_threads(void **state)
+{
+    enum { ASKERS = 4 };
+    struct rawe_responder *a = fixture_start(&net, &net.a);
+    struct rawe_responder *b = fixture_start(&net, &net.b);
+    struct asker askers[ASKERS];
+    pthread_t threads[ASKERS];
+
+    (void)state;
+    for (unsigned i = 0; i < ASKERS; i++) {
+        askers[i] = (struct asker){a, to(&net.b, 1500 - i)};
+        assert_int_equal(pthread_create(&threads[i], NULL, ask, &askers[i]), 0);
+    }
+    for (unsigned i = 0; i < ASKERS; i++) {
+        pthread_join(threads[i], NULL);
+        assert_int_equal(askers[i].way.path.mtu_passed_bytes, 1500 - i);
+    }
+    rawe_responder_stop(b);
+    rawe_responder_stop(a);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(discover__full_size_passes),
+        cmocka_unit_test(discover__over_loopback),
+        cmocka_unit_test(discover__finds_the_largest_size_that_passes),
+        cmocka_unit_test(discover__small_only),
+        cmocka_unit_test(discover__nobody_there),
+        cmocka_unit_test(discover__one_path_to_a_process_is_enough),
+        cmocka_unit_test(discover__a_process_known_to_be_there_is_not_waited_for),
+        cmocka_unit_test(discover__many_peers_at_once),
+        cmocka_unit_test(discover__full_size_despite_loss),
+        cmocka_unit_test(discover__full_size_on_a_crowded_host),
+        cmocka_unit_test(discover__from_several_threads),
+        cmocka_unit_test(validate__follows_the_path),
+    };
+
+    fixture_enter(&net);
+    fixture_renew(&net, 1500);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Paths that change while a job runs, or that carry one kind of frame only; and what is sent blindly."""
+
+import struct
+import time
+
+import pytest
+from conftest import ETHERTYPE, RAWE, assert_one_message, assert_success, help_messages, show
+from jobs import Job, assert_failure
+
+from rawelab import faults
+
+IMPATIENT = ("--mca", "btl_rawe_peer_timeout", "4")
+PING, PONG = 7, 8
+
+
+def rewrite_source(lab, sender, receiver):
+    """
+    Frames from one host arrive with a source address that is not its NIC's, and what is sent to that
+    address reaches it: as with a bond that balances by the sender (balance-tlb).
+    """
+    other = "02:00:00:00:00:99"
+    ours, theirs = lab.nic(sender), lab.nic(receiver)
+    kind = f"ether type {ETHERTYPE:#06x}"
+    faults._replace_table(
+        lab.host(receiver), theirs, "source", [f"{kind} ether saddr {ours.mac} ether saddr set {other}"]
+    )
+    back = f"{kind} ether daddr {other} ether daddr set {ours.mac} meta pkttype set host"
+    faults._replace_table(lab.host(sender), ours, "source", [back])
+
+
+def test_refused_connections_are_reported_and_end_the_job(make_lab, build, endless):
+    for _ in range(4):  # Open MPI loses a help message now and then, see test_bad_days.py
+        lab = make_lab(hosts=2)
+        rewrite_source(lab, 0, 1)
+        job = Job(lab, build, ["-np", 2, *RAWE, *IMPATIENT, endless, "rounds", 20])
+        result = job.finish(60)
+        if help_messages(result):
+            break
+    assert_failure(result)
+    assert_one_message(result, "makes no progress", "eth0", "does not answer", "balance-tlb")
+
+
+@pytest.mark.parametrize("batches", [0, 1])
+def test_a_lowered_mtu_is_found_out_and_the_job_goes_on(make_lab, build, endless, tmp_path, batches):
+    # Without offloads the kernel cuts batches, and drops the pieces that are too long.
+    lab = make_lab(hosts=2, offload=False)
+    end_file = tmp_path / "end"
+    options = ("--mca", "btl_rawe_batches", batches, *IMPATIENT)
+    job = Job(lab, build, ["-np", 2, *RAWE, *options, endless, "until", end_file])
+    job.wait_for("works", 2)
+    for host in (0, 1):
+        lab.set_mtu(host, 1200)
+    end_file.touch()
+    result = job.finish(60)
+    assert_success(result)
+    for message in help_messages(result):
+        assert "MTU that passes:   1024" in message, message
+
+
+def frames_of(file):
+    """The frames of our EtherType in a pcap file, from the frame header on."""
+    data, at = file.read_bytes(), 24
+    while at + 16 <= len(data):
+        length = struct.unpack_from("<I", data, at + 8)[0]
+        frame = data[at + 16 : at + 16 + length]
+        at += 16 + length
+        if len(frame) == length and struct.unpack_from(">H", frame, 12)[0] == ETHERTYPE:
+            yield frame[14:]
+
+
+def test_no_session_key_is_flooded(make_lab, build, endless, tmp_path):
+    """A switch floods what is sent to addresses that it has not learned: first contact, mostly."""
+    lab = make_lab(hosts=3, topology="switch")
+    files = [tmp_path / "job.pcap", tmp_path / "flooded.pcap"]
+    captures = [lab.capture(host, file) for host, file in zip((0, 2), files)]
+    hosts = ",".join(lab.host(host).name for host in (0, 1))
+    arguments = ["-np", 2, "--host", hosts, *RAWE, "--mca", "btl_rawe_batches", "0"]
+    result = lab.mpirun([*arguments, endless, "rounds", 20], timeout=60, build=build)
+    deadline = time.monotonic() + 10  # the kernel hands frames to tcpdump in blocks, in the end by time
+    while not list(frames_of(files[1])) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    for capture in captures:
+        capture.terminate()
+        capture.wait()
+    assert_success(result)
+    keys = {frame[4:8] for frame in frames_of(files[0]) if frame[0] & 15 not in (PING, PONG)}
+    assert len(keys) == 2, show(result)
+    flooded = list(frames_of(files[1]))
+    assert flooded, "nothing was flooded: the test shows nothing"
+    for frame in flooded:
+        assert not any(key in frame for key in keys), frame.hex()

@@ -1,0 +1,203 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * A run: PINGs go out, PONGs come back through the responder's ring, time jumps from one event to
+ * the next.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "path_sim.h"
+#include "sim_random.h"
+
+/** The responder takes 20000 frames a second, when it has not had a rest before. */
+#define SERVICE_NS (50 * NS_PER_US)
+
+#define PACE_NS (2 * NS_PER_MS)
+
+/** A frame that arrives at the searching process: a PONG, or a PING of a peer that searches, too. */
+struct arrival {
+    uint64_t at_ns;
+    uint64_t number; /**< decides among arrivals of the same time */
+    unsigned path;
+    uint32_t mtu_bytes; /**< 0: not an answer of ours */
+};
+
+/** A binary heap, the earliest first. */
+struct queue {
+    struct arrival *items;
+    size_t count, room;
+    uint64_t number;
+};
+
+static bool earlier(const struct arrival *a, const struct arrival *b)
+{
+    return a->at_ns != b->at_ns ? a->at_ns < b->at_ns : a->number < b->number;
+}
+
+static void swap(struct arrival *a, struct arrival *b)
+{
+    const struct arrival kept = *a;
+    *a = *b;
+    *b = kept;
+}
+
+static void queue_add(struct queue *queue, uint64_t at_ns, unsigned path, uint32_t mtu_bytes)
+{
+    if (queue->count == queue->room) {
+        queue->room = queue->room == 0 ? 256 : queue->room * 2;
+        queue->items = realloc(queue->items, queue->room * sizeof *queue->items);
+        if (queue->items == NULL) {
+            abort();
+        }
+    }
+    size_t at = queue->count++;
+    queue->items[at] = (struct arrival){at_ns, queue->number++, path, mtu_bytes};
+    for (; at != 0 && earlier(&queue->items[at], &queue->items[(at - 1) / 2]); at = (at - 1) / 2) {
+        swap(&queue->items[at], &queue->items[(at - 1) / 2]);
+    }
+}
+
+static struct arrival queue_take(struct queue *queue)
+{
+    const struct arrival taken = queue->items[0];
+
+    queue->items[0] = queue->items[--queue->count];
+    for (size_t at = 0, child; (child = 2 * at + 1) < queue->count; at = child) {
+        if (child + 1 < queue->count && earlier(&queue->items[child + 1], &queue->items[child])) {
+            child++;
+        }
+        if (!earlier(&queue->items[child], &queue->items[at])) {
+            break;
+        }
+        swap(&queue->items[child], &queue->items[at]);
+    }
+    return taken;
+}
+
+struct run {
+    struct plan *plan;
+    struct outcome *outcome;
+    struct sim_random random;
+    struct queue queue;
+    uint64_t served_ns;    /**< the responder is busy until then */
+    uint64_t window_ns;    /**< begin of the present 2 ms */
+    unsigned window_pings; /**< sent in them */
+};
+
+/** When the process answers what arrives at `at_ns`; UINT64_MAX: never. */
+static uint64_t answers_at(const struct process *process, uint64_t at_ns)
+{
+    if (at_ns < process->starts_ns) {
+        return UINT64_MAX;
+    }
+    const uint64_t stall_end_ns = process->stall_from_ns + process->stall_ns;
+    return at_ns >= process->stall_from_ns && at_ns < stall_end_ns ? stall_end_ns : at_ns;
+}
+
+static void send_ping(struct run *run, const struct rawe_path_ping *ping, uint64_t now_ns)
+{
+    const struct plan *plan = run->plan;
+    struct truth *truth = &plan->truth[ping->path];
+    const uint32_t full_bytes = plan->path[ping->path].mtu_bytes;
+
+    run->outcome->pings++;
+    if (ping->mtu_bytes == RAWE_PATH_MTU_SMALLEST_BYTES) {
+        truth->asked++;
+    } else {
+        truth->sized++;
+        truth->between += ping->mtu_bytes < full_bytes;
+    }
+    if (now_ns - run->window_ns >= PACE_NS) {
+        run->window_ns = now_ns;
+        run->window_pings = 0;
+    }
+    if (++run->window_pings > run->outcome->window_pings) {
+        run->outcome->window_pings = run->window_pings;
+    }
+    if (!truth->leads) {
+        return;
+    }
+    const uint64_t there_ns =
+        now_ns + truth->round_trip_ns / 2 + sim_random_below(&run->random, plan->jitter_ns);
+    const uint64_t answer_ns = answers_at(&plan->process[truth->process], there_ns);
+    if (answer_ns == UINT64_MAX) {
+        return;
+    }
+    /* The peer searches for us at the same time. */
+    queue_add(&run->queue, there_ns, ping->path, 0);
+    const unsigned copies = 1 + sim_random_chance(&run->random, plan->duplicate_ppm);
+    for (unsigned i = 0; i < copies; i++) {
+        if (ping->mtu_bytes <= truth->there_bytes && ping->mtu_bytes <= truth->back_bytes &&
+            !sim_random_chance(&run->random, plan->loss_ppm) &&
+            !sim_random_chance(&run->random, plan->loss_ppm)) {
+            queue_add(&run->queue,
+                      answer_ns + truth->round_trip_ns / 2 +
+                          sim_random_below(&run->random, plan->jitter_ns),
+                      ping->path, ping->mtu_bytes);
+        }
+    }
+}
+
+/** A frame reaches our responder's ring: false when that is full. */
+static bool ring_takes(struct run *run, uint64_t now_ns)
+{
+    const uint64_t busy_ns = run->served_ns > now_ns ? run->served_ns - now_ns : 0;
+
+    if (busy_ns / SERVICE_NS >= run->plan->ring_frames) {
+        return false;
+    }
+    run->served_ns = now_ns + busy_ns + SERVICE_NS;
+    return true;
+}
+
+static void receive(struct run *run, struct rawe_path_search *search, uint64_t now_ns)
+{
+    while (run->queue.count != 0 && run->queue.items[0].at_ns <= now_ns) {
+        const struct arrival arrival = queue_take(&run->queue);
+        if (!ring_takes(run, now_ns)) {
+            run->outcome->ring_drops++;
+        } else if (arrival.mtu_bytes != 0) {
+            rawe_path_search_answered(search, arrival.path, arrival.mtu_bytes);
+        }
+    }
+}
+
+void plan_run(struct plan *plan, struct outcome *outcome, bool trace)
+{
+    struct run run = {.plan = plan, .outcome = outcome, .random = sim_random_stream(plan->seed, 1)};
+    struct rawe_path_search search;
+    struct rawe_path_ping ping;
+    uint64_t now_ns = NS_PER_S; /* not 0, which means "never" in places */
+    const uint64_t begin_ns = now_ns;
+
+    *outcome = (struct outcome){.pings = 0};
+    for (unsigned i = 0; i < plan->processes; i++) {
+        plan->process[i].starts_ns += begin_ns;
+        plan->process[i].stall_from_ns += begin_ns;
+    }
+    rawe_path_search_begin(&search, plan->path, plan->paths, plan->burst_pings, now_ns,
+                           plan->timeout_ns);
+    while (rawe_path_search_advance(&search, now_ns)) {
+        while (rawe_path_search_next(&search, &ping)) {
+            if (trace) {
+                printf("%12" PRIu64 " us  PING path %u MTU %" PRIu32 "\n",
+                       (now_ns - begin_ns) / 1000, ping.path, ping.mtu_bytes);
+            }
+            send_ping(&run, &ping, now_ns);
+        }
+        uint64_t next_ns = search.wake_ns;
+        if (next_ns <= now_ns) {
+            outcome->spins = true;
+            break;
+        }
+        if (run.queue.count != 0 && run.queue.items[0].at_ns < next_ns) {
+            next_ns = run.queue.items[0].at_ns;
+        }
+        now_ns = next_ns > now_ns ? next_ns : now_ns;
+        receive(&run, &search, now_ns);
+    }
+    outcome->end_ns = now_ns - begin_ns;
+    free(run.queue.items);
+}

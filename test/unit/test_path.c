@@ -1,0 +1,316 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Tests of path discovery, step by step. Whole networks: test/sim/path.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "rawe_path.h"
+
+#define MS UINT64_C(1000000)
+#define SECOND (1000 * MS)
+#define SMALLEST RAWE_PATH_MTU_SMALLEST_BYTES
+
+static struct rawe_path_search search;
+static struct rawe_path paths[8];
+static uint64_t now_ns;
+
+static void begin(unsigned count, unsigned burst)
+{
+    now_ns = SECOND;
+    rawe_path_search_begin(&search, paths, count, burst, now_ns, 10 * SECOND);
+}
+
+/** One path of this MTU, nothing else known of it. */
+static void begin_one(uint32_t mtu_bytes)
+{
+    paths[0] = (struct rawe_path){.mtu_bytes = mtu_bytes};
+    begin(1, 100);
+}
+
+/** Go on to the next pass; the MTUs it sends for path 0, at most `most`. Returns their number. */
+static unsigned pass(uint32_t *mtus, unsigned most)
+{
+    struct rawe_path_ping ping;
+    unsigned count = 0;
+
+    if (!rawe_path_search_advance(&search, now_ns)) {
+        return 0;
+    }
+    while (rawe_path_search_next(&search, &ping)) {
+        if (ping.path == 0 && count < most) {
+            mtus[count++] = ping.mtu_bytes;
+        }
+    }
+    return count;
+}
+
+/** Let passes go by, without answers but those that fit `carries`, until the search is over. */
+static void run(uint32_t carries)
+{
+    struct rawe_path_ping ping;
+
+    while (rawe_path_search_advance(&search, now_ns)) {
+        uint32_t came[64];
+        unsigned from[64], count = 0;
+        while (rawe_path_search_next(&search, &ping)) {
+            if (ping.mtu_bytes <= carries && count < 64) {
+                from[count] = ping.path;
+                came[count++] = ping.mtu_bytes;
+            }
+        }
+        assert_true(search.wake_ns > now_ns);
+        for (unsigned i = 0; i < count; i++) {
+            rawe_path_search_answered(&search, from[i], came[i]);
+        }
+        now_ns = count != 0 ? now_ns + 1000 : search.wake_ns;
+    }
+}
+
+static void search__asks_small_then_full(void **state)
+{
+    uint32_t mtus[4];
+
+    (void)state;
+    begin_one(1500);
+    assert_int_equal(pass(mtus, 4), 1);
+    assert_int_equal(mtus[0], SMALLEST);
+    rawe_path_search_answered(&search, 0, SMALLEST);
+    assert_int_equal(pass(mtus, 4), 1);
+    assert_int_equal(mtus[0], 1500);
+    rawe_path_search_answered(&search, 0, 1500);
+    assert_false(rawe_path_search_advance(&search, now_ns));
+    assert_true(paths[0].reachable);
+    assert_int_equal(paths[0].mtu_passed_bytes, 1500);
+}
+
+static void search__repeats_at_growing_intervals(void **state)
+{
+    uint32_t mtus[4];
+    uint64_t interval_ns = 2 * MS;
+
+    (void)state;
+    begin_one(1500);
+    for (unsigned i = 0; i < 20; i++) {
+        assert_int_equal(pass(mtus, 4), 1);
+        assert_int_equal(mtus[0], SMALLEST);
+        assert_int_equal(search.wake_ns - now_ns, interval_ns);
+        now_ns += interval_ns - 1;
+        assert_int_equal(pass(mtus, 4), 0);
+        now_ns++;
+        interval_ns = interval_ns * 2 < 100 * MS ? interval_ns * 2 : 100 * MS;
+    }
+}
+
+static void search__nobody_answers_until_the_deadline(void **state)
+{
+    (void)state;
+    begin_one(1500);
+    run(0);
+    assert_true(now_ns == 11 * SECOND);
+    assert_false(paths[0].reachable);
+    assert_int_equal(paths[0].mtu_passed_bytes, 0);
+}
+
+static void search__finds_the_largest_usual_size(void **state)
+{
+    static const struct {
+        uint32_t mtu, carries, found;
+    } cases[] = {
+        {9000, 8999, 8996}, {9000, 4050, 4000}, {9000, 1500, 1500}, {1500, 1499, 1496},
+        {1500, 600, 576},   {1500, 575, 0},     {1500, 40, 0},      {65559, 65559, 65559},
+        {1400, 1400, 1400}, {577, 576, 576},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        begin_one(cases[i].mtu);
+        run(cases[i].carries);
+        assert_true(paths[0].reachable);
+        assert_int_equal(paths[0].mtu_passed_bytes, cases[i].found);
+        assert_true(now_ns < 3 * SECOND);
+    }
+}
+
+static void search__sizes_below_one_that_passed_are_not_asked(void **state)
+{
+    uint32_t mtus[32];
+
+    (void)state;
+    begin_one(9000);
+    (void)pass(mtus, 32);
+    rawe_path_search_answered(&search, 0, SMALLEST);
+    for (unsigned i = 0; i < 4; i++) {
+        assert_int_equal(pass(mtus, 32), 1);
+        assert_int_equal(mtus[0], 9000);
+        now_ns = search.wake_ns;
+    }
+    assert_int_equal(pass(mtus, 32), 16);
+    assert_int_equal(mtus[1], 8996);
+    assert_int_equal(mtus[15], 576);
+    rawe_path_search_answered(&search, 0, 4000);
+    now_ns = search.wake_ns;
+    assert_int_equal(pass(mtus, 32), 6);
+    assert_int_equal(mtus[5], 4074);
+    /* An answer that comes late counts. */
+    rawe_path_search_answered(&search, 0, 9000);
+    assert_false(rawe_path_search_advance(&search, now_ns));
+    assert_int_equal(paths[0].mtu_passed_bytes, 9000);
+}
+
+static void search__what_was_never_asked_is_no_answer(void **state)
+{
+    uint32_t mtus[4];
+
+    (void)state;
+    begin_one(1500);
+    (void)pass(mtus, 4);
+    rawe_path_search_answered(&search, 0, 1501);
+    assert_false(paths[0].reachable);
+    assert_int_equal(paths[0].mtu_passed_bytes, 0);
+}
+
+static void search__an_mtu_without_room_is_only_asked_whether_it_answers(void **state)
+{
+    (void)state;
+    begin_one(SMALLEST);
+    run(SMALLEST);
+    assert_true(paths[0].reachable);
+    assert_int_equal(paths[0].mtu_passed_bytes, 0);
+    assert_true(now_ns < 2 * SECOND);
+}
+
+static void search__the_best_of_several_paths_is_enough(void **state)
+{
+    uint32_t mtus[4];
+
+    (void)state;
+    paths[0] = (struct rawe_path){.mtu_bytes = 1500};
+    paths[1] = (struct rawe_path){.mtu_bytes = 9000, .same_process = true};
+    begin(2, 100);
+    (void)pass(mtus, 4);
+    rawe_path_search_answered(&search, 0, SMALLEST);
+    (void)pass(mtus, 4);
+    rawe_path_search_answered(&search, 0, 1500);
+    assert_false(rawe_path_search_advance(&search, now_ns));
+    assert_int_equal(paths[1].mtu_passed_bytes, 0);
+}
+
+/** Answer path `index` only, with all it asks; returns how long the search took. */
+static uint64_t answered_by(unsigned index)
+{
+    struct rawe_path_ping ping;
+
+    while (rawe_path_search_advance(&search, now_ns)) {
+        uint32_t came = 0;
+        while (rawe_path_search_next(&search, &ping)) {
+            came = ping.path == index ? ping.mtu_bytes : came;
+        }
+        now_ns = search.wake_ns;
+        if (came != 0) {
+            rawe_path_search_answered(&search, index, came);
+        }
+    }
+    return now_ns - SECOND;
+}
+
+static void search__a_better_path_has_a_little_time_left(void **state)
+{
+    (void)state;
+    paths[0] = (struct rawe_path){.mtu_bytes = 1500};
+    paths[1] = (struct rawe_path){.mtu_bytes = 1500, .same_process = true};
+    begin(2, 100);
+    assert_in_range(answered_by(1), 20 * MS, 40 * MS);
+    assert_int_equal(paths[0].mtu_passed_bytes, 0);
+    assert_int_equal(paths[1].mtu_passed_bytes, 1500);
+    /* To another process it has all the time. */
+    paths[1].same_process = false;
+    begin(2, 100);
+    assert_true(answered_by(1) == 10 * SECOND);
+}
+
+static void search__an_indirect_check_ends_the_patience(void **state)
+{
+    (void)state;
+    paths[0] = (struct rawe_path){.mtu_bytes = 1500};
+    paths[1] = (struct rawe_path){.mtu_bytes = 1500, .same_process = true, .indirect = true};
+    begin(2, 100);
+    assert_in_range(answered_by(1), 500 * MS, 520 * MS);
+    assert_true(paths[1].reachable);
+    assert_int_equal(paths[0].mtu_passed_bytes + paths[1].mtu_passed_bytes, 0);
+    /* And nobody waits for it. */
+    begin(2, 100);
+    assert_in_range(answered_by(0), 0, 20 * MS);
+    assert_int_equal(paths[0].mtu_passed_bytes, 1500);
+}
+
+static void search__a_process_that_is_known_is_not_waited_for(void **state)
+{
+    (void)state;
+    paths[0] = (struct rawe_path){.mtu_bytes = 1500, .process_known = true};
+    begin(1, 100);
+    assert_in_range(answered_by(7), 500 * MS, 520 * MS);
+    paths[0].deprioritized = true;
+    begin(1, 100);
+    assert_in_range(answered_by(7), 20 * MS, 40 * MS);
+}
+
+static void search__the_pace_serves_all_in_turn(void **state)
+{
+    struct rawe_path_ping ping;
+    unsigned asked[8] = {0};
+
+    (void)state;
+    for (unsigned i = 0; i < 8; i++) {
+        paths[i] = (struct rawe_path){.mtu_bytes = 1500};
+    }
+    begin(8, 3);
+    for (unsigned i = 0; i < 8; i++) {
+        unsigned sent = 0;
+        assert_true(rawe_path_search_advance(&search, now_ns));
+        while (rawe_path_search_next(&search, &ping)) {
+            asked[ping.path]++;
+            sent++;
+        }
+        assert_int_equal(sent, 3);
+        assert_int_equal(search.wake_ns - now_ns, 2 * MS);
+        now_ns = search.wake_ns;
+    }
+    for (unsigned i = 0; i < 8; i++) {
+        assert_int_equal(asked[i], 3);
+    }
+}
+
+static void burst__fits_ring_and_responder(void **state)
+{
+    (void)state;
+    assert_int_equal(rawe_path_burst_pings(600, 20000), 20);
+    assert_int_equal(rawe_path_burst_pings(30, 20000), 8);
+    assert_int_equal(rawe_path_burst_pings(0, 0), 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(search__asks_small_then_full),
+        cmocka_unit_test(search__repeats_at_growing_intervals),
+        cmocka_unit_test(search__nobody_answers_until_the_deadline),
+        cmocka_unit_test(search__finds_the_largest_usual_size),
+        cmocka_unit_test(search__sizes_below_one_that_passed_are_not_asked),
+        cmocka_unit_test(search__what_was_never_asked_is_no_answer),
+        cmocka_unit_test(search__an_mtu_without_room_is_only_asked_whether_it_answers),
+        cmocka_unit_test(search__the_best_of_several_paths_is_enough),
+        cmocka_unit_test(search__a_better_path_has_a_little_time_left),
+        cmocka_unit_test(search__an_indirect_check_ends_the_patience),
+        cmocka_unit_test(search__a_process_that_is_known_is_not_waited_for),
+        cmocka_unit_test(search__the_pace_serves_all_in_turn),
+        cmocka_unit_test(burst__fits_ring_and_responder),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
