@@ -50,6 +50,7 @@ static void begin_round_now(struct rawe_path *path, uint64_t now_ns)
 {
     path->round = 0;
     path->size = 0;
+    path->asked_ns = 0;
     path->next_ns = now_ns;
     path->interval_ns = INTERVAL_FIRST_NS;
 }
@@ -115,7 +116,10 @@ static uint64_t patience_end_ns(const struct rawe_path *path, const struct rawe_
     uint64_t end_ns = head->present_ns + (path->deprioritized ? PATIENCE_SHORT_NS : PATIENCE_NS);
     uint64_t usable_end_ns = head->usable_ns + PATIENCE_SHORT_NS;
 
-    return head->usable_ns != 0 && usable_end_ns < end_ns ? usable_end_ns : end_ns;
+    end_ns = head->usable_ns != 0 && usable_end_ns < end_ns ? usable_end_ns : end_ns;
+    /* Among many others it may be asked late. */
+    const uint64_t asked_end_ns = path->asked_ns + PATIENCE_SHORT_NS;
+    return asked_end_ns > end_ns ? asked_end_ns : end_ns;
 }
 
 static void wake_by(struct rawe_path_search *search, uint64_t when_ns)
@@ -152,7 +156,7 @@ static void judge_process(struct rawe_path_search *search, struct rawe_path *hea
     for (unsigned i = 0; i < count; i++) {
         struct rawe_path *path = &head[i];
         path->done = path->done || chosen || is_known(path, search->now_ns);
-        if (!path->done && !path->reachable && head->present_ns != 0) {
+        if (!path->done && !path->reachable && head->present_ns != 0 && path->asked_ns != 0) {
             const uint64_t end_ns = patience_end_ns(path, head);
             path->done = search->now_ns >= end_ns;
             if (!path->done) {
@@ -231,6 +235,7 @@ bool rawe_path_search_next(struct rawe_path_search *search, struct rawe_path_pin
             const uint32_t mtu_bytes = next_mtu(path);
             if (mtu_bytes != 0) {
                 search->budget--;
+                path->asked_ns = path->asked_ns != 0 ? path->asked_ns : search->now_ns;
                 *ping = (struct rawe_path_ping){.path = index, .mtu_bytes = mtu_bytes};
                 return true;
             }

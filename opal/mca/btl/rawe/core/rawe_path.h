@@ -50,6 +50,7 @@ struct rawe_path {
     bool done;
     uint8_t round;        /**< of SIZES: how many have been sent */
     uint8_t size;         /**< index of the size to send next in this round */
+    uint64_t asked_ns;    /**< when its first PING left; 0: the pace has not let it yet */
     uint64_t next_ns;     /**< when the next round is due */
     uint64_t interval_ns; /**< from that one to the one after it */
     uint64_t present_ns;  /**< in the first path of a process: the process is known to be there
