@@ -4,11 +4,10 @@
  * Tests of connections that make no progress although probes are answered: frames of some length do
  * not arrive any more.
  */
-#include "unit_support.h"
+#include "unit_pair.h"
 
 #include <string.h>
 
-static struct unit_net net;
 static unsigned stalled_calls;
 static uint64_t stalled_ns;
 
@@ -35,11 +34,6 @@ static int tear_down(void **state)
     (void)state;
     unit_stop(&net);
     return 0;
-}
-
-static struct rawe_conn *end(unsigned node)
-{
-    return net.node[node].conn[RAWE_LANE_EXPRESS];
 }
 
 /** The path's MTU has become smaller. */
@@ -96,7 +90,7 @@ static void stall__lasts_without_a_peer_timeout(void **state)
 {
     (void)state;
     static struct unit_send send;
-    net.node[0].engine.config.peer_timeout_ns = 0;
+    net.node[0].engine.config.liveness.peer_timeout_ns = 0;
     stall_with_large_frames(&send);
     unit_run(&net, 60 * UNIT_S, 10 * UNIT_MS);
     assert_int_equal(net.node[0].failed_calls, 0);

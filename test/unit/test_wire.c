@@ -115,7 +115,7 @@ static void rawe_header_decode__unknown_flags_are_refused(void **state)
     for (unsigned flags = 0; flags < 256; flags++) {
         bytes[1] = (uint8_t)flags;
         assert_int_equal(decode_header(bytes, sizeof(bytes), &header),
-                         flags < 0x40 ? RAWE_DECODE_OK : RAWE_DECODE_TYPE);
+                         flags < 0x80 ? RAWE_DECODE_OK : RAWE_DECODE_TYPE);
     }
 }
 
