@@ -45,13 +45,14 @@ static void rawe_credit_open__a_quarter_for_those_that_may_begin(void **state)
     struct rawe_credit credit;
     rawe_credit_init(&credit, 256, WINDOW, 1);
     for (unsigned i = 0; i < 9; i++) {
-        rawe_credit_open(&credit, i % 3 == 0 ? RAWE_LANE_BULK : RAWE_LANE_EXPRESS, 1);
+        rawe_credit_open(&credit, i % 3 == 0 ? RAWE_LANE_BULK : RAWE_LANE_EXPRESS);
     }
     struct rawe_credit_member member = {0};
     rawe_credit_note(&credit, &member);
     /* The ring is for both lanes: eight others. */
     assert_int_equal(credit.share[RAWE_LANE_EXPRESS].idle, 256 / 4 / 8);
-    rawe_credit_open(&credit, RAWE_LANE_BULK, -1);
+    const struct rawe_credit_member other = {0};
+    rawe_credit_close(&credit, RAWE_LANE_BULK, &other);
     assert_int_equal(credit.share[RAWE_LANE_EXPRESS].idle, 256 / 4 / 7);
 }
 
@@ -62,7 +63,7 @@ static void rawe_credit_note__senders_together_never_exceed_the_ring(void **stat
     struct rawe_credit credit;
     rawe_credit_init(&credit, 256, WINDOW, 1);
     for (unsigned senders = 1; senders <= 2000; senders++) {
-        rawe_credit_open(&credit, RAWE_LANE_EXPRESS, 1);
+        rawe_credit_open(&credit, RAWE_LANE_EXPRESS);
         rawe_credit_note(&credit, &members[senders - 1]);
         unsigned sum = 0;
         for (unsigned i = 0; i < senders; i++) {
@@ -80,7 +81,7 @@ static void rawe_credit_of__in_turns_everybody_has_one(void **state)
     struct rawe_credit credit;
     rawe_credit_init(&credit, 64, WINDOW, 1);
     for (unsigned i = 0; i < 500; i++) {
-        rawe_credit_open(&credit, RAWE_LANE_EXPRESS, 1);
+        rawe_credit_open(&credit, RAWE_LANE_EXPRESS);
     }
     for (unsigned epoch = 1; epoch <= 60; epoch++) {
         for (unsigned i = 0; i < 500; i++) {
@@ -131,23 +132,68 @@ static void rawe_credit_advance__who_sent_in_the_epoch_before_still_counts(void 
     assert_false(rawe_credit_is_active(&credit, &members[1]));
 }
 
+/** Four peers on a ring of 64 frames, one of which has sent alone and knows of 48. */
+static void begin_alone(struct rawe_credit *credit, struct rawe_credit_member *members)
+{
+    rawe_credit_init(credit, 64, WINDOW, 1);
+    for (unsigned i = 0; i < 4; i++) {
+        rawe_credit_open(credit, RAWE_LANE_EXPRESS);
+    }
+    rawe_credit_note(credit, &members[0]);
+    assert_int_equal(rawe_credit_tell(credit, RAWE_LANE_EXPRESS, &members[0]), 48);
+    assert_false(rawe_credit_outdated(credit, RAWE_LANE_EXPRESS, &members[0]));
+    rawe_credit_advance(credit, 1 + 10 * MS);
+    rawe_credit_advance(credit, 1 + 20 * MS);
+}
+
 static void rawe_credit_outdated__who_falls_silent_gives_back(void **state)
 {
     (void)state;
     struct rawe_credit credit;
-    struct rawe_credit_member member = {0};
-    rawe_credit_init(&credit, 64, WINDOW, 1);
-    rawe_credit_open(&credit, RAWE_LANE_EXPRESS, 1);
-    rawe_credit_note(&credit, &member);
-    member.told = rawe_credit_of(&credit, RAWE_LANE_EXPRESS, &member);
-    assert_false(rawe_credit_outdated(&credit, RAWE_LANE_EXPRESS, &member));
-    rawe_credit_advance(&credit, 1 + 10 * MS);
-    rawe_credit_advance(&credit, 1 + 20 * MS);
-    assert_true(rawe_credit_outdated(&credit, RAWE_LANE_EXPRESS, &member));
-    member.told = 0; /* idle, it need not know that it could have more */
-    assert_false(rawe_credit_outdated(&credit, RAWE_LANE_EXPRESS, &member));
-    rawe_credit_note(&credit, &member);
-    assert_true(rawe_credit_outdated(&credit, RAWE_LANE_EXPRESS, &member));
+    struct rawe_credit_member members[4] = {0};
+    begin_alone(&credit, members);
+    /* There is enough for what all know of. */
+    assert_false(rawe_credit_outdated(&credit, RAWE_LANE_EXPRESS, &members[0]));
+    rawe_credit_note(&credit, &members[1]);
+    assert_int_equal(rawe_credit_tell(&credit, RAWE_LANE_EXPRESS, &members[1]), 48);
+    assert_true(rawe_credit_outdated(&credit, RAWE_LANE_EXPRESS, &members[0]));
+    assert_int_equal(rawe_credit_tell(&credit, RAWE_LANE_EXPRESS, &members[0]), 5);
+    assert_false(rawe_credit_outdated(&credit, RAWE_LANE_EXPRESS, &members[0]));
+    assert_int_equal(credit.told[RAWE_LANE_EXPRESS], 53);
+}
+
+static void rawe_credit_outdated__whose_turn_has_come(void **state)
+{
+    (void)state;
+    struct rawe_credit credit;
+    struct rawe_credit_member members[4] = {0};
+    begin_alone(&credit, members);
+    /* Idle, a peer need not know that it could have more. */
+    assert_false(rawe_credit_outdated(&credit, RAWE_LANE_EXPRESS, &members[1]));
+    rawe_credit_note(&credit, &members[1]);
+    assert_true(rawe_credit_outdated(&credit, RAWE_LANE_EXPRESS, &members[1]));
+}
+
+static void rawe_credit_close__what_it_had_others_may_have(void **state)
+{
+    (void)state;
+    struct rawe_credit credit;
+    struct rawe_credit_member members[4] = {0};
+    begin_alone(&credit, members);
+    for (unsigned i = 0; i < 3; i++) {
+        rawe_credit_note(&credit, &members[i]);
+        (void)rawe_credit_tell(&credit, RAWE_LANE_EXPRESS, &members[i]);
+    }
+    assert_int_equal(credit.share[RAWE_LANE_EXPRESS].active, 16);
+    rawe_credit_close(&credit, RAWE_LANE_EXPRESS, &members[0]);
+    rawe_credit_close(&credit, RAWE_LANE_EXPRESS, &members[1]);
+    assert_int_equal(credit.share[RAWE_LANE_EXPRESS].active, 48);
+    assert_int_equal(credit.share[RAWE_LANE_EXPRESS].idle, 16);
+    assert_int_equal(credit.told[RAWE_LANE_EXPRESS], members[2].told);
+    rawe_credit_advance(&credit, 1 + 30 * MS);
+    assert_int_equal(credit.share[RAWE_LANE_EXPRESS].active, 48);
+    rawe_credit_forget(&credit, RAWE_LANE_EXPRESS, &members[2]);
+    assert_int_equal(credit.told[RAWE_LANE_EXPRESS], 0);
 }
 
 int main(void)
@@ -161,6 +207,8 @@ int main(void)
         cmocka_unit_test(rawe_credit_note__a_sender_counts_once_an_epoch),
         cmocka_unit_test(rawe_credit_advance__who_sent_in_the_epoch_before_still_counts),
         cmocka_unit_test(rawe_credit_outdated__who_falls_silent_gives_back),
+        cmocka_unit_test(rawe_credit_outdated__whose_turn_has_come),
+        cmocka_unit_test(rawe_credit_close__what_it_had_others_may_have),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

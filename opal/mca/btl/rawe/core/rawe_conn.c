@@ -31,7 +31,7 @@ struct rawe_conn *rawe_conn_open(struct rawe_engine *engine, const struct rawe_c
     conn->engine = engine;
     conn->owner = config->owner;
     conn->lane = config->lane;
-    rawe_credit_open(&engine->credit, conn->lane, 1);
+    rawe_credit_open(&engine->credit, conn->lane);
     conn->handshake.state = RAWE_CONN_IDLE;
     conn->handshake.local_incarnation = ++engine->incarnation;
     memcpy(conn->eth_header, config->peer_mac, RAWE_MAC_BYTES);
@@ -70,7 +70,7 @@ void rawe_conn_close(struct rawe_conn *conn, uint64_t now_ns)
     rawe_timer_cancel(&engine->timers, &conn->timer);
     rawe_conn_unlink_pending(conn);
     rawe_conn_table_remove(&engine->table, conn->handshake.local_id);
-    rawe_credit_open(&engine->credit, conn->lane, -1);
+    rawe_credit_close(&engine->credit, conn->lane, &conn->credit);
     rawe_sendwin_free(&conn->sendwin);
     rawe_recvwin_free(&conn->recvwin);
     free(conn->reassembly);

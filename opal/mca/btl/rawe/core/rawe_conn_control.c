@@ -101,7 +101,6 @@ void rawe_conn_owe_ack(struct rawe_conn *conn, bool at_once, uint64_t now_ns)
 
 void rawe_conn_write_header(struct rawe_conn *conn, struct rawe_txframe *frame)
 {
-    conn->credit.told = rawe_conn_credit(conn);
     const struct rawe_engine_config *config = &conn->engine->config;
     struct rawe_header header = {
         .type = conn->lane == RAWE_LANE_BULK ? RAWE_FRAME_BULK : RAWE_FRAME_DATA,
@@ -113,7 +112,7 @@ void rawe_conn_write_header(struct rawe_conn *conn, struct rawe_txframe *frame)
         .sequence = frame->sequence,
         .acknowledgement = conn->recvwin.acktr->next,
         .payload_bytes = (uint16_t)frame->payload_bytes,
-        .credit = conn->credit.told,
+        .credit = rawe_credit_tell(&conn->engine->credit, conn->lane, &conn->credit),
     };
     memcpy(frame->buffer, conn->eth_header, RAWE_ETH_HEADER_BYTES);
     rawe_header_encode(frame->buffer + RAWE_ETH_HEADER_BYTES, &header);
@@ -141,9 +140,8 @@ bool rawe_conn_transmit_control(struct rawe_conn *conn, uint8_t type, uint8_t fl
         .sequence = sequence,
         .acknowledgement = rawe_recvwin_next(&conn->recvwin),
         .payload_bytes = (uint16_t)payload_bytes,
-        .credit = rawe_conn_credit(conn),
+        .credit = rawe_credit_tell(&conn->engine->credit, conn->lane, &conn->credit),
     };
-    conn->credit.told = header.credit;
     memcpy(buffer, conn->eth_header, RAWE_ETH_HEADER_BYTES);
     if (payload_bytes != 0) {
         memcpy(buffer + RAWE_PAYLOAD_OFFSET, payload, payload_bytes);

@@ -46,11 +46,6 @@ void rawe_conn_put_off(struct rawe_conn *conn, bool transmitted, uint64_t now_ns
 void rawe_conn_refused(struct rawe_conn *conn, bool transmitted, uint64_t now_ns);
 /** Make sure that the timer expires by the earliest deadline. */
 void rawe_conn_arm(struct rawe_conn *conn);
-/** Credit that frames of this connection advertise. */
-static inline uint16_t rawe_conn_credit(const struct rawe_conn *conn)
-{
-    return rawe_credit_of(&conn->engine->credit, conn->lane, &conn->credit);
-}
 /** Owe an acknowledgement: at once, or when enough frames have come, or after the delay. */
 void rawe_conn_owe_ack(struct rawe_conn *conn, bool at_once, uint64_t now_ns);
 /** Fill in the headers of a frame as of now: acknowledgement, credit, flags. */

@@ -113,7 +113,7 @@ void rawe_conn_reset(struct rawe_conn *conn)
     conn->batch = RAWE_BATCH_UNTRIED;
     conn->peer_credit = 0; /* the reply to CONNECT says */
     conn->wants_credit = false;
-    conn->credit.told = 0;
+    rawe_credit_forget(&conn->engine->credit, conn->lane, &conn->credit);
     conn->loss_deadline_ns = 0;
     conn->disowned_since_ns = 0;
     rawe_sendwin_reset(&conn->sendwin, first);

@@ -74,9 +74,26 @@ void rawe_credit_use_bulk(struct rawe_credit *credit, uint32_t queue_frames)
     share_out(credit);
 }
 
-void rawe_credit_open(struct rawe_credit *credit, unsigned lane, int count)
+void rawe_credit_open(struct rawe_credit *credit, unsigned lane)
 {
-    credit->open[lane] += (uint32_t)count;
+    credit->open[lane]++;
+    share_out(credit);
+}
+
+void rawe_credit_close(struct rawe_credit *credit, unsigned lane,
+                       const struct rawe_credit_member *member)
+{
+    credit->open[lane]--;
+    credit->told[lane] -= member->told;
+    if (rawe_credit_is_active(credit, member)) {
+        /* Which of the two counted it makes no difference: both are anew with the next epoch. */
+        if (credit->joined != 0) {
+            credit->joined--;
+        } else if (credit->senders_before != 0) {
+            credit->senders_before--;
+        }
+        credit->senders_now -= member->epoch == credit->epoch;
+    }
     share_out(credit);
 }
 
@@ -91,11 +108,21 @@ void rawe_credit_enter(struct rawe_credit *credit, struct rawe_credit_member *me
     share_out(credit);
 }
 
+/** Do peers together know of more credit than the lane's queue holds? */
+static bool promised_too_much(const struct rawe_credit *credit, unsigned lane)
+{
+    uint32_t bulk = credit->told[RAWE_LANE_BULK];
+    uint32_t all = credit->told[RAWE_LANE_EXPRESS] + bulk;
+    uint32_t bulk_frames = credit->room[RAWE_LANE_BULK];
+    return all > credit->room[RAWE_LANE_EXPRESS] ||
+           (lane == RAWE_LANE_BULK && bulk_frames != 0 && bulk > bulk_frames);
+}
+
 bool rawe_credit_outdated(const struct rawe_credit *credit, unsigned lane,
                           const struct rawe_credit_member *member)
 {
     uint16_t frames = rawe_credit_of(credit, lane, member);
-    return member->told > frames ||
+    return (member->told > frames && promised_too_much(credit, lane)) ||
            (member->told == 0 && frames != 0 && rawe_credit_is_active(credit, member));
 }
 

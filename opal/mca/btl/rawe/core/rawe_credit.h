@@ -30,6 +30,7 @@ struct rawe_credit {
     uint32_t window_frames;    /**< nobody gets more */
     uint32_t room[RAWE_LANES]; /**< frames that ring and bulk queue hold; 0: no queue of its own */
     uint32_t open[RAWE_LANES]; /**< connections of the lane */
+    uint32_t told[RAWE_LANES]; /**< sum of what the lane's peers know as their credit */
     uint32_t senders_before;   /**< connections that brought something in the epoch before */
     uint32_t senders_now;      /**< ... in this epoch */
     uint32_t joined;           /**< ... in this epoch, but not in the one before */
@@ -42,7 +43,7 @@ struct rawe_credit {
 struct rawe_credit_member {
     uint32_t epoch;    /**< in which data or a PROBE came last; 0: never */
     uint32_t turn;     /**< its number among those that send, where credit goes in turns */
-    uint16_t told;     /**< credit in the last frame sent to the peer */
+    uint16_t told;     /**< credit in the last frame sent to the peer; see rawe_credit_tell */
 };
 
 /** `ring_frames` is what the receive ring holds. */
@@ -52,8 +53,11 @@ void rawe_credit_init(struct rawe_credit *credit, uint32_t ring_frames, uint32_t
 /** Bulk data has a receive queue of its own that holds `queue_frames`. */
 void rawe_credit_use_bulk(struct rawe_credit *credit, uint32_t queue_frames);
 
-/** A connection of the lane is opened (`count` is 1) or closed (-1). */
-void rawe_credit_open(struct rawe_credit *credit, unsigned lane, int count);
+/** A connection of the lane is opened. */
+void rawe_credit_open(struct rawe_credit *credit, unsigned lane);
+/** ... is closed: what it had others may have. */
+void rawe_credit_close(struct rawe_credit *credit, unsigned lane,
+                       const struct rawe_credit_member *member);
 
 /** The slow path of rawe_credit_note. */
 void rawe_credit_enter(struct rawe_credit *credit, struct rawe_credit_member *member);
@@ -85,10 +89,30 @@ static inline uint16_t rawe_credit_of(const struct rawe_credit *credit, unsigned
                                                                                    : 0;
 }
 
+/** The connection's credit as of now, for a frame to its peer, which knows it then. */
+static inline uint16_t rawe_credit_tell(struct rawe_credit *credit, unsigned lane,
+                                        struct rawe_credit_member *member)
+{
+    uint16_t frames = rawe_credit_of(credit, lane, member);
+    if (frames != member->told) {
+        credit->told[lane] += (uint32_t)frames - member->told;
+        member->told = frames;
+    }
+    return frames;
+}
+
+/** The connection begins anew: its peer knows of no credit. */
+static inline void rawe_credit_forget(struct rawe_credit *credit, unsigned lane,
+                                      struct rawe_credit_member *member)
+{
+    credit->told[lane] -= member->told;
+    member->told = 0;
+}
+
 /**
  * Should the peer be informed of what its credit is, although there is no other reason for a frame?
- * One that has fallen silent has to give back what it does not use, and one that waits for its turn
- * has to know that it has come.
+ * Where all peers together know of more than there is, one that has fallen silent has to give back
+ * what it does not use; and one that waits for its turn has to know that it has come.
  */
 bool rawe_credit_outdated(const struct rawe_credit *credit, unsigned lane,
                           const struct rawe_credit_member *member);
