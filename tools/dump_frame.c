@@ -45,6 +45,7 @@ static const char *const type_names[RAWE_FRAME_TYPE_END] = {
     [RAWE_FRAME_DATA] = "DATA",   [RAWE_FRAME_BULK] = "BULK",       [RAWE_FRAME_ACK] = "ACK",
     [RAWE_FRAME_PROBE] = "PROBE", [RAWE_FRAME_CONNECT] = "CONNECT", [RAWE_FRAME_CLOSE] = "CLOSE",
     [RAWE_FRAME_PING] = "PING",   [RAWE_FRAME_PONG] = "PONG",
+    [RAWE_FRAME_SLICE] = "SLICE",
 };
 
 static void add_flags(struct text *text, uint8_t flags)

@@ -15,10 +15,11 @@ local VERSION = 2
 -- Of the envelope of batches.
 local SOURCE, DESTINATION = "255.255.255.255", "0.0.0.2"
 
-local DATA, BULK, ACK, PROBE, CONNECT, CLOSE, PING, PONG = 1, 2, 3, 4, 5, 6, 7, 8
+local DATA, BULK, ACK, PROBE, CONNECT, CLOSE, PING, PONG, SLICE = 1, 2, 3, 4, 5, 6, 7, 8, 9
 local types = {
     [DATA] = "DATA", [BULK] = "BULK", [ACK] = "ACK", [PROBE] = "PROBE",
     [CONNECT] = "CONNECT", [CLOSE] = "CLOSE", [PING] = "PING", [PONG] = "PONG",
+    [SLICE] = "SLICE",
 }
 local MESSAGE, PART, PUT, VALIDATION = 1, 2, 3, 4
 local kinds = { [MESSAGE] = "message", [PART] = "part", [PUT] = "put", [VALIDATION] = "validation" }

@@ -432,7 +432,7 @@ static void rawe_engine_receive_parts__control_frames_have_no_business_in_a_batc
     assert_int_equal(unit_wire_count(&net), 0);
     assert_int_equal(end(1)->sendwin.sacked, 0);
     assert_int_equal(end(1)->handshake.state, RAWE_CONN_OPEN);
-    assert_int_equal(counters(1)->dropped_type, 4); /* ACK, CONNECT, PING, PONG */
+    assert_int_equal(counters(1)->dropped_type, 5); /* ACK, CONNECT, PING, PONG, SLICE */
     assert_int_equal(counters(1)->dropped_connection, 1);
 }
 

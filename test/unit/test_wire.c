@@ -100,7 +100,7 @@ static void rawe_header_decode__every_version_and_type(void **state)
         enum rawe_decode_result expected = RAWE_DECODE_OK;
         if (first >> 4 != RAWE_WIRE_VERSION) {
             expected = RAWE_DECODE_VERSION;
-        } else if ((first & 15) < RAWE_FRAME_DATA || (first & 15) > RAWE_FRAME_PONG) {
+        } else if ((first & 15) < RAWE_FRAME_DATA || (first & 15) > RAWE_FRAME_SLICE) {
             expected = RAWE_DECODE_TYPE;
         }
         assert_int_equal(decode_header(bytes, sizeof(bytes), &header), expected);

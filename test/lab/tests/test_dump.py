@@ -13,7 +13,7 @@ from conftest import ETHERTYPE, HANG_SECONDS, RAWE, assert_success
 
 DISSECTOR = Path(__file__).resolve().parents[3] / "tools/rawe.lua"
 TO, FROM = bytes.fromhex("027261000002"), bytes.fromhex("027261000001")
-TYPES = ("DATA", "BULK", "ACK", "PROBE", "CONNECT", "CLOSE", "PING", "PONG")
+TYPES = ("DATA", "BULK", "ACK", "PROBE", "CONNECT", "CLOSE", "PING", "PONG", "SLICE")
 DATA, BULK, ACK, PROBE, CONNECT, CLOSE, PING, PONG = range(1, 9)
 needs_tshark = pytest.mark.skipif(shutil.which("tshark") is None, reason="tshark is not installed")
 
@@ -149,7 +149,7 @@ def test_other_packets_are_left_out(dump, tmp_path):
 
 MALFORMED = [
     (frame(DATA, message(b"x"), version=3), "another wire version"),
-    (frame(9), "unknown type or flags"),
+    (frame(10), "unknown type or flags"),
     (frame(DATA, flags=0x80), "unknown type or flags"),
     (header(DATA, 2000), "payload longer than the frame"),
     (frame(DATA, bytes([9, 0, 0, 0, 0, 0, 0, 0])), "fragment at 0"),

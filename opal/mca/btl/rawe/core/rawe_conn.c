@@ -71,6 +71,7 @@ void rawe_conn_close(struct rawe_conn *conn, uint64_t now_ns)
     rawe_conn_unlink_pending(conn);
     rawe_conn_table_remove(&engine->table, conn->handshake.local_id);
     rawe_credit_close(&engine->credit, conn->lane, &conn->credit);
+    rawe_conn_drop_slices(conn);
     rawe_sendwin_free(&conn->sendwin);
     rawe_recvwin_free(&conn->recvwin);
     free(conn->reassembly);

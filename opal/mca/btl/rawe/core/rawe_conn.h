@@ -65,6 +65,7 @@ struct rawe_conn {
     /* receiving */
     struct rawe_recvwin recvwin;
     struct rawe_reassembly *reassembly; /**< allocated with the first fragment */
+    struct rawe_sliced *sliced;         /**< a frame that comes in slices; allocated with the first */
     struct rawe_credit_member credit;   /**< its part in what we advertise */
 
     struct rawe_timer timer; /**< earliest of the deadlines */

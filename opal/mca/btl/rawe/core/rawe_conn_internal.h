@@ -76,6 +76,19 @@ void rawe_conn_ask_credit(struct rawe_conn *conn, uint64_t now_ns);
 /** Something has been acknowledged: plan anew when to ask about the rest. */
 void rawe_conn_expect_ack(struct rawe_conn *conn, uint64_t now_ns);
 
+/* rawe_conn_slice.c: frames that the path does not carry whole any more */
+
+/** Transmit a frame of the window in slices. False: the link is full, or there is no memory, and some are missing. */
+bool rawe_conn_transmit_slices(struct rawe_conn *conn, struct rawe_txframe *frame);
+/**
+ * Take a SLICE, whose payload is untrusted. When it completes a frame, `header` becomes that frame's
+ * and its payload is returned, valid until the next call; else NULL.
+ */
+const uint8_t *rawe_conn_take_slice(struct rawe_conn *conn, struct rawe_header *header,
+                                    const uint8_t *payload);
+/** Free what slices are put together in. */
+void rawe_conn_drop_slices(struct rawe_conn *conn);
+
 /* rawe_conn_life.c: completing sends; one life of the connection ends, the next begins */
 
 /** Call `done` of a list of sends. They may send again, hence nothing may be half changed here. */
@@ -137,6 +150,12 @@ static inline uint32_t rawe_conn_payload_limit(const struct rawe_conn *conn)
     uint32_t bytes = conn->payload_max_bytes;
     return conn->batch == RAWE_BATCH_VALID ? (bytes - conn->engine->batches.overhead_bytes) & ~7u
                                            : bytes;
+}
+/** Is a frame of the window too long for the path? */
+static inline bool rawe_conn_needs_slices(const struct rawe_conn *conn,
+                                          const struct rawe_txframe *frame)
+{
+    return frame->payload_bytes > rawe_conn_payload_limit(conn);
 }
 /** Every number of the window is in use. */
 static inline bool rawe_conn_window_full(const struct rawe_conn *conn)

@@ -130,6 +130,7 @@ void rawe_conn_reset(struct rawe_conn *conn)
         rawe_reassembly_clear(conn->reassembly, &conn->engine->reassembly_buffers);
         conn->reassembly->next = first;
     }
+    rawe_conn_drop_slices(conn); /* numbers begin anew */
     if (conn->engine->inplace.conn == conn) {
         conn->engine->inplace.conn = NULL;
     }

@@ -148,6 +148,14 @@ static unsigned collect(struct rawe_conn *conn, const struct round *round, uint3
             continue;
         }
         frame = rawe_sendwin_next(window);
+        if (frame != NULL && rawe_conn_needs_slices(conn, frame)) {
+            if (count != 0) {
+                rawe_sendwin_rewind(window, frame->sequence); /* it goes alone */
+            } else {
+                frames[count++] = frame;
+            }
+            break;
+        }
         if (frame == NULL && conn->batch == RAWE_BATCH_VALIDATING) {
             break;
         }
@@ -205,9 +213,14 @@ static struct rawe_send *transmit(struct rawe_conn *conn, bool all, uint64_t now
         if (count == 0) {
             break;
         }
-        unsigned taken = rawe_conn_batch_used(conn)
-                             ? rawe_conn_batch_transmit(conn, frames, views, count)
-                             : engine->output.transmit(engine->output.context, views, count);
+        unsigned taken;
+        if (rawe_conn_needs_slices(conn, frames[0])) {
+            taken = rawe_conn_transmit_slices(conn, frames[0]);
+        } else if (rawe_conn_batch_used(conn)) {
+            taken = rawe_conn_batch_transmit(conn, frames, views, count);
+        } else {
+            taken = engine->output.transmit(engine->output.context, views, count);
+        }
         for (unsigned i = 0; i < taken; i++) {
             rawe_conn_sent(conn, frames[i], now_ns);
         }

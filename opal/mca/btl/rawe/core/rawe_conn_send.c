@@ -63,7 +63,8 @@ static void send_coalesced(struct rawe_conn *conn, uint64_t now_ns)
     struct rawe_txframe *frame = conn->coalescing;
     conn->coalescing = NULL;
     rawe_conn_enter_window(conn, frame);
-    if (conn->sendwin.to_transmit != 1 || rawe_conn_batch_used(conn)) {
+    if (conn->sendwin.to_transmit != 1 || rawe_conn_batch_used(conn) ||
+        rawe_conn_needs_slices(conn, frame)) {
         rawe_conn_output(conn, now_ns);
     } else if (rawe_conn_window_room(conn) != 0) {
         transmit_alone(conn, frame, now_ns);

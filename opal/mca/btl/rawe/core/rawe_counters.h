@@ -60,6 +60,8 @@
     X(dropped_validation,        "validation frames whose content arrived wrong")                          \
     X(dropped_unknown_peer,     "connection requests refused: identity unknown or wrong")            \
     X(no_buffer,            "frames not taken for lack of memory for their data")                \
+    X(slices_sent,          "parts of frames sent that the path does not carry whole any more")    \
+    X(dropped_slice,        "such parts dropped: one before them is missing")                      \
     X(credit_updates,       "acknowledgements sent only because credit has changed")            \
     X(peers_lost,           "peers given up after silence")
 /* clang-format on */

@@ -247,3 +247,26 @@ size_t rawe_frame_seal(uint8_t *buffer, struct rawe_header *header, bool checksu
     rawe_checksum_encode(from + covered_bytes, rawe_crc32c(0, from, covered_bytes));
     return RAWE_ETH_HEADER_BYTES + covered_bytes + RAWE_CHECKSUM_BYTES;
 }
+
+void rawe_slice_encode(uint8_t *out, const struct rawe_slice *slice)
+{
+    put16(out, slice->offset);
+    put16(out + 2, slice->total_bytes);
+    put32(out + 4, (uint32_t)slice->type << 24);
+}
+
+enum rawe_decode_result rawe_slice_decode(struct rawe_slice *slice, const uint8_t *in,
+                                          size_t len_bytes)
+{
+    if (len_bytes <= RAWE_SLICE_BYTES) {
+        return RAWE_DECODE_SHORT;
+    }
+    slice->offset = get16(in);
+    slice->total_bytes = get16(in + 2);
+    slice->type = in[4];
+    if (slice->type != RAWE_FRAME_DATA && slice->type != RAWE_FRAME_BULK) {
+        return RAWE_DECODE_TYPE;
+    }
+    size_t data_bytes = len_bytes - RAWE_SLICE_BYTES;
+    return slice->offset + data_bytes <= slice->total_bytes ? RAWE_DECODE_OK : RAWE_DECODE_LENGTH;
+}

@@ -64,6 +64,8 @@ enum rawe_frame_type {
     RAWE_FRAME_CLOSE = 6,   /**< orderly end; payload empty */
     RAWE_FRAME_PING = 7,    /**< to the responder; payload is rawe_ping, then padding */
     RAWE_FRAME_PONG = 8,    /**< the responder's answer: same payload, same length */
+    RAWE_FRAME_SLICE = 9,   /**< part of a sequenced frame that the path does not carry any more;
+                                 payload is rawe_slice, then bytes of the frame's payload */
     RAWE_FRAME_TYPE_END
 };
 
@@ -178,6 +180,26 @@ static inline size_t rawe_fragment_pad(size_t len_bytes)
 {
     return (len_bytes + RAWE_FRAGMENT_ALIGN - 1) & ~(size_t)(RAWE_FRAGMENT_ALIGN - 1);
 }
+
+/*
+ * SLICE payload: which part of a sequenced frame's payload follows. The frame header is that of the
+ * whole frame but for type and length.
+ *
+ *  0 | offset 16 | length of the whole payload 16 | type of the frame 8 | 0 24 |
+ */
+#define RAWE_SLICE_BYTES 8u
+
+struct rawe_slice {
+    uint16_t offset;
+    uint16_t total_bytes;
+    uint8_t type; /**< RAWE_FRAME_DATA or RAWE_FRAME_BULK */
+};
+
+void rawe_slice_encode(uint8_t *out, const struct rawe_slice *slice);
+
+/** Read it from a payload of `len_bytes`; the data behind it lies inside of the whole then. */
+enum rawe_decode_result rawe_slice_decode(struct rawe_slice *slice, const uint8_t *in,
+                                          size_t len_bytes);
 
 /*
  * SACK block, the payload of an ACK frame: a bitmap of the frames beyond the cumulative

@@ -1,0 +1,208 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Tests of frames that are sent in slices because the path does not carry them any more.
+ */
+#include "unit_pair.h"
+
+#include <string.h>
+
+/** Frame payload that the path carries once its MTU has been lowered. */
+#define LOWERED_BYTES 600u
+
+static uint8_t data[30000];
+static struct unit_send sends[4];
+static unsigned slices_to_drop;
+
+/** The path's MTU has been lowered. */
+static bool drop_large(struct unit_net *unused, const struct unit_frame *frame)
+{
+    (void)unused;
+    if (frame->header.type == RAWE_FRAME_SLICE && slices_to_drop != 0) {
+        slices_to_drop--;
+        return false;
+    }
+    return frame->header.payload_bytes <= LOWERED_BYTES;
+}
+
+static int set_up(void **state)
+{
+    slices_to_drop = 0;
+    unit_fill(data, sizeof(data), 3);
+    memset(sends, 0, sizeof(sends));
+    return unit_set_up(state);
+}
+
+/** Messages whose frames are too long for the path are in the window, and lost. */
+static void stall(unsigned lane, unsigned count, size_t len_bytes)
+{
+    unit_connect(&net, lane);
+    net.filter = drop_large;
+    for (unsigned i = 0; i < count; i++) {
+        unit_send_message(net.node[0].conn[lane], &sends[i], (uint8_t)i, data + i, len_bytes);
+    }
+    unit_run(&net, 20 * UNIT_MS, 100 * UNIT_US);
+    assert_int_equal(net.node[1].message_count, 0);
+}
+
+static void lower(unsigned lane)
+{
+    rawe_conn_set_payload_max(net.node[0].conn[lane], LOWERED_BYTES);
+    unit_run(&net, 300 * UNIT_MS, 100 * UNIT_US);
+}
+
+static void assert_arrived(unsigned count, size_t len_bytes)
+{
+    assert_int_equal(net.node[1].message_count, count);
+    for (unsigned i = 0; i < count; i++) {
+        const struct unit_message *message = &net.node[1].messages[i];
+        assert_int_equal(message->len_bytes, len_bytes);
+        assert_memory_equal(message->data, data + message->tag, len_bytes);
+        assert_int_equal(sends[i].done, 1);
+        assert_int_equal(sends[i].status, RAWE_STATUS_DONE);
+    }
+}
+
+static void rawe_conn_transmit_slices__what_was_in_the_window_arrives(void **state)
+{
+    (void)state;
+    stall(RAWE_LANE_EXPRESS, 3, 1200);
+    lower(RAWE_LANE_EXPRESS);
+    assert_arrived(3, 1200);
+    assert_true(counters(0)->slices_sent >= 9);
+    assert_int_equal(counters(1)->dropped_slice, 0);
+}
+
+static void rawe_conn_transmit_slices__a_fragmented_message(void **state)
+{
+    (void)state;
+    stall(RAWE_LANE_BULK, 1, 20000);
+    lower(RAWE_LANE_BULK);
+    assert_arrived(1, 20000);
+}
+
+static void rawe_conn_transmit_slices__a_slice_is_lost(void **state)
+{
+    (void)state;
+    for (unsigned i = 1; i < 6; i++) {
+        unit_tear_down(state);
+        set_up(state);
+        stall(RAWE_LANE_EXPRESS, 3, 1200);
+        slices_to_drop = i;
+        lower(RAWE_LANE_EXPRESS);
+        assert_arrived(3, 1200);
+    }
+}
+
+static void rawe_conn_transmit_slices__link_full(void **state)
+{
+    (void)state;
+    stall(RAWE_LANE_EXPRESS, 2, 1200);
+    rawe_conn_set_payload_max(end(0), LOWERED_BYTES);
+    for (unsigned i = 0; i < 200; i++) {
+        net.node[0].link_room = 1;
+        unit_run(&net, UNIT_MS, 100 * UNIT_US);
+    }
+    assert_int_equal(net.node[1].message_count, 0); /* never more than the first slice of a frame */
+    net.node[0].link_room = UINT32_MAX;
+    unit_run(&net, 300 * UNIT_MS, 100 * UNIT_US);
+    assert_arrived(2, 1200);
+}
+
+static void rawe_conn_transmit_slices__with_checksums(void **state)
+{
+    unit_tear_down(state);
+    set_up(state);
+    unit_stop(&net);
+    net.config.checksum = true;
+    unit_start(&net);
+    stall(RAWE_LANE_EXPRESS, 2, 1200);
+    lower(RAWE_LANE_EXPRESS);
+    assert_arrived(2, 1200);
+    assert_int_equal(counters(1)->dropped_checksum, 0);
+}
+
+static void rawe_conn_transmit_slices__what_comes_after_is_short(void **state)
+{
+    (void)state;
+    stall(RAWE_LANE_EXPRESS, 1, 1200);
+    lower(RAWE_LANE_EXPRESS);
+    assert_arrived(1, 1200);
+    uint64_t slices = counters(0)->slices_sent;
+    unit_send_message(end(0), &sends[1], 1, data + 1, 1200);
+    unit_run(&net, 20 * UNIT_MS, 100 * UNIT_US);
+    assert_arrived(2, 1200);
+    assert_int_equal(counters(0)->slices_sent, slices);
+}
+
+/* Hostile ones */
+
+static void receive_slice(uint32_t sequence, struct rawe_slice slice, size_t data_bytes)
+{
+    uint8_t payload[RAWE_SLICE_BYTES + 1400] = {0};
+    struct rawe_header header = {.type = RAWE_FRAME_SLICE, .sequence = sequence};
+    rawe_slice_encode(payload, &slice);
+    struct unit_frame *frame = unit_forge(&net, 0, RAWE_LANE_EXPRESS, header, payload,
+                                          RAWE_SLICE_BYTES + data_bytes);
+    unit_receive(&net, frame);
+    unit_frame_free(frame);
+}
+
+static void rawe_conn_take_slice__lengths_that_do_not_add_up(void **state)
+{
+    (void)state;
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    uint32_t next = end(1)->recvwin.acktr->next;
+    receive_slice(next, (struct rawe_slice){0, 100, RAWE_FRAME_DATA}, 101);
+    receive_slice(next, (struct rawe_slice){65000, 65535, RAWE_FRAME_DATA}, 1000);
+    receive_slice(next, (struct rawe_slice){0, 65535, RAWE_FRAME_DATA}, 1000);
+    receive_slice(next, (struct rawe_slice){0, 100, RAWE_FRAME_ACK}, 50);
+    receive_slice(next, (struct rawe_slice){0, 100, RAWE_FRAME_DATA}, 0);
+    assert_int_equal(counters(1)->dropped_length, 5);
+    assert_int_equal(end(1)->recvwin.acktr->next, next);
+    assert_null(end(1)->sliced);
+}
+
+static void rawe_conn_take_slice__parts_that_do_not_belong_together(void **state)
+{
+    (void)state;
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    uint32_t next = end(1)->recvwin.acktr->next;
+    receive_slice(next, (struct rawe_slice){50, 100, RAWE_FRAME_DATA}, 50); /* no first one */
+    receive_slice(next, (struct rawe_slice){0, 100, RAWE_FRAME_DATA}, 50);
+    receive_slice(next + 1, (struct rawe_slice){50, 100, RAWE_FRAME_DATA}, 50);
+    receive_slice(next, (struct rawe_slice){50, 101, RAWE_FRAME_DATA}, 51);
+    receive_slice(next, (struct rawe_slice){50, 100, RAWE_FRAME_BULK}, 50);
+    receive_slice(next, (struct rawe_slice){40, 100, RAWE_FRAME_DATA}, 60);
+    assert_int_equal(counters(1)->dropped_slice, 5);
+    assert_int_equal(end(1)->recvwin.acktr->next, next);
+}
+
+static void rawe_conn_reset__slices_of_an_earlier_life_are_forgotten(void **state)
+{
+    (void)state;
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    uint32_t next = end(1)->recvwin.acktr->next;
+    receive_slice(next, (struct rawe_slice){0, 100, RAWE_FRAME_DATA}, 50);
+    assert_non_null(end(1)->sliced);
+    rawe_conn_reset(end(1));
+    assert_null(end(1)->sliced);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, unit_tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(rawe_conn_transmit_slices__what_was_in_the_window_arrives),
+        TEST(rawe_conn_transmit_slices__a_fragmented_message),
+        TEST(rawe_conn_transmit_slices__a_slice_is_lost),
+        TEST(rawe_conn_transmit_slices__link_full),
+        TEST(rawe_conn_transmit_slices__with_checksums),
+        TEST(rawe_conn_transmit_slices__what_comes_after_is_short),
+        TEST(rawe_conn_take_slice__lengths_that_do_not_add_up),
+        TEST(rawe_conn_take_slice__parts_that_do_not_belong_together),
+        TEST(rawe_conn_reset__slices_of_an_earlier_life_are_forgotten),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
