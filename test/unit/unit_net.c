@@ -227,6 +227,7 @@ void unit_set_credit(struct unit_net *net, unsigned node, uint16_t frames)
 {
     for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
         net->node[node].engine.credit.share[lane] = (struct rawe_credit_share){frames, frames, 1};
+        net->node[node].engine.credit.version++;
     }
 }
 

@@ -171,6 +171,10 @@ static uint64_t probe_interval_ns(const struct rawe_conn *conn)
 
 void rawe_conn_await_ack(struct rawe_conn *conn, uint64_t now_ns)
 {
+    uint64_t deadline_ns = conn->liveness.probe_deadline_ns;
+    if (deadline_ns != 0 && deadline_ns <= now_ns + conn->engine->config.liveness.probe_least_ns) {
+        return; /* no interval is shorter: it is not to be earlier */
+    }
     if (rawe_liveness_ask_by(&conn->liveness, now_ns + probe_interval_ns(conn))) {
         rawe_conn_arm(conn);
     }

@@ -255,22 +255,6 @@ static void receive_data(struct rawe_conn *conn, const struct rawe_header *heade
     }
 }
 
-/** Part of a sequenced frame; the last one makes it a frame. */
-static void receive_slice(struct rawe_conn *conn, const struct rawe_header *header,
-                          const struct rawe_payload *payload, uint64_t now_ns)
-{
-    struct rawe_header whole = *header;
-    if (payload->data != NULL) {
-        conn->engine->counters.dropped_type++; /* came in a batch, where it has no business */
-        return;
-    }
-    const uint8_t *bytes = rawe_conn_take_slice(conn, &whole, payload->head);
-    if (bytes != NULL) {
-        const struct rawe_payload frame = {.head = bytes, .head_bytes = whole.payload_bytes};
-        receive_data(conn, &whole, &frame, now_ns);
-    }
-}
-
 /**
  * The peer knows of no such connection. With data in flight that is believed only when it says so
  * for longer than any process takes from MPI_Finalize's fence to the end of its connections.
@@ -319,6 +303,8 @@ void rawe_conn_receive(struct rawe_conn *conn, const struct rawe_header *header,
                        const struct rawe_payload *payload, uint64_t now_ns)
 {
     struct rawe_engine *engine = conn->engine;
+    struct rawe_header whole;
+    struct rawe_payload sliced = {0};
     if (conn->recvwin.acktr == NULL || !rawe_handshake_receives(&conn->handshake)) {
         engine->counters.dropped_connection++;
         return;
@@ -340,11 +326,21 @@ void rawe_conn_receive(struct rawe_conn *conn, const struct rawe_header *header,
         if (header->acknowledgement != conn->sendwin.una || conn->peer_credit != header->credit) {
             rawe_conn_acknowledged(conn, header, NULL, 0, now_ns);
         }
-        if (header->type != RAWE_FRAME_SLICE) {
-            receive_data(conn, header, payload, now_ns);
-        } else {
-            receive_slice(conn, header, payload, now_ns);
+        if (header->type == RAWE_FRAME_SLICE) {
+            if (payload->data != NULL) {
+                engine->counters.dropped_type++; /* came in a batch, where it has no business */
+                break;
+            }
+            whole = *header;
+            sliced.head = rawe_conn_take_slice(conn, &whole, payload->head);
+            sliced.head_bytes = whole.payload_bytes;
+            if (sliced.head == NULL) {
+                break; /* not the last one of its frame */
+            }
+            header = &whole;
+            payload = &sliced;
         }
+        receive_data(conn, header, payload, now_ns);
         break;
     case RAWE_FRAME_ACK:
         engine->counters.acks_received++;

@@ -27,7 +27,7 @@ static void transmit_alone(struct rawe_conn *conn, struct rawe_txframe *frame, u
 {
     struct rawe_engine *engine = conn->engine;
     struct rawe_frame view;
-    if (*rawe_conn_link_full(conn)) {
+    if (engine->link_full) {
         rawe_conn_put_off(conn, false, now_ns);
         return;
     }
@@ -101,7 +101,9 @@ enum rawe_status rawe_conn_send_copy(struct rawe_conn *conn, uint8_t tag, const 
     if (conn->coalescing != NULL) {
         send_coalesced(conn, now_ns);
     }
-    rawe_cc_validate(&conn->cc, &conn->rtt, conn->sendwin.in_flight, engine->now_ns);
+    if (conn->sendwin.in_flight == 0) {
+        rawe_cc_validate(&conn->cc, &conn->rtt, 0, engine->now_ns);
+    }
     /*
      * Frames that take the short way would overtake batches, and look like evidence of their loss.
      */

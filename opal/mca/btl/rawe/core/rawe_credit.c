@@ -43,6 +43,7 @@ static struct rawe_credit_share share(const struct rawe_credit *credit, uint32_t
 static void share_out(struct rawe_credit *credit)
 {
     uint32_t senders = credit->senders_before + credit->joined;
+    credit->version += 1 + (credit->version == UINT32_MAX); /* 0, in a connection, is none */
     if (senders == 0) {
         senders = 1;
     }

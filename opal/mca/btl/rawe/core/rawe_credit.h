@@ -36,6 +36,7 @@ struct rawe_credit {
     uint32_t joined;           /**< ... in this epoch, but not in the one before */
     uint32_t next_turn;        /**< number of the next connection that begins to send */
     uint32_t epoch;            /**< number of the present epoch, at least 2 */
+    uint32_t version;          /**< counts how often it was shared out */
     uint64_t epoch_start_ns;
 };
 
@@ -43,6 +44,7 @@ struct rawe_credit {
 struct rawe_credit_member {
     uint32_t epoch;    /**< in which data or a PROBE came last; 0: never */
     uint32_t turn;     /**< its number among those that send, where credit goes in turns */
+    uint32_t version;  /**< of the sharing that `told` is from */
     uint16_t told;     /**< credit in the last frame sent to the peer; see rawe_credit_tell */
 };
 
@@ -93,12 +95,13 @@ static inline uint16_t rawe_credit_of(const struct rawe_credit *credit, unsigned
 static inline uint16_t rawe_credit_tell(struct rawe_credit *credit, unsigned lane,
                                         struct rawe_credit_member *member)
 {
-    uint16_t frames = rawe_credit_of(credit, lane, member);
-    if (frames != member->told) {
+    if (member->version != credit->version) {
+        uint16_t frames = rawe_credit_of(credit, lane, member);
         credit->told[lane] += (uint32_t)frames - member->told;
         member->told = frames;
+        member->version = credit->version;
     }
-    return frames;
+    return member->told;
 }
 
 /** The connection begins anew: its peer knows of no credit. */
@@ -107,6 +110,7 @@ static inline void rawe_credit_forget(struct rawe_credit *credit, unsigned lane,
 {
     credit->told[lane] -= member->told;
     member->told = 0;
+    member->version = 0;
 }
 
 /**
