@@ -11,7 +11,7 @@
 
 enum { AT_VERSION_TYPE = 0, AT_FLAGS = 1, AT_PORT = 2, AT_KEY = 4, AT_CONNECTION = 8 };
 enum { AT_SEQUENCE = 12, AT_ACKNOWLEDGEMENT = 16, AT_PAYLOAD_BYTES = 20, AT_CREDIT = 22 };
-enum { DATA = 1, BULK, ACK, PROBE, CONNECT, CLOSE, PING, PONG, TYPE_END };
+enum { DATA = 1, BULK, ACK, PROBE, CONNECT, CLOSE, PING, PONG, SLICE, TYPE_END };
 enum { FLAGS_UNKNOWN = 0x80 };
 
 uint64_t attack_random(uint64_t *state)
@@ -133,7 +133,7 @@ static size_t make_wrong(uint8_t *frame, size_t header_at, size_t len_bytes, enu
         set_type(header, below(random, 2) == 0 ? 0 : TYPE_END + below(random, 16 - TYPE_END));
         break;
     case ATTACK_WAY_flags:
-        header[AT_FLAGS] |= (uint8_t)(1u << (5 + below(random, 3)));
+        header[AT_FLAGS] |= FLAGS_UNKNOWN;
         break;
     case ATTACK_WAY_connection: /* index 2^19 nobody has; a CONNECT is not asked for it */
         if ((header[AT_VERSION_TYPE] & 15) == CONNECT) {
