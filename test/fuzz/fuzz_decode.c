@@ -116,7 +116,7 @@ static void check_frame(const uint8_t *frame, size_t len_bytes)
     rawe_header_encode(bytes, &header);
     FUZZ_CHECK(memcmp(bytes, frame, sizeof(bytes)) == 0,
                "a header did not survive decoding and encoding");
-    /* Exactly the payload, so that whoever reads beyond it is seen. */
+    /* Exactly the payload, so that a read beyond it is seen. */
     uint8_t *payload = fuzz_copy(frame + RAWE_HEADER_BYTES, header.payload_bytes);
     check_fragments(payload, header.payload_bytes);
     check_connect(payload, header.payload_bytes);

@@ -96,7 +96,7 @@ static void run(const uint8_t *data, size_t len_bytes)
     fuzz_delete(copy);
 }
 
-/** Keeps the input on disk before it is run: whoever crashes on it can be replayed. */
+/** Keeps the input on disk before it is run, so that a crash can be replayed. */
 static void write_input(const char *path, const uint8_t *data, size_t len_bytes)
 {
     FILE *file = fopen(path, "wb");

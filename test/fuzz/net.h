@@ -104,7 +104,7 @@ void net_open(struct net_node *node, enum rawe_lane lane);
 void net_close(struct net_node *node, enum rawe_lane lane);
 /** The process dies without a word and another takes its place. */
 void net_restart(struct net_node *node);
-/** Take a frame off the wire; whoever takes it frees it. NULL when nothing lies there. */
+/** Take a frame off the wire; the caller frees it. NULL when nothing lies there. */
 struct net_frame *net_take(struct net *net, unsigned position);
 void net_put(struct net *net, struct net_frame *frame);
 struct net_frame *net_copy(const struct net_frame *frame);

@@ -107,7 +107,7 @@ static void move(struct rawe_conn *conn, struct net_send *under_way, size_t len_
 {
     uint8_t *copy = fuzz_copy(under_way->data, len_bytes);
     rawe_conn_send_rebased(conn, &under_way->send, copy);
-    fuzz_delete(under_way->data); /* whoever sends again from there is seen */
+    fuzz_delete(under_way->data); /* a resend from there is seen */
     under_way->data = copy;
 }
 

@@ -29,7 +29,7 @@ static void usage(FILE *out)
         "                       as many as the deadline allows\n"
         "  --deadline SECONDS   begin no run after that\n"
         "  --jobs N             worker processes (default 1)\n"
-        "  --failures N         stop after so many failing seeds (default 5)\n"
+        "  --failures N         stop after N failing seeds (default 5)\n"
         "  --no-shrink          do not look for smaller runs that fail\n"
         "  --nodes N            2 to %u; the seed chooses, mostly few\n"
         "  --incidents N:COUNT  let only COUNT of all the incidents that faults would cause happen,\n"
@@ -103,7 +103,7 @@ static void parse_faults(struct sim_options *options, const char *value)
     }
 }
 
-static void tell_violation(struct sim *sim, const char *text)
+static void print_violation(struct sim *sim, const char *text)
 {
     char command[512];
 
@@ -118,7 +118,7 @@ static int run_one(const struct sim_options *options)
     struct sim_result result;
     char faults[256];
 
-    sim_run(options, tell_violation, &result);
+    sim_run(options, print_violation, &result);
     sim_faults_format(result.faults, faults, sizeof(faults));
     printf(
         "seed %llu: ok; %u nodes, faults %s; %llu messages, %llu PUTs, %llu frames, %llu resent, "

@@ -105,7 +105,7 @@ struct sim_incidents {
     uint64_t lost, lost_sequenced, duplicated, overtaken, corrupted, ring_drops;
     uint64_t closed;  /**< connections, before the end of the run */
     uint64_t deaths;
-    uint64_t estranged; /**< hosts that stood still or were cut off for too long */
+    uint64_t isolated; /**< hosts that stood still or were cut off for too long */
     uint64_t revoked;   /**< handles */
     uint64_t forged;
 };
@@ -171,7 +171,7 @@ struct sim_watch {
     uint32_t local_id;      /**< changes with each life of the connection */
     uint32_t cc_window;
     uint64_t cc_used_ns;    /**< when that window was last made use of */
-    uint32_t told, told_beyond; /**< what acknowledgements have said of the peer's frames */
+    uint32_t acked, acked_beyond; /**< what acknowledgements have said of the peer's frames */
     uint64_t owed_since_ns; /**< frames are not acknowledged since, by the node's clock; 0: all are */
 };
 
@@ -258,12 +258,12 @@ struct sim_node {
     uint64_t local_ns;       /**< virtual time as far as its program has got */
     uint64_t pause_until_ns; /**< computes, does not call progress */
     uint64_t frozen_until_ns; /**< the whole host stands still */
-    uint32_t thread_backoff;   /**< so many times longer than planned until the progress thread looks again */
+    uint32_t thread_backoff;   /**< factor on the progress thread's planned interval */
     bool thread_mode;            /**< the progress thread has taken over in this life */
     uint64_t cut_until_ns;   /**< no frame reaches or leaves it */
-    bool estranged;          /**< was away for so long that peers may have given it up */
+    bool isolated;          /**< was silent beyond the peer timeout: peers may have given it up */
     unsigned pauses_left, freezes_left, jumps_left;
-    unsigned slowness;       /**< its links are so many times slower than the plan says */
+    unsigned slowness;       /**< factor by which its links are slower than planned */
     uint64_t idle_backoff_ns;        /**< wait before the next flush, grows while flushes are in vain */
     uint64_t wake_ns;        /**< when progress is called next; UINT64_MAX: not planned */
     uint64_t wake_number;    /**< of the event that is valid */
@@ -321,8 +321,8 @@ unsigned sim_channel_transmit(void *context, const struct rawe_frame *frames, un
 void sim_responder_receive(struct sim *sim, struct sim_node *node,
                            const struct rawe_header *header, const struct sim_packet *packet);
 
-/** Gather a frame's bytes, all but the first `skip_bytes`, at `out`; check that they add up. */
-void sim_channel_gather(struct sim_node *node, const struct rawe_frame *frame, uint32_t skip_bytes,
+/** Copy a frame's pieces, all but the first `skip_bytes`, to `out`; check that they add up. */
+void sim_channel_linearize(struct sim_node *node, const struct rawe_frame *frame, uint32_t skip_bytes,
                         uint8_t *out, struct rawe_header *header);
 /** Fill in whom a packet is for. */
 void sim_channel_address(struct sim_node *node, struct sim_packet *packet);
@@ -402,7 +402,7 @@ void sim_transfer_free(struct sim *sim);
 void sim_app_init(struct sim *sim, struct sim_node *node);
 void sim_app_step(struct sim *sim, struct sim_node *node);
 /** A message is complete early: the program goes on, and may send the next. */
-void sim_app_left(struct sim *sim, struct sim_node *node);
+void sim_app_completed_early(struct sim *sim, struct sim_node *node);
 void sim_app_delivered(struct sim *sim, struct sim_channel *channel, struct sim_message *message);
 void sim_app_completed(struct sim *sim, struct sim_message *message, enum rawe_status status);
 bool sim_app_idle(const struct sim_node *node);

@@ -209,7 +209,7 @@ void sim_app_step(struct sim *sim, struct sim_node *node)
     app->next_ns = node->local_ns + sim_random_below(&app->random, sim->plan.gap_ns + 1);
 }
 
-void sim_app_left(struct sim *sim, struct sim_node *node)
+void sim_app_completed_early(struct sim *sim, struct sim_node *node)
 {
     struct sim_app *app = &node->app;
 

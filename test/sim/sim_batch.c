@@ -50,7 +50,7 @@ static unsigned transmit(void *context, const struct rawe_frame *frames, unsigne
                           "n%u sends a batch of %u frames, number %u is %u bytes, the first %u",
                           node->index, count, i, len_bytes, segment_bytes);
         }
-        sim_channel_gather(node, &frames[i], RAWE_ETH_HEADER_BYTES, out, &header);
+        sim_channel_linearize(node, &frames[i], RAWE_ETH_HEADER_BYTES, out, &header);
         packet->sequenced += header.type == RAWE_FRAME_BULK;
         sim_check_frame(node, &header, packet);
         memset(out + len_bytes, 0, fill_bytes);

@@ -21,21 +21,21 @@
 /** Acknowledgements and probes in undisturbed runs, in percent of the sequenced frames. */
 #define CONTROL_PERCENT_MOST 50u
 
-/** ... and so many for each connection, before it knows its round-trip time. */
+/** ... and for each connection, before it knows its round-trip time. */
 #define CONTROL_FIRST 2u
 
 /** Fewer frames than that say nothing about it. */
 #define CALM_FRAMES_LEAST 10000u
 
-/** What a worker tells its parent; shared memory. */
+/** What a worker reports to its parent; shared memory. */
 struct report {
     uint64_t seed; /**< being run */
     uint64_t runs;
     struct sim_result sum; /**< over the runs */
-    struct sim_trial trial;
+    struct sim_failure failure;
 };
 
-static struct sim_trial *trial_of_worker;
+static struct sim_failure *failure_of_worker;
 
 static double seconds_now(void)
 {
@@ -57,8 +57,8 @@ static struct report *share_reports(unsigned count)
 
 static void report_violation(struct sim *sim, const char *text)
 {
-    trial_of_worker->incidents = sim->incident_count;
-    snprintf(trial_of_worker->text, sizeof(trial_of_worker->text), "%s", text);
+    failure_of_worker->incidents = sim->incident_count;
+    snprintf(failure_of_worker->text, sizeof(failure_of_worker->text), "%s", text);
     _exit(1);
 }
 
@@ -103,8 +103,8 @@ static void work(const struct state *state, unsigned index)
     struct report *report = &state->reports[index];
     uint64_t end = campaign->count == 0 ? UINT64_MAX : campaign->first + campaign->count;
 
-    trial_of_worker = &report->trial;
-    /* The engine's assertions would be heard out of place; they are told as crashes. */
+    failure_of_worker = &report->failure;
+    /* The engine's assertions would be heard out of place; they are reported as crashes. */
     if (freopen("/dev/null", "w", stderr) == NULL) {
         _exit(2);
     }
@@ -123,7 +123,7 @@ static void work(const struct state *state, unsigned index)
 static void start_worker(struct state *state, unsigned index)
 {
     fflush(NULL);
-    state->reports[index].trial = (struct sim_trial){.incidents = UINT64_MAX};
+    state->reports[index].failure = (struct sim_failure){.incidents = UINT64_MAX};
     pid_t pid = fork();
     if (pid < 0) {
         perror("rawe-sim: fork");
@@ -152,8 +152,8 @@ static void reap(struct state *state, unsigned index, int status)
     options.seed = report->seed;
     sim_shrink_command(&options, command, sizeof(command));
     printf("FAILED seed %llu: ", (unsigned long long)report->seed);
-    if (report->trial.text[0] != '\0') {
-        printf("%s\n", report->trial.text);
+    if (report->failure.text[0] != '\0') {
+        printf("%s\n", report->failure.text);
     } else if (WIFSIGNALED(status)) {
         printf("%s\n",
                WTERMSIG(status) == SIGALRM ? "the run does not end" : strsignal(WTERMSIG(status)));
@@ -162,7 +162,7 @@ static void reap(struct state *state, unsigned index, int status)
     }
     printf("  replay:  %s --trace\n", command);
     if (campaign->shrink) {
-        sim_shrink(&options, report->trial.incidents, &state->reports[campaign->jobs].trial);
+        sim_shrink(&options, report->failure.incidents, &state->reports[campaign->jobs].failure);
     }
     fflush(stdout);
     if (state->failures < campaign->failures_most) {
@@ -233,14 +233,14 @@ static bool any_working(const struct state *state)
 int sim_campaign_run(const struct sim_campaign *campaign)
 {
     struct state state = {.campaign = campaign, .start_s = seconds_now()};
-    double told_s = state.start_s;
+    double reported_s = state.start_s;
 
-    state.reports = share_reports(campaign->jobs + 1);
     state.workers = calloc(campaign->jobs, sizeof(*state.workers));
     if (state.workers == NULL) {
         perror("rawe-sim: calloc");
         return 2;
     }
+    state.reports = share_reports(campaign->jobs + 1);
     for (unsigned i = 0; i < campaign->jobs; i++) {
         state.workers[i].next = campaign->first + i;
         start_worker(&state, i);
@@ -253,8 +253,8 @@ int sim_campaign_run(const struct sim_campaign *campaign)
                 reap(&state, i, status);
             }
         }
-        if (seconds_now() - told_s >= PROGRESS_SECONDS) {
-            told_s = seconds_now();
+        if (seconds_now() - reported_s >= PROGRESS_SECONDS) {
+            reported_s = seconds_now();
             print_sum(&state, " so far");
         }
         nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);

@@ -17,7 +17,7 @@ struct sim_campaign {
     uint64_t first, count;      /**< seeds; count 0: until the deadline */
     unsigned deadline_s;        /**< 0: none */
     unsigned jobs;              /**< worker processes */
-    unsigned failures_most;     /**< stop after so many */
+    unsigned failures_most;     /**< stop when this many seeds have failed */
     bool shrink;
 };
 
@@ -27,8 +27,8 @@ int sim_campaign_run(const struct sim_campaign *campaign);
 /** A run takes milliseconds; one that takes longer than this hangs. */
 #define SIM_RUN_SECONDS_MOST 120u
 
-/** What is told of a run that fails; in memory that the process which runs it shares. */
-struct sim_trial {
+/** How a run has failed; in memory that the process which runs it shares. */
+struct sim_failure {
     uint64_t incidents; /**< until it failed; UINT64_MAX: not known */
     char text[512];     /**< of the violation; empty: it crashed or did not end */
 };
@@ -38,8 +38,8 @@ void sim_shrink_command(const struct sim_options *options, char *out, size_t out
 
 /**
  * Find the least run that still fails, whatever the invariant, and print it. `incidents`: as in the
- * trial of the run that has failed; `shared` is used for those that follow.
+ * failure of the first run; `shared` is used for those that follow.
  */
-void sim_shrink(const struct sim_options *failing, uint64_t incidents, struct sim_trial *shared);
+void sim_shrink(const struct sim_options *failing, uint64_t incidents, struct sim_failure *shared);
 
 #endif

@@ -298,7 +298,7 @@ static void failed(void *context, struct rawe_conn *conn, uint64_t silent_ns)
 const struct rawe_callbacks sim_channel_callbacks = {
     .deliver = deliver, .accept = accept_peer, .silent = silent, .stalled = silent, .failed = failed};
 
-void sim_channel_gather(struct sim_node *node, const struct rawe_frame *frame, uint32_t skip_bytes,
+void sim_channel_linearize(struct sim_node *node, const struct rawe_frame *frame, uint32_t skip_bytes,
                         uint8_t *out, struct rawe_header *header)
 {
     uint32_t at = 0;
@@ -350,12 +350,12 @@ void sim_channel_address(struct sim_node *node, struct sim_packet *packet)
 }
 
 /** One frame as a packet. */
-static struct sim_packet *pack(struct sim_node *node, const struct rawe_frame *frame)
+static struct sim_packet *make_packet(struct sim_node *node, const struct rawe_frame *frame)
 {
     struct rawe_header header;
     struct sim_packet *packet = sim_packet_take(node->sim, frame->len_bytes);
 
-    sim_channel_gather(node, frame, 0, packet->bytes, &header);
+    sim_channel_linearize(node, frame, 0, packet->bytes, &header);
     sim_channel_address(node, packet);
     packet->sequenced = header.type == RAWE_FRAME_DATA || header.type == RAWE_FRAME_BULK;
     sim_check_frame(node, &header, packet);
@@ -375,10 +375,10 @@ unsigned sim_channel_transmit(void *context, const struct rawe_frame *frames, un
     }
     for (unsigned i = 0; i < count; i++) {
         if (sim_net_full(node->sim, node)) {
-            sim_trace(node->sim, "n%u has no room on its way out", node->index);
+            sim_trace(node->sim, "n%u has no room on its send path", node->index);
             return i;
         }
-        struct sim_packet *packet = pack(node, &frames[i]);
+        struct sim_packet *packet = make_packet(node, &frames[i]);
         node->local_ns += node->sim->plan.transmit_cost_ns;
         sim_net_send(node->sim, node, packet, node->local_ns);
     }

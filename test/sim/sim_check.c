@@ -217,7 +217,7 @@ void sim_check_failed(struct sim_channel *channel, uint64_t silent_ns)
         sim_violation(sim, "death is told once", "n%u gives n%u up again", node->index,
                       channel->peer);
     }
-    bool may_be = peer->estranged || node->estranged || sim->plan.lying;
+    bool may_be = peer->isolated || node->isolated || sim->plan.lying;
     if (peer->alive && peer->life == channel->peer_life && !may_be) {
         sim_violation(sim, "the living are not given up",
                       "n%u gives n%u up on lane %u after %llu ms of silence, connection state %u",
@@ -269,7 +269,7 @@ void sim_check_stalled(struct sim *sim)
 
     calm_ns = sim->disturbed_ns > calm_ns ? sim->disturbed_ns : calm_ns;
     calm_ns = sim->faults_end_ns > calm_ns ? sim->faults_end_ns : calm_ns;
-    if (sim->incidents.deaths != 0 || sim->incidents.estranged != 0) {
+    if (sim->incidents.deaths != 0 || sim->incidents.isolated != 0) {
         longest_ns += sim->plan.peer_timeout_ns + 4 * sim->plan.probe_most_ns;
     }
     if (sim->now_ns > calm_ns + longest_ns) {
@@ -398,7 +398,7 @@ void sim_check_counters(struct sim *sim)
     /* Lost frames are the only evidence there is when nothing comes late or twice. */
     bool in_order = incidents->overtaken == 0 && incidents->duplicated == 0 &&
                     incidents->closed == 0 && incidents->deaths == 0 &&
-                    incidents->estranged == 0 && sum.counters.no_buffer == 0;
+                    incidents->isolated == 0 && sum.counters.no_buffer == 0;
     if (in_order && sum.counters.frames_resent > incidents->lost_sequenced) {
         sim_violation(sim, "no resend without evidence", "%llu frames resent, %llu lost",
                       (unsigned long long)sum.counters.frames_resent,

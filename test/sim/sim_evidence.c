@@ -82,17 +82,17 @@ static void believe_early(struct sim_channel *channel)
 {
     const struct sim_plan *plan = &channel->node->sim->plan;
     uint64_t now_ns = channel->node->engine.now_ns + plan->clock_step_ns;
-    uint32_t kept = 0;
+    uint32_t waiting = 0;
 
     for (uint32_t i = 0; i < channel->early_count; i++) {
         const struct sim_sending *sending = &channel->early[i];
         if (now_ns >= sending->at_ns + 4 * plan->delay_ns) {
             arrived(channel, sending->order);
         } else {
-            channel->early[kept++] = *sending;
+            channel->early[waiting++] = *sending;
         }
     }
-    channel->early_count = kept;
+    channel->early_count = waiting;
 }
 
 /**

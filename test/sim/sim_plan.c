@@ -248,7 +248,7 @@ static void calm_troubles(struct sim_plan *plan)
     }
 
     plan->freeze_ppm = faults & SIM_BIT(FREEZE) ? plan->freeze_ppm : 0;
-    plan->thread_ns = faults & SIM_BIT(AWAY) ? plan->thread_ns : 0;
+    plan->thread_ns = faults & SIM_BIT(THREAD) ? plan->thread_ns : 0;
     plan->jump_ppm = faults & SIM_BIT(JUMP) ? plan->jump_ppm : 0;
     plan->clock_step_ns = faults & SIM_BIT(COARSE) ? plan->clock_step_ns : 1;
     plan->first_sequence = faults & SIM_BIT(WRAP) ? plan->first_sequence : 0;

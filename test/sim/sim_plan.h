@@ -24,7 +24,7 @@
     X(SCRAMBLE,  "scramble",  "any bits flip, which only a checksum can notice")                 \
     X(GARBLE,    "garble",    "any bits flip and there is no checksum: only safety is left")     \
     X(PAUSE,     "pause",     "nodes compute for microseconds to minutes")                       \
-    X(AWAY,      "away",      "while nodes compute, a progress thread keeps their engines going")          \
+    X(THREAD,    "thread",    "while nodes compute, a progress thread keeps their engines going")          \
     X(FREEZE,    "freeze",    "hosts stand still, responder and all; too long, and they are lost") \
     X(JUMP,      "jump",      "clocks jump ahead")                                               \
     X(COARSE,    "coarse",    "clocks move in steps, so that many things happen at one time")    \
@@ -34,7 +34,7 @@
     X(PARTITION, "partition", "some nodes cannot reach the others for a while, or one way only") \
     X(SEVER,     "sever",     "hosts are cut off for ever, or until their peers have given up")  \
     X(UNEVEN,    "uneven",    "some links are many times slower than others")                    \
-    X(FULL,      "full",      "the way out takes no frame for a while")                          \
+    X(FULL,      "full",      "the send path takes no frame for a while")                          \
     X(CLOSE,     "close",     "connections are closed in the middle and opened anew")            \
     X(REVOKE,    "revoke",    "memory is deregistered while a PUT is under way")                 \
     X(RESTART,   "restart",   "processes die and others take their place, with a new key")       \
@@ -58,7 +58,7 @@ enum sim_fault {
     (SIM_BIT(LOSS) | SIM_BIT(DUPLICATE) | SIM_BIT(REORDER) | SIM_BIT(JITTER) | SIM_BIT(PAUSE) |   \
      SIM_BIT(RING) | SIM_BIT(SWITCH) | SIM_BIT(FULL) | SIM_BIT(JUMP) | SIM_BIT(COARSE) |          \
      SIM_BIT(WRAP) | SIM_BIT(UNEVEN) | SIM_BIT(FORGE) |         \
-     SIM_BIT(AWAY))
+     SIM_BIT(THREAD))
 /** What such frames say may be believed: nothing holds then but safety. */
 #define SIM_FAULTS_LYING (SIM_BIT(GARBLE) | SIM_BIT(HOSTILE))
 
@@ -122,7 +122,7 @@ struct sim_plan {
     /* network */
     uint64_t delay_ns;         /**< of each of the two links on a path */
     uint32_t ps_per_byte;      /**< rate of every link */
-    uint32_t backlog_bytes;    /**< what the way out takes before it is full */
+    uint32_t backlog_bytes;    /**< what the send path takes before it is full */
     uint32_t switch_bytes;     /**< buffer of a switch port; 0: unbounded */
     uint32_t ring_frames;      /**< what a receive ring holds */
     bool padding;              /**< short frames arrive with 60 bytes */

@@ -8,7 +8,7 @@
 
 #include "sim.h"
 
-/** Runs are small; one that goes on for so long is stuck in a loop. */
+/** Runs are small; one with more events is stuck in a loop. */
 #define EVENTS_MOST 10000000u
 
 /** How long runs go on after the last lie, to show what has come of it. */
@@ -159,8 +159,8 @@ static bool step(struct sim *sim)
     sim->now_ns = event.at_ns;
     dispatch(sim, &event);
     if (!sim->finishing) {
-        bool on_the_way = event.kind == SIM_EVENT_SWITCH || event.kind == SIM_EVENT_ARRIVE;
-        if (sim->plan.lying ? lies_are_over(sim) : !on_the_way && sim_check_quiet(sim)) {
+        bool in_flight = event.kind == SIM_EVENT_SWITCH || event.kind == SIM_EVENT_ARRIVE;
+        if (sim->plan.lying ? lies_are_over(sim) : !in_flight && sim_check_quiet(sim)) {
             begin_end(sim);
         } else {
             sim_check_stalled(sim);

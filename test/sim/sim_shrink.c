@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Shrinking: fewer operations, fewer kinds of faults, fewer nodes, and of the faults only those few
- * incidents without which the run does not fail. Each trial is a run in a child process.
+ * incidents without which the run does not fail. Each attempt is a run in a child process.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,12 +18,12 @@
 /** More incidents than any run has, where their number is not known. */
 #define INCIDENTS_MOST (1ull << 24)
 
-static struct sim_trial *trial_of_child;
+static struct sim_failure *failure_of_child;
 
 /** The run that has been found to be the least up to now. */
 struct search {
     struct sim_options best;
-    struct sim_trial *shared;
+    struct sim_failure *shared;
     unsigned runs;
 };
 
@@ -55,18 +55,18 @@ void sim_shrink_command(const struct sim_options *options, char *out, size_t out
 
 static void report_violation(struct sim *sim, const char *text)
 {
-    trial_of_child->incidents = sim->incident_count;
-    snprintf(trial_of_child->text, sizeof(trial_of_child->text), "%s", text);
+    failure_of_child->incidents = sim->incident_count;
+    snprintf(failure_of_child->text, sizeof(failure_of_child->text), "%s", text);
     _exit(1);
 }
 
-/** Run in a child. True when it fails; the trial then says how. */
-static bool fails(const struct sim_options *options, struct sim_trial *trial)
+/** Run in a child. True when it fails; `failure` then says how. */
+static bool fails(const struct sim_options *options, struct sim_failure *failure)
 {
     int status;
     struct sim_result result;
 
-    *trial = (struct sim_trial){.incidents = UINT64_MAX};
+    *failure = (struct sim_failure){.incidents = UINT64_MAX};
     fflush(NULL);
     pid_t child = fork();
     if (child < 0) {
@@ -74,7 +74,7 @@ static bool fails(const struct sim_options *options, struct sim_trial *trial)
         exit(2);
     }
     if (child == 0) {
-        trial_of_child = trial;
+        failure_of_child = failure;
         alarm(SIM_RUN_SECONDS_MOST);
         if (freopen("/dev/null", "w", stderr) == NULL) {
             _exit(2);
@@ -187,7 +187,7 @@ static void spell_out(struct sim_options *options, uint64_t incidents)
     }
 }
 
-void sim_shrink(const struct sim_options *failing, uint64_t incidents, struct sim_trial *shared)
+void sim_shrink(const struct sim_options *failing, uint64_t incidents, struct sim_failure *shared)
 {
     struct search search = {.best = *failing, .shared = shared};
     char command[512];

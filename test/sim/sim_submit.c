@@ -186,7 +186,7 @@ static void message_complete(struct rawe_message *out, enum rawe_status status)
     }
     complete(message, status, early);
     if (early && is_alive(message)) {
-        sim_app_left(message->sim, &message->sim->nodes[message->source]);
+        sim_app_completed_early(message->sim, &message->sim->nodes[message->source]);
     }
 }
 

@@ -94,7 +94,7 @@ bool sim_transfer_grant(struct sim *sim, struct sim_transfer *transfer)
     return true;
 }
 
-/** Deregister, and make the memory what it was before: whoever writes to it now is found out. */
+/** Deregister, and make the memory what it was before: a write from now on is found out. */
 static void drop(struct sim_node *node, struct sim_transfer *transfer)
 {
     struct sim_transfer **link = &node->regions;

@@ -34,7 +34,7 @@ static void pause_node(struct sim *sim, struct sim_node *node)
     sim_trace(sim, "n%u computes for %llu us", node->index, (unsigned long long)length_ns / 1000);
 }
 
-/** For so long that its peers give a host up. */
+/** Long enough for peers to give a host up. */
 static uint64_t long_absence_ns(struct sim *sim, struct sim_random *random)
 {
     const struct sim_plan *plan = &sim->plan;
@@ -43,10 +43,10 @@ static uint64_t long_absence_ns(struct sim *sim, struct sim_random *random)
 }
 
 /** Peers may give the host up, and it them: from now on that is no violation. */
-static void estrange(struct sim *sim, struct sim_node *node)
+static void isolate(struct sim *sim, struct sim_node *node)
 {
-    node->estranged = true;
-    sim->incidents.estranged++;
+    node->isolated = true;
+    sim->incidents.isolated++;
 }
 
 /** The host stands still: its responder answers as little as its program does. */
@@ -63,7 +63,7 @@ static void freeze_node(struct sim *sim, struct sim_node *node)
     }
     disturbed_until(sim, node->frozen_until_ns);
     if (too_long) {
-        estrange(sim, node);
+        isolate(sim, node);
     }
     sim_trace(sim, "n%u stands still for %llu us", node->index,
               (unsigned long long)(too_long ? long_ns : short_ns) / 1000);
@@ -128,10 +128,10 @@ void sim_trouble_sever(struct sim *sim, struct sim_node *node)
     bool for_ever = sim_random_below(&node->trouble, 2) == 0;
     uint64_t length_ns = long_absence_ns(sim, &node->trouble);
 
-    if (!sim_faults_on(sim) || node->estranged || !sim_incident(sim)) {
+    if (!sim_faults_on(sim) || node->isolated || !sim_incident(sim)) {
         return;
     }
-    estrange(sim, node);
+    isolate(sim, node);
     if (for_ever) {
         node->cut_until_ns = UINT64_MAX;
         sim_trace(sim, "n%u is cut off for ever", node->index);

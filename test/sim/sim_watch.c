@@ -17,15 +17,15 @@ static struct sim_watch *watch_of(struct sim_channel *channel)
 
     if (watch->local_id != conn->handshake.local_id) {
         uint32_t first = channel->node->sim->plan.first_sequence;
-        *watch = (struct sim_watch){.local_id = conn->handshake.local_id, .told = first};
+        *watch = (struct sim_watch){.local_id = conn->handshake.local_id, .acked = first};
     }
     return watch;
 }
 
-/** The peer has been told of all that has been taken. */
-static bool all_told(const struct sim_watch *watch, const struct rawe_acktr *acktr)
+/** All that has been taken is acknowledged to the peer. */
+static bool all_acked(const struct sim_watch *watch, const struct rawe_acktr *acktr)
 {
-    return watch->told == acktr->next && watch->told_beyond == acktr->beyond;
+    return watch->acked == acktr->next && watch->acked_beyond == acktr->beyond;
 }
 
 void sim_watch_sent(struct sim_node *node, const struct rawe_header *header)
@@ -39,10 +39,10 @@ void sim_watch_sent(struct sim_node *node, const struct rawe_header *header)
     struct sim_watch *watch = watch_of(channel);
     const struct rawe_acktr *acktr = channel->conn->recvwin.acktr;
     if (header->type == RAWE_FRAME_ACK || acktr->beyond == 0) { /* only ACK has a SACK block */
-        watch->told = header->acknowledgement;
-        watch->told_beyond = acktr->beyond;
+        watch->acked = header->acknowledgement;
+        watch->acked_beyond = acktr->beyond;
     }
-    if (all_told(watch, acktr)) {
+    if (all_acked(watch, acktr)) {
         watch->owed_since_ns = 0;
     }
 }
@@ -80,7 +80,7 @@ static void check_owed(struct sim *sim, const struct sim_channel *channel, struc
     uint64_t clock_ns = sim_node_clock(node);
 
     if (channel->conn->handshake.state != RAWE_CONN_OPEN || acktr == NULL ||
-        all_told(watch, acktr)) {
+        all_acked(watch, acktr)) {
         watch->owed_since_ns = 0;
         return;
     }

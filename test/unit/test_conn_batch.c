@@ -58,7 +58,7 @@ static void rawe_conn_batch_validate__first_a_batch_of_known_content(void **stat
     assert_int_equal(end(0)->batch, RAWE_BATCH_VALID);
     assert_int_equal(counters(0)->validations_passed, 1);
     assert_int_equal(send.done, 1);
-    assert_int_equal(net.node[1].message_count, 0); /* a trial is nobody's message */
+    assert_int_equal(net.node[1].message_count, 0); /* a validation frame is nobody's message */
     assert_int_equal(counters(1)->messages_received, 0);
 }
 
@@ -130,7 +130,7 @@ static void rawe_conn_batch_validate__no_frame_left_for_it(void **state)
 
 /* rawe_conn_batch_conclude */
 
-static void rawe_conn_batch_conclude__three_trials_lost_altogether(void **state)
+static void rawe_conn_batch_conclude__three_validations_lost_altogether(void **state)
 {
     (void)state;
     connect_bulk(10);
@@ -147,7 +147,7 @@ static void rawe_conn_batch_conclude__three_trials_lost_altogether(void **state)
     finish();
     assert_int_equal(counters(0)->batches_sent, 3);
     assert_int_equal(counters(0)->frames_resent, resent);
-    assert_int_equal(counters(0)->congestion_events, 0); /* a trial says nothing of congestion */
+    assert_int_equal(counters(0)->congestion_events, 0); /* validation says nothing of congestion */
 }
 
 static bool drop_sequence(struct unit_net *of, const struct unit_frame *frame)
@@ -159,7 +159,7 @@ static bool drop_sequence(struct unit_net *of, const struct unit_frame *frame)
     return true;
 }
 
-static void rawe_conn_batch_conclude__a_frame_of_the_trial_lost(void **state)
+static void rawe_conn_batch_conclude__a_frame_of_the_validation_lost(void **state)
 {
     (void)state;
     for (unsigned lost = 0; lost < 4; lost++) {
@@ -369,7 +369,7 @@ static void rawe_conn_batch_transmit__packed_messages_leave_room_for_the_envelop
     unit_use_batches(&net, 10);
     struct rawe_conn *conn = unit_connect(&net, RAWE_LANE_BULK);
     unit_fill(shorts, sizeof(shorts), 1);
-    for (unsigned i = 0; i < 40; i++) { /* all wait for the trial; each frame's length is checked */
+    for (unsigned i = 0; i < 40; i++) { /* all wait for validation; each frame's length is checked */
         unit_send_message(conn, &many[i], (uint8_t)i, shorts, sizeof(shorts));
     }
     unit_settle(&net);
@@ -443,8 +443,8 @@ int main(void)
         TEST(rawe_conn_batch_validate__not_without_a_link_that_can),
         TEST(rawe_conn_batch_validate__link_full),
         TEST(rawe_conn_batch_validate__no_frame_left_for_it),
-        TEST(rawe_conn_batch_conclude__three_trials_lost_altogether),
-        TEST(rawe_conn_batch_conclude__a_frame_of_the_trial_lost),
+        TEST(rawe_conn_batch_conclude__three_validations_lost_altogether),
+        TEST(rawe_conn_batch_conclude__a_frame_of_the_validation_lost),
         TEST(rawe_conn_batch_conclude__lost_twice_and_then_good),
         TEST(rawe_conn_batch_conclude__content_that_arrives_wrong),
         TEST(rawe_conn_batch_conclude__a_receiver_without_batches),

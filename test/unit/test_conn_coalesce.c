@@ -349,7 +349,7 @@ static void rawe_conn_coalesce_add__no_longer_than_the_envelope_of_batches_allow
     uint8_t data[8];
     memset(sends, 0, sizeof(sends));
     unit_fill(data, sizeof(data), 3);
-    for (unsigned i = 0; i < 200; i++) { /* queued behind the trial */
+    for (unsigned i = 0; i < 200; i++) { /* queued behind the validation */
         unit_send_message(bulk, &sends[i], (uint8_t)i, data, sizeof(data));
     }
     unit_run(&net, 5 * UNIT_MS, 50 * UNIT_US);

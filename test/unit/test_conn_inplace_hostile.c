@@ -59,7 +59,7 @@ static void rawe_conn_inplace_add__contradictions(void **state)
                 if (field != 1 || net.node[1].message_count != 2) {
                     assert_int_equal(net.node[1].message_count, wrong_now ? 0 : 2);
                 }
-                /* Whoever is honest afterwards, on a new connection, is served. */
+                /* A peer that is honest afterwards, on a new connection, is served. */
                 unit_close(&net, 1, RAWE_LANE_BULK);
                 assert_null(engine(1)->inplace.conn);
                 unit_close(&net, 0, RAWE_LANE_BULK);

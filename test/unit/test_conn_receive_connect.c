@@ -81,14 +81,14 @@ static void rawe_conn_receive_connect__every_connect_three_times(void **state)
     assert_int_equal(counters(0)->frames_resent + counters(1)->frames_resent, 0);
 }
 
-static struct unit_frame *kept[64];
+static struct unit_frame *deferred[64];
 static unsigned deferred_count;
 
 static bool keep_connects(struct unit_net *unused, const struct unit_frame *frame)
 {
     (void)unused;
     if (frame->header.type == RAWE_FRAME_CONNECT && deferred_count < 64) {
-        kept[deferred_count++] = unit_frame_copy(frame);
+        deferred[deferred_count++] = unit_frame_copy(frame);
     }
     return true;
 }
@@ -96,8 +96,8 @@ static bool keep_connects(struct unit_net *unused, const struct unit_frame *fram
 static void receive_deferred(void)
 {
     for (unsigned i = 0; i < deferred_count; i++) {
-        unit_receive(&net, kept[i]);
-        unit_frame_free(kept[i]);
+        unit_receive(&net, deferred[i]);
+        unit_frame_free(deferred[i]);
         unit_settle(&net);
     }
     deferred_count = 0;
@@ -384,10 +384,10 @@ static void rawe_conn_receive_connect__after_a_close_an_old_request_opens_nothin
     unit_close(&net, 0, RAWE_LANE_EXPRESS);
     unit_settle(&net);
     for (unsigned i = 0; i < deferred_count; i++) {
-        if (kept[i]->to == 1) {
-            unit_receive(&net, kept[i]);
+        if (deferred[i]->to == 1) {
+            unit_receive(&net, deferred[i]);
         }
-        unit_frame_free(kept[i]);
+        unit_frame_free(deferred[i]);
     }
     deferred_count = 0;
     assert_int_equal(end(1)->handshake.state, RAWE_CONN_PEER_CLOSED);

@@ -22,7 +22,7 @@ static struct {
 } late[4096];
 static unsigned late_count;
 static uint64_t late_ns;    /**< by that much */
-static unsigned late_every; /**< of data frames, one in so many; 0: none */
+static unsigned late_every; /**< one data frame in this many; 0: none */
 static unsigned seen;
 static bool lose_one;       /**< the next data frame, for good */
 
@@ -78,15 +78,15 @@ static void step(void)
             unit_wire_put(&net, frame);
         }
     }
-    unsigned kept = 0;
+    unsigned remaining = 0;
     for (unsigned i = 0; i < late_count; i++) {
         if (late[i].due_ns <= net.now_ns) {
             unit_wire_put(&net, late[i].frame);
         } else {
-            late[kept++] = late[i];
+            late[remaining++] = late[i];
         }
     }
-    late_count = kept;
+    late_count = remaining;
     unit_step(&net);
     net.now_ns += 20 * UNIT_US;
     for (unsigned i = 0; i < UNIT_NODES; i++) {

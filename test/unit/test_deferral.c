@@ -61,7 +61,7 @@ static bool keep(unsigned conn, uint8_t content, size_t len_bytes)
 }
 
 /** The oldest entry is that payload; drop it. */
-static void assert_kept(unsigned conn, uint8_t content, size_t len_bytes)
+static void assert_oldest(unsigned conn, uint8_t content, size_t len_bytes)
 {
     struct rawe_deferred *entry = rawe_deferral_take(&deferral);
     assert_non_null(entry);
@@ -91,7 +91,7 @@ static void reassemble(uint32_t number, uint32_t total_bytes, uint16_t data_byte
 }
 
 /** The oldest entry is that fragmented message; drop it. */
-static void assert_fragmented_kept(unsigned conn, uint32_t number, size_t len_bytes)
+static void assert_oldest_fragmented(unsigned conn, uint32_t number, size_t len_bytes)
 {
     struct rawe_deferred *entry = rawe_deferral_take(&deferral);
     assert_non_null(entry);
@@ -138,7 +138,7 @@ static void rawe_deferral_keep__a_copy_in_the_order_of_arrival(void **state)
     }
     assert_true(deferral.bytes == 145 + ENTRY(0) * 10);
     for (uint8_t i = 0; i < 10; i++) {
-        assert_kept(i % 3, i, 10u + i);
+        assert_oldest(i % 3, i, 10u + i);
     }
     assert_true(deferral.bytes == 0);
     assert_null(rawe_deferral_take(&deferral));
@@ -150,8 +150,8 @@ static void rawe_deferral_keep__nothing_is_a_payload_too(void **state)
     assert_true(keep(0, 1, 0));
     assert_true(keep(0, 2, 1));
     assert_true(deferral.bytes == ENTRY(0) + ENTRY(1));
-    assert_kept(0, 1, 0);
-    assert_kept(0, 2, 1);
+    assert_oldest(0, 1, 0);
+    assert_oldest(0, 2, 1);
 }
 
 static void rawe_deferral_keep__without_memory(void **state)
@@ -166,8 +166,8 @@ static void rawe_deferral_keep__without_memory(void **state)
     assert_true(deferral.bytes == ENTRY(10));
     unit_allocations_left = -1;
     assert_true(keep(0, 3, 30));
-    assert_kept(0, 1, 10);
-    assert_kept(0, 3, 30);
+    assert_oldest(0, 1, 10);
+    assert_oldest(0, 3, 30);
     assert_null(rawe_deferral_take(&deferral));
 }
 
@@ -183,10 +183,10 @@ static void rawe_deferral_keep_fragmented__those_whose_turn_it_is(void **state)
     assert_false(deferral.fragments_wait);
     assert_true(deferral.bytes == ENTRY(10) + ENTRY(300) + ENTRY(0) + POOL_BYTES);
     assert_int_equal(reassembly.next, 2);
-    assert_kept(1, 7, 10);
-    assert_fragmented_kept(2, 0, 300);
+    assert_oldest(1, 7, 10);
+    assert_oldest_fragmented(2, 0, 300);
     assert_true(deferral.bytes == ENTRY(0) + POOL_BYTES);
-    assert_fragmented_kept(2, 1, 700);
+    assert_oldest_fragmented(2, 1, 700);
     assert_null(rawe_deferral_take(&deferral));
 }
 
@@ -198,7 +198,7 @@ static void rawe_deferral_keep_fragmented__a_short_one_gives_its_buffer_back(voi
         reassemble(number, len_bytes, (uint16_t)len_bytes);
         rawe_deferral_keep_fragmented(&deferral, &pool, &conns[0], &reassembly);
         assert_int_equal(pool.free != NULL, number == 0);
-        assert_fragmented_kept(0, number, len_bytes);
+        assert_oldest_fragmented(0, number, len_bytes);
     }
 }
 
@@ -213,11 +213,11 @@ static void rawe_deferral_keep_fragmented__when_full_they_stay(void **state)
     assert_true(deferral.fragments_wait);
     assert_true(rawe_deferral_full(&deferral));
     assert_int_equal(reassembly.next, 2); /* the second exceeds the limit */
-    assert_fragmented_kept(0, 0, 100);
+    assert_oldest_fragmented(0, 0, 100);
     assert_false(rawe_deferral_full(&deferral));
     rawe_deferral_keep_fragmented(&deferral, &pool, &conns[0], &reassembly);
-    assert_fragmented_kept(0, 1, 100);
-    assert_fragmented_kept(0, 2, 100);
+    assert_oldest_fragmented(0, 1, 100);
+    assert_oldest_fragmented(0, 2, 100);
 }
 
 static void rawe_deferral_keep_fragmented__none_is_ready(void **state)
@@ -247,7 +247,7 @@ static void rawe_deferral_keep_fragmented__without_memory_they_stay(void **state
     unit_allocations_left = -1;
     rawe_deferral_keep_fragmented(&deferral, &pool, &conns[0], &reassembly);
     for (uint32_t number = 0; number < 3; number++) {
-        assert_fragmented_kept(0, number, 100);
+        assert_oldest_fragmented(0, number, 100);
     }
 }
 
@@ -282,7 +282,7 @@ static void rawe_deferral_take__kept_again_after_the_last(void **state)
     (void)state;
     for (uint8_t i = 0; i < 3; i++) {
         assert_true(keep(0, i, 10));
-        assert_kept(0, i, 10);
+        assert_oldest(0, i, 10);
         assert_null(rawe_deferral_take(&deferral));
     }
 }
@@ -297,8 +297,8 @@ static void rawe_deferral_take__entries_are_added_meanwhile(void **state)
     assert_true(deferral.bytes == 3 * ENTRY(10)); /* until it is dropped */
     rawe_deferral_drop(&deferral, &pool, entry);
     assert_true(deferral.bytes == 2 * ENTRY(10));
-    assert_kept(0, 2, 10);
-    assert_kept(0, 3, 10);
+    assert_oldest(0, 2, 10);
+    assert_oldest(0, 3, 10);
 }
 
 static void rawe_deferral_drop__gives_the_buffer_back(void **state)
@@ -328,10 +328,10 @@ static void rawe_deferral_forget__any_subset(void **state)
         assert_true(keep(2, 99, 50)); /* the tail is where the next one belongs */
         for (uint8_t i = 0; i < 5; i++) {
             if ((subset >> i & 1) == 0) {
-                assert_kept(0, i, 10u + i);
+                assert_oldest(0, i, 10u + i);
             }
         }
-        assert_kept(2, 99, 50);
+        assert_oldest(2, 99, 50);
         assert_null(rawe_deferral_take(&deferral));
     }
 }
@@ -346,8 +346,8 @@ static void rawe_deferral_forget__fragmented_messages_too(void **state)
     rawe_deferral_forget(&deferral, &pool, &conns[1]);
     assert_non_null(pool.free);
     assert_true(deferral.bytes == 2 * ENTRY(10));
-    assert_kept(0, 1, 10);
-    assert_kept(0, 2, 10);
+    assert_oldest(0, 1, 10);
+    assert_oldest(0, 2, 10);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)

@@ -35,7 +35,7 @@ static void start(unsigned senders, uint32_t frames)
 
 static void send_from_all(void)
 {
-    for (unsigned i = 0; i < star.leaves; i++) {
+    for (unsigned i = 0; i < star.spokes; i++) {
         star_send(&star, star.up[i], &sends[i], data, sizeof(data));
     }
 }
@@ -50,7 +50,7 @@ static void run_with_slow_hub(unsigned rounds)
     for (unsigned round = 0; round < rounds; round++) {
         for (unsigned k = 0; k < 20; k++) {
             star.now_ns += 100 * UNIT_US;
-            for (unsigned i = 0; i < star.leaves; i++) {
+            for (unsigned i = 0; i < star.spokes; i++) {
                 star_receive(&star.node[i], UINT32_MAX);
                 rawe_engine_advance(&star.node[i].engine, star.now_ns);
                 rawe_engine_flush(&star.node[i].engine, star.now_ns);
@@ -68,8 +68,8 @@ static void all_arrives(unsigned frames)
     hub->data_most = 0;
     send_from_all();
     run_with_slow_hub(8000);
-    assert_int_equal(hub->messages, star.leaves);
-    for (unsigned i = 0; i < star.leaves; i++) {
+    assert_int_equal(hub->messages, star.spokes);
+    for (unsigned i = 0; i < star.spokes; i++) {
         assert_int_equal(sends[i].done, 1);
         assert_int_equal(sends[i].status, RAWE_STATUS_DONE);
         assert_int_equal(star.node[i].engine.counters.frames_resent, 0);
@@ -126,12 +126,12 @@ static void rawe_conn_output__without_credit_it_asks(void **state)
 {
     (void)state;
     start(2, 1000);
-    struct star_node *leaf = &star.node[0];
+    struct star_node *spoke = &star.node[0];
     star.up[0]->peer_credit = 0;
     star_send(&star, star.up[0], &sends[0], data, sizeof(data));
-    assert_int_equal(leaf->engine.counters.frames_sent, 0);
+    assert_int_equal(spoke->engine.counters.frames_sent, 0);
     star_run(&star, 10 * UNIT_MS, 20 * UNIT_US);
-    assert_true(leaf->engine.counters.probes_sent > 0);
+    assert_true(spoke->engine.counters.probes_sent > 0);
     assert_int_equal(sends[0].done, 1);
 }
 

@@ -252,7 +252,7 @@ static bool drop_own(struct unit_net *of, const struct unit_frame *frame)
  * More comes than is kept: the rest is sent again until the owner is back. Meanwhile what was lost
  * on the way from here is repaired.
  */
-static void more_than_is_kept(unsigned count, size_t len_bytes)
+static void overflow_deferral(unsigned count, size_t len_bytes)
 {
     struct unit_send *sends = malloc(count * sizeof(*sends));
     struct unit_send own = {0};
@@ -286,7 +286,7 @@ static void more_than_is_kept(unsigned count, size_t len_bytes)
 static void rawe_engine_defer_begin__more_fragmented_messages_than_are_kept(void **state)
 {
     (void)state;
-    more_than_is_kept(160, 60000);
+    overflow_deferral(160, 60000);
 }
 
 static void rawe_engine_defer_begin__more_messages_than_are_kept(void **state)

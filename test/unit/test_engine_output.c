@@ -8,16 +8,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LEAVES 9u
+#define SPOKES 9u
 
 static struct star star;
-static struct unit_send sends[LEAVES];
+static struct unit_send sends[SPOKES];
 static uint8_t data[60000];
 
 static int set_up(void **state)
 {
     (void)state;
-    star_init(&star, LEAVES, RAWE_LANE_EXPRESS);
+    star_init(&star, SPOKES, RAWE_LANE_EXPRESS);
     star_start(&star);
     star_connect(&star);
     memset(sends, 0, sizeof(sends));
@@ -32,11 +32,11 @@ static int tear_down(void **state)
     return 0;
 }
 
-/** While nothing passes, the hub has something to send to each leaf. */
+/** While nothing passes, the hub has something to send to each spoke. */
 static void send_to_all(void)
 {
     star_hub(&star)->link_room = 0;
-    for (unsigned i = 0; i < LEAVES; i++) {
+    for (unsigned i = 0; i < SPOKES; i++) {
         star_send(&star, star.down[i], &sends[i], data, sizeof(data));
     }
 }
@@ -59,12 +59,12 @@ static void rawe_engine_flush__a_full_link_is_shared_in_turns(void **state)
     (void)state;
     struct star_node *hub = star_hub(&star);
     send_to_all();
-    for (unsigned round = 0; round < 4 * LEAVES; round++) {
+    for (unsigned round = 0; round < 4 * SPOKES; round++) {
         hub->link_room = 3;
         rawe_engine_flush(&hub->engine, star.now_ns);
         assert_int_equal(hub->link_room, 0);
     }
-    for (unsigned i = 0; i < LEAVES; i++) {
+    for (unsigned i = 0; i < SPOKES; i++) {
         assert_int_equal(star.down[i]->sendwin.in_flight, 4 * 3);
     }
 }
@@ -75,11 +75,11 @@ static void rawe_engine_flush__who_got_nothing_is_first_next_time(void **state)
     struct star_node *hub = star_hub(&star);
     send_to_all();
     /* The link takes something every second round only. */
-    for (unsigned round = 0; round < 4 * LEAVES; round++) {
+    for (unsigned round = 0; round < 4 * SPOKES; round++) {
         hub->link_room = round % 2;
         rawe_engine_flush(&hub->engine, star.now_ns);
     }
-    for (unsigned i = 0; i < LEAVES; i++) {
+    for (unsigned i = 0; i < SPOKES; i++) {
         assert_int_equal(star.down[i]->sendwin.in_flight, 2);
     }
 }
@@ -88,24 +88,24 @@ static void rawe_engine_flush__acknowledgements_wait_for_their_turn_too(void **s
 {
     (void)state;
     struct star_node *hub = star_hub(&star);
-    for (unsigned i = 0; i < LEAVES; i++) {
+    for (unsigned i = 0; i < SPOKES; i++) {
         assert_int_equal(star_copy(&star, star.up[i], 100), RAWE_STATUS_DONE);
     }
     hub->link_room = 0;
     star_receive(hub, UINT32_MAX);
     star.now_ns += UNIT_MS;
     rawe_engine_advance(&hub->engine, star.now_ns); /* the acknowledgements are due */
-    for (unsigned i = 0; i < LEAVES; i++) {
+    for (unsigned i = 0; i < SPOKES; i++) {
         hub->link_room = 1;
         rawe_engine_flush(&hub->engine, star.now_ns);
         unsigned drained = 0;
-        for (unsigned k = 0; k < LEAVES; k++) {
+        for (unsigned k = 0; k < SPOKES; k++) {
             star_receive(&star.node[k], UINT32_MAX);
             drained += rawe_conn_drained(star.up[k]);
         }
         assert_int_equal(drained, i + 1);
     }
-    assert_int_equal(hub->engine.counters.acks_sent, LEAVES);
+    assert_int_equal(hub->engine.counters.acks_sent, SPOKES);
 }
 
 static void rawe_engine_flush__the_link_is_free_again(void **state)
@@ -116,7 +116,7 @@ static void rawe_engine_flush__the_link_is_free_again(void **state)
     rawe_engine_flush(&hub->engine, star.now_ns);
     hub->link_room = UINT32_MAX;
     star_run(&star, 10 * UNIT_MS, 20 * UNIT_US);
-    for (unsigned i = 0; i < LEAVES; i++) {
+    for (unsigned i = 0; i < SPOKES; i++) {
         assert_int_equal(sends[i].status, RAWE_STATUS_DONE);
         assert_int_equal(sends[i].done, 1);
         assert_int_equal(star.node[i].messages, 1);
@@ -129,7 +129,7 @@ static void rawe_engine_advance__a_link_full_for_ever_is_a_dead_peer(void **stat
     (void)state;
     send_to_all();
     star_run(&star, star.config.liveness.peer_timeout_ns + UNIT_S, UNIT_MS);
-    for (unsigned i = 0; i < LEAVES; i++) {
+    for (unsigned i = 0; i < SPOKES; i++) {
         assert_int_equal(star.down[i]->handshake.state, RAWE_CONN_FAILED);
         assert_int_equal(sends[i].status, RAWE_STATUS_FAILED);
         assert_int_equal(sends[i].done, 1);

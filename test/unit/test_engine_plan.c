@@ -63,11 +63,9 @@ static struct rawe_fragment segment_fragment(uint32_t number, uint32_t offset, u
 static bool plan(const struct unit_frame *frame, size_t head_bytes, size_t frame_bytes,
                  size_t total_bytes)
 {
-    uint8_t *head = malloc(head_bytes + 1);
+    uint8_t *head = malloc(head_bytes != 0 ? head_bytes : 1);
     assert_non_null(head);
     memcpy(head, frame->bytes + RAWE_ETH_HEADER_BYTES, head_bytes);
-    head = realloc(head, head_bytes != 0 ? head_bytes : 1);
-    assert_non_null(head);
     memset(&placement, 0, sizeof(placement));
     bool planned = rawe_engine_plan(&net.node[1].engine, frame->bytes + RAWE_MAC_BYTES, head,
                                     head_bytes, frame_bytes, total_bytes, &placement);

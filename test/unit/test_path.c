@@ -20,10 +20,10 @@ static struct rawe_path_search search;
 static struct rawe_path paths[8];
 static uint64_t now_ns;
 
-static void begin(unsigned count, unsigned burst)
+static void begin(unsigned count, unsigned pings)
 {
     now_ns = SECOND;
-    rawe_path_search_begin(&search, paths, count, burst, now_ns, 10 * SECOND);
+    rawe_path_search_begin(&search, paths, count, pings, now_ns, 10 * SECOND);
 }
 
 /** One path of this MTU, nothing else known of it. */
@@ -286,7 +286,7 @@ static void search__the_pace_serves_all_in_turn(void **state)
     }
 }
 
-static void burst__fits_ring_and_responder(void **state)
+static void pings__fit_ring_and_responder(void **state)
 {
     (void)state;
     assert_int_equal(rawe_path_burst_pings(600, 20000), 20);
@@ -309,7 +309,7 @@ int main(void)
         cmocka_unit_test(search__an_indirect_check_ends_the_patience),
         cmocka_unit_test(search__a_process_that_is_known_is_not_waited_for),
         cmocka_unit_test(search__the_pace_serves_all_in_turn),
-        cmocka_unit_test(burst__fits_ring_and_responder),
+        cmocka_unit_test(pings__fit_ring_and_responder),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -519,7 +519,7 @@ static void rawe_peer_send__silence_fails_what_is_not_complete(void **state)
 /* rawe_peer_send: streaks */
 
 /** Messages in a row that would begin a streak if everything else were right. */
-static void send_row(unsigned count, uint64_t interval_ns)
+static void send_successive(unsigned count, uint64_t interval_ns)
 {
     for (unsigned i = 0; i < count; i++) {
         send_whole(FRAME_BYTES, true);
@@ -527,13 +527,13 @@ static void send_row(unsigned count, uint64_t interval_ns)
     }
 }
 
-/** The first row sets the beginning of the time that is measured. */
+/** The first messages set the beginning of the time that is measured. */
 static void begin_streak(void)
 {
-    send_row(RAWE_PEER_STREAK_MESSAGES + 1, UNIT_US);
-    send_row(RAWE_PEER_STREAK_MESSAGES, UNIT_US);
+    send_successive(RAWE_PEER_STREAK_MESSAGES + 1, UNIT_US);
+    send_successive(RAWE_PEER_STREAK_MESSAGES, UNIT_US);
     assert_false(peer.streak);
-    send_row(1, UNIT_US);
+    send_successive(1, UNIT_US);
     assert_true(peer.streak);
 }
 
@@ -544,7 +544,7 @@ static void streak__begins_after_so_many_in_a_row(void **state)
     begin_streak();
     unsigned express = sent_frames(RAWE_LANE_EXPRESS);
     assert_int_equal(express, 2 * RAWE_PEER_STREAK_MESSAGES + 1);
-    send_row(10, UNIT_US);
+    send_successive(10, UNIT_US);
     assert_int_equal(sent_frames(RAWE_LANE_EXPRESS), express);
     finish();
     assert_int_equal(net.node[1].message_count, sent_count);
@@ -567,7 +567,7 @@ static void streak__not_of_messages_far_apart(void **state)
 {
     (void)state;
     connect_both();
-    send_row(3 * RAWE_PEER_STREAK_MESSAGES, STREAK_NS / RAWE_PEER_STREAK_MESSAGES);
+    send_successive(3 * RAWE_PEER_STREAK_MESSAGES, STREAK_NS / RAWE_PEER_STREAK_MESSAGES);
     assert_false(peer.streak);
     assert_int_equal(sent_frames(RAWE_LANE_BULK), 0);
     finish();
@@ -592,7 +592,7 @@ static void streak__not_without_batches(void **state)
     unit_stop(&net);
     start(false);
     connect_both();
-    send_row(3 * RAWE_PEER_STREAK_MESSAGES, UNIT_US);
+    send_successive(3 * RAWE_PEER_STREAK_MESSAGES, UNIT_US);
     assert_false(peer.streak);
     assert_int_equal(sent_frames(RAWE_LANE_BULK), 0);
     finish();
@@ -603,7 +603,7 @@ static void streak__not_where_nothing_coalesces(void **state)
     (void)state;
     net.node[0].engine.config.coalesce_from_frames = 0;
     connect_both();
-    send_row(3 * RAWE_PEER_STREAK_MESSAGES, UNIT_US);
+    send_successive(3 * RAWE_PEER_STREAK_MESSAGES, UNIT_US);
     assert_false(peer.streak);
     finish();
 }
@@ -613,7 +613,7 @@ static void streak__not_to_a_peer_that_batches_do_not_reach(void **state)
     (void)state;
     connect_both();
     end(RAWE_LANE_BULK)->batch = RAWE_BATCH_INVALID;
-    send_row(3 * RAWE_PEER_STREAK_MESSAGES, UNIT_US);
+    send_successive(3 * RAWE_PEER_STREAK_MESSAGES, UNIT_US);
     assert_false(peer.streak);
     finish();
 }
@@ -623,7 +623,7 @@ static void streak__not_while_the_bulk_lane_is_busy(void **state)
     (void)state;
     connect_both();
     send_whole(9000, true);
-    send_row(3 * RAWE_PEER_STREAK_MESSAGES, UNIT_US);
+    send_successive(3 * RAWE_PEER_STREAK_MESSAGES, UNIT_US);
     assert_false(peer.streak);
     finish();
 }
@@ -669,11 +669,11 @@ static void streak__ends_once_all_of_it_is_acknowledged(void **state)
     (void)state;
     connect_both();
     begin_streak();
-    send_row(5, UNIT_US);
+    send_successive(5, UNIT_US);
     assert_true(peer.streak);
     finish();
     unsigned express = sent_frames(RAWE_LANE_EXPRESS);
-    send_row(1, UNIT_US);
+    send_successive(1, UNIT_US);
     assert_false(peer.streak);
     assert_int_equal(sent_frames(RAWE_LANE_EXPRESS), express + 1);
     finish();

@@ -15,7 +15,7 @@
 int unit_set_up_coalescing(void **state);
 /** Send a message from node 0. */
 void copy(uint8_t tag, size_t len_bytes);
-/** An open lane with just so many frames under way that the next short message is held back. */
+/** An open lane with just enough frames under way for the next short message to be held back. */
 void connect_busy(void);
 /** End a node's round of reception. */
 void flush(unsigned node);

@@ -9,7 +9,7 @@
 
 #include "unit_pair.h"
 
-/** Every segment is so long, or shorter where a message ends. */
+/** Length of a segment; shorter where a message ends. */
 #define UNIT_SEGMENT_BYTES 1000u
 #define UNIT_SEGMENT_HEAD_BYTES (RAWE_HEADER_BYTES + RAWE_FRAGMENT_PART_BYTES)
 /** Of one batch. */

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * A hub and many leaves: see unit_star.h.
+ * A hub and many spokes: see unit_star.h.
  */
 #include "unit_star.h"
 
@@ -100,12 +100,12 @@ static struct rawe_conn *accept_conn(void *context, const struct rawe_connect *f
     return node == star_hub(star) ? star->down[from->vpid] : star->up[node->index];
 }
 
-void star_init(struct star *star, unsigned leaves, enum rawe_lane lane)
+void star_init(struct star *star, unsigned spokes, enum rawe_lane lane)
 {
     struct unit_net defaults;
     unit_init(&defaults);
     memset(star, 0, sizeof(*star));
-    star->leaves = leaves;
+    star->spokes = spokes;
     star->lane = lane;
     star->now_ns = defaults.now_ns;
     star->config = defaults.config;
@@ -113,7 +113,7 @@ void star_init(struct star *star, unsigned leaves, enum rawe_lane lane)
 
 void star_start(struct star *star)
 {
-    for (unsigned i = 0; i <= star->leaves; i++) {
+    for (unsigned i = 0; i <= star->spokes; i++) {
         struct star_node *node = &star->node[i];
         struct rawe_engine_config config = star->config;
         node->star = star;
@@ -131,19 +131,19 @@ void star_start(struct star *star)
         assert_true(rawe_engine_init(&node->engine, &config, &callbacks, node, &output,
                                      star->now_ns));
     }
-    for (unsigned i = 0; i < star->leaves; i++) {
-        star->up[i] = open_conn(&star->node[i], star->leaves);
+    for (unsigned i = 0; i < star->spokes; i++) {
+        star->up[i] = open_conn(&star->node[i], star->spokes);
         star->down[i] = open_conn(star_hub(star), i);
     }
 }
 
 void star_connect(struct star *star)
 {
-    for (unsigned i = 0; i < star->leaves; i++) {
+    for (unsigned i = 0; i < star->spokes; i++) {
         rawe_conn_connect(star->up[i], star->now_ns);
     }
     star_run(star, UNIT_MS, UNIT_MS / 4);
-    for (unsigned i = 0; i < star->leaves; i++) {
+    for (unsigned i = 0; i < star->spokes; i++) {
         assert_int_equal(star->up[i]->handshake.state, RAWE_CONN_OPEN);
         assert_int_equal(star->down[i]->handshake.state, RAWE_CONN_OPEN);
     }
@@ -151,7 +151,7 @@ void star_connect(struct star *star)
 
 struct star_node *star_hub(struct star *star)
 {
-    return &star->node[star->leaves];
+    return &star->node[star->spokes];
 }
 
 void star_receive(struct star_node *node, unsigned budget)
@@ -199,7 +199,7 @@ void star_run(struct star *star, uint64_t duration_ns, uint64_t step_ns)
 {
     for (uint64_t end_ns = star->now_ns + duration_ns; star->now_ns < end_ns;) {
         star->now_ns += step_ns;
-        for (unsigned i = 0; i <= star->leaves; i++) {
+        for (unsigned i = 0; i <= star->spokes; i++) {
             star_receive(&star->node[i], UINT32_MAX);
             rawe_engine_advance(&star->node[i].engine, star->now_ns);
             rawe_engine_flush(&star->node[i].engine, star->now_ns);
@@ -209,11 +209,11 @@ void star_run(struct star *star, uint64_t duration_ns, uint64_t step_ns)
 
 void star_stop(struct star *star)
 {
-    for (unsigned i = 0; i < star->leaves; i++) {
+    for (unsigned i = 0; i < star->spokes; i++) {
         rawe_conn_close(star->up[i], star->now_ns);
         rawe_conn_close(star->down[i], star->now_ns);
     }
-    for (unsigned i = 0; i <= star->leaves; i++) {
+    for (unsigned i = 0; i <= star->spokes; i++) {
         struct star_node *node = &star->node[i];
         while (node->ring != NULL) {
             struct unit_frame *frame = node->ring;

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * A hub and many leaves wired together in memory, for the tests of what connections share: the
- * hub's link and its receive ring. Each leaf has one connection to the hub, and the hub one to each.
+ * A hub and many spokes wired together in memory, for the tests of what connections share: the
+ * hub's link and its receive ring. Each spoke has one connection to the hub, and the hub one to each.
  *
  * Frames sent lie in the receiver's ring until star_receive hands them over. Time is the test's.
  */
@@ -13,11 +13,11 @@
 #include "unit_net.h"
 #include "unit_wire.h"
 
-#define STAR_LEAVES_MAX 128u
+#define STAR_SPOKES_MAX 128u
 
 struct star;
 
-/** A process: the hub is number `leaves`, the leaves are numbered from 0 on. */
+/** A process: the hub is number `spokes`, the spokes are numbered from 0 on. */
 struct star_node {
     struct star *star;
     unsigned index;
@@ -35,18 +35,18 @@ struct star_node {
 
 struct star {
     uint64_t now_ns;
-    unsigned leaves;
+    unsigned spokes;
     enum rawe_lane lane;
     struct rawe_engine_config config;  /**< for all; what differs is filled in by star_start */
-    struct star_node node[STAR_LEAVES_MAX + 1];
-    struct rawe_conn *up[STAR_LEAVES_MAX];   /**< from the leaf to the hub */
-    struct rawe_conn *down[STAR_LEAVES_MAX]; /**< from the hub to the leaf */
+    struct star_node node[STAR_SPOKES_MAX + 1];
+    struct rawe_conn *up[STAR_SPOKES_MAX];   /**< from the spoke to the hub */
+    struct rawe_conn *down[STAR_SPOKES_MAX]; /**< from the hub to the spoke */
 };
 
 /** Engines with the configuration of unit_init; `star->config` may be changed before star_start. */
-void star_init(struct star *star, unsigned leaves, enum rawe_lane lane);
+void star_init(struct star *star, unsigned spokes, enum rawe_lane lane);
 void star_start(struct star *star);
-/** Have every leaf connected to the hub. */
+/** Have every spoke connected to the hub. */
 void star_connect(struct star *star);
 void star_stop(struct star *star);
 struct star_node *star_hub(struct star *star);

@@ -130,8 +130,8 @@ void unit_settle(struct unit_net *net)
     unsigned idle = 0;
     for (unsigned steps = 0; steps < STEPS_MAX; steps++) {
         unsigned before = unit_wire_count(net);
-        bool moved = unit_step(net) != 0 || unit_wire_count(net) != before;
-        idle = moved ? 0 : idle + 1;
+        bool progressed = unit_step(net) != 0 || unit_wire_count(net) != before;
+        idle = progressed ? 0 : idle + 1;
         if (idle == 2) {
             return;
         }

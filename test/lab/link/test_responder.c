@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Tests of rawe_responder over a veth pair, in a network namespace of their own: liveness, and what
- * it makes of frames that come. How it finds out what can be reached: test_reach.c.
+ * it makes of frames that come. How paths are found: test_discovery.c.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>

@@ -4,7 +4,7 @@
  * away: what happens while a process is outside of MPI. Rank 0 sends rank 1 a burst of messages,
  * then
  *
- *   sender    rank 0 stays away from MPI for so many seconds; rank 1 says whether it had the whole
+ *   sender    rank 0 stays away from MPI for SECONDS; rank 1 says whether it had the whole
  *             burst before rank 0 came back. Both must be on one machine, whose clock they ask.
  *   blocking  the same after MPI_Send of each message: what is complete must not depend on MPI
  *   receiver  rank 1 stays away, and receives the burst afterwards

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Paths that change while a job runs, or that carry one kind of frame only; and what is sent blindly."""
+"""
+Paths that change while a job runs, or that carry one kind of frame only; and what is sent blindly.
+"""
 
 import struct
 import time
@@ -16,14 +18,17 @@ PING, PONG = 7, 8
 
 def rewrite_source(lab, sender, receiver):
     """
-    Frames from one host arrive with a source address that is not its NIC's, and what is sent to that
-    address reaches it: as with a bond that balances by the sender (balance-tlb).
+    Frames from one host arrive with a source address that is not its NIC's, and what is sent to
+    that address reaches it: as with a bond that balances by the sender (balance-tlb).
     """
     other = "02:00:00:00:00:99"
     ours, theirs = lab.nic(sender), lab.nic(receiver)
     kind = f"ether type {ETHERTYPE:#06x}"
     faults._replace_table(
-        lab.host(receiver), theirs, "source", [f"{kind} ether saddr {ours.mac} ether saddr set {other}"]
+        lab.host(receiver),
+        theirs,
+        "source",
+        [f"{kind} ether saddr {ours.mac} ether saddr set {other}"],
     )
     back = f"{kind} ether daddr {other} ether daddr set {ours.mac} meta pkttype set host"
     faults._replace_table(lab.host(sender), ours, "source", [back])
@@ -42,7 +47,9 @@ def test_refused_connections_are_reported_and_end_the_job(make_lab, build, endle
 
 
 @pytest.mark.parametrize("batches", [0, 1])
-def test_a_lowered_mtu_is_found_out_and_the_job_goes_on(make_lab, build, endless, tmp_path, batches):
+def test_a_lowered_mtu_is_found_out_and_the_job_goes_on(
+    make_lab, build, endless, tmp_path, batches
+):
     # Without offloads the kernel cuts batches, and drops the pieces that are too long.
     lab = make_lab(hosts=2, offload=False)
     end_file = tmp_path / "end"
@@ -77,7 +84,9 @@ def test_no_session_key_is_flooded(make_lab, build, endless, tmp_path):
     hosts = ",".join(lab.host(host).name for host in (0, 1))
     arguments = ["-np", 2, "--host", hosts, *RAWE, "--mca", "btl_rawe_batches", "0"]
     result = lab.mpirun([*arguments, endless, "rounds", 20], timeout=60, build=build)
-    deadline = time.monotonic() + 10  # the kernel hands frames to tcpdump in blocks, in the end by time
+    deadline = (
+        time.monotonic() + 10
+    )  # the kernel hands frames to tcpdump in blocks, in the end by time
     while not list(frames_of(files[1])) and time.monotonic() < deadline:
         time.sleep(0.2)
     for capture in captures:

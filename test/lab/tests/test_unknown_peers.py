@@ -98,7 +98,7 @@ def daemon_of(lab, host):
 
 
 def assert_moves(lab, host, frames):
-    """The host gets so many more frames of the job."""
+    """The host gets `frames` more frames of the job."""
     deadline = time.monotonic() + HANG_SECONDS / 4
     before = lab.frames(host)
     while lab.frames(host) < before + frames:

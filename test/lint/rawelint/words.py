@@ -64,11 +64,13 @@ def read_list(path=LIST):
 
 
 def _python_names(source):
-    """(line, identifier) of a Python file's code."""
+    """(line, identifier) of a Python file's code, without the names in Python's module struct."""
+    before = ("", "")
     try:
         for token in tokenize.generate_tokens(io.StringIO(source).readline):
-            if token.type == tokenize.NAME:
+            if token.type == tokenize.NAME and before != ("struct", "."):
                 yield token.start[0], token.string
+            before = (before[1], token.string)
     except (tokenize.TokenError, SyntaxError):
         return  # the compiler's and ruff's business
 

@@ -222,7 +222,11 @@ def mutant(tmp_path):
         ("core/rawe_engine.c", "#include <sys/socket.h>\n", "sockets"),
         ("core/rawe_conn.h", "#include <time.h>\n", "a clock"),
         ("core/rawe_acktr.c", '#include "opal/util/output.h"\n', "Open MPI"),
-        ("core/rawe_acktr.c", '#include "btl_rawe.h"\n', "core may not use glue's btl_rawe"),
+        (
+            "core/rawe_acktr.c",
+            '#include "btl_rawe_address.h"\n',
+            "core may not use glue's btl_rawe_address",
+        ),
         ("core/rawe_engine.c", '#include "../link/rawe_link.h"\n', "may not use link's rawe_link"),
         (
             "link/rawe_filter.c",

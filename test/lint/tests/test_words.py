@@ -15,6 +15,9 @@ in_names = ["kept", "return", "re:(?<!one_)way"]
 instead = "deferred"
 in = ["core/", "README.md"]
 [[word]]
+in_names = ["pack"]
+instead = "coalesce"
+[[word]]
 anywhere = ["borrow*", "re:the guard(?! page)"]
 instead = "something else"
 """
@@ -78,6 +81,11 @@ def test_find__sentences_of_tests(find):
 def test_find__python_strings_are_prose(find):
     assert find("core/a.py", 'x = "kept"  # kept\n', python=True) == []
     assert len(find("core/a.py", "kept = 1\n", python=True)) == 1
+
+
+def test_find__names_in_the_module_struct_of_python(find):
+    assert find("core/a.py", "import struct\nstruct.pack('>B', 1)\n", python=True) == []
+    assert len(find("core/a.py", "pack(1)\nframe.pack(1)\n", python=True)) == 2
 
 
 def test_find__patterns(find):

@@ -38,9 +38,9 @@ static bool earlier(const struct arrival *a, const struct arrival *b)
 
 static void swap(struct arrival *a, struct arrival *b)
 {
-    const struct arrival kept = *a;
+    const struct arrival former = *a;
     *a = *b;
-    *b = kept;
+    *b = former;
 }
 
 static void queue_add(struct queue *queue, uint64_t at_ns, unsigned path, uint32_t mtu_bytes)
