@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The mutator of target `decode`: changes single fields of frames and fragments and mostly sets right
- * what a decoder would refuse at first sight: the version, and the lengths.
+ * The mutator of target `decode`: changes single fields of frames and fragments and mostly sets
+ * right what a decoder would refuse at first sight: the version, and the lengths.
  */
 #include "fuzz.h"
 

@@ -32,7 +32,7 @@ static void usage(FILE *out)
         "  --failures N         stop after N failing seeds (default 5)\n"
         "  --no-shrink          do not look for smaller runs that fail\n"
         "  --nodes N            2 to %u; the seed chooses, mostly few\n"
-        "  --incidents N:COUNT  let only COUNT of all the incidents that faults would cause happen,\n"
+        "  --incidents N:COUNT  let only COUNT of the incidents that faults would cause happen,\n"
         "                       from the one with number N on (counted from 0)\n"
         "  --messages N         messages, requests and transfers begun, over all nodes\n"
         "  --faults LIST        none, mild, all (default): the seed chooses among them;\n"

@@ -1,9 +1,9 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Frames that nobody should believe. An unknown peer's change nothing at all; a replayed one is as good
- * as a late one; who knows the keys may confuse its victims, but reach no memory that is not theirs
- * to reach, nor use up what is bounded.
+ * Frames that nobody should believe. An unknown peer's change nothing at all; a replayed one is as
+ * good as a late one; who knows the keys may confuse its victims, but reach no memory that is not
+ * theirs to reach, nor use up what is bounded.
  */
 #include <stdlib.h>
 #include <string.h>

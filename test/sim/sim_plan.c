@@ -182,8 +182,8 @@ static void plan_faults(struct sim_plan *plan, struct sim_random *random)
     if (!(plan->faults & UNCERTAIN)) {
         plan->peer_timeout_ns = short_timeout_ns;
     }
-    /* A third of all frames lost and nobody at home but the responder: pings get through in the end,
-       but not surely in half a minute. */
+    /* A third of all frames lost and nobody at home but the responder: pings get through in the
+       end, but not surely in half a minute. */
     if ((plan->faults & SIM_BIT(LOSS)) != 0 && plan->loss_ppm > 50000 &&
         plan->pause_most_ns > 5 * SECOND) {
         plan->pause_most_ns = 5 * SECOND;

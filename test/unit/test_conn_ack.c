@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of acknowledgements: what they release, credit, RTT samples, and of frames sent again. Which
- * frames count as lost is in test_sendwin_losses.c.
+ * Tests of acknowledgements: what they release, credit, RTT samples, and of frames sent again.
+ * Which frames count as lost is in test_sendwin_losses.c.
  */
 #include "unit_pair.h"
 

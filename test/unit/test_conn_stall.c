@@ -97,7 +97,7 @@ static void stall__lasts_without_a_peer_timeout(void **state)
     assert_true(stalled_ns > 30 * UNIT_S);
 }
 
-/** A receiver outside of MPI may have no room for frames, and its progress thread answers probes. */
+/** A receiver outside of MPI may have no room for frames; its progress thread answers probes. */
 static void stall__does_not_count_while_the_peer_computes(void **state)
 {
     (void)state;

@@ -1,7 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of loss detection in the send window: evidence, the reordering window, what is resent first.
+ * Tests of loss detection in the send window: evidence, the reordering window, what is resent
+ * first.
  */
 #include "unit_sendwin.h"
 

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Batches of segments made by hand, from node 0 to node 1, for the tests of what a receiver makes of
- * them. What node 1 answers comes to nobody.
+ * Batches of segments made by hand, from node 0 to node 1, for the tests of what a receiver makes
+ * of them. What node 1 answers comes to nobody.
  */
 #ifndef UNIT_SEGMENTS_H
 #define UNIT_SEGMENTS_H

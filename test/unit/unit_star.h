@@ -2,7 +2,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * A hub and many spokes wired together in memory, for the tests of what connections share: the
- * hub's link and its receive ring. Each spoke has one connection to the hub, and the hub one to each.
+ * hub's link and its receive ring. Each spoke has one connection to the hub, and the hub one to
+ * each.
  *
  * Frames sent lie in the receiver's ring until star_receive hands them over. Time is the test's.
  */

@@ -125,7 +125,8 @@ static size_t make_wrong(uint8_t *frame, size_t header_at, size_t len_bytes, enu
     case ATTACK_WAY_sequence:
         make_far(header, random);
         break;
-    case ATTACK_WAY_acknowledgement: /* acknowledges what was never sent; of a CLOSE that would be believed */
+    case ATTACK_WAY_acknowledgement:
+        /* Acknowledges what was never sent; of a CLOSE that would be believed. */
         set_type(header, DATA + below(random, 4));
         put32(header + AT_ACKNOWLEDGEMENT, get32(header + AT_ACKNOWLEDGEMENT) + far_away(random));
         break;

@@ -272,7 +272,7 @@ static bool contains_key(const uint8_t *frame, size_t len_bytes, uint32_t key)
     return memmem(frame, len_bytes, bytes, sizeof bytes) != NULL;
 }
 
-/** A switch floods them to hosts that are no part of the job, until it has learned the addresses. */
+/** A switch floods them to hosts outside of the job, until it has learned the addresses. */
 static void send__no_session_key_is_in_ping_or_pong(void **state)
 {
     const struct sockaddr_ll address = {

@@ -77,7 +77,7 @@ static void receive_burst(unsigned char *buffer, int count, int bytes)
     }
 }
 
-/** Rank 1 has matched the long message, and asked for its data, once it has the short one behind. */
+/** Rank 1 has matched the long message and asked for its data once it has the short one behind. */
 static void put_to_receiver_away(int rank, unsigned char *buffer, int bytes, double seconds)
 {
     MPI_Request request;

@@ -176,7 +176,7 @@ void verify_watchdog_stop(void);
 const char *verify_where(void);
 void verify_group_enter(const char *name);
 
-/* --- thread_mode buffers (verify_buffer.c) ------------------------------------------------------- */
+/* --- thread_mode buffers (verify_buffer.c) -------------------------------------------------- */
 
 /** A buffer of len bytes between two guard zones; data is deliberately not always aligned. */
 struct verify_buffer {

@@ -6,8 +6,8 @@
  *     show                            counters of the wire and of each direction, "ok" at the end
  *     set PORTS DIRECTION KEY=VALUE... PORTS: names with commas, or *; DIRECTION: in, out or both;
  *                                     "ok", or "error: ..." and nothing is changed. "none" instead
- *                                     of KEY=VALUE ends all faults. For the whole wire, whatever the
- *                                     ports: seed=NUMBER, batches=cut, batches=whole
+ *                                     of KEY=VALUE ends all faults. For the whole wire, whatever
+ *                                     the ports: seed=NUMBER, batches=cut, batches=whole
  */
 #ifndef WIRE_CONTROL_H
 #define WIRE_CONTROL_H

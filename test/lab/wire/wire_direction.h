@@ -41,7 +41,7 @@ struct wire_direction {
     uint64_t busy_until;    /* ns: when all that waits for the rate will be out */
 };
 
-/** Called for each copy that comes out, at `release_ns`: now or later. The bytes are the caller's. */
+/** Called for each copy that leaves, at `release_ns`: now or later. The caller owns the bytes. */
 typedef void wire_deliver_fn(void *context, const struct wire_frame *frame, uint64_t release_ns);
 
 /** Begins anew: no counts, a generator decided by `seed` and `stream`, no fault. */

@@ -16,7 +16,7 @@
 
 #define PACE_NS (2 * NS_PER_MS)
 
-/** A frame that arrives at the searching process: a PONG, or a PING of a peer that searches, too. */
+/** A frame that arrives at the searching process: a PONG, or a PING of a peer that searches too. */
 struct arrival {
     uint64_t at_ns;
     uint64_t number; /**< decides among arrivals of the same time */
