@@ -56,9 +56,4 @@ typedef struct mca_btl_rawe_module {
     bool refusal_reported;   /**< ... and that data was refused */
 } mca_btl_rawe_module_t;
 
-/** A module for an opened interface. NULL, after a message, when that fails. */
-mca_btl_rawe_module_t *mca_btl_rawe_module_open(const struct rawe_interface *interface);
-int mca_btl_rawe_finalize(struct mca_btl_base_module_t *btl);
-extern mca_btl_base_module_t mca_btl_rawe_module_template;
-
 #endif
