@@ -48,8 +48,8 @@
 #endif
 
 /**
- * Give one received fragment to the callback registered for its tag. The segments need to stay valid
- * until the call returns, no longer. `endpoint` is the sender's; 5.0 and later insist on it.
+ * Give one received fragment to the callback registered for its tag. The segments need to stay
+ * valid until the call returns, no longer. `endpoint` is the sender's; 5.0 and later insist on it.
  *
  * Returns false, having called nobody, when nobody registered for the tag: tags come from the
  * wire, so that is bad input, to be counted and dropped.

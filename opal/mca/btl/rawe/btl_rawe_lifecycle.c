@@ -34,7 +34,7 @@
 /** Frames kept for resending, over all peers of a module. */
 #define FRAMES_LIMIT (1u << 17)
 
-/** Memory for messages that the progress thread keeps for MPI; what comes beyond waits in the ring. */
+/** Memory for messages deferred by the progress thread; what comes beyond waits in the ring. */
 #define DEFERRED_BYTES_MAX (8u << 20)
 
 /** Finalize waits this long in all for peers to acknowledge what is left, ... */

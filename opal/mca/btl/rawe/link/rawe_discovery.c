@@ -81,7 +81,7 @@ void rawe_responder_discover(struct rawe_responder *responder, struct rawe_path 
     bool indirect = false;
 
     /* Without memory nothing can be asked, and nobody is found. */
-    rawe_path_search_begin(&search, paths, count, rawe_responder_burst_pings(responder),
+    rawe_path_search_begin(&search, paths, count, rawe_responder_paced_pings(responder),
                            rawe_responder_now_ns(), lines != NULL ? timeout_ns : 0);
     for (unsigned i = 0; i < count && lines != NULL; i++) {
         lines[i] = line_open(responder, &targets[i]);
@@ -151,7 +151,7 @@ struct rawe_validation *rawe_responder_validate(struct rawe_responder *responder
     validation->path.mtu_bytes = mtu_bytes;
     validation->line = line_open(responder, &target);
     rawe_path_search_begin(&validation->search, &validation->path, 1,
-                           rawe_responder_burst_pings(responder), rawe_responder_now_ns(),
+                           rawe_responder_paced_pings(responder), rawe_responder_now_ns(),
                            timeout_ns);
     rawe_responder_task_add(responder, &validation->task);
     return validation;

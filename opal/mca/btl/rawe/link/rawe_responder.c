@@ -114,9 +114,9 @@ static void stop_tasks(struct rawe_responder *responder)
     pthread_mutex_destroy(&responder->tasks_lock);
 }
 
-unsigned rawe_responder_burst_pings(const struct rawe_responder *responder)
+unsigned rawe_responder_paced_pings(const struct rawe_responder *responder)
 {
-    return rawe_path_burst_pings(rawe_ring_slots(&responder->ring), FRAMES_PER_S);
+    return rawe_path_paced_pings(rawe_ring_slots(&responder->ring), FRAMES_PER_S);
 }
 
 static void count(uint64_t *counter)

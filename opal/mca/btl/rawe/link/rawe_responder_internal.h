@@ -18,7 +18,7 @@ struct rawe_ping_table *rawe_responder_ping_table(struct rawe_responder *respond
 void rawe_responder_send_ping(struct rawe_responder *responder, int index, uint32_t payload_bytes);
 
 /** PINGs that may leave per pace interval: what comes back fits ring and rate. */
-unsigned rawe_responder_burst_pings(const struct rawe_responder *responder);
+unsigned rawe_responder_paced_pings(const struct rawe_responder *responder);
 
 /** Something the responder's thread does beside answering, as long as it is in the list. */
 struct rawe_responder_task {
