@@ -29,7 +29,7 @@ static const struct mca_btl_rawe_metric others[] = {
     {"pings_invalid", "questions and answers dropped: malformed", false},
     {"ping_pauses", "times more questions came than the thread answers, so that it slept", false},
     {"frames_unacked_most", "memory for frames kept until they are acknowledged, in frames", true},
-    {"reassembly_buffers_most", "memory for messages in segments, in messages", true},
+    {"reassembly_buffers_most", "memory for fragmented messages, in messages", true},
 };
 
 #define OTHERS (sizeof(others) / sizeof(others[0]))

@@ -27,7 +27,7 @@
     X(frames_resent,        "sequenced frames sent again after evidence of loss")                \
     X(losses_overtaken,     "frames found lost: one that was sent later has arrived")            \
     X(losses_probed,        "frames found lost: missing from the answer to a later probe")       \
-    X(losses_validation,         "frames found lost while a path was validated for batches")                 \
+    X(losses_validation,    "frames found lost while a path was validated for batches")          \
     X(frames_received,      "sequenced frames taken")                                            \
     X(acks_sent,            "frames that carried nothing but an acknowledgement")                \
     X(acks_received,        "acknowledgement frames received")                                   \
