@@ -3,8 +3,8 @@
  *
  * Reassembly: messages that came in fragments are put together here, and handed out in the order of
  * their numbers. The sender has at most RAWE_REASSEMBLY_MESSAGES of them under way, and each
- * fragment is given in once (the acknowledgement tracker sees to that), so counting bytes tells when
- * one is whole.
+ * fragment is given in once (the acknowledgement tracker sees to that), so counting bytes tells
+ * when one is whole.
  */
 #ifndef RAWE_REASSEMBLY_H
 #define RAWE_REASSEMBLY_H
