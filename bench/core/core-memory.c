@@ -103,7 +103,8 @@ int main(int argc, char **argv)
     core_net_init(&net, (uint32_t)peers);
     const struct rawe_engine_config *config = &net.nodes[0].engine.config;
     printf("core memory peers=%lu window_frames=%u frames_limit=%u in_flight=%u bytes=%u\n", peers,
-           config->window_frames, config->frames_limit, MESSAGES_IN_FLIGHT, MESSAGE_BYTES);
+           config->window_frames, config->frames_limit, (unsigned)MESSAGES_IN_FLIGHT,
+           (unsigned)MESSAGE_BYTES);
     print("endpoint", (double)sizeof(mca_btl_base_endpoint_t), -1);
     double opened = measure_opened(&net);
     double connected = opened + measure_connected(&net);

@@ -289,9 +289,9 @@ static void search__the_pace_serves_all_in_turn(void **state)
 static void pings__fit_ring_and_responder(void **state)
 {
     (void)state;
-    assert_int_equal(rawe_path_burst_pings(600, 20000), 20);
-    assert_int_equal(rawe_path_burst_pings(30, 20000), 8);
-    assert_int_equal(rawe_path_burst_pings(0, 0), 1);
+    assert_int_equal(rawe_path_paced_pings(600, 20000), 20);
+    assert_int_equal(rawe_path_paced_pings(30, 20000), 8);
+    assert_int_equal(rawe_path_paced_pings(0, 0), 1);
 }
 
 int main(void)

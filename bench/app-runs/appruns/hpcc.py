@@ -85,8 +85,8 @@ class Hpcc(Application):
     sizes: ClassVar = {"quick": 1000, "full": 4000}  # N of HPL's matrix; the others follow from it
     keeps = (OUTPUT,)
     checked = (
-        "`Success=1`, the residuals of HPL and PTRANS, RandomAccess's wrong updates, the error of the "
-        "FFT"
+        "`Success=1`, the residuals of HPL and PTRANS, RandomAccess's wrong updates, the error of "
+        "the FFT"
     )
 
     def why_not(self, size, ranks):

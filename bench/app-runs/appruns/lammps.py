@@ -55,8 +55,9 @@ class Lammps(Application):
     )
     sizes: ClassVar = {"quick": (10, 400), "full": (16, 1000)}  # unit cells along an edge, steps
     checked = (
-        "all steps with all atoms, the lattice's energy at the start, total energy kept, no dangerous "
-        "neighbour lists; energy, temperature and pressure at the end the same in all runs"
+        "all steps with all atoms, the lattice's energy at the start, total energy kept, no "
+        "dangerous neighbour lists; energy, temperature and pressure at the end the same in all "
+        "runs"
     )
 
     def prepare(self, directory, case):

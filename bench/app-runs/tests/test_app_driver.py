@@ -2,6 +2,7 @@
 """Tests of driver.py: which applications run on how many ranks."""
 
 import pytest
+
 from appruns.driver import PROGRAMS, RANKS, AppDriver
 from benchlib import options
 from benchlib.error import BenchError

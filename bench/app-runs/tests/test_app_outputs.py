@@ -4,6 +4,7 @@
 import re
 
 import pytest
+
 from appruns import hpcc
 from appruns.driver import PROGRAMS
 from benchlib.error import BenchError

@@ -4,10 +4,11 @@
 import shutil
 
 import pytest
+from local_mpi import needs_mpi, run_local
+
 from appruns import kernels
 from appruns.driver import PROGRAMS
 from benchlib.plan import Case
-from local_mpi import needs_mpi, run_local
 
 
 @pytest.fixture(scope="module", name="build")

@@ -89,7 +89,7 @@ def _fields(line):
 
 
 def parse_baseline(text):
-    """Samples of the baseline programs, under the name of the MPI benchmark they are the baseline of.
+    """Samples of the baseline programs, under the names of the MPI benchmarks they belong to.
 
     Where a size was sent in several ways, the faster one is the baseline.
     """

@@ -204,8 +204,8 @@ def _shaped(page, shaped):
         return
     page.heading("What the shaping allows")
     page.text(
-        "MB/s of payload in one direction: reached, and the share of what the line carries, first if "
-        "frames held nothing but payload, then with the transport's own headers."
+        "MB/s of payload in one direction: reached, and the share of what the line carries, first "
+        "if frames held nothing but payload, then with the transport's own headers."
     )
     heads = ["transport", "size", "reached", "bare line", "share", "with its headers", "share"]
     page.table(heads, [line.cells() for line in shaped])
@@ -215,10 +215,10 @@ def lead(about):
     """The page's first paragraph."""
     titles = ", ".join(f"{name} = {TITLES[name]}" for name in about["transports"])
     return (
-        f"Transports: {titles}. They ran alternately; each value is the median over the rounds, each "
-        "ratio a ratio of such medians. The baseline is what a bare program reaches with the same "
-        "raw frames on the same wire without any protocol. For Uniband it sends one message in a "
-        "frame; a transport that coalesces small messages can exceed it."
+        f"Transports: {titles}. They ran alternately; each value is the median over the rounds, "
+        "each ratio a ratio of such medians. The baseline is what a bare program reaches with the "
+        "same raw frames on the same wire without any protocol. For Uniband it sends one message "
+        "in a frame; a transport that coalesces small messages can exceed it."
     )
 
 

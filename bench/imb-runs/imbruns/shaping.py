@@ -64,8 +64,8 @@ class Share:
         """The same as a line for the terminal."""
         _, size, reached, bare, share, allowed, own = self.cells()
         return (
-            f"{self.transport}: {reached} MB/s with {size}: {share} of what the line carries ({bare}), "
-            f"{own} of what it carries besides the transport's headers ({allowed})"
+            f"{self.transport}: {reached} MB/s with {size}: {share} of what the line carries "
+            f"({bare}), {own} of what it carries besides the transport's headers ({allowed})"
         )
 
 

@@ -2,6 +2,7 @@
 """Tests of driver.py and suites.py: options of imb-runs, and which programs run in which order."""
 
 import pytest
+
 from benchlib import options as command_line
 from benchlib.error import BenchError
 from benchlib.places import Outcome

@@ -2,6 +2,7 @@
 """Tests of output.py: real IMB-MPI1's layout, rawe-imb's, and the baseline programs'."""
 
 import pytest
+
 from imbruns import output
 from imbruns.output import Sample
 

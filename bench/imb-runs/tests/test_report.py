@@ -4,6 +4,7 @@
 import csv
 
 import pytest
+
 from benchlib import chart
 from benchlib import report as reports
 from benchlib.plan import Case, Run

@@ -10,8 +10,8 @@ from .text import aligned, write_csv
 LEAD = (
     "The transports ran alternately. Each value is the median over the rounds of the runs that "
     "passed all checks. Gain: how many times better the transport is than {base}; above 1 is "
-    "better, whether the metric is a time or a rate. Spread: (largest - smallest) / median over the "
-    "rounds; a gain smaller than that is none."
+    "better, whether the metric is a time or a rate. Spread: (largest - smallest) / median over "
+    "the rounds; a gain smaller than that is none."
 )
 CASE_HEADS = ["program", "size", "ranks", "hosts", "transport"]
 RUN_HEADS = [*CASE_HEADS, "round", "metric", "unit", "value", "failure"]

@@ -6,9 +6,9 @@ class Driver:
     """One folder of bench/ with a `compare`.
 
     The order of calls: add_options(), finish(), prepare(), plan(); read() and line_of() for each
-    run; write_csv(), load(); then texts() for the terminal and title(), lead(), body() for the page.
-    What load() returns is the driver's own; a report is made of it alone, so that one can be made
-    again from the CSV files.
+    run; write_csv(), load(); then texts() for the terminal, and title(), lead(), body() for the
+    page. What load() returns is the driver's own; a report is made of it alone, so that one can be
+    made again from the CSV files.
     """
 
     name = ""  # of the folder

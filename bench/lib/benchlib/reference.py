@@ -41,8 +41,8 @@ PARTS = {
     # btl/tcp sometimes hangs at its first connect() under loss; 40 s are ten times enough.
     **{
         f"loss-{percent}": (
-            IMB, "--suite", "loss", "--loss", f"{percent}%", "--time", "2", "--iterations", "200000",
-            "--timeout", "40",
+            IMB, "--suite", "loss", "--loss", f"{percent}%", "--time", "2",
+            "--iterations", "200000", "--timeout", "40",
         )
         for percent in (0, 1, 5)
     },

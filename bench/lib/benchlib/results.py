@@ -40,9 +40,9 @@ def results_page(reference):
     """doc/results.md as text."""
     page = Page(
         "Results",
-        "MPI over rawe against today's btl/tcp, gains and losses alike, and what the predecessors of "
-        "rawe claimed. Each value comes from a file below `results/`, which `bench/publish` made, and "
-        "can be measured again with the command beside it.",
+        "MPI over rawe against today's btl/tcp, gains and losses alike, and what the predecessors "
+        "of rawe claimed. Each value comes from a file below `results/`, which `bench/publish` "
+        "made, and can be measured again with the command beside it.",
     )
     if reference is None:
         page.text(
@@ -62,9 +62,9 @@ def results_page(reference):
         page.heading("Gains and losses")
         page.text(
             "Medians over the rounds. `times better` is above 1 where rawe is better than tcp, for "
-            "times and rates alike, and below 1 where it is worse. `rounds overlap`: the difference is "
-            "not larger than that between rounds. The list of workloads is fixed; for programs it is "
-            "the first metric of each case."
+            "times and rates alike, and below 1 where it is worse. `rounds overlap`: the "
+            "difference is not larger than that between rounds. The list of workloads is fixed; "
+            "for programs it is the first metric of each case."
         )
         _headline(page, reference, "../")
         _plots(page, reference)
@@ -79,8 +79,8 @@ def results_page(reference):
         page.heading("All parts")
         run = f"results/{reference.directory.name}"
         page.text(
-            f"`bench/report {run}` makes a page of each, with tables, plots, and a sentence on every "
-            "benchmark."
+            f"`bench/report {run}` makes a page of each, with tables, plots, and a sentence on "
+            "every benchmark."
         )
         page.table(
             ["part", "files", "command"],
@@ -130,8 +130,8 @@ def readme_block(reference):
         page.table(HEADS, [row.cells() for row in headline.readme_rows(reference)], texts=1)
         machine = dict(reference.index["machine"])
         page.text(
-            "`times better` above 1: rawe is better than btl/tcp; below 1: worse. `rounds overlap`: "
-            "the difference is not larger than that between rounds. Virtual hosts on one "
+            "`times better` above 1: rawe is better than btl/tcp; below 1: worse. `rounds "
+            "overlap`: the difference is not larger than that between rounds. Virtual hosts on one "
             f"machine ({machine.get('Processor', 'unknown')}), {reference.date}; more in "
             "[doc/results.md](doc/results.md)."
         )

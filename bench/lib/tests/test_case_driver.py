@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
+from fakes import execute, options_of, transport_of
+
 from benchlib import chart, report, stats
 from benchlib.case_driver import CaseDriver
 from benchlib.case_summary import condense, scaling
@@ -14,7 +16,6 @@ from benchlib.error import BenchError
 from benchlib.places import Outcome
 from benchlib.plan import Case, possible
 from benchlib.program import Check, Metric, Program, Result
-from fakes import execute, options_of, transport_of
 
 CASE = Case("toy", "quick", 2, 2, "Toy")
 

@@ -5,6 +5,7 @@ import os
 import shutil
 
 import pytest
+
 from benchlib import compile as compiler
 from benchlib.error import BenchError
 

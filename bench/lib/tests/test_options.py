@@ -4,6 +4,7 @@
 import io
 
 import pytest
+
 from benchlib import cli, options
 from benchlib.driver import Driver
 from benchlib.plan import Case, Run

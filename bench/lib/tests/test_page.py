@@ -6,6 +6,7 @@ from html.parser import HTMLParser
 from xml.etree import ElementTree
 
 import pytest
+
 from benchlib import chart
 from benchlib.chart import BarChart, Line, LineChart
 from benchlib.page import Page, anchor, inline

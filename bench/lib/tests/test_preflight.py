@@ -5,6 +5,7 @@ import os
 import socket
 
 import pytest
+
 from benchlib import places, preflight
 from benchlib.error import BenchError
 

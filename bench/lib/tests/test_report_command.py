@@ -2,8 +2,9 @@
 """Tests of bench/report: pages from a comparison's folder, and from what a reference run keeps."""
 
 import pytest
-from benchlib import reference
 from test_tools import script
+
+from benchlib import reference
 
 KEPT = reference.newest()
 

@@ -8,9 +8,10 @@ import re
 from pathlib import Path
 
 import pytest
+from test_tools import script
+
 from benchlib import claims, headline, reference, report, results
 from benchlib.error import BenchError
-from test_tools import script
 
 ROOT = Path(__file__).resolve().parents[3]
 MEDIANS = [

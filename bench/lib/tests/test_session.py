@@ -4,6 +4,8 @@
 from pathlib import Path
 
 import pytest
+from fakes import execute, options_of, transport_of
+
 from benchlib import session
 from benchlib.driver import Driver
 from benchlib.error import BenchError
@@ -11,7 +13,6 @@ from benchlib.journal import Journal
 from benchlib.places import Outcome
 from benchlib.plan import Case, Run
 from benchlib.transports import arguments, order
-from fakes import execute, options_of, transport_of
 
 CASE = Case("speed", "", 2, 2, "Speed")
 

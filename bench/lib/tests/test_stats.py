@@ -2,6 +2,7 @@
 """Tests of stats.py, functions in its order."""
 
 import pytest
+
 from benchlib import stats
 
 

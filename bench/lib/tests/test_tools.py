@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from benchlib import built, text
 from benchlib.error import BenchError
 

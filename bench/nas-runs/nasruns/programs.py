@@ -51,8 +51,8 @@ def find_npb(directory, case):
             return path.resolve()
     raise BenchError(
         f"NPB_BIN={directory} has neither {names[0]} nor {names[1]}; build it there "
-        f"(`make {case.program} CLASS={case.size}` in NPB's MPI directory), choose another class or "
-        "number of ranks, or unset NPB_BIN to run the project's own program"
+        f"(`make {case.program} CLASS={case.size}` in NPB's MPI directory), choose another class "
+        "or number of ranks, or unset NPB_BIN to run the project's own program"
     )
 
 

@@ -2,6 +2,7 @@
 """Tests of driver.py: what the command line means, and which combinations are run."""
 
 import pytest
+
 from benchlib import options
 from benchlib.error import BenchError
 from nasruns.driver import DEFAULT, QUICK, NasDriver

@@ -5,9 +5,10 @@ import re
 import shutil
 
 import pytest
+from local_mpi import needs_mpi, run_local
+
 from benchlib.error import BenchError
 from benchlib.plan import Case
-from local_mpi import needs_mpi, run_local
 from nasruns import programs
 
 NPB = """

@@ -80,7 +80,7 @@ void plan_make(struct plan *plan, uint64_t seed)
         .late = sim_random_below(&random, 8) == 0,
         .stalls = sim_random_below(&random, 4) == 0,
     };
-    plan->burst_pings = rawe_path_burst_pings(plan->ring_frames, 20000);
+    plan->burst_pings = rawe_path_paced_pings(plan->ring_frames, 20000);
     if (sim_random_below(&random, 2) == 0) {
         plan->loss_ppm = (uint32_t)sim_random_below(&random, 100000);
         plan->duplicate_ppm = (uint32_t)sim_random_below(&random, 300000);

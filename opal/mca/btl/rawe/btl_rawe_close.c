@@ -22,7 +22,7 @@ struct closing {
 static pthread_t threads[CLOSINGS_MAX];
 static unsigned thread_count;
 
-static void *run(void *context)
+static void *thread_main(void *context)
 {
     struct closing closing = *(struct closing *) context;
 
@@ -41,7 +41,7 @@ static bool start(struct closing *closing)
     }
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int code = pthread_create(&threads[thread_count], NULL, run, closing);
+    int code = pthread_create(&threads[thread_count], NULL, thread_main, closing);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     thread_count += 0 == code;
     return 0 == code;

@@ -48,8 +48,8 @@
 #endif
 
 /**
- * Give one received fragment to whoever registered for its tag. The segments need to stay valid
- * until the call returns, no longer. `endpoint` is the sender's; 5.0 and later insist on it.
+ * Give one received fragment to the callback registered for its tag. The segments need to stay
+ * valid until the call returns, no longer. `endpoint` is the sender's; 5.0 and later insist on it.
  *
  * Returns false, having called nobody, when nobody registered for the tag: tags come from the
  * wire, so that is bad input, to be counted and dropped.
@@ -136,10 +136,10 @@ const char *mca_btl_rawe_compat_built_version(void);
 const char *mca_btl_rawe_compat_running_version(void);
 
 /**
- * True when the running Open MPI has the major.minor this component was built for. When not,
- * the user has been told, and the component must touch nothing more: structures differ.
+ * True when the running Open MPI has the major.minor this component was built for. When not, the
+ * component must touch nothing but the message about it: structures differ.
  */
-bool mca_btl_rawe_compat_version_check(void);
+bool mca_btl_rawe_compat_version_matches(void);
 
 /** The file Open MPI takes the texts of messages from. */
 #define MCA_BTL_RAWE_COMPAT_HELP_FILE "help-mpi-btl-rawe.txt"

@@ -7,9 +7,9 @@
 
 #include "btl_rawe_close.h"
 #include "btl_rawe_help.h"
+#include "btl_rawe_lifecycle.h"
 #include "btl_rawe_lock.h"
 #include "btl_rawe_modex.h"
-#include "btl_rawe_module.h"
 #include "btl_rawe_params.h"
 #include "btl_rawe_progress.h"
 #include "btl_rawe_pvars.h"
@@ -65,7 +65,9 @@ static int component_register(void)
 
 static int component_open(void)
 {
-    if (!mca_btl_rawe_compat_version_check()) {
+    if (!mca_btl_rawe_compat_version_matches()) {
+        mca_btl_rawe_help_wrong_version(mca_btl_rawe_compat_built_version(),
+                                        mca_btl_rawe_compat_running_version());
         return OPAL_ERR_NOT_AVAILABLE;
     }
     mca_btl_rawe_lock_init();

@@ -95,10 +95,10 @@ static void dump_oldest(const struct rawe_conn *conn, const char *head, uint64_t
 static void dump_limits(const struct rawe_conn *conn, const char *head)
 {
     static const char *const batches[] = {
-        [RAWE_BATCH_UNTRIED] = "untried",
-        [RAWE_BATCH_VALIDATING] = "trying",
-        [RAWE_BATCH_VALID] = "good",
-        [RAWE_BATCH_INVALID] = "bad",
+        [RAWE_BATCH_UNTRIED] = "unknown",
+        [RAWE_BATCH_VALIDATING] = "validating",
+        [RAWE_BATCH_VALID] = "valid",
+        [RAWE_BATCH_INVALID] = "invalid",
     };
     const struct rawe_rtt *rtt = &conn->rtt;
 

@@ -131,8 +131,8 @@ void mca_btl_rawe_endpoint_introduce(mca_btl_base_endpoint_t *endpoint)
     endpoint->in_use = true;
 }
 
-/** An endpoint goes: the process's others carry what must keep its order themselves from now on. */
-static void leave_in_order(mca_btl_base_endpoint_t *endpoint)
+/** An endpoint closes: what it carried in order, the process's other endpoints carry themselves. */
+static void pass_on_order(mca_btl_base_endpoint_t *endpoint)
 {
     for (unsigned i = 0; i < mca_btl_rawe_state.module_count; ++i) {
         mca_btl_rawe_module_t *module = mca_btl_rawe_state.modules[i];
@@ -225,7 +225,7 @@ void mca_btl_rawe_endpoint_close(mca_btl_base_endpoint_t *endpoint)
         rawe_responder_unwatch(module->responder, endpoint->watch);
     }
     rawe_validation_end(module->responder, endpoint->validation);
-    leave_in_order(endpoint);
+    pass_on_order(endpoint);
     opal_mutex_lock(&module->endpoints_lock);
     endpoint_unlink(module, endpoint);
     opal_mutex_unlock(&module->endpoints_lock);

@@ -63,7 +63,7 @@ void mca_btl_rawe_endpoint_close(mca_btl_base_endpoint_t *endpoint);
 /** True when nothing of the endpoint is queued or in flight. */
 bool mca_btl_rawe_endpoint_drained(const mca_btl_base_endpoint_t *endpoint);
 
-/** rawe_callbacks.deliver: a message, to whoever registered for its tag. */
+/** rawe_callbacks.deliver: a message, to the callback registered for its tag. */
 void mca_btl_rawe_deliver(void *context, struct rawe_conn *conn, uint8_t tag, const uint8_t *data,
                           size_t len_bytes);
 /** rawe_callbacks.silent, .stalled and .failed. */

@@ -47,13 +47,13 @@ void mca_btl_rawe_lock_wait(void);
 static inline bool mca_btl_rawe_biased_trylock(void)
 {
     struct mca_btl_rawe_biased_lock *lock = &mca_btl_rawe_biased_lock;
-    uint32_t depth = atomic_load_explicit(&lock->inside, memory_order_relaxed);
+    uint32_t nesting = atomic_load_explicit(&lock->inside, memory_order_relaxed);
 
-    atomic_store_explicit(&lock->inside, depth + 1, memory_order_relaxed);
+    atomic_store_explicit(&lock->inside, nesting + 1, memory_order_relaxed);
     atomic_signal_fence(memory_order_seq_cst);
     /* Deeper down it cannot be inside, and does not get in. */
     if (OPAL_UNLIKELY(0 != atomic_load_explicit(&lock->claimed, memory_order_acquire))
-        && 0 == depth) {
+        && 0 == nesting) {
         atomic_store_explicit(&lock->inside, 0, memory_order_release);
         return false;
     }
@@ -87,8 +87,8 @@ static inline void mca_btl_rawe_unlock(void)
         return;
     }
     struct mca_btl_rawe_biased_lock *lock = &mca_btl_rawe_biased_lock;
-    uint32_t depth = atomic_load_explicit(&lock->inside, memory_order_relaxed);
-    atomic_store_explicit(&lock->inside, depth - 1, memory_order_release);
+    uint32_t nesting = atomic_load_explicit(&lock->inside, memory_order_relaxed);
+    atomic_store_explicit(&lock->inside, nesting - 1, memory_order_release);
 }
 
 #endif

@@ -28,8 +28,8 @@ static const struct mca_btl_rawe_metric others[] = {
     {"pongs_unknown", "answers that nobody asked for: late or forged", false},
     {"pings_invalid", "questions and answers dropped: malformed", false},
     {"ping_pauses", "times more questions came than the thread answers, so that it slept", false},
-    {"frames_kept_most", "memory for frames kept until they are acknowledged, in frames", true},
-    {"reassembly_buffers_most", "memory for messages in segments, in messages", true},
+    {"frames_unacked_most", "memory for frames kept until they are acknowledged, in frames", true},
+    {"reassembly_buffers_most", "memory for fragmented messages, in messages", true},
 };
 
 #define OTHERS (sizeof(others) / sizeof(others[0]))

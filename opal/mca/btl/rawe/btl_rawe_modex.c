@@ -113,7 +113,7 @@ unsigned mca_btl_rawe_modex_parse(const opal_proc_t *proc, const void *data, siz
             uint32_t message_max_bytes
                 = (uint32_t) mca_btl_rawe_state.modules[0]->super.btl_max_send_size;
             if (ntohl(entry.message_max_bytes) != message_max_bytes) {
-                /* Whoever takes less would be sent what it cannot take. */
+                /* A process that takes less would be sent what it cannot take. */
                 incompatible(proc, "btl_rawe_max_send_size, or btl_rawe_eager_limit above it",
                              message_max_bytes, ntohl(entry.message_max_bytes));
                 break;

@@ -51,14 +51,9 @@ typedef struct mca_btl_rawe_module {
     uint32_t serviced_rounds; /**< the responder's: see mca_btl_rawe_thread_serviced */
     uint64_t serviced_ns;    /**< the responder's: the same */
     unsigned failures;       /**< processes that could not be reached */
-    bool reaches;            /**< some process can be reached */
+    bool reached_any;        /**< some process can be reached */
     bool ring_warned;        /**< the user knows that the ring dropped frames */
     bool refusal_reported;   /**< ... and that data was refused */
 } mca_btl_rawe_module_t;
-
-/** A module for an opened interface. NULL, after a message, when that fails. */
-mca_btl_rawe_module_t *mca_btl_rawe_module_open(const struct rawe_interface *interface);
-int mca_btl_rawe_finalize(struct mca_btl_base_module_t *btl);
-extern mca_btl_base_module_t mca_btl_rawe_module_template;
 
 #endif

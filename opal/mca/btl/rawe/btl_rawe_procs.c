@@ -132,9 +132,9 @@ static void report_unreachable(const mca_btl_rawe_module_t *module, const opal_p
 }
 
 /**
- * An interface that has failed so often, and reached nobody, gets little time for the next process
- * that others of ours reach. Where hosts have a network that leads to none of the others (bridges
- * of containers), that is not to cost much for each of them.
+ * An interface that has failed this number of times, and reached nobody, gets little time for the
+ * next process that others of ours reach. Where hosts have a network that leads to none of the
+ * others (bridges of containers), that is not to cost much for each of them.
  */
 #define DEPRIORITIZE_FAILURES 4u
 
@@ -163,7 +163,7 @@ static unsigned list_paths(unsigned module_index, const opal_proc_t *proc, size_
             .mtu_bytes = smaller(candidate->address.mtu_bytes, module->address.mtu_bytes),
             .same_process = 0 != i,
             .process_known = elsewhere,
-            .deprioritized = !module->reaches && module->failures >= DEPRIORITIZE_FAILURES,
+            .deprioritized = !module->reached_any && module->failures >= DEPRIORITIZE_FAILURES,
             .indirect = candidate->module != module,
         };
         targets[i] = (struct rawe_path_target){
@@ -215,7 +215,7 @@ int mca_btl_rawe_add_procs(struct mca_btl_base_module_t *btl, size_t count, opal
                                                      paths[i].mtu_passed_bytes);
         if (NULL != endpoints[index]) {
             mca_btl_rawe_endpoint_introduce(endpoints[index]);
-            module->reaches = true;
+            module->reached_any = true;
             report_mtu(module, procs[index], &candidates[i].address, &paths[i]);
             if (NULL != reachable) {
                 opal_bitmap_set_bit(reachable, (int) index);

@@ -58,7 +58,7 @@ static unsigned receive_bulk(mca_btl_rawe_module_t *module, unsigned budget)
     static const struct rawe_bulk_receiver receiver = {
         .plan = plan_bulk,
         .segment = receive_segment,
-        .run = receive_predicted,
+        .predicted = receive_predicted,
     };
 
     return rawe_bulk_receive(module->bulk, budget, &receiver, &module->engine);

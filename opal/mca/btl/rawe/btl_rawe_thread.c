@@ -29,8 +29,8 @@
 #define FRAMES_MAX 256u
 
 /**
- * So many calls of progress read all that waits in a ring of any usual size. A program that waits in
- * MPI makes them within a millisecond; one that computes, and tests now and then, does not.
+ * As many calls of progress read all that waits in a ring of any usual size. A program that waits
+ * in MPI makes them within a millisecond; one that computes, and tests now and then, does not.
  */
 #define SERVICED_ROUNDS 1000u
 

@@ -10,12 +10,12 @@
 /** No estimate of the round trip keeps an unused window for longer. */
 #define UNUSED_MOST_NS 1000000000ull
 
-/** The window so many round trips after a reduction: 0.7 of the plateau at first. */
+/** The window `rounds` round trips after a reduction: 0.7 of the plateau at first. */
 static int64_t cubic(uint32_t plateau, uint32_t rounds)
 {
     const int64_t back = RAWE_CC_ROUNDS_BACK;
-    int64_t away = (int64_t)rounds - back;
-    return plateau + (int64_t)plateau * 3 * away * away * away / (10 * back * back * back);
+    int64_t since = (int64_t)rounds - back; /* the plateau; before it: negative */
+    return plateau + (int64_t)plateau * 3 * since * since * since / (10 * back * back * back);
 }
 
 void rawe_cc_init(struct rawe_cc *cc, uint32_t first, uint32_t most)

@@ -17,7 +17,7 @@
 /* clang-format off */
 #define RAWE_COUNTER_LIST(X)                                                                      \
     X(messages_sent,        "messages handed to the engine")                                     \
-    X(messages_coalesced,      "messages that joined others in a frame held back for a moment")        \
+    X(messages_coalesced,   "messages that joined others in a frame held back for a moment")     \
     X(messages_received,    "messages delivered")                                                \
     X(puts_sent,            "PUT operations handed to the engine")                               \
     X(bytes_sent,           "bytes of messages and PUTs handed to the engine")                   \
@@ -27,7 +27,7 @@
     X(frames_resent,        "sequenced frames sent again after evidence of loss")                \
     X(losses_overtaken,     "frames found lost: one that was sent later has arrived")            \
     X(losses_probed,        "frames found lost: missing from the answer to a later probe")       \
-    X(losses_validation,         "frames found lost while batches were on trial")                 \
+    X(losses_validation,    "frames found lost while a path was validated for batches")          \
     X(frames_received,      "sequenced frames taken")                                            \
     X(acks_sent,            "frames that carried nothing but an acknowledgement")                \
     X(acks_received,        "acknowledgement frames received")                                   \
@@ -45,20 +45,20 @@
     X(dropped_short,        "frames dropped: shorter than their header")                         \
     X(dropped_version,      "frames dropped: unknown wire version")                              \
     X(dropped_type,         "frames dropped: unknown type or flags")                             \
-    X(dropped_length,       "frames or fragments dropped: lengths that do not add up")              \
+    X(dropped_length,       "frames or fragments dropped: lengths that do not add up")           \
     X(dropped_checksum,     "frames dropped: checksum wrong, or missing although demanded")      \
     X(dropped_key,          "frames dropped: not our port or session key")                       \
     X(dropped_connection,   "frames dropped: no such connection, or an earlier incarnation")     \
     X(dropped_source,       "frames dropped: source address is not the peer's")                  \
     X(dropped_ack,          "frames dropped: acknowledge what was never sent")                   \
     X(dropped_handle,       "PUT frames refused: unknown handle, wrong key or out of bounds")    \
-    X(dropped_fragment,      "segments refused: contradict earlier ones or the size limit")       \
+    X(dropped_fragment,     "fragments refused: contradict earlier ones or the size limit")      \
     X(dropped_misplaced,    "frames dropped: received in place behind a gap in their batch")     \
-    X(batches_sent,          "batches handed to the link")                                    \
-    X(validations_passed,        "peers to which batches pass")                                   \
-    X(validations_failed,        "peers to which they do not, so plain frames are used")              \
-    X(dropped_validation,        "validation frames whose content arrived wrong")                          \
-    X(dropped_unknown_peer,     "connection requests refused: identity unknown or wrong")            \
+    X(batches_sent,         "batches handed to the link")                                        \
+    X(validations_passed,   "peers to which batches pass")                                       \
+    X(validations_failed,   "peers to which they do not, so plain frames are used")              \
+    X(dropped_validation,   "validation frames whose content arrived wrong")                     \
+    X(dropped_unknown_peer, "connection requests refused: identity unknown or wrong")            \
     X(no_buffer,            "frames not taken for lack of memory for their data")                \
     X(slices_sent,          "parts of frames sent that the path does not carry whole any more")    \
     X(dropped_slice,        "such parts dropped: one before them is missing")                      \

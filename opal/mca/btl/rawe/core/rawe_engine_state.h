@@ -73,7 +73,7 @@ struct rawe_engine_config {
     uint32_t window_frames;      /**< 16 to RAWE_WINDOW_FRAMES_MAX, a power of two */
     uint32_t receive_frames;     /**< how many frames the receive ring holds */
     uint32_t copy_max_bytes;     /**< messages up to this length are copied when sent */
-    uint32_t coalesce_from_frames;   /**< so many in flight: short messages share frames; 0: never */
+    uint32_t coalesce_from_frames; /**< as many in flight: short messages share frames; 0: never */
     uint32_t frames_limit;       /**< frames kept for resending, over all connections */
     uint32_t deferred_max_bytes; /**< memory for messages that wait for the owner's return */
     uint64_t ack_delay_ns;       /**< longest wait of an acknowledgement for a frame to ride on */

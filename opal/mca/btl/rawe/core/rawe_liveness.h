@@ -96,8 +96,8 @@ uint64_t rawe_liveness_stalled_ns(struct rawe_liveness *liveness, const struct r
 void rawe_liveness_probe_sent(struct rawe_liveness *liveness, uint64_t now_ns);
 
 /**
- * The question has been asked, or could not be: plan the next one. Returns true when so many stay
- * unanswered that the peer's life is in doubt.
+ * The question has been asked, or could not be: plan the next one. Returns true when enough of them
+ * have no answer for the peer's life to be in doubt.
  */
 bool rawe_liveness_asked(struct rawe_liveness *liveness, const struct rawe_rtt *rtt,
                          const struct rawe_liveness_limits *limits, uint64_t now_ns);

@@ -41,7 +41,7 @@ struct rawe_output {
      * Send `count` frames, all to the same peer and of the same lane. The link copies or hands them
      * to the kernel before it returns.
      *
-     * Returns how many were taken: fewer than `count` when the way out is full for the moment
+     * Returns how many were taken: fewer than `count` when the send queue is full for the moment
      * (the core keeps the rest and tries again at the next progress), never negative. A frame
      * that the link cannot send for another reason counts as taken and lost: reliability is
      * the core's business.

@@ -38,7 +38,7 @@ static const uint32_t usual_mtus[] = {32000, 16000, 9198, 9000, 8996, 8950, 8192
 
 #define USUAL_MTUS (sizeof usual_mtus / sizeof usual_mtus[0])
 
-unsigned rawe_path_burst_pings(unsigned ring_frames, unsigned frames_per_s)
+unsigned rawe_path_paced_pings(unsigned ring_frames, unsigned frames_per_s)
 {
     const unsigned ring_part = ring_frames / 4 + 1;
     const unsigned served = (unsigned)(frames_per_s * PACE_NS / (1000 * NS_PER_MS)) / 2;
@@ -56,15 +56,15 @@ static void begin_round_now(struct rawe_path *path, uint64_t now_ns)
 }
 
 void rawe_path_search_begin(struct rawe_path_search *search, struct rawe_path *paths,
-                            unsigned count, unsigned burst_pings, uint64_t now_ns,
+                            unsigned count, unsigned paced_pings, uint64_t now_ns,
                             uint64_t timeout_ns)
 {
-    assert(burst_pings != 0);
+    assert(paced_pings != 0);
     *search = (struct rawe_path_search){
         .paths = paths,
         .count = count,
-        .burst_pings = burst_pings,
-        .budget = burst_pings,
+        .paced_pings = paced_pings,
+        .budget = paced_pings,
         .now_ns = now_ns,
         .refilled_ns = now_ns,
         .deadline_ns = now_ns + timeout_ns,
@@ -175,7 +175,7 @@ bool rawe_path_search_advance(struct rawe_path_search *search, uint64_t now_ns)
     search->scanned = 0;
     search->unknown = 0;
     if (now_ns - search->refilled_ns >= PACE_NS) {
-        search->budget = search->burst_pings;
+        search->budget = search->paced_pings;
         search->refilled_ns = now_ns;
     }
     for (unsigned i = 0, paths; i < search->count; i += paths) {

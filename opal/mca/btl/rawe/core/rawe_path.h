@@ -62,7 +62,7 @@ struct rawe_path {
 struct rawe_path_search {
     struct rawe_path *paths;
     unsigned count;
-    unsigned burst_pings; /**< PINGs per pace interval of 2 ms */
+    unsigned paced_pings; /**< PINGs per pace interval of 2 ms */
     unsigned budget;      /**< PINGs that may still be sent in this one */
     unsigned first;       /**< path to begin the pass with, so that the pace starves none */
     unsigned scanned;     /**< paths of the pass dealt with */
@@ -83,14 +83,14 @@ struct rawe_path_ping {
  * How many PINGs may leave per pace interval, for a responder that has a ring of `ring_frames` and
  * takes `frames_per_s` from it: each brings a PONG, and a PING of the peer's, which searches, too.
  */
-unsigned rawe_path_burst_pings(unsigned ring_frames, unsigned frames_per_s);
+unsigned rawe_path_paced_pings(unsigned ring_frames, unsigned frames_per_s);
 
 /**
  * Begin a search that ends `timeout_ns` from now at the latest. Of `paths` the members under "in"
- * are set. At most `burst_pings` (not 0) leave per pace interval of 2 ms.
+ * are set. At most `paced_pings` (not 0) leave per pace interval of 2 ms.
  */
 void rawe_path_search_begin(struct rawe_path_search *search, struct rawe_path *paths,
-                            unsigned count, unsigned burst_pings, uint64_t now_ns,
+                            unsigned count, unsigned paced_pings, uint64_t now_ns,
                             uint64_t timeout_ns);
 
 /**

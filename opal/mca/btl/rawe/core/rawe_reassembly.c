@@ -57,7 +57,7 @@ void rawe_buffer_give(struct rawe_buffer_pool *pool, void *buffer)
     pool->free = buffer;
 }
 
-/** The message a segment belongs to, begun if need be. NULL and the reason when it cannot be. */
+/** The message a fragment belongs to, begun if need be. NULL and the reason when it cannot be. */
 static struct rawe_partial *find_partial(struct rawe_reassembly *reassembly,
                                          struct rawe_buffer_pool *pool,
                                          const struct rawe_fragment *fragment,

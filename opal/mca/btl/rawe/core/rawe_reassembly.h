@@ -1,10 +1,10 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Reassembly: messages that came in segments are put together here, and handed out in the order of
+ * Reassembly: messages that came in fragments are put together here, and handed out in the order of
  * their numbers. The sender has at most RAWE_REASSEMBLY_MESSAGES of them under way, and each
- * segment is given in once (the acknowledgement tracker sees to that), so counting bytes tells when
- * one is whole.
+ * fragment is given in once (the acknowledgement tracker sees to that), so counting bytes tells
+ * when one is whole.
  */
 #ifndef RAWE_REASSEMBLY_H
 #define RAWE_REASSEMBLY_H
@@ -51,16 +51,16 @@ struct rawe_reassembly {
 enum rawe_reassembly_result {
     RAWE_REASSEMBLY_MORE,    /**< taken, message not whole yet */
     RAWE_REASSEMBLY_WHOLE,   /**< taken, message is whole: see rawe_reassembly_take */
-    RAWE_REASSEMBLY_REFUSED, /**< contradicts earlier segments or the limits: a hostile frame */
+    RAWE_REASSEMBLY_REFUSED, /**< contradicts earlier fragments or the limits: a hostile frame */
     RAWE_REASSEMBLY_NO_BUFFER, /**< not taken for lack of memory: let the sender send it again */
 };
 
-/** Add a segment (a decoded fragment, hence consistent in itself). */
+/** Add a fragment (a decoded one, hence consistent in itself). */
 enum rawe_reassembly_result rawe_reassembly_add(struct rawe_reassembly *reassembly,
                                                 struct rawe_buffer_pool *pool,
                                                 const struct rawe_fragment *fragment);
 
-/** The message that a segment belongs to, if there is something of it here; NULL: not. */
+/** The message that a fragment belongs to, if there is something of it here; NULL: not. */
 struct rawe_partial *rawe_reassembly_find(struct rawe_reassembly *reassembly,
                                           const struct rawe_fragment *fragment);
 

@@ -99,7 +99,7 @@ struct packet {
     const uint8_t *bytes;  /**< behind the envelope */
     size_t present_bytes;  /**< as many are in the slot */
     size_t total_bytes;
-    size_t segment_bytes;  /**< it is cut every so many */
+    size_t segment_bytes;  /**< it is cut each time after as many */
 };
 
 /** False when it is shorter than its envelope. */
@@ -155,8 +155,8 @@ static unsigned hand_up_placed(const struct rawe_bulk *bulk, const struct packet
                           placement->base + (size_t)i * placement->data_bytes,
                           left - placement->head_bytes);
         i++;
-        if (receiver->run != NULL && i < full) {
-            i += receiver->run(context, packet->source_mac, bulk->heads + i * HEAD_BYTES,
+        if (receiver->predicted != NULL && i < full) {
+            i += receiver->predicted(context, packet->source_mac, bulk->heads + i * HEAD_BYTES,
                                HEAD_BYTES, placement,
                                placement->base + (size_t)i * placement->data_bytes, full - i);
         }

@@ -54,7 +54,7 @@ struct rawe_bulk_receiver {
      * every `head_stride` bytes (those of the segment before are right before them), data at
      * `data`. Returns how many were taken; the others are given to `segment`. May be NULL.
      */
-    unsigned (*run)(void *context, const uint8_t *source_mac, const uint8_t *head,
+    unsigned (*predicted)(void *context, const uint8_t *source_mac, const uint8_t *head,
                     size_t head_stride, const struct rawe_placement *placement,
                     const uint8_t *data, unsigned count);
 };

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The test for waiting bulk packets, which an idle progress loop makes millions of times a second.
+ * The test for waiting batches, which an idle progress loop makes millions of times a second.
  */
 #ifndef RAWE_BULK_INLINE_H
 #define RAWE_BULK_INLINE_H

@@ -15,7 +15,7 @@
 #include "rawe_filter.h"
 #include "rawe_ring.h"
 
-/* Linux 6.2; older headers lack the name, and older kernels refuse it, which the trial shows. */
+/* Linux 6.2; older headers lack the name, and older kernels refuse it: path validation fails. */
 #ifndef VIRTIO_NET_HDR_GSO_UDP_L4
 #define VIRTIO_NET_HDR_GSO_UDP_L4 5
 #endif
@@ -35,7 +35,7 @@ _Static_assert(sizeof(struct rawe_bulk_envelope) == 10 + RAWE_FILTER_BULK_OFFSET
 struct rawe_bulk {
     struct rawe_bulk_head head; /**< first: see rawe_bulk_inline.h */
     struct rawe_ring ring;
-    int fd; /**< ring, queue, and the way out */
+    int fd; /**< ring and queue to receive, and to send */
     uint32_t mtu_bytes;
     size_t queue_bytes;
     bool offloaded;

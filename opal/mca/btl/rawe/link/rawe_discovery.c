@@ -81,7 +81,7 @@ void rawe_responder_discover(struct rawe_responder *responder, struct rawe_path 
     bool indirect = false;
 
     /* Without memory nothing can be asked, and nobody is found. */
-    rawe_path_search_begin(&search, paths, count, rawe_responder_burst_pings(responder),
+    rawe_path_search_begin(&search, paths, count, rawe_responder_paced_pings(responder),
                            rawe_responder_now_ns(), lines != NULL ? timeout_ns : 0);
     for (unsigned i = 0; i < count && lines != NULL; i++) {
         lines[i] = line_open(responder, &targets[i]);
@@ -105,50 +105,55 @@ void rawe_responder_discover(struct rawe_responder *responder, struct rawe_path 
 }
 
 struct rawe_validation {
-    struct rawe_validation *next;
+    struct rawe_responder_task task; /**< first: a pointer to it is one to the validation */
     struct rawe_path path;
     struct rawe_path_search search;
     struct line line;
     bool over; /**< atomic: `path` holds the result */
 };
 
-int rawe_validations_init(struct rawe_validations *validations)
+static int validation_service(struct rawe_responder_task *task)
 {
-    validations->first = NULL;
-    return pthread_mutex_init(&validations->lock, NULL);
+    struct rawe_validation *validation = (struct rawe_validation *)task;
+
+    if (validation->over) {
+        return -1;
+    }
+    if (!step(&validation->search, &validation->line)) {
+        __atomic_store_n(&validation->over, true, __ATOMIC_RELEASE);
+        return -1;
+    }
+    const uint64_t now_ns = rawe_responder_now_ns();
+    const uint64_t wake_ns = validation->search.wake_ns;
+    return wake_ns > now_ns ? (int)((wake_ns - now_ns) / NS_PER_MS) + 1 : 0;
 }
 
-void rawe_validations_destroy(struct rawe_responder *responder)
+static void validation_free(struct rawe_responder_task *task)
 {
-    struct rawe_validations *validations = rawe_responder_validations(responder);
+    struct rawe_validation *validation = (struct rawe_validation *)task;
 
-    while (validations->first != NULL) {
-        rawe_validation_end(responder, validations->first);
-    }
-    pthread_mutex_destroy(&validations->lock);
+    line_close(&validation->line);
+    free(validation);
 }
 
 struct rawe_validation *rawe_responder_validate(struct rawe_responder *responder,
                                                 const struct rawe_ping_address *to,
                                                 uint32_t mtu_bytes, uint64_t timeout_ns)
 {
-    struct rawe_validations *validations = rawe_responder_validations(responder);
     const struct rawe_path_target target = {.to = *to};
     struct rawe_validation *validation = calloc(1, sizeof *validation);
 
     if (validation == NULL) {
         return NULL;
     }
+    validation->task.service = validation_service;
+    validation->task.stop = validation_free;
     validation->path.mtu_bytes = mtu_bytes;
     validation->line = line_open(responder, &target);
     rawe_path_search_begin(&validation->search, &validation->path, 1,
-                           rawe_responder_burst_pings(responder), rawe_responder_now_ns(),
+                           rawe_responder_paced_pings(responder), rawe_responder_now_ns(),
                            timeout_ns);
-    pthread_mutex_lock(&validations->lock);
-    validation->next = validations->first;
-    validations->first = validation;
-    pthread_mutex_unlock(&validations->lock);
-    rawe_responder_wake(responder);
+    rawe_responder_task_add(responder, &validation->task);
     return validation;
 }
 
@@ -163,42 +168,8 @@ bool rawe_validation_result(const struct rawe_validation *validation, struct raw
 
 void rawe_validation_end(struct rawe_responder *responder, struct rawe_validation *validation)
 {
-    struct rawe_validations *validations = rawe_responder_validations(responder);
-
-    if (validation == NULL) {
-        return;
+    if (validation != NULL) {
+        rawe_responder_task_remove(responder, &validation->task);
+        validation_free(&validation->task);
     }
-    pthread_mutex_lock(&validations->lock);
-    struct rawe_validation **link = &validations->first;
-    while (*link != validation) {
-        link = &(*link)->next;
-    }
-    *link = validation->next;
-    pthread_mutex_unlock(&validations->lock);
-    line_close(&validation->line);
-    free(validation);
-}
-
-int rawe_validations_serve(struct rawe_responder *responder)
-{
-    struct rawe_validations *validations = rawe_responder_validations(responder);
-    uint64_t wake_ns = UINT64_MAX;
-
-    pthread_mutex_lock(&validations->lock);
-    for (struct rawe_validation *v = validations->first; v != NULL; v = v->next) {
-        if (v->over) {
-            continue;
-        }
-        if (!step(&v->search, &v->line)) {
-            __atomic_store_n(&v->over, true, __ATOMIC_RELEASE);
-        } else if (v->search.wake_ns < wake_ns) {
-            wake_ns = v->search.wake_ns;
-        }
-    }
-    pthread_mutex_unlock(&validations->lock);
-    if (wake_ns == UINT64_MAX) {
-        return -1;
-    }
-    const uint64_t now_ns = rawe_responder_now_ns();
-    return wake_ns > now_ns ? (int)((wake_ns - now_ns) / NS_PER_MS) + 1 : 0;
 }

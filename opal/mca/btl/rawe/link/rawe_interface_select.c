@@ -229,7 +229,7 @@ static bool next_entry(const char **list, const char **text, size_t *len_bytes)
     return *len_bytes > 0;
 }
 
-static void tell_unknown(char *unknown, size_t unknown_bytes, const char *text, size_t len_bytes)
+static void report_unknown(char *unknown, size_t unknown_bytes, const char *text, size_t len_bytes)
 {
     if (unknown_bytes == 0 || unknown[0] != '\0') {
         return;
@@ -290,16 +290,16 @@ unsigned rawe_interface_select_from(struct rawe_interface *interfaces, unsigned 
                 }
             }
             if (!known) {
-                tell_unknown(unknown, unknown_bytes, text, len_bytes);
+                report_unknown(unknown, unknown_bytes, text, len_bytes);
             }
         }
     }
     for (unsigned i = 0; i < count; i++) {
         if (interfaces[i].chosen) {
-            const struct rawe_interface moved = interfaces[i];
+            const struct rawe_interface choice = interfaces[i];
             memmove(&interfaces[chosen + 1], &interfaces[chosen],
                     (i - chosen) * sizeof interfaces[0]);
-            interfaces[chosen] = moved;
+            interfaces[chosen] = choice;
             chosen++;
         }
     }

@@ -48,7 +48,7 @@ void rawe_ping_table_destroy(struct rawe_ping_table *table)
 }
 
 /** Block of an index and place in it: 0..63 lie in block 0, 64..191 in block 1, and so on. */
-static unsigned chunk_of(uint32_t index, uint32_t *place)
+static unsigned block_of(uint32_t index, uint32_t *place)
 {
     const uint32_t shifted = index + RAWE_PING_BLOCK_MIN;
     const unsigned block = 31u - (unsigned)__builtin_clz(shifted) - 6u;
@@ -60,7 +60,7 @@ static unsigned chunk_of(uint32_t index, uint32_t *place)
 struct rawe_ping_entry *rawe_ping_table_at(const struct rawe_ping_table *table, int index)
 {
     uint32_t place;
-    const unsigned block = chunk_of((uint32_t)index, &place);
+    const unsigned block = block_of((uint32_t)index, &place);
 
     return &__atomic_load_n(&table->blocks[block], __ATOMIC_ACQUIRE)[place];
 }
@@ -75,7 +75,7 @@ static int take_unused(struct rawe_ping_table *table)
         table->free_head = rawe_ping_table_at(table, index)->next_free;
         return index;
     }
-    const unsigned block = chunk_of(table->used, &place);
+    const unsigned block = block_of(table->used, &place);
     if (block >= RAWE_PING_BLOCKS) {
         return -1;
     }

@@ -26,9 +26,9 @@
 #define RING_BYTES_JUMBO (2u << 20)
 #define JUMBO_MTU_BYTES 16000u
 
-/** Rate limit: frames a second, and how many may come at once. About 4 % of a processor. */
+/** Rate limit, a token bucket: frames a second, and its depth. About 4 % of a processor. */
 #define FRAMES_PER_S 20000u
-#define FRAMES_BURST 2000u
+#define FRAMES_BUCKET 2000u
 #define PAUSE_MS 5
 
 #define STACK_BYTES (128u << 10)
@@ -37,7 +37,8 @@
 struct rawe_responder {
     struct rawe_ring ring;
     struct rawe_ping_table pings;
-    struct rawe_validations validations;
+    pthread_mutex_t tasks_lock;
+    struct rawe_responder_task *tasks;
     int fd;
     int wake_fd; /**< eventfd: readable when there is something to do */
     bool stopping; /**< atomic: the thread shall end */
@@ -65,14 +66,57 @@ struct rawe_ping_table *rawe_responder_ping_table(struct rawe_responder *respond
     return &responder->pings;
 }
 
-struct rawe_validations *rawe_responder_validations(struct rawe_responder *responder)
+void rawe_responder_task_add(struct rawe_responder *responder, struct rawe_responder_task *task)
 {
-    return &responder->validations;
+    pthread_mutex_lock(&responder->tasks_lock);
+    task->next = responder->tasks;
+    responder->tasks = task;
+    pthread_mutex_unlock(&responder->tasks_lock);
+    rawe_responder_wake(responder);
 }
 
-unsigned rawe_responder_burst_pings(const struct rawe_responder *responder)
+void rawe_responder_task_remove(struct rawe_responder *responder,
+                                struct rawe_responder_task *task)
 {
-    return rawe_path_burst_pings(rawe_ring_slots(&responder->ring), FRAMES_PER_S);
+    pthread_mutex_lock(&responder->tasks_lock);
+    struct rawe_responder_task **link = &responder->tasks;
+    while (*link != task) {
+        link = &(*link)->next;
+    }
+    *link = task->next;
+    pthread_mutex_unlock(&responder->tasks_lock);
+}
+
+/** Returns the milliseconds until the first task is due, -1: none is. */
+static int service_tasks(struct rawe_responder *responder)
+{
+    int next_ms = -1;
+
+    pthread_mutex_lock(&responder->tasks_lock);
+    for (struct rawe_responder_task *task = responder->tasks; task != NULL; task = task->next) {
+        const int task_ms = task->service(task);
+        if (task_ms >= 0 && (next_ms < 0 || task_ms < next_ms)) {
+            next_ms = task_ms;
+        }
+    }
+    pthread_mutex_unlock(&responder->tasks_lock);
+    return next_ms;
+}
+
+/** The thread has ended, or never began. */
+static void stop_tasks(struct rawe_responder *responder)
+{
+    while (responder->tasks != NULL) {
+        struct rawe_responder_task *task = responder->tasks;
+        responder->tasks = task->next;
+        task->stop(task);
+    }
+    pthread_mutex_destroy(&responder->tasks_lock);
+}
+
+unsigned rawe_responder_paced_pings(const struct rawe_responder *responder)
+{
+    return rawe_path_paced_pings(rawe_ring_slots(&responder->ring), FRAMES_PER_S);
 }
 
 static void count(uint64_t *counter)
@@ -187,21 +231,20 @@ static bool pause_or_stop(const struct rawe_responder *responder)
 }
 
 /** Returns how long to sleep at most, in milliseconds; -1: until something happens. */
-static int serve(struct rawe_responder *responder)
+static int service(struct rawe_responder *responder)
 {
     const bool asked = responder->asked;
-    const int validation_ms = rawe_validations_serve(responder);
+    const int task_ms = service_tasks(responder);
     int duty_ms = -1;
 
     responder->asked = false;
     if (responder->duty.service != NULL) {
         duty_ms = responder->duty.service(responder->duty.context, asked);
     }
-    return duty_ms < 0 || (validation_ms >= 0 && validation_ms < duty_ms) ? validation_ms
-                                                                          : duty_ms;
+    return duty_ms < 0 || (task_ms >= 0 && task_ms < duty_ms) ? task_ms : duty_ms;
 }
 
-static void *run(void *context)
+static void *thread_main(void *context)
 {
     struct rawe_responder *responder = context;
     struct pollfd waits[] = {
@@ -209,7 +252,7 @@ static void *run(void *context)
         {.fd = responder->fd, .events = POLLIN},
     };
     const uint64_t ns_per_frame = NS_PER_S / FRAMES_PER_S;
-    uint64_t allowed = FRAMES_BURST;
+    uint64_t allowed = FRAMES_BUCKET;
     uint64_t refilled_ns = rawe_responder_now_ns();
     int sleep_ms = -1;
 
@@ -236,7 +279,7 @@ static void *run(void *context)
 
         const uint64_t gained = (rawe_responder_now_ns() - refilled_ns) / ns_per_frame;
         refilled_ns += gained * ns_per_frame;
-        allowed = allowed + gained < FRAMES_BURST ? allowed + gained : FRAMES_BURST;
+        allowed = allowed + gained < FRAMES_BUCKET ? allowed + gained : FRAMES_BUCKET;
         for (; allowed > 0; allowed--) {
             struct tpacket2_hdr *slot = rawe_ring_take(&responder->ring);
             if (slot == NULL) {
@@ -251,7 +294,7 @@ static void *run(void *context)
                 return NULL;
             }
         }
-        sleep_ms = serve(responder);
+        sleep_ms = service(responder);
     }
 }
 
@@ -268,10 +311,10 @@ static int start_thread(struct rawe_responder *responder)
     (void)pthread_attr_setstacksize(&attributes, STACK_BYTES);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    code = pthread_create(&responder->thread, &attributes, run, responder);
+    code = pthread_create(&responder->thread, &attributes, thread_main, responder);
     if (code == EINVAL) {
         /* A program with much thread-local storage needs more stack than ours. */
-        code = pthread_create(&responder->thread, NULL, run, responder);
+        code = pthread_create(&responder->thread, NULL, thread_main, responder);
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attributes);
@@ -311,10 +354,10 @@ int rawe_responder_start(struct rawe_responder **responder, const struct rawe_li
         *error = (struct rawe_link_error){"pthread_cond_init", code};
         goto no_table;
     }
-    code = rawe_validations_init(&r->validations);
+    code = pthread_mutex_init(&r->tasks_lock, NULL);
     if (code != 0) {
         *error = (struct rawe_link_error){"pthread_mutex_init", code};
-        goto no_validations;
+        goto no_tasks;
     }
     r->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (r->wake_fd < 0) {
@@ -340,8 +383,8 @@ no_thread:
 no_socket:
     close(r->wake_fd);
 no_wake_fd:
-    rawe_validations_destroy(r);
-no_validations:
+    stop_tasks(r);
+no_tasks:
     rawe_ping_table_destroy(&r->pings);
 no_table:
     free(r->zeros);
@@ -373,7 +416,7 @@ void rawe_responder_stop(struct rawe_responder *responder)
     rawe_ring_close(&responder->ring);
     close(responder->fd);
     close(responder->wake_fd);
-    rawe_validations_destroy(responder);
+    stop_tasks(responder);
     rawe_ping_table_destroy(&responder->pings);
     free(responder->zeros);
     free(responder);

@@ -1,9 +1,9 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Module: one link, its responder and its engine, from opening to finalize.
+ * Life of a module: opens its link, its responder and its engine, and closes them in finalize.
  */
-#include "btl_rawe_module.h"
+#include "btl_rawe_lifecycle.h"
 
 #include "btl_rawe_close.h"
 #include "btl_rawe_dump.h"
@@ -34,7 +34,7 @@
 /** Frames kept for resending, over all peers of a module. */
 #define FRAMES_LIMIT (1u << 17)
 
-/** Memory for messages that the progress thread keeps for MPI; what comes beyond waits in the ring. */
+/** Memory for messages deferred by the progress thread; what comes beyond waits in the ring. */
 #define DEFERRED_BYTES_MAX (8u << 20)
 
 /** Finalize waits this long in all for peers to acknowledge what is left, ... */
@@ -90,7 +90,7 @@ mca_btl_base_module_t mca_btl_rawe_module_template = {
 };
 
 /** The rules the limits must keep among each other, whatever the user set. */
-static void settle_limits(mca_btl_base_module_t *btl)
+static void order_limits(mca_btl_base_module_t *btl)
 {
     if (btl->btl_eager_limit < 256) {
         btl->btl_eager_limit = 256;
@@ -324,7 +324,7 @@ mca_btl_rawe_module_t *mca_btl_rawe_module_open(const struct rawe_interface *int
             module->super.btl_bandwidth = interface->speed_mbps;
         }
     }
-    settle_limits(&module->super);
+    order_limits(&module->super);
     OBJ_CONSTRUCT(&module->endpoints, opal_list_t);
     OBJ_CONSTRUCT(&module->endpoints_by_name, opal_proc_table_t);
     OBJ_CONSTRUCT(&module->endpoints_lock, opal_mutex_t);

@@ -1,0 +1,21 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Life of a module, from opening to finalize. It stands above all that a module calls; what those
+ * share is the struct in btl_rawe_module.h.
+ */
+#ifndef MCA_BTL_RAWE_LIFECYCLE_H
+#define MCA_BTL_RAWE_LIFECYCLE_H
+
+#include "btl_rawe_module.h"
+
+/** Functions and limits that each module begins with. The user's parameters change the limits. */
+extern mca_btl_base_module_t mca_btl_rawe_module_template;
+
+/** A module for an opened interface. NULL, after a message, when that fails. */
+mca_btl_rawe_module_t *mca_btl_rawe_module_open(const struct rawe_interface *interface);
+
+/** Wait for acknowledgements for a bounded time, then close the module and free it. */
+int mca_btl_rawe_finalize(struct mca_btl_base_module_t *btl);
+
+#endif
