@@ -44,8 +44,7 @@ static void add(struct text *text, const char *format, ...)
 static const char *const type_names[RAWE_FRAME_TYPE_END] = {
     [RAWE_FRAME_DATA] = "DATA",   [RAWE_FRAME_BULK] = "BULK",       [RAWE_FRAME_ACK] = "ACK",
     [RAWE_FRAME_PROBE] = "PROBE", [RAWE_FRAME_CONNECT] = "CONNECT", [RAWE_FRAME_CLOSE] = "CLOSE",
-    [RAWE_FRAME_PING] = "PING",   [RAWE_FRAME_PONG] = "PONG",
-    [RAWE_FRAME_SLICE] = "SLICE",
+    [RAWE_FRAME_PING] = "PING",   [RAWE_FRAME_PONG] = "PONG",       [RAWE_FRAME_SLICE] = "SLICE",
 };
 
 static void add_flags(struct text *text, uint8_t flags)
@@ -54,10 +53,10 @@ static void add_flags(struct text *text, uint8_t flags)
         uint8_t flag;
         const char *name;
     } names[] = {
-        {RAWE_FLAG_ACK_NOW, "ACK_NOW"}, {RAWE_FLAG_PROBE_ANSWER, "PROBE_ANSWER"},
-        {RAWE_FLAG_REPLY, "REPLY"},     {RAWE_FLAG_CHECKSUM, "CHECKSUM"},
-        {RAWE_FLAG_RESENT, "RESENT"},
-        {RAWE_FLAG_DUPLICATE, "DUPLICATE"}, {RAWE_FLAG_SERVICED, "SERVICED"},
+        {RAWE_FLAG_ACK_NOW, "ACK_NOW"},   {RAWE_FLAG_PROBE_ANSWER, "PROBE_ANSWER"},
+        {RAWE_FLAG_REPLY, "REPLY"},       {RAWE_FLAG_CHECKSUM, "CHECKSUM"},
+        {RAWE_FLAG_RESENT, "RESENT"},     {RAWE_FLAG_DUPLICATE, "DUPLICATE"},
+        {RAWE_FLAG_SERVICED, "SERVICED"},
     };
     const char *separator = " flags=";
 

@@ -13,9 +13,9 @@
 #include <string.h>
 
 #define MESSAGE_BYTES 64
-#define BURST 4          /* messages in a row of the one-way patterns */
-#define ROUND_NS 40000   /* time in which each peer has its turn once */
-#define WARM_ROUNDS 8    /* until pools are filled and the round-trip time is known */
+#define BURST 4        /* messages in a row of the one-way patterns */
+#define ROUND_NS 40000 /* time in which each peer has its turn once */
+#define WARM_ROUNDS 8  /* until pools are filled and the round-trip time is known */
 
 #define NOT_INLINE __attribute__((noinline, noclone))
 /* A call in front of this is no jump: callgrind sees the function only leave once it is done. */
@@ -65,7 +65,7 @@ static void turn(struct core_net *net, enum pattern pattern, uint32_t peer, bool
 {
     if (pattern == IN) {
         struct rawe_conn *conn = rawe_conn_table_find(&net->nodes[peer].engine.table,
-                                                  net->hub_conn[peer]->handshake.peer_id);
+                                                      net->hub_conn[peer]->handshake.peer_id);
         for (unsigned i = 0; i < BURST; i++) {
             core_net_send(net, conn, MESSAGE_BYTES);
         }

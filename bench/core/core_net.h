@@ -45,9 +45,9 @@ struct core_queue {
 struct core_net {
     uint64_t now_ns;
     uint32_t peers;
-    struct core_node *nodes;            /* peers + 1 of them */
-    struct rawe_conn **hub_conn;        /* by peer: the hub's connection of the lane in use */
-    enum rawe_lane lane;                /* on which connections are opened */
+    struct core_node *nodes;     /* peers + 1 of them */
+    struct rawe_conn **hub_conn; /* by peer: the hub's connection of the lane in use */
+    enum rawe_lane lane;         /* on which connections are opened */
     struct core_queue to_hub, to_peers;
 };
 

@@ -20,11 +20,11 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t len_bytes, size_t max_bytes
 size_t LLVMFuzzerMutate(uint8_t *data, size_t len_bytes, size_t max_bytes);
 
 /** An invariant: ends the program with a message, which libFuzzer keeps with its input. */
-#define FUZZ_CHECK(condition, text)                                                               \
-    do {                                                                                          \
-        if (!(condition)) {                                                                       \
-            fuzz_fail(__FILE__, __LINE__, #condition, text);                                      \
-        }                                                                                         \
+#define FUZZ_CHECK(condition, text)                          \
+    do {                                                     \
+        if (!(condition)) {                                  \
+            fuzz_fail(__FILE__, __LINE__, #condition, text); \
+        }                                                    \
     } while (0)
 
 _Noreturn void fuzz_fail(const char *file, int line, const char *condition, const char *text);

@@ -76,8 +76,8 @@ static struct world {
 static unsigned transmit(void *context, const struct rawe_frame *frames, unsigned count)
 {
     (void)context;
-    FUZZ_CHECK(count == 1 && frames->len_bytes <= RAWE_PAYLOAD_OFFSET + RAWE_SACK_BYTES_MAX +
-                                                      RAWE_CHECKSUM_BYTES,
+    FUZZ_CHECK(count == 1 && frames->len_bytes <=
+                                 RAWE_PAYLOAD_OFFSET + RAWE_SACK_BYTES_MAX + RAWE_CHECKSUM_BYTES,
                "a receiver sends more than acknowledgements and answers");
     return count;
 }
@@ -317,8 +317,7 @@ static void deliver_one_by_one(void)
         size_t len_bytes = RAWE_HEADER_BYTES + payload_bytes;
         len_bytes = len_bytes < world.batch_bytes - at ? len_bytes : world.batch_bytes - at;
         uint8_t *frame = fuzz_copy(world.batch + at, len_bytes);
-        rawe_engine_receive_parts(&world.engine, peer_mac, frame, len_bytes, NULL, 0,
-                                  world.now_ns);
+        rawe_engine_receive_parts(&world.engine, peer_mac, frame, len_bytes, NULL, 0, world.now_ns);
         fuzz_delete(frame);
         at += len_bytes;
     }
@@ -329,8 +328,8 @@ static void only_plan(const struct step *step)
 {
     struct rawe_placement placement = {0};
     size_t head_bytes = (step->a & 127) < world.batch_bytes ? (step->a & 127) : world.batch_bytes;
-    if (plan(&world.engine, peer_mac, world.batch, head_bytes, step->b & 0x1FFFF,
-             step->c & 0x1FFFF, &placement)) {
+    if (plan(&world.engine, peer_mac, world.batch, head_bytes, step->b & 0x1FFFF, step->c & 0x1FFFF,
+             &placement)) {
         size_t frame_bytes = step->b & 0x1FFFF, total_bytes = step->c & 0x1FFFF;
         frame_bytes = frame_bytes == 0 || frame_bytes > total_bytes ? total_bytes : frame_bytes;
         size_t count = (total_bytes + frame_bytes - 1) / frame_bytes;

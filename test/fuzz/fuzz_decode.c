@@ -94,8 +94,8 @@ static void check_checksum(const uint8_t *bytes, size_t len_bytes)
     size_t half_bytes = len_bytes / 2;
     uint8_t written[RAWE_CHECKSUM_BYTES];
     uint32_t whole = rawe_crc32c(0, bytes, len_bytes);
-    uint32_t parts = rawe_crc32c(rawe_crc32c(0, bytes, half_bytes), bytes + half_bytes,
-                                 len_bytes - half_bytes);
+    uint32_t parts =
+        rawe_crc32c(rawe_crc32c(0, bytes, half_bytes), bytes + half_bytes, len_bytes - half_bytes);
     FUZZ_CHECK(whole == parts, "a checksum made in two parts differs");
     rawe_checksum_encode(written, whole);
     FUZZ_CHECK(rawe_checksum_decode(written) == whole, "a checksum did not survive encoding");

@@ -21,11 +21,10 @@ static const struct field header_fields[] = {{0, 1}, {1, 1},  {2, 2},  {4, 4},
 static const struct field payload_fields[] = {{0, 1},  {1, 1},  {2, 2},  {4, 4},  {8, 4},  {12, 4},
                                               {16, 2}, {18, 1}, {19, 1}, {20, 4}, {24, 8}, {16, 8}};
 
-static const uint64_t edges[] = {0,     1,     2,      3,          4,
-                                 7,     8,     0x3F,   0x40,       0xFF,
-                                 0x100, 0x400, 0x7FFF, 0x8000,     0xFFFF,
-                                 0x10000,      0x7FFFFFFFu, 0x80000000u, 0xFFFFFFF8u, 0xFFFFFFFFu,
-                                 UINT64_MAX,   1ull << 63};
+static const uint64_t edges[] = {
+    0,           1,           2,           3,           4,          7,         8,      0x3F,
+    0x40,        0xFF,        0x100,       0x400,       0x7FFF,     0x8000,    0xFFFF, 0x10000,
+    0x7FFFFFFFu, 0x80000000u, 0xFFFFFFF8u, 0xFFFFFFFFu, UINT64_MAX, 1ull << 63};
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -41,9 +40,9 @@ static void change_field(uint8_t *at, size_t room, const struct field *field, ui
     if (room < (size_t)field->offset + field->bytes) {
         return;
     }
-    uint64_t value = fuzz_random(random) % 2 != 0 ? edges[fuzz_random(random) % COUNT(edges)]
-                                                  : (uint64_t)fuzz_random(random) << 32 |
-                                                        fuzz_random(random);
+    uint64_t value = fuzz_random(random) % 2 != 0
+                         ? edges[fuzz_random(random) % COUNT(edges)]
+                         : (uint64_t)fuzz_random(random) << 32 | fuzz_random(random);
     if (field->bytes == 1) {
         value %= 16;
     }

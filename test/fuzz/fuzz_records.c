@@ -10,11 +10,13 @@
 
 /** Numbers at the edges of windows, lengths and sequence space. */
 static const uint32_t edges[] = {
-    0,          1,          2,          3,      4,      7,      8,      15,     16,     17,
-    24,         31,         32,         63,     64,     65,     127,    128,    255,    256,
-    511,        512,        1023,       1024,   1025,   1454,   1462,   4095,   4096,   32767,
-    32768,      65507,      65528,      65535,  65536,  1u << 20, 0x7FFFFFFFu, 0x80000000u,
-    0x80000001u, 0xFFFF0000u, 0xFFFFFFF0u, 0xFFFFFFFEu, 0xFFFFFFFFu,
+    0,           1,           2,           3,           4,           7,           8,
+    15,          16,          17,          24,          31,          32,          63,
+    64,          65,          127,         128,         255,         256,         511,
+    512,         1023,        1024,        1025,        1454,        1462,        4095,
+    4096,        32767,       32768,       65507,       65528,       65535,       65536,
+    1u << 20,    0x7FFFFFFFu, 0x80000000u, 0x80000001u, 0xFFFF0000u, 0xFFFFFFF0u, 0xFFFFFFFEu,
+    0xFFFFFFFFu,
 };
 
 struct script {

@@ -148,8 +148,8 @@ static unsigned transmit_batch(void *context, const struct rawe_frame *frames, u
     FUZZ_CHECK(count >= 1 && count <= batches->frames_max, "a batch of no or too many frames");
     for (unsigned i = 0; i < count; i++) {
         FUZZ_CHECK(frames[i].len_bytes <= frames[0].len_bytes &&
-                       (i + 1 == count || frames[0].len_bytes - frames[i].len_bytes <=
-                                              batches->fill_max_bytes),
+                       (i + 1 == count ||
+                        frames[0].len_bytes - frames[i].len_bytes <= batches->fill_max_bytes),
                    "a frame of a batch is longer than the first, or much shorter");
         FUZZ_CHECK(frames[i].len_bytes <= RAWE_PAYLOAD_OFFSET +
                                               node->engine.config.payload_max_bytes -
@@ -236,7 +236,8 @@ static void start_node(struct net *net, unsigned index)
     };
     node->ending = false;
     if (net->use_batches) {
-        (void)rawe_engine_use_batches(&node->engine, &batches); /* without memory: without batches */
+        (void)rawe_engine_use_batches(&node->engine,
+                                      &batches); /* without memory: without batches */
     }
 }
 
@@ -386,8 +387,8 @@ static void receive_batch(struct net *net, unsigned position, unsigned count)
     size_t peek_bytes = frame_bytes < 64 ? frame_bytes : 64;
     uint8_t *head = fuzz_copy(frames[0]->bytes + RAWE_ETH_HEADER_BYTES, peek_bytes);
     struct rawe_placement placement = {0};
-    bool placed = rawe_engine_plan(engine, mac, head, peek_bytes, frame_bytes, total_bytes,
-                                   &placement);
+    bool placed =
+        rawe_engine_plan(engine, mac, head, peek_bytes, frame_bytes, total_bytes, &placement);
     fuzz_delete(head);
     for (unsigned i = 0; placed && i < count; i++) {
         memcpy(placement.base + (size_t)i * placement.data_bytes,

@@ -53,8 +53,8 @@ struct net_message {
     size_t len_bytes;
     uint8_t from, lane;
     bool put;
-    bool accepted;  /**< the engine has taken it */
-    bool failed;    /**< completed with an error */
+    bool accepted; /**< the engine has taken it */
+    bool failed;   /**< completed with an error */
     unsigned delivered;
     /* PUT: the memory at the other end */
     uint8_t *region;
@@ -82,13 +82,13 @@ struct net {
     struct net_frame *wire[NET_WIRE_FRAMES];
     unsigned wire_count;
     unsigned batch_number;
-    unsigned sent_in_call; /**< frames, since the script's last step */
-    uint32_t keys;         /**< drawn so far */
-    bool tainted;          /**< frames were forged with valid keys */
-    bool torn;             /**< batches may lie on the wire with gaps, or memory ran out */
+    unsigned sent_in_call;      /**< frames, since the script's last step */
+    uint32_t keys;              /**< drawn so far */
+    bool tainted;               /**< frames were forged with valid keys */
+    bool torn;                  /**< batches may lie on the wire with gaps, or memory ran out */
     bool unsettled[RAWE_LANES]; /**< something was closed or given up there */
-    bool replies;          /**< messages are answered when delivered, followed when complete */
-    bool closes_failed;    /**< `failed` closes the connection */
+    bool replies;               /**< messages are answered when delivered, followed when complete */
+    bool closes_failed;         /**< `failed` closes the connection */
     bool use_batches;
     struct net_message messages[NET_MESSAGES_MAX];
     unsigned message_count;
@@ -126,7 +126,7 @@ void net_check(struct net *net);
 void net_send_copy(struct net_node *node, enum rawe_lane lane, size_t len_bytes);
 struct net_send_options {
     bool relaxed, ordered;
-    bool moved; /**< let the engine go on with a copy once all has been framed */
+    bool moved;  /**< let the engine go on with a copy once all has been framed */
     uint8_t cut; /**< share of the first piece, in 256ths */
 };
 void net_send_message(struct net_node *node, enum rawe_lane lane, size_t len_bytes,

@@ -66,8 +66,7 @@ void net_mutate(struct net *net, unsigned position, unsigned field, uint32_t val
         frame->batch = len_bytes < RAWE_ETH_HEADER_BYTES ? 0 : frame->batch;
     } else if (field == FIELDS + 1) { /* some bytes of the payload */
         for (unsigned i = 0; i < 4 && frame->len_bytes > RAWE_PAYLOAD_OFFSET; i++) {
-            size_t at = RAWE_PAYLOAD_OFFSET +
-                        (more + i) % (frame->len_bytes - RAWE_PAYLOAD_OFFSET);
+            size_t at = RAWE_PAYLOAD_OFFSET + (more + i) % (frame->len_bytes - RAWE_PAYLOAD_OFFSET);
             frame->bytes[at] ^= (uint8_t)(value >> (8 * i));
         }
     } else {
@@ -104,7 +103,7 @@ static const struct net_message *some_put(const struct net *net, unsigned victim
 }
 
 static size_t forge_fragment(const struct net_node *victim, const struct rawe_conn *conn,
-                          const struct net_forgery *forgery, uint8_t *out)
+                             const struct net_forgery *forgery, uint8_t *out)
 {
     struct rawe_fragment fragment = {
         .kind = (uint8_t)(forgery->what >> 4 & 7),
@@ -201,8 +200,9 @@ void net_forge(struct net_node *victim, enum rawe_lane lane, const struct net_fo
     };
     uint32_t expected = conn->recvwin.acktr != NULL ? conn->recvwin.acktr->next : 0;
     header.sequence = expected + (uint32_t)(int16_t)forgery->numbers;
-    header.acknowledgement = ((forgery->what & 0x4000) != 0 ? conn->sendwin.next : conn->sendwin.una) +
-                             (uint32_t)(int16_t)(forgery->numbers >> 16);
+    header.acknowledgement =
+        ((forgery->what & 0x4000) != 0 ? conn->sendwin.next : conn->sendwin.una) +
+        (uint32_t)(int16_t)(forgery->numbers >> 16);
     if (header.type == RAWE_FRAME_ACK) {
         header.sequence = conn->liveness.probe_number + (uint32_t)(int16_t)forgery->numbers;
     }

@@ -23,8 +23,7 @@ static const uint8_t *content(unsigned id)
 }
 
 /** A new entry, or NULL when a script has had enough of them. */
-static struct net_message *new_message(struct net_node *node, enum rawe_lane lane,
-                                       size_t len_bytes)
+static struct net_message *new_message(struct net_node *node, enum rawe_lane lane, size_t len_bytes)
 {
     struct net *net = node->net;
     net_open(node, lane);
@@ -89,8 +88,8 @@ static void done(struct rawe_send *send, enum rawe_status status)
     message->failed = status != RAWE_STATUS_DONE;
     if (message->put) {
         FUZZ_CHECK(message->failed || net->tainted || net->unsettled[message->lane] ||
-                       memcmp(message->region + message->offset, content(id),
-                              message->len_bytes) == 0,
+                       memcmp(message->region + message->offset, content(id), message->len_bytes) ==
+                           0,
                    "a PUT was completed, but its data is not in place");
         net_ledger_close_region(net, id);
     }

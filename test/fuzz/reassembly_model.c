@@ -92,7 +92,8 @@ void reassembly_model_step(struct reassembly_model *model, uint8_t options, uint
         .data = data,
     };
     if (fragment.offset + fragment.data_bytes > fragment.total_bytes) {
-        fragment.total_bytes = (uint32_t)fragment.offset + fragment.data_bytes; /* the decoder sees to that */
+        fragment.total_bytes =
+            (uint32_t)fragment.offset + fragment.data_bytes; /* the decoder sees to that */
     }
     memset(data, (int)(a ^ b ^ c), sizeof(data));
     switch (options % 8) {

@@ -45,7 +45,7 @@ enum sim_event_kind {
     SIM_EVENT_DEATH,     /**< a process dies */
     SIM_EVENT_BIRTH,     /**< another one starts in its place */
     SIM_EVENT_SEVER,     /**< a host is cut off for long */
-    SIM_EVENT_THREAD,     /**< the progress thread looks at the node of life `value` */
+    SIM_EVENT_THREAD,    /**< the progress thread looks at the node of life `value` */
     SIM_EVENT_FORGE,     /**< a frame of kind `value` is made up */
 };
 
@@ -79,11 +79,11 @@ struct sim_packet {
     uint32_t source, destination; /**< nodes */
     uint32_t len_bytes;
     uint32_t room_bytes;
-    uint32_t sequenced;      /**< how many sequenced frames it carries */
-    uint32_t stream_id;      /**< connection id of the receiver's that it was sent to */
-    uint64_t order;          /**< of its first frame among those sent on the connection; 0: none */
-    bool batch;              /**< frames without Ethernet headers, behind the one of the packet */
-    uint32_t segment_bytes;  /**< of each frame of a batch but the last */
+    uint32_t sequenced;     /**< how many sequenced frames it carries */
+    uint32_t stream_id;     /**< connection id of the receiver's that it was sent to */
+    uint64_t order;         /**< of its first frame among those sent on the connection; 0: none */
+    bool batch;             /**< frames without Ethernet headers, behind the one of the packet */
+    uint32_t segment_bytes; /**< of each frame of a batch but the last */
     uint8_t bytes[];
 };
 
@@ -94,8 +94,8 @@ struct sim_net {
     struct sim_packet *free[SIM_PACKET_SIZES];
     struct sim_random loss, burst, duplicate, reorder, jitter, corrupt, partition, forge;
     uint64_t partition_until_ns;
-    uint8_t *side;   /**< by node: 0 or 1 */
-    bool one_way;    /**< only frames from side 0 to side 1 are lost */
+    uint8_t *side; /**< by node: 0 or 1 */
+    bool one_way;  /**< only frames from side 0 to side 1 are lost */
     uint64_t in_flight;
     struct sim_packet *heard[SIM_HEARD]; /**< frames kept for sending them again; may be NULL */
 };
@@ -103,10 +103,10 @@ struct sim_net {
 /** What the network has done to frames so far: decides which invariants hold. */
 struct sim_incidents {
     uint64_t lost, lost_sequenced, duplicated, overtaken, corrupted, ring_drops;
-    uint64_t closed;  /**< connections, before the end of the run */
+    uint64_t closed; /**< connections, before the end of the run */
     uint64_t deaths;
     uint64_t isolated; /**< hosts that stood still or were cut off for too long */
-    uint64_t revoked;   /**< handles */
+    uint64_t revoked;  /**< handles */
     uint64_t forged;
 };
 
@@ -144,8 +144,8 @@ void sim_trouble_sever(struct sim *sim, struct sim_node *node);
 
 enum sim_forgery {
     SIM_FORGERY_UNKNOWN_PEER, /**< by one who does not know the keys */
-    SIM_FORGERY_REPLAY,   /**< a frame as it was once sent */
-    SIM_FORGERY_HOSTILE,  /**< by one who knows everything */
+    SIM_FORGERY_REPLAY,       /**< a frame as it was once sent */
+    SIM_FORGERY_HOSTILE,      /**< by one who knows everything */
 };
 
 /** Plan the first of each kind. */
@@ -168,11 +168,12 @@ struct sim_sending {
 
 /** A connection as it was after the last progress of its node. */
 struct sim_watch {
-    uint32_t local_id;      /**< changes with each life of the connection */
+    uint32_t local_id; /**< changes with each life of the connection */
     uint32_t cc_window;
-    uint64_t cc_used_ns;    /**< when that window was last made use of */
+    uint64_t cc_used_ns;          /**< when that window was last made use of */
     uint32_t acked, acked_beyond; /**< what acknowledgements have said of the peer's frames */
-    uint64_t owed_since_ns; /**< frames are not acknowledged since, by the node's clock; 0: all are */
+    uint64_t
+        owed_since_ns; /**< frames are not acknowledged since, by the node's clock; 0: all are */
 };
 
 /** A process as another one knows it. */
@@ -192,28 +193,28 @@ struct sim_channel {
     uint32_t peer_life;
     uint8_t lane;
     bool failed;
-    bool unsettled;         /**< the peer has closed or given up, and we may not know yet */
-    uint32_t stream_id;     /**< peer's connection id that what follows belongs to */
-    uint32_t next_sequence; /**< of the frames seen to leave */
-    uint64_t sent_order;    /**< of the frame or probe sent last */
-    uint64_t arrived_order; /**< of the newest one that the peer has taken */
+    bool unsettled;               /**< the peer has closed or given up, and we may not know yet */
+    uint32_t stream_id;           /**< peer's connection id that what follows belongs to */
+    uint32_t next_sequence;       /**< of the frames seen to leave */
+    uint64_t sent_order;          /**< of the frame or probe sent last */
+    uint64_t arrived_order;       /**< of the newest one that the peer has taken */
     struct sim_sending *sendings; /**< by sequence number, modulo the window: the newest one */
-    struct sim_sending *early; /**< of frames that had arrived before: not evidence at once */
+    struct sim_sending *early;    /**< of frames that had arrived before: not evidence at once */
     uint32_t early_count, early_room;
-    uint32_t credit_most;   /**< that the peer has ever advertised */
+    uint32_t credit_most; /**< that the peer has ever advertised */
     struct sim_watch watch;
     uint32_t fragmented_next; /**< fragmented messages before this one may not arrive any more */
-    uint64_t pong_ns;       /**< newest answer of its responder, in the node's clock */
+    uint64_t pong_ns;         /**< newest answer of its responder, in the node's clock */
 };
 
 struct sim_app {
     struct sim_random random;
     unsigned operations_left;
-    uint64_t next_ns;            /**< next burst of operations */
-    unsigned open_sends;         /**< messages and PUTs handed to the engine, not completed */
-    struct sim_message *retry;   /**< the engine was busy and cannot queue them */
-    uint64_t retry_ns;           /**< when to try these again */
-    uint64_t retry_wait_ns;      /**< grows while it stays in vain */
+    uint64_t next_ns;          /**< next burst of operations */
+    unsigned open_sends;       /**< messages and PUTs handed to the engine, not completed */
+    struct sim_message *retry; /**< the engine was busy and cannot queue them */
+    uint64_t retry_ns;         /**< when to try these again */
+    uint64_t retry_wait_ns;    /**< grows while it stays in vain */
     unsigned closes_left;
 };
 
@@ -230,10 +231,10 @@ struct sim_packet *sim_queue_take(struct sim_queue *queue);
 struct sim_node {
     struct sim *sim;
     uint32_t index;
-    uint32_t life;     /**< counts the processes that have run here */
+    uint32_t life; /**< counts the processes that have run here */
     bool alive;
-    bool ending;       /**< closing its connections: accepts none, sends none */
-    bool muted;        /**< what it sends goes nowhere */
+    bool ending; /**< closing its connections: accepts none, sends none */
+    bool muted;  /**< what it sends goes nowhere */
     uint8_t mac[RAWE_MAC_BYTES];
     uint16_t port;
     uint32_t key;
@@ -244,41 +245,41 @@ struct sim_node {
 
     struct rawe_engine engine;
     struct rawe_handle_table handles;
-    struct sim_peer *peers;                    /**< everybody it has known in this life */
-    struct sim_channel *channels;              /**< all of them */
-    unsigned channel_count, channels_most;     /**< now, and at any time of this life */
+    struct sim_peer *peers;                     /**< everybody it has known in this life */
+    struct sim_channel *channels;               /**< all of them */
+    unsigned channel_count, channels_most;      /**< now, and at any time of this life */
     struct sim_channel *(*current)[RAWE_LANES]; /**< by peer: the one to send on */
 
-    struct sim_queue ring;   /**< frames */
-    struct sim_queue bulk;   /**< batches, and frames of batches */
-    struct sim_queue stray;  /**< from unknown peers: a kernel's filter would not let them through */
+    struct sim_queue ring;  /**< frames */
+    struct sim_queue bulk;  /**< batches, and frames of batches */
+    struct sim_queue stray; /**< from unknown peers: a kernel's filter would not let them through */
     bool sends_batches;
     enum sim_batch_path batch_path; /**< of all batches to this node */
-    uint64_t busy_until_ns;  /**< its processor is not free before */
-    uint64_t local_ns;       /**< virtual time as far as its program has got */
-    uint64_t pause_until_ns; /**< computes, does not call progress */
-    uint64_t frozen_until_ns; /**< the whole host stands still */
-    uint32_t thread_backoff;   /**< factor on the progress thread's planned interval */
-    bool thread_mode;            /**< the progress thread has taken over in this life */
-    uint64_t cut_until_ns;   /**< no frame reaches or leaves it */
-    bool isolated;          /**< was silent beyond the peer timeout: peers may have given it up */
+    uint64_t busy_until_ns;         /**< its processor is not free before */
+    uint64_t local_ns;              /**< virtual time as far as its program has got */
+    uint64_t pause_until_ns;        /**< computes, does not call progress */
+    uint64_t frozen_until_ns;       /**< the whole host stands still */
+    uint32_t thread_backoff;        /**< factor on the progress thread's planned interval */
+    bool thread_mode;               /**< the progress thread has taken over in this life */
+    uint64_t cut_until_ns;          /**< no frame reaches or leaves it */
+    bool isolated; /**< was silent beyond the peer timeout: peers may have given it up */
     unsigned pauses_left, freezes_left, jumps_left;
-    unsigned slowness;       /**< factor by which its links are slower than planned */
-    uint64_t idle_backoff_ns;        /**< wait before the next flush, grows while flushes are in vain */
-    uint64_t wake_ns;        /**< when progress is called next; UINT64_MAX: not planned */
-    uint64_t wake_number;    /**< of the event that is valid */
+    unsigned slowness;        /**< factor by which its links are slower than planned */
+    uint64_t idle_backoff_ns; /**< wait before the next flush, grows while flushes are in vain */
+    uint64_t wake_ns;         /**< when progress is called next; UINT64_MAX: not planned */
+    uint64_t wake_number;     /**< of the event that is valid */
 
-    uint64_t wire_free_ns;   /**< link to the switch: free again */
-    uint64_t port_free_ns;   /**< link from the switch: free again */
+    uint64_t wire_free_ns; /**< link to the switch: free again */
+    uint64_t port_free_ns; /**< link from the switch: free again */
     uint64_t burst_until_ns;
     uint64_t full_until_ns;
-    uint64_t *newest_ns;     /**< by source: when the frame that is due last arrives */
+    uint64_t *newest_ns;               /**< by source: when the frame that is due last arrives */
     uint64_t frames_new, frames_again; /**< sequenced frames seen to leave, first time or not */
-    uint64_t control;        /**< ACK, PROBE, PING and PONG seen to leave */
-    uint64_t end_ns;         /**< when it closes all its connections, once the run is finishing */
+    uint64_t control;                  /**< ACK, PROBE, PING and PONG seen to leave */
+    uint64_t end_ns; /**< when it closes all its connections, once the run is finishing */
 
     struct sim_app app;
-    uint8_t *arena;          /**< memory that PUTs write into; NULL: none yet */
+    uint8_t *arena; /**< memory that PUTs write into; NULL: none yet */
     uint32_t arena_bytes;
     struct sim_transfer *regions; /**< registered or kept aside, by offset */
 };
@@ -318,12 +319,12 @@ bool sim_channel_settled(struct sim_channel *channel);
 /** rawe_output.transmit; context is the node. */
 unsigned sim_channel_transmit(void *context, const struct rawe_frame *frames, unsigned count);
 /** A PING or PONG has come to the node's responder. */
-void sim_responder_receive(struct sim *sim, struct sim_node *node,
-                           const struct rawe_header *header, const struct sim_packet *packet);
+void sim_responder_receive(struct sim *sim, struct sim_node *node, const struct rawe_header *header,
+                           const struct sim_packet *packet);
 
 /** Copy a frame's pieces, all but the first `skip_bytes`, to `out`; check that they add up. */
-void sim_channel_linearize(struct sim_node *node, const struct rawe_frame *frame, uint32_t skip_bytes,
-                        uint8_t *out, struct rawe_header *header);
+void sim_channel_linearize(struct sim_node *node, const struct rawe_frame *frame,
+                           uint32_t skip_bytes, uint8_t *out, struct rawe_header *header);
 /** Fill in whom a packet is for. */
 void sim_channel_address(struct sim_node *node, struct sim_packet *packet);
 
@@ -370,14 +371,14 @@ struct sim_transfer {
     uint32_t source, target;
     uint32_t source_life, target_life;
     uint32_t len_bytes;
-    uint32_t offset;       /**< of the region in the arena */
+    uint32_t offset; /**< of the region in the arena */
     uint32_t handle_index;
     uint64_t handle_key;
     uint64_t content_seed;
-    unsigned parts_open;   /**< PUTs not completed */
+    unsigned parts_open; /**< PUTs not completed */
     bool registered;
     bool revoked;
-    bool lossy;            /**< a connection it needs was closed or an end died */
+    bool lossy; /**< a connection it needs was closed or an end died */
     bool finished;
 };
 
@@ -431,11 +432,11 @@ void sim_check_leaks(struct sim_node *node);
 _Noreturn void sim_violation(struct sim *sim, const char *invariant, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 void sim_trace_line(struct sim *sim, const char *format, ...) __attribute__((format(printf, 2, 3)));
-#define sim_trace(sim, ...)                                                                       \
-    do {                                                                                          \
-        if ((sim)->options.trace) {                                                               \
-            sim_trace_line(sim, __VA_ARGS__);                                                     \
-        }                                                                                         \
+#define sim_trace(sim, ...)                   \
+    do {                                      \
+        if ((sim)->options.trace) {           \
+            sim_trace_line(sim, __VA_ARGS__); \
+        }                                     \
     } while (0)
 /** A frame in words. */
 const char *sim_trace_frame(const struct sim_packet *packet, char *out, size_t out_bytes);
@@ -448,7 +449,7 @@ struct sim_result {
     uint64_t incidents; /**< of all faults together */
     uint64_t calm_connections;
     uint64_t calm_frames, calm_control; /**< the same, when nothing has disturbed the run */
-    uint64_t digest; /**< of all that happened */
+    uint64_t digest;                    /**< of all that happened */
     unsigned nodes;
     uint32_t faults;
 };
@@ -461,12 +462,12 @@ struct sim {
     uint64_t channels_opened;
     uint64_t incident_count; /**< happened, or kept from happening by the options */
     uint64_t digest;
-    uint64_t activity_ns;    /**< when something was last submitted, delivered or completed */
-    uint64_t disturbed_ns;   /**< last known end of a pause or partition */
+    uint64_t activity_ns;  /**< when something was last submitted, delivered or completed */
+    uint64_t disturbed_ns; /**< last known end of a pause or partition */
     uint64_t faults_end_ns;
-    bool calm;               /**< no frame lost, doubled or late, no connection ended, no pause */
-    bool finishing;          /**< everything has been settled; nodes end one by one */
-    unsigned unborn;         /**< processes that are still to start */
+    bool calm;       /**< no frame lost, doubled or late, no connection ended, no pause */
+    bool finishing;  /**< everything has been settled; nodes end one by one */
+    unsigned unborn; /**< processes that are still to start */
     struct sim_events events;
     struct sim_net net;
     struct sim_incidents incidents;

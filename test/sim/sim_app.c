@@ -112,8 +112,8 @@ static void begin_streak(struct sim *sim, struct sim_node *node)
     struct sim_app *app = &node->app;
     uint32_t peer = choose_peer(&sim->plan, node);
     uint32_t most_bytes = sim_batch_payload_bytes(node) - RAWE_FRAGMENT_PART_BYTES;
-    uint32_t longest = most_bytes < sim->plan.message_max_bytes ? most_bytes
-                                                                : sim->plan.message_max_bytes;
+    uint32_t longest =
+        most_bytes < sim->plan.message_max_bytes ? most_bytes : sim->plan.message_max_bytes;
     uint32_t len_bytes = (uint32_t)sim_random_between(&app->random, longest / 3, longest);
     uint64_t left = sim_random_between(&app->random, 16, 128);
 

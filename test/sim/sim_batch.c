@@ -34,8 +34,9 @@ static unsigned transmit(void *context, const struct rawe_frame *frames, unsigne
     total_bytes = (count - 1) * segment_bytes + frames[count - 1].len_bytes - RAWE_ETH_HEADER_BYTES;
     if (count > sim->plan.batch_frames_max || total_bytes > sim->plan.batch_bytes_max ||
         segment_bytes + OVERHEAD_BYTES > node->payload_max_bytes + RAWE_HEADER_BYTES) {
-        sim_violation(sim, "batches keep to their limits", "n%u sends %u frames, %u bytes, first %u",
-                      node->index, count, total_bytes, segment_bytes);
+        sim_violation(sim, "batches keep to their limits",
+                      "n%u sends %u frames, %u bytes, first %u", node->index, count, total_bytes,
+                      segment_bytes);
     }
     struct sim_packet *packet = sim_packet_take(sim, RAWE_ETH_HEADER_BYTES + total_bytes);
     uint8_t *out = packet->bytes + RAWE_ETH_HEADER_BYTES;
@@ -172,11 +173,10 @@ static void receive_in_place(struct sim_node *node, const struct sim_packet *pac
                                   len_bytes - placement->head_bytes, sim_node_engine_time(node));
         i++;
         if (runs && i < full) {
-            i += rawe_engine_receive_predicted(&node->engine, source_mac,
-                                         heads + i * placement->head_bytes, placement->head_bytes,
-                                         placement,
-                                         placement->base + (size_t)i * placement->data_bytes,
-                                         full - i, sim_node_engine_time(node));
+            i += rawe_engine_receive_predicted(
+                &node->engine, source_mac, heads + i * placement->head_bytes, placement->head_bytes,
+                placement, placement->base + (size_t)i * placement->data_bytes, full - i,
+                sim_node_engine_time(node));
         }
     }
     free(heads);

@@ -216,8 +216,8 @@ static bool control_frames_few(const struct state *state)
            "allowed\n",
            (unsigned long long)control, (unsigned long long)frames,
            100.0 * (double)control / (double)frames, CONTROL_PERCENT_MOST);
-    return control <= frames * CONTROL_PERCENT_MOST / 100 +
-                          total.sum.calm_connections * CONTROL_FIRST;
+    return control <=
+           frames * CONTROL_PERCENT_MOST / 100 + total.sum.calm_connections * CONTROL_FIRST;
 }
 
 static bool any_working(const struct state *state)

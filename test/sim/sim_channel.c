@@ -295,11 +295,14 @@ static void failed(void *context, struct rawe_conn *conn, uint64_t silent_ns)
     }
 }
 
-const struct rawe_callbacks sim_channel_callbacks = {
-    .deliver = deliver, .accept = accept_peer, .silent = silent, .stalled = silent, .failed = failed};
+const struct rawe_callbacks sim_channel_callbacks = {.deliver = deliver,
+                                                     .accept = accept_peer,
+                                                     .silent = silent,
+                                                     .stalled = silent,
+                                                     .failed = failed};
 
-void sim_channel_linearize(struct sim_node *node, const struct rawe_frame *frame, uint32_t skip_bytes,
-                        uint8_t *out, struct rawe_header *header)
+void sim_channel_linearize(struct sim_node *node, const struct rawe_frame *frame,
+                           uint32_t skip_bytes, uint8_t *out, struct rawe_header *header)
 {
     uint32_t at = 0;
     uint8_t head[RAWE_ETH_HEADER_BYTES + RAWE_HEADER_BYTES];

@@ -36,7 +36,7 @@ static void check_sequenced(struct sim_node *node, const struct rawe_header *hea
         again = (header->flags & RAWE_FLAG_RESENT) != 0;
         channel->next_sequence = again ? channel->next_sequence : header->sequence;
     } else if (again != ((header->flags & RAWE_FLAG_RESENT) != 0) ||
-        (!again && header->sequence != channel->next_sequence)) {
+               (!again && header->sequence != channel->next_sequence)) {
         sim_violation(sim, "sequence numbers", "n%u sends frame %u to n%u%s, next new one is %u",
                       node->index, header->sequence, channel->peer,
                       header->flags & RAWE_FLAG_RESENT ? " again" : "", channel->next_sequence);
@@ -81,10 +81,12 @@ static void check_window(struct sim *sim, const struct sim_channel *channel)
             rawe_sequence_before(sequence, conn->sendwin.transmit_from)) {
             sim_violation(sim, "window is consistent",
                           "n%u to n%u: frame %u has to be sent, but looking begins at %u",
-                          channel->node->index, channel->peer, sequence, conn->sendwin.transmit_from);
+                          channel->node->index, channel->peer, sequence,
+                          conn->sendwin.transmit_from);
         }
     }
-    if (count[RAWE_TXFRAME_SENT] != conn->sendwin.in_flight || count[RAWE_TXFRAME_SACKED] != conn->sendwin.sacked ||
+    if (count[RAWE_TXFRAME_SENT] != conn->sendwin.in_flight ||
+        count[RAWE_TXFRAME_SACKED] != conn->sendwin.sacked ||
         count[RAWE_TXFRAME_WAITING] + count[RAWE_TXFRAME_LOST] != conn->sendwin.to_transmit) {
         sim_violation(sim, "window is consistent", "n%u to n%u: counts of frames are wrong",
                       channel->node->index, channel->peer);
@@ -102,7 +104,8 @@ static void check_channel(struct sim *sim, const struct sim_channel *channel)
         sim_violation(
             sim, "window is consistent",
             "n%u to n%u: %u frames in the window, %u in flight, %u SACKed, %u to transmit",
-            node->index, channel->peer, window, conn->sendwin.in_flight, conn->sendwin.sacked, conn->sendwin.to_transmit);
+            node->index, channel->peer, window, conn->sendwin.in_flight, conn->sendwin.sacked,
+            conn->sendwin.to_transmit);
     }
     uint32_t credit = channel->credit_most;
     if (conn->sendwin.in_flight > credit && !sim->plan.lying) {
@@ -128,15 +131,18 @@ static void check_channel(struct sim *sim, const struct sim_channel *channel)
     bool waits = conn->queue.first != NULL || conn->sendwin.to_transmit != 0;
     if (conn->handshake.state == RAWE_CONN_OPEN && waits && !conn->is_pending && !sim->plan.lying &&
         !rawe_timer_armed(&conn->timer)) {
-        sim_violation(sim, "somebody asks", "n%u to n%u: something to send, and nothing to wait for",
-                      node->index, channel->peer);
+        sim_violation(sim, "somebody asks",
+                      "n%u to n%u: something to send, and nothing to wait for", node->index,
+                      channel->peer);
     }
     const struct rawe_engine *engine = &node->engine;
     uint64_t clock_ns = sim_node_clock(node);
-    uint64_t most_ns = engine->config.liveness.peer_timeout_ns + 2 * engine->config.liveness.probe_most_ns;
+    uint64_t most_ns =
+        engine->config.liveness.peer_timeout_ns + 2 * engine->config.liveness.probe_most_ns;
     bool up_to_date = node->ring.count == 0 && node->bulk.count == 0 &&
                       !rawe_timer_wheel_due(&engine->timers, clock_ns);
-    if (conn->handshake.state == RAWE_CONN_FAILED || conn->liveness.silent_since_ns == 0 || !up_to_date) {
+    if (conn->handshake.state == RAWE_CONN_FAILED || conn->liveness.silent_since_ns == 0 ||
+        !up_to_date) {
         return;
     }
     uint64_t late_ns = 2 * TICK_NS + sim->plan.clock_step_ns;
@@ -147,7 +153,8 @@ static void check_channel(struct sim *sim, const struct sim_channel *channel)
                       (unsigned long long)(clock_ns - conn->liveness.asked_ns) / 1000);
     }
     /* Nobody is given up while the program is away: that is done at the next question after. */
-    bool long_back = sim->now_ns >= node->pause_until_ns + 2 * engine->config.liveness.probe_most_ns;
+    bool long_back =
+        sim->now_ns >= node->pause_until_ns + 2 * engine->config.liveness.probe_most_ns;
     if (clock_ns > conn->liveness.silent_since_ns + most_ns && long_back) {
         sim_violation(sim, "the dead are found out", "n%u has not heard n%u for %llu ms",
                       node->index, channel->peer,
@@ -174,9 +181,8 @@ void sim_check_node(struct sim_node *node)
                       (unsigned long long)counters->frames_resent,
                       (unsigned long long)node->frames_new, (unsigned long long)node->frames_again);
     }
-    if (counters->acks_sent >
-        counters->frames_received + counters->duplicates + counters->probes_received +
-            counters->credit_updates) {
+    if (counters->acks_sent > counters->frames_received + counters->duplicates +
+                                  counters->probes_received + counters->credit_updates) {
         sim_violation(
             sim, "no acknowledgement without reason",
             "n%u sent %llu acknowledgements for %llu frames, %llu duplicates, %llu probes",
@@ -241,7 +247,8 @@ static bool node_quiet(const struct sim_node *node)
     }
     for (const struct sim_channel *channel = node->channels; channel != NULL;
          channel = channel->next) {
-        if (channel->conn->handshake.state == RAWE_CONN_CONNECTING || !rawe_conn_drained(channel->conn)) {
+        if (channel->conn->handshake.state == RAWE_CONN_CONNECTING ||
+            !rawe_conn_drained(channel->conn)) {
             return false;
         }
     }
@@ -292,13 +299,12 @@ static void add_counters(struct sum *sum, const struct rawe_counters *counters)
 #define X(name, text) sum->counters.name += counters->name;
     RAWE_COUNTER_LIST(X)
 #undef X
-    sum->dropped += counters->dropped_outside + counters->dropped_short +
-                    counters->dropped_version + counters->dropped_type + counters->dropped_length +
-                    counters->dropped_key + counters->dropped_connection +
-                    counters->dropped_source + counters->dropped_ack + counters->dropped_validation +
-                    counters->dropped_checksum + counters->dropped_handle +
-                    counters->dropped_fragment + counters->dropped_misplaced +
-                    counters->dropped_unknown_peer;
+    sum->dropped +=
+        counters->dropped_outside + counters->dropped_short + counters->dropped_version +
+        counters->dropped_type + counters->dropped_length + counters->dropped_key +
+        counters->dropped_connection + counters->dropped_source + counters->dropped_ack +
+        counters->dropped_validation + counters->dropped_checksum + counters->dropped_handle +
+        counters->dropped_fragment + counters->dropped_misplaced + counters->dropped_unknown_peer;
     sum->dropped_strange += counters->dropped_short + counters->dropped_version +
                             counters->dropped_type + counters->dropped_length +
                             counters->dropped_key;
@@ -315,8 +321,7 @@ static void check_undisturbed(struct sim *sim, const struct sum *sum, unsigned c
     uint64_t expected = (sim->incidents.revoked != 0 ? counters->dropped_handle : 0) +
                         (sim->incidents.forged != 0 ? sum->dropped_strange : 0);
 
-    if (sum->dropped != expected ||
-        counters->duplicates != 0 || counters->peers_lost != 0) {
+    if (sum->dropped != expected || counters->duplicates != 0 || counters->peers_lost != 0) {
         sim_violation(sim, "nothing is dropped without a fault",
                       "%llu frames dropped, %llu duplicates", (unsigned long long)sum->dropped,
                       (unsigned long long)counters->duplicates);
@@ -372,8 +377,8 @@ static void check_control(struct sim *sim)
     }
     uint64_t intervals = 1 + sim->now_ns / interval_ns;
     uint64_t allowed = CONTROL_PER_FRAME_MOST * (frames + sim->incidents.duplicated) +
-                       sim->channels_opened * (CONTROL_PER_CONNECTION_MOST +
-                                               CONTROL_PER_INTERVAL_MOST * intervals);
+                       sim->channels_opened *
+                           (CONTROL_PER_CONNECTION_MOST + CONTROL_PER_INTERVAL_MOST * intervals);
     if (control > allowed) {
         sim_violation(sim, "no storm of control frames",
                       "%llu control frames for %llu data frames on %llu connections",
@@ -397,8 +402,8 @@ void sim_check_counters(struct sim *sim)
     check_control(sim);
     /* Lost frames are the only evidence there is when nothing comes late or twice. */
     bool in_order = incidents->overtaken == 0 && incidents->duplicated == 0 &&
-                    incidents->closed == 0 && incidents->deaths == 0 &&
-                    incidents->isolated == 0 && sum.counters.no_buffer == 0;
+                    incidents->closed == 0 && incidents->deaths == 0 && incidents->isolated == 0 &&
+                    sum.counters.no_buffer == 0;
     if (in_order && sum.counters.frames_resent > incidents->lost_sequenced) {
         sim_violation(sim, "no resend without evidence", "%llu frames resent, %llu lost",
                       (unsigned long long)sum.counters.frames_resent,

@@ -16,8 +16,8 @@
 static uint64_t gap_ns(const struct sim_plan *plan, enum sim_forgery kind)
 {
     return kind == SIM_FORGERY_UNKNOWN_PEER ? plan->forge_gap_ns
-           : kind == SIM_FORGERY_REPLAY ? plan->replay_gap_ns
-                                        : plan->hostile_gap_ns;
+           : kind == SIM_FORGERY_REPLAY     ? plan->replay_gap_ns
+                                            : plan->hostile_gap_ns;
 }
 
 static void plan_next(struct sim *sim, enum sim_forgery kind)
@@ -68,8 +68,7 @@ void sim_forge_free(struct sim *sim)
 /** A copy of a frame heard before, or NULL. */
 static struct sim_packet *recall(struct sim *sim)
 {
-    const struct sim_packet *heard =
-        sim->net.heard[sim_random_below(&sim->net.forge, SIM_HEARD)];
+    const struct sim_packet *heard = sim->net.heard[sim_random_below(&sim->net.forge, SIM_HEARD)];
     return heard == NULL ? NULL : sim_packet_copy(sim, heard);
 }
 
@@ -159,7 +158,8 @@ static uint64_t state_of(const struct sim_node *node)
          channel = channel->next) {
         digest = mix(digest, channel->conn, sizeof(*channel->conn));
         if (channel->conn->recvwin.acktr != NULL) {
-            digest = mix(digest, channel->conn->recvwin.acktr, sizeof(*channel->conn->recvwin.acktr));
+            digest =
+                mix(digest, channel->conn->recvwin.acktr, sizeof(*channel->conn->recvwin.acktr));
         }
     }
     return digest;
@@ -201,14 +201,15 @@ static uint64_t near(struct sim_random *random, uint64_t number)
 }
 
 static size_t make_fragment(struct sim_node *node, const struct sim_channel *victim, uint8_t *out,
-                         size_t room_bytes)
+                            size_t room_bytes)
 {
     struct sim_random *random = &node->sim->net.forge;
     const struct rawe_reassembly *reassembly = victim->conn->reassembly;
     const struct sim_transfer none = {.len_bytes = 4096};
     const struct sim_transfer *target = node->regions == NULL ? &none : node->regions;
     struct rawe_fragment fragment = {
-        .kind = (uint8_t)sim_random_between(random, RAWE_FRAGMENT_MESSAGE, RAWE_FRAGMENT_VALIDATION),
+        .kind =
+            (uint8_t)sim_random_between(random, RAWE_FRAGMENT_MESSAGE, RAWE_FRAGMENT_VALIDATION),
         .tag = (uint8_t)sim_random_next(random),
         .total_bytes = (uint32_t)near(random, node->sim->plan.message_max_bytes),
     };
@@ -297,7 +298,8 @@ static struct sim_packet *make_hostile(struct sim *sim, struct sim_node *node,
         .port = node->port,
         .key = node->key,
         .connection_id = (uint32_t)near(random, conn->handshake.local_id),
-        .sequence = (uint32_t)near(random, conn->recvwin.acktr == NULL ? 0 : conn->recvwin.acktr->next),
+        .sequence =
+            (uint32_t)near(random, conn->recvwin.acktr == NULL ? 0 : conn->recvwin.acktr->next),
         .acknowledgement = (uint32_t)near(random, conn->sendwin.una),
         .credit = (uint16_t)sim_random_next(random),
     };
@@ -308,7 +310,8 @@ static struct sim_packet *make_hostile(struct sim *sim, struct sim_node *node,
     packet->bytes[13] = (uint8_t)RAWE_ETHERTYPE_DEFAULT;
     header.payload_bytes = (uint16_t)make_payload(node, victim, header.type,
                                                   packet->bytes + RAWE_PAYLOAD_OFFSET, room_bytes);
-    packet->len_bytes = (uint32_t)rawe_frame_seal(packet->bytes, &header, node->engine.config.checksum);
+    packet->len_bytes =
+        (uint32_t)rawe_frame_seal(packet->bytes, &header, node->engine.config.checksum);
     packet->source = victim->peer;
     packet->destination = node->index;
     return packet;
@@ -320,8 +323,7 @@ static struct sim_packet *make_hostile_batch(struct sim *sim, struct sim_packet 
     struct sim_random *random = &sim->net.forge;
     uint32_t count = (uint32_t)sim_random_between(random, 1, 8);
     uint32_t frame_bytes = one->len_bytes - RAWE_ETH_HEADER_BYTES;
-    struct sim_packet *batch =
-        sim_packet_take(sim, RAWE_ETH_HEADER_BYTES + count * frame_bytes);
+    struct sim_packet *batch = sim_packet_take(sim, RAWE_ETH_HEADER_BYTES + count * frame_bytes);
     uint8_t *out = batch->bytes + RAWE_ETH_HEADER_BYTES;
 
     memcpy(batch->bytes, one->bytes, RAWE_ETH_HEADER_BYTES);
@@ -388,7 +390,8 @@ void sim_forge(struct sim *sim, enum sim_forgery kind)
     if (kind == SIM_FORGERY_REPLAY) {
         packet = recall(sim);
     } else if (node->alive) {
-        packet = kind == SIM_FORGERY_UNKNOWN_PEER ? make_strange(sim, node) : make_attack(sim, node);
+        packet =
+            kind == SIM_FORGERY_UNKNOWN_PEER ? make_strange(sim, node) : make_attack(sim, node);
     }
     if (packet == NULL) {
         return;

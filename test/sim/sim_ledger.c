@@ -124,7 +124,8 @@ static struct sim_message *find(struct sim_channel *channel, uint8_t tag, const 
 /** Neither arrives any more nor waits for completion or its memory. */
 static bool is_settled(const struct sim_message *message)
 {
-    return message->completed && !message->held && (message->delivered || message->kind == SIM_MESSAGE_PUT);
+    return message->completed && !message->held &&
+           (message->delivered || message->kind == SIM_MESSAGE_PUT);
 }
 
 static void skip_settled(struct sim_ledger *ledger)
@@ -236,8 +237,8 @@ void sim_ledger_closed(struct sim_channel *channel)
             continue;
         }
         if (message->channel == channel) {
-            if (drained && !sim_submit_may_be_deferred(message) && !message->lossy && !message->delivered &&
-                message->kind != SIM_MESSAGE_PUT) {
+            if (drained && !sim_submit_may_be_deferred(message) && !message->lossy &&
+                !message->delivered && message->kind != SIM_MESSAGE_PUT) {
                 sim_violation(sim, "acknowledged means delivered",
                               "n%u: all is acknowledged by n%u, message %u is not delivered",
                               node->index, channel->peer, message->number);

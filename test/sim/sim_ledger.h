@@ -22,10 +22,10 @@ enum sim_message_kind {
     SIM_MESSAGE_PLAIN,
     SIM_MESSAGE_REQUEST, /**< wants a reply of `argument` bytes */
     SIM_MESSAGE_REPLY,
-    SIM_MESSAGE_OFFER,   /**< rendezvous: there is data for you */
-    SIM_MESSAGE_GRANT,   /**< put it there */
-    SIM_MESSAGE_PUT,     /**< not a message: a part of the data */
-    SIM_MESSAGE_FINISH,  /**< it is all there */
+    SIM_MESSAGE_OFFER,  /**< rendezvous: there is data for you */
+    SIM_MESSAGE_GRANT,  /**< put it there */
+    SIM_MESSAGE_PUT,    /**< not a message: a part of the data */
+    SIM_MESSAGE_FINISH, /**< it is all there */
 };
 
 struct sim_message {
@@ -37,9 +37,9 @@ struct sim_message {
     uint8_t lane;
     bool submitted;
     bool completed;
-    bool held;      /**< completed early: its own memory is still in use */
+    bool held; /**< completed early: its own memory is still in use */
     bool delivered;
-    bool lossy;     /**< an end of it was closed or died: may arrive or not, but not twice */
+    bool lossy; /**< an end of it was closed or died: may arrive or not, but not twice */
     uint32_t source, destination;
     uint32_t source_life, destination_life;
     uint32_t len_bytes;
@@ -49,7 +49,8 @@ struct sim_message {
     struct sim_transfer *transfer;
     uint32_t transfer_offset; /**< PUT */
     struct sim_message *next_retry;
-    uint8_t *memory; /**< its own: the first piece, room for all, and some bytes not to be touched */
+    uint8_t
+        *memory; /**< its own: the first piece, room for all, and some bytes not to be touched */
     uint8_t *second; /**< the second piece, or NULL */
 };
 
@@ -61,9 +62,9 @@ struct sim_message {
 struct sim_ledger {
     struct sim_message **messages; /**< by number */
     uint32_t count, room;
-    uint32_t first_open; /**< all before this one are settled */
-    uint32_t open_sends; /**< of living nodes */
-    uint32_t held;       /**< complete for living nodes, their memory still in use */
+    uint32_t first_open;  /**< all before this one are settled */
+    uint32_t open_sends;  /**< of living nodes */
+    uint32_t held;        /**< complete for living nodes, their memory still in use */
     uint32_t undelivered; /**< that must arrive */
     uint64_t deliveries, puts;
 };

@@ -250,8 +250,8 @@ static void corrupt(struct sim *sim, struct sim_packet *packet)
     if ((sim->plan.faults & (SIM_BIT(SCRAMBLE) | SIM_BIT(GARBLE))) == 0) {
         corrupt_header(random, packet);
     } else if (style == 0) {
-        packet->len_bytes = (uint32_t)sim_random_between(random, RAWE_ETH_HEADER_BYTES,
-                                                         packet->len_bytes - 1);
+        packet->len_bytes =
+            (uint32_t)sim_random_between(random, RAWE_ETH_HEADER_BYTES, packet->len_bytes - 1);
     } else {
         flip_bits(random, packet);
     }
@@ -263,9 +263,8 @@ void sim_net_forward(struct sim *sim, struct sim_packet *packet, uint64_t late_n
     struct sim_node *to = &sim->nodes[packet->destination];
     uint64_t free_ns = to->port_free_ns > sim->now_ns ? to->port_free_ns : sim->now_ns;
 
-    if (sim->plan.switch_bytes != 0 &&
-        free_ns - sim->now_ns + wire_time_ns(to, packet->len_bytes) >
-            wire_time_ns(to, sim->plan.switch_bytes)) {
+    if (sim->plan.switch_bytes != 0 && free_ns - sim->now_ns + wire_time_ns(to, packet->len_bytes) >
+                                           wire_time_ns(to, sim->plan.switch_bytes)) {
         sim_packet_lose(sim, packet, "no room at the switch");
         return;
     }

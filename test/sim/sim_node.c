@@ -363,8 +363,7 @@ static bool receive_for_later(struct sim *sim, struct sim_node *node)
     uint32_t before = node->ring.count + node->bulk.count;
     uint32_t left = before;
 
-    while (left != 0 && before - left < THREAD_FRAMES_MOST &&
-           !rawe_engine_defer_full(engine)) {
+    while (left != 0 && before - left < THREAD_FRAMES_MOST && !rawe_engine_defer_full(engine)) {
         receive(sim, node, THREAD_ROUND_FRAMES);
         left = node->ring.count + node->bulk.count;
     }
@@ -393,11 +392,12 @@ void sim_node_thread(struct sim *sim, struct sim_node *node, uint32_t life)
     if (node->thread_backoff > THREAD_BACKOFF_MOST) {
         node->thread_backoff = THREAD_BACKOFF_MOST;
     }
-    sim_events_push(&sim->events,
-                    (struct sim_event){.at_ns = sim->now_ns + sim->plan.thread_ns * node->thread_backoff,
-                                       .kind = SIM_EVENT_THREAD,
-                                       .node = node->index,
-                                       .value = life});
+    sim_events_push(
+        &sim->events,
+        (struct sim_event){.at_ns = sim->now_ns + sim->plan.thread_ns * node->thread_backoff,
+                           .kind = SIM_EVENT_THREAD,
+                           .node = node->index,
+                           .value = life});
 }
 
 void sim_node_progress(struct sim *sim, struct sim_node *node)

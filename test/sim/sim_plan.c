@@ -127,8 +127,7 @@ static void plan_batches(struct sim_plan *plan, struct sim_random *random)
     plan->batch_fill_bytes =
         sim_random_below(random, 3) == 0 ? 0 : (uint32_t)sim_random_scaled(random, 64, 8192);
     plan->batch_bytes_max = (uint32_t)sim_random_scaled(random, 16384, 65507);
-    plan->streak_ns =
-        sim_random_below(random, 3) == 0 ? 0 : sim_random_scaled(random, US, 10 * MS);
+    plan->streak_ns = sim_random_below(random, 3) == 0 ? 0 : sim_random_scaled(random, US, 10 * MS);
     if (plan->batch_bytes_max < plan->payload_max_bytes + RAWE_HEADER_BYTES) {
         plan->batch_bytes_max = 65507;
     }
@@ -236,7 +235,7 @@ static void plan_workload(struct sim_plan *plan, struct sim_random *random)
 /**
  * Faults by which hosts are silent for long: short intervals between probes would only take time.
  */
-#define SILENCING                                                                               \
+#define SILENCING \
     (SIM_BIT(PAUSE) | SIM_BIT(FREEZE) | SIM_BIT(SEVER) | SIM_BIT(RESTART) | SIM_BIT(KILL))
 
 static void calm_troubles(struct sim_plan *plan)

@@ -49,16 +49,15 @@ enum sim_fault {
 #define X(symbol, name, text) SIM_FAULT_##symbol,
     SIM_FAULT_LIST(X)
 #undef X
-    SIM_FAULTS
+        SIM_FAULTS
 };
 
 #define SIM_BIT(symbol) (1u << SIM_FAULT_##symbol)
 #define SIM_FAULTS_ALL ((1u << SIM_FAULTS) - 1u)
-#define SIM_FAULTS_MILD                                                                           \
-    (SIM_BIT(LOSS) | SIM_BIT(DUPLICATE) | SIM_BIT(REORDER) | SIM_BIT(JITTER) | SIM_BIT(PAUSE) |   \
-     SIM_BIT(RING) | SIM_BIT(SWITCH) | SIM_BIT(FULL) | SIM_BIT(JUMP) | SIM_BIT(COARSE) |          \
-     SIM_BIT(WRAP) | SIM_BIT(UNEVEN) | SIM_BIT(FORGE) |         \
-     SIM_BIT(THREAD))
+#define SIM_FAULTS_MILD                                                                         \
+    (SIM_BIT(LOSS) | SIM_BIT(DUPLICATE) | SIM_BIT(REORDER) | SIM_BIT(JITTER) | SIM_BIT(PAUSE) | \
+     SIM_BIT(RING) | SIM_BIT(SWITCH) | SIM_BIT(FULL) | SIM_BIT(JUMP) | SIM_BIT(COARSE) |        \
+     SIM_BIT(WRAP) | SIM_BIT(UNEVEN) | SIM_BIT(FORGE) | SIM_BIT(THREAD))
 /** What such frames say may be believed: nothing holds then but safety. */
 #define SIM_FAULTS_LYING (SIM_BIT(GARBLE) | SIM_BIT(HOSTILE))
 
@@ -76,10 +75,10 @@ void sim_faults_format(uint32_t faults, char *out, size_t out_bytes);
 /** What the user asked for. */
 struct sim_options {
     uint64_t seed;
-    uint32_t faults;    /**< allowed faults, or (faults_exact) just these */
+    uint32_t faults; /**< allowed faults, or (faults_exact) just these */
     bool faults_exact;
-    unsigned nodes;     /**< 0: the seed decides */
-    unsigned operations; /**< 0: the seed decides */
+    unsigned nodes;          /**< 0: the seed decides */
+    unsigned operations;     /**< 0: the seed decides */
     uint64_t incident_first; /**< of the incidents that happen, counted from 0 */
     uint64_t incident_end;   /**< one behind the last */
     bool trace;
@@ -110,57 +109,58 @@ struct sim_plan {
     uint32_t payload_max_bytes; /**< of the largest MTU in the network */
     bool mixed_mtu;             /**< some nodes have a smaller one */
     uint32_t window_frames, receive_frames, copy_max_bytes, message_max_bytes, frames_limit;
-    unsigned reassembly_limit;  /**< buffers; 0: as the engine has it */
+    unsigned reassembly_limit; /**< buffers; 0: as the engine has it */
     bool checksum;
     uint32_t coalesce_from_frames, batch_fill_bytes;
-    bool batches;                /**< some nodes send batches, some receive them only */
+    bool batches; /**< some nodes send batches, some receive them only */
     uint32_t batch_frames_max, batch_bytes_max;
     uint32_t first_sequence;
-    uint64_t streak_ns;        /**< so close to each other messages make a streak; 0: none do */
+    uint64_t streak_ns; /**< so close to each other messages make a streak; 0: none do */
     uint64_t ack_delay_ns, probe_least_ns, probe_most_ns, reorder_ns, peer_timeout_ns;
 
     /* network */
-    uint64_t delay_ns;         /**< of each of the two links on a path */
-    uint32_t ps_per_byte;      /**< rate of every link */
-    uint32_t backlog_bytes;    /**< what the send path takes before it is full */
-    uint32_t switch_bytes;     /**< buffer of a switch port; 0: unbounded */
-    uint32_t ring_frames;      /**< what a receive ring holds */
-    bool padding;              /**< short frames arrive with 60 bytes */
+    uint64_t delay_ns;      /**< of each of the two links on a path */
+    uint32_t ps_per_byte;   /**< rate of every link */
+    uint32_t backlog_bytes; /**< what the send path takes before it is full */
+    uint32_t switch_bytes;  /**< buffer of a switch port; 0: unbounded */
+    uint32_t ring_frames;   /**< what a receive ring holds */
+    bool padding;           /**< short frames arrive with 60 bytes */
 
     /* hosts */
-    unsigned receive_budget;   /**< frames taken from the ring per progress */
-    uint64_t poll_ns;          /**< longest time between a frame's arrival and its being seen */
+    unsigned receive_budget; /**< frames taken from the ring per progress */
+    uint64_t poll_ns;        /**< longest time between a frame's arrival and its being seen */
     uint64_t receive_cost_ns, transmit_cost_ns;
-    bool clock_per_call;       /**< time is read before each call, not once per progress */
-    uint64_t clock_step_ns;    /**< by which clocks move on */
+    bool clock_per_call;    /**< time is read before each call, not once per progress */
+    uint64_t clock_step_ns; /**< by which clocks move on */
 
     /* faults; none begins after faults_end_ns */
     uint64_t faults_end_ns;
     uint32_t loss_ppm, burst_ppm, duplicate_ppm, reorder_ppm, corrupt_ppm, pause_ppm, full_ppm;
     uint32_t close_ppm, revoke_ppm;
     uint64_t burst_ns, late_ns, jitter_ns, full_ns; /**< longest */
-    unsigned pauses_most;      /**< per node */
+    unsigned pauses_most;                           /**< per node */
     uint64_t pause_most_ns;
-    uint64_t thread_ns;         /**< between two looks of the progress thread at a node that computes; 0: none */
-    uint32_t deferred_most_bytes;  /**< of messages, for the program's return */
+    uint64_t
+        thread_ns; /**< between two looks of the progress thread at a node that computes; 0: none */
+    uint32_t deferred_most_bytes; /**< of messages, for the program's return */
     unsigned partitions;
     uint64_t partition_most_ns;
-    unsigned deaths;           /**< kills or restarts */
+    unsigned deaths; /**< kills or restarts */
     uint32_t freeze_ppm, jump_ppm;
     uint64_t jump_most_ns;
     unsigned severances;
-    unsigned slowness_most;    /**< of links; 1: all are alike */
-    bool lying;                /**< frames may say what nobody has sent */
+    unsigned slowness_most; /**< of links; 1: all are alike */
+    bool lying;             /**< frames may say what nobody has sent */
     uint64_t forge_gap_ns, replay_gap_ns, hostile_gap_ns; /**< between frames; 0: none */
 
     /* workload */
     enum sim_pattern pattern;
-    uint64_t gap_ns;           /**< longest pause between two bursts of operations of a node */
-    unsigned burst_most;       /**< operations in a burst */
-    unsigned sends_most;       /**< incomplete sends a node may have */
+    uint64_t gap_ns;     /**< longest pause between two bursts of operations of a node */
+    unsigned burst_most; /**< operations in a burst */
+    unsigned sends_most; /**< incomplete sends a node may have */
     uint32_t transfer_max_bytes;
     unsigned request_percent, transfer_percent;
-    bool streaks;              /**< now and then many messages of one length in a row */
+    bool streaks; /**< now and then many messages of one length in a row */
 };
 
 void sim_plan_make(struct sim_plan *plan, const struct sim_options *options);

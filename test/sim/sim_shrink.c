@@ -43,8 +43,8 @@ void sim_shrink_command(const struct sim_options *options, char *out, size_t out
         used += (size_t)snprintf(out + used, out_bytes - used, " --nodes %u", options->nodes);
     }
     if (options->operations != 0) {
-        used += (size_t)snprintf(out + used, out_bytes - used, " --messages %u",
-                                 options->operations);
+        used +=
+            (size_t)snprintf(out + used, out_bytes - used, " --messages %u", options->operations);
     }
     if (options->incident_first != 0 || options->incident_end != UINT64_MAX) {
         snprintf(out + used, out_bytes - used, " --incidents %llu:%llu",

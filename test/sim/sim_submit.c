@@ -109,7 +109,9 @@ static void complete(struct sim_message *message, enum rawe_status status, bool 
     sim->ledger.open_sends--;
     node->app.open_sends--;
     sim_trace(sim, "n%u: message %u is %s", message->source, message->number,
-              status != RAWE_STATUS_DONE ? "given up" : early ? "complete early" : "complete");
+              status != RAWE_STATUS_DONE ? "given up"
+              : early                    ? "complete early"
+                                         : "complete");
     if (status != RAWE_STATUS_DONE && !message->lossy && !sim->plan.lying) {
         sim_violation(sim, "sends to the living succeed", "n%u: message %u to n%u failed",
                       message->source, message->number, message->destination);
@@ -337,8 +339,8 @@ void sim_submit(struct sim *sim, struct sim_message *message)
     struct sim_node *node = &sim->nodes[message->source];
     bool is_put = message->kind == SIM_MESSAGE_PUT;
     uint64_t bits = message->content_seed >> 48;
-    struct sim_channel *channel = sim_channel_get(
-        node, message->destination, is_put ? RAWE_LANE_BULK : RAWE_LANE_EXPRESS);
+    struct sim_channel *channel =
+        sim_channel_get(node, message->destination, is_put ? RAWE_LANE_BULK : RAWE_LANE_EXPRESS);
 
     sim->activity_ns = sim->now_ns;
     if (channel == NULL) {

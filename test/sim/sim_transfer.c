@@ -105,8 +105,7 @@ static void drop(struct sim_node *node, struct sim_transfer *transfer)
     *link = transfer->next_region;
     transfer->registered = false;
     memset(node->arena + transfer->offset, BACKGROUND, transfer->len_bytes);
-    if (!rawe_handle_deregister(&node->handles, transfer->handle_index,
-                                transfer->handle_key)) {
+    if (!rawe_handle_deregister(&node->handles, transfer->handle_index, transfer->handle_key)) {
         sim_violation(node->sim, "handles are found again", "n%u: handle %u is unknown",
                       node->index, transfer->handle_index);
     }
@@ -153,8 +152,8 @@ static void check_content(struct sim *sim, const struct sim_transfer *transfer, 
 static bool must_be_right(const struct sim *sim, const struct sim_transfer *transfer)
 {
     const struct sim_node *target = &sim->nodes[transfer->target];
-    return !sim->plan.lying && transfer->registered && !transfer->revoked && !transfer->lossy && target->alive &&
-           target->life == transfer->target_life;
+    return !sim->plan.lying && transfer->registered && !transfer->revoked && !transfer->lossy &&
+           target->alive && target->life == transfer->target_life;
 }
 
 void sim_transfer_placed(struct sim *sim, struct sim_message *message)

@@ -63,9 +63,9 @@ static void check_congestion(struct sim *sim, const struct sim_channel *channel,
     least = least < RAWE_CC_LEAST_FRAMES ? RAWE_CC_LEAST_FRAMES : least;
     /* Who lies about what has arrived can make several round trips of one. */
     if ((window < least && !sim->plan.lying) || window > sim->plan.window_frames) {
-        sim_violation(sim, "congestion window is bounded", "n%u to n%u: from %u to %u frames, of %u",
-                      channel->node->index, channel->peer, watch->cc_window, window,
-                      sim->plan.window_frames);
+        sim_violation(sim, "congestion window is bounded",
+                      "n%u to n%u: from %u to %u frames, of %u", channel->node->index,
+                      channel->peer, watch->cc_window, window, sim->plan.window_frames);
     }
     watch->cc_window = window;
     watch->cc_used_ns = cc->used_ns;

@@ -220,8 +220,7 @@ int main(void)
         cmocka_unit_test(rawe_cc_acked__never_beyond_the_largest),
         cmocka_unit_test(rawe_cc_acked__a_window_not_used_does_not_grow),
         cmocka_unit_test(rawe_cc_acked__after_a_loss_once_a_round_trip),
-        cmocka_unit_test(
-            rawe_cc_acked__fast_to_the_plateau_slow_around_it_fast_beyond),
+        cmocka_unit_test(rawe_cc_acked__fast_to_the_plateau_slow_around_it_fast_beyond),
         cmocka_unit_test(rawe_cc_acked__each_round_trip_gains_and_none_more_than_half),
         cmocka_unit_test(rawe_cc_lost__once_for_all_frames_of_a_flight),
         cmocka_unit_test(rawe_cc_lost__once_across_the_wrap),

@@ -45,7 +45,7 @@ static void rawe_conn_batch_validate__first_a_batch_of_known_content(void **stat
     static uint8_t small[100];
     struct unit_send send = {0};
     connect_bulk(10);
-    assert_int_equal(end(0)->batch, RAWE_BATCH_UNTRIED);
+    assert_int_equal(end(0)->batch, RAWE_BATCH_UNVALIDATED);
     unit_send_put(end(0), &send, small, sizeof(small), handle_index, handle_key, 0);
     assert_int_equal(end(0)->batch, RAWE_BATCH_VALIDATING);
     unsigned count = unit_wire_count(&net);
@@ -72,7 +72,7 @@ static void rawe_conn_batch_validate__not_on_the_express_lane(void **state)
     unit_send_message(express, &send, 1, data, 20000);
     unit_run(&net, 5 * UNIT_MS, 50 * UNIT_US);
     assert_int_equal(send.done, 1);
-    assert_int_equal(express->batch, RAWE_BATCH_UNTRIED);
+    assert_int_equal(express->batch, RAWE_BATCH_UNVALIDATED);
     assert_int_equal(net.batch_number, 0);
 }
 
@@ -85,7 +85,7 @@ static void rawe_conn_batch_validate__not_without_a_link_that_can(void **state)
     unit_send_message(bulk, &send, 1, data, 20000);
     unit_run(&net, 5 * UNIT_MS, 50 * UNIT_US);
     assert_int_equal(send.done, 1);
-    assert_int_equal(bulk->batch, RAWE_BATCH_UNTRIED);
+    assert_int_equal(bulk->batch, RAWE_BATCH_UNVALIDATED);
 }
 
 static void rawe_conn_batch_validate__link_full(void **state)
@@ -369,7 +369,8 @@ static void rawe_conn_batch_transmit__packed_messages_leave_room_for_the_envelop
     unit_use_batches(&net, 10);
     struct rawe_conn *conn = unit_connect(&net, RAWE_LANE_BULK);
     unit_fill(shorts, sizeof(shorts), 1);
-    for (unsigned i = 0; i < 40; i++) { /* all wait for validation; each frame's length is checked */
+    for (unsigned i = 0; i < 40;
+         i++) { /* all wait for validation; each frame's length is checked */
         unit_send_message(conn, &many[i], (uint8_t)i, shorts, sizeof(shorts));
     }
     unit_settle(&net);

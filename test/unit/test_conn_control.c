@@ -174,7 +174,7 @@ static void rawe_conn_transmit_control__says_when_the_link_is_full(void **state)
     assert_int_equal(unit_wire_count(&net), 1);
     assert_int_equal(net.wire->header.sequence, 17);
     assert_int_equal(net.wire->header.type, RAWE_FRAME_PROBE);
-    assert_int_equal(net.wire->header.credit, end(0)->credit.told);
+    assert_int_equal(net.wire->header.credit, end(0)->credit.advertised);
 }
 
 static void rawe_conn_transmit_control__carries_the_largest_sack(void **state)

@@ -120,7 +120,7 @@ static void rawe_conn_reset__nothing_of_the_earlier_life_is_left(void **state)
     assert_null(engine(0)->inplace.conn);
     assert_int_equal(end(0)->peer_credit, 0);
     assert_int_equal(end(0)->handshake.peer_id, 0);
-    assert_int_equal(end(0)->batch, RAWE_BATCH_UNTRIED);
+    assert_int_equal(end(0)->batch, RAWE_BATCH_UNVALIDATED);
     assert_int_equal(end(0)->liveness.probes_unanswered, 0);
     assert_true(end(0)->liveness.probe_deadline_ns == 0);
     assert_true(end(0)->loss_deadline_ns == 0);

@@ -24,7 +24,7 @@ static unsigned late_count;
 static uint64_t late_ns;    /**< by that much */
 static unsigned late_every; /**< one data frame in this many; 0: none */
 static unsigned seen;
-static bool lose_one;       /**< the next data frame, for good */
+static bool lose_one; /**< the next data frame, for good */
 
 static int set_up(void **state)
 {

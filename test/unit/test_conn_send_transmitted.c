@@ -17,8 +17,8 @@ static struct unit_send sends[SENDS];
 static uint8_t original[SENDS][SEND_BYTES], copies[SENDS][SEND_BYTES];
 static unsigned transmitted_calls[SENDS];
 static bool move;
-static bool chain; /**< each sends the next when it has left */
-static bool nested; /**< what is under way arrives, and is acknowledged, inside the callback */
+static bool chain;    /**< each sends the next when it has left */
+static bool nested;   /**< what is under way arrives, and is acknowledged, inside the callback */
 static bool blocking; /**< the first sends another inside the callback, and waits for it */
 
 static int set_up(void **state)

@@ -142,8 +142,8 @@ static void receive_slice(uint32_t sequence, struct rawe_slice slice, size_t dat
     uint8_t payload[RAWE_SLICE_BYTES + 1400] = {0};
     struct rawe_header header = {.type = RAWE_FRAME_SLICE, .sequence = sequence};
     rawe_slice_encode(payload, &slice);
-    struct unit_frame *frame = unit_forge(&net, 0, RAWE_LANE_EXPRESS, header, payload,
-                                          RAWE_SLICE_BYTES + data_bytes);
+    struct unit_frame *frame =
+        unit_forge(&net, 0, RAWE_LANE_EXPRESS, header, payload, RAWE_SLICE_BYTES + data_bytes);
     unit_receive(&net, frame);
     unit_frame_free(frame);
 }

@@ -93,7 +93,8 @@ static void rawe_credit_of__in_turns_everybody_has_one(void **state)
         assert_true(rawe_credit_advance(&credit, 1 + epoch * 10 * MS));
     }
     for (unsigned i = 0; i < 500; i++) {
-        assert_in_range(turns[i], 2, 4); /* of 60 epochs; 500 senders, 48 frames, each kept for two */
+        assert_in_range(turns[i], 2,
+                        4); /* of 60 epochs; 500 senders, 48 frames, each kept for two */
     }
 }
 
@@ -140,7 +141,7 @@ static void begin_alone(struct rawe_credit *credit, struct rawe_credit_member *m
         rawe_credit_open(credit, RAWE_LANE_EXPRESS);
     }
     rawe_credit_note(credit, &members[0]);
-    assert_int_equal(rawe_credit_tell(credit, RAWE_LANE_EXPRESS, &members[0]), 48);
+    assert_int_equal(rawe_credit_advertise(credit, RAWE_LANE_EXPRESS, &members[0]), 48);
     assert_false(rawe_credit_outdated(credit, RAWE_LANE_EXPRESS, &members[0]));
     rawe_credit_advance(credit, 1 + 10 * MS);
     rawe_credit_advance(credit, 1 + 20 * MS);
@@ -155,11 +156,11 @@ static void rawe_credit_outdated__who_falls_silent_gives_back(void **state)
     /* There is enough for what all know of. */
     assert_false(rawe_credit_outdated(&credit, RAWE_LANE_EXPRESS, &members[0]));
     rawe_credit_note(&credit, &members[1]);
-    assert_int_equal(rawe_credit_tell(&credit, RAWE_LANE_EXPRESS, &members[1]), 48);
+    assert_int_equal(rawe_credit_advertise(&credit, RAWE_LANE_EXPRESS, &members[1]), 48);
     assert_true(rawe_credit_outdated(&credit, RAWE_LANE_EXPRESS, &members[0]));
-    assert_int_equal(rawe_credit_tell(&credit, RAWE_LANE_EXPRESS, &members[0]), 5);
+    assert_int_equal(rawe_credit_advertise(&credit, RAWE_LANE_EXPRESS, &members[0]), 5);
     assert_false(rawe_credit_outdated(&credit, RAWE_LANE_EXPRESS, &members[0]));
-    assert_int_equal(credit.told[RAWE_LANE_EXPRESS], 53);
+    assert_int_equal(credit.advertised[RAWE_LANE_EXPRESS], 53);
 }
 
 static void rawe_credit_outdated__whose_turn_has_come(void **state)
@@ -182,18 +183,18 @@ static void rawe_credit_close__what_it_had_others_may_have(void **state)
     begin_alone(&credit, members);
     for (unsigned i = 0; i < 3; i++) {
         rawe_credit_note(&credit, &members[i]);
-        (void)rawe_credit_tell(&credit, RAWE_LANE_EXPRESS, &members[i]);
+        (void)rawe_credit_advertise(&credit, RAWE_LANE_EXPRESS, &members[i]);
     }
     assert_int_equal(credit.share[RAWE_LANE_EXPRESS].active, 16);
     rawe_credit_close(&credit, RAWE_LANE_EXPRESS, &members[0]);
     rawe_credit_close(&credit, RAWE_LANE_EXPRESS, &members[1]);
     assert_int_equal(credit.share[RAWE_LANE_EXPRESS].active, 48);
     assert_int_equal(credit.share[RAWE_LANE_EXPRESS].idle, 16);
-    assert_int_equal(credit.told[RAWE_LANE_EXPRESS], members[2].told);
+    assert_int_equal(credit.advertised[RAWE_LANE_EXPRESS], members[2].advertised);
     rawe_credit_advance(&credit, 1 + 30 * MS);
     assert_int_equal(credit.share[RAWE_LANE_EXPRESS].active, 48);
     rawe_credit_forget(&credit, RAWE_LANE_EXPRESS, &members[2]);
-    assert_int_equal(credit.told[RAWE_LANE_EXPRESS], 0);
+    assert_int_equal(credit.advertised[RAWE_LANE_EXPRESS], 0);
 }
 
 int main(void)

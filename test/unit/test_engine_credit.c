@@ -142,8 +142,7 @@ int main(void)
                                   tear_down),
         cmocka_unit_test_teardown(rawe_engine_share_credit__more_senders_than_frames, tear_down),
         cmocka_unit_test_teardown(rawe_engine_share_credit__few_senders_and_few_frames, tear_down),
-        cmocka_unit_test_teardown(rawe_engine_advance__who_falls_silent_keeps_no_credit,
-                                  tear_down),
+        cmocka_unit_test_teardown(rawe_engine_advance__who_falls_silent_keeps_no_credit, tear_down),
         cmocka_unit_test_teardown(rawe_conn_output__without_credit_it_asks, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

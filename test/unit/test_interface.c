@@ -21,12 +21,9 @@ static struct rawe_interface host[COUNT];
 static char unknown[32];
 
 static const struct rawe_interface_address addresses[] = {
-    {LO, false, {127, 0, 0, 1}},
-    {ETH0, false, {10, 1, 2, 3}},
-    {ETH0, true, {0xFE, 0x80, [15] = 5}},
-    {ETH1, false, {10, 1, 130, 3}},
-    {ETH2, false, {10, 9, 0, 1}},
-    {BR0, false, {192, 168, 7, 1}},
+    {LO, false, {127, 0, 0, 1}},          {ETH0, false, {10, 1, 2, 3}},
+    {ETH0, true, {0xFE, 0x80, [15] = 5}}, {ETH1, false, {10, 1, 130, 3}},
+    {ETH2, false, {10, 9, 0, 1}},         {BR0, false, {192, 168, 7, 1}},
     {IB0, false, {10, 1, 7, 7}},
 };
 
@@ -102,8 +99,8 @@ static void classify_one(struct rawe_interface *interface, const char *name, con
 
 static void rawe_interface_classify__virtual_kinds_are_excluded(void **state)
 {
-    static const char *const kinds[] = {"bridge", "tun", "dummy", "ifb", "vxlan", "openvswitch",
-                                        "ipvlan"};
+    static const char *const kinds[] = {"bridge", "tun",         "dummy", "ifb",
+                                        "vxlan",  "openvswitch", "ipvlan"};
     struct rawe_interface interface;
 
     (void)state;
@@ -243,8 +240,8 @@ static void rawe_interface_select__subnet_bounds(void **state)
 static void rawe_interface_select__nonsense_is_unknown(void **state)
 {
     static const char *const entries[] = {"10.1.0.0/33", "10.1.0.0/", "10.1.0.0/1x", "10.1/16",
-                                          "10.1.0.0/-1", "e*h0", "**", "eth9", "fe80::/129",
-                                          "/8", "eth0/8"};
+                                          "10.1.0.0/-1", "e*h0",      "**",          "eth9",
+                                          "fe80::/129",  "/8",        "eth0/8"};
 
     (void)state;
     for (size_t i = 0; i < sizeof entries / sizeof entries[0]; i++) {
@@ -262,8 +259,9 @@ static void rawe_interface_select__first_unknown_is_reported_and_cut(void **stat
     (void)state;
     expect("eth0,nix,nox", NULL, "eth0");
     assert_string_equal(unknown, "nix");
-    expect("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
-           NULL, "");
+    expect(
+        "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+        NULL, "");
     assert_int_equal(strlen(unknown), sizeof unknown - 1);
     assert_int_equal(rawe_interface_select_from(host, COUNT, NULL, 0, "nix", NULL, NULL, 0), 0);
 }

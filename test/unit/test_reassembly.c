@@ -197,11 +197,11 @@ static void rawe_reassembly_add__refuses_contradictions(void **state)
     assert_int_equal(add(0, 400, 401, 1000),
                      RAWE_REASSEMBLY_REFUSED); /* more bytes than the message has */
     struct rawe_fragment other_tag = {.kind = RAWE_FRAGMENT_PART,
-                                   .tag = 10,
-                                   .data_bytes = 400,
-                                   .offset = 600,
-                                   .total_bytes = 1000,
-                                   .data = message};
+                                      .tag = 10,
+                                      .data_bytes = 400,
+                                      .offset = 600,
+                                      .total_bytes = 1000,
+                                      .data = message};
     assert_int_equal(rawe_reassembly_add(&reassembly, &pool, &other_tag), RAWE_REASSEMBLY_REFUSED);
     /* None of it has harmed the message. */
     assert_nothing_to_take();
@@ -230,10 +230,10 @@ static void rawe_reassembly_place__then_add_finds_it_there(void **state)
 {
     (void)state;
     struct rawe_fragment first = {.kind = RAWE_FRAGMENT_PART,
-                               .tag = 9,
-                               .data_bytes = 300,
-                               .offset = 100,
-                               .total_bytes = 1000};
+                                  .tag = 9,
+                                  .data_bytes = 300,
+                                  .offset = 100,
+                                  .total_bytes = 1000};
     uint8_t *place = rawe_reassembly_place(&reassembly, &pool, &first, 900);
     assert_non_null(place);
     memcpy(place, message + 100, 900);
@@ -251,10 +251,10 @@ static void rawe_reassembly_place__only_inside_the_message(void **state)
 {
     (void)state;
     struct rawe_fragment first = {.kind = RAWE_FRAGMENT_PART,
-                               .tag = 9,
-                               .data_bytes = 300,
-                               .offset = 100,
-                               .total_bytes = 1000};
+                                  .tag = 9,
+                                  .data_bytes = 300,
+                                  .offset = 100,
+                                  .total_bytes = 1000};
     assert_null(rawe_reassembly_place(&reassembly, &pool, &first, 901));
     assert_null(rawe_reassembly_place(&reassembly, &pool, &first, UINT64_MAX));
     first.total_bytes = 1001; /* longer than any message may be */

@@ -142,30 +142,32 @@ static void rawe_fragment_encode__every_byte_in_its_place(void **state)
     (void)state;
     uint8_t out[RAWE_FRAGMENT_BYTES_MAX];
     static const uint8_t message[] = {1, 0x42, 0x12, 0x34, 0, 0, 0, 0};
-    assert_int_equal(rawe_fragment_encode(out, &(struct rawe_fragment){.kind = RAWE_FRAGMENT_MESSAGE,
-                                                                 .tag = 0x42,
-                                                                 .data_bytes = 0x1234}),
-                     RAWE_FRAGMENT_MESSAGE_BYTES);
+    assert_int_equal(
+        rawe_fragment_encode(out, &(struct rawe_fragment){.kind = RAWE_FRAGMENT_MESSAGE,
+                                                          .tag = 0x42,
+                                                          .data_bytes = 0x1234}),
+        RAWE_FRAGMENT_MESSAGE_BYTES);
     assert_memory_equal(out, message, sizeof(message));
     static const uint8_t segment[] = {2, 7, 0x12, 0x34, 0x89, 0xAB, 0xCD, 0xEF,
                                       1, 2, 3,    4,    5,    6,    7,    8};
     assert_int_equal(rawe_fragment_encode(out, &(struct rawe_fragment){.kind = RAWE_FRAGMENT_PART,
-                                                                 .tag = 7,
-                                                                 .data_bytes = 0x1234,
-                                                                 .id = 0x89ABCDEF,
-                                                                 .offset = 0x01020304,
-                                                                 .total_bytes = 0x05060708}),
+                                                                       .tag = 7,
+                                                                       .data_bytes = 0x1234,
+                                                                       .id = 0x89ABCDEF,
+                                                                       .offset = 0x01020304,
+                                                                       .total_bytes = 0x05060708}),
                      RAWE_FRAGMENT_PART_BYTES);
     assert_memory_equal(out, segment, sizeof(segment));
     static const uint8_t put[] = {3,    0,    0x00, 0x09, 0x89, 0xAB, 0xCD, 0xEF,
                                   0xF1, 0xF2, 0xF3, 0xF4, 0xF5, 0xF6, 0xF7, 0xF8,
                                   0xE1, 0xE2, 0xE3, 0xE4, 0xE5, 0xE6, 0xE7, 0xE8};
-    assert_int_equal(rawe_fragment_encode(out, &(struct rawe_fragment){.kind = RAWE_FRAGMENT_PUT,
-                                                                 .data_bytes = 9,
-                                                                 .id = 0x89ABCDEF,
-                                                                 .key = 0xF1F2F3F4F5F6F7F8,
-                                                                 .offset = 0xE1E2E3E4E5E6E7E8}),
-                     RAWE_FRAGMENT_PUT_BYTES);
+    assert_int_equal(
+        rawe_fragment_encode(out, &(struct rawe_fragment){.kind = RAWE_FRAGMENT_PUT,
+                                                          .data_bytes = 9,
+                                                          .id = 0x89ABCDEF,
+                                                          .key = 0xF1F2F3F4F5F6F7F8,
+                                                          .offset = 0xE1E2E3E4E5E6E7E8}),
+        RAWE_FRAGMENT_PUT_BYTES);
     assert_memory_equal(out, put, sizeof(put));
 }
 
@@ -178,7 +180,7 @@ static void rawe_fragment_encode__unknown_kind_has_no_length(void **state)
 
 /** Decode the first fragment of `bytes`; `*used` is how far the cursor moved. */
 static enum rawe_decode_result decode_fragment(const uint8_t *bytes, size_t len_bytes,
-                                            struct rawe_fragment *fragment, size_t *used)
+                                               struct rawe_fragment *fragment, size_t *used)
 {
     uint8_t *copy = exactly(bytes, len_bytes);
     const uint8_t *cursor = copy;
@@ -186,7 +188,8 @@ static enum rawe_decode_result decode_fragment(const uint8_t *bytes, size_t len_
     *used = (size_t)(cursor - copy);
     if (result == RAWE_DECODE_OK) {
         /* Data must be readable to its last byte, and the cursor must make way inside. */
-        assert_true(fragment->data >= copy && fragment->data + fragment->data_bytes <= copy + len_bytes);
+        assert_true(fragment->data >= copy &&
+                    fragment->data + fragment->data_bytes <= copy + len_bytes);
         assert_true(*used > 0 && *used <= len_bytes);
     } else {
         assert_int_equal(*used, 0);
@@ -272,9 +275,9 @@ static void rawe_fragment_decode__segment_must_lie_in_its_message(void **state)
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         uint8_t bytes[RAWE_FRAGMENT_PART_BYTES + 8] = {0};
         rawe_fragment_encode(bytes, &(struct rawe_fragment){.kind = RAWE_FRAGMENT_PART,
-                                                      .data_bytes = 8,
-                                                      .offset = cases[i].offset,
-                                                      .total_bytes = cases[i].total_bytes});
+                                                            .data_bytes = 8,
+                                                            .offset = cases[i].offset,
+                                                            .total_bytes = cases[i].total_bytes});
         struct rawe_fragment fragment;
         size_t used;
         assert_int_equal(decode_fragment(bytes, sizeof(bytes), &fragment, &used),
@@ -290,9 +293,10 @@ static void rawe_fragment_decode__walks_over_padding(void **state)
     static const uint16_t lengths[] = {0, 3, 9};
     size_t at = 0;
     for (unsigned i = 0; i < 3; i++) {
-        at += rawe_fragment_encode(bytes + at, &(struct rawe_fragment){.kind = RAWE_FRAGMENT_MESSAGE,
-                                                                 .tag = (uint8_t)i,
-                                                                 .data_bytes = lengths[i]});
+        at +=
+            rawe_fragment_encode(bytes + at, &(struct rawe_fragment){.kind = RAWE_FRAGMENT_MESSAGE,
+                                                                     .tag = (uint8_t)i,
+                                                                     .data_bytes = lengths[i]});
         memset(bytes + at, (int)(0xA0 + i), lengths[i]);
         at += lengths[i];
         at = i < 2 ? rawe_fragment_pad(at) : at;
@@ -302,7 +306,8 @@ static void rawe_fragment_decode__walks_over_padding(void **state)
     const uint8_t *cursor = copy;
     for (unsigned i = 0; i < 3; i++) {
         struct rawe_fragment fragment;
-        assert_int_equal(rawe_fragment_decode(&fragment, &cursor, copy + sizeof(bytes)), RAWE_DECODE_OK);
+        assert_int_equal(rawe_fragment_decode(&fragment, &cursor, copy + sizeof(bytes)),
+                         RAWE_DECODE_OK);
         assert_int_equal(fragment.tag, i);
         assert_int_equal(fragment.data_bytes, lengths[i]);
         for (unsigned j = 0; j < lengths[i]; j++) {

@@ -128,8 +128,8 @@ void star_start(struct star *star)
         config.handles = &node->handles;
         struct rawe_callbacks callbacks = {.deliver = deliver, .accept = accept_conn};
         struct rawe_output output = {.transmit = transmit, .context = node};
-        assert_true(rawe_engine_init(&node->engine, &config, &callbacks, node, &output,
-                                     star->now_ns));
+        assert_true(
+            rawe_engine_init(&node->engine, &config, &callbacks, node, &output, star->now_ns));
     }
     for (unsigned i = 0; i < star->spokes; i++) {
         star->up[i] = open_conn(&star->node[i], star->spokes);

@@ -28,17 +28,17 @@ struct star_node {
     unsigned ring_frames;                 /**< how many */
     unsigned ring_room;                   /**< what comes beyond is dropped */
     unsigned ring_drops;
-    unsigned data_frames, data_most;      /**< sequenced ones in the ring: now, at most */
-    unsigned link_room;                   /**< frames the link takes before it is full */
+    unsigned data_frames, data_most; /**< sequenced ones in the ring: now, at most */
+    unsigned link_room;              /**< frames the link takes before it is full */
     unsigned transmit_calls;
-    unsigned messages;                    /**< delivered */
+    unsigned messages; /**< delivered */
 };
 
 struct star {
     uint64_t now_ns;
     unsigned spokes;
     enum rawe_lane lane;
-    struct rawe_engine_config config;  /**< for all; what differs is filled in by star_start */
+    struct rawe_engine_config config; /**< for all; what differs is filled in by star_start */
     struct star_node node[STAR_SPOKES_MAX + 1];
     struct rawe_conn *up[STAR_SPOKES_MAX];   /**< from the spoke to the hub */
     struct rawe_conn *down[STAR_SPOKES_MAX]; /**< from the hub to the spoke */

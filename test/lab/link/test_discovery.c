@@ -56,7 +56,8 @@ static void discover(struct rawe_responder *responder, struct way *ways, unsigne
 static void drop_at_b(const char *rule)
 {
     fixture_run("nft add table netdev t && nft 'add chain netdev t c { type filter hook ingress "
-                "device rb0 priority 0; }' && nft 'add rule netdev t c %s drop'", rule);
+                "device rb0 priority 0; }' && nft 'add rule netdev t c %s drop'",
+                rule);
 }
 
 static void drop_nothing(void)

@@ -164,8 +164,7 @@ static void forge(struct forger *forger, uint8_t type, uint64_t token, uint16_t 
         .key = net.a.ping_key,
         .payload_bytes = payload_bytes,
     };
-    const struct rawe_ping ping = {
-        .key = net.b.ping_key, .port = net.b.ping_port, .token = token};
+    const struct rawe_ping ping = {.key = net.b.ping_key, .port = net.b.ping_port, .token = token};
 
     memset(forger->frame, 0, sizeof forger->frame);
     memcpy(forger->frame, net.a.mac, 6);
@@ -276,7 +275,9 @@ static bool contains_key(const uint8_t *frame, size_t len_bytes, uint32_t key)
 static void send__no_session_key_is_in_ping_or_pong(void **state)
 {
     const struct sockaddr_ll address = {
-        .sll_family = AF_PACKET, .sll_protocol = htons(0x0003), .sll_ifindex = net.b.index,
+        .sll_family = AF_PACKET,
+        .sll_protocol = htons(0x0003),
+        .sll_ifindex = net.b.index,
     };
     const struct timeval patience = {.tv_sec = 10};
     const int fd = socket(AF_PACKET, SOCK_RAW, 0);

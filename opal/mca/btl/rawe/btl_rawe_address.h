@@ -22,8 +22,8 @@ struct mca_btl_rawe_address {
 };
 
 /** Where the process's responder is reached. */
-static inline struct rawe_ping_address
-mca_btl_rawe_ping_address(const struct mca_btl_rawe_address *address)
+static inline struct rawe_ping_address mca_btl_rawe_ping_address(
+    const struct mca_btl_rawe_address *address)
 {
     struct rawe_ping_address to = {.port = address->ping_port, .key = address->ping_key};
 

@@ -91,8 +91,8 @@ static void ask(opal_process_name_t name)
     }
     slot->name = name;
     atomic_store_explicit(&slot->state, SLOT_ASKED, memory_order_relaxed);
-    if (OPAL_SUCCESS != mca_btl_rawe_compat_modex_request(&mca_btl_rawe_state.component->btl_version,
-                                                          &name, answered, slot)) {
+    if (OPAL_SUCCESS != mca_btl_rawe_compat_modex_request(
+                            &mca_btl_rawe_state.component->btl_version, &name, answered, slot)) {
         ++unknown;
         release(slot);
     }

@@ -24,7 +24,7 @@ static unsigned thread_count;
 
 static void *thread_main(void *context)
 {
-    struct closing closing = *(struct closing *) context;
+    struct closing closing = *(struct closing *)context;
 
     free(context);
     closing.close(closing.what);

@@ -27,7 +27,7 @@ int mca_btl_rawe_compat_modex_send(const mca_base_component_t *component, const 
 {
     int status;
     /* The macros take a pointer that is not const, and only read through it. */
-    void *bytes = (void *) (uintptr_t) data;
+    void *bytes = (void *)(uintptr_t)data;
 
 #if OPAL_MAJOR_VERSION >= 5
     OPAL_MODEX_SEND(status, PMIX_GLOBAL, component, bytes, len_bytes);
@@ -68,7 +68,7 @@ struct modex_request {
 
 static void modex_answer(void *context, bool good, const void *data, size_t len_bytes)
 {
-    struct modex_request request = *(struct modex_request *) context;
+    struct modex_request request = *(struct modex_request *)context;
 
     free(context);
     request.answer(request.context, good ? data : NULL, good ? len_bytes : 0);
@@ -87,14 +87,14 @@ static int modex_ask(const opal_process_name_t *name, const char *key, void *con
 
     OPAL_PMIX_CONVERT_NAME(&peer, name);
     return PMIX_SUCCESS == PMIx_Get_nb(&peer, key, NULL, 0, modex_value, context) ? OPAL_SUCCESS
-                                                                                   : OPAL_ERROR;
+                                                                                  : OPAL_ERROR;
 }
 #else
 static void modex_value(int status, opal_value_t *value, void *context)
 {
     bool good = OPAL_SUCCESS == status && NULL != value && OPAL_BYTE_OBJECT == value->type;
     modex_answer(context, good, good ? value->data.bo.bytes : NULL,
-                 good ? (size_t) value->data.bo.size : 0);
+                 good ? (size_t)value->data.bo.size : 0);
 }
 
 static int modex_ask(const opal_process_name_t *name, const char *key, void *context)
@@ -110,10 +110,10 @@ static void stay_loaded(void)
     static bool done;
     Dl_info self;
 
-    if (!done && 0 != dladdr((void *) (uintptr_t) &modex_answer, &self)) {
+    if (!done && 0 != dladdr((void *)(uintptr_t)&modex_answer, &self)) {
         /* Never closed: that is what keeps the code. */
         // cppcheck-suppress leakReturnValNotUsed
-        (void) dlopen(self.dli_fname, RTLD_NOW | RTLD_NODELETE);
+        (void)dlopen(self.dli_fname, RTLD_NOW | RTLD_NODELETE);
     }
     done = true;
 }
@@ -182,8 +182,8 @@ bool mca_btl_rawe_compat_version_matches(void)
     if (0 == strcmp(opal_version_string, OPAL_IDENT_STRING)) {
         return true;
     }
-    return version_parse(opal_version_string, &major, &minor) && OPAL_MAJOR_VERSION == major
-           && OPAL_MINOR_VERSION == minor;
+    return version_parse(opal_version_string, &major, &minor) && OPAL_MAJOR_VERSION == major &&
+           OPAL_MINOR_VERSION == minor;
 }
 
 #if OPAL_MAJOR_VERSION >= 6
@@ -200,7 +200,7 @@ static bool help_file_in(const char *directory, int directory_len, const char *b
     int len = snprintf(file, sizeof(file), "%.*s%s/%s", directory_len, directory, below,
                        MCA_BTL_RAWE_COMPAT_HELP_FILE);
 
-    if (len < 0 || (size_t) len >= sizeof(file) || 0 != access(file, R_OK)) {
+    if (len < 0 || (size_t)len >= sizeof(file) || 0 != access(file, R_OK)) {
         return false;
     }
     *strrchr(file, '/') = '\0';
@@ -220,17 +220,17 @@ static bool help_file_find(void)
     Dl_info self;
 
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); ++i) {
-        if (NULL != known[i] && help_file_in(known[i], (int) strlen(known[i]), "")) {
+        if (NULL != known[i] && help_file_in(known[i], (int)strlen(known[i]), "")) {
             return true;
         }
     }
-    if (0 == dladdr((void *) (uintptr_t) &mca_btl_rawe_compat_version_matches, &self)
-        || NULL == self.dli_fname || NULL == strrchr(self.dli_fname, '/')) {
+    if (0 == dladdr((void *)(uintptr_t)&mca_btl_rawe_compat_version_matches, &self) ||
+        NULL == self.dli_fname || NULL == strrchr(self.dli_fname, '/')) {
         return false;
     }
-    int directory_len = (int) (strrchr(self.dli_fname, '/') - self.dli_fname);
-    return help_file_in(self.dli_fname, directory_len, "/../../share/openmpi")
-           || help_file_in(self.dli_fname, directory_len, "");
+    int directory_len = (int)(strrchr(self.dli_fname, '/') - self.dli_fname);
+    return help_file_in(self.dli_fname, directory_len, "/../../share/openmpi") ||
+           help_file_in(self.dli_fname, directory_len, "");
 }
 #endif
 

@@ -17,17 +17,17 @@
 #include "opal/util/show_help.h"
 
 #if OPAL_MAJOR_VERSION >= 5
-#    include "opal/mca/pmix/pmix-internal.h"
-#    include "opal/mca/threads/mutex.h"
-#    include "opal/mca/threads/thread_usage.h"
-#    include "opal/mca/threads/threads.h"
-#    include "opal/util/event.h"
+#include "opal/mca/pmix/pmix-internal.h"
+#include "opal/mca/threads/mutex.h"
+#include "opal/mca/threads/thread_usage.h"
+#include "opal/mca/threads/threads.h"
+#include "opal/util/event.h"
 #else
-#    include "opal/mca/event/event.h"
-#    include "opal/mca/pmix/pmix.h"
-#    include "opal/threads/mutex.h"
-#    include "opal/threads/thread_usage.h"
-#    include "opal/threads/threads.h"
+#include "opal/mca/event/event.h"
+#include "opal/mca/pmix/pmix.h"
+#include "opal/threads/mutex.h"
+#include "opal/threads/thread_usage.h"
+#include "opal/threads/threads.h"
 #endif
 
 #include <stdarg.h>
@@ -36,7 +36,7 @@
 
 /* What the loader is to see of a component; since 5.0 there is only the general word for it. */
 #ifndef OPAL_MODULE_DECLSPEC
-#    define OPAL_MODULE_DECLSPEC OPAL_DECLSPEC
+#define OPAL_MODULE_DECLSPEC OPAL_DECLSPEC
 #endif
 
 /*
@@ -44,7 +44,7 @@
  * Before, the loader's `mca_btl_rawe_component` was all there was.
  */
 #ifndef MCA_BASE_COMPONENT_INIT
-#    define MCA_BASE_COMPONENT_INIT(project, framework, name)
+#define MCA_BASE_COMPONENT_INIT(project, framework, name)
 #endif
 
 /**
@@ -73,7 +73,7 @@ static inline bool mca_btl_rawe_compat_deliver(struct mca_btl_base_module_t *mod
         .endpoint = endpoint,
         .des_segments = segments,
         .des_segment_count = count,
-        .tag = (mca_btl_base_tag_t) tag,
+        .tag = (mca_btl_base_tag_t)tag,
         .cbdata = receiver->cbdata,
     };
     receiver->cbfunc(module, &descriptor);
@@ -86,8 +86,8 @@ static inline bool mca_btl_rawe_compat_deliver(struct mca_btl_base_module_t *mod
     descriptor.des_cbdata = NULL;
     descriptor.des_context = NULL;
     descriptor.des_flags = 0;
-    (void) endpoint;
-    receiver->cbfunc(module, (mca_btl_base_tag_t) tag, &descriptor, receiver->cbdata);
+    (void)endpoint;
+    receiver->cbfunc(module, (mca_btl_base_tag_t)tag, &descriptor, receiver->cbdata);
 #endif
     return true;
 }
@@ -112,8 +112,7 @@ int mca_btl_rawe_compat_modex_receive(const mca_base_component_t *component,
  * be had. Called once for each request, by any thread, maybe before the request returns, maybe
  * never.
  */
-typedef void mca_btl_rawe_compat_modex_answer_fn(void *context, const void *data,
-                                                 size_t len_bytes);
+typedef void mca_btl_rawe_compat_modex_answer_fn(void *context, const void *data, size_t len_bytes);
 
 /**
  * The same without waiting. Returns OPAL_SUCCESS, or an OPAL_ERR_* code when there will not be an
@@ -158,13 +157,13 @@ void mca_btl_rawe_compat_help_print(const char *text, ...) __attribute__((format
  * the arguments against it. Open MPI merges the messages of all processes into one. A macro, for
  * only the variadic opal_show_help() does so in 4.1; opal_show_vhelp() writes each one out.
  */
-#define MCA_BTL_RAWE_COMPAT_SHOW_HELP(topic, text, ...)                                       \
-    do {                                                                                      \
-        if (mca_btl_rawe_compat_help_file_found()) {                                          \
-            opal_show_help(MCA_BTL_RAWE_COMPAT_HELP_FILE, (topic), 1, __VA_ARGS__);           \
-        } else {                                                                              \
-            mca_btl_rawe_compat_help_print((text), __VA_ARGS__);                              \
-        }                                                                                     \
+#define MCA_BTL_RAWE_COMPAT_SHOW_HELP(topic, text, ...)                             \
+    do {                                                                            \
+        if (mca_btl_rawe_compat_help_file_found()) {                                \
+            opal_show_help(MCA_BTL_RAWE_COMPAT_HELP_FILE, (topic), 1, __VA_ARGS__); \
+        } else {                                                                    \
+            mca_btl_rawe_compat_help_print((text), __VA_ARGS__);                    \
+        }                                                                           \
     } while (0)
 
 #endif

@@ -97,16 +97,16 @@ static char *describe(const struct rawe_interface *interfaces, unsigned count)
     if (NULL == text) {
         return NULL;
     }
-    size_t used = (size_t) snprintf(text, size, "%s", 0 == count ? "(none)" : "");
+    size_t used = (size_t)snprintf(text, size, "%s", 0 == count ? "(none)" : "");
     for (unsigned i = 0; i < count && used < size; ++i) {
         const struct rawe_interface *interface = &interfaces[i];
-        const char *why = !interface->ethernet ? "not Ethernet"
-                          : interface->loopback ? "loopback"
-                          : !interface->up ? "down or without carrier"
+        const char *why = !interface->ethernet              ? "not Ethernet"
+                          : interface->loopback             ? "loopback"
+                          : !interface->up                  ? "down or without carrier"
                           : NULL != interface->excluded_why ? interface->excluded_why
                                                             : "not chosen";
-        used += (size_t) snprintf(text + used, size - used, "%s%s (%s)", 0 == i ? "" : ", ",
-                                  interface->name, why);
+        used += (size_t)snprintf(text + used, size - used, "%s%s (%s)", 0 == i ? "" : ", ",
+                                 interface->name, why);
     }
     return text;
 }
@@ -136,8 +136,8 @@ static void open_modules(void)
     }
     const char *include = mca_btl_rawe_params.if_include;
     const char *exclude = mca_btl_rawe_params.if_exclude;
-    unsigned chosen = rawe_interface_select(interfaces, count, include, exclude, unknown,
-                                            sizeof(unknown));
+    unsigned chosen =
+        rawe_interface_select(interfaces, count, include, exclude, unknown, sizeof(unknown));
     if ('\0' != unknown[0]) {
         bool including = NULL != include && '\0' != *include;
         mca_btl_rawe_help_unknown_interface(including ? "if_include" : "if_exclude", unknown);
@@ -181,8 +181,8 @@ static void open_modules(void)
 
 static mca_btl_base_module_t **component_init(int *count, bool progress_threads, bool mpi_threads)
 {
-    (void) progress_threads;
-    (void) mpi_threads;
+    (void)progress_threads;
+    (void)mpi_threads;
     *count = 0;
     if (OPAL_SUCCESS != mca_btl_rawe_params_check()) {
         return NULL;
@@ -209,11 +209,11 @@ static mca_btl_base_module_t **component_init(int *count, bool progress_threads,
         return NULL;
     }
     /* A tool cannot look at the counters then; the job has no use for them. */
-    (void) mca_btl_rawe_pvars_register();
+    (void)mca_btl_rawe_pvars_register();
     for (unsigned i = 0; i < modules; ++i) {
         list[i] = &mca_btl_rawe_state.modules[i]->super;
     }
-    *count = (int) modules;
+    *count = (int)modules;
     return list;
 }
 
@@ -240,5 +240,5 @@ static int component_progress(void)
         }
     }
     mca_btl_rawe_unlock();
-    return (int) received;
+    return (int)received;
 }

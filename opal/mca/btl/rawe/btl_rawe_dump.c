@@ -66,8 +66,8 @@ static void dump_queue(const struct rawe_conn *conn, const char *head)
                 "%s sending: una=%" PRIu32 " next=%" PRIu32 " in_flight=%" PRIu32
                 " to_transmit=%" PRIu32 " sacked=%" PRIu32 " queued_sends=%" PRIu64
                 " queued_bytes=%" PRIu64,
-                head, conn->sendwin.una, conn->sendwin.next, conn->sendwin.in_flight, conn->sendwin.to_transmit, conn->sendwin.sacked,
-                sends, bytes);
+                head, conn->sendwin.una, conn->sendwin.next, conn->sendwin.in_flight,
+                conn->sendwin.to_transmit, conn->sendwin.sacked, sends, bytes);
 }
 
 static void dump_oldest(const struct rawe_conn *conn, const char *head, uint64_t now_ns)
@@ -87,7 +87,7 @@ static void dump_oldest(const struct rawe_conn *conn, const char *head, uint64_t
     opal_output(0,
                 "%s oldest: sequence=%" PRIu32 " state=%s sendings=%u payload_bytes=%" PRIu32
                 " sent_ago=%s",
-                head, frame->sequence, states[frame->state], (unsigned) frame->sendings,
+                head, frame->sequence, states[frame->state], (unsigned)frame->sendings,
                 frame->payload_bytes,
                 0 == frame->sendings ? "never" : ago_us(frame->sent_ns, now_ns).text);
 }
@@ -95,7 +95,7 @@ static void dump_oldest(const struct rawe_conn *conn, const char *head, uint64_t
 static void dump_limits(const struct rawe_conn *conn, const char *head)
 {
     static const char *const batches[] = {
-        [RAWE_BATCH_UNTRIED] = "unknown",
+        [RAWE_BATCH_UNVALIDATED] = "unknown",
         [RAWE_BATCH_VALIDATING] = "validating",
         [RAWE_BATCH_VALID] = "valid",
         [RAWE_BATCH_INVALID] = "invalid",
@@ -106,10 +106,9 @@ static void dump_limits(const struct rawe_conn *conn, const char *head)
                 "%s limits: window=%" PRIu32 " congestion_window=%" PRIu32 " threshold=%" PRIu32
                 " credit=%" PRIu32 " payload_bytes=%" PRIu32 " batches=%s rtt_ns=%" PRIu64
                 " rtt_variation_ns=%" PRIu64 " rtt_least_ns=%" PRIu64,
-                head, conn->engine->config.window_frames, conn->cc.window,
-                conn->cc.threshold, conn->peer_credit, conn->payload_max_bytes,
-                batches[conn->batch], rtt->smoothed_ns, rtt->variation_ns,
-                UINT64_MAX == rtt->minimum_ns ? 0 : rtt->minimum_ns);
+                head, conn->engine->config.window_frames, conn->cc.window, conn->cc.threshold,
+                conn->peer_credit, conn->payload_max_bytes, batches[conn->batch], rtt->smoothed_ns,
+                rtt->variation_ns, UINT64_MAX == rtt->minimum_ns ? 0 : rtt->minimum_ns);
 }
 
 static void dump_receiving(const struct rawe_conn *conn, const char *head)
@@ -120,8 +119,8 @@ static void dump_receiving(const struct rawe_conn *conn, const char *head)
     opal_output(0,
                 "%s receiving: next=%" PRIu32 " beyond=%" PRIu32 " unacknowledged=%" PRIu32
                 " credit_given=%u fragmented_next=%" PRIu32,
-                head, conn->recvwin.acktr->next, conn->recvwin.acktr->beyond, conn->recvwin.unacked_frames,
-                (unsigned) conn->credit.told,
+                head, conn->recvwin.acktr->next, conn->recvwin.acktr->beyond,
+                conn->recvwin.unacked_frames, (unsigned)conn->credit.advertised,
                 NULL == conn->reassembly ? 0 : conn->reassembly->next);
 }
 
@@ -132,27 +131,28 @@ static void dump_timers(const struct rawe_conn *conn, const char *head, uint64_t
                 "probes_unanswered=%" PRIu32 " silent_for=%s",
                 head, in_us(conn->recvwin.ack_deadline_ns, now_ns).text,
                 in_us(conn->loss_deadline_ns, now_ns).text,
-                in_us(conn->liveness.probe_deadline_ns, now_ns).text, ago_us(conn->liveness.asked_ns, now_ns).text,
-                conn->liveness.probes_unanswered,
-                0 == conn->liveness.silent_since_ns ? "0us" : ago_us(conn->liveness.silent_since_ns, now_ns).text);
+                in_us(conn->liveness.probe_deadline_ns, now_ns).text,
+                ago_us(conn->liveness.asked_ns, now_ns).text, conn->liveness.probes_unanswered,
+                0 == conn->liveness.silent_since_ns
+                    ? "0us"
+                    : ago_us(conn->liveness.silent_since_ns, now_ns).text);
 }
 
 static void dump_conn(const struct rawe_conn *conn, const char *module_head, uint64_t now_ns)
 {
     static const char *const states[] = {
-        [RAWE_CONN_IDLE] = "idle",
-        [RAWE_CONN_CONNECTING] = "connecting",
-        [RAWE_CONN_OPEN] = "open",
-        [RAWE_CONN_PEER_CLOSED] = "peer_closed",
+        [RAWE_CONN_IDLE] = "idle",     [RAWE_CONN_CONNECTING] = "connecting",
+        [RAWE_CONN_OPEN] = "open",     [RAWE_CONN_PEER_CLOSED] = "peer_closed",
         [RAWE_CONN_FAILED] = "failed",
     };
     char head[192];
 
     snprintf(head, sizeof(head), "%s lane %s", module_head, lane_names[conn->lane]);
     opal_output(0,
-                "%s state: state=%s id=0x%08" PRIx32 " peer_id=0x%08" PRIx32
-                " incarnation=%" PRIu64 " peer_incarnation=%" PRIu64,
-                head, states[conn->handshake.state], conn->handshake.local_id, conn->handshake.peer_id, conn->handshake.local_incarnation,
+                "%s state: state=%s id=0x%08" PRIx32 " peer_id=0x%08" PRIx32 " incarnation=%" PRIu64
+                " peer_incarnation=%" PRIu64,
+                head, states[conn->handshake.state], conn->handshake.local_id,
+                conn->handshake.peer_id, conn->handshake.local_incarnation,
                 conn->handshake.peer_incarnation);
     dump_queue(conn, head);
     dump_oldest(conn, head, now_ns);
@@ -166,12 +166,11 @@ static void dump_endpoint(const mca_btl_rawe_module_t *module,
 {
     char head[128], mac[18];
 
-    snprintf(head, sizeof(head), "rawe dump: rank %u interface %s peer rank %u:",
-             (unsigned) OPAL_PROC_MY_NAME.vpid, module->interface.name,
-             (unsigned) endpoint->proc->proc_name.vpid);
-    uint64_t pong_ns = endpoint->watch < 0
-                           ? 0
-                           : rawe_responder_last_pong_ns(module->responder, endpoint->watch);
+    snprintf(head, sizeof(head),
+             "rawe dump: rank %u interface %s peer rank %u:", (unsigned)OPAL_PROC_MY_NAME.vpid,
+             module->interface.name, (unsigned)endpoint->proc->proc_name.vpid);
+    uint64_t pong_ns =
+        endpoint->watch < 0 ? 0 : rawe_responder_last_pong_ns(module->responder, endpoint->watch);
     opal_output(0, "%s host=%s mac=%s path_mtu=%" PRIu32 " in_use=%d lost=%d last_pong_ago=%s",
                 head, mca_btl_rawe_compat_hostname(endpoint->proc),
                 mca_btl_rawe_mac_text(endpoint->address.mac, mac), endpoint->path_mtu_bytes,
@@ -188,7 +187,7 @@ static void dump_endpoint(const mca_btl_rawe_module_t *module,
 void mca_btl_rawe_dump(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *only,
                        int verbose)
 {
-    mca_btl_rawe_module_t *module = (mca_btl_rawe_module_t *) btl;
+    mca_btl_rawe_module_t *module = (mca_btl_rawe_module_t *)btl;
     mca_btl_base_endpoint_t *endpoint;
     uint64_t now_ns = mca_btl_rawe_now_ns();
 
@@ -198,7 +197,8 @@ void mca_btl_rawe_dump(struct mca_btl_base_module_t *btl, struct mca_btl_base_en
         mca_btl_rawe_stats_report(module, "rawe dump");
     }
     opal_mutex_lock(&module->endpoints_lock);
-    OPAL_LIST_FOREACH (endpoint, &module->endpoints, mca_btl_base_endpoint_t) {
+    OPAL_LIST_FOREACH(endpoint, &module->endpoints, mca_btl_base_endpoint_t)
+    {
         if (NULL == only || only == endpoint) {
             dump_endpoint(module, endpoint, now_ns);
         }

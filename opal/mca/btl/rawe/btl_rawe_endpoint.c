@@ -44,10 +44,10 @@ OBJ_CLASS_INSTANCE(mca_btl_base_endpoint_t, opal_list_item_t, endpoint_construct
 const char *mca_btl_rawe_peer_text(const opal_proc_t *proc, char out[48])
 {
     if (proc->proc_name.jobid == OPAL_PROC_MY_NAME.jobid) {
-        snprintf(out, 48, "rank %u", (unsigned) proc->proc_name.vpid);
+        snprintf(out, 48, "rank %u", (unsigned)proc->proc_name.vpid);
     } else {
-        snprintf(out, 48, "rank %u of job %u", (unsigned) proc->proc_name.vpid,
-                 (unsigned) proc->proc_name.jobid);
+        snprintf(out, 48, "rank %u of job %u", (unsigned)proc->proc_name.vpid,
+                 (unsigned)proc->proc_name.jobid);
     }
     return out;
 }
@@ -83,8 +83,8 @@ static mca_btl_base_endpoint_t *endpoint_new(mca_btl_rawe_module_t *module, opal
         return NULL;
     }
     endpoint->older = endpoint_newest(module, proc->proc_name);
-    if (OPAL_SUCCESS
-        != opal_proc_table_set_value(&module->endpoints_by_name, proc->proc_name, endpoint)) {
+    if (OPAL_SUCCESS !=
+        opal_proc_table_set_value(&module->endpoints_by_name, proc->proc_name, endpoint)) {
         OBJ_RELEASE(endpoint);
         return NULL;
     }
@@ -177,7 +177,7 @@ static void init_peer(mca_btl_base_endpoint_t *endpoint)
     struct rawe_peer_config config = {
         .port = address->port,
         .key = address->key,
-        .payload_max_bytes = (endpoint->path_mtu_bytes - RAWE_HEADER_BYTES) & ~(uint32_t) 7,
+        .payload_max_bytes = (endpoint->path_mtu_bytes - RAWE_HEADER_BYTES) & ~(uint32_t)7,
         .owner = endpoint,
         .streak_ns = 1000 * mca_btl_rawe_params.streak_us,
         .now_ns = mca_btl_rawe_peer_now_ns,
@@ -187,8 +187,7 @@ static void init_peer(mca_btl_base_endpoint_t *endpoint)
     rawe_peer_init(&endpoint->peer, &endpoint->module->engine, &config);
 }
 
-mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_get(mca_btl_rawe_module_t *module,
-                                                   opal_proc_t *proc,
+mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_get(mca_btl_rawe_module_t *module, opal_proc_t *proc,
                                                    const struct mca_btl_rawe_address *address,
                                                    uint32_t path_mtu_bytes)
 {
@@ -238,7 +237,7 @@ void mca_btl_rawe_deliver(void *context, struct rawe_conn *conn, uint8_t tag, co
 {
     mca_btl_rawe_module_t *module = context;
     mca_btl_base_segment_t segment = {
-        .seg_addr.pval = (void *) (uintptr_t) data,
+        .seg_addr.pval = (void *)(uintptr_t)data,
         .seg_len = len_bytes,
     };
 
@@ -274,28 +273,28 @@ static void report_stall(mca_btl_base_endpoint_t *endpoint, const char *seen, ui
     if (0 == patience_ns || patience_ns > STALL_REPORT_MOST_NS) {
         patience_ns = STALL_REPORT_MOST_NS;
     }
-    if (endpoint->stall_reported || !endpoint->in_use || endpoint->watch < 0
-        || stalled_ns < patience_ns) {
+    if (endpoint->stall_reported || !endpoint->in_use || endpoint->watch < 0 ||
+        stalled_ns < patience_ns) {
         return;
     }
     uint64_t pong_ns = rawe_responder_last_pong_ns(responder, endpoint->watch);
-    if (pong_ns + stalled_ns < endpoint->module->engine.now_ns
-        || rawe_responder_last_absent_ns(responder, endpoint->watch) == pong_ns) {
+    if (pong_ns + stalled_ns < endpoint->module->engine.now_ns ||
+        rawe_responder_last_absent_ns(responder, endpoint->watch) == pong_ns) {
         return; /* nobody answers, or the process computes */
     }
     endpoint->stall_reported = true;
-    mca_btl_rawe_help_connection_stalled(endpoint->module->interface.name,
-                                         mca_btl_rawe_peer_text(endpoint->proc, peer),
-                                         mca_btl_rawe_compat_hostname(endpoint->proc),
-                                         mca_btl_rawe_mac_text(endpoint->address.mac, mac), seen,
-                                         stalled_ns / 1000000000u, mca_btl_rawe_params.peer_timeout);
+    mca_btl_rawe_help_connection_stalled(
+        endpoint->module->interface.name, mca_btl_rawe_peer_text(endpoint->proc, peer),
+        mca_btl_rawe_compat_hostname(endpoint->proc),
+        mca_btl_rawe_mac_text(endpoint->address.mac, mac), seen, stalled_ns / 1000000000u,
+        mca_btl_rawe_params.peer_timeout);
 }
 
 void mca_btl_rawe_silent(void *context, struct rawe_conn *conn, uint64_t silent_ns)
 {
     mca_btl_base_endpoint_t *endpoint = conn->owner;
 
-    (void) context;
+    (void)context;
     watch(endpoint, conn);
     report_stall(endpoint, "the connection does not answer", silent_ns);
 }
@@ -303,13 +302,12 @@ void mca_btl_rawe_silent(void *context, struct rawe_conn *conn, uint64_t silent_
 /** Frames are from now on no longer than what the path was found to carry. */
 static void lower_mtu(mca_btl_base_endpoint_t *endpoint, uint32_t mtu_bytes)
 {
-    uint32_t payload_max_bytes = (mtu_bytes - RAWE_HEADER_BYTES) & ~(uint32_t) 7;
+    uint32_t payload_max_bytes = (mtu_bytes - RAWE_HEADER_BYTES) & ~(uint32_t)7;
     char mac[18];
 
-    mca_btl_rawe_help_full_size_lost(endpoint->module->interface.name,
-                                     mca_btl_rawe_compat_hostname(endpoint->proc),
-                                     mca_btl_rawe_mac_text(endpoint->address.mac, mac),
-                                     endpoint->path_mtu_bytes, mtu_bytes);
+    mca_btl_rawe_help_full_size_lost(
+        endpoint->module->interface.name, mca_btl_rawe_compat_hostname(endpoint->proc),
+        mca_btl_rawe_mac_text(endpoint->address.mac, mac), endpoint->path_mtu_bytes, mtu_bytes);
     endpoint->path_mtu_bytes = mtu_bytes;
     rawe_peer_set_payload_max(&endpoint->peer, payload_max_bytes);
 }
@@ -324,15 +322,15 @@ static void validate_path(mca_btl_base_endpoint_t *endpoint)
 
     if (NULL == endpoint->validation) {
         if (now_ns - endpoint->validated_ns >= VALIDATION_INTERVAL_NS) {
-            endpoint->validation = rawe_responder_validate(
-                responder, &to, endpoint->path_mtu_bytes, VALIDATION_TIMEOUT_NS);
+            endpoint->validation = rawe_responder_validate(responder, &to, endpoint->path_mtu_bytes,
+                                                           VALIDATION_TIMEOUT_NS);
         }
     } else if (rawe_validation_result(endpoint->validation, &path)) {
         rawe_validation_end(responder, endpoint->validation);
         endpoint->validation = NULL;
         endpoint->validated_ns = now_ns;
-        if (path.mtu_passed_bytes >= MCA_BTL_RAWE_PATH_MTU_LEAST_BYTES
-            && path.mtu_passed_bytes < endpoint->path_mtu_bytes) {
+        if (path.mtu_passed_bytes >= MCA_BTL_RAWE_PATH_MTU_LEAST_BYTES &&
+            path.mtu_passed_bytes < endpoint->path_mtu_bytes) {
             lower_mtu(endpoint, path.mtu_passed_bytes);
         }
     }
@@ -342,7 +340,7 @@ void mca_btl_rawe_stalled(void *context, struct rawe_conn *conn, uint64_t stalle
 {
     mca_btl_base_endpoint_t *endpoint = conn->owner;
 
-    (void) context;
+    (void)context;
     if (endpoint->module->engine.now_ns - endpoint->watched_ns >= WATCH_INTERVAL_NS) {
         watch(endpoint, conn);
     }
@@ -361,11 +359,10 @@ void mca_btl_rawe_failed(void *context, struct rawe_conn *conn, uint64_t silent_
     }
     endpoint->lost = true;
     if (!endpoint->stall_reported) {
-        mca_btl_rawe_help_peer_lost(module->interface.name,
-                                    mca_btl_rawe_peer_text(endpoint->proc, peer),
-                                    mca_btl_rawe_compat_hostname(endpoint->proc),
-                                    mca_btl_rawe_mac_text(endpoint->address.mac, mac),
-                                    silent_ns / 1000000000u);
+        mca_btl_rawe_help_peer_lost(
+            module->interface.name, mca_btl_rawe_peer_text(endpoint->proc, peer),
+            mca_btl_rawe_compat_hostname(endpoint->proc),
+            mca_btl_rawe_mac_text(endpoint->address.mac, mac), silent_ns / 1000000000u);
     }
     if (NULL != module->error_callback) {
         char text[] = "rawe: peer is silent";
@@ -382,9 +379,8 @@ void mca_btl_rawe_lost(void *context, struct rawe_conn *conn)
         return;
     }
     endpoint->lost = true;
-    mca_btl_rawe_help_internal_error("sending",
-                                     "the peer ended the connection, data may be missing there",
-                                     __FILE__, __LINE__);
+    mca_btl_rawe_help_internal_error(
+        "sending", "the peer ended the connection, data may be missing there", __FILE__, __LINE__);
     if (NULL != module->error_callback) {
         char text[] = "rawe: data in flight was lost";
         module->error_callback(&module->super, MCA_BTL_ERROR_FLAGS_FATAL, endpoint->proc, text);

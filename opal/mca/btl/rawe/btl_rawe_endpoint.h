@@ -22,13 +22,13 @@ typedef struct mca_btl_base_endpoint_t {
     opal_proc_t *proc;
     struct mca_btl_rawe_address address;
     uint32_t path_mtu_bytes;
-    struct rawe_peer peer; /**< its connections */
-    int watch;             /**< slot of the responder's liveness watch, -1: none */
-    uint64_t watched_ns;   /**< when the responder was asked last */
+    struct rawe_peer peer;              /**< its connections */
+    int watch;                          /**< slot of the responder's liveness watch, -1: none */
+    uint64_t watched_ns;                /**< when the responder was asked last */
     struct rawe_validation *validation; /**< of the path's MTU, under way; NULL: none */
-    uint64_t validated_ns; /**< when the last one ended; 0: never */
-    bool stall_reported;   /**< the user knows that the connection makes no progress */
-    bool in_use;           /**< given to the PML by add_procs, and not taken back */
+    uint64_t validated_ns;              /**< when the last one ended; 0: never */
+    bool stall_reported;                /**< the user knows that the connection makes no progress */
+    bool in_use;                        /**< given to the PML by add_procs, and not taken back */
     /**
      * The one of the process's endpoints, of any module, that carries what must keep its order: the
      * PML hands the pieces of a long message to all of them.

@@ -17,13 +17,13 @@
  * Show a topic of the help file once in a process, this host's name being the first argument.
  * Atomic, because the responder's thread may be the one that tells.
  */
-#define SHOW_ONCE(topic, ...)                                                               \
-    do {                                                                                    \
-        static atomic_flag shown = ATOMIC_FLAG_INIT;                                        \
-        if (!atomic_flag_test_and_set(&shown)) {                                            \
-            MCA_BTL_RAWE_COMPAT_SHOW_HELP(#topic, MCA_BTL_RAWE_HELP_TEXT_##topic,           \
-                                          mca_btl_rawe_compat_my_hostname(), __VA_ARGS__);  \
-        }                                                                                   \
+#define SHOW_ONCE(topic, ...)                                                              \
+    do {                                                                                   \
+        static atomic_flag shown = ATOMIC_FLAG_INIT;                                       \
+        if (!atomic_flag_test_and_set(&shown)) {                                           \
+            MCA_BTL_RAWE_COMPAT_SHOW_HELP(#topic, MCA_BTL_RAWE_HELP_TEXT_##topic,          \
+                                          mca_btl_rawe_compat_my_hostname(), __VA_ARGS__); \
+        }                                                                                  \
     } while (0)
 
 static const char *known(const char *text)
@@ -134,8 +134,7 @@ void mca_btl_rawe_help_peer_lost(const char *interface, const char *peer, const 
 
 void mca_btl_rawe_help_connection_stalled(const char *interface, const char *peer,
                                           const char *peer_host, const char *peer_mac,
-                                          const char *seen, uint64_t stalled_s,
-                                          uint64_t timeout_s)
+                                          const char *seen, uint64_t stalled_s, uint64_t timeout_s)
 {
     struct decimal stalled = decimal(stalled_s);
     struct decimal timeout = decimal(timeout_s);
@@ -143,8 +142,8 @@ void mca_btl_rawe_help_connection_stalled(const char *interface, const char *pee
               known(seen), stalled.text, timeout.text);
 }
 
-void mca_btl_rawe_help_peer_incompatible(const char *peer, const char *peer_host,
-                                         const char *what, const char *ours, const char *theirs)
+void mca_btl_rawe_help_peer_incompatible(const char *peer, const char *peer_host, const char *what,
+                                         const char *ours, const char *theirs)
 {
     SHOW_ONCE(peer_incompatible, known(peer), known(peer_host), known(what), known(ours),
               known(theirs));
@@ -159,9 +158,9 @@ void mca_btl_rawe_help_internal_error(const char *doing, const char *detail, con
                                       int line)
 {
     const char *slash = NULL == file ? NULL : strrchr(file, '/');
-    struct decimal number = decimal(line < 0 ? 0 : (uint64_t) line);
-    SHOW_ONCE(internal_error, known(doing), known(detail),
-              known(NULL == slash ? file : slash + 1), number.text);
+    struct decimal number = decimal(line < 0 ? 0 : (uint64_t)line);
+    SHOW_ONCE(internal_error, known(doing), known(detail), known(NULL == slash ? file : slash + 1),
+              number.text);
 }
 
 const char *mca_btl_rawe_mac_text(const uint8_t mac[6], char out[18])

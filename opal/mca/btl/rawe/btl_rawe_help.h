@@ -67,12 +67,11 @@ void mca_btl_rawe_help_peer_lost(const char *interface, const char *peer, const 
  */
 void mca_btl_rawe_help_connection_stalled(const char *interface, const char *peer,
                                           const char *peer_host, const char *peer_mac,
-                                          const char *seen, uint64_t stalled_s,
-                                          uint64_t timeout_s);
+                                          const char *seen, uint64_t stalled_s, uint64_t timeout_s);
 
 /** The peer speaks another version of the wire protocol or another EtherType. */
-void mca_btl_rawe_help_peer_incompatible(const char *peer, const char *peer_host,
-                                         const char *what, const char *ours, const char *theirs);
+void mca_btl_rawe_help_peer_incompatible(const char *peer, const char *peer_host, const char *what,
+                                         const char *ours, const char *theirs);
 
 /** Built for one Open MPI, loaded into another. */
 void mca_btl_rawe_help_wrong_version(const char *built, const char *running);

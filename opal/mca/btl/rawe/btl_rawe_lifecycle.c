@@ -52,7 +52,7 @@
 static int register_error(struct mca_btl_base_module_t *btl,
                           mca_btl_base_module_error_cb_fn_t callback)
 {
-    ((mca_btl_rawe_module_t *) btl)->error_callback = callback;
+    ((mca_btl_rawe_module_t *)btl)->error_callback = callback;
     return OPAL_SUCCESS;
 }
 
@@ -107,17 +107,15 @@ static int free_list_init(opal_free_list_t *list, opal_class_t *class, size_t it
                           size_t initial)
 {
     OBJ_CONSTRUCT(list, opal_free_list_t);
-    return opal_free_list_init(list, item_bytes, opal_cache_line_size, class, 0,
-                               opal_cache_line_size, (int) initial,
-                               0 == mca_btl_rawe_params.free_list_max
-                                   ? -1
-                                   : (int) mca_btl_rawe_params.free_list_max,
-                               (int) mca_btl_rawe_params.free_list_inc, NULL, 0, NULL, NULL, NULL);
+    return opal_free_list_init(
+        list, item_bytes, opal_cache_line_size, class, 0, opal_cache_line_size, (int)initial,
+        0 == mca_btl_rawe_params.free_list_max ? -1 : (int)mca_btl_rawe_params.free_list_max,
+        (int)mca_btl_rawe_params.free_list_inc, NULL, 0, NULL, NULL, NULL);
 }
 
 static int free_lists_init(mca_btl_rawe_module_t *module)
 {
-    size_t initial = (size_t) mca_btl_rawe_params.free_list_num;
+    size_t initial = (size_t)mca_btl_rawe_params.free_list_num;
     size_t head_bytes = sizeof(mca_btl_rawe_fragment_t);
     int status[] = {
         free_list_init(&module->fragments_small, OBJ_CLASS(mca_btl_rawe_fragment_t),
@@ -148,11 +146,11 @@ static void free_lists_destruct(mca_btl_rawe_module_t *module)
 /** Unguessable bytes: keys are what keeps frames of other jobs out. */
 static bool random_bytes(void *out, size_t len_bytes)
 {
-    return getrandom(out, len_bytes, 0) == (ssize_t) len_bytes;
+    return getrandom(out, len_bytes, 0) == (ssize_t)len_bytes;
 }
 
 static void report_open_failed(const struct rawe_interface *interface,
-                             const struct rawe_link_error *error)
+                               const struct rawe_link_error *error)
 {
     if (EPERM == error->code || EACCES == error->code) {
         mca_btl_rawe_help_no_capability(interface->name);
@@ -174,13 +172,13 @@ static bool open_link(mca_btl_rawe_module_t *module)
         .interface = interface->name,
         .interface_index = interface->index,
         .loopback = interface->loopback,
-        .ethertype = (uint16_t) mca_btl_rawe_params.ethertype,
+        .ethertype = (uint16_t)mca_btl_rawe_params.ethertype,
         .port = module->address.port,
         .key = module->address.key,
         .ping_port = module->address.ping_port,
         .ping_key = module->address.ping_key,
         .mtu_bytes = interface->mtu_bytes,
-        .ring_bytes = (size_t) mca_btl_rawe_params.ring_bytes,
+        .ring_bytes = (size_t)mca_btl_rawe_params.ring_bytes,
         .qdisc_bypass = mca_btl_rawe_params.qdisc_bypass,
     };
 
@@ -195,8 +193,8 @@ static bool open_link(mca_btl_rawe_module_t *module)
         report_open_failed(interface, &error);
         return false;
     }
-    if (0
-        != rawe_responder_start(&module->responder, &config, module->address.mac, &duty, &error)) {
+    if (0 !=
+        rawe_responder_start(&module->responder, &config, module->address.mac, &duty, &error)) {
         module->responder = NULL;
         report_open_failed(interface, &error);
         return false;
@@ -217,8 +215,8 @@ static bool open_link(mca_btl_rawe_module_t *module)
  */
 static uint32_t fill_max_bytes(const struct rawe_interface *interface)
 {
-    bool fast = interface->loopback || 0 == interface->speed_mbps
-                || interface->speed_mbps >= FAST_MBPS;
+    bool fast =
+        interface->loopback || 0 == interface->speed_mbps || interface->speed_mbps >= FAST_MBPS;
     uint32_t bytes = interface->mtu_bytes * (fast ? 12u : 2u) / 16u;
 
     return bytes < RAWE_BULK_FILL_MAX_BYTES ? bytes : RAWE_BULK_FILL_MAX_BYTES;
@@ -254,21 +252,20 @@ static bool open_engine(mca_btl_rawe_module_t *module)
     const struct mca_btl_rawe_params *params = &mca_btl_rawe_params;
     uint32_t payload_max_bytes = module->interface.mtu_bytes - RAWE_HEADER_BYTES;
     struct rawe_engine_config config = {
-        .ethertype = (uint16_t) params->ethertype,
+        .ethertype = (uint16_t)params->ethertype,
         .port = module->address.port,
         .key = module->address.key,
         .jobid = OPAL_PROC_MY_NAME.jobid,
         .vpid = OPAL_PROC_MY_NAME.vpid,
         /* The length field has 16 bits; a multiple of 8 keeps the data of a batch aligned. */
-        .payload_max_bytes = (payload_max_bytes < UINT16_MAX ? payload_max_bytes : UINT16_MAX)
-                             & ~(uint32_t) 7,
-        .message_max_bytes = (uint32_t) module->super.btl_max_send_size,
-        .window_frames = (uint32_t) params->window_frames,
+        .payload_max_bytes =
+            (payload_max_bytes < UINT16_MAX ? payload_max_bytes : UINT16_MAX) & ~(uint32_t)7,
+        .message_max_bytes = (uint32_t)module->super.btl_max_send_size,
+        .window_frames = (uint32_t)params->window_frames,
         .receive_frames = rawe_link_ring_frames(module->link),
         .copy_max_bytes = COPY_MAX_BYTES,
         /* A completed send may be held back only where it leaves without MPI's help. */
-        .coalesce_from_frames =
-            mca_btl_rawe_thread_enabled() ? (uint32_t) params->coalesce_from : 0,
+        .coalesce_from_frames = mca_btl_rawe_thread_enabled() ? (uint32_t)params->coalesce_from : 0,
         .frames_limit = FRAMES_LIMIT,
         .deferred_max_bytes = DEFERRED_BYTES_MAX,
         .ack_delay_ns = params->ack_delay_us * 1000,
@@ -291,8 +288,8 @@ static bool open_engine(mca_btl_rawe_module_t *module)
 
     memcpy(config.mac, module->address.mac, RAWE_MAC_BYTES);
     return rawe_engine_init(&module->engine, &config, &callbacks, module, &output,
-                            mca_btl_rawe_now_ns())
-           && use_batches(module);
+                            mca_btl_rawe_now_ns()) &&
+           use_batches(module);
 }
 
 mca_btl_rawe_module_t *mca_btl_rawe_module_open(const struct rawe_interface *interface)
@@ -334,8 +331,8 @@ mca_btl_rawe_module_t *mca_btl_rawe_module_open(const struct rawe_interface *int
     }
     if (OPAL_SUCCESS != status || !open_link(module) || !open_engine(module)) {
         if (OPAL_SUCCESS != status) {
-            mca_btl_rawe_help_internal_error("allocating memory", opal_strerror(status),
-                                             __FILE__, __LINE__);
+            mca_btl_rawe_help_internal_error("allocating memory", opal_strerror(status), __FILE__,
+                                             __LINE__);
         }
         mca_btl_rawe_finalize(&module->super);
         return NULL;
@@ -350,7 +347,8 @@ static bool module_drained(mca_btl_rawe_module_t *module)
 {
     mca_btl_base_endpoint_t *endpoint;
 
-    OPAL_LIST_FOREACH (endpoint, &module->endpoints, mca_btl_base_endpoint_t) {
+    OPAL_LIST_FOREACH(endpoint, &module->endpoints, mca_btl_base_endpoint_t)
+    {
         if (!mca_btl_rawe_endpoint_drained(endpoint)) {
             return false;
         }
@@ -373,8 +371,8 @@ static void linger(mca_btl_rawe_module_t *module)
         if (received) {
             last_ns = now_ns;
         }
-        if (module_drained(module) || now_ns - begin_ns > LINGER_MOST_NS
-            || now_ns - last_ns > LINGER_IDLE_NS) {
+        if (module_drained(module) || now_ns - begin_ns > LINGER_MOST_NS ||
+            now_ns - last_ns > LINGER_IDLE_NS) {
             return;
         }
     }
@@ -412,7 +410,7 @@ static void close_sockets(mca_btl_rawe_module_t *module)
 
 int mca_btl_rawe_finalize(struct mca_btl_base_module_t *btl)
 {
-    mca_btl_rawe_module_t *module = (mca_btl_rawe_module_t *) btl;
+    mca_btl_rawe_module_t *module = (mca_btl_rawe_module_t *)btl;
 
     mca_btl_rawe_lock();
     if (NULL != module->link && 0 != module->engine.config.window_frames) {
@@ -425,7 +423,7 @@ int mca_btl_rawe_finalize(struct mca_btl_base_module_t *btl)
         mca_btl_rawe_pvars_forget(module);
         while (!opal_list_is_empty(&module->endpoints)) {
             mca_btl_rawe_endpoint_close(
-                (mca_btl_base_endpoint_t *) opal_list_get_first(&module->endpoints));
+                (mca_btl_base_endpoint_t *)opal_list_get_first(&module->endpoints));
         }
         rawe_engine_free(&module->engine);
     }

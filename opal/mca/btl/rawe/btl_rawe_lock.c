@@ -27,8 +27,7 @@ static long membarrier(int command)
 void mca_btl_rawe_lock_init(void)
 {
     OBJ_CONSTRUCT(&mca_btl_rawe_mutex, opal_recursive_mutex_t);
-    mca_btl_rawe_biased_lock.claimable =
-        0 == membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
+    mca_btl_rawe_biased_lock.claimable = 0 == membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
 }
 
 void mca_btl_rawe_lock_destroy(void)
@@ -45,20 +44,19 @@ void mca_btl_rawe_lock_wait(void)
 {
     for (unsigned i = 0; i < YIELDS_MAX; ++i) {
         sched_yield();
-        if (0
-            == atomic_load_explicit(&mca_btl_rawe_biased_lock.claimed, memory_order_acquire)) {
+        if (0 == atomic_load_explicit(&mca_btl_rawe_biased_lock.claimed, memory_order_acquire)) {
             return;
         }
     }
-    (void) syscall(SYS_futex, &mca_btl_rawe_biased_lock.claimed, FUTEX_WAIT_PRIVATE, 1, NULL, NULL,
-                   0);
+    (void)syscall(SYS_futex, &mca_btl_rawe_biased_lock.claimed, FUTEX_WAIT_PRIVATE, 1, NULL, NULL,
+                  0);
 }
 
 static void biased_unclaim(void)
 {
     atomic_store_explicit(&mca_btl_rawe_biased_lock.claimed, 0, memory_order_release);
-    (void) syscall(SYS_futex, &mca_btl_rawe_biased_lock.claimed, FUTEX_WAKE_PRIVATE, INT_MAX, NULL,
-                   NULL, 0);
+    (void)syscall(SYS_futex, &mca_btl_rawe_biased_lock.claimed, FUTEX_WAKE_PRIVATE, INT_MAX, NULL,
+                  NULL, 0);
 }
 
 bool mca_btl_rawe_lock_claim(void)
@@ -68,16 +66,16 @@ bool mca_btl_rawe_lock_claim(void)
     if (opal_using_threads()) {
         return 0 == opal_mutex_trylock(&mca_btl_rawe_mutex);
     }
-    if (!mca_btl_rawe_biased_lock.claimable
-        || !atomic_compare_exchange_strong(&mca_btl_rawe_biased_lock.claimed, &free, 1)) {
+    if (!mca_btl_rawe_biased_lock.claimable ||
+        !atomic_compare_exchange_strong(&mca_btl_rawe_biased_lock.claimed, &free, 1)) {
         return false;
     }
     /*
      * MPI's thread either sees the claim, or its being inside is seen here: the kernel has it pass
      * a full barrier in between (membarrier(2), "private expedited").
      */
-    if (0 != membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED)
-        || 0 != atomic_load_explicit(&mca_btl_rawe_biased_lock.inside, memory_order_acquire)) {
+    if (0 != membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) ||
+        0 != atomic_load_explicit(&mca_btl_rawe_biased_lock.inside, memory_order_acquire)) {
         biased_unclaim();
         return false;
     }

@@ -52,8 +52,8 @@ static inline bool mca_btl_rawe_biased_trylock(void)
     atomic_store_explicit(&lock->inside, nesting + 1, memory_order_relaxed);
     atomic_signal_fence(memory_order_seq_cst);
     /* Deeper down it cannot be inside, and does not get in. */
-    if (OPAL_UNLIKELY(0 != atomic_load_explicit(&lock->claimed, memory_order_acquire))
-        && 0 == nesting) {
+    if (OPAL_UNLIKELY(0 != atomic_load_explicit(&lock->claimed, memory_order_acquire)) &&
+        0 == nesting) {
         atomic_store_explicit(&lock->inside, 0, memory_order_release);
         return false;
     }

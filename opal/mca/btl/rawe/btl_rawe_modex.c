@@ -53,8 +53,8 @@ int mca_btl_rawe_modex_send(void)
 
     memset(&modex, 0, sizeof(modex));
     modex.head.wire_version = RAWE_WIRE_VERSION;
-    modex.head.count = (uint8_t) count;
-    modex.head.ethertype = htons((uint16_t) mca_btl_rawe_params.ethertype);
+    modex.head.count = (uint8_t)count;
+    modex.head.ethertype = htons((uint16_t)mca_btl_rawe_params.ethertype);
     modex.head.checksums = mca_btl_rawe_params.checksum ? 1 : 0;
     for (unsigned i = 0; i < count; ++i) {
         const mca_btl_rawe_module_t *module = mca_btl_rawe_state.modules[i];
@@ -65,7 +65,7 @@ int mca_btl_rawe_modex_send(void)
         entry->key = htonl(address->key);
         entry->mtu_bytes = htonl(address->mtu_bytes);
         entry->speed_mbps = htonl(address->speed_mbps);
-        entry->message_max_bytes = htonl((uint32_t) module->super.btl_max_send_size);
+        entry->message_max_bytes = htonl((uint32_t)module->super.btl_max_send_size);
         entry->ping_key = htonl(address->ping_key);
         entry->ping_port = htons(address->ping_port);
     }
@@ -80,7 +80,7 @@ static void incompatible(const opal_proc_t *proc, const char *what, unsigned our
     if (NULL == proc) {
         return;
     }
-    snprintf(peer, sizeof(peer), "rank %u", (unsigned) proc->proc_name.vpid);
+    snprintf(peer, sizeof(peer), "rank %u", (unsigned)proc->proc_name.vpid);
     snprintf(ours_text, sizeof(ours_text), "%u (0x%X)", ours, ours);
     snprintf(theirs_text, sizeof(theirs_text), "%u (0x%X)", theirs, theirs);
     mca_btl_rawe_help_peer_incompatible(peer, mca_btl_rawe_compat_hostname(proc), what, ours_text,
@@ -100,18 +100,18 @@ unsigned mca_btl_rawe_modex_parse(const opal_proc_t *proc, const void *data, siz
     if (RAWE_WIRE_VERSION != head.wire_version) {
         incompatible(proc, "wire version", RAWE_WIRE_VERSION, head.wire_version);
     } else if (ntohs(head.ethertype) != mca_btl_rawe_params.ethertype) {
-        incompatible(proc, "EtherType", (unsigned) mca_btl_rawe_params.ethertype,
+        incompatible(proc, "EtherType", (unsigned)mca_btl_rawe_params.ethertype,
                      ntohs(head.ethertype));
     } else if ((0 != head.checksums) != mca_btl_rawe_params.checksum) {
         incompatible(proc, "btl_rawe_checksum", mca_btl_rawe_params.checksum, head.checksums);
     } else {
-        for (unsigned i = 0; i < head.count && i < MCA_BTL_RAWE_MODULES_MAX
-                             && sizeof(head) + (i + 1) * sizeof(struct entry) <= len_bytes;
+        for (unsigned i = 0; i < head.count && i < MCA_BTL_RAWE_MODULES_MAX &&
+                             sizeof(head) + (i + 1) * sizeof(struct entry) <= len_bytes;
              ++i) {
             struct entry entry;
-            memcpy(&entry, (const char *) data + sizeof(head) + i * sizeof(entry), sizeof(entry));
-            uint32_t message_max_bytes
-                = (uint32_t) mca_btl_rawe_state.modules[0]->super.btl_max_send_size;
+            memcpy(&entry, (const char *)data + sizeof(head) + i * sizeof(entry), sizeof(entry));
+            uint32_t message_max_bytes =
+                (uint32_t)mca_btl_rawe_state.modules[0]->super.btl_max_send_size;
             if (ntohl(entry.message_max_bytes) != message_max_bytes) {
                 /* A process that takes less would be sent what it cannot take. */
                 incompatible(proc, "btl_rawe_max_send_size, or btl_rawe_eager_limit above it",
@@ -136,9 +136,9 @@ unsigned mca_btl_rawe_modex_receive(const opal_proc_t *proc, struct mca_btl_rawe
     void *data;
     size_t len_bytes;
 
-    if (OPAL_SUCCESS
-        != mca_btl_rawe_compat_modex_receive(&mca_btl_rawe_state.component->btl_version,
-                                             &proc->proc_name, &data, &len_bytes)) {
+    if (OPAL_SUCCESS !=
+        mca_btl_rawe_compat_modex_receive(&mca_btl_rawe_state.component->btl_version,
+                                          &proc->proc_name, &data, &len_bytes)) {
         return 0;
     }
     unsigned count = mca_btl_rawe_modex_parse(proc, data, len_bytes, addresses);

@@ -43,17 +43,17 @@ typedef struct mca_btl_rawe_module {
     opal_mutex_t endpoints_lock;
     opal_list_t endpoints;
     opal_proc_table_t endpoints_by_name; /**< the newest endpoint of each process */
-    bool open;               /**< engine and link are there; changed with the lock held */
-    atomic_uint thread_mode; /**< how the progress thread serves the engine */
-    uint32_t thread_rounds;  /**< the progress thread's: rounds of progress at its last poll */
-    uint32_t thread_backoff; /**< the progress thread's: intervals it sleeps while MPI is away */
-    uint32_t thread_polls;   /**< the progress thread's: fast polls so far */
+    bool open;                /**< engine and link are there; changed with the lock held */
+    atomic_uint thread_mode;  /**< how the progress thread serves the engine */
+    uint32_t thread_rounds;   /**< the progress thread's: rounds of progress at its last poll */
+    uint32_t thread_backoff;  /**< the progress thread's: intervals it sleeps while MPI is away */
+    uint32_t thread_polls;    /**< the progress thread's: fast polls so far */
     uint32_t serviced_rounds; /**< the responder's: see mca_btl_rawe_thread_serviced */
-    uint64_t serviced_ns;    /**< the responder's: the same */
-    unsigned failures;       /**< processes that could not be reached */
-    bool reached_any;        /**< some process can be reached */
-    bool ring_warned;        /**< the user knows that the ring dropped frames */
-    bool refusal_reported;   /**< ... and that data was refused */
+    uint64_t serviced_ns;     /**< the responder's: the same */
+    unsigned failures;        /**< processes that could not be reached */
+    bool reached_any;         /**< some process can be reached */
+    bool ring_warned;         /**< the user knows that the ring dropped frames */
+    bool refusal_reported;    /**< ... and that data was refused */
 } mca_btl_rawe_module_t;
 
 #endif

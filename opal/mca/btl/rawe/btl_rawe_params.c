@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define KIB ((uint64_t) 1024)
+#define KIB ((uint64_t)1024)
 #define MIB (1024 * KIB)
 #define GIB (1024 * MIB)
 
@@ -26,8 +26,8 @@ struct number {
     uint64_t initial;
     uint64_t min;
     uint64_t max;
-    const char *unit;  /**< "" where the sentence says it */
-    const char *rule;  /**< what else holds: "" or words for the help text */
+    const char *unit; /**< "" where the sentence says it */
+    const char *rule; /**< what else holds: "" or words for the help text */
     bool power_of_two;
     mca_base_var_info_lvl_t level;
     const char *sentence;
@@ -62,8 +62,8 @@ static const struct number numbers[] = {
     {"reorder_us", &mca_btl_rawe_params.reorder_us, 50, 0, 100000, "microseconds", "", false,
      OPAL_INFO_LVL_8,
      "How much later than its successors a frame may arrive, at least, before it counts as lost"},
-    {"probe_min_us", &mca_btl_rawe_params.probe_min_us, 200, 10, 1000000, "microseconds", "",
-     false, OPAL_INFO_LVL_8, "Shortest silence after which a peer is asked for an acknowledgement"},
+    {"probe_min_us", &mca_btl_rawe_params.probe_min_us, 200, 10, 1000000, "microseconds", "", false,
+     OPAL_INFO_LVL_8, "Shortest silence after which a peer is asked for an acknowledgement"},
     {"probe_max_ms", &mca_btl_rawe_params.probe_max_ms, 1000, 1, 60000, "milliseconds", "", false,
      OPAL_INFO_LVL_8, "Longest interval between such questions to a peer that does not answer"},
     {"connect_timeout_ms", &mca_btl_rawe_params.connect_timeout_ms, 10000, 10, 600000,
@@ -130,7 +130,7 @@ static void number_format(const struct number *number, uint64_t value, char *out
 {
     if (value > INT64_MAX) {
         /* Open MPI reads -1 as the largest number there is. */
-        snprintf(out, out_bytes, "%" PRId64, (int64_t) value);
+        snprintf(out, out_bytes, "%" PRId64, (int64_t)value);
     } else if (0 == strcmp("ethertype", number->name)) {
         snprintf(out, out_bytes, "0x%04" PRIX64, value);
     } else {
@@ -166,14 +166,13 @@ int mca_btl_rawe_params_register(const mca_base_component_t *component)
         snprintf(sentence, sizeof(sentence), "%s (%s)", numbers[i].sentence, range);
         status = mca_base_component_var_register(
             component, numbers[i].name, sentence, MCA_BASE_VAR_TYPE_UINT64_T, NULL, 0, 0,
-            numbers[i].level, MCA_BASE_VAR_SCOPE_READONLY,
-            numbers[i].value);
+            numbers[i].level, MCA_BASE_VAR_SCOPE_READONLY, numbers[i].value);
     }
     for (size_t i = 0; i < COUNT(flags) && status >= 0; ++i) {
         *flags[i].value = flags[i].initial;
-        status = mca_base_component_var_register(
-            component, flags[i].name, flags[i].sentence, MCA_BASE_VAR_TYPE_BOOL, NULL, 0, 0,
-            flags[i].level, MCA_BASE_VAR_SCOPE_READONLY, flags[i].value);
+        status = mca_base_component_var_register(component, flags[i].name, flags[i].sentence,
+                                                 MCA_BASE_VAR_TYPE_BOOL, NULL, 0, 0, flags[i].level,
+                                                 MCA_BASE_VAR_SCOPE_READONLY, flags[i].value);
     }
     /* Registering returns the variable's index, or an error, which is negative. */
     return status < 0 ? status : OPAL_SUCCESS;
@@ -183,8 +182,8 @@ static bool number_valid(const struct number *number)
 {
     uint64_t value = *number->value;
 
-    return value >= number->min && value <= number->max
-           && (!number->power_of_two || 0 == (value & (value - 1)));
+    return value >= number->min && value <= number->max &&
+           (!number->power_of_two || 0 == (value & (value - 1)));
 }
 
 static bool is_set(const char *text)

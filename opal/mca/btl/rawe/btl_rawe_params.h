@@ -19,12 +19,12 @@ struct mca_btl_rawe_params {
     uint64_t ethertype; /**< of all our frames, host order */
 
     /* Memory */
-    uint64_t ring_bytes;     /**< receive ring of each link */
-    uint64_t window_frames;  /**< unacknowledged frames of a connection at most; power of two */
-    uint64_t coalesce_from;      /**< with as many frames in flight, short messages share frames */
-    uint64_t free_list_num;  /**< fragments allocated at start */
-    uint64_t free_list_max;  /**< fragments at most; 0: no limit */
-    uint64_t free_list_inc;  /**< fragments allocated at a time later */
+    uint64_t ring_bytes;    /**< receive ring of each link */
+    uint64_t window_frames; /**< unacknowledged frames of a connection at most; power of two */
+    uint64_t coalesce_from; /**< with as many frames in flight, short messages share frames */
+    uint64_t free_list_num; /**< fragments allocated at start */
+    uint64_t free_list_max; /**< fragments at most; 0: no limit */
+    uint64_t free_list_inc; /**< fragments allocated at a time later */
 
     /* Times */
     uint64_t ack_delay_us;       /**< an acknowledgement waits this long for data to ride on */
@@ -37,7 +37,7 @@ struct mca_btl_rawe_params {
     uint64_t peer_timeout;       /**< seconds of utter silence until a peer is lost; 0: never */
 
     /* Behaviour */
-    bool batches;  /**< hand batches of frames to the device in one piece */
+    bool batches;      /**< hand batches of frames to the device in one piece */
     bool checksum;     /**< CRC32C on each frame */
     bool qdisc_bypass; /**< skip the administrator's traffic shaping */
     bool stats;        /**< report counters at finalize */

@@ -28,8 +28,8 @@ static bool same_host(const opal_proc_t *proc, const struct mca_btl_rawe_address
     for (unsigned i = 0; i < count; ++i) {
         for (unsigned j = 0; j < mca_btl_rawe_state.module_count; ++j) {
             const mca_btl_rawe_module_t *module = mca_btl_rawe_state.modules[j];
-            if (!module->interface.loopback
-                && 0 == memcmp(module->address.mac, addresses[i].mac, RAWE_MAC_BYTES)) {
+            if (!module->interface.loopback &&
+                0 == memcmp(module->address.mac, addresses[i].mac, RAWE_MAC_BYTES)) {
                 return true;
             }
         }
@@ -96,8 +96,8 @@ static bool others_follow(unsigned module_index)
     bool loopback = mca_btl_rawe_state.modules[module_index]->interface.loopback;
     unsigned i = module_index + 1;
 
-    while (i < mca_btl_rawe_state.module_count
-           && mca_btl_rawe_state.modules[i]->interface.loopback != loopback) {
+    while (i < mca_btl_rawe_state.module_count &&
+           mca_btl_rawe_state.modules[i]->interface.loopback != loopback) {
         ++i;
     }
     return i < mca_btl_rawe_state.module_count;
@@ -115,20 +115,20 @@ static void report_mtu(const mca_btl_rawe_module_t *module, const opal_proc_t *p
     }
     if (path->mtu_passed_bytes < path->mtu_bytes) {
         mca_btl_rawe_help_full_size_lost(module->interface.name, host,
-                                         mca_btl_rawe_mac_text(address->mac, mac),
-                                         path->mtu_bytes, path->mtu_passed_bytes);
+                                         mca_btl_rawe_mac_text(address->mac, mac), path->mtu_bytes,
+                                         path->mtu_passed_bytes);
     }
 }
 
 static void report_unreachable(const mca_btl_rawe_module_t *module, const opal_proc_t *proc,
-                             const struct mca_btl_rawe_address *address)
+                               const struct mca_btl_rawe_address *address)
 {
     char peer[48], mac[18];
 
-    mca_btl_rawe_help_peer_unreachable(
-        module->interface.name, mca_btl_rawe_peer_text(proc, peer),
-        mca_btl_rawe_compat_hostname(proc), mca_btl_rawe_mac_text(address->mac, mac),
-        mca_btl_rawe_params.connect_timeout_ms);
+    mca_btl_rawe_help_peer_unreachable(module->interface.name, mca_btl_rawe_peer_text(proc, peer),
+                                       mca_btl_rawe_compat_hostname(proc),
+                                       mca_btl_rawe_mac_text(address->mac, mac),
+                                       mca_btl_rawe_params.connect_timeout_ms);
 }
 
 /**
@@ -152,8 +152,8 @@ static unsigned list_paths(unsigned module_index, const opal_proc_t *proc, size_
 
     for (unsigned i = 0; i < mca_btl_rawe_state.module_count; ++i) {
         const mca_btl_rawe_module_t *other = mca_btl_rawe_state.modules[i];
-        if (0 != listed && !elsewhere && other != module
-            && other->interface.loopback == module->interface.loopback) {
+        if (0 != listed && !elsewhere && other != module &&
+            other->interface.loopback == module->interface.loopback) {
             listed += list_candidates(other, i, proc, proc_index, candidates + listed);
         }
     }
@@ -177,11 +177,11 @@ static unsigned list_paths(unsigned module_index, const opal_proc_t *proc, size_
 int mca_btl_rawe_add_procs(struct mca_btl_base_module_t *btl, size_t count, opal_proc_t **procs,
                            struct mca_btl_base_endpoint_t **endpoints, opal_bitmap_t *reachable)
 {
-    mca_btl_rawe_module_t *module = (mca_btl_rawe_module_t *) btl;
+    mca_btl_rawe_module_t *module = (mca_btl_rawe_module_t *)btl;
     unsigned listed = 0, module_index = 0;
 
-    while (module_index + 1 < mca_btl_rawe_state.module_count
-           && mca_btl_rawe_state.modules[module_index] != module) {
+    while (module_index + 1 < mca_btl_rawe_state.module_count &&
+           mca_btl_rawe_state.modules[module_index] != module) {
         ++module_index;
     }
     size_t paths_max = mca_btl_rawe_state.module_count * MCA_BTL_RAWE_MODULES_MAX;
@@ -207,8 +207,8 @@ int mca_btl_rawe_add_procs(struct mca_btl_base_module_t *btl, size_t count, opal
     }
     for (unsigned i = 0; i < listed; ++i) {
         size_t index = candidates[i].proc_index;
-        if (paths[i].mtu_passed_bytes < MCA_BTL_RAWE_PATH_MTU_LEAST_BYTES
-            || NULL != endpoints[index]) {
+        if (paths[i].mtu_passed_bytes < MCA_BTL_RAWE_PATH_MTU_LEAST_BYTES ||
+            NULL != endpoints[index]) {
             continue; /* an indirect check never gets as far */
         }
         endpoints[index] = mca_btl_rawe_endpoint_get(module, procs[index], &candidates[i].address,
@@ -218,7 +218,7 @@ int mca_btl_rawe_add_procs(struct mca_btl_base_module_t *btl, size_t count, opal
             module->reached_any = true;
             report_mtu(module, procs[index], &candidates[i].address, &paths[i]);
             if (NULL != reachable) {
-                opal_bitmap_set_bit(reachable, (int) index);
+                opal_bitmap_set_bit(reachable, (int)index);
             }
         }
     }
@@ -241,8 +241,8 @@ int mca_btl_rawe_add_procs(struct mca_btl_base_module_t *btl, size_t count, opal
 int mca_btl_rawe_del_procs(struct mca_btl_base_module_t *btl, size_t count, opal_proc_t **procs,
                            struct mca_btl_base_endpoint_t **endpoints)
 {
-    (void) btl;
-    (void) procs;
+    (void)btl;
+    (void)procs;
     mca_btl_rawe_lock();
     for (size_t i = 0; i < count; ++i) {
         if (NULL == endpoints[i]) {
@@ -250,9 +250,9 @@ int mca_btl_rawe_del_procs(struct mca_btl_base_module_t *btl, size_t count, opal
         }
         endpoints[i]->in_use = false;
         /* What has not been acknowledged yet is looked after until finalize. */
-        if (mca_btl_rawe_endpoint_drained(endpoints[i])
-            && !rawe_engine_has_deferred(&endpoints[i]->module->engine)
-            && !mca_btl_rawe_state.progressing) {
+        if (mca_btl_rawe_endpoint_drained(endpoints[i]) &&
+            !rawe_engine_has_deferred(&endpoints[i]->module->engine) &&
+            !mca_btl_rawe_state.progressing) {
             mca_btl_rawe_endpoint_close(endpoints[i]);
         }
     }
@@ -273,8 +273,8 @@ struct rawe_conn *mca_btl_rawe_accept(void *context, const struct rawe_connect *
         unsigned count = mca_btl_rawe_callers_find(name, addresses);
         for (unsigned i = 0; i < count && NULL == endpoint; ++i) {
             opal_proc_t *proc = NULL;
-            if (0 == memcmp(addresses[i].mac, source_mac, RAWE_MAC_BYTES)
-                && addresses[i].key == from->key && addresses[i].port == from->port) {
+            if (0 == memcmp(addresses[i].mac, source_mac, RAWE_MAC_BYTES) &&
+                addresses[i].key == from->key && addresses[i].port == from->port) {
                 proc = opal_proc_for_name(name); /* does not ask anybody: it is a peer of ours */
             }
             if (NULL != proc) {

@@ -94,9 +94,9 @@ void mca_btl_rawe_module_service(mca_btl_rawe_module_t *module)
      * What lies in the ring may be what a timer waits for: it is received first. But where the ring
      * is never empty, losses must be repaired and acknowledgements be sent nevertheless.
      */
-    if (rawe_timer_wheel_due(&engine->timers, engine->now_ns)
-        && (!mca_btl_rawe_module_receivable(module)
-            || rawe_timer_wheel_due(&engine->timers, engine->now_ns - TIMERS_LATE_NS))) {
+    if (rawe_timer_wheel_due(&engine->timers, engine->now_ns) &&
+        (!mca_btl_rawe_module_receivable(module) ||
+         rawe_timer_wheel_due(&engine->timers, engine->now_ns - TIMERS_LATE_NS))) {
         rawe_engine_advance(engine, engine->now_ns);
     }
     if (rawe_engine_pending(engine)) {
@@ -171,9 +171,9 @@ unsigned mca_btl_rawe_module_progress(mca_btl_rawe_module_t *module, bool poll_c
 {
     struct rawe_engine *engine = &module->engine;
 
-    if (OPAL_LIKELY(!mca_btl_rawe_module_receivable(module) && !rawe_engine_pending(engine)
-                    && !rawe_engine_has_deferred(engine)
-                    && (!poll_clock || 0 == engine->timers.armed))) {
+    if (OPAL_LIKELY(!mca_btl_rawe_module_receivable(module) && !rawe_engine_pending(engine) &&
+                    !rawe_engine_has_deferred(engine) &&
+                    (!poll_clock || 0 == engine->timers.armed))) {
         return 0;
     }
     if (OPAL_UNLIKELY(mca_btl_rawe_state.progressing)) {

@@ -27,7 +27,7 @@ _Static_assert(sizeof(unsigned long) == sizeof(uint64_t), "rawe needs a 64-bit s
 
 /** The interfaces in the order of the arrays' elements, which lasts longer than their modules. */
 static struct watched {
-    mca_btl_rawe_module_t *module; /**< NULL when it has been finalized */
+    mca_btl_rawe_module_t *module;             /**< NULL when it has been finalized */
     uint64_t values[MCA_BTL_RAWE_METRICS_MAX]; /**< as of the last reading */
     struct rawe_histogram round_trips;
 } watched[MCA_BTL_RAWE_MODULES_MAX];
@@ -44,10 +44,10 @@ static void refresh(struct watched *one)
 static int notify_array(mca_base_pvar_t *pvar, mca_base_pvar_event_t event, void *object,
                         int *count)
 {
-    (void) pvar;
-    (void) object;
+    (void)pvar;
+    (void)object;
     if (MCA_BASE_PVAR_HANDLE_BIND == event) {
-        *count = (int) watched_count;
+        *count = (int)watched_count;
     }
     return OPAL_SUCCESS;
 }
@@ -55,8 +55,8 @@ static int notify_array(mca_base_pvar_t *pvar, mca_base_pvar_event_t event, void
 static int notify_histogram(mca_base_pvar_t *pvar, mca_base_pvar_event_t event, void *object,
                             int *count)
 {
-    (void) pvar;
-    (void) object;
+    (void)pvar;
+    (void)object;
     if (MCA_BASE_PVAR_HANDLE_BIND == event) {
         *count = RAWE_HISTOGRAM_BUCKETS;
     }
@@ -66,9 +66,9 @@ static int notify_histogram(mca_base_pvar_t *pvar, mca_base_pvar_event_t event, 
 static int read_metric(const mca_base_pvar_t *pvar, void *value, void *object)
 {
     uint64_t *out = value;
-    size_t index = (size_t) (uintptr_t) pvar->ctx;
+    size_t index = (size_t)(uintptr_t)pvar->ctx;
 
-    (void) object;
+    (void)object;
     mca_btl_rawe_lock();
     for (unsigned i = 0; i < watched_count; ++i) {
         refresh(&watched[i]);
@@ -82,8 +82,8 @@ static int read_histogram(const mca_base_pvar_t *pvar, void *value, void *object
 {
     uint64_t *out = value;
 
-    (void) pvar;
-    (void) object;
+    (void)pvar;
+    (void)object;
     memset(out, 0, RAWE_HISTOGRAM_BUCKETS * sizeof(*out));
     mca_btl_rawe_lock();
     for (unsigned i = 0; i < watched_count; ++i) {
@@ -100,23 +100,23 @@ static int read_interfaces(const mca_base_pvar_t *pvar, void *value, void *objec
 {
     int *out = value;
 
-    (void) pvar;
-    (void) object;
+    (void)pvar;
+    (void)object;
     for (unsigned i = 0; i < watched_count; ++i) {
-        out[i] = (int) i;
+        out[i] = (int)i;
     }
     return OPAL_SUCCESS;
 }
 
-static int register_one(const char *name, const char *text, int var_class,
-                        mca_base_var_type_t type, mca_base_var_enum_t *enumeration,
-                        mca_base_get_value_fn_t read, mca_base_notify_fn_t notify, size_t index)
+static int register_one(const char *name, const char *text, int var_class, mca_base_var_type_t type,
+                        mca_base_var_enum_t *enumeration, mca_base_get_value_fn_t read,
+                        mca_base_notify_fn_t notify, size_t index)
 {
     return mca_base_component_pvar_register(
         &mca_btl_rawe_state.component->btl_version, name, text, OPAL_INFO_LVL_5, var_class, type,
         enumeration, MCA_BASE_VAR_BIND_NO_OBJECT,
         MCA_BASE_PVAR_FLAG_READONLY | MCA_BASE_PVAR_FLAG_CONTINUOUS, read, NULL, notify,
-        (void *) (uintptr_t) index);
+        (void *)(uintptr_t)index);
 }
 
 static int register_interfaces(void)
@@ -125,7 +125,7 @@ static int register_interfaces(void)
     mca_base_var_enum_t *enumeration;
 
     for (unsigned i = 0; i < watched_count; ++i) {
-        names[i].value = (int) i;
+        names[i].value = (int)i;
         names[i].string = watched[i].module->interface.name;
     }
     names[watched_count].value = 0;
@@ -134,10 +134,10 @@ static int register_interfaces(void)
     if (OPAL_SUCCESS != status) {
         return status;
     }
-    status = register_one("interfaces",
-                          "Which interface each element of the other variables belongs to",
-                          MCA_BASE_PVAR_CLASS_STATE, MCA_BASE_VAR_TYPE_INT, enumeration,
-                          read_interfaces, notify_array, 0);
+    status =
+        register_one("interfaces", "Which interface each element of the other variables belongs to",
+                     MCA_BASE_PVAR_CLASS_STATE, MCA_BASE_VAR_TYPE_INT, enumeration, read_interfaces,
+                     notify_array, 0);
     OBJ_RELEASE(enumeration); /* the variable has its own reference */
     return status;
 }

@@ -27,10 +27,9 @@ typedef struct mca_btl_rawe_registration {
 OBJ_CLASS_DECLARATION(mca_btl_rawe_registration_t);
 
 /** btl_register_mem and btl_deregister_mem. */
-struct mca_btl_base_registration_handle_t *
-mca_btl_rawe_register_mem(struct mca_btl_base_module_t *btl,
-                          struct mca_btl_base_endpoint_t *endpoint, void *base, size_t size,
-                          uint32_t flags);
+struct mca_btl_base_registration_handle_t *mca_btl_rawe_register_mem(
+    struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint, void *base,
+    size_t size, uint32_t flags);
 int mca_btl_rawe_deregister_mem(struct mca_btl_base_module_t *btl,
                                 struct mca_btl_base_registration_handle_t *handle);
 

@@ -29,14 +29,14 @@ OBJ_CLASS_INSTANCE(mca_btl_rawe_fragment_t, mca_btl_base_descriptor_t, fragment_
 
 static mca_btl_rawe_fragment_t *fragment_of(struct rawe_message *message)
 {
-    return (mca_btl_rawe_fragment_t *) ((char *) message
-                                        - offsetof(mca_btl_rawe_fragment_t, message));
+    return (mca_btl_rawe_fragment_t *)((char *)message -
+                                       offsetof(mca_btl_rawe_fragment_t, message));
 }
 
 static mca_btl_rawe_fragment_t *fragment_take(opal_free_list_t *list,
                                               mca_btl_base_endpoint_t *endpoint)
 {
-    mca_btl_rawe_fragment_t *fragment = (mca_btl_rawe_fragment_t *) opal_free_list_get(list);
+    mca_btl_rawe_fragment_t *fragment = (mca_btl_rawe_fragment_t *)opal_free_list_get(list);
     if (OPAL_LIKELY(NULL != fragment)) {
         fragment->list = list;
         fragment->endpoint = endpoint;
@@ -57,10 +57,10 @@ mca_btl_base_descriptor_t *mca_btl_rawe_alloc(struct mca_btl_base_module_t *btl,
                                               struct mca_btl_base_endpoint_t *endpoint,
                                               uint8_t order, size_t size, uint32_t flags)
 {
-    mca_btl_rawe_module_t *module = (mca_btl_rawe_module_t *) btl;
+    mca_btl_rawe_module_t *module = (mca_btl_rawe_module_t *)btl;
     opal_free_list_t *list;
 
-    (void) order;
+    (void)order;
     if (must_keep_order(flags)) {
         module = endpoint->in_order->module; /* its engine will hold the fragment */
     }
@@ -85,10 +85,10 @@ mca_btl_base_descriptor_t *mca_btl_rawe_alloc(struct mca_btl_base_module_t *btl,
 
 int mca_btl_rawe_free(struct mca_btl_base_module_t *btl, mca_btl_base_descriptor_t *descriptor)
 {
-    mca_btl_rawe_fragment_t *fragment = (mca_btl_rawe_fragment_t *) descriptor;
+    mca_btl_rawe_fragment_t *fragment = (mca_btl_rawe_fragment_t *)descriptor;
 
-    (void) btl;
-    opal_free_list_return(fragment->list, (opal_free_list_item_t *) fragment);
+    (void)btl;
+    opal_free_list_return(fragment->list, (opal_free_list_item_t *)fragment);
     return OPAL_SUCCESS;
 }
 
@@ -113,7 +113,7 @@ mca_btl_base_descriptor_t *mca_btl_rawe_prepare_src(struct mca_btl_base_module_t
     if (OPAL_UNLIKELY(NULL == descriptor)) {
         return NULL;
     }
-    mca_btl_rawe_fragment_t *fragment = (mca_btl_rawe_fragment_t *) descriptor;
+    mca_btl_rawe_fragment_t *fragment = (mca_btl_rawe_fragment_t *)descriptor;
     if (in_place) {
         fragment->segments[0].seg_len = reserve;
         void *source;
@@ -122,7 +122,7 @@ mca_btl_base_descriptor_t *mca_btl_rawe_prepare_src(struct mca_btl_base_module_t
         fragment->segments[1].seg_len = payload_bytes;
         fragment->base.des_segment_count = 2;
     } else {
-        struct iovec iov = {.iov_base = (IOVBASE_TYPE *) (fragment->data + reserve),
+        struct iovec iov = {.iov_base = (IOVBASE_TYPE *)(fragment->data + reserve),
                             .iov_len = payload_bytes};
         uint32_t iov_count = 1;
         if (opal_convertor_pack(convertor, &iov, &iov_count, &payload_bytes) < 0) {
@@ -145,8 +145,7 @@ static void message_complete(struct rawe_message *message, enum rawe_status stat
     mca_btl_base_module_t *btl = &fragment->endpoint->module->super;
     uint32_t flags = fragment->base.des_flags;
     /* Nothing of it may be read behind the callback, within which the peer may release it. */
-    bool dispose =
-        0 != (flags & MCA_BTL_DES_FLAGS_BTL_OWNERSHIP) && !message->completed_early;
+    bool dispose = 0 != (flags & MCA_BTL_DES_FLAGS_BTL_OWNERSHIP) && !message->completed_early;
 
     if (0 != (flags & MCA_BTL_DES_SEND_ALWAYS_CALLBACK)) {
         fragment->base.des_cbfunc(btl, fragment->endpoint, &fragment->base,
@@ -166,19 +165,19 @@ static void message_release(struct rawe_message *message)
 int mca_btl_rawe_send(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
                       mca_btl_base_descriptor_t *descriptor, mca_btl_base_tag_t tag)
 {
-    mca_btl_rawe_fragment_t *fragment = (mca_btl_rawe_fragment_t *) descriptor;
+    mca_btl_rawe_fragment_t *fragment = (mca_btl_rawe_fragment_t *)descriptor;
     struct rawe_message *message = &fragment->message;
     struct rawe_send *send = &message->send;
     bool ours = 0 != (descriptor->des_flags & MCA_BTL_DES_FLAGS_BTL_OWNERSHIP);
 
-    (void) btl;
+    (void)btl;
     fragment->endpoint = endpoint;
     message->complete = message_complete;
     message->release = message_release;
     message->own = ours ? fragment->data : NULL;
-    send->tag = (uint8_t) tag;
+    send->tag = (uint8_t)tag;
     send->ordered = must_keep_order(descriptor->des_flags);
-    send->piece_count = (uint8_t) descriptor->des_segment_count;
+    send->piece_count = (uint8_t)descriptor->des_segment_count;
     for (size_t i = 0; i < descriptor->des_segment_count; ++i) {
         send->pieces[i].base = descriptor->des_segments[i].seg_addr.pval;
         send->pieces[i].len_bytes = descriptor->des_segments[i].seg_len;
@@ -214,7 +213,7 @@ int mca_btl_rawe_sendi(struct mca_btl_base_module_t *btl, struct mca_btl_base_en
                        size_t payload_size, uint8_t order, uint32_t flags, mca_btl_base_tag_t tag,
                        mca_btl_base_descriptor_t **descriptor)
 {
-    mca_btl_rawe_module_t *module = (mca_btl_rawe_module_t *) btl;
+    mca_btl_rawe_module_t *module = (mca_btl_rawe_module_t *)btl;
     enum rawe_status status = RAWE_STATUS_BUSY;
     uint8_t packed[SENDI_PACK_BYTES_MAX];
     void *payload = NULL;
@@ -223,10 +222,10 @@ int mca_btl_rawe_sendi(struct mca_btl_base_module_t *btl, struct mca_btl_base_en
         if (OPAL_LIKELY(!opal_convertor_need_buffers(convertor))) {
             opal_convertor_get_current_pointer(convertor, &payload);
         } else if (payload_size <= sizeof(packed)) {
-            struct iovec iov = {.iov_base = (IOVBASE_TYPE *) packed, .iov_len = payload_size};
+            struct iovec iov = {.iov_base = (IOVBASE_TYPE *)packed, .iov_len = payload_size};
             uint32_t iov_count = 1;
             size_t position = 0;
-            (void) opal_convertor_pack(convertor, &iov, &iov_count, &payload_size);
+            (void)opal_convertor_pack(convertor, &iov, &iov_count, &payload_size);
             /* Should the engine be busy, the PML packs again, from the start. */
             opal_convertor_set_position(convertor, &position);
             payload = packed;
@@ -234,7 +233,7 @@ int mca_btl_rawe_sendi(struct mca_btl_base_module_t *btl, struct mca_btl_base_en
     }
     if (OPAL_LIKELY(NULL != payload || 0 == payload_size)) {
         mca_btl_rawe_lock();
-        status = rawe_peer_send_copy(&endpoint->peer, (uint8_t) tag, header, header_size, payload,
+        status = rawe_peer_send_copy(&endpoint->peer, (uint8_t)tag, header, header_size, payload,
                                      payload_size);
         mca_btl_rawe_thread_watch(module);
         mca_btl_rawe_unlock();
@@ -253,13 +252,11 @@ int mca_btl_rawe_sendi(struct mca_btl_base_module_t *btl, struct mca_btl_base_en
 static void put_done(struct rawe_send *send, enum rawe_status status)
 {
     mca_btl_rawe_fragment_t *fragment =
-        (mca_btl_rawe_fragment_t *) ((char *) send
-                                     - offsetof(mca_btl_rawe_fragment_t, message.send));
+        (mca_btl_rawe_fragment_t *)((char *)send - offsetof(mca_btl_rawe_fragment_t, message.send));
     mca_btl_base_module_t *btl = &fragment->endpoint->module->super;
 
     fragment->put.callback(btl, fragment->endpoint, fragment->put.local_address,
-                           fragment->put.local_handle, fragment->put.context,
-                           fragment->put.cbdata,
+                           fragment->put.local_handle, fragment->put.context, fragment->put.cbdata,
                            RAWE_STATUS_DONE == status ? OPAL_SUCCESS : OPAL_ERR_UNREACH);
     mca_btl_rawe_free(btl, &fragment->base);
 }
@@ -271,10 +268,10 @@ int mca_btl_rawe_put(struct mca_btl_base_module_t *btl, struct mca_btl_base_endp
                      int order, mca_btl_base_rdma_completion_fn_t callback, void *context,
                      void *cbdata)
 {
-    mca_btl_rawe_module_t *module = (mca_btl_rawe_module_t *) btl;
+    mca_btl_rawe_module_t *module = (mca_btl_rawe_module_t *)btl;
 
-    (void) flags;
-    (void) order;
+    (void)flags;
+    (void)order;
     if (0 == size) {
         callback(btl, endpoint, local_address, local_handle, context, cbdata, OPAL_SUCCESS);
         return OPAL_SUCCESS;

@@ -14,11 +14,11 @@ uint64_t mca_btl_rawe_now_ns(void)
     struct timespec now;
 
     clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t) now.tv_sec * 1000000000u + (uint64_t) now.tv_nsec;
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
 uint64_t mca_btl_rawe_peer_now_ns(void *context)
 {
-    (void) context;
+    (void)context;
     return mca_btl_rawe_now_ns();
 }

@@ -36,12 +36,12 @@ static void report_flush(struct report *report)
 static void report_add(struct report *report, const char *name, uint64_t value)
 {
     if (0 == report->on_line) {
-        report->used = (size_t) snprintf(report->line, sizeof(report->line), "%s", report->head);
+        report->used = (size_t)snprintf(report->line, sizeof(report->line), "%s", report->head);
     }
     if (report->used < sizeof(report->line)) {
-        report->used += (size_t) snprintf(report->line + report->used,
-                                          sizeof(report->line) - report->used, " %s=%" PRIu64,
-                                          name, value);
+        report->used +=
+            (size_t)snprintf(report->line + report->used, sizeof(report->line) - report->used,
+                             " %s=%" PRIu64, name, value);
     }
     if (++report->on_line == PER_LINE) {
         report_flush(report);
@@ -84,7 +84,7 @@ void mca_btl_rawe_stats_report(mca_btl_rawe_module_t *module, const char *title)
     struct report report = {.on_line = 0};
 
     snprintf(report.head, sizeof(report.head), "%s: host %s rank %u interface %s:", title,
-             mca_btl_rawe_compat_my_hostname(), (unsigned) OPAL_PROC_MY_NAME.vpid,
+             mca_btl_rawe_compat_my_hostname(), (unsigned)OPAL_PROC_MY_NAME.vpid,
              module->interface.name);
     mca_btl_rawe_metrics_read(module, values);
     if (unused(values)) {

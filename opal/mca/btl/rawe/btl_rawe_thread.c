@@ -100,7 +100,7 @@ bool mca_btl_rawe_thread_serviced(void *context)
 int mca_btl_rawe_thread_service(void *context, bool asked)
 {
     mca_btl_rawe_module_t *module = context;
-    int interval_ms = (int) mca_btl_rawe_params.progress_thread_ms;
+    int interval_ms = (int)mca_btl_rawe_params.progress_thread_ms;
     uint32_t rounds = atomic_load_explicit(&mca_btl_rawe_state.rounds, memory_order_relaxed);
 
     if (!mca_btl_rawe_thread_enabled()) {
@@ -117,7 +117,7 @@ int mca_btl_rawe_thread_service(void *context, bool asked)
     if (rounds != module->thread_rounds) {
         module->thread_rounds = rounds;
         module->thread_backoff = 1;
-        return interval_ms * (int) rest(module, thread_mode);
+        return interval_ms * (int)rest(module, thread_mode);
     }
     if (!mca_btl_rawe_lock_claim()) {
         module->thread_backoff = 1;
@@ -125,9 +125,8 @@ int mca_btl_rawe_thread_service(void *context, bool asked)
     }
     bool useful = module->open && take_over(module);
     /* What came may not have been all: a peer that goes on need not ask first. */
-    bool idle = !module->open
-                || (!useful && rawe_engine_idle(&module->engine)
-                    && !mca_btl_rawe_module_receivable(module));
+    bool idle = !module->open || (!useful && rawe_engine_idle(&module->engine) &&
+                                  !mca_btl_rawe_module_receivable(module));
     if (idle) {
         atomic_store_explicit(&module->thread_mode, MCA_BTL_RAWE_THREAD_IDLE, memory_order_release);
     }
@@ -136,5 +135,5 @@ int mca_btl_rawe_thread_service(void *context, bool asked)
     if (module->thread_backoff > IDLE_BACKOFF_MAX) {
         module->thread_backoff = IDLE_BACKOFF_MAX;
     }
-    return idle ? -1 : interval_ms * (int) module->thread_backoff;
+    return idle ? -1 : interval_ms * (int)module->thread_backoff;
 }

@@ -20,9 +20,9 @@
 #define RAWE_WINDOW_FRAMES_MAX 1024u
 
 struct rawe_acktr {
-    uint32_t next;      /**< smallest sequence number not taken yet */
-    uint32_t beyond;    /**< how many have been taken beyond it: 0 when nothing is missing */
-    uint32_t highest;   /**< largest sequence number taken, when beyond != 0 */
+    uint32_t next;    /**< smallest sequence number not taken yet */
+    uint32_t beyond;  /**< how many have been taken beyond it: 0 when nothing is missing */
+    uint32_t highest; /**< largest sequence number taken, when beyond != 0 */
     uint64_t taken[RAWE_WINDOW_FRAMES_MAX / 64]; /**< ring, indexed by sequence number */
 };
 

@@ -44,8 +44,7 @@ struct rawe_conn *rawe_conn_open(struct rawe_engine *engine, const struct rawe_c
                                   ? path_bytes
                                   : engine->config.payload_max_bytes;
     rawe_sendqueue_init(&conn->queue, engine->config.first_sequence);
-    rawe_sendwin_init(&conn->sendwin, engine->config.window_frames,
-                      engine->config.first_sequence);
+    rawe_sendwin_init(&conn->sendwin, engine->config.window_frames, engine->config.first_sequence);
     rawe_timer_init(&conn->timer, timer_expired);
     rawe_conn_reset(conn);
     return conn;
@@ -120,12 +119,10 @@ static bool check_stall(struct rawe_conn *conn, uint64_t now_ns)
     struct rawe_engine *engine = conn->engine;
     const struct rawe_liveness_limits *limits = &engine->config.liveness;
     const struct rawe_sendwin *window = &conn->sendwin;
-    unsigned sendings = rawe_sendwin_empty(window)
-                            ? 0
-                            : rawe_sendwin_at(window, window->una)->sendings;
-    uint64_t stalled_ns =
-        rawe_liveness_stalled_ns(&conn->liveness, &conn->rtt, limits, window->una, sendings,
-                                 engine->deferral.active, now_ns);
+    unsigned sendings =
+        rawe_sendwin_empty(window) ? 0 : rawe_sendwin_at(window, window->una)->sendings;
+    uint64_t stalled_ns = rawe_liveness_stalled_ns(&conn->liveness, &conn->rtt, limits, window->una,
+                                                   sendings, engine->deferral.active, now_ns);
     if (stalled_ns == 0) {
         return true;
     }

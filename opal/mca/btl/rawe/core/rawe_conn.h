@@ -24,10 +24,10 @@
 
 /** Does this connection send batches? */
 enum rawe_batch_state {
-    RAWE_BATCH_UNTRIED,    /**< not yet, or the link cannot */
-    RAWE_BATCH_VALIDATING, /**< validation frames are under way, all else waits */
+    RAWE_BATCH_UNVALIDATED, /**< not yet, or the link cannot */
+    RAWE_BATCH_VALIDATING,  /**< validation frames are under way, all else waits */
     RAWE_BATCH_VALID,
-    RAWE_BATCH_INVALID,    /**< they do not pass: plain frames */
+    RAWE_BATCH_INVALID, /**< they do not pass: plain frames */
 };
 
 struct rawe_conn {
@@ -50,23 +50,23 @@ struct rawe_conn {
     struct rawe_rtt rtt;
     struct rawe_reorder reorder;
     struct rawe_liveness liveness;
-    uint64_t loss_deadline_ns;       /**< look for losses again then; 0: no need */
+    uint64_t loss_deadline_ns; /**< look for losses again then; 0: no need */
     struct rawe_send *transmitted, **transmitted_tail; /**< to be reported as such */
     struct rawe_txframe *coalescing; /**< held back for more messages; not in the window yet */
     struct rawe_txframe *unstamped;  /**< sent just now, at a time that is given next */
     uint64_t disowned_since_ns; /**< the peer says that it knows of no such connection; 0: no */
     bool data_lost;             /**< to be reported when the owner is back */
-    bool wants_credit;         /**< something could not be sent for lack of it */
-    uint32_t peer_credit;      /**< 0: nothing may be sent until the peer says otherwise */
-    uint32_t ack_requested;    /**< an acknowledgement was asked for with frames before this */
-    uint32_t validation_begin; /**< first sequence number of the validation frames */
-    uint32_t validation_end;   /**< one behind the last */
+    bool wants_credit;          /**< something could not be sent for lack of it */
+    uint32_t peer_credit;       /**< 0: nothing may be sent until the peer says otherwise */
+    uint32_t ack_requested;     /**< an acknowledgement was asked for with frames before this */
+    uint32_t validation_begin;  /**< first sequence number of the validation frames */
+    uint32_t validation_end;    /**< one behind the last */
 
     /* receiving */
     struct rawe_recvwin recvwin;
     struct rawe_reassembly *reassembly; /**< allocated with the first fragment */
-    struct rawe_sliced *sliced;         /**< a frame that comes in slices; allocated with the first */
-    struct rawe_credit_member credit;   /**< its part in what we advertise */
+    struct rawe_sliced *sliced;       /**< a frame that comes in slices; allocated with the first */
+    struct rawe_credit_member credit; /**< its part in what we advertise */
 
     struct rawe_timer timer; /**< earliest of the deadlines */
 };

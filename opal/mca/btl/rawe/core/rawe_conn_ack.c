@@ -50,8 +50,7 @@ void rawe_conn_acknowledged(struct rawe_conn *conn, const struct rawe_header *he
         .now_ns = now_ns,
     };
     while (window->una != acknowledgement) {
-        struct rawe_send *send =
-            rawe_conn_release(conn, rawe_sendwin_acknowledge(window, &ack));
+        struct rawe_send *send = rawe_conn_release(conn, rawe_sendwin_acknowledge(window, &ack));
         if (send != NULL) {
             *tail = send;
             tail = &send->next;

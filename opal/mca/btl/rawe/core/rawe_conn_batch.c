@@ -18,7 +18,8 @@ void rawe_conn_batch_validate(struct rawe_conn *conn)
     struct rawe_engine *engine = conn->engine;
     const struct rawe_batches *batches = &engine->batches;
     if (batches->output.transmit == NULL || conn->lane != RAWE_LANE_BULK ||
-        conn->handshake.state != RAWE_CONN_OPEN || conn->queue.first == NULL || !rawe_sendwin_empty(&conn->sendwin)) {
+        conn->handshake.state != RAWE_CONN_OPEN || conn->queue.first == NULL ||
+        !rawe_sendwin_empty(&conn->sendwin)) {
         return;
     }
     uint32_t payload_bytes = (conn->payload_max_bytes - batches->overhead_bytes) & ~7u;
@@ -29,7 +30,8 @@ void rawe_conn_batch_validate(struct rawe_conn *conn)
     count = count < room ? count : room;
     conn->validation_begin = conn->sendwin.next;
     for (uint32_t i = 0; i < count; i++) {
-        struct rawe_txframe *frame = rawe_txframe_take(&engine->frames, RAWE_FRAGMENT_MESSAGE_BYTES);
+        struct rawe_txframe *frame =
+            rawe_txframe_take(&engine->frames, RAWE_FRAGMENT_MESSAGE_BYTES);
         if (frame == NULL) {
             break;
         }
@@ -84,16 +86,16 @@ static bool joins(const struct rawe_conn *conn, const struct rawe_txframe *befor
 
 /**
  * Does `frame` follow `before`, which lacks `fill_bytes` of its full length, in the same batch?
- * What was lost twice goes alone: longer batches than the trial's may be too long for some buffer on
- * the way, always.
+ * What was lost twice goes alone: batches longer than the validated one may be too long for some
+ * buffer on the path, always.
  */
 static bool follows(const struct rawe_conn *conn, const struct rawe_txframe *before,
                     const struct rawe_txframe *frame, uint32_t fill_bytes)
 {
     bool lost_twice =
         conn->batch == RAWE_BATCH_VALID && (before->sendings > 1 || frame->sendings > 1);
-    bool together = frame->send == before->send ? fill_bytes == 0
-                                                : joins(conn, before, frame, fill_bytes);
+    bool together =
+        frame->send == before->send ? fill_bytes == 0 : joins(conn, before, frame, fill_bytes);
     return frame->sequence == before->sequence + 1 && together && frame->external_count != 0 &&
            before->external_count != 0 && !lost_twice;
 }
@@ -107,23 +109,23 @@ unsigned rawe_conn_batch_transmit(struct rawe_conn *conn, struct rawe_txframe *c
     while (done < count) {
         uint32_t first_bytes = views[done].len_bytes - RAWE_ETH_HEADER_BYTES;
         uint32_t bytes = first_bytes;
-        unsigned run = 1;
-        while (done + run < count && run < batches->frames_max) {
-            uint32_t next_bytes = views[done + run].len_bytes - RAWE_ETH_HEADER_BYTES;
-            uint32_t last_bytes = views[done + run - 1].len_bytes - RAWE_ETH_HEADER_BYTES;
+        unsigned length = 1;
+        while (done + length < count && length < batches->frames_max) {
+            uint32_t next_bytes = views[done + length].len_bytes - RAWE_ETH_HEADER_BYTES;
+            uint32_t last_bytes = views[done + length - 1].len_bytes - RAWE_ETH_HEADER_BYTES;
             if (next_bytes > first_bytes || bytes + first_bytes > batches->bytes_max ||
-                !follows(conn, frames[done + run - 1], frames[done + run],
+                !follows(conn, frames[done + length - 1], frames[done + length],
                          first_bytes - last_bytes)) {
                 break;
             }
             bytes += first_bytes;
-            run++;
+            length++;
         }
-        if (batches->output.transmit(batches->output.context, &views[done], run) < run) {
+        if (batches->output.transmit(batches->output.context, &views[done], length) < length) {
             break;
         }
         engine->counters.batches_sent++;
-        done += run;
+        done += length;
     }
     return done;
 }

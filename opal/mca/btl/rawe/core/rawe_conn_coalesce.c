@@ -12,7 +12,7 @@
 
 #include "rawe_conn_internal.h"
 
-/** From so many messages in a frame on, coalescing takes less time than batches do. Measured. */
+/** With this many messages in a frame, coalescing takes less time than batches do. Measured. */
 #define WELL_COALESCED 3u
 
 /**
@@ -41,8 +41,8 @@ static void write_message(struct rawe_txframe *frame, uint8_t tag, const void *f
     }
     uint8_t *out = frame->buffer + RAWE_PAYLOAD_OFFSET + begin;
     out += rawe_fragment_encode(out, &(struct rawe_fragment){.kind = RAWE_FRAGMENT_MESSAGE,
-                                                       .tag = tag,
-                                                       .data_bytes = (uint16_t)data_bytes});
+                                                             .tag = tag,
+                                                             .data_bytes = (uint16_t)data_bytes});
     if (first_bytes != 0) {
         memcpy(out, first, first_bytes);
     }
@@ -54,8 +54,8 @@ static void write_message(struct rawe_txframe *frame, uint8_t tag, const void *f
 }
 
 struct rawe_txframe *rawe_conn_coalesce_new(struct rawe_conn *conn, uint8_t tag, const void *first,
-                                        size_t first_bytes, const void *second,
-                                        size_t second_bytes, bool more)
+                                            size_t first_bytes, const void *second,
+                                            size_t second_bytes, bool more)
 {
     size_t bytes = RAWE_FRAGMENT_MESSAGE_BYTES + first_bytes + second_bytes;
     if (more && bytes < coalesce_limit(conn)) {
@@ -70,7 +70,7 @@ struct rawe_txframe *rawe_conn_coalesce_new(struct rawe_conn *conn, uint8_t tag,
 }
 
 bool rawe_conn_coalesce_fits(const struct rawe_conn *conn, const struct rawe_txframe *frame,
-                         size_t data_bytes)
+                             size_t data_bytes)
 {
     return rawe_fragment_pad(frame->payload_bytes) + RAWE_FRAGMENT_MESSAGE_BYTES + data_bytes <=
            coalesce_limit(conn);
@@ -88,7 +88,7 @@ bool rawe_conn_coalesce_wanted(const struct rawe_conn *conn, size_t data_bytes)
 }
 
 bool rawe_conn_coalesce(struct rawe_conn *conn, uint8_t tag, const void *first, size_t first_bytes,
-                    const void *second, size_t second_bytes)
+                        const void *second, size_t second_bytes)
 {
     struct rawe_engine *engine = conn->engine;
     size_t data_bytes = first_bytes + second_bytes;

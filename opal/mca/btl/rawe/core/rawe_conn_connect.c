@@ -117,8 +117,7 @@ void rawe_conn_receive_connect(struct rawe_conn *conn, const struct rawe_connect
         conn->handshake.state = RAWE_CONN_IDLE;
         break;
     case RAWE_HANDSHAKE_RENEW_ID:
-        conn->handshake.local_id =
-            rawe_conn_table_renew(&engine->table, conn->handshake.local_id);
+        conn->handshake.local_id = rawe_conn_table_renew(&engine->table, conn->handshake.local_id);
         rawe_conn_reset(conn);
         conn->handshake.state = RAWE_CONN_IDLE;
         break;

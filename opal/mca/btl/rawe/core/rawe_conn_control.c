@@ -91,7 +91,7 @@ void rawe_conn_arm(struct rawe_conn *conn)
 
 void rawe_conn_owe_ack(struct rawe_conn *conn, bool at_once, uint64_t now_ns)
 {
-    if (rawe_recvwin_owe(&conn->recvwin, at_once, conn->credit.told,
+    if (rawe_recvwin_owe(&conn->recvwin, at_once, conn->credit.advertised,
                          conn->engine->config.ack_delay_ns, now_ns)) {
         rawe_conn_make_pending(conn);
     } else {
@@ -112,7 +112,7 @@ void rawe_conn_write_header(struct rawe_conn *conn, struct rawe_txframe *frame)
         .sequence = frame->sequence,
         .acknowledgement = conn->recvwin.acktr->next,
         .payload_bytes = (uint16_t)frame->payload_bytes,
-        .credit = rawe_credit_tell(&conn->engine->credit, conn->lane, &conn->credit),
+        .credit = rawe_credit_advertise(&conn->engine->credit, conn->lane, &conn->credit),
     };
     memcpy(frame->buffer, conn->eth_header, RAWE_ETH_HEADER_BYTES);
     rawe_header_encode(frame->buffer + RAWE_ETH_HEADER_BYTES, &header);
@@ -140,7 +140,7 @@ bool rawe_conn_transmit_control(struct rawe_conn *conn, uint8_t type, uint8_t fl
         .sequence = sequence,
         .acknowledgement = rawe_recvwin_next(&conn->recvwin),
         .payload_bytes = (uint16_t)payload_bytes,
-        .credit = rawe_credit_tell(&conn->engine->credit, conn->lane, &conn->credit),
+        .credit = rawe_credit_advertise(&conn->engine->credit, conn->lane, &conn->credit),
     };
     memcpy(buffer, conn->eth_header, RAWE_ETH_HEADER_BYTES);
     if (payload_bytes != 0) {
@@ -156,8 +156,8 @@ bool rawe_conn_transmit_control(struct rawe_conn *conn, uint8_t type, uint8_t fl
      * The answer to a probe says what arrived before it: it must take the same path as the data. One
      * that asks for credit must not: the queue there may have no room for it.
      */
-    bool like_data = type == RAWE_FRAME_PROBE && sequence != RAWE_PROBE_PLAIN &&
-                     conn->sendwin.in_flight != 0;
+    bool like_data =
+        type == RAWE_FRAME_PROBE && sequence != RAWE_PROBE_PLAIN && conn->sendwin.in_flight != 0;
     struct rawe_output *output = like_data && conn->batch == RAWE_BATCH_VALID
                                      ? &conn->engine->batches.output
                                      : &conn->engine->output;

@@ -63,7 +63,8 @@ static bool is_copied(const struct rawe_conn *conn, const struct rawe_send *send
 /** Copy the first queued message into a frame of the window, and those behind it that fit too. */
 static struct rawe_txframe *frame_copied(struct rawe_conn *conn, struct rawe_send ***copied_tail)
 {
-    bool more = conn->engine->config.coalesce_from_frames != 0 && is_copied(conn, conn->queue.first->next);
+    bool more =
+        conn->engine->config.coalesce_from_frames != 0 && is_copied(conn, conn->queue.first->next);
     struct rawe_txframe *frame = NULL;
     do {
         struct rawe_send *send = conn->queue.first;
@@ -74,8 +75,8 @@ static struct rawe_txframe *frame_copied(struct rawe_conn *conn, struct rawe_sen
         } else {
             bool two = send->piece_count == 2;
             frame = rawe_conn_coalesce_new(conn, send->tag, pieces[0].base, pieces[0].len_bytes,
-                                       two ? pieces[1].base : NULL,
-                                       two ? pieces[1].len_bytes : 0, more);
+                                           two ? pieces[1].base : NULL,
+                                           two ? pieces[1].len_bytes : 0, more);
             if (frame == NULL) {
                 return NULL;
             }
@@ -150,7 +151,7 @@ struct rawe_txframe *rawe_conn_frame_next(struct rawe_conn *conn, struct rawe_se
 }
 
 struct rawe_txframe *rawe_conn_frame_from_template(struct rawe_conn *conn,
-                                           const struct rawe_txframe *before)
+                                                   const struct rawe_txframe *before)
 {
     struct rawe_send *send = conn->queue.first;
     const struct rawe_bytes *last = &before->external[0];
@@ -172,11 +173,11 @@ struct rawe_txframe *rawe_conn_frame_from_template(struct rawe_conn *conn,
     }
     memcpy(frame->buffer, before->buffer, before->buffer_bytes);
     rawe_fragment_move(frame->buffer + RAWE_PAYLOAD_OFFSET, frame->buffer[RAWE_PAYLOAD_OFFSET],
-                    (send->kind == RAWE_FRAGMENT_PUT ? send->offset : 0) + send->framed_bytes);
+                       (send->kind == RAWE_FRAGMENT_PUT ? send->offset : 0) + send->framed_bytes);
     frame->buffer_bytes = before->buffer_bytes;
     frame->payload_bytes = before->payload_bytes;
-    frame->external[0] = (struct rawe_bytes){(uint8_t *)last->base + last->len_bytes,
-                                             last->len_bytes};
+    frame->external[0] =
+        (struct rawe_bytes){(uint8_t *)last->base + last->len_bytes, last->len_bytes};
     frame->external_count = 1;
     frame->send = send;
     send->frames++;

@@ -48,8 +48,7 @@ static bool begin(struct rawe_conn *conn, const struct rawe_fragment *fragment)
     bool begun = inplace->conn == conn && inplace->number == fragment->id;
     if (begun || fragment->offset != 0 || fragment->total_bytes > RAWE_INPLACE_BUFFER_BYTES - at ||
         fragment->total_bytes > conn->engine->config.message_max_bytes ||
-        fragment->data_bytes == 0 ||
-        !rawe_reassembly_awaits(conn->reassembly, fragment->id) ||
+        fragment->data_bytes == 0 || !rawe_reassembly_awaits(conn->reassembly, fragment->id) ||
         !rawe_conn_inplace_spill(conn->engine)) {
         return false;
     }
@@ -62,11 +61,13 @@ static bool begin(struct rawe_conn *conn, const struct rawe_fragment *fragment)
     return true;
 }
 
-bool rawe_conn_inplace_add(struct rawe_conn *conn, const struct rawe_fragment *fragment, bool *whole)
+bool rawe_conn_inplace_add(struct rawe_conn *conn, const struct rawe_fragment *fragment,
+                           bool *whole)
 {
     struct rawe_inplace *inplace = &conn->engine->inplace;
     bool continues = inplace->conn == conn && fragment->id == inplace->number &&
-                     fragment->tag == inplace->tag && fragment->total_bytes == inplace->total_bytes &&
+                     fragment->tag == inplace->tag &&
+                     fragment->total_bytes == inplace->total_bytes &&
                      fragment->offset == inplace->received_bytes &&
                      fragment->data == inplace->data + fragment->offset;
     if (continues) {

@@ -261,8 +261,7 @@ bool rawe_conn_expect_fragments(struct rawe_conn *conn);
 /** Deliver a message. */
 void rawe_conn_deliver(struct rawe_conn *conn, uint8_t tag, const uint8_t *data, size_t len_bytes);
 /** Deliver the fragments of a MESSAGE frame, one after the other. */
-void rawe_conn_deliver_messages(struct rawe_conn *conn, const uint8_t *payload,
-                                const uint8_t *end);
+void rawe_conn_deliver_messages(struct rawe_conn *conn, const uint8_t *payload, const uint8_t *end);
 /** Deliver the fragmented messages whose turn it is. */
 void rawe_conn_deliver_fragmented(struct rawe_conn *conn);
 /** Any frame but CONNECT for this connection, header decoded, payload in the frame. */

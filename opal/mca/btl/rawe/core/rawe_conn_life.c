@@ -8,8 +8,7 @@
 /** Congestion window to start with. */
 #define FIRST_WINDOW_FRAMES 64u
 
-void rawe_conn_complete(struct rawe_engine *engine, struct rawe_send *list,
-                        enum rawe_status status)
+void rawe_conn_complete(struct rawe_engine *engine, struct rawe_send *list, enum rawe_status status)
 {
     if (engine->deferral.active && list != NULL) {
         rawe_deferral_keep_completed(&engine->deferral, list, status);
@@ -110,7 +109,7 @@ void rawe_conn_reset(struct rawe_conn *conn)
     uint32_t first = config->first_sequence;
     conn->handshake.peer_id = 0;
     conn->ack_requested = first;
-    conn->batch = RAWE_BATCH_UNTRIED;
+    conn->batch = RAWE_BATCH_UNVALIDATED;
     conn->peer_credit = 0; /* the reply to CONNECT says */
     conn->wants_credit = false;
     rawe_credit_forget(&conn->engine->credit, conn->lane, &conn->credit);

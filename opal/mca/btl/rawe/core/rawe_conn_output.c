@@ -137,10 +137,9 @@ static unsigned collect(struct rawe_conn *conn, const struct round *round, uint3
     while (count < round->frames_max && count < room &&
            (count + 1) * (uint64_t)longest_bytes <= round->bytes_max) {
         /* With something waiting to be transmitted, all in `frames` is that; else it is new. */
-        struct rawe_txframe *frame =
-            count != 0 && window->to_transmit == count
-                ? rawe_conn_frame_from_template(conn, frames[count - 1])
-                : NULL;
+        struct rawe_txframe *frame = count != 0 && window->to_transmit == count
+                                         ? rawe_conn_frame_from_template(conn, frames[count - 1])
+                                         : NULL;
         if (frame != NULL) {
             rawe_sendwin_rewind(window, window->next);
             rawe_conn_view(conn, frame, &views[count]);
@@ -198,7 +197,7 @@ static struct rawe_send *transmit(struct rawe_conn *conn, bool all, uint64_t now
     struct rawe_send **copied_tail = &copied_first;
     bool transmitted = false;
     rawe_cc_validate(&conn->cc, &conn->rtt, conn->sendwin.in_flight, engine->now_ns);
-    if (conn->batch == RAWE_BATCH_UNTRIED) {
+    if (conn->batch == RAWE_BATCH_UNVALIDATED) {
         rawe_conn_batch_validate(conn);
     }
     const struct round round = plan_round(conn);

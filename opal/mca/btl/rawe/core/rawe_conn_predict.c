@@ -113,9 +113,9 @@ static uint32_t matching(const struct before *before, const uint8_t *head, size_
 }
 
 unsigned rawe_engine_receive_predicted(struct rawe_engine *engine, const uint8_t *source_mac,
-                                 const uint8_t *head, size_t head_stride,
-                                 const struct rawe_placement *placement, const uint8_t *data,
-                                 unsigned count, uint64_t now_ns)
+                                       const uint8_t *head, size_t head_stride,
+                                       const struct rawe_placement *placement, const uint8_t *data,
+                                       unsigned count, uint64_t now_ns)
 {
     struct before before;
     uint32_t *received_bytes;

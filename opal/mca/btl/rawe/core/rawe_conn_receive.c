@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The way in: from a frame to delivered messages and placed data, and when to acknowledge.
+ * Receive path: from a frame to delivered messages and placed data, and when to acknowledge.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -25,8 +25,8 @@ void rawe_conn_deliver(struct rawe_conn *conn, uint8_t tag, const uint8_t *data,
 static void place(struct rawe_conn *conn, const struct rawe_fragment *fragment)
 {
     struct rawe_engine *engine = conn->engine;
-    uint8_t *to = rawe_handle_resolve(engine->config.handles, fragment->id, fragment->key, fragment->offset,
-                                      fragment->data_bytes);
+    uint8_t *to = rawe_handle_resolve(engine->config.handles, fragment->id, fragment->key,
+                                      fragment->offset, fragment->data_bytes);
     if (to == NULL) {
         engine->counters.dropped_handle++;
         return;
@@ -76,7 +76,8 @@ static bool add_fragment(struct rawe_conn *conn, const struct rawe_fragment *fra
         !rawe_conn_inplace_spill(engine)) {
         return false;
     }
-    if (engine->deferral.active && fragment->id - conn->reassembly->next >= RAWE_REASSEMBLY_MESSAGES) {
+    if (engine->deferral.active &&
+        fragment->id - conn->reassembly->next >= RAWE_REASSEMBLY_MESSAGES) {
         return false; /* without memory, those before it could not be taken out */
     }
     switch (rawe_reassembly_add(conn->reassembly, &engine->reassembly_buffers, fragment)) {
@@ -213,8 +214,7 @@ static void receive_data(struct rawe_conn *conn, const struct rawe_header *heade
         engine->counters.dropped_misplaced++; /* as good as lost: it will be sent again */
         return;
     }
-    bool is_message =
-        fragment.kind == RAWE_FRAGMENT_PART || fragment.kind == RAWE_FRAGMENT_MESSAGE;
+    bool is_message = fragment.kind == RAWE_FRAGMENT_PART || fragment.kind == RAWE_FRAGMENT_MESSAGE;
     if (is_message && engine->deferral.active && rawe_deferral_full(&engine->deferral)) {
         engine->counters.no_buffer++;
         return;

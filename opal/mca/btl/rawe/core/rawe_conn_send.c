@@ -107,8 +107,9 @@ enum rawe_status rawe_conn_send_copy(struct rawe_conn *conn, uint8_t tag, const 
     /*
      * Frames that take the short way would overtake batches, and look like evidence of their loss.
      */
-    if (conn->queue.first != NULL || conn->sendwin.to_transmit != 0 || rawe_conn_window_room(conn) == 0 ||
-        rawe_conn_window_full(conn) || rawe_conn_batch_used(conn)) {
+    if (conn->queue.first != NULL || conn->sendwin.to_transmit != 0 ||
+        rawe_conn_window_room(conn) == 0 || rawe_conn_window_full(conn) ||
+        rawe_conn_batch_used(conn)) {
         if (conn->peer_credit == 0 && conn->sendwin.in_flight == 0) {
             rawe_conn_ask_credit(conn, engine->now_ns); /* the caller may have no send to queue */
         }

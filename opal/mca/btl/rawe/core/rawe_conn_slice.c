@@ -23,8 +23,8 @@ struct rawe_sliced {
 static void copy_payload(uint8_t *to, const struct rawe_txframe *frame, size_t offset,
                          size_t len_bytes)
 {
-    struct rawe_bytes pieces[3] = {{frame->buffer + RAWE_PAYLOAD_OFFSET,
-                                    frame->buffer_bytes - RAWE_PAYLOAD_OFFSET}};
+    struct rawe_bytes pieces[3] = {
+        {frame->buffer + RAWE_PAYLOAD_OFFSET, frame->buffer_bytes - RAWE_PAYLOAD_OFFSET}};
     for (uint32_t i = 0; i < frame->external_count; i++) {
         pieces[1 + i] = frame->external[i];
     }
@@ -47,8 +47,8 @@ bool rawe_conn_transmit_slices(struct rawe_conn *conn, struct rawe_txframe *fram
     struct rawe_engine *engine = conn->engine;
     bool checksum = engine->config.checksum;
     size_t most_bytes = (conn->payload_max_bytes & ~7u) - RAWE_SLICE_BYTES;
-    uint8_t *buffer = malloc(RAWE_PAYLOAD_OFFSET + RAWE_SLICE_BYTES + most_bytes +
-                             RAWE_CHECKSUM_BYTES);
+    uint8_t *buffer =
+        malloc(RAWE_PAYLOAD_OFFSET + RAWE_SLICE_BYTES + most_bytes + RAWE_CHECKSUM_BYTES);
     if (buffer == NULL) {
         return false;
     }

@@ -21,8 +21,8 @@ struct rawe_conn_table {
     struct rawe_conn **entries; /**< by index; NULL: free */
     uint32_t *ids;              /**< by index: of the connection that is or was there last */
     uint32_t size;
-    uint32_t full_below;        /**< no index below is free */
-    uint32_t used;              /**< connections in the table */
+    uint32_t full_below; /**< no index below is free */
+    uint32_t used;       /**< connections in the table */
 };
 
 /** Add a connection. Returns its id, or 0 without memory or when the table is full (2^20). */

@@ -11,5 +11,5 @@ const struct rawe_counter_description rawe_counter_descriptions[] = {
 #define X(name, text) {#name, text},
     RAWE_COUNTER_LIST(X)
 #undef X
-    {NULL, NULL},
+        {NULL, NULL},
 };

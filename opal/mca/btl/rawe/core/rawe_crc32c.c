@@ -38,8 +38,7 @@ static uint32_t by_table(uint32_t crc, const uint8_t *bytes, size_t len_bytes)
 }
 
 #if defined(__x86_64__)
-__attribute__((target("sse4.2"))) static uint32_t by_instruction(uint32_t crc,
-                                                                 const uint8_t *bytes,
+__attribute__((target("sse4.2"))) static uint32_t by_instruction(uint32_t crc, const uint8_t *bytes,
                                                                  size_t len_bytes)
 {
     uint64_t wide = crc;

@@ -85,7 +85,7 @@ void rawe_credit_close(struct rawe_credit *credit, unsigned lane,
                        const struct rawe_credit_member *member)
 {
     credit->open[lane]--;
-    credit->told[lane] -= member->told;
+    credit->advertised[lane] -= member->advertised;
     if (rawe_credit_is_active(credit, member)) {
         /* Which of the two counted it makes no difference: both are anew with the next epoch. */
         if (credit->joined != 0) {
@@ -112,8 +112,8 @@ void rawe_credit_enter(struct rawe_credit *credit, struct rawe_credit_member *me
 /** Do peers together know of more credit than the lane's queue holds? */
 static bool promised_too_much(const struct rawe_credit *credit, unsigned lane)
 {
-    uint32_t bulk = credit->told[RAWE_LANE_BULK];
-    uint32_t all = credit->told[RAWE_LANE_EXPRESS] + bulk;
+    uint32_t bulk = credit->advertised[RAWE_LANE_BULK];
+    uint32_t all = credit->advertised[RAWE_LANE_EXPRESS] + bulk;
     uint32_t bulk_frames = credit->room[RAWE_LANE_BULK];
     return all > credit->room[RAWE_LANE_EXPRESS] ||
            (lane == RAWE_LANE_BULK && bulk_frames != 0 && bulk > bulk_frames);
@@ -123,8 +123,8 @@ bool rawe_credit_outdated(const struct rawe_credit *credit, unsigned lane,
                           const struct rawe_credit_member *member)
 {
     uint16_t frames = rawe_credit_of(credit, lane, member);
-    return (member->told > frames && promised_too_much(credit, lane)) ||
-           (member->told == 0 && frames != 0 && rawe_credit_is_active(credit, member));
+    return (member->advertised > frames && promised_too_much(credit, lane)) ||
+           (member->advertised == 0 && frames != 0 && rawe_credit_is_active(credit, member));
 }
 
 bool rawe_credit_advance(struct rawe_credit *credit, uint64_t now_ns)

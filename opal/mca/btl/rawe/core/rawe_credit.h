@@ -22,7 +22,7 @@ enum rawe_lane {
 struct rawe_credit_share {
     uint16_t active; /**< one whose peer sends; where less than a frame, each has one in turns */
     uint16_t idle;   /**< one whose peer does not, and may begin at any time; may be 0 */
-    uint32_t turns;  /**< active ones have their frame in one of so many epochs; 1: always */
+    uint32_t turns;  /**< active ones have their frame in one epoch of this number; 1: always */
 };
 
 struct rawe_credit {
@@ -30,22 +30,23 @@ struct rawe_credit {
     uint32_t window_frames;    /**< nobody gets more */
     uint32_t room[RAWE_LANES]; /**< frames that ring and bulk queue hold; 0: no queue of its own */
     uint32_t open[RAWE_LANES]; /**< connections of the lane */
-    uint32_t told[RAWE_LANES]; /**< sum of what the lane's peers know as their credit */
-    uint32_t senders_before;   /**< connections that brought something in the epoch before */
-    uint32_t senders_now;      /**< ... in this epoch */
-    uint32_t joined;           /**< ... in this epoch, but not in the one before */
-    uint32_t next_turn;        /**< number of the next connection that begins to send */
-    uint32_t epoch;            /**< number of the present epoch, at least 2 */
-    uint32_t version;          /**< counts how often it was shared out */
+    uint32_t advertised[RAWE_LANES]; /**< sum of what the lane's peers know as their credit */
+    uint32_t senders_before;         /**< connections that brought something in the epoch before */
+    uint32_t senders_now;            /**< ... in this epoch */
+    uint32_t joined;                 /**< ... in this epoch, but not in the one before */
+    uint32_t next_turn;              /**< number of the next connection that begins to send */
+    uint32_t epoch;                  /**< number of the present epoch, at least 2 */
+    uint32_t version;                /**< counts how often it was shared out */
     uint64_t epoch_start_ns;
 };
 
 /** A connection's part in it. All zero: its peer has sent nothing yet. */
 struct rawe_credit_member {
-    uint32_t epoch;    /**< in which data or a PROBE came last; 0: never */
-    uint32_t turn;     /**< its number among those that send, where credit goes in turns */
-    uint32_t version;  /**< of the sharing that `told` is from */
-    uint16_t told;     /**< credit in the last frame sent to the peer; see rawe_credit_tell */
+    uint32_t epoch;   /**< in which data or a PROBE came last; 0: never */
+    uint32_t turn;    /**< its number among those that send, where credit goes in turns */
+    uint32_t version; /**< of the sharing that `advertised` is from */
+    uint16_t
+        advertised; /**< credit in the last frame sent to the peer; see rawe_credit_advertise */
 };
 
 /** `ring_frames` is what the receive ring holds. */
@@ -92,24 +93,24 @@ static inline uint16_t rawe_credit_of(const struct rawe_credit *credit, unsigned
 }
 
 /** The connection's credit as of now, for a frame to its peer, which knows it then. */
-static inline uint16_t rawe_credit_tell(struct rawe_credit *credit, unsigned lane,
-                                        struct rawe_credit_member *member)
+static inline uint16_t rawe_credit_advertise(struct rawe_credit *credit, unsigned lane,
+                                             struct rawe_credit_member *member)
 {
     if (member->version != credit->version) {
         uint16_t frames = rawe_credit_of(credit, lane, member);
-        credit->told[lane] += (uint32_t)frames - member->told;
-        member->told = frames;
+        credit->advertised[lane] += (uint32_t)frames - member->advertised;
+        member->advertised = frames;
         member->version = credit->version;
     }
-    return member->told;
+    return member->advertised;
 }
 
 /** The connection begins anew: its peer knows of no credit. */
 static inline void rawe_credit_forget(struct rawe_credit *credit, unsigned lane,
                                       struct rawe_credit_member *member)
 {
-    credit->told[lane] -= member->told;
-    member->told = 0;
+    credit->advertised[lane] -= member->advertised;
+    member->advertised = 0;
     member->version = 0;
 }
 

@@ -33,8 +33,10 @@ bool rawe_engine_init(struct rawe_engine *engine, const struct rawe_engine_confi
     if (config->checksum) {
         engine->config.payload_max_bytes -= RAWE_CHECKSUM_ROOM_BYTES;
     }
-    if (engine->config.copy_max_bytes > engine->config.payload_max_bytes - RAWE_FRAGMENT_MESSAGE_BYTES) {
-        engine->config.copy_max_bytes = engine->config.payload_max_bytes - RAWE_FRAGMENT_MESSAGE_BYTES;
+    if (engine->config.copy_max_bytes >
+        engine->config.payload_max_bytes - RAWE_FRAGMENT_MESSAGE_BYTES) {
+        engine->config.copy_max_bytes =
+            engine->config.payload_max_bytes - RAWE_FRAGMENT_MESSAGE_BYTES;
     }
     uint64_t probe_most_ns = config->liveness.peer_timeout_ns / PROBES_PER_TIMEOUT;
     if (config->liveness.peer_timeout_ns != 0 && config->liveness.probe_most_ns > probe_most_ns) {
@@ -48,8 +50,7 @@ bool rawe_engine_init(struct rawe_engine *engine, const struct rawe_engine_confi
     engine->deferral.limit_bytes = config->deferred_max_bytes;
     rawe_credit_init(&engine->credit, config->receive_frames, config->window_frames, now_ns);
     rawe_timer_wheel_init(&engine->timers, now_ns);
-    rawe_txframe_pool_init(&engine->frames,
-                           engine->config.copy_max_bytes + RAWE_FRAGMENT_BYTES_MAX,
+    rawe_txframe_pool_init(&engine->frames, engine->config.copy_max_bytes + RAWE_FRAGMENT_BYTES_MAX,
                            config->frames_limit);
     rawe_buffer_pool_init(&engine->reassembly_buffers, config->message_max_bytes,
                           REASSEMBLY_BUFFERS_MAX);
@@ -132,8 +133,8 @@ static bool is_connected(const struct rawe_engine *engine, const struct rawe_con
 {
     for (uint32_t index = 0; index < engine->table.size; index++) {
         const struct rawe_conn *conn = engine->table.entries[index];
-        if (conn != NULL && conn->handshake.peer_id == from->connection_id && conn->peer_key == from->key &&
-            conn->peer_port == from->port &&
+        if (conn != NULL && conn->handshake.peer_id == from->connection_id &&
+            conn->peer_key == from->key && conn->peer_port == from->port &&
             memcmp(conn->eth_header, source_mac, RAWE_MAC_BYTES) == 0) {
             return true;
         }
@@ -146,7 +147,7 @@ static bool is_connected(const struct rawe_engine *engine, const struct rawe_con
  * PROBE says where to; the answer is no longer than the question.
  */
 static void answer_closed(struct rawe_engine *engine, const struct rawe_header *probe,
-                        const uint8_t *source_mac, const uint8_t *payload)
+                          const uint8_t *source_mac, const uint8_t *payload)
 {
     struct rawe_connect from;
     /* Nobody sends from a group address; an answer to one would go to everybody. */

@@ -57,9 +57,9 @@ void rawe_engine_receive_parts(struct rawe_engine *engine, const uint8_t *source
  * before, their data at `data`. Returns how many were taken; what is left is to be given singly.
  */
 unsigned rawe_engine_receive_predicted(struct rawe_engine *engine, const uint8_t *source_mac,
-                                 const uint8_t *head, size_t head_stride,
-                                 const struct rawe_placement *placement, const uint8_t *data,
-                                 unsigned count, uint64_t now_ns);
+                                       const uint8_t *head, size_t head_stride,
+                                       const struct rawe_placement *placement, const uint8_t *data,
+                                       unsigned count, uint64_t now_ns);
 
 /** All connections must have been closed. */
 void rawe_engine_free(struct rawe_engine *engine);

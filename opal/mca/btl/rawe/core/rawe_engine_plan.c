@@ -53,8 +53,7 @@ bool rawe_engine_plan(struct rawe_engine *engine, const uint8_t *source_mac, con
         return false;
     }
     struct rawe_conn *conn = rawe_conn_table_find(&engine->table, header.connection_id);
-    if (conn == NULL || conn->recvwin.acktr == NULL ||
-        !rawe_handshake_receives(&conn->handshake) ||
+    if (conn == NULL || conn->recvwin.acktr == NULL || !rawe_handshake_receives(&conn->handshake) ||
         memcmp(conn->eth_header, source_mac, RAWE_MAC_BYTES) != 0) {
         return false;
     }
@@ -71,17 +70,16 @@ bool rawe_engine_plan(struct rawe_engine *engine, const uint8_t *source_mac, con
     placement->head_bytes = (uint32_t)frame_head_bytes;
     placement->data_bytes = (uint32_t)(frame_bytes - frame_head_bytes);
     if (fragment.kind == RAWE_FRAGMENT_PUT && full) {
-        placement->base = rawe_handle_resolve(engine->config.handles, fragment.id, fragment.key, fragment.offset,
-                                              data_bytes);
+        placement->base = rawe_handle_resolve(engine->config.handles, fragment.id, fragment.key,
+                                              fragment.offset, data_bytes);
     } else if (fragment.kind == RAWE_FRAGMENT_PART &&
                (!full || data_bytes > fragment.total_bytes - fragment.offset) &&
                total_bytes <= RAWE_INPLACE_BUFFER_BYTES) {
         placement->base = rawe_conn_inplace_buffer(engine);
     } else if (fragment.kind == RAWE_FRAGMENT_PART) {
         placement->base = rawe_conn_expect_fragments(conn)
-                              ? rawe_reassembly_place(conn->reassembly,
-                                                      &engine->reassembly_buffers, &fragment,
-                                                      data_bytes)
+                              ? rawe_reassembly_place(conn->reassembly, &engine->reassembly_buffers,
+                                                      &fragment, data_bytes)
                               : NULL;
     } else {
         return false;

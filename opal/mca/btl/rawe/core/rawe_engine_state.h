@@ -63,41 +63,41 @@ struct rawe_callbacks {
 };
 
 struct rawe_engine_config {
-    uint8_t mac[RAWE_MAC_BYTES]; /**< ours */
-    uint16_t ethertype;          /**< host order */
-    uint16_t port;               /**< ours */
-    uint32_t key;                /**< ours: the session key */
-    uint32_t jobid, vpid;        /**< who we are, told in CONNECT */
-    uint32_t payload_max_bytes;  /**< largest frame payload the link carries */
-    uint32_t message_max_bytes;  /**< longest message, in bytes */
-    uint32_t window_frames;      /**< 16 to RAWE_WINDOW_FRAMES_MAX, a power of two */
-    uint32_t receive_frames;     /**< how many frames the receive ring holds */
-    uint32_t copy_max_bytes;     /**< messages up to this length are copied when sent */
+    uint8_t mac[RAWE_MAC_BYTES];   /**< ours */
+    uint16_t ethertype;            /**< host order */
+    uint16_t port;                 /**< ours */
+    uint32_t key;                  /**< ours: the session key */
+    uint32_t jobid, vpid;          /**< who we are, told in CONNECT */
+    uint32_t payload_max_bytes;    /**< largest frame payload the link carries */
+    uint32_t message_max_bytes;    /**< longest message, in bytes */
+    uint32_t window_frames;        /**< 16 to RAWE_WINDOW_FRAMES_MAX, a power of two */
+    uint32_t receive_frames;       /**< how many frames the receive ring holds */
+    uint32_t copy_max_bytes;       /**< messages up to this length are copied when sent */
     uint32_t coalesce_from_frames; /**< as many in flight: short messages share frames; 0: never */
-    uint32_t frames_limit;       /**< frames kept for resending, over all connections */
-    uint32_t deferred_max_bytes; /**< memory for messages that wait for the owner's return */
-    uint64_t ack_delay_ns;       /**< longest wait of an acknowledgement for a frame to ride on */
+    uint32_t frames_limit;         /**< frames kept for resending, over all connections */
+    uint32_t deferred_max_bytes;   /**< memory for messages that wait for the owner's return */
+    uint64_t ack_delay_ns;         /**< longest wait of an acknowledgement for a frame to ride on */
     struct rawe_liveness_limits liveness; /**< probe_most_ns is peer_timeout_ns / 4 at most */
-    uint64_t reorder_ns;         /**< frames may overtake each other by this much */
+    uint64_t reorder_ns;                  /**< frames may overtake each other by this much */
     /**
      * Memory that peers may write into. It outlives the engine; those of a process share it, as a
      * peer may PUT through another interface than the one its handle came through.
      */
     struct rawe_handle_table *handles;
-    uint32_t first_sequence;     /**< 0, or where tests want numbers to begin */
-    bool checksum;               /**< put a CRC32C on every frame, and demand one */
+    uint32_t first_sequence; /**< 0, or where tests want numbers to begin */
+    bool checksum;           /**< put a CRC32C on every frame, and demand one */
 };
 
 /** A second way out, for batches of frames of the bulk lane: what the link says of it. */
 struct rawe_batches {
-    struct rawe_output output;  /**< transmit is NULL where there is none */
-    uint32_t frames_max;        /**< of one batch */
-    uint32_t bytes_max;         /**< of one batch, Ethernet headers left out */
-    uint32_t fill_max_bytes;    /**< a message's last frame may be filled up by so much, for another
+    struct rawe_output output; /**< transmit is NULL where there is none */
+    uint32_t frames_max;       /**< of one batch */
+    uint32_t bytes_max;        /**< of one batch, Ethernet headers left out */
+    uint32_t fill_max_bytes;   /**< a message's last frame may be filled up by so much, for another
                                      message to follow in the same batch */
-    uint32_t overhead_bytes;    /**< what the envelope takes from each frame's payload */
-    uint32_t receive_frames;    /**< how many frames our own receive queue holds */
-    uint8_t *pattern;           /**< content of validation frames, payload_max_bytes of it */
+    uint32_t overhead_bytes;   /**< what the envelope takes from each frame's payload */
+    uint32_t receive_frames;   /**< how many frames our own receive queue holds */
+    uint8_t *pattern;          /**< content of validation frames, payload_max_bytes of it */
 };
 
 /**
@@ -137,8 +137,8 @@ struct rawe_engine {
     bool finalizing;  /**< see rawe_engine_finalizing */
     struct rawe_conn_table table;
     struct rawe_credit credit;
-    uint64_t now_ns;            /**< newest time given */
-    uint64_t incarnation;       /**< of the connection opened last */
+    uint64_t now_ns;      /**< newest time given */
+    uint64_t incarnation; /**< of the connection opened last */
     /** Connections with an acknowledgement or frames to send, oldest first. */
     struct rawe_conn *pending, **pending_tail;
     /** The rest of the list that rawe_engine_flush works on. */

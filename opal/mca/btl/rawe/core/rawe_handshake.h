@@ -18,8 +18,8 @@
 #include <stdint.h>
 
 enum rawe_conn_state {
-    RAWE_CONN_IDLE,        /**< known, never used: no window allocated */
-    RAWE_CONN_CONNECTING,  /**< asked the peer for its connection id */
+    RAWE_CONN_IDLE,       /**< known, never used: no window allocated */
+    RAWE_CONN_CONNECTING, /**< asked the peer for its connection id */
     RAWE_CONN_OPEN,
     RAWE_CONN_PEER_CLOSED, /**< the peer ended it in good order */
     RAWE_CONN_FAILED,      /**< the peer was silent for too long, or the owner has closed it */
@@ -35,8 +35,8 @@ struct rawe_handshake {
 
 /** What a CONNECT, from a peer with this incarnation, means for the connection. */
 enum rawe_handshake_verdict {
-    RAWE_HANDSHAKE_DROP,     /**< late, or the connection has failed: ignore the frame */
-    RAWE_HANDSHAKE_SAME,     /**< the life we know of, or the first one: answer it */
+    RAWE_HANDSHAKE_DROP, /**< late, or the connection has failed: ignore the frame */
+    RAWE_HANDSHAKE_SAME, /**< the life we know of, or the first one: answer it */
     /**
      * The peer has closed the connection and opened it anew; its CLOSE may have been lost. What was
      * in flight belonged to the old life: abandon it, begin anew, then answer.

@@ -22,11 +22,11 @@ uint64_t rawe_liveness_interval_ns(const struct rawe_liveness *liveness, const s
 {
     uint64_t most_ns = limits->probe_most_ns;
     uint64_t first_most_ns = most_ns < FIRST_PROBE_MOST_NS ? most_ns : FIRST_PROBE_MOST_NS;
-    uint64_t interval_ns =
-        rtt->smoothed_ns == 0 ? RAWE_LIVENESS_FIRST_INTERVAL_NS
-                              : rawe_rtt_overdue(rtt, limits->probe_least_ns, first_most_ns);
-    uint32_t doublings = liveness->probes_unanswered < DOUBLINGS_MAX ? liveness->probes_unanswered
-                                                                     : DOUBLINGS_MAX;
+    uint64_t interval_ns = rtt->smoothed_ns == 0
+                               ? RAWE_LIVENESS_FIRST_INTERVAL_NS
+                               : rawe_rtt_overdue(rtt, limits->probe_least_ns, first_most_ns);
+    uint32_t doublings =
+        liveness->probes_unanswered < DOUBLINGS_MAX ? liveness->probes_unanswered : DOUBLINGS_MAX;
     interval_ns <<= doublings;
     return interval_ns < most_ns ? interval_ns : most_ns;
 }

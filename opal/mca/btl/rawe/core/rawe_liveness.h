@@ -21,9 +21,9 @@ struct rawe_liveness {
     uint64_t asked_ns;          /**< when we last asked or, with the link full, tried to */
     uint64_t silent_since_ns;   /**< when the first unanswered probe was sent; 0: not silent */
     uint64_t probe_sent_ns[RAWE_LIVENESS_PROBES]; /**< when the newest probes left, by number */
-    uint64_t stalled_since_ns;  /**< since then probes come back but `stalled_una` does not arrive */
-    uint32_t stalled_una;       /**< oldest frame in flight at the probe before */
-    uint32_t probe_number;      /**< of the newest probe; the first one has number 1 */
+    uint64_t stalled_since_ns; /**< since then probes come back but `stalled_una` does not arrive */
+    uint32_t stalled_una;      /**< oldest frame in flight at the probe before */
+    uint32_t probe_number;     /**< of the newest probe; the first one has number 1 */
     uint32_t probes_unanswered; /**< since the peer was last heard */
 };
 

@@ -81,7 +81,8 @@ static bool streak_begins(const struct rawe_peer *peer, const struct rawe_conn *
     return engine->config.coalesce_from_frames != 0 &&
            express->sendwin.in_flight >= engine->config.coalesce_from_frames &&
            passed_ns < peer->config.streak_ns && engine->batches.output.transmit != NULL &&
-           (bulk == NULL || bulk->batch == RAWE_BATCH_UNTRIED || bulk->batch == RAWE_BATCH_VALID);
+           (bulk == NULL || bulk->batch == RAWE_BATCH_UNVALIDATED ||
+            bulk->batch == RAWE_BATCH_VALID);
 }
 
 /** Does a message that coalesces poorly join a streak, or begin one? See joins_streak. */

@@ -72,7 +72,7 @@ static struct rawe_partial *find_partial(struct rawe_reassembly *reassembly,
     }
     if (partial->buffer == NULL) {
         partial->buffer = fragment->id == reassembly->next ? rawe_buffer_take_urgent(pool)
-                                                        : rawe_buffer_take(pool);
+                                                           : rawe_buffer_take(pool);
         if (partial->buffer == NULL) {
             *why = RAWE_REASSEMBLY_NO_BUFFER;
             return NULL;
@@ -144,7 +144,7 @@ const struct rawe_partial *rawe_reassembly_ready(const struct rawe_reassembly *r
     const struct rawe_partial *partial =
         &reassembly->partial[reassembly->next & (RAWE_REASSEMBLY_MESSAGES - 1)];
     return partial->buffer != NULL && partial->received_bytes == partial->total_bytes ? partial
-                                                                                     : NULL;
+                                                                                      : NULL;
 }
 
 bool rawe_reassembly_take(struct rawe_reassembly *reassembly, struct rawe_partial *whole)

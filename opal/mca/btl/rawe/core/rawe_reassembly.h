@@ -49,9 +49,9 @@ struct rawe_reassembly {
 };
 
 enum rawe_reassembly_result {
-    RAWE_REASSEMBLY_MORE,    /**< taken, message not whole yet */
-    RAWE_REASSEMBLY_WHOLE,   /**< taken, message is whole: see rawe_reassembly_take */
-    RAWE_REASSEMBLY_REFUSED, /**< contradicts earlier fragments or the limits: a hostile frame */
+    RAWE_REASSEMBLY_MORE,      /**< taken, message not whole yet */
+    RAWE_REASSEMBLY_WHOLE,     /**< taken, message is whole: see rawe_reassembly_take */
+    RAWE_REASSEMBLY_REFUSED,   /**< contradicts earlier fragments or the limits: a hostile frame */
     RAWE_REASSEMBLY_NO_BUFFER, /**< not taken for lack of memory: let the sender send it again */
 };
 

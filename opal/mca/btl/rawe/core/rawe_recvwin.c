@@ -34,4 +34,3 @@ void rawe_recvwin_free(struct rawe_recvwin *window)
     free(window->acktr);
     window->acktr = NULL;
 }
-

@@ -21,13 +21,13 @@
 #define RAWE_RECVWIN_EVERY_LEAST 2u
 
 struct rawe_recvwin {
-    struct rawe_acktr *acktr;  /**< NULL until allocated */
-    uint64_t ack_deadline_ns;  /**< acknowledge then at the latest; 0: no delayed one is owed */
-    uint32_t unacked_frames;   /**< taken since we last acknowledged */
-    uint32_t answer_number;    /**< of the probe to be answered */
-    bool ack_now;              /**< acknowledge at the end of this round of reception */
-    bool answer_probe;         /**< the acknowledgement answers a probe */
-    bool duplicate_seen;       /**< the next acknowledgement frame reports a duplicate */
+    struct rawe_acktr *acktr; /**< NULL until allocated */
+    uint64_t ack_deadline_ns; /**< acknowledge then at the latest; 0: no delayed one is owed */
+    uint32_t unacked_frames;  /**< taken since we last acknowledged */
+    uint32_t answer_number;   /**< of the probe to be answered */
+    bool ack_now;             /**< acknowledge at the end of this round of reception */
+    bool answer_probe;        /**< the acknowledgement answers a probe */
+    bool duplicate_seen;      /**< the next acknowledgement frame reports a duplicate */
 };
 
 /** Nothing has come, nothing is owed; the tracker's memory, if any, stays. */

@@ -14,11 +14,11 @@
 #include "rawe_rtt.h"
 
 struct rawe_reorder {
-    uint32_t steps;          /**< width, in steps; 1: as configured */
-    uint32_t persist;        /**< recoveries without duplicates until it is narrow again */
-    uint32_t round_end;      /**< duplicates before this frame is acknowledged count once */
-    bool in_round;           /**< round_end is valid */
-    bool resent;             /**< frames were sent again since the last reported duplicate */
+    uint32_t steps;     /**< width, in steps; 1: as configured */
+    uint32_t persist;   /**< recoveries without duplicates until it is narrow again */
+    uint32_t round_end; /**< duplicates before this frame is acknowledged count once */
+    bool in_round;      /**< round_end is valid */
+    bool resent;        /**< frames were sent again since the last reported duplicate */
 };
 
 void rawe_reorder_init(struct rawe_reorder *reorder);

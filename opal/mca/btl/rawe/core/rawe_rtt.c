@@ -25,8 +25,8 @@ void rawe_rtt_sample(struct rawe_rtt *rtt, uint64_t sample_ns)
         rtt->variation_ns = sample_ns / 2;
         return;
     }
-    uint64_t deviation = sample_ns > rtt->smoothed_ns ? sample_ns - rtt->smoothed_ns
-                                                      : rtt->smoothed_ns - sample_ns;
+    uint64_t deviation =
+        sample_ns > rtt->smoothed_ns ? sample_ns - rtt->smoothed_ns : rtt->smoothed_ns - sample_ns;
     rtt->variation_ns += deviation / 4 - rtt->variation_ns / 4;
     rtt->smoothed_ns += sample_ns / 8 - rtt->smoothed_ns / 8;
     if (rtt->smoothed_ns == 0) {

@@ -23,18 +23,18 @@
 #include "rawe_txframe.h"
 
 struct rawe_sendwin {
-    struct rawe_txframe **slots; /**< `mask` + 1 of them, by sequence; NULL until allocated */
-    uint32_t mask;               /**< frames in the window, a power of two, less one */
-    uint32_t una;                /**< oldest sequence number not acknowledged */
-    uint32_t next;               /**< next sequence number */
-    uint32_t in_flight;          /**< frames SENT */
-    uint32_t to_transmit;        /**< frames WAITING or LOST */
-    uint32_t transmit_from;      /**< no WAITING or LOST frame is before this one */
-    uint32_t sacked;             /**< frames SACKED */
-    uint32_t newest_delivered;   /**< sequence number of the newest frame known to have arrived */
+    struct rawe_txframe **slots;  /**< `mask` + 1 of them, by sequence; NULL until allocated */
+    uint32_t mask;                /**< frames in the window, a power of two, less one */
+    uint32_t una;                 /**< oldest sequence number not acknowledged */
+    uint32_t next;                /**< next sequence number */
+    uint32_t in_flight;           /**< frames SENT */
+    uint32_t to_transmit;         /**< frames WAITING or LOST */
+    uint32_t transmit_from;       /**< no WAITING or LOST frame is before this one */
+    uint32_t sacked;              /**< frames SACKED */
+    uint32_t newest_delivered;    /**< sequence number of the newest frame known to have arrived */
     uint64_t newest_delivered_ns; /**< when that frame was sent */
-    uint64_t evidence_ns;        /**< when we learned of it */
-    bool evidence_is_probe;      /**< it was not a frame but a tail-loss probe */
+    uint64_t evidence_ns;         /**< when we learned of it */
+    bool evidence_is_probe;       /**< it was not a frame but a tail-loss probe */
 };
 
 /** `frames` is a power of two. Nothing is allocated yet. */
@@ -134,8 +134,8 @@ struct rawe_sendwin_ack {
     uint64_t minimum_rtt_ns; /**< what comes back sooner than that answers an earlier sending */
     uint64_t now_ns;
     /* results */
-    uint32_t arrived;        /**< frames newly known to have arrived, counted on */
-    uint64_t rtt_ns;         /**< round trip of the newest frame acknowledged in order; 0: none */
+    uint32_t arrived; /**< frames newly known to have arrived, counted on */
+    uint64_t rtt_ns;  /**< round trip of the newest frame acknowledged in order; 0: none */
 };
 
 /**

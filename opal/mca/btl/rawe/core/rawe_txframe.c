@@ -13,8 +13,7 @@
 /* Buffers begin 2 bytes off a cache line, so that what follows the Ethernet header is aligned. */
 #define BUFFER_SHIFT 2u
 
-void rawe_txframe_pool_init(struct rawe_txframe_pool *pool, uint32_t copy_max_bytes,
-                            unsigned limit)
+void rawe_txframe_pool_init(struct rawe_txframe_pool *pool, uint32_t copy_max_bytes, unsigned limit)
 {
     pool->free[0] = NULL;
     pool->free[1] = NULL;

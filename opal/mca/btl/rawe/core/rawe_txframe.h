@@ -29,16 +29,16 @@ struct rawe_txframe {
     struct rawe_send *send;    /**< whose bytes it refers to; NULL when all bytes are in `buffer` */
     uint64_t sent_ns;          /**< time of the newest sending */
     uint32_t sequence;
-    uint32_t buffer_bytes;     /**< used in `buffer`, from the Ethernet header on */
-    uint32_t payload_bytes;    /**< fragments, here and in `external` */
-    uint8_t state;             /**< enum rawe_txframe_state */
-    uint8_t sendings;          /**< how often it was sent, saturating */
-    uint8_t flags;             /**< RAWE_FLAG_* for the header */
-    uint8_t large;             /**< which pool it belongs to */
+    uint32_t buffer_bytes;  /**< used in `buffer`, from the Ethernet header on */
+    uint32_t payload_bytes; /**< fragments, here and in `external` */
+    uint8_t state;          /**< enum rawe_txframe_state */
+    uint8_t sendings;       /**< how often it was sent, saturating */
+    uint8_t flags;          /**< RAWE_FLAG_* for the header */
+    uint8_t large;          /**< which pool it belongs to */
     uint32_t external_count;
     struct rawe_bytes external[2];
     uint8_t checksum[RAWE_CHECKSUM_BYTES]; /**< behind the payload, if the engine says so */
-    uint8_t *buffer;           /**< Ethernet header, frame header, fragment header, copied data */
+    uint8_t *buffer; /**< Ethernet header, frame header, fragment header, copied data */
 };
 
 /** Data bytes that fit behind the headers in a small buffer. */

@@ -132,7 +132,7 @@ void rawe_fragment_move(uint8_t *out, uint8_t kind, uint64_t offset)
 }
 
 enum rawe_decode_result rawe_fragment_decode(struct rawe_fragment *fragment, const uint8_t **cursor,
-                                          const uint8_t *end)
+                                             const uint8_t *end)
 {
     const uint8_t *in = *cursor;
     size_t left = (size_t)(end - in);

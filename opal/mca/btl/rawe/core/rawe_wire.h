@@ -129,7 +129,7 @@ enum rawe_decode_result rawe_header_decode(struct rawe_header *header, const uin
  *  4 | kind specific (32 bits) |
  *
  *  MESSAGE  8 bytes: kind specific = 0. One whole message.
- *  TRIAL    8 bytes: kind specific = 0. Finds out whether batches pass; see rawe_conn_batch.c.
+ *  VALIDATION 8 bytes: kind specific = 0. Finds out whether batches pass; see rawe_conn_batch.c.
  *  SEGMENT 16 bytes: kind specific = message number, then offset (32), total length (32).
  *  PUT     24 bytes: kind specific = handle index, then handle key (64), offset (64).
  *
@@ -145,7 +145,8 @@ enum rawe_fragment_kind {
     RAWE_FRAGMENT_MESSAGE = 1,
     RAWE_FRAGMENT_PART = 2,
     RAWE_FRAGMENT_PUT = 3,
-    RAWE_FRAGMENT_VALIDATION = 4, /**< as MESSAGE, but the data is a known pattern, checked and dropped */
+    RAWE_FRAGMENT_VALIDATION =
+        4, /**< as MESSAGE, but the data is a known pattern, checked and dropped */
 };
 
 struct rawe_fragment {
@@ -171,10 +172,10 @@ void rawe_fragment_move(uint8_t *out, uint8_t kind, uint64_t offset);
 /**
  * Read the fragment at `*cursor`, which lies before `end`, and move the cursor behind it and its
  * padding. SEGMENT offsets are checked against the total length here; PUT offsets are checked
- * against the handle by whoever places the data.
+ * against the handle by the code that places the data.
  */
 enum rawe_decode_result rawe_fragment_decode(struct rawe_fragment *fragment, const uint8_t **cursor,
-                                          const uint8_t *end);
+                                             const uint8_t *end);
 
 static inline size_t rawe_fragment_pad(size_t len_bytes)
 {
@@ -231,9 +232,9 @@ struct rawe_connect {
     uint32_t connection_id; /**< what the receiver of this puts into its frames */
     uint32_t key;
     uint16_t port;
-    uint8_t lane; /**< which of the connections between the two processes */
+    uint8_t lane;               /**< which of the connections between the two processes */
     uint32_t payload_max_bytes; /**< RAWE_PAYLOAD_LEAST_BYTES to UINT16_MAX */
-    uint64_t incarnation; /**< grows with every connection the sender opens to this peer */
+    uint64_t incarnation;       /**< grows with every connection the sender opens to this peer */
 };
 
 void rawe_connect_encode(uint8_t *out, const struct rawe_connect *connect);

@@ -96,10 +96,10 @@ void rawe_bulk_close(struct rawe_bulk *bulk)
 /** A received packet as its slot describes it. */
 struct packet {
     const uint8_t *source_mac;
-    const uint8_t *bytes;  /**< behind the envelope */
-    size_t present_bytes;  /**< as many are in the slot */
+    const uint8_t *bytes; /**< behind the envelope */
+    size_t present_bytes; /**< as many are in the slot */
     size_t total_bytes;
-    size_t segment_bytes;  /**< it is cut each time after as many */
+    size_t segment_bytes; /**< it is cut each time after as many */
 };
 
 /** False when it is shorter than its envelope. */
@@ -150,15 +150,14 @@ static unsigned hand_up_placed(const struct rawe_bulk *bulk, const struct packet
     for (unsigned i = 0; i < count;) {
         size_t left = packet->total_bytes - i * packet->segment_bytes;
         left = left < packet->segment_bytes ? left : packet->segment_bytes;
-        receiver->segment(context, packet->source_mac, bulk->heads + i * HEAD_BYTES,
-                          placement->head_bytes,
-                          placement->base + (size_t)i * placement->data_bytes,
-                          left - placement->head_bytes);
+        receiver->segment(
+            context, packet->source_mac, bulk->heads + i * HEAD_BYTES, placement->head_bytes,
+            placement->base + (size_t)i * placement->data_bytes, left - placement->head_bytes);
         i++;
         if (receiver->predicted != NULL && i < full) {
             i += receiver->predicted(context, packet->source_mac, bulk->heads + i * HEAD_BYTES,
-                               HEAD_BYTES, placement,
-                               placement->base + (size_t)i * placement->data_bytes, full - i);
+                                     HEAD_BYTES, placement,
+                                     placement->base + (size_t)i * placement->data_bytes, full - i);
         }
     }
     return count;
@@ -206,11 +205,10 @@ static unsigned receive_queued(struct rawe_bulk *bulk, const struct packet *pack
     struct rawe_placement placement;
     struct iovec iov[1 + 2 * PLACED_SEGMENTS_MAX];
     size_t segments = (packet->total_bytes + packet->segment_bytes - 1) / packet->segment_bytes;
-    bool planned =
-        packet->total_bytes <= SCRATCH_BYTES && segments <= PLACED_SEGMENTS_MAX &&
-        receiver->plan(context, packet->source_mac, packet->bytes, packet->present_bytes,
-                       packet->segment_bytes, packet->total_bytes, &placement) &&
-        placement.head_bytes <= HEAD_BYTES;
+    bool planned = packet->total_bytes <= SCRATCH_BYTES && segments <= PLACED_SEGMENTS_MAX &&
+                   receiver->plan(context, packet->source_mac, packet->bytes, packet->present_bytes,
+                                  packet->segment_bytes, packet->total_bytes, &placement) &&
+                   placement.head_bytes <= HEAD_BYTES;
     size_t used = 1;
 
     iov[0] = (struct iovec){&bulk->envelope, sizeof bulk->envelope};

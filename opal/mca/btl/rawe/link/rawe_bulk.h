@@ -55,8 +55,8 @@ struct rawe_bulk_receiver {
      * `data`. Returns how many were taken; the others are given to `segment`. May be NULL.
      */
     unsigned (*predicted)(void *context, const uint8_t *source_mac, const uint8_t *head,
-                    size_t head_stride, const struct rawe_placement *placement,
-                    const uint8_t *data, unsigned count);
+                          size_t head_stride, const struct rawe_placement *placement,
+                          const uint8_t *data, unsigned count);
 };
 
 /**

@@ -17,7 +17,7 @@
 #define AT(offset) (base + (offset))
 
 /** Distance from the statement `here` to the statement `there`; jumps count from the next one. */
-#define TO(here, there) ((uint8_t)((there) - (here) -1))
+#define TO(here, there) ((uint8_t)((there) - (here)-1))
 
 /** First byte of a frame header. */
 #define VERSION_TYPE(type) ((uint32_t)(RAWE_WIRE_VERSION << 4 | (type)))
@@ -83,14 +83,15 @@ static int attach_for_responder(int fd, const struct rawe_link_config *config,
         /* 3 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, config->ping_port, 0, TO(3, DROP)),
         /* 4 */ BPF_STMT(BPF_LD | BPF_B | BPF_ABS, AT(RAWE_OFFSET_VERSION_TYPE)),
         /* 5 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, VERSION_TYPE(RAWE_FRAME_PING), TO(5, HOST), 0),
-        /* 6 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, VERSION_TYPE(RAWE_FRAME_PONG), TO(6, HOST),
-                         TO(6, DROP)),
+        /* 6 */
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, VERSION_TYPE(RAWE_FRAME_PONG), TO(6, HOST),
+                 TO(6, DROP)),
         [SESSION] = BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, config->key, 0, TO(SESSION, DROP)),
         /* 8 */ BPF_STMT(BPF_LD | BPF_H | BPF_ABS, AT(RAWE_OFFSET_PORT)),
         /* 9 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, config->port, 0, TO(9, DROP)),
         /* 10 */ BPF_STMT(BPF_LD | BPF_B | BPF_ABS, AT(RAWE_OFFSET_VERSION_TYPE)),
-        /* 11 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, VERSION_TYPE(RAWE_FRAME_PROBE), 0,
-                          TO(11, DROP)),
+        /* 11 */
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, VERSION_TYPE(RAWE_FRAME_PROBE), 0, TO(11, DROP)),
         [HOST] = BPF_STMT(BPF_LD | BPF_B | BPF_ABS, (uint32_t)(SKF_AD_OFF + SKF_AD_PKTTYPE)),
         /* 13 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, PACKET_HOST, 0, TO(13, DROP)),
         [ACCEPT] = BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),
@@ -106,8 +107,7 @@ int rawe_filter_attach(int fd, enum rawe_filter_for what, const struct rawe_link
     if (what == RAWE_FILTER_FOR_RESPONDER) {
         return attach_for_responder(fd, config, error);
     }
-    return attach_for_link(fd,
-                           what == RAWE_FILTER_FOR_BULK ? RAWE_FILTER_BULK_OFFSET
-                                                        : RAWE_ETH_HEADER_BYTES,
-                           config, error);
+    return attach_for_link(
+        fd, what == RAWE_FILTER_FOR_BULK ? RAWE_FILTER_BULK_OFFSET : RAWE_ETH_HEADER_BYTES, config,
+        error);
 }

@@ -144,8 +144,7 @@ static int add_link(struct found_list *list, const struct nlmsghdr *message)
     found->interface.index = info->ifi_index;
     found->interface.loopback = (info->ifi_flags & IFF_LOOPBACK) != 0;
     found->interface.ethernet = info->ifi_type == ARPHRD_ETHER || found->interface.loopback;
-    found->interface.up = (info->ifi_flags & IFF_UP) != 0 &&
-                          (info->ifi_flags & IFF_RUNNING) != 0 &&
+    found->interface.up = (info->ifi_flags & IFF_UP) != 0 && (info->ifi_flags & IFF_RUNNING) != 0 &&
                           (info->ifi_flags & FLAG_LOWER_UP) != 0;
     for (const struct rtattr *a = IFLA_RTA(info); RTA_OK(a, left); a = next_attribute(a, &left)) {
         read_attribute(found, a);
@@ -234,8 +233,7 @@ static uint32_t ask_speed_mbps(int fd, const char *name)
     }
     query.settings.cmd = ETHTOOL_GLINKSETTINGS;
     query.settings.link_mode_masks_nwords = (int8_t)-query.settings.link_mode_masks_nwords;
-    if (ioctl(fd, SIOCETHTOOL, &request) != 0 ||
-        query.settings.speed == (uint32_t)SPEED_UNKNOWN) {
+    if (ioctl(fd, SIOCETHTOOL, &request) != 0 || query.settings.speed == (uint32_t)SPEED_UNKNOWN) {
         return 0;
     }
     return query.settings.speed;
@@ -275,8 +273,7 @@ static int complete(const struct found_list *list, struct rawe_interface **inter
     }
     for (unsigned i = 0; i < list->count; i++) {
         const struct found *found = &list->items[i];
-        const struct rawe_interface_kind kind = {found->kind, found->slave_kind,
-                                                 found->has_master};
+        const struct rawe_interface_kind kind = {found->kind, found->slave_kind, found->has_master};
         rawe_interface_classify(&out[i], &kind, host_has_physical);
     }
     if (fd >= 0) {
@@ -367,9 +364,8 @@ unsigned rawe_interface_select(struct rawe_interface *interfaces, unsigned count
 {
     unsigned address_count;
     struct rawe_interface_address *addresses = list_addresses(interfaces, count, &address_count);
-    const unsigned chosen =
-        rawe_interface_select_from(interfaces, count, addresses, address_count, include, exclude,
-                                   unknown, unknown_bytes);
+    const unsigned chosen = rawe_interface_select_from(interfaces, count, addresses, address_count,
+                                                       include, exclude, unknown, unknown_bytes);
 
     free(addresses);
     return chosen;

@@ -19,8 +19,8 @@ struct rawe_interface {
     int index;
     uint8_t mac[RAWE_MAC_BYTES];
     uint32_t mtu_bytes;
-    uint32_t speed_mbps;      /**< from ethtool; 0: unknown */
-    bool up;                  /**< IFF_UP and carrier */
+    uint32_t speed_mbps; /**< from ethtool; 0: unknown */
+    bool up;             /**< IFF_UP and carrier */
     bool loopback;
     bool ethernet;            /**< ARPHRD_ETHER (or loopback) */
     bool physical;            /**< has a device behind it, not only software */

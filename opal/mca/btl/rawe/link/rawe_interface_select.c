@@ -50,8 +50,7 @@ static const struct {
 static const char *const container_kinds[] = {"veth", "macvlan", "macvtap"};
 
 static const char *reason_to_exclude(const struct rawe_interface *interface,
-                                     const struct rawe_interface_kind *kind,
-                                     bool host_has_physical)
+                                     const struct rawe_interface_kind *kind, bool host_has_physical)
 {
     if (interface->loopback) {
         return "it is the loopback interface";
@@ -204,8 +203,7 @@ static bool entry_chooses(const struct entry *entry, const struct rawe_interface
     case ENTRY_MAC:
         return !interface->enslaved;
     case ENTRY_PREFIX:
-        return interface->up && interface->ethernet && !interface->enslaved &&
-               !interface->loopback;
+        return interface->up && interface->ethernet && !interface->enslaved && !interface->loopback;
     case ENTRY_SUBNET:
         return interface->up && interface->ethernet && !interface->enslaved;
     case ENTRY_INVALID:

@@ -40,16 +40,16 @@ struct rawe_responder {
     pthread_mutex_t tasks_lock;
     struct rawe_responder_task *tasks;
     int fd;
-    int wake_fd; /**< eventfd: readable when there is something to do */
+    int wake_fd;   /**< eventfd: readable when there is something to do */
     bool stopping; /**< atomic: the thread shall end */
-    bool asked;  /**< the thread's: a PROBE has come since its duty was last called */
+    bool asked;    /**< the thread's: a PROBE has come since its duty was last called */
     struct rawe_responder_duty duty;
     pthread_t thread;
     uint8_t mac[RAWE_MAC_BYTES]; /**< our own */
     uint16_t ethertype;
     uint16_t port; /**< our own, to be answered to; not the session's */
     uint32_t key;
-    uint8_t *zeros; /**< what PING frames are filled up with */
+    uint8_t *zeros;                          /**< what PING frames are filled up with */
     struct rawe_responder_counters counters; /**< atomic, written by the thread */
 };
 
@@ -75,8 +75,7 @@ void rawe_responder_task_add(struct rawe_responder *responder, struct rawe_respo
     rawe_responder_wake(responder);
 }
 
-void rawe_responder_task_remove(struct rawe_responder *responder,
-                                struct rawe_responder_task *task)
+void rawe_responder_task_remove(struct rawe_responder *responder, struct rawe_responder_task *task)
 {
     pthread_mutex_lock(&responder->tasks_lock);
     struct rawe_responder_task **link = &responder->tasks;
@@ -180,8 +179,7 @@ static void answer_ping(struct rawe_responder *responder, uint8_t *frame,
     write_headers(responder, frame, sender, &header);
     const ssize_t sent = send(responder->fd, frame,
                               RAWE_PAYLOAD_OFFSET + (size_t)header.payload_bytes, MSG_DONTWAIT);
-    count(sent >= 0 ? &responder->counters.pings_answered :
-                      &responder->counters.pings_unanswered);
+    count(sent >= 0 ? &responder->counters.pings_answered : &responder->counters.pings_unanswered);
 }
 
 static void handle_frame(struct rawe_responder *responder, uint8_t *frame, size_t len_bytes)

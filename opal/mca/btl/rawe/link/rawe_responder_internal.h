@@ -36,7 +36,6 @@ struct rawe_responder_task {
 void rawe_responder_task_add(struct rawe_responder *responder, struct rawe_responder_task *task);
 
 /** Take a task out of the list. Afterwards the thread does not use it any more. */
-void rawe_responder_task_remove(struct rawe_responder *responder,
-                                struct rawe_responder_task *task);
+void rawe_responder_task_remove(struct rawe_responder *responder, struct rawe_responder_task *task);
 
 #endif

@@ -23,7 +23,7 @@
  * Where the kernel puts what follows the Ethernet header (tpacket_rcv in af_packet.c): behind its
  * own header and address and room for a MAC header of 16 bytes, aligned.
  */
-#define ALIGN_UP(bytes, unit) (((uint32_t)(bytes) + (unit) - 1) / (unit) * (unit))
+#define ALIGN_UP(bytes, unit) (((uint32_t)(bytes) + (unit)-1) / (unit) * (unit))
 #define NETWORK_OFFSET \
     ALIGN_UP(ALIGN_UP(sizeof(struct tpacket2_hdr), 16u) + sizeof(struct sockaddr_ll) + 16u, 16u)
 
