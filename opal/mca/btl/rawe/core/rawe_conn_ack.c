@@ -8,15 +8,14 @@
 #include "rawe_conn_internal.h"
 
 /**
- * Is the congestion window what holds the sender back? It does not when credit is smaller; and when
- * half of it is free although more is to be sent, something else does.
+ * May the congestion window grow? Not when credit is smaller, nor when half of it is free: then
+ * something else holds the sender back, and what is acknowledged says nothing of a larger window
+ * (RFC 7661 section 4.2).
  */
 static bool window_limits(const struct rawe_conn *conn)
 {
-    uint32_t in_flight = conn->sendwin.in_flight;
-    bool more = conn->queue.first != NULL || conn->sendwin.to_transmit != 0;
     return conn->cc.window < conn->peer_credit &&
-           (in_flight >= conn->cc.window || (more && rawe_cc_is_used(&conn->cc, in_flight)));
+           rawe_cc_is_used(&conn->cc, conn->sendwin.in_flight);
 }
 
 void rawe_conn_acknowledged(struct rawe_conn *conn, const struct rawe_header *header,
