@@ -1,0 +1,163 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * A peer between two engines, for its tests.
+ */
+#include "unit_peer.h"
+
+#include <string.h>
+
+struct rawe_peer peer;
+
+unsigned clock_reads, wire_at_last_read;
+
+static uint64_t read_clock(void *context)
+{
+    assert_ptr_equal(context, &net);
+    clock_reads++;
+    wire_at_last_read = unit_wire_count(&net);
+    return net.now_ns;
+}
+
+struct sent sent[MESSAGES];
+unsigned sent_count;
+
+void unit_peer_start(bool batches)
+{
+    static const uint8_t mac[RAWE_MAC_BYTES] = {0x02, 0, 0, 0, 0, 0x11};
+    unit_init(&net);
+    net.config.window_frames = 256;
+    net.config.receive_frames = 1024;
+    net.config.coalesce_from_frames = COALESCE_FROM;
+    unit_start(&net);
+    if (batches) {
+        unit_use_batches(&net, 16);
+    }
+    struct rawe_peer_config config = {
+        .port = 501,
+        .key = 0xABCD0001u,
+        .payload_max_bytes = net.config.payload_max_bytes,
+        .owner = &net.node[0],
+        .streak_ns = STREAK_NS,
+        .now_ns = read_clock,
+        .context = &net,
+    };
+    memcpy(config.mac, mac, sizeof(mac));
+    rawe_peer_init(&peer, &net.node[0].engine, &config);
+    memset(sent, 0, sizeof(sent));
+    sent_count = clock_reads = 0;
+}
+
+int unit_peer_set_up(void **state)
+{
+    (void)state;
+    unit_peer_start(true);
+    return 0;
+}
+
+int unit_peer_tear_down(void **state)
+{
+    (void)state;
+    unit_stop(&net);
+    return 0;
+}
+
+struct rawe_conn *unit_peer_end(unsigned lane)
+{
+    return net.node[0].conn[lane];
+}
+
+void unit_peer_connect_lane(enum rawe_lane lane)
+{
+    net.node[0].conn[lane] = rawe_peer_conn(&peer, lane);
+    assert_non_null(unit_peer_end(lane));
+    rawe_conn_connect(unit_peer_end(lane), net.now_ns);
+    unit_settle(&net);
+    assert_int_equal(unit_peer_end(lane)->handshake.state, RAWE_CONN_OPEN);
+}
+
+void unit_peer_connect(void)
+{
+    unit_peer_connect_lane(RAWE_LANE_EXPRESS);
+    unit_peer_connect_lane(RAWE_LANE_BULK);
+}
+
+static void completed(struct rawe_message *message, enum rawe_status status)
+{
+    struct sent *one = (struct sent *)(void *)message;
+    assert_int_equal(one->result, RAWE_PEER_QUEUED);
+    assert_int_equal(one->completed, 0);
+    one->completed++;
+    one->status = status;
+}
+
+static void released(struct rawe_message *message)
+{
+    struct sent *one = (struct sent *)(void *)message;
+    assert_true(message->completed_early);
+    assert_int_equal(one->completed, one->result == RAWE_PEER_QUEUED);
+    assert_int_equal(one->released, 0);
+    one->released++;
+}
+
+struct sent *unit_peer_make(size_t first_bytes, size_t second_bytes, bool may_complete_early)
+{
+    struct sent *one = &sent[sent_count];
+    unit_fill(one->elsewhere, first_bytes + second_bytes, sent_count);
+    memcpy(one->own, one->elsewhere, first_bytes);
+    one->message.complete = completed;
+    one->message.release = released;
+    one->message.own = may_complete_early ? one->own : NULL;
+    one->message.send.tag = (uint8_t)sent_count++;
+    one->message.send.piece_count = second_bytes != 0 ? 2 : 1;
+    one->message.send.pieces[0] = (struct rawe_bytes){one->own, first_bytes};
+    one->message.send.pieces[1] = (struct rawe_bytes){one->elsewhere + first_bytes, second_bytes};
+    return one;
+}
+
+struct sent *unit_peer_send_made(struct sent *one)
+{
+    one->result = RAWE_PEER_QUEUED;
+    one->result = rawe_peer_send(&peer, &one->message);
+    return one;
+}
+
+void unit_peer_overwrite(struct sent *one)
+{
+    memset(one->elsewhere, 0xEE, sizeof(one->elsewhere));
+}
+
+struct sent *unit_peer_send(size_t len_bytes, bool may_complete_early)
+{
+    return unit_peer_send_made(unit_peer_make(len_bytes, 0, may_complete_early));
+}
+
+void unit_peer_finish(void)
+{
+    for (unsigned i = 0; i < 2000 && !rawe_peer_drained(&peer); i++) {
+        unit_run(&net, UNIT_MS, 50 * UNIT_US);
+    }
+    assert_true(rawe_peer_drained(&peer));
+}
+
+void unit_peer_assert_delivered(unsigned index, size_t len_bytes)
+{
+    for (unsigned i = 0; i < net.node[1].message_count; i++) {
+        if (net.node[1].messages[i].tag == index) {
+            unit_assert_message(&net.node[1], i, (uint8_t)index, len_bytes, index);
+            return;
+        }
+    }
+    fail_msg("message %u has not been delivered", index);
+}
+
+unsigned unit_peer_frames(enum rawe_lane lane)
+{
+    return net.node[0].sent[lane == RAWE_LANE_BULK ? RAWE_FRAME_BULK : RAWE_FRAME_DATA];
+}
+
+enum rawe_status unit_peer_send_copy(size_t len_bytes)
+{
+    static uint8_t data[MESSAGE_BYTES];
+    return rawe_peer_send_copy(&peer, 200, data, 10, data + 10, len_bytes - 10);
+}
