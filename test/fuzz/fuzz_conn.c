@@ -178,7 +178,7 @@ static void take_step(struct net *net, const struct step *step, uint32_t *sent_b
     case MUTATE:
         net_mutate(net, step->a, step->where >> 2, step->b, step->c);
         break;
-    case DEFER: /* as the component's progress thread does while MPI is away */
+    case DEFER: /* as the component's progress thread does outside MPI */
         rawe_engine_defer_begin(&node->engine);
         deliver_all(net, step->a % 256 + 1u, option);
         net_progress(node);

@@ -88,7 +88,7 @@ void sim_ledger_excuse(struct sim *sim, struct sim_message *message);
 
 /** Hand a message to the peer object of its source. */
 void sim_submit(struct sim *sim, struct sim_message *message);
-/** Has the peer's engine perhaps kept it for a program that is away? Or has somebody lied? */
+/** Has the peer's engine perhaps deferred it for a program outside MPI? Or has somebody lied? */
 bool sim_submit_may_be_deferred(const struct sim_message *message);
 
 #endif

@@ -16,8 +16,8 @@
 #define SLOTS 64u
 
 /**
- * Names that turned out to be nobody's, before no further one is looked up: the runtime may remember
- * each name it was asked about, so that invented ones would fill the memory.
+ * Names that turned out to be nobody's, before no further one is looked up: the runtime may
+ * remember each name it was asked about, so that invented ones would fill the memory.
  */
 #define UNKNOWN_MAX 65536u
 

@@ -4,7 +4,7 @@
  * The lock of the engines: every call into an engine is between mca_btl_rawe_lock and _unlock, also
  * while the engine calls back into Open MPI, which is why they nest.
  *
- * In a program with threads that is a recursive mutex. In others only MPI and, while MPI is away,
+ * In a program with threads that is a recursive mutex. In others only MPI and, outside MPI,
  * the progress thread use the engines, and the lock between the two is biased towards MPI: entering
  * costs a store, a load and a compiler barrier. The progress thread, which enters rarely, makes up
  * for it with membarrier(2).
@@ -33,7 +33,7 @@ extern opal_recursive_mutex_t mca_btl_rawe_mutex;
 void mca_btl_rawe_lock_init(void);
 void mca_btl_rawe_lock_destroy(void);
 
-/** Can the progress thread ever enter? If not, nothing goes on while MPI is away. */
+/** Can the progress thread ever enter? If not, nothing goes on outside MPI. */
 bool mca_btl_rawe_lock_claimable(void);
 
 /** The progress thread enters. False when MPI, or another module's progress thread, is inside. */

@@ -33,7 +33,7 @@ struct mca_btl_rawe_params {
     uint64_t probe_min_us;       /**< least silence after which an acknowledgement is asked for */
     uint64_t probe_max_ms;       /**< longest interval between such questions */
     uint64_t connect_timeout_ms; /**< trying to reach a peer at first contact */
-    uint64_t progress_thread_ms; /**< interval of the progress thread while MPI is away; 0: off */
+    uint64_t progress_thread_ms; /**< interval of the progress thread outside MPI; 0: off */
     uint64_t peer_timeout;       /**< seconds of utter silence until a peer is lost; 0: never */
 
     /* Behaviour */

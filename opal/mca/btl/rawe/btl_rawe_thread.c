@@ -1,7 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The progress thread: keeps a module's engine going while MPI is away. See btl_rawe_thread.h.
+ * The progress thread: keeps a module's engine going while the program is outside MPI. See
+ * btl_rawe_thread.h.
  */
 #include "btl_rawe_thread.h"
 

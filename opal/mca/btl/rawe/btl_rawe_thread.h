@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The progress thread: keeps a module's engine going while MPI is away.
+ * The progress thread: keeps a module's engine going while the program is outside MPI.
  *
  * MPI programs compute, and wait outside of MPI progress, for as long as they like. Frames lost
  * just before, acknowledgements owed and messages held back must not wait for them. So each

@@ -155,8 +155,8 @@ static inline void rawe_conn_alive(struct rawe_conn *conn, uint64_t alive_ns)
 }
 
 /**
- * The path was found to carry frame payload of `payload_max_bytes` only (RAWE_PAYLOAD_LEAST_BYTES at
- * least). New frames are no longer than that, and longer ones that are lost are sent in slices.
+ * The path was found to carry frame payload of `payload_max_bytes` only (RAWE_PAYLOAD_LEAST_BYTES
+ * at least). New frames are no longer than that, and longer ones that are lost are sent in slices.
  */
 void rawe_conn_set_payload_max(struct rawe_conn *conn, uint32_t payload_max_bytes);
 

@@ -3,7 +3,8 @@
  *
  * Batches: consecutive frames that the link may move as one. Whether they pass to a peer depends on
  * devices and switches nobody can ask, so it is tried: the first thing the bulk lane sends is a
- * batch of VALIDATION frames, whose content the receiver knows and checks before it acknowledges them.
+ * batch of VALIDATION frames, whose content the receiver knows and checks before it acknowledges
+ * them.
  */
 #include "rawe_conn_internal.h"
 

@@ -153,8 +153,8 @@ bool rawe_conn_transmit_control(struct rawe_conn *conn, uint8_t type, uint8_t fl
         .len_bytes = (uint32_t)len_bytes,
     };
     /*
-     * The answer to a probe says what arrived before it: it must take the same path as the data. One
-     * that asks for credit must not: the queue there may have no room for it.
+     * The answer to a probe says what arrived before it: it must take the same path as the data.
+     * One that asks for credit must not: the queue there may have no room for it.
      */
     bool like_data =
         type == RAWE_FRAME_PROBE && sequence != RAWE_PROBE_PLAIN && conn->sendwin.in_flight != 0;

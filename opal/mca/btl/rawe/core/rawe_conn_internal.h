@@ -78,11 +78,11 @@ void rawe_conn_expect_ack(struct rawe_conn *conn, uint64_t now_ns);
 
 /* rawe_conn_slice.c: frames that the path does not carry whole any more */
 
-/** Transmit a frame of the window in slices. False: the link is full, or there is no memory, and some are missing. */
+/** Transmit a frame of the window in slices. False: some are missing, for want of room or memory. */
 bool rawe_conn_transmit_slices(struct rawe_conn *conn, struct rawe_txframe *frame);
 /**
- * Take a SLICE, whose payload is untrusted. When it completes a frame, `header` becomes that frame's
- * and its payload is returned, valid until the next call; else NULL.
+ * Take a SLICE, whose payload is untrusted. When it completes a frame, `header` becomes that
+ * frame's and its payload is returned, valid until the next call; else NULL.
  */
 const uint8_t *rawe_conn_take_slice(struct rawe_conn *conn, struct rawe_header *header,
                                     const uint8_t *payload);

@@ -47,7 +47,7 @@ static bool understand(struct before *before, const struct rawe_engine *engine,
 
 /**
  * How many full frames may follow, with their data from `data` on; a message's last is left out.
- * For a message, `*received_bytes` is to be told of them.
+ * For a message, `*received_bytes` is to count them.
  */
 static uint32_t allowed(const struct before *before, const uint8_t *data, uint32_t count,
                         uint32_t **received_bytes)

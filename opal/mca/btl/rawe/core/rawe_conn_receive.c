@@ -150,7 +150,8 @@ void rawe_conn_deliver_messages(struct rawe_conn *conn, const uint8_t *payload, 
 }
 
 /**
- * The first fragment of a frame, and what is behind it. False, and counted, when it may not be there.
+ * The first fragment of a frame, and what is behind it. False, and counted, when it may not be
+ * there.
  */
 static bool decode_first(struct rawe_conn *conn, const struct rawe_header *header,
                          const struct rawe_payload *payload, struct rawe_fragment *fragment,
@@ -159,7 +160,8 @@ static bool decode_first(struct rawe_conn *conn, const struct rawe_header *heade
     const uint8_t *cursor = payload->head;
     const uint8_t *end = payload->head + header->payload_bytes;
     /*
-     * With the data elsewhere, `head` ends behind a fragment header as long as the batch's first one.
+     * With the data elsewhere, `head` ends behind a fragment header as long as the batch's first
+     * one.
      */
     bool fits = payload->data == NULL ||
                 (payload->head_bytes >= RAWE_FRAGMENT_MESSAGE_BYTES &&
@@ -178,7 +180,7 @@ static bool decode_first(struct rawe_conn *conn, const struct rawe_header *heade
     }
     if (fragment->kind == RAWE_FRAGMENT_VALIDATION) {
         const struct rawe_engine *engine = conn->engine;
-        /* Without batches of our own there is no pattern: what came as plain frames is as it was. */
+        /* Without batches of our own there is no pattern: plain frames came as they were. */
         if (engine->batches.pattern != NULL &&
             (fragment->data_bytes > engine->config.payload_max_bytes ||
              memcmp(fragment->data, engine->batches.pattern, fragment->data_bytes) != 0)) {
@@ -271,9 +273,9 @@ static bool disowned(struct rawe_conn *conn, uint64_t now_ns)
 }
 
 /**
- * The peer has ended the connection. What its CLOSE acknowledges has arrived; of the rest nothing is
- * known, or (REPLY: it knows of no such connection) of all. What is still queued here needs a new
- * connection.
+ * The peer has ended the connection. What its CLOSE acknowledges has arrived; of the rest nothing
+ * is known, or (REPLY: it knows of no such connection) of all. What is still queued here needs a
+ * new connection.
  */
 static void closed_by_peer(struct rawe_conn *conn, const struct rawe_header *header,
                            uint64_t now_ns)

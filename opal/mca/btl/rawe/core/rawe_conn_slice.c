@@ -1,10 +1,10 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Slices: frames that were numbered before the path was found to carry less. They keep their number,
- * and travel in parts, one behind the other; the receiver takes the frame when it has come whole.
- * That is rare and short, so it is simple: one frame at a time is put together on each connection,
- * and a slice out of order is as good as lost, as the whole frame is.
+ * Slices: frames that were numbered before the path was found to carry less. They keep their
+ * number, and travel in parts, one behind the other; the receiver takes the frame when it has come
+ * whole. That is rare and short, so it is simple: one frame at a time is put together on each
+ * connection, and a slice out of order is as good as lost, as the whole frame is.
  */
 #include <stdlib.h>
 #include <string.h>

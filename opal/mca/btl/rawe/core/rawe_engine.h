@@ -108,7 +108,7 @@ void rawe_engine_deliver_deferred(struct rawe_engine *engine);
  */
 void rawe_engine_complete_deferred(struct rawe_engine *engine);
 
-/** True when there is something to be told. */
+/** True when there is something to be reported. */
 static inline bool rawe_engine_has_deferred(const struct rawe_engine *engine)
 {
     return engine->deferral.pending;

@@ -32,8 +32,8 @@ struct rawe_callbacks {
     /**
      * A connection request for a lane that has no connection yet. The callee checks the identity,
      * opens a connection (rawe_conn_open) and returns it, or returns the one it has, or NULL to
-     * refuse. The only one called while the engine is away, too (see rawe_engine_defer_begin): it must
-     * then refuse whom it does not know yet.
+     * refuse. The only one called while the engine defers, too (see rawe_engine_defer_begin): it
+     * must then refuse whom it does not know yet.
      */
     struct rawe_conn *(*accept)(void *context, const struct rawe_connect *from,
                                 const uint8_t source_mac[RAWE_MAC_BYTES]);
@@ -67,7 +67,7 @@ struct rawe_engine_config {
     uint16_t ethertype;            /**< host order */
     uint16_t port;                 /**< ours */
     uint32_t key;                  /**< ours: the session key */
-    uint32_t jobid, vpid;          /**< who we are, told in CONNECT */
+    uint32_t jobid, vpid;          /**< who we are, announced in CONNECT */
     uint32_t payload_max_bytes;    /**< largest frame payload the link carries */
     uint32_t message_max_bytes;    /**< longest message, in bytes */
     uint32_t window_frames;        /**< 16 to RAWE_WINDOW_FRAMES_MAX, a power of two */

@@ -1,9 +1,9 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Liveness of a peer as one connection sees it: when to send a tail-loss probe (RFC 8985 section 7),
- * how long the peer has been silent, and when to give it up. Probes are sent only while an answer
- * is owed; each doubles the interval up to a limit.
+ * Liveness of a peer as one connection sees it: when to send a tail-loss probe (RFC 8985 section
+ * 7), how long the peer has been silent, and when to give it up. Probes are sent only while an
+ * answer is owed; each doubles the interval up to a limit.
  */
 #ifndef RAWE_LIVENESS_H
 #define RAWE_LIVENESS_H
@@ -71,8 +71,8 @@ enum rawe_liveness_verdict {
 
 /**
  * A question is due. Time in which we ourselves did not run is not the peer's silence, nor is time
- * in which the owner was away (`deferring`), when the peer's host cannot be asked; nobody is given
- * up then. `*silent_ns` is how long the peer has been silent.
+ * in which the owner was outside MPI (`deferring`), when the peer's host cannot be asked; nobody is
+ * given up then. `*silent_ns` is how long the peer has been silent.
  */
 enum rawe_liveness_verdict rawe_liveness_expire(struct rawe_liveness *liveness,
                                                 const struct rawe_rtt *rtt,
@@ -86,7 +86,8 @@ enum rawe_liveness_verdict rawe_liveness_expire(struct rawe_liveness *liveness,
 /**
  * A question is due: how long has the oldest frame in flight (sequence number `una`, sent
  * `sendings` times; 0: nothing is in flight) not arrived although probes are answered? 0: it is not
- * stalled. Time in which we did not run, or the owner was away (`deferring`), does not count.
+ * stalled. Time in which we did not run, or the owner was outside MPI (`deferring`), does not
+ * count.
  */
 uint64_t rawe_liveness_stalled_ns(struct rawe_liveness *liveness, const struct rawe_rtt *rtt,
                                   const struct rawe_liveness_limits *limits, uint32_t una,

@@ -11,8 +11,8 @@
 #define PERSIST_RECOVERIES 16u
 
 /**
- * Widest window, in steps. RFC 8985 stops at the smoothed round-trip time; within one switch that is
- * shorter than the queue of one leg of a LAG.
+ * Widest window, in steps. RFC 8985 stops at the smoothed round-trip time; within one switch that
+ * is shorter than the queue of one leg of a LAG.
  */
 #define STEPS_MAX 20u
 

@@ -2,8 +2,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * The pings this process has under way: to which responder, and which answers came. A ping is known
- * on the wire by its token alone, most of it random, so that a forged answer finds nothing. It may be
- * sent in several lengths.
+ * on the wire by its token alone, most of it random, so that a forged answer finds nothing. It may
+ * be sent in several lengths.
  */
 #ifndef RAWE_PING_TABLE_H
 #define RAWE_PING_TABLE_H
