@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "rawe_conn_connect.h"
+
 #define MESSAGE_BYTES 1024
 #define MESSAGES_IN_FLIGHT 64
 

@@ -6,6 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "rawe_conn_connect.h"
+#include "rawe_conn_send.h"
+#include "rawe_conn.h"
+
 #define MESSAGE_BYTES_MAX 65536u
 
 /* The component's defaults, as its parameters and its module have them. */

@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "rawe_conn_internal.h"
+#include "rawe_conn_state.h"
 #include "rawe_engine.h"
 
 #define CORE_NET_FRAME_BYTES 1536u

@@ -13,8 +13,8 @@
 #include <linux/virtio_net.h>
 #include <string.h>
 
-#include "rawe_conn_internal.h"
 #include "rawe_engine.h"
+#include "rawe_conn.h"
 #include "reassembly_model.h"
 #include "batch_link.h"
 

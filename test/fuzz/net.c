@@ -7,6 +7,8 @@
 
 #include <string.h>
 
+#include "rawe_conn.h"
+
 /** Turns of net_settle, in simulated time about two minutes. */
 #define SETTLE_TURNS 3000u
 #define SETTLE_STEP_NS (200 * NET_US)

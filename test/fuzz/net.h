@@ -16,7 +16,7 @@
 
 #include "fuzz.h"
 
-#include "rawe_conn_internal.h"
+#include "rawe_conn_state.h"
 #include "rawe_engine.h"
 
 #define NET_NODES 2u

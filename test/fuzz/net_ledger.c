@@ -7,6 +7,9 @@
 
 #include <string.h>
 
+#include "rawe_conn_coalesce.h"
+#include "rawe_conn_send.h"
+
 #define MESSAGE_BYTES_MAX 65536u
 
 /** Contents: message n is this from byte n on. */

@@ -23,7 +23,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "rawe_conn_internal.h"
+#include "rawe_conn_state.h"
 #include "rawe_engine.h"
 #include "rawe_peer.h"
 #include "sim_ledger.h"

@@ -9,6 +9,8 @@
 
 #include "sim.h"
 
+#include "rawe_conn.h"
+
 static uint64_t clock_of(void *context)
 {
     return sim_node_clock(context);

@@ -6,6 +6,8 @@
  */
 #include "sim.h"
 
+#include "rawe_conn.h"
+
 #define SECOND 1000000000ull
 
 /** Timers are that late, at most. */

@@ -9,6 +9,8 @@
 
 #include "sim.h"
 
+#include "rawe_conn.h"
+
 static uint64_t content_word(uint64_t seed, uint64_t index)
 {
     uint64_t z = (seed + index) * 0x9E3779B97F4A7C15ull;

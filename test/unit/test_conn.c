@@ -8,6 +8,10 @@
 
 #include <string.h>
 
+#include "rawe_conn_control.h"
+#include "rawe_conn_connect.h"
+#include "rawe_conn.h"
+
 /* rawe_conn_open */
 
 static void rawe_conn_open__is_idle_and_allocates_no_window(void **state)

@@ -9,6 +9,8 @@
 
 #include <string.h>
 
+#include "rawe_conn_connect.h"
+
 static struct unit_net net;
 static struct unit_send sends[3];
 static uint8_t data[5000];

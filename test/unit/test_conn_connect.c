@@ -7,6 +7,9 @@
 
 #include <string.h>
 
+#include "rawe_conn_connect.h"
+#include "rawe_conn.h"
+
 /** Drops the first `filter_count` CONNECT frames. */
 static bool drop_first_connects(struct unit_net *of, const struct unit_frame *frame)
 {

@@ -8,6 +8,9 @@
 
 #include <string.h>
 
+#include "rawe_conn_control.h"
+#include "rawe_conn.h"
+
 /* rawe_conn_make_pending */
 
 static void rawe_conn_make_pending__twice_is_once(void **state)

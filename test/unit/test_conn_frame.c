@@ -7,6 +7,8 @@
 
 #include <string.h>
 
+#include "rawe_conn_connect.h"
+
 /* rawe_conn_window_full */
 
 static bool drop_sequence_filter_count(struct unit_net *of, const struct unit_frame *frame)

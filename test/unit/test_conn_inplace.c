@@ -10,6 +10,9 @@
 
 #include <string.h>
 
+#include "rawe_conn_connect.h"
+#include "rawe_conn_inplace.h"
+
 /* rawe_conn_inplace_add */
 
 static const uint8_t *delivered_from;

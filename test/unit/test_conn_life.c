@@ -7,6 +7,9 @@
 
 #include <string.h>
 
+#include "rawe_conn_life.h"
+#include "rawe_conn_receive.h"
+
 #define SENDS 4u
 
 static uint8_t data[3000];

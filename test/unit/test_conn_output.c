@@ -7,6 +7,8 @@
 
 #include <string.h>
 
+#include "rawe_conn.h"
+
 static bool drop_from_node_1(struct unit_net *unused, const struct unit_frame *frame)
 {
     (void)unused;

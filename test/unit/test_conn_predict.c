@@ -10,6 +10,8 @@
 
 #include <string.h>
 
+#include "rawe_conn_receive.h"
+
 #define FRAMES 6u
 #define DATA_BYTES 1000u
 #define HEAD_BYTES_MAX (RAWE_HEADER_BYTES + RAWE_FRAGMENT_BYTES_MAX)

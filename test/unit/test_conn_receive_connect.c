@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "rawe_conn_connect.h"
+
 static struct rawe_connect sample_connect(unsigned from)
 {
     return (struct rawe_connect){

@@ -7,6 +7,9 @@
 
 #include <string.h>
 
+#include "rawe_conn_connect.h"
+#include "rawe_conn.h"
+
 /* rawe_conn_receive */
 
 static void receive_control(unsigned from, uint8_t type, uint32_t sequence, uint32_t beyond)

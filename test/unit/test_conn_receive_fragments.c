@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "rawe_conn.h"
+
 /** Hand node 1 a SEGMENT of message `number`. */
 static void receive_segment_ahead(uint32_t ahead, uint32_t number, uint32_t offset,
                                   uint16_t data_bytes, uint32_t total_bytes)

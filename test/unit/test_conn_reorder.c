@@ -9,6 +9,8 @@
 
 #include <string.h>
 
+#include "rawe_conn.h"
+
 static struct unit_net net;
 static struct unit_send send_;
 static uint8_t data[200000], target[200000];

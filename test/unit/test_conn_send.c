@@ -8,6 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "rawe_conn_send.h"
+#include "rawe_conn.h"
+
 /* rawe_conn_send_copy */
 
 static void rawe_conn_send_copy__one_frame_with_one_fragment(void **state)

@@ -7,6 +7,12 @@
 
 #include <string.h>
 
+#include "rawe_conn_control.h"
+#include "rawe_conn_connect.h"
+#include "rawe_conn_coalesce.h"
+#include "rawe_conn_output.h"
+#include "rawe_conn.h"
+
 /* rawe_conn_coalesce_end */
 
 static void send_coalesced__something_else_is_sent(void **state)

@@ -9,6 +9,8 @@
 
 #include <string.h>
 
+#include "rawe_conn.h"
+
 #define COALESCE_FROM 2u
 #define BATCH_FRAMES 16u
 

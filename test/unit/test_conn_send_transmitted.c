@@ -9,6 +9,8 @@
 
 #include <string.h>
 
+#include "rawe_conn_send.h"
+
 #define SENDS 12u
 #define SEND_BYTES 9000u
 

@@ -7,6 +7,9 @@
 
 #include <string.h>
 
+#include "rawe_conn_life.h"
+#include "rawe_conn.h"
+
 /** Frame payload that the path carries once its MTU has been lowered. */
 #define LOWERED_BYTES 600u
 

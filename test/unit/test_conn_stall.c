@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+#include "rawe_conn.h"
+
 static unsigned stalled_calls;
 static uint64_t stalled_ns;
 

@@ -7,6 +7,8 @@
 
 #include <string.h>
 
+#include "rawe_conn.h"
+
 /* rawe_conn_alive */
 
 static void rawe_conn_alive__a_peer_outside_mpi_is_not_given_up(void **state)

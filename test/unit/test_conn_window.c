@@ -9,6 +9,8 @@
 
 #include <string.h>
 
+#include "rawe_conn.h"
+
 #define FIRST_FRAMES 64u
 
 static struct unit_net net;

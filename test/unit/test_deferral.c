@@ -11,7 +11,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "rawe_conn.h"
+#include "rawe_conn_state.h"
 #include "rawe_deferral.h"
 #include "unit_alloc.h"
 

@@ -8,6 +8,9 @@
 
 #include <string.h>
 
+#include "rawe_conn_control.h"
+#include "rawe_conn.h"
+
 /* rawe_engine_init */
 
 static void rawe_engine_init__what_is_copied_fits_a_frame(void **state)

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "rawe_conn.h"
+
 /* rawe_engine_defer_begin */
 
 static void rawe_engine_defer_begin__messages_are_acknowledged_and_kept(void **state)

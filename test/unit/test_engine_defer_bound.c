@@ -9,6 +9,8 @@
 
 #include <string.h>
 
+#include "rawe_conn.h"
+
 static struct unit_net net;
 
 static int set_up(void **state)

@@ -8,6 +8,9 @@
 
 #include <string.h>
 
+#include "rawe_conn_receive.h"
+#include "rawe_conn.h"
+
 static int set_up(void **state)
 {
     (void)state;

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "rawe_conn.h"
+
 #define SPOKES 9u
 
 static struct star star;

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "rawe_conn.h"
+
 /** A message frame from node 0 to node 1, as it would come next. */
 static struct unit_frame *good_frame(void)
 {

@@ -19,7 +19,7 @@
 #include <cmocka.h>
 
 #include "btl_rawe_help.h"
-#include "core/rawe_conn_internal.h"
+#include "core/rawe_conn_life.h"
 
 #define US 1000ull
 #define MS 1000000ull

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "rawe_conn_send.h"
+
 void unit_fill(uint8_t *data, size_t len_bytes, unsigned seed)
 {
     for (size_t i = 0; i < len_bytes; i++) {

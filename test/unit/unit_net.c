@@ -11,6 +11,9 @@
 #include "unit_link.h"
 #include "unit_wire.h"
 
+#include "rawe_conn_connect.h"
+#include "rawe_conn.h"
+
 void unit_node_mac(unsigned index, uint8_t mac[RAWE_MAC_BYTES])
 {
     static const uint8_t base[RAWE_MAC_BYTES] = {0x02, 0, 0, 0, 0, 0x10};

@@ -17,7 +17,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "rawe_conn_internal.h"
+#include "rawe_conn_state.h"
 #include "rawe_engine.h"
 #include "rawe_wire.h"
 

@@ -5,6 +5,8 @@
  */
 #include "unit_pair.h"
 
+#include "rawe_conn.h"
+
 struct unit_net net;
 
 int unit_set_up(void **state)

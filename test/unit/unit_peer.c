@@ -7,6 +7,8 @@
 
 #include <string.h>
 
+#include "rawe_conn_connect.h"
+
 struct rawe_peer peer;
 
 unsigned clock_reads, wire_at_last_read;

@@ -8,6 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "rawe_conn_connect.h"
+#include "rawe_conn_send.h"
+#include "rawe_conn.h"
+
 static void node_mac(unsigned index, uint8_t mac[RAWE_MAC_BYTES])
 {
     memcpy(mac, (uint8_t[]){0x02, 0, 0, 0, 0x20, (uint8_t)index}, RAWE_MAC_BYTES);

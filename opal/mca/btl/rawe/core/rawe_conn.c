@@ -9,7 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rawe_conn_internal.h"
+#include "rawe_conn_ack.h"
+#include "rawe_conn_connect.h"
+#include "rawe_conn_control.h"
+#include "rawe_conn_life.h"
+#include "rawe_conn_output.h"
+#include "rawe_conn_send.h"
+#include "rawe_conn_slice.h"
 
 static void timer_expired(struct rawe_timer *timer, uint64_t now_ns);
 

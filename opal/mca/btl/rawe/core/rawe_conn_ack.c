@@ -5,7 +5,12 @@
  * How losses are found is in rawe_sendwin.c. Silence leads to a probe, and the answer to the probe
  * is the later frame that has arrived.
  */
-#include "rawe_conn_internal.h"
+#include "rawe_conn_ack.h"
+
+#include "rawe_conn_batch.h"
+#include "rawe_conn_control.h"
+#include "rawe_conn_life.h"
+#include "rawe_conn_output.h"
 
 /**
  * May the congestion window grow? Not when credit is smaller, nor when half of it is free: then

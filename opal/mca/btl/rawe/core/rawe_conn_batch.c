@@ -6,7 +6,9 @@
  * batch of VALIDATION frames, whose content the receiver knows and checks before it acknowledges
  * them.
  */
-#include "rawe_conn_internal.h"
+#include "rawe_conn_batch.h"
+
+#include "rawe_conn_frame.h"
 
 /** This part of a message may be added to it by filling up its last frame. */
 #define FILL_PART 16u

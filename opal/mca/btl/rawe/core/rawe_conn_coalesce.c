@@ -8,9 +8,9 @@
  * (rawe_conn_flush), or until anything else is to be sent. With nothing under way nothing is held
  * back: the first messages of a burst leave at once.
  */
-#include <string.h>
+#include "rawe_conn_coalesce.h"
 
-#include "rawe_conn_internal.h"
+#include <string.h>
 
 /** With this many messages in a frame, coalescing takes less time than batches do. Measured. */
 #define WELL_COALESCED 3u

@@ -4,7 +4,10 @@
  * The CONNECT exchange: asking the peer for a connection, and answering it. What a CONNECT means is
  * decided in rawe_handshake.c.
  */
-#include "rawe_conn_internal.h"
+#include "rawe_conn_connect.h"
+
+#include "rawe_conn_control.h"
+#include "rawe_conn_life.h"
 
 /** Windows are allocated on first use: a known, idle peer costs only struct rawe_conn. */
 static bool allocate_windows(struct rawe_conn *conn)

@@ -4,10 +4,11 @@
  * What all files of a connection build on: headers, control frames, deadlines, the list of pending
  * connections.
  */
+#include "rawe_conn_control.h"
+
 #include <assert.h>
 #include <string.h>
 
-#include "rawe_conn_internal.h"
 #include "rawe_crc32c.h"
 
 static void append_pending(struct rawe_conn **first, struct rawe_conn ***tail,

@@ -4,9 +4,12 @@
  * From a queued message or PUT to the frames that carry it: fragments that refer to the sender's
  * memory, or, when short, copies of it.
  */
+#include "rawe_conn_frame.h"
+
 #include <string.h>
 
-#include "rawe_conn_internal.h"
+#include "rawe_conn_coalesce.h"
+#include "rawe_conn_control.h"
 
 /** A small window is no reason to have each frame acknowledged by a frame of its own. */
 #define REQUEST_LEAST_FRAMES 2u

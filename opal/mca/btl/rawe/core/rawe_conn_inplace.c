@@ -5,9 +5,9 @@
  * into. It holds the data of all frames one behind the other, each with room for as much as the
  * first, so a message whose frames are all there lies in one piece.
  */
-#include <stdlib.h>
+#include "rawe_conn_inplace.h"
 
-#include "rawe_conn_internal.h"
+#include <stdlib.h>
 
 uint8_t *rawe_conn_inplace_buffer(struct rawe_engine *engine)
 {

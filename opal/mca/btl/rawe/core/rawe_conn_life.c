@@ -3,7 +3,9 @@
  *
  * Completing sends; and how one life of a connection ends and the next begins.
  */
-#include "rawe_conn_internal.h"
+#include "rawe_conn_life.h"
+
+#include "rawe_conn_slice.h"
 
 /** Congestion window to start with. */
 #define FIRST_WINDOW_FRAMES 64u

@@ -3,7 +3,13 @@
  *
  * Output: frames of the window to the link, as many as congestion window and credit allow.
  */
-#include "rawe_conn_internal.h"
+#include "rawe_conn_output.h"
+
+#include "rawe_conn_batch.h"
+#include "rawe_conn_control.h"
+#include "rawe_conn_frame.h"
+#include "rawe_conn_life.h"
+#include "rawe_conn_slice.h"
 
 /** Most frames handed to the link at once. */
 #define ROUND_FRAMES 48u

@@ -6,7 +6,7 @@
  */
 #include <string.h>
 
-#include "rawe_conn_internal.h"
+#include "rawe_conn_control.h"
 #include "rawe_engine.h"
 
 /** Longest headers of a frame and its fragment. */

@@ -3,10 +3,17 @@
  *
  * Receive path: from a frame to delivered messages and placed data, and when to acknowledge.
  */
+#include "rawe_conn_receive.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include "rawe_conn_internal.h"
+#include "rawe_conn_ack.h"
+#include "rawe_conn_connect.h"
+#include "rawe_conn_control.h"
+#include "rawe_conn_inplace.h"
+#include "rawe_conn_life.h"
+#include "rawe_conn_slice.h"
 
 /**
  * From the end of MPI_Finalize's fence to the end of its connections a process takes milliseconds;

@@ -6,10 +6,12 @@
  * whole. That is rare and short, so it is simple: one frame at a time is put together on each
  * connection, and a slice out of order is as good as lost, as the whole frame is.
  */
+#include "rawe_conn_slice.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include "rawe_conn_internal.h"
+#include "rawe_conn_control.h"
 
 /** A frame being put together. */
 struct rawe_sliced {

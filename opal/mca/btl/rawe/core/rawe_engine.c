@@ -9,8 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rawe_conn_internal.h"
+#include "rawe_conn_connect.h"
+#include "rawe_conn_control.h"
+#include "rawe_conn_receive.h"
 #include "rawe_crc32c.h"
+#include "rawe_conn.h"
 
 /** Reassembly buffers in existence at most, over all connections. */
 #define REASSEMBLY_BUFFERS_MAX 1024u

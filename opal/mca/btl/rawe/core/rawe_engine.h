@@ -17,7 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "rawe_conn.h"
+#include "rawe_conn_state.h"
 #include "rawe_engine_state.h"
 
 /** Returns false when there is no memory. The configuration must be within its bounds (assert). */

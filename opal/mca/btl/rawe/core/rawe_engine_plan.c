@@ -10,7 +10,8 @@
  */
 #include <string.h>
 
-#include "rawe_conn_internal.h"
+#include "rawe_conn_inplace.h"
+#include "rawe_conn_receive.h"
 #include "rawe_engine.h"
 
 /** All `count` frames from `sequence` on are new: none of their data has been taken before. */

@@ -4,6 +4,9 @@
  * A peer: which message takes which lane and how, streaks, early completion.
  */
 #include "rawe_peer.h"
+#include "rawe_conn_coalesce.h"
+#include "rawe_conn_send.h"
+#include "rawe_conn.h"
 
 #include <string.h>
 

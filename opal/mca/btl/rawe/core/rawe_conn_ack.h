@@ -1,0 +1,17 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Acknowledgements of our frames, and which of them are lost.
+ */
+#ifndef RAWE_CONN_ACK_H
+#define RAWE_CONN_ACK_H
+
+#include "rawe_conn_state.h"
+
+/** Acknowledgement fields of a frame, not beyond `next` (SACK bitmap may be empty). */
+void rawe_conn_acknowledged(struct rawe_conn *conn, const struct rawe_header *header,
+                            const uint8_t *sack, size_t sack_bytes, uint64_t now_ns);
+/** Look for frames whose reordering window has passed. */
+void rawe_conn_detect_losses(struct rawe_conn *conn, uint64_t now_ns);
+
+#endif

@@ -1,0 +1,33 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Short messages that share a frame.
+ */
+#ifndef RAWE_CONN_COALESCE_H
+#define RAWE_CONN_COALESCE_H
+
+#include "rawe_conn_state.h"
+
+/**
+ * The cheapest way to send: the message joins others in a frame that is held back already. False
+ * when there is none, or no room in it: use rawe_conn_send_copy. Needs no time.
+ */
+bool rawe_conn_coalesce(struct rawe_conn *conn, uint8_t tag, const void *first, size_t first_bytes,
+                        const void *second, size_t second_bytes);
+
+/** Do so few messages of this length share a frame that they had better share a batch? */
+bool rawe_conn_coalesce_poor(const struct rawe_conn *conn, size_t data_bytes);
+
+/** A frame with one message, `more` to come. NULL without a free frame. */
+struct rawe_txframe *rawe_conn_coalesce_new(struct rawe_conn *conn, uint8_t tag, const void *first,
+                                            size_t first_bytes, const void *second,
+                                            size_t second_bytes, bool more);
+/** Should a message of this length be held back for others to join it? */
+bool rawe_conn_coalesce_wanted(const struct rawe_conn *conn, size_t data_bytes);
+/** Is there room for one more in a frame that was made for `more`? */
+bool rawe_conn_coalesce_fits(const struct rawe_conn *conn, const struct rawe_txframe *frame,
+                             size_t data_bytes);
+/** Add a whole queued message to such a frame; it fits. */
+void rawe_conn_coalesce_add(struct rawe_txframe *frame, const struct rawe_send *send);
+
+#endif

@@ -1,0 +1,69 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What all files of a connection build on: headers of frames, control frames, deadlines.
+ */
+#ifndef RAWE_CONN_CONTROL_H
+#define RAWE_CONN_CONTROL_H
+
+#include "rawe_conn_state.h"
+
+/** Number of a probe whose answer is no evidence, as it does not travel with the data. */
+#define RAWE_PROBE_PLAIN 0u
+
+/** Have rawe_conn_flush called at the end of the round or at the next progress. */
+void rawe_conn_make_pending(struct rawe_conn *conn);
+/** Take a connection that ends out of the lists of those. */
+void rawe_conn_unlink_pending(struct rawe_conn *conn);
+/** True when frames of this connection go out as batches. */
+static inline bool rawe_conn_batch_used(const struct rawe_conn *conn)
+{
+    return conn->batch == RAWE_BATCH_VALID || conn->batch == RAWE_BATCH_VALIDATING;
+}
+/** Whether the link has refused data frames of this kind since the last flush began. */
+static inline bool *rawe_conn_link_full(struct rawe_conn *conn)
+{
+    struct rawe_engine *engine = conn->engine;
+    return rawe_conn_batch_used(conn) ? &engine->batches_full : &engine->link_full;
+}
+/**
+ * The link is full: go on with the next flush. A connection that has transmitted something goes
+ * behind those that have not had their turn in this one. A link that never takes a frame again is
+ * noticed as silence of the peer, which is timed from here on.
+ */
+void rawe_conn_put_off(struct rawe_conn *conn, bool transmitted, uint64_t now_ns);
+/** The link has refused a data frame. Other connections need not try it before the next flush. */
+void rawe_conn_refused(struct rawe_conn *conn, bool transmitted, uint64_t now_ns);
+/** Make sure that the timer expires by the earliest deadline. */
+void rawe_conn_arm(struct rawe_conn *conn);
+/** Owe an acknowledgement: at once, or when enough frames have come, or after the delay. */
+void rawe_conn_owe_ack(struct rawe_conn *conn, bool at_once, uint64_t now_ns);
+/** Fill in the headers of a frame as of now: acknowledgement, credit, flags. */
+void rawe_conn_write_header(struct rawe_conn *conn, struct rawe_txframe *frame);
+/** A frame as the link wants it. */
+static inline void rawe_conn_view(const struct rawe_conn *conn, struct rawe_txframe *frame,
+                                  struct rawe_frame *view)
+{
+    view->pieces[0] = (struct rawe_bytes){frame->buffer, frame->buffer_bytes};
+    view->piece_count = 1 + frame->external_count;
+    for (uint32_t i = 0; i < frame->external_count; i++) {
+        view->pieces[1 + i] = frame->external[i];
+    }
+    view->len_bytes = RAWE_PAYLOAD_OFFSET + frame->payload_bytes;
+    if (conn->engine->config.checksum) {
+        view->pieces[view->piece_count++] =
+            (struct rawe_bytes){frame->checksum, RAWE_CHECKSUM_BYTES};
+        view->len_bytes += RAWE_CHECKSUM_BYTES;
+    }
+}
+/** Send a frame without payload or with a small one, outside the window. False: link is full. */
+bool rawe_conn_transmit_control(struct rawe_conn *conn, uint8_t type, uint8_t flags,
+                                uint32_t sequence, const uint8_t *payload, size_t payload_bytes);
+/** Frames have been transmitted: plan when to ask about them. */
+void rawe_conn_await_ack(struct rawe_conn *conn, uint64_t now_ns);
+/** There is something to send but no credit: ask for it, at once if that was not done just now. */
+void rawe_conn_ask_credit(struct rawe_conn *conn, uint64_t now_ns);
+/** Something has been acknowledged: plan anew when to ask about the rest. */
+void rawe_conn_expect_ack(struct rawe_conn *conn, uint64_t now_ns);
+
+#endif

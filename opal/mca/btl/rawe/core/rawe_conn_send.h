@@ -1,0 +1,38 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Send path: a message is transmitted at once, held back, or queued.
+ */
+#ifndef RAWE_CONN_SEND_H
+#define RAWE_CONN_SEND_H
+
+#include "rawe_conn_state.h"
+
+/**
+ * Send a message of at most copy_max_bytes (and one frame) by copying the two pieces.
+ * RAWE_STATUS_DONE: taken. RAWE_STATUS_BUSY: no room now, use rawe_conn_send. RAWE_STATUS_FAILED:
+ * connection has failed.
+ */
+enum rawe_status rawe_conn_send_copy(struct rawe_conn *conn, uint8_t tag, const void *first,
+                                     size_t first_bytes, const void *second, size_t second_bytes,
+                                     uint64_t now_ns);
+
+/**
+ * Say when the frame was sent that the last rawe_conn_send_copy, called with RAWE_TIME_LATER, may
+ * have sent; before any other call for the engine.
+ */
+void rawe_conn_stamp(struct rawe_conn *conn, uint64_t now_ns);
+
+/** Send from the caller's memory; `done` is called in the end, whatever happens. */
+void rawe_conn_send(struct rawe_conn *conn, struct rawe_send *send, uint64_t now_ns);
+
+/**
+ * The data of a send that is wholly in frames has been copied: `copy` holds its pieces one behind
+ * the other, and is what will be sent again if need be.
+ */
+void rawe_conn_send_rebased(struct rawe_conn *conn, struct rawe_send *send, uint8_t *copy);
+
+/** Send the frame that is held back, if any. */
+void rawe_conn_coalesce_flush(struct rawe_conn *conn, uint64_t now_ns);
+
+#endif

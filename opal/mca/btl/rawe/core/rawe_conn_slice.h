@@ -1,0 +1,22 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Frames that the path does not carry whole any more.
+ */
+#ifndef RAWE_CONN_SLICE_H
+#define RAWE_CONN_SLICE_H
+
+#include "rawe_conn_state.h"
+
+/** Transmit a frame of the window in slices. False: some are missing, for want of room or memory. */
+bool rawe_conn_transmit_slices(struct rawe_conn *conn, struct rawe_txframe *frame);
+/**
+ * Take a SLICE, whose payload is untrusted. When it completes a frame, `header` becomes that
+ * frame's and its payload is returned, valid until the next call; else NULL.
+ */
+const uint8_t *rawe_conn_take_slice(struct rawe_conn *conn, struct rawe_header *header,
+                                    const uint8_t *payload);
+/** Free what slices are put together in. */
+void rawe_conn_drop_slices(struct rawe_conn *conn);
+
+#endif

@@ -1,0 +1,100 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * State of a connection, which its files share; each part of it with rules of its own has a file of
+ * its own, and is changed by calling that.
+ */
+#ifndef RAWE_CONN_STATE_H
+#define RAWE_CONN_STATE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "rawe_cc.h"
+#include "rawe_engine_state.h"
+#include "rawe_handshake.h"
+#include "rawe_liveness.h"
+#include "rawe_recvwin.h"
+#include "rawe_reorder.h"
+#include "rawe_rtt.h"
+#include "rawe_sendqueue.h"
+#include "rawe_sendwin.h"
+
+/** Does this connection send batches? */
+enum rawe_batch_state {
+    RAWE_BATCH_UNVALIDATED, /**< not yet, or the link cannot */
+    RAWE_BATCH_VALIDATING,  /**< validation frames are under way, all else waits */
+    RAWE_BATCH_VALID,
+    RAWE_BATCH_INVALID, /**< they do not pass: plain frames */
+};
+
+struct rawe_conn {
+    struct rawe_engine *engine;
+    void *owner; /**< the caller's */
+    struct rawe_conn *next_pending;
+    bool is_pending;
+    uint8_t lane;  /**< enum rawe_lane */
+    uint8_t batch; /**< enum rawe_batch_state */
+    uint8_t eth_header[RAWE_ETH_HEADER_BYTES];
+    uint16_t peer_port;
+    uint32_t peer_key;
+    uint32_t payload_max_bytes; /**< what fits both ends and the path */
+    struct rawe_handshake handshake;
+
+    /* sending */
+    struct rawe_sendqueue queue;
+    struct rawe_sendwin sendwin;
+    struct rawe_cc cc;
+    struct rawe_rtt rtt;
+    struct rawe_reorder reorder;
+    struct rawe_liveness liveness;
+    uint64_t loss_deadline_ns; /**< look for losses again then; 0: no need */
+    struct rawe_send *transmitted, **transmitted_tail; /**< to be reported as such */
+    struct rawe_txframe *coalescing; /**< held back for more messages; not in the window yet */
+    struct rawe_txframe *unstamped;  /**< sent just now, at a time that is given next */
+    uint64_t disowned_since_ns; /**< the peer says that it knows of no such connection; 0: no */
+    bool data_lost;             /**< to be reported when the owner is back */
+    bool wants_credit;          /**< something could not be sent for lack of it */
+    uint32_t peer_credit;       /**< 0: nothing may be sent until the peer says otherwise */
+    uint32_t ack_requested;     /**< an acknowledgement was asked for with frames before this */
+    uint32_t validation_begin;  /**< first sequence number of the validation frames */
+    uint32_t validation_end;    /**< one behind the last */
+
+    /* receiving */
+    struct rawe_recvwin recvwin;
+    struct rawe_reassembly *reassembly; /**< allocated with the first fragment */
+    struct rawe_sliced *sliced;       /**< a frame that comes in slices; allocated with the first */
+    struct rawe_credit_member credit; /**< its part in what we advertise */
+
+    struct rawe_timer timer; /**< earliest of the deadlines */
+};
+
+/** Nothing is queued or in the window. */
+static inline bool rawe_conn_idle(const struct rawe_conn *conn)
+{
+    return conn->queue.first == NULL && rawe_sendwin_empty(&conn->sendwin);
+}
+
+/** Longest message that goes into one frame. */
+static inline uint32_t rawe_conn_frame_message_bytes(const struct rawe_conn *conn)
+{
+    return conn->payload_max_bytes - RAWE_FRAGMENT_MESSAGE_BYTES;
+}
+
+/** Time for rawe_conn_send_copy that will be given by rawe_conn_stamp. */
+#define RAWE_TIME_LATER 0u
+
+/** May the time of sending be given later? Then the clock need not be read before. */
+static inline bool rawe_conn_stamps_later(const struct rawe_conn *conn)
+{
+    return conn->handshake.state == RAWE_CONN_OPEN && conn->coalescing == NULL;
+}
+
+/** The peer's responder answered at `alive_ns`: it is there, but not in MPI. */
+static inline void rawe_conn_alive(struct rawe_conn *conn, uint64_t alive_ns)
+{
+    rawe_liveness_alive(&conn->liveness, alive_ns);
+}
+
+#endif
