@@ -322,9 +322,6 @@ unsigned sim_channel_transmit(void *context, const struct rawe_frame *frames, un
 void sim_responder_receive(struct sim *sim, struct sim_node *node, const struct rawe_header *header,
                            const struct sim_packet *packet);
 
-/** Copy a frame's pieces, all but the first `skip_bytes`, to `out`; check that they add up. */
-void sim_channel_linearize(struct sim_node *node, const struct rawe_frame *frame,
-                           uint32_t skip_bytes, uint8_t *out, struct rawe_header *header);
 /** Fill in whom a packet is for. */
 void sim_channel_address(struct sim_node *node, struct sim_packet *packet);
 
@@ -337,7 +334,7 @@ void sim_batch_enable(struct sim_node *node);
 /** A batch comes to the switch: what becomes of it. */
 void sim_batch_at_switch(struct sim *sim, struct sim_packet *packet);
 /** The node's program takes what waits in its bulk queue. */
-void sim_batch_receive(struct sim_node *node, struct sim_packet *packet);
+void sim_batch_receive(struct sim_node *node, const struct sim_packet *packet);
 
 /* ---- evidence ---- */
 
@@ -428,6 +425,8 @@ void sim_check_leaks(struct sim_node *node);
 
 /* ---- report ---- */
 
+/** The run of this process, of which the network in memory (test/net) reports. */
+extern struct sim *sim_running;
 /** An invariant does not hold: report it and end the process. */
 _Noreturn void sim_violation(struct sim *sim, const char *invariant, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

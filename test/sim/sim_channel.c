@@ -9,6 +9,7 @@
 
 #include "sim.h"
 
+#include "net_packet.h"
 #include "rawe_conn.h"
 
 static uint64_t clock_of(void *context)
@@ -303,53 +304,14 @@ const struct rawe_callbacks sim_channel_callbacks = {.deliver = deliver,
                                                      .stalled = silent,
                                                      .failed = failed};
 
-void sim_channel_linearize(struct sim_node *node, const struct rawe_frame *frame,
-                           uint32_t skip_bytes, uint8_t *out, struct rawe_header *header)
-{
-    uint32_t at = 0;
-    uint8_t head[RAWE_ETH_HEADER_BYTES + RAWE_HEADER_BYTES];
-
-    for (unsigned i = 0; i < frame->piece_count; i++) {
-        const uint8_t *base = frame->pieces[i].base;
-        for (size_t j = 0; j < frame->pieces[i].len_bytes && at < sizeof(head); j++) {
-            head[at++] = base[j];
-        }
-    }
-    size_t total_bytes = 0;
-    size_t skip = skip_bytes;
-    for (unsigned i = 0; i < frame->piece_count; i++) {
-        size_t len_bytes = frame->pieces[i].len_bytes;
-        total_bytes += len_bytes;
-        if (total_bytes > frame->len_bytes) {
-            sim_violation(node->sim, "frames add up", "n%u: pieces are longer than the frame",
-                          node->index);
-        }
-        size_t skipped = skip < len_bytes ? skip : len_bytes;
-        memcpy(out, (uint8_t *)frame->pieces[i].base + skipped, len_bytes - skipped);
-        out += len_bytes - skipped;
-        skip -= skipped;
-    }
-    size_t checksum_bytes = node->sim->plan.checksum ? RAWE_CHECKSUM_BYTES : 0;
-    if (total_bytes != frame->len_bytes || total_bytes < RAWE_PAYLOAD_OFFSET + checksum_bytes ||
-        total_bytes > RAWE_PAYLOAD_OFFSET + node->payload_max_bytes ||
-        rawe_header_decode(header, head + RAWE_ETH_HEADER_BYTES,
-                           total_bytes - RAWE_ETH_HEADER_BYTES) != RAWE_DECODE_OK ||
-        header->payload_bytes != total_bytes - RAWE_PAYLOAD_OFFSET - checksum_bytes) {
-        sim_violation(node->sim, "frames add up",
-                      "n%u sends a frame of %zu bytes whose lengths are wrong", node->index,
-                      total_bytes);
-    }
-}
-
 void sim_channel_address(struct sim_node *node, struct sim_packet *packet)
 {
     struct sim *sim = node->sim;
 
     packet->destination = (uint32_t)packet->bytes[4] << 8 | packet->bytes[5];
     if (packet->destination >= sim->plan.nodes || packet->destination == node->index ||
-        memcmp(packet->bytes, sim->nodes[packet->destination].mac, RAWE_MAC_BYTES) != 0 ||
-        memcmp(packet->bytes + RAWE_MAC_BYTES, node->mac, RAWE_MAC_BYTES) != 0) {
-        sim_violation(sim, "frames are addressed", "n%u sends a frame with foreign addresses",
+        memcmp(packet->bytes, sim->nodes[packet->destination].mac, RAWE_MAC_BYTES) != 0) {
+        sim_violation(sim, "frames are addressed", "n%u sends a frame to a foreign address",
                       node->index);
     }
 }
@@ -360,7 +322,7 @@ static struct sim_packet *make_packet(struct sim_node *node, const struct rawe_f
     struct rawe_header header;
     struct sim_packet *packet = sim_packet_take(node->sim, frame->len_bytes);
 
-    sim_channel_linearize(node, frame, 0, packet->bytes, &header);
+    net_frame_linearize(&node->engine, frame, packet->bytes, &header);
     sim_channel_address(node, packet);
     packet->sequenced = header.type == RAWE_FRAME_DATA || header.type == RAWE_FRAME_BULK;
     sim_check_frame(node, &header, packet);

@@ -9,6 +9,8 @@
 
 #include "sim.h"
 
+#include "net_harness.h"
+
 static const char *const type_names[] = {"?",       "DATA",  "BULK", "ACK", "PROBE",
                                          "CONNECT", "CLOSE", "PING", "PONG"};
 
@@ -46,15 +48,12 @@ const char *sim_trace_frame(const struct sim_packet *packet, char *out, size_t o
     return out;
 }
 
-void sim_violation(struct sim *sim, const char *invariant, const char *format, ...)
-{
-    char what[320];
-    char text[512];
-    va_list arguments;
+struct sim *sim_running;
 
-    va_start(arguments, format);
-    vsnprintf(what, sizeof(what), format, arguments);
-    va_end(arguments);
+_Noreturn static void report(struct sim *sim, const char *invariant, const char *what)
+{
+    char text[512];
+
     snprintf(text, sizeof(text), "violates \"%s\" at %llu.%09llu s, event %llu: %s", invariant,
              (unsigned long long)(sim->now_ns / 1000000000u),
              (unsigned long long)(sim->now_ns % 1000000000u), (unsigned long long)sim->event_count,
@@ -62,4 +61,41 @@ void sim_violation(struct sim *sim, const char *invariant, const char *format, .
     sim_trace(sim, "%s", text);
     sim->on_violation(sim, text);
     exit(EXIT_FAILURE);
+}
+
+void sim_violation(struct sim *sim, const char *invariant, const char *format, ...)
+{
+    char what[320];
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(what, sizeof(what), format, arguments);
+    va_end(arguments);
+    report(sim, invariant, what);
+}
+
+void net_fail(const char *invariant, const char *format, ...)
+{
+    char what[320];
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(what, sizeof(what), format, arguments);
+    va_end(arguments);
+    report(sim_running, invariant, what);
+}
+
+void *net_new(size_t len_bytes)
+{
+    void *memory = malloc(len_bytes != 0 ? len_bytes : 1);
+
+    if (memory == NULL) {
+        abort();
+    }
+    return memory;
+}
+
+void net_delete(void *memory)
+{
+    free(memory);
 }

@@ -214,6 +214,7 @@ void sim_run(const struct sim_options *options, void (*on_violation)(struct sim 
     if (sim == NULL) {
         abort();
     }
+    sim_running = sim;
     sim->options = *options;
     sim->on_violation = on_violation;
     sim_plan_make(&sim->plan, options);
