@@ -5,8 +5,13 @@
  */
 #include "net.h"
 
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "net_harness.h"
+#include "net_receive.h"
 #include "rawe_conn.h"
 
 /** Turns of net_settle, in simulated time about two minutes. */
@@ -17,7 +22,6 @@
 /** A slab beyond the limit for each size of frame, and the one that reaches it. */
 #define SLACK_FRAMES (3u * 64u)
 #define BUFFERS_MAX 1024u
-#define BATCH_OVERHEAD_BYTES 28u
 
 static void write_mac(unsigned index, uint8_t mac[RAWE_MAC_BYTES])
 {
@@ -71,99 +75,83 @@ struct net_frame *net_take(struct net *net, unsigned position)
     return frame;
 }
 
-/** What must hold of every frame that an engine sends. */
-static struct net_frame *frame_sent(struct net_node *node, const struct rawe_frame *view)
+void net_fail(const char *invariant, const char *format, ...)
 {
-    const struct rawe_engine_config *config = &node->engine.config;
-    uint32_t checksum_bytes = config->checksum ? RAWE_CHECKSUM_BYTES : 0;
-    FUZZ_CHECK(view->piece_count >= 1 && view->piece_count <= RAWE_FRAME_PIECES_MAX,
-               "a frame of no or too many pieces");
-    FUZZ_CHECK(view->len_bytes >= RAWE_PAYLOAD_OFFSET + checksum_bytes &&
-                   view->len_bytes <=
-                       RAWE_PAYLOAD_OFFSET + config->payload_max_bytes + checksum_bytes,
-               "a frame longer than the link carries, or shorter than its headers");
+    va_list arguments;
+    va_start(arguments, format);
+    fprintf(stderr, "'%s' does not hold: ", invariant);
+    vfprintf(stderr, format, arguments);
+    fputc('\n', stderr);
+    va_end(arguments);
+    abort();
+}
+
+void *net_new(size_t len_bytes)
+{
+    return fuzz_new(len_bytes);
+}
+
+void net_delete(void *memory)
+{
+    fuzz_delete(memory);
+}
+
+/** A frame of that length that the node sends; its bytes are still to be written. */
+static struct net_frame *new_frame(const struct net_node *node, size_t len_bytes, unsigned batch)
+{
     struct net_frame *frame = fuzz_new(sizeof(*frame));
-    uint8_t *at = frame->bytes = fuzz_new(view->len_bytes);
-    size_t left = view->len_bytes;
-    for (unsigned i = 0; i < view->piece_count; i++) {
-        FUZZ_CHECK(view->pieces[i].len_bytes <= left, "pieces longer than their frame");
-        memcpy(at, view->pieces[i].base, view->pieces[i].len_bytes);
-        at += view->pieces[i].len_bytes;
-        left -= view->pieces[i].len_bytes;
-    }
-    FUZZ_CHECK(left == 0, "pieces shorter than their frame");
-    frame->from = node->index;
-    frame->len_bytes = view->len_bytes;
-    struct rawe_header header;
-    FUZZ_CHECK(rawe_header_decode(&header, frame->bytes + RAWE_ETH_HEADER_BYTES,
-                                  view->len_bytes - RAWE_ETH_HEADER_BYTES) == RAWE_DECODE_OK,
-               "an engine sent a frame that no engine takes");
-    FUZZ_CHECK(RAWE_PAYLOAD_OFFSET + header.payload_bytes + checksum_bytes == view->len_bytes,
-               "a frame's length is not what its header says");
+    *frame = (struct net_frame){
+        .from = node->index,
+        .batch = batch,
+        .len_bytes = len_bytes,
+        .bytes = fuzz_new(len_bytes),
+    };
     return frame;
 }
 
-/** Fill a frame up to a length: the kernel cuts batches into pieces that are all as long. */
-static void fill_up(struct net_frame *frame, size_t len_bytes)
+static void put_on_wire(struct net_node *node, struct net_frame *frame)
 {
-    if (frame->len_bytes < len_bytes) {
-        uint8_t *bytes = fuzz_new(len_bytes);
-        memcpy(bytes, frame->bytes, frame->len_bytes);
-        fuzz_delete(frame->bytes);
-        frame->bytes = bytes;
-        frame->len_bytes = len_bytes;
+    if (node->link_room != UINT32_MAX) {
+        node->link_room--;
     }
-}
-
-static unsigned put_on_wire(struct net_node *node, const struct rawe_frame *frames, unsigned count,
-                            unsigned batch)
-{
-    unsigned taken = 0;
-    FUZZ_CHECK(count != 0, "a transmission of no frame");
-    while (taken < count && node->link_room != 0) {
-        struct net_frame *frame = frame_sent(node, &frames[taken++]);
-        frame->batch = batch;
-        if (batch != 0 && taken != count) {
-            fill_up(frame, frames[0].len_bytes);
-        }
-        if (node->link_room != UINT32_MAX) {
-            node->link_room--;
-        }
-        FUZZ_CHECK(++node->net->sent_in_call < NET_FRAMES_A_CALL,
-                   "a call into the engine does not stop sending");
-        net_put(node->net, frame);
-    }
-    return taken;
+    FUZZ_CHECK(++node->net->sent_in_call < NET_FRAMES_A_CALL,
+               "a call into the engine does not stop sending");
+    net_put(node->net, frame);
 }
 
 static unsigned transmit(void *context, const struct rawe_frame *frames, unsigned count)
 {
-    return put_on_wire(context, frames, count, 0);
+    struct net_node *node = context;
+    unsigned taken = 0;
+    FUZZ_CHECK(count != 0, "a transmission of no frame");
+    for (; taken < count && node->link_room != 0; taken++) {
+        struct rawe_header header;
+        struct net_frame *frame = new_frame(node, frames[taken].len_bytes, 0);
+        net_frame_linearize(&node->engine, &frames[taken], frame->bytes, &header);
+        put_on_wire(node, frame);
+    }
+    return taken;
 }
 
 /** Takes a batch as a whole or not at all. */
 static unsigned transmit_batch(void *context, const struct rawe_frame *frames, unsigned count)
 {
     struct net_node *node = context;
-    const struct rawe_batches *batches = &node->engine.batches;
-    uint32_t bytes = 0;
-    FUZZ_CHECK(count >= 1 && count <= batches->frames_max, "a batch of no or too many frames");
-    for (unsigned i = 0; i < count; i++) {
-        FUZZ_CHECK(frames[i].len_bytes <= frames[0].len_bytes &&
-                       (i + 1 == count ||
-                        frames[0].len_bytes - frames[i].len_bytes <= batches->fill_max_bytes),
-                   "a frame of a batch is longer than the first, or much shorter");
-        FUZZ_CHECK(frames[i].len_bytes <= RAWE_PAYLOAD_OFFSET +
-                                              node->engine.config.payload_max_bytes -
-                                              batches->overhead_bytes + RAWE_CHECKSUM_BYTES,
-                   "a frame of a batch leaves no room for the envelope");
-        bytes += frames[i + 1 == count ? i : 0].len_bytes - RAWE_ETH_HEADER_BYTES;
-    }
-    FUZZ_CHECK(bytes <= batches->bytes_max, "a batch is too long");
+    uint32_t len_bytes = net_batch_measure(&node->engine, frames, count);
     if (node->link_room < count) {
         return 0;
     }
-    return put_on_wire(node, frames, count, ++node->net->batch_number);
+    uint8_t *bytes = fuzz_new(len_bytes);
+    struct net_batch batch = net_batch_linearize(&node->engine, frames, count, bytes);
+    node->net->batch_number++;
+    for (uint32_t i = 0; i < net_batch_frames(&batch); i++) {
+        struct net_frame *frame =
+            new_frame(node, net_batch_frame_bytes(&batch, i), node->net->batch_number);
+        net_batch_cut(&batch, i, frame->bytes);
+        put_on_wire(node, frame);
+    }
+    fuzz_delete(bytes);
+    return count;
 }
 
 /** As the component does: who is known may connect, under the key he has now. */
@@ -232,7 +220,7 @@ static void start_node(struct net *net, unsigned index)
         .output = {.transmit = transmit_batch, .context = node},
         .frames_max = 48,
         .bytes_max = 65507,
-        .overhead_bytes = BATCH_OVERHEAD_BYTES,
+        .overhead_bytes = NET_BATCH_OVERHEAD_BYTES,
         .receive_frames = config.receive_frames,
         .fill_max_bytes = net->config.payload_max_bytes,
     };
@@ -374,39 +362,30 @@ static unsigned batch_length(const struct net *net, unsigned position)
     return count;
 }
 
-/** Receive a batch as the bulk socket does: straight into place when the engine can tell where. */
+static uint64_t now_ns(void *net)
+{
+    return ((struct net *)net)->now_ns;
+}
+
+/** Put the frames together again, and receive them as one. */
 static void receive_batch(struct net *net, unsigned position, unsigned count)
 {
     struct net_frame **frames = &net->wire[position];
-    struct rawe_engine *engine = &net->node[1 - frames[0]->from].engine;
-    size_t frame_bytes = frames[0]->len_bytes - RAWE_ETH_HEADER_BYTES;
-    size_t total_bytes = 0;
+    struct net_receiver receiver = {
+        .engine = &net->node[1 - frames[0]->from].engine,
+        .now_ns = now_ns,
+        .context = net,
+    };
+    struct net_batch batch = {.segment_bytes = frames[0]->len_bytes - RAWE_ETH_HEADER_BYTES};
+    uint8_t *bytes = fuzz_new(count * frames[0]->len_bytes);
+    batch.bytes = bytes;
     for (unsigned i = 0; i < count; i++) {
-        total_bytes += frames[i]->len_bytes - RAWE_ETH_HEADER_BYTES;
-    }
-    uint8_t mac[RAWE_MAC_BYTES];
-    memcpy(mac, frames[0]->bytes + RAWE_MAC_BYTES, sizeof(mac));
-    size_t peek_bytes = frame_bytes < 64 ? frame_bytes : 64;
-    uint8_t *head = fuzz_copy(frames[0]->bytes + RAWE_ETH_HEADER_BYTES, peek_bytes);
-    struct rawe_placement placement = {0};
-    bool placed =
-        rawe_engine_plan(engine, mac, head, peek_bytes, frame_bytes, total_bytes, &placement);
-    fuzz_delete(head);
-    for (unsigned i = 0; placed && i < count; i++) {
-        memcpy(placement.base + (size_t)i * placement.data_bytes,
-               frames[i]->bytes + RAWE_ETH_HEADER_BYTES + placement.head_bytes,
-               frames[i]->len_bytes - RAWE_ETH_HEADER_BYTES - placement.head_bytes);
+        batch.len_bytes =
+            net_batch_join(bytes, batch.len_bytes, frames[i]->bytes, frames[i]->len_bytes);
     }
     /* What the engine sends in between goes behind all others: `frames` stays where it is. */
-    for (unsigned i = 0; i < count; i++) {
-        size_t len_bytes = frames[i]->len_bytes - RAWE_ETH_HEADER_BYTES;
-        size_t head_bytes = placed ? placement.head_bytes : len_bytes;
-        head = fuzz_copy(frames[i]->bytes + RAWE_ETH_HEADER_BYTES, head_bytes);
-        rawe_engine_receive_parts(engine, mac, head, head_bytes,
-                                  placed ? placement.base + (size_t)i * placement.data_bytes : NULL,
-                                  len_bytes - head_bytes, net->now_ns);
-        fuzz_delete(head);
-    }
+    net_receive_batch(&receiver, &batch);
+    fuzz_delete(bytes);
 }
 
 void net_deliver(struct net *net, unsigned position, bool whole)
