@@ -257,7 +257,7 @@ static void rawe_conn_batch_transmit__puts_of_every_length(void **state)
     (void)state;
     connect_bulk(16);
     put(1, 1);
-    size_t frame = (((net.config.payload_max_bytes - UNIT_BATCH_OVERHEAD_BYTES) & ~7u)) -
+    size_t frame = (((net.config.payload_max_bytes - NET_BATCH_OVERHEAD_BYTES) & ~7u)) -
                    RAWE_FRAGMENT_PUT_BYTES;
     const size_t lengths[] = {
         1,          8,           frame - 1,      frame,      frame + 1,  2 * frame,

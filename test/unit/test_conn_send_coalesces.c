@@ -41,7 +41,7 @@ static unsigned send_count;
 /** Data of a segment in a frame of a batch. */
 static size_t segment_bytes(void)
 {
-    return ((net.config.payload_max_bytes - UNIT_BATCH_OVERHEAD_BYTES) & ~7u) -
+    return ((net.config.payload_max_bytes - NET_BATCH_OVERHEAD_BYTES) & ~7u) -
            RAWE_FRAGMENT_PART_BYTES;
 }
 

@@ -219,7 +219,7 @@ void unit_use_batches(struct unit_net *net, unsigned frames_max)
             .frames_max = frames_max,
             .bytes_max = 60000,
             .fill_max_bytes = net->fill_max_bytes,
-            .overhead_bytes = UNIT_BATCH_OVERHEAD_BYTES,
+            .overhead_bytes = NET_BATCH_OVERHEAD_BYTES,
             .receive_frames = net->config.receive_frames,
         };
         assert_true(rawe_engine_use_batches(&net->node[i].engine, &batches));

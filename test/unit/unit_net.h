@@ -17,6 +17,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "net_packet.h"
 #include "rawe_conn_state.h"
 #include "rawe_engine.h"
 #include "rawe_wire.h"
@@ -95,8 +96,6 @@ void unit_restart(struct unit_net *net, unsigned node);
 
 /** Give both nodes a link that moves batches, of at most `frames_max` frames. */
 void unit_use_batches(struct unit_net *net, unsigned frames_max);
-/** What the envelope of a batch takes from each frame. */
-#define UNIT_BATCH_OVERHEAD_BYTES 28u
 
 /** Have a node advertise so much credit, until it is shared out anew. */
 void unit_set_credit(struct unit_net *net, unsigned node, uint16_t frames);

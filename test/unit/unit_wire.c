@@ -8,87 +8,46 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "net_harness.h"
+#include "net_receive.h"
+
 /** More steps than any test needs to come to rest. */
 #define STEPS_MAX 100000u
 
-/** A copy of exactly `len_bytes`, for the address sanitizer to see who reads on. */
-static uint8_t *exactly(const uint8_t *bytes, size_t len_bytes)
+static uint64_t now_ns(void *net)
 {
-    uint8_t *copy = malloc(len_bytes != 0 ? len_bytes : 1);
-    assert_non_null(copy);
-    memcpy(copy, bytes, len_bytes);
-    return copy;
-}
-
-/** Headers apart, data in place; then as many as come as expected at once, the others singly. */
-static void receive_placed(struct rawe_engine *engine, const struct unit_frame *first,
-                           unsigned count, const struct rawe_placement *place, uint64_t now_ns)
-{
-    const uint8_t *mac = first->bytes + RAWE_MAC_BYTES;
-    const size_t stride = place->head_bytes;
-    uint8_t *heads = malloc(count * stride);
-    assert_non_null(heads);
-    const struct unit_frame *frame = first;
-    size_t last_bytes = 0;
-    for (unsigned i = 0; i < count; i++, frame = frame->next) {
-        const uint8_t *bytes = frame->bytes + RAWE_ETH_HEADER_BYTES;
-        last_bytes = frame->len_bytes - RAWE_ETH_HEADER_BYTES - stride;
-        memcpy(heads + i * stride, bytes, stride);
-        memcpy(place->base + (size_t)i * place->data_bytes, bytes + stride, last_bytes);
-    }
-    unsigned full = last_bytes == place->data_bytes ? count : count - 1;
-    for (unsigned i = 0; i < count; i++) {
-        uint8_t *data = place->base + (size_t)i * place->data_bytes;
-        rawe_engine_receive_parts(engine, mac, heads + i * stride, stride, data,
-                                  i + 1 == count ? last_bytes : place->data_bytes, now_ns);
-        if (i + 1 < full) {
-            i += rawe_engine_receive_predicted(engine, mac, heads + (i + 1) * stride, stride, place,
-                                               data + place->data_bytes, full - i - 1, now_ns);
-        }
-    }
-    free(heads);
+    return ((struct unit_net *)net)->now_ns;
 }
 
 /**
- * Receive the frames of a batch as a link does that reads it in one go: straight into place when
- * the engine can tell where that is. Returns how many frames, from the first on, belonged to it.
+ * Put the frames of a batch together again, and receive them as one. Returns how many frames, from
+ * the first on, belonged to it.
  */
 static unsigned receive_batch(struct unit_net *net, const struct unit_frame *first)
 {
-    struct rawe_engine *engine = &net->node[first->to].engine;
-    size_t frame_bytes = first->len_bytes - RAWE_ETH_HEADER_BYTES;
-    size_t total_bytes = 0;
+    struct net_receiver receiver = {
+        .engine = &net->node[first->to].engine,
+        .now_ns = now_ns,
+        .context = net,
+    };
+    struct net_batch batch = {.segment_bytes = first->len_bytes - RAWE_ETH_HEADER_BYTES};
     unsigned count = 0;
     /* A frame lost on the way ends it: receivers put together what follows without a gap. */
-    for (const struct unit_frame *frame = first;
-         frame != NULL && frame->batch == first->batch && frame->to == first->to &&
-         frame->header.sequence == first->header.sequence + count;
-         frame = frame->next) {
-        total_bytes += frame->len_bytes - RAWE_ETH_HEADER_BYTES;
+    const struct unit_frame *end = first;
+    while (end != NULL && end->batch == first->batch && end->to == first->to &&
+           end->header.sequence == first->header.sequence + count) {
+        end = end->next;
         count++;
     }
-    const uint8_t *mac = first->bytes + RAWE_MAC_BYTES;
-    uint8_t *head = exactly(first->bytes + RAWE_ETH_HEADER_BYTES, frame_bytes);
-    struct rawe_placement placement;
-    bool placed = rawe_engine_plan(engine, mac, head,
-                                   frame_bytes < RAWE_HEADER_BYTES + RAWE_FRAGMENT_BYTES_MAX
-                                       ? frame_bytes
-                                       : RAWE_HEADER_BYTES + RAWE_FRAGMENT_BYTES_MAX,
-                                   frame_bytes, total_bytes, &placement);
-    free(head);
+    uint8_t *bytes = net_new(count * first->len_bytes);
+    for (const struct unit_frame *frame = first; frame != end; frame = frame->next) {
+        batch.len_bytes = net_batch_join(bytes, batch.len_bytes, frame->bytes, frame->len_bytes);
+    }
+    batch.bytes = bytes;
+    bool placed = net_receive_batch(&receiver, &batch);
     net->batches_placed += placed;
     net->batches_not_placed += !placed;
-    if (placed) {
-        receive_placed(engine, first, count, &placement, net->now_ns);
-        return count;
-    }
-    const struct unit_frame *frame = first;
-    for (unsigned i = 0; i < count; i++, frame = frame->next) {
-        size_t bytes = frame->len_bytes - RAWE_ETH_HEADER_BYTES;
-        head = exactly(frame->bytes + RAWE_ETH_HEADER_BYTES, bytes);
-        rawe_engine_receive_parts(engine, mac, head, bytes, NULL, 0, net->now_ns);
-        free(head);
-    }
+    net_delete(bytes);
     return count;
 }
 
