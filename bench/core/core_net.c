@@ -2,10 +2,13 @@
 /* A hub and its peers in memory: see core_net.h. */
 #include "core_net.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "net_harness.h"
+#include "net_packet.h"
 #include "rawe_conn_connect.h"
 #include "rawe_conn_send.h"
 #include "rawe_conn.h"
@@ -34,6 +37,17 @@ static const struct rawe_engine_config defaults = {
 _Noreturn void core_net_fail(const char *what)
 {
     fprintf(stderr, "core benchmark: %s\n", what);
+    exit(1);
+}
+
+void net_fail(const char *invariant, const char *format, ...)
+{
+    char what[256];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(what, sizeof(what), format, arguments);
+    va_end(arguments);
+    fprintf(stderr, "core benchmark: violates \"%s\": %s\n", invariant, what);
     exit(1);
 }
 
@@ -70,26 +84,23 @@ static uint32_t node_key(uint32_t index)
     return 0x52415745u + index;
 }
 
-static void put_on_wire(struct core_queue *queue, const struct rawe_frame *frame)
+static void put_on_wire(struct core_node *node, const struct rawe_frame *frame)
 {
+    struct core_queue *queue = node->index == 0 ? &node->net->to_peers : &node->net->to_hub;
+    struct rawe_header header;
     if (queue->count == CORE_NET_QUEUE_FRAMES) {
         core_net_fail("the wire in memory is full: more frames in a turn than it was made for");
     }
     struct core_frame *copy = &queue->frames[queue->count++];
-    copy->len_bytes = 0;
-    for (unsigned i = 0; i < frame->piece_count; i++) {
-        memcpy(copy->bytes + copy->len_bytes, frame->pieces[i].base, frame->pieces[i].len_bytes);
-        copy->len_bytes += (uint32_t)frame->pieces[i].len_bytes;
-    }
+    copy->len_bytes = frame->len_bytes;
+    net_frame_linearize(&node->engine, frame, copy->bytes, &header);
     copy->node = node_of_mac(copy->bytes);
 }
 
 unsigned core_net_transmit(void *context, const struct rawe_frame *frames, unsigned count)
 {
-    struct core_node *node = context;
-    struct core_queue *queue = node->index == 0 ? &node->net->to_peers : &node->net->to_hub;
     for (unsigned i = 0; i < count; i++) {
-        put_on_wire(queue, &frames[i]);
+        put_on_wire(context, &frames[i]);
     }
     return count;
 }
