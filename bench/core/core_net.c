@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "net_engine.h"
 #include "net_harness.h"
 #include "net_packet.h"
 #include "rawe_conn_connect.h"
@@ -60,30 +61,6 @@ static void *get_memory(size_t count, size_t bytes)
     return memory;
 }
 
-static void node_mac(uint32_t index, uint8_t mac[RAWE_MAC_BYTES])
-{
-    mac[0] = 0x02;
-    mac[1] = mac[2] = 0;
-    mac[3] = (uint8_t)(index >> 16);
-    mac[4] = (uint8_t)(index >> 8);
-    mac[5] = (uint8_t)index;
-}
-
-static uint32_t node_of_mac(const uint8_t *mac)
-{
-    return (uint32_t)mac[3] << 16 | (uint32_t)mac[4] << 8 | mac[5];
-}
-
-static uint16_t node_port(uint32_t index)
-{
-    return (uint16_t)(1000 + index % 50000);
-}
-
-static uint32_t node_key(uint32_t index)
-{
-    return 0x52415745u + index;
-}
-
 static void put_on_wire(struct core_node *node, const struct rawe_frame *frame)
 {
     struct core_queue *queue = node->index == 0 ? &node->net->to_peers : &node->net->to_hub;
@@ -94,7 +71,7 @@ static void put_on_wire(struct core_node *node, const struct rawe_frame *frame)
     struct core_frame *copy = &queue->frames[queue->count++];
     copy->len_bytes = frame->len_bytes;
     net_frame_linearize(&node->engine, frame, copy->bytes, &header);
-    copy->node = node_of_mac(copy->bytes);
+    copy->node = net_index_of(copy->bytes);
 }
 
 unsigned core_net_transmit(void *context, const struct rawe_frame *frames, unsigned count)
@@ -119,15 +96,8 @@ static void deliver(void *context, struct rawe_conn *conn, uint8_t tag, const ui
 
 static struct rawe_conn *open_conn(struct core_node *node, uint32_t to)
 {
-    struct rawe_conn_config config = {
-        .peer_port = node_port(to),
-        .peer_key = node_key(to),
-        .payload_max_bytes = defaults.payload_max_bytes,
-        .lane = (uint8_t)node->net->lane,
-        .owner = node,
-    };
-    node_mac(to, config.peer_mac);
-    struct rawe_conn *conn = rawe_conn_open(&node->engine, &config);
+    struct rawe_conn *conn =
+        net_engine_open(&node->engine, to, node->net->lane, defaults.payload_max_bytes, node);
     if (conn == NULL) {
         core_net_fail("no memory for a connection; choose fewer peers");
     }
@@ -149,17 +119,10 @@ static void start_node(struct core_net *net, uint32_t index)
     node->net = net;
     node->index = index;
     struct rawe_engine_config config = defaults;
-    node_mac(index, config.mac);
-    config.port = node_port(index);
-    config.key = node_key(index);
-    config.vpid = index;
-    rawe_handle_table_init(&node->handles, 1 + index);
-    config.handles = &node->handles;
+    net_identify(&config, index);
     static const struct rawe_callbacks callbacks = {.deliver = deliver, .accept = accept_conn};
-    struct rawe_output output = {.transmit = core_net_transmit, .context = node};
-    if (!rawe_engine_init(&node->engine, &config, &callbacks, node, &output, net->now_ns)) {
-        core_net_fail("no memory for an engine; choose fewer peers");
-    }
+    net_engine_start(&node->engine, &node->handles, &config, &callbacks, core_net_transmit, node,
+                     net->now_ns);
 }
 
 void core_net_init(struct core_net *net, uint32_t peers)
@@ -182,8 +145,7 @@ static void close_all(struct core_node *node)
             node->net->to_hub.count = node->net->to_peers.count = 0;
         }
     }
-    rawe_engine_free(&node->engine);
-    rawe_handle_table_free(&node->handles);
+    net_engine_stop(&node->engine);
 }
 
 void core_net_free(struct core_net *net)

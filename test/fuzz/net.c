@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "net_engine.h"
 #include "net_harness.h"
 #include "net_receive.h"
 #include "rawe_conn.h"
@@ -23,16 +24,9 @@
 #define SLACK_FRAMES (3u * 64u)
 #define BUFFERS_MAX 1024u
 
-static void write_mac(unsigned index, uint8_t mac[RAWE_MAC_BYTES])
+static uint64_t now_ns(void *net)
 {
-    static const uint8_t base[RAWE_MAC_BYTES] = {0x02, 0, 0, 0, 0, 0x10};
-    memcpy(mac, base, RAWE_MAC_BYTES);
-    mac[5] = (uint8_t)(mac[5] + index);
-}
-
-static uint16_t port_of(unsigned index)
-{
-    return (uint16_t)(500 + index);
+    return ((struct net *)net)->now_ns;
 }
 
 struct net_frame *net_copy(const struct net_frame *frame)
@@ -166,12 +160,12 @@ static struct rawe_conn *accept_peer(void *context, const struct rawe_connect *f
         from->key != peer->key) {
         return NULL;
     }
-    struct rawe_conn *conn = node->conn[from->lane];
+    struct rawe_conn *conn = node->peer.conn[from->lane];
     if (conn != NULL && conn->peer_key != peer->key) {
         net_close(node, from->lane); /* the one of the process that died */
     }
     net_open(node, from->lane);
-    return node->conn[from->lane];
+    return node->peer.conn[from->lane];
 }
 
 static void silent(void *context, struct rawe_conn *conn, uint64_t silent_ns)
@@ -201,33 +195,31 @@ static void start_node(struct net *net, unsigned index)
     node->link_room = UINT32_MAX;
     node->key = 0xABCD0000u + ++net->keys;
     struct rawe_engine_config config = net->config;
-    write_mac(index, config.mac);
-    config.port = port_of(index);
+    net_identify(&config, index);
     config.key = node->key;
-    config.vpid = index;
-    rawe_handle_table_init(&node->handles, node->key);
-    config.handles = &node->handles;
     const struct rawe_callbacks callbacks = {
         .deliver = net_delivered,
         .accept = accept_peer,
         .silent = silent,
         .failed = failed,
     };
-    const struct rawe_output output = {.transmit = transmit, .context = node};
-    FUZZ_CHECK(rawe_engine_init(&node->engine, &config, &callbacks, node, &output, net->now_ns),
-               "an engine did not start");
+    net_engine_start(&node->engine, &node->handles, &config, &callbacks, transmit, node,
+                     net->now_ns);
     const struct rawe_batches batches = {
-        .output = {.transmit = transmit_batch, .context = node},
         .frames_max = 48,
         .bytes_max = 65507,
-        .overhead_bytes = NET_BATCH_OVERHEAD_BYTES,
-        .receive_frames = config.receive_frames,
         .fill_max_bytes = net->config.payload_max_bytes,
     };
     node->ending = false;
+    struct rawe_peer_config peer = net_peer_config(1 - index);
+    peer.payload_max_bytes = net->config.payload_max_bytes;
+    peer.owner = node;
+    peer.now_ns = now_ns;
+    peer.context = net;
+    rawe_peer_init(&node->peer, &node->engine, &peer);
     if (net->use_batches) {
-        (void)rawe_engine_use_batches(&node->engine,
-                                      &batches); /* without memory: without batches */
+        /* without memory: without batches */
+        (void)net_engine_use_batches(&node->engine, &batches, transmit_batch);
     }
 }
 
@@ -266,59 +258,31 @@ void net_start(struct net *net, struct fuzz_input *head)
 
 void net_open(struct net_node *node, enum rawe_lane lane)
 {
-    const struct net_node *peer = &node->net->node[1 - node->index];
-    if (node->conn[lane] != NULL || node->ending) {
+    if (node->ending || node->peer.conn[lane] != NULL) {
         return;
     }
-    struct rawe_conn_config config = {
-        .peer_port = port_of(peer->index),
-        .peer_key = peer->key,
-        .payload_max_bytes = node->net->config.payload_max_bytes,
-        .lane = (uint8_t)lane,
-        .owner = node,
-    };
-    write_mac(peer->index, config.peer_mac);
-    node->conn[lane] = rawe_conn_open(&node->engine, &config); /* NULL without memory */
+    node->peer.config.key = node->net->node[1 - node->index].key; /* the one it has now */
+    (void)rawe_peer_conn(&node->peer, lane);                      /* NULL without memory */
 }
 
 void net_close(struct net_node *node, enum rawe_lane lane)
 {
-    struct rawe_conn *conn = node->conn[lane];
+    struct rawe_conn *conn = node->peer.conn[lane];
     if (conn != NULL) {
         node->net->unsettled[lane] = true;
-        node->conn[lane] = NULL;
+        node->peer.conn[lane] = NULL;
         rawe_conn_close(conn, node->net->now_ns);
     }
 }
 
-static unsigned frames_free(const struct rawe_txframe_pool *pool)
-{
-    unsigned count = 0;
-    for (unsigned large = 0; large < 2; large++) {
-        for (const struct rawe_txframe *frame = pool->free[large]; frame != NULL;
-             frame = frame->next) {
-            count++;
-        }
-    }
-    return count;
-}
-
 static void stop_node(struct net_node *node)
 {
-    struct rawe_engine *engine = &node->engine;
     node->ending = true;
     net_come_back(node);
     for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
         net_close(node, lane);
     }
-    FUZZ_CHECK(engine->table.used == 0, "a connection was not closed");
-    FUZZ_CHECK(engine->timers.armed == 0, "a timer of a closed connection is armed");
-    FUZZ_CHECK(engine->pending == NULL, "a closed connection has something to send");
-    FUZZ_CHECK(frames_free(&engine->frames) == engine->frames.allocated,
-               "a frame did not go back to its pool");
-    rawe_engine_free(engine);
-    rawe_handle_table_free(&node->handles);
-    FUZZ_CHECK(engine->reassembly_buffers.allocated == 0, "a buffer did not go back to its pool");
+    net_engine_stop(&node->engine);
 }
 
 void net_stop(struct net *net)
@@ -360,11 +324,6 @@ static unsigned batch_length(const struct net *net, unsigned position)
         count++;
     }
     return count;
-}
-
-static uint64_t now_ns(void *net)
-{
-    return ((struct net *)net)->now_ns;
 }
 
 /** Put the frames together again, and receive them as one. */
@@ -433,7 +392,7 @@ static bool at_rest(const struct net *net)
     }
     for (unsigned i = 0; i < NET_NODES; i++) {
         for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
-            const struct rawe_conn *conn = net->node[i].conn[lane];
+            const struct rawe_conn *conn = net->node[i].peer.conn[lane];
             if (conn != NULL && !rawe_conn_drained(conn) && !net->unsettled[lane]) {
                 return false;
             }

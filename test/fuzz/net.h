@@ -18,6 +18,7 @@
 
 #include "rawe_conn_state.h"
 #include "rawe_engine.h"
+#include "rawe_peer.h"
 
 #define NET_NODES 2u
 #define NET_WIRE_FRAMES 4096u
@@ -70,9 +71,9 @@ struct net_node {
     struct net *net;
     unsigned index;
     uint32_t key;
-    unsigned link_room; /**< frames that its link takes before it is full */
-    bool ending;        /**< opens no connection any more */
-    struct rawe_conn *conn[RAWE_LANES];
+    unsigned link_room;    /**< frames that its link takes before it is full */
+    bool ending;           /**< opens no connection any more */
+    struct rawe_peer peer; /**< the other process */
 };
 
 struct net {

@@ -183,7 +183,7 @@ void net_forge(struct net_node *victim, enum rawe_lane lane, const struct net_fo
 {
     struct net *net = victim->net;
     struct net_node *attacker = &net->node[1 - victim->index];
-    const struct rawe_conn *conn = victim->conn[lane];
+    const struct rawe_conn *conn = victim->peer.conn[lane];
     if (conn == NULL) {
         return;
     }

@@ -30,7 +30,7 @@ static struct net_message *new_message(struct net_node *node, enum rawe_lane lan
 {
     struct net *net = node->net;
     net_open(node, lane);
-    if (net->message_count == NET_MESSAGES_MAX || node->conn[lane] == NULL) {
+    if (net->message_count == NET_MESSAGES_MAX || node->peer.conn[lane] == NULL) {
         return NULL;
     }
     struct net_message *message = &net->messages[net->message_count++];
@@ -54,7 +54,7 @@ void net_send_copy(struct net_node *node, enum rawe_lane lane, size_t len_bytes)
     if (message == NULL) {
         return;
     }
-    struct rawe_conn *conn = node->conn[lane];
+    struct rawe_conn *conn = node->peer.conn[lane];
     size_t most_bytes = rawe_conn_frame_message_bytes(conn);
     if (most_bytes > node->engine.config.copy_max_bytes) {
         most_bytes = node->engine.config.copy_max_bytes;
@@ -138,7 +138,7 @@ static void begin(struct net *net, struct net_message *message, struct net_send_
         (struct rawe_bytes){under_way->data + first_bytes, message->len_bytes - first_bytes};
     message->under_way = under_way;
     message->accepted = true;
-    struct rawe_conn *conn = net->node[message->from].conn[message->lane];
+    struct rawe_conn *conn = net->node[message->from].peer.conn[message->lane];
     rawe_conn_send(conn, send, net->now_ns);
     if (options.moved && message->under_way == under_way &&
         send->framed_bytes == send->total_bytes) {

@@ -420,8 +420,6 @@ bool sim_check_quiet(struct sim *sim);
 void sim_check_stalled(struct sim *sim);
 /** At the quiet end: counters. */
 void sim_check_counters(struct sim *sim);
-/** After all connections were closed: nothing is left in pools and wheels. */
-void sim_check_leaks(struct sim_node *node);
 
 /* ---- report ---- */
 

@@ -9,6 +9,7 @@
 
 #include "sim.h"
 
+#include "net_engine.h"
 #include "net_receive.h"
 
 static struct net_batch batch_of(const struct sim_packet *packet)
@@ -57,15 +58,13 @@ void sim_batch_enable(struct sim_node *node)
 {
     const struct sim_plan *plan = &node->sim->plan;
     struct rawe_batches batches = {
-        .output = {.transmit = node->sends_batches ? transmit : NULL, .context = node},
         .frames_max = plan->batch_frames_max,
         .bytes_max = plan->batch_bytes_max,
         .fill_max_bytes = plan->batch_fill_bytes,
-        .overhead_bytes = NET_BATCH_OVERHEAD_BYTES,
-        .receive_frames = plan->receive_frames,
     };
 
-    if (plan->batches && !rawe_engine_use_batches(&node->engine, &batches)) {
+    if (plan->batches &&
+        !net_engine_use_batches(&node->engine, &batches, node->sends_batches ? transmit : NULL)) {
         abort();
     }
 }

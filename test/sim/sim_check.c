@@ -422,32 +422,3 @@ void sim_check_counters(struct sim *sim)
         }
     }
 }
-
-void sim_check_leaks(struct sim_node *node)
-{
-    struct sim *sim = node->sim;
-    const struct rawe_engine *engine = &node->engine;
-    unsigned frames = 0;
-    unsigned buffers = 0;
-
-    for (unsigned size = 0; size < 2; size++) {
-        for (const struct rawe_txframe *frame = engine->frames.free[size]; frame != NULL;
-             frame = frame->next) {
-            frames++;
-        }
-    }
-    for (void *const *buffer = engine->reassembly_buffers.free; buffer != NULL; buffer = *buffer) {
-        buffers++;
-    }
-    if (frames != engine->frames.allocated || buffers != engine->reassembly_buffers.allocated ||
-        node->handles.in_use != 0 || engine->timers.armed != 0 || engine->table.used != 0 ||
-        rawe_engine_pending(engine)) {
-        sim_violation(
-            sim, "nothing leaks",
-            "n%u at its end: %u of %u frames and %u of %u buffers given back, %u handles, "
-            "%u timers, %u connections left",
-            node->index, frames, engine->frames.allocated, buffers,
-            engine->reassembly_buffers.allocated, node->handles.in_use, engine->timers.armed,
-            engine->table.used);
-    }
-}

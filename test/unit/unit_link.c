@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "net_engine.h"
 #include "net_harness.h"
 #include "net_packet.h"
 #include "unit_wire.h"
@@ -53,11 +54,10 @@ static struct unit_frame *new_frame(const struct unit_node *node, size_t len_byt
 static void put_on_wire(struct unit_node *node, struct unit_frame *frame)
 {
     struct unit_net *net = node->net;
-    uint8_t mac[RAWE_MAC_BYTES];
-    unit_node_mac(frame->to, mac);
-    assert_memory_equal(frame->bytes, mac, RAWE_MAC_BYTES);
-    assert_int_equal(frame->header.port, unit_node_port(frame->to));
-    assert_int_equal(frame->header.key, unit_node_key(frame->to));
+    const struct rawe_peer_config to = net_peer_config(frame->to);
+    assert_memory_equal(frame->bytes, to.mac, RAWE_MAC_BYTES);
+    assert_int_equal(frame->header.port, to.port);
+    assert_int_equal(frame->header.key, to.key);
     node->link_room -= node->link_room != UINT32_MAX;
     node->sent[frame->header.type]++;
     if ((frame->batch != 0 && net->batches_vanish) ||

@@ -8,28 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "net_engine.h"
 #include "unit_link.h"
 #include "unit_wire.h"
 
 #include "rawe_conn_connect.h"
 #include "rawe_conn.h"
-
-void unit_node_mac(unsigned index, uint8_t mac[RAWE_MAC_BYTES])
-{
-    static const uint8_t base[RAWE_MAC_BYTES] = {0x02, 0, 0, 0, 0, 0x10};
-    memcpy(mac, base, RAWE_MAC_BYTES);
-    mac[5] = (uint8_t)(mac[5] + index);
-}
-
-uint16_t unit_node_port(unsigned index)
-{
-    return (uint16_t)(500 + index);
-}
-
-uint32_t unit_node_key(unsigned index)
-{
-    return 0xABCD0000u + index;
-}
 
 void unit_init(struct unit_net *net)
 {
@@ -125,12 +109,7 @@ static void start_node(struct unit_net *net, unsigned index)
     node->index = index;
     node->started = true;
     struct rawe_engine_config config = net->config;
-    unit_node_mac(index, config.mac);
-    config.port = unit_node_port(index);
-    config.key = unit_node_key(index);
-    config.vpid = index;
-    rawe_handle_table_init(&node->handles, 1000 + index);
-    config.handles = &node->handles;
+    net_identify(&config, index);
     struct rawe_callbacks callbacks = {
         .deliver = deliver,
         .accept = accept_conn,
@@ -138,8 +117,8 @@ static void start_node(struct unit_net *net, unsigned index)
         .failed = failed,
         .lost = lost,
     };
-    struct rawe_output output = {.transmit = unit_transmit, .context = node};
-    assert_true(rawe_engine_init(&node->engine, &config, &callbacks, node, &output, net->now_ns));
+    net_engine_start(&node->engine, &node->handles, &config, &callbacks, unit_transmit, node,
+                     net->now_ns);
 }
 
 void unit_start(struct unit_net *net)
@@ -150,18 +129,6 @@ void unit_start(struct unit_net *net)
     }
 }
 
-static unsigned free_frames(const struct rawe_txframe_pool *pool)
-{
-    unsigned count = 0;
-    for (unsigned large = 0; large < 2; large++) {
-        for (const struct rawe_txframe *frame = pool->free[large]; frame != NULL;
-             frame = frame->next) {
-            count++;
-        }
-    }
-    return count;
-}
-
 static void stop_node(struct unit_node *node)
 {
     for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
@@ -169,18 +136,7 @@ static void stop_node(struct unit_node *node)
             unit_close(node->net, node->index, lane);
         }
     }
-    assert_int_equal(node->engine.table.used, 0);
-    assert_int_equal(node->engine.timers.armed, 0);
-    assert_null(node->engine.pending);
-    assert_null(node->engine.deferral.first);
-    assert_null(node->engine.deferral.completed[0]);
-    assert_null(node->engine.deferral.completed[1]);
-    assert_int_equal(node->engine.deferral.bytes, 0);
-    assert_null(node->engine.inplace.conn);
-    assert_int_equal(free_frames(&node->engine.frames), node->engine.frames.allocated);
-    rawe_engine_free(&node->engine);
-    rawe_handle_table_free(&node->handles);
-    assert_int_equal(node->engine.reassembly_buffers.allocated, 0);
+    net_engine_stop(&node->engine);
     node->started = false;
 }
 
@@ -215,14 +171,11 @@ void unit_use_batches(struct unit_net *net, unsigned frames_max)
 {
     for (unsigned i = 0; i < UNIT_NODES; i++) {
         struct rawe_batches batches = {
-            .output = {.transmit = unit_transmit_batch, .context = &net->node[i]},
             .frames_max = frames_max,
             .bytes_max = 60000,
             .fill_max_bytes = net->fill_max_bytes,
-            .overhead_bytes = NET_BATCH_OVERHEAD_BYTES,
-            .receive_frames = net->config.receive_frames,
         };
-        assert_true(rawe_engine_use_batches(&net->node[i].engine, &batches));
+        assert_true(net_engine_use_batches(&net->node[i].engine, &batches, unit_transmit_batch));
     }
 }
 
@@ -236,16 +189,9 @@ void unit_set_credit(struct unit_net *net, unsigned node, uint16_t frames)
 
 struct rawe_conn *unit_open(struct unit_net *net, unsigned node, enum rawe_lane lane)
 {
-    struct rawe_conn_config config = {
-        .peer_port = unit_node_port(1 - node),
-        .peer_key = unit_node_key(1 - node),
-        .payload_max_bytes = net->config.payload_max_bytes,
-        .lane = (uint8_t)lane,
-        .owner = &net->node[node],
-    };
-    unit_node_mac(1 - node, config.peer_mac);
     assert_null(net->node[node].conn[lane]);
-    struct rawe_conn *conn = rawe_conn_open(&net->node[node].engine, &config);
+    struct rawe_conn *conn = net_engine_open(&net->node[node].engine, 1 - node, lane,
+                                             net->config.payload_max_bytes, &net->node[node]);
     assert_non_null(conn);
     net->node[node].conn[lane] = conn;
     return conn;

@@ -112,9 +112,4 @@ struct rawe_conn *unit_connect(struct unit_net *net, enum rawe_lane lane);
  */
 void unit_begin_at(struct unit_net *net, enum rawe_lane lane, uint32_t sequence);
 
-/** The address, port and key of a node. */
-void unit_node_mac(unsigned index, uint8_t mac[RAWE_MAC_BYTES]);
-uint16_t unit_node_port(unsigned index);
-uint32_t unit_node_key(unsigned index);
-
 #endif

@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "net_engine.h"
 #include "rawe_conn_connect.h"
 
 struct rawe_peer peer;
@@ -26,7 +27,6 @@ unsigned sent_count;
 
 void unit_peer_start(bool batches)
 {
-    static const uint8_t mac[RAWE_MAC_BYTES] = {0x02, 0, 0, 0, 0, 0x11};
     unit_init(&net);
     net.config.window_frames = 256;
     net.config.receive_frames = 1024;
@@ -35,16 +35,12 @@ void unit_peer_start(bool batches)
     if (batches) {
         unit_use_batches(&net, 16);
     }
-    struct rawe_peer_config config = {
-        .port = 501,
-        .key = 0xABCD0001u,
-        .payload_max_bytes = net.config.payload_max_bytes,
-        .owner = &net.node[0],
-        .streak_ns = STREAK_NS,
-        .now_ns = read_clock,
-        .context = &net,
-    };
-    memcpy(config.mac, mac, sizeof(mac));
+    struct rawe_peer_config config = net_peer_config(1);
+    config.payload_max_bytes = net.config.payload_max_bytes;
+    config.owner = &net.node[0];
+    config.streak_ns = STREAK_NS;
+    config.now_ns = read_clock;
+    config.context = &net;
     rawe_peer_init(&peer, &net.node[0].engine, &config);
     memset(sent, 0, sizeof(sent));
     sent_count = clock_reads = 0;

@@ -8,24 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "net_engine.h"
+#include "net_harness.h"
 #include "rawe_conn_connect.h"
 #include "rawe_conn_send.h"
 #include "rawe_conn.h"
-
-static void node_mac(unsigned index, uint8_t mac[RAWE_MAC_BYTES])
-{
-    memcpy(mac, (uint8_t[]){0x02, 0, 0, 0, 0x20, (uint8_t)index}, RAWE_MAC_BYTES);
-}
-
-static uint16_t node_port(unsigned index)
-{
-    return (uint16_t)(700 + index);
-}
-
-static uint32_t node_key(unsigned index)
-{
-    return 0x12340000u + index;
-}
 
 static bool is_data(const struct unit_frame *frame)
 {
@@ -33,20 +20,16 @@ static bool is_data(const struct unit_frame *frame)
     return type == RAWE_FRAME_DATA || type == RAWE_FRAME_BULK;
 }
 
-static void put(struct star_node *to, const struct rawe_frame *view)
+static void put(const struct star_node *from, struct star_node *to, const struct rawe_frame *view)
 {
+    struct rawe_header header;
     if (to->ring_frames == to->ring_room) {
         to->ring_drops++;
         return;
     }
-    struct unit_frame *frame = calloc(1, sizeof(*frame));
-    assert_non_null(frame);
-    frame->bytes = malloc(view->len_bytes);
-    assert_non_null(frame->bytes);
-    for (unsigned i = 0; i < view->piece_count; i++) {
-        memcpy(frame->bytes + frame->len_bytes, view->pieces[i].base, view->pieces[i].len_bytes);
-        frame->len_bytes += view->pieces[i].len_bytes;
-    }
+    struct unit_frame *frame = net_new(sizeof(*frame));
+    *frame = (struct unit_frame){.len_bytes = view->len_bytes, .bytes = net_new(view->len_bytes)};
+    net_frame_linearize(&from->engine, view, frame->bytes, &header);
     to->data_frames += is_data(frame);
     if (to->data_frames > to->data_most) {
         to->data_most = to->data_frames;
@@ -63,7 +46,7 @@ static unsigned transmit(void *context, const struct rawe_frame *frames, unsigne
     node->transmit_calls++;
     while (taken < count && node->link_room != 0) {
         const uint8_t *mac = frames[taken].pieces[0].base;
-        put(&node->star->node[mac[5]], &frames[taken]);
+        put(node, &node->star->node[net_index_of(mac)], &frames[taken]);
         node->link_room -= node->link_room != UINT32_MAX;
         taken++;
     }
@@ -83,14 +66,8 @@ static void deliver(void *context, struct rawe_conn *conn, uint8_t tag, const ui
 
 static struct rawe_conn *open_conn(struct star_node *from, unsigned to)
 {
-    struct rawe_conn_config config = {
-        .peer_port = node_port(to),
-        .peer_key = node_key(to),
-        .payload_max_bytes = from->star->config.payload_max_bytes,
-        .lane = (uint8_t)from->star->lane,
-    };
-    node_mac(to, config.peer_mac);
-    struct rawe_conn *conn = rawe_conn_open(&from->engine, &config);
+    struct rawe_conn *conn = net_engine_open(&from->engine, to, from->star->lane,
+                                             from->star->config.payload_max_bytes, NULL);
     assert_non_null(conn);
     return conn;
 }
@@ -124,16 +101,10 @@ void star_start(struct star *star)
         node->index = i;
         node->ring_tail = &node->ring;
         node->ring_room = node->link_room = UINT32_MAX;
-        node_mac(i, config.mac);
-        config.port = node_port(i);
-        config.key = node_key(i);
-        config.vpid = i;
-        rawe_handle_table_init(&node->handles, 2000 + i);
-        config.handles = &node->handles;
-        struct rawe_callbacks callbacks = {.deliver = deliver, .accept = accept_conn};
-        struct rawe_output output = {.transmit = transmit, .context = node};
-        assert_true(
-            rawe_engine_init(&node->engine, &config, &callbacks, node, &output, star->now_ns));
+        net_identify(&config, i);
+        const struct rawe_callbacks callbacks = {.deliver = deliver, .accept = accept_conn};
+        net_engine_start(&node->engine, &node->handles, &config, &callbacks, transmit, node,
+                         star->now_ns);
     }
     for (unsigned i = 0; i < star->spokes; i++) {
         star->up[i] = open_conn(&star->node[i], star->spokes);
@@ -224,9 +195,6 @@ void star_stop(struct star *star)
             node->ring = frame->next;
             unit_frame_free(frame);
         }
-        assert_null(node->engine.pending);
-        assert_int_equal(node->engine.timers.armed, 0);
-        rawe_engine_free(&node->engine);
-        rawe_handle_table_free(&node->handles);
+        net_engine_stop(&node->engine);
     }
 }

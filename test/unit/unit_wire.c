@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "net_engine.h"
 #include "net_harness.h"
 #include "net_receive.h"
 
@@ -189,12 +190,13 @@ struct unit_frame *unit_forge(struct unit_net *net, unsigned from, enum rawe_lan
     frame->len_bytes = RAWE_PAYLOAD_OFFSET + payload_bytes;
     frame->bytes = malloc(frame->len_bytes);
     assert_non_null(frame->bytes);
-    unit_node_mac(1 - from, frame->bytes);
-    unit_node_mac(from, frame->bytes + RAWE_MAC_BYTES);
+    const struct rawe_peer_config receiver = net_peer_config(1 - from);
+    memcpy(frame->bytes, receiver.mac, RAWE_MAC_BYTES);
+    memcpy(frame->bytes + RAWE_MAC_BYTES, net_peer_config(from).mac, RAWE_MAC_BYTES);
     frame->bytes[12] = RAWE_ETHERTYPE_DEFAULT >> 8;
     frame->bytes[13] = RAWE_ETHERTYPE_DEFAULT & 0xFF;
-    header.port = unit_node_port(1 - from);
-    header.key = unit_node_key(1 - from);
+    header.port = receiver.port;
+    header.key = receiver.key;
     header.payload_bytes = (uint16_t)payload_bytes;
     const struct rawe_conn *peer = net->node[1 - from].conn[lane];
     if (peer != NULL && header.type != RAWE_FRAME_CONNECT) {

@@ -1,0 +1,115 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Engines of a network in memory: see net_engine.h.
+ */
+#include "net_engine.h"
+
+#include <string.h>
+
+#include "net_harness.h"
+#include "net_packet.h"
+
+void net_identify(struct rawe_engine_config *config, uint32_t index)
+{
+    struct rawe_peer_config who = net_peer_config(index);
+
+    memcpy(config->mac, who.mac, RAWE_MAC_BYTES);
+    config->port = who.port;
+    config->key = who.key;
+    config->vpid = index;
+}
+
+struct rawe_peer_config net_peer_config(uint32_t index)
+{
+    return (struct rawe_peer_config){
+        .mac = {2, 0, 0, (uint8_t)(index >> 16), (uint8_t)(index >> 8), (uint8_t)index},
+        .port = (uint16_t)(500 + index % 50000),
+        .key = 0xABCD0000u + index,
+    };
+}
+
+uint32_t net_index_of(const uint8_t *mac)
+{
+    return (uint32_t)mac[3] << 16 | (uint32_t)mac[4] << 8 | mac[5];
+}
+
+void net_engine_start(struct rawe_engine *engine, struct rawe_handle_table *handles,
+                      const struct rawe_engine_config *config,
+                      const struct rawe_callbacks *callbacks, net_transmit *transmit, void *context,
+                      uint64_t now_ns)
+{
+    struct rawe_engine_config complete = *config;
+    const struct rawe_output output = {.transmit = transmit, .context = context};
+
+    rawe_handle_table_init(handles, config->key);
+    complete.handles = handles;
+    if (!rawe_engine_init(engine, &complete, callbacks, context, &output, now_ns)) {
+        net_fail("engines start", "n%u has no memory", config->vpid);
+    }
+}
+
+bool net_engine_use_batches(struct rawe_engine *engine, const struct rawe_batches *batches,
+                            net_transmit *transmit)
+{
+    struct rawe_batches complete = *batches;
+
+    complete.output = (struct rawe_output){.transmit = transmit, .context = engine->context};
+    complete.overhead_bytes = NET_BATCH_OVERHEAD_BYTES;
+    complete.receive_frames = engine->config.receive_frames;
+    return rawe_engine_use_batches(engine, &complete);
+}
+
+struct rawe_conn *net_engine_open(struct rawe_engine *engine, uint32_t index, unsigned lane,
+                                  uint32_t payload_max_bytes, void *owner)
+{
+    struct rawe_peer_config config = net_peer_config(index);
+    struct rawe_peer peer;
+
+    config.payload_max_bytes = payload_max_bytes;
+    config.owner = owner;
+    rawe_peer_init(&peer, engine, &config);
+    return rawe_peer_open(&peer, lane);
+}
+
+static void check_given_back(const struct rawe_engine *engine)
+{
+    uint32_t vpid = engine->config.vpid;
+    unsigned frames = 0;
+    unsigned buffers = 0;
+
+    for (unsigned size = 0; size < 2; size++) {
+        for (const struct rawe_txframe *frame = engine->frames.free[size]; frame != NULL;
+             frame = frame->next) {
+            frames++;
+        }
+    }
+    for (void *const *buffer = engine->reassembly_buffers.free; buffer != NULL; buffer = *buffer) {
+        buffers++;
+    }
+    if (frames != engine->frames.allocated || buffers != engine->reassembly_buffers.allocated) {
+        net_fail("nothing leaks", "n%u at its end: %u of %u frames and %u of %u buffers given back",
+                 vpid, frames, engine->frames.allocated, buffers,
+                 engine->reassembly_buffers.allocated);
+    }
+    if (engine->timers.armed != 0 || engine->table.used != 0 || rawe_engine_pending(engine)) {
+        net_fail("nothing leaks", "n%u at its end: %u timers, %u connections left", vpid,
+                 engine->timers.armed, engine->table.used);
+    }
+    if (engine->deferral.first != NULL || engine->deferral.completed[0] != NULL ||
+        engine->deferral.completed[1] != NULL || engine->deferral.bytes != 0 ||
+        engine->inplace.conn != NULL) {
+        net_fail("nothing leaks", "n%u at its end: messages are still deferred, or in a batch",
+                 vpid);
+    }
+}
+
+void net_engine_stop(struct rawe_engine *engine)
+{
+    check_given_back(engine);
+    rawe_engine_free(engine);
+    rawe_handle_table_free(engine->config.handles);
+    if (engine->reassembly_buffers.allocated != 0) {
+        net_fail("nothing leaks", "n%u keeps buffers", engine->config.vpid);
+    }
+}
