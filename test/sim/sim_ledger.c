@@ -11,43 +11,6 @@
 
 #include "rawe_conn.h"
 
-static uint64_t content_word(uint64_t seed, uint64_t index)
-{
-    uint64_t z = (seed + index) * 0x9E3779B97F4A7C15ull;
-    z = (z ^ (z >> 32)) * 0xD6E8FEB86659FD93ull;
-    return z ^ (z >> 32);
-}
-
-void sim_content_fill(uint8_t *out, uint64_t seed, uint64_t offset, size_t len_bytes)
-{
-    for (size_t i = 0; i < len_bytes;) {
-        uint64_t at = offset + i;
-        uint64_t word = content_word(seed, at / 8);
-        size_t skip = at % 8;
-        size_t part = 8 - skip < len_bytes - i ? 8 - skip : len_bytes - i;
-        memcpy(out + i, (uint8_t *)&word + skip, part);
-        i += part;
-    }
-}
-
-size_t sim_content_compare(const uint8_t *data, uint64_t seed, uint64_t offset, size_t len_bytes)
-{
-    for (size_t i = 0; i < len_bytes;) {
-        uint64_t at = offset + i;
-        uint64_t word = content_word(seed, at / 8);
-        size_t skip = at % 8;
-        size_t part = 8 - skip < len_bytes - i ? 8 - skip : len_bytes - i;
-        if (memcmp(data + i, (uint8_t *)&word + skip, part) != 0) {
-            while (data[i] == ((uint8_t *)&word)[(offset + i) % 8]) {
-                i++;
-            }
-            return i;
-        }
-        i += part;
-    }
-    return len_bytes;
-}
-
 struct sim_message *sim_ledger_new(struct sim *sim, uint8_t kind, uint32_t source,
                                    uint32_t destination, uint32_t len_bytes)
 {
@@ -65,10 +28,10 @@ struct sim_message *sim_ledger_new(struct sim *sim, uint8_t kind, uint32_t sourc
     message->kind = kind;
     message->source = source;
     message->destination = destination;
-    message->len_bytes = len_bytes;
-    message->number = ledger->count;
-    message->content_seed = content_word(sim->options.seed, message->number);
-    message->tag = (uint8_t)(message->content_seed >> 40);
+    message->net.len_bytes = len_bytes;
+    message->net.number = ledger->count;
+    message->net.content_seed = net_content_seed(sim->options.seed, message->net.number);
+    message->tag = (uint8_t)(message->net.content_seed >> 40);
     ledger->messages[ledger->count++] = message;
     return message;
 }
@@ -110,9 +73,9 @@ static struct sim_message *find(struct sim_channel *channel, uint8_t tag, const 
     struct sim_message *found = NULL;
     for (number = ledger->first_open; number < ledger->count; number++) {
         struct sim_message *message = ledger->messages[number];
-        if (!message->delivered && message->len_bytes == len_bytes && message->tag == tag &&
+        if (!message->delivered && message->net.len_bytes == len_bytes && message->tag == tag &&
             is_for(channel, message) &&
-            sim_content_compare(data, message->content_seed, 0, len_bytes) == len_bytes) {
+            net_content_compare(data, message->net.content_seed, 0, len_bytes) == len_bytes) {
             /* Of several with the same few bytes it is rather not one that may have been lost. */
             found = message;
             if (!message->lossy) {
@@ -126,7 +89,7 @@ static struct sim_message *find(struct sim_channel *channel, uint8_t tag, const 
 /** Neither arrives any more nor waits for completion or its memory. */
 static bool is_settled(const struct sim_message *message)
 {
-    return message->completed && !message->held &&
+    return message->net.completed && !message->net.held &&
            (message->delivered || message->kind == SIM_MESSAGE_PUT);
 }
 
@@ -142,16 +105,16 @@ static void check_order(struct sim_channel *channel, const struct sim_message *m
 {
     const struct sim_node *from = &channel->node->sim->nodes[message->source];
 
-    if (!message->out.send.ordered &&
-        message->len_bytes <= from->payload_max_bytes - RAWE_FRAGMENT_MESSAGE_BYTES) {
+    if (!message->net.out.send.ordered &&
+        message->net.len_bytes <= from->payload_max_bytes - RAWE_FRAGMENT_MESSAGE_BYTES) {
         return;
     }
-    if (message->number < channel->fragmented_next) {
+    if (message->net.number < channel->fragmented_next) {
         sim_violation(channel->node->sim, "fragmented messages are in order",
                       "n%u gets message %u from n%u after message %u", channel->node->index,
-                      message->number, channel->peer, channel->fragmented_next - 1);
+                      message->net.number, channel->peer, channel->fragmented_next - 1);
     }
-    channel->fragmented_next = message->number + 1;
+    channel->fragmented_next = message->net.number + 1;
 }
 
 /** The message may be delivered here, and now for the first time. */
@@ -161,13 +124,13 @@ static void check_due(struct sim_channel *channel, const struct sim_message *mes
 
     if (message->delivered) {
         sim_violation(node->sim, "exactly once", "n%u gets message %u from n%u again", node->index,
-                      message->number, channel->peer);
+                      message->net.number, channel->peer);
     }
     if (!is_for(channel, message)) {
         sim_violation(node->sim, "no cross-talk",
                       "n%u (life %u) gets message %u of n%u (life %u) for n%u (life %u) on lane %u "
                       "from n%u (life %u)",
-                      node->index, node->life, message->number, message->source,
+                      node->index, node->life, message->net.number, message->source,
                       message->source_life, message->destination, message->destination_life,
                       channel->lane, channel->peer, channel->peer_life);
     }
@@ -177,7 +140,8 @@ static void check_due(struct sim_channel *channel, const struct sim_message *mes
 static size_t same_bytes(const struct sim_message *message, const uint8_t *data, size_t len_bytes)
 {
     size_t skip = len_bytes >= SIM_NUMBERED_BYTES ? SIM_NUMBERED_BYTES : 0;
-    return skip + sim_content_compare(data + skip, message->content_seed, skip, len_bytes - skip);
+    return skip +
+           net_content_compare(data + skip, message->net.content_seed, skip, len_bytes - skip);
 }
 
 /** Bit for bit a message that is due. */
@@ -185,7 +149,7 @@ static bool is_true(struct sim_channel *channel, const struct sim_message *messa
                     const uint8_t *data, size_t len_bytes)
 {
     return message != NULL && is_for(channel, message) && !message->delivered &&
-           message->len_bytes == len_bytes && message->tag == tag &&
+           message->net.len_bytes == len_bytes && message->tag == tag &&
            same_bytes(message, data, len_bytes) == len_bytes;
 }
 
@@ -206,17 +170,17 @@ struct sim_message *sim_ledger_deliver(struct sim_channel *channel, uint8_t tag,
     }
     check_due(channel, message);
     size_t same = same_bytes(message, data, len_bytes);
-    if (len_bytes != message->len_bytes || tag != message->tag || same != len_bytes) {
+    if (len_bytes != message->net.len_bytes || tag != message->tag || same != len_bytes) {
         sim_violation(sim, "byte-exact",
                       "n%u gets message %u from n%u with %zu of %u bytes, tag %u of %u, first "
                       "difference at %zu",
-                      node->index, message->number, channel->peer, len_bytes, message->len_bytes,
-                      tag, message->tag, same);
+                      node->index, message->net.number, channel->peer, len_bytes,
+                      message->net.len_bytes, tag, message->tag, same);
     }
     if (!sim->plan.lying) {
         check_order(channel, message);
     }
-    sim_trace(sim, "n%u: message %u is delivered", node->index, message->number);
+    sim_trace(sim, "n%u: message %u is delivered", node->index, message->net.number);
     message->delivered = true;
     sim->ledger.deliveries++;
     sim->activity_ns = sim->now_ns;
@@ -243,7 +207,7 @@ void sim_ledger_closed(struct sim_channel *channel)
                 !message->delivered && message->kind != SIM_MESSAGE_PUT) {
                 sim_violation(sim, "acknowledged means delivered",
                               "n%u: all is acknowledged by n%u, message %u is not delivered",
-                              node->index, channel->peer, message->number);
+                              node->index, channel->peer, message->net.number);
             }
             message->channel = NULL;
             sim_ledger_excuse(sim, message);
@@ -270,8 +234,8 @@ void sim_ledger_died(struct sim_node *node)
             !is_settled(message)) {
             sim_ledger_excuse(sim, message);
             if (message->source == node->index && message->source_life == node->life) {
-                sim->ledger.open_sends -= !message->completed;
-                sim->ledger.held -= message->held;
+                sim->ledger.open_sends -= !message->net.completed;
+                sim->ledger.held -= message->net.held;
             }
         }
     }
@@ -280,8 +244,7 @@ void sim_ledger_died(struct sim_node *node)
 void sim_ledger_free(struct sim *sim)
 {
     for (uint32_t i = 0; i < sim->ledger.count; i++) {
-        free(sim->ledger.messages[i]->memory);
-        free(sim->ledger.messages[i]->second);
+        net_message_drop(&sim->ledger.messages[i]->net);
         free(sim->ledger.messages[i]);
     }
     free(sim->ledger.messages);

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "rawe_peer.h"
+#include "net_message.h"
 
 struct sim;
 struct sim_channel;
@@ -29,29 +29,22 @@ enum sim_message_kind {
 };
 
 struct sim_message {
-    struct rawe_message out; /**< first: what `complete` gets */
+    struct net_message net; /**< first: what callbacks get */
     struct sim *sim;
-    uint32_t number;
     uint8_t kind; /**< enum sim_message_kind */
     uint8_t tag;
     uint8_t lane;
     bool submitted;
-    bool completed;
-    bool held; /**< completed early: its own memory is still in use */
+    bool queued; /**< it is not complete when sim_submit returns */
     bool delivered;
     bool lossy; /**< an end of it was closed or died: may arrive or not, but not twice */
     uint32_t source, destination;
     uint32_t source_life, destination_life;
-    uint32_t len_bytes;
     uint32_t argument;
-    uint64_t content_seed;
     struct sim_channel *channel; /**< it was submitted on; may be gone */
     struct sim_transfer *transfer;
     uint32_t transfer_offset; /**< PUT */
     struct sim_message *next_retry;
-    uint8_t
-        *memory; /**< its own: the first piece, room for all, and some bytes not to be touched */
-    uint8_t *second; /**< the second piece, or NULL */
 };
 
 /**
@@ -79,9 +72,6 @@ void sim_ledger_closed(struct sim_channel *channel);
 /** The process on the node has died. */
 void sim_ledger_died(struct sim_node *node);
 void sim_ledger_free(struct sim *sim);
-void sim_content_fill(uint8_t *out, uint64_t seed, uint64_t offset, size_t len_bytes);
-/** Offset of the first byte that differs, or len_bytes. */
-size_t sim_content_compare(const uint8_t *data, uint64_t seed, uint64_t offset, size_t len_bytes);
 
 /** From now on it may be lost, but still not arrive twice. */
 void sim_ledger_excuse(struct sim *sim, struct sim_message *message);

@@ -139,7 +139,7 @@ static void check_content(struct sim *sim, const struct sim_transfer *transfer, 
                           uint32_t len_bytes, const char *when)
 {
     const struct sim_node *node = &sim->nodes[transfer->target];
-    size_t same = sim_content_compare(node->arena + transfer->offset + offset,
+    size_t same = net_content_compare(node->arena + transfer->offset + offset,
                                       transfer->content_seed, offset, len_bytes);
 
     if (same != len_bytes) {
@@ -160,7 +160,7 @@ void sim_transfer_placed(struct sim *sim, struct sim_message *message)
 {
     sim->ledger.puts++;
     if (must_be_right(sim, message->transfer)) {
-        check_content(sim, message->transfer, message->transfer_offset, message->len_bytes,
+        check_content(sim, message->transfer, message->transfer_offset, message->net.len_bytes,
                       "the PUT is complete");
     }
 }
