@@ -52,11 +52,9 @@ struct step {
 static void send_something(struct net *net, const struct step *step, uint32_t *sent_bytes)
 {
     struct net_node *node = &net->node[step->where & 1];
-    enum rawe_lane lane = (step->where & 2) != 0 ? RAWE_LANE_BULK : RAWE_LANE_EXPRESS;
     struct net_send_options options = {
-        .relaxed = (step->where & 4) != 0,
-        .ordered = (step->where & 8) != 0,
-        .moved = (step->where & 16) != 0,
+        .ordered = (step->where & (2 | 8)) != 0,
+        .early = (step->where & 16) != 0,
         .cut = (uint8_t)step->b,
     };
     if (*sent_bytes + step->a > SENT_BYTES_MAX) {
@@ -65,13 +63,13 @@ static void send_something(struct net *net, const struct step *step, uint32_t *s
     *sent_bytes += step->a;
     switch (step->operation) {
     case SEND_COPY:
-        net_send_copy(node, lane, step->a);
+        net_send_copy(node, step->a);
         break;
     case SEND:
-        net_send_message(node, lane, step->a, options);
+        net_send_message(node, step->a, options);
         break;
     default:
-        net_send_put(node, lane, step->a, step->c, options);
+        net_send_put(node, step->a, step->c, (uint8_t)step->b);
         break;
     }
 }

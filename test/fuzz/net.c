@@ -214,6 +214,7 @@ static void start_node(struct net *net, unsigned index)
     struct rawe_peer_config peer = net_peer_config(1 - index);
     peer.payload_max_bytes = net->config.payload_max_bytes;
     peer.owner = node;
+    peer.streak_ns = net->streak_ns;
     peer.now_ns = now_ns;
     peer.context = net;
     rawe_peer_init(&node->peer, &node->engine, &peer);
@@ -233,6 +234,7 @@ void net_start(struct net *net, struct fuzz_input *head)
     net->use_batches = (bits & 1) != 0;
     net->replies = (bits & 2) != 0;
     net->closes_failed = (bits & 4) != 0;
+    net->streak_ns = (sizes & 32) != 0 ? NET_MS : 0;
     net->config = (struct rawe_engine_config){
         .ethertype = RAWE_ETHERTYPE_DEFAULT,
         .jobid = 77,
@@ -256,13 +258,17 @@ void net_start(struct net *net, struct fuzz_input *head)
     }
 }
 
+struct rawe_peer *net_peer(struct net_node *node)
+{
+    node->peer.config.key = node->net->node[1 - node->index].key;
+    return &node->peer;
+}
+
 void net_open(struct net_node *node, enum rawe_lane lane)
 {
-    if (node->ending || node->peer.conn[lane] != NULL) {
-        return;
+    if (!node->ending) {
+        (void)rawe_peer_conn(net_peer(node), lane); /* NULL without memory */
     }
-    node->peer.config.key = node->net->node[1 - node->index].key; /* the one it has now */
-    (void)rawe_peer_conn(&node->peer, lane);                      /* NULL without memory */
 }
 
 void net_close(struct net_node *node, enum rawe_lane lane)
@@ -294,7 +300,7 @@ void net_stop(struct net *net)
     while (net->wire_count != 0) {
         net_frame_free(net->wire[--net->wire_count]);
     }
-    for (unsigned id = 0; id < net->message_count; id++) {
+    for (unsigned id = 0; id < net->entry_count; id++) {
         net_ledger_close_region(net, id);
     }
     net_ledger_check_none(net);

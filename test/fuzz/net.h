@@ -8,8 +8,9 @@
  * What must hold always: no access outside of memory (sanitizers, guards around all that peers may
  * write), no write into memory that was taken back, each send completed once, queues and pools
  * bounded, no call that goes on for ever. What must hold until the first forged frame (`tainted`):
- * every message at most once, byte-exact, on its lane; a completed PUT is in place; and, on lanes
- * on which nothing was closed, all of it arrives once the script is over.
+ * every message at most once, byte-exact, on its lane, and in order where it has to be; a completed
+ * PUT is in place; and, on lanes on which nothing was closed, what is complete has been delivered,
+ * and all of it arrives once the script is over.
  */
 #ifndef RAWE_FUZZ_NET_H
 #define RAWE_FUZZ_NET_H
@@ -17,8 +18,8 @@
 #include "fuzz.h"
 
 #include "rawe_conn_state.h"
+#include "net_message.h"
 #include "rawe_engine.h"
-#include "rawe_peer.h"
 
 #define NET_NODES 2u
 #define NET_WIRE_FRAMES 4096u
@@ -40,20 +41,13 @@ struct net_frame {
     uint8_t *bytes;
 };
 
-/** A message or PUT under way, in memory that goes away with its completion. */
-struct net_send {
-    struct rawe_send send; /**< first: cast back from it */
-    struct net *net;
-    unsigned id; /**< in the ledger */
-    uint8_t *data;
-};
-
 /** Ledger entry. The tag of a message is its number here. */
-struct net_message {
-    struct net_send *under_way; /**< NULL: completed, or copied into the engine */
-    size_t len_bytes;
+struct net_entry {
+    struct net_message message; /**< first: cast back from it */
+    struct net *net;
     uint8_t from, lane;
     bool put;
+    bool in_order; /**< does not overtake others that are */
     bool accepted; /**< the engine has taken it */
     bool failed;   /**< completed with an error */
     unsigned delivered;
@@ -91,8 +85,10 @@ struct net {
     bool replies;               /**< messages are answered when delivered, followed when complete */
     bool closes_failed;         /**< `failed` closes the connection */
     bool use_batches;
-    struct net_message messages[NET_MESSAGES_MAX];
-    unsigned message_count;
+    uint64_t streak_ns;
+    struct net_entry entries[NET_MESSAGES_MAX];
+    unsigned entry_count;
+    unsigned in_order_next[NET_NODES]; /**< by sender: messages in order before it are too late */
 };
 
 /* net.c: processes and the wire. */
@@ -101,6 +97,8 @@ struct net {
 void net_start(struct net *net, struct fuzz_input *head);
 /** Ends both, checks that everything went back to where it came from. */
 void net_stop(struct net *net);
+/** The other process, under the key it has now. */
+struct rawe_peer *net_peer(struct net_node *node);
 void net_open(struct net_node *node, enum rawe_lane lane);
 void net_close(struct net_node *node, enum rawe_lane lane);
 /** The process dies without a word and another takes its place. */
@@ -123,17 +121,15 @@ void net_check(struct net *net);
 
 /* net_ledger.c: what is sent and what arrives. */
 
-/** Send a message by copying it, if the connection can at the moment. */
-void net_send_copy(struct net_node *node, enum rawe_lane lane, size_t len_bytes);
+/** Send a message by copying it, if the peer object can at the moment. */
+void net_send_copy(struct net_node *node, size_t len_bytes);
 struct net_send_options {
-    bool relaxed, ordered;
-    bool moved;  /**< let the engine go on with a copy once all has been framed */
+    bool ordered;
+    bool early;  /**< it may be complete before it is acknowledged */
     uint8_t cut; /**< share of the first piece, in 256ths */
 };
-void net_send_message(struct net_node *node, enum rawe_lane lane, size_t len_bytes,
-                      struct net_send_options options);
-void net_send_put(struct net_node *node, enum rawe_lane lane, size_t len_bytes, size_t offset,
-                  struct net_send_options options);
+void net_send_message(struct net_node *node, size_t len_bytes, struct net_send_options options);
+void net_send_put(struct net_node *node, size_t len_bytes, size_t offset, uint8_t cut);
 /** rawe_callbacks.deliver. */
 void net_delivered(void *context, struct rawe_conn *conn, uint8_t tag, const uint8_t *data,
                    size_t len_bytes);

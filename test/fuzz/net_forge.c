@@ -91,12 +91,12 @@ void net_mutate(struct net *net, unsigned position, unsigned field, uint32_t val
 }
 
 /** A handle that is valid at the victim, or was. */
-static const struct net_message *some_put(const struct net *net, unsigned victim, unsigned choice)
+static const struct net_entry *some_put(const struct net *net, unsigned victim, unsigned choice)
 {
-    for (unsigned i = 0; i < net->message_count; i++) {
-        const struct net_message *message = &net->messages[(choice + i) % net->message_count];
-        if (message->put && message->from != victim) {
-            return message;
+    for (unsigned i = 0; i < net->entry_count; i++) {
+        const struct net_entry *entry = &net->entries[(choice + i) % net->entry_count];
+        if (entry->put && entry->from != victim) {
+            return entry;
         }
     }
     return NULL;
@@ -113,7 +113,7 @@ static size_t forge_fragment(const struct net_node *victim, const struct rawe_co
         .total_bytes = (forgery->lengths >> 11 & 0x7FF) * 8,
     };
     if (fragment.kind == RAWE_FRAGMENT_PUT) {
-        const struct net_message *put = some_put(victim->net, victim->index, forgery->place >> 24);
+        const struct net_entry *put = some_put(victim->net, victim->index, forgery->place >> 24);
         fragment.id = put != NULL ? put->handle_index : forgery->place >> 24;
         fragment.key = put != NULL ? put->handle_key : 0;
         if ((forgery->what & 0x1000) != 0) {

@@ -7,177 +7,143 @@
 
 #include <string.h>
 
-#include "rawe_conn_coalesce.h"
-#include "rawe_conn_send.h"
-
 #define MESSAGE_BYTES_MAX 65536u
 
-/** Contents: message n is this from byte n on. */
-static const uint8_t *content(unsigned id)
-{
-    static uint8_t bytes[MESSAGE_BYTES_MAX + NET_MESSAGES_MAX];
-    if (bytes[0] == 0) {
-        uint64_t random = 1;
-        for (size_t i = 0; i < sizeof(bytes); i++) {
-            bytes[i] = (uint8_t)(1 + fuzz_random(&random) % 255);
-        }
-    }
-    return bytes + id;
-}
-
 /** A new entry, or NULL when a script has had enough of them. */
-static struct net_message *new_message(struct net_node *node, enum rawe_lane lane, size_t len_bytes)
+static struct net_entry *new_entry(struct net_node *node, enum rawe_lane lane, size_t len_bytes)
 {
     struct net *net = node->net;
-    net_open(node, lane);
-    if (net->message_count == NET_MESSAGES_MAX || node->peer.conn[lane] == NULL) {
+    if (net->entry_count == NET_MESSAGES_MAX || node->ending) {
         return NULL;
     }
-    struct net_message *message = &net->messages[net->message_count++];
-    *message = (struct net_message){
-        .len_bytes = len_bytes,
+    struct net_entry *entry = &net->entries[net->entry_count];
+    *entry = (struct net_entry){
+        .message.number = net->entry_count++,
+        .message.len_bytes = (uint32_t)len_bytes,
+        .net = net,
         .from = (uint8_t)node->index,
         .lane = (uint8_t)lane,
     };
-    return message;
+    entry->message.content_seed = net_content_seed(0, entry->message.number);
+    entry->message.out.send.tag = (uint8_t)entry->message.number;
+    return entry;
 }
 
-static unsigned id_of(const struct net *net, const struct net_message *message)
+static bool disturbed(const struct net_entry *entry)
 {
-    return (unsigned)(message - net->messages);
+    return entry->net->tainted || entry->net->unsettled[entry->lane];
 }
 
-void net_send_copy(struct net_node *node, enum rawe_lane lane, size_t len_bytes)
+/** net_message.ended */
+static void ended(struct net_message *message, enum rawe_status status, bool early)
 {
-    const struct net *net = node->net;
-    struct net_message *message = new_message(node, lane, len_bytes);
-    if (message == NULL) {
-        return;
-    }
-    struct rawe_conn *conn = node->peer.conn[lane];
-    size_t most_bytes = rawe_conn_frame_message_bytes(conn);
-    if (most_bytes > node->engine.config.copy_max_bytes) {
-        most_bytes = node->engine.config.copy_max_bytes;
-    }
-    if (message->len_bytes > most_bytes) {
-        message->len_bytes = most_bytes;
-    }
-    unsigned id = id_of(net, message);
-    size_t first_bytes = message->len_bytes / 3;
-    uint8_t *first = fuzz_copy(content(id), first_bytes);
-    uint8_t *second = fuzz_copy(content(id) + first_bytes, message->len_bytes - first_bytes);
-    size_t second_bytes = message->len_bytes - first_bytes;
-    enum rawe_status status = RAWE_STATUS_DONE;
-    if (!rawe_conn_coalesce(conn, (uint8_t)id, first, first_bytes, second, second_bytes)) {
-        status = rawe_conn_send_copy(conn, (uint8_t)id, first, first_bytes, second, second_bytes,
-                                     net->now_ns);
-    }
-    message->accepted = status == RAWE_STATUS_DONE;
-    message->failed = status == RAWE_STATUS_FAILED;
-    fuzz_delete(first);
-    fuzz_delete(second);
-}
-
-static void done(struct rawe_send *send, enum rawe_status status)
-{
-    struct net_send *under_way = (struct net_send *)(void *)send;
-    struct net *net = under_way->net;
-    unsigned id = under_way->id;
-    struct net_message *message = &net->messages[id];
-    FUZZ_CHECK(message->under_way == under_way, "a send was completed twice");
+    struct net_entry *entry = (struct net_entry *)(void *)message;
+    struct net *net = entry->net;
+    (void)early;
     FUZZ_CHECK(status == RAWE_STATUS_DONE || status == RAWE_STATUS_FAILED,
                "a send ended neither well nor badly");
-    message->under_way = NULL;
-    message->failed = status != RAWE_STATUS_DONE;
-    if (message->put) {
-        FUZZ_CHECK(message->failed || net->tainted || net->unsettled[message->lane] ||
-                       memcmp(message->region + message->offset, content(id), message->len_bytes) ==
-                           0,
+    entry->failed = status != RAWE_STATUS_DONE;
+    if (entry->put) {
+        FUZZ_CHECK(entry->failed || disturbed(entry) ||
+                       net_content_compare(entry->region + entry->offset, message->content_seed, 0,
+                                           message->len_bytes) == message->len_bytes,
                    "a PUT was completed, but its data is not in place");
-        net_ledger_close_region(net, id);
+        net_ledger_close_region(net, message->number);
     }
-    fuzz_delete(under_way->data);
-    fuzz_delete(under_way);
-    if (net->replies && id % 5 == 0) {
-        net_send_message(&net->node[message->from], (enum rawe_lane)message->lane, 100 + id,
-                         (struct net_send_options){.ordered = id % 2 == 0});
+    if (net->replies && message->number % 5 == 0) {
+        net_send_message(&net->node[entry->from], 100 + message->number,
+                         (struct net_send_options){.ordered = message->number % 2 == 0});
     }
 }
 
-/** As the component does to give a short message's memory back at once. */
-static void move(struct rawe_conn *conn, struct net_send *under_way, size_t len_bytes)
+/** net_message.released: acknowledged, or never to be. */
+static void released(struct net_message *message)
 {
-    uint8_t *copy = fuzz_copy(under_way->data, len_bytes);
-    rawe_conn_send_rebased(conn, &under_way->send, copy);
-    fuzz_delete(under_way->data); /* a resend from there is seen */
-    under_way->data = copy;
+    struct net_entry *entry = (struct net_entry *)(void *)message;
+    const struct net_node *to = &entry->net->node[1 - entry->from];
+    FUZZ_CHECK(disturbed(entry) || entry->delivered == 1 || to->engine.deferral.bytes != 0 ||
+                   to->engine.deferral.fragments_wait,
+               "a message was released, but not delivered");
 }
 
-/** Begin a send from memory of exactly its length. */
-static void begin(struct net *net, struct net_message *message, struct net_send_options options)
+static void lay_out(struct net_entry *entry, size_t first_bytes, bool early)
 {
-    unsigned id = id_of(net, message);
-    struct net_send *under_way = fuzz_new(sizeof(*under_way));
-    size_t first_bytes = message->len_bytes * options.cut / 256;
-    under_way->net = net;
-    under_way->id = id;
-    under_way->data = fuzz_copy(content(id), message->len_bytes);
-    struct rawe_send *send = &under_way->send;
-    send->done = done;
-    send->kind = message->put ? RAWE_FRAGMENT_PUT : RAWE_FRAGMENT_MESSAGE;
-    send->tag = (uint8_t)id;
-    send->relaxed = options.relaxed;
-    send->ordered = options.ordered && !message->put;
-    send->handle_index = message->handle_index;
-    send->handle_key = message->handle_key;
-    send->offset = message->offset;
-    if (first_bytes != 0) {
-        send->pieces[send->piece_count++] = (struct rawe_bytes){under_way->data, first_bytes};
+    entry->message.ended = ended;
+    entry->message.released = released;
+    net_message_lay_out(&entry->message, (uint32_t)first_bytes, false, early);
+}
+
+void net_send_copy(struct net_node *node, size_t len_bytes)
+{
+    size_t most_bytes = node->engine.config.copy_max_bytes;
+    if (len_bytes > most_bytes) {
+        len_bytes = most_bytes;
     }
-    send->pieces[send->piece_count++] =
-        (struct rawe_bytes){under_way->data + first_bytes, message->len_bytes - first_bytes};
-    message->under_way = under_way;
-    message->accepted = true;
-    struct rawe_conn *conn = net->node[message->from].peer.conn[message->lane];
-    rawe_conn_send(conn, send, net->now_ns);
-    if (options.moved && message->under_way == under_way &&
-        send->framed_bytes == send->total_bytes) {
-        move(conn, under_way, message->len_bytes);
+    struct net_entry *entry = new_entry(node, RAWE_LANE_EXPRESS, len_bytes);
+    if (entry == NULL) {
+        return;
+    }
+    lay_out(entry, len_bytes / 3, false);
+    entry->accepted = net_message_copy(&entry->message, net_peer(node));
+    if (!entry->accepted) {
+        net_message_drop(&entry->message);
     }
 }
 
-void net_send_message(struct net_node *node, enum rawe_lane lane, size_t len_bytes,
-                      struct net_send_options options)
+void net_send_message(struct net_node *node, size_t len_bytes, struct net_send_options options)
 {
     size_t most_bytes = node->engine.config.message_max_bytes;
     len_bytes = len_bytes == 0 ? 1 : len_bytes < most_bytes ? len_bytes : most_bytes;
-    struct net_message *message = new_message(node, lane, len_bytes);
-    if (message != NULL) {
-        begin(node->net, message, options);
+    struct net_entry *entry = new_entry(node, RAWE_LANE_EXPRESS, len_bytes);
+    if (entry == NULL) {
+        return;
+    }
+    struct rawe_send *send = &entry->message.out.send;
+    lay_out(entry, len_bytes * options.cut / 256, options.early);
+    send->ordered = options.ordered;
+    entry->accepted = true;
+    enum rawe_peer_result result = net_message_send(&entry->message, net_peer(node));
+    const struct rawe_conn *express = node->peer.conn[RAWE_LANE_EXPRESS];
+    entry->in_order =
+        send->ordered || (express != NULL && len_bytes > rawe_conn_frame_message_bytes(express));
+    entry->lane = entry->in_order ? RAWE_LANE_BULK : RAWE_LANE_EXPRESS;
+    net_message_conclude(&entry->message, result);
+    if (result == RAWE_PEER_NO_MEMORY) {
+        entry->accepted = false;
+        net_message_drop(&entry->message);
     }
 }
 
-void net_send_put(struct net_node *node, enum rawe_lane lane, size_t len_bytes, size_t offset,
-                  struct net_send_options options)
+void net_send_put(struct net_node *node, size_t len_bytes, size_t offset, uint8_t cut)
 {
     struct net *net = node->net;
     struct net_node *peer = &net->node[1 - node->index];
     len_bytes = len_bytes == 0 ? 1 : len_bytes < MESSAGE_BYTES_MAX ? len_bytes : MESSAGE_BYTES_MAX;
-    struct net_message *message = new_message(node, lane, len_bytes);
-    if (message == NULL) {
+    struct net_entry *entry = new_entry(node, RAWE_LANE_BULK, len_bytes);
+    if (entry == NULL) {
         return;
     }
-    message->put = true;
-    message->offset = offset % 100;
-    message->region_bytes = message->offset + len_bytes + offset / 100 % 50;
-    message->region = fuzz_guarded_new(message->region_bytes);
-    if (!rawe_handle_register(&peer->handles, message->region, message->region_bytes,
-                              &message->handle_index, &message->handle_key)) {
-        fuzz_guarded_delete(message->region, message->region_bytes);
-        message->region = NULL;
+    struct rawe_send *send = &entry->message.out.send;
+    size_t first_bytes = len_bytes * cut / 256;
+    entry->put = true;
+    entry->offset = offset % 100;
+    entry->region_bytes = entry->offset + len_bytes + offset / 100 % 50;
+    entry->region = fuzz_guarded_new(entry->region_bytes);
+    if (!rawe_handle_register(&peer->handles, entry->region, entry->region_bytes,
+                              &entry->handle_index, &entry->handle_key)) {
+        fuzz_guarded_delete(entry->region, entry->region_bytes);
+        entry->region = NULL;
         return; /* without memory; nothing was sent */
     }
-    begin(net, message, options);
+    lay_out(entry, first_bytes != 0 ? first_bytes : len_bytes, false);
+    send->handle_index = entry->handle_index;
+    send->handle_key = entry->handle_key;
+    send->offset = entry->offset;
+    entry->accepted = true;
+    if (!net_message_put(&entry->message, net_peer(node))) {
+        entry->accepted = false;
+        net_message_drop(&entry->message);
+    }
 }
 
 void net_delivered(void *context, struct rawe_conn *conn, uint8_t tag, const uint8_t *data,
@@ -190,59 +156,68 @@ void net_delivered(void *context, struct rawe_conn *conn, uint8_t tag, const uin
     if (net->tainted) {
         fuzz_delete(fuzz_copy(data, len_bytes)); /* at least it must be there */
     } else {
-        FUZZ_CHECK(tag < net->message_count, "a message that was never sent");
-        struct net_message *message = &net->messages[tag];
-        FUZZ_CHECK(message->from != node->index && message->lane == conn->lane && !message->put,
+        FUZZ_CHECK(tag < net->entry_count, "a message that was never sent");
+        struct net_entry *entry = &net->entries[tag];
+        const struct net_message *message = &entry->message;
+        FUZZ_CHECK(entry->from != node->index && entry->lane == conn->lane && !entry->put,
                    "a message that was never sent there");
-        FUZZ_CHECK(message->delivered == 0, "a message was delivered twice");
-        FUZZ_CHECK(message->len_bytes == len_bytes && memcmp(content(tag), data, len_bytes) == 0,
+        FUZZ_CHECK(entry->delivered == 0, "a message was delivered twice");
+        FUZZ_CHECK(message->len_bytes == len_bytes &&
+                       net_content_compare(data, message->content_seed, 0, len_bytes) == len_bytes,
                    "a message arrived garbled");
-        message->delivered++;
+        entry->delivered++;
+        if (entry->in_order) {
+            FUZZ_CHECK(disturbed(entry) || tag >= net->in_order_next[entry->from],
+                       "a message has overtaken another one");
+            net->in_order_next[entry->from] = tag + 1u;
+        }
     }
     if (net->replies && tag % 4 == 3) {
-        net_send_copy(node, (enum rawe_lane)conn->lane, 50u + tag);
+        net_send_copy(node, 50u + tag);
     }
 }
 
 void net_ledger_close_region(struct net *net, unsigned id)
 {
-    struct net_message *message = &net->messages[id];
-    if (message->region != NULL) {
-        struct rawe_engine *engine = &net->node[1 - message->from].engine;
-        rawe_handle_deregister(engine->config.handles, message->handle_index, message->handle_key);
-        fuzz_guarded_delete(message->region, message->region_bytes);
-        message->region = NULL;
+    struct net_entry *entry = &net->entries[id];
+    if (entry->region != NULL) {
+        struct rawe_engine *engine = &net->node[1 - entry->from].engine;
+        rawe_handle_deregister(engine->config.handles, entry->handle_index, entry->handle_key);
+        fuzz_guarded_delete(entry->region, entry->region_bytes);
+        entry->region = NULL;
     }
 }
 
 void net_ledger_died(const struct net_node *node)
 {
     struct net *net = node->net;
-    for (unsigned id = 0; id < net->message_count; id++) {
-        struct net_message *message = &net->messages[id];
-        if (message->from != node->index && message->region != NULL) {
-            fuzz_guarded_delete(message->region, message->region_bytes);
-            message->region = NULL;
+    for (unsigned id = 0; id < net->entry_count; id++) {
+        struct net_entry *entry = &net->entries[id];
+        if (entry->from != node->index && entry->region != NULL) {
+            fuzz_guarded_delete(entry->region, entry->region_bytes);
+            entry->region = NULL;
         }
     }
 }
 
 void net_ledger_check_all(const struct net *net)
 {
-    for (unsigned id = 0; id < net->message_count; id++) {
-        const struct net_message *message = &net->messages[id];
-        if (!message->accepted || net->unsettled[message->lane]) {
+    for (unsigned id = 0; id < net->entry_count; id++) {
+        const struct net_entry *entry = &net->entries[id];
+        if (!entry->accepted || net->unsettled[entry->lane]) {
             continue;
         }
-        FUZZ_CHECK(message->under_way == NULL, "a send was never completed");
-        FUZZ_CHECK(!message->failed, "a send failed on a connection that did not");
-        FUZZ_CHECK(message->put || message->delivered == 1, "a message never arrived");
+        FUZZ_CHECK(entry->message.completed, "a send was never completed");
+        FUZZ_CHECK(!entry->failed, "a send failed on a connection that did not");
+        FUZZ_CHECK(entry->put || entry->delivered == 1, "a message never arrived");
     }
 }
 
 void net_ledger_check_none(const struct net *net)
 {
-    for (unsigned id = 0; id < net->message_count; id++) {
-        FUZZ_CHECK(net->messages[id].under_way == NULL, "a send was never completed");
+    for (unsigned id = 0; id < net->entry_count; id++) {
+        const struct net_entry *entry = &net->entries[id];
+        FUZZ_CHECK(!entry->accepted || entry->message.completed, "a send was never completed");
+        FUZZ_CHECK(!entry->message.held, "a message was never released");
     }
 }
