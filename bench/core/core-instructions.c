@@ -42,7 +42,7 @@ NOT_INLINE static unsigned link_of_receive(void *context, const struct rawe_fram
 NOT_INLINE static void counted_send(struct core_net *net, uint32_t peer)
 {
     net->nodes[0].engine.output.transmit = link_of_send;
-    core_net_send(net, net->hub_conn[peer], MESSAGE_BYTES);
+    core_net_send(&net->peer[peer], MESSAGE_BYTES);
     STAY;
 }
 
@@ -64,10 +64,8 @@ static unsigned messages_in_turn(enum pattern pattern)
 static void turn(struct core_net *net, enum pattern pattern, uint32_t peer, bool counted)
 {
     if (pattern == IN) {
-        struct rawe_conn *conn = rawe_conn_table_find(&net->nodes[peer].engine.table,
-                                                      net->hub_conn[peer]->handshake.peer_id);
         for (unsigned i = 0; i < BURST; i++) {
-            core_net_send(net, conn, MESSAGE_BYTES);
+            core_net_send(&net->nodes[peer].hub, MESSAGE_BYTES);
         }
         core_net_finish_turn(&net->nodes[peer]);
     } else {
@@ -75,7 +73,7 @@ static void turn(struct core_net *net, enum pattern pattern, uint32_t peer, bool
             if (counted) {
                 counted_send(net, peer);
             } else {
-                core_net_send(net, net->hub_conn[peer], MESSAGE_BYTES);
+                core_net_send(&net->peer[peer], MESSAGE_BYTES);
             }
         }
         core_net_run_peers(net);
@@ -142,7 +140,6 @@ int main(int argc, char **argv)
     struct core_net net;
     core_net_init(&net, peers);
     for (uint32_t peer = 1; peer <= peers; peer++) {
-        core_net_open(&net, peer);
         core_net_connect(&net, peer);
         net.nodes[peer].answers = pattern == PINGPONG;
     }

@@ -75,7 +75,7 @@ static double measure_connected(struct core_net *net)
     double grown = 0;
     for (uint32_t peer = 1; peer <= net->peers; peer++) {
         size_t before = heap_bytes();
-        rawe_conn_connect(net->hub_conn[peer], net->now_ns);
+        rawe_conn_connect(core_net_open(net, peer), net->now_ns);
         grown += (double)heap_bytes() - (double)before + settle(net);
     }
     return grown / net->peers;
@@ -87,7 +87,7 @@ static double measure_active(struct core_net *net)
     size_t before = heap_bytes();
     for (uint32_t peer = 1; peer <= net->peers; peer++) {
         for (unsigned i = 0; i < MESSAGES_IN_FLIGHT; i++) {
-            core_net_send(net, net->hub_conn[peer], MESSAGE_BYTES);
+            core_net_send(&net->peer[peer], MESSAGE_BYTES);
         }
         net->to_peers.count = 0; /* on their way, for longer than this takes */
     }

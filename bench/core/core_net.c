@@ -11,7 +11,6 @@
 #include "net_harness.h"
 #include "net_packet.h"
 #include "rawe_conn_connect.h"
-#include "rawe_conn_send.h"
 #include "rawe_conn.h"
 
 #define MESSAGE_BYTES_MAX 65536u
@@ -86,18 +85,34 @@ static void deliver(void *context, struct rawe_conn *conn, uint8_t tag, const ui
                     size_t len_bytes)
 {
     struct core_node *node = context;
+    (void)conn;
     (void)tag;
     (void)data;
     node->delivered++;
     if (node->answers) {
-        core_net_send(node->net, conn, len_bytes);
+        core_net_send(&node->hub, len_bytes);
     }
 }
 
-static struct rawe_conn *open_conn(struct core_node *node, uint32_t to)
+static uint64_t now_ns(void *net)
 {
-    struct rawe_conn *conn =
-        net_engine_open(&node->engine, to, node->net->lane, defaults.payload_max_bytes, node);
+    return ((struct core_net *)net)->now_ns;
+}
+
+static void init_peer(struct rawe_peer *peer, struct core_node *node, uint32_t to)
+{
+    struct rawe_peer_config config = net_peer_config(to);
+    config.payload_max_bytes = defaults.payload_max_bytes;
+    config.owner = node;
+    config.streak_ns = 40000;
+    config.now_ns = now_ns;
+    config.context = node->net;
+    rawe_peer_init(peer, &node->engine, &config);
+}
+
+static struct rawe_conn *open_conn(struct rawe_peer *peer, unsigned lane)
+{
+    struct rawe_conn *conn = rawe_peer_conn(peer, lane);
     if (conn == NULL) {
         core_net_fail("no memory for a connection; choose fewer peers");
     }
@@ -110,7 +125,7 @@ static struct rawe_conn *accept_conn(void *context, const struct rawe_connect *f
 {
     struct core_node *node = context;
     (void)source_mac;
-    return node->index == 0 ? node->net->hub_conn[from->vpid] : open_conn(node, from->vpid);
+    return open_conn(node->index == 0 ? &node->net->peer[from->vpid] : &node->hub, from->lane);
 }
 
 static void start_node(struct core_net *net, uint32_t index)
@@ -123,13 +138,15 @@ static void start_node(struct core_net *net, uint32_t index)
     static const struct rawe_callbacks callbacks = {.deliver = deliver, .accept = accept_conn};
     net_engine_start(&node->engine, &node->handles, &config, &callbacks, core_net_transmit, node,
                      net->now_ns);
+    init_peer(&node->hub, node, 0);
+    init_peer(&net->peer[index], &net->nodes[0], index);
 }
 
 void core_net_init(struct core_net *net, uint32_t peers)
 {
     *net = (struct core_net){.now_ns = 1000000000, .peers = peers};
     net->nodes = get_memory(peers + 1, sizeof(*net->nodes));
-    net->hub_conn = get_memory(peers + 1, sizeof(struct rawe_conn *));
+    net->peer = get_memory(peers + 1, sizeof(*net->peer));
     net->to_hub.frames = get_memory(CORE_NET_QUEUE_FRAMES, sizeof(struct core_frame));
     net->to_peers.frames = get_memory(CORE_NET_QUEUE_FRAMES, sizeof(struct core_frame));
     for (uint32_t i = 0; i <= peers; i++) {
@@ -154,21 +171,22 @@ void core_net_free(struct core_net *net)
         close_all(&net->nodes[i]);
     }
     free(net->nodes);
-    free(net->hub_conn);
+    free(net->peer);
     free(net->to_hub.frames);
     free(net->to_peers.frames);
 }
 
-void core_net_open(struct core_net *net, uint32_t peer)
+struct rawe_conn *core_net_open(struct core_net *net, uint32_t peer)
 {
-    net->hub_conn[peer] = open_conn(&net->nodes[0], peer);
+    return open_conn(&net->peer[peer], RAWE_LANE_EXPRESS);
 }
 
 void core_net_connect(struct core_net *net, uint32_t peer)
 {
-    rawe_conn_connect(net->hub_conn[peer], net->now_ns);
+    struct rawe_conn *conn = core_net_open(net, peer);
+    rawe_conn_connect(conn, net->now_ns);
     core_net_settle(net);
-    if (net->hub_conn[peer]->handshake.state != RAWE_CONN_OPEN) {
+    if (conn->handshake.state != RAWE_CONN_OPEN) {
         core_net_fail("a connection did not open");
     }
 }
@@ -217,11 +235,11 @@ void core_net_settle(struct core_net *net)
     } while (net->to_peers.count != 0 || net->to_hub.count != 0);
 }
 
-void core_net_send(struct core_net *net, struct rawe_conn *conn, size_t len_bytes)
+void core_net_send(struct rawe_peer *peer, size_t len_bytes)
 {
     static uint8_t message[MESSAGE_BYTES_MAX];
     static const uint8_t header[16]; /* the PML's */
-    if (rawe_conn_send_copy(conn, 1, header, sizeof(header), message, len_bytes, net->now_ns) !=
+    if (rawe_peer_send_copy(peer, 1, header, sizeof(header), message, len_bytes) !=
         RAWE_STATUS_DONE) {
         core_net_fail("a message was not taken: the window is full, or the connection is not open");
     }

@@ -15,6 +15,7 @@
 
 #include "rawe_conn_state.h"
 #include "rawe_engine.h"
+#include "rawe_peer.h"
 
 #define CORE_NET_FRAME_BYTES 1536u
 #define CORE_NET_QUEUE_FRAMES 4096u
@@ -27,8 +28,9 @@ struct core_node {
     uint32_t index; /* 0: the hub; peers count from 1 */
     struct rawe_engine engine;
     struct rawe_handle_table handles;
-    uint64_t delivered; /* messages */
-    bool answers;       /* each message with one of the same length */
+    struct rawe_peer hub; /* as this peer reaches it */
+    uint64_t delivered;   /* messages */
+    bool answers;         /* each message with one of the same length */
 };
 
 struct core_frame {
@@ -45,9 +47,8 @@ struct core_queue {
 struct core_net {
     uint64_t now_ns;
     uint32_t peers;
-    struct core_node *nodes;     /* peers + 1 of them */
-    struct rawe_conn **hub_conn; /* by peer: the hub's connection of the lane in use */
-    enum rawe_lane lane;         /* on which connections are opened */
+    struct core_node *nodes; /* peers + 1 of them */
+    struct rawe_peer *peer;  /* as the hub reaches each of them */
     struct core_queue to_hub, to_peers;
 };
 
@@ -55,8 +56,8 @@ struct core_net {
 void core_net_init(struct core_net *net, uint32_t peers);
 void core_net_free(struct core_net *net);
 
-/* The hub's connection to a peer (from 1), IDLE. */
-void core_net_open(struct core_net *net, uint32_t peer);
+/* The hub's connection to a peer (from 1) on the express lane, opened if need be: IDLE. */
+struct rawe_conn *core_net_open(struct core_net *net, uint32_t peer);
 /* Connect hub and peer, and let both come to rest. */
 void core_net_connect(struct core_net *net, uint32_t peer);
 
@@ -70,7 +71,7 @@ void core_net_finish_turn(struct core_node *node);
 void core_net_settle(struct core_net *net);
 
 /* Send a message as btl_sendi does. Ends the program when it is not taken. */
-void core_net_send(struct core_net *net, struct rawe_conn *conn, size_t len_bytes);
+void core_net_send(struct rawe_peer *peer, size_t len_bytes);
 
 /* rawe_output.transmit of the hub; context is its node. */
 unsigned core_net_transmit(void *context, const struct rawe_frame *frames, unsigned count);
