@@ -3,43 +3,22 @@
  *
  * Tests of what becomes of data in flight when the peer ends the connection.
  */
-#include "unit_message.h"
-#include "unit_net.h"
-#include "unit_wire.h"
+#include "unit_pair.h"
 
 #include <string.h>
 
 #include "rawe_conn_connect.h"
 
-static struct unit_net net;
 static struct unit_send sends[3];
 static uint8_t data[5000];
 
 static int set_up(void **state)
 {
     (void)state;
-    unit_init(&net);
-    unit_start(&net);
+    unit_start_with((struct unit_options){0});
     unit_connect(&net, RAWE_LANE_EXPRESS);
     memset(sends, 0, sizeof(sends));
     return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    unit_stop(&net);
-    return 0;
-}
-
-static struct rawe_conn *end(unsigned node)
-{
-    return net.node[node].conn[RAWE_LANE_EXPRESS];
-}
-
-static struct rawe_engine *engine(unsigned node)
-{
-    return &net.node[node].engine;
 }
 
 static void send_messages(unsigned count)
@@ -221,7 +200,7 @@ static void rawe_engine_deliver_deferred__tells_of_a_loss_meanwhile(void **state
     assert_int_equal(net.node[0].lost_calls, 1);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, unit_tear_down)
 
 int main(void)
 {

@@ -28,12 +28,8 @@ static void assert_delivered(unsigned index, uint8_t tag, unsigned count, size_t
 static void rawe_conn_coalesce_new__no_large_frame_left(void **state)
 {
     (void)state;
-    unit_stop(&net);
-    unit_init(&net);
-    net.config.coalesce_from_frames = COALESCE_FROM;
-    net.config.window_frames = 256;
-    net.config.receive_frames = 1024;
-    unit_start(&net);
+    unit_start_with(
+        (struct unit_options){.coalesce_from_frames = COALESCE_FROM, .window_frames = 256});
     net.node[0].engine.frames.limit = 0;
     unit_connect(&net, RAWE_LANE_EXPRESS);
     end(0)->cc.window = end(0)->peer_credit = 1000;
@@ -99,11 +95,8 @@ static void rawe_conn_coalesce_fits__one_byte_too_long_ends_the_frame(void **sta
 static void rawe_conn_coalesce_fits__frames_shorter_than_the_buffers(void **state)
 {
     (void)state;
-    unit_stop(&net);
-    unit_init(&net);
-    net.config.coalesce_from_frames = COALESCE_FROM;
-    net.config.payload_max_bytes = 512;
-    unit_start(&net);
+    unit_start_with(
+        (struct unit_options){.coalesce_from_frames = COALESCE_FROM, .payload_max_bytes = 512});
     connect_busy();
     for (uint8_t tag = 0; tag < 40; tag++) {
         copy(tag, 60); /* the harness checks that no frame is too long */
@@ -146,9 +139,7 @@ static void rawe_conn_coalesce_wanted__first_messages_leave_at_once(void **state
 static void rawe_conn_coalesce_wanted__never_unless_asked_for(void **state)
 {
     (void)state;
-    unit_stop(&net);
-    unit_init(&net);
-    unit_start(&net);
+    unit_start_with((struct unit_options){0});
     unit_connect(&net, RAWE_LANE_EXPRESS);
     for (uint8_t tag = 0; tag < 20; tag++) {
         copy(tag, 1);

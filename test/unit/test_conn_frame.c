@@ -99,7 +99,7 @@ static void rawe_conn_frame_next__at_most_64_fragmented_messages_are_under_way(v
     memset(sends, 0, sizeof(sends));
     memset(seen_number, 0, sizeof(seen_number));
     unit_fill(data, sizeof(data), 1);
-    unit_start_window(RAWE_WINDOW_FRAMES_MAX);
+    unit_start_with((struct unit_options){.window_frames = RAWE_WINDOW_FRAMES_MAX});
     unit_connect(&net, RAWE_LANE_EXPRESS);
     end(0)->cc.window = end(0)->peer_credit = 1000;
     struct unit_send first = {0};
@@ -132,7 +132,7 @@ static void rawe_conn_frame_next__fragmented_messages_are_delivered_in_order(voi
     static struct unit_send sends[COUNT];
     memset(sends, 0, sizeof(sends));
     unit_fill(data, sizeof(data), 1);
-    unit_start_window(RAWE_WINDOW_FRAMES_MAX);
+    unit_start_with((struct unit_options){.window_frames = RAWE_WINDOW_FRAMES_MAX});
     unit_connect(&net, RAWE_LANE_EXPRESS);
     end(0)->cc.window = end(0)->peer_credit = 1000;
     net.filter = drop_sequence_filter_count; /* frame 0: message 0 is not whole */
@@ -162,7 +162,7 @@ static void rawe_conn_frame_next__frames_run_out(void **state)
     static struct unit_send sends[2][COUNT];
     memset(sends, 0, sizeof(sends));
     unit_fill(data, sizeof(data), 1);
-    unit_start_window(RAWE_WINDOW_FRAMES_MAX);
+    unit_start_with((struct unit_options){.window_frames = RAWE_WINDOW_FRAMES_MAX});
     net.node[0].engine.frames.limit = 0; /* 64 frames of each size for two connections */
     unit_connect(&net, RAWE_LANE_EXPRESS);
     unit_connect(&net, RAWE_LANE_BULK);
@@ -190,7 +190,7 @@ static void rawe_conn_frame_next__no_frame_and_the_peer_comes_back(void **state)
     static struct unit_send sends[70];
     struct unit_send blocked = {0};
     memset(sends, 0, sizeof(sends));
-    unit_start_window(RAWE_WINDOW_FRAMES_MAX);
+    unit_start_with((struct unit_options){.window_frames = RAWE_WINDOW_FRAMES_MAX});
     unit_connect(&net, RAWE_LANE_EXPRESS);
     unit_connect(&net, RAWE_LANE_BULK);
     /* Message numbers far from where they begin anew. */

@@ -3,15 +3,14 @@
  *
  * Tests of the reordering window: paths on which some frames take longer than others.
  */
-#include "unit_message.h"
-#include "unit_net.h"
-#include "unit_wire.h"
+#define UNIT_LANE RAWE_LANE_BULK
+
+#include "unit_pair.h"
 
 #include <string.h>
 
 #include "rawe_conn.h"
 
-static struct unit_net net;
 static struct unit_send send_;
 static uint8_t data[200000], target[200000];
 static uint32_t handle_index;
@@ -31,10 +30,7 @@ static bool lose_one; /**< the next data frame, for good */
 static int set_up(void **state)
 {
     (void)state;
-    unit_init(&net);
-    net.config.receive_frames = 1024;
-    net.config.window_frames = 256;
-    unit_start(&net);
+    unit_start_with((struct unit_options){.window_frames = 256});
     unit_connect(&net, RAWE_LANE_BULK);
     assert_true(rawe_handle_register(&net.node[1].handles, target, sizeof(target), &handle_index,
                                      &handle_key));
@@ -55,11 +51,6 @@ static int tear_down(void **state)
     }
     unit_stop(&net);
     return 0;
-}
-
-static struct rawe_conn *end(unsigned node)
-{
-    return net.node[node].conn[RAWE_LANE_BULK];
 }
 
 /** Sort the frames on the wire by the way they take, and let 20 us pass. */
@@ -111,7 +102,7 @@ static uint64_t resent_in(uint64_t duration_ns)
     return net.node[0].engine.counters.frames_resent - before;
 }
 
-static void finish(void)
+static void finish_late(void)
 {
     for (unsigned i = 0; i < 100000 && !rawe_conn_drained(end(0)); i++) {
         step();
@@ -125,7 +116,7 @@ static void rawe_conn_detect_losses__two_ways_of_different_length(void **state)
     (void)state;
     assert_true(resent_in(100 * UNIT_MS) > 0); /* it has to learn */
     assert_int_equal(resent_in(500 * UNIT_MS), 0);
-    finish();
+    finish_late();
 }
 
 static void rawe_conn_detect_losses__losses_are_still_found(void **state)
@@ -134,7 +125,7 @@ static void rawe_conn_detect_losses__losses_are_still_found(void **state)
     (void)resent_in(100 * UNIT_MS);
     lose_one = true;
     assert_in_range(resent_in(20 * UNIT_MS), 1, 2);
-    finish();
+    finish_late();
 }
 
 static void rawe_conn_detect_losses__narrow_again_after_losses_without_duplicates(void **state)
@@ -148,7 +139,7 @@ static void rawe_conn_detect_losses__narrow_again_after_losses_without_duplicate
         (void)resent_in(20 * UNIT_MS);
     }
     assert_int_equal(end(0)->reorder.steps, 1);
-    finish();
+    finish_late();
 }
 
 static void rawe_conn_detect_losses__the_window_is_bounded(void **state)
@@ -159,7 +150,7 @@ static void rawe_conn_detect_losses__the_window_is_bounded(void **state)
     (void)resent_in(UNIT_S);
     assert_true(rawe_reorder_window_ns(&end(0)->reorder, net.config.reorder_ns, &end(0)->rtt) <=
                 20 * net.config.reorder_ns + end(0)->rtt.smoothed_ns);
-    finish();
+    finish_late();
 }
 
 static void rawe_conn_receive__duplicates_of_the_network_widen_nothing(void **state)
@@ -175,7 +166,7 @@ static void rawe_conn_receive__duplicates_of_the_network_widen_nothing(void **st
     }
     assert_int_equal(net.node[1].engine.counters.duplicates, 100);
     assert_int_equal(end(0)->reorder.steps, 1);
-    finish();
+    finish_late();
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)

@@ -249,7 +249,7 @@ static void next_link(struct unit_send *send)
 static void rawe_conn_send__a_done_that_sends_again(void **state)
 {
     (void)state;
-    unit_start_window(RAWE_WINDOW_FRAMES_MAX);
+    unit_start_with((struct unit_options){.window_frames = RAWE_WINDOW_FRAMES_MAX});
     unit_connect(&net, RAWE_LANE_EXPRESS);
     end(0)->cc.window = end(0)->peer_credit = RAWE_WINDOW_FRAMES_MAX;
     struct chain chain = {.send.on_done = next_link, .left = 4999};

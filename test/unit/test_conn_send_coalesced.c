@@ -37,11 +37,8 @@ static void send_coalesced__something_else_is_sent(void **state)
 static void send_coalesced__counts_in_the_window_while_held_back(void **state)
 {
     (void)state;
-    unit_stop(&net);
-    unit_init(&net);
-    net.config.coalesce_from_frames = COALESCE_FROM;
-    net.config.window_frames = 16;
-    unit_start(&net);
+    unit_start_with(
+        (struct unit_options){.coalesce_from_frames = COALESCE_FROM, .window_frames = 16});
     connect_busy();
     net.node[1].paused = true;
     unsigned count = COALESCE_FROM;
@@ -72,11 +69,7 @@ static void send_coalesced__counts_in_the_window_while_held_back(void **state)
 static void send_coalesced__a_hole_keeps_the_window_from_sliding(void **state)
 {
     (void)state;
-    unit_stop(&net);
-    unit_init(&net);
-    net.config.coalesce_from_frames = 1;
-    net.config.window_frames = 16;
-    unit_start(&net);
+    unit_start_with((struct unit_options){.coalesce_from_frames = 1, .window_frames = 16});
     unit_connect(&net, RAWE_LANE_EXPRESS);
     copy(1, 10);
     struct unit_frame *late = unit_wire_take(&net);
@@ -275,11 +268,8 @@ static void rawe_conn_coalesce_flush__not_when_the_peer_closes(void **state)
 static void rawe_conn_coalesce_flush__not_for_want_of_a_place_in_the_window(void **state)
 {
     (void)state;
-    unit_stop(&net);
-    unit_init(&net);
-    net.config.coalesce_from_frames = COALESCE_FROM;
-    net.config.window_frames = 16;
-    unit_start(&net);
+    unit_start_with(
+        (struct unit_options){.coalesce_from_frames = COALESCE_FROM, .window_frames = 16});
     hold_and_be_closed();
     uint8_t data[1200];
     struct unit_send sends[20];

@@ -18,13 +18,10 @@ static uint8_t data[100000];
 
 static void start(uint32_t coalesce_from)
 {
-    unit_init(&net);
-    net.config.coalesce_from_frames = coalesce_from;
-    net.config.message_max_bytes = sizeof(data);
-    net.config.window_frames = 256;
-    net.config.receive_frames = 1024;
-    net.fill_max_bytes = 1400;
-    unit_start(&net);
+    unit_start_with((struct unit_options){.coalesce_from_frames = coalesce_from,
+                                          .message_max_bytes = sizeof(data),
+                                          .window_frames = 256,
+                                          .fill_max_bytes = 1400});
 }
 
 static int set_up(void **state)
@@ -200,14 +197,10 @@ static void coalesces__until_there_are_enough_messages_for_a_batch(void **state)
 static void coalesces__short_messages_fill_a_batch_of_few_full_frames(void **state)
 {
     (void)state;
-    unit_stop(&net);
-    unit_init(&net);
-    net.config.coalesce_from_frames = COALESCE_FROM;
-    net.config.message_max_bytes = sizeof(data);
-    net.config.payload_max_bytes = 8960;
-    net.config.window_frames = 256;
-    net.config.receive_frames = 1024;
-    unit_start(&net);
+    unit_start_with((struct unit_options){.coalesce_from_frames = COALESCE_FROM,
+                                          .message_max_bytes = sizeof(data),
+                                          .payload_max_bytes = 8960,
+                                          .window_frames = 256});
     connect_busy();
     for (unsigned i = 0; i < BATCH_FRAMES; i++) {
         send(3000); /* 6 full frames would fill a batch */
@@ -468,14 +461,10 @@ static void joins__losses_inside_batches(void **state)
 static void joins__with_checksums(void **state)
 {
     (void)state;
-    unit_stop(&net);
-    unit_init(&net);
-    net.config.coalesce_from_frames = COALESCE_FROM;
-    net.config.window_frames = 256;
-    net.config.receive_frames = 1024;
-    net.config.checksum = true;
-    net.fill_max_bytes = 1400;
-    unit_start(&net);
+    unit_start_with((struct unit_options){.coalesce_from_frames = COALESCE_FROM,
+                                          .window_frames = 256,
+                                          .checksum = true,
+                                          .fill_max_bytes = 1400});
     connect_good();
     for (unsigned i = 0; i < 100; i++) {
         send(1 + i * 37);

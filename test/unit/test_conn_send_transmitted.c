@@ -26,10 +26,7 @@ static bool blocking; /**< the first sends another inside the callback, and wait
 static int set_up(void **state)
 {
     (void)state;
-    unit_init(&net);
-    net.config.window_frames = 256;
-    net.config.receive_frames = 1024;
-    unit_start(&net);
+    unit_start_with((struct unit_options){.window_frames = 256});
     memset(sends, 0, sizeof(sends));
     memset(transmitted_calls, 0, sizeof(transmitted_calls));
     move = chain = nested = blocking = false;
@@ -239,14 +236,10 @@ static void report_transmitted__acknowledged_inside_the_callback(void **state)
 static void report_transmitted__in_batches_acknowledged_inside_the_callback(void **state)
 {
     (void)state;
-    unit_stop(&net);
-    unit_init(&net);
-    net.config.window_frames = 256;
-    net.config.receive_frames = 1024;
-    net.config.coalesce_from_frames = 2;
-    net.fill_max_bytes = 1400;
-    unit_start(&net);
-    unit_use_batches(&net, 16);
+    unit_start_with((struct unit_options){.window_frames = 256,
+                                          .coalesce_from_frames = 2,
+                                          .fill_max_bytes = 1400,
+                                          .batch_frames = 16});
     unit_connect(&net, RAWE_LANE_BULK);
     send_one(SENDS - 1, 3000); /* validates */
     finish();
@@ -338,14 +331,10 @@ static void rawe_conn_send_rebased__a_single_frame(void **state)
 static void rawe_conn_send_rebased__in_batches(void **state)
 {
     (void)state;
-    unit_stop(&net);
-    unit_init(&net);
-    net.config.window_frames = 256;
-    net.config.receive_frames = 1024;
-    net.config.coalesce_from_frames = 2;
-    net.fill_max_bytes = 1400;
-    unit_start(&net);
-    unit_use_batches(&net, 16);
+    unit_start_with((struct unit_options){.window_frames = 256,
+                                          .coalesce_from_frames = 2,
+                                          .fill_max_bytes = 1400,
+                                          .batch_frames = 16});
     unit_connect(&net, RAWE_LANE_BULK);
     move_all(7000);
 }
@@ -353,12 +342,7 @@ static void rawe_conn_send_rebased__in_batches(void **state)
 static void rawe_conn_send_rebased__with_checksums(void **state)
 {
     (void)state;
-    unit_stop(&net);
-    unit_init(&net);
-    net.config.window_frames = 256;
-    net.config.receive_frames = 1024;
-    net.config.checksum = true;
-    unit_start(&net);
+    unit_start_with((struct unit_options){.window_frames = 256, .checksum = true});
     unit_connect(&net, RAWE_LANE_BULK);
     move_all(5000);
 }

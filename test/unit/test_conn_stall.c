@@ -24,8 +24,7 @@ static void note_stalled(void *context, struct rawe_conn *conn, uint64_t so_long
 static int set_up(void **state)
 {
     (void)state;
-    unit_init(&net);
-    unit_start(&net);
+    unit_start_with((struct unit_options){0});
     net.node[0].engine.callbacks.stalled = note_stalled;
     stalled_calls = 0;
     return 0;

@@ -3,9 +3,9 @@
  *
  * Tests of when a connection's congestion window grows, and when it is forgotten.
  */
-#include "unit_message.h"
-#include "unit_net.h"
-#include "unit_wire.h"
+#define UNIT_LANE RAWE_LANE_BULK
+
+#include "unit_pair.h"
 
 #include <string.h>
 
@@ -13,7 +13,6 @@
 
 #define FIRST_FRAMES 64u
 
-static struct unit_net net;
 static struct unit_send send_;
 static uint8_t data[2000000];
 static uint32_t handle_index;
@@ -26,18 +25,6 @@ static int set_up(void **state)
     net.config.window_frames = RAWE_WINDOW_FRAMES_MAX;
     net.config.receive_frames = 4096;
     return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    unit_stop(&net);
-    return 0;
-}
-
-static struct rawe_conn *end(unsigned node)
-{
-    return net.node[node].conn[RAWE_LANE_BULK];
 }
 
 static void start(void)
@@ -171,7 +158,7 @@ static void rawe_conn_send_copy__after_idleness_as_at_first(void **state)
     unit_run(&net, 20 * UNIT_MS, 50 * UNIT_US);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, unit_tear_down)
 
 int main(void)
 {

@@ -10,9 +10,7 @@
 static int set_up(void **state)
 {
     (void)state;
-    unit_init(&net);
-    net.config.checksum = true;
-    unit_start(&net);
+    unit_start_with((struct unit_options){.checksum = true});
     return 0;
 }
 

@@ -38,10 +38,7 @@ static void rawe_engine_defer_begin__messages_are_acknowledged_and_kept(void **s
 static void rawe_engine_defer_begin__frames_with_several_messages(void **state)
 {
     (void)state;
-    unit_stop(&net);
-    unit_init(&net);
-    net.config.coalesce_from_frames = 1;
-    unit_start(&net);
+    unit_start_with((struct unit_options){.coalesce_from_frames = 1});
     connect_and_defer();
     for (uint8_t tag = 0; tag < 40; tag++) {
         assert_int_equal(unit_copy_message(end(0), tag, tag), RAWE_STATUS_DONE);
@@ -138,14 +135,10 @@ static void rawe_engine_defer_begin__batches(void **state)
 {
     (void)state;
     static struct unit_send sends[40];
-    unit_stop(&net);
-    unit_init(&net);
-    net.config.coalesce_from_frames = 2;
-    net.config.window_frames = 256;
-    net.config.receive_frames = 1024;
-    net.fill_max_bytes = 1400;
-    unit_start(&net);
-    unit_use_batches(&net, 16);
+    unit_start_with((struct unit_options){.coalesce_from_frames = 2,
+                                          .window_frames = 256,
+                                          .fill_max_bytes = 1400,
+                                          .batch_frames = 16});
     connect_and_defer();
     send_messages(sends, 40, 5000);
     run(10 * UNIT_MS);

@@ -3,15 +3,13 @@
  *
  * Tests of the memory that messages take while the engine's owner is away.
  */
-#include "unit_message.h"
-#include "unit_net.h"
-#include "unit_wire.h"
+#define UNIT_LANE RAWE_LANE_BULK
+
+#include "unit_pair.h"
 
 #include <string.h>
 
 #include "rawe_conn.h"
-
-static struct unit_net net;
 
 static int set_up(void **state)
 {
@@ -22,23 +20,6 @@ static int set_up(void **state)
     net.config.deferred_max_bytes = 200000;
     unit_start(&net);
     return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    unit_stop(&net);
-    return 0;
-}
-
-static struct rawe_engine *engine(unsigned node)
-{
-    return &net.node[node].engine;
-}
-
-static struct rawe_conn *end(unsigned node)
-{
-    return net.node[node].conn[RAWE_LANE_BULK];
 }
 
 static uint8_t data[65536];
@@ -128,7 +109,7 @@ static void rawe_engine_defer__messages_in_one_frame_stay_within_the_limit(void 
     assert_int_equal(net.node[1].message_count, count);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, unit_tear_down)
 
 int main(void)
 {

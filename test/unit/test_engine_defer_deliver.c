@@ -15,10 +15,7 @@ static int set_up(void **state)
 {
     (void)state;
     unit_allocations_left = -1;
-    unit_init(&net);
-    net.config.window_frames = 256;
-    net.config.receive_frames = 1024;
-    unit_start(&net);
+    unit_start_with((struct unit_options){.window_frames = 256});
     return 0;
 }
 

@@ -5,34 +5,37 @@
  */
 #include "unit_defer.h"
 
-static void rawe_engine_defer_begin__no_peer_is_given_up(void **state)
+static struct unit_send sending;
+
+/** While node 0 defers, node 1 does not answer it: it computes, and only its responder would. */
+static void wait_deferring(void)
 {
-    (void)state;
-    struct unit_send send = {0};
+    sending = (struct unit_send){0};
     unit_connect(&net, RAWE_LANE_BULK);
-    unit_send_message(end(0), &send, 1, data, 3000);
+    unit_send_message(end(0), &sending, 1, data, 3000);
     rawe_engine_defer_begin(engine(0));
     net.node[1].paused = true;
     unit_run(&net, 3 * net.config.liveness.peer_timeout_ns, 10 * UNIT_MS);
+}
+
+static void rawe_engine_defer_begin__no_peer_is_given_up(void **state)
+{
+    (void)state;
+    wait_deferring();
     assert_int_equal(end(0)->handshake.state, RAWE_CONN_OPEN);
     assert_int_equal(net.node[0].failed_calls + net.node[0].silent_calls, 0);
     assert_true(engine(0)->counters.probes_sent > 10); /* it did ask */
     net.node[1].paused = false;
     unit_run(&net, 5 * UNIT_MS, 50 * UNIT_US);
     resume(0);
-    assert_int_equal(send.done, 1);
-    assert_int_equal(send.status, RAWE_STATUS_DONE);
+    assert_int_equal(sending.done, 1);
+    assert_int_equal(sending.status, RAWE_STATUS_DONE);
 }
 
 static void rawe_engine_defer_end__the_responder_is_asked_before_a_peer_is_given_up(void **state)
 {
     (void)state;
-    struct unit_send send = {0};
-    unit_connect(&net, RAWE_LANE_BULK);
-    unit_send_message(end(0), &send, 1, data, 3000);
-    rawe_engine_defer_begin(engine(0));
-    net.node[1].paused = true; /* computes, and only its responder would answer */
-    unit_run(&net, 3 * net.config.liveness.peer_timeout_ns, 10 * UNIT_MS);
+    wait_deferring();
     resume(0);
     for (unsigned i = 0; i < 100; i++) {
         unsigned asked = net.node[0].silent_calls;
@@ -45,25 +48,20 @@ static void rawe_engine_defer_end__the_responder_is_asked_before_a_peer_is_given
     assert_true(net.node[0].silent_calls > 0);
     net.node[1].paused = false;
     unit_run(&net, 5 * UNIT_MS, 50 * UNIT_US);
-    assert_int_equal(send.done, 1);
+    assert_int_equal(sending.done, 1);
 }
 
 static void rawe_engine_defer_end__a_dead_peer_is_given_up_then(void **state)
 {
     (void)state;
-    struct unit_send send = {0};
-    unit_connect(&net, RAWE_LANE_BULK);
-    unit_send_message(end(0), &send, 1, data, 3000);
-    rawe_engine_defer_begin(engine(0));
-    net.node[1].paused = true;
-    unit_run(&net, 3 * net.config.liveness.peer_timeout_ns, 10 * UNIT_MS);
+    wait_deferring();
     resume(0);
     unit_run(&net, 2 * net.config.liveness.peer_timeout_ns, 10 * UNIT_MS);
     assert_int_equal(net.node[0].failed_calls, 1);
     assert_in_range(net.node[0].silent_ns, net.config.liveness.peer_timeout_ns,
                     2 * net.config.liveness.peer_timeout_ns);
-    assert_int_equal(send.done, 1);
-    assert_int_equal(send.status, RAWE_STATUS_FAILED);
+    assert_int_equal(sending.done, 1);
+    assert_int_equal(sending.status, RAWE_STATUS_FAILED);
 }
 
 static void rawe_engine_defer_end__short_absences_do_not_keep_the_dead_alive(void **state)

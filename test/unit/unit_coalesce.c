@@ -8,9 +8,7 @@
 int unit_set_up_coalescing(void **state)
 {
     (void)state;
-    unit_init(&net);
-    net.config.coalesce_from_frames = COALESCE_FROM;
-    unit_start(&net);
+    unit_start_with((struct unit_options){.coalesce_from_frames = COALESCE_FROM});
     return 0;
 }
 

@@ -9,21 +9,43 @@
 
 struct unit_net net;
 
+void unit_start_with(struct unit_options options)
+{
+    struct rawe_engine_config *config = &net.config;
+    if (net.node[0].started) {
+        unit_stop(&net);
+    }
+    unit_init(&net);
+    if (options.window_frames != 0) {
+        config->window_frames = options.window_frames;
+        config->receive_frames = 4 * options.window_frames;
+    }
+    if (options.payload_max_bytes != 0) {
+        config->payload_max_bytes = options.payload_max_bytes;
+    }
+    if (options.message_max_bytes != 0) {
+        config->message_max_bytes = options.message_max_bytes;
+    }
+    config->coalesce_from_frames = options.coalesce_from_frames;
+    config->checksum = options.checksum;
+    net.fill_max_bytes = options.fill_max_bytes;
+    unit_start(&net);
+    if (options.batch_frames != 0) {
+        unit_use_batches(&net, options.batch_frames);
+    }
+}
+
 int unit_set_up(void **state)
 {
     (void)state;
-    unit_init(&net);
-    unit_start(&net);
+    unit_start_with((struct unit_options){0});
     return 0;
 }
 
 int unit_set_up_wide(void **state)
 {
     (void)state;
-    unit_init(&net);
-    net.config.window_frames = 256;
-    net.config.receive_frames = 1024;
-    unit_start(&net);
+    unit_start_with((struct unit_options){.window_frames = 256});
     return 0;
 }
 
@@ -32,15 +54,6 @@ int unit_tear_down(void **state)
     (void)state;
     unit_stop(&net);
     return 0;
-}
-
-void unit_start_window(uint32_t window_frames)
-{
-    unit_stop(&net);
-    unit_init(&net);
-    net.config.window_frames = window_frames;
-    net.config.receive_frames = 4 * window_frames;
-    unit_start(&net);
 }
 
 bool drop_all(struct unit_net *unused, const struct unit_frame *frame)

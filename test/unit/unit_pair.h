@@ -22,8 +22,19 @@ int unit_set_up(void **state);
 /** The same with windows of 256 frames and rings of 1024. */
 int unit_set_up_wide(void **state);
 int unit_tear_down(void **state);
-/** Start both nodes anew with windows of `window_frames` and rings four times as large. */
-void unit_start_window(uint32_t window_frames);
+
+/** What differs from unit_init; 0: nothing does. */
+struct unit_options {
+    uint32_t window_frames; /**< rings are four times as large */
+    uint32_t payload_max_bytes;
+    uint32_t message_max_bytes;
+    uint32_t coalesce_from_frames;
+    uint32_t fill_max_bytes;
+    uint32_t batch_frames; /**< of links that move batches */
+    bool checksum;
+};
+/** Start both nodes, anew if they run. */
+void unit_start_with(struct unit_options options);
 
 static inline struct rawe_engine *engine(unsigned node)
 {

@@ -27,11 +27,8 @@ unsigned sent_count;
 
 void unit_peer_start(bool batches)
 {
-    unit_init(&net);
-    net.config.window_frames = 256;
-    net.config.receive_frames = 1024;
-    net.config.coalesce_from_frames = COALESCE_FROM;
-    unit_start(&net);
+    unit_start_with(
+        (struct unit_options){.window_frames = 256, .coalesce_from_frames = COALESCE_FROM});
     if (batches) {
         unit_use_batches(&net, 16);
     }
