@@ -143,7 +143,7 @@ static void take_step(struct net *net, const struct step *step, uint32_t *sent_b
         break;
     case REPEAT:
         if (net->wire_count != 0) {
-            net_put(net, net_copy(net->wire[step->a % net->wire_count]));
+            put_again(net, net_frame_copy(net->wire[step->a % net->wire_count]));
         }
         break;
     case REORDER:

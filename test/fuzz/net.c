@@ -12,7 +12,6 @@
 
 #include "net_engine.h"
 #include "net_harness.h"
-#include "net_receive.h"
 #include "rawe_conn.h"
 
 /** Turns of net_settle, in simulated time about two minutes. */
@@ -27,23 +26,6 @@
 static uint64_t now_ns(void *net)
 {
     return ((struct net *)net)->now_ns;
-}
-
-struct net_frame *net_copy(const struct net_frame *frame)
-{
-    struct net_frame *copy = fuzz_new(sizeof(*copy));
-    *copy = *frame;
-    copy->batch = 0;
-    copy->bytes = fuzz_copy(frame->bytes, frame->len_bytes);
-    return copy;
-}
-
-void net_frame_free(struct net_frame *frame)
-{
-    if (frame != NULL) {
-        fuzz_delete(frame->bytes);
-        fuzz_delete(frame);
-    }
 }
 
 void net_put(struct net *net, struct net_frame *frame)
@@ -90,62 +72,35 @@ void net_delete(void *memory)
     fuzz_delete(memory);
 }
 
-/** A frame of that length that the node sends; its bytes are still to be written. */
-static struct net_frame *new_frame(const struct net_node *node, size_t len_bytes, unsigned batch)
+/** net_link.put */
+static void put_on_wire(void *context, struct net_frame *frame)
 {
-    struct net_frame *frame = fuzz_new(sizeof(*frame));
-    *frame = (struct net_frame){
-        .from = node->index,
-        .batch = batch,
-        .len_bytes = len_bytes,
-        .bytes = fuzz_new(len_bytes),
-    };
-    return frame;
-}
-
-static void put_on_wire(struct net_node *node, struct net_frame *frame)
-{
-    if (node->link_room != UINT32_MAX) {
-        node->link_room--;
-    }
+    struct net_node *node = context;
     FUZZ_CHECK(++node->net->sent_in_call < NET_FRAMES_A_CALL,
                "a call into the engine does not stop sending");
     net_put(node->net, frame);
 }
 
-static unsigned transmit(void *context, const struct rawe_frame *frames, unsigned count)
+static struct net_link link_of(struct net_node *node)
 {
-    struct net_node *node = context;
-    unsigned taken = 0;
-    FUZZ_CHECK(count != 0, "a transmission of no frame");
-    for (; taken < count && node->link_room != 0; taken++) {
-        struct rawe_header header;
-        struct net_frame *frame = new_frame(node, frames[taken].len_bytes, 0);
-        net_frame_linearize(&node->engine, &frames[taken], frame->bytes, &header);
-        put_on_wire(node, frame);
-    }
-    return taken;
+    return (struct net_link){
+        .engine = &node->engine,
+        .room = &node->link_room,
+        .batch_number = &node->net->batch_number,
+        .put = put_on_wire,
+    };
 }
 
-/** Takes a batch as a whole or not at all. */
+static unsigned transmit(void *context, const struct rawe_frame *frames, unsigned count)
+{
+    struct net_link link = link_of(context);
+    return net_link_transmit(&link, frames, count);
+}
+
 static unsigned transmit_batch(void *context, const struct rawe_frame *frames, unsigned count)
 {
-    struct net_node *node = context;
-    uint32_t len_bytes = net_batch_measure(&node->engine, frames, count);
-    if (node->link_room < count) {
-        return 0;
-    }
-    uint8_t *bytes = fuzz_new(len_bytes);
-    struct net_batch batch = net_batch_linearize(&node->engine, frames, count, bytes);
-    node->net->batch_number++;
-    for (uint32_t i = 0; i < net_batch_frames(&batch); i++) {
-        struct net_frame *frame =
-            new_frame(node, net_batch_frame_bytes(&batch, i), node->net->batch_number);
-        net_batch_cut(&batch, i, frame->bytes);
-        put_on_wire(node, frame);
-    }
-    fuzz_delete(bytes);
-    return count;
+    struct net_link link = link_of(context);
+    return net_link_transmit_batch(&link, frames, count);
 }
 
 /** As the component does: who is known may connect, under the key he has now. */
@@ -332,27 +287,6 @@ static unsigned batch_length(const struct net *net, unsigned position)
     return count;
 }
 
-/** Put the frames together again, and receive them as one. */
-static void receive_batch(struct net *net, unsigned position, unsigned count)
-{
-    struct net_frame **frames = &net->wire[position];
-    struct net_receiver receiver = {
-        .engine = &net->node[1 - frames[0]->from].engine,
-        .now_ns = now_ns,
-        .context = net,
-    };
-    struct net_batch batch = {.segment_bytes = frames[0]->len_bytes - RAWE_ETH_HEADER_BYTES};
-    uint8_t *bytes = fuzz_new(count * frames[0]->len_bytes);
-    batch.bytes = bytes;
-    for (unsigned i = 0; i < count; i++) {
-        batch.len_bytes =
-            net_batch_join(bytes, batch.len_bytes, frames[i]->bytes, frames[i]->len_bytes);
-    }
-    /* What the engine sends in between goes behind all others: `frames` stays where it is. */
-    net_receive_batch(&receiver, &batch);
-    fuzz_delete(bytes);
-}
-
 void net_deliver(struct net *net, unsigned position, bool whole)
 {
     if (net->wire_count == 0) {
@@ -365,7 +299,13 @@ void net_deliver(struct net *net, unsigned position, bool whole)
     }
     unsigned count = whole ? batch_length(net, position) : 1;
     if (net->wire[position]->batch != 0 && whole) {
-        receive_batch(net, position, count);
+        struct net_receiver receives = {
+            .engine = &receiver->engine,
+            .now_ns = now_ns,
+            .context = net,
+        };
+        /* What the engine sends in between goes behind all others: these stay where they are. */
+        net_frames_receive(&receives, &net->wire[position], count);
     } else {
         struct net_frame *frame = net->wire[position];
         rawe_engine_receive(&net->node[1 - frame->from].engine, frame->bytes, frame->len_bytes,

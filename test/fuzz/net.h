@@ -19,6 +19,7 @@
 
 #include "rawe_conn_state.h"
 #include "net_message.h"
+#include "net_wire.h"
 #include "rawe_engine.h"
 
 #define NET_NODES 2u
@@ -32,14 +33,6 @@
 #define NET_FRAMES_A_CALL 20000u
 
 struct net;
-
-/** A frame on the wire, in memory of exactly its length. */
-struct net_frame {
-    unsigned from;
-    unsigned batch; /**< frames with the same number were sent as one batch; 0: alone */
-    size_t len_bytes;
-    uint8_t *bytes;
-};
 
 /** Ledger entry. The tag of a message is its number here. */
 struct net_entry {
@@ -106,8 +99,6 @@ void net_restart(struct net_node *node);
 /** Take a frame off the wire; the caller frees it. NULL when nothing lies there. */
 struct net_frame *net_take(struct net *net, unsigned position);
 void net_put(struct net *net, struct net_frame *frame);
-struct net_frame *net_copy(const struct net_frame *frame);
-void net_frame_free(struct net_frame *frame);
 /** Hand over the frame at a position, with the rest of its batch if `whole`. */
 void net_deliver(struct net *net, unsigned position, bool whole);
 /** Flush and let timers expire. */

@@ -229,9 +229,8 @@ void net_forge(struct net_node *victim, enum rawe_lane lane, const struct net_fo
     memcpy(buffer + RAWE_MAC_BYTES, attacker->engine.config.mac, RAWE_MAC_BYTES);
     write_number(buffer + 2 * RAWE_MAC_BYTES, 2, RAWE_ETHERTYPE_DEFAULT);
     len_bytes = rawe_frame_seal(buffer, &header, victim->engine.config.checksum);
-    struct net_frame *frame = fuzz_new(sizeof(*frame));
+    struct net_frame *frame = net_frame_new(len_bytes);
     frame->from = attacker->index;
-    frame->bytes = fuzz_copy(buffer, len_bytes);
-    frame->len_bytes = len_bytes;
+    memcpy(frame->bytes, buffer, len_bytes);
     net_put(net, frame);
 }

@@ -24,7 +24,7 @@ static uint64_t round_trips_counted(void)
 static uint32_t doomed[64];
 static unsigned doomed_count;
 
-static bool drop_doomed_once(struct unit_net *unused, const struct unit_frame *frame)
+static bool drop_doomed_once(struct unit_net *unused, const struct net_frame *frame)
 {
     (void)unused;
     if (frame->header.type != RAWE_FRAME_DATA || frame->from != 0) {
@@ -61,11 +61,11 @@ static void in_flight(unsigned count)
 /** Hand node 0 an acknowledgement: `beyond` its una, with a SACK block. */
 static void acknowledge(uint32_t beyond, const uint8_t *sack, size_t sack_bytes)
 {
-    struct unit_frame *frame = unit_forge(
+    struct net_frame *frame = unit_forge(
         &net, 1, RAWE_LANE_EXPRESS,
         (struct rawe_header){.type = RAWE_FRAME_ACK, .acknowledgement = beyond}, sack, sack_bytes);
     unit_receive(&net, frame);
-    unit_frame_free(frame);
+    net_frame_free(frame);
 }
 
 /** Node 1 got the messages of in_flight(count), each once, in whatever order. */
@@ -293,7 +293,7 @@ static void rawe_conn_detect_losses__overtaking_beyond_the_window_is_a_loss(void
 {
     (void)state;
     in_flight(20);
-    struct unit_frame *late = unit_wire_take(&net);
+    struct net_frame *late = unit_wire_take(&net);
     unit_run(&net, 200 * UNIT_US, 20 * UNIT_US);
     unit_wire_put(&net, late);
     unit_settle(&net);
@@ -341,12 +341,12 @@ static void rawe_conn_detect_losses__a_late_answer_is_still_understood(void **st
     while (counters(0)->probes_sent < 3) {
         unit_run(&net, 20 * UNIT_US, 20 * UNIT_US);
     }
-    struct unit_frame *first = unit_wire_take(&net);
+    struct net_frame *first = unit_wire_take(&net);
     unit_wire_clear(&net);
     unit_receive(&net, first);
-    unit_frame_free(first);
+    net_frame_free(first);
     rawe_engine_flush(&net.node[1].engine, net.now_ns);
-    struct unit_frame *answer = unit_wire_take(&net);
+    struct net_frame *answer = unit_wire_take(&net);
     assert_int_equal(answer->header.flags & RAWE_FLAG_PROBE_ANSWER, RAWE_FLAG_PROBE_ANSWER);
     unit_receive(&net, answer);
     assert_int_equal(counters(0)->frames_resent, 1);
@@ -356,7 +356,7 @@ static void rawe_conn_detect_losses__a_late_answer_is_still_understood(void **st
     net.now_ns += UNIT_MS;
     unit_receive(&net, answer);
     assert_int_equal(counters(0)->frames_resent, 1);
-    unit_frame_free(answer);
+    net_frame_free(answer);
     net.node[1].paused = false;
     finish();
     assert_all_arrived(1);
@@ -373,13 +373,13 @@ static void rawe_conn_detect_losses__answers_to_probes_never_sent(void **state)
     }
     static const uint32_t numbers[] = {0, 3, 4, 100, UINT32_MAX, 0x80000000, 0x80000002};
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
-        struct unit_frame *frame = unit_forge(&net, 1, RAWE_LANE_EXPRESS,
-                                              (struct rawe_header){.type = RAWE_FRAME_ACK,
-                                                                   .flags = RAWE_FLAG_PROBE_ANSWER,
-                                                                   .sequence = numbers[i]},
-                                              NULL, 0);
+        struct net_frame *frame = unit_forge(&net, 1, RAWE_LANE_EXPRESS,
+                                             (struct rawe_header){.type = RAWE_FRAME_ACK,
+                                                                  .flags = RAWE_FLAG_PROBE_ANSWER,
+                                                                  .sequence = numbers[i]},
+                                             NULL, 0);
         unit_receive(&net, frame);
-        unit_frame_free(frame);
+        net_frame_free(frame);
     }
     assert_int_equal(counters(0)->frames_resent, 0);
     assert_int_equal(end(0)->sendwin.in_flight, 5);
@@ -423,10 +423,10 @@ static void rawe_conn_detect_losses__a_receiver_that_wakes_frame_by_frame(void *
     net.node[1].paused = false;
     /* One frame a turn, each acknowledged before the next is read. */
     for (unsigned turns = 0; turns < 10000 && net.node[1].message_count < 30; turns++) {
-        struct unit_frame *frame = unit_wire_take(&net);
+        struct net_frame *frame = unit_wire_take(&net);
         assert_non_null(frame);
         unit_receive(&net, frame);
-        unit_frame_free(frame);
+        net_frame_free(frame);
         net.now_ns += 150 * UNIT_US;
         for (unsigned i = 0; i < 2; i++) {
             rawe_engine_advance(&net.node[i].engine, net.now_ns);
@@ -438,7 +438,7 @@ static void rawe_conn_detect_losses__a_receiver_that_wakes_frame_by_frame(void *
             frame = unit_wire_take(&net);
             if (frame->to == 0) {
                 unit_receive(&net, frame);
-                unit_frame_free(frame);
+                net_frame_free(frame);
             } else {
                 unit_wire_put(&net, frame);
             }

@@ -50,7 +50,7 @@ static void rawe_conn_batch_validate__first_a_batch_of_known_content(void **stat
     assert_int_equal(end(0)->batch, RAWE_BATCH_VALIDATING);
     unsigned count = unit_wire_count(&net);
     assert_in_range(count, 2, 10);
-    for (const struct unit_frame *frame = net.wire; frame != NULL; frame = frame->next) {
+    for (const struct net_frame *frame = net.wire; frame != NULL; frame = frame->next) {
         assert_int_equal(frame->batch, 1);
         assert_int_equal(frame->bytes[RAWE_PAYLOAD_OFFSET], RAWE_FRAGMENT_VALIDATION);
     }
@@ -150,7 +150,7 @@ static void rawe_conn_batch_conclude__three_validations_lost_altogether(void **s
     assert_int_equal(counters(0)->congestion_events, 0); /* validation says nothing of congestion */
 }
 
-static bool drop_sequence(struct unit_net *of, const struct unit_frame *frame)
+static bool drop_sequence(struct unit_net *of, const struct net_frame *frame)
 {
     if (frame->batch != 0 && frame->header.sequence == of->filter_count) {
         of->filter_count = UINT32_MAX;
@@ -183,7 +183,7 @@ static void rawe_conn_batch_conclude__a_frame_of_the_validation_lost(void **stat
 
 static unsigned batches_to_lose;
 
-static bool lose_first_batches(struct unit_net *of, const struct unit_frame *frame)
+static bool lose_first_batches(struct unit_net *of, const struct net_frame *frame)
 {
     (void)of;
     return frame->batch == 0 || frame->batch > batches_to_lose;
@@ -200,7 +200,7 @@ static void rawe_conn_batch_conclude__lost_twice_and_then_good(void **state)
     assert_int_equal(counters(0)->validations_failed, 0);
 }
 
-static bool garble_validations(struct unit_net *of, const struct unit_frame *frame)
+static bool garble_validations(struct unit_net *of, const struct net_frame *frame)
 {
     (void)of;
     if (frame->batch != 0 && frame->bytes[RAWE_PAYLOAD_OFFSET] == RAWE_FRAGMENT_VALIDATION) {
@@ -311,7 +311,7 @@ static void rawe_conn_batch_transmit__long_messages(void **state)
     assert_true(net.batches_placed > 10);
 }
 
-static bool drop_some(struct unit_net *of, const struct unit_frame *frame)
+static bool drop_some(struct unit_net *of, const struct net_frame *frame)
 {
     (void)frame;
     of->filter_count = of->filter_count * 1664525u + 1013904223u;
@@ -384,7 +384,7 @@ static void rawe_conn_batch_transmit__packed_messages_leave_room_for_the_envelop
 static unsigned probes_plain, probes_in_envelope;
 static bool envelopes_lost;
 
-static bool count_probes(struct unit_net *of, const struct unit_frame *frame)
+static bool count_probes(struct unit_net *of, const struct net_frame *frame)
 {
     (void)of;
     if (frame->from == 0 && frame->header.type == RAWE_FRAME_PROBE) {

@@ -34,9 +34,9 @@ static void receive_close(uint32_t acknowledgement, uint8_t flags)
     struct rawe_header header = {.type = RAWE_FRAME_CLOSE, .flags = flags};
     header.acknowledgement = acknowledgement;
     unit_wire_clear(&net);
-    struct unit_frame *close = unit_forge(&net, 1, RAWE_LANE_EXPRESS, header, NULL, 0);
+    struct net_frame *close = unit_forge(&net, 1, RAWE_LANE_EXPRESS, header, NULL, 0);
     unit_receive(&net, close);
-    unit_frame_free(close);
+    net_frame_free(close);
     assert_int_equal(end(0)->handshake.state, RAWE_CONN_PEER_CLOSED);
 }
 
@@ -44,12 +44,12 @@ static void receive_close(uint32_t acknowledgement, uint8_t flags)
 static void disown(void)
 {
     struct rawe_header header = {.type = RAWE_FRAME_CLOSE, .flags = RAWE_FLAG_REPLY};
-    struct unit_frame *close = unit_forge(&net, 1, RAWE_LANE_EXPRESS, header, NULL, 0);
+    struct net_frame *close = unit_forge(&net, 1, RAWE_LANE_EXPRESS, header, NULL, 0);
     unit_receive(&net, close);
-    unit_frame_free(close);
+    net_frame_free(close);
 }
 
-static bool drop_acks(struct unit_net *of, const struct unit_frame *frame)
+static bool drop_acks(struct unit_net *of, const struct net_frame *frame)
 {
     (void)of;
     return frame->header.type != RAWE_FRAME_ACK;

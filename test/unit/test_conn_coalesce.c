@@ -215,7 +215,7 @@ static void rawe_conn_coalesce__messages_of_every_length(void **state)
     for (unsigned length = 0; length < LIMIT_BYTES / 2; length++) {
         copy((uint8_t)length, length);
         if (length % 60 == 59) {
-            for (const struct unit_frame *frame = net.wire; frame != NULL; frame = frame->next) {
+            for (const struct net_frame *frame = net.wire; frame != NULL; frame = frame->next) {
                 (void)messages_in(frame);
             }
             finish();

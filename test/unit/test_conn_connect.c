@@ -11,7 +11,7 @@
 #include "rawe_conn.h"
 
 /** Drops the first `filter_count` CONNECT frames. */
-static bool drop_first_connects(struct unit_net *of, const struct unit_frame *frame)
+static bool drop_first_connects(struct unit_net *of, const struct net_frame *frame)
 {
     if (frame->header.type == RAWE_FRAME_CONNECT && of->filter_count != 0) {
         of->filter_count--;

@@ -143,7 +143,7 @@ static void rawe_conn_write_header__as_of_now(void **state)
     unit_settle(&net);
     unit_set_credit(&net, 0, 99);
     assert_int_equal(unit_copy_message(end(0), 1, 10), RAWE_STATUS_DONE);
-    struct unit_frame *frame = unit_wire_take(&net);
+    struct net_frame *frame = unit_wire_take(&net);
     assert_non_null(frame);
     assert_int_equal(frame->header.type, RAWE_FRAME_DATA);
     assert_int_equal(frame->header.flags & RAWE_FLAG_RESENT, 0);

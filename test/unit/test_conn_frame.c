@@ -11,7 +11,7 @@
 
 /* rawe_conn_window_full */
 
-static bool drop_sequence_filter_count(struct unit_net *of, const struct unit_frame *frame)
+static bool drop_sequence_filter_count(struct unit_net *of, const struct net_frame *frame)
 {
     return frame->header.type != RAWE_FRAME_DATA || frame->header.sequence != of->filter_count;
 }
@@ -76,7 +76,7 @@ static void rawe_conn_window_room__never_beyond_credit_and_congestion_window(voi
 
 static bool seen_number[4096];
 
-static bool note_message_numbers(struct unit_net *of, const struct unit_frame *frame)
+static bool note_message_numbers(struct unit_net *of, const struct net_frame *frame)
 {
     struct rawe_fragment fragment;
     const uint8_t *cursor = frame->bytes + RAWE_PAYLOAD_OFFSET;

@@ -136,9 +136,9 @@ static void rawe_conn_inplace_add__the_rest_comes_in_plain_frames(void **state)
     unsigned count = first + unit_segments(batch + first, 1, 5000);
     unit_receive_segments(batch, first + 2);
     unit_put_segments(batch + first + 2, count - first - 2);
-    for (struct unit_frame *frame; (frame = unit_wire_take(&net)) != NULL;) {
+    for (struct net_frame *frame; (frame = unit_wire_take(&net)) != NULL;) {
         unit_receive(&net, frame); /* cut by the sender's device, each comes alone */
-        unit_frame_free(frame);
+        net_frame_free(frame);
     }
     assert_int_equal(net.node[1].message_count, 2);
     unit_assert_fragmented(1, 1, 5000);
@@ -212,7 +212,7 @@ static void rawe_conn_inplace_buffer__without_memory(void **state)
     unsigned count = unit_segments(batch, 0, 1500);
     count += unit_segments(batch + count, 1, 500);
     unit_put_segments(batch, count);
-    const struct unit_frame *first = net.wire;
+    const struct net_frame *first = net.wire;
     unit_allocations_left = 0;
     assert_false(rawe_engine_plan(
         engine(1), first->bytes + RAWE_MAC_BYTES, first->bytes + RAWE_ETH_HEADER_BYTES,
@@ -257,7 +257,7 @@ static void rawe_conn_inplace_spill__without_memory_it_stays(void **state)
     const struct rawe_conn *whose = engine(1)->inplace.conn;
     assert_ptr_equal(whose, end(1));
     unit_put_segments(batch + first + 2, 1);
-    struct unit_frame *frame = unit_wire_take(&net);
+    struct net_frame *frame = unit_wire_take(&net);
     unit_allocations_left = 0;
     assert_null(rawe_conn_inplace_buffer(engine(1)));
     assert_false(rawe_conn_inplace_spill(engine(1)));
@@ -268,7 +268,7 @@ static void rawe_conn_inplace_spill__without_memory_it_stays(void **state)
     assert_int_equal(engine(1)->counters.no_buffer, 1);
     assert_int_equal(end(1)->recvwin.acktr->next, net.segment_sequence - 1);
     unit_receive(&net, frame);
-    unit_frame_free(frame);
+    net_frame_free(frame);
     unit_receive_segments(batch + first + 3, count - first - 3);
     assert_int_equal(net.node[1].message_count, 2);
     unit_assert_fragmented(1, 1, 5000);

@@ -116,10 +116,10 @@ static void rawe_conn_inplace_add__longer_than_the_batch(void **state)
     assert_int_equal(net.node[1].message_count, 1);
     assert_int_equal(engine(1)->counters.dropped_misplaced, 1);
     unit_put_segments(&batch[1], 1);
-    struct unit_frame *frame = unit_wire_take(&net);
+    struct net_frame *frame = unit_wire_take(&net);
     frame->batch = 0; /* the same in a plain frame */
     unit_receive(&net, frame);
-    unit_frame_free(frame);
+    net_frame_free(frame);
     assert_int_equal(engine(1)->counters.dropped_fragment, 1);
 }
 
@@ -167,12 +167,12 @@ static void rawe_conn_inplace_add__a_frame_of_another_connection(void **state)
     batch[1] = unit_segment(0, 1000, 2000);
     batch[2] = unit_segment(1, 0, 10);
     unit_put_segments(batch, 3);
-    struct unit_frame *second = net.wire->next;
+    struct net_frame *second = net.wire->next;
     second->header.connection_id = express->handshake.local_id;
     second->header.sequence = 0;
     unit_frame_encode(second);
     /* Together they would be whole, but neither connection has the whole of it. */
-    const struct unit_frame *frame = net.wire;
+    const struct net_frame *frame = net.wire;
     struct rawe_placement placement;
     assert_true(rawe_engine_plan(
         engine(1), frame->bytes + RAWE_MAC_BYTES, frame->bytes + RAWE_ETH_HEADER_BYTES,
@@ -209,7 +209,7 @@ static void rawe_conn_inplace_add__other_kinds_in_the_middle(void **state)
         batch[2] = unit_segment(2 * i + 1, 1000, 3000);
         batch[3] = unit_segment(2 * i + 1, 2000, 3000);
         unit_put_segments(batch, 4);
-        struct unit_frame *third = net.wire->next->next;
+        struct net_frame *third = net.wire->next->next;
         third->bytes[RAWE_PAYLOAD_OFFSET] = kinds[i];
         unit_step(&net);
         unit_wire_clear(&net);

@@ -9,7 +9,7 @@
 
 #include "rawe_conn.h"
 
-static bool drop_from_node_1(struct unit_net *unused, const struct unit_frame *frame)
+static bool drop_from_node_1(struct unit_net *unused, const struct net_frame *frame)
 {
     (void)unused;
     return frame->from != 1;
@@ -42,7 +42,7 @@ static void rawe_conn_output__link_full_at_every_place(void **state)
     assert_true(counters(0)->link_stalls > 20);
 }
 
-static bool drop_every_third_data(struct unit_net *of, const struct unit_frame *frame)
+static bool drop_every_third_data(struct unit_net *of, const struct net_frame *frame)
 {
     return frame->header.type != RAWE_FRAME_DATA || of->filter_count++ % 3 != 0;
 }
@@ -75,7 +75,7 @@ static void rawe_conn_output__resends_with_a_link_that_is_nearly_always_full(voi
     net.node[1].link_room = UINT32_MAX;
 }
 
-static bool drop_some(struct unit_net *of, const struct unit_frame *frame)
+static bool drop_some(struct unit_net *of, const struct net_frame *frame)
 {
     (void)frame;
     of->filter_count = of->filter_count * 1664525u + 1013904223u;

@@ -45,7 +45,7 @@ static void make_heads(struct rawe_fragment fragment)
     placement.data_bytes = DATA_BYTES;
     for (uint32_t i = 0; i < FRAMES; i++) {
         rawe_fragment_encode(payload, &fragment);
-        struct unit_frame *frame =
+        struct net_frame *frame =
             unit_forge(&net, 0, RAWE_LANE_BULK,
                        (struct rawe_header){.type = RAWE_FRAME_BULK,
                                             .sequence = end(1)->recvwin.acktr->next + i},
@@ -53,7 +53,7 @@ static void make_heads(struct rawe_fragment fragment)
         memcpy(source_mac, frame->bytes + RAWE_MAC_BYTES, RAWE_MAC_BYTES);
         memcpy(heads + i * placement.head_bytes, frame->bytes + RAWE_ETH_HEADER_BYTES,
                placement.head_bytes);
-        unit_frame_free(frame);
+        net_frame_free(frame);
         fragment.offset += fragment.data_bytes;
     }
 }

@@ -30,13 +30,13 @@ static void receive_connect(unsigned from, const struct rawe_connect *connect, b
 {
     uint8_t payload[RAWE_CONNECT_BYTES];
     rawe_connect_encode(payload, connect);
-    struct unit_frame *frame = unit_forge(&net, from, RAWE_LANE_EXPRESS,
-                                          (struct rawe_header){.type = RAWE_FRAME_CONNECT,
-                                                               .flags = reply ? RAWE_FLAG_REPLY : 0,
-                                                               .connection_id = to_id},
-                                          payload, sizeof(payload));
+    struct net_frame *frame = unit_forge(&net, from, RAWE_LANE_EXPRESS,
+                                         (struct rawe_header){.type = RAWE_FRAME_CONNECT,
+                                                              .flags = reply ? RAWE_FLAG_REPLY : 0,
+                                                              .connection_id = to_id},
+                                         payload, sizeof(payload));
     unit_receive(&net, frame);
-    unit_frame_free(frame);
+    net_frame_free(frame);
 }
 
 static struct unit_send send_again;
@@ -64,11 +64,11 @@ static void rawe_conn_receive_connect__both_ask_at_once(void **state)
     assert_works_both_ways();
 }
 
-static bool repeat_connects(struct unit_net *of, const struct unit_frame *frame)
+static bool repeat_connects(struct unit_net *of, const struct net_frame *frame)
 {
     if (frame->header.type == RAWE_FRAME_CONNECT) {
-        unit_wire_put(of, unit_frame_copy(frame));
-        unit_wire_put(of, unit_frame_copy(frame));
+        unit_wire_put(of, net_frame_copy(frame));
+        unit_wire_put(of, net_frame_copy(frame));
     }
     return true;
 }
@@ -83,14 +83,14 @@ static void rawe_conn_receive_connect__every_connect_three_times(void **state)
     assert_int_equal(counters(0)->frames_resent + counters(1)->frames_resent, 0);
 }
 
-static struct unit_frame *deferred[64];
+static struct net_frame *deferred[64];
 static unsigned deferred_count;
 
-static bool keep_connects(struct unit_net *unused, const struct unit_frame *frame)
+static bool keep_connects(struct unit_net *unused, const struct net_frame *frame)
 {
     (void)unused;
     if (frame->header.type == RAWE_FRAME_CONNECT && deferred_count < 64) {
-        deferred[deferred_count++] = unit_frame_copy(frame);
+        deferred[deferred_count++] = net_frame_copy(frame);
     }
     return true;
 }
@@ -99,7 +99,7 @@ static void receive_deferred(void)
 {
     for (unsigned i = 0; i < deferred_count; i++) {
         unit_receive(&net, deferred[i]);
-        unit_frame_free(deferred[i]);
+        net_frame_free(deferred[i]);
         unit_settle(&net);
     }
     deferred_count = 0;
@@ -319,7 +319,7 @@ static void rawe_conn_receive_connect__a_done_that_sends_again(void **state)
     assert_works_both_ways();
 }
 
-static bool drop_replies_to_node_0(struct unit_net *unused, const struct unit_frame *frame)
+static bool drop_replies_to_node_0(struct unit_net *unused, const struct net_frame *frame)
 {
     (void)unused;
     return frame->to != 0 || frame->header.type != RAWE_FRAME_CONNECT ||
@@ -389,7 +389,7 @@ static void rawe_conn_receive_connect__after_a_close_an_old_request_opens_nothin
         if (deferred[i]->to == 1) {
             unit_receive(&net, deferred[i]);
         }
-        unit_frame_free(deferred[i]);
+        net_frame_free(deferred[i]);
     }
     deferred_count = 0;
     assert_int_equal(end(1)->handshake.state, RAWE_CONN_PEER_CLOSED);

@@ -14,12 +14,12 @@
 
 static void receive_control(unsigned from, uint8_t type, uint32_t sequence, uint32_t beyond)
 {
-    struct unit_frame *frame = unit_forge(
+    struct net_frame *frame = unit_forge(
         &net, from, RAWE_LANE_EXPRESS,
         (struct rawe_header){.type = type, .sequence = sequence, .acknowledgement = beyond}, NULL,
         0);
     unit_receive(&net, frame);
-    unit_frame_free(frame);
+    net_frame_free(frame);
 }
 
 static void rawe_conn_receive__acknowledges_what_was_never_sent(void **state)
@@ -36,14 +36,14 @@ static void rawe_conn_receive__acknowledges_what_was_never_sent(void **state)
         size_t len_bytes = put_fragment(
             payload, (struct rawe_fragment){.kind = RAWE_FRAGMENT_MESSAGE, .data_bytes = 20}, 1);
         for (uint32_t beyond = 2; beyond < 0x7FFFFFFF; beyond *= 3) {
-            struct unit_frame *frame =
+            struct net_frame *frame =
                 unit_forge(&net, 0, RAWE_LANE_EXPRESS,
                            (struct rawe_header){.type = types[i],
                                                 .sequence = end(1)->recvwin.acktr->next,
                                                 .acknowledgement = beyond},
                            payload, len_bytes);
             unit_receive(&net, frame);
-            unit_frame_free(frame);
+            net_frame_free(frame);
             assert_int_equal(counters(1)->dropped_ack, ++count);
         }
     }
@@ -109,7 +109,7 @@ static void rawe_conn_receive__on_a_connection_that_is_not_open(void **state)
     assert_int_equal(net.node[1].message_count, 0);
 }
 
-static bool drop_replies_to_node_0(struct unit_net *unused, const struct unit_frame *frame)
+static bool drop_replies_to_node_0(struct unit_net *unused, const struct net_frame *frame)
 {
     (void)unused;
     return frame->to != 0 || frame->header.type != RAWE_FRAME_CONNECT ||
@@ -143,12 +143,12 @@ static void rawe_conn_receive__close_twice(void **state)
     (void)state;
     connect_nodes();
     unit_close(&net, 0, RAWE_LANE_EXPRESS);
-    struct unit_frame *close = unit_wire_take(&net);
+    struct net_frame *close = unit_wire_take(&net);
     assert_int_equal(close->header.type, RAWE_FRAME_CLOSE);
     unit_receive(&net, close);
     uint64_t dropped = counters(1)->dropped_connection;
     unit_receive(&net, close);
-    unit_frame_free(close);
+    net_frame_free(close);
     assert_int_equal(end(1)->handshake.state, RAWE_CONN_PEER_CLOSED);
     assert_int_equal(counters(1)->dropped_connection, dropped + 1);
 }

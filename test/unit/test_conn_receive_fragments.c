@@ -130,7 +130,7 @@ static void place__every_length_through_the_wire(void **state)
     assert_int_equal(net.node[1].message_count, 0);
 }
 
-static bool drop_every_fifth(struct unit_net *of, const struct unit_frame *frame)
+static bool drop_every_fifth(struct unit_net *of, const struct net_frame *frame)
 {
     (void)frame;
     return of->filter_count++ % 5 != 0;
@@ -244,7 +244,7 @@ static void add_fragment__a_callback_sends_while_more_are_whole(void **state)
     unit_wire_clear(&net);
 }
 
-static bool drop_some(struct unit_net *of, const struct unit_frame *frame)
+static bool drop_some(struct unit_net *of, const struct net_frame *frame)
 {
     (void)frame;
     of->filter_count = of->filter_count * 1664525u + 1013904223u;

@@ -18,7 +18,7 @@ static uint64_t handle_key;
 
 /** Frames that take the long way. */
 static struct {
-    struct unit_frame *frame;
+    struct net_frame *frame;
     uint64_t due_ns;
 } late[4096];
 static unsigned late_count;
@@ -47,7 +47,7 @@ static int tear_down(void **state)
 {
     (void)state;
     for (unsigned i = 0; i < late_count; i++) {
-        unit_frame_free(late[i].frame);
+        net_frame_free(late[i].frame);
     }
     unit_stop(&net);
     return 0;
@@ -58,11 +58,11 @@ static void step(void)
 {
     unsigned count = unit_wire_count(&net);
     for (unsigned i = 0; i < count; i++) {
-        struct unit_frame *frame = unit_wire_take(&net);
+        struct net_frame *frame = unit_wire_take(&net);
         bool is_data = frame->header.type == RAWE_FRAME_BULK;
         if (is_data && lose_one) {
             lose_one = false;
-            unit_frame_free(frame);
+            net_frame_free(frame);
         } else if (is_data && late_every != 0 && seen++ % late_every == 0) {
             assert_true(late_count < 4096);
             late[late_count].frame = frame;
@@ -159,7 +159,7 @@ static void rawe_conn_receive__duplicates_of_the_network_widen_nothing(void **st
     late_every = 0;
     for (unsigned i = 0; i < 100; i++) {
         unit_send_put(end(0), &send_, data, 5000, handle_index, handle_key, 0);
-        unit_wire_put(&net, unit_frame_copy(net.wire));
+        unit_wire_put(&net, net_frame_copy(net.wire));
         for (unsigned k = 0; k < 20; k++) {
             step();
         }

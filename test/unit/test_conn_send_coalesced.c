@@ -26,7 +26,7 @@ static void send_coalesced__something_else_is_sent(void **state)
     unit_fill(data, sizeof(data), 3);
     unit_send_message(end(0), &send, 3, data, sizeof(data));
     assert_null(end(0)->coalescing);
-    const struct unit_frame *third = net.wire->next->next;
+    const struct net_frame *third = net.wire->next->next;
     assert_int_equal(messages_in(third), 2); /* what was there before goes before */
     assert_int_equal(third->next->bytes[RAWE_PAYLOAD_OFFSET], RAWE_FRAGMENT_PART);
     finish();
@@ -72,7 +72,7 @@ static void send_coalesced__a_hole_keeps_the_window_from_sliding(void **state)
     unit_start_with((struct unit_options){.coalesce_from_frames = 1, .window_frames = 16});
     unit_connect(&net, RAWE_LANE_EXPRESS);
     copy(1, 10);
-    struct unit_frame *late = unit_wire_take(&net);
+    struct net_frame *late = unit_wire_take(&net);
     unsigned count = 1;
     for (unsigned i = 0; i < 200; i++) {
         count += unit_copy_message(end(0), 1, 20) == RAWE_STATUS_DONE;
@@ -111,7 +111,7 @@ static void rawe_conn_coalesce_flush__acknowledgement_rides_along(void **state)
     (void)state;
     connect_busy();
     assert_int_equal(unit_copy_message(end(1), 1, 10), RAWE_STATUS_DONE);
-    struct unit_frame *frames[COALESCE_FROM + 1];
+    struct net_frame *frames[COALESCE_FROM + 1];
     for (unsigned i = 0; i <= COALESCE_FROM; i++) {
         frames[i] = unit_wire_take(&net);
     }
@@ -130,7 +130,7 @@ static void rawe_conn_coalesce_flush__acknowledgement_rides_along(void **state)
     for (unsigned i = 0; i < COALESCE_FROM; i++) {
         unit_wire_put(&net, frames[i]);
     }
-    unit_frame_free(frames[COALESCE_FROM]);
+    net_frame_free(frames[COALESCE_FROM]);
     finish();
     assert_int_equal(net.node[1].message_count, COALESCE_FROM + 1);
 }
@@ -185,7 +185,7 @@ static void rawe_conn_coalesce_flush__lost_and_sent_again(void **state)
     copy(9, 10);
     copy(10, 10);
     flush(0);
-    struct unit_frame *lost = last_frame();
+    struct net_frame *lost = last_frame();
     assert_int_equal(messages_in(lost), 3);
     lost->header.key ^= 1; /* garbled on the way */
     unit_frame_encode(lost);
@@ -200,10 +200,10 @@ static void rawe_conn_coalesce_flush__drained_only_after_it(void **state)
     (void)state;
     connect_busy();
     copy(1, 10);
-    struct unit_frame *frame;
+    struct net_frame *frame;
     while ((frame = unit_wire_take(&net)) != NULL) {
         unit_receive(&net, frame);
-        unit_frame_free(frame);
+        net_frame_free(frame);
     }
     flush(1);
     end(1)->recvwin.ack_now = true;
@@ -211,7 +211,7 @@ static void rawe_conn_coalesce_flush__drained_only_after_it(void **state)
     flush(1);
     frame = unit_wire_take(&net);
     unit_receive(&net, frame); /* acknowledges all that has been sent */
-    unit_frame_free(frame);
+    net_frame_free(frame);
     assert_int_equal(end(0)->sendwin.una, end(0)->sendwin.next);
     assert_false(rawe_conn_drained(end(0)));
     finish();
@@ -237,10 +237,10 @@ static void hold_and_be_closed(void)
     copy(1, 10);
     unit_wire_clear(&net);
     unit_close(&net, 1, RAWE_LANE_EXPRESS);
-    struct unit_frame *close = unit_wire_take(&net);
+    struct net_frame *close = unit_wire_take(&net);
     assert_int_equal(close->header.type, RAWE_FRAME_CLOSE);
     unit_receive(&net, close);
-    unit_frame_free(close);
+    net_frame_free(close);
     assert_int_equal(end(0)->handshake.state, RAWE_CONN_CONNECTING);
     assert_non_null(end(0)->coalescing);
     assert_false(rawe_conn_drained(end(0)));
@@ -279,10 +279,10 @@ static void rawe_conn_coalesce_flush__not_for_want_of_a_place_in_the_window(void
         unit_send_message(end(0), &sends[i], 3, data, sizeof(data));
     }
     while (end(0)->handshake.state != RAWE_CONN_OPEN) {
-        struct unit_frame *frame = unit_wire_take(&net);
+        struct net_frame *frame = unit_wire_take(&net);
         assert_non_null(frame);
         unit_receive(&net, frame);
-        unit_frame_free(frame);
+        net_frame_free(frame);
     }
     /* The peer's credit comes before the end of the round: what is queued goes first. */
     end(0)->peer_credit = 16;

@@ -102,7 +102,7 @@ static unsigned batches_on_wire(void)
 {
     unsigned count = 0, number = 0;
     size_t first_bytes = 0, last_bytes = 0;
-    for (const struct unit_frame *frame = net.wire; frame != NULL; frame = frame->next) {
+    for (const struct net_frame *frame = net.wire; frame != NULL; frame = frame->next) {
         if (frame->from != 0 || frame->batch == 0) {
             continue;
         }
@@ -435,7 +435,7 @@ static void joins__messages_of_every_length(void **state)
     assert_true(counters(0)->batches_sent < send_count);
 }
 
-static bool drop_some(struct unit_net *of, const struct unit_frame *frame)
+static bool drop_some(struct unit_net *of, const struct net_frame *frame)
 {
     (void)frame;
     of->filter_count = of->filter_count * 1664525u + 1013904223u;

@@ -160,7 +160,7 @@ static void report_transmitted__a_copied_message_is_done_at_once(void **state)
     assert_delivered(1, 100);
 }
 
-static bool drop_first(struct unit_net *of, const struct unit_frame *frame)
+static bool drop_first(struct unit_net *of, const struct net_frame *frame)
 {
     return !(frame->header.type == RAWE_FRAME_BULK && of->filter_count++ < 7);
 }
@@ -289,7 +289,7 @@ static void output__a_completion_waits_for_another(void **state)
 
 /* rawe_conn_send_rebased */
 
-static bool drop_a_third(struct unit_net *of, const struct unit_frame *frame)
+static bool drop_a_third(struct unit_net *of, const struct net_frame *frame)
 {
     (void)frame;
     of->filter_count = of->filter_count * 1664525u + 1013904223u;
@@ -368,9 +368,9 @@ static void rawe_conn_send_rebased__some_acknowledged_already(void **state)
     unit_connect(&net, RAWE_LANE_BULK);
     send_one(0, SEND_BYTES);
     for (unsigned i = 0; i < 4; i++) { /* half of it arrives and is acknowledged */
-        struct unit_frame *frame = unit_wire_take(&net);
+        struct net_frame *frame = unit_wire_take(&net);
         unit_receive(&net, frame);
-        unit_frame_free(frame);
+        net_frame_free(frame);
     }
     unit_wire_clear(&net);
     unit_run(&net, 200 * UNIT_US, 50 * UNIT_US);

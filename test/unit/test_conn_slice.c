@@ -18,7 +18,7 @@ static struct unit_send sends[4];
 static unsigned slices_to_drop;
 
 /** The path's MTU has been lowered. */
-static bool drop_large(struct unit_net *unused, const struct unit_frame *frame)
+static bool drop_large(struct unit_net *unused, const struct net_frame *frame)
 {
     (void)unused;
     if (frame->header.type == RAWE_FRAME_SLICE && slices_to_drop != 0) {
@@ -145,10 +145,10 @@ static void receive_slice(uint32_t sequence, struct rawe_slice slice, size_t dat
     uint8_t payload[RAWE_SLICE_BYTES + 1400] = {0};
     struct rawe_header header = {.type = RAWE_FRAME_SLICE, .sequence = sequence};
     rawe_slice_encode(payload, &slice);
-    struct unit_frame *frame =
+    struct net_frame *frame =
         unit_forge(&net, 0, RAWE_LANE_EXPRESS, header, payload, RAWE_SLICE_BYTES + data_bytes);
     unit_receive(&net, frame);
-    unit_frame_free(frame);
+    net_frame_free(frame);
 }
 
 static void rawe_conn_take_slice__lengths_that_do_not_add_up(void **state)

@@ -38,7 +38,7 @@ static int tear_down(void **state)
 }
 
 /** The path's MTU has become smaller. */
-static bool drop_large(struct unit_net *unused, const struct unit_frame *frame)
+static bool drop_large(struct unit_net *unused, const struct net_frame *frame)
 {
     (void)unused;
     return frame->header.payload_bytes <= 600;
@@ -145,7 +145,7 @@ static void stall__is_not_a_loss_of_a_frame_now_and_then(void **state)
 
 static uint32_t longest_bytes;
 
-static bool note_longest(struct unit_net *unused, const struct unit_frame *frame)
+static bool note_longest(struct unit_net *unused, const struct net_frame *frame)
 {
     (void)unused;
     if (frame->header.payload_bytes > longest_bytes) {

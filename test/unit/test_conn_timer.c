@@ -36,7 +36,7 @@ static void rawe_conn_alive__a_peer_outside_mpi_is_not_given_up(void **state)
 static uint64_t probe_times_ns[PROBES_MAX];
 static unsigned probe_count;
 
-static bool note_probes_drop_all(struct unit_net *of, const struct unit_frame *frame)
+static bool note_probes_drop_all(struct unit_net *of, const struct net_frame *frame)
 {
     if (frame->header.type == RAWE_FRAME_PROBE && probe_count < PROBES_MAX) {
         probe_times_ns[probe_count++] = of->now_ns;
@@ -205,7 +205,7 @@ static void timer_expired__a_probe_that_the_link_did_not_take_is_no_evidence(voi
     /* Node 1 reads the frame and the probe; its answer is under way. */
     net.node[1].paused = false;
     unit_step(&net);
-    struct unit_frame *answer = unit_wire_take(&net);
+    struct net_frame *answer = unit_wire_take(&net);
     assert_non_null(answer);
     assert_int_equal(answer->header.type, RAWE_FRAME_ACK);
     assert_int_equal(unit_wire_count(&net), 0);
@@ -217,7 +217,7 @@ static void timer_expired__a_probe_that_the_link_did_not_take_is_no_evidence(voi
     assert_int_equal(counters(0)->probes_sent, 1);
     net.node[0].link_room = UINT32_MAX;
     unit_receive(&net, answer);
-    unit_frame_free(answer);
+    net_frame_free(answer);
     rawe_engine_flush(&net.node[0].engine, net.now_ns);
     assert_int_equal(counters(0)->frames_resent, 0);
     net.node[1].paused = false;

@@ -14,7 +14,7 @@ static int set_up(void **state)
     return 0;
 }
 
-static bool drop_nothing_note_flags(struct unit_net *of, const struct unit_frame *frame)
+static bool drop_nothing_note_flags(struct unit_net *of, const struct net_frame *frame)
 {
     of->filter_count += (frame->header.flags & RAWE_FLAG_CHECKSUM) == 0;
     return true;
@@ -47,19 +47,19 @@ static void checksum__every_changed_bit_is_found(void **state)
     (void)state;
     unit_connect(&net, RAWE_LANE_EXPRESS);
     assert_int_equal(unit_copy_message(end(0), 1, 100), RAWE_STATUS_DONE);
-    struct unit_frame *frame = unit_wire_take(&net);
+    struct net_frame *frame = unit_wire_take(&net);
     assert_non_null(frame);
     for (size_t bit = 0; bit < 8 * (frame->len_bytes - RAWE_ETH_HEADER_BYTES); bit++) {
-        struct unit_frame *bad = unit_frame_copy(frame);
+        struct net_frame *bad = net_frame_copy(frame);
         bad->bytes[RAWE_ETH_HEADER_BYTES + bit / 8] ^= (uint8_t)(1u << bit % 8);
         unit_receive(&net, bad);
-        unit_frame_free(bad);
+        net_frame_free(bad);
         assert_int_equal(net.node[1].message_count, 0);
         assert_int_equal(end(1)->recvwin.acktr->next, 0);
     }
     assert_true(counters(1)->dropped_checksum > 100 * 8);
     unit_receive(&net, frame);
-    unit_frame_free(frame);
+    net_frame_free(frame);
     assert_int_equal(net.node[1].message_count, 1);
 }
 
@@ -68,16 +68,16 @@ static void checksum__cut_off(void **state)
     (void)state;
     unit_connect(&net, RAWE_LANE_EXPRESS);
     assert_int_equal(unit_copy_message(end(0), 1, 10), RAWE_STATUS_DONE);
-    struct unit_frame *frame = unit_wire_take(&net);
+    struct net_frame *frame = unit_wire_take(&net);
     assert_non_null(frame);
     for (size_t missing = 1; missing <= RAWE_CHECKSUM_BYTES; missing++) {
-        struct unit_frame *bad = unit_frame_copy(frame);
+        struct net_frame *bad = net_frame_copy(frame);
         bad->len_bytes -= missing;
         unit_receive(&net, bad);
-        unit_frame_free(bad);
+        net_frame_free(bad);
         assert_int_equal(counters(1)->dropped_checksum, missing);
     }
-    unit_frame_free(frame);
+    net_frame_free(frame);
     assert_int_equal(net.node[1].message_count, 0);
 }
 
@@ -86,7 +86,7 @@ static void checksum__missing_where_it_is_demanded(void **state)
     (void)state;
     static const uint8_t payload[] = {RAWE_FRAGMENT_MESSAGE, 1, 0, 4, 0, 0, 0, 0, 1, 2, 3, 4};
     unit_connect(&net, RAWE_LANE_EXPRESS);
-    struct unit_frame *frame =
+    struct net_frame *frame =
         unit_forge(&net, 0, RAWE_LANE_EXPRESS, (struct rawe_header){.type = RAWE_FRAME_DATA},
                    payload, sizeof(payload));
     unit_receive(&net, frame);
@@ -94,7 +94,7 @@ static void checksum__missing_where_it_is_demanded(void **state)
     assert_int_equal(net.node[1].message_count, 0);
     net.node[1].engine.config.checksum = false; /* a node that sends none demands none */
     unit_receive(&net, frame);
-    unit_frame_free(frame);
+    net_frame_free(frame);
     assert_int_equal(net.node[1].message_count, 1);
     net.node[1].engine.config.checksum = true;
 }
@@ -105,16 +105,16 @@ static void checksum__is_looked_at_even_when_not_demanded(void **state)
     unit_connect(&net, RAWE_LANE_EXPRESS);
     net.node[1].engine.config.checksum = false;
     assert_int_equal(unit_copy_message(end(0), 1, 10), RAWE_STATUS_DONE);
-    struct unit_frame *frame = unit_wire_take(&net);
+    struct net_frame *frame = unit_wire_take(&net);
     frame->bytes[RAWE_PAYLOAD_OFFSET + RAWE_FRAGMENT_MESSAGE_BYTES] ^= 1;
     unit_receive(&net, frame);
-    unit_frame_free(frame);
+    net_frame_free(frame);
     assert_int_equal(counters(1)->dropped_checksum, 1);
     assert_int_equal(net.node[1].message_count, 0);
     net.node[1].engine.config.checksum = true;
 }
 
-static bool change_some(struct unit_net *of, const struct unit_frame *frame)
+static bool change_some(struct unit_net *of, const struct net_frame *frame)
 {
     of->filter_count = of->filter_count * 1664525u + 1013904223u;
     if ((of->filter_count >> 16) % 6 == 0) {

@@ -80,10 +80,10 @@ static void rawe_engine_defer_begin__in_the_middle_of_a_message(void **state)
     unit_fill(data, sizeof(data), 7);
     send_messages(sends, 3, 20000);
     for (unsigned i = 0; i < 20; i++) { /* one message and a part of the next */
-        struct unit_frame *frame = unit_wire_take(&net);
+        struct net_frame *frame = unit_wire_take(&net);
         assert_non_null(frame);
         unit_receive(&net, frame);
-        unit_frame_free(frame);
+        net_frame_free(frame);
     }
     assert_int_equal(net.node[1].message_count, 1);
     rawe_engine_defer_begin(engine(1));
@@ -101,10 +101,10 @@ static void rawe_engine_defer_begin__returns_in_the_middle_of_a_message(void **s
     connect_and_defer();
     send_messages(sends, 3, 20000);
     for (unsigned i = 0; i < 20; i++) {
-        struct unit_frame *frame = unit_wire_take(&net);
+        struct net_frame *frame = unit_wire_take(&net);
         assert_non_null(frame);
         unit_receive(&net, frame);
-        unit_frame_free(frame);
+        net_frame_free(frame);
     }
     resume(1);
     assert_int_equal(net.node[1].message_count, 1);
@@ -156,15 +156,15 @@ static void rawe_engine_defer_begin__lost_frames_and_duplicates(void **state)
     send_messages(sends, 30, 5000);
     unsigned count = unit_wire_count(&net);
     for (unsigned i = 0; i < count; i++) { /* every third is lost, every fifth comes twice */
-        struct unit_frame *frame = unit_wire_take(&net);
+        struct net_frame *frame = unit_wire_take(&net);
         if (i % 3 != 0) {
             unit_wire_put(&net, frame);
         }
         if (i % 5 == 0) {
-            unit_wire_put(&net, unit_frame_copy(frame));
+            unit_wire_put(&net, net_frame_copy(frame));
         }
         if (i % 3 == 0) {
-            unit_frame_free(frame);
+            net_frame_free(frame);
         }
     }
     run(50 * UNIT_MS);
@@ -238,7 +238,7 @@ static void rawe_engine_defer_begin__failed_ones_are_kept_too(void **state)
 }
 
 /** Drop the first data frame of node 1. */
-static bool drop_own(struct unit_net *of, const struct unit_frame *frame)
+static bool drop_own(struct unit_net *of, const struct net_frame *frame)
 {
     return frame->from != 1 || frame->header.type != RAWE_FRAME_BULK || of->filter_count++ != 0;
 }

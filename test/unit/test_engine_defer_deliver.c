@@ -88,14 +88,14 @@ static void rawe_engine_defer_begin__without_memory_it_is_not_taken(void **state
     (void)state;
     connect_and_defer();
     assert_int_equal(unit_copy_message(end(0), 7, 100), RAWE_STATUS_DONE);
-    struct unit_frame *frame = unit_wire_take(&net);
+    struct net_frame *frame = unit_wire_take(&net);
     unit_allocations_left = 0;
     unit_receive(&net, frame);
     unit_allocations_left = -1;
     assert_int_equal(engine(1)->counters.no_buffer, 1);
     assert_int_equal(engine(1)->counters.frames_received, 0);
     assert_int_equal(engine(1)->deferral.bytes, 0);
-    unit_frame_free(frame);
+    net_frame_free(frame);
     run(5 * UNIT_MS); /* it is sent again */
     assert_true(rawe_conn_drained(end(0)));
     resume(1);
@@ -131,11 +131,11 @@ static void rawe_engine_defer_begin__without_memory_they_stay_where_they_are(voi
         unit_send_message(end(0), &sends[i], (uint8_t)i, data, 2000);
     }
     for (unsigned i = 0; unit_wire_count(&net) != 0; i++) {
-        struct unit_frame *frame = unit_wire_take(&net);
+        struct net_frame *frame = unit_wire_take(&net);
         unit_allocations_left = 0;
         unit_receive(&net, frame);
         unit_allocations_left = -1;
-        unit_frame_free(frame);
+        net_frame_free(frame);
     }
     assert_int_equal(engine(1)->counters.no_buffer, 0);
     assert_null(engine(1)->deferral.first);
@@ -157,12 +157,12 @@ static void rawe_engine_defer_begin__no_more_than_reassembly_can_number(void **s
     have_buffers();
     send_messages(sends, 100, 1500);
     for (unsigned steps = 0; steps < 50; steps++) {
-        struct unit_frame *frame;
+        struct net_frame *frame;
         while ((frame = unit_wire_take(&net)) != NULL) {
             unit_allocations_left = frame->to == 1 ? 0 : -1;
             unit_receive(&net, frame);
             unit_allocations_left = -1;
-            unit_frame_free(frame);
+            net_frame_free(frame);
         }
         net.now_ns += 100 * UNIT_US;
         for (unsigned node = 0; node < UNIT_NODES; node++) {

@@ -28,7 +28,7 @@ static void connect_bulk(void)
 }
 
 /** A frame of a batch to node 1: headers only, for data of `data_bytes` that lie elsewhere. */
-static struct unit_frame *batch_frame(uint32_t ahead, struct rawe_fragment fragment)
+static struct net_frame *batch_frame(uint32_t ahead, struct rawe_fragment fragment)
 {
     uint8_t payload[RAWE_FRAGMENT_BYTES_MAX + 1000] = {0};
     size_t at = rawe_fragment_encode(payload, &fragment);
@@ -60,7 +60,7 @@ static struct rawe_fragment segment_fragment(uint32_t number, uint32_t offset, u
 }
 
 /** Ask for the place of a batch that begins with `frame`, whose head is all that can be read. */
-static bool plan(const struct unit_frame *frame, size_t head_bytes, size_t frame_bytes,
+static bool plan(const struct net_frame *frame, size_t head_bytes, size_t frame_bytes,
                  size_t total_bytes)
 {
     uint8_t *head = malloc(head_bytes != 0 ? head_bytes : 1);
@@ -74,16 +74,16 @@ static bool plan(const struct unit_frame *frame, size_t head_bytes, size_t frame
 }
 
 /** The same for a batch of `count` whole frames; the frame is freed. */
-static bool plan_batch(struct unit_frame *frame, unsigned count)
+static bool plan_batch(struct net_frame *frame, unsigned count)
 {
     size_t frame_bytes = frame->len_bytes - RAWE_ETH_HEADER_BYTES;
     bool planned = plan(frame, HEAD_BYTES, frame_bytes, count * frame_bytes);
-    unit_frame_free(frame);
+    net_frame_free(frame);
     return planned;
 }
 
 /** Receive the frame as a link does that has put its data at `data`; the frame is freed. */
-static void receive_parts(struct unit_frame *frame, size_t head_bytes, const uint8_t *data)
+static void receive_parts(struct net_frame *frame, size_t head_bytes, const uint8_t *data)
 {
     size_t bytes = frame->len_bytes - RAWE_ETH_HEADER_BYTES;
     uint8_t *head = malloc(head_bytes);
@@ -92,7 +92,7 @@ static void receive_parts(struct unit_frame *frame, size_t head_bytes, const uin
     rawe_engine_receive_parts(&net.node[1].engine, frame->bytes + RAWE_MAC_BYTES, head, head_bytes,
                               data, bytes - head_bytes, net.now_ns);
     free(head);
-    unit_frame_free(frame);
+    net_frame_free(frame);
 }
 
 /* rawe_engine_plan */
@@ -135,13 +135,13 @@ static void rawe_engine_plan__the_last_frame_may_be_shorter(void **state)
 {
     (void)state;
     connect_bulk();
-    struct unit_frame *frame = batch_frame(0, put_fragment(sizeof(memory) - 1250, 500));
+    struct net_frame *frame = batch_frame(0, put_fragment(sizeof(memory) - 1250, 500));
     size_t frame_bytes = frame->len_bytes - RAWE_ETH_HEADER_BYTES;
     assert_true(plan(frame, HEAD_BYTES, frame_bytes, 3 * frame_bytes - 250));
     assert_false(plan(frame, HEAD_BYTES, frame_bytes, 3 * frame_bytes - 249)); /* one too many */
     assert_true(plan(frame, HEAD_BYTES, 0, frame_bytes)); /* alone: no frame length given */
     assert_true(plan(frame, HEAD_BYTES, 2 * frame_bytes, frame_bytes));
-    unit_frame_free(frame);
+    net_frame_free(frame);
     /*
      * A last frame too short for its headers: taken off the sum, it would hide that the frames
      * before it reach beyond the end of the memory.
@@ -150,14 +150,14 @@ static void rawe_engine_plan__the_last_frame_may_be_shorter(void **state)
     for (size_t last_bytes = 1; last_bytes < HEAD_BYTES; last_bytes++) {
         assert_false(plan(frame, HEAD_BYTES, frame_bytes, 2 * frame_bytes + last_bytes));
     }
-    unit_frame_free(frame);
+    net_frame_free(frame);
 }
 
 static void rawe_engine_plan__every_short_head(void **state)
 {
     (void)state;
     connect_bulk();
-    struct unit_frame *frame = batch_frame(0, put_fragment(0, 100));
+    struct net_frame *frame = batch_frame(0, put_fragment(0, 100));
     for (size_t head_bytes = 0; head_bytes < HEAD_BYTES; head_bytes++) {
         assert_false(plan(frame, head_bytes, 0, frame->len_bytes - RAWE_ETH_HEADER_BYTES));
     }
@@ -167,7 +167,7 @@ static void rawe_engine_plan__every_short_head(void **state)
         assert_false(plan(frame, HEAD_BYTES, 0, total_bytes));
         assert_false(plan(frame, HEAD_BYTES, total_bytes, total_bytes));
     }
-    unit_frame_free(frame);
+    net_frame_free(frame);
 }
 
 static void rawe_engine_plan__only_memory_the_peer_may_write(void **state)
@@ -210,9 +210,9 @@ static void rawe_engine_plan__never_more_than_a_window(void **state)
     connect_bulk();
     assert_true(plan_batch(batch_frame(0, put_fragment(0, 1)), net.config.window_frames));
     assert_false(plan_batch(batch_frame(0, put_fragment(0, 1)), net.config.window_frames + 1));
-    struct unit_frame *frame = batch_frame(0, put_fragment(0, 1));
+    struct net_frame *frame = batch_frame(0, put_fragment(0, 1));
     assert_false(plan(frame, HEAD_BYTES, frame->len_bytes - RAWE_ETH_HEADER_BYTES, SIZE_MAX / 2));
-    unit_frame_free(frame);
+    net_frame_free(frame);
 }
 
 static void rawe_engine_plan__only_puts_and_segments(void **state)
@@ -220,14 +220,14 @@ static void rawe_engine_plan__only_puts_and_segments(void **state)
     (void)state;
     connect_bulk();
     for (unsigned kind = 0; kind < 256; kind++) {
-        struct unit_frame *frame = batch_frame(0, put_fragment(0, 500));
+        struct net_frame *frame = batch_frame(0, put_fragment(0, 500));
         frame->bytes[RAWE_PAYLOAD_OFFSET] = (uint8_t)kind;
         bool planned = plan_batch(frame, 1);
         assert_true(!planned || kind == RAWE_FRAGMENT_PUT || kind == RAWE_FRAGMENT_PART);
     }
     assert_false(plan_batch(batch_frame(0, put_fragment(0, 0)), 1)); /* nothing to place */
     for (unsigned type = 0; type < 16; type++) {
-        struct unit_frame *frame = batch_frame(0, put_fragment(0, 500));
+        struct net_frame *frame = batch_frame(0, put_fragment(0, 500));
         frame->header.type = (uint8_t)type;
         unit_frame_encode(frame);
         assert_int_equal(plan_batch(frame, 1), type == RAWE_FRAME_BULK);
@@ -238,7 +238,7 @@ static void rawe_engine_plan__only_from_the_peer_of_an_open_connection(void **st
 {
     (void)state;
     connect_bulk();
-    struct unit_frame *frame = batch_frame(0, put_fragment(0, 500));
+    struct net_frame *frame = batch_frame(0, put_fragment(0, 500));
     frame->header.port++;
     unit_frame_encode(frame);
     assert_false(plan_batch(frame, 1));
@@ -310,12 +310,12 @@ static void rawe_engine_receive_parts__data_in_the_wrong_place_counts_as_lost(vo
  * Receive the frames of a batch of four but the second as one: what is left is put together
  * without a gap. Frees all but the second.
  */
-static void receive_with_gap(struct unit_frame *const frames[4])
+static void receive_with_gap(struct net_frame *const frames[4])
 {
     const unsigned order[] = {0, 2, 3};
     uint8_t kind = frames[0]->bytes[RAWE_PAYLOAD_OFFSET];
     size_t head_bytes = RAWE_HEADER_BYTES + rawe_fragment_header_bytes(kind);
-    assert_true(plan_batch(unit_frame_copy(frames[0]), 3));
+    assert_true(plan_batch(net_frame_copy(frames[0]), 3));
     for (unsigned i = 0; i < 3; i++) {
         memcpy(placement.base + (size_t)i * placement.data_bytes,
                frames[order[i]]->bytes + RAWE_ETH_HEADER_BYTES + head_bytes, placement.data_bytes);
@@ -329,7 +329,7 @@ static void receive_with_gap(struct unit_frame *const frames[4])
 static void rawe_engine_receive_parts__a_batch_put_together_over_a_gap(void **state)
 {
     (void)state;
-    struct unit_frame *frames[4];
+    struct net_frame *frames[4];
     connect_bulk();
     for (uint32_t i = 0; i < 4; i++) {
         frames[i] = batch_frame(i, put_fragment(1000 + 500 * i, 500));
@@ -338,12 +338,12 @@ static void rawe_engine_receive_parts__a_batch_put_together_over_a_gap(void **st
     assert_int_equal(counters(1)->dropped_misplaced, 2);
     assert_int_equal(counters(1)->frames_received, 1);
     unit_receive(&net, frames[1]);
-    unit_frame_free(frames[1]);
+    net_frame_free(frames[1]);
     for (uint32_t i = 0; i < 2; i++) { /* the two behind it come again */
-        struct unit_frame *frame = batch_frame(0, put_fragment(2000 + 500 * i, 500));
+        struct net_frame *frame = batch_frame(0, put_fragment(2000 + 500 * i, 500));
         unit_fill(frame->bytes + frame->len_bytes - 500, 500, 2 + i);
         unit_receive(&net, frame);
-        unit_frame_free(frame);
+        net_frame_free(frame);
     }
     assert_int_equal(counters(1)->frames_received, 4);
     for (uint32_t i = 0; i < 4; i++) {
@@ -356,14 +356,14 @@ static void rawe_engine_receive_parts__a_batch_put_together_over_a_gap(void **st
 static void rawe_engine_receive_parts__segments_put_together_over_a_gap(void **state)
 {
     (void)state;
-    struct unit_frame *frames[4];
+    struct net_frame *frames[4];
     uint8_t whole[2000];
     connect_bulk();
     for (uint32_t i = 0; i < 4; i++) {
         frames[i] = batch_frame(i, segment_fragment(0, 500 * i, 500, 2000));
         unit_fill(whole + (size_t)500 * i, 500, i);
     }
-    struct unit_frame *again[2] = {unit_frame_copy(frames[2]), unit_frame_copy(frames[3])};
+    struct net_frame *again[2] = {net_frame_copy(frames[2]), net_frame_copy(frames[3])};
     receive_with_gap(frames);
     assert_int_equal(counters(1)->dropped_misplaced, 2);
     assert_int_equal(net.node[1].message_count, 0);
@@ -372,9 +372,9 @@ static void rawe_engine_receive_parts__segments_put_together_over_a_gap(void **s
     unit_receive(&net, again[1]);
     assert_int_equal(net.node[1].message_count, 1);
     assert_memory_equal(net.node[1].messages[0].data, whole, sizeof(whole));
-    unit_frame_free(frames[1]);
-    unit_frame_free(again[0]);
-    unit_frame_free(again[1]);
+    net_frame_free(frames[1]);
+    net_frame_free(again[0]);
+    net_frame_free(again[1]);
 }
 
 static void rawe_engine_receive_parts__headers_longer_or_shorter_than_promised(void **state)
@@ -401,12 +401,12 @@ static void rawe_engine_receive_parts__headers_longer_or_shorter_than_promised(v
     }
     assert_int_equal(counters(1)->frames_received, 0);
     assert_int_equal(net.node[1].message_count, 0);
-    struct unit_frame *frame = batch_frame(0, put_fragment(0, 500));
+    struct net_frame *frame = batch_frame(0, put_fragment(0, 500));
     for (size_t head_bytes = 1; head_bytes < RAWE_HEADER_BYTES; head_bytes++) {
-        receive_parts(unit_frame_copy(frame), head_bytes, memory);
+        receive_parts(net_frame_copy(frame), head_bytes, memory);
         assert_int_equal(counters(1)->dropped_short, head_bytes);
     }
-    unit_frame_free(frame);
+    net_frame_free(frame);
 }
 
 static void rawe_engine_receive_parts__control_frames_have_no_business_in_a_batch(void **state)
@@ -419,7 +419,7 @@ static void rawe_engine_receive_parts__control_frames_have_no_business_in_a_batc
         if (type == RAWE_FRAME_CLOSE) {
             continue; /* needs no payload, hence nothing of it is read */
         }
-        struct unit_frame *frame = batch_frame(0, put_fragment(0, 500));
+        struct net_frame *frame = batch_frame(0, put_fragment(0, 500));
         frame->header.type = (uint8_t)type;
         if (type == RAWE_FRAME_PROBE) {
             frame->header.connection_id ^= 0x00100000; /* would be answered with a CLOSE */

@@ -11,7 +11,7 @@
 #include "rawe_conn.h"
 
 /** A message frame from node 0 to node 1, as it would come next. */
-static struct unit_frame *good_frame(void)
+static struct net_frame *good_frame(void)
 {
     uint8_t payload[28];
     rawe_fragment_encode(payload, &(struct rawe_fragment){
@@ -23,10 +23,10 @@ static struct unit_frame *good_frame(void)
         payload, sizeof(payload));
 }
 
-static void hand_over(struct unit_frame *frame)
+static void hand_over(struct net_frame *frame)
 {
     unit_receive(&net, frame);
-    unit_frame_free(frame);
+    net_frame_free(frame);
 }
 
 /** Sum of all reasons for which node 1 has dropped something. */
@@ -63,9 +63,9 @@ static void rawe_engine_receive__every_length(void **state)
 {
     (void)state;
     unit_connect(&net, RAWE_LANE_EXPRESS);
-    struct unit_frame *whole = good_frame();
+    struct net_frame *whole = good_frame();
     for (size_t len_bytes = 0; len_bytes < whole->len_bytes; len_bytes++) {
-        struct unit_frame *frame = unit_frame_copy(whole);
+        struct net_frame *frame = net_frame_copy(whole);
         uint8_t *cut = malloc(len_bytes != 0 ? len_bytes : 1); /* nothing behind it */
         assert_non_null(cut);
         memcpy(cut, frame->bytes, len_bytes);
@@ -85,7 +85,7 @@ static void rawe_engine_receive__padding_of_the_nic_is_no_payload(void **state)
 {
     (void)state;
     unit_connect(&net, RAWE_LANE_EXPRESS);
-    struct unit_frame *frame = good_frame();
+    struct net_frame *frame = good_frame();
     frame->bytes = realloc(frame->bytes, frame->len_bytes + 30);
     assert_non_null(frame->bytes);
     memset(frame->bytes + frame->len_bytes, 0xFF, 30);
@@ -105,14 +105,14 @@ static void rawe_engine_receive__wrong_version_type_and_flags(void **state)
             (first & 15) < RAWE_FRAME_TYPE_END) {
             continue;
         }
-        struct unit_frame *frame = good_frame();
+        struct net_frame *frame = good_frame();
         frame->bytes[RAWE_ETH_HEADER_BYTES] = (uint8_t)first;
         hand_over(frame);
         assert_one_drop(first >> 4 != RAWE_WIRE_VERSION ? &counters(1)->dropped_version
                                                         : &counters(1)->dropped_type);
     }
     for (unsigned flags = RAWE_FLAGS_KNOWN + 1; flags < 256; flags++) {
-        struct unit_frame *frame = good_frame();
+        struct net_frame *frame = good_frame();
         frame->bytes[RAWE_ETH_HEADER_BYTES + 1] = (uint8_t)flags;
         hand_over(frame);
         assert_one_drop(&counters(1)->dropped_type);
@@ -124,14 +124,14 @@ static void rawe_engine_receive__wrong_port_or_key(void **state)
     (void)state;
     unit_connect(&net, RAWE_LANE_EXPRESS);
     for (unsigned bit = 0; bit < 16; bit++) {
-        struct unit_frame *frame = good_frame();
+        struct net_frame *frame = good_frame();
         frame->header.port ^= (uint16_t)(1u << bit);
         unit_frame_encode(frame);
         hand_over(frame);
         assert_one_drop(&counters(1)->dropped_key);
     }
     for (unsigned bit = 0; bit < 32; bit++) {
-        struct unit_frame *frame = good_frame();
+        struct net_frame *frame = good_frame();
         frame->header.key ^= 1u << bit;
         unit_frame_encode(frame);
         hand_over(frame);
@@ -144,7 +144,7 @@ static void rawe_engine_receive__wrong_connection_or_generation(void **state)
     (void)state;
     unit_connect(&net, RAWE_LANE_EXPRESS);
     for (unsigned bit = 0; bit < 32; bit++) { /* index: bits 0 to 19, generation: the rest */
-        struct unit_frame *frame = good_frame();
+        struct net_frame *frame = good_frame();
         frame->header.connection_id ^= 1u << bit;
         unit_frame_encode(frame);
         hand_over(frame);
@@ -152,7 +152,7 @@ static void rawe_engine_receive__wrong_connection_or_generation(void **state)
     }
     static const uint32_t ids[] = {0, UINT32_MAX, 0x000FFFFF, 0xFFF00000};
     for (unsigned i = 0; i < 4; i++) {
-        struct unit_frame *frame = good_frame();
+        struct net_frame *frame = good_frame();
         frame->header.connection_id = ids[i];
         unit_frame_encode(frame);
         hand_over(frame);
@@ -165,7 +165,7 @@ static void rawe_engine_receive__wrong_source(void **state)
     (void)state;
     unit_connect(&net, RAWE_LANE_EXPRESS);
     for (unsigned bit = 0; bit < 48; bit++) {
-        struct unit_frame *frame = good_frame();
+        struct net_frame *frame = good_frame();
         frame->bytes[RAWE_MAC_BYTES + bit / 8] ^= (uint8_t)(1u << bit % 8);
         hand_over(frame);
         assert_one_drop(&counters(1)->dropped_source);
@@ -176,7 +176,7 @@ static void rawe_engine_receive__a_frame_for_the_connection_of_before(void **sta
 {
     (void)state;
     unit_connect(&net, RAWE_LANE_EXPRESS);
-    struct unit_frame *old = good_frame();
+    struct net_frame *old = good_frame();
     unit_close(&net, 0, RAWE_LANE_EXPRESS);
     unit_settle(&net);
     unit_close(&net, 1, RAWE_LANE_EXPRESS);
@@ -260,7 +260,7 @@ static void rawe_engine_receive__connect_from_another_address(void **state)
                                                         .port = net.node[0].engine.config.port,
                                                         .payload_max_bytes = 1462,
                                                         .incarnation = UINT64_MAX});
-    struct unit_frame *frame =
+    struct net_frame *frame =
         unit_forge(&net, 0, RAWE_LANE_EXPRESS, (struct rawe_header){.type = RAWE_FRAME_CONNECT},
                    payload, sizeof(payload));
     frame->bytes[RAWE_MAC_BYTES] ^= 0x40;
@@ -268,7 +268,7 @@ static void rawe_engine_receive__connect_from_another_address(void **state)
     assert_one_drop(&counters(1)->dropped_source);
 }
 
-static bool drop_closes(struct unit_net *unused, const struct unit_frame *frame)
+static bool drop_closes(struct unit_net *unused, const struct net_frame *frame)
 {
     (void)unused;
     return frame->header.type != RAWE_FRAME_CLOSE;
@@ -305,7 +305,7 @@ static void rawe_engine_receive__no_answer_to_a_group_address(void **state)
                                                          .key = sender->key,
                                                          .port = sender->port});
     unit_connect(&net, RAWE_LANE_EXPRESS);
-    struct unit_frame *frame =
+    struct net_frame *frame =
         unit_forge(&net, 0, RAWE_LANE_EXPRESS, (struct rawe_header){.type = RAWE_FRAME_PROBE},
                    identity, sizeof(identity));
     frame->header.connection_id = 77u | 1u << 20; /* no such connection */
@@ -316,7 +316,7 @@ static void rawe_engine_receive__no_answer_to_a_group_address(void **state)
     frame->bytes[RAWE_MAC_BYTES] |= 1;
     unit_receive(&net, frame);
     assert_int_equal(unit_wire_count(&net), 0);
-    unit_frame_free(frame);
+    net_frame_free(frame);
 }
 
 static void rawe_engine_receive__a_probe_that_cannot_be_answered(void **state)
@@ -326,7 +326,7 @@ static void rawe_engine_receive__a_probe_that_cannot_be_answered(void **state)
     memset(counters(1), 0, sizeof(*counters(1)));
     uint8_t payload[RAWE_CONNECT_BYTES] = {0};
     for (size_t len_bytes = 0; len_bytes < RAWE_CONNECT_BYTES; len_bytes++) {
-        struct unit_frame *frame =
+        struct net_frame *frame =
             unit_forge(&net, 0, RAWE_LANE_EXPRESS, (struct rawe_header){.type = RAWE_FRAME_PROBE},
                        payload, len_bytes);
         frame->header.connection_id ^= 0x00100000;
@@ -350,7 +350,7 @@ static void rawe_engine_receive__a_false_probe_closes_no_connection(void **state
     };
     uint8_t payload[RAWE_CONNECT_BYTES];
     rawe_connect_encode(payload, &identity);
-    struct unit_frame *frame =
+    struct net_frame *frame =
         unit_forge(&net, 0, RAWE_LANE_EXPRESS, (struct rawe_header){.type = RAWE_FRAME_PROBE},
                    payload, sizeof(payload));
     frame->header.connection_id ^= 0x00100000;
@@ -378,7 +378,7 @@ static void rawe_engine_receive__random_changes_do_no_harm(void **state)
         unit_send_put(end(0), &sends[1], data, sizeof(data), index, key, 0);
         /* Before each frame come a hundred like it with bytes changed, none of them believable. */
         for (unsigned turns = 0; turns < 2000; turns++) {
-            struct unit_frame *frame = unit_wire_take(&net);
+            struct net_frame *frame = unit_wire_take(&net);
             if (frame == NULL) {
                 unit_run(&net, 50 * UNIT_US, 50 * UNIT_US);
                 if (rawe_conn_drained(end(0)) && net.wire == NULL) {
@@ -387,7 +387,7 @@ static void rawe_engine_receive__random_changes_do_no_harm(void **state)
                 continue;
             }
             for (unsigned i = 0; i < 100; i++) {
-                struct unit_frame *bad = unit_frame_copy(frame);
+                struct net_frame *bad = net_frame_copy(frame);
                 for (unsigned changes = 0; changes < 3; changes++) {
                     random = random * 1664525u + 1013904223u;
                     bad->bytes[RAWE_ETH_HEADER_BYTES +

@@ -199,7 +199,7 @@ static void rawe_peer_send__early_in_one_piece(void **state)
     unit_peer_assert_delivered(1, 5000);
 }
 
-static bool drop_some(struct unit_net *of, const struct unit_frame *frame)
+static bool drop_some(struct unit_net *of, const struct net_frame *frame)
 {
     return frame->header.type != RAWE_FRAME_BULK || ++of->filter_count % 3 != 0;
 }

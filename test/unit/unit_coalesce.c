@@ -31,9 +31,9 @@ void flush(unsigned node)
     rawe_engine_flush(&net.node[node].engine, net.now_ns);
 }
 
-struct unit_frame *last_frame(void)
+struct net_frame *last_frame(void)
 {
-    struct unit_frame *last = net.wire;
+    struct net_frame *last = net.wire;
     while (last != NULL && last->next != NULL) {
         last = last->next;
     }
@@ -41,7 +41,7 @@ struct unit_frame *last_frame(void)
     return last;
 }
 
-unsigned messages_in(const struct unit_frame *frame)
+unsigned messages_in(const struct net_frame *frame)
 {
     const uint8_t *cursor = frame->bytes + RAWE_PAYLOAD_OFFSET;
     const uint8_t *end_of_payload = cursor + frame->header.payload_bytes;

@@ -20,8 +20,8 @@ void connect_busy(void);
 /** End a node's round of reception. */
 void flush(unsigned node);
 /** The frame sent last; there is one. */
-struct unit_frame *last_frame(void);
+struct net_frame *last_frame(void);
 /** Number of messages in a frame; checks that the padding between them is zero. */
-unsigned messages_in(const struct unit_frame *frame);
+unsigned messages_in(const struct net_frame *frame);
 
 #endif

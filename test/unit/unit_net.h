@@ -17,7 +17,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "net_packet.h"
+#include "net_wire.h"
 #include "rawe_conn_state.h"
 #include "rawe_engine.h"
 #include "rawe_wire.h"
@@ -28,16 +28,6 @@
 #define UNIT_S 1000000000ull
 
 struct unit_net;
-
-/** A frame on the wire, in memory of exactly its length. */
-struct unit_frame {
-    struct unit_frame *next;
-    unsigned from, to; /**< nodes */
-    unsigned batch;    /**< frames with the same number were sent as one batch; 0: alone */
-    size_t len_bytes;
-    struct rawe_header header; /**< as sent */
-    uint8_t *bytes;
-};
 
 /** A message that was delivered. */
 struct unit_message {
@@ -71,9 +61,9 @@ struct unit_net {
     uint64_t now_ns;
     struct rawe_engine_config config; /**< for both; what differs is filled in by unit_start */
     struct unit_node node[UNIT_NODES];
-    struct unit_frame *wire, **wire_tail;
+    struct net_frame *wire, **wire_tail;
     /** Looks at each frame when it is sent: false drops it. NULL: all pass. */
-    bool (*filter)(struct unit_net *net, const struct unit_frame *frame);
+    bool (*filter)(struct unit_net *net, const struct net_frame *frame);
     unsigned filter_count;       /**< the filter's own */
     unsigned batch_number;       /**< of the batch sent last */
     uint32_t segment_sequence;   /**< of the next frame of unit_put_segments */

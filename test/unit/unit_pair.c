@@ -56,7 +56,7 @@ int unit_tear_down(void **state)
     return 0;
 }
 
-bool drop_all(struct unit_net *unused, const struct unit_frame *frame)
+bool drop_all(struct unit_net *unused, const struct net_frame *frame)
 {
     (void)unused;
     (void)frame;

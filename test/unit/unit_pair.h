@@ -53,7 +53,7 @@ static inline struct rawe_conn *end(unsigned node)
 }
 
 /** A filter: the path loses everything. */
-bool drop_all(struct unit_net *unused, const struct unit_frame *frame);
+bool drop_all(struct unit_net *unused, const struct net_frame *frame);
 
 /** Let time pass until node 0 has had everything acknowledged. */
 void finish(void);

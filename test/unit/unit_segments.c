@@ -56,8 +56,8 @@ static void put_segment(const struct unit_segment *segment, bool last)
     fill(payload + RAWE_FRAGMENT_PART_BYTES, segment->number, segment->offset, segment->data_bytes);
     struct rawe_header header = {.type = RAWE_FRAME_BULK, .sequence = net.segment_sequence++};
     size_t payload_bytes = RAWE_FRAGMENT_PART_BYTES + segment->data_bytes;
-    struct unit_frame *frame = unit_forge(&net, 0, RAWE_LANE_BULK, header, payload,
-                                          last ? payload_bytes : sizeof(payload));
+    struct net_frame *frame = unit_forge(&net, 0, RAWE_LANE_BULK, header, payload,
+                                         last ? payload_bytes : sizeof(payload));
     frame->header.payload_bytes = (uint16_t)payload_bytes;
     unit_frame_encode(frame);
     frame->batch = net.batch_number;

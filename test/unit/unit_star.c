@@ -9,27 +9,24 @@
 #include <string.h>
 
 #include "net_engine.h"
-#include "net_harness.h"
 #include "rawe_conn_connect.h"
 #include "rawe_conn_send.h"
 #include "rawe_conn.h"
 
-static bool is_data(const struct unit_frame *frame)
+static bool is_data(const struct net_frame *frame)
 {
-    unsigned type = frame->bytes[RAWE_ETH_HEADER_BYTES] & 0xF;
-    return type == RAWE_FRAME_DATA || type == RAWE_FRAME_BULK;
+    return frame->header.type == RAWE_FRAME_DATA || frame->header.type == RAWE_FRAME_BULK;
 }
 
-static void put(const struct star_node *from, struct star_node *to, const struct rawe_frame *view)
+static void put(void *context, struct net_frame *frame)
 {
-    struct rawe_header header;
+    struct star_node *from = context;
+    struct star_node *to = &from->star->node[frame->to];
     if (to->ring_frames == to->ring_room) {
         to->ring_drops++;
+        net_frame_free(frame);
         return;
     }
-    struct unit_frame *frame = net_new(sizeof(*frame));
-    *frame = (struct unit_frame){.len_bytes = view->len_bytes, .bytes = net_new(view->len_bytes)};
-    net_frame_linearize(&from->engine, view, frame->bytes, &header);
     to->data_frames += is_data(frame);
     if (to->data_frames > to->data_most) {
         to->data_most = to->data_frames;
@@ -42,15 +39,9 @@ static void put(const struct star_node *from, struct star_node *to, const struct
 static unsigned transmit(void *context, const struct rawe_frame *frames, unsigned count)
 {
     struct star_node *node = context;
-    unsigned taken = 0;
+    struct net_link link = {.engine = &node->engine, .room = &node->link_room, .put = put};
     node->transmit_calls++;
-    while (taken < count && node->link_room != 0) {
-        const uint8_t *mac = frames[taken].pieces[0].base;
-        put(node, &node->star->node[net_index_of(mac)], &frames[taken]);
-        node->link_room -= node->link_room != UINT32_MAX;
-        taken++;
-    }
-    return taken;
+    return net_link_transmit(&link, frames, count);
 }
 
 static void deliver(void *context, struct rawe_conn *conn, uint8_t tag, const uint8_t *data,
@@ -133,7 +124,7 @@ void star_receive(struct star_node *node, unsigned budget)
 {
     uint64_t now_ns = node->star->now_ns;
     while (node->ring != NULL && budget-- != 0) {
-        struct unit_frame *frame = node->ring;
+        struct net_frame *frame = node->ring;
         node->ring = frame->next;
         if (node->ring == NULL) {
             node->ring_tail = &node->ring;
@@ -141,7 +132,7 @@ void star_receive(struct star_node *node, unsigned budget)
         node->ring_frames--;
         node->data_frames -= is_data(frame);
         rawe_engine_receive(&node->engine, frame->bytes, frame->len_bytes, now_ns);
-        unit_frame_free(frame);
+        net_frame_free(frame);
     }
     rawe_engine_flush(&node->engine, now_ns);
 }
@@ -191,9 +182,9 @@ void star_stop(struct star *star)
     for (unsigned i = 0; i <= star->spokes; i++) {
         struct star_node *node = &star->node[i];
         while (node->ring != NULL) {
-            struct unit_frame *frame = node->ring;
+            struct net_frame *frame = node->ring;
             node->ring = frame->next;
-            unit_frame_free(frame);
+            net_frame_free(frame);
         }
         net_engine_stop(&node->engine);
     }

@@ -24,9 +24,9 @@ struct star_node {
     unsigned index;
     struct rawe_engine engine;
     struct rawe_handle_table handles;
-    struct unit_frame *ring, **ring_tail; /**< received, not looked at yet */
-    unsigned ring_frames;                 /**< how many */
-    unsigned ring_room;                   /**< what comes beyond is dropped */
+    struct net_frame *ring, **ring_tail; /**< received, not looked at yet */
+    unsigned ring_frames;                /**< how many */
+    unsigned ring_room;                  /**< what comes beyond is dropped */
     unsigned ring_drops;
     unsigned data_frames, data_most; /**< sequenced ones in the ring: now, at most */
     unsigned link_room;              /**< frames the link takes before it is full */

@@ -9,8 +9,6 @@
 #include <string.h>
 
 #include "net_engine.h"
-#include "net_harness.h"
-#include "net_receive.h"
 
 /** More steps than any test needs to come to rest. */
 #define STEPS_MAX 100000u
@@ -21,46 +19,40 @@ static uint64_t now_ns(void *net)
 }
 
 /**
- * Put the frames of a batch together again, and receive them as one. Returns how many frames, from
- * the first on, belonged to it.
+ * Receive the frames of a batch as one. Returns how many frames, from the first on, belonged to it.
  */
-static unsigned receive_batch(struct unit_net *net, const struct unit_frame *first)
+static unsigned receive_batch(struct unit_net *net, struct net_frame *first)
 {
     struct net_receiver receiver = {
         .engine = &net->node[first->to].engine,
         .now_ns = now_ns,
         .context = net,
     };
-    struct net_batch batch = {.segment_bytes = first->len_bytes - RAWE_ETH_HEADER_BYTES};
+    struct net_frame *frames[NET_BATCH_FRAMES_MAX];
     unsigned count = 0;
     /* A frame lost on the way ends it: receivers put together what follows without a gap. */
-    const struct unit_frame *end = first;
-    while (end != NULL && end->batch == first->batch && end->to == first->to &&
-           end->header.sequence == first->header.sequence + count) {
-        end = end->next;
-        count++;
+    for (struct net_frame *frame = first;
+         frame != NULL && frame->batch == first->batch && frame->to == first->to &&
+         frame->header.sequence == first->header.sequence + count;
+         frame = frame->next) {
+        assert_true(count < NET_BATCH_FRAMES_MAX);
+        frames[count++] = frame;
     }
-    uint8_t *bytes = net_new(count * first->len_bytes);
-    for (const struct unit_frame *frame = first; frame != end; frame = frame->next) {
-        batch.len_bytes = net_batch_join(bytes, batch.len_bytes, frame->bytes, frame->len_bytes);
-    }
-    batch.bytes = bytes;
-    bool placed = net_receive_batch(&receiver, &batch);
+    bool placed = net_frames_receive(&receiver, frames, count);
     net->batches_placed += placed;
     net->batches_not_placed += !placed;
-    net_delete(bytes);
     return count;
 }
 
 unsigned unit_step(struct unit_net *net)
 {
-    struct unit_frame *round = net->wire;
+    struct net_frame *round = net->wire;
     unsigned count = 0;
     net->wire = NULL;
     net->wire_tail = &net->wire;
     unsigned received = 0; /* frames of a batch that were received with the first of them */
     while (round != NULL) {
-        struct unit_frame *next = round->next;
+        struct net_frame *next = round->next;
         if (received == 0 && net->node[round->to].paused) {
             unit_wire_put(net, round);
             round = next;
@@ -72,7 +64,7 @@ unsigned unit_step(struct unit_net *net)
             unit_receive(net, round);
         }
         received -= received != 0;
-        unit_frame_free(round);
+        net_frame_free(round);
         count++;
         round = next;
     }
@@ -114,9 +106,9 @@ void unit_run(struct unit_net *net, uint64_t duration_ns, uint64_t step_ns)
     }
 }
 
-struct unit_frame *unit_wire_take(struct unit_net *net)
+struct net_frame *unit_wire_take(struct unit_net *net)
 {
-    struct unit_frame *frame = net->wire;
+    struct net_frame *frame = net->wire;
     if (frame != NULL) {
         net->wire = frame->next;
         if (net->wire == NULL) {
@@ -127,7 +119,7 @@ struct unit_frame *unit_wire_take(struct unit_net *net)
     return frame;
 }
 
-void unit_wire_put(struct unit_net *net, struct unit_frame *frame)
+void unit_wire_put(struct unit_net *net, struct net_frame *frame)
 {
     frame->next = NULL;
     *net->wire_tail = frame;
@@ -137,7 +129,7 @@ void unit_wire_put(struct unit_net *net, struct unit_frame *frame)
 unsigned unit_wire_count(const struct unit_net *net)
 {
     unsigned count = 0;
-    for (const struct unit_frame *frame = net->wire; frame != NULL; frame = frame->next) {
+    for (const struct net_frame *frame = net->wire; frame != NULL; frame = frame->next) {
         count++;
     }
     return count;
@@ -145,13 +137,13 @@ unsigned unit_wire_count(const struct unit_net *net)
 
 void unit_wire_clear(struct unit_net *net)
 {
-    struct unit_frame *frame;
+    struct net_frame *frame;
     while ((frame = unit_wire_take(net)) != NULL) {
-        unit_frame_free(frame);
+        net_frame_free(frame);
     }
 }
 
-void unit_receive(struct unit_net *net, const struct unit_frame *frame)
+void unit_receive(struct unit_net *net, const struct net_frame *frame)
 {
     if (net->node[frame->to].started) {
         rawe_engine_receive(&net->node[frame->to].engine, frame->bytes, frame->len_bytes,
@@ -159,37 +151,15 @@ void unit_receive(struct unit_net *net, const struct unit_frame *frame)
     }
 }
 
-struct unit_frame *unit_frame_copy(const struct unit_frame *frame)
-{
-    struct unit_frame *copy = malloc(sizeof(*copy));
-    assert_non_null(copy);
-    *copy = *frame;
-    copy->next = NULL;
-    copy->bytes = malloc(frame->len_bytes != 0 ? frame->len_bytes : 1);
-    assert_non_null(copy->bytes);
-    memcpy(copy->bytes, frame->bytes, frame->len_bytes);
-    return copy;
-}
-
-void unit_frame_free(struct unit_frame *frame)
-{
-    free(frame->bytes);
-    free(frame);
-}
-
-void unit_frame_encode(struct unit_frame *frame)
+void unit_frame_encode(struct net_frame *frame)
 {
     rawe_header_encode(frame->bytes + RAWE_ETH_HEADER_BYTES, &frame->header);
 }
 
-struct unit_frame *unit_forge(struct unit_net *net, unsigned from, enum rawe_lane lane,
-                              struct rawe_header header, const void *payload, size_t payload_bytes)
+struct net_frame *unit_forge(struct unit_net *net, unsigned from, enum rawe_lane lane,
+                             struct rawe_header header, const void *payload, size_t payload_bytes)
 {
-    struct unit_frame *frame = calloc(1, sizeof(*frame));
-    assert_non_null(frame);
-    frame->len_bytes = RAWE_PAYLOAD_OFFSET + payload_bytes;
-    frame->bytes = malloc(frame->len_bytes);
-    assert_non_null(frame->bytes);
+    struct net_frame *frame = net_frame_new(RAWE_PAYLOAD_OFFSET + payload_bytes);
     const struct rawe_peer_config receiver = net_peer_config(1 - from);
     memcpy(frame->bytes, receiver.mac, RAWE_MAC_BYTES);
     memcpy(frame->bytes + RAWE_MAC_BYTES, net_peer_config(from).mac, RAWE_MAC_BYTES);

@@ -1,0 +1,48 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Frames one by one, for harnesses that look at each of them, drop, hold back or repeat it: those
+ * of a batch are cut apart when it is sent, and put together again when it is received.
+ */
+#ifndef NET_WIRE_H
+#define NET_WIRE_H
+
+#include "net_receive.h"
+
+/** A frame on the wire, in memory of exactly its length. */
+struct net_frame {
+    struct net_frame *next;
+    unsigned from, to; /**< processes */
+    unsigned batch;    /**< frames with the same number were sent as one batch; 0: alone */
+    size_t len_bytes;
+    struct rawe_header header; /**< as sent */
+    uint8_t *bytes;
+};
+
+/** Of a batch: as many as any link here takes. */
+#define NET_BATCH_FRAMES_MAX 64u
+
+/** All but the bytes is 0. */
+struct net_frame *net_frame_new(size_t len_bytes);
+struct net_frame *net_frame_copy(const struct net_frame *frame);
+void net_frame_free(struct net_frame *frame);
+
+struct net_link {
+    struct rawe_engine *engine; /**< that sends */
+    unsigned *room;             /**< frames it takes before it is full; UINT_MAX: never */
+    unsigned *batch_number;     /**< counts batches of all links */
+    /** Takes a frame over. */
+    void (*put)(void *context, struct net_frame *frame);
+};
+
+/** Send frames as long as there is room. `put` gets the engine's context. */
+unsigned net_link_transmit(const struct net_link *link, const struct rawe_frame *frames,
+                           unsigned count);
+/** Send a batch as a whole or not at all. */
+unsigned net_link_transmit_batch(const struct net_link *link, const struct rawe_frame *frames,
+                                 unsigned count);
+/** Receive frames of a batch as one; see net_receive_batch. */
+bool net_frames_receive(const struct net_receiver *receiver, struct net_frame *const *frames,
+                        unsigned count);
+
+#endif
