@@ -2,13 +2,11 @@
 /* A hub and its peers in memory: see core_net.h. */
 #include "core_net.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "net_engine.h"
-#include "net_harness.h"
 #include "net_packet.h"
 #include "rawe_conn_connect.h"
 #include "rawe_conn.h"
@@ -37,17 +35,6 @@ static const struct rawe_engine_config defaults = {
 _Noreturn void core_net_fail(const char *what)
 {
     fprintf(stderr, "core benchmark: %s\n", what);
-    exit(1);
-}
-
-void net_fail(const char *invariant, const char *format, ...)
-{
-    char what[256];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(what, sizeof(what), format, arguments);
-    va_end(arguments);
-    fprintf(stderr, "core benchmark: violates \"%s\": %s\n", invariant, what);
     exit(1);
 }
 

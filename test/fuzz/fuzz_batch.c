@@ -13,7 +13,7 @@
 #include <linux/virtio_net.h>
 #include <string.h>
 
-#include "rawe_engine.h"
+#include "net_engine.h"
 #include "rawe_conn.h"
 #include "reassembly_model.h"
 #include "batch_link.h"
@@ -136,10 +136,8 @@ static void start(struct fuzz_input *head)
         .liveness.probe_most_ns = 100000000,
         .reorder_ns = 100000,
         .checksum = (bits & 8) != 0,
-        .handles = &world.handles,
     };
     const struct rawe_callbacks callbacks = {.deliver = deliver, .accept = accept_peer};
-    const struct rawe_output output = {.transmit = transmit};
     const struct rawe_conn_config peer = {
         .peer_mac = {2, 0, 0, 0, 0, 2},
         .peer_port = PORT,
@@ -149,18 +147,12 @@ static void start(struct fuzz_input *head)
     };
     memset(&world, 0, sizeof(world));
     world.now_ns = 1000000000;
-    rawe_handle_table_init(&world.handles, 0);
-    FUZZ_CHECK(rawe_engine_init(&world.engine, &config, &callbacks, &world, &output, world.now_ns),
-               "an engine did not start");
+    net_engine_start(&world.engine, &world.handles, &config, &callbacks, transmit, &world,
+                     world.now_ns);
     if ((bits & 16) != 0) { /* then validation frames are looked at */
-        const struct rawe_batches batches = {
-            .output = {.transmit = transmit},
-            .frames_max = 48,
-            .bytes_max = 65507,
-            .overhead_bytes = 28,
-            .receive_frames = 256,
-        };
-        FUZZ_CHECK(rawe_engine_use_batches(&world.engine, &batches), "no memory for batches");
+        const struct rawe_batches batches = {.frames_max = 48, .bytes_max = 65507};
+        FUZZ_CHECK(net_engine_use_batches(&world.engine, &batches, transmit),
+                   "no memory for batches");
     }
     if ((bits & 32) != 0) {
         world.engine.reassembly_buffers.limit = 2;
@@ -395,10 +387,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len_bytes)
         remove_region(i);
     }
     rawe_conn_close(world.conn, world.now_ns);
-    rawe_engine_free(&world.engine);
-    rawe_handle_table_free(&world.handles);
-    FUZZ_CHECK(world.engine.reassembly_buffers.allocated == 0,
-               "a buffer did not go back to its pool");
+    net_engine_stop(&world.engine);
     reassembly_model_free(world.model);
     return 0;
 }

@@ -5,9 +5,6 @@
  */
 #include "net.h"
 
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "net_engine.h"
@@ -49,17 +46,6 @@ struct net_frame *net_take(struct net *net, unsigned position)
     memmove(&net->wire[position], &net->wire[position + 1],
             (net->wire_count - position) * sizeof(net->wire[0]));
     return frame;
-}
-
-void net_fail(const char *invariant, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    fprintf(stderr, "'%s' does not hold: ", invariant);
-    vfprintf(stderr, format, arguments);
-    fputc('\n', stderr);
-    va_end(arguments);
-    abort();
 }
 
 void *net_new(size_t len_bytes)

@@ -1,8 +1,9 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * What unit tests, simulator, fuzzers and benchmarks each define for the network in memory that
- * they share: how a violation ends the program, and where memory comes from.
+ * What unit tests, simulator, fuzzers and benchmarks may each define for the network in memory that
+ * they share: how a violation ends the program, and where memory comes from. Without that, it is
+ * printed and aborts, and memory is malloc's.
  */
 #ifndef NET_HARNESS_H
 #define NET_HARNESS_H

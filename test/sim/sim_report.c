@@ -84,18 +84,3 @@ void net_fail(const char *invariant, const char *format, ...)
     va_end(arguments);
     report(sim_running, invariant, what);
 }
-
-void *net_new(size_t len_bytes)
-{
-    void *memory = malloc(len_bytes != 0 ? len_bytes : 1);
-
-    if (memory == NULL) {
-        abort();
-    }
-    return memory;
-}
-
-void net_delete(void *memory)
-{
-    free(memory);
-}

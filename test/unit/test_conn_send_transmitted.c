@@ -33,6 +33,15 @@ static int set_up(void **state)
     return 0;
 }
 
+static void connect_in_batches(void)
+{
+    unit_start_with((struct unit_options){.window_frames = 256,
+                                          .coalesce_from_frames = 2,
+                                          .fill_max_bytes = 1400,
+                                          .batch_frames = 16});
+    unit_connect(&net, RAWE_LANE_BULK);
+}
+
 static void left(struct rawe_send *send, struct rawe_conn *conn);
 
 static void send_one(unsigned index, size_t len_bytes)
@@ -236,11 +245,7 @@ static void report_transmitted__acknowledged_inside_the_callback(void **state)
 static void report_transmitted__in_batches_acknowledged_inside_the_callback(void **state)
 {
     (void)state;
-    unit_start_with((struct unit_options){.window_frames = 256,
-                                          .coalesce_from_frames = 2,
-                                          .fill_max_bytes = 1400,
-                                          .batch_frames = 16});
-    unit_connect(&net, RAWE_LANE_BULK);
+    connect_in_batches();
     send_one(SENDS - 1, 3000); /* validates */
     finish();
     net.node[0].link_room = 0;
@@ -331,11 +336,7 @@ static void rawe_conn_send_rebased__a_single_frame(void **state)
 static void rawe_conn_send_rebased__in_batches(void **state)
 {
     (void)state;
-    unit_start_with((struct unit_options){.window_frames = 256,
-                                          .coalesce_from_frames = 2,
-                                          .fill_max_bytes = 1400,
-                                          .batch_frames = 16});
-    unit_connect(&net, RAWE_LANE_BULK);
+    connect_in_batches();
     move_all(7000);
 }
 

@@ -37,18 +37,6 @@ void net_fail(const char *invariant, const char *format, ...)
     longjmp(violated, 1);
 }
 
-void *net_new(size_t len_bytes)
-{
-    void *memory = malloc(len_bytes + 1);
-    assert_non_null(memory);
-    return memory;
-}
-
-void net_delete(void *memory)
-{
-    free(memory);
-}
-
 /** The statement violates that invariant. */
 #define ASSERT_VIOLATES(invariant, statement)                 \
     do {                                                      \

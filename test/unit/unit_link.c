@@ -24,18 +24,6 @@ void net_fail(const char *invariant, const char *format, ...)
     abort(); /* not reached, but the compiler does not know */
 }
 
-void *net_new(size_t len_bytes)
-{
-    void *memory = malloc(len_bytes != 0 ? len_bytes : 1);
-    assert_non_null(memory);
-    return memory;
-}
-
-void net_delete(void *memory)
-{
-    free(memory);
-}
-
 /** net_link.put */
 static void put_on_wire(void *context, struct net_frame *frame)
 {
