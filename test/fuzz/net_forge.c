@@ -193,8 +193,6 @@ void net_forge(struct net_node *victim, enum rawe_lane lane, const struct net_fo
     struct rawe_header header = {
         .type = (uint8_t)(forgery->what & 15),
         .flags = (uint8_t)(forgery->what >> 7 & 31 & ~RAWE_FLAG_CHECKSUM),
-        .port = victim->engine.config.port,
-        .key = victim->key,
         .connection_id = conn->handshake.local_id,
         .credit = (uint16_t)(forgery->lengths >> 22),
     };
@@ -225,10 +223,7 @@ void net_forge(struct net_node *victim, enum rawe_lane lane, const struct net_fo
         len_bytes = len_bytes * (forgery->numbers & 7) / 8; /* not all of it */
     }
     header.payload_bytes = (uint16_t)len_bytes;
-    memcpy(buffer, victim->engine.config.mac, RAWE_MAC_BYTES);
-    memcpy(buffer + RAWE_MAC_BYTES, attacker->engine.config.mac, RAWE_MAC_BYTES);
-    write_number(buffer + 2 * RAWE_MAC_BYTES, 2, RAWE_ETHERTYPE_DEFAULT);
-    len_bytes = rawe_frame_seal(buffer, &header, victim->engine.config.checksum);
+    len_bytes = net_frame_forge(buffer, &victim->engine, attacker->engine.config.mac, &header);
     struct net_frame *frame = net_frame_new(len_bytes);
     frame->from = attacker->index;
     memcpy(frame->bytes, buffer, len_bytes);

@@ -61,6 +61,23 @@ void net_frame_linearize(const struct rawe_engine *engine, const struct rawe_fra
     }
 }
 
+void net_frame_address(uint8_t *out, const uint8_t *destination, const uint8_t *source)
+{
+    memcpy(out, destination, RAWE_MAC_BYTES);
+    memcpy(out + RAWE_MAC_BYTES, source, RAWE_MAC_BYTES);
+    out[12] = RAWE_ETHERTYPE_DEFAULT >> 8;
+    out[13] = RAWE_ETHERTYPE_DEFAULT & 0xFF;
+}
+
+uint32_t net_frame_forge(uint8_t *out, const struct rawe_engine *victim, const uint8_t *source,
+                         struct rawe_header *header)
+{
+    net_frame_address(out, victim->config.mac, source);
+    header->port = victim->config.port;
+    header->key = victim->config.key;
+    return (uint32_t)rawe_frame_seal(out, header, victim->config.checksum);
+}
+
 uint32_t net_batch_measure(const struct rawe_engine *engine, const struct rawe_frame *frames,
                            unsigned count)
 {

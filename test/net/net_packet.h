@@ -27,6 +27,15 @@ struct net_batch {
 void net_frame_linearize(const struct rawe_engine *engine, const struct rawe_frame *view,
                          uint8_t *out, struct rawe_header *header);
 
+/** Write an Ethernet header. */
+void net_frame_address(uint8_t *out, const uint8_t *destination, const uint8_t *source);
+/**
+ * Complete a frame that somebody sends who knows the victim's port and key: all but the payload and
+ * what of the header is given. Returns its length, a checksum included where the victim wants one.
+ */
+uint32_t net_frame_forge(uint8_t *out, const struct rawe_engine *victim, const uint8_t *source,
+                         struct rawe_header *header);
+
 /** Length of the batch that the engine sends as these frames. */
 uint32_t net_batch_measure(const struct rawe_engine *engine, const struct rawe_frame *frames,
                            unsigned count);

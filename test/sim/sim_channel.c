@@ -227,10 +227,7 @@ static void send_ping(struct sim_node *node, uint8_t type, uint32_t to, uint16_t
                                  .key = key,
                                  .payload_bytes = RAWE_PING_BYTES};
 
-    memcpy(packet->bytes, node->sim->nodes[to].mac, RAWE_MAC_BYTES);
-    memcpy(packet->bytes + RAWE_MAC_BYTES, node->mac, RAWE_MAC_BYTES);
-    packet->bytes[12] = (uint8_t)(RAWE_ETHERTYPE_DEFAULT >> 8);
-    packet->bytes[13] = (uint8_t)RAWE_ETHERTYPE_DEFAULT;
+    net_frame_address(packet->bytes, node->sim->nodes[to].mac, node->mac);
     rawe_header_encode(packet->bytes + RAWE_ETH_HEADER_BYTES, &header);
     rawe_ping_encode(packet->bytes + RAWE_PAYLOAD_OFFSET, ping);
     packet->destination = to;

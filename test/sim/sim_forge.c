@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "net_packet.h"
 #include "sim.h"
 
 /** Forged frames in a run: enough to meet every state, few enough to keep runs short. */
@@ -295,8 +296,6 @@ static struct sim_packet *make_hostile(struct sim *sim, struct sim_node *node,
     struct rawe_header header = {
         .type = choose_type(random),
         .flags = (uint8_t)(sim_random_next(random) & RAWE_FLAGS_KNOWN & ~RAWE_FLAG_CHECKSUM),
-        .port = node->port,
-        .key = node->key,
         .connection_id = (uint32_t)near(random, conn->handshake.local_id),
         .sequence =
             (uint32_t)near(random, conn->recvwin.acktr == NULL ? 0 : conn->recvwin.acktr->next),
@@ -304,14 +303,9 @@ static struct sim_packet *make_hostile(struct sim *sim, struct sim_node *node,
         .credit = (uint16_t)sim_random_next(random),
     };
 
-    memcpy(packet->bytes, node->mac, RAWE_MAC_BYTES);
-    memcpy(packet->bytes + RAWE_MAC_BYTES, conn->eth_header, RAWE_MAC_BYTES);
-    packet->bytes[12] = (uint8_t)(RAWE_ETHERTYPE_DEFAULT >> 8);
-    packet->bytes[13] = (uint8_t)RAWE_ETHERTYPE_DEFAULT;
     header.payload_bytes = (uint16_t)make_payload(node, victim, header.type,
                                                   packet->bytes + RAWE_PAYLOAD_OFFSET, room_bytes);
-    packet->len_bytes =
-        (uint32_t)rawe_frame_seal(packet->bytes, &header, node->engine.config.checksum);
+    packet->len_bytes = net_frame_forge(packet->bytes, &node->engine, conn->eth_header, &header);
     packet->source = victim->peer;
     packet->destination = node->index;
     return packet;

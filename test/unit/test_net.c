@@ -65,10 +65,7 @@ static void make_frame(unsigned index, uint32_t data_bytes)
         .offset = 0,
     };
     uint8_t *bytes = heads[index];
-    memcpy(bytes, to.mac, RAWE_MAC_BYTES);
-    memcpy(bytes + RAWE_MAC_BYTES, engine.config.mac, RAWE_MAC_BYTES);
-    bytes[12] = RAWE_ETHERTYPE_DEFAULT >> 8;
-    bytes[13] = RAWE_ETHERTYPE_DEFAULT & 0xFF;
+    net_frame_address(bytes, to.mac, engine.config.mac);
     rawe_header_encode(bytes + RAWE_ETH_HEADER_BYTES, &head);
     rawe_fragment_encode(bytes + RAWE_PAYLOAD_OFFSET, &fragment);
     frames[index] = (struct rawe_frame){

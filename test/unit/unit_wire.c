@@ -161,10 +161,7 @@ struct net_frame *unit_forge(struct unit_net *net, unsigned from, enum rawe_lane
 {
     struct net_frame *frame = net_frame_new(RAWE_PAYLOAD_OFFSET + payload_bytes);
     const struct rawe_peer_config receiver = net_peer_config(1 - from);
-    memcpy(frame->bytes, receiver.mac, RAWE_MAC_BYTES);
-    memcpy(frame->bytes + RAWE_MAC_BYTES, net_peer_config(from).mac, RAWE_MAC_BYTES);
-    frame->bytes[12] = RAWE_ETHERTYPE_DEFAULT >> 8;
-    frame->bytes[13] = RAWE_ETHERTYPE_DEFAULT & 0xFF;
+    net_frame_address(frame->bytes, receiver.mac, net_peer_config(from).mac);
     header.port = receiver.port;
     header.key = receiver.key;
     header.payload_bytes = (uint16_t)payload_bytes;
