@@ -8,13 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "net_message.h"
 #include "rawe_conn_send.h"
 
 void unit_fill(uint8_t *data, size_t len_bytes, unsigned seed)
 {
-    for (size_t i = 0; i < len_bytes; i++) {
-        data[i] = (uint8_t)(i * 31 + i / 251 + seed * 17 + 1);
-    }
+    net_content_fill(data, net_content_seed(0, seed), 0, len_bytes);
 }
 
 static void send_done(struct rawe_send *send, enum rawe_status status)
@@ -82,11 +81,6 @@ void unit_assert_message(const struct unit_node *node, unsigned index, uint8_t t
     const struct unit_message *message = &node->messages[index];
     assert_int_equal(message->tag, tag);
     assert_int_equal(message->len_bytes, len_bytes);
-    uint8_t *expected = malloc(len_bytes + 1);
-    assert_non_null(expected);
-    unit_fill(expected, len_bytes, seed);
-    if (len_bytes != 0) {
-        assert_memory_equal(message->data, expected, len_bytes);
-    }
-    free(expected);
+    assert_int_equal(net_content_compare(message->data, net_content_seed(0, seed), 0, len_bytes),
+                     len_bytes);
 }

@@ -5,16 +5,7 @@
  */
 #include "unit_segments.h"
 
-#include <string.h>
-
-/** Content of a message: every number has its own. */
-static void fill(uint8_t *out, uint32_t number, uint32_t offset, size_t len_bytes)
-{
-    for (size_t i = 0; i < len_bytes; i++) {
-        size_t at = offset + i;
-        out[i] = (uint8_t)(at * 7 + at / 256 * 13 + number * 29);
-    }
-}
+#include "net_message.h"
 
 int unit_set_up_segments(void **state)
 {
@@ -53,7 +44,8 @@ static void put_segment(const struct unit_segment *segment, bool last)
         .offset = segment->offset,
     };
     rawe_fragment_encode(payload, &fragment);
-    fill(payload + RAWE_FRAGMENT_PART_BYTES, segment->number, segment->offset, segment->data_bytes);
+    net_content_fill(payload + RAWE_FRAGMENT_PART_BYTES, net_content_seed(0, segment->number),
+                     segment->offset, segment->data_bytes);
     struct rawe_header header = {.type = RAWE_FRAME_BULK, .sequence = net.segment_sequence++};
     size_t payload_bytes = RAWE_FRAGMENT_PART_BYTES + segment->data_bytes;
     struct net_frame *frame = unit_forge(&net, 0, RAWE_LANE_BULK, header, payload,
@@ -82,11 +74,10 @@ void unit_receive_segments(const struct unit_segment *segments, unsigned count)
 
 void unit_assert_fragmented(unsigned index, uint32_t number, size_t len_bytes)
 {
-    static uint8_t expected[100000];
-    assert_true(index < net.node[1].message_count && len_bytes <= sizeof(expected));
+    assert_true(index < net.node[1].message_count);
     const struct unit_message *got = &net.node[1].messages[index];
     assert_int_equal(got->tag, (uint8_t)number);
     assert_int_equal(got->len_bytes, len_bytes);
-    fill(expected, number, 0, len_bytes);
-    assert_memory_equal(got->data, expected, len_bytes);
+    assert_int_equal(net_content_compare(got->data, net_content_seed(0, number), 0, len_bytes),
+                     len_bytes);
 }
