@@ -225,7 +225,8 @@ static void net_engine_stop__nothing_leaks(void **state)
     engine.frames.allocated = 1;
     ASSERT_VIOLATES("nothing leaks", net_engine_stop(&engine));
     engine.frames.allocated = 0;
-    engine.deferral.bytes = 1;
+    static struct rawe_conn conn;
+    engine.inplace.conn = &conn;
     ASSERT_VIOLATES("nothing leaks", net_engine_stop(&engine));
 }
 

@@ -136,6 +136,10 @@ static void stop_node(struct unit_node *node)
             unit_close(node->net, node->index, lane);
         }
     }
+    assert_null(node->engine.deferral.first);
+    assert_null(node->engine.deferral.completed[0]);
+    assert_null(node->engine.deferral.completed[1]);
+    assert_int_equal(node->engine.deferral.bytes, 0);
     net_engine_stop(&node->engine);
     node->started = false;
 }
