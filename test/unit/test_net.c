@@ -138,8 +138,11 @@ static void net_batch_linearize__filled_up_in_order_to_one_peer(void **state)
 {
     static const char limits[] = "batches keep to their limits";
     (void)state;
+    static const uint8_t zeros[50];
+    memset(out, 0xFF, sizeof(out));
     make_frame(1, DATA_BYTES - 50); /* a sixteenth of its message */
-    (void)net_batch_linearize(&engine, frames, 3, out);
+    struct net_batch batch = net_batch_linearize(&engine, frames, 3, out);
+    assert_memory_equal(out + RAWE_ETH_HEADER_BYTES + 2 * batch.segment_bytes - 50, zeros, 50);
     engine.config.coalesce_from_frames = 0;
     ASSERT_VIOLATES(limits, (void)net_batch_linearize(&engine, frames, 3, out));
     engine.config.coalesce_from_frames = 1;
