@@ -11,6 +11,8 @@
 #include "rawe_peer.h"
 
 typedef unsigned net_transmit(void *context, const struct rawe_frame *frames, unsigned count);
+typedef bool net_transmit_batch(void *context, const struct rawe_frame *packet,
+                                uint32_t segment_bytes);
 
 /** Fill in who process `index` is: vpid, MAC address, port, key. */
 void net_identify(struct rawe_engine_config *config, uint32_t index);
@@ -24,9 +26,9 @@ void net_engine_start(struct rawe_engine *engine, struct rawe_handle_table *hand
                       const struct rawe_engine_config *config,
                       const struct rawe_callbacks *callbacks, net_transmit *transmit, void *context,
                       uint64_t now_ns);
-/** Give it a link that moves batches; of `batches` the limits are set. False without memory. */
-bool net_engine_use_batches(struct rawe_engine *engine, const struct rawe_batches *batches,
-                            net_transmit *transmit);
+/** Give it a link that moves batches with that much data at most. False without memory. */
+bool net_engine_use_batches(struct rawe_engine *engine, uint32_t bytes_max,
+                            net_transmit_batch *transmit);
 /** A connection to process `index`, IDLE. NULL without memory. */
 struct rawe_conn *net_engine_open(struct rawe_engine *engine, uint32_t index, unsigned lane,
                                   uint32_t payload_max_bytes, void *owner);

@@ -9,8 +9,8 @@
 
 #include "net_harness.h"
 
-/** A long message's last frame may be filled up by this part of the message. */
-#define FILL_PART 16u
+/** Of the batch header, where TCP's sequence number is. */
+#define AT_SEQUENCE 4u
 
 /** Copy the pieces one behind the other; they are as long as the frame says. */
 static void copy_pieces(const struct rawe_engine *engine, const struct rawe_frame *view,
@@ -78,129 +78,128 @@ uint32_t net_frame_forge(uint8_t *out, const struct rawe_engine *victim, const u
     return (uint32_t)rawe_frame_seal(out, header, victim->config.checksum);
 }
 
-uint32_t net_batch_measure(const struct rawe_engine *engine, const struct rawe_frame *frames,
-                           unsigned count)
+/** A packet must be what the decoder says it is, and keep to the limits of engine and link. */
+static void check_batch(const struct rawe_engine *engine, const struct net_batch *batch)
 {
     const struct rawe_engine_config *config = &engine->config;
-    const struct rawe_batches *batches = &engine->batches;
+    uint32_t data_bytes = batch->len_bytes - NET_BATCH_HEAD_BYTES;
+    uint32_t room_bytes = RAWE_HEADER_BYTES + config->payload_max_bytes - RAWE_BATCH_HEADER_BYTES -
+                          engine->batches.overhead_bytes;
+    struct rawe_batch decoded;
 
-    if (count < 1 || count > batches->frames_max) {
-        net_fail("batches keep to their limits", "n%u sends %u frames", engine->config.vpid, count);
+    if (rawe_batch_decode(&decoded, batch->bytes + RAWE_ETH_HEADER_BYTES, RAWE_BATCH_HEADER_BYTES,
+                          data_bytes) != RAWE_DECODE_OK ||
+        (decoded.header.type != RAWE_FRAME_BULK && decoded.header.type != RAWE_FRAME_PROBE)) {
+        net_fail("batches add up", "n%u sends %u bytes that are no batch", config->vpid,
+                 data_bytes);
     }
-    uint32_t segment_bytes = frames[0].len_bytes - RAWE_ETH_HEADER_BYTES;
-    uint32_t total_bytes =
-        (count - 1) * segment_bytes + frames[count - 1].len_bytes - RAWE_ETH_HEADER_BYTES;
-    uint32_t room_bytes = RAWE_HEADER_BYTES + config->payload_max_bytes +
-                          (config->checksum ? RAWE_CHECKSUM_BYTES : 0) - batches->overhead_bytes;
-    if (total_bytes > batches->bytes_max || segment_bytes > room_bytes) {
-        net_fail("batches keep to their limits", "n%u sends %u frames, %u bytes, first %u",
-                 engine->config.vpid, count, total_bytes, segment_bytes);
+    if (config->checksum || data_bytes > engine->batches.bytes_max ||
+        (batch->segment_bytes == 0 ? data_bytes > room_bytes
+                                   : data_bytes <= batch->segment_bytes)) {
+        net_fail("batches keep to their limits", "n%u sends %u bytes, cut every %u", config->vpid,
+                 data_bytes, batch->segment_bytes);
     }
-    for (unsigned i = 1; i < count; i++) {
-        if (frames[i].len_bytes > frames[0].len_bytes) {
-            net_fail("batches keep to their limits", "n%u: frame %u is longer than the first",
-                     engine->config.vpid, i);
-        }
+    if (decoded.header.type == RAWE_FRAME_BULK &&
+        (decoded.segment_bytes > room_bytes ||
+         (batch->segment_bytes != 0 && batch->segment_bytes != decoded.segment_bytes) ||
+         decoded.frames != net_batch_frames(batch))) {
+        net_fail("batches keep to their limits", "n%u: frames of %u bytes, cut every %u",
+                 config->vpid, (unsigned)decoded.segment_bytes, batch->segment_bytes);
     }
-    return RAWE_ETH_HEADER_BYTES + total_bytes;
-}
-
-/** May this frame, Ethernet header left out, be filled up by so much for others to follow? */
-static bool may_fill(const struct rawe_engine *engine, const uint8_t *frame, uint32_t len_bytes,
-                     uint32_t fill_bytes)
-{
-    const uint8_t *cursor = frame + RAWE_HEADER_BYTES;
-    struct rawe_fragment fragment;
-
-    if (fill_bytes == 0) {
-        return true;
-    }
-    return engine->config.coalesce_from_frames != 0 && *cursor == RAWE_FRAGMENT_PART &&
-           rawe_fragment_decode(&fragment, &cursor, frame + len_bytes) == RAWE_DECODE_OK &&
-           (fill_bytes <= engine->batches.fill_max_bytes ||
-            fill_bytes <= fragment.total_bytes / FILL_PART);
 }
 
 struct net_batch net_batch_linearize(const struct rawe_engine *engine,
-                                     const struct rawe_frame *frames, unsigned count, uint8_t *out)
+                                     const struct rawe_frame *packet, uint32_t segment_bytes,
+                                     uint8_t *out)
 {
     uint32_t vpid = engine->config.vpid;
-    struct net_batch batch = {
-        .bytes = out,
-        .len_bytes = net_batch_measure(engine, frames, count),
-        .segment_bytes = frames[0].len_bytes - RAWE_ETH_HEADER_BYTES,
-    };
-    uint32_t first_sequence = 0;
+    struct net_batch batch = {out, packet->len_bytes, segment_bytes};
 
-    for (unsigned i = 0; i < count; i++) {
-        uint8_t *at = out + (size_t)i * batch.segment_bytes;
-        uint32_t len_bytes = frames[i].len_bytes - RAWE_ETH_HEADER_BYTES;
-        uint32_t fill_bytes = i + 1 < count ? batch.segment_bytes - len_bytes : 0;
-        uint8_t covered[RAWE_ETH_HEADER_BYTES]; /* by this frame's Ethernet header */
-        struct rawe_header header;
-
-        memcpy(covered, i == 0 ? frames[0].pieces[0].base : at, sizeof(covered));
-        net_frame_linearize(engine, &frames[i], at, &header);
-        if (memcmp(at, frames[0].pieces[0].base, sizeof(covered)) != 0) {
-            net_fail("frames are addressed", "n%u: frame %u of a batch goes elsewhere", vpid, i);
-        }
-        memcpy(at, covered, sizeof(covered));
-        first_sequence = i == 0 ? header.sequence : first_sequence;
-        if (count > 1 &&
-            (header.type != RAWE_FRAME_BULK || header.sequence != first_sequence + i)) {
-            net_fail("batches are in order", "n%u: frame %u of a batch is out of place", vpid, i);
-        }
-        at += RAWE_ETH_HEADER_BYTES;
-        if (!may_fill(engine, at, len_bytes, fill_bytes)) {
-            net_fail("batches keep to their limits",
-                     "n%u sends a batch of %u frames, number %u is %u bytes, the first %u", vpid,
-                     count, i, len_bytes, batch.segment_bytes);
-        }
-        memset(at + len_bytes, 0, fill_bytes);
+    if (packet->pieces[0].len_bytes != NET_BATCH_HEAD_BYTES) {
+        net_fail("batches add up", "n%u: the headers of a batch are not in one piece", vpid);
     }
+    copy_pieces(engine, packet, out);
+    if (memcmp(out + RAWE_MAC_BYTES, engine->config.mac, RAWE_MAC_BYTES) != 0) {
+        net_fail("frames are addressed", "n%u sends a batch that is not from its own address",
+                 vpid);
+    }
+    out[12] = 0x08;
+    out[13] = 0x00;
+    check_batch(engine, &batch);
     return batch;
+}
+
+bool net_is_batch(const uint8_t *bytes, uint32_t len_bytes)
+{
+    return len_bytes >= NET_BATCH_HEAD_BYTES && bytes[12] == 0x08 && bytes[13] == 0x00;
 }
 
 uint32_t net_batch_frames(const struct net_batch *batch)
 {
-    if (batch->len_bytes <= RAWE_ETH_HEADER_BYTES) {
-        return 0;
-    }
-    return (batch->len_bytes - RAWE_ETH_HEADER_BYTES + batch->segment_bytes - 1) /
-           batch->segment_bytes;
+    uint32_t data_bytes = batch->len_bytes - NET_BATCH_HEAD_BYTES;
+    return batch->segment_bytes == 0
+               ? 1
+               : (data_bytes + batch->segment_bytes - 1) / batch->segment_bytes;
 }
 
 uint32_t net_batch_frame_bytes(const struct net_batch *batch, uint32_t index)
 {
-    uint32_t left = batch->len_bytes - RAWE_ETH_HEADER_BYTES - index * batch->segment_bytes;
-    return RAWE_ETH_HEADER_BYTES + (left < batch->segment_bytes ? left : batch->segment_bytes);
+    uint32_t left = batch->len_bytes - NET_BATCH_HEAD_BYTES - index * batch->segment_bytes;
+    bool cut = batch->segment_bytes != 0 && left > batch->segment_bytes;
+    return NET_BATCH_HEAD_BYTES + (cut ? batch->segment_bytes : left);
 }
 
-/** Where that frame begins, without an Ethernet header. */
-static const uint8_t *frame_of(const struct net_batch *batch, uint32_t index)
+static uint32_t sequence_of(const uint8_t *packet)
 {
-    return batch->bytes + RAWE_ETH_HEADER_BYTES + (size_t)index * batch->segment_bytes;
-}
-
-bool net_batch_header(const struct net_batch *batch, uint32_t index, struct rawe_header *header)
-{
-    return rawe_header_decode(header, frame_of(batch, index),
-                              net_batch_frame_bytes(batch, index) - RAWE_ETH_HEADER_BYTES) ==
-           RAWE_DECODE_OK;
+    const uint8_t *at = packet + RAWE_ETH_HEADER_BYTES + AT_SEQUENCE;
+    return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
 }
 
 void net_batch_cut(const struct net_batch *batch, uint32_t index, uint8_t *out)
 {
-    memcpy(out, batch->bytes, RAWE_ETH_HEADER_BYTES);
-    memcpy(out + RAWE_ETH_HEADER_BYTES, frame_of(batch, index),
-           net_batch_frame_bytes(batch, index) - RAWE_ETH_HEADER_BYTES);
+    uint32_t at_bytes = index * batch->segment_bytes;
+    uint32_t sequence = sequence_of(batch->bytes) + at_bytes;
+    uint8_t *tcp = out + RAWE_ETH_HEADER_BYTES + AT_SEQUENCE;
+
+    memcpy(out, batch->bytes, NET_BATCH_HEAD_BYTES);
+    memcpy(out + NET_BATCH_HEAD_BYTES, batch->bytes + NET_BATCH_HEAD_BYTES + at_bytes,
+           net_batch_frame_bytes(batch, index) - NET_BATCH_HEAD_BYTES);
+    for (unsigned i = 0; i < 4; i++) {
+        tcp[i] = (uint8_t)(sequence >> (24 - 8 * i));
+    }
 }
 
-uint32_t net_batch_join(uint8_t *out, uint32_t len_bytes, const uint8_t *frame,
+bool net_batch_header(const uint8_t *bytes, uint32_t len_bytes, struct rawe_header *header)
+{
+    struct rawe_batch batch;
+
+    if (!net_is_batch(bytes, len_bytes) ||
+        rawe_batch_decode(&batch, bytes + RAWE_ETH_HEADER_BYTES, RAWE_BATCH_HEADER_BYTES,
+                          len_bytes - NET_BATCH_HEAD_BYTES) != RAWE_DECODE_OK) {
+        return false;
+    }
+    *header = batch.header;
+    return true;
+}
+
+bool net_batch_joins(const uint8_t *packet, uint32_t len_bytes, uint32_t first_bytes,
+                     const uint8_t *frame, uint32_t frame_bytes)
+{
+    const uint32_t before = RAWE_ETH_HEADER_BYTES + AT_SEQUENCE;
+    const uint32_t behind = before + 4;
+    uint32_t segment_bytes = first_bytes - NET_BATCH_HEAD_BYTES;
+
+    return net_is_batch(packet, len_bytes) && net_is_batch(frame, frame_bytes) &&
+           segment_bytes != 0 && (len_bytes - NET_BATCH_HEAD_BYTES) % segment_bytes == 0 &&
+           frame_bytes > NET_BATCH_HEAD_BYTES && frame_bytes <= first_bytes &&
+           len_bytes + frame_bytes <= UINT16_MAX && memcmp(packet, frame, before) == 0 &&
+           memcmp(packet + behind, frame + behind, NET_BATCH_HEAD_BYTES - behind) == 0 &&
+           sequence_of(frame) == sequence_of(packet) + len_bytes - NET_BATCH_HEAD_BYTES;
+}
+
+uint32_t net_batch_join(uint8_t *packet, uint32_t len_bytes, const uint8_t *frame,
                         uint32_t frame_bytes)
 {
-    uint32_t skip_bytes = len_bytes == 0 ? 0 : RAWE_ETH_HEADER_BYTES;
-
-    memcpy(out + len_bytes, frame + skip_bytes, frame_bytes - skip_bytes);
-    return len_bytes + frame_bytes - skip_bytes;
+    memcpy(packet + len_bytes, frame + NET_BATCH_HEAD_BYTES, frame_bytes - NET_BATCH_HEAD_BYTES);
+    return len_bytes + frame_bytes - NET_BATCH_HEAD_BYTES;
 }

@@ -4,6 +4,8 @@
  * Frames and batches of frames as they cross the network in memory: what an engine sends becomes
  * bytes, and all that must hold of every frame is checked on the way. When bytes travel, and what
  * befalls them, is the harness's business.
+ *
+ * What has a batch header carries the EtherType of IPv4, as behind the link, and no IPv4 header.
  */
 #ifndef NET_PACKET_H
 #define NET_PACKET_H
@@ -13,14 +15,17 @@
 
 #include "rawe_engine_state.h"
 
-/** What the envelope of a batch takes from the payload of each frame. */
-#define NET_BATCH_OVERHEAD_BYTES 28u
+/** What the link puts in front of a batch header. */
+#define NET_BATCH_OVERHEAD_BYTES 20u
 
-/** A batch: one Ethernet header, behind it frames without theirs. */
+/** In front of a batch's data: Ethernet header and batch header. */
+#define NET_BATCH_HEAD_BYTES (RAWE_ETH_HEADER_BYTES + RAWE_BATCH_HEADER_BYTES)
+
+/** A packet with a batch header. */
 struct net_batch {
     const uint8_t *bytes;
     uint32_t len_bytes;     /**< Ethernet header included */
-    uint32_t segment_bytes; /**< of each frame but the last, which may be shorter */
+    uint32_t segment_bytes; /**< data of each frame but the last; 0: it is one frame */
 };
 
 /** Write a frame that the engine sends to `out`, view->len_bytes of it. */
@@ -36,23 +41,30 @@ void net_frame_address(uint8_t *out, const uint8_t *destination, const uint8_t *
 uint32_t net_frame_forge(uint8_t *out, const struct rawe_engine *victim, const uint8_t *source,
                          struct rawe_header *header);
 
-/** Length of the batch that the engine sends as these frames. */
-uint32_t net_batch_measure(const struct rawe_engine *engine, const struct rawe_frame *frames,
-                           unsigned count);
-/** Write the batch to `out`, of the length that net_batch_measure returns. */
+/** Write a batch that the engine sends to `out`, packet->len_bytes of it. */
 struct net_batch net_batch_linearize(const struct rawe_engine *engine,
-                                     const struct rawe_frame *frames, unsigned count, uint8_t *out);
+                                     const struct rawe_frame *packet, uint32_t segment_bytes,
+                                     uint8_t *out);
 
-/** How many frames a batch is cut into: 0 when nothing is behind the Ethernet header. */
+/** Has it a batch header? */
+bool net_is_batch(const uint8_t *bytes, uint32_t len_bytes);
+
+/** How many frames a batch is cut into. */
 uint32_t net_batch_frames(const struct net_batch *batch);
-/** Length of frame `index` with an Ethernet header of its own. */
+/** Length of frame `index` with headers of its own. */
 uint32_t net_batch_frame_bytes(const struct net_batch *batch, uint32_t index);
-/** The header of that frame. False: it is none. */
-bool net_batch_header(const struct net_batch *batch, uint32_t index, struct rawe_header *header);
 /** Write that frame to `out`. */
 void net_batch_cut(const struct net_batch *batch, uint32_t index, uint8_t *out);
-/** Add a frame to the batch of `len_bytes` at `out`; 0: it is the first. Returns the new length. */
-uint32_t net_batch_join(uint8_t *out, uint32_t len_bytes, const uint8_t *frame,
+/** The header of a packet of one frame. False: it is none. */
+bool net_batch_header(const uint8_t *bytes, uint32_t len_bytes, struct rawe_header *header);
+/**
+ * Does GRO merge `frame` to the packet before it, of `len_bytes`, whose first frame had
+ * `first_bytes`? The rules are those of tcp_gro_receive.
+ */
+bool net_batch_joins(const uint8_t *packet, uint32_t len_bytes, uint32_t first_bytes,
+                     const uint8_t *frame, uint32_t frame_bytes);
+/** Merge them, in memory with room for both. Returns the new length. */
+uint32_t net_batch_join(uint8_t *packet, uint32_t len_bytes, const uint8_t *frame,
                         uint32_t frame_bytes);
 
 #endif

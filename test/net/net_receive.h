@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * A batch comes to an engine, as a link that reads it in one go hands it over.
+ * A frame or a batch comes to an engine, as a link hands it over.
  */
 #ifndef NET_RECEIVE_H
 #define NET_RECEIVE_H
@@ -9,20 +9,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "net_packet.h"
-
-struct net_receiver {
-    struct rawe_engine *engine;
-    uint64_t (*now_ns)(void *context); /**< read for every frame */
-    /** Asked for each batch in place: every frame on its own? NULL: no, many at once. */
-    bool (*singly)(void *context);
-    void *context;
-};
+#include "rawe_engine.h"
 
 /**
- * Receive a batch: its data straight into place where the engine can tell where that is. Returns
+ * Receive a packet, a batch straight into place where the engine can tell where that is. Returns
  * whether it could.
  */
-bool net_receive_batch(const struct net_receiver *receiver, const struct net_batch *batch);
+bool net_receive(struct rawe_engine *engine, const uint8_t *bytes, uint32_t len_bytes,
+                 uint64_t now_ns);
 
 #endif

@@ -64,45 +64,45 @@ unsigned net_link_transmit(const struct net_link *link, const struct rawe_frame 
     return taken;
 }
 
-unsigned net_link_transmit_batch(const struct net_link *link, const struct rawe_frame *frames,
-                                 unsigned count)
+bool net_link_transmit_batch(const struct net_link *link, const struct rawe_frame *packet,
+                             uint32_t segment_bytes)
 {
-    uint32_t len_bytes = net_batch_measure(link->engine, frames, count);
+    uint8_t *bytes = net_new(packet->len_bytes);
+    struct net_batch batch = net_batch_linearize(link->engine, packet, segment_bytes, bytes);
+    uint32_t count = net_batch_frames(&batch);
+    bool room = *link->room >= count;
 
-    if (*link->room < count) {
-        return 0;
-    }
-    uint8_t *bytes = net_new(len_bytes);
-    struct net_batch batch = net_batch_linearize(link->engine, frames, count, bytes);
-    unsigned number = ++*link->batch_number;
-    for (uint32_t i = 0; i < net_batch_frames(&batch); i++) {
+    *link->batch_number += room;
+    for (uint32_t i = 0; room && i < count; i++) {
         struct net_frame *frame = net_frame_new(net_batch_frame_bytes(&batch, i));
-        (void)net_batch_header(&batch, i, &frame->header);
         net_batch_cut(&batch, i, frame->bytes);
-        frame->batch = number;
+        (void)net_batch_header(frame->bytes, (uint32_t)frame->len_bytes, &frame->header);
+        frame->batch = *link->batch_number;
         put(link, frame);
     }
     net_delete(bytes);
-    return count;
+    return room;
 }
 
-bool net_frames_receive(const struct net_receiver *receiver, struct net_frame *const *frames,
-                        unsigned count)
+unsigned net_frames_receive(struct rawe_engine *engine, struct net_frame *const *frames,
+                            unsigned count, uint64_t now_ns, bool *placed)
 {
-    struct net_batch batch = {
-        .segment_bytes = (uint32_t)(frames[0]->len_bytes - RAWE_ETH_HEADER_BYTES),
-    };
-    uint8_t *bytes = net_new(count * frames[0]->len_bytes);
+    uint32_t first_bytes = (uint32_t)frames[0]->len_bytes;
+    uint32_t len_bytes = first_bytes;
+    uint8_t *merged = net_new(UINT16_MAX);
+    unsigned i = 1;
 
-    batch.bytes = bytes;
-    for (unsigned i = 0; i < count; i++) {
-        if (frames[i]->len_bytes > frames[0]->len_bytes) {
-            net_fail("batches keep to their limits", "frame %u is longer than the first", i);
-        }
-        batch.len_bytes = net_batch_join(bytes, batch.len_bytes, frames[i]->bytes,
-                                         (uint32_t)frames[i]->len_bytes);
+    memcpy(merged, frames[0]->bytes, len_bytes);
+    while (i < count && net_batch_joins(merged, len_bytes, first_bytes, frames[i]->bytes,
+                                        (uint32_t)frames[i]->len_bytes)) {
+        len_bytes = net_batch_join(merged, len_bytes, frames[i]->bytes,
+                                   (uint32_t)frames[i]->len_bytes);
+        i++;
     }
-    bool placed = net_receive_batch(receiver, &batch);
-    net_delete(bytes);
-    return placed;
+    uint8_t *exact = net_new(len_bytes);
+    memcpy(exact, merged, len_bytes);
+    net_delete(merged);
+    *placed = net_receive(engine, exact, len_bytes, now_ns);
+    net_delete(exact);
+    return i;
 }

@@ -2,11 +2,12 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Frames one by one, for harnesses that look at each of them, drop, hold back or repeat it: those
- * of a batch are cut apart when it is sent, and put together again when it is received.
+ * of a batch are cut apart when it is sent, and merged again when they are received.
  */
 #ifndef NET_WIRE_H
 #define NET_WIRE_H
 
+#include "net_packet.h"
 #include "net_receive.h"
 
 /** A frame on the wire, in memory of exactly its length. */
@@ -18,9 +19,6 @@ struct net_frame {
     struct rawe_header header; /**< as sent */
     uint8_t *bytes;
 };
-
-/** Of a batch: as many as any link here takes. */
-#define NET_BATCH_FRAMES_MAX 64u
 
 /** All but the bytes is 0. */
 struct net_frame *net_frame_new(size_t len_bytes);
@@ -39,10 +37,13 @@ struct net_link {
 unsigned net_link_transmit(const struct net_link *link, const struct rawe_frame *frames,
                            unsigned count);
 /** Send a batch as a whole or not at all. */
-unsigned net_link_transmit_batch(const struct net_link *link, const struct rawe_frame *frames,
-                                 unsigned count);
-/** Receive frames of a batch as one; see net_receive_batch. */
-bool net_frames_receive(const struct net_receiver *receiver, struct net_frame *const *frames,
-                        unsigned count);
+bool net_link_transmit_batch(const struct net_link *link, const struct rawe_frame *packet,
+                             uint32_t segment_bytes);
+/**
+ * Merge frames as GRO would, from the first on, and receive them as one packet; `placed` says
+ * whether that was straight into place. Returns how many they were.
+ */
+unsigned net_frames_receive(struct rawe_engine *engine, struct net_frame *const *frames,
+                            unsigned count, uint64_t now_ns, bool *placed);
 
 #endif

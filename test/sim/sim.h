@@ -82,8 +82,8 @@ struct sim_packet {
     uint32_t sequenced;     /**< how many sequenced frames it carries */
     uint32_t stream_id;     /**< connection id of the receiver's that it was sent to */
     uint64_t order;         /**< of its first frame among those sent on the connection; 0: none */
-    bool batch;             /**< frames without Ethernet headers, behind the one of the packet */
-    uint32_t segment_bytes; /**< of each frame of a batch but the last */
+    bool batch;             /**< it has a batch header */
+    uint32_t segment_bytes; /**< data of each of its frames but the last; 0: it is one frame */
     uint8_t bytes[];
 };
 
@@ -126,6 +126,8 @@ void sim_net_forward(struct sim *sim, struct sim_packet *packet, uint64_t late_n
 void sim_net_start_partition(struct sim *sim);
 struct sim_packet *sim_packet_take(struct sim *sim, uint32_t len_bytes);
 void sim_packet_give(struct sim *sim, struct sim_packet *packet);
+/** The header of a frame, or of the first one of a batch. False: it is none. */
+bool sim_packet_header(const struct sim_packet *packet, struct rawe_header *header);
 /** Note that a frame is gone for good. */
 void sim_packet_lose(struct sim *sim, struct sim_packet *packet, const char *why);
 
@@ -327,14 +329,14 @@ void sim_channel_address(struct sim_node *node, struct sim_packet *packet);
 
 /* ---- batches ---- */
 
-/** Longest payload of a frame that the node puts into a batch. */
-uint32_t sim_batch_payload_bytes(const struct sim_node *node);
+/** Data of a fragmented message that a frame of the node carries. */
+uint32_t sim_batch_part_bytes(const struct sim_node *node);
 /** Tell the engine of the node that it may send batches, or only receive them. */
 void sim_batch_enable(struct sim_node *node);
 /** A batch comes to the switch: what becomes of it. */
 void sim_batch_at_switch(struct sim *sim, struct sim_packet *packet);
-/** The node's program takes what waits in its bulk queue. */
-void sim_batch_receive(struct sim_node *node, const struct sim_packet *packet);
+/** What the node's program takes next out of its bulk queue, merged or not; NULL: nothing. */
+struct sim_packet *sim_batch_take(struct sim_node *node);
 
 /* ---- evidence ---- */
 

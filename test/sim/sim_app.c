@@ -53,7 +53,7 @@ static uint32_t choose_length(struct sim *sim, struct sim_node *node)
     uint64_t small = sim_random_below(&node->app.random, 9);
     uint64_t edge = node->payload_max_bytes - RAWE_FRAGMENT_MESSAGE_BYTES - 4 + small;
     uint64_t scaled = sim_random_scaled(&node->app.random, 1, longest);
-    uint64_t whole = (small + 1) * (sim_batch_payload_bytes(node) - RAWE_FRAGMENT_PART_BYTES);
+    uint64_t whole = (small + 1) * (sim_batch_part_bytes(node));
 
     uint64_t chosen = style == 0 ? small : style == 1 ? edge : style == 2 ? whole : scaled;
     return (uint32_t)(chosen < longest ? chosen : longest);
@@ -111,7 +111,7 @@ static void begin_streak(struct sim *sim, struct sim_node *node)
 {
     struct sim_app *app = &node->app;
     uint32_t peer = choose_peer(&sim->plan, node);
-    uint32_t most_bytes = sim_batch_payload_bytes(node) - RAWE_FRAGMENT_PART_BYTES;
+    uint32_t most_bytes = sim_batch_part_bytes(node);
     uint32_t longest =
         most_bytes < sim->plan.message_max_bytes ? most_bytes : sim->plan.message_max_bytes;
     uint32_t len_bytes = (uint32_t)sim_random_between(&app->random, longest / 3, longest);

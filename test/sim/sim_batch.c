@@ -2,69 +2,67 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Batches: frames of the bulk lane that leave as one packet, and what paths and receivers make of
- * them. A received batch goes straight into place where the engine says so, as the kernel would do
- * it.
+ * them. They are cut by some paths, and merged by receivers as GRO would; a received batch goes
+ * straight into place where the engine says so, as the kernel would do it.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "sim.h"
 
 #include "net_engine.h"
-#include "net_receive.h"
+#include "net_packet.h"
 
 static struct net_batch batch_of(const struct sim_packet *packet)
 {
     return (struct net_batch){packet->bytes, packet->len_bytes, packet->segment_bytes};
 }
 
-/** Sends all frames as one packet, or none. */
-static unsigned transmit(void *context, const struct rawe_frame *frames, unsigned count)
+static bool transmit(void *context, const struct rawe_frame *frame, uint32_t segment_bytes)
 {
     struct sim_node *node = context;
     struct sim *sim = node->sim;
+    struct rawe_header header;
 
     if (node->muted) {
-        return count;
+        return true;
     }
     if (sim_net_full(sim, node)) {
         sim_trace(sim, "n%u has no room on its send path", node->index);
-        return 0;
+        return false;
     }
-    struct sim_packet *packet =
-        sim_packet_take(sim, net_batch_measure(&node->engine, frames, count));
-    struct net_batch batch = net_batch_linearize(&node->engine, frames, count, packet->bytes);
+    struct sim_packet *packet = sim_packet_take(sim, frame->len_bytes);
+    struct net_batch batch =
+        net_batch_linearize(&node->engine, frame, segment_bytes, packet->bytes);
     sim_channel_address(node, packet);
-    for (unsigned i = 0; i < count; i++) {
-        struct rawe_header header;
-        (void)net_batch_header(&batch, i, &header);
-        packet->sequenced += header.type == RAWE_FRAME_BULK;
+    (void)net_batch_header(packet->bytes, packet->len_bytes, &header);
+    if (header.type == RAWE_FRAME_BULK) {
+        packet->sequenced = net_batch_frames(&batch);
+    }
+    for (uint32_t i = 0; i < net_batch_frames(&batch); i++, header.sequence++) {
         sim_check_frame(node, &header, packet);
     }
     packet->batch = true;
-    packet->segment_bytes = batch.segment_bytes;
+    packet->segment_bytes = segment_bytes;
     node->local_ns += sim->plan.transmit_cost_ns;
     sim_net_send(sim, node, packet, node->local_ns);
-    return count;
+    return true;
 }
 
-uint32_t sim_batch_payload_bytes(const struct sim_node *node)
+uint32_t sim_batch_part_bytes(const struct sim_node *node)
 {
     bool sends = node->sim->plan.batches && node->sends_batches;
-    return sends ? (node->payload_max_bytes - NET_BATCH_OVERHEAD_BYTES) & ~7u
-                 : node->payload_max_bytes;
+    return sends ? node->payload_max_bytes + RAWE_HEADER_BYTES - RAWE_BATCH_HEADER_BYTES -
+                       NET_BATCH_OVERHEAD_BYTES
+                 : node->payload_max_bytes - RAWE_FRAGMENT_PART_BYTES;
 }
 
 void sim_batch_enable(struct sim_node *node)
 {
     const struct sim_plan *plan = &node->sim->plan;
-    struct rawe_batches batches = {
-        .frames_max = plan->batch_frames_max,
-        .bytes_max = plan->batch_bytes_max,
-        .fill_max_bytes = plan->batch_fill_bytes,
-    };
 
-    if (plan->batches &&
-        !net_engine_use_batches(&node->engine, &batches, node->sends_batches ? transmit : NULL)) {
+    if (plan->batches && !net_engine_use_batches(&node->engine, plan->batch_bytes_max,
+                                                 node->sends_batches ? transmit : NULL)) {
         abort();
     }
 }
@@ -79,7 +77,6 @@ static struct sim_packet *cut(struct sim *sim, const struct sim_packet *packet, 
     frame->source = packet->source;
     frame->destination = packet->destination;
     frame->batch = true;
-    frame->segment_bytes = frame->len_bytes - RAWE_ETH_HEADER_BYTES;
     frame->sequenced = packet->sequenced != 0;
     frame->stream_id = packet->stream_id;
     frame->order = packet->order == 0 ? 0 : packet->order + index;
@@ -89,42 +86,48 @@ static struct sim_packet *cut(struct sim *sim, const struct sim_packet *packet, 
 void sim_batch_at_switch(struct sim *sim, struct sim_packet *packet)
 {
     struct net_batch batch = batch_of(packet);
+    enum sim_batch_path path = sim->nodes[packet->destination].batch_path;
 
-    switch (sim->nodes[packet->destination].batch_path) {
-    case SIM_BATCH_BLOCKED:
+    if (path == SIM_BATCH_BLOCKED) {
         sim_packet_lose(sim, packet, "batches do not pass");
-        return;
-    case SIM_BATCH_CUT:
+    } else if (path == SIM_BATCH_CUT && packet->segment_bytes != 0 &&
+               net_is_batch(packet->bytes, packet->len_bytes)) {
         for (uint32_t i = 0, count = net_batch_frames(&batch); i < count; i++) {
             sim_net_at_switch(sim, cut(sim, packet, i));
         }
         sim_packet_give(sim, packet);
-        return;
-    default:
+    } else {
         sim_net_at_switch(sim, packet);
-        return;
     }
 }
 
-static uint64_t engine_time(void *node)
+struct sim_packet *sim_batch_take(struct sim_node *node)
 {
-    return sim_node_engine_time(node);
-}
+    struct sim *sim = node->sim;
+    struct sim_packet *packet = sim_queue_take(&node->bulk);
+    uint32_t first_bytes = packet != NULL ? packet->len_bytes : 0;
+    char text[160];
 
-static bool singly(void *node)
-{
-    return sim_random_below(&((struct sim_node *)node)->random, 4) == 0;
-}
-
-void sim_batch_receive(struct sim_node *node, const struct sim_packet *packet)
-{
-    const struct net_batch batch = batch_of(packet);
-    const struct net_receiver receiver = {
-        .engine = &node->engine,
-        .now_ns = engine_time,
-        .singly = singly,
-        .context = node,
-    };
-
-    net_receive_batch(&receiver, &batch);
+    if (packet == NULL) {
+        return NULL;
+    }
+    node->local_ns += sim->plan.receive_cost_ns;
+    sim_trace(sim, "n%u takes %s", node->index, sim_trace_frame(packet, text, sizeof(text)));
+    sim_evidence_arrived(node, packet);
+    while (node->bulk.first != NULL &&
+           net_batch_joins(packet->bytes, packet->len_bytes, first_bytes,
+                           node->bulk.first->bytes, node->bulk.first->len_bytes) &&
+           sim_random_below(&node->random, 8) != 0) {
+        struct sim_packet *next = sim_queue_take(&node->bulk);
+        struct sim_packet *merged = sim_packet_take(
+            sim, packet->len_bytes + next->len_bytes - NET_BATCH_HEAD_BYTES);
+        sim_trace(sim, "merged with %s", sim_trace_frame(next, text, sizeof(text)));
+        sim_evidence_arrived(node, next);
+        memcpy(merged->bytes, packet->bytes, packet->len_bytes);
+        (void)net_batch_join(merged->bytes, packet->len_bytes, next->bytes, next->len_bytes);
+        sim_packet_give(sim, packet);
+        sim_packet_give(sim, next);
+        packet = merged;
+    }
+    return packet;
 }

@@ -69,27 +69,33 @@ void sim_check_frame(struct sim_node *node, const struct rawe_header *header,
 static void check_window(struct sim *sim, const struct sim_channel *channel)
 {
     const struct rawe_conn *conn = channel->conn;
-    uint32_t count[4] = {0};
+    const struct rawe_sendwin *window = &conn->sendwin;
+    uint32_t in_flight = 0, sacked = 0, to_transmit = 0;
 
-    for (uint32_t sequence = conn->sendwin.una; sequence != conn->sendwin.next; sequence++) {
+    for (uint32_t sequence = window->una; sequence != window->next; sequence++) {
         const struct rawe_txframe *frame =
-            conn->sendwin.slots[sequence & (conn->engine->config.window_frames - 1)];
-        if (frame == NULL || frame->sequence != sequence || frame->state > RAWE_TXFRAME_LOST) {
+            window->slots[sequence & (conn->engine->config.window_frames - 1)];
+        if (frame == NULL || sequence - frame->sequence >= frame->segments ||
+            (frame->to_send & frame->arrived) != 0 || (frame->resent & ~frame->sent) != 0) {
             sim_violation(sim, "window is consistent", "n%u to n%u: slot of frame %u is wrong",
                           channel->node->index, channel->peer, sequence);
         }
-        count[frame->state]++;
-        if ((frame->state == RAWE_TXFRAME_WAITING || frame->state == RAWE_TXFRAME_LOST) &&
-            rawe_sequence_before(sequence, conn->sendwin.transmit_from)) {
+        uint64_t segment = 1ull << (sequence - frame->sequence);
+        bool waits = (frame->to_send & segment) != 0;
+        bool arrived = (frame->arrived & segment) != 0;
+        to_transmit += waits;
+        sacked += arrived;
+        in_flight += !waits && !arrived;
+        /* Of a batch the first frame is what counts. */
+        if (waits && rawe_sequence_before(sequence, window->transmit_from) &&
+            rawe_sequence_before(frame->sequence, window->transmit_from)) {
             sim_violation(sim, "window is consistent",
                           "n%u to n%u: frame %u has to be sent, but looking begins at %u",
-                          channel->node->index, channel->peer, sequence,
-                          conn->sendwin.transmit_from);
+                          channel->node->index, channel->peer, sequence, window->transmit_from);
         }
     }
-    if (count[RAWE_TXFRAME_SENT] != conn->sendwin.in_flight ||
-        count[RAWE_TXFRAME_SACKED] != conn->sendwin.sacked ||
-        count[RAWE_TXFRAME_WAITING] + count[RAWE_TXFRAME_LOST] != conn->sendwin.to_transmit) {
+    if (in_flight != window->in_flight || sacked != window->sacked ||
+        to_transmit != window->to_transmit) {
         sim_violation(sim, "window is consistent", "n%u to n%u: counts of frames are wrong",
                       channel->node->index, channel->peer);
     }

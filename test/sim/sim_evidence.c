@@ -153,9 +153,7 @@ static void frames_arrived(struct sim_channel *channel, const struct sim_packet 
 {
     struct rawe_header header;
 
-    if (packet->len_bytes < RAWE_PAYLOAD_OFFSET ||
-        rawe_header_decode(&header, packet->bytes + RAWE_ETH_HEADER_BYTES,
-                           packet->len_bytes - RAWE_ETH_HEADER_BYTES) != RAWE_DECODE_OK) {
+    if (!sim_packet_header(packet, &header)) {
         arrived(channel, packet->order + packet->sequenced - 1); /* some of a spoilt batch may */
         return;
     }

@@ -11,6 +11,9 @@
 #include "net_packet.h"
 #include "sim.h"
 
+#include "net_packet.h"
+#include "net_receive.h"
+
 /** Forged frames in a run: enough to meet every state, few enough to keep runs short. */
 #define FORGED_MOST 400u
 
@@ -82,18 +85,23 @@ static void fill_random(struct sim_random *random, uint8_t *out, size_t len_byte
 
 /* ---- unknown peers ---- */
 
-/** Give a frame another key or another port than the node's. */
-static void spoil_key(struct sim_random *random, const struct sim_node *node, uint8_t *header)
+/** Give a packet another key or another port than the node's. */
+static void spoil_key(struct sim_random *random, const struct sim_node *node,
+                      struct sim_packet *packet)
 {
+    bool batch = net_is_batch(packet->bytes, packet->len_bytes);
     bool key_wrong = sim_random_below(random, 2) == 0;
     uint32_t key = node->key ^ (key_wrong ? 1u << sim_random_below(random, 32) : 0);
     uint16_t port = (uint16_t)(node->port ^ (key_wrong ? 0 : 1u << sim_random_below(random, 16)));
+    uint8_t *header = packet->bytes + RAWE_ETH_HEADER_BYTES;
+    uint8_t *key_at = header + (batch ? RAWE_BATCH_OFFSET_KEY : RAWE_OFFSET_KEY);
+    uint8_t *port_at = header + (batch ? RAWE_BATCH_OFFSET_PORT : RAWE_OFFSET_PORT);
 
     for (unsigned i = 0; i < 4; i++) {
-        header[RAWE_OFFSET_KEY + i] = (uint8_t)(key >> (24 - 8 * i));
+        key_at[i] = (uint8_t)(key >> (24 - 8 * i));
     }
-    header[RAWE_OFFSET_PORT] = (uint8_t)(port >> 8);
-    header[RAWE_OFFSET_PORT + 1] = (uint8_t)port;
+    port_at[0] = (uint8_t)(port >> 8);
+    port_at[1] = (uint8_t)port;
 }
 
 static struct sim_packet *make_noise(struct sim *sim)
@@ -101,13 +109,16 @@ static struct sim_packet *make_noise(struct sim *sim)
     struct sim_random *random = &sim->net.forge;
     uint32_t len_bytes = (uint32_t)sim_random_below(random, 200);
     struct sim_packet *packet = sim_packet_take(sim, len_bytes);
+    uint8_t version_type = (uint8_t)(RAWE_WIRE_VERSION << 4 | sim_random_below(random, 10));
 
-    packet->segment_bytes = 1 + len_bytes / 2;
     packet->batch = sim_random_below(random, 2) == 0;
     fill_random(random, packet->bytes, len_bytes);
-    if (len_bytes > RAWE_ETH_HEADER_BYTES) {
-        packet->bytes[RAWE_ETH_HEADER_BYTES] =
-            (uint8_t)(RAWE_WIRE_VERSION << 4 | sim_random_below(random, 10));
+    if (packet->batch && len_bytes >= NET_BATCH_HEAD_BYTES) {
+        packet->bytes[12] = 0x08;
+        packet->bytes[13] = 0x00;
+        packet->bytes[RAWE_ETH_HEADER_BYTES + RAWE_BATCH_OFFSET_VERSION_TYPE] = version_type;
+    } else if (len_bytes > RAWE_ETH_HEADER_BYTES) {
+        packet->bytes[RAWE_ETH_HEADER_BYTES] = version_type;
     }
     return packet;
 }
@@ -121,10 +132,8 @@ static struct sim_packet *make_strange(struct sim *sim, const struct sim_node *n
     if (packet == NULL) {
         packet = make_noise(sim);
     }
-    uint32_t step_bytes = packet->batch ? packet->segment_bytes : packet->len_bytes;
-    for (uint32_t at = RAWE_ETH_HEADER_BYTES; at + RAWE_HEADER_BYTES <= packet->len_bytes;
-         at += step_bytes) {
-        spoil_key(random, node, packet->bytes + at);
+    if (packet->len_bytes >= RAWE_PAYLOAD_OFFSET) {
+        spoil_key(random, node, packet);
     }
     packet->destination = node->index;
     return packet;
@@ -173,12 +182,8 @@ void sim_forge_receive(struct sim *sim, struct sim_node *node)
 
     while ((packet = sim_queue_take(&node->stray)) != NULL) {
         uint64_t before = state_of(node);
-        if (packet->batch) {
-            sim_batch_receive(node, packet);
-        } else {
-            rawe_engine_receive(&node->engine, packet->bytes, packet->len_bytes,
-                                sim_node_engine_time(node));
-        }
+        (void)net_receive(&node->engine, packet->bytes, packet->len_bytes,
+                          sim_node_engine_time(node));
         if (state_of(node) != before) {
             sim_violation(sim, "unknown peers change nothing",
                           "n%u believes a frame without its key: %s", node->index,
@@ -311,32 +316,40 @@ static struct sim_packet *make_hostile(struct sim *sim, struct sim_node *node,
     return packet;
 }
 
-/** Several frames like the one given, with numbers that follow its own. */
+/** A packet of a batch that goes on like the frame given. */
 static struct sim_packet *make_hostile_batch(struct sim *sim, struct sim_packet *one)
 {
     struct sim_random *random = &sim->net.forge;
-    uint32_t count = (uint32_t)sim_random_between(random, 1, 8);
-    uint32_t frame_bytes = one->len_bytes - RAWE_ETH_HEADER_BYTES;
-    struct sim_packet *batch = sim_packet_take(sim, RAWE_ETH_HEADER_BYTES + count * frame_bytes);
-    uint8_t *out = batch->bytes + RAWE_ETH_HEADER_BYTES;
+    struct rawe_batch batch = {0};
+    const uint8_t *frame = one->bytes + RAWE_ETH_HEADER_BYTES;
+    const uint8_t *payload = frame + RAWE_HEADER_BYTES;
+    uint32_t payload_bytes = one->len_bytes - RAWE_PAYLOAD_OFFSET;
 
-    memcpy(batch->bytes, one->bytes, RAWE_ETH_HEADER_BYTES);
-    for (uint32_t i = 0; i < count; i++) {
-        struct rawe_header header;
-        memcpy(out, one->bytes + RAWE_ETH_HEADER_BYTES, frame_bytes);
-        if (rawe_header_decode(&header, out, frame_bytes) == RAWE_DECODE_OK) {
-            header.sequence = (uint32_t)near(random, header.sequence + i);
-            rawe_header_encode(out, &header);
-        }
-        out += frame_bytes;
+    if (rawe_header_decode(&batch.header, frame, one->len_bytes - RAWE_ETH_HEADER_BYTES) !=
+            RAWE_DECODE_OK ||
+        payload_bytes < RAWE_FRAGMENT_BYTES_MAX) {
+        return one;
     }
-    batch->source = one->source;
-    batch->destination = one->destination;
-    batch->batch = true;
-    batch->segment_bytes = frame_bytes;
-    batch->len_bytes -= (uint32_t)sim_random_below(random, frame_bytes);
+    rawe_fragment_reread(&batch.fragment, payload);
+    uint32_t segment_bytes = payload_bytes - RAWE_FRAGMENT_BYTES_MAX + 1;
+    uint32_t frames = (uint32_t)sim_random_between(random, 1, 8);
+    uint32_t data_bytes = frames * segment_bytes - (uint32_t)sim_random_below(random, 2);
+    batch.frames = (uint8_t)near(random, frames);
+    batch.segment_bytes = (uint16_t)near(random, segment_bytes);
+    batch.at_bytes = sim_random_below(random, 2) * (uint32_t)near(random, segment_bytes);
+    struct sim_packet *packet = sim_packet_take(sim, NET_BATCH_HEAD_BYTES + data_bytes);
+    memcpy(packet->bytes, one->bytes, RAWE_ETH_HEADER_BYTES);
+    packet->bytes[12] = 0x08;
+    packet->bytes[13] = 0x00;
+    rawe_batch_encode(packet->bytes + RAWE_ETH_HEADER_BYTES, &batch);
+    for (uint32_t i = 0; i < data_bytes; i++) {
+        packet->bytes[NET_BATCH_HEAD_BYTES + i] = payload[i % payload_bytes];
+    }
+    packet->source = one->source;
+    packet->destination = one->destination;
+    packet->batch = true;
     sim_packet_give(sim, one);
-    return batch;
+    return packet;
 }
 
 /** Some node, rather one that has memory to write into. */

@@ -9,6 +9,8 @@
 
 #include "sim.h"
 
+#include "net_packet.h"
+
 static const uint32_t packet_sizes[SIM_PACKET_SIZES] = {128, 2048, 16384, 1u << 17};
 
 void sim_net_init(struct sim *sim)
@@ -97,6 +99,16 @@ void sim_packet_give(struct sim *sim, struct sim_packet *packet)
     packet->next = sim->net.free[size];
     sim->net.free[size] = packet;
     sim->net.in_flight--;
+}
+
+bool sim_packet_header(const struct sim_packet *packet, struct rawe_header *header)
+{
+    if (net_is_batch(packet->bytes, packet->len_bytes)) {
+        return net_batch_header(packet->bytes, packet->len_bytes, header);
+    }
+    return packet->len_bytes >= RAWE_PAYLOAD_OFFSET &&
+           rawe_header_decode(header, packet->bytes + RAWE_ETH_HEADER_BYTES,
+                              packet->len_bytes - RAWE_ETH_HEADER_BYTES) == RAWE_DECODE_OK;
 }
 
 void sim_packet_lose(struct sim *sim, struct sim_packet *packet, const char *why)
@@ -193,30 +205,48 @@ static const char *misfortune(struct sim *sim, const struct sim_packet *packet)
     return sim_strikes(sim, &net->loss, sim->plan.loss_ppm) ? "random loss" : NULL;
 }
 
+/** Where fields are in a header, from the Ethernet header on. */
+struct fields {
+    uint32_t version_type, flags, port, key, end;
+};
+
 /**
  * Bytes of the frame header that no receiver can take for right once a bit of theirs has flipped.
  */
 static void corrupt_header(struct sim_random *random, struct sim_packet *packet)
 {
-    uint8_t *header = packet->bytes + RAWE_ETH_HEADER_BYTES;
+    static const struct fields frame = {
+        RAWE_ETH_HEADER_BYTES + RAWE_OFFSET_VERSION_TYPE, RAWE_ETH_HEADER_BYTES + 1,
+        RAWE_ETH_HEADER_BYTES + RAWE_OFFSET_PORT,         RAWE_ETH_HEADER_BYTES + RAWE_OFFSET_KEY,
+        RAWE_PAYLOAD_OFFSET,
+    };
+    static const struct fields batch = {
+        RAWE_ETH_HEADER_BYTES + RAWE_BATCH_OFFSET_VERSION_TYPE,
+        RAWE_ETH_HEADER_BYTES + RAWE_BATCH_OFFSET_VERSION_TYPE + 1,
+        RAWE_ETH_HEADER_BYTES + RAWE_BATCH_OFFSET_PORT,
+        RAWE_ETH_HEADER_BYTES + RAWE_BATCH_OFFSET_KEY,
+        NET_BATCH_HEAD_BYTES,
+    };
+    const struct fields *at = packet->batch ? &batch : &frame;
+    uint8_t *bytes = packet->bytes;
 
-    switch (sim_random_below(random, 6)) {
-    case 0: /* version */
-        header[RAWE_OFFSET_VERSION_TYPE] ^= (uint8_t)(0x10u << sim_random_below(random, 4));
+    switch (packet->len_bytes < at->end ? 5 : sim_random_below(random, 6)) {
+    case 0:
+        bytes[at->version_type] ^= (uint8_t)(0x10u << sim_random_below(random, 4));
         break;
     case 1: /* a type that does not exist */
-        header[RAWE_OFFSET_VERSION_TYPE] |= 0x0Fu;
+        bytes[at->version_type] |= 0x0Fu;
         break;
     case 2:
-        header[RAWE_OFFSET_PORT + sim_random_below(random, 2)] ^=
+        bytes[at->port + sim_random_below(random, 2)] ^=
             (uint8_t)(1u << sim_random_below(random, 8));
         break;
     case 3:
-        header[RAWE_OFFSET_KEY + sim_random_below(random, 4)] ^=
+        bytes[at->key + sim_random_below(random, 4)] ^=
             (uint8_t)(1u << sim_random_below(random, 8));
         break;
     case 4: /* unknown flag */
-        header[1] |= (uint8_t)(RAWE_FLAGS_KNOWN + 1u);
+        bytes[at->flags] |= (uint8_t)(RAWE_FLAGS_KNOWN + 1u);
         break;
     default: /* cut short, in the middle of the header */
         packet->len_bytes = (uint32_t)sim_random_below(random, RAWE_PAYLOAD_OFFSET);

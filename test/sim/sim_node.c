@@ -8,6 +8,8 @@
 
 #include "sim.h"
 
+#include "net_receive.h"
+
 #include "net_engine.h"
 
 /** A progress call that finds nothing to do. */
@@ -188,9 +190,10 @@ static void end_process(struct sim_node *node)
                       node->handles.in_use);
     }
     retire_counters(node);
+    node->alive = false;
+    rawe_engine_complete_deferred(&node->engine); /* nobody hears of it any more */
     net_engine_stop(&node->engine);
     memset(&node->engine, 0, sizeof(node->engine));
-    node->alive = false;
     node->wake_ns = UINT64_MAX;
 }
 
@@ -275,11 +278,9 @@ static void receive(struct sim *sim, struct sim_node *node, unsigned budget)
      * Bulk after the ring, and all of it, before anything is answered: a PROBE in the ring may ask
      * for frames in here, and its answer would be false evidence of their loss.
      */
-    while ((packet = sim_queue_take(&node->bulk)) != NULL) {
-        node->local_ns += sim->plan.receive_cost_ns;
-        sim_trace(sim, "n%u takes %s", node->index, sim_trace_frame(packet, text, sizeof(text)));
-        sim_evidence_arrived(node, packet);
-        sim_batch_receive(node, packet);
+    while ((packet = sim_batch_take(node)) != NULL) {
+        (void)net_receive(&node->engine, packet->bytes, packet->len_bytes,
+                          sim_node_engine_time(node));
         sim_packet_give(sim, packet);
     }
 }

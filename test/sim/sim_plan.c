@@ -121,15 +121,12 @@ static void plan_batches(struct sim_plan *plan, struct sim_random *random)
 {
     plan->checksum = sim_random_below(random, 8) == 0;
     plan->batches = sim_random_below(random, 2) == 0;
-    plan->batch_frames_max = (uint32_t)sim_random_scaled(random, 1, 64);
     plan->coalesce_from_frames =
         sim_random_below(random, 3) == 0 ? 0 : (uint32_t)sim_random_scaled(random, 1, 32);
-    plan->batch_fill_bytes =
-        sim_random_below(random, 3) == 0 ? 0 : (uint32_t)sim_random_scaled(random, 64, 8192);
-    plan->batch_bytes_max = (uint32_t)sim_random_scaled(random, 16384, 65507);
+    plan->batch_bytes_max = (uint32_t)sim_random_scaled(random, 1024, RAWE_BATCH_BYTES_MAX);
     plan->streak_ns = sim_random_below(random, 3) == 0 ? 0 : sim_random_scaled(random, US, 10 * MS);
-    if (plan->batch_bytes_max < plan->payload_max_bytes + RAWE_HEADER_BYTES) {
-        plan->batch_bytes_max = 65507;
+    if (plan->batch_bytes_max < plan->payload_max_bytes) {
+        plan->batch_bytes_max = RAWE_BATCH_BYTES_MAX;
     }
 }
 

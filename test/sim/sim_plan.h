@@ -111,9 +111,9 @@ struct sim_plan {
     uint32_t window_frames, receive_frames, copy_max_bytes, message_max_bytes, frames_limit;
     unsigned reassembly_limit; /**< buffers; 0: as the engine has it */
     bool checksum;
-    uint32_t coalesce_from_frames, batch_fill_bytes;
+    uint32_t coalesce_from_frames;
     bool batches; /**< some nodes send batches, some receive them only */
-    uint32_t batch_frames_max, batch_bytes_max;
+    uint32_t batch_bytes_max;
     uint32_t first_sequence;
     uint64_t streak_ns; /**< so close to each other messages make a streak; 0: none do */
     uint64_t ack_delay_ns, probe_least_ns, probe_most_ns, reorder_ns, peer_timeout_ns;

@@ -30,9 +30,7 @@ const char *sim_trace_frame(const struct sim_packet *packet, char *out, size_t o
 {
     struct rawe_header header;
 
-    if (packet->len_bytes < RAWE_PAYLOAD_OFFSET ||
-        rawe_header_decode(&header, packet->bytes + RAWE_ETH_HEADER_BYTES,
-                           packet->len_bytes - RAWE_ETH_HEADER_BYTES) != RAWE_DECODE_OK) {
+    if (!sim_packet_header(packet, &header)) {
         snprintf(out, out_bytes, "n%u -> n%u a broken frame of %u bytes", packet->source,
                  packet->destination, packet->len_bytes);
         return out;

@@ -8,6 +8,8 @@
 
 #include "sim.h"
 
+#include "rawe_conn_bundle.h"
+
 static bool is_alive(const struct sim_message *message)
 {
     const struct sim_node *node = &message->sim->nodes[message->source];
@@ -18,6 +20,11 @@ static bool is_alive(const struct sim_message *message)
 static bool can_be_copied(const struct sim_message *message)
 {
     const struct rawe_conn *conn = message->channel->conn;
+    if (conn->engine->batches.output.transmit != NULL && conn->lane == RAWE_LANE_BULK &&
+        conn->engine->config.coalesce_from_frames != 0 &&
+        message->net.len_bytes <= RAWE_CONN_BUNDLED_BYTES_MAX) {
+        return true;
+    }
     return !message->net.out.send.ordered &&
            message->net.len_bytes <= conn->engine->config.copy_max_bytes &&
            message->net.len_bytes <= rawe_conn_frame_message_bytes(conn);

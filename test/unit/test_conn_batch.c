@@ -9,6 +9,8 @@
 
 #include <string.h>
 
+#include "rawe_conn_batch.h"
+
 static uint8_t data[300000], memory[300000];
 static uint32_t handle_index;
 static uint64_t handle_key;
@@ -37,6 +39,18 @@ static void put(size_t len_bytes, unsigned seed)
     assert_memory_equal(memory, data, len_bytes);
 }
 
+/** What a frame of a batch carries; 0: it is none. */
+static uint8_t fragment_kind(const struct net_frame *frame)
+{
+    struct rawe_batch batch;
+    if (!net_is_batch(frame->bytes, (uint32_t)frame->len_bytes) ||
+        rawe_batch_decode(&batch, frame->bytes + RAWE_ETH_HEADER_BYTES, RAWE_BATCH_HEADER_BYTES,
+                          frame->len_bytes - NET_BATCH_HEAD_BYTES) != RAWE_DECODE_OK) {
+        return 0;
+    }
+    return batch.header.type == RAWE_FRAME_BULK ? batch.fragment.kind : 0;
+}
+
 /* rawe_conn_batch_validate */
 
 static void rawe_conn_batch_validate__first_a_batch_of_known_content(void **state)
@@ -52,7 +66,7 @@ static void rawe_conn_batch_validate__first_a_batch_of_known_content(void **stat
     assert_in_range(count, 2, 10);
     for (const struct net_frame *frame = net.wire; frame != NULL; frame = frame->next) {
         assert_int_equal(frame->batch, 1);
-        assert_int_equal(frame->bytes[RAWE_PAYLOAD_OFFSET], RAWE_FRAGMENT_VALIDATION);
+        assert_int_equal(fragment_kind(frame), RAWE_FRAGMENT_VALIDATION);
     }
     unit_settle(&net);
     assert_int_equal(end(0)->batch, RAWE_BATCH_VALID);
@@ -203,7 +217,7 @@ static void rawe_conn_batch_conclude__lost_twice_and_then_good(void **state)
 static bool garble_validations(struct unit_net *of, const struct net_frame *frame)
 {
     (void)of;
-    if (frame->batch != 0 && frame->bytes[RAWE_PAYLOAD_OFFSET] == RAWE_FRAGMENT_VALIDATION) {
+    if (frame->batch != 0 && fragment_kind(frame) == RAWE_FRAGMENT_VALIDATION) {
         frame->bytes[frame->len_bytes - 1] ^= 0x10;
     }
     return true;
@@ -257,8 +271,7 @@ static void rawe_conn_batch_transmit__puts_of_every_length(void **state)
     (void)state;
     connect_bulk(16);
     put(1, 1);
-    size_t frame = (((net.config.payload_max_bytes - NET_BATCH_OVERHEAD_BYTES) & ~7u)) -
-                   RAWE_FRAGMENT_PUT_BYTES;
+    size_t frame = rawe_conn_segment_bytes(end(0));
     const size_t lengths[] = {
         1,          8,           frame - 1,      frame,      frame + 1,  2 * frame,
         15 * frame, 16 * frame,  16 * frame + 1, 17 * frame, 48 * frame, 49 * frame + 5,

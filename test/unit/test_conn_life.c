@@ -112,15 +112,13 @@ static void rawe_conn_reset__nothing_of_the_earlier_life_is_left(void **state)
         .kind = RAWE_FRAGMENT_PART, .data_bytes = 10, .total_bytes = 20};
     assert_non_null(
         rawe_reassembly_place(end(0)->reassembly, &engine(0)->reassembly_buffers, &part, 20));
-    engine(0)->inplace.conn = end(0);
     end(0)->batch = RAWE_BATCH_INVALID;
     rawe_conn_reset(end(0));
     assert_int_equal(end(0)->sendwin.next, net.config.first_sequence);
     assert_int_equal(rawe_recvwin_next(&end(0)->recvwin), net.config.first_sequence);
     assert_int_equal(end(0)->queue.message_number, net.config.first_sequence);
     assert_int_equal(end(0)->ack_requested, net.config.first_sequence);
-    assert_null(rawe_reassembly_find(end(0)->reassembly, &part));
-    assert_null(engine(0)->inplace.conn);
+    assert_null(end(0)->reassembly->partial[0].buffer);
     assert_int_equal(end(0)->peer_credit, 0);
     assert_int_equal(end(0)->handshake.peer_id, 0);
     assert_int_equal(end(0)->batch, RAWE_BATCH_UNVALIDATED);

@@ -169,7 +169,7 @@ static void rawe_conn_output__what_is_sent_later_does_not_look_older(void **stat
     for (uint32_t sequence = begin + 1; sequence != conn->sendwin.next; sequence++) {
         const struct rawe_txframe *frame =
             conn->sendwin.slots[sequence & (net.config.window_frames - 1)];
-        assert_true(frame->sent_ns == before_ns + UNIT_MS);
+        assert_true(rawe_txframe_sent_ns(frame) == before_ns + UNIT_MS);
     }
     unit_settle(&net);
 }

@@ -20,8 +20,7 @@ static void start(uint32_t coalesce_from)
 {
     unit_start_with((struct unit_options){.coalesce_from_frames = coalesce_from,
                                           .message_max_bytes = sizeof(data),
-                                          .window_frames = 256,
-                                          .fill_max_bytes = 1400});
+                                          .window_frames = 256});
 }
 
 static int set_up(void **state)
@@ -35,16 +34,27 @@ static struct unit_send sends[400];
 static size_t lengths[400];
 static unsigned send_count;
 
-/** Data of a segment in a frame of a batch. */
+/** Data of a frame of a batch. */
 static size_t segment_bytes(void)
 {
-    return ((net.config.payload_max_bytes - NET_BATCH_OVERHEAD_BYTES) & ~7u) -
-           RAWE_FRAGMENT_PART_BYTES;
+    return net.config.payload_max_bytes + RAWE_HEADER_BYTES - RAWE_BATCH_HEADER_BYTES -
+           NET_BATCH_OVERHEAD_BYTES;
 }
 
 static size_t batch_bytes(void)
 {
-    return BATCH_FRAMES * (segment_bytes() + RAWE_FRAGMENT_PART_BYTES + RAWE_HEADER_BYTES);
+    return BATCH_FRAMES * segment_bytes();
+}
+
+/** A message with its fragment header, as it stands in a bundle. */
+static size_t bundled_bytes(size_t len_bytes)
+{
+    return rawe_fragment_pad(RAWE_FRAGMENT_MESSAGE_BYTES + len_bytes);
+}
+
+static unsigned frames_of(size_t len_bytes)
+{
+    return (unsigned)((len_bytes + segment_bytes() - 1) / segment_bytes());
 }
 
 static void send(size_t len_bytes)
@@ -152,7 +162,7 @@ static void coalesces__until_the_round_ends(void **state)
     assert_false(rawe_conn_drained(end(0)));
     flush();
     assert_int_equal(end(0)->queue.bytes, 0);
-    assert_int_equal(unit_wire_count(&net), 9);
+    assert_int_equal(unit_wire_count(&net), frames_of(3 * bundled_bytes(3000)));
     assert_int_equal(batches_on_wire(), 1);
     finish();
     assert_delivered();
@@ -162,58 +172,35 @@ static void coalesces__until_there_is_enough_for_a_batch(void **state)
 {
     (void)state;
     connect_busy();
-    size_t coalesced = 0;
-    while (coalesced + 3000 < batch_bytes()) {
+    unsigned count = 0;
+    while ((count + 1) * bundled_bytes(3000) < batch_bytes()) {
         send(3000);
-        coalesced += 3000;
+        count++;
         assert_int_equal(unit_wire_count(&net), 0);
     }
     send(3000);
-    assert_int_equal(unit_wire_count(&net), BATCH_FRAMES);
+    assert_int_equal(unit_wire_count(&net), frames_of(count * bundled_bytes(3000)));
     assert_int_equal(batches_on_wire(), 1);
-    assert_true(end(0)->queue.bytes > 0); /* the rest waits for more */
+    assert_int_equal(end(0)->queue.bytes, 3000); /* the rest waits for more */
     assert_true(rawe_engine_pending(&net.node[0].engine));
     finish();
     assert_delivered();
 }
 
-static void coalesces__until_there_are_enough_messages_for_a_batch(void **state)
+static void coalesces__short_messages_fill_a_batch_with_their_headers(void **state)
 {
     (void)state;
     connect_busy();
-    for (unsigned i = 1; i < BATCH_FRAMES; i++) {
+    unsigned count = 0;
+    while ((count + 1) * bundled_bytes(200) < batch_bytes()) {
         send(200);
         assert_int_equal(unit_wire_count(&net), 0);
-        assert_int_equal(end(0)->queue.count, i);
+        assert_int_equal(end(0)->queue.count, ++count);
     }
     send(200);
     assert_int_equal(unit_wire_count(&net), BATCH_FRAMES);
     assert_int_equal(batches_on_wire(), 1);
-    assert_int_equal(end(0)->queue.count, 0);
-    finish();
-    assert_delivered();
-}
-
-static void coalesces__short_messages_fill_a_batch_of_few_full_frames(void **state)
-{
-    (void)state;
-    unit_start_with((struct unit_options){.coalesce_from_frames = COALESCE_FROM,
-                                          .message_max_bytes = sizeof(data),
-                                          .payload_max_bytes = 8960,
-                                          .window_frames = 256});
-    connect_busy();
-    for (unsigned i = 0; i < BATCH_FRAMES; i++) {
-        send(3000); /* 6 full frames would fill a batch */
-    }
-    assert_int_equal(unit_wire_count(&net), BATCH_FRAMES);
-    assert_int_equal(batches_on_wire(), 1);
-    unit_wire_clear(&net);
-    for (unsigned i = 0; i < BATCH_FRAMES - 1; i++) {
-        send(8000); /* but of these, no more than 7 */
-    }
-    flush();
-    assert_int_equal(unit_wire_count(&net), BATCH_FRAMES - 1);
-    assert_int_equal(batches_on_wire(), 3);
+    assert_in_range(end(0)->queue.count, 0, 1);
     finish();
     assert_delivered();
 }
@@ -222,7 +209,7 @@ static void coalesces__long_ones_leave_as_far_as_they_fill_batches(void **state)
 {
     (void)state;
     connect_busy();
-    send(3 * batch_bytes());
+    send(3 * batch_bytes() + 100);
     assert_int_equal(batches_on_wire(), 3);
     assert_int_equal(unit_wire_count(&net), 3 * BATCH_FRAMES);
     assert_in_range(end(0)->queue.bytes, 1, batch_bytes() - 1);
@@ -317,11 +304,10 @@ static void coalesces__closed_with_something_coalesced(void **state)
 {
     (void)state;
     connect_busy();
-    unsigned first = send_count;
-    for (unsigned i = 0; i < 9; i++) {
-        send(3000); /* a batch leaves, and the middle of a message is in none yet */
-    }
-    assert_true(end(0)->queue.bytes > 0 && end(0)->queue.bytes % 3000 != 0);
+    send(batch_bytes() + 3000); /* a batch leaves, and the rest of the message is in none yet */
+    send(3000);
+    unsigned first = send_count - 2;
+    assert_int_equal(end(0)->queue.bytes, 6000);
     unit_close(&net, 0, RAWE_LANE_BULK);
     for (unsigned i = first; i < send_count; i++) {
         assert_int_equal(sends[i].done, 1);
@@ -329,93 +315,48 @@ static void coalesces__closed_with_something_coalesced(void **state)
     }
 }
 
+static void coalesces__closed_with_a_bundle_under_way(void **state)
+{
+    (void)state;
+    connect_busy();
+    for (unsigned i = 0; i < 9; i++) {
+        send(3000); /* a bundle leaves with the eighth, which completes what is in it */
+    }
+    assert_int_equal(end(0)->queue.bytes, 2 * 3000);
+    unit_close(&net, 0, RAWE_LANE_BULK);
+    for (unsigned i = send_count - 9; i < send_count; i++) {
+        assert_int_equal(sends[i].done, 1);
+        assert_int_equal(sends[i].status,
+                         i < send_count - 2 ? RAWE_STATUS_DONE : RAWE_STATUS_FAILED);
+    }
+}
+
 static void coalesces__peer_begins_anew(void **state)
 {
     (void)state;
     connect_busy();
+    send(batch_bytes() + 3000);
     unsigned begun = send_count;
-    for (unsigned i = 0; i < 12; i++) {
+    for (unsigned i = 0; i < 4; i++) {
         send(3000);
     }
-    uint64_t queued = end(0)->queue.bytes;
-    assert_true(queued % 3000 != 0); /* one is half in the window */
     unsigned before = net.node[1].message_count;
+    assert_int_equal(end(0)->queue.bytes, 5 * 3000); /* one is half in the window */
     unit_wire_clear(&net);
     unit_close(&net, 1, RAWE_LANE_BULK);
     finish();
-    assert_int_equal(net.node[1].message_count, before + queued / 3000);
-    unsigned delivered_from = send_count - (unsigned)(queued / 3000);
-    for (unsigned i = begun; i < send_count; i++) {
+    assert_int_equal(net.node[1].message_count, before + 4);
+    assert_int_equal(sends[begun - 1].status, RAWE_STATUS_FAILED);
+    for (unsigned i = begun; i < send_count; i++) { /* those of which nothing had left */
         assert_int_equal(sends[i].done, 1);
-        assert_int_equal(sends[i].status,
-                         i < delivered_from ? RAWE_STATUS_FAILED : RAWE_STATUS_DONE);
-    }
-    for (unsigned i = 0; i < queued / 3000; i++) { /* those of which nothing had left */
-        unsigned which = send_count - (unsigned)(queued / 3000) + i;
-        unit_assert_message(&net.node[1], before + i, (uint8_t)which, 3000, 5);
+        assert_int_equal(sends[i].status, RAWE_STATUS_DONE);
+        unit_assert_message(&net.node[1], before + i - begun, (uint8_t)i, 3000, 5);
     }
 }
 
-/* joins, follows: the harness checks the shape of each batch. */
+/* The harness checks the shape of each batch. */
 
-static void joins__the_end_of_a_message_is_filled_up_so_far(void **state)
-{
-    (void)state;
-    unit_stop(&net);
-    start(COALESCE_FROM);
-    net.fill_max_bytes = 300;
-    connect_busy();
-    send(2 * segment_bytes() - 300);
-    send(2 * segment_bytes());
-    flush();
-    assert_int_equal(unit_wire_count(&net), 4);
-    assert_int_equal(batches_on_wire(), 1);
-    unit_wire_clear(&net);
-    send(2 * segment_bytes() - 301);
-    send(2 * segment_bytes());
-    flush();
-    assert_int_equal(unit_wire_count(&net), 4);
-    assert_int_equal(batches_on_wire(), 2);
-    finish();
-    assert_delivered();
-}
-
-static void joins__long_messages_bear_more(void **state)
-{
-    (void)state;
-    unit_stop(&net);
-    start(COALESCE_FROM);
-    net.fill_max_bytes = 100;
-    connect_busy();
-    send(10 * segment_bytes() - 800); /* a sixteenth of it is more than that */
-    send(segment_bytes());
-    flush();
-    assert_int_equal(batches_on_wire(), 1);
-    unit_wire_clear(&net);
-    send(10 * segment_bytes() - 900); /* and less than this */
-    send(segment_bytes());
-    flush();
-    assert_int_equal(batches_on_wire(), 2);
-    finish();
-    assert_delivered();
-}
-
-static void joins__a_longer_frame_follows_no_shorter_one(void **state)
-{
-    (void)state;
-    connect_busy();
-    send(200);
-    send(150);
-    send(200);
-    send(201); /* longer than the first of the batch */
-    send(3000);
-    flush();
-    assert_int_equal(batches_on_wire(), 3);
-    finish();
-    assert_delivered();
-}
-
-static void joins__messages_of_every_length(void **state)
+static void coalesces__messages_of_every_length(void **state)
 {
     (void)state;
     connect_good();
@@ -442,7 +383,7 @@ static bool drop_some(struct unit_net *of, const struct net_frame *frame)
     return (of->filter_count >> 16) % 15 != 0;
 }
 
-static void joins__losses_inside_batches(void **state)
+static void coalesces__losses_inside_batches(void **state)
 {
     (void)state;
     connect_good();
@@ -458,19 +399,21 @@ static void joins__losses_inside_batches(void **state)
     assert_true(counters(0)->frames_resent > 0);
 }
 
-static void joins__with_checksums(void **state)
+static void coalesces__not_with_checksums(void **state)
 {
     (void)state;
-    unit_start_with((struct unit_options){.coalesce_from_frames = COALESCE_FROM,
-                                          .window_frames = 256,
-                                          .checksum = true,
-                                          .fill_max_bytes = 1400});
-    connect_good();
+    unit_start_with((struct unit_options){
+        .coalesce_from_frames = COALESCE_FROM, .window_frames = 256, .checksum = true});
+    send_count = 0;
+    unit_use_batches(&net, BATCH_FRAMES);
+    unit_connect(&net, RAWE_LANE_BULK);
     for (unsigned i = 0; i < 100; i++) {
         send(1 + i * 37);
     }
     finish();
     assert_delivered();
+    assert_int_equal(end(0)->batch, RAWE_BATCH_UNVALIDATED);
+    assert_int_equal(counters(0)->batches_sent, 0);
     assert_int_equal(counters(1)->dropped_checksum, 0);
 }
 
@@ -482,21 +425,18 @@ int main(void)
         TEST(coalesces__the_first_messages_leave_at_once),
         TEST(coalesces__until_the_round_ends),
         TEST(coalesces__until_there_is_enough_for_a_batch),
-        TEST(coalesces__until_there_are_enough_messages_for_a_batch),
-        TEST(coalesces__short_messages_fill_a_batch_of_few_full_frames),
+        TEST(coalesces__short_messages_fill_a_batch_with_their_headers),
         TEST(coalesces__long_ones_leave_as_far_as_they_fill_batches),
         TEST(coalesces__not_unless_asked_for),
         TEST(coalesces__window_full),
         TEST(coalesces__link_full),
         TEST(coalesces__puts_too),
         TEST(coalesces__closed_with_something_coalesced),
+        TEST(coalesces__closed_with_a_bundle_under_way),
         TEST(coalesces__peer_begins_anew),
-        TEST(joins__the_end_of_a_message_is_filled_up_so_far),
-        TEST(joins__long_messages_bear_more),
-        TEST(joins__a_longer_frame_follows_no_shorter_one),
-        TEST(joins__messages_of_every_length),
-        TEST(joins__losses_inside_batches),
-        TEST(joins__with_checksums),
+        TEST(coalesces__messages_of_every_length),
+        TEST(coalesces__losses_inside_batches),
+        TEST(coalesces__not_with_checksums),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

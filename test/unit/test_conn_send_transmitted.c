@@ -33,11 +33,10 @@ static int set_up(void **state)
     return 0;
 }
 
-static void connect_in_batches(void)
+static void connect_in_batches(uint32_t coalesce_from_frames)
 {
     unit_start_with((struct unit_options){.window_frames = 256,
-                                          .coalesce_from_frames = 2,
-                                          .fill_max_bytes = 1400,
+                                          .coalesce_from_frames = coalesce_from_frames,
                                           .batch_frames = 16});
     unit_connect(&net, RAWE_LANE_BULK);
 }
@@ -245,7 +244,7 @@ static void report_transmitted__acknowledged_inside_the_callback(void **state)
 static void report_transmitted__in_batches_acknowledged_inside_the_callback(void **state)
 {
     (void)state;
-    connect_in_batches();
+    connect_in_batches(2);
     send_one(SENDS - 1, 3000); /* validates */
     finish();
     net.node[0].link_room = 0;
@@ -336,7 +335,7 @@ static void rawe_conn_send_rebased__a_single_frame(void **state)
 static void rawe_conn_send_rebased__in_batches(void **state)
 {
     (void)state;
-    connect_in_batches();
+    connect_in_batches(0); /* with bundles, nothing refers to it */
     move_all(7000);
 }
 

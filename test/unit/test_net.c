@@ -19,6 +19,7 @@
 
 #define FRAMES 4u
 #define DATA_BYTES 200u
+#define SEGMENT_BYTES 50u
 #define HEAD_BYTES (RAWE_PAYLOAD_OFFSET + RAWE_FRAGMENT_PART_BYTES)
 
 static struct rawe_engine engine;
@@ -81,8 +82,6 @@ static int set_up(void **state)
     memset(&engine, 0, sizeof(engine));
     engine.config.ethertype = RAWE_ETHERTYPE_DEFAULT;
     engine.config.payload_max_bytes = 400;
-    engine.config.coalesce_from_frames = 1;
-    engine.batches.frames_max = FRAMES;
     engine.batches.bytes_max = sizeof(out);
     engine.batches.overhead_bytes = NET_BATCH_OVERHEAD_BYTES;
     net_identify(&engine.config, 0);
@@ -118,64 +117,79 @@ static void net_frame_linearize__lengths_and_addresses(void **state)
     ASSERT_VIOLATES("frames fit the link", net_frame_linearize(&engine, &frames[0], out, &header));
 }
 
-static void net_batch_measure__limits(void **state)
+/** A batch of a long message, of `frames` frames and `short_bytes` less. */
+static struct rawe_frame make_batch(unsigned count, uint32_t short_bytes, uint16_t segment_bytes)
+{
+    static uint8_t head[NET_BATCH_HEAD_BYTES];
+    const struct rawe_peer_config to = net_peer_config(1);
+    uint32_t data_bytes = count * SEGMENT_BYTES - short_bytes;
+    const struct rawe_batch batch = {
+        .header = {.type = RAWE_FRAME_BULK, .port = to.port, .key = to.key, .sequence = 100},
+        .fragment = {.kind = RAWE_FRAGMENT_PART, .total_bytes = 3 * DATA_BYTES},
+        .segment_bytes = segment_bytes,
+        .frames = (uint8_t)count,
+    };
+    net_frame_address(head, to.mac, engine.config.mac);
+    rawe_batch_encode(head + RAWE_ETH_HEADER_BYTES, &batch);
+    return (struct rawe_frame){
+        .pieces = {{head, sizeof(head)}, {data, data_bytes}},
+        .piece_count = 2,
+        .len_bytes = (uint32_t)sizeof(head) + data_bytes,
+    };
+}
+
+static void net_batch_linearize__limits_and_lengths(void **state)
 {
     static const char limits[] = "batches keep to their limits";
     (void)state;
-    uint32_t frame_bytes = HEAD_BYTES + DATA_BYTES - RAWE_ETH_HEADER_BYTES;
-    assert_int_equal(net_batch_measure(&engine, frames, FRAMES),
-                     RAWE_ETH_HEADER_BYTES + FRAMES * frame_bytes);
-    ASSERT_VIOLATES(limits, (void)net_batch_measure(&engine, frames, FRAMES + 1));
-    engine.batches.bytes_max = FRAMES * frame_bytes - 1;
-    ASSERT_VIOLATES(limits, (void)net_batch_measure(&engine, frames, FRAMES));
-    make_frame(1, DATA_BYTES - 1);
-    ASSERT_VIOLATES(limits, (void)net_batch_measure(&engine, frames + 1, 2));
-    engine.config.payload_max_bytes = RAWE_FRAGMENT_PART_BYTES + DATA_BYTES;
-    ASSERT_VIOLATES(limits, (void)net_batch_measure(&engine, frames, 2));
-}
-
-static void net_batch_linearize__filled_up_in_order_to_one_peer(void **state)
-{
-    static const char limits[] = "batches keep to their limits";
-    (void)state;
-    static const uint8_t zeros[50];
-    memset(out, 0xFF, sizeof(out));
-    make_frame(1, DATA_BYTES - 50); /* a sixteenth of its message */
-    struct net_batch batch = net_batch_linearize(&engine, frames, 3, out);
-    assert_memory_equal(out + RAWE_ETH_HEADER_BYTES + 2 * batch.segment_bytes - 50, zeros, 50);
-    engine.config.coalesce_from_frames = 0;
-    ASSERT_VIOLATES(limits, (void)net_batch_linearize(&engine, frames, 3, out));
-    engine.config.coalesce_from_frames = 1;
-    make_frame(1, DATA_BYTES - 51);
-    ASSERT_VIOLATES(limits, (void)net_batch_linearize(&engine, frames, 3, out));
-    engine.batches.fill_max_bytes = 51;
-    (void)net_batch_linearize(&engine, frames, 3, out);
-    struct rawe_frame gap[] = {frames[0], frames[2]};
-    ASSERT_VIOLATES("batches are in order", (void)net_batch_linearize(&engine, gap, 2, out));
-    heads[1][0] ^= 4;
-    ASSERT_VIOLATES("frames are addressed", (void)net_batch_linearize(&engine, frames, 2, out));
-}
-
-static void net_batch_cut__joined_again(void **state)
-{
-    (void)state;
-    uint8_t frame[HEAD_BYTES + DATA_BYTES], joined[sizeof(out)];
-    make_frame(FRAMES - 1, 10);
-    struct net_batch batch = net_batch_linearize(&engine, frames, FRAMES, out);
-    uint32_t len_bytes = 0;
+    struct rawe_frame packet = make_batch(FRAMES, 3, SEGMENT_BYTES);
+    struct net_batch batch = net_batch_linearize(&engine, &packet, SEGMENT_BYTES, out);
     assert_int_equal(net_batch_frames(&batch), FRAMES);
-    for (unsigned i = 0; i < FRAMES; i++) {
-        assert_int_equal(net_batch_frame_bytes(&batch, i), frames[i].len_bytes);
-        assert_true(net_batch_header(&batch, i, &header));
-        assert_int_equal(header.sequence, 100 + i);
+    assert_true(net_is_batch(out, batch.len_bytes));
+    ASSERT_VIOLATES(limits, (void)net_batch_linearize(&engine, &packet, SEGMENT_BYTES + 1, out));
+    engine.batches.bytes_max = FRAMES * SEGMENT_BYTES - 4;
+    ASSERT_VIOLATES(limits, (void)net_batch_linearize(&engine, &packet, SEGMENT_BYTES, out));
+    engine.batches.bytes_max = sizeof(out);
+    engine.config.payload_max_bytes = SEGMENT_BYTES + 55; /* one less than it takes */
+    ASSERT_VIOLATES(limits, (void)net_batch_linearize(&engine, &packet, SEGMENT_BYTES, out));
+    engine.config.payload_max_bytes = 400;
+    packet = make_batch(1, 0, SEGMENT_BYTES); /* nothing to cut */
+    ASSERT_VIOLATES(limits, (void)net_batch_linearize(&engine, &packet, SEGMENT_BYTES, out));
+    (void)net_batch_linearize(&engine, &packet, 0, out);
+    engine.config.checksum = true;
+    ASSERT_VIOLATES(limits, (void)net_batch_linearize(&engine, &packet, 0, out));
+    engine.config.checksum = false;
+    packet = make_batch(2, 0, 0);
+    ASSERT_VIOLATES("batches add up",
+                    (void)net_batch_linearize(&engine, &packet, SEGMENT_BYTES, out));
+    packet = make_batch(2, 0, SEGMENT_BYTES);
+    ((uint8_t *)packet.pieces[0].base)[RAWE_MAC_BYTES] ^= 1;
+    ASSERT_VIOLATES("frames are addressed",
+                    (void)net_batch_linearize(&engine, &packet, SEGMENT_BYTES, out));
+}
+
+static void net_batch_cut__merged_again(void **state)
+{
+    (void)state;
+    uint8_t frame[NET_BATCH_HEAD_BYTES + SEGMENT_BYTES], merged[sizeof(out)];
+    struct rawe_frame packet = make_batch(FRAMES, 10, SEGMENT_BYTES);
+    struct net_batch batch = net_batch_linearize(&engine, &packet, SEGMENT_BYTES, out);
+    uint32_t first_bytes = net_batch_frame_bytes(&batch, 0), len_bytes = first_bytes;
+    net_batch_cut(&batch, 0, merged);
+    for (unsigned i = 1; i < FRAMES; i++) {
+        uint32_t frame_bytes = net_batch_frame_bytes(&batch, i);
         net_batch_cut(&batch, i, frame);
-        assert_memory_equal(frame, heads[i], HEAD_BYTES);
-        len_bytes = net_batch_join(joined, len_bytes, frame, frames[i].len_bytes);
+        assert_true(net_batch_header(frame, frame_bytes, &header));
+        assert_int_equal(header.sequence, 100 + i);
+        assert_true(net_batch_joins(merged, len_bytes, first_bytes, frame, frame_bytes));
+        frame[RAWE_ETH_HEADER_BYTES + 8] ^= 1; /* another acknowledgement */
+        assert_false(net_batch_joins(merged, len_bytes, first_bytes, frame, frame_bytes));
+        frame[RAWE_ETH_HEADER_BYTES + 8] ^= 1;
+        len_bytes = net_batch_join(merged, len_bytes, frame, frame_bytes);
+        assert_false(net_batch_joins(merged, len_bytes, first_bytes, frame, frame_bytes));
     }
     assert_int_equal(len_bytes, batch.len_bytes);
-    assert_memory_equal(joined, out, len_bytes);
-    batch.len_bytes = RAWE_ETH_HEADER_BYTES;
-    assert_int_equal(net_batch_frames(&batch), 0);
+    assert_memory_equal(merged, out, len_bytes);
 }
 
 static void net_content_compare__finds_the_first_difference(void **state)
@@ -228,8 +242,7 @@ static void net_engine_stop__nothing_leaks(void **state)
     engine.frames.allocated = 1;
     ASSERT_VIOLATES("nothing leaks", net_engine_stop(&engine));
     engine.frames.allocated = 0;
-    static struct rawe_conn conn;
-    engine.inplace.conn = &conn;
+    engine.bundles.allocated = 1;
     ASSERT_VIOLATES("nothing leaks", net_engine_stop(&engine));
 }
 
@@ -239,9 +252,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(net_frame_linearize__lengths_and_addresses),
-        TEST(net_batch_measure__limits),
-        TEST(net_batch_linearize__filled_up_in_order_to_one_peer),
-        TEST(net_batch_cut__joined_again),
+        TEST(net_batch_linearize__limits_and_lengths),
+        TEST(net_batch_cut__merged_again),
         TEST(net_content_compare__finds_the_first_difference),
         TEST(net_message_conclude__once),
         TEST(net_engine_stop__nothing_leaks),

@@ -19,7 +19,7 @@ static void rawe_sendwin_probe_answered__stands_for_what_was_in_flight(void **st
     assert_false(detect(NOW + 110 * US + REORDER));
     assert_int_equal(lost_count, 1);
     assert_int_equal(lost_indices[0], 3);
-    assert_int_equal(frames[4].state, RAWE_TXFRAME_SENT);
+    assert_int_equal(state_of(FIRST + 4), SENT);
 }
 
 static void rawe_sendwin_probe_answered__counts_frames_sent_just_before(void **state)
@@ -110,7 +110,7 @@ static void rawe_sendwin_detect_losses__in_one_turn_the_number_decides(void **st
     assert_false(detect(NOW + 10 * US + REORDER));
     assert_int_equal(lost_count, 4);
     for (unsigned i = 5; i < 9; i++) {
-        assert_int_equal(frames[i].state, RAWE_TXFRAME_SENT);
+        assert_int_equal(state_of(FIRST + i), SENT);
     }
 }
 
@@ -118,12 +118,13 @@ static void rawe_sendwin_detect_losses__a_resent_frame_of_that_turn_is_not_overt
 {
     (void)state;
     send_frames(4, NOW);
-    frames[1].sendings = 2; /* may have left behind frames[3] */
+    frames[1].resent = 1; /* may have left behind frames[3] */
+    frames[1].again = frames[1].first;
     struct rawe_sendwin_ack ack = ack_at(NOW + 10 * US);
     sack(3, 1, &ack);
     assert_false(detect(NOW + 10 * US + REORDER));
     assert_int_equal(lost_count, 2);
-    assert_int_equal(frames[1].state, RAWE_TXFRAME_SENT);
+    assert_int_equal(state_of(FIRST + 1), SENT);
     /* What was sent later than both decides. */
     send_frames(1, NOW + 500 * US);
     ack = ack_at(NOW + 510 * US);
@@ -151,7 +152,7 @@ static void rawe_sendwin_detect_losses__an_old_place_to_transmit_from_is_forgott
     (void)state;
     send_frames(3, NOW);
     struct rawe_sendwin_ack ack = ack_at(NOW + 10 * US);
-    (void)rawe_sendwin_acknowledge(&window, &ack);
+    (void)rawe_sendwin_acknowledge(&window, window.una + 1, &ack);
     sack(2, 1, &ack);
     rawe_sendwin_rewind(&window, FIRST); /* nothing is to be transmitted from there */
     assert_false(detect(NOW + 10 * US + REORDER));
@@ -172,7 +173,7 @@ static void rawe_sendwin_detect_losses__transmits_the_oldest_lost_frame_first(vo
     assert_int_equal(lost_count, 4);
     assert_counts(3, 6, 1);
     assert_ptr_equal(rawe_sendwin_next(&window), &frames[0]);
-    rawe_sendwin_sent(&window, &frames[0], NOW + 211 * US);
+    rawe_sendwin_sent(&window, &frames[0], 1, NOW + 211 * US);
     /* More are found behind those that still wait: the order stays. */
     assert_false(detect(NOW + 210 * US + REORDER));
     assert_int_equal(lost_count, 3);

@@ -51,7 +51,7 @@ static void rawe_header_encode__every_byte_in_its_place(void **state)
 {
     (void)state;
     static const uint8_t expected[RAWE_HEADER_BYTES] = {
-        0x22, 0x11, 0x12, 0x34, 0x89, 0xAB, 0xCD, 0xEF, 0xFF, 0xF0, 0x00, 0x01,
+        0x32, 0x11, 0x12, 0x34, 0x89, 0xAB, 0xCD, 0xEF, 0xFF, 0xF0, 0x00, 0x01,
         0xFF, 0xFF, 0xFF, 0xFE, 0x80, 0x00, 0x00, 0x01, 0x02, 0x03, 0x04, 0x05,
     };
     uint8_t out[RAWE_HEADER_BYTES];
@@ -203,7 +203,8 @@ static void rawe_fragment_decode__every_kind_and_every_short_length(void **state
     (void)state;
     static const struct rawe_fragment samples[] = {
         {.kind = RAWE_FRAGMENT_MESSAGE, .tag = 3, .data_bytes = 5},
-        {.kind = RAWE_FRAGMENT_VALIDATION, .data_bytes = 5},
+        {.kind = RAWE_FRAGMENT_VALIDATION, .data_bytes = 5, .offset = 3, .total_bytes = 8},
+        {.kind = RAWE_FRAGMENT_BUNDLE, .data_bytes = 5, .id = 9, .total_bytes = 5},
         {.kind = RAWE_FRAGMENT_PART,
          .tag = 4,
          .data_bytes = 5,
@@ -235,8 +236,9 @@ static void rawe_fragment_decode__every_kind_and_every_short_length(void **state
         if (fragment.kind != RAWE_FRAGMENT_PUT) {
             assert_int_equal(fragment.tag, samples[i].tag);
         }
-        assert_int_equal(fragment.total_bytes,
-                         fragment.kind == RAWE_FRAGMENT_PART ? 100 : fragment.data_bytes);
+        assert_int_equal(fragment.total_bytes, samples[i].total_bytes != 0
+                                                   ? samples[i].total_bytes
+                                                   : fragment.data_bytes);
     }
 }
 
@@ -249,7 +251,7 @@ static void rawe_fragment_decode__unknown_kinds(void **state)
         size_t used;
         bytes[0] = (uint8_t)kind;
         assert_int_equal(decode_fragment(bytes, sizeof(bytes), &fragment, &used),
-                         kind >= 1 && kind <= 4 ? RAWE_DECODE_OK : RAWE_DECODE_TYPE);
+                         kind >= 1 && kind <= 5 ? RAWE_DECODE_OK : RAWE_DECODE_TYPE);
     }
 }
 

@@ -58,8 +58,8 @@ unsigned unit_transmit(void *context, const struct rawe_frame *frames, unsigned 
     return net_link_transmit(&link, frames, count);
 }
 
-unsigned unit_transmit_batch(void *context, const struct rawe_frame *frames, unsigned count)
+bool unit_transmit_batch(void *context, const struct rawe_frame *packet, uint32_t segment_bytes)
 {
     struct net_link link = link_of(context);
-    return net_link_transmit_batch(&link, frames, count);
+    return net_link_transmit_batch(&link, packet, segment_bytes);
 }

@@ -12,6 +12,6 @@
 /** Transmit of a rawe_output whose context is the node. */
 unsigned unit_transmit(void *context, const struct rawe_frame *frames, unsigned count);
 /** The same for batches: each is taken as a whole or not at all. */
-unsigned unit_transmit_batch(void *context, const struct rawe_frame *frames, unsigned count);
+bool unit_transmit_batch(void *context, const struct rawe_frame *packet, uint32_t segment_bytes);
 
 #endif

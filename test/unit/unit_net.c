@@ -173,13 +173,12 @@ void unit_restart(struct unit_net *net, unsigned node)
 
 void unit_use_batches(struct unit_net *net, unsigned frames_max)
 {
+    uint32_t segment_bytes = net->config.payload_max_bytes + RAWE_HEADER_BYTES -
+                             RAWE_BATCH_HEADER_BYTES - NET_BATCH_OVERHEAD_BYTES;
+    uint32_t bytes_max = frames_max * segment_bytes;
+    bytes_max = bytes_max < RAWE_BATCH_BYTES_MAX ? bytes_max : RAWE_BATCH_BYTES_MAX;
     for (unsigned i = 0; i < UNIT_NODES; i++) {
-        struct rawe_batches batches = {
-            .frames_max = frames_max,
-            .bytes_max = 60000,
-            .fill_max_bytes = net->fill_max_bytes,
-        };
-        assert_true(net_engine_use_batches(&net->node[i].engine, &batches, unit_transmit_batch));
+        assert_true(net_engine_use_batches(&net->node[i].engine, bytes_max, unit_transmit_batch));
     }
 }
 

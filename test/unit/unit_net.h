@@ -66,11 +66,9 @@ struct unit_net {
     bool (*filter)(struct unit_net *net, const struct net_frame *frame);
     unsigned filter_count;       /**< the filter's own */
     unsigned batch_number;       /**< of the batch sent last */
-    uint32_t segment_sequence;   /**< of the next frame of unit_put_segments */
     unsigned batches_placed;     /**< batches received straight into place */
-    unsigned batches_not_placed; /**< batches received elsewhere, frame by frame */
+    unsigned batches_not_placed; /**< batches received elsewhere */
     bool batches_vanish;         /**< the path loses each of them */
-    uint32_t fill_max_bytes;     /**< of batches; to be set before unit_use_batches */
 };
 
 /** Defaults in net->config, for the test to change before unit_start. */

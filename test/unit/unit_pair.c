@@ -28,7 +28,6 @@ void unit_start_with(struct unit_options options)
     }
     config->coalesce_from_frames = options.coalesce_from_frames;
     config->checksum = options.checksum;
-    net.fill_max_bytes = options.fill_max_bytes;
     unit_start(&net);
     if (options.batch_frames != 0) {
         unit_use_batches(&net, options.batch_frames);

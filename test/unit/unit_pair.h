@@ -29,7 +29,6 @@ struct unit_options {
     uint32_t payload_max_bytes;
     uint32_t message_max_bytes;
     uint32_t coalesce_from_frames;
-    uint32_t fill_max_bytes;
     uint32_t batch_frames; /**< of links that move batches */
     bool checksum;
 };

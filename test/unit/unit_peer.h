@@ -13,7 +13,7 @@
 #define COALESCE_FROM 4u
 #define STREAK_NS (40 * UNIT_US)
 #define MESSAGES 64u
-#define MESSAGE_BYTES 20000u
+#define MESSAGE_BYTES 40000u
 
 /** Fits a frame, is too long to be copied, and coalesces poorly. */
 #define FRAME_BYTES 1400u

@@ -29,6 +29,10 @@ int set_up(void **state);
 /** Empties the window. */
 int tear_down(void **state);
 
+/** What becomes of a sequence number. */
+enum segment_state { WAITING, SENT, SACKED, LOST };
+enum segment_state state_of(uint32_t sequence);
+
 /** Let the next `count` frames enter; none is sent. */
 void enter(unsigned count);
 /** Transmit all that is to be transmitted at `sent_ns`. */

@@ -72,24 +72,26 @@ static void dump_queue(const struct rawe_conn *conn, const char *head)
 
 static void dump_oldest(const struct rawe_conn *conn, const char *head, uint64_t now_ns)
 {
-    static const char *const states[] = {
-        [RAWE_TXFRAME_WAITING] = "waiting",
-        [RAWE_TXFRAME_SENT] = "sent",
-        [RAWE_TXFRAME_SACKED] = "sacked",
-        [RAWE_TXFRAME_LOST] = "lost",
-    };
     uint32_t window_frames = conn->engine->config.window_frames;
 
     if (NULL == conn->sendwin.slots || conn->sendwin.una == conn->sendwin.next) {
         return;
     }
     const struct rawe_txframe *frame = conn->sendwin.slots[conn->sendwin.una & (window_frames - 1)];
+    const uint64_t segment = 1ull << (conn->sendwin.una - frame->sequence);
+    const char *state = "sent";
+
+    if (0 != (frame->to_send & segment)) {
+        state = 0 != (frame->sent & segment) ? "lost" : "waiting";
+    } else if (0 != (frame->arrived & segment)) {
+        state = "sacked";
+    }
     opal_output(0,
-                "%s oldest: sequence=%" PRIu32 " state=%s sendings=%u payload_bytes=%" PRIu32
+                "%s oldest: sequence=%" PRIu32 " frames=%u state=%s sendings=%u payload_bytes=%" PRIu32
                 " sent_ago=%s",
-                head, frame->sequence, states[frame->state], (unsigned)frame->sendings,
-                frame->payload_bytes,
-                0 == frame->sendings ? "never" : ago_us(frame->sent_ns, now_ns).text);
+                head, frame->sequence, (unsigned)frame->segments, state,
+                (unsigned)frame->sendings, frame->payload_bytes,
+                0 == frame->sendings ? "never" : ago_us(rawe_txframe_sent_ns(frame), now_ns).text);
 }
 
 static void dump_limits(const struct rawe_conn *conn, const char *head)

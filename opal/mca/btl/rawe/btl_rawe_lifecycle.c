@@ -28,9 +28,6 @@
 /** Messages up to this length are copied when sent, and done with at once. */
 #define COPY_MAX_BYTES 4096u
 
-/** Frames of a batch at most. */
-#define BATCH_FRAMES_MAX 48u
-
 /** Frames kept for resending, over all peers of a module. */
 #define FRAMES_LIMIT (1u << 17)
 
@@ -206,31 +203,13 @@ static bool open_link(mca_btl_rawe_module_t *module)
     return true;
 }
 
-/** Interfaces slower than this (Mb/s) are busy with the wire, faster ones with system calls. */
-#define FAST_MBPS 10000u
-
-/**
- * How far a message's last frame may be filled up so that another message can share the batch:
- * a wire's time is better spent on data, a processor's on bytes that cost nothing.
- */
-static uint32_t fill_max_bytes(const struct rawe_interface *interface)
-{
-    bool fast =
-        interface->loopback || 0 == interface->speed_mbps || interface->speed_mbps >= FAST_MBPS;
-    uint32_t bytes = interface->mtu_bytes * (fast ? 12u : 2u) / 16u;
-
-    return bytes < RAWE_BULK_FILL_MAX_BYTES ? bytes : RAWE_BULK_FILL_MAX_BYTES;
-}
-
 /** Let the engine send batches, where somebody does the cutting. */
 static bool use_batches(mca_btl_rawe_module_t *module)
 {
     struct rawe_batches batches = {
         .output = {.transmit = rawe_bulk_transmit, .context = module->bulk},
-        .frames_max = BATCH_FRAMES_MAX,
-        .bytes_max = RAWE_BULK_BYTES_MAX,
+        .bytes_max = RAWE_BATCH_BYTES_MAX,
         .overhead_bytes = RAWE_BULK_OVERHEAD_BYTES,
-        .fill_max_bytes = fill_max_bytes(&module->interface),
         .receive_frames = NULL == module->bulk ? 0 : rawe_bulk_queue_frames(module->bulk),
     };
 

@@ -25,40 +25,27 @@ static void receive_frame(void *context, const uint8_t *frame, size_t len_bytes)
     rawe_engine_receive(engine, frame, len_bytes, engine->now_ns);
 }
 
-static bool plan_bulk(void *context, const uint8_t *source_mac, const uint8_t *head,
-                      size_t head_bytes, size_t segment_bytes, size_t total_bytes,
-                      struct rawe_placement *placement)
+static uint8_t *place_batch(void *context, const uint8_t *source_mac, const uint8_t *head,
+                            size_t head_bytes, size_t data_bytes)
 {
-    return rawe_engine_plan(context, source_mac, head, head_bytes, segment_bytes, total_bytes,
-                            placement);
+    return rawe_engine_place(context, source_mac, head, head_bytes, data_bytes);
 }
 
-static void receive_segment(void *context, const uint8_t *source_mac, const uint8_t *head,
-                            size_t head_bytes, const uint8_t *data, size_t data_bytes)
+static void receive_batch(void *context, const uint8_t *source_mac, const uint8_t *head,
+                          size_t head_bytes, const uint8_t *data, size_t data_bytes)
 {
     struct rawe_engine *engine = context;
 
-    rawe_engine_receive_parts(engine, source_mac, head, head_bytes, data, data_bytes,
+    rawe_engine_receive_batch(engine, source_mac, head, head_bytes, data, data_bytes,
                               engine->now_ns);
-}
-
-static unsigned receive_predicted(void *context, const uint8_t *source_mac, const uint8_t *head,
-                                  size_t head_stride, const struct rawe_placement *placement,
-                                  const uint8_t *data, unsigned count)
-{
-    struct rawe_engine *engine = context;
-
-    return rawe_engine_receive_predicted(engine, source_mac, head, head_stride, placement, data,
-                                         count, engine->now_ns);
 }
 
 /** Batches, straight into place. */
 static unsigned receive_bulk(mca_btl_rawe_module_t *module, unsigned budget)
 {
     static const struct rawe_bulk_receiver receiver = {
-        .plan = plan_bulk,
-        .segment = receive_segment,
-        .predicted = receive_predicted,
+        .place = place_batch,
+        .packet = receive_batch,
     };
 
     return rawe_bulk_receive(module->bulk, budget, &receiver, &module->engine);

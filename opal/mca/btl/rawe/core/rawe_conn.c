@@ -69,9 +69,6 @@ void rawe_conn_close(struct rawe_conn *conn, uint64_t now_ns)
     if (conn->reassembly != NULL) {
         rawe_reassembly_clear(conn->reassembly, &engine->reassembly_buffers);
     }
-    if (engine->inplace.conn == conn) {
-        engine->inplace.conn = NULL;
-    }
     rawe_timer_cancel(&engine->timers, &conn->timer);
     rawe_conn_unlink_pending(conn);
     rawe_conn_table_remove(&engine->table, conn->handshake.local_id);

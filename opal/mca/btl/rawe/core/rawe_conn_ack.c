@@ -54,7 +54,8 @@ void rawe_conn_acknowledged(struct rawe_conn *conn, const struct rawe_header *he
         .now_ns = now_ns,
     };
     while (window->una != acknowledgement) {
-        struct rawe_send *send = rawe_conn_release(conn, rawe_sendwin_acknowledge(window, &ack));
+        struct rawe_txframe *frame = rawe_sendwin_acknowledge(window, acknowledgement, &ack);
+        struct rawe_send *send = frame != NULL ? rawe_conn_release(conn, frame) : NULL;
         if (send != NULL) {
             *tail = send;
             tail = &send->next;
@@ -103,7 +104,7 @@ struct search {
 };
 
 /** rawe_sendwin_lost_fn */
-static void lost(void *context, const struct rawe_txframe *frame)
+static void lost(void *context, const struct rawe_txframe *frame, uint32_t sequence)
 {
     const struct search *search = context;
     struct rawe_conn *conn = search->conn;
@@ -120,7 +121,7 @@ static void lost(void *context, const struct rawe_txframe *frame)
     } else {
         counters->losses_overtaken++;
     }
-    if (rawe_cc_lost(&conn->cc, frame->sequence, conn->sendwin.next)) {
+    if (rawe_cc_lost(&conn->cc, sequence, conn->sendwin.next)) {
         counters->congestion_events++;
         rawe_reorder_recovery(&conn->reorder);
     }

@@ -1,61 +1,66 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Batches: consecutive frames that the link may move as one. Whether they pass to a peer depends on
- * devices and switches nobody can ask, so it is tried: the first thing the bulk lane sends is a
- * batch of VALIDATION frames, whose content the receiver knows and checks before it acknowledges
- * them.
+ * Batches: consecutive frames that the link moves as one packet. Whether they pass to a peer
+ * depends on devices and switches nobody can ask, so it is tried: the first thing the bulk lane
+ * sends is a batch of VALIDATION frames, whose content the receiver knows and checks before it
+ * acknowledges them.
  */
 #include "rawe_conn_batch.h"
 
-#include "rawe_conn_frame.h"
+#include <string.h>
 
-/** This part of a message may be added to it by filling up its last frame. */
-#define FILL_PART 16u
+#include "rawe_conn_control.h"
+#include "rawe_conn_frame.h"
+#include "rawe_conn_output.h"
 
 /** Sendings lost, and nothing arrived, before a path counts as one that batches do not pass. */
 #define VALIDATIONS_MAX 3u
+
+uint32_t rawe_conn_segment_bytes(const struct rawe_conn *conn)
+{
+    const struct rawe_batches *batches = &conn->engine->batches;
+    uint32_t bytes = conn->payload_max_bytes + RAWE_HEADER_BYTES - RAWE_BATCH_HEADER_BYTES -
+                     batches->overhead_bytes;
+    return bytes < batches->bytes_max ? bytes : batches->bytes_max;
+}
+
+uint32_t rawe_conn_batch_frames(const struct rawe_conn *conn)
+{
+    uint32_t frames = conn->engine->batches.bytes_max / rawe_conn_segment_bytes(conn);
+    return frames < RAWE_BATCH_FRAMES_MAX ? frames : RAWE_BATCH_FRAMES_MAX;
+}
 
 void rawe_conn_batch_validate(struct rawe_conn *conn)
 {
     struct rawe_engine *engine = conn->engine;
     const struct rawe_batches *batches = &engine->batches;
     if (batches->output.transmit == NULL || conn->lane != RAWE_LANE_BULK ||
-        conn->handshake.state != RAWE_CONN_OPEN || conn->queue.first == NULL ||
-        !rawe_sendwin_empty(&conn->sendwin)) {
+        engine->config.checksum || conn->handshake.state != RAWE_CONN_OPEN ||
+        conn->queue.first == NULL || !rawe_sendwin_empty(&conn->sendwin)) {
         return;
     }
-    uint32_t payload_bytes = (conn->payload_max_bytes - batches->overhead_bytes) & ~7u;
-    uint32_t frame_bytes = payload_bytes + RAWE_HEADER_BYTES;
-    uint32_t count = batches->bytes_max / frame_bytes;
+    uint32_t frames = rawe_conn_batch_frames(conn);
     uint32_t room = rawe_conn_window_room(conn);
-    count = count < batches->frames_max ? count : batches->frames_max;
-    count = count < room ? count : room;
+    frames = frames < room ? frames : room;
+    struct rawe_txframe *frame = frames == 0 ? NULL : rawe_txframe_take(&engine->frames, 0);
+    if (frame == NULL) {
+        return;
+    }
+    uint32_t data_bytes = frames * rawe_conn_segment_bytes(conn);
+    struct rawe_fragment fragment = {
+        .kind = RAWE_FRAGMENT_VALIDATION,
+        .data_bytes = (uint16_t)data_bytes,
+        .total_bytes = data_bytes,
+    };
+    rawe_conn_frame_batch(conn, frame, &fragment);
+    frame->external[0] = (struct rawe_bytes){batches->pattern, data_bytes};
+    frame->external_count = 1;
+    frame->flags |= RAWE_FLAG_ACK_NOW;
     conn->validation_begin = conn->sendwin.next;
-    for (uint32_t i = 0; i < count; i++) {
-        struct rawe_txframe *frame =
-            rawe_txframe_take(&engine->frames, RAWE_FRAGMENT_MESSAGE_BYTES);
-        if (frame == NULL) {
-            break;
-        }
-        struct rawe_fragment fragment = {
-            .kind = RAWE_FRAGMENT_VALIDATION,
-            .data_bytes = (uint16_t)(payload_bytes - RAWE_FRAGMENT_MESSAGE_BYTES),
-        };
-        rawe_fragment_encode(frame->buffer + RAWE_PAYLOAD_OFFSET, &fragment);
-        frame->buffer_bytes = RAWE_PAYLOAD_OFFSET + RAWE_FRAGMENT_MESSAGE_BYTES;
-        frame->payload_bytes = payload_bytes;
-        frame->external[0] = (struct rawe_bytes){batches->pattern, fragment.data_bytes};
-        frame->external_count = 1;
-        if (i + 1 == count) {
-            frame->flags |= RAWE_FLAG_ACK_NOW;
-        }
-        rawe_conn_enter_window(conn, frame);
-    }
+    rawe_conn_enter_window(conn, frame);
     conn->validation_end = conn->sendwin.next;
-    if (conn->validation_end != conn->validation_begin) {
-        conn->batch = RAWE_BATCH_VALIDATING;
-    }
+    conn->batch = RAWE_BATCH_VALIDATING;
 }
 
 void rawe_conn_batch_conclude(struct rawe_conn *conn, const struct rawe_txframe *lost)
@@ -72,63 +77,68 @@ void rawe_conn_batch_conclude(struct rawe_conn *conn, const struct rawe_txframe 
     }
 }
 
-/**
- * May `frame`, of another message, travel in the same batch as `before`? Then the last frame of the
- * one before is filled up to the length of all, so that the next begins where a batch is cut.
- */
-static bool joins(const struct rawe_conn *conn, const struct rawe_txframe *before,
-                  const struct rawe_txframe *frame, uint32_t fill_bytes)
-{
-    /* Long messages bear filling up better than short ones. */
-    return conn->engine->config.coalesce_from_frames != 0 &&
-           before->buffer[RAWE_PAYLOAD_OFFSET] == RAWE_FRAGMENT_PART &&
-           frame->buffer[RAWE_PAYLOAD_OFFSET] == RAWE_FRAGMENT_PART &&
-           (fill_bytes <= conn->engine->batches.fill_max_bytes ||
-            fill_bytes <= before->send->total_bytes / FILL_PART);
-}
-
-/**
- * Does `frame` follow `before`, which lacks `fill_bytes` of its full length, in the same batch?
- * What was lost twice goes alone: batches longer than the validated one may be too long for some
- * buffer on the path, always.
- */
-static bool follows(const struct rawe_conn *conn, const struct rawe_txframe *before,
-                    const struct rawe_txframe *frame, uint32_t fill_bytes)
-{
-    bool lost_twice =
-        conn->batch == RAWE_BATCH_VALID && (before->sendings > 1 || frame->sendings > 1);
-    bool together =
-        frame->send == before->send ? fill_bytes == 0 : joins(conn, before, frame, fill_bytes);
-    return frame->sequence == before->sequence + 1 && together && frame->external_count != 0 &&
-           before->external_count != 0 && !lost_twice;
-}
-
-unsigned rawe_conn_batch_transmit(struct rawe_conn *conn, struct rawe_txframe *const *frames,
-                                  const struct rawe_frame *views, unsigned count)
+/** Transmit `frames` frames of a batch, from the one with index `first` on. */
+static bool transmit_run(struct rawe_conn *conn, const struct rawe_txframe *frame, uint32_t first,
+                         uint32_t frames)
 {
     struct rawe_engine *engine = conn->engine;
-    const struct rawe_batches *batches = &engine->batches;
-    unsigned done = 0;
-    while (done < count) {
-        uint32_t first_bytes = views[done].len_bytes - RAWE_ETH_HEADER_BYTES;
-        uint32_t bytes = first_bytes;
-        unsigned length = 1;
-        while (done + length < count && length < batches->frames_max) {
-            uint32_t next_bytes = views[done + length].len_bytes - RAWE_ETH_HEADER_BYTES;
-            uint32_t last_bytes = views[done + length - 1].len_bytes - RAWE_ETH_HEADER_BYTES;
-            if (next_bytes > first_bytes || bytes + first_bytes > batches->bytes_max ||
-                !follows(conn, frames[done + length - 1], frames[done + length],
-                         first_bytes - last_bytes)) {
-                break;
-            }
-            bytes += first_bytes;
-            length++;
+    uint8_t head[RAWE_ETH_HEADER_BYTES + RAWE_BATCH_HEADER_BYTES];
+    bool again = (frame->sent >> first & 1) != 0;
+    struct rawe_batch batch = {
+        .header =
+            {
+                .type = RAWE_FRAME_BULK,
+                .flags = (uint8_t)(frame->flags | (again ? RAWE_FLAG_RESENT : 0)),
+                .port = conn->peer_port,
+                .key = conn->peer_key,
+                .connection_id = conn->handshake.peer_id,
+                .sequence = frame->sequence,
+                .acknowledgement = conn->recvwin.acktr->next,
+                .credit = rawe_credit_advertise(&engine->credit, conn->lane, &conn->credit),
+            },
+        .at_bytes = first * frame->segment_bytes,
+        .segment_bytes = frame->segment_bytes,
+        .frames = frame->segments,
+    };
+    rawe_fragment_reread(&batch.fragment, frame->buffer + RAWE_PAYLOAD_OFFSET);
+    memcpy(head, conn->eth_header, RAWE_ETH_HEADER_BYTES);
+    rawe_batch_encode(head + RAWE_ETH_HEADER_BYTES, &batch);
+    uint32_t left = batch.fragment.data_bytes - batch.at_bytes;
+    uint32_t bytes = frames * frame->segment_bytes;
+    bytes = bytes < left ? bytes : left;
+    struct rawe_frame packet = {
+        .pieces = {{head, sizeof(head)}},
+        .piece_count = 1,
+        .len_bytes = (uint32_t)sizeof(head) + bytes,
+    };
+    packet.piece_count +=
+        rawe_txframe_range(frame, batch.at_bytes, bytes, &packet.pieces[packet.piece_count]);
+    return engine->batches.output.transmit(engine->batches.output.context, &packet,
+                                           frames > 1 ? frame->segment_bytes : 0);
+}
+
+bool rawe_conn_batch_transmit(struct rawe_conn *conn, struct rawe_txframe *frame, uint32_t room,
+                              uint64_t now_ns)
+{
+    /*
+     * What was lost twice goes alone: batches longer than the validated one may be too long for
+     * some buffer on the path, always.
+     */
+    bool alone = conn->batch == RAWE_BATCH_VALID && (frame->to_send & frame->resent) != 0;
+    while (frame->to_send != 0 && room != 0) {
+        uint32_t first = (uint32_t)__builtin_ctzll(frame->to_send);
+        /* A packet says of all its frames alike whether they are sent again. */
+        uint64_t alike = (frame->sent >> first & 1) != 0 ? frame->sent : ~frame->sent;
+        uint64_t rest = ~((frame->to_send & alike) >> first);
+        uint32_t run = rest == 0 ? RAWE_BATCH_FRAMES_MAX : (uint32_t)__builtin_ctzll(rest);
+        run = run < room ? run : room;
+        run = alone ? 1 : run;
+        if (!transmit_run(conn, frame, first, run)) {
+            return false;
         }
-        if (batches->output.transmit(batches->output.context, &views[done], length) < length) {
-            break;
-        }
-        engine->counters.batches_sent++;
-        done += length;
+        conn->engine->counters.batches_sent++;
+        rawe_conn_sent(conn, frame, UINT64_MAX >> (RAWE_BATCH_FRAMES_MAX - run) << first, now_ns);
+        room -= run;
     }
-    return done;
+    return true;
 }

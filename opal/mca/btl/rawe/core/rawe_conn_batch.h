@@ -1,19 +1,26 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Do batches pass, and sending them.
+ * Batches: do they pass, and sending them.
  */
 #ifndef RAWE_CONN_BATCH_H
 #define RAWE_CONN_BATCH_H
 
 #include "rawe_conn_state.h"
 
+/** Data that each frame of a batch carries on this connection. */
+uint32_t rawe_conn_segment_bytes(const struct rawe_conn *conn);
+/** Frames that fill a batch. */
+uint32_t rawe_conn_batch_frames(const struct rawe_conn *conn);
 /** Put validation frames into the empty window, when this connection has still to find out. */
 void rawe_conn_batch_validate(struct rawe_conn *conn);
 /** Some or all of them have been acknowledged (`lost` is NULL), or one of them found lost. */
 void rawe_conn_batch_conclude(struct rawe_conn *conn, const struct rawe_txframe *lost);
-/** Transmit frames as batches, as far as they are such. Returns how many were taken. */
-unsigned rawe_conn_batch_transmit(struct rawe_conn *conn, struct rawe_txframe *const *frames,
-                                  const struct rawe_frame *views, unsigned count);
+/**
+ * Transmit what is to be transmitted of a batch, `room` frames of it at most. Returns false when
+ * the link has refused some.
+ */
+bool rawe_conn_batch_transmit(struct rawe_conn *conn, struct rawe_txframe *frame, uint32_t room,
+                              uint64_t now_ns);
 
 #endif

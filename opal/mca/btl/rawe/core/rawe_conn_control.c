@@ -127,6 +127,25 @@ void rawe_conn_write_header(struct rawe_conn *conn, struct rawe_txframe *frame)
     }
 }
 
+/** Transmit a frame the way batches go. */
+static bool transmit_like_data(struct rawe_conn *conn, const struct rawe_header *header,
+                               const uint8_t *payload)
+{
+    const struct rawe_batch_output *output = &conn->engine->batches.output;
+    uint8_t buffer[RAWE_ETH_HEADER_BYTES + RAWE_BATCH_HEADER_BYTES + RAWE_SACK_BYTES_MAX];
+    const struct rawe_batch batch = {.header = *header, .frames = 1};
+    size_t head_bytes = RAWE_ETH_HEADER_BYTES + RAWE_BATCH_HEADER_BYTES;
+    memcpy(buffer, conn->eth_header, RAWE_ETH_HEADER_BYTES);
+    rawe_batch_encode(buffer + RAWE_ETH_HEADER_BYTES, &batch);
+    memcpy(buffer + head_bytes, payload, header->payload_bytes);
+    struct rawe_frame packet = {
+        .pieces = {{buffer, head_bytes}, {buffer + head_bytes, header->payload_bytes}},
+        .piece_count = 2,
+        .len_bytes = (uint32_t)head_bytes + header->payload_bytes,
+    };
+    return output->transmit(output->context, &packet, 0);
+}
+
 bool rawe_conn_transmit_control(struct rawe_conn *conn, uint8_t type, uint8_t flags,
                                 uint32_t sequence, const uint8_t *payload, size_t payload_bytes)
 {
@@ -143,6 +162,15 @@ bool rawe_conn_transmit_control(struct rawe_conn *conn, uint8_t type, uint8_t fl
         .payload_bytes = (uint16_t)payload_bytes,
         .credit = rawe_credit_advertise(&conn->engine->credit, conn->lane, &conn->credit),
     };
+    /*
+     * The answer to a probe says what arrived before it: it must take the same path as the data.
+     * One that asks for credit must not: the queue there may have no room for it.
+     */
+    bool like_data =
+        type == RAWE_FRAME_PROBE && sequence != RAWE_PROBE_PLAIN && conn->sendwin.in_flight != 0;
+    if (like_data && conn->batch == RAWE_BATCH_VALID) {
+        return transmit_like_data(conn, &header, payload);
+    }
     memcpy(buffer, conn->eth_header, RAWE_ETH_HEADER_BYTES);
     if (payload_bytes != 0) {
         memcpy(buffer + RAWE_PAYLOAD_OFFSET, payload, payload_bytes);
@@ -153,15 +181,7 @@ bool rawe_conn_transmit_control(struct rawe_conn *conn, uint8_t type, uint8_t fl
         .piece_count = 1,
         .len_bytes = (uint32_t)len_bytes,
     };
-    /*
-     * The answer to a probe says what arrived before it: it must take the same path as the data.
-     * One that asks for credit must not: the queue there may have no room for it.
-     */
-    bool like_data =
-        type == RAWE_FRAME_PROBE && sequence != RAWE_PROBE_PLAIN && conn->sendwin.in_flight != 0;
-    struct rawe_output *output = like_data && conn->batch == RAWE_BATCH_VALID
-                                     ? &conn->engine->batches.output
-                                     : &conn->engine->output;
+    struct rawe_output *output = &conn->engine->output;
     return output->transmit(output->context, &view, 1) == 1;
 }
 

@@ -6,8 +6,7 @@
  */
 #include "rawe_conn_frame.h"
 
-#include <string.h>
-
+#include "rawe_conn_bundle.h"
 #include "rawe_conn_coalesce.h"
 #include "rawe_conn_control.h"
 
@@ -61,7 +60,7 @@ static bool is_copied(const struct rawe_conn *conn, const struct rawe_send *send
 {
     return send != NULL && send->kind == RAWE_FRAGMENT_MESSAGE && !send->fragmented &&
            !send->ordered && send->total_bytes <= conn->engine->config.copy_max_bytes &&
-           send->total_bytes <= rawe_conn_payload_limit(conn) - RAWE_FRAGMENT_MESSAGE_BYTES;
+           send->total_bytes <= rawe_conn_frame_message_bytes(conn);
 }
 
 /** Copy the first queued message into a frame of the window, and those behind it that fit too. */
@@ -94,55 +93,96 @@ static struct rawe_txframe *frame_copied(struct rawe_conn *conn, struct rawe_sen
     return frame;
 }
 
+void rawe_conn_frame_batch(struct rawe_conn *conn, struct rawe_txframe *frame,
+                           const struct rawe_fragment *fragment)
+{
+    uint32_t segment_bytes = rawe_conn_segment_bytes(conn);
+    size_t fragment_bytes = rawe_fragment_encode(frame->buffer + RAWE_PAYLOAD_OFFSET, fragment);
+    frame->buffer_bytes = (uint32_t)(RAWE_PAYLOAD_OFFSET + fragment_bytes);
+    frame->payload_bytes = (uint32_t)fragment_bytes + fragment->data_bytes;
+    frame->segment_bytes = (uint16_t)segment_bytes;
+    frame->segments = (uint8_t)((fragment->data_bytes + segment_bytes - 1) / segment_bytes);
+}
+
+/** Data of the next batch at most: as many frames as window and numbers allow now, at least one. */
+static uint32_t batch_room_bytes(const struct rawe_conn *conn)
+{
+    uint32_t frames = rawe_conn_batch_frames(conn);
+    uint32_t room = rawe_conn_window_room(conn);
+    uint32_t free_numbers = rawe_sendwin_free_numbers(&conn->sendwin);
+    frames = frames < room ? frames : room;
+    frames = frames < free_numbers ? frames : free_numbers;
+    return (frames != 0 ? frames : 1) * rawe_conn_segment_bytes(conn);
+}
+
+/** Describe the first queued send from where framing stands. False: not now. */
+static bool describe(const struct rawe_conn *conn, const struct rawe_send *send,
+                     struct rawe_fragment *fragment)
+{
+    *fragment = (struct rawe_fragment){.kind = send->kind, .tag = send->tag};
+    if (send->kind == RAWE_FRAGMENT_PUT) {
+        fragment->id = send->handle_index;
+        fragment->key = send->handle_key;
+        fragment->offset = send->offset + send->framed_bytes;
+        return true;
+    }
+    if (send->kind == RAWE_FRAGMENT_MESSAGE) {
+        if (conn->batch != RAWE_BATCH_VALID && !send->fragmented && !send->ordered &&
+            send->total_bytes <= rawe_conn_frame_message_bytes(conn)) {
+            return true;
+        }
+        fragment->kind = RAWE_FRAGMENT_PART;
+    }
+    if (!send->fragmented && !rawe_sendqueue_may_number(&conn->queue)) {
+        return false; /* the receiver has no place for it before an earlier one is whole */
+    }
+    fragment->id = send->fragmented ? send->message_number : conn->queue.message_number;
+    fragment->offset = send->framed_bytes;
+    fragment->total_bytes = (uint32_t)send->total_bytes;
+    return true;
+}
+
 struct rawe_txframe *rawe_conn_frame_next(struct rawe_conn *conn, struct rawe_send ***copied_tail)
 {
     struct rawe_engine *engine = conn->engine;
-    struct rawe_send *send = conn->queue.first;
-    if (send == NULL || rawe_conn_window_full(conn)) {
+    bool batch = conn->batch == RAWE_BATCH_VALID;
+    if (conn->queue.first == NULL || rawe_conn_window_full(conn)) {
         return NULL;
     }
-    if (is_copied(conn, send)) {
+    uint32_t room = batch ? batch_room_bytes(conn) : 0;
+    if (batch && rawe_sendqueue_may_number(&conn->queue)) {
+        rawe_conn_bundle(conn, room);
+    } else if (!batch && is_copied(conn, conn->queue.first)) {
         struct rawe_txframe *frame = frame_copied(conn, copied_tail);
         if (frame == NULL) {
             rawe_conn_make_pending(conn); /* when others have given theirs back */
         }
         return frame;
     }
-    struct rawe_fragment fragment = {.kind = send->kind, .tag = send->tag};
-    uint64_t left = send->total_bytes - send->framed_bytes;
-    uint32_t room;
-    if (send->kind == RAWE_FRAGMENT_PUT) {
-        room = rawe_conn_payload_limit(conn) - RAWE_FRAGMENT_PUT_BYTES;
-        fragment.id = send->handle_index;
-        fragment.key = send->handle_key;
-        fragment.offset = send->offset + send->framed_bytes;
-    } else if (send->total_bytes <= rawe_conn_payload_limit(conn) - RAWE_FRAGMENT_MESSAGE_BYTES &&
-               !send->fragmented && !send->ordered) {
-        room = rawe_conn_payload_limit(conn) - RAWE_FRAGMENT_MESSAGE_BYTES;
-    } else {
-        if (!send->fragmented && !rawe_sendqueue_may_number(&conn->queue)) {
-            return NULL; /* the receiver has no place for it before an earlier one is whole */
-        }
-        uint32_t number = send->fragmented ? send->message_number : conn->queue.message_number;
-        fragment.kind = RAWE_FRAGMENT_PART;
-        room = rawe_conn_payload_limit(conn) - RAWE_FRAGMENT_PART_BYTES;
-        fragment.id = number;
-        fragment.offset = send->framed_bytes;
-        fragment.total_bytes = (uint32_t)send->total_bytes;
+    struct rawe_send *send = conn->queue.first;
+    struct rawe_fragment fragment;
+    if (!describe(conn, send, &fragment)) {
+        return NULL;
     }
-    fragment.data_bytes = (uint16_t)(left < room ? left : room);
     struct rawe_txframe *frame = rawe_txframe_take(&engine->frames, RAWE_FRAGMENT_BYTES_MAX);
     if (frame == NULL) {
         rawe_conn_make_pending(conn); /* when others have given theirs back */
         return NULL;
     }
-    if (fragment.kind == RAWE_FRAGMENT_PART && !send->fragmented) {
+    if (rawe_fragment_is_part(fragment.kind) && !send->fragmented) {
         rawe_sendqueue_number(&conn->queue, send);
     }
-    uint8_t *out = frame->buffer + RAWE_PAYLOAD_OFFSET;
-    size_t fragment_bytes = rawe_fragment_encode(out, &fragment);
-    frame->buffer_bytes = (uint32_t)(RAWE_PAYLOAD_OFFSET + fragment_bytes);
-    frame->payload_bytes = (uint32_t)(fragment_bytes + fragment.data_bytes);
+    uint64_t left = send->total_bytes - send->framed_bytes;
+    if (batch) {
+        fragment.data_bytes = (uint16_t)(left < room ? left : room);
+        rawe_conn_frame_batch(conn, frame, &fragment);
+    } else {
+        room = conn->payload_max_bytes - (uint32_t)rawe_fragment_header_bytes(fragment.kind);
+        fragment.data_bytes = (uint16_t)(left < room ? left : room);
+        frame->buffer_bytes = (uint32_t)(RAWE_PAYLOAD_OFFSET + rawe_fragment_encode(
+                                                frame->buffer + RAWE_PAYLOAD_OFFSET, &fragment));
+        frame->payload_bytes = frame->buffer_bytes - RAWE_PAYLOAD_OFFSET + fragment.data_bytes;
+    }
     refer(frame, send, fragment.data_bytes);
     frame->send = send;
     send->frames++;
@@ -151,42 +191,5 @@ struct rawe_txframe *rawe_conn_frame_next(struct rawe_conn *conn, struct rawe_se
         frame->flags |= RAWE_FLAG_ACK_NOW; /* somebody waits for its completion */
     }
     rawe_conn_enter_window(conn, frame);
-    return frame;
-}
-
-struct rawe_txframe *rawe_conn_frame_from_template(struct rawe_conn *conn,
-                                                   const struct rawe_txframe *before)
-{
-    struct rawe_send *send = conn->queue.first;
-    const struct rawe_bytes *last = &before->external[0];
-    if (send == NULL || before->send != send || before->external_count != 1 ||
-        before->sequence + 1 != conn->sendwin.next || before->sendings != 0 ||
-        rawe_conn_window_full(conn) || conn->engine->config.checksum) {
-        return NULL;
-    }
-    const struct rawe_bytes *piece = &send->pieces[send->piece_count - 1];
-    size_t done = (size_t)((uintptr_t)last->base - (uintptr_t)piece->base) + last->len_bytes;
-    uint64_t left = send->total_bytes - send->framed_bytes;
-    /* The send's last frame is another's business, and so is the change from piece to piece. */
-    if (done > piece->len_bytes || left <= last->len_bytes || piece->len_bytes - done != left) {
-        return NULL;
-    }
-    struct rawe_txframe *frame = rawe_txframe_take(&conn->engine->frames, RAWE_FRAGMENT_BYTES_MAX);
-    if (frame == NULL) {
-        return NULL;
-    }
-    memcpy(frame->buffer, before->buffer, before->buffer_bytes);
-    rawe_fragment_move(frame->buffer + RAWE_PAYLOAD_OFFSET, frame->buffer[RAWE_PAYLOAD_OFFSET],
-                       (send->kind == RAWE_FRAGMENT_PUT ? send->offset : 0) + send->framed_bytes);
-    frame->buffer_bytes = before->buffer_bytes;
-    frame->payload_bytes = before->payload_bytes;
-    frame->external[0] =
-        (struct rawe_bytes){(uint8_t *)last->base + last->len_bytes, last->len_bytes};
-    frame->external_count = 1;
-    frame->send = send;
-    send->frames++;
-    (void)rawe_sendqueue_framed(&conn->queue, last->len_bytes); /* more of it follows */
-    rawe_conn_enter_window(conn, frame);
-    rawe_header_number(frame->buffer + RAWE_ETH_HEADER_BYTES, frame->flags, frame->sequence);
     return frame;
 }

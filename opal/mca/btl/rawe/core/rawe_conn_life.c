@@ -54,7 +54,11 @@ struct rawe_send *rawe_conn_release_before(struct rawe_conn *conn, uint32_t ackn
 {
     struct rawe_send *complete = NULL;
     struct rawe_send **tail = &complete;
-    while (conn->sendwin.una != acknowledgement) {
+    while (rawe_sequence_before(conn->sendwin.una, acknowledgement)) {
+        const struct rawe_txframe *oldest = rawe_sendwin_at(&conn->sendwin, conn->sendwin.una);
+        if (rawe_sequence_before(acknowledgement, oldest->sequence + oldest->segments)) {
+            break; /* of a batch, some has not arrived */
+        }
         struct rawe_send *send = rawe_conn_release(conn, rawe_sendwin_remove(&conn->sendwin));
         if (send != NULL) {
             *tail = send;
@@ -132,9 +136,6 @@ void rawe_conn_reset(struct rawe_conn *conn)
         conn->reassembly->next = first;
     }
     rawe_conn_drop_slices(conn); /* numbers begin anew */
-    if (conn->engine->inplace.conn == conn) {
-        conn->engine->inplace.conn = NULL;
-    }
 }
 
 void rawe_conn_renew(struct rawe_conn *conn)

@@ -19,8 +19,8 @@ struct rawe_send *rawe_conn_release(struct rawe_conn *conn, struct rawe_txframe 
  */
 struct rawe_send *rawe_conn_abandon(struct rawe_conn *conn, bool queue_too);
 /**
- * Release the frames of the window before `acknowledgement`, which is in it or one behind. Returns
- * the sends that are complete by it, for rawe_conn_complete.
+ * Release the frames of the window that are wholly before `acknowledgement`, which is in it or one
+ * behind. Returns the sends that are complete by it, for rawe_conn_complete.
  */
 struct rawe_send *rawe_conn_release_before(struct rawe_conn *conn, uint32_t acknowledgement);
 /**

@@ -11,7 +11,6 @@
 #include "rawe_conn_ack.h"
 #include "rawe_conn_connect.h"
 #include "rawe_conn_control.h"
-#include "rawe_conn_inplace.h"
 #include "rawe_conn_life.h"
 #include "rawe_conn_slice.h"
 
@@ -44,13 +43,6 @@ static void place(struct rawe_conn *conn, const struct rawe_fragment *fragment)
     engine->counters.bytes_received += fragment->data_bytes;
 }
 
-/** Does data lie in the engine's buffer for batches, from where it is delivered or copied? */
-static bool in_inplace_buffer(const struct rawe_engine *engine, const uint8_t *data)
-{
-    const uint8_t *batch = engine->inplace.buffer;
-    return batch != NULL && data >= batch && data < batch + RAWE_INPLACE_BUFFER_BYTES;
-}
-
 bool rawe_conn_expect_fragments(struct rawe_conn *conn)
 {
     if (conn->reassembly == NULL) {
@@ -63,24 +55,13 @@ bool rawe_conn_expect_fragments(struct rawe_conn *conn)
 }
 
 /**
- * Add a segment. False when it could not be taken now, for lack of a buffer: never the one of the
+ * Add a part. False when it could not be taken now, for lack of a buffer: never the one of the
  * message all others wait for, so that it blocks nothing for ever.
  */
 static bool add_fragment(struct rawe_conn *conn, const struct rawe_fragment *fragment)
 {
     struct rawe_engine *engine = conn->engine;
     if (!rawe_conn_expect_fragments(conn)) {
-        return false;
-    }
-    /*
-     * What lies in a batch's buffer stays there; but the next part of such a message may be alone.
-     */
-    if (in_inplace_buffer(engine, fragment->data) && !engine->deferral.active &&
-        rawe_conn_inplace_add(conn, fragment, &engine->inplace_complete)) {
-        return true;
-    }
-    if (engine->inplace.conn == conn && engine->inplace.number == fragment->id &&
-        !rawe_conn_inplace_spill(engine)) {
         return false;
     }
     if (engine->deferral.active &&
@@ -105,44 +86,18 @@ static bool add_fragment(struct rawe_conn *conn, const struct rawe_fragment *fra
  */
 void rawe_conn_deliver_fragmented(struct rawe_conn *conn)
 {
-    struct rawe_engine *engine = conn->engine;
-    if (engine->inplace_complete) {
-        struct rawe_inplace *inplace = &engine->inplace;
-        engine->inplace_complete = false;
-        inplace->conn = NULL;
-        rawe_reassembly_skip(conn->reassembly);
-        rawe_conn_deliver(conn, inplace->tag, inplace->data, inplace->total_bytes);
-    }
     struct rawe_partial whole;
     while (conn->reassembly != NULL && rawe_reassembly_take(conn->reassembly, &whole)) {
-        rawe_conn_deliver(conn, whole.tag, whole.buffer, whole.total_bytes);
+        if (whole.kind == RAWE_FRAGMENT_BUNDLE) {
+            rawe_conn_deliver_messages(conn, whole.buffer, whole.buffer + whole.total_bytes);
+        } else {
+            rawe_conn_deliver(conn, whole.tag, whole.buffer, whole.total_bytes);
+        }
         rawe_buffer_give(&conn->engine->reassembly_buffers, whole.buffer);
     }
 }
 
-/**
- * Data that was received straight into place must lie where its own header wants it. It does not
- * when something on the way put a batch together over a gap (UDP GRO does not look at our sequence
- * numbers): then it stands where the missing frame's belongs, and moving it would overwrite the
- * next one's. Or when the place, promised for the batch as a whole, was given away meanwhile.
- */
-static bool in_place(struct rawe_conn *conn, const struct rawe_fragment *fragment)
-{
-    struct rawe_engine *engine = conn->engine;
-    if (fragment->kind == RAWE_FRAGMENT_PUT) {
-        const uint8_t *to = rawe_handle_resolve(engine->config.handles, fragment->id, fragment->key,
-                                                fragment->offset, fragment->data_bytes);
-        return to == NULL || to == fragment->data; /* NULL: refused, the data is not looked at */
-    }
-    if (in_inplace_buffer(engine, fragment->data)) {
-        return true; /* nobody's place: moving it overwrites nothing beside it */
-    }
-    return conn->reassembly != NULL &&
-           rawe_reassembly_place(conn->reassembly, &engine->reassembly_buffers, fragment,
-                                 fragment->data_bytes) == fragment->data;
-}
-
-/** The fragments of a MESSAGE frame, one after the other. */
+/** MESSAGE fragments, one after the other. */
 void rawe_conn_deliver_messages(struct rawe_conn *conn, const uint8_t *payload, const uint8_t *end)
 {
     while (payload != end) {
@@ -156,112 +111,140 @@ void rawe_conn_deliver_messages(struct rawe_conn *conn, const uint8_t *payload, 
     }
 }
 
-/**
- * The first fragment of a frame, and what is behind it. False, and counted, when it may not be
- * there.
- */
-static bool decode_first(struct rawe_conn *conn, const struct rawe_header *header,
-                         const struct rawe_payload *payload, struct rawe_fragment *fragment,
-                         const uint8_t **rest)
+/** Validation data has to be what was sent. */
+static bool validation_right(struct rawe_engine *engine, const struct rawe_fragment *fragment)
 {
-    const uint8_t *cursor = payload->head;
-    const uint8_t *end = payload->head + header->payload_bytes;
-    /*
-     * With the data elsewhere, `head` ends behind a fragment header as long as the batch's first
-     * one.
-     */
-    bool fits = payload->data == NULL ||
-                (payload->head_bytes >= RAWE_FRAGMENT_MESSAGE_BYTES &&
-                 rawe_fragment_header_bytes(payload->head[0]) == payload->head_bytes);
-    /* All kinds but MESSAGE are alone in their frame. */
-    fits = fits && rawe_fragment_decode(fragment, &cursor, end) == RAWE_DECODE_OK &&
-           (fragment->kind == RAWE_FRAGMENT_MESSAGE || cursor == end);
-    *rest = cursor;
-    if (fits && payload->data != NULL) {
-        fits = fragment->kind != RAWE_FRAGMENT_MESSAGE;
-        fragment->data = payload->data;
+    const uint8_t *pattern = engine->batches.pattern;
+    /* Without batches of our own there is no pattern: plain frames came as they were. */
+    if (fragment->kind != RAWE_FRAGMENT_VALIDATION || pattern == NULL ||
+        (fragment->total_bytes <= RAWE_BATCH_BYTES_MAX &&
+         memcmp(fragment->data, pattern + fragment->offset, fragment->data_bytes) == 0)) {
+        return true;
     }
-    if (!fits) {
-        conn->engine->counters.dropped_length++;
+    engine->counters.dropped_validation++;
+    return false;
+}
+
+/** Frames with consecutive numbers that came together, none of which has been taken before. */
+struct run {
+    uint32_t sequence;
+    uint32_t frames;
+    bool ack_now;
+    const struct rawe_fragment *fragment; /**< the first of a MESSAGE frame, else of all frames */
+    const uint8_t *messages;              /**< what a MESSAGE frame has behind it, to `end` */
+    const uint8_t *payload;               /**< all of a MESSAGE frame */
+    const uint8_t *end;
+};
+
+/** Make sure of a place for the data, and put parts there. False, and counted: not now. */
+static bool keep(struct rawe_conn *conn, const struct run *run)
+{
+    struct rawe_engine *engine = conn->engine;
+    const struct rawe_fragment *fragment = run->fragment;
+    bool is_part = rawe_fragment_is_part(fragment->kind);
+    bool is_message = is_part || fragment->kind == RAWE_FRAGMENT_MESSAGE;
+    bool deferring = engine->deferral.active;
+    if ((is_message && deferring && rawe_deferral_full(&engine->deferral)) ||
+        (is_part && !add_fragment(conn, fragment)) ||
+        (deferring && fragment->kind == RAWE_FRAGMENT_MESSAGE &&
+         !rawe_deferral_keep(&engine->deferral, conn, run->payload,
+                             (size_t)(run->end - run->payload)))) {
+        engine->counters.no_buffer++;
         return false;
-    }
-    if (fragment->kind == RAWE_FRAGMENT_VALIDATION) {
-        const struct rawe_engine *engine = conn->engine;
-        /* Without batches of our own there is no pattern: plain frames came as they were. */
-        if (engine->batches.pattern != NULL &&
-            (fragment->data_bytes > engine->config.payload_max_bytes ||
-             memcmp(fragment->data, engine->batches.pattern, fragment->data_bytes) != 0)) {
-            conn->engine->counters.dropped_validation++;
-            return false;
-        }
     }
     return true;
 }
 
-static void receive_data(struct rawe_conn *conn, const struct rawe_header *header,
-                         const struct rawe_payload *payload, uint64_t now_ns)
+/** Take a run of frames. */
+static void take(struct rawe_conn *conn, const struct run *run, uint64_t now_ns)
 {
     struct rawe_engine *engine = conn->engine;
-    switch (rawe_acktr_check(conn->recvwin.acktr, header->sequence)) {
-    case RAWE_ACKTR_DUPLICATE:
-        engine->counters.duplicates++;
-        conn->recvwin.duplicate_seen = true;
-        rawe_conn_owe_ack(conn, true, now_ns); /* it did not hear the first one */
-        return;
-    case RAWE_ACKTR_OUTSIDE:
-        engine->counters.dropped_outside++;
-        return;
-    default:
-        break;
-    }
-    struct rawe_fragment fragment;
-    const uint8_t *rest;
-    if (!decode_first(conn, header, payload, &fragment, &rest)) {
+    const struct rawe_fragment *fragment = run->fragment;
+    struct rawe_recvwin *window = &conn->recvwin;
+    if (!validation_right(engine, fragment) || !keep(conn, run)) {
         return;
     }
-    if (payload->data != NULL && !in_place(conn, &fragment)) {
-        engine->counters.dropped_misplaced++; /* as good as lost: it will be sent again */
-        return;
+    bool gap_before = rawe_recvwin_has_gap(window);
+    if (!gap_before && run->sequence == rawe_recvwin_next(window)) {
+        rawe_recvwin_take_in_order(window, run->frames);
+    } else {
+        for (uint32_t i = 0; i < run->frames; i++) {
+            rawe_recvwin_take(window, run->sequence + i);
+        }
     }
-    bool is_message = fragment.kind == RAWE_FRAGMENT_PART || fragment.kind == RAWE_FRAGMENT_MESSAGE;
-    if (is_message && engine->deferral.active && rawe_deferral_full(&engine->deferral)) {
-        engine->counters.no_buffer++;
-        return;
-    }
-    if (fragment.kind == RAWE_FRAGMENT_PART && !add_fragment(conn, &fragment)) {
-        engine->counters.no_buffer++;
-        return;
-    }
-    if (engine->deferral.active && fragment.kind == RAWE_FRAGMENT_MESSAGE &&
-        !rawe_deferral_keep(&engine->deferral, conn, payload->head, header->payload_bytes)) {
-        engine->counters.no_buffer++;
-        return;
-    }
-    bool gap_before = rawe_recvwin_has_gap(&conn->recvwin);
-    rawe_recvwin_take(&conn->recvwin, header->sequence);
-    engine->counters.frames_received++;
+    engine->counters.frames_received += run->frames;
     rawe_credit_note(&engine->credit, &conn->credit);
     /* What is owed is noted before the callbacks: a reply sent by them carries it along. */
-    rawe_conn_owe_ack(conn,
-                      (header->flags & RAWE_FLAG_ACK_NOW) != 0 ||
-                          gap_before != rawe_recvwin_has_gap(&conn->recvwin),
-                      now_ns);
-    if (fragment.kind == RAWE_FRAGMENT_PUT) {
-        place(conn, &fragment);
+    rawe_conn_owe_ack(conn, run->ack_now || gap_before != rawe_recvwin_has_gap(window), now_ns);
+    if (fragment->kind == RAWE_FRAGMENT_PUT) {
+        place(conn, fragment);
     } else if (engine->deferral.active) {
         if (conn->reassembly != NULL) {
             rawe_deferral_keep_fragmented(&engine->deferral, &engine->reassembly_buffers, conn,
                                           conn->reassembly);
         }
-    } else if (fragment.kind == RAWE_FRAGMENT_MESSAGE) {
-        rawe_conn_deliver(conn, fragment.tag, fragment.data, fragment.data_bytes);
-        const uint8_t *end = payload->head + header->payload_bytes;
-        if (rest != end) {
-            rawe_conn_deliver_messages(conn, rest, end);
+    } else if (fragment->kind == RAWE_FRAGMENT_MESSAGE) {
+        rawe_conn_deliver(conn, fragment->tag, fragment->data, fragment->data_bytes);
+        if (run->messages != run->end) {
+            rawe_conn_deliver_messages(conn, run->messages, run->end);
         }
-    } else if (fragment.kind == RAWE_FRAGMENT_PART) {
+    } else if (rawe_fragment_is_part(fragment->kind)) {
         rawe_conn_deliver_fragmented(conn);
     }
+}
+
+/** May a frame be taken? False, and counted: it has been, or is out of the window. */
+static bool is_new(struct rawe_conn *conn, uint32_t sequence, uint64_t now_ns)
+{
+    switch (rawe_acktr_check(conn->recvwin.acktr, sequence)) {
+    case RAWE_ACKTR_DUPLICATE:
+        conn->engine->counters.duplicates++;
+        conn->recvwin.duplicate_seen = true;
+        rawe_conn_owe_ack(conn, true, now_ns); /* it did not hear the first one */
+        return false;
+    case RAWE_ACKTR_OUTSIDE:
+        conn->engine->counters.dropped_outside++;
+        return false;
+    default:
+        return true;
+    }
+}
+
+/** A DATA or BULK frame. */
+static void receive_data(struct rawe_conn *conn, const struct rawe_header *header,
+                         const uint8_t *payload, uint64_t now_ns)
+{
+    struct rawe_fragment fragment;
+    struct run run = {
+        .sequence = header->sequence,
+        .frames = 1,
+        .ack_now = (header->flags & RAWE_FLAG_ACK_NOW) != 0,
+        .fragment = &fragment,
+        .messages = payload,
+        .payload = payload,
+        .end = payload + header->payload_bytes,
+    };
+    if (!is_new(conn, header->sequence, now_ns)) {
+        return;
+    }
+    /* All kinds but MESSAGE are alone in their frame. */
+    if (rawe_fragment_decode(&fragment, &run.messages, run.end) != RAWE_DECODE_OK ||
+        (fragment.kind != RAWE_FRAGMENT_MESSAGE && run.messages != run.end)) {
+        conn->engine->counters.dropped_length++;
+        return;
+    }
+    take(conn, &run, now_ns);
+}
+
+/** How many of the frames from `sequence` on are new, without a gap. */
+static uint32_t count_new(const struct rawe_conn *conn, uint32_t sequence, uint32_t frames)
+{
+    uint32_t count = 0;
+    while (count < frames &&
+           rawe_acktr_check(conn->recvwin.acktr, sequence + count) == RAWE_ACKTR_NEW) {
+        count++;
+    }
+    return count;
 }
 
 /**
@@ -308,59 +291,66 @@ static void closed_by_peer(struct rawe_conn *conn, const struct rawe_header *hea
     rawe_conn_complete(engine, arrived, RAWE_STATUS_DONE);
 }
 
-void rawe_conn_receive(struct rawe_conn *conn, const struct rawe_header *header,
-                       const struct rawe_payload *payload, uint64_t now_ns)
+/**
+ * Before anything in a frame is believed: is there somebody to receive it, and does it acknowledge
+ * what has been sent? A CLOSE may come from a process that knows nothing of the connection any
+ * more.
+ */
+static bool plausible(struct rawe_conn *conn, const struct rawe_header *header)
 {
     struct rawe_engine *engine = conn->engine;
-    struct rawe_header whole;
-    struct rawe_payload sliced = {0};
     if (conn->recvwin.acktr == NULL || !rawe_handshake_receives(&conn->handshake)) {
         engine->counters.dropped_connection++;
-        return;
+        return false;
     }
-    /* A CLOSE may come from a process that knows nothing of the connection any more. */
     if (header->type != RAWE_FRAME_CLOSE &&
         rawe_sequence_before(conn->sendwin.next, header->acknowledgement)) {
         engine->counters.dropped_ack++; /* acknowledges what was never sent: believe none of it */
-        return;
+        return false;
     }
     /* Who disowns the connection answers no probe: the next ones come at growing intervals. */
     if (header->type != RAWE_FRAME_CLOSE) {
         rawe_liveness_heard(&conn->liveness);
     }
+    return true;
+}
+
+/** The acknowledgement that a data frame carries. */
+static void carried_acknowledgement(struct rawe_conn *conn, const struct rawe_header *header,
+                                    uint64_t now_ns)
+{
+    if (header->acknowledgement != conn->sendwin.una || conn->peer_credit != header->credit) {
+        rawe_conn_acknowledged(conn, header, NULL, 0, now_ns);
+    }
+}
+
+void rawe_conn_receive(struct rawe_conn *conn, const struct rawe_header *header,
+                       const uint8_t *payload, uint64_t now_ns)
+{
+    struct rawe_engine *engine = conn->engine;
+    struct rawe_header whole = *header;
+    if (!plausible(conn, header)) {
+        return;
+    }
     switch (header->type) {
     case RAWE_FRAME_DATA:
     case RAWE_FRAME_BULK:
-    case RAWE_FRAME_SLICE:
-        if (header->acknowledgement != conn->sendwin.una || conn->peer_credit != header->credit) {
-            rawe_conn_acknowledged(conn, header, NULL, 0, now_ns);
-        }
-        if (header->type == RAWE_FRAME_SLICE) {
-            if (payload->data != NULL) {
-                engine->counters.dropped_type++; /* came in a batch, where it has no business */
-                break;
-            }
-            whole = *header;
-            sliced.head = rawe_conn_take_slice(conn, &whole, payload->head);
-            sliced.head_bytes = whole.payload_bytes;
-            if (sliced.head == NULL) {
-                break; /* not the last one of its frame */
-            }
-            header = &whole;
-            payload = &sliced;
-        }
+        carried_acknowledgement(conn, header, now_ns);
         receive_data(conn, header, payload, now_ns);
+        break;
+    case RAWE_FRAME_SLICE:
+        carried_acknowledgement(conn, header, now_ns);
+        payload = rawe_conn_take_slice(conn, &whole, payload);
+        if (payload != NULL) { /* the last one of its frame */
+            receive_data(conn, &whole, payload, now_ns);
+        }
         break;
     case RAWE_FRAME_ACK:
         engine->counters.acks_received++;
-        if (payload->data != NULL) {
-            engine->counters.dropped_type++; /* came in a batch, where it has no business */
-            break;
-        }
         if ((header->flags & RAWE_FLAG_DUPLICATE) != 0) {
             rawe_reorder_duplicate(&conn->reorder, conn->sendwin.una, conn->sendwin.next);
         }
-        rawe_conn_acknowledged(conn, header, payload->head,
+        rawe_conn_acknowledged(conn, header, payload,
                                header->payload_bytes < RAWE_SACK_BYTES_MAX ? header->payload_bytes
                                                                            : RAWE_SACK_BYTES_MAX,
                                now_ns);
@@ -378,5 +368,63 @@ void rawe_conn_receive(struct rawe_conn *conn, const struct rawe_header *header,
     default:
         engine->counters.dropped_type++;
         break;
+    }
+}
+
+uint8_t *rawe_conn_place(struct rawe_conn *conn, const struct rawe_batch *batch)
+{
+    struct rawe_engine *engine = conn->engine;
+    const struct rawe_fragment *fragment = &batch->fragment;
+    if (conn->recvwin.acktr == NULL || !rawe_handshake_receives(&conn->handshake) ||
+        count_new(conn, batch->header.sequence, batch->frames) != batch->frames) {
+        return NULL;
+    }
+    if (fragment->kind == RAWE_FRAGMENT_PUT) {
+        return rawe_handle_resolve(engine->config.handles, fragment->id, fragment->key,
+                                   fragment->offset, fragment->data_bytes);
+    }
+    return rawe_fragment_is_part(fragment->kind) && rawe_conn_expect_fragments(conn)
+               ? rawe_reassembly_place(conn->reassembly, &engine->reassembly_buffers, fragment,
+                                       fragment->data_bytes)
+               : NULL;
+}
+
+void rawe_conn_receive_batch(struct rawe_conn *conn, const struct rawe_batch *batch,
+                             uint64_t now_ns)
+{
+    const struct rawe_header *header = &batch->header;
+    if (!plausible(conn, header)) {
+        return;
+    }
+    carried_acknowledgement(conn, header, now_ns);
+    bool ack_now = batch->last && (header->flags & RAWE_FLAG_ACK_NOW) != 0;
+    for (uint32_t at = 0; at < batch->frames;) {
+        uint32_t sequence = header->sequence + at;
+        uint32_t frames = count_new(conn, sequence, batch->frames - at);
+        if (frames == 0) {
+            (void)is_new(conn, sequence, now_ns);
+            at++;
+            continue;
+        }
+        /* As a rule all of them. */
+        struct rawe_fragment fragment = batch->fragment;
+        uint32_t skipped_bytes = at * batch->segment_bytes;
+        uint32_t left_bytes = fragment.data_bytes - skipped_bytes;
+        uint32_t run_bytes = frames * batch->segment_bytes;
+        fragment.data += skipped_bytes;
+        fragment.offset += skipped_bytes;
+        fragment.data_bytes = (uint16_t)(run_bytes < left_bytes ? run_bytes : left_bytes);
+        at += frames;
+        const struct run run = {
+            .sequence = sequence,
+            .frames = frames,
+            .ack_now = ack_now && at == batch->frames,
+            .fragment = &fragment,
+        };
+        take(conn, &run, now_ns);
+        /* A callback may have ended the connection's life; then nothing more of it is wanted. */
+        if (conn->handshake.local_id != header->connection_id) {
+            return;
+        }
     }
 }

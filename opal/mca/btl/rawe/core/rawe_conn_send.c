@@ -40,7 +40,7 @@ static void transmit_alone(struct rawe_conn *conn, struct rawe_txframe *frame, u
     rawe_conn_write_header(conn, frame);
     rawe_conn_view(conn, frame, &view);
     if (engine->output.transmit(engine->output.context, &view, 1) == 1) {
-        rawe_conn_sent(conn, frame, now_ns);
+        rawe_conn_sent(conn, frame, 1, now_ns);
         rawe_cc_transmitted(&conn->cc, conn->sendwin.in_flight, engine->now_ns);
         rawe_recvwin_carried(&conn->recvwin);
         if (now_ns == RAWE_TIME_LATER) {
@@ -57,7 +57,7 @@ void rawe_conn_stamp(struct rawe_conn *conn, uint64_t now_ns)
 {
     conn->engine->now_ns = now_ns;
     if (conn->unstamped != NULL) {
-        conn->unstamped->sent_ns = now_ns;
+        conn->unstamped->first = (struct rawe_txframe_times){now_ns, now_ns};
         conn->unstamped = NULL;
         rawe_conn_await_ack(conn, now_ns);
     }
@@ -178,8 +178,9 @@ void rawe_conn_send_rebased(struct rawe_conn *conn, struct rawe_send *send, uint
 {
     assert(send->framed_bytes == send->total_bytes);
     uint32_t left = send->frames;
-    for (uint32_t sequence = conn->sendwin.next - 1; left != 0; sequence--) {
-        struct rawe_txframe *frame = rawe_sendwin_at(&conn->sendwin, sequence);
+    for (uint32_t sequence = conn->sendwin.next; left != 0;) {
+        struct rawe_txframe *frame = rawe_sendwin_at(&conn->sendwin, sequence - 1);
+        sequence = frame->sequence;
         if (frame->send != send) {
             continue;
         }

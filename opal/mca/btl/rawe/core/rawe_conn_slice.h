@@ -8,8 +8,13 @@
 
 #include "rawe_conn_state.h"
 
-/** Transmit a frame of the window in slices. False: some are missing, for want of room or memory. */
-bool rawe_conn_transmit_slices(struct rawe_conn *conn, struct rawe_txframe *frame);
+/**
+ * Transmit what is to be transmitted of a frame of the window, `room` frames of a batch at most, as
+ * plain frames, or, where the path does not carry those, in slices. False: not all of that, for
+ * want of room or memory.
+ */
+bool rawe_conn_transmit_slices(struct rawe_conn *conn, struct rawe_txframe *frame, uint32_t room,
+                               uint64_t now_ns);
 /**
  * Take a SLICE, whose payload is untrusted. When it completes a frame, `header` becomes that
  * frame's and its payload is returned, valid until the next call; else NULL.

@@ -62,7 +62,7 @@ void rawe_deferral_keep_fragmented(struct rawe_deferral *deferral, struct rawe_b
         }
         struct rawe_partial whole;
         (void)rawe_reassembly_take(reassembly, &whole);
-        entry->fragmented = true;
+        entry->fragmented = whole.kind == RAWE_FRAGMENT_PART;
         entry->tag = whole.tag;
         if (copied) {
             memcpy(entry->payload, whole.buffer, whole.total_bytes);

@@ -15,15 +15,15 @@
 
 struct rawe_conn;
 
-/** The messages of one frame, or a fragmented message, for the owner. */
+/** The messages of one frame or bundle, or a fragmented message, for the owner. */
 struct rawe_deferred {
     struct rawe_deferred *next;
     struct rawe_conn *conn;
     size_t len_bytes;
     size_t allocated_bytes; /**< memory it takes, its buffer included */
-    uint8_t *buffer; /**< of a fragmented message that fills one; NULL: all is in `payload` */
+    uint8_t *buffer; /**< of what fills one; NULL: all is in `payload` */
     uint8_t tag;     /**< of a fragmented message */
-    bool fragmented; /**< one message; otherwise the fragments of a MESSAGE frame */
+    bool fragmented; /**< one message; otherwise MESSAGE fragments */
     uint8_t payload[];
 };
 

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "rawe_conn_bundle.h"
 #include "rawe_conn_connect.h"
 #include "rawe_conn_control.h"
 #include "rawe_conn_receive.h"
@@ -57,6 +58,7 @@ bool rawe_engine_init(struct rawe_engine *engine, const struct rawe_engine_confi
                            config->frames_limit);
     rawe_buffer_pool_init(&engine->reassembly_buffers, config->message_max_bytes,
                           REASSEMBLY_BUFFERS_MAX);
+    rawe_conn_bundle_pool_init(&engine->bundles);
     return true;
 }
 
@@ -64,8 +66,7 @@ void rawe_engine_free(struct rawe_engine *engine)
 {
     rawe_txframe_pool_free(&engine->frames);
     rawe_buffer_pool_free(&engine->reassembly_buffers);
-    free(engine->inplace.buffer);
-    engine->inplace.buffer = NULL;
+    rawe_buffer_pool_free(&engine->bundles);
     free(engine->batches.pattern);
     engine->batches.pattern = NULL;
     rawe_conn_table_free(&engine->table);
@@ -73,12 +74,11 @@ void rawe_engine_free(struct rawe_engine *engine)
 
 bool rawe_engine_use_batches(struct rawe_engine *engine, const struct rawe_batches *batches)
 {
-    uint32_t bytes = engine->config.payload_max_bytes;
-    uint8_t *pattern = malloc(bytes);
+    uint8_t *pattern = malloc(RAWE_BATCH_BYTES_MAX);
     if (pattern == NULL) {
         return false;
     }
-    for (uint32_t i = 0; i < bytes; i++) {
+    for (uint32_t i = 0; i < RAWE_BATCH_BYTES_MAX; i++) {
         pattern[i] = (uint8_t)(i ^ (i >> 8) * 29u);
     }
     engine->batches = *batches;
@@ -181,92 +181,128 @@ static void answer_closed(struct rawe_engine *engine, const struct rawe_header *
     (void)engine->output.transmit(engine->output.context, &frame, 1);
 }
 
-void rawe_engine_receive(struct rawe_engine *engine, const uint8_t *frame, size_t len_bytes,
-                         uint64_t now_ns)
+/** Is a decoded header one for this process? False, and counted by reason: not. */
+static bool is_ours(struct rawe_engine *engine, const struct rawe_header *header,
+                    enum rawe_decode_result decoded)
 {
-    if (len_bytes < RAWE_ETH_HEADER_BYTES) {
-        engine->counters.dropped_short++;
-        return;
+    struct rawe_counters *counters = &engine->counters;
+    switch (decoded) {
+    case RAWE_DECODE_OK:
+        break;
+    case RAWE_DECODE_SHORT:
+        counters->dropped_short++;
+        return false;
+    case RAWE_DECODE_VERSION:
+        counters->dropped_version++;
+        return false;
+    case RAWE_DECODE_TYPE:
+        counters->dropped_type++;
+        return false;
+    case RAWE_DECODE_LENGTH:
+        counters->dropped_length++;
+        return false;
     }
-    rawe_engine_receive_parts(engine, frame + RAWE_MAC_BYTES, frame + RAWE_ETH_HEADER_BYTES,
-                              len_bytes - RAWE_ETH_HEADER_BYTES, NULL, 0, now_ns);
+    if (header->port != engine->config.port || header->key != engine->config.key) {
+        counters->dropped_key++;
+        return false;
+    }
+    return true;
 }
 
 /**
  * Frames are checked if they carry a checksum, and must carry one if ours do: the flag that says so
- * may be what was garbled. A frame with a checksum is never received in two parts.
+ * may be what was garbled.
  */
 static bool checksum_right(const struct rawe_engine *engine, const struct rawe_header *header,
-                           const uint8_t *head, size_t head_bytes, const uint8_t *data)
+                           const uint8_t *frame, size_t len_bytes)
 {
     if ((header->flags & RAWE_FLAG_CHECKSUM) == 0) {
         return !engine->config.checksum;
     }
     size_t covered_bytes = RAWE_HEADER_BYTES + (size_t)header->payload_bytes;
-    return data == NULL && head_bytes >= covered_bytes + RAWE_CHECKSUM_BYTES &&
-           rawe_checksum_decode(head + covered_bytes) == rawe_crc32c(0, head, covered_bytes);
+    return len_bytes >= covered_bytes + RAWE_CHECKSUM_BYTES &&
+           rawe_checksum_decode(frame + covered_bytes) == rawe_crc32c(0, frame, covered_bytes);
 }
 
-void rawe_engine_receive_parts(struct rawe_engine *engine, const uint8_t *source_mac,
+/** A frame for this process, in a batch header or not. */
+static void dispatch(struct rawe_engine *engine, const uint8_t *source_mac,
+                     const struct rawe_header *header, const uint8_t *payload,
+                     const struct rawe_batch *batch, uint64_t now_ns)
+{
+    struct rawe_conn *conn = rawe_conn_table_find(&engine->table, header->connection_id);
+    if (conn == NULL) {
+        if (header->type == RAWE_FRAME_PROBE) {
+            answer_closed(engine, header, source_mac, payload);
+        }
+        engine->counters.dropped_connection++;
+    } else if (memcmp(conn->eth_header, source_mac, RAWE_MAC_BYTES) != 0) {
+        engine->counters.dropped_source++;
+    } else if (batch != NULL) {
+        rawe_conn_receive_batch(conn, batch, now_ns);
+    } else {
+        rawe_conn_receive(conn, header, payload, now_ns);
+    }
+}
+
+void rawe_engine_receive(struct rawe_engine *engine, const uint8_t *frame, size_t len_bytes,
+                         uint64_t now_ns)
+{
+    struct rawe_header header;
+    const uint8_t *source_mac = frame + RAWE_MAC_BYTES;
+    const uint8_t *bytes = frame + RAWE_ETH_HEADER_BYTES;
+    engine->now_ns = now_ns;
+    if (len_bytes < RAWE_ETH_HEADER_BYTES) {
+        engine->counters.dropped_short++;
+        return;
+    }
+    len_bytes -= RAWE_ETH_HEADER_BYTES;
+    if (!is_ours(engine, &header, rawe_header_decode(&header, bytes, len_bytes))) {
+        return;
+    }
+    if (!checksum_right(engine, &header, bytes, len_bytes)) {
+        engine->counters.dropped_checksum++;
+    } else if (header.type == RAWE_FRAME_CONNECT) {
+        receive_connect(engine, &header, source_mac, bytes + RAWE_HEADER_BYTES, now_ns);
+    } else {
+        dispatch(engine, source_mac, &header, bytes + RAWE_HEADER_BYTES, NULL, now_ns);
+    }
+}
+
+uint8_t *rawe_engine_place(struct rawe_engine *engine, const uint8_t *source_mac,
+                           const uint8_t *head, size_t head_bytes, size_t data_bytes)
+{
+    struct rawe_batch batch;
+    if (rawe_batch_decode(&batch, head, head_bytes, data_bytes) != RAWE_DECODE_OK ||
+        batch.header.type != RAWE_FRAME_BULK || batch.header.port != engine->config.port ||
+        batch.header.key != engine->config.key || engine->config.checksum) {
+        return NULL;
+    }
+    struct rawe_conn *conn = rawe_conn_table_find(&engine->table, batch.header.connection_id);
+    return conn != NULL && memcmp(conn->eth_header, source_mac, RAWE_MAC_BYTES) == 0
+               ? rawe_conn_place(conn, &batch)
+               : NULL;
+}
+
+void rawe_engine_receive_batch(struct rawe_engine *engine, const uint8_t *source_mac,
                                const uint8_t *head, size_t head_bytes, const uint8_t *data,
                                size_t data_bytes, uint64_t now_ns)
 {
+    struct rawe_batch batch;
+    struct rawe_header *header = &batch.header;
     engine->now_ns = now_ns;
-    if (head_bytes < RAWE_HEADER_BYTES) {
-        engine->counters.dropped_short++;
+    if (!is_ours(engine, header, rawe_batch_decode(&batch, head, head_bytes, data_bytes))) {
         return;
     }
-    struct rawe_header header;
-    switch (rawe_header_decode(&header, head, head_bytes + data_bytes)) {
-    case RAWE_DECODE_OK:
-        break;
-    case RAWE_DECODE_SHORT:
-        engine->counters.dropped_short++;
-        return;
-    case RAWE_DECODE_VERSION:
-        engine->counters.dropped_version++;
-        return;
-    case RAWE_DECODE_TYPE:
+    if (engine->config.checksum || (header->flags & RAWE_FLAG_CHECKSUM) != 0) {
+        engine->counters.dropped_checksum++; /* what is checked does not travel in batches */
+    } else if (header->type == RAWE_FRAME_BULK) {
+        batch.fragment.data = data;
+        dispatch(engine, source_mac, header, data, &batch, now_ns);
+    } else if (header->type == RAWE_FRAME_PROBE) {
+        dispatch(engine, source_mac, header, data, NULL, now_ns);
+    } else {
         engine->counters.dropped_type++;
-        return;
-    case RAWE_DECODE_LENGTH:
-        engine->counters.dropped_length++;
-        return;
     }
-    if (header.port != engine->config.port || header.key != engine->config.key) {
-        engine->counters.dropped_key++;
-        return;
-    }
-    if (!checksum_right(engine, &header, head, head_bytes, data)) {
-        engine->counters.dropped_checksum++;
-        return;
-    }
-    if (header.type == RAWE_FRAME_CONNECT) {
-        if (data == NULL) {
-            receive_connect(engine, &header, source_mac, head + RAWE_HEADER_BYTES, now_ns);
-        } else {
-            engine->counters.dropped_type++;
-        }
-        return;
-    }
-    struct rawe_conn *conn = rawe_conn_table_find(&engine->table, header.connection_id);
-    if (conn == NULL) {
-        if (header.type == RAWE_FRAME_PROBE && data == NULL) {
-            answer_closed(engine, &header, source_mac, head + RAWE_HEADER_BYTES);
-        }
-        engine->counters.dropped_connection++;
-        return;
-    }
-    if (memcmp(conn->eth_header, source_mac, RAWE_MAC_BYTES) != 0) {
-        engine->counters.dropped_source++;
-        return;
-    }
-    const struct rawe_payload payload = {
-        .head = head + RAWE_HEADER_BYTES,
-        .head_bytes = head_bytes - RAWE_HEADER_BYTES,
-        .data = data,
-    };
-    rawe_conn_receive(conn, &header, &payload, now_ns);
 }
 
 /** An epoch of credit is over: inform the peers that will not learn of theirs otherwise. */

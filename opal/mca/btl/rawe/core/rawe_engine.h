@@ -6,8 +6,8 @@
  * callbacks.
  *
  * Not thread-safe; the caller serializes. Callbacks may call back into the engine, except that
- * nothing may be received and no timer expire (rawe_engine_advance) inside of one, as what lies in
- * the batch's buffer and on the way to the link is in use then; and that a connection must not be
+ * nothing may be received and no timer expire (rawe_engine_advance) inside of one, as what is on the
+ * way to the link is in use then; and that a connection must not be
  * closed from inside a callback that concerns it (`failed` excepted).
  */
 #ifndef RAWE_ENGINE_H
@@ -25,41 +25,26 @@ bool rawe_engine_init(struct rawe_engine *engine, const struct rawe_engine_confi
                       const struct rawe_callbacks *callbacks, void *context,
                       const struct rawe_output *output, uint64_t now_ns);
 
-/**
- * Send batches of the bulk lane through `batches->output`, to peers to which they pass. A batch is
- * frames with consecutive sequence numbers, none longer than the first, whose data are consecutive
- * too: so that the receiver can place them as one. Shorter ones in the middle (a message ends there
- * and another follows) are to be filled up to the length of the first. False without memory.
- */
+/** Send batches of the bulk lane through `batches->output`, to peers to which they pass. False
+ * without memory. */
 bool rawe_engine_use_batches(struct rawe_engine *engine, const struct rawe_batches *batches);
 
 /**
- * Where the data of a batch may be received straight into place. `head` is the beginning of
- * its first frame, behind the Ethernet header; the batch is `total_bytes` long, and each frame but
- * the last `frame_bytes`. False: receive it anywhere, and give it to rawe_engine_receive_parts.
+ * Where the data of a packet with frames of a batch belongs, so that it may be received there.
+ * `head` is its batch header; `data_bytes` are behind it. NULL: receive it anywhere. Untrusted:
+ * whatever the packet says, the place is memory that the peer may write.
  */
-bool rawe_engine_plan(struct rawe_engine *engine, const uint8_t *source_mac, const uint8_t *head,
-                      size_t head_bytes, size_t frame_bytes, size_t total_bytes,
-                      struct rawe_placement *placement);
+uint8_t *rawe_engine_place(struct rawe_engine *engine, const uint8_t *source_mac,
+                           const uint8_t *head, size_t head_bytes, size_t data_bytes);
 
 /**
- * A frame has arrived without its Ethernet header: headers at `head`, data (when not NULL) at
- * `data`, or all of it at `head`. Untrusted, as in rawe_engine_receive.
+ * A packet has arrived that begins with a batch header, at `head`. Its data is at `data`: where
+ * rawe_engine_place has said, nothing else having been received since, or anywhere. Untrusted, as
+ * in rawe_engine_receive.
  */
-void rawe_engine_receive_parts(struct rawe_engine *engine, const uint8_t *source_mac,
+void rawe_engine_receive_batch(struct rawe_engine *engine, const uint8_t *source_mac,
                                const uint8_t *head, size_t head_bytes, const uint8_t *data,
                                size_t data_bytes, uint64_t now_ns);
-
-/**
- * Behind a frame given to rawe_engine_receive_parts, received in place with others: take those of
- * the following `count` frames, all of them as long as the place says, that continue it just as
- * expected. Their headers begin at `head`, `head_stride` apart, right behind those of the frame
- * before, their data at `data`. Returns how many were taken; what is left is to be given singly.
- */
-unsigned rawe_engine_receive_predicted(struct rawe_engine *engine, const uint8_t *source_mac,
-                                       const uint8_t *head, size_t head_stride,
-                                       const struct rawe_placement *placement, const uint8_t *data,
-                                       unsigned count, uint64_t now_ns);
 
 /** All connections must have been closed. */
 void rawe_engine_free(struct rawe_engine *engine);

@@ -51,13 +51,11 @@ void rawe_engine_deliver_deferred(struct rawe_engine *engine)
     }
     rawe_engine_complete_deferred(engine);
     while ((entry = rawe_deferral_take(deferral)) != NULL) {
+        const uint8_t *content = entry->buffer != NULL ? entry->buffer : entry->payload;
         if (entry->fragmented) {
-            rawe_conn_deliver(entry->conn, entry->tag,
-                              entry->buffer != NULL ? entry->buffer : entry->payload,
-                              entry->len_bytes);
+            rawe_conn_deliver(entry->conn, entry->tag, content, entry->len_bytes);
         } else {
-            rawe_conn_deliver_messages(entry->conn, entry->payload,
-                                       entry->payload + entry->len_bytes);
+            rawe_conn_deliver_messages(entry->conn, content, content + entry->len_bytes);
         }
         rawe_deferral_drop(deferral, &engine->reassembly_buffers, entry);
     }

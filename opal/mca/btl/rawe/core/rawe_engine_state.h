@@ -88,35 +88,14 @@ struct rawe_engine_config {
     bool checksum;           /**< put a CRC32C on every frame, and demand one */
 };
 
-/** A second way out, for batches of frames of the bulk lane: what the link says of it. */
+/** How batches of the bulk lane are sent and received: what the link says of it. */
 struct rawe_batches {
-    struct rawe_output output; /**< transmit is NULL where there is none */
-    uint32_t frames_max;       /**< of one batch */
-    uint32_t bytes_max;        /**< of one batch, Ethernet headers left out */
-    uint32_t fill_max_bytes;   /**< a message's last frame may be filled up by so much, for another
-                                     message to follow in the same batch */
-    uint32_t overhead_bytes;   /**< what the envelope takes from each frame's payload */
-    uint32_t receive_frames;   /**< how many frames our own receive queue holds */
-    uint8_t *pattern;          /**< content of validation frames, payload_max_bytes of it */
+    struct rawe_batch_output output; /**< transmit is NULL where there is none */
+    uint32_t bytes_max;              /**< data of one batch */
+    uint32_t overhead_bytes;         /**< what the link puts in front of the batch header */
+    uint32_t receive_frames;         /**< how many frames our own receive queue holds */
+    uint8_t *pattern;                /**< content of validation frames, RAWE_BATCH_BYTES_MAX */
 };
-
-/**
- * A message that came in a batch with others. The batch was received into a buffer of the engine's,
- * and the message is delivered from where it lies there; what is still missing of it when the
- * buffer is needed again makes it move to one of its own.
- */
-struct rawe_inplace {
-    uint8_t *buffer;        /**< RAWE_INPLACE_BUFFER_BYTES; NULL until needed */
-    struct rawe_conn *conn; /**< whose message it is; NULL: none */
-    const uint8_t *data;    /**< the message, so far */
-    uint32_t number;
-    uint32_t total_bytes;
-    uint32_t received_bytes;
-    uint8_t tag;
-};
-
-/** Longest batch. */
-#define RAWE_INPLACE_BUFFER_BYTES 65536u
 
 /** State of an engine that its connections share. */
 struct rawe_engine {
@@ -130,8 +109,7 @@ struct rawe_engine {
     struct rawe_timer_wheel timers;
     struct rawe_txframe_pool frames;
     struct rawe_buffer_pool reassembly_buffers;
-    struct rawe_inplace inplace;
-    bool inplace_complete; /**< the message in it has just become complete */
+    struct rawe_buffer_pool bundles;
     struct rawe_deferral deferral;
     bool losses_wait; /**< connections have lost data meanwhile: see rawe_callbacks.lost */
     bool finalizing;  /**< see rawe_engine_finalizing */

@@ -1,13 +1,13 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * What the core hands to the link: whole frames, as lists of pieces. This is the only thing the
- * two layers share, and the place where further ways of moving frames come in: a batch of equally
- * long frames to one peer may be sent one by one, or as one batch, as the link likes.
+ * What the core hands to the link: whole frames, and batches of frames, as lists of pieces. This is
+ * the only thing the two layers share.
  */
 #ifndef RAWE_OUTPUT_H
 #define RAWE_OUTPUT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -26,16 +26,6 @@ struct rawe_frame {
     uint32_t len_bytes; /**< sum over the pieces, Ethernet header included */
 };
 
-/**
- * Where the data of a batch's frames goes, for a link that can receive it straight into place:
- * frame i has `head_bytes` of headers, then data that belongs at base + i * data_bytes.
- */
-struct rawe_placement {
-    uint8_t *base;
-    uint32_t head_bytes;
-    uint32_t data_bytes; /**< of every frame but the last, which may be shorter */
-};
-
 struct rawe_output {
     /**
      * Send `count` frames, all to the same peer and of the same lane. The link copies or hands them
@@ -47,6 +37,18 @@ struct rawe_output {
      * the core's business.
      */
     unsigned (*transmit)(void *context, const struct rawe_frame *frames, unsigned count);
+    void *context;
+};
+
+struct rawe_batch_output {
+    /**
+     * Send a packet: Ethernet header, batch header (rawe_wire.h), in one piece, then data. Where
+     * `segment_bytes` is not 0 the data is longer, and is to be cut each time after as many.
+     *
+     * Returns false when the send queue is full for the moment. As above, a packet that cannot be
+     * sent for another reason counts as taken and lost.
+     */
+    bool (*transmit)(void *context, const struct rawe_frame *packet, uint32_t segment_bytes);
     void *context;
 };
 

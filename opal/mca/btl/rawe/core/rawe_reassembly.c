@@ -81,8 +81,9 @@ static struct rawe_partial *find_partial(struct rawe_reassembly *reassembly,
         partial->total_bytes = fragment->total_bytes;
         partial->received_bytes = 0;
         partial->tag = fragment->tag;
+        partial->kind = fragment->kind;
     } else if (partial->number != fragment->id || partial->total_bytes != fragment->total_bytes ||
-               partial->tag != fragment->tag ||
+               partial->tag != fragment->tag || partial->kind != fragment->kind ||
                fragment->data_bytes > partial->total_bytes - partial->received_bytes) {
         return NULL;
     }
@@ -115,28 +116,6 @@ enum rawe_reassembly_result rawe_reassembly_add(struct rawe_reassembly *reassemb
     partial->received_bytes += fragment->data_bytes;
     return partial->received_bytes < partial->total_bytes ? RAWE_REASSEMBLY_MORE
                                                           : RAWE_REASSEMBLY_WHOLE;
-}
-
-struct rawe_partial *rawe_reassembly_find(struct rawe_reassembly *reassembly,
-                                          const struct rawe_fragment *fragment)
-{
-    struct rawe_partial *partial =
-        &reassembly->partial[fragment->id & (RAWE_REASSEMBLY_MESSAGES - 1)];
-    return partial->buffer != NULL && partial->number == fragment->id &&
-                   partial->total_bytes == fragment->total_bytes && partial->tag == fragment->tag
-               ? partial
-               : NULL;
-}
-
-bool rawe_reassembly_awaits(const struct rawe_reassembly *reassembly, uint32_t number)
-{
-    return number == reassembly->next &&
-           reassembly->partial[number & (RAWE_REASSEMBLY_MESSAGES - 1)].buffer == NULL;
-}
-
-void rawe_reassembly_skip(struct rawe_reassembly *reassembly)
-{
-    reassembly->next++;
 }
 
 const struct rawe_partial *rawe_reassembly_ready(const struct rawe_reassembly *reassembly)

@@ -41,6 +41,7 @@ struct rawe_partial {
     uint32_t total_bytes;
     uint32_t received_bytes;
     uint8_t tag;
+    uint8_t kind; /**< RAWE_FRAGMENT_PART or RAWE_FRAGMENT_BUNDLE */
 };
 
 struct rawe_reassembly {
@@ -60,18 +61,8 @@ enum rawe_reassembly_result rawe_reassembly_add(struct rawe_reassembly *reassemb
                                                 struct rawe_buffer_pool *pool,
                                                 const struct rawe_fragment *fragment);
 
-/** The message that a fragment belongs to, if there is something of it here; NULL: not. */
-struct rawe_partial *rawe_reassembly_find(struct rawe_reassembly *reassembly,
-                                          const struct rawe_fragment *fragment);
-
-/** Is message `number` the next to be delivered, and nothing of it here yet? */
-bool rawe_reassembly_awaits(const struct rawe_reassembly *reassembly, uint32_t number);
-
 /** The next message in order, when it is whole; NULL: it is not. */
 const struct rawe_partial *rawe_reassembly_ready(const struct rawe_reassembly *reassembly);
-
-/** The message to be delivered next is delivered without having been here. */
-void rawe_reassembly_skip(struct rawe_reassembly *reassembly);
 
 /**
  * Take the next message in order out, when it is whole: its buffer is the caller's then, to

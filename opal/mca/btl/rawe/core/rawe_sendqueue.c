@@ -24,9 +24,9 @@ void rawe_sendqueue_renumber(struct rawe_sendqueue *queue, uint32_t first_number
     queue->messages_done = 0;
 }
 
-void rawe_sendqueue_push(struct rawe_sendqueue *queue, struct rawe_send *send)
+/** Nothing of it is in frames. */
+static void prepare(struct rawe_sendqueue *queue, struct rawe_send *send)
 {
-    send->next = NULL;
     send->framed_bytes = 0;
     send->frames = 0;
     send->fragmented = send->to_report = false;
@@ -35,10 +35,26 @@ void rawe_sendqueue_push(struct rawe_sendqueue *queue, struct rawe_send *send)
         send->total_bytes += send->pieces[i].len_bytes;
     }
     assert(send->total_bytes != 0);
-    *queue->tail = send;
-    queue->tail = &send->next;
     queue->bytes += send->total_bytes;
     queue->count++;
+}
+
+void rawe_sendqueue_push(struct rawe_sendqueue *queue, struct rawe_send *send)
+{
+    prepare(queue, send);
+    send->next = NULL;
+    *queue->tail = send;
+    queue->tail = &send->next;
+}
+
+void rawe_sendqueue_push_first(struct rawe_sendqueue *queue, struct rawe_send *send)
+{
+    prepare(queue, send);
+    send->next = queue->first;
+    queue->first = send;
+    if (send->next == NULL) {
+        queue->tail = &send->next;
+    }
 }
 
 struct rawe_send *rawe_sendqueue_pop(struct rawe_sendqueue *queue)

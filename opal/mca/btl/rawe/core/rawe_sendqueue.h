@@ -36,7 +36,7 @@ struct rawe_send {
     void (*transmitted)(struct rawe_send *send, struct rawe_conn *conn);
     struct rawe_bytes pieces[2];
     uint8_t piece_count;
-    uint8_t kind; /**< RAWE_FRAGMENT_MESSAGE or RAWE_FRAGMENT_PUT */
+    uint8_t kind; /**< RAWE_FRAGMENT_MESSAGE or RAWE_FRAGMENT_PUT; the connection's: BUNDLE */
     uint8_t tag;  /**< MESSAGE */
     bool relaxed; /**< nobody waits for `done`: its acknowledgement may ride on other frames */
     bool ordered; /**< MESSAGE: delivered in the order of sending among its like */
@@ -69,6 +69,9 @@ void rawe_sendqueue_renumber(struct rawe_sendqueue *queue, uint32_t first_number
 
 /** Append a send, none of which is in frames; computes its total_bytes. */
 void rawe_sendqueue_push(struct rawe_sendqueue *queue, struct rawe_send *send);
+
+/** The same in front of all others. */
+void rawe_sendqueue_push_first(struct rawe_sendqueue *queue, struct rawe_send *send);
 
 /** Take the first send off the queue and return it. The queue must not be empty. */
 struct rawe_send *rawe_sendqueue_pop(struct rawe_sendqueue *queue);

@@ -52,8 +52,8 @@ struct rawe_txframe *rawe_sendwin_next(struct rawe_sendwin *window)
     }
     while (window->transmit_from != window->next) {
         struct rawe_txframe *frame = rawe_sendwin_at(window, window->transmit_from);
-        window->transmit_from++;
-        if (frame->state == RAWE_TXFRAME_WAITING || frame->state == RAWE_TXFRAME_LOST) {
+        window->transmit_from = frame->sequence + frame->segments;
+        if (frame->to_send != 0) {
             return frame;
         }
     }
@@ -76,35 +76,102 @@ static bool delivered(struct rawe_sendwin *window, uint64_t sent_ns, uint32_t se
     return true;
 }
 
-/** Note one frame, SENT or LOST or WAITING until now, as arrived. Returns its round trip or 0. */
-static uint64_t arrived(struct rawe_sendwin *window, const struct rawe_txframe *frame,
-                        const struct rawe_sendwin_ack *ack)
+/** Sequence number of the last segment in a mask that is not 0. */
+static uint32_t last_of(const struct rawe_txframe *frame, uint64_t segments)
 {
-    if (frame->sendings == 0) {
-        return 0;
-    }
-    uint64_t rtt_ns = ack->now_ns > frame->sent_ns ? ack->now_ns - frame->sent_ns : 1;
+    return frame->sequence + 63 - (uint32_t)__builtin_clzll(segments);
+}
+
+/** Segments from una on: what is before has been acknowledged already. */
+static uint64_t not_acknowledged(const struct rawe_sendwin *window,
+                                 const struct rawe_txframe *frame)
+{
+    uint32_t before = window->una - frame->sequence;
+    return before < frame->segments ? rawe_txframe_all(frame) & UINT64_MAX << before
+                                    : rawe_txframe_all(frame);
+}
+
+/**
+ * What follows from segments that have arrived, sent at `sent_ns` or later, for the search for
+ * losses.
+ */
+static uint64_t evidence(struct rawe_sendwin *window, const struct rawe_txframe *frame,
+                         uint64_t segments, bool again, uint64_t sent_ns,
+                         const struct rawe_sendwin_ack *ack)
+{
+    uint64_t rtt_ns = ack->now_ns > sent_ns ? ack->now_ns - sent_ns : 1;
     /*
      * Sent more than once, the acknowledgement may be for the first sending (Karn): no sample, and
      * no evidence when it comes sooner than any round trip.
      */
-    bool again = frame->sendings > 1;
     if (ack->evidence && (!again || rtt_ns >= ack->minimum_rtt_ns)) {
-        (void)delivered(window, frame->sent_ns, frame->sequence, ack->now_ns);
+        (void)delivered(window, sent_ns, last_of(frame, segments), ack->now_ns);
     }
     return again ? 0 : rtt_ns;
 }
 
-struct rawe_txframe *rawe_sendwin_acknowledge(struct rawe_sendwin *window,
+/**
+ * Note segments, in flight or to be sent until now, as arrived. Returns the round trip of those
+ * that were sent once, or 0.
+ */
+static uint64_t arrive(struct rawe_sendwin *window, struct rawe_txframe *frame, uint64_t segments,
+                       struct rawe_sendwin_ack *ack)
+{
+    uint64_t once = segments & frame->sent & ~frame->resent;
+    uint64_t again = segments & frame->resent;
+    uint64_t rtt_ns = 0;
+    uint32_t waiting = rawe_sendwin_count(segments & frame->to_send);
+    uint32_t count = rawe_sendwin_count(segments);
+    if (again != 0) {
+        (void)evidence(window, frame, again, true, frame->again.oldest_ns, ack);
+    }
+    if (once != 0) {
+        rtt_ns = evidence(window, frame, once, false, frame->first.oldest_ns, ack);
+    }
+    window->to_transmit -= waiting;
+    window->in_flight -= count - waiting;
+    frame->to_send &= ~segments;
+    frame->arrived |= segments;
+    ack->arrived += count;
+    return rtt_ns;
+}
+
+/** All before `sequence` is done with: the numbers may be used again. */
+static void advance(struct rawe_sendwin *window, uint32_t sequence)
+{
+    while (window->una != sequence) {
+        window->slots[window->una++ & window->mask] = NULL;
+    }
+}
+
+struct rawe_txframe *rawe_sendwin_remove(struct rawe_sendwin *window)
+{
+    struct rawe_txframe *frame = rawe_sendwin_at(window, window->una);
+    window->in_flight -= rawe_sendwin_count(rawe_txframe_in_flight(frame));
+    window->to_transmit -= rawe_sendwin_count(frame->to_send);
+    window->sacked -= rawe_sendwin_count(frame->arrived & not_acknowledged(window, frame));
+    advance(window, frame->sequence + frame->segments);
+    return frame;
+}
+
+struct rawe_txframe *rawe_sendwin_acknowledge(struct rawe_sendwin *window, uint32_t acknowledgement,
                                               struct rawe_sendwin_ack *ack)
 {
-    const struct rawe_txframe *oldest = rawe_sendwin_at(window, window->una);
-    if (oldest->state != RAWE_TXFRAME_SACKED) {
-        uint64_t rtt_ns = arrived(window, oldest, ack);
-        ack->rtt_ns = rtt_ns != 0 ? rtt_ns : ack->rtt_ns;
-        ack->arrived++;
+    struct rawe_txframe *frame = rawe_sendwin_at(window, window->una);
+    uint64_t segments = not_acknowledged(window, frame);
+    uint32_t before = acknowledgement - frame->sequence;
+    bool whole = before >= frame->segments;
+    if (!whole) {
+        segments &= ~(UINT64_MAX << before);
     }
-    return rawe_sendwin_remove(window);
+    window->sacked -= rawe_sendwin_count(segments & frame->arrived);
+    segments &= ~frame->arrived;
+    if (segments != 0) {
+        uint64_t rtt_ns = arrive(window, frame, segments, ack);
+        ack->rtt_ns = rtt_ns != 0 ? rtt_ns : ack->rtt_ns;
+    }
+    advance(window, whole ? frame->sequence + frame->segments : acknowledgement);
+    return whole ? frame : NULL;
 }
 
 void rawe_sendwin_sack(struct rawe_sendwin *window, uint32_t acknowledgement, const uint8_t *bitmap,
@@ -118,18 +185,11 @@ void rawe_sendwin_sack(struct rawe_sendwin *window, uint32_t acknowledgement, co
                 return; /* claims what was never sent: the rest is no better */
             }
             struct rawe_txframe *frame = rawe_sendwin_at(window, sequence);
-            if (frame->state == RAWE_TXFRAME_SACKED || frame->sendings == 0) {
-                continue;
+            uint64_t segment = 1ull << (sequence - frame->sequence);
+            if ((segment & frame->sent & ~frame->arrived) != 0) {
+                (void)arrive(window, frame, segment, ack);
+                window->sacked++;
             }
-            (void)arrived(window, frame, ack);
-            if (frame->state == RAWE_TXFRAME_SENT) {
-                window->in_flight--;
-            } else {
-                window->to_transmit--;
-            }
-            frame->state = RAWE_TXFRAME_SACKED;
-            window->sacked++;
-            ack->arrived++;
         }
     }
 }
@@ -145,34 +205,64 @@ void rawe_sendwin_probe_answered(struct rawe_sendwin *window, uint64_t sent_ns, 
     }
 }
 
+/**
+ * Which of the segments, sent at `sent_ns` or before, are lost by what has arrived since. Sets
+ * `*undecided` when they may be, and the reordering window has not passed yet.
+ */
+static uint64_t overtaken(const struct rawe_sendwin *window, const struct rawe_txframe *frame,
+                          uint64_t segments, uint64_t sent_ns, uint64_t reorder_ns,
+                          bool window_passed, bool *undecided)
+{
+    if (sent_ns == window->newest_delivered_ns) {
+        /* Of what was sent in the same turn, only first sendings are known to be in order. */
+        uint32_t ahead = window->newest_delivered - frame->sequence;
+        segments &= ~frame->resent;
+        if (rawe_sequence_before(window->newest_delivered, frame->sequence)) {
+            segments = 0;
+        } else if (ahead < frame->segments) {
+            segments &= ~(UINT64_MAX << ahead);
+        }
+    } else if (sent_ns > window->newest_delivered_ns) {
+        segments = 0;
+    }
+    if (segments != 0 && !window_passed && sent_ns + reorder_ns > window->newest_delivered_ns) {
+        *undecided = true;
+        segments = 0;
+    }
+    return segments;
+}
+
+/** A segment that was in flight is lost. */
+static void lose(struct rawe_sendwin *window, struct rawe_txframe *frame, uint32_t sequence)
+{
+    frame->to_send |= 1ull << (sequence - frame->sequence);
+    window->in_flight--;
+    if (window->to_transmit == 0 || rawe_sequence_before(sequence, window->transmit_from)) {
+        window->transmit_from = sequence;
+    }
+    window->to_transmit++;
+}
+
 bool rawe_sendwin_detect_losses(struct rawe_sendwin *window, uint64_t reorder_ns, uint64_t now_ns,
                                 rawe_sendwin_lost_fn *lost, void *context)
 {
     bool window_passed = now_ns - window->evidence_ns >= reorder_ns;
     bool undecided = false;
-    for (uint32_t sequence = window->una; sequence != window->next; sequence++) {
+    for (uint32_t sequence = window->una; sequence != window->next;) {
         struct rawe_txframe *frame = rawe_sendwin_at(window, sequence);
-        if (frame->state != RAWE_TXFRAME_SENT) {
-            continue;
+        uint64_t in_flight = rawe_txframe_in_flight(frame);
+        uint64_t lost_now = 0;
+        sequence = frame->sequence + frame->segments;
+        if (in_flight != 0) {
+            lost_now = overtaken(window, frame, in_flight & ~frame->resent, frame->first.newest_ns,
+                                 reorder_ns, window_passed, &undecided) |
+                       overtaken(window, frame, in_flight & frame->resent, frame->again.newest_ns,
+                                 reorder_ns, window_passed, &undecided);
         }
-        /* Of frames sent in the same turn, only first sendings are known to be in order. */
-        bool overtaken = frame->sent_ns < window->newest_delivered_ns ||
-                         (frame->sent_ns == window->newest_delivered_ns && frame->sendings == 1 &&
-                          rawe_sequence_before(sequence, window->newest_delivered));
-        if (!overtaken) {
-            continue;
+        for (; lost_now != 0; lost_now &= lost_now - 1) {
+            lose(window, frame, frame->sequence + (uint32_t)__builtin_ctzll(lost_now));
+            lost(context, frame, frame->sequence + (uint32_t)__builtin_ctzll(lost_now));
         }
-        if (!window_passed && frame->sent_ns + reorder_ns > window->newest_delivered_ns) {
-            undecided = true;
-            continue;
-        }
-        frame->state = RAWE_TXFRAME_LOST;
-        window->in_flight--;
-        if (window->to_transmit == 0 || rawe_sequence_before(sequence, window->transmit_from)) {
-            window->transmit_from = sequence;
-        }
-        window->to_transmit++;
-        lost(context, frame);
     }
     return undecided;
 }

@@ -9,6 +9,10 @@
  *   ....|SACKED SENT LOST SENT ....WAITING|............|
  *  acked                                   not used yet
  *
+ * A batch takes several numbers and is one entry, whatever becomes of its frames: what is known of
+ * each of them is a bit (rawe_txframe.h). As long as nothing is lost, a batch costs what a frame
+ * does.
+ *
  * Loss is found as in RACK (RFC 8985 section 6): a frame is lost when one that was sent later has
  * arrived, and the reordering window has passed since. Time alone is no evidence.
  */
@@ -23,7 +27,8 @@
 #include "rawe_txframe.h"
 
 struct rawe_sendwin {
-    struct rawe_txframe **slots;  /**< `mask` + 1 of them, by sequence; NULL until allocated */
+    struct rawe_txframe **slots;  /**< `mask` + 1 of them, by sequence: whose
+                                     number it is; NULL until allocated */
     uint32_t mask;                /**< frames in the window, a power of two, less one */
     uint32_t una;                 /**< oldest sequence number not acknowledged */
     uint32_t next;                /**< next sequence number */
@@ -68,33 +73,68 @@ static inline uint32_t rawe_sendwin_used(const struct rawe_sendwin *window)
     return window->next - window->una;
 }
 
-/** Give a frame the next sequence number; it is WAITING until rawe_sendwin_sent. */
+/** How many bits are set. */
+static inline uint32_t rawe_sendwin_count(uint64_t bits)
+{
+    return bits <= 1 ? (uint32_t)bits : (uint32_t)__builtin_popcountll(bits);
+}
+
+/** Numbers that are left for frames to enter. */
+static inline uint32_t rawe_sendwin_free_numbers(const struct rawe_sendwin *window)
+{
+    return window->mask + 1 - rawe_sendwin_used(window);
+}
+
+/** Give a frame the next sequence numbers; it is WAITING until rawe_sendwin_sent. */
 static inline void rawe_sendwin_enter(struct rawe_sendwin *window, struct rawe_txframe *frame)
 {
-    assert(rawe_sendwin_used(window) <= window->mask);
+    assert(rawe_sendwin_free_numbers(window) >= frame->segments);
     if (window->to_transmit == 0) {
         window->transmit_from = window->next;
     }
-    frame->sequence = window->next++;
-    frame->state = RAWE_TXFRAME_WAITING;
-    window->slots[frame->sequence & window->mask] = frame;
-    window->to_transmit++;
+    frame->sequence = window->next;
+    frame->to_send = rawe_txframe_all(frame);
+    frame->arrived = frame->sent = frame->resent = 0;
+    window->to_transmit += frame->segments;
+    do {
+        window->slots[window->next++ & window->mask] = frame;
+    } while (window->next != frame->sequence + frame->segments);
 }
 
-/** The link has taken a WAITING or LOST frame at `sent_ns`. */
-static inline void rawe_sendwin_sent(struct rawe_sendwin *window, struct rawe_txframe *frame,
-                                     uint64_t sent_ns)
+/** More segments are sent, while `in_flight` of the same kind are on their way. */
+static inline void rawe_sendwin_note_time(struct rawe_txframe_times *times, uint64_t in_flight,
+                                          uint64_t sent_ns)
 {
+    times->newest_ns = sent_ns;
+    if (in_flight == 0) {
+        times->oldest_ns = sent_ns;
+    }
+}
+
+/** The link has taken those segments of a frame, WAITING or LOST until now, at `sent_ns`. */
+static inline void rawe_sendwin_sent(struct rawe_sendwin *window, struct rawe_txframe *frame,
+                                     uint64_t segments, uint64_t sent_ns)
+{
+    uint32_t count = rawe_sendwin_count(segments);
+    uint64_t in_flight = rawe_txframe_in_flight(frame);
+    uint64_t again = segments & frame->sent;
     if (frame->sendings < UINT8_MAX) {
         frame->sendings++;
     }
-    frame->sent_ns = sent_ns;
-    frame->state = RAWE_TXFRAME_SENT;
-    window->to_transmit--;
-    window->in_flight++;
+    if (again != segments) {
+        rawe_sendwin_note_time(&frame->first, in_flight & ~frame->resent, sent_ns);
+    }
+    if (again != 0) {
+        rawe_sendwin_note_time(&frame->again, in_flight & frame->resent, sent_ns);
+    }
+    frame->resent |= again;
+    frame->sent |= segments;
+    frame->to_send &= ~segments;
+    window->to_transmit -= count;
+    window->in_flight += count;
 }
 
-/** The oldest frame from transmit_from on that has to be transmitted; NULL: none. */
+/** The oldest frame from transmit_from on of which something has to be transmitted; NULL: none. */
 struct rawe_txframe *rawe_sendwin_next(struct rawe_sendwin *window);
 
 /** The frames from `sequence` on, handed out by rawe_sendwin_next, were not taken after all. */
@@ -104,25 +144,7 @@ static inline void rawe_sendwin_rewind(struct rawe_sendwin *window, uint32_t seq
 }
 
 /** Remove the oldest frame, whatever its state, and return it. The window must not be empty. */
-static inline struct rawe_txframe *rawe_sendwin_remove(struct rawe_sendwin *window)
-{
-    struct rawe_txframe **slot = &window->slots[window->una & window->mask];
-    struct rawe_txframe *frame = *slot;
-    *slot = NULL;
-    window->una++;
-    switch (frame->state) {
-    case RAWE_TXFRAME_SENT:
-        window->in_flight--;
-        break;
-    case RAWE_TXFRAME_SACKED:
-        window->sacked--;
-        break;
-    default:
-        window->to_transmit--;
-        break;
-    }
-    return frame;
-}
+struct rawe_txframe *rawe_sendwin_remove(struct rawe_sendwin *window);
 
 /** What an acknowledgement says, for rawe_sendwin_acknowledge and rawe_sendwin_sack. */
 struct rawe_sendwin_ack {
@@ -139,10 +161,12 @@ struct rawe_sendwin_ack {
 };
 
 /**
- * The oldest frame is acknowledged: remove and return it, and note in `ack` what follows. Sent more
- * than once, it gives no round trip (Karn's rule).
+ * All before `acknowledgement`, which is behind una and not behind next, has arrived: note it for
+ * the oldest frame. If that has arrived whole, remove and return it, for the caller to go on with
+ * the next one; else NULL, and una is `acknowledgement`. What was sent more than once gives no
+ * round trip (Karn's rule).
  */
-struct rawe_txframe *rawe_sendwin_acknowledge(struct rawe_sendwin *window,
+struct rawe_txframe *rawe_sendwin_acknowledge(struct rawe_sendwin *window, uint32_t acknowledgement,
                                               struct rawe_sendwin_ack *ack);
 
 /**
@@ -156,8 +180,9 @@ void rawe_sendwin_sack(struct rawe_sendwin *window, uint32_t acknowledgement, co
 /** A tail-loss probe sent at `sent_ns`, behind all that was in flight then, was answered. */
 void rawe_sendwin_probe_answered(struct rawe_sendwin *window, uint64_t sent_ns, uint64_t now_ns);
 
-/** Called for each frame that is found lost, after its state has changed. */
-typedef void rawe_sendwin_lost_fn(void *context, const struct rawe_txframe *frame);
+/** Called for each segment of a frame that is found lost, after its state has changed. */
+typedef void rawe_sendwin_lost_fn(void *context, const struct rawe_txframe *frame,
+                                  uint32_t sequence);
 
 /**
  * Find frames lost by the evidence there is. Returns true when some are undecided because the

@@ -2,8 +2,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Frames that were sent, or wait to be, and are kept until they are acknowledged. Two sizes of
- * buffer: one for frames that carry a whole small message or only refer to memory of the sender,
- * one for frames into which data is copied.
+ * buffer: one for frames that carry a whole small message or only refer to memory of the sender
+ * (all batches do), one for frames into which data is copied.
  */
 #ifndef RAWE_TXFRAME_H
 #define RAWE_TXFRAME_H
@@ -17,29 +17,81 @@
 
 struct rawe_send;
 
-enum rawe_txframe_state {
-    RAWE_TXFRAME_WAITING, /**< in the window, not sent yet: the link was full */
-    RAWE_TXFRAME_SENT,    /**< in flight */
-    RAWE_TXFRAME_SACKED,  /**< the peer has it, an earlier one is missing */
-    RAWE_TXFRAME_LOST,    /**< evidence of loss; to be sent again */
+/** When segments on their way were sent: not before and not after these times. */
+struct rawe_txframe_times {
+    uint64_t oldest_ns, newest_ns;
 };
 
+/**
+ * A frame, or a batch of them: `segments` frames with consecutive numbers, each of which carries
+ * `segment_bytes` of the data, the last one may carry less. What happens to each is in bit masks,
+ * bit 0 for the first.
+ */
 struct rawe_txframe {
     struct rawe_txframe *next; /**< free list */
     struct rawe_send *send;    /**< whose bytes it refers to; NULL when all bytes are in `buffer` */
-    uint64_t sent_ns;          /**< time of the newest sending */
-    uint32_t sequence;
-    uint32_t buffer_bytes;  /**< used in `buffer`, from the Ethernet header on */
-    uint32_t payload_bytes; /**< fragments, here and in `external` */
-    uint8_t state;          /**< enum rawe_txframe_state */
-    uint8_t sendings;       /**< how often it was sent, saturating */
-    uint8_t flags;          /**< RAWE_FLAG_* for the header */
-    uint8_t large;          /**< which pool it belongs to */
+    uint64_t to_send;          /**< not sent yet, or lost: to be transmitted */
+    uint64_t arrived;          /**< the peer has them */
+    uint64_t sent;             /**< sent at least once */
+    uint64_t resent;           /**< sent more than once */
+    struct rawe_txframe_times first; /**< of segments that were sent once */
+    struct rawe_txframe_times again; /**< of those that were sent more often: the newest sending */
+    uint32_t sequence;         /**< of the first segment */
+    uint32_t buffer_bytes;     /**< used in `buffer`, from the Ethernet header on */
+    uint32_t payload_bytes;    /**< fragments, here and in `external` */
+    uint16_t segment_bytes;    /**< 0: it is no batch */
+    uint8_t segments;          /**< numbers it takes in the window */
+    uint8_t sendings;          /**< how often something of it was sent, saturating */
+    uint8_t flags;             /**< RAWE_FLAG_* for the header */
+    uint8_t large;             /**< which pool it belongs to */
     uint32_t external_count;
     struct rawe_bytes external[2];
     uint8_t checksum[RAWE_CHECKSUM_BYTES]; /**< behind the payload, if the engine says so */
     uint8_t *buffer; /**< Ethernet header, frame header, fragment header, copied data */
 };
+
+/** Time of the newest sending. */
+static inline uint64_t rawe_txframe_sent_ns(const struct rawe_txframe *frame)
+{
+    return frame->resent != 0 && frame->again.newest_ns > frame->first.newest_ns
+               ? frame->again.newest_ns
+               : frame->first.newest_ns;
+}
+
+/** All its segments, as a mask. */
+static inline uint64_t rawe_txframe_all(const struct rawe_txframe *frame)
+{
+    return UINT64_MAX >> (RAWE_BATCH_FRAMES_MAX - frame->segments);
+}
+
+/** Its segments that are on their way, as a mask. */
+static inline uint64_t rawe_txframe_in_flight(const struct rawe_txframe *frame)
+{
+    return frame->sent & ~(frame->arrived | frame->to_send);
+}
+
+/**
+ * Where `len_bytes` of the data it refers to lie, from `at_bytes` on, all of which is there: writes
+ * the pieces, two at most, and returns how many.
+ */
+static inline unsigned rawe_txframe_range(const struct rawe_txframe *frame, size_t at_bytes,
+                                          size_t len_bytes, struct rawe_bytes *pieces)
+{
+    unsigned count = 0;
+    for (uint32_t i = 0; i < frame->external_count && len_bytes != 0; i++) {
+        const struct rawe_bytes *piece = &frame->external[i];
+        if (at_bytes >= piece->len_bytes) {
+            at_bytes -= piece->len_bytes;
+            continue;
+        }
+        size_t part = piece->len_bytes - at_bytes;
+        part = part < len_bytes ? part : len_bytes;
+        pieces[count++] = (struct rawe_bytes){(uint8_t *)piece->base + at_bytes, part};
+        len_bytes -= part;
+        at_bytes = 0;
+    }
+    return count;
+}
 
 /** Data bytes that fit behind the headers in a small buffer. */
 #define RAWE_TXFRAME_SMALL_BYTES 192u
@@ -77,6 +129,8 @@ static inline struct rawe_txframe *rawe_txframe_take(struct rawe_txframe_pool *p
     pool->free[large] = frame->next;
     frame->send = NULL;
     frame->external_count = 0;
+    frame->segments = 1;
+    frame->segment_bytes = 0;
     frame->sendings = 0;
     frame->flags = 0;
     return frame;

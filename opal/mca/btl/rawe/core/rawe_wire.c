@@ -57,12 +57,6 @@ void rawe_header_encode(uint8_t *out, const struct rawe_header *header)
     put16(out + 22, header->credit);
 }
 
-void rawe_header_number(uint8_t *out, uint8_t flags, uint32_t sequence)
-{
-    out[1] = flags;
-    put32(out + 12, sequence);
-}
-
 enum rawe_decode_result rawe_header_decode(struct rawe_header *header, const uint8_t *in,
                                            size_t len_bytes)
 {
@@ -95,9 +89,10 @@ size_t rawe_fragment_header_bytes(uint8_t kind)
 {
     switch (kind) {
     case RAWE_FRAGMENT_MESSAGE:
-    case RAWE_FRAGMENT_VALIDATION:
         return RAWE_FRAGMENT_MESSAGE_BYTES;
     case RAWE_FRAGMENT_PART:
+    case RAWE_FRAGMENT_BUNDLE:
+    case RAWE_FRAGMENT_VALIDATION:
         return RAWE_FRAGMENT_PART_BYTES;
     case RAWE_FRAGMENT_PUT:
         return RAWE_FRAGMENT_PUT_BYTES;
@@ -108,27 +103,50 @@ size_t rawe_fragment_header_bytes(uint8_t kind)
 
 size_t rawe_fragment_encode(uint8_t *out, const struct rawe_fragment *fragment)
 {
+    size_t header_bytes = rawe_fragment_header_bytes(fragment->kind);
     out[0] = fragment->kind;
     out[1] = fragment->tag;
     put16(out + 2, fragment->data_bytes);
     put32(out + 4, fragment->id);
-    if (fragment->kind == RAWE_FRAGMENT_PART) {
+    if (header_bytes == RAWE_FRAGMENT_PART_BYTES) {
         put32(out + 8, (uint32_t)fragment->offset);
         put32(out + 12, fragment->total_bytes);
-    } else if (fragment->kind == RAWE_FRAGMENT_PUT) {
+    } else if (header_bytes == RAWE_FRAGMENT_PUT_BYTES) {
         put64(out + 8, fragment->key);
         put64(out + 16, fragment->offset);
     }
-    return rawe_fragment_header_bytes(fragment->kind);
+    return header_bytes;
 }
 
-void rawe_fragment_move(uint8_t *out, uint8_t kind, uint64_t offset)
+void rawe_fragment_reread(struct rawe_fragment *fragment, const uint8_t *in)
 {
-    if (kind == RAWE_FRAGMENT_PART) {
-        put32(out + 8, (uint32_t)offset);
-    } else if (kind == RAWE_FRAGMENT_PUT) {
-        put64(out + 16, offset);
+    fragment->kind = in[0];
+    fragment->tag = in[1];
+    fragment->data_bytes = get16(in + 2);
+    fragment->id = get32(in + 4);
+    fragment->total_bytes = fragment->data_bytes;
+    fragment->key = 0;
+    fragment->offset = 0;
+    switch (rawe_fragment_header_bytes(in[0])) {
+    case RAWE_FRAGMENT_PART_BYTES:
+        fragment->offset = get32(in + 8);
+        fragment->total_bytes = get32(in + 12);
+        break;
+    case RAWE_FRAGMENT_PUT_BYTES:
+        fragment->key = get64(in + 8);
+        fragment->offset = get64(in + 16);
+        break;
+    default:
+        break;
     }
+}
+
+/** What is put together from parts has room for this one. */
+static bool part_fits(const struct rawe_fragment *fragment)
+{
+    return fragment->kind == RAWE_FRAGMENT_PUT || fragment->kind == RAWE_FRAGMENT_MESSAGE ||
+           (fragment->offset <= fragment->total_bytes &&
+            fragment->data_bytes <= fragment->total_bytes - fragment->offset);
 }
 
 enum rawe_decode_result rawe_fragment_decode(struct rawe_fragment *fragment, const uint8_t **cursor,
@@ -146,31 +164,125 @@ enum rawe_decode_result rawe_fragment_decode(struct rawe_fragment *fragment, con
     if (left < header_bytes) {
         return RAWE_DECODE_SHORT;
     }
-    fragment->kind = in[0];
-    fragment->tag = in[1];
-    fragment->data_bytes = get16(in + 2);
-    fragment->id = get32(in + 4);
-    fragment->total_bytes = fragment->data_bytes;
-    fragment->key = 0;
-    fragment->offset = 0;
-    if (fragment->data_bytes > left - header_bytes) {
+    rawe_fragment_reread(fragment, in);
+    if (fragment->data_bytes > left - header_bytes || !part_fits(fragment)) {
         return RAWE_DECODE_LENGTH;
-    }
-    if (fragment->kind == RAWE_FRAGMENT_PART) {
-        fragment->offset = get32(in + 8);
-        fragment->total_bytes = get32(in + 12);
-        if (fragment->offset > fragment->total_bytes ||
-            fragment->data_bytes > fragment->total_bytes - fragment->offset) {
-            return RAWE_DECODE_LENGTH;
-        }
-    } else if (fragment->kind == RAWE_FRAGMENT_PUT) {
-        fragment->key = get64(in + 8);
-        fragment->offset = get64(in + 16);
     }
     fragment->data = in + header_bytes;
     size_t used = rawe_fragment_pad(header_bytes + fragment->data_bytes);
     *cursor = used < left ? in + used : end;
     return RAWE_DECODE_OK;
+}
+
+/* What makes a batch header a TCP header with one option. */
+#define TCP_WORDS_ACK 0xF010u
+#define TCP_OPTION 0xFE28u
+#define TCP_EXPERIMENT 0x5257u
+
+void rawe_batch_encode(uint8_t out[RAWE_BATCH_HEADER_BYTES], const struct rawe_batch *batch)
+{
+    const struct rawe_header *header = &batch->header;
+    const struct rawe_fragment *fragment = &batch->fragment;
+    bool bulk = header->type == RAWE_FRAME_BULK;
+    memset(out, 0, RAWE_BATCH_HEADER_BYTES);
+    put16(out, (uint16_t)header->connection_id);
+    put16(out + RAWE_BATCH_OFFSET_PORT, header->port);
+    put32(out + 4, batch->at_bytes);
+    put32(out + 8, header->acknowledgement);
+    put16(out + 12, TCP_WORDS_ACK);
+    put16(out + 14, batch->segment_bytes);
+    put16(out + 20, TCP_OPTION);
+    put16(out + 22, TCP_EXPERIMENT);
+    out[RAWE_BATCH_OFFSET_VERSION_TYPE] = (uint8_t)(RAWE_WIRE_VERSION << 4 | header->type);
+    out[25] = header->flags;
+    put32(out + RAWE_BATCH_OFFSET_KEY, header->key);
+    put16(out + 32, (uint16_t)(header->connection_id >> 16));
+    put16(out + 34, header->credit);
+    put32(out + 36, header->sequence);
+    if (!bulk) {
+        return;
+    }
+    out[26] = fragment->kind;
+    out[27] = fragment->tag;
+    put32(out + 40, fragment->id);
+    if (fragment->kind == RAWE_FRAGMENT_PUT) {
+        put64(out + 44, fragment->key);
+    } else {
+        put32(out + 44, fragment->total_bytes);
+    }
+    put16(out + 52, (uint16_t)(fragment->offset >> 32));
+    put32(out + 54, (uint32_t)fragment->offset);
+    out[58] = batch->frames;
+}
+
+/** Which frames of the batch a packet carries. */
+static enum rawe_decode_result locate(struct rawe_batch *batch, const uint8_t *in,
+                                      size_t data_bytes)
+{
+    uint32_t segment_bytes = batch->segment_bytes;
+    uint32_t total = in[58];
+    if (segment_bytes == 0 || data_bytes == 0 || data_bytes > RAWE_BATCH_BYTES_MAX ||
+        batch->at_bytes > RAWE_BATCH_BYTES_MAX || batch->at_bytes % segment_bytes != 0 ||
+        total > RAWE_BATCH_FRAMES_MAX) {
+        return RAWE_DECODE_LENGTH;
+    }
+    uint32_t first = batch->at_bytes / segment_bytes;
+    uint32_t frames = ((uint32_t)data_bytes + segment_bytes - 1) / segment_bytes;
+    batch->last = first + frames == total;
+    /* Only the last frame may be short: a short one elsewhere has been cut by somebody else. */
+    if (first + frames > total || (!batch->last && data_bytes % segment_bytes != 0)) {
+        return RAWE_DECODE_LENGTH;
+    }
+    batch->frames = (uint8_t)frames;
+    batch->header.sequence += first;
+    return RAWE_DECODE_OK;
+}
+
+enum rawe_decode_result rawe_batch_decode(struct rawe_batch *batch, const uint8_t *in,
+                                          size_t len_bytes, size_t data_bytes)
+{
+    struct rawe_header *header = &batch->header;
+    struct rawe_fragment *fragment = &batch->fragment;
+    if (len_bytes < RAWE_BATCH_HEADER_BYTES || data_bytes > UINT16_MAX) {
+        return RAWE_DECODE_SHORT;
+    }
+    if (get16(in + 20) != TCP_OPTION || get16(in + 22) != TCP_EXPERIMENT ||
+        in[RAWE_BATCH_OFFSET_VERSION_TYPE] >> 4 != RAWE_WIRE_VERSION) {
+        return RAWE_DECODE_VERSION;
+    }
+    header->type = in[RAWE_BATCH_OFFSET_VERSION_TYPE] & 0x0F;
+    header->flags = in[25];
+    if (header->type == 0 || header->type >= RAWE_FRAME_TYPE_END ||
+        (header->flags & ~RAWE_FLAGS_KNOWN) != 0) {
+        return RAWE_DECODE_TYPE;
+    }
+    header->port = get16(in + RAWE_BATCH_OFFSET_PORT);
+    header->key = get32(in + RAWE_BATCH_OFFSET_KEY);
+    header->connection_id = (uint32_t)get16(in + 32) << 16 | get16(in);
+    header->sequence = get32(in + 36);
+    header->acknowledgement = get32(in + 8);
+    header->credit = get16(in + 34);
+    header->payload_bytes = (uint16_t)data_bytes;
+    batch->at_bytes = get32(in + 4);
+    batch->segment_bytes = get16(in + 14);
+    batch->frames = 1;
+    batch->last = true;
+    if (header->type != RAWE_FRAME_BULK) {
+        return batch->at_bytes == 0 ? RAWE_DECODE_OK : RAWE_DECODE_LENGTH;
+    }
+    fragment->kind = in[26];
+    fragment->tag = in[27];
+    if (fragment->kind == RAWE_FRAGMENT_MESSAGE ||
+        rawe_fragment_header_bytes(fragment->kind) == 0) {
+        return RAWE_DECODE_TYPE;
+    }
+    fragment->id = get32(in + 40);
+    fragment->key = get64(in + 44);
+    fragment->total_bytes = get32(in + 44);
+    fragment->offset = ((uint64_t)get16(in + 52) << 32 | get32(in + 54)) + batch->at_bytes;
+    fragment->data_bytes = (uint16_t)data_bytes;
+    enum rawe_decode_result result = locate(batch, in, data_bytes);
+    return result == RAWE_DECODE_OK && !part_fits(fragment) ? RAWE_DECODE_LENGTH : result;
 }
 
 void rawe_connect_encode(uint8_t *out, const struct rawe_connect *connect)

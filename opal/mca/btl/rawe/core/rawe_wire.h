@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 /** Wire version; frames of any other version are dropped (by the kernel filter, then here). */
-#define RAWE_WIRE_VERSION 2u
+#define RAWE_WIRE_VERSION 3u
 
 /** Default EtherType: IEEE 802 local experimental 1. */
 #define RAWE_ETHERTYPE_DEFAULT 0x88B5u
@@ -56,7 +56,7 @@
 
 enum rawe_frame_type {
     RAWE_FRAME_DATA = 1,    /**< sequenced, payload is one or more fragments */
-    RAWE_FRAME_BULK = 2,    /**< as DATA, but received by the bulk socket */
+    RAWE_FRAME_BULK = 2,    /**< as DATA, on the bulk lane; in a batch header: see below */
     RAWE_FRAME_ACK = 3,     /**< not sequenced; payload is a rawe_sack block */
     RAWE_FRAME_PROBE = 4,   /**< asks for an ACK at once; sequence = probe number; payload is
                                  rawe_connect, so that it can be answered by a CLOSE */
@@ -103,9 +103,6 @@ struct rawe_header {
 /** Write the header to `out` (RAWE_HEADER_BYTES bytes). */
 void rawe_header_encode(uint8_t *out, const struct rawe_header *header);
 
-/** Change flags and sequence number of an encoded header. */
-void rawe_header_number(uint8_t *out, uint8_t flags, uint32_t sequence);
-
 enum rawe_decode_result {
     RAWE_DECODE_OK = 0,
     RAWE_DECODE_SHORT,   /**< fewer bytes than the structure needs */
@@ -129,8 +126,9 @@ enum rawe_decode_result rawe_header_decode(struct rawe_header *header, const uin
  *  4 | kind specific (32 bits) |
  *
  *  MESSAGE  8 bytes: kind specific = 0. One whole message.
- *  VALIDATION 8 bytes: kind specific = 0. Finds out whether batches pass; see rawe_conn_batch.c.
- *  SEGMENT 16 bytes: kind specific = message number, then offset (32), total length (32).
+ *  PART    16 bytes: kind specific = message number, then offset (32), total length (32).
+ *  BUNDLE  as PART. The message's content is MESSAGE fragments.
+ *  VALIDATION  as PART, number 0. Finds out whether batches pass; see rawe_conn_batch.c.
  *  PUT     24 bytes: kind specific = handle index, then handle key (64), offset (64).
  *
  * MESSAGE fragments may share a frame; each of the others is alone in its frame.
@@ -145,18 +143,18 @@ enum rawe_fragment_kind {
     RAWE_FRAGMENT_MESSAGE = 1,
     RAWE_FRAGMENT_PART = 2,
     RAWE_FRAGMENT_PUT = 3,
-    RAWE_FRAGMENT_VALIDATION =
-        4, /**< as MESSAGE, but the data is a known pattern, checked and dropped */
+    RAWE_FRAGMENT_VALIDATION = 4, /**< the data is a known pattern, checked and dropped */
+    RAWE_FRAGMENT_BUNDLE = 5,
 };
 
 struct rawe_fragment {
     uint8_t kind;         /**< enum rawe_fragment_kind */
-    uint8_t tag;          /**< MESSAGE, SEGMENT: the upper layer's tag */
+    uint8_t tag;          /**< MESSAGE, PART: the upper layer's tag */
     uint16_t data_bytes;  /**< length of data */
-    uint32_t id;          /**< SEGMENT: message number; PUT: handle index */
-    uint32_t total_bytes; /**< SEGMENT: length of the whole message */
+    uint32_t id;          /**< PART: message number; PUT: handle index */
+    uint32_t total_bytes; /**< PART: length of the whole message */
     uint64_t key;         /**< PUT: handle key */
-    uint64_t offset;      /**< SEGMENT, PUT: where the data goes */
+    uint64_t offset;      /**< PART, PUT: where the data goes */
     const uint8_t *data;  /**< decode only: points into the frame */
 };
 
@@ -166,12 +164,18 @@ size_t rawe_fragment_header_bytes(uint8_t kind);
 /** Write the fragment's header (not its data). Returns its length in bytes. */
 size_t rawe_fragment_encode(uint8_t *out, const struct rawe_fragment *fragment);
 
-/** Change the offset of an encoded SEGMENT or PUT fragment. */
-void rawe_fragment_move(uint8_t *out, uint8_t kind, uint64_t offset);
+/** Read a fragment's header, which this process has written itself. `data` is not set. */
+void rawe_fragment_reread(struct rawe_fragment *fragment, const uint8_t *in);
+
+/** Does the fragment belong to a message that is put together from several? */
+static inline bool rawe_fragment_is_part(uint8_t kind)
+{
+    return kind == RAWE_FRAGMENT_PART || kind == RAWE_FRAGMENT_BUNDLE;
+}
 
 /**
  * Read the fragment at `*cursor`, which lies before `end`, and move the cursor behind it and its
- * padding. SEGMENT offsets are checked against the total length here; PUT offsets are checked
+ * padding. PART offsets are checked against the total length here; PUT offsets are checked
  * against the handle by the code that places the data.
  */
 enum rawe_decode_result rawe_fragment_decode(struct rawe_fragment *fragment, const uint8_t **cursor,
@@ -181,6 +185,72 @@ static inline size_t rawe_fragment_pad(size_t len_bytes)
 {
     return (len_bytes + RAWE_FRAGMENT_ALIGN - 1) & ~(size_t)(RAWE_FRAGMENT_ALIGN - 1);
 }
+
+/*
+ * Batch header: consecutive frames of the bulk lane travel as one packet that looks like a TCP
+ * segment, as that is what NICs cut and what GRO merges again (tcp_gso_segment, tcp_gro_receive).
+ * Both repeat or compare the header, but for the sequence number, which counts bytes. So the header
+ * holds what is true of the whole batch, each packet cut from it can stand alone, and packets of
+ * two batches do not merge.
+ *
+ *      0        1        2        3
+ *  0 |  connection id, low   |  port of the receiver   |   TCP: ports
+ *  4 |      offset of the packet in the batch's data   |   TCP: sequence number
+ *  8 |            cumulative acknowledgement           |   TCP: acknowledgement number
+ * 12 | 15 words | ACK        |      segment bytes       |   TCP: data offset, flags, window
+ * 16 |      checksum (link)  |            0            |   TCP: checksum, urgent pointer
+ * 20 |  254     |  40        |   experiment 0x5257      |   TCP option, RFC 6994
+ * 24 | version4 | flags      |  kind      |    tag      |
+ *    |  type4   |            |            |             |
+ * 28 |               key of the receiver               |
+ * 32 |  connection id, high  |         credit          |
+ * 36 |      sequence number of the batch's first frame |
+ * 40 |     message number, or handle index             |
+ * 44 |     total length of the message, or the         |
+ * 48 |     handle's key (64)                           |
+ * 52 |     offset (48) in the message or the handle    |
+ * 56 |                       | frames     |     0       |
+ * 60 data ...
+ *
+ * Each frame of a batch carries `segment bytes` of data, the last one may carry less. Any other
+ * type than BULK is a single frame: the data is its payload, what follows `sequence` is 0.
+ */
+#define RAWE_BATCH_HEADER_BYTES 60u
+
+/** Most frames of a batch. */
+#define RAWE_BATCH_FRAMES_MAX 64u
+
+/** Most bytes of data in a batch. */
+#define RAWE_BATCH_BYTES_MAX 64512u
+
+/** Offsets in the batch header that the kernel filter and the link look at. */
+#define RAWE_BATCH_OFFSET_PORT 2u
+#define RAWE_BATCH_OFFSET_CHECKSUM 16u
+#define RAWE_BATCH_OFFSET_VERSION_TYPE 24u
+#define RAWE_BATCH_OFFSET_KEY 28u
+
+/** A batch as it is sent, or the part of one that a packet carries. */
+struct rawe_batch {
+    struct rawe_header header;     /**< its sequence is that of the first frame */
+    struct rawe_fragment fragment; /**< BULK: all frames together as one fragment */
+    uint32_t at_bytes;             /**< offset in the batch; 0 to send a whole one */
+    uint16_t segment_bytes;        /**< BULK: data of each frame but the last of the batch */
+    uint8_t frames;
+    bool last; /**< decode only: the last frame of the batch is among them */
+};
+
+/**
+ * Write the header of a packet. The batch is given as a whole, and the packet begins `at_bytes`
+ * into its data.
+ */
+void rawe_batch_encode(uint8_t out[RAWE_BATCH_HEADER_BYTES], const struct rawe_batch *batch);
+
+/**
+ * Read the header of a packet with `data_bytes` behind it, which may be several frames of a batch.
+ * Sequence, offset, and number of frames are then those of the packet. `fragment.data` is not set.
+ */
+enum rawe_decode_result rawe_batch_decode(struct rawe_batch *batch, const uint8_t *in,
+                                          size_t len_bytes, size_t data_bytes);
 
 /*
  * SLICE payload: which part of a sequenced frame's payload follows. The frame header is that of the

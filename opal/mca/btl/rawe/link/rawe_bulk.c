@@ -28,11 +28,8 @@
 /** Packets up to this length behind the Ethernet header lie in the ring whole. */
 #define SLOT_DATA_BYTES_MAX 2048u
 
-/** Header of one frame and one fragment at most. */
-#define HEAD_BYTES 64u
-
-/** Segments of one packet at most; more are received into scratch memory. */
-#define PLACED_SEGMENTS_MAX 64u
+/** Headers in front of a packet's data, from the Ethernet header on. */
+#define HEAD_BYTES (RAWE_FILTER_BULK_OFFSET + RAWE_BATCH_HEADER_BYTES)
 
 static void widen_queue(struct rawe_bulk *bulk)
 {
@@ -95,102 +92,49 @@ void rawe_bulk_close(struct rawe_bulk *bulk)
 
 /** A received packet as its slot describes it. */
 struct packet {
-    const uint8_t *source_mac;
-    const uint8_t *bytes; /**< behind the envelope */
-    size_t present_bytes; /**< as many are in the slot */
-    size_t total_bytes;
-    size_t segment_bytes; /**< it is cut each time after as many */
+    const uint8_t *bytes; /**< from the Ethernet header on; as many as the slot has */
+    size_t present_bytes; /**< of the data, in the slot */
+    size_t data_bytes;    /**< behind the headers */
+    unsigned frames;      /**< that the kernel has merged into it */
 };
 
-/** False when it is shorter than its envelope. */
+/** False when it is shorter than its headers, or its IPv4 header says something else. */
 static bool describe(struct packet *packet, struct tpacket2_hdr *slot)
 {
     const uint8_t *frame = rawe_ring_frame(slot);
+    const uint8_t *ip = frame + RAWE_ETH_HEADER_BYTES;
     struct virtio_net_hdr vnet;
 
-    if (slot->tp_snaplen <= RAWE_FILTER_BULK_OFFSET) {
+    if (slot->tp_snaplen < HEAD_BYTES) {
+        return false;
+    }
+    /* Of a frame padded to Ethernet's 60 bytes, only the IPv4 header knows the length. */
+    const size_t ip_bytes = (size_t)ip[2] << 8 | ip[3];
+    if (ip_bytes < HEAD_BYTES - RAWE_ETH_HEADER_BYTES ||
+        ip_bytes > slot->tp_len - RAWE_ETH_HEADER_BYTES) {
         return false;
     }
     memcpy(&vnet, frame - sizeof vnet, sizeof vnet);
-    packet->source_mac = frame + RAWE_MAC_BYTES;
-    packet->bytes = frame + RAWE_FILTER_BULK_OFFSET;
-    packet->present_bytes = slot->tp_snaplen - RAWE_FILTER_BULK_OFFSET;
-    packet->total_bytes = slot->tp_len - RAWE_FILTER_BULK_OFFSET;
-    packet->segment_bytes = packet->total_bytes;
-    if (vnet.gso_type != VIRTIO_NET_HDR_GSO_NONE && vnet.gso_size != 0 &&
-        vnet.gso_size < packet->total_bytes) {
-        packet->segment_bytes = vnet.gso_size;
+    packet->bytes = frame;
+    packet->data_bytes = ip_bytes - (HEAD_BYTES - RAWE_ETH_HEADER_BYTES);
+    packet->present_bytes = slot->tp_snaplen - HEAD_BYTES;
+    packet->frames = 1;
+    if (vnet.gso_type != VIRTIO_NET_HDR_GSO_NONE && vnet.gso_size != 0) {
+        packet->frames = (unsigned)((packet->data_bytes + vnet.gso_size - 1) / vnet.gso_size);
     }
     return true;
 }
 
-/** Hand the segments of a packet up that lies in one piece. Returns their number. */
-static unsigned hand_up(const struct packet *packet, const uint8_t *bytes,
-                        const struct rawe_bulk_receiver *receiver, void *context)
-{
-    unsigned count = 0;
-
-    for (size_t at = 0; at < packet->total_bytes; at += packet->segment_bytes, count++) {
-        size_t left = packet->total_bytes - at;
-        receiver->segment(context, packet->source_mac, bytes + at,
-                          left < packet->segment_bytes ? left : packet->segment_bytes, NULL, 0);
-    }
-    return count;
-}
-
-/** The same where headers and data have been received apart. */
-static unsigned hand_up_placed(const struct rawe_bulk *bulk, const struct packet *packet,
-                               const struct rawe_placement *placement,
-                               const struct rawe_bulk_receiver *receiver, void *context)
-{
-    const unsigned full = (unsigned)(packet->total_bytes / packet->segment_bytes);
-    const unsigned count =
-        (unsigned)((packet->total_bytes + packet->segment_bytes - 1) / packet->segment_bytes);
-
-    for (unsigned i = 0; i < count;) {
-        size_t left = packet->total_bytes - i * packet->segment_bytes;
-        left = left < packet->segment_bytes ? left : packet->segment_bytes;
-        receiver->segment(
-            context, packet->source_mac, bulk->heads + i * HEAD_BYTES, placement->head_bytes,
-            placement->base + (size_t)i * placement->data_bytes, left - placement->head_bytes);
-        i++;
-        if (receiver->predicted != NULL && i < full) {
-            i += receiver->predicted(context, packet->source_mac, bulk->heads + i * HEAD_BYTES,
-                                     HEAD_BYTES, placement,
-                                     placement->base + (size_t)i * placement->data_bytes, full - i);
-        }
-    }
-    return count;
-}
-
-/** Lay out the buffers for a packet whose place is known. Returns how many there are. */
-static size_t lay_out(struct rawe_bulk *bulk, struct iovec *iov, const struct packet *packet,
-                      const struct rawe_placement *placement)
-{
-    size_t used = 0;
-    uint8_t *data = placement->base;
-    uint8_t *heads = bulk->heads;
-
-    for (size_t at = 0; at < packet->total_bytes; at += packet->segment_bytes) {
-        size_t left = packet->total_bytes - at;
-        left = left < packet->segment_bytes ? left : packet->segment_bytes;
-        iov[used++] = (struct iovec){heads, placement->head_bytes};
-        iov[used++] = (struct iovec){data, left - placement->head_bytes};
-        heads += HEAD_BYTES;
-        data += placement->data_bytes;
-    }
-    return used;
-}
-
 /** recvmsg, which also returns what befell the interface (ENETDOWN), once. */
-static bool dequeue(int fd, struct iovec *iov, size_t iov_count)
+static bool dequeue(int fd, struct iovec *iov, size_t iov_count, size_t len_bytes)
 {
     const struct msghdr message = {.msg_iov = iov, .msg_iovlen = iov_count};
 
     for (;;) {
         struct msghdr received = message;
-        if (recvmsg(fd, &received, MSG_DONTWAIT) >= 0) {
-            return true;
+        const ssize_t got_bytes = recvmsg(fd, &received, MSG_DONTWAIT);
+        if (got_bytes >= 0) {
+            return (size_t)got_bytes == len_bytes;
         }
         if (errno != EINTR && errno != ENETDOWN) {
             return false;
@@ -198,30 +142,33 @@ static bool dequeue(int fd, struct iovec *iov, size_t iov_count)
     }
 }
 
-/** Receive the packet that waits in the queue. Returns the number of its segments. */
-static unsigned receive_queued(struct rawe_bulk *bulk, const struct packet *packet,
-                               const struct rawe_bulk_receiver *receiver, void *context)
+static void hand_up(const struct packet *packet, const uint8_t *data,
+                    const struct rawe_bulk_receiver *receiver, void *context)
 {
-    struct rawe_placement placement;
-    struct iovec iov[1 + 2 * PLACED_SEGMENTS_MAX];
-    size_t segments = (packet->total_bytes + packet->segment_bytes - 1) / packet->segment_bytes;
-    bool planned = packet->total_bytes <= SCRATCH_BYTES && segments <= PLACED_SEGMENTS_MAX &&
-                   receiver->plan(context, packet->source_mac, packet->bytes, packet->present_bytes,
-                                  packet->segment_bytes, packet->total_bytes, &placement) &&
-                   placement.head_bytes <= HEAD_BYTES;
-    size_t used = 1;
+    receiver->packet(context, packet->bytes + RAWE_MAC_BYTES,
+                     packet->bytes + RAWE_FILTER_BULK_OFFSET, RAWE_BATCH_HEADER_BYTES, data,
+                     packet->data_bytes);
+}
 
-    iov[0] = (struct iovec){&bulk->envelope, sizeof bulk->envelope};
-    if (planned) {
-        used += lay_out(bulk, iov + 1, packet, &placement);
-    } else {
-        iov[used++] = (struct iovec){bulk->scratch, SCRATCH_BYTES};
+/** Receive the packet that waits in the queue. False: there is none, or not this one. */
+static bool receive_queued(struct rawe_bulk *bulk, const struct packet *packet,
+                           const struct rawe_bulk_receiver *receiver, void *context)
+{
+    uint8_t *place = packet->data_bytes > SCRATCH_BYTES
+                         ? NULL
+                         : receiver->place(context, packet->bytes + RAWE_MAC_BYTES,
+                                           packet->bytes + RAWE_FILTER_BULK_OFFSET,
+                                           RAWE_BATCH_HEADER_BYTES, packet->data_bytes);
+    uint8_t *data = place != NULL ? place : bulk->scratch;
+    size_t room_bytes = packet->data_bytes < SCRATCH_BYTES ? packet->data_bytes : SCRATCH_BYTES;
+    struct iovec iov[] = {{&bulk->envelope, sizeof bulk->envelope}, {data, room_bytes}};
+
+    if (!dequeue(bulk->fd, iov, 2, sizeof bulk->envelope + packet->data_bytes) ||
+        memcmp(bulk->envelope.packet, packet->bytes, HEAD_BYTES) != 0) {
+        return false;
     }
-    if (!dequeue(bulk->fd, iov, used) || packet->total_bytes > SCRATCH_BYTES) {
-        return 0;
-    }
-    return planned ? hand_up_placed(bulk, packet, &placement, receiver, context)
-                   : hand_up(packet, bulk->scratch, receiver, context);
+    hand_up(packet, data, receiver, context);
+    return true;
 }
 
 unsigned rawe_bulk_receive(struct rawe_bulk *bulk, unsigned budget,
@@ -238,13 +185,13 @@ unsigned rawe_bulk_receive(struct rawe_bulk *bulk, unsigned budget,
         struct packet packet;
         bool queued = (slot->tp_status & TP_STATUS_COPY) != 0;
         if (describe(&packet, slot)) {
-            if (queued) {
-                frames += receive_queued(bulk, &packet, receiver, context);
-            } else if (packet.present_bytes == packet.total_bytes) {
-                frames += hand_up(&packet, packet.bytes, receiver, context);
-            } else {
-                bulk->counters.ring_drops++; /* the queue had no room for the rest of it */
+            bool whole = queued ? receive_queued(bulk, &packet, receiver, context)
+                                : packet.present_bytes >= packet.data_bytes;
+            if (whole && !queued) {
+                hand_up(&packet, packet.bytes + HEAD_BYTES, receiver, context);
             }
+            frames += whole ? packet.frames : 0;
+            bulk->counters.ring_drops += !whole; /* the queue had no room for the rest of it */
         }
         rawe_ring_give_back(slot);
     }

@@ -15,19 +15,16 @@
 #include "rawe_filter.h"
 #include "rawe_ring.h"
 
-/* Linux 6.2; older headers lack the name, and older kernels refuse it: path validation fails. */
-#ifndef VIRTIO_NET_HDR_GSO_UDP_L4
-#define VIRTIO_NET_HDR_GSO_UDP_L4 5
-#endif
-
-/** In front of the first segment: what the kernel wants to know, then the packet's headers. */
+/** In front of the data: what the kernel wants to know, then the packet's headers. */
 struct rawe_bulk_envelope {
     struct virtio_net_hdr vnet;
-    uint8_t packet[RAWE_FILTER_BULK_OFFSET]; /**< Ethernet, IPv4, UDP */
+    uint8_t packet[RAWE_FILTER_BULK_OFFSET + RAWE_BATCH_HEADER_BYTES]; /**< Ethernet, IPv4, batch */
 };
 
 _Static_assert(sizeof(struct virtio_net_hdr) == 10, "as the kernel lays it in front of packets");
-_Static_assert(sizeof(struct rawe_bulk_envelope) == 10 + RAWE_FILTER_BULK_OFFSET, "no padding");
+_Static_assert(sizeof(struct rawe_bulk_envelope) ==
+                   10 + RAWE_FILTER_BULK_OFFSET + RAWE_BATCH_HEADER_BYTES,
+               "no padding");
 
 /** Longest packet behind the envelope. */
 #define SCRATCH_BYTES 65536u
@@ -42,11 +39,10 @@ struct rawe_bulk {
     uint64_t refused_since_ns; /**< the kernel has taken no batch since; 0: it has taken the last */
     struct rawe_link_counters counters;
     struct rawe_bulk_envelope envelope; /**< of the packet being received */
-    uint8_t heads[64 * 64];             /**< frame and fragment headers of its segments */
-    uint8_t *scratch;                   /**< SCRATCH_BYTES, for packets without a plan */
+    uint8_t *scratch;                   /**< SCRATCH_BYTES, for packets without a place */
 };
 
-/** Does the device cut UDP batches, or pass them whole (ethtool's tx-udp-segmentation)? */
+/** Does the device cut batches, or pass them whole (ethtool's tx-tcp-segmentation)? */
 bool rawe_bulk_device_offloads(const char *interface);
 
 #endif

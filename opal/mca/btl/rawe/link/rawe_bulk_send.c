@@ -18,9 +18,6 @@
 
 #include "rawe_bulk_internal.h"
 
-/** Frames of a batch at most, and pieces of each. */
-#define BATCH_FRAMES_MAX 64u
-
 /**
  * A batch that is refused for longer than that counts as lost. Where something drops batches before
  * they leave the host (a filter on egress; PACKET_QDISC_BYPASS without hardware that cuts them),
@@ -29,8 +26,7 @@
 #define REFUSED_MAX_NS 200000000u
 
 #define IPV4_BYTES 20u
-#define UDP_BYTES 8u
-#define IPPROTO_UDP_NUMBER 17u
+#define IPPROTO_TCP_NUMBER 6u
 
 /** Sum of 16-bit words in one's complement, RFC 1071. */
 static uint32_t checksum_add(uint32_t sum, const uint8_t *bytes, size_t len_bytes)
@@ -56,51 +52,33 @@ static void put16(uint8_t *out, size_t value)
 }
 
 /**
- * Ethernet, IPv4 and UDP headers for `bytes` bytes of frames. The source address, 255.255.255.255,
- * is one that the receiver's IP stack drops (RFC 1122 section 3.2.1.3) before it looks for a route
- * (ip_route_input_slow); our sockets get the packet before that.
+ * IPv4 header for `bytes` bytes behind it, between Ethernet and batch header, and the beginning of
+ * the TCP checksum, the pseudo-header's: who cuts the packet, or sends it as it is, computes the
+ * rest. The source address, 255.255.255.255, is one that the receiver's IP stack drops (RFC 1122
+ * section 3.2.1.3) before it looks for a route (ip_route_input_slow); our sockets get the packet
+ * before that.
  */
-static void write_headers(uint8_t *out, const uint8_t *eth_header, uint16_t port, size_t bytes,
-                          bool fragmented)
+static void write_headers(uint8_t *out, const uint8_t *head, size_t bytes)
 {
     static const uint8_t addresses[8] = {255, 255, 255, 255, 0, 0, 0, 2};
     uint8_t *ip = out + RAWE_ETH_HEADER_BYTES;
-    uint8_t *udp = ip + IPV4_BYTES;
+    uint8_t *batch = ip + IPV4_BYTES;
 
-    memcpy(out, eth_header, RAWE_ETH_HEADER_BYTES);
+    memcpy(out, head, RAWE_ETH_HEADER_BYTES);
     put16(out + 12, ETHERTYPE_IPV4);
-    memset(ip, 0, IPV4_BYTES + UDP_BYTES);
+    memset(ip, 0, IPV4_BYTES);
     ip[0] = 0x45; /* version 4, five words */
-    put16(ip + 2, IPV4_BYTES + UDP_BYTES + bytes);
+    put16(ip + 2, IPV4_BYTES + bytes);
     ip[6] = 0x40; /* do not fragment */
     ip[8] = 1;    /* time to live: not beyond this segment */
-    ip[9] = IPPROTO_UDP_NUMBER;
+    ip[9] = IPPROTO_TCP_NUMBER;
     memcpy(ip + 12, addresses, sizeof addresses);
     put16(ip + 10, (uint16_t)~checksum_fold(checksum_add(0, ip, IPV4_BYTES)));
-    put16(udp, port);
-    put16(udp + 2, port);
-    put16(udp + 4, UDP_BYTES + bytes);
-    if (fragmented) {
-        /* Who cuts it also computes the checksum: begin with the pseudo-header's. */
-        uint32_t sum = checksum_add(IPPROTO_UDP_NUMBER + UDP_BYTES + (uint32_t)bytes, addresses,
-                                    sizeof addresses);
-        put16(udp + 6, checksum_fold(sum));
-    }
+    memcpy(batch, head + RAWE_ETH_HEADER_BYTES, RAWE_BATCH_HEADER_BYTES);
+    put16(batch + RAWE_BATCH_OFFSET_CHECKSUM,
+          checksum_fold(checksum_add(IPPROTO_TCP_NUMBER + (uint32_t)bytes, addresses,
+                                     sizeof addresses)));
 }
-
-/** Append a frame's pieces without its Ethernet header. */
-static size_t append_frame(struct iovec *iov, size_t used, const struct rawe_frame *frame)
-{
-    for (unsigned i = 0; i < frame->piece_count; i++) {
-        size_t skip = i == 0 ? RAWE_ETH_HEADER_BYTES : 0;
-        iov[used].iov_base = (uint8_t *)frame->pieces[i].base + skip;
-        iov[used++].iov_len = frame->pieces[i].len_bytes - skip;
-    }
-    return used;
-}
-
-/** What frames in the middle of a batch are filled up with. */
-static uint8_t zeros[RAWE_BULK_FILL_MAX_BYTES];
 
 /** The kernel has refused a batch just now, and nothing else since a time too long ago. */
 static bool refused_too_long(struct rawe_bulk *bulk)
@@ -115,35 +93,35 @@ static bool refused_too_long(struct rawe_bulk *bulk)
     return now_ns - bulk->refused_since_ns > REFUSED_MAX_NS;
 }
 
-unsigned rawe_bulk_transmit(void *context, const struct rawe_frame *frames, unsigned count)
+bool rawe_bulk_transmit(void *context, const struct rawe_frame *packet, uint32_t segment_bytes)
 {
     struct rawe_bulk *bulk = context;
-    struct rawe_bulk_envelope envelope = {.vnet.gso_type = VIRTIO_NET_HDR_GSO_NONE};
-    struct iovec iov[1 + BATCH_FRAMES_MAX * (RAWE_FRAME_PIECES_MAX + 1)];
-    const uint8_t *first = frames[0].pieces[0].base;
-    size_t used = 1, bytes = 0;
+    const size_t bytes = packet->len_bytes - RAWE_ETH_HEADER_BYTES;
+    const size_t data_bytes = bytes - RAWE_BATCH_HEADER_BYTES;
+    const unsigned frames =
+        segment_bytes == 0 ? 1 : (unsigned)((data_bytes + segment_bytes - 1) / segment_bytes);
+    struct rawe_bulk_envelope envelope = {
+        .vnet =
+            {
+                .flags = VIRTIO_NET_HDR_F_NEEDS_CSUM,
+                .gso_type = VIRTIO_NET_HDR_GSO_NONE,
+                .csum_start = RAWE_FILTER_BULK_OFFSET,
+                .csum_offset = RAWE_BATCH_OFFSET_CHECKSUM,
+            },
+    };
+    struct iovec iov[RAWE_FRAME_PIECES_MAX] = {{&envelope, sizeof envelope}};
 
-    for (unsigned i = 0; i < count; i++) {
-        used = append_frame(iov, used, &frames[i]);
-        bytes += frames[i].len_bytes - RAWE_ETH_HEADER_BYTES;
-        if (frames[i].len_bytes < frames[0].len_bytes && i + 1 < count) {
-            size_t fill_bytes = frames[0].len_bytes - frames[i].len_bytes;
-            iov[used++] = (struct iovec){zeros, fill_bytes};
-            bytes += fill_bytes;
-        }
+    write_headers(envelope.packet, packet->pieces[0].base, bytes);
+    /* To ask for cutting where there is nothing to cut is an error (ENOMEM). */
+    if (segment_bytes != 0) {
+        envelope.vnet.gso_type = VIRTIO_NET_HDR_GSO_TCPV4;
+        envelope.vnet.gso_size = (uint16_t)segment_bytes;
+        envelope.vnet.hdr_len = sizeof envelope.packet;
     }
-    const uint8_t *port = first + RAWE_ETH_HEADER_BYTES + RAWE_OFFSET_PORT;
-    write_headers(envelope.packet, first, (uint16_t)(port[0] << 8 | port[1]), bytes, count > 1);
-    if (count > 1) {
-        envelope.vnet.flags = VIRTIO_NET_HDR_F_NEEDS_CSUM;
-        envelope.vnet.gso_type = VIRTIO_NET_HDR_GSO_UDP_L4;
-        envelope.vnet.hdr_len = RAWE_FILTER_BULK_OFFSET;
-        envelope.vnet.gso_size = (uint16_t)(frames[0].len_bytes - RAWE_ETH_HEADER_BYTES);
-        envelope.vnet.csum_start = RAWE_ETH_HEADER_BYTES + IPV4_BYTES;
-        envelope.vnet.csum_offset = 6;
+    for (unsigned i = 1; i < packet->piece_count; i++) {
+        iov[i] = (struct iovec){packet->pieces[i].base, packet->pieces[i].len_bytes};
     }
-    iov[0] = (struct iovec){&envelope, sizeof envelope};
-    const struct msghdr message = {.msg_iov = iov, .msg_iovlen = used};
+    const struct msghdr message = {.msg_iov = iov, .msg_iovlen = packet->piece_count};
     while (sendmsg(bulk->fd, &message, MSG_DONTWAIT) < 0) {
         const int code = errno;
         if (code == EINTR) {
@@ -152,17 +130,17 @@ unsigned rawe_bulk_transmit(void *context, const struct rawe_frame *frames, unsi
         if (code == EAGAIN || code == ENOBUFS) {
             bulk->counters.send_full++;
             if (!refused_too_long(bulk)) {
-                return 0;
+                return false;
             }
         }
         bulk->refused_since_ns = 0;
-        bulk->counters.send_errors += count;
+        bulk->counters.send_errors += frames;
         bulk->counters.last_send_errno = (uint64_t)code;
-        return count;
+        return true;
     }
     bulk->refused_since_ns = 0;
-    bulk->counters.frames_sent += count;
-    return count;
+    bulk->counters.frames_sent += frames;
+    return true;
 }
 
 /** Index of a feature in the device's list, or -1. */
@@ -210,7 +188,7 @@ bool rawe_bulk_device_offloads(const char *interface)
         return false;
     }
     strncpy(request.ifr_name, interface, IFNAMSIZ - 1);
-    int index = feature_index(fd, &request, "tx-udp-segmentation", &features);
+    int index = feature_index(fd, &request, "tx-tcp-segmentation", &features);
     if (index >= 0) {
         size_t blocks = (features + 31) / 32;
         struct ethtool_gfeatures *state =

@@ -14,7 +14,7 @@
 #include "../core/rawe_wire.h"
 
 /** A SOCK_RAW socket's filter sees the Ethernet header in front. */
-#define AT(offset) (base + (offset))
+#define AT(offset) (RAWE_ETH_HEADER_BYTES + (offset))
 
 /** Distance from the statement `here` to the statement `there`; jumps count from the next one. */
 #define TO(here, there) ((uint8_t)((there) - (here)-1))
@@ -45,19 +45,24 @@ static int attach(int fd, struct sock_filter *program, unsigned short length,
  * broadcast, not a copy of what was sent.
  */
 
+/** Where a header has what the program looks at, from the Ethernet header on. */
+struct offsets {
+    uint32_t key, port, version_type;
+};
+
 /** Everything for the session's port and key but PING and PONG. */
-static int attach_for_link(int fd, uint32_t base, const struct rawe_link_config *config,
+static int attach_for_link(int fd, const struct offsets *at, const struct rawe_link_config *config,
                            struct rawe_link_error *error)
 {
     enum { ACCEPT = 12, DROP = 13, LENGTH = 14 };
     struct sock_filter program[LENGTH] = {
-        /* 0 */ BPF_STMT(BPF_LD | BPF_W | BPF_ABS, AT(RAWE_OFFSET_KEY)),
+        /* 0 */ BPF_STMT(BPF_LD | BPF_W | BPF_ABS, at->key),
         /* 1 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, config->key, 0, TO(1, DROP)),
-        /* 2 */ BPF_STMT(BPF_LD | BPF_H | BPF_ABS, AT(RAWE_OFFSET_PORT)),
+        /* 2 */ BPF_STMT(BPF_LD | BPF_H | BPF_ABS, at->port),
         /* 3 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, config->port, 0, TO(3, DROP)),
         /* 4 */ BPF_STMT(BPF_LD | BPF_B | BPF_ABS, (uint32_t)(SKF_AD_OFF + SKF_AD_PKTTYPE)),
         /* 5 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, PACKET_HOST, 0, TO(5, DROP)),
-        /* 6 */ BPF_STMT(BPF_LD | BPF_B | BPF_ABS, AT(RAWE_OFFSET_VERSION_TYPE)),
+        /* 6 */ BPF_STMT(BPF_LD | BPF_B | BPF_ABS, at->version_type),
         /* 7 */ BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, VERSION_TYPE(0), 0, TO(7, DROP)),
         /* 8 */ BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, VERSION_TYPE(0xF), TO(8, DROP), 0),
         /* 9 */ BPF_STMT(BPF_ALU | BPF_AND | BPF_K, 0xF),
@@ -75,7 +80,6 @@ static int attach_for_responder(int fd, const struct rawe_link_config *config,
                                 struct rawe_link_error *error)
 {
     enum { SESSION = 7, HOST = 12, ACCEPT = 14, DROP = 15, LENGTH = 16 };
-    const uint32_t base = RAWE_ETH_HEADER_BYTES;
     struct sock_filter program[LENGTH] = {
         /* 0 */ BPF_STMT(BPF_LD | BPF_W | BPF_ABS, AT(RAWE_OFFSET_KEY)),
         /* 1 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, config->ping_key, 0, TO(1, SESSION)),
@@ -104,10 +108,19 @@ static int attach_for_responder(int fd, const struct rawe_link_config *config,
 int rawe_filter_attach(int fd, enum rawe_filter_for what, const struct rawe_link_config *config,
                        struct rawe_link_error *error)
 {
+    static const struct offsets frame = {
+        AT(RAWE_OFFSET_KEY),
+        AT(RAWE_OFFSET_PORT),
+        AT(RAWE_OFFSET_VERSION_TYPE),
+    };
+    static const struct offsets batch = {
+        RAWE_FILTER_BULK_OFFSET + RAWE_BATCH_OFFSET_KEY,
+        RAWE_FILTER_BULK_OFFSET + RAWE_BATCH_OFFSET_PORT,
+        RAWE_FILTER_BULK_OFFSET + RAWE_BATCH_OFFSET_VERSION_TYPE,
+    };
+
     if (what == RAWE_FILTER_FOR_RESPONDER) {
         return attach_for_responder(fd, config, error);
     }
-    return attach_for_link(
-        fd, what == RAWE_FILTER_FOR_BULK ? RAWE_FILTER_BULK_OFFSET : RAWE_ETH_HEADER_BYTES, config,
-        error);
+    return attach_for_link(fd, what == RAWE_FILTER_FOR_BULK ? &batch : &frame, config, error);
 }

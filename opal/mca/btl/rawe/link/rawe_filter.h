@@ -14,11 +14,11 @@
 enum rawe_filter_for {
     RAWE_FILTER_FOR_LINK,      /**< everything but PING and PONG */
     RAWE_FILTER_FOR_RESPONDER, /**< PING and PONG to the responder's address, PROBE to the link's */
-    RAWE_FILTER_FOR_BULK,      /**< as LINK, but in an IPv4 and UDP envelope */
+    RAWE_FILTER_FOR_BULK,      /**< what has a batch header, in an IPv4 packet */
 };
 
-/** Where the frame header begins in the packets of bulk: behind Ethernet, IPv4 and UDP. */
-#define RAWE_FILTER_BULK_OFFSET 42u
+/** Where the batch header begins in the packets of bulk: behind Ethernet and IPv4. */
+#define RAWE_FILTER_BULK_OFFSET 34u
 
 /** EtherType of those packets. */
 #define ETHERTYPE_IPV4 0x0800u
