@@ -11,8 +11,7 @@
 #include <string.h>
 
 #include "rawe_conn_control.h"
-#include "rawe_conn_frame.h"
-#include "rawe_conn_output.h"
+#include "rawe_conn_window.h"
 
 /** Sendings lost, and nothing arrived, before a path counts as one that batches do not pass. */
 #define VALIDATIONS_MAX 3u
@@ -29,6 +28,17 @@ uint32_t rawe_conn_batch_frames(const struct rawe_conn *conn)
 {
     uint32_t frames = conn->engine->batches.bytes_max / rawe_conn_segment_bytes(conn);
     return frames < RAWE_BATCH_FRAMES_MAX ? frames : RAWE_BATCH_FRAMES_MAX;
+}
+
+void rawe_conn_batch_describe(struct rawe_conn *conn, struct rawe_txframe *frame,
+                              const struct rawe_fragment *fragment)
+{
+    uint32_t segment_bytes = rawe_conn_segment_bytes(conn);
+    size_t fragment_bytes = rawe_fragment_encode(frame->buffer + RAWE_PAYLOAD_OFFSET, fragment);
+    frame->buffer_bytes = (uint32_t)(RAWE_PAYLOAD_OFFSET + fragment_bytes);
+    frame->payload_bytes = (uint32_t)fragment_bytes + fragment->data_bytes;
+    frame->segment_bytes = (uint16_t)segment_bytes;
+    frame->segments = (uint8_t)((fragment->data_bytes + segment_bytes - 1) / segment_bytes);
 }
 
 void rawe_conn_batch_validate(struct rawe_conn *conn)
@@ -53,7 +63,7 @@ void rawe_conn_batch_validate(struct rawe_conn *conn)
         .data_bytes = (uint16_t)data_bytes,
         .total_bytes = data_bytes,
     };
-    rawe_conn_frame_batch(conn, frame, &fragment);
+    rawe_conn_batch_describe(conn, frame, &fragment);
     frame->external[0] = (struct rawe_bytes){batches->pattern, data_bytes};
     frame->external_count = 1;
     frame->flags |= RAWE_FLAG_ACK_NOW;

@@ -62,10 +62,10 @@ static void append(struct bundle *bundle, size_t used_bytes, const struct rawe_s
     size_t begin = rawe_fragment_pad(used_bytes);
     uint8_t *out = bundle->content + begin;
     memset(bundle->content + used_bytes, 0, begin - used_bytes);
-    out += rawe_fragment_encode(
-        out, &(struct rawe_fragment){.kind = RAWE_FRAGMENT_MESSAGE,
-                                     .tag = send->tag,
-                                     .data_bytes = (uint16_t)send->total_bytes});
+    out += rawe_fragment_encode(out,
+                                &(struct rawe_fragment){.kind = RAWE_FRAGMENT_MESSAGE,
+                                                        .tag = send->tag,
+                                                        .data_bytes = (uint16_t)send->total_bytes});
     for (unsigned i = 0; i < send->piece_count; i++) {
         memcpy(out, send->pieces[i].base, send->pieces[i].len_bytes);
         out += send->pieces[i].len_bytes;
@@ -79,8 +79,7 @@ void rawe_conn_bundle(struct rawe_conn *conn, uint32_t bytes_max)
     uint32_t message_max_bytes = engine->config.message_max_bytes;
     bytes_max = bytes_max < message_max_bytes ? bytes_max : message_max_bytes;
     size_t used_bytes = needed_bytes(queue->first, 0);
-    size_t next_bytes =
-        used_bytes == 0 ? 0 : needed_bytes(queue->first->next, used_bytes);
+    size_t next_bytes = used_bytes == 0 ? 0 : needed_bytes(queue->first->next, used_bytes);
     if (next_bytes == 0 || used_bytes + next_bytes > bytes_max ||
         engine->config.coalesce_from_frames == 0) {
         return;

@@ -6,36 +6,11 @@
  */
 #include "rawe_conn_frame.h"
 
+#include "rawe_conn_batch.h"
 #include "rawe_conn_bundle.h"
 #include "rawe_conn_coalesce.h"
 #include "rawe_conn_control.h"
-
-/** A small window is no reason to have each frame acknowledged by a frame of its own. */
-#define REQUEST_LEAST_FRAMES 2u
-
-/**
- * Ask for an acknowledgement with every fourth part of the window, so that it slides before it is
- * used up. Not while half of it is free: an answer of the peer's will carry it then.
- */
-static void request_ack(struct rawe_conn *conn, struct rawe_txframe *frame)
-{
-    const struct rawe_sendwin *window = &conn->sendwin;
-    uint32_t limit = rawe_conn_in_flight_limit(conn);
-    uint32_t part = limit / 4;
-    part = part < REQUEST_LEAST_FRAMES ? REQUEST_LEAST_FRAMES : part;
-    bool only_one = conn->peer_credit <= 1;
-    if (only_one || (window->next - conn->ack_requested >= part &&
-                     2 * (window->in_flight + window->to_transmit) >= limit)) {
-        frame->flags |= RAWE_FLAG_ACK_NOW;
-        conn->ack_requested = window->next;
-    }
-}
-
-void rawe_conn_enter_window(struct rawe_conn *conn, struct rawe_txframe *frame)
-{
-    request_ack(conn, frame);
-    rawe_sendwin_enter(&conn->sendwin, frame);
-}
+#include "rawe_conn_window.h"
 
 /** Refer to `len_bytes` of the send's memory from where framing stands. */
 static void refer(struct rawe_txframe *frame, const struct rawe_send *send, size_t len_bytes)
@@ -91,17 +66,6 @@ static struct rawe_txframe *frame_copied(struct rawe_conn *conn, struct rawe_sen
              rawe_conn_coalesce_fits(conn, frame, conn->queue.first->total_bytes));
     rawe_conn_enter_window(conn, frame);
     return frame;
-}
-
-void rawe_conn_frame_batch(struct rawe_conn *conn, struct rawe_txframe *frame,
-                           const struct rawe_fragment *fragment)
-{
-    uint32_t segment_bytes = rawe_conn_segment_bytes(conn);
-    size_t fragment_bytes = rawe_fragment_encode(frame->buffer + RAWE_PAYLOAD_OFFSET, fragment);
-    frame->buffer_bytes = (uint32_t)(RAWE_PAYLOAD_OFFSET + fragment_bytes);
-    frame->payload_bytes = (uint32_t)fragment_bytes + fragment->data_bytes;
-    frame->segment_bytes = (uint16_t)segment_bytes;
-    frame->segments = (uint8_t)((fragment->data_bytes + segment_bytes - 1) / segment_bytes);
 }
 
 /** Data of the next batch at most: as many frames as window and numbers allow now, at least one. */
@@ -175,12 +139,13 @@ struct rawe_txframe *rawe_conn_frame_next(struct rawe_conn *conn, struct rawe_se
     uint64_t left = send->total_bytes - send->framed_bytes;
     if (batch) {
         fragment.data_bytes = (uint16_t)(left < room ? left : room);
-        rawe_conn_frame_batch(conn, frame, &fragment);
+        rawe_conn_batch_describe(conn, frame, &fragment);
     } else {
         room = conn->payload_max_bytes - (uint32_t)rawe_fragment_header_bytes(fragment.kind);
         fragment.data_bytes = (uint16_t)(left < room ? left : room);
-        frame->buffer_bytes = (uint32_t)(RAWE_PAYLOAD_OFFSET + rawe_fragment_encode(
-                                                frame->buffer + RAWE_PAYLOAD_OFFSET, &fragment));
+        frame->buffer_bytes =
+            (uint32_t)(RAWE_PAYLOAD_OFFSET +
+                       rawe_fragment_encode(frame->buffer + RAWE_PAYLOAD_OFFSET, &fragment));
         frame->payload_bytes = frame->buffer_bytes - RAWE_PAYLOAD_OFFSET + fragment.data_bytes;
     }
     refer(frame, send, fragment.data_bytes);

@@ -10,6 +10,7 @@
 #include "rawe_conn_frame.h"
 #include "rawe_conn_life.h"
 #include "rawe_conn_slice.h"
+#include "rawe_conn_window.h"
 
 /** Most frames handed to the link at once. */
 #define ROUND_FRAMES 48u
@@ -153,8 +154,7 @@ static bool transmit_plain(struct rawe_conn *conn, uint32_t room, struct rawe_se
     struct rawe_txframe *frames[ROUND_FRAMES];
     struct rawe_frame views[ROUND_FRAMES];
     unsigned count = collect(conn, room, frames, views, copied_tail);
-    unsigned taken =
-        count == 0 ? 0 : engine->output.transmit(engine->output.context, views, count);
+    unsigned taken = count == 0 ? 0 : engine->output.transmit(engine->output.context, views, count);
     for (unsigned i = 0; i < taken; i++) {
         rawe_conn_sent(conn, frames[i], 1, now_ns);
     }

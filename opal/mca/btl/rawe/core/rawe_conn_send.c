@@ -13,6 +13,8 @@
 #include "rawe_conn_control.h"
 #include "rawe_conn_frame.h"
 #include "rawe_conn_output.h"
+#include "rawe_conn_slice.h"
+#include "rawe_conn_window.h"
 
 /** Reconnect if need be. False when the connection cannot send data now. */
 static bool ready_to_send(struct rawe_conn *conn, uint64_t now_ns)

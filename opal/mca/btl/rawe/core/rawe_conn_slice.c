@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "rawe_conn_control.h"
-#include "rawe_conn_output.h"
+#include "rawe_conn_window.h"
 
 /** A frame being put together. */
 struct rawe_sliced {
@@ -107,10 +107,10 @@ static bool transmit_segment(struct rawe_conn *conn, const struct rawe_txframe *
 bool rawe_conn_transmit_slices(struct rawe_conn *conn, struct rawe_txframe *frame, uint32_t room,
                                uint64_t now_ns)
 {
-    size_t frame_room_bytes = RAWE_PAYLOAD_OFFSET + RAWE_SLICE_BYTES + RAWE_FRAGMENT_BYTES_MAX +
-                              (frame->segment_bytes != 0 ? frame->segment_bytes
-                                                         : frame->payload_bytes) +
-                              RAWE_CHECKSUM_BYTES;
+    size_t frame_room_bytes =
+        RAWE_PAYLOAD_OFFSET + RAWE_SLICE_BYTES + RAWE_FRAGMENT_BYTES_MAX +
+        (frame->segment_bytes != 0 ? frame->segment_bytes : frame->payload_bytes) +
+        RAWE_CHECKSUM_BYTES;
     uint8_t *buffer = malloc(2 * frame_room_bytes);
     bool taken = buffer != NULL;
     for (; taken && frame->to_send != 0 && room != 0; room--) {
