@@ -53,7 +53,6 @@
     X(dropped_ack,          "frames dropped: acknowledge what was never sent")                   \
     X(dropped_handle,       "PUT frames refused: unknown handle, wrong key or out of bounds")    \
     X(dropped_fragment,     "fragments refused: contradict earlier ones or the size limit")      \
-    X(dropped_misplaced,    "frames dropped: received in place behind a gap in their batch")     \
     X(batches_sent,         "batches handed to the link")                                        \
     X(validations_passed,   "peers to which batches pass")                                       \
     X(validations_failed,   "peers to which they do not, so plain frames are used")              \
