@@ -11,6 +11,7 @@ from benchlib import prepare, transports
 from benchlib.driver import Driver
 from benchlib.error import BenchError
 from benchlib.options import count, seconds
+from benchlib.places import NICS
 from benchlib.plan import HOSTS_MOST, Case, Run
 from benchlib.session import Rejected
 
@@ -205,21 +206,26 @@ class ImbDriver(Driver):
 
     def write_csv(self, directory, record, about):
         medians = summary.medians_of(record.done, about["transports"])
-        report.write_samples(directory / "samples.csv", record.done)
-        report.write_medians(directory / "medians.csv", medians, about["base"])
+        report.write_samples(directory / "samples.csv", record.done, about)
+        report.write_medians(directory / "medians.csv", medians, about)
 
     def load(self, directory, about):
         return summary.Tables(summary.read_medians(directory / "medians.csv"), about)
 
     def texts(self, data, about):
-        lines = [f"{report.terminal_table(table)}\n" for table in data.tables]
+        wiring = report.wiring(about)
+        lines = [f"NICs: {NICS[wiring]}\n"] if wiring else []
+        lines += [f"{report.terminal_table(table)}\n" for table in data.tables]
         return lines + [share.sentence() for share in report.shares(data.tables, about)]
 
     def spread(self, data):
         return data.spread()
 
     def title(self, data, about):
-        return f"{' against '.join(about['transports'])}: MPI benchmarks, {about['date']}"
+        names = " against ".join(about["transports"])
+        wiring = report.wiring(about)
+        nics = f", --nic {wiring}" if wiring else ""
+        return f"{names}: MPI benchmarks{nics}, {about['date']}"
 
     def lead(self, data, about):
         return report.lead(about)

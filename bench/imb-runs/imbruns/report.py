@@ -76,14 +76,20 @@ def terminal_table(table):
     return f"{table.title}, {table.unit} (ratios: {_sense(table)})\n{text}"
 
 
-def write_samples(path, done):
+def wiring(about):
+    """What --nic said of the virtual hosts' NICs, or None when nothing was said."""
+    return about.get("shape", {}).get("nic")
+
+
+def write_samples(path, done, about):
     """Every value of every round."""
-    lines = [["round", "transport", *KEY_HEADS, "value", "repetitions"]]
+    lines = [["round", "transport", *KEY_HEADS, "value", "repetitions", "nic"]]
     for one in done:
         for sample in one.result or ():
             lines.append(
                 [one.run.round, one.run.transport, sample.benchmark, sample.processes]
                 + [sample.size, sample.metric, f"{sample.value:g}", sample.repetitions]
+                + [wiring(about) or ""]
             )
     write_csv(path, lines)
 
@@ -92,11 +98,12 @@ def _ratio_text(value):
     return "" if value is None else f"{value:.4f}"
 
 
-def write_medians(path, medians, base):
+def write_medians(path, medians, about):
     """The medians with their range and ratios."""
+    base = about["base"]
     lines = [
         [*KEY_HEADS, "transport", "rounds", "median", "min", "max"]
-        + [f"ratio_to_{base}", "ratio_to_baseline"]
+        + [f"ratio_to_{base}", "ratio_to_baseline", "nic"]
     ]
     for key, found in medians.items():
         for name, one in found.items():
@@ -104,6 +111,7 @@ def write_medians(path, medians, base):
                 [key.benchmark, key.processes, key.size, key.metric, name, one.rounds]
                 + [f"{value:g}" for value in (one.median, one.low, one.high)]
                 + [_ratio_text(ratio_of(found, name, other)) for other in (base, BASELINE)]
+                + [wiring(about) or ""]
             )
     write_csv(path, lines)
 
@@ -114,7 +122,7 @@ def shares(tables, about):
     if "rate" not in shape:
         return []
     spec = LabSpec(**shape)
-    return shaping.shares(tables, parse_rate(spec.rate), spec.mtu, spec.offload)
+    return shaping.shares(tables, parse_rate(spec.rate), spec.mtu, spec.nic != "plain")
 
 
 def _charts(table):

@@ -170,7 +170,7 @@ def test_shares__of_the_largest_messages(data):
 
 def test_shares__only_on_a_shaped_line(data):
     assert report.shares(data.tables, ABOUT) == []
-    shaped = {**ABOUT, "shape": {"rate": "10gbit", "offload": False}}
+    shaped = {**ABOUT, "shape": {"rate": "10gbit", "nic": "plain"}}
     assert len(report.shares(data.tables, shaped)) == 2
 
 
@@ -197,6 +197,19 @@ def test_write_csv__every_sample_and_the_medians(done, tmp_path):
     one = found["PingPong", "1", "time_us", "rawe"]
     assert (one["median"], one["min"], one["max"], one["rounds"]) == ("2", "1.8", "2.4", "3")
     assert (one["ratio_to_tcp"], one["ratio_to_baseline"]) == ("0.5000", "2.0000")
+
+
+def test_write_csv__and_title_name_the_wiring(done, data, tmp_path):
+    cut = {**ABOUT, "shape": {"mtu": None, "nic": "cut"}}
+    driver = ImbDriver()
+    driver.write_csv(tmp_path, Record(done), cut)
+    for file in ("samples.csv", "medians.csv"):
+        assert {row["nic"] for row in rows_of(tmp_path / file)} == {"cut"}
+    assert "--nic cut" in driver.title(data, cut)
+    assert driver.texts(data, cut)[0].startswith("NICs: the sender cuts")
+    driver.write_csv(tmp_path, Record(done), ABOUT)
+    assert {row["nic"] for row in rows_of(tmp_path / "medians.csv")} == {""}
+    assert "--nic" not in driver.title(data, ABOUT)
 
 
 def test_load__is_what_was_written(done, data, tmp_path):

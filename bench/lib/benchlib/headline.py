@@ -11,8 +11,10 @@ PATTERNS = (
     ("imb", "PingPong", (1, 1 << 10, 16 << 10, 256 << 10, 4 << 20), "time_us", ""),
     ("imb", "Isend", (64,), "time_us", ""),
     ("imb", "Uniband", (64, 4 << 10), "messages_per_s", ""),
+    ("cut", "Uniband", (256 << 10, 4 << 20), "mbytes_per_s", ", NICs that cut and merge"),
     ("imb", "Uniband", (256 << 10, 4 << 20), "mbytes_per_s", ""),
     ("offload-off", "Uniband", (256 << 10, 4 << 20), "mbytes_per_s", ", NICs without offloads"),
+    ("mtu9000-cut", "Uniband", (256 << 10,), "mbytes_per_s", ", NICs that cut, MTU 9000"),
     ("mtu9000", "Uniband", (256 << 10,), "mbytes_per_s", ", MTU 9000"),
 )
 TITLES = {

@@ -5,10 +5,12 @@ import argparse
 import shlex
 from pathlib import Path
 
+from rawelab.spec import NIC_KINDS
+
 from . import prepare
 from .transports import SHARED_MEMORY, TRANSPORTS
 
-SHAPE = ("mtu", "topology", "offload", "rate", "loss")
+SHAPE = ("mtu", "topology", "nic", "rate", "loss")
 
 
 def count(text):
@@ -80,7 +82,12 @@ def parser(driver):
     virtual.add_argument("--hosts", type=count, help="default: one for each rank, at most 4")
     virtual.add_argument("--mtu", type=count, help="bytes (default 1500)")
     virtual.add_argument("--topology", choices=("pair", "switch"))
-    virtual.add_argument("--offload", choices=("on", "off"), help="default on")
+    virtual.add_argument(
+        "--nic",
+        choices=NIC_KINDS,
+        help="batches travel whole (default), are cut by the sender and merged by the receiver as "
+        "with real NICs, or there are no offloads at all",
+    )
     virtual.add_argument("--rate", help="line rate, as 1gbit")
     virtual.add_argument("--loss", help="frames lost on each way, as 1%%")
     real = made.add_argument_group("real hosts")
@@ -123,8 +130,6 @@ def parse(driver, argv):
     if SHARED_MEMORY in options.transports and options.hostfile is None and options.hosts != 1:
         made.error(f"{SHARED_MEMORY} reaches ranks of the same host only; use --hosts 1")
     options.shape = {name: getattr(options, name) for name in SHAPE}
-    if options.offload is not None:
-        options.shape["offload"] = options.offload == "on"
     options.rounds = options.rounds or (2 if options.quick else 5)
     options.build = (options.build or prepare.SOURCE / "build").resolve()
     driver.finish(made, options)

@@ -14,6 +14,11 @@ from . import preflight, prepare
 
 TIMEOUT_STATUS = 124
 STOP_SECONDS = 10.0  # what mpirun gets to end in good order
+NICS = {
+    "whole": "batches travel whole, as between virtual NICs",
+    "cut": "the sender cuts batches into frames, the receiver merges frames, as with real NICs",
+    "plain": "no offloads: the sender cuts, nobody merges, the kernel computes checksums",
+}
 ROOT_VARIABLES = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
 
@@ -117,8 +122,7 @@ class LabPlace(Place):
         """The command a person types to repeat a run."""
         words = ["test/lab/lab", "mpirun"]
         for name, value in self.shape.items():
-            shown = ("off", "on")[value] if isinstance(value, bool) else str(value)
-            words += [f"--{name}", shown]
+            words += [f"--{name}", str(value)]
         if self.build is not None:
             words += ["--build", str(self.build)]
         return shlex.join(words + ["--", *arguments])
@@ -130,7 +134,7 @@ class LabPlace(Place):
             ("Hosts", f"{spec.hosts} virtual hosts (network namespaces of this machine)"),
             ("Wiring", {"pair": "two NICs wired directly", "switch": "bridge"}[spec.topology]),
             ("MTU", f"{spec.mtu} bytes"),
-            ("Offloads", "on" if spec.offload else "off"),
+            ("NICs", NICS[spec.nic]),
         ]
         if spec.rate:
             facts.append(("Rate", f"{spec.rate}, queue of a switch port {spec.buffer} bytes"))

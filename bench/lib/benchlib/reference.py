@@ -26,9 +26,11 @@ PARTS = {
     "imb": (IMB, "--suite", "all"),
     "transports": (IMB, "--transports", "tcp,ofi,ucx,rawe", "--benchmarks", "PingPong,Uniband"),
     "switch": (IMB, "--topology", "switch", "--suite", "latency"),
-    "offload-off": (IMB, "--offload", "off", "--suite", "bandwidth"),
+    "cut": (IMB, "--nic", "cut", "--suite", "bandwidth"),
+    "offload-off": (IMB, "--nic", "plain", "--suite", "bandwidth"),
     "mtu9000": (IMB, "--mtu", "9000", "--suite", "bandwidth"),
-    "mtu9000-offload-off": (IMB, "--mtu", "9000", "--offload", "off", "--suite", "bandwidth"),
+    "mtu9000-cut": (IMB, "--mtu", "9000", "--nic", "cut", "--suite", "bandwidth"),
+    "mtu9000-offload-off": (IMB, "--mtu", "9000", "--nic", "plain", "--suite", "bandwidth"),
     "mtu65000": (IMB, "--mtu", "65000", "--suite", "bandwidth"),
     "rate-1gbit": (
         IMB, "--rate", "1gbit", "--topology", "switch", "--benchmarks", "Uniband",

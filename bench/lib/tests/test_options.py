@@ -33,8 +33,8 @@ def test_parse__defaults():
 
 
 def test_parse__a_shape_of_virtual_hosts():
-    found = parse("--mtu", "9000", "--offload", "off", "--transports", "TCP,rawe")
-    assert found.shape["mtu"] == 9000 and found.shape["offload"] is False
+    found = parse("--mtu", "9000", "--nic", "cut", "--transports", "TCP,rawe")
+    assert found.shape["mtu"] == 9000 and found.shape["nic"] == "cut"
     assert found.transports == ["tcp", "rawe"]
 
 

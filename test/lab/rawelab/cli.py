@@ -9,7 +9,7 @@ import sys
 from . import interrupts, launch, record, wire
 from .command import LabError, check_machine
 from .lab import Lab
-from .spec import TOPOLOGIES
+from .spec import NIC_KINDS, TOPOLOGIES
 
 EPILOG = """examples:
   lab mpirun --hosts 4 --mtu 9000 --loss 1% -- -np 4 --mca btl rawe,self ./prog
@@ -18,7 +18,7 @@ EPILOG = """examples:
 
 Each host is called <lab>-h0, <lab>-h1, ... and has the data NICs eth0, eth1, ... and a NIC ctl0 on
 a separate network that mpirun uses for itself. Faults never touch ctl0. Loss drops frames on their
-way into each host; with offloads on, a batch of up to 64 kB counts as one frame. A wire cuts
+way into each host; with --nic whole, a batch of up to 64 kB counts as one frame. A wire cuts
 batches into frames, as cables see them, and treats each by itself; its faults are KEY=VALUE
 with commas: delay=1ms reorder=20%:1ms duplicate=5% corrupt=1% loss=1% burst=0.1%:50ms (or :20,
 frames) blackout=5s (or 50ms/1s, again and again) rate=1gbit buffer=64k mtu=1400 seed=7
@@ -39,9 +39,10 @@ def _add_shape(parser):
     group.add_argument("--mtu", type=int, metavar="BYTES", help="of every data NIC (default 1500)")
     group.add_argument("--nics", type=int, metavar="N", help="data NICs a host (default 1)")
     group.add_argument(
-        "--offload",
-        choices=("on", "off"),
-        help="segmentation and checksum offloads, as if the NICs had them or not (default on)",
+        "--nic",
+        choices=NIC_KINDS,
+        help="whole: batches (TSO, GSO) travel uncut; cut: cut by the sender, merged by the "
+        "receiver (GRO), as with real NICs; plain: no offloads (default whole)",
     )
     group.add_argument("--loss", metavar="PCT", help="frames lost on each way, as 1%%")
     group.add_argument("--rate", metavar="RATE", help="line rate, as 100mbit or 1gbit")
@@ -57,11 +58,8 @@ def _add_shape(parser):
 
 
 def _shape_of(options):
-    names = ("hosts", "topology", "mtu", "nics", "loss", "rate", "buffer", "wire", "name")
-    given = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
-    if options.offload is not None:
-        given["offload"] = options.offload == "on"
-    return given
+    names = ("hosts", "topology", "mtu", "nics", "nic", "loss", "rate", "buffer", "wire", "name")
+    return {name: getattr(options, name) for name in names if getattr(options, name) is not None}
 
 
 def _strip_dashes(words):
@@ -84,7 +82,7 @@ def _print_lab(lab):
     print(
         f"lab {lab.name}: {spec.hosts} hosts, {spec.topology}, MTU {spec.mtu}, "
         f"{spec.nics} NIC{'s' if spec.nics > 1 else ''}, "
-        f"offload {'on' if spec.offload else 'off'}, loss {spec.loss:g}%, rate {spec.rate or '-'}"
+        f"batches {spec.nic}, loss {spec.loss:g}%, rate {spec.rate or '-'}"
     )
     for host in lab.hosts:
         nics = "  ".join(f"{nic.device} {nic.mac} {nic.address}" for nic in host.nics)

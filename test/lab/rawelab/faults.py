@@ -4,28 +4,15 @@
 Frames are dropped by nftables at the ingress of the receiving NIC, behind the virtual cable: the
 sender sees a successful send. The hook sits before every socket bound to an EtherType but
 *behind* those bound to ETH_P_ALL, so a capture on the receiving host still shows a dropped frame.
-A batch (TSO, GSO) counts as one frame: with offloads on, one drop may cost 64 kB.
+A batch (TSO, GSO) that travels whole counts as one frame: one drop may cost 64 kB.
 """
 
 import subprocess
 
 from .command import LabError, in_netns, ip_batch, run
-from .spec import hosts_of, parse_percent, parse_rate, switch_netns
+from .spec import hosts_of, parse_percent, parse_rate, switch_netns, wire_ends
 
 LOSS_STEPS = 100000  # resolution of the random number that decides: 0.001 percent
-OFFLOADS = (
-    "tso",
-    "gso",
-    "gro",
-    "tx",
-    "rx",
-    "sg",
-    "tx-udp-segmentation",
-    "tx-gso-partial",
-    "tx-gso-list",
-    "rx-gro-list",
-    "rx-udp-gro-forwarding",
-)
 
 
 def _nft(host, script):
@@ -99,53 +86,6 @@ def delete_nic(host, nic):
     ip_batch(host.netns, [f"link delete {nic.device}"])
 
 
-def _wire_ends(spec):
-    """(namespace, device, is a switch port) of every end of every data cable."""
-    ends = []
-    for host in hosts_of(spec):
-        for nic in host.nics:
-            ends.append((host.netns, nic.device, False))
-            if spec.topology != "pair":
-                ends.append((switch_netns(spec), nic.port, True))
-    return ends
-
-
-def offload_off(spec):
-    """Switch segmentation and checksum offloads off on both ends of every data cable."""
-    ends = [(netns, device) for netns, device, _ in _wire_ends(spec)]
-    if spec.topology == "switch":
-        # The bridge itself would otherwise still announce what its ports no longer can.
-        ends += [(switch_netns(spec), f"br{nic}") for nic in range(spec.nics)]
-    for netns, device in ends:
-        for feature in OFFLOADS:
-            # A feature that this kernel has fixed or does not know is off already; checked below.
-            in_netns(netns, ["ethtool", "-K", device, feature, "off"], check=False)
-        still_on = offloads_on(netns, device)
-        if still_on:
-            raise LabError(
-                f"offloads {', '.join(still_on)} of {device} in {netns} cannot be switched off on "
-                "this kernel; run the lab without --offload off"
-            )
-
-
-def offloads_on(netns, device):
-    """The offloads that are on and would let frames above the MTU, or unchecked, pass."""
-    wanted = {
-        "tcp-segmentation-offload",
-        "generic-segmentation-offload",
-        "generic-receive-offload",
-        "tx-checksumming",
-        "tx-udp-segmentation",
-    }
-    listing = in_netns(netns, ["ethtool", "-k", device]).stdout
-    on = []
-    for line in listing.splitlines():
-        feature, _, value = line.strip().partition(":")
-        if feature in wanted and value.strip().startswith("on"):
-            on.append(feature)
-    return on
-
-
 def shaping(spec, rate, is_switch_port):
     """The tbf parameters for one end of a cable: (bits per second, burst bytes, limit bytes).
 
@@ -163,7 +103,7 @@ def shaping(spec, rate, is_switch_port):
 
 def set_rate(spec, rate):
     """Shape every NIC and every switch port of the lab to `rate` with tbf; None ends it."""
-    for netns, device, is_switch_port in _wire_ends(spec):
+    for netns, device, is_switch_port in wire_ends(spec):
         if rate is None:
             run(["tc", "-n", netns, "qdisc", "del", "dev", device, "root"], check=False)
             continue

@@ -13,6 +13,11 @@ MTU_MAX = 65535
 HOSTS_MAX = 1000
 NICS_MAX = 16
 TOPOLOGIES = ("pair", "switch", "wire")
+# What the hosts' NICs do with batches (TSO, GSO, UDP segmentation) and received frames:
+# whole: pass batches on as they are, as virtual NICs do; nothing is merged
+# cut: batches leave as frames, and the receiver merges frames (GRO), as real NICs do
+# plain: no offloads at all, checksums included
+NIC_KINDS = ("whole", "cut", "plain")
 # `<name>-h999` must fit the 64 bytes of a host name, `rawe-<name>-h999` a file name.
 NAME_PATTERN = re.compile(r"[a-z][a-z0-9-]{0,30}[a-z0-9]|[a-z]")
 RATE_PATTERN = re.compile(r"(\d+(?:\.\d+)?)(k|m|g)bit", re.IGNORECASE)
@@ -54,7 +59,7 @@ class LabSpec:
     topology: str = None
     mtu: int = 1500
     nics: int = 1  # data NICs a host, beside the control network
-    offload: bool = True
+    nic: str = "whole"  # one of NIC_KINDS
     loss: float = 0.0  # percent of frames lost on their way into each host
     rate: str = None  # line rate of every NIC and switch port
     buffer: int = 128 * 1024  # bytes a switch port can hold when `rate` is set
@@ -89,6 +94,8 @@ class LabSpec:
         self._check_range("nics", self.nics, 1, NICS_MAX)
         self._check_range("mtu", self.mtu, MTU_MIN, MTU_MAX)
         self._check_range("buffer", self.buffer, 2048, 2**30)
+        if self.nic not in NIC_KINDS:
+            raise LabError(f"--nic {self.nic!r} is unknown; choose one of {', '.join(NIC_KINDS)}")
         self.loss = parse_percent(self.loss)
         if self.rate is not None:
             parse_rate(self.rate)
@@ -172,3 +179,14 @@ def hosts_of(spec):
 def switch_netns(spec):
     """Name of the namespace that holds the lab's bridges and its wire."""
     return f"rawe-{spec.name}-sw"
+
+
+def wire_ends(spec):
+    """(namespace, device, is a switch port) of every end of every data cable."""
+    ends = []
+    for host in hosts_of(spec):
+        for nic in host.nics:
+            ends.append((host.netns, nic.device, False))
+            if spec.topology != "pair":
+                ends.append((switch_netns(spec), nic.port, True))
+    return ends

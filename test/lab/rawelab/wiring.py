@@ -20,7 +20,7 @@ import os
 import signal
 import time
 
-from . import faults, wire
+from . import faults, offloads, wire
 from .command import LabError, in_netns, ip_batch, run
 from .spec import hosts_of, switch_netns
 
@@ -145,8 +145,7 @@ def build(spec, lock_path, directory, build_directory):
     if spec.topology == "wire":
         nics = [nic for host in hosts for nic in host.nics]
         wire_process = wire.start(spec, nics, switch, directory, build_directory)
-    if not spec.offload:
-        faults.offload_off(spec)
+    offloads.apply(spec)
     if spec.rate is not None:
         faults.set_rate(spec, spec.rate)
     if spec.loss > 0:

@@ -173,7 +173,7 @@ def state(lab):
 
 
 def test_a_host_is_looked_at_and_not_changed(make_lab, tmp_path):
-    lab = make_lab(hosts=2, offload=False)
+    lab = make_lab(hosts=2, nic="plain")
     # Tools that note how they were called, in front of the true ones.
     log = tmp_path / "log"
     for tool in ("ip", "ethtool", "tc"):

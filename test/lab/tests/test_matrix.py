@@ -57,11 +57,11 @@ def test_processes_are_spawned_on_one_host(make_lab, build, verify):
 
 
 @pytest.mark.parametrize("topology", ["pair", "switch"])
-@pytest.mark.parametrize("offload", [True, False], ids=["offload", "plain"])
+@pytest.mark.parametrize("nic", ["whole", "cut", "plain"])
 def test_every_byte_arrives_with_and_without_offloads_and_switch(
-    make_lab, build, verify, topology, offload
+    make_lab, build, verify, topology, nic
 ):
-    lab = make_lab(hosts=2, topology=topology, offload=offload)
+    lab = make_lab(hosts=2, topology=topology, nic=nic)
     verify_over_rawe(lab, build, verify, 2, EFFORT, HANG_SECONDS)
 
 

@@ -7,7 +7,7 @@ import time
 import pytest
 from conftest import ETHERTYPE
 
-from rawelab import LabError, LabSpec, faults
+from rawelab import LabError, LabSpec
 from rawelab.spec import parse_percent, parse_rate
 
 SEND_FRAMES = """
@@ -96,19 +96,6 @@ def test_mtu_passes_and_no_more(make_lab, topology, mtu):
     headers = 28  # IPv4 and ICMP
     assert ping(lab, 0, address, "-M", "do", "-s", str(mtu - headers)).returncode == 0
     assert ping(lab, 0, address, "-M", "do", "-s", str(mtu - headers + 1)).returncode != 0
-
-
-def test_offloads_are_off_on_hosts_and_switch(make_lab):
-    lab = make_lab(hosts=3, offload=False)
-    switch = lab.namespaces[-1]
-    for host in lab.hosts:
-        assert faults.offloads_on(host.netns, "eth0") == []
-        assert faults.offloads_on(switch, host.nics[0].port) == []
-
-
-def test_offloads_are_on_by_default(make_lab):
-    lab = make_lab(hosts=2)
-    assert "tcp-segmentation-offload" in faults.offloads_on(lab.hosts[0].netns, "eth0")
 
 
 def test_loss_drops_about_its_share_each_way(make_lab):

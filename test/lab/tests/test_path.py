@@ -51,7 +51,7 @@ def test_a_lowered_mtu_is_found_out_and_the_job_goes_on(
     make_lab, build, endless, tmp_path, batches
 ):
     # Without offloads the kernel cuts batches, and drops the pieces that are too long.
-    lab = make_lab(hosts=2, offload=False)
+    lab = make_lab(hosts=2, nic="plain")
     end_file = tmp_path / "end"
     options = ("--mca", "btl_rawe_batches", batches, *IMPATIENT)
     job = Job(lab, build, ["-np", 2, *RAWE, *options, endless, "until", end_file])

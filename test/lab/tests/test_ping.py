@@ -142,7 +142,7 @@ def test_frames_get_lost(make_lab, ping):
 
 
 def test_batches_are_not_offered(make_lab, ping):
-    lab = make_lab(hosts=2, offload=False)
+    lab = make_lab(hosts=2, nic="plain")
     listener = Listener(lab, ping, 1, "-i", "eth0")
     said, status = ask(lab, ping, "-i", "eth0", "-c", 3, lab.nic(1).mac)
     assert status == 0, said

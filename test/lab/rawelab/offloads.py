@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Makes a lab's NICs whole, cut or plain: who cuts batches into frames, and who merges frames.
+
+A veth pair passes a batch on as it is: no frame of the wire's length ever exists. Real NICs cut it,
+and the kernel of the receiving host merges the frames again before any socket sees them (GRO).
+Cut NICs do the same: the kernel cuts in front of the veth, whose far end runs GRO, which on veth
+needs Linux 5.13. So do the ports of a switch: it would pass frames on one by one, and a veth merges
+only what arrives at once.
+"""
+
+from .command import LabError, in_netns
+from .spec import switch_netns, wire_ends
+
+CUTTING = ("tso", "gso", "tx-udp-segmentation", "tx-gso-partial", "tx-gso-list")
+MERGING = ("gro", "rx-gro-list", "rx-udp-gro-forwarding")
+CHECKSUMS = ("tx", "rx", "sg")
+# What must be off, by ethtool's long names, for nothing above the MTU to pass.
+CUTTING_NAMES = frozenset(
+    ("tcp-segmentation-offload", "generic-segmentation-offload", "tx-udp-segmentation")
+)
+GRO_NAME = "generic-receive-offload"
+OTHER_NAMES = frozenset((GRO_NAME, "tx-checksumming"))
+
+
+def active(netns, device):
+    """Those of the offloads above that are on, by ethtool's long names."""
+    listing = in_netns(netns, ["ethtool", "-k", device]).stdout
+    on = set()
+    for line in listing.splitlines():
+        feature, _, value = line.strip().partition(":")
+        if feature in CUTTING_NAMES | OTHER_NAMES and value.strip().startswith("on"):
+            on.add(feature)
+    return on
+
+
+def _switch(netns, device, features, value):
+    for feature in features:
+        # A feature that this kernel has fixed or does not know stays as it is: checked afterwards.
+        in_netns(netns, ["ethtool", "-K", device, feature, value], check=False)
+
+
+def _refuse(spec, netns, device, what):
+    raise LabError(
+        f"{device} in {netns}: {what} on this kernel; run the lab without --nic {spec.nic}"
+    )
+
+
+def _plain(spec):
+    ends = [(netns, device) for netns, device, _ in wire_ends(spec)]
+    if spec.topology == "switch":
+        # The bridge itself would otherwise still announce what its ports no longer can.
+        ends += [(switch_netns(spec), f"br{nic}") for nic in range(spec.nics)]
+    for netns, device in ends:
+        _switch(netns, device, CUTTING + MERGING + CHECKSUMS, "off")
+        still_on = active(netns, device)
+        if still_on:
+            _refuse(spec, netns, device, f"{', '.join(sorted(still_on))} cannot be switched off")
+
+
+def _cut(spec):
+    for netns, device, _ in wire_ends(spec):
+        _switch(netns, device, CUTTING, "off")
+        # UDP is merged only where somebody asked for it, as on real NICs.
+        _switch(netns, device, ("gro",), "on")
+        on = active(netns, device)
+        if on & CUTTING_NAMES:
+            names = ", ".join(sorted(on & CUTTING_NAMES))
+            _refuse(spec, netns, device, f"{names} cannot be switched off")
+        if GRO_NAME not in on:
+            _refuse(spec, netns, device, f"{GRO_NAME} cannot be switched on")
+
+
+def apply(spec):
+    """Set the offloads of all data NICs and switch ports as `spec.nic` says."""
+    if spec.nic == "plain":
+        _plain(spec)
+    elif spec.nic == "cut":
+        _cut(spec)
