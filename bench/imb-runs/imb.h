@@ -7,7 +7,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define IMB_WINDOW 64             /* non-blocking messages in flight in Uniband and Biband */
+#define IMB_WINDOW 64  /* non-blocking messages in flight in Uniband and Biband */
+#define IMB_BUFFERS 64 /* that UnibandCold and BibandCold receive into */
+#define IMB_BUFFERS_MAX 4096
 #define IMB_WARMUP 5              /* iterations that estimate the time of one */
 #define IMB_CHECK_ROUNDS 3        /* extra iterations with fresh contents under -check */
 #define IMB_ELEMENT sizeof(float) /* reductions work on MPI_FLOAT with MPI_SUM, as IMB's do */
@@ -28,7 +30,8 @@ struct imb_run {
     int rank;
     int size;
     size_t bytes;  /* message size as printed in #bytes */
-    size_t stride; /* distance of a window's messages in the buffers; 0: all share one place */
+    size_t stride; /* distance of a window's messages in the send buffer; 0: all share one place */
+    int buffers;   /* that a window's messages are received into, one after the other */
     int root;      /* root of this iteration */
     int round;     /* changes the contents under -check */
     int iteration; /* number of the timed iteration */
@@ -54,6 +57,7 @@ struct imb_benchmark {
     bool reduction;  /* message sizes are multiples of IMB_ELEMENT */
     int legs;        /* one iteration's time is divided by this: 2 for a round trip */
     int traffic;     /* messages that one iteration counts in Mbytes/sec */
+    bool cold;       /* receives into -receive_buffers places, not into one */
     bool caller;     /* only rank 0's time counts: how long a call keeps it */
     /* Called once behind the iterations; their time includes it unless `caller`. May be NULL. */
     void (*finish)(struct imb_run *run);
@@ -70,6 +74,7 @@ struct imb_options {
     double volume_bytes; /* most bytes sent by one rank for one size */
     double seconds;      /* most time for one size */
     double memory_bytes; /* most buffer memory of one rank */
+    int receive_buffers; /* of UnibandCold and BibandCold */
     int npmin;
     int msglog_min;
     int msglog_max;

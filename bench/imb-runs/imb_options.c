@@ -21,6 +21,7 @@ static const char imb_help[] =
     "  -npmin P          start with P ranks, then twice as many up to all (2)\n"
     "  -multi 0          run as many groups as there are ranks for at once, report the slowest\n"
     "  -mem G            most buffer memory of a rank in GB (1)\n"
+    "  -receive_buffers N  buffers that UnibandCold and BibandCold receive into in turn (64)\n"
     "  -sync on|off      synchronize ranks between calls of a collective (on)\n"
     "  -root_shift on|off  another root for each call of a collective (off)\n"
     "  -iter_policy NAME accepted for IMB's sake; repetitions always adapt to -iter and -time\n"
@@ -28,9 +29,10 @@ static const char imb_help[] =
     "  -list             list the benchmarks\n"
     "  -help             this text\n"
     "\n"
-    "Without a name all benchmarks run. Uniband and Biband keep 64 messages in flight; Isend\n"
-    "and SendCall time the call alone; Mp... are MPBench's, CacheHot and CacheCold GAMMA's\n"
-    "ping-pong in warm memory and in memory that is in no cache.\n";
+    "Without a name all benchmarks run. Uniband and Biband keep 64 messages in flight and\n"
+    "receive them into one buffer, UnibandCold and BibandCold into several; Isend and SendCall\n"
+    "time the call alone; Mp... are MPBench's, CacheHot and CacheCold GAMMA's ping-pong in warm\n"
+    "memory and in memory that is in no cache.\n";
 
 const struct imb_benchmark *imb_benchmark_find(const char *name)
 {
@@ -204,6 +206,8 @@ static int parse_valued(struct imb_options *options, const char *name, const cha
     } else if (strcmp(name, "-mem") == 0) {
         good = parse_positive(value, &number);
         options->memory_bytes = number * 1e9;
+    } else if (strcmp(name, "-receive_buffers") == 0) {
+        good = parse_whole(value, 2, IMB_BUFFERS_MAX, &options->receive_buffers);
     } else if (strcmp(name, "-sync") == 0) {
         good = parse_switch(value, &options->sync);
     } else if (strcmp(name, "-root_shift") == 0) {
@@ -224,6 +228,7 @@ bool imb_options_parse(struct imb_options *options, int argc, char **argv, int r
                                     .volume_bytes = 40e6,
                                     .seconds = 10,
                                     .memory_bytes = 1e9,
+                                    .receive_buffers = IMB_BUFFERS,
                                     .npmin = 2,
                                     .msglog_max = 22,
                                     .sync = true};

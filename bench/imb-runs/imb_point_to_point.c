@@ -6,6 +6,7 @@
 
 #define TAG_DATA 1
 #define TAG_REPLY 2
+#define LINE_BYTES 64 /* of a cache */
 
 static void space_one(struct imb_run *run, size_t *send, size_t *receive)
 {
@@ -19,10 +20,17 @@ static void space_two(struct imb_run *run, size_t *send, size_t *receive)
     *receive = 2 * run->bytes;
 }
 
+/* Where message `i` of a window is received in iteration `turn`. The buffers share no cache line. */
+static size_t window_place(const struct imb_run *run, size_t turn, int i)
+{
+    size_t stride = (run->bytes + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
+    return (turn * IMB_WINDOW + (size_t)i) % (size_t)run->buffers * stride;
+}
+
 static void space_window(struct imb_run *run, size_t *send, size_t *receive)
 {
     *send = run->bytes + (IMB_WINDOW - 1) * run->stride;
-    *receive = *send;
+    *receive = window_place(run, 0, run->buffers - 1) + run->bytes;
 }
 
 static void fill_one(struct imb_run *run)
@@ -157,8 +165,8 @@ static int window_send(struct imb_run *run, int first)
 static int window_receive(struct imb_run *run, int first)
 {
     for (int i = 0; i < IMB_WINDOW; i++) {
-        MPI_Irecv(run->receive + (size_t)i * run->stride, (int)run->bytes, MPI_BYTE, half_peer(run),
-                  TAG_DATA, run->comm, &run->requests[first + i]);
+        MPI_Irecv(run->receive + window_place(run, run->turn, i), (int)run->bytes, MPI_BYTE,
+                  half_peer(run), TAG_DATA, run->comm, &run->requests[first + i]);
     }
     return first + IMB_WINDOW;
 }
@@ -206,7 +214,7 @@ static size_t verify_window(const struct imb_run *run)
 {
     size_t wrong = 0;
     for (int i = 0; i < IMB_WINDOW; i++) {
-        wrong += imb_pattern_compare(run->receive + (size_t)i * run->stride, run->bytes,
+        wrong += imb_pattern_compare(run->receive + window_place(run, run->turn - 1, i), run->bytes,
                                      half_peer(run), i, run->round);
     }
     return wrong;
@@ -278,14 +286,13 @@ static void reply_once(struct imb_run *run)
 /* --- CacheCold: a ping-pong in which each message leaves from and arrives in memory that is in no
  * cache. Both buffers are larger than the caches, and each iteration uses the next place in them. */
 
-#define COLD_LINE_BYTES 64
-#define COLD_GAP_BYTES (4096 + COLD_LINE_BYTES) /* what the processor fetches ahead stays unused */
+#define COLD_GAP_BYTES (4096 + LINE_BYTES) /* what the processor fetches ahead stays unused */
 #define COLD_LEAST_BYTES ((size_t)32 << 20)
 #define COLD_MOST_BYTES ((size_t)256 << 20)
 
 static size_t cold_stride(const struct imb_run *run)
 {
-    return (run->bytes + COLD_GAP_BYTES) / COLD_LINE_BYTES * COLD_LINE_BYTES;
+    return (run->bytes + COLD_GAP_BYTES) / LINE_BYTES * LINE_BYTES;
 }
 
 static void space_cold(struct imb_run *run, size_t *send, size_t *receive)
@@ -373,6 +380,26 @@ const struct imb_benchmark imb_point_to_point[] = {
      .even = true,
      .legs = 1,
      .traffic = 2 * IMB_WINDOW,
+     .space = space_window,
+     .iterate = two_way_band,
+     .fill = fill_window,
+     .verify = verify_window},
+    {.name = "UnibandCold",
+     .layout = IMB_LAYOUT_RATE,
+     .even = true,
+     .legs = 1,
+     .traffic = IMB_WINDOW,
+     .cold = true,
+     .space = space_window,
+     .iterate = one_way_band,
+     .fill = fill_window,
+     .verify = verify_one_way_window},
+    {.name = "BibandCold",
+     .layout = IMB_LAYOUT_RATE,
+     .even = true,
+     .legs = 1,
+     .traffic = 2 * IMB_WINDOW,
+     .cold = true,
      .space = space_window,
      .iterate = two_way_band,
      .fill = fill_window,

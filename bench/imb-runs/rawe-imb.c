@@ -133,7 +133,12 @@ static double run_size(const struct imb_benchmark *benchmark, const struct imb_o
     int active_size;
     MPI_Comm_rank(active, &active_rank);
     MPI_Comm_size(active, &active_size);
-    run->stride = options->check && benchmark->layout == IMB_LAYOUT_RATE ? run->bytes : 0;
+    run->stride = 0;
+    run->buffers = benchmark->cold ? options->receive_buffers : 1;
+    if (options->check && benchmark->layout == IMB_LAYOUT_RATE) {
+        run->stride = run->bytes;
+        run->buffers = run->buffers < IMB_WINDOW ? IMB_WINDOW : run->buffers;
+    }
     benchmark->space(run, &send_bytes, &receive_bytes);
     double needed = (double)send_bytes + (double)receive_bytes;
     int ready = needed <= options->memory_bytes &&

@@ -21,6 +21,7 @@ ALL_RANKS = (2, 4, 8)  # of suite all
 # IMB-MPI1 repeats a size until 40 MB have moved, whatever -time says, but drops the remaining sizes
 # when all it has measured took longer than -time for each: so it gets time enough.
 IMB_SECONDS = 1.0
+BUFFERS_MOST = 4096  # of rawe-imb
 PROGRAMS = {
     "own": "imb-runs/rawe-imb",
     "pingpong": "baseline/baseline-pingpong",
@@ -68,6 +69,13 @@ def _msglog(text):
     return int(match.group(1) or 0), int(match.group(2))
 
 
+def _buffers(text):
+    number = count(text)
+    if not 2 <= number <= BUFFERS_MOST:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 2 to {BUFFERS_MOST}")
+    return number
+
+
 def _hosts_in(hostfile):
     lines = hostfile.read_text(encoding="utf-8").splitlines()
     return max(2, len([line for line in lines if line.split("#")[0].strip()]))
@@ -104,6 +112,7 @@ class ImbDriver(Driver):
     contents = False  # the overview links to all sections
 
     def __init__(self):
+        self.receive_buffers = None
         self.programs = {}  # name -> path; imb: the real one where there is one
 
     def add_options(self, parser):
@@ -113,6 +122,8 @@ class ImbDriver(Driver):
         add("--msglog", type=_msglog, metavar="LOW:HIGH", help="sizes 0, 2^LOW..2^HIGH")
         add("--time", type=seconds, help="most seconds for a size (default 0.02; with --rate 1)")
         add("--iterations", type=count, help="most repetitions of a size (default 1000)")
+        text = "streams also into N buffers in turn, where one is the rule"
+        add("--receive-buffers", type=_buffers, metavar="N", help=text)
         add("--check", action="store_true", help="rawe-imb verifies contents")
         add("--no-baseline", dest="baseline", action="store_false", help="do not run the baseline")
 
@@ -125,6 +136,9 @@ class ImbDriver(Driver):
         wanted = bool(options.benchmarks or options.suite != "collectives")
         options.baseline = options.baseline and wanted
         options.parts = suites.parts_of(options.suite, options.benchmarks or (), options.msglog)
+        if options.receive_buffers:
+            options.parts = suites.with_cold(options.parts)
+        self.receive_buffers = options.receive_buffers
         options.cases = [Case("all", "", *group) for group in options.groups]
         options.left_out = []
 
@@ -139,7 +153,11 @@ class ImbDriver(Driver):
         return []
 
     def facts(self):
-        return [("Benchmark", Path(self.programs["imb"]).name)]
+        found = [("Benchmark", Path(self.programs["imb"]).name)]
+        if self.receive_buffers:
+            text = f"1 (Uniband, Biband); {self.receive_buffers} (UnibandCold, BibandCold)"
+            found.append(("Receive buffers", text))
+        return found
 
     def plan(self, options, interface):
         """Group by group: transports alternate within each part. What takes two ranks whatever
@@ -179,9 +197,11 @@ class ImbDriver(Driver):
         calls = []
         for program, names in groups:
             limit = options.time if program == own else max(options.time, IMB_SECONDS)
-            check = ["-check"] if options.check and program == own else []
+            cold = options.receive_buffers and set(names) & set(suites.COLD.values())
+            extra = ["-receive_buffers", str(options.receive_buffers)] if cold else []
+            extra += ["-check"] if options.check and program == own else []
             if names:
-                calls.append([str(program), *common, "-time", str(limit), *check, *names])
+                calls.append([str(program), *common, "-time", str(limit), *extra, *names])
         return calls
 
     def _baseline_runs(self, options, number, interface, hosts):

@@ -109,8 +109,9 @@ def parse_baseline(text):
             offer("PingPong", int(fields["bytes"]), "time_us", float(fields["median_us"]), min)
         elif line.startswith("baseline stream ") and fields.get("window") == "credit":
             size = int(fields["bytes"])
-            offer("Uniband", size, "mbytes_per_s", float(fields["mbytes_per_s"]), max)
-            offer("Uniband", size, "messages_per_s", float(fields["messages_per_s"]), max)
+            for name in ("Uniband", "UnibandCold"):
+                offer(name, size, "mbytes_per_s", float(fields["mbytes_per_s"]), max)
+                offer(name, size, "messages_per_s", float(fields["messages_per_s"]), max)
             if size <= largest_frame:
                 # One send() call; a larger message takes several, which MPI_Isend need not make.
                 offer("Isend", size, "time_us", float(fields["send_us"]), min)

@@ -13,6 +13,8 @@ POINT_TO_POINT = (
     "Exchange",
     "Uniband",
     "Biband",
+    "UnibandCold",
+    "BibandCold",
     "Isend",
 )
 IMB_COLLECTIVES = (
@@ -37,7 +39,9 @@ MPBENCH_COLLECTIVES = ("MpBroadcast", "MpReduce", "MpAllreduce", "MpAlltoall")
 SEEDS = (*MPBENCH, *MPBENCH_COLLECTIVES, "CacheHot", "CacheCold", "SendCall")
 COLLECTIVES = IMB_COLLECTIVES + MPBENCH_COLLECTIVES
 BENCHMARKS = POINT_TO_POINT + IMB_COLLECTIVES + SEEDS
-OWN_ONLY = ("Isend", *SEEDS)  # IMB-MPI1 has no such benchmarks
+# The streams, and the same received into several buffers instead of one.
+COLD = {"Uniband": "UnibandCold", "Biband": "BibandCold"}
+OWN_ONLY = (*COLD.values(), "Isend", *SEEDS)  # IMB-MPI1 has no such benchmarks
 # These run on two ranks, however many there are.
 PAIRS = (
     *(name for name in POINT_TO_POINT if name.startswith("Ping")),
@@ -123,6 +127,17 @@ def parts_of(suite, benchmarks=(), msglog=None):
         for part in parts
         if part.benchmarks
     ]
+
+
+def with_cold(parts):
+    """The parts, each stream followed by its cold form."""
+    found = []
+    for part in parts:
+        names = [
+            one for name in part.benchmarks for one in (name, COLD.get(name)) if one is not None
+        ]
+        found.append(Part(part.name, tuple(dict.fromkeys(names)), part.low, part.high))
+    return found
 
 
 def parts_for(parts, with_pairs):

@@ -12,7 +12,7 @@ from benchlib.transports import BASELINE
 from . import suites
 
 FLOAT_BYTES = 4
-RATE_BELOW = 1024  # bytes; Uniband and Biband are messages per second below, bandwidth from here on
+RATE_BELOW = 1024  # bytes; streams are messages per second below, bandwidth from here on
 TITLES = {
     "PingPong": "PingPong: half the round trip",
     "PingPing": "PingPing: both send at once",
@@ -32,7 +32,7 @@ TITLES = {
     "CacheCold": "GAMMA: ping-pong in memory that is in no cache, half the round trip",
     "Barrier": "Barrier",
 }
-WINDOWED = ("Uniband", "Biband")
+WINDOWED = (*suites.COLD, *suites.COLD.values())
 BANDWIDTHS = ("MpBandwidth", "MpBidirectional")
 ALIKE = 0.005  # a ratio this close to 1 is neither faster nor slower
 UNITS = {"time_us": "µs", "mbytes_per_s": "MB/s", "messages_per_s": "messages/s"}
@@ -140,7 +140,8 @@ class Table:
         """Title without unit."""
         name = TITLES.get(self.benchmark, self.benchmark)
         if self.benchmark in WINDOWED:
-            way = "one way" if self.benchmark == "Uniband" else "both ways"
+            way = "one way" if self.benchmark.startswith("Uni") else "both ways"
+            way += ", several receive buffers" if self.benchmark in suites.COLD.values() else ""
             kind = "message rate" if self.metric == "messages_per_s" else "bandwidth"
             name = f"{self.benchmark}: {kind} {way}, 64 messages in flight"
         return f"{name}, {self.processes} ranks"

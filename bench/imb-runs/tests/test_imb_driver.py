@@ -74,6 +74,7 @@ def test_parse__benchmarks_in_any_case():
         (["--benchmarks", "pong"], "no benchmark is called 'pong'"),
         (["--msglog", "9:3"], "is not LOW:HIGH"),
         (["--np", "1"], "no partner"),
+        (["--receive-buffers", "1"], "not a number from 2 to 4096"),
         (["--np", "2", "--hosts", "4"], "idle"),
     ],
 )
@@ -114,6 +115,16 @@ def test_plan__real_imb_has_the_time_for_all_sizes_and_no_check():
         checks.setdefault(real, set()).add("-check" in words)
     assert given == {True: {IMB_SECONDS}, False: {0.1}}
     assert checks == {True: {False}, False: {True}}
+
+
+def test_plan__receive_buffers_add_the_cold_streams():
+    argv = ["--suite", "bandwidth", "--transports", "tcp", "--no-baseline", "--rounds", "1"]
+    streams, latency = (words_of(run) for run in plan(*argv, "--receive-buffers", "32"))
+    assert streams[-4:] == ["Uniband", "UnibandCold", "Biband", "BibandCold"]
+    assert streams[streams.index("-receive_buffers") + 1] == "32"
+    assert "-receive_buffers" not in latency
+    streams, latency = (words_of(run) for run in plan(*argv))
+    assert streams[-2:] == ["Uniband", "Biband"] and "-receive_buffers" not in streams
 
 
 def test_plan__interface_reaches_every_program():

@@ -78,6 +78,7 @@ def test_parse_baseline__the_faster_way_wins(sample_output):
     samples = output.parse_baseline(sample_output("baseline.txt"))
     assert values(samples, "PingPong") == {(1, "time_us"): 1.202, (65536, "time_us"): 10.726}
     assert values(samples, "Uniband")[4096, "mbytes_per_s"] == 779.93
+    assert values(samples, "UnibandCold") == values(samples, "Uniband")
 
 
 def test_parse_baseline__streams_without_credit_do_not_count(sample_output):
