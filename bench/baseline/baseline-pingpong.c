@@ -71,7 +71,7 @@ static void initiate(struct baseline_link *link, const struct baseline_options *
                                      .value = BASELINE_PINGPONG};
     struct baseline_frame reply;
     struct baseline_inbox inbox = {0};
-    uint8_t *message = baseline_buffer_new(length);
+    uint8_t *message = baseline_pattern_new(length);
     uint8_t *buffer = baseline_buffer_new(length);
     uint64_t pieces = 0;
     int count = 0;
@@ -108,7 +108,8 @@ static void initiate(struct baseline_link *link, const struct baseline_options *
         printf(" min_us=%.3f median_us=%.3f mean_us=%.3f", samples[0] * 1e6,
                samples[count / 2] * 1e6, sum / count * 1e6);
     }
-    printf(" lost=%d\n", lost);
+    uint32_t wrong = lost > 0 ? 0 : reply.offset + baseline_pattern_wrong(buffer, length);
+    printf(" lost=%d wrong=%u\n", lost, wrong);
     fflush(stdout);
     free(message);
     free(buffer);
@@ -122,7 +123,7 @@ static void answer(struct baseline_link *link, const struct baseline_options *op
     uint32_t length = start->length;
     struct baseline_frame frame;
     struct baseline_inbox inbox = {0};
-    uint8_t *message = baseline_buffer_new(length);
+    uint8_t *message = baseline_pattern_new(length);
     uint8_t *buffer = baseline_buffer_new(length);
     uint64_t pieces = 0;
     bool done;
@@ -134,7 +135,8 @@ static void answer(struct baseline_link *link, const struct baseline_options *op
         } else if (type == BASELINE_START && frame.number == start->number) {
             baseline_peer_answer(link, BASELINE_STARTED, start->number, 0);
         } else if (type == BASELINE_END && frame.number == start->number) {
-            baseline_peer_ended(link, start->number, inbox.bytes);
+            baseline_peer_ended(link, start->number, inbox.bytes,
+                                baseline_pattern_wrong(buffer, length));
             break;
         }
         if (type != 0) {
@@ -165,9 +167,7 @@ int main(int argc, char **argv)
         return status;
     }
     baseline_link_open(&link, &options);
-    if (options.gso) {
-        baseline_gso_open(&link);
-    }
+    baseline_ways_open(&link, &options);
     baseline_peer_find(&link, &options);
     if (link.initiator) {
         double *samples = calloc(SAMPLES_MAX, sizeof(double));
@@ -176,13 +176,13 @@ int main(int argc, char **argv)
             fprintf(stderr, "baseline: no memory for %d samples\n", SAMPLES_MAX);
             return 1;
         }
-        printf("baseline link interface=%s mtu=%d gso=%d\n", link.name, link.mtu, link.gso_fd >= 0);
+        printf("baseline link interface=%s mtu=%d\n", link.name, link.mtu);
         for (int i = 0; i < options.size_count; i++) {
-            if (options.frames) {
-                initiate(&link, &options, BASELINE_FRAMES, ++test, options.sizes[i], samples);
-            }
-            if (options.gso && link.gso_fd >= 0) {
-                initiate(&link, &options, BASELINE_GSO, ++test, options.sizes[i], samples);
+            for (int way = BASELINE_FRAMES; way < BASELINE_WAYS; way++) {
+                if (baseline_way_usable(&link, &options, (enum baseline_way)way)) {
+                    initiate(&link, &options, (enum baseline_way)way, ++test, options.sizes[i],
+                             samples);
+                }
             }
         }
         baseline_peer_bye(&link);

@@ -27,10 +27,10 @@ struct flow {
  * software, the kernel's backlog of 1000 frames loses. */
 static uint64_t window_pieces(const struct baseline_link *link, enum baseline_way way)
 {
-    uint32_t payload = way == BASELINE_GSO ? link->segment_payload : link->frame_payload;
-    uint64_t window = WINDOW_BYTES / payload;
-    uint64_t least = way == BASELINE_GSO ? 2 * (uint64_t)link->segments_max : 16;
-    uint64_t most = way == BASELINE_GSO ? 512 : link->slot_count / 2;
+    bool batches = way != BASELINE_FRAMES;
+    uint64_t window = WINDOW_BYTES / link->ways[way].payload;
+    uint64_t least = batches ? 2 * (uint64_t)link->ways[way].pieces_max : 16;
+    uint64_t most = batches ? 512 : link->slot_count / 2;
     if (window < least) {
         window = least;
     }
@@ -39,8 +39,7 @@ static uint64_t window_pieces(const struct baseline_link *link, enum baseline_wa
 
 static uint32_t pieces_of(const struct baseline_link *link, enum baseline_way way, uint32_t length)
 {
-    uint32_t payload = way == BASELINE_GSO ? link->segment_payload : link->frame_payload;
-    return (length + payload - 1) / payload;
+    return (length + link->ways[way].payload - 1) / link->ways[way].payload;
 }
 
 /* Asks the receiver how far it is; reports how many pieces were sent, and the window. */
@@ -123,7 +122,7 @@ static void initiate(struct baseline_link *link, const struct baseline_options *
                                      .value =
                                          flow != NULL ? BASELINE_STREAM_CREDIT : BASELINE_STREAM};
     struct baseline_frame reply;
-    uint8_t *message = baseline_buffer_new(length);
+    uint8_t *message = baseline_pattern_new(length);
     struct baseline_frame cursor = {.type = BASELINE_DATA};
     double elapsed = 0;
     int batches = 0;
@@ -159,24 +158,23 @@ static void initiate(struct baseline_link *link, const struct baseline_options *
     baseline_peer_request(link, options, &request, BASELINE_ENDED, &reply);
     qsort(batch_s, (size_t)batches, sizeof(double), compare_doubles);
     double sent_bytes = (double)cursor.number * length;
+    bool lossless = reply.value == (uint64_t)cursor.number * length;
     printf("baseline stream way=%s window=%s bytes=%u messages=%u mbytes_per_s=%.2f "
-           "messages_per_s=%.0f send_us=%.3f received=%.4f\n",
+           "messages_per_s=%.0f send_us=%.3f received=%.4f wrong=%u\n",
            baseline_way_name(way), flow != NULL ? "credit" : "unlimited", length, cursor.number,
            (double)reply.value / elapsed / 1e6, (double)reply.value / length / elapsed,
-           batch_s[batches / 2] / batch * 1e6, (double)reply.value / sent_bytes);
+           batch_s[batches / 2] / batch * 1e6, (double)reply.value / sent_bytes,
+           lossless ? reply.offset : 0);
     fflush(stdout);
     free(message);
 }
 
 /* Tells a credit for all that was sent before the probe: what has not arrived by now is lost.
  * Returns it. */
-static uint64_t answer_probe(struct baseline_link *link, enum baseline_way way,
-                             struct baseline_inbox *inbox, const struct baseline_frame *probe)
+static uint64_t answer_probe(struct baseline_link *link, struct baseline_inbox *inbox,
+                             const struct baseline_frame *probe, uint64_t late_bytes)
 {
     struct baseline_frame credit = {.type = BASELINE_CREDIT};
-    /* GSO batches come through another queue: the last ones may still lie there. */
-    uint64_t late_bytes = way == BASELINE_GSO ? baseline_gso_drain(link) : 0;
-    inbox->bytes += late_bytes;
     credit.offset = probe->value > inbox->pieces && late_bytes == 0;
     if (probe->value > inbox->pieces) {
         inbox->pieces = probe->value;
@@ -204,16 +202,16 @@ static void answer(struct baseline_link *link, const struct baseline_options *op
         int type = baseline_message_poll(link, way, &inbox, buffer, length, &frame, &done);
         if (type == BASELINE_PROBE) {
             quarter = frame.length / 4;
-            told = answer_probe(link, way, &inbox, &frame);
+            /* Batches come through another queue: the last ones may still lie there. */
+            uint64_t late_bytes = baseline_batches_poll(link, way, &inbox, buffer, length);
+            told = answer_probe(link, &inbox, &frame, late_bytes);
         } else if (has_credit && type != 0 && inbox.pieces - told >= quarter) {
             told = inbox.pieces;
             baseline_peer_answer(link, BASELINE_CREDIT, 0, told);
         } else if (type == BASELINE_START && frame.number == start->number) {
             baseline_peer_answer(link, BASELINE_STARTED, start->number, 0);
         } else if (type == BASELINE_END && frame.number == start->number) {
-            if (way == BASELINE_GSO) {
-                inbox.bytes += baseline_gso_drain(link);
-            }
+            baseline_batches_poll(link, way, &inbox, buffer, length);
             break;
         }
         if (type != 0) {
@@ -227,7 +225,7 @@ static void answer(struct baseline_link *link, const struct baseline_options *op
             sched_yield();
         }
     }
-    baseline_peer_ended(link, start->number, inbox.bytes);
+    baseline_peer_ended(link, start->number, inbox.bytes, baseline_pattern_wrong(buffer, length));
     free(buffer);
 }
 
@@ -244,26 +242,24 @@ int main(int argc, char **argv)
         return status;
     }
     baseline_link_open(&link, &options);
-    if (options.gso) {
-        baseline_gso_open(&link);
-    }
+    baseline_ways_open(&link, &options);
     baseline_peer_find(&link, &options);
     if (link.initiator) {
         uint32_t test = 0;
-        struct flow flows[2] = {{.window = window_pieces(&link, BASELINE_FRAMES)}};
-        if (link.gso_fd >= 0) {
-            flows[BASELINE_GSO].window = window_pieces(&link, BASELINE_GSO);
-        }
-        printf("baseline link interface=%s mtu=%d gso=%d\n", link.name, link.mtu, link.gso_fd >= 0);
+        struct flow flows[BASELINE_WAYS] = {0};
+        printf("baseline link interface=%s mtu=%d\n", link.name, link.mtu);
         for (int i = 0; i < options.size_count; i++) {
-            for (int way = BASELINE_FRAMES; way <= BASELINE_GSO; way++) {
-                if (way == BASELINE_FRAMES ? !options.frames : !options.gso || link.gso_fd < 0) {
+            for (int way = BASELINE_FRAMES; way < BASELINE_WAYS; way++) {
+                if (!baseline_way_usable(&link, &options, (enum baseline_way)way)) {
                     continue;
                 }
-                /* A GSO batch for a message of one piece would only be a slower frame. */
-                if (way == BASELINE_GSO && options.frames &&
-                    pieces_of(&link, BASELINE_GSO, options.sizes[i]) == 1) {
+                /* A batch for a message of one piece would only be a slower frame. */
+                if (way != BASELINE_FRAMES && options.ways[BASELINE_FRAMES] &&
+                    pieces_of(&link, (enum baseline_way)way, options.sizes[i]) == 1) {
                     continue;
+                }
+                if (flows[way].window == 0) {
+                    flows[way].window = window_pieces(&link, (enum baseline_way)way);
                 }
                 if (options.credit) {
                     initiate(&link, &options, (enum baseline_way)way, &flows[way], ++test,

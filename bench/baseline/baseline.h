@@ -8,7 +8,6 @@
 #include <stdint.h>
 
 #define BASELINE_ETHERTYPE 0x88B6 /* IEEE local experimental 2; rawe itself uses 0x88B5 */
-#define BASELINE_UDP_PORT 34998   /* of GSO batches, both directions */
 #define BASELINE_SIZES_MAX 32
 #define BASELINE_MAC_BYTES 6
 #define BASELINE_HEADER_BYTES 24
@@ -21,7 +20,8 @@ enum baseline_type {
                         value: enum baseline_test */
     BASELINE_STARTED,   /* number: test */
     BASELINE_END,       /* number: test */
-    BASELINE_ENDED,     /* number: test; value: payload bytes received */
+    BASELINE_ENDED,     /* number: test; value: payload bytes received; offset: wrong bytes in the
+                        last message */
     BASELINE_PROBE,     /* asks a stream's receiver for a credit; value: pieces sent so far;
                         length: the window in pieces */
     BASELINE_CREDIT,    /* value: the first piece not seen yet; offset: 1 when some were lost */
@@ -34,12 +34,22 @@ enum baseline_test { BASELINE_PINGPONG, BASELINE_STREAM, BASELINE_STREAM_CREDIT 
 /* How data travels. */
 enum baseline_way {
     BASELINE_FRAMES, /* one send() a frame, received from a TPACKET_V2 ring */
-    BASELINE_GSO     /* GSO batches cut by segmentation offload, received by recvmsg() */
+    BASELINE_GSO,    /* batches cut by UDP segmentation offload, received by recvmsg() */
+    BASELINE_TCP,    /* batches in the shape of TCP, cut and merged as TCP's are */
+    BASELINE_WAYS
+};
+
+/* What a way needs. */
+struct baseline_way_state {
+    int fd;              /* of batches; -1: not available. Plain frames have the link's */
+    uint32_t payload;    /* most payload bytes in a piece: a frame, or a segment of a batch */
+    uint32_t pieces_max; /* in one system call */
 };
 
 /*
  * A header in host byte order. On the wire, in network byte order, it follows the MAC header; in a
- * GSO batch it stands at the start of each segment, behind the one UDP header:
+ * UDP batch it stands at the start of each segment, behind the one UDP header, and in a TCP-shaped
+ * batch in an option of the TCP header:
  *
  *   0        2      3      4        8        12       16              24
  *   +--------+------+------+--------+--------+--------+---------------+
@@ -56,8 +66,7 @@ struct baseline_frame {
 };
 
 struct baseline_link {
-    int fd;     /* plain frames, with the ring */
-    int gso_fd; /* GSO batches; -1: not available */
+    int fd; /* plain frames, with the ring */
     int ifindex;
     char name[16];
     int mtu; /* bytes */
@@ -69,11 +78,10 @@ struct baseline_link {
     unsigned slot_bytes;
     unsigned slot_count;
     unsigned slot_next;
-    uint8_t *scratch;         /* a frame being built */
-    uint32_t frame_payload;   /* most payload bytes in a plain frame */
-    uint32_t segment_payload; /* payload bytes in a full segment of a GSO batch */
-    uint32_t segments_max;    /* segments in a full GSO batch */
-    uint64_t ended_bytes;     /* payload received in the last test, reported again on request */
+    uint8_t *scratch; /* a frame being built */
+    struct baseline_way_state ways[BASELINE_WAYS];
+    uint64_t ended_bytes; /* payload received in the last test, reported again on request */
+    uint32_t ended_wrong; /* bytes of it that differ from what was sent */
 };
 
 struct baseline_options {
@@ -83,9 +91,8 @@ struct baseline_options {
     double wait_seconds;                /* for the other end to appear or to answer */
     uint32_t sizes[BASELINE_SIZES_MAX]; /* bytes */
     int size_count;
-    bool frames; /* ways to measure: plain frames, GSO batches */
-    bool gso;
-    bool credit; /* streams with a window, and without */
+    bool ways[BASELINE_WAYS]; /* to measure */
+    bool credit;              /* streams with a window, and without */
     bool unlimited;
 };
 
@@ -131,7 +138,7 @@ bool baseline_frame_receive(struct baseline_link *link, struct baseline_frame *f
 
 /* --- baseline_gso.c --- */
 
-/* Opens the GSO batches' socket; leaves gso_fd -1 and says why when it cannot be had. */
+/* Opens the GSO batches' socket; leaves its fd -1 and says why when it cannot be had. */
 void baseline_gso_open(struct baseline_link *link);
 /* Sends the next GSO batch of a message, from first->offset on and at most `left` bytes. Returns
  * the bytes it took or -errno; *pieces is the number of segments they filled. */
@@ -142,9 +149,17 @@ int64_t baseline_gso_send(struct baseline_link *link, const struct baseline_fram
  * there. */
 bool baseline_gso_receive(struct baseline_link *link, struct baseline_frame *frame, uint8_t *buffer,
                           uint32_t size, uint32_t expected, uint32_t *pieces);
-/* Takes everything that waits in the GSO batches' queue; returns its payload bytes. After an END on
- * the ring there may be some, and the next test must not see it. */
-uint64_t baseline_gso_drain(struct baseline_link *link);
+/* Throws away what waits in the GSO batches' queue. */
+void baseline_gso_drain(struct baseline_link *link);
+
+/* --- baseline_tcp.c: the same for TCP-shaped batches --- */
+
+void baseline_tcp_open(struct baseline_link *link);
+int64_t baseline_tcp_send(struct baseline_link *link, const struct baseline_frame *first,
+                          const uint8_t *message, uint32_t left, uint32_t *pieces);
+bool baseline_tcp_receive(struct baseline_link *link, struct baseline_frame *frame, uint8_t *buffer,
+                          uint32_t size, uint32_t expected, uint32_t *pieces);
+void baseline_tcp_drain(struct baseline_link *link);
 
 /* --- baseline_peer.c --- */
 
@@ -158,8 +173,9 @@ void baseline_peer_request(struct baseline_link *link, const struct baseline_opt
 /* Other end: waits for the next test; false when there is none. */
 bool baseline_peer_serve(struct baseline_link *link, const struct baseline_options *options,
                          struct baseline_frame *start);
-/* Ends a test: reports the payload bytes received. */
-void baseline_peer_ended(struct baseline_link *link, uint32_t number, uint64_t bytes);
+/* Ends a test: reports the payload bytes received, and how many of the last message are wrong. */
+void baseline_peer_ended(struct baseline_link *link, uint32_t number, uint64_t bytes,
+                         uint32_t wrong);
 /* Sends a frame without payload, most often the answer to a request of the same number. */
 void baseline_peer_answer(struct baseline_link *link, enum baseline_type type, uint32_t number,
                           uint64_t value);
@@ -170,10 +186,26 @@ void baseline_peer_gone(const struct baseline_link *link, const struct baseline_
 
 /* --- baseline_message.c --- */
 
+/* Opens what the ways that are to be measured need, where it can be had. */
+void baseline_ways_open(struct baseline_link *link, const struct baseline_options *options);
+/* Whether a way is to be measured, and can be. */
+bool baseline_way_usable(const struct baseline_link *link, const struct baseline_options *options,
+                         enum baseline_way way);
+/* Throws away every batch that waits in the queues: the next test must not see it. */
+void baseline_drain(struct baseline_link *link);
+/* A buffer with the contents that every message has. */
+uint8_t *baseline_pattern_new(uint32_t bytes);
+/* Number of bytes that differ from them. */
+uint32_t baseline_pattern_wrong(const uint8_t *buffer, uint32_t bytes);
+
 /* Sends the next frame or GSO batch of a message of `length` bytes. cursor is a DATA header whose
  * offset and value (count of pieces) move on. Returns 0 or -errno. */
 int baseline_piece_send(struct baseline_link *link, enum baseline_way way,
                         struct baseline_frame *cursor, const uint8_t *message, uint32_t length);
+/* Takes the batches that wait in their queue, beside which the ring may be ahead. Returns the
+ * payload bytes. */
+uint64_t baseline_batches_poll(struct baseline_link *link, enum baseline_way way,
+                               struct baseline_inbox *inbox, uint8_t *buffer, uint32_t length);
 /* Takes the next piece of data or control frame, if one is there. Returns its type, 0 for none;
  * *done is set when it completed message inbox->number of `length` bytes. */
 int baseline_message_poll(struct baseline_link *link, enum baseline_way way,

@@ -94,7 +94,8 @@ static void read_interface(struct baseline_link *link)
         fail(link, "reading the MAC address", "");
     }
     memcpy(link->mac, request.ifr_hwaddr.sa_data, BASELINE_MAC_BYTES);
-    link->frame_payload = (uint32_t)link->mtu - BASELINE_HEADER_BYTES;
+    link->ways[BASELINE_FRAMES].payload = (uint32_t)link->mtu - BASELINE_HEADER_BYTES;
+    link->ways[BASELINE_FRAMES].pieces_max = 1;
 }
 
 static void open_ring(struct baseline_link *link)
@@ -155,7 +156,10 @@ uint8_t *baseline_buffer_new(size_t bytes)
 
 void baseline_link_open(struct baseline_link *link, const struct baseline_options *options)
 {
-    *link = (struct baseline_link){.gso_fd = -1};
+    *link = (struct baseline_link){.fd = -1};
+    for (int way = 0; way < BASELINE_WAYS; way++) {
+        link->ways[way].fd = -1;
+    }
     pin(options->cpu);
     link->fd = socket(AF_PACKET, SOCK_RAW, 0);
     if (link->fd < 0) {
@@ -183,8 +187,10 @@ void baseline_link_close(struct baseline_link *link)
     munmap(link->ring, link->ring_bytes);
     free(link->scratch);
     close(link->fd);
-    if (link->gso_fd >= 0) {
-        close(link->gso_fd);
+    for (int way = 0; way < BASELINE_WAYS; way++) {
+        if (link->ways[way].fd >= 0) {
+            close(link->ways[way].fd);
+        }
     }
 }
 

@@ -1,14 +1,70 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Messages of any size as plain frames or GSO batches, and what of them has arrived. */
+/* Messages of any size as plain frames or batches, and what of them has arrived. */
 #include "baseline.h"
+
+#include <string.h>
+
+void baseline_ways_open(struct baseline_link *link, const struct baseline_options *options)
+{
+    if (options->ways[BASELINE_GSO]) {
+        baseline_gso_open(link);
+    }
+    if (options->ways[BASELINE_TCP]) {
+        baseline_tcp_open(link);
+    }
+}
+
+bool baseline_way_usable(const struct baseline_link *link, const struct baseline_options *options,
+                         enum baseline_way way)
+{
+    return options->ways[way] && (way == BASELINE_FRAMES || link->ways[way].fd >= 0);
+}
+
+void baseline_drain(struct baseline_link *link)
+{
+    if (link->ways[BASELINE_GSO].fd >= 0) {
+        baseline_gso_drain(link);
+    }
+    if (link->ways[BASELINE_TCP].fd >= 0) {
+        baseline_tcp_drain(link);
+    }
+}
+
+/* A number for each word of a message: no two places within it hold the same. */
+static uint32_t pattern_word(uint32_t index)
+{
+    return (index + 1) * 2654435761u;
+}
+
+uint8_t *baseline_pattern_new(uint32_t bytes)
+{
+    uint8_t *buffer = baseline_buffer_new(bytes);
+    for (uint32_t at = 0; at < bytes; at += sizeof(uint32_t)) {
+        uint32_t word = pattern_word(at / sizeof(uint32_t));
+        memcpy(buffer + at, &word, bytes - at < sizeof(word) ? bytes - at : sizeof(word));
+    }
+    return buffer;
+}
+
+uint32_t baseline_pattern_wrong(const uint8_t *buffer, uint32_t bytes)
+{
+    uint32_t wrong = 0;
+    for (uint32_t at = 0; at < bytes; at++) {
+        uint32_t word = pattern_word(at / sizeof(uint32_t));
+        wrong += buffer[at] != ((const uint8_t *)&word)[at % sizeof(word)];
+    }
+    return wrong;
+}
 
 int baseline_piece_send(struct baseline_link *link, enum baseline_way way,
                         struct baseline_frame *cursor, const uint8_t *message, uint32_t length)
 {
     uint32_t left = length - cursor->offset;
-    if (way == BASELINE_GSO) {
+    if (way != BASELINE_FRAMES) {
         uint32_t count = 0;
-        int64_t taken = baseline_gso_send(link, cursor, message, left, &count);
+        int64_t taken = way == BASELINE_GSO
+                            ? baseline_gso_send(link, cursor, message, left, &count)
+                            : baseline_tcp_send(link, cursor, message, left, &count);
         if (taken < 0) {
             return (int)taken;
         }
@@ -16,7 +72,8 @@ int baseline_piece_send(struct baseline_link *link, enum baseline_way way,
         cursor->offset += (uint32_t)taken;
         return 0;
     }
-    cursor->length = left < link->frame_payload ? left : link->frame_payload;
+    uint32_t most = link->ways[BASELINE_FRAMES].payload;
+    cursor->length = left < most ? left : most;
     int error = baseline_frame_send(link, cursor, message + cursor->offset, link->peer);
     if (error == 0) {
         cursor->value++;
@@ -49,14 +106,35 @@ static bool inbox_book(struct baseline_inbox *inbox, const struct baseline_frame
     return inbox->received == length;
 }
 
+static bool batch_receive(struct baseline_link *link, enum baseline_way way,
+                          const struct baseline_inbox *inbox, uint8_t *buffer, uint32_t length,
+                          struct baseline_frame *frame, uint32_t *pieces)
+{
+    return way == BASELINE_GSO
+               ? baseline_gso_receive(link, frame, buffer, length, inbox->next, pieces)
+               : baseline_tcp_receive(link, frame, buffer, length, inbox->next, pieces);
+}
+
+uint64_t baseline_batches_poll(struct baseline_link *link, enum baseline_way way,
+                               struct baseline_inbox *inbox, uint8_t *buffer, uint32_t length)
+{
+    struct baseline_frame frame;
+    uint32_t pieces = 1;
+    uint64_t before = inbox->bytes;
+    while (way != BASELINE_FRAMES &&
+           batch_receive(link, way, inbox, buffer, length, &frame, &pieces)) {
+        inbox_book(inbox, &frame, pieces, length);
+    }
+    return inbox->bytes - before;
+}
+
 int baseline_message_poll(struct baseline_link *link, enum baseline_way way,
                           struct baseline_inbox *inbox, uint8_t *buffer, uint32_t length,
                           struct baseline_frame *frame, bool *done)
 {
     uint32_t pieces = 1;
     *done = false;
-    if (way == BASELINE_GSO &&
-        baseline_gso_receive(link, frame, buffer, length, inbox->next, &pieces)) {
+    if (way != BASELINE_FRAMES && batch_receive(link, way, inbox, buffer, length, frame, &pieces)) {
         *done = inbox_book(inbox, frame, pieces, length);
         return (int)frame->type;
     }

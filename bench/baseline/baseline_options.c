@@ -19,7 +19,8 @@ double baseline_now(void)
 
 const char *baseline_way_name(enum baseline_way way)
 {
-    return way == BASELINE_GSO ? "gso" : "frames";
+    static const char *const names[BASELINE_WAYS] = {"frames", "udp-gso", "tcp-gso"};
+    return names[way];
 }
 
 static void print_help(const char *program, const char *purpose)
@@ -28,7 +29,7 @@ static void print_help(const char *program, const char *purpose)
            "%s\n"
            "\n"
            "  --interface NAME  network interface (the first Ethernet one that is up)\n"
-           "  --way WAY         frames, gso or all: what to send (all)\n"
+           "  --way WAY         frames, udp-gso, tcp-gso or all: what to send (all)\n"
            "  --window W        credit, unlimited or all: what holds a stream back (all)\n"
            "  --sizes A,B,...   message sizes in bytes\n"
            "  --seconds S       time for each size (0.1)\n"
@@ -66,9 +67,12 @@ static bool parse_sizes(struct baseline_options *options, const char *text)
 static bool parse_way(struct baseline_options *options, const char *text)
 {
     bool all = strcmp(text, "all") == 0;
-    options->frames = all || strcmp(text, "frames") == 0;
-    options->gso = all || strcmp(text, "gso") == 0;
-    return options->frames || options->gso;
+    bool any = false;
+    for (int way = 0; way < BASELINE_WAYS; way++) {
+        options->ways[way] = all || strcmp(text, baseline_way_name((enum baseline_way)way)) == 0;
+        any = any || options->ways[way];
+    }
+    return any;
 }
 
 static bool parse_window(struct baseline_options *options, const char *text)
@@ -100,8 +104,7 @@ bool baseline_options_parse(struct baseline_options *options, int argc, char **a
     *options = (struct baseline_options){.cpu = -1,
                                          .seconds = 0.1,
                                          .wait_seconds = 20,
-                                         .frames = true,
-                                         .gso = true,
+                                         .ways = {true, true, true},
                                          .credit = true,
                                          .unlimited = true,
                                          .size_count = size_count};

@@ -122,9 +122,7 @@ bool baseline_peer_serve(struct baseline_link *link, const struct baseline_optio
             continue;
         }
         if (start->type == BASELINE_START) {
-            if (link->gso_fd >= 0) {
-                baseline_gso_drain(link);
-            }
+            baseline_drain(link);
             baseline_peer_answer(link, BASELINE_STARTED, start->number, 0);
             return true;
         }
@@ -133,17 +131,21 @@ bool baseline_peer_serve(struct baseline_link *link, const struct baseline_optio
         }
         if (start->type == BASELINE_END) {
             /* The answer to the end of the last test was lost. */
-            baseline_peer_answer(link, BASELINE_ENDED, start->number, link->ended_bytes);
+            baseline_peer_ended(link, start->number, link->ended_bytes, link->ended_wrong);
         }
     }
     baseline_peer_gone(link, options);
     return false;
 }
 
-void baseline_peer_ended(struct baseline_link *link, uint32_t number, uint64_t bytes)
+void baseline_peer_ended(struct baseline_link *link, uint32_t number, uint64_t bytes,
+                         uint32_t wrong)
 {
+    struct baseline_frame answer = {
+        .type = BASELINE_ENDED, .number = number, .offset = wrong, .value = bytes};
     link->ended_bytes = bytes;
-    baseline_peer_answer(link, BASELINE_ENDED, number, bytes);
+    link->ended_wrong = wrong;
+    baseline_frame_send(link, &answer, NULL, link->peer);
 }
 
 void baseline_peer_answer(struct baseline_link *link, enum baseline_type type, uint32_t number,

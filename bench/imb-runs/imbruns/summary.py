@@ -2,6 +2,7 @@
 """Medians over the rounds, and tables of them: ratios to the base transport and to the baseline."""
 
 import csv
+import statistics
 from dataclasses import dataclass, field
 
 from benchlib import stats
@@ -56,6 +57,7 @@ class Median:
     median: float
     low: float
     high: float
+    way: str = ""  # of the baseline, in most rounds
 
     @property
     def spread(self):
@@ -66,11 +68,13 @@ class Median:
 def medians_of(done, transports):
     """{Key: {transport: Median}} in the order of the benchmarks; the baseline is among the
     transports where it was measured."""
-    values = {}
+    values, ways = {}, {}
     for one in done:
         for sample in one.result or ():
             key = Key(sample.benchmark, sample.processes, sample.size, sample.metric)
             values.setdefault(key, {}).setdefault(one.run.transport, []).append(sample.value)
+            if sample.way:
+                ways.setdefault(key, []).append(sample.way)
     order = {name: index for index, name in enumerate(suites.BENCHMARKS)}
     keys = [key for key, found in values.items() if set(found) != {BASELINE}]
     keys.sort(
@@ -81,7 +85,13 @@ def medians_of(done, transports):
     )
     return {
         key: {
-            name: Median(len(found), stats.median(found), min(found), max(found))
+            name: Median(
+                len(found),
+                stats.median(found),
+                min(found),
+                max(found),
+                statistics.mode(ways.get(key, [""])) if name == BASELINE else "",
+            )
             for name in (*transports, BASELINE)
             if (found := values[key].get(name))
         }
@@ -99,7 +109,9 @@ def read_medians(path):
                     line["benchmark"], int(line["processes"]), int(line["bytes"]), line["metric"]
                 )
                 found.setdefault(key, {})[line["transport"]] = Median(
-                    int(line["rounds"]), *(float(line[name]) for name in ("median", "min", "max"))
+                    int(line["rounds"]),
+                    *(float(line[name]) for name in ("median", "min", "max")),
+                    line.get("way", ""),
                 )
     except (OSError, KeyError, ValueError) as error:
         raise BenchError(f"cannot read {path}: {error!r}") from error
@@ -120,6 +132,7 @@ class Row:
     size: int
     medians: dict
     baseline: float = None
+    way: str = ""  # of the baseline
     ratios: dict = field(default_factory=dict)  # transport -> median / the base's median
     to_baseline: dict = field(default_factory=dict)  # transport -> median / the baseline's
 
@@ -235,6 +248,7 @@ def _tables(medians, transports, base):
         )
         if BASELINE in by_transport:
             row.baseline = by_transport[BASELINE].median
+            row.way = by_transport[BASELINE].way
         for name in transports:
             if name != base:
                 row.ratios[name] = ratio(by_transport, name, base)

@@ -32,7 +32,8 @@ def samples_of(transport, factor):
     """What a transport gives in a round."""
     one, large = {"tcp": (4.0, 100.0), "rawe": (2.0, 50.0), "baseline": (1.0, 10.0)}[transport]
     for size, value in ((1, one), (65536, large)):
-        yield Sample("PingPong", 2, size, "time_us", value * factor, 1000)
+        way = "tcp-gso" if transport == "baseline" else ""
+        yield Sample("PingPong", 2, size, "time_us", value * factor, 1000, way)
     if transport == "baseline":
         return
     rate = 200e3 if transport == "tcp" else 800e3
@@ -176,8 +177,10 @@ def test_shares__only_on_a_shaped_line(data):
 
 def test_terminal_table__one_line_a_size_with_ratio_and_baseline(data):
     lines = report.terminal_table(data.tables[0]).splitlines()
-    assert lines[1].split() == ["size", "tcp", "rawe", "rawe/tcp", "baseline", "rawe/baseline"]
-    assert lines[2].split() == ["1", "B", "4.00", "2.00", "0.50", "1.00", "2.00"]
+    assert lines[1].split() == ["size", "tcp", "rawe", "rawe/tcp", "baseline", "rawe/baseline"] + [
+        "way"
+    ]
+    assert lines[2].split() == ["1", "B", "4.00", "2.00", "0.50", "1.00", "2.00", "tcp-gso"]
     assert lines[-1].split() == ["geometric", "mean", "0.50"]
 
 
@@ -235,7 +238,7 @@ def test_report__holds_tables_problems_and_the_command(done, tmp_path):
         assert "](plot.svg)" in text
     for part in (
         "| MTU | 1500 bytes |",
-        "| 1 B | 4.00 | 2.00 | 0.50 | 1.00 | 2.00 |",
+        "| 1 B | 4.00 | 2.00 | 0.50 | 1.00 | 2.00 | tcp-gso |",
         "**ucx** was not measured",
         "compare --quick",
     ):
