@@ -86,6 +86,33 @@ def delete_nic(host, nic):
     ip_batch(host.netns, [f"link delete {nic.device}"])
 
 
+def set_short_queue(host, nic, rate, burst_bytes, limit_bytes):
+    """Shape one host's NIC, with a queue so short that the kernel refuses what a sender offers.
+
+    What fits the bucket of `burst_bytes` is queued whole or refused (ENOBUFS); a longer batch would
+    be cut, and lost in parts.
+    """
+    run(
+        ["tc", "-n", host.netns, "qdisc", "replace", "dev", nic.device, "root", "tbf"]
+        + ["rate", f"{parse_rate(rate)}bit", "burst", str(burst_bytes), "limit", str(limit_bytes)]
+    )
+
+
+def refuse_batches(host, nic, longest_bytes):
+    """Refuse, from now on, every IPv4 packet above a length that a host's NIC is to send.
+
+    The length counts the Ethernet header. The sender gets ENOBUFS each time; what is no longer than
+    a frame passes. Needs Linux 5.16 (nftables' egress hook).
+    """
+    table = f"rawe_refuse_{nic.device}"
+    _nft(
+        host,
+        f"table netdev {table} {{ chain egress {{\n"
+        f'type filter hook egress device "{nic.device}" priority 0; policy accept;\n'
+        f"ether type ip meta length > {longest_bytes} counter drop\n}}\n}}\n",
+    )
+
+
 def shaping(spec, rate, is_switch_port):
     """The tbf parameters for one end of a cable: (bits per second, burst bytes, limit bytes).
 

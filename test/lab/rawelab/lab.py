@@ -13,6 +13,7 @@ from .command import LabError, check_machine
 from .spec import LabSpec, hosts_of
 
 SCRIPTS = Path(__file__).resolve().parent / "scripts"
+ETHERNET_BYTES = 14
 SHM_PATTERN = "*{host}*"  # files that Open MPI names after the host, in /dev/shm
 
 
@@ -171,6 +172,17 @@ class Lab:
     def set_rate(self, rate):
         """Change the rate of all NICs and switch ports; None ends shaping."""
         faults.set_rate(self.spec, rate)
+
+    def set_short_queue(self, rate, burst_bytes, limit_bytes):
+        """Let all hosts' NICs refuse what a queue of `limit_bytes` in front of `rate` has no room
+        for; see faults.set_short_queue()."""
+        for host, one in self._nics(None, None):
+            faults.set_short_queue(host, one, rate, burst_bytes, limit_bytes)
+
+    def refuse_batches(self, which=None):
+        """Let the NICs of all hosts, or one, refuse batches from now on, and no plain frame."""
+        for host, one in self._nics(which, None):
+            faults.refuse_batches(host, one, self.spec.mtu + ETHERNET_BYTES)
 
     def link_down(self, which, nic=0):
         """Take a NIC down."""

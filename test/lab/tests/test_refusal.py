@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Links that refuse what they are offered: senders wait, and give up batches refused for long."""
+
+import time
+
+import pytest
+from conftest import HANG_SECONDS, RAWE, assert_success, show
+from jobs import Job
+from test_counters import STATS, reports
+
+# A batch, and the queue that holds two of them.
+BATCH_BYTES = 70000
+QUEUE_BYTES = 2 * BATCH_BYTES
+
+
+def sums(result, *names):
+    """The sum of some counters of each rank on the network."""
+    return {
+        rank: sum(counters[name] for name in names)
+        for (rank, interface), counters in reports(result).items()
+        if interface == "eth0"
+    }
+
+
+@pytest.mark.parametrize("batches", [0, 1])
+def test_all_arrives_through_links_that_refuse(make_lab, build, verify, batches):
+    # Every rank talks to three peers: each connection has to get on for the job to end.
+    lab = make_lab(hosts=4)
+    lab.set_short_queue("400mbit", BATCH_BYTES, QUEUE_BYTES)
+    options = ["--mca", "btl_rawe_batches", batches, *STATS]
+    effort = ["--quick", "--scale", "0.1", "--only", "pt2pt,random,flood"]
+    arguments = ["-np", 4, *RAWE, *options, verify, *effort]
+    result = lab.mpirun(arguments, timeout=HANG_SECONDS, build=build)
+    assert_success(result)
+    assert "checks, OK" in result.output, show(result)
+    refused = sums(result, "link_send_full", "bulk_send_full")
+    assert len(refused) == 4 and min(refused.values()) > 0, refused
+    assert set(sums(result, "link_send_errors").values()) == {0}
+
+
+def test_batches_refused_for_long_count_as_lost(make_lab, build, endless, tmp_path):
+    lab = make_lab(hosts=2)
+    end_file = tmp_path / "end"
+    job = Job(lab, build, ["-np", 2, *RAWE, *STATS, endless, "until", end_file])
+    job.wait_for("works", 2)
+    time.sleep(1)  # batches are in use once one has been there and back
+    lab.refuse_batches()
+    end_file.touch()
+    result = job.finish()
+    # The messages are longer than a frame: the rest of them came in plain frames.
+    assert_success(result)
+    assert min(sums(result, "bulk_send_full").values()) > 0
+    assert min(sums(result, "bulk_send_errors").values()) > 0
+    assert min(sums(result, "link_frames_sent").values()) > 0
+
+
+def test_batches_refused_from_the_start_do_not_stop_a_job(make_lab, build, verify):
+    lab = make_lab(hosts=2)
+    lab.refuse_batches()
+    effort = ["--quick", "--scale", "0.1", "--only", "pt2pt"]
+    arguments = ["-np", 2, *RAWE, *STATS, verify, *effort]
+    result = lab.mpirun(arguments, timeout=HANG_SECONDS, build=build)
+    assert_success(result)
+    assert "checks, OK" in result.output, show(result)
+    assert min(sums(result, "bulk_send_full").values()) > 0
