@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * One rawe frame as one line of text, decoded with the protocol engine's own decoder. Keys and
- * tokens are shortened: who has a whole one can talk to the process.
+ * One rawe frame, or packet of a batch, as one line of text, decoded with the protocol engine's own
+ * decoder. Keys and tokens are shortened: who has a whole one can talk to the process.
  */
 #include "dump_frame.h"
 
@@ -68,14 +68,23 @@ static void add_flags(struct text *text, uint8_t flags)
     }
 }
 
-static void add_header(struct text *text, const struct rawe_header *header)
+static void add_range(struct text *text, const char *name, uint32_t first, unsigned count)
+{
+    add(text, " %s=%" PRIu32, name, first);
+    if (count > 1) {
+        add(text, "-%" PRIu32, first + count - 1);
+    }
+}
+
+/** `frames` from the header's sequence number on. */
+static void add_header(struct text *text, const struct rawe_header *header, unsigned frames)
 {
     add(text, "%-7s port=%04x key=%04x.. conn=%" PRIu32 ".%" PRIu32, type_names[header->type],
         header->port, header->key >> 16, header->connection_id & 0xFFFFF,
         header->connection_id >> 20);
     if (header->type <= RAWE_FRAME_BULK || header->type == RAWE_FRAME_PROBE ||
         (header->flags & RAWE_FLAG_PROBE_ANSWER) != 0) {
-        add(text, " seq=%" PRIu32, header->sequence);
+        add_range(text, "seq", header->sequence, frames);
     }
     if (header->type != RAWE_FRAME_PING && header->type != RAWE_FRAME_PONG) {
         add(text, " ack=%" PRIu32 " credit=%u", header->acknowledgement, header->credit);
@@ -91,12 +100,14 @@ static void add_fragment(struct text *text, const struct rawe_fragment *fragment
         add(text, " message tag=%u bytes=%u", fragment->tag, fragment->data_bytes);
         break;
     case RAWE_FRAGMENT_VALIDATION:
-        add(text, " validation bytes=%u", fragment->data_bytes);
+        add(text, " validation at=%" PRIu64 " bytes=%u of=%" PRIu32, fragment->offset,
+            fragment->data_bytes, fragment->total_bytes);
         break;
     case RAWE_FRAGMENT_PART:
-        add(text, " segment tag=%u message=%" PRIu32 " at=%" PRIu64 " bytes=%u of=%" PRIu32,
-            fragment->tag, fragment->id, fragment->offset, fragment->data_bytes,
-            fragment->total_bytes);
+    case RAWE_FRAGMENT_BUNDLE:
+        add(text, " %s tag=%u message=%" PRIu32 " at=%" PRIu64 " bytes=%u of=%" PRIu32,
+            fragment->kind == RAWE_FRAGMENT_BUNDLE ? "bundle" : "part", fragment->tag, fragment->id,
+            fragment->offset, fragment->data_bytes, fragment->total_bytes);
         break;
     default:
         add(text, " put handle=%" PRIu32 " key=%04" PRIx64 ".. at=%" PRIu64 " bytes=%u",
@@ -229,33 +240,77 @@ static const char *why_malformed(enum rawe_decode_result result)
     }
 }
 
-size_t dump_frame(char *out, size_t out_bytes, const uint8_t *in, size_t captured_bytes,
-                  size_t len_bytes)
+/** What `in` has of `len_bytes`, the rest zero: the decoders trust that the bytes are there. */
+static const uint8_t *complete(const uint8_t *in, size_t captured_bytes, size_t len_bytes)
+{
+    static uint8_t whole[FRAME_BYTES_MAX];
+
+    memcpy(whole, in, captured_bytes);
+    memset(whole + captured_bytes, 0, len_bytes - captured_bytes);
+    return whole;
+}
+
+static size_t at_most(size_t bytes, size_t limit_bytes)
+{
+    return bytes < limit_bytes ? bytes : limit_bytes;
+}
+
+unsigned dump_frame(char *out, size_t out_bytes, const uint8_t *in, size_t captured_bytes,
+                    size_t len_bytes)
 {
     struct text text = {out, out_bytes};
     struct rawe_header header;
-    /* The decoders trust that the bytes are there: what was not captured is zero. */
-    static uint8_t whole[FRAME_BYTES_MAX];
 
-    len_bytes = len_bytes < sizeof whole ? len_bytes : sizeof whole;
-    captured_bytes = captured_bytes < len_bytes ? captured_bytes : len_bytes;
+    len_bytes = at_most(len_bytes, FRAME_BYTES_MAX);
+    captured_bytes = at_most(captured_bytes, len_bytes);
     if (captured_bytes < RAWE_HEADER_BYTES && captured_bytes < len_bytes) {
         add(&text, "(the capture ends inside of the header)");
         return 0;
     }
-    memcpy(whole, in, captured_bytes);
-    memset(whole + captured_bytes, 0, len_bytes - captured_bytes);
+    const uint8_t *whole = complete(in, captured_bytes, len_bytes);
     enum rawe_decode_result result = rawe_header_decode(&header, whole, len_bytes);
     if (result != RAWE_DECODE_OK) {
         add(&text, "MALFORMED: %s", why_malformed(result));
         return 0;
     }
     size_t covered_bytes = RAWE_HEADER_BYTES + (size_t)header.payload_bytes;
-    add_header(&text, &header);
+    add_header(&text, &header, 1);
     add_payload(&text, &header, whole + RAWE_HEADER_BYTES, captured_bytes - RAWE_HEADER_BYTES);
     if ((header.flags & RAWE_FLAG_CHECKSUM) != 0) {
         add_checksum(&text, whole, captured_bytes, covered_bytes);
-        covered_bytes += RAWE_CHECKSUM_BYTES;
     }
-    return covered_bytes;
+    return 1;
+}
+
+unsigned dump_batch(char *out, size_t out_bytes, const uint8_t *in, size_t captured_bytes,
+                    size_t len_bytes)
+{
+    struct text text = {out, out_bytes};
+    struct rawe_batch batch;
+
+    len_bytes = at_most(len_bytes, FRAME_BYTES_MAX);
+    captured_bytes = at_most(captured_bytes, len_bytes);
+    add(&text, "batch ");
+    if (captured_bytes < RAWE_BATCH_HEADER_BYTES && captured_bytes < len_bytes) {
+        add(&text, "(the capture ends inside of the header)");
+        return 0;
+    }
+    const uint8_t *whole = complete(in, captured_bytes, len_bytes);
+    size_t data_bytes = len_bytes - at_most(len_bytes, RAWE_BATCH_HEADER_BYTES);
+    enum rawe_decode_result result = rawe_batch_decode(&batch, whole, len_bytes, data_bytes);
+    if (result != RAWE_DECODE_OK) {
+        add(&text, "MALFORMED: %s",
+            result == RAWE_DECODE_LENGTH ? "lengths that do not add up" : why_malformed(result));
+        return 0;
+    }
+    add_header(&text, &batch.header, batch.frames);
+    if (batch.header.type == RAWE_FRAME_BULK) {
+        add_range(&text, "frames", 1 + batch.at_bytes / batch.segment_bytes, batch.frames);
+        add(&text, "%s segment=%u", batch.last ? " last" : "", batch.segment_bytes);
+        add_fragment(&text, &batch.fragment);
+    } else {
+        add_payload(&text, &batch.header, whole + RAWE_BATCH_HEADER_BYTES,
+                    captured_bytes - RAWE_BATCH_HEADER_BYTES);
+    }
+    return batch.frames;
 }

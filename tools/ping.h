@@ -23,9 +23,6 @@
 #define PING_PORT 0x5250u
 #define PING_KEY 0x70696E67u
 
-/** Frames of the batch that tries batches at most; no more than 64 kB. */
-#define PING_BATCH_FRAMES 44u
-
 /** Exit statuses. */
 enum ping_status {
     PING_GOOD = 0,
@@ -113,8 +110,9 @@ struct ping_asker {
 
 /** Does a batch of frames pass as a batch? */
 enum ping_batch {
-    PING_BATCH_NOT_OFFERED, /**< the interface cannot send any */
+    PING_BATCH_NOT_OFFERED, /**< no socket for them can be opened */
     PING_BATCH_PASSES,
+    PING_BATCH_CUT_BY_KERNEL, /**< it passes, but the interface does not cut it */
     PING_BATCH_LOST,
 };
 /** Send a batch to a listener of that key, and wait for its answer. */

@@ -175,15 +175,18 @@ static void tell_batches(const struct ask *ask, enum ping_batch result)
     case PING_BATCH_PASSES:
         printf("batches: pass\n");
         break;
+    case PING_BATCH_CUT_BY_KERNEL:
+        printf("batches: pass. The kernel cuts them into frames, since %s does not: if the driver\n"
+               "  can, `ethtool -K %s tx on sg on tso on` saves processor time\n",
+               name, name);
+        break;
     case PING_BATCH_LOST:
-        printf(
-            "batches: do not pass, so rawe will use plain frames. They are IPv4 packets\n"
-            "  from 255.255.255.255 to 0.0.0.2, which a filter on a host or on the way may drop.\n");
+        printf("batches: do not pass, so rawe will use plain frames. They are IPv4 packets from\n"
+               "  255.255.255.255 to 0.0.0.2 that look like TCP; a filter on a host or on the way\n"
+               "  may drop them.\n");
         break;
     default:
-        printf("batches: %s does not cut UDP packets. If the driver can: `ethtool -K %s "
-               "tx on sg on tx-udp-segmentation on`\n",
-               name, name);
+        printf("batches: the kernel refuses the socket for them, so rawe will use plain frames.\n");
         break;
     }
 }
@@ -207,7 +210,7 @@ static enum ping_status measure_all(struct ask *ask)
     if (lost != 0) {
         tell_loss(ask);
     }
-    if (!ping_stopped && mtu_bytes > RAWE_HEADER_BYTES + RAWE_BULK_OVERHEAD_BYTES + 64) {
+    if (!ping_stopped && mtu_bytes > RAWE_BATCH_HEADER_BYTES + RAWE_BULK_OVERHEAD_BYTES + 64) {
         tell_batches(ask, ping_batch_try(&one, ask->to, ask->options->key, mtu_bytes));
     }
     ping_close(&one);

@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * rawe-ping: does a batch pass? The asker sends a batch of VALIDATION frames, the listener counts
- * those that arrive as they were sent, and answers when it has all of them. In each frame's header:
+ * those that arrive as they were sent, and answers when it has all of them. In the header:
  *
  *   connection id = number of the batch, acknowledgement = frames of the batch
  */
@@ -17,55 +17,62 @@
 #define ANSWER_WAIT_NS 500000000ull
 #define LOOK_EVERY_US 200u
 
-#define HEAD_BYTES (RAWE_PAYLOAD_OFFSET + RAWE_FRAGMENT_MESSAGE_BYTES)
-
 /** Byte of a VALIDATION fragment's data, as doc/protocol.md section 2 has it. */
-static uint8_t pattern(uint32_t i)
+static uint8_t pattern(uint64_t i)
 {
     return (uint8_t)(i ^ 29u * (i / 256u));
 }
 
-/** Frames under construction: their heads, and the data they all share. */
+/** A batch under construction: its headers, and the data. */
 struct batch {
-    uint8_t heads[PING_BATCH_FRAMES][HEAD_BYTES];
-    struct rawe_frame frames[PING_BATCH_FRAMES];
-    unsigned count;
-    uint8_t data[UINT16_MAX];
+    uint8_t head[RAWE_ETH_HEADER_BYTES + RAWE_BATCH_HEADER_BYTES];
+    uint8_t data[RAWE_BATCH_BYTES_MAX];
+    uint32_t segment_bytes;
+    struct rawe_frame packet;
 };
 
 static void build_batch(struct batch *batch, const struct ping_socket *one,
                         const uint8_t to[RAWE_MAC_BYTES], uint32_t key, uint32_t mtu_bytes,
                         uint32_t number)
 {
-    uint32_t payload_bytes = (mtu_bytes - RAWE_BULK_OVERHEAD_BYTES - RAWE_HEADER_BYTES) & ~7u;
-    uint32_t count = RAWE_BULK_BYTES_MAX / (payload_bytes + RAWE_HEADER_BYTES);
+    uint32_t segment_bytes = mtu_bytes - RAWE_BULK_OVERHEAD_BYTES - RAWE_BATCH_HEADER_BYTES;
+    uint32_t frames = RAWE_BATCH_BYTES_MAX / segment_bytes;
+    uint8_t headers[RAWE_PAYLOAD_OFFSET];
 
-    batch->count = count < PING_BATCH_FRAMES ? count : PING_BATCH_FRAMES;
-    const struct rawe_fragment fragment = {
-        .kind = RAWE_FRAGMENT_VALIDATION,
-        .data_bytes = (uint16_t)(payload_bytes - RAWE_FRAGMENT_MESSAGE_BYTES),
+    frames = frames < RAWE_BATCH_FRAMES_MAX ? frames : RAWE_BATCH_FRAMES_MAX;
+    frames = frames != 0 ? frames : 1;
+    segment_bytes = segment_bytes < RAWE_BATCH_BYTES_MAX ? segment_bytes : RAWE_BATCH_BYTES_MAX;
+    const uint32_t data_bytes = frames * segment_bytes;
+    const struct rawe_batch content = {
+        .header =
+            {
+                .type = RAWE_FRAME_BULK,
+                .port = PING_PORT,
+                .key = key,
+                .connection_id = number,
+                .acknowledgement = frames,
+            },
+        .fragment =
+            {
+                .kind = RAWE_FRAGMENT_VALIDATION,
+                .data_bytes = (uint16_t)data_bytes,
+                .total_bytes = data_bytes,
+            },
+        .segment_bytes = (uint16_t)segment_bytes,
+        .frames = (uint8_t)frames,
     };
-    for (uint32_t i = 0; i < fragment.data_bytes; i++) {
+    for (uint32_t i = 0; i < data_bytes; i++) {
         batch->data[i] = pattern(i);
     }
-    for (unsigned i = 0; i < batch->count; i++) {
-        const struct rawe_header header = {
-            .type = RAWE_FRAME_BULK,
-            .port = PING_PORT,
-            .key = key,
-            .connection_id = number,
-            .sequence = i,
-            .acknowledgement = batch->count,
-            .payload_bytes = (uint16_t)payload_bytes,
-        };
-        ping_headers(one, batch->heads[i], to, &header);
-        rawe_fragment_encode(batch->heads[i] + RAWE_PAYLOAD_OFFSET, &fragment);
-        batch->frames[i] = (struct rawe_frame){
-            .pieces = {{batch->heads[i], HEAD_BYTES}, {batch->data, fragment.data_bytes}},
-            .piece_count = 2,
-            .len_bytes = RAWE_PAYLOAD_OFFSET + payload_bytes,
-        };
-    }
+    ping_headers(one, headers, to, &content.header);
+    memcpy(batch->head, headers, RAWE_ETH_HEADER_BYTES);
+    rawe_batch_encode(batch->head + RAWE_ETH_HEADER_BYTES, &content);
+    batch->segment_bytes = frames > 1 ? segment_bytes : 0;
+    batch->packet = (struct rawe_frame){
+        .pieces = {{batch->head, sizeof batch->head}, {batch->data, data_bytes}},
+        .piece_count = 2,
+        .len_bytes = (uint32_t)sizeof batch->head + data_bytes,
+    };
 }
 
 /** What the asker waits for. */
@@ -96,7 +103,7 @@ static bool exchange(const struct ping_socket *one, struct rawe_bulk *bulk, stru
     for (unsigned i = 0; i < TRIES && batch != NULL && !answer.came && !ping_stopped; i++) {
         ping_random(&answer.number, sizeof answer.number);
         build_batch(batch, one, to, key, mtu_bytes, answer.number);
-        (void)rawe_bulk_transmit(bulk, batch->frames, batch->count);
+        (void)rawe_bulk_transmit(bulk, &batch->packet, batch->segment_bytes);
         const uint64_t until_ns = ping_now_ns() + ANSWER_WAIT_NS;
         while (!answer.came && ping_now_ns() < until_ns && !ping_stopped) {
             if (rawe_link_receive(link, 16, take_answer, &answer) == 0) {
@@ -114,19 +121,18 @@ enum ping_batch ping_batch_try(const struct ping_socket *one, const uint8_t to[R
     struct rawe_link_error error;
     struct rawe_bulk *bulk;
     struct rawe_link *link;
-    enum ping_batch result = PING_BATCH_NOT_OFFERED;
+    enum ping_batch result = PING_BATCH_LOST;
 
     if (rawe_bulk_open(&bulk, &one->config, &error) != 0) {
         return PING_BATCH_NOT_OFFERED;
     }
-    if (rawe_bulk_offloaded(bulk)) {
-        if (rawe_link_open(&link, &one->config, &error) != 0) {
-            ping_open_failed(one->config.interface, &error);
-        }
-        result =
-            exchange(one, bulk, link, to, key, mtu_bytes) ? PING_BATCH_PASSES : PING_BATCH_LOST;
-        rawe_link_close(link);
+    if (rawe_link_open(&link, &one->config, &error) != 0) {
+        ping_open_failed(one->config.interface, &error);
     }
+    if (exchange(one, bulk, link, to, key, mtu_bytes)) {
+        result = rawe_bulk_offloaded(bulk) ? PING_BATCH_PASSES : PING_BATCH_CUT_BY_KERNEL;
+    }
+    rawe_link_close(link);
     rawe_bulk_close(bulk);
     return result;
 }
@@ -161,57 +167,50 @@ void ping_batch_close(struct ping_batch_listener *listener)
     }
 }
 
-static bool plan_nothing(void *context, const uint8_t *source_mac, const uint8_t *head,
-                         size_t head_bytes, size_t segment_bytes, size_t total_bytes,
-                         struct rawe_placement *placement)
+static uint8_t *place_nowhere(void *context, const uint8_t *source_mac, const uint8_t *head,
+                              size_t head_bytes, size_t data_bytes)
 {
     (void)context;
     (void)source_mac;
     (void)head;
     (void)head_bytes;
-    (void)segment_bytes;
-    (void)total_bytes;
-    (void)placement;
-    return false;
+    (void)data_bytes;
+    return NULL;
 }
 
-/** Is it a VALIDATION frame whose data is as it was sent? */
-static bool validation_right(const struct rawe_header *header, const uint8_t *payload)
+/** Is it of a batch of VALIDATION frames, and its data as it was sent? */
+static bool validation_right(const struct rawe_batch *batch, const uint8_t *data)
 {
-    const uint8_t *cursor = payload;
-    struct rawe_fragment fragment;
+    const struct rawe_fragment *fragment = &batch->fragment;
 
-    if (header->type != RAWE_FRAME_BULK ||
-        rawe_fragment_decode(&fragment, &cursor, payload + header->payload_bytes) !=
-            RAWE_DECODE_OK ||
-        fragment.kind != RAWE_FRAGMENT_VALIDATION) {
+    if (batch->header.type != RAWE_FRAME_BULK || fragment->kind != RAWE_FRAGMENT_VALIDATION) {
         return false;
     }
-    for (uint32_t i = 0; i < fragment.data_bytes; i++) {
-        if (fragment.data[i] != pattern(i)) {
+    for (uint32_t i = 0; i < fragment->data_bytes; i++) {
+        if (data[i] != pattern(fragment->offset + i)) {
             return false;
         }
     }
     return true;
 }
 
-static void take_segment(void *context, const uint8_t *source_mac, const uint8_t *head,
-                         size_t head_bytes, const uint8_t *data, size_t data_bytes)
+static void take_packet(void *context, const uint8_t *source_mac, const uint8_t *head,
+                        size_t head_bytes, const uint8_t *data, size_t data_bytes)
 {
     struct ping_batch_listener *listener = context;
-    struct rawe_header header;
+    struct rawe_batch batch;
 
-    (void)data; /* nothing was planned: all of the frame is at `head` */
-    (void)data_bytes;
-    if (rawe_header_decode(&header, head, head_bytes) != RAWE_DECODE_OK ||
-        !validation_right(&header, head + RAWE_HEADER_BYTES)) {
+    if (rawe_batch_decode(&batch, head, head_bytes, data_bytes) != RAWE_DECODE_OK ||
+        !validation_right(&batch, data)) {
         return;
     }
-    if (header.connection_id != listener->number) {
-        listener->number = header.connection_id;
+    const struct rawe_header *header = &batch.header;
+    if (header->connection_id != listener->number) {
+        listener->number = header->connection_id;
         listener->arrived = 0;
     }
-    if (++listener->arrived != header.acknowledgement) {
+    listener->arrived += batch.frames;
+    if (listener->arrived != header->acknowledgement) {
         return;
     }
     for (unsigned i = 0; i < listener->asker_count; i++) {
@@ -221,7 +220,7 @@ static void take_segment(void *context, const uint8_t *source_mac, const uint8_t
                 .type = RAWE_FRAME_ACK,
                 .port = asker->port,
                 .key = asker->key,
-                .connection_id = header.connection_id,
+                .connection_id = header->connection_id,
                 .acknowledgement = listener->arrived,
             };
             (void)ping_send(listener->one, source_mac, &answer, NULL);
@@ -233,8 +232,8 @@ void ping_batch_answer(struct ping_batch_listener *listener, const struct ping_a
                        unsigned count)
 {
     static const struct rawe_bulk_receiver receiver = {
-        .plan = plan_nothing,
-        .segment = take_segment,
+        .place = place_nowhere,
+        .packet = take_packet,
     };
 
     if (listener == NULL || !rawe_bulk_pending(listener->bulk)) {

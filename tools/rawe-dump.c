@@ -18,7 +18,6 @@
 #define LINE_BYTES 4096
 #define ETHERTYPE_IPV4 0x0800u
 #define IPV4_BYTES 20u
-#define UDP_BYTES 8u
 
 struct options {
     const char *interface;
@@ -34,7 +33,8 @@ struct state {
     struct timeval first;
     bool started;
     unsigned long frames;
-    unsigned long batches;
+    unsigned long batch_frames;
+    unsigned long batch_packets;
     unsigned long malformed;
 };
 
@@ -52,8 +52,8 @@ static void usage(FILE *out)
           "  -a, --absolute        times since 1970 instead of since the first frame\n"
           "  -h, --help            this text\n"
           "\n"
-          "Batches are shown as the frames that they consist of, with their place in it\n"
-          "(batch=2 is the second one).\n",
+          "A packet of a batch may carry several frames: frames=3-5 are the third to the fifth of\n"
+          "the batch, `last` says that no more follow, segment is the data of each.\n",
           out);
 }
 
@@ -83,26 +83,22 @@ static void print_prefix(struct state *state, const struct pcap_pkthdr *packet,
     }
 }
 
-/** One frame; returns its length, 0 when it is malformed. */
-static size_t print_frame(struct state *state, const uint8_t *in, size_t captured_bytes,
-                          size_t len_bytes)
+static void print_frame(struct state *state, const uint8_t *in, size_t captured_bytes,
+                        size_t len_bytes)
 {
     char line[LINE_BYTES];
-    size_t used_bytes = dump_frame(line, sizeof line, in, captured_bytes, len_bytes);
+    unsigned frames = dump_frame(line, sizeof line, in, captured_bytes, len_bytes);
 
     puts(line);
     state->frames++;
-    state->malformed += used_bytes == 0;
-    return used_bytes;
+    state->malformed += frames == 0;
 }
 
-/**
- * The frames behind a UDP header. Each begins where the first one's length, or a multiple of it,
- * ends; shorter ones are filled up with zeros, which begin no frame.
- */
+/** What is behind an IPv4 header. */
 static void print_batch(struct state *state, const struct pcap_pkthdr *packet, const uint8_t *bytes)
 {
-    size_t at = RAWE_ETH_HEADER_BYTES + IPV4_BYTES + UDP_BYTES;
+    const size_t at = RAWE_ETH_HEADER_BYTES + IPV4_BYTES;
+    char line[LINE_BYTES];
 
     if (packet->caplen < at) {
         return;
@@ -110,19 +106,15 @@ static void print_batch(struct state *state, const struct pcap_pkthdr *packet, c
     /* What lies behind the end of the IPv4 packet is padding of the Ethernet frame. */
     const uint8_t *total = bytes + RAWE_ETH_HEADER_BYTES + 2;
     size_t end = RAWE_ETH_HEADER_BYTES + ((size_t)total[0] << 8 | total[1]);
+    end = end < at ? at : end;
     size_t captured_end = packet->caplen < end ? packet->caplen : end;
-    state->batches++;
-    size_t stride = 0;
-    for (unsigned i = 1; at < captured_end && (i == 1 || bytes[at] != 0); i++) {
-        print_prefix(state, packet, bytes);
-        printf("batch=%u ", i);
-        size_t used_bytes = print_frame(state, bytes + at, captured_end - at, end - at);
-        if (used_bytes == 0) {
-            return;
-        }
-        stride = i == 1 ? used_bytes : stride;
-        at += stride;
-    }
+    unsigned frames = dump_batch(line, sizeof line, bytes + at, captured_end - at, end - at);
+    print_prefix(state, packet, bytes);
+    puts(line);
+    state->batch_packets++;
+    state->batch_frames += frames;
+    state->frames += frames == 0 ? 1 : frames;
+    state->malformed += frames == 0;
 }
 
 static void take_packet(u_char *context, const struct pcap_pkthdr *packet, const u_char *bytes)
@@ -135,9 +127,8 @@ static void take_packet(u_char *context, const struct pcap_pkthdr *packet, const
     unsigned ethertype = (unsigned)bytes[12] << 8 | bytes[13];
     if (ethertype == state->options->ethertype) {
         print_prefix(state, packet, bytes);
-        (void)print_frame(state, bytes + RAWE_ETH_HEADER_BYTES,
-                          packet->caplen - RAWE_ETH_HEADER_BYTES,
-                          packet->len - RAWE_ETH_HEADER_BYTES);
+        print_frame(state, bytes + RAWE_ETH_HEADER_BYTES, packet->caplen - RAWE_ETH_HEADER_BYTES,
+                    packet->len - RAWE_ETH_HEADER_BYTES);
     } else if (ethertype == ETHERTYPE_IPV4) {
         print_batch(state, packet, bytes); /* the filter passes no other */
     }
@@ -172,14 +163,14 @@ static pcap_t *open_capture(const struct options *options)
     return handle;
 }
 
-/** Only what is rawe's: frames of the EtherType, and the envelope of batches. */
+/** Only what is rawe's: frames of the EtherType, and batches. */
 static void set_filter(pcap_t *handle, const struct options *options)
 {
     char text[128];
     struct bpf_program program;
 
     snprintf(text, sizeof text,
-             "ether proto 0x%04x or (ip src host 255.255.255.255 and ip dst host 0.0.0.2 and udp)",
+             "ether proto 0x%04x or (ip src host 255.255.255.255 and ip dst host 0.0.0.2 and tcp)",
              options->ethertype);
     if (pcap_datalink(handle) != DLT_EN10MB) {
         die(options->file != NULL ? options->file : options->interface, "no Ethernet frames",
@@ -202,8 +193,9 @@ static void report(const struct state *state, pcap_t *handle)
 {
     struct pcap_stat stat;
 
-    fprintf(stderr, "rawe-dump: %lu frames, %lu of them malformed; %lu batches", state->frames,
-            state->malformed, state->batches);
+    fprintf(stderr,
+            "rawe-dump: %lu frames, %lu of them malformed; %lu of them in %lu batch packets",
+            state->frames, state->malformed, state->batch_frames, state->batch_packets);
     if (state->options->file == NULL && pcap_stats(handle, &stat) == 0 && stat.ps_drop != 0) {
         fprintf(stderr, "; %u packets missed, they came too fast", stat.ps_drop);
     }

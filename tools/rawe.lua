@@ -1,7 +1,8 @@
 -- SPDX-License-Identifier: BSD-3-Clause
 --
 -- Wireshark dissector of rawe's frames, as doc/protocol.md has them: plain ones by their EtherType,
--- batches in their IPv4 and UDP envelope.
+-- batches by their addresses. Those look like TCP, so IPv4's TCP is dissected here first, and handed
+-- on when it is not ours.
 --
 --   tshark -X lua_script:rawe.lua -r job.pcap -Y rawe.resent
 --   cp rawe.lua ~/.local/lib/wireshark/plugins/        (for Wireshark; Help > About > Folders)
@@ -11,8 +12,11 @@ local rawe = Proto("rawe", "rawe: MPI in raw Ethernet frames")
 local HEADER_BYTES = 24
 local CHECKSUM_BYTES = 4
 local FRAGMENT_ALIGN = 8
-local VERSION = 2
--- Of the envelope of batches.
+local BATCH_HEADER_BYTES = 60
+local VERSION = 3
+local EXPERIMENT = 0xFE285257 -- TCP option with which rawe's batches are marked
+local IPPROTO_TCP = 6
+-- Of the IPv4 header in front of batches.
 local SOURCE, DESTINATION = "255.255.255.255", "0.0.0.2"
 
 local DATA, BULK, ACK, PROBE, CONNECT, CLOSE, PING, PONG, SLICE = 1, 2, 3, 4, 5, 6, 7, 8, 9
@@ -21,9 +25,14 @@ local types = {
     [CONNECT] = "CONNECT", [CLOSE] = "CLOSE", [PING] = "PING", [PONG] = "PONG",
     [SLICE] = "SLICE",
 }
-local MESSAGE, PART, PUT, VALIDATION = 1, 2, 3, 4
-local kinds = { [MESSAGE] = "message", [PART] = "part", [PUT] = "put", [VALIDATION] = "validation" }
-local fragment_bytes = { [MESSAGE] = 8, [PART] = 16, [PUT] = 24, [VALIDATION] = 8 }
+local MESSAGE, PART, PUT, VALIDATION, BUNDLE = 1, 2, 3, 4, 5
+local kinds = {
+    [MESSAGE] = "message", [PART] = "part", [PUT] = "put", [VALIDATION] = "validation",
+    [BUNDLE] = "bundle",
+}
+local fragment_bytes = {
+    [MESSAGE] = 8, [PART] = 16, [PUT] = 24, [VALIDATION] = 16, [BUNDLE] = 16,
+}
 local lanes = { [0] = "express", [1] = "bulk" }
 local CHECKSUM_FLAG, PROBE_ANSWER_FLAG = 0x08, 0x02
 
@@ -71,7 +80,11 @@ f.incarnation = ProtoField.uint64("rawe.connect.incarnation", "Incarnation", bas
 f.ping_key = ProtoField.uint32("rawe.ping.key", "Key to answer to", base.HEX)
 f.ping_port = ProtoField.uint16("rawe.ping.port", "Port to answer to", base.HEX)
 f.token = ProtoField.uint64("rawe.ping.token", "Token", base.HEX)
-f.batch = ProtoField.uint32("rawe.batch", "Place in the batch", base.DEC)
+f.batch_at = ProtoField.uint32("rawe.batch.at", "Offset in the batch's data", base.DEC)
+f.batch_segment = ProtoField.uint16("rawe.batch.segment", "Data of each frame", base.DEC)
+f.batch_seq = ProtoField.uint32("rawe.batch.seq", "Sequence number of the first frame", base.DEC)
+f.batch_frames = ProtoField.uint8("rawe.batch.frames", "Frames of the batch", base.DEC)
+f.batch_here = ProtoField.uint32("rawe.batch.here", "Frames in this packet", base.DEC)
 
 local malformed = ProtoExpert.new(
     "rawe.malformed", "Malformed", expert.group.MALFORMED, expert.severity.ERROR)
@@ -79,14 +92,18 @@ rawe.experts = { malformed }
 
 rawe.prefs.ethertype = Pref.uint("EtherType", 0x88B5, "What btl_rawe_ethertype says")
 
-local function add_header(tvb, tree)
-    tree:add(f.version, tvb(0, 1))
-    tree:add(f.type, tvb(0, 1))
-    local flags = tree:add(f.flags, tvb(1, 1))
+local function add_type_and_flags(range, tree)
+    tree:add(f.version, range(0, 1))
+    tree:add(f.type, range(0, 1))
+    local flags = tree:add(f.flags, range(1, 1))
     for _, flag in ipairs({ f.ack_now, f.probe_answer, f.reply, f.has_checksum, f.resent,
-                            f.duplicate }) do
-        flags:add(flag, tvb(1, 1))
+                            f.duplicate, f.serviced }) do
+        flags:add(flag, range(1, 1))
     end
+end
+
+local function add_header(tvb, tree)
+    add_type_and_flags(tvb(0, 2), tree)
     tree:add(f.port, tvb(2, 2))
     tree:add(f.key, tvb(4, 4))
     local conn = tree:add(f.conn, tvb(8, 4))
@@ -104,7 +121,7 @@ local function add_fragment(tvb, tree, kind, header_bytes, data_bytes)
     item:set_len(header_bytes + data_bytes)
     item:add(f.fragment_tag, tvb(1, 1))
     item:add(f.fragment_len, tvb(2, 2))
-    if kind == PART then
+    if header_bytes == fragment_bytes[PART] then
         item:add(f.message, tvb(4, 4))
         item:add(f.part_at, tvb(8, 4))
         item:add(f.part_of, tvb(12, 4))
@@ -229,29 +246,103 @@ function rawe.dissector(tvb, pinfo, tree)
     return tvb:len()
 end
 
--- The content of an envelope: frames, each beginning where the first one's length, or a multiple of
--- it, ends. Shorter ones are filled up with zeros, which begin no frame.
-local function dissect_envelope(tvb, pinfo, tree)
+-- What a batch header says of the data behind it. Returns a word on it.
+local function add_batch_fragment(tvb, tree, kind, at, data_bytes)
+    local item = tree:add(f.fragment, tvb(26, 1))
+    item:add(f.fragment_tag, tvb(27, 1))
+    item:add(f.fragment_len, tvb(60), data_bytes):set_generated()
+    local offset = tvb(52, 6):uint64() + at
+    if kind == PUT then
+        item:add(f.handle, tvb(40, 4))
+        item:add(f.handle_key, tvb(44, 8))
+        item:add(f.put_at, tvb(52, 6), offset)
+    else
+        item:add(f.message, tvb(40, 4))
+        item:add(f.part_at, tvb(52, 6), offset:tonumber())
+        item:add(f.part_of, tvb(44, 4))
+    end
+    item:add(f.data, tvb(60))
+    return string.format(" %s of %d", kinds[kind], data_bytes)
+end
+
+-- The frames of a batch that a packet carries. Returns a line on it.
+local function add_batch(tvb, tree, words)
+    local kind, at, segment = tvb(26, 1):uint(), tvb(4, 4):uint(), tvb(14, 2):uint()
+    local data_bytes = tvb:len() - BATCH_HEADER_BYTES
+    if kind == MESSAGE or fragment_bytes[kind] == nil then
+        tree:add_proto_expert_info(malformed, "Unknown kind of fragment")
+        return words .. " malformed"
+    end
+    tree:add(f.batch_at, tvb(4, 4))
+    tree:add(f.batch_segment, tvb(14, 2))
+    tree:add(f.batch_seq, tvb(36, 4))
+    tree:add(f.batch_frames, tvb(58, 1))
+    if segment == 0 or data_bytes == 0 or at % segment ~= 0 then
+        tree:add_proto_expert_info(malformed, "Lengths that do not add up")
+        return words .. " malformed"
+    end
+    local offset = tvb(52, 6):uint64():tonumber() + at
+    if kind ~= PUT and offset + data_bytes > tvb(44, 4):uint() then
+        tree:add_proto_expert_info(malformed, "Beyond the end of the message")
+        return words .. " malformed"
+    end
+    local before, here = at / segment, math.ceil(data_bytes / segment)
+    local frames = tvb(58, 1):uint()
+    if before + here > frames or (before + here < frames and data_bytes % segment ~= 0) then
+        tree:add_proto_expert_info(malformed, "Lengths that do not add up")
+        return words .. " malformed"
+    end
+    local seq = (tvb(36, 4):uint() + before) % 2 ^ 32
+    tree:add(f.seq, tvb(36, 4), seq):set_generated()
+    tree:add(f.batch_here, tvb(60), here):set_generated()
+    words = words .. string.format(" seq=%.0f frames %d to %d of %d", seq, before + 1,
+                                   before + here, frames)
+    return words .. add_batch_fragment(tvb, tree, kind, at, data_bytes)
+end
+
+-- A packet of a batch from its header on, which is a TCP header. Returns a line on it.
+local function dissect_batch(tvb, tree)
+    if tvb:len() < BATCH_HEADER_BYTES then
+        tree:add_proto_expert_info(malformed, "Shorter than a header")
+        return "malformed"
+    end
+    local kind = tvb(24, 1):bitfield(4, 4)
+    if tvb(20, 4):uint() ~= EXPERIMENT or tvb(24, 1):bitfield(0, 4) ~= VERSION
+        or types[kind] == nil then
+        tree:add_proto_expert_info(malformed, "Unknown version or type")
+        return "malformed"
+    end
+    add_type_and_flags(tvb(24, 2), tree)
+    tree:add(f.port, tvb(2, 2))
+    tree:add(f.key, tvb(28, 4))
+    local id = tvb(32, 2):uint() * 2 ^ 16 + tvb(0, 2):uint()
+    local conn = tree:add(f.conn, tvb(32, 2), id)
+    conn:add(f.conn_index, tvb(32, 2), id)
+    conn:add(f.conn_generation, tvb(32, 2), id)
+    tree:add(f.ack, tvb(8, 4))
+    tree:add(f.credit, tvb(34, 2))
+    local words = types[kind]
+    if kind == BULK then
+        return add_batch(tvb, tree, words)
+    end
+    tree:add(f.seq, tvb(36, 4))
+    if tvb:len() > BATCH_HEADER_BYTES then
+        words = words .. add_payload(tvb(BATCH_HEADER_BYTES):tvb(), tree, kind)
+    end
+    return words
+end
+
+local protocols = DissectorTable.get("ip.proto")
+local tcp = protocols:get_dissector(IPPROTO_TCP)
+local batches = Proto("rawe_batch", "rawe: batches")
+
+function batches.dissector(tvb, pinfo, tree)
     if tostring(pinfo.net_src) ~= SOURCE or tostring(pinfo.net_dst) ~= DESTINATION then
-        return false
+        return tcp:call(tvb, pinfo, tree)
     end
     pinfo.cols.protocol = "rawe"
-    local at, count, stride, first = 0, 0, 0, ""
-    while at < tvb:len() and (count == 0 or tvb(at, 1):uint() ~= 0) do
-        count = count + 1
-        local item = tree:add(rawe, tvb(at))
-        item:add(f.batch, tvb(at, 0), count):set_generated()
-        local used, words = dissect_frame(tvb(at):tvb(), item)
-        first = count == 1 and words or first
-        if used == 0 then
-            break
-        end
-        item:set_len(used)
-        stride = count == 1 and used or stride
-        at = at + stride
-    end
-    pinfo.cols.info = count == 1 and first or string.format("%s, and %d more", first, count - 1)
-    return true
+    pinfo.cols.info = dissect_batch(tvb, tree:add(rawe, tvb()))
+    return tvb:len()
 end
 
 local ethertypes = DissectorTable.get("ethertype")
@@ -266,4 +357,4 @@ function rawe.prefs_changed()
 end
 
 ethertypes:add(registered, rawe)
-rawe:register_heuristic("udp", dissect_envelope)
+protocols:set(IPPROTO_TCP, batches)

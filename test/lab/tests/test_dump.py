@@ -26,7 +26,7 @@ def dump(build):
     return program
 
 
-def header(kind, payload_bytes, flags=0, seq=7, ack=100, version=2):
+def header(kind, payload_bytes, flags=0, seq=7, ack=100, version=3):
     """A frame header, as doc/protocol.md section 1 draws it."""
     first = version << 4 | kind
     words = (first, flags, 0x1234, 0xABCDEF01, 2 << 20 | 5, seq, ack, payload_bytes, 512)
@@ -50,13 +50,20 @@ def ethernet(content, ethertype=ETHERTYPE, pad=True):
     return whole + bytes(max(0, 60 - len(whole))) if pad else whole
 
 
-def envelope(frames):
-    """Frames in the IPv4 and UDP envelope of a batch."""
-    content = b"".join(frames)
-    udp = struct.pack(">HHHH", 0x1234, 0x1234, 8 + len(content), 0)
-    total = 20 + len(udp) + len(content)
-    ip = struct.pack(">BBHHHBBHII", 0x45, 0, total, 0, 0x4000, 1, 17, 0, 0xFFFFFFFF, 2)
-    return ethernet(ip + udp + content, 0x0800)
+PART, PUT, VALIDATION, BUNDLE = 2, 3, 4, 5
+
+
+def batch(
+    data_bytes, at=0, frames=1, segment=1420, kind=PART, what=6000 << 32, type_=BULK, version=3
+):
+    """A packet with this part of a batch, as doc/protocol.md section 4 draws it. `what` is the
+    length of the message, or the handle's key."""
+    head = struct.pack(">HHIIHHHHHH", 5, 0x1234, at, 100, 0xF010, segment, 0, 0, 0xFE28, 0x5257)
+    head += struct.pack(">BBBBIHH", version << 4 | type_, 0, kind, 65, 0xABCDEF01, 2 << 4, 512)
+    head += struct.pack(">IIQHIBB", 7, 4, what, 0, 1000, frames, 0)
+    total = 20 + len(head) + data_bytes
+    ip = struct.pack(">BBHHHBBHII", 0x45, 0, total, 0, 0x4000, 1, 6, 0, 0xFFFFFFFF, 2)
+    return ethernet(ip + head + bytes(data_bytes), 0x0800)
 
 
 def write_pcap(file, packets, captured=65535):
@@ -80,14 +87,18 @@ def test_each_type_is_shown_with_its_content(dump, tmp_path):
     who = (0xAA0001, 3, 1 << 20 | 9, 0x55667788, 0x4321, 1, 0, 1472, 99)
     identity = struct.pack(">IIIIHBBIQ", *who)
     ping = struct.pack(">IHHQ", 0x55667788, 0x4321, 0, 0xFEDCBA9876543210)
-    segment = struct.pack(">BBHIII", 2, 65, 10, 4, 1000, 5000) + bytes(10)
+    part = struct.pack(">BBHIII", 2, 65, 10, 4, 1000, 5000) + bytes(10)
+    bundle = struct.pack(">BBHIII", 5, 0, 10, 4, 1000, 5000) + bytes(10)
+    validation = struct.pack(">BBHIII", 4, 0, 10, 0, 1000, 5000) + bytes(10)
     put = struct.pack(">BBHIQQ", 3, 0, 16, 6, 0x1122334455667788, 4096) + bytes(16)
     expected = [
         (
             frame(DATA, message(b"x" * 18) + message(b"y")),
             "message tag=65 bytes=18 message tag=65 bytes=1",
         ),
-        (frame(BULK, segment), "segment tag=65 message=4 at=1000 bytes=10 of=5000"),
+        (frame(BULK, part), "part tag=65 message=4 at=1000 bytes=10 of=5000"),
+        (frame(BULK, bundle), "bundle tag=0 message=4 at=1000 bytes=10 of=5000"),
+        (frame(BULK, validation), "validation at=1000 bytes=10 of=5000"),
         (
             frame(BULK, put, flags=0x11),
             "flags=ACK_NOW,RESENT put handle=6 key=1122.. at=4096 bytes=16",
@@ -106,7 +117,7 @@ def test_each_type_is_shown_with_its_content(dump, tmp_path):
     ]
     file = write_pcap(tmp_path / "all.pcap", [ethernet(one) for one, _ in expected])
     lines, said = lines_of(dump, file)
-    assert len(lines) == len(expected) and "10 frames, 0 of them malformed" in said
+    assert len(lines) == len(expected) and "12 frames, 0 of them malformed" in said
     for line, (one, words) in zip(lines, expected):
         assert re.match(r"0\.0000\d\d 02:72:61:00:00:01 > 02:72:61:00:00:02 ", line)
         assert f" {TYPES[(one[0] & 15) - 1]} " in line
@@ -116,25 +127,34 @@ def test_each_type_is_shown_with_its_content(dump, tmp_path):
     assert not re.search("abcdef01|55667788|fedcba98", text)
 
 
-def test_batches_are_shown_as_their_frames(dump, tmp_path):
-    frames = [frame(BULK, message(bytes(40)), seq=number) for number in range(5)]
-    file = write_pcap(tmp_path / "batch.pcap", [envelope(frames), envelope([frame(CLOSE)])])
-    lines, said = lines_of(dump, file)
-    assert len(lines) == 6 and "6 frames, 0 of them malformed; 2 batches" in said
-    for number, line in enumerate(lines[:5]):
-        assert f"batch={number + 1} BULK" in line and f"seq={number} " in line
+BATCH = [
+    (
+        batch(3000, frames=3),
+        "seq=7-9 ack=100 credit=512 len=3000 frames=1-3 last segment=1420 "
+        "part tag=65 message=4 at=1000 bytes=3000 of=6000",
+    ),
+    (
+        batch(2840, at=1420, frames=4),
+        "seq=8-9 ack=100 credit=512 len=2840 frames=2-3 segment=1420 part tag=65 message=4 at=2420",
+    ),
+    (
+        batch(10, at=1420, frames=2, kind=PUT, what=0x1122334455667788),
+        "seq=8 ack=100 credit=512 len=10 frames=2 last segment=1420 "
+        "put handle=4 key=1122.. at=2420 bytes=10",
+    ),
+    (batch(10, kind=BUNDLE), "bundle tag=65 message=4 at=1000 bytes=10 of=6000"),
+    (batch(10, kind=VALIDATION), "validation at=1000 bytes=10 of=6000"),
+    (batch(0, type_=CLOSE, segment=0), "CLOSE   port=1234"),
+]
 
 
-# A batch whose second frame is shorter and filled up, and a piece of one that a NIC has cut.
-FULL, SHORT = frame(BULK, message(bytes(40))), frame(BULK, message(bytes(16)))
-FILL = bytes(len(FULL) - len(SHORT))
-FILLED = [envelope([FULL, SHORT, FILL, FULL, SHORT]), envelope([SHORT, FILL])]
-
-
-def test_what_fills_a_frame_up_is_none(dump, tmp_path):
-    lines, said = lines_of(dump, write_pcap(tmp_path / "fill.pcap", FILLED))
-    assert "5 frames, 0 of them malformed; 2 batches" in said, lines
-    assert [re.search(r"bytes=(\d+)", line).group(1) for line in lines] == "40 16 40 16 16".split()
+def test_packets_of_batches_are_shown(dump, tmp_path):
+    lines, said = lines_of(dump, write_pcap(tmp_path / "batch.pcap", [one for one, _ in BATCH]))
+    assert "9 frames, 0 of them malformed; 9 of them in 6 batch packets" in said
+    assert len(lines) == len(BATCH)
+    for line, (_, words) in zip(lines, BATCH):
+        assert " batch " in line and "port=1234 key=abcd.. conn=5.2" in line
+        assert words in line, line
 
 
 def test_other_packets_are_left_out(dump, tmp_path):
@@ -148,7 +168,7 @@ def test_other_packets_are_left_out(dump, tmp_path):
 
 
 MALFORMED = [
-    (frame(DATA, message(b"x"), version=3), "another wire version"),
+    (frame(DATA, message(b"x"), version=2), "another wire version"),
     (frame(10), "unknown type or flags"),
     (frame(DATA, flags=0x80), "unknown type or flags"),
     (header(DATA, 2000), "payload longer than the frame"),
@@ -158,11 +178,20 @@ MALFORMED = [
     (frame(CONNECT, bytes(8)), "identity cut short"),
     (frame(PING, bytes(8)), "cut short"),
 ]
+MALFORMED = [(ethernet(one), words) for one, words in MALFORMED] + [
+    (batch(10, version=2), "another wire version"),
+    (batch(10, kind=9), "unknown type or flags"),
+    (batch(2000, frames=1), "lengths that do not add up"),
+    (batch(10, frames=2), "lengths that do not add up"),
+    (batch(10, at=10, frames=2), "lengths that do not add up"),
+    (batch(10, what=1009 << 32), "lengths that do not add up"),
+    (batch(10, segment=0), "lengths that do not add up"),
+]
 
 
-@pytest.mark.parametrize("one, words", MALFORMED, ids=[words for _, words in MALFORMED])
+@pytest.mark.parametrize("one, words", MALFORMED, ids=range(len(MALFORMED)))
 def test_what_is_malformed_is_said(dump, tmp_path, one, words):
-    file = write_pcap(tmp_path / "bad.pcap", [ethernet(one), ethernet(frame(CLOSE))])
+    file = write_pcap(tmp_path / "bad.pcap", [one, ethernet(frame(CLOSE))])
     lines, _ = lines_of(dump, file)
     assert len(lines) == 2
     assert "MALFORMED" in lines[0] and words in lines[0], lines[0]
@@ -174,10 +203,10 @@ def test_a_frame_shorter_than_a_header(dump, tmp_path):
     assert "shorter than a header" in lines_of(dump, file)[0][0]
 
 
-@pytest.mark.parametrize("captured", range(14, 100, 5))
+@pytest.mark.parametrize("captured", range(14, 140, 5))
 def test_a_capture_cut_short_is_no_malformed_frame(dump, tmp_path, captured):
     packets = [ethernet(frame(DATA, message(bytes(30)) + message(bytes(30))))]
-    packets += [envelope([frame(BULK, message(bytes(40))), frame(BULK, message(bytes(40)))])]
+    packets += [batch(3000, frames=3), batch(10)]
     file = write_pcap(tmp_path / "cut.pcap", packets, captured)
     lines, _ = lines_of(dump, file)
     assert lines and not [line for line in lines if "MALFORMED" in line], lines
@@ -212,7 +241,7 @@ def capture_a_job(make_lab, build, verify, file, *options):
 
 def types_in(lines):
     """How many frames of each type are in the lines of rawe-dump."""
-    words = [re.search(r"> \S+ (?:batch=\d+ )?(\w+)", line).group(1) for line in lines]
+    words = [re.search(r"> \S+ (?:batch )?(\w+)", line).group(1) for line in lines]
     return {kind: words.count(kind) for kind in set(words)}
 
 
@@ -227,7 +256,7 @@ def test_frames_of_a_job_with_checksums(make_lab, build, verify, dump, tmp_path)
     assert all(kind in types_in(lines) for kind in ("DATA", "BULK", "ACK", "CONNECT", "PING"))
     # One bit in the content of a frame that has a checksum.
     content = bytearray(file.read_bytes())
-    at = content.index(TO + FROM + b"\x88\xb5\x21")
+    at = content.index(TO + FROM + b"\x88\xb5\x31")
     content[at + 14 + 24 + 8] ^= 1
     file.write_bytes(content)
     again, _ = lines_of(dump, file)
@@ -286,34 +315,39 @@ def test_the_dissector_sees_what_rawe_dump_sees(make_lab, build, verify, dump, t
 
 
 @needs_tshark
-@pytest.mark.parametrize("one", [one for one, _ in MALFORMED if one[1] != 0x80])
+@pytest.mark.parametrize("one", [one for one, _ in MALFORMED if one[15] != 0x80])
 def test_the_dissector_marks_what_is_malformed(tmp_path, one):
-    file = write_pcap(tmp_path / "bad.pcap", [ethernet(one), ethernet(frame(CLOSE))])
+    file = write_pcap(tmp_path / "bad.pcap", [one, ethernet(frame(CLOSE))])
     assert len(tshark(file, "-Y", "rawe.malformed")) == 1
-
-
-@needs_tshark
-def test_the_dissector_knows_what_fills_a_frame_up(tmp_path):
-    file = write_pcap(tmp_path / "fill.pcap", FILLED)
-    options = ["-T", "fields", "-e", "rawe.fragment.len"]
-    assert tshark(file, *options) == ["40,16,40,16", "16"]
-    assert tshark(file, "-Y", "rawe.malformed") == []
 
 
 @needs_tshark
 def test_the_dissector_reads_the_fields(tmp_path):
     put = struct.pack(">BBHIQQ", 3, 0, 16, 6, 0x1122334455667788, 4096) + bytes(16)
-    packets = [ethernet(frame(BULK, put)), envelope([frame(BULK, put)] * 3)]
-    file = write_pcap(tmp_path / "put.pcap", packets)
+    packed = batch(3000, at=1420, frames=4, kind=PUT, what=0x1122334455667788)
+    file = write_pcap(tmp_path / "put.pcap", [ethernet(frame(BULK, put)), packed])
     expected = {
-        "seq": "7",
-        "conn.index": "5",
-        "conn.generation": "2",
-        "put.handle": "6",
-        "put.at": "4096",
-        "fragment.len": "16",
+        "seq": ("7", "8"),
+        "conn.index": ("5", "5"),
+        "conn.generation": ("2", "2"),
+        "put.handle": ("6", "4"),
+        "put.key": ("0x1122334455667788", "0x1122334455667788"),
+        "put.at": ("4096", "2420"),
+        "fragment.len": ("16", "3000"),
+        "batch.at": ("", "1420"),
+        "batch.segment": ("", "1420"),
+        "batch.frames": ("", "4"),
+        "batch.here": ("", "3"),
     }
     options = [word for name in expected for word in ("-e", f"rawe.{name}")]
-    plain, batch = tshark(file, "-T", "fields", *options)
-    assert plain.split("\t") == list(expected.values())
-    assert batch.split("\t") == [",".join([value] * 3) for value in expected.values()]
+    lines = tshark(file, "-T", "fields", *options)
+    assert [line.split("\t") for line in lines] == [list(one) for one in zip(*expected.values())]
+
+
+@needs_tshark
+def test_the_dissector_leaves_tcp_alone(tmp_path):
+    ip = struct.pack(">BBHHHBBHII", 0x45, 0, 40, 0, 0x4000, 64, 6, 0, 0x0A000001, 0x0A000002)
+    tcp = struct.pack(">HHIIHHHH", 4000, 5000, 1, 0, 0x5002, 1000, 0, 0)
+    file = write_pcap(tmp_path / "tcp.pcap", [ethernet(ip + tcp, 0x0800), batch(10)])
+    fields = ["-T", "fields", "-e", "tcp.dstport", "-e", "rawe.type"]
+    assert [line.strip() for line in tshark(file, *fields)] == ["5000", "2"]
