@@ -12,13 +12,15 @@
 
 #define ATTACK_FRAME_BYTES_MAX 9014u
 #define ATTACK_ETH_BYTES 14u
-#define ATTACK_ENVELOPE_BYTES 28u /* IPv4 and UDP in front of the frames of the bulk lane */
+#define ATTACK_IPV4_BYTES 20u /* in front of batch headers */
 #define ATTACK_HEADER_BYTES 24u
+#define ATTACK_BATCH_HEADER_BYTES 60u
 
-/** A captured frame: one rawe frame, with its envelope if it had one. */
+/** A captured frame: a plain one, or one of a batch, as a cable carries it. */
 struct attack_frame {
     size_t len_bytes;
-    size_t header_at; /* where the rawe header begins */
+    size_t header_at; /* where the frame header or batch header begins */
+    size_t header_bytes;
     uint8_t bytes[ATTACK_FRAME_BYTES_MAX];
 };
 

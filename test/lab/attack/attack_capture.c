@@ -23,46 +23,56 @@ static void put16(uint8_t *at, size_t value)
     at[1] = (uint8_t)value;
 }
 
+static unsigned get32(const uint8_t *at)
+{
+    return get16(at) << 16 | get16(at + 2);
+}
+
 static void add(struct attack_capture *capture, const uint8_t *head, size_t head_bytes,
-                const uint8_t *frame, size_t frame_bytes)
+                size_t header_bytes, const uint8_t *data, size_t data_bytes)
 {
     struct attack_frame *next = &capture->frames[capture->count];
 
-    if (capture->count == FRAMES_MAX || head_bytes + frame_bytes > sizeof next->bytes ||
-        frame_bytes < ATTACK_HEADER_BYTES) {
+    if (capture->count == FRAMES_MAX || head_bytes + data_bytes > sizeof next->bytes) {
         return;
     }
-    next->header_at = head_bytes;
-    next->len_bytes = head_bytes + frame_bytes;
+    next->header_at = head_bytes - header_bytes;
+    next->header_bytes = header_bytes;
+    next->len_bytes = head_bytes + data_bytes;
     memcpy(next->bytes, head, head_bytes);
-    memcpy(next->bytes + head_bytes, frame, frame_bytes);
-    if (head_bytes > ATTACK_ETH_BYTES) {
-        put16(next->bytes + ATTACK_ETH_BYTES + 2, 20 + 8 + frame_bytes); /* IPv4: total length */
-        put16(next->bytes + ATTACK_ETH_BYTES + 24, 8 + frame_bytes);     /* UDP: length */
-        put16(next->bytes + ATTACK_ETH_BYTES + 26, 0);                   /* UDP: no checksum */
-    }
+    memcpy(next->bytes + head_bytes, data, data_bytes);
     capture->count++;
 }
 
-/* The frames of an envelope: each but the last is as long as the first says. */
+/* The packet of a batch, which may carry several of its frames, or none: a PROBE. */
 static void add_batch(struct attack_capture *capture, const uint8_t *bytes, size_t len_bytes)
 {
-    const size_t head_bytes = ATTACK_ETH_BYTES + ATTACK_ENVELOPE_BYTES;
-    size_t one, at = head_bytes;
+    uint8_t head[ATTACK_ETH_BYTES + ATTACK_IPV4_BYTES + ATTACK_BATCH_HEADER_BYTES];
+    uint8_t *ipv4 = head + ATTACK_ETH_BYTES;
+    uint8_t *header = ipv4 + ATTACK_IPV4_BYTES;
 
-    if (len_bytes < head_bytes + ATTACK_HEADER_BYTES) {
+    if (len_bytes < sizeof head) {
         return;
     }
-    one = ATTACK_HEADER_BYTES + get16(bytes + head_bytes + 20) +
-          ((bytes[head_bytes + 1] & 0x08) != 0 ? 4 : 0);
-    for (; at < len_bytes; at += one) {
-        add(capture, bytes, head_bytes, bytes + at, len_bytes - at < one ? len_bytes - at : one);
-    }
+    memcpy(head, bytes, sizeof head);
+    const unsigned first = get32(header + 4);
+    const size_t segment_bytes = get16(header + 14);
+    const size_t data_bytes = len_bytes - sizeof head;
+    size_t at = 0;
+    do {
+        size_t left = data_bytes - at;
+        size_t one = segment_bytes != 0 && segment_bytes < left ? segment_bytes : left;
+        put16(ipv4 + 2, ATTACK_IPV4_BYTES + ATTACK_BATCH_HEADER_BYTES + one);
+        put16(header + 4, (first + at) >> 16);
+        put16(header + 6, first + at);
+        add(capture, head, sizeof head, ATTACK_BATCH_HEADER_BYTES, bytes + sizeof head + at, one);
+        at += one;
+    } while (at < data_bytes);
 }
 
 struct attack_capture attack_capture_read(const char *file)
 {
-    static const uint8_t martian[] = {255, 255, 255, 255}; /* the envelopes' source address */
+    static const uint8_t martian[] = {255, 255, 255, 255}; /* the batches' source address */
     struct attack_capture capture = {malloc(FRAMES_MAX * sizeof *capture.frames), 0};
     char why[PCAP_ERRBUF_SIZE];
     pcap_t *pcap = pcap_open_offline(file, why);
@@ -79,8 +89,9 @@ struct attack_capture attack_capture_read(const char *file)
             continue;
         }
         if (get16(bytes + 12) == 0x88B5) {
-            add(&capture, bytes, ATTACK_ETH_BYTES, bytes + ATTACK_ETH_BYTES,
-                info->caplen - ATTACK_ETH_BYTES);
+            const size_t head_bytes = ATTACK_ETH_BYTES + ATTACK_HEADER_BYTES;
+            add(&capture, bytes, head_bytes, ATTACK_HEADER_BYTES, bytes + head_bytes,
+                info->caplen - head_bytes);
         } else if (get16(bytes + 12) == 0x0800 && memcmp(bytes + 26, martian, 4) == 0) {
             add_batch(&capture, bytes, info->caplen);
         }

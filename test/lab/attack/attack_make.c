@@ -9,8 +9,42 @@
 
 #include <string.h>
 
-enum { AT_VERSION_TYPE = 0, AT_FLAGS = 1, AT_PORT = 2, AT_KEY = 4, AT_CONNECTION = 8 };
-enum { AT_SEQUENCE = 12, AT_ACKNOWLEDGEMENT = 16, AT_PAYLOAD_BYTES = 20, AT_CREDIT = 22 };
+/* Where fields stand in a header (doc/protocol.md sections 1 and 4). */
+struct layout {
+    size_t version_type, flags, port, key, sequence, acknowledgement, credit;
+    size_t connection_high; /* its upper 16 bits */
+    size_t kind;            /* of the first fragment */
+    size_t content;         /* what describes the data */
+};
+
+static const struct layout plain_layout = {
+    .version_type = 0,
+    .flags = 1,
+    .port = 2,
+    .key = 4,
+    .connection_high = 8,
+    .sequence = 12,
+    .acknowledgement = 16,
+    .credit = 22,
+    .kind = ATTACK_HEADER_BYTES,
+    .content = ATTACK_HEADER_BYTES,
+};
+
+static const struct layout batch_layout = {
+    .port = 2,
+    .acknowledgement = 8,
+    .version_type = 24,
+    .flags = 25,
+    .kind = 26,
+    .key = 28,
+    .connection_high = 32,
+    .credit = 34,
+    .sequence = 36,
+    .content = 40,
+};
+
+enum { AT_PAYLOAD_BYTES = 20 }; /* plain frames */
+enum { AT_OFFSET = 4 };         /* batches: of the packet's data */
 enum { DATA = 1, BULK, ACK, PROBE, CONNECT, CLOSE, PING, PONG, SLICE, TYPE_END };
 enum { FLAGS_UNKNOWN = 0x80 };
 
@@ -40,6 +74,12 @@ static void put32(uint8_t *at, uint32_t value)
     }
 }
 
+static void put16(uint8_t *at, uint32_t value)
+{
+    at[0] = (uint8_t)(value >> 8);
+    at[1] = (uint8_t)value;
+}
+
 /* All zeros, all ones, the borders of signed numbers, or anything. */
 static uint32_t hostile(uint64_t *random)
 {
@@ -63,97 +103,111 @@ static void fill(uint8_t *at, size_t len_bytes, uint64_t *random)
     }
 }
 
-/* Everything behind the header, by words: handles, keys, offsets, lengths, identities, bitmaps. */
-static void garble_payload(uint8_t *at, size_t len_bytes, uint64_t *random)
+/* What describes the data, by words: handles, keys, offsets, lengths, identities, bitmaps. */
+static void garble_content(uint8_t *header, const struct layout *layout, size_t len_bytes,
+                           uint64_t *random)
 {
-    for (size_t i = 0; i + 4 <= len_bytes && i < 40; i += 4) {
+    for (size_t at = layout->content; at + 4 <= len_bytes && at < layout->content + 40; at += 4) {
         if (below(random, 2) == 0) {
-            put32(at + i, hostile(random));
+            put32(header + at, hostile(random));
         }
     }
-    if (len_bytes > 0 && below(random, 2) == 0) {
-        at[0] = (uint8_t)below(random, 6); /* a kind of fragment, or nearly */
+    if (len_bytes > layout->kind && below(random, 2) == 0) {
+        header[layout->kind] = (uint8_t)below(random, 7); /* a kind of fragment, or nearly */
     }
 }
 
 /* Fields that may be anything once another one is wrong. */
-static void garble_header(uint8_t *header, uint64_t *random)
+static void garble_header(uint8_t *header, const struct layout *layout, uint64_t *random)
 {
     if (below(random, 4) == 0) {
-        put32(header + AT_PAYLOAD_BYTES, (get32(header + AT_PAYLOAD_BYTES) & 0xFFFF0000) |
-                                             (hostile(random) & 0xFFFF)); /* the credit */
+        put16(header + layout->credit, hostile(random));
     }
     if (below(random, 2) == 0) {
-        header[AT_FLAGS] = (uint8_t)(attack_random(random) & 0x7F);
+        header[layout->flags] = (uint8_t)(attack_random(random) & 0x7F);
     }
     if (below(random, 4) == 0) {
-        put32(header + AT_SEQUENCE, hostile(random));
+        put32(header + layout->sequence, hostile(random));
     }
     if (below(random, 4) == 0) {
-        put32(header + AT_ACKNOWLEDGEMENT, hostile(random));
+        put32(header + layout->acknowledgement, hostile(random));
     }
 }
 
-static void set_type(uint8_t *header, uint32_t type)
+static void set_type(uint8_t *header, const struct layout *layout, uint32_t type)
 {
-    header[AT_VERSION_TYPE] = (uint8_t)((header[AT_VERSION_TYPE] & 0xF0) | type);
+    uint8_t *at = header + layout->version_type;
+
+    *at = (uint8_t)((*at & 0xF0) | type);
 }
 
 /* Sequence numbers that are far off, on either side; acknowledged is nothing that matters. */
-static void make_far(uint8_t *header, uint64_t *random)
+static void make_far(uint8_t *header, const struct layout *layout, uint64_t *random)
 {
-    uint32_t sequence = get32(header + AT_SEQUENCE), ack = get32(header + AT_ACKNOWLEDGEMENT);
+    uint32_t sequence = get32(header + layout->sequence);
+    uint32_t ack = get32(header + layout->acknowledgement);
 
-    set_type(header, DATA + below(random, 2));
+    set_type(header, layout, DATA + below(random, 2));
     sequence += below(random, 2) == 0 ? far_away(random) : -far_away(random);
-    put32(header + AT_SEQUENCE, sequence);
-    put32(header + AT_ACKNOWLEDGEMENT, ack - far_away(random));
+    put32(header + layout->sequence, sequence);
+    put32(header + layout->acknowledgement, ack - far_away(random));
+}
+
+/* A length that goes beyond the frame, or a place in a batch where none of its frames begins. */
+static void make_long(uint8_t *header, const struct layout *layout, size_t len_bytes,
+                      uint64_t *random)
+{
+    if (layout == &batch_layout) {
+        put32(header + AT_OFFSET, get32(header + AT_OFFSET) + 1);
+    } else {
+        put16(header + AT_PAYLOAD_BYTES, (uint32_t)len_bytes + below(random, 50000));
+    }
 }
 
 /* Makes the frame wrong in one way that shows; returns its new length. */
-static size_t make_wrong(uint8_t *frame, size_t header_at, size_t len_bytes, enum attack_way only,
-                         uint64_t *random)
+static size_t make_wrong(uint8_t *frame, const struct attack_frame *model,
+                         const struct layout *layout, enum attack_way only, uint64_t *random)
 {
-    uint8_t *header = frame + header_at;
+    uint8_t *header = frame + model->header_at;
     enum attack_way way = only < ATTACK_WAY_COUNT ? only : below(random, ATTACK_WAY_COUNT);
 
     if (way != ATTACK_WAY_sequence && way != ATTACK_WAY_acknowledgement) {
-        garble_header(header, random);
-        set_type(header, DATA + below(random, TYPE_END - DATA));
+        garble_header(header, layout, random);
+        set_type(header, layout, DATA + below(random, TYPE_END - DATA));
     }
     switch (way) {
     case ATTACK_WAY_sequence:
-        make_far(header, random);
+        make_far(header, layout, random);
         break;
     case ATTACK_WAY_acknowledgement:
         /* Acknowledges what was never sent; of a CLOSE that would be believed. */
-        set_type(header, DATA + below(random, 4));
-        put32(header + AT_ACKNOWLEDGEMENT, get32(header + AT_ACKNOWLEDGEMENT) + far_away(random));
+        set_type(header, layout, DATA + below(random, 4));
+        put32(header + layout->acknowledgement,
+              get32(header + layout->acknowledgement) + far_away(random));
         break;
     case ATTACK_WAY_type:
-        set_type(header, below(random, 2) == 0 ? 0 : TYPE_END + below(random, 16 - TYPE_END));
+        set_type(header, layout,
+                 below(random, 2) == 0 ? 0 : TYPE_END + below(random, 16 - TYPE_END));
         break;
     case ATTACK_WAY_flags:
-        header[AT_FLAGS] |= FLAGS_UNKNOWN;
+        header[layout->flags] |= FLAGS_UNKNOWN;
         break;
     case ATTACK_WAY_connection: /* index 2^19 nobody has; a CONNECT is not asked for it */
-        if ((header[AT_VERSION_TYPE] & 15) == CONNECT) {
-            set_type(header, DATA);
+        if ((header[layout->version_type] & 15) == CONNECT) {
+            set_type(header, layout, DATA);
         }
-        put32(header + AT_CONNECTION, hostile(random) | 1u << 31 | 1u << 19);
+        put16(header + layout->connection_high, hostile(random) | 1u << 15 | 1u << 3);
         break;
-    case ATTACK_WAY_length: /* longer than the frame */
-        put32(header + AT_PAYLOAD_BYTES,
-              (uint32_t)(len_bytes + below(random, 50000)) << 16 | (hostile(random) & 0xFFFF));
+    case ATTACK_WAY_length:
+        make_long(header, layout, model->len_bytes, random);
         break;
     case ATTACK_WAY_truncated: /* cut short; the kernel pads nothing */
-        len_bytes = header_at + below(random, ATTACK_HEADER_BYTES);
-        break;
+        return model->header_at + below(random, (uint32_t)model->header_bytes);
     default: /* not from the peer's address */
         fill(frame + 8, 4, random);
         break;
     }
-    return len_bytes;
+    return model->len_bytes;
 }
 
 static size_t make_random(uint8_t *frame, uint64_t *random)
@@ -170,6 +224,8 @@ size_t attack_make(enum attack_kind kind, enum attack_way way, const struct atta
                    uint64_t *random, uint8_t out[ATTACK_FRAME_BYTES_MAX])
 {
     const struct attack_frame *model = &capture->frames[below(random, (uint32_t)capture->count)];
+    const struct layout *layout =
+        model->header_bytes == ATTACK_BATCH_HEADER_BYTES ? &batch_layout : &plain_layout;
     uint8_t *header = out + model->header_at;
 
     memcpy(out, model->bytes, model->len_bytes);
@@ -181,14 +237,13 @@ size_t attack_make(enum attack_kind kind, enum attack_way way, const struct atta
     case ATTACK_blind:
         /* One of port and key, or both; a guess may be right once in 2^32 frames. */
         if (below(random, 2) == 0) {
-            fill(header + AT_PORT, 2, random);
+            fill(header + layout->port, 2, random);
         }
-        put32(header + AT_KEY, hostile(random));
+        put32(header + layout->key, hostile(random));
         break;
     default:
         break;
     }
-    garble_payload(header + ATTACK_HEADER_BYTES,
-                   model->len_bytes - model->header_at - ATTACK_HEADER_BYTES, random);
-    return make_wrong(out, model->header_at, model->len_bytes, way, random);
+    garble_content(header, layout, model->len_bytes - model->header_at, random);
+    return make_wrong(out, model, layout, way, random);
 }

@@ -16,7 +16,7 @@ from .programs import ATTACKER, SOAK, program
 KINDS = ("random", "replay", "blind", "forged")
 CAPTURED_FRAMES = 3000
 CAPTURE_SECONDS = 60
-# The frames of rawe, plain and in envelopes.
+# The frames of rawe, plain and in batches.
 EXPRESSION = ["ether", "proto", "0x88b5", "or", "src", "host", "255.255.255.255"]
 RANKS = 2  # on the first two hosts; the third attacks
 HOSTS = 3
