@@ -88,8 +88,8 @@ void rawe_conn_batch_conclude(struct rawe_conn *conn, const struct rawe_txframe 
 }
 
 /** Transmit `frames` frames of a batch, from the one with index `first` on. */
-static bool transmit_run(struct rawe_conn *conn, const struct rawe_txframe *frame, uint32_t first,
-                         uint32_t frames)
+static bool transmit_frames(struct rawe_conn *conn, const struct rawe_txframe *frame,
+                            uint32_t first, uint32_t frames)
 {
     struct rawe_engine *engine = conn->engine;
     uint8_t head[RAWE_ETH_HEADER_BYTES + RAWE_BATCH_HEADER_BYTES];
@@ -140,15 +140,15 @@ bool rawe_conn_batch_transmit(struct rawe_conn *conn, struct rawe_txframe *frame
         /* A packet says of all its frames alike whether they are sent again. */
         uint64_t alike = (frame->sent >> first & 1) != 0 ? frame->sent : ~frame->sent;
         uint64_t rest = ~((frame->to_send & alike) >> first);
-        uint32_t run = rest == 0 ? RAWE_BATCH_FRAMES_MAX : (uint32_t)__builtin_ctzll(rest);
-        run = run < room ? run : room;
-        run = alone ? 1 : run;
-        if (!transmit_run(conn, frame, first, run)) {
+        uint32_t count = rest == 0 ? RAWE_BATCH_FRAMES_MAX : (uint32_t)__builtin_ctzll(rest);
+        count = count < room ? count : room;
+        count = alone ? 1 : count;
+        if (!transmit_frames(conn, frame, first, count)) {
             return false;
         }
         conn->engine->counters.batches_sent++;
-        rawe_conn_sent(conn, frame, UINT64_MAX >> (RAWE_BATCH_FRAMES_MAX - run) << first, now_ns);
-        room -= run;
+        rawe_conn_sent(conn, frame, UINT64_MAX >> (RAWE_BATCH_FRAMES_MAX - count) << first, now_ns);
+        room -= count;
     }
     return true;
 }
