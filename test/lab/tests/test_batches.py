@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Batches look like TCP: they are in use where NICs cut and merge them, and no TCP answers them."""
+
+import re
+import subprocess
+
+import pytest
+from conftest import HANG_SECONDS, RAWE, assert_success, show
+
+STATS = ("--mca", "btl_rawe_stats", "1")
+# Lets answers in and refuses all other TCP with a RST.
+STATEFUL = """
+table inet filter {
+    chain input {
+        type filter hook input priority 0; policy drop;
+        iifname "lo" accept
+        ct state established,related accept
+        ct state invalid drop
+        meta l4proto tcp reject with tcp reset
+    }
+}
+"""
+# What a host that only receives batches may count.
+SEEN_BY_IP = {"InReceives", "InOctets", "InNoECTPkts", "InMcastPkts"}
+
+
+def rules_possible():
+    """Does this kernel take the rules above? Tried in a network namespace of its own."""
+    try:
+        tried = subprocess.run(
+            ["unshare", "--net", "nft", "-f", "-"], input=STATEFUL, text=True, capture_output=True
+        )
+    except FileNotFoundError:
+        return False
+    return tried.returncode == 0
+
+
+def counters(lab, host):
+    """All counters of a host's IP and TCP by name."""
+    lines = []
+    for file in ("/proc/net/snmp", "/proc/net/netstat"):
+        lines += lab.run(host, ["cat", file], check=True).stdout.splitlines()
+    found = {}
+    for names, values in zip(lines[::2], lines[1::2]):
+        protocol, *names = names.split()
+        if protocol in ("Ip:", "IpExt:", "Tcp:", "TcpExt:", "Icmp:"):
+            found.update(
+                (protocol + name, int(value)) for name, value in zip(names, values.split()[1:])
+            )
+    return found
+
+
+def moved(before, after):
+    """The counters that have grown, and by how much."""
+    return {name: after[name] - before[name] for name in after if after[name] > before[name]}
+
+
+@pytest.mark.parametrize("nic", ["whole", "cut", "plain"])
+@pytest.mark.parametrize("rules", ["", STATEFUL] if rules_possible() else [""])
+def test_tcp_does_not_answer(make_lab, build, tmp_path, nic, rules):
+    lab = make_lab(hosts=2, nic=nic)
+    if rules:
+        lab.run(1, ["nft", "-f", "-"], input=rules, check=True)
+    file = tmp_path / "sent.pcap"
+    # What host 1 sends on that NIC of IP: nothing.
+    capture = lab.capture(1, file, ["ip", "and", "ether", "src", lab.nic(1).mac])
+    ping = build / "tools/rawe-ping"
+    listener = subprocess.Popen(
+        lab.host_command(1, [ping, "--listen", "-i", "eth0", "-s", 20]),
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert "listening" in listener.stdout.readline()
+    before = counters(lab, 1)
+    asked = lab.run(0, [ping, "-i", "eth0", "-c", 3, lab.nic(1).mac], timeout=HANG_SECONDS)
+    after = counters(lab, 1)
+    listener.terminate()
+    listener.communicate(timeout=HANG_SECONDS)
+    capture.terminate()
+    capture.communicate()
+    assert asked.returncode == 0 and "batches: pass" in asked.stdout, asked.stdout + asked.stderr
+    grown = moved(before, after)
+    assert grown["Ip:InReceives"] > 0, "the batch has not been through the host's stack"
+    strange = {name for name in grown if name.split(":")[1] not in SEEN_BY_IP}
+    assert not strange, grown
+    sent = subprocess.run(["tcpdump", "-nr", file], capture_output=True, text=True, check=True)
+    assert sent.stdout == ""
+
+
+@pytest.mark.parametrize("nic", ["whole", "cut", "plain"])
+def test_batches_are_in_use_and_exact(make_lab, build, verify, nic):
+    lab = make_lab(hosts=2, nic=nic)
+    arguments = ["-np", 2, *RAWE, *STATS, verify, "--quick"]
+    result = lab.mpirun(arguments, timeout=HANG_SECONDS, build=build)
+    assert_success(result)
+    reports = re.findall(r"rawe: host \S+ rank \d+ interface eth0: (.*)", result.errors)
+    assert len(reports) == 2, show(result)
+    for report in reports:
+        counted = {name: int(value) for name, value in re.findall(r"(\w+)=(\d+)", report)}
+        assert counted["validations_passed"] > 0 and counted["validations_failed"] == 0, report
+        assert counted["bulk_send_errors"] == 0, report
+        assert counted["bulk_frames_sent"] > 2 * counted["batches_sent"] > 0, report
