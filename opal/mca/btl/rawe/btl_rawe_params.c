@@ -94,11 +94,11 @@ static const struct flag flags[] = {
      "Reach peers on the same host through the loopback interface; off leaves them to another BTL, "
      "such as vader"},
     {"batches", &mca_btl_rawe_params.batches, true, OPAL_INFO_LVL_5,
-     "Send bulk data as batches of up to 64 kB, which the device cuts into frames, where the "
-     "device and the path can do that; they are tried with each peer before they are used"},
+     "Send bulk data as batches of up to 64 kB, which look like TCP and which devices cut into "
+     "frames and merge again; they are tried with each peer before they are used"},
     {"checksum", &mca_btl_rawe_params.checksum, false, OPAL_INFO_LVL_5,
      "Put a CRC32C on each frame and demand one, for networks whose own checks are not trusted; the "
-     "same on all hosts"},
+     "same on all hosts. Bulk data goes in plain frames then"},
     {"qdisc_bypass", &mca_btl_rawe_params.qdisc_bypass, false, OPAL_INFO_LVL_8,
      "Send past the queueing discipline of the interface, and past any shaping set there"},
     {"stats", &mca_btl_rawe_params.stats, false, OPAL_INFO_LVL_3,
