@@ -35,8 +35,8 @@ tx-usecs: 0
 ETHTOOL_FEATURES = """Features for eth1:
 rx-checksumming: on
 tcp-segmentation-offload: on
-\ttx-tcp-segmentation: on
-tx-udp-segmentation: off
+\ttx-tcp-segmentation: off
+generic-receive-offload: on
 tx-gso-list: off [fixed]
 """
 ETHTOOL_PAUSE = """Pause parameters for eth1:
@@ -66,9 +66,9 @@ def test_what_ethtool_says_is_read(advise):
     assert advise.parse_ring(ETHTOOL_RING) == {"rx": 512, "rx max": 8192}
     assert advise.parse_coalesce(ETHTOOL_COALESCE) == {"adaptive-rx": "on", "rx-usecs": 20}
     features = advise.parse_features(ETHTOOL_FEATURES)
-    assert features["tx-udp-segmentation"] == "off"
+    assert features["tx-tcp-segmentation"] == "off"
     assert features["tx-gso-list"] == "off [fixed]"
-    assert features["tx-tcp-segmentation"] == "on"
+    assert features["generic-receive-offload"] == "on"
     assert advise.parse_pause(ETHTOOL_PAUSE) == {"rx": "off", "tx": "off"}
     for parse in (
         advise.parse_ring,
@@ -89,7 +89,7 @@ def interface(advise, **facts):
         "qdiscs": ["mq", "fq_codel"],
         "ring": {"rx": 4096, "rx max": 8192},
         "coalesce": {"rx-usecs": 0, "adaptive-rx": "off"},
-        "features": {"tx-udp-segmentation": "on"},
+        "features": {"tx-tcp-segmentation": "on", "generic-receive-offload": "on"},
         "pause": {"rx": "on", "tx": "on"},
     }
     return advise.Interface(name="eth1", **{**good, **facts})
@@ -102,12 +102,13 @@ def interface(advise, **facts):
         ({"up": False}, ["ip link set eth1 up"]),
         ({"mtu": 1500}, ["ip link set dev eth1 mtu 9000"]),
         ({"mtu": 1500, "max_mtu": 1500}, []),
-        ({"features": {"tx-udp-segmentation": "off"}}, ["ethtool -K eth1 tx-udp-segmentation on"]),
-        ({"features": {"tx-udp-segmentation": "off [fixed]"}}, []),
+        ({"features": {"tx-tcp-segmentation": "off"}}, ["ethtool -K eth1 tx-tcp-segmentation on"]),
+        ({"features": {"tx-tcp-segmentation": "off [fixed]"}}, []),
         ({"features": {}}, []),
+        ({"features": {"generic-receive-offload": "off"}}, ["ethtool -K eth1 gro on"]),
         (
-            {"features": {"tx-udp-segmentation": "off", "tx-checksumming": "off"}},
-            ["ethtool -K eth1 tx on tx-udp-segmentation on"],
+            {"features": {"tx-tcp-segmentation": "off", "tx-checksumming": "off"}},
+            ["ethtool -K eth1 tx on tx-tcp-segmentation on"],
         ),
         (
             {"coalesce": {"rx-usecs": 20, "adaptive-rx": "on"}},
@@ -137,7 +138,7 @@ def test_advice_on_an_interface(advise, facts, expected):
         ({"speed_mbps": 100}, "100 Mb/s"),
         ({"numa_node": 1}, "NUMA node 1"),
         ({"pause": {"rx": "off"}}, "flow control"),
-        ({"features": {"tx-udp-segmentation": "off [fixed]"}}, "cannot cut UDP"),
+        ({"features": {"tx-tcp-segmentation": "off [fixed]"}}, "cannot cut TCP"),
     ],
     ids=str,
 )
@@ -194,7 +195,8 @@ def test_a_host_is_looked_at_and_not_changed(make_lab, tmp_path):
     sections = json.loads(done.stdout)
     eth0 = next(found for title, found in sections.items() if title.startswith("eth0"))
     wanted = [command for advice in eth0 for command in advice["commands"]]
-    assert "ethtool -K eth0 tx on sg on tx-udp-segmentation on" in wanted
+    assert "ethtool -K eth0 tx on sg on tx-tcp-segmentation on" in wanted
+    assert "ethtool -K eth0 gro on" in wanted
     assert "ip link set dev eth0 mtu 9000" in wanted
     assert f"host {lab.hosts[0].name}" in sections
 
@@ -202,7 +204,7 @@ def test_a_host_is_looked_at_and_not_changed(make_lab, tmp_path):
     for command in wanted:
         lab.run(0, command.split(), check=True)
     text = lab.run(0, [PROGRAM, "eth0"]).stdout
-    assert "tx-udp-segmentation is on" in text and "MTU 9000" in text
+    assert "tx-tcp-segmentation is on" in text and "MTU 9000" in text
     assert "ethtool -K" not in text and "mtu 9000" not in text
     assert "Nothing has been changed" in text
 
