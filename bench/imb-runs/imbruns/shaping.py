@@ -2,8 +2,8 @@
 """How much payload a shaped link lets through, to compare a goodput with.
 
 The shaper (tbf) counts whole Ethernet frames without preamble and checksum: MTU + 14 bytes of a
-full one. A frame carries the MTU less the transport's headers. A GSO batch is cut before it
-is shaped, so it counts as the frames it becomes.
+full one. A frame carries the MTU less the transport's headers. A batch is cut before it is shaped,
+so it counts as the frames it becomes.
 """
 
 from dataclasses import dataclass
@@ -13,8 +13,9 @@ from benchlib.chart import size_text
 ETHERNET_BYTES = 14
 # Of a full frame of bulk data, behind the Ethernet header.
 TCP_BYTES = 20 + 20 + 12  # IPv4, TCP, its timestamps
-RAWE_BYTES = 24 + 24  # frame header, PUT chunk
-RAWE_ENVELOPE_BYTES = 20 + 8  # IPv4 and UDP around each frame of a GSO batch
+RAWE_HEADER_BYTES = 24
+RAWE_FRAGMENT_BYTES = 24  # PUT
+RAWE_BATCH_BYTES = 20 + 60  # IPv4 and batch header, in place of both
 RAWE_ROUNDING = 8  # a frame's payload is a multiple of it
 OVER_TCP = ("tcp", "ucx", "ofi")
 
@@ -29,8 +30,10 @@ def payload_bytes(transport, mtu, batches):
     if transport in OVER_TCP:
         return mtu - TCP_BYTES
     if transport == "rawe":
-        room = mtu - (RAWE_ENVELOPE_BYTES if batches else 0) - 24
-        return room // RAWE_ROUNDING * RAWE_ROUNDING - (RAWE_BYTES - 24)
+        payload = (mtu - RAWE_HEADER_BYTES) // RAWE_ROUNDING * RAWE_ROUNDING
+        if batches:
+            return payload + RAWE_HEADER_BYTES - RAWE_BATCH_BYTES
+        return payload - RAWE_FRAGMENT_BYTES
     return None
 
 
