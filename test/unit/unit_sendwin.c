@@ -45,6 +45,15 @@ void enter(unsigned count)
     }
 }
 
+struct rawe_txframe *enter_batch(unsigned index, unsigned segments)
+{
+    struct rawe_txframe *batch = &frames[index];
+    batch->segments = (uint8_t)segments;
+    batch->sendings = 0;
+    rawe_sendwin_enter(&window, batch);
+    return batch;
+}
+
 void transmit_all(uint64_t sent_ns)
 {
     struct rawe_txframe *frame;
