@@ -142,6 +142,14 @@ static bool dequeue(int fd, struct iovec *iov, size_t iov_count, size_t len_byte
     }
 }
 
+/** Drop the packet that waits in the queue, so that the next one belongs to the next slot. */
+static void drop_queued(struct rawe_bulk *bulk)
+{
+    struct iovec iov = {&bulk->envelope, sizeof bulk->envelope};
+
+    (void)dequeue(bulk->fd, &iov, 1, 0);
+}
+
 static void hand_up(const struct packet *packet, const uint8_t *data,
                     const struct rawe_bulk_receiver *receiver, void *context)
 {
@@ -192,6 +200,8 @@ unsigned rawe_bulk_receive(struct rawe_bulk *bulk, unsigned budget,
             }
             frames += whole ? packet.frames : 0;
             bulk->counters.ring_drops += !whole; /* the queue had no room for the rest of it */
+        } else if (queued) {
+            drop_queued(bulk);
         }
         rawe_ring_give_back(slot);
     }

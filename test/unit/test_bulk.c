@@ -1,0 +1,327 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Tests of the receiving half of bulk: ring and queue are the test's own, and packets lie there as
+ * the kernel leaves them.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "rawe_bulk_internal.h"
+
+#define SLOTS 4u
+#define SLOT_BYTES 2048u
+/** Where the Ethernet header lies in a slot. */
+#define FRAME_AT 96u
+/** What of a packet a slot holds. */
+#define SLOT_DATA_BYTES 1510u
+#define HEAD_BYTES (RAWE_FILTER_BULK_OFFSET + RAWE_BATCH_HEADER_BYTES)
+#define DATA_BYTES_MAX 40000u
+
+static struct rawe_bulk bulk;
+static int far_fd;
+static unsigned filled; /**< slots, since the last reception */
+static uint8_t memory[DATA_BYTES_MAX];
+static bool use_memory; /**< where place() says */
+static unsigned places;
+
+/** What was handed up. */
+static struct {
+    uint8_t tag; /**< first byte of its batch header */
+    const uint8_t *data;
+    size_t data_bytes;
+    bool right; /**< its data is what was sent */
+} packets[SLOTS];
+static unsigned packet_count;
+
+static int set_up(void **state)
+{
+    int fds[2];
+    (void)state;
+    memset(&bulk, 0, sizeof(bulk));
+    assert_int_equal(socketpair(AF_UNIX, SOCK_DGRAM, 0, fds), 0);
+    bulk.fd = fds[0];
+    far_fd = fds[1];
+    bulk.scratch = malloc(SCRATCH_BYTES);
+    uint8_t *slots = calloc(SLOTS, SLOT_BYTES);
+    assert_non_null(bulk.scratch);
+    assert_non_null(slots);
+    bulk.ring = (struct rawe_ring){
+        .next = (struct tpacket2_hdr *)(void *)slots,
+        .left_in_block = SLOTS,
+        .geometry = {SLOT_BYTES, SLOTS * SLOT_BYTES, SLOTS, 1},
+        .memory = slots,
+        .memory_bytes = (size_t)SLOTS * SLOT_BYTES,
+    };
+    bulk.head.next_status = &bulk.ring.next->tp_status;
+    filled = 0;
+    use_memory = false;
+    places = 0;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    close(bulk.fd);
+    close(far_fd);
+    free(bulk.ring.memory);
+    free(bulk.scratch);
+    return 0;
+}
+
+static uint8_t byte_at(uint8_t tag, size_t at)
+{
+    return (uint8_t)(tag + at + at / 251);
+}
+
+static uint8_t *place(void *context, const uint8_t *source_mac, const uint8_t *head,
+                      size_t head_bytes, size_t data_bytes)
+{
+    (void)head;
+    assert_ptr_equal(context, &bulk);
+    assert_int_equal(source_mac[5], 9);
+    assert_int_equal(head_bytes, RAWE_BATCH_HEADER_BYTES);
+    assert_true(data_bytes <= sizeof(memory));
+    places++;
+    return use_memory ? memory : NULL;
+}
+
+static void packet(void *context, const uint8_t *source_mac, const uint8_t *head, size_t head_bytes,
+                   const uint8_t *data, size_t data_bytes)
+{
+    assert_ptr_equal(context, &bulk);
+    assert_int_equal(source_mac[5], 9);
+    assert_int_equal(head_bytes, RAWE_BATCH_HEADER_BYTES);
+    packets[packet_count].tag = head[0];
+    packets[packet_count].data = data;
+    packets[packet_count].data_bytes = data_bytes;
+    packets[packet_count].right = true;
+    for (size_t i = 0; i < data_bytes; i++) {
+        packets[packet_count].right &= data[i] == byte_at(head[0], i);
+    }
+    packet_count++;
+}
+
+static unsigned receive(unsigned budget)
+{
+    static const struct rawe_bulk_receiver receiver = {.place = place, .packet = packet};
+    packet_count = 0;
+    filled = 0;
+    return rawe_bulk_receive(&bulk, budget, &receiver, &bulk);
+}
+
+/** How the kernel leaves a packet. */
+struct arrival {
+    uint8_t tag;
+    size_t data_bytes;
+    uint16_t gso_size;
+    int ip_lie;        /**< is added to the length in the IPv4 header */
+    size_t pad_bytes;  /**< behind the packet, as of short Ethernet frames */
+    bool not_queued;   /**< the queue had no room */
+    bool other_queued; /**< the queue has another one */
+};
+
+static void arrive(struct arrival arrival)
+{
+    static uint8_t bytes[sizeof(struct rawe_bulk_envelope) + DATA_BYTES_MAX];
+    const size_t vnet_bytes = sizeof(struct virtio_net_hdr);
+    struct rawe_bulk_envelope envelope = {
+        .vnet = {.gso_type = arrival.gso_size != 0 ? VIRTIO_NET_HDR_GSO_TCPV4 : 0,
+                 .gso_size = arrival.gso_size},
+    };
+    const size_t ip_bytes = (size_t)((int)(HEAD_BYTES - RAWE_ETH_HEADER_BYTES) +
+                                     (int)arrival.data_bytes + arrival.ip_lie);
+    struct tpacket2_hdr *slot =
+        (struct tpacket2_hdr *)(void *)((uint8_t *)bulk.ring.next + filled * (size_t)SLOT_BYTES);
+    if ((uint8_t *)slot >= bulk.ring.memory + bulk.ring.memory_bytes) {
+        slot = (struct tpacket2_hdr *)(void *)((uint8_t *)slot - bulk.ring.memory_bytes);
+    }
+    filled++;
+    envelope.packet[RAWE_MAC_BYTES + 5] = 9;
+    envelope.packet[RAWE_ETH_HEADER_BYTES + 2] = (uint8_t)(ip_bytes >> 8);
+    envelope.packet[RAWE_ETH_HEADER_BYTES + 3] = (uint8_t)ip_bytes;
+    envelope.packet[RAWE_FILTER_BULK_OFFSET] = arrival.tag;
+    memcpy(bytes, &envelope, sizeof(envelope));
+    for (size_t i = 0; i < arrival.data_bytes; i++) {
+        bytes[sizeof(envelope) + i] = byte_at(arrival.tag, i);
+    }
+    memset(bytes + sizeof(envelope) + arrival.data_bytes, 0, arrival.pad_bytes);
+    const size_t len_bytes = HEAD_BYTES + arrival.data_bytes + arrival.pad_bytes;
+    const bool whole = len_bytes <= SLOT_DATA_BYTES;
+    slot->tp_mac = FRAME_AT;
+    slot->tp_len = (uint32_t)len_bytes;
+    slot->tp_snaplen = (uint32_t)(whole ? len_bytes : SLOT_DATA_BYTES);
+    memcpy((uint8_t *)slot + FRAME_AT - vnet_bytes, bytes, vnet_bytes + slot->tp_snaplen);
+    const bool queued = !whole && !arrival.not_queued;
+    if (queued) {
+        bytes[vnet_bytes + RAWE_FILTER_BULK_OFFSET + 1] = arrival.other_queued;
+        assert_int_equal(send(far_fd, bytes, vnet_bytes + len_bytes, 0), vnet_bytes + len_bytes);
+    }
+    slot->tp_status = TP_STATUS_USER | (queued ? TP_STATUS_COPY : 0);
+}
+
+/** One packet was handed up, with all that was sent. */
+static void assert_handed_up(uint8_t tag, size_t data_bytes)
+{
+    assert_int_equal(packet_count, 1);
+    assert_int_equal(packets[0].tag, tag);
+    assert_int_equal(packets[0].data_bytes, data_bytes);
+    assert_true(packets[0].right);
+}
+
+/** What comes next is received: slots and queue are in step. */
+static void assert_goes_on(void)
+{
+    arrive((struct arrival){.tag = 77, .data_bytes = 9000, .gso_size = 1000});
+    assert_int_equal(receive(8), 9);
+    assert_handed_up(77, 9000);
+    assert_false(rawe_bulk_pending(&bulk));
+}
+
+static void rawe_bulk_receive__nothing_waits(void **state)
+{
+    (void)state;
+    assert_false(rawe_bulk_pending(&bulk));
+    assert_int_equal(receive(8), 0);
+    assert_int_equal(packet_count, 0);
+}
+
+static void rawe_bulk_receive__a_frame_in_its_slot(void **state)
+{
+    (void)state;
+    arrive((struct arrival){.tag = 1, .data_bytes = 1000});
+    assert_true(rawe_bulk_pending(&bulk));
+    assert_int_equal(receive(8), 1);
+    assert_handed_up(1, 1000);
+    assert_int_equal(places, 0);
+    assert_goes_on();
+}
+
+static void rawe_bulk_receive__padding_is_not_data(void **state)
+{
+    (void)state;
+    arrive((struct arrival){.tag = 1, .data_bytes = 3, .pad_bytes = 20});
+    assert_int_equal(receive(8), 1);
+    assert_handed_up(1, 3);
+    arrive((struct arrival){.tag = 2, .data_bytes = 3000, .pad_bytes = 4});
+    assert_int_equal(receive(8), 1);
+    assert_handed_up(2, 3000);
+    assert_goes_on();
+}
+
+static void rawe_bulk_receive__a_merged_packet_into_place(void **state)
+{
+    (void)state;
+    use_memory = true;
+    arrive((struct arrival){.tag = 5, .data_bytes = DATA_BYTES_MAX, .gso_size = 1400});
+    assert_int_equal(receive(8), 29);
+    assert_handed_up(5, DATA_BYTES_MAX);
+    assert_ptr_equal(packets[0].data, memory);
+    assert_int_equal(places, 1);
+}
+
+static void rawe_bulk_receive__a_merged_packet_anywhere(void **state)
+{
+    (void)state;
+    arrive((struct arrival){.tag = 5, .data_bytes = 2801, .gso_size = 1400});
+    assert_int_equal(receive(8), 3);
+    assert_handed_up(5, 2801);
+    assert_int_equal(places, 1);
+}
+
+static void rawe_bulk_receive__a_budget_of_packets(void **state)
+{
+    (void)state;
+    for (uint8_t i = 0; i < SLOTS; i++) {
+        arrive((struct arrival){.tag = i, .data_bytes = i % 2 == 0 ? 100 : 3000});
+    }
+    assert_int_equal(receive(3), 3);
+    assert_int_equal(packet_count, 3);
+    assert_true(packets[0].right && packets[1].right && packets[2].right);
+    assert_true(rawe_bulk_pending(&bulk));
+    assert_int_equal(receive(3), 1);
+    assert_handed_up(3, 3000);
+    assert_goes_on();
+}
+
+static void rawe_bulk_receive__shorter_than_its_headers(void **state)
+{
+    (void)state;
+    arrive((struct arrival){.tag = 1, .data_bytes = 0});
+    ((struct tpacket2_hdr *)(void *)bulk.ring.memory)->tp_snaplen = HEAD_BYTES - 1;
+    ((struct tpacket2_hdr *)(void *)bulk.ring.memory)->tp_len = HEAD_BYTES - 1;
+    assert_int_equal(receive(8), 0);
+    assert_int_equal(packet_count, 0);
+    assert_goes_on();
+}
+
+static void rawe_bulk_receive__longer_in_words_than_it_is(void **state)
+{
+    (void)state;
+    arrive((struct arrival){.tag = 1, .data_bytes = 1000, .ip_lie = 1});
+    arrive((struct arrival){.tag = 2, .data_bytes = 20, .ip_lie = -21});
+    assert_int_equal(receive(8), 0);
+    assert_int_equal(packet_count, 0);
+    assert_goes_on();
+}
+
+static void rawe_bulk_receive__one_refused_leaves_nothing_in_the_queue(void **state)
+{
+    (void)state;
+    arrive((struct arrival){.tag = 1, .data_bytes = 3000, .gso_size = 1000, .ip_lie = 1});
+    arrive((struct arrival){.tag = 2, .data_bytes = 3000, .gso_size = 1000, .ip_lie = -3001});
+    assert_int_equal(receive(8), 0);
+    assert_int_equal(packet_count, 0);
+    assert_goes_on();
+}
+
+static void rawe_bulk_receive__the_queue_had_no_room(void **state)
+{
+    (void)state;
+    struct rawe_link_counters counters;
+    arrive((struct arrival){.tag = 1, .data_bytes = 3000, .gso_size = 1000, .not_queued = true});
+    assert_int_equal(receive(8), 0);
+    assert_int_equal(packet_count, 0);
+    assert_int_equal(places, 0);
+    rawe_bulk_read_counters(&bulk, &counters);
+    assert_int_equal(counters.ring_drops, 1);
+    assert_goes_on();
+}
+
+static void rawe_bulk_receive__the_queue_has_another_packet(void **state)
+{
+    (void)state;
+    arrive((struct arrival){.tag = 1, .data_bytes = 3000, .gso_size = 1000, .other_queued = true});
+    assert_int_equal(receive(8), 0);
+    assert_int_equal(packet_count, 0);
+    assert_goes_on();
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(rawe_bulk_receive__nothing_waits),
+        TEST(rawe_bulk_receive__a_frame_in_its_slot),
+        TEST(rawe_bulk_receive__padding_is_not_data),
+        TEST(rawe_bulk_receive__a_merged_packet_into_place),
+        TEST(rawe_bulk_receive__a_merged_packet_anywhere),
+        TEST(rawe_bulk_receive__a_budget_of_packets),
+        TEST(rawe_bulk_receive__shorter_than_its_headers),
+        TEST(rawe_bulk_receive__longer_in_words_than_it_is),
+        TEST(rawe_bulk_receive__one_refused_leaves_nothing_in_the_queue),
+        TEST(rawe_bulk_receive__the_queue_had_no_room),
+        TEST(rawe_bulk_receive__the_queue_has_another_packet),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
