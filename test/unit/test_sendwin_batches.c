@@ -70,13 +70,14 @@ static void rawe_sendwin_sent__some_of_a_batch(void **state)
     assert_counts(3, 3, 0);
     assert_int_equal(state_of(FIRST + 2), SENT);
     assert_int_equal(state_of(FIRST + 3), WAITING);
-    assert_true(batch->first_sent_ns == NOW);
+    assert_true(batch->first.oldest_ns == NOW);
     rawe_sendwin_rewind(&window, batch->sequence);
     assert_ptr_equal(rawe_sendwin_next(&window), batch);
     assert_true(batch->to_send == 0x38);
     rawe_sendwin_sent(&window, batch, 0x38, NOW + US);
     assert_counts(6, 0, 0);
-    assert_true(batch->first_sent_ns == NOW + US);
+    assert_true(batch->first.oldest_ns == NOW);
+    assert_true(batch->first.newest_ns == NOW + US);
     assert_true(batch->resent == 0);
     assert_null(rawe_sendwin_next(&window));
 }
@@ -291,7 +292,9 @@ static void rawe_sendwin_acknowledge__of_segments_sent_again_no_round_trip(void 
     rawe_sendwin_sent(&window, batch, 0x6, NOW + 100 * US);
     rawe_sendwin_sent(&window, batch, 0x1, NOW + 200 * US);
     assert_true(batch->resent == 0x7);
-    assert_true(batch->first_sent_ns == NOW);
+    assert_true(batch->first.newest_ns == NOW);
+    assert_true(batch->again.oldest_ns == NOW + 100 * US);
+    assert_true(batch->again.newest_ns == NOW + 200 * US);
     assert_int_equal(batch->sendings, 3);
     ack = ack_at(NOW + 210 * US);
     assert_int_equal(acknowledge(3, &ack), 0);
@@ -338,6 +341,23 @@ static void rawe_sendwin_detect_losses__of_segments_sent_again_in_one_turn(void 
     assert_int_equal(lost_count, 2);
 }
 
+static void rawe_sendwin_detect_losses__not_by_the_late_arrival_of_a_lost_segment(void **state)
+{
+    (void)state;
+    struct rawe_sendwin_ack ack = ack_at(NOW + 10 * US);
+    struct rawe_txframe *batch = enter_batch(0, 3);
+    rawe_sendwin_sent(&window, batch, 0x3, NOW);
+    sack(1, 1, &ack);
+    assert_false(detect(NOW + 10 * US + REORDER));
+    assert_int_equal(lost_count, 1);
+    (void)send_batch(1, 1, NOW + 100 * US);
+    rawe_sendwin_sent(&window, batch, 0x4, NOW + 200 * US);
+    ack = ack_at(NOW + 210 * US);
+    assert_int_equal(acknowledge(1, &ack), 0); /* sent at NOW, whatever was sent since */
+    assert_false(detect(NOW + 210 * US + REORDER));
+    assert_int_equal(lost_count, 0);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -362,6 +382,7 @@ int main(void)
         TEST(rawe_sendwin_acknowledge__of_segments_sent_again_no_round_trip),
         TEST(rawe_sendwin_acknowledge__of_segments_sent_once_beside_others),
         TEST(rawe_sendwin_detect_losses__of_segments_sent_again_in_one_turn),
+        TEST(rawe_sendwin_detect_losses__not_by_the_late_arrival_of_a_lost_segment),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -101,12 +101,12 @@ static inline void rawe_sendwin_enter(struct rawe_sendwin *window, struct rawe_t
     } while (window->next != frame->sequence + frame->segments);
 }
 
-/** More segments are sent, while `in_flight` of the same kind are on their way. */
-static inline void rawe_sendwin_note_time(struct rawe_txframe_times *times, uint64_t in_flight,
+/** More segments are sent, while `missing` of the same kind, sent earlier, may still arrive. */
+static inline void rawe_sendwin_note_time(struct rawe_txframe_times *times, uint64_t missing,
                                           uint64_t sent_ns)
 {
     times->newest_ns = sent_ns;
-    if (in_flight == 0) {
+    if (missing == 0) {
         times->oldest_ns = sent_ns;
     }
 }
@@ -116,16 +116,16 @@ static inline void rawe_sendwin_sent(struct rawe_sendwin *window, struct rawe_tx
                                      uint64_t segments, uint64_t sent_ns)
 {
     uint32_t count = rawe_sendwin_count(segments);
-    uint64_t in_flight = rawe_txframe_in_flight(frame);
+    uint64_t missing = frame->sent & ~(frame->arrived | segments);
     uint64_t again = segments & frame->sent;
     if (frame->sendings < UINT8_MAX) {
         frame->sendings++;
     }
     if (again != segments) {
-        rawe_sendwin_note_time(&frame->first, in_flight & ~frame->resent, sent_ns);
+        rawe_sendwin_note_time(&frame->first, missing & ~frame->resent, sent_ns);
     }
     if (again != 0) {
-        rawe_sendwin_note_time(&frame->again, in_flight & frame->resent, sent_ns);
+        rawe_sendwin_note_time(&frame->again, missing & frame->resent, sent_ns);
     }
     frame->resent |= again;
     frame->sent |= segments;

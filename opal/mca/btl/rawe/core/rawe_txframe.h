@@ -17,7 +17,7 @@
 
 struct rawe_send;
 
-/** When segments on their way were sent: not before and not after these times. */
+/** When segments that have not arrived were sent: not before and not after these times. */
 struct rawe_txframe_times {
     uint64_t oldest_ns, newest_ns;
 };
