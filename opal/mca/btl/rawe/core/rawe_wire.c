@@ -222,8 +222,8 @@ static enum rawe_decode_result locate(struct rawe_batch *batch, const uint8_t *i
     uint32_t segment_bytes = batch->segment_bytes;
     uint32_t total = in[58];
     if (segment_bytes == 0 || data_bytes == 0 || data_bytes > RAWE_BATCH_BYTES_MAX ||
-        batch->at_bytes > RAWE_BATCH_BYTES_MAX || batch->at_bytes % segment_bytes != 0 ||
-        total > RAWE_BATCH_FRAMES_MAX) {
+        batch->at_bytes > RAWE_BATCH_BYTES_MAX - data_bytes ||
+        batch->at_bytes % segment_bytes != 0 || total > RAWE_BATCH_FRAMES_MAX) {
         return RAWE_DECODE_LENGTH;
     }
     uint32_t first = batch->at_bytes / segment_bytes;
