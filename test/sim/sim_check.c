@@ -312,7 +312,7 @@ static void add_counters(struct sum *sum, const struct rawe_counters *counters)
         counters->dropped_type + counters->dropped_length + counters->dropped_key +
         counters->dropped_connection + counters->dropped_source + counters->dropped_ack +
         counters->dropped_validation + counters->dropped_checksum + counters->dropped_handle +
-        counters->dropped_fragment + counters->dropped_misplaced + counters->dropped_unknown_peer;
+        counters->dropped_fragment + counters->dropped_unknown_peer;
     sum->dropped_strange += counters->dropped_short + counters->dropped_version +
                             counters->dropped_type + counters->dropped_length +
                             counters->dropped_key;

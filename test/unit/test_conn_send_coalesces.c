@@ -331,6 +331,29 @@ static void coalesces__closed_with_a_bundle_under_way(void **state)
     }
 }
 
+static void coalesces__a_bundle_completes_when_it_has_been_transmitted(void **state)
+{
+    (void)state;
+    connect_busy();
+    net.node[0].link_room = 0;
+    for (unsigned i = 0; i < 3; i++) {
+        send(3000);
+    }
+    flush();
+    assert_int_equal(end(0)->queue.bytes, 0); /* the bundle is in the window */
+    for (unsigned i = send_count - 3; i < send_count; i++) {
+        assert_int_equal(sends[i].done, 0);
+    }
+    net.node[0].link_room = UINT32_MAX;
+    flush();
+    for (unsigned i = send_count - 3; i < send_count; i++) {
+        assert_int_equal(sends[i].done, 1);
+        assert_int_equal(sends[i].status, RAWE_STATUS_DONE);
+    }
+    finish();
+    assert_delivered();
+}
+
 static void coalesces__peer_begins_anew(void **state)
 {
     (void)state;
@@ -433,6 +456,7 @@ int main(void)
         TEST(coalesces__puts_too),
         TEST(coalesces__closed_with_something_coalesced),
         TEST(coalesces__closed_with_a_bundle_under_way),
+        TEST(coalesces__a_bundle_completes_when_it_has_been_transmitted),
         TEST(coalesces__peer_begins_anew),
         TEST(coalesces__messages_of_every_length),
         TEST(coalesces__losses_inside_batches),
