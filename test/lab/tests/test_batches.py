@@ -56,11 +56,11 @@ def moved(before, after):
 
 
 @pytest.mark.parametrize("nic", ["whole", "cut", "plain"])
-@pytest.mark.parametrize("rules", ["", STATEFUL] if rules_possible() else [""])
-def test_tcp_does_not_answer(make_lab, build, tmp_path, nic, rules):
+@pytest.mark.parametrize("stateful", [False, True] if rules_possible() else [False])
+def test_tcp_does_not_answer(make_lab, build, tmp_path, nic, stateful):
     lab = make_lab(hosts=2, nic=nic)
-    if rules:
-        lab.run(1, ["nft", "-f", "-"], input=rules, check=True)
+    if stateful:
+        lab.run(1, ["nft", "-f", "-"], input=STATEFUL, check=True)
     file = tmp_path / "sent.pcap"
     # What host 1 sends on that NIC of IP: nothing.
     capture = lab.capture(1, file, ["ip", "and", "ether", "src", lab.nic(1).mac])
@@ -93,10 +93,12 @@ def test_batches_are_in_use_and_exact(make_lab, build, verify, nic):
     arguments = ["-np", 2, *RAWE, *STATS, verify, "--quick"]
     result = lab.mpirun(arguments, timeout=HANG_SECONDS, build=build)
     assert_success(result)
+    # Of the ranks and of the processes that they spawn, some of which have little to say.
     reports = re.findall(r"rawe: host \S+ rank \d+ interface eth0: (.*)", result.errors)
-    assert len(reports) == 2, show(result)
+    total = {}
     for report in reports:
-        counted = {name: int(value) for name, value in re.findall(r"(\w+)=(\d+)", report)}
-        assert counted["validations_passed"] > 0 and counted["validations_failed"] == 0, report
-        assert counted["bulk_send_errors"] == 0, report
-        assert counted["bulk_frames_sent"] > 2 * counted["batches_sent"] > 0, report
+        for name, value in re.findall(r"(\w+)=(\d+)", report):
+            total[name] = total.get(name, 0) + int(value)
+    assert total["validations_passed"] > 0 and total["validations_failed"] == 0, show(result)
+    assert total["bulk_send_errors"] == 0, show(result)
+    assert total["bulk_frames_sent"] > 2 * total["batches_sent"] > 0, show(result)
