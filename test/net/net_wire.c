@@ -95,8 +95,8 @@ unsigned net_frames_receive(struct rawe_engine *engine, struct net_frame *const 
     memcpy(merged, frames[0]->bytes, len_bytes);
     while (i < count && net_batch_joins(merged, len_bytes, first_bytes, frames[i]->bytes,
                                         (uint32_t)frames[i]->len_bytes)) {
-        len_bytes = net_batch_join(merged, len_bytes, frames[i]->bytes,
-                                   (uint32_t)frames[i]->len_bytes);
+        len_bytes =
+            net_batch_join(merged, len_bytes, frames[i]->bytes, (uint32_t)frames[i]->len_bytes);
         i++;
     }
     uint8_t *exact = net_new(len_bytes);

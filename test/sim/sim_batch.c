@@ -115,12 +115,12 @@ struct sim_packet *sim_batch_take(struct sim_node *node)
     sim_trace(sim, "n%u takes %s", node->index, sim_trace_frame(packet, text, sizeof(text)));
     sim_evidence_arrived(node, packet);
     while (node->bulk.first != NULL &&
-           net_batch_joins(packet->bytes, packet->len_bytes, first_bytes,
-                           node->bulk.first->bytes, node->bulk.first->len_bytes) &&
+           net_batch_joins(packet->bytes, packet->len_bytes, first_bytes, node->bulk.first->bytes,
+                           node->bulk.first->len_bytes) &&
            sim_random_below(&node->random, 8) != 0) {
         struct sim_packet *next = sim_queue_take(&node->bulk);
-        struct sim_packet *merged = sim_packet_take(
-            sim, packet->len_bytes + next->len_bytes - NET_BATCH_HEAD_BYTES);
+        struct sim_packet *merged =
+            sim_packet_take(sim, packet->len_bytes + next->len_bytes - NET_BATCH_HEAD_BYTES);
         sim_trace(sim, "merged with %s", sim_trace_frame(next, text, sizeof(text)));
         sim_evidence_arrived(node, next);
         memcpy(merged->bytes, packet->bytes, packet->len_bytes);

@@ -216,8 +216,10 @@ struct fields {
 static void corrupt_header(struct sim_random *random, struct sim_packet *packet)
 {
     static const struct fields frame = {
-        RAWE_ETH_HEADER_BYTES + RAWE_OFFSET_VERSION_TYPE, RAWE_ETH_HEADER_BYTES + 1,
-        RAWE_ETH_HEADER_BYTES + RAWE_OFFSET_PORT,         RAWE_ETH_HEADER_BYTES + RAWE_OFFSET_KEY,
+        RAWE_ETH_HEADER_BYTES + RAWE_OFFSET_VERSION_TYPE,
+        RAWE_ETH_HEADER_BYTES + 1,
+        RAWE_ETH_HEADER_BYTES + RAWE_OFFSET_PORT,
+        RAWE_ETH_HEADER_BYTES + RAWE_OFFSET_KEY,
         RAWE_PAYLOAD_OFFSET,
     };
     static const struct fields batch = {

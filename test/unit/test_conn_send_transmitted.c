@@ -35,9 +35,8 @@ static int set_up(void **state)
 
 static void connect_in_batches(uint32_t coalesce_from_frames)
 {
-    unit_start_with((struct unit_options){.window_frames = 256,
-                                          .coalesce_from_frames = coalesce_from_frames,
-                                          .batch_frames = 16});
+    unit_start_with((struct unit_options){
+        .window_frames = 256, .coalesce_from_frames = coalesce_from_frames, .batch_frames = 16});
     unit_connect(&net, RAWE_LANE_BULK);
 }
 

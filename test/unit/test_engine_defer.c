@@ -135,9 +135,8 @@ static void rawe_engine_defer_begin__batches(void **state)
 {
     (void)state;
     static struct unit_send sends[40];
-    unit_start_with((struct unit_options){.coalesce_from_frames = 2,
-                                          .window_frames = 256,
-                                          .batch_frames = 16});
+    unit_start_with(
+        (struct unit_options){.coalesce_from_frames = 2, .window_frames = 256, .batch_frames = 16});
     connect_and_defer();
     send_messages(sends, 40, 5000);
     run(10 * UNIT_MS);

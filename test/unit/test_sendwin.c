@@ -440,8 +440,8 @@ static void rawe_sendwin__random_operations(void **state)
         case 2:
             if (used != 0 && rawe_sendwin_at(&window, window.una)->sendings != 0) {
                 uint32_t sequence = window.una;
-                assert_int_equal(
-                    rawe_sendwin_acknowledge(&window, window.una + 1, &ack)->sequence, sequence);
+                assert_int_equal(rawe_sendwin_acknowledge(&window, window.una + 1, &ack)->sequence,
+                                 sequence);
             }
             break;
         case 3: {

@@ -236,9 +236,8 @@ static void rawe_fragment_decode__every_kind_and_every_short_length(void **state
         if (fragment.kind != RAWE_FRAGMENT_PUT) {
             assert_int_equal(fragment.tag, samples[i].tag);
         }
-        assert_int_equal(fragment.total_bytes, samples[i].total_bytes != 0
-                                                   ? samples[i].total_bytes
-                                                   : fragment.data_bytes);
+        assert_int_equal(fragment.total_bytes, samples[i].total_bytes != 0 ? samples[i].total_bytes
+                                                                           : fragment.data_bytes);
     }
 }
 

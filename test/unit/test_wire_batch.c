@@ -66,7 +66,7 @@ static enum rawe_decode_result decode_bytes(const uint8_t *bytes, size_t len_byt
     return result;
 }
 
-/** Encode a batch, and decode it with so many bytes of data behind it. */
+/** Encode a batch, and decode it with `data_bytes` behind it. */
 static enum rawe_decode_result pass(const struct rawe_batch *batch, size_t data_bytes,
                                     struct rawe_batch *decoded)
 {

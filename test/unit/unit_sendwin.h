@@ -35,7 +35,7 @@ enum segment_state state_of(uint32_t sequence);
 
 /** Let the next `count` frames enter; none is sent. */
 void enter(unsigned count);
-/** frames[index] enters the window as a batch of so many frames; none is sent. */
+/** frames[index] enters the window as a batch of `segments` frames; none is sent. */
 struct rawe_txframe *enter_batch(unsigned index, unsigned segments);
 /** Transmit all that is to be transmitted at `sent_ns`. */
 void transmit_all(uint64_t sent_ns);

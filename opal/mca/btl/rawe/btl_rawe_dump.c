@@ -87,10 +87,10 @@ static void dump_oldest(const struct rawe_conn *conn, const char *head, uint64_t
         state = "sacked";
     }
     opal_output(0,
-                "%s oldest: sequence=%" PRIu32 " frames=%u state=%s sendings=%u payload_bytes=%" PRIu32
-                " sent_ago=%s",
-                head, frame->sequence, (unsigned)frame->segments, state,
-                (unsigned)frame->sendings, frame->payload_bytes,
+                "%s oldest: sequence=%" PRIu32
+                " frames=%u state=%s sendings=%u payload_bytes=%" PRIu32 " sent_ago=%s",
+                head, frame->sequence, (unsigned)frame->segments, state, (unsigned)frame->sendings,
+                frame->payload_bytes,
                 0 == frame->sendings ? "never" : ago_us(rawe_txframe_sent_ns(frame), now_ns).text);
 }
 

@@ -127,6 +127,12 @@ static bool transmit_frames(struct rawe_conn *conn, const struct rawe_txframe *f
                                            frames > 1 ? frame->segment_bytes : 0);
 }
 
+/** A mask of `count` segments from the first on. */
+static uint64_t first_segments(uint32_t count)
+{
+    return count < RAWE_BATCH_FRAMES_MAX ? (1ull << count) - 1 : UINT64_MAX;
+}
+
 bool rawe_conn_batch_transmit(struct rawe_conn *conn, struct rawe_txframe *frame, uint32_t room,
                               uint64_t now_ns)
 {
@@ -137,9 +143,9 @@ bool rawe_conn_batch_transmit(struct rawe_conn *conn, struct rawe_txframe *frame
     bool alone = conn->batch == RAWE_BATCH_VALID && (frame->to_send & frame->resent) != 0;
     while (frame->to_send != 0 && room != 0) {
         uint32_t first = (uint32_t)__builtin_ctzll(frame->to_send);
-        /* A packet says of all its frames alike whether they are sent again. */
-        uint64_t alike = (frame->sent >> first & 1) != 0 ? frame->sent : ~frame->sent;
-        uint64_t rest = ~((frame->to_send & alike) >> first);
+        /* A packet says of all its frames whether they are sent again. */
+        uint64_t same = (frame->sent >> first & 1) != 0 ? frame->sent : ~frame->sent;
+        uint64_t rest = ~((frame->to_send & same) >> first);
         uint32_t count = rest == 0 ? RAWE_BATCH_FRAMES_MAX : (uint32_t)__builtin_ctzll(rest);
         count = count < room ? count : room;
         count = alone ? 1 : count;
@@ -147,7 +153,7 @@ bool rawe_conn_batch_transmit(struct rawe_conn *conn, struct rawe_txframe *frame
             return false;
         }
         conn->engine->counters.batches_sent++;
-        rawe_conn_sent(conn, frame, UINT64_MAX >> (RAWE_BATCH_FRAMES_MAX - count) << first, now_ns);
+        rawe_conn_sent(conn, frame, first_segments(count) << first, now_ns);
         room -= count;
     }
     return true;

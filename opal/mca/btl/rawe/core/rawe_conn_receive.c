@@ -126,7 +126,7 @@ static bool validation_right(struct rawe_engine *engine, const struct rawe_fragm
 }
 
 /** Frames with consecutive numbers that came together, none of which has been taken before. */
-struct run {
+struct arrival {
     uint32_t sequence;
     uint32_t frames;
     bool ack_now;
@@ -137,45 +137,45 @@ struct run {
 };
 
 /** Make sure of a place for the data, and put parts there. False, and counted: not now. */
-static bool keep(struct rawe_conn *conn, const struct run *run)
+static bool keep(struct rawe_conn *conn, const struct arrival *arrival)
 {
     struct rawe_engine *engine = conn->engine;
-    const struct rawe_fragment *fragment = run->fragment;
+    const struct rawe_fragment *fragment = arrival->fragment;
     bool is_part = rawe_fragment_is_part(fragment->kind);
     bool is_message = is_part || fragment->kind == RAWE_FRAGMENT_MESSAGE;
     bool deferring = engine->deferral.active;
     if ((is_message && deferring && rawe_deferral_full(&engine->deferral)) ||
         (is_part && !add_fragment(conn, fragment)) ||
         (deferring && fragment->kind == RAWE_FRAGMENT_MESSAGE &&
-         !rawe_deferral_keep(&engine->deferral, conn, run->payload,
-                             (size_t)(run->end - run->payload)))) {
+         !rawe_deferral_keep(&engine->deferral, conn, arrival->payload,
+                             (size_t)(arrival->end - arrival->payload)))) {
         engine->counters.no_buffer++;
         return false;
     }
     return true;
 }
 
-/** Take a run of frames. */
-static void take(struct rawe_conn *conn, const struct run *run, uint64_t now_ns)
+/** Take frames that have come. */
+static void take(struct rawe_conn *conn, const struct arrival *arrival, uint64_t now_ns)
 {
     struct rawe_engine *engine = conn->engine;
-    const struct rawe_fragment *fragment = run->fragment;
+    const struct rawe_fragment *fragment = arrival->fragment;
     struct rawe_recvwin *window = &conn->recvwin;
-    if (!validation_right(engine, fragment) || !keep(conn, run)) {
+    if (!validation_right(engine, fragment) || !keep(conn, arrival)) {
         return;
     }
     bool gap_before = rawe_recvwin_has_gap(window);
-    if (!gap_before && run->sequence == rawe_recvwin_next(window)) {
-        rawe_recvwin_take_in_order(window, run->frames);
+    if (!gap_before && arrival->sequence == rawe_recvwin_next(window)) {
+        rawe_recvwin_take_in_order(window, arrival->frames);
     } else {
-        for (uint32_t i = 0; i < run->frames; i++) {
-            rawe_recvwin_take(window, run->sequence + i);
+        for (uint32_t i = 0; i < arrival->frames; i++) {
+            rawe_recvwin_take(window, arrival->sequence + i);
         }
     }
-    engine->counters.frames_received += run->frames;
+    engine->counters.frames_received += arrival->frames;
     rawe_credit_note(&engine->credit, &conn->credit);
     /* What is owed is noted before the callbacks: a reply sent by them carries it along. */
-    rawe_conn_owe_ack(conn, run->ack_now || gap_before != rawe_recvwin_has_gap(window), now_ns);
+    rawe_conn_owe_ack(conn, arrival->ack_now || gap_before != rawe_recvwin_has_gap(window), now_ns);
     if (fragment->kind == RAWE_FRAGMENT_PUT) {
         place(conn, fragment);
     } else if (engine->deferral.active) {
@@ -185,8 +185,8 @@ static void take(struct rawe_conn *conn, const struct run *run, uint64_t now_ns)
         }
     } else if (fragment->kind == RAWE_FRAGMENT_MESSAGE) {
         rawe_conn_deliver(conn, fragment->tag, fragment->data, fragment->data_bytes);
-        if (run->messages != run->end) {
-            rawe_conn_deliver_messages(conn, run->messages, run->end);
+        if (arrival->messages != arrival->end) {
+            rawe_conn_deliver_messages(conn, arrival->messages, arrival->end);
         }
     } else if (rawe_fragment_is_part(fragment->kind)) {
         rawe_conn_deliver_fragmented(conn);
@@ -215,7 +215,7 @@ static void receive_data(struct rawe_conn *conn, const struct rawe_header *heade
                          const uint8_t *payload, uint64_t now_ns)
 {
     struct rawe_fragment fragment;
-    struct run run = {
+    struct arrival arrival = {
         .sequence = header->sequence,
         .frames = 1,
         .ack_now = (header->flags & RAWE_FLAG_ACK_NOW) != 0,
@@ -228,12 +228,12 @@ static void receive_data(struct rawe_conn *conn, const struct rawe_header *heade
         return;
     }
     /* All kinds but MESSAGE are alone in their frame. */
-    if (rawe_fragment_decode(&fragment, &run.messages, run.end) != RAWE_DECODE_OK ||
-        (fragment.kind != RAWE_FRAGMENT_MESSAGE && run.messages != run.end)) {
+    if (rawe_fragment_decode(&fragment, &arrival.messages, arrival.end) != RAWE_DECODE_OK ||
+        (fragment.kind != RAWE_FRAGMENT_MESSAGE && arrival.messages != arrival.end)) {
         conn->engine->counters.dropped_length++;
         return;
     }
-    take(conn, &run, now_ns);
+    take(conn, &arrival, now_ns);
 }
 
 /** How many of the frames from `sequence` on are new, without a gap. */
@@ -410,18 +410,18 @@ void rawe_conn_receive_batch(struct rawe_conn *conn, const struct rawe_batch *ba
         struct rawe_fragment fragment = batch->fragment;
         uint32_t skipped_bytes = at * batch->segment_bytes;
         uint32_t left_bytes = fragment.data_bytes - skipped_bytes;
-        uint32_t run_bytes = frames * batch->segment_bytes;
+        uint32_t new_bytes = frames * batch->segment_bytes;
         fragment.data += skipped_bytes;
         fragment.offset += skipped_bytes;
-        fragment.data_bytes = (uint16_t)(run_bytes < left_bytes ? run_bytes : left_bytes);
+        fragment.data_bytes = (uint16_t)(new_bytes < left_bytes ? new_bytes : left_bytes);
         at += frames;
-        const struct run run = {
+        const struct arrival arrival = {
             .sequence = sequence,
             .frames = frames,
             .ack_now = ack_now && at == batch->frames,
             .fragment = &fragment,
         };
-        take(conn, &run, now_ns);
+        take(conn, &arrival, now_ns);
         /* A callback may have ended the connection's life; then nothing more of it is wanted. */
         if (conn->handshake.local_id != header->connection_id) {
             return;

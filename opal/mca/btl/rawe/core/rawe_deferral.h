@@ -21,9 +21,9 @@ struct rawe_deferred {
     struct rawe_conn *conn;
     size_t len_bytes;
     size_t allocated_bytes; /**< memory it takes, its buffer included */
-    uint8_t *buffer; /**< of what fills one; NULL: all is in `payload` */
-    uint8_t tag;     /**< of a fragmented message */
-    bool fragmented; /**< one message; otherwise MESSAGE fragments */
+    uint8_t *buffer;        /**< of what fills one; NULL: all is in `payload` */
+    uint8_t tag;            /**< of a fragmented message */
+    bool fragmented;        /**< one message; otherwise MESSAGE fragments */
     uint8_t payload[];
 };
 

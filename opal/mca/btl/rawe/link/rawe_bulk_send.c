@@ -76,8 +76,8 @@ static void write_headers(uint8_t *out, const uint8_t *head, size_t bytes)
     put16(ip + 10, (uint16_t)~checksum_fold(checksum_add(0, ip, IPV4_BYTES)));
     memcpy(batch, head + RAWE_ETH_HEADER_BYTES, RAWE_BATCH_HEADER_BYTES);
     put16(batch + RAWE_BATCH_OFFSET_CHECKSUM,
-          checksum_fold(checksum_add(IPPROTO_TCP_NUMBER + (uint32_t)bytes, addresses,
-                                     sizeof addresses)));
+          checksum_fold(
+              checksum_add(IPPROTO_TCP_NUMBER + (uint32_t)bytes, addresses, sizeof addresses)));
 }
 
 /** The kernel has refused a batch just now, and nothing else since a time too long ago. */
