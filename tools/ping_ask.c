@@ -43,7 +43,7 @@ static void discover(struct ask *ask)
     ping_random(&config.ping_key, sizeof config.ping_key);
     config.port = config.ping_port;
     config.key = config.ping_key;
-    if (rawe_responder_start(&responder, &config, interface->mac, NULL, &error) != 0) {
+    if (rawe_responder_start(&responder, &config, interface->mac, NULL, NULL, &error) != 0) {
         ping_open_failed(interface->name, &error);
     }
     memcpy(target.to.mac, ask->to, RAWE_MAC_BYTES);

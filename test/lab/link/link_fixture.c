@@ -126,7 +126,7 @@ struct rawe_responder *fixture_start(const struct fixture *fixture, const struct
     struct rawe_link_error error = {0};
     struct rawe_responder *responder;
 
-    if (rawe_responder_start(&responder, &config, end->mac, NULL, &error) != 0) {
+    if (rawe_responder_start(&responder, &config, end->mac, NULL, NULL, &error) != 0) {
         fprintf(stderr, "%s on %s: %s\n", error.step, end->name, strerror(error.code));
         fail();
     }

@@ -340,7 +340,7 @@ static void send__pong_says_whether_the_process_makes_progress(void **state)
     const int slot = watch(a, &net.b);
 
     (void)state;
-    assert_int_equal(rawe_responder_start(&b, &config, net.b.mac, &duty, &error), 0);
+    assert_int_equal(rawe_responder_start(&b, &config, net.b.mac, &duty, NULL, &error), 0);
     __atomic_store_n(&in_progress, true, __ATOMIC_RELAXED);
     assert_true(answers_to_ping(a, slot));
     assert_int_equal(rawe_responder_last_absent_ns(a, slot), 0);
@@ -453,7 +453,7 @@ static void stop__leaves_nothing_open(void **state)
         rawe_responder_stop(fixture_start(&net, &net.a));
     }
     config.interface_index = 4711;
-    assert_int_equal(rawe_responder_start(&responder, &config, net.a.mac, NULL, &error), -1);
+    assert_int_equal(rawe_responder_start(&responder, &config, net.a.mac, NULL, NULL, &error), -1);
     assert_null(responder);
     assert_int_not_equal(error.code, 0);
     assert_non_null(error.step);

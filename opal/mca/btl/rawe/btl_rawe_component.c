@@ -15,6 +15,7 @@
 #include "btl_rawe_pvars.h"
 #include "btl_rawe_state.h"
 #include "btl_rawe_thread.h"
+#include "link/rawe_service.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -79,6 +80,8 @@ static int component_open(void)
 static int component_close(void)
 {
     mca_btl_rawe_close_wait();
+    rawe_service_stop(mca_btl_rawe_state.service);
+    mca_btl_rawe_state.service = NULL;
     /* Open MPI also closes a component that refused to open. */
     if (NULL != mca_btl_rawe_state.component) {
         rawe_handle_table_free(&mca_btl_rawe_state.handles);
@@ -194,6 +197,11 @@ static mca_btl_base_module_t **component_init(int *count, bool progress_threads,
         return NULL;
     }
     rawe_handle_table_init(&mca_btl_rawe_state.handles, seed);
+    struct rawe_link_error error;
+    if (0 != rawe_service_start(&mca_btl_rawe_state.service, &error)) {
+        mca_btl_rawe_help_internal_error(error.step, strerror(error.code), __FILE__, __LINE__);
+        return NULL;
+    }
     open_modules();
     unsigned modules = mca_btl_rawe_state.module_count;
     if (0 == modules) {

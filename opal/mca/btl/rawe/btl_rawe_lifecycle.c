@@ -190,8 +190,8 @@ static bool open_link(mca_btl_rawe_module_t *module)
         report_open_failed(interface, &error);
         return false;
     }
-    if (0 !=
-        rawe_responder_start(&module->responder, &config, module->address.mac, &duty, &error)) {
+    if (0 != rawe_responder_start(&module->responder, &config, module->address.mac, &duty,
+                                  mca_btl_rawe_state.service, &error)) {
         module->responder = NULL;
         report_open_failed(interface, &error);
         return false;
@@ -372,11 +372,11 @@ static void close_link(void *link)
     rawe_link_close(link);
 }
 
-/** The module is not needed for it but by the responder's thread, which ends here. */
+/** The module is not needed for it but by the service thread, which lets go of it here. */
 static void close_sockets(mca_btl_rawe_module_t *module)
 {
     if (NULL != module->responder) {
-        rawe_responder_join(module->responder);
+        rawe_responder_detach(module->responder);
         mca_btl_rawe_close_later(close_responder, module->responder);
     }
     if (NULL != module->bulk) {

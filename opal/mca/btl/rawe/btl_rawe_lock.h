@@ -36,7 +36,7 @@ void mca_btl_rawe_lock_destroy(void);
 /** Can the progress thread ever enter? If not, nothing goes on outside MPI. */
 bool mca_btl_rawe_lock_claimable(void);
 
-/** The progress thread enters. False when MPI, or another module's progress thread, is inside. */
+/** The progress thread enters. False when MPI is inside, or another thread. */
 bool mca_btl_rawe_lock_claim(void);
 void mca_btl_rawe_lock_unclaim(void);
 

@@ -19,12 +19,14 @@
 #define MCA_BTL_RAWE_MODULES_MAX 16u
 
 struct mca_btl_rawe_module;
+struct rawe_service;
 
 struct mca_btl_rawe_state {
     mca_btl_base_component_3_0_0_t *component; /**< ours; NULL: not open */
     struct mca_btl_rawe_module *modules[MCA_BTL_RAWE_MODULES_MAX];
     unsigned module_count;
     struct rawe_handle_table handles; /**< registered memory */
+    struct rawe_service *service;     /**< the thread that serves all responders */
     bool progressing;                 /**< inside mca_btl_rawe_module_progress */
     unsigned idle_count;     /**< progress calls that found nothing: the clock is read rarely */
     _Atomic uint32_t rounds; /**< calls of progress so far, wrapping */

@@ -23,7 +23,7 @@ AC_DEFUN([MCA_opal_btl_rawe_CONFIG], [
     AC_CHECK_HEADERS([linux/if_packet.h linux/if_ether.h linux/filter.h linux/ethtool.h],
                      [], [opal_btl_rawe_happy=no])
 
-    # The responder's thread shares words with the main one.
+    # The service thread shares words with the main one.
     AC_CHECK_HEADERS([stdatomic.h pthread.h], [], [opal_btl_rawe_happy=no])
 
     AS_IF([test "$btl_rawe_out_of_tree" != yes],

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The responder's thread: it sleeps until a PING or a PONG comes, answers the one and notes the
- * other. A flood must not make it eat the processor that the MPI process computes on, so it takes
+ * The responder: the service thread calls it when a PING or a PONG comes; it answers the one and
+ * notes the other. A flood must not make it eat the processor that the MPI process computes on, so it takes
  * a bounded number of frames a second and sleeps over the rest.
  */
 #define _GNU_SOURCE
@@ -10,10 +10,10 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <signal.h>
+#include <pthread.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <time.h>
@@ -31,7 +31,6 @@
 #define FRAMES_BUCKET 2000u
 #define PAUSE_MS 5
 
-#define STACK_BYTES (128u << 10)
 #define NS_PER_S 1000000000ull
 
 struct rawe_responder {
@@ -40,11 +39,12 @@ struct rawe_responder {
     pthread_mutex_t tasks_lock;
     struct rawe_responder_task *tasks;
     int fd;
-    int wake_fd;   /**< eventfd: readable when there is something to do */
-    bool stopping; /**< atomic: the thread shall end */
-    bool asked;    /**< the thread's: a PROBE has come since its duty was last called */
+    struct rawe_service_source source;
+    struct rawe_service *own_service; /**< NULL: the thread is shared with others */
+    bool asked;           /**< the thread's: a PROBE has come since its duty was last called */
+    uint64_t allowed;     /**< the thread's: frames in the token bucket */
+    uint64_t refilled_ns; /**< the thread's: time up to which it has been filled */
     struct rawe_responder_duty duty;
-    pthread_t thread;
     uint8_t mac[RAWE_MAC_BYTES]; /**< our own */
     uint16_t ethertype;
     uint16_t port; /**< our own, to be answered to; not the session's */
@@ -102,7 +102,7 @@ static int service_tasks(struct rawe_responder *responder)
     return next_ms;
 }
 
-/** The thread has ended, or never began. */
+/** The thread does not serve the responder any more, or never did. */
 static void stop_tasks(struct rawe_responder *responder)
 {
     while (responder->tasks != NULL) {
@@ -214,22 +214,8 @@ static void handle_frame(struct rawe_responder *responder, uint8_t *frame, size_
     }
 }
 
-static bool stopping(const struct rawe_responder *responder)
-{
-    return __atomic_load_n(&responder->stopping, __ATOMIC_ACQUIRE);
-}
-
-/** Sleep, or end early when told to stop. Returns true when told to stop. */
-static bool pause_or_stop(const struct rawe_responder *responder)
-{
-    struct pollfd wake = {.fd = responder->wake_fd, .events = POLLIN};
-
-    (void)poll(&wake, 1, PAUSE_MS);
-    return stopping(responder);
-}
-
-/** Returns how long to sleep at most, in milliseconds; -1: until something happens. */
-static int service(struct rawe_responder *responder)
+/** Returns after how many milliseconds to be called again, -1: no need. */
+static int see_to_duties(struct rawe_responder *responder)
 {
     const bool asked = responder->asked;
     const int task_ms = service_tasks(responder);
@@ -242,89 +228,54 @@ static int service(struct rawe_responder *responder)
     return duty_ms < 0 || (task_ms >= 0 && task_ms < duty_ms) ? task_ms : duty_ms;
 }
 
-static void *thread_main(void *context)
+/** Handle what lies in the ring, as far as the rate allows. Returns false when it does not. */
+static bool drain_ring(struct rawe_responder *responder)
 {
-    struct rawe_responder *responder = context;
-    struct pollfd waits[] = {
-        {.fd = responder->wake_fd, .events = POLLIN},
-        {.fd = responder->fd, .events = POLLIN},
-    };
     const uint64_t ns_per_frame = NS_PER_S / FRAMES_PER_S;
-    uint64_t allowed = FRAMES_BUCKET;
-    uint64_t refilled_ns = rawe_responder_now_ns();
-    int sleep_ms = -1;
+    const uint64_t gained = (rawe_responder_now_ns() - responder->refilled_ns) / ns_per_frame;
 
-    for (;;) {
-        if (poll(waits, 2, sleep_ms) < 0) {
-            continue; /* only EINTR is possible, and signals are blocked */
-        }
-        if (waits[0].revents != 0) {
-            eventfd_t value;
-            (void)eventfd_read(responder->wake_fd, &value);
-        }
-        if (stopping(responder)) {
-            return NULL;
-        }
-        if ((waits[1].revents & POLLERR) != 0) {
-            /* The interface went down: the kernel tells once. It is used again when it is up. */
-            int code;
-            socklen_t len_bytes = sizeof code;
-            (void)getsockopt(responder->fd, SOL_SOCKET, SO_ERROR, &code, &len_bytes);
-            if (pause_or_stop(responder)) {
-                return NULL;
-            }
-        }
-
-        const uint64_t gained = (rawe_responder_now_ns() - refilled_ns) / ns_per_frame;
-        refilled_ns += gained * ns_per_frame;
-        allowed = allowed + gained < FRAMES_BUCKET ? allowed + gained : FRAMES_BUCKET;
-        for (; allowed > 0; allowed--) {
-            struct tpacket2_hdr *slot = rawe_ring_take(&responder->ring);
-            if (slot == NULL) {
-                break;
-            }
-            handle_frame(responder, rawe_ring_frame(slot), slot->tp_snaplen);
-            rawe_ring_give_back(slot);
-        }
-        if (allowed == 0) {
-            count(&responder->counters.pauses);
-            if (pause_or_stop(responder)) {
-                return NULL;
-            }
-        }
-        sleep_ms = service(responder);
+    responder->refilled_ns += gained * ns_per_frame;
+    responder->allowed += gained;
+    if (responder->allowed > FRAMES_BUCKET) {
+        responder->allowed = FRAMES_BUCKET;
     }
+    for (; responder->allowed > 0; responder->allowed--) {
+        struct tpacket2_hdr *slot = rawe_ring_take(&responder->ring);
+        if (slot == NULL) {
+            return true;
+        }
+        handle_frame(responder, rawe_ring_frame(slot), slot->tp_snaplen);
+        rawe_ring_give_back(slot);
+    }
+    return false;
 }
 
-/** Start the thread with a small stack, all signals left to the others. Returns an errno value. */
-static int start_thread(struct rawe_responder *responder)
+/** rawe_service_source.serve */
+static int serve(struct rawe_service_source *source, short events)
 {
-    pthread_attr_t attributes;
-    sigset_t all, before;
-    int code = pthread_attr_init(&attributes);
+    struct rawe_responder *responder =
+        (struct rawe_responder *)((char *)source - offsetof(struct rawe_responder, source));
+    bool pause = false;
 
-    if (code != 0) {
-        return code;
+    if ((events & POLLERR) != 0) {
+        /* The interface went down: the kernel tells once. It is used again when it is up. */
+        int code;
+        socklen_t len_bytes = sizeof code;
+        (void)getsockopt(responder->fd, SOL_SOCKET, SO_ERROR, &code, &len_bytes);
+        pause = true;
     }
-    (void)pthread_attr_setstacksize(&attributes, STACK_BYTES);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    code = pthread_create(&responder->thread, &attributes, thread_main, responder);
-    if (code == EINVAL) {
-        /* A program with much thread-local storage needs more stack than ours. */
-        code = pthread_create(&responder->thread, NULL, thread_main, responder);
+    if (!drain_ring(responder)) {
+        count(&responder->counters.pauses);
+        pause = true;
     }
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attributes);
-    if (code == 0) {
-        (void)pthread_setname_np(responder->thread, "rawe-responder");
-    }
-    return code;
+    const int rest_ms = see_to_duties(responder);
+    source->deaf = pause;
+    return pause && (rest_ms < 0 || rest_ms > PAUSE_MS) ? PAUSE_MS : rest_ms;
 }
 
 int rawe_responder_start(struct rawe_responder **responder, const struct rawe_link_config *config,
                          const uint8_t mac[RAWE_MAC_BYTES], const struct rawe_responder_duty *duty,
-                         struct rawe_link_error *error)
+                         struct rawe_service *service, struct rawe_link_error *error)
 {
     struct rawe_responder *r = calloc(1, sizeof *r);
     const size_t ring_bytes = config->mtu_bytes > JUMBO_MTU_BYTES ? RING_BYTES_JUMBO : RING_BYTES;
@@ -357,30 +308,33 @@ int rawe_responder_start(struct rawe_responder **responder, const struct rawe_li
         *error = (struct rawe_link_error){"pthread_mutex_init", code};
         goto no_tasks;
     }
-    r->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (r->wake_fd < 0) {
-        *error = (struct rawe_link_error){"eventfd", errno};
-        goto no_wake_fd;
-    }
     r->fd = rawe_socket_open(&r->ring, config, RAWE_FILTER_FOR_RESPONDER, config->mtu_bytes,
                              ring_bytes, error);
     if (r->fd < 0) {
         goto no_socket;
     }
-    code = start_thread(r);
-    if (code != 0) {
-        *error = (struct rawe_link_error){"pthread_create", code};
-        goto no_thread;
+    r->allowed = FRAMES_BUCKET;
+    r->refilled_ns = rawe_responder_now_ns();
+    r->source = (struct rawe_service_source){.serve = serve, .fd = r->fd};
+    if (service == NULL) {
+        if (rawe_service_start(&r->own_service, error) != 0) {
+            goto no_service;
+        }
+        service = r->own_service;
+    }
+    if (rawe_service_add(service, &r->source) != 0) {
+        *error = (struct rawe_link_error){"service thread: too many sources", ENOSPC};
+        goto no_source;
     }
     *responder = r;
     return 0;
 
-no_thread:
+no_source:
+    rawe_service_stop(r->own_service);
+no_service:
     rawe_ring_close(&r->ring);
     close(r->fd);
 no_socket:
-    close(r->wake_fd);
-no_wake_fd:
     stop_tasks(r);
 no_tasks:
     rawe_ping_table_destroy(&r->pings);
@@ -393,16 +347,12 @@ no_zeros:
 
 void rawe_responder_wake(struct rawe_responder *responder)
 {
-    (void)eventfd_write(responder->wake_fd, 1);
+    rawe_service_wake(&responder->source);
 }
 
-void rawe_responder_join(struct rawe_responder *responder)
+void rawe_responder_detach(struct rawe_responder *responder)
 {
-    if (!stopping(responder)) {
-        __atomic_store_n(&responder->stopping, true, __ATOMIC_RELEASE);
-        rawe_responder_wake(responder);
-        pthread_join(responder->thread, NULL);
-    }
+    rawe_service_remove(&responder->source);
 }
 
 void rawe_responder_stop(struct rawe_responder *responder)
@@ -410,10 +360,10 @@ void rawe_responder_stop(struct rawe_responder *responder)
     if (responder == NULL) {
         return;
     }
-    rawe_responder_join(responder);
+    rawe_responder_detach(responder);
+    rawe_service_stop(responder->own_service);
     rawe_ring_close(&responder->ring);
     close(responder->fd);
-    close(responder->wake_fd);
     stop_tasks(responder);
     rawe_ping_table_destroy(&responder->pings);
     free(responder->zeros);

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The responder: a sleeping thread with a socket of its own that answers PING frames while the
- * process computes, and that finds out for its own process whether a peer can be reached, with
+ * The responder: a socket, served by a sleeping thread, that answers PING frames while the process
+ * computes, and that finds out for its own process whether a peer can be reached, with
  * which frame size, and whether it is still alive. It never touches the engine.
  */
 #ifndef RAWE_RESPONDER_H
@@ -14,6 +14,7 @@
 #include "../core/rawe_path.h"
 #include "rawe_link.h"
 #include "rawe_ping_table.h"
+#include "rawe_service.h"
 
 struct rawe_responder;
 
@@ -51,23 +52,20 @@ struct rawe_responder_duty {
 };
 
 /**
- * Start socket and thread; `duty` may be NULL. Same error rules as rawe_link_open; config's
- * ring_bytes is not used.
+ * Open the socket and have it served by `service`, or, if that is NULL, by a thread of its own.
+ * `duty` may be NULL. Same error rules as rawe_link_open; config's ring_bytes is not used.
  */
 int rawe_responder_start(struct rawe_responder **responder, const struct rawe_link_config *config,
                          const uint8_t mac[RAWE_MAC_BYTES], const struct rawe_responder_duty *duty,
-                         struct rawe_link_error *error);
+                         struct rawe_service *service, struct rawe_link_error *error);
 
 /** Have the thread see to its duty; from any thread. */
 void rawe_responder_wake(struct rawe_responder *responder);
 
-/** End the thread, so that its duty's context may go; the socket stays. */
-void rawe_responder_join(struct rawe_responder *responder);
+/** The thread serves it no longer, so that its duty's context may go; the socket stays. */
+void rawe_responder_detach(struct rawe_responder *responder);
 
-/**
- * End the thread if it has not ended, close the socket. No other call may be under way; NULL is
- * nothing to stop.
- */
+/** Detach, close the socket. No other call may be under way; NULL is nothing to stop. */
 void rawe_responder_stop(struct rawe_responder *responder);
 
 /**

@@ -1,0 +1,57 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * A thread that serves several sources: it sleeps until a source's descriptor is readable, a source
+ * is woken, or its time has come. A process has one for all its interfaces.
+ */
+#ifndef RAWE_SERVICE_H
+#define RAWE_SERVICE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "rawe_link_config.h"
+
+/** Sources at most. */
+#define RAWE_SERVICE_SOURCES_MAX 32u
+
+struct rawe_service;
+
+/** What a thread serves; part of its owner's struct. The owner sets the first three. */
+struct rawe_service_source {
+    /**
+     * Called by the thread. `events` is what poll(2) says of the descriptor, 0 when something else
+     * is the reason. Returns the milliseconds after which it is called again at the latest, -1: no
+     * need. It may not add or remove sources.
+     */
+    int (*serve)(struct rawe_service_source *source, short events);
+    int fd;
+    /** Do not wait for the descriptor until the next call; set and cleared by `serve`. */
+    bool deaf;
+
+    struct rawe_service *service; /**< NULL: in none. From here on the service's own */
+    struct rawe_service_source *next;
+    uint64_t due_ns;
+    int index;  /**< of its descriptor in the thread's list; -1: not in it yet */
+    bool woken; /**< atomic */
+};
+
+/** Start a thread without sources. Returns 0, or -1 and the error. */
+int rawe_service_start(struct rawe_service **service, struct rawe_link_error *error);
+
+/** End the thread. It has no sources any more. NULL is nothing to stop. */
+void rawe_service_stop(struct rawe_service *service);
+
+/** Serve a source from now on, at once for the first time. Returns 0, or -1: there are too many. */
+int rawe_service_add(struct rawe_service *service, struct rawe_service_source *source);
+
+/**
+ * Do not serve it any more. When this returns the thread uses neither the source nor its descriptor.
+ * Nothing if it is in no service.
+ */
+void rawe_service_remove(struct rawe_service_source *source);
+
+/** Have a source served soon; from any thread, without waiting. */
+void rawe_service_wake(struct rawe_service_source *source);
+
+#endif

@@ -1,0 +1,214 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Tests of rawe_service: what makes the thread serve a source, and what no longer does.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "rawe_service.h"
+
+/** A source that counts its calls, and reads what there is. */
+struct counter {
+    struct rawe_service_source source; /**< first */
+    unsigned calls;                    /**< atomic */
+    unsigned readable_calls;           /**< atomic: with POLLIN */
+    int rest_ms;                       /**< what it returns */
+    bool reads_nothing;                /**< deaf from the first call on, without reading */
+};
+
+static int serve(struct rawe_service_source *source, short events)
+{
+    struct counter *counter = (struct counter *)source;
+    char byte;
+
+    source->deaf = counter->reads_nothing;
+    if ((events & POLLIN) != 0) {
+        if (!counter->reads_nothing) {
+            assert_int_equal(read(source->fd, &byte, 1), 1);
+        }
+        __atomic_fetch_add(&counter->readable_calls, 1, __ATOMIC_SEQ_CST);
+    }
+    __atomic_fetch_add(&counter->calls, 1, __ATOMIC_SEQ_CST);
+    return counter->rest_ms;
+}
+
+static unsigned load(const unsigned *value)
+{
+    return __atomic_load_n(value, __ATOMIC_SEQ_CST);
+}
+
+/** Wait, ten seconds at most, until a count has reached `least`. */
+static void await(const unsigned *value, unsigned least)
+{
+    for (unsigned waited_ms = 0; load(value) < least && waited_ms < 10000; waited_ms++) {
+        usleep(1000);
+    }
+    assert_true(load(value) >= least);
+}
+
+static struct rawe_service *start(void)
+{
+    struct rawe_service *service;
+    struct rawe_link_error error;
+
+    assert_int_equal(rawe_service_start(&service, &error), 0);
+    return service;
+}
+
+static struct counter counter_of(int fd, int rest_ms)
+{
+    return (struct counter){.source = {.serve = serve, .fd = fd}, .rest_ms = rest_ms};
+}
+
+/** Wake a source and wait: the thread has then been through all of its sources since the call. */
+static void pass_a_round(struct counter *other)
+{
+    const unsigned before = load(&other->calls);
+
+    rawe_service_wake(&other->source);
+    await(&other->calls, before + 1);
+    rawe_service_wake(&other->source);
+    await(&other->calls, before + 2);
+}
+
+static void add__is_served_at_once_and_then_left_alone(void **state)
+{
+    struct rawe_service *service = start();
+    struct counter one = counter_of(-1, -1), other = counter_of(-1, -1);
+
+    (void)state;
+    assert_int_equal(rawe_service_add(service, &one.source), 0);
+    await(&one.calls, 1);
+    assert_int_equal(rawe_service_add(service, &other.source), 0);
+    pass_a_round(&other);
+    assert_int_equal(load(&one.calls), 1);
+    rawe_service_remove(&one.source);
+    rawe_service_remove(&other.source);
+    rawe_service_stop(service);
+}
+
+static void serve__for_its_descriptor_its_time_and_when_woken(void **state)
+{
+    struct rawe_service *service = start();
+    int ends[2];
+
+    (void)state;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+    struct counter reader = counter_of(ends[0], -1), timed = counter_of(-1, 1);
+    assert_int_equal(rawe_service_add(service, &reader.source), 0);
+    assert_int_equal(rawe_service_add(service, &timed.source), 0);
+    await(&timed.calls, 3);
+    assert_int_equal(load(&reader.readable_calls), 0);
+    assert_int_equal(write(ends[1], "ab", 2), 2);
+    await(&reader.readable_calls, 2);
+    const unsigned calls = load(&reader.calls);
+    rawe_service_wake(&reader.source);
+    await(&reader.calls, calls + 1);
+    assert_int_equal(load(&reader.readable_calls), 2);
+    rawe_service_remove(&reader.source);
+    rawe_service_remove(&timed.source);
+    rawe_service_stop(service);
+    close(ends[0]);
+    close(ends[1]);
+}
+
+/** Otherwise the thread would spin on what a source cannot read yet. */
+static void serve__a_deaf_source_is_not_called_for_its_descriptor(void **state)
+{
+    struct rawe_service *service = start();
+    int ends[2];
+
+    (void)state;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+    struct counter deaf = counter_of(ends[0], -1), other = counter_of(-1, -1);
+    /* The thread reads it. */
+    // cppcheck-suppress unreadVariable
+    deaf.reads_nothing = true;
+    assert_int_equal(rawe_service_add(service, &deaf.source), 0);
+    assert_int_equal(rawe_service_add(service, &other.source), 0);
+    await(&deaf.calls, 1);
+    assert_int_equal(write(ends[1], "a", 1), 1);
+    pass_a_round(&other);
+    assert_int_equal(load(&deaf.readable_calls), 0);
+    rawe_service_remove(&deaf.source);
+    rawe_service_remove(&other.source);
+    rawe_service_stop(service);
+    close(ends[0]);
+    close(ends[1]);
+}
+
+static void remove__neither_source_nor_descriptor_are_used_any_more(void **state)
+{
+    struct rawe_service *service = start();
+    struct counter other = counter_of(-1, -1);
+    char byte;
+
+    (void)state;
+    assert_int_equal(rawe_service_add(service, &other.source), 0);
+    for (unsigned i = 0; i < 100; i++) {
+        int ends[2];
+        assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+        struct counter one = counter_of(ends[0], -1);
+        assert_int_equal(rawe_service_add(service, &one.source), 0);
+        await(&one.calls, 1);
+        rawe_service_remove(&one.source);
+        assert_null(one.source.service);
+        const unsigned calls = load(&one.calls);
+        assert_int_equal(write(ends[1], "a", 1), 1);
+        rawe_service_wake(&one.source);
+        pass_a_round(&other);
+        assert_int_equal(load(&one.calls), calls);
+        /* Nobody else holds the file: closing it is seen at the other end at once. */
+        assert_int_equal(read(ends[0], &byte, 1), 1);
+        close(ends[0]);
+        assert_int_equal(recv(ends[1], &byte, 1, MSG_DONTWAIT), 0);
+        close(ends[1]);
+    }
+    rawe_service_remove(&other.source);
+    rawe_service_remove(&other.source); /* again: nothing */
+    rawe_service_stop(service);
+    rawe_service_stop(NULL);
+}
+
+static void add__refuses_more_than_it_has_room_for(void **state)
+{
+    struct rawe_service *service = start();
+    static struct counter many[RAWE_SERVICE_SOURCES_MAX + 1];
+
+    (void)state;
+    for (unsigned i = 0; i < RAWE_SERVICE_SOURCES_MAX; i++) {
+        many[i] = counter_of(-1, -1);
+        assert_int_equal(rawe_service_add(service, &many[i].source), 0);
+    }
+    many[RAWE_SERVICE_SOURCES_MAX] = counter_of(-1, -1);
+    assert_int_equal(rawe_service_add(service, &many[RAWE_SERVICE_SOURCES_MAX].source), -1);
+    rawe_service_remove(&many[7].source);
+    assert_int_equal(rawe_service_add(service, &many[RAWE_SERVICE_SOURCES_MAX].source), 0);
+    await(&many[RAWE_SERVICE_SOURCES_MAX].calls, 1);
+    for (unsigned i = 0; i <= RAWE_SERVICE_SOURCES_MAX; i++) {
+        rawe_service_remove(&many[i].source);
+    }
+    rawe_service_stop(service);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(add__is_served_at_once_and_then_left_alone),
+        cmocka_unit_test(serve__for_its_descriptor_its_time_and_when_woken),
+        cmocka_unit_test(serve__a_deaf_source_is_not_called_for_its_descriptor),
+        cmocka_unit_test(remove__neither_source_nor_descriptor_are_used_any_more),
+        cmocka_unit_test(add__refuses_more_than_it_has_room_for),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
