@@ -50,12 +50,18 @@ static void point_head(struct rawe_bulk *bulk)
     bulk->head.next_status = &bulk->ring.next->tp_status;
 }
 
+static uint32_t slot_data_bytes(const struct rawe_link_config *config)
+{
+    const uint32_t mtu_bytes = config->mtu_bytes;
+
+    return (mtu_bytes < SLOT_DATA_BYTES_MAX ? mtu_bytes : SLOT_DATA_BYTES_MAX) +
+           (uint32_t)sizeof(struct virtio_net_hdr);
+}
+
 int rawe_bulk_open(struct rawe_bulk **out, const struct rawe_link_config *config,
                    struct rawe_link_error *error)
 {
     struct rawe_bulk *bulk = calloc(1, sizeof *bulk);
-    uint32_t slot_data_bytes =
-        config->mtu_bytes < SLOT_DATA_BYTES_MAX ? config->mtu_bytes : SLOT_DATA_BYTES_MAX;
 
     *out = NULL;
     if (bulk == NULL || (bulk->scratch = malloc(SCRATCH_BYTES)) == NULL) {
@@ -64,8 +70,7 @@ int rawe_bulk_open(struct rawe_bulk **out, const struct rawe_link_config *config
         return -1;
     }
     bulk->mtu_bytes = config->mtu_bytes;
-    bulk->fd = rawe_socket_open(&bulk->ring, config, RAWE_FILTER_FOR_BULK,
-                                slot_data_bytes + (uint32_t)sizeof(struct virtio_net_hdr),
+    bulk->fd = rawe_socket_open(&bulk->ring, config, RAWE_FILTER_FOR_BULK, slot_data_bytes(config),
                                 config->ring_bytes / RING_DIVISOR, error);
     if (bulk->fd < 0) {
         free(bulk->scratch);
@@ -88,6 +93,24 @@ void rawe_bulk_close(struct rawe_bulk *bulk)
     close(bulk->fd);
     free(bulk->scratch);
     free(bulk);
+}
+
+int rawe_bulk_reopen(struct rawe_bulk *bulk, const struct rawe_link_config *config,
+                     struct rawe_link_error *error)
+{
+    if (rawe_socket_reopen(bulk->fd, &bulk->ring, config, RAWE_FILTER_FOR_BULK,
+                           slot_data_bytes(config), config->ring_bytes / RING_DIVISOR,
+                           error) != 0) {
+        return -1;
+    }
+    widen_queue(bulk);
+    point_head(bulk);
+    return 0;
+}
+
+int rawe_bulk_fd(const struct rawe_bulk *bulk)
+{
+    return bulk->fd;
 }
 
 /** A received packet as its slot describes it. */

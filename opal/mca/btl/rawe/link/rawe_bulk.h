@@ -49,6 +49,13 @@ int rawe_bulk_open(struct rawe_bulk **bulk, const struct rawe_link_config *confi
                    struct rawe_link_error *error);
 void rawe_bulk_close(struct rawe_bulk *bulk);
 
+/** As rawe_link_reopen. */
+int rawe_bulk_reopen(struct rawe_bulk *bulk, const struct rawe_link_config *config,
+                     struct rawe_link_error *error);
+
+/** As rawe_link_fd. */
+int rawe_bulk_fd(const struct rawe_bulk *bulk);
+
 /** True when packets may wait in the queue: a load and a compare. */
 static inline bool rawe_bulk_pending(const struct rawe_bulk *bulk);
 

@@ -23,6 +23,12 @@ enum rawe_filter_for {
 /** EtherType of those packets. */
 #define ETHERTYPE_IPV4 0x0800u
 
+/** EtherType that a socket for `what` is bound to. */
+uint16_t rawe_filter_ethertype(enum rawe_filter_for what, const struct rawe_link_config *config);
+
+/** Where the key lies in its packets, behind the Ethernet header. */
+uint32_t rawe_filter_key_offset(enum rawe_filter_for what);
+
 /**
  * Attach and lock the filter: only frames addressed to this host, of our wire version, for port and
  * key of the configuration, and of the types of `what` pass. The socket must not be bound yet, so

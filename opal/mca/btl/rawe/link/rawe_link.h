@@ -30,6 +30,17 @@ int rawe_link_open(struct rawe_link **link, const struct rawe_link_config *confi
                    struct rawe_link_error *error);
 void rawe_link_close(struct rawe_link *link);
 
+/**
+ * Open socket and ring anew, with the configuration the link was opened with: to leave a fanout
+ * group. Frames that wait in the ring are lost. Not from a receive callback. Returns 0, or -1 and
+ * the error: the link is then as it was.
+ */
+int rawe_link_reopen(struct rawe_link *link, const struct rawe_link_config *config,
+                     struct rawe_link_error *error);
+
+/** Its socket, to join it to a fanout group. It stays the link's. */
+int rawe_link_fd(const struct rawe_link *link);
+
 /** True when a frame waits: a load and a compare, no system call. */
 static inline bool rawe_link_pending(const struct rawe_link *link);
 

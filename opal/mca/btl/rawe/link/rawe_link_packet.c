@@ -65,6 +65,22 @@ void rawe_link_close(struct rawe_link *link)
     free(link);
 }
 
+int rawe_link_reopen(struct rawe_link *link, const struct rawe_link_config *config,
+                     struct rawe_link_error *error)
+{
+    if (rawe_socket_reopen(link->fd, &link->ring, config, RAWE_FILTER_FOR_LINK, config->mtu_bytes,
+                           config->ring_bytes, error) != 0) {
+        return -1;
+    }
+    point_head(link);
+    return 0;
+}
+
+int rawe_link_fd(const struct rawe_link *link)
+{
+    return link->fd;
+}
+
 unsigned rawe_link_receive(struct rawe_link *link, unsigned budget, rawe_link_receive_fn *receive,
                            void *context)
 {

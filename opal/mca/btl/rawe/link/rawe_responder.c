@@ -273,12 +273,16 @@ static int serve(struct rawe_service_source *source, short events)
     return pause && (rest_ms < 0 || rest_ms > PAUSE_MS) ? PAUSE_MS : rest_ms;
 }
 
+static size_t ring_bytes_of(const struct rawe_link_config *config)
+{
+    return config->mtu_bytes > JUMBO_MTU_BYTES ? RING_BYTES_JUMBO : RING_BYTES;
+}
+
 int rawe_responder_start(struct rawe_responder **responder, const struct rawe_link_config *config,
                          const uint8_t mac[RAWE_MAC_BYTES], const struct rawe_responder_duty *duty,
                          struct rawe_service *service, struct rawe_link_error *error)
 {
     struct rawe_responder *r = calloc(1, sizeof *r);
-    const size_t ring_bytes = config->mtu_bytes > JUMBO_MTU_BYTES ? RING_BYTES_JUMBO : RING_BYTES;
     int code;
 
     *responder = NULL;
@@ -309,7 +313,7 @@ int rawe_responder_start(struct rawe_responder **responder, const struct rawe_li
         goto no_tasks;
     }
     r->fd = rawe_socket_open(&r->ring, config, RAWE_FILTER_FOR_RESPONDER, config->mtu_bytes,
-                             ring_bytes, error);
+                             ring_bytes_of(config), error);
     if (r->fd < 0) {
         goto no_socket;
     }
@@ -343,6 +347,18 @@ no_table:
 no_zeros:
     free(r);
     return -1;
+}
+
+int rawe_responder_reopen(struct rawe_responder *responder, const struct rawe_link_config *config,
+                          struct rawe_link_error *error)
+{
+    return rawe_socket_reopen(responder->fd, &responder->ring, config, RAWE_FILTER_FOR_RESPONDER,
+                              config->mtu_bytes, ring_bytes_of(config), error);
+}
+
+int rawe_responder_fd(const struct rawe_responder *responder)
+{
+    return responder->fd;
 }
 
 void rawe_responder_wake(struct rawe_responder *responder)

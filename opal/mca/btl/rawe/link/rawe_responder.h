@@ -59,6 +59,13 @@ int rawe_responder_start(struct rawe_responder **responder, const struct rawe_li
                          const uint8_t mac[RAWE_MAC_BYTES], const struct rawe_responder_duty *duty,
                          struct rawe_service *service, struct rawe_link_error *error);
 
+/** As rawe_link_reopen, with the configuration it was started with; only in the service thread. */
+int rawe_responder_reopen(struct rawe_responder *responder, const struct rawe_link_config *config,
+                          struct rawe_link_error *error);
+
+/** As rawe_link_fd. */
+int rawe_responder_fd(const struct rawe_responder *responder);
+
 /** Have the thread see to its duty; from any thread. */
 void rawe_responder_wake(struct rawe_responder *responder);
 

@@ -3,10 +3,12 @@
  *
  * Packet sockets: opening, in the one order in which no foreign frame can slip in.
  */
+#define _GNU_SOURCE
 #include "rawe_socket.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/if_packet.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -65,10 +67,9 @@ static int queue_what_is_long(int fd, struct rawe_link_error *error)
 static int bind_to(int fd, const struct rawe_link_config *config, enum rawe_filter_for what,
                    struct rawe_link_error *error)
 {
-    const bool bulk = what == RAWE_FILTER_FOR_BULK;
     const struct sockaddr_ll address = {
         .sll_family = AF_PACKET,
-        .sll_protocol = htons(bulk ? ETHERTYPE_IPV4 : config->ethertype),
+        .sll_protocol = htons(rawe_filter_ethertype(what, config)),
         .sll_ifindex = config->interface_index,
     };
 
@@ -104,4 +105,27 @@ int rawe_socket_open(struct rawe_ring *ring, const struct rawe_link_config *conf
         return -1;
     }
     return fd;
+}
+
+int rawe_socket_reopen(int fd, struct rawe_ring *ring, const struct rawe_link_config *config,
+                       enum rawe_filter_for what, uint32_t slot_data_bytes, size_t ring_bytes,
+                       struct rawe_link_error *error)
+{
+    struct rawe_ring new_ring;
+    const int new_fd =
+        rawe_socket_open(&new_ring, config, what, slot_data_bytes, ring_bytes, error);
+
+    if (new_fd < 0) {
+        return -1;
+    }
+    if (dup3(new_fd, fd, O_CLOEXEC) < 0) {
+        *error = (struct rawe_link_error){"dup3", errno};
+        rawe_ring_close(&new_ring);
+        close(new_fd);
+        return -1;
+    }
+    close(new_fd);
+    rawe_ring_close(ring);
+    *ring = new_ring;
+    return 0;
 }

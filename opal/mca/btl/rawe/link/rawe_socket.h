@@ -20,4 +20,13 @@ int rawe_socket_open(struct rawe_ring *ring, const struct rawe_link_config *conf
                      enum rawe_filter_for what, uint32_t slot_data_bytes, size_t ring_bytes,
                      struct rawe_link_error *error);
 
+/**
+ * Put a new socket and ring, with the same arguments, in the place of `fd` and `ring`: the
+ * descriptor's number stays. What waits in the old ones is lost.
+ * Returns 0, or -1 and the error; the old ones are as they were then.
+ */
+int rawe_socket_reopen(int fd, struct rawe_ring *ring, const struct rawe_link_config *config,
+                       enum rawe_filter_for what, uint32_t slot_data_bytes, size_t ring_bytes,
+                       struct rawe_link_error *error);
+
 #endif

@@ -1,0 +1,281 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Fanout groups. See rawe_fanout.h. The kernel's side: packet_rcv_fanout, fanout_add,
+ * __fanout_unlink and packet_notifier in net/packet/af_packet.c.
+ */
+#include "rawe_fanout.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <linux/if_packet.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "../core/rawe_wire.h"
+
+/* Linux 4.12; older headers lack the name, and older kernels refuse it. */
+#ifndef PACKET_FANOUT_FLAG_UNIQUEID
+#define PACKET_FANOUT_FLAG_UNIQUEID 0x2000
+#endif
+
+/** Distance that a conditional jump of classic BPF reaches. */
+#define JUMP_MAX 255u
+
+/** Open packet sockets, in the order in which they were created. */
+#define ORDER_FILE "/proc/net/packet"
+
+struct rawe_fanout_member rawe_fanout_member(int fd, enum rawe_filter_for what,
+                                             const struct rawe_link_config *config)
+{
+    struct rawe_fanout_member member = {
+        .fd = fd,
+        .what = what,
+        .interface_index = config->interface_index,
+        .ethertype = rawe_filter_ethertype(what, config),
+        .key_count = 1,
+        .keys = {config->key},
+    };
+
+    if (what == RAWE_FILTER_FOR_RESPONDER) {
+        member.keys[member.key_count++] = config->ping_key;
+    }
+    return member;
+}
+
+bool rawe_fanout_joinable(const struct rawe_fanout_member *member)
+{
+    struct sockaddr_ll address;
+    socklen_t address_bytes = sizeof address;
+    int domain, group;
+    socklen_t domain_bytes = sizeof domain, group_bytes = sizeof group;
+
+    return member->key_count >= 1 && member->key_count <= RAWE_FANOUT_KEYS_MAX &&
+           getsockopt(member->fd, SOL_SOCKET, SO_DOMAIN, &domain, &domain_bytes) == 0 &&
+           domain == AF_PACKET &&
+           getsockname(member->fd, (struct sockaddr *)&address, &address_bytes) == 0 &&
+           address.sll_protocol == htons(member->ethertype) &&
+           address.sll_ifindex == member->interface_index &&
+           getsockopt(member->fd, SOL_PACKET, PACKET_FANOUT, &group, &group_bytes) == 0 &&
+           group == 0;
+}
+
+bool rawe_fanout_alike(const struct rawe_fanout_member *a, const struct rawe_fanout_member *b)
+{
+    return a->what == b->what && a->interface_index == b->interface_index &&
+           a->ethertype == b->ethertype;
+}
+
+/** Write the search among `places`; the key is in the accumulator. Returns its length. */
+static unsigned write_search(struct sock_filter *program, const struct rawe_fanout_place *places,
+                             unsigned count)
+{
+    if (count == 1) {
+        program[0] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, places[0].place);
+        return 1;
+    }
+    /* Smaller keys behind the jump, the others behind those. */
+    const unsigned middle = count / 2;
+    unsigned jumps = 1;
+    unsigned smaller = write_search(program + jumps, places, middle);
+    if (smaller > JUMP_MAX) {
+        jumps = 2;
+        smaller = write_search(program + jumps, places, middle);
+        program[0] =
+            (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, places[middle].key, 0, 1);
+        program[1] = (struct sock_filter)BPF_STMT(BPF_JMP | BPF_JA, smaller);
+    } else {
+        program[0] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, places[middle].key,
+                                                  (uint8_t)smaller, 0);
+    }
+    return jumps + smaller +
+           write_search(program + jumps + smaller, places + middle, count - middle);
+}
+
+unsigned rawe_fanout_program(struct sock_filter *program, const struct rawe_fanout_place *places,
+                             unsigned count, uint32_t key_offset)
+{
+    /* Unlike a socket's filter, it sees the packet from behind the Ethernet header on. */
+    program[0] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, key_offset);
+    return 1 + write_search(program + 1, places, count);
+}
+
+static int compare_places(const void *a, const void *b)
+{
+    const struct rawe_fanout_place *left = a, *right = b;
+
+    return left->key < right->key ? -1 : left->key > right->key;
+}
+
+/** Have the group that `fd` is in use the program for these members, in this order. */
+static int set_program(int fd, const struct rawe_fanout_member *members, unsigned count,
+                       struct rawe_link_error *error)
+{
+    struct rawe_fanout_place places[RAWE_FANOUT_KEYS_MAX * RAWE_FANOUT_MEMBERS_MAX];
+    struct sock_filter program[RAWE_FANOUT_PROGRAM_MAX(sizeof places / sizeof places[0])];
+    struct sock_fprog argument = {.filter = program};
+    unsigned used = 0;
+
+    for (unsigned i = 0; i < count; i++) {
+        for (unsigned j = 0; j < members[i].key_count; j++) {
+            places[used++] = (struct rawe_fanout_place){.key = members[i].keys[j], .place = i};
+        }
+    }
+    qsort(places, used, sizeof places[0], compare_places);
+    for (unsigned i = 1; i < used; i++) {
+        if (places[i - 1].key == places[i].key) {
+            *error = (struct rawe_link_error){"two sockets with the same key", EEXIST};
+            return -1;
+        }
+    }
+    argument.len = (unsigned short)rawe_fanout_program(program, places, used,
+                                                       rawe_filter_key_offset(members[0].what));
+    if (setsockopt(fd, SOL_PACKET, PACKET_FANOUT_DATA, &argument, sizeof argument) != 0) {
+        *error = (struct rawe_link_error){"setsockopt(PACKET_FANOUT_DATA)", errno};
+        return -1;
+    }
+    return 0;
+}
+
+/** A member, and how many sockets of the host were created before it. */
+struct ordered {
+    struct rawe_fanout_member member;
+    unsigned created;
+};
+
+static int compare_ordered(const void *a, const void *b)
+{
+    const struct ordered *left = a, *right = b;
+
+    return left->created < right->created ? -1 : left->created > right->created;
+}
+
+static int find_created(struct ordered *ordered, unsigned count)
+{
+    FILE *file = fopen(ORDER_FILE, "re");
+    char line[256];
+    unsigned found = 0;
+
+    if (file == NULL) {
+        return -1;
+    }
+    for (unsigned number = 0; fgets(line, sizeof line, file) != NULL; number++) {
+        /* sk RefCnt Type Proto Iface R Rmem User Inode; the title fits no number. */
+        uintmax_t inode;
+        if (sscanf(line, "%*s %*s %*s %*s %*s %*s %*s %*s %ju", &inode) != 1) {
+            continue;
+        }
+        for (unsigned i = 0; i < count; i++) {
+            struct stat status;
+            if (fstat(ordered[i].member.fd, &status) == 0 && (uintmax_t)status.st_ino == inode) {
+                ordered[i].created = number;
+                found++;
+            }
+        }
+    }
+    fclose(file);
+    return found == count ? 0 : -1;
+}
+
+/** Sort the members by the creation of their sockets. */
+static int sort_by_creation(struct rawe_fanout_member *members, unsigned count,
+                            struct rawe_link_error *error)
+{
+    struct ordered ordered[RAWE_FANOUT_MEMBERS_MAX];
+
+    for (unsigned i = 0; i < count; i++) {
+        ordered[i] = (struct ordered){.member = members[i]};
+    }
+    if (find_created(ordered, count) != 0) {
+        *error = (struct rawe_link_error){"reading " ORDER_FILE, ENOENT};
+        return -1;
+    }
+    qsort(ordered, count, sizeof ordered[0], compare_ordered);
+    for (unsigned i = 0; i < count; i++) {
+        members[i] = ordered[i].member;
+    }
+    return 0;
+}
+
+static int join(int fd, unsigned id_and_type, struct rawe_link_error *error)
+{
+    if (setsockopt(fd, SOL_PACKET, PACKET_FANOUT, &id_and_type, sizeof id_and_type) != 0) {
+        *error = (struct rawe_link_error){"setsockopt(PACKET_FANOUT)", errno};
+        return -1;
+    }
+    return 0;
+}
+
+/** A socket that receives nothing, to begin a group with. Returns the descriptor, or -1. */
+static int open_founder(const struct rawe_fanout_member *member, struct rawe_link_error *error)
+{
+    struct sock_filter refuse[] = {BPF_STMT(BPF_RET | BPF_K, 0)};
+    const struct sock_fprog filter = {.len = 1, .filter = refuse};
+    const struct sockaddr_ll address = {
+        .sll_family = AF_PACKET,
+        .sll_protocol = htons(member->ethertype),
+        .sll_ifindex = member->interface_index,
+    };
+    const int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
+
+    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter) != 0 ||
+        bind(fd, (const struct sockaddr *)&address, sizeof address) != 0) {
+        *error = (struct rawe_link_error){"opening the first socket of a group", errno};
+        if (fd >= 0) {
+            close(fd);
+        }
+        return -1;
+    }
+    return fd;
+}
+
+/**
+ * The founder is the first member, as the members' own filters are locked, and with them the
+ * program. When it is closed the last to join takes its place, 0: that is to be the member whose
+ * place this is. Until then that one's frames are lost, for some microseconds.
+ */
+static int form_with(int founder, const struct rawe_fanout_member *members, unsigned count,
+                     bool *changed, struct rawe_link_error *error)
+{
+    unsigned id;
+    socklen_t id_bytes = sizeof id;
+
+    if (join(founder, (PACKET_FANOUT_CBPF | PACKET_FANOUT_FLAG_UNIQUEID) << 16, error) != 0) {
+        return -1;
+    }
+    if (getsockopt(founder, SOL_PACKET, PACKET_FANOUT, &id, &id_bytes) != 0) {
+        *error = (struct rawe_link_error){"getsockopt(PACKET_FANOUT)", errno};
+        return -1;
+    }
+    if (set_program(founder, members, count, error) != 0) {
+        return -1;
+    }
+    for (unsigned i = 1; i <= count; i++) {
+        if (join(members[i % count].fd, (id & 0xFFFF) | PACKET_FANOUT_CBPF << 16, error) != 0) {
+            return -1;
+        }
+        *changed = true;
+    }
+    return 0;
+}
+
+int rawe_fanout_form(struct rawe_fanout_member *members, unsigned count, bool *changed,
+                     struct rawe_link_error *error)
+{
+    *changed = false;
+    if (sort_by_creation(members, count, error) != 0) {
+        return -1;
+    }
+    const int founder = open_founder(&members[0], error);
+    if (founder < 0) {
+        return -1;
+    }
+    const int status = form_with(founder, members, count, changed, error);
+    close(founder);
+    return status;
+}

@@ -1,0 +1,82 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Fanout groups: the sockets of many processes on one interface, behind one hook in the kernel.
+ *
+ * Each packet socket of an interface is offered each frame of its EtherType, and its filter takes
+ * 25 to 95 ns to refuse one. In a group (PACKET_FANOUT_CBPF) one program chooses the member that a
+ * frame is offered to, by the frame's key, whatever the size of the group. The member's own filter
+ * still decides: what the program sends to the wrong member is dropped there, never delivered.
+ *
+ * The program answers with a place in the kernel's list of the members:
+ *
+ *     a member joins          it becomes the last
+ *     a member is closed      the last takes its place
+ *     the interface goes      all leave; when it is back they join again, in the order in which
+ *     down and up             the sockets were created
+ *
+ * So sockets join in the order of their creation, and none may be closed while others are in use.
+ */
+#ifndef RAWE_FANOUT_H
+#define RAWE_FANOUT_H
+
+#include <linux/filter.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "rawe_filter.h"
+#include "rawe_link_config.h"
+
+/** Members of a group at most: what kernels before 5.8 take, less one place to set it up. */
+#define RAWE_FANOUT_MEMBERS_MAX 255u
+
+/** Keys that frames for one socket may have: a responder has its own and the session's. */
+#define RAWE_FANOUT_KEYS_MAX 2u
+
+/** A packet socket, bound, with its filter. */
+struct rawe_fanout_member {
+    int fd;
+    enum rawe_filter_for what;
+    int interface_index;
+    uint16_t ethertype; /**< that it is bound to, host order */
+    uint32_t key_count;
+    uint32_t keys[RAWE_FANOUT_KEYS_MAX];
+};
+
+/** A key, and the place of the member that its frames are for. */
+struct rawe_fanout_place {
+    uint32_t key;
+    uint32_t place;
+};
+
+/** Instructions of a program for `count` keys, at most. */
+#define RAWE_FANOUT_PROGRAM_MAX(count) (3u * (count) + 1u)
+
+/** Describe the socket `fd`, which was opened for `what` with this configuration. */
+struct rawe_fanout_member rawe_fanout_member(int fd, enum rawe_filter_for what,
+                                             const struct rawe_link_config *config);
+
+/** Is it a packet socket, bound as it says, and in no group? Another process described it. */
+bool rawe_fanout_joinable(const struct rawe_fanout_member *member);
+
+/** May the two be in one group? */
+bool rawe_fanout_alike(const struct rawe_fanout_member *a, const struct rawe_fanout_member *b);
+
+/**
+ * Write the program that finds a frame's key among `places` (sorted by key, at least one) and
+ * answers with the place; for any other key with the place of some member. The key is
+ * `key_offset` bytes behind the Ethernet header. Returns the number of instructions. Pure.
+ */
+unsigned rawe_fanout_program(struct sock_filter *program, const struct rawe_fanout_place *places,
+                             unsigned count, uint32_t key_offset);
+
+/**
+ * Join sockets that are alike, 2 to RAWE_FANOUT_MEMBERS_MAX, which changes the order of `members`.
+ * Any process that holds their descriptors can do that. Frames that arrive meanwhile may be lost.
+ * Returns 0, or -1 and the error: then either none has joined (`*changed` is false), or those that
+ * have joined may miss their frames for good, and have to be opened again.
+ */
+int rawe_fanout_form(struct rawe_fanout_member *members, unsigned count, bool *changed,
+                     struct rawe_link_error *error);
+
+#endif

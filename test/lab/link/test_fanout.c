@@ -1,0 +1,389 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Tests of rawe_fanout over a veth pair, in a network namespace of their own: sockets that receive
+ * as a group, through all that may happen to it.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "link_fixture.h"
+
+#include "../../../opal/mca/btl/rawe/core/rawe_wire.h"
+#include "../../../opal/mca/btl/rawe/link/rawe_fanout.h"
+
+#define MEMBERS 5u
+
+static struct fixture net;
+
+/** Sockets of as many processes on b's interface, and a's, which sends to them. */
+static struct {
+    struct fixture_end ends[MEMBERS];
+    struct rawe_link *links[MEMBERS];
+    struct rawe_link *sender;
+} host;
+
+static int open_host(void **state)
+{
+    (void)state;
+    host.sender = fixture_open(&net, &net.a, 1 << 18);
+    for (unsigned i = 0; i < MEMBERS; i++) {
+        host.ends[i] = net.b;
+        /* In no order: neither of the keys nor of the ports. */
+        host.ends[i].key = 0x10000000u * ((i * 3 + 2) % MEMBERS) + 77;
+        host.ends[i].port = (uint16_t)(100 + i % 2);
+        host.links[i] = fixture_open(&net, &host.ends[i], 1 << 18);
+    }
+    return 0;
+}
+
+static int close_host(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < MEMBERS; i++) {
+        rawe_link_close(host.links[i]);
+    }
+    rawe_link_close(host.sender);
+    return 0;
+}
+
+static struct rawe_fanout_member member_of(unsigned i)
+{
+    const struct rawe_link_config config = fixture_config(&net, &host.ends[i]);
+
+    return rawe_fanout_member(rawe_link_fd(host.links[i]), RAWE_FILTER_FOR_LINK, &config);
+}
+
+/** The members in another order than they were opened in. */
+static void list_members(struct rawe_fanout_member *members, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        members[i] = member_of((i * 2 + 1) % count);
+    }
+}
+
+static void form(void)
+{
+    struct rawe_fanout_member members[MEMBERS];
+    struct rawe_link_error error = {0};
+    bool changed;
+
+    list_members(members, MEMBERS);
+    if (rawe_fanout_form(members, MEMBERS, &changed, &error) != 0) {
+        fprintf(stderr, "%s: %s\n", error.step, strerror(error.code));
+        fail();
+    }
+    assert_true(changed);
+}
+
+static void count_frame(void *context, const uint8_t *frame, size_t len_bytes)
+{
+    (void)frame;
+    (void)len_bytes;
+    ++*(unsigned *)context;
+}
+
+static void send_to(unsigned i)
+{
+    const struct rawe_header header = {
+        .type = RAWE_FRAME_DATA,
+        .port = host.ends[i].port,
+        .key = host.ends[i].key,
+        .payload_bytes = 10,
+    };
+    uint8_t frame[RAWE_PAYLOAD_OFFSET + 10] = {0};
+    const struct rawe_frame out = {
+        .pieces = {{frame, sizeof frame}}, .piece_count = 1, .len_bytes = sizeof frame};
+
+    memcpy(frame, net.b.mac, 6);
+    memcpy(frame + 6, net.a.mac, 6);
+    frame[12] = 0x88;
+    frame[13] = 0xB5;
+    rawe_header_encode(frame + RAWE_ETH_HEADER_BYTES, &header);
+    assert_int_equal(rawe_link_transmit(host.sender, &out, 1), 1);
+}
+
+static unsigned received(unsigned i)
+{
+    unsigned count = 0;
+
+    (void)rawe_link_receive(host.links[i], 100, count_frame, &count);
+    return count;
+}
+
+/** Does a frame to member i arrive there? Asked for ten seconds. */
+static bool reaches(unsigned i)
+{
+    for (unsigned waited_ms = 0; waited_ms < 10000; waited_ms++) {
+        send_to(i);
+        usleep(1000);
+        if (received(i) != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/** Each of these gets its own frames, all of them, and nobody else's. */
+static void assert_delivered(unsigned first, unsigned end)
+{
+    for (unsigned i = first; i < end; i++) {
+        assert_true(reaches(i));
+    }
+    for (unsigned i = first; i < end; i++) {
+        (void)received(i);
+    }
+    for (unsigned i = first; i < end; i++) {
+        for (unsigned k = 0; k < 20; k++) {
+            send_to(i);
+        }
+        unsigned count = 0;
+        for (unsigned waited_ms = 0; count < 20 && waited_ms < 10000; waited_ms++) {
+            usleep(1000);
+            count += received(i);
+        }
+        assert_int_equal(count, 20);
+        for (unsigned other = first; other < end; other++) {
+            assert_int_equal(received(other), 0);
+        }
+    }
+}
+
+static void form__each_member_gets_its_own_frames(void **state)
+{
+    (void)state;
+    assert_delivered(0, MEMBERS);
+    form();
+    assert_delivered(0, MEMBERS);
+}
+
+/** All leave the group then, and come back in an order of the kernel's. */
+static void form__lasts_through_the_interface_going_down(void **state)
+{
+    (void)state;
+    form();
+    for (unsigned i = 0; i < 3; i++) {
+        fixture_run("ip link set rb0 down");
+        fixture_run("ip link set rb0 up");
+        assert_delivered(0, MEMBERS);
+    }
+}
+
+/** A process is killed, but another one of the host holds its socket as well. */
+static void form__lasts_while_somebody_holds_the_sockets(void **state)
+{
+    int held[MEMBERS];
+
+    (void)state;
+    form();
+    for (unsigned i = 0; i < MEMBERS; i++) {
+        held[i] = fcntl(rawe_link_fd(host.links[i]), F_DUPFD_CLOEXEC, 0);
+        assert_true(held[i] >= 0);
+    }
+    for (unsigned i = 0; i + 1 < MEMBERS; i++) {
+        rawe_link_close(host.links[i]);
+        host.links[i] = NULL;
+        assert_delivered(i + 1, MEMBERS);
+    }
+    for (unsigned i = 0; i < MEMBERS; i++) {
+        close(held[i]);
+    }
+}
+
+/** Nobody holds the sockets: members that stay open theirs anew, and get all frames again. */
+static void reopen__heals_a_group_that_lost_a_member(void **state)
+{
+    struct rawe_link_error error;
+
+    (void)state;
+    form();
+    rawe_link_close(host.links[0]);
+    host.links[0] = NULL;
+    for (unsigned i = 1; i < MEMBERS; i++) {
+        const struct rawe_link_config config = fixture_config(&net, &host.ends[i]);
+        const int fd = rawe_link_fd(host.links[i]);
+        assert_int_equal(rawe_link_reopen(host.links[i], &config, &error), 0);
+        assert_int_equal(rawe_link_fd(host.links[i]), fd);
+    }
+    assert_delivered(1, MEMBERS);
+    /* They are sockets of their own now, which another group may take. */
+    struct rawe_fanout_member members[MEMBERS - 1];
+    bool changed;
+    for (unsigned i = 1; i < MEMBERS; i++) {
+        members[i - 1] = member_of(i);
+        assert_true(rawe_fanout_joinable(&members[i - 1]));
+    }
+    assert_int_equal(rawe_fanout_form(members, MEMBERS - 1, &changed, &error), 0);
+    assert_delivered(1, MEMBERS);
+}
+
+static void reopen__failing_leaves_the_link_as_it_was(void **state)
+{
+    struct rawe_link_config config = fixture_config(&net, &host.ends[0]);
+    struct rawe_link_error error;
+
+    (void)state;
+    config.interface_index = 4711;
+    assert_int_equal(rawe_link_reopen(host.links[0], &config, &error), -1);
+    assert_int_not_equal(error.code, 0);
+    assert_delivered(0, 1);
+}
+
+/** Frames of other jobs, of no job, and those that are too short for a key. */
+static void form__foreign_frames_reach_nobody(void **state)
+{
+    struct fixture_end before;
+
+    (void)state;
+    form();
+    assert_delivered(0, MEMBERS);
+    before = host.ends[2];
+    for (unsigned i = 0; i < 200; i++) {
+        host.ends[2].key = i * 0x01234567u + 5;
+        send_to(2);
+    }
+    host.ends[2] = before;
+    uint8_t shorter[18] = {0};
+    const struct rawe_frame out = {
+        .pieces = {{shorter, sizeof shorter}}, .piece_count = 1, .len_bytes = sizeof shorter};
+    memcpy(shorter, net.b.mac, 6);
+    shorter[12] = 0x88;
+    shorter[13] = 0xB5;
+    assert_int_equal(rawe_link_transmit(host.sender, &out, 1), 1);
+    /* A frame that arrives comes behind those that do not. */
+    assert_delivered(4, MEMBERS);
+    for (unsigned i = 0; i < MEMBERS; i++) {
+        assert_int_equal(received(i), 0);
+    }
+}
+
+static void form__refuses_equal_keys_and_changes_nothing(void **state)
+{
+    struct rawe_fanout_member members[MEMBERS];
+    struct rawe_link_error error = {0};
+    bool changed;
+
+    (void)state;
+    list_members(members, MEMBERS);
+    members[3].keys[0] = members[1].keys[0];
+    assert_int_equal(rawe_fanout_form(members, MEMBERS, &changed, &error), -1);
+    assert_false(changed);
+    assert_int_equal(error.code, EEXIST);
+    assert_delivered(0, MEMBERS);
+    form();
+    assert_delivered(0, MEMBERS);
+}
+
+static void joinable__only_what_is_bound_as_described_and_in_no_group(void **state)
+{
+    struct rawe_fanout_member member = member_of(0);
+    int ends[2];
+
+    (void)state;
+    assert_true(rawe_fanout_joinable(&member));
+    member.interface_index++;
+    assert_false(rawe_fanout_joinable(&member));
+    member = member_of(0);
+    member.ethertype++;
+    assert_false(rawe_fanout_joinable(&member));
+    member = member_of(0);
+    member.key_count = RAWE_FANOUT_KEYS_MAX + 1;
+    assert_false(rawe_fanout_joinable(&member));
+    member = member_of(0);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+    member.fd = ends[0];
+    assert_false(rawe_fanout_joinable(&member));
+    close(ends[0]);
+    close(ends[1]);
+    assert_false(rawe_fanout_joinable(&member));
+    form();
+    member = member_of(0);
+    assert_false(rawe_fanout_joinable(&member));
+}
+
+/** PING to the responder's key, PROBE to the session's: both keys lead to the same socket. */
+static void form__responders_are_found_by_both_keys(void **state)
+{
+    enum { RESPONDERS = 3 };
+    struct rawe_responder *responders[RESPONDERS], *asker = fixture_start(&net, &net.a);
+    struct rawe_fanout_member members[RESPONDERS];
+    struct rawe_link_error error = {0};
+    struct fixture_end ends[RESPONDERS];
+    bool changed;
+
+    (void)state;
+    for (unsigned i = 0; i < RESPONDERS; i++) {
+        ends[i] = net.b;
+        ends[i].key += i;
+        ends[i].ping_key -= i;
+        responders[i] = fixture_start(&net, &ends[i]);
+        const struct rawe_link_config config = fixture_config(&net, &ends[i]);
+        members[i] = rawe_fanout_member(rawe_responder_fd(responders[i]), RAWE_FILTER_FOR_RESPONDER,
+                                        &config);
+        assert_int_equal(members[i].key_count, 2);
+    }
+    assert_int_equal(rawe_fanout_form(members, RESPONDERS, &changed, &error), 0);
+    for (unsigned i = 0; i < RESPONDERS; i++) {
+        struct rawe_ping_address to = {.port = ends[i].ping_port, .key = ends[i].ping_key};
+        struct rawe_responder_counters counters = {0};
+        memcpy(to.mac, net.b.mac, 6);
+        const int slot = rawe_responder_watch(asker, &to);
+        for (unsigned k = 0; k < 10000 && rawe_responder_last_pong_ns(asker, slot) == 0; k++) {
+            rawe_responder_ping(asker, slot);
+            usleep(1000);
+        }
+        assert_int_not_equal(rawe_responder_last_pong_ns(asker, slot), 0);
+        const struct rawe_header header = {
+            .type = RAWE_FRAME_PROBE, .port = ends[i].port, .key = ends[i].key};
+        uint8_t frame[RAWE_PAYLOAD_OFFSET] = {0};
+        const struct rawe_frame out = {
+            .pieces = {{frame, sizeof frame}}, .piece_count = 1, .len_bytes = sizeof frame};
+        memcpy(frame, net.b.mac, 6);
+        frame[12] = 0x88;
+        frame[13] = 0xB5;
+        rawe_header_encode(frame + RAWE_ETH_HEADER_BYTES, &header);
+        for (unsigned k = 0; k < 10000 && counters.probes_seen == 0; k++) {
+            assert_int_equal(rawe_link_transmit(host.sender, &out, 1), 1);
+            usleep(1000);
+            rawe_responder_read_counters(responders[i], &counters);
+        }
+        assert_true(counters.probes_seen > 0);
+    }
+    for (unsigned i = 0; i < RESPONDERS; i++) {
+        rawe_responder_stop(responders[i]);
+    }
+    rawe_responder_stop(asker);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(form__each_member_gets_its_own_frames, open_host,
+                                        close_host),
+        cmocka_unit_test_setup_teardown(form__lasts_through_the_interface_going_down, open_host,
+                                        close_host),
+        cmocka_unit_test_setup_teardown(form__lasts_while_somebody_holds_the_sockets, open_host,
+                                        close_host),
+        cmocka_unit_test_setup_teardown(reopen__heals_a_group_that_lost_a_member, open_host,
+                                        close_host),
+        cmocka_unit_test_setup_teardown(reopen__failing_leaves_the_link_as_it_was, open_host,
+                                        close_host),
+        cmocka_unit_test_setup_teardown(form__foreign_frames_reach_nobody, open_host, close_host),
+        cmocka_unit_test_setup_teardown(form__refuses_equal_keys_and_changes_nothing, open_host,
+                                        close_host),
+        cmocka_unit_test_setup_teardown(joinable__only_what_is_bound_as_described_and_in_no_group,
+                                        open_host, close_host),
+        cmocka_unit_test_setup_teardown(form__responders_are_found_by_both_keys, open_host,
+                                        close_host),
+    };
+
+    fixture_enter(&net);
+    fixture_renew(&net, 1500);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,141 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Tests of rawe_fanout's program: which place it answers with. What the kernel makes of it:
+ * test/lab/link/test_fanout.c.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "rawe_fanout.h"
+
+#define KEYS_MAX (RAWE_FANOUT_KEYS_MAX * RAWE_FANOUT_MEMBERS_MAX)
+#define KEY_OFFSET 4u
+
+/** What the kernel does with the instructions used here; `steps` counts them. */
+static uint32_t run(const struct sock_filter *program, unsigned length, uint32_t key,
+                    unsigned *steps)
+{
+    uint32_t accumulator = 0;
+
+    *steps = 0;
+    for (unsigned at = 0; at < length; at++) {
+        const struct sock_filter *statement = &program[at];
+        ++*steps;
+        switch (statement->code) {
+        case BPF_LD | BPF_W | BPF_ABS:
+            assert_int_equal(statement->k, KEY_OFFSET);
+            accumulator = key;
+            break;
+        case BPF_JMP | BPF_JGE | BPF_K:
+            at += accumulator >= statement->k ? statement->jt : statement->jf;
+            break;
+        case BPF_JMP | BPF_JA:
+            at += statement->k;
+            break;
+        case BPF_RET | BPF_K:
+            return statement->k;
+        default:
+            fail_msg("unexpected instruction 0x%x", statement->code);
+        }
+    }
+    fail_msg("ran off the end");
+    return 0;
+}
+
+static unsigned log2_up(unsigned count)
+{
+    unsigned result = 0;
+
+    while (1u << result < count) {
+        result++;
+    }
+    return result;
+}
+
+static void program__finds_each_key_in_few_steps(void **state)
+{
+    static struct rawe_fanout_place places[KEYS_MAX];
+    static struct sock_filter program[RAWE_FANOUT_PROGRAM_MAX(KEYS_MAX)];
+
+    (void)state;
+    for (unsigned count = 1; count <= KEYS_MAX; count++) {
+        for (unsigned i = 0; i < count; i++) {
+            /* Over the whole range, the ends included; places in no order. */
+            places[i].key = count == 1 ? 77 : (uint32_t)((uint64_t)UINT32_MAX * i / (count - 1));
+            places[i].place = i * 7 % count;
+        }
+        const unsigned length = rawe_fanout_program(program, places, count, KEY_OFFSET);
+        assert_true(length <= RAWE_FANOUT_PROGRAM_MAX(count));
+        assert_true(length <= BPF_MAXINSNS);
+        for (unsigned i = 0; i < count; i++) {
+            unsigned steps;
+            assert_int_equal(run(program, length, places[i].key, &steps), places[i].place);
+            assert_true(steps <= 2 + 2 * log2_up(count));
+        }
+    }
+}
+
+static void program__answers_with_a_member_for_any_key(void **state)
+{
+    const struct rawe_fanout_place places[] = {{10, 2}, {20, 0}, {30, 1}};
+    static const uint32_t keys[] = {0, 9, 11, 19, 21, 31, 0x7FFFFFFF, 0x80000000, UINT32_MAX};
+    struct sock_filter program[RAWE_FANOUT_PROGRAM_MAX(3)];
+    const unsigned length = rawe_fanout_program(program, places, 3, KEY_OFFSET);
+
+    (void)state;
+    for (unsigned i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        unsigned steps;
+        assert_true(run(program, length, keys[i], &steps) <= 2);
+    }
+}
+
+static void member__has_the_keys_of_its_frames(void **state)
+{
+    const struct rawe_link_config config = {
+        .interface_index = 3, .ethertype = 0x88B5, .key = 11, .ping_key = 12};
+    const struct rawe_fanout_member link = rawe_fanout_member(5, RAWE_FILTER_FOR_LINK, &config);
+    const struct rawe_fanout_member bulk = rawe_fanout_member(6, RAWE_FILTER_FOR_BULK, &config);
+    const struct rawe_fanout_member responder =
+        rawe_fanout_member(7, RAWE_FILTER_FOR_RESPONDER, &config);
+
+    (void)state;
+    assert_int_equal(link.key_count, 1);
+    assert_int_equal(link.keys[0], 11);
+    assert_int_equal(link.ethertype, 0x88B5);
+    assert_int_equal(bulk.key_count, 1);
+    assert_int_equal(bulk.keys[0], 11);
+    assert_int_equal(bulk.ethertype, 0x0800);
+    assert_int_equal(responder.key_count, 2);
+    assert_int_equal(responder.keys[0] + responder.keys[1], 23);
+    assert_true(rawe_fanout_alike(&link, &link));
+    assert_false(rawe_fanout_alike(&link, &bulk));
+    assert_false(rawe_fanout_alike(&link, &responder));
+}
+
+static void alike__only_on_the_same_interface(void **state)
+{
+    struct rawe_link_config config = {.interface_index = 3, .ethertype = 0x88B5, .key = 11};
+    const struct rawe_fanout_member one = rawe_fanout_member(5, RAWE_FILTER_FOR_LINK, &config);
+
+    (void)state;
+    config.interface_index = 4;
+    const struct rawe_fanout_member other = rawe_fanout_member(6, RAWE_FILTER_FOR_LINK, &config);
+    assert_false(rawe_fanout_alike(&one, &other));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(program__finds_each_key_in_few_steps),
+        cmocka_unit_test(program__answers_with_a_member_for_any_key),
+        cmocka_unit_test(member__has_the_keys_of_its_frames),
+        cmocka_unit_test(alike__only_on_the_same_interface),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
