@@ -112,12 +112,12 @@ static void member__has_the_keys_of_its_frames(void **state)
     assert_int_equal(bulk.ethertype, 0x0800);
     assert_int_equal(responder.key_count, 2);
     assert_int_equal(responder.keys[0] + responder.keys[1], 23);
-    assert_true(rawe_fanout_alike(&link, &link));
-    assert_false(rawe_fanout_alike(&link, &bulk));
-    assert_false(rawe_fanout_alike(&link, &responder));
+    assert_true(rawe_fanout_compatible(&link, &link));
+    assert_false(rawe_fanout_compatible(&link, &bulk));
+    assert_false(rawe_fanout_compatible(&link, &responder));
 }
 
-static void alike__only_on_the_same_interface(void **state)
+static void compatible__only_on_the_same_interface(void **state)
 {
     struct rawe_link_config config = {.interface_index = 3, .ethertype = 0x88B5, .key = 11};
     const struct rawe_fanout_member one = rawe_fanout_member(5, RAWE_FILTER_FOR_LINK, &config);
@@ -125,7 +125,7 @@ static void alike__only_on_the_same_interface(void **state)
     (void)state;
     config.interface_index = 4;
     const struct rawe_fanout_member other = rawe_fanout_member(6, RAWE_FILTER_FOR_LINK, &config);
-    assert_false(rawe_fanout_alike(&one, &other));
+    assert_false(rawe_fanout_compatible(&one, &other));
 }
 
 int main(void)
@@ -134,7 +134,7 @@ int main(void)
         cmocka_unit_test(program__finds_each_key_in_few_steps),
         cmocka_unit_test(program__answers_with_a_member_for_any_key),
         cmocka_unit_test(member__has_the_keys_of_its_frames),
-        cmocka_unit_test(alike__only_on_the_same_interface),
+        cmocka_unit_test(compatible__only_on_the_same_interface),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -65,7 +65,7 @@ bool rawe_fanout_joinable(const struct rawe_fanout_member *member)
            group == 0;
 }
 
-bool rawe_fanout_alike(const struct rawe_fanout_member *a, const struct rawe_fanout_member *b)
+bool rawe_fanout_compatible(const struct rawe_fanout_member *a, const struct rawe_fanout_member *b)
 {
     return a->what == b->what && a->interface_index == b->interface_index &&
            a->ethertype == b->ethertype;
@@ -116,7 +116,7 @@ static int compare_places(const void *a, const void *b)
 static int set_program(int fd, const struct rawe_fanout_member *members, unsigned count,
                        struct rawe_link_error *error)
 {
-    struct rawe_fanout_place places[RAWE_FANOUT_KEYS_MAX * RAWE_FANOUT_MEMBERS_MAX];
+    struct rawe_fanout_place places[RAWE_FANOUT_KEYS_MAX * RAWE_FANOUT_MEMBERS_MAX] = {{0}};
     struct sock_filter program[RAWE_FANOUT_PROGRAM_MAX(sizeof places / sizeof places[0])];
     struct sock_fprog argument = {.filter = program};
     unsigned used = 0;

@@ -60,7 +60,7 @@ struct rawe_fanout_member rawe_fanout_member(int fd, enum rawe_filter_for what,
 bool rawe_fanout_joinable(const struct rawe_fanout_member *member);
 
 /** May the two be in one group? */
-bool rawe_fanout_alike(const struct rawe_fanout_member *a, const struct rawe_fanout_member *b);
+bool rawe_fanout_compatible(const struct rawe_fanout_member *a, const struct rawe_fanout_member *b);
 
 /**
  * Write the program that finds a frame's key among `places` (sorted by key, at least one) and

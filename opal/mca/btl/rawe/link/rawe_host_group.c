@@ -1,0 +1,261 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The processes of a job on one host. See rawe_host_group.h.
+ */
+#include "rawe_host_group.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "rawe_host_leader.h"
+#include "rawe_host_message.h"
+
+/** The leader may start later: try to connect this often, at this interval. */
+#define ATTEMPTS_MAX 500u
+#define ATTEMPT_INTERVAL_MS 20
+
+/** The leader's queue is full. */
+#define SEND_INTERVAL_MS 5
+
+/** Registrations of one process at most: one for each of its interfaces. */
+#define REGISTRATIONS_MAX 16u
+
+struct rawe_host_group {
+    pthread_mutex_t lock; /**< guards all that follows but `source`, which the service has */
+    struct rawe_service_source source; /**< fd: the connection; of the leader: epoll's */
+    struct rawe_host_group_config config;
+    char *name;                      /**< ours, of the configuration */
+    struct rawe_host_leader *leader; /**< NULL: another process is */
+    bool hushed;
+    bool broken;
+    unsigned attempts; /**< to connect */
+    unsigned registration_count;
+    unsigned registrations_sent;
+    struct rawe_host_message registrations[REGISTRATIONS_MAX];
+};
+
+static void break_group(struct rawe_host_group *group)
+{
+    if (!group->hushed && !group->broken && group->config.broken != NULL) {
+        group->config.broken(group->config.context);
+    }
+    group->broken = true;
+}
+
+/** No connection, and none is tried any more. */
+static void disconnect(struct rawe_host_group *group)
+{
+    if (group->source.fd >= 0) {
+        close(group->source.fd);
+        group->source.fd = -1;
+    }
+    group->attempts = ATTEMPTS_MAX;
+}
+
+/** Returns true when connected to a leader of the same user. */
+static bool connect_to_leader(struct rawe_host_group *group)
+{
+    struct sockaddr_un address;
+    const socklen_t address_bytes = rawe_host_message_address(group->name, &address);
+    const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    group->attempts++;
+    if (fd < 0) {
+        return false;
+    }
+    if (connect(fd, (const struct sockaddr *)&address, address_bytes) != 0) {
+        close(fd);
+        return false;
+    }
+    group->source.fd = fd;
+    if (!rawe_host_message_same_user(fd)) {
+        disconnect(group);
+        return false;
+    }
+    return true;
+}
+
+/** The leader says nothing: what can be received is the end of the connection. */
+static bool has_ended(int fd)
+{
+    char byte;
+    const ssize_t got = recv(fd, &byte, 1, MSG_DONTWAIT);
+
+    return got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR);
+}
+
+static int serve_member(struct rawe_host_group *group)
+{
+    if (group->hushed || group->broken) {
+        return -1;
+    }
+    if (group->source.fd < 0) {
+        if (group->attempts >= ATTEMPTS_MAX || group->registration_count == 0) {
+            return -1;
+        }
+        if (!connect_to_leader(group)) {
+            return group->attempts < ATTEMPTS_MAX ? ATTEMPT_INTERVAL_MS : -1;
+        }
+    }
+    if (has_ended(group->source.fd)) {
+        disconnect(group);
+        if (group->registrations_sent > 0) {
+            break_group(group);
+        }
+        return -1;
+    }
+    for (; group->registrations_sent < group->registration_count; group->registrations_sent++) {
+        if (!rawe_host_message_send(group->source.fd,
+                                    &group->registrations[group->registrations_sent])) {
+            /* Full, or too many descriptors of this user are on their way (ETOOMANYREFS). */
+            return group->attempts++ < ATTEMPTS_MAX ? SEND_INTERVAL_MS : -1;
+        }
+    }
+    return -1;
+}
+
+static int serve_leader(struct rawe_host_group *group)
+{
+    if (group->hushed || group->broken) {
+        return -1;
+    }
+    const int rest_ms = rawe_host_leader_serve(group->leader);
+    if (rawe_host_leader_broken(group->leader)) {
+        break_group(group);
+    }
+    return rest_ms;
+}
+
+static int serve(struct rawe_service_source *source, short events)
+{
+    struct rawe_host_group *group =
+        (struct rawe_host_group *)((char *)source - offsetof(struct rawe_host_group, source));
+    int rest_ms;
+
+    (void)events;
+    pthread_mutex_lock(&group->lock);
+    rest_ms = group->leader == NULL ? serve_member(group) : serve_leader(group);
+    source->deaf = group->hushed || group->broken; /* or the thread would spin */
+    pthread_mutex_unlock(&group->lock);
+    return rest_ms;
+}
+
+int rawe_host_group_open(struct rawe_host_group **out, const struct rawe_host_group_config *config,
+                         struct rawe_service *service, struct rawe_link_error *error)
+{
+    struct rawe_host_group *group = calloc(1, sizeof *group);
+    int code;
+
+    *out = NULL;
+    if (group == NULL || (group->name = strdup(config->name)) == NULL) {
+        *error = (struct rawe_link_error){"malloc", ENOMEM};
+        goto no_memory;
+    }
+    group->config = *config;
+    group->config.name = group->name;
+    group->source = (struct rawe_service_source){.serve = serve, .fd = -1};
+    code = pthread_mutex_init(&group->lock, NULL);
+    if (code != 0) {
+        *error = (struct rawe_link_error){"pthread_mutex_init", code};
+        goto no_memory;
+    }
+    if (config->leader) {
+        if (rawe_host_leader_open(&group->leader, config->name, config->processes, error) != 0) {
+            goto no_leader;
+        }
+        group->source.fd = rawe_host_leader_fd(group->leader);
+    }
+    if (rawe_service_add(service, &group->source) != 0) {
+        *error = (struct rawe_link_error){"service thread: too many sources", ENOSPC};
+        goto no_source;
+    }
+    *out = group;
+    return 0;
+
+no_source:
+    rawe_host_leader_close(group->leader);
+no_leader:
+    pthread_mutex_destroy(&group->lock);
+no_memory:
+    if (group != NULL) {
+        free(group->name);
+    }
+    free(group);
+    return -1;
+}
+
+int rawe_host_group_register(struct rawe_host_group *group,
+                             const struct rawe_fanout_member *members, unsigned count)
+{
+    int status = -1;
+
+    if (count == 0 || count > RAWE_HOST_MESSAGE_SOCKETS_MAX) {
+        return -1;
+    }
+    pthread_mutex_lock(&group->lock);
+    if (group->leader != NULL) {
+        status = rawe_host_leader_register(group->leader, members, count);
+    } else if (group->registration_count < REGISTRATIONS_MAX) {
+        struct rawe_host_message *registration = &group->registrations[group->registration_count++];
+        registration->version = RAWE_HOST_MESSAGE_VERSION;
+        registration->count = count;
+        memcpy(registration->members, members, count * sizeof members[0]);
+        status = 0;
+    }
+    pthread_mutex_unlock(&group->lock);
+    rawe_service_wake(&group->source);
+    return status;
+}
+
+void rawe_host_group_hush(struct rawe_host_group *group)
+{
+    pthread_mutex_lock(&group->lock);
+    group->hushed = true;
+    pthread_mutex_unlock(&group->lock);
+}
+
+unsigned rawe_host_group_joined(struct rawe_host_group *group)
+{
+    pthread_mutex_lock(&group->lock);
+    const unsigned joined = group->leader == NULL ? 0 : rawe_host_leader_joined(group->leader);
+    pthread_mutex_unlock(&group->lock);
+    return joined;
+}
+
+/** Say that no frames are needed any more, and wait until the leader knows that of all. */
+static void await_leader(struct rawe_host_group *group, unsigned wait_ms)
+{
+    const struct rawe_host_message nothing = {.version = RAWE_HOST_MESSAGE_VERSION};
+    struct pollfd wait = {.fd = group->source.fd, .events = POLLIN};
+
+    if (group->registrations_sent > 0 && group->source.fd >= 0 &&
+        rawe_host_message_send(group->source.fd, &nothing)) {
+        (void)poll(&wait, 1, (int)wait_ms);
+    }
+}
+
+void rawe_host_group_close(struct rawe_host_group *group, unsigned wait_ms)
+{
+    if (group == NULL) {
+        return;
+    }
+    rawe_host_group_hush(group);
+    rawe_service_remove(&group->source);
+    if (group->leader != NULL) {
+        rawe_host_leader_await_others(group->leader, wait_ms);
+        rawe_host_leader_close(group->leader);
+    } else {
+        await_leader(group, wait_ms);
+        disconnect(group);
+    }
+    pthread_mutex_destroy(&group->lock);
+    free(group->name);
+    free(group);
+}

@@ -1,0 +1,74 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The processes of a job on one host, and the fanout groups (rawe_fanout.h) they receive in.
+ *
+ * One of them, the leader, listens on a Unix socket. The others connect and hand it duplicates of
+ * the descriptors of their packet sockets. When all have come, or nobody has for a while, it joins
+ * them to groups.
+ *
+ *     leader                                 process
+ *        │<──────── connect ──────────────────────│  both check the other's user
+ *        │<──────── sockets, keys ────────────────│  once an interface
+ *        │   joins all of an interface            │  from now on it receives in the group
+ *        │                                        │
+ *        │<──────── leaving ──────────────────────│  at its end, it waits with open sockets,
+ *        │────────  end of the connection ───────>│  until all are leaving
+ *
+ * Until a socket is in a group, and if it never gets into one, it receives as any other.
+ *
+ * When a process ends otherwise its sockets are closed, and others lose their places in the group.
+ * The leader sees the end of the connection, and ends all others; or it is the leader that ended.
+ * In both cases the processes see the end of theirs, and open their sockets anew (`broken`).
+ */
+#ifndef RAWE_HOST_GROUP_H
+#define RAWE_HOST_GROUP_H
+
+#include <stdbool.h>
+
+#include "rawe_fanout.h"
+#include "rawe_link_config.h"
+#include "rawe_service.h"
+
+struct rawe_host_group;
+
+struct rawe_host_group_config {
+    const char *name;   /**< of the Unix socket (abstract): the same for all, and only for them */
+    bool leader;        /**< one of them is */
+    unsigned processes; /**< of the job on this host, the leader included */
+    /**
+     * Called by the service thread, once, when the sockets that were registered may miss frames for
+     * good: a process has ended. It may not call the group. NULL: not called.
+     */
+    void (*broken)(void *context);
+    void *context;
+};
+
+/** Begin. Returns 0, or -1 and the error. */
+int rawe_host_group_open(struct rawe_host_group **group,
+                         const struct rawe_host_group_config *config, struct rawe_service *service,
+                         struct rawe_link_error *error);
+
+/**
+ * Have sockets of this process join groups, some time: those of one interface, three at most. They
+ * stay the caller's. Returns 0, or -1 when there is no room: then they stay by themselves.
+ */
+int rawe_host_group_register(struct rawe_host_group *group,
+                             const struct rawe_fanout_member *members, unsigned count);
+
+/**
+ * No further socket is sent to the leader, nor `broken` called, once this has returned: sockets may
+ * be closed. Not for the service thread.
+ */
+void rawe_host_group_hush(struct rawe_host_group *group);
+
+/**
+ * Leave: this process needs no frames any more, but its sockets are still open. Waits, `wait_ms` at
+ * most, until that is true of all. NULL is nothing to close.
+ */
+void rawe_host_group_close(struct rawe_host_group *group, unsigned wait_ms);
+
+/** How many sockets the leader has joined to groups. */
+unsigned rawe_host_group_joined(struct rawe_host_group *group);
+
+#endif

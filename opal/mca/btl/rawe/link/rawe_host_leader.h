@@ -1,0 +1,46 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The leader of a host group (rawe_host_group.h): takes the sockets of all processes, joins them to
+ * groups, and sees to it that all know when one is closed.
+ */
+#ifndef RAWE_HOST_LEADER_H
+#define RAWE_HOST_LEADER_H
+
+#include <stdbool.h>
+
+#include "rawe_fanout.h"
+#include "rawe_link_config.h"
+
+struct rawe_host_leader;
+
+/** Listen under that name; `processes` are expected. Returns 0, or -1 and the error. */
+int rawe_host_leader_open(struct rawe_host_leader **leader, const char *name, unsigned processes,
+                          struct rawe_link_error *error);
+
+/** NULL is nothing to close. */
+void rawe_host_leader_close(struct rawe_host_leader *leader);
+
+/** Readable when it is to be served. */
+int rawe_host_leader_fd(const struct rawe_host_leader *leader);
+
+/**
+ * Receive what there is, form groups that are ready. Returns the milliseconds after which it is to
+ * be served again, -1: no need.
+ */
+int rawe_host_leader_serve(struct rawe_host_leader *leader);
+
+/** Have sockets of this process join. They stay the caller's. Returns 0, or -1: not all will. */
+int rawe_host_leader_register(struct rawe_host_leader *leader,
+                              const struct rawe_fanout_member *members, unsigned count);
+
+/** A socket in a group was closed: all others may miss frames, and all connections have ended. */
+bool rawe_host_leader_broken(const struct rawe_host_leader *leader);
+
+/** How many sockets it has joined to groups. */
+unsigned rawe_host_leader_joined(const struct rawe_host_leader *leader);
+
+/** Wait until no process needs frames any more, `wait_ms` at most. */
+void rawe_host_leader_await_others(struct rawe_host_leader *leader, unsigned wait_ms);
+
+#endif

@@ -1,0 +1,47 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What the processes of a job on one host send each other over Unix sockets: their packet sockets.
+ */
+#ifndef RAWE_HOST_MESSAGE_H
+#define RAWE_HOST_MESSAGE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include "rawe_fanout.h"
+
+/** Sockets of one message at most. */
+#define RAWE_HOST_MESSAGE_SOCKETS_MAX 3u
+
+/** Processes of different builds may send each other messages. */
+#define RAWE_HOST_MESSAGE_VERSION 1u
+
+/** The descriptors of the members come beside it (SCM_RIGHTS), in their order. */
+struct rawe_host_message {
+    uint32_t version;
+    uint32_t count; /**< 0: the process needs no more frames */
+    struct rawe_fanout_member members[RAWE_HOST_MESSAGE_SOCKETS_MAX];
+};
+
+enum rawe_host_message_result {
+    RAWE_HOST_MESSAGE_NONE, /**< nothing there yet */
+    RAWE_HOST_MESSAGE_TAKEN,
+    RAWE_HOST_MESSAGE_INVALID, /**< something else, or the end of the connection */
+};
+
+/** The address of that name, in no file system. Returns its length. */
+socklen_t rawe_host_message_address(const char *name, struct sockaddr_un *address);
+
+/** Does the process at the other end belong to our user? */
+bool rawe_host_message_same_user(int fd);
+
+/** Without waiting. Returns false, and errno, when it was not sent. */
+bool rawe_host_message_send(int fd, const struct rawe_host_message *message);
+
+/** Without waiting. The descriptors of a message that is taken are the caller's to close. */
+enum rawe_host_message_result rawe_host_message_receive(int fd, struct rawe_host_message *message);
+
+#endif

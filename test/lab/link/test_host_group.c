@@ -1,0 +1,413 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Tests of rawe_host_group over a veth pair, in a network namespace of their own. The processes of
+ * a host are objects of one process here; what passes between them is the same.
+ */
+#define _GNU_SOURCE
+#include <linux/if_packet.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "link_fixture.h"
+
+#include "../../../opal/mca/btl/rawe/core/rawe_wire.h"
+#include "../../../opal/mca/btl/rawe/link/rawe_host_group.h"
+#include "../../../opal/mca/btl/rawe/link/rawe_host_message.h"
+
+#define PROCESSES 4u
+#define NAME "rawe-test"
+#define WAIT_MS 10000u
+
+static struct fixture net;
+
+struct process {
+    struct fixture_end end;
+    struct rawe_link *link;
+    struct rawe_host_group *group;
+    unsigned broken; /**< atomic: how often it was called */
+};
+
+static struct rawe_service *service;
+static struct rawe_link *sender;
+static struct process processes[PROCESSES];
+
+static void count_broken(void *context)
+{
+    struct process *process = context;
+
+    __atomic_fetch_add(&process->broken, 1, __ATOMIC_SEQ_CST);
+}
+
+static bool open_group(struct process *process, bool leader, unsigned count)
+{
+    const struct rawe_host_group_config config = {
+        .name = NAME,
+        .leader = leader,
+        .processes = count,
+        .broken = count_broken,
+        .context = process,
+    };
+    struct rawe_link_error error;
+
+    return rawe_host_group_open(&process->group, &config, service, &error) == 0;
+}
+
+static void register_link(struct process *process)
+{
+    const struct rawe_link_config config = fixture_config(&net, &process->end);
+    const struct rawe_fanout_member member =
+        rawe_fanout_member(rawe_link_fd(process->link), RAWE_FILTER_FOR_LINK, &config);
+
+    assert_int_equal(rawe_host_group_register(process->group, &member, 1), 0);
+}
+
+static int open_links(void **state)
+{
+    struct rawe_link_error error;
+
+    (void)state;
+    assert_int_equal(rawe_service_start(&service, &error), 0);
+    sender = fixture_open(&net, &net.a, 1 << 18);
+    for (unsigned i = 0; i < PROCESSES; i++) {
+        processes[i] = (struct process){.end = net.b};
+        processes[i].end.key += i;
+        processes[i].link = fixture_open(&net, &processes[i].end, 1 << 18);
+    }
+    return 0;
+}
+
+static void end_process(struct process *process)
+{
+    rawe_link_close(process->link);
+    process->link = NULL;
+    rawe_host_group_close(process->group, 0);
+    process->group = NULL;
+}
+
+static int close_links(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < PROCESSES; i++) {
+        end_process(&processes[i]);
+    }
+    rawe_link_close(sender);
+    rawe_service_stop(service);
+    return 0;
+}
+
+static bool in_group(const struct process *process)
+{
+    int group = 0;
+    socklen_t group_bytes = sizeof group;
+
+    assert_int_equal(
+        getsockopt(rawe_link_fd(process->link), SOL_PACKET, PACKET_FANOUT, &group, &group_bytes),
+        0);
+    return group != 0;
+}
+
+static void await_joined(unsigned count)
+{
+    for (unsigned i = 0; i < WAIT_MS && rawe_host_group_joined(processes[0].group) < count; i++) {
+        usleep(1000);
+    }
+    assert_int_equal(rawe_host_group_joined(processes[0].group), count);
+}
+
+static void await_broken(struct process *process)
+{
+    for (unsigned i = 0; i < WAIT_MS && __atomic_load_n(&process->broken, __ATOMIC_SEQ_CST) == 0;
+         i++) {
+        usleep(1000);
+    }
+    assert_int_equal(__atomic_load_n(&process->broken, __ATOMIC_SEQ_CST), 1);
+}
+
+static void count_frame(void *context, const uint8_t *frame, size_t len_bytes)
+{
+    (void)frame;
+    (void)len_bytes;
+    ++*(unsigned *)context;
+}
+
+/** A frame to it arrives there. */
+static void assert_reached(struct process *process)
+{
+    const struct rawe_header header = {
+        .type = RAWE_FRAME_DATA, .port = process->end.port, .key = process->end.key};
+    uint8_t frame[RAWE_PAYLOAD_OFFSET] = {0};
+    const struct rawe_frame out = {
+        .pieces = {{frame, sizeof frame}}, .piece_count = 1, .len_bytes = sizeof frame};
+    unsigned count = 0;
+
+    memcpy(frame, net.b.mac, 6);
+    memcpy(frame + 6, net.a.mac, 6);
+    frame[12] = 0x88;
+    frame[13] = 0xB5;
+    rawe_header_encode(frame + RAWE_ETH_HEADER_BYTES, &header);
+    for (unsigned i = 0; i < WAIT_MS && count == 0; i++) {
+        assert_int_equal(rawe_link_transmit(sender, &out, 1), 1);
+        usleep(1000);
+        (void)rawe_link_receive(process->link, 100, count_frame, &count);
+    }
+    assert_true(count > 0);
+}
+
+/** All of them: process 0 leads. */
+static void form_group(void)
+{
+    for (unsigned i = 0; i < PROCESSES; i++) {
+        assert_true(open_group(&processes[i], i == 0, PROCESSES));
+        register_link(&processes[i]);
+    }
+    await_joined(PROCESSES);
+    for (unsigned i = 0; i < PROCESSES; i++) {
+        assert_true(in_group(&processes[i]));
+        assert_reached(&processes[i]);
+    }
+}
+
+static void open__all_join_when_all_are_there(void **state)
+{
+    (void)state;
+    form_group();
+    for (unsigned i = 0; i < PROCESSES; i++) {
+        assert_int_equal(processes[i].broken, 0);
+    }
+}
+
+static void open__the_leader_may_be_the_last(void **state)
+{
+    (void)state;
+    for (unsigned i = PROCESSES; i-- > 0;) {
+        assert_true(open_group(&processes[i], i == 0, PROCESSES));
+        register_link(&processes[i]);
+        usleep(50000);
+    }
+    await_joined(PROCESSES);
+}
+
+static void register__those_that_came_join_without_the_missing_one(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i + 1 < PROCESSES; i++) {
+        assert_true(open_group(&processes[i], i == 0, PROCESSES));
+        register_link(&processes[i]);
+    }
+    await_joined(PROCESSES - 1);
+    for (unsigned i = 0; i < PROCESSES; i++) {
+        assert_reached(&processes[i]);
+    }
+    /* The late one stays by itself. */
+    struct process *late = &processes[PROCESSES - 1];
+    assert_true(open_group(late, false, PROCESSES));
+    register_link(late);
+    assert_reached(late);
+    assert_false(in_group(late));
+}
+
+static void reopen(struct process *process)
+{
+    const struct rawe_link_config config = fixture_config(&net, &process->end);
+    struct rawe_link_error error;
+
+    await_broken(process);
+    assert_int_equal(rawe_link_reopen(process->link, &config, &error), 0);
+}
+
+/** The others have lost their places, and get all frames again behind a reopening. */
+static void member__that_ends_breaks_the_group(void **state)
+{
+    (void)state;
+    form_group();
+    end_process(&processes[1]);
+    for (unsigned i = 0; i < PROCESSES; i++) {
+        if (i != 1) {
+            reopen(&processes[i]);
+        }
+    }
+    for (unsigned i = 0; i < PROCESSES; i++) {
+        if (i != 1) {
+            assert_false(in_group(&processes[i]));
+            assert_reached(&processes[i]);
+        }
+    }
+}
+
+static void leader__that_ends_breaks_the_group(void **state)
+{
+    (void)state;
+    form_group();
+    end_process(&processes[0]);
+    for (unsigned i = 1; i < PROCESSES; i++) {
+        reopen(&processes[i]);
+    }
+    for (unsigned i = 1; i < PROCESSES; i++) {
+        assert_false(in_group(&processes[i]));
+        assert_reached(&processes[i]);
+    }
+}
+
+/** A process that has not joined yet takes nothing from the others. */
+static void member__that_ends_early_is_forgotten(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 2; i++) {
+        assert_true(open_group(&processes[i], i == 0, PROCESSES - 1));
+        register_link(&processes[i]);
+    }
+    usleep(50000);
+    end_process(&processes[1]);
+    usleep(50000);
+    for (unsigned i = 2; i < PROCESSES; i++) {
+        assert_true(open_group(&processes[i], false, PROCESSES - 1));
+        register_link(&processes[i]);
+    }
+    await_joined(PROCESSES - 1);
+    assert_reached(&processes[0]);
+    assert_reached(&processes[2]);
+    assert_reached(&processes[3]);
+    assert_int_equal(processes[0].broken, 0);
+}
+
+static void hush__the_end_of_the_leader_is_of_no_interest(void **state)
+{
+    (void)state;
+    form_group();
+    rawe_host_group_hush(processes[1].group);
+    end_process(&processes[0]);
+    await_broken(&processes[2]);
+    await_broken(&processes[3]);
+    end_process(&processes[1]);
+    assert_int_equal(processes[1].broken, 0);
+}
+
+/** Each waits for all others before any socket is closed. */
+static void *close_slowly(void *context)
+{
+    const unsigned i = (unsigned)((struct process *)context - processes);
+
+    usleep(20000 * i);
+    rawe_host_group_close(processes[i].group, WAIT_MS);
+    processes[i].group = NULL;
+    return NULL;
+}
+
+static void close__all_wait_for_the_last(void **state)
+{
+    pthread_t threads[PROCESSES];
+
+    (void)state;
+    form_group();
+    for (unsigned i = 0; i + 1 < PROCESSES; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, close_slowly, &processes[i]), 0);
+    }
+    /* The last one still needs its frames, and gets them. */
+    usleep(200000);
+    assert_reached(&processes[PROCESSES - 1]);
+    (void)close_slowly(&processes[PROCESSES - 1]);
+    for (unsigned i = 0; i + 1 < PROCESSES; i++) {
+        pthread_join(threads[i], NULL);
+    }
+    for (unsigned i = 0; i < PROCESSES; i++) {
+        assert_int_equal(processes[i].broken, 0);
+        assert_true(in_group(&processes[i]));
+    }
+}
+
+/** One that does not wait for the others breaks the group for them. */
+static void close__without_waiting_breaks_the_group(void **state)
+{
+    (void)state;
+    form_group();
+    rawe_host_group_close(processes[2].group, 0);
+    processes[2].group = NULL;
+    await_broken(&processes[0]);
+    await_broken(&processes[1]);
+    await_broken(&processes[3]);
+}
+
+/** Neither does a process give its sockets to somebody else, nor a leader take any. */
+static void open__processes_of_other_users_stay_out(void **state)
+{
+    (void)state;
+    assert_int_equal(seteuid(65534), 0);
+    assert_true(open_group(&processes[0], true, 2));
+    assert_int_equal(seteuid(0), 0);
+    register_link(&processes[0]);
+    assert_true(open_group(&processes[1], false, 2));
+    register_link(&processes[1]);
+    assert_reached(&processes[1]);
+    usleep(700000); /* longer than the leader waits for the missing */
+    assert_int_equal(rawe_host_group_joined(processes[0].group), 0);
+    assert_false(in_group(&processes[1]));
+    assert_int_equal(processes[1].broken, 0);
+}
+
+static int connect_by_hand(void)
+{
+    struct sockaddr_un address;
+    const socklen_t address_bytes = rawe_host_message_address(NAME, &address);
+    const int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+
+    assert_true(fd >= 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&address, address_bytes), 0);
+    return fd;
+}
+
+static void leader__ends_connections_that_send_anything_else(void **state)
+{
+    struct rawe_host_message message = {.version = RAWE_HOST_MESSAGE_VERSION, .count = 1};
+    char byte;
+
+    (void)state;
+    assert_true(open_group(&processes[0], true, 2));
+    for (unsigned i = 0; i < 3; i++) {
+        const int fd = connect_by_hand();
+        /* Something, sockets without their descriptors, and another version. */
+        message.version += i == 2;
+        assert_true(send(fd, &message, i == 0 ? 3 : sizeof message, 0) > 0);
+        assert_int_equal(recv(fd, &byte, 1, 0), 0);
+        close(fd);
+    }
+    register_link(&processes[0]);
+    assert_true(open_group(&processes[1], false, 2));
+    register_link(&processes[1]);
+    await_joined(2);
+}
+
+static void open__a_name_has_one_leader(void **state)
+{
+    (void)state;
+    assert_true(open_group(&processes[0], true, 2));
+    assert_false(open_group(&processes[1], true, 2));
+    assert_null(processes[1].group);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, open_links, close_links)
+    const struct CMUnitTest tests[] = {
+        TEST(open__all_join_when_all_are_there),
+        TEST(open__the_leader_may_be_the_last),
+        TEST(register__those_that_came_join_without_the_missing_one),
+        TEST(member__that_ends_breaks_the_group),
+        TEST(member__that_ends_early_is_forgotten),
+        TEST(leader__that_ends_breaks_the_group),
+        TEST(hush__the_end_of_the_leader_is_of_no_interest),
+        TEST(close__all_wait_for_the_last),
+        TEST(close__without_waiting_breaks_the_group),
+        TEST(open__processes_of_other_users_stay_out),
+        TEST(leader__ends_connections_that_send_anything_else),
+        TEST(open__a_name_has_one_leader),
+    };
+
+    fixture_enter(&net);
+    fixture_renew(&net, 1500);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
