@@ -16,6 +16,16 @@
 #define BLOCK_BYTES_MIN (64u << 10)
 #define BLOCK_BYTES_MAX (1u << 20)
 
+/** Of a host's memory, what the rings of all processes may have: one part in this many. */
+#define MEMORY_DIVISOR 20u
+
+/** A link's ring within that. */
+#define SHARE_BYTES_MAX (16u << 20)
+#define SHARE_BYTES_MIN (256u << 10)
+
+/** The responder's ring beside it, at most. */
+#define RESPONDER_RING_BYTES (2u << 20)
+
 /** A block may leave one part in this many unused; a larger block is taken otherwise. */
 #define WASTE_DIVISOR 16u
 
@@ -52,6 +62,20 @@ struct rawe_ring_geometry rawe_ring_divide(uint32_t mtu_bytes, size_t ring_bytes
         .slots_per_block = block_bytes / slot_bytes,
         .block_count = (uint32_t)block_count,
     };
+}
+
+size_t rawe_ring_share(uint64_t memory_bytes, unsigned processes, unsigned links)
+{
+    const uint64_t share_bytes = memory_bytes / MEMORY_DIVISOR / processes / links;
+    const uint64_t rings_bytes =
+        share_bytes > RESPONDER_RING_BYTES ? share_bytes - RESPONDER_RING_BYTES : 0;
+    /* The ring of bulk has a quarter of the link's. */
+    const uint64_t ring_bytes = rings_bytes / 5 * 4;
+
+    if (ring_bytes > SHARE_BYTES_MAX) {
+        return SHARE_BYTES_MAX;
+    }
+    return ring_bytes < SHARE_BYTES_MIN ? SHARE_BYTES_MIN : (size_t)ring_bytes;
 }
 
 int rawe_ring_open(struct rawe_ring *ring, int fd, uint32_t mtu_bytes, size_t ring_bytes,

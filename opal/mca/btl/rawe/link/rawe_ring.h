@@ -44,6 +44,13 @@ struct rawe_ring {
 struct rawe_ring_geometry rawe_ring_divide(uint32_t mtu_bytes, size_t ring_bytes);
 
 /**
+ * Memory for a link's ring, where the user says nothing: 16 MiB, or less, but no less than 256 KiB,
+ * so that the rings of all `processes` of a host, with `links` interfaces each, have no more than
+ * 5 % of its memory. Pure.
+ */
+size_t rawe_ring_share(uint64_t memory_bytes, unsigned processes, unsigned links);
+
+/**
  * Give the socket, not bound yet, a ring, and map it. Halves the ring while the kernel has no
  * memory for it, down to one block. Returns 0, or -1 and the error.
  */
