@@ -5,6 +5,7 @@
  * itself how much waits.
  */
 #define _GNU_SOURCE
+#include "btl_rawe_group.h"
 #include "btl_rawe_lock.h"
 #include "btl_rawe_params.h"
 #include "btl_rawe_progress.h"
@@ -51,6 +52,7 @@ static unsigned link_received, bulk_received; /**< frames, packets */
 static bool ring_has_probe;
 static uint32_t link_status, bulk_status;
 static unsigned expired_calls;
+static unsigned repairs;
 static bool membarrier_refused;
 static void (*on_receive)(void); /**< a callback into the PML, from inside reception; NULL: none */
 
@@ -73,6 +75,12 @@ void mca_btl_rawe_help_internal_error(const char *doing, const char *detail, con
                                       int line)
 {
     fail_msg("%s: %s (%s:%d)", doing, detail, file, line);
+}
+
+void mca_btl_rawe_group_repair(void)
+{
+    repairs++;
+    atomic_store(&mca_btl_rawe_state.group_broken, false);
 }
 
 void rawe_responder_wake(struct rawe_responder *responder)
@@ -357,6 +365,19 @@ static void thread_service__a_probe_wakes_it(void **state)
     assert_int_equal(link_received, 1);
 }
 
+/** Nobody else may come by: the program computes. */
+static void thread_service__opens_links_anew_when_the_group_broke(void **state)
+{
+    (void)state;
+    atomic_store(&mca_btl_rawe_state.group_broken, true);
+    (void)mca_btl_rawe_thread_service(&module, false);
+    assert_int_equal(repairs, 0); /* nothing is under way */
+    (void)mca_btl_rawe_thread_service(&module, true);
+    assert_int_equal(repairs, 1);
+    (void)mca_btl_rawe_thread_service(&module, true);
+    assert_int_equal(repairs, 1);
+}
+
 /* mca_btl_rawe_thread_enabled */
 
 static void thread_enabled__not_when_off_or_refused(void **state)
@@ -387,6 +408,7 @@ int main(void)
         TEST(thread_service__goes_on_with_no_memory_left_for_messages),
         TEST(thread_service__polls_again_after_something_came),
         TEST(thread_service__a_probe_wakes_it),
+        TEST(thread_service__opens_links_anew_when_the_group_broke),
         TEST(thread_enabled__not_when_off_or_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,7 +9,7 @@
 
 #include <pthread.h>
 #include <signal.h>
-#include <stdlib.h>
+#include <stdbool.h>
 
 /** Link, responder and bulk of each module. */
 #define CLOSINGS_MAX (3u * MCA_BTL_RAWE_MODULES_MAX)
@@ -17,53 +17,58 @@
 struct closing {
     void (*close)(void *);
     void *what;
+    pthread_t thread;
+    bool begun; /**< `thread` closes it */
 };
 
-static pthread_t threads[CLOSINGS_MAX];
-static unsigned thread_count;
+static struct closing closings[CLOSINGS_MAX];
+static unsigned closing_count;
 
 static void *thread_main(void *context)
 {
-    struct closing closing = *(struct closing *)context;
+    const struct closing *closing = context;
 
-    free(context);
-    closing.close(closing.what);
+    closing->close(closing->what);
     return NULL;
 }
 
 /** Signals are for the program's own threads. */
-static bool start(struct closing *closing)
+static bool begin(struct closing *closing)
 {
     sigset_t all, before;
 
-    if (CLOSINGS_MAX == thread_count) {
-        return false;
-    }
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int code = pthread_create(&threads[thread_count], NULL, thread_main, closing);
+    int code = pthread_create(&closing->thread, NULL, thread_main, closing);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    thread_count += 0 == code;
     return 0 == code;
 }
 
 void mca_btl_rawe_close_later(void (*close)(void *), void *what)
 {
-    struct closing *closing = malloc(sizeof(*closing));
-
-    if (NULL != closing) {
-        *closing = (struct closing){.close = close, .what = what};
-        if (start(closing)) {
-            return;
-        }
-        free(closing);
+    if (CLOSINGS_MAX == closing_count) {
+        close(what);
+        return;
     }
-    close(what);
+    closings[closing_count++] = (struct closing){.close = close, .what = what};
+}
+
+void mca_btl_rawe_close_begin(void)
+{
+    for (unsigned i = 0; i < closing_count; ++i) {
+        closings[i].begun = closings[i].begun || begin(&closings[i]);
+    }
 }
 
 void mca_btl_rawe_close_wait(void)
 {
-    while (0 != thread_count) {
-        pthread_join(threads[--thread_count], NULL);
+    mca_btl_rawe_close_begin();
+    while (0 != closing_count) {
+        struct closing *closing = &closings[--closing_count];
+        if (closing->begun) {
+            pthread_join(closing->thread, NULL);
+        } else {
+            closing->close(closing->what);
+        }
     }
 }

@@ -11,10 +11,13 @@
 #define MCA_BTL_RAWE_CLOSE_H
 
 /**
- * Have `close` called with `what`, on a thread of its own where one can be had. `close` must not
- * use anything else that may be gone by then.
+ * Have `close` called with `what` later, on a thread of its own where one can be had. `close` must
+ * not use anything else that may be gone by then.
  */
 void mca_btl_rawe_close_later(void (*close)(void *), void *what);
+
+/** Begin to close them. */
+void mca_btl_rawe_close_begin(void);
 
 /** Wait until all of them are closed: before the component's code goes away. */
 void mca_btl_rawe_close_wait(void);

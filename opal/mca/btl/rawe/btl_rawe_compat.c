@@ -144,6 +144,17 @@ const char *mca_btl_rawe_compat_hostname(const opal_proc_t *proc)
     return NULL == hostname ? "unknown" : hostname;
 }
 
+unsigned mca_btl_rawe_compat_local_ranks(void)
+{
+    return opal_process_info.num_local_peers > 0 ? 1 + (unsigned)opal_process_info.num_local_peers
+                                                 : 1;
+}
+
+unsigned mca_btl_rawe_compat_local_rank(void)
+{
+    return (unsigned)opal_process_info.my_local_rank;
+}
+
 const char *mca_btl_rawe_compat_my_hostname(void)
 {
     return NULL == opal_process_info.nodename ? "unknown" : opal_process_info.nodename;

@@ -125,6 +125,12 @@ int mca_btl_rawe_compat_modex_request(const mca_base_component_t *component,
 /** Name of the host a process runs on, "unknown" where the runtime does not tell. Never NULL. */
 const char *mca_btl_rawe_compat_hostname(const opal_proc_t *proc);
 
+/** How many processes of this job are on this host, this one included; 1 where it is unknown. */
+unsigned mca_btl_rawe_compat_local_ranks(void);
+
+/** This process's place among them. */
+unsigned mca_btl_rawe_compat_local_rank(void);
+
 /** Name of this host. Never NULL. */
 const char *mca_btl_rawe_compat_my_hostname(void);
 

@@ -6,6 +6,7 @@
 #include "btl_rawe_compat.h"
 
 #include "btl_rawe_close.h"
+#include "btl_rawe_group.h"
 #include "btl_rawe_help.h"
 #include "btl_rawe_lifecycle.h"
 #include "btl_rawe_lock.h"
@@ -15,6 +16,7 @@
 #include "btl_rawe_pvars.h"
 #include "btl_rawe_state.h"
 #include "btl_rawe_thread.h"
+#include "link/rawe_ring.h"
 #include "link/rawe_service.h"
 
 #include <errno.h>
@@ -22,6 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 /** Idle progress calls between readings of the clock, while timers are armed: a power of two. */
 #define IDLE_CALLS_PER_CLOCK_READ 16u
@@ -79,6 +82,7 @@ static int component_open(void)
 
 static int component_close(void)
 {
+    mca_btl_rawe_group_close();
     mca_btl_rawe_close_wait();
     rawe_service_stop(mca_btl_rawe_state.service);
     mca_btl_rawe_state.service = NULL;
@@ -125,6 +129,18 @@ static void open_module(const struct rawe_interface *interface)
     }
 }
 
+/** Rings of `links` interfaces: what the user wants, or a share of the host's memory. */
+static size_t ring_bytes(unsigned links)
+{
+    long pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
+    uint64_t memory_bytes =
+        pages > 0 && page_bytes > 0 ? (uint64_t)pages * (uint64_t)page_bytes : 0;
+
+    return 0 != mca_btl_rawe_params.ring_bytes
+               ? (size_t)mca_btl_rawe_params.ring_bytes
+               : rawe_ring_share(memory_bytes, mca_btl_rawe_compat_local_ranks(), links);
+}
+
 /** Modules for the interfaces the user wants, or all that are fit, and lo behind them. */
 static void open_modules(void)
 {
@@ -147,6 +163,8 @@ static void open_modules(void)
         free(interfaces);
         return;
     }
+    mca_btl_rawe_state.ring_bytes =
+        ring_bytes(chosen + (mca_btl_rawe_params.loopback || 0 == chosen ? 1u : 0u));
     bool loopback_chosen = false;
     unsigned tried = 0;
     for (unsigned i = 0; i < chosen; ++i) {
@@ -216,6 +234,7 @@ static mca_btl_base_module_t **component_init(int *count, bool progress_threads,
         mca_btl_rawe_state.module_count = 0;
         return NULL;
     }
+    mca_btl_rawe_group_open();
     /* A tool cannot look at the counters then; the job has no use for them. */
     (void)mca_btl_rawe_pvars_register();
     for (unsigned i = 0; i < modules; ++i) {
@@ -236,6 +255,10 @@ static int component_progress(void)
     uint32_t rounds = atomic_load_explicit(&state->rounds, memory_order_relaxed);
     atomic_store_explicit(&state->rounds, rounds + 1, memory_order_relaxed);
     bool poll_clock = 0 == (++state->idle_count & (IDLE_CALLS_PER_CLOCK_READ - 1));
+    if (OPAL_UNLIKELY(poll_clock && !state->progressing &&
+                      atomic_load_explicit(&state->group_broken, memory_order_acquire))) {
+        mca_btl_rawe_group_repair();
+    }
     for (unsigned i = 0; i < state->module_count; ++i) {
         mca_btl_rawe_module_t *module = state->modules[i];
         /* Without connections (lo, mostly) only calls may come, which can wait a little. */

@@ -8,6 +8,7 @@
 #include "btl_rawe_close.h"
 #include "btl_rawe_dump.h"
 #include "btl_rawe_endpoint.h"
+#include "btl_rawe_group.h"
 #include "btl_rawe_help.h"
 #include "btl_rawe_lock.h"
 #include "btl_rawe_params.h"
@@ -154,7 +155,7 @@ static void report_open_failed(const struct rawe_interface *interface,
     } else if (ENETDOWN == error->code) {
         mca_btl_rawe_help_interface_down(interface->name);
     } else if (ENOMEM == error->code) {
-        mca_btl_rawe_help_ring_not_allocated(interface->name, mca_btl_rawe_params.ring_bytes,
+        mca_btl_rawe_help_ring_not_allocated(interface->name, mca_btl_rawe_state.ring_bytes,
                                              error->code);
     } else {
         mca_btl_rawe_help_link_failed(interface->name, error->step, error->code);
@@ -164,21 +165,8 @@ static void report_open_failed(const struct rawe_interface *interface,
 static bool open_link(mca_btl_rawe_module_t *module)
 {
     const struct rawe_interface *interface = &module->interface;
+    struct rawe_link_config config = mca_btl_rawe_module_link_config(module);
     struct rawe_link_error error;
-    struct rawe_link_config config = {
-        .interface = interface->name,
-        .interface_index = interface->index,
-        .loopback = interface->loopback,
-        .ethertype = (uint16_t)mca_btl_rawe_params.ethertype,
-        .port = module->address.port,
-        .key = module->address.key,
-        .ping_port = module->address.ping_port,
-        .ping_key = module->address.ping_key,
-        .mtu_bytes = interface->mtu_bytes,
-        .ring_bytes = (size_t)mca_btl_rawe_params.ring_bytes,
-        .qdisc_bypass = mca_btl_rawe_params.qdisc_bypass,
-    };
-
     const struct rawe_responder_duty duty = {
         .serviced = mca_btl_rawe_thread_serviced,
         .service = mca_btl_rawe_thread_service,
@@ -391,6 +379,7 @@ int mca_btl_rawe_finalize(struct mca_btl_base_module_t *btl)
 {
     mca_btl_rawe_module_t *module = (mca_btl_rawe_module_t *)btl;
 
+    mca_btl_rawe_group_finalizing();
     mca_btl_rawe_lock();
     if (NULL != module->link && 0 != module->engine.config.window_frames) {
         rawe_engine_finalizing(&module->engine);
@@ -414,8 +403,13 @@ int mca_btl_rawe_finalize(struct mca_btl_base_module_t *btl)
             break;
         }
     }
+    unsigned modules_left = mca_btl_rawe_state.module_count;
     mca_btl_rawe_unlock();
     close_sockets(module);
+    if (0 == modules_left) {
+        mca_btl_rawe_group_close();
+        mca_btl_rawe_close_begin();
+    }
     OBJ_DESTRUCT(&module->endpoints_by_name);
     OBJ_DESTRUCT(&module->endpoints);
     OBJ_DESTRUCT(&module->endpoints_lock);

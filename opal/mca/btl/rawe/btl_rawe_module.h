@@ -56,4 +56,7 @@ typedef struct mca_btl_rawe_module {
     bool refusal_reported;    /**< ... and that data was refused */
 } mca_btl_rawe_module_t;
 
+/** What its sockets are opened with. */
+struct rawe_link_config mca_btl_rawe_module_link_config(const mca_btl_rawe_module_t *module);
+
 #endif

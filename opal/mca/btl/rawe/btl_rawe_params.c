@@ -38,8 +38,9 @@ static const struct number numbers[] = {
      OPAL_INFO_LVL_4,
      "EtherType of all frames, the same on all hosts; the default is the one IEEE 802 sets aside "
      "for local experiments"},
-    {"ring_bytes", &mca_btl_rawe_params.ring_bytes, 16 * MIB, 256 * KIB, 1 * GIB, "bytes", "",
-     false, OPAL_INFO_LVL_4, "Memory of the receive ring of each interface and process"},
+    {"ring_bytes", &mca_btl_rawe_params.ring_bytes, 0, 0, 1 * GIB, "bytes",
+     ", 0: 16 MiB, or less where all ranks of the host would exceed 5 % of its memory", false,
+     OPAL_INFO_LVL_4, "Memory of the receive ring of each interface and process"},
     {"window_frames", &mca_btl_rawe_params.window_frames, 512, 16, 1024, "frames",
      ", a power of two", true, OPAL_INFO_LVL_6,
      "Largest number of frames to one peer that may be unacknowledged at a time"},
@@ -93,6 +94,9 @@ static const struct flag flags[] = {
     {"loopback", &mca_btl_rawe_params.loopback, true, OPAL_INFO_LVL_4,
      "Reach peers on the same host through the loopback interface; off leaves them to another BTL, "
      "such as vader"},
+    {"fanout", &mca_btl_rawe_params.fanout, true, OPAL_INFO_LVL_5,
+     "Where a host has several ranks of a job, let their sockets receive as a group, in which the "
+     "kernel offers a frame to one of them, not to all"},
     {"batches", &mca_btl_rawe_params.batches, true, OPAL_INFO_LVL_5,
      "Send bulk data as batches of up to 64 kB, which look like TCP and which devices cut into "
      "frames and merge again; they are tried with each peer before they are used"},

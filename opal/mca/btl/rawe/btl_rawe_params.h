@@ -19,7 +19,7 @@ struct mca_btl_rawe_params {
     uint64_t ethertype; /**< of all our frames, host order */
 
     /* Memory */
-    uint64_t ring_bytes;    /**< receive ring of each link */
+    uint64_t ring_bytes;    /**< receive ring of each link; 0: by ranks and memory of the host */
     uint64_t window_frames; /**< unacknowledged frames of a connection at most; power of two */
     uint64_t coalesce_from; /**< with as many frames in flight, short messages share frames */
     uint64_t free_list_num; /**< fragments allocated at start */
@@ -37,6 +37,7 @@ struct mca_btl_rawe_params {
     uint64_t peer_timeout;       /**< seconds of utter silence until a peer is lost; 0: never */
 
     /* Behaviour */
+    bool fanout;       /**< ranks of a host receive as a group */
     bool batches;      /**< hand batches of frames to the device in one piece */
     bool checksum;     /**< CRC32C on each frame */
     bool qdisc_bypass; /**< skip the administrator's traffic shaping */

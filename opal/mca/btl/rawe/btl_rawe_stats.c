@@ -8,6 +8,7 @@
 #include "btl_rawe_help.h"
 #include "btl_rawe_metrics.h"
 #include "btl_rawe_params.h"
+#include "btl_rawe_state.h"
 
 #include "opal/util/output.h"
 
@@ -115,6 +116,6 @@ void mca_btl_rawe_stats_check_ring(mca_btl_rawe_module_t *module)
     if (0 != drops) {
         module->ring_warned = true;
         mca_btl_rawe_help_ring_dropped(module->interface.name, drops,
-                                       mca_btl_rawe_params.ring_bytes);
+                                       mca_btl_rawe_state.ring_bytes);
     }
 }

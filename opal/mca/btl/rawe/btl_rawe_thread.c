@@ -6,6 +6,7 @@
  */
 #include "btl_rawe_thread.h"
 
+#include "btl_rawe_group.h"
 #include "btl_rawe_lock.h"
 #include "btl_rawe_params.h"
 #include "btl_rawe_progress.h"
@@ -123,6 +124,9 @@ int mca_btl_rawe_thread_service(void *context, bool asked)
     if (!mca_btl_rawe_lock_claim()) {
         module->thread_backoff = 1;
         return interval_ms;
+    }
+    if (atomic_load_explicit(&mca_btl_rawe_state.group_broken, memory_order_acquire)) {
+        mca_btl_rawe_group_repair();
     }
     bool useful = module->open && take_over(module);
     /* What came may not have been all: a peer that goes on need not ask first. */

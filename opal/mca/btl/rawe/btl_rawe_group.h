@@ -1,0 +1,27 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The ranks of this job on this host receive as a group (link/rawe_host_group.h), so that a frame
+ * costs the same however many they are. When the group breaks each rank opens its sockets anew.
+ */
+#ifndef MCA_BTL_RAWE_GROUP_H
+#define MCA_BTL_RAWE_GROUP_H
+
+#include "btl_rawe_module.h"
+
+/** Enter the sockets of all modules. Without a group each of them receives by itself. */
+void mca_btl_rawe_group_open(void);
+
+/** Enter the sockets of a module that was opened later. */
+void mca_btl_rawe_group_register(const mca_btl_rawe_module_t *module);
+
+/** Open the sockets anew that a broken group has left behind. Lock held, not from a callback. */
+void mca_btl_rawe_group_repair(void);
+
+/** From here on it does not matter if the group breaks: sockets may be closed. */
+void mca_btl_rawe_group_finalizing(void);
+
+/** Leave, once all ranks of this host need no frames any more, or have had a second for it. */
+void mca_btl_rawe_group_close(void);
+
+#endif

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Several ranks of a job on a host: their sockets receive as a group, whatever happens to it."""
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from conftest import HANG_SECONDS, RAWE, assert_success, show
+from jobs import EndlessJob, Job
+
+HERE = Path(__file__).resolve().parent
+RANKS_A_HOST = 4
+RANKS = 2 * RANKS_A_HOST
+EACH_HOST = ("--map-by", f"ppr:{RANKS_A_HOST}:node")
+SOCKETS_A_RANK = 6  # link, bulk and responder, on eth0 and on lo
+
+
+@pytest.fixture(scope="session")
+def survivors(tmp_path_factory):
+    """The path of a small MPI program in which ranks die and the others go on, see survivors.c."""
+    program = tmp_path_factory.mktemp("survivors") / "survivors"
+    subprocess.run(["mpicc", "-O1", "-o", program, HERE / "survivors.c"], check=True)
+    return program
+
+
+def grouped(lab, host):
+    """How many packet sockets of a host are in fanout groups."""
+    shown = lab.run(host, ["ss", "-0", "-e"], stdout=subprocess.PIPE, text=True)
+    return shown.stdout.count("fanout(")
+
+
+def await_grouped(lab, count):
+    """Wait until as many sockets of each host are in groups."""
+    deadline = time.monotonic() + HANG_SECONDS
+    while any(grouped(lab, host) != count for host in range(2)):
+        assert time.monotonic() < deadline, [grouped(lab, host) for host in range(2)]
+        time.sleep(0.1)
+
+
+def start(lab, build, endless, file, *options):
+    """A job that works until there is a file of this name."""
+    words = ["-np", RANKS, *EACH_HOST, *RAWE, *options, endless, "until", file]
+    job = Job(lab, build, words)
+    job.wait_for("works", RANKS)
+    return job
+
+
+def test_all_ranks_of_a_host_are_in_a_group(make_lab, build, endless, tmp_path):
+    lab = make_lab()
+    job = start(lab, build, endless, tmp_path / "end")
+    await_grouped(lab, SOCKETS_A_RANK * RANKS_A_HOST)
+    (tmp_path / "end").touch()
+    assert_success(job.finish())
+
+
+def test_the_parameter_switches_groups_off(make_lab, build, endless, tmp_path):
+    lab = make_lab()
+    job = start(lab, build, endless, tmp_path / "end", "--mca", "btl_rawe_fanout", "0")
+    time.sleep(1)
+    assert [grouped(lab, host) for host in range(2)] == [0, 0]
+    (tmp_path / "end").touch()
+    assert_success(job.finish())
+
+
+def test_a_group_outlasts_its_interface_going_down(make_lab, build, endless, tmp_path):
+    lab = make_lab()
+    job = start(lab, build, endless, tmp_path / "end")
+    await_grouped(lab, SOCKETS_A_RANK * RANKS_A_HOST)
+    for _ in range(3):
+        lab.link_down(1)
+        time.sleep(0.2)
+        lab.link_up(1)
+        time.sleep(0.5)
+    assert job.process.poll() is None, job.said()
+    await_grouped(lab, SOCKETS_A_RANK * RANKS_A_HOST)
+    (tmp_path / "end").touch()
+    assert_success(job.finish())
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_the_job_ends_when_a_rank_is_killed(make_lab, build, endless, rank):
+    lab = make_lab()
+    job = EndlessJob(lab, build, endless, ranks=RANKS, arguments=EACH_HOST)
+    await_grouped(lab, SOCKETS_A_RANK * RANKS_A_HOST)
+    os.kill(job.pids[rank], signal.SIGKILL)
+    job.end()
+
+
+@pytest.mark.parametrize("dying", [(1,), (0,), (1, 4), (0, 5)])
+def test_the_others_go_on_when_ranks_die(make_lab, build, survivors, tmp_path, dying):
+    lab = make_lab()
+    words = ["-np", RANKS, *EACH_HOST, "--enable-recovery", *RAWE]
+    job = Job(lab, build, [*words, survivors, tmp_path / "go", *dying])
+    job.wait_for("works", RANKS)
+    await_grouped(lab, SOCKETS_A_RANK * RANKS_A_HOST)
+    (tmp_path / "go").touch()
+    job.wait_for("went on", RANKS - len(dying))
+    result = job.finish()
+    assert not result.timed_out, show(result)
+    assert "is wrong" not in result.errors, show(result)
+
+
+def test_spawned_jobs_have_groups_of_their_own(make_lab, build, verify):
+    lab = make_lab(hosts=1)
+    words = ["-np", RANKS_A_HOST, *RAWE, verify, "--quick", "--only", "spawn", "--timeout", 60]
+    result = lab.mpirun(words, timeout=HANG_SECONDS, build=build)
+    assert_success(result)
+    assert "checks, OK" in result.output, show(result)
+
+
+def test_every_byte_arrives_at_many_ranks(make_lab, build, verify):
+    lab = make_lab()
+    words = ["-np", RANKS, *EACH_HOST, *RAWE, verify, "--quick", "--scale", "0.05"]
+    only = ["--only", "pt2pt,collectives,flood", "--timeout", 100]
+    result = lab.mpirun([*words, *only], timeout=2 * HANG_SECONDS, build=build)
+    assert_success(result)
+    assert "checks, OK" in result.output, show(result)
