@@ -103,9 +103,45 @@ def test_the_others_go_on_when_ranks_die(make_lab, build, survivors, tmp_path, d
     assert "is wrong" not in result.errors, show(result)
 
 
-def test_spawned_jobs_have_groups_of_their_own(make_lab, build, verify):
+def sockets(lab, host, interface):
+    """How many packet sockets there are on an interface of a host."""
+    shown = lab.run(host, ["ss", "-0"], stdout=subprocess.PIPE, text=True)
+    return shown.stdout.count(f":{interface} ")
+
+
+@pytest.mark.parametrize(
+    "btls, ranks, count",
+    [("rawe,self", 1, 1), ("rawe,self", 2, 6), ("rawe,vader,self", 2, 2)],
+)
+def test_lo_is_opened_only_when_it_is_needed(
+    make_lab, build, endless, tmp_path, btls, ranks, count
+):
+    lab = make_lab()
+    words = ["-np", 2 * ranks, "--map-by", f"ppr:{ranks}:node", "--mca", "btl", btls]
+    job = Job(lab, build, [*words, endless, "until", tmp_path / "end"])
+    job.wait_for("works", 2 * ranks)
+    assert [sockets(lab, host, "lo") for host in range(2)] == [count, count]
+    assert [sockets(lab, host, "eth0") for host in range(2)] == [3 * ranks, 3 * ranks]
+    (tmp_path / "end").touch()
+    assert_success(job.finish())
+
+
+@pytest.mark.parametrize("btls", ["rawe,self", "rawe,vader,self"])
+def test_spawned_jobs_have_groups_of_their_own(make_lab, build, verify, btls):
     lab = make_lab(hosts=1)
-    words = ["-np", RANKS_A_HOST, *RAWE, verify, "--quick", "--only", "spawn", "--timeout", 60]
+    words = [
+        "-np",
+        RANKS_A_HOST,
+        "--mca",
+        "btl",
+        btls,
+        verify,
+        "--quick",
+        "--only",
+        "spawn",
+        "--timeout",
+        60,
+    ]
     result = lab.mpirun(words, timeout=HANG_SECONDS, build=build)
     assert_success(result)
     assert "checks, OK" in result.output, show(result)

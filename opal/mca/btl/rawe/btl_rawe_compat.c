@@ -155,6 +155,21 @@ unsigned mca_btl_rawe_compat_local_rank(void)
     return (unsigned)opal_process_info.my_local_rank;
 }
 
+bool mca_btl_rawe_compat_shared_memory(void)
+{
+    mca_btl_base_selected_module_t *selected;
+
+    OPAL_LIST_FOREACH(selected, &mca_btl_base_modules_initialized, mca_btl_base_selected_module_t)
+    {
+        const char *name = selected->btl_component->btl_version.mca_component_name;
+        /* It was renamed in 5.0. */
+        if (0 == strcmp(name, "vader") || 0 == strcmp(name, "sm")) {
+            return true;
+        }
+    }
+    return false;
+}
+
 const char *mca_btl_rawe_compat_my_hostname(void)
 {
     return NULL == opal_process_info.nodename ? "unknown" : opal_process_info.nodename;

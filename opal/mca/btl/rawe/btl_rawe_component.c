@@ -123,10 +123,17 @@ static void open_module(const struct rawe_interface *interface)
     if (mca_btl_rawe_state.module_count == MCA_BTL_RAWE_MODULES_MAX) {
         return;
     }
-    mca_btl_rawe_module_t *module = mca_btl_rawe_module_open(interface);
-    if (NULL != module) {
-        mca_btl_rawe_state.modules[mca_btl_rawe_state.module_count++] = module;
+    mca_btl_rawe_module_t *module = mca_btl_rawe_module_new(interface);
+    if (NULL == module) {
+        return;
     }
+    /* Where there is another interface, lo is opened when a process is found to need it. */
+    bool later = interface->loopback && 0 != mca_btl_rawe_state.module_count;
+    if (later ? !mca_btl_rawe_module_open_responder(module) : !module->open_sockets(module)) {
+        mca_btl_rawe_finalize(&module->super);
+        return;
+    }
+    mca_btl_rawe_state.modules[mca_btl_rawe_state.module_count++] = module;
 }
 
 /** Rings of `links` interfaces: what the user wants, or a share of the host's memory. */
@@ -261,6 +268,9 @@ static int component_progress(void)
     }
     for (unsigned i = 0; i < state->module_count; ++i) {
         mca_btl_rawe_module_t *module = state->modules[i];
+        if (!atomic_load_explicit(&module->open, memory_order_acquire)) {
+            continue;
+        }
         /* Without connections (lo, mostly) only calls may come, which can wait a little. */
         if (0 != module->engine.table.used || poll_clock) {
             unsigned count = mca_btl_rawe_module_progress(module, poll_clock);

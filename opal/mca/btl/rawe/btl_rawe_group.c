@@ -35,7 +35,7 @@ void mca_btl_rawe_group_repair(void)
         struct rawe_link_config config = mca_btl_rawe_module_link_config(module);
         struct rawe_link_error error;
 
-        if (!module->open) {
+        if (!atomic_load_explicit(&module->open, memory_order_acquire)) {
             continue;
         }
         if (0 != rawe_link_reopen(module->link, &config, &error) ||
@@ -67,30 +67,40 @@ static void broken(void *context)
     }
 }
 
-void mca_btl_rawe_group_register(const mca_btl_rawe_module_t *module)
+/** Without room sockets receive by themselves. */
+static void register_responder(const mca_btl_rawe_module_t *module)
 {
     struct rawe_link_config config = mca_btl_rawe_module_link_config(module);
-    struct rawe_fanout_member members[3];
+    const struct rawe_fanout_member member = rawe_fanout_member(
+        rawe_responder_fd(module->responder), RAWE_FILTER_FOR_RESPONDER, &config);
+
+    (void)rawe_host_group_register(mca_btl_rawe_state.group, &member, 1);
+}
+
+void mca_btl_rawe_group_register_links(mca_btl_rawe_module_t *module)
+{
+    struct rawe_host_group *group = mca_btl_rawe_state.group;
+    struct rawe_link_config config = mca_btl_rawe_module_link_config(module);
+    struct rawe_fanout_member members[2];
     unsigned count = 0;
 
-    if (NULL == mca_btl_rawe_state.group) {
+    if (NULL == group || module->links_in_group) {
         return;
     }
+    module->links_in_group = true;
     members[count++] =
         rawe_fanout_member(rawe_link_fd(module->link), RAWE_FILTER_FOR_LINK, &config);
-    members[count++] = rawe_fanout_member(rawe_responder_fd(module->responder),
-                                          RAWE_FILTER_FOR_RESPONDER, &config);
     if (NULL != module->bulk) {
         members[count++] =
             rawe_fanout_member(rawe_bulk_fd(module->bulk), RAWE_FILTER_FOR_BULK, &config);
     }
-    /* Without room it receives by itself. */
-    (void)rawe_host_group_register(mca_btl_rawe_state.group, members, count);
+    (void)rawe_host_group_register(group, members, count);
 }
 
 void mca_btl_rawe_group_open(void)
 {
     struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
+    struct rawe_host_group *group;
     struct rawe_link_error error;
     char name[64];
 
@@ -105,12 +115,19 @@ void mca_btl_rawe_group_open(void)
         .processes = mca_btl_rawe_compat_local_ranks(),
         .broken = broken,
     };
-    if (0 != rawe_host_group_open(&state->group, &config, state->service, &error)) {
-        state->group = NULL; /* slower, not wrong */
-        return;
+    if (0 != rawe_host_group_open(&group, &config, state->service, &error)) {
+        return; /* slower, not wrong */
     }
+    state->group = group;
     for (unsigned i = 0; i < state->module_count; ++i) {
-        mca_btl_rawe_group_register(state->modules[i]);
+        mca_btl_rawe_module_t *module = state->modules[i];
+        register_responder(module);
+        /* lo may be opened at the same time. */
+        opal_mutex_lock(&module->endpoints_lock);
+        if (module->open) {
+            mca_btl_rawe_group_register_links(module);
+        }
+        opal_mutex_unlock(&module->endpoints_lock);
     }
 }
 

@@ -12,8 +12,11 @@
 /** Enter the sockets of all modules. Without a group each of them receives by itself. */
 void mca_btl_rawe_group_open(void);
 
-/** Enter the sockets of a module that was opened later. */
-void mca_btl_rawe_group_register(const mca_btl_rawe_module_t *module);
+/**
+ * Enter the link of a module that was opened later, and its bulk, if they are not entered. Its
+ * endpoints_lock is held.
+ */
+void mca_btl_rawe_group_register_links(mca_btl_rawe_module_t *module);
 
 /** Open the sockets anew that a broken group has left behind. Lock held, not from a callback. */
 void mca_btl_rawe_group_repair(void);

@@ -162,26 +162,33 @@ static void report_open_failed(const struct rawe_interface *interface,
     }
 }
 
-static bool open_link(mca_btl_rawe_module_t *module)
+bool mca_btl_rawe_module_open_responder(mca_btl_rawe_module_t *module)
 {
-    const struct rawe_interface *interface = &module->interface;
     struct rawe_link_config config = mca_btl_rawe_module_link_config(module);
-    struct rawe_link_error error;
     const struct rawe_responder_duty duty = {
         .serviced = mca_btl_rawe_thread_serviced,
         .service = mca_btl_rawe_thread_service,
         .context = module,
     };
+    struct rawe_link_error error;
 
-    if (0 != rawe_link_open(&module->link, &config, &error)) {
-        module->link = NULL;
-        report_open_failed(interface, &error);
-        return false;
-    }
     if (0 != rawe_responder_start(&module->responder, &config, module->address.mac, &duty,
                                   mca_btl_rawe_state.service, &error)) {
         module->responder = NULL;
-        report_open_failed(interface, &error);
+        report_open_failed(&module->interface, &error);
+        return false;
+    }
+    return true;
+}
+
+static bool open_link(mca_btl_rawe_module_t *module)
+{
+    struct rawe_link_config config = mca_btl_rawe_module_link_config(module);
+    struct rawe_link_error error;
+
+    if (0 != rawe_link_open(&module->link, &config, &error)) {
+        module->link = NULL;
+        report_open_failed(&module->interface, &error);
         return false;
     }
     /* Without batches everything still works: no reason to bother the user. */
@@ -259,7 +266,20 @@ static bool open_engine(mca_btl_rawe_module_t *module)
            use_batches(module);
 }
 
-mca_btl_rawe_module_t *mca_btl_rawe_module_open(const struct rawe_interface *interface)
+/** mca_btl_rawe_module_t.open_sockets */
+static bool open_sockets(mca_btl_rawe_module_t *module)
+{
+    /* The responder last: it may be asked at once. */
+    if (!open_link(module) || !open_engine(module) ||
+        (NULL == module->responder && !mca_btl_rawe_module_open_responder(module))) {
+        return false;
+    }
+    atomic_store_explicit(&module->open, true, memory_order_release);
+    mca_btl_rawe_group_register_links(module);
+    return true;
+}
+
+mca_btl_rawe_module_t *mca_btl_rawe_module_new(const struct rawe_interface *interface)
 {
     mca_btl_rawe_module_t *module = calloc(1, sizeof(*module));
     struct {
@@ -274,6 +294,7 @@ mca_btl_rawe_module_t *mca_btl_rawe_module_open(const struct rawe_interface *int
     }
     module->super = mca_btl_rawe_module_template;
     module->super.btl_component = mca_btl_rawe_state.component;
+    module->open_sockets = open_sockets;
     module->interface = *interface;
     module->address.port = random.port;
     module->address.key = random.key;
@@ -296,17 +317,12 @@ mca_btl_rawe_module_t *mca_btl_rawe_module_open(const struct rawe_interface *int
     if (OPAL_SUCCESS == status) {
         status = opal_proc_table_init(&module->endpoints_by_name, JOBS_EXPECTED, PEERS_EXPECTED);
     }
-    if (OPAL_SUCCESS != status || !open_link(module) || !open_engine(module)) {
-        if (OPAL_SUCCESS != status) {
-            mca_btl_rawe_help_internal_error("allocating memory", opal_strerror(status), __FILE__,
-                                             __LINE__);
-        }
+    if (OPAL_SUCCESS != status) {
+        mca_btl_rawe_help_internal_error("allocating memory", opal_strerror(status), __FILE__,
+                                         __LINE__);
         mca_btl_rawe_finalize(&module->super);
         return NULL;
     }
-    mca_btl_rawe_lock();
-    module->open = true;
-    mca_btl_rawe_unlock();
     return module;
 }
 
@@ -380,15 +396,20 @@ int mca_btl_rawe_finalize(struct mca_btl_base_module_t *btl)
     mca_btl_rawe_module_t *module = (mca_btl_rawe_module_t *)btl;
 
     mca_btl_rawe_group_finalizing();
+    opal_mutex_lock(&module->endpoints_lock);
+    module->closing = true;
+    opal_mutex_unlock(&module->endpoints_lock);
     mca_btl_rawe_lock();
     if (NULL != module->link && 0 != module->engine.config.window_frames) {
         rawe_engine_finalizing(&module->engine);
         linger(module);
         mca_btl_rawe_stats_check_ring(module);
-        if (mca_btl_rawe_params.stats) {
-            mca_btl_rawe_stats_report(module, "rawe");
-        }
-        mca_btl_rawe_pvars_forget(module);
+    }
+    if (mca_btl_rawe_params.stats && (module->open || module->interface.loopback)) {
+        mca_btl_rawe_stats_report(module, "rawe");
+    }
+    mca_btl_rawe_pvars_forget(module);
+    if (NULL != module->link && 0 != module->engine.config.window_frames) {
         while (!opal_list_is_empty(&module->endpoints)) {
             mca_btl_rawe_endpoint_close(
                 (mca_btl_base_endpoint_t *)opal_list_get_first(&module->endpoints));

@@ -12,8 +12,14 @@
 /** Functions and limits that each module begins with. The user's parameters change the limits. */
 extern mca_btl_base_module_t mca_btl_rawe_module_template;
 
-/** A module for an opened interface. NULL, after a message, when that fails. */
-mca_btl_rawe_module_t *mca_btl_rawe_module_open(const struct rawe_interface *interface);
+/**
+ * A module for an interface, with an address but without sockets. NULL, after a message, when that
+ * fails.
+ */
+mca_btl_rawe_module_t *mca_btl_rawe_module_new(const struct rawe_interface *interface);
+
+/** Open its responder alone. Returns false, after a message, when that fails. */
+bool mca_btl_rawe_module_open_responder(mca_btl_rawe_module_t *module);
 
 /** Wait for acknowledgements for a bounded time, then close the module and free it. */
 int mca_btl_rawe_finalize(struct mca_btl_base_module_t *btl);

@@ -82,6 +82,10 @@ void mca_btl_rawe_metrics_read(mca_btl_rawe_module_t *module, uint64_t *values)
     struct rawe_link_counters link;
     uint64_t *out = values + ENGINES;
 
+    if (!atomic_load_explicit(&module->open, memory_order_acquire)) {
+        memset(values, 0, (ENGINES + OTHERS) * sizeof(*values));
+        return;
+    }
     memcpy(values, &module->engine.counters, sizeof(module->engine.counters));
     rawe_link_read_counters(module->link, &link);
     out = append_link(out, &link);

@@ -26,3 +26,16 @@ struct rawe_link_config mca_btl_rawe_module_link_config(const mca_btl_rawe_modul
         .qdisc_bypass = mca_btl_rawe_params.qdisc_bypass,
     };
 }
+
+bool mca_btl_rawe_module_open_if_needed(mca_btl_rawe_module_t *module)
+{
+    if (OPAL_LIKELY(atomic_load_explicit(&module->open, memory_order_acquire))) {
+        return true;
+    }
+    opal_mutex_lock(&module->endpoints_lock);
+    /* What failed once is not tried again. */
+    bool open =
+        module->open || (!module->closing && NULL == module->link && module->open_sockets(module));
+    opal_mutex_unlock(&module->endpoints_lock);
+    return open;
+}

@@ -35,15 +35,19 @@ typedef struct mca_btl_rawe_module {
     struct rawe_bulk *bulk; /**< NULL: no batches here */
     struct rawe_responder *responder;
     struct rawe_engine engine;
+    /** Open what is not open yet. Returns false, after a message, when that fails. */
+    bool (*open_sockets)(struct mca_btl_rawe_module *module);
     mca_btl_base_module_error_cb_fn_t error_callback;
     opal_free_list_t fragments_small; /**< hold MCA_BTL_RAWE_SMALL_BYTES */
     opal_free_list_t fragments_large; /**< hold a message of max_send_size */
     opal_free_list_t fragments_bare;  /**< hold nothing: PUT */
     opal_free_list_t registrations;
-    opal_mutex_t endpoints_lock;
+    opal_mutex_t endpoints_lock; /**< also while sockets are opened */
     opal_list_t endpoints;
     opal_proc_table_t endpoints_by_name; /**< the newest endpoint of each process */
-    bool open;                /**< engine and link are there; changed with the lock held */
+    atomic_bool open;         /**< engine, link and responder are there; ends with the lock held */
+    bool links_in_group;      /**< registered; changed with endpoints_lock held */
+    bool closing;             /**< it is not opened any more; changed with endpoints_lock held */
     atomic_uint thread_mode;  /**< how the progress thread serves the engine */
     uint32_t thread_rounds;   /**< the progress thread's: rounds of progress at its last poll */
     uint32_t thread_backoff;  /**< the progress thread's: intervals it sleeps outside MPI */
@@ -55,6 +59,12 @@ typedef struct mca_btl_rawe_module {
     bool ring_warned;         /**< the user knows that the ring dropped frames */
     bool refusal_reported;    /**< ... and that data was refused */
 } mca_btl_rawe_module_t;
+
+/**
+ * Open its sockets, if they are not: of lo there is only the responder until a process is to be
+ * reached through it, or looks for us there. From any thread. Returns false when they are not open.
+ */
+bool mca_btl_rawe_module_open_if_needed(mca_btl_rawe_module_t *module);
 
 /** What its sockets are opened with. */
 struct rawe_link_config mca_btl_rawe_module_link_config(const mca_btl_rawe_module_t *module);

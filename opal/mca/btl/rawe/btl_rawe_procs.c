@@ -43,6 +43,13 @@ static bool is_loopback(const struct mca_btl_rawe_address *address)
     return 0 == memcmp(address->mac, zero, RAWE_MAC_BYTES);
 }
 
+/** Does a BTL for shared memory take the process, whatever we say of it? */
+static bool shares_memory(const opal_proc_t *proc)
+{
+    return OPAL_PROC_ON_LOCAL_NODE(proc->proc_flags) &&
+           proc->proc_name.jobid == OPAL_PROC_MY_NAME.jobid && mca_btl_rawe_compat_shared_memory();
+}
+
 /** One interface of one process, and one of ours that may reach it. */
 struct candidate {
     size_t proc_index;
@@ -60,6 +67,9 @@ static unsigned list_candidates(const mca_btl_rawe_module_t *module, unsigned mo
     bool local = same_host(proc, addresses, count);
     unsigned listed = 0;
 
+    if (module->interface.loopback && shares_memory(proc)) {
+        return 0;
+    }
     for (unsigned i = 0; i < count; ++i) {
         /* Interfaces of the same rank in both lists are likely to be on the same segment. */
         const struct mca_btl_rawe_address *address = &addresses[(i + module_index) % count];
@@ -168,7 +178,6 @@ static unsigned list_paths(unsigned module_index, const opal_proc_t *proc, size_
         };
         targets[i] = (struct rawe_path_target){
             .to = mca_btl_rawe_ping_address(&candidate->address),
-            .through = candidate->module->responder,
         };
     }
     return listed;
@@ -200,6 +209,12 @@ int mca_btl_rawe_add_procs(struct mca_btl_base_module_t *btl, size_t count, opal
             listed += list_paths(module_index, procs[i], i, candidates + listed, paths + listed,
                                  targets + listed);
         }
+    }
+    if (0 != listed && !mca_btl_rawe_module_open_if_needed(module)) {
+        listed = 0;
+    }
+    for (unsigned i = 0; i < listed; ++i) {
+        targets[i].through = candidates[i].module->responder;
     }
     if (0 != listed) {
         rawe_responder_discover(module->responder, paths, targets, listed,

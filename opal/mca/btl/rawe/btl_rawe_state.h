@@ -26,12 +26,12 @@ struct mca_btl_rawe_state {
     mca_btl_base_component_3_0_0_t *component; /**< ours; NULL: not open */
     struct mca_btl_rawe_module *modules[MCA_BTL_RAWE_MODULES_MAX];
     unsigned module_count;
-    size_t ring_bytes;                /**< of the receive ring of each module */
-    struct rawe_handle_table handles; /**< registered memory */
-    struct rawe_service *service;     /**< the thread that serves all responders */
-    struct rawe_host_group *group;    /**< of the ranks on this host; NULL: none */
-    atomic_bool group_broken;         /**< links are to be opened anew */
-    bool progressing;                 /**< inside mca_btl_rawe_module_progress */
+    size_t ring_bytes;                       /**< of the receive ring of each module */
+    struct rawe_handle_table handles;        /**< registered memory */
+    struct rawe_service *service;            /**< the thread that serves all responders */
+    _Atomic(struct rawe_host_group *) group; /**< of the ranks on this host; NULL: none */
+    atomic_bool group_broken;                /**< links are to be opened anew */
+    bool progressing;                        /**< inside mca_btl_rawe_module_progress */
     unsigned idle_count;     /**< progress calls that found nothing: the clock is read rarely */
     _Atomic uint32_t rounds; /**< calls of progress so far, wrapping */
 };

@@ -92,6 +92,8 @@ bool mca_btl_rawe_thread_serviced(void *context)
     uint32_t rounds = atomic_load_explicit(&mca_btl_rawe_state.rounds, memory_order_relaxed);
     uint64_t now_ns = mca_btl_rawe_now_ns();
 
+    /* Who asks here goes on to the link. */
+    (void)mca_btl_rawe_module_open_if_needed(module);
     if (rounds - module->serviced_rounds >= SERVICED_ROUNDS) {
         module->serviced_rounds = rounds;
         module->serviced_ns = now_ns;

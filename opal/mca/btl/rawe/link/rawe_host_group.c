@@ -24,8 +24,8 @@
 /** The leader's queue is full. */
 #define SEND_INTERVAL_MS 5
 
-/** Registrations of one process at most: one for each of its interfaces. */
-#define REGISTRATIONS_MAX 16u
+/** Registrations of one process at most: two for each of its interfaces. */
+#define REGISTRATIONS_MAX 32u
 
 struct rawe_host_group {
     pthread_mutex_t lock; /**< guards all that follows but `source`, which the service has */
