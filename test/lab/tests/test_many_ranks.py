@@ -98,9 +98,8 @@ def test_the_others_go_on_when_ranks_die(make_lab, build, survivors, tmp_path, d
     await_grouped(lab, SOCKETS_A_RANK * RANKS_A_HOST)
     (tmp_path / "go").touch()
     job.wait_for("went on", RANKS - len(dying))
-    result = job.finish()
-    assert not result.timed_out, show(result)
-    assert "is wrong" not in result.errors, show(result)
+    assert "is wrong" not in job.said(), job.said()
+    job.finish(timeout=1)  # this mpirun waits for the dead ranks for ever
 
 
 def sockets(lab, host, interface):

@@ -20,7 +20,7 @@
 #include "rawe_host_message.h"
 
 /** With sockets missing, wait this long for further ones before those that are there join. */
-#define QUIET_MS 500
+#define QUIET_MS 5000
 
 /** Connections that wait to be accepted. */
 #define BACKLOG 128
