@@ -41,31 +41,51 @@ static void open_link(void)
     bulk.head.next_status = &bulk.ring.next->tp_status;
 }
 
+static void put16(uint8_t *out, size_t value)
+{
+    out[0] = (uint8_t)(value >> 8);
+    out[1] = (uint8_t)value;
+}
+
+/** What is in front of the data; the filter has seen to the EtherType and the kernel to the rest. */
+static void write_envelope(struct rawe_bulk_envelope *envelope,
+                           const struct batch_link_packet *packet)
+{
+    uint8_t *ip = envelope->packet + RAWE_ETH_HEADER_BYTES;
+    *envelope = (struct rawe_bulk_envelope){
+        .vnet = {.gso_type = packet->gso_type, .gso_size = packet->gso_size},
+    };
+    memcpy(envelope->packet, packet->destination, RAWE_MAC_BYTES);
+    memcpy(envelope->packet + RAWE_MAC_BYTES, packet->source, RAWE_MAC_BYTES);
+    put16(envelope->packet + 2 * RAWE_MAC_BYTES, ETHERTYPE_IPV4);
+    ip[0] = 0x45;
+    put16(ip + 2,
+          RAWE_BULK_OVERHEAD_BYTES + RAWE_BATCH_HEADER_BYTES + packet->data_bytes + packet->ip_lie);
+    memcpy(envelope->packet + RAWE_FILTER_BULK_OFFSET, packet->head, RAWE_BATCH_HEADER_BYTES);
+}
+
 void batch_link_receive(const struct batch_link_packet *packet,
                         const struct rawe_bulk_receiver *receiver, void *context)
 {
     static uint8_t whole[sizeof(struct rawe_bulk_envelope) + BATCH_LINK_BYTES_MAX];
-    struct rawe_bulk_envelope envelope = {
-        .vnet = {.gso_type = packet->gso_type, .gso_size = packet->gso_size},
-    };
+    const size_t vnet_bytes = offsetof(struct rawe_bulk_envelope, packet);
+    struct rawe_bulk_envelope envelope;
     if (far_fd < 0) {
         open_link();
     }
-    FUZZ_CHECK(packet->len_bytes <= BATCH_LINK_BYTES_MAX, "the fuzzer's own packet is too long");
-    memcpy(envelope.packet, packet->destination, RAWE_MAC_BYTES);
-    memcpy(envelope.packet + RAWE_MAC_BYTES, packet->source, RAWE_MAC_BYTES);
+    FUZZ_CHECK(packet->data_bytes <= BATCH_LINK_BYTES_MAX, "the fuzzer's own packet is too long");
+    write_envelope(&envelope, packet);
     memcpy(whole, &envelope, sizeof(envelope));
-    memcpy(whole + sizeof(envelope), packet->bytes, packet->len_bytes);
-    size_t vnet_bytes = offsetof(struct rawe_bulk_envelope, packet);
-    size_t len_bytes = sizeof(envelope) - vnet_bytes + packet->len_bytes;
+    memcpy(whole + sizeof(envelope), packet->data, packet->data_bytes);
+    size_t len_bytes = sizeof(envelope) - vnet_bytes + packet->data_bytes;
     /* No packet is shorter than its Ethernet header. */
-    size_t cut_bytes = packet->cut_bytes % (len_bytes - RAWE_ETH_HEADER_BYTES + 1);
-    len_bytes -= cut_bytes;
-    bool queued = len_bytes > SLOT_DATA_BYTES;
+    len_bytes -= packet->cut_bytes % (len_bytes - RAWE_ETH_HEADER_BYTES + 1);
+    bool truncated = len_bytes > SLOT_DATA_BYTES;
+    bool queued = truncated && !packet->no_room;
     struct tpacket2_hdr *slot = bulk.ring.next;
     slot->tp_mac = SLOT_FRAME_AT;
     slot->tp_len = (uint32_t)len_bytes;
-    slot->tp_snaplen = (uint32_t)(queued ? SLOT_DATA_BYTES : len_bytes);
+    slot->tp_snaplen = (uint32_t)(truncated ? SLOT_DATA_BYTES : len_bytes);
     memcpy((uint8_t *)slot + SLOT_FRAME_AT - vnet_bytes, whole, vnet_bytes + slot->tp_snaplen);
     if (queued) {
         ssize_t sent = send(far_fd, whole, vnet_bytes + len_bytes, MSG_DONTWAIT);

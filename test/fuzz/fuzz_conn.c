@@ -103,7 +103,6 @@ static void deliver_all(struct net *net, unsigned most, bool whole)
 static void put_again(struct net *net, struct net_frame *frame)
 {
     if (frame != NULL) {
-        frame->batch = 0;
         net_put(net, frame);
     }
 }
@@ -120,8 +119,6 @@ static void take_step(struct net *net, const struct step *step, uint32_t *sent_b
     enum rawe_lane lane = (step->where & 2) != 0 ? RAWE_LANE_BULK : RAWE_LANE_EXPRESS;
     bool option = (step->where & 4) != 0;
     unsigned operation = step->operation % OPERATIONS;
-    net->torn = net->torn || operation == DELIVER || operation == DROP || operation == REORDER ||
-                operation == NO_MEMORY || operation == CORRUPT;
     switch (operation) {
     case SEND_COPY:
     case SEND:

@@ -2,9 +2,10 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Fuzz target `decode`: every decoder that is given bytes from the wire, on its own: headers,
- * fragments, CONNECT, PING, checksums, and the responder's way with a frame.
+ * fragments, batch headers, CONNECT, PING, checksums, and the responder's way with a frame.
  *
- * Input: one byte that says what the others are, then those.
+ * Input: one byte that says what the others are, then those. A batch header has in front of it how
+ * many bytes of data are behind it, 2 bytes.
  */
 
 /* First, as it says which extensions of the C library it wants. For handle_frame, which is all that
@@ -17,7 +18,7 @@
 #include "rawe_crc32c.h"
 #include "rawe_wire.h"
 
-enum subject { FRAME, FRAGMENTS, RESPONDER, SUBJECTS };
+enum subject { FRAME, FRAGMENTS, RESPONDER, BATCH, SUBJECTS };
 
 #define PROBES 4u
 
@@ -76,9 +77,9 @@ static void check_fragments(const uint8_t *payload, size_t len_bytes)
         FUZZ_CHECK(fragment.data == before + header_bytes &&
                        fragment.data_bytes <= (size_t)(end - fragment.data),
                    "a fragment's data lies outside of the payload");
-        FUZZ_CHECK(fragment.kind != RAWE_FRAGMENT_PART ||
+        FUZZ_CHECK(!rawe_fragment_is_part(fragment.kind) ||
                        fragment.offset + fragment.data_bytes <= fragment.total_bytes,
-                   "a segment goes beyond its message");
+                   "a part goes beyond its message");
         FUZZ_CHECK(rawe_fragment_encode(bytes, &fragment) == header_bytes &&
                        memcmp(bytes, before, header_bytes) == 0,
                    "a fragment header did not survive decoding and encoding");
@@ -122,6 +123,139 @@ static void check_frame(const uint8_t *frame, size_t len_bytes)
     check_connect(payload, header.payload_bytes);
     check_ping(payload, header.payload_bytes);
     fuzz_delete(payload);
+}
+
+static uint32_t number_at(const uint8_t *in, unsigned bytes)
+{
+    uint32_t value = 0;
+    for (unsigned i = 0; i < bytes; i++) {
+        value = value << 8 | in[i];
+    }
+    return value;
+}
+
+/** The frames are those that the data is cut into, and lie inside of their batch. */
+static void check_frames(const struct rawe_batch *batch, const uint8_t *head, size_t data_bytes)
+{
+    uint32_t segment_bytes = batch->segment_bytes;
+    uint32_t first = segment_bytes == 0 ? 0 : batch->at_bytes / segment_bytes;
+    uint32_t total = head[58];
+    FUZZ_CHECK(segment_bytes != 0 && batch->frames != 0 && total <= RAWE_BATCH_FRAMES_MAX &&
+                   first + batch->frames <= total && first * segment_bytes == batch->at_bytes,
+               "frames that their batch has not");
+    FUZZ_CHECK(batch->at_bytes <= RAWE_BATCH_BYTES_MAX && data_bytes <= RAWE_BATCH_BYTES_MAX,
+               "more data than a batch may have");
+    FUZZ_CHECK(data_bytes > (batch->frames - 1u) * segment_bytes &&
+                   data_bytes <= batch->frames * segment_bytes,
+               "the frames do not make up the data");
+    FUZZ_CHECK(batch->last == (first + batch->frames == total),
+               "the last frame is mistaken for another");
+    FUZZ_CHECK(batch->last || data_bytes == batch->frames * segment_bytes,
+               "a short frame in the midst of a batch");
+    FUZZ_CHECK(batch->header.sequence == number_at(head + 36, 4) + first,
+               "a number that is not the first frame's");
+    FUZZ_CHECK(batch->fragment.offset ==
+                   ((uint64_t)number_at(head + 52, 2) << 32 | number_at(head + 54, 4)) +
+                       batch->at_bytes,
+               "an offset that is not the first frame's");
+    FUZZ_CHECK(batch->fragment.data_bytes == data_bytes, "data that is not there");
+    FUZZ_CHECK(batch->fragment.kind != RAWE_FRAGMENT_MESSAGE &&
+                   rawe_fragment_header_bytes(batch->fragment.kind) != 0,
+               "a kind of fragment that does not travel in batches");
+    FUZZ_CHECK(batch->fragment.kind == RAWE_FRAGMENT_PUT ||
+                   batch->fragment.offset + data_bytes <= batch->fragment.total_bytes,
+               "a part goes beyond its message");
+}
+
+static void check_same(const struct rawe_batch *batch, const struct rawe_batch *other)
+{
+    const struct rawe_header *header = &batch->header;
+    const struct rawe_fragment *fragment = &batch->fragment;
+    FUZZ_CHECK(other->header.type == header->type && other->header.flags == header->flags &&
+                   other->header.port == header->port && other->header.key == header->key &&
+                   other->header.connection_id == header->connection_id &&
+                   other->header.acknowledgement == header->acknowledgement &&
+                   other->header.credit == header->credit,
+               "a batch's header did not survive");
+    FUZZ_CHECK(header->type != RAWE_FRAME_BULK ||
+                   (other->fragment.kind == fragment->kind &&
+                    other->fragment.tag == fragment->tag && other->fragment.id == fragment->id &&
+                    other->fragment.total_bytes == fragment->total_bytes &&
+                    (fragment->kind != RAWE_FRAGMENT_PUT || other->fragment.key == fragment->key) &&
+                    other->segment_bytes == batch->segment_bytes),
+               "a batch's fragment did not survive");
+}
+
+/** Each frame of a packet stands alone, when it has not been merged. */
+static void check_cut(const struct rawe_batch *batch, const uint8_t *head, size_t data_bytes)
+{
+    for (uint32_t i = 0; i < batch->frames; i++) {
+        uint8_t bytes[RAWE_BATCH_HEADER_BYTES];
+        struct rawe_batch frame;
+        uint32_t at_bytes = batch->at_bytes + i * batch->segment_bytes;
+        size_t left_bytes = data_bytes - (size_t)i * batch->segment_bytes;
+        size_t frame_bytes = left_bytes < batch->segment_bytes ? left_bytes : batch->segment_bytes;
+        memcpy(bytes, head, sizeof(bytes));
+        for (unsigned k = 0; k < 4; k++) {
+            bytes[4 + k] = (uint8_t)(at_bytes >> (24 - 8 * k));
+        }
+        FUZZ_CHECK(rawe_batch_decode(&frame, bytes, sizeof(bytes), frame_bytes) == RAWE_DECODE_OK,
+                   "a frame cut from a packet was refused");
+        check_same(batch, &frame);
+        FUZZ_CHECK(frame.frames == 1 && frame.header.sequence == batch->header.sequence + i &&
+                       frame.fragment.offset ==
+                           batch->fragment.offset + (uint64_t)i * batch->segment_bytes &&
+                       frame.last == (batch->last && i + 1 == batch->frames),
+                   "a frame cut from a packet is another one");
+    }
+}
+
+/** Encode the batch that a packet is from, and decode the packet again. */
+static void check_encoded(const struct rawe_batch *batch, const uint8_t *head, size_t data_bytes)
+{
+    struct rawe_batch whole = *batch;
+    struct rawe_batch again;
+    uint8_t bytes[RAWE_BATCH_HEADER_BYTES];
+    if (batch->header.type == RAWE_FRAME_BULK) {
+        whole.header.sequence -= batch->at_bytes / batch->segment_bytes;
+        whole.fragment.offset -= batch->at_bytes;
+        whole.frames = head[58];
+    }
+    rawe_batch_encode(bytes, &whole);
+    FUZZ_CHECK(rawe_batch_decode(&again, bytes, sizeof(bytes), data_bytes) == RAWE_DECODE_OK,
+               "an encoded batch was refused");
+    check_same(batch, &again);
+    FUZZ_CHECK(again.header.sequence == batch->header.sequence &&
+                   again.at_bytes == batch->at_bytes && again.frames == batch->frames &&
+                   again.last == batch->last &&
+                   (batch->header.type != RAWE_FRAME_BULK ||
+                    again.fragment.offset == batch->fragment.offset),
+               "a batch did not survive encoding");
+}
+
+/** A packet's header, behind the number of bytes that follow it. */
+static void check_batch(const uint8_t *bytes, size_t len_bytes)
+{
+    if (len_bytes < 2) {
+        return;
+    }
+    size_t data_bytes = number_at(bytes, 2);
+    size_t head_bytes = len_bytes - 2;
+    uint8_t *head = fuzz_copy(bytes + 2, head_bytes);
+    struct rawe_batch batch;
+    if (rawe_batch_decode(&batch, head, head_bytes, data_bytes) == RAWE_DECODE_OK) {
+        FUZZ_CHECK(head_bytes >= RAWE_BATCH_HEADER_BYTES, "a batch header cut short was taken");
+        FUZZ_CHECK(batch.header.payload_bytes == data_bytes, "data that is not there");
+        if (batch.header.type == RAWE_FRAME_BULK) {
+            check_frames(&batch, head, data_bytes);
+            check_cut(&batch, head, data_bytes);
+        } else {
+            FUZZ_CHECK(batch.frames == 1 && batch.last && batch.at_bytes == 0,
+                       "several frames where there is one");
+        }
+        check_encoded(&batch, head, data_bytes);
+    }
+    fuzz_delete(head);
 }
 
 /** The responder gets a frame; its socket is none, so that answers go nowhere. */
@@ -172,6 +306,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len_bytes)
         break;
     case FRAGMENTS:
         check_fragments(bytes, len_bytes - 1);
+        break;
+    case BATCH:
+        check_batch(bytes, len_bytes - 1);
         break;
     default:
         check_responder(bytes, len_bytes - 1);

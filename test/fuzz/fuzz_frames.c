@@ -21,6 +21,10 @@ static const struct field header_fields[] = {{0, 1}, {1, 1},  {2, 2},  {4, 4},
 static const struct field payload_fields[] = {{0, 1},  {1, 1},  {2, 2},  {4, 4},  {8, 4},  {12, 4},
                                               {16, 2}, {18, 1}, {19, 1}, {20, 4}, {24, 8}, {16, 8}};
 
+static const struct field batch_fields[] = {{0, 2},  {2, 2},  {4, 4},  {8, 4},  {14, 2}, {25, 1},
+                                            {26, 1}, {27, 1}, {28, 4}, {32, 2}, {34, 2}, {36, 4},
+                                            {40, 4}, {44, 4}, {44, 8}, {52, 2}, {54, 4}, {58, 1}};
+
 static const uint64_t edges[] = {
     0,           1,           2,           3,           4,          7,         8,      0x3F,
     0x40,        0xFF,        0x100,       0x400,       0x7FFF,     0x8000,    0xFFFF, 0x10000,
@@ -49,15 +53,61 @@ static void change_field(uint8_t *at, size_t room, const struct field *field, ui
     write_number(at + field->offset, field->bytes, value);
 }
 
+/** Put right what makes a batch header one, and mostly that its numbers add up. */
+static void mend_batch(uint8_t *data, uint64_t *random)
+{
+    uint8_t *head = data + 3;
+    size_t frames = 1 + fuzz_random(random) % RAWE_BATCH_FRAMES_MAX;
+    size_t segment_bytes = (size_t)head[14] << 8 | head[15];
+    write_number(head + 20, 4, 0xFE285257u);
+    head[24] = (uint8_t)(RAWE_WIRE_VERSION << 4 | (head[24] & 0x0F));
+    if (fuzz_random(random) % 2 != 0) {
+        head[24] = RAWE_WIRE_VERSION << 4 | RAWE_FRAME_BULK;
+    }
+    if (fuzz_random(random) % 4 == 0 || segment_bytes == 0) {
+        return;
+    }
+    size_t first = fuzz_random(random) % frames;
+    size_t count = 1 + fuzz_random(random) % (frames - first);
+    size_t data_bytes = count * segment_bytes;
+    if (first + count == frames) {
+        data_bytes -= fuzz_random(random) % segment_bytes;
+    }
+    head[58] = (uint8_t)frames;
+    write_number(head + 4, 4, first * segment_bytes);
+    write_number(data + 1, 2, data_bytes);
+}
+
+static size_t mutate_batch(uint8_t *data, size_t len_bytes, size_t max_bytes, uint64_t *random)
+{
+    const size_t head_at = 3;
+    if (head_at + RAWE_BATCH_HEADER_BYTES > max_bytes) {
+        return len_bytes;
+    }
+    if (len_bytes < head_at + RAWE_BATCH_HEADER_BYTES) {
+        memset(data + len_bytes, 0, head_at + RAWE_BATCH_HEADER_BYTES - len_bytes);
+        len_bytes = head_at + RAWE_BATCH_HEADER_BYTES;
+    }
+    change_field(data + head_at, RAWE_BATCH_HEADER_BYTES,
+                 &batch_fields[fuzz_random(random) % COUNT(batch_fields)], random);
+    if (fuzz_random(random) % 8 != 0) {
+        mend_batch(data, random);
+    }
+    return len_bytes;
+}
+
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t len_bytes, size_t max_bytes, unsigned seed)
 {
     uint64_t random = seed;
     if (len_bytes == 0 || fuzz_random(&random) % 8 == 0) {
         return LLVMFuzzerMutate(data, len_bytes, max_bytes);
     }
-    /* 0: frames, 1: fragments alone, 2: frames with their Ethernet header. */
-    size_t header_at = data[0] % 3 == 2 ? 1 + RAWE_ETH_HEADER_BYTES : 1;
-    size_t payload_at = data[0] % 3 == 1 ? 1 : header_at + RAWE_HEADER_BYTES;
+    /* 0: frames, 1: fragments alone, 2: frames with their Ethernet header, 3: batch headers. */
+    if (data[0] % 4 == 3) {
+        return mutate_batch(data, len_bytes, max_bytes, &random);
+    }
+    size_t header_at = data[0] % 4 == 2 ? 1 + RAWE_ETH_HEADER_BYTES : 1;
+    size_t payload_at = data[0] % 4 == 1 ? 1 : header_at + RAWE_HEADER_BYTES;
     if (payload_at > max_bytes) {
         return len_bytes;
     }

@@ -28,7 +28,6 @@ static uint64_t now_ns(void *net)
 void net_put(struct net *net, struct net_frame *frame)
 {
     if (net->wire_count == NET_WIRE_FRAMES) {
-        net->torn = true;
         net_frame_free(frame); /* lost: a switch's buffer has an end, too */
         return;
     }
@@ -83,10 +82,10 @@ static unsigned transmit(void *context, const struct rawe_frame *frames, unsigne
     return net_link_transmit(&link, frames, count);
 }
 
-static unsigned transmit_batch(void *context, const struct rawe_frame *frames, unsigned count)
+static bool transmit_batch(void *context, const struct rawe_frame *packet, uint32_t segment_bytes)
 {
     struct net_link link = link_of(context);
-    return net_link_transmit_batch(&link, frames, count);
+    return net_link_transmit_batch(&link, packet, segment_bytes);
 }
 
 /** As the component does: who is known may connect, under the key he has now. */
@@ -146,11 +145,6 @@ static void start_node(struct net *net, unsigned index)
     };
     net_engine_start(&node->engine, &node->handles, &config, &callbacks, transmit, node,
                      net->now_ns);
-    const struct rawe_batches batches = {
-        .frames_max = 48,
-        .bytes_max = 65507,
-        .fill_max_bytes = net->config.payload_max_bytes,
-    };
     node->ending = false;
     struct rawe_peer_config peer = net_peer_config(1 - index);
     peer.payload_max_bytes = net->config.payload_max_bytes;
@@ -161,7 +155,7 @@ static void start_node(struct net *net, unsigned index)
     rawe_peer_init(&node->peer, &node->engine, &peer);
     if (net->use_batches) {
         /* without memory: without batches */
-        (void)net_engine_use_batches(&node->engine, &batches, transmit_batch);
+        (void)net_engine_use_batches(&node->engine, net->batch_bytes, transmit_batch);
     }
 }
 
@@ -173,6 +167,7 @@ void net_start(struct net *net, struct fuzz_input *head)
     memset(net, 0, sizeof(*net));
     net->now_ns = 5 * NET_S;
     net->use_batches = (bits & 1) != 0;
+    net->batch_bytes = (sizes & 64) != 0 ? 3000 : RAWE_BATCH_BYTES_MAX;
     net->replies = (bits & 2) != 0;
     net->closes_failed = (bits & 4) != 0;
     net->streak_ns = (sizes & 32) != 0 ? NET_MS : 0;
@@ -256,50 +251,25 @@ void net_restart(struct net_node *node)
     start_node(node->net, node->index);
 }
 
-/** The rest of a batch, as far as it lies on the wire in one piece, behind its first frame. */
-static unsigned batch_length(const struct net *net, unsigned position)
-{
-    const struct net_frame *first = net->wire[position];
-    unsigned count = 1;
-    while (first->batch != 0 && position + count < net->wire_count) {
-        const struct net_frame *frame = net->wire[position + count];
-        if (frame->batch != first->batch || frame->from != first->from ||
-            net->wire[position + count - 1]->len_bytes != first->len_bytes ||
-            frame->len_bytes > first->len_bytes || frame->len_bytes <= RAWE_ETH_HEADER_BYTES) {
-            break; /* the last one may be shorter, but no device cuts off an empty one */
-        }
-        count++;
-    }
-    return count;
-}
-
-void net_deliver(struct net *net, unsigned position, bool whole)
+unsigned net_deliver(struct net *net, unsigned position, bool whole)
 {
     if (net->wire_count == 0) {
-        return;
+        return 0;
     }
     position %= net->wire_count;
     struct net_node *receiver = &net->node[1 - net->wire[position]->from];
     if (!receiver->engine.deferral.active) {
         net_come_back(receiver); /* what was kept comes first; this may send, behind all others */
     }
-    unsigned count = whole ? batch_length(net, position) : 1;
-    if (net->wire[position]->batch != 0 && whole) {
-        struct net_receiver receives = {
-            .engine = &receiver->engine,
-            .now_ns = now_ns,
-            .context = net,
-        };
-        /* What the engine sends in between goes behind all others: these stay where they are. */
-        net_frames_receive(&receives, &net->wire[position], count);
-    } else {
-        struct net_frame *frame = net->wire[position];
-        rawe_engine_receive(&net->node[1 - frame->from].engine, frame->bytes, frame->len_bytes,
-                            net->now_ns);
-    }
-    while (count-- != 0) {
+    /* What the engine sends meanwhile goes behind all others: these stay where they are. */
+    bool placed;
+    const unsigned count =
+        net_frames_receive(&receiver->engine, &net->wire[position],
+                           whole ? net->wire_count - position : 1, net->now_ns, &placed);
+    for (unsigned i = 0; i < count; i++) {
         net_frame_free(net_take(net, position));
     }
+    return count;
 }
 
 void net_come_back(struct net_node *node)
@@ -345,11 +315,9 @@ void net_settle(struct net *net)
     for (unsigned turn = 0; turn < turns; turn++) {
         /* Only what lies there now: answers to it are the next turn's. */
         for (unsigned left = net->wire_count; left != 0 && net->wire_count != 0;) {
-            unsigned before = net->wire_count < left ? net->wire_count : left;
-            unsigned count = batch_length(net, 0);
             net->sent_in_call = 0;
-            net_deliver(net, 0, true);
-            left -= count < before ? count : before;
+            unsigned count = net_deliver(net, 0, true);
+            left -= count < left ? count : left;
         }
         for (unsigned i = 0; i < NET_NODES; i++) {
             net->sent_in_call = 0;
@@ -373,8 +341,6 @@ void net_check(struct net *net)
     net->sent_in_call = 0;
     for (unsigned i = 0; i < NET_NODES; i++) {
         const struct rawe_engine *engine = &net->node[i].engine;
-        FUZZ_CHECK(net->tainted || net->torn || engine->counters.dropped_misplaced == 0,
-                   "frames of a whole batch were not taken where they were placed");
         FUZZ_CHECK(engine->table.used <= RAWE_LANES, "more connections than were opened");
         FUZZ_CHECK(engine->timers.armed <= RAWE_LANES, "more timers than connections");
         FUZZ_CHECK(engine->frames.allocated <= engine->config.frames_limit + SLACK_FRAMES,

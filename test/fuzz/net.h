@@ -73,11 +73,11 @@ struct net {
     unsigned sent_in_call;      /**< frames, since the script's last step */
     uint32_t keys;              /**< drawn so far */
     bool tainted;               /**< frames were forged with valid keys */
-    bool torn;                  /**< batches may lie on the wire with gaps, or memory ran out */
     bool unsettled[RAWE_LANES]; /**< something was closed or given up there */
     bool replies;               /**< messages are answered when delivered, followed when complete */
     bool closes_failed;         /**< `failed` closes the connection */
     bool use_batches;
+    uint32_t batch_bytes; /**< data of a batch at most */
     uint64_t streak_ns;
     struct net_entry entries[NET_MESSAGES_MAX];
     unsigned entry_count;
@@ -99,8 +99,11 @@ void net_restart(struct net_node *node);
 /** Take a frame off the wire; the caller frees it. NULL when nothing lies there. */
 struct net_frame *net_take(struct net *net, unsigned position);
 void net_put(struct net *net, struct net_frame *frame);
-/** Hand over the frame at a position, with the rest of its batch if `whole`. */
-void net_deliver(struct net *net, unsigned position, bool whole);
+/**
+ * Hand over the frame at a position, if `whole` with those behind it that GRO merges to it. Returns
+ * how many they were.
+ */
+unsigned net_deliver(struct net *net, unsigned position, bool whole);
 /** Flush and let timers expire. */
 void net_progress(struct net_node *node);
 /** The owner, for whom somebody else has kept the engine going, is back and told what happened. */
@@ -143,6 +146,8 @@ struct net_forgery {
     uint16_t what;
     uint32_t numbers, place, lengths;
 };
+/** In `what`: the frame has a batch header. */
+#define NET_FORGE_BATCH 0x0400u
 /** A frame with a valid header, as the peer on that lane would send it, and hostile fields. */
 void net_forge(struct net_node *victim, enum rawe_lane lane, const struct net_forgery *forgery);
 

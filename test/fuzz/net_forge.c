@@ -7,10 +7,14 @@
 
 #include <string.h>
 
+#include "net_packet.h"
 #include "rawe_crc32c.h"
 
 /** Longest payload that is forged. */
 #define FORGED_BYTES_MAX 4096u
+
+/** Of IPv4, as behind the link. */
+#define BATCH_ETHERTYPE 0x0800u
 
 static void write_number(uint8_t *out, unsigned bytes, uint64_t value)
 {
@@ -36,17 +40,67 @@ static void set_checksum(struct net_frame *frame)
     }
 }
 
-/** Where a field lies behind the Ethernet header; the first ones are the header's. */
-static const struct {
+/** Where a field lies behind the Ethernet header. */
+struct field {
     uint8_t offset, bytes;
     bool relative; /**< `value` is added, not set */
-} fields[] = {
+};
+
+/** Of a frame; the first ones are the header's. */
+static const struct field frame_fields[] = {
     {0, 1, false},  {1, 1, false},  {8, 4, true},   {12, 4, true},  {16, 4, true},  {20, 2, false},
     {22, 2, false}, {24, 1, false}, {25, 1, false}, {26, 2, false}, {28, 4, true},  {32, 4, true},
     {36, 4, true},  {32, 8, false}, {40, 8, true},  {40, 2, false}, {42, 1, false}, {44, 4, false},
     {48, 8, true},  {26, 2, true},  {20, 2, true},  {2, 2, true},   {4, 4, true},
 };
-#define FIELDS (sizeof(fields) / sizeof(fields[0]))
+
+/** Of a batch header. */
+static const struct field batch_fields[] = {
+    {0, 2, true},  {2, 2, true},   {4, 4, true},   {8, 4, true},   {14, 2, false}, {14, 2, true},
+    {20, 2, true}, {24, 1, false}, {25, 1, false}, {26, 1, false}, {27, 1, true},  {28, 4, true},
+    {32, 2, true}, {34, 2, false}, {36, 4, true},  {40, 4, true},  {44, 4, true},  {44, 8, false},
+    {48, 4, true}, {52, 2, false}, {54, 4, true},  {58, 1, false}, {58, 1, true},
+};
+
+#define FIELDS (sizeof(frame_fields) / sizeof(frame_fields[0]))
+_Static_assert(sizeof(batch_fields) == sizeof(frame_fields), "a field number means one in either");
+
+static void cut_short(struct net_frame *frame, size_t len_bytes)
+{
+    uint8_t *bytes = fuzz_copy(frame->bytes, len_bytes);
+    fuzz_delete(frame->bytes);
+    frame->bytes = bytes;
+    frame->len_bytes = len_bytes;
+}
+
+static void change_data(struct net_frame *frame, size_t data_at, uint32_t value, uint32_t more)
+{
+    for (unsigned i = 0; i < 4 && frame->len_bytes > data_at; i++) {
+        size_t at = data_at + (more + i) % (frame->len_bytes - data_at);
+        frame->bytes[at] ^= (uint8_t)(value >> (8 * i));
+    }
+}
+
+static void change_field(struct net_frame *frame, const struct field *field, bool has_version,
+                         uint32_t value, uint32_t more)
+{
+    uint8_t *at = frame->bytes + RAWE_ETH_HEADER_BYTES + field->offset;
+    uint64_t number = (uint64_t)more << 32 | value;
+    if (frame->len_bytes < RAWE_ETH_HEADER_BYTES + field->offset + field->bytes) {
+        return;
+    }
+    if (field->relative) {
+        uint64_t before = 0;
+        for (unsigned i = 0; i < field->bytes; i++) {
+            before = before << 8 | at[i];
+        }
+        number = before + value;
+    }
+    if (has_version) { /* the version stays */
+        number = RAWE_WIRE_VERSION << 4 | (value & 0x0F);
+    }
+    write_number(at, field->bytes, number);
+}
 
 void net_mutate(struct net *net, unsigned position, unsigned field, uint32_t value, uint32_t more)
 {
@@ -54,40 +108,21 @@ void net_mutate(struct net *net, unsigned position, unsigned field, uint32_t val
         return;
     }
     struct net_frame *frame = net->wire[position % net->wire_count];
+    bool batch = net_is_batch(frame->bytes, (uint32_t)frame->len_bytes);
     net->tainted = true;
     field %= FIELDS + 2;
-    if (field == FIELDS) { /* cut short */
-        size_t len_bytes = value % (frame->len_bytes + 1);
-        uint8_t *bytes = fuzz_copy(frame->bytes, len_bytes);
-        fuzz_delete(frame->bytes);
-        frame->bytes = bytes;
-        frame->len_bytes = len_bytes;
-        /* The link hands up no part of a batch that is shorter than that. */
-        frame->batch = len_bytes < RAWE_ETH_HEADER_BYTES ? 0 : frame->batch;
-    } else if (field == FIELDS + 1) { /* some bytes of the payload */
-        for (unsigned i = 0; i < 4 && frame->len_bytes > RAWE_PAYLOAD_OFFSET; i++) {
-            size_t at = RAWE_PAYLOAD_OFFSET + (more + i) % (frame->len_bytes - RAWE_PAYLOAD_OFFSET);
-            frame->bytes[at] ^= (uint8_t)(value >> (8 * i));
-        }
+    if (field == FIELDS) {
+        cut_short(frame, value % (frame->len_bytes + 1));
+    } else if (field == FIELDS + 1) {
+        change_data(frame, batch ? NET_BATCH_HEAD_BYTES : RAWE_PAYLOAD_OFFSET, value, more);
     } else {
-        uint8_t *at = frame->bytes + RAWE_ETH_HEADER_BYTES + fields[field].offset;
-        uint64_t number = (uint64_t)more << 32 | value;
-        if (frame->len_bytes < RAWE_ETH_HEADER_BYTES + fields[field].offset + fields[field].bytes) {
-            return;
-        }
-        if (fields[field].relative) {
-            uint64_t before = 0;
-            for (unsigned i = 0; i < fields[field].bytes; i++) {
-                before = before << 8 | at[i];
-            }
-            number = before + value;
-        }
-        if (fields[field].offset == 0) { /* the version stays */
-            number = RAWE_WIRE_VERSION << 4 | (value & 0x0F);
-        }
-        write_number(at, fields[field].bytes, number);
+        const struct field *changed = batch ? &batch_fields[field] : &frame_fields[field];
+        uint8_t version_at = batch ? RAWE_BATCH_OFFSET_VERSION_TYPE : RAWE_OFFSET_VERSION_TYPE;
+        change_field(frame, changed, changed->offset == version_at, value, more);
     }
-    set_checksum(frame);
+    if (!batch) {
+        set_checksum(frame);
+    }
 }
 
 /** A handle that is valid at the victim, or was. */
@@ -102,8 +137,9 @@ static const struct net_entry *some_put(const struct net *net, unsigned victim, 
     return NULL;
 }
 
-static size_t forge_fragment(const struct net_node *victim, const struct rawe_conn *conn,
-                             const struct net_forgery *forgery, uint8_t *out)
+/** A fragment of which the victim may take some. */
+static struct rawe_fragment describe(const struct net_node *victim, const struct rawe_conn *conn,
+                                     const struct net_forgery *forgery)
 {
     struct rawe_fragment fragment = {
         .kind = (uint8_t)(forgery->what >> 4 & 7),
@@ -122,7 +158,7 @@ static size_t forge_fragment(const struct net_node *victim, const struct rawe_co
         if ((forgery->what & 0x2000) != 0) {
             fragment.key += 1ull << (forgery->place >> 24) % 64;
         }
-    } else if (fragment.kind == RAWE_FRAGMENT_PART) {
+    } else if (rawe_fragment_is_part(fragment.kind)) {
         uint32_t next = conn->reassembly != NULL ? conn->reassembly->next : 0;
         fragment.id = next + (uint32_t)(int8_t)(forgery->place >> 24);
         fragment.offset &= 0xFFFF;
@@ -130,6 +166,13 @@ static size_t forge_fragment(const struct net_node *victim, const struct rawe_co
             fragment.total_bytes = (uint32_t)fragment.offset + fragment.data_bytes; /* its end */
         }
     }
+    return fragment;
+}
+
+static size_t forge_fragment(const struct net_node *victim, const struct rawe_conn *conn,
+                             const struct net_forgery *forgery, uint8_t *out)
+{
+    struct rawe_fragment fragment = describe(victim, conn, forgery);
     size_t len_bytes = rawe_fragment_encode(out, &fragment);
     len_bytes = len_bytes != 0 ? len_bytes : RAWE_FRAGMENT_MESSAGE_BYTES;
     memset(out + len_bytes, (int)forgery->place & 0xFF, fragment.data_bytes);
@@ -179,6 +222,72 @@ static size_t forge_sack(const struct net_forgery *forgery, uint8_t *out)
     return len_bytes;
 }
 
+/** What follows the header in a frame of that type. Returns its length. */
+static size_t forge_payload(const struct net_node *victim, const struct rawe_conn *conn,
+                            const struct net_forgery *forgery, uint8_t type, uint8_t *out)
+{
+    size_t len_bytes;
+    switch (type) {
+    case RAWE_FRAME_ACK:
+        len_bytes = forge_sack(forgery, out);
+        break;
+    case RAWE_FRAME_CONNECT:
+    case RAWE_FRAME_PROBE:
+        len_bytes = forge_identity(&victim->net->node[1 - victim->index], conn, forgery, out);
+        break;
+    case RAWE_FRAME_CLOSE:
+        return 0;
+    default:
+        len_bytes = forge_fragment(victim, conn, forgery, out);
+        break;
+    }
+    if ((forgery->what & 0x8000) != 0 && type != RAWE_FRAME_DATA) {
+        len_bytes = len_bytes * (forgery->numbers & 7) / 8; /* not all of it */
+    }
+    return len_bytes;
+}
+
+static size_t forge_frame(const struct net_node *victim, const struct rawe_conn *conn,
+                          const struct net_forgery *forgery, struct rawe_header *header,
+                          uint8_t *out)
+{
+    size_t len_bytes =
+        forge_payload(victim, conn, forgery, header->type, out + RAWE_PAYLOAD_OFFSET);
+    header->payload_bytes = (uint16_t)len_bytes;
+    return net_frame_forge(out, &victim->engine,
+                           victim->net->node[1 - victim->index].engine.config.mac, header);
+}
+
+/** The same with a batch header: some frames of a batch, which need not be all of it. */
+static size_t forge_batch(const struct net_node *victim, const struct rawe_conn *conn,
+                          const struct net_forgery *forgery, const struct rawe_header *header,
+                          uint8_t *out)
+{
+    uint8_t *data = out + NET_BATCH_HEAD_BYTES;
+    struct rawe_batch batch = {
+        .header = *header,
+        .fragment = describe(victim, conn, forgery),
+        .segment_bytes = (uint16_t)(1 + (forgery->lengths >> 22)),
+    };
+    size_t data_bytes = batch.fragment.data_bytes;
+    if (header->type == RAWE_FRAME_BULK) {
+        bool part = (forgery->what & 0x8000) != 0;
+        uint32_t first = part ? 1 + (forgery->place & 3) : 0;
+        uint32_t behind = part ? forgery->place >> 2 & 3 : 0;
+        uint32_t frames = ((uint32_t)data_bytes + batch.segment_bytes - 1) / batch.segment_bytes;
+        batch.at_bytes = first * batch.segment_bytes;
+        batch.frames = (uint8_t)(first + frames + behind);
+        memset(data, (int)forgery->place & 0xFF, data_bytes);
+    } else {
+        data_bytes = forge_payload(victim, conn, forgery, header->type, data);
+    }
+    net_frame_address(out, victim->engine.config.mac,
+                      victim->net->node[1 - victim->index].engine.config.mac);
+    write_number(out + 2 * RAWE_MAC_BYTES, 2, BATCH_ETHERTYPE);
+    rawe_batch_encode(out + RAWE_ETH_HEADER_BYTES, &batch);
+    return NET_BATCH_HEAD_BYTES + data_bytes;
+}
+
 void net_forge(struct net_node *victim, enum rawe_lane lane, const struct net_forgery *forgery)
 {
     struct net *net = victim->net;
@@ -188,11 +297,12 @@ void net_forge(struct net_node *victim, enum rawe_lane lane, const struct net_fo
         return;
     }
     net->tainted = true;
-    uint8_t buffer[RAWE_PAYLOAD_OFFSET + 2 * FORGED_BYTES_MAX] = {0};
-    uint8_t *payload = buffer + RAWE_PAYLOAD_OFFSET;
+    uint8_t buffer[NET_BATCH_HEAD_BYTES + 2 * FORGED_BYTES_MAX] = {0};
     struct rawe_header header = {
         .type = (uint8_t)(forgery->what & 15),
         .flags = (uint8_t)(forgery->what >> 7 & 31 & ~RAWE_FLAG_CHECKSUM),
+        .port = victim->engine.config.port,
+        .key = victim->key,
         .connection_id = conn->handshake.local_id,
         .credit = (uint16_t)(forgery->lengths >> 22),
     };
@@ -204,26 +314,9 @@ void net_forge(struct net_node *victim, enum rawe_lane lane, const struct net_fo
     if (header.type == RAWE_FRAME_ACK) {
         header.sequence = conn->liveness.probe_number + (uint32_t)(int16_t)forgery->numbers;
     }
-    size_t len_bytes = 0;
-    switch (header.type) {
-    case RAWE_FRAME_ACK:
-        len_bytes = forge_sack(forgery, payload);
-        break;
-    case RAWE_FRAME_CONNECT:
-    case RAWE_FRAME_PROBE:
-        len_bytes = forge_identity(attacker, conn, forgery, payload);
-        break;
-    case RAWE_FRAME_CLOSE:
-        break;
-    default:
-        len_bytes = forge_fragment(victim, conn, forgery, payload);
-        break;
-    }
-    if ((forgery->what & 0x8000) != 0 && header.type != RAWE_FRAME_DATA) {
-        len_bytes = len_bytes * (forgery->numbers & 7) / 8; /* not all of it */
-    }
-    header.payload_bytes = (uint16_t)len_bytes;
-    len_bytes = net_frame_forge(buffer, &victim->engine, attacker->engine.config.mac, &header);
+    size_t len_bytes = (forgery->what & NET_FORGE_BATCH) != 0
+                           ? forge_batch(victim, conn, forgery, &header, buffer)
+                           : forge_frame(victim, conn, forgery, &header, buffer);
     struct net_frame *frame = net_frame_new(len_bytes);
     frame->from = attacker->index;
     memcpy(frame->bytes, buffer, len_bytes);

@@ -16,6 +16,8 @@
 struct expected {
     uint8_t bytes[MESSAGE_BYTES_MAX];
     bool came[MESSAGE_BYTES_MAX];
+    uint8_t kind; /**< of its first part */
+    uint32_t received_bytes;
 };
 
 struct reassembly_model {
@@ -55,8 +57,12 @@ static void add(struct reassembly_model *model, const struct rawe_fragment *frag
         return;
     }
     FUZZ_CHECK(ahead < RAWE_REASSEMBLY_MESSAGES && fragment->total_bytes <= MESSAGE_BYTES_MAX,
-               "a segment was taken that no honest sender sends");
+               "a part was taken that no honest sender sends");
     struct expected *expected = expected_of(model, fragment->id);
+    FUZZ_CHECK(expected->received_bytes == 0 || expected->kind == fragment->kind,
+               "parts of two kinds make up a message");
+    expected->kind = fragment->kind;
+    expected->received_bytes += fragment->data_bytes;
     memcpy(expected->bytes + fragment->offset, fragment->data, fragment->data_bytes);
     memset(expected->came + fragment->offset, true, fragment->data_bytes);
 }
@@ -69,6 +75,8 @@ static void take(struct reassembly_model *model)
         FUZZ_CHECK(whole.number == number++, "messages are not taken out in order");
         FUZZ_CHECK(whole.received_bytes == whole.total_bytes, "a message is not whole");
         struct expected *expected = expected_of(model, whole.number);
+        FUZZ_CHECK(whole.kind == expected->kind && whole.received_bytes == expected->received_bytes,
+                   "a message is of another kind or length than its parts");
         for (uint32_t i = 0; i < whole.total_bytes; i++) {
             FUZZ_CHECK(!expected->came[i] || whole.buffer[i] == expected->bytes[i],
                        "a message was put together wrongly");
@@ -83,7 +91,7 @@ void reassembly_model_step(struct reassembly_model *model, uint8_t options, uint
 {
     uint8_t data[MESSAGE_BYTES_MAX];
     struct rawe_fragment fragment = {
-        .kind = RAWE_FRAGMENT_PART,
+        .kind = (options & 8) != 0 ? RAWE_FRAGMENT_BUNDLE : RAWE_FRAGMENT_PART,
         .tag = (uint8_t)(a >> 14),
         .data_bytes = (uint16_t)(c % MESSAGE_BYTES_MAX),
         .id = model->reassembly.next + (uint32_t)(int8_t)a,
