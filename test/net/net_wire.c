@@ -89,20 +89,22 @@ unsigned net_frames_receive(struct rawe_engine *engine, struct net_frame *const 
 {
     uint32_t first_bytes = (uint32_t)frames[0]->len_bytes;
     uint32_t len_bytes = first_bytes;
-    uint8_t *merged = net_new(UINT16_MAX);
-    unsigned i = 1;
+    unsigned merged = 1;
 
-    memcpy(merged, frames[0]->bytes, len_bytes);
-    while (i < count && net_batch_joins(merged, len_bytes, first_bytes, frames[i]->bytes,
-                                        (uint32_t)frames[i]->len_bytes)) {
-        len_bytes =
-            net_batch_join(merged, len_bytes, frames[i]->bytes, (uint32_t)frames[i]->len_bytes);
-        i++;
+    while (merged < count &&
+           net_batch_joins(frames[0]->bytes, len_bytes, first_bytes, frames[merged]->bytes,
+                           (uint32_t)frames[merged]->len_bytes)) {
+        len_bytes += (uint32_t)frames[merged]->len_bytes - NET_BATCH_HEAD_BYTES;
+        merged++;
     }
-    uint8_t *exact = net_new(len_bytes);
-    memcpy(exact, merged, len_bytes);
-    net_delete(merged);
-    *placed = net_receive(engine, exact, len_bytes, now_ns);
-    net_delete(exact);
-    return i;
+    uint8_t *packet = net_new(len_bytes);
+    uint32_t at_bytes = first_bytes;
+    memcpy(packet, frames[0]->bytes, first_bytes);
+    for (unsigned i = 1; i < merged; i++) {
+        at_bytes =
+            net_batch_join(packet, at_bytes, frames[i]->bytes, (uint32_t)frames[i]->len_bytes);
+    }
+    *placed = net_receive(engine, packet, len_bytes, now_ns);
+    net_delete(packet);
+    return merged;
 }
