@@ -1,0 +1,357 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Tests of bundles: which queued messages go into one, how they lie in it, and when they are
+ * complete. The connection is but its queue; what is sent and received of bundles is in
+ * test_conn_send_coalesces.c.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "rawe_conn_bundle.h"
+#include "unit_alloc.h"
+
+#define MESSAGES 40u
+#define BUNDLES_MAX 3u
+
+static struct rawe_engine engine;
+static struct rawe_conn conn;
+static uint8_t content[RAWE_BATCH_BYTES_MAX + MESSAGES];
+
+static struct message {
+    struct rawe_send send; /**< first: cast back from it */
+    unsigned done;
+    enum rawe_status status;
+    unsigned turn; /**< how many were complete before it */
+} messages[MESSAGES];
+static unsigned message_count, done_count;
+
+static int set_up(void **state)
+{
+    (void)state;
+    memset(&engine, 0, sizeof(engine));
+    memset(&conn, 0, sizeof(conn));
+    memset(messages, 0, sizeof(messages));
+    for (size_t i = 0; i < sizeof(content); i++) {
+        content[i] = (uint8_t)(1 + i % 251);
+    }
+    engine.config.message_max_bytes = RAWE_BATCH_BYTES_MAX;
+    engine.config.coalesce_from_frames = 2;
+    rawe_conn_bundle_pool_init(&engine.bundles);
+    engine.bundles.limit = BUNDLES_MAX;
+    conn.engine = &engine;
+    rawe_sendqueue_init(&conn.queue, 7);
+    message_count = done_count = 0;
+    return 0;
+}
+
+/** All bundles have been given back. */
+static int tear_down(void **state)
+{
+    (void)state;
+    rawe_buffer_pool_free(&engine.bundles);
+    assert_int_equal(engine.bundles.allocated, 0);
+    return 0;
+}
+
+static void done(struct rawe_send *send, enum rawe_status status)
+{
+    struct message *message = (struct message *)(void *)send;
+    message->done++;
+    message->status = status;
+    message->turn = done_count++;
+}
+
+/** Queue a message whose content begins with its number, in two pieces if it is long enough. */
+static struct rawe_send *queue(size_t len_bytes)
+{
+    struct rawe_send *send = &messages[message_count].send;
+    size_t first_bytes = len_bytes / 3;
+    uint8_t *from = content + message_count;
+    *send = (struct rawe_send){
+        .done = done,
+        .kind = RAWE_FRAGMENT_MESSAGE,
+        .tag = (uint8_t)(100 + message_count),
+        .ordered = true,
+    };
+    if (first_bytes != 0) {
+        send->pieces[send->piece_count++] = (struct rawe_bytes){from, first_bytes};
+    }
+    send->pieces[send->piece_count++] =
+        (struct rawe_bytes){from + first_bytes, len_bytes - first_bytes};
+    rawe_sendqueue_push(&conn.queue, send);
+    message_count++;
+    return send;
+}
+
+/** Make one, and take it off the queue; NULL when there is none. */
+static struct rawe_send *bundle(uint32_t bytes_max)
+{
+    rawe_conn_bundle(&conn, bytes_max);
+    if (conn.queue.first == NULL || conn.queue.first->kind != RAWE_FRAGMENT_BUNDLE) {
+        return NULL;
+    }
+    return rawe_sendqueue_pop(&conn.queue);
+}
+
+/** These messages, from one on, are what is in a bundle, and padding of zeros. */
+static void assert_holds(const struct rawe_send *made, unsigned first, unsigned count)
+{
+    assert_non_null(made);
+    assert_int_equal(made->piece_count, 1);
+    const uint8_t *cursor = made->pieces[0].base;
+    const uint8_t *end = cursor + made->total_bytes;
+    assert_int_equal(made->pieces[0].len_bytes, made->total_bytes);
+    for (unsigned i = first; i < first + count; i++) {
+        struct rawe_fragment fragment;
+        assert_true(cursor != end);
+        assert_int_equal(rawe_fragment_decode(&fragment, &cursor, end), RAWE_DECODE_OK);
+        assert_int_equal(fragment.kind, RAWE_FRAGMENT_MESSAGE);
+        assert_int_equal(fragment.tag, messages[i].send.tag);
+        assert_int_equal(fragment.data_bytes, messages[i].send.total_bytes);
+        assert_memory_equal(fragment.data, content + i, fragment.data_bytes);
+        for (const uint8_t *pad = fragment.data + fragment.data_bytes; pad < cursor; pad++) {
+            assert_int_equal(*pad, 0);
+        }
+    }
+    assert_ptr_equal(cursor, end);
+}
+
+/** So many messages, from one on, were completed by the last call, in their order. */
+static void assert_completed(unsigned first, unsigned count, enum rawe_status status)
+{
+    for (unsigned i = 0; i < MESSAGES; i++) {
+        bool concerned = i >= first && i < first + count;
+        assert_int_equal(messages[i].done, concerned || i < first ? 1 : 0);
+        if (concerned) {
+            assert_int_equal(messages[i].status, status);
+            assert_int_equal(messages[i].turn, i);
+        }
+    }
+}
+
+static void rawe_conn_bundle__takes_what_waits_in_its_order(void **state)
+{
+    (void)state;
+    size_t total_bytes = 0;
+    for (unsigned i = 0; i < 9; i++) {
+        size_t len_bytes = 1 + 97 * i;
+        (void)queue(len_bytes);
+        total_bytes = rawe_fragment_pad(total_bytes) + RAWE_FRAGMENT_MESSAGE_BYTES + len_bytes;
+    }
+    rawe_conn_bundle(&conn, RAWE_BATCH_BYTES_MAX);
+    struct rawe_send *made = conn.queue.first;
+    assert_int_equal(made->kind, RAWE_FRAGMENT_BUNDLE);
+    assert_true(made->ordered);
+    assert_int_equal(made->total_bytes, total_bytes);
+    assert_int_equal(conn.queue.count, 1);
+    assert_true(conn.queue.bytes == total_bytes);
+    assert_int_equal(engine.counters.messages_coalesced, 9);
+    assert_holds(rawe_sendqueue_pop(&conn.queue), 0, 9);
+    assert_int_equal(done_count, 0);
+    made->done(made, RAWE_STATUS_DONE);
+    assert_completed(0, 9, RAWE_STATUS_DONE);
+}
+
+static void rawe_conn_bundle__stands_where_its_messages_stood(void **state)
+{
+    (void)state;
+    (void)queue(10);
+    (void)queue(20);
+    struct rawe_send *put = queue(30);
+    put->kind = RAWE_FRAGMENT_PUT;
+    struct rawe_send *last = queue(40);
+    struct rawe_send *made = bundle(RAWE_BATCH_BYTES_MAX);
+    assert_holds(made, 0, 2);
+    assert_ptr_equal(conn.queue.first, put);
+    assert_ptr_equal(put->next, last);
+    assert_null(last->next);
+    assert_int_equal(conn.queue.count, 2);
+    assert_true(conn.queue.bytes == 70);
+    made->done(made, RAWE_STATUS_DONE);
+}
+
+static void rawe_conn_bundle__not_of_a_single_message(void **state)
+{
+    (void)state;
+    assert_null(bundle(RAWE_BATCH_BYTES_MAX));
+    struct rawe_send *only = queue(10);
+    assert_null(bundle(RAWE_BATCH_BYTES_MAX));
+    assert_ptr_equal(conn.queue.first, only);
+    struct rawe_send *put = queue(10);
+    put->kind = RAWE_FRAGMENT_PUT;
+    assert_null(bundle(RAWE_BATCH_BYTES_MAX));
+    assert_ptr_equal(conn.queue.first, only);
+    assert_int_equal(conn.queue.count, 2);
+    assert_int_equal(engine.bundles.allocated, 0);
+    assert_int_equal(engine.counters.messages_coalesced, 0);
+}
+
+static void rawe_conn_bundle__not_what_has_to_go_alone(void **state)
+{
+    (void)state;
+    struct rawe_send *first = queue(10);
+    (void)queue(10);
+    first->kind = RAWE_FRAGMENT_PUT;
+    assert_null(bundle(RAWE_BATCH_BYTES_MAX));
+    first->kind = RAWE_FRAGMENT_BUNDLE;
+    rawe_conn_bundle(&conn, RAWE_BATCH_BYTES_MAX);
+    assert_ptr_equal(conn.queue.first, first);
+    first->kind = RAWE_FRAGMENT_MESSAGE;
+    first->fragmented = true; /* some of it is under way */
+    assert_null(bundle(RAWE_BATCH_BYTES_MAX));
+    assert_ptr_equal(conn.queue.first, first);
+}
+
+static void rawe_conn_bundle__not_with_coalescing_off(void **state)
+{
+    (void)state;
+    engine.config.coalesce_from_frames = 0;
+    (void)queue(10);
+    (void)queue(10);
+    assert_null(bundle(RAWE_BATCH_BYTES_MAX));
+    assert_int_equal(conn.queue.count, 2);
+}
+
+static void rawe_conn_bundle__longest_message(void **state)
+{
+    (void)state;
+    (void)queue(RAWE_CONN_BUNDLED_BYTES_MAX);
+    (void)queue(10);
+    (void)queue(RAWE_CONN_BUNDLED_BYTES_MAX + 1);
+    (void)queue(10);
+    struct rawe_send *made = bundle(RAWE_BATCH_BYTES_MAX);
+    assert_holds(made, 0, 2);
+    made->done(made, RAWE_STATUS_DONE);
+    assert_null(bundle(RAWE_BATCH_BYTES_MAX));
+    assert_ptr_equal(conn.queue.first, &messages[2].send);
+}
+
+/** Three messages of 100 bytes take 3 * 108, and 2 * 4 between them. */
+static void rawe_conn_bundle__fills_what_there_is_to_the_byte(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < 7; i++) {
+        (void)queue(100);
+    }
+    struct rawe_send *made = bundle(332);
+    assert_holds(made, 0, 3);
+    assert_int_equal(made->total_bytes, 332);
+    made->done(made, RAWE_STATUS_DONE);
+    made = bundle(331);
+    assert_holds(made, 3, 2);
+    made->done(made, RAWE_STATUS_DONE);
+    assert_null(bundle(219)); /* two take 220 */
+    assert_int_equal(conn.queue.count, 2);
+    engine.config.message_max_bytes = 219;
+    assert_null(bundle(332));
+    engine.config.message_max_bytes = 220;
+    made = bundle(332);
+    assert_holds(made, 5, 2);
+    made->done(made, RAWE_STATUS_DONE);
+}
+
+static void rawe_conn_bundle__a_whole_batch(void **state)
+{
+    (void)state;
+    size_t len_bytes = RAWE_BATCH_BYTES_MAX / 32 - RAWE_FRAGMENT_MESSAGE_BYTES;
+    for (unsigned i = 0; i < 33; i++) {
+        (void)queue(len_bytes);
+    }
+    struct rawe_send *made = bundle(UINT32_MAX);
+    assert_holds(made, 0, 32);
+    assert_int_equal(made->total_bytes, RAWE_BATCH_BYTES_MAX);
+    made->done(made, RAWE_STATUS_DONE);
+}
+
+static void rawe_conn_bundle__messages_are_complete_when_it_is_transmitted(void **state)
+{
+    (void)state;
+    (void)queue(10);
+    (void)queue(20);
+    struct rawe_send *made = bundle(RAWE_BATCH_BYTES_MAX);
+    assert_non_null(made->transmitted);
+    made->transmitted(made, &conn);
+    assert_completed(0, 2, RAWE_STATUS_DONE);
+    assert_null(engine.bundles.free); /* the copies are still needed */
+    made->done(made, RAWE_STATUS_FAILED);
+    assert_completed(0, 2, RAWE_STATUS_DONE); /* once */
+    assert_non_null(engine.bundles.free);
+}
+
+static void rawe_conn_bundle__fails_with_its_messages(void **state)
+{
+    (void)state;
+    (void)queue(10);
+    (void)queue(20);
+    (void)queue(30);
+    struct rawe_send *made = bundle(RAWE_BATCH_BYTES_MAX);
+    made->done(made, RAWE_STATUS_FAILED);
+    assert_completed(0, 3, RAWE_STATUS_FAILED);
+}
+
+static void rawe_conn_bundle__while_there_are_buffers(void **state)
+{
+    (void)state;
+    struct rawe_send *made[BUNDLES_MAX];
+    for (unsigned i = 0; i < BUNDLES_MAX; i++) {
+        (void)queue(10);
+        (void)queue(20);
+        made[i] = bundle(RAWE_BATCH_BYTES_MAX);
+        assert_holds(made[i], 2 * i, 2);
+    }
+    struct rawe_send *left = queue(10);
+    (void)queue(20);
+    assert_null(bundle(RAWE_BATCH_BYTES_MAX)); /* singly, then */
+    assert_ptr_equal(conn.queue.first, left);
+    assert_int_equal(conn.queue.count, 2);
+    assert_int_equal(engine.counters.messages_coalesced, 2 * BUNDLES_MAX);
+    made[1]->done(made[1], RAWE_STATUS_DONE);
+    struct rawe_send *again = bundle(RAWE_BATCH_BYTES_MAX);
+    assert_ptr_equal(again, made[1]); /* its buffer */
+    assert_holds(again, 2 * BUNDLES_MAX, 2);
+    made[0]->done(made[0], RAWE_STATUS_DONE);
+    made[2]->done(made[2], RAWE_STATUS_DONE);
+    again->done(again, RAWE_STATUS_DONE);
+}
+
+static void rawe_conn_bundle__not_without_memory(void **state)
+{
+    (void)state;
+    struct rawe_send *first = queue(10);
+    (void)queue(20);
+    unit_allocations_left = 0;
+    assert_null(bundle(RAWE_BATCH_BYTES_MAX));
+    unit_allocations_left = -1;
+    assert_ptr_equal(conn.queue.first, first);
+    assert_int_equal(conn.queue.count, 2);
+    struct rawe_send *made = bundle(RAWE_BATCH_BYTES_MAX);
+    assert_holds(made, 0, 2);
+    made->done(made, RAWE_STATUS_DONE);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(rawe_conn_bundle__takes_what_waits_in_its_order),
+        TEST(rawe_conn_bundle__stands_where_its_messages_stood),
+        TEST(rawe_conn_bundle__not_of_a_single_message),
+        TEST(rawe_conn_bundle__not_what_has_to_go_alone),
+        TEST(rawe_conn_bundle__not_with_coalescing_off),
+        TEST(rawe_conn_bundle__longest_message),
+        TEST(rawe_conn_bundle__fills_what_there_is_to_the_byte),
+        TEST(rawe_conn_bundle__a_whole_batch),
+        TEST(rawe_conn_bundle__messages_are_complete_when_it_is_transmitted),
+        TEST(rawe_conn_bundle__fails_with_its_messages),
+        TEST(rawe_conn_bundle__while_there_are_buffers),
+        TEST(rawe_conn_bundle__not_without_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
