@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of the pool of frames to send.
+ * Tests of frames to send: their pool, and what batches know of their segments and data.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -170,6 +170,99 @@ static void rawe_txframe_take__comes_clean(void **state)
     rawe_txframe_pool_free(&pool);
 }
 
+static void rawe_txframe_take__is_no_batch(void **state)
+{
+    (void)state;
+    struct rawe_txframe_pool pool;
+    rawe_txframe_pool_init(&pool, COPY_MAX_BYTES, 64);
+    struct rawe_txframe *frame = rawe_txframe_take(&pool, 10);
+    assert_non_null(frame);
+    frame->segments = RAWE_BATCH_FRAMES_MAX;
+    frame->segment_bytes = 1000;
+    rawe_txframe_give(&pool, frame);
+    assert_ptr_equal(rawe_txframe_take(&pool, 10), frame);
+    assert_int_equal(frame->segments, 1);
+    assert_int_equal(frame->segment_bytes, 0);
+    rawe_txframe_give(&pool, frame);
+    rawe_txframe_pool_free(&pool);
+}
+
+static void rawe_txframe_all__a_bit_for_each_segment(void **state)
+{
+    (void)state;
+    struct rawe_txframe frame = {.segments = 1};
+    assert_true(rawe_txframe_all(&frame) == 1);
+    frame.segments = 5;
+    assert_true(rawe_txframe_all(&frame) == 0x1F);
+    frame.segments = RAWE_BATCH_FRAMES_MAX;
+    assert_true(rawe_txframe_all(&frame) == UINT64_MAX);
+}
+
+static void rawe_txframe_in_flight__sent_and_neither_arrived_nor_lost(void **state)
+{
+    (void)state;
+    const struct rawe_txframe frame = {
+        .segments = 6, .sent = 0x1F, .arrived = 0x05, .to_send = 0x28, /* lost, and never sent */
+    };
+    assert_true(rawe_txframe_in_flight(&frame) == 0x12);
+}
+
+static void rawe_txframe_sent_ns__of_the_newest_sending(void **state)
+{
+    (void)state;
+    struct rawe_txframe frame = {.segments = 4, .first = {10, 20}, .again = {30, 40}};
+    assert_true(rawe_txframe_sent_ns(&frame) == 20); /* nothing of this life was sent again */
+    frame.resent = 1;
+    assert_true(rawe_txframe_sent_ns(&frame) == 40);
+    frame.first.newest_ns = 50;
+    assert_true(rawe_txframe_sent_ns(&frame) == 50);
+}
+
+/** Every range of data in pieces of these lengths is found, and nothing beside it. */
+static void check_ranges(size_t first_bytes, size_t second_bytes)
+{
+    uint8_t first[8];
+    uint8_t second[8];
+    size_t total_bytes = first_bytes + second_bytes;
+    struct rawe_txframe frame = {.external = {{first, first_bytes}, {second, second_bytes}}};
+    frame.external_count = second_bytes != 0 ? 2 : first_bytes != 0;
+    for (size_t at = 0; at <= total_bytes; at++) {
+        for (size_t len_bytes = 0; at + len_bytes <= total_bytes; len_bytes++) {
+            struct rawe_bytes pieces[2];
+            unsigned count = rawe_txframe_range(&frame, at, len_bytes, pieces);
+            size_t found_bytes = 0;
+            for (unsigned i = 0; i < count; i++) {
+                assert_int_not_equal(pieces[i].len_bytes, 0);
+                for (size_t k = 0; k < pieces[i].len_bytes; k++, found_bytes++) {
+                    size_t index = at + found_bytes;
+                    assert_ptr_equal((uint8_t *)pieces[i].base + k,
+                                     index < first_bytes ? &first[index]
+                                                         : &second[index - first_bytes]);
+                }
+            }
+            assert_int_equal(found_bytes, len_bytes);
+        }
+    }
+}
+
+static void rawe_txframe_range__every_range_of_two_pieces(void **state)
+{
+    (void)state;
+    for (size_t first_bytes = 1; first_bytes <= 5; first_bytes++) {
+        for (size_t second_bytes = 0; second_bytes <= 5; second_bytes++) {
+            check_ranges(first_bytes, second_bytes);
+        }
+    }
+}
+
+static void rawe_txframe_range__of_nothing(void **state)
+{
+    (void)state;
+    const struct rawe_txframe frame = {.external_count = 0};
+    struct rawe_bytes pieces[2];
+    assert_int_equal(rawe_txframe_range(&frame, 0, 0, pieces), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -180,6 +273,12 @@ int main(void)
         cmocka_unit_test(rawe_txframe_take__buffer_holds_what_was_asked_for),
         cmocka_unit_test(rawe_txframe_take__header_behind_ethernet_is_aligned),
         cmocka_unit_test(rawe_txframe_take__comes_clean),
+        cmocka_unit_test(rawe_txframe_take__is_no_batch),
+        cmocka_unit_test(rawe_txframe_all__a_bit_for_each_segment),
+        cmocka_unit_test(rawe_txframe_in_flight__sent_and_neither_arrived_nor_lost),
+        cmocka_unit_test(rawe_txframe_sent_ns__of_the_newest_sending),
+        cmocka_unit_test(rawe_txframe_range__every_range_of_two_pieces),
+        cmocka_unit_test(rawe_txframe_range__of_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
