@@ -38,7 +38,7 @@ const struct fuzz_format fuzz_format = {
 };
 
 #define REGIONS 3u
-/** In a bundle, so often a message begins. */
+/** In a bundle, the bytes from one message to the next. */
 #define BUNDLED_BYTES 64u
 #define KEY 0x1234u
 #define PORT 7u
