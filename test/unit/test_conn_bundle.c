@@ -122,7 +122,7 @@ static void assert_holds(const struct rawe_send *made, unsigned first, unsigned 
     assert_ptr_equal(cursor, end);
 }
 
-/** So many messages, from one on, were completed by the last call, in their order. */
+/** These `count` messages, from one on, were completed by the last call, in their order. */
 static void assert_completed(unsigned first, unsigned count, enum rawe_status status)
 {
     for (unsigned i = 0; i < MESSAGES; i++) {
