@@ -336,6 +336,29 @@ void net_settle(struct net *net)
     }
 }
 
+/** The window's counts are those of its frames' states. */
+static void check_window(const struct rawe_sendwin *window)
+{
+    uint32_t in_flight = 0;
+    uint32_t to_transmit = 0;
+    uint32_t sacked = 0;
+    for (uint32_t sequence = window->una; sequence != window->next;) {
+        const struct rawe_txframe *frame = rawe_sendwin_at(window, sequence);
+        FUZZ_CHECK(frame != NULL && sequence - frame->sequence < frame->segments,
+                   "a number in use is no frame's");
+        uint64_t open = rawe_txframe_all(frame) & UINT64_MAX << (sequence - frame->sequence);
+        FUZZ_CHECK((frame->to_send & (frame->arrived | ~open)) == 0,
+                   "what has arrived is to be sent");
+        in_flight += rawe_sendwin_count(rawe_txframe_in_flight(frame) & open);
+        to_transmit += rawe_sendwin_count(frame->to_send);
+        sacked += rawe_sendwin_count(frame->arrived & open);
+        sequence = frame->sequence + frame->segments;
+    }
+    FUZZ_CHECK(in_flight == window->in_flight && to_transmit == window->to_transmit &&
+                   sacked == window->sacked,
+               "a window has counted wrongly");
+}
+
 void net_check(struct net *net)
 {
     net->sent_in_call = 0;
@@ -347,5 +370,10 @@ void net_check(struct net *net)
                    "more frames than the limit allows");
         FUZZ_CHECK(engine->reassembly_buffers.allocated <= BUFFERS_MAX + RAWE_LANES,
                    "more reassembly buffers than the limit allows");
+        for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
+            if (net->node[i].peer.conn[lane] != NULL) {
+                check_window(&net->node[i].peer.conn[lane]->sendwin);
+            }
+        }
     }
 }
