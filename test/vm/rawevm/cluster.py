@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Virtual machines joined by virtual cables, and mpirun on them.
+
+    two hosts:  h0 eth0 --------- eth0 h1       a socket between two QEMU processes
+    more:       h0 eth0 -- hub -- eth0 h1       in h0's QEMU; repeats each frame to all
+                            +----- eth0 h2
+    all:        ctl0, a network of the same kind
+
+The control network, always virtio, carries what belongs to mpirun itself, so that the NIC under
+test carries the traffic of MPI and nothing else. Nothing of this touches the network of the machine
+outside.
+"""
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+from rawelab import launch
+from rawelab.command import LabError
+
+from . import fetch, initramfs
+from .machine import Machine
+from .spec import NICS, ClusterSpec, address, mac
+
+CONTROL = "ctl0"
+STATE = "/run/rawe-vm"  # in the machines
+STOP_SECONDS = 20  # what mpirun gets to end in good order after a signal
+
+
+class Cluster:
+    """Use it as a context manager: at the end no machine runs. `hosts` has the machines."""
+
+    def __init__(self, spec=None, **options):
+        self.spec = (spec or ClusterSpec(**options)).resolve()
+        self.directory = None
+        self.hosts = []
+
+    def __enter__(self):
+        return self.up()
+
+    def __exit__(self, *_):
+        self.down()
+
+    def up(self):
+        """Start the machines and wait until they are ready; when that fails, none is left."""
+        spec = self.spec
+        qemu, kernel = fetch.qemu(), fetch.kernel(spec.kernel)
+        # Sockets in here give access to the machines, and a socket's path has 107 characters.
+        self.directory = Path(tempfile.mkdtemp(prefix="rawe-vm-", dir="/tmp"))
+        try:
+            ramdisk = self.directory / "initramfs"
+            initramfs.build(kernel, ramdisk)
+            for index in range(spec.hosts):
+                machine = Machine(
+                    f"vm{index}",
+                    self.directory,
+                    qemu,
+                    kernel,
+                    ramdisk,
+                    spec.cpus,
+                    spec.memory_mib,
+                )
+                for network in spec.networks:
+                    self._plug(machine, index, network)
+                self.hosts.append(machine)
+                machine.start()
+            for index, machine in enumerate(self.hosts):
+                machine.wait_until_up()
+                self._configure(machine, index)
+            for machine in self.hosts:
+                self._wait_for_carrier(machine)
+        except BaseException:
+            self.down()
+            raise
+        return self
+
+    def down(self):
+        """End the machines."""
+        for machine in self.hosts:
+            machine.stop()
+        self.hosts = []
+        if self.directory is not None:
+            shutil.rmtree(self.directory, ignore_errors=True)
+
+    def _cable(self, network, host):
+        return self.directory / f"{network}-{host}.cable"
+
+    def _plug(self, machine, index, network):
+        """One NIC with its cable: the first host has a socket for each of the others."""
+        device = NICS["virtio-net" if network == CONTROL else self.spec.nic][0]
+        unix = "addr.type=unix,addr.path"
+        if index > 0:
+            path = self._cable(network, index)
+            machine.plug("-netdev", f"stream,id={network},server=off,{unix}={path}")
+        elif self.spec.hosts == 2:
+            path = self._cable(network, 1)
+            machine.plug("-netdev", f"stream,id={network},server=on,{unix}={path}")
+        else:
+            hub = self.spec.networks.index(network)
+            machine.plug("-netdev", f"hubport,id={network},hubid={hub}")
+            for other in range(1, self.spec.hosts):
+                far = f"{network}-{other}"
+                path = self._cable(network, other)
+                machine.plug("-netdev", f"stream,id={far}-far,server=on,{unix}={path}")
+                machine.plug("-netdev", f"hubport,id={far},hubid={hub},netdev={far}-far")
+        machine.plug(
+            "-device", f"{device},id={network}-nic,netdev={network},mac={mac(network, index)}"
+        )
+
+    def _configure(self, machine, index):
+        """Name, address and raise the NICs of one machine."""
+        spec = self.spec
+        hosts = [f"{address(CONTROL, host)} vm{host}" for host in range(spec.hosts)]
+        slots = [f"vm{host} slots={spec.cpus}" for host in range(spec.hosts)]
+        lines = [
+            f"echo {machine.name} > /proc/sys/kernel/hostname",
+            "printf '127.0.0.1 localhost\\n%s\\n' '" + "\n".join(hosts) + "' > /etc/hosts",
+            f"mkdir {STATE}",
+            # Open MPI splits the name of its launch agent at spaces, which our path may have.
+            f"ln -s '{initramfs.GUEST / 'launch'}' {STATE}/launch",
+            "echo '" + "\n".join(slots) + f"' > {STATE}/hostfile",
+            "modprobe -a virtio_net " + NICS[spec.nic][1],
+            "ip link set lo up",
+        ]
+        for network in spec.networks:
+            # The control NIC comes first on the bus: renaming it frees eth0.
+            lines += [
+                f"old=$(grep -l {mac(network, index)} /sys/class/net/*/address | cut -d/ -f5)",
+                f'[ "$old" = {network} ] || ip link set "$old" name {network}',
+                f"ip address add {address(network, index)}/16 dev {network}",
+            ]
+            if network != CONTROL:
+                lines.append(f"ip link set {network} mtu {spec.mtu}")
+            lines.append(f"ip link set {network} up")
+        machine.shell("\n".join(lines))
+
+    def _wait_for_carrier(self, machine):
+        """Wait until every NIC has negotiated its link."""
+        for network in self.spec.networks:
+            state = f"/sys/class/net/{network}/operstate"
+            machine.shell(f"until grep -q up {state}; do sleep 0.1; done")
+
+    def environment(self, build=None, devices=None):
+        """The environment of mpirun, built upon that of this process."""
+        ours = {
+            "OMPI_ALLOW_RUN_AS_ROOT": "1",
+            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+            "OMPI_MCA_plm": "rsh",
+            "OMPI_MCA_plm_rsh_agent": f"{STATE}/launch",
+            "OMPI_MCA_plm_rsh_no_tree_spawn": "1",
+            "OMPI_MCA_orte_default_hostfile": f"{STATE}/hostfile",
+            "OMPI_MCA_oob_tcp_if_include": CONTROL,
+            "OMPI_MCA_rmaps_base_mapping_policy": "node",
+            "OMPI_MCA_rmaps_base_oversubscribe": "1",
+            "OMPI_MCA_hwloc_base_binding_policy": "none",
+            "TMPDIR": "/tmp",
+        }
+        devices = devices or ",".join(self.spec.networks[1:])
+        for btl in ("tcp", "rawe"):
+            if f"OMPI_MCA_btl_{btl}_if_exclude" not in os.environ:
+                ours[f"OMPI_MCA_btl_{btl}_if_include"] = devices
+        ours = {name: value for name, value in ours.items() if name not in os.environ}
+        if build is not None:
+            ours["OMPI_MCA_mca_base_component_path"] = launch.component_path(build)
+        return {**os.environ, **ours, "TMPDIR": "/tmp"}
+
+    def start_mpirun(self, arguments, build=None, devices=None, forward=None, variables=None):
+        """Start mpirun on the first host; its Job. `devices` replace eth0, eth1, ..."""
+        environment = {**self.environment(build, devices), **(variables or {})}
+        argv = ["mpirun", *map(str, arguments)]
+        return self.hosts[0].spawn(argv, environment, Path.cwd(), forward)
+
+    def finish(self, job, seconds):
+        """The Result of a job; after `seconds` it is stopped, and the status is 124."""
+        result = job.wait(seconds)
+        if result is None:
+            job.signal(15)
+            job.wait(STOP_SECONDS)
+            raise TimeoutError(f"mpirun did not end within {seconds:g} seconds")
+        return result
+
+    def host(self, which):
+        """A machine by its number."""
+        if not 0 <= which < len(self.hosts):
+            raise LabError(f"there is no host {which}; the last one is {len(self.hosts) - 1}")
+        return self.hosts[which]
