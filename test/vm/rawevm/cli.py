@@ -20,8 +20,9 @@ EPILOG = """examples:
 
 Machines are called vm0, vm1, ... and have the data NICs eth0, eth1, ... and a NIC ctl0 on a
 network of its own that mpirun uses for itself. They see this machine's files, and what they write
-to them vanishes with them. QEMU and the kernels are fetched from Debian when they are first needed, into
-~/.cache/rawe/vm or RAWE_VM_CACHE. Emulated processors are slow: this tests function, not speed."""
+to them vanishes with them. QEMU and the kernels are fetched from Debian when they are first needed,
+into ~/.cache/rawe/vm or RAWE_VM_CACHE. Emulated processors are slow: this is for function, not for
+speed."""
 TIMEOUT_STATUS = launch.TIMEOUT_STATUS
 
 

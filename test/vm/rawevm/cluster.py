@@ -13,6 +13,7 @@ outside.
 
 import os
 import shutil
+import signal
 import tempfile
 from pathlib import Path
 
@@ -26,6 +27,7 @@ from .spec import NICS, ClusterSpec, address, mac
 CONTROL = "ctl0"
 STATE = "/run/rawe-vm"  # in the machines
 STOP_SECONDS = 20  # what mpirun gets to end in good order after a signal
+LAST_CHARACTERS = 4000  # of the output of a job that hung
 
 
 class Cluster:
@@ -172,16 +174,25 @@ class Cluster:
         return self.hosts[0].spawn(argv, environment, Path.cwd(), forward)
 
     def finish(self, job, seconds):
-        """The Result of a job; after `seconds` it is stopped, and the status is 124."""
+        """The Result of a job; when it has not ended by then, it is stopped: LabError."""
         result = job.wait(seconds)
         if result is None:
-            job.signal(15)
+            job.signal(signal.SIGTERM)
             job.wait(STOP_SECONDS)
-            raise TimeoutError(f"mpirun did not end within {seconds:g} seconds")
+            raise LabError(
+                f"mpirun did not end within {seconds:g} seconds; it wrote:\n"
+                f"{job.output[-LAST_CHARACTERS:]}\n{job.errors[-LAST_CHARACTERS:]}"
+            )
         return result
 
-    def host(self, which):
-        """A machine by its number."""
-        if not 0 <= which < len(self.hosts):
-            raise LabError(f"there is no host {which}; the last one is {len(self.hosts) - 1}")
-        return self.hosts[which]
+    def pull(self, network):
+        """Pull the cable of a network out of every machine."""
+        self._set_links(network, False)
+
+    def plug_in(self, network):
+        """Plug it in again."""
+        self._set_links(network, True)
+
+    def _set_links(self, network, up):
+        for machine in self.hosts:
+            machine.monitor("set_link", name=f"{network}-nic", up=up)

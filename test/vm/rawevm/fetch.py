@@ -119,7 +119,7 @@ class _Apt:
 
 
 def _unpack(archives, tree):
-    """Unpack packages into a tree that appears under its name only when it is complete."""
+    """Unpack packages beside a tree; the caller gives the result its name when it is complete."""
     partial = tree.with_name(f"{tree.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)

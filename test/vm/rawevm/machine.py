@@ -15,7 +15,7 @@ from rawelab.command import LabError
 from .job import Agent
 
 START_SECONDS = 30  # QEMU, until its sockets are there
-BOOT_SECONDS = 120
+BOOT_SECONDS = 240
 COMMAND_SECONDS = 60
 STOP_SECONDS = 5
 CONSOLE_LINES = 40
