@@ -27,7 +27,7 @@ ALL = (*DEFAULT, "sanitize")
 LINT_SHOWN = 50  # findings of one check
 FUZZ_SECONDS = 15
 FUZZ_SECONDS_LONG = 1800
-OPTIONAL = ("bench",)  # only when asked for
+OPTIONAL = ("bench", "vm")  # only when asked for
 BENCH = ROOT / "bench"
 # Quick forms of the benchmarks: do they run to their end? Their figures mean nothing.
 QUICK = (
@@ -239,6 +239,23 @@ def run_lab(part, options):
         part.trouble(f"stale labs: {', '.join(mine)}; remove them with test/lab/lab down --stale")
 
 
+def run_vm(part, options):
+    """pytest over virtual machines."""
+    if call([TEST / "install-deps", "vm"]) != 0:
+        part.trouble("packages of the virtual machines are missing, see above")
+        return
+    if call([TEST / "vm" / "vm", "fetch"]) != 0:
+        part.trouble("QEMU or a kernel is missing, see above")
+        return
+    report = BUILD / "test" / "vm-report.xml"
+    report.parent.mkdir(parents=True, exist_ok=True)
+    report.unlink(missing_ok=True)
+    argv = ["/usr/bin/python3", "-m", "pytest", "-v", "--tb=short", "-p", "no:cacheprovider"]
+    argv += [f"--junitxml={report}", f"--build={BUILD}"]
+    argv += ["-k", options.k] if options.k else []
+    count_pytest(part, report, call([*argv, TEST / "vm" / "tests"], env=options.env))
+
+
 RUNNERS = {
     "lint": run_lint,
     "unit": run_unit,
@@ -247,6 +264,7 @@ RUNNERS = {
     "lab": run_lab,
     "sanitize": run_sanitize,
     "bench": run_bench,
+    "vm": run_vm,
 }
 
 
@@ -259,12 +277,13 @@ def parse():
         "networks in one thread, seeded; fuzz: hostile frames, libFuzzer; lab: real mpirun over "
         "virtual hosts. Without arguments these five, in under 20 minutes on two cores. sanitize: "
         "unit, sim and the fuzz corpora again under the address, undefined behaviour and thread "
-        "sanitizers, another six minutes; all: the six. bench, only when asked for: the "
-        "benchmarks' own tests, and a quick form of each benchmark.",
+        "sanitizers, another six minutes; all: the six. Only when asked for: bench, "
+        "the benchmarks' own tests, and a quick form of each benchmark; vm, mpirun over virtual "
+        "machines with real drivers, half an hour.",
     )
     parser.add_argument("parts", nargs="*", metavar="|".join((*ALL, "all", *OPTIONAL)))
     parser.add_argument("--long", action="store_true", help="also what takes longer: hours")
-    parser.add_argument("-k", metavar="EXPR", help="only lab tests that match, as pytest -k")
+    parser.add_argument("-k", metavar="EXPR", help="only lab and vm tests that match, as pytest -k")
     options = parser.parse_args()
     known = (*ALL, "all", *OPTIONAL)
     unknown = [part for part in options.parts if part not in known]

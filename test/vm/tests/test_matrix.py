@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Real drivers on real kernels: every byte arrives, in batches where the kernel takes them."""
+
+import pytest
+from conftest import assert_exact, counters, on_all, silent_kernels
+from rawevm.spec import NICS
+
+# Which kernels' packet sockets take batches: UDP segmentation offload came to them with 6.2.
+BATCHES = {"6.1": False, "6.12": True}
+# The counters that say so, and what a run of the matrix shows beside them.
+IN_USE = ("validations_passed", "bulk_frames_received")
+NOTED = (*IN_USE, "batches_sent", "bulk_send_errors", "frames_sent", "frames_resent")
+
+
+@pytest.mark.parametrize("kernel", BATCHES)
+@pytest.mark.parametrize("nic", NICS)
+def test_every_byte_arrives(cluster_of, build, verify, nic, kernel, note):
+    cluster = cluster_of(nic=nic, kernel=kernel)
+    with silent_kernels(cluster):
+        result = assert_exact(cluster, build, verify, groups=None)
+    found = counters(result, "eth0")
+    note(" ".join(f"{name}={found[name]}" for name in NOTED))
+    assert found["frames_received"] > 0
+    if BATCHES[kernel]:
+        assert all(found[name] > 0 for name in IN_USE), found
+    with on_all(cluster, "ip link set eth0 mtu 9000", "ip link set eth0 mtu 1500"):
+        assert_exact(cluster, build, verify)
+
+
+def test_three_machines(fresh_cluster_of, build, verify):
+    cluster = fresh_cluster_of(hosts=3, kernel="6.12")
+    assert_exact(cluster, build, verify, ranks=3, groups="pt2pt,collectives,random,unexpected")
