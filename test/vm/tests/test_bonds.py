@@ -2,7 +2,17 @@
 """Bonds of two NICs, each with a cable of its own to the other machine."""
 
 import pytest
-from conftest import Steady, assert_exact, counters, help_messages, show
+from conftest import (
+    GROUPS,
+    JOB_SECONDS,
+    RAWE,
+    Steady,
+    assert_exact,
+    assert_message,
+    counters,
+    help_messages,
+    show,
+)
 from rawevm.fetch import KERNELS
 
 
@@ -68,8 +78,16 @@ def test_a_static_aggregate(bonded, build, verify, mode):
     assert_exact(bonded("6.12", mode), build, verify, devices="bond0")
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
-def test_balance_alb(bonded, build, verify, note, kernel):
-    result = assert_exact(bonded(kernel, "balance-alb"), build, verify, devices="bond0")
-    found = counters(result, "bond0")
-    note(" ".join(f"{name}={found[name]}" for name in ("dropped_source", "bulk_frames_received")))
+# The bond sends batches, which look like IP, through any port with that port's own address, and
+# all else through the active one. The peer drops them, and nothing notices.
+HANGS = pytest.mark.xfail(reason="rawe hangs where such a bond carries batches", strict=True)
+
+
+@pytest.mark.parametrize("kernel", ["6.1", pytest.param("6.12", marks=HANGS)])
+def test_balance_alb_is_exact_or_refused_with_a_message(bonded, build, verify, kernel):
+    cluster = bonded(kernel, "balance-alb")
+    words = ["-np", 2, *RAWE, verify, "--quick", "--only", GROUPS, "--timeout", 90]
+    result = cluster.finish(cluster.start_mpirun(words, build, "bond0"), JOB_SECONDS)
+    assert "HANG" not in result.errors, show(result)
+    if result.returncode != 0:
+        assert_message(result, "bond0")
