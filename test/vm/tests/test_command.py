@@ -2,6 +2,7 @@
 """The command `vm`, and that no machine outlives it."""
 
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -30,6 +31,11 @@ def children(pid):
     return [int(word) for word in text.split()]
 
 
+def directories():
+    """Directories of clusters."""
+    return set(Path("/tmp").glob("rawe-vm-*"))
+
+
 def test_output_and_status_are_those_of_the_command():
     argv = [VM, "exec", "--", "sh", "-c", "echo out; echo err >&2; uname -r; exit 3"]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
@@ -40,6 +46,7 @@ def test_output_and_status_are_those_of_the_command():
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_a_signal_ends_the_machines(number):
     argv = [VM, "exec", "--", "sh", "-c", "echo up; exec sleep 600"]
+    before = directories()
     with subprocess.Popen(argv, stdout=subprocess.PIPE) as process:
         assert process.stdout.readline() == b"up\n"
         machines = children(process.pid)
@@ -50,6 +57,10 @@ def test_a_signal_ends_the_machines(number):
     while any(os.path.exists(f"/proc/{pid}") for pid in machines):
         assert time.monotonic() < deadline
         time.sleep(0.1)
+    left = directories() - before
+    assert not left or number == signal.SIGKILL
+    for directory in left:
+        shutil.rmtree(directory)
 
 
 def test_a_command_that_lasts_too_long_is_stopped():
