@@ -88,7 +88,10 @@ void sim_batch_at_switch(struct sim *sim, struct sim_packet *packet)
     struct net_batch batch = batch_of(packet);
     enum sim_batch_path path = sim->nodes[packet->destination].batch_path;
 
-    if (path == SIM_BATCH_BLOCKED) {
+    bool faded = path == SIM_BATCH_FADING &&
+                 sim->now_ns > sim->nodes[packet->destination].batches_until_ns;
+
+    if (path == SIM_BATCH_BLOCKED || faded) {
         sim_packet_lose(sim, packet, "batches do not pass");
     } else if (path == SIM_BATCH_CUT && packet->segment_bytes != 0 &&
                net_is_batch(packet->bytes, packet->len_bytes)) {

@@ -174,7 +174,8 @@ static void plan_faults(struct sim_plan *plan, struct sim_random *random)
     plan->close_ppm = (uint32_t)sim_random_scaled(random, 1000, 100000);
     plan->revoke_ppm = (uint32_t)sim_random_scaled(random, 10000, 300000);
     plan->deaths = (unsigned)sim_random_between(random, 1, 1 + plan->nodes / 4);
-    uint64_t short_timeout_ns = sim_random_scaled(random, SECOND, 16 * SECOND);
+    /* Longer than it takes to believe a peer that denies a connection for a second. */
+    uint64_t short_timeout_ns = sim_random_scaled(random, 2 * SECOND, 16 * SECOND);
     if (!(plan->faults & UNCERTAIN)) {
         plan->peer_timeout_ns = short_timeout_ns;
     }

@@ -97,6 +97,7 @@ enum sim_batch_path {
     SIM_BATCH_WHOLE,   /**< it arrives as one */
     SIM_BATCH_CUT,     /**< its frames arrive one by one */
     SIM_BATCH_BLOCKED, /**< it vanishes */
+    SIM_BATCH_FADING,  /**< it arrives as one, until from some time on it vanishes */
     SIM_BATCH_PATHS
 };
 

@@ -392,6 +392,51 @@ static void rawe_conn_batch_transmit__packed_messages_leave_room_for_the_envelop
     assert_true(net.node[0].engine.counters.frames_sent < 40);
 }
 
+/* rawe_conn_acknowledged: batches that do not pass any more */
+
+static void rawe_conn_acknowledged__batches_that_vanish_give_way_to_plain_frames(void **state)
+{
+    (void)state;
+    connect_bulk(16);
+    put(30000, 1);
+    assert_int_equal(end(0)->batch, RAWE_BATCH_VALID);
+    net.batches_vanish = true;
+    put(100000, 2);
+    assert_int_equal(end(0)->batch, RAWE_BATCH_INVALID);
+    assert_int_equal(counters(0)->validations_failed, 1);
+    assert_int_equal(counters(0)->peers_lost, 0);
+    uint64_t batches = counters(0)->batches_sent;
+    put(100000, 3);
+    assert_int_equal(counters(0)->batches_sent, batches);
+}
+
+static bool lose_late_batches(struct unit_net *of, const struct net_frame *frame)
+{
+    return frame->batch == 0 || frame->header.sequence - of->filter_count >= 100 ||
+           frame->header.sequence % 3 == 0;
+}
+
+static void rawe_conn_acknowledged__also_behind_what_arrived_out_of_order(void **state)
+{
+    (void)state;
+    connect_bulk(16);
+    put(30000, 1);
+    net.filter_count = end(0)->sendwin.next;
+    net.filter = lose_late_batches;
+    struct unit_send send = {0};
+    unit_fill(data, 60000, 2);
+    unit_send_put(end(0), &send, data, 60000, handle_index, handle_key, 0);
+    unit_settle(&net);
+    assert_true(end(0)->sendwin.sacked != 0); /* each acknowledgement says so again */
+    net.batches_vanish = true;
+    for (unsigned i = 0; i < 4000 && send.done == 0; i++) {
+        unit_run(&net, 250 * UNIT_US, 50 * UNIT_US);
+    }
+    assert_int_equal(send.done, 1);
+    assert_memory_equal(memory, data, 60000);
+    assert_int_equal(end(0)->batch, RAWE_BATCH_INVALID);
+}
+
 /* PROBE of a connection in envelopes */
 
 static unsigned probes_plain, probes_in_envelope;
@@ -438,7 +483,7 @@ static void send_probe__the_plain_one_is_no_evidence(void **state)
     envelopes_lost = true; /* as if they were late */
     net.filter = count_probes;
     unit_send_put(end(0), &send, data, 30000, handle_index, handle_key, 0);
-    unit_run(&net, 20 * UNIT_MS, 50 * UNIT_US);
+    unit_run(&net, 3 * UNIT_MS, 50 * UNIT_US);
     assert_true(counters(1)->probes_received > 0);
     assert_int_equal(counters(0)->probes_answered, answered);
     assert_int_equal(counters(0)->losses_probed + counters(0)->losses_overtaken, 0);
@@ -469,6 +514,8 @@ int main(void)
         TEST(rawe_conn_batch_transmit__losses_inside_batches),
         TEST(rawe_conn_batch_transmit__link_full_at_every_place),
         TEST(rawe_conn_batch_transmit__packed_messages_leave_room_for_the_envelope),
+        TEST(rawe_conn_acknowledged__batches_that_vanish_give_way_to_plain_frames),
+        TEST(rawe_conn_acknowledged__also_behind_what_arrived_out_of_order),
         TEST(send_probe__also_to_the_responder),
         TEST(send_probe__the_plain_one_is_no_evidence),
     };

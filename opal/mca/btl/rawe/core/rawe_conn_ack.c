@@ -23,6 +23,31 @@ static bool window_limits(const struct rawe_conn *conn)
            rawe_cc_is_used(&conn->cc, conn->sendwin.in_flight);
 }
 
+/**
+ * Probes go both ways, as a plain frame and like batches. The answer to the plain one says nothing
+ * of batches that are late. But when it comes again and again, and nothing else does, batches do
+ * not pass any more: a bond sends them another way than plain frames, a filter was set up. As many
+ * in a row are no coincidence of losses, and no batch is late by that time.
+ */
+#define PLAIN_ANSWERS_MAX 8u
+#define PLAIN_ANSWERS_NS 4000000ull
+
+/** Nothing new was acknowledged. `answers_plain`: but a probe was answered that was a plain frame. */
+static void nothing_new(struct rawe_conn *conn, bool answers_plain, uint64_t now_ns)
+{
+    if (!answers_plain || conn->batch != RAWE_BATCH_VALID || conn->sendwin.in_flight == 0) {
+        return;
+    }
+    if (conn->plain_answers++ == 0) {
+        conn->plain_since_ns = now_ns;
+    }
+    if (conn->plain_answers >= PLAIN_ANSWERS_MAX &&
+        now_ns - conn->plain_since_ns >= PLAIN_ANSWERS_NS) {
+        conn->batch = RAWE_BATCH_INVALID; /* what is under way is sent again, as plain frames */
+        conn->engine->counters.validations_failed++;
+    }
+}
+
 void rawe_conn_acknowledged(struct rawe_conn *conn, const struct rawe_header *header,
                             const uint8_t *sack, size_t sack_bytes, uint64_t now_ns)
 {
@@ -35,10 +60,12 @@ void rawe_conn_acknowledged(struct rawe_conn *conn, const struct rawe_header *he
     conn->peer_credit = header->credit;
     conn->wants_credit = conn->wants_credit && header->credit == 0;
     bool is_ack = header->type == RAWE_FRAME_ACK;
-    uint64_t probe_ns = is_ack && (header->flags & RAWE_FLAG_PROBE_ANSWER) != 0
-                            ? rawe_liveness_probe_time_ns(&conn->liveness, header->sequence)
-                            : 0;
+    bool answers = is_ack && (header->flags & RAWE_FLAG_PROBE_ANSWER) != 0;
+    bool answers_plain = answers && header->sequence == RAWE_PROBE_PLAIN;
+    uint64_t probe_ns =
+        answers ? rawe_liveness_probe_time_ns(&conn->liveness, header->sequence) : 0;
     if (acknowledgement == window->una && sack_bytes == 0 && probe_ns == 0) {
+        nothing_new(conn, answers_plain, now_ns);
         if (conn->queue.first != NULL || window->to_transmit != 0) {
             rawe_conn_output(conn, now_ns); /* the credit may have grown */
         }
@@ -66,6 +93,11 @@ void rawe_conn_acknowledged(struct rawe_conn *conn, const struct rawe_header *he
         rawe_sendwin_sack(window, acknowledgement, sack, sack_bytes, &ack);
     }
     engine->counters.frames_acknowledged += ack.arrived;
+    if (ack.arrived == 0 && probe_ns == 0) {
+        nothing_new(conn, answers_plain, now_ns);
+    } else {
+        conn->plain_answers = 0;
+    }
     if (ack.rtt_ns != 0) {
         rawe_rtt_sample(&conn->rtt, ack.rtt_ns);
         rawe_histogram_add(&engine->round_trips, ack.rtt_ns);

@@ -116,6 +116,7 @@ void rawe_conn_reset(struct rawe_conn *conn)
     conn->handshake.peer_id = 0;
     conn->ack_requested = first;
     conn->batch = RAWE_BATCH_UNVALIDATED;
+    conn->plain_answers = 0;
     conn->peer_credit = 0; /* the reply to CONNECT says */
     conn->wants_credit = false;
     rawe_credit_forget(&conn->engine->credit, conn->lane, &conn->credit);
