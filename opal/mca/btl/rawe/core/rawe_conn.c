@@ -82,10 +82,10 @@ void rawe_conn_close(struct rawe_conn *conn, uint64_t now_ns)
 
 void rawe_conn_set_payload_max(struct rawe_conn *conn, uint32_t payload_max_bytes)
 {
-    assert(payload_max_bytes >= RAWE_PAYLOAD_LEAST_BYTES);
     if (conn->engine->config.checksum) {
         payload_max_bytes -= RAWE_CHECKSUM_ROOM_BYTES;
     }
+    assert(payload_max_bytes >= RAWE_PAYLOAD_LEAST_BYTES); /* a CONNECT that says less is refused */
     if (payload_max_bytes < conn->payload_max_bytes) {
         conn->payload_max_bytes = payload_max_bytes;
     }

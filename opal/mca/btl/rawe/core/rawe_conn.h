@@ -34,7 +34,8 @@ bool rawe_conn_drained(const struct rawe_conn *conn);
 
 /**
  * The path was found to carry frame payload of `payload_max_bytes` only (RAWE_PAYLOAD_LEAST_BYTES
- * at least). New frames are no longer than that, and longer ones that are lost are sent in slices.
+ * at least, and RAWE_CHECKSUM_ROOM_BYTES more where frames have checksums). New frames are no
+ * longer than that, and longer ones that are lost are sent in slices.
  */
 void rawe_conn_set_payload_max(struct rawe_conn *conn, uint32_t payload_max_bytes);
 
