@@ -29,6 +29,7 @@ enum operation {
     MUTATE,
     FORGE,
     DEFER,
+    PATH,
     OPERATIONS
 };
 
@@ -107,6 +108,19 @@ static void put_again(struct net *net, struct net_frame *frame)
     }
 }
 
+/** The path from a node carries less, or no batches; or the node learns what it carries. */
+static void change_path(struct net_node *node, const struct step *step)
+{
+    uint32_t payload_bytes = RAWE_PAYLOAD_LEAST_BYTES + RAWE_CHECKSUM_ROOM_BYTES + step->a % 4096;
+    if ((step->where & 8) != 0) {
+        node->loses_batches = true;
+    } else if ((step->where & 4) == 0) {
+        rawe_peer_set_payload_max(net_peer(node), payload_bytes);
+    } else if (node->path_bytes == 0 || payload_bytes < node->path_bytes) {
+        node->path_bytes = payload_bytes;
+    }
+}
+
 /** 0 to about 17 s, most values small. */
 static uint64_t duration_ns(const struct step *step)
 {
@@ -172,6 +186,9 @@ static void take_step(struct net *net, const struct step *step, uint32_t *sent_b
         break;
     case MUTATE:
         net_mutate(net, step->a, step->where >> 2, step->b, step->c);
+        break;
+    case PATH:
+        change_path(node, step);
         break;
     case DEFER: /* as the component's progress thread does outside MPI */
         rawe_engine_defer_begin(&node->engine);

@@ -61,8 +61,16 @@ void net_delete(void *memory)
 static void put_on_wire(void *context, struct net_frame *frame)
 {
     struct net_node *node = context;
+    size_t most_bytes = RAWE_PAYLOAD_OFFSET + node->path_bytes;
     FUZZ_CHECK(++node->net->sent_in_call < NET_FRAMES_A_CALL,
                "a call into the engine does not stop sending");
+    if (net_is_batch(frame->bytes, (uint32_t)frame->len_bytes)) {
+        most_bytes -= NET_BATCH_OVERHEAD_BYTES;
+    }
+    if (node->path_bytes != 0 && frame->len_bytes > most_bytes) {
+        net_frame_free(frame);
+        return;
+    }
     net_put(node->net, frame);
 }
 
@@ -84,7 +92,11 @@ static unsigned transmit(void *context, const struct rawe_frame *frames, unsigne
 
 static bool transmit_batch(void *context, const struct rawe_frame *packet, uint32_t segment_bytes)
 {
-    struct net_link link = link_of(context);
+    struct net_node *node = context;
+    struct net_link link = link_of(node);
+    if (segment_bytes != 0 && node->loses_batches) {
+        return true;
+    }
     return net_link_transmit_batch(&link, packet, segment_bytes);
 }
 
@@ -117,6 +129,17 @@ static void silent(void *context, struct rawe_conn *conn, uint64_t silent_ns)
     }
 }
 
+/** The path is validated anew. */
+static void stalled(void *context, struct rawe_conn *conn, uint64_t stalled_ns)
+{
+    struct net_node *node = context;
+    (void)conn;
+    (void)stalled_ns;
+    if (node->path_bytes != 0) {
+        rawe_peer_set_payload_max(&node->peer, node->path_bytes);
+    }
+}
+
 static void failed(void *context, struct rawe_conn *conn, uint64_t silent_ns)
 {
     struct net_node *node = context;
@@ -141,6 +164,7 @@ static void start_node(struct net *net, unsigned index)
         .deliver = net_delivered,
         .accept = accept_peer,
         .silent = silent,
+        .stalled = stalled,
         .failed = failed,
     };
     net_engine_start(&node->engine, &node->handles, &config, &callbacks, transmit, node,
@@ -310,6 +334,7 @@ void net_settle(struct net *net)
     fuzz_allocations_left = UINT32_MAX;
     for (unsigned i = 0; i < NET_NODES; i++) {
         net->node[i].link_room = UINT32_MAX;
+        net->node[i].loses_batches = false;
         net_come_back(&net->node[i]);
     }
     for (unsigned turn = 0; turn < turns; turn++) {

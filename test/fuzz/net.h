@@ -59,6 +59,8 @@ struct net_node {
     unsigned index;
     uint32_t key;
     unsigned link_room;    /**< frames that its link takes before it is full */
+    uint32_t path_bytes;   /**< longest payload that what it sends may have; 0: no limit */
+    bool loses_batches;    /**< none of the batches it sends arrives */
     bool ending;           /**< opens no connection any more */
     struct rawe_peer peer; /**< the other process */
 };
