@@ -142,9 +142,10 @@ static int set_program(int fd, const struct rawe_fanout_member *members, unsigne
     return 0;
 }
 
-/** A member, and how many sockets of the host were created before it. */
+/** A member, its socket's inode, and how many sockets of the host were created before it. */
 struct ordered {
     struct rawe_fanout_member member;
+    uintmax_t inode;
     unsigned created;
 };
 
@@ -171,8 +172,7 @@ static int find_created(struct ordered *ordered, unsigned count)
             continue;
         }
         for (unsigned i = 0; i < count; i++) {
-            struct stat status;
-            if (fstat(ordered[i].member.fd, &status) == 0 && (uintmax_t)status.st_ino == inode) {
+            if (ordered[i].inode == inode) {
                 ordered[i].created = number;
                 found++;
             }
@@ -189,7 +189,12 @@ static int sort_by_creation(struct rawe_fanout_member *members, unsigned count,
     struct ordered ordered[RAWE_FANOUT_MEMBERS_MAX];
 
     for (unsigned i = 0; i < count; i++) {
-        ordered[i] = (struct ordered){.member = members[i]};
+        struct stat status;
+        if (fstat(members[i].fd, &status) != 0) {
+            *error = (struct rawe_link_error){"fstat(packet socket)", errno};
+            return -1;
+        }
+        ordered[i] = (struct ordered){.member = members[i], .inode = (uintmax_t)status.st_ino};
     }
     if (find_created(ordered, count) != 0) {
         *error = (struct rawe_link_error){"reading " ORDER_FILE, ENOENT};

@@ -25,8 +25,8 @@
 /** Connections that wait to be accepted. */
 #define BACKLOG 128
 
-/** The program itself needs descriptors, too: one part in this many is not exceeded. */
-#define DESCRIPTORS_DIVISOR 2u
+/** The program itself needs descriptors, too: one part in this many is left to it. */
+#define DESCRIPTORS_DIVISOR 8u
 
 #define EVENTS_MAX 16
 #define NS_PER_S 1000000000ull
@@ -76,7 +76,7 @@ static unsigned descriptors_max(void)
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur > INT32_MAX) {
         return INT32_MAX;
     }
-    return (unsigned)limit.rlim_cur / DESCRIPTORS_DIVISOR;
+    return (unsigned)(limit.rlim_cur - limit.rlim_cur / DESCRIPTORS_DIVISOR);
 }
 
 static bool watch(const struct rawe_host_leader *leader, int fd)
