@@ -155,15 +155,33 @@ unsigned mca_btl_rawe_compat_local_rank(void)
     return (unsigned)opal_process_info.my_local_rank;
 }
 
+/** It was renamed in 5.0. */
+static bool is_shared_memory(const char *name)
+{
+    return 0 == strcmp(name, "vader") || 0 == strcmp(name, "sm");
+}
+
 bool mca_btl_rawe_compat_shared_memory(void)
 {
     mca_btl_base_selected_module_t *selected;
 
     OPAL_LIST_FOREACH(selected, &mca_btl_base_modules_initialized, mca_btl_base_selected_module_t)
     {
-        const char *name = selected->btl_component->btl_version.mca_component_name;
-        /* It was renamed in 5.0. */
-        if (0 == strcmp(name, "vader") || 0 == strcmp(name, "sm")) {
+        if (is_shared_memory(selected->btl_component->btl_version.mca_component_name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool mca_btl_rawe_compat_shared_memory_expected(void)
+{
+    mca_base_component_list_item_t *item;
+
+    OPAL_LIST_FOREACH(item, &opal_btl_base_framework.framework_components,
+                      mca_base_component_list_item_t)
+    {
+        if (is_shared_memory(item->cli_component->mca_component_name)) {
             return true;
         }
     }

@@ -134,6 +134,9 @@ unsigned mca_btl_rawe_compat_local_rank(void);
 /** Is there a BTL for shared memory, which processes of a job on a host prefer to others? */
 bool mca_btl_rawe_compat_shared_memory(void);
 
+/** May there be one? Known before all BTLs are initialized. */
+bool mca_btl_rawe_compat_shared_memory_expected(void);
+
 /** Name of this host. Never NULL. */
 const char *mca_btl_rawe_compat_my_hostname(void);
 

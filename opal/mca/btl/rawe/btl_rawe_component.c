@@ -127,8 +127,13 @@ static void open_module(const struct rawe_interface *interface)
     if (NULL == module) {
         return;
     }
-    /* Where there is another interface, lo is opened when a process is found to need it. */
-    bool later = interface->loopback && 0 != mca_btl_rawe_state.module_count;
+    /*
+     * Where nobody is expected to need lo, it is opened when a process is found to do so. Not so
+     * where all ranks of a host will look for each other there at the same time.
+     */
+    bool later =
+        interface->loopback && 0 != mca_btl_rawe_state.module_count &&
+        (1 == mca_btl_rawe_compat_local_ranks() || mca_btl_rawe_compat_shared_memory_expected());
     if (later ? !mca_btl_rawe_module_open_responder(module) : !module->open_sockets(module)) {
         mca_btl_rawe_finalize(&module->super);
         return;
