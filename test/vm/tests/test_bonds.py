@@ -78,12 +78,9 @@ def test_a_static_aggregate(bonded, build, verify, mode):
     assert_exact(bonded("6.12", mode), build, verify, devices="bond0")
 
 
-# The bond sends batches, which look like IP, through any port with that port's own address, and
-# all else through the active one. The peer drops them, and nothing notices.
-HANGS = pytest.mark.xfail(reason="rawe hangs where such a bond carries batches", strict=True)
-
-
-@pytest.mark.parametrize("kernel", ["6.1", pytest.param("6.12", marks=HANGS)])
+# The bond sends batches, which look like IP, through any port with that port's own address, which
+# the peer drops, and all else through the active one.
+@pytest.mark.parametrize("kernel", ["6.1", "6.12"])
 def test_balance_alb_is_exact_or_refused_with_a_message(bonded, build, verify, kernel):
     cluster = bonded(kernel, "balance-alb")
     words = ["-np", 2, *RAWE, verify, "--quick", "--only", GROUPS, "--timeout", 90]

@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Real drivers on real kernels: every byte arrives, in batches where the kernel takes them."""
+"""Real drivers on real kernels: every byte arrives, and in batches."""
 
 import pytest
 from conftest import assert_exact, counters, on_all, silent_kernels
+from rawevm.fetch import KERNELS
 from rawevm.spec import NICS
 
-# Which kernels' packet sockets take batches: UDP segmentation offload came to them with 6.2.
-BATCHES = {"6.1": False, "6.12": True}
-# The counters that say so, and what a run of the matrix shows beside them.
+# The counters that say that batches are in use, and what a run of the matrix shows beside them.
 IN_USE = ("validations_passed", "bulk_frames_received")
 NOTED = (*IN_USE, "batches_sent", "bulk_send_errors", "frames_sent", "frames_resent")
 
 
-@pytest.mark.parametrize("kernel", BATCHES)
+@pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("nic", NICS)
 def test_every_byte_arrives(cluster_of, build, verify, nic, kernel, note):
     cluster = cluster_of(nic=nic, kernel=kernel)
@@ -21,8 +20,7 @@ def test_every_byte_arrives(cluster_of, build, verify, nic, kernel, note):
     found = counters(result, "eth0")
     note(" ".join(f"{name}={found[name]}" for name in NOTED))
     assert found["frames_received"] > 0
-    if BATCHES[kernel]:
-        assert all(found[name] > 0 for name in IN_USE), found
+    assert all(found[name] > 0 for name in IN_USE), found
     with on_all(cluster, "ip link set eth0 mtu 9000", "ip link set eth0 mtu 1500"):
         assert_exact(cluster, build, verify)
 
