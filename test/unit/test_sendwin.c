@@ -101,16 +101,16 @@ static void rawe_sendwin_sent__moves_the_frame_into_flight(void **state)
 static void rawe_sendwin_sent__sendings_saturate(void **state)
 {
     (void)state;
-    enter(1);
+    send_frames(1, NOW);
+    assert_int_equal(frames[0].sendings, 1);
     frames[0].sendings = UINT8_MAX - 1;
-    rawe_sendwin_sent(&window, &frames[0], 1, NOW);
-    assert_int_equal(frames[0].sendings, UINT8_MAX);
-    /* At 256 it must not look like a frame that was never sent. */
-    window.in_flight--;
-    window.to_transmit++;
-    frames[0].to_send = 1;
-    rawe_sendwin_sent(&window, &frames[0], 1, NOW + 1);
-    assert_int_equal(frames[0].sendings, UINT8_MAX);
+    for (unsigned i = 0; i < 2; i++) { /* at 256 it must not look like a frame never sent */
+        window.in_flight--;
+        window.to_transmit++;
+        frames[0].to_send = 1;
+        rawe_sendwin_sent(&window, &frames[0], 1, NOW + 1);
+        assert_int_equal(frames[0].sendings, UINT8_MAX);
+    }
     assert_true(rawe_txframe_sent_ns(&frames[0]) == NOW + 1);
 }
 

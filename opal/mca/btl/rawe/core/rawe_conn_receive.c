@@ -156,12 +156,13 @@ static bool keep(struct rawe_conn *conn, const struct arrival *arrival)
 }
 
 /** Take frames that have come. */
-static void take(struct rawe_conn *conn, const struct arrival *arrival, uint64_t now_ns)
+static inline void take(struct rawe_conn *conn, const struct arrival *arrival, uint64_t now_ns)
 {
     struct rawe_engine *engine = conn->engine;
     const struct rawe_fragment *fragment = arrival->fragment;
     struct rawe_recvwin *window = &conn->recvwin;
-    if (!validation_right(engine, fragment) || !keep(conn, arrival)) {
+    bool plain = fragment->kind == RAWE_FRAGMENT_MESSAGE && !engine->deferral.active;
+    if (!plain && (!validation_right(engine, fragment) || !keep(conn, arrival))) {
         return;
     }
     bool gap_before = rawe_recvwin_has_gap(window);
@@ -194,7 +195,7 @@ static void take(struct rawe_conn *conn, const struct arrival *arrival, uint64_t
 }
 
 /** May a frame be taken? False, and counted: it has been, or is out of the window. */
-static bool is_new(struct rawe_conn *conn, uint32_t sequence, uint64_t now_ns)
+static inline bool is_new(struct rawe_conn *conn, uint32_t sequence, uint64_t now_ns)
 {
     switch (rawe_acktr_check(conn->recvwin.acktr, sequence)) {
     case RAWE_ACKTR_DUPLICATE:
@@ -211,8 +212,8 @@ static bool is_new(struct rawe_conn *conn, uint32_t sequence, uint64_t now_ns)
 }
 
 /** A DATA or BULK frame. */
-static void receive_data(struct rawe_conn *conn, const struct rawe_header *header,
-                         const uint8_t *payload, uint64_t now_ns)
+static inline void receive_data(struct rawe_conn *conn, const struct rawe_header *header,
+                                const uint8_t *payload, uint64_t now_ns)
 {
     struct rawe_fragment fragment;
     struct arrival arrival = {
@@ -296,7 +297,7 @@ static void closed_by_peer(struct rawe_conn *conn, const struct rawe_header *hea
  * what has been sent? A CLOSE may come from a process that knows nothing of the connection any
  * more.
  */
-static bool plausible(struct rawe_conn *conn, const struct rawe_header *header)
+static inline bool plausible(struct rawe_conn *conn, const struct rawe_header *header)
 {
     struct rawe_engine *engine = conn->engine;
     if (conn->recvwin.acktr == NULL || !rawe_handshake_receives(&conn->handshake)) {
@@ -316,8 +317,8 @@ static bool plausible(struct rawe_conn *conn, const struct rawe_header *header)
 }
 
 /** The acknowledgement that a data frame carries. */
-static void carried_acknowledgement(struct rawe_conn *conn, const struct rawe_header *header,
-                                    uint64_t now_ns)
+static inline void carried_acknowledgement(struct rawe_conn *conn, const struct rawe_header *header,
+                                           uint64_t now_ns)
 {
     if (header->acknowledgement != conn->sendwin.una || conn->peer_credit != header->credit) {
         rawe_conn_acknowledged(conn, header, NULL, 0, now_ns);
@@ -328,7 +329,7 @@ void rawe_conn_receive(struct rawe_conn *conn, const struct rawe_header *header,
                        const uint8_t *payload, uint64_t now_ns)
 {
     struct rawe_engine *engine = conn->engine;
-    struct rawe_header whole = *header;
+    struct rawe_header whole;
     if (!plausible(conn, header)) {
         return;
     }
@@ -340,6 +341,7 @@ void rawe_conn_receive(struct rawe_conn *conn, const struct rawe_header *header,
         break;
     case RAWE_FRAME_SLICE:
         carried_acknowledgement(conn, header, now_ns);
+        whole = *header;
         payload = rawe_conn_take_slice(conn, &whole, payload);
         if (payload != NULL) { /* the last one of its frame */
             receive_data(conn, &whole, payload, now_ns);

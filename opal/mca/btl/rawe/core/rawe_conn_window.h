@@ -32,11 +32,16 @@ void rawe_conn_enter_window(struct rawe_conn *conn, struct rawe_txframe *frame);
 static inline void rawe_conn_sent(struct rawe_conn *conn, struct rawe_txframe *frame,
                                   uint64_t segments, uint64_t now_ns)
 {
-    uint32_t again = rawe_sendwin_count(segments & frame->sent);
-    conn->engine->counters.frames_sent += rawe_sendwin_count(segments) - again;
-    if (again != 0) {
-        conn->engine->counters.frames_resent += again;
-        rawe_reorder_resent(&conn->reorder);
+    struct rawe_counters *counters = &conn->engine->counters;
+    if (__builtin_expect(frame->sent == 0, 1)) {
+        counters->frames_sent += rawe_sendwin_count(segments);
+    } else {
+        uint32_t again = rawe_sendwin_count(segments & frame->sent);
+        counters->frames_sent += rawe_sendwin_count(segments) - again;
+        counters->frames_resent += again;
+        if (again != 0) {
+            rawe_reorder_resent(&conn->reorder);
+        }
     }
     /* A callback may have given a later time since; what leaves later must not look older. */
     uint64_t newest_ns = conn->engine->now_ns;

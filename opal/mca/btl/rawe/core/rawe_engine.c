@@ -182,8 +182,8 @@ static void answer_closed(struct rawe_engine *engine, const struct rawe_header *
 }
 
 /** Is a decoded header one for this process? False, and counted by reason: not. */
-static bool is_ours(struct rawe_engine *engine, const struct rawe_header *header,
-                    enum rawe_decode_result decoded)
+static inline bool is_ours(struct rawe_engine *engine, const struct rawe_header *header,
+                           enum rawe_decode_result decoded)
 {
     struct rawe_counters *counters = &engine->counters;
     switch (decoded) {
@@ -213,8 +213,9 @@ static bool is_ours(struct rawe_engine *engine, const struct rawe_header *header
  * Frames are checked if they carry a checksum, and must carry one if ours do: the flag that says so
  * may be what was garbled.
  */
-static bool checksum_right(const struct rawe_engine *engine, const struct rawe_header *header,
-                           const uint8_t *frame, size_t len_bytes)
+static inline bool checksum_right(const struct rawe_engine *engine,
+                                  const struct rawe_header *header, const uint8_t *frame,
+                                  size_t len_bytes)
 {
     if ((header->flags & RAWE_FLAG_CHECKSUM) == 0) {
         return !engine->config.checksum;
@@ -225,9 +226,9 @@ static bool checksum_right(const struct rawe_engine *engine, const struct rawe_h
 }
 
 /** A frame for this process, in a batch header or not. */
-static void dispatch(struct rawe_engine *engine, const uint8_t *source_mac,
-                     const struct rawe_header *header, const uint8_t *payload,
-                     const struct rawe_batch *batch, uint64_t now_ns)
+static inline void dispatch(struct rawe_engine *engine, const uint8_t *source_mac,
+                            const struct rawe_header *header, const uint8_t *payload,
+                            const struct rawe_batch *batch, uint64_t now_ns)
 {
     struct rawe_conn *conn = rawe_conn_table_find(&engine->table, header->connection_id);
     if (conn == NULL) {

@@ -42,6 +42,31 @@ void rawe_sendwin_free(struct rawe_sendwin *window)
     window->slots = NULL;
 }
 
+/** More segments are sent, while `missing` of the same kind, sent earlier, may still arrive. */
+static void note_time(struct rawe_txframe_times *times, uint64_t missing, uint64_t sent_ns)
+{
+    times->newest_ns = sent_ns;
+    if (missing == 0) {
+        times->oldest_ns = sent_ns;
+    }
+}
+
+void rawe_sendwin_note_again(struct rawe_txframe *frame, uint64_t segments, uint64_t sent_ns)
+{
+    uint64_t missing = frame->sent & ~(frame->arrived | segments);
+    uint64_t again = segments & frame->sent;
+    if (frame->sendings < UINT8_MAX) {
+        frame->sendings++;
+    }
+    if (again != segments) {
+        note_time(&frame->first, missing & ~frame->resent, sent_ns);
+    }
+    if (again != 0) {
+        note_time(&frame->again, missing & frame->resent, sent_ns);
+    }
+    frame->resent |= again;
+}
+
 struct rawe_txframe *rawe_sendwin_next(struct rawe_sendwin *window)
 {
     if (window->to_transmit == 0) {
@@ -60,9 +85,8 @@ struct rawe_txframe *rawe_sendwin_next(struct rawe_sendwin *window)
     return NULL;
 }
 
-/** A frame sent at `sent_ns` has arrived at the peer. Returns true when it is the newest so far. */
-static bool delivered(struct rawe_sendwin *window, uint64_t sent_ns, uint32_t sequence,
-                      uint64_t now_ns)
+bool rawe_sendwin_delivered(struct rawe_sendwin *window, uint64_t sent_ns, uint32_t sequence,
+                            uint64_t now_ns)
 {
     if (sent_ns < window->newest_delivered_ns ||
         (sent_ns == window->newest_delivered_ns &&
@@ -105,7 +129,7 @@ static uint64_t evidence(struct rawe_sendwin *window, const struct rawe_txframe 
      * no evidence when it comes sooner than any round trip.
      */
     if (ack->evidence && (!again || rtt_ns >= ack->minimum_rtt_ns)) {
-        (void)delivered(window, sent_ns, last_of(frame, segments), ack->now_ns);
+        (void)rawe_sendwin_delivered(window, sent_ns, last_of(frame, segments), ack->now_ns);
     }
     return again ? 0 : rtt_ns;
 }
@@ -154,8 +178,9 @@ struct rawe_txframe *rawe_sendwin_remove(struct rawe_sendwin *window)
     return frame;
 }
 
-struct rawe_txframe *rawe_sendwin_acknowledge(struct rawe_sendwin *window, uint32_t acknowledgement,
-                                              struct rawe_sendwin_ack *ack)
+struct rawe_txframe *rawe_sendwin_acknowledge_some(struct rawe_sendwin *window,
+                                                   uint32_t acknowledgement,
+                                                   struct rawe_sendwin_ack *ack)
 {
     struct rawe_txframe *frame = rawe_sendwin_at(window, window->una);
     uint64_t segments = not_acknowledged(window, frame);
@@ -200,7 +225,7 @@ void rawe_sendwin_probe_answered(struct rawe_sendwin *window, uint64_t sent_ns, 
      * The probe was sent after the frames in flight then, and stands for the newest of them; 1 ns
      * earlier, so that frames sent in the same turn, behind the probe, are not meant.
      */
-    if (delivered(window, sent_ns - 1, window->next, now_ns)) {
+    if (rawe_sendwin_delivered(window, sent_ns - 1, window->next, now_ns)) {
         window->evidence_is_probe = true;
     }
 }

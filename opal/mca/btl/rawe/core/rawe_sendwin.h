@@ -101,33 +101,20 @@ static inline void rawe_sendwin_enter(struct rawe_sendwin *window, struct rawe_t
     } while (window->next != frame->sequence + frame->segments);
 }
 
-/** More segments are sent, while `missing` of the same kind, sent earlier, may still arrive. */
-static inline void rawe_sendwin_note_time(struct rawe_txframe_times *times, uint64_t missing,
-                                          uint64_t sent_ns)
-{
-    times->newest_ns = sent_ns;
-    if (missing == 0) {
-        times->oldest_ns = sent_ns;
-    }
-}
+/** Note what is known of a frame, something of which was sent before, when more of it is sent. */
+void rawe_sendwin_note_again(struct rawe_txframe *frame, uint64_t segments, uint64_t sent_ns);
 
 /** The link has taken those segments of a frame, WAITING or LOST until now, at `sent_ns`. */
 static inline void rawe_sendwin_sent(struct rawe_sendwin *window, struct rawe_txframe *frame,
                                      uint64_t segments, uint64_t sent_ns)
 {
     uint32_t count = rawe_sendwin_count(segments);
-    uint64_t missing = frame->sent & ~(frame->arrived | segments);
-    uint64_t again = segments & frame->sent;
-    if (frame->sendings < UINT8_MAX) {
-        frame->sendings++;
+    if (__builtin_expect(frame->sent == 0, 1)) {
+        frame->sendings = 1;
+        frame->first.oldest_ns = frame->first.newest_ns = sent_ns;
+    } else {
+        rawe_sendwin_note_again(frame, segments, sent_ns);
     }
-    if (again != segments) {
-        rawe_sendwin_note_time(&frame->first, missing & ~frame->resent, sent_ns);
-    }
-    if (again != 0) {
-        rawe_sendwin_note_time(&frame->again, missing & frame->resent, sent_ns);
-    }
-    frame->resent |= again;
     frame->sent |= segments;
     frame->to_send &= ~segments;
     window->to_transmit -= count;
@@ -160,14 +147,44 @@ struct rawe_sendwin_ack {
     uint64_t rtt_ns;  /**< round trip of the newest frame acknowledged in order; 0: none */
 };
 
+/** rawe_sendwin_acknowledge where the oldest frame is a batch, or was sent more than once. */
+struct rawe_txframe *rawe_sendwin_acknowledge_some(struct rawe_sendwin *window,
+                                                   uint32_t acknowledgement,
+                                                   struct rawe_sendwin_ack *ack);
+
+/** A frame sent at `sent_ns` has arrived at the peer. Returns true when it is the newest so far. */
+bool rawe_sendwin_delivered(struct rawe_sendwin *window, uint64_t sent_ns, uint32_t sequence,
+                            uint64_t now_ns);
+
 /**
  * All before `acknowledgement`, which is behind una and not behind next, has arrived: note it for
  * the oldest frame. If that has arrived whole, remove and return it, for the caller to go on with
  * the next one; else NULL, and una is `acknowledgement`. What was sent more than once gives no
  * round trip (Karn's rule).
  */
-struct rawe_txframe *rawe_sendwin_acknowledge(struct rawe_sendwin *window, uint32_t acknowledgement,
-                                              struct rawe_sendwin_ack *ack);
+static inline struct rawe_txframe *rawe_sendwin_acknowledge(struct rawe_sendwin *window,
+                                                            uint32_t acknowledgement,
+                                                            struct rawe_sendwin_ack *ack)
+{
+    struct rawe_txframe **slot = &window->slots[window->una & window->mask];
+    struct rawe_txframe *frame = *slot;
+    /* Nearly always: one frame, in flight, sent once. */
+    if (__builtin_expect(frame->segments != 1 || frame->sent == 0 ||
+                             (frame->to_send | frame->arrived | frame->resent) != 0,
+                         0)) {
+        return rawe_sendwin_acknowledge_some(window, acknowledgement, ack);
+    }
+    uint64_t sent_ns = frame->first.oldest_ns;
+    ack->rtt_ns = ack->now_ns > sent_ns ? ack->now_ns - sent_ns : 1;
+    ack->arrived++;
+    if (ack->evidence) {
+        (void)rawe_sendwin_delivered(window, sent_ns, frame->sequence, ack->now_ns);
+    }
+    *slot = NULL;
+    window->una++;
+    window->in_flight--;
+    return frame;
+}
 
 /**
  * Mark the frames of a SACK bitmap (rawe_wire.h) behind `acknowledgement`, which must not be before

@@ -118,7 +118,7 @@ size_t rawe_fragment_encode(uint8_t *out, const struct rawe_fragment *fragment)
     return header_bytes;
 }
 
-void rawe_fragment_reread(struct rawe_fragment *fragment, const uint8_t *in)
+static inline void reread(struct rawe_fragment *fragment, const uint8_t *in)
 {
     fragment->kind = in[0];
     fragment->tag = in[1];
@@ -127,6 +127,9 @@ void rawe_fragment_reread(struct rawe_fragment *fragment, const uint8_t *in)
     fragment->total_bytes = fragment->data_bytes;
     fragment->key = 0;
     fragment->offset = 0;
+    if (in[0] == RAWE_FRAGMENT_MESSAGE) {
+        return;
+    }
     switch (rawe_fragment_header_bytes(in[0])) {
     case RAWE_FRAGMENT_PART_BYTES:
         fragment->offset = get32(in + 8);
@@ -139,6 +142,11 @@ void rawe_fragment_reread(struct rawe_fragment *fragment, const uint8_t *in)
     default:
         break;
     }
+}
+
+void rawe_fragment_reread(struct rawe_fragment *fragment, const uint8_t *in)
+{
+    reread(fragment, in);
 }
 
 /** What is put together from parts has room for this one. */
@@ -164,7 +172,7 @@ enum rawe_decode_result rawe_fragment_decode(struct rawe_fragment *fragment, con
     if (left < header_bytes) {
         return RAWE_DECODE_SHORT;
     }
-    rawe_fragment_reread(fragment, in);
+    reread(fragment, in);
     if (fragment->data_bytes > left - header_bytes || !part_fits(fragment)) {
         return RAWE_DECODE_LENGTH;
     }
