@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "rawe_fanout.h"
+#include "rawe_wire.h"
 
 #define KEYS_MAX (RAWE_FANOUT_KEYS_MAX * RAWE_FANOUT_MEMBERS_MAX)
 #define KEY_OFFSET 4u
@@ -117,6 +118,34 @@ static void member__has_the_keys_of_its_frames(void **state)
     assert_false(rawe_fanout_compatible(&link, &responder));
 }
 
+/** What a program that looks there finds; `packet` begins behind the Ethernet header. */
+static uint32_t key_in(const uint8_t *packet, enum rawe_filter_for what)
+{
+    const uint8_t *at = packet + rawe_filter_key_offset(what);
+
+    return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
+}
+
+static void key_offset__where_frames_and_batches_have_it(void **state)
+{
+    const struct rawe_header header = {.type = RAWE_FRAME_BULK, .key = 0x89ABCDEF};
+    const struct rawe_batch batch = {
+        .header = header,
+        .fragment = {.kind = RAWE_FRAGMENT_PUT, .data_bytes = 1000},
+        .segment_bytes = 1000,
+        .frames = 1,
+    };
+    uint8_t frame[RAWE_HEADER_BYTES];
+    uint8_t packet[RAWE_FILTER_BULK_OFFSET - RAWE_ETH_HEADER_BYTES + RAWE_BATCH_HEADER_BYTES] = {0};
+
+    (void)state;
+    rawe_header_encode(frame, &header);
+    rawe_batch_encode(packet + RAWE_FILTER_BULK_OFFSET - RAWE_ETH_HEADER_BYTES, &batch);
+    assert_int_equal(key_in(frame, RAWE_FILTER_FOR_LINK), 0x89ABCDEF);
+    assert_int_equal(key_in(frame, RAWE_FILTER_FOR_RESPONDER), 0x89ABCDEF);
+    assert_int_equal(key_in(packet, RAWE_FILTER_FOR_BULK), 0x89ABCDEF);
+}
+
 static void compatible__only_on_the_same_interface(void **state)
 {
     struct rawe_link_config config = {.interface_index = 3, .ethertype = 0x88B5, .key = 11};
@@ -134,6 +163,7 @@ int main(void)
         cmocka_unit_test(program__finds_each_key_in_few_steps),
         cmocka_unit_test(program__answers_with_a_member_for_any_key),
         cmocka_unit_test(member__has_the_keys_of_its_frames),
+        cmocka_unit_test(key_offset__where_frames_and_batches_have_it),
         cmocka_unit_test(compatible__only_on_the_same_interface),
     };
 

@@ -112,10 +112,9 @@ uint16_t rawe_filter_ethertype(enum rawe_filter_for what, const struct rawe_link
 
 uint32_t rawe_filter_key_offset(enum rawe_filter_for what)
 {
-    const uint32_t base =
-        what == RAWE_FILTER_FOR_BULK ? RAWE_FILTER_BULK_OFFSET : RAWE_ETH_HEADER_BYTES;
-
-    return base - RAWE_ETH_HEADER_BYTES + RAWE_OFFSET_KEY;
+    return what == RAWE_FILTER_FOR_BULK
+               ? RAWE_FILTER_BULK_OFFSET - RAWE_ETH_HEADER_BYTES + RAWE_BATCH_OFFSET_KEY
+               : RAWE_OFFSET_KEY;
 }
 
 int rawe_filter_attach(int fd, enum rawe_filter_for what, const struct rawe_link_config *config,
