@@ -122,6 +122,47 @@ static void rawe_conn_batch_validate__link_full(void **state)
     assert_int_equal(counters(0)->frames_resent, 0);
 }
 
+/** Hand over the next frame on the wire, but let no round end. */
+static void receive_next(void)
+{
+    struct net_frame *frame = unit_wire_take(&net);
+    assert_non_null(frame);
+    unit_receive(&net, frame);
+    net_frame_free(frame);
+}
+
+static void rawe_conn_batch_validate__a_frame_is_held_back(void **state)
+{
+    (void)state;
+    struct unit_send send = {0};
+    unit_start_with((struct unit_options){.window_frames = 16, .coalesce_from_frames = 1});
+    connect_bulk(32);
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(unit_copy_message(end(0), 1, 10), RAWE_STATUS_DONE);
+    }
+    assert_non_null(end(0)->coalescing);
+    unit_wire_clear(&net);
+    unit_close(&net, 1, RAWE_LANE_BULK);
+    unit_open(&net, 1, RAWE_LANE_BULK);
+    receive_next();
+    assert_int_equal(end(0)->handshake.state, RAWE_CONN_CONNECTING);
+    assert_non_null(end(0)->coalescing);
+    unit_send_put(end(0), &send, data, 3000, handle_index, handle_key, 0);
+    while (unit_wire_count(&net) != 0) {
+        receive_next();
+    }
+    assert_int_equal(end(0)->handshake.state, RAWE_CONN_OPEN);
+    struct net_frame *probe = unit_forge(&net, 1, RAWE_LANE_BULK,
+                                         (struct rawe_header){.type = RAWE_FRAME_PROBE}, NULL, 0);
+    unit_receive(&net, probe);
+    net_frame_free(probe);
+    /* What is held back has a number of the window, too. */
+    assert_true(rawe_sendwin_used(&end(0)->sendwin) + (end(0)->coalescing != NULL) <= 16);
+    finish();
+    assert_int_equal(send.done, 1);
+    assert_int_equal(net.node[1].message_count, 1);
+}
+
 static void rawe_conn_batch_validate__no_frame_left_for_it(void **state)
 {
     (void)state;
@@ -501,6 +542,7 @@ int main(void)
         TEST(rawe_conn_batch_validate__not_on_the_express_lane),
         TEST(rawe_conn_batch_validate__not_without_a_link_that_can),
         TEST(rawe_conn_batch_validate__link_full),
+        TEST(rawe_conn_batch_validate__a_frame_is_held_back),
         TEST(rawe_conn_batch_validate__no_frame_left_for_it),
         TEST(rawe_conn_batch_conclude__three_validations_lost_altogether),
         TEST(rawe_conn_batch_conclude__a_frame_of_the_validation_lost),
