@@ -181,6 +181,56 @@ static void rawe_conn_take_slice__parts_that_do_not_belong_together(void **state
     assert_int_equal(end(1)->recvwin.acktr->next, next);
 }
 
+/** Half of a frame with two messages, each with its padding. */
+#define HALF_BYTES 32u
+#define MESSAGE_BYTES 20u
+
+/** Hand node 1 part of a frame with two messages. */
+static void receive_part(uint32_t sequence, const uint8_t *frame, uint16_t offset, uint16_t bytes)
+{
+    uint8_t payload[RAWE_SLICE_BYTES + 2 * HALF_BYTES];
+    const struct rawe_slice slice = {offset, 2 * HALF_BYTES, RAWE_FRAME_DATA};
+    struct rawe_header header = {.type = RAWE_FRAME_SLICE, .sequence = sequence};
+    rawe_slice_encode(payload, &slice);
+    memcpy(payload + RAWE_SLICE_BYTES, frame + offset, bytes);
+    struct net_frame *packet =
+        unit_forge(&net, 0, RAWE_LANE_EXPRESS, header, payload, RAWE_SLICE_BYTES + (size_t)bytes);
+    unit_receive(&net, packet);
+    net_frame_free(packet);
+}
+
+/** The owner waits in its callback, and the next frame's first slice comes meanwhile. */
+static void receive_inside(struct unit_node *node, struct rawe_conn *conn, uint8_t tag)
+{
+    static const uint8_t next[2 * HALF_BYTES] = {0};
+    node->on_deliver = NULL;
+    (void)tag;
+    rawe_engine_defer_begin(&node->engine);
+    receive_part(conn->recvwin.acktr->next, next, 0, 2 * HALF_BYTES - 8);
+    rawe_engine_defer_end(&node->engine);
+}
+
+static void rawe_conn_take_slice__from_inside_a_callback(void **state)
+{
+    uint8_t frame[2 * HALF_BYTES] = {0};
+    (void)state;
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    uint32_t sequence = end(1)->recvwin.acktr->next;
+    for (uint8_t i = 0; i < 2; i++) {
+        uint8_t *at = frame + i * HALF_BYTES;
+        at += rawe_fragment_encode(
+            at, &(struct rawe_fragment){
+                    .kind = RAWE_FRAGMENT_MESSAGE, .tag = i, .data_bytes = MESSAGE_BYTES});
+        unit_fill(at, MESSAGE_BYTES, i);
+    }
+    net.node[1].on_deliver = receive_inside;
+    receive_part(sequence, frame, 0, HALF_BYTES);
+    receive_part(sequence, frame, HALF_BYTES, HALF_BYTES);
+    assert_int_equal(counters(1)->dropped_length, 0);
+    assert_int_equal(net.node[1].message_count, 2);
+    unit_assert_message(&net.node[1], 1, 1, MESSAGE_BYTES, 1);
+}
+
 static void rawe_conn_reset__slices_of_an_earlier_life_are_forgotten(void **state)
 {
     (void)state;
@@ -205,6 +255,7 @@ int main(void)
         TEST(rawe_conn_transmit_slices__what_comes_after_is_short),
         TEST(rawe_conn_take_slice__lengths_that_do_not_add_up),
         TEST(rawe_conn_take_slice__parts_that_do_not_belong_together),
+        TEST(rawe_conn_take_slice__from_inside_a_callback),
         TEST(rawe_conn_reset__slices_of_an_earlier_life_are_forgotten),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -330,6 +330,7 @@ void rawe_conn_receive(struct rawe_conn *conn, const struct rawe_header *header,
 {
     struct rawe_engine *engine = conn->engine;
     struct rawe_header whole;
+    void *memory;
     if (!plausible(conn, header)) {
         return;
     }
@@ -341,10 +342,11 @@ void rawe_conn_receive(struct rawe_conn *conn, const struct rawe_header *header,
         break;
     case RAWE_FRAME_SLICE:
         carried_acknowledgement(conn, header, now_ns);
-        whole = *header;
-        payload = rawe_conn_take_slice(conn, &whole, payload);
+    struct rawe_header whole;
+    void *memory;
         if (payload != NULL) { /* the last one of its frame */
             receive_data(conn, &whole, payload, now_ns);
+            free(memory);
         }
         break;
     case RAWE_FRAME_ACK:

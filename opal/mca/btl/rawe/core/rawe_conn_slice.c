@@ -131,7 +131,7 @@ void rawe_conn_drop_slices(struct rawe_conn *conn)
 }
 
 const uint8_t *rawe_conn_take_slice(struct rawe_conn *conn, struct rawe_header *header,
-                                    const uint8_t *payload)
+                                    const uint8_t *payload, void **memory)
 {
     struct rawe_engine *engine = conn->engine;
     struct rawe_slice slice;
@@ -165,7 +165,9 @@ const uint8_t *rawe_conn_take_slice(struct rawe_conn *conn, struct rawe_header *
     if (sliced->received_bytes != slice.total_bytes) {
         return NULL;
     }
-    sliced->received_bytes = 0;
+    /* While it is delivered, a callback may receive the slices of the next one. */
+    conn->sliced = NULL;
+    *memory = sliced;
     header->type = slice.type;
     header->payload_bytes = slice.total_bytes;
     return sliced->payload;

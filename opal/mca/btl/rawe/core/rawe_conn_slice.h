@@ -29,10 +29,10 @@ bool rawe_conn_transmit_slices(struct rawe_conn *conn, struct rawe_txframe *fram
                                uint64_t now_ns);
 /**
  * Take a SLICE, whose payload is untrusted. When it completes a frame, `header` becomes that
- * frame's and its payload is returned, valid until the next call; else NULL.
+ * frame's and its payload is returned, in `*memory`, which the caller frees; else NULL.
  */
 const uint8_t *rawe_conn_take_slice(struct rawe_conn *conn, struct rawe_header *header,
-                                    const uint8_t *payload);
+                                    const uint8_t *payload, void **memory);
 /** Free what slices are put together in. */
 void rawe_conn_drop_slices(struct rawe_conn *conn);
 
