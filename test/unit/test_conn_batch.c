@@ -533,6 +533,59 @@ static void send_probe__the_plain_one_is_no_evidence(void **state)
     assert_int_equal(send.done, 1);
 }
 
+/** The owner waits in its callback, and meanwhile the peer ends the connection. */
+static void close_inside(struct unit_send *send)
+{
+    (void)send;
+    struct net_frame *frame = unit_forge(&net, 0, RAWE_LANE_BULK,
+                                         (struct rawe_header){.type = RAWE_FRAME_CLOSE}, NULL, 0);
+    rawe_engine_defer_begin(engine(1));
+    unit_receive(&net, frame);
+    rawe_engine_defer_end(engine(1));
+    net_frame_free(frame);
+}
+
+/** What node 0 sends next carries the acknowledgement that ends the connection at node 1. */
+static void send_and_end(bool plain)
+{
+    static struct unit_send sends[3];
+    memset(sends, 0, sizeof(sends));
+    sends[1].on_done = close_inside;
+    connect_bulk(10);
+    put(1, 1);
+    unit_fill(data, sizeof(data), 4);
+    unit_send_message(end(1), &sends[0], 1, data, 3000);
+    unit_run(&net, 5 * UNIT_MS, 50 * UNIT_US);
+    assert_int_equal(sends[0].done, 1);
+    unit_send_message(end(1), &sends[1], 1, data, 3000);
+    while (unit_wire_count(&net) != 0) {
+        receive_next();
+    }
+    if (plain) {
+        end(0)->batch = RAWE_BATCH_INVALID;
+    }
+    unit_send_message(end(0), &sends[2], 2, data, 3000);
+    while (sends[1].done == 0) {
+        receive_next();
+    }
+    assert_int_equal(end(1)->handshake.state, RAWE_CONN_PEER_CLOSED);
+    assert_int_equal(end(1)->recvwin.acktr->next, net.config.first_sequence);
+    assert_false(rawe_recvwin_has_gap(&end(1)->recvwin));
+    unit_wire_clear(&net);
+}
+
+static void rawe_conn_receive_batch__its_acknowledgement_ends_the_connection(void **state)
+{
+    (void)state;
+    send_and_end(false);
+}
+
+static void rawe_conn_receive__its_acknowledgement_ends_the_connection(void **state)
+{
+    (void)state;
+    send_and_end(true);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, unit_set_up_wide, unit_tear_down)
 
 int main(void)
@@ -558,6 +611,8 @@ int main(void)
         TEST(rawe_conn_batch_transmit__packed_messages_leave_room_for_the_envelope),
         TEST(rawe_conn_acknowledged__batches_that_vanish_give_way_to_plain_frames),
         TEST(rawe_conn_acknowledged__also_behind_what_arrived_out_of_order),
+        TEST(rawe_conn_receive_batch__its_acknowledgement_ends_the_connection),
+        TEST(rawe_conn_receive__its_acknowledgement_ends_the_connection),
         TEST(send_probe__also_to_the_responder),
         TEST(send_probe__the_plain_one_is_no_evidence),
     };

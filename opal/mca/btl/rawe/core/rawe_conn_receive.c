@@ -316,13 +316,20 @@ static inline bool plausible(struct rawe_conn *conn, const struct rawe_header *h
     return true;
 }
 
-/** The acknowledgement that a data frame carries. */
-static inline void carried_acknowledgement(struct rawe_conn *conn, const struct rawe_header *header,
+/** A callback may have ended the connection's life: then nothing more of a frame is wanted. */
+static bool lives(const struct rawe_conn *conn, const struct rawe_header *header)
+{
+    return conn->handshake.local_id == header->connection_id;
+}
+
+/** The acknowledgement that a data frame carries. False: the frame is not wanted any more. */
+static inline bool carried_acknowledgement(struct rawe_conn *conn, const struct rawe_header *header,
                                            uint64_t now_ns)
 {
     if (header->acknowledgement != conn->sendwin.una || conn->peer_credit != header->credit) {
         rawe_conn_acknowledged(conn, header, NULL, 0, now_ns);
     }
+    return lives(conn, header);
 }
 
 void rawe_conn_receive(struct rawe_conn *conn, const struct rawe_header *header,
@@ -337,13 +344,16 @@ void rawe_conn_receive(struct rawe_conn *conn, const struct rawe_header *header,
     switch (header->type) {
     case RAWE_FRAME_DATA:
     case RAWE_FRAME_BULK:
-        carried_acknowledgement(conn, header, now_ns);
-        receive_data(conn, header, payload, now_ns);
+        if (carried_acknowledgement(conn, header, now_ns)) {
+            receive_data(conn, header, payload, now_ns);
+        }
         break;
     case RAWE_FRAME_SLICE:
-        carried_acknowledgement(conn, header, now_ns);
-    struct rawe_header whole;
-    void *memory;
+        if (!carried_acknowledgement(conn, header, now_ns)) {
+            break;
+        }
+        whole = *header;
+        payload = rawe_conn_take_slice(conn, &whole, payload, &memory);
         if (payload != NULL) { /* the last one of its frame */
             receive_data(conn, &whole, payload, now_ns);
             free(memory);
@@ -400,7 +410,9 @@ void rawe_conn_receive_batch(struct rawe_conn *conn, const struct rawe_batch *ba
     if (!plausible(conn, header)) {
         return;
     }
-    carried_acknowledgement(conn, header, now_ns);
+    if (!carried_acknowledgement(conn, header, now_ns)) {
+        return;
+    }
     bool ack_now = batch->last && (header->flags & RAWE_FLAG_ACK_NOW) != 0;
     for (uint32_t at = 0; at < batch->frames;) {
         uint32_t sequence = header->sequence + at;
@@ -426,8 +438,7 @@ void rawe_conn_receive_batch(struct rawe_conn *conn, const struct rawe_batch *ba
             .fragment = &fragment,
         };
         take(conn, &arrival, now_ns);
-        /* A callback may have ended the connection's life; then nothing more of it is wanted. */
-        if (conn->handshake.local_id != header->connection_id) {
+        if (!lives(conn, header)) {
             return;
         }
     }
