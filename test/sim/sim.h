@@ -258,6 +258,7 @@ struct sim_node {
     bool sends_batches;
     enum sim_batch_path batch_path; /**< of all batches to this node */
     uint64_t batches_until_ns;      /**< where that is FADING */
+    bool single_frames_stay;        /**< then those of one frame pass still */
     uint64_t busy_until_ns;         /**< its processor is not free before */
     uint64_t local_ns;              /**< virtual time as far as its program has got */
     uint64_t pause_until_ns;        /**< computes, does not call progress */

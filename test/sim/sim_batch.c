@@ -88,8 +88,9 @@ void sim_batch_at_switch(struct sim *sim, struct sim_packet *packet)
     struct net_batch batch = batch_of(packet);
     enum sim_batch_path path = sim->nodes[packet->destination].batch_path;
 
-    bool faded =
-        path == SIM_BATCH_FADING && sim->now_ns > sim->nodes[packet->destination].batches_until_ns;
+    const struct sim_node *to = &sim->nodes[packet->destination];
+    bool faded = path == SIM_BATCH_FADING && sim->now_ns > to->batches_until_ns &&
+                 (packet->segment_bytes != 0 || !to->single_frames_stay);
 
     if (path == SIM_BATCH_BLOCKED || faded) {
         sim_packet_lose(sim, packet, "batches do not pass");

@@ -118,6 +118,7 @@ void sim_node_init(struct sim *sim, struct sim_node *node, uint32_t index)
     node->sends_batches = sim_random_below(&node->random, 4) != 0;
     node->batch_path = (enum sim_batch_path)sim_random_below(&node->random, SIM_BATCH_PATHS);
     node->batches_until_ns = sim_random_scaled(&node->random, 1000, 100000000);
+    node->single_frames_stay = sim_random_below(&node->random, 2) == 0;
     node->end_ns = UINT64_MAX;
     node->newest_ns = calloc(sim->plan.nodes, sizeof(*node->newest_ns));
     node->current = calloc(sim->plan.nodes, sizeof(*node->current));

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "rawe_conn_batch.h"
+#include "unit_link.h"
 
 static uint8_t data[300000], memory[300000];
 static uint32_t handle_index;
@@ -451,6 +452,27 @@ static void rawe_conn_acknowledged__batches_that_vanish_give_way_to_plain_frames
     assert_int_equal(counters(0)->batches_sent, batches);
 }
 
+/** A link that drops packets of several frames. */
+static bool transmit_single(void *context, const struct rawe_frame *packet, uint32_t segment_bytes)
+{
+    return segment_bytes != 0 || unit_transmit_batch(context, packet, segment_bytes);
+}
+
+static void rawe_conn_batch_transmit__where_only_single_frames_pass(void **state)
+{
+    (void)state;
+    connect_bulk(16);
+    put(30000, 1);
+    net.node[0].engine.batches.output.transmit = transmit_single;
+    put(200000, 2);
+    assert_int_equal(end(0)->batch, RAWE_BATCH_INVALID);
+    assert_int_equal(counters(0)->validations_failed, 1);
+    uint64_t batches = counters(0)->batches_sent, resent = counters(0)->frames_resent;
+    put(200000, 3);
+    assert_int_equal(counters(0)->batches_sent, batches);
+    assert_int_equal(counters(0)->frames_resent, resent);
+}
+
 static bool lose_late_batches(struct unit_net *of, const struct net_frame *frame)
 {
     return frame->batch == 0 || frame->header.sequence - of->filter_count >= 100 ||
@@ -610,6 +632,7 @@ int main(void)
         TEST(rawe_conn_batch_transmit__link_full_at_every_place),
         TEST(rawe_conn_batch_transmit__packed_messages_leave_room_for_the_envelope),
         TEST(rawe_conn_acknowledged__batches_that_vanish_give_way_to_plain_frames),
+        TEST(rawe_conn_batch_transmit__where_only_single_frames_pass),
         TEST(rawe_conn_acknowledged__also_behind_what_arrived_out_of_order),
         TEST(rawe_conn_receive_batch__its_acknowledgement_ends_the_connection),
         TEST(rawe_conn_receive__its_acknowledgement_ends_the_connection),

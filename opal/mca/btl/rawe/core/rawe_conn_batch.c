@@ -16,6 +16,12 @@
 /** Sendings lost, and nothing arrived, before a path counts as one that batches do not pass. */
 #define VALIDATIONS_MAX 3u
 
+/** Sendings of a frame in a batch before it goes alone. */
+#define SENDINGS_AS_BATCH 2u
+
+/** Batches in a row of which that was no help, before the connection goes back to plain frames. */
+#define BATCHES_LOST_MAX 3u
+
 uint32_t rawe_conn_segment_bytes(const struct rawe_conn *conn)
 {
     const struct rawe_batches *batches = &conn->engine->batches;
@@ -128,6 +134,21 @@ static bool transmit_frames(struct rawe_conn *conn, const struct rawe_txframe *f
                                            frames > 1 ? frame->segment_bytes : 0);
 }
 
+/**
+ * A batch of several frames, which was lost whole each time, goes in single ones. When that was so
+ * with some in a row, something lets only those pass: it is not worth trying again.
+ */
+static void note_lost_whole(struct rawe_conn *conn, const struct rawe_txframe *frame)
+{
+    if (frame->segments == 1 || frame->arrived != 0 || frame->sendings != SENDINGS_AS_BATCH) {
+        return;
+    }
+    if (++conn->batches_lost >= BATCHES_LOST_MAX) {
+        conn->batch = RAWE_BATCH_INVALID;
+        conn->engine->counters.validations_failed++;
+    }
+}
+
 /** A mask of `count` segments from the first on. */
 static uint64_t first_segments(uint32_t count)
 {
@@ -142,6 +163,9 @@ bool rawe_conn_batch_transmit(struct rawe_conn *conn, struct rawe_txframe *frame
      * some buffer on the path, always.
      */
     bool alone = conn->batch == RAWE_BATCH_VALID && (frame->to_send & frame->resent) != 0;
+    if (alone) {
+        note_lost_whole(conn, frame);
+    }
     while (frame->to_send != 0 && room != 0) {
         uint32_t first = (uint32_t)__builtin_ctzll(frame->to_send);
         /* A packet says of all its frames whether they are sent again. */

@@ -40,6 +40,9 @@ static void unlink_transmitted(struct rawe_conn *conn, struct rawe_send *send)
 struct rawe_send *rawe_conn_release(struct rawe_conn *conn, struct rawe_txframe *frame)
 {
     struct rawe_send *send = frame->send;
+    if (frame->segments != 1 && frame->resent == 0) {
+        conn->batches_lost = 0;
+    }
     rawe_txframe_give(&conn->engine->frames, frame);
     if (send == NULL || !rawe_sendqueue_released(&conn->queue, send)) {
         return NULL;
@@ -117,6 +120,7 @@ void rawe_conn_reset(struct rawe_conn *conn)
     conn->ack_requested = first;
     conn->batch = RAWE_BATCH_UNVALIDATED;
     conn->plain_answers = 0;
+    conn->batches_lost = 0;
     conn->peer_credit = 0; /* the reply to CONNECT says */
     conn->wants_credit = false;
     rawe_credit_forget(&conn->engine->credit, conn->lane, &conn->credit);
