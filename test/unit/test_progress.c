@@ -44,6 +44,7 @@ struct mca_btl_rawe_state mca_btl_rawe_state;
 static mca_btl_rawe_module_t module;
 static struct rawe_link link_fake;
 static struct rawe_bulk bulk_fake;
+static struct rawe_conn conn_fake;
 static struct rawe_handle_table handles;
 static uint64_t now;
 static unsigned link_waits, bulk_waits;       /**< frames, packets */
@@ -54,6 +55,7 @@ static uint32_t link_status, bulk_status;
 static unsigned expired_calls;
 static unsigned repairs;
 static bool membarrier_refused;
+static void (*on_bulk)(void);    /**< the same before the second packet of bulk */
 static void (*on_receive)(void); /**< a callback into the PML, from inside reception; NULL: none */
 
 long __real_syscall(long number, long a, long b, long c, long d, long e, long f);
@@ -109,13 +111,16 @@ static void wait_in_bulk(unsigned packets)
 unsigned rawe_link_receive(struct rawe_link *link, unsigned budget, rawe_link_receive_fn *receive,
                            void *context)
 {
+    static const uint8_t nothing[RAWE_ETH_HEADER_BYTES];
     struct rawe_engine *engine = context;
     unsigned count = link_waits < budget ? link_waits : budget;
     (void)link;
-    (void)receive;
     engine->counters.probes_received += ring_has_probe && count != 0;
-    if (on_receive != NULL && count != 0) {
-        on_receive();
+    for (unsigned i = 0; i < count; i++) {
+        if (on_receive != NULL && i == 0) {
+            on_receive();
+        }
+        receive(context, nothing, 0);
     }
     link_received += count;
     link_waits = link_refill != 0 ? link_refill : link_waits - count;
@@ -128,8 +133,13 @@ unsigned rawe_bulk_receive(struct rawe_bulk *bulk, unsigned budget,
 {
     unsigned count = bulk_waits < budget ? bulk_waits : budget;
     (void)bulk;
-    (void)receiver;
-    (void)context;
+    for (unsigned i = 0; i < count; i++) {
+        if (on_bulk != NULL && i == 1) {
+            on_bulk();
+            on_bulk = NULL;
+        }
+        receiver->packet(context, NULL, NULL, 0, NULL, 0);
+    }
     bulk_received += count;
     bulk_waits -= count;
     set_status();
@@ -163,7 +173,9 @@ static int set_up(void **state)
     link_waits = bulk_waits = link_refill = link_received = bulk_received = 0;
     ring_has_probe = membarrier_refused = false;
     expired_calls = 0;
-    on_receive = NULL;
+    on_receive = on_bulk = NULL;
+    memset(&conn_fake, 0, sizeof(conn_fake));
+    conn_fake.engine = &module.engine;
     set_status();
     link_fake.head.next_status = &link_status;
     bulk_fake.head.next_status = &bulk_status;
@@ -276,6 +288,57 @@ static void progress__a_callback_waits_for_its_send(void **state)
     assert_int_equal(completions, 1);
     assert_int_equal(bulk_received, 3);
     assert_false(mca_btl_rawe_state.progressing);
+}
+
+static uint64_t received_before; /**< frames and packets, when the deferred message was delivered */
+
+static void note_delivery(void *context, struct rawe_conn *conn, uint8_t tag, const uint8_t *data,
+                          size_t len_bytes)
+{
+    (void)context;
+    (void)conn;
+    (void)data;
+    (void)len_bytes;
+    assert_int_equal(tag, 9);
+    received_before = module.engine.counters.dropped_short;
+}
+
+/** A callback waits for something, and a message comes meanwhile. */
+static void defer_in_callback(void)
+{
+    uint8_t payload[RAWE_FRAGMENT_MESSAGE_BYTES + 8] = {0};
+
+    (void)rawe_fragment_encode(
+        payload, &(struct rawe_fragment){.kind = RAWE_FRAGMENT_MESSAGE, .tag = 9, .data_bytes = 8});
+    assert_true(rawe_deferral_keep(&module.engine.deferral, &conn_fake, payload, sizeof(payload)));
+    on_receive = NULL;
+}
+
+static void progress__what_a_callback_deferred_comes_before_later_frames(void **state)
+{
+    (void)state;
+    module.engine.callbacks.deliver = note_delivery;
+    received_before = UINT64_MAX;
+    wait_in_link(3);
+    on_receive = defer_in_callback;
+    mca_btl_rawe_module_progress(&module, true);
+    assert_int_equal(received_before, 0);
+    assert_int_equal(module.engine.counters.dropped_short, 3);
+}
+
+/** The same of what comes in bulk. */
+static void progress__and_before_later_batches(void **state)
+{
+    (void)state;
+    module.engine.callbacks.deliver = note_delivery;
+    received_before = UINT64_MAX;
+    wait_in_link(1);
+    wait_in_bulk(2);
+    on_receive = NULL;
+    on_bulk = defer_in_callback;
+    mca_btl_rawe_module_progress(&module, true);
+    assert_int_equal(received_before, 2);
+    assert_int_equal(module.engine.counters.dropped_short, 3);
 }
 
 /* mca_btl_rawe_module_receive */
@@ -402,6 +465,8 @@ int main(void)
         TEST(service__what_waits_comes_before_timers),
         TEST(service__overdue_timers_expire_under_steady_load),
         TEST(progress__a_callback_waits_for_its_send),
+        TEST(progress__what_a_callback_deferred_comes_before_later_frames),
+        TEST(progress__and_before_later_batches),
         TEST(receive__the_ring_has_its_turn_between_batches),
         TEST(receive__all_of_bulk_before_a_probe_is_answered),
         TEST(thread_service__takes_no_more_than_a_little),

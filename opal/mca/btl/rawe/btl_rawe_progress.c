@@ -17,11 +17,23 @@
 /** Timers that are late by so much expire although there is more to be received. */
 #define TIMERS_LATE_NS 200000u
 
+/**
+ * What a callback deferred by making progress itself, in the midst of reception, came before what
+ * is received next.
+ */
+static void deliver_earlier(struct rawe_engine *engine)
+{
+    if (OPAL_UNLIKELY(rawe_engine_has_deferred(engine)) && !engine->deferral.active) {
+        rawe_engine_deliver_deferred(engine);
+    }
+}
+
 /** rawe_link_receive_fn: a frame out of the ring, straight to the engine. */
 static void receive_frame(void *context, const uint8_t *frame, size_t len_bytes)
 {
     struct rawe_engine *engine = context;
 
+    deliver_earlier(engine);
     rawe_engine_receive(engine, frame, len_bytes, engine->now_ns);
 }
 
@@ -36,6 +48,7 @@ static void receive_batch(void *context, const uint8_t *source_mac, const uint8_
 {
     struct rawe_engine *engine = context;
 
+    deliver_earlier(engine);
     rawe_engine_receive_batch(engine, source_mac, head, head_bytes, data, data_bytes,
                               engine->now_ns);
 }
