@@ -81,6 +81,52 @@ static void rawe_engine_deliver_deferred__what_comes_after_the_first_delivery(vo
     assert_delivered_in_order(30, 4000);
 }
 
+/* rawe_conn_deliver_fragmented */
+
+static struct net_frame *last;
+
+/** The owner waits in its callback; there is memory for only one of the messages that come. */
+static void receive_last(struct unit_node *node, struct rawe_conn *conn, uint8_t tag)
+{
+    (void)conn;
+    assert_int_equal(tag, 0);
+    node->on_deliver = NULL;
+    node->engine.deferral.limit_bytes = 1;
+    rawe_engine_defer_begin(&node->engine);
+    unit_receive(&net, last);
+    rawe_engine_defer_end(&node->engine);
+    assert_true(node->engine.deferral.fragments_wait);
+    node->engine.deferral.limit_bytes = 8u << 20;
+}
+
+static void rawe_conn_deliver_fragmented__some_deferred_inside_a_callback(void **state)
+{
+    (void)state;
+    static struct unit_send sends[4];
+    struct net_frame *frames[8];
+    connect_and_defer();
+    rawe_engine_defer_end(engine(1));
+    send_messages(sends, 4, 2000);
+    for (unsigned i = 0; i < 8; i++) {
+        frames[i] = unit_wire_take(&net);
+        assert_non_null(frames[i]);
+    }
+    for (unsigned i = 1; i < 7; i++) {
+        unit_receive(&net, frames[i]);
+    }
+    last = frames[7];
+    net.node[1].on_deliver = receive_last;
+    unit_receive(&net, frames[0]);
+    for (unsigned i = 0; i < 4 && rawe_engine_has_deferred(engine(1)); i++) {
+        rawe_engine_deliver_deferred(engine(1));
+    }
+    assert_delivered_in_order(4, 2000);
+    for (unsigned i = 0; i < 8; i++) {
+        net_frame_free(frames[i]);
+    }
+    finish();
+}
+
 /* rawe_engine_defer: without memory. */
 
 static void rawe_engine_defer_begin__without_memory_it_is_not_taken(void **state)
@@ -245,6 +291,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(rawe_engine_deliver_deferred__from_inside_a_callback),
         TEST(rawe_engine_deliver_deferred__what_comes_after_the_first_delivery),
+        TEST(rawe_conn_deliver_fragmented__some_deferred_inside_a_callback),
         TEST(rawe_engine_defer_begin__without_memory_it_is_not_taken),
         TEST(rawe_engine_defer_begin__without_memory_they_stay_where_they_are),
         TEST(rawe_engine_defer_begin__no_more_than_reassembly_can_number),

@@ -86,8 +86,15 @@ static bool add_fragment(struct rawe_conn *conn, const struct rawe_fragment *fra
  */
 void rawe_conn_deliver_fragmented(struct rawe_conn *conn)
 {
+    struct rawe_deferral *deferral = &conn->engine->deferral;
     struct rawe_partial whole;
-    while (conn->reassembly != NULL && rawe_reassembly_take(conn->reassembly, &whole)) {
+    while (conn->reassembly != NULL && rawe_reassembly_ready(conn->reassembly) != NULL) {
+        if (deferral->first != NULL) {
+            /* A callback has deferred some that come before. */
+            deferral->pending = deferral->fragments_wait = true;
+            return;
+        }
+        (void)rawe_reassembly_take(conn->reassembly, &whole);
         if (whole.kind == RAWE_FRAGMENT_BUNDLE) {
             rawe_conn_deliver_messages(conn, whole.buffer, whole.buffer + whole.total_bytes);
         } else {
