@@ -218,9 +218,9 @@ static void rawe_conn_take_slice__from_inside_a_callback(void **state)
     uint32_t sequence = end(1)->recvwin.acktr->next;
     for (uint8_t i = 0; i < 2; i++) {
         uint8_t *at = frame + i * HALF_BYTES;
-        at += rawe_fragment_encode(
-            at, &(struct rawe_fragment){
-                    .kind = RAWE_FRAGMENT_MESSAGE, .tag = i, .data_bytes = MESSAGE_BYTES});
+        at += rawe_fragment_encode(at, &(struct rawe_fragment){.kind = RAWE_FRAGMENT_MESSAGE,
+                                                               .tag = i,
+                                                               .data_bytes = MESSAGE_BYTES});
         unit_fill(at, MESSAGE_BYTES, i);
     }
     net.node[1].on_deliver = receive_inside;
