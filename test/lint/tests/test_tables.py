@@ -109,7 +109,8 @@ def copy(tmp_path):
 
 def test_check__parameter_that_changed(copy):
     file = copy / tables.PARAMETERS
-    file.write_text(file.read_text().replace("params.window_frames, 512,", "params.window_frames, 256,"))
+    text = file.read_text()
+    file.write_text(text.replace("params.window_frames, 512,", "params.window_frames, 256,"))
     (problem,) = tables.check(copy)
     assert "| 256 |" in problem
     tables.write(copy)
