@@ -445,11 +445,28 @@ static void rawe_conn_acknowledged__batches_that_vanish_give_way_to_plain_frames
     net.batches_vanish = true;
     put(100000, 2);
     assert_int_equal(end(0)->batch, RAWE_BATCH_INVALID);
-    assert_int_equal(counters(0)->validations_failed, 1);
     assert_int_equal(counters(0)->peers_lost, 0);
+    put(100000, 3); /* it was tried once more, with this one at the latest */
+    assert_int_equal(counters(0)->validations_failed, 2);
     uint64_t batches = counters(0)->batches_sent;
-    put(100000, 3);
+    put(100000, 4);
     assert_int_equal(counters(0)->batches_sent, batches);
+}
+
+static void rawe_conn_batch_validate__again_when_they_had_stopped_passing(void **state)
+{
+    (void)state;
+    connect_bulk(16);
+    put(30000, 1);
+    for (unsigned times = 1; times <= 5; times++) {
+        net.batches_vanish = true;
+        put(100000, times);
+        net.batches_vanish = false;
+        assert_int_equal(end(0)->batch, RAWE_BATCH_INVALID);
+        put(100000, 10 + times);
+        /* Not for ever: who knows what that is. */
+        assert_int_equal(end(0)->batch, times <= 3 ? RAWE_BATCH_VALID : RAWE_BATCH_INVALID);
+    }
 }
 
 /** A link that drops packets of several frames. */
@@ -465,10 +482,11 @@ static void rawe_conn_batch_transmit__where_only_single_frames_pass(void **state
     put(30000, 1);
     net.node[0].engine.batches.output.transmit = transmit_single;
     put(200000, 2);
+    put(200000, 3); /* it was tried once more, with this one at the latest */
     assert_int_equal(end(0)->batch, RAWE_BATCH_INVALID);
-    assert_int_equal(counters(0)->validations_failed, 1);
+    assert_int_equal(counters(0)->validations_failed, 2);
     uint64_t batches = counters(0)->batches_sent, resent = counters(0)->frames_resent;
-    put(200000, 3);
+    put(200000, 4);
     assert_int_equal(counters(0)->batches_sent, batches);
     assert_int_equal(counters(0)->frames_resent, resent);
 }
@@ -632,6 +650,7 @@ int main(void)
         TEST(rawe_conn_batch_transmit__link_full_at_every_place),
         TEST(rawe_conn_batch_transmit__packed_messages_leave_room_for_the_envelope),
         TEST(rawe_conn_acknowledged__batches_that_vanish_give_way_to_plain_frames),
+        TEST(rawe_conn_batch_validate__again_when_they_had_stopped_passing),
         TEST(rawe_conn_batch_transmit__where_only_single_frames_pass),
         TEST(rawe_conn_acknowledged__also_behind_what_arrived_out_of_order),
         TEST(rawe_conn_receive_batch__its_acknowledgement_ends_the_connection),

@@ -43,8 +43,7 @@ static void nothing_new(struct rawe_conn *conn, bool answers_plain, uint64_t now
     }
     if (conn->plain_answers >= PLAIN_ANSWERS_MAX &&
         now_ns - conn->plain_since_ns >= PLAIN_ANSWERS_NS) {
-        conn->batch = RAWE_BATCH_INVALID; /* what is under way is sent again, as plain frames */
-        conn->engine->counters.validations_failed++;
+        rawe_conn_batch_withdraw(conn); /* what is under way is sent again, as plain frames */
     }
 }
 

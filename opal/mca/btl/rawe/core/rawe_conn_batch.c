@@ -19,6 +19,9 @@
 /** Sendings of a frame in a batch before it goes alone. */
 #define SENDINGS_AS_BATCH 2u
 
+/** Withdrawals after which validation is worth another try: what was in the way may be gone. */
+#define WITHDRAWALS_MAX 3u
+
 /** Batches in a row of which that was no help, before the connection goes back to plain frames. */
 #define BATCHES_LOST_MAX 3u
 
@@ -47,11 +50,26 @@ void rawe_conn_batch_describe(struct rawe_conn *conn, struct rawe_txframe *frame
     frame->segments = (uint8_t)((fragment->data_bytes + segment_bytes - 1) / segment_bytes);
 }
 
+void rawe_conn_batch_withdraw(struct rawe_conn *conn)
+{
+    conn->batch = RAWE_BATCH_INVALID;
+    conn->withdrawals++;
+    conn->engine->counters.validations_failed++;
+}
+
+/** Not yet found out; or it has changed, not too often, and may have changed back. */
+static bool undecided(const struct rawe_conn *conn)
+{
+    return conn->batch == RAWE_BATCH_UNVALIDATED ||
+           (conn->batch == RAWE_BATCH_INVALID && conn->withdrawals != 0 &&
+            conn->withdrawals <= WITHDRAWALS_MAX);
+}
+
 void rawe_conn_batch_validate(struct rawe_conn *conn)
 {
     struct rawe_engine *engine = conn->engine;
     const struct rawe_batches *batches = &engine->batches;
-    if (batches->output.transmit == NULL || conn->lane != RAWE_LANE_BULK ||
+    if (!undecided(conn) || batches->output.transmit == NULL || conn->lane != RAWE_LANE_BULK ||
         engine->config.checksum || conn->handshake.state != RAWE_CONN_OPEN ||
         conn->queue.first == NULL || !rawe_sendwin_empty(&conn->sendwin) ||
         conn->coalescing != NULL) { /* it was there before, and needs a number */
@@ -90,6 +108,7 @@ void rawe_conn_batch_conclude(struct rawe_conn *conn, const struct rawe_txframe 
         counters->validations_passed++;
     } else if (lost != NULL && lost->sendings >= VALIDATIONS_MAX) {
         conn->batch = RAWE_BATCH_INVALID;
+        conn->withdrawals = 0; /* for good */
         counters->validations_failed++;
     }
 }
@@ -144,8 +163,7 @@ static void note_lost_whole(struct rawe_conn *conn, const struct rawe_txframe *f
         return;
     }
     if (++conn->batches_lost >= BATCHES_LOST_MAX) {
-        conn->batch = RAWE_BATCH_INVALID;
-        conn->engine->counters.validations_failed++;
+        rawe_conn_batch_withdraw(conn);
     }
 }
 

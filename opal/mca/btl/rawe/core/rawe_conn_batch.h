@@ -15,6 +15,8 @@ uint32_t rawe_conn_batch_frames(const struct rawe_conn *conn);
 /** Write the fragment's header into a frame that is to be a batch of its data. */
 void rawe_conn_batch_describe(struct rawe_conn *conn, struct rawe_txframe *frame,
                               const struct rawe_fragment *fragment);
+/** Batches do not pass any more: go on in plain frames, also with what is under way. */
+void rawe_conn_batch_withdraw(struct rawe_conn *conn);
 /** Put validation frames into the empty window, when this connection has still to find out. */
 void rawe_conn_batch_validate(struct rawe_conn *conn);
 /** Some or all of them have been acknowledged (`lost` is NULL), or one of them found lost. */

@@ -120,7 +120,7 @@ void rawe_conn_reset(struct rawe_conn *conn)
     conn->ack_requested = first;
     conn->batch = RAWE_BATCH_UNVALIDATED;
     conn->plain_answers = 0;
-    conn->batches_lost = 0;
+    conn->batches_lost = conn->withdrawals = 0;
     conn->peer_credit = 0; /* the reply to CONNECT says */
     conn->wants_credit = false;
     rawe_credit_forget(&conn->engine->credit, conn->lane, &conn->credit);

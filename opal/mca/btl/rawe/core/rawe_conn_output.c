@@ -178,7 +178,7 @@ static struct rawe_send *transmit(struct rawe_conn *conn, bool all, uint64_t now
     struct rawe_send **copied_tail = &copied_first;
     const uint32_t in_flight = conn->sendwin.in_flight;
     rawe_cc_validate(&conn->cc, &conn->rtt, conn->sendwin.in_flight, engine->now_ns);
-    if (conn->batch == RAWE_BATCH_UNVALIDATED) {
+    if (conn->batch == RAWE_BATCH_UNVALIDATED || conn->withdrawals != 0) {
         rawe_conn_batch_validate(conn);
     }
     uint32_t room;

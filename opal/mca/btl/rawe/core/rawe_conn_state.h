@@ -60,6 +60,7 @@ struct rawe_conn {
     uint32_t ack_requested;     /**< an acknowledgement was asked for with frames before this */
     uint32_t validation_begin;  /**< first sequence number of the validation frames */
     uint32_t validation_end;    /**< one behind the last */
+    uint8_t withdrawals;        /**< how often batches have stopped passing */
     uint8_t batches_lost;       /**< in a row, whole, twice: see rawe_conn_batch.c */
     uint32_t plain_answers;     /**< to probes, in a row: see rawe_conn_ack.c... */
     uint64_t plain_since_ns;    /**< ... since then */
