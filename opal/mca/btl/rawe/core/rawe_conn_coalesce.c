@@ -16,7 +16,7 @@
 #define WELL_COALESCED 3u
 
 /**
- * Payload that fits the buffer of a large frame, and a frame to this peer, be it in an envelope.
+ * Payload that fits the buffer of a large frame, and a frame to this peer.
  */
 static uint32_t coalesce_limit(const struct rawe_conn *conn)
 {

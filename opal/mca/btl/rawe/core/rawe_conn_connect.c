@@ -38,7 +38,7 @@ bool rawe_conn_send_probe(struct rawe_conn *conn)
     uint8_t payload[RAWE_CONNECT_BYTES];
     write_identity(conn, payload);
     if (conn->batch == RAWE_BATCH_VALID) {
-        /* What comes in an envelope does not reach the responder, which wakes a peer's thread. */
+        /* What comes like batches does not reach the responder, which wakes a peer's thread. */
         rawe_conn_transmit_control(conn, RAWE_FRAME_PROBE, 0, RAWE_PROBE_PLAIN, payload,
                                    sizeof(payload));
     }

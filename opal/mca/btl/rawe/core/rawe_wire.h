@@ -291,7 +291,7 @@ enum rawe_decode_result rawe_slice_decode(struct rawe_slice *slice, const uint8_
 
 /**
  * Least that any peer takes in one frame: a SACK block, and every fragment's header with some data
- * behind it, less what an envelope takes. A CONNECT that says less, or more than a frame's length
+ * behind it, less what a batch header takes. A CONNECT that says less, or more than a frame's length
  * field can, is refused: lengths are computed from it.
  */
 #define RAWE_PAYLOAD_LEAST_BYTES 128u
