@@ -217,21 +217,24 @@ def run_bench(part, options):
             part.trouble(f"bench/{program} ended with status {status}, see above")
 
 
+def run_pytest(part, options, name, more=()):
+    """The tests of one folder, with pytest's report."""
+    report = BUILD / "test" / f"{name}-report.xml"
+    report.parent.mkdir(parents=True, exist_ok=True)
+    report.unlink(missing_ok=True)
+    argv = ["/usr/bin/python3", "-m", "pytest", "-v", "--tb=short", "-p", "no:cacheprovider"]
+    argv += [f"--junitxml={report}", f"--build={BUILD}", *more]
+    argv += ["-k", options.k] if options.k else []
+    count_pytest(part, report, call([*argv, TEST / name / "tests"], env=options.env))
+
+
 def run_lab(part, options):
     """pytest over the virtual hosts."""
     if os.geteuid() != 0:
         part.trouble("the lab needs root (network namespaces): run test/run as root")
         return
-    report = BUILD / "test" / "lab-report.xml"
-    report.parent.mkdir(parents=True, exist_ok=True)
-    report.unlink(missing_ok=True)
-    argv = ["/usr/bin/python3", "-m", "pytest", "-v", "--tb=short", "-p", "no:cacheprovider"]
-    argv += [f"--junitxml={report}", f"--build={BUILD}"]
-    argv += ["--long"] if options.long else []
-    argv += ["-k", options.k] if options.k else []
     before = set(record.names())
-    status = call([*argv, TEST / "lab" / "tests"], env=options.env)
-    count_pytest(part, report, status)
+    run_pytest(part, options, "lab", ["--long"] if options.long else [])
     mine = [
         name for name in set(record.names()) - before if record.state(record.load(name)) == "stale"
     ]
@@ -247,13 +250,7 @@ def run_vm(part, options):
     if call([TEST / "vm" / "vm", "fetch"]) != 0:
         part.trouble("QEMU or a kernel is missing, see above")
         return
-    report = BUILD / "test" / "vm-report.xml"
-    report.parent.mkdir(parents=True, exist_ok=True)
-    report.unlink(missing_ok=True)
-    argv = ["/usr/bin/python3", "-m", "pytest", "-v", "--tb=short", "-p", "no:cacheprovider"]
-    argv += [f"--junitxml={report}", f"--build={BUILD}"]
-    argv += ["-k", options.k] if options.k else []
-    count_pytest(part, report, call([*argv, TEST / "vm" / "tests"], env=options.env))
+    run_pytest(part, options, "vm")
 
 
 RUNNERS = {
