@@ -410,7 +410,7 @@ static void rawe_conn_batch_transmit__link_full_at_every_place(void **state)
     assert_int_equal(counters(1)->duplicates, 0);
 }
 
-static void rawe_conn_batch_transmit__packed_messages_leave_room_for_the_envelope(void **state)
+static void rawe_conn_batch_transmit__waiting_messages_share_a_batch(void **state)
 {
     (void)state;
     static uint8_t shorts[60];
@@ -518,19 +518,19 @@ static void rawe_conn_acknowledged__also_behind_what_arrived_out_of_order(void *
     assert_int_equal(end(0)->batch, RAWE_BATCH_INVALID);
 }
 
-/* PROBE of a connection in envelopes */
+/* PROBE of a connection that sends batches */
 
-static unsigned probes_plain, probes_in_envelope;
-static bool envelopes_lost;
+static unsigned probes_plain, probes_like_data;
+static bool batches_lost;
 
 static bool count_probes(struct unit_net *of, const struct net_frame *frame)
 {
     (void)of;
     if (frame->from == 0 && frame->header.type == RAWE_FRAME_PROBE) {
         probes_plain += frame->batch == 0;
-        probes_in_envelope += frame->batch != 0;
+        probes_like_data += frame->batch != 0;
     }
-    return !envelopes_lost || frame->batch == 0;
+    return !batches_lost || frame->batch == 0;
 }
 
 static void send_probe__also_to_the_responder(void **state)
@@ -540,14 +540,14 @@ static void send_probe__also_to_the_responder(void **state)
     connect_bulk(16);
     put(30000, 1);
     assert_int_equal(end(0)->batch, RAWE_BATCH_VALID);
-    probes_plain = probes_in_envelope = 0;
-    envelopes_lost = false;
+    probes_plain = probes_like_data = 0;
+    batches_lost = false;
     net.filter = count_probes;
     net.node[1].paused = true; /* it computes: only its responder receives, plain frames alone */
     unit_send_put(end(0), &send, data, 30000, handle_index, handle_key, 0);
     unit_run(&net, 20 * UNIT_MS, 50 * UNIT_US);
-    assert_int_not_equal(probes_in_envelope, 0);
-    assert_int_equal(probes_plain, probes_in_envelope);
+    assert_int_not_equal(probes_like_data, 0);
+    assert_int_equal(probes_plain, probes_like_data);
     net.node[1].paused = false;
     finish();
     assert_int_equal(send.done, 1);
@@ -561,14 +561,14 @@ static void send_probe__the_plain_one_is_no_evidence(void **state)
     connect_bulk(16);
     put(30000, 1);
     unsigned answered = (unsigned)counters(0)->probes_answered;
-    envelopes_lost = true; /* as if they were late */
+    batches_lost = true; /* as if they were late */
     net.filter = count_probes;
     unit_send_put(end(0), &send, data, 30000, handle_index, handle_key, 0);
     unit_run(&net, 3 * UNIT_MS, 50 * UNIT_US);
     assert_true(counters(1)->probes_received > 0);
     assert_int_equal(counters(0)->probes_answered, answered);
     assert_int_equal(counters(0)->losses_probed + counters(0)->losses_overtaken, 0);
-    envelopes_lost = false;
+    batches_lost = false;
     finish();
     assert_int_equal(send.done, 1);
 }
@@ -648,7 +648,7 @@ int main(void)
         TEST(rawe_conn_batch_transmit__long_messages),
         TEST(rawe_conn_batch_transmit__losses_inside_batches),
         TEST(rawe_conn_batch_transmit__link_full_at_every_place),
-        TEST(rawe_conn_batch_transmit__packed_messages_leave_room_for_the_envelope),
+        TEST(rawe_conn_batch_transmit__waiting_messages_share_a_batch),
         TEST(rawe_conn_acknowledged__batches_that_vanish_give_way_to_plain_frames),
         TEST(rawe_conn_batch_validate__again_when_they_had_stopped_passing),
         TEST(rawe_conn_batch_transmit__where_only_single_frames_pass),

@@ -20,13 +20,8 @@
  */
 static uint32_t coalesce_limit(const struct rawe_conn *conn)
 {
-    const struct rawe_batches *batches = &conn->engine->batches;
     uint32_t buffer_bytes = (uint32_t)conn->engine->frames.large_bytes;
-    uint32_t bytes = conn->payload_max_bytes;
-    if (conn->lane == RAWE_LANE_BULK && batches->output.transmit != NULL) {
-        bytes = (bytes - batches->overhead_bytes) & ~7u;
-    }
-    return bytes < buffer_bytes ? bytes : buffer_bytes;
+    return conn->payload_max_bytes < buffer_bytes ? conn->payload_max_bytes : buffer_bytes;
 }
 
 /** Write one more message into the frame; it fits. */

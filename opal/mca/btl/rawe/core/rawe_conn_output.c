@@ -125,40 +125,38 @@ static bool transmit_one(struct rawe_conn *conn, struct rawe_txframe *frame, uin
     return taken;
 }
 
-/** Collect plain frames to transmit. */
-static unsigned collect(struct rawe_conn *conn, uint32_t room, struct rawe_txframe **frames,
-                        struct rawe_frame *views, struct rawe_send ***copied_tail)
+/** Collect plain frames to transmit, `frame`, which is one, and what follows. */
+static unsigned collect(struct rawe_conn *conn, struct rawe_txframe *frame, uint32_t room,
+                        struct rawe_txframe **frames, struct rawe_frame *views,
+                        struct rawe_send ***copied_tail)
 {
     unsigned count = 0;
-    while (count < ROUND_FRAMES && count < room) {
-        struct rawe_txframe *frame = next_frame(conn, copied_tail);
-        if (frame == NULL) {
-            break;
-        }
-        if (!is_plain(conn, frame)) {
-            rawe_sendwin_rewind(&conn->sendwin, frame->sequence); /* it goes alone */
-            break;
-        }
+    do {
         rawe_conn_write_header(conn, frame);
         rawe_conn_view(conn, frame, &views[count]);
         frames[count++] = frame;
+        if (count == ROUND_FRAMES || count == room) {
+            return count;
+        }
+        frame = next_frame(conn, copied_tail);
+    } while (frame != NULL && is_plain(conn, frame));
+    if (frame != NULL) {
+        rawe_sendwin_rewind(&conn->sendwin, frame->sequence); /* it goes alone */
     }
     return count;
 }
 
-/** Transmit plain frames, `room` at most. False: the link has refused some. */
-static bool transmit_plain(struct rawe_conn *conn, uint32_t room, struct rawe_send ***copied_tail,
-                           uint64_t now_ns)
+/** Transmit plain frames, `first` and what follows, `room` at most. False: some were refused. */
+static bool transmit_plain(struct rawe_conn *conn, struct rawe_txframe *first, uint32_t room,
+                           struct rawe_send ***copied_tail, uint64_t now_ns)
 {
     struct rawe_engine *engine = conn->engine;
     struct rawe_txframe *frames[ROUND_FRAMES];
     struct rawe_frame views[ROUND_FRAMES];
-    unsigned count = collect(conn, room, frames, views, copied_tail);
-    unsigned taken = count == 0 ? 0 : engine->output.transmit(engine->output.context, views, count);
+    unsigned count = collect(conn, first, room, frames, views, copied_tail);
+    unsigned taken = engine->output.transmit(engine->output.context, views, count);
     for (unsigned i = 0; i < taken; i++) {
         rawe_conn_sent(conn, frames[i], 1, now_ns);
-    }
-    for (unsigned i = 0; i < taken; i++) {
         note_transmitted(conn, frames[i]);
     }
     if (taken < count) {
@@ -178,7 +176,7 @@ static struct rawe_send *transmit(struct rawe_conn *conn, bool all, uint64_t now
     struct rawe_send **copied_tail = &copied_first;
     const uint32_t in_flight = conn->sendwin.in_flight;
     rawe_cc_validate(&conn->cc, &conn->rtt, conn->sendwin.in_flight, engine->now_ns);
-    if (conn->batch == RAWE_BATCH_UNVALIDATED || conn->withdrawals != 0) {
+    if (conn->batch != RAWE_BATCH_VALID) {
         rawe_conn_batch_validate(conn);
     }
     uint32_t room;
@@ -190,8 +188,7 @@ static struct rawe_send *transmit(struct rawe_conn *conn, bool all, uint64_t now
             break;
         }
         if (is_plain(conn, frame)) {
-            rawe_sendwin_rewind(&conn->sendwin, frame->sequence);
-            taken = transmit_plain(conn, room, &copied_tail, now_ns);
+            taken = transmit_plain(conn, frame, room, &copied_tail, now_ns);
         } else {
             taken = transmit_one(conn, frame, room, now_ns);
         }
