@@ -136,6 +136,8 @@ static void rawe_conn_close__with_data_in_flight_both_ways(void **state)
     unit_close(&net, 0, RAWE_LANE_EXPRESS);
     assert_int_equal(mine.status, RAWE_STATUS_FAILED);
     unit_settle(&net);
+    assert_int_equal(theirs.done, 0); /* we may be about to finalize, too */
+    unit_run(&net, 3000 * UNIT_MS, UNIT_MS);
     assert_int_equal(theirs.done, 1);
     assert_int_equal(theirs.status, RAWE_STATUS_FAILED);
     assert_int_equal(net.node[1].lost_calls, 1);

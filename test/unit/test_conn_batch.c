@@ -142,10 +142,8 @@ static void rawe_conn_batch_validate__a_frame_is_held_back(void **state)
         assert_int_equal(unit_copy_message(end(0), 1, 10), RAWE_STATUS_DONE);
     }
     assert_non_null(end(0)->coalescing);
-    unit_wire_clear(&net);
-    unit_close(&net, 1, RAWE_LANE_BULK);
+    unit_close_having_all(&net, 1, RAWE_LANE_BULK);
     unit_open(&net, 1, RAWE_LANE_BULK);
-    receive_next();
     assert_int_equal(end(0)->handshake.state, RAWE_CONN_CONNECTING);
     assert_non_null(end(0)->coalescing);
     unit_send_put(end(0), &send, data, 3000, handle_index, handle_key, 0);
@@ -323,6 +321,27 @@ static void rawe_conn_batch_transmit__puts_of_every_length(void **state)
     }
     assert_int_equal(counters(0)->frames_resent, 0);
     assert_true(net.batches_placed > 10);
+}
+
+static void rawe_conn_batch_transmit__a_long_put_is_shared_out_evenly(void **state)
+{
+    (void)state;
+    struct unit_send send = {0};
+    unsigned frames[4] = {0};
+    connect_bulk(16);
+    put(1, 1);
+    size_t bytes = 33 * (size_t)rawe_conn_segment_bytes(end(0)) - 7;
+    unsigned before = net.batch_number;
+    unit_send_put(end(0), &send, data, bytes, handle_index, handle_key, 0);
+    for (const struct net_frame *frame = net.wire; frame != NULL; frame = frame->next) {
+        assert_in_range(frame->batch - before, 1, 3);
+        frames[frame->batch - before]++;
+    }
+    for (unsigned i = 1; i <= 3; i++) {
+        assert_int_equal(frames[i], 11); /* not 16, 16 and 1 */
+    }
+    unit_settle(&net);
+    assert_int_equal(send.done, 1);
 }
 
 static void rawe_conn_batch_transmit__frames_of_different_sends_do_not_mix(void **state)
@@ -644,6 +663,7 @@ int main(void)
         TEST(rawe_conn_batch_conclude__a_receiver_without_batches),
         TEST(rawe_conn_batch_conclude__a_receiver_that_computes),
         TEST(rawe_conn_batch_transmit__puts_of_every_length),
+        TEST(rawe_conn_batch_transmit__a_long_put_is_shared_out_evenly),
         TEST(rawe_conn_batch_transmit__frames_of_different_sends_do_not_mix),
         TEST(rawe_conn_batch_transmit__long_messages),
         TEST(rawe_conn_batch_transmit__losses_inside_batches),

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of framing: what window, credit and pool allow to be put into frames.
+ * Tests of framing: messages in fragments, and frames that run out.
  */
 #include "unit_pair.h"
 
@@ -9,70 +9,10 @@
 
 #include "rawe_conn_connect.h"
 
-/* rawe_conn_window_full */
-
 static bool drop_sequence_filter_count(struct unit_net *of, const struct net_frame *frame)
 {
     return frame->header.type != RAWE_FRAME_DATA || frame->header.sequence != of->filter_count;
 }
-
-static void rawe_conn_window_full__bounds_what_is_not_acknowledged(void **state)
-{
-    (void)state;
-    static uint8_t data[65536];
-    struct unit_send sends[8];
-    memset(sends, 0, sizeof(sends));
-    unit_fill(data, sizeof(data), 1);
-    unit_connect(&net, RAWE_LANE_EXPRESS);
-    net.filter = drop_sequence_filter_count; /* frame 0, each time it is sent */
-    net.filter_count = 0;
-    for (unsigned i = 0; i < 8; i++) {
-        unit_send_message(end(0), &sends[i], (uint8_t)i, data, sizeof(data));
-    }
-    for (unsigned i = 0; i < 200; i++) {
-        unit_run(&net, 100 * UNIT_US, 50 * UNIT_US);
-        assert_true(end(0)->sendwin.next - end(0)->sendwin.una <= net.config.window_frames);
-    }
-    assert_int_equal(end(0)->sendwin.una, 0);
-    assert_int_equal(end(0)->sendwin.next, net.config.window_frames);
-    net.filter = NULL;
-    finish();
-    for (unsigned i = 0; i < 8; i++) {
-        assert_int_equal(sends[i].done, 1);
-    }
-    assert_int_equal(net.node[1].message_count, 8);
-}
-
-/* rawe_conn_window_room */
-
-static void rawe_conn_window_room__never_beyond_credit_and_congestion_window(void **state)
-{
-    (void)state;
-    static uint8_t data[60000];
-    static const uint32_t pairs[][2] = {{4, 64}, {64, 4}, {10, 10}, {33, 40}, {64, 64}, {5, 100}};
-    for (unsigned i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
-        struct unit_send send = {0}, more = {0};
-        unit_connect(&net, RAWE_LANE_EXPRESS);
-        end(0)->peer_credit = pairs[i][0];
-        end(0)->cc.window = pairs[i][1];
-        uint32_t allowed = pairs[i][0] < pairs[i][1] ? pairs[i][0] : pairs[i][1];
-        uint64_t stalls = counters(0)->window_stalls, credit_stalls = counters(0)->credit_stalls;
-        unit_send_message(end(0), &send, 1, data, sizeof(data));
-        unit_send_message(end(0), &more, 1, data, sizeof(data));
-        assert_int_equal(unit_wire_count(&net), allowed);
-        assert_int_equal(end(0)->sendwin.in_flight, allowed);
-        assert_true(counters(0)->window_stalls > stalls);
-        assert_int_equal(counters(0)->credit_stalls - credit_stalls,
-                         pairs[i][0] <= pairs[i][1] ? counters(0)->window_stalls - stalls : 0);
-        finish();
-        assert_int_equal(more.done, 1);
-        unit_close(&net, 0, RAWE_LANE_EXPRESS);
-        unit_settle(&net);
-        unit_close(&net, 1, RAWE_LANE_EXPRESS);
-    }
-}
-
-/* rawe_conn_frame_next */
 
 static bool seen_number[4096];
 
@@ -162,7 +102,8 @@ static void rawe_conn_frame_next__frames_run_out(void **state)
     static struct unit_send sends[2][COUNT];
     memset(sends, 0, sizeof(sends));
     unit_fill(data, sizeof(data), 1);
-    unit_start_with((struct unit_options){.window_frames = RAWE_WINDOW_FRAMES_MAX});
+    unit_start_with(
+        (struct unit_options){.window_frames = RAWE_WINDOW_FRAMES_MAX, .coalesce_from_frames = 64});
     net.node[0].engine.frames.limit = 0; /* 64 frames of each size for two connections */
     unit_connect(&net, RAWE_LANE_EXPRESS);
     unit_connect(&net, RAWE_LANE_BULK);
@@ -232,8 +173,6 @@ static void rawe_conn_frame_next__no_frame_and_the_peer_comes_back(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(rawe_conn_window_full__bounds_what_is_not_acknowledged),
-        TEST(rawe_conn_window_room__never_beyond_credit_and_congestion_window),
         TEST(rawe_conn_frame_next__at_most_64_fragmented_messages_are_under_way),
         TEST(rawe_conn_frame_next__fragmented_messages_are_delivered_in_order),
         TEST(rawe_conn_frame_next__frames_run_out),

@@ -158,6 +158,7 @@ static void rawe_conn_output__what_is_sent_later_does_not_look_older(void **stat
 {
     (void)state;
     struct unit_send first = {.on_done = send_two_later};
+    unit_start_with((struct unit_options){.coalesce_from_frames = 64});
     struct rawe_conn *conn = unit_connect(&net, RAWE_LANE_EXPRESS);
     uint64_t before_ns = net.now_ns;
     uint32_t begin = conn->sendwin.next;

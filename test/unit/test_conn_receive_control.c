@@ -167,7 +167,7 @@ static void rawe_conn_receive__close_with_sends_queued(void **state)
     }
     unit_wire_clear(&net);
     unit_close(&net, 0, RAWE_LANE_EXPRESS);
-    unit_run(&net, 10 * UNIT_MS, 50 * UNIT_US);
+    unit_run(&net, 3000 * UNIT_MS, 500 * UNIT_US);
     /* The first was under way; the two others go to the connection that node 0 opens for them. */
     for (unsigned i = 0; i < 3; i++) {
         assert_int_equal(sends[i].done, 1);
@@ -197,7 +197,7 @@ static void rawe_conn_receive__close_and_a_done_that_sends_again(void **state)
     unit_send_message(end(1), &send, 1, data, sizeof(data));
     unit_wire_clear(&net);
     unit_close(&net, 0, RAWE_LANE_EXPRESS);
-    unit_run(&net, 10 * UNIT_MS, 50 * UNIT_US);
+    unit_run(&net, 3000 * UNIT_MS, 500 * UNIT_US);
     assert_int_equal(send.done, 1);
     assert_int_equal(after_close.done, 1);
     assert_int_equal(net.node[0].message_count, 1);

@@ -109,6 +109,7 @@ static void rawe_conn_send_copy__busy_without_a_frame(void **state)
 static void rawe_conn_send_copy__link_full_keeps_the_frame(void **state)
 {
     (void)state;
+    unit_start_with((struct unit_options){.coalesce_from_frames = 8});
     unit_connect(&net, RAWE_LANE_EXPRESS);
     net.node[0].link_room = 0;
     assert_int_equal(unit_copy_message(end(0), 1, 700), RAWE_STATUS_DONE);
@@ -127,13 +128,51 @@ static void rawe_conn_send_copy__link_full_keeps_the_frame(void **state)
     assert_int_equal(counters(0)->frames_resent, 0);
 }
 
+/* Without somebody else who transmits it, a message is not complete before. */
+static void rawe_conn_send_copy__link_full_and_nothing_may_be_held_back(void **state)
+{
+    (void)state;
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    net.node[0].link_room = 0;
+    uint32_t next = end(0)->sendwin.next;
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(unit_copy_message(end(0), 1, 700), RAWE_STATUS_BUSY);
+    }
+    assert_int_equal(end(0)->sendwin.next, next);
+    assert_int_equal(counters(0)->link_stalls, 1); /* tried once */
+    assert_int_equal(counters(0)->messages_sent, 0);
+    net.node[0].link_room = UINT32_MAX;
+    unit_settle(&net);
+    assert_int_equal(unit_copy_message(end(0), 2, 700), RAWE_STATUS_DONE);
+    finish();
+    assert_int_equal(net.node[1].message_count, 1);
+    unit_assert_message(&net.node[1], 0, 2, 700, 2);
+}
+
 /* rawe_conn_send */
+
+static void rawe_conn_send__link_full_and_nothing_may_be_held_back(void **state)
+{
+    (void)state;
+    static uint8_t data[100] = {1, 2, 3};
+    struct unit_send send = {0};
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    net.node[0].link_room = 0;
+    unit_send_message(end(0), &send, 1, data, sizeof(data));
+    rawe_engine_flush(&net.node[0].engine, net.now_ns);
+    assert_int_equal(send.done, 0);
+    net.node[0].link_room = UINT32_MAX;
+    unit_settle(&net);
+    assert_int_equal(send.done, 1);
+    assert_int_equal(net.node[1].message_count, 1);
+}
 
 static void rawe_conn_send__every_kind_of_length(void **state)
 {
     (void)state;
     static uint8_t data[65536];
     unit_fill(data, sizeof(data), 2);
+    unit_start_with((struct unit_options){.coalesce_from_frames = 64});
     unit_connect(&net, RAWE_LANE_EXPRESS);
     size_t frame = rawe_conn_frame_message_bytes(end(0));
     size_t segment = net.config.payload_max_bytes - RAWE_FRAGMENT_PART_BYTES;
@@ -274,6 +313,8 @@ int main(void)
         TEST(rawe_conn_send_copy__busy_without_credit),
         TEST(rawe_conn_send_copy__busy_without_a_frame),
         TEST(rawe_conn_send_copy__link_full_keeps_the_frame),
+        TEST(rawe_conn_send_copy__link_full_and_nothing_may_be_held_back),
+        TEST(rawe_conn_send__link_full_and_nothing_may_be_held_back),
         TEST(rawe_conn_send__every_kind_of_length),
         TEST(rawe_conn_send__two_pieces_cut_anywhere),
         TEST(rawe_conn_send__memory_is_read_until_done_only),

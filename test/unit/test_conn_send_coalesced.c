@@ -235,12 +235,7 @@ static void hold_and_be_closed(void)
 {
     connect_busy();
     copy(1, 10);
-    unit_wire_clear(&net);
-    unit_close(&net, 1, RAWE_LANE_EXPRESS);
-    struct net_frame *close = unit_wire_take(&net);
-    assert_int_equal(close->header.type, RAWE_FRAME_CLOSE);
-    unit_receive(&net, close);
-    net_frame_free(close);
+    unit_close_having_all(&net, 1, RAWE_LANE_EXPRESS);
     assert_int_equal(end(0)->handshake.state, RAWE_CONN_CONNECTING);
     assert_non_null(end(0)->coalescing);
     assert_false(rawe_conn_drained(end(0)));

@@ -367,6 +367,7 @@ static void coalesces__peer_begins_anew(void **state)
     assert_int_equal(end(0)->queue.bytes, 5 * 3000); /* one is half in the window */
     unit_wire_clear(&net);
     unit_close(&net, 1, RAWE_LANE_BULK);
+    unit_run(&net, 3000 * UNIT_MS, UNIT_MS);
     finish();
     assert_int_equal(net.node[1].message_count, before + 4);
     assert_int_equal(sends[begun - 1].status, RAWE_STATUS_FAILED);

@@ -159,6 +159,7 @@ static void report_transmitted__link_full_at_every_place(void **state)
 static void report_transmitted__a_copied_message_is_done_at_once(void **state)
 {
     (void)state;
+    unit_start_with((struct unit_options){.coalesce_from_frames = 64});
     unit_connect(&net, RAWE_LANE_BULK);
     send_one(0, 100);
     assert_int_equal(sends[0].done, 1);
@@ -281,6 +282,7 @@ static void send_and_wait(struct unit_send *send)
 static void output__a_completion_waits_for_another(void **state)
 {
     (void)state;
+    unit_start_with((struct unit_options){.coalesce_from_frames = 64});
     unit_connect(&net, RAWE_LANE_BULK);
     sends[0].on_done = send_and_wait;
     send_one(0, 100);

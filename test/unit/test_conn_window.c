@@ -1,7 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of when a connection's congestion window grows, and when it is forgotten.
+ * Tests of what window, credit and congestion window allow into flight; of when the latter grows,
+ * and when it is forgotten.
  */
 #define UNIT_LANE RAWE_LANE_BULK
 
@@ -12,6 +13,69 @@
 #include "rawe_conn.h"
 
 #define FIRST_FRAMES 64u
+
+/* ---- what may go into flight ---- */
+
+static bool drop_first(struct unit_net *of, const struct net_frame *frame)
+{
+    (void)of;
+    return frame->header.type != RAWE_FRAME_BULK || frame->header.sequence != 0;
+}
+
+static void rawe_conn_window_full__bounds_what_is_not_acknowledged(void **state)
+{
+    (void)state;
+    static uint8_t large[65536];
+    struct unit_send sends[8];
+    memset(sends, 0, sizeof(sends));
+    unit_fill(large, sizeof(large), 1);
+    unit_connect(&net, RAWE_LANE_BULK);
+    net.filter = drop_first; /* frame 0, each time it is sent */
+    for (unsigned i = 0; i < 8; i++) {
+        unit_send_message(end(0), &sends[i], (uint8_t)i, large, sizeof(large));
+    }
+    for (unsigned i = 0; i < 200; i++) {
+        unit_run(&net, 100 * UNIT_US, 50 * UNIT_US);
+        assert_true(end(0)->sendwin.next - end(0)->sendwin.una <= net.config.window_frames);
+    }
+    assert_int_equal(end(0)->sendwin.una, 0);
+    assert_int_equal(end(0)->sendwin.next, net.config.window_frames);
+    net.filter = NULL;
+    finish();
+    for (unsigned i = 0; i < 8; i++) {
+        assert_int_equal(sends[i].done, 1);
+    }
+    assert_int_equal(net.node[1].message_count, 8);
+}
+
+static void rawe_conn_window_room__never_beyond_credit_and_congestion_window(void **state)
+{
+    (void)state;
+    static uint8_t large[60000];
+    static const uint32_t pairs[][2] = {{4, 64}, {64, 4}, {10, 10}, {33, 40}, {64, 64}, {5, 100}};
+    for (unsigned i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
+        struct unit_send send = {0}, more = {0};
+        unit_connect(&net, RAWE_LANE_BULK);
+        end(0)->peer_credit = pairs[i][0];
+        end(0)->cc.window = pairs[i][1];
+        uint32_t allowed = pairs[i][0] < pairs[i][1] ? pairs[i][0] : pairs[i][1];
+        uint64_t stalls = counters(0)->window_stalls, credit_stalls = counters(0)->credit_stalls;
+        unit_send_message(end(0), &send, 1, large, sizeof(large));
+        unit_send_message(end(0), &more, 1, large, sizeof(large));
+        assert_int_equal(unit_wire_count(&net), allowed);
+        assert_int_equal(end(0)->sendwin.in_flight, allowed);
+        assert_true(counters(0)->window_stalls > stalls);
+        assert_int_equal(counters(0)->credit_stalls - credit_stalls,
+                         pairs[i][0] <= pairs[i][1] ? counters(0)->window_stalls - stalls : 0);
+        finish();
+        assert_int_equal(more.done, 1);
+        unit_close(&net, 0, RAWE_LANE_BULK);
+        unit_settle(&net);
+        unit_close(&net, 1, RAWE_LANE_BULK);
+    }
+}
+
+/* ---- the congestion window ---- */
 
 static struct unit_send send_;
 static uint8_t data[2000000];
@@ -158,11 +222,14 @@ static void rawe_conn_send_copy__after_idleness_as_at_first(void **state)
     unit_run(&net, 20 * UNIT_MS, 50 * UNIT_US);
 }
 
+#define TEST_STARTED(name) cmocka_unit_test_setup_teardown(name, unit_set_up, unit_tear_down)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, unit_tear_down)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST_STARTED(rawe_conn_window_full__bounds_what_is_not_acknowledged),
+        TEST_STARTED(rawe_conn_window_room__never_beyond_credit_and_congestion_window),
         TEST(rawe_conn_acknowledged__the_window_grows_where_it_limits),
         TEST(rawe_conn_acknowledged__the_window_does_not_grow_where_credit_limits),
         TEST(rawe_conn_acknowledged__the_window_does_not_grow_far_beyond_credit),

@@ -64,6 +64,7 @@ static void rawe_engine_flush__from_within_a_callback_of_a_flush(void **state)
     struct unit_send sends[2];
     memset(sends, 0, sizeof(sends));
     nested_flushes = 0;
+    unit_start_with((struct unit_options){.coalesce_from_frames = 64});
     unit_connect(&net, RAWE_LANE_EXPRESS);
     unit_connect(&net, RAWE_LANE_BULK);
     net.node[0].link_room = 0;
@@ -103,6 +104,7 @@ static void rawe_engine_flush__a_callback_closes_the_next_in_line(void **state)
     (void)state;
     uint8_t byte = 1;
     struct unit_send send = {.on_done = close_bulk};
+    unit_start_with((struct unit_options){.coalesce_from_frames = 64});
     unit_connect(&net, RAWE_LANE_EXPRESS);
     unit_connect(&net, RAWE_LANE_BULK);
     net.node[0].link_room = 0;

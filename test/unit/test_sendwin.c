@@ -465,6 +465,23 @@ static void rawe_sendwin__random_operations(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
+static void rawe_sendwin_retract__as_if_it_had_not_entered(void **state)
+{
+    (void)state;
+    send_frames(2, NOW);
+    frames[2].segments = 3;
+    rawe_sendwin_enter(&window, &frames[2]);
+    rawe_sendwin_retract(&window, &frames[2]);
+    assert_int_equal(window.next, FIRST + 2);
+    assert_int_equal(window.in_flight, 2);
+    assert_int_equal(window.to_transmit, 0);
+    assert_null(rawe_sendwin_next(&window));
+    frames[3].segments = 1;
+    rawe_sendwin_enter(&window, &frames[3]);
+    assert_int_equal(frames[3].sequence, FIRST + 2);
+    assert_ptr_equal(rawe_sendwin_next(&window), &frames[3]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -495,6 +512,7 @@ int main(void)
         TEST(rawe_sendwin_sack__of_a_waiting_frame_says_nothing),
         TEST(rawe_sendwin_sack__of_a_lost_frame_saves_its_resending),
         TEST(rawe_sendwin__random_operations),
+        TEST(rawe_sendwin_retract__as_if_it_had_not_entered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,38 +14,18 @@
 #include <cmocka.h>
 
 #include "rawe_wire.h"
-
-/** A copy of `bytes` with nothing behind it; free it. */
-static uint8_t *exactly(const uint8_t *bytes, size_t len_bytes)
-{
-    uint8_t *copy = malloc(len_bytes != 0 ? len_bytes : 1);
-    assert_non_null(copy);
-    if (len_bytes != 0) {
-        memcpy(copy, bytes, len_bytes);
-    }
-    return copy;
-}
+#include "unit_sample.h"
 
 static enum rawe_decode_result decode_header(const uint8_t *bytes, size_t len_bytes,
                                              struct rawe_header *header)
 {
-    uint8_t *copy = exactly(bytes, len_bytes);
+    uint8_t *copy = unit_exactly(bytes, len_bytes);
     enum rawe_decode_result result = rawe_header_decode(header, copy, len_bytes);
     free(copy);
     return result;
 }
 
-static const struct rawe_header sample_header = {
-    .type = RAWE_FRAME_BULK,
-    .flags = RAWE_FLAG_ACK_NOW | RAWE_FLAG_RESENT,
-    .port = 0x1234,
-    .key = 0x89ABCDEF,
-    .connection_id = 0xFFF00001,
-    .sequence = 0xFFFFFFFE,
-    .acknowledgement = 0x80000001,
-    .payload_bytes = 0x0203,
-    .credit = 0x0405,
-};
+static const struct rawe_header sample_header = {UNIT_SAMPLE_HEADER, .payload_bytes = 0x0203};
 
 static void rawe_header_encode__every_byte_in_its_place(void **state)
 {
@@ -182,7 +162,7 @@ static void rawe_fragment_encode__unknown_kind_has_no_length(void **state)
 static enum rawe_decode_result decode_fragment(const uint8_t *bytes, size_t len_bytes,
                                                struct rawe_fragment *fragment, size_t *used)
 {
-    uint8_t *copy = exactly(bytes, len_bytes);
+    uint8_t *copy = unit_exactly(bytes, len_bytes);
     const uint8_t *cursor = copy;
     enum rawe_decode_result result = rawe_fragment_decode(fragment, &cursor, copy + len_bytes);
     *used = (size_t)(cursor - copy);
@@ -303,7 +283,7 @@ static void rawe_fragment_decode__walks_over_padding(void **state)
         at = i < 2 ? rawe_fragment_pad(at) : at;
     }
     assert_int_equal(at, sizeof(bytes));
-    uint8_t *copy = exactly(bytes, sizeof(bytes));
+    uint8_t *copy = unit_exactly(bytes, sizeof(bytes));
     const uint8_t *cursor = copy;
     for (unsigned i = 0; i < 3; i++) {
         struct rawe_fragment fragment;
@@ -332,7 +312,7 @@ static void rawe_fragment_decode__random_bytes_end_and_stay_inside(void **state)
         bytes[0] = (uint8_t)(bytes[0] % 6);
         bytes[2] = (uint8_t)(bytes[2] % 2 == 0 ? 0 : bytes[2]);
         size_t len_bytes = bytes[40] % (sizeof(bytes) + 1);
-        uint8_t *copy = exactly(bytes, len_bytes);
+        uint8_t *copy = unit_exactly(bytes, len_bytes);
         const uint8_t *cursor = copy, *end = copy + len_bytes;
         unsigned sum = 0;
         while (cursor != end) {
@@ -402,7 +382,7 @@ static void rawe_connect_decode__round_trip_and_short_lengths(void **state)
     rawe_connect_encode(bytes, &connect);
     for (size_t len_bytes = 0; len_bytes <= RAWE_CONNECT_BYTES; len_bytes++) {
         struct rawe_connect decoded;
-        uint8_t *copy = exactly(bytes, len_bytes);
+        uint8_t *copy = unit_exactly(bytes, len_bytes);
         enum rawe_decode_result result = rawe_connect_decode(&decoded, copy, len_bytes);
         free(copy);
         if (len_bytes < RAWE_CONNECT_BYTES) {
@@ -441,7 +421,7 @@ static void rawe_ping_decode__round_trip_and_short_lengths(void **state)
     rawe_ping_encode(bytes, &ping);
     struct rawe_ping decoded;
     for (size_t len_bytes = 0; len_bytes < RAWE_PING_BYTES; len_bytes++) {
-        uint8_t *copy = exactly(bytes, len_bytes);
+        uint8_t *copy = unit_exactly(bytes, len_bytes);
         assert_int_equal(rawe_ping_decode(&decoded, copy, len_bytes), RAWE_DECODE_SHORT);
         free(copy);
     }

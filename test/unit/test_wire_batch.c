@@ -13,20 +13,11 @@
 #include <cmocka.h>
 
 #include "rawe_wire.h"
+#include "unit_sample.h"
 
 /** Five frames of a message that has more before and behind them. */
 static const struct rawe_batch sample = {
-    .header =
-        {
-            .type = RAWE_FRAME_BULK,
-            .flags = RAWE_FLAG_ACK_NOW | RAWE_FLAG_RESENT,
-            .port = 0x1234,
-            .key = 0x89ABCDEF,
-            .connection_id = 0xFFF00001,
-            .sequence = 0xFFFFFFFE,
-            .acknowledgement = 0x80000001,
-            .credit = 0x0405,
-        },
+    .header = {UNIT_SAMPLE_HEADER},
     .fragment =
         {
             .kind = RAWE_FRAGMENT_PART,
@@ -57,9 +48,7 @@ static struct rawe_batch sample_put(void)
 static enum rawe_decode_result decode_bytes(const uint8_t *bytes, size_t len_bytes,
                                             size_t data_bytes, struct rawe_batch *batch)
 {
-    uint8_t *copy = malloc(len_bytes != 0 ? len_bytes : 1);
-    assert_non_null(copy);
-    memcpy(copy, bytes, len_bytes);
+    uint8_t *copy = unit_exactly(bytes, len_bytes);
     memset(batch, 0xEE, sizeof(*batch));
     enum rawe_decode_result result = rawe_batch_decode(batch, copy, len_bytes, data_bytes);
     free(copy);

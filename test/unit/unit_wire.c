@@ -171,3 +171,15 @@ struct net_frame *unit_forge(struct unit_net *net, unsigned from, enum rawe_lane
     }
     return frame;
 }
+
+void unit_close_having_all(struct unit_net *net, unsigned node, enum rawe_lane lane)
+{
+    const struct rawe_conn *peer = net->node[1 - node].conn[lane];
+    struct rawe_header header = {.type = RAWE_FRAME_CLOSE};
+    header.acknowledgement = rawe_sendwin_used(&peer->sendwin);
+    struct net_frame *close = unit_forge(net, node, lane, header, NULL, 0);
+    unit_close(net, node, lane);
+    unit_wire_clear(net);
+    unit_receive(net, close);
+    net_frame_free(close);
+}

@@ -34,4 +34,10 @@ struct net_frame *unit_forge(struct unit_net *net, unsigned from, enum rawe_lane
 /** Write the header of a frame anew after a change in frame->header. */
 void unit_frame_encode(struct net_frame *frame);
 
+/**
+ * A node closes its connection, having received everything: the other end gets its CLOSE. All that
+ * was on the wire is gone.
+ */
+void unit_close_having_all(struct unit_net *net, unsigned node, enum rawe_lane lane);
+
 #endif

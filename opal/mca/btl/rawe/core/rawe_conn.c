@@ -94,6 +94,7 @@ void rawe_conn_set_payload_max(struct rawe_conn *conn, uint32_t payload_max_byte
 bool rawe_conn_drained(const struct rawe_conn *conn)
 {
     return conn->handshake.state == RAWE_CONN_FAILED ||
+           (conn->engine->finalizing && conn->disowned_since_ns != 0) ||
            (rawe_conn_idle(conn) && conn->coalescing == NULL);
 }
 
@@ -149,6 +150,11 @@ static bool ask(struct rawe_conn *conn, uint64_t now_ns)
     struct rawe_liveness *liveness = &conn->liveness;
     bool deferring = engine->deferral.active;
     uint64_t silent_ns;
+    /* Who has ended the connection answers no probe. */
+    if (conn->disowned_since_ns != 0 && liveness->probes_unanswered != 0 &&
+        rawe_conn_disowned(conn, now_ns)) {
+        return true;
+    }
     if (!check_stall(conn, now_ns)) {
         return false;
     }

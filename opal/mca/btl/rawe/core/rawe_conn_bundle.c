@@ -80,8 +80,7 @@ void rawe_conn_bundle(struct rawe_conn *conn, uint32_t bytes_max)
     bytes_max = bytes_max < message_max_bytes ? bytes_max : message_max_bytes;
     size_t used_bytes = needed_bytes(queue->first, 0);
     size_t next_bytes = used_bytes == 0 ? 0 : needed_bytes(queue->first->next, used_bytes);
-    if (next_bytes == 0 || used_bytes + next_bytes > bytes_max ||
-        engine->config.coalesce_from_frames == 0) {
+    if (next_bytes == 0 || used_bytes + next_bytes > bytes_max || !rawe_conn_may_hold_back(conn)) {
         return;
     }
     struct bundle *bundle = rawe_buffer_take(&engine->bundles);

@@ -30,19 +30,19 @@ static void refer(struct rawe_txframe *frame, const struct rawe_send *send, size
     }
 }
 
-/** Is it a message that goes into one frame by copy? */
+/** Is it a message that goes into one frame by copy, and is complete by that? */
 static bool is_copied(const struct rawe_conn *conn, const struct rawe_send *send)
 {
-    return send != NULL && send->kind == RAWE_FRAGMENT_MESSAGE && !send->fragmented &&
-           !send->ordered && send->total_bytes <= conn->engine->config.copy_max_bytes &&
+    return rawe_conn_may_hold_back(conn) && send != NULL && send->kind == RAWE_FRAGMENT_MESSAGE &&
+           !send->fragmented && !send->ordered &&
+           send->total_bytes <= conn->engine->config.copy_max_bytes &&
            send->total_bytes <= rawe_conn_frame_message_bytes(conn);
 }
 
 /** Copy the first queued message into a frame of the window, and those behind it that fit too. */
 static struct rawe_txframe *frame_copied(struct rawe_conn *conn, struct rawe_send ***copied_tail)
 {
-    bool more =
-        conn->engine->config.coalesce_from_frames != 0 && is_copied(conn, conn->queue.first->next);
+    bool more = is_copied(conn, conn->queue.first->next);
     struct rawe_txframe *frame = NULL;
     do {
         struct rawe_send *send = conn->queue.first;
@@ -79,6 +79,22 @@ static uint32_t batch_room_bytes(const struct rawe_conn *conn)
     return (frames != 0 ? frames : 1) * rawe_conn_segment_bytes(conn);
 }
 
+/**
+ * Data of the next batch of a send that has `left` bytes to go, `even`ly or as much as fits. While
+ * one batch is handed to the link, the receiver copies the one before: best when they are alike.
+ */
+static uint32_t batch_data_bytes(const struct rawe_conn *conn, uint64_t left, uint32_t room,
+                                 bool even)
+{
+    if (left <= room || !even) {
+        return (uint32_t)(left < room ? left : room);
+    }
+    uint64_t batches = (left + room - 1) / room;
+    uint32_t segment_bytes = rawe_conn_segment_bytes(conn);
+    uint64_t segments = (left + batches * segment_bytes - 1) / (batches * segment_bytes);
+    return (uint32_t)segments * segment_bytes;
+}
+
 /** Describe the first queued send from where framing stands. False: not now. */
 static bool describe(const struct rawe_conn *conn, const struct rawe_send *send,
                      struct rawe_fragment *fragment)
@@ -106,7 +122,8 @@ static bool describe(const struct rawe_conn *conn, const struct rawe_send *send,
     return true;
 }
 
-struct rawe_txframe *rawe_conn_frame_next(struct rawe_conn *conn, struct rawe_send ***copied_tail)
+struct rawe_txframe *rawe_conn_frame_next(struct rawe_conn *conn, bool even,
+                                          struct rawe_send ***copied_tail)
 {
     struct rawe_engine *engine = conn->engine;
     bool batch = conn->batch == RAWE_BATCH_VALID;
@@ -138,7 +155,7 @@ struct rawe_txframe *rawe_conn_frame_next(struct rawe_conn *conn, struct rawe_se
     }
     uint64_t left = send->total_bytes - send->framed_bytes;
     if (batch) {
-        fragment.data_bytes = (uint16_t)(left < room ? left : room);
+        fragment.data_bytes = (uint16_t)batch_data_bytes(conn, left, room, even);
         rawe_conn_batch_describe(conn, frame, &fragment);
     } else {
         room = conn->payload_max_bytes - (uint32_t)rawe_fragment_header_bytes(fragment.kind);

@@ -11,8 +11,10 @@
 /**
  * Put the next bytes of the oldest queued send into a new frame of the window, or a batch. NULL
  * when there is nothing to frame, or not now. Sends that are complete because all of them was
- * copied are appended to the list that ends at `*copied_tail`.
+ * copied are appended to the list that ends at `*copied_tail`. `even`: what takes several batches is
+ * shared out among them; else they are filled.
  */
-struct rawe_txframe *rawe_conn_frame_next(struct rawe_conn *conn, struct rawe_send ***copied_tail);
+struct rawe_txframe *rawe_conn_frame_next(struct rawe_conn *conn, bool even,
+                                          struct rawe_send ***copied_tail);
 
 #endif

@@ -101,7 +101,6 @@ void rawe_conn_complete_ended(struct rawe_conn *conn, struct rawe_send *abandone
 {
     struct rawe_engine *engine = conn->engine;
     if (engine->finalizing) {
-        rawe_conn_complete(engine, abandoned, RAWE_STATUS_DONE);
         return;
     }
     if (data_lost && engine->deferral.active) {

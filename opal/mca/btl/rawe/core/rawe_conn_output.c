@@ -100,12 +100,13 @@ static bool may_transmit(struct rawe_conn *conn, uint32_t room, bool all, uint64
 }
 
 /** The next frame to transmit: what waits in the window first, then a new one. NULL: none. */
-static struct rawe_txframe *next_frame(struct rawe_conn *conn, struct rawe_send ***copied_tail)
+static struct rawe_txframe *next_frame(struct rawe_conn *conn, bool all,
+                                       struct rawe_send ***copied_tail)
 {
     struct rawe_sendwin *window = &conn->sendwin;
     struct rawe_txframe *frame = rawe_sendwin_next(window);
     if (frame == NULL && conn->batch != RAWE_BATCH_VALIDATING) {
-        frame = rawe_conn_frame_next(conn, copied_tail);
+        frame = rawe_conn_frame_next(conn, all, copied_tail);
         rawe_sendwin_rewind(window, window->next);
     }
     return frame;
@@ -138,7 +139,7 @@ static unsigned collect(struct rawe_conn *conn, struct rawe_txframe *frame, uint
         if (count == ROUND_FRAMES || count == room) {
             return count;
         }
-        frame = next_frame(conn, copied_tail);
+        frame = next_frame(conn, false, copied_tail);
     } while (frame != NULL && is_plain(conn, frame));
     if (frame != NULL) {
         rawe_sendwin_rewind(&conn->sendwin, frame->sequence); /* it goes alone */
@@ -182,7 +183,7 @@ static struct rawe_send *transmit(struct rawe_conn *conn, bool all, uint64_t now
     uint32_t room;
     while (conn->handshake.state == RAWE_CONN_OPEN &&
            may_transmit(conn, room = rawe_conn_window_room(conn), all, now_ns)) {
-        struct rawe_txframe *frame = next_frame(conn, &copied_tail);
+        struct rawe_txframe *frame = next_frame(conn, all, &copied_tail);
         bool taken;
         if (frame == NULL) {
             break;

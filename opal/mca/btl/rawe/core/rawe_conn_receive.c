@@ -14,12 +14,6 @@
 #include "rawe_conn_life.h"
 #include "rawe_conn_slice.h"
 
-/**
- * From the end of MPI_Finalize's fence to the end of its connections a process takes milliseconds;
- * a peer may be as much ahead of us. Its "no such connection" is no loss of data then.
- */
-#define DISOWNED_NS 1000000000ull
-
 void rawe_conn_deliver(struct rawe_conn *conn, uint8_t tag, const uint8_t *data, size_t len_bytes)
 {
     struct rawe_engine *engine = conn->engine;
@@ -256,47 +250,20 @@ static uint32_t count_new(const struct rawe_conn *conn, uint32_t sequence, uint3
 }
 
 /**
- * The peer knows of no such connection. With data in flight that is believed only when it says so
- * for longer than any process takes from MPI_Finalize's fence to the end of its connections.
- */
-static bool disowned(struct rawe_conn *conn, uint64_t now_ns)
-{
-    if (conn->engine->finalizing || rawe_conn_idle(conn)) {
-        return true;
-    }
-    if (conn->disowned_since_ns == 0) {
-        conn->disowned_since_ns = now_ns;
-    }
-    return now_ns - conn->disowned_since_ns >= DISOWNED_NS;
-}
-
-/**
  * The peer has ended the connection. What its CLOSE acknowledges has arrived; of the rest nothing
- * is known, or (REPLY: it knows of no such connection) of all. What is still queued here needs a
- * new connection.
+ * is known, or (REPLY: it knows of no such connection) of all.
  */
 static void closed_by_peer(struct rawe_conn *conn, const struct rawe_header *header,
                            uint64_t now_ns)
 {
-    struct rawe_engine *engine = conn->engine;
     const struct rawe_sendwin *window = &conn->sendwin;
     struct rawe_send *arrived = NULL;
-    if ((header->flags & RAWE_FLAG_REPLY) != 0) {
-        if (!disowned(conn, now_ns)) {
-            return;
-        }
-    } else if (header->acknowledgement - window->una <= rawe_sendwin_used(window)) {
+    if ((header->flags & RAWE_FLAG_REPLY) == 0 &&
+        header->acknowledgement - window->una <= rawe_sendwin_used(window)) {
         arrived = rawe_conn_release_before(conn, header->acknowledgement);
     }
-    bool data_lost = !rawe_sendwin_empty(window);
-    struct rawe_send *abandoned = rawe_conn_abandon(conn, false);
-    rawe_conn_renew(conn);
-    conn->handshake.state = RAWE_CONN_PEER_CLOSED;
-    if (conn->queue.first != NULL || conn->coalescing != NULL) {
-        rawe_conn_connect(conn, now_ns);
-    }
-    rawe_conn_complete_ended(conn, abandoned, data_lost || abandoned != NULL);
-    rawe_conn_complete(engine, arrived, RAWE_STATUS_DONE);
+    (void)rawe_conn_disowned(conn, now_ns);
+    rawe_conn_complete(conn->engine, arrived, RAWE_STATUS_DONE);
 }
 
 /**

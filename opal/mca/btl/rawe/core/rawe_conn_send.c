@@ -30,14 +30,15 @@ static bool ready_to_send(struct rawe_conn *conn, uint64_t now_ns)
 
 /**
  * Transmit the newest frame of the window, before which none waits; or leave it to the next flush.
+ * False: it waits for that.
  */
-static void transmit_alone(struct rawe_conn *conn, struct rawe_txframe *frame, uint64_t now_ns)
+static bool transmit_alone(struct rawe_conn *conn, struct rawe_txframe *frame, uint64_t now_ns)
 {
     struct rawe_engine *engine = conn->engine;
     struct rawe_frame view;
     if (engine->link_full) {
         rawe_conn_put_off(conn, false, now_ns);
-        return;
+        return false;
     }
     rawe_conn_write_header(conn, frame);
     rawe_conn_view(conn, frame, &view);
@@ -50,9 +51,10 @@ static void transmit_alone(struct rawe_conn *conn, struct rawe_txframe *frame, u
         } else {
             rawe_conn_await_ack(conn, now_ns);
         }
-    } else {
-        rawe_conn_refused(conn, false, now_ns);
+        return true;
     }
+    rawe_conn_refused(conn, false, now_ns);
+    return false;
 }
 
 void rawe_conn_stamp(struct rawe_conn *conn, uint64_t now_ns)
@@ -75,7 +77,7 @@ static void send_coalesced(struct rawe_conn *conn, uint64_t now_ns)
         rawe_conn_needs_slices(conn, frame)) {
         rawe_conn_output(conn, now_ns);
     } else if (rawe_conn_window_room(conn) != 0) {
-        transmit_alone(conn, frame, now_ns);
+        (void)transmit_alone(conn, frame, now_ns);
     } else if (conn->sendwin.in_flight == 0) {
         rawe_conn_ask_credit(conn, now_ns);
     } /* else the next acknowledgement sends it */
@@ -103,10 +105,10 @@ enum rawe_status rawe_conn_send_copy(struct rawe_conn *conn, uint8_t tag, const 
     size_t data_bytes = first_bytes + second_bytes;
     assert(data_bytes <= engine->config.copy_max_bytes &&
            data_bytes <= rawe_conn_frame_message_bytes(conn));
-    if (rawe_conn_coalesce(conn, tag, first, first_bytes, second, second_bytes)) {
-        return RAWE_STATUS_DONE;
-    }
     if (conn->coalescing != NULL) {
+        if (rawe_conn_coalesce(conn, tag, first, first_bytes, second, second_bytes)) {
+            return RAWE_STATUS_DONE;
+        }
         send_coalesced(conn, now_ns);
     }
     if (conn->sendwin.in_flight == 0) {
@@ -129,15 +131,19 @@ enum rawe_status rawe_conn_send_copy(struct rawe_conn *conn, uint8_t tag, const 
     if (frame == NULL) {
         return RAWE_STATUS_BUSY;
     }
-    engine->counters.messages_sent++;
-    engine->counters.bytes_sent += data_bytes;
     if (hold) {
         conn->coalescing = frame;
         rawe_conn_make_pending(conn);
     } else {
         rawe_conn_enter_window(conn, frame);
-        transmit_alone(conn, frame, now_ns);
+        if (!transmit_alone(conn, frame, now_ns) && !rawe_conn_may_hold_back(conn)) {
+            rawe_sendwin_retract(&conn->sendwin, frame);
+            rawe_txframe_give(&engine->frames, frame);
+            return RAWE_STATUS_BUSY;
+        }
     }
+    engine->counters.messages_sent++;
+    engine->counters.bytes_sent += data_bytes;
     return RAWE_STATUS_DONE;
 }
 

@@ -53,7 +53,7 @@ struct rawe_conn {
     struct rawe_send *transmitted, **transmitted_tail; /**< to be reported as such */
     struct rawe_txframe *coalescing; /**< held back for more messages; not in the window yet */
     struct rawe_txframe *unstamped;  /**< sent just now, at a time that is given next */
-    uint64_t disowned_since_ns; /**< the peer says that it knows of no such connection; 0: no */
+    uint64_t disowned_since_ns; /**< the peer has ended it, or says that there is none; 0: no */
     bool data_lost;             /**< to be reported when the owner is back */
     bool wants_credit;          /**< something could not be sent for lack of it */
     uint32_t peer_credit;       /**< 0: nothing may be sent until the peer says otherwise */
@@ -78,6 +78,15 @@ struct rawe_conn {
 static inline bool rawe_conn_idle(const struct rawe_conn *conn)
 {
     return conn->queue.first == NULL && rawe_sendwin_empty(&conn->sendwin);
+}
+
+/**
+ * May a message be complete before it has been transmitted? Only where it leaves without the
+ * owner's help.
+ */
+static inline bool rawe_conn_may_hold_back(const struct rawe_conn *conn)
+{
+    return conn->engine->config.coalesce_from_frames != 0;
 }
 
 /** Longest message that goes into one frame. */

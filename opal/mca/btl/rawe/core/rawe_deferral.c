@@ -38,6 +38,9 @@ static struct rawe_deferred *append(struct rawe_deferral *deferral, struct rawe_
 bool rawe_deferral_keep(struct rawe_deferral *deferral, struct rawe_conn *conn,
                         const uint8_t *payload, size_t len_bytes)
 {
+    if (deferral->discards) {
+        return true;
+    }
     struct rawe_deferred *entry = append(deferral, conn, len_bytes, len_bytes);
     if (entry == NULL) {
         return false;
@@ -50,6 +53,10 @@ void rawe_deferral_keep_fragmented(struct rawe_deferral *deferral, struct rawe_b
                                    struct rawe_conn *conn, struct rawe_reassembly *reassembly)
 {
     const struct rawe_partial *next;
+    struct rawe_partial whole;
+    while (deferral->discards && rawe_reassembly_take(reassembly, &whole)) {
+        rawe_buffer_give(pool, whole.buffer);
+    }
     while ((next = rawe_reassembly_ready(reassembly)) != NULL) {
         bool copied = next->total_bytes < pool->buffer_bytes / COPIED_PART;
         struct rawe_deferred *entry =
@@ -60,7 +67,6 @@ void rawe_deferral_keep_fragmented(struct rawe_deferral *deferral, struct rawe_b
             deferral->pending = deferral->fragments_wait = true;
             return;
         }
-        struct rawe_partial whole;
         (void)rawe_reassembly_take(reassembly, &whole);
         entry->fragmented = whole.kind == RAWE_FRAGMENT_PART;
         entry->tag = whole.tag;
@@ -78,6 +84,9 @@ void rawe_deferral_keep_fragmented(struct rawe_deferral *deferral, struct rawe_b
 void rawe_deferral_keep_completed(struct rawe_deferral *deferral, struct rawe_send *list,
                                   enum rawe_status status)
 {
+    if (deferral->discards) {
+        return;
+    }
     unsigned which = status == RAWE_STATUS_DONE ? 0 : 1;
     struct rawe_send **tail = deferral->completed[which] == NULL ? &deferral->completed[which]
                                                                  : deferral->completed_tail[which];
@@ -115,6 +124,17 @@ void rawe_deferral_drop(struct rawe_deferral *deferral, struct rawe_buffer_pool 
         rawe_buffer_give(pool, entry->buffer);
     }
     free(entry);
+}
+
+void rawe_deferral_discard(struct rawe_deferral *deferral, struct rawe_buffer_pool *pool)
+{
+    struct rawe_deferred *entry;
+    while ((entry = rawe_deferral_take(deferral)) != NULL) {
+        rawe_deferral_drop(deferral, pool, entry);
+    }
+    deferral->completed[0] = deferral->completed[1] = NULL;
+    deferral->pending = deferral->fragments_wait = false;
+    deferral->discards = true;
 }
 
 void rawe_deferral_forget(struct rawe_deferral *deferral, struct rawe_buffer_pool *pool,

@@ -31,6 +31,7 @@ struct rawe_deferral {
     bool active;         /**< the owner cannot be called now */
     bool pending;        /**< there is something to be delivered or completed */
     bool fragments_wait; /**< fragmented messages stayed where they were for lack of memory */
+    bool discards;       /**< the owner never comes back: nothing is kept */
     size_t bytes;        /**< allocated for `first` and what follows it */
     size_t limit_bytes;  /**< see rawe_deferral_full */
     struct rawe_deferred *first, **tail;
@@ -72,6 +73,12 @@ struct rawe_deferred *rawe_deferral_take(struct rawe_deferral *deferral);
 /** Free an entry that was taken out, and give its buffer back to the pool. */
 void rawe_deferral_drop(struct rawe_deferral *deferral, struct rawe_buffer_pool *pool,
                         struct rawe_deferred *entry);
+
+/**
+ * The owner never comes back: drop what is kept, and from now on what would be. Messages are taken
+ * all the same, so that peers have them acknowledged; completed sends are forgotten.
+ */
+void rawe_deferral_discard(struct rawe_deferral *deferral, struct rawe_buffer_pool *pool);
 
 /** Drop what is kept for a connection that ends. */
 void rawe_deferral_forget(struct rawe_deferral *deferral, struct rawe_buffer_pool *pool,

@@ -73,13 +73,12 @@ static inline bool rawe_engine_defer_full(const struct rawe_engine *engine)
 }
 
 /**
- * From now on no process of the job waits for data (MPI_Finalize's fence is passed): what is in
- * flight to a peer that ends its connection counts as done, not as lost.
+ * From now on nobody waits for data (MPI_Finalize's fence is passed), and the owner of messages and
+ * sends may be gone: none of its functions is called any more but `accept`, as in rawe_engine_defer_begin.
+ * Messages are acknowledged and dropped. Sends go on, but are never reported, not even when their
+ * connection is closed: they are their owner's again when rawe_engine_free has been called.
  */
-static inline void rawe_engine_finalizing(struct rawe_engine *engine)
-{
-    engine->finalizing = true;
-}
+void rawe_engine_finalizing(struct rawe_engine *engine);
 
 /** The owner is back, or may come back. */
 void rawe_engine_defer_end(struct rawe_engine *engine);

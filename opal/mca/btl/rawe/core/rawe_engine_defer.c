@@ -15,7 +15,14 @@ void rawe_engine_defer_begin(struct rawe_engine *engine)
 
 void rawe_engine_defer_end(struct rawe_engine *engine)
 {
-    engine->deferral.active = false;
+    engine->deferral.active = engine->finalizing;
+}
+
+void rawe_engine_finalizing(struct rawe_engine *engine)
+{
+    engine->finalizing = engine->deferral.active = true;
+    engine->losses_wait = false;
+    rawe_deferral_discard(&engine->deferral, &engine->reassembly_buffers);
 }
 
 static void report_losses(struct rawe_engine *engine)
@@ -25,7 +32,7 @@ static void report_losses(struct rawe_engine *engine)
         struct rawe_conn *conn = engine->table.entries[i];
         if (conn != NULL && conn->data_lost) {
             conn->data_lost = false;
-            if (engine->callbacks.lost != NULL && !engine->finalizing) {
+            if (engine->callbacks.lost != NULL) {
                 engine->callbacks.lost(engine->context, conn);
             }
         }

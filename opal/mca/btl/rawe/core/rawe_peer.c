@@ -128,18 +128,17 @@ static inline enum rawe_status copy(const struct rawe_peer *peer, struct rawe_co
                                     uint8_t tag, const void *first, size_t first_bytes,
                                     const void *second, size_t second_bytes)
 {
+    if (__builtin_expect(rawe_conn_stamps_later(conn), 1)) {
+        /* The clock is read while the frame is on its way already. */
+        enum rawe_status status = rawe_conn_send_copy(conn, tag, first, first_bytes, second,
+                                                      second_bytes, RAWE_TIME_LATER);
+        rawe_conn_stamp(conn, now_ns(peer));
+        return status;
+    }
     if (rawe_conn_coalesce(conn, tag, first, first_bytes, second, second_bytes)) {
-        return RAWE_STATUS_DONE;
+        return RAWE_STATUS_DONE; /* without reading the clock */
     }
-    if (__builtin_expect(!rawe_conn_stamps_later(conn), 0)) {
-        return rawe_conn_send_copy(conn, tag, first, first_bytes, second, second_bytes,
-                                   now_ns(peer));
-    }
-    /* The clock is read while the frame is on its way already. */
-    enum rawe_status status =
-        rawe_conn_send_copy(conn, tag, first, first_bytes, second, second_bytes, RAWE_TIME_LATER);
-    rawe_conn_stamp(conn, now_ns(peer));
-    return status;
+    return rawe_conn_send_copy(conn, tag, first, first_bytes, second, second_bytes, now_ns(peer));
 }
 
 enum rawe_status rawe_peer_send_copy(struct rawe_peer *peer, uint8_t tag, const void *first,

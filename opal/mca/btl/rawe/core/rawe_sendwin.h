@@ -101,6 +101,17 @@ static inline void rawe_sendwin_enter(struct rawe_sendwin *window, struct rawe_t
     } while (window->next != frame->sequence + frame->segments);
 }
 
+/** The frame that entered last, nothing of which was sent, leaves again. */
+static inline void rawe_sendwin_retract(struct rawe_sendwin *window,
+                                        const struct rawe_txframe *frame)
+{
+    assert(frame->sent == 0 && window->next - frame->segments == frame->sequence);
+    do {
+        window->slots[--window->next & window->mask] = NULL;
+    } while (window->next != frame->sequence);
+    window->to_transmit -= frame->segments;
+}
+
 /** Note what is known of a frame, something of which was sent before, when more of it is sent. */
 void rawe_sendwin_note_again(struct rawe_txframe *frame, uint64_t segments, uint64_t sent_ns);
 

@@ -1,0 +1,184 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Tests of the reordering window: paths on which some frames take longer than others.
+ */
+#define UNIT_LANE RAWE_LANE_BULK
+
+#include "unit_pair.h"
+
+#include <string.h>
+
+#include "rawe_conn.h"
+
+static struct unit_send send_;
+static uint8_t data[200000], target[200000];
+static uint32_t handle_index;
+static uint64_t handle_key;
+
+/** Frames that take the long way. */
+static struct {
+    struct net_frame *frame;
+    uint64_t due_ns;
+} late[4096];
+static unsigned late_count;
+static uint64_t late_ns;    /**< by that much */
+static unsigned late_every; /**< one data frame in this many; 0: none */
+static unsigned seen;
+static bool lose_one; /**< the next data frame, for good */
+
+static int set_up(void **state)
+{
+    (void)state;
+    unit_start_with((struct unit_options){.window_frames = 256});
+    unit_connect(&net, RAWE_LANE_BULK);
+    assert_true(rawe_handle_register(&net.node[1].handles, target, sizeof(target), &handle_index,
+                                     &handle_key));
+    late_count = seen = 0;
+    late_ns = 400 * UNIT_US;
+    late_every = 8;
+    lose_one = false;
+    memset(&send_, 0, sizeof(send_));
+    send_.done = 1;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < late_count; i++) {
+        net_frame_free(late[i].frame);
+    }
+    unit_stop(&net);
+    return 0;
+}
+
+/** Sort the frames on the wire by the way they take, and let 20 us pass. */
+static void step(void)
+{
+    unsigned count = unit_wire_count(&net);
+    for (unsigned i = 0; i < count; i++) {
+        struct net_frame *frame = unit_wire_take(&net);
+        bool is_data = frame->header.type == RAWE_FRAME_BULK;
+        if (is_data && lose_one) {
+            lose_one = false;
+            net_frame_free(frame);
+        } else if (is_data && late_every != 0 && seen++ % late_every == 0) {
+            assert_true(late_count < 4096);
+            late[late_count].frame = frame;
+            late[late_count++].due_ns = net.now_ns + late_ns;
+        } else {
+            unit_wire_put(&net, frame);
+        }
+    }
+    unsigned remaining = 0;
+    for (unsigned i = 0; i < late_count; i++) {
+        if (late[i].due_ns <= net.now_ns) {
+            unit_wire_put(&net, late[i].frame);
+        } else {
+            late[remaining++] = late[i];
+        }
+    }
+    late_count = remaining;
+    unit_step(&net);
+    net.now_ns += 20 * UNIT_US;
+    for (unsigned i = 0; i < UNIT_NODES; i++) {
+        rawe_engine_advance(&net.node[i].engine, net.now_ns);
+        rawe_engine_flush(&net.node[i].engine, net.now_ns);
+    }
+}
+
+/** PUT after PUT for `duration_ns`. Returns how many frames were sent again. */
+static uint64_t resent_in(uint64_t duration_ns)
+{
+    uint64_t before = net.node[0].engine.counters.frames_resent;
+    uint64_t end_ns = net.now_ns + duration_ns;
+    while (net.now_ns < end_ns) {
+        if (send_.done != 0) {
+            unit_send_put(end(0), &send_, data, sizeof(data), handle_index, handle_key, 0);
+        }
+        step();
+    }
+    return net.node[0].engine.counters.frames_resent - before;
+}
+
+static void finish_late(void)
+{
+    for (unsigned i = 0; i < 100000 && !rawe_conn_drained(end(0)); i++) {
+        step();
+    }
+    assert_true(rawe_conn_drained(end(0)));
+    assert_int_equal(send_.status, RAWE_STATUS_DONE);
+}
+
+static void rawe_conn_detect_losses__two_ways_of_different_length(void **state)
+{
+    (void)state;
+    assert_true(resent_in(100 * UNIT_MS) > 0); /* it has to learn */
+    assert_int_equal(resent_in(500 * UNIT_MS), 0);
+    finish_late();
+}
+
+static void rawe_conn_detect_losses__losses_are_still_found(void **state)
+{
+    (void)state;
+    (void)resent_in(100 * UNIT_MS);
+    lose_one = true;
+    assert_in_range(resent_in(20 * UNIT_MS), 1, 2);
+    finish_late();
+}
+
+static void rawe_conn_detect_losses__narrow_again_after_losses_without_duplicates(void **state)
+{
+    (void)state;
+    (void)resent_in(100 * UNIT_MS);
+    assert_true(end(0)->reorder.steps > 1);
+    late_every = 0;
+    for (unsigned i = 0; i < 20; i++) {
+        lose_one = true;
+        (void)resent_in(20 * UNIT_MS);
+    }
+    assert_int_equal(end(0)->reorder.steps, 1);
+    finish_late();
+}
+
+static void rawe_conn_detect_losses__the_window_is_bounded(void **state)
+{
+    (void)state;
+    late_ns = 50 * UNIT_MS;
+    (void)resent_in(UNIT_S);
+    (void)resent_in(UNIT_S);
+    assert_true(rawe_reorder_window_ns(&end(0)->reorder, net.config.reorder_ns, &end(0)->rtt) <=
+                20 * net.config.reorder_ns + end(0)->rtt.smoothed_ns);
+    finish_late();
+}
+
+static void rawe_conn_receive__duplicates_of_the_network_widen_nothing(void **state)
+{
+    (void)state;
+    late_every = 0;
+    for (unsigned i = 0; i < 100; i++) {
+        unit_send_put(end(0), &send_, data, 5000, handle_index, handle_key, 0);
+        unit_wire_put(&net, net_frame_copy(net.wire));
+        for (unsigned k = 0; k < 20; k++) {
+            step();
+        }
+    }
+    assert_int_equal(net.node[1].engine.counters.duplicates, 100);
+    assert_int_equal(end(0)->reorder.steps, 1);
+    finish_late();
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(rawe_conn_detect_losses__two_ways_of_different_length),
+        TEST(rawe_conn_detect_losses__losses_are_still_found),
+        TEST(rawe_conn_detect_losses__narrow_again_after_losses_without_duplicates),
+        TEST(rawe_conn_detect_losses__the_window_is_bounded),
+        TEST(rawe_conn_receive__duplicates_of_the_network_widen_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
