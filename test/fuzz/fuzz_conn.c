@@ -1,14 +1,18 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Fuzz target `conn`: two engines whose bad day the fuzzer writes. See net.h for what must hold.
+ * Fuzz target `conn`: two engines whose bad day the fuzzer writes. See pair.h for what must hold.
  *
  * Input: 4 bytes of settings, then records of 16 bytes, one step each:
  *
  *   0 operation | 1 bit 0: node, bit 1: lane, others: options | 2 a, 16 bits | 4 b | 8 c | 12 d
  */
 #include "fuzz.h"
-#include "net.h"
+
+#include <string.h>
+
+#include "net_forge.h"
+#include "pair.h"
 
 enum operation {
     SEND_COPY,
@@ -50,10 +54,10 @@ struct step {
 /** Sum of the lengths of what one script may send. */
 #define SENT_BYTES_MAX 400000u
 
-static void send_something(struct net *net, const struct step *step, uint32_t *sent_bytes)
+static void send_something(struct pair *pair, const struct step *step, uint32_t *sent_bytes)
 {
-    struct net_node *node = &net->node[step->where & 1];
-    struct net_send_options options = {
+    struct pair_node *node = &pair->node[step->where & 1];
+    struct pair_send_options options = {
         .ordered = (step->where & (2 | 8)) != 0,
         .early = (step->where & 16) != 0,
         .cut = (uint8_t)step->b,
@@ -64,13 +68,13 @@ static void send_something(struct net *net, const struct step *step, uint32_t *s
     *sent_bytes += step->a;
     switch (step->operation) {
     case SEND_COPY:
-        net_send_copy(node, step->a);
+        pair_send_copy(node, step->a);
         break;
     case SEND:
-        net_send_message(node, step->a, options);
+        pair_send_message(node, step->a, options);
         break;
     default:
-        net_send_put(node, step->a, step->c, (uint8_t)step->b);
+        pair_send_put(node, step->a, step->c, (uint8_t)step->b);
         break;
     }
 }
@@ -78,44 +82,99 @@ static void send_something(struct net *net, const struct step *step, uint32_t *s
 /**
  * One bit or byte falls over: only with checksums does nobody take that for a frame of the peer's.
  */
-static void corrupt(struct net *net, const struct step *step)
+static void corrupt(struct pair *pair, const struct step *step)
 {
-    if (net->wire_count == 0 || (step->b & 0xFF) == 0) {
+    if (pair->wire_count == 0 || (step->b & 0xFF) == 0) {
         return;
     }
-    struct net_frame *frame = net->wire[step->a % net->wire_count];
+    struct net_frame *frame = pair->wire[step->a % pair->wire_count];
     if (frame->len_bytes <= RAWE_ETH_HEADER_BYTES) {
         return;
     }
     size_t at = RAWE_ETH_HEADER_BYTES + step->c % (frame->len_bytes - RAWE_ETH_HEADER_BYTES);
     frame->bytes[at] ^= (uint8_t)step->b;
-    net->tainted = net->tainted || !net->config.checksum;
+    pair->ledger.lying |= !pair->config.checksum;
 }
 
-static void deliver_all(struct net *net, unsigned most, bool whole)
+/** Change a frame that lies on the wire, in memory of exactly its new length. */
+static void mutate(struct pair *pair, const struct step *step)
 {
-    for (unsigned left = net->wire_count; left != 0 && most != 0 && net->wire_count != 0;
-         left--, most--) {
-        net->sent_in_call = 0;
-        net_deliver(net, 0, whole);
+    if (pair->wire_count == 0) {
+        return;
+    }
+    struct net_frame *frame = pair->wire[step->a % pair->wire_count];
+    pair->ledger.lying = true;
+    uint32_t len_bytes = net_forge_change(frame->bytes, (uint32_t)frame->len_bytes,
+                                          step->where >> 2, step->b, step->c);
+    if (len_bytes != frame->len_bytes) {
+        uint8_t *bytes = fuzz_copy(frame->bytes, len_bytes);
+        fuzz_delete(frame->bytes);
+        frame->bytes = bytes;
+        frame->len_bytes = len_bytes;
     }
 }
 
-static void put_again(struct net *net, struct net_frame *frame)
+/** A handle that is valid at the victim, or was. */
+static struct net_memory some_memory(const struct pair *pair, unsigned victim, unsigned choice)
+{
+    for (unsigned i = 0; i < pair->ledger.count; i++) {
+        const struct net_message *message =
+            &pair->entries[(choice + i) % pair->ledger.count].message;
+        if (message->put && message->to.index == victim) {
+            return (struct net_memory){message->out.send.handle_index,
+                                       message->out.send.handle_key};
+        }
+    }
+    return (struct net_memory){choice, 0};
+}
+
+/** A frame as if the peer had sent it on that lane; an unknown peer's is not to be believed. */
+static void forge(struct pair_node *victim, enum rawe_lane lane, const struct step *step)
+{
+    const struct rawe_conn *conn = victim->peer.conn[lane];
+    const struct net_memory memory = some_memory(victim->pair, victim->index, step->c >> 24);
+    const struct net_forgery forgery = {
+        .what = step->a,
+        .numbers = step->b,
+        .place = step->c,
+        .lengths = step->d,
+        .deceit = step->where >> 2,
+    };
+    uint8_t buffer[NET_FORGED_BYTES_MAX];
+    if (conn == NULL) {
+        return;
+    }
+    victim->pair->ledger.lying |= forgery.deceit % NET_DECEITS != NET_DECEIT_UNKNOWN_PEER;
+    struct net_frame *frame = net_frame_new(net_forge(conn, &memory, &forgery, buffer));
+    frame->from = 1 - victim->index;
+    memcpy(frame->bytes, buffer, frame->len_bytes);
+    pair_put(victim->pair, frame);
+}
+
+static void deliver_all(struct pair *pair, unsigned most, bool whole)
+{
+    for (unsigned left = pair->wire_count; left != 0 && most != 0 && pair->wire_count != 0;
+         left--, most--) {
+        pair->sent_in_call = 0;
+        pair_deliver(pair, 0, whole);
+    }
+}
+
+static void put_again(struct pair *pair, struct net_frame *frame)
 {
     if (frame != NULL) {
-        net_put(net, frame);
+        pair_put(pair, frame);
     }
 }
 
 /** The path from a node carries less, or no batches; or the node learns what it carries. */
-static void change_path(struct net_node *node, const struct step *step)
+static void change_path(struct pair_node *node, const struct step *step)
 {
     uint32_t payload_bytes = RAWE_PAYLOAD_LEAST_BYTES + RAWE_CHECKSUM_ROOM_BYTES + step->a % 4096;
     if ((step->where & 8) != 0) {
         node->loses_batches = true;
     } else if ((step->where & 4) == 0) {
-        rawe_peer_set_payload_max(net_peer(node), payload_bytes);
+        rawe_peer_set_payload_max(pair_peer(node), payload_bytes);
     } else if (node->path_bytes == 0 || payload_bytes < node->path_bytes) {
         node->path_bytes = payload_bytes;
     }
@@ -127,9 +186,9 @@ static uint64_t duration_ns(const struct step *step)
     return ((uint64_t)(step->b & 0xFFF) * 1000) << (step->a % 13);
 }
 
-static void take_step(struct net *net, const struct step *step, uint32_t *sent_bytes)
+static void take_step(struct pair *pair, const struct step *step, uint32_t *sent_bytes)
 {
-    struct net_node *node = &net->node[step->where & 1];
+    struct pair_node *node = &pair->node[step->where & 1];
     enum rawe_lane lane = (step->where & 2) != 0 ? RAWE_LANE_BULK : RAWE_LANE_EXPRESS;
     bool option = (step->where & 4) != 0;
     unsigned operation = step->operation % OPERATIONS;
@@ -137,83 +196,77 @@ static void take_step(struct net *net, const struct step *step, uint32_t *sent_b
     case SEND_COPY:
     case SEND:
     case PUT:
-        send_something(net, step, sent_bytes);
+        send_something(pair, step, sent_bytes);
         break;
     case DELIVER:
-        net_deliver(net, step->a, option);
+        pair_deliver(pair, step->a, option);
         break;
     case DELIVER_ALL:
-        deliver_all(net, step->a % 2048 + 1u, option);
-        net_progress(node);
+        deliver_all(pair, step->a % 2048 + 1u, option);
+        pair_progress(node);
         if ((step->where & 8) == 0) {
-            net_progress(&net->node[1 - node->index]);
+            pair_progress(&pair->node[1 - node->index]);
         }
         break;
     case DROP:
-        net_frame_free(net_take(net, step->a));
+        net_frame_free(pair_take(pair, step->a));
         break;
     case REPEAT:
-        if (net->wire_count != 0) {
-            put_again(net, net_frame_copy(net->wire[step->a % net->wire_count]));
+        if (pair->wire_count != 0) {
+            put_again(pair, net_frame_copy(pair->wire[step->a % pair->wire_count]));
         }
         break;
     case REORDER:
-        put_again(net, net_take(net, step->a));
+        put_again(pair, pair_take(pair, step->a));
         break;
     case TIME:
-        net->now_ns += duration_ns(step);
+        pair->now_ns += duration_ns(step);
         if (option) {
-            net_progress(node);
+            pair_progress(node);
         }
         break;
     case PROGRESS:
-        net_progress(node);
+        pair_progress(node);
         break;
     case LINK_ROOM:
         node->link_room = option ? UINT32_MAX : step->a % 64;
         break;
     case CLOSE:
-        net_close(node, lane);
+        pair_close(node, lane);
         break;
     case RESTART:
-        net_restart(node);
+        pair_restart(node);
         break;
     case NO_MEMORY:
         fuzz_allocations_left = step->a % 16;
         break;
     case CORRUPT:
-        corrupt(net, step);
+        corrupt(pair, step);
         break;
     case MUTATE:
-        net_mutate(net, step->a, step->where >> 2, step->b, step->c);
+        mutate(pair, step);
         break;
     case PATH:
         change_path(node, step);
         break;
     case DEFER: /* as the component's progress thread does outside MPI */
         rawe_engine_defer_begin(&node->engine);
-        deliver_all(net, step->a % 256 + 1u, option);
-        net_progress(node);
+        deliver_all(pair, step->a % 256 + 1u, option);
+        pair_progress(node);
         rawe_engine_defer_end(&node->engine);
         break;
     default:
-        net_forge(node, lane,
-                  &(struct net_forgery){
-                      .what = step->a,
-                      .numbers = step->b,
-                      .place = step->c,
-                      .lengths = step->d,
-                  });
+        forge(node, lane, step);
         break;
     }
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len_bytes)
 {
-    static struct net net;
+    static struct pair pair;
     struct fuzz_input input = {data, data + len_bytes};
     uint32_t sent_bytes = 0;
-    net_start(&net, &input);
+    pair_start(&pair, &input);
     fuzz_take(&input, fuzz_format.head_bytes - (unsigned)(input.at - data));
     for (unsigned i = 0; i < fuzz_format.records_max && fuzz_left(&input) != 0; i++) {
         struct step step;
@@ -223,10 +276,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len_bytes)
         step.b = (uint32_t)fuzz_take(&input, 4);
         step.c = (uint32_t)fuzz_take(&input, 4);
         step.d = (uint32_t)fuzz_take(&input, 4);
-        take_step(&net, &step, &sent_bytes);
-        net_check(&net);
+        take_step(&pair, &step, &sent_bytes);
+        pair_check(&pair);
     }
-    net_settle(&net);
-    net_stop(&net);
+    pair_settle(&pair);
+    pair_stop(&pair);
     return 0;
 }

@@ -137,6 +137,9 @@ static void end(struct net_message *message, enum rawe_status status, bool early
     if (message->completed) {
         net_fail("completes once", "message %u is completed twice", message->number);
     }
+    if (status != RAWE_STATUS_DONE && status != RAWE_STATUS_FAILED) {
+        net_fail("completes once", "message %u ends neither well nor badly", message->number);
+    }
     if (early) {
         check_transmitted(message);
     }
@@ -180,11 +183,14 @@ bool net_message_copy(struct net_message *message, struct rawe_peer *peer)
     const struct rawe_send *send = &message->out.send;
     const struct rawe_bytes *pieces = send->pieces;
     bool two = send->piece_count == 2;
+
+    message->peer = peer;
     enum rawe_status status =
         rawe_peer_send_copy(peer, send->tag, pieces[0].base, pieces[0].len_bytes,
                             two ? pieces[1].base : NULL, two ? pieces[1].len_bytes : 0);
 
     if (status == RAWE_STATUS_BUSY) {
+        message->peer = NULL;
         return false;
     }
     end(message, status, false);

@@ -10,10 +10,17 @@
 
 #include "rawe_peer.h"
 
+struct net_ledger;
+
+/** A process, and which of those that have been it: one that dies has a successor. */
+struct net_process {
+    uint32_t index, life;
+};
+
 struct net_message {
     struct rawe_message out; /**< first: what the peer object gets */
-    struct rawe_peer *peer;  /**< it is sent to */
-    uint32_t number;         /**< in the ledger of the harness */
+    struct rawe_peer *peer;  /**< it was handed to; NULL: not yet */
+    uint32_t number;         /**< in the ledger */
     uint32_t len_bytes;
     uint64_t content_seed;
     uint64_t content_offset; /**< of its first byte */
@@ -24,6 +31,16 @@ struct net_message {
     void (*released)(struct net_message *message);
     uint8_t *own;    /**< the first piece; with room for all if it may complete early */
     uint8_t *second; /**< the second piece, or NULL */
+    /* What the ledger has to know, and what it keeps of it; see net_ledger.h. */
+    struct net_ledger *ledger;
+    struct net_process from, to;
+    const struct rawe_engine *receiver; /**< NULL: `to` has died */
+    bool *whole_excused;                /**< of what it is a part of; or NULL */
+    uint8_t lane;
+    bool put;
+    bool submitted, delivered;
+    bool excused;  /**< may be lost */
+    bool orphaned; /**< its sender has died before it was complete and released */
 };
 
 void net_content_fill(uint8_t *out, uint64_t seed, uint64_t offset, size_t len_bytes);

@@ -5,8 +5,7 @@
  * nothing that depends on addresses or on the real clock: the same seed is the same run, event by
  * event.
  *
- *   sim_app      what the programs do               sim_ledger    what was sent, what must arrive
- *   sim_submit   how it is sent, when it is complete
+ *   sim_app      what the programs do               sim_submit    how they send it
  *   sim_channel  connections as programs have them  sim_transfer  memory that PUTs write into
  *   sim_node     processes, rings, progress         sim_check     invariants
  *   sim_batch    batches of frames                   sim_evidence  why frames may be sent again
@@ -23,10 +22,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "net_harness.h"
+#include "net_ledger.h"
 #include "rawe_conn_state.h"
 #include "rawe_engine.h"
 #include "rawe_peer.h"
-#include "sim_ledger.h"
 #include "sim_plan.h"
 #include "sim_random.h"
 
@@ -205,8 +205,8 @@ struct sim_channel {
     uint32_t early_count, early_room;
     uint32_t credit_most; /**< that the peer has ever advertised */
     struct sim_watch watch;
-    uint32_t fragmented_next; /**< fragmented messages before this one may not arrive any more */
-    uint64_t pong_ns;         /**< newest answer of its responder, in the node's clock */
+    uint32_t next_in_order; /**< of its net_route */
+    uint64_t pong_ns;       /**< newest answer of its responder, in the node's clock */
 };
 
 struct sim_app {
@@ -297,6 +297,11 @@ void sim_node_arrive(struct sim *sim, struct sim_node *node, struct sim_packet *
 void sim_node_wake(struct sim_node *node, uint64_t at_ns);
 void sim_node_die(struct sim *sim, struct sim_node *node);
 void sim_node_start(struct sim *sim, struct sim_node *node);
+/** The process that runs on it, or was the last one to. */
+static inline struct net_process sim_node_process(const struct sim_node *node)
+{
+    return (struct net_process){node->index, node->life};
+}
 /** The node's clock at `at_ns` of virtual time. */
 uint64_t sim_node_clock_at(const struct sim_node *node, uint64_t at_ns);
 /** The time its engine is told: read anew, or the newest that it was told before. */
@@ -363,6 +368,43 @@ void sim_watch_sent(struct sim_node *node, const struct rawe_header *header);
 /** After each progress of a node: against what was after the last one. */
 void sim_watch_node(struct sim_node *node);
 
+/* ---- messages: what is sent, in the ledger ---- */
+
+enum sim_message_kind {
+    SIM_MESSAGE_PLAIN,
+    SIM_MESSAGE_REQUEST, /**< wants a reply of `argument` bytes */
+    SIM_MESSAGE_REPLY,
+    SIM_MESSAGE_OFFER,  /**< rendezvous: there is data for you */
+    SIM_MESSAGE_GRANT,  /**< put it there */
+    SIM_MESSAGE_PUT,    /**< not a message: a part of the data */
+    SIM_MESSAGE_FINISH, /**< it is all there */
+};
+
+struct sim_message {
+    struct net_message net; /**< first: what callbacks get */
+    struct sim *sim;
+    enum sim_message_kind kind;
+    bool queued; /**< it is not complete when sim_submit returns */
+    uint32_t argument;
+    struct sim_transfer *transfer; /**< it belongs to; or NULL */
+    uint32_t transfer_offset;      /**< PUT */
+    struct sim_message *next_retry;
+};
+
+void sim_submit_init(struct sim *sim);
+/** A message or PUT that will be submitted. */
+struct sim_message *sim_message_new(struct sim *sim, enum sim_message_kind kind, uint32_t source,
+                                    uint32_t destination, struct sim_transfer *transfer,
+                                    uint32_t len_bytes);
+/** Hand it to the peer object of its source. */
+void sim_submit(struct sim *sim, struct sim_message *message);
+/** What the engine delivers. NULL: a lie, where lies are to be expected. */
+struct sim_message *sim_submit_delivered(struct sim_channel *channel, uint8_t tag,
+                                         const uint8_t *data, size_t len_bytes);
+/** What is on its way on this channel, either direction, may be lost from now on. */
+void sim_submit_closed(struct sim_channel *channel);
+void sim_submit_free(struct sim *sim);
+
 /* ---- transfers: memory and PUT ---- */
 
 struct sim_transfer {
@@ -427,11 +469,8 @@ void sim_check_counters(struct sim *sim);
 
 /* ---- report ---- */
 
-/** The run of this process, of which the network in memory (test/net) reports. */
+/** The run of this process, whose violations net_fail reports. */
 extern struct sim *sim_running;
-/** An invariant does not hold: report it and end the process. */
-_Noreturn void sim_violation(struct sim *sim, const char *invariant, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
 void sim_trace_line(struct sim *sim, const char *format, ...) __attribute__((format(printf, 2, 3)));
 #define sim_trace(sim, ...)                   \
     do {                                      \
@@ -473,7 +512,8 @@ struct sim {
     struct sim_net net;
     struct sim_incidents incidents;
     struct sim_node *nodes;
-    struct sim_ledger ledger;
+    struct net_ledger ledger;
+    uint64_t puts; /**< complete in good order */
     struct sim_transfer *transfers;
     uint32_t transfer_count;
     struct sim_result retired; /**< counters of processes that have died */

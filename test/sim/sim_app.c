@@ -81,9 +81,7 @@ static void begin_transfer(struct sim *sim, struct sim_node *node, uint32_t peer
     transfer->content_seed = sim_random_next(&node->app.random);
     transfer->next = sim->transfers;
     sim->transfers = transfer;
-    struct sim_message *message = sim_ledger_new(sim, SIM_MESSAGE_OFFER, node->index, peer, 64);
-    message->transfer = transfer;
-    sim_submit(sim, message);
+    sim_submit(sim, sim_message_new(sim, SIM_MESSAGE_OFFER, node->index, peer, transfer, 64));
 }
 
 static void begin_operation(struct sim *sim, struct sim_node *node)
@@ -100,8 +98,8 @@ static void begin_operation(struct sim *sim, struct sim_node *node)
     }
     bool request = percent < sim->plan.transfer_percent + sim->plan.request_percent;
     struct sim_message *message =
-        sim_ledger_new(sim, request ? SIM_MESSAGE_REQUEST : SIM_MESSAGE_PLAIN, node->index, peer,
-                       request ? numbered(len_bytes) : len_bytes);
+        sim_message_new(sim, request ? SIM_MESSAGE_REQUEST : SIM_MESSAGE_PLAIN, node->index, peer,
+                        NULL, request ? numbered(len_bytes) : len_bytes);
     message->argument = request ? choose_length(sim, node) : 0;
     sim_submit(sim, message);
 }
@@ -119,7 +117,8 @@ static void begin_streak(struct sim *sim, struct sim_node *node)
 
     app->operations_left--;
     while (left-- != 0 && app->open_sends < sim->plan.sends_most) {
-        sim_submit(sim, sim_ledger_new(sim, SIM_MESSAGE_PLAIN, node->index, peer, len_bytes));
+        sim_submit(sim,
+                   sim_message_new(sim, SIM_MESSAGE_PLAIN, node->index, peer, NULL, len_bytes));
     }
 }
 
@@ -219,27 +218,26 @@ void sim_app_completed_early(struct sim *sim, struct sim_node *node)
     }
 }
 
-static void answer(struct sim *sim, struct sim_node *node, uint8_t kind,
-                   const struct sim_message *to, uint32_t len_bytes)
+static void answer(struct sim *sim, enum sim_message_kind kind, const struct sim_message *to,
+                   uint32_t len_bytes)
 {
-    struct sim_message *message = sim_ledger_new(sim, kind, node->index, to->source, len_bytes);
-    message->transfer = to->transfer;
-    sim_submit(sim, message);
+    sim_submit(sim, sim_message_new(sim, kind, to->net.to.index, to->net.from.index, to->transfer,
+                                    len_bytes));
 }
 
 void sim_app_delivered(struct sim *sim, struct sim_channel *channel, struct sim_message *message)
 {
-    struct sim_node *node = &sim->nodes[message->destination];
+    struct sim_node *node = &sim->nodes[message->net.to.index];
     struct sim_transfer *transfer = message->transfer;
 
     switch (message->kind) {
     case SIM_MESSAGE_REQUEST:
-        answer(sim, node, SIM_MESSAGE_REPLY, message, message->argument);
+        answer(sim, SIM_MESSAGE_REPLY, message, message->argument);
         break;
     case SIM_MESSAGE_OFFER:
         transfer->target_life = node->life;
         if (sim_transfer_grant(sim, transfer)) {
-            answer(sim, node, SIM_MESSAGE_GRANT, message, 48);
+            answer(sim, SIM_MESSAGE_GRANT, message, 48);
         }
         break;
     case SIM_MESSAGE_GRANT:
@@ -265,8 +263,6 @@ void sim_app_completed(struct sim *sim, struct sim_message *message, enum rawe_s
         status != RAWE_STATUS_DONE) {
         return;
     }
-    struct sim_message *finish =
-        sim_ledger_new(sim, SIM_MESSAGE_FINISH, transfer->source, transfer->target, 16);
-    finish->transfer = transfer;
-    sim_submit(sim, finish);
+    sim_submit(sim, sim_message_new(sim, SIM_MESSAGE_FINISH, transfer->source, transfer->target,
+                                    transfer, 16));
 }

@@ -150,7 +150,7 @@ void sim_channel_close(struct sim_channel *channel)
               channel->peer, channel->conn->handshake.local_id);
     if (!node->ending && node->alive) {
         node->sim->incidents.closed++;
-        sim_ledger_closed(channel);
+        sim_submit_closed(channel);
     }
     while (*link != channel) {
         link = &(*link)->next;
@@ -186,7 +186,7 @@ static void deliver(void *context, struct rawe_conn *conn, uint8_t tag, const ui
 {
     struct sim_node *node = context;
     struct sim_channel *channel = conn->owner;
-    struct sim_message *message = sim_ledger_deliver(channel, tag, data, len_bytes);
+    struct sim_message *message = sim_submit_delivered(channel, tag, data, len_bytes);
 
     if (message != NULL) {
         sim_app_delivered(node->sim, channel, message);
@@ -287,7 +287,7 @@ static void failed(void *context, struct rawe_conn *conn, uint64_t silent_ns)
     sim_check_failed(channel, silent_ns);
     channel->failed = true;
     if (sim->nodes[channel->peer].life == channel->peer_life) {
-        sim_ledger_closed(channel); /* the peer, if it lives, learns of it later */
+        sim_submit_closed(channel); /* the peer, if it lives, learns of it later */
     }
     /* A failed connection may be closed at once, or later. */
     if (sim_random_below(&node->random, 2) == 0) {
@@ -308,8 +308,7 @@ void sim_channel_address(struct sim_node *node, struct sim_packet *packet)
     packet->destination = (uint32_t)packet->bytes[4] << 8 | packet->bytes[5];
     if (packet->destination >= sim->plan.nodes || packet->destination == node->index ||
         memcmp(packet->bytes, sim->nodes[packet->destination].mac, RAWE_MAC_BYTES) != 0) {
-        sim_violation(sim, "frames are addressed", "n%u sends a frame to a foreign address",
-                      node->index);
+        net_fail("frames are addressed", "n%u sends a frame to a foreign address", node->index);
     }
 }
 

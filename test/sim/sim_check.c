@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Invariants of connections, engines and the whole run. Those of single messages are in
- * sim_ledger.c, those of memory in sim_transfer.c.
+ * Invariants of connections, engines and the whole run. Those of single messages are the ledger's
+ * (test/net/net_ledger.c), those of memory in sim_transfer.c.
  */
 #include "sim.h"
 
@@ -23,14 +23,14 @@ static void check_sequenced(struct sim_node *node, const struct rawe_header *hea
     struct sim_channel *channel = sim_evidence_channel(node, header);
 
     if (channel == NULL) {
-        sim_violation(sim, "frames belong to connections", "n%u sends a frame for unknown id %08x",
-                      node->index, header->connection_id);
+        net_fail("frames belong to connections", "n%u sends a frame for unknown id %08x",
+                 node->index, header->connection_id);
     }
     sim_evidence_sent(channel, header, packet);
     uint32_t in_window = header->sequence - channel->conn->sendwin.una;
     if (in_window >= sim->plan.window_frames) {
-        sim_violation(sim, "window is bounded", "n%u sends frame %u to n%u, oldest open one is %u",
-                      node->index, header->sequence, channel->peer, channel->conn->sendwin.una);
+        net_fail("window is bounded", "n%u sends frame %u to n%u, oldest open one is %u",
+                 node->index, header->sequence, channel->peer, channel->conn->sendwin.una);
     }
     bool again = rawe_sequence_before(header->sequence, channel->next_sequence);
     if (sim->plan.lying) {
@@ -39,9 +39,9 @@ static void check_sequenced(struct sim_node *node, const struct rawe_header *hea
         channel->next_sequence = again ? channel->next_sequence : header->sequence;
     } else if (again != ((header->flags & RAWE_FLAG_RESENT) != 0) ||
                (!again && header->sequence != channel->next_sequence)) {
-        sim_violation(sim, "sequence numbers", "n%u sends frame %u to n%u%s, next new one is %u",
-                      node->index, header->sequence, channel->peer,
-                      header->flags & RAWE_FLAG_RESENT ? " again" : "", channel->next_sequence);
+        net_fail("sequence numbers", "n%u sends frame %u to n%u%s, next new one is %u", node->index,
+                 header->sequence, channel->peer, header->flags & RAWE_FLAG_RESENT ? " again" : "",
+                 channel->next_sequence);
     }
     channel->next_sequence += !again;
     node->frames_new += !again;
@@ -66,7 +66,7 @@ void sim_check_frame(struct sim_node *node, const struct rawe_header *header,
 }
 
 /** Every slot of the window: states add up to the counts, nothing to send is overlooked. */
-static void check_window(struct sim *sim, const struct sim_channel *channel)
+static void check_window(const struct sim_channel *channel)
 {
     const struct rawe_conn *conn = channel->conn;
     const struct rawe_sendwin *window = &conn->sendwin;
@@ -77,8 +77,8 @@ static void check_window(struct sim *sim, const struct sim_channel *channel)
             window->slots[sequence & (conn->engine->config.window_frames - 1)];
         if (frame == NULL || sequence - frame->sequence >= frame->segments ||
             (frame->to_send & frame->arrived) != 0 || (frame->resent & ~frame->sent) != 0) {
-            sim_violation(sim, "window is consistent", "n%u to n%u: slot of frame %u is wrong",
-                          channel->node->index, channel->peer, sequence);
+            net_fail("window is consistent", "n%u to n%u: slot of frame %u is wrong",
+                     channel->node->index, channel->peer, sequence);
         }
         uint64_t segment = 1ull << (sequence - frame->sequence);
         bool waits = (frame->to_send & segment) != 0;
@@ -89,15 +89,15 @@ static void check_window(struct sim *sim, const struct sim_channel *channel)
         /* Of a batch the first frame is what counts. */
         if (waits && rawe_sequence_before(sequence, window->transmit_from) &&
             rawe_sequence_before(frame->sequence, window->transmit_from)) {
-            sim_violation(sim, "window is consistent",
-                          "n%u to n%u: frame %u has to be sent, but looking begins at %u",
-                          channel->node->index, channel->peer, sequence, window->transmit_from);
+            net_fail("window is consistent",
+                     "n%u to n%u: frame %u has to be sent, but looking begins at %u",
+                     channel->node->index, channel->peer, sequence, window->transmit_from);
         }
     }
     if (in_flight != window->in_flight || sacked != window->sacked ||
         to_transmit != window->to_transmit) {
-        sim_violation(sim, "window is consistent", "n%u to n%u: counts of frames are wrong",
-                      channel->node->index, channel->peer);
+        net_fail("window is consistent", "n%u to n%u: counts of frames are wrong",
+                 channel->node->index, channel->peer);
     }
 }
 
@@ -109,39 +109,37 @@ static void check_channel(struct sim *sim, const struct sim_channel *channel)
 
     if (window > sim->plan.window_frames ||
         window != conn->sendwin.in_flight + conn->sendwin.sacked + conn->sendwin.to_transmit) {
-        sim_violation(
-            sim, "window is consistent",
-            "n%u to n%u: %u frames in the window, %u in flight, %u SACKed, %u to transmit",
-            node->index, channel->peer, window, conn->sendwin.in_flight, conn->sendwin.sacked,
-            conn->sendwin.to_transmit);
+        net_fail("window is consistent",
+                 "n%u to n%u: %u frames in the window, %u in flight, %u SACKed, %u to transmit",
+                 node->index, channel->peer, window, conn->sendwin.in_flight, conn->sendwin.sacked,
+                 conn->sendwin.to_transmit);
     }
     uint32_t credit = channel->credit_most;
     if (conn->sendwin.in_flight > credit && !sim->plan.lying) {
-        sim_violation(sim, "credit is kept to",
-                      "n%u has %u frames in flight to n%u, which never allowed more than %u",
-                      node->index, conn->sendwin.in_flight, channel->peer, credit);
+        net_fail("credit is kept to",
+                 "n%u has %u frames in flight to n%u, which never allowed more than %u",
+                 node->index, conn->sendwin.in_flight, channel->peer, credit);
     }
     uint32_t under_way = conn->queue.message_number - conn->queue.messages_open;
     if (under_way > RAWE_REASSEMBLY_MESSAGES) {
-        sim_violation(sim, "messages under way are bounded",
-                      "n%u has %u fragmented messages under way to n%u", node->index, under_way,
-                      channel->peer);
+        net_fail("messages under way are bounded",
+                 "n%u has %u fragmented messages under way to n%u", node->index, under_way,
+                 channel->peer);
     }
     if (window != 0 && sim->event_count % 16 == 0) {
-        check_window(sim, channel);
+        check_window(channel);
     }
     if (conn->handshake.state == RAWE_CONN_OPEN && conn->sendwin.in_flight != 0 &&
         (conn->liveness.probe_deadline_ns == 0 || !rawe_timer_armed(&conn->timer) ||
          conn->timer.deadline_ns > conn->liveness.probe_deadline_ns)) {
-        sim_violation(sim, "somebody asks", "n%u to n%u: frames in flight and no timer for them",
-                      node->index, channel->peer);
+        net_fail("somebody asks", "n%u to n%u: frames in flight and no timer for them", node->index,
+                 channel->peer);
     }
     bool waits = conn->queue.first != NULL || conn->sendwin.to_transmit != 0;
     if (conn->handshake.state == RAWE_CONN_OPEN && waits && !conn->is_pending && !sim->plan.lying &&
         !rawe_timer_armed(&conn->timer)) {
-        sim_violation(sim, "somebody asks",
-                      "n%u to n%u: something to send, and nothing to wait for", node->index,
-                      channel->peer);
+        net_fail("somebody asks", "n%u to n%u: something to send, and nothing to wait for",
+                 node->index, channel->peer);
     }
     const struct rawe_engine *engine = &node->engine;
     uint64_t clock_ns = sim_node_clock(node);
@@ -155,18 +153,18 @@ static void check_channel(struct sim *sim, const struct sim_channel *channel)
     }
     uint64_t late_ns = 2 * TICK_NS + sim->plan.clock_step_ns;
     if (clock_ns > conn->liveness.asked_ns + engine->config.liveness.probe_most_ns + late_ns) {
-        sim_violation(sim, "silence is asked about",
-                      "n%u has not asked n%u on lane %u for %llu us, although it is silent",
-                      node->index, channel->peer, channel->lane,
-                      (unsigned long long)(clock_ns - conn->liveness.asked_ns) / 1000);
+        net_fail("silence is asked about",
+                 "n%u has not asked n%u on lane %u for %llu us, although it is silent", node->index,
+                 channel->peer, channel->lane,
+                 (unsigned long long)(clock_ns - conn->liveness.asked_ns) / 1000);
     }
     /* Nobody is given up while the program is away: that is done at the next question after. */
     bool long_back =
         sim->now_ns >= node->pause_until_ns + 2 * engine->config.liveness.probe_most_ns;
     if (clock_ns > conn->liveness.silent_since_ns + most_ns && long_back) {
-        sim_violation(sim, "the dead are found out", "n%u has not heard n%u for %llu ms",
-                      node->index, channel->peer,
-                      (unsigned long long)(clock_ns - conn->liveness.silent_since_ns) / 1000000);
+        net_fail("the dead are found out", "n%u has not heard n%u for %llu ms", node->index,
+                 channel->peer,
+                 (unsigned long long)(clock_ns - conn->liveness.silent_since_ns) / 1000000);
     }
 }
 
@@ -183,20 +181,20 @@ void sim_check_node(struct sim_node *node)
     sim_watch_node(node);
     if (counters->frames_sent != node->frames_new ||
         counters->frames_resent != node->frames_again) {
-        sim_violation(sim, "counters add up",
-                      "n%u counts %llu frames sent and %llu resent, there were %llu and %llu",
-                      node->index, (unsigned long long)counters->frames_sent,
-                      (unsigned long long)counters->frames_resent,
-                      (unsigned long long)node->frames_new, (unsigned long long)node->frames_again);
+        net_fail("counters add up",
+                 "n%u counts %llu frames sent and %llu resent, there were %llu and %llu",
+                 node->index, (unsigned long long)counters->frames_sent,
+                 (unsigned long long)counters->frames_resent, (unsigned long long)node->frames_new,
+                 (unsigned long long)node->frames_again);
     }
     if (counters->acks_sent > counters->frames_received + counters->duplicates +
                                   counters->probes_received + counters->credit_updates) {
-        sim_violation(
-            sim, "no acknowledgement without reason",
-            "n%u sent %llu acknowledgements for %llu frames, %llu duplicates, %llu probes",
-            node->index, (unsigned long long)counters->acks_sent,
-            (unsigned long long)counters->frames_received, (unsigned long long)counters->duplicates,
-            (unsigned long long)counters->probes_received);
+        net_fail("no acknowledgement without reason",
+                 "n%u sent %llu acknowledgements for %llu frames, %llu duplicates, %llu probes",
+                 node->index, (unsigned long long)counters->acks_sent,
+                 (unsigned long long)counters->frames_received,
+                 (unsigned long long)counters->duplicates,
+                 (unsigned long long)counters->probes_received);
     }
     /*
      * A slab of each size is had whatever the limit, and the last one may go beyond it; each
@@ -212,10 +210,9 @@ void sim_check_node(struct sim_node *node)
     }
     if (engine->frames.allocated > engine->config.frames_limit + 3 * 64 ||
         buffers->allocated > buffers_most || engine->deferral.bytes > deferred_most) {
-        sim_violation(sim, "memory is bounded",
-                      "n%u has %u frames, %u reassembly buffers, %zu bytes kept for its program",
-                      node->index, engine->frames.allocated, buffers->allocated,
-                      engine->deferral.bytes);
+        net_fail("memory is bounded",
+                 "n%u has %u frames, %u reassembly buffers, %zu bytes kept for its program",
+                 node->index, engine->frames.allocated, buffers->allocated, engine->deferral.bytes);
     }
 }
 
@@ -228,19 +225,18 @@ void sim_check_failed(struct sim_channel *channel, uint64_t silent_ns)
     sim_trace(sim, "n%u gives n%u up on lane %u", node->index, channel->peer, channel->lane);
     sim->activity_ns = sim->now_ns;
     if (channel->failed) {
-        sim_violation(sim, "death is told once", "n%u gives n%u up again", node->index,
-                      channel->peer);
+        net_fail("death is told once", "n%u gives n%u up again", node->index, channel->peer);
     }
     bool may_be = peer->isolated || node->isolated || sim->plan.lying;
     if (peer->alive && peer->life == channel->peer_life && !may_be) {
-        sim_violation(sim, "the living are not given up",
-                      "n%u gives n%u up on lane %u after %llu ms of silence, connection state %u",
-                      node->index, channel->peer, channel->lane,
-                      (unsigned long long)silent_ns / 1000000, channel->conn->handshake.state);
+        net_fail("the living are not given up",
+                 "n%u gives n%u up on lane %u after %llu ms of silence, connection state %u",
+                 node->index, channel->peer, channel->lane, (unsigned long long)silent_ns / 1000000,
+                 channel->conn->handshake.state);
     }
     if (silent_ns < sim->plan.peer_timeout_ns) {
-        sim_violation(sim, "death is not told early", "n%u gives n%u up after %llu ms", node->index,
-                      channel->peer, (unsigned long long)silent_ns / 1000000);
+        net_fail("death is not told early", "n%u gives n%u up after %llu ms", node->index,
+                 channel->peer, (unsigned long long)silent_ns / 1000000);
     }
 }
 
@@ -265,8 +261,7 @@ static bool node_quiet(const struct sim_node *node)
 
 bool sim_check_quiet(struct sim *sim)
 {
-    if (sim->ledger.open_sends != 0 || sim->ledger.held != 0 || sim->ledger.undelivered != 0 ||
-        sim->unborn != 0) {
+    if (!net_ledger_is_quiet(&sim->ledger) || sim->unborn != 0) {
         return false;
     }
     for (unsigned i = 0; i < sim->plan.nodes; i++) {
@@ -288,11 +283,10 @@ void sim_check_stalled(struct sim *sim)
         longest_ns += sim->plan.peer_timeout_ns + 4 * sim->plan.probe_most_ns;
     }
     if (sim->now_ns > calm_ns + longest_ns) {
-        sim_violation(
-            sim, "everything finishes",
-            "%u sends are open and %u messages undelivered, nothing has moved for %llu ms",
-            sim->ledger.open_sends, sim->ledger.undelivered,
-            (unsigned long long)(sim->now_ns - calm_ns) / 1000000);
+        net_fail("everything finishes",
+                 "%u sends are open and %u messages undelivered, nothing has moved for %llu ms",
+                 sim->ledger.open, sim->ledger.undelivered,
+                 (unsigned long long)(sim->now_ns - calm_ns) / 1000000);
     }
 }
 
@@ -330,23 +324,22 @@ static void check_undisturbed(struct sim *sim, const struct sum *sum, unsigned c
                         (sim->incidents.forged != 0 ? sum->dropped_strange : 0);
 
     if (sum->dropped != expected || counters->duplicates != 0 || counters->peers_lost != 0) {
-        sim_violation(sim, "nothing is dropped without a fault",
-                      "%llu frames dropped, %llu duplicates", (unsigned long long)sum->dropped,
-                      (unsigned long long)counters->duplicates);
+        net_fail("nothing is dropped without a fault", "%llu frames dropped, %llu duplicates",
+                 (unsigned long long)sum->dropped, (unsigned long long)counters->duplicates);
     }
     if (counters->frames_received != counters->frames_sent ||
         counters->messages_received != counters->messages_sent) {
-        sim_violation(sim, "counters add up", "%llu of %llu frames, %llu of %llu messages received",
-                      (unsigned long long)counters->frames_received,
-                      (unsigned long long)counters->frames_sent,
-                      (unsigned long long)counters->messages_received,
-                      (unsigned long long)counters->messages_sent);
+        net_fail("counters add up", "%llu of %llu frames, %llu of %llu messages received",
+                 (unsigned long long)counters->frames_received,
+                 (unsigned long long)counters->frames_sent,
+                 (unsigned long long)counters->messages_received,
+                 (unsigned long long)counters->messages_sent);
     }
     sim->calm = sim->disturbed_ns == 0;
     if (sim->calm && counters->probes_sent > counters->frames_sent + FIRST_PROBES * connections) {
-        sim_violation(sim, "no storm of probes", "%llu probes for %llu frames on %u connections",
-                      (unsigned long long)counters->probes_sent,
-                      (unsigned long long)counters->frames_sent, connections);
+        net_fail("no storm of probes", "%llu probes for %llu frames on %u connections",
+                 (unsigned long long)counters->probes_sent,
+                 (unsigned long long)counters->frames_sent, connections);
     }
 }
 
@@ -388,10 +381,10 @@ static void check_control(struct sim *sim)
                        sim->channels_opened *
                            (CONTROL_PER_CONNECTION_MOST + CONTROL_PER_INTERVAL_MOST * intervals);
     if (control > allowed) {
-        sim_violation(sim, "no storm of control frames",
-                      "%llu control frames for %llu data frames on %llu connections",
-                      (unsigned long long)control, (unsigned long long)frames,
-                      (unsigned long long)sim->channels_opened);
+        net_fail("no storm of control frames",
+                 "%llu control frames for %llu data frames on %llu connections",
+                 (unsigned long long)control, (unsigned long long)frames,
+                 (unsigned long long)sim->channels_opened);
     }
 }
 
@@ -413,9 +406,9 @@ void sim_check_counters(struct sim *sim)
                     incidents->closed == 0 && incidents->deaths == 0 && incidents->isolated == 0 &&
                     sum.counters.no_buffer == 0;
     if (in_order && sum.counters.frames_resent > incidents->lost_sequenced) {
-        sim_violation(sim, "no resend without evidence", "%llu frames resent, %llu lost",
-                      (unsigned long long)sum.counters.frames_resent,
-                      (unsigned long long)incidents->lost_sequenced);
+        net_fail("no resend without evidence", "%llu frames resent, %llu lost",
+                 (unsigned long long)sum.counters.frames_resent,
+                 (unsigned long long)incidents->lost_sequenced);
     }
     if (in_order && incidents->lost == 0 && incidents->corrupted == 0) {
         check_undisturbed(sim, &sum, connections);
@@ -423,8 +416,8 @@ void sim_check_counters(struct sim *sim)
     for (const struct sim_transfer *transfer = sim->transfers; transfer != NULL;
          transfer = transfer->next) {
         if (transfer->registered && !transfer->lossy) {
-            sim_violation(sim, "everything finishes", "transfer %u from n%u to n%u has no end",
-                          transfer->number, transfer->source, transfer->target);
+            net_fail("everything finishes", "transfer %u from n%u to n%u has no end",
+                     transfer->number, transfer->source, transfer->target);
         }
     }
 }

@@ -126,9 +126,9 @@ void sim_evidence_sent(struct sim_channel *channel, const struct rawe_header *he
     bool again = rawe_sequence_before(header->sequence, channel->next_sequence);
     believe_early(channel);
     if (again && !sim->plan.lying && sending->order >= channel->arrived_order) {
-        sim_violation(sim, "no resend without evidence",
-                      "n%u sends frame %u to n%u again, and nothing that it sent later has arrived",
-                      channel->node->index, header->sequence, channel->peer);
+        net_fail("no resend without evidence",
+                 "n%u sends frame %u to n%u again, and nothing that it sent later has arrived",
+                 channel->node->index, header->sequence, channel->peer);
     }
     number_packet(channel, packet);
     *sending = (struct sim_sending){channel->sent_order, channel->node->engine.now_ns};

@@ -8,10 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "net_packet.h"
 #include "sim.h"
 
-#include "net_packet.h"
+#include "net_forge.h"
 #include "net_receive.h"
 
 /** Forged frames in a run: enough to meet every state, few enough to keep runs short. */
@@ -76,50 +75,16 @@ static struct sim_packet *recall(struct sim *sim)
     return heard == NULL ? NULL : sim_packet_copy(sim, heard);
 }
 
-static void fill_random(struct sim_random *random, uint8_t *out, size_t len_bytes)
-{
-    for (size_t i = 0; i < len_bytes; i++) {
-        out[i] = (uint8_t)sim_random_next(random);
-    }
-}
-
 /* ---- unknown peers ---- */
-
-/** Give a packet another key or another port than the node's. */
-static void spoil_key(struct sim_random *random, const struct sim_node *node,
-                      struct sim_packet *packet)
-{
-    bool batch = net_is_batch(packet->bytes, packet->len_bytes);
-    bool key_wrong = sim_random_below(random, 2) == 0;
-    uint32_t key = node->key ^ (key_wrong ? 1u << sim_random_below(random, 32) : 0);
-    uint16_t port = (uint16_t)(node->port ^ (key_wrong ? 0 : 1u << sim_random_below(random, 16)));
-    uint8_t *header = packet->bytes + RAWE_ETH_HEADER_BYTES;
-    uint8_t *key_at = header + (batch ? RAWE_BATCH_OFFSET_KEY : RAWE_OFFSET_KEY);
-    uint8_t *port_at = header + (batch ? RAWE_BATCH_OFFSET_PORT : RAWE_OFFSET_PORT);
-
-    for (unsigned i = 0; i < 4; i++) {
-        key_at[i] = (uint8_t)(key >> (24 - 8 * i));
-    }
-    port_at[0] = (uint8_t)(port >> 8);
-    port_at[1] = (uint8_t)port;
-}
 
 static struct sim_packet *make_noise(struct sim *sim)
 {
     struct sim_random *random = &sim->net.forge;
     uint32_t len_bytes = (uint32_t)sim_random_below(random, 200);
     struct sim_packet *packet = sim_packet_take(sim, len_bytes);
-    uint8_t version_type = (uint8_t)(RAWE_WIRE_VERSION << 4 | sim_random_below(random, 10));
 
     packet->batch = sim_random_below(random, 2) == 0;
-    fill_random(random, packet->bytes, len_bytes);
-    if (packet->batch && len_bytes >= NET_BATCH_HEAD_BYTES) {
-        packet->bytes[12] = 0x08;
-        packet->bytes[13] = 0x00;
-        packet->bytes[RAWE_ETH_HEADER_BYTES + RAWE_BATCH_OFFSET_VERSION_TYPE] = version_type;
-    } else if (len_bytes > RAWE_ETH_HEADER_BYTES) {
-        packet->bytes[RAWE_ETH_HEADER_BYTES] = version_type;
-    }
+    net_forge_noise(packet->bytes, len_bytes, packet->batch, sim_random_next(random));
     return packet;
 }
 
@@ -132,9 +97,8 @@ static struct sim_packet *make_strange(struct sim *sim, const struct sim_node *n
     if (packet == NULL) {
         packet = make_noise(sim);
     }
-    if (packet->len_bytes >= RAWE_PAYLOAD_OFFSET) {
-        spoil_key(random, node, packet);
-    }
+    net_forge_strange(packet->bytes, packet->len_bytes, &node->engine,
+                      (unsigned)sim_random_below(random, 48));
     packet->destination = node->index;
     return packet;
 }
@@ -185,9 +149,8 @@ void sim_forge_receive(struct sim *sim, struct sim_node *node)
         (void)net_receive(&node->engine, packet->bytes, packet->len_bytes,
                           sim_node_engine_time(node));
         if (state_of(node) != before) {
-            sim_violation(sim, "unknown peers change nothing",
-                          "n%u believes a frame without its key: %s", node->index,
-                          sim_trace_frame(packet, text, sizeof(text)));
+            net_fail("unknown peers change nothing", "n%u believes a frame without its key: %s",
+                     node->index, sim_trace_frame(packet, text, sizeof(text)));
         }
         sim_packet_give(sim, packet);
     }
@@ -206,79 +169,6 @@ static uint64_t near(struct sim_random *random, uint64_t number)
     return style == 0 ? any : style < 11 ? number : number + sim_random_below(random, 17) - 8;
 }
 
-static size_t make_fragment(struct sim_node *node, const struct sim_channel *victim, uint8_t *out,
-                            size_t room_bytes)
-{
-    struct sim_random *random = &node->sim->net.forge;
-    const struct rawe_reassembly *reassembly = victim->conn->reassembly;
-    const struct sim_transfer none = {.len_bytes = 4096};
-    const struct sim_transfer *target = node->regions == NULL ? &none : node->regions;
-    struct rawe_fragment fragment = {
-        .kind =
-            (uint8_t)sim_random_between(random, RAWE_FRAGMENT_MESSAGE, RAWE_FRAGMENT_VALIDATION),
-        .tag = (uint8_t)sim_random_next(random),
-        .total_bytes = (uint32_t)near(random, node->sim->plan.message_max_bytes),
-    };
-    size_t header_bytes = rawe_fragment_header_bytes(fragment.kind);
-    size_t data_bytes = sim_random_below(random, room_bytes - header_bytes + 1);
-
-    fragment.data_bytes = (uint16_t)near(random, data_bytes);
-    if (fragment.kind == RAWE_FRAGMENT_PUT) {
-        uint64_t end = target->len_bytes > data_bytes ? target->len_bytes - data_bytes : 0;
-        fragment.id = (uint32_t)near(random, target->handle_index);
-        fragment.key = near(random, target->handle_key);
-        fragment.offset = near(random, sim_random_below(random, 2) == 0 ? end : 0);
-    } else if (fragment.kind == RAWE_FRAGMENT_PART) {
-        fragment.id = (uint32_t)near(random, reassembly == NULL ? 0 : reassembly->next);
-        fragment.offset = near(random, fragment.total_bytes - data_bytes);
-    }
-    rawe_fragment_encode(out, &fragment);
-    fill_random(random, out + header_bytes, data_bytes);
-    return header_bytes + data_bytes;
-}
-
-static size_t make_identity(struct sim_node *node, uint8_t *out)
-{
-    struct sim_random *random = &node->sim->net.forge;
-    uint32_t vpid = (uint32_t)sim_random_below(random, node->sim->plan.nodes);
-    const struct sim_node *peer = &node->sim->nodes[vpid];
-    struct rawe_connect connect = {
-        .jobid = 7,
-        .vpid = (uint32_t)near(random, vpid),
-        .connection_id = (uint32_t)sim_random_next(random),
-        .key = (uint32_t)near(random, peer->key),
-        .port = (uint16_t)near(random, peer->port),
-        .lane = (uint8_t)sim_random_below(random, 4),
-        .payload_max_bytes = (uint32_t)near(random, peer->payload_max_bytes),
-        .incarnation = near(random, peer->engine.incarnation),
-    };
-
-    rawe_connect_encode(out, &connect);
-    return RAWE_CONNECT_BYTES;
-}
-
-static size_t make_payload(struct sim_node *node, const struct sim_channel *victim, uint8_t type,
-                           uint8_t *out, size_t room_bytes)
-{
-    struct sim_random *random = &node->sim->net.forge;
-    size_t len_bytes = sim_random_below(random, room_bytes + 1);
-
-    if (sim_random_below(random, 8) != 0) {
-        switch (type) {
-        case RAWE_FRAME_DATA:
-        case RAWE_FRAME_BULK:
-            return make_fragment(node, victim, out, room_bytes);
-        case RAWE_FRAME_PROBE:
-        case RAWE_FRAME_CONNECT:
-            return make_identity(node, out);
-        default:
-            break;
-        }
-    }
-    fill_random(random, out, len_bytes);
-    return len_bytes;
-}
-
 /** Mostly data: a connection that was talked to death is no longer to be attacked. */
 static uint8_t choose_type(struct sim_random *random)
 {
@@ -289,66 +179,71 @@ static uint8_t choose_type(struct sim_random *random)
                       : often[style % sizeof(often)];
 }
 
-/** A frame to the node that looks as if the victim's peer had sent it. */
-static struct sim_packet *make_hostile(struct sim *sim, struct sim_node *node,
-                                       const struct sim_channel *victim)
+/** What an attacker chooses who wants to be believed for a while. */
+static struct net_forgery choose_forgery(struct sim *sim, const struct sim_node *node)
 {
     struct sim_random *random = &sim->net.forge;
-    const struct rawe_conn *conn = victim->conn;
     uint32_t room_bytes = node->payload_max_bytes < 512 ? node->payload_max_bytes : 512;
-    struct sim_packet *packet =
-        sim_packet_take(sim, RAWE_PAYLOAD_OFFSET + room_bytes + RAWE_CHECKSUM_BYTES);
-    struct rawe_header header = {
-        .type = choose_type(random),
-        .flags = (uint8_t)(sim_random_next(random) & RAWE_FLAGS_KNOWN & ~RAWE_FLAG_CHECKSUM),
-        .connection_id = (uint32_t)near(random, conn->handshake.local_id),
-        .sequence =
-            (uint32_t)near(random, conn->recvwin.acktr == NULL ? 0 : conn->recvwin.acktr->next),
-        .acknowledgement = (uint32_t)near(random, conn->sendwin.una),
-        .credit = (uint16_t)sim_random_next(random),
+    uint32_t data_bytes = (uint32_t)sim_random_below(random, room_bytes);
+    uint32_t kind =
+        (uint32_t)sim_random_between(random, RAWE_FRAGMENT_MESSAGE, RAWE_FRAGMENT_BUNDLE);
+    bool batch = sim->plan.batches && sim_random_below(random, 4) == 0;
+    bool at_end = node->regions != NULL && node->regions->len_bytes > data_bytes &&
+                  sim_random_below(random, 2) == 0;
+    struct net_forgery forgery = {
+        .what = (uint16_t)(choose_type(random) | kind << 4 | sim_random_below(random, 32) << 7),
+        .numbers = (uint32_t)(near(random, 0) & 0xFFFF) | (uint32_t)near(random, 0) << 16,
+        .place =
+            (uint32_t)near(random, at_end ? node->regions->len_bytes - data_bytes : 0) & 0xFFFFFF,
+        .lengths = data_bytes | (uint32_t)sim_random_next(random) << 11,
     };
 
-    header.payload_bytes = (uint16_t)make_payload(node, victim, header.type,
-                                                  packet->bytes + RAWE_PAYLOAD_OFFSET, room_bytes);
-    packet->len_bytes = net_frame_forge(packet->bytes, &node->engine, conn->eth_header, &header);
+    forgery.what =
+        (uint16_t)(batch ? forgery.what | NET_FORGE_BATCH : forgery.what & ~NET_FORGE_BATCH);
+    forgery.place |= (uint32_t)near(random, 0) << 24;
+    for (unsigned bit = NET_FORGE_EDGE; bit <= NET_FORGE_PARTLY; bit <<= 1) {
+        forgery.what |= (uint16_t)(sim_random_below(random, 4) == 0 ? bit : 0);
+    }
+    if (sim_random_below(random, 2) == 0) {
+        forgery.deceit = (uint8_t)sim_random_below(random, NET_DECEITS);
+    }
+    return forgery;
+}
+
+/** A frame to the node that looks as if the victim's peer had sent it. */
+static struct sim_packet *make_hostile(struct sim *sim, const struct sim_node *node,
+                                       const struct sim_channel *victim)
+{
+    const struct net_forgery forgery = choose_forgery(sim, node);
+    struct net_memory memory = {0, 0};
+    uint8_t bytes[NET_FORGED_BYTES_MAX];
+
+    if (node->regions != NULL) {
+        memory = (struct net_memory){node->regions->handle_index, node->regions->handle_key};
+    }
+    uint32_t len_bytes = net_forge(victim->conn, &memory, &forgery, bytes);
+    struct sim_packet *packet = sim_packet_take(sim, len_bytes);
+    memcpy(packet->bytes, bytes, len_bytes);
+    packet->batch = (forgery.what & NET_FORGE_BATCH) != 0;
     packet->source = victim->peer;
     packet->destination = node->index;
     return packet;
 }
 
-/** A packet of a batch that goes on like the frame given. */
-static struct sim_packet *make_hostile_batch(struct sim *sim, struct sim_packet *one)
+/** A frame heard before, with one thing changed; or NULL. */
+static struct sim_packet *make_changed(struct sim *sim)
 {
     struct sim_random *random = &sim->net.forge;
-    struct rawe_batch batch = {0};
-    const uint8_t *frame = one->bytes + RAWE_ETH_HEADER_BYTES;
-    const uint8_t *payload = frame + RAWE_HEADER_BYTES;
-    uint32_t payload_bytes = one->len_bytes - RAWE_PAYLOAD_OFFSET;
+    struct sim_packet *packet = recall(sim);
+    unsigned change = (unsigned)sim_random_below(random, NET_FORGE_CHANGES);
 
-    if (rawe_header_decode(&batch.header, frame, one->len_bytes - RAWE_ETH_HEADER_BYTES) !=
-            RAWE_DECODE_OK ||
-        payload_bytes < RAWE_FRAGMENT_BYTES_MAX) {
-        return one;
+    if (packet != NULL) {
+        change += change == NET_FORGE_CUT; /* what is too short has no place in any queue */
+        packet->sequenced = 0;
+        packet->len_bytes =
+            net_forge_change(packet->bytes, packet->len_bytes, change, (uint32_t)near(random, 0),
+                             (uint32_t)sim_random_next(random));
     }
-    rawe_fragment_reread(&batch.fragment, payload);
-    uint32_t segment_bytes = payload_bytes - RAWE_FRAGMENT_BYTES_MAX + 1;
-    uint32_t frames = (uint32_t)sim_random_between(random, 1, 8);
-    uint32_t data_bytes = frames * segment_bytes - (uint32_t)sim_random_below(random, 2);
-    batch.frames = (uint8_t)near(random, frames);
-    batch.segment_bytes = (uint16_t)near(random, segment_bytes);
-    batch.at_bytes = sim_random_below(random, 2) * (uint32_t)near(random, segment_bytes);
-    struct sim_packet *packet = sim_packet_take(sim, NET_BATCH_HEAD_BYTES + data_bytes);
-    memcpy(packet->bytes, one->bytes, RAWE_ETH_HEADER_BYTES);
-    packet->bytes[12] = 0x08;
-    packet->bytes[13] = 0x00;
-    rawe_batch_encode(packet->bytes + RAWE_ETH_HEADER_BYTES, &batch);
-    for (uint32_t i = 0; i < data_bytes; i++) {
-        packet->bytes[NET_BATCH_HEAD_BYTES + i] = payload[i % payload_bytes];
-    }
-    packet->source = one->source;
-    packet->destination = one->destination;
-    packet->batch = true;
-    sim_packet_give(sim, one);
     return packet;
 }
 
@@ -378,9 +273,7 @@ static struct sim_packet *make_attack(struct sim *sim, struct sim_node *node)
     if (victim == NULL) {
         return NULL;
     }
-    struct sim_packet *packet = make_hostile(sim, node, victim);
-    return sim->plan.batches && sim_random_below(random, 4) == 0 ? make_hostile_batch(sim, packet)
-                                                                 : packet;
+    return sim_random_below(random, 8) == 0 ? make_changed(sim) : make_hostile(sim, node, victim);
 }
 
 void sim_forge(struct sim *sim, enum sim_forgery kind)

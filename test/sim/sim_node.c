@@ -188,8 +188,8 @@ static void end_process(struct sim_node *node)
     sim_channel_forget_peers(node);
     sim_transfer_drop_all(node);
     if (node->handles.in_use != 0) {
-        sim_violation(node->sim, "nothing leaks", "n%u at its end: %u handles left", node->index,
-                      node->handles.in_use);
+        net_fail("nothing leaks", "n%u at its end: %u handles left", node->index,
+                 node->handles.in_use);
     }
     retire_counters(node);
     node->alive = false;
@@ -204,7 +204,7 @@ void sim_node_die(struct sim *sim, struct sim_node *node)
     sim_trace(sim, "n%u dies", node->index);
     sim->incidents.deaths++;
     sim->activity_ns = sim->now_ns;
-    sim_ledger_died(node);
+    net_ledger_died(&sim->ledger, sim_node_process(node));
     node->muted = true;
     node->alive = false;
     node->app.retry = NULL;

@@ -9,8 +9,6 @@
 
 #include "sim.h"
 
-#include "net_harness.h"
-
 static const char *const type_names[] = {"?",       "DATA",  "BULK", "ACK", "PROBE",
                                          "CONNECT", "CLOSE", "PING", "PONG"};
 
@@ -48,10 +46,15 @@ const char *sim_trace_frame(const struct sim_packet *packet, char *out, size_t o
 
 struct sim *sim_running;
 
-_Noreturn static void report(struct sim *sim, const char *invariant, const char *what)
+void net_fail(const char *invariant, const char *format, ...)
 {
-    char text[512];
+    struct sim *sim = sim_running;
+    char what[320], text[512];
+    va_list arguments;
 
+    va_start(arguments, format);
+    vsnprintf(what, sizeof(what), format, arguments);
+    va_end(arguments);
     snprintf(text, sizeof(text), "violates \"%s\" at %llu.%09llu s, event %llu: %s", invariant,
              (unsigned long long)(sim->now_ns / 1000000000u),
              (unsigned long long)(sim->now_ns % 1000000000u), (unsigned long long)sim->event_count,
@@ -59,26 +62,4 @@ _Noreturn static void report(struct sim *sim, const char *invariant, const char 
     sim_trace(sim, "%s", text);
     sim->on_violation(sim, text);
     exit(EXIT_FAILURE);
-}
-
-void sim_violation(struct sim *sim, const char *invariant, const char *format, ...)
-{
-    char what[320];
-    va_list arguments;
-
-    va_start(arguments, format);
-    vsnprintf(what, sizeof(what), format, arguments);
-    va_end(arguments);
-    report(sim, invariant, what);
-}
-
-void net_fail(const char *invariant, const char *format, ...)
-{
-    char what[320];
-    va_list arguments;
-
-    va_start(arguments, format);
-    vsnprintf(what, sizeof(what), format, arguments);
-    va_end(arguments);
-    report(sim_running, invariant, what);
 }

@@ -167,7 +167,7 @@ static bool step(struct sim *sim)
         }
     }
     if (sim->event_count > EVENTS_MOST) {
-        sim_violation(sim, "everything finishes", "no end after %u events", EVENTS_MOST);
+        net_fail("everything finishes", "no end after %u events", EVENTS_MOST);
     }
     return true;
 }
@@ -175,13 +175,13 @@ static bool step(struct sim *sim)
 static void check_end(struct sim *sim)
 {
     if (!sim->finishing) {
-        sim_violation(sim, "everything finishes",
-                      "nothing is planned any more, %u sends are open and %u messages undelivered",
-                      sim->ledger.open_sends, sim->ledger.undelivered);
+        net_fail("everything finishes",
+                 "nothing is planned any more, %u sends are open and %u messages undelivered",
+                 sim->ledger.open, sim->ledger.undelivered);
     }
     for (unsigned i = 0; i < sim->plan.nodes; i++) {
         if (sim->nodes[i].alive) {
-            sim_violation(sim, "everything finishes", "n%u has not ended", i);
+            net_fail("everything finishes", "n%u has not ended", i);
         }
     }
     if (sim->net.in_flight != 0) {
@@ -198,7 +198,7 @@ static void fill_result(const struct sim *sim, struct sim_result *result)
     result->events = sim->event_count;
     result->virtual_ns = sim->now_ns;
     result->messages = sim->ledger.deliveries;
-    result->puts = sim->ledger.puts;
+    result->puts = sim->puts;
     result->lost = sim->incidents.lost;
     result->incidents = sim->incident_count;
     result->digest = sim->digest;
@@ -223,6 +223,7 @@ void sim_run(const struct sim_options *options, void (*on_violation)(struct sim 
     if (sim->nodes == NULL) {
         abort();
     }
+    sim_submit_init(sim);
     sim_net_init(sim);
     plan_deaths(sim);
     sim_trouble_plan(sim);
@@ -240,7 +241,7 @@ void sim_run(const struct sim_options *options, void (*on_violation)(struct sim 
         sim_node_free(&sim->nodes[i]);
     }
     free(sim->nodes);
-    sim_ledger_free(sim);
+    sim_submit_free(sim);
     sim_transfer_free(sim);
     sim_events_free(&sim->events);
     sim_net_free(sim);

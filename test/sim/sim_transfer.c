@@ -44,9 +44,9 @@ static void check_untouched(const struct sim_node *node, uint32_t from, uint32_t
     uint32_t at = first_changed(node, from, to);
 
     if (at != to) {
-        sim_violation(node->sim, "PUT writes only where it may",
-                      "n%u: byte %u of its memory was changed, which nobody may write to",
-                      node->index, at);
+        net_fail("PUT writes only where it may",
+                 "n%u: byte %u of its memory was changed, which nobody may write to", node->index,
+                 at);
     }
 }
 
@@ -106,8 +106,8 @@ static void drop(struct sim_node *node, struct sim_transfer *transfer)
     transfer->registered = false;
     memset(node->arena + transfer->offset, BACKGROUND, transfer->len_bytes);
     if (!rawe_handle_deregister(&node->handles, transfer->handle_index, transfer->handle_key)) {
-        sim_violation(node->sim, "handles are found again", "n%u: handle %u is unknown",
-                      node->index, transfer->handle_index);
+        net_fail("handles are found again", "n%u: handle %u is unknown", node->index,
+                 transfer->handle_index);
     }
 }
 
@@ -126,9 +126,8 @@ void sim_transfer_put(struct sim *sim, struct sim_transfer *transfer)
         uint32_t spare = left - (parts - 1 - part);
         uint32_t len_bytes =
             part == parts - 1 ? left : (uint32_t)sim_random_between(&app->random, 1, spare);
-        struct sim_message *message =
-            sim_ledger_new(sim, SIM_MESSAGE_PUT, transfer->source, transfer->target, len_bytes);
-        message->transfer = transfer;
+        struct sim_message *message = sim_message_new(sim, SIM_MESSAGE_PUT, transfer->source,
+                                                      transfer->target, transfer, len_bytes);
         message->transfer_offset = offset;
         offset += len_bytes;
         sim_submit(sim, message);
@@ -143,9 +142,9 @@ static void check_content(struct sim *sim, const struct sim_transfer *transfer, 
                                       transfer->content_seed, offset, len_bytes);
 
     if (same != len_bytes) {
-        sim_violation(sim, "complete PUTs are placed",
-                      "transfer %u from n%u to n%u: byte %zu is wrong when %s", transfer->number,
-                      transfer->source, transfer->target, offset + same, when);
+        net_fail("complete PUTs are placed",
+                 "transfer %u from n%u to n%u: byte %zu is wrong when %s", transfer->number,
+                 transfer->source, transfer->target, offset + same, when);
     }
 }
 
@@ -158,7 +157,7 @@ static bool must_be_right(const struct sim *sim, const struct sim_transfer *tran
 
 void sim_transfer_placed(struct sim *sim, struct sim_message *message)
 {
-    sim->ledger.puts++;
+    sim->puts++;
     if (must_be_right(sim, message->transfer)) {
         check_content(sim, message->transfer, message->transfer_offset, message->net.len_bytes,
                       "the PUT is complete");

@@ -63,9 +63,9 @@ static void check_congestion(struct sim *sim, const struct sim_channel *channel,
     least = least < RAWE_CC_LEAST_FRAMES ? RAWE_CC_LEAST_FRAMES : least;
     /* Who lies about what has arrived can make several round trips of one. */
     if ((window < least && !sim->plan.lying) || window > sim->plan.window_frames) {
-        sim_violation(sim, "congestion window is bounded",
-                      "n%u to n%u: from %u to %u frames, of %u", channel->node->index,
-                      channel->peer, watch->cc_window, window, sim->plan.window_frames);
+        net_fail("congestion window is bounded", "n%u to n%u: from %u to %u frames, of %u",
+                 channel->node->index, channel->peer, watch->cc_window, window,
+                 sim->plan.window_frames);
     }
     watch->cc_window = window;
     watch->cc_used_ns = cc->used_ns;
@@ -92,11 +92,11 @@ static void check_owed(struct sim *sim, const struct sim_channel *channel, struc
                       !rawe_engine_pending(engine);
     uint64_t most_ns = sim->plan.ack_delay_ns + LATE_NS + sim->plan.clock_step_ns;
     if (up_to_date && clock_ns > watch->owed_since_ns + most_ns) {
-        sim_violation(sim, "acknowledgements are in time",
-                      "n%u owes n%u one on lane %u for %llu us, of %llu us allowed", node->index,
-                      channel->peer, channel->lane,
-                      (unsigned long long)(clock_ns - watch->owed_since_ns) / 1000,
-                      (unsigned long long)sim->plan.ack_delay_ns / 1000);
+        net_fail("acknowledgements are in time",
+                 "n%u owes n%u one on lane %u for %llu us, of %llu us allowed", node->index,
+                 channel->peer, channel->lane,
+                 (unsigned long long)(clock_ns - watch->owed_since_ns) / 1000,
+                 (unsigned long long)sim->plan.ack_delay_ns / 1000);
     }
 }
 
@@ -116,9 +116,9 @@ static void check_shares(struct sim *sim, const struct sim_node *node)
         active += rawe_credit_is_active(credit, &channel->conn->credit);
     }
     if (promised > sim->plan.receive_frames && active == credit->senders_before + credit->joined) {
-        sim_violation(sim, "credit is shared",
-                      "n%u lets its peers have %u frames in flight, its ring holds %u", node->index,
-                      promised, sim->plan.receive_frames);
+        net_fail("credit is shared",
+                 "n%u lets its peers have %u frames in flight, its ring holds %u", node->index,
+                 promised, sim->plan.receive_frames);
     }
 }
 

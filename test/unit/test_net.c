@@ -13,9 +13,11 @@
 #include <cmocka.h>
 
 #include "net_engine.h"
+#include "net_forge.h"
 #include "net_harness.h"
-#include "net_message.h"
+#include "net_ledger.h"
 #include "net_packet.h"
+#include "rawe_crc32c.h"
 
 #define FRAMES 4u
 #define DATA_BYTES 200u
@@ -233,6 +235,229 @@ static void net_message_conclude__once(void **state)
     free(message.own);
 }
 
+/* ---- the ledger: messages from process 0 to process 1 on the bulk lane ---- */
+
+static struct net_ledger ledger;
+static struct rawe_peer peer;
+static struct net_message messages[4];
+static uint32_t next_in_order;
+static const struct net_route route = {{0, 1}, {1, 2}, RAWE_LANE_BULK, &next_in_order};
+
+static void note_ended(struct net_message *message, enum rawe_status status, bool early)
+{
+    assert_true(message->completed);
+    assert_true(status == RAWE_STATUS_DONE || message->excused);
+    ended_calls += !early;
+}
+
+/** They are on their way, of 3, 13, 23, 33 bytes. */
+static int set_up_ledger(void **state)
+{
+    memset(&ledger, 0, sizeof(ledger));
+    memset(messages, 0, sizeof(messages));
+    next_in_order = 0;
+    ledger.ended = note_ended;
+    peer.engine = &engine;
+    for (unsigned i = 0; i < 4; i++) {
+        messages[i].len_bytes = 3 + 10 * i;
+        messages[i].from = route.from;
+        messages[i].to = route.to;
+        messages[i].lane = RAWE_LANE_BULK;
+        messages[i].receiver = &engine;
+        messages[i].peer = &peer;
+        net_ledger_add(&ledger, &messages[i], 9);
+        net_ledger_submit(&ledger, &messages[i], messages[i].len_bytes, i % 2 != 0);
+    }
+    return set_up(state);
+}
+
+static int tear_down_ledger(void **state)
+{
+    (void)state;
+    net_ledger_free(&ledger, NULL);
+    return 0;
+}
+
+/** Deliver what message `index` carries, with its tag and that byte changed. */
+static struct net_message *deliver(unsigned index, const struct net_route *where, uint8_t tag,
+                                   uint8_t change)
+{
+    uint8_t bytes[64];
+    const struct net_message *message = &messages[index];
+
+    net_content_fill(bytes, message->content_seed, 0, message->len_bytes);
+    if (message->len_bytes >= NET_NUMBERED_BYTES) {
+        memcpy(bytes, &message->number, sizeof(message->number));
+    }
+    bytes[message->len_bytes - 1] ^= change;
+    return net_ledger_deliver(&ledger, where, tag, bytes, message->len_bytes);
+}
+
+static void net_ledger_deliver__once_exact_and_in_order(void **state)
+{
+    (void)state;
+    struct net_route other = route;
+    assert_ptr_equal(deliver(0, &route, 0, 0), &messages[0]);
+    ASSERT_VIOLATES("byte-exact", deliver(0, &route, 0, 0)); /* too short for "again" */
+    assert_ptr_equal(deliver(2, &route, 0, 0), &messages[2]);
+    ASSERT_VIOLATES("exactly once", deliver(2, &route, 0, 0));
+    ASSERT_VIOLATES("messages are in order", deliver(1, &route, 0, 0));
+    ASSERT_VIOLATES("byte-exact", deliver(3, &route, 0, 1));
+    ASSERT_VIOLATES("byte-exact", deliver(3, &route, 1, 0));
+    other.lane = RAWE_LANE_EXPRESS;
+    ASSERT_VIOLATES("no cross-talk", deliver(3, &other, 0, 0));
+    other = route;
+    other.to.life++;
+    ASSERT_VIOLATES("no cross-talk", deliver(3, &other, 0, 0));
+    other = route;
+    other.from.index++;
+    ASSERT_VIOLATES("no cross-talk", deliver(3, &other, 0, 0));
+    assert_int_equal(ledger.deliveries, 2);
+}
+
+static void net_ledger_deliver__lies(void **state)
+{
+    (void)state;
+    ledger.lying = true;
+    assert_null(deliver(3, &route, 0, 1));
+    assert_ptr_equal(deliver(3, &route, 0, 0), &messages[3]);
+    assert_null(deliver(3, &route, 0, 0));
+    assert_ptr_equal(deliver(1, &route, 0, 0), &messages[1]);
+    assert_int_equal(ledger.undelivered, 2);
+}
+
+static void net_ledger_ended__complete_means_delivered(void **state)
+{
+    (void)state;
+    ASSERT_VIOLATES("complete means delivered",
+                    net_message_conclude(&messages[1], RAWE_PEER_COMPLETE));
+    engine.deferral.bytes = 1;
+    net_message_conclude(&messages[0], RAWE_PEER_COMPLETE);
+    engine.deferral.bytes = 0;
+    (void)deliver(2, &route, 0, 0);
+    net_message_conclude(&messages[2], RAWE_PEER_COMPLETE);
+    ASSERT_VIOLATES("sends to the living succeed",
+                    net_message_conclude(&messages[3], RAWE_PEER_FAILED));
+    assert_int_equal(ledger.open, 2);
+    ASSERT_VIOLATES("everything finishes", net_ledger_check_ended(&ledger));
+    ASSERT_VIOLATES("everything finishes", net_ledger_check_arrived(&ledger));
+    assert_false(net_ledger_is_quiet(&ledger));
+}
+
+static void net_ledger_closed__excuses_both_ways(void **state)
+{
+    (void)state;
+    const struct net_route back = {route.to, route.from, RAWE_LANE_BULK, NULL};
+    (void)deliver(1, &route, 0, 0);
+    ASSERT_VIOLATES("acknowledged means delivered", net_ledger_closed(&ledger, &back, &peer, true));
+    assert_int_equal(ledger.undelivered, 3);
+    messages[0].peer = NULL; /* not handed over: it waits for the next connection */
+    net_ledger_closed(&ledger, &back, &peer, false);
+    assert_false(messages[0].excused);
+    assert_int_equal(ledger.undelivered, 1);
+    net_ledger_closed(&ledger, &route, NULL, false); /* the receiver closes */
+    assert_true(messages[0].excused);
+    net_ledger_check_arrived(&ledger);
+    for (unsigned i = 0; i < 4; i++) {
+        net_message_conclude(&messages[i], RAWE_PEER_FAILED);
+    }
+    net_ledger_check_ended(&ledger);
+    assert_true(net_ledger_is_quiet(&ledger));
+}
+
+static void net_ledger_died__sender_or_receiver(void **state)
+{
+    (void)state;
+    bool whole_excused = false;
+    messages[0].whole_excused = &whole_excused;
+    net_ledger_withdraw(&messages[1]);
+    net_ledger_died(&ledger, (struct net_process){2, 0});
+    assert_int_equal(ledger.undelivered, 3);
+    net_ledger_died(&ledger, route.to);
+    assert_true(whole_excused);
+    assert_null(messages[2].receiver);
+    assert_int_equal(ledger.undelivered, 0);
+    assert_int_equal(ledger.open, 3);
+    net_ledger_died(&ledger, route.from);
+    assert_int_equal(ledger.open, 0);
+    net_message_conclude(&messages[0], RAWE_PEER_FAILED);
+    assert_true(net_ledger_is_quiet(&ledger));
+}
+
+/** Whose port and key a packet has. */
+static void read_addressee(const uint8_t *bytes, uint32_t len_bytes, uint16_t *port, uint32_t *key)
+{
+    bool batch = net_is_batch(bytes, len_bytes);
+    const uint8_t *head = bytes + RAWE_ETH_HEADER_BYTES;
+    const uint8_t *port_at = head + (batch ? RAWE_BATCH_OFFSET_PORT : RAWE_OFFSET_PORT);
+    const uint8_t *key_at = head + (batch ? RAWE_BATCH_OFFSET_KEY : RAWE_OFFSET_KEY);
+
+    *port = (uint16_t)(port_at[0] << 8 | port_at[1]);
+    *key = 0;
+    for (unsigned i = 0; i < 4; i++) {
+        *key = *key << 8 | key_at[i];
+    }
+}
+
+static void net_forge__only_unknown_peers_lack_the_key(void **state)
+{
+    (void)state;
+    const struct rawe_conn conn = {.engine = &engine, .peer_key = 5};
+    const struct net_memory memory = {3, 4};
+    struct net_forgery forgery = {.numbers = 2, .place = 7, .lengths = 100};
+    uint16_t port;
+    uint32_t key;
+    for (unsigned i = 0; i < 16 * 8 * 2 * NET_DECEITS; i++) {
+        forgery.what = (uint16_t)(i % 128 | (i / 128 % 2) * NET_FORGE_BATCH);
+        forgery.deceit = (uint8_t)(i / 256);
+        uint32_t len_bytes = net_forge(&conn, &memory, &forgery, out);
+        assert_in_range(len_bytes, RAWE_PAYLOAD_OFFSET, NET_FORGED_BYTES_MAX);
+        read_addressee(out, len_bytes, &port, &key);
+        assert_int_equal(key == engine.config.key && port == engine.config.port,
+                         forgery.deceit != NET_DECEIT_UNKNOWN_PEER);
+        if (!net_is_batch(out, len_bytes) && i % 16 != 0 && i % 16 < RAWE_FRAME_TYPE_END) {
+            assert_int_equal(rawe_header_decode(&header, out + RAWE_ETH_HEADER_BYTES,
+                                                len_bytes - RAWE_ETH_HEADER_BYTES),
+                             RAWE_DECODE_OK);
+            assert_int_equal(header.type, i % 16);
+        }
+    }
+}
+
+static void net_forge_change__keeps_the_checksum_right(void **state)
+{
+    (void)state;
+    const struct rawe_conn conn = {.engine = &engine};
+    const struct net_memory memory = {0, 0};
+    const struct net_forgery forgery = {.what = RAWE_FRAME_BULK | RAWE_FRAGMENT_PUT << 4,
+                                        .lengths = 100};
+    const uint32_t payload_bytes = RAWE_FRAGMENT_PUT_BYTES + 100;
+    const uint8_t *head = out + RAWE_ETH_HEADER_BYTES;
+    uint8_t before[NET_FORGED_BYTES_MAX];
+    unsigned right = 0;
+    engine.config.checksum = true;
+    for (unsigned change = 0; change < NET_FORGE_CHANGES; change++) {
+        uint32_t len_bytes = net_forge(&conn, &memory, &forgery, out);
+        memcpy(before, out, len_bytes);
+        uint32_t left_bytes = net_forge_change(out, len_bytes, change, 85, 1);
+        if (change == NET_FORGE_CUT) {
+            assert_int_equal(left_bytes, 85);
+            continue;
+        }
+        assert_int_equal(left_bytes, len_bytes);
+        assert_memory_not_equal(before, out, len_bytes);
+        if (rawe_header_decode(&header, head, len_bytes - RAWE_ETH_HEADER_BYTES) ==
+                RAWE_DECODE_OK &&
+            (header.flags & RAWE_FLAG_CHECKSUM) != 0 && header.payload_bytes <= payload_bytes) {
+            size_t covered_bytes = RAWE_HEADER_BYTES + (size_t)header.payload_bytes;
+            assert_int_equal(rawe_checksum_decode(head + covered_bytes),
+                             rawe_crc32c(0, head, covered_bytes));
+            right++;
+        }
+    }
+    assert_in_range(right, NET_FORGE_CHANGES / 2, NET_FORGE_CHANGES - 1);
+}
+
 static void net_engine_stop__nothing_leaks(void **state)
 {
     (void)state;
@@ -247,6 +472,7 @@ static void net_engine_stop__nothing_leaks(void **state)
 }
 
 #define TEST(name) cmocka_unit_test_setup(name, set_up)
+#define TEST_LEDGER(name) cmocka_unit_test_setup_teardown(name, set_up_ledger, tear_down_ledger)
 
 int main(void)
 {
@@ -256,6 +482,13 @@ int main(void)
         TEST(net_batch_cut__merged_again),
         TEST(net_content_compare__finds_the_first_difference),
         TEST(net_message_conclude__once),
+        TEST_LEDGER(net_ledger_deliver__once_exact_and_in_order),
+        TEST_LEDGER(net_ledger_deliver__lies),
+        TEST_LEDGER(net_ledger_ended__complete_means_delivered),
+        TEST_LEDGER(net_ledger_closed__excuses_both_ways),
+        TEST_LEDGER(net_ledger_died__sender_or_receiver),
+        TEST(net_forge__only_unknown_peers_lack_the_key),
+        TEST(net_forge_change__keeps_the_checksum_right),
         TEST(net_engine_stop__nothing_leaks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,9 +1,9 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Two processes and the wire between them: see net.h.
+ * Two processes and the wire between them: see pair.h.
  */
-#include "net.h"
+#include "pair.h"
 
 #include <string.h>
 
@@ -11,39 +11,39 @@
 #include "net_harness.h"
 #include "rawe_conn.h"
 
-/** Turns of net_settle, in simulated time about two minutes. */
+/** Turns of pair_settle, in simulated time about two minutes. */
 #define SETTLE_TURNS 3000u
-#define SETTLE_STEP_NS (200 * NET_US)
-#define SETTLE_STEP_MOST_NS (50 * NET_MS)
+#define SETTLE_STEP_NS (200 * PAIR_US)
+#define SETTLE_STEP_MOST_NS (50 * PAIR_MS)
 
 /** A slab beyond the limit for each size of frame, and the one that reaches it. */
 #define SLACK_FRAMES (3u * 64u)
 #define BUFFERS_MAX 1024u
 
-static uint64_t now_ns(void *net)
+static uint64_t now_ns(void *pair)
 {
-    return ((struct net *)net)->now_ns;
+    return ((struct pair *)pair)->now_ns;
 }
 
-void net_put(struct net *net, struct net_frame *frame)
+void pair_put(struct pair *pair, struct net_frame *frame)
 {
-    if (net->wire_count == NET_WIRE_FRAMES) {
+    if (pair->wire_count == PAIR_WIRE_FRAMES) {
         net_frame_free(frame); /* lost: a switch's buffer has an end, too */
         return;
     }
-    net->wire[net->wire_count++] = frame;
+    pair->wire[pair->wire_count++] = frame;
 }
 
-struct net_frame *net_take(struct net *net, unsigned position)
+struct net_frame *pair_take(struct pair *pair, unsigned position)
 {
-    if (net->wire_count == 0) {
+    if (pair->wire_count == 0) {
         return NULL;
     }
-    position %= net->wire_count;
-    struct net_frame *frame = net->wire[position];
-    net->wire_count--;
-    memmove(&net->wire[position], &net->wire[position + 1],
-            (net->wire_count - position) * sizeof(net->wire[0]));
+    position %= pair->wire_count;
+    struct net_frame *frame = pair->wire[position];
+    pair->wire_count--;
+    memmove(&pair->wire[position], &pair->wire[position + 1],
+            (pair->wire_count - position) * sizeof(pair->wire[0]));
     return frame;
 }
 
@@ -60,9 +60,9 @@ void net_delete(void *memory)
 /** net_link.put */
 static void put_on_wire(void *context, struct net_frame *frame)
 {
-    struct net_node *node = context;
+    struct pair_node *node = context;
     size_t most_bytes = RAWE_PAYLOAD_OFFSET + node->path_bytes;
-    FUZZ_CHECK(++node->net->sent_in_call < NET_FRAMES_A_CALL,
+    FUZZ_CHECK(++node->pair->sent_in_call < PAIR_FRAMES_A_CALL,
                "a call into the engine does not stop sending");
     if (net_is_batch(frame->bytes, (uint32_t)frame->len_bytes)) {
         most_bytes -= NET_BATCH_OVERHEAD_BYTES;
@@ -71,15 +71,15 @@ static void put_on_wire(void *context, struct net_frame *frame)
         net_frame_free(frame);
         return;
     }
-    net_put(node->net, frame);
+    pair_put(node->pair, frame);
 }
 
-static struct net_link link_of(struct net_node *node)
+static struct net_link link_of(struct pair_node *node)
 {
     return (struct net_link){
         .engine = &node->engine,
         .room = &node->link_room,
-        .batch_number = &node->net->batch_number,
+        .batch_number = &node->pair->batch_number,
         .put = put_on_wire,
     };
 }
@@ -92,7 +92,7 @@ static unsigned transmit(void *context, const struct rawe_frame *frames, unsigne
 
 static bool transmit_batch(void *context, const struct rawe_frame *packet, uint32_t segment_bytes)
 {
-    struct net_node *node = context;
+    struct pair_node *node = context;
     struct net_link link = link_of(node);
     if (segment_bytes != 0 && node->loses_batches) {
         return true;
@@ -104,35 +104,35 @@ static bool transmit_batch(void *context, const struct rawe_frame *packet, uint3
 static struct rawe_conn *accept_peer(void *context, const struct rawe_connect *from,
                                      const uint8_t source_mac[RAWE_MAC_BYTES])
 {
-    struct net_node *node = context;
-    struct net_node *peer = &node->net->node[1 - node->index];
+    struct pair_node *node = context;
+    struct pair_node *peer = &node->pair->node[1 - node->index];
     (void)source_mac;
     FUZZ_CHECK(from->lane < RAWE_LANES, "asked to accept a lane that there is not");
-    if (from->jobid != node->net->config.jobid || from->vpid != peer->index ||
+    if (from->jobid != node->pair->config.jobid || from->vpid != peer->index ||
         from->key != peer->key) {
         return NULL;
     }
     struct rawe_conn *conn = node->peer.conn[from->lane];
     if (conn != NULL && conn->peer_key != peer->key) {
-        net_close(node, from->lane); /* the one of the process that died */
+        pair_close(node, from->lane); /* the one of the process that died */
     }
-    net_open(node, from->lane);
+    pair_open(node, from->lane);
     return node->peer.conn[from->lane];
 }
 
 static void silent(void *context, struct rawe_conn *conn, uint64_t silent_ns)
 {
-    struct net_node *node = context;
+    struct pair_node *node = context;
     /* The responder answers in this world as long as the process is the same. */
-    if (silent_ns % 2 == 0 && conn->peer_key == node->net->node[1 - node->index].key) {
-        rawe_conn_alive(conn, node->net->now_ns);
+    if (silent_ns % 2 == 0 && conn->peer_key == node->pair->node[1 - node->index].key) {
+        rawe_conn_alive(conn, node->pair->now_ns);
     }
 }
 
 /** The path is validated anew. */
 static void stalled(void *context, struct rawe_conn *conn, uint64_t stalled_ns)
 {
-    struct net_node *node = context;
+    struct pair_node *node = context;
     (void)conn;
     (void)stalled_ns;
     if (node->path_bytes != 0) {
@@ -142,60 +142,60 @@ static void stalled(void *context, struct rawe_conn *conn, uint64_t stalled_ns)
 
 static void failed(void *context, struct rawe_conn *conn, uint64_t silent_ns)
 {
-    struct net_node *node = context;
+    struct pair_node *node = context;
     (void)silent_ns;
-    node->net->unsettled[conn->lane] = true;
-    if (node->net->closes_failed) {
-        net_close(node, conn->lane);
+    pair_messages_closed(node, conn);
+    if (node->pair->closes_failed) {
+        pair_close(node, conn->lane);
     }
 }
 
-static void start_node(struct net *net, unsigned index)
+static void start_node(struct pair *pair, unsigned index)
 {
-    struct net_node *node = &net->node[index];
-    node->net = net;
+    struct pair_node *node = &pair->node[index];
+    node->pair = pair;
     node->index = index;
     node->link_room = UINT32_MAX;
-    node->key = 0xABCD0000u + ++net->keys;
-    struct rawe_engine_config config = net->config;
+    node->key = 0xABCD0000u + ++pair->keys;
+    struct rawe_engine_config config = pair->config;
     net_identify(&config, index);
     config.key = node->key;
     const struct rawe_callbacks callbacks = {
-        .deliver = net_delivered,
+        .deliver = pair_delivered,
         .accept = accept_peer,
         .silent = silent,
         .stalled = stalled,
         .failed = failed,
     };
     net_engine_start(&node->engine, &node->handles, &config, &callbacks, transmit, node,
-                     net->now_ns);
+                     pair->now_ns);
     node->ending = false;
     struct rawe_peer_config peer = net_peer_config(1 - index);
-    peer.payload_max_bytes = net->config.payload_max_bytes;
+    peer.payload_max_bytes = pair->config.payload_max_bytes;
     peer.owner = node;
-    peer.streak_ns = net->streak_ns;
+    peer.streak_ns = pair->streak_ns;
     peer.now_ns = now_ns;
-    peer.context = net;
+    peer.context = pair;
     rawe_peer_init(&node->peer, &node->engine, &peer);
-    if (net->use_batches) {
+    if (pair->use_batches) {
         /* without memory: without batches */
-        (void)net_engine_use_batches(&node->engine, net->batch_bytes, transmit_batch);
+        (void)net_engine_use_batches(&node->engine, pair->batch_bytes, transmit_batch);
     }
 }
 
-void net_start(struct net *net, struct fuzz_input *head)
+void pair_start(struct pair *pair, struct fuzz_input *head)
 {
     static const uint32_t payloads[] = {256, 520, 1464, 4056};
     unsigned bits = (unsigned)fuzz_take(head, 1);
     unsigned sizes = (unsigned)fuzz_take(head, 1);
-    memset(net, 0, sizeof(*net));
-    net->now_ns = 5 * NET_S;
-    net->use_batches = (bits & 1) != 0;
-    net->batch_bytes = (sizes & 64) != 0 ? 3000 : RAWE_BATCH_BYTES_MAX;
-    net->replies = (bits & 2) != 0;
-    net->closes_failed = (bits & 4) != 0;
-    net->streak_ns = (sizes & 32) != 0 ? NET_MS : 0;
-    net->config = (struct rawe_engine_config){
+    memset(pair, 0, sizeof(*pair));
+    pair->now_ns = 5 * PAIR_S;
+    pair->use_batches = (bits & 1) != 0;
+    pair->batch_bytes = (sizes & 64) != 0 ? 3000 : RAWE_BATCH_BYTES_MAX;
+    pair->replies = (bits & 2) != 0;
+    pair->closes_failed = (bits & 4) != 0;
+    pair->streak_ns = (sizes & 32) != 0 ? PAIR_MS : 0;
+    pair->config = (struct rawe_engine_config){
         .ethertype = RAWE_ETHERTYPE_DEFAULT,
         .jobid = 77,
         .checksum = (bits & 8) != 0,
@@ -206,97 +206,97 @@ void net_start(struct net *net, struct fuzz_input *head)
         .copy_max_bytes = 200 + 10 * (uint32_t)fuzz_take(head, 1),
         .frames_limit = (bits & 64) != 0 ? 4096 : 64,
         .deferred_max_bytes = (bits & 64) != 0 ? 1u << 20 : 10000,
-        .ack_delay_ns = 50 * NET_US,
-        .liveness.probe_least_ns = 500 * NET_US,
-        .liveness.probe_most_ns = 100 * NET_MS,
-        .reorder_ns = 100 * NET_US,
+        .ack_delay_ns = 50 * PAIR_US,
+        .liveness.probe_least_ns = 500 * PAIR_US,
+        .liveness.probe_most_ns = 100 * PAIR_MS,
+        .reorder_ns = 100 * PAIR_US,
         .coalesce_from_frames = (sizes & 16) != 0 ? 2 : 0,
-        .liveness.peer_timeout_ns = (bits & 128) != 0 ? 5 * NET_S : 0,
+        .liveness.peer_timeout_ns = (bits & 128) != 0 ? 5 * PAIR_S : 0,
     };
-    for (unsigned i = 0; i < NET_NODES; i++) {
-        start_node(net, i);
+    pair_messages_start(pair);
+    for (unsigned i = 0; i < PAIR_NODES; i++) {
+        start_node(pair, i);
     }
 }
 
-struct rawe_peer *net_peer(struct net_node *node)
+struct rawe_peer *pair_peer(struct pair_node *node)
 {
-    node->peer.config.key = node->net->node[1 - node->index].key;
+    node->peer.config.key = node->pair->node[1 - node->index].key;
     return &node->peer;
 }
 
-void net_open(struct net_node *node, enum rawe_lane lane)
+void pair_open(struct pair_node *node, enum rawe_lane lane)
 {
     if (!node->ending) {
-        (void)rawe_peer_conn(net_peer(node), lane); /* NULL without memory */
+        (void)rawe_peer_conn(pair_peer(node), lane); /* NULL without memory */
     }
 }
 
-void net_close(struct net_node *node, enum rawe_lane lane)
+void pair_close(struct pair_node *node, enum rawe_lane lane)
 {
     struct rawe_conn *conn = node->peer.conn[lane];
     if (conn != NULL) {
-        node->net->unsettled[lane] = true;
+        pair_messages_closed(node, conn);
+        if (lane == RAWE_LANE_BULK) {
+            node->next_in_order = 0;
+        }
         node->peer.conn[lane] = NULL;
-        rawe_conn_close(conn, node->net->now_ns);
+        rawe_conn_close(conn, node->pair->now_ns);
     }
 }
 
-static void stop_node(struct net_node *node)
+static void stop_node(struct pair_node *node)
 {
     node->ending = true;
-    net_come_back(node);
+    pair_come_back(node);
     for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
-        net_close(node, lane);
+        pair_close(node, lane);
     }
     net_engine_stop(&node->engine);
 }
 
-void net_stop(struct net *net)
+void pair_stop(struct pair *pair)
 {
     fuzz_allocations_left = UINT32_MAX;
-    for (unsigned i = 0; i < NET_NODES; i++) {
-        stop_node(&net->node[i]);
+    for (unsigned i = 0; i < PAIR_NODES; i++) {
+        stop_node(&pair->node[i]);
     }
-    while (net->wire_count != 0) {
-        net_frame_free(net->wire[--net->wire_count]);
+    while (pair->wire_count != 0) {
+        net_frame_free(pair->wire[--pair->wire_count]);
     }
-    for (unsigned id = 0; id < net->entry_count; id++) {
-        net_ledger_close_region(net, id);
-    }
-    net_ledger_check_none(net);
+    pair_messages_stop(pair);
 }
 
-void net_restart(struct net_node *node)
+void pair_restart(struct pair_node *node)
 {
     node->link_room = 0; /* it dies without a CLOSE */
     stop_node(node);
-    net_ledger_died(node);
-    node->net->unsettled[0] = node->net->unsettled[1] = true;
-    start_node(node->net, node->index);
+    pair_messages_died(node);
+    start_node(node->pair, node->index);
 }
 
-unsigned net_deliver(struct net *net, unsigned position, bool whole)
+unsigned pair_deliver(struct pair *pair, unsigned position, bool whole)
 {
-    if (net->wire_count == 0) {
+    if (pair->wire_count == 0) {
         return 0;
     }
-    position %= net->wire_count;
-    struct net_node *receiver = &net->node[1 - net->wire[position]->from];
+    position %= pair->wire_count;
+    struct pair_node *receiver = &pair->node[1 - pair->wire[position]->from];
     if (!receiver->engine.deferral.active) {
-        net_come_back(receiver); /* what was kept comes first; this may send, behind all others */
+        pair_come_back(receiver); /* what was kept comes first; this may send, behind all others */
     }
     /* What the engine sends meanwhile goes behind all others: these stay where they are. */
     bool placed;
     const unsigned count =
-        net_frames_receive(&receiver->engine, &net->wire[position],
-                           whole ? net->wire_count - position : 1, net->now_ns, &placed);
+        net_frames_receive(&receiver->engine, &pair->wire[position],
+                           whole ? pair->wire_count - position : 1, pair->now_ns, &placed);
     for (unsigned i = 0; i < count; i++) {
-        net_frame_free(net_take(net, position));
+        net_frame_free(pair_take(pair, position));
     }
     return count;
 }
 
-void net_come_back(struct net_node *node)
+void pair_come_back(struct pair_node *node)
 {
     rawe_engine_defer_end(&node->engine);
     if (rawe_engine_has_deferred(&node->engine)) {
@@ -304,22 +304,22 @@ void net_come_back(struct net_node *node)
     }
 }
 
-void net_progress(struct net_node *node)
+void pair_progress(struct pair_node *node)
 {
-    rawe_engine_flush(&node->engine, node->net->now_ns);
-    rawe_engine_advance(&node->engine, node->net->now_ns);
-    rawe_engine_flush(&node->engine, node->net->now_ns);
+    rawe_engine_flush(&node->engine, node->pair->now_ns);
+    rawe_engine_advance(&node->engine, node->pair->now_ns);
+    rawe_engine_flush(&node->engine, node->pair->now_ns);
 }
 
-static bool at_rest(const struct net *net)
+static bool at_rest(const struct pair *pair)
 {
-    if (net->wire_count != 0) {
+    if (pair->wire_count != 0) {
         return false;
     }
-    for (unsigned i = 0; i < NET_NODES; i++) {
+    for (unsigned i = 0; i < PAIR_NODES; i++) {
         for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
-            const struct rawe_conn *conn = net->node[i].peer.conn[lane];
-            if (conn != NULL && !rawe_conn_drained(conn) && !net->unsettled[lane]) {
+            const struct rawe_conn *conn = pair->node[i].peer.conn[lane];
+            if (conn != NULL && !rawe_conn_drained(conn) && !pair->unsettled[lane]) {
                 return false;
             }
         }
@@ -327,37 +327,37 @@ static bool at_rest(const struct net *net)
     return true;
 }
 
-void net_settle(struct net *net)
+void pair_settle(struct pair *pair)
 {
     uint64_t step_ns = SETTLE_STEP_NS;
-    unsigned turns = net->tainted ? 60 : SETTLE_TURNS;
+    unsigned turns = pair->ledger.lying ? 60 : SETTLE_TURNS;
     fuzz_allocations_left = UINT32_MAX;
-    for (unsigned i = 0; i < NET_NODES; i++) {
-        net->node[i].link_room = UINT32_MAX;
-        net->node[i].loses_batches = false;
-        net_come_back(&net->node[i]);
+    for (unsigned i = 0; i < PAIR_NODES; i++) {
+        pair->node[i].link_room = UINT32_MAX;
+        pair->node[i].loses_batches = false;
+        pair_come_back(&pair->node[i]);
     }
     for (unsigned turn = 0; turn < turns; turn++) {
         /* Only what lies there now: answers to it are the next turn's. */
-        for (unsigned left = net->wire_count; left != 0 && net->wire_count != 0;) {
-            net->sent_in_call = 0;
-            unsigned count = net_deliver(net, 0, true);
+        for (unsigned left = pair->wire_count; left != 0 && pair->wire_count != 0;) {
+            pair->sent_in_call = 0;
+            unsigned count = pair_deliver(pair, 0, true);
             left -= count < left ? count : left;
         }
-        for (unsigned i = 0; i < NET_NODES; i++) {
-            net->sent_in_call = 0;
-            net_progress(&net->node[i]);
+        for (unsigned i = 0; i < PAIR_NODES; i++) {
+            pair->sent_in_call = 0;
+            pair_progress(&pair->node[i]);
         }
-        net_check(net);
-        if (at_rest(net)) {
+        pair_check(pair);
+        if (at_rest(pair)) {
             break;
         }
-        net->now_ns += step_ns;
+        pair->now_ns += step_ns;
         step_ns = turn % 16 == 15 && step_ns < SETTLE_STEP_MOST_NS ? step_ns * 2 : step_ns;
     }
-    if (!net->tainted) {
-        FUZZ_CHECK(at_rest(net), "the network is sound, but not everything comes to its end");
-        net_ledger_check_all(net);
+    if (!pair->ledger.lying) {
+        FUZZ_CHECK(at_rest(pair), "the network is sound, but not everything comes to its end");
+        net_ledger_check_arrived(&pair->ledger);
     }
 }
 
@@ -383,11 +383,11 @@ static void check_window(const struct rawe_sendwin *window)
                "a window has counted wrongly");
 }
 
-void net_check(struct net *net)
+void pair_check(struct pair *pair)
 {
-    net->sent_in_call = 0;
-    for (unsigned i = 0; i < NET_NODES; i++) {
-        const struct rawe_engine *engine = &net->node[i].engine;
+    pair->sent_in_call = 0;
+    for (unsigned i = 0; i < PAIR_NODES; i++) {
+        const struct rawe_engine *engine = &pair->node[i].engine;
         FUZZ_CHECK(engine->table.used <= RAWE_LANES, "more connections than were opened");
         FUZZ_CHECK(engine->timers.armed <= RAWE_LANES, "more timers than connections");
         FUZZ_CHECK(engine->frames.allocated <= engine->config.frames_limit + SLACK_FRAMES,
@@ -395,8 +395,8 @@ void net_check(struct net *net)
         FUZZ_CHECK(engine->reassembly_buffers.allocated <= BUFFERS_MAX + RAWE_LANES,
                    "more reassembly buffers than the limit allows");
         for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
-            if (net->node[i].peer.conn[lane] != NULL) {
-                check_window(&net->node[i].peer.conn[lane]->sendwin);
+            if (pair->node[i].peer.conn[lane] != NULL) {
+                check_window(&pair->node[i].peer.conn[lane]->sendwin);
             }
         }
     }

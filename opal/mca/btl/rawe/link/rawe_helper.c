@@ -1,0 +1,294 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Asking rawe-socket-helper for a socket. See rawe_helper.h.
+ */
+#define _GNU_SOURCE
+#include "rawe_helper.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <net/if.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+/** The helper gives up by itself after half of it. */
+#define TIMEOUT_MS 10000
+
+#define STACK_BYTES 16384u
+
+/** A helper that is being started, in memory that three processes share for a moment. */
+struct start {
+    const char *path;
+    int fd;   /**< its end of the socket pair */
+    int code; /**< errno, if the program cannot be executed */
+    _Alignas(16) char first_stack[STACK_BYTES];
+    _Alignas(16) char second_stack[STACK_BYTES];
+};
+
+/** Frames that end with execve stay poisoned for the address sanitizer: it is to ignore them. */
+#define NOT_SANITIZED __attribute__((no_sanitize_address))
+
+/** The second process: becomes the helper. */
+NOT_SANITIZED static int become_helper(void *argument)
+{
+    struct start *start = argument;
+    char name[] = "rawe-socket-helper";
+    char *const arguments[] = {name, NULL};
+    char *const environment[] = {NULL};
+
+    if (start->fd == STDIN_FILENO ? fcntl(start->fd, F_SETFD, 0) == 0
+                                  : dup2(start->fd, STDIN_FILENO) >= 0) {
+#ifdef SYS_close_range
+        /* The application's descriptors are no business of the helper's; old kernels refuse. */
+        (void)syscall(SYS_close_range, STDERR_FILENO + 1, ~0u, 0);
+#endif
+        execve(start->path, arguments, environment);
+    }
+    start->code = errno;
+    return 1;
+}
+
+/** The first process: starts the second and ends, so that the helper is no child of ours. */
+NOT_SANITIZED static int start_and_end(void *argument)
+{
+    struct start *start = argument;
+    const pid_t pid = clone(become_helper, start->second_stack + STACK_BYTES,
+                            CLONE_VM | CLONE_VFORK | SIGCHLD, start);
+
+    if (pid < 0) {
+        start->code = errno;
+    } else if (start->code != 0) {
+        (void)waitpid(pid, NULL, 0);
+    }
+    return 0;
+}
+
+/**
+ * Both processes use our memory while we wait (CLONE_VFORK), so a large one costs nothing. The
+ * first sends no signal when it ends, which execve would change, hence the second. Signals are
+ * blocked in both, and in the helper until it unblocks them: a handler of the application would
+ * otherwise run there. Returns 0, or errno.
+ */
+static int start_helper(const char *path, int fd)
+{
+    struct start start = {.path = path, .fd = fd};
+    sigset_t all, before;
+
+    sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    const pid_t pid =
+        clone(start_and_end, start.first_stack + STACK_BYTES, CLONE_VM | CLONE_VFORK, &start);
+    if (pid < 0) {
+        start.code = errno;
+    } else {
+        (void)waitpid(pid, NULL, __WCLONE);
+    }
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return start.code;
+}
+
+static const char *start_reason(int code)
+{
+    switch (code) {
+    case ENOENT:
+    case ENOTDIR:
+        return "rawe-socket-helper is not installed";
+    case EPERM: /* the file's capability is more than a program that is started here may have */
+        return "this process may start no program with CAP_NET_RAW (bounding set)";
+    case EACCES:
+        return "this user may not run rawe-socket-helper: only its group may";
+    default:
+        return "rawe-socket-helper could not be started";
+    }
+}
+
+static const char *status_reason(uint32_t status)
+{
+    static const char *const reasons[RAWE_HELPER_STATUS_COUNT] = {
+        [RAWE_HELPER_OTHER_VERSION] = "rawe-socket-helper belongs to another release of rawe",
+        [RAWE_HELPER_BAD_REQUEST] = "rawe-socket-helper does not accept the request",
+        [RAWE_HELPER_NO_LIST] = "the helper's access list is missing, or cannot be read",
+        [RAWE_HELPER_UNSAFE_LIST] = "the helper's access list can be written by others than root",
+        [RAWE_HELPER_BAD_LIST] =
+            "the helper's access list has a wrong line; the system log has its number",
+        [RAWE_HELPER_USER_REFUSED] =
+            "the helper's access list names neither this user nor a group of it",
+        [RAWE_HELPER_INTERFACE_REFUSED] = "the helper's access list does not name this interface",
+        [RAWE_HELPER_ETHERTYPE_REFUSED] = "the helper's access list does not name this EtherType",
+        [RAWE_HELPER_INTERFACE_UNKNOWN] = "rawe-socket-helper finds no interface of this name",
+        [RAWE_HELPER_NO_CAPABILITY] =
+            "rawe-socket-helper itself got no CAP_NET_RAW (setcap, nosuid, no_new_privs)",
+    };
+    const char *reason = status < RAWE_HELPER_STATUS_COUNT ? reasons[status] : NULL;
+
+    return reason != NULL ? reason : "rawe-socket-helper's answer makes no sense";
+}
+
+static int64_t now_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/** Wait until something can be received, or the other end is closed. */
+static bool await_answer(int fd, int timeout_ms)
+{
+    const int64_t until_ms = now_ms() + timeout_ms;
+
+    for (;;) {
+        struct pollfd wait = {.fd = fd, .events = POLLIN};
+        const int64_t rest_ms = until_ms - now_ms();
+        const int ready = poll(&wait, 1, rest_ms > 0 ? (int)rest_ms : 0);
+        if (ready > 0) {
+            return true;
+        }
+        if (ready == 0 || errno != EINTR) {
+            return false;
+        }
+    }
+}
+
+/** Receive the answer, and the descriptor beside it, or -1. Returns false: there is no answer. */
+static bool receive_answer(int fd, struct rawe_helper_answer *answer, int *socket_fd)
+{
+    union {
+        struct cmsghdr header;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control;
+    struct iovec piece = {answer, sizeof *answer};
+    struct msghdr message = {
+        .msg_iov = &piece,
+        .msg_iovlen = 1,
+        .msg_control = control.bytes,
+        .msg_controllen = sizeof control.bytes,
+    };
+    const ssize_t got = recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+
+    *socket_fd = -1;
+    if (got < 0) {
+        return false;
+    }
+    const struct cmsghdr *part = CMSG_FIRSTHDR(&message);
+    if (part != NULL && part->cmsg_level == SOL_SOCKET && part->cmsg_type == SCM_RIGHTS &&
+        part->cmsg_len == CMSG_LEN(sizeof(int))) {
+        memcpy(socket_fd, CMSG_DATA(part), sizeof(int));
+    }
+    return got == (ssize_t)sizeof *answer && (message.msg_flags & MSG_TRUNC) == 0;
+}
+
+/** Send the request, receive the answer. Returns the socket, or -1 and the error. */
+static int converse(int fd, const struct rawe_helper_request *request, int timeout_ms,
+                    struct rawe_link_error *error)
+{
+    struct rawe_helper_answer answer;
+    int socket_fd;
+
+    if (send(fd, request, sizeof *request, MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
+        *error = (struct rawe_link_error){"rawe-socket-helper ended without an answer", EPERM};
+        return -1;
+    }
+    if (!await_answer(fd, timeout_ms)) {
+        *error = (struct rawe_link_error){"rawe-socket-helper did not answer in time", EPERM};
+        return -1;
+    }
+    if (!receive_answer(fd, &answer, &socket_fd)) {
+        *error = (struct rawe_link_error){"rawe-socket-helper ended without an answer", EPERM};
+    } else if (answer.version != RAWE_HELPER_VERSION) {
+        *error = (struct rawe_link_error){status_reason(RAWE_HELPER_OTHER_VERSION), EPERM};
+    } else if (answer.status == RAWE_HELPER_FAILED) {
+        *error = (struct rawe_link_error){"a system call of rawe-socket-helper", answer.code};
+    } else if (answer.status != RAWE_HELPER_GRANTED || socket_fd < 0) {
+        *error = (struct rawe_link_error){status_reason(answer.status), EPERM};
+    } else {
+        return socket_fd;
+    }
+    if (socket_fd >= 0) {
+        close(socket_fd);
+    }
+    return -1;
+}
+
+int rawe_helper_ask(const char *path, const struct rawe_helper_request *request, int timeout_ms,
+                    struct rawe_link_error *error)
+{
+    int ends[2];
+
+    if (path == NULL || *path == '\0') {
+        *error = (struct rawe_link_error){"btl_rawe_helper is empty", EPERM};
+        return -1;
+    }
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
+        *error = (struct rawe_link_error){"socketpair", errno};
+        return -1;
+    }
+    const int code = start_helper(path, ends[1]);
+    int fd = -1;
+    close(ends[1]);
+    if (code != 0) {
+        *error = (struct rawe_link_error){start_reason(code), EPERM};
+    } else {
+        fd = converse(ends[0], request, timeout_ms, error);
+    }
+    close(ends[0]);
+    return fd;
+}
+
+/** What both kinds of request have. Returns false, and the error: there is no such interface. */
+static bool begin_request(struct rawe_helper_request *request, enum rawe_filter_for what,
+                          const struct rawe_link_config *config, struct rawe_link_error *error)
+{
+    _Static_assert(RAWE_HELPER_NAME_BYTES == IF_NAMESIZE, "as the kernel has it");
+
+    memset(request, 0, sizeof *request);
+    request->version = RAWE_HELPER_VERSION;
+    request->what = what;
+    request->ethertype = what == RAWE_FILTER_FOR_BULK ? 0 : config->ethertype;
+    if (if_indextoname((unsigned)config->interface_index, request->interface) == NULL) {
+        *error = (struct rawe_link_error){"if_indextoname", errno};
+        return false;
+    }
+    return true;
+}
+
+int rawe_helper_open(enum rawe_filter_for what, const struct rawe_link_config *config,
+                     struct rawe_link_error *error)
+{
+    struct rawe_helper_request request;
+
+    if (!begin_request(&request, what, config, error)) {
+        return -1;
+    }
+    request.port = config->port;
+    request.key = config->key;
+    if (what == RAWE_FILTER_FOR_RESPONDER) {
+        request.ping_port = config->ping_port;
+        request.ping_key = config->ping_key;
+    }
+    return rawe_helper_ask(config->helper, &request, TIMEOUT_MS, error);
+}
+
+int rawe_helper_open_founder(enum rawe_filter_for what, const struct rawe_link_config *config,
+                             const struct rawe_fanout_place *places, unsigned count,
+                             struct rawe_link_error *error)
+{
+    struct rawe_helper_request request;
+
+    if (!begin_request(&request, what, config, error)) {
+        return -1;
+    }
+    request.place_count = (uint16_t)count;
+    memcpy(request.places, places, count * sizeof places[0]);
+    return rawe_helper_ask(config->helper, &request, TIMEOUT_MS, error);
+}

@@ -1,0 +1,58 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * What a process and rawe-socket-helper say to each other: one request, one answer, each a struct
+ * of fixed size, over a SOCK_SEQPACKET socket pair whose one end is the helper's standard input. A
+ * granted socket comes beside the answer (SCM_RIGHTS). Both sides are on one host: host order.
+ *
+ * The two may be of different releases: `version` comes first in both, and stays there.
+ */
+#ifndef RAWE_HELPER_REQUEST_H
+#define RAWE_HELPER_REQUEST_H
+
+#include <stdint.h>
+
+#include "rawe_fanout_program.h"
+
+#define RAWE_HELPER_VERSION 1u
+
+/** Bytes of an interface's name, with the 0 at its end (IFNAMSIZ). */
+#define RAWE_HELPER_NAME_BYTES 16u
+
+/** What is not used by a kind of socket is 0. */
+struct rawe_helper_request {
+    uint32_t version; /**< RAWE_HELPER_VERSION */
+    uint32_t what;    /**< enum rawe_filter_for */
+    char interface[RAWE_HELPER_NAME_BYTES];
+    uint16_t ethertype; /**< not for bulk */
+    uint16_t port;
+    uint16_t ping_port;   /**< of a responder */
+    uint16_t place_count; /**< not 0: the founder of a fanout group of such sockets, without keys */
+    uint32_t key;
+    uint32_t ping_key;                                       /**< of a responder */
+    struct rawe_fanout_place places[RAWE_FANOUT_PLACES_MAX]; /**< sorted by key */
+};
+
+enum rawe_helper_status {
+    RAWE_HELPER_GRANTED,
+    RAWE_HELPER_OTHER_VERSION,
+    RAWE_HELPER_BAD_REQUEST,
+    RAWE_HELPER_NO_LIST,           /**< the access list is not there, or cannot be read */
+    RAWE_HELPER_UNSAFE_LIST,       /**< others than root can write it */
+    RAWE_HELPER_BAD_LIST,          /**< a line of it is wrong; the helper's log says which */
+    RAWE_HELPER_USER_REFUSED,      /**< it names neither the user nor a group of the user */
+    RAWE_HELPER_INTERFACE_REFUSED, /**< it does not name the interface */
+    RAWE_HELPER_ETHERTYPE_REFUSED, /**< it does not name the EtherType */
+    RAWE_HELPER_INTERFACE_UNKNOWN,
+    RAWE_HELPER_NO_CAPABILITY, /**< the helper itself may not open packet sockets */
+    RAWE_HELPER_FAILED,        /**< a system call failed: `code` */
+    RAWE_HELPER_STATUS_COUNT,
+};
+
+struct rawe_helper_answer {
+    uint32_t version; /**< RAWE_HELPER_VERSION */
+    uint32_t status;  /**< enum rawe_helper_status */
+    int32_t code;     /**< errno, of RAWE_HELPER_FAILED */
+};
+
+#endif

@@ -1,0 +1,345 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Tests of rawe_helper: what becomes of each answer, and that the process notices nothing of the
+ * program that is started. That is this program itself, which then answers as the request's key
+ * says. The real one: test_socket_helper.c, test/lab/tests/test_privilege.py.
+ */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <net/if.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "rawe_helper.h"
+
+#define SELF "/proc/self/exe"
+#define PATIENCE_MS 30000
+#define THREADS 8u
+
+/** What the program that is started does. */
+enum conduct {
+    GRANT,
+    GRANT_NOTHING,
+    REFUSE,
+    REFUSE_BUT_SEND,
+    FAIL,
+    ANSWER_OTHERWISE,
+    ANSWER_OTHER_VERSION,
+    ANSWER_SHORT,
+    END,
+    WAIT,
+};
+
+/* ---- in the program that is started ---- */
+
+extern char **environ;
+
+/** Is it as alone as it should be: one descriptor, blocked signals, no environment? */
+static bool is_alone(void)
+{
+    sigset_t mask;
+    const bool closed = fcntl(STDERR_FILENO + 1, F_GETFD) == -1;
+
+    return closed && (environ == NULL || *environ == NULL) &&
+           pthread_sigmask(SIG_SETMASK, NULL, &mask) == 0 && sigismember(&mask, SIGUSR1) == 1;
+}
+
+/** Send the answer, with a descriptor of a pipe if wanted. */
+static void send_answer(struct rawe_helper_answer answer, size_t answer_bytes, bool with_descriptor)
+{
+    union {
+        struct cmsghdr header;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control = {.header = {CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS}};
+    struct iovec piece = {&answer, answer_bytes};
+    struct msghdr message = {.msg_iov = &piece, .msg_iovlen = 1};
+    int ends[2];
+
+    if (with_descriptor && pipe(ends) == 0) {
+        memcpy(CMSG_DATA(&control.header), &ends[1], sizeof(int));
+        message.msg_control = control.bytes;
+        message.msg_controllen = sizeof control.bytes;
+    }
+    (void)sendmsg(STDIN_FILENO, &message, MSG_NOSIGNAL);
+}
+
+static int act(void)
+{
+    struct rawe_helper_request request;
+    struct rawe_helper_answer answer = {.version = RAWE_HELPER_VERSION};
+    const bool alone = is_alone();
+
+    if (recv(STDIN_FILENO, &request, sizeof request, 0) != (ssize_t)sizeof request || !alone) {
+        return 1;
+    }
+    switch ((enum conduct)request.key) {
+    case GRANT:
+    case GRANT_NOTHING:
+        send_answer(answer, sizeof answer, request.key == GRANT);
+        break;
+    case REFUSE:
+    case REFUSE_BUT_SEND:
+        answer.status = RAWE_HELPER_USER_REFUSED;
+        send_answer(answer, sizeof answer, request.key == REFUSE_BUT_SEND);
+        break;
+    case FAIL:
+        answer.status = RAWE_HELPER_FAILED;
+        answer.code = ENOBUFS;
+        send_answer(answer, sizeof answer, false);
+        break;
+    case ANSWER_OTHERWISE:
+        answer.status = RAWE_HELPER_STATUS_COUNT;
+        send_answer(answer, sizeof answer, false);
+        break;
+    case ANSWER_OTHER_VERSION:
+        answer.version++;
+        send_answer(answer, sizeof answer, true);
+        break;
+    case ANSWER_SHORT:
+        send_answer(answer, 4, true);
+        break;
+    case END:
+        break;
+    case WAIT: /* until the other end is closed */
+        (void)recv(STDIN_FILENO, &request, sizeof request, 0);
+        break;
+    }
+    return 0;
+}
+
+/* ---- in the test ---- */
+
+#ifdef __SANITIZE_THREAD__
+/** The thread sanitizer takes the helper's start for a fork, after which it wants no threads. */
+const char *__tsan_default_options(void);
+const char *__tsan_default_options(void)
+{
+    return "die_after_fork=0";
+}
+#endif
+
+static struct rawe_helper_request request_for(enum conduct conduct)
+{
+    return (struct rawe_helper_request){.version = RAWE_HELPER_VERSION, .key = (uint32_t)conduct};
+}
+
+static unsigned open_descriptors(void)
+{
+    DIR *directory = opendir("/proc/self/fd");
+    unsigned count = 0;
+
+    assert_non_null(directory);
+    while (readdir(directory) != NULL) {
+        count++;
+    }
+    closedir(directory);
+    return count;
+}
+
+/** Nothing is granted, for a reason that contains `words`; nothing stays open. */
+static void check_refused(const char *path, enum conduct conduct, int timeout_ms, int code,
+                          const char *words)
+{
+    const struct rawe_helper_request request = request_for(conduct);
+    const unsigned before = open_descriptors();
+    struct rawe_link_error error;
+
+    assert_int_equal(rawe_helper_ask(path, &request, timeout_ms, &error), -1);
+    assert_int_equal(error.code, code);
+    assert_non_null(strstr(error.step, words));
+    assert_int_equal(open_descriptors(), before);
+}
+
+static void ask__returns_the_granted_descriptor(void **state)
+{
+    const struct rawe_helper_request request = request_for(GRANT);
+    const unsigned before = open_descriptors();
+    struct rawe_link_error error;
+    struct stat status;
+    const int fd = rawe_helper_ask(SELF, &request, PATIENCE_MS, &error);
+
+    (void)state;
+    assert_true(fd >= 0);
+    assert_int_equal(fstat(fd, &status), 0);
+    assert_true(S_ISFIFO(status.st_mode));
+    assert_int_equal(fcntl(fd, F_GETFD), FD_CLOEXEC);
+    close(fd);
+    assert_int_equal(open_descriptors(), before);
+}
+
+static void ask__says_why_nothing_is_granted(void **state)
+{
+    (void)state;
+    check_refused(SELF, REFUSE, PATIENCE_MS, EPERM, "neither this user nor a group");
+    check_refused(SELF, REFUSE_BUT_SEND, PATIENCE_MS, EPERM, "neither this user nor a group");
+    check_refused(SELF, FAIL, PATIENCE_MS, ENOBUFS, "system call");
+    check_refused(SELF, GRANT_NOTHING, PATIENCE_MS, EPERM, "makes no sense");
+    check_refused(SELF, ANSWER_OTHERWISE, PATIENCE_MS, EPERM, "makes no sense");
+    check_refused(SELF, ANSWER_OTHER_VERSION, PATIENCE_MS, EPERM, "another release");
+    check_refused(SELF, ANSWER_SHORT, PATIENCE_MS, EPERM, "without an answer");
+    check_refused(SELF, END, PATIENCE_MS, EPERM, "without an answer");
+    check_refused("/bin/true", END, PATIENCE_MS, EPERM, "without an answer");
+}
+
+static void ask__does_not_wait_for_ever(void **state)
+{
+    (void)state;
+    check_refused(SELF, WAIT, 50, EPERM, "in time");
+}
+
+static void ask__says_why_it_cannot_be_started(void **state)
+{
+    char file[] = "/tmp/rawe-helper-XXXXXX";
+    const int fd = mkstemp(file);
+
+    (void)state;
+    assert_true(fd >= 0);
+    close(fd);
+    check_refused(NULL, END, PATIENCE_MS, EPERM, "btl_rawe_helper is empty");
+    check_refused("", END, PATIENCE_MS, EPERM, "btl_rawe_helper is empty");
+    check_refused("/nowhere/helper", END, PATIENCE_MS, EPERM, "not installed");
+    check_refused("/bin/true/helper", END, PATIENCE_MS, EPERM, "not installed");
+    check_refused(file, END, PATIENCE_MS, EPERM, "only its group");
+    assert_int_equal(chmod(file, 0700), 0);
+    check_refused(file, END, PATIENCE_MS, EPERM, "could not be started");
+    unlink(file);
+}
+
+static volatile sig_atomic_t children_ended;
+
+static void count_child(int number)
+{
+    (void)number;
+    children_ended++;
+}
+
+/** A program that handles SIGCHLD, or waits for any child, must not meet the helper. */
+static void ask__is_not_noticed_by_the_program(void **state)
+{
+    const struct sigaction count = {.sa_handler = count_child};
+    struct sigaction before;
+    sigset_t mask, mask_after;
+
+    (void)state;
+    memset(&mask, 0, sizeof mask); /* of which the C library uses a part */
+    memset(&mask_after, 0, sizeof mask_after);
+    assert_int_equal(sigaction(SIGCHLD, &count, &before), 0);
+    assert_int_equal(pthread_sigmask(SIG_SETMASK, NULL, &mask), 0);
+    ask__returns_the_granted_descriptor(state);
+    check_refused(SELF, END, PATIENCE_MS, EPERM, "without an answer");
+    check_refused("/nowhere/helper", END, PATIENCE_MS, EPERM, "not installed");
+    assert_int_equal(children_ended, 0);
+    assert_int_equal(waitpid(-1, NULL, WNOHANG | __WALL), -1);
+    assert_int_equal(errno, ECHILD);
+    assert_int_equal(pthread_sigmask(SIG_SETMASK, NULL, &mask_after), 0);
+    assert_memory_equal(&mask, &mask_after, sizeof mask);
+    assert_int_equal(sigaction(SIGCHLD, &before, NULL), 0);
+}
+
+/** A child of the program's own stays for the program to wait for. */
+static void ask__leaves_other_children_alone(void **state)
+{
+    int status;
+    const pid_t child = fork();
+
+    (void)state;
+    assert_true(child >= 0);
+    if (child == 0) {
+        _exit(7);
+    }
+    ask__returns_the_granted_descriptor(state);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(WEXITSTATUS(status), 7);
+}
+
+static void ask__works_without_standard_input(void **state)
+{
+    const int saved = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 10);
+
+    (void)state;
+    assert_true(saved >= 0);
+    close(STDIN_FILENO);
+    ask__returns_the_granted_descriptor(state);
+    dup2(saved, STDIN_FILENO);
+    close(saved);
+}
+
+static void *ask_often(void *granted)
+{
+    const struct rawe_helper_request request = request_for(GRANT);
+
+    for (unsigned i = 0; i < 8; i++) {
+        struct rawe_link_error error;
+        const int fd = rawe_helper_ask(SELF, &request, PATIENCE_MS, &error);
+        if (fd >= 0) {
+            close(fd);
+            (*(unsigned *)granted)++;
+        }
+    }
+    return NULL;
+}
+
+static void ask__from_many_threads_at_once(void **state)
+{
+    pthread_t threads[THREADS];
+    unsigned granted[THREADS] = {0};
+
+    (void)state;
+    for (unsigned i = 0; i < THREADS; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, ask_often, &granted[i]), 0);
+    }
+    for (unsigned i = 0; i < THREADS; i++) {
+        pthread_join(threads[i], NULL);
+        assert_int_equal(granted[i], 8);
+    }
+}
+
+static void open__an_interface_that_is_gone_is_an_error(void **state)
+{
+    const struct rawe_link_config config = {.helper = SELF, .interface_index = INT32_MAX};
+    const struct rawe_fanout_place place = {.key = 1};
+    struct rawe_link_error error;
+
+    (void)state;
+    assert_int_equal(rawe_helper_open(RAWE_FILTER_FOR_LINK, &config, &error), -1);
+    assert_int_equal(error.code, ENXIO);
+    assert_int_equal(rawe_helper_open_founder(RAWE_FILTER_FOR_LINK, &config, &place, 1, &error),
+                     -1);
+    assert_int_equal(error.code, ENXIO);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ask__returns_the_granted_descriptor),
+        cmocka_unit_test(ask__says_why_nothing_is_granted),
+        cmocka_unit_test(ask__does_not_wait_for_ever),
+        cmocka_unit_test(ask__says_why_it_cannot_be_started),
+        cmocka_unit_test(ask__is_not_noticed_by_the_program),
+        cmocka_unit_test(ask__leaves_other_children_alone),
+        cmocka_unit_test(ask__works_without_standard_input),
+        cmocka_unit_test(ask__from_many_threads_at_once),
+        cmocka_unit_test(open__an_interface_that_is_gone_is_an_error),
+    };
+
+    if (argc == 1 && strcmp(argv[0], "rawe-socket-helper") == 0) {
+        return act();
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

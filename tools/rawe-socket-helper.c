@@ -1,0 +1,481 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * rawe-socket-helper: opens one packet socket for a process of rawe that may not open any itself.
+ * It is installed with the file capability cap_net_raw=ep, for a group to execute. Read from
+ * main() at the end upwards; beside this file it consists of rawe_filter.c and rawe_fanout_program.c.
+ *
+ *   1. It opens the socket, which receives nothing yet, and gives up its capability for good. All
+ *      that follows is done without any.
+ *   2. It receives one request of fixed size on its standard input, and checks each field.
+ *   3. It looks the user, the interface and the EtherType up in the access list.
+ *   4. It makes the socket's filter of the request's numbers (never of code that it is given),
+ *      locks the filter, and binds the socket.
+ *   5. It logs what it has decided, answers, with the socket or without, and ends.
+ *
+ * Nothing in it waits longer than an alarm lets it. Neither arguments nor environment are used.
+ */
+#define _GNU_SOURCE
+#include <ctype.h>
+#include <errno.h>
+#include <grp.h>
+#include <linux/capability.h>
+#include <net/if.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <syslog.h>
+#include <unistd.h>
+
+#include "rawe_filter.h"
+#include "rawe_helper_request.h"
+
+/** The access list. Set when it is built, by configure; the tests build one with a list of theirs. */
+#ifndef RAWE_HELPER_LIST
+#error "RAWE_HELPER_LIST has to name the access list"
+#endif
+
+/** After this time it is ended, whatever it waits for: a request, a name service, the log. */
+#define LIFETIME_S 5
+
+/** The EtherType that is allowed where the list names none. */
+#define ETHERTYPE_DEFAULT 0x88B5
+
+#define LINE_BYTES 512u
+#define GROUPS_MAX 65536 /* NGROUPS_MAX of the kernel */
+
+/** Who asks: the real user, not what somebody claims to be. */
+struct caller {
+    uid_t uid;
+    gid_t gid;
+    gid_t groups[GROUPS_MAX];
+    int group_count;
+};
+
+/** What the access list says of a caller and of a request. */
+struct permission {
+    bool user;
+    bool interface;
+    bool ethertype;
+    bool ethertypes_listed;
+};
+
+static struct caller caller;
+
+/* ---- the request ---- */
+
+/** A name that can stand in a log and in a list: printable, ended by a 0, zeros behind. */
+static bool name_valid(const char *name)
+{
+    const size_t length = strnlen(name, RAWE_HELPER_NAME_BYTES);
+
+    if (length == 0 || length == RAWE_HELPER_NAME_BYTES) {
+        return false;
+    }
+    for (size_t i = 0; i < RAWE_HELPER_NAME_BYTES; i++) {
+        const bool part = i < length;
+        if (part ? name[i] <= ' ' || name[i] > '~' || name[i] == '/' : name[i] != '\0') {
+            return false;
+        }
+    }
+    return true;
+}
+
+/** Sorted by key, without two alike, each with a place that a group can have; zeros behind. */
+static bool places_valid(const struct rawe_helper_request *request)
+{
+    for (unsigned i = 0; i < RAWE_FANOUT_PLACES_MAX; i++) {
+        const struct rawe_fanout_place *place = &request->places[i];
+        if (i >= request->place_count) {
+            if (place->key != 0 || place->place != 0) {
+                return false;
+            }
+        } else if (place->place >= RAWE_FANOUT_MEMBERS_MAX ||
+                   (i > 0 && place->key <= request->places[i - 1].key)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/** Check what was received: `len_bytes`, of which `request` has what fits. */
+static enum rawe_helper_status check_request(const struct rawe_helper_request *request,
+                                             size_t len_bytes)
+{
+    const bool bulk = request->what == RAWE_FILTER_FOR_BULK;
+    const bool responder = request->what == RAWE_FILTER_FOR_RESPONDER;
+    const bool founder = request->place_count != 0;
+
+    if (len_bytes < sizeof request->version) {
+        return RAWE_HELPER_BAD_REQUEST;
+    }
+    if (request->version != RAWE_HELPER_VERSION) {
+        return RAWE_HELPER_OTHER_VERSION;
+    }
+    if (len_bytes != sizeof *request ||
+        (request->what != RAWE_FILTER_FOR_LINK && !bulk && !responder) ||
+        !name_valid(request->interface) || (request->ethertype == 0) != bulk ||
+        request->place_count > RAWE_FANOUT_PLACES_MAX || !places_valid(request)) {
+        return RAWE_HELPER_BAD_REQUEST;
+    }
+    if ((founder && (request->port != 0 || request->key != 0)) ||
+        ((founder || !responder) && (request->ping_port != 0 || request->ping_key != 0))) {
+        return RAWE_HELPER_BAD_REQUEST;
+    }
+    return RAWE_HELPER_GRANTED;
+}
+
+/* ---- the access list ---- */
+
+/** A number that is all of a word. Returns false when it is none, or above `most`. */
+static bool read_number(const char *word, int base, unsigned long most, unsigned long *number)
+{
+    char *end;
+
+    if (!isdigit((unsigned char)word[0])) {
+        return false;
+    }
+    errno = 0;
+    *number = strtoul(word, &end, base);
+    return errno == 0 && *end == '\0' && *number <= most;
+}
+
+static bool is_user(const char *word)
+{
+    unsigned long number;
+    const struct passwd *entry;
+
+    if (read_number(word, 10, UINT32_MAX - 1, &number)) {
+        return caller.uid == (uid_t)number;
+    }
+    entry = getpwnam(word);
+    return entry != NULL && entry->pw_uid == caller.uid;
+}
+
+static bool is_in_group(const char *word)
+{
+    unsigned long number;
+    const struct group *entry;
+
+    if (!read_number(word, 10, UINT32_MAX - 1, &number)) {
+        entry = getgrnam(word);
+        if (entry == NULL) {
+            return false;
+        }
+        number = entry->gr_gid;
+    }
+    for (int i = 0; i < caller.group_count; i++) {
+        if (caller.groups[i] == (gid_t)number) {
+            return true;
+        }
+    }
+    return caller.gid == (gid_t)number;
+}
+
+/** The name itself, or a beginning of it with a * behind. */
+static bool is_interface(const char *word, const char *name)
+{
+    const size_t length = strlen(word);
+
+    if (word[length - 1] == '*') {
+        return strncmp(word, name, length - 1) == 0;
+    }
+    return strcmp(word, name) == 0;
+}
+
+/** A keyword and the word behind it. Returns false when they mean nothing. */
+static bool apply(const char *keyword, const char *word, const struct rawe_helper_request *request,
+                  struct permission *permission)
+{
+    unsigned long number;
+
+    if (strcmp(keyword, "user") == 0) {
+        permission->user = permission->user || is_user(word);
+    } else if (strcmp(keyword, "group") == 0) {
+        permission->user = permission->user || is_in_group(word);
+    } else if (strcmp(keyword, "interface") == 0) {
+        permission->interface = permission->interface || is_interface(word, request->interface);
+    } else if (strcmp(keyword, "ethertype") == 0 && read_number(word, 0, UINT16_MAX, &number)) {
+        permission->ethertypes_listed = true;
+        permission->ethertype = permission->ethertype || number == request->ethertype;
+    } else {
+        return false;
+    }
+    return true;
+}
+
+/** A line: nothing, or a keyword and at least one word. What stands behind a # is for people. */
+static bool read_line(char *line, const struct rawe_helper_request *request,
+                      struct permission *permission)
+{
+    static const char blanks[] = " \t\r\n";
+    char *rest = NULL;
+
+    line[strcspn(line, "#")] = '\0';
+    const char *keyword = strtok_r(line, blanks, &rest);
+    const char *word = strtok_r(NULL, blanks, &rest);
+    if (keyword == NULL) {
+        return true;
+    }
+    if (word == NULL) {
+        return false;
+    }
+    for (; word != NULL; word = strtok_r(NULL, blanks, &rest)) {
+        if (!apply(keyword, word, request, permission)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/** Read all of the list, whatever it has allowed so far. */
+static enum rawe_helper_status read_list(FILE *list, const struct rawe_helper_request *request,
+                                         struct permission *permission)
+{
+    char line[LINE_BYTES];
+
+    for (unsigned number = 1; fgets(line, sizeof line, list) != NULL; number++) {
+        const bool whole = strchr(line, '\n') != NULL || feof(list);
+        if (!whole || !read_line(line, request, permission)) {
+            syslog(LOG_ERR, "%s: line %u is wrong", RAWE_HELPER_LIST, number);
+            return RAWE_HELPER_BAD_LIST;
+        }
+    }
+    return ferror(list) ? RAWE_HELPER_NO_LIST : RAWE_HELPER_GRANTED;
+}
+
+static enum rawe_helper_status decide(const struct rawe_helper_request *request,
+                                      const struct permission *permission)
+{
+    const bool ethertype =
+        request->what == RAWE_FILTER_FOR_BULK ||
+        (permission->ethertypes_listed ? permission->ethertype
+                                       : request->ethertype == ETHERTYPE_DEFAULT);
+
+    if (!permission->user) {
+        return RAWE_HELPER_USER_REFUSED;
+    }
+    if (!permission->interface) {
+        return RAWE_HELPER_INTERFACE_REFUSED;
+    }
+    return ethertype ? RAWE_HELPER_GRANTED : RAWE_HELPER_ETHERTYPE_REFUSED;
+}
+
+static bool is_safe(int fd)
+{
+    struct stat status;
+
+    return fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == 0 &&
+           (status.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+}
+
+/** Does the list allow the request to the caller? */
+static enum rawe_helper_status check_permission(const struct rawe_helper_request *request)
+{
+    struct permission permission = {false};
+    FILE *list = fopen(RAWE_HELPER_LIST, "re");
+
+    if (list == NULL) {
+        return RAWE_HELPER_NO_LIST;
+    }
+    const enum rawe_helper_status status =
+        is_safe(fileno(list)) ? read_list(list, request, &permission) : RAWE_HELPER_UNSAFE_LIST;
+    fclose(list);
+    return status == RAWE_HELPER_GRANTED ? decide(request, &permission) : status;
+}
+
+/* ---- the socket ---- */
+
+/** Make the socket what was asked for; nothing of it is done with any capability. */
+static enum rawe_helper_status prepare_socket(int fd, const struct rawe_helper_request *request,
+                                              int32_t *code)
+{
+    const enum rawe_filter_for what = (enum rawe_filter_for)request->what;
+    const struct rawe_link_config config = {
+        .interface_index = (int)if_nametoindex(request->interface),
+        .ethertype = request->ethertype,
+        .port = request->port,
+        .key = request->key,
+        .ping_port = request->ping_port,
+        .ping_key = request->ping_key,
+    };
+    struct rawe_link_error error = {0};
+
+    if (config.interface_index == 0) {
+        return RAWE_HELPER_INTERFACE_UNKNOWN;
+    }
+    if (request->place_count != 0 ? rawe_fanout_found(fd, what, &config, request->places,
+                                                      request->place_count, &error) != 0
+                                  : rawe_filter_attach(fd, what, &config, &error) != 0 ||
+                                        rawe_filter_bind(fd, what, &config, &error) != 0) {
+        syslog(LOG_ERR, "%s: %s", error.step, strerror(error.code));
+        *code = error.code;
+        return RAWE_HELPER_FAILED;
+    }
+    return RAWE_HELPER_GRANTED;
+}
+
+/* ---- the conversation ---- */
+
+static bool is_conversation(int fd)
+{
+    int domain, type;
+    socklen_t domain_bytes = sizeof domain, type_bytes = sizeof type;
+
+    return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &domain_bytes) == 0 &&
+           domain == AF_UNIX && getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &type_bytes) == 0 &&
+           type == SOCK_SEQPACKET;
+}
+
+/** Send the answer, with the socket if it is granted. */
+static void answer(enum rawe_helper_status status, int32_t code, int socket_fd)
+{
+    struct rawe_helper_answer out = {
+        .version = RAWE_HELPER_VERSION, .status = status, .code = code};
+    struct iovec piece = {&out, sizeof out};
+    union {
+        struct cmsghdr header;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control = {.header = {.cmsg_len = CMSG_LEN(sizeof(int)),
+                            .cmsg_level = SOL_SOCKET,
+                            .cmsg_type = SCM_RIGHTS}};
+    struct msghdr message = {.msg_iov = &piece, .msg_iovlen = 1};
+
+    if (status == RAWE_HELPER_GRANTED) {
+        memcpy(CMSG_DATA(&control.header), &socket_fd, sizeof(int));
+        message.msg_control = control.bytes;
+        message.msg_controllen = sizeof control.bytes;
+    }
+    (void)sendmsg(STDIN_FILENO, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+static const char *const status_names[RAWE_HELPER_STATUS_COUNT] = {
+    [RAWE_HELPER_GRANTED] = "granted",
+    [RAWE_HELPER_OTHER_VERSION] = "refused: the request is another release's",
+    [RAWE_HELPER_BAD_REQUEST] = "refused: the request is malformed",
+    [RAWE_HELPER_NO_LIST] = "refused: cannot read " RAWE_HELPER_LIST,
+    [RAWE_HELPER_UNSAFE_LIST] = "refused: not root's alone to write: " RAWE_HELPER_LIST,
+    [RAWE_HELPER_BAD_LIST] = "refused: a wrong line in " RAWE_HELPER_LIST,
+    [RAWE_HELPER_USER_REFUSED] = "refused: user not listed",
+    [RAWE_HELPER_INTERFACE_REFUSED] = "refused: interface not listed",
+    [RAWE_HELPER_ETHERTYPE_REFUSED] = "refused: EtherType not listed",
+    [RAWE_HELPER_INTERFACE_UNKNOWN] = "refused: no such interface",
+    [RAWE_HELPER_NO_CAPABILITY] = "failed: CAP_NET_RAW is missing",
+    [RAWE_HELPER_FAILED] = "failed",
+};
+
+/** A malformed request is not quoted. */
+static void log_decision(enum rawe_helper_status status, const struct rawe_helper_request *request)
+{
+    static const char *const kinds[] = {
+        [RAWE_FILTER_FOR_LINK] = "link",
+        [RAWE_FILTER_FOR_RESPONDER] = "responder",
+        [RAWE_FILTER_FOR_BULK] = "bulk",
+    };
+
+    if (status == RAWE_HELPER_OTHER_VERSION || status == RAWE_HELPER_BAD_REQUEST) {
+        syslog(LOG_WARNING, "%s (uid %lu, gid %lu)", status_names[status],
+               (unsigned long)caller.uid, (unsigned long)caller.gid);
+        return;
+    }
+    syslog(status == RAWE_HELPER_GRANTED ? LOG_INFO : LOG_WARNING,
+           "%s (uid %lu, gid %lu): %s%s on %s, EtherType 0x%04X", status_names[status],
+           (unsigned long)caller.uid, (unsigned long)caller.gid,
+           request->place_count != 0 ? "group of " : "", kinds[request->what], request->interface,
+           request->what == RAWE_FILTER_FOR_BULK ? (unsigned)ETHERTYPE_IPV4 : request->ethertype);
+}
+
+/**
+ * Give up all capabilities for good: the file's, and those of a root who starts it. Returns false
+ * also where it runs as somebody else than its caller: it was not installed that way.
+ */
+static bool drop_privileges(void)
+{
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    const struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = {{0}};
+
+    return geteuid() == caller.uid && getegid() == caller.gid &&
+           prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && syscall(SYS_capset, &header, none) == 0;
+}
+
+/** What the caller may have left: blocked and ignored signals, an environment. */
+static void begin_afresh(void)
+{
+    sigset_t none;
+
+    (void)clearenv();
+    (void)signal(SIGALRM, SIG_DFL);
+    (void)signal(SIGPIPE, SIG_IGN);
+    sigemptyset(&none);
+    (void)sigprocmask(SIG_SETMASK, &none, NULL);
+    (void)alarm(LIFETIME_S);
+}
+
+/** Decide on one request. Returns the status, and errno in `code`. */
+static enum rawe_helper_status serve(int socket_fd, int32_t socket_code,
+                                     const struct rawe_helper_request *request, size_t len_bytes,
+                                     int32_t *code)
+{
+    enum rawe_helper_status status = check_request(request, len_bytes);
+
+    if (status == RAWE_HELPER_GRANTED) {
+        status = check_permission(request);
+    }
+    if (status == RAWE_HELPER_GRANTED && socket_fd < 0) {
+        *code = socket_code;
+        status = socket_code == EPERM ? RAWE_HELPER_NO_CAPABILITY : RAWE_HELPER_FAILED;
+    }
+    return status == RAWE_HELPER_GRANTED ? prepare_socket(socket_fd, request, code) : status;
+}
+
+/** Receive the request, answer it. Returns the exit status. */
+static int converse(int socket_fd, int32_t socket_code)
+{
+    struct rawe_helper_request request = {0};
+    int32_t code = 0;
+
+    if (!is_conversation(STDIN_FILENO)) {
+        fprintf(stderr, "rawe-socket-helper is started by Open MPI's BTL rawe; see its man page\n");
+        return 2;
+    }
+    openlog("rawe-socket-helper", LOG_PID, LOG_AUTHPRIV);
+    caller.group_count = getgroups(GROUPS_MAX, caller.groups);
+    const ssize_t got = recv(STDIN_FILENO, &request, sizeof request, MSG_TRUNC);
+    if (got <= 0) {
+        return 1; /* nobody asks any more */
+    }
+    const enum rawe_helper_status status =
+        serve(socket_fd, socket_code, &request, (size_t)got, &code);
+    log_decision(status, &request);
+    answer(status, code, socket_fd);
+    return status == RAWE_HELPER_GRANTED ? 0 : 1;
+}
+
+int main(void)
+{
+    /* First of all: once it has no capability, its user could otherwise take the socket from it. */
+    if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0) {
+        return 1;
+    }
+    /* With protocol 0 a packet socket receives nothing until it is bound. */
+    const int socket_fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
+    const int32_t socket_code = errno;
+    int status = 1;
+    caller.uid = getuid();
+    caller.gid = getgid();
+    if (drop_privileges()) {
+        begin_afresh();
+        status = converse(socket_fd, socket_code);
+    }
+    if (socket_fd >= 0) {
+        close(socket_fd);
+    }
+    return status;
+}
