@@ -74,7 +74,7 @@ static void form(void)
     bool changed;
 
     list_members(members, MEMBERS);
-    if (rawe_fanout_form(members, MEMBERS, &changed, &error) != 0) {
+    if (rawe_fanout_form(members, MEMBERS, NULL, &changed, &error) != 0) {
         fprintf(stderr, "%s: %s\n", error.step, strerror(error.code));
         fail();
     }
@@ -197,7 +197,7 @@ static void reopen__heals_a_group_that_lost_a_member(void **state)
         members[i - 1] = member_of(i);
         assert_true(rawe_fanout_joinable(&members[i - 1]));
     }
-    assert_int_equal(rawe_fanout_form(members, MEMBERS - 1, &changed, &error), 0);
+    assert_int_equal(rawe_fanout_form(members, MEMBERS - 1, NULL, &changed, &error), 0);
     assert_delivered(1, MEMBERS);
 }
 
@@ -250,7 +250,7 @@ static void form__refuses_equal_keys_and_changes_nothing(void **state)
     (void)state;
     list_members(members, MEMBERS);
     members[3].keys[0] = members[1].keys[0];
-    assert_int_equal(rawe_fanout_form(members, MEMBERS, &changed, &error), -1);
+    assert_int_equal(rawe_fanout_form(members, MEMBERS, NULL, &changed, &error), -1);
     assert_false(changed);
     assert_int_equal(error.code, EEXIST);
     assert_delivered(0, MEMBERS);
@@ -306,7 +306,7 @@ static void form__responders_are_found_by_both_keys(void **state)
                                         &config);
         assert_int_equal(members[i].key_count, 2);
     }
-    assert_int_equal(rawe_fanout_form(members, RESPONDERS, &changed, &error), 0);
+    assert_int_equal(rawe_fanout_form(members, RESPONDERS, NULL, &changed, &error), 0);
     for (unsigned i = 0; i < RESPONDERS; i++) {
         struct rawe_ping_address to = {.port = ends[i].ping_port, .key = ends[i].ping_key};
         struct rawe_responder_counters counters = {0};

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Fanout groups. See rawe_fanout.h. The kernel's side: packet_rcv_fanout, fanout_add,
+ * Fanout groups. See rawe_fanout.h. The kernel's side: fanout_add,
  * __fanout_unlink and packet_notifier in net/packet/af_packet.c.
  */
 #include "rawe_fanout.h"
@@ -17,15 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../core/rawe_wire.h"
-
-/* Linux 4.12; older headers lack the name, and older kernels refuse it. */
-#ifndef PACKET_FANOUT_FLAG_UNIQUEID
-#define PACKET_FANOUT_FLAG_UNIQUEID 0x2000
-#endif
-
-/** Distance that a conditional jump of classic BPF reaches. */
-#define JUMP_MAX 255u
+#include "rawe_helper.h"
 
 /** Open packet sockets, in the order in which they were created. */
 #define ORDER_FILE "/proc/net/packet"
@@ -71,40 +63,6 @@ bool rawe_fanout_compatible(const struct rawe_fanout_member *a, const struct raw
            a->ethertype == b->ethertype;
 }
 
-/** Write the search among `places`; the key is in the accumulator. Returns its length. */
-static unsigned write_search(struct sock_filter *program, const struct rawe_fanout_place *places,
-                             unsigned count)
-{
-    if (count == 1) {
-        program[0] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, places[0].place);
-        return 1;
-    }
-    /* Smaller keys behind the jump, the others behind those. */
-    const unsigned middle = count / 2;
-    unsigned jumps = 1;
-    unsigned smaller = write_search(program + jumps, places, middle);
-    if (smaller > JUMP_MAX) {
-        jumps = 2;
-        smaller = write_search(program + jumps, places, middle);
-        program[0] =
-            (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, places[middle].key, 0, 1);
-        program[1] = (struct sock_filter)BPF_STMT(BPF_JMP | BPF_JA, smaller);
-    } else {
-        program[0] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, places[middle].key,
-                                                  (uint8_t)smaller, 0);
-    }
-    return jumps + smaller +
-           write_search(program + jumps + smaller, places + middle, count - middle);
-}
-
-unsigned rawe_fanout_program(struct sock_filter *program, const struct rawe_fanout_place *places,
-                             unsigned count, uint32_t key_offset)
-{
-    /* Unlike a socket's filter, it sees the packet from behind the Ethernet header on. */
-    program[0] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, key_offset);
-    return 1 + write_search(program + 1, places, count);
-}
-
 static int compare_places(const void *a, const void *b)
 {
     const struct rawe_fanout_place *left = a, *right = b;
@@ -112,13 +70,14 @@ static int compare_places(const void *a, const void *b)
     return left->key < right->key ? -1 : left->key > right->key;
 }
 
-/** Have the group that `fd` is in use the program for these members, in this order. */
-static int set_program(int fd, const struct rawe_fanout_member *members, unsigned count,
-                       struct rawe_link_error *error)
+/**
+ * The keys of these members, sorted, each with the place of its member: the members' order. Returns
+ * how many, or 0 and the error: two are equal.
+ */
+static unsigned collect_places(struct rawe_fanout_place *places,
+                               const struct rawe_fanout_member *members, unsigned count,
+                               struct rawe_link_error *error)
 {
-    struct rawe_fanout_place places[RAWE_FANOUT_KEYS_MAX * RAWE_FANOUT_MEMBERS_MAX] = {{0}};
-    struct sock_filter program[RAWE_FANOUT_PROGRAM_MAX(sizeof places / sizeof places[0])];
-    struct sock_fprog argument = {.filter = program};
     unsigned used = 0;
 
     for (unsigned i = 0; i < count; i++) {
@@ -130,16 +89,10 @@ static int set_program(int fd, const struct rawe_fanout_member *members, unsigne
     for (unsigned i = 1; i < used; i++) {
         if (places[i - 1].key == places[i].key) {
             *error = (struct rawe_link_error){"two sockets with the same key", EEXIST};
-            return -1;
+            return 0;
         }
     }
-    argument.len = (unsigned short)rawe_fanout_program(program, places, used,
-                                                       rawe_filter_key_offset(members[0].what));
-    if (setsockopt(fd, SOL_PACKET, PACKET_FANOUT_DATA, &argument, sizeof argument) != 0) {
-        *error = (struct rawe_link_error){"setsockopt(PACKET_FANOUT_DATA)", errno};
-        return -1;
-    }
-    return 0;
+    return used;
 }
 
 /** A member, its socket's inode, and how many sockets of the host were created before it. */
@@ -216,24 +169,30 @@ static int join(int fd, unsigned id_and_type, struct rawe_link_error *error)
     return 0;
 }
 
-/** A socket that receives nothing, to begin a group with. Returns the descriptor, or -1. */
-static int open_founder(const struct rawe_fanout_member *member, struct rawe_link_error *error)
+/** The first socket of a group for these members. Returns the descriptor, or -1 and the error. */
+static int open_founder(const struct rawe_fanout_member *members, unsigned count,
+                        const char *helper, struct rawe_link_error *error)
 {
-    struct sock_filter refuse[] = {BPF_STMT(BPF_RET | BPF_K, 0)};
-    const struct sock_fprog filter = {.len = 1, .filter = refuse};
-    const struct sockaddr_ll address = {
-        .sll_family = AF_PACKET,
-        .sll_protocol = htons(member->ethertype),
-        .sll_ifindex = member->interface_index,
+    const struct rawe_link_config config = {
+        .helper = helper,
+        .interface_index = members[0].interface_index,
+        .ethertype = members[0].ethertype,
     };
-    const int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
+    struct rawe_fanout_place places[RAWE_FANOUT_PLACES_MAX] = {{0}};
+    const unsigned used = collect_places(places, members, count, error);
 
-    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter) != 0 ||
-        bind(fd, (const struct sockaddr *)&address, sizeof address) != 0) {
-        *error = (struct rawe_link_error){"opening the first socket of a group", errno};
-        if (fd >= 0) {
-            close(fd);
-        }
+    if (used == 0) {
+        return -1;
+    }
+    const int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
+    if (fd < 0) {
+        *error = (struct rawe_link_error){"socket(AF_PACKET)", errno};
+        return errno == EPERM
+                   ? rawe_helper_open_founder(members[0].what, &config, places, used, error)
+                   : -1;
+    }
+    if (rawe_fanout_found(fd, members[0].what, &config, places, used, error) != 0) {
+        close(fd);
         return -1;
     }
     return fd;
@@ -244,20 +203,14 @@ static int open_founder(const struct rawe_fanout_member *member, struct rawe_lin
  * program. When it is closed the last to join takes its place, 0: that is to be the member whose
  * place this is. Until then that one's frames are lost, for some microseconds.
  */
-static int form_with(int founder, const struct rawe_fanout_member *members, unsigned count,
-                     bool *changed, struct rawe_link_error *error)
+static int join_all(int founder, const struct rawe_fanout_member *members, unsigned count,
+                    bool *changed, struct rawe_link_error *error)
 {
     unsigned id;
     socklen_t id_bytes = sizeof id;
 
-    if (join(founder, (PACKET_FANOUT_CBPF | PACKET_FANOUT_FLAG_UNIQUEID) << 16, error) != 0) {
-        return -1;
-    }
     if (getsockopt(founder, SOL_PACKET, PACKET_FANOUT, &id, &id_bytes) != 0) {
         *error = (struct rawe_link_error){"getsockopt(PACKET_FANOUT)", errno};
-        return -1;
-    }
-    if (set_program(founder, members, count, error) != 0) {
         return -1;
     }
     for (unsigned i = 1; i <= count; i++) {
@@ -269,18 +222,18 @@ static int form_with(int founder, const struct rawe_fanout_member *members, unsi
     return 0;
 }
 
-int rawe_fanout_form(struct rawe_fanout_member *members, unsigned count, bool *changed,
-                     struct rawe_link_error *error)
+int rawe_fanout_form(struct rawe_fanout_member *members, unsigned count, const char *helper,
+                     bool *changed, struct rawe_link_error *error)
 {
     *changed = false;
     if (sort_by_creation(members, count, error) != 0) {
         return -1;
     }
-    const int founder = open_founder(&members[0], error);
+    const int founder = open_founder(members, count, helper, error);
     if (founder < 0) {
         return -1;
     }
-    const int status = form_with(founder, members, count, changed, error);
+    const int status = join_all(founder, members, count, changed, error);
     close(founder);
     return status;
 }

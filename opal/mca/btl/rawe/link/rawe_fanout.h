@@ -20,18 +20,12 @@
 #ifndef RAWE_FANOUT_H
 #define RAWE_FANOUT_H
 
-#include <linux/filter.h>
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "rawe_fanout_program.h"
 #include "rawe_filter.h"
 #include "rawe_link_config.h"
-
-/** Members of a group at most: what kernels before 5.8 take, less one place to set it up. */
-#define RAWE_FANOUT_MEMBERS_MAX 255u
-
-/** Keys that frames for one socket may have: a responder has its own and the session's. */
-#define RAWE_FANOUT_KEYS_MAX 2u
 
 /** A packet socket, bound, with its filter. */
 struct rawe_fanout_member {
@@ -42,15 +36,6 @@ struct rawe_fanout_member {
     uint32_t key_count;
     uint32_t keys[RAWE_FANOUT_KEYS_MAX];
 };
-
-/** A key, and the place of the member that its frames are for. */
-struct rawe_fanout_place {
-    uint32_t key;
-    uint32_t place;
-};
-
-/** Instructions of a program for `count` keys, at most. */
-#define RAWE_FANOUT_PROGRAM_MAX(count) (3u * (count) + 1u)
 
 /** Describe the socket `fd`, which was opened for `what` with this configuration. */
 struct rawe_fanout_member rawe_fanout_member(int fd, enum rawe_filter_for what,
@@ -63,20 +48,13 @@ bool rawe_fanout_joinable(const struct rawe_fanout_member *member);
 bool rawe_fanout_compatible(const struct rawe_fanout_member *a, const struct rawe_fanout_member *b);
 
 /**
- * Write the program that finds a frame's key among `places` (sorted by key, at least one) and
- * answers with the place; for any other key with the place of some member. The key is
- * `key_offset` bytes behind the Ethernet header. Returns the number of instructions. Pure.
- */
-unsigned rawe_fanout_program(struct sock_filter *program, const struct rawe_fanout_place *places,
-                             unsigned count, uint32_t key_offset);
-
-/**
  * Join sockets that are alike, 2 to RAWE_FANOUT_MEMBERS_MAX, which changes the order of `members`.
- * Any process that holds their descriptors can do that. Frames that arrive meanwhile may be lost.
+ * Any process that holds their descriptors and may open one more can do that; `helper` opens it if
+ * the process may not (rawe_helper.h). Frames that arrive meanwhile may be lost.
  * Returns 0, or -1 and the error: then either none has joined (`*changed` is false), or those that
  * have joined may miss their frames for good, and have to be opened again.
  */
-int rawe_fanout_form(struct rawe_fanout_member *members, unsigned count, bool *changed,
-                     struct rawe_link_error *error);
+int rawe_fanout_form(struct rawe_fanout_member *members, unsigned count, const char *helper,
+                     bool *changed, struct rawe_link_error *error);
 
 #endif

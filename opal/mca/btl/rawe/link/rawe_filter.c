@@ -6,6 +6,7 @@
  */
 #include "rawe_filter.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/if_packet.h>
@@ -42,44 +43,75 @@ static int attach(int fd, struct sock_filter *program, unsigned short length,
 /*
  * In both programs a load beyond the end of a short frame ends the program with "drop". HOST: to
  * this interface's own address; not OTHERHOST (promiscuous, or a VLAN that nobody here is in), not
- * broadcast, not a copy of what was sent.
+ * broadcast, not a copy of what was sent. The EtherType is that of the binding, and is checked
+ * because who holds the descriptor can bind it anew.
  */
+
+/** Where the EtherType lies. */
+#define ETHERTYPE_OFFSET 12u
+
+/** The IPv4 source address of batches: no other packet has it, whatever key and port look like. */
+#define BATCH_SOURCE_OFFSET (RAWE_ETH_HEADER_BYTES + 12u)
+#define BATCH_SOURCE UINT32_MAX
 
 /** Where a header has what the program looks at, from the Ethernet header on. */
 struct offsets {
     uint32_t key, port, version_type;
 };
 
-/** Everything for the session's port and key but PING and PONG. */
-static int attach_for_link(int fd, const struct offsets *at, const struct rawe_link_config *config,
-                           struct rawe_link_error *error)
+struct program {
+    struct sock_filter statements[24];
+    unsigned short length;
+};
+
+static void append(struct program *program, struct sock_filter statement)
 {
-    enum { ACCEPT = 12, DROP = 13, LENGTH = 14 };
-    struct sock_filter program[LENGTH] = {
-        /* 0 */ BPF_STMT(BPF_LD | BPF_W | BPF_ABS, at->key),
-        /* 1 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, config->key, 0, TO(1, DROP)),
-        /* 2 */ BPF_STMT(BPF_LD | BPF_H | BPF_ABS, at->port),
-        /* 3 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, config->port, 0, TO(3, DROP)),
-        /* 4 */ BPF_STMT(BPF_LD | BPF_B | BPF_ABS, (uint32_t)(SKF_AD_OFF + SKF_AD_PKTTYPE)),
-        /* 5 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, PACKET_HOST, 0, TO(5, DROP)),
-        /* 6 */ BPF_STMT(BPF_LD | BPF_B | BPF_ABS, at->version_type),
-        /* 7 */ BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, VERSION_TYPE(0), 0, TO(7, DROP)),
-        /* 8 */ BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, VERSION_TYPE(0xF), TO(8, DROP), 0),
-        /* 9 */ BPF_STMT(BPF_ALU | BPF_AND | BPF_K, 0xF),
-        /* 10 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, RAWE_FRAME_PING, TO(10, DROP), 0),
-        /* 11 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, RAWE_FRAME_PONG, TO(11, DROP), 0),
+    program->statements[program->length++] = statement;
+}
+
+/** Drop what has not this value there; `size` is BPF_B, BPF_H or BPF_W. */
+static void demand(struct program *program, uint16_t size, uint32_t at, uint32_t value)
+{
+    append(program, (struct sock_filter)BPF_STMT((uint16_t)(BPF_LD | size | BPF_ABS), at));
+    append(program, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 1, 0));
+    append(program, (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, 0));
+}
+
+/** Everything for the session's port and key but PING and PONG. */
+static int attach_for_link(int fd, enum rawe_filter_for what, const struct offsets *at,
+                           const struct rawe_link_config *config, struct rawe_link_error *error)
+{
+    enum { ACCEPT = 6, DROP = 7, LENGTH = 8 };
+    const struct sock_filter types[LENGTH] = {
+        /* 0 */ BPF_STMT(BPF_LD | BPF_B | BPF_ABS, at->version_type),
+        /* 1 */ BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, VERSION_TYPE(0), 0, TO(1, DROP)),
+        /* 2 */ BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, VERSION_TYPE(0xF), TO(2, DROP), 0),
+        /* 3 */ BPF_STMT(BPF_ALU | BPF_AND | BPF_K, 0xF),
+        /* 4 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, RAWE_FRAME_PING, TO(4, DROP), 0),
+        /* 5 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, RAWE_FRAME_PONG, TO(5, DROP), 0),
         [ACCEPT] = BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),
         [DROP] = BPF_STMT(BPF_RET | BPF_K, 0),
     };
+    struct program program = {.length = 0};
 
-    return attach(fd, program, LENGTH, error);
+    demand(&program, BPF_W, at->key, config->key);
+    demand(&program, BPF_H, at->port, config->port);
+    demand(&program, BPF_B, (uint32_t)(SKF_AD_OFF + SKF_AD_PKTTYPE), PACKET_HOST);
+    demand(&program, BPF_H, ETHERTYPE_OFFSET, rawe_filter_ethertype(what, config));
+    if (what == RAWE_FILTER_FOR_BULK) {
+        demand(&program, BPF_W, BATCH_SOURCE_OFFSET, BATCH_SOURCE);
+    }
+    for (unsigned i = 0; i < LENGTH; i++) {
+        append(&program, types[i]);
+    }
+    return attach(fd, program.statements, program.length, error);
 }
 
 /** PING and PONG for the responder's port and key, PROBE for the session's. */
 static int attach_for_responder(int fd, const struct rawe_link_config *config,
                                 struct rawe_link_error *error)
 {
-    enum { SESSION = 7, HOST = 12, ACCEPT = 14, DROP = 15, LENGTH = 16 };
+    enum { SESSION = 7, HOST = 12, ACCEPT = 16, DROP = 17, LENGTH = 18 };
     struct sock_filter program[LENGTH] = {
         /* 0 */ BPF_STMT(BPF_LD | BPF_W | BPF_ABS, AT(RAWE_OFFSET_KEY)),
         /* 1 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, config->ping_key, 0, TO(1, SESSION)),
@@ -98,6 +130,8 @@ static int attach_for_responder(int fd, const struct rawe_link_config *config,
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, VERSION_TYPE(RAWE_FRAME_PROBE), 0, TO(11, DROP)),
         [HOST] = BPF_STMT(BPF_LD | BPF_B | BPF_ABS, (uint32_t)(SKF_AD_OFF + SKF_AD_PKTTYPE)),
         /* 13 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, PACKET_HOST, 0, TO(13, DROP)),
+        /* 14 */ BPF_STMT(BPF_LD | BPF_H | BPF_ABS, ETHERTYPE_OFFSET),
+        /* 15 */ BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, config->ethertype, 0, TO(15, DROP)),
         [ACCEPT] = BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),
         [DROP] = BPF_STMT(BPF_RET | BPF_K, 0),
     };
@@ -134,5 +168,21 @@ int rawe_filter_attach(int fd, enum rawe_filter_for what, const struct rawe_link
     if (what == RAWE_FILTER_FOR_RESPONDER) {
         return attach_for_responder(fd, config, error);
     }
-    return attach_for_link(fd, what == RAWE_FILTER_FOR_BULK ? &batch : &frame, config, error);
+    return attach_for_link(fd, what, what == RAWE_FILTER_FOR_BULK ? &batch : &frame, config, error);
+}
+
+int rawe_filter_bind(int fd, enum rawe_filter_for what, const struct rawe_link_config *config,
+                     struct rawe_link_error *error)
+{
+    const struct sockaddr_ll address = {
+        .sll_family = AF_PACKET,
+        .sll_protocol = htons(rawe_filter_ethertype(what, config)),
+        .sll_ifindex = config->interface_index,
+    };
+
+    if (bind(fd, (const struct sockaddr *)&address, sizeof address) != 0) {
+        *error = (struct rawe_link_error){"bind(packet socket)", errno};
+        return -1;
+    }
+    return 0;
 }

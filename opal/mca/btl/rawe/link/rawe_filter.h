@@ -30,12 +30,20 @@ uint16_t rawe_filter_ethertype(enum rawe_filter_for what, const struct rawe_link
 uint32_t rawe_filter_key_offset(enum rawe_filter_for what);
 
 /**
- * Attach and lock the filter: only frames addressed to this host, of our wire version, for port and
- * key of the configuration, and of the types of `what` pass. The socket must not be bound yet, so
- * that no frame slips in before.
+ * Attach and lock the filter: only frames addressed to this host, of the EtherType of `what` and of
+ * our wire version, for port and key of the configuration, and of the types of `what` pass; of IPv4
+ * packets only those from the address that batches have. It does not rely on the binding. The
+ * socket must not be bound yet, so that no frame slips in before.
  * Returns 0, or -1 and the error.
  */
 int rawe_filter_attach(int fd, enum rawe_filter_for what, const struct rawe_link_config *config,
                        struct rawe_link_error *error);
+
+/**
+ * Bind the socket to the interface and the EtherType that frames for `what` have. Returns 0, or -1
+ * and the error.
+ */
+int rawe_filter_bind(int fd, enum rawe_filter_for what, const struct rawe_link_config *config,
+                     struct rawe_link_error *error);
 
 #endif

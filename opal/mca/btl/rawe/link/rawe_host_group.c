@@ -167,7 +167,8 @@ int rawe_host_group_open(struct rawe_host_group **out, const struct rawe_host_gr
         goto no_memory;
     }
     if (config->leader) {
-        if (rawe_host_leader_open(&group->leader, config->name, config->processes, error) != 0) {
+        if (rawe_host_leader_open(&group->leader, config->name, config->processes, config->helper,
+                                  error) != 0) {
             goto no_leader;
         }
         group->source.fd = rawe_host_leader_fd(group->leader);

@@ -36,6 +36,7 @@ struct rawe_host_group_config {
     const char *name;   /**< of the Unix socket (abstract): the same for all, and only for them */
     bool leader;        /**< one of them is */
     unsigned processes; /**< of the job on this host, the leader included */
+    const char *helper; /**< of the leader's, see rawe_fanout_form; stays the caller's */
     /**
      * Called by the service thread, once, when the sockets that were registered may miss frames for
      * good: a process has ended. It may not call the group. NULL: not called.

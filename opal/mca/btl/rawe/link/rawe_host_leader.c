@@ -47,6 +47,7 @@ struct entry {
 
 struct rawe_host_leader {
     unsigned processes; /**< expected, this one included */
+    const char *helper; /**< opens the first socket of a group, if we may not */
     unsigned joined;
     bool broken;
     int listen_fd; /**< -1: nobody is let in any more */
@@ -115,7 +116,7 @@ void rawe_host_leader_close(struct rawe_host_leader *leader)
 }
 
 int rawe_host_leader_open(struct rawe_host_leader **out, const char *name, unsigned processes,
-                          struct rawe_link_error *error)
+                          const char *helper, struct rawe_link_error *error)
 {
     struct rawe_host_leader *leader = calloc(1, sizeof *leader);
     struct sockaddr_un address;
@@ -127,6 +128,7 @@ int rawe_host_leader_open(struct rawe_host_leader **out, const char *name, unsig
         return -1;
     }
     leader->processes = processes;
+    leader->helper = helper;
     leader->descriptors_max = descriptors_max();
     leader->listen_fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     leader->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
@@ -345,7 +347,7 @@ static bool join_all(struct rawe_host_leader *leader, const unsigned *indexes, u
     for (unsigned i = 0; i < count; i++) {
         members[i] = leader->entries[indexes[i]].member;
     }
-    const bool joined = rawe_fanout_form(members, count, &changed, &error) == 0;
+    const bool joined = rawe_fanout_form(members, count, leader->helper, &changed, &error) == 0;
     for (unsigned i = count; i-- > 0;) {
         struct connection *connection =
             find_connection(leader, leader->entries[indexes[i]].connection);

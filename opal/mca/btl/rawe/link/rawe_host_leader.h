@@ -14,9 +14,12 @@
 
 struct rawe_host_leader;
 
-/** Listen under that name; `processes` are expected. Returns 0, or -1 and the error. */
+/**
+ * Listen under that name; `processes` are expected; `helper` is for rawe_fanout_form, and stays the
+ * caller's. Returns 0, or -1 and the error.
+ */
 int rawe_host_leader_open(struct rawe_host_leader **leader, const char *name, unsigned processes,
-                          struct rawe_link_error *error);
+                          const char *helper, struct rawe_link_error *error);
 
 /** NULL is nothing to close. */
 void rawe_host_leader_close(struct rawe_host_leader *leader);

@@ -24,7 +24,8 @@ typedef void rawe_link_receive_fn(void *context, const uint8_t *frame, size_t le
 
 /**
  * Open socket, ring and filter. The filter is in force before the socket is bound, and locked.
- * Returns 0 and the link, or -1 and the error. EPERM means CAP_NET_RAW is missing.
+ * Returns 0 and the link, or -1 and the error. EPERM means CAP_NET_RAW is missing, and that the
+ * helper (rawe_helper.h) did not open the socket either; the step says why.
  */
 int rawe_link_open(struct rawe_link **link, const struct rawe_link_config *config,
                    struct rawe_link_error *error);

@@ -6,12 +6,13 @@
 #define _GNU_SOURCE
 #include "rawe_socket.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/if_packet.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include "rawe_helper.h"
 
 /** Send buffer asked for: enough for a long queue on a slow port; bounded by wmem_max otherwise. */
 #define SEND_BUFFER_BYTES (4 << 20)
@@ -64,42 +65,45 @@ static int queue_what_is_long(int fd, struct rawe_link_error *error)
     return 0;
 }
 
-static int bind_to(int fd, const struct rawe_link_config *config, enum rawe_filter_for what,
-                   struct rawe_link_error *error)
+/** A socket with its filter: of our own, or, if we may not have any, of the helper's. */
+static int open_filtered(const struct rawe_link_config *config, enum rawe_filter_for what,
+                         struct rawe_link_error *error)
 {
-    const struct sockaddr_ll address = {
-        .sll_family = AF_PACKET,
-        .sll_protocol = htons(rawe_filter_ethertype(what, config)),
-        .sll_ifindex = config->interface_index,
-    };
+    /* With protocol 0 a packet socket receives nothing until it is bound. */
+    const int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
 
-    if (bind(fd, (const struct sockaddr *)&address, sizeof address) != 0) {
-        *error = (struct rawe_link_error){"bind(packet socket)", errno};
+    if (fd < 0) {
+        *error = (struct rawe_link_error){"socket(AF_PACKET)", errno};
+        return errno == EPERM ? rawe_helper_open(what, config, error) : -1;
+    }
+    if (rawe_filter_attach(fd, what, config, error) != 0) {
+        close(fd);
         return -1;
     }
-    return 0;
+    return fd;
 }
 
 int rawe_socket_open(struct rawe_ring *ring, const struct rawe_link_config *config,
                      enum rawe_filter_for what, uint32_t slot_data_bytes, size_t ring_bytes,
                      struct rawe_link_error *error)
 {
-    /* With protocol 0 a packet socket receives nothing until it is bound. */
-    const int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
+    const int fd = open_filtered(config, what, error);
 
     ring->memory = NULL;
     if (fd < 0) {
-        *error = (struct rawe_link_error){"socket(AF_PACKET)", errno};
         return -1;
     }
     widen_send_buffer(fd);
-    /* Filter and ring before the binding: the first frame already goes through both. */
+    /*
+     * Filter and ring before the binding: the first frame already goes through both. The helper's
+     * socket is bound; what it has received is dropped with its queue when it gets the ring
+     * (packet_set_ring).
+     */
     if ((config->qdisc_bypass && bypass_qdisc(fd, error) != 0) ||
-        rawe_filter_attach(fd, what, config, error) != 0 ||
         (what == RAWE_FILTER_FOR_BULK &&
          (prefix_vnet_header(fd, error) != 0 || queue_what_is_long(fd, error) != 0)) ||
         rawe_ring_open(ring, fd, slot_data_bytes, ring_bytes, error) != 0 ||
-        bind_to(fd, config, what, error) != 0) {
+        rawe_filter_bind(fd, what, config, error) != 0) {
         rawe_ring_close(ring);
         close(fd);
         return -1;

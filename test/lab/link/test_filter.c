@@ -1,0 +1,148 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Tests of rawe_filter over a veth pair: what a socket is given after its owner has bound it to all
+ * EtherTypes, which nobody can keep an owner from. What it is given otherwise: test_link.c.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/if_ether.h>
+#include <linux/if_packet.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "link_fixture.h"
+
+#include "../../../opal/mca/btl/rawe/core/rawe_wire.h"
+#include "../../../opal/mca/btl/rawe/link/rawe_filter.h"
+
+static struct fixture net;
+
+#define FRAME_BYTES 120u
+
+/** A socket of the end `b`, bound to everything. */
+static int open_for(enum rawe_filter_for what)
+{
+    const struct rawe_link_config config = fixture_config(&net, &net.b);
+    const struct sockaddr_ll all = {.sll_family = AF_PACKET,
+                                    .sll_protocol = htons(ETH_P_ALL),
+                                    .sll_ifindex = config.interface_index};
+    struct rawe_link_error error;
+    const int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
+
+    assert_true(fd >= 0);
+    assert_int_equal(rawe_filter_attach(fd, what, &config, &error), 0);
+    assert_int_equal(rawe_filter_bind(fd, what, &config, &error), 0);
+    assert_int_equal(bind(fd, (const struct sockaddr *)&all, sizeof all), 0);
+    return fd;
+}
+
+static int open_sender(void)
+{
+    const struct sockaddr_ll address = {.sll_family = AF_PACKET, .sll_ifindex = net.a.index};
+    const int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
+
+    assert_true(fd >= 0);
+    assert_int_equal(bind(fd, (const struct sockaddr *)&address, sizeof address), 0);
+    return fd;
+}
+
+/** A frame for `b`, with port, key and type where its socket for `what` expects them. */
+static void make(uint8_t *frame, enum rawe_filter_for what)
+{
+    const bool bulk = what == RAWE_FILTER_FOR_BULK;
+    uint8_t *head = frame + (bulk ? RAWE_FILTER_BULK_OFFSET : RAWE_ETH_HEADER_BYTES);
+    const uint32_t key = htonl(net.b.key);
+    const uint16_t port = htons(net.b.port);
+    const uint16_t ethertype = htons(bulk ? ETHERTYPE_IPV4 : 0x88B5);
+
+    memset(frame, 0, FRAME_BYTES);
+    memcpy(frame, net.b.mac, 6);
+    memcpy(frame + 6, net.a.mac, 6);
+    memcpy(frame + 12, &ethertype, sizeof ethertype);
+    if (bulk) {
+        memset(frame + RAWE_ETH_HEADER_BYTES + 12, 0xFF, 4);
+    }
+    memcpy(head + (bulk ? RAWE_BATCH_OFFSET_PORT : RAWE_OFFSET_PORT), &port, sizeof port);
+    memcpy(head + (bulk ? RAWE_BATCH_OFFSET_KEY : RAWE_OFFSET_KEY), &key, sizeof key);
+    head[bulk ? RAWE_BATCH_OFFSET_VERSION_TYPE : RAWE_OFFSET_VERSION_TYPE] =
+        (uint8_t)(RAWE_WIRE_VERSION << 4 |
+                  (what == RAWE_FILTER_FOR_RESPONDER ? RAWE_FRAME_PROBE : RAWE_FRAME_BULK));
+}
+
+/** The socket is given the frame that belongs to it, and not `bad`, which was sent before. */
+static void check_only_good(enum rawe_filter_for what, const uint8_t *bad)
+{
+    const int from = open_sender(), to = open_for(what);
+    const struct timeval patience = {.tv_sec = 10};
+    uint8_t good[FRAME_BYTES], got[FRAME_BYTES];
+
+    make(good, what);
+    assert_int_equal(setsockopt(to, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience), 0);
+    assert_int_equal(send(from, bad, FRAME_BYTES, 0), FRAME_BYTES);
+    assert_int_equal(send(from, good, FRAME_BYTES, 0), FRAME_BYTES);
+    assert_int_equal(recv(to, got, sizeof got, 0), FRAME_BYTES);
+    assert_memory_equal(got, good, FRAME_BYTES);
+    assert_int_equal(recv(to, got, sizeof got, MSG_DONTWAIT), -1);
+    assert_int_equal(errno, EAGAIN);
+    close(from);
+    close(to);
+}
+
+static void attach__bound_anew_it_still_refuses_other_ethertypes(void **state)
+{
+    static const enum rawe_filter_for kinds[] = {RAWE_FILTER_FOR_LINK, RAWE_FILTER_FOR_RESPONDER,
+                                                 RAWE_FILTER_FOR_BULK};
+    uint8_t bad[FRAME_BYTES];
+
+    (void)state;
+    for (unsigned i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        make(bad, kinds[i]);
+        bad[13] ^= 1;
+        check_only_good(kinds[i], bad);
+    }
+}
+
+/** Somebody's TCP segment may have the right bytes where a batch has its port, key and type. */
+static void attach__bulk_refuses_other_ipv4_packets(void **state)
+{
+    uint8_t bad[FRAME_BYTES];
+
+    (void)state;
+    for (unsigned i = 0; i < 4; i++) {
+        make(bad, RAWE_FILTER_FOR_BULK);
+        bad[RAWE_ETH_HEADER_BYTES + 12 + i] = 10;
+        check_only_good(RAWE_FILTER_FOR_BULK, bad);
+    }
+}
+
+static void attach__cannot_be_undone(void **state)
+{
+    struct sock_filter all[] = {BPF_STMT(BPF_RET | BPF_K, UINT32_MAX)};
+    const struct sock_fprog program = {.len = 1, .filter = all};
+    const int fd = open_for(RAWE_FILTER_FOR_LINK), zero = 0;
+
+    (void)state;
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program), -1);
+    assert_int_equal(errno, EPERM);
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_DETACH_FILTER, &zero, sizeof zero), -1);
+    assert_int_equal(errno, EPERM);
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_LOCK_FILTER, &zero, sizeof zero), -1);
+    assert_int_equal(errno, EPERM);
+    close(fd);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(attach__bound_anew_it_still_refuses_other_ethertypes),
+        cmocka_unit_test(attach__bulk_refuses_other_ipv4_packets),
+        cmocka_unit_test(attach__cannot_be_undone),
+    };
+
+    fixture_enter(&net);
+    fixture_renew(&net, 1500);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
