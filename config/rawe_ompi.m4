@@ -2,10 +2,40 @@
 #
 # Finding the Open MPI to build for, and the directories to install into.
 
+# RAWE_NO_COMPONENT_HEADERS
+# -------------------------
+AC_DEFUN([RAWE_NO_COMPONENT_HEADERS], [
+    AC_MSG_ERROR([The Open MPI of $RAWE_MPICC has no headers for components, or they do not compile; config.log tells why. On Debian: apt-get install libopenmpi-dev. An Open MPI of your own has to be configured --with-devel-headers.])
+])
+
+# RAWE_OMPI_MISSING_HEADERS
+# -------------------------
+# Headers that those of Open MPI 5.0 and later include, and that are not beside them: adds to
+# CPPFLAGS, RAWE_OMPI_CPPFLAGS and RAWE_OMPI_LIBS.
+AC_DEFUN([RAWE_OMPI_MISSING_HEADERS], [
+    AC_MSG_CHECKING([for Open MPI's header of its mutex])
+    AC_PREPROC_IFELSE([AC_LANG_SOURCE([[#include "opal_config.h"
+#include MCA_threads_mutex_base_include_HEADER]])],
+                      [AC_MSG_RESULT([found])],
+                      [AC_MSG_RESULT([not installed, using config/headers])
+                       rawe_include="-isystem `cd "$srcdir" && pwd`/config/headers"
+                       RAWE_OMPI_CPPFLAGS="$RAWE_OMPI_CPPFLAGS $rawe_include"
+                       CPPFLAGS="$CPPFLAGS $rawe_include"])
+    # Open MPI's own PMIx is installed with it; another one has to be found.
+    PKG_CHECK_MODULES([PMIX], [pmix],
+                      [rawe_include=`AS_ECHO([" $PMIX_CFLAGS"]) | sed 's/ -I/ -isystem /g'`
+                       RAWE_OMPI_CPPFLAGS="$RAWE_OMPI_CPPFLAGS $rawe_include"
+                       RAWE_OMPI_LIBS="$RAWE_OMPI_LIBS $PMIX_LIBS"
+                       CPPFLAGS="$CPPFLAGS $rawe_include"],
+                      [RAWE_OMPI_LIBS="$RAWE_OMPI_LIBS -lpmix"])
+    AC_CHECK_HEADER([pmix.h], [],
+                    [AC_MSG_ERROR([The header pmix.h of PMIx is missing. On Debian: apt-get install libpmix-dev. Elsewhere name its directories: PMIX_CFLAGS=-IDIR PMIX_LIBS='-LDIR -lpmix'])])
+])
+
 # RAWE_FIND_OMPI
 # --------------
 # Sets RAWE_MPICC, RAWE_OMPI_CPPFLAGS and RAWE_OMPI_LIBS for the component, RAWE_MPI_CPPFLAGS and
-# RAWE_MPI_LIBS for MPI programs, and rawe_ompi_{version,pkglibdir,pkgdatadir,bindir,mandir}.
+# RAWE_MPI_LIBS for MPI programs, and rawe_ompi_{version,pkglibdir,pkgdatadir,bindir,libexecdir,mandir}.
 AC_DEFUN([RAWE_FIND_OMPI], [
     AC_ARG_WITH([ompi],
                 [AS_HELP_STRING([--with-ompi=DIR],
@@ -38,7 +68,7 @@ AC_DEFUN([RAWE_FIND_OMPI], [
     AS_IF([test -z "$RAWE_OMPI_INFO"],
           [AC_MSG_ERROR([There is no ompi_info beside $RAWE_MPICC. On Debian: apt-get install openmpi-bin])])
 
-    m4_foreach_w([rawe_dir], [pkglibdir pkgincludedir incdir pkgdatadir bindir mandir],
+    m4_foreach_w([rawe_dir], [pkglibdir pkgincludedir incdir pkgdatadir bindir libexecdir mandir],
                  [rawe_ompi_[]rawe_dir=`$RAWE_OMPI_INFO --parsable --path rawe_dir | sed -n 's/^path:rawe_dir://p'`
                  ])
     AS_IF([test ! -d "$rawe_ompi_pkglibdir"],
@@ -60,9 +90,7 @@ AC_DEFUN([RAWE_FIND_OMPI], [
     rawe_CPPFLAGS_save=$CPPFLAGS
     rawe_LIBS_save=$LIBS
     CPPFLAGS="$CPPFLAGS $RAWE_OMPI_CPPFLAGS"
-    AC_CHECK_HEADER([opal/mca/btl/btl.h], [],
-                    [AC_MSG_ERROR([The Open MPI of $RAWE_MPICC has no headers for components. On Debian: apt-get install libopenmpi-dev. An Open MPI of your own has to be configured --with-devel-headers.])],
-                    [#include "opal_config.h"])
+    AC_CHECK_HEADER([opal/version.h], [], [RAWE_NO_COMPONENT_HEADERS], [#include "opal_config.h"])
     AC_COMPUTE_INT([rawe_ompi_major], [OPAL_MAJOR_VERSION],
                    [[#include "opal_config.h"
 #include "opal/version.h"]])
@@ -78,6 +106,10 @@ AC_DEFUN([RAWE_FIND_OMPI], [
           [AC_MSG_RESULT([yes])],
           [AC_MSG_RESULT([no])
            AC_MSG_ERROR([rawe needs Open MPI 4.1 or later; $RAWE_MPICC belongs to $rawe_ompi_version. Name another: --with-ompi=DIR])])
+
+    AS_IF([test "$rawe_ompi_major" -ge 5], [RAWE_OMPI_MISSING_HEADERS])
+    AC_CHECK_HEADER([opal/mca/btl/btl.h], [], [RAWE_NO_COMPONENT_HEADERS],
+                    [#include "opal_config.h"])
 
     LIBS="$RAWE_OMPI_LIBS $LIBS"
     AC_MSG_CHECKING([for opal_version_string in libopen-pal])
@@ -97,19 +129,50 @@ AC_DEFUN([RAWE_FIND_OMPI], [
 # -----------------
 # Everything goes below --prefix if that is given, else into the Open MPI found. The names are Open
 # MPI's, so that the component's Makefile.am need not care whose build it is in.
+# Sets rawe_component_dir, and rawe_own_prefix: Open MPI does not look there by itself.
 AC_DEFUN([RAWE_INSTALL_DIRS], [
+    AC_ARG_WITH([component-dir],
+                [AS_HELP_STRING([--with-component-dir@<:@=DIR@:>@],
+                                [install the component into DIR; without DIR, into the directory in
+                                 which the Open MPI found looks for components; default: that
+                                 directory, but LIBDIR/openmpi if --prefix is given])])
+
     AS_IF([test "x$prefix" = xNONE],
           [rawe_own_prefix=no
            opallibdir=$rawe_ompi_pkglibdir
            opaldatadir=$rawe_ompi_pkgdatadir
            bindir=$rawe_ompi_bindir
+           libexecdir=$rawe_ompi_libexecdir
            mandir=$rawe_ompi_mandir],
           [rawe_own_prefix=yes
            opallibdir='${libdir}/openmpi'
            opaldatadir='${datadir}/openmpi'])
+    AS_CASE([$with_component_dir],
+            [''], [],
+            [yes], [opallibdir=$rawe_ompi_pkglibdir],
+            [/*], [opallibdir=$with_component_dir],
+            [AC_MSG_ERROR([--with-component-dir=$with_component_dir: an absolute path is needed, or no value for the directory of the Open MPI found.])])
     AC_SUBST([opallibdir])
     AC_SUBST([opaldatadir])
 
-    rawe_component_dir=`prefix=$prefix; test "x$exec_prefix" = xNONE && exec_prefix=$prefix; eval echo "$libdir"`/openmpi
-    AS_IF([test "$rawe_own_prefix" = no], [rawe_component_dir=$opallibdir])
+    rawe_component_dir=`prefix=$prefix; test "x$exec_prefix" = xNONE && exec_prefix=$prefix; eval echo "$opallibdir"`
+    AS_IF([test "$rawe_component_dir" = "$rawe_ompi_pkglibdir"], [rawe_own_prefix=no])
+])
+
+# RAWE_HELPER
+# -----------
+# Sets RAWE_HELPER_LIST, the access list of rawe-socket-helper, which is built into it, and
+# rawe_helper_program, where it is installed.
+AC_DEFUN([RAWE_HELPER], [
+    AC_ARG_WITH([helper-list],
+                [AS_HELP_STRING([--with-helper-list=FILE],
+                                [the access list of rawe-socket-helper; default:
+                                 /etc/rawe/helper.conf])])
+    AS_CASE([$with_helper_list],
+            [''|yes|no], [RAWE_HELPER_LIST=/etc/rawe/helper.conf],
+            [/*], [RAWE_HELPER_LIST=$with_helper_list],
+            [AC_MSG_ERROR([--with-helper-list wants an absolute path, not $with_helper_list])])
+    AC_SUBST([RAWE_HELPER_LIST])
+
+    rawe_helper_program=`test "x$exec_prefix" = xNONE && exec_prefix=$prefix; eval echo "$libexecdir"`/rawe/rawe-socket-helper
 ])

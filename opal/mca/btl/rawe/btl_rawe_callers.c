@@ -2,7 +2,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Callers and what the modex says of them. A slot belongs to the callers' side (under the
- * component's lock) unless it is ASKED: then it belongs to the thread that brings the answer.
+ * component's lock) unless it is ASKED or FORGOTTEN: then it belongs to the thread that brings the
+ * answer.
  */
 #include "btl_rawe_callers.h"
 
@@ -23,8 +24,9 @@
 
 enum slot_state {
     SLOT_FREE,
-    SLOT_ASKED,    /**< the answer has not come */
-    SLOT_ANSWERED, /**< `data` is what was published, NULL: nothing */
+    SLOT_ASKED,     /**< the answer has not come */
+    SLOT_ANSWERED,  /**< `data` is what was published, NULL: nothing */
+    SLOT_FORGOTTEN, /**< asked in an earlier life of the component; the answer frees it */
 };
 
 struct slot {
@@ -38,25 +40,28 @@ static struct slot slots[SLOTS];
 static unsigned next_reused; /**< answered slot to give away next when none is free */
 static unsigned unknown;     /**< look-ups that brought nothing */
 
+static void release(struct slot *slot)
+{
+    free(slot->data);
+    slot->data = NULL;
+    slot->len_bytes = 0;
+    atomic_store_explicit(&slot->state, SLOT_FREE, memory_order_release);
+}
+
 /** Called by a thread of the runtime, or by our own inside of the question. */
 static void answered(void *context, const void *data, size_t len_bytes)
 {
     struct slot *slot = context;
+    unsigned state = SLOT_ASKED;
 
     slot->data = 0 != len_bytes ? malloc(len_bytes) : NULL;
     slot->len_bytes = NULL != slot->data ? len_bytes : 0;
     if (NULL != slot->data) {
         memcpy(slot->data, data, len_bytes);
     }
-    atomic_store_explicit(&slot->state, SLOT_ANSWERED, memory_order_release);
-}
-
-static void release(struct slot *slot)
-{
-    free(slot->data);
-    slot->data = NULL;
-    slot->len_bytes = 0;
-    atomic_store_explicit(&slot->state, SLOT_FREE, memory_order_relaxed);
+    if (!atomic_compare_exchange_strong(&slot->state, &state, SLOT_ANSWERED)) {
+        release(slot);
+    }
 }
 
 static unsigned state_of(struct slot *slot)
@@ -98,13 +103,26 @@ static void ask(opal_process_name_t name)
     }
 }
 
+void mca_btl_rawe_callers_begin(void)
+{
+    for (unsigned i = 0; i < SLOTS; ++i) {
+        unsigned state = SLOT_ASKED;
+        if (!atomic_compare_exchange_strong(&slots[i].state, &state, SLOT_FORGOTTEN) &&
+            SLOT_ANSWERED == state) {
+            release(&slots[i]);
+        }
+    }
+    next_reused = unknown = 0;
+}
+
 unsigned mca_btl_rawe_callers_find(opal_process_name_t name, struct mca_btl_rawe_address *addresses)
 {
     unsigned count = 0;
     struct slot *slot = NULL;
 
     for (unsigned i = 0; i < SLOTS && NULL == slot; ++i) {
-        if (SLOT_FREE != state_of(&slots[i]) && slots[i].name.jobid == name.jobid &&
+        unsigned state = state_of(&slots[i]);
+        if ((SLOT_ASKED == state || SLOT_ANSWERED == state) && slots[i].name.jobid == name.jobid &&
             slots[i].name.vpid == name.vpid) {
             slot = &slots[i];
         }

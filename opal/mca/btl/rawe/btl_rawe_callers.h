@@ -19,4 +19,7 @@
 unsigned mca_btl_rawe_callers_find(opal_process_name_t name,
                                    struct mca_btl_rawe_address *addresses);
 
+/** A life of the component begins: nothing is known of callers of an earlier one. */
+void mca_btl_rawe_callers_begin(void);
+
 #endif

@@ -11,6 +11,7 @@
 #include "opal/util/output.h"
 
 #include <dlfcn.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,16 +61,21 @@ int mca_btl_rawe_compat_modex_receive(const mca_base_component_t *component,
     return OPAL_SUCCESS;
 }
 
-/** A question to the runtime that has not been answered yet. */
+/** A question to the runtime that has not been answered yet; PMIx may read all of it until then. */
 struct modex_request {
     mca_btl_rawe_compat_modex_answer_fn *answer;
     void *context;
+    char *key;
+#if OPAL_MAJOR_VERSION >= 5
+    pmix_proc_t peer;
+#endif
 };
 
 static void modex_answer(void *context, bool good, const void *data, size_t len_bytes)
 {
     struct modex_request request = *(struct modex_request *)context;
 
+    free(request.key);
     free(context);
     request.answer(request.context, good ? data : NULL, good ? len_bytes : 0);
 }
@@ -81,13 +87,18 @@ static void modex_value(pmix_status_t status, pmix_value_t *value, void *context
     modex_answer(context, good, good ? value->data.bo.bytes : NULL, good ? value->data.bo.size : 0);
 }
 
-static int modex_ask(const opal_process_name_t *name, const char *key, void *context)
+static int modex_ask(const opal_process_name_t *name, struct modex_request *request)
 {
-    pmix_proc_t peer;
+    pmix_proc_t *peer = &request->peer;
 
-    OPAL_PMIX_CONVERT_NAME(&peer, name);
-    return PMIX_SUCCESS == PMIx_Get_nb(&peer, key, NULL, 0, modex_value, context) ? OPAL_SUCCESS
-                                                                                  : OPAL_ERROR;
+    /* An unknown job gets the empty name, and that would be ours. */
+    if (OPAL_SUCCESS != OPAL_PMIX_CONVERT_JOBID(peer->nspace, name->jobid)) {
+        return OPAL_ERR_NOT_FOUND;
+    }
+    OPAL_PMIX_CONVERT_VPID(peer->rank, name->vpid);
+    return PMIX_SUCCESS == PMIx_Get_nb(peer, request->key, NULL, 0, modex_value, request)
+               ? OPAL_SUCCESS
+               : OPAL_ERROR;
 }
 #else
 static void modex_value(int status, opal_value_t *value, void *context)
@@ -97,10 +108,11 @@ static void modex_value(int status, opal_value_t *value, void *context)
                  good ? (size_t)value->data.bo.size : 0);
 }
 
-static int modex_ask(const opal_process_name_t *name, const char *key, void *context)
+static int modex_ask(const opal_process_name_t *name, struct modex_request *request)
 {
-    return NULL == opal_pmix.get_nb ? OPAL_ERR_NOT_SUPPORTED
-                                    : opal_pmix.get_nb(name, key, NULL, modex_value, context);
+    return NULL == opal_pmix.get_nb
+               ? OPAL_ERR_NOT_SUPPORTED
+               : opal_pmix.get_nb(name, request->key, NULL, modex_value, request);
 }
 #endif
 
@@ -122,26 +134,36 @@ int mca_btl_rawe_compat_modex_request(const mca_base_component_t *component,
                                       const opal_process_name_t *name,
                                       mca_btl_rawe_compat_modex_answer_fn *answer, void *context)
 {
-    struct modex_request *request = malloc(sizeof(*request));
-    char *key = mca_base_component_to_string(component);
+    struct modex_request *request = calloc(1, sizeof(*request));
     int status = OPAL_ERR_OUT_OF_RESOURCE;
 
-    if (NULL != request && NULL != key) {
+    if (NULL == request) {
+        return status;
+    }
+    request->answer = answer;
+    request->context = context;
+    request->key = mca_base_component_to_string(component);
+    if (NULL != request->key) {
         stay_loaded();
-        *request = (struct modex_request){.answer = answer, .context = context};
-        status = modex_ask(name, key, request);
+        status = modex_ask(name, request);
     }
     if (OPAL_SUCCESS != status) {
+        free(request->key);
         free(request);
     }
-    free(key);
     return status;
 }
 
-const char *mca_btl_rawe_compat_hostname(const opal_proc_t *proc)
+struct mca_btl_rawe_compat_hostname mca_btl_rawe_compat_hostname(const opal_proc_t *proc)
 {
-    const char *hostname = opal_get_proc_hostname(proc);
-    return NULL == hostname ? "unknown" : hostname;
+    struct mca_btl_rawe_compat_hostname out;
+    char *hostname = opal_get_proc_hostname(proc);
+
+    snprintf(out.text, sizeof(out.text), "%s", NULL == hostname ? "unknown" : hostname);
+#if OPAL_MAJOR_VERSION >= 5
+    free(hostname); /* its own comment says otherwise, but each call makes a copy */
+#endif
+    return out;
 }
 
 unsigned mca_btl_rawe_compat_local_ranks(void)
@@ -230,6 +252,58 @@ bool mca_btl_rawe_compat_version_matches(void)
            OPAL_MINOR_VERSION == minor;
 }
 
+/** The value of one of Open MPI's parameters; NULL: there is none of that name. */
+static const void *parameter(const char *framework, const char *component, const char *name)
+{
+    const void *value = NULL;
+    int index = mca_base_var_find("opal", framework, component, name);
+
+    return index < 0 || OPAL_SUCCESS != mca_base_var_get_value(index, &value, NULL, NULL) ? NULL
+                                                                                          : value;
+}
+
+bool mca_btl_rawe_compat_names(const char *selection, const char *component)
+{
+    size_t len = strlen(component);
+
+    if (NULL == selection || '^' == *selection) {
+        return false;
+    }
+    for (;;) {
+        size_t entry = strcspn(selection, ",");
+        if (entry == len && 0 == strncmp(selection, component, len)) {
+            return true;
+        }
+        if ('\0' == selection[entry]) {
+            return false;
+        }
+        selection += entry + 1;
+    }
+}
+
+bool mca_btl_rawe_compat_asked_for(void)
+{
+    const char *const *selection = parameter("btl", NULL, NULL);
+    return NULL != selection && mca_btl_rawe_compat_names(*selection, "rawe");
+}
+
+bool mca_btl_rawe_compat_verbose(void)
+{
+    const int *level = parameter("btl", "base", "verbose");
+    return NULL != level && *level > 0;
+}
+
+void mca_btl_rawe_compat_say(const char *text, ...)
+{
+    char line[HELP_TEXT_BYTES_MAX];
+    va_list arguments;
+
+    va_start(arguments, text);
+    vsnprintf(line, sizeof(line), text, arguments);
+    va_end(arguments);
+    opal_output_verbose(1, opal_btl_base_framework.framework_output, "btl:rawe: %s", line);
+}
+
 #if OPAL_MAJOR_VERSION >= 6
 /* 6.0 reads no file: it knows the texts that were in its own tree when it was built. */
 static bool help_file_find(void)
@@ -278,14 +352,22 @@ static bool help_file_find(void)
 }
 #endif
 
+static atomic_int help_file = -1; /**< 1: found, 0: not, -1: not yet looked for */
+
 bool mca_btl_rawe_compat_help_file_found(void)
 {
-    static int found = -1; /* -1: not yet looked for */
+    int found = atomic_load(&help_file);
 
     if (found < 0) {
         found = help_file_find();
+        atomic_store(&help_file, found);
     }
     return found;
+}
+
+void mca_btl_rawe_compat_help_file_forget(void)
+{
+    atomic_store(&help_file, -1);
 }
 
 void mca_btl_rawe_compat_help_print(const char *text, ...)

@@ -21,9 +21,7 @@
 #include "opal/mca/threads/mutex.h"
 #include "opal/mca/threads/thread_usage.h"
 #include "opal/mca/threads/threads.h"
-#include "opal/util/event.h"
 #else
-#include "opal/mca/event/event.h"
 #include "opal/mca/pmix/pmix.h"
 #include "opal/threads/mutex.h"
 #include "opal/threads/thread_usage.h"
@@ -122,8 +120,13 @@ int mca_btl_rawe_compat_modex_request(const mca_base_component_t *component,
                                       const opal_process_name_t *name,
                                       mca_btl_rawe_compat_modex_answer_fn *answer, void *context);
 
-/** Name of the host a process runs on, "unknown" where the runtime does not tell. Never NULL. */
-const char *mca_btl_rawe_compat_hostname(const opal_proc_t *proc);
+/** The name of a host, in memory of the calling statement's block; cut when it is longer. */
+struct mca_btl_rawe_compat_hostname {
+    char text[256];
+};
+
+/** Name of the host a process runs on, "unknown" where the runtime does not tell. */
+struct mca_btl_rawe_compat_hostname mca_btl_rawe_compat_hostname(const opal_proc_t *proc);
 
 /** How many processes of this job are on this host, this one included; 1 where it is unknown. */
 unsigned mca_btl_rawe_compat_local_ranks(void);
@@ -152,6 +155,18 @@ const char *mca_btl_rawe_compat_running_version(void);
  */
 bool mca_btl_rawe_compat_version_matches(void);
 
+/** Does the job's selection of BTLs name rawe? Calls nothing that differs between versions. */
+bool mca_btl_rawe_compat_asked_for(void);
+
+/** Is a selection of components, such as "tcp,self" or "^tcp", one that names this one? */
+bool mca_btl_rawe_compat_names(const char *selection, const char *component);
+
+/** Does the job ask what its BTLs do? Calls nothing that differs between versions. */
+bool mca_btl_rawe_compat_verbose(void);
+
+/** Write a line of what the component does, for those who ask: as in printf. */
+void mca_btl_rawe_compat_say(const char *text, ...) __attribute__((format(printf, 1, 2)));
+
 /** The file Open MPI takes the texts of messages from. */
 #define MCA_BTL_RAWE_COMPAT_HELP_FILE "help-mpi-btl-rawe.txt"
 
@@ -160,6 +175,9 @@ bool mca_btl_rawe_compat_version_matches(void);
  * when this Open MPI reads no such files (6.0 has the texts of its own tree compiled in).
  */
 bool mca_btl_rawe_compat_help_file_found(void);
+
+/** Look for it anew: Open MPI may have been finalized meanwhile, and does not know where it is. */
+void mca_btl_rawe_compat_help_file_forget(void);
 
 /** Write a text, which has conversions as in printf, to stderr between the lines Open MPI uses. */
 void mca_btl_rawe_compat_help_print(const char *text, ...) __attribute__((format(printf, 1, 2)));

@@ -5,6 +5,7 @@
  */
 #include "btl_rawe_compat.h"
 
+#include "btl_rawe_callers.h"
 #include "btl_rawe_close.h"
 #include "btl_rawe_group.h"
 #include "btl_rawe_help.h"
@@ -54,8 +55,23 @@ mca_btl_base_component_3_0_0_t mca_btl_rawe_component = {
 };
 MCA_BASE_COMPONENT_INIT(opal, btl, rawe)
 
+/** False, and the user is told: built for another Open MPI. */
+static bool right_version(void)
+{
+    if (mca_btl_rawe_compat_version_matches()) {
+        return true;
+    }
+    mca_btl_rawe_help_wrong_version(mca_btl_rawe_compat_built_version(),
+                                    mca_btl_rawe_compat_running_version());
+    return false;
+}
+
 static int component_register(void)
 {
+    mca_btl_rawe_help_begin();
+    if (!right_version()) {
+        return OPAL_ERR_NOT_AVAILABLE; /* the component is left alone, nothing of it is shown */
+    }
     mca_base_var_group_component_register(
         &mca_btl_rawe_component.btl_version,
         "BTL for raw Ethernet frames: MPI between hosts without IP and TCP");
@@ -69,11 +85,8 @@ static int component_register(void)
 
 static int component_open(void)
 {
-    if (!mca_btl_rawe_compat_version_matches()) {
-        mca_btl_rawe_help_wrong_version(mca_btl_rawe_compat_built_version(),
-                                        mca_btl_rawe_compat_running_version());
-        return OPAL_ERR_NOT_AVAILABLE;
-    }
+    mca_btl_rawe_help_begin();
+    mca_btl_rawe_callers_begin();
     mca_btl_rawe_lock_init();
     memset(&mca_btl_rawe_state, 0, sizeof(mca_btl_rawe_state));
     mca_btl_rawe_state.component = &mca_btl_rawe_component;
@@ -95,7 +108,7 @@ static int component_close(void)
     return OPAL_SUCCESS;
 }
 
-/** What was looked at, and why it was not taken: for the message that nothing was found. */
+/** What was looked at, and why it was not taken; NULL without memory. To be freed. */
 static char *describe(const struct rawe_interface *interfaces, unsigned count)
 {
     size_t size = 64 + count * 96;
@@ -107,7 +120,8 @@ static char *describe(const struct rawe_interface *interfaces, unsigned count)
     size_t used = (size_t)snprintf(text, size, "%s", 0 == count ? "(none)" : "");
     for (unsigned i = 0; i < count && used < size; ++i) {
         const struct rawe_interface *interface = &interfaces[i];
-        const char *why = !interface->ethernet              ? "not Ethernet"
+        const char *why = interface->chosen && interface->up && !interface->loopback ? "tried"
+                          : !interface->ethernet            ? "not Ethernet"
                           : interface->loopback             ? "loopback"
                           : !interface->up                  ? "down or without carrier"
                           : NULL != interface->excluded_why ? interface->excluded_why
@@ -139,6 +153,7 @@ static void open_module(const struct rawe_interface *interface)
         return;
     }
     mca_btl_rawe_state.modules[mca_btl_rawe_state.module_count++] = module;
+    mca_btl_rawe_compat_say("uses %s", interface->name);
 }
 
 /** Rings of `links` interfaces: what the user wants, or a share of the host's memory. */
@@ -161,8 +176,8 @@ static void open_modules(void)
     char unknown[128];
 
     if (0 != rawe_interface_list(&interfaces, &count)) {
-        mca_btl_rawe_help_internal_error("listing the network interfaces", strerror(errno),
-                                         __FILE__, __LINE__);
+        mca_btl_rawe_help_not_opened("listing the network interfaces", strerror(errno), __FILE__,
+                                     __LINE__);
         return;
     }
     const char *include = mca_btl_rawe_params.if_include;
@@ -193,11 +208,12 @@ static void open_modules(void)
             ++tried;
         }
     }
+    char *text = describe(interfaces, count);
+    mca_btl_rawe_compat_say("found %s", NULL == text ? "interfaces" : text);
     if (0 == tried && !loopback_chosen) {
-        char *text = describe(interfaces, count);
         mca_btl_rawe_help_no_usable_interface(text);
-        free(text);
     }
+    free(text);
     /*
      * Ranks of this host alone need no interface but lo; without one, rawe is of no use to others.
      */
@@ -222,14 +238,13 @@ static mca_btl_base_module_t **component_init(int *count, bool progress_threads,
     }
     uint64_t seed;
     if (sizeof(seed) != getrandom(&seed, sizeof(seed), 0)) {
-        mca_btl_rawe_help_internal_error("getting random numbers", strerror(errno), __FILE__,
-                                         __LINE__);
+        mca_btl_rawe_help_not_opened("getting random numbers", strerror(errno), __FILE__, __LINE__);
         return NULL;
     }
     rawe_handle_table_init(&mca_btl_rawe_state.handles, seed);
     struct rawe_link_error error;
     if (0 != rawe_service_start(&mca_btl_rawe_state.service, &error)) {
-        mca_btl_rawe_help_internal_error(error.step, strerror(error.code), __FILE__, __LINE__);
+        mca_btl_rawe_help_not_opened(error.step, strerror(error.code), __FILE__, __LINE__);
         return NULL;
     }
     open_modules();

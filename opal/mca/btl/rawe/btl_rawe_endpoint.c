@@ -39,7 +39,7 @@ static void endpoint_construct(mca_btl_base_endpoint_t *endpoint)
     endpoint->lost = false;
 }
 
-OBJ_CLASS_INSTANCE(mca_btl_base_endpoint_t, opal_list_item_t, endpoint_construct, NULL);
+OBJ_CLASS_INSTANCE(mca_btl_rawe_endpoint_t, opal_list_item_t, endpoint_construct, NULL);
 
 const char *mca_btl_rawe_peer_text(const opal_proc_t *proc, char out[48])
 {
@@ -77,7 +77,7 @@ static mca_btl_base_endpoint_t *endpoint_find(mca_btl_rawe_module_t *module,
 /** A new endpoint, in the module's list and table; NULL without memory. endpoints_lock held. */
 static mca_btl_base_endpoint_t *endpoint_new(mca_btl_rawe_module_t *module, opal_proc_t *proc)
 {
-    mca_btl_base_endpoint_t *endpoint = OBJ_NEW(mca_btl_base_endpoint_t);
+    mca_btl_base_endpoint_t *endpoint = OBJ_NEW(mca_btl_rawe_endpoint_t);
 
     if (NULL == endpoint) {
         return NULL;
@@ -285,7 +285,7 @@ static void report_stall(mca_btl_base_endpoint_t *endpoint, const char *seen, ui
     endpoint->stall_reported = true;
     mca_btl_rawe_help_connection_stalled(
         endpoint->module->interface.name, mca_btl_rawe_peer_text(endpoint->proc, peer),
-        mca_btl_rawe_compat_hostname(endpoint->proc),
+        mca_btl_rawe_compat_hostname(endpoint->proc).text,
         mca_btl_rawe_mac_text(endpoint->address.mac, mac), seen, stalled_ns / 1000000000u,
         mca_btl_rawe_params.peer_timeout);
 }
@@ -306,7 +306,7 @@ static void lower_mtu(mca_btl_base_endpoint_t *endpoint, uint32_t mtu_bytes)
     char mac[18];
 
     mca_btl_rawe_help_full_size_lost(
-        endpoint->module->interface.name, mca_btl_rawe_compat_hostname(endpoint->proc),
+        endpoint->module->interface.name, mca_btl_rawe_compat_hostname(endpoint->proc).text,
         mca_btl_rawe_mac_text(endpoint->address.mac, mac), endpoint->path_mtu_bytes, mtu_bytes);
     endpoint->path_mtu_bytes = mtu_bytes;
     rawe_peer_set_payload_max(&endpoint->peer, payload_max_bytes);
@@ -361,7 +361,7 @@ void mca_btl_rawe_failed(void *context, struct rawe_conn *conn, uint64_t silent_
     if (!endpoint->stall_reported) {
         mca_btl_rawe_help_peer_lost(
             module->interface.name, mca_btl_rawe_peer_text(endpoint->proc, peer),
-            mca_btl_rawe_compat_hostname(endpoint->proc),
+            mca_btl_rawe_compat_hostname(endpoint->proc).text,
             mca_btl_rawe_mac_text(endpoint->address.mac, mac), silent_ns / 1000000000u);
     }
     if (NULL != module->error_callback) {

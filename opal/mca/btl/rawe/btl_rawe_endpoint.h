@@ -36,7 +36,9 @@ typedef struct mca_btl_base_endpoint_t {
     struct mca_btl_base_endpoint_t *in_order;
     bool lost; /**< the error callback has been called for it */
 } mca_btl_base_endpoint_t;
-OBJ_CLASS_DECLARATION(mca_btl_base_endpoint_t);
+/* A class of this component's own name: linked into Open MPI's library, it is beside btl/tcp's. */
+typedef mca_btl_base_endpoint_t mca_btl_rawe_endpoint_t;
+OBJ_CLASS_DECLARATION(mca_btl_rawe_endpoint_t);
 
 /** Smallest path worth using: headers, and a fragment with some data. */
 #define MCA_BTL_RAWE_PATH_MTU_LEAST_BYTES 512u

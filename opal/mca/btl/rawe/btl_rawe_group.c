@@ -22,7 +22,7 @@
 
 static void report(const mca_btl_rawe_module_t *module, const struct rawe_link_error *error)
 {
-    mca_btl_rawe_help_link_failed(module->interface.name, error->step, error->code);
+    mca_btl_rawe_help_link_lost(module->interface.name, error->step, error->code);
 }
 
 void mca_btl_rawe_group_repair(void)
@@ -113,6 +113,7 @@ void mca_btl_rawe_group_open(void)
         .name = name,
         .leader = 0 == mca_btl_rawe_compat_local_rank(),
         .processes = mca_btl_rawe_compat_local_ranks(),
+        .helper = mca_btl_rawe_params.helper,
         .broken = broken,
     };
     if (0 != rawe_host_group_open(&group, &config, state->service, &error)) {

@@ -13,18 +13,63 @@
 #include <stdio.h>
 #include <string.h>
 
-/*
- * Show a topic of the help file once in a process, this host's name being the first argument.
- * Atomic, because the responder's thread may be the one that tells.
- */
+enum topic {
+    TOPIC_no_capability,
+    TOPIC_no_usable_interface,
+    TOPIC_unknown_interface,
+    TOPIC_include_and_exclude,
+    TOPIC_parameter_out_of_range,
+    TOPIC_interface_down,
+    TOPIC_not_ethernet,
+    TOPIC_link_failed,
+    TOPIC_ring_not_allocated,
+    TOPIC_ring_dropped_frames,
+    TOPIC_mtu_mismatch,
+    TOPIC_full_size_lost,
+    TOPIC_peer_unreachable,
+    TOPIC_peer_lost,
+    TOPIC_connection_stalled,
+    TOPIC_peer_incompatible,
+    TOPIC_wrong_version,
+    TOPIC_internal_error,
+    TOPICS,
+};
+
+/** Atomic, because the responder's thread may be the one that tells. */
+static atomic_bool shown[TOPICS];
+
+static bool asked_for; /**< see mca_btl_rawe_help_begin */
+static bool verbose;
+
+/* Show a topic of the help file once in a process, this host's name being the first argument. */
 #define SHOW_ONCE(topic, ...)                                                              \
     do {                                                                                   \
-        static atomic_flag shown = ATOMIC_FLAG_INIT;                                       \
-        if (!atomic_flag_test_and_set(&shown)) {                                           \
+        if (!atomic_exchange(&shown[TOPIC_##topic], true)) {                               \
             MCA_BTL_RAWE_COMPAT_SHOW_HELP(#topic, MCA_BTL_RAWE_HELP_TEXT_##topic,          \
                                           mca_btl_rawe_compat_my_hostname(), __VA_ARGS__); \
         }                                                                                  \
     } while (0)
+
+/* The same where the job goes on, with other BTLs maybe: users who did not ask are not bothered. */
+#define SHOW_IF_ASKED(topic, ...)                                                           \
+    do {                                                                                    \
+        if (asked_for) {                                                                    \
+            SHOW_ONCE(topic, __VA_ARGS__);                                                  \
+        } else if (verbose) {                                                               \
+            mca_btl_rawe_compat_help_print(MCA_BTL_RAWE_HELP_TEXT_##topic,                  \
+                                           mca_btl_rawe_compat_my_hostname(), __VA_ARGS__); \
+        }                                                                                   \
+    } while (0)
+
+void mca_btl_rawe_help_begin(void)
+{
+    for (unsigned i = 0; i < TOPICS; ++i) {
+        atomic_store(&shown[i], false);
+    }
+    mca_btl_rawe_compat_help_file_forget();
+    asked_for = mca_btl_rawe_compat_asked_for();
+    verbose = mca_btl_rawe_compat_verbose();
+}
 
 static const char *known(const char *text)
 {
@@ -43,43 +88,49 @@ static struct decimal decimal(uint64_t value)
     return out;
 }
 
-void mca_btl_rawe_help_no_capability(const char *interface)
+void mca_btl_rawe_help_no_capability(const char *interface, const char *helper, const char *reason)
 {
-    SHOW_ONCE(no_capability, known(interface));
+    SHOW_IF_ASKED(no_capability, known(interface),
+                  NULL == helper || '\0' == *helper ? "none" : helper, known(reason));
 }
 
 void mca_btl_rawe_help_no_usable_interface(const char *tried)
 {
-    SHOW_ONCE(no_usable_interface, NULL == tried || '\0' == *tried ? "there are none" : tried);
+    SHOW_IF_ASKED(no_usable_interface, NULL == tried || '\0' == *tried ? "there are none" : tried);
 }
 
 void mca_btl_rawe_help_unknown_interface(const char *parameter, const char *entry)
 {
-    SHOW_ONCE(unknown_interface, known(parameter), known(entry));
+    SHOW_IF_ASKED(unknown_interface, known(parameter), known(entry));
 }
 
 void mca_btl_rawe_help_include_and_exclude(const char *include, const char *exclude)
 {
-    SHOW_ONCE(include_and_exclude, known(include), known(exclude));
+    SHOW_IF_ASKED(include_and_exclude, known(include), known(exclude));
 }
 
 void mca_btl_rawe_help_parameter_out_of_range(const char *name, const char *value,
                                               const char *range)
 {
-    SHOW_ONCE(parameter_out_of_range, known(name), known(value), known(range));
+    SHOW_IF_ASKED(parameter_out_of_range, known(name), known(value), known(range));
 }
 
 void mca_btl_rawe_help_interface_down(const char *interface)
 {
-    SHOW_ONCE(interface_down, known(interface));
+    SHOW_IF_ASKED(interface_down, known(interface));
 }
 
 void mca_btl_rawe_help_not_ethernet(const char *interface)
 {
-    SHOW_ONCE(not_ethernet, known(interface));
+    SHOW_IF_ASKED(not_ethernet, known(interface));
 }
 
 void mca_btl_rawe_help_link_failed(const char *interface, const char *step, int code)
+{
+    SHOW_IF_ASKED(link_failed, known(interface), known(step), strerror(code));
+}
+
+void mca_btl_rawe_help_link_lost(const char *interface, const char *step, int code)
 {
     SHOW_ONCE(link_failed, known(interface), known(step), strerror(code));
 }
@@ -87,14 +138,14 @@ void mca_btl_rawe_help_link_failed(const char *interface, const char *step, int 
 void mca_btl_rawe_help_ring_not_allocated(const char *interface, uint64_t ring_bytes, int code)
 {
     struct decimal ring = decimal(ring_bytes);
-    SHOW_ONCE(ring_not_allocated, known(interface), ring.text, strerror(code));
+    SHOW_IF_ASKED(ring_not_allocated, known(interface), ring.text, strerror(code));
 }
 
 void mca_btl_rawe_help_ring_dropped(const char *interface, uint64_t frames, uint64_t ring_bytes)
 {
     struct decimal dropped = decimal(frames);
     struct decimal ring = decimal(ring_bytes);
-    SHOW_ONCE(ring_dropped_frames, known(interface), dropped.text, ring.text);
+    SHOW_IF_ASKED(ring_dropped_frames, known(interface), dropped.text, ring.text);
 }
 
 void mca_btl_rawe_help_mtu_mismatch(const char *interface, unsigned mtu_bytes,
@@ -102,7 +153,7 @@ void mca_btl_rawe_help_mtu_mismatch(const char *interface, unsigned mtu_bytes,
 {
     struct decimal ours = decimal(mtu_bytes);
     struct decimal theirs = decimal(peer_mtu_bytes);
-    SHOW_ONCE(mtu_mismatch, known(interface), ours.text, known(peer_host), theirs.text);
+    SHOW_IF_ASKED(mtu_mismatch, known(interface), ours.text, known(peer_host), theirs.text);
 }
 
 void mca_btl_rawe_help_full_size_lost(const char *interface, const char *peer_host,
@@ -111,8 +162,8 @@ void mca_btl_rawe_help_full_size_lost(const char *interface, const char *peer_ho
 {
     struct decimal wanted = decimal(mtu_bytes);
     struct decimal passed = decimal(passed_bytes);
-    SHOW_ONCE(full_size_lost, known(interface), known(peer_host), known(peer_mac), wanted.text,
-              passed.text);
+    SHOW_IF_ASKED(full_size_lost, known(interface), known(peer_host), known(peer_mac), wanted.text,
+                  passed.text);
 }
 
 void mca_btl_rawe_help_peer_unreachable(const char *interface, const char *peer,
@@ -120,8 +171,8 @@ void mca_btl_rawe_help_peer_unreachable(const char *interface, const char *peer,
                                         uint64_t timeout_ms)
 {
     struct decimal timeout = decimal(timeout_ms);
-    SHOW_ONCE(peer_unreachable, known(interface), known(peer), known(peer_host), known(peer_mac),
-              timeout.text);
+    SHOW_IF_ASKED(peer_unreachable, known(interface), known(peer), known(peer_host),
+                  known(peer_mac), timeout.text);
 }
 
 void mca_btl_rawe_help_peer_lost(const char *interface, const char *peer, const char *peer_host,
@@ -145,22 +196,32 @@ void mca_btl_rawe_help_connection_stalled(const char *interface, const char *pee
 void mca_btl_rawe_help_peer_incompatible(const char *peer, const char *peer_host, const char *what,
                                          const char *ours, const char *theirs)
 {
-    SHOW_ONCE(peer_incompatible, known(peer), known(peer_host), known(what), known(ours),
-              known(theirs));
+    SHOW_IF_ASKED(peer_incompatible, known(peer), known(peer_host), known(what), known(ours),
+                  known(theirs));
 }
 
 void mca_btl_rawe_help_wrong_version(const char *built, const char *running)
 {
-    SHOW_ONCE(wrong_version, known(built), known(running));
+    SHOW_IF_ASKED(wrong_version, known(built), known(running));
+}
+
+static const char *file_name(const char *path)
+{
+    const char *slash = NULL == path ? NULL : strrchr(path, '/');
+    return known(NULL == slash ? path : slash + 1);
+}
+
+void mca_btl_rawe_help_not_opened(const char *doing, const char *detail, const char *file, int line)
+{
+    struct decimal number = decimal(line < 0 ? 0 : (uint64_t)line);
+    SHOW_IF_ASKED(internal_error, known(doing), known(detail), file_name(file), number.text);
 }
 
 void mca_btl_rawe_help_internal_error(const char *doing, const char *detail, const char *file,
                                       int line)
 {
-    const char *slash = NULL == file ? NULL : strrchr(file, '/');
     struct decimal number = decimal(line < 0 ? 0 : (uint64_t)line);
-    SHOW_ONCE(internal_error, known(doing), known(detail), known(NULL == slash ? file : slash + 1),
-              number.text);
+    SHOW_ONCE(internal_error, known(doing), known(detail), file_name(file), number.text);
 }
 
 const char *mca_btl_rawe_mac_text(const uint8_t mac[6], char out[18])

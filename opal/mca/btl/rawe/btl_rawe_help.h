@@ -4,16 +4,25 @@
  * The messages to the user, one typed function for each topic of help-mpi-btl-rawe.txt. Each names
  * this host by itself, and is shown once by a process however often it is called; Open MPI merges
  * those of all processes.
+ *
+ * A job that does not name rawe in its selection of BTLs did not ask for it: it sees only what ends
+ * it. The rest is shown when it asks what the BTLs do (--mca btl_base_verbose 1).
  */
 #ifndef MCA_BTL_RAWE_HELP_H
 #define MCA_BTL_RAWE_HELP_H
 
 #include <stdint.h>
 
+/** A life of the component begins: nothing has been shown, and what the job asked for is read. */
+void mca_btl_rawe_help_begin(void);
+
 /* All strings may be NULL, which reads "unknown". None of these functions fails. */
 
-/** socket() was refused for want of CAP_NET_RAW. */
-void mca_btl_rawe_help_no_capability(const char *interface);
+/**
+ * socket() was refused for want of CAP_NET_RAW, and the program `helper` has not helped. `reason`:
+ * the step of the error, see rawe_helper.h.
+ */
+void mca_btl_rawe_help_no_capability(const char *interface, const char *helper, const char *reason);
 
 /** Nothing to send through. `tried`: what was looked at and why not, e.g. "lo (loopback)". */
 void mca_btl_rawe_help_no_usable_interface(const char *tried);
@@ -36,6 +45,9 @@ void mca_btl_rawe_help_not_ethernet(const char *interface);
 
 /** Link could not be opened: the step and errno out of struct rawe_link_error. */
 void mca_btl_rawe_help_link_failed(const char *interface, const char *step, int code);
+
+/** The same, of a link that was in use: the job is not going on. */
+void mca_btl_rawe_help_link_lost(const char *interface, const char *step, int code);
 
 /** The receive ring could not be allocated. */
 void mca_btl_rawe_help_ring_not_allocated(const char *interface, uint64_t ring_bytes, int code);
@@ -75,6 +87,10 @@ void mca_btl_rawe_help_peer_incompatible(const char *peer, const char *peer_host
 
 /** Built for one Open MPI, loaded into another. */
 void mca_btl_rawe_help_wrong_version(const char *built, const char *running);
+
+/** The component, or a module, could not be opened. Arguments as below. */
+void mca_btl_rawe_help_not_opened(const char *doing, const char *detail, const char *file,
+                                  int line);
 
 /** What should not happen. `doing`: what was being done, `detail`: what went wrong. */
 void mca_btl_rawe_help_internal_error(const char *doing, const char *detail, const char *file,

@@ -151,7 +151,7 @@ static void report_open_failed(const struct rawe_interface *interface,
                                const struct rawe_link_error *error)
 {
     if (EPERM == error->code || EACCES == error->code) {
-        mca_btl_rawe_help_no_capability(interface->name);
+        mca_btl_rawe_help_no_capability(interface->name, mca_btl_rawe_params.helper, error->step);
     } else if (ENETDOWN == error->code) {
         mca_btl_rawe_help_interface_down(interface->name);
     } else if (ENOMEM == error->code) {
@@ -288,7 +288,7 @@ mca_btl_rawe_module_t *mca_btl_rawe_module_new(const struct rawe_interface *inte
     } random;
 
     if (NULL == module || !random_bytes(&random, sizeof(random))) {
-        mca_btl_rawe_help_internal_error("opening a module", strerror(errno), __FILE__, __LINE__);
+        mca_btl_rawe_help_not_opened("opening a module", strerror(errno), __FILE__, __LINE__);
         free(module);
         return NULL;
     }
@@ -318,8 +318,8 @@ mca_btl_rawe_module_t *mca_btl_rawe_module_new(const struct rawe_interface *inte
         status = opal_proc_table_init(&module->endpoints_by_name, JOBS_EXPECTED, PEERS_EXPECTED);
     }
     if (OPAL_SUCCESS != status) {
-        mca_btl_rawe_help_internal_error("allocating memory", opal_strerror(status), __FILE__,
-                                         __LINE__);
+        mca_btl_rawe_help_not_opened("allocating memory", opal_strerror(status), __FILE__,
+                                     __LINE__);
         mca_btl_rawe_finalize(&module->super);
         return NULL;
     }

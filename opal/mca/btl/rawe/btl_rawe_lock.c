@@ -16,6 +16,9 @@
 /** Turns in which MPI yields the processor to the progress thread before it sleeps. */
 #define YIELDS_MAX 4u
 
+/** Turns in which a tool yields the processor to MPI before it does without. */
+#define PATIENCE 10000u
+
 struct mca_btl_rawe_biased_lock mca_btl_rawe_biased_lock;
 opal_recursive_mutex_t mca_btl_rawe_mutex;
 
@@ -24,10 +27,33 @@ static long membarrier(int command)
     return syscall(SYS_membarrier, command, 0, 0);
 }
 
+static uint32_t claimed(void)
+{
+    return atomic_load_explicit(&mca_btl_rawe_biased_lock.claimed, memory_order_acquire);
+}
+
+static bool is_inside(void)
+{
+    return 0 != atomic_load_explicit(&mca_btl_rawe_biased_lock.inside, memory_order_acquire);
+}
+
+static bool is_inside_itself(void)
+{
+    return is_inside() &&
+           mca_btl_rawe_lock_self() ==
+               atomic_load_explicit(&mca_btl_rawe_biased_lock.owner, memory_order_relaxed);
+}
+
 void mca_btl_rawe_lock_init(void)
 {
+    /* Where the kernel refuses membarrier(2), or does not know it, no claim can be made. */
+    bool biased =
+        !opal_using_threads() && 0 == membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
+
     OBJ_CONSTRUCT(&mca_btl_rawe_mutex, opal_recursive_mutex_t);
-    mca_btl_rawe_biased_lock.claimable = 0 == membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
+    atomic_store(&mca_btl_rawe_biased_lock.inside, 0);
+    atomic_store(&mca_btl_rawe_biased_lock.claimed,
+                 biased ? MCA_BTL_RAWE_LOCK_FREE : MCA_BTL_RAWE_LOCK_RETIRED);
 }
 
 void mca_btl_rawe_lock_destroy(void)
@@ -35,48 +61,97 @@ void mca_btl_rawe_lock_destroy(void)
     OBJ_DESTRUCT(&mca_btl_rawe_mutex);
 }
 
-bool mca_btl_rawe_lock_claimable(void)
-{
-    return mca_btl_rawe_biased_lock.claimable || opal_using_threads();
-}
-
-void mca_btl_rawe_lock_wait(void)
+/** Wait until no other thread claims the lock. */
+static void wait_unclaimed(void)
 {
     for (unsigned i = 0; i < YIELDS_MAX; ++i) {
         sched_yield();
-        if (0 == atomic_load_explicit(&mca_btl_rawe_biased_lock.claimed, memory_order_acquire)) {
+        if (MCA_BTL_RAWE_LOCK_CLAIMED != claimed()) {
             return;
         }
     }
-    (void)syscall(SYS_futex, &mca_btl_rawe_biased_lock.claimed, FUTEX_WAIT_PRIVATE, 1, NULL, NULL,
-                  0);
+    (void)syscall(SYS_futex, &mca_btl_rawe_biased_lock.claimed, FUTEX_WAIT_PRIVATE,
+                  MCA_BTL_RAWE_LOCK_CLAIMED, NULL, NULL, 0);
 }
 
-static void biased_unclaim(void)
+static void end_claim(uint32_t next)
 {
-    atomic_store_explicit(&mca_btl_rawe_biased_lock.claimed, 0, memory_order_release);
+    atomic_store_explicit(&mca_btl_rawe_biased_lock.claimed, next, memory_order_release);
     (void)syscall(SYS_futex, &mca_btl_rawe_biased_lock.claimed, FUTEX_WAKE_PRIVATE, INT_MAX, NULL,
                   NULL, 0);
 }
 
-bool mca_btl_rawe_lock_claim(void)
+/** Claim the biased lock. MPI's thread may be inside still. */
+static bool begin_claim(void)
 {
-    uint32_t free = 0;
+    uint32_t free = MCA_BTL_RAWE_LOCK_FREE;
 
-    if (opal_using_threads()) {
-        return 0 == opal_mutex_trylock(&mca_btl_rawe_mutex);
-    }
-    if (!mca_btl_rawe_biased_lock.claimable ||
-        !atomic_compare_exchange_strong(&mca_btl_rawe_biased_lock.claimed, &free, 1)) {
+    if (!atomic_compare_exchange_strong(&mca_btl_rawe_biased_lock.claimed, &free,
+                                        MCA_BTL_RAWE_LOCK_CLAIMED)) {
         return false;
     }
     /*
      * MPI's thread either sees the claim, or its being inside is seen here: the kernel has it pass
      * a full barrier in between (membarrier(2), "private expedited").
      */
-    if (0 != membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) ||
-        0 != atomic_load_explicit(&mca_btl_rawe_biased_lock.inside, memory_order_acquire)) {
-        biased_unclaim();
+    if (0 != membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED)) {
+        end_claim(MCA_BTL_RAWE_LOCK_FREE);
+        return false;
+    }
+    return true;
+}
+
+/** There are several threads of MPI now: from when nobody is inside, the mutex is used. */
+static void retire(bool wait)
+{
+    if (!begin_claim()) {
+        return;
+    }
+    while (wait && is_inside()) {
+        sched_yield(); /* one that began when it was alone */
+    }
+    end_claim(is_inside() ? MCA_BTL_RAWE_LOCK_FREE : MCA_BTL_RAWE_LOCK_RETIRED);
+}
+
+void mca_btl_rawe_lock_slowly(void)
+{
+    for (;;) {
+        if (MCA_BTL_RAWE_LOCK_RETIRED == claimed()) {
+            opal_mutex_lock(&mca_btl_rawe_mutex);
+            return;
+        }
+        if (opal_using_threads() && !is_inside_itself()) {
+            retire(true);
+        } else if (mca_btl_rawe_biased_trylock()) {
+            return;
+        }
+        if (MCA_BTL_RAWE_LOCK_CLAIMED == claimed()) {
+            wait_unclaimed();
+        }
+    }
+}
+
+bool mca_btl_rawe_trylock_slowly(void)
+{
+    if (MCA_BTL_RAWE_LOCK_RETIRED != claimed()) {
+        if (is_inside_itself()) {
+            return mca_btl_rawe_biased_trylock();
+        }
+        retire(false);
+    }
+    return MCA_BTL_RAWE_LOCK_RETIRED == claimed() && 0 == opal_mutex_trylock(&mca_btl_rawe_mutex);
+}
+
+bool mca_btl_rawe_lock_claim(void)
+{
+    if (MCA_BTL_RAWE_LOCK_RETIRED == claimed()) {
+        return 0 == opal_mutex_trylock(&mca_btl_rawe_mutex);
+    }
+    if (!begin_claim()) {
+        return false;
+    }
+    if (is_inside()) {
+        end_claim(MCA_BTL_RAWE_LOCK_FREE);
         return false;
     }
     return true;
@@ -84,9 +159,21 @@ bool mca_btl_rawe_lock_claim(void)
 
 void mca_btl_rawe_lock_unclaim(void)
 {
-    if (opal_using_threads()) {
+    /* While it is claimed it does not retire. */
+    if (MCA_BTL_RAWE_LOCK_RETIRED == claimed()) {
         opal_mutex_unlock(&mca_btl_rawe_mutex);
     } else {
-        biased_unclaim();
+        end_claim(MCA_BTL_RAWE_LOCK_FREE);
     }
+}
+
+bool mca_btl_rawe_lock_claim_patiently(void)
+{
+    for (unsigned i = 0; i < PATIENCE && !is_inside_itself(); ++i) {
+        if (mca_btl_rawe_lock_claim()) {
+            return true;
+        }
+        sched_yield();
+    }
+    return false;
 }

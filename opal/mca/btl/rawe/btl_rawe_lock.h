@@ -8,6 +8,11 @@
  * the progress thread use the engines, and the lock between the two is biased towards MPI: entering
  * costs a store, a load and a compiler barrier. The progress thread, which enters rarely, makes up
  * for it with membarrier(2).
+ *
+ * Which of the two it is does not follow opal_using_threads() back and forth: Open MPI sets it while
+ * engines are in use (btl/tcp's thread, MPI_Session_init), and clears it (MPI_T_init_thread). The
+ * lock begins biased and is a mutex from when there have been threads: `claimed` is then RETIRED,
+ * which it becomes while nobody is inside.
  */
 #ifndef MCA_BTL_RAWE_LOCK_H
 #define MCA_BTL_RAWE_LOCK_H
@@ -15,16 +20,23 @@
 #include "btl_rawe_compat.h"
 
 #include "opal/prefetch.h"
-#include "opal/threads/mutex.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
+/** Who may enter the biased lock. */
+enum {
+    MCA_BTL_RAWE_LOCK_FREE,    /**< MPI's thread */
+    MCA_BTL_RAWE_LOCK_CLAIMED, /**< another thread is inside, or would like to be */
+    MCA_BTL_RAWE_LOCK_RETIRED, /**< nobody any more: the mutex is used */
+};
+
 struct mca_btl_rawe_biased_lock {
     _Atomic uint32_t inside;  /**< MPI's thread is in an engine, so deep; written by it alone */
-    _Atomic uint32_t claimed; /**< the progress thread is, or would like to be; a futex */
-    bool claimable;           /**< the progress thread may enter: membarrier works */
+    _Atomic uint32_t claimed; /**< see above; a futex */
+    atomic_uintptr_t owner;   /**< the thread that is inside, or was last */
 };
 
 extern struct mca_btl_rawe_biased_lock mca_btl_rawe_biased_lock;
@@ -33,26 +45,44 @@ extern opal_recursive_mutex_t mca_btl_rawe_mutex;
 void mca_btl_rawe_lock_init(void);
 void mca_btl_rawe_lock_destroy(void);
 
-/** Can the progress thread ever enter? If not, nothing goes on outside MPI. */
-bool mca_btl_rawe_lock_claimable(void);
-
-/** The progress thread enters. False when MPI is inside, or another thread. */
+/**
+ * Another thread than MPI's enters: the progress thread, or a tool's. False when MPI is inside, or
+ * another thread.
+ */
 bool mca_btl_rawe_lock_claim(void);
 void mca_btl_rawe_lock_unclaim(void);
 
-/** MPI waits until the progress thread is out. */
-void mca_btl_rawe_lock_wait(void);
+/** The same, waiting. False when this thread is inside already, or MPI is for very long. */
+bool mca_btl_rawe_lock_claim_patiently(void);
 
-/** Without waiting; single-threaded programs. False when the progress thread is inside. */
+/** Where mca_btl_rawe_lock and _trylock go on when the lock is not simply free. */
+void mca_btl_rawe_lock_slowly(void);
+bool mca_btl_rawe_trylock_slowly(void);
+
+/** A number for the calling thread. */
+static inline uintptr_t mca_btl_rawe_lock_self(void)
+{
+#if defined(__GNUC__) && __GNUC__ >= 11
+    return (uintptr_t)__builtin_thread_pointer(); /* an instruction, not a call */
+#else
+    return (uintptr_t)pthread_self();
+#endif
+}
+
+/** MPI's thread enters the biased lock. False when another thread is inside. */
 static inline bool mca_btl_rawe_biased_trylock(void)
 {
     struct mca_btl_rawe_biased_lock *lock = &mca_btl_rawe_biased_lock;
     uint32_t nesting = atomic_load_explicit(&lock->inside, memory_order_relaxed);
 
-    atomic_store_explicit(&lock->inside, nesting + 1, memory_order_relaxed);
+    if (0 == nesting) {
+        atomic_store_explicit(&lock->owner, mca_btl_rawe_lock_self(), memory_order_relaxed);
+    }
+    atomic_store_explicit(&lock->inside, nesting + 1, memory_order_release);
     atomic_signal_fence(memory_order_seq_cst);
-    /* Deeper down it cannot be inside, and does not get in. */
-    if (OPAL_UNLIKELY(0 != atomic_load_explicit(&lock->claimed, memory_order_acquire)) &&
+    /* Deeper down nobody else can be inside, nor gets in. */
+    if (OPAL_UNLIKELY(MCA_BTL_RAWE_LOCK_FREE !=
+                      atomic_load_explicit(&lock->claimed, memory_order_acquire)) &&
         0 == nesting) {
         atomic_store_explicit(&lock->inside, 0, memory_order_release);
         return false;
@@ -60,33 +90,39 @@ static inline bool mca_btl_rawe_biased_trylock(void)
     return true;
 }
 
+/** Is the lock biased, and nothing known of other threads of MPI? */
+static inline bool mca_btl_rawe_lock_is_biased(void)
+{
+    return OPAL_LIKELY(
+        !opal_using_threads() &&
+        MCA_BTL_RAWE_LOCK_RETIRED !=
+            atomic_load_explicit(&mca_btl_rawe_biased_lock.claimed, memory_order_relaxed));
+}
+
 static inline void mca_btl_rawe_lock(void)
 {
-    if (OPAL_UNLIKELY(opal_using_threads())) {
-        opal_mutex_lock(&mca_btl_rawe_mutex);
-        return;
-    }
-    while (OPAL_UNLIKELY(!mca_btl_rawe_biased_trylock())) {
-        mca_btl_rawe_lock_wait();
+    if (OPAL_UNLIKELY(!mca_btl_rawe_lock_is_biased() || !mca_btl_rawe_biased_trylock())) {
+        mca_btl_rawe_lock_slowly();
     }
 }
 
 /** Without waiting. False when somebody else is inside. */
 static inline bool mca_btl_rawe_trylock(void)
 {
-    if (OPAL_UNLIKELY(opal_using_threads())) {
-        return 0 == opal_mutex_trylock(&mca_btl_rawe_mutex);
-    }
-    return mca_btl_rawe_biased_trylock();
+    return OPAL_LIKELY(mca_btl_rawe_lock_is_biased()) ? mca_btl_rawe_biased_trylock()
+                                                      : mca_btl_rawe_trylock_slowly();
 }
 
 static inline void mca_btl_rawe_unlock(void)
 {
-    if (OPAL_UNLIKELY(opal_using_threads())) {
+    struct mca_btl_rawe_biased_lock *lock = &mca_btl_rawe_biased_lock;
+
+    /* It does not retire while anybody is inside: this is what it was when it was locked. */
+    if (OPAL_UNLIKELY(MCA_BTL_RAWE_LOCK_RETIRED ==
+                      atomic_load_explicit(&lock->claimed, memory_order_relaxed))) {
         opal_mutex_unlock(&mca_btl_rawe_mutex);
         return;
     }
-    struct mca_btl_rawe_biased_lock *lock = &mca_btl_rawe_biased_lock;
     uint32_t nesting = atomic_load_explicit(&lock->inside, memory_order_relaxed);
     atomic_store_explicit(&lock->inside, nesting - 1, memory_order_release);
 }

@@ -83,8 +83,8 @@ static void incompatible(const opal_proc_t *proc, const char *what, unsigned our
     snprintf(peer, sizeof(peer), "rank %u", (unsigned)proc->proc_name.vpid);
     snprintf(ours_text, sizeof(ours_text), "%u (0x%X)", ours, ours);
     snprintf(theirs_text, sizeof(theirs_text), "%u (0x%X)", theirs, theirs);
-    mca_btl_rawe_help_peer_incompatible(peer, mca_btl_rawe_compat_hostname(proc), what, ours_text,
-                                        theirs_text);
+    mca_btl_rawe_help_peer_incompatible(peer, mca_btl_rawe_compat_hostname(proc).text, what,
+                                        ours_text, theirs_text);
 }
 
 unsigned mca_btl_rawe_modex_parse(const opal_proc_t *proc, const void *data, size_t len_bytes,

@@ -14,7 +14,6 @@
 #include "opal/class/opal_free_list.h"
 #include "opal/class/opal_hash_table.h"
 #include "opal/class/opal_list.h"
-#include "opal/threads/mutex.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -113,18 +113,22 @@ static const struct flag flags[] = {
 struct text {
     const char *name;
     char **value;
+    const char *initial; /**< NULL: empty */
     mca_base_var_info_lvl_t level;
     const char *sentence;
 };
 
 static const struct text texts[] = {
-    {"if_include", &mca_btl_rawe_params.if_include, OPAL_INFO_LVL_1,
+    {"if_include", &mca_btl_rawe_params.if_include, NULL, OPAL_INFO_LVL_1,
      "Comma-separated list of the interfaces to use: names (exact or with a trailing *), MAC "
      "addresses, or subnets such as 10.1.0.0/16; not together with btl_rawe_if_exclude. Empty: "
      "every Ethernet interface that is up, except lo, bridges, and virtual ones"},
-    {"if_exclude", &mca_btl_rawe_params.if_exclude, OPAL_INFO_LVL_1,
+    {"if_exclude", &mca_btl_rawe_params.if_exclude, NULL, OPAL_INFO_LVL_1,
      "Comma-separated list of the interfaces not to use, written as in btl_rawe_if_include; not "
      "together with it"},
+    {"helper", &mca_btl_rawe_params.helper, MCA_BTL_RAWE_HELPER, OPAL_INFO_LVL_5,
+     "The program that opens the sockets where the process may not (rawe-socket-helper); empty: "
+     "none"},
 };
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -157,7 +161,7 @@ int mca_btl_rawe_params_register(const mca_base_component_t *component)
     int status = OPAL_SUCCESS;
 
     for (size_t i = 0; i < COUNT(texts) && status >= 0; ++i) {
-        *texts[i].value = NULL;
+        *texts[i].value = (char *)texts[i].initial; /* copied by Open MPI */
         status = mca_base_component_var_register(
             component, texts[i].name, texts[i].sentence, MCA_BASE_VAR_TYPE_STRING, NULL, 0, 0,
             texts[i].level, MCA_BASE_VAR_SCOPE_READONLY, texts[i].value);

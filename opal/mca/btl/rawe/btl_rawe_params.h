@@ -17,6 +17,7 @@ struct mca_btl_rawe_params {
     char *if_exclude;   /**< the same; not both */
     bool loopback;      /**< peers on this host go over lo */
     uint64_t ethertype; /**< of all our frames, host order */
+    char *helper;       /**< path of rawe-socket-helper; NULL or empty: none */
 
     /* Memory */
     uint64_t ring_bytes;    /**< receive ring of each link; 0: by ranks and memory of the host */

@@ -111,7 +111,7 @@ void mca_btl_rawe_module_service(mca_btl_rawe_module_t *module)
  */
 static void data_refused(mca_btl_rawe_module_t *module)
 {
-    if (module->refusal_reported) {
+    if (module->refusal_reported || module->engine.finalizing) {
         return;
     }
     module->refusal_reported = true;

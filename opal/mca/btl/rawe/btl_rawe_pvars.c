@@ -33,9 +33,13 @@ static struct watched {
 } watched[MCA_BTL_RAWE_MODULES_MAX];
 static unsigned watched_count;
 
-static void refresh(struct watched *one)
+/**
+ * MPI_T may be called by any thread, also where MPI has but one: it claims the lock as the progress
+ * thread does. Without it, values are as of the last reading.
+ */
+static void refresh(struct watched *one, bool claimed)
 {
-    if (NULL != one->module) {
+    if (NULL != one->module && claimed) {
         mca_btl_rawe_metrics_read(one->module, one->values);
         one->round_trips = one->module->engine.round_trips;
     }
@@ -69,12 +73,14 @@ static int read_metric(const mca_base_pvar_t *pvar, void *value, void *object)
     size_t index = (size_t)(uintptr_t)pvar->ctx;
 
     (void)object;
-    mca_btl_rawe_lock();
+    bool claimed = mca_btl_rawe_lock_claim_patiently();
     for (unsigned i = 0; i < watched_count; ++i) {
-        refresh(&watched[i]);
+        refresh(&watched[i], claimed);
         out[i] = watched[i].values[index];
     }
-    mca_btl_rawe_unlock();
+    if (claimed) {
+        mca_btl_rawe_lock_unclaim();
+    }
     return OPAL_SUCCESS;
 }
 
@@ -85,14 +91,16 @@ static int read_histogram(const mca_base_pvar_t *pvar, void *value, void *object
     (void)pvar;
     (void)object;
     memset(out, 0, RAWE_HISTOGRAM_BUCKETS * sizeof(*out));
-    mca_btl_rawe_lock();
+    bool claimed = mca_btl_rawe_lock_claim_patiently();
     for (unsigned i = 0; i < watched_count; ++i) {
-        refresh(&watched[i]);
+        refresh(&watched[i], claimed);
         for (unsigned bucket = 0; bucket < RAWE_HISTOGRAM_BUCKETS; ++bucket) {
             out[bucket] += watched[i].round_trips.count[bucket];
         }
     }
-    mca_btl_rawe_unlock();
+    if (claimed) {
+        mca_btl_rawe_lock_unclaim();
+    }
     return OPAL_SUCCESS;
 }
 
@@ -175,7 +183,7 @@ void mca_btl_rawe_pvars_forget(mca_btl_rawe_module_t *module)
 {
     for (unsigned i = 0; i < watched_count; ++i) {
         if (watched[i].module == module) {
-            refresh(&watched[i]);
+            refresh(&watched[i], true); /* MPI is inside */
             watched[i].module = NULL;
         }
     }

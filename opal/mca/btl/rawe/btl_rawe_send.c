@@ -147,7 +147,8 @@ static void message_complete(struct rawe_message *message, enum rawe_status stat
     /* Nothing of it may be read behind the callback, within which the peer may release it. */
     bool dispose = 0 != (flags & MCA_BTL_DES_FLAGS_BTL_OWNERSHIP) && !message->completed_early;
 
-    if (0 != (flags & MCA_BTL_DES_SEND_ALWAYS_CALLBACK)) {
+    /* Who leaves the descriptor to us need not be called: since 5.0 btl/base's am-rdma is not. */
+    if (0 != (flags & MCA_BTL_DES_SEND_ALWAYS_CALLBACK) && NULL != fragment->base.des_cbfunc) {
         fragment->base.des_cbfunc(btl, fragment->endpoint, &fragment->base,
                                   RAWE_STATUS_DONE == status ? OPAL_SUCCESS : OPAL_ERR_UNREACH);
     }

@@ -41,7 +41,7 @@
 
 bool mca_btl_rawe_thread_enabled(void)
 {
-    return 0 != mca_btl_rawe_params.progress_thread_ms && mca_btl_rawe_lock_claimable();
+    return 0 != mca_btl_rawe_params.progress_thread_ms;
 }
 
 /** What progress would do, but for calling MPI. Returns true when something came of it. */

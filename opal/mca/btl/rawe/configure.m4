@@ -32,14 +32,14 @@ AC_DEFUN([MCA_opal_btl_rawe_CONFIG], [
                  [btl_rawe_LIBADD='$(top_builddir)/opal/lib$(OPAL_LIB_NAME).la'],
                  [btl_rawe_LIBADD='$(top_builddir)/opal/lib$(OPAL_LIB_PREFIX)open-pal.la'])
            btl_rawe_CPPFLAGS=
-           btl_rawe_CFLAGS=-std=gnu11])
+           # Since 5.0 components are linked into Open MPI's library: nothing of this one shows there.
+           btl_rawe_CFLAGS="-std=gnu11 -fvisibility=hidden"])
     AC_SUBST([btl_rawe_CPPFLAGS])
     AC_SUBST([btl_rawe_CFLAGS])
     AC_SUBST([btl_rawe_LIBADD])
 
     m4_ifdef([OPAL_SUMMARY_ADD],
-             [OPAL_SUMMARY_ADD([[Transports]], [[Raw Ethernet frames]], [[btl_rawe]],
-                               [$opal_btl_rawe_happy])])
+             [OPAL_SUMMARY_ADD([Transports], [Raw Ethernet frames], [], [$opal_btl_rawe_happy])])
 
     AS_IF([test "$opal_btl_rawe_happy" = yes], [$1], [$2])
 ])dnl

@@ -1,0 +1,204 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Tests of the messages to the user: who sees which, and how often. Open MPI's own parameters decide;
+ * its output is caught.
+ */
+#include "btl_rawe_compat.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "btl_rawe_help.h"
+
+#include "opal/runtime/opal.h"
+#include "opal/util/output.h"
+
+static char *selection;
+static int level;
+static unsigned shown; /**< messages since the test began */
+static char text[8192];
+
+/* Both ways that lead to the user. */
+int __wrap_opal_show_help(const char *file, const char *topic, int line, ...);
+void __wrap_opal_output(int stream, const char *format, ...);
+
+int __wrap_opal_show_help(const char *file, const char *topic, int line, ...)
+{
+    (void)file;
+    (void)line;
+    snprintf(text, sizeof(text), "%s", topic);
+    ++shown;
+    return OPAL_SUCCESS;
+}
+
+void __wrap_opal_output(int stream, const char *format, ...)
+{
+    va_list arguments;
+
+    (void)stream;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    ++shown;
+}
+
+/** A life of the component begins, in a job with this selection. */
+static void begin(char *selected, int verbose)
+{
+    selection = selected;
+    level = verbose;
+    mca_btl_rawe_help_begin();
+    shown = 0;
+    text[0] = '\0';
+}
+
+static void mca_btl_rawe_help_begin__shows_again_what_an_earlier_life_has_shown(void **state)
+{
+    (void)state;
+    begin("rawe,self", 0);
+    for (unsigned i = 0; i < 3; ++i) {
+        mca_btl_rawe_help_no_capability("eth0", NULL, "why");
+        mca_btl_rawe_help_internal_error("testing", "nothing", __FILE__, __LINE__);
+    }
+    assert_int_equal(shown, 2);
+    begin("rawe,self", 0);
+    mca_btl_rawe_help_no_capability("eth0", NULL, "why");
+    assert_int_equal(shown, 1);
+}
+
+static void mca_btl_rawe_help_begin__reads_what_the_job_asked_for(void **state)
+{
+    (void)state;
+    begin("rawe,self", 0);
+    begin("tcp,self", 0);
+    mca_btl_rawe_help_no_capability("eth0", NULL, "why");
+    assert_int_equal(shown, 0);
+    begin("tcp,rawe", 0);
+    mca_btl_rawe_help_no_capability("eth0", NULL, "why");
+    assert_int_equal(shown, 1);
+}
+
+/** All that is shown although the job goes on. */
+static void show_what_ends_nothing(void)
+{
+    mca_btl_rawe_help_no_capability("eth0", NULL, "why");
+    mca_btl_rawe_help_no_usable_interface("eth0 (down)");
+    mca_btl_rawe_help_unknown_interface("if_include", "eth7");
+    mca_btl_rawe_help_include_and_exclude("eth0", "eth1");
+    mca_btl_rawe_help_parameter_out_of_range("ethertype", "1", "2 to 3");
+    mca_btl_rawe_help_interface_down("eth0");
+    mca_btl_rawe_help_not_ethernet("ib0");
+    mca_btl_rawe_help_link_failed("eth0", "bind", 1);
+    mca_btl_rawe_help_ring_not_allocated("eth0", 1, 1);
+    mca_btl_rawe_help_ring_dropped("eth0", 1, 1);
+    mca_btl_rawe_help_mtu_mismatch("eth0", 1500, "host", 9000);
+    mca_btl_rawe_help_full_size_lost("eth0", "host", "mac", 9000, 1500);
+    mca_btl_rawe_help_peer_unreachable("eth0", "rank 1", "host", "mac", 1000);
+    mca_btl_rawe_help_peer_incompatible("rank 1", "host", "wire version", "1", "2");
+    mca_btl_rawe_help_wrong_version("4.1.4", "5.0.0");
+    mca_btl_rawe_help_not_opened("allocating memory", "none", __FILE__, __LINE__);
+}
+
+#define ENDS_NOTHING 16u
+
+static void show_what_ends_the_job(void)
+{
+    mca_btl_rawe_help_link_lost("eth0", "bind", 1);
+    mca_btl_rawe_help_peer_lost("eth0", "rank 1", "host", "mac", 1);
+    mca_btl_rawe_help_connection_stalled("eth0", "rank 1", "host", "mac", "nothing", 1, 2);
+    mca_btl_rawe_help_internal_error("testing", "nothing", __FILE__, __LINE__);
+}
+
+#define ENDS_THE_JOB 4u
+
+static void mca_btl_rawe_help__who_asked_sees_all(void **state)
+{
+    (void)state;
+    begin("rawe,self", 0);
+    show_what_ends_nothing();
+    assert_int_equal(shown, ENDS_NOTHING);
+    begin("rawe,self", 0);
+    show_what_ends_the_job();
+    assert_int_equal(shown, ENDS_THE_JOB);
+}
+
+static void mca_btl_rawe_help__who_did_not_ask_sees_what_ends_the_job(void **state)
+{
+    (void)state;
+    begin(NULL, 0);
+    show_what_ends_nothing();
+    assert_int_equal(shown, 0);
+    show_what_ends_the_job();
+    assert_int_equal(shown, ENDS_THE_JOB);
+}
+
+static void mca_btl_rawe_help__who_asks_what_btls_do_sees_all(void **state)
+{
+    (void)state;
+    begin("^tcp", 1);
+    show_what_ends_nothing();
+    assert_int_equal(shown, ENDS_NOTHING);
+    mca_btl_rawe_help_no_capability("eth3", NULL, "why");
+    assert_non_null(strstr(text, "eth3"));
+    assert_non_null(strstr(text, "CAP_NET_RAW"));
+}
+
+static void mca_btl_rawe_compat_names__by_name_and_not_by_exclusion(void **state)
+{
+    (void)state;
+    static const char *const yes[] = {"rawe", "rawe,self", "self,rawe", "tcp,rawe,self"};
+    static const char *const no[] = {"",    "self",           "^rawe", "^tcp,rawe", "rawe2,self",
+                                     "raw", "tcp,xrawe,self", ",",     "btl_rawe"};
+    for (size_t i = 0; i < sizeof(yes) / sizeof(yes[0]); ++i) {
+        assert_true(mca_btl_rawe_compat_names(yes[i], "rawe"));
+    }
+    for (size_t i = 0; i < sizeof(no) / sizeof(no[0]); ++i) {
+        assert_false(mca_btl_rawe_compat_names(no[i], "rawe"));
+    }
+    assert_false(mca_btl_rawe_compat_names(NULL, "rawe"));
+}
+
+/** Open MPI with the two parameters of the framework that matter here. */
+static int set_up_opal(void **state)
+{
+    (void)state;
+    if (OPAL_SUCCESS != opal_init_util(NULL, NULL)) {
+        return -1;
+    }
+    unsetenv("OMPI_MCA_btl");
+    unsetenv("OMPI_MCA_btl_base_verbose");
+    return mca_base_var_register("opal", "btl", NULL, NULL, "selection", MCA_BASE_VAR_TYPE_STRING,
+                                 NULL, 0, 0, OPAL_INFO_LVL_2, MCA_BASE_VAR_SCOPE_LOCAL,
+                                 &selection) < 0 ||
+                   mca_base_var_register("opal", "btl", "base", "verbose", "verbosity",
+                                         MCA_BASE_VAR_TYPE_INT, NULL, 0, 0, OPAL_INFO_LVL_2,
+                                         MCA_BASE_VAR_SCOPE_LOCAL, &level) < 0
+               ? -1
+               : 0;
+}
+
+static int tear_down_opal(void **state)
+{
+    (void)state;
+    selection = NULL;
+    return OPAL_SUCCESS == opal_finalize_util() ? 0 : -1;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(mca_btl_rawe_help_begin__shows_again_what_an_earlier_life_has_shown),
+        cmocka_unit_test(mca_btl_rawe_help_begin__reads_what_the_job_asked_for),
+        cmocka_unit_test(mca_btl_rawe_help__who_asked_sees_all),
+        cmocka_unit_test(mca_btl_rawe_help__who_did_not_ask_sees_what_ends_the_job),
+        cmocka_unit_test(mca_btl_rawe_help__who_asks_what_btls_do_sees_all),
+        cmocka_unit_test(mca_btl_rawe_compat_names__by_name_and_not_by_exclusion),
+    };
+    return cmocka_run_group_tests(tests, set_up_opal, tear_down_opal);
+}

@@ -1,0 +1,230 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Tests of the lock of the engines, above all while Open MPI learns that there are threads.
+ */
+#define _GNU_SOURCE
+#include "btl_rawe_lock.h"
+
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+#include <cmocka.h>
+
+#define ROUNDS 20000u
+
+static bool membarrier_refused;
+static unsigned long counted; /**< by the holder of the lock */
+static atomic_uint claims;
+
+/** membarrier(2) and futex(2), which take no more arguments than that. */
+long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f);
+long __real_syscall(long number, ...);
+
+long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f)
+{
+    return number == SYS_membarrier && membarrier_refused
+               ? -1
+               : __real_syscall(number, a, b, c, d, e, f);
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    membarrier_refused = false;
+    counted = 0;
+    atomic_store(&claims, 0);
+    opal_set_using_threads(false);
+    mca_btl_rawe_lock_init();
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    assert_int_equal(mca_btl_rawe_biased_lock.inside, 0);
+    opal_set_using_threads(false);
+    mca_btl_rawe_lock_destroy();
+    return 0;
+}
+
+/** Can another thread enter now? */
+static void *try_main(void *context)
+{
+    bool *entered = context;
+
+    *entered = mca_btl_rawe_trylock();
+    if (*entered) {
+        mca_btl_rawe_unlock();
+    }
+    return NULL;
+}
+
+static bool another_may_enter(void)
+{
+    pthread_t thread;
+    bool entered;
+
+    assert_int_equal(pthread_create(&thread, NULL, try_main, &entered), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    return entered;
+}
+
+/** As a thread of MPI: with a callback inside that locks, too. */
+static void *count_main(void *context)
+{
+    (void)context;
+    for (unsigned i = 0; i < ROUNDS; ++i) {
+        mca_btl_rawe_lock();
+        unsigned long before = counted;
+        mca_btl_rawe_lock();
+        counted = before + 1;
+        mca_btl_rawe_unlock();
+        mca_btl_rawe_unlock();
+    }
+    return NULL;
+}
+
+/** As a tool, until it has been inside a few times and MPI is done. */
+static void *claim_main(void *context)
+{
+    const atomic_bool *done = context;
+
+    do {
+        if (mca_btl_rawe_lock_claim_patiently()) {
+            ++counted;
+            atomic_fetch_add(&claims, 1);
+            mca_btl_rawe_lock_unclaim();
+        }
+    } while (!atomic_load(done) || atomic_load(&claims) < 10);
+    return NULL;
+}
+
+static void mca_btl_rawe_lock_init__a_mutex_where_there_are_threads(void **state)
+{
+    (void)state;
+    mca_btl_rawe_lock_destroy();
+    opal_set_using_threads(true);
+    mca_btl_rawe_lock_init();
+    mca_btl_rawe_lock();
+    assert_false(another_may_enter());
+    mca_btl_rawe_unlock();
+    assert_true(another_may_enter());
+}
+
+static void mca_btl_rawe_lock_init__a_mutex_where_membarrier_is_refused(void **state)
+{
+    (void)state;
+    mca_btl_rawe_lock_destroy();
+    membarrier_refused = true; /* as a seccomp filter may */
+    mca_btl_rawe_lock_init();
+    mca_btl_rawe_lock();
+    assert_false(another_may_enter());
+    mca_btl_rawe_unlock();
+    assert_true(mca_btl_rawe_lock_claim());
+    assert_false(another_may_enter());
+    mca_btl_rawe_lock_unclaim();
+}
+
+static void mca_btl_rawe_lock__threads_appear_while_it_is_held(void **state)
+{
+    (void)state;
+    mca_btl_rawe_lock();
+    mca_btl_rawe_lock();
+    opal_set_using_threads(true);
+    assert_false(another_may_enter());
+    assert_true(mca_btl_rawe_trylock()); /* this one is inside */
+    mca_btl_rawe_lock();
+    mca_btl_rawe_unlock();
+    mca_btl_rawe_unlock();
+    mca_btl_rawe_unlock();
+    assert_false(another_may_enter());
+    mca_btl_rawe_unlock();
+    assert_true(another_may_enter());
+    mca_btl_rawe_lock();
+    assert_false(another_may_enter());
+    mca_btl_rawe_unlock();
+}
+
+static void mca_btl_rawe_lock__threads_are_denied_while_it_is_held(void **state)
+{
+    (void)state;
+    opal_set_using_threads(true);
+    mca_btl_rawe_lock();
+    opal_set_using_threads(false); /* MPI_T_init_thread does that in the midst of a program */
+    assert_false(another_may_enter());
+    mca_btl_rawe_lock();
+    mca_btl_rawe_unlock();
+    assert_false(another_may_enter());
+    mca_btl_rawe_unlock();
+    assert_true(another_may_enter());
+    assert_true(mca_btl_rawe_lock_claim());
+    assert_false(another_may_enter());
+    mca_btl_rawe_lock_unclaim();
+}
+
+static void mca_btl_rawe_lock__many_threads_after_one(void **state)
+{
+    (void)state;
+    pthread_t threads[3];
+
+    assert_int_equal(pthread_create(&threads[0], NULL, count_main, NULL), 0);
+    sched_yield();
+    opal_set_using_threads(true); /* the first is at it already */
+    for (unsigned i = 1; i < 3; ++i) {
+        assert_int_equal(pthread_create(&threads[i], NULL, count_main, NULL), 0);
+    }
+    for (unsigned i = 0; i < 3; ++i) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    }
+    assert_int_equal(counted, 3 * ROUNDS);
+}
+
+static void mca_btl_rawe_lock_claim_patiently__beside_mpi(void **state)
+{
+    (void)state;
+    pthread_t tools[2];
+    atomic_bool done;
+
+    atomic_init(&done, false);
+    for (unsigned i = 0; i < 2; ++i) {
+        assert_int_equal(pthread_create(&tools[i], NULL, claim_main, &done), 0);
+    }
+    count_main(NULL);
+    atomic_store(&done, true);
+    for (unsigned i = 0; i < 2; ++i) {
+        assert_int_equal(pthread_join(tools[i], NULL), 0);
+    }
+    assert_int_equal(counted, ROUNDS + atomic_load(&claims));
+}
+
+static void mca_btl_rawe_lock_claim_patiently__not_from_inside(void **state)
+{
+    (void)state;
+    mca_btl_rawe_lock();
+    assert_false(mca_btl_rawe_lock_claim_patiently());
+    assert_false(mca_btl_rawe_lock_claim());
+    mca_btl_rawe_unlock();
+    assert_true(mca_btl_rawe_lock_claim_patiently());
+    assert_false(mca_btl_rawe_lock_claim());
+    mca_btl_rawe_lock_unclaim();
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(mca_btl_rawe_lock_init__a_mutex_where_there_are_threads),
+        TEST(mca_btl_rawe_lock_init__a_mutex_where_membarrier_is_refused),
+        TEST(mca_btl_rawe_lock__threads_appear_while_it_is_held),
+        TEST(mca_btl_rawe_lock__threads_are_denied_while_it_is_held),
+        TEST(mca_btl_rawe_lock__many_threads_after_one),
+        TEST(mca_btl_rawe_lock_claim_patiently__beside_mpi),
+        TEST(mca_btl_rawe_lock_claim_patiently__not_from_inside),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
