@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Clean Debian systems: a base made once by debootstrap, and a layer above it for each use.
+
+Every command runs in a mount namespace of its own, which ends with it. So nothing stays mounted,
+whatever happens to who called.
+"""
+
+import fcntl
+import os
+import shutil
+import subprocess
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+
+from .errors import PackError
+
+SUITES = ("bookworm", "trixie")
+MIRROR = "http://deb.debian.org/debian"
+ENTER = Path(__file__).with_name("enter-chroot")
+ENVIRONMENT = {
+    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "HOME": "/root",
+    "LANG": "C.UTF-8",
+    "DEBIAN_FRONTEND": "noninteractive",
+}
+
+
+def cache():
+    """The directory of bases and downloaded packages; RAWE_DEB_CACHE names another one."""
+    given = os.environ.get("RAWE_DEB_CACHE")
+    if given:
+        return Path(given).resolve()
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(home).resolve() / "rawe" / "deb"
+
+
+@contextmanager
+def _locked(suite):
+    """Let one process at a time make the base or fetch packages of a suite."""
+    cache().mkdir(parents=True, exist_ok=True)
+    with open(cache() / f".lock-{suite}", "w", encoding="ascii") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _base(suite):
+    """The root of a minimal system, made when it is not there yet."""
+    base = cache() / suite
+    if base.exists():
+        return base
+    if shutil.which("debootstrap") is None:
+        raise PackError("debootstrap is missing: test/install-deps deb installs it")
+    partial = base.with_name(f"{suite}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    done = subprocess.run(
+        ["debootstrap", "--variant=minbase", suite, partial, MIRROR],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        last = "\n".join(done.stdout.splitlines()[-10:])
+        raise PackError(f"debootstrap {suite} failed; is the network there?\n{last}")
+    partial.rename(base)
+    return base
+
+
+class Chroot:
+    """A system of a suite that nobody has changed yet; as a context manager it goes away."""
+
+    def __init__(self, suite):
+        if suite not in SUITES:
+            raise PackError(f"suite {suite!r} is unknown; choose one of {', '.join(SUITES)}")
+        if os.geteuid() != 0:
+            raise PackError("a clean system of Debian's needs root (mount, chroot)")
+        self.suite = suite
+        self.archives = cache() / f"archives-{suite}"
+        with _locked(suite):
+            self.base = _base(suite)
+        (self.archives / "partial").mkdir(parents=True, exist_ok=True)
+        self.layer = Path(tempfile.mkdtemp(prefix=f"{suite}-layer-", dir=cache()))
+        for name in ("upper", "work", "root"):
+            (self.layer / name).mkdir()
+        (self.layer / "upper").chmod(0o755)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        shutil.rmtree(self.layer)
+
+    def put(self, file):
+        """Copy a file of this machine into its /tmp, between two commands; the path there."""
+        place = self.layer / "upper" / "tmp"
+        if not place.exists():
+            place.mkdir()
+            place.chmod(0o1777)
+        shutil.copy(file, place)
+        return f"/tmp/{Path(file).name}"
+
+    def argv(self, words, binds=()):
+        """The command line that runs `words` in it; `binds` are directories and files of this
+        machine that it sees under the same names."""
+        layers = [self.base, self.layer, self.archives]
+        return list(map(str, [ENTER, *layers, len(binds), *binds, *words]))
+
+    def run(self, words, binds=(), variables=None, **options):
+        """subprocess.run() in it, as root, with an environment of its own; text is captured."""
+        options.setdefault("stdout", subprocess.PIPE)
+        options.setdefault("stderr", subprocess.PIPE)
+        return subprocess.run(
+            self.argv(words, binds),
+            env={**ENVIRONMENT, **(variables or {})},
+            stdin=subprocess.DEVNULL,
+            text=True,
+            errors="replace",
+            check=False,
+            **options,
+        )
+
+    def must(self, words, binds=()):
+        """As run(), to succeed; the output of both streams."""
+        done = self.run(words, binds, stderr=subprocess.STDOUT)
+        if done.returncode != 0:
+            last = "\n".join(done.stdout.splitlines()[-30:])
+            raise PackError(f"{' '.join(map(str, words))} failed on {self.suite}:\n{last}")
+        return done.stdout
+
+    def install(self, *packages):
+        """Install packages, by their names or as files in it, without what they only recommend."""
+        return self._apt("install", packages)
+
+    def install_build_dependencies(self, source):
+        """Install what a source package's tree needs to be built."""
+        return self._apt("build-dep", [f"{source}/"], [source])
+
+    def _apt(self, verb, words, binds=()):
+        with _locked(self.suite):
+            self.must(["apt-get", "update"])
+            options = ["--yes", "--no-install-recommends"]
+            return self.must(["apt-get", verb, *options, *words], binds)

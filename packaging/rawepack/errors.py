@@ -1,0 +1,6 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What can go wrong, said for a user."""
+
+
+class PackError(Exception):
+    """Something is missing or has failed; the text says what, and what to do."""

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the tests of the Debian packages share: the packages, and a system to install them on."""
+
+import re
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+TEST = Path(__file__).resolve().parents[2]
+ROOT = TEST.parent
+sys.path[:0] = [str(ROOT / "packaging"), str(TEST / "lab"), str(TEST / "lint")]
+
+from rawepack import Chroot, build_in  # noqa: E402  (the path has to be set first)
+
+VERIFY = "test/lab/verify/rawe-verify"
+# What the packages depend on and recommend, and what the lab's scripts need on its hosts.
+BESIDE = "openmpi-bin libpcap0.8 python3 ethtool iproute2 adduser libcap2-bin netbase".split()
+# What changes whenever packages come or go.
+VOLATILE = re.compile(r"/(run|tmp|var/(log|cache|lib/apt))/|/var/lib/dpkg/[^/]*$|/etc/.*-$")
+
+
+def pytest_addoption(parser):
+    """The options that test/run passes on."""
+    parser.addoption("--build", default=str(ROOT / "build"), help="build directory")
+
+
+def pytest_configure(config):
+    """Let SIGTERM end the run as Ctrl-C does, so that labs and layers go."""
+    del config
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+
+class System:
+    """A clean system on which the packages are installed."""
+
+    def __init__(self, chroot, built):
+        self.chroot = chroot
+        chroot.install(*BESIDE)
+        self.before = self.state()
+        self.verify = chroot.put(built.output / "rawe-verify")
+        chroot.install(*map(chroot.put, built.packages))
+
+    def state(self):
+        """All that a package could leave behind: {path or database: what is there}."""
+        listing = self.chroot.must(
+            ["find", "/", "-xdev", "-printf", "%p\\t%y %m %U:%G %l\\n"]
+        ).splitlines()
+        files = dict(line.split("\t", 1) for line in listing)
+        found = {path: what for path, what in files.items() if not VOLATILE.search(path)}
+        for command in ("getent passwd", "getent group", "dpkg-query --show", "dpkg-divert --list"):
+            found[command] = self.chroot.must(command.split())
+        return found
+
+    def run(self, words, **options):
+        """Run a command; the finished process."""
+        return self.chroot.run(words, **options)
+
+
+@pytest.fixture(scope="session")
+def built(request):
+    """The packages, built on a clean system, and rawe-verify as it was built with them."""
+    output = Path(request.config.getoption("--build")).resolve() / "deb" / "bookworm"
+    return build_in(ROOT, "bookworm", output, also=[VERIFY])
+
+
+@pytest.fixture(scope="session")
+def system(built):
+    """The system, with the packages installed."""
+    with Chroot("bookworm") as chroot:
+        yield System(chroot, built)

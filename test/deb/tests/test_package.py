@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The packages of Debian 12: what is in them, what they do once installed, what they leave."""
+
+import os
+import subprocess
+
+import pytest
+from conftest import ROOT
+
+from rawelab import Lab, launch
+
+COMPONENT = "/usr/lib/x86_64-linux-gnu/openmpi/lib/openmpi3/mca_btl_rawe.so"
+HELPER = "/usr/libexec/rawe/rawe-socket-helper"
+HANG_SECONDS = 180
+
+
+def field(built, package, name):
+    """A field of a package's description."""
+    (file,) = (path for path in built.packages if path.name.startswith(f"{package}_"))
+    argv = ["dpkg-deb", "--field", file, name]
+    return subprocess.run(argv, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def contents(built, package):
+    """The files in a package."""
+    (file,) = (path for path in built.packages if path.name.startswith(f"{package}_"))
+    argv = ["dpkg-deb", "--contents", file]
+    listing = subprocess.run(argv, check=True, capture_output=True, text=True).stdout
+    return {line.split()[5].lstrip(".") for line in listing.splitlines() if line[0] != "d"}
+
+
+def show(done):
+    """What a command wrote, for the message of an assertion."""
+    return f"status {done.returncode}\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
+
+
+def mpirun(system, lab, arguments, variables=None, prefix=()):
+    """Run mpirun of the system on the lab's first host."""
+    words = [str(word) for word in arguments]
+    environment = launch.environment(lab, words)
+    ours = {name: value for name, value in environment.items() if os.environ.get(name) != value}
+    return system.run(
+        lab.host_command(0, [*prefix, "mpirun", *words]),
+        binds=["/run/netns", lab.directory],
+        variables={**ours, **(variables or {})},
+        timeout=HANG_SECONDS,
+    )
+
+
+@pytest.fixture
+def lab():
+    with Lab(hosts=2) as lab:
+        yield lab
+
+
+def test_the_component_depends_on_this_open_mpi_only(built):
+    depends = [one.strip() for one in field(built, "openmpi-rawe", "Depends").split(",")]
+    assert "libopenmpi3 (>= 4.1.4)" in depends and "libopenmpi3 (<< 4.2~)" in depends
+    assert field(built, "openmpi-rawe", "Version").endswith("~deb12")
+
+
+def test_the_tools_need_no_open_mpi(built):
+    assert "openmpi" not in field(built, "rawe-tools", "Depends")
+
+
+def test_every_file_has_its_package(built):
+    component = contents(built, "openmpi-rawe")
+    assert {COMPONENT, "/usr/share/openmpi/help-mpi-btl-rawe.txt"} <= component
+    assert {f"/usr/share/doc/openmpi-rawe/{name}" for name in ("copyright", "README.Debian")} <= {
+        path.removesuffix(".gz") for path in component
+    }
+    tools = contents(built, "rawe-tools")
+    for name in ("rawe-advise", "rawe-dump", "rawe-ping"):
+        assert {f"/usr/bin/{name}", f"/usr/share/man/man1/{name}.1.gz"} <= tools
+    assert "/usr/lib/x86_64-linux-gnu/wireshark/plugins/rawe.lua" in tools
+
+
+def test_open_mpi_finds_the_component(system):
+    done = system.run(["ompi_info", "--param", "btl", "rawe", "--level", "9"])
+    assert "btl_rawe_if_include" in done.stdout, show(done)
+
+
+def test_no_configuration_of_others_is_touched(system):
+    done = system.run(["dpkg", "--verify", "openmpi-common", "openmpi-bin", "libopenmpi3"])
+    assert done.returncode == 0 and done.stdout == "", show(done)
+
+
+@pytest.mark.parametrize("tool", ["rawe-advise", "rawe-dump", "rawe-ping"])
+def test_the_tools_run(system, tool):
+    done = system.run([tool, "--help"])
+    assert done.returncode == 0 and tool in done.stdout, show(done)
+
+
+def test_the_licence_is_there(system):
+    for package in ("openmpi-rawe", "rawe-tools"):
+        done = system.run(["cat", f"/usr/share/doc/{package}/copyright"])
+        assert done.stdout == (ROOT / "LICENSE").read_text(encoding="utf-8")
+
+
+def test_a_job_over_two_hosts_is_exact(system, lab):
+    arguments = ["-np", 2, "--mca", "btl", "rawe,self", "--mca", "btl_rawe_stats", 1]
+    program = [system.verify, "--quick", "--only", "pt2pt,outstanding"]
+    done = mpirun(system, lab, [*arguments, *program])
+    assert done.returncode == 0 and "OK" in done.stdout, show(done)
+    assert "rawe: host" in done.stdout + done.stderr, show(done)
+
+
+def test_a_job_that_asks_for_nothing_uses_rawe(system, lab):
+    program = [system.verify, "--quick", "--only", "pt2pt"]
+    done = mpirun(system, lab, ["-np", 2, "--mca", "btl_rawe_stats", 1, *program])
+    assert done.returncode == 0 and "OK" in done.stdout, show(done)
+    assert "rawe: host" in done.stdout + done.stderr, show(done)
+
+
+def test_the_line_of_readme_debian_leaves_rawe_to_jobs_that_ask(system, lab):
+    config = "/etc/openmpi/openmpi-mca-params.conf"
+    readme = system.run(["cat", "/usr/share/doc/openmpi-rawe/README.Debian"]).stdout
+    (line,) = (line.strip() for line in readme.splitlines() if line.startswith("    btl = "))
+    kept = system.chroot.must(["cat", config])
+    assert line.removesuffix(",rawe") in kept.splitlines()
+    system.chroot.must(["sed", "-i", f"s/^btl = .*/{line}/", config])
+    try:
+        program = [system.verify, "--quick", "--only", "pt2pt"]
+        stats = ["-np", 2, "--mca", "btl_rawe_stats", 1]
+        silent = mpirun(system, lab, [*stats, *program])
+        assert silent.returncode == 0 and "rawe: host" not in silent.stdout + silent.stderr
+        asked = mpirun(system, lab, [*stats, "--mca", "btl", "rawe,self", *program])
+        assert asked.returncode == 0 and "rawe: host" in asked.stdout + asked.stderr, show(asked)
+    finally:
+        system.chroot.must(["sh", "-c", 'printf "%s" "$0" > "$1"', kept, config])
+
+
+def test_the_helper_is_for_its_group_which_is_empty(system):
+    assert system.chroot.must(["stat", "-c", "%U:%G %a", HELPER]).strip() == "root:rawe 750"
+    assert system.chroot.must(["getcap", HELPER]).split()[1:] == ["cap_net_raw=ep"]
+    assert system.chroot.must(["getent", "group", "rawe"]).strip().endswith(":")
+
+
+def test_purge_leaves_nothing(system):
+    assert system.state() != system.before
+    system.chroot.must(["apt-get", "purge", "--yes", "openmpi-rawe", "rawe-tools"])
+    after = system.state()
+    left = {path: what for path, what in after.items() if system.before.get(path) != what}
+    gone = {path: what for path, what in system.before.items() if path not in after}
+    assert left == {} and gone == {}
