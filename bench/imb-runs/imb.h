@@ -12,6 +12,8 @@
 #define IMB_BUFFERS_MAX 4096
 #define IMB_WARMUP 5              /* iterations that estimate the time of one */
 #define IMB_CHECK_ROUNDS 3        /* extra iterations with fresh contents under -check */
+#define IMB_SETTLE_NS 1000000000L /* until all other ranks are asleep, with -sleep_until */
+#define IMB_SLEEP_NS 200000000L   /* between two looks for its file */
 #define IMB_ELEMENT sizeof(float) /* reductions work on MPI_FLOAT with MPI_SUM, as IMB's do */
 
 /* Which columns a benchmark prints. */
@@ -70,11 +72,12 @@ struct imb_benchmark {
 };
 
 struct imb_options {
-    int iterations;      /* most repetitions of one size */
-    double volume_bytes; /* most bytes sent by one rank for one size */
-    double seconds;      /* most time for one size */
-    double memory_bytes; /* most buffer memory of one rank */
-    int receive_buffers; /* of UnibandCold and BibandCold */
+    int iterations;          /* most repetitions of one size */
+    double volume_bytes;     /* most bytes sent by one rank for one size */
+    double seconds;          /* most time for one size */
+    double memory_bytes;     /* most buffer memory of one rank */
+    int receive_buffers;     /* of UnibandCold and BibandCold */
+    const char *sleep_until; /* a file; ranks that a benchmark leaves out sleep until it exists */
     int npmin;
     int msglog_min;
     int msglog_max;

@@ -22,6 +22,8 @@ static const char imb_help[] =
     "  -multi 0          run as many groups as there are ranks for at once, report the slowest\n"
     "  -mem G            most buffer memory of a rank in GB (1)\n"
     "  -receive_buffers N  buffers that UnibandCold and BibandCold receive into in turn (64)\n"
+    "  -sleep_until FILE ranks that a benchmark leaves out sleep, outside MPI, until FILE exists;\n"
+    "                    the others wait for it, too, when they are done\n"
     "  -sync on|off      synchronize ranks between calls of a collective (on)\n"
     "  -root_shift on|off  another root for each call of a collective (off)\n"
     "  -iter_policy NAME accepted for IMB's sake; repetitions always adapt to -iter and -time\n"
@@ -208,6 +210,8 @@ static int parse_valued(struct imb_options *options, const char *name, const cha
         options->memory_bytes = number * 1e9;
     } else if (strcmp(name, "-receive_buffers") == 0) {
         good = parse_whole(value, 2, IMB_BUFFERS_MAX, &options->receive_buffers);
+    } else if (strcmp(name, "-sleep_until") == 0) {
+        options->sleep_until = value;
     } else if (strcmp(name, "-sync") == 0) {
         good = parse_switch(value, &options->sync);
     } else if (strcmp(name, "-root_shift") == 0) {

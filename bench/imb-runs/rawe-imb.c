@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #define PAGE_BYTES 4096
 
@@ -222,6 +224,20 @@ static bool size_at(const struct imb_benchmark *benchmark, const struct imb_opti
     return true;
 }
 
+static void sleep_ns(long duration_ns)
+{
+    struct timespec duration = {duration_ns / 1000000000L, duration_ns % 1000000000L};
+    nanosleep(&duration, NULL);
+}
+
+/* Keeps this rank out of MPI, where it would poll. */
+static void sleep_until_exists(const char *path)
+{
+    while (access(path, F_OK) != 0) {
+        sleep_ns(IMB_SLEEP_NS);
+    }
+}
+
 /* Runs one benchmark on groups of `size` ranks out of all. */
 static double run_group(const struct imb_benchmark *benchmark, const struct imb_options *options,
                         struct imb_run *run, int size)
@@ -239,6 +255,9 @@ static double run_group(const struct imb_benchmark *benchmark, const struct imb_
     MPI_Comm_split(MPI_COMM_WORLD, is_active ? world_rank / size : MPI_UNDEFINED, world_rank,
                    &run->comm);
     if (is_active) {
+        if (options->sleep_until != NULL) {
+            sleep_ns(IMB_SETTLE_NS);
+        }
         MPI_Comm_rank(run->comm, &run->rank);
         MPI_Comm_size(run->comm, &run->size);
         if (world_rank == 0) {
@@ -249,6 +268,9 @@ static double run_group(const struct imb_benchmark *benchmark, const struct imb_
         }
         MPI_Comm_free(&run->comm);
         MPI_Comm_free(&active);
+    }
+    if (options->sleep_until != NULL) {
+        sleep_until_exists(options->sleep_until);
     }
     MPI_Barrier(MPI_COMM_WORLD);
     return defects;

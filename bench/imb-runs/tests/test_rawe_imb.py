@@ -5,7 +5,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from local_mpi import needs_mpi, run_local
+from local_mpi import LIMIT, needs_mpi, run_local, start_local
 
 from imbruns import output
 
@@ -36,3 +36,19 @@ def test_receive_buffers__one_is_refused(program):
     done = run_local(program, ["-receive_buffers", 1, "UnibandCold"], 2)
     assert done.returncode == 2
     assert "'1' is no value for -receive_buffers" in done.stderr
+
+
+@needs_mpi
+def test_sleep_until__the_pair_is_measured_and_all_wait_for_the_file(program, tmp_path):
+    file = tmp_path / "end"
+    arguments = ["-check", "-iter", 5, "-msglog", 2, "-sleep_until", file, "PingPong"]
+    with start_local(program, arguments, 4) as process:
+        seen = ""
+        while "\n            4 " not in seen:  # the last size
+            line = process.stdout.readline()
+            assert line, seen
+            seen += line
+        assert process.poll() is None
+        file.touch()
+        assert process.wait(LIMIT) == 0
+    assert [one.size for one in output.parse_imb(seen) if one.metric == "time_us"] == [0, 1, 2, 4]

@@ -5,42 +5,55 @@ from dataclasses import dataclass
 
 from .chart import size_text
 from .claims import BASE, TESTED, imb_row
+from .reference import WIRINGS
 
-# Part, benchmark, sizes, metric, what the row says of the part's conditions.
+K, M = 1 << 10, 1 << 20
+# Benchmark, sizes, metric: of each wiring.
 PATTERNS = (
-    ("imb", "PingPong", (1, 1 << 10, 16 << 10, 256 << 10, 4 << 20), "time_us", ""),
-    ("imb", "Isend", (64,), "time_us", ""),
-    ("imb", "Uniband", (64, 4 << 10), "messages_per_s", ""),
-    ("cut", "Uniband", (256 << 10, 4 << 20), "mbytes_per_s", ", NICs that cut and merge"),
-    ("imb", "Uniband", (256 << 10, 4 << 20), "mbytes_per_s", ""),
-    ("offload-off", "Uniband", (256 << 10, 4 << 20), "mbytes_per_s", ", NICs without offloads"),
-    ("mtu9000-cut", "Uniband", (256 << 10,), "mbytes_per_s", ", NICs that cut, MTU 9000"),
-    ("mtu9000", "Uniband", (256 << 10,), "mbytes_per_s", ", MTU 9000"),
+    ("PingPong", (1, K, 16 * K, 64 * K, 256 * K, 4 * M), "time_us"),
+    ("Isend", (64,), "time_us"),
+    ("Uniband", (64,), "messages_per_s"),
+    ("Uniband", (4 * K, 16 * K, 256 * K, 4 * M), "mbytes_per_s"),
+    ("UnibandCold", (4 * K, 16 * K, 256 * K, 4 * M), "mbytes_per_s"),
+    ("Biband", (256 * K,), "mbytes_per_s"),
+    ("BibandCold", (256 * K,), "mbytes_per_s"),
 )
 TITLES = {
     "PingPong": "half round trip",
     "Isend": "time in MPI_Isend",
-    "Uniband": "stream, 64 messages in flight",
+    "Uniband": "stream",
+    "UnibandCold": "stream, cold",
+    "Biband": "streams both ways",
+    "BibandCold": "streams both ways, cold",
 }
 UNITS = {"time_us": "µs", "messages_per_s": "messages/s", "mbytes_per_s": "MB/s"}
 NAMES = {"lammps": "LAMMPS", "abinit": "ABINIT", "hpcc": "HPL", "netpipe": "NetPIPE"}
 ALSO = {"abinit": {"mpirun_s": "whole run"}}  # program -> further metrics with their names
-STREAM = f"256 KiB, {TITLES['Uniband']}"
-README_ROWS = (
-    "1 B, half round trip",
-    "16 KiB, half round trip",
-    "4 MiB, half round trip",
-    f"64 B, {TITLES['Uniband']}",
-    STREAM,
-    f"{STREAM}, NICs without offloads",
-    "LU W, 4 ranks on 4 hosts",
-    "SP W, 4 ranks on 4 hosts",
-    "LAMMPS, 4 ranks on 4 hosts",
-    "ABINIT, 4 ranks on 4 hosts",
-    "ABINIT whole run, 4 ranks on 4 hosts",
-    "Bitonic, 2 ranks on 2 hosts",
-    "Cannon, 4 ranks on 4 hosts",
-)
+STREAM, COLD = TITLES["Uniband"], TITLES["UnibandCold"]
+# The README's rows: MTU in bytes, or None for programs, and the titles.
+README_ROWS = {
+    1500: (
+        *(f"{size}, half round trip" for size in ("1 B", "1 KiB", "16 KiB", "64 KiB", "4 MiB")),
+        f"64 B, {STREAM}",
+        *(f"{size}, {kind}" for size in ("16 KiB", "256 KiB", "4 MiB") for kind in (STREAM, COLD)),
+    ),
+    9000: (
+        "64 KiB, half round trip",
+        "4 MiB, half round trip",
+        *(f"{size}, {kind}" for size in ("256 KiB", "4 MiB") for kind in (STREAM, COLD)),
+    ),
+    None: (
+        "LU A, 2 ranks on 2 hosts",
+        "LU W, 4 ranks on 4 hosts",
+        "SP W, 4 ranks on 4 hosts",
+        "LAMMPS, 4 ranks on 4 hosts",
+        "ABINIT, 4 ranks on 4 hosts",
+        "ABINIT whole run, 4 ranks on 4 hosts",
+        "Bitonic, 2 ranks on 2 hosts",
+        "Cannon, 4 ranks on 4 hosts",
+    ),
+}
+PROGRAMS_WIRING = "whole"  # over which programs are compared
 
 
 @dataclass
@@ -69,13 +82,20 @@ class Row:
         return "better" if self.gain > 1 else "**worse**"
 
     def cells(self):
-        """As texts of a table's row."""
-        values = [
-            f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
-            for value in (self.base, self.tested)
-        ]
-        gain = f"{self.gain:.2f}"
-        return [self.title, *(f"{value} {self.unit}" for value in values), gain, self.verdict]
+        """Both values, the gain and the verdict, as texts."""
+        values = [f"{number_text(value)} {self.unit}" for value in (self.base, self.tested)]
+        return [*values, f"{self.gain:.2f}", self.verdict]
+
+    def mark(self):
+        """The gain as one text: a loss in bold, rounds that overlap with a tilde."""
+        if self.overlaps:
+            return f"~{self.gain:.2f}"
+        return f"{self.gain:.2f}" if self.gain > 1 else f"**{self.gain:.2f}**"
+
+
+def number_text(value):
+    """A value as tables show it."""
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
 
 
 def _overlap(one, other):
@@ -87,14 +107,16 @@ def _range(row):
     return float(row["min"]), float(row["max"])
 
 
-def _patterns(reference):
-    for part, benchmark, sizes, metric, condition in PATTERNS:
+def patterns(reference, wiring, mtu):
+    """The Rows that a reference run has of a wiring and an MTU."""
+    part, found = WIRINGS[wiring, mtu], []
+    for benchmark, sizes, metric in PATTERNS:
         for size in sizes:
             key = (reference, part, benchmark, size, metric)
             tested, base = (imb_row(*key, transport=name) for name in (TESTED, BASE))
             if tested is not None and base is not None:
-                yield Row(
-                    f"{size_text(size)}, {TITLES[benchmark]}{condition}",
+                row = Row(
+                    f"{size_text(size)}, {TITLES[benchmark]}",
                     UNITS[metric],
                     float(base["median"]),
                     float(tested["median"]),
@@ -102,6 +124,8 @@ def _patterns(reference):
                     _overlap(_range(base), _range(tested)),
                     f"{part}/medians.csv",
                 )
+                found.append(row)
+    return found
 
 
 def _ranges(reference, part):
@@ -146,15 +170,29 @@ def _programs(reference, part):
         )
 
 
-def rows(reference):
-    """All Rows that the reference run has."""
-    return [
-        *_patterns(reference),
-        *_programs(reference, "nas"),
-        *_programs(reference, "apps"),
-    ]
+def programs(reference):
+    """The Rows of NAS and of the applications."""
+    return [*_programs(reference, "nas"), *_programs(reference, "apps")]
 
 
-def readme_rows(reference):
-    """The Rows for the README: those of README_ROWS, whatever they show."""
-    return [row for row in rows(reference) if row.title in README_ROWS]
+def readme_lines(references):
+    """Lines of the README's table, whatever they show: the title, then the gains by maker and
+    wiring, the wirings in WIRINGS' order. A row that nobody measured is left out."""
+    wirings = list(dict.fromkeys(wiring for wiring, _ in WIRINGS))
+    lines = []
+    for mtu, titles in README_ROWS.items():
+        gains = []
+        for one in references:
+            for wiring in wirings:
+                rows = []
+                if mtu is not None:
+                    rows = patterns(one, wiring, mtu)
+                elif wiring == PROGRAMS_WIRING:
+                    rows = programs(one)
+                gains.append({row.title: row.mark() for row in rows})
+        words = "" if mtu in (None, 1500) else f", MTU {mtu}"
+        for title in titles:
+            marks = [found.get(title, "") for found in gains]
+            if any(marks):
+                lines.append([f"{title}{words}", *marks])
+    return lines

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The reference run: its parts, and what is kept of them below results/.
+"""The reference runs: their parts, and what is kept of them below results/.
 
-results/<date>/reference.json        date, machine, commit; command and facts of each part
-results/<date>/<part>/*.csv, *.svg   the part's values and plots
+results/<date>-<maker>/reference.json        date, machine, commit; command and facts of each part
+results/<date>-<maker>/<part>/*.csv, *.svg   the part's values and plots
 
-bench/report makes the report pages from these.
+The maker is that of the processor. bench/report makes the report pages from these.
 """
 
 import csv
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,21 +18,33 @@ from .error import BenchError
 ROOT = Path(__file__).resolve().parents[3]
 RESULTS = ROOT / "results"
 INDEX = "reference.json"
-KEPT = ("medians.csv", "summary.csv", "runs.csv", "instructions.csv", "memory.csv")
+KEPT = (
+    "medians.csv",
+    "summary.csv",
+    "runs.csv",
+    "instructions.csv",
+    "memory.csv",
+    "many-ranks.csv",
+    "batch-time.csv",
+)
 KEPT_PLOTS = ("plot.svg", "summary.svg")
 IMB = "bench/imb-runs/compare"
 COLLECTIVES = "Allreduce,Alltoall,Allgather,Bcast"
-# Name -> command from the checkout's root.
+# Streams received into one buffer and into 64, and ping-pong: what a wiring is known by.
+STREAMS = ("--benchmarks", "PingPong,Uniband,Biband", "--receive-buffers", "64")
+LONG = (*STREAMS, "--msglog", "10:22")
+PEERS = ("--transports", "tcp,ofi,ucx,rawe", "--benchmarks", "PingPong,Uniband")
+# Name -> command from the checkout's root. At 5 rounds those of IMB together take half an hour.
 PARTS = {
-    "imb": (IMB, "--suite", "all"),
-    "transports": (IMB, "--transports", "tcp,ofi,ucx,rawe", "--benchmarks", "PingPong,Uniband"),
+    "cut": (IMB, "--nic", "cut", *STREAMS),
+    "imb": (IMB, "--suite", "all", "--np", "2,4", "--receive-buffers", "64"),
+    "offload-off": (IMB, "--nic", "plain", *STREAMS),
+    "mtu9000-cut": (IMB, "--mtu", "9000", "--nic", "cut", *LONG),
+    "mtu9000": (IMB, "--mtu", "9000", *LONG),
+    "mtu9000-offload-off": (IMB, "--mtu", "9000", "--nic", "plain", *LONG),
+    "transports-cut": (IMB, "--nic", "cut", *PEERS),
+    "transports": (IMB, *PEERS),
     "switch": (IMB, "--topology", "switch", "--suite", "latency"),
-    "cut": (IMB, "--nic", "cut", "--suite", "bandwidth"),
-    "offload-off": (IMB, "--nic", "plain", "--suite", "bandwidth"),
-    "mtu9000": (IMB, "--mtu", "9000", "--suite", "bandwidth"),
-    "mtu9000-cut": (IMB, "--mtu", "9000", "--nic", "cut", "--suite", "bandwidth"),
-    "mtu9000-offload-off": (IMB, "--mtu", "9000", "--nic", "plain", "--suite", "bandwidth"),
-    "mtu65000": (IMB, "--mtu", "65000", "--suite", "bandwidth"),
     "rate-1gbit": (
         IMB, "--rate", "1gbit", "--topology", "switch", "--benchmarks", "Uniband",
         "--msglog", "20:20", "--time", "5",
@@ -40,11 +53,11 @@ PARTS = {
         IMB, "--rate", "10gbit", "--topology", "switch", "--benchmarks", "Uniband",
         "--msglog", "20:20",
     ),
-    # btl/tcp sometimes hangs at its first connect() under loss; 40 s are ten times enough.
+    # btl/tcp sometimes hangs at its first connect() under loss; 20 s are five times enough.
     **{
         f"loss-{percent}": (
             IMB, "--suite", "loss", "--loss", f"{percent}%", "--time", "2",
-            "--iterations", "200000", "--timeout", "40",
+            "--iterations", "200000", "--timeout", "20",
         )
         for percent in (0, 1, 5)
     },
@@ -54,9 +67,28 @@ PARTS = {
     "seeds": (IMB, "--suite", "seeds"),
     "nas": ("bench/nas-runs/compare",),
     "apps": ("bench/app-runs/compare",),
+    "many-ranks": ("bench/many-ranks",),
     "instructions": ("bench/instructions",),
     "memory": ("bench/memory",),
+    "batch-time": ("bench/batch-time",),  # last, as perf is not everywhere
 }  # fmt: skip
+# Wiring, MTU in bytes -> the part that has its streams. The one that real NICs resemble is first.
+WIRINGS = {
+    ("cut", 1500): "cut",
+    ("whole", 1500): "imb",
+    ("none", 1500): "offload-off",
+    ("cut", 9000): "mtu9000-cut",
+    ("whole", 9000): "mtu9000",
+    ("none", 9000): "mtu9000-offload-off",
+}
+MAKERS = ("AMD", "Intel")
+
+
+def maker_of(machine):
+    """Who made the processor of a machine, from facts.machine() of it."""
+    processor = dict(machine).get("Processor", "unknown")
+    known = [maker for maker in MAKERS if maker.lower() in processor.lower()]
+    return known[0] if known else re.match(r"[^\W_]*", processor).group() or "unknown"
 
 
 @dataclass
@@ -71,10 +103,17 @@ class Reference:
         """Its day."""
         return self.index["date"]
 
+    @property
+    def maker(self):
+        """Who made the processor."""
+        return maker_of(self.index["machine"])
+
     def parts(self):
-        """Name and description of each part that was measured, in PARTS' order."""
+        """Name and description of each part that was measured, in PARTS' order; behind those, what
+        is measured no more."""
         kept = self.index["parts"]
-        return [(name, kept[name]) for name in PARTS if name in kept]
+        names = [name for name in PARTS if name in kept]
+        return [(name, kept[name]) for name in names + sorted(set(kept) - set(PARTS))]
 
     def about(self, part):
         """What report.save_about() kept of a part, or None."""
@@ -102,9 +141,10 @@ def load(directory):
 
 
 def newest(results=RESULTS):
-    """The newest Reference below results/, or None."""
-    found = sorted(path.parent for path in Path(results).glob(f"*/{INDEX}"))
-    return load(found[-1]) if found else None
+    """The newest Reference below results/ of each maker, by the makers' names."""
+    found = [load(path.parent) for path in sorted(Path(results).glob(f"*/{INDEX}"))]
+    by_maker = {one.maker: one for one in sorted(found, key=lambda one: one.date)}
+    return [by_maker[maker] for maker in sorted(by_maker)]
 
 
 def save(directory, index):

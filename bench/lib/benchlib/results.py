@@ -1,158 +1,282 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The pages that are made from a reference run: doc/results.md and the README's table."""
+"""The pages that are made from the reference runs: doc/results.md and the README's table."""
 
-from . import headline
+from . import claims, headline
+from .chart import size_text
 from .claims import BASE, CLAIMS, LOSS, TESTED
 from .error import BenchError
 from .page import Page
-from .reference import PARTS
+from .reference import PARTS, WIRINGS
 
 BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
 LICENCE = "<!-- SPDX-License-Identifier: BSD-3-Clause -->\n"
 NOTE = "<!-- Made by bench/results-page from results/; do not edit. -->\n"
 NOT_MEASURED = "not measured yet"
-HEADS = ["workload", BASE, TESTED, "times better", ""]
+WORDS = {
+    "cut": "the sender cuts batches, the receiver merges frames, as with real NICs",
+    "whole": "batches travel whole, as between virtual NICs",
+    "none": "no offloads",
+}
+PEER_ROWS = (
+    ("PingPong", "time_us", (1, 1 << 10, 16 << 10, 64 << 10, 4 << 20)),
+    ("Uniband", "messages_per_s", (64,)),
+    ("Uniband", "mbytes_per_s", (16 << 10, 256 << 10, 4 << 20)),
+)
+ABOVE = "AMD's and Intel's processors differ above 64 KiB"
 
 
-def _rows(reference, claims, prefix):
-    """Who, what, today's value, its file, the command."""
+def _link(run, file, prefix="../"):
+    path = f"results/{run.directory.name}/{file}"
+    return f"[{run.directory.name}/{file}]({prefix}{path})"
+
+
+def _rows(runs, wanted):
+    """Who, what, today's values, their files, the command."""
     rows = []
-    for claim in claims:
-        answer = claim.today(reference) if reference else None
-        value, file = NOT_MEASURED, "-"
-        if answer is not None:
-            path = f"results/{reference.directory.name}/{answer.file}"
-            value, file = answer.text, f"[{answer.file}]({prefix}{path})"
-        rows.append([claim.who, claim.said, value, file, f"`{' '.join(PARTS[claim.part])}`"])
+    for claim in wanted:
+        found = [(run, answer) for run in runs if (answer := claim.today(run)) is not None]
+        name = len(runs) > 1
+        values = [f"{run.maker}: {one.text}" if name else one.text for run, one in found]
+        files = [_link(run, one.file) for run, one in found]
+        command = f"`{' '.join(PARTS[claim.part])}`"
+        rows.append(
+            [claim.who, claim.said, "; ".join(values) or NOT_MEASURED, ", ".join(files) or "-"]
+            + [command]
+        )
     return rows
 
 
-def _csv(page, reference, part, file, title):
-    rows = reference.rows(part, file)
-    if rows:
-        page.heading(title)
+def _csv(page, runs, part, title, words=""):
+    """A section with a part's CSV file of each run, which is named after the part."""
+    file = f"{part}.csv"
+    found = [(run, rows) for run in runs if (rows := run.rows(part, file))]
+    if not found:
+        return
+    page.heading(title)
+    if words:
+        page.text(words)
+    for run, rows in found:
         page.table(list(rows[0]), [list(row.values()) for row in rows])
-        path = f"../results/{reference.directory.name}/{part}/{file}"
-        page.text(f"From [{part}/{file}]({path}); to repeat it: `{' '.join(PARTS[part])}`.")
+        page.text(f"From {_link(run, f'{part}/{file}')}; to repeat it: `{' '.join(PARTS[part])}`.")
 
 
-def results_page(reference):
-    """doc/results.md as text."""
+def _machines(page, runs):
+    page.heading("The reference runs")
+    facts = [
+        dict([("Date", run.date), *run.index["machine"], ("Commit", f"`{run.index['commit']}`")])
+        for run in runs
+    ]
+    names = list(dict.fromkeys(name for one in facts for name in one))
+    heads = ["", *(run.maker for run in runs)]
+    lines = [[name, *(one.get(name, "-") for one in facts)] for name in names]
+    page.table(heads, lines, texts=len(heads))
+    text = (
+        "Hosts are network namespaces of this machine, joined by virtual cables: times are "
+        "those of processor and memory, without any cable or NIC. Only ratios have a meaning."
+    )
+    page.text(text + (f" {_only(runs)}" if len(runs) == 1 else ""))
+
+
+def _only(runs):
+    return f"{ABOVE}; so far there is a run on {runs[0].maker}'s only."
+
+
+def _gains(page, runs, rows_of):
+    """A table of the Rows of each run, side by side; whether there were any."""
+    found = [(run, {row.title: row for row in rows_of(run)}) for run in runs]
+    found = [(run, rows) for run, rows in found if rows]
+    if not found:
+        return False
+    heads = ["workload"]
+    for run, _ in found:
+        prefix = f"{run.maker}: " if len(runs) > 1 else ""
+        heads += [f"{prefix}{BASE}", TESTED, "times better", ""]
+    titles = list(dict.fromkeys(title for _, rows in found for title in rows))
+    page.table(
+        heads,
+        [
+            [title]
+            + [
+                cell
+                for _, rows in found
+                for cell in (rows[title].cells() if title in rows else ["-", "-", "-", ""])
+            ]
+            for title in titles
+        ],
+    )
+    files = [_link(run, file) for run, rows in found for file in _files(rows.values())]
+    page.text(f"From {', '.join(files)}.")
+    return True
+
+
+def _files(rows):
+    return list(dict.fromkeys(row.file for row in rows))
+
+
+def _peers(page, runs):
+    """All transports of the parts that compare more than two."""
+    for part, wiring in (("transports-cut", "cut"), ("transports", "whole")):
+        for run in runs:
+            names = (run.about(part) or {}).get("transports", ())
+            lines = []
+            for benchmark, metric, sizes in PEER_ROWS:
+                for size in sizes:
+                    key = (run, part, benchmark, size, metric)
+                    found = [claims.imb_row(*key, transport=name) for name in names]
+                    values = [
+                        headline.number_text(float(row["median"])) if row else "-" for row in found
+                    ]
+                    title = f"{size_text(size)}, {headline.TITLES[benchmark]}"
+                    if any(found):
+                        lines.append([f"{title}, {headline.UNITS[metric]}", *values])
+            if lines:
+                page.heading(f"{run.maker}, {wiring}", 3)
+                page.table(["workload", *names], lines)
+                page.text(f"From {_link(run, f'{part}/medians.csv')}.")
+
+
+def results_page(runs):
+    """doc/results.md as text; `runs` are the References to show, one for each maker."""
     page = Page(
         "Results",
         "MPI over rawe against today's btl/tcp, gains and losses alike, and what the predecessors "
         "of rawe claimed. Each value comes from a file below `results/`, which `bench/publish` "
         "made, and can be measured again with the command beside it.",
     )
-    if reference is None:
+    if not runs:
         page.text(
             "**No reference run is kept yet.** `bench/publish` makes one, and `bench/results-page` "
             "writes its values here."
         )
     else:
-        page.heading("The reference run")
-        page.facts(
-            [("Date", reference.date), *reference.index["machine"],
-             ("Commit", f"`{reference.index['commit']}`")]
-        )  # fmt: skip
-        page.text(
-            "Hosts are network namespaces of this machine, joined by virtual cables: times are "
-            "those of processor and memory, without any cable or NIC. Only ratios have a meaning."
-        )
-        page.heading("Gains and losses")
-        page.text(
-            "Medians over the rounds. `times better` is above 1 where rawe is better than tcp, for "
-            "times and rates alike, and below 1 where it is worse. `rounds overlap`: the "
-            "difference is not larger than that between rounds. The list of workloads is fixed; "
-            "for programs it is the first metric of each case."
-        )
-        _headline(page, reference, "../")
-        _plots(page, reference)
+        _measured(page, runs)
     page.heading("Claims")
     page.text("A ratio is rawe's median divided by tcp's: of times, below 1 is faster.")
     heads = ["who", "claim", "rawe against btl/tcp", "from", "repeat it with"]
-    page.table(heads, _rows(reference, CLAIMS, "../"), texts=5)
+    page.table(heads, _rows(runs, CLAIMS), texts=5)
     page.heading("Under loss")
     heads[:2] = ["loss in each direction", "metric"]
-    page.table(heads, _rows(reference, LOSS, "../"), texts=5)
-    if reference is not None:
+    page.table(heads, _rows(runs, LOSS), texts=5)
+    if runs:
         page.heading("All parts")
-        run = f"results/{reference.directory.name}"
         page.text(
-            f"`bench/report {run}` makes a page of each, with tables, plots, and a sentence on "
-            "every benchmark."
+            "`bench/report results/<run>` makes a page of each, with tables, plots, and a sentence "
+            "on every benchmark."
         )
-        page.table(
-            ["part", "files", "command"],
-            [
-                [name, _files_of(reference, name, part), f"`{part['command']}`"]
-                for name, part in reference.parts()
-            ],
-            texts=3,
-        )
-        _csv(page, reference, "instructions", "instructions.csv", "Instructions of the core")
-        _csv(page, reference, "memory", "memory.csv", "Memory for each peer")
+        for run in runs:
+            page.table(
+                ["part", "files", "command"],
+                [
+                    [name, _files_of(run, name, part), f"`{part['command']}`"]
+                    for name, part in run.parts()
+                ],
+                texts=3,
+            )
+        _csv(page, runs, "instructions", "Instructions of the core")
+        _csv(page, runs, "memory", "Memory for each peer")
     return LICENCE + NOTE + page.markdown()
 
 
-def _headline(page, reference, prefix):
-    base = f"{prefix}results/{reference.directory.name}"
-    lines = [[*row.cells(), f"[{row.file}]({base}/{row.file})"] for row in headline.rows(reference)]
-    page.table([*HEADS, "from"], lines, texts=1)
+def _measured(page, runs):
+    """The sections of what was measured, bandwidth and latency first."""
+    _machines(page, runs)
+    page.heading("Latency and bandwidth")
+    page.text(
+        "By wiring and MTU. Medians over the rounds. `times better` is above 1 where rawe is "
+        "better than tcp, for times and rates alike, and below 1 where it is worse. `rounds "
+        "overlap`: the difference is not larger than that between rounds. The list of workloads "
+        "is fixed. A stream has 64 messages in flight, received into one buffer, which is hot in "
+        "the receiver's cache; `cold`: into 64 in turn."
+    )
+    for wiring, mtu in WIRINGS:
+        before = len(page.blocks)
+        page.heading(f"{wiring}, MTU {mtu}", 3)
+        page.text(WORDS[wiring][0].upper() + WORDS[wiring][1:] + ".")
+        if not _gains(page, runs, lambda run, w=wiring, m=mtu: headline.patterns(run, w, m)):
+            del page.blocks[before:]
+    _plots(page, runs, (("cut", "Cut"), ("imb", "Whole")))
+    page.heading("Programs")
+    page.text("NAS LU and SP, and applications: the first metric of each case.")
+    _gains(page, runs, headline.programs)
+    _plots(page, runs, (("nas", "NAS LU and SP"), ("apps", "Applications")))
+    page.heading("The table of peers")
+    page.text(
+        "All transports of this Open MPI that run over plain Ethernet, medians. Half round "
+        "trips: less is better; streams: more is better."
+    )
+    _peers(page, runs)
+    words = (
+        "Rank 0 of one host and rank 1 of another exchange 1 B over rawe while all other ranks "
+        "sleep outside MPI; rings and sockets as /proc shows them on the first host. A host with "
+        "`-` was looked at for its memory only."
+    )
+    _csv(page, runs, "many-ranks", "Many ranks on a host", words)
+    words = (
+        "Of streams of long messages over rawe, batches whole, by symbol. Over virtual NICs the "
+        "receiving kernel's work up to the socket is done on the sender's side."
+    )
+    _csv(page, runs, "batch-time", "Processor time of a batch", words)
 
 
-def _plots(page, reference):
-    for part, words in (
-        ("imb", "Time and bandwidth over message size"),
-        ("nas", "NAS LU and SP"),
-        ("apps", "Applications"),
-    ):
-        kept = reference.index["parts"].get(part, {}).get("files", ())
-        for file in kept:
-            if file.endswith(".svg"):
-                page.text(f"![{words}](../results/{reference.directory.name}/{part}/{file})")
+def _plots(page, runs, parts):
+    for part, words in parts:
+        for run in runs:
+            for file in run.index["parts"].get(part, {}).get("files", ()):
+                if file.endswith(".svg"):
+                    path = f"../results/{run.directory.name}/{part}/{file}"
+                    page.text(f"![{words}, {run.maker}]({path})")
 
 
-def _files_of(reference, name, part):
-    base = f"../results/{reference.directory.name}/{name}"
+def _files_of(run, name, part):
+    base = f"../results/{run.directory.name}/{name}"
     return ", ".join(f"[{file}]({base}/{file})" for file in part["files"]) or "-"
 
 
-def readme_block(reference):
+def readme_block(runs):
     """What stands between the README's marks."""
     page = Page("")
-    if reference is None:
+    if not runs:
         page.text(
             "No reference run is kept in `results/` yet. `bench/publish` makes one; "
             "[doc/results.md](doc/results.md) lists what it measures."
         )
     else:
-        page.table(HEADS, [row.cells() for row in headline.readme_rows(reference)], texts=1)
-        machine = dict(reference.index["machine"])
+        wirings = list(dict.fromkeys(wiring for wiring, _ in WIRINGS))
+        prefix = len(runs) > 1
+        heads = [
+            f"{run.maker}, {wiring}" if prefix else wiring for run in runs for wiring in wirings
+        ]
+        page.table(["times better than btl/tcp", *heads], headline.readme_lines(runs))
+        machines = "; ".join(
+            f"{dict(run.index['machine']).get('Processor', 'unknown')}, {run.date}" for run in runs
+        )
+        words = "; ".join(f"`{wiring}`: {WORDS[wiring]}" for wiring in wirings)
+        only = f" {_only(runs)}" if len(runs) == 1 else ""
         page.text(
-            "`times better` above 1: rawe is better than btl/tcp; below 1: worse. `rounds "
-            "overlap`: the difference is not larger than that between rounds. Virtual hosts on one "
-            f"machine ({machine.get('Processor', 'unknown')}), {reference.date}; more in "
+            "Above 1 rawe is better, below 1 (bold) it is worse, for times and rates alike; `~`: "
+            "the difference is not larger than that between rounds. A stream has 64 messages in "
+            "flight; `cold`: received into 64 buffers in turn. By how batches cross the wire: "
+            f"{words}. Virtual hosts on one machine ({machines}).{only} Values, and more, are in "
             "[doc/results.md](doc/results.md)."
         )
     body = "\n\n".join(block.markdown() for block in page.blocks)
     return f"{BEGIN}\n{body}\n{END}"
 
 
-def readme(text, reference):
+def readme(text, runs):
     """The README with its table renewed."""
     start, end = text.find(BEGIN), text.find(END)
     if start < 0 or end < start:
         raise BenchError(f"README.md has lost its marks {BEGIN} and {END}; put them back")
-    return text[:start] + readme_block(reference) + text[end + len(END) :]
+    return text[:start] + readme_block(runs) + text[end + len(END) :]
 
 
-def stale(root, reference):
-    """Path -> text of the pages that do not agree with the reference run."""
+def stale(root, runs):
+    """Path -> text of the pages that do not agree with the reference runs."""
     page = root / "doc" / "results.md"
-    pages = {page: results_page(reference)}
+    pages = {page: results_page(runs)}
     path = root / "README.md"
-    pages[path] = readme(path.read_text(encoding="utf-8"), reference)
+    pages[path] = readme(path.read_text(encoding="utf-8"), runs)
     return {
         path: text
         for path, text in pages.items()

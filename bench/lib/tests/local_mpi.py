@@ -14,8 +14,8 @@ needs_mpi = pytest.mark.skipif(
 )
 
 
-def run_local(program, arguments, ranks):
-    """Run a program over shared memory; the CompletedProcess."""
+def start_local(program, arguments, ranks):
+    """Start a program over shared memory; its Popen, with standard output as a pipe."""
     environment = {
         **os.environ,
         "OMPI_ALLOW_RUN_AS_ROOT": "1",
@@ -25,6 +25,17 @@ def run_local(program, arguments, ranks):
         "OMPI_MCA_hwloc_base_binding_policy": "none",
     }
     words = ["mpirun", "--oversubscribe", "-np", str(ranks), str(program), *map(str, arguments)]
-    return subprocess.run(
-        words, capture_output=True, text=True, timeout=LIMIT, check=False, env=environment
+    return subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
     )
+
+
+def run_local(program, arguments, ranks):
+    """Run a program over shared memory; the CompletedProcess."""
+    with start_local(program, arguments, ranks) as process:
+        try:
+            output, errors = process.communicate(timeout=LIMIT)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise
+    return subprocess.CompletedProcess(process.args, process.returncode, output, errors)

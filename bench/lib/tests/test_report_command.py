@@ -6,7 +6,7 @@ from test_tools import script
 
 from benchlib import reference
 
-KEPT = reference.newest()
+KEPT = reference.newest()[0]
 
 
 @pytest.fixture(name="report")

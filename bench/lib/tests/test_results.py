@@ -75,7 +75,25 @@ def fixture_run(tmp_path):
     part = {"command": "c --rounds 7", "status": 0, "seconds": 1, "files": files}
     index = {"date": "2030-01-02", "commit": "abc", "machine": [["Processor", "P, 2 cores"]]}
     reference.save(directory, {**index, "parts": {"imb": part, "nas": part}})
-    return reference.newest(tmp_path / "results")
+    (newest,) = reference.newest(tmp_path / "results")
+    return newest
+
+
+@pytest.fixture(name="intel")
+def fixture_intel(tmp_path):
+    """Another, on a processor of Intel's, over the wiring cut."""
+    directory = tmp_path / "results" / "2030-01-03-intel"
+    lines = [("PingPong", 2, 1, "time_us", 4.0, 5.0)]
+    lines += [
+        (name, 2, 256 << 10, "mbytes_per_s", 1000.0, rate)
+        for name, rate in (("Uniband", 1500.0), ("UnibandCold", 700.0))
+    ]
+    medians(directory / "cut" / "medians.csv", lines)
+    part = {"command": "c", "status": 0, "seconds": 1, "files": ["medians.csv"]}
+    index = {"date": "2030-01-03", "commit": "abc"}
+    index["machine"] = [["Processor", "Intel(R) Xeon(R) Processor, 2 cores"]]
+    reference.save(directory, {**index, "parts": {"cut": part}})
+    return reference.load(directory)
 
 
 def answers(run):
@@ -100,30 +118,56 @@ def test_claims__what_was_not_measured_has_no_value(run):
 
 
 def test_headline__shows_losses_beside_gains(run):
-    found = {row.title: row for row in headline.rows(run)}
-    assert found["1 B, half round trip"].cells()[1:] == ["4 µs", "1.6 µs", "2.50", "better"]
-    assert found["LU W, 4 ranks on 4 hosts"].cells()[3:] == ["1.09", "better"]
-    assert found["SP W, 4 ranks on 4 hosts"].cells()[3:] == ["0.90", "**worse**"]
+    rows = [*headline.patterns(run, "whole", 1500), *headline.programs(run)]
+    found = {row.title: row for row in rows}
+    assert found["1 B, half round trip"].cells() == ["4 µs", "1.6 µs", "2.50", "better"]
+    assert found["LU W, 4 ranks on 4 hosts"].cells()[2:] == ["1.09", "better"]
+    assert found["SP W, 4 ranks on 4 hosts"].cells()[2:] == ["0.90", "**worse**"]
+    assert not headline.patterns(run, "cut", 1500)
     assert "SP S, 4 ranks on 4 hosts" not in found
 
 
 def test_headline__rounds_that_overlap_show_no_difference(run):
     row = headline.Row("a", "s", 10.0, 10.4, False, True, "f")
     assert row.gain == pytest.approx(10 / 10.4) and row.verdict == "rounds overlap"
+    assert row.mark() == "~0.96"
+    assert headline.Row("a", "s", 10.0, 12.5, False, False, "f").mark() == "**0.80**"
     path = run.directory / "nas" / "runs.csv"
     path.write_text(path.read_text(encoding="utf-8").replace("rawe,1,mops,901", "rawe,1,mops,1001"))
-    found = {row.title: row.verdict for row in headline.rows(run)}
+    found = {row.title: row.verdict for row in headline.programs(run)}
     assert found["SP W, 4 ranks on 4 hosts"] == "rounds overlap"
     assert found["LU W, 4 ranks on 4 hosts"] == "better"
 
 
 def test_headline__of_this_checkout_has_the_workloads_that_tend_to_lose():
-    titles = " ".join(row.title for row in headline.rows(reference.newest()))
-    for part in ("16 KiB, half round trip", "SP W", "ABINIT", "Bitonic", "NICs without offloads"):
-        assert part in titles
-    shown = [row.title for row in headline.readme_rows(reference.newest())]
-    assert shown == [title for title in headline.README_ROWS if title in shown]
-    assert set(shown) == set(headline.README_ROWS)
+    shown = " ".join(line[0] for line in headline.readme_lines(reference.newest()))
+    for part in ("16 KiB, half round trip", "SP W", "ABINIT whole run", "Bitonic", "Cannon"):
+        assert part in shown
+
+
+def test_headline__every_row_of_the_readme_can_be_measured():
+    patterns = {
+        f"{headline.size_text(size)}, {headline.TITLES[benchmark]}"
+        for benchmark, sizes, _ in headline.PATTERNS
+        for size in sizes
+    }
+    assert set(headline.README_ROWS[1500]) | set(headline.README_ROWS[9000]) <= patterns
+
+
+def test_wirings__are_measured_by_parts_with_cold_buffers():
+    for (wiring, mtu), part in reference.WIRINGS.items():
+        words = " ".join(reference.PARTS[part])
+        assert "--receive-buffers" in words
+        assert ("--mtu 9000" in words) == (mtu == 9000)
+        assert ("--nic cut" in words, "--nic plain" in words) == (wiring == "cut", wiring == "none")
+
+
+def test_readme_lines__makers_and_wirings_side_by_side(run, intel):
+    found = {line[0]: line[1:] for line in headline.readme_lines([run, intel])}
+    # cut, whole, none of the one maker, then of the other
+    assert found["1 B, half round trip"] == ["", "2.50", "", "**0.80**", "", ""]
+    assert found["256 KiB, stream, cold"] == ["", "", "", "**0.70**", "", ""]
+    assert found["SP W, 4 ranks on 4 hosts"] == ["", "**0.90**", "", "", "", ""]
 
 
 def test_claims__every_part_is_one_of_the_reference_run():
@@ -138,52 +182,103 @@ def test_half_bandwidth_bytes__between_two_sizes():
 
 
 def test_results_page__holds_headline_claims_machine_and_files(run):
-    text = results.results_page(run)
+    text = results.results_page([run])
     for part in (
         "0.40 × (-60 %)",
+        "so far there is a run on P's only",
         "P, 2 cores",
         "../results/2030-01-02/imb/medians.csv",
         "not measured yet",
-        "`bench/imb-runs/compare --suite all`",
+        f"`{' '.join(reference.PARTS['imb'])}`",
         "`c --rounds 7`",
     ):
         assert part in text
 
 
+def test_results_page__shows_makers_side_by_side_and_cut_first(run, intel):
+    text = results.results_page([intel, run])
+    assert "run on" not in text.partition("## Latency")[0]
+    assert text.index("### cut, MTU 1500") < text.index("### whole, MTU 1500")
+    assert "| workload | Intel: tcp | rawe | times better |" in text
+    assert "| 256 KiB, stream, cold | 1,000 MB/s | 700 MB/s | 0.70 | **worse** |" in text
+    assert "P: 1 B: 0.40 × (-60 %)" in text
+    # Both in one table, where both have the part.
+    medians(run.directory / "cut" / "medians.csv", [("PingPong", 2, 1, "time_us", 8.0, 2.0)])
+    run.index["parts"]["cut"] = {"command": "c", "files": ["medians.csv"]}
+    line = "| 1 B, half round trip | 4 µs | 5 µs | 0.80 | **worse** | 8 µs | 2 µs | 4.00 | better |"
+    assert line in results.results_page([intel, run])
+
+
+def test_results_page__has_the_table_of_peers_and_of_many_ranks(run):
+    path = run.directory / "transports-cut" / "medians.csv"
+    medians(path, [("PingPong", 2, 1, "time_us", 4.0, 1.6)])
+    part = {"command": "c", "files": ["medians.csv"], "about": {"transports": ["tcp", "ucx"]}}
+    run.index["parts"]["transports-cut"] = part
+    (run.directory / "many-ranks").mkdir()
+    path = run.directory / "many-ranks" / "many-ranks.csv"
+    path.write_text("ranks a host,half round trip\n1,1.8\n", encoding="utf-8")
+    run.index["parts"]["many-ranks"] = {"command": "c", "files": ["many-ranks.csv"]}
+    text = results.results_page([run])
+    assert "| ranks a host | half round trip |" in text
+    assert "### P, cut" in text and "| 1 B, half round trip, µs | 4 | - |" in text
+
+
 def test_results_page__without_a_reference_run_says_so():
-    text = results.results_page(None)
+    text = results.results_page([])
     assert "No reference run is kept yet" in text and not re.search(r"\d\.\d\d ×", text)
 
 
 def test_readme__only_the_block_between_the_marks_changes(run):
     before = f"a\n{results.BEGIN}\nold 0.11 ×\n{results.END}\nb\n"
-    after = results.readme(before, run)
+    after = results.readme(before, [run])
     assert after.startswith("a\n") and after.endswith("\nb\n")
-    assert "1 B, half round trip | 4 µs | 1.6 µs | 2.50 | better" in after and "0.11" not in after
+    assert "| 1 B, half round trip |  | 2.50 |  |" in after and "0.11" not in after
     assert "SP W, 4 ranks on 4 hosts" in after
-    assert results.readme(after, run) == after
+    assert results.readme(after, [run]) == after
 
 
 def test_readme__without_marks_is_an_error(run):
     with pytest.raises(BenchError, match="put them back"):
-        results.readme("nothing", run)
+        results.readme("nothing", [run])
 
 
 def test_stale__finds_a_value_that_was_changed_by_hand(run, tmp_path):
     (tmp_path / "doc").mkdir()
     readme = tmp_path / "README.md"
     readme.write_text(f"{results.BEGIN}\n{results.END}\n", encoding="utf-8")
-    for path, text in results.stale(tmp_path, run).items():
+    for path, text in results.stale(tmp_path, [run]).items():
         path.write_text(text, encoding="utf-8")
-    assert not results.stale(tmp_path, run)
+    assert not results.stale(tmp_path, [run])
     readme.write_text(readme.read_text(encoding="utf-8").replace("2.50", "3.50"), encoding="utf-8")
-    assert list(results.stale(tmp_path, run)) == [readme]
+    assert list(results.stale(tmp_path, [run])) == [readme]
 
 
-def test_newest__the_last_day_with_an_index(run, tmp_path):
+def test_newest__the_last_day_of_each_maker(run, intel, tmp_path):
     (tmp_path / "results" / "2031-01-01").mkdir()
-    assert reference.newest(tmp_path / "results").date == "2030-01-02"
-    assert reference.newest(tmp_path) is None
+    older = {**intel.index, "date": "2029-01-01"}
+    (tmp_path / "results" / "2029-01-01-intel").mkdir()
+    reference.save(tmp_path / "results" / "2029-01-01-intel", older)
+    found = reference.newest(tmp_path / "results")
+    assert [one.directory for one in found] == [intel.directory, run.directory]
+    assert [one.maker for one in found] == ["Intel", "P"]
+    assert reference.newest(tmp_path / "none") == []
+
+
+@pytest.mark.parametrize(
+    "processor, maker",
+    [
+        ("AMD EPYC, 2 cores", "AMD"),
+        ("13th Gen Intel(R) Core(TM) i7, 8 cores", "Intel"),
+        ("aarch64, 4 cores", "aarch64"),
+    ],
+)
+def test_maker_of__the_processor(processor, maker):
+    assert reference.maker_of([("Memory", "1 GiB"), ("Processor", processor)]) == maker
+
+
+def test_parts__what_is_measured_no_more_comes_last(run):
+    run.index["parts"]["mtu65000"] = {"command": "c", "files": []}
+    assert [name for name, _ in run.parts()] == ["imb", "nas", "mtu65000"]
 
 
 def test_load__a_broken_index_says_what_to_do(tmp_path):
@@ -261,6 +356,8 @@ def test_publish__comparisons_get_rounds_or_go_on(tmp_path):
     ]  # fmt: skip
     (tmp_path / "setup.json").touch()
     assert publish.command("seeds", tmp_path, options)[1:] == ["--resume", str(tmp_path)]
+    assert "--rounds" in publish.command("many-ranks", tmp_path / "w", options)
+    assert "--rounds" not in publish.command("memory", tmp_path / "w", options)
 
 
 def test_publish__quick_is_no_reference(capsys):

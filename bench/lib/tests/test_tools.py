@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tests of bench/instructions and bench/memory on made-up outputs, and of built.py and text.py."""
+"""Tests of the small commands of bench/ on made-up outputs, and of built.py and text.py."""
 
 import importlib.machinery
 import importlib.util
@@ -20,10 +20,23 @@ core memory state=active heap_bytes=14400
 """
 
 
+MAPS = """55c238eeb000-55c238eec000 r--p 00000000 fe:00 12 /usr/bin/rawe-imb
+7f0000000000-7f0001000000 rw-s 00000000 00:08 31 socket:[31]
+7f0002000000-7f0002040000 rw-s 00000000 00:08 32 socket:[32]
+7fffc7e52000-7fffc7e73000 rw-p 00000000 00:00 0 [stack]
+7fffc7f52000-7fffc7f73000 rw-p 00000000 00:00 0
+"""
+PACKET = """sk               RefCnt Type Proto  Iface R Rmem   User   Inode
+00000000a1 3      3    88b5   2     1 0      0      31
+00000000a2 3      3    0800   2     1 2304   0      32
+"""
+
+
 def script(name):
     """One of the commands in bench/ as a module."""
     loader = importlib.machinery.SourceFileLoader(f"bench_{name}", str(BENCH / name))
     module = importlib.util.module_from_spec(importlib.util.spec_from_loader(loader.name, loader))
+    sys.modules[loader.name] = module  # its data classes look themselves up there
     loader.exec_module(module)
     return module
 
@@ -44,6 +57,68 @@ def test_memory__adds_the_endpoint_and_names_the_bound():
     assert lines[2][2] == "600" and lines[-1][0] == "and 10 messages of 64 B in flight"
     # 4500 idle, and 512 frames of 1000 bytes each
     assert "512 frames of 1000 bytes: 504 KiB" in bound and "1000 frames" in bound
+
+
+def test_many_ranks__reads_rings_and_sockets_from_proc():
+    tool = script("many-ranks")
+    assert tool.ring_bytes(MAPS) == (16 << 20) + (256 << 10)
+    assert tool.sockets(PACKET) == (2, 2304)
+    assert tool.sockets(PACKET.splitlines()[0]) == (0, 0)
+    assert tool.rollup("Rss:  8 kB\nPss:     12 kB\n", "Pss") == 12 << 10
+
+
+def test_many_ranks__waits_for_the_time_of_one_byte():
+    head = "# Benchmarking PingPong\n# #processes = 2\n  #bytes #repetitions t[usec] Mbytes/sec\n"
+    pair_us = script("many-ranks").pair_us
+    assert pair_us(f"{head}  0 1000 1.75 0.00\n") is None
+    assert pair_us(f"{head}  0 1000 1.75 0.00\n  1 1000 1.83 0.55\n") == 1.83
+
+
+def test_many_ranks__compares_with_the_pair_alone():
+    tool = script("many-ranks")
+    memories = {n: tool.Memory(n, 6 * n, n << 20, 0, 0, 0) for n in (1, 64, 128)}
+    heads, alone, both, memory = tool.table({1: [2.0, 1.0, 2.0], 64: [2.2, 2.1, 2.5]}, memories)
+    assert alone[:4] == ["1", "2.00", "1.00 to 2.00", "1.00"]
+    assert both[:4] == ["64", "2.20", "2.10 to 2.50", "1.10"]
+    assert memory[:4] == ["128", "-", "-", "-"]
+    assert memory[heads.index("sockets a rank")] == "6.0"
+    assert memory[heads.index("rings a host, MiB")] == "128.0"
+
+
+def test_batch_time__groups_samples_by_symbol():
+    shares = script("batch-time").shares(
+        " 30 |[kernel.kallsyms] |[k] _copy_from_iter\n"
+        " 10 |[kernel.kallsyms] |[k] veth_xmit\n"
+        " 20 |mca_btl_rawe.so   |[.] rawe_conn_send\n"
+        " 15 |mca_btl_rawe.so   |[.] component_progress\n"
+        "  5 |libopen-pal.so.40 |[.] 0x00000000000878b5\n"
+        " 20 |libmpi.so.40      |[.] 0x0000000000001234\n"
+    )
+    assert list(shares.values()) == [0.3, 0.1, 0.2, 0.2, 0.2]
+
+
+def test_batch_time__nothing_sampled_is_an_error():
+    with pytest.raises(BenchError, match="cpu-clock"):
+        script("batch-time").shares("")
+
+
+def test_batch_time__from_rate_and_counters():
+    tool = script("batch-time")
+    head = "# Benchmarking Uniband\n# #processes = 2\n #bytes #repetitions Mbytes/sec Msg/sec\n"
+    stats = (
+        "rawe: rank 1: bytes_sent=3 batches_sent=0\nrawe: rank 0: bytes_sent=6000 batches_sent=2"
+    )
+    # 3000 bytes a batch, at 100 bytes/us
+    assert tool.batch_us(f"{head} 65536 10 100.0 7\n", stats, 65536) == 30
+    with pytest.raises(BenchError, match="no batches"):
+        tool.batch_us(f"{head} 65536 10 100.0 7\n", "bytes_sent=3 batches_sent=0", 65536)
+
+
+def test_batch_time__sums_what_is_work():
+    tool = script("batch-time")
+    run = dict(zip(tool.GROUPS, (9.0, 3.0, 2.0, 1.0, 50.0), strict=True))
+    lines = tool.table({65536: [{"sender": run, "receiver": run}]})
+    assert lines[1] == ["64 KiB, sender", "9.0", "3.0", "2.0", "1.0", "50.0", "6.0"]
 
 
 def test_run__names_what_failed_and_what_is_missing():
