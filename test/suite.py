@@ -19,7 +19,10 @@ BUILD = ROOT / "build"
 
 sys.path[:0] = [str(TEST / "lab"), str(TEST / "lint")]
 
-from rawelab import record  # noqa: E402  (the path has to be set first)
+import chroot  # noqa: E402  (the path has to be set first)
+
+from rawelab import record  # noqa: E402
+from rawelab.command import LabError  # noqa: E402
 from rawelint import cli as lint  # noqa: E402
 
 DEFAULT = ("lint", "unit", "sim", "fuzz", "lab")
@@ -27,7 +30,8 @@ ALL = (*DEFAULT, "sanitize")
 LINT_SHOWN = 50  # findings of one check
 FUZZ_SECONDS = 15
 FUZZ_SECONDS_LONG = 1800
-OPTIONAL = ("bench", "vm")  # only when asked for
+OPTIONAL = ("bench", "vm", "deb")  # only when asked for
+FOR_OTHER_OMPI = ("unit", "lab")  # what another Open MPI makes a difference to
 BENCH = ROOT / "bench"
 # Quick forms of the benchmarks: do they run to their end? Their figures mean nothing.
 QUICK = (
@@ -36,6 +40,8 @@ QUICK = (
     ("app-runs/compare", "--quick"),
     ("instructions",),
     ("memory",),
+    ("many-ranks", "--quick"),
+    ("batch-time", "--quick"),
 )
 SANITIZERS = ("address,undefined", "thread")
 # What automake's test drivers write into a .trs file, and how it counts here.
@@ -138,13 +144,33 @@ def run_lint(part, options):
     count_pytest(part, report, call(argv, env=options.env))
 
 
+def install_and_uninstall(part):
+    """Install below an empty directory; uninstalling leaves no file there."""
+    with tempfile.TemporaryDirectory(prefix="rawe-install-") as name:
+        for target in ("install", "uninstall"):
+            if call(["make", "-s", target, f"DESTDIR={name}"], cwd=BUILD) != 0:
+                part.trouble(f"make {target} DESTDIR=... failed, see above")
+                return
+            files = [str(path) for path in Path(name).rglob("*") if not path.is_dir()]
+            if target == "install" and not any(path.endswith("mca_btl_rawe.so") for path in files):
+                part.trouble("make install DESTDIR=... installed no component")
+                return
+    if files:
+        part.trouble(f"make uninstall has left {', '.join(files)}")
+    else:
+        part.passed += 1
+
+
 def run_unit(part, options):
-    """Unit tests of the core; and whether the tarball has all files."""
-    check(part, BUILD / "test" / "unit", env=options.env)
+    """Unit tests of the core; whether the tarball has all files; installing and uninstalling."""
+    check(part, options.build / "test" / "unit", env=options.env)
+    if options.inside:
+        return
     if call(["make", "-s", "dist"], cwd=BUILD) == 0:
         part.passed += 1
     else:
         part.trouble("make dist failed, see above")
+    install_and_uninstall(part)
 
 
 def run_sim(part, options):
@@ -156,7 +182,7 @@ def run_fuzz(part, options):
     """The fuzz targets: their corpora replayed, then libFuzzer on each for a short while."""
     check(part, BUILD / "test" / "fuzz", env=options.env)
     seconds = FUZZ_SECONDS_LONG if options.long else FUZZ_SECONDS
-    for target in ("decode", "conn", "batch"):
+    for target in ("decode", "conn", "batch", "helper"):
         argv = [TEST / "fuzz" / "run", "--target", target, "--seconds", str(seconds)]
         if call([*argv, "--jobs", str(os.cpu_count()), "--build", BUILD / "fuzz"], env=options.env):
             part.failed += 1
@@ -174,8 +200,11 @@ def run_sanitize(part, options):
             continue
         # The thread sanitizer cannot place its shadow memory under full address randomisation.
         launcher = ["setarch", "--addr-no-randomize"] if sanitizer == "thread" else []
+        # It takes the starting of a program by several threads at once for a fork, after which it
+        # would let no thread begin.
+        env = {**options.env, "TSAN_OPTIONS": "die_after_fork=0"}
         for name in ("unit", "sim", "fuzz"):
-            check(part, directory / "test" / name, launcher, env=options.env)
+            check(part, directory / "test" / name, launcher, env=env)
 
 
 def count_pytest(part, report, status):
@@ -219,11 +248,11 @@ def run_bench(part, options):
 
 def run_pytest(part, options, name, more=()):
     """The tests of one folder, with pytest's report."""
-    report = BUILD / "test" / f"{name}-report.xml"
+    report = options.build / "test" / f"{name}-report.xml"
     report.parent.mkdir(parents=True, exist_ok=True)
     report.unlink(missing_ok=True)
     argv = ["/usr/bin/python3", "-m", "pytest", "-v", "--tb=short", "-p", "no:cacheprovider"]
-    argv += [f"--junitxml={report}", f"--build={BUILD}", *more]
+    argv += [f"--junitxml={report}", f"--build={options.build}", *more]
     argv += ["-k", options.k] if options.k else []
     count_pytest(part, report, call([*argv, TEST / name / "tests"], env=options.env))
 
@@ -253,6 +282,17 @@ def run_vm(part, options):
     run_pytest(part, options, "vm")
 
 
+def run_deb(part, options):
+    """The packages for Debian 12: built, installed and purged on clean systems."""
+    if call([TEST / "install-deps", "deb"]) != 0:
+        part.trouble("packages for building packages are missing, see above")
+        return
+    if os.geteuid() != 0:
+        part.trouble("clean systems of Debian's need root: run test/run as root")
+        return
+    run_pytest(part, options, "deb")
+
+
 RUNNERS = {
     "lint": run_lint,
     "unit": run_unit,
@@ -262,7 +302,36 @@ RUNNERS = {
     "sanitize": run_sanitize,
     "bench": run_bench,
     "vm": run_vm,
+    "deb": run_deb,
 }
+
+
+def generate():
+    """autogen.pl, where what it makes is missing or out of date; its exit status."""
+    made = [ROOT / "configure", *ROOT.glob("**/Makefile.in")]
+    component = ROOT / "opal/mca/btl/rawe"
+    sources = [ROOT / "configure.ac", component / "configure.m4", *ROOT.glob("config/*.m4")]
+    sources += [file.with_suffix(".am") for file in made[1:]]
+    oldest = min((file.stat().st_mtime for file in made if file.exists()), default=0)
+    newest = max(file.stat().st_mtime for file in sources if file.exists())
+    return call([ROOT / "autogen.pl"]) if not made[0].exists() or newest > oldest else 0
+
+
+def run_with_other_ompi(options):
+    """The parts again, for the Open MPI of another Debian release, in a chroot; exit status."""
+    if os.geteuid() != 0:
+        sys.exit("test/run: --ompi makes a chroot, which only root may do: run it as root")
+    # Not in there: its autotools are others.
+    if call([TEST / "install-deps", "build", "ompi"]) != 0 or generate() != 0:
+        return 1
+    say(f"Debian {chroot.RELEASES[options.ompi]} in {chroot.download.cache('ompi')}")
+    tree = chroot.tree(options.ompi)
+    if call(chroot.command(tree, [TEST / "install-deps", "build", "check"])) != 0:
+        return 1
+    argv = ["/usr/bin/python3", TEST / "suite.py", "--inside", options.ompi, *options.parts]
+    argv += ["--long"] if options.long else []
+    argv += ["-k", options.k] if options.k else []
+    return call(chroot.command(tree, argv), env=options.env)
 
 
 def parse():
@@ -272,24 +341,35 @@ def parse():
         description="Installs missing Debian packages, builds into ./build, runs the tests.",
         epilog="lint: the source tree, without building it; unit: the core's objects; sim: whole "
         "networks in one thread, seeded; fuzz: hostile frames, libFuzzer; lab: real mpirun over "
-        "virtual hosts. Without arguments these five, in under 20 minutes on two cores. sanitize: "
+        "virtual hosts. Without arguments these five, in 20 minutes or so on two cores. sanitize: "
         "unit, sim and the fuzz corpora again under the address, undefined behaviour and thread "
         "sanitizers, another six minutes; all: the six. Only when asked for: bench, "
         "the benchmarks' own tests, and a quick form of each benchmark; vm, mpirun over virtual "
-        "machines with real drivers, half an hour.",
+        "machines with real drivers, half an hour; deb, the packages for Debian 12, on clean "
+        "systems, three minutes. --ompi builds into build/ompi-VERSION.",
     )
     parser.add_argument("parts", nargs="*", metavar="|".join((*ALL, "all", *OPTIONAL)))
     parser.add_argument("--long", action="store_true", help="also what takes longer: hours")
-    parser.add_argument("-k", metavar="EXPR", help="only lab and vm tests that match, as pytest -k")
+    parser.add_argument("-k", metavar="EXPR", help="lab, vm and deb tests that match, as pytest -k")
+    parser.add_argument(
+        "--ompi",
+        choices=chroot.RELEASES,
+        help="unit and lab with the Open MPI of another Debian release, in a chroot of it",
+    )
+    parser.add_argument("--inside", choices=chroot.RELEASES, help=argparse.SUPPRESS)
     options = parser.parse_args()
     known = (*ALL, "all", *OPTIONAL)
     unknown = [part for part in options.parts if part not in known]
     if unknown:
         parser.error(f"unknown part {unknown[0]}; choose from {', '.join(known)}")
+    default = FOR_OTHER_OMPI if options.ompi else DEFAULT
+    if options.ompi and not set(options.parts) <= set(default):
+        parser.error(f"--ompi goes with {' and '.join(default)}")
     if not options.parts:
-        options.parts = ["lab"] if options.k else list(DEFAULT)
+        options.parts = ["lab"] if options.k else list(default)
     elif "all" in options.parts:
         options.parts = [*ALL, *(part for part in options.parts if part in OPTIONAL)]
+    options.build = BUILD / f"ompi-{options.inside}" if options.inside else BUILD
     options.env = {**os.environ, "RAWE_TEST_LONG": "1" if options.long else "0"}
     return options
 
@@ -314,13 +394,15 @@ def summary(parts):
 def main():
     """Build, run the chosen parts in order, add up."""
     options = parse()
+    if options.ompi:
+        return run_with_other_ompi(options)
     done = []
     if options.parts != ["lint"]:
-        say(f"building in {BUILD}, then: {', '.join(options.parts)}")
+        say(f"building in {options.build}, then: {', '.join(options.parts)}")
         start = time.monotonic()
         building = Part("build")
         done.append(building)
-        problem = build(BUILD)
+        problem = build(options.build, *(["--disable-maintainer-mode"] if options.inside else []))
         building.seconds = time.monotonic() - start
         if problem:
             building.trouble(problem)
@@ -341,3 +423,5 @@ if __name__ == "__main__":
         sys.exit(main())
     except KeyboardInterrupt:
         sys.exit("test/run: interrupted")
+    except LabError as error:
+        sys.exit(f"test/run: {error}")

@@ -14,6 +14,7 @@ from .spec import LabSpec, hosts_of
 
 SCRIPTS = Path(__file__).resolve().parent / "scripts"
 ETHERNET_BYTES = 14
+SLOTS_OF_PRRTE = 1024  # more ranks than any host gets
 SHM_PATTERN = "*{host}*"  # files that Open MPI names after the host, in /dev/shm
 
 
@@ -83,10 +84,12 @@ class Lab:
         lines = ["127.0.0.1 localhost"]
         lines += [f"{host.control_address} {host.name} h{host.index}" for host in self.hosts]
         (self.directory / "hosts").write_text("\n".join(lines) + "\n", encoding="ascii")
-        slots = len(launch.cores())
+        # PRRTE refuses what exceeds them as soon as mpirun is told how to map.
+        slots = len(launch.cores()) if launch.open_mpi()[0] < 5 else SLOTS_OF_PRRTE
         lines = [f"{host.name} slots={slots}" for host in self.hosts]
         (self.directory / "hostfile").write_text("\n".join(lines) + "\n", encoding="ascii")
         (self.directory / "tmp").mkdir(mode=0o1777)
+        (self.directory / "empty").mkdir()
         # Open MPI splits these at spaces, which a checkout's path may contain.
         for script in SCRIPTS.iterdir():
             # Copies: other users' mpirun runs them, too, and may not read the checkout.

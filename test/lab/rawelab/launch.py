@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Runs mpirun on a lab's first host.
 
-mpirun gets the user's arguments untouched; all that the lab has to say goes through OMPI_MCA_*
-variables, over which the command line and the user's own environment win.
+mpirun gets the user's arguments untouched; all that the lab has to say goes through OMPI_MCA_* and
+PRTE_MCA_* variables, over which the command line and the user's own environment win. Only one
+option of 5.0 has no variable, see start().
 """
 
 import ctypes
+import functools
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -64,6 +67,57 @@ def _mentions(arguments, parameter):
     return parameter in arguments or f"OMPI_MCA_{parameter}" in os.environ
 
 
+@functools.lru_cache(maxsize=1)
+def open_mpi():
+    """Major and minor version of the Open MPI whose mpirun is on PATH."""
+    if shutil.which("mpirun") is None:
+        raise LabError("mpirun is not on PATH; test/install-deps installs Debian's openmpi-bin")
+    said = subprocess.run(
+        ["mpirun", "--version"], stdin=subprocess.DEVNULL, capture_output=True, text=True
+    ).stdout
+    found = re.search(r"Open MPI\) (\d+)\.(\d+)", said)
+    if found is None:
+        raise LabError(f"the mpirun on PATH is not Open MPI's; it says: {said.strip()!r}")
+    return int(found.group(1)), int(found.group(2))
+
+
+def _for_orte(directory):
+    """How Open MPI 4.1 launches into the lab."""
+    return {
+        "OMPI_MCA_plm": "rsh",
+        "OMPI_MCA_plm_rsh_agent": str(directory / "launch-agent"),
+        "OMPI_MCA_plm_rsh_no_tree_spawn": "1",
+        # One session for all hosts, as Linux schedules by session: kernel 6.18 was seen to starve
+        # the ranks of one for many seconds while those of another yielded on the same core.
+        "OMPI_MCA_orte_leave_session_attached": "1",
+        "OMPI_MCA_orte_fork_agent": str(directory / "rank-agent"),
+        "OMPI_MCA_orte_default_hostfile": str(directory / "hostfile"),
+        "OMPI_MCA_orte_tmpdir_base": str(directory / "tmp"),
+        "OMPI_MCA_oob_tcp_if_include": CONTROL_DEVICE,
+        "OMPI_MCA_rmaps_base_mapping_policy": "node",
+        "OMPI_MCA_rmaps_base_oversubscribe": "1",
+        "OMPI_MCA_hwloc_base_binding_policy": "none",
+    }
+
+
+def _for_prrte(directory):
+    """How PRRTE, which Open MPI has launched with since 5.0, does."""
+    return {
+        "PRTE_MCA_plm": "ssh",
+        "PRTE_MCA_plm_ssh_agent": str(directory / "launch-agent"),
+        "PRTE_MCA_plm_ssh_no_tree_spawn": "1",
+        "PRTE_MCA_odls_base_exec_agent": str(directory / "rank-agent"),
+        "PRTE_MCA_prte_default_hostfile": str(directory / "hostfile"),
+        "PRTE_MCA_prte_tmpdir_base": str(directory / "tmp"),
+        "PRTE_MCA_oob_tcp_if_include": CONTROL_DEVICE,
+        "PRTE_MCA_rmaps_default_mapping_policy": "node:oversubscribe",
+        "PRTE_MCA_hwloc_default_binding_policy": "none",
+        # PRRTE would hand it Open MPI's path, and PMIx complain of what it finds there. With an
+        # empty value prterun crashes.
+        "PMIX_MCA_mca_base_component_path": str(directory / "empty"),
+    }
+
+
 def environment(lab, arguments, build=None, pin=True):
     """The environment of mpirun on this lab, built upon that of this process."""
     allowed = cores()
@@ -74,27 +128,15 @@ def environment(lab, arguments, build=None, pin=True):
         "RAWE_LAB_CORE_COUNT": str(len(allowed)),
         "OMPI_ALLOW_RUN_AS_ROOT": "1",
         "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-        "OMPI_MCA_plm": "rsh",
-        "OMPI_MCA_plm_rsh_agent": str(lab.directory / "launch-agent"),
-        "OMPI_MCA_plm_rsh_no_tree_spawn": "1",
-        # One session for all hosts, as Linux schedules by session: kernel 6.18 was seen to starve
-        # the ranks of one for many seconds while those of another yielded on the same core.
-        "OMPI_MCA_orte_leave_session_attached": "1",
-        "OMPI_MCA_orte_fork_agent": str(lab.directory / "rank-agent"),
-        "OMPI_MCA_orte_default_hostfile": str(lab.directory / "hostfile"),
-        "OMPI_MCA_orte_tmpdir_base": str(lab.directory / "tmp"),
-        "OMPI_MCA_oob_tcp_if_include": CONTROL_DEVICE,
-        "OMPI_MCA_rmaps_base_mapping_policy": "node",
-        "OMPI_MCA_rmaps_base_oversubscribe": "1",
-        "OMPI_MCA_hwloc_base_binding_policy": "none",
         "TMPDIR": str(lab.directory / "tmp"),
+        **(_for_orte(lab.directory) if open_mpi()[0] < 5 else _for_prrte(lab.directory)),
     }
     for btl in ("tcp", "rawe"):
         # Include and exclude shut each other out: a caller who excludes has made the choice.
         if not _mentions(arguments, f"btl_{btl}_if_exclude"):
             ours[f"OMPI_MCA_btl_{btl}_if_include"] = devices
     for name in list(ours):
-        if name.startswith("OMPI_MCA_") and name in os.environ:
+        if name.startswith(("OMPI_MCA_", "PRTE_MCA_", "PMIX_MCA_")) and name in os.environ:
             del ours[name]
     if build is not None:
         ours["OMPI_MCA_mca_base_component_path"] = component_path(build)
@@ -131,11 +173,11 @@ def start(lab, arguments, build=None, pin=True, variables=None, prefix=(), **opt
 
     `variables` are added to the environment, `prefix` goes in front of mpirun (setpriv, say).
     """
-    if shutil.which("mpirun") is None:
-        raise LabError("mpirun is not on PATH; test/install-deps installs Debian's openmpi-bin")
     arguments = [str(argument) for argument in arguments]
     settings = {**environment(lab, arguments, build, pin), **(variables or {})}
-    argv = lab.host_command(0, [*prefix, "mpirun", *arguments])
+    # One session for all hosts, see _for_orte().
+    words = ["--leave-session-attached"] if open_mpi()[0] >= 5 else []
+    argv = lab.host_command(0, [*prefix, "mpirun", *words, *arguments])
     options.setdefault("process_group", 0)
     return subprocess.Popen(argv, env=settings, preexec_fn=_die_with_parent, **options)
 

@@ -4,6 +4,7 @@
 import importlib.machinery
 import importlib.util
 import json
+import shlex
 import sys
 from pathlib import Path
 
@@ -46,6 +47,21 @@ TX:\t\toff
 """
 
 
+ETHTOOL_HASH = """TCP over IPV4 flows use these fields for computing Hash flow key:
+IP SA
+IP DA
+L4 bytes 0 & 1 [TCP/UDP src port]
+L4 bytes 2 & 3 [TCP/UDP dst port]
+
+"""
+# Rules that track connections, in a table of their own.
+TRACKING = (
+    "add table ip fire",
+    "add chain ip fire walls { type filter hook prerouting priority 0 ; }",
+    "add rule ip fire walls ct state invalid drop",
+)
+
+
 @pytest.fixture(scope="module", name="advise")
 def load():
     """The program as a module."""
@@ -70,6 +86,11 @@ def test_what_ethtool_says_is_read(advise):
     assert features["tx-gso-list"] == "off [fixed]"
     assert features["generic-receive-offload"] == "on"
     assert advise.parse_pause(ETHTOOL_PAUSE) == {"rx": "off", "tx": "off"}
+    assert advise.parse_tcp_hash(ETHTOOL_HASH) == "sdfn"
+    assert advise.parse_tcp_hash("\n".join(ETHTOOL_HASH.splitlines()[:3])) == "sd"
+    assert advise.parse_tcp_hash("") == ""
+    assert advise.parse_kernel("5.14.0-362.el9.x86_64") == (5, 14)
+    assert advise.parse_kernel("strange") is None
     for parse in (
         advise.parse_ring,
         advise.parse_coalesce,
@@ -120,6 +141,10 @@ def interface(advise, **facts):
         ({"ring": {"rx": 256, "rx max": 1024}}, ["ethtool -G eth1 rx 1024"]),
         ({"ring": {"rx": 256, "rx max": 256}}, []),
         ({"qdiscs": ["tbf"]}, ["tc qdisc del dev eth1 root"]),
+        ({"rx_queues": 8, "tcp_hash": "sdfn"}, []),
+        ({"rx_queues": 8, "tcp_hash": "sd"}, ["ethtool -N eth1 rx-flow-hash tcp4 sdfn"]),
+        ({"rx_queues": 8, "tcp_hash": ""}, []),
+        ({"rx_queues": 1, "tcp_hash": "sd"}, []),
         ({"pause": {"rx": "off"}}, []),
     ],
     ids=str,
@@ -137,6 +162,8 @@ def test_advice_on_an_interface(advise, facts, expected):
         ({"duplex": "half"}, "half duplex"),
         ({"speed_mbps": 100}, "100 Mb/s"),
         ({"numa_node": 1}, "NUMA node 1"),
+        ({"rx_queues": 8}, "8 receive queues"),
+        ({"features": {"large-receive-offload": "on"}}, "large-receive-offload"),
         ({"pause": {"rx": "off"}}, "flow control"),
         ({"features": {"tx-tcp-segmentation": "off [fixed]"}}, "cannot cut TCP"),
     ],
@@ -164,10 +191,48 @@ def test_advice_on_the_host(advise):
     ]
 
 
+@pytest.mark.parametrize(
+    "kernel, kind, word",
+    [
+        ((4, 5), "change", "batches"),
+        ((4, 11), "note", "groups"),
+        ((4, 12), "good", "4.12"),
+        ((6, 1), "good", "6.1"),
+    ],
+)
+def test_what_the_kernel_is_too_old_for(advise, kernel, kind, word):
+    (found,) = advise.advise_kernel(advise.Host(kernel=kernel))
+    assert found.kind == kind and word in found.what
+    assert advise.advise_kernel(advise.Host()) == []
+
+
+def test_connection_tracking(advise):
+    assert advise.advise_conntrack(advise.Host(conntrack=False, tracking=True)) == []
+    assert advise.advise_conntrack(advise.Host(conntrack=True, tracking=False)) == []
+    (found,) = advise.advise_conntrack(advise.Host(conntrack=True, tracking=None))
+    assert found.kind == "note" and "nft add table" in found.why
+    (found,) = advise.advise_conntrack(advise.Host(conntrack=True, tracking=True))
+    assert found.kind == "change" and len(found.commands) == 3
+    assert advise.tracks("ct state established accept") and advise.tracks('xt match "conntrack"')
+    assert not advise.tracks("tcp dport 22 accept") and not advise.tracks("")
+
+
+def test_advice_on_the_helper(advise):
+    (only,) = advise.advise_capability(advise.Host(helper="/opt/helper"))
+    assert only.kind == advise.CHANGE and "setcap cap_net_raw=ep /opt/helper" in only.commands
+    (only,) = advise.advise_capability(advise.Host(helper="/opt/helper", helper_usable=True))
+    assert only.kind == advise.NOTE and "rawe-socket-helper" in only.what
+
+
+def test_a_helper_without_capability_is_not_usable(advise):
+    assert not advise.is_usable("/bin/true")
+    assert not advise.is_usable("/nowhere/rawe-socket-helper")
+
+
 def state(lab):
     """What could be changed on a host."""
     look = (
-        "ip -details link show; ethtool -k eth0; tc qdisc show; ip address; "
+        "nft list ruleset; ip -details link show; ethtool -k eth0; tc qdisc show; ip address; "
         "cat /proc/sys/net/core/[rw]mem_max /proc/sys/kernel/hostname"
     )
     return lab.run(0, ["sh", "-c", look]).stdout
@@ -177,10 +242,12 @@ def test_a_host_is_looked_at_and_not_changed(make_lab, tmp_path):
     lab = make_lab(hosts=2, nic="plain")
     # Tools that note how they were called, in front of the true ones.
     log = tmp_path / "log"
-    for tool in ("ip", "ethtool", "tc"):
+    for tool in ("ip", "ethtool", "tc", "nft"):
         script = f'#!/bin/sh\necho {tool} "$@" >> {log}\nPATH=${{PATH#*:}} exec {tool} "$@"\n'
         (tmp_path / tool).write_text(script, encoding="ascii")
         (tmp_path / tool).chmod(0o755)
+    for rule in TRACKING:
+        lab.run(0, ["nft", rule], check=True)
     before = state(lab)
     command = ["sh", "-c", f'PATH={tmp_path}:$PATH exec "$@"', "sh", PROGRAM, "--json"]
     done = lab.run(0, command)
@@ -188,8 +255,8 @@ def test_a_host_is_looked_at_and_not_changed(make_lab, tmp_path):
     assert state(lab) == before
     calls = log.read_text(encoding="ascii").splitlines()
     assert len(calls) > 4
-    reading = ("ip -json -details link show", "tc -json qdisc show dev ")
-    reading += tuple(f"ethtool -{flag} " for flag in "gcka")
+    reading = ("ip -json -details link show", "tc -json qdisc show dev ", "nft list ruleset")
+    reading += tuple(f"ethtool -{flag} " for flag in "gckan")
     assert all(call.startswith(reading) for call in calls), calls
 
     sections = json.loads(done.stdout)
@@ -198,14 +265,16 @@ def test_a_host_is_looked_at_and_not_changed(make_lab, tmp_path):
     assert "ethtool -K eth0 tx on sg on tx-tcp-segmentation on" in wanted
     assert "ethtool -K eth0 gro on" in wanted
     assert "ip link set dev eth0 mtu 9000" in wanted
-    assert f"host {lab.hosts[0].name}" in sections
+    host = sections[f"host {lab.hosts[0].name}"]
+    (tracking,) = [advice for advice in host if "connection tracking" in advice["what"]]
+    wanted += tracking["commands"]
 
     # What it says works: it has no more to say about that afterwards.
     for command in wanted:
-        lab.run(0, command.split(), check=True)
+        lab.run(0, shlex.split(command), check=True)
     text = lab.run(0, [PROGRAM, "eth0"]).stdout
     assert "tx-tcp-segmentation is on" in text and "MTU 9000" in text
-    assert "ethtool -K" not in text and "mtu 9000" not in text
+    assert "connection tracking" not in text and "ethtool -K" not in text and "mtu 9000" not in text
     assert "Nothing has been changed" in text
 
 

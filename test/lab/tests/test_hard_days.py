@@ -8,13 +8,19 @@ import signal
 import time
 
 import pytest
-from conftest import RAWE, assert_one_message, assert_success, help_messages, show
+from conftest import (
+    BEYOND_OPEN_MPI,
+    RAWE,
+    assert_one_message,
+    assert_success,
+    help_messages,
+    show,
+)
 from jobs import EndlessJob, Job, assert_failure
 
 HOSTS = 4
-# Spawning does not work over several hosts in this Open MPI. A group that takes too long ends the
-# job and is named by it.
-VERIFY = ["--quick", "--scale", "0.1", "--skip", "spawn", "--progress"]
+# A group that takes too long ends the job and is named by it.
+VERIFY = ["--quick", "--scale", "0.1", "--skip", BEYOND_OPEN_MPI, "--progress"]
 GROUP_SECONDS = 60
 LATER = 3  # in this group all ranks know each other: first contact has less patience
 JOB_SECONDS = 180

@@ -32,11 +32,11 @@ def grouped(lab, host):
     return shown.stdout.count("fanout(")
 
 
-def await_grouped(lab, count):
-    """Wait until as many sockets of each host are in groups."""
+def await_grouped(lab, count, hosts=2):
+    """Wait until as many sockets of each of the first hosts are in groups."""
     deadline = time.monotonic() + HANG_SECONDS
-    while any(grouped(lab, host) != count for host in range(2)):
-        assert time.monotonic() < deadline, [grouped(lab, host) for host in range(2)]
+    while any(grouped(lab, host) != count for host in range(hosts)):
+        assert time.monotonic() < deadline, [grouped(lab, host) for host in range(hosts)]
         time.sleep(0.1)
 
 

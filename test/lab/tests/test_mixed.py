@@ -4,9 +4,9 @@
 import re
 
 import pytest
-from conftest import ETHERTYPE, HANG_SECONDS, RAWE, assert_success, help_messages
+from conftest import BEYOND_OPEN_MPI, ETHERTYPE, HANG_SECONDS, RAWE, assert_success, help_messages
 
-EFFORT = ["--quick", "--scale", "0.1", "--skip", "spawn"]
+EFFORT = ["--quick", "--scale", "0.1", "--skip", BEYOND_OPEN_MPI]
 
 
 def run_with_stats(lab, build, ranks, *program):

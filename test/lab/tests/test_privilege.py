@@ -2,61 +2,24 @@
 """The ways to CAP_NET_RAW that doc/security.md tells of, gone by a user without any privilege."""
 
 import shutil
-import subprocess
-import tempfile
 from pathlib import Path
 
 import pytest
-from conftest import HANG_SECONDS, RAWE, assert_success, help_messages, show
+from conftest import assert_success, help_messages, show
+from unprivileged import NOBODY, USER, give_capability, public_place, run
 
-from rawelab import launch
-
-NOBODY = 65534
-USER = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", "--inh-caps=-all")
 RAISE = ("--inh-caps", "+net_raw", "--ambient-caps", "+net_raw")
 SECURITY = Path(__file__).resolve().parents[3] / "doc/security.md"
 
 
 @pytest.fixture
 def place(build, verify):
-    """A directory that every user can read: component, program, and the starter of the document."""
-    directory = Path(tempfile.mkdtemp(prefix="rawe-place-", dir="/tmp"))
-    try:
-        libs = directory / launch.COMPONENT
-        libs.mkdir(parents=True)
-        for name in ("mca_btl_rawe.so", "help-mpi-btl-rawe.txt"):
-            shutil.copy(build / launch.COMPONENT / name, libs)
-        shutil.copy(verify, directory)
+    """A directory for every user, with the starter of the document."""
+    with public_place(build, verify) as directory:
         starter = directory / "rawe-setpriv"
-        install = f"install -o root -g {NOBODY} -m 0750".split()
-        install.append(shutil.which("setpriv"))
-        subprocess.run([*install, starter], check=True)
-        capable = subprocess.run(["setcap", "cap_net_raw=ep", starter], check=False)
-        if capable.returncode != 0:
-            pytest.skip("this machine does not let a file have capabilities")
-        for path in (directory, *directory.rglob("*")):
-            if path != starter:
-                path.chmod(0o755)
-        (directory / "tmp").mkdir()
-        (directory / "tmp").chmod(0o1777)
+        shutil.copy(shutil.which("setpriv"), starter)
+        give_capability(starter)
         yield directory
-    finally:
-        shutil.rmtree(directory)
-
-
-def run(lab, place, *starter):
-    """Two ranks of one host, which reach each other over lo, as a user without privilege."""
-    program = [place / "rawe-verify", "--quick", "--scale", "0.1", "--only", "pt2pt"]
-    arguments = ["-np", 2, *RAWE, *starter, *program]
-    return lab.mpirun(
-        arguments,
-        timeout=HANG_SECONDS,
-        build=place,
-        prefix=USER,
-        variables={
-            name: str(place / "tmp") for name in ("HOME", "TMPDIR", "OMPI_MCA_orte_tmpdir_base")
-        },
-    )
 
 
 def test_the_starter_gives_a_user_what_rawe_needs(make_lab, place):

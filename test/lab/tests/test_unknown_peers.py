@@ -8,6 +8,7 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
 from conftest import (
     ETHERTYPE,
     HANG_SECONDS,
@@ -18,7 +19,7 @@ from conftest import (
 )
 from jobs import EndlessJob, Job
 
-from rawelab import wiring
+from rawelab import launch, wiring
 
 # Plain frames, which tell the receiver's port and key in a place of their own.
 PLAIN = ("--mca", "btl_rawe_batches", "0")
@@ -65,12 +66,18 @@ print("put")
 """
 
 
+needs_number = pytest.mark.skipif(
+    launch.open_mpi()[0] >= 5, reason="5.0 does not tell the number of a job, which a call has"
+)
+
+
 def job_of(pid):
     """Open MPI's number of the job that a rank belongs to."""
     with open(f"/proc/{pid}/environ", encoding="utf-8", errors="replace") as environment:
         return re.search(r"OMPI_MCA_ess_base_jobid=(\d+)", environment.read()).group(1)
 
 
+@needs_number
 def test_calls_of_nobody_are_refused_and_the_job_goes_on(make_lab, build, endless, tmp_path):
     assert ETHERTYPE == 0x88B5
     lab = make_lab(hosts=2)
@@ -92,9 +99,10 @@ def test_calls_of_nobody_are_refused_and_the_job_goes_on(make_lab, build, endles
 def daemon_of(lab, host):
     """Process id of Open MPI's daemon on a host other than the first."""
     for pid in wiring.processes([lab.host(host).netns]):
-        if Path(f"/proc/{pid}/comm").read_text(encoding="ascii").strip() == "orted":
+        name = Path(f"/proc/{pid}/comm").read_text(encoding="ascii").strip()
+        if name in ("orted", "prted"):  # of 4.1, of 5.0
             return pid
-    raise AssertionError(f"no orted on {lab.host(host).name}")
+    raise AssertionError(f"no daemon on {lab.host(host).name}")
 
 
 def assert_moves(lab, host, frames):
@@ -106,6 +114,7 @@ def assert_moves(lab, host, frames):
         time.sleep(0.1)
 
 
+@needs_number
 def test_a_call_of_nobody_waits_for_the_runtime_alone(make_lab, build, endless, tmp_path):
     """Who the caller is only the runtime knows, and its daemon stands still: the job goes on."""
     lab = make_lab(hosts=2)

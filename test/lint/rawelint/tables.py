@@ -101,8 +101,8 @@ def parameters(source):
     source = c_source.without_comments(source)
     rows = []
     for entry in _entries(source, "texts"):
-        name, level, sentence = entry[0], entry[2], entry[3]
-        rows.append(Row(_joined(name), "empty", "", _level(level), _joined(sentence)))
+        name, default, level, sentence = entry[0], entry[2], entry[3], entry[4]
+        rows.append(Row(_joined(name), _default(default), "", _level(level), _joined(sentence)))
     for entry in _entries(source, "numbers"):
         name, unit, rule = _joined(entry[0]), _joined(entry[5]), _joined(entry[6])
         default, low, high = (_number(text) for text in entry[2:5])
@@ -119,6 +119,11 @@ def parameters(source):
         default = {"true": "on", "false": "off"}[entry[2]]
         rows.append(Row(_joined(entry[0]), default, "", _level(entry[3]), _joined(entry[4])))
     return sorted(rows, key=lambda row: row.level)
+
+
+def _default(expression):
+    """The default of a text: empty, or what configure decides."""
+    return "empty" if expression == "NULL" else "set by `configure`"
 
 
 def _level(text):

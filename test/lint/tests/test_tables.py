@@ -24,7 +24,8 @@ static const struct flag flags[] = {
     {"loopback", &p.loopback, true, OPAL_INFO_LVL_3, "Same host"},
 };
 static const struct text texts[] = {
-    {"include", &p.include, OPAL_INFO_LVL_1, "Interfaces"},
+    {"include", &p.include, NULL, OPAL_INFO_LVL_1, "Interfaces"},
+    {"helper", &p.helper, HELPER, OPAL_INFO_LVL_5, "A program"},
 };
 """
 HEADER = """
@@ -58,10 +59,11 @@ def test_parameters__flags_and_texts():
     rows = {row.name: row for row in tables.parameters(PARAMETERS)}
     assert (rows["stats"].default, rows["loopback"].default) == ("off", "on")
     assert (rows["include"].default, rows["include"].sentence) == ("empty", "Interfaces")
+    assert rows["helper"].default == "set by `configure`"
 
 
 def test_parameters__ordered_by_level():
-    assert [row.level for row in tables.parameters(PARAMETERS)] == [1, 3, 3, 4, 4, 6, 8]
+    assert [row.level for row in tables.parameters(PARAMETERS)] == [1, 3, 3, 4, 4, 5, 6, 8]
 
 
 @pytest.mark.parametrize(

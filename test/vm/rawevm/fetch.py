@@ -6,22 +6,18 @@ on any machine: the 7.2 of Debian 12 cuts large TCP packets into IP fragments. I
 tree with the libraries beside it, so it needs neither root nor a chroot.
 """
 
-import fcntl
 import os
 import re
 import shutil
-import subprocess
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from rawelab import download
 from rawelab.command import LabError
+from rawelab.download import KEYRING, MIRROR
 
-KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
-MIRROR = "http://deb.debian.org/debian"
 QEMU_RELEASE = "trixie"
 KERNELS = {"6.1": "bookworm", "6.12": "trixie"}
-FETCH_SECONDS = 1800
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
 
 
@@ -30,42 +26,7 @@ def cache():
     given = os.environ.get("RAWE_VM_CACHE")
     if given:
         return Path(given).resolve()
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(home).resolve() / "rawe" / "vm"
-
-
-@contextmanager
-def _locked():
-    """Let one process at a time fill the cache."""
-    cache().mkdir(parents=True, exist_ok=True)
-    with open(cache() / ".lock", "w", encoding="ascii") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-
-
-def _run(argv, cwd=None):
-    try:
-        done = subprocess.run(
-            list(map(str, argv)),
-            cwd=cwd,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=FETCH_SECONDS,
-            check=False,
-        )
-    except FileNotFoundError as error:
-        raise LabError(
-            f"command not found: {argv[0]}; test/install-deps vm installs what is needed"
-        ) from error
-    except subprocess.TimeoutExpired as error:
-        raise LabError(f"{argv[0]} did not end within {FETCH_SECONDS} seconds") from error
-    if done.returncode != 0:
-        raise LabError(
-            f"{' '.join(map(str, argv))} failed with status {done.returncode}; is the network "
-            f"there?\n{(done.stderr or done.stdout).strip()}"
-        )
-    return done.stdout
+    return download.cache("vm")
 
 
 class _Apt:
@@ -99,7 +60,7 @@ class _Apt:
 
     def run(self, program, *words, cwd=None):
         """Run apt-get or apt-cache; its output."""
-        return _run([program, *self.options, *words], cwd)
+        return download.run([program, *self.options, *words], cwd)
 
     def download_with_dependencies(self, package):
         """The files of a package and all that it depends on."""
@@ -124,7 +85,7 @@ def _unpack(archives, tree):
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
     for archive in archives:
-        _run(["dpkg-deb", "--extract", archive, partial])
+        download.run(["dpkg-deb", "--extract", archive, partial])
         archive.unlink()
     return partial
 
@@ -171,7 +132,7 @@ def qemu():
     """QEMU of Debian 13, fetched when it is not there yet."""
     tree = cache() / "qemu"
     if not tree.exists():
-        with _locked():
+        with download.locked(cache()):
             if not tree.exists():
                 archives = _Apt(QEMU_RELEASE).download_with_dependencies("qemu-system-x86")
                 _unpack(archives, tree).rename(tree)
@@ -188,13 +149,13 @@ def kernel(name):
         raise LabError(f"kernel {name!r} is unknown; choose one of {', '.join(KERNELS)}")
     tree = cache() / f"linux-{name}"
     if not tree.exists():
-        with _locked():
+        with download.locked(cache()):
             if not tree.exists():
                 apt = _Apt(KERNELS[name])
                 archive = apt.download(apt.depends("linux-image-amd64"))
                 partial = _unpack([archive], tree)
                 if not (partial / "lib").exists():  # Debian 13 puts modules below usr only
                     (partial / "lib").symlink_to("usr/lib")
-                _run(["depmod", "--basedir", partial, _kernel_in(partial).version])
+                download.run(["depmod", "--basedir", partial, _kernel_in(partial).version])
                 partial.rename(tree)
     return _kernel_in(tree)

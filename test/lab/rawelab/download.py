@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What of Debian is fetched and kept for tests: where it is, and how it gets there."""
+
+import fcntl
+import os
+import subprocess
+from contextlib import contextmanager
+from pathlib import Path
+
+from .command import LabError
+
+KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+MIRROR = "http://deb.debian.org/debian"
+SECONDS = 1800  # one command at most
+
+
+def cache(name):
+    """The directory that keeps what is fetched for `name`."""
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(home).resolve() / "rawe" / name
+
+
+@contextmanager
+def locked(directory):
+    """Let one process at a time fill a directory, which is made when it is not there."""
+    directory.mkdir(parents=True, exist_ok=True)
+    with open(directory / ".lock", "w", encoding="ascii") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def run(argv, cwd=None, group="vm"):
+    """Run a command that needs the network; its output. `group` of test/install-deps has it."""
+    try:
+        done = subprocess.run(
+            list(map(str, argv)),
+            cwd=cwd,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            check=False,
+        )
+    except FileNotFoundError as error:
+        raise LabError(
+            f"command not found: {argv[0]}; test/install-deps {group} installs what is needed"
+        ) from error
+    except subprocess.TimeoutExpired as error:
+        raise LabError(f"{argv[0]} did not end within {SECONDS} seconds") from error
+    if done.returncode != 0:
+        raise LabError(
+            f"{' '.join(map(str, argv))} failed with status {done.returncode}; is the network "
+            f"there?\n{(done.stderr or done.stdout).strip()[-4000:]}"
+        )
+    return done.stdout

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""MPI_Finalize while messages are unmatched and requests freed: every rank leaves in good order."""
+
+import subprocess
+
+import pytest
+from conftest import HANG_SECONDS, HERE, RAWE, assert_success, show
+
+JOBS = 6  # each met the fault in two of three jobs, at 10 % loss
+
+
+@pytest.fixture(scope="module")
+def leaves(tmp_path_factory):
+    """The path of the MPI program leaves, see leaves.c."""
+    program = tmp_path_factory.mktemp("leaves") / "leaves"
+    subprocess.run(["mpicc", "-O1", "-o", program, HERE / "leaves.c"], check=True)
+    return program
+
+
+@pytest.mark.parametrize("loss", [0, 10])
+@pytest.mark.parametrize("count, size", [(40, 100), (40, 3000), (8, 20000), (40, 60000)])
+def test_unmatched_messages_end_no_job(make_lab, build, leaves, count, size, loss):
+    lab = make_lab(loss=loss)
+    for pause_ms in range(0, 30, 30 // JOBS):
+        arguments = ["-np", 4, *RAWE, leaves, count, size, pause_ms]
+        result = lab.mpirun(arguments, timeout=HANG_SECONDS, build=build)
+        assert_success(result)
+        assert result.output.count("left") == 4, show(result)
+        assert "rawe BTL" not in result.errors, show(result)

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A job that did not ask for rawe hears nothing of it, unless it asks what the BTLs found."""
+
+import pytest
+from conftest import HANG_SECONDS, assert_success, show
+from test_bad_days import NO_RAW_SOCKETS, ROUNDS, TROUBLES, two_nics
+
+TCP_NIC = ("--mca", "btl_tcp_if_include", "eth1")
+VERBOSE = ("--mca", "btl_base_verbose", "10")
+# Selections of BTLs that do not name rawe, or name it as one that is not wanted.
+UNASKED = {
+    "none": (),
+    "others excluded": ("--mca", "btl", "^openib,usnic"),
+    "rawe excluded": ("--mca", "btl", "^rawe"),
+    "others named": ("--mca", "btl", "tcp,vader,self"),
+}
+
+
+def run(lab, build, *arguments, **options):
+    """Run two ranks on two hosts to their end, which is good: there is tcp."""
+    arguments = ["-np", 2, *TCP_NIC, *arguments]
+    result = lab.mpirun(arguments, timeout=HANG_SECONDS, build=build, **options)
+    assert_success(result)
+    return result
+
+
+@pytest.mark.parametrize("selection", UNASKED.values(), ids=UNASKED)
+def test_without_cap_net_raw_nothing_is_said(make_lab, build, endless, selection):
+    result = run(two_nics(make_lab), build, *selection, endless, *ROUNDS, prefix=NO_RAW_SOCKETS)
+    assert result.errors == "", show(result)
+
+
+@pytest.mark.parametrize("trouble", TROUBLES, ids=lambda trouble: trouble.__name__)
+def test_of_trouble_at_start_nothing_is_said(make_lab, build, endless, trouble):
+    lab = two_nics(make_lab)
+    arguments, _ = trouble(lab)
+    result = run(lab, build, *arguments, endless, *ROUNDS)
+    assert result.errors == "", show(result)
+
+
+def test_where_rawe_is_used_unasked_nothing_is_said(make_lab, build, endless):
+    lab = two_nics(make_lab)
+    lab.set_mtu(1, 1400, nic=0)
+    result = run(lab, build, endless, *ROUNDS)
+    assert result.errors == "", show(result)
+
+
+def test_who_asks_hears_why_rawe_is_not_used(make_lab, build, endless):
+    lab = two_nics(make_lab)
+    result = run(lab, build, *VERBOSE, endless, *ROUNDS, prefix=NO_RAW_SOCKETS)
+    found = [line for line in result.errors.splitlines() if "btl:rawe: found" in line]
+    assert len(found) == 2 and all("eth0 (tried)" in line for line in found), show(result)
+    assert "CAP_NET_RAW" in result.errors and "doc/security.md" in result.errors, show(result)
+
+
+def test_who_asks_hears_what_rawe_uses(make_lab, build, endless):
+    lab = two_nics(make_lab)
+    lab.link_down(0, nic=0)
+    result = run(lab, build, *VERBOSE, endless, *ROUNDS)
+    found = [line for line in result.errors.splitlines() if "btl:rawe: found" in line]
+    used = [line for line in result.errors.splitlines() if "btl:rawe: uses" in line]
+    assert any("eth0 (down or without carrier), eth1" in line for line in found), show(result)
+    assert sorted(line.split()[-1] for line in used) == ["eth1", "eth1", "lo", "lo"], show(result)

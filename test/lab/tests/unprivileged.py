@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Jobs of users without any privilege: where they find component and programs, who they are."""
+
+import shutil
+import subprocess
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from conftest import HANG_SECONDS, RAWE
+
+from rawelab import launch
+
+NOBODY = 65534
+ROOT = Path(__file__).resolve().parents[3]
+COMPONENT_SOURCES = ROOT / "opal/mca/btl/rawe"
+
+
+def as_user(user, *groups):
+    """The command by which root becomes a user by number, with these groups, the first its own."""
+    others = f"--groups={','.join(map(str, groups[1:]))}" if groups[1:] else "--clear-groups"
+    return ("setpriv", f"--reuid={user}", f"--regid={groups[0]}", others, "--inh-caps=-all")
+
+
+USER = as_user(NOBODY, NOBODY)
+
+
+@contextmanager
+def public_place(build, verify):
+    """A directory that every user can read, with component and program; temporary ones below."""
+    directory = Path(tempfile.mkdtemp(prefix="rawe-place-", dir="/tmp"))
+    try:
+        libs = directory / launch.COMPONENT
+        libs.mkdir(parents=True)
+        for name in ("mca_btl_rawe.so", "help-mpi-btl-rawe.txt"):
+            shutil.copy(build / launch.COMPONENT / name, libs)
+        shutil.copy(verify, directory)
+        for path in (directory, *directory.rglob("*")):
+            path.chmod(0o755)
+        (directory / "tmp").mkdir()
+        (directory / "tmp").chmod(0o1777)
+        yield directory
+    finally:
+        shutil.rmtree(directory)
+
+
+def give_capability(program, group=NOBODY):
+    """Let the members of a group run a program with CAP_NET_RAW, as doc/security.md says."""
+    shutil.chown(program, "root", group)
+    program.chmod(0o750)
+    done = subprocess.run(["setcap", "cap_net_raw=ep", program], check=False)
+    if done.returncode != 0:
+        pytest.skip("this machine does not let a file have capabilities")
+
+
+def build_helper(directory):
+    """rawe-socket-helper with an access list of its own, `helper.conf` beside it."""
+    program = directory / "rawe-socket-helper"
+    names = ("rawe_filter", "rawe_fanout_program")
+    sources = [COMPONENT_SOURCES / f"link/{name}.c" for name in names]
+    command = ["cc", "-std=gnu11", "-O2", f"-I{COMPONENT_SOURCES}/link"]
+    command += [f'-DRAWE_HELPER_LIST="{directory}/helper.conf"', "-o", program]
+    subprocess.run([*command, ROOT / "tools/rawe-socket-helper.c", *sources], check=True)
+    return program
+
+
+def variables(place, **others):
+    """The environment of a job of a user: everything that is written lies in the public place."""
+    names = ("HOME", "TMPDIR", "OMPI_MCA_orte_tmpdir_base", "PRTE_MCA_prte_tmpdir_base")
+    return {**{name: str(place / "tmp") for name in names}, **others}
+
+
+def run(lab, place, *starter, user=USER, **others):
+    """Two ranks of one host, which reach each other over lo."""
+    program = [place / "rawe-verify", "--quick", "--scale", "0.1", "--only", "pt2pt"]
+    return lab.mpirun(
+        ["-np", 2, *RAWE, *starter, *program],
+        timeout=HANG_SECONDS,
+        build=place,
+        prefix=user,
+        variables=variables(place, **others),
+    )
