@@ -255,19 +255,32 @@ static size_t at_most(size_t bytes, size_t limit_bytes)
     return bytes < limit_bytes ? bytes : limit_bytes;
 }
 
+/**
+ * What there is of a frame and not more, with zeros where the capture has ended. NULL, and said so,
+ * if that was inside of the header.
+ */
+static const uint8_t *begin(struct text *text, const uint8_t *in, size_t *captured_bytes,
+                            size_t *len_bytes, size_t header_bytes)
+{
+    *len_bytes = at_most(*len_bytes, FRAME_BYTES_MAX);
+    *captured_bytes = at_most(*captured_bytes, *len_bytes);
+    if (*captured_bytes < header_bytes && *captured_bytes < *len_bytes) {
+        add(text, "(the capture ends inside of the header)");
+        return NULL;
+    }
+    return complete(in, *captured_bytes, *len_bytes);
+}
+
 unsigned dump_frame(char *out, size_t out_bytes, const uint8_t *in, size_t captured_bytes,
                     size_t len_bytes)
 {
     struct text text = {out, out_bytes};
     struct rawe_header header;
+    const uint8_t *whole = begin(&text, in, &captured_bytes, &len_bytes, RAWE_HEADER_BYTES);
 
-    len_bytes = at_most(len_bytes, FRAME_BYTES_MAX);
-    captured_bytes = at_most(captured_bytes, len_bytes);
-    if (captured_bytes < RAWE_HEADER_BYTES && captured_bytes < len_bytes) {
-        add(&text, "(the capture ends inside of the header)");
+    if (whole == NULL) {
         return 0;
     }
-    const uint8_t *whole = complete(in, captured_bytes, len_bytes);
     enum rawe_decode_result result = rawe_header_decode(&header, whole, len_bytes);
     if (result != RAWE_DECODE_OK) {
         add(&text, "MALFORMED: %s", why_malformed(result));
@@ -288,14 +301,11 @@ unsigned dump_batch(char *out, size_t out_bytes, const uint8_t *in, size_t captu
     struct text text = {out, out_bytes};
     struct rawe_batch batch;
 
-    len_bytes = at_most(len_bytes, FRAME_BYTES_MAX);
-    captured_bytes = at_most(captured_bytes, len_bytes);
     add(&text, "batch ");
-    if (captured_bytes < RAWE_BATCH_HEADER_BYTES && captured_bytes < len_bytes) {
-        add(&text, "(the capture ends inside of the header)");
+    const uint8_t *whole = begin(&text, in, &captured_bytes, &len_bytes, RAWE_BATCH_HEADER_BYTES);
+    if (whole == NULL) {
         return 0;
     }
-    const uint8_t *whole = complete(in, captured_bytes, len_bytes);
     size_t data_bytes = len_bytes - at_most(len_bytes, RAWE_BATCH_HEADER_BYTES);
     enum rawe_decode_result result = rawe_batch_decode(&batch, whole, len_bytes, data_bytes);
     if (result != RAWE_DECODE_OK) {
