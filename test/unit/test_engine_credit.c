@@ -135,6 +135,20 @@ static void rawe_conn_output__without_credit_it_asks(void **state)
     assert_int_equal(sends[0].done, 1);
 }
 
+static void rawe_conn_output__who_waits_for_a_turn_asks_less_and_less(void **state)
+{
+    (void)state;
+    start(SENDERS, 8);
+    send_from_all();
+    star_run(&star, 100 * UNIT_MS, 50 * UNIT_US);
+    for (unsigned i = 0; i < SENDERS; i++) {
+        /* After six quick questions two in each epoch of 10 ms: enough to be counted as a sender. */
+        assert_in_range(star.node[i].engine.counters.probes_sent, 1, 6 + 2 * 10);
+    }
+    star_run(&star, 30000 * UNIT_MS, 100 * UNIT_US);
+    assert_int_equal(star_hub(&star)->messages, SENDERS);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -144,6 +158,8 @@ int main(void)
         cmocka_unit_test_teardown(rawe_engine_share_credit__few_senders_and_few_frames, tear_down),
         cmocka_unit_test_teardown(rawe_engine_advance__who_falls_silent_keeps_no_credit, tear_down),
         cmocka_unit_test_teardown(rawe_conn_output__without_credit_it_asks, tear_down),
+        cmocka_unit_test_teardown(rawe_conn_output__who_waits_for_a_turn_asks_less_and_less,
+                                  tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

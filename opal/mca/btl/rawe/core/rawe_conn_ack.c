@@ -57,9 +57,9 @@ void rawe_conn_acknowledged(struct rawe_conn *conn, const struct rawe_header *he
         return; /* overtaken by a later acknowledgement */
     }
     conn->peer_credit = header->credit;
-    conn->wants_credit = conn->wants_credit && header->credit == 0;
     bool is_ack = header->type == RAWE_FRAME_ACK;
     bool answers = is_ack && (header->flags & RAWE_FLAG_PROBE_ANSWER) != 0;
+    rawe_conn_note_credit(conn, answers);
     bool answers_plain = answers && header->sequence == RAWE_PROBE_PLAIN;
     uint64_t probe_ns =
         answers ? rawe_liveness_probe_time_ns(&conn->liveness, header->sequence) : 0;

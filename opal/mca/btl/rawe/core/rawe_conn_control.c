@@ -201,12 +201,33 @@ void rawe_conn_await_ack(struct rawe_conn *conn, uint64_t now_ns)
     }
 }
 
+/**
+ * The interval between questions for credit doubles with each answer that there is none, as TCP's
+ * does at a closed window (RFC 9293 section 3.8.6.1). Not beyond half an epoch of rawe_credit.c: who
+ * asks in each epoch is counted as a sender, and told when its turn comes.
+ */
+#define CREDIT_INTERVAL_MOST_NS 5000000ull
+#define CREDIT_DOUBLINGS_MAX 16u
+
 void rawe_conn_ask_credit(struct rawe_conn *conn, uint64_t now_ns)
 {
-    uint64_t deadline_ns = conn->liveness.asked_ns + probe_interval_ns(conn);
+    uint64_t interval_ns = probe_interval_ns(conn);
+    uint64_t longer_ns = interval_ns << conn->credit_refusals;
+    longer_ns = longer_ns < CREDIT_INTERVAL_MOST_NS ? longer_ns : CREDIT_INTERVAL_MOST_NS;
+    interval_ns = longer_ns > interval_ns ? longer_ns : interval_ns;
+    uint64_t deadline_ns = conn->liveness.asked_ns + interval_ns;
     conn->wants_credit = true;
-    if (rawe_liveness_ask_by(&conn->liveness, deadline_ns > now_ns ? deadline_ns : now_ns)) {
-        rawe_conn_arm(conn);
+    conn->liveness.probe_deadline_ns = deadline_ns > now_ns ? deadline_ns : now_ns;
+    rawe_conn_arm(conn);
+}
+
+void rawe_conn_note_credit(struct rawe_conn *conn, bool answers)
+{
+    if (conn->peer_credit != 0) {
+        conn->wants_credit = false;
+        conn->credit_refusals = 0;
+    } else if (answers && conn->wants_credit && conn->credit_refusals < CREDIT_DOUBLINGS_MAX) {
+        conn->credit_refusals++;
     }
 }
 

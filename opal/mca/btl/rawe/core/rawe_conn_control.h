@@ -61,8 +61,13 @@ bool rawe_conn_transmit_control(struct rawe_conn *conn, uint8_t type, uint8_t fl
                                 uint32_t sequence, const uint8_t *payload, size_t payload_bytes);
 /** Frames have been transmitted: plan when to ask about them. */
 void rawe_conn_await_ack(struct rawe_conn *conn, uint64_t now_ns);
-/** There is something to send but no credit: ask for it, at once if that was not done just now. */
+/**
+ * There is something to send, nothing in flight and no credit: ask for it, at once if that was not
+ * done just now.
+ */
 void rawe_conn_ask_credit(struct rawe_conn *conn, uint64_t now_ns);
+/** The peer has said how much credit there is; `answers`: to a question. */
+void rawe_conn_note_credit(struct rawe_conn *conn, bool answers);
 /** Something has been acknowledged: plan anew when to ask about the rest. */
 void rawe_conn_expect_ack(struct rawe_conn *conn, uint64_t now_ns);
 

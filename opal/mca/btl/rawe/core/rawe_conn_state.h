@@ -56,6 +56,7 @@ struct rawe_conn {
     uint64_t disowned_since_ns; /**< the peer has ended it, or says that there is none; 0: no */
     bool data_lost;             /**< to be reported when the owner is back */
     bool wants_credit;          /**< something could not be sent for lack of it */
+    uint8_t credit_refusals;    /**< answers in a row that there is none */
     uint32_t peer_credit;       /**< 0: nothing may be sent until the peer says otherwise */
     uint32_t ack_requested;     /**< an acknowledgement was asked for with frames before this */
     uint32_t validation_begin;  /**< first sequence number of the validation frames */
