@@ -153,6 +153,21 @@ static void rawe_conn_detect_losses__the_window_is_bounded(void **state)
     finish_late();
 }
 
+static void rawe_reorder_window_ns__a_pause_is_no_round_trip(void **state)
+{
+    (void)state;
+    struct rawe_rtt rtt;
+    struct rawe_reorder reorder;
+    rawe_rtt_init(&rtt);
+    rawe_reorder_init(&reorder);
+    rawe_rtt_sample(&rtt, 60 * UNIT_S); /* the only one so far: the peer was stopped */
+    reorder.steps = 20;
+    assert_in_range(rawe_reorder_window_ns(&reorder, 50 * UNIT_US, &rtt), 1 * UNIT_MS,
+                    11 * UNIT_MS);
+    /* Who wants more gets it. */
+    assert_true(rawe_reorder_window_ns(&reorder, 50 * UNIT_MS, &rtt) >= 50 * UNIT_MS);
+}
+
 static void rawe_conn_receive__duplicates_of_the_network_widen_nothing(void **state)
 {
     (void)state;
@@ -178,6 +193,7 @@ int main(void)
         TEST(rawe_conn_detect_losses__losses_are_still_found),
         TEST(rawe_conn_detect_losses__narrow_again_after_losses_without_duplicates),
         TEST(rawe_conn_detect_losses__the_window_is_bounded),
+        TEST(rawe_reorder_window_ns__a_pause_is_no_round_trip),
         TEST(rawe_conn_receive__duplicates_of_the_network_widen_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

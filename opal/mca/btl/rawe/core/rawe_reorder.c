@@ -16,6 +16,12 @@
  */
 #define STEPS_MAX 20u
 
+/**
+ * The steps together are no wider: a peer that was stopped leaves round trips of minutes, and a loss
+ * must not wait for them.
+ */
+#define STEPS_MOST_NS 10000000ull
+
 void rawe_reorder_init(struct rawe_reorder *reorder)
 {
     *reorder = (struct rawe_reorder){.steps = 1};
@@ -52,5 +58,6 @@ uint64_t rawe_reorder_window_ns(const struct rawe_reorder *reorder, uint64_t lea
     if (rtt->smoothed_ns != 0 && rtt->minimum_ns / 4 > step_ns) {
         step_ns = rtt->minimum_ns / 4;
     }
-    return least_ns + (reorder->steps - 1) * step_ns;
+    uint64_t steps_ns = (reorder->steps - 1) * step_ns;
+    return least_ns + (steps_ns < STEPS_MOST_NS ? steps_ns : STEPS_MOST_NS);
 }
