@@ -394,6 +394,12 @@ void sim_node_thread(struct sim *sim, struct sim_node *node, uint32_t life)
         service(node);
         rawe_engine_defer_end(engine);
         sim_check_node(node);
+        /* The program waits for the lock: two threads of a process have one clock. */
+        node->busy_until_ns = node->local_ns;
+        if (node->wake_ns < node->busy_until_ns) {
+            node->wake_ns = UINT64_MAX;
+            sim_node_wake(node, node->busy_until_ns);
+        }
     }
     node->thread_backoff = useful ? 1 : node->thread_backoff * 2;
     if (node->thread_backoff > THREAD_BACKOFF_MOST) {

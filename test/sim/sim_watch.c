@@ -48,9 +48,15 @@ void sim_watch_sent(struct sim_node *node, const struct rawe_header *header)
 }
 
 /**
- * Reduced at most once for what a round trip has lost: no progress lasts longer. Before that, one
- * that was not made use of may have been forgotten.
+ * Reduced at most once for what a round trip has lost: how often is that since the last look? A turn
+ * in which many frames are taken and sent may last longer than the shortest round trip.
  */
+static uint64_t reductions_most(const struct sim *sim, const struct sim_channel *channel)
+{
+    return 1 + (channel->node->local_ns - sim->now_ns) / channel->conn->rtt.minimum_ns;
+}
+
+/** Before the reductions, a window that was not made use of may have been forgotten. */
 static void check_congestion(struct sim *sim, const struct sim_channel *channel,
                              struct sim_watch *watch)
 {
@@ -58,8 +64,12 @@ static void check_congestion(struct sim *sim, const struct sim_channel *channel,
     uint32_t window = cc->window;
     bool unused = channel->node->engine.now_ns >= watch->cc_used_ns + RAWE_CC_UNUSED_NS;
     uint32_t before = unused && watch->cc_window > cc->first ? cc->first : watch->cc_window;
-    uint32_t least = before * 7 / 10;
+    uint32_t least = before;
 
+    for (uint64_t left = reductions_most(sim, channel);
+         left != 0 && least > RAWE_CC_LEAST_FRAMES; left--) {
+        least = least * 7 / 10;
+    }
     least = least < RAWE_CC_LEAST_FRAMES ? RAWE_CC_LEAST_FRAMES : least;
     /* Who lies about what has arrived can make several round trips of one. */
     if ((window < least && !sim->plan.lying) || window > sim->plan.window_frames) {
