@@ -9,7 +9,8 @@ from jobs import Job
 from test_counters import STATS, reports
 
 # What a link takes at once: a batch, or a few frames, of which a long message has more. Its queue
-# holds two of those, so that it refuses the rest however slow the machine is.
+# holds two of those, and takes longer for one frame than the slowest machine does to send it.
+RATE = "40mbit"
 BATCH_BYTES = 70000
 FRAMES_BYTES = 8000
 
@@ -28,7 +29,7 @@ def test_all_arrives_through_links_that_refuse(make_lab, build, verify, batches)
     # Every rank talks to three peers: each connection has to get on for the job to end.
     lab = make_lab(hosts=4)
     at_once = BATCH_BYTES if batches else FRAMES_BYTES
-    lab.set_short_queue("400mbit", at_once, 2 * at_once)
+    lab.set_short_queue(RATE, at_once, 2 * at_once)
     options = ["--mca", "btl_rawe_batches", batches, *STATS]
     effort = ["--quick", "--scale", "0.1", "--only", "pt2pt,random,flood"]
     arguments = ["-np", 4, *RAWE, *options, verify, *effort]
