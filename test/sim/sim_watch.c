@@ -66,8 +66,8 @@ static void check_congestion(struct sim *sim, const struct sim_channel *channel,
     uint32_t before = unused && watch->cc_window > cc->first ? cc->first : watch->cc_window;
     uint32_t least = before;
 
-    for (uint64_t left = reductions_most(sim, channel);
-         left != 0 && least > RAWE_CC_LEAST_FRAMES; left--) {
+    for (uint64_t left = reductions_most(sim, channel); left != 0 && least > RAWE_CC_LEAST_FRAMES;
+         left--) {
         least = least * 7 / 10;
     }
     least = least < RAWE_CC_LEAST_FRAMES ? RAWE_CC_LEAST_FRAMES : least;
