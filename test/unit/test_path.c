@@ -133,8 +133,26 @@ static void search__finds_the_largest_usual_size(void **state)
         run(cases[i].carries);
         assert_true(paths[0].reachable);
         assert_int_equal(paths[0].mtu_passed_bytes, cases[i].found);
-        assert_true(now_ns < 3 * SECOND);
+        assert_true(cases[i].found == 0 ? now_ns == 11 * SECOND : now_ns < 3 * SECOND);
     }
+}
+
+static void search__a_responder_that_is_late_is_waited_for(void **state)
+{
+    uint32_t mtus[4];
+
+    (void)state;
+    begin_one(1500);
+    assert_int_equal(pass(mtus, 4), 1);
+    rawe_path_search_answered(&search, 0, SMALLEST);
+    for (; now_ns < 6 * SECOND; now_ns = search.wake_ns) {
+        (void)pass(mtus, 4);
+        assert_true(search.wake_ns > now_ns); /* and it is asked from time to time */
+    }
+    assert_true(rawe_path_search_advance(&search, now_ns));
+    rawe_path_search_answered(&search, 0, 1500);
+    assert_false(rawe_path_search_advance(&search, now_ns));
+    assert_int_equal(paths[0].mtu_passed_bytes, 1500);
 }
 
 static void search__sizes_below_one_that_passed_are_not_asked(void **state)
@@ -301,6 +319,7 @@ int main(void)
         cmocka_unit_test(search__repeats_at_growing_intervals),
         cmocka_unit_test(search__nobody_answers_until_the_deadline),
         cmocka_unit_test(search__finds_the_largest_usual_size),
+        cmocka_unit_test(search__a_responder_that_is_late_is_waited_for),
         cmocka_unit_test(search__sizes_below_one_that_passed_are_not_asked),
         cmocka_unit_test(search__what_was_never_asked_is_no_answer),
         cmocka_unit_test(search__an_mtu_without_room_is_only_asked_whether_it_answers),

@@ -62,7 +62,7 @@ static bool check_path(const struct plan *plan, const struct outcome *outcome, u
     const struct truth *truth = &plan->truth[index];
     const struct rawe_path *path = &plan->path[index];
     const unsigned asked_max = 16 + (unsigned)(outcome->end_ns / (100 * NS_PER_MS));
-    const unsigned sized_max = 4 + 10 * 20;
+    const unsigned sized_max = 4 + 10 * 20 + (unsigned)(outcome->end_ns / (100 * NS_PER_MS));
 
     if (path->reachable && !truth->leads) {
         return wrong(text, "path %u leads nowhere and is called reachable", index);
@@ -169,6 +169,9 @@ static uint64_t allowed_ns(const struct plan *plan, const struct outcome *outcom
             there = there || truth->leads;
             if (!plan->path[p].indirect) {
                 sizes = sizes || (truth->leads && carries(truth) < plan->path[p].mtu_bytes);
+                if (truth->leads && right_mtu(truth, &plan->path[p]) == 0) {
+                    return UINT64_MAX; /* its responder may be late: until the timeout */
+                }
                 dead = dead || !truth->leads;
             }
             if (round_trip_ns(plan, truth) > SHORT_NS) {

@@ -51,7 +51,7 @@ static void plan_process(struct plan *plan, struct sim_random *random, unsigned 
                              ? sim_random_below(random, plan->timeout_ns)
                              : 0;
     process->stall_ns = plan->stalls && sim_random_below(random, 3) == 0
-                            ? sim_random_scaled(random, NS_PER_MS, 700 * NS_PER_MS)
+                            ? sim_random_scaled(random, NS_PER_MS, 4 * NS_PER_S)
                             : 0;
     process->stall_from_ns = process->starts_ns + sim_random_below(random, 10 * NS_PER_MS);
     for (unsigned i = 0; i < process->paths; i++) {

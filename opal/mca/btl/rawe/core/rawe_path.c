@@ -18,8 +18,10 @@
 #define ROUNDS_FULL_ALONE 4u
 
 /**
- * Rounds in all, which take 930 ms: a host's responder may get its turn that late. Each size has
- * 10 tries at least: with one frame in ten lost each way, all fail once in 17 million times.
+ * Rounds until what has not passed is too large, which take 930 ms. Each size has 10 tries at least:
+ * with one frame in ten lost each way, all fail once in 17 million times. When nothing has passed,
+ * the responder may not have had its turn, among many ranks on few cores: it has all sizes to
+ * answer, and the full size is asked for again and again.
  */
 #define ROUNDS_MAX (ROUNDS_FULL_ALONE + 10u)
 
@@ -107,7 +109,7 @@ static bool is_known(const struct rawe_path *path, uint64_t now_ns)
     }
     return path->indirect || path->mtu_bytes <= RAWE_PATH_MTU_SMALLEST_BYTES ||
            path->mtu_passed_bytes == path->mtu_bytes ||
-           (path->round == ROUNDS_MAX && now_ns >= path->next_ns);
+           (path->round == ROUNDS_MAX && path->mtu_passed_bytes != 0 && now_ns >= path->next_ns);
 }
 
 /** When to give up a path that has not answered, while its process is there. */
@@ -195,7 +197,7 @@ static uint32_t next_mtu(struct rawe_path *path)
     if (index == 0) {
         return path->reachable ? path->mtu_bytes : RAWE_PATH_MTU_SMALLEST_BYTES;
     }
-    if (!path->reachable || path->round < ROUNDS_FULL_ALONE) {
+    if (!path->reachable || path->round < ROUNDS_FULL_ALONE || path->round == ROUNDS_MAX) {
         return 0;
     }
     for (unsigned i = index - 1u; i < USUAL_MTUS && usual_mtus[i] > path->mtu_passed_bytes; i++) {
@@ -209,7 +211,7 @@ static uint32_t next_mtu(struct rawe_path *path)
 
 static void end_round(struct rawe_path_search *search, struct rawe_path *path)
 {
-    path->round += path->reachable;
+    path->round += path->reachable && path->round < ROUNDS_MAX;
     path->size = 0;
     path->next_ns = search->now_ns + path->interval_ns;
     path->interval_ns *= 2;
@@ -226,7 +228,8 @@ bool rawe_path_search_next(struct rawe_path_search *search, struct rawe_path_pin
         if (path->done) {
             continue;
         }
-        if (path->next_ns <= search->now_ns && path->round < ROUNDS_MAX) {
+        if (path->next_ns <= search->now_ns &&
+            (path->round < ROUNDS_MAX || path->mtu_passed_bytes == 0)) {
             if (search->budget == 0) {
                 search->first = index;
                 wake_by(search, search->refilled_ns + PACE_NS);
