@@ -106,13 +106,39 @@ static void rawe_conn_receive__a_peer_that_answers_has_not_ended_it(void **state
 {
     (void)state;
     send_messages(3);
-    receive_close(0, 0); /* a forged one */
+    receive_close(0, 0); /* forged */
     unit_run(&net, 3000 * UNIT_MS, UNIT_MS);
     for (unsigned i = 0; i < 3; i++) {
         assert_int_equal(sends[i].done, 1);
         assert_int_equal(sends[i].status, RAWE_STATUS_DONE);
     }
     assert_int_equal(net.node[0].lost_calls, 0);
+}
+
+static void rawe_conn_receive__a_peer_that_answered_long_since_has_not_ended_it(void **state)
+{
+    (void)state;
+    send_messages(3);
+    receive_close(0, 0); /* forged */
+    unit_run(&net, 3000 * UNIT_MS, UNIT_MS);
+    assert_int_equal(sends[2].status, RAWE_STATUS_DONE);
+    assert_int_equal(sends[2].done, 1);
+    for (unsigned i = 0; i < 20; i++) {
+        memset(sends, 0, sizeof(sends));
+        send_messages(3);
+        unit_run(&net, 500 * UNIT_MS, UNIT_MS);
+        assert_int_equal(sends[2].done, 1);
+        assert_int_equal(sends[2].status, RAWE_STATUS_DONE);
+    }
+    memset(sends, 0, sizeof(sends));
+    net.node[1].paused = true; /* it computes, for a moment */
+    send_messages(1);
+    unit_run(&net, 20 * UNIT_MS, UNIT_MS);
+    net.node[1].paused = false;
+    unit_run(&net, 3000 * UNIT_MS, UNIT_MS);
+    assert_int_equal(net.node[0].lost_calls, 0);
+    assert_int_equal(sends[0].done, 1);
+    assert_int_equal(sends[0].status, RAWE_STATUS_DONE);
 }
 
 static void rawe_conn_receive__an_orderly_close_loses_nothing(void **state)
@@ -242,6 +268,7 @@ int main(void)
         TEST(rawe_conn_receive__a_send_half_framed_has_failed),
         TEST(rawe_conn_receive__copied_messages_are_not_lost_in_silence),
         TEST(rawe_conn_receive__a_peer_that_answers_has_not_ended_it),
+        TEST(rawe_conn_receive__a_peer_that_answered_long_since_has_not_ended_it),
         TEST(rawe_conn_receive__an_orderly_close_loses_nothing),
         TEST(rawe_conn_receive__who_does_not_know_the_connection_acknowledges_nothing),
         TEST(rawe_conn_receive__who_is_disowned_in_finalize_has_lost_nothing),

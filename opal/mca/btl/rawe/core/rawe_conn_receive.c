@@ -257,13 +257,14 @@ static void closed_by_peer(struct rawe_conn *conn, const struct rawe_header *hea
                            uint64_t now_ns)
 {
     const struct rawe_sendwin *window = &conn->sendwin;
+    struct rawe_engine *engine = conn->engine;
     struct rawe_send *arrived = NULL;
     if ((header->flags & RAWE_FLAG_REPLY) == 0 &&
         header->acknowledgement - window->una <= rawe_sendwin_used(window)) {
         arrived = rawe_conn_release_before(conn, header->acknowledgement);
     }
     (void)rawe_conn_disowned(conn, now_ns);
-    rawe_conn_complete(conn->engine, arrived, RAWE_STATUS_DONE);
+    rawe_conn_complete(engine, arrived, RAWE_STATUS_DONE);
 }
 
 /**
@@ -271,7 +272,8 @@ static void closed_by_peer(struct rawe_conn *conn, const struct rawe_header *hea
  * what has been sent? A CLOSE may come from a process that knows nothing of the connection any
  * more.
  */
-static inline bool plausible(struct rawe_conn *conn, const struct rawe_header *header)
+static inline bool plausible(struct rawe_conn *conn, const struct rawe_header *header,
+                             uint64_t now_ns)
 {
     struct rawe_engine *engine = conn->engine;
     if (conn->recvwin.acktr == NULL || !rawe_handshake_receives(&conn->handshake)) {
@@ -286,6 +288,9 @@ static inline bool plausible(struct rawe_conn *conn, const struct rawe_header *h
     /* Who disowns the connection answers no probe: the next ones come at growing intervals. */
     if (header->type != RAWE_FRAME_CLOSE) {
         rawe_liveness_heard(&conn->liveness);
+        if (conn->disowned_since_ns != 0) {
+            conn->disowned_since_ns = now_ns; /* it has not been so until now */
+        }
     }
     return true;
 }
@@ -312,7 +317,7 @@ void rawe_conn_receive(struct rawe_conn *conn, const struct rawe_header *header,
     struct rawe_engine *engine = conn->engine;
     struct rawe_header whole;
     void *memory;
-    if (!plausible(conn, header)) {
+    if (!plausible(conn, header, now_ns)) {
         return;
     }
     switch (header->type) {
@@ -381,7 +386,7 @@ void rawe_conn_receive_batch(struct rawe_conn *conn, const struct rawe_batch *ba
                              uint64_t now_ns)
 {
     const struct rawe_header *header = &batch->header;
-    if (!plausible(conn, header)) {
+    if (!plausible(conn, header, now_ns)) {
         return;
     }
     if (!carried_acknowledgement(conn, header, now_ns)) {

@@ -57,7 +57,7 @@ struct rawe_callbacks {
     /**
      * The peer has ended the connection without having acknowledged all that was sent: data may be
      * missing there, also of messages that were copied. The sends concerned are completed with an
-     * error after this call. May be NULL.
+     * error after this call, which does not close the connection. May be NULL.
      */
     void (*lost)(void *context, struct rawe_conn *conn);
 };
