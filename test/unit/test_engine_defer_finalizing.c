@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "rawe_conn.h"
+#include "rawe_conn_control.h"
 
 static struct unit_send sends[40];
 static unsigned transmitted_calls;
@@ -179,6 +180,37 @@ static void rawe_engine_finalizing__deferring_does_not_end(void **state)
     receive_all_kinds();
 }
 
+static void rawe_engine_finalizing__bundles_are_given_back(void **state)
+{
+    (void)state;
+    unit_start_with((struct unit_options){.coalesce_from_frames = 4, .window_frames = 256});
+    unit_use_batches(&net, 16);
+    unit_connect(&net, RAWE_LANE_BULK);
+    unit_fill(data, sizeof(data), 7);
+    memset(sends, 0, sizeof(sends));
+    for (unsigned i = 0; i < 40; i++) {
+        sends[i].send.ordered = true;
+        unit_send_message(end(0), &sends[i], (uint8_t)i, data, 300);
+    }
+    run(20 * UNIT_MS);
+    assert_int_equal(end(0)->batch, RAWE_BATCH_VALID);
+    memset(sends, 0, sizeof(sends));
+    end(0)->peer_credit = 0;
+    for (unsigned i = 0; i < 40; i++) {
+        sends[i].send.ordered = true;
+        unit_send_message(end(0), &sends[i], (uint8_t)i, data, 300);
+    }
+    end(0)->peer_credit = 100;
+    net.filter = drop_all;
+    rawe_conn_make_pending(end(0));
+    rawe_engine_flush(engine(0), net.now_ns);
+    assert_true(engine(0)->bundles.allocated > 0);
+    net.filter = NULL;
+    rawe_engine_finalizing(engine(0));
+    run(200 * UNIT_MS);
+    assert_true(rawe_conn_drained(end(0)));
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, unit_set_up_wide, unit_tear_down)
 
 int main(void)
@@ -194,6 +226,7 @@ int main(void)
         TEST(rawe_engine_finalizing__closing_reports_nothing),
         TEST(rawe_engine_finalizing__nobody_is_given_up),
         TEST(rawe_engine_finalizing__deferring_does_not_end),
+        TEST(rawe_engine_finalizing__bundles_are_given_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

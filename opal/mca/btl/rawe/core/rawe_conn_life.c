@@ -12,13 +12,16 @@
 
 void rawe_conn_complete(struct rawe_engine *engine, struct rawe_send *list, enum rawe_status status)
 {
-    if (engine->deferral.active && list != NULL) {
+    if (engine->deferral.active && !engine->finalizing && list != NULL) {
         rawe_deferral_keep_completed(&engine->deferral, list, status);
         return;
     }
     while (list != NULL) {
         struct rawe_send *next = list->next;
-        list->done(list, status);
+        /* While the process finalizes, nobody is told; the engine gets its own memory back. */
+        if (!engine->finalizing || list->kind == RAWE_FRAGMENT_BUNDLE) {
+            list->done(list, status);
+        }
         list = next;
     }
 }
@@ -100,9 +103,7 @@ struct rawe_send *rawe_conn_abandon(struct rawe_conn *conn, bool queue_too)
 void rawe_conn_complete_ended(struct rawe_conn *conn, struct rawe_send *abandoned, bool data_lost)
 {
     struct rawe_engine *engine = conn->engine;
-    if (engine->finalizing) {
-        return;
-    }
+    data_lost = data_lost && !engine->finalizing;
     if (data_lost && engine->deferral.active) {
         conn->data_lost = engine->losses_wait = engine->deferral.pending = true;
     } else if (data_lost && engine->callbacks.lost != NULL) {

@@ -84,9 +84,6 @@ void rawe_deferral_keep_fragmented(struct rawe_deferral *deferral, struct rawe_b
 void rawe_deferral_keep_completed(struct rawe_deferral *deferral, struct rawe_send *list,
                                   enum rawe_status status)
 {
-    if (deferral->discards) {
-        return;
-    }
     unsigned which = status == RAWE_STATUS_DONE ? 0 : 1;
     struct rawe_send **tail = deferral->completed[which] == NULL ? &deferral->completed[which]
                                                                  : deferral->completed_tail[which];
@@ -132,7 +129,6 @@ void rawe_deferral_discard(struct rawe_deferral *deferral, struct rawe_buffer_po
     while ((entry = rawe_deferral_take(deferral)) != NULL) {
         rawe_deferral_drop(deferral, pool, entry);
     }
-    deferral->completed[0] = deferral->completed[1] = NULL;
     deferral->pending = deferral->fragments_wait = false;
     deferral->discards = true;
 }

@@ -76,7 +76,7 @@ void rawe_deferral_drop(struct rawe_deferral *deferral, struct rawe_buffer_pool 
 
 /**
  * The owner never comes back: drop what is kept, and from now on what would be. Messages are taken
- * all the same, so that peers have them acknowledged; completed sends are forgotten.
+ * all the same, so that peers have them acknowledged. No completed sends are kept at that time.
  */
 void rawe_deferral_discard(struct rawe_deferral *deferral, struct rawe_buffer_pool *pool);
 

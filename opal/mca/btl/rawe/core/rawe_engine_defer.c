@@ -22,6 +22,7 @@ void rawe_engine_finalizing(struct rawe_engine *engine)
 {
     engine->finalizing = engine->deferral.active = true;
     engine->losses_wait = false;
+    rawe_engine_complete_deferred(engine);
     rawe_deferral_discard(&engine->deferral, &engine->reassembly_buffers);
 }
 
