@@ -128,6 +128,16 @@ static void mca_btl_rawe_help__who_asked_sees_all(void **state)
     assert_int_equal(shown, ENDS_THE_JOB);
 }
 
+static void mca_btl_rawe_help__what_ends_the_job_is_shown_after_what_ended_nothing(void **state)
+{
+    (void)state;
+    begin("rawe,self", 0);
+    show_what_ends_nothing();
+    shown = 0;
+    show_what_ends_the_job();
+    assert_int_equal(shown, ENDS_THE_JOB);
+}
+
 static void mca_btl_rawe_help__who_did_not_ask_sees_what_ends_the_job(void **state)
 {
     (void)state;
@@ -196,6 +206,7 @@ int main(void)
         cmocka_unit_test(mca_btl_rawe_help_begin__shows_again_what_an_earlier_life_has_shown),
         cmocka_unit_test(mca_btl_rawe_help_begin__reads_what_the_job_asked_for),
         cmocka_unit_test(mca_btl_rawe_help__who_asked_sees_all),
+        cmocka_unit_test(mca_btl_rawe_help__what_ends_the_job_is_shown_after_what_ended_nothing),
         cmocka_unit_test(mca_btl_rawe_help__who_did_not_ask_sees_what_ends_the_job),
         cmocka_unit_test(mca_btl_rawe_help__who_asks_what_btls_do_sees_all),
         cmocka_unit_test(mca_btl_rawe_compat_names__by_name_and_not_by_exclusion),

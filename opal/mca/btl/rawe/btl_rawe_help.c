@@ -32,6 +32,8 @@ enum topic {
     TOPIC_peer_incompatible,
     TOPIC_wrong_version,
     TOPIC_internal_error,
+    TOPIC_link_lost,  /* the text of link_failed */
+    TOPIC_not_opened, /* the text of internal_error */
     TOPICS,
 };
 
@@ -41,25 +43,28 @@ static atomic_bool shown[TOPICS];
 static bool asked_for; /**< see mca_btl_rawe_help_begin */
 static bool verbose;
 
-/* Show a topic of the help file once in a process, this host's name being the first argument. */
-#define SHOW_ONCE(topic, ...)                                                              \
+/* Show a text of the help file once in a process for a topic, this host's name being the first
+   argument. */
+#define SHOW_TEXT_ONCE(topic, text, ...)                                                   \
     do {                                                                                   \
         if (!atomic_exchange(&shown[TOPIC_##topic], true)) {                               \
-            MCA_BTL_RAWE_COMPAT_SHOW_HELP(#topic, MCA_BTL_RAWE_HELP_TEXT_##topic,          \
+            MCA_BTL_RAWE_COMPAT_SHOW_HELP(#text, MCA_BTL_RAWE_HELP_TEXT_##text,            \
                                           mca_btl_rawe_compat_my_hostname(), __VA_ARGS__); \
         }                                                                                  \
     } while (0)
+#define SHOW_ONCE(topic, ...) SHOW_TEXT_ONCE(topic, topic, __VA_ARGS__)
 
 /* The same where the job goes on, with other BTLs maybe: users who did not ask are not bothered. */
-#define SHOW_IF_ASKED(topic, ...)                                                           \
+#define SHOW_TEXT_IF_ASKED(topic, text, ...)                                                \
     do {                                                                                    \
         if (asked_for) {                                                                    \
-            SHOW_ONCE(topic, __VA_ARGS__);                                                  \
+            SHOW_TEXT_ONCE(topic, text, __VA_ARGS__);                                       \
         } else if (verbose) {                                                               \
-            mca_btl_rawe_compat_help_print(MCA_BTL_RAWE_HELP_TEXT_##topic,                  \
+            mca_btl_rawe_compat_help_print(MCA_BTL_RAWE_HELP_TEXT_##text,                   \
                                            mca_btl_rawe_compat_my_hostname(), __VA_ARGS__); \
         }                                                                                   \
     } while (0)
+#define SHOW_IF_ASKED(topic, ...) SHOW_TEXT_IF_ASKED(topic, topic, __VA_ARGS__)
 
 void mca_btl_rawe_help_begin(void)
 {
@@ -132,7 +137,7 @@ void mca_btl_rawe_help_link_failed(const char *interface, const char *step, int 
 
 void mca_btl_rawe_help_link_lost(const char *interface, const char *step, int code)
 {
-    SHOW_ONCE(link_failed, known(interface), known(step), strerror(code));
+    SHOW_TEXT_ONCE(link_lost, link_failed, known(interface), known(step), strerror(code));
 }
 
 void mca_btl_rawe_help_ring_not_allocated(const char *interface, uint64_t ring_bytes, int code)
@@ -214,7 +219,8 @@ static const char *file_name(const char *path)
 void mca_btl_rawe_help_not_opened(const char *doing, const char *detail, const char *file, int line)
 {
     struct decimal number = decimal(line < 0 ? 0 : (uint64_t)line);
-    SHOW_IF_ASKED(internal_error, known(doing), known(detail), file_name(file), number.text);
+    SHOW_TEXT_IF_ASKED(not_opened, internal_error, known(doing), known(detail), file_name(file),
+                       number.text);
 }
 
 void mca_btl_rawe_help_internal_error(const char *doing, const char *detail, const char *file,
