@@ -27,6 +27,7 @@
 #include <unistd.h>
 
 #include "rawe_helper.h"
+#include "rawe_service.h"
 
 #define SELF "/proc/self/exe"
 #define PATIENCE_MS 30000
@@ -310,6 +311,50 @@ static void ask__from_many_threads_at_once(void **state)
     }
 }
 
+/** Programs of OpenMP and Fortran have that much, and it is taken out of each thread's stack. */
+static __thread char thread_local_storage[100 << 10];
+
+struct asking {
+    struct rawe_service_source source; /**< first: a pointer to it is one to the whole */
+    bool asked;                        /**< atomic */
+    int fd;
+};
+
+static int ask_from_service(struct rawe_service_source *source, short events)
+{
+    const struct rawe_link_config config = {.helper = SELF, .interface_index = 1};
+    struct asking *asking = (struct asking *)source;
+    struct rawe_link_error error;
+
+    (void)events;
+    if (!asking->asked) {
+        thread_local_storage[0]++;
+        asking->fd = rawe_helper_open(RAWE_FILTER_FOR_LINK, &config, &error);
+        __atomic_store_n(&asking->asked, true, __ATOMIC_RELEASE);
+    }
+    return -1;
+}
+
+static void open__beside_much_thread_local_storage(void **state)
+{
+    struct asking asking = {.source = {.serve = ask_from_service, .fd = -1}, .fd = -1};
+    struct rawe_service *service;
+    struct rawe_link_error error;
+
+    (void)state;
+    assert_int_equal(rawe_service_start(&service, &error), 0);
+    rawe_service_add(service, &asking.source);
+    for (int i = 0; i < PATIENCE_MS && !__atomic_load_n(&asking.asked, __ATOMIC_ACQUIRE); i++) {
+        usleep(1000);
+    }
+    rawe_service_remove(&asking.source);
+    rawe_service_stop(service);
+    assert_true(asking.asked);
+    if (asking.fd >= 0) {
+        close(asking.fd);
+    }
+}
+
 static void open__an_interface_that_is_gone_is_an_error(void **state)
 {
     const struct rawe_link_config config = {.helper = SELF, .interface_index = INT32_MAX};
@@ -335,6 +380,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(ask__leaves_other_children_alone),
         cmocka_unit_test(ask__works_without_standard_input),
         cmocka_unit_test(ask__from_many_threads_at_once),
+        cmocka_unit_test(open__beside_much_thread_local_storage),
         cmocka_unit_test(open__an_interface_that_is_gone_is_an_error),
     };
 

@@ -38,7 +38,10 @@ struct start {
 /** Frames that end with execve stay poisoned for the address sanitizer: it is to ignore them. */
 #define NOT_SANITIZED __attribute__((no_sanitize_address))
 
-/** The second process: becomes the helper. */
+/**
+ * The second process: becomes the helper. In the memory of the application, whose wrappers of these
+ * calls (tracers, preloaded ones) are not to run there.
+ */
 NOT_SANITIZED static int become_helper(void *argument)
 {
     struct start *start = argument;
@@ -46,13 +49,13 @@ NOT_SANITIZED static int become_helper(void *argument)
     char *const arguments[] = {name, NULL};
     char *const environment[] = {NULL};
 
-    if (start->fd == STDIN_FILENO ? fcntl(start->fd, F_SETFD, 0) == 0
-                                  : dup2(start->fd, STDIN_FILENO) >= 0) {
+    if (start->fd == STDIN_FILENO ? syscall(SYS_fcntl, start->fd, F_SETFD, 0) == 0
+                                  : syscall(SYS_dup3, start->fd, STDIN_FILENO, 0) >= 0) {
 #ifdef SYS_close_range
         /* The application's descriptors are no business of the helper's; old kernels refuse. */
         (void)syscall(SYS_close_range, STDERR_FILENO + 1, ~0u, 0);
 #endif
-        execve(start->path, arguments, environment);
+        (void)syscall(SYS_execve, start->path, arguments, environment);
     }
     start->code = errno;
     return 1;

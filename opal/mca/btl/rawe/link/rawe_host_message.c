@@ -57,8 +57,8 @@ bool rawe_host_message_send(int fd, const struct rawe_host_message *message)
     return sendmsg(fd, &header, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0;
 }
 
-/** The descriptors of a message. Returns how many there are. */
-static unsigned take_descriptors(struct msghdr *header, int *fds)
+/** The descriptors of a message, as many as there is room for. Returns how many. */
+static unsigned take_descriptors(struct msghdr *header, int fds[RAWE_HOST_MESSAGE_SOCKETS_MAX])
 {
     unsigned count = 0;
 
@@ -66,7 +66,13 @@ static unsigned take_descriptors(struct msghdr *header, int *fds)
         if (part->cmsg_level == SOL_SOCKET && part->cmsg_type == SCM_RIGHTS) {
             const size_t bytes = part->cmsg_len - CMSG_LEN(0);
             for (size_t at = 0; at + sizeof(int) <= bytes; at += sizeof(int)) {
-                memcpy(&fds[count++], CMSG_DATA(part) + at, sizeof(int));
+                int fd;
+                memcpy(&fd, CMSG_DATA(part) + at, sizeof fd);
+                if (count < RAWE_HOST_MESSAGE_SOCKETS_MAX) {
+                    fds[count++] = fd;
+                } else {
+                    close(fd); /* the kernel rounds the room up */
+                }
             }
         }
     }
