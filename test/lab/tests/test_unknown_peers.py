@@ -50,19 +50,32 @@ print("called")
 # was ever registered.
 PUT = """
 import socket, struct
-ours = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
-ours.bind(("eth0", 3))
 me = bytes.fromhex(open("/sys/class/net/eth0/address").read().strip().replace(":", ""))
-while True:
-    frame = ours.recv(2000)
-    if frame[6:12] == me and frame[12:14] == bytes([0x88, 0xB5]) and frame[14] & 15 in (1, 2):
-        break
-sequence = struct.unpack_from(">I", frame, 26)[0]
 put = struct.pack(">BBHIQQ", 3, 0, 8, 77, 1 << 40, 0) + bytes(8)
-for i in range(300):  # meanwhile it goes on
-    numbered = frame[:26] + struct.pack(">I", (sequence + 16 * i) % (1 << 32))
-    ours.send(numbered + frame[30:34] + struct.pack(">H", len(put)) + frame[36:38] + put)
-print("put")
+
+def heard(ours):
+    # The newest frame of the rank's: a new socket has no older ones.
+    while True:
+        frame = ours.recv(2000)
+        if frame[6:12] == me and frame[12:14] == bytes([0x88, 0xB5]) and frame[14] & 15 in (1, 2):
+            return frame
+
+rounds = 0
+try:
+    while rounds < 500:  # its numbers may be used by the time they are sent: guess again
+        with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3)) as ours:
+            ours.bind(("eth0", 3))
+            ours.settimeout(1)
+            frame = heard(ours)
+            rounds += 1
+            sequence = struct.unpack_from(">I", frame, 26)[0]
+            for i in range(100):  # meanwhile it goes on
+                numbered = frame[:26] + struct.pack(">I", (sequence + 16 * i) % (1 << 32))
+                ours.send(numbered + frame[30:34] + struct.pack(">H", len(put)) + frame[36:38] + put)
+except TimeoutError:
+    pass  # the job has ended
+if rounds:
+    print("put")
 """
 
 
