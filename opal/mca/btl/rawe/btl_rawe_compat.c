@@ -48,7 +48,12 @@ int mca_btl_rawe_compat_modex_receive(const mca_base_component_t *component,
     size_t received_bytes = 0;
     opal_process_name_t peer = *name;
 
+#ifdef OPAL_MODEX_RECV_IMMEDIATE
+    /* 5.0's daemons wait for a key that a process without rawe never publishes. */
+    OPAL_MODEX_RECV_IMMEDIATE(status, component, &peer, &received, &received_bytes);
+#else
     OPAL_MODEX_RECV(status, component, &peer, &received, &received_bytes);
+#endif
 
     /* PMIX_SUCCESS and OPAL_SUCCESS are both 0. */
     if (OPAL_SUCCESS != status || NULL == received) {
