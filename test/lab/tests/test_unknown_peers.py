@@ -70,8 +70,9 @@ try:
             rounds += 1
             sequence = struct.unpack_from(">I", frame, 26)[0]
             for i in range(100):  # meanwhile it goes on
-                numbered = frame[:26] + struct.pack(">I", (sequence + 16 * i) % (1 << 32))
-                ours.send(numbered + frame[30:34] + struct.pack(">H", len(put)) + frame[36:38] + put)
+                number = struct.pack(">I", (sequence + 16 * i) % (1 << 32))
+                length = struct.pack(">H", len(put))
+                ours.send(frame[:26] + number + frame[30:34] + length + frame[36:38] + put)
 except TimeoutError:
     pass  # the job has ended
 if rounds:

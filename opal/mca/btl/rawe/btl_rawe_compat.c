@@ -39,8 +39,58 @@ int mca_btl_rawe_compat_modex_send(const mca_base_component_t *component, const 
 #endif
 }
 
+#if OPAL_MAJOR_VERSION >= 5
+/**
+ * PRRTE's daemons wait for ever for a key that a process without rawe does not publish: they are
+ * given `wait_s`. Returns a PMIx status.
+ */
+static pmix_status_t modex_get(const mca_base_component_t *component,
+                               const opal_process_name_t *name, int wait_s, pmix_value_t **value)
+{
+    pmix_proc_t peer;
+    pmix_info_t limit;
+    char *key;
+
+    if (OPAL_SUCCESS != OPAL_PMIX_CONVERT_JOBID(peer.nspace, name->jobid)) {
+        return PMIX_ERR_NOT_FOUND;
+    }
+    OPAL_PMIX_CONVERT_VPID(peer.rank, name->vpid);
+    key = mca_base_component_to_string(component);
+    if (NULL == key) {
+        return PMIX_ERR_NOMEM;
+    }
+    PMIX_INFO_LOAD(&limit, PMIX_TIMEOUT, &wait_s, PMIX_INT);
+    pmix_status_t status = PMIx_Get(&peer, key, &limit, 1, value);
+    PMIX_INFO_DESTRUCT(&limit);
+    free(key);
+    return status;
+}
+
 int mca_btl_rawe_compat_modex_receive(const mca_base_component_t *component,
-                                      const opal_process_name_t *name, void **data,
+                                      const opal_process_name_t *name, int wait_s, void **data,
+                                      size_t *len_bytes)
+{
+    pmix_value_t *value = NULL;
+    pmix_status_t status = modex_get(component, name, wait_s, &value);
+
+    *data = NULL;
+    *len_bytes = 0;
+    if (PMIX_SUCCESS == status && NULL != value && PMIX_BYTE_OBJECT == value->type) {
+        *data = value->data.bo.bytes;
+        *len_bytes = value->data.bo.size;
+        value->data.bo.bytes = NULL; /* the caller's now */
+        value->data.bo.size = 0;
+    }
+    if (NULL != value) {
+        PMIX_VALUE_RELEASE(value);
+    }
+    return NULL != *data                ? OPAL_SUCCESS
+           : PMIX_ERR_TIMEOUT == status ? OPAL_ERR_TIMEOUT
+                                        : OPAL_ERR_NOT_FOUND;
+}
+#else
+int mca_btl_rawe_compat_modex_receive(const mca_base_component_t *component,
+                                      const opal_process_name_t *name, int wait_s, void **data,
                                       size_t *len_bytes)
 {
     int status;
@@ -48,14 +98,8 @@ int mca_btl_rawe_compat_modex_receive(const mca_base_component_t *component,
     size_t received_bytes = 0;
     opal_process_name_t peer = *name;
 
-#ifdef OPAL_MODEX_RECV_IMMEDIATE
-    /* 5.0's daemons wait for a key that a process without rawe never publishes. */
-    OPAL_MODEX_RECV_IMMEDIATE(status, component, &peer, &received, &received_bytes);
-#else
+    (void)wait_s; /* ORTE's daemons say so at once */
     OPAL_MODEX_RECV(status, component, &peer, &received, &received_bytes);
-#endif
-
-    /* PMIX_SUCCESS and OPAL_SUCCESS are both 0. */
     if (OPAL_SUCCESS != status || NULL == received) {
         *data = NULL;
         *len_bytes = 0;
@@ -65,6 +109,7 @@ int mca_btl_rawe_compat_modex_receive(const mca_base_component_t *component,
     *len_bytes = received_bytes;
     return OPAL_SUCCESS;
 }
+#endif
 
 /** A question to the runtime that has not been answered yet; PMIx may read all of it until then. */
 struct modex_request {

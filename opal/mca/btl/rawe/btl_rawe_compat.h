@@ -100,9 +100,10 @@ int mca_btl_rawe_compat_modex_send(const mca_base_component_t *component, const 
 /**
  * Fetch what the process `name` published. On OPAL_SUCCESS the caller frees `*data`; otherwise
  * `*data` is NULL and `*len_bytes` 0. OPAL_ERR_NOT_FOUND: the peer has no rawe, which is normal.
+ * OPAL_ERR_TIMEOUT: it has published nothing in `wait_s` seconds, which means the same.
  */
 int mca_btl_rawe_compat_modex_receive(const mca_base_component_t *component,
-                                      const opal_process_name_t *name, void **data,
+                                      const opal_process_name_t *name, int wait_s, void **data,
                                       size_t *len_bytes);
 
 /**

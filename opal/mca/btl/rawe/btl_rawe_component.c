@@ -101,6 +101,7 @@ static int component_close(void)
     mca_btl_rawe_state.service = NULL;
     /* Open MPI also closes a component that refused to open. */
     if (NULL != mca_btl_rawe_state.component) {
+        mca_btl_rawe_modex_forget();
         rawe_handle_table_free(&mca_btl_rawe_state.handles);
         mca_btl_rawe_lock_destroy();
         mca_btl_rawe_state.component = NULL;

@@ -131,17 +131,61 @@ unsigned mca_btl_rawe_modex_parse(const opal_proc_t *proc, const void *data, siz
     return count;
 }
 
+/**
+ * Before MPI_Init lets a process go on, all have published: what is not there after that time will
+ * not come.
+ */
+#define WAIT_S 2
+
+/** Processes that have published nothing for us: nobody is waited for twice. */
+static bool known_without(const opal_process_name_t *name)
+{
+    const struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
+
+    for (size_t i = 0; i < state->without_count; ++i) {
+        if (state->without[i].jobid == name->jobid && state->without[i].vpid == name->vpid) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void remember_without(const opal_process_name_t *name)
+{
+    struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
+    opal_process_name_t *more =
+        realloc(state->without, (state->without_count + 1) * sizeof(*state->without));
+
+    if (NULL != more) {
+        more[state->without_count++] = *name;
+        state->without = more;
+    }
+}
+
 unsigned mca_btl_rawe_modex_receive(const opal_proc_t *proc, struct mca_btl_rawe_address *addresses)
 {
     void *data;
     size_t len_bytes;
 
-    if (OPAL_SUCCESS !=
-        mca_btl_rawe_compat_modex_receive(&mca_btl_rawe_state.component->btl_version,
-                                          &proc->proc_name, &data, &len_bytes)) {
+    if (known_without(&proc->proc_name)) {
+        return 0;
+    }
+    int status = mca_btl_rawe_compat_modex_receive(&mca_btl_rawe_state.component->btl_version,
+                                                   &proc->proc_name, WAIT_S, &data, &len_bytes);
+    if (OPAL_ERR_TIMEOUT == status) {
+        remember_without(&proc->proc_name);
+    }
+    if (OPAL_SUCCESS != status) {
         return 0;
     }
     unsigned count = mca_btl_rawe_modex_parse(proc, data, len_bytes, addresses);
     free(data);
     return count;
+}
+
+void mca_btl_rawe_modex_forget(void)
+{
+    free(mca_btl_rawe_state.without);
+    mca_btl_rawe_state.without = NULL;
+    mca_btl_rawe_state.without_count = 0;
 }

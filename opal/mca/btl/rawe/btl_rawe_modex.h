@@ -24,4 +24,7 @@ unsigned mca_btl_rawe_modex_receive(const opal_proc_t *proc,
 unsigned mca_btl_rawe_modex_parse(const opal_proc_t *proc, const void *data, size_t len_bytes,
                                   struct mca_btl_rawe_address *addresses);
 
+/** At the end: of processes without rawe. */
+void mca_btl_rawe_modex_forget(void);
+
 #endif

@@ -31,7 +31,9 @@ struct mca_btl_rawe_state {
     struct rawe_service *service;            /**< the thread that serves all responders */
     _Atomic(struct rawe_host_group *) group; /**< of the ranks on this host; NULL: none */
     atomic_bool group_broken;                /**< links are to be opened anew */
-    bool progressing;                        /**< inside mca_btl_rawe_module_progress */
+    opal_process_name_t *without; /**< processes that have published nothing; see modex.c */
+    size_t without_count;
+    bool progressing;        /**< inside mca_btl_rawe_module_progress */
     unsigned idle_count;     /**< progress calls that found nothing: the clock is read rarely */
     _Atomic uint32_t rounds; /**< calls of progress so far, wrapping */
 };
