@@ -14,7 +14,7 @@ def program(build, name):
     build = Path(build)
     if not (build / "Makefile").exists():
         raise BenchError(
-            f"{build} is no build directory; configure one as the README says, or name yours "
+            f"{build} is no build directory; configure one as doc/install.md says, or name yours "
             "with --build"
         )
     done = subprocess.run(

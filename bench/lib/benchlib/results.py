@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The pages that are made from the reference runs: doc/results.md and the README's table."""
+"""What is made from the reference runs: doc/results.md and the README's table and plot."""
 
 from . import claims, headline
 from .chart import size_text
@@ -12,6 +12,7 @@ BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
 LICENCE = "<!-- SPDX-License-Identifier: BSD-3-Clause -->\n"
 NOTE = "<!-- Made by bench/results-page from results/; do not edit. -->\n"
 NOT_MEASURED = "not measured yet"
+PLOT = "plot.svg"
 WORDS = {
     "cut": "the sender cuts batches, the receiver merges frames, as with real NICs",
     "whole": "batches travel whole, as between virtual NICs",
@@ -232,6 +233,15 @@ def _files_of(run, name, part):
     return ", ".join(f"[{file}]({base}/{file})" for file in part["files"]) or "-"
 
 
+def _first_plot(run):
+    """Words and path from the root of the plot of the first wiring that has one, or None."""
+    for (wiring, mtu), part in WIRINGS.items():
+        if PLOT in run.index["parts"].get(part, {}).get("files", ()):
+            words = f"`{wiring}`, MTU {mtu}, {run.maker}"
+            return words, f"results/{run.directory.name}/{part}/{PLOT}"
+    return None
+
+
 def readme_block(runs):
     """What stands between the README's marks."""
     page = Page("")
@@ -259,6 +269,9 @@ def readme_block(runs):
             f"{words}. Virtual hosts on one machine ({machines}).{only} Values, and more, are in "
             "[doc/results.md](doc/results.md)."
         )
+        for words, path in filter(None, map(_first_plot, runs)):
+            page.text(f"Time and bandwidth over message size ({words}):")
+            page.text(f"![Time and bandwidth over message size]({path})")
     body = "\n\n".join(block.markdown() for block in page.blocks)
     return f"{BEGIN}\n{body}\n{END}"
 

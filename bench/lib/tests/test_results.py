@@ -237,6 +237,25 @@ def test_readme__only_the_block_between_the_marks_changes(run):
     assert results.readme(after, [run]) == after
 
 
+def test_readme__shows_the_plot_of_the_first_wiring_that_has_one(run, intel):
+    block = results.readme_block([run])
+    assert "`whole`, MTU 1500" in block
+    assert re.findall(r"!\[.*\]\((.*)\)", block) == ["results/2030-01-02/imb/plot.svg"]
+    run.index["parts"]["cut"] = {"command": "c", "files": ["medians.csv", "plot.svg"]}
+    intel.index["parts"]["imb"] = {"command": "c", "files": ["medians.csv"]}
+    intel.index["parts"]["cut"] = {"command": "c", "files": ["plot.svg"]}
+    assert re.findall(r"!\[.*\]\((.*)\)", results.readme_block([intel, run])) == [
+        f"results/{intel.directory.name}/cut/plot.svg",
+        "results/2030-01-02/cut/plot.svg",
+    ]
+
+
+def test_readme__without_plots_has_no_picture(run):
+    run.index["parts"] = {"imb": {"command": "c", "files": ["medians.csv"]}}
+    block = results.readme_block([run])
+    assert "![" not in block and "plot" not in block
+
+
 def test_readme__without_marks_is_an_error(run):
     with pytest.raises(BenchError, match="put them back"):
         results.readme("nothing", [run])

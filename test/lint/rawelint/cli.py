@@ -40,7 +40,7 @@ CHECKS = {
     ),
     "tables": (
         lambda prefixes: tables.check(),
-        "test/lint/lint --write renews the README's tables",
+        "test/lint/lint --write renews doc/parameters.md and doc/counters.md",
     ),
     "results": (
         lambda prefixes: tools.results(),
@@ -82,7 +82,9 @@ def main():
     parser.add_argument(
         "--most", type=int, default=0, metavar="N", help="show the first N problems of each check"
     )
-    parser.add_argument("--write", action="store_true", help="renew the README's tables")
+    parser.add_argument(
+        "--write", action="store_true", help="renew the tables of parameters and counters in doc/"
+    )
     options = parser.parse_args()
     unknown = [name for name in options.checks if name not in CHECKS]
     if unknown:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The README's tables of parameters and counters, made from the sources that define them.
+"""The documents' tables of parameters and counters, made from the sources that define them.
 
-They stand between `<!-- parameters: begin -->` and its end, and between the marks of `counters`.
+A table stands between `<!-- NAME: begin -->` and `<!-- NAME: end -->` in its page.
 `test/lint/lint --write` renews them.
 """
 
@@ -14,7 +14,7 @@ from . import c_source, tree
 PARAMETERS = "opal/mca/btl/rawe/btl_rawe_params.c"
 COUNTERS = "opal/mca/btl/rawe/core/rawe_counters.h"
 GLUE = "opal/mca/btl/rawe"
-README = "README.md"
+PAGES = {"parameters": "doc/parameters.md", "counters": "doc/counters.md"}  # table -> its page
 UNITS = {"KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30}
 SHORT = {"microseconds": "µs", "milliseconds": "ms", "seconds": "s"}
 _TEXT = r'"(?:\\.|[^"\\])*"'
@@ -176,37 +176,43 @@ def tables(root=tree.ROOT):
     }
 
 
-def renewed(text, made):
-    """The README with what stands between its marks replaced."""
-    for name, table in made.items():
-        begin, end = f"<!-- {name}: begin -->\n", f"\n<!-- {name}: end -->"
-        start, stop = text.find(begin), text.find(end)
-        if start < 0 or stop < start:
-            raise TablesError(f"{README} has lost its marks {begin.strip()} and {end.strip()}")
-        text = text[: start + len(begin)] + table + text[stop:]
-    return text
+def renewed(text, name, table):
+    """The page of a table with what stands between its marks replaced."""
+    begin, end = f"<!-- {name}: begin -->\n", f"\n<!-- {name}: end -->"
+    start, stop = text.find(begin), text.find(end)
+    if start < 0 or stop < start:
+        raise TablesError(f"{PAGES[name]} has lost its marks {begin.strip()} and {end.strip()}")
+    return text[: start + len(begin)] + table + text[stop:]
 
 
-def check(root=tree.ROOT):
-    """What is wrong with the README's tables, as lines of text."""
-    text = (root / README).read_text(encoding="utf-8")
-    try:
-        wanted = renewed(text, tables(root))
-    except TablesError as error:
-        return [str(error)]
-    problems = []
+def _pages(root):
+    """(page, its text, the text it should have) of each table."""
+    for name, table in tables(root).items():
+        text = (root / PAGES[name]).read_text(encoding="utf-8")
+        yield PAGES[name], text, renewed(text, name, table)
+
+
+def _difference(page, text, wanted):
+    """The first line in which a page differs from what it should be, as a line of text."""
     for number, (have, want) in enumerate(
         zip(text.splitlines() + [""], wanted.splitlines() + [""], strict=False), 1
     ):
         if have != want:
-            problems.append(f"{README}:{number}: the code says: {want or '(the table ends)'}")
-            break
-    if text != wanted and not problems:
-        problems.append(f"{README}: a table does not agree with the code")
-    return problems
+            return f"{page}:{number}: the code says: {want or '(the table ends)'}"
+    return f"{page}: its table does not agree with the code"
+
+
+def check(root=tree.ROOT):
+    """What is wrong with the tables, as lines of text."""
+    try:
+        return [
+            _difference(page, text, wanted) for page, text, wanted in _pages(root) if text != wanted
+        ]
+    except TablesError as error:
+        return [str(error)]
 
 
 def write(root=tree.ROOT):
-    """Renew the README's tables."""
-    path = root / README
-    path.write_text(renewed(path.read_text(encoding="utf-8"), tables(root)), encoding="utf-8")
+    """Renew the tables."""
+    for page, _, wanted in _pages(root):
+        (root / page).write_text(wanted, encoding="utf-8")

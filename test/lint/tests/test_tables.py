@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tests of rawelint.tables: what is read from the sources, and that a stale README is found."""
+"""Tests of rawelint.tables: what is read from the sources, and that a stale page is found."""
 
 import shutil
 
@@ -90,20 +90,22 @@ def test_counters__missing_list_is_refused(header, glue):
 
 
 def test_renewed__replaces_between_the_marks_only():
-    text = "a\n<!-- t: begin -->\nold\n<!-- t: end -->\nb\n"
-    assert tables.renewed(text, {"t": "new"}) == text.replace("old", "new")
+    text = "a\n<!-- counters: begin -->\nold\n<!-- counters: end -->\nb\n"
+    assert tables.renewed(text, "counters", "new") == text.replace("old", "new")
 
 
 def test_renewed__marks_are_missing():
-    with pytest.raises(tables.TablesError, match="lost its marks"):
-        tables.renewed("a\n", {"t": "new"})
+    with pytest.raises(tables.TablesError, match=r"doc/counters\.md has lost its marks"):
+        tables.renewed("a\n", "counters", "new")
 
 
 @pytest.fixture
 def copy(tmp_path):
-    """The README and the sources of its tables in a folder of their own, in agreement."""
+    """The pages and the sources of their tables in a folder of their own, in agreement."""
     shutil.copytree(tree.ROOT / tables.GLUE, tmp_path / tables.GLUE)
-    shutil.copy(tree.ROOT / tables.README, tmp_path)
+    for page in tables.PAGES.values():
+        (tmp_path / page).parent.mkdir(exist_ok=True)
+        shutil.copy(tree.ROOT / page, tmp_path / page)
     tables.write(tmp_path)
     assert tables.check(tmp_path) == []
     return tmp_path
@@ -126,10 +128,42 @@ def test_check__counter_that_is_new(copy):
     assert "`one_more` | of them" in problem
 
 
-def test_check__edited_by_hand(copy):
-    file = copy / tables.README
-    file.write_text(
-        file.read_text().replace("| `btl_rawe_stats` | off |", "| `btl_rawe_stats` | on |")
-    )
+@pytest.mark.parametrize(
+    ("page", "row", "edited"),
+    [
+        ("doc/parameters.md", "| `btl_rawe_stats` | off |", "| `btl_rawe_stats` | on |"),
+        ("doc/counters.md", "| `acks_received` | ack", "| `acks_received` | no ack"),
+    ],
+)
+def test_check__edited_by_hand(copy, page, row, edited):
+    file = copy / page
+    text = file.read_text()
+    assert row in text
+    file.write_text(text.replace(row, edited))
     (problem,) = tables.check(copy)
-    assert "`btl_rawe_stats` | off" in problem
+    assert problem.startswith(f"{page}:") and row in problem
+    tables.write(copy)
+    assert file.read_text() == text
+
+
+def test_check__both_pages_are_stale(copy):
+    for name, page in tables.PAGES.items():
+        file = copy / page
+        file.write_text(tables.renewed(file.read_text(), name, "nothing"))
+    problems = tables.check(copy)
+    assert [problem.split(":")[0] for problem in problems] == list(tables.PAGES.values())
+
+
+def test_check__table_without_its_last_rows(copy):
+    file = copy / tables.PAGES["counters"]
+    lines = file.read_text().splitlines(keepends=True)
+    last = max(number for number, line in enumerate(lines) if line.startswith("| `"))
+    file.write_text("".join(lines[:last] + lines[last + 1 :]))
+    (problem,) = tables.check(copy)
+    assert lines[last].strip() in problem
+
+
+def test_check__marks_are_lost(copy):
+    (copy / tables.PAGES["counters"]).write_text("# Counters\n")
+    (problem,) = tables.check(copy)
+    assert "doc/counters.md has lost its marks" in problem
