@@ -230,7 +230,7 @@ class ImbDriver(Driver):
         report.write_medians(directory / "medians.csv", medians, about)
 
     def load(self, directory, about):
-        return summary.Tables(summary.read_medians(directory / "medians.csv"), about)
+        return summary.Tables(summary.read_medians(directory / "medians.csv", about["base"]), about)
 
     def texts(self, data, about):
         wiring = report.wiring(about)

@@ -90,7 +90,7 @@ class CaseDriver(Driver):
         case_report.write_summary(directory / "summary.csv", comparisons, about)
 
     def load(self, directory, about):
-        return case_summary.load(directory / "summary.csv", self.programs)
+        return case_summary.load(directory, self.programs, about["base"])
 
     def texts(self, data, about):
         return [case_report.table_text(data, about), "", *case_report.readings(data, about)]

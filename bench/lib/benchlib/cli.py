@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rawelab import LabError, interrupts
 
-from . import chart, facts, prepare, report, session
+from . import chart, facts, prepare, report, session, stats
 from . import options as command_line
 from .error import BenchError
 from .journal import Journal
@@ -91,6 +91,7 @@ def _report(driver, directory, record, about):
     print()
     for text in driver.texts(data, about):
         print(text)
+    print(stats.DOUBT)
     spread = driver.spread(data)
     if spread is not None:
         busy = ": the machine is busy with other work" if spread > report.SPREAD_MAX else ""
