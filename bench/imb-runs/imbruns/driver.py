@@ -232,6 +232,17 @@ class ImbDriver(Driver):
     def load(self, directory, about):
         return summary.Tables(summary.read_medians(directory / "medians.csv", about["base"]), about)
 
+    def condense(self, done, about):
+        return summary.Tables(summary.medians_of(done, about["transports"]), about)
+
+    def wide(self, data, about):
+        return [
+            f"{table.title}: {name}{where and ' at '}{where}"
+            for table in data.tables
+            for name in table.others
+            if (where := summary.wide_sizes(table, name)) is not None
+        ]
+
     def texts(self, data, about):
         wiring = report.wiring(about)
         lines = [f"NICs: {NICS[wiring]}\n"] if wiring else []

@@ -204,6 +204,11 @@ class Table:
         """Whether a row shows a difference between a transport and the base."""
         return stats.differs(row.intervals.get((transport, self.base)))
 
+    def is_narrow(self, row, transport):
+        """Whether the interval of a row's ratio to the base is narrow."""
+        doubt = row.intervals.get((transport, self.base))
+        return stats.is_narrow(doubt, row.ratios[transport])
+
     def mean_ratio(self, transport):
         """Geometric mean of the transport's ratios over the sizes; None without any."""
         return stats.geometric_mean(
@@ -325,6 +330,11 @@ def _sizes(table, transport, is_member):
     if not found:
         return None
     return "" if table.benchmark == "Barrier" else listed(found)
+
+
+def wide_sizes(table, transport):
+    """The sizes whose interval is not narrow, as _sizes() has them."""
+    return _sizes(table, transport, lambda row: not table.is_narrow(row, transport))
 
 
 def without_difference(table, transport):

@@ -151,6 +151,15 @@ def test_reading__a_doubtful_loss_is_none():
     assert text.endswith("It is slower at 4 KiB (ratio 1.60). No difference shown at 64 B.")
 
 
+def test_wide_sizes__half_the_interval_is_more_than_5_percent():
+    table = table_of({1: 0.5, 64: 0.4, 1024: 2.0}, doubt=0.024)
+    assert summary.wide_sizes(table, "rawe") == "64 B"
+    assert summary.wide_sizes(table_of({1: 0.5}), "rawe") is None
+    assert summary.wide_sizes(table_of({0: 0.5}, benchmark="Barrier", doubt=0.2), "rawe") == ""
+    table.rows[2].intervals.clear()
+    assert summary.wide_sizes(table, "rawe") == "64 B to 1 KiB"
+
+
 def test_spans__neighbours_are_joined():
     rows = table_of(dict.fromkeys((1, 2, 4, 1024, 2048), 1.0)).rows
     found = summary.spans(rows, lambda row: row.size in (1, 2, 1024))

@@ -45,6 +45,11 @@ class Row:
             return doubt
         return (1.0 / doubt[1], 1.0 / doubt[0]) if doubt[0] > 0 else None
 
+    def is_wide(self, transport, base):
+        """Whether there is a gain whose interval is not narrow."""
+        gain = self.gain(transport, base)
+        return gain is not None and not stats.is_narrow(self.gain_interval(transport), gain)
+
 
 @dataclass
 class Comparison:

@@ -225,6 +225,18 @@ def test_condense__an_interval_with_1_is_no_difference(tmp_path):
     assert "(no difference shown)" in one.reading("rawe", "tcp")
 
 
+def test_wide__names_what_has_a_better_and_no_narrow_interval(tmp_path):
+    record = session(tmp_path, [100.0, 100.5], [150.0, 151.0])
+    driver = ToyDriver()
+    about = about_of(record)
+    assert driver.wide(driver.condense(record.done, about), about) == []
+    record = session(tmp_path / "b", [100.0, 150.0], [150.0, 151.0])
+    assert driver.wide(driver.condense(record.done, about), about) == [
+        "Toy, 2 ranks on 2 hosts, speed: rawe",
+        "Toy, 2 ranks on 2 hosts, time: rawe",
+    ]
+
+
 def test_scaling__speed_up_over_the_fewest_ranks(tmp_path):
     cases = [Case("toy", "quick", ranks, ranks, "Toy") for ranks in (4, 1)]
     record = session(tmp_path, [300.0, 100.0], [1.0, 1.0], cases=cases, rounds=1)
