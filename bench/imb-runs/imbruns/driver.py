@@ -243,6 +243,9 @@ class ImbDriver(Driver):
             if (where := summary.wide_sizes(table, name)) is not None
         ]
 
+    def plots(self, data, about):
+        return report.plots(data.tables)
+
     def texts(self, data, about):
         wiring = report.wiring(about)
         lines = [f"NICs: {NICS[wiring]}\n"] if wiring else []

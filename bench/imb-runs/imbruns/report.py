@@ -3,7 +3,7 @@
 
 import textwrap
 
-from benchlib import stats
+from benchlib import plot, stats
 from benchlib.chart import Line, LineChart, size_text
 from benchlib.page import anchor
 from benchlib.text import aligned, write_csv
@@ -94,6 +94,26 @@ def terminal_table(table):
         none = without_difference(table, name)
         text += f"\n  {name}/{table.base}: {none}" if none else ""
     return f"{table.title}, {table.unit} (ratios: {_sense(table)})\n{text}"
+
+
+def plots(tables):
+    """For the terminal: the ratios of the first table of each metric that has several sizes."""
+    first = {}
+    for table in tables:
+        if len(table.rows) > 1 and table.metric != "messages_per_s":
+            first.setdefault(table.metric, table)
+    found = []
+    for table in first.values():
+        for name in table.others:
+            lines = [
+                (size_text(row.size), row.ratios[name], row.intervals.get((name, table.base)))
+                for row in _shown_rows(table)
+                if row.ratios.get(name)
+            ]
+            if lines:
+                title = f"{table.title}: {name}/{table.base}, {_sense(table)}"
+                found.append(plot.Plot(title, lines))
+    return found
 
 
 def wiring(about):

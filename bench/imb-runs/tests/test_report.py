@@ -214,6 +214,13 @@ def test_terminal_table__one_line_a_size_with_ratio_and_baseline(data):
     assert last.strip() == "rawe/tcp: no difference shown"
 
 
+def test_plots__first_table_of_times_with_its_intervals(data):
+    (plot,) = report.plots(data.tables)
+    assert plot.title == "PingPong: half the round trip, 2 ranks: rawe/tcp, below 1 is faster"
+    assert [(label, ratio) for label, ratio, _ in plot.lines] == [("1 B", 0.5), ("64 KiB", 0.5)]
+    assert plot.lines[0][2] == pytest.approx((0.375, 2 / 3))
+
+
 def rows_of(path):
     with open(path, encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))

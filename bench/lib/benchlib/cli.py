@@ -5,13 +5,14 @@ import contextlib
 import datetime
 import os
 import shlex
+import shutil
 import sys
 import time
 from pathlib import Path
 
 from rawelab import LabError, interrupts
 
-from . import chart, facts, prepare, report, session, stats
+from . import chart, facts, plot, prepare, report, session, stats
 from . import options as command_line
 from .error import BenchError
 from .journal import Journal
@@ -144,6 +145,8 @@ def _report(driver, directory, record, about):
     for text in driver.texts(data, about):
         print(text)
     print(stats.DOUBT)
+    for one in driver.plots(data, about) if sys.stdout.isatty() else ():
+        print("\n" + plot.text(one, shutil.get_terminal_size().columns, plot.is_utf8()))
     spread = driver.spread(data)
     if spread is not None:
         busy = ": the machine is busy with other work" if spread > report.SPREAD_MAX else ""

@@ -71,6 +71,10 @@ class Driver:
         """The ratios whose interval is not narrow, a text for each table of them."""
         raise NotImplementedError
 
+    def plots(self, data, about):
+        """What the terminal shows as plot.Plots."""
+        return []
+
     def texts(self, data, about):
         """Tables and sentences for the terminal."""
         raise NotImplementedError

@@ -149,6 +149,14 @@ def test_headline__takes_the_interval_that_the_file_holds(run):
         assert row.verdict == verdict
 
 
+def test_publish__time_left_is_that_of_kept_runs(run, monkeypatch):
+    publish = script("publish")
+    monkeypatch.setattr(publish.reference, "newest", lambda: [run])
+    run.index["parts"]["imb"]["seconds"] = 300
+    assert "about 5 min left" in publish.time_left(["imb"])
+    assert publish.time_left(["imb", "seeds"]) == ""
+
+
 def test_headline__of_this_checkout_has_the_workloads_that_tend_to_lose():
     shown = " ".join(line[0] for line in headline.readme_lines(reference.newest()))
     for part in ("16 KiB, half round trip", "SP W", "ABINIT whole run", "Bitonic", "Cannon"):
