@@ -230,7 +230,21 @@ class ImbDriver(Driver):
         report.write_medians(directory / "medians.csv", medians, about)
 
     def load(self, directory, about):
-        return summary.Tables(summary.read_medians(directory / "medians.csv"), about)
+        return summary.Tables(summary.read_medians(directory / "medians.csv", about["base"]), about)
+
+    def condense(self, done, about):
+        return summary.Tables(summary.medians_of(done, about["transports"]), about)
+
+    def wide(self, data, about):
+        return [
+            f"{table.title}: {name}{where and ' at '}{where}"
+            for table in data.tables
+            for name in table.others
+            if (where := summary.wide_sizes(table, name)) is not None
+        ]
+
+    def plots(self, data, about):
+        return report.plots(data.tables)
 
     def texts(self, data, about):
         wiring = report.wiring(about)

@@ -3,6 +3,7 @@
 
 import textwrap
 
+from benchlib import plot, stats
 from benchlib.chart import Line, LineChart, size_text
 from benchlib.page import anchor
 from benchlib.text import aligned, write_csv
@@ -10,7 +11,14 @@ from benchlib.transports import BASELINE, TITLES
 from rawelab.spec import LabSpec, parse_rate
 
 from . import shaping, suites
-from .summary import BANDWIDTHS, WINDOWED, compared_rows, is_power_of_four, reading
+from .summary import (
+    BANDWIDTHS,
+    WINDOWED,
+    compared_rows,
+    is_power_of_four,
+    reading,
+    without_difference,
+)
 from .summary import ratio as ratio_of
 
 BARE = "-"
@@ -34,6 +42,13 @@ def ratio(value):
     return BARE if value is None else f"{value:.2f}"
 
 
+def doubtful(row, name, base, value):
+    """A ratio of a row with its interval."""
+    if value is None:
+        return BARE
+    return stats.doubt_text(ratio(value), row.intervals.get((name, base)))
+
+
 def columns(table):
     """Header cells of a table."""
     heads = ["size", *table.transports]
@@ -47,10 +62,11 @@ def cells(table, row):
     """The cells of one row, as text."""
     size = "" if table.benchmark == "Barrier" else size_text(row.size)
     line = [size, *(number(row.medians.get(name), table.metric) for name in table.transports)]
-    line += [ratio(row.ratios.get(name)) for name in table.others]
+    line += [doubtful(row, name, table.base, row.ratios.get(name)) for name in table.others]
     if table.has_baseline:
         line.append(number(row.baseline, table.metric))
-        line.append(ratio(row.to_baseline.get(table.against_baseline)))
+        name = table.against_baseline
+        line.append(doubtful(row, name, BASELINE, row.to_baseline.get(name)))
         line.append(row.way or BARE)
     return line
 
@@ -74,7 +90,30 @@ def terminal_table(table):
             mean[1 + len(table.transports) + index] = ratio(table.mean_ratio(name))
         lines.append(mean)
     text = textwrap.indent(aligned(lines, texts=0), "  ")
+    for name in table.others:
+        none = without_difference(table, name)
+        text += f"\n  {name}/{table.base}: {none}" if none else ""
     return f"{table.title}, {table.unit} (ratios: {_sense(table)})\n{text}"
+
+
+def plots(tables):
+    """For the terminal: the ratios of the first table of each metric that has several sizes."""
+    first = {}
+    for table in tables:
+        if len(table.rows) > 1 and table.metric != "messages_per_s":
+            first.setdefault(table.metric, table)
+    found = []
+    for table in first.values():
+        for name in table.others:
+            lines = [
+                (size_text(row.size), row.ratios[name], row.intervals.get((name, table.base)))
+                for row in _shown_rows(table)
+                if row.ratios.get(name)
+            ]
+            if lines:
+                title = f"{table.title}: {name}/{table.base}, {_sense(table)}"
+                found.append(plot.Plot(title, lines))
+    return found
 
 
 def wiring(about):
@@ -105,6 +144,7 @@ def write_medians(path, medians, about):
     lines = [
         [*KEY_HEADS, "transport", "rounds", "median", "min", "max"]
         + [f"ratio_to_{base}", "ratio_to_baseline", "nic", "way"]
+        + ["ratio_low", "ratio_high", "baseline_ratio_low", "baseline_ratio_high"]
     ]
     for key, found in medians.items():
         for name, one in found.items():
@@ -113,6 +153,8 @@ def write_medians(path, medians, about):
                 + [f"{value:g}" for value in (one.median, one.low, one.high)]
                 + [_ratio_text(ratio_of(found, name, other)) for other in (base, BASELINE)]
                 + [wiring(about) or "", one.way]
+                + stats.end_texts(one.intervals.get(base))
+                + stats.end_texts(one.intervals.get(BASELINE))
             )
     write_csv(path, lines)
 
@@ -168,10 +210,11 @@ def _overview(found):
             if not known:
                 continue
             ends = known[0], known[-1]
-            texts = [f"{row.ratios[name]:.2f} at {size_text(row.size)}" for row in ends]
-            if table.benchmark == "Barrier":
-                texts = [ratio(ends[0].ratios[name]), BARE]
-            elif len(known) == 1:
+            texts = [doubtful(row, name, table.base, row.ratios[name]) for row in ends]
+            if table.benchmark != "Barrier":
+                sizes = [size_text(row.size) for row in ends]
+                texts = [f"{text} at {size}" for text, size in zip(texts, sizes, strict=True)]
+            if len(known) == 1:
                 texts[1] = BARE
             title = f"[{table.title}](#{anchor(table.title)})"
             better = "lower" if table.lower_is_better else "higher"
@@ -225,10 +268,10 @@ def lead(about):
     titles = ", ".join(f"{name} = {TITLES[name]}" for name in about["transports"])
     return (
         f"Transports: {titles}. They ran alternately; each value is the median over the rounds, "
-        "each ratio a ratio of such medians. The baseline is what a bare program reaches with the "
-        "same raw frames on the same wire without any protocol, in the way that is the fastest at "
-        "the size: plain frames, UDP batches or TCP-shaped batches. For Uniband it sends one "
-        "message in a frame; a transport that coalesces small messages can exceed it."
+        f"each ratio a ratio of such medians. {stats.DOUBT} The baseline is what a bare program "
+        "reaches with the same raw frames on the same wire without any protocol, in the way that "
+        "is the fastest at the size: plain frames, UDP batches or TCP-shaped batches. For Uniband "
+        "it sends one message in a frame; a transport that coalesces small messages can exceed it."
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from benchlib import stats
 from benchlib.chart import size_text
 from benchlib.error import BenchError
-from benchlib.transports import BASELINE
+from benchlib.transports import BASELINE, base_of
 
 from . import suites
 
@@ -35,7 +35,6 @@ TITLES = {
 }
 WINDOWED = (*suites.COLD, *suites.COLD.values())
 BANDWIDTHS = ("MpBandwidth", "MpBidirectional")
-ALIKE = 0.005  # a ratio this close to 1 is neither faster nor slower
 UNITS = {"time_us": "µs", "mbytes_per_s": "MB/s", "messages_per_s": "messages/s"}
 
 
@@ -58,6 +57,7 @@ class Median:
     low: float
     high: float
     way: str = ""  # of the baseline, in most rounds
+    intervals: dict = field(default_factory=dict)  # divided by this -> doubt of the ratio
 
     @property
     def spread(self):
@@ -72,10 +72,12 @@ def medians_of(done, transports):
     for one in done:
         for sample in one.result or ():
             key = Key(sample.benchmark, sample.processes, sample.size, sample.metric)
-            values.setdefault(key, {}).setdefault(one.run.transport, []).append(sample.value)
+            rounds = values.setdefault(key, {}).setdefault(one.run.transport, {})
+            rounds[one.run.round] = sample.value
             if sample.way:
                 ways.setdefault(key, []).append(sample.way)
     order = {name: index for index, name in enumerate(suites.BENCHMARKS)}
+    bases = (base_of(transports), BASELINE)
     keys = [key for key, found in values.items() if set(found) != {BASELINE}]
     keys.sort(
         key=lambda key: (
@@ -87,10 +89,11 @@ def medians_of(done, transports):
         key: {
             name: Median(
                 len(found),
-                stats.median(found),
-                min(found),
-                max(found),
+                stats.median(found.values()),
+                min(found.values()),
+                max(found.values()),
                 statistics.mode(ways.get(key, [""])) if name == BASELINE else "",
+                _intervals(values[key], name, bases),
             )
             for name in (*transports, BASELINE)
             if (found := values[key].get(name))
@@ -99,9 +102,14 @@ def medians_of(done, transports):
     }
 
 
-def read_medians(path):
+def _intervals(found, name, bases):
+    """The doubt of a transport's ratios, by what it is divided by."""
+    return {base: stats.interval(found[name], found[base]) for base in bases if base in found}
+
+
+def read_medians(path, base):
     """medians.csv as medians_of() gives it."""
-    found = {}
+    found, lines = {}, {}
     try:
         with open(path, encoding="utf-8", newline="") as file:
             for line in csv.DictReader(file):
@@ -113,6 +121,13 @@ def read_medians(path):
                     *(float(line[name]) for name in ("median", "min", "max")),
                     line.get("way", ""),
                 )
+                lines.setdefault(key, {})[line["transport"]] = line
+        for key, of_key in lines.items():
+            for name, line in of_key.items():
+                for other, prefix in ((base, ""), (BASELINE, "baseline_")):
+                    if other in of_key:
+                        doubt = stats.kept_interval(line, of_key[other], prefix)
+                        found[key][name].intervals[other] = doubt
     except (OSError, KeyError, ValueError) as error:
         raise BenchError(f"cannot read {path}: {error!r}") from error
     return found
@@ -135,6 +150,7 @@ class Row:
     way: str = ""  # of the baseline
     ratios: dict = field(default_factory=dict)  # transport -> median / the base's median
     to_baseline: dict = field(default_factory=dict)  # transport -> median / the baseline's
+    intervals: dict = field(default_factory=dict)  # (transport, divided by) -> doubt of the ratio
 
 
 @dataclass
@@ -183,6 +199,15 @@ class Table:
     def has_baseline(self):
         """True when at least one size has a baseline."""
         return any(row.baseline is not None for row in self.rows)
+
+    def differs(self, row, transport):
+        """Whether a row shows a difference between a transport and the base."""
+        return stats.differs(row.intervals.get((transport, self.base)))
+
+    def is_narrow(self, row, transport):
+        """Whether the interval of a row's ratio to the base is narrow."""
+        doubt = row.intervals.get((transport, self.base))
+        return stats.is_narrow(doubt, row.ratios[transport])
 
     def mean_ratio(self, transport):
         """Geometric mean of the transport's ratios over the sizes; None without any."""
@@ -253,6 +278,11 @@ def _tables(medians, transports, base):
             if name != base:
                 row.ratios[name] = ratio(by_transport, name, base)
             row.to_baseline[name] = ratio(by_transport, name, BASELINE)
+        row.intervals = {
+            (name, other): doubt
+            for name, one in by_transport.items()
+            for other, doubt in one.intervals.items()
+        }
         kind = (key.benchmark, key.processes, key.metric)
         table = found.setdefault(kind, Table(*kind, [], base, []))
         table.rows.append(row)
@@ -292,6 +322,29 @@ def listed(texts):
     return " and ".join([", ".join(texts[:-1]), texts[-1]] if len(texts) > 1 else texts)
 
 
+def _sizes(table, transport, is_member):
+    """The sizes with a ratio where `is_member` holds, in words; empty for Barrier, which has none,
+    and None where there are no such."""
+    rows = [row for row in table.rows if row.ratios.get(transport)]
+    found = spans(rows, is_member)
+    if not found:
+        return None
+    return "" if table.benchmark == "Barrier" else listed(found)
+
+
+def wide_sizes(table, transport):
+    """The sizes whose interval is not narrow, as _sizes() has them."""
+    return _sizes(table, transport, lambda row: not table.is_narrow(row, transport))
+
+
+def without_difference(table, transport):
+    """Where the interval contains 1, as a sentence's end; empty when there is no such size."""
+    where = _sizes(table, transport, lambda row: not table.differs(row, transport))
+    if where is None:
+        return ""
+    return f"no difference shown at {where}" if where else "no difference shown"
+
+
 def _worst(rows, ratio_of, lower_is_better):
     return (max if lower_is_better else min)(rows, key=ratio_of)
 
@@ -312,13 +365,15 @@ def reading(table, transport):
         return row.ratios[transport]
 
     sign = 1 if table.lower_is_better else -1
-    faster = [row for row in rows if sign * (ratio_of(row) - 1) < -ALIKE]
-    slower = [row for row in rows if sign * (ratio_of(row) - 1) > ALIKE]
+    differing = [row for row in rows if table.differs(row, transport)]
+    faster = [row for row in differing if sign * (ratio_of(row) - 1) < 0]
+    slower = [row for row in differing if sign * (ratio_of(row) - 1) > 0]
     first, last = rows[0], rows[-1]
     of_base = f"of {table.base}'s {'time' if table.lower_is_better else 'rate'}"
     verb = "takes" if table.lower_is_better else "reaches"
     if table.benchmark == "Barrier":
-        return f"{transport} {verb} {ratio_of(first):.2f} {of_base}."
+        none = without_difference(table, transport)
+        return f"{transport} {verb} {ratio_of(first):.2f} {of_base}{none and ': '}{none}."
     text = f"{transport} {verb} {ratio_of(first):.2f} {of_base} at {size_text(first.size)}"
     if last is not first:
         text += f" and {ratio_of(last):.2f} at {size_text(last.size)}"
@@ -333,4 +388,5 @@ def reading(table, transport):
         where = listed(spans(rows, lambda row: row in slower))
         at = "" if where == size_text(worst.size) else f" at {size_text(worst.size)}"
         text += f". It is slower at {where} (ratio {ratio_of(worst):.2f}{at})"
-    return f"{text}."
+    none = without_difference(table, transport)
+    return f"{text}. {none[0].upper()}{none[1:]}." if none else f"{text}."

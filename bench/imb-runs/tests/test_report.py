@@ -105,10 +105,15 @@ def test_reading__says_how_much_and_where(data):
     )
 
 
-def table_of(ratios, metric="time_us", benchmark="PingPong"):
-    """A Table with these ratios of rawe, {size: ratio}."""
+def table_of(ratios, metric="time_us", benchmark="PingPong", doubt=0.01):
+    """A Table with these ratios of rawe, {size: ratio}, and intervals of `doubt` on both sides."""
     rows = [
-        summary.Row(size, {"tcp": 1.0, "rawe": value}, ratios={"rawe": value})
+        summary.Row(
+            size,
+            {"tcp": 1.0, "rawe": value},
+            ratios={"rawe": value},
+            intervals={("rawe", "tcp"): (value - doubt, value + doubt)},
+        )
         for size, value in ratios.items()
     ]
     return summary.Table(benchmark, 2, metric, ["tcp", "rawe"], "tcp", rows)
@@ -130,10 +135,29 @@ def test_reading__of_rates_more_is_faster():
 
 def test_reading__slower_everywhere_and_nothing_to_say():
     assert summary.reading(table_of({1: 2.0, 64: 1.8}), "rawe").endswith("slower at every size.")
-    assert summary.reading(table_of({1: 1.001, 64: 0.999}), "rawe").endswith("(geometric mean).")
+    assert summary.reading(table_of({1: 1.001, 64: 0.999}), "rawe").endswith(
+        "(geometric mean). No difference shown at 1 B to 64 B."
+    )
     assert summary.reading(table_of({}), "rawe") is None
     barrier = summary.reading(table_of({0: 0.4}, benchmark="Barrier"), "rawe")
     assert barrier == "rawe takes 0.40 of tcp's time."
+    barrier = summary.reading(table_of({0: 1.0}, benchmark="Barrier"), "rawe")
+    assert barrier == "rawe takes 1.00 of tcp's time: no difference shown."
+
+
+def test_reading__a_doubtful_loss_is_none():
+    ratios = {1: 0.5, 64: 1.2, 4096: 1.6}
+    text = summary.reading(table_of(ratios, doubt=0.3), "rawe")
+    assert text.endswith("It is slower at 4 KiB (ratio 1.60). No difference shown at 64 B.")
+
+
+def test_wide_sizes__half_the_interval_is_more_than_5_percent():
+    table = table_of({1: 0.5, 64: 0.4, 1024: 2.0}, doubt=0.024)
+    assert summary.wide_sizes(table, "rawe") == "64 B"
+    assert summary.wide_sizes(table_of({1: 0.5}), "rawe") is None
+    assert summary.wide_sizes(table_of({0: 0.5}, benchmark="Barrier", doubt=0.2), "rawe") == ""
+    table.rows[2].intervals.clear()
+    assert summary.wide_sizes(table, "rawe") == "64 B to 1 KiB"
 
 
 def test_spans__neighbours_are_joined():
@@ -180,8 +204,21 @@ def test_terminal_table__one_line_a_size_with_ratio_and_baseline(data):
     assert lines[1].split() == ["size", "tcp", "rawe", "rawe/tcp", "baseline", "rawe/baseline"] + [
         "way"
     ]
-    assert lines[2].split() == ["1", "B", "4.00", "2.00", "0.50", "1.00", "2.00", "tcp-gso"]
+    assert lines[2].split() == [
+        *("1", "B", "4.00", "2.00", "0.50", "(0.38-0.67)", "1.00", "2.00", "(1.50-2.67)", "tcp-gso")
+    ]
     assert lines[-1].split() == ["geometric", "mean", "0.50"]
+    barrier = next(table for table in data.tables if table.benchmark == "Barrier")
+    *_, row, last = report.terminal_table(barrier).splitlines()
+    assert row.split() == ["8.00", "8.00", "~1.00", "(1.00-1.00)"]
+    assert last.strip() == "rawe/tcp: no difference shown"
+
+
+def test_plots__first_table_of_times_with_its_intervals(data):
+    (plot,) = report.plots(data.tables)
+    assert plot.title == "PingPong: half the round trip, 2 ranks: rawe/tcp, below 1 is faster"
+    assert [(label, ratio) for label, ratio, _ in plot.lines] == [("1 B", 0.5), ("64 KiB", 0.5)]
+    assert plot.lines[0][2] == pytest.approx((0.375, 2 / 3))
 
 
 def rows_of(path):
@@ -200,6 +237,8 @@ def test_write_csv__every_sample_and_the_medians(done, tmp_path):
     one = found["PingPong", "1", "time_us", "rawe"]
     assert (one["median"], one["min"], one["max"], one["rounds"]) == ("2", "1.8", "2.4", "3")
     assert (one["ratio_to_tcp"], one["ratio_to_baseline"]) == ("0.5000", "2.0000")
+    assert (one["ratio_low"], one["ratio_high"]) == ("0.375", "0.666667")
+    assert (one["baseline_ratio_low"], one["baseline_ratio_high"]) == ("1.5", "2.66667")
 
 
 def test_write_csv__and_title_name_the_wiring(done, data, tmp_path):
@@ -225,6 +264,16 @@ def test_load__is_what_was_written(done, data, tmp_path):
     assert loaded.spread() == pytest.approx(0.3)
 
 
+def test_load__a_file_without_intervals_has_those_of_its_ranges(done, tmp_path):
+    ImbDriver().write_csv(tmp_path, Record(done), ABOUT)
+    lines = [line.split(",")[:-4] for line in open(tmp_path / "medians.csv", encoding="utf-8")]
+    text = "".join(",".join(line) + "\n" for line in lines)
+    (tmp_path / "medians.csv").write_text(text, encoding="utf-8")
+    row = ImbDriver().load(tmp_path, ABOUT).tables[0].rows[0]
+    assert row.intervals["rawe", "tcp"] == pytest.approx((1.8 / 4.8, 2.4 / 3.6))
+    assert row.intervals["rawe", "baseline"] == pytest.approx((1.8 / 1.2, 2.4 / 0.9))
+
+
 def test_report__holds_tables_problems_and_the_command(done, tmp_path):
     driver = ImbDriver()
     driver.write_csv(tmp_path, Record(done), ABOUT)
@@ -238,7 +287,7 @@ def test_report__holds_tables_problems_and_the_command(done, tmp_path):
         assert "](plot.svg)" in text
     for part in (
         "| MTU | 1500 bytes |",
-        "| 1 B | 4.00 | 2.00 | 0.50 | 1.00 | 2.00 | tcp-gso |",
+        "| 1 B | 4.00 | 2.00 | 0.50 (0.38-0.67) | 1.00 | 2.00 (1.50-2.67) | tcp-gso |",
         "**ucx** was not measured",
         "compare --quick",
     ):

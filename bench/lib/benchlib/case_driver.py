@@ -85,12 +85,24 @@ class CaseDriver(Driver):
         return f"{done.seconds:.2f} s, {value}, checks passed"
 
     def write_csv(self, directory, record, about):
-        comparisons = case_summary.condense(self.programs, record.done, about["transports"])
+        comparisons = self.condense(record.done, about)
         case_report.write_runs(directory / "runs.csv", self.programs, record.done)
         case_report.write_summary(directory / "summary.csv", comparisons, about)
 
     def load(self, directory, about):
-        return case_summary.load(directory / "summary.csv", self.programs)
+        return case_summary.load(directory, self.programs, about["base"])
+
+    def condense(self, done, about):
+        return case_summary.condense(self.programs, done, about["transports"])
+
+    def wide(self, data, about):
+        return [
+            f"{one.case.label}, {row.metric.title}: {name}"
+            for one in data
+            for row in one.rows
+            for name in about["transports"]
+            if name != about["base"] and row.is_wide(name, about["base"])
+        ]
 
     def texts(self, data, about):
         return [case_report.table_text(data, about), "", *case_report.readings(data, about)]

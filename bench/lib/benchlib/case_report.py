@@ -3,6 +3,7 @@
 
 import textwrap
 
+from . import stats
 from .case_summary import WHOLE, scaling, value_of
 from .chart import BarChart
 from .text import aligned, write_csv
@@ -10,8 +11,8 @@ from .text import aligned, write_csv
 LEAD = (
     "The transports ran alternately. Each value is the median over the rounds of the runs that "
     "passed all checks. Gain: how many times better the transport is than {base}; above 1 is "
-    "better, whether the metric is a time or a rate. Spread: (largest - smallest) / median over "
-    "the rounds; a gain smaller than that is none."
+    f"better, whether the metric is a time or a rate. {stats.DOUBT} Spread: (largest - smallest) / "
+    "median over the rounds."
 )
 CASE_HEADS = ["program", "size", "ranks", "hosts", "transport"]
 RUN_HEADS = [*CASE_HEADS, "round", "metric", "unit", "value", "failure"]
@@ -27,6 +28,11 @@ def number(value):
 
 def _ratio(value):
     return "-" if value is None else f"{value:.3f}"
+
+
+def _gain(row, name, base):
+    gain = row.gain(name, base)
+    return _ratio(gain) if gain is None else stats.doubt_text(_ratio(gain), row.gain_interval(name))
 
 
 def _spread(value):
@@ -50,7 +56,7 @@ def rows(comparisons, about):
     return [
         [one.case.label, row.metric.title, row.metric.unit]
         + [number(row.medians[name]) for name in names]
-        + [_ratio(row.gain(name, base)) for name in _others(about)]
+        + [_gain(row, name, base) for name in _others(about)]
         + [_spread(row.spreads[name]) for name in names]
         for one in comparisons
         for row in one.rows

@@ -8,6 +8,7 @@ from . import stats
 from .error import BenchError
 from .plan import Case
 from .program import Metric
+from .transports import base_of
 
 # What every program has: from mpirun's start to its end, start and finish of MPI included.
 WHOLE = Metric("mpirun_s", "whole run of mpirun", "s", False)
@@ -20,6 +21,7 @@ class Row:
     metric: Metric
     medians: dict  # transport -> median, None when no run of it counts
     spreads: dict  # transport -> (max - min) / median, or None
+    intervals: dict  # transport -> doubt of its ratio to the base
 
     def ratio(self, transport, base):
         """Median of a transport over that of another; None when one has none."""
@@ -35,6 +37,18 @@ class Row:
         if self.metric.higher_is_better:
             return ratio
         return 1.0 / ratio if ratio else None
+
+    def gain_interval(self, transport):
+        """The doubt of gain() over the base, or None."""
+        doubt = self.intervals.get(transport)
+        if doubt is None or self.metric.higher_is_better:
+            return doubt
+        return (1.0 / doubt[1], 1.0 / doubt[0]) if doubt[0] > 0 else None
+
+    def is_wide(self, transport, base):
+        """Whether there is a gain whose interval is not narrow."""
+        gain = self.gain(transport, base)
+        return gain is not None and not stats.is_narrow(self.gain_interval(transport), gain)
 
 
 @dataclass
@@ -53,10 +67,13 @@ class Comparison:
         if gain is None:
             return f"{self.case.label}: no comparison, a transport has no run that counts."
         word = "better" if gain >= 1 else "worse"
+        word += f": {'higher' if row.metric.higher_is_better else 'lower'} is better"
+        if not stats.differs(row.intervals.get(transport)):
+            word = "no difference shown"
         change = 100.0 * (row.ratio(transport, base) - 1.0)
         return (
             f"{self.case.label}: {row.metric.title} of {transport} is {change:+.1f} % against "
-            f"{base} ({word}: {'higher' if row.metric.higher_is_better else 'lower'} is better)."
+            f"{base} ({word})."
         )
 
 
@@ -82,11 +99,18 @@ def condense(programs, done, transports):
                 good[one.run.transport].append(one)
         rows = []
         for metric in _metrics(programs, case):
-            row = Row(metric, {}, {})
+            row, by_transport = Row(metric, {}, {}, {}), {}
             for name, runs in good.items():
-                values = [value for one in runs if (value := value_of(one, metric)) is not None]
-                row.medians[name] = stats.median(values) if values else None
-                row.spreads[name] = stats.spread(values) if values else None
+                values = {
+                    one.run.round: value
+                    for one in runs
+                    if (value := value_of(one, metric)) is not None
+                }
+                row.medians[name] = stats.median(values.values()) if values else None
+                row.spreads[name] = stats.spread(values.values()) if values else None
+                by_transport[name] = values
+            for name, values in by_transport.items():
+                row.intervals[name] = stats.interval(values, by_transport[base_of(transports)])
             if any(value is not None for value in row.medians.values()) or not any(good.values()):
                 rows.append(row)
         counts = {name: len(runs) for name, runs in good.items()}
@@ -94,22 +118,44 @@ def condense(programs, done, transports):
     return comparisons
 
 
-def load(path, programs):
-    """The Comparisons in a summary.csv."""
+def case_of(line):
+    """What names the case in a line of summary.csv or runs.csv."""
+    return tuple(line[name] for name in ("program", "size", "ranks", "hosts"))
+
+
+def intervals(lines, base):
+    """(*case_of(), metric) -> {transport: doubt of its ratio to the base}, of runs.csv's lines."""
+    values = {}
+    for line in lines:
+        if line["value"]:
+            of_key = values.setdefault((*case_of(line), line["metric"]), {})
+            of_key.setdefault(line["transport"], {})[int(line["round"])] = float(line["value"])
+    return {
+        key: {name: stats.interval(rounds, found.get(base, {})) for name, rounds in found.items()}
+        for key, found in values.items()
+    }
+
+
+def _lines(path):
     try:
         with open(path, encoding="utf-8", newline="") as file:
-            lines = list(csv.DictReader(file))
+            return list(csv.DictReader(file))
     except OSError as error:
         raise BenchError(f"cannot read {path}: {error}") from error
-    found = {}
-    for line in lines:
+
+
+def load(directory, programs, base):
+    """The Comparisons in summary.csv, their intervals from runs.csv."""
+    found, doubts = {}, intervals(_lines(directory / "runs.csv"), base)
+    for line in _lines(directory / "summary.csv"):
         name, size = line["program"], line["size"]
         title = programs[name].title_of(size)
         case = Case(name, size, int(line["ranks"]), int(line["hosts"]), title)
         one = found.setdefault(case, Comparison(case, [], {}, {}))
         metric = next(one for one in _metrics(programs, case) if one.key == line["metric"])
         if not one.rows or one.rows[-1].metric != metric:
-            one.rows.append(Row(metric, {}, {}))
+            doubt = doubts.get((*case_of(line), metric.key), {})
+            one.rows.append(Row(metric, {}, {}, doubt))
         transport = line["transport"]
         one.good[transport] = int(line["good_runs"])
         one.failed[transport] = int(line["failed_runs"])

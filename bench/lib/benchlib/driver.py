@@ -63,6 +63,18 @@ class Driver:
         """What the CSV files hold."""
         raise NotImplementedError
 
+    def condense(self, done, about):
+        """What load() would return of these Done; `about` needs transports and base only."""
+        raise NotImplementedError
+
+    def wide(self, data, about):
+        """The ratios whose interval is not narrow, a text for each table of them."""
+        raise NotImplementedError
+
+    def plots(self, data, about):
+        """What the terminal shows as plot.Plots."""
+        return []
+
     def texts(self, data, about):
         """Tables and sentences for the terminal."""
         raise NotImplementedError

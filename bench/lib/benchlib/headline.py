@@ -3,6 +3,7 @@
 
 from dataclasses import dataclass
 
+from . import case_summary, stats
 from .chart import size_text
 from .claims import BASE, TESTED, imb_row
 from .reference import WIRINGS
@@ -65,7 +66,7 @@ class Row:
     base: float
     tested: float
     higher_is_better: bool
-    overlaps: bool  # whether a round of one transport lies between rounds of the other
+    differs: bool  # whether the interval of the ratio does not contain 1
     file: str  # below the reference run's directory
 
     @property
@@ -77,8 +78,8 @@ class Row:
     @property
     def verdict(self):
         """The gain in a word."""
-        if self.overlaps:
-            return "rounds overlap"
+        if not self.differs:
+            return "no difference shown"
         return "better" if self.gain > 1 else "**worse**"
 
     def cells(self):
@@ -87,8 +88,8 @@ class Row:
         return [*values, f"{self.gain:.2f}", self.verdict]
 
     def mark(self):
-        """The gain as one text: a loss in bold, rounds that overlap with a tilde."""
-        if self.overlaps:
+        """The gain as one text: a loss in bold, with a tilde what is no difference."""
+        if not self.differs:
             return f"~{self.gain:.2f}"
         return f"{self.gain:.2f}" if self.gain > 1 else f"**{self.gain:.2f}**"
 
@@ -96,15 +97,6 @@ class Row:
 def number_text(value):
     """A value as tables show it."""
     return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
-
-
-def _overlap(one, other):
-    """Whether two ranges (low, high) have a value in common."""
-    return one[0] <= other[1] and other[0] <= one[1]
-
-
-def _range(row):
-    return float(row["min"]), float(row["max"])
 
 
 def patterns(reference, wiring, mtu):
@@ -121,32 +113,19 @@ def patterns(reference, wiring, mtu):
                     float(base["median"]),
                     float(tested["median"]),
                     metric != "time_us",
-                    _overlap(_range(base), _range(tested)),
+                    stats.differs(stats.kept_interval(tested, base)),
                     f"{part}/medians.csv",
                 )
                 found.append(row)
     return found
 
 
-def _ranges(reference, part):
-    """(program, size, ranks, hosts, transport, metric) -> (low, high) over the rounds."""
-    values = {}
-    for row in reference.rows(part, "runs.csv"):
-        if row["value"]:
-            key = (*_case(row), row["transport"], row["metric"])
-            values.setdefault(key, []).append(float(row["value"]))
-    return {key: (min(several), max(several)) for key, several in values.items()}
-
-
-def _case(row):
-    return tuple(row[name] for name in ("program", "size", "ranks", "hosts"))
-
-
 def _programs(reference, part):
     """The first metric of each case, and the others in ALSO."""
-    medians, first, ranges = {}, {}, _ranges(reference, part)
+    medians, first = {}, {}
+    doubts = case_summary.intervals(reference.rows(part, "runs.csv"), BASE)
     for row in reference.rows(part, "summary.csv"):
-        case, metric = _case(row), row["metric"]
+        case, metric = case_summary.case_of(row), row["metric"]
         first.setdefault(case, metric)
         if row["median"] and metric in (first[case], *ALSO.get(case[0], ())):
             medians.setdefault((case, metric), {})[row["transport"]] = row
@@ -165,7 +144,7 @@ def _programs(reference, part):
             float(base["median"]),
             float(tested["median"]),
             (gain > 1) == (ratio > 1),
-            _overlap(ranges[(*case, BASE, metric)], ranges[(*case, TESTED, metric)]),
+            stats.differs(doubts[(*case, metric)][TESTED]),
             f"{part}/summary.csv",
         )
 

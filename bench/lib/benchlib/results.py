@@ -184,10 +184,10 @@ def _measured(page, runs):
     page.heading("Latency and bandwidth")
     page.text(
         "By wiring and MTU. Medians over the rounds. `times better` is above 1 where rawe is "
-        "better than tcp, for times and rates alike, and below 1 where it is worse. `rounds "
-        "overlap`: the difference is not larger than that between rounds. The list of workloads "
-        "is fixed. A stream has 64 messages in flight, received into one buffer, which is hot in "
-        "the receiver's cache; `cold`: into 64 in turn."
+        "better than tcp, for times and rates alike, and below 1 where it is worse. `no "
+        "difference shown`: not larger than that between rounds, as the ratio's interval contains "
+        "1. The list of workloads is fixed. A stream has 64 messages in flight, received into one "
+        "buffer, which is hot in the receiver's cache; `cold`: into 64 in turn."
     )
     for wiring, mtu in WIRINGS:
         before = len(page.blocks)

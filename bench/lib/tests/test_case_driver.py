@@ -206,8 +206,35 @@ def test_condense__gain_is_above_one_when_better(tmp_path):
     assert messages.ratio("rawe", "tcp") == 1.0 and messages.gain("rawe", "tcp") is None
     assert whole.gain("rawe", "tcp") == 1.0
     assert (one.good, one.failed) == ({"tcp": 4, "rawe": 3}, {"tcp": 0, "rawe": 1})
-    assert "+51.0 %" in one.reading("rawe", "tcp") and "better" in one.reading("rawe", "tcp")
-    assert "worse" in one.reading("tcp", "rawe")
+    assert "+51.0 % against tcp (better: higher is better)" in one.reading("rawe", "tcp")
+
+
+def test_condense__the_interval_of_a_time_is_that_of_its_gain(tmp_path):
+    record = session(tmp_path, [100.0, 120.0], [60.0, 75.0])
+    (one,) = condense(ToyDriver.programs, record.done, ["tcp", "rawe"])
+    speed, seconds, *_ = one.rows
+    assert speed.gain_interval("rawe") == pytest.approx((0.5, 0.75))
+    assert seconds.intervals["rawe"] == pytest.approx((1 / 0.75, 1 / 0.5))
+    assert seconds.gain_interval("rawe") == pytest.approx((0.5, 0.75))
+    assert "(worse: higher is better)" in one.reading("rawe", "tcp")
+
+
+def test_condense__an_interval_with_1_is_no_difference(tmp_path):
+    record = session(tmp_path, [100.0, 120.0, 100.0], [110.0, 115.0, 130.0])
+    (one,) = condense(ToyDriver.programs, record.done, ["tcp", "rawe"])
+    assert "(no difference shown)" in one.reading("rawe", "tcp")
+
+
+def test_wide__names_what_has_a_better_and_no_narrow_interval(tmp_path):
+    record = session(tmp_path, [100.0, 100.5], [150.0, 151.0])
+    driver = ToyDriver()
+    about = about_of(record)
+    assert driver.wide(driver.condense(record.done, about), about) == []
+    record = session(tmp_path / "b", [100.0, 150.0], [150.0, 151.0])
+    assert driver.wide(driver.condense(record.done, about), about) == [
+        "Toy, 2 ranks on 2 hosts, speed: rawe",
+        "Toy, 2 ranks on 2 hosts, time: rawe",
+    ]
 
 
 def test_scaling__speed_up_over_the_fewest_ranks(tmp_path):
@@ -244,6 +271,7 @@ def test_report__is_made_of_the_files_alone(tmp_path, rawe):
     expected = condense(driver.programs, record.done, ["tcp", "rawe"])
     assert [one.case for one in data] == [one.case for one in expected]
     assert data[0].rows[0].medians == expected[0].rows[0].medians
+    assert data[0].rows[0].intervals.get("rawe") == expected[0].rows[0].intervals["rawe"]
     assert (data[0].good, data[0].failed) == (expected[0].good, expected[0].failed)
     with open(tmp_path / "summary.csv", encoding="utf-8", newline="") as file:
         rows = [row for row in csv.DictReader(file) if row["metric"] == "speed"]

@@ -127,16 +127,34 @@ def test_headline__shows_losses_beside_gains(run):
     assert "SP S, 4 ranks on 4 hosts" not in found
 
 
-def test_headline__rounds_that_overlap_show_no_difference(run):
-    row = headline.Row("a", "s", 10.0, 10.4, False, True, "f")
-    assert row.gain == pytest.approx(10 / 10.4) and row.verdict == "rounds overlap"
+def test_headline__an_interval_with_1_is_no_difference(run):
+    row = headline.Row("a", "s", 10.0, 10.4, False, False, "f")
+    assert row.gain == pytest.approx(10 / 10.4) and row.verdict == "no difference shown"
     assert row.mark() == "~0.96"
-    assert headline.Row("a", "s", 10.0, 12.5, False, False, "f").mark() == "**0.80**"
+    assert headline.Row("a", "s", 10.0, 12.5, False, True, "f").mark() == "**0.80**"
     path = run.directory / "nas" / "runs.csv"
     path.write_text(path.read_text(encoding="utf-8").replace("rawe,1,mops,901", "rawe,1,mops,1001"))
     found = {row.title: row.verdict for row in headline.programs(run)}
-    assert found["SP W, 4 ranks on 4 hosts"] == "rounds overlap"
+    assert found["SP W, 4 ranks on 4 hosts"] == "no difference shown"
     assert found["LU W, 4 ranks on 4 hosts"] == "better"
+
+
+def test_headline__takes_the_interval_that_the_file_holds(run):
+    path = run.directory / "imb" / "medians.csv"
+    head, tcp, rawe, *_ = path.read_text(encoding="utf-8").splitlines()
+    for ends, verdict in ((",0.3,0.5", "better"), (",0.3,1.2", "no difference shown")):
+        lines = [f"{head},ratio_low,ratio_high", f"{tcp},1,1", rawe + ends]
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        (row,) = headline.patterns(run, "whole", 1500)
+        assert row.verdict == verdict
+
+
+def test_publish__time_left_is_that_of_kept_runs(run, monkeypatch):
+    publish = script("publish")
+    monkeypatch.setattr(publish.reference, "newest", lambda: [run])
+    run.index["parts"]["imb"]["seconds"] = 300
+    assert "about 5 min left" in publish.time_left(["imb"])
+    assert publish.time_left(["imb", "seeds"]) == ""
 
 
 def test_headline__of_this_checkout_has_the_workloads_that_tend_to_lose():

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Tests of stats.py, functions in its order."""
 
+import random
+
 import pytest
 
 from benchlib import stats
@@ -56,3 +58,87 @@ def test_spread__range_over_median():
 
 def test_spread__none_when_the_median_is_zero():
     assert stats.spread([0.0, 0.0, 1.0]) is None
+
+
+def rounds(*values):
+    return dict(enumerate(values, 1))
+
+
+def test_interval__of_equal_rounds_is_the_ratio():
+    assert stats.interval(rounds(*[2.0] * 5), rounds(*[4.0] * 5)) == (0.5, 0.5)
+
+
+def test_interval__holds_the_ratio_and_lies_within_what_the_rounds_allow():
+    ours, base = rounds(9.0, 10.0, 11.0, 10.5, 9.5, 10.0, 30.0), rounds(*range(18, 25))
+    low, high = stats.interval(ours, base)
+    assert 9 / 24 < low < stats.ratio_of_medians(ours.values(), base.values()) < high < 30 / 18
+    assert stats.interval(ours, base) == (low, high), "the same data, another interval"
+
+
+def test_interval__covers_the_true_ratio_about_as_often_as_it_says():
+    dice = random.Random(7)
+    hits, of = 0, 200
+    for _ in range(of):
+        ours, base = (rounds(*(dice.gauss(10, 1) for _ in range(9))) for _ in range(2))
+        low, high = stats.interval(ours, base)
+        hits += low <= 1 <= high
+    assert 0.9 <= hits / of <= 1
+
+
+def test_interval__rounds_are_drawn_together_so_that_drift_is_no_doubt():
+    base = rounds(1.0, 2.0, 4.0, 8.0, 16.0)
+    ours = {number: value / 2 for number, value in base.items()}
+    assert stats.interval(ours, base) == (0.5, 0.5)
+
+
+def test_interval__a_round_that_failed_over_one_transport_counts_for_the_other():
+    base = rounds(*[4.0] * 6)
+    low, high = stats.interval({1: 2.0, 2: 2.0, 4: 2.0, 5: 2.0, 6: 3.0}, base)
+    assert (low, high) == (0.5, 0.75)
+
+
+def test_interval__of_few_rounds_is_the_widest():
+    assert stats.interval(rounds(1.0, 2.0), rounds(4.0, 8.0, 5.0)) == (1 / 8, 2 / 4)
+
+
+@pytest.mark.parametrize("ours, base", [([1], [1, 2]), ([1, 2], []), ([1, 2], [0, 1])])
+def test_interval__none_with_one_round_or_a_base_of_zero(ours, base):
+    assert stats.interval(rounds(*ours), rounds(*base)) is None
+
+
+def test_interval__none_when_every_base_is_zero():
+    assert stats.interval(rounds(*[1.0] * 5), rounds(*[0.0] * 5)) is None
+
+
+LINE = {"rounds": "5", "min": "1", "max": "2"}
+BASE = {"rounds": "5", "min": "4", "max": "5"}
+
+
+@pytest.mark.parametrize(
+    "line, base, found",
+    [
+        ({**LINE, "ratio_low": "0.3", "ratio_high": "0.4"}, BASE, (0.3, 0.4)),
+        ({**LINE, "ratio_low": "", "ratio_high": ""}, BASE, None),
+        (LINE, BASE, (0.2, 0.5)),
+        (LINE, {**BASE, "rounds": "1"}, None),
+    ],
+)
+def test_kept_interval__or_the_widest_of_a_file_without(line, base, found):
+    assert stats.kept_interval(line, base) == found
+
+
+def test_differs__only_what_does_not_contain_1():
+    assert stats.differs((0.8, 0.99)) and stats.differs((1.01, 1.2))
+    assert not stats.differs((0.8, 1.0)) and not stats.differs((0.9, 1.1))
+    assert not stats.differs(None)
+
+
+def test_is_narrow__half_the_width_against_the_ratio():
+    assert stats.is_narrow((1.95, 2.05), 2.0) and stats.is_narrow((0.476, 0.524), 0.5)
+    assert not stats.is_narrow((0.45, 0.55), 0.5) and not stats.is_narrow(None, 0.5)
+
+
+def test_doubt_text__a_tilde_where_there_is_no_difference():
+    assert stats.doubt_text("0.50", (0.45, 0.56)) == "0.50 (0.45-0.56)"
+    assert stats.doubt_text("0.98", (0.9, 1.1)) == "~0.98 (0.90-1.10)"
+    assert stats.doubt_text("0.50", None) == "~0.50"
