@@ -279,6 +279,41 @@ static void rawe_interface_select__exclude(void **state)
     expect("eth0,bond0", "eth0", "bond0");
 }
 
+static const char *refusal(const char *name)
+{
+    for (unsigned i = 0; i < COUNT; i++) {
+        if (strcmp(host[i].name, name) == 0) {
+            return rawe_interface_refusal(&host[i]);
+        }
+    }
+    fail_msg("no %s", name);
+    return NULL;
+}
+
+static void rawe_interface_refusal__by_default(void **state)
+{
+    (void)state;
+    expect(NULL, NULL, "eth0 bond0");
+    assert_null(refusal("eth0"));
+    assert_null(refusal("bond0"));
+    assert_string_equal(refusal("lo"), "loopback");
+    assert_string_equal(refusal("eth2"), "down or without carrier");
+    assert_string_equal(refusal("ib0"), "not Ethernet");
+    assert_string_equal(refusal("eth1"), "it belongs to a bridge, bond or team");
+    assert_string_equal(refusal("br0"), "it is a bridge");
+}
+
+static void rawe_interface_refusal__choice_does_not_make_it_fit(void **state)
+{
+    (void)state;
+    expect("ib0,eth1,eth2,lo", NULL, "lo eth1 eth2 ib0");
+    assert_null(refusal("eth1"));
+    assert_string_equal(refusal("lo"), "loopback");
+    assert_string_equal(refusal("eth2"), "down or without carrier");
+    assert_string_equal(refusal("ib0"), "not Ethernet");
+    assert_string_equal(refusal("eth0"), "not chosen");
+}
+
 static void rawe_interface_list__tells_loopback(void **state)
 {
     struct rawe_interface *interfaces;
@@ -290,6 +325,8 @@ static void rawe_interface_list__tells_loopback(void **state)
         assert_true(interfaces[i].index > 0);
         assert_true(interfaces[i].name[0] != '\0');
         assert_true(interfaces[i].mtu_bytes > 0);
+        assert_true(interfaces[i].enabled || !interfaces[i].carrier);
+        assert_true(!interfaces[i].up || (interfaces[i].enabled && interfaces[i].carrier));
         loopbacks += interfaces[i].loopback;
         if (interfaces[i].loopback) {
             assert_true(interfaces[i].excluded_by_default);
@@ -318,6 +355,8 @@ int main(void)
         CASE(rawe_interface_select__nonsense_is_unknown),
         CASE(rawe_interface_select__first_unknown_is_reported_and_cut),
         CASE(rawe_interface_select__exclude),
+        CASE(rawe_interface_refusal__by_default),
+        CASE(rawe_interface_refusal__choice_does_not_make_it_fit),
         CASE(rawe_interface_list__tells_loopback),
     };
 

@@ -120,15 +120,9 @@ static char *describe(const struct rawe_interface *interfaces, unsigned count)
     }
     size_t used = (size_t)snprintf(text, size, "%s", 0 == count ? "(none)" : "");
     for (unsigned i = 0; i < count && used < size; ++i) {
-        const struct rawe_interface *interface = &interfaces[i];
-        const char *why = interface->chosen && interface->up && !interface->loopback ? "tried"
-                          : !interface->ethernet            ? "not Ethernet"
-                          : interface->loopback             ? "loopback"
-                          : !interface->up                  ? "down or without carrier"
-                          : NULL != interface->excluded_why ? interface->excluded_why
-                                                            : "not chosen";
+        const char *why = rawe_interface_refusal(&interfaces[i]);
         used += (size_t)snprintf(text + used, size - used, "%s%s (%s)", 0 == i ? "" : ", ",
-                                 interface->name, why);
+                                 interfaces[i].name, NULL == why ? "tried" : why);
     }
     return text;
 }

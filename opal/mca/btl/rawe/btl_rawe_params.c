@@ -6,6 +6,7 @@
 #include "btl_rawe_params.h"
 
 #include "btl_rawe_help.h"
+#include "core/rawe_wire.h"
 
 #include "opal/mca/base/mca_base_var.h"
 
@@ -131,6 +132,19 @@ static const struct text texts[] = {
      "none"},
 };
 
+/** For ompi_info alone: which releases this component understands. Nothing else reads it. */
+static unsigned wire_version;
+
+static int wire_version_register(const mca_base_component_t *component)
+{
+    wire_version = RAWE_WIRE_VERSION;
+    return mca_base_component_var_register(
+        component, "wire_version",
+        "Version of the frames, which all hosts of a job have in common; it cannot be set",
+        MCA_BASE_VAR_TYPE_UNSIGNED_INT, NULL, 0, MCA_BASE_VAR_FLAG_DEFAULT_ONLY, OPAL_INFO_LVL_4,
+        MCA_BASE_VAR_SCOPE_CONSTANT, &wire_version);
+}
+
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 /** A value in the form the user would type it: EtherTypes are hexadecimal everywhere. */
@@ -158,7 +172,7 @@ static void number_range(const struct number *number, char *out, size_t out_byte
 
 int mca_btl_rawe_params_register(const mca_base_component_t *component)
 {
-    int status = OPAL_SUCCESS;
+    int status = wire_version_register(component);
 
     for (size_t i = 0; i < COUNT(texts) && status >= 0; ++i) {
         *texts[i].value = (char *)texts[i].initial; /* copied by Open MPI */

@@ -74,6 +74,9 @@ unsigned rawe_bulk_queue_frames(const struct rawe_bulk *bulk);
  */
 bool rawe_bulk_offloaded(const struct rawe_bulk *bulk);
 
+/** Does the device cut batches, or pass them whole (ethtool's tx-tcp-segmentation)? */
+bool rawe_bulk_device_offloads(const char *interface);
+
 void rawe_bulk_read_counters(struct rawe_bulk *bulk, struct rawe_link_counters *counters);
 
 #include "rawe_bulk_inline.h"

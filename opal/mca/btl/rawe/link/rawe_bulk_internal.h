@@ -42,7 +42,4 @@ struct rawe_bulk {
     uint8_t *scratch;                   /**< SCRATCH_BYTES, for packets without a place */
 };
 
-/** Does the device cut batches, or pass them whole (ethtool's tx-tcp-segmentation)? */
-bool rawe_bulk_device_offloads(const char *interface);
-
 #endif

@@ -144,8 +144,10 @@ static int add_link(struct found_list *list, const struct nlmsghdr *message)
     found->interface.index = info->ifi_index;
     found->interface.loopback = (info->ifi_flags & IFF_LOOPBACK) != 0;
     found->interface.ethernet = info->ifi_type == ARPHRD_ETHER || found->interface.loopback;
-    found->interface.up = (info->ifi_flags & IFF_UP) != 0 && (info->ifi_flags & IFF_RUNNING) != 0 &&
-                          (info->ifi_flags & FLAG_LOWER_UP) != 0;
+    found->interface.enabled = (info->ifi_flags & IFF_UP) != 0;
+    found->interface.carrier = (info->ifi_flags & FLAG_LOWER_UP) != 0;
+    found->interface.up = found->interface.enabled && found->interface.carrier &&
+                          (info->ifi_flags & IFF_RUNNING) != 0;
     for (const struct rtattr *a = IFLA_RTA(info); RTA_OK(a, left); a = next_attribute(a, &left)) {
         read_attribute(found, a);
     }

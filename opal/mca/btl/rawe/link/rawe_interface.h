@@ -20,7 +20,9 @@ struct rawe_interface {
     uint8_t mac[RAWE_MAC_BYTES];
     uint32_t mtu_bytes;
     uint32_t speed_mbps; /**< from ethtool; 0: unknown */
-    bool up;             /**< IFF_UP and carrier */
+    bool enabled;        /**< IFF_UP */
+    bool carrier;        /**< IFF_LOWER_UP; never without `enabled` */
+    bool up;             /**< both, and IFF_RUNNING */
     bool loopback;
     bool ethernet;            /**< ARPHRD_ETHER (or loopback) */
     bool physical;            /**< has a device behind it, not only software */
@@ -84,5 +86,11 @@ unsigned rawe_interface_select_from(struct rawe_interface *interfaces, unsigned 
                                     const struct rawe_interface_address *addresses,
                                     unsigned address_count, const char *include,
                                     const char *exclude, char *unknown, size_t unknown_bytes);
+
+/**
+ * Why the component does not reach other hosts through an interface, after a selection: static text
+ * for messages. NULL: it tries to.
+ */
+const char *rawe_interface_refusal(const struct rawe_interface *interface);
 
 #endif

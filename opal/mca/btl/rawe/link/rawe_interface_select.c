@@ -303,3 +303,20 @@ unsigned rawe_interface_select_from(struct rawe_interface *interfaces, unsigned 
     }
     return chosen;
 }
+
+const char *rawe_interface_refusal(const struct rawe_interface *interface)
+{
+    if (!interface->ethernet) {
+        return "not Ethernet";
+    }
+    if (interface->loopback) {
+        return "loopback";
+    }
+    if (!interface->up) {
+        return "down or without carrier";
+    }
+    if (interface->chosen) {
+        return NULL;
+    }
+    return interface->excluded_why != NULL ? interface->excluded_why : "not chosen";
+}

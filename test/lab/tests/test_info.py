@@ -1,0 +1,325 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""rawe-info shows what the component does on a host: it is compared with the lab, and with jobs."""
+
+import errno
+import json
+import os
+import platform
+import re
+import shutil
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from conftest import ETHERTYPE, HANG_SECONDS, RAWE
+from unprivileged import NOBODY, USER, build_helper, give_capability, public_place, variables
+
+from rawelab import launch
+
+ROOT = Path(__file__).resolve().parents[3]
+MAN_PAGE = ROOT / "tools/rawe-info.1"
+WIRE = ROOT / "opal/mca/btl/rawe/core/rawe_wire.h"
+
+
+@pytest.fixture(scope="session", name="program")
+def find_program(build):
+    """The path of rawe-info."""
+    program = build / "tools/rawe-info"
+    assert program.exists(), f"{program} is missing: build first, test/run does"
+    return program
+
+
+def run(lab, program, *options, prefix=(), build=None, **others):
+    """Run it on host 0, where Open MPI finds the component of a build directory."""
+    component = f"OMPI_MCA_mca_base_component_path={launch.component_path(build or lab.build)}"
+    settings = [component, *(f"{name}={value}" for name, value in others.items())]  # last wins
+    argv = [*prefix, "env", *settings, program, *options]
+    return lab.run(0, argv, timeout=HANG_SECONDS)
+
+
+def look(lab, program, status=0, **others):
+    """What it shows on host 0 as JSON."""
+    done = run(lab, program, "--json", **others)
+    assert done.returncode == status, done.stderr
+    return json.loads(done.stdout)
+
+
+def interface(shown, name):
+    """The entry of an interface."""
+    (one,) = (one for one in shown["interfaces"] if one["name"] == name)
+    return one
+
+
+def test_a_host_is_as_the_lab_made_it(make_lab, program):
+    lab = make_lab(hosts=2, nics=2, mtu=4000, nic="plain")
+    on = [word for name in ("tx", "sg", "tso", "gro") for word in (name, "on")]
+    lab.run(0, ["ethtool", "-K", "eth1", *on], check=True)
+    lab.link_down(0, nic=1)
+    shown = look(lab, program)
+    assert shown["host"] == lab.hosts[0].name
+    assert shown["kernel"] == platform.release()
+    assert shown["uid"] == 0 and shown["user"] == "root"
+
+    eth0, eth1 = (interface(shown, name) for name in ("eth0", "eth1"))
+    assert eth0["use"] == "remote" and eth0["why_not"] is None and eth0["socket"] == "own"
+    assert eth0["up"] and eth0["carrier"]
+    assert (eth0["mtu_bytes"], eth0["mac"]) == (4000, lab.nic(0).mac)
+    assert (eth0["tso"], eth0["gso"], eth0["gro"]) == (False, False, False)
+    assert eth1["use"] == "none" and eth1["why_not"] == "down or without carrier"
+    assert eth1["socket"] is None and not eth1["up"] and eth1["carrier"] is None
+    assert eth1["tso"] and eth1["gro"]
+    assert interface(shown, "lo")["use"] == "local"
+
+    lab.link_up(0, nic=1)
+    lab.link_down(1, nic=1)
+    eth1 = interface(look(lab, program), "eth1")
+    assert eth1["use"] == "none" and eth1["up"] and eth1["carrier"] is False
+
+
+def test_the_component_that_open_mpi_loads(make_lab, program, build):
+    shown = look(make_lab(hosts=1), program)
+    wire = int(re.search(r"#define RAWE_WIRE_VERSION (\d+)u", WIRE.read_text()).group(1))
+    (first, *_) = shown["open_mpi"]
+    assert first["ompi_info"] == shutil.which("ompi_info") == shown["parameters"]["source"]
+    assert tuple(map(int, first["version"].split(".")[:2])) == launch.open_mpi()
+    assert first["component_version"] == first["version"]
+    assert first["wire_version"] == shown["rawe_info_wire_version"] == wire
+    file = build.resolve() / launch.COMPONENT / "mca_btl_rawe.so"
+    assert first["component_files"][0] == str(file)
+
+
+def add_bridge(lab, member):
+    """A bridge on host 0 with one of its interfaces, once the bridge has a carrier."""
+    for words in ("add br7 type bridge", f"set {member} master br7", "set br7 up"):
+        lab.run(0, ["ip", "link", *words.split()], check=True)
+    deadline = time.monotonic() + HANG_SECONDS
+    while "state UP" not in lab.run(0, ["ip", "link", "show", "br7"], check=True).stdout:
+        assert time.monotonic() < deadline, "br7 does not come up"
+        time.sleep(0.05)
+
+
+def found_by_a_job(lab, build, verify, settings):
+    """Why the component of a rank on host 0 refuses each interface, and which it uses."""
+    words = ["-np", 1, *RAWE, "--mca", "btl_base_verbose", 1, verify, "--quick", "--only", "pt2pt"]
+    # The lab names its NICs to the component unless it is told otherwise.
+    settings = {"OMPI_MCA_btl_rawe_if_include": "", **settings}
+    result = lab.mpirun(words, timeout=HANG_SECONDS, build=build, variables=settings)
+    said = result.errors + result.output
+    (found,) = re.findall(r"btl:rawe: found (.*)$", said, re.MULTILINE)
+    used = set(re.findall(r"btl:rawe: uses (\S+)$", said, re.MULTILINE))
+    return dict(re.findall(r"(\S+) \(([^)]*)\)", found)), used
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"if_include": "eth1"},
+        {"if_include": "eth*,br7", "loopback": "0"},
+        {"if_exclude": "eth0"},
+        {"if_include": "10.0.0.0/8,lo", "ethertype": "35000"},
+    ],
+    ids=str,
+)
+def test_it_decides_as_the_component_of_a_job_does(make_lab, build, program, verify, settings):
+    lab = make_lab(hosts=2, nics=4)
+    lab.link_down(0, nic=2)
+    add_bridge(lab, "eth3")
+    names = {f"OMPI_MCA_btl_rawe_{name}": value for name, value in settings.items()}
+    shown = look(lab, program, **names)
+    for name in ("if_include", "if_exclude"):
+        assert shown["parameters"][name] == settings.get(name, "")
+    assert shown["parameters"]["loopback"] == (settings.get("loopback") != "0")
+    assert shown["parameters"]["ethertype"] == int(settings.get("ethertype", ETHERTYPE))
+
+    refusals, used = found_by_a_job(lab, build, verify, names)
+    assert set(refusals) == {one["name"] for one in shown["interfaces"]}
+    for one in shown["interfaces"]:
+        assert (one["use"] == "remote") == (refusals[one["name"]] == "tried")
+        assert (one["use"] != "none") == (one["name"] in used), one
+        if one["use"] == "none" and one["name"] != "lo":
+            assert one["why_not"] == refusals[one["name"]]
+
+
+@pytest.mark.parametrize(
+    "settings, words",
+    [
+        ({"if_include": "eth0,eth7"}, ("btl_rawe_if_include", "eth7")),
+        ({"if_exclude": "eth8"}, ("btl_rawe_if_exclude", "eth8")),
+        ({"if_include": "eth0", "if_exclude": "lo"}, ("if_include", "if_exclude", "both")),
+    ],
+    ids=str,
+)
+def test_parameters_that_the_component_refuses(make_lab, program, settings, words):
+    lab = make_lab(hosts=1)
+    names = {f"OMPI_MCA_btl_rawe_{name}": value for name, value in settings.items()}
+    shown = look(lab, program, **names)
+    assert all(word in shown["parameters"]["refusal"] for word in words)
+    assert {one["use"] for one in shown["interfaces"]} == {"none"}
+    assert shown["parameters"]["refusal"] in run(lab, program, **names).stdout
+
+
+def test_without_open_mpi_the_defaults_hold(make_lab, program):
+    lab = make_lab(hosts=1)
+    shown = look(lab, program, PATH="/nowhere")
+    assert shown["open_mpi"] == [] and shown["parameters"]["source"] is None
+    assert interface(shown, "eth0")["use"] == "remote"
+    text = run(lab, program, PATH="/nowhere").stdout
+    assert "these are defaults" in text and "no ompi_info" in text
+
+
+def test_an_open_mpi_without_the_component(make_lab, program):
+    lab = make_lab(hosts=1)
+    own = {"OMPI_MCA_mca_base_component_path": "SYSTEM_DEFAULT", "OMPI_MCA_btl": "^rawe"}
+    shown = look(lab, program, **own)
+    (first, *_) = shown["open_mpi"]
+    assert first["version"] and first["wire_version"] is None and first["component_version"] is None
+    assert shown["parameters"]["source"] is None
+
+
+def test_an_ompi_info_that_fails_is_reported(make_lab, program, tmp_path):
+    lab = make_lab(hosts=1)
+    broken = tmp_path / "ompi_info"
+    broken.write_text("#!/bin/sh\nexit 3\n", encoding="ascii")
+    broken.chmod(0o755)
+    done = run(lab, program, "--json", OMPI_INFO=broken)
+    shown = json.loads(done.stdout)
+    assert done.returncode == 1
+    assert done.stderr == f"rawe-info: {broken} --parsable --all: it failed\n"
+    assert shown["open_mpi"][0]["ompi_info"] == str(broken)
+    assert shown["open_mpi"][0]["version"] is None
+    assert shown["parameters"]["source"] == shutil.which("ompi_info")
+    done = run(lab, program, OMPI_INFO="/nowhere/ompi_info")
+    assert done.returncode == 1 and "/nowhere/ompi_info" in done.stderr
+
+
+def test_it_needs_neither_sys_nor_proc(make_lab, program):
+    lab = make_lab(hosts=1)
+    hide = 'mount -t tmpfs tmpfs /sys && mount -t tmpfs tmpfs /proc && exec "$@"'
+    done = run(lab, program, "--json", prefix=("unshare", "--mount", "sh", "-c", hide, "sh"))
+    assert done.stderr == "" and done.returncode == 0
+    eth0 = interface(json.loads(done.stdout), "eth0")
+    assert eth0["use"] == "remote" and eth0["mac"] == lab.nic(0).mac
+
+
+# A seccomp filter as containers and systemd's RestrictAddressFamilies have it: no netlink sockets.
+NO_NETLINK = """
+import ctypes, os, struct, sys
+SOCKET, AF_NETLINK, EAFNOSUPPORT = 41, 16, 97
+load, equal, allow, refuse = 0x20, 0x15, 0x7FFF0000, 0x00050000 | EAFNOSUPPORT
+code = [(load, 0, 0, 0), (equal, 0, 3, SOCKET), (load, 0, 0, 16), (equal, 0, 1, AF_NETLINK)]
+code += [(6, 0, 0, refuse), (6, 0, 0, allow)]
+program = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *one) for one in code))
+libc = ctypes.CDLL(None, use_errno=True)
+assert libc.prctl(38, 1, 0, 0, 0) == 0
+pointer = struct.pack("HxxxxxxQ", len(code), ctypes.addressof(program))
+assert libc.prctl(22, 2, ctypes.c_char_p(pointer), 0, 0) == 0, ctypes.get_errno()
+os.execvp(sys.argv[1], sys.argv[1:])
+"""
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the filter has numbers of x86-64")
+def test_interfaces_that_cannot_be_listed_are_reported(make_lab, program):
+    lab = make_lab(hosts=1)
+    done = run(lab, program, "--json", prefix=(sys.executable, "-c", NO_NETLINK))
+    shown = json.loads(done.stdout)
+    assert done.returncode == 1
+    assert "rawe-info: cannot list the network interfaces: Address family" in done.stderr
+    assert shown["interfaces"] == [] and shown["open_mpi"] and shown["privileges"]["no_new_privs"]
+
+
+# ---- users without privilege ----
+
+
+@pytest.fixture
+def place(build, verify, program):
+    """A directory for every user, with component, helper and the program."""
+    with public_place(build, verify) as directory:
+        give_capability(build_helper(directory))
+        shutil.copy(program, directory)
+        (directory / "rawe-info").chmod(0o755)
+        yield directory
+
+
+def look_as_user(lab, place, **others):
+    """What it shows to a user without any capability, who has the helper."""
+    helper = {"OMPI_MCA_btl_rawe_helper": place / "rawe-socket-helper"}
+    settings = variables(place, **{**helper, **others})
+    return look(lab, place / "rawe-info", prefix=USER, build=place, **settings)
+
+
+def test_a_user_whom_the_access_list_admits(make_lab, place):
+    lab = make_lab(hosts=2, nics=2)
+    (place / "helper.conf").write_text(f"group {NOBODY}\ninterface lo eth0\n", encoding="ascii")
+    shown = look_as_user(lab, place)
+    privileges = shown["privileges"]
+    assert shown["uid"] == NOBODY
+    assert not privileges["cap_net_raw"] and not privileges["packet_socket"]
+    assert privileges["packet_socket_error"] == os.strerror(errno.EPERM)
+    assert privileges["bounding_set"] and not privileges["no_new_privs"]
+    assert privileges["helper_found"] and privileges["helper_executable"]
+    eth0, eth1, lo = (interface(shown, name) for name in ("eth0", "eth1", "lo"))
+    assert (eth0["use"], eth0["socket"]) == ("remote", "helper")
+    assert (lo["use"], lo["socket"]) == ("local", "helper")
+    assert (eth1["use"], eth1["socket"]) == ("none", "refused")
+    assert "does not name this interface" in eth1["socket_refusal"]
+
+
+def test_a_user_whom_the_access_list_does_not_admit(make_lab, place):
+    lab = make_lab(hosts=1)
+    (place / "helper.conf").write_text("user root\ninterface lo eth0\n", encoding="ascii")
+    shown = look_as_user(lab, place)
+    eth0 = interface(shown, "eth0")
+    assert eth0["use"] == "none" and eth0["why_not"] == "no socket can be opened"
+    assert "names neither this user nor a group" in eth0["socket_refusal"]
+    assert interface(shown, "lo")["use"] == "none"
+
+
+def test_a_user_without_a_helper(make_lab, place):
+    lab = make_lab(hosts=1)
+    shown = look_as_user(lab, place, OMPI_MCA_btl_rawe_helper="/nowhere/helper")
+    assert not shown["privileges"]["helper_found"]
+    assert "is not installed" in interface(shown, "eth0")["socket_refusal"]
+    (place / "rawe-socket-helper").chmod(0o700)
+    shown = look_as_user(lab, place)
+    assert shown["privileges"]["helper_found"] and not shown["privileges"]["helper_executable"]
+    assert "may not run" in interface(shown, "eth0")["socket_refusal"]
+
+
+# ---- what is shown ----
+
+
+def members(value):
+    """The names of all members of all objects in what JSON has."""
+    if isinstance(value, dict):
+        return set(value).union(*map(members, value.values()))
+    return set().union(*map(members, value)) if isinstance(value, list) else set()
+
+
+def test_the_man_page_has_every_member(make_lab, program):
+    text = MAN_PAGE.read_text(encoding="utf-8")
+    shown = look(make_lab(hosts=1), program)
+    assert [name for name in members(shown) if not re.search(rf"\b{name}\b", text)] == []
+
+
+def test_the_text_has_what_matters_on_a_screen(make_lab, program):
+    lab = make_lab(hosts=2, nics=2)
+    add_bridge(lab, "eth1")
+    done = run(lab, program)
+    assert done.returncode == 0 and done.stderr == ""
+    assert len(done.stdout.splitlines()) <= 27
+    assert re.search(r"eth0 +used$", done.stdout, re.MULTILINE)
+    assert re.search(r"lo +used, between ranks of this host$", done.stdout, re.MULTILINE)
+    assert re.search(r"br7 +not used: it is a bridge$", done.stdout, re.MULTILINE)
+    assert f"Linux {platform.release()}, user root (0)" in done.stdout
+    assert "CAP_NET_RAW yes" in done.stdout and lab.nic(0).mac in done.stdout
+
+
+def test_wrong_use(make_lab, program):
+    lab = make_lab(hosts=1)
+    for wrong in ("eth0", "--nonsense"):
+        done = run(lab, program, wrong)
+        assert done.returncode == 2 and done.stdout == "" and "Usage" in done.stderr
+    assert "--json" in run(lab, program, "--help").stdout
+    assert re.match(r"rawe-info \d+\.\d+\.\d+, wire version \d+$", run(lab, program, "-V").stdout)

@@ -1,0 +1,115 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * rawe-info: what it finds out about a host, and who does. Nothing is ever freed: the program shows
+ * what it has found, and ends.
+ */
+#ifndef INFO_H
+#define INFO_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <sys/utsname.h>
+
+#include "rawe_interface.h"
+
+#define INFO_OMPI_MAX 8u
+#define INFO_FILES_MAX 8u
+#define INFO_REASON_BYTES 192u
+
+/** Exit statuses. */
+enum info_status {
+    INFO_GOOD = 0,
+    INFO_INCOMPLETE = 1, /**< something could not be found out; standard error has what */
+    INFO_CANNOT = 2,     /**< wrong use */
+};
+
+/** Those of the component's parameters that decide about interfaces and sockets. */
+struct info_params {
+    const char *source; /**< the ompi_info that showed them; NULL: none did, these are defaults */
+    const char *if_include;
+    const char *if_exclude;
+    const char *helper;
+    uint16_t ethertype;
+    bool loopback;
+    char refusal[INFO_REASON_BYTES]; /**< why the component does not accept them; or empty */
+};
+
+/** An Open MPI, as its ompi_info describes it; NULL: it does not. */
+struct info_ompi {
+    const char *program;
+    const char *version;
+    const char *component_version; /**< of the BTL rawe that it loads: the Open MPI it is for */
+    const char *wire_version;
+    const char *pkglibdir;
+    const char *component_path;        /**< directories of components, the first one counts */
+    const char *files[INFO_FILES_MAX]; /**< each mca_btl_rawe.so that is there, in that order */
+    unsigned file_count;
+    struct info_params params;
+};
+
+/** What the component would use an interface for. */
+enum info_use { INFO_USE_NONE, INFO_USE_REMOTE, INFO_USE_LOCAL };
+
+/** Where a socket on an interface comes from. */
+enum info_socket { INFO_SOCKET_NONE, INFO_SOCKET_OWN, INFO_SOCKET_HELPER, INFO_SOCKET_REFUSED };
+
+/** An offload as the driver reports it. */
+enum info_offload { INFO_OFFLOAD_UNKNOWN, INFO_OFFLOAD_OFF, INFO_OFFLOAD_ON };
+
+struct info_interface {
+    struct rawe_interface interface;
+    enum info_use use;
+    const char *why; /**< it is not used; NULL: it is */
+    enum info_socket socket;
+    char socket_why[INFO_REASON_BYTES]; /**< when refused */
+    enum info_offload tso, gso, gro;
+};
+
+struct info_privileges {
+    bool cap_net_raw;        /**< effective */
+    bool bounding_set;       /**< CAP_NET_RAW may be gained by a file's capability */
+    bool no_new_privs;       /**< nothing may be gained */
+    int packet_socket_errno; /**< of opening one without the helper; 0: it can be opened */
+    bool helper_found;
+    bool helper_executable; /**< by this user */
+};
+
+struct info {
+    struct utsname system;
+    uid_t user;
+    const char *user_name; /**< NULL: it has none */
+    struct info_params params;
+    struct info_privileges privileges;
+    struct info_interface *interfaces; /**< those that the component chooses first */
+    unsigned interface_count;
+    struct info_ompi ompi[INFO_OMPI_MAX]; /**< in the order asked */
+    unsigned ompi_count;
+    bool incomplete;
+};
+
+/** Reports on standard error what could not be found out, and remembers it. */
+void info_fail(struct info *info, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/** A copy; ends the program without memory. */
+char *info_copy(const char *text);
+
+/* info_ompi.c */
+
+/** Every Open MPI of $OMPI_INFO, PATH and pkg-config; the parameters of the first with rawe. */
+void info_find_ompi(struct info *info);
+
+/* info_host.c */
+
+/** System, user and privileges; needs the parameters. */
+void info_look_at_host(struct info *info);
+/** Interfaces: what the component would do with each. Needs the parameters and privileges. */
+void info_look_at_interfaces(struct info *info);
+
+/* info_text.c, info_json.c */
+
+const char *info_mac_text(const struct rawe_interface *interface, char out[18]);
+void info_show_text(const struct info *info);
+void info_show_json(const struct info *info);
+
+#endif

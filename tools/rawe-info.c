@@ -1,0 +1,100 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * rawe-info: one look at a host. Which interfaces the component would use here and why, what this
+ * user may do, which Open MPI has which component. Facts only; rawe-advise says what to change.
+ */
+#include <getopt.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "info.h"
+
+static void usage(FILE *out)
+{
+    fputs("Usage: rawe-info [--json]\n"
+          "Shows what rawe finds on this host: its interfaces, and for each whether the component\n"
+          "would use it, or why not; what this user may do; which Open MPI has which component.\n"
+          "\n"
+          "  -j, --json     one JSON object, see the man page\n"
+          "  -V, --version  release and wire version of rawe-info\n"
+          "  -h, --help     this text\n"
+          "\n"
+          "Run it as the user of the jobs, in a job. Parameters of rawe hold as they do there:\n"
+          "OMPI_MCA_btl_rawe_if_include=eth1 rawe-info. Exit status: 0 all was found out;\n"
+          "1 something could not be; 2 wrong use.\n",
+          out);
+}
+
+void info_fail(struct info *info, const char *format, ...)
+{
+    va_list arguments;
+
+    fputs("rawe-info: ", stderr);
+    va_start(arguments, format);
+    vfprintf(stderr, format, arguments);
+    va_end(arguments);
+    fputc('\n', stderr);
+    info->incomplete = true;
+}
+
+char *info_copy(const char *text)
+{
+    char *copy = strdup(text);
+
+    if (copy == NULL) {
+        fputs("rawe-info: there is no memory left\n", stderr);
+        exit(INFO_INCOMPLETE);
+    }
+    return copy;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct option names[] = {
+        {"json", no_argument, NULL, 'j'},
+        {"version", no_argument, NULL, 'V'},
+        {"help", no_argument, NULL, 'h'},
+        {0},
+    };
+    static struct info info;
+    bool json = false;
+    int option;
+
+    while ((option = getopt_long(argc, argv, "jVh", names, NULL)) != -1) {
+        switch (option) {
+        case 'j':
+            json = true;
+            break;
+        case 'V':
+            printf("rawe-info %s, wire version %u\n", PACKAGE_VERSION, RAWE_WIRE_VERSION);
+            return INFO_GOOD;
+        case 'h':
+            usage(stdout);
+            return INFO_GOOD;
+        default:
+            usage(stderr);
+            return INFO_CANNOT;
+        }
+    }
+    if (optind != argc) {
+        fprintf(stderr, "rawe-info: %s: it takes no arguments, and looks at all interfaces\n",
+                argv[optind]);
+        usage(stderr);
+        return INFO_CANNOT;
+    }
+    info_find_ompi(&info);
+    info_look_at_host(&info);
+    info_look_at_interfaces(&info);
+    if (json) {
+        info_show_json(&info);
+    } else {
+        info_show_text(&info);
+    }
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        info_fail(&info, "standard output cannot be written");
+    }
+    return info.incomplete ? INFO_INCOMPLETE : INFO_GOOD;
+}
