@@ -56,13 +56,13 @@ static int register_error(struct mca_btl_base_module_t *btl,
 
 /*
  * Limits: what fits eager goes at once and is copied by the receiver; what is longer is announced
- * and then PUT straight into place. The eager limit is btl/tcp's and a little more, for 64 KiB with
- * their header: programs that rely on what it buffers find the same here.
+ * and then PUT straight into place. The eager limit is btl/tcp's: programs that rely on what it
+ * buffers find the same here.
  */
 mca_btl_base_module_t mca_btl_rawe_module_template = {
-    .btl_eager_limit = 65 * 1024,
+    .btl_eager_limit = 64 * 1024,
     .btl_rndv_eager_limit = 1024,
-    .btl_max_send_size = 65 * 1024,
+    .btl_max_send_size = 64 * 1024,
     .btl_rdma_pipeline_send_length = 1024,
     .btl_rdma_pipeline_frag_size = 4 * 1024 * 1024,
     .btl_min_rdma_pipeline_size = 64 * 1024,
