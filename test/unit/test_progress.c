@@ -70,7 +70,7 @@ void mca_btl_rawe_help_internal_error(const char *doing, const char *detail, con
 void mca_btl_rawe_group_repair(void)
 {
     repairs++;
-    atomic_store(&mca_btl_rawe_state.group_broken, false);
+    atomic_store(&mca_btl_rawe_state.group_repair, 0);
 }
 
 void rawe_responder_wake(struct rawe_responder *responder)
@@ -420,7 +420,7 @@ static void thread_service__a_probe_wakes_it(void **state)
 static void thread_service__opens_links_anew_when_the_group_broke(void **state)
 {
     (void)state;
-    atomic_store(&mca_btl_rawe_state.group_broken, true);
+    atomic_store(&mca_btl_rawe_state.group_repair, 1);
     (void)mca_btl_rawe_thread_service(&module, false);
     assert_int_equal(repairs, 0); /* nothing is under way */
     (void)mca_btl_rawe_thread_service(&module, true);

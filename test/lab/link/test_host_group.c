@@ -29,18 +29,30 @@ struct process {
     struct fixture_end end;
     struct rawe_link *link;
     struct rawe_host_group *group;
-    unsigned broken; /**< atomic: how often it was called */
+    unsigned broken;   /**< atomic: how often it was called */
+    unsigned failures; /**< it fails that often, and is to be called again */
+    bool reopens;      /**< it opens the link anew */
 };
 
 static struct rawe_service *service;
 static struct rawe_link *sender;
 static struct process processes[PROCESSES];
 
-static void count_broken(void *context)
+static int broken(void *context)
 {
     struct process *process = context;
+    const struct rawe_link_config config = fixture_config(&net, &process->end);
+    struct rawe_link_error error;
 
     __atomic_fetch_add(&process->broken, 1, __ATOMIC_SEQ_CST);
+    if (process->failures > 0) {
+        process->failures--;
+        return 1;
+    }
+    if (process->reopens) {
+        assert_int_equal(rawe_link_reopen(process->link, &config, &error), 0);
+    }
+    return -1;
 }
 
 static bool open_group(struct process *process, bool leader, unsigned count)
@@ -49,7 +61,7 @@ static bool open_group(struct process *process, bool leader, unsigned count)
         .name = NAME,
         .leader = leader,
         .processes = count,
-        .broken = count_broken,
+        .broken = broken,
         .context = process,
     };
     struct rawe_link_error error;
@@ -119,13 +131,18 @@ static void await_joined(unsigned count)
     assert_int_equal(rawe_host_group_joined(processes[0].group), count);
 }
 
-static void await_broken(struct process *process)
+static void await_calls(struct process *process, unsigned count)
 {
-    for (unsigned i = 0; i < WAIT_MS && __atomic_load_n(&process->broken, __ATOMIC_SEQ_CST) == 0;
+    for (unsigned i = 0; i < WAIT_MS && __atomic_load_n(&process->broken, __ATOMIC_SEQ_CST) < count;
          i++) {
         usleep(1000);
     }
-    assert_int_equal(__atomic_load_n(&process->broken, __ATOMIC_SEQ_CST), 1);
+    assert_int_equal(__atomic_load_n(&process->broken, __ATOMIC_SEQ_CST), count);
+}
+
+static void await_broken(struct process *process)
+{
+    await_calls(process, 1);
 }
 
 static void count_frame(void *context, const uint8_t *frame, size_t len_bytes)
@@ -251,6 +268,32 @@ static void leader__that_ends_breaks_the_group(void **state)
         assert_false(in_group(&processes[i]));
         assert_reached(&processes[i]);
     }
+}
+
+/** Those that are left open their sockets anew, however long that takes, and join again. */
+static void member__that_ends_leaves_the_others_to_form_another_group(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < PROCESSES; i++) {
+        processes[i].reopens = true;
+        processes[i].failures = i;
+    }
+    form_group();
+    end_process(&processes[1]);
+    await_joined(PROCESSES + PROCESSES - 1);
+    for (unsigned i = 0; i < PROCESSES; i++) {
+        if (i != 1) {
+            await_calls(&processes[i], 1 + i);
+            assert_true(in_group(&processes[i]));
+            assert_reached(&processes[i]);
+        }
+    }
+    /* It breaks as the first one did. */
+    end_process(&processes[2]);
+    await_joined(PROCESSES + PROCESSES - 1 + PROCESSES - 2);
+    assert_true(in_group(&processes[0]) && in_group(&processes[3]));
+    assert_reached(&processes[0]);
+    assert_reached(&processes[3]);
 }
 
 /** A process that has not joined yet takes nothing from the others. */
@@ -397,6 +440,7 @@ int main(void)
         TEST(open__the_leader_may_be_the_last),
         TEST(register__those_that_came_join_without_the_missing_one),
         TEST(member__that_ends_breaks_the_group),
+        TEST(member__that_ends_leaves_the_others_to_form_another_group),
         TEST(member__that_ends_early_is_forgotten),
         TEST(leader__that_ends_breaks_the_group),
         TEST(hush__the_end_of_the_leader_is_of_no_interest),

@@ -7,6 +7,7 @@ import socket
 import struct
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -101,6 +102,37 @@ def test_ranks_form_groups_and_open_their_sockets_anew(make_lab, place, survivor
     go.touch()
     job.wait_for("went on", 3)
     assert "is wrong" not in job.said(), job.said()
+    job.finish(timeout=1)  # this mpirun waits for the dead rank for ever
+
+
+SLOW_TO_HELP = """#!/bin/sh
+echo asked >> {asked}
+"""
+
+
+def test_sockets_that_no_helper_opens_at_once_are_opened_later(make_lab, place, survivors):  # noqa: F811
+    lab = make_lab(hosts=1)
+    go, asked = place / "tmp" / "go", place / "tmp" / "asked"
+    helper, mine = place / "rawe-socket-helper", place / "its-place"
+    program = place / "survivors"
+    program.write_bytes(survivors.read_bytes())
+    program.chmod(0o755)
+    job = start(lab, place, "-np", 4, "--enable-recovery", *RAWE, program, go, 1)
+    job.wait_for("works", 4)
+    await_grouped(lab, SOCKETS_A_RANK * 4, hosts=1)
+    mine.write_text(SLOW_TO_HELP.format(asked=asked), encoding="utf-8")
+    mine.chmod(0o755)
+    helper.rename(place / "helper-away")
+    mine.rename(helper)
+    go.touch()
+    deadline = time.monotonic() + HANG_SECONDS
+    while not asked.exists() or len(asked.read_text().split()) <= 3 * SOCKETS_A_RANK:
+        assert time.monotonic() < deadline, job.said()
+        time.sleep(0.01)
+    (place / "helper-away").rename(helper)
+    job.wait_for("went on", 3)
+    assert "is wrong" not in job.said(), job.said()
+    assert "rawe BTL" not in job.said(), job.said()
     job.finish(timeout=1)  # this mpirun waits for the dead rank for ever
 
 

@@ -278,7 +278,7 @@ static int component_progress(void)
     atomic_store_explicit(&state->rounds, rounds + 1, memory_order_relaxed);
     bool poll_clock = 0 == (++state->idle_count & (IDLE_CALLS_PER_CLOCK_READ - 1));
     if (OPAL_UNLIKELY(poll_clock && !state->progressing &&
-                      atomic_load_explicit(&state->group_broken, memory_order_acquire))) {
+                      atomic_load_explicit(&state->group_repair, memory_order_acquire))) {
         mca_btl_rawe_group_repair();
     }
     for (unsigned i = 0; i < state->module_count; ++i) {

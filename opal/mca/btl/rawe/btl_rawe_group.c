@@ -20,51 +20,127 @@
 /** Ranks that are slower to finalize do not hold the others up any longer. */
 #define CLOSE_WAIT_MS 1000u
 
-static void report(const mca_btl_rawe_module_t *module, const struct rawe_link_error *error)
+/**
+ * When sockets cannot be opened anew the next attempt is made after the first of these times, later
+ * after at most the second; that is ten seconds in all. What is scarce when all ranks of a host
+ * start their helpers at once, processes and descriptors, is there again soon.
+ */
+#define RETRY_FIRST_MS 20
+#define RETRY_MOST_MS 1000
+#define ATTEMPTS_MAX 16u
+
+/** mca_btl_rawe_state.group_repair */
+enum {
+    NOTHING,      /**< links are as they should be */
+    REPAIR,       /**< links are to be opened anew */
+    LAST_ATTEMPT, /**< the same, and what fails now is reported */
+};
+
+/** Opens the socket of a link, bulk or responder anew: rawe_link_reopen and its like. */
+typedef int reopen_fn(void *object, const struct rawe_link_config *config,
+                      struct rawe_link_error *error);
+
+static int reopen_link(void *link, const struct rawe_link_config *config,
+                       struct rawe_link_error *error)
 {
-    mca_btl_rawe_help_link_lost(module->interface.name, error->step, error->code);
+    return rawe_link_reopen(link, config, error);
+}
+
+static int reopen_bulk(void *bulk, const struct rawe_link_config *config,
+                       struct rawe_link_error *error)
+{
+    return rawe_bulk_reopen(bulk, config, error);
+}
+
+static int reopen_responder(void *responder, const struct rawe_link_config *config,
+                            struct rawe_link_error *error)
+{
+    return rawe_responder_reopen(responder, config, error);
+}
+
+/** If the group has left this socket behind, open it anew; `last`: report what fails. */
+static void renew(const mca_btl_rawe_module_t *module, int fd, reopen_fn *reopen, void *object,
+                  bool last)
+{
+    struct rawe_link_config config = mca_btl_rawe_module_link_config(module);
+    struct rawe_link_error error;
+
+    if (rawe_fanout_is_member(fd) && 0 != reopen(object, &config, &error) && last) {
+        mca_btl_rawe_help_link_lost(module->interface.name, error.step, error.code);
+    }
 }
 
 void mca_btl_rawe_group_repair(void)
 {
     struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
+    bool last = LAST_ATTEMPT ==
+                atomic_exchange_explicit(&state->group_repair, NOTHING, memory_order_acquire);
 
-    atomic_store_explicit(&state->group_broken, false, memory_order_relaxed);
     for (unsigned i = 0; i < state->module_count; ++i) {
         mca_btl_rawe_module_t *module = state->modules[i];
-        struct rawe_link_config config = mca_btl_rawe_module_link_config(module);
-        struct rawe_link_error error;
 
         if (!atomic_load_explicit(&module->open, memory_order_acquire)) {
             continue;
         }
-        if (0 != rawe_link_reopen(module->link, &config, &error) ||
-            (NULL != module->bulk && 0 != rawe_bulk_reopen(module->bulk, &config, &error))) {
-            report(module, &error);
+        renew(module, rawe_link_fd(module->link), reopen_link, module->link, last);
+        if (NULL != module->bulk) {
+            renew(module, rawe_bulk_fd(module->bulk), reopen_bulk, module->bulk, last);
         }
     }
 }
 
-/** rawe_host_group_config.broken: the service thread, which has the responders for itself. */
-static void broken(void *context)
+static bool links_behind(void)
 {
-    struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
+    for (unsigned i = 0; i < mca_btl_rawe_state.module_count; ++i) {
+        const mca_btl_rawe_module_t *module = mca_btl_rawe_state.modules[i];
 
-    (void)context;
-    for (unsigned i = 0; i < state->module_count; ++i) {
-        mca_btl_rawe_module_t *module = state->modules[i];
-        struct rawe_link_config config = mca_btl_rawe_module_link_config(module);
-        struct rawe_link_error error;
-
-        if (0 != rawe_responder_reopen(module->responder, &config, &error)) {
-            report(module, &error);
+        if (atomic_load_explicit(&module->open, memory_order_acquire) &&
+            (rawe_fanout_is_member(rawe_link_fd(module->link)) ||
+             (NULL != module->bulk && rawe_fanout_is_member(rawe_bulk_fd(module->bulk))))) {
+            return true;
         }
     }
-    atomic_store_explicit(&state->group_broken, true, memory_order_release);
-    if (mca_btl_rawe_lock_claim()) {
-        mca_btl_rawe_group_repair();
-        mca_btl_rawe_lock_unclaim();
+    return false;
+}
+
+/** The service thread has the responders for itself. Returns false when some are left behind. */
+static bool repair_responders(bool last)
+{
+    bool repaired = true;
+
+    for (unsigned i = 0; i < mca_btl_rawe_state.module_count; ++i) {
+        const mca_btl_rawe_module_t *module = mca_btl_rawe_state.modules[i];
+        int fd = rawe_responder_fd(module->responder);
+
+        renew(module, fd, reopen_responder, module->responder, last);
+        repaired = repaired && !rawe_fanout_is_member(fd);
     }
+    return repaired;
+}
+
+/** rawe_host_group_config.broken: the service thread opens the responders, MPI's the links. */
+static int broken(void *context)
+{
+    struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
+    bool last = ++state->group_attempts == ATTEMPTS_MAX;
+    bool repaired = repair_responders(last);
+
+    (void)context;
+    if (links_behind()) {
+        atomic_store_explicit(&state->group_repair, last ? LAST_ATTEMPT : REPAIR,
+                              memory_order_release);
+        if (mca_btl_rawe_lock_claim()) {
+            mca_btl_rawe_group_repair();
+            mca_btl_rawe_lock_unclaim();
+        }
+        repaired = repaired && !links_behind();
+    }
+    if (repaired || last) {
+        state->group_attempts = 0;
+        return -1;
+    }
+    int rest_ms = RETRY_FIRST_MS << (state->group_attempts - 1);
+    return rest_ms < RETRY_MOST_MS ? rest_ms : RETRY_MOST_MS;
 }
 
 /** Without room sockets receive by themselves. */

@@ -2,7 +2,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * The ranks of this job on this host receive as a group (link/rawe_host_group.h), so that a frame
- * costs the same however many they are. When the group breaks each rank opens its sockets anew.
+ * costs the same however many they are. When the group breaks each rank opens its sockets anew, and
+ * then they form another one.
  */
 #ifndef MCA_BTL_RAWE_GROUP_H
 #define MCA_BTL_RAWE_GROUP_H

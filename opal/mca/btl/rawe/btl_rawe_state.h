@@ -30,7 +30,8 @@ struct mca_btl_rawe_state {
     struct rawe_handle_table handles;        /**< registered memory */
     struct rawe_service *service;            /**< the thread that serves all responders */
     _Atomic(struct rawe_host_group *) group; /**< of the ranks on this host; NULL: none */
-    atomic_bool group_broken;                /**< links are to be opened anew */
+    atomic_uint group_repair;                /**< whether links are to be opened anew: group.c */
+    unsigned group_attempts;                 /**< the service thread's: to open sockets anew */
     opal_process_name_t *without; /**< processes that have published nothing; see modex.c */
     size_t without_count;
     bool progressing;        /**< inside mca_btl_rawe_module_progress */

@@ -127,7 +127,7 @@ int mca_btl_rawe_thread_service(void *context, bool asked)
         module->thread_backoff = 1;
         return interval_ms;
     }
-    if (atomic_load_explicit(&mca_btl_rawe_state.group_broken, memory_order_acquire)) {
+    if (atomic_load_explicit(&mca_btl_rawe_state.group_repair, memory_order_acquire)) {
         mca_btl_rawe_group_repair();
     }
     bool useful = module->open && take_over(module);

@@ -44,17 +44,23 @@ bool rawe_fanout_joinable(const struct rawe_fanout_member *member)
 {
     struct sockaddr_ll address;
     socklen_t address_bytes = sizeof address;
-    int domain, group;
-    socklen_t domain_bytes = sizeof domain, group_bytes = sizeof group;
+    int domain;
+    socklen_t domain_bytes = sizeof domain;
 
     return member->key_count >= 1 && member->key_count <= RAWE_FANOUT_KEYS_MAX &&
            getsockopt(member->fd, SOL_SOCKET, SO_DOMAIN, &domain, &domain_bytes) == 0 &&
            domain == AF_PACKET &&
            getsockname(member->fd, (struct sockaddr *)&address, &address_bytes) == 0 &&
            address.sll_protocol == htons(member->ethertype) &&
-           address.sll_ifindex == member->interface_index &&
-           getsockopt(member->fd, SOL_PACKET, PACKET_FANOUT, &group, &group_bytes) == 0 &&
-           group == 0;
+           address.sll_ifindex == member->interface_index && !rawe_fanout_is_member(member->fd);
+}
+
+bool rawe_fanout_is_member(int fd)
+{
+    int group = 0;
+    socklen_t group_bytes = sizeof group;
+
+    return getsockopt(fd, SOL_PACKET, PACKET_FANOUT, &group, &group_bytes) == 0 && group != 0;
 }
 
 bool rawe_fanout_compatible(const struct rawe_fanout_member *a, const struct rawe_fanout_member *b)

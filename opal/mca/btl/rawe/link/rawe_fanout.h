@@ -44,6 +44,9 @@ struct rawe_fanout_member rawe_fanout_member(int fd, enum rawe_filter_for what,
 /** Is it a packet socket, bound as it says, and in no group? Another process described it. */
 bool rawe_fanout_joinable(const struct rawe_fanout_member *member);
 
+/** Is this packet socket in a group? */
+bool rawe_fanout_is_member(int fd);
+
 /** May the two be in one group? */
 bool rawe_fanout_compatible(const struct rawe_fanout_member *a, const struct rawe_fanout_member *b);
 

@@ -34,20 +34,12 @@ struct rawe_host_group {
     char *name;                      /**< ours, of the configuration */
     struct rawe_host_leader *leader; /**< NULL: another process is */
     bool hushed;
-    bool broken;
+    bool broken;       /**< until all sockets are opened anew */
     unsigned attempts; /**< to connect */
     unsigned registration_count;
     unsigned registrations_sent;
     struct rawe_host_message registrations[REGISTRATIONS_MAX];
 };
-
-static void break_group(struct rawe_host_group *group)
-{
-    if (!group->hushed && !group->broken && group->config.broken != NULL) {
-        group->config.broken(group->config.context);
-    }
-    group->broken = true;
-}
 
 /** No connection, and none is tried any more. */
 static void disconnect(struct rawe_host_group *group)
@@ -82,6 +74,44 @@ static bool connect_to_leader(struct rawe_host_group *group)
     return true;
 }
 
+/** The leader is there, with sockets of its own: from now on others may come again. */
+static bool lead_again(struct rawe_host_group *group)
+{
+    if (!rawe_host_leader_resume(group->leader)) {
+        return false;
+    }
+    for (unsigned i = 0; i < group->registration_count; i++) {
+        const struct rawe_host_message *registration = &group->registrations[i];
+        (void)rawe_host_leader_register(group->leader, registration->members, registration->count);
+    }
+    return true;
+}
+
+/**
+ * Have sockets opened anew that a group left behind, and then form another one. Returns the
+ * milliseconds until the next attempt, -1: there is none.
+ */
+static int mend(struct rawe_host_group *group)
+{
+    int rest_ms = -1;
+
+    group->broken = true;
+    if (group->config.broken != NULL) {
+        rest_ms = group->config.broken(group->config.context);
+    }
+    if (rest_ms >= 0) {
+        return rest_ms;
+    }
+    if (group->leader != NULL) {
+        group->broken = !lead_again(group);
+        return group->broken ? -1 : 0;
+    }
+    group->broken = false;
+    group->attempts = 0;
+    group->registrations_sent = 0;
+    return ATTEMPT_INTERVAL_MS;
+}
+
 /** The leader says nothing: what can be received is the end of the connection. */
 static bool has_ended(int fd)
 {
@@ -93,9 +123,6 @@ static bool has_ended(int fd)
 
 static int serve_member(struct rawe_host_group *group)
 {
-    if (group->hushed || group->broken) {
-        return -1;
-    }
     if (group->source.fd < 0) {
         if (group->attempts >= ATTEMPTS_MAX || group->registration_count == 0) {
             return -1;
@@ -106,10 +133,7 @@ static int serve_member(struct rawe_host_group *group)
     }
     if (has_ended(group->source.fd)) {
         disconnect(group);
-        if (group->registrations_sent > 0) {
-            break_group(group);
-        }
-        return -1;
+        return group->registrations_sent > 0 ? mend(group) : -1;
     }
     for (; group->registrations_sent < group->registration_count; group->registrations_sent++) {
         if (!rawe_host_message_send(group->source.fd,
@@ -123,25 +147,28 @@ static int serve_member(struct rawe_host_group *group)
 
 static int serve_leader(struct rawe_host_group *group)
 {
-    if (group->hushed || group->broken) {
-        return -1;
-    }
     const int rest_ms = rawe_host_leader_serve(group->leader);
-    if (rawe_host_leader_broken(group->leader)) {
-        break_group(group);
-    }
-    return rest_ms;
+
+    return rawe_host_leader_broken(group->leader) ? mend(group) : rest_ms;
 }
 
 static int serve(struct rawe_service_source *source, short events)
 {
     struct rawe_host_group *group =
         (struct rawe_host_group *)((char *)source - offsetof(struct rawe_host_group, source));
-    int rest_ms;
+    int rest_ms = -1;
 
     (void)events;
     pthread_mutex_lock(&group->lock);
-    rest_ms = group->leader == NULL ? serve_member(group) : serve_leader(group);
+    if (group->hushed) {
+        /* Nothing is to be done any more. */
+    } else if (group->broken) {
+        rest_ms = mend(group);
+    } else if (group->leader != NULL) {
+        rest_ms = serve_leader(group);
+    } else {
+        rest_ms = serve_member(group);
+    }
     source->deaf = group->hushed || group->broken; /* or the thread would spin */
     pthread_mutex_unlock(&group->lock);
     return rest_ms;
@@ -201,14 +228,14 @@ int rawe_host_group_register(struct rawe_host_group *group,
         return -1;
     }
     pthread_mutex_lock(&group->lock);
-    if (group->leader != NULL) {
-        status = rawe_host_leader_register(group->leader, members, count);
-    } else if (group->registration_count < REGISTRATIONS_MAX) {
+    if (group->registration_count < REGISTRATIONS_MAX) {
         struct rawe_host_message *registration = &group->registrations[group->registration_count++];
         registration->version = RAWE_HOST_MESSAGE_VERSION;
         registration->count = count;
         memcpy(registration->members, members, count * sizeof members[0]);
-        status = 0;
+        status = group->leader == NULL || group->broken
+                     ? 0
+                     : rawe_host_leader_register(group->leader, members, count);
     }
     pthread_mutex_unlock(&group->lock);
     rawe_service_wake(&group->source);

@@ -19,7 +19,8 @@
  *
  * When a process ends otherwise its sockets are closed, and others lose their places in the group.
  * The leader sees the end of the connection, and ends all others; or it is the leader that ended.
- * In both cases the processes see the end of theirs, and open their sockets anew (`broken`).
+ * In both cases the processes see the end of theirs, and open their sockets anew (`broken`). Then
+ * they connect again, and form another group if the leader is there.
  */
 #ifndef RAWE_HOST_GROUP_H
 #define RAWE_HOST_GROUP_H
@@ -38,10 +39,12 @@ struct rawe_host_group_config {
     unsigned processes; /**< of the job on this host, the leader included */
     const char *helper; /**< of the leader's, see rawe_fanout_form; stays the caller's */
     /**
-     * Called by the service thread, once, when the sockets that were registered may miss frames for
-     * good: a process has ended. It may not call the group. NULL: not called.
+     * Called by the service thread when the sockets that were registered may miss frames for good,
+     * as a process has ended: opens them anew, under the same descriptors. Returns after how many
+     * milliseconds it is to be called again, -1: all is done. It may not call the group. NULL: not
+     * called.
      */
-    void (*broken)(void *context);
+    int (*broken)(void *context);
     void *context;
 };
 

@@ -153,6 +153,12 @@ bool rawe_host_leader_broken(const struct rawe_host_leader *leader)
     return leader->broken;
 }
 
+bool rawe_host_leader_resume(struct rawe_host_leader *leader)
+{
+    leader->broken = leader->listen_fd < 0;
+    return !leader->broken;
+}
+
 unsigned rawe_host_leader_joined(const struct rawe_host_leader *leader)
 {
     return leader->joined;
@@ -268,8 +274,6 @@ static bool end_connection(struct rawe_host_leader *leader, struct connection *c
 /** All are to open their sockets anew: the ends of their connections let them know. */
 static void dissolve(struct rawe_host_leader *leader)
 {
-
-    stop_listening(leader);
     while (leader->connection_count > 0) {
         (void)end_connection(leader, &leader->connections[0]);
     }
@@ -375,6 +379,7 @@ static int form_groups(struct rawe_host_leader *leader)
             waiting = waiting || count >= 2;
             first++;
         } else if (!join_all(leader, indexes, count)) {
+            stop_listening(leader); /* another attempt would end in the same way */
             dissolve(leader);
             return -1;
         } else {

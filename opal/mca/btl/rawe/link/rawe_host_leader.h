@@ -40,6 +40,12 @@ int rawe_host_leader_register(struct rawe_host_leader *leader,
 /** A socket in a group was closed: all others may miss frames, and all connections have ended. */
 bool rawe_host_leader_broken(const struct rawe_host_leader *leader);
 
+/**
+ * Sockets of this process are out of groups again: begin anew. Returns false when there is to be no
+ * further group: the kernel did not let all join.
+ */
+bool rawe_host_leader_resume(struct rawe_host_leader *leader);
+
 /** How many sockets it has joined to groups. */
 unsigned rawe_host_leader_joined(const struct rawe_host_leader *leader);
 
