@@ -3,11 +3,12 @@
  *
  * leaves: processes that finalize while messages are unmatched and requests have been freed.
  *
- * leaves COUNT BYTES [PAUSE_MS]
+ * leaves COUNT BYTES [PAUSE_MS [receives] [window]]
  *
  * Each rank sends COUNT messages of BYTES to every other rank, which receives none of them, frees
- * the requests, and finalizes; odd ranks PAUSE_MS later. MPI_Finalize has to return: what was sent
- * is nobody's then.
+ * the requests, and finalizes; odd ranks PAUSE_MS later. With `receives` each rank also waits for
+ * COUNT messages that nobody sends, with `window` it leaves a window in the midst of an epoch, with
+ * a put in it. MPI_Finalize has to return: what was sent is nobody's then.
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -15,12 +16,44 @@
 #include <string.h>
 #include <unistd.h>
 
+/* Is `word` among the arguments behind the numbers? */
+static int named(int argc, char **argv, const char *word)
+{
+    for (int i = 4; i < argc; i++) {
+        if (strcmp(argv[i], word) == 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static void leave_receives(int count, int size)
+{
+    static char nowhere[8];
+
+    for (int i = 0; i < count; i++) {
+        MPI_Request request;
+        MPI_Irecv(nowhere, sizeof(nowhere), MPI_BYTE, i % size, 32767, MPI_COMM_WORLD, &request);
+        MPI_Request_free(&request);
+    }
+}
+
+static void leave_window(const unsigned char *buffer, int bytes, int rank, int size)
+{
+    MPI_Win window;
+    void *memory;
+
+    MPI_Win_allocate(bytes + 1, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &memory, &window);
+    MPI_Win_fence(0, window);
+    MPI_Put(buffer, bytes, MPI_BYTE, (rank + 1) % size, 0, bytes, MPI_BYTE, window);
+}
+
 int main(int argc, char **argv)
 {
     int rank, size;
 
     if (argc < 3) {
-        fprintf(stderr, "usage: leaves COUNT BYTES [PAUSE_MS]\n");
+        fprintf(stderr, "usage: leaves COUNT BYTES [PAUSE_MS [receives] [window]]\n");
         return 2;
     }
     const int count = atoi(argv[1]);
@@ -32,6 +65,12 @@ int main(int argc, char **argv)
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     memset(buffer, rank, (size_t)bytes + 1);
+    if (named(argc, argv, "window")) {
+        leave_window(buffer, bytes, rank, size);
+    }
+    if (named(argc, argv, "receives")) {
+        leave_receives(count, size);
+    }
     MPI_Barrier(MPI_COMM_WORLD);
     for (int i = 0; i < count; i++) {
         for (int peer = 0; peer < size; peer++) {

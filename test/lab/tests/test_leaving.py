@@ -6,6 +6,8 @@ import subprocess
 import pytest
 from conftest import HANG_SECONDS, HERE, RAWE, assert_success, show
 
+from rawelab import launch
+
 JOBS = 3  # each size met the fault in two of three jobs, at 10 % loss
 
 
@@ -27,3 +29,13 @@ def test_unmatched_messages_end_no_job(make_lab, build, leaves, count, size, los
         assert_success(result)
         assert result.output.count("left") == 4, show(result)
         assert "rawe BTL" not in result.errors, show(result)
+
+
+@pytest.mark.parametrize("size", [1000, 300000])
+@pytest.mark.parametrize("words", [["receives"], ["window"], ["receives", "window"]], ids=" ".join)
+def test_windows_and_receives_left_open_end_no_job(make_lab, build, leaves, size, words):
+    osc = ("--mca", "osc", "pt2pt") if launch.open_mpi()[0] < 5 else ()
+    arguments = ["-np", 4, *RAWE, *osc, leaves, 10, size, 5, *words]
+    result = make_lab().mpirun(arguments, timeout=HANG_SECONDS, build=build)
+    assert_success(result)
+    assert result.output.count("left") == 4, show(result)
