@@ -9,6 +9,7 @@
 #include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 
@@ -183,6 +184,132 @@ static void mca_btl_rawe_lock__many_threads_after_one(void **state)
     assert_int_equal(counted, 3 * ROUNDS);
 }
 
+/** Work of several threads, each in its order. */
+struct item {
+    struct mca_btl_rawe_work work;
+    unsigned thread, number;
+};
+
+static unsigned items_done[3];
+static unsigned others[3];
+static atomic_bool release;
+
+static void do_item(struct mca_btl_rawe_work *work)
+{
+    const struct item *item = (const struct item *)work;
+
+    assert_int_equal(item->number, items_done[item->thread]);
+    items_done[item->thread]++;
+}
+
+/** As a thread of MPI: it does what it can, and hands over the rest. */
+static void *work_main(void *context)
+{
+    struct item *items = context;
+
+    for (unsigned i = 0; i < ROUNDS; ++i) {
+        if (mca_btl_rawe_enter()) {
+            do_item(&items[i].work);
+            mca_btl_rawe_unlock();
+        } else {
+            others[items[i].thread]++;
+            items[i].work.run = do_item;
+            mca_btl_rawe_lock_hand_over(&items[i].work);
+        }
+    }
+    return NULL;
+}
+
+/** Inside until it is told to leave. */
+static void *stay_main(void *context)
+{
+    pthread_barrier_t *entered = context;
+
+    mca_btl_rawe_lock();
+    pthread_barrier_wait(entered);
+    while (!atomic_load(&release)) {
+        sched_yield();
+    }
+    mca_btl_rawe_unlock();
+    return NULL;
+}
+
+static void mca_btl_rawe_enter__not_beside_another_thread(void **state)
+{
+    (void)state;
+    struct item item = {.work = {.run = do_item}};
+    pthread_barrier_t entered;
+    pthread_t thread;
+
+    memset(items_done, 0, sizeof(items_done));
+    atomic_store(&release, false);
+    pthread_barrier_init(&entered, NULL, 2);
+    opal_set_using_threads(true);
+    assert_int_equal(pthread_create(&thread, NULL, stay_main, &entered), 0);
+    pthread_barrier_wait(&entered);
+    assert_false(mca_btl_rawe_enter());
+    mca_btl_rawe_lock_hand_over(&item.work);
+    assert_int_equal(items_done[0], 0);
+    atomic_store(&release, true);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(items_done[0], 1);
+    assert_true(mca_btl_rawe_enter());
+    assert_true(mca_btl_rawe_enter()); /* this one is inside */
+    mca_btl_rawe_unlock();
+    mca_btl_rawe_unlock();
+    pthread_barrier_destroy(&entered);
+}
+
+/** The progress thread does it too. */
+static void mca_btl_rawe_lock_unclaim__does_what_was_handed_over(void **state)
+{
+    (void)state;
+    struct item item = {.work = {.run = do_item}};
+    pthread_t thread;
+
+    memset(items_done, 0, sizeof(items_done));
+    opal_set_using_threads(true);
+    mca_btl_rawe_lock();
+    mca_btl_rawe_unlock();
+    assert_true(mca_btl_rawe_lock_claim());
+    struct item *items = calloc(ROUNDS, sizeof(*items));
+    for (unsigned i = 0; i < ROUNDS; ++i) {
+        items[i].number = i + 1;
+    }
+    item.number = 0;
+    mca_btl_rawe_lock_hand_over(&item.work);
+    assert_int_equal(pthread_create(&thread, NULL, work_main, items), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(others[0], ROUNDS);
+    mca_btl_rawe_lock_unclaim();
+    assert_int_equal(items_done[0], ROUNDS + 1);
+    free(items);
+}
+
+static void mca_btl_rawe_lock_hand_over__all_is_done_once_and_in_order(void **state)
+{
+    (void)state;
+    struct item *items = calloc(3 * (size_t)ROUNDS, sizeof(*items));
+    pthread_t threads[3];
+
+    memset(items_done, 0, sizeof(items_done));
+    opal_set_using_threads(true);
+    for (unsigned i = 0; i < 3 * ROUNDS; ++i) {
+        items[i].thread = i / ROUNDS;
+        items[i].number = i % ROUNDS;
+    }
+    for (unsigned i = 0; i < 3; ++i) {
+        assert_int_equal(pthread_create(&threads[i], NULL, work_main, &items[i * ROUNDS]), 0);
+    }
+    for (unsigned i = 0; i < 3; ++i) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    }
+    for (unsigned i = 0; i < 3; ++i) {
+        assert_int_equal(items_done[i], ROUNDS); /* without anybody entering once more */
+    }
+    free(items);
+}
+
 static void mca_btl_rawe_lock_claim_patiently__beside_mpi(void **state)
 {
     (void)state;
@@ -223,6 +350,9 @@ int main(void)
         TEST(mca_btl_rawe_lock__threads_appear_while_it_is_held),
         TEST(mca_btl_rawe_lock__threads_are_denied_while_it_is_held),
         TEST(mca_btl_rawe_lock__many_threads_after_one),
+        TEST(mca_btl_rawe_enter__not_beside_another_thread),
+        TEST(mca_btl_rawe_lock_unclaim__does_what_was_handed_over),
+        TEST(mca_btl_rawe_lock_hand_over__all_is_done_once_and_in_order),
         TEST(mca_btl_rawe_lock_claim_patiently__beside_mpi),
         TEST(mca_btl_rawe_lock_claim_patiently__not_from_inside),
     };

@@ -15,6 +15,7 @@
 #include "btl_rawe_params.h"
 #include "btl_rawe_progress.h"
 #include "btl_rawe_pvars.h"
+#include "btl_rawe_send.h"
 #include "btl_rawe_state.h"
 #include "btl_rawe_thread.h"
 #include "link/rawe_ring.h"
@@ -280,6 +281,9 @@ static int component_progress(void)
     if (OPAL_UNLIKELY(poll_clock && !state->progressing &&
                       atomic_load_explicit(&state->group_repair, memory_order_acquire))) {
         mca_btl_rawe_group_repair();
+    }
+    if (OPAL_UNLIKELY(NULL != state->complete_first)) {
+        mca_btl_rawe_send_complete_deferred();
     }
     for (unsigned i = 0; i < state->module_count; ++i) {
         mca_btl_rawe_module_t *module = state->modules[i];

@@ -10,6 +10,8 @@
 
 #include "opal/class/opal_list.h"
 
+#include <stdatomic.h>
+
 #include "btl_rawe_address.h"
 #include "core/rawe_peer.h"
 
@@ -28,7 +30,7 @@ typedef struct mca_btl_base_endpoint_t {
     struct rawe_validation *validation; /**< of the path's MTU, under way; NULL: none */
     uint64_t validated_ns;              /**< when the last one ended; 0: never */
     bool stall_reported;                /**< the user knows that the connection makes no progress */
-    bool in_use;                        /**< given to the PML by add_procs, and not taken back */
+    atomic_bool in_use;                 /**< given to the PML by add_procs, and not taken back */
     /**
      * The one of the process's endpoints, of any module, that carries what must keep its order: the
      * PML hands the pieces of a long message to all of them.

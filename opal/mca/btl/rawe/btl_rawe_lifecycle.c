@@ -400,6 +400,7 @@ int mca_btl_rawe_finalize(struct mca_btl_base_module_t *btl)
     module->closing = true;
     opal_mutex_unlock(&module->endpoints_lock);
     mca_btl_rawe_lock();
+    mca_btl_rawe_lock_do_work();
     if (NULL != module->link && 0 != module->engine.config.window_frames) {
         rawe_engine_finalizing(&module->engine);
         linger(module);

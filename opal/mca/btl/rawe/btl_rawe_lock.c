@@ -22,6 +22,9 @@
 struct mca_btl_rawe_biased_lock mca_btl_rawe_biased_lock;
 opal_recursive_mutex_t mca_btl_rawe_mutex;
 
+/** What was handed over and nobody has taken yet, the newest first. */
+static _Atomic(struct mca_btl_rawe_work *) handed_over;
+
 static long membarrier(int command)
 {
     return syscall(SYS_membarrier, command, 0, 0);
@@ -51,6 +54,7 @@ void mca_btl_rawe_lock_init(void)
         !opal_using_threads() && 0 == membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
 
     OBJ_CONSTRUCT(&mca_btl_rawe_mutex, opal_recursive_mutex_t);
+    atomic_store(&handed_over, NULL);
     atomic_store(&mca_btl_rawe_biased_lock.inside, 0);
     atomic_store(&mca_btl_rawe_biased_lock.claimed,
                  biased ? MCA_BTL_RAWE_LOCK_FREE : MCA_BTL_RAWE_LOCK_RETIRED);
@@ -113,6 +117,44 @@ static void retire(bool wait)
     end_claim(is_inside() ? MCA_BTL_RAWE_LOCK_FREE : MCA_BTL_RAWE_LOCK_RETIRED);
 }
 
+void mca_btl_rawe_lock_do_work(void)
+{
+    struct mca_btl_rawe_work *newest = atomic_exchange(&handed_over, NULL), *oldest = NULL;
+
+    while (NULL != newest) {
+        struct mca_btl_rawe_work *before = newest->next;
+        newest->next = oldest;
+        oldest = newest;
+        newest = before;
+    }
+    while (NULL != oldest) {
+        struct mca_btl_rawe_work *next = oldest->next;
+        oldest->run(oldest);
+        oldest = next;
+    }
+}
+
+/** Leave the mutex, having done what was handed over meanwhile. */
+void mca_btl_rawe_unlock_slowly(void)
+{
+    do {
+        mca_btl_rawe_lock_do_work();
+        opal_mutex_unlock(&mca_btl_rawe_mutex);
+        /* Who found the mutex taken has handed over before: either is seen by the other. */
+        atomic_thread_fence(memory_order_seq_cst);
+    } while (NULL != atomic_load(&handed_over) && 0 == opal_mutex_trylock(&mca_btl_rawe_mutex));
+}
+
+void mca_btl_rawe_lock_hand_over(struct mca_btl_rawe_work *work)
+{
+    work->next = atomic_load(&handed_over);
+    while (!atomic_compare_exchange_weak(&handed_over, &work->next, work)) {
+    }
+    if (mca_btl_rawe_trylock_slowly()) {
+        mca_btl_rawe_unlock();
+    }
+}
+
 void mca_btl_rawe_lock_slowly(void)
 {
     for (;;) {
@@ -129,6 +171,19 @@ void mca_btl_rawe_lock_slowly(void)
             wait_unclaimed();
         }
     }
+}
+
+bool mca_btl_rawe_enter_slowly(void)
+{
+    if (!opal_using_threads() && MCA_BTL_RAWE_LOCK_RETIRED != claimed()) {
+        mca_btl_rawe_lock_slowly(); /* for the progress thread, or a tool: not for long */
+        return true;
+    }
+    if (!mca_btl_rawe_trylock_slowly()) {
+        return false;
+    }
+    mca_btl_rawe_lock_do_work(); /* what this thread may have handed over comes first */
+    return true;
 }
 
 bool mca_btl_rawe_trylock_slowly(void)
@@ -161,7 +216,7 @@ void mca_btl_rawe_lock_unclaim(void)
 {
     /* While it is claimed it does not retire. */
     if (MCA_BTL_RAWE_LOCK_RETIRED == claimed()) {
-        opal_mutex_unlock(&mca_btl_rawe_mutex);
+        mca_btl_rawe_unlock_slowly();
     } else {
         end_claim(MCA_BTL_RAWE_LOCK_FREE);
     }

@@ -13,6 +13,11 @@
  * engines are in use (btl/tcp's thread, MPI_Session_init), and clears it (MPI_T_init_thread). The
  * lock begins biased and is a mutex from when there have been threads: `claimed` is then RETIRED,
  * which it becomes while nobody is inside.
+ *
+ * With threads, who comes from Open MPI must not wait for the mutex: it may hold a lock of Open
+ * MPI's for which a callback waits, in the thread that is inside (btl/base's am-rdma sends with its
+ * mutex held, bml/r2 calls del_procs with its own). So it enters only if nobody else is inside, and
+ * hands its work over otherwise: who is inside does it before leaving.
  */
 #ifndef MCA_BTL_RAWE_LOCK_H
 #define MCA_BTL_RAWE_LOCK_H
@@ -39,6 +44,15 @@ struct mca_btl_rawe_biased_lock {
     atomic_uintptr_t owner;   /**< the thread that is inside, or was last */
 };
 
+/**
+ * Work for who is inside. `run` is called once, with the lock held, in the order of handing over,
+ * by any thread: it must not call Open MPI. From then on the memory is its owner's again.
+ */
+struct mca_btl_rawe_work {
+    struct mca_btl_rawe_work *next;
+    void (*run)(struct mca_btl_rawe_work *work);
+};
+
 extern struct mca_btl_rawe_biased_lock mca_btl_rawe_biased_lock;
 extern opal_recursive_mutex_t mca_btl_rawe_mutex;
 
@@ -55,9 +69,17 @@ void mca_btl_rawe_lock_unclaim(void);
 /** The same, waiting. False when this thread is inside already, or MPI is for very long. */
 bool mca_btl_rawe_lock_claim_patiently(void);
 
-/** Where mca_btl_rawe_lock and _trylock go on when the lock is not simply free. */
+/** The work is done now, or by who is inside. */
+void mca_btl_rawe_lock_hand_over(struct mca_btl_rawe_work *work);
+
+/** Do what was handed over. Lock held. */
+void mca_btl_rawe_lock_do_work(void);
+
+/** Where the functions below go on when the lock is not simply free, or not biased. */
 void mca_btl_rawe_lock_slowly(void);
+bool mca_btl_rawe_enter_slowly(void);
 bool mca_btl_rawe_trylock_slowly(void);
+void mca_btl_rawe_unlock_slowly(void);
 
 /** A number for the calling thread. */
 static inline uintptr_t mca_btl_rawe_lock_self(void)
@@ -99,11 +121,19 @@ static inline bool mca_btl_rawe_lock_is_biased(void)
             atomic_load_explicit(&mca_btl_rawe_biased_lock.claimed, memory_order_relaxed));
 }
 
+/** For who holds no lock of Open MPI's. */
 static inline void mca_btl_rawe_lock(void)
 {
     if (OPAL_UNLIKELY(!mca_btl_rawe_lock_is_biased() || !mca_btl_rawe_biased_trylock())) {
         mca_btl_rawe_lock_slowly();
     }
+}
+
+/** Without waiting for a thread of MPI's. False when one is inside: hand over what is to be done. */
+static inline bool mca_btl_rawe_enter(void)
+{
+    return OPAL_LIKELY(mca_btl_rawe_lock_is_biased() && mca_btl_rawe_biased_trylock()) ||
+           mca_btl_rawe_enter_slowly();
 }
 
 /** Without waiting. False when somebody else is inside. */
@@ -120,7 +150,7 @@ static inline void mca_btl_rawe_unlock(void)
     /* It does not retire while anybody is inside: this is what it was when it was locked. */
     if (OPAL_UNLIKELY(MCA_BTL_RAWE_LOCK_RETIRED ==
                       atomic_load_explicit(&lock->claimed, memory_order_relaxed))) {
-        opal_mutex_unlock(&mca_btl_rawe_mutex);
+        mca_btl_rawe_unlock_slowly();
         return;
     }
     uint32_t nesting = atomic_load_explicit(&lock->inside, memory_order_relaxed);

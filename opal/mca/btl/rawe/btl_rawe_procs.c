@@ -258,20 +258,24 @@ int mca_btl_rawe_del_procs(struct mca_btl_base_module_t *btl, size_t count, opal
 {
     (void)btl;
     (void)procs;
-    mca_btl_rawe_lock();
+    /* Without waiting: bml/r2 may hold its lock, for which a callback may be waiting inside. */
+    bool inside = mca_btl_rawe_enter();
     for (size_t i = 0; i < count; ++i) {
         if (NULL == endpoints[i]) {
             continue;
         }
         endpoints[i]->in_use = false;
         /* What has not been acknowledged yet is looked after until finalize. */
-        if (mca_btl_rawe_endpoint_drained(endpoints[i]) &&
+        if (inside && NULL == mca_btl_rawe_state.complete_first &&
+            mca_btl_rawe_endpoint_drained(endpoints[i]) &&
             !rawe_engine_has_deferred(&endpoints[i]->module->engine) &&
             !mca_btl_rawe_state.progressing) {
             mca_btl_rawe_endpoint_close(endpoints[i]);
         }
     }
-    mca_btl_rawe_unlock();
+    if (inside) {
+        mca_btl_rawe_unlock();
+    }
     return OPAL_SUCCESS;
 }
 

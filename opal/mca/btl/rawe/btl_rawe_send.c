@@ -6,10 +6,11 @@
 #include "btl_rawe_send.h"
 
 #include "btl_rawe_endpoint.h"
-#include "btl_rawe_lock.h"
 #include "btl_rawe_module.h"
 #include "btl_rawe_registration.h"
+#include "btl_rawe_state.h"
 #include "btl_rawe_thread.h"
+#include "core/rawe_conn_life.h"
 
 #include "opal/datatype/opal_convertor.h"
 
@@ -135,13 +136,10 @@ mca_btl_base_descriptor_t *mca_btl_rawe_prepare_src(struct mca_btl_base_module_t
     return descriptor;
 }
 
-/**
- * rawe_message.complete: report it to the PML, and dispose of the descriptor when that is ours and
- * no longer in use.
- */
-static void message_complete(struct rawe_message *message, enum rawe_status status)
+/** Report it to the PML, and dispose of the descriptor when that is ours and no longer in use. */
+static void report_complete(mca_btl_rawe_fragment_t *fragment, enum rawe_status status)
 {
-    mca_btl_rawe_fragment_t *fragment = fragment_of(message);
+    const struct rawe_message *message = &fragment->message;
     mca_btl_base_module_t *btl = &fragment->endpoint->module->super;
     uint32_t flags = fragment->base.des_flags;
     /* Nothing of it may be read behind the callback, within which the peer may release it. */
@@ -157,10 +155,92 @@ static void message_complete(struct rawe_message *message, enum rawe_status stat
     }
 }
 
+/** rawe_message.complete: it is reported now, or, where Open MPI cannot be called, by progress. */
+static void message_complete(struct rawe_message *message, enum rawe_status status)
+{
+    struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
+    mca_btl_rawe_fragment_t *fragment = fragment_of(message);
+
+    if (OPAL_LIKELY(!state->working)) {
+        report_complete(fragment, status);
+        return;
+    }
+    fragment->status = status;
+    fragment->next_complete = NULL;
+    if (NULL == state->complete_first) {
+        state->complete_first = fragment;
+    } else {
+        state->complete_last->next_complete = fragment;
+    }
+    state->complete_last = fragment;
+}
+
+void mca_btl_rawe_send_complete_deferred(void)
+{
+    struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
+
+    while (NULL != state->complete_first) {
+        mca_btl_rawe_fragment_t *fragment = state->complete_first;
+        state->complete_first = fragment->next_complete;
+        report_complete(fragment, fragment->status);
+    }
+}
+
 /** rawe_message.release. The endpoint may be gone. */
 static void message_release(struct rawe_message *message)
 {
     mca_btl_rawe_free(NULL, &fragment_of(message)->base);
+}
+
+static mca_btl_rawe_fragment_t *fragment_of_work(struct mca_btl_rawe_work *work)
+{
+    return (mca_btl_rawe_fragment_t *)((char *)work - offsetof(mca_btl_rawe_fragment_t, work));
+}
+
+/** The endpoint that carries a message. Lock held. */
+static mca_btl_base_endpoint_t *carrier(const mca_btl_rawe_fragment_t *fragment)
+{
+    return fragment->message.send.ordered ? fragment->endpoint->in_order : fragment->endpoint;
+}
+
+/** Begin to do what was handed over. Returns what end_work is to be given. */
+static bool begin_work(struct rawe_engine *engine)
+{
+    bool deferring = engine->deferral.active;
+
+    rawe_engine_defer_begin(engine);
+    mca_btl_rawe_state.working = true;
+    return deferring;
+}
+
+static void end_work(struct rawe_engine *engine, bool deferring)
+{
+    mca_btl_rawe_state.working = false;
+    if (!deferring) {
+        rawe_engine_defer_end(engine);
+    }
+}
+
+/** mca_btl_rawe_work.run of a message. */
+static void send_handed_over(struct mca_btl_rawe_work *work)
+{
+    mca_btl_rawe_fragment_t *fragment = fragment_of_work(work);
+    mca_btl_base_endpoint_t *endpoint = carrier(fragment);
+    bool deferring = begin_work(&endpoint->module->engine);
+
+    switch (rawe_peer_send(&endpoint->peer, &fragment->message)) {
+    case RAWE_PEER_COMPLETE:
+        message_complete(&fragment->message, RAWE_STATUS_DONE);
+        break;
+    case RAWE_PEER_QUEUED:
+        break;
+    case RAWE_PEER_FAILED:
+    case RAWE_PEER_NO_MEMORY:
+        message_complete(&fragment->message, RAWE_STATUS_FAILED);
+        break;
+    }
+    end_work(&endpoint->module->engine, deferring);
+    mca_btl_rawe_thread_watch(endpoint->module);
 }
 
 int mca_btl_rawe_send(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
@@ -184,14 +264,16 @@ int mca_btl_rawe_send(struct mca_btl_base_module_t *btl, struct mca_btl_base_end
         send->pieces[i].len_bytes = descriptor->des_segments[i].seg_len;
     }
     int result = OPAL_ERR_OUT_OF_RESOURCE;
-    mca_btl_rawe_lock();
-    if (send->ordered) {
-        endpoint = endpoint->in_order;
+    if (OPAL_UNLIKELY(!mca_btl_rawe_enter())) {
+        descriptor->des_flags |= MCA_BTL_DES_SEND_ALWAYS_CALLBACK;
+        fragment->work.run = send_handed_over;
+        mca_btl_rawe_lock_hand_over(&fragment->work);
+        return OPAL_SUCCESS;
     }
-    mca_btl_rawe_module_t *module = endpoint->module;
+    endpoint = carrier(fragment);
     switch (rawe_peer_send(&endpoint->peer, message)) {
     case RAWE_PEER_COMPLETE:
-        message_complete(message, RAWE_STATUS_DONE);
+        report_complete(fragment, RAWE_STATUS_DONE);
         result = 1;
         break;
     case RAWE_PEER_QUEUED:
@@ -204,7 +286,7 @@ int mca_btl_rawe_send(struct mca_btl_base_module_t *btl, struct mca_btl_base_end
     case RAWE_PEER_NO_MEMORY:
         break;
     }
-    mca_btl_rawe_thread_watch(module);
+    mca_btl_rawe_thread_watch(endpoint->module);
     mca_btl_rawe_unlock();
     return result;
 }
@@ -232,8 +314,7 @@ int mca_btl_rawe_sendi(struct mca_btl_base_module_t *btl, struct mca_btl_base_en
             payload = packed;
         }
     }
-    if (OPAL_LIKELY(NULL != payload || 0 == payload_size)) {
-        mca_btl_rawe_lock();
+    if (OPAL_LIKELY((NULL != payload || 0 == payload_size) && mca_btl_rawe_enter())) {
         status = rawe_peer_send_copy(&endpoint->peer, (uint8_t)tag, header, header_size, payload,
                                      payload_size);
         mca_btl_rawe_thread_watch(module);
@@ -260,6 +341,29 @@ static void put_done(struct rawe_send *send, enum rawe_status status)
                            fragment->put.local_handle, fragment->put.context, fragment->put.cbdata,
                            RAWE_STATUS_DONE == status ? OPAL_SUCCESS : OPAL_ERR_UNREACH);
     mca_btl_rawe_free(btl, &fragment->base);
+}
+
+/** Lock held. False without memory. */
+static bool put(mca_btl_rawe_fragment_t *fragment)
+{
+    bool taken = rawe_peer_put(&fragment->endpoint->peer, &fragment->message.send);
+
+    mca_btl_rawe_thread_watch(fragment->endpoint->module);
+    return taken;
+}
+
+/** mca_btl_rawe_work.run of a PUT. */
+static void put_handed_over(struct mca_btl_rawe_work *work)
+{
+    mca_btl_rawe_fragment_t *fragment = fragment_of_work(work);
+    struct rawe_engine *engine = &fragment->endpoint->module->engine;
+    bool deferring = begin_work(engine);
+
+    if (!put(fragment)) {
+        fragment->message.send.next = NULL;
+        rawe_conn_complete(engine, &fragment->message.send, RAWE_STATUS_FAILED);
+    }
+    end_work(engine, deferring);
 }
 
 int mca_btl_rawe_put(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
@@ -295,9 +399,12 @@ int mca_btl_rawe_put(struct mca_btl_base_module_t *btl, struct mca_btl_base_endp
     send->handle_key = remote_handle->key;
     send->offset = remote_address - remote_handle->base;
 
-    mca_btl_rawe_lock();
-    bool taken = rawe_peer_put(&endpoint->peer, send);
-    mca_btl_rawe_thread_watch(module);
+    if (OPAL_UNLIKELY(!mca_btl_rawe_enter())) {
+        fragment->work.run = put_handed_over;
+        mca_btl_rawe_lock_hand_over(&fragment->work);
+        return OPAL_SUCCESS;
+    }
+    bool taken = put(fragment);
     mca_btl_rawe_unlock();
     if (OPAL_UNLIKELY(!taken)) {
         mca_btl_rawe_free(btl, &fragment->base);

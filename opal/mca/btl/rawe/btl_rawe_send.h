@@ -10,6 +10,7 @@
 
 #include "opal/class/opal_free_list.h"
 
+#include "btl_rawe_lock.h"
 #include "core/rawe_peer.h"
 
 /** Room for data in a small fragment: control messages, and what is copied when it is sent. */
@@ -21,7 +22,10 @@ typedef struct mca_btl_rawe_fragment {
     mca_btl_base_segment_t segments[2];
     struct mca_btl_base_endpoint_t *endpoint;
     opal_free_list_t *list;
-    struct rawe_message message; /**< of a PUT, `send` only */
+    struct rawe_message message;                 /**< of a PUT, `send` only */
+    struct mca_btl_rawe_work work;               /**< to send it, when another thread is inside */
+    struct mca_btl_rawe_fragment *next_complete; /**< see mca_btl_rawe_send_complete_deferred */
+    enum rawe_status status;                     /**< ... with which it is complete */
     struct {
         mca_btl_base_rdma_completion_fn_t callback;
         void *local_address;
@@ -55,5 +59,8 @@ int mca_btl_rawe_put(struct mca_btl_base_module_t *btl, struct mca_btl_base_endp
                      mca_btl_base_registration_handle_t *remote_handle, size_t size, int flags,
                      int order, mca_btl_base_rdma_completion_fn_t callback, void *context,
                      void *cbdata);
+
+/** Report the sends that have completed while Open MPI could not be called. Lock held. */
+void mca_btl_rawe_send_complete_deferred(void);
 
 #endif

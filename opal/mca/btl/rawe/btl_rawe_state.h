@@ -18,6 +18,7 @@
 /** Modules at most: interfaces of a host, and lo. */
 #define MCA_BTL_RAWE_MODULES_MAX 16u
 
+struct mca_btl_rawe_fragment;
 struct mca_btl_rawe_module;
 struct rawe_host_group;
 struct rawe_service;
@@ -34,6 +35,9 @@ struct mca_btl_rawe_state {
     unsigned group_attempts;                 /**< the service thread's: to open sockets anew */
     opal_process_name_t *without; /**< processes that have published nothing; see modex.c */
     size_t without_count;
+    struct mca_btl_rawe_fragment *complete_first; /**< sends that are complete and not reported */
+    struct mca_btl_rawe_fragment *complete_last;
+    bool working;            /**< doing what was handed over: Open MPI is not called */
     bool progressing;        /**< inside mca_btl_rawe_module_progress */
     unsigned idle_count;     /**< progress calls that found nothing: the clock is read rarely */
     _Atomic uint32_t rounds; /**< calls of progress so far, wrapping */

@@ -1,0 +1,356 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Tests of sending from several threads of MPI: who comes with a lock of Open MPI's held must not
+ * wait for one that is in a callback and waits for that lock. What reaches the peer is the test's
+ * own.
+ */
+#include "btl_rawe_send.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "btl_rawe_endpoint.h"
+#include "btl_rawe_lock.h"
+#include "btl_rawe_registration.h"
+#include "btl_rawe_state.h"
+#include "btl_rawe_thread.h"
+
+#define HANG_SECONDS 20u
+#define SENDS 3u
+
+/* What else sending needs of the component. */
+struct mca_btl_rawe_state mca_btl_rawe_state;
+static mca_btl_rawe_module_t module;
+static mca_btl_base_endpoint_t endpoint;
+static struct rawe_handle_table handles;
+
+static pthread_mutex_t upper = PTHREAD_MUTEX_INITIALIZER; /**< a lock of Open MPI's */
+static pthread_barrier_t inside;
+static enum rawe_peer_result result;
+static unsigned sent;
+static const struct rawe_send *sent_in_order[SENDS];
+static unsigned reported;
+static int reported_status;
+static bool reported_inside; /**< a callback while the other thread did the work */
+static bool working;
+
+void mca_btl_rawe_thread_wake(mca_btl_rawe_module_t *which, unsigned how)
+{
+    atomic_store(&which->thread_mode, how);
+}
+
+static void note(const struct rawe_send *send)
+{
+    assert_in_range(sent, 0, SENDS - 1);
+    sent_in_order[sent++] = send;
+}
+
+enum rawe_peer_result __wrap_rawe_peer_send(struct rawe_peer *peer, struct rawe_message *message);
+bool __wrap_rawe_peer_put(struct rawe_peer *peer, struct rawe_send *send);
+enum rawe_status __wrap_rawe_peer_send_copy(struct rawe_peer *peer, uint8_t tag, const void *first,
+                                            size_t first_bytes, const void *second,
+                                            size_t second_bytes);
+
+enum rawe_peer_result __wrap_rawe_peer_send(struct rawe_peer *peer, struct rawe_message *message)
+{
+    assert_ptr_equal(peer, &endpoint.peer);
+    message->completed_early = false;
+    note(&message->send);
+    return result;
+}
+
+bool __wrap_rawe_peer_put(struct rawe_peer *peer, struct rawe_send *send)
+{
+    assert_ptr_equal(peer, &endpoint.peer);
+    note(send);
+    return RAWE_PEER_NO_MEMORY != result;
+}
+
+enum rawe_status __wrap_rawe_peer_send_copy(struct rawe_peer *peer, uint8_t tag, const void *first,
+                                            size_t first_bytes, const void *second,
+                                            size_t second_bytes)
+{
+    (void)peer;
+    (void)tag;
+    (void)first;
+    (void)first_bytes;
+    (void)second;
+    (void)second_bytes;
+    sent++;
+    return RAWE_STATUS_DONE;
+}
+
+static unsigned transmit(void *context, const struct rawe_frame *frames, unsigned count)
+{
+    (void)context;
+    (void)frames;
+    return count;
+}
+
+static int set_up(void **state)
+{
+    const struct rawe_engine_config config = {
+        .payload_max_bytes = 1472,
+        .message_max_bytes = 65536,
+        .window_frames = 64,
+        .receive_frames = 256,
+        .frames_limit = 64,
+        .handles = &handles,
+    };
+    const struct rawe_callbacks callbacks = {0};
+    const struct rawe_output output = {.transmit = transmit};
+
+    (void)state;
+    memset(&module, 0, sizeof(module));
+    memset(&endpoint, 0, sizeof(endpoint));
+    memset(&mca_btl_rawe_state, 0, sizeof(mca_btl_rawe_state));
+    rawe_handle_table_init(&handles, 1);
+    assert_true(rawe_engine_init(&module.engine, &config, &callbacks, &module, &output, 1));
+    module.super.btl_max_send_size = 65536;
+    OBJ_CONSTRUCT(&module.fragments_small, opal_free_list_t);
+    OBJ_CONSTRUCT(&module.fragments_bare, opal_free_list_t);
+    endpoint.module = &module;
+    endpoint.in_order = &endpoint;
+    sent = reported = 0;
+    reported_inside = working = false;
+    result = RAWE_PEER_COMPLETE;
+    opal_set_using_threads(true);
+    mca_btl_rawe_lock_init();
+    pthread_barrier_init(&inside, NULL, 2);
+    alarm(HANG_SECONDS);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    alarm(0);
+    pthread_barrier_destroy(&inside);
+    mca_btl_rawe_lock_destroy();
+    opal_set_using_threads(false);
+    OBJ_DESTRUCT(&module.fragments_small);
+    OBJ_DESTRUCT(&module.fragments_bare);
+    rawe_engine_free(&module.engine);
+    rawe_handle_table_free(&handles);
+    return 0;
+}
+
+/** A thread inside of an engine, whose callback wants a lock of Open MPI's. */
+static void *callback_main(void *context)
+{
+    (void)context;
+    mca_btl_rawe_lock();
+    pthread_barrier_wait(&inside);
+    pthread_mutex_lock(&upper);
+    pthread_mutex_unlock(&upper);
+    working = true;
+    mca_btl_rawe_unlock();
+    working = false;
+    return NULL;
+}
+
+/** Call with that lock held, while the callback waits for it. */
+static void call_beside_a_callback(void (*call)(void))
+{
+    pthread_t thread;
+
+    pthread_mutex_lock(&upper);
+    assert_int_equal(pthread_create(&thread, NULL, callback_main, NULL), 0);
+    pthread_barrier_wait(&inside);
+    call();
+    pthread_mutex_unlock(&upper);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+}
+
+static void on_sent(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *to,
+                    struct mca_btl_base_descriptor_t *descriptor, int status)
+{
+    assert_ptr_equal(btl, &module.super);
+    assert_ptr_equal(to, &endpoint);
+    assert_non_null(descriptor);
+    reported++;
+    reported_status = status;
+    reported_inside = reported_inside || working;
+}
+
+static void on_put(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *to,
+                   void *local_address, mca_btl_base_registration_handle_t *local_handle,
+                   void *context, void *cbdata, int status)
+{
+    (void)btl;
+    (void)to;
+    (void)local_address;
+    (void)local_handle;
+    (void)context;
+    (void)cbdata;
+    reported++;
+    reported_status = status;
+    reported_inside = reported_inside || working;
+}
+
+static mca_btl_rawe_fragment_t *fragments[SENDS];
+
+static void fragments_new(void)
+{
+    for (unsigned i = 0; i < SENDS; ++i) {
+        fragments[i] = malloc(sizeof(*fragments[i]) + MCA_BTL_RAWE_SMALL_BYTES);
+        OBJ_CONSTRUCT(fragments[i], mca_btl_rawe_fragment_t);
+        fragments[i]->list = &module.fragments_bare;
+        fragments[i]->base.des_flags = 0;
+        fragments[i]->base.des_cbfunc = on_sent;
+        fragments[i]->segments[0].seg_addr.pval = fragments[i]->data;
+        fragments[i]->segments[0].seg_len = 100;
+    }
+}
+
+static void fragments_free(void)
+{
+    for (unsigned i = 0; i < SENDS; ++i) {
+        OBJ_DESTRUCT(fragments[i]);
+        free(fragments[i]);
+    }
+}
+
+static void send_all(void)
+{
+    for (unsigned i = 0; i < SENDS; ++i) {
+        int status = mca_btl_rawe_send(&module.super, &endpoint, &fragments[i]->base, 1);
+        assert_int_equal(status, OPAL_SUCCESS);
+    }
+    assert_int_equal(sent, 0); /* nobody but the other thread may be in the engine */
+}
+
+static void deliver(void)
+{
+    mca_btl_rawe_lock();
+    mca_btl_rawe_send_complete_deferred();
+    rawe_engine_deliver_deferred(&module.engine);
+    mca_btl_rawe_unlock();
+}
+
+static void mca_btl_rawe_send__does_not_wait_for_a_callback(void **state)
+{
+    (void)state;
+    fragments_new();
+    call_beside_a_callback(send_all);
+    assert_int_equal(sent, SENDS);
+    for (unsigned i = 0; i < SENDS; ++i) {
+        assert_ptr_equal(sent_in_order[i], &fragments[i]->message.send);
+    }
+    assert_int_equal(reported, 0);
+    deliver();
+    assert_int_equal(reported, SENDS);
+    assert_int_equal(reported_status, OPAL_SUCCESS);
+    assert_false(reported_inside);
+    assert_false(module.engine.deferral.active);
+    fragments_free();
+}
+
+static void mca_btl_rawe_send__reports_later_what_failed_meanwhile(void **state)
+{
+    (void)state;
+    fragments_new();
+    result = RAWE_PEER_FAILED;
+    call_beside_a_callback(send_all);
+    deliver();
+    assert_int_equal(reported, SENDS);
+    assert_int_equal(reported_status, OPAL_ERR_UNREACH);
+    fragments_free();
+}
+
+static void mca_btl_rawe_send__behind_what_was_handed_over(void **state)
+{
+    (void)state;
+    fragments_new();
+    result = RAWE_PEER_QUEUED;
+    fragments[0]->endpoint = &endpoint;
+    call_beside_a_callback(send_all);
+    assert_int_equal(sent, SENDS);
+    sent = 0;
+    /* With nobody else inside it is sent at once. */
+    assert_int_equal(mca_btl_rawe_send(&module.super, &endpoint, &fragments[0]->base, 1),
+                     OPAL_SUCCESS);
+    assert_int_equal(sent, 1);
+    assert_int_equal(reported, 0);
+    fragments_free();
+}
+
+static void sendi(void)
+{
+    mca_btl_base_descriptor_t *descriptor = NULL;
+    char header[8] = {0};
+
+    assert_int_equal(mca_btl_rawe_sendi(&module.super, &endpoint, NULL, header, sizeof(header), 0,
+                                        MCA_BTL_NO_ORDER, MCA_BTL_DES_FLAGS_PRIORITY, 1, NULL),
+                     OPAL_ERR_OUT_OF_RESOURCE);
+    assert_null(descriptor);
+    assert_int_equal(sent, 0);
+}
+
+static void mca_btl_rawe_sendi__does_not_wait_for_a_callback(void **state)
+{
+    (void)state;
+    call_beside_a_callback(sendi);
+    assert_int_equal(sent, 0);
+}
+
+static mca_btl_base_registration_handle_t handle;
+
+static void put(void)
+{
+    static char memory[64];
+    opal_free_list_return(&module.fragments_bare, (opal_free_list_item_t *)fragments[0]);
+
+    assert_int_equal(mca_btl_rawe_put(&module.super, &endpoint, memory, 0, NULL, &handle,
+                                      sizeof(memory), 0, MCA_BTL_NO_ORDER, on_put, NULL, NULL),
+                     OPAL_SUCCESS);
+    assert_int_equal(sent, 0);
+}
+
+static void mca_btl_rawe_put__does_not_wait_for_a_callback(void **state)
+{
+    (void)state;
+    fragments_new();
+    result = RAWE_PEER_QUEUED;
+    call_beside_a_callback(put);
+    assert_int_equal(sent, 1);
+    assert_int_equal(reported, 0);
+    fragments_free();
+}
+
+static void mca_btl_rawe_put__reports_later_what_failed_meanwhile(void **state)
+{
+    (void)state;
+    fragments_new();
+    result = RAWE_PEER_NO_MEMORY;
+    call_beside_a_callback(put);
+    assert_int_equal(reported, 0);
+    deliver();
+    assert_int_equal(reported, 1);
+    assert_int_equal(reported_status, OPAL_ERR_UNREACH);
+    assert_false(reported_inside);
+    assert_ptr_equal(opal_free_list_get(&module.fragments_bare), fragments[0]); /* given back */
+    fragments_free();
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(mca_btl_rawe_send__does_not_wait_for_a_callback),
+        TEST(mca_btl_rawe_send__reports_later_what_failed_meanwhile),
+        TEST(mca_btl_rawe_send__behind_what_was_handed_over),
+        TEST(mca_btl_rawe_sendi__does_not_wait_for_a_callback),
+        TEST(mca_btl_rawe_put__does_not_wait_for_a_callback),
+        TEST(mca_btl_rawe_put__reports_later_what_failed_meanwhile),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
