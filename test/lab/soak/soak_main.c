@@ -2,14 +2,15 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * rawe-soak: an MPI program that exchanges messages of all sizes between all ranks for a given
- * time, checks every byte, and watches that memory and descriptors of its processes stay as they
- * are.
+ * time, in one thread or in several at once, checks every byte, and watches that memory and
+ * descriptors of its processes stay as they are.
  */
 #include "soak.h"
 
 #include <dirent.h>
 #include <getopt.h>
 #include <mpi.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -18,16 +19,24 @@
 #define GROWTH_LEAST_KB 4096L /* what memory may grow by afterwards, at least */
 #define GROWTH_PER_CENT 2L    /* and relative to what there was */
 #define ROUNDS_PER_CHECK 8    /* of the clock: all ranks have to agree on the end */
+#define THREADS_MAX 64
 
 static const char usage[] =
     "usage: mpirun ... rawe-soak [--seconds S] [--max-bytes N] [--seed N] [--interval S]\n"
+    "                            [--threads N]\n"
     "\n"
     "  --seconds S    how long (default 10)\n"
     "  --max-bytes N  longest message (default 300000)\n"
     "  --seed N       of sizes and contents (default 1)\n"
     "  --interval S   a line every S seconds (default 10)\n"
+    "  --threads N    threads of each rank that do so at the same time (default 1)\n"
     "\n"
     "Exit code: 0 all right, 1 a byte is wrong, or memory or descriptors grow, 2 wrong usage.\n";
+
+/* The threads of this rank; the first is the main one, and reports for all. */
+static struct soak threads[THREADS_MAX];
+static int thread_count = 1;
+static double seconds = 10, interval = 10;
 
 struct soak_footprint soak_footprint_read(void)
 {
@@ -53,11 +62,14 @@ struct soak_footprint soak_footprint_read(void)
 static void report(const struct soak *soak, double elapsed)
 {
     struct soak_footprint mine = soak_footprint_read();
-    double sums[1] = {(double)soak->bytes}, total[1];
+    double sums[1] = {0}, total[1];
     long most[2] = {mine.resident_kb, mine.descriptors}, all[2];
 
-    MPI_Reduce(sums, total, 1, MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
-    MPI_Reduce(most, all, 2, MPI_LONG, MPI_MAX, 0, MPI_COMM_WORLD);
+    for (int i = 0; i < thread_count; i++) {
+        sums[0] += (double)threads[i].bytes;
+    }
+    MPI_Reduce(sums, total, 1, MPI_DOUBLE, MPI_SUM, 0, soak->comm);
+    MPI_Reduce(most, all, 2, MPI_LONG, MPI_MAX, 0, soak->comm);
     if (soak->rank == 0) {
         printf("rawe-soak: %.0f s, %llu rounds, %.1f MB, %.1f MB/s, at most %ld kB resident, "
                "%ld descriptors\n",
@@ -91,13 +103,14 @@ static int compare(const struct soak *soak, const struct soak_footprint *before)
     return grown;
 }
 
-/* Rounds until the time is up; the number of things that have grown on this rank. */
-static int run(struct soak *soak, double seconds, double interval)
+/* Rounds until the time is up; the number of things that have grown, for the main thread. */
+static int run(struct soak *soak)
 {
     double start, next = interval;
     struct soak_footprint warm = {0, 0};
+    int is_main = soak == threads;
 
-    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Barrier(soak->comm);
     start = MPI_Wtime();
     for (;;) {
         double elapsed = MPI_Wtime() - start;
@@ -105,31 +118,93 @@ static int run(struct soak *soak, double seconds, double interval)
         for (int i = 0; i < ROUNDS_PER_CHECK; i++) {
             soak_round(soak);
         }
-        MPI_Bcast(&elapsed, 1, MPI_DOUBLE, 0, MPI_COMM_WORLD); /* rank 0's clock decides */
+        MPI_Bcast(&elapsed, 1, MPI_DOUBLE, 0, soak->comm); /* rank 0's clock decides */
         if (warm.descriptors == 0 && elapsed >= seconds * WARM_UP_SHARE) {
             warm = soak_footprint_read();
         }
         if (elapsed >= seconds) {
             break;
         }
-        if (elapsed >= next) {
+        if (is_main && elapsed >= next) {
             report(soak, elapsed);
             next = elapsed + interval;
         }
+    }
+    if (!is_main) {
+        return 0;
     }
     report(soak, MPI_Wtime() - start);
     return compare(soak, &warm);
 }
 
+static void *thread_main(void *soak)
+{
+    (void)run(soak);
+    return NULL;
+}
+
+/* All threads, the first in the calling one; the number of things that have grown on this rank. */
+static int run_threads(void)
+{
+    pthread_t others[THREADS_MAX];
+
+    for (int i = 1; i < thread_count; i++) {
+        if (pthread_create(&others[i], NULL, thread_main, &threads[i]) != 0) {
+            fprintf(stderr, "rawe-soak: cannot start thread %d\n", i);
+            MPI_Abort(MPI_COMM_WORLD, 1);
+        }
+    }
+    int grown = run(&threads[0]);
+    for (int i = 1; i < thread_count; i++) {
+        pthread_join(others[i], NULL);
+    }
+    return grown;
+}
+
+static void set_up(struct soak *soak, uint64_t seed, size_t max_bytes)
+{
+    *soak = (struct soak){.seed = seed, .max_bytes = max_bytes};
+    MPI_Comm_dup(MPI_COMM_WORLD, &soak->comm);
+    MPI_Comm_rank(soak->comm, &soak->rank);
+    MPI_Comm_size(soak->comm, &soak->size);
+    soak->out = malloc((max_bytes + 1) * (size_t)soak->size);
+    soak->in = malloc((max_bytes + 1) * (size_t)soak->size);
+    if (soak->out == NULL || soak->in == NULL) {
+        fprintf(stderr, "rawe-soak: no memory for %d messages of %zu bytes\n", soak->size,
+                max_bytes);
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+}
+
+/* Threads are only asked for where there are any: MPI takes other paths with them. */
+static void init(int *argc, char ***argv)
+{
+    int given;
+
+    if (thread_count == 1) {
+        MPI_Init(argc, argv);
+        return;
+    }
+    MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &given);
+    if (given < MPI_THREAD_MULTIPLE) {
+        fprintf(stderr, "rawe-soak: this MPI library has no MPI_THREAD_MULTIPLE\n");
+        MPI_Abort(MPI_COMM_WORLD, 2);
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const struct option options[] = {
-        {"seconds", required_argument, NULL, 's'}, {"max-bytes", required_argument, NULL, 'm'},
-        {"seed", required_argument, NULL, 'e'},    {"interval", required_argument, NULL, 'i'},
-        {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0},
+        {"seconds", required_argument, NULL, 's'},
+        {"max-bytes", required_argument, NULL, 'm'},
+        {"seed", required_argument, NULL, 'e'},
+        {"interval", required_argument, NULL, 'i'},
+        {"threads", required_argument, NULL, 't'},
+        {"help", no_argument, NULL, 'h'},
+        {NULL, 0, NULL, 0},
     };
-    struct soak soak = {.seed = 1, .max_bytes = 300000};
-    double seconds = 10, interval = 10;
+    uint64_t seed = 1;
+    size_t max_bytes = 300000;
     int option, grown, any;
 
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
@@ -138,41 +213,45 @@ int main(int argc, char **argv)
             seconds = atof(optarg);
             break;
         case 'm':
-            soak.max_bytes = strtoul(optarg, NULL, 10);
+            max_bytes = strtoul(optarg, NULL, 10);
             break;
         case 'e':
-            soak.seed = strtoull(optarg, NULL, 10);
+            seed = strtoull(optarg, NULL, 10);
             break;
         case 'i':
             interval = atof(optarg);
+            break;
+        case 't':
+            thread_count = atoi(optarg);
             break;
         default:
             fputs(usage, option == 'h' ? stdout : stderr);
             return option == 'h' ? 0 : 2;
         }
     }
-    if (optind < argc || !(seconds > 0) || !(interval > 0) || soak.max_bytes < 1 ||
-        soak.max_bytes > 4u << 20) {
-        fprintf(stderr, "rawe-soak: times are above 0, --max-bytes is 1 to 4194304\n%s", usage);
+    if (optind < argc || !(seconds > 0) || !(interval > 0) || max_bytes < 1 ||
+        max_bytes > 4u << 20 || thread_count < 1 || thread_count > THREADS_MAX) {
+        fprintf(stderr,
+                "rawe-soak: times are above 0, --max-bytes is 1 to 4194304, --threads 1 to %d\n%s",
+                THREADS_MAX, usage);
         return 2;
     }
-    MPI_Init(&argc, &argv);
-    MPI_Comm_rank(MPI_COMM_WORLD, &soak.rank);
-    MPI_Comm_size(MPI_COMM_WORLD, &soak.size);
-    soak.out = malloc((soak.max_bytes + 1) * (size_t)soak.size);
-    soak.in = malloc((soak.max_bytes + 1) * (size_t)soak.size);
-    if (soak.out == NULL || soak.in == NULL) {
-        fprintf(stderr, "rawe-soak: no memory for %d messages of %zu bytes\n", soak.size,
-                soak.max_bytes);
-        MPI_Abort(MPI_COMM_WORLD, 1);
+    init(&argc, &argv);
+    for (int i = 0; i < thread_count; i++) {
+        set_up(&threads[i], seed + (uint64_t)i * 1000003, max_bytes);
     }
-    grown = run(&soak, seconds, interval);
+    grown = run_threads();
     MPI_Allreduce(&grown, &any, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
-    if (soak.rank == 0 && any == 0) {
+    if (threads[0].rank == 0 && any == 0) {
         printf("rawe-soak: OK\n");
     }
+    for (int i = 0; i < thread_count; i++) {
+        MPI_Comm_free(&threads[i].comm);
+    }
     MPI_Finalize();
-    free(soak.out);
-    free(soak.in);
+    for (int i = 0; i < thread_count; i++) {
+        free(threads[i].out);
+        free(threads[i].in);
+    }
     return any == 0 ? 0 : 1;
 }

@@ -102,10 +102,10 @@ static void run_messages(struct soak *soak, const struct exchange *e)
     for (int i = 0; i < soak->size; i++) {
         int peer = (soak->rank + i) % soak->size;
 
-        MPI_Irecv(soak->in + e->in_at[peer], e->in_bytes[peer], MPI_BYTE, peer, 1, MPI_COMM_WORLD,
+        MPI_Irecv(soak->in + e->in_at[peer], e->in_bytes[peer], MPI_BYTE, peer, 1, soak->comm,
                   &requests[2 * i]);
-        MPI_Isend(soak->out + e->out_at[peer], e->out_bytes[peer], MPI_BYTE, peer, 1,
-                  MPI_COMM_WORLD, &requests[2 * i + 1]);
+        MPI_Isend(soak->out + e->out_at[peer], e->out_bytes[peer], MPI_BYTE, peer, 1, soak->comm,
+                  &requests[2 * i + 1]);
     }
     MPI_Waitall(2 * soak->size, requests, MPI_STATUSES_IGNORE);
     free(requests);
@@ -119,11 +119,11 @@ void soak_round(struct soak *soak)
     switch (manner) {
     case 0:
         MPI_Alltoall(soak->out, e.out_bytes[0], MPI_BYTE, soak->in, e.in_bytes[0], MPI_BYTE,
-                     MPI_COMM_WORLD);
+                     soak->comm);
         break;
     case 1:
         MPI_Alltoallv(soak->out, e.out_bytes, e.out_at, MPI_BYTE, soak->in, e.in_bytes, e.in_at,
-                      MPI_BYTE, MPI_COMM_WORLD);
+                      MPI_BYTE, soak->comm);
         break;
     default:
         run_messages(soak, &e);

@@ -7,16 +7,18 @@ from conftest import RAWE, assert_success, show
 from rawelab.programs import SOAK, program
 
 
-def soak(lab, build, seconds, btl=RAWE):
+def soak(lab, build, seconds, threads):
     """Four ranks for `seconds`."""
-    arguments = ["-np", 4, *btl, program(build, SOAK), "--seconds", seconds, "--interval", 2]
+    arguments = ["-np", 4, *RAWE, program(build, SOAK), "--seconds", seconds, "--interval", 2]
+    arguments += ["--threads", threads]
     return lab.mpirun(arguments, timeout=seconds + 120, build=build)
 
 
+@pytest.mark.parametrize("threads", [1, 4])
 @pytest.mark.parametrize("seconds", [6, pytest.param(120, marks=pytest.mark.long)])
-def test_a_soak_is_exact_and_leaves_memory_and_descriptors_alone(make_lab, build, seconds):
+def test_a_soak_is_exact_and_leaves_memory_and_descriptors_alone(make_lab, build, seconds, threads):
     lab = make_lab(hosts=4, wire="loss=0.5%")
-    result = soak(lab, build, seconds)
+    result = soak(lab, build, seconds, threads)
     assert_success(result)
     assert "rawe-soak: OK" in result.output, show(result)
     assert lab.wire_total("lost") > 0
