@@ -147,20 +147,29 @@ static void check_channel(struct sim *sim, const struct sim_channel *channel)
         engine->config.liveness.peer_timeout_ns + 2 * engine->config.liveness.probe_most_ns;
     bool up_to_date = node->ring.count == 0 && node->bulk.count == 0 &&
                       !rawe_timer_wheel_due(&engine->timers, clock_ns);
+    uint64_t late_ns = 2 * TICK_NS + sim->plan.clock_step_ns;
+    /* Nobody is given up while the program is away: that is done at the next question after. */
+    bool long_back =
+        sim->now_ns >= node->pause_until_ns + 2 * engine->config.liveness.probe_most_ns;
+    /* The timer may wait for an answer that has come meanwhile. */
+    uint64_t idle_most_ns = sim->plan.idle_ns + engine->config.liveness.probe_most_ns + late_ns;
+    if (up_to_date && long_back && sim->plan.idle_ns != 0 && sim->plan.jump_ppm == 0 &&
+        conn->handshake.state == RAWE_CONN_OPEN && conn->liveness.probe_deadline_ns == 0 &&
+        clock_ns > conn->liveness.asked_ns + idle_most_ns) {
+        net_fail("idle peers are asked", "n%u has not asked n%u on lane %u for %llu us",
+                 node->index, channel->peer, channel->lane,
+                 (unsigned long long)(clock_ns - conn->liveness.asked_ns) / 1000);
+    }
     if (conn->handshake.state == RAWE_CONN_FAILED || conn->liveness.silent_since_ns == 0 ||
         !up_to_date) {
         return;
     }
-    uint64_t late_ns = 2 * TICK_NS + sim->plan.clock_step_ns;
     if (clock_ns > conn->liveness.asked_ns + engine->config.liveness.probe_most_ns + late_ns) {
         net_fail("silence is asked about",
                  "n%u has not asked n%u on lane %u for %llu us, although it is silent", node->index,
                  channel->peer, channel->lane,
                  (unsigned long long)(clock_ns - conn->liveness.asked_ns) / 1000);
     }
-    /* Nobody is given up while the program is away: that is done at the next question after. */
-    bool long_back =
-        sim->now_ns >= node->pause_until_ns + 2 * engine->config.liveness.probe_most_ns;
     if (clock_ns > conn->liveness.silent_since_ns + most_ns && long_back) {
         net_fail("the dead are found out", "n%u has not heard n%u for %llu ms", node->index,
                  channel->peer,
@@ -336,7 +345,9 @@ static void check_undisturbed(struct sim *sim, const struct sum *sum, unsigned c
                  (unsigned long long)counters->messages_sent);
     }
     sim->calm = sim->disturbed_ns == 0;
-    if (sim->calm && counters->probes_sent > counters->frames_sent + FIRST_PROBES * connections) {
+    uint64_t idle_probes = sim->plan.idle_ns != 0 ? 1 + sim->now_ns / sim->plan.idle_ns : 0;
+    if (sim->calm && counters->probes_sent >
+                         counters->frames_sent + (FIRST_PROBES + idle_probes) * connections) {
         net_fail("no storm of probes", "%llu probes for %llu frames on %u connections",
                  (unsigned long long)counters->probes_sent,
                  (unsigned long long)counters->frames_sent, connections);
@@ -356,6 +367,9 @@ static void check_undisturbed(struct sim *sim, const struct sum *sum, unsigned c
  * ... and in each interval between probes of a peer that is silent: PROBE, PING and their answers.
  */
 #define CONTROL_PER_INTERVAL_MOST 2u
+
+/** ... and of one that owes nothing: PROBE, its answer, and on both sides news of credit. */
+#define CONTROL_PER_IDLE_MOST 4u
 
 /**
  * However badly it goes, control frames stay in proportion to data, and to time spent in silence.
@@ -377,9 +391,11 @@ static void check_control(struct sim *sim)
         interval_ns = sim->plan.probe_most_ns;
     }
     uint64_t intervals = 1 + sim->now_ns / interval_ns;
+    uint64_t idle_intervals = sim->plan.idle_ns != 0 ? 1 + sim->now_ns / sim->plan.idle_ns : 0;
     uint64_t allowed = CONTROL_PER_FRAME_MOST * (frames + sim->incidents.duplicated) +
                        sim->channels_opened *
-                           (CONTROL_PER_CONNECTION_MOST + CONTROL_PER_INTERVAL_MOST * intervals);
+                           (CONTROL_PER_CONNECTION_MOST + CONTROL_PER_INTERVAL_MOST * intervals +
+                            CONTROL_PER_IDLE_MOST * idle_intervals);
     if (control > allowed) {
         net_fail("no storm of control frames",
                  "%llu control frames for %llu data frames on %llu connections",

@@ -62,6 +62,7 @@ void sim_node_start(struct sim *sim, struct sim_node *node)
         .liveness.probe_most_ns = plan->probe_most_ns,
         .reorder_ns = plan->reorder_ns,
         .liveness.peer_timeout_ns = plan->peer_timeout_ns,
+        .liveness.idle_ns = plan->idle_ns,
         .first_sequence = plan->first_sequence,
         .checksum = plan->checksum,
     };

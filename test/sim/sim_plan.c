@@ -294,6 +294,16 @@ static void calm(struct sim_plan *plan)
     }
 }
 
+/** Numbers of its own: runs without this differ from earlier releases' in nothing. */
+static void plan_idle(struct sim_plan *plan, uint64_t seed)
+{
+    struct sim_random random = sim_random_stream(seed, 21);
+    uint64_t idle_ns =
+        sim_random_scaled(&random, plan->peer_timeout_ns / 64, plan->peer_timeout_ns / 2);
+
+    plan->idle_ns = sim_random_below(&random, 4) == 0 ? idle_ns : 0;
+}
+
 void sim_plan_make(struct sim_plan *plan, const struct sim_options *options)
 {
     struct sim_random random = sim_random_stream(options->seed, 0);
@@ -315,4 +325,5 @@ void sim_plan_make(struct sim_plan *plan, const struct sim_options *options)
     }
     calm(plan);
     calm_troubles(plan);
+    plan_idle(plan, options->seed);
 }

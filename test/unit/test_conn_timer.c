@@ -227,6 +227,97 @@ static void timer_expired__a_probe_that_the_link_did_not_take_is_no_evidence(voi
     assert_int_equal(counters(1)->duplicates, 0);
 }
 
+/* Peers that owe nothing. */
+
+#define IDLE_NS (500 * UNIT_MS)
+
+/** A connection on which nothing is owed, both ends of which want to hear of the other's death. */
+static void connect_idle(void)
+{
+    unit_stop(&net);
+    unit_init(&net);
+    net.config.liveness.idle_ns = IDLE_NS;
+    unit_start(&net);
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+}
+
+static void timer_expired__who_owes_nothing_is_not_asked(void **state)
+{
+    (void)state;
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    unit_run(&net, UNIT_S, UNIT_MS);
+    assert_int_equal(counters(0)->probes_sent + counters(1)->probes_sent, 0);
+    assert_int_equal(engine(0)->timers.armed + engine(1)->timers.armed, 0);
+}
+
+static void timer_expired__who_owes_nothing_is_asked_now_and_then(void **state)
+{
+    (void)state;
+    connect_idle();
+    unit_run(&net, 20 * IDLE_NS, UNIT_MS);
+    for (unsigned node = 0; node < UNIT_NODES; node++) {
+        assert_in_range(counters(node)->probes_sent, 19, 20);
+        assert_int_equal(counters(node)->probes_answered, counters(node)->probes_sent);
+        assert_int_equal(net.node[node].silent_calls + net.node[node].failed_calls, 0);
+    }
+}
+
+static void timer_expired__who_answers_otherwise_is_asked_no_more_often(void **state)
+{
+    (void)state;
+    connect_idle();
+    for (unsigned i = 0; i < 1000; i++) {
+        assert_int_equal(unit_copy_message(end(0), 1, 10), RAWE_STATUS_DONE);
+        unit_run(&net, 10 * UNIT_MS, 100 * UNIT_US);
+    }
+    assert_in_range(counters(0)->probes_sent, 1, 20);
+    assert_in_range(counters(1)->probes_sent, 1, 20);
+}
+
+static void timer_expired__an_idle_peer_that_dies_fails_once(void **state)
+{
+    (void)state;
+    connect_idle();
+    unit_run(&net, 3 * UNIT_S, UNIT_MS);
+    net.node[1].paused = true;
+    unit_run(&net, net.config.liveness.peer_timeout_ns - 2 * UNIT_MS, UNIT_MS);
+    assert_int_equal(net.node[0].failed_calls, 0);
+    assert_true(net.node[0].silent_calls > 0);
+    unit_run(&net, IDLE_NS + net.config.liveness.probe_most_ns, UNIT_MS);
+    assert_int_equal(net.node[0].failed_calls, 1);
+    assert_int_equal(end(0)->handshake.state, RAWE_CONN_FAILED);
+    unit_run(&net, 10 * UNIT_S, UNIT_MS);
+    assert_int_equal(net.node[0].failed_calls, 1);
+    assert_int_equal(engine(0)->timers.armed, 0);
+}
+
+static void timer_expired__an_idle_peer_outside_mpi_is_not_given_up(void **state)
+{
+    (void)state;
+    connect_idle();
+    net.node[1].paused = true;
+    for (unsigned i = 0; i < 60; i++) {
+        unit_run(&net, UNIT_S, UNIT_MS);
+        rawe_conn_alive(end(0), net.now_ns);
+    }
+    assert_int_equal(net.node[0].failed_calls, 0);
+    net.node[1].paused = false;
+    unit_run(&net, UNIT_S, UNIT_MS);
+    assert_int_equal(end(0)->liveness.silent_since_ns, 0);
+    assert_works_both_ways();
+}
+
+static void timer_expired__who_has_closed_is_not_asked(void **state)
+{
+    (void)state;
+    connect_idle();
+    unit_close(&net, 1, RAWE_LANE_EXPRESS);
+    unit_run(&net, 20 * UNIT_S, UNIT_MS);
+    assert_int_equal(counters(0)->probes_sent, 0);
+    assert_int_equal(net.node[0].failed_calls, 0);
+    assert_int_equal(engine(0)->timers.armed, 0);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, unit_set_up, unit_tear_down)
 
 int main(void)
@@ -241,6 +332,12 @@ int main(void)
         TEST(timer_expired__the_failed_connection_may_be_closed_by_the_callback),
         TEST(timer_expired__both_pause_for_ten_minutes),
         TEST(timer_expired__a_probe_that_the_link_did_not_take_is_no_evidence),
+        TEST(timer_expired__who_owes_nothing_is_not_asked),
+        TEST(timer_expired__who_owes_nothing_is_asked_now_and_then),
+        TEST(timer_expired__who_answers_otherwise_is_asked_no_more_often),
+        TEST(timer_expired__an_idle_peer_that_dies_fails_once),
+        TEST(timer_expired__an_idle_peer_outside_mpi_is_not_given_up),
+        TEST(timer_expired__who_has_closed_is_not_asked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

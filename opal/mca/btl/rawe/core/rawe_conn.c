@@ -188,16 +188,20 @@ static void timer_expired(struct rawe_timer *timer, uint64_t now_ns)
         rawe_conn_detect_losses(conn, now_ns);
         rawe_conn_make_pending(conn);
     }
+    uint64_t idle_ns = rawe_conn_idle_deadline_ns(conn);
     uint64_t probe_ns = conn->liveness.probe_deadline_ns;
+    bool owed = idle_ns != 0 && now_ns >= idle_ns;
     if (probe_ns != 0 && now_ns >= probe_ns) {
         conn->liveness.probe_deadline_ns = 0;
-        bool owed = conn->handshake.state == RAWE_CONN_CONNECTING || !rawe_conn_idle(conn) ||
-                    conn->wants_credit;
-        if (owed && !ask(conn, now_ns)) {
-            return;
-        }
+        owed = conn->handshake.state == RAWE_CONN_CONNECTING || !rawe_conn_idle(conn) ||
+               conn->wants_credit ||
+               rawe_liveness_idle_unanswered(&conn->liveness, &conn->engine->config.liveness);
+    }
+    if (owed && !ask(conn, now_ns)) {
+        return;
     }
     rawe_conn_arm(conn);
+    rawe_conn_arm_idle(conn);
 }
 
 void rawe_conn_flush(struct rawe_conn *conn, uint64_t now_ns)

@@ -40,7 +40,7 @@ bool rawe_conn_send_probe(struct rawe_conn *conn)
 {
     uint8_t payload[RAWE_CONNECT_BYTES];
     write_identity(conn, payload);
-    if (conn->batch == RAWE_BATCH_VALID) {
+    if (conn->batch == RAWE_BATCH_VALID && conn->sendwin.in_flight != 0) {
         /* What comes like batches does not reach the responder, which wakes a peer's thread. */
         rawe_conn_transmit_control(conn, RAWE_FRAME_PROBE, 0, RAWE_PROBE_PLAIN, payload,
                                    sizeof(payload));
@@ -101,6 +101,7 @@ static void answer(struct rawe_conn *conn, const struct rawe_connect *from, bool
         conn->payload_max_bytes = from->payload_max_bytes;
     }
     conn->liveness.probe_deadline_ns = 0;
+    rawe_conn_arm_idle(conn);
     rawe_conn_make_pending(conn);
 }
 

@@ -90,6 +90,21 @@ void rawe_conn_arm(struct rawe_conn *conn)
     }
 }
 
+uint64_t rawe_conn_idle_deadline_ns(const struct rawe_conn *conn)
+{
+    return conn->handshake.state == RAWE_CONN_OPEN
+               ? rawe_liveness_idle_deadline_ns(&conn->liveness, &conn->engine->config.liveness)
+               : 0;
+}
+
+void rawe_conn_arm_idle(struct rawe_conn *conn)
+{
+    uint64_t deadline_ns = rawe_conn_idle_deadline_ns(conn);
+    if (deadline_ns != 0) {
+        rawe_timer_arm_by(&conn->engine->timers, &conn->timer, deadline_ns);
+    }
+}
+
 void rawe_conn_owe_ack(struct rawe_conn *conn, bool at_once, uint64_t now_ns)
 {
     if (rawe_recvwin_owe(&conn->recvwin, at_once, conn->credit.advertised,

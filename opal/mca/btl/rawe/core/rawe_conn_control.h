@@ -36,6 +36,10 @@ void rawe_conn_put_off(struct rawe_conn *conn, bool transmitted, uint64_t now_ns
 void rawe_conn_refused(struct rawe_conn *conn, bool transmitted, uint64_t now_ns);
 /** Make sure that the timer expires by the earliest deadline. */
 void rawe_conn_arm(struct rawe_conn *conn);
+/** When the peer is asked although it owes nothing; 0: it is not. */
+uint64_t rawe_conn_idle_deadline_ns(const struct rawe_conn *conn);
+/** Make sure that the timer expires by that time. Needed when it has expired, or never ran. */
+void rawe_conn_arm_idle(struct rawe_conn *conn);
 /** Owe an acknowledgement: at once, or when enough frames have come, or after the delay. */
 void rawe_conn_owe_ack(struct rawe_conn *conn, bool at_once, uint64_t now_ns);
 /** Fill in the headers of a frame as of now: acknowledgement, credit, flags. */

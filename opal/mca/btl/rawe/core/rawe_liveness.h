@@ -2,8 +2,9 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Liveness of a peer as one connection sees it: when to send a tail-loss probe (RFC 8985 section
- * 7), how long the peer has been silent, and when to give it up. Probes are sent only while an
- * answer is owed; each doubles the interval up to a limit.
+ * 7), how long the peer has been silent, and when to give it up. Probes are sent while an answer is
+ * owed; each doubles the interval up to a limit. Who wants to hear of the death of a peer that owes
+ * nothing has such peers asked, too, at regular intervals.
  */
 #ifndef RAWE_LIVENESS_H
 #define RAWE_LIVENESS_H
@@ -31,6 +32,7 @@ struct rawe_liveness_limits {
     uint64_t probe_least_ns;  /**< shortest silence that is asked about */
     uint64_t probe_most_ns;   /**< longest interval between probes */
     uint64_t peer_timeout_ns; /**< silence after which the peer is given up; 0: never */
+    uint64_t idle_ns;         /**< a peer that owes nothing is asked this often; 0: never */
 };
 
 /** The interval before there is a round trip to compute it from; also between CONNECTs. */
@@ -61,6 +63,22 @@ static inline bool rawe_liveness_ask_by(struct rawe_liveness *liveness, uint64_t
     }
     liveness->probe_deadline_ns = deadline_ns;
     return true;
+}
+
+/** When to ask a peer that owes nothing; 0: not at all, or it does owe something. */
+static inline uint64_t rawe_liveness_idle_deadline_ns(const struct rawe_liveness *liveness,
+                                                      const struct rawe_liveness_limits *limits)
+{
+    return limits->idle_ns != 0 && liveness->probe_deadline_ns == 0
+               ? liveness->asked_ns + limits->idle_ns
+               : 0;
+}
+
+/** Was the peer asked while it owed nothing, and has not answered? It owes that answer then. */
+static inline bool rawe_liveness_idle_unanswered(const struct rawe_liveness *liveness,
+                                                 const struct rawe_liveness_limits *limits)
+{
+    return limits->idle_ns != 0 && liveness->probes_unanswered != 0;
 }
 
 /** What a question found due means. */
