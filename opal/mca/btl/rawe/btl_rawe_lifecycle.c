@@ -401,6 +401,8 @@ int mca_btl_rawe_finalize(struct mca_btl_base_module_t *btl)
     opal_mutex_unlock(&module->endpoints_lock);
     mca_btl_rawe_lock();
     mca_btl_rawe_lock_do_work();
+    /* The PML is closed, and what it registered may be gone: frames that name it are refused. */
+    rawe_handle_table_free(&mca_btl_rawe_state.handles);
     if (NULL != module->link && 0 != module->engine.config.window_frames) {
         rawe_engine_finalizing(&module->engine);
         linger(module);
