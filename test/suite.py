@@ -42,6 +42,7 @@ QUICK = (
     ("memory",),
     ("many-ranks", "--quick"),
     ("batch-time", "--quick"),
+    ("thread-rate/compare", "--quick"),
 )
 SANITIZERS = ("address,undefined", "thread")
 # What automake's test drivers write into a .trs file, and how it counts here.
