@@ -18,7 +18,7 @@ struct mca_btl_base_registration_handle_t *mca_btl_rawe_register_mem(
 {
     mca_btl_rawe_module_t *module = (mca_btl_rawe_module_t *)btl;
     mca_btl_rawe_registration_t *registration =
-        (mca_btl_rawe_registration_t *)opal_free_list_get(&module->registrations);
+        (mca_btl_rawe_registration_t *)mca_btl_rawe_compat_take(&module->registrations);
     bool registered;
 
     (void)endpoint;
@@ -33,7 +33,7 @@ struct mca_btl_base_registration_handle_t *mca_btl_rawe_register_mem(
                                       &registration->handle.index, &registration->handle.key);
     mca_btl_rawe_unlock();
     if (OPAL_UNLIKELY(!registered)) {
-        opal_free_list_return(&module->registrations, &registration->super);
+        mca_btl_rawe_compat_give(&module->registrations, &registration->super);
         return NULL;
     }
     return &registration->handle;
@@ -50,6 +50,6 @@ int mca_btl_rawe_deregister_mem(struct mca_btl_base_module_t *btl,
     mca_btl_rawe_lock();
     (void)rawe_handle_deregister(&mca_btl_rawe_state.handles, handle->index, handle->key);
     mca_btl_rawe_unlock();
-    opal_free_list_return(&module->registrations, &registration->super);
+    mca_btl_rawe_compat_give(&module->registrations, &registration->super);
     return OPAL_SUCCESS;
 }

@@ -37,7 +37,7 @@ static mca_btl_rawe_fragment_t *fragment_of(struct rawe_message *message)
 static mca_btl_rawe_fragment_t *fragment_take(opal_free_list_t *list,
                                               mca_btl_base_endpoint_t *endpoint)
 {
-    mca_btl_rawe_fragment_t *fragment = (mca_btl_rawe_fragment_t *)opal_free_list_get(list);
+    mca_btl_rawe_fragment_t *fragment = (mca_btl_rawe_fragment_t *)mca_btl_rawe_compat_take(list);
     if (OPAL_LIKELY(NULL != fragment)) {
         fragment->list = list;
         fragment->endpoint = endpoint;
@@ -89,7 +89,7 @@ int mca_btl_rawe_free(struct mca_btl_base_module_t *btl, mca_btl_base_descriptor
     mca_btl_rawe_fragment_t *fragment = (mca_btl_rawe_fragment_t *)descriptor;
 
     (void)btl;
-    opal_free_list_return(fragment->list, (opal_free_list_item_t *)fragment);
+    mca_btl_rawe_compat_give(fragment->list, (opal_free_list_item_t *)fragment);
     return OPAL_SUCCESS;
 }
 
