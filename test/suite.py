@@ -21,7 +21,7 @@ sys.path[:0] = [str(TEST / "lab"), str(TEST / "lint")]
 
 import chroot  # noqa: E402  (the path has to be set first)
 
-from rawelab import record  # noqa: E402
+from rawelab import launch, record  # noqa: E402
 from rawelab.command import LabError  # noqa: E402
 from rawelint import cli as lint  # noqa: E402
 
@@ -30,7 +30,7 @@ ALL = (*DEFAULT, "sanitize")
 LINT_SHOWN = 50  # findings of one check
 FUZZ_SECONDS = 15
 FUZZ_SECONDS_LONG = 1800
-OPTIONAL = ("bench", "vm", "deb")  # only when asked for
+OPTIONAL = ("threads", "bench", "vm", "deb")  # only when asked for
 FOR_OTHER_OMPI = ("unit", "lab")  # what another Open MPI makes a difference to
 BENCH = ROOT / "bench"
 # Quick forms of the benchmarks: do they run to their end? Their figures mean nothing.
@@ -45,6 +45,8 @@ QUICK = (
     ("thread-rate/compare", "--quick"),
 )
 SANITIZERS = ("address,undefined", "thread")
+# The component alone, loaded into a program that is not.
+INSTRUMENTED = "-g -O1 -fno-omit-frame-pointer -fsanitize=thread -Wno-tsan"
 # What automake's test drivers write into a .trs file, and how it counts here.
 RESULTS = {
     "PASS": "passed",
@@ -272,6 +274,24 @@ def run_lab(part, options):
         part.trouble(f"stale labs: {', '.join(mine)}; remove them with test/lab/lab down --stale")
 
 
+def run_threads(part, options):
+    """Jobs over virtual hosts, with the component under the thread sanitizer."""
+    if os.geteuid() != 0:
+        part.trouble("the lab needs root (network namespaces): run test/run as root")
+        return
+    directory = BUILD / "sanitize" / "component"
+    directory.mkdir(parents=True, exist_ok=True)
+    configured = (directory / "Makefile").exists()
+    if not configured and call([ROOT / "configure", "--quiet"], cwd=directory) != 0:
+        part.trouble(f"configure failed, see {directory}/config.log")
+        return
+    argv = ["make", "-s", f"-j{os.cpu_count()}", f"CFLAGS={INSTRUMENTED}"]
+    if call(argv, cwd=directory / launch.COMPONENT.parent) != 0:
+        part.trouble(f"make failed in {directory}, see above")
+        return
+    run_pytest(part, options, "lab", [f"--instrumented={directory}"])
+
+
 def run_vm(part, options):
     """pytest over virtual machines."""
     if call([TEST / "install-deps", "vm"]) != 0:
@@ -301,6 +321,7 @@ RUNNERS = {
     "fuzz": run_fuzz,
     "lab": run_lab,
     "sanitize": run_sanitize,
+    "threads": run_threads,
     "bench": run_bench,
     "vm": run_vm,
     "deb": run_deb,
@@ -344,10 +365,11 @@ def parse():
         "networks in one thread, seeded; fuzz: hostile frames, libFuzzer; lab: real mpirun over "
         "virtual hosts. Without arguments these five, in 20 minutes or so on two cores. sanitize: "
         "unit, sim and the fuzz corpora again under the address, undefined behaviour and thread "
-        "sanitizers, another six minutes; all: the six. Only when asked for: bench, "
-        "the benchmarks' own tests, and a quick form of each benchmark; vm, mpirun over virtual "
-        "machines with real drivers, half an hour; deb, the packages for Debian 12, on clean "
-        "systems, three minutes. --ompi builds into build/ompi-VERSION.",
+        "sanitizers, another six minutes; all: the six. Only when asked for: threads, "
+        "jobs with the component under the thread sanitizer, five minutes; bench, the benchmarks' "
+        "own tests, and a quick form of each benchmark; vm, mpirun over virtual machines with real "
+        "drivers, half an hour; deb, the packages for Debian 12, on clean systems, three minutes. "
+        "--ompi builds into build/ompi-VERSION.",
     )
     parser.add_argument("parts", nargs="*", metavar="|".join((*ALL, "all", *OPTIONAL)))
     parser.add_argument("--long", action="store_true", help="also what takes longer: hours")

@@ -27,6 +27,7 @@ HANG_SECONDS = 120  # nothing here takes a tenth of it unless it hangs
 def pytest_addoption(parser):
     """The options that test/run passes on."""
     parser.addoption("--build", default=str(HERE.parents[2] / "build"), help="build directory")
+    parser.addoption("--instrumented", help="build directory of a component with a sanitizer")
     parser.addoption("--long", action="store_true", help="also what takes longer")
 
 
@@ -34,15 +35,20 @@ def pytest_configure(config):
     """Name our marks; let SIGTERM end the run as Ctrl-C does, so that labs are removed."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     config.addinivalue_line("markers", "long: runs only with --long")
+    config.addinivalue_line("markers", "instrumented: runs with --instrumented, nothing else does")
 
 
 def pytest_collection_modifyitems(config, items):
-    """Without --long, leave the long tests out altogether; they are not counted as skipped."""
-    if config.getoption("--long"):
-        return
-    long_ones = [item for item in items if item.get_closest_marker("long")]
-    config.hook.pytest_deselected(items=long_ones)
-    items[:] = [item for item in items if item not in long_ones]
+    """Leave out what is not asked for altogether; it is not counted as skipped."""
+    instrumented = config.getoption("--instrumented") is not None
+
+    def is_wanted(item):
+        return (config.getoption("--long") or not item.get_closest_marker("long")) and (
+            instrumented == (item.get_closest_marker("instrumented") is not None)
+        )
+
+    config.hook.pytest_deselected(items=[item for item in items if not is_wanted(item)])
+    items[:] = [item for item in items if is_wanted(item)]
 
 
 @pytest.fixture
@@ -64,6 +70,14 @@ def make_lab(request):
 def build(request):
     """The build directory; it must hold the component."""
     directory = Path(request.config.getoption("--build"))
+    launch.component_path(directory)
+    return directory
+
+
+@pytest.fixture(scope="session")
+def instrumented(request):
+    """The build directory of a component with a sanitizer."""
+    directory = Path(request.config.getoption("--instrumented"))
     launch.component_path(directory)
     return directory
 
