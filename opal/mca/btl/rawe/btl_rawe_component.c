@@ -12,6 +12,7 @@
 #include "btl_rawe_lifecycle.h"
 #include "btl_rawe_lock.h"
 #include "btl_rawe_modex.h"
+#include "btl_rawe_monitor.h"
 #include "btl_rawe_params.h"
 #include "btl_rawe_progress.h"
 #include "btl_rawe_pvars.h"
@@ -96,6 +97,7 @@ static int component_open(void)
 
 static int component_close(void)
 {
+    mca_btl_rawe_monitor_close();
     mca_btl_rawe_group_close();
     mca_btl_rawe_close_wait();
     rawe_service_stop(mca_btl_rawe_state.service);
@@ -260,6 +262,7 @@ static mca_btl_base_module_t **component_init(int *count, bool progress_threads,
     mca_btl_rawe_group_open();
     /* A tool cannot look at the counters then; the job has no use for them. */
     (void)mca_btl_rawe_pvars_register();
+    mca_btl_rawe_monitor_open();
     for (unsigned i = 0; i < modules; ++i) {
         list[i] = &mca_btl_rawe_state.modules[i]->super;
     }

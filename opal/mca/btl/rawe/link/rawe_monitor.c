@@ -1,0 +1,137 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * A process that says what it counts. See rawe_monitor.h.
+ */
+#define _GNU_SOURCE
+#include "rawe_monitor.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+/** Anybody on the host may connect: after this many the thread pauses. Some 1 % of a processor. */
+#define ANSWERS_MAX 8u
+#define PAUSE_MS 50
+
+/** Tools that wait for their answer. */
+#define BACKLOG 16
+
+struct rawe_monitor {
+    struct rawe_service_source source; /**< first */
+    rawe_monitor_describe_fn *describe;
+    void *context;
+};
+
+static bool may_know(int fd)
+{
+    struct ucred peer;
+    socklen_t peer_bytes = sizeof peer;
+
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &peer_bytes) == 0 &&
+           (peer.uid == geteuid() || peer.uid == 0);
+}
+
+static void answer(struct rawe_monitor *monitor, int fd)
+{
+    static char title[] = RAWE_MONITOR_TITLE, refusal[] = "refused\n";
+    char *text = may_know(fd) ? monitor->describe(monitor->context) : refusal;
+    struct iovec pieces[] = {{title, sizeof title - 1}, {text, text == NULL ? 0 : strlen(text)}};
+    const struct msghdr message = {.msg_iov = pieces, .msg_iovlen = 2};
+
+    (void)sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (text != refusal) {
+        free(text);
+    }
+}
+
+/** rawe_service_source.serve */
+static int serve(struct rawe_service_source *source, short events)
+{
+    struct rawe_monitor *monitor = (struct rawe_monitor *)source;
+
+    (void)events;
+    source->deaf = false;
+    for (unsigned i = 0; i < ANSWERS_MAX; i++) {
+        const int fd = accept4(source->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (fd < 0 && errno == EAGAIN) {
+            return -1;
+        }
+        if (fd < 0) {
+            break; /* no descriptors, say: it would be asked at once again */
+        }
+        answer(monitor, fd);
+        close(fd);
+    }
+    source->deaf = true;
+    return PAUSE_MS;
+}
+
+/** Listen under a name that nobody else has. Returns 0, or -1 and errno. */
+static int listen_somewhere(int fd)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    uint64_t number;
+
+    if (getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number) {
+        return -1;
+    }
+    const int len = snprintf(address.sun_path + 1, sizeof address.sun_path - 1,
+                             RAWE_MONITOR_PREFIX "%016" PRIx64, number);
+    const size_t bytes = offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)len;
+
+    return bind(fd, (const struct sockaddr *)&address, (socklen_t)bytes) != 0 ||
+                   listen(fd, BACKLOG) != 0
+               ? -1
+               : 0;
+}
+
+int rawe_monitor_open(struct rawe_monitor **out, rawe_monitor_describe_fn *describe, void *context,
+                      struct rawe_service *service, struct rawe_link_error *error)
+{
+    struct rawe_monitor *monitor = calloc(1, sizeof *monitor);
+
+    *out = NULL;
+    if (monitor == NULL) {
+        *error = (struct rawe_link_error){"malloc", ENOMEM};
+        return -1;
+    }
+    monitor->describe = describe;
+    monitor->context = context;
+    monitor->source.serve = serve;
+    monitor->source.fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (monitor->source.fd < 0) {
+        *error = (struct rawe_link_error){"socket(AF_UNIX)", errno};
+        free(monitor);
+        return -1;
+    }
+    if (listen_somewhere(monitor->source.fd) != 0) {
+        *error = (struct rawe_link_error){"listening to tools", errno};
+    } else if (rawe_service_add(service, &monitor->source) != 0) {
+        *error = (struct rawe_link_error){"service thread: too many sources", ENOSPC};
+    } else {
+        *out = monitor;
+        return 0;
+    }
+    close(monitor->source.fd);
+    free(monitor);
+    return -1;
+}
+
+void rawe_monitor_close(struct rawe_monitor *monitor)
+{
+    if (monitor == NULL) {
+        return;
+    }
+    rawe_service_remove(&monitor->source);
+    close(monitor->source.fd);
+    free(monitor);
+}

@@ -1,0 +1,234 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Tests of rawe_monitor: who gets which answer, and when.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "rawe_monitor.h"
+
+#define NAME_BYTES 64
+#define NOBODY 65534
+#define WAIT_MS 10000
+
+static struct rawe_service *service;
+static struct rawe_monitor *monitor;
+static char name[NAME_BYTES]; /**< of its socket, without the 0 in front */
+static unsigned described;    /**< atomic */
+
+static char *describe(void *context)
+{
+    __atomic_fetch_add(&described, 1, __ATOMIC_SEQ_CST);
+    return context == NULL ? NULL : strdup(context);
+}
+
+/** All of /proc/net/unix. To be freed. */
+static char *list_sockets(void)
+{
+    FILE *file = fopen("/proc/net/unix", "re");
+    char *text = NULL;
+    size_t size = 0;
+
+    assert_non_null(file);
+    assert_true(getdelim(&text, &size, '\0', file) > 0);
+    fclose(file);
+    return text;
+}
+
+/** Find `name` as a tool would, among those of jobs on this machine, which were there before. */
+static void find_name(const char *before)
+{
+    char *now = list_sockets(), *line = now;
+
+    name[0] = '\0';
+    while (name[0] == '\0' && (line = strstr(line, "@" RAWE_MONITOR_PREFIX)) != NULL) {
+        char *rest = strchr(line, '\n');
+        *rest = '\0';
+        if (strstr(before, line) == NULL) {
+            snprintf(name, sizeof name, "%s", line + 1);
+        }
+        line = rest + 1;
+    }
+    free(now);
+    assert_string_not_equal(name, "");
+}
+
+static void open_monitor(char *text)
+{
+    struct rawe_link_error error;
+    char *before = list_sockets();
+
+    assert_int_equal(rawe_monitor_open(&monitor, describe, text, service, &error), 0);
+    find_name(before);
+    free(before);
+}
+
+static int set_up(void **state)
+{
+    struct rawe_link_error error;
+
+    (void)state;
+    described = 0;
+    return rawe_service_start(&service, &error);
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    rawe_monitor_close(monitor);
+    monitor = NULL;
+    rawe_service_stop(service);
+    return 0;
+}
+
+/** Returns true when there is somebody of that name. */
+static bool connect_to_it(int fd)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    const size_t bytes = offsetof(struct sockaddr_un, sun_path) + 1 + strlen(name);
+
+    memcpy(address.sun_path + 1, name, strlen(name));
+    return connect(fd, (const struct sockaddr *)&address, (socklen_t)bytes) == 0;
+}
+
+/** Returns whether this text is received, the title in front, and then the end. */
+static bool receives(int fd, const char *text)
+{
+    struct pollfd wait = {.fd = fd, .events = POLLIN};
+    char expected[200], got[200], more;
+    const int len = snprintf(expected, sizeof expected, RAWE_MONITOR_TITLE "%s", text);
+
+    return poll(&wait, 1, WAIT_MS) == 1 && recv(fd, got, sizeof got, 0) == len &&
+           memcmp(got, expected, (size_t)len) == 0 && recv(fd, &more, 1, 0) == 0;
+}
+
+static bool answers(const char *text)
+{
+    const int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+    const bool right = connect_to_it(fd) && receives(fd, text);
+
+    close(fd);
+    return right;
+}
+
+static void answer__is_the_description(void **state)
+{
+    char text[] = "rank 7\n";
+
+    (void)state;
+    open_monitor(text);
+    assert_int_equal(described, 0);
+    for (unsigned i = 0; i < 20; i++) { /* more than are answered without a pause */
+        assert_true(answers(text));
+    }
+    assert_int_equal(described, 20);
+}
+
+static void answer__without_a_description_is_the_title(void **state)
+{
+    (void)state;
+    open_monitor(NULL);
+    assert_true(answers(""));
+}
+
+/** The exit status of a child that asks as `user`. */
+static int ask_as(uid_t user, const char *expected)
+{
+    int status;
+    const pid_t child = fork();
+
+    if (child == 0) {
+        _exit(seteuid(user) == 0 && answers(expected) ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return status;
+}
+
+static void answer__other_users_are_refused(void **state)
+{
+    char text[] = "rank 7\n";
+
+    (void)state;
+    if (geteuid() != 0) {
+        skip();
+    }
+    open_monitor(text);
+    assert_int_equal(ask_as(NOBODY, "refused\n"), 0);
+    assert_int_equal(described, 0);
+}
+
+static void answer__is_for_root_too(void **state)
+{
+    char text[] = "rank 7\n";
+
+    (void)state;
+    if (geteuid() != 0) {
+        skip();
+    }
+    open_monitor(text);
+    assert_int_equal(seteuid(NOBODY), 0); /* of the process; the tool stays root's */
+    const int status = ask_as(0, text);
+    const int as_it = ask_as(NOBODY, text);
+    assert_int_equal(seteuid(0), 0);
+    assert_int_equal(status, 0);
+    assert_int_equal(as_it, 0);
+}
+
+static void answer__comes_when_there_are_descriptors_again(void **state)
+{
+    const int tool = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+    struct rlimit before, none;
+    char text[] = "rank 7\n";
+
+    (void)state;
+    open_monitor(text);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    none = (struct rlimit){.rlim_cur = 0, .rlim_max = before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    const bool connected = connect_to_it(tool);
+    usleep(200000);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_true(connected);
+    assert_true(receives(tool, text));
+    close(tool);
+}
+
+static void close__nobody_is_there_any_more(void **state)
+{
+    char text[] = "rank 7\n";
+
+    (void)state;
+    open_monitor(text);
+    rawe_monitor_close(monitor);
+    monitor = NULL;
+    assert_false(answers(text));
+}
+
+int main(void)
+{
+#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(answer__is_the_description),
+        TEST(answer__without_a_description_is_the_title),
+        TEST(answer__other_users_are_refused),
+        TEST(answer__is_for_root_too),
+        TEST(answer__comes_when_there_are_descriptors_again),
+        TEST(close__nobody_is_there_any_more),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
