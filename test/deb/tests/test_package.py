@@ -70,7 +70,7 @@ def test_every_file_has_its_package(built):
         path.removesuffix(".gz") for path in component
     }
     tools = contents(built, "rawe-tools")
-    for name in ("rawe-advise", "rawe-dump", "rawe-info", "rawe-ping"):
+    for name in ("rawe-advise", "rawe-dump", "rawe-info", "rawe-ping", "rawe-top"):
         assert {f"/usr/bin/{name}", f"/usr/share/man/man1/{name}.1.gz"} <= tools
     assert "/usr/lib/x86_64-linux-gnu/wireshark/plugins/rawe.lua" in tools
 
@@ -85,7 +85,7 @@ def test_no_configuration_of_others_is_touched(system):
     assert done.returncode == 0 and done.stdout == "", show(done)
 
 
-@pytest.mark.parametrize("tool", ["rawe-advise", "rawe-dump", "rawe-info", "rawe-ping"])
+@pytest.mark.parametrize("tool", ["rawe-advise", "rawe-dump", "rawe-info", "rawe-ping", "rawe-top"])
 def test_the_tools_run(system, tool):
     done = system.run([tool, "--help"])
     assert done.returncode == 0 and tool in done.stdout, show(done)

@@ -1,0 +1,267 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""rawe-top shows what running processes count, to those who may know it."""
+
+import contextlib
+import json
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import termios
+import time
+from pathlib import Path
+
+import pytest
+from conftest import HANG_SECONDS, RAWE, assert_success
+from jobs import EndlessJob, Job
+from test_counters import ENGINE, OTHERS
+from unprivileged import (
+    NOBODY,
+    USER,
+    as_user,
+    build_helper,
+    give_capability,
+    public_place,
+    variables,
+)
+
+TOP = Path(__file__).resolve().parents[3] / "tools/rawe-top"
+BY_TURNS = ("--map-by", "node")  # neighbours in the ring are on different hosts
+SOON = ("--interval", "0.3")
+
+
+def look(lab, status=0, host=0, prefix=()):
+    """What it shows on a host as JSON."""
+    done = lab.run(host, [*prefix, TOP, "--json", *SOON], timeout=HANG_SECONDS)
+    assert done.returncode == status, done.stderr
+    return json.loads(done.stdout) if status == 0 else done.stderr
+
+
+def await_looks(lab, condition):
+    """Look until a condition is true of what is shown; that."""
+    deadline = time.monotonic() + HANG_SECONDS
+    while not condition(shown := look(lab)):
+        assert time.monotonic() < deadline, shown
+    return shown
+
+
+def of(shown, name="eth0"):
+    """The entries of an interface, in the order of the ranks."""
+    return [
+        one
+        for process in shown["processes"]
+        for one in process["interfaces"]
+        if one["name"] == name
+    ]
+
+
+def test_json_shows_the_ranks_of_this_host(make_lab, build, endless):
+    lab = make_lab(hosts=2)
+    job = EndlessJob(lab, build, endless, ranks=4, arguments=BY_TURNS)
+    first = await_looks(
+        lab, lambda seen: all(one["per_second"]["messages_sent"] > 0 for one in of(seen))
+    )
+    assert first["host"] == lab.hosts[0].name and first["others"] == 0
+    assert [(one["rank"], one["pid"]) for one in first["processes"]] == [
+        (rank, job.pids[rank]) for rank in (0, 2)
+    ]
+    for process in first["processes"]:
+        assert (process["state"], process["user"]) == ("ok", "root")
+        assert process["command"] == endless.name
+    for one in of(first):
+        names = set(one["counters"]) | set(one["watermarks"])
+        assert (set(ENGINE) | OTHERS) <= names and "frames_unacked_most" in one["watermarks"]
+        assert set(one["per_second"]) == set(one["counters"])
+        assert one["counters"]["frames_resent"] <= one["counters"]["frames_sent"]
+        trips = one["round_trips"]
+        assert trips["count"] > 0 and 0 < trips["half_below_us"] <= trips["99_percent_below_us"]
+    other = look(lab, host=1)
+    assert [one["pid"] for one in other["processes"]] == [job.pids[rank] for rank in (1, 3)]
+
+    lab.set_loss(5)
+    second = await_looks(
+        lab, lambda seen: all(one["per_second"]["frames_resent"] > 0 for one in of(seen))
+    )
+    for before, now in zip(of(first), of(second)):
+        assert all(now["counters"][name] >= n for name, n in before["counters"].items())
+    os.kill(job.pids[0], signal.SIGKILL)
+    job.end()
+
+
+def test_stopped_and_dead_processes(make_lab, build, endless):
+    lab = make_lab(hosts=1)
+    job = EndlessJob(lab, build, endless, ranks=2)
+    os.kill(job.pids[1], signal.SIGSTOP)
+    states = {one["rank"]: one["state"] for one in look(lab)["processes"]}
+    assert "silent" in states.values() and states[0] == "ok"
+    os.kill(job.pids[1], signal.SIGCONT)
+    await_looks(lab, lambda seen: {one["state"] for one in seen["processes"]} == {"ok"})
+    os.kill(job.pids[0], signal.SIGKILL)
+    job.end()
+    assert "no process uses rawe" in look(lab, status=1)
+
+
+def test_processes_are_shown_to_their_user_and_root(make_lab, build, verify, endless):
+    with public_place(build, verify) as place:
+        helper = build_helper(place)
+        give_capability(helper)
+        (place / "helper.conf").write_text(f"group {NOBODY}\ninterface *\n", encoding="utf-8")
+        program = place / "endless"
+        program.write_bytes(endless.read_bytes())
+        program.chmod(0o755)
+        lab = make_lab(hosts=1)
+        words = ["-np", 2, *RAWE, program, "until", place / "tmp" / "end"]
+        environment = variables(place, OMPI_MCA_btl_rawe_helper=str(helper))
+        job = Job(lab, place, words, prefix=USER, variables=environment)
+        job.wait_for("works", 2)
+
+        for prefix in (USER, ()):
+            shown = look(lab, prefix=prefix)
+            assert [one["state"] for one in shown["processes"]] == ["ok", "ok"]
+            assert {one["user"] for one in shown["processes"]} == {"nobody"}
+            assert shown["others"] == 0
+        somebody = as_user(NOBODY - 1, NOBODY - 1)
+        assert "2 processes of other users" in look(lab, status=1, prefix=somebody)
+        (place / "tmp" / "end").touch()
+        assert_success(job.finish())
+
+
+class Terminal:
+    """rawe-top on a terminal of its own."""
+
+    def __init__(self, lab):
+        self.ours, self.its = pty.openpty()
+        self.settings = termios.tcgetattr(self.its)
+        self.shown = ""
+        self.process = subprocess.Popen(
+            lab.host_command(0, [TOP, *SOON]),
+            stdin=self.its,
+            stdout=self.its,
+            stderr=self.its,
+            start_new_session=True,
+        )
+
+    def read(self):
+        """Take what it has written within a moment."""
+        if select.select([self.ours], [], [], 0.1)[0]:
+            self.shown += os.read(self.ours, 65536).decode()
+
+    def wait_for(self, text):
+        """Wait until it has shown this."""
+        deadline = time.monotonic() + HANG_SECONDS
+        while text not in self.shown:
+            assert time.monotonic() < deadline and self.process.poll() is None, self.shown
+            self.read()
+
+    def end(self):
+        """Its exit status, once the terminal is as it was."""
+        deadline = time.monotonic() + HANG_SECONDS
+        while self.process.poll() is None:
+            assert time.monotonic() < deadline, self.shown
+            self.read()
+        self.read()
+        assert termios.tcgetattr(self.its) == self.settings
+        assert self.shown.endswith("\033[?25h\033[?1049l")
+        os.close(self.ours)
+        os.close(self.its)
+        return self.process.returncode
+
+
+@pytest.fixture(name="lab")
+def lab_with_a_job(make_lab, build, endless, tmp_path):
+    """A host on which two ranks run."""
+    lab = make_lab(hosts=1)
+    job = Job(lab, build, ["-np", 2, *RAWE, endless, "until", tmp_path / "end"])
+    job.wait_for("works", 2)
+    yield lab
+    (tmp_path / "end").touch()
+    assert_success(job.finish())
+
+
+@pytest.mark.parametrize("how", ["q", "Ctrl-C"])
+def test_the_table_is_renewed_until_the_user_ends_it(lab, how):
+    terminal = Terminal(lab)
+    while terminal.shown.count("MB/s out") < 3:
+        terminal.wait_for("MB/s out")
+        terminal.read()
+    assert re.search(r"\d+ root +endless +0 lo +\d+\.\d\d ", terminal.shown), terminal.shown
+    if how == "q":
+        os.write(terminal.ours, b"q")
+    else:
+        terminal.process.send_signal(signal.SIGINT)
+    assert terminal.end() == 0
+
+
+def test_without_a_terminal_it_writes_tables_while_somebody_reads(lab):
+    argv = lab.host_command(0, [TOP, *SOON])
+    with subprocess.Popen(
+        argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        head, row = process.stdout.readline(), process.stdout.readline()
+        assert "MB/s out" in head and " endless " in row and "\033" not in head + row
+        process.stdout.close()
+        errors = process.stderr.read()
+    assert process.returncode == 0 and errors == ""
+
+
+@pytest.mark.parametrize("words", [["--interval", "0"], ["--interval", "x"], ["eth0"]], ids=str)
+def test_wrong_use(words):
+    done = subprocess.run([TOP, *words], capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and "usage: rawe-top" in done.stderr
+
+
+@contextlib.contextmanager
+def pretender(answer):
+    """A process that calls itself one that can be watched, and says this."""
+    script = (
+        "import socket, sys\n"
+        "with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:\n"
+        "    listener.bind('\\0rawe-top-0123456789abcdef')\n"
+        "    listener.listen()\n"
+        "    print(flush=True)\n"
+        "    while True:\n"
+        "        tool = listener.accept()[0]\n"
+        "        tool.send(sys.argv[1].encode('latin-1'))\n"
+        "        tool.close()\n"
+    )
+
+    def begin(lab):
+        argv = lab.host_command(0, ["python3", "-c", script, answer])
+        process = subprocess.Popen(argv, stdout=subprocess.PIPE)
+        process.stdout.readline()
+        return process
+
+    processes = []
+
+    def start(lab):
+        processes.append(begin(lab))
+        return processes[-1]
+
+    yield start
+    for process in processes:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+@pytest.mark.parametrize(
+    "answer, state, names",
+    [
+        ("rawe-top 2\nrank 1\n", "other version", []),
+        ("rawe-top 1\nbusy\n", "busy", []),
+        ("rawe-top 1\nrank x\ncounter a 1\ninterface \033[2J\ncounter b 1\n", "ok", []),
+        ("rawe-top 1\ninterface eth0\ncounter a -1\ncounter \033c 1\nround_trips 1\n", "ok", [{}]),
+        ("rawe-top 1\ninterface eth0\ncounter ok 5\n\n \nmost\n\xff\n", "ok", [{"ok": 5}]),
+    ],
+    ids=["version", "busy", "escape", "numbers", "remains"],
+)
+def test_what_makes_no_sense_is_left_out(make_lab, answer, state, names):
+    lab = make_lab(hosts=1)
+    with pretender(answer) as start:
+        process = start(lab)
+        (one,) = look(lab)["processes"]
+    assert (one["state"], one["rank"]) == (state, None)
+    assert one["pid"] == process.pid
+    assert [interface["counters"] for interface in one["interfaces"]] == names
