@@ -183,6 +183,41 @@ static unsigned list_paths(unsigned module_index, const opal_proc_t *proc, size_
     return listed;
 }
 
+/** How long paths are searched for: not long where nobody has answered before. */
+static uint64_t search_ns(const mca_btl_rawe_module_t *module, const struct candidate *candidates,
+                          unsigned listed)
+{
+    uint64_t most_ns = mca_btl_rawe_params.connect_timeout_ms * 1000000;
+    bool silent = !module->interface.loopback;
+
+    for (unsigned i = 0; i < listed && silent; ++i) {
+        silent = mca_btl_rawe_silent_has(&module->silent, candidates[i].address.mac);
+    }
+    return silent && MCA_BTL_RAWE_SILENT_NS < most_ns ? MCA_BTL_RAWE_SILENT_NS : most_ns;
+}
+
+/**
+ * Note who has answered. Where another path to the process has, the search was cut short, and says
+ * nothing of those that have not.
+ */
+static void note_silence(mca_btl_rawe_module_t *module, const struct candidate *candidates,
+                         const struct rawe_path *paths, unsigned listed)
+{
+    for (unsigned first = 0, end; first < listed && !module->interface.loopback; first = end) {
+        bool present = false;
+        for (end = first;
+             end < listed && candidates[end].proc_index == candidates[first].proc_index; ++end) {
+            present = present || paths[end].reachable || paths[end].process_known;
+        }
+        for (unsigned i = first; i < end; ++i) {
+            if (paths[i].reachable || !present) {
+                mca_btl_rawe_silent_note(&module->silent, candidates[i].address.mac,
+                                         paths[i].reachable);
+            }
+        }
+    }
+}
+
 int mca_btl_rawe_add_procs(struct mca_btl_base_module_t *btl, size_t count, opal_proc_t **procs,
                            struct mca_btl_base_endpoint_t **endpoints, opal_bitmap_t *reachable)
 {
@@ -218,7 +253,8 @@ int mca_btl_rawe_add_procs(struct mca_btl_base_module_t *btl, size_t count, opal
     }
     if (0 != listed) {
         rawe_responder_discover(module->responder, paths, targets, listed,
-                                mca_btl_rawe_params.connect_timeout_ms * 1000000);
+                                search_ns(module, candidates, listed));
+        note_silence(module, candidates, paths, listed);
     }
     for (unsigned i = 0; i < listed; ++i) {
         size_t index = candidates[i].proc_index;
