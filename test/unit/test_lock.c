@@ -213,7 +213,7 @@ static void *work_main(void *context)
             mca_btl_rawe_unlock();
         } else {
             others[items[i].thread]++;
-            items[i].work.run = do_item;
+            items[i].work.perform = do_item;
             mca_btl_rawe_lock_hand_over(&items[i].work);
         }
     }
@@ -237,7 +237,7 @@ static void *stay_main(void *context)
 static void mca_btl_rawe_enter__not_beside_another_thread(void **state)
 {
     (void)state;
-    struct item item = {.work = {.run = do_item}};
+    struct item item = {.work = {.perform = do_item}};
     pthread_barrier_t entered;
     pthread_t thread;
 
@@ -264,7 +264,7 @@ static void mca_btl_rawe_enter__not_beside_another_thread(void **state)
 static void mca_btl_rawe_lock_unclaim__does_what_was_handed_over(void **state)
 {
     (void)state;
-    struct item item = {.work = {.run = do_item}};
+    struct item item = {.work = {.perform = do_item}};
     pthread_t thread;
 
     memset(items_done, 0, sizeof(items_done));
@@ -276,7 +276,6 @@ static void mca_btl_rawe_lock_unclaim__does_what_was_handed_over(void **state)
     for (unsigned i = 0; i < ROUNDS; ++i) {
         items[i].number = i + 1;
     }
-    item.number = 0;
     mca_btl_rawe_lock_hand_over(&item.work);
     assert_int_equal(pthread_create(&thread, NULL, work_main, items), 0);
     assert_int_equal(pthread_join(thread, NULL), 0);

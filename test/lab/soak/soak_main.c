@@ -146,7 +146,7 @@ static void *thread_main(void *soak)
 /* All threads, the first in the calling one; the number of things that have grown on this rank. */
 static int run_threads(void)
 {
-    pthread_t others[THREADS_MAX];
+    pthread_t others[THREADS_MAX] = {0};
 
     for (int i = 1; i < thread_count; i++) {
         if (pthread_create(&others[i], NULL, thread_main, &threads[i]) != 0) {

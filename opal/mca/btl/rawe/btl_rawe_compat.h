@@ -52,26 +52,26 @@
 
 /*
  * Open MPI's free lists order their users by fences, of which the thread sanitizer knows nothing:
- * it is told.
+ * it is notified.
  */
 #ifdef __SANITIZE_THREAD__
-#define TOLD_TO_SANITIZER(call) (call)
+#define NOTIFY_SANITIZER(call) (call)
 #else
-#define TOLD_TO_SANITIZER(call) ((void)0)
+#define NOTIFY_SANITIZER(call) ((void)0)
 #endif
 
 /** An item of a free list; NULL without memory. */
 static inline opal_free_list_item_t *mca_btl_rawe_compat_take(opal_free_list_t *list)
 {
     opal_free_list_item_t *item = opal_free_list_get(list);
-    TOLD_TO_SANITIZER(__tsan_acquire(item));
+    NOTIFY_SANITIZER(__tsan_acquire(item));
     return item;
 }
 
 /** Give it back. */
 static inline void mca_btl_rawe_compat_give(opal_free_list_t *list, opal_free_list_item_t *item)
 {
-    TOLD_TO_SANITIZER(__tsan_release(item));
+    NOTIFY_SANITIZER(__tsan_release(item));
     opal_free_list_return(list, item);
 }
 

@@ -438,7 +438,7 @@ int mca_btl_rawe_finalize(struct mca_btl_base_module_t *btl)
     OBJ_DESTRUCT(&module->endpoints);
     OBJ_DESTRUCT(&module->endpoints_lock);
     free_lists_destruct(module);
-    mca_btl_rawe_silent_free(&module->silent);
+    mca_btl_rawe_unanswered_free(&module->unanswered);
     free(module);
     return OPAL_SUCCESS;
 }

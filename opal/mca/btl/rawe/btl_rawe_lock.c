@@ -129,7 +129,7 @@ void mca_btl_rawe_lock_do_work(void)
     }
     while (NULL != oldest) {
         struct mca_btl_rawe_work *next = oldest->next;
-        oldest->run(oldest);
+        oldest->perform(oldest);
         oldest = next;
     }
 }

@@ -45,12 +45,12 @@ struct mca_btl_rawe_biased_lock {
 };
 
 /**
- * Work for who is inside. `run` is called once, with the lock held, in the order of handing over,
+ * Work for who is inside. `perform` is called once, with the lock held, in the order of handing over,
  * by any thread: it must not call Open MPI. From then on the memory is its owner's again.
  */
 struct mca_btl_rawe_work {
     struct mca_btl_rawe_work *next;
-    void (*run)(struct mca_btl_rawe_work *work);
+    void (*perform)(struct mca_btl_rawe_work *work);
 };
 
 extern struct mca_btl_rawe_biased_lock mca_btl_rawe_biased_lock;

@@ -20,7 +20,7 @@
 #include <stdint.h>
 
 #include "btl_rawe_address.h"
-#include "btl_rawe_silent.h"
+#include "btl_rawe_unanswered.h"
 #include "core/rawe_engine.h"
 #include "link/rawe_bulk.h"
 #include "link/rawe_interface.h"
@@ -56,9 +56,10 @@ typedef struct mca_btl_rawe_module {
     uint64_t serviced_ns;     /**< the responder's: the same */
     unsigned failures;        /**< processes that could not be reached */
     bool reached_any;         /**< some process can be reached */
-    struct mca_btl_rawe_silent silent; /**< interfaces of peers that nobody answers through */
-    bool ring_warned;                  /**< the user knows that the ring dropped frames */
-    bool refusal_reported;             /**< ... and that data was refused */
+    struct mca_btl_rawe_unanswered
+        unanswered;        /**< interfaces of peers that nobody answers through */
+    bool ring_warned;      /**< the user knows that the ring dropped frames */
+    bool refusal_reported; /**< ... and that data was refused */
 } mca_btl_rawe_module_t;
 
 /**

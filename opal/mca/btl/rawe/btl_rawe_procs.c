@@ -191,9 +191,9 @@ static uint64_t search_ns(const mca_btl_rawe_module_t *module, const struct cand
     bool silent = !module->interface.loopback;
 
     for (unsigned i = 0; i < listed && silent; ++i) {
-        silent = mca_btl_rawe_silent_has(&module->silent, candidates[i].address.mac);
+        silent = mca_btl_rawe_unanswered_has(&module->unanswered, candidates[i].address.mac);
     }
-    return silent && MCA_BTL_RAWE_SILENT_NS < most_ns ? MCA_BTL_RAWE_SILENT_NS : most_ns;
+    return silent && MCA_BTL_RAWE_UNANSWERED_NS < most_ns ? MCA_BTL_RAWE_UNANSWERED_NS : most_ns;
 }
 
 /**
@@ -211,8 +211,8 @@ static void note_silence(mca_btl_rawe_module_t *module, const struct candidate *
         }
         for (unsigned i = first; i < end; ++i) {
             if (paths[i].reachable || !present) {
-                mca_btl_rawe_silent_note(&module->silent, candidates[i].address.mac,
-                                         paths[i].reachable);
+                mca_btl_rawe_unanswered_note(&module->unanswered, candidates[i].address.mac,
+                                             paths[i].reachable);
             }
         }
     }

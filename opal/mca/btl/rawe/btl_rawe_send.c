@@ -221,7 +221,7 @@ static void end_work(struct rawe_engine *engine, bool deferring)
     }
 }
 
-/** mca_btl_rawe_work.run of a message. */
+/** mca_btl_rawe_work.perform of a message. */
 static void send_handed_over(struct mca_btl_rawe_work *work)
 {
     mca_btl_rawe_fragment_t *fragment = fragment_of_work(work);
@@ -266,7 +266,7 @@ int mca_btl_rawe_send(struct mca_btl_base_module_t *btl, struct mca_btl_base_end
     int result = OPAL_ERR_OUT_OF_RESOURCE;
     if (OPAL_UNLIKELY(!mca_btl_rawe_enter())) {
         descriptor->des_flags |= MCA_BTL_DES_SEND_ALWAYS_CALLBACK;
-        fragment->work.run = send_handed_over;
+        fragment->work.perform = send_handed_over;
         mca_btl_rawe_lock_hand_over(&fragment->work);
         return OPAL_SUCCESS;
     }
@@ -352,7 +352,7 @@ static bool put(mca_btl_rawe_fragment_t *fragment)
     return taken;
 }
 
-/** mca_btl_rawe_work.run of a PUT. */
+/** mca_btl_rawe_work.perform of a PUT. */
 static void put_handed_over(struct mca_btl_rawe_work *work)
 {
     mca_btl_rawe_fragment_t *fragment = fragment_of_work(work);
@@ -400,7 +400,7 @@ int mca_btl_rawe_put(struct mca_btl_base_module_t *btl, struct mca_btl_base_endp
     send->offset = remote_address - remote_handle->base;
 
     if (OPAL_UNLIKELY(!mca_btl_rawe_enter())) {
-        fragment->work.run = put_handed_over;
+        fragment->work.perform = put_handed_over;
         mca_btl_rawe_lock_hand_over(&fragment->work);
         return OPAL_SUCCESS;
     }

@@ -5,8 +5,8 @@
  * MPI introduces processes one by one, and lets no other thread introduce any meanwhile: so that a
  * host that cannot be reached costs that time once, and not for each of its processes.
  */
-#ifndef MCA_BTL_RAWE_SILENT_H
-#define MCA_BTL_RAWE_SILENT_H
+#ifndef MCA_BTL_RAWE_UNANSWERED_H
+#define MCA_BTL_RAWE_UNANSWERED_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,22 +15,22 @@
 #include "core/rawe_wire.h"
 
 /** Further processes there are tried for this long: some frames may get lost. */
-#define MCA_BTL_RAWE_SILENT_NS 500000000ull
+#define MCA_BTL_RAWE_UNANSWERED_NS 500000000ull
 
-struct mca_btl_rawe_silent {
+struct mca_btl_rawe_unanswered {
     uint8_t (*macs)[RAWE_MAC_BYTES];
     size_t count;
 };
 
 /** Has nobody answered through this interface so far? */
-bool mca_btl_rawe_silent_has(const struct mca_btl_rawe_silent *silent,
-                             const uint8_t mac[RAWE_MAC_BYTES]);
+bool mca_btl_rawe_unanswered_has(const struct mca_btl_rawe_unanswered *unanswered,
+                                 const uint8_t mac[RAWE_MAC_BYTES]);
 
 /** Somebody has been tried for long enough, and has answered or not. */
-void mca_btl_rawe_silent_note(struct mca_btl_rawe_silent *silent, const uint8_t mac[RAWE_MAC_BYTES],
-                              bool answered);
+void mca_btl_rawe_unanswered_note(struct mca_btl_rawe_unanswered *unanswered,
+                                  const uint8_t mac[RAWE_MAC_BYTES], bool answered);
 
 /** Forget all. */
-void mca_btl_rawe_silent_free(struct mca_btl_rawe_silent *silent);
+void mca_btl_rawe_unanswered_free(struct mca_btl_rawe_unanswered *unanswered);
 
 #endif
