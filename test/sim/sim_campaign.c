@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "sim.h"
+#include "sim_worker.h"
 
 #define PROGRESS_SECONDS 10
 
@@ -104,10 +105,6 @@ static void work(const struct state *state, unsigned index)
     uint64_t end = campaign->count == 0 ? UINT64_MAX : campaign->first + campaign->count;
 
     failure_of_worker = &report->failure;
-    /* The engine's assertions would be heard out of place; they are reported as crashes. */
-    if (freopen("/dev/null", "w", stderr) == NULL) {
-        _exit(2);
-    }
     for (uint64_t seed = state->workers[index].next; seed < end && !out_of_time(state);
          seed += campaign->jobs) {
         struct sim_result result;
@@ -122,13 +119,8 @@ static void work(const struct state *state, unsigned index)
 
 static void start_worker(struct state *state, unsigned index)
 {
-    fflush(NULL);
     state->reports[index].failure = (struct sim_failure){.incidents = UINT64_MAX};
-    pid_t pid = fork();
-    if (pid < 0) {
-        perror("rawe-sim: fork");
-        exit(2);
-    }
+    pid_t pid = sim_worker_fork();
     if (pid == 0) {
         work(state, index);
     }

@@ -11,6 +11,7 @@
 
 #include "sim.h"
 #include "sim_campaign.h"
+#include "sim_worker.h"
 
 /** Runs spent on shrinking one failure. */
 #define RUNS_MOST 400u
@@ -67,18 +68,10 @@ static bool fails(const struct sim_options *options, struct sim_failure *failure
     struct sim_result result;
 
     *failure = (struct sim_failure){.incidents = UINT64_MAX};
-    fflush(NULL);
-    pid_t child = fork();
-    if (child < 0) {
-        perror("rawe-sim: fork");
-        exit(2);
-    }
+    pid_t child = sim_worker_fork();
     if (child == 0) {
         failure_of_child = failure;
         alarm(SIM_RUN_SECONDS_MOST);
-        if (freopen("/dev/null", "w", stderr) == NULL) {
-            _exit(2);
-        }
         sim_run(options, report_violation, &result);
         _exit(0);
     }
