@@ -12,7 +12,6 @@
 #include <stdint.h>
 
 #include <cmocka.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <net/if.h>
@@ -28,6 +27,7 @@
 
 #include "rawe_helper.h"
 #include "rawe_service.h"
+#include "unit_descriptors.h"
 
 #define SELF "/proc/self/exe"
 #define PATIENCE_MS 30000
@@ -140,37 +140,24 @@ static struct rawe_helper_request request_for(enum conduct conduct)
     return (struct rawe_helper_request){.version = RAWE_HELPER_VERSION, .key = (uint32_t)conduct};
 }
 
-static unsigned open_descriptors(void)
-{
-    DIR *directory = opendir("/proc/self/fd");
-    unsigned count = 0;
-
-    assert_non_null(directory);
-    while (readdir(directory) != NULL) {
-        count++;
-    }
-    closedir(directory);
-    return count;
-}
-
 /** Nothing is granted, for a reason that contains `words`; nothing stays open. */
 static void check_refused(const char *path, enum conduct conduct, int timeout_ms, int code,
                           const char *words)
 {
     const struct rawe_helper_request request = request_for(conduct);
-    const unsigned before = open_descriptors();
+    const unsigned before = unit_open_descriptors();
     struct rawe_link_error error;
 
     assert_int_equal(rawe_helper_ask(path, &request, timeout_ms, &error), -1);
     assert_int_equal(error.code, code);
     assert_non_null(strstr(error.step, words));
-    assert_int_equal(open_descriptors(), before);
+    assert_int_equal(unit_open_descriptors(), before);
 }
 
 static void ask__returns_the_granted_descriptor(void **state)
 {
     const struct rawe_helper_request request = request_for(GRANT);
-    const unsigned before = open_descriptors();
+    const unsigned before = unit_open_descriptors();
     struct rawe_link_error error;
     struct stat status;
     const int fd = rawe_helper_ask(SELF, &request, PATIENCE_MS, &error);
@@ -181,7 +168,7 @@ static void ask__returns_the_granted_descriptor(void **state)
     assert_true(S_ISFIFO(status.st_mode));
     assert_int_equal(fcntl(fd, F_GETFD), FD_CLOEXEC);
     close(fd);
-    assert_int_equal(open_descriptors(), before);
+    assert_int_equal(unit_open_descriptors(), before);
 }
 
 static void ask__says_why_nothing_is_granted(void **state)

@@ -6,7 +6,6 @@
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
-#include <dirent.h>
 #include <linux/if_packet.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +19,7 @@
 
 #include "../../../opal/mca/btl/rawe/core/rawe_wire.h"
 #include "../../../opal/mca/btl/rawe/link/rawe_responder.h"
+#include "../../unit/unit_descriptors.h"
 
 static struct fixture net;
 
@@ -428,22 +428,9 @@ static void receive__flood_is_slept_over(void **state)
     rawe_responder_stop(a);
 }
 
-static unsigned open_descriptors(void)
-{
-    DIR *directory = opendir("/proc/self/fd");
-    unsigned count = 0;
-
-    assert_non_null(directory);
-    while (readdir(directory) != NULL) {
-        count++;
-    }
-    closedir(directory);
-    return count;
-}
-
 static void stop__leaves_nothing_open(void **state)
 {
-    const unsigned before = open_descriptors();
+    const unsigned before = unit_open_descriptors();
     struct rawe_link_config config = fixture_config(&net, &net.a);
     struct rawe_responder *responder;
     struct rawe_link_error error = {0};
@@ -458,7 +445,7 @@ static void stop__leaves_nothing_open(void **state)
     assert_int_not_equal(error.code, 0);
     assert_non_null(error.step);
     rawe_responder_stop(NULL);
-    assert_int_equal(open_descriptors(), before);
+    assert_int_equal(unit_open_descriptors(), before);
 }
 
 int main(void)
