@@ -109,8 +109,16 @@ static void add_fragment(struct text *text, const struct rawe_fragment *fragment
             fragment->kind == RAWE_FRAGMENT_BUNDLE ? "bundle" : "part", fragment->tag, fragment->id,
             fragment->offset, fragment->data_bytes, fragment->total_bytes);
         break;
+    case RAWE_FRAGMENT_REPLY:
+        add(text, " reply operation=%" PRIu32 " key=%04" PRIx64 ".. at=%" PRIu64 " bytes=%u%s",
+            fragment->id, fragment->key >> 48, fragment->offset, fragment->data_bytes,
+            fragment->tag != RAWE_REFUSAL_NONE ? " refused" : "");
+        break;
     default:
-        add(text, " put handle=%" PRIu32 " key=%04" PRIx64 ".. at=%" PRIu64 " bytes=%u",
+        add(text, " %s handle=%" PRIu32 " key=%04" PRIx64 ".. at=%" PRIu64 " bytes=%u",
+            fragment->kind == RAWE_FRAGMENT_PUT   ? "put"
+            : fragment->kind == RAWE_FRAGMENT_GET ? "get"
+                                                  : "atomic",
             fragment->id, fragment->key >> 48, fragment->offset, fragment->data_bytes);
         break;
     }

@@ -13,7 +13,7 @@ local HEADER_BYTES = 24
 local CHECKSUM_BYTES = 4
 local FRAGMENT_ALIGN = 8
 local BATCH_HEADER_BYTES = 60
-local VERSION = 3
+local VERSION = 4
 local EXPERIMENT = 0xFE285257 -- TCP option with which rawe's batches are marked
 local IPPROTO_TCP = 6
 -- Of the IPv4 header in front of batches.
@@ -25,14 +25,16 @@ local types = {
     [CONNECT] = "CONNECT", [CLOSE] = "CLOSE", [PING] = "PING", [PONG] = "PONG",
     [SLICE] = "SLICE",
 }
-local MESSAGE, PART, PUT, VALIDATION, BUNDLE = 1, 2, 3, 4, 5
+local MESSAGE, PART, PUT, VALIDATION, BUNDLE, GET, ATOMIC, REPLY = 1, 2, 3, 4, 5, 6, 7, 8
 local kinds = {
     [MESSAGE] = "message", [PART] = "part", [PUT] = "put", [VALIDATION] = "validation",
-    [BUNDLE] = "bundle",
+    [BUNDLE] = "bundle", [GET] = "get", [ATOMIC] = "atomic", [REPLY] = "reply",
 }
 local fragment_bytes = {
     [MESSAGE] = 8, [PART] = 16, [PUT] = 24, [VALIDATION] = 16, [BUNDLE] = 16,
+    [GET] = 24, [ATOMIC] = 24, [REPLY] = 24,
 }
+local records = { [PUT] = true, [GET] = true, [ATOMIC] = true, [REPLY] = true }
 local lanes = { [0] = "express", [1] = "bulk" }
 local CHECKSUM_FLAG, PROBE_ANSWER_FLAG = 0x08, 0x02
 
@@ -65,9 +67,9 @@ f.fragment_len = ProtoField.uint16("rawe.fragment.len", "Data bytes", base.DEC)
 f.message = ProtoField.uint32("rawe.part.message", "Message number", base.DEC)
 f.part_at = ProtoField.uint32("rawe.part.at", "Offset in the message", base.DEC)
 f.part_of = ProtoField.uint32("rawe.part.of", "Length of the message", base.DEC)
-f.handle = ProtoField.uint32("rawe.put.handle", "Handle index", base.DEC)
-f.handle_key = ProtoField.uint64("rawe.put.key", "Handle key", base.HEX)
-f.put_at = ProtoField.uint64("rawe.put.at", "Offset in the handle", base.DEC)
+f.handle = ProtoField.uint32("rawe.put.handle", "Index of the handle or operation", base.DEC)
+f.handle_key = ProtoField.uint64("rawe.put.key", "Key of the handle or operation", base.HEX)
+f.put_at = ProtoField.uint64("rawe.put.at", "Offset in the handle or result", base.DEC)
 f.data = ProtoField.bytes("rawe.data", "Data")
 f.jobid = ProtoField.uint32("rawe.connect.job", "Job", base.HEX)
 f.vpid = ProtoField.uint32("rawe.connect.rank", "Rank", base.DEC)
@@ -125,7 +127,7 @@ local function add_fragment(tvb, tree, kind, header_bytes, data_bytes)
         item:add(f.message, tvb(4, 4))
         item:add(f.part_at, tvb(8, 4))
         item:add(f.part_of, tvb(12, 4))
-    elseif kind == PUT then
+    elseif records[kind] then
         item:add(f.handle, tvb(4, 4))
         item:add(f.handle_key, tvb(8, 8))
         item:add(f.put_at, tvb(16, 8))
@@ -252,7 +254,7 @@ local function add_batch_fragment(tvb, tree, kind, at, data_bytes)
     item:add(f.fragment_tag, tvb(27, 1))
     item:add(f.fragment_len, tvb(60), data_bytes):set_generated()
     local offset = tvb(52, 6):uint64() + at
-    if kind == PUT then
+    if records[kind] then
         item:add(f.handle, tvb(40, 4))
         item:add(f.handle_key, tvb(44, 8))
         item:add(f.put_at, tvb(52, 6), offset)
@@ -269,7 +271,7 @@ end
 local function add_batch(tvb, tree, words)
     local kind, at, segment = tvb(26, 1):uint(), tvb(4, 4):uint(), tvb(14, 2):uint()
     local data_bytes = tvb:len() - BATCH_HEADER_BYTES
-    if kind == MESSAGE or fragment_bytes[kind] == nil then
+    if kind == MESSAGE or kind == GET or kind == ATOMIC or fragment_bytes[kind] == nil then
         tree:add_proto_expert_info(malformed, "Unknown kind of fragment")
         return words .. " malformed"
     end
@@ -282,7 +284,7 @@ local function add_batch(tvb, tree, words)
         return words .. " malformed"
     end
     local offset = tvb(52, 6):uint64():tonumber() + at
-    if kind ~= PUT and offset + data_bytes > tvb(44, 4):uint() then
+    if not records[kind] and offset + data_bytes > tvb(44, 4):uint() then
         tree:add_proto_expert_info(malformed, "Beyond the end of the message")
         return words .. " malformed"
     end

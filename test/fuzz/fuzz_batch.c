@@ -110,7 +110,7 @@ static void add_region(unsigned i)
 {
     world.regions[i] = fuzz_guarded_new(region_bytes[i]);
     FUZZ_CHECK(rawe_handle_register(&world.handles, world.regions[i], region_bytes[i],
-                                    &world.index[i], &world.key[i]),
+                                    &world.index[i], &world.key[i], RAWE_ACCESS_WRITE),
                "no memory for a handle");
 }
 

@@ -90,6 +90,23 @@ static void check_fragments(const uint8_t *payload, size_t len_bytes)
     FUZZ_CHECK(sum <= len_bytes * 255, "more data than bytes");
 }
 
+/** What a GET or an ATOMIC says survives decoding and encoding. */
+static void check_request(const uint8_t *data, size_t len_bytes)
+{
+    struct rawe_request request, again;
+    uint8_t bytes[RAWE_REQUEST_BYTES];
+    if (rawe_request_decode(&request, data, len_bytes) != RAWE_DECODE_OK) {
+        FUZZ_CHECK(len_bytes < RAWE_REQUEST_BYTES, "a whole request is refused");
+        return;
+    }
+    rawe_request_encode(bytes, &request);
+    FUZZ_CHECK(rawe_request_decode(&again, bytes, sizeof(bytes)) == RAWE_DECODE_OK &&
+                   again.operation == request.operation && again.key == request.key &&
+                   again.atomic == request.atomic && again.word_bytes == request.word_bytes &&
+                   again.operand == request.operand && again.compare == request.compare,
+               "a request did not survive decoding and encoding");
+}
+
 static void check_checksum(const uint8_t *bytes, size_t len_bytes)
 {
     size_t half_bytes = len_bytes / 2;
@@ -120,6 +137,7 @@ static void check_frame(const uint8_t *frame, size_t len_bytes)
     /* Exactly the payload, so that a read beyond it is seen. */
     uint8_t *payload = fuzz_copy(frame + RAWE_HEADER_BYTES, header.payload_bytes);
     check_fragments(payload, header.payload_bytes);
+    check_request(payload, header.payload_bytes);
     check_connect(payload, header.payload_bytes);
     check_ping(payload, header.payload_bytes);
     fuzz_delete(payload);
@@ -160,9 +178,10 @@ static void check_frames(const struct rawe_batch *batch, const uint8_t *head, si
                "an offset that is not the first frame's");
     FUZZ_CHECK(batch->fragment.data_bytes == data_bytes, "data that is not there");
     FUZZ_CHECK(batch->fragment.kind != RAWE_FRAGMENT_MESSAGE &&
+                   !rawe_fragment_is_request(batch->fragment.kind) &&
                    rawe_fragment_header_bytes(batch->fragment.kind) != 0,
                "a kind of fragment that does not travel in batches");
-    FUZZ_CHECK(batch->fragment.kind == RAWE_FRAGMENT_PUT ||
+    FUZZ_CHECK(rawe_fragment_is_record(batch->fragment.kind) ||
                    batch->fragment.offset + data_bytes <= batch->fragment.total_bytes,
                "a part goes beyond its message");
 }
@@ -177,13 +196,14 @@ static void check_same(const struct rawe_batch *batch, const struct rawe_batch *
                    other->header.acknowledgement == header->acknowledgement &&
                    other->header.credit == header->credit,
                "a batch's header did not survive");
-    FUZZ_CHECK(header->type != RAWE_FRAME_BULK ||
-                   (other->fragment.kind == fragment->kind &&
-                    other->fragment.tag == fragment->tag && other->fragment.id == fragment->id &&
-                    other->fragment.total_bytes == fragment->total_bytes &&
-                    (fragment->kind != RAWE_FRAGMENT_PUT || other->fragment.key == fragment->key) &&
-                    other->segment_bytes == batch->segment_bytes),
-               "a batch's fragment did not survive");
+    FUZZ_CHECK(
+        header->type != RAWE_FRAME_BULK ||
+            (other->fragment.kind == fragment->kind && other->fragment.tag == fragment->tag &&
+             other->fragment.id == fragment->id &&
+             other->fragment.total_bytes == fragment->total_bytes &&
+             (!rawe_fragment_is_record(fragment->kind) || other->fragment.key == fragment->key) &&
+             other->segment_bytes == batch->segment_bytes),
+        "a batch's fragment did not survive");
 }
 
 /** Each frame of a packet stands alone, when it has not been merged. */

@@ -120,7 +120,7 @@ void pair_send_put(struct pair_node *node, size_t len_bytes, size_t offset, uint
     entry->region_bytes = entry->offset + len_bytes + offset / 100 % 50;
     entry->region = fuzz_guarded_new(entry->region_bytes);
     if (!rawe_handle_register(&peer->handles, entry->region, entry->region_bytes,
-                              &send->handle_index, &send->handle_key)) {
+                              &send->handle_index, &send->handle_key, RAWE_ACCESS_WRITE)) {
         fuzz_guarded_delete(entry->region, entry->region_bytes);
         entry->region = NULL;
         return; /* without memory; nothing was sent */

@@ -63,7 +63,7 @@ static struct rawe_fragment describe(const struct rawe_conn *victim,
     if (deceives(forgery, NET_DECEIT_TOTAL)) {
         fragment.total_bytes = victim->engine->config.message_max_bytes + forgery->place % 3 - 1;
     }
-    if (fragment.kind == RAWE_FRAGMENT_PUT) {
+    if (rawe_fragment_is_record(fragment.kind)) {
         fragment.id = memory->handle_index;
         fragment.key = memory->handle_key;
         if (deceives(forgery, NET_DECEIT_HANDLE)) {

@@ -243,7 +243,8 @@ struct sim_node {
     uint32_t payload_max_bytes;
     uint64_t clock_offset_ns;
     struct sim_random random; /**< poll times, identities */
-    struct sim_random pause, full, trouble;
+    struct sim_random pause, full, trouble, accesses;
+    struct sim_window *window; /**< for accesses; NULL: the run has none */
 
     struct rawe_engine engine;
     struct rawe_handle_table handles;
@@ -441,6 +442,22 @@ void sim_transfer_check_arena(struct sim_node *node);
 void sim_transfer_drop_all(struct sim_node *node);
 void sim_transfer_free(struct sim *sim);
 
+/* ---- accesses: one-sided ---- */
+
+/** A process begins: it gets a window, in runs that have accesses. */
+void sim_access_start(struct sim_node *node);
+/** Access the window of a peer. */
+void sim_access_begin(struct sim_node *node, uint32_t peer);
+/** A connection between two nodes was closed or given up: what is under way may fail. */
+void sim_access_closed(struct sim *sim, uint32_t one, uint32_t other);
+/** A process is about to die. */
+void sim_access_died(struct sim_node *node);
+/** Its window is not there any more. */
+void sim_access_end(struct sim_node *node);
+/** At the quiet end: counters are what was added to them. */
+void sim_access_check(const struct sim *sim);
+void sim_access_free(struct sim *sim);
+
 /* ---- program ---- */
 
 void sim_app_init(struct sim *sim, struct sim_node *node);
@@ -514,6 +531,8 @@ struct sim {
     struct sim_node *nodes;
     struct net_ledger ledger;
     uint64_t puts; /**< complete in good order */
+    struct sim_access *accesses;
+    uint32_t accesses_count, accesses_open;
     struct sim_transfer *transfers;
     uint32_t transfer_count;
     struct sim_result retired; /**< counters of processes that have died */

@@ -92,6 +92,7 @@ static void begin_operation(struct sim *sim, struct sim_node *node)
     uint32_t len_bytes = choose_length(sim, node);
 
     app->operations_left--;
+    sim_access_begin(node, peer);
     if (percent < sim->plan.transfer_percent) {
         begin_transfer(sim, node, peer);
         return;

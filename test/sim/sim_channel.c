@@ -63,6 +63,16 @@ void sim_channel_forget_peers(struct sim_node *node)
     }
 }
 
+/** rawe_conn_config.long_lane; `peer` is the channel. */
+static struct rawe_conn *long_lane(struct rawe_peer *peer)
+{
+    struct sim_channel *channel = (struct sim_channel *)(void *)peer;
+
+    return channel->node->ending || !channel->node->alive
+               ? NULL
+               : sim_channel_beside(channel, RAWE_LANE_BULK)->conn;
+}
+
 static struct sim_channel *channel_open(struct sim_node *node, struct sim_peer *via, uint8_t lane)
 {
     struct sim_channel *channel = calloc(1, sizeof(*channel));
@@ -80,6 +90,10 @@ static struct sim_channel *channel_open(struct sim_node *node, struct sim_peer *
         abort();
     }
     channel->conn->owner = channel;
+    if (lane == RAWE_LANE_EXPRESS) { /* connections of a peer object have channels */
+        channel->conn->long_lane = long_lane;
+        channel->conn->peer = (struct rawe_peer *)(void *)channel;
+    }
     channel->next = node->channels;
     node->channels = channel;
     node->channel_count++;

@@ -270,7 +270,7 @@ static bool node_quiet(const struct sim_node *node)
 
 bool sim_check_quiet(struct sim *sim)
 {
-    if (!net_ledger_is_quiet(&sim->ledger) || sim->unborn != 0) {
+    if (!net_ledger_is_quiet(&sim->ledger) || sim->accesses_open != 0 || sim->unborn != 0) {
         return false;
     }
     for (unsigned i = 0; i < sim->plan.nodes; i++) {
@@ -293,8 +293,9 @@ void sim_check_stalled(struct sim *sim)
     }
     if (sim->now_ns > calm_ns + longest_ns) {
         net_fail("everything finishes",
-                 "%u sends are open and %u messages undelivered, nothing has moved for %llu ms",
-                 sim->ledger.open, sim->ledger.undelivered,
+                 "%u sends and %u accesses are open and %u messages undelivered, nothing has "
+                 "moved for %llu ms",
+                 sim->ledger.open, sim->accesses_open, sim->ledger.undelivered,
                  (unsigned long long)(sim->now_ns - calm_ns) / 1000000);
     }
 }
@@ -417,6 +418,7 @@ void sim_check_counters(struct sim *sim)
         }
     }
     check_control(sim);
+    sim_access_check(sim);
     /* Lost frames are the only evidence there is when nothing comes late or twice. */
     bool in_order = incidents->overtaken == 0 && incidents->duplicated == 0 &&
                     incidents->closed == 0 && incidents->deaths == 0 && incidents->isolated == 0 &&

@@ -89,6 +89,7 @@ void sim_node_start(struct sim *sim, struct sim_node *node)
         node->engine.reassembly_buffers.limit = plan->reassembly_limit;
     }
     sim_batch_enable(node);
+    sim_access_start(node);
     sim_trace(sim, "n%u starts, life %u, key %08x", node->index, node->life, node->key);
     sim_node_wake(node, sim->now_ns);
 }
@@ -188,6 +189,7 @@ static void end_process(struct sim_node *node)
     }
     sim_channel_forget_peers(node);
     sim_transfer_drop_all(node);
+    sim_access_end(node);
     if (node->handles.in_use != 0) {
         net_fail("nothing leaks", "n%u at its end: %u handles left", node->index,
                  node->handles.in_use);
@@ -206,6 +208,7 @@ void sim_node_die(struct sim *sim, struct sim_node *node)
     sim->incidents.deaths++;
     sim->activity_ns = sim->now_ns;
     net_ledger_died(&sim->ledger, sim_node_process(node));
+    sim_access_died(node);
     node->muted = true;
     node->alive = false;
     node->app.retry = NULL;

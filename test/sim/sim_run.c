@@ -242,6 +242,7 @@ void sim_run(const struct sim_options *options, void (*on_violation)(struct sim 
     }
     free(sim->nodes);
     sim_submit_free(sim);
+    sim_access_free(sim);
     sim_transfer_free(sim);
     sim_events_free(&sim->events);
     sim_net_free(sim);

@@ -222,6 +222,7 @@ void sim_submit_closed(struct sim_channel *channel)
     const struct sim_node *peer = &node->sim->nodes[channel->peer];
     const struct net_route route = route_of(channel);
 
+    sim_access_closed(node->sim, node->index, channel->peer);
     net_ledger_closed(&node->sim->ledger, &route, &channel->via->peer,
                       !channel->failed && rawe_conn_drained(channel->conn));
     for (struct sim_channel *back = peer->channels; back != NULL; back = back->next) {

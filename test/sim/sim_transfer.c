@@ -84,7 +84,7 @@ bool sim_transfer_grant(struct sim *sim, struct sim_transfer *transfer)
     }
     check_untouched(node, from, from + transfer->len_bytes);
     if (!rawe_handle_register(&node->handles, node->arena + from, transfer->len_bytes,
-                              &transfer->handle_index, &transfer->handle_key)) {
+                              &transfer->handle_index, &transfer->handle_key, RAWE_ACCESS_WRITE)) {
         abort();
     }
     transfer->offset = from;

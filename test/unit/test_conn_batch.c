@@ -22,7 +22,7 @@ static void connect_bulk(unsigned frames_max)
     unit_use_batches(&net, frames_max);
     unit_connect(&net, RAWE_LANE_BULK);
     assert_true(rawe_handle_register(&net.node[1].handles, memory, sizeof(memory), &handle_index,
-                                     &handle_key));
+                                     &handle_key, RAWE_ACCESS_WRITE));
     memset(memory, 0, sizeof(memory));
 }
 

@@ -213,7 +213,8 @@ static void rawe_conn_receive_connect__the_least_payload_is_enough(void **state)
     struct rawe_conn *conn = net.node[0].conn[RAWE_LANE_BULK];
     net.node[1].conn[RAWE_LANE_BULK]->payload_max_bytes = RAWE_PAYLOAD_LEAST_BYTES;
     unit_fill(data, sizeof(data), 4);
-    assert_true(rawe_handle_register(&net.node[1].handles, memory, sizeof(memory), &index, &key));
+    assert_true(rawe_handle_register(&net.node[1].handles, memory, sizeof(memory), &index, &key,
+                                     RAWE_ACCESS_WRITE));
     unit_send_message(conn, &message, 5, data, sizeof(data));
     unit_send_put(conn, &put, data, sizeof(data), index, key, 0);
     unit_settle(&net);
@@ -283,7 +284,8 @@ static void rawe_conn_receive_connect__the_peer_comes_back_without_a_close(void 
     uint32_t old_id = end(0)->handshake.local_id;
     restart_peer();
     unit_open(&net, 1, RAWE_LANE_EXPRESS);
-    assert_true(rawe_handle_register(&net.node[0].handles, placed, 100, &index, &key));
+    assert_true(
+        rawe_handle_register(&net.node[0].handles, placed, 100, &index, &key, RAWE_ACCESS_WRITE));
     rawe_conn_connect(end(1), net.now_ns);
     unit_run(&net, 5 * UNIT_MS, 50 * UNIT_US);
     assert_int_not_equal(end(0)->handshake.local_id, old_id);

@@ -59,7 +59,8 @@ static void place__only_where_the_handle_allows(void **state)
     memset(memory, 0xEE, sizeof(memory));
     memcpy(before, memory, sizeof(memory));
     connect_nodes();
-    assert_true(rawe_handle_register(&net.node[1].handles, memory + 100, 100, &index, &key));
+    assert_true(rawe_handle_register(&net.node[1].handles, memory + 100, 100, &index, &key,
+                                     RAWE_ACCESS_WRITE));
     const struct {
         uint32_t index;
         uint64_t key, offset;
@@ -93,8 +94,8 @@ static void place__only_where_the_handle_allows(void **state)
     receive_put(index, key, 0, 4);
     uint32_t index_again;
     uint64_t key_again;
-    assert_true(
-        rawe_handle_register(&net.node[1].handles, memory + 100, 100, &index_again, &key_again));
+    assert_true(rawe_handle_register(&net.node[1].handles, memory + 100, 100, &index_again,
+                                     &key_again, RAWE_ACCESS_WRITE));
     assert_int_equal(index_again, index);
     receive_put(index, key, 0, 4);
     assert_memory_equal(memory, before, sizeof(memory));
@@ -109,7 +110,8 @@ static void place__every_length_through_the_wire(void **state)
     uint32_t index;
     uint64_t key;
     connect_nodes();
-    assert_true(rawe_handle_register(&net.node[1].handles, memory, sizeof(memory), &index, &key));
+    assert_true(rawe_handle_register(&net.node[1].handles, memory, sizeof(memory), &index, &key,
+                                     RAWE_ACCESS_WRITE));
     uint32_t frame = net.config.payload_max_bytes - RAWE_FRAGMENT_PUT_BYTES;
     const size_t lengths[] = {1,     7,         8,         168,           169,         frame - 1,
                               frame, frame + 1, 2 * frame, 2 * frame + 1, sizeof(data)};
@@ -150,8 +152,8 @@ static void place__is_done_only_when_all_is_there(void **state)
     uint32_t index;
     uint64_t key;
     connect_nodes();
-    assert_true(
-        rawe_handle_register(&net.node[1].handles, put_memory, sizeof(put_memory), &index, &key));
+    assert_true(rawe_handle_register(&net.node[1].handles, put_memory, sizeof(put_memory), &index,
+                                     &key, RAWE_ACCESS_WRITE));
     for (unsigned round = 0; round < 5; round++) {
         struct unit_send send = {.on_done = assert_placed};
         unit_fill(put_data, sizeof(put_data), round);

@@ -282,7 +282,8 @@ static void coalesces__puts_too(void **state)
     connect_busy();
     memset(puts, 0, sizeof(puts));
     memset(memory, 0, sizeof(memory));
-    assert_true(rawe_handle_register(&net.node[1].handles, memory, sizeof(memory), &index, &key));
+    assert_true(rawe_handle_register(&net.node[1].handles, memory, sizeof(memory), &index, &key,
+                                     RAWE_ACCESS_WRITE));
     for (unsigned i = 0; i < 5; i++) {
         unit_send_put(end(0), &puts[i], data + i * 2000, 2000, index, key, i * 2000);
     }

@@ -97,7 +97,7 @@ static void start(void)
     unit_start(&net);
     unit_connect(&net, RAWE_LANE_BULK);
     assert_true(rawe_handle_register(&net.node[1].handles, target, sizeof(target), &handle_index,
-                                     &handle_key));
+                                     &handle_key, RAWE_ACCESS_WRITE));
     assert_int_equal(end(0)->cc.window, FIRST_FRAMES);
 }
 

@@ -39,7 +39,8 @@ static void rawe_engine_free__after_use_nothing_is_left(void **state)
     uint32_t index;
     uint64_t key;
     unit_connect(&net, RAWE_LANE_EXPRESS);
-    assert_true(rawe_handle_register(&net.node[0].handles, data, 10, &index, &key));
+    assert_true(
+        rawe_handle_register(&net.node[0].handles, data, 10, &index, &key, RAWE_ACCESS_WRITE));
     unit_send_message(end(0), &send, 1, data, sizeof(data));
     unit_settle(&net);
     unit_stop(&net); /* checks pools; the leak sanitizer the rest */

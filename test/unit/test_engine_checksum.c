@@ -134,7 +134,8 @@ static void checksum__a_wire_that_garbles_delivers_nothing_wrong(void **state)
     unit_use_batches(&net, 10);
     unit_connect(&net, RAWE_LANE_EXPRESS);
     unit_connect(&net, RAWE_LANE_BULK);
-    assert_true(rawe_handle_register(&net.node[1].handles, memory, sizeof(memory), &index, &key));
+    assert_true(rawe_handle_register(&net.node[1].handles, memory, sizeof(memory), &index, &key,
+                                     RAWE_ACCESS_WRITE));
     net.filter = change_some;
     for (unsigned round = 0; round < 10; round++) {
         struct unit_send message = {0}, put = {0};

@@ -121,8 +121,8 @@ static void rawe_engine_defer_begin__put_data_is_placed(void **state)
     uint64_t key;
     connect_and_defer();
     memset(memory, 0, sizeof(memory));
-    assert_true(
-        rawe_handle_register(engine(1)->config.handles, memory, sizeof(memory), &index, &key));
+    assert_true(rawe_handle_register(engine(1)->config.handles, memory, sizeof(memory), &index,
+                                     &key, RAWE_ACCESS_WRITE));
     unit_send_put(end(0), &send, data, sizeof(memory), index, key, 0);
     run(10 * UNIT_MS);
     assert_int_equal(send.done, 1);

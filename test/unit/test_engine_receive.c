@@ -371,7 +371,8 @@ static void rawe_engine_receive__random_changes_do_no_harm(void **state)
     uint64_t key;
     unit_fill(data, sizeof(data), 3);
     unit_connect(&net, RAWE_LANE_EXPRESS);
-    assert_true(rawe_handle_register(&net.node[1].handles, memory, sizeof(memory), &index, &key));
+    assert_true(rawe_handle_register(&net.node[1].handles, memory, sizeof(memory), &index, &key,
+                                     RAWE_ACCESS_WRITE));
     for (unsigned round = 0; round < 3; round++) {
         unit_copy_message(end(0), 1, 100);
         unit_send_message(end(0), &sends[0], 2, data, sizeof(data));

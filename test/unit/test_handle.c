@@ -20,7 +20,7 @@ static void rawe_handle_table_init__knows_nothing(void **state)
     struct rawe_handle_table table;
     rawe_handle_table_init(&table, 1);
     assert_int_equal(table.in_use, 0);
-    assert_null(rawe_handle_resolve(&table, 0, 0, 0, 0));
+    assert_null(rawe_handle_resolve(&table, 0, 0, 0, 0, RAWE_ACCESS_WRITE));
     assert_false(rawe_handle_deregister(&table, 0, 0));
     rawe_handle_table_free(&table);
 }
@@ -32,9 +32,10 @@ static void rawe_handle_table_free__leaves_an_empty_table(void **state)
     uint32_t index;
     uint64_t key;
     rawe_handle_table_init(&table, 1);
-    assert_true(rawe_handle_register(&table, memory, sizeof(memory), &index, &key));
+    assert_true(
+        rawe_handle_register(&table, memory, sizeof(memory), &index, &key, RAWE_ACCESS_WRITE));
     rawe_handle_table_free(&table);
-    assert_null(rawe_handle_resolve(&table, index, key, 0, 1));
+    assert_null(rawe_handle_resolve(&table, index, key, 0, 1, RAWE_ACCESS_WRITE));
     rawe_handle_table_free(&table);
 }
 
@@ -47,13 +48,16 @@ static void rawe_handle_register__many_all_distinct(void **state)
     uint64_t key[COUNT];
     rawe_handle_table_init(&table, 42);
     for (unsigned i = 0; i < COUNT; i++) {
-        assert_true(rawe_handle_register(&table, memory + i, 1, &index[i], &key[i]));
+        assert_true(
+            rawe_handle_register(&table, memory + i, 1, &index[i], &key[i], RAWE_ACCESS_WRITE));
     }
     assert_int_equal(table.in_use, COUNT);
     for (unsigned i = 0; i < COUNT; i++) {
-        assert_ptr_equal(rawe_handle_resolve(&table, index[i], key[i], 0, 1), memory + i);
+        assert_ptr_equal(rawe_handle_resolve(&table, index[i], key[i], 0, 1, RAWE_ACCESS_WRITE),
+                         memory + i);
         /* A neighbour's key does not open it. */
-        assert_null(rawe_handle_resolve(&table, index[i], key[(i + 1) % COUNT], 0, 1));
+        assert_null(
+            rawe_handle_resolve(&table, index[i], key[(i + 1) % COUNT], 0, 1, RAWE_ACCESS_WRITE));
     }
     for (unsigned i = 0; i < COUNT; i++) {
         assert_true(rawe_handle_deregister(&table, index[i], key[i]));
@@ -70,8 +74,8 @@ static void rawe_handle_register__another_seed_gives_other_keys(void **state)
     uint64_t one_key, other_key;
     rawe_handle_table_init(&one, 1);
     rawe_handle_table_init(&other, 2);
-    assert_true(rawe_handle_register(&one, memory, 1, &index, &one_key));
-    assert_true(rawe_handle_register(&other, memory, 1, &index, &other_key));
+    assert_true(rawe_handle_register(&one, memory, 1, &index, &one_key, RAWE_ACCESS_WRITE));
+    assert_true(rawe_handle_register(&other, memory, 1, &index, &other_key, RAWE_ACCESS_WRITE));
     assert_true(one_key != other_key);
     rawe_handle_table_free(&one);
     rawe_handle_table_free(&other);
@@ -84,15 +88,16 @@ static void rawe_handle_deregister__only_the_right_key_and_once(void **state)
     uint32_t index;
     uint64_t key;
     rawe_handle_table_init(&table, 7);
-    assert_true(rawe_handle_register(&table, memory, sizeof(memory), &index, &key));
+    assert_true(
+        rawe_handle_register(&table, memory, sizeof(memory), &index, &key, RAWE_ACCESS_WRITE));
     assert_false(rawe_handle_deregister(&table, index, key ^ 1));
     assert_false(rawe_handle_deregister(&table, index + 1, key));
     assert_false(rawe_handle_deregister(&table, UINT32_MAX, key));
-    assert_non_null(rawe_handle_resolve(&table, index, key, 0, 1));
+    assert_non_null(rawe_handle_resolve(&table, index, key, 0, 1, RAWE_ACCESS_WRITE));
     assert_true(rawe_handle_deregister(&table, index, key));
     assert_false(rawe_handle_deregister(&table, index, key));
-    assert_null(rawe_handle_resolve(&table, index, key, 0, 1));
-    assert_null(rawe_handle_resolve(&table, index, key, 0, 0));
+    assert_null(rawe_handle_resolve(&table, index, key, 0, 1, RAWE_ACCESS_WRITE));
+    assert_null(rawe_handle_resolve(&table, index, key, 0, 0, RAWE_ACCESS_WRITE));
     rawe_handle_table_free(&table);
 }
 
@@ -103,17 +108,19 @@ static void rawe_handle_deregister__a_reused_entry_has_a_new_generation(void **s
     uint32_t first_index, index;
     uint64_t keys[100];
     rawe_handle_table_init(&table, 7);
-    assert_true(rawe_handle_register(&table, memory, 10, &first_index, &keys[0]));
+    assert_true(
+        rawe_handle_register(&table, memory, 10, &first_index, &keys[0], RAWE_ACCESS_WRITE));
     for (unsigned i = 1; i < 100; i++) {
         assert_true(rawe_handle_deregister(&table, first_index, keys[i - 1]));
-        assert_true(rawe_handle_register(&table, memory, 10, &index, &keys[i]));
+        assert_true(rawe_handle_register(&table, memory, 10, &index, &keys[i], RAWE_ACCESS_WRITE));
         assert_int_equal(index, first_index);
         assert_true(keys[i] >> 32 == (keys[i - 1] >> 32) + 1);
         for (unsigned j = 0; j < i; j++) {
-            assert_null(rawe_handle_resolve(&table, index, keys[j], 0, 1));
+            assert_null(rawe_handle_resolve(&table, index, keys[j], 0, 1, RAWE_ACCESS_WRITE));
             assert_false(rawe_handle_deregister(&table, index, keys[j]));
         }
-        assert_ptr_equal(rawe_handle_resolve(&table, index, keys[i], 3, 7), memory + 3);
+        assert_ptr_equal(rawe_handle_resolve(&table, index, keys[i], 3, 7, RAWE_ACCESS_WRITE),
+                         memory + 3);
     }
     rawe_handle_table_free(&table);
 }
@@ -125,7 +132,7 @@ static void rawe_handle_resolve__bounds(void **state)
     uint32_t index;
     uint64_t key;
     rawe_handle_table_init(&table, 99);
-    assert_true(rawe_handle_register(&table, memory, 100, &index, &key));
+    assert_true(rawe_handle_register(&table, memory, 100, &index, &key, RAWE_ACCESS_WRITE));
     static const struct {
         uint64_t offset, len_bytes;
         bool good;
@@ -144,15 +151,15 @@ static void rawe_handle_resolve__bounds(void **state)
         {1ull << 32, 1, false}, /* cut to 32 bits it would fit */
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        assert_ptr_equal(
-            rawe_handle_resolve(&table, index, key, cases[i].offset, cases[i].len_bytes),
-            cases[i].good ? memory + cases[i].offset : NULL);
+        assert_ptr_equal(rawe_handle_resolve(&table, index, key, cases[i].offset,
+                                             cases[i].len_bytes, RAWE_ACCESS_WRITE),
+                         cases[i].good ? memory + cases[i].offset : NULL);
     }
-    assert_null(rawe_handle_resolve(&table, index, key ^ (1ull << 32), 0, 1));
-    assert_null(rawe_handle_resolve(&table, index, key ^ 1, 0, 1));
-    assert_null(rawe_handle_resolve(&table, index, 0, 0, 1));
-    assert_null(rawe_handle_resolve(&table, index + 1, key, 0, 1));
-    assert_null(rawe_handle_resolve(&table, UINT32_MAX, key, 0, 1));
+    assert_null(rawe_handle_resolve(&table, index, key ^ (1ull << 32), 0, 1, RAWE_ACCESS_WRITE));
+    assert_null(rawe_handle_resolve(&table, index, key ^ 1, 0, 1, RAWE_ACCESS_WRITE));
+    assert_null(rawe_handle_resolve(&table, index, 0, 0, 1, RAWE_ACCESS_WRITE));
+    assert_null(rawe_handle_resolve(&table, index + 1, key, 0, 1, RAWE_ACCESS_WRITE));
+    assert_null(rawe_handle_resolve(&table, UINT32_MAX, key, 0, 1, RAWE_ACCESS_WRITE));
     rawe_handle_table_free(&table);
 }
 

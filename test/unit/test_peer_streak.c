@@ -138,7 +138,8 @@ static void streak__ends_with_put_data(void **state)
     unit_peer_finish();
     uint32_t index;
     uint64_t key;
-    assert_true(rawe_handle_register(&net.node[1].handles, memory, sizeof(memory), &index, &key));
+    assert_true(rawe_handle_register(&net.node[1].handles, memory, sizeof(memory), &index, &key,
+                                     RAWE_ACCESS_WRITE));
     unit_fill(data, sizeof(data), 5);
     unit_send_put(unit_peer_end(RAWE_LANE_BULK), &put, data, sizeof(data), index, key,
                   0); /* sets `done` */

@@ -33,7 +33,7 @@ static int set_up(void **state)
     unit_start_with((struct unit_options){.window_frames = 256});
     unit_connect(&net, RAWE_LANE_BULK);
     assert_true(rawe_handle_register(&net.node[1].handles, target, sizeof(target), &handle_index,
-                                     &handle_key));
+                                     &handle_key, RAWE_ACCESS_WRITE));
     late_count = seen = 0;
     late_ns = 400 * UNIT_US;
     late_every = 8;

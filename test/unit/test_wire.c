@@ -31,7 +31,7 @@ static void rawe_header_encode__every_byte_in_its_place(void **state)
 {
     (void)state;
     static const uint8_t expected[RAWE_HEADER_BYTES] = {
-        0x32, 0x11, 0x12, 0x34, 0x89, 0xAB, 0xCD, 0xEF, 0xFF, 0xF0, 0x00, 0x01,
+        0x42, 0x11, 0x12, 0x34, 0x89, 0xAB, 0xCD, 0xEF, 0xFF, 0xF0, 0x00, 0x01,
         0xFF, 0xFF, 0xFF, 0xFE, 0x80, 0x00, 0x00, 0x01, 0x02, 0x03, 0x04, 0x05,
     };
     uint8_t out[RAWE_HEADER_BYTES];
@@ -151,6 +151,40 @@ static void rawe_fragment_encode__every_byte_in_its_place(void **state)
     assert_memory_equal(out, put, sizeof(put));
 }
 
+static void rawe_request_encode__every_byte_in_its_place(void **state)
+{
+    (void)state;
+    static const struct rawe_request request = {
+        .operation = 0x01020304,
+        .key = 0x1112131415161718,
+        .atomic = RAWE_ATOMIC_XOR,
+        .word_bytes = 8,
+        .operand = 0x2122232425262728,
+        .compare = 0x3132333435363738,
+    };
+    static const uint8_t expected[] = {
+        0x01, 0x02, 0x03, 0x04, 4,    8,    0,    0,    0x11, 0x12, 0x13,
+        0x14, 0x15, 0x16, 0x17, 0x18, 0x21, 0x22, 0x23, 0x24, 0x25, 0x26,
+        0x27, 0x28, 0x31, 0x32, 0x33, 0x34, 0x35, 0x36, 0x37, 0x38,
+    };
+    uint8_t out[RAWE_REQUEST_BYTES];
+    struct rawe_request decoded;
+    rawe_request_encode(out, &request);
+    assert_memory_equal(out, expected, sizeof(expected));
+    assert_int_equal(sizeof(expected), RAWE_REQUEST_BYTES);
+    for (size_t len_bytes = 0; len_bytes <= sizeof(out); len_bytes++) {
+        uint8_t *copy = unit_exactly(out, len_bytes);
+        assert_int_equal(rawe_request_decode(&decoded, copy, len_bytes),
+                         len_bytes < sizeof(out) ? RAWE_DECODE_SHORT : RAWE_DECODE_OK);
+        free(copy);
+    }
+    assert_int_equal(decoded.operation, request.operation);
+    assert_true(decoded.key == request.key && decoded.operand == request.operand &&
+                decoded.compare == request.compare);
+    assert_int_equal(decoded.atomic, request.atomic);
+    assert_int_equal(decoded.word_bytes, request.word_bytes);
+}
+
 static void rawe_fragment_encode__unknown_kind_has_no_length(void **state)
 {
     (void)state;
@@ -196,6 +230,9 @@ static void rawe_fragment_decode__every_kind_and_every_short_length(void **state
          .id = 88,
          .key = UINT64_MAX - 1,
          .offset = UINT64_MAX},
+        {.kind = RAWE_FRAGMENT_GET, .data_bytes = 5, .id = 88, .key = 5, .offset = UINT64_MAX},
+        {.kind = RAWE_FRAGMENT_ATOMIC, .data_bytes = 5, .id = 88, .key = 5, .offset = 7},
+        {.kind = RAWE_FRAGMENT_REPLY, .tag = 9, .data_bytes = 5, .id = 88, .key = 5, .offset = 7},
     };
     for (size_t i = 0; i < sizeof(samples) / sizeof(samples[0]); i++) {
         uint8_t bytes[RAWE_FRAGMENT_BYTES_MAX + 8] = {0};
@@ -230,7 +267,7 @@ static void rawe_fragment_decode__unknown_kinds(void **state)
         size_t used;
         bytes[0] = (uint8_t)kind;
         assert_int_equal(decode_fragment(bytes, sizeof(bytes), &fragment, &used),
-                         kind >= 1 && kind <= 5 ? RAWE_DECODE_OK : RAWE_DECODE_TYPE);
+                         kind >= 1 && kind <= 8 ? RAWE_DECODE_OK : RAWE_DECODE_TYPE);
     }
 }
 
@@ -454,6 +491,7 @@ int main(void)
         cmocka_unit_test(rawe_header_decode__unknown_flags_are_refused),
         cmocka_unit_test(rawe_header_decode__payload_must_lie_inside),
         cmocka_unit_test(rawe_fragment_encode__every_byte_in_its_place),
+        cmocka_unit_test(rawe_request_encode__every_byte_in_its_place),
         cmocka_unit_test(rawe_fragment_encode__unknown_kind_has_no_length),
         cmocka_unit_test(rawe_fragment_decode__every_kind_and_every_short_length),
         cmocka_unit_test(rawe_fragment_decode__unknown_kinds),

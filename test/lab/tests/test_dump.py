@@ -26,7 +26,7 @@ def dump(build):
     return program
 
 
-def header(kind, payload_bytes, flags=0, seq=7, ack=100, version=3):
+def header(kind, payload_bytes, flags=0, seq=7, ack=100, version=4):
     """A frame header, as doc/protocol.md section 1 draws it."""
     first = version << 4 | kind
     words = (first, flags, 0x1234, 0xABCDEF01, 2 << 20 | 5, seq, ack, payload_bytes, 512)
@@ -54,7 +54,7 @@ PART, PUT, VALIDATION, BUNDLE = 2, 3, 4, 5
 
 
 def batch(
-    data_bytes, at=0, frames=1, segment=1420, kind=PART, what=6000 << 32, type_=BULK, version=3
+    data_bytes, at=0, frames=1, segment=1420, kind=PART, what=6000 << 32, type_=BULK, version=4
 ):
     """A packet with this part of a batch, as doc/protocol.md section 4 draws it. `what` is the
     length of the message, or the handle's key."""

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Registered memory. A peer may PUT through another interface than the one its handle came through:
+ * Registered memory. A peer may access it through another interface than the one its handle came through:
  * all modules share one table.
  */
 #include "btl_rawe_registration.h"
@@ -12,44 +12,73 @@
 
 OBJ_CLASS_INSTANCE(mca_btl_rawe_registration_t, opal_free_list_item_t, NULL, NULL);
 
-struct mca_btl_base_registration_handle_t *mca_btl_rawe_register_mem(
-    struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint, void *base,
-    size_t size, uint32_t flags)
+/** What peers may do with memory that Open MPI registers with `flags`. */
+static unsigned access_of(uint32_t flags)
 {
-    mca_btl_rawe_module_t *module = (mca_btl_rawe_module_t *)btl;
-    mca_btl_rawe_registration_t *registration =
-        (mca_btl_rawe_registration_t *)mca_btl_rawe_compat_take(&module->registrations);
-    bool registered;
+    return (0 != (flags & MCA_BTL_REG_FLAG_REMOTE_READ) ? RAWE_ACCESS_READ : 0) |
+           (0 != (flags & MCA_BTL_REG_FLAG_REMOTE_WRITE) ? RAWE_ACCESS_WRITE : 0) |
+           (0 != (flags & MCA_BTL_REG_FLAG_REMOTE_ATOMIC) ? RAWE_ACCESS_ATOMIC : 0);
+}
 
-    (void)endpoint;
-    (void)flags;
+mca_btl_base_registration_handle_t *mca_btl_rawe_registration_new(opal_free_list_t *list,
+                                                                  void *base, size_t size,
+                                                                  uint32_t flags)
+{
+    mca_btl_rawe_registration_t *registration =
+        (mca_btl_rawe_registration_t *)mca_btl_rawe_compat_take(list);
+
     if (OPAL_UNLIKELY(NULL == registration)) {
         return NULL;
     }
     registration->handle.base = (uint64_t)(uintptr_t)base;
     registration->handle.zero = 0;
     mca_btl_rawe_lock();
-    registered = rawe_handle_register(&mca_btl_rawe_state.handles, base, size,
-                                      &registration->handle.index, &registration->handle.key);
+    bool registered =
+        rawe_handle_register(&mca_btl_rawe_state.handles, base, size, &registration->handle.index,
+                             &registration->handle.key, access_of(flags));
     mca_btl_rawe_unlock();
     if (OPAL_UNLIKELY(!registered)) {
-        mca_btl_rawe_compat_give(&module->registrations, &registration->super);
+        mca_btl_rawe_compat_give(list, &registration->super);
         return NULL;
     }
     return &registration->handle;
 }
 
-int mca_btl_rawe_deregister_mem(struct mca_btl_base_module_t *btl,
-                                struct mca_btl_base_registration_handle_t *handle)
+int mca_btl_rawe_registration_free(opal_free_list_t *list,
+                                   mca_btl_base_registration_handle_t *handle)
 {
-    mca_btl_rawe_module_t *module = (mca_btl_rawe_module_t *)btl;
     mca_btl_rawe_registration_t *registration =
         (mca_btl_rawe_registration_t *)((char *)handle -
                                         offsetof(mca_btl_rawe_registration_t, handle));
+    bool copied = true;
 
     mca_btl_rawe_lock();
-    (void)rawe_handle_deregister(&mca_btl_rawe_state.handles, handle->index, handle->key);
+    for (unsigned i = 0; i < mca_btl_rawe_state.module_count && copied; ++i) {
+        mca_btl_rawe_module_t *module = mca_btl_rawe_state.modules[i];
+        copied = !module->open || rawe_engine_before_deregister(&module->engine, handle->index);
+    }
+    if (copied) {
+        (void)rawe_handle_deregister(&mca_btl_rawe_state.handles, handle->index, handle->key);
+    }
     mca_btl_rawe_unlock();
-    mca_btl_rawe_compat_give(&module->registrations, &registration->super);
+    if (OPAL_UNLIKELY(!copied)) {
+        return OPAL_ERR_OUT_OF_RESOURCE;
+    }
+    mca_btl_rawe_compat_give(list, &registration->super);
     return OPAL_SUCCESS;
+}
+
+struct mca_btl_base_registration_handle_t *mca_btl_rawe_register_mem(
+    struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint, void *base,
+    size_t size, uint32_t flags)
+{
+    (void)endpoint;
+    return mca_btl_rawe_registration_new(&((mca_btl_rawe_module_t *)btl)->registrations, base, size,
+                                         flags);
+}
+
+int mca_btl_rawe_deregister_mem(struct mca_btl_base_module_t *btl,
+                                struct mca_btl_base_registration_handle_t *handle)
+{
+    return mca_btl_rawe_registration_free(&((mca_btl_rawe_module_t *)btl)->registrations, handle);
 }

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Registered memory: what a peer needs for a PUT.
+ * Registered memory: what a peer needs to access it.
  */
 #ifndef MCA_BTL_RAWE_REGISTRATION_H
 #define MCA_BTL_RAWE_REGISTRATION_H
@@ -25,6 +25,13 @@ typedef struct mca_btl_rawe_registration {
     mca_btl_base_registration_handle_t handle;
 } mca_btl_rawe_registration_t;
 OBJ_CLASS_DECLARATION(mca_btl_rawe_registration_t);
+
+/** The same with a free list of the caller's. */
+mca_btl_base_registration_handle_t *mca_btl_rawe_registration_new(opal_free_list_t *list,
+                                                                  void *base, size_t size,
+                                                                  uint32_t flags);
+int mca_btl_rawe_registration_free(opal_free_list_t *list,
+                                   mca_btl_base_registration_handle_t *handle);
 
 /** btl_register_mem and btl_deregister_mem. */
 struct mca_btl_base_registration_handle_t *mca_btl_rawe_register_mem(

@@ -36,6 +36,8 @@ struct rawe_conn *rawe_conn_open(struct rawe_engine *engine, const struct rawe_c
     }
     conn->engine = engine;
     conn->owner = config->owner;
+    conn->long_lane = config->long_lane;
+    conn->peer = config->peer;
     conn->lane = config->lane;
     rawe_credit_open(&engine->credit, conn->lane);
     conn->handshake.state = RAWE_CONN_IDLE;

@@ -18,6 +18,9 @@ struct rawe_conn_config {
     uint32_t payload_max_bytes; /**< what the path to it carries */
     uint8_t lane;
     void *owner;
+    /** The connection of `peer` for long replies, opened if need be; NULL: this one takes them. */
+    struct rawe_conn *(*long_lane)(struct rawe_peer *peer);
+    struct rawe_peer *peer;
 };
 
 /** A new connection, IDLE; nothing is sent. NULL without memory. */

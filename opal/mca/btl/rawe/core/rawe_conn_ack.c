@@ -81,10 +81,8 @@ void rawe_conn_acknowledged(struct rawe_conn *conn, const struct rawe_header *he
     };
     while (window->una != acknowledgement) {
         struct rawe_txframe *frame = rawe_sendwin_acknowledge(window, acknowledgement, &ack);
-        struct rawe_send *send = frame != NULL ? rawe_conn_release(conn, frame) : NULL;
-        if (send != NULL) {
-            *tail = send;
-            tail = &send->next;
+        if (frame != NULL) {
+            tail = rawe_conn_release(conn, frame, tail);
         }
     }
     *tail = NULL;

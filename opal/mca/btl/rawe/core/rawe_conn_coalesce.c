@@ -48,6 +48,59 @@ static void write_message(struct rawe_txframe *frame, uint8_t tag, const void *f
     frame->buffer_bytes = RAWE_PAYLOAD_OFFSET + frame->payload_bytes;
 }
 
+void rawe_conn_coalesce_add_record(struct rawe_txframe *frame, struct rawe_send *send)
+{
+    size_t begin = rawe_fragment_pad(frame->payload_bytes);
+    size_t data_bytes = send->pieces[0].len_bytes;
+    memset(frame->buffer + RAWE_PAYLOAD_OFFSET + frame->payload_bytes, 0,
+           begin - frame->payload_bytes);
+    uint8_t *out = frame->buffer + RAWE_PAYLOAD_OFFSET + begin;
+    out += rawe_fragment_encode(out, &(struct rawe_fragment){.kind = send->kind,
+                                                             .tag = send->tag,
+                                                             .data_bytes = (uint16_t)data_bytes,
+                                                             .id = send->handle_index,
+                                                             .key = send->handle_key,
+                                                             .offset = send->offset});
+    memcpy(out, send->pieces[0].base, data_bytes);
+    frame->payload_bytes = (uint32_t)(begin + RAWE_FRAGMENT_PUT_BYTES + data_bytes);
+    frame->buffer_bytes = RAWE_PAYLOAD_OFFSET + frame->payload_bytes;
+    if (send->kind == RAWE_FRAGMENT_PUT) {
+        send->total_bytes = send->framed_bytes = data_bytes;
+        send->frames = 1;
+        send->fragmented = send->to_report = false;
+        send->next = frame->send;
+        frame->send = send;
+    }
+}
+
+/** Does the frame hold records? Then no messages join it, and the other way round. */
+static bool holds_records(const struct rawe_txframe *frame)
+{
+    return frame->buffer[RAWE_PAYLOAD_OFFSET] != RAWE_FRAGMENT_MESSAGE;
+}
+
+bool rawe_conn_coalesce_record_fits(const struct rawe_conn *conn, const struct rawe_txframe *frame,
+                                    const struct rawe_send *send)
+{
+    return holds_records(frame) && rawe_fragment_pad(frame->payload_bytes) +
+                                           RAWE_FRAGMENT_PUT_BYTES + send->pieces[0].len_bytes <=
+                                       coalesce_limit(conn);
+}
+
+struct rawe_txframe *rawe_conn_coalesce_take(struct rawe_conn *conn, const struct rawe_send *send,
+                                             bool more)
+{
+    size_t bytes = RAWE_FRAGMENT_PUT_BYTES + send->pieces[0].len_bytes;
+    if (more && bytes < coalesce_limit(conn)) {
+        bytes = coalesce_limit(conn);
+    }
+    struct rawe_txframe *frame = rawe_txframe_take(&conn->engine->frames, bytes);
+    if (frame != NULL) {
+        frame->payload_bytes = 0;
+    }
+    return frame;
+}
+
 struct rawe_txframe *rawe_conn_coalesce_new(struct rawe_conn *conn, uint8_t tag, const void *first,
                                             size_t first_bytes, const void *second,
                                             size_t second_bytes, bool more)
@@ -87,7 +140,8 @@ bool rawe_conn_coalesce(struct rawe_conn *conn, uint8_t tag, const void *first, 
 {
     struct rawe_engine *engine = conn->engine;
     size_t data_bytes = first_bytes + second_bytes;
-    if (conn->coalescing == NULL || !rawe_conn_coalesce_fits(conn, conn->coalescing, data_bytes)) {
+    if (conn->coalescing == NULL || holds_records(conn->coalescing) ||
+        !rawe_conn_coalesce_fits(conn, conn->coalescing, data_bytes)) {
         return false;
     }
     write_message(conn->coalescing, tag, first, first_bytes, second, second_bytes);

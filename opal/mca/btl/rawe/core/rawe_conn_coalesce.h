@@ -27,6 +27,17 @@ bool rawe_conn_coalesce_wanted(const struct rawe_conn *conn, size_t data_bytes);
 /** Is there room for one more in a frame that was made for `more`? */
 bool rawe_conn_coalesce_fits(const struct rawe_conn *conn, const struct rawe_txframe *frame,
                              size_t data_bytes);
+/** An empty frame for a record, and `more` to come. NULL without a free frame. */
+struct rawe_txframe *rawe_conn_coalesce_take(struct rawe_conn *conn, const struct rawe_send *send,
+                                             bool more);
+/** Does a frame hold records, and is there room for one more? */
+bool rawe_conn_coalesce_record_fits(const struct rawe_conn *conn, const struct rawe_txframe *frame,
+                                    const struct rawe_send *send);
+/**
+ * Add a record; it fits. A PUT, which must be in no list, is linked to the frame: it is complete when
+ * the frame leaves the window.
+ */
+void rawe_conn_coalesce_add_record(struct rawe_txframe *frame, struct rawe_send *send);
 /** Add a whole queued message to such a frame; it fits. */
 void rawe_conn_coalesce_add(struct rawe_txframe *frame, const struct rawe_send *send);
 

@@ -39,6 +39,41 @@ static bool is_copied(const struct rawe_conn *conn, const struct rawe_send *send
            send->total_bytes <= rawe_conn_frame_message_bytes(conn);
 }
 
+/** Is it a record that goes into one frame by copy? */
+static bool is_copied_record(const struct rawe_conn *conn, const struct rawe_send *send)
+{
+    return send != NULL && rawe_fragment_is_record(send->kind) && send->copies &&
+           rawe_conn_may_hold_back(conn) && rawe_conn_copies_record(conn, send->total_bytes);
+}
+
+/** Copy the first queued record into a frame of the window, and those behind it that fit too. */
+static struct rawe_txframe *frame_records(struct rawe_conn *conn, struct rawe_send ***copied_tail)
+{
+    struct rawe_send *send = conn->queue.first;
+    struct rawe_txframe *frame =
+        rawe_conn_coalesce_take(conn, send, is_copied_record(conn, send->next));
+    if (frame == NULL) {
+        return NULL;
+    }
+    do {
+        if (frame->payload_bytes != 0) {
+            conn->engine->counters.messages_coalesced++;
+        }
+        (void)rawe_sendqueue_framed(&conn->queue, send->total_bytes);
+        rawe_conn_coalesce_add_record(frame, send);
+        if (send->kind != RAWE_FRAGMENT_PUT) {
+            **copied_tail = send;
+            *copied_tail = &send->next;
+        }
+        send = conn->queue.first;
+    } while (is_copied_record(conn, send) && rawe_conn_coalesce_record_fits(conn, frame, send));
+    if (frame->send != NULL && send == NULL) {
+        frame->flags |= RAWE_FLAG_ACK_NOW; /* somebody waits for the completion of a PUT */
+    }
+    rawe_conn_enter_window(conn, frame);
+    return frame;
+}
+
 /** Copy the first queued message into a frame of the window, and those behind it that fit too. */
 static struct rawe_txframe *frame_copied(struct rawe_conn *conn, struct rawe_send ***copied_tail)
 {
@@ -100,7 +135,7 @@ static bool describe(const struct rawe_conn *conn, const struct rawe_send *send,
                      struct rawe_fragment *fragment)
 {
     *fragment = (struct rawe_fragment){.kind = send->kind, .tag = send->tag};
-    if (send->kind == RAWE_FRAGMENT_PUT) {
+    if (rawe_fragment_is_record(send->kind)) {
         fragment->id = send->handle_index;
         fragment->key = send->handle_key;
         fragment->offset = send->offset + send->framed_bytes;
@@ -133,8 +168,11 @@ struct rawe_txframe *rawe_conn_frame_next(struct rawe_conn *conn, bool even,
     uint32_t room = batch ? batch_room_bytes(conn) : 0;
     if (batch && rawe_sendqueue_may_number(&conn->queue)) {
         rawe_conn_bundle(conn, room);
-    } else if (!batch && is_copied(conn, conn->queue.first)) {
-        struct rawe_txframe *frame = frame_copied(conn, copied_tail);
+    } else if (!batch &&
+               (is_copied(conn, conn->queue.first) || is_copied_record(conn, conn->queue.first))) {
+        struct rawe_txframe *frame = conn->queue.first->kind == RAWE_FRAGMENT_MESSAGE
+                                         ? frame_copied(conn, copied_tail)
+                                         : frame_records(conn, copied_tail);
         if (frame == NULL) {
             rawe_conn_make_pending(conn); /* when others have given theirs back */
         }

@@ -10,16 +10,39 @@
 /** Congestion window to start with. */
 #define FIRST_WINDOW_FRAMES 64u
 
+/**
+ * Replies are the engine's own: nobody is told of them, and their memory is needed while the owner is
+ * away. Returns the list without them.
+ */
+static struct rawe_send *complete_replies(struct rawe_send *list, enum rawe_status status)
+{
+    struct rawe_send **link = &list;
+    while (*link != NULL) {
+        struct rawe_send *send = *link;
+        if (send->kind == RAWE_FRAGMENT_REPLY) {
+            *link = send->next;
+            send->done(send, status);
+        } else {
+            link = &send->next;
+        }
+    }
+    return list;
+}
+
 void rawe_conn_complete(struct rawe_engine *engine, struct rawe_send *list, enum rawe_status status)
 {
     if (engine->deferral.active && !engine->finalizing && list != NULL) {
-        rawe_deferral_keep_completed(&engine->deferral, list, status);
+        list = complete_replies(list, status);
+        if (list != NULL) {
+            rawe_deferral_keep_completed(&engine->deferral, list, status);
+        }
         return;
     }
     while (list != NULL) {
         struct rawe_send *next = list->next;
         /* While the process finalizes, nobody is told; the engine gets its own memory back. */
-        if (!engine->finalizing || list->kind == RAWE_FRAGMENT_BUNDLE) {
+        if (!engine->finalizing || list->kind == RAWE_FRAGMENT_BUNDLE ||
+            list->kind == RAWE_FRAGMENT_REPLY) {
             list->done(list, status);
         }
         list = next;
@@ -40,20 +63,38 @@ static void unlink_transmitted(struct rawe_conn *conn, struct rawe_send *send)
     send->to_report = false;
 }
 
-struct rawe_send *rawe_conn_release(struct rawe_conn *conn, struct rawe_txframe *frame)
+/** The PUTs that were copied into a frame are complete: appends them; returns the new tail. */
+static struct rawe_send **release_copied(struct rawe_send *send, struct rawe_send **tail)
+{
+    for (; send != NULL; send = send->next) {
+        *tail = send;
+        tail = &send->next;
+    }
+    return tail;
+}
+
+struct rawe_send **rawe_conn_release(struct rawe_conn *conn, struct rawe_txframe *frame,
+                                     struct rawe_send **tail)
 {
     struct rawe_send *send = frame->send;
     if (frame->segments != 1 && frame->resent == 0) {
         conn->batches_lost = 0;
     }
     rawe_txframe_give(&conn->engine->frames, frame);
-    if (send == NULL || !rawe_sendqueue_released(&conn->queue, send)) {
-        return NULL;
+    if (send == NULL) {
+        return tail;
+    }
+    if (frame->external_count == 0) { /* in the pool it stays as it was */
+        return release_copied(send, tail);
+    }
+    if (!rawe_sendqueue_released(&conn->queue, send)) {
+        return tail;
     }
     if (send->to_report) {
         unlink_transmitted(conn, send);
     }
-    return send;
+    *tail = send;
+    return &send->next;
 }
 
 struct rawe_send *rawe_conn_release_before(struct rawe_conn *conn, uint32_t acknowledgement)
@@ -65,11 +106,7 @@ struct rawe_send *rawe_conn_release_before(struct rawe_conn *conn, uint32_t ackn
         if (rawe_sequence_before(acknowledgement, oldest->sequence + oldest->segments)) {
             break; /* of a batch, some has not arrived */
         }
-        struct rawe_send *send = rawe_conn_release(conn, rawe_sendwin_remove(&conn->sendwin));
-        if (send != NULL) {
-            *tail = send;
-            tail = &send->next;
-        }
+        tail = rawe_conn_release(conn, rawe_sendwin_remove(&conn->sendwin), tail);
     }
     *tail = NULL;
     return complete;
@@ -92,11 +129,17 @@ struct rawe_send *rawe_conn_abandon(struct rawe_conn *conn, bool queue_too)
     *tail = NULL;
     if (queue_too) {
         if (conn->coalescing != NULL) {
+            tail = release_copied(conn->coalescing->send, tail);
             rawe_txframe_give(&conn->engine->frames, conn->coalescing);
             conn->coalescing = NULL;
         }
         *tail = rawe_sendqueue_clear(&conn->queue);
+        while (*tail != NULL) {
+            tail = &(*tail)->next;
+        }
     }
+    *rawe_operation_abandon(&conn->engine->operations, conn->peer_key, conn->peer_port, tail) =
+        NULL;
     return complete;
 }
 

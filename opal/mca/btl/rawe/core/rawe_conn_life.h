@@ -11,8 +11,12 @@
 /** Call `done` of a list of sends. They may send again, hence nothing may be half changed here. */
 void rawe_conn_complete(struct rawe_engine *engine, struct rawe_send *list,
                         enum rawe_status status);
-/** Give a frame that has left the window back; returns its send if that is complete, else NULL. */
-struct rawe_send *rawe_conn_release(struct rawe_conn *conn, struct rawe_txframe *frame);
+/**
+ * Give a frame that has left the window back. Appends the sends that are complete by that to a list;
+ * returns its new tail.
+ */
+struct rawe_send **rawe_conn_release(struct rawe_conn *conn, struct rawe_txframe *frame,
+                                     struct rawe_send **tail);
 /**
  * Empty the send window, and the queue too if asked for. Returns the sends that were under way, for
  * rawe_conn_complete once the connection is in its new state.

@@ -12,6 +12,7 @@
 #include "rawe_conn_connect.h"
 #include "rawe_conn_control.h"
 #include "rawe_conn_life.h"
+#include "rawe_conn_record.h"
 #include "rawe_conn_slice.h"
 
 void rawe_conn_deliver(struct rawe_conn *conn, uint8_t tag, const uint8_t *data, size_t len_bytes)
@@ -20,21 +21,6 @@ void rawe_conn_deliver(struct rawe_conn *conn, uint8_t tag, const uint8_t *data,
     engine->counters.messages_received++;
     engine->counters.bytes_received += len_bytes;
     engine->callbacks.deliver(engine->context, conn, tag, data, len_bytes);
-}
-
-static void place(struct rawe_conn *conn, const struct rawe_fragment *fragment)
-{
-    struct rawe_engine *engine = conn->engine;
-    uint8_t *to = rawe_handle_resolve(engine->config.handles, fragment->id, fragment->key,
-                                      fragment->offset, fragment->data_bytes);
-    if (to == NULL) {
-        engine->counters.dropped_handle++;
-        return;
-    }
-    if (to != fragment->data) {
-        memmove(to, fragment->data, fragment->data_bytes);
-    }
-    engine->counters.bytes_received += fragment->data_bytes;
 }
 
 bool rawe_conn_expect_fragments(struct rawe_conn *conn)
@@ -131,9 +117,11 @@ struct arrival {
     uint32_t sequence;
     uint32_t frames;
     bool ack_now;
-    const struct rawe_fragment *fragment; /**< the first of a MESSAGE frame, else of all frames */
-    const uint8_t *messages;              /**< what a MESSAGE frame has behind it, to `end` */
-    const uint8_t *payload;               /**< all of a MESSAGE frame */
+    unsigned requests; /**< GET and ATOMIC: each needs a reply */
+    const struct rawe_fragment
+        *fragment;           /**< the first of a frame that may have more, else of all */
+    const uint8_t *messages; /**< what such a frame has behind it, to `end` */
+    const uint8_t *payload;  /**< all of a MESSAGE frame */
     const uint8_t *end;
 };
 
@@ -145,7 +133,8 @@ static bool keep(struct rawe_conn *conn, const struct arrival *arrival)
     bool is_part = rawe_fragment_is_part(fragment->kind);
     bool is_message = is_part || fragment->kind == RAWE_FRAGMENT_MESSAGE;
     bool deferring = engine->deferral.active;
-    if ((is_message && deferring && rawe_deferral_full(&engine->deferral)) ||
+    if ((arrival->requests != 0 && !rawe_conn_serve_reserve(engine, arrival->requests)) ||
+        (is_message && deferring && rawe_deferral_full(&engine->deferral)) ||
         (is_part && !add_fragment(conn, fragment)) ||
         (deferring && fragment->kind == RAWE_FRAGMENT_MESSAGE &&
          !rawe_deferral_keep(&engine->deferral, conn, arrival->payload,
@@ -154,6 +143,18 @@ static bool keep(struct rawe_conn *conn, const struct arrival *arrival)
         return false;
     }
     return true;
+}
+
+/** The records of a frame, one after the other; they have been decoded before. */
+static void perform(struct rawe_conn *conn, const struct arrival *arrival, uint64_t now_ns)
+{
+    struct rawe_fragment fragment = *arrival->fragment;
+    const uint8_t *behind = arrival->messages;
+    rawe_conn_perform(conn, &fragment, now_ns);
+    while (behind != arrival->end) {
+        (void)rawe_fragment_decode(&fragment, &behind, arrival->end);
+        rawe_conn_perform(conn, &fragment, now_ns);
+    }
 }
 
 /** Take frames that have come. */
@@ -178,17 +179,17 @@ static inline void take(struct rawe_conn *conn, const struct arrival *arrival, u
     rawe_credit_note(&engine->credit, &conn->credit);
     /* What is owed is noted before the callbacks: a reply sent by them carries it along. */
     rawe_conn_owe_ack(conn, arrival->ack_now || gap_before != rawe_recvwin_has_gap(window), now_ns);
-    if (fragment->kind == RAWE_FRAGMENT_PUT) {
-        place(conn, fragment);
+    if (plain) {
+        rawe_conn_deliver(conn, fragment->tag, fragment->data, fragment->data_bytes);
+        if (arrival->messages != arrival->end) {
+            rawe_conn_deliver_messages(conn, arrival->messages, arrival->end);
+        }
+    } else if (rawe_fragment_is_record(fragment->kind)) {
+        perform(conn, arrival, now_ns);
     } else if (engine->deferral.active) {
         if (conn->reassembly != NULL) {
             rawe_deferral_keep_fragmented(&engine->deferral, &engine->reassembly_buffers, conn,
                                           conn->reassembly);
-        }
-    } else if (fragment->kind == RAWE_FRAGMENT_MESSAGE) {
-        rawe_conn_deliver(conn, fragment->tag, fragment->data, fragment->data_bytes);
-        if (arrival->messages != arrival->end) {
-            rawe_conn_deliver_messages(conn, arrival->messages, arrival->end);
         }
     } else if (rawe_fragment_is_part(fragment->kind)) {
         rawe_conn_deliver_fragmented(conn);
@@ -212,6 +213,26 @@ static inline bool is_new(struct rawe_conn *conn, uint32_t sequence, uint64_t no
     }
 }
 
+/**
+ * All kinds but MESSAGE are alone in their frame, or records among their like. Counts the requests
+ * among them. False: the frame is none of that.
+ */
+static bool check_records(struct arrival *arrival)
+{
+    struct rawe_fragment fragment = *arrival->fragment;
+    const uint8_t *behind = arrival->messages;
+    arrival->requests = rawe_fragment_is_request(fragment.kind);
+    while (behind != arrival->end) {
+        if (!rawe_fragment_is_record(arrival->fragment->kind) ||
+            rawe_fragment_decode(&fragment, &behind, arrival->end) != RAWE_DECODE_OK ||
+            !rawe_fragment_is_record(fragment.kind)) {
+            return false;
+        }
+        arrival->requests += rawe_fragment_is_request(fragment.kind);
+    }
+    return true;
+}
+
 /** A DATA or BULK frame. */
 static inline void receive_data(struct rawe_conn *conn, const struct rawe_header *header,
                                 const uint8_t *payload, uint64_t now_ns)
@@ -229,9 +250,8 @@ static inline void receive_data(struct rawe_conn *conn, const struct rawe_header
     if (!is_new(conn, header->sequence, now_ns)) {
         return;
     }
-    /* All kinds but MESSAGE are alone in their frame. */
     if (rawe_fragment_decode(&fragment, &arrival.messages, arrival.end) != RAWE_DECODE_OK ||
-        (fragment.kind != RAWE_FRAGMENT_MESSAGE && arrival.messages != arrival.end)) {
+        (fragment.kind != RAWE_FRAGMENT_MESSAGE && !check_records(&arrival))) {
         conn->engine->counters.dropped_length++;
         return;
     }
@@ -374,7 +394,10 @@ uint8_t *rawe_conn_place(struct rawe_conn *conn, const struct rawe_batch *batch)
     }
     if (fragment->kind == RAWE_FRAGMENT_PUT) {
         return rawe_handle_resolve(engine->config.handles, fragment->id, fragment->key,
-                                   fragment->offset, fragment->data_bytes);
+                                   fragment->offset, fragment->data_bytes, RAWE_ACCESS_WRITE);
+    }
+    if (fragment->kind == RAWE_FRAGMENT_REPLY) {
+        return rawe_conn_place_reply(conn, fragment);
     }
     return rawe_fragment_is_part(fragment->kind) && rawe_conn_expect_fragments(conn)
                ? rawe_reassembly_place(conn->reassembly, &engine->reassembly_buffers, fragment,

@@ -86,6 +86,9 @@ static void send_coalesced(struct rawe_conn *conn, uint64_t now_ns)
 void rawe_conn_coalesce_flush(struct rawe_conn *conn, uint64_t now_ns)
 {
     if (conn->coalescing != NULL) {
+        if (conn->coalescing->send != NULL) {
+            conn->coalescing->flags |= RAWE_FLAG_ACK_NOW; /* somebody waits for PUTs in it */
+        }
         send_coalesced(conn, now_ns);
     }
 }
@@ -147,6 +150,65 @@ enum rawe_status rawe_conn_send_copy(struct rawe_conn *conn, uint8_t tag, const 
     return RAWE_STATUS_DONE;
 }
 
+/** A record has been copied. */
+static void count_record(struct rawe_counters *counters, const struct rawe_send *send)
+{
+    if (send->kind == RAWE_FRAGMENT_PUT) {
+        counters->puts_sent++;
+    }
+    if (!rawe_fragment_is_request(send->kind)) {
+        counters->bytes_sent += send->pieces[0].len_bytes;
+    }
+}
+
+enum rawe_status rawe_conn_send_record(struct rawe_conn *conn, struct rawe_send *send,
+                                       uint64_t now_ns)
+{
+    struct rawe_engine *engine = conn->engine;
+    engine->now_ns = now_ns;
+    if (conn->handshake.state != RAWE_CONN_OPEN && !ready_to_send(conn, now_ns)) {
+        return conn->handshake.state == RAWE_CONN_FAILED ? RAWE_STATUS_FAILED : RAWE_STATUS_BUSY;
+    }
+    if (conn->coalescing != NULL) {
+        if (rawe_conn_coalesce_record_fits(conn, conn->coalescing, send)) {
+            rawe_conn_coalesce_add_record(conn->coalescing, send);
+            count_record(&engine->counters, send);
+            return RAWE_STATUS_DONE;
+        }
+        send_coalesced(conn, now_ns);
+    }
+    if (conn->sendwin.in_flight == 0) {
+        rawe_cc_validate(&conn->cc, &conn->rtt, 0, now_ns);
+    }
+    /* If not, it will be queued, and credit asked for then. */
+    bool hold = rawe_conn_coalesce_wanted(conn, send->pieces[0].len_bytes);
+    struct rawe_txframe *frame = NULL;
+    if (conn->queue.first == NULL && conn->sendwin.to_transmit == 0 &&
+        rawe_conn_window_room(conn) != 0 && !rawe_conn_window_full(conn)) {
+        frame = rawe_conn_coalesce_take(conn, send, hold);
+    }
+    if (frame == NULL) {
+        return RAWE_STATUS_BUSY;
+    }
+    rawe_conn_coalesce_add_record(frame, send);
+    if (hold) {
+        conn->coalescing = frame;
+        rawe_conn_make_pending(conn);
+    } else {
+        if (frame->send != NULL) {
+            frame->flags |= RAWE_FLAG_ACK_NOW; /* somebody waits for it */
+        }
+        rawe_conn_enter_window(conn, frame);
+        if (!transmit_alone(conn, frame, now_ns) && !rawe_conn_may_hold_back(conn)) {
+            rawe_sendwin_retract(&conn->sendwin, frame);
+            rawe_txframe_give(&engine->frames, frame);
+            return RAWE_STATUS_BUSY;
+        }
+    }
+    count_record(&engine->counters, send);
+    return RAWE_STATUS_DONE;
+}
+
 /**
  * A batch costs a system call, whatever its length: while earlier ones are on their way, what is to
  * be sent coalesces until it fills one, or until the round ends (rawe_conn_flush).
@@ -165,17 +227,19 @@ void rawe_conn_send(struct rawe_conn *conn, struct rawe_send *send, uint64_t now
         send->done(send, RAWE_STATUS_FAILED);
         return;
     }
-    if (send->kind == RAWE_FRAGMENT_PUT) {
-        engine->counters.puts_sent++;
-    } else {
+    if (send->kind == RAWE_FRAGMENT_MESSAGE) {
         engine->counters.messages_sent++;
+    } else if (send->kind == RAWE_FRAGMENT_PUT) {
+        engine->counters.puts_sent++;
     }
     if (conn->coalescing != NULL && conn->handshake.state == RAWE_CONN_OPEN) {
         send_coalesced(conn, now_ns); /* it was there before */
     }
     rawe_sendqueue_push(&conn->queue, send);
-    engine->counters.bytes_sent += send->total_bytes;
-    assert(send->kind == RAWE_FRAGMENT_PUT ||
+    if (!rawe_fragment_is_request(send->kind)) {
+        engine->counters.bytes_sent += send->total_bytes;
+    }
+    assert(rawe_fragment_is_record(send->kind) ||
            send->total_bytes <= engine->config.message_max_bytes);
     if (ready_to_send(conn, now_ns)) {
         rawe_conn_output_some(conn, !coalesces(conn), now_ns);
@@ -184,7 +248,6 @@ void rawe_conn_send(struct rawe_conn *conn, struct rawe_send *send, uint64_t now
 
 void rawe_conn_send_rebased(struct rawe_conn *conn, struct rawe_send *send, uint8_t *copy)
 {
-    assert(send->framed_bytes == send->total_bytes);
     uint32_t left = send->frames;
     for (uint32_t sequence = conn->sendwin.next; left != 0;) {
         struct rawe_txframe *frame = rawe_sendwin_at(&conn->sendwin, sequence - 1);

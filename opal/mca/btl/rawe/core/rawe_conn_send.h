@@ -23,12 +23,21 @@ enum rawe_status rawe_conn_send_copy(struct rawe_conn *conn, uint8_t tag, const 
  */
 void rawe_conn_stamp(struct rawe_conn *conn, uint64_t now_ns);
 
+/**
+ * Send a record, whose one piece of data allows that, by copying it. RAWE_STATUS_DONE: it is in a
+ * frame, `send` is not in use any more; but that of a PUT is until `done`, which says that the peer
+ * has it. RAWE_STATUS_BUSY: no room now, use rawe_conn_send with `copies` set: for others than PUT,
+ * `done` then says that it has been copied. RAWE_STATUS_FAILED: the connection has failed.
+ */
+enum rawe_status rawe_conn_send_record(struct rawe_conn *conn, struct rawe_send *send,
+                                       uint64_t now_ns);
+
 /** Send from the caller's memory; `done` is called in the end, whatever happens. */
 void rawe_conn_send(struct rawe_conn *conn, struct rawe_send *send, uint64_t now_ns);
 
 /**
- * The data of a send that is wholly in frames has been copied: `copy` holds its pieces one behind
- * the other, and is what will be sent again if need be.
+ * The data of a send has been copied: `copy` holds its pieces one behind the other, and is what will
+ * be sent from now on.
  */
 void rawe_conn_send_rebased(struct rawe_conn *conn, struct rawe_send *send, uint8_t *copy);
 

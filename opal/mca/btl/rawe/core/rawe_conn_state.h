@@ -21,6 +21,8 @@
 #include "rawe_sendqueue.h"
 #include "rawe_sendwin.h"
 
+struct rawe_peer;
+
 /** Does this connection send batches? */
 enum rawe_batch_state {
     RAWE_BATCH_UNVALIDATED, /**< not yet, or the link cannot */
@@ -31,7 +33,9 @@ enum rawe_batch_state {
 
 struct rawe_conn {
     struct rawe_engine *engine;
-    void *owner; /**< the caller's */
+    void *owner;                                            /**< the caller's */
+    struct rawe_conn *(*long_lane)(struct rawe_peer *peer); /**< see rawe_conn_config */
+    struct rawe_peer *peer;
     struct rawe_conn *next_pending;
     bool is_pending;
     uint8_t lane;  /**< enum rawe_lane */
@@ -94,6 +98,13 @@ static inline bool rawe_conn_may_hold_back(const struct rawe_conn *conn)
 static inline uint32_t rawe_conn_frame_message_bytes(const struct rawe_conn *conn)
 {
     return conn->payload_max_bytes - RAWE_FRAGMENT_MESSAGE_BYTES;
+}
+
+/** Can a record with `len_bytes` of data be copied into one frame? */
+static inline bool rawe_conn_copies_record(const struct rawe_conn *conn, uint64_t len_bytes)
+{
+    return len_bytes <= conn->engine->config.copy_max_bytes &&
+           len_bytes <= conn->payload_max_bytes - RAWE_FRAGMENT_PUT_BYTES;
 }
 
 /** Time for rawe_conn_send_copy that will be given by rawe_conn_stamp. */

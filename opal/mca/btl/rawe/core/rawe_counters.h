@@ -20,7 +20,10 @@
     X(messages_coalesced,   "messages that joined others in a frame held back for a moment")     \
     X(messages_received,    "messages delivered")                                                \
     X(puts_sent,            "PUT operations handed to the engine")                               \
-    X(bytes_sent,           "bytes of messages and PUTs handed to the engine")                   \
+    X(operations_sent,      "GET and atomic operations handed to the engine")                    \
+    X(operations_served,    "such operations of peers that were executed")                       \
+    X(operations_refused,   "such operations of peers that the memory named does not allow")     \
+    X(bytes_sent,           "bytes of messages, PUTs and replies handed to the engine")          \
     X(bytes_received,       "bytes delivered or placed")                                         \
     X(frames_sent,          "sequenced frames sent, each counted once")                          \
     X(frames_acknowledged,  "sequenced frames of ours that the peer has acknowledged")           \
@@ -53,6 +56,7 @@
     X(dropped_ack,          "frames dropped: acknowledge what was never sent")                   \
     X(dropped_handle,       "PUT frames refused: unknown handle, wrong key or out of bounds")    \
     X(dropped_fragment,     "fragments refused: contradict earlier ones or the size limit")      \
+    X(dropped_reply,        "replies dropped: no operation under way that they answer")          \
     X(batches_sent,         "batches handed to the link")                                        \
     X(validations_passed,   "peers to which batches pass")                                       \
     X(validations_failed,   "peers to which they do not, so plain frames are used")              \

@@ -13,6 +13,7 @@
 #include "rawe_conn_connect.h"
 #include "rawe_conn_control.h"
 #include "rawe_conn_receive.h"
+#include "rawe_conn_record.h"
 #include "rawe_crc32c.h"
 #include "rawe_conn.h"
 
@@ -67,6 +68,8 @@ void rawe_engine_free(struct rawe_engine *engine)
     rawe_txframe_pool_free(&engine->frames);
     rawe_buffer_pool_free(&engine->reassembly_buffers);
     rawe_buffer_pool_free(&engine->bundles);
+    rawe_conn_serve_free(engine);
+    rawe_operation_table_free(&engine->operations);
     free(engine->batches.pattern);
     engine->batches.pattern = NULL;
     rawe_conn_table_free(&engine->table);
@@ -85,6 +88,11 @@ bool rawe_engine_use_batches(struct rawe_engine *engine, const struct rawe_batch
     engine->batches.pattern = pattern;
     rawe_credit_use_bulk(&engine->credit, batches->receive_frames);
     return true;
+}
+
+bool rawe_engine_before_deregister(struct rawe_engine *engine, uint32_t handle_index)
+{
+    return rawe_conn_serve_copy(engine, handle_index);
 }
 
 static void receive_connect(struct rawe_engine *engine, const struct rawe_header *header,

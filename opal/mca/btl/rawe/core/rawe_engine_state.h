@@ -17,6 +17,7 @@
 #include "rawe_deferral.h"
 #include "rawe_handle.h"
 #include "rawe_liveness.h"
+#include "rawe_operation.h"
 #include "rawe_output.h"
 #include "rawe_reassembly.h"
 #include "rawe_timer.h"
@@ -24,6 +25,13 @@
 #include "rawe_wire.h"
 
 struct rawe_conn;
+struct rawe_served;
+
+/** Replies that could not be copied into frames at once. */
+struct rawe_serving {
+    struct rawe_served *used, *free;
+    unsigned free_count, count; /**< `count`: used and free */
+};
 
 struct rawe_callbacks {
     /** A message has arrived. `data` is valid until the callback returns. */
@@ -111,6 +119,8 @@ struct rawe_engine {
     struct rawe_buffer_pool reassembly_buffers;
     struct rawe_buffer_pool bundles;
     struct rawe_deferral deferral;
+    struct rawe_operation_table operations; /**< ours under way */
+    struct rawe_serving serving;            /**< those of peers */
     bool losses_wait; /**< connections have lost data meanwhile: see rawe_callbacks.lost */
     bool finalizing;  /**< see rawe_engine_finalizing */
     struct rawe_conn_table table;

@@ -50,7 +50,7 @@ static bool grow(struct rawe_handle_table *table)
 }
 
 bool rawe_handle_register(struct rawe_handle_table *table, void *base, uint64_t len_bytes,
-                          uint32_t *index, uint64_t *key)
+                          uint32_t *index, uint64_t *key, unsigned access)
 {
     if (table->first_free == table->size && !grow(table)) {
         return false;
@@ -60,6 +60,7 @@ bool rawe_handle_register(struct rawe_handle_table *table, void *base, uint64_t 
     table->first_free = entry->next_free;
     entry->base = base;
     entry->len_bytes = len_bytes;
+    entry->access = access;
     uint64_t generation = (entry->key >> 32) + 1;
     entry->key = generation << 32 | (uint32_t)next_random(table);
     *key = entry->key;
@@ -81,15 +82,25 @@ bool rawe_handle_deregister(struct rawe_handle_table *table, uint32_t index, uin
 }
 
 uint8_t *rawe_handle_resolve(const struct rawe_handle_table *table, uint32_t index, uint64_t key,
-                             uint64_t offset, uint64_t len_bytes)
+                             uint64_t offset, uint64_t len_bytes, unsigned access)
 {
     if (index >= table->size) {
         return NULL;
     }
     const struct rawe_handle_entry *entry = &table->entries[index];
     if (entry->base == NULL || entry->key != key || offset > entry->len_bytes ||
-        len_bytes > entry->len_bytes - offset) {
+        len_bytes > entry->len_bytes - offset || (entry->access & access) == 0) {
         return NULL;
     }
     return entry->base + offset;
+}
+
+enum rawe_refusal rawe_handle_refusal(const struct rawe_handle_table *table, uint32_t index,
+                                      uint64_t key, unsigned access)
+{
+    if (index >= table->size || table->entries[index].base == NULL ||
+        table->entries[index].key != key) {
+        return RAWE_REFUSAL_UNKNOWN;
+    }
+    return (table->entries[index].access & access) == 0 ? RAWE_REFUSAL_ACCESS : RAWE_REFUSAL_BOUNDS;
 }

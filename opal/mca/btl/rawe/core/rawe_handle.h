@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Handle table: memory that peers may write into with PUT. A peer names memory by index, key and
- * offset; the key carries a generation, so that a handle that was given back never fits again.
+ * Handle table: memory that peers may access. A peer names memory by index, key and offset; the key
+ * carries a generation, so that a handle that was given back never fits again.
  */
 #ifndef RAWE_HANDLE_H
 #define RAWE_HANDLE_H
@@ -11,11 +11,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "rawe_wire.h"
+
+/** What peers may do with registered memory: bits. */
+#define RAWE_ACCESS_READ 1u   /**< GET */
+#define RAWE_ACCESS_WRITE 2u  /**< PUT */
+#define RAWE_ACCESS_ATOMIC 4u /**< ATOMIC */
+
 struct rawe_handle_entry {
     uint8_t *base; /**< NULL: entry is free */
     uint64_t len_bytes;
     uint64_t key; /**< generation << 32 | random */
     uint32_t next_free;
+    unsigned access; /**< RAWE_ACCESS_* */
 };
 
 struct rawe_handle_table {
@@ -30,18 +38,25 @@ struct rawe_handle_table {
 void rawe_handle_table_init(struct rawe_handle_table *table, uint64_t seed);
 void rawe_handle_table_free(struct rawe_handle_table *table);
 
-/** Make `len_bytes` at `base` writable by peers. False when there is no memory for the table. */
+/**
+ * Let peers have `access`, bits of RAWE_ACCESS_*, to `len_bytes` at `base`. False when there is no
+ * memory for the table.
+ */
 bool rawe_handle_register(struct rawe_handle_table *table, void *base, uint64_t len_bytes,
-                          uint32_t *index, uint64_t *key);
+                          uint32_t *index, uint64_t *key, unsigned access);
 
 /** Take it back: from now on every frame that names it is refused. False when unknown. */
 bool rawe_handle_deregister(struct rawe_handle_table *table, uint32_t index, uint64_t key);
 
 /**
- * Where `len_bytes` at `offset` of the handle lie, or NULL when index, key or bounds
- * do not fit.
+ * Where `len_bytes` at `offset` of the handle lie, or NULL when index, key or bounds do not fit, or
+ * when it does not allow `access`, which is one bit of RAWE_ACCESS_*.
  */
 uint8_t *rawe_handle_resolve(const struct rawe_handle_table *table, uint32_t index, uint64_t key,
-                             uint64_t offset, uint64_t len_bytes);
+                             uint64_t offset, uint64_t len_bytes, unsigned access);
+
+/** Why rawe_handle_resolve has returned NULL. */
+enum rawe_refusal rawe_handle_refusal(const struct rawe_handle_table *table, uint32_t index,
+                                      uint64_t key, unsigned access);
 
 #endif

@@ -5,6 +5,7 @@
  */
 #include "rawe_peer.h"
 #include "rawe_conn_coalesce.h"
+#include "rawe_conn_record.h"
 #include "rawe_conn_send.h"
 #include "rawe_conn.h"
 
@@ -31,6 +32,12 @@ void rawe_peer_init(struct rawe_peer *peer, struct rawe_engine *engine,
     peer->config = *config;
 }
 
+/** rawe_conn_config.long_lane */
+static struct rawe_conn *long_lane(struct rawe_peer *peer)
+{
+    return rawe_peer_conn(peer, RAWE_LANE_BULK);
+}
+
 struct rawe_conn *rawe_peer_open(struct rawe_peer *peer, unsigned lane)
 {
     const struct rawe_peer_config *from = &peer->config;
@@ -40,6 +47,8 @@ struct rawe_conn *rawe_peer_open(struct rawe_peer *peer, unsigned lane)
         .payload_max_bytes = from->payload_max_bytes,
         .lane = (uint8_t)lane,
         .owner = from->owner,
+        .long_lane = lane == RAWE_LANE_EXPRESS ? long_lane : NULL,
+        .peer = peer,
     };
     memcpy(config.peer_mac, from->mac, RAWE_MAC_BYTES);
     peer->conn[lane] = rawe_conn_open(peer->engine, &config);
@@ -264,6 +273,33 @@ bool rawe_peer_put(struct rawe_peer *peer, struct rawe_send *send)
     send->transmitted = NULL;
     send->ordered = false;
     send->relaxed = false;
+    send->copies = false;
     rawe_conn_send(conn, send, now_ns(peer));
     return true;
+}
+
+bool rawe_peer_put_short(struct rawe_peer *peer, struct rawe_send *send)
+{
+    struct rawe_conn *conn = rawe_peer_conn(peer, RAWE_LANE_EXPRESS);
+    if (conn == NULL || !rawe_conn_copies_record(conn, send->pieces[0].len_bytes)) {
+        return false;
+    }
+    send->kind = RAWE_FRAGMENT_PUT;
+    send->tag = 0;
+    send->transmitted = NULL;
+    send->ordered = false;
+    send->relaxed = false;
+    send->copies = true;
+    if (rawe_conn_send_record(conn, send, now_ns(peer)) == RAWE_STATUS_BUSY) {
+        rawe_conn_send(conn, send, peer->engine->now_ns);
+    } else if (conn->handshake.state == RAWE_CONN_FAILED) {
+        send->done(send, RAWE_STATUS_FAILED);
+    }
+    return true;
+}
+
+bool rawe_peer_operate(struct rawe_peer *peer, struct rawe_operation *operation)
+{
+    struct rawe_conn *conn = rawe_peer_conn(peer, RAWE_LANE_EXPRESS);
+    return conn != NULL && rawe_conn_operate(conn, operation, now_ns(peer));
 }

@@ -13,6 +13,9 @@
  *   poorly
  *   longer than a frame, or ordered                bulk     from where it lies
  *   PUT data                                       bulk     from where it lies
+ *   short PUT (rawe_peer_put_short), GET, ATOMIC   express  copied; coalesced while frames fly
+ *   their replies, if they fit a frame             express  the same
+ *   longer replies                                 bulk     from where they lie
  */
 #ifndef RAWE_PEER_H
 #define RAWE_PEER_H
@@ -130,5 +133,14 @@ enum rawe_peer_result rawe_peer_send(struct rawe_peer *peer, struct rawe_message
  * without memory: nothing was taken.
  */
 bool rawe_peer_put(struct rawe_peer *peer, struct rawe_send *send);
+
+/**
+ * The same for PUT data in one piece that can be copied into a frame: it shares one with others.
+ * False when it cannot, or without memory.
+ */
+bool rawe_peer_put_short(struct rawe_peer *peer, struct rawe_send *send);
+
+/** GET or ATOMIC: see rawe_conn_operate. */
+bool rawe_peer_operate(struct rawe_peer *peer, struct rawe_operation *operation);
 
 #endif

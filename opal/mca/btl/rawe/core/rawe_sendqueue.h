@@ -36,13 +36,14 @@ struct rawe_send {
     void (*transmitted)(struct rawe_send *send, struct rawe_conn *conn);
     struct rawe_bytes pieces[2];
     uint8_t piece_count;
-    uint8_t kind; /**< RAWE_FRAGMENT_MESSAGE or RAWE_FRAGMENT_PUT; the connection's: BUNDLE */
-    uint8_t tag;  /**< MESSAGE */
+    uint8_t kind; /**< RAWE_FRAGMENT_MESSAGE or a record; the connection's: BUNDLE */
+    uint8_t tag;  /**< MESSAGE; REPLY: enum rawe_refusal */
     bool relaxed; /**< nobody waits for `done`: its acknowledgement may ride on other frames */
     bool ordered; /**< MESSAGE: delivered in the order of sending among its like */
-    uint32_t handle_index; /**< PUT */
-    uint64_t handle_key;   /**< PUT */
-    uint64_t offset;       /**< PUT: in the handle */
+    bool copies;  /**< record: copied into a frame, see rawe_conn_send_record */
+    uint32_t handle_index; /**< record: of the handle; REPLY: of the operation */
+    uint64_t handle_key;   /**< record: the same */
+    uint64_t offset;       /**< record: in the handle; REPLY: in the result */
     /* the connection's */
     uint64_t total_bytes;
     uint64_t framed_bytes;   /**< how much has been put into frames */

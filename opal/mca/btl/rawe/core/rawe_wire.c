@@ -95,6 +95,9 @@ size_t rawe_fragment_header_bytes(uint8_t kind)
     case RAWE_FRAGMENT_VALIDATION:
         return RAWE_FRAGMENT_PART_BYTES;
     case RAWE_FRAGMENT_PUT:
+    case RAWE_FRAGMENT_GET:
+    case RAWE_FRAGMENT_ATOMIC:
+    case RAWE_FRAGMENT_REPLY:
         return RAWE_FRAGMENT_PUT_BYTES;
     default:
         return 0;
@@ -152,7 +155,7 @@ void rawe_fragment_reread(struct rawe_fragment *fragment, const uint8_t *in)
 /** What is put together from parts has room for this one. */
 static bool part_fits(const struct rawe_fragment *fragment)
 {
-    return fragment->kind == RAWE_FRAGMENT_PUT || fragment->kind == RAWE_FRAGMENT_MESSAGE ||
+    return fragment->kind == RAWE_FRAGMENT_MESSAGE || rawe_fragment_is_record(fragment->kind) ||
            (fragment->offset <= fragment->total_bytes &&
             fragment->data_bytes <= fragment->total_bytes - fragment->offset);
 }
@@ -179,6 +182,32 @@ enum rawe_decode_result rawe_fragment_decode(struct rawe_fragment *fragment, con
     fragment->data = in + header_bytes;
     size_t used = rawe_fragment_pad(header_bytes + fragment->data_bytes);
     *cursor = used < left ? in + used : end;
+    return RAWE_DECODE_OK;
+}
+
+void rawe_request_encode(uint8_t out[RAWE_REQUEST_BYTES], const struct rawe_request *request)
+{
+    memset(out, 0, RAWE_REQUEST_BYTES);
+    put32(out, request->operation);
+    out[4] = request->atomic;
+    out[5] = request->word_bytes;
+    put64(out + 8, request->key);
+    put64(out + 16, request->operand);
+    put64(out + 24, request->compare);
+}
+
+enum rawe_decode_result rawe_request_decode(struct rawe_request *request, const uint8_t *in,
+                                            size_t len_bytes)
+{
+    if (len_bytes < RAWE_REQUEST_BYTES) {
+        return RAWE_DECODE_SHORT;
+    }
+    request->operation = get32(in);
+    request->atomic = in[4];
+    request->word_bytes = in[5];
+    request->key = get64(in + 8);
+    request->operand = get64(in + 16);
+    request->compare = get64(in + 24);
     return RAWE_DECODE_OK;
 }
 
@@ -213,7 +242,7 @@ void rawe_batch_encode(uint8_t out[RAWE_BATCH_HEADER_BYTES], const struct rawe_b
     out[26] = fragment->kind;
     out[27] = fragment->tag;
     put32(out + 40, fragment->id);
-    if (fragment->kind == RAWE_FRAGMENT_PUT) {
+    if (rawe_fragment_is_record(fragment->kind)) {
         put64(out + 44, fragment->key);
     } else {
         put32(out + 44, fragment->total_bytes);
@@ -280,7 +309,7 @@ enum rawe_decode_result rawe_batch_decode(struct rawe_batch *batch, const uint8_
     }
     fragment->kind = in[26];
     fragment->tag = in[27];
-    if (fragment->kind == RAWE_FRAGMENT_MESSAGE ||
+    if (fragment->kind == RAWE_FRAGMENT_MESSAGE || rawe_fragment_is_request(fragment->kind) ||
         rawe_fragment_header_bytes(fragment->kind) == 0) {
         return RAWE_DECODE_TYPE;
     }

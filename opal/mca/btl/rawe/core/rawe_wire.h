@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 /** Wire version; frames of any other version are dropped (by the kernel filter, then here). */
-#define RAWE_WIRE_VERSION 3u
+#define RAWE_WIRE_VERSION 4u
 
 /** Default EtherType: IEEE 802 local experimental 1. */
 #define RAWE_ETHERTYPE_DEFAULT 0x88B5u
@@ -130,8 +130,12 @@ enum rawe_decode_result rawe_header_decode(struct rawe_header *header, const uin
  *  BUNDLE  as PART. The message's content is MESSAGE fragments.
  *  VALIDATION  as PART, number 0. Finds out whether batches pass; see rawe_conn_batch.c.
  *  PUT     24 bytes: kind specific = handle index, then handle key (64), offset (64).
+ *  GET, ATOMIC  as PUT. The data is a rawe_request: what to read, or to do, and who asks.
+ *  REPLY   as PUT, but with the index and key of the operation that it answers, and the offset in
+ *          its result; tag = enum rawe_refusal.
  *
- * MESSAGE fragments may share a frame; each of the others is alone in its frame.
+ * MESSAGE fragments may share a frame, and so may records: PUT, GET, ATOMIC and REPLY. Each of the
+ * others is alone in its frame.
  */
 #define RAWE_FRAGMENT_ALIGN 8u
 #define RAWE_FRAGMENT_MESSAGE_BYTES 8u
@@ -145,16 +149,19 @@ enum rawe_fragment_kind {
     RAWE_FRAGMENT_PUT = 3,
     RAWE_FRAGMENT_VALIDATION = 4, /**< the data is a known pattern, checked and dropped */
     RAWE_FRAGMENT_BUNDLE = 5,
+    RAWE_FRAGMENT_GET = 6,
+    RAWE_FRAGMENT_ATOMIC = 7,
+    RAWE_FRAGMENT_REPLY = 8,
 };
 
 struct rawe_fragment {
     uint8_t kind;         /**< enum rawe_fragment_kind */
-    uint8_t tag;          /**< MESSAGE, PART: the upper layer's tag */
+    uint8_t tag;          /**< MESSAGE, PART: the upper layer's tag; REPLY: enum rawe_refusal */
     uint16_t data_bytes;  /**< length of data */
-    uint32_t id;          /**< PART: message number; PUT: handle index */
+    uint32_t id;          /**< PART: message number; records: index of handle or operation */
     uint32_t total_bytes; /**< PART: length of the whole message */
-    uint64_t key;         /**< PUT: handle key */
-    uint64_t offset;      /**< PART, PUT: where the data goes */
+    uint64_t key;         /**< records: of the handle or the operation */
+    uint64_t offset;      /**< PART, records: where the data goes, or is */
     const uint8_t *data;  /**< decode only: points into the frame */
 };
 
@@ -173,6 +180,19 @@ static inline bool rawe_fragment_is_part(uint8_t kind)
     return kind == RAWE_FRAGMENT_PART || kind == RAWE_FRAGMENT_BUNDLE;
 }
 
+/** Is it about registered memory, or the answer to such a fragment? */
+static inline bool rawe_fragment_is_record(uint8_t kind)
+{
+    return kind == RAWE_FRAGMENT_PUT || kind == RAWE_FRAGMENT_GET || kind == RAWE_FRAGMENT_ATOMIC ||
+           kind == RAWE_FRAGMENT_REPLY;
+}
+
+/** Does it ask for a REPLY? */
+static inline bool rawe_fragment_is_request(uint8_t kind)
+{
+    return kind == RAWE_FRAGMENT_GET || kind == RAWE_FRAGMENT_ATOMIC;
+}
+
 /**
  * Read the fragment at `*cursor`, which lies before `end`, and move the cursor behind it and its
  * padding. PART offsets are checked against the total length here; PUT offsets are checked
@@ -180,6 +200,54 @@ static inline bool rawe_fragment_is_part(uint8_t kind)
  */
 enum rawe_decode_result rawe_fragment_decode(struct rawe_fragment *fragment, const uint8_t **cursor,
                                              const uint8_t *end);
+
+/** Why an access to registered memory was refused. */
+enum rawe_refusal {
+    RAWE_REFUSAL_NONE = 0,      /**< it was not */
+    RAWE_REFUSAL_UNKNOWN = 1,   /**< no memory is registered under that index and key */
+    RAWE_REFUSAL_BOUNDS = 2,    /**< it reaches beyond the registered memory */
+    RAWE_REFUSAL_ACCESS = 3,    /**< the memory is not registered for accesses of this kind */
+    RAWE_REFUSAL_ALIGNMENT = 4, /**< an atomic operation on a word that is not aligned */
+    RAWE_REFUSAL_OPERATION = 5, /**< the operation, or its width, is not known */
+};
+
+/** What an ATOMIC does to the word that it names; the REPLY has what was there before. */
+enum rawe_atomic {
+    RAWE_ATOMIC_ADD = 1,
+    RAWE_ATOMIC_AND = 2,
+    RAWE_ATOMIC_OR = 3,
+    RAWE_ATOMIC_XOR = 4,
+    RAWE_ATOMIC_SWAP = 5,
+    RAWE_ATOMIC_COMPARE_SWAP = 6, /**< operand is stored if the word is equal to `compare` */
+};
+
+/*
+ * Data of GET and ATOMIC.
+ *
+ *  0 | index of the operation 32 | enum rawe_atomic 8 | bytes of the word 8 | 0 16 |
+ *  8 | key of the operation 64 |
+ * 16 | GET: bytes to read; ATOMIC: operand 64 |
+ * 24 | COMPARE_SWAP: what to compare with 64 |
+ */
+#define RAWE_REQUEST_BYTES 32u
+
+struct rawe_request {
+    uint32_t operation; /**< the REPLY's index... */
+    uint64_t key;       /**< ... and key */
+    uint8_t atomic;     /**< enum rawe_atomic; GET: 0 */
+    uint8_t word_bytes; /**< 4 or 8; GET: 0 */
+    uint64_t operand;   /**< GET: bytes to read */
+    uint64_t compare;
+};
+
+void rawe_request_encode(uint8_t out[RAWE_REQUEST_BYTES], const struct rawe_request *request);
+
+/** Read it from a fragment's data of `len_bytes`. */
+enum rawe_decode_result rawe_request_decode(struct rawe_request *request, const uint8_t *in,
+                                            size_t len_bytes);
+
+/** Bytes of data in a REPLY that refuses: zeros. */
+#define RAWE_REFUSED_BYTES 8u
 
 static inline size_t rawe_fragment_pad(size_t len_bytes)
 {
@@ -205,10 +273,10 @@ static inline size_t rawe_fragment_pad(size_t len_bytes)
  * 28 |               key of the receiver               |
  * 32 |  connection id, high  |         credit          |
  * 36 |      sequence number of the batch's first frame |
- * 40 |     message number, or handle index             |
+ * 40 |     message number; or index of the handle (PUT) or operation (REPLY)
  * 44 |     total length of the message, or the         |
- * 48 |     handle's key (64)                           |
- * 52 |     offset (48) in the message or the handle    |
+ * 48 |     key (64) of the handle or operation         |
+ * 52 |     offset (48) in the message, handle or result|
  * 56 |                       | frames     |     0       |
  * 60 data ...
  *

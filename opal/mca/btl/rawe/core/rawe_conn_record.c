@@ -1,0 +1,340 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Accesses to registered memory. Each request is served once, as each frame is taken once; and it is
+ * served also by the progress thread, so also while the target's program computes. A reply is data of
+ * the reverse direction, with all that protects it there.
+ */
+#include "rawe_conn_record.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "rawe_access.h"
+#include "rawe_conn_life.h"
+#include "rawe_conn_send.h"
+
+/** Replies queued or under way at most, over all connections: further requests are not taken. */
+#define SERVED_MAX (1u << 16)
+
+/** A reply that could not be copied into a frame at once. */
+struct rawe_served {
+    struct rawe_send send;
+    struct rawe_served *next, **link; /**< of those in use, or `next` of those free */
+    struct rawe_engine *engine;       /**< `done` may come when the connection is gone */
+    struct rawe_conn *conn;           /**< that it is sent on */
+    bool refers;                      /**< to memory of `handle_index` */
+    uint32_t handle_index;
+    void *copy; /**< of that memory, or NULL */
+    uint8_t word[RAWE_REFUSED_BYTES];
+};
+
+/* ---- initiator ---- */
+
+static void part_done(struct rawe_operation *operation, enum rawe_status status)
+{
+    if (status != RAWE_STATUS_DONE) {
+        operation->status = status;
+    }
+    if (--operation->parts == 0) {
+        operation->done(operation, operation->status);
+    }
+}
+
+/** rawe_send.done of an operation's place in a list. */
+static void completion_done(struct rawe_send *send, enum rawe_status status)
+{
+    part_done((struct rawe_operation *)(void *)((char *)send -
+                                                offsetof(struct rawe_operation, completion)),
+              status);
+}
+
+/** rawe_send.done of a request that was queued: it is in a frame, or never will be. */
+static void request_done(struct rawe_send *send, enum rawe_status status)
+{
+    struct rawe_operation *operation =
+        (struct rawe_operation *)(void *)((char *)send - offsetof(struct rawe_operation, request));
+    if (status != RAWE_STATUS_DONE &&
+        rawe_operation_find(operation->table, operation->index, operation->key, operation->peer_key,
+                            operation->peer_port) == operation) {
+        rawe_operation_remove(operation->table, operation); /* no reply will come */
+        operation->parts--;
+    }
+    part_done(operation, status);
+}
+
+bool rawe_conn_operate(struct rawe_conn *conn, struct rawe_operation *operation, uint64_t now_ns)
+{
+    struct rawe_engine *engine = conn->engine;
+    struct rawe_send *request = &operation->request;
+    if (!rawe_operation_enter(&engine->operations, operation)) {
+        return false;
+    }
+    bool get = operation->atomic == 0;
+    operation->peer_key = conn->peer_key;
+    operation->peer_port = conn->peer_port;
+    operation->refusal = RAWE_REFUSAL_NONE;
+    operation->status = RAWE_STATUS_DONE;
+    operation->left_bytes = operation->len_bytes;
+    operation->queued = false;
+    operation->parts = 1;
+    operation->completion.done = completion_done;
+    operation->completion.kind = RAWE_FRAGMENT_GET;
+    rawe_request_encode(operation->request_bytes,
+                        &(struct rawe_request){
+                            .operation = operation->index,
+                            .key = operation->key,
+                            .atomic = operation->atomic,
+                            .word_bytes = get ? 0 : (uint8_t)operation->len_bytes,
+                            .operand = get ? operation->len_bytes : operation->operand,
+                            .compare = operation->compare,
+                        });
+    *request = (struct rawe_send){
+        .done = request_done,
+        .pieces = {{operation->request_bytes, RAWE_REQUEST_BYTES}},
+        .piece_count = 1,
+        .kind = get ? RAWE_FRAGMENT_GET : RAWE_FRAGMENT_ATOMIC,
+        .relaxed = true,
+        .copies = true,
+        .handle_index = operation->handle_index,
+        .handle_key = operation->handle_key,
+        .offset = operation->offset,
+    };
+    engine->counters.operations_sent++;
+    if (rawe_conn_send_record(conn, request, now_ns) == RAWE_STATUS_BUSY) {
+        operation->queued = true;
+        operation->parts = 2;
+        rawe_conn_send(conn, request, now_ns);
+    } else if (conn->handshake.state == RAWE_CONN_FAILED) {
+        rawe_operation_remove(&engine->operations, operation);
+        part_done(operation, RAWE_STATUS_FAILED);
+    }
+    return true;
+}
+
+uint8_t *rawe_conn_place_reply(const struct rawe_conn *conn, const struct rawe_fragment *fragment)
+{
+    const struct rawe_operation *operation = rawe_operation_find(
+        &conn->engine->operations, fragment->id, fragment->key, conn->peer_key, conn->peer_port);
+    return operation == NULL || fragment->tag != RAWE_REFUSAL_NONE
+               ? NULL
+               : rawe_operation_place(operation, fragment->offset, fragment->data_bytes);
+}
+
+/** A REPLY: a part of the result of an operation, or why there will be none. */
+static void receive_reply(struct rawe_conn *conn, const struct rawe_fragment *fragment)
+{
+    struct rawe_engine *engine = conn->engine;
+    struct rawe_operation *operation = rawe_operation_find(
+        &engine->operations, fragment->id, fragment->key, conn->peer_key, conn->peer_port);
+    bool refused = fragment->tag != RAWE_REFUSAL_NONE;
+    uint8_t *to = operation == NULL || refused
+                      ? NULL
+                      : rawe_operation_place(operation, fragment->offset, fragment->data_bytes);
+    if (operation == NULL || (to == NULL && !refused)) {
+        engine->counters.dropped_reply++;
+        return;
+    }
+    if (refused) {
+        operation->refusal = fragment->tag;
+    } else {
+        if (to != fragment->data) {
+            memmove(to, fragment->data, fragment->data_bytes);
+        }
+        engine->counters.bytes_received += fragment->data_bytes;
+        operation->left_bytes -= fragment->data_bytes;
+        if (operation->left_bytes != 0) {
+            return;
+        }
+    }
+    rawe_operation_remove(&engine->operations, operation);
+    operation->completion.next = NULL;
+    rawe_conn_complete(engine, &operation->completion,
+                       refused ? RAWE_STATUS_FAILED : RAWE_STATUS_DONE);
+}
+
+/* ---- target ---- */
+
+bool rawe_conn_serve_reserve(struct rawe_engine *engine, unsigned count)
+{
+    struct rawe_serving *serving = &engine->serving;
+    while (serving->free_count < count) {
+        struct rawe_served *served = serving->count < SERVED_MAX ? malloc(sizeof(*served)) : NULL;
+        if (served == NULL) {
+            return false;
+        }
+        served->next = serving->free;
+        serving->free = served;
+        serving->free_count++;
+        serving->count++;
+    }
+    return true;
+}
+
+void rawe_conn_serve_free(struct rawe_engine *engine)
+{
+    struct rawe_served *served;
+    while ((served = engine->serving.free) != NULL) {
+        engine->serving.free = served->next;
+        free(served);
+    }
+    engine->serving = (struct rawe_serving){0};
+}
+
+/** rawe_send.done of a queued reply. */
+static void served_done(struct rawe_send *send, enum rawe_status status)
+{
+    struct rawe_served *served = (struct rawe_served *)(void *)send;
+    struct rawe_serving *serving = &served->engine->serving;
+    (void)status; /* the initiator finds out by itself */
+    *served->link = served->next;
+    if (served->next != NULL) {
+        served->next->link = served->link;
+    }
+    free(served->copy);
+    served->next = serving->free;
+    serving->free = served;
+    serving->free_count++;
+}
+
+/** The connection for a reply of `len_bytes`: long ones do not hold up the express lane. */
+static struct rawe_conn *reply_conn(struct rawe_conn *conn, uint64_t len_bytes)
+{
+    struct rawe_conn *bulk = NULL;
+    if (conn->long_lane != NULL && !rawe_conn_copies_record(conn, len_bytes)) {
+        bulk = conn->long_lane(conn->peer);
+    }
+    return bulk != NULL ? bulk : conn;
+}
+
+/**
+ * Send a reply of `len_bytes` at `data`: memory of a handle that stays, or a word that does not
+ * (`handle_index` UINT32_MAX).
+ */
+static void reply(struct rawe_conn *conn, const struct rawe_request *request,
+                  enum rawe_refusal refusal, const void *data, uint64_t len_bytes,
+                  uint32_t handle_index, uint64_t now_ns)
+{
+    struct rawe_engine *engine = conn->engine;
+    struct rawe_serving *serving = &engine->serving;
+    conn = reply_conn(conn, len_bytes);
+    bool copies = rawe_conn_copies_record(conn, len_bytes);
+    struct rawe_send send = {
+        .done = served_done,
+        .pieces = {{(void *)(uintptr_t)data, len_bytes}},
+        .piece_count = 1,
+        .kind = RAWE_FRAGMENT_REPLY,
+        .tag = (uint8_t)refusal,
+        .relaxed = true,
+        .copies = copies,
+        .handle_index = request->operation,
+        .handle_key = request->key,
+    };
+    if (copies && rawe_conn_send_record(conn, &send, now_ns) != RAWE_STATUS_BUSY) {
+        return;
+    }
+    struct rawe_served *served = serving->free;
+    serving->free = served->next;
+    serving->free_count--;
+    served->send = send;
+    served->engine = engine;
+    served->conn = conn;
+    served->copy = NULL;
+    served->handle_index = handle_index;
+    served->refers = handle_index != UINT32_MAX;
+    if (!served->refers) {
+        memcpy(served->word, data, len_bytes);
+        served->send.pieces[0].base = served->word;
+    }
+    served->next = serving->used;
+    served->link = &serving->used;
+    if (served->next != NULL) {
+        served->next->link = &served->next;
+    }
+    serving->used = served;
+    rawe_conn_send(conn, &served->send, now_ns);
+}
+
+bool rawe_conn_serve_copy(struct rawe_engine *engine, uint32_t handle_index)
+{
+    for (struct rawe_served *served = engine->serving.used; served != NULL; served = served->next) {
+        if (!served->refers || served->handle_index != handle_index) {
+            continue;
+        }
+        served->copy = malloc(served->send.total_bytes);
+        if (served->copy == NULL) {
+            return false;
+        }
+        memcpy(served->copy, served->send.pieces[0].base, served->send.total_bytes);
+        rawe_conn_send_rebased(served->conn, &served->send, served->copy);
+        served->refers = false;
+    }
+    return true;
+}
+
+/** Serve a GET or an ATOMIC. */
+static void serve(struct rawe_conn *conn, const struct rawe_fragment *fragment, uint64_t now_ns)
+{
+    struct rawe_engine *engine = conn->engine;
+    struct rawe_request request;
+    uint8_t word[RAWE_REFUSED_BYTES] = {0};
+    uint64_t len_bytes = sizeof(word);
+    enum rawe_refusal refusal;
+    if (rawe_request_decode(&request, fragment->data, fragment->data_bytes) != RAWE_DECODE_OK) {
+        engine->counters.dropped_length++;
+        return;
+    }
+    if (fragment->kind == RAWE_FRAGMENT_GET) {
+        const struct rawe_handle_table *handles = engine->config.handles;
+        const void *from = rawe_handle_resolve(handles, fragment->id, fragment->key,
+                                               fragment->offset, request.operand, RAWE_ACCESS_READ);
+        if (from != NULL && request.operand != 0) {
+            engine->counters.operations_served++;
+            reply(conn, &request, RAWE_REFUSAL_NONE, from, request.operand, fragment->id, now_ns);
+            return;
+        }
+        refusal = rawe_handle_refusal(handles, fragment->id, fragment->key, RAWE_ACCESS_READ);
+    } else {
+        refusal = rawe_access_atomic(engine->config.handles, fragment->id, fragment->key,
+                                     fragment->offset, &request, word);
+        len_bytes = refusal == RAWE_REFUSAL_NONE ? request.word_bytes : len_bytes;
+    }
+    if (refusal == RAWE_REFUSAL_NONE) {
+        engine->counters.operations_served++;
+    } else {
+        engine->counters.operations_refused++;
+    }
+    reply(conn, &request, refusal, word, len_bytes, UINT32_MAX, now_ns);
+}
+
+/** A PUT: its data goes into registered memory, if it is not there already. */
+static void place(struct rawe_conn *conn, const struct rawe_fragment *fragment)
+{
+    struct rawe_engine *engine = conn->engine;
+    uint8_t *to = rawe_handle_resolve(engine->config.handles, fragment->id, fragment->key,
+                                      fragment->offset, fragment->data_bytes, RAWE_ACCESS_WRITE);
+    if (to == NULL) {
+        engine->counters.dropped_handle++;
+        return;
+    }
+    if (to != fragment->data) {
+        memmove(to, fragment->data, fragment->data_bytes);
+    }
+    engine->counters.bytes_received += fragment->data_bytes;
+}
+
+void rawe_conn_perform(struct rawe_conn *conn, const struct rawe_fragment *fragment,
+                       uint64_t now_ns)
+{
+    switch (fragment->kind) {
+    case RAWE_FRAGMENT_PUT:
+        place(conn, fragment);
+        break;
+    case RAWE_FRAGMENT_REPLY:
+        receive_reply(conn, fragment);
+        break;
+    default:
+        serve(conn, fragment, now_ns);
+        break;
+    }
+}

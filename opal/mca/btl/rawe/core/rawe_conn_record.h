@@ -1,0 +1,40 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Accesses to registered memory: at the initiator, operations become requests, and replies complete
+ * them; at the target, requests are served.
+ */
+#ifndef RAWE_CONN_RECORD_H
+#define RAWE_CONN_RECORD_H
+
+#include "rawe_conn_state.h"
+
+/**
+ * Begin an operation, whose fields are set: `done` is called in the end, maybe before this returns.
+ * False at the limit, or without memory: nothing was taken.
+ */
+bool rawe_conn_operate(struct rawe_conn *conn, struct rawe_operation *operation, uint64_t now_ns);
+
+/**
+ * Have memory for the replies to `count` requests, so that they can be served once their frame has
+ * been taken. False without.
+ */
+bool rawe_conn_serve_reserve(struct rawe_engine *engine, unsigned count);
+
+/** Where the data of a REPLY goes; NULL: nowhere. */
+uint8_t *rawe_conn_place_reply(const struct rawe_conn *conn, const struct rawe_fragment *fragment);
+
+/** A PUT, GET, ATOMIC or REPLY, of a frame that has been taken. */
+void rawe_conn_perform(struct rawe_conn *conn, const struct rawe_fragment *fragment,
+                       uint64_t now_ns);
+
+/**
+ * The memory of a handle is about to be deregistered: what replies still refer to is copied. False
+ * without memory for that: then it must stay registered.
+ */
+bool rawe_conn_serve_copy(struct rawe_engine *engine, uint32_t handle_index);
+
+/** Free what rawe_conn_serve_reserve has got. No reply is under way. */
+void rawe_conn_serve_free(struct rawe_engine *engine);
+
+#endif

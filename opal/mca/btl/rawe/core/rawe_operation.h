@@ -1,0 +1,85 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Operations on a peer's registered memory that bring something back: GET and ATOMIC. The request
+ * names its operation by index and key, the REPLY brings both back with the data; the table finds
+ * the operation by them.
+ */
+#ifndef RAWE_OPERATION_H
+#define RAWE_OPERATION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "rawe_sendqueue.h"
+#include "rawe_wire.h"
+
+/**
+ * Operations of an engine under way at most. Each may occupy memory of a peer until its reply has
+ * been sent.
+ */
+#define RAWE_OPERATIONS_MAX 1024u
+
+/** The caller owns it until `done`. */
+struct rawe_operation {
+    /**
+     * The result is there, or never will be. On RAWE_STATUS_FAILED `refusal` says why, and is
+     * RAWE_REFUSAL_NONE when the connection has failed.
+     */
+    void (*done)(struct rawe_operation *operation, enum rawe_status status);
+    uint32_t handle_index;
+    uint64_t handle_key;
+    uint64_t offset;    /**< in the handle */
+    uint64_t len_bytes; /**< GET: to read, not 0; ATOMIC: of the word, 4 or 8 */
+    uint8_t *to;        /**< where the result goes: `len_bytes` */
+    uint8_t atomic;     /**< enum rawe_atomic; 0: GET */
+    uint64_t operand, compare;
+    /* the engine's */
+    struct rawe_operation_table *table;
+    enum rawe_refusal refusal;
+    enum rawe_status status;
+    uint8_t parts;       /**< request and reply, as far as they are not finished */
+    bool queued;         /**< the request could not be copied at once */
+    uint32_t index;      /**< in the table */
+    uint64_t key;        /**< never used before */
+    uint64_t left_bytes; /**< of the result */
+    uint32_t peer_key;   /**< whom it was sent to */
+    uint16_t peer_port;
+    struct rawe_send request;
+    struct rawe_send completion; /**< a place in lists of what is complete */
+    uint8_t request_bytes[RAWE_REQUEST_BYTES];
+};
+
+struct rawe_operation_table {
+    struct rawe_operation **entries; /**< by index; NULL: free */
+    uint32_t size, in_use;
+    uint32_t next;     /**< where to look for a free entry first */
+    uint64_t last_key; /**< given to the newest operation */
+};
+
+void rawe_operation_table_free(struct rawe_operation_table *table);
+
+/** Enter an operation, and give it index and key. False at the limit, or without memory. */
+bool rawe_operation_enter(struct rawe_operation_table *table, struct rawe_operation *operation);
+
+/** It is over. */
+void rawe_operation_remove(struct rawe_operation_table *table,
+                           const struct rawe_operation *operation);
+
+/** The operation under way to that peer that a REPLY names; NULL: none. */
+struct rawe_operation *rawe_operation_find(const struct rawe_operation_table *table, uint32_t index,
+                                           uint64_t key, uint32_t peer_key, uint16_t peer_port);
+
+/** Where `len_bytes` at `offset` of its result go, or NULL when they are more than was asked for. */
+uint8_t *rawe_operation_place(const struct rawe_operation *operation, uint64_t offset,
+                              uint64_t len_bytes);
+
+/**
+ * Take out the operations to a peer whose requests are not in a queue any more: they will not be
+ * answered. Appends their completions to a list, and returns its new tail.
+ */
+struct rawe_send **rawe_operation_abandon(struct rawe_operation_table *table, uint32_t peer_key,
+                                          uint16_t peer_port, struct rawe_send **tail);
+
+#endif

@@ -1,0 +1,441 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * One-sided accesses: each node has a window, memory that all others PUT to, GET from, and execute
+ * atomic operations on. What an access must bring back is known beforehand: counters give each value
+ * once, words of one source are what that source has made of them, and the rest never changes.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim.h"
+
+#include "rawe_engine.h"
+
+/** Runs of which one has accesses, and accesses of such a run at most. */
+#define RUNS_WITHOUT 4u
+#define ACCESSES_MOST 1024u
+
+/** Words to which everybody adds one; the second half of them have four bytes. */
+#define COUNTERS 8u
+/** Words of each source, on each of which it has one access at a time. */
+#define WORDS 4u
+
+#define CONSTANT_BYTES 20000u
+#define BEHIND_BYTES 16u
+#define UNTOUCHED 0xC3u
+
+/** What is known of a word. */
+struct word {
+    uint64_t value;
+    bool busy;
+    bool unknown; /**< an access to it has failed: it may have been executed */
+};
+
+/** Of a process, for the others. */
+struct sim_window {
+    uint64_t counters[COUNTERS];
+    uint64_t words[SIM_NODES_MAX][WORDS];
+    uint8_t constant[CONSTANT_BYTES];
+    struct word model[SIM_NODES_MAX][WORDS]; /**< what is known of `words` */
+    bool given[COUNTERS][ACCESSES_MOST];     /**< values that have been fetched */
+    uint64_t added[COUNTERS];
+    uint32_t handle_index;
+    uint64_t handle_key;
+};
+
+/** Where the memory ends that is registered. */
+#define REGISTERED_BYTES (offsetof(struct sim_window, model))
+
+struct sim_access {
+    struct sim_access *next;
+    struct sim *sim;
+    struct net_process from, to;
+    struct sim_window *window; /**< of `to`, while it lives */
+    struct rawe_operation operation;
+    struct rawe_send put;
+    uint32_t counter, word; /**< one of them, or UINT32_MAX */
+    uint64_t before, after; /**< of a word */
+    uint64_t result;
+    uint8_t *got; /**< GET of constant memory */
+    bool excused; /**< it may fail */
+    bool ended;
+};
+
+static bool wanted(const struct sim *sim)
+{
+    struct sim_random random = sim_random_stream(sim->options.seed, 19);
+
+    return sim_random_below(&random, RUNS_WITHOUT) == 0;
+}
+
+void sim_access_start(struct sim_node *node)
+{
+    struct sim *sim = node->sim;
+
+    node->accesses = sim_random_stream(sim->options.seed, 1005 + 8ull * node->index);
+    if (!wanted(sim)) {
+        return;
+    }
+    struct sim_window *window = calloc(1, sizeof(*window));
+    if (window == NULL ||
+        !rawe_handle_register(&node->handles, window, REGISTERED_BYTES, &window->handle_index,
+                              &window->handle_key,
+                              RAWE_ACCESS_READ | RAWE_ACCESS_WRITE | RAWE_ACCESS_ATOMIC)) {
+        abort();
+    }
+    net_content_fill(window->constant, sim->options.seed, 0, CONSTANT_BYTES);
+    node->window = window;
+}
+
+static void fail(const struct sim_access *access, const char *what, uint64_t got, uint64_t wanted_)
+{
+    net_fail("accesses are executed once", "n%u to n%u: %s is %llu, not %llu", access->from.index,
+             access->to.index, what, (unsigned long long)got, (unsigned long long)wanted_);
+}
+
+/** A counter has been fetched. */
+static void check_counter(struct sim_access *access)
+{
+    struct sim_window *window = access->window;
+    uint64_t value = access->result;
+
+    if (value >= ACCESSES_MOST || window->given[access->counter][value]) {
+        fail(access, "a value fetched twice, or never there,", value,
+             window->added[access->counter]);
+    }
+    window->given[access->counter][value] = true;
+    window->added[access->counter]++;
+}
+
+static void check_word(struct sim_access *access)
+{
+    struct sim_window *window = access->window;
+    uint32_t source = access->from.index;
+
+    if (access->result != access->before) {
+        fail(access, "a word", access->result, access->before);
+    }
+    if (window->words[source][access->word] != access->after) {
+        fail(access, "a word afterwards", window->words[source][access->word], access->after);
+    }
+    window->model[source][access->word].value = access->after;
+}
+
+static void check_constant(const struct sim_access *access)
+{
+    uint64_t offset = access->operation.offset - offsetof(struct sim_window, constant);
+    uint64_t len_bytes = access->operation.len_bytes;
+    size_t same = net_content_compare(access->got, access->sim->options.seed, offset, len_bytes);
+
+    if (same != len_bytes) {
+        fail(access, "the first wrong byte of a GET", same, len_bytes);
+    }
+    for (unsigned i = 0; i < BEHIND_BYTES; i++) {
+        if (access->got[len_bytes + i] != UNTOUCHED) {
+            fail(access, "a byte behind a GET", access->got[len_bytes + i], UNTOUCHED);
+        }
+    }
+}
+
+static void ended(struct sim_access *access, enum rawe_status status)
+{
+    struct sim *sim = access->sim;
+    const struct sim_node *to = &sim->nodes[access->to.index];
+    bool there = to->window == access->window && to->life == access->to.life;
+
+    if (access->ended) {
+        net_fail("completes once", "an access of n%u is completed twice", access->from.index);
+    }
+    access->ended = true;
+    sim->activity_ns = sim->now_ns;
+    sim->accesses_open -= !access->excused;
+    if (status != RAWE_STATUS_DONE && !access->excused && !sim->plan.lying && !sim->finishing) {
+        net_fail("accesses succeed", "one of n%u to n%u has failed, refusal %u", access->from.index,
+                 access->to.index, access->operation.refusal);
+    }
+    if (there && access->word != UINT32_MAX) {
+        access->window->model[access->from.index][access->word].busy = false;
+        access->window->model[access->from.index][access->word].unknown |=
+            status != RAWE_STATUS_DONE;
+    }
+    if (!there || status != RAWE_STATUS_DONE || sim->plan.lying) {
+        return;
+    }
+    if (access->counter != UINT32_MAX) {
+        check_counter(access);
+    } else if (access->word != UINT32_MAX) {
+        check_word(access);
+    } else {
+        check_constant(access);
+    }
+}
+
+/** rawe_operation.done */
+static void operation_done(struct rawe_operation *operation, enum rawe_status status)
+{
+    ended((struct sim_access *)(void *)((char *)operation - offsetof(struct sim_access, operation)),
+          status);
+}
+
+/** rawe_send.done */
+static void put_done(struct rawe_send *send, enum rawe_status status)
+{
+    struct sim_access *access =
+        (struct sim_access *)(void *)((char *)send - offsetof(struct sim_access, put));
+
+    access->result = access->before; /* a PUT brings nothing back */
+    ended(access, status);
+}
+
+static void excuse(struct sim_access *access)
+{
+    if (!access->excused && !access->ended) {
+        access->sim->accesses_open--;
+    }
+    access->excused = true;
+}
+
+/** Has an end of the channels from one node to another been given up, or closed not long ago? */
+static bool doubtful(const struct sim_node *node, uint32_t peer)
+{
+    bool found = false;
+
+    for (struct sim_channel *channel = node->channels; channel != NULL && !found;
+         channel = channel->next) {
+        found = channel->peer == peer && (channel->failed || !sim_channel_settled(channel));
+    }
+    return found;
+}
+
+static void submit(struct sim_access *access, struct sim_channel *channel, bool put)
+{
+    struct sim *sim = access->sim;
+    const struct sim_node *to = &sim->nodes[access->to.index];
+
+    (void)sim_channel_beside(channel, RAWE_LANE_BULK);
+    sim->activity_ns = sim->now_ns;
+    sim->accesses_open++;
+    if (!to->alive || to->life != channel->peer_life || sim->finishing ||
+        doubtful(channel->node, access->to.index) || doubtful(to, access->from.index)) {
+        excuse(access);
+    }
+    access->operation.done = operation_done;
+    access->operation.handle_index = access->window->handle_index;
+    access->operation.handle_key = access->window->handle_key;
+    if (put) {
+        access->put = (struct rawe_send){
+            .done = put_done,
+            .pieces = {{&access->after, sizeof(access->after)}},
+            .piece_count = 1,
+            .handle_index = access->window->handle_index,
+            .handle_key = access->window->handle_key,
+            .offset = access->operation.offset,
+        };
+    }
+    bool taken = put ? rawe_peer_put_short(&channel->via->peer, &access->put)
+                     : rawe_peer_operate(&channel->via->peer, &access->operation);
+    if (!taken) {
+        access->ended = true;
+        sim->accesses_open -= !access->excused;
+        if (access->word != UINT32_MAX) {
+            access->window->model[access->from.index][access->word].busy = false;
+        }
+    }
+}
+
+static void use_counter(struct sim_access *access, struct sim_random *random)
+{
+    struct rawe_operation *operation = &access->operation;
+
+    access->counter = (uint32_t)sim_random_below(random, COUNTERS);
+    operation->offset = offsetof(struct sim_window, counters) + access->counter * sizeof(uint64_t);
+    operation->len_bytes = access->counter < COUNTERS / 2 ? 8 : 4;
+    operation->atomic = RAWE_ATOMIC_ADD;
+    operation->operand = 1;
+    operation->to = (uint8_t *)&access->result;
+}
+
+/** Returns whether it is a PUT. */
+static bool use_word(struct sim_access *access, struct sim_random *random)
+{
+    struct rawe_operation *operation = &access->operation;
+    uint64_t style = sim_random_below(random, 8);
+    uint64_t operand = sim_random_next(random);
+
+    operation->offset = offsetof(struct sim_window, words) +
+                        (access->from.index * WORDS + access->word) * sizeof(uint64_t);
+    operation->len_bytes = sizeof(uint64_t);
+    operation->operand = operand;
+    operation->to = (uint8_t *)&access->result;
+    switch (style) {
+    case 0:
+        operation->atomic = RAWE_ATOMIC_ADD;
+        access->after = access->before + operand;
+        break;
+    case 1:
+        operation->atomic = RAWE_ATOMIC_AND;
+        access->after = access->before & operand;
+        break;
+    case 2:
+        operation->atomic = RAWE_ATOMIC_OR;
+        access->after = access->before | operand;
+        break;
+    case 3:
+        operation->atomic = RAWE_ATOMIC_XOR;
+        access->after = access->before ^ operand;
+        break;
+    case 4:
+        operation->atomic = RAWE_ATOMIC_SWAP;
+        access->after = operand;
+        break;
+    case 5:
+        operation->atomic = RAWE_ATOMIC_COMPARE_SWAP;
+        operation->compare = access->before + operand % 2;
+        access->after = operand % 2 != 0 ? access->before : operand;
+        break;
+    case 6: /* GET */
+        access->after = access->before;
+        break;
+    default:
+        access->after = operand;
+        return true;
+    }
+    return false;
+}
+
+static void use_constant(struct sim_access *access, struct sim_random *random)
+{
+    uint64_t len_bytes = sim_random_scaled(random, 1, CONSTANT_BYTES);
+
+    access->got = malloc(len_bytes + BEHIND_BYTES);
+    if (access->got == NULL) {
+        abort();
+    }
+    memset(access->got, UNTOUCHED, len_bytes + BEHIND_BYTES);
+    access->operation.offset = offsetof(struct sim_window, constant) +
+                               sim_random_below(random, CONSTANT_BYTES - len_bytes + 1);
+    access->operation.len_bytes = len_bytes;
+    access->operation.to = access->got;
+}
+
+void sim_access_begin(struct sim_node *node, uint32_t peer)
+{
+    struct sim *sim = node->sim;
+    struct sim_random *random = &node->accesses;
+    struct sim_node *target = &sim->nodes[peer];
+
+    if (node->window == NULL || target->window == NULL || sim->accesses_count == ACCESSES_MOST) {
+        return;
+    }
+    struct sim_channel *channel = sim_channel_get(node, peer, RAWE_LANE_EXPRESS);
+    if (channel == NULL || channel->peer_life != target->life) {
+        return;
+    }
+    uint64_t style = sim_random_below(random, 3);
+    uint32_t word = (uint32_t)sim_random_below(random, WORDS);
+    if (style == 1 && (target->window->model[node->index][word].busy ||
+                       target->window->model[node->index][word].unknown)) {
+        style = 0;
+    }
+    struct sim_access *access = calloc(1, sizeof(*access));
+    if (access == NULL) {
+        abort();
+    }
+    access->sim = sim;
+    access->next = sim->accesses;
+    sim->accesses = access;
+    sim->accesses_count++;
+    access->from = sim_node_process(node);
+    access->to = sim_node_process(target);
+    access->window = target->window;
+    access->counter = access->word = UINT32_MAX;
+    bool put = false;
+    if (style == 0) {
+        use_counter(access, random);
+    } else if (style == 1) {
+        access->word = word;
+        access->before = target->window->model[node->index][word].value;
+        target->window->model[node->index][word].busy = true;
+        put = use_word(access, random);
+    } else {
+        use_constant(access, random);
+    }
+    submit(access, channel, put);
+}
+
+void sim_access_closed(struct sim *sim, uint32_t one, uint32_t other)
+{
+    for (struct sim_access *access = sim->accesses; access != NULL; access = access->next) {
+        if ((access->from.index == one && access->to.index == other) ||
+            (access->from.index == other && access->to.index == one)) {
+            excuse(access);
+        }
+    }
+}
+
+/** A word may be written by what was under way when its source died, or not. */
+static void forget_source(struct sim_node *node)
+{
+    struct sim *sim = node->sim;
+
+    for (unsigned i = 0; i < sim->plan.nodes; i++) {
+        struct sim_window *window = sim->nodes[i].window;
+        for (unsigned word = 0; window != NULL && word < WORDS; word++) {
+            window->model[node->index][word].unknown |= window->model[node->index][word].busy;
+        }
+    }
+}
+
+void sim_access_died(struct sim_node *node)
+{
+    for (struct sim_access *access = node->sim->accesses; access != NULL; access = access->next) {
+        if (access->from.index == node->index || access->to.index == node->index) {
+            excuse(access);
+        }
+    }
+    forget_source(node);
+}
+
+void sim_access_end(struct sim_node *node)
+{
+    if (node->window != NULL) {
+        if (!rawe_engine_before_deregister(&node->engine, node->window->handle_index) ||
+            !rawe_handle_deregister(&node->handles, node->window->handle_index,
+                                    node->window->handle_key)) {
+            abort();
+        }
+        free(node->window);
+        node->window = NULL;
+    }
+}
+
+void sim_access_check(const struct sim *sim)
+{
+    for (unsigned i = 0; i < sim->plan.nodes; i++) {
+        const struct sim_window *window = sim->nodes[i].window;
+        for (unsigned counter = 0; window != NULL && counter < COUNTERS; counter++) {
+            uint64_t least = window->added[counter], most = least;
+            for (const struct sim_access *access = sim->accesses; access != NULL;
+                 access = access->next) {
+                most += access->window == window && access->counter == counter && access->excused;
+            }
+            if (window->counters[counter] < least || window->counters[counter] > most) {
+                net_fail("accesses are executed once",
+                         "n%u: counter %u is %llu after %llu to %llu additions", i, counter,
+                         (unsigned long long)window->counters[counter], (unsigned long long)least,
+                         (unsigned long long)most);
+            }
+        }
+    }
+}
+
+void sim_access_free(struct sim *sim)
+{
+    while (sim->accesses != NULL) {
+        struct sim_access *access = sim->accesses;
+        sim->accesses = access->next;
+        free(access->got);
+        free(access);
+    }
+}

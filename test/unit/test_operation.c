@@ -1,0 +1,125 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The table of operations under way.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "rawe_operation.h"
+
+#define PEER_KEY 0x11223344u
+#define PEER_PORT 77u
+
+static struct rawe_operation_table table;
+static struct rawe_operation operations[RAWE_OPERATIONS_MAX + 1];
+
+static int set_up(void **state)
+{
+    (void)state;
+    table = (struct rawe_operation_table){0};
+    for (unsigned i = 0; i <= RAWE_OPERATIONS_MAX; i++) {
+        operations[i] = (struct rawe_operation){.peer_key = PEER_KEY, .peer_port = PEER_PORT};
+    }
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    rawe_operation_table_free(&table);
+    return 0;
+}
+
+static struct rawe_operation *find(const struct rawe_operation *operation)
+{
+    return rawe_operation_find(&table, operation->index, operation->key, PEER_KEY, PEER_PORT);
+}
+
+static void enter__up_to_the_limit(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < RAWE_OPERATIONS_MAX; i++) {
+        assert_true(rawe_operation_enter(&table, &operations[i]));
+    }
+    assert_false(rawe_operation_enter(&table, &operations[RAWE_OPERATIONS_MAX]));
+    assert_int_equal(table.in_use, RAWE_OPERATIONS_MAX);
+    for (unsigned i = 0; i < RAWE_OPERATIONS_MAX; i++) {
+        assert_ptr_equal(find(&operations[i]), &operations[i]);
+    }
+    rawe_operation_remove(&table, &operations[5]);
+    assert_true(rawe_operation_enter(&table, &operations[RAWE_OPERATIONS_MAX]));
+}
+
+static void find__only_the_right_key_of_the_right_peer(void **state)
+{
+    (void)state;
+    struct rawe_operation *operation = &operations[0];
+    assert_null(rawe_operation_find(&table, 0, 0, PEER_KEY, PEER_PORT));
+    assert_true(rawe_operation_enter(&table, operation));
+    uint32_t index = operation->index;
+    uint64_t key = operation->key;
+    assert_ptr_equal(find(operation), operation);
+    assert_null(rawe_operation_find(&table, index + 1, key, PEER_KEY, PEER_PORT));
+    assert_null(rawe_operation_find(&table, UINT32_MAX, key, PEER_KEY, PEER_PORT));
+    assert_null(rawe_operation_find(&table, index, key + 1, PEER_KEY, PEER_PORT));
+    assert_null(rawe_operation_find(&table, index, key, PEER_KEY ^ 1, PEER_PORT));
+    assert_null(rawe_operation_find(&table, index, key, PEER_KEY, PEER_PORT ^ 1));
+    rawe_operation_remove(&table, operation);
+    assert_null(rawe_operation_find(&table, index, key, PEER_KEY, PEER_PORT));
+    assert_true(rawe_operation_enter(&table, &operations[1]));
+    assert_int_equal(operations[1].index, index);
+    assert_true(operations[1].key != key);
+}
+
+static void place__within_what_is_left(void **state)
+{
+    (void)state;
+    static uint8_t memory[100];
+    struct rawe_operation operation = {.to = memory, .len_bytes = 100, .left_bytes = 60};
+    assert_ptr_equal(rawe_operation_place(&operation, 0, 60), memory);
+    assert_ptr_equal(rawe_operation_place(&operation, 40, 60), memory + 40);
+    assert_null(rawe_operation_place(&operation, 41, 60));
+    assert_null(rawe_operation_place(&operation, 0, 61));
+    assert_null(rawe_operation_place(&operation, 101, 0));
+    assert_null(rawe_operation_place(&operation, UINT64_MAX, 2));
+    assert_null(rawe_operation_place(&operation, 2, UINT64_MAX));
+}
+
+static void abandon__those_to_one_peer_whose_requests_have_gone(void **state)
+{
+    (void)state;
+    struct rawe_send *list = NULL;
+    for (unsigned i = 0; i < 4; i++) {
+        assert_true(rawe_operation_enter(&table, &operations[i]));
+    }
+    operations[1].peer_port++; /* to another one */
+    operations[2].queued = true;
+    operations[2].request.total_bytes = RAWE_REQUEST_BYTES; /* none of it in a frame */
+    operations[3].queued = true;
+    operations[3].request.total_bytes = operations[3].request.framed_bytes = RAWE_REQUEST_BYTES;
+    *rawe_operation_abandon(&table, PEER_KEY, PEER_PORT, &list) = NULL;
+    assert_ptr_equal(list, &operations[0].completion);
+    assert_ptr_equal(list->next, &operations[3].completion);
+    assert_null(list->next->next);
+    assert_null(find(&operations[0]));
+    assert_ptr_equal(find(&operations[2]), &operations[2]);
+    assert_int_equal(table.in_use, 2);
+}
+
+#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(enter__up_to_the_limit),
+        TEST(find__only_the_right_key_of_the_right_peer),
+        TEST(place__within_what_is_left),
+        TEST(abandon__those_to_one_peer_whose_requests_have_gone),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
