@@ -44,6 +44,11 @@ struct sim_window {
     uint64_t handle_key;
 };
 
+static struct word *model_of(struct sim_window *window, uint32_t source, uint32_t word)
+{
+    return &window->model[source][word];
+}
+
 /** Where the memory ends that is registered. */
 #define REGISTERED_BYTES (offsetof(struct sim_window, model))
 
@@ -119,7 +124,7 @@ static void check_word(struct sim_access *access)
     if (window->words[source][access->word] != access->after) {
         fail(access, "a word afterwards", window->words[source][access->word], access->after);
     }
-    window->model[source][access->word].value = access->after;
+    model_of(window, source, access->word)->value = access->after;
 }
 
 static void check_constant(const struct sim_access *access)
@@ -155,8 +160,8 @@ static void ended(struct sim_access *access, enum rawe_status status)
                  access->to.index, access->operation.refusal);
     }
     if (there && access->word != UINT32_MAX) {
-        access->window->model[access->from.index][access->word].busy = false;
-        access->window->model[access->from.index][access->word].unknown |=
+        model_of(access->window, access->from.index, access->word)->busy = false;
+        model_of(access->window, access->from.index, access->word)->unknown |=
             status != RAWE_STATUS_DONE;
     }
     if (!there || status != RAWE_STATUS_DONE || sim->plan.lying) {
@@ -239,7 +244,7 @@ static void submit(struct sim_access *access, struct sim_channel *channel, bool 
         access->ended = true;
         sim->accesses_open -= !access->excused;
         if (access->word != UINT32_MAX) {
-            access->window->model[access->from.index][access->word].busy = false;
+            model_of(access->window, access->from.index, access->word)->busy = false;
         }
     }
 }
@@ -334,8 +339,8 @@ void sim_access_begin(struct sim_node *node, uint32_t peer)
     }
     uint64_t style = sim_random_below(random, 3);
     uint32_t word = (uint32_t)sim_random_below(random, WORDS);
-    if (style == 1 && (target->window->model[node->index][word].busy ||
-                       target->window->model[node->index][word].unknown)) {
+    if (style == 1 && (model_of(target->window, node->index, word)->busy ||
+                       model_of(target->window, node->index, word)->unknown)) {
         style = 0;
     }
     struct sim_access *access = calloc(1, sizeof(*access));
@@ -355,8 +360,8 @@ void sim_access_begin(struct sim_node *node, uint32_t peer)
         use_counter(access, random);
     } else if (style == 1) {
         access->word = word;
-        access->before = target->window->model[node->index][word].value;
-        target->window->model[node->index][word].busy = true;
+        access->before = model_of(target->window, node->index, word)->value;
+        model_of(target->window, node->index, word)->busy = true;
         put = use_word(access, random);
     } else {
         use_constant(access, random);
@@ -382,7 +387,8 @@ static void forget_source(struct sim_node *node)
     for (unsigned i = 0; i < sim->plan.nodes; i++) {
         struct sim_window *window = sim->nodes[i].window;
         for (unsigned word = 0; window != NULL && word < WORDS; word++) {
-            window->model[node->index][word].unknown |= window->model[node->index][word].busy;
+            struct word *known = model_of(window, node->index, word);
+            known->unknown |= known->busy;
         }
     }
 }

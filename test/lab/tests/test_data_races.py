@@ -14,7 +14,7 @@ from conftest import HANG_SECONDS, HERE, RAWE, assert_success, show
 pytestmark = pytest.mark.instrumented
 SLOWER = 5  # than without
 
-# MPI_THREAD_MULTIPLE, where the lock is a mutex; and one thread, with the progress thread beside it.
+# MPI_THREAD_MULTIPLE, where the lock is a mutex; and one thread, beside the progress thread.
 LEVELS = ("multiple", "single")
 
 
