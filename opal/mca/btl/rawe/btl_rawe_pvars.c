@@ -18,6 +18,7 @@
 
 #include "opal/mca/base/mca_base_pvar.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,6 +33,12 @@ static struct watched {
     struct rawe_histogram round_trips;
 } watched[MCA_BTL_RAWE_MODULES_MAX];
 static unsigned watched_count;
+
+/**
+ * For `watched`: several tools may read at the same time. Who holds it waits for the engines for a
+ * bounded time only, so who is inside of them may take it, too.
+ */
+static pthread_mutex_t watched_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /**
  * MPI_T may be called by any thread, also where MPI has but one: it claims the lock as the progress
@@ -73,6 +80,7 @@ static int read_metric(const mca_base_pvar_t *pvar, void *value, void *object)
     size_t index = (size_t)(uintptr_t)pvar->ctx;
 
     (void)object;
+    pthread_mutex_lock(&watched_lock);
     bool claimed = mca_btl_rawe_lock_claim_patiently();
     for (unsigned i = 0; i < watched_count; ++i) {
         refresh(&watched[i], claimed);
@@ -81,6 +89,7 @@ static int read_metric(const mca_base_pvar_t *pvar, void *value, void *object)
     if (claimed) {
         mca_btl_rawe_lock_unclaim();
     }
+    pthread_mutex_unlock(&watched_lock);
     return OPAL_SUCCESS;
 }
 
@@ -91,6 +100,7 @@ static int read_histogram(const mca_base_pvar_t *pvar, void *value, void *object
     (void)pvar;
     (void)object;
     memset(out, 0, RAWE_HISTOGRAM_BUCKETS * sizeof(*out));
+    pthread_mutex_lock(&watched_lock);
     bool claimed = mca_btl_rawe_lock_claim_patiently();
     for (unsigned i = 0; i < watched_count; ++i) {
         refresh(&watched[i], claimed);
@@ -101,6 +111,7 @@ static int read_histogram(const mca_base_pvar_t *pvar, void *value, void *object
     if (claimed) {
         mca_btl_rawe_lock_unclaim();
     }
+    pthread_mutex_unlock(&watched_lock);
     return OPAL_SUCCESS;
 }
 
@@ -181,10 +192,12 @@ int mca_btl_rawe_pvars_register(void)
 
 void mca_btl_rawe_pvars_forget(mca_btl_rawe_module_t *module)
 {
+    pthread_mutex_lock(&watched_lock);
     for (unsigned i = 0; i < watched_count; ++i) {
         if (watched[i].module == module) {
             refresh(&watched[i], true); /* MPI is inside */
             watched[i].module = NULL;
         }
     }
+    pthread_mutex_unlock(&watched_lock);
 }
