@@ -1,0 +1,79 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Tests of what differs between releases of Open MPI and is not seen in a job: whose memory a
+ * host's name is. Open MPI's function is the test's own.
+ */
+#include "btl_rawe_compat.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static char *name;     /**< what Open MPI returns */
+static unsigned freed; /**< times that was freed */
+
+char *__wrap_opal_get_proc_hostname(const opal_proc_t *proc);
+void __wrap_free(void *memory);
+void __real_free(void *memory);
+
+char *__wrap_opal_get_proc_hostname(const opal_proc_t *proc)
+{
+    (void)proc;
+    return name;
+}
+
+void __wrap_free(void *memory)
+{
+    freed += NULL != memory && memory == name;
+    __real_free(memory);
+}
+
+/** Open MPI's own up to 4.1, the caller's since 5.0. */
+static void mca_btl_rawe_compat_hostname__frees_what_is_its_own(void **state)
+{
+    (void)state;
+    name = strdup("host7");
+    freed = 0;
+    assert_string_equal(mca_btl_rawe_compat_hostname(NULL).text, "host7");
+    assert_int_equal(freed, OPAL_MAJOR_VERSION >= 5 ? 1 : 0);
+    if (0 == freed) {
+        free(name);
+    }
+}
+
+static void mca_btl_rawe_compat_hostname__unknown(void **state)
+{
+    (void)state;
+    name = NULL;
+    assert_string_equal(mca_btl_rawe_compat_hostname(NULL).text, "unknown");
+}
+
+static void mca_btl_rawe_compat_hostname__cuts_what_is_long(void **state)
+{
+    (void)state;
+    struct mca_btl_rawe_compat_hostname out;
+
+    name = malloc(1000);
+    memset(name, 'x', 999);
+    name[999] = '\0';
+    freed = 0;
+    out = mca_btl_rawe_compat_hostname(NULL);
+    assert_int_equal(strlen(out.text), sizeof(out.text) - 1);
+    if (0 == freed) {
+        free(name);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(mca_btl_rawe_compat_hostname__frees_what_is_its_own),
+        cmocka_unit_test(mca_btl_rawe_compat_hostname__unknown),
+        cmocka_unit_test(mca_btl_rawe_compat_hostname__cuts_what_is_long),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
