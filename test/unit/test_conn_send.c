@@ -303,6 +303,28 @@ static void rawe_conn_send__a_done_that_sends_again(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, unit_set_up, unit_tear_down)
 
+/** What is sent on one that has failed is done at once, unless the owner cannot be called. */
+static void rawe_conn_send__has_failed(void **state)
+{
+    (void)state;
+    static uint8_t data[100];
+    struct unit_send sends[3] = {0};
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    end(0)->handshake.state = RAWE_CONN_FAILED;
+    unit_send_put(end(0), &sends[0], data, sizeof(data), 1, 2, 0);
+    assert_int_equal(sends[0].done, 1);
+    rawe_engine_defer_begin(&net.node[0].engine);
+    unit_send_put(end(0), &sends[1], data, sizeof(data), 1, 2, 0);
+    unit_send_put(end(0), &sends[2], data, sizeof(data), 1, 2, 0);
+    assert_int_equal(sends[1].done + sends[2].done, 0);
+    rawe_engine_defer_end(&net.node[0].engine);
+    rawe_engine_deliver_deferred(&net.node[0].engine);
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(sends[i].done, 1);
+        assert_int_equal(sends[i].status, RAWE_STATUS_FAILED);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -320,6 +342,7 @@ int main(void)
         TEST(rawe_conn_send__memory_is_read_until_done_only),
         TEST(rawe_conn_send__the_last_frame_asks_for_an_acknowledgement),
         TEST(rawe_conn_send__a_done_that_sends_again),
+        TEST(rawe_conn_send__has_failed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,6 +12,7 @@
 #include "rawe_conn_connect.h"
 #include "rawe_conn_control.h"
 #include "rawe_conn_frame.h"
+#include "rawe_conn_life.h"
 #include "rawe_conn_output.h"
 #include "rawe_conn_slice.h"
 #include "rawe_conn_window.h"
@@ -224,7 +225,8 @@ void rawe_conn_send(struct rawe_conn *conn, struct rawe_send *send, uint64_t now
     struct rawe_engine *engine = conn->engine;
     engine->now_ns = now_ns;
     if (conn->handshake.state == RAWE_CONN_FAILED) {
-        send->done(send, RAWE_STATUS_FAILED);
+        send->next = NULL;
+        rawe_conn_complete(engine, send, RAWE_STATUS_FAILED);
         return;
     }
     if (send->kind == RAWE_FRAGMENT_MESSAGE) {
