@@ -34,6 +34,7 @@ static struct rawe_handle_table handles;
 static pthread_mutex_t upper = PTHREAD_MUTEX_INITIALIZER; /**< a lock of Open MPI's */
 static pthread_barrier_t inside;
 static enum rawe_peer_result result;
+static struct rawe_message *transmitted; /**< reported as such by the next send */
 static unsigned sent;
 static const struct rawe_send *sent_in_order[SENDS];
 static unsigned reported;
@@ -63,6 +64,11 @@ enum rawe_peer_result __wrap_rawe_peer_send(struct rawe_peer *peer, struct rawe_
     assert_ptr_equal(peer, &endpoint.peer);
     message->completed_early = false;
     note(&message->send);
+    if (NULL != transmitted) {
+        transmitted->completed_early = true;
+        transmitted->complete(transmitted, RAWE_STATUS_DONE);
+        transmitted = NULL;
+    }
     return result;
 }
 
@@ -121,6 +127,7 @@ static int set_up(void **state)
     sent = reported = 0;
     reported_inside = working = false;
     result = RAWE_PEER_COMPLETE;
+    transmitted = NULL;
     opal_set_using_threads(true);
     mca_btl_rawe_lock_init();
     pthread_barrier_init(&inside, NULL, 2);
@@ -282,6 +289,55 @@ static void mca_btl_rawe_send__behind_what_was_handed_over(void **state)
     fragments_free();
 }
 
+static void send_second(void)
+{
+    assert_int_equal(mca_btl_rawe_send(&module.super, &endpoint, &fragments[1]->base, 1),
+                     OPAL_SUCCESS);
+}
+
+/**
+ * An earlier message is transmitted with what was handed over, and acknowledged before progress
+ * reports that: its descriptor is not to be somebody else's by then.
+ */
+static void mca_btl_rawe_send__acknowledged_before_it_is_reported(void **state)
+{
+    (void)state;
+    fragments_new();
+    fragments[0]->base.des_flags = MCA_BTL_DES_FLAGS_BTL_OWNERSHIP;
+    result = RAWE_PEER_QUEUED;
+    assert_int_equal(mca_btl_rawe_send(&module.super, &endpoint, &fragments[0]->base, 1),
+                     OPAL_SUCCESS);
+    transmitted = &fragments[0]->message;
+    call_beside_a_callback(send_second);
+    assert_int_equal(sent, 2);
+    fragments[0]->message.release(&fragments[0]->message);
+    assert_null(opal_free_list_get(&module.fragments_bare));
+    deliver();
+    assert_int_equal(reported, 1);
+    assert_ptr_equal(opal_free_list_get(&module.fragments_bare), fragments[0]);
+    assert_null(opal_free_list_get(&module.fragments_bare));
+    fragments_free();
+}
+
+/** The usual order. */
+static void mca_btl_rawe_send__acknowledged_after_it_is_reported(void **state)
+{
+    (void)state;
+    fragments_new();
+    fragments[0]->base.des_flags = MCA_BTL_DES_FLAGS_BTL_OWNERSHIP;
+    result = RAWE_PEER_QUEUED;
+    assert_int_equal(mca_btl_rawe_send(&module.super, &endpoint, &fragments[0]->base, 1),
+                     OPAL_SUCCESS);
+    transmitted = &fragments[0]->message;
+    call_beside_a_callback(send_second);
+    deliver();
+    assert_int_equal(reported, 1);
+    assert_null(opal_free_list_get(&module.fragments_bare)); /* it may have to be sent again */
+    fragments[0]->message.release(&fragments[0]->message);
+    assert_ptr_equal(opal_free_list_get(&module.fragments_bare), fragments[0]);
+    fragments_free();
+}
+
 static void sendi(void)
 {
     mca_btl_base_descriptor_t *descriptor = NULL;
@@ -348,6 +404,8 @@ int main(void)
         TEST(mca_btl_rawe_send__does_not_wait_for_a_callback),
         TEST(mca_btl_rawe_send__reports_later_what_failed_meanwhile),
         TEST(mca_btl_rawe_send__behind_what_was_handed_over),
+        TEST(mca_btl_rawe_send__acknowledged_before_it_is_reported),
+        TEST(mca_btl_rawe_send__acknowledged_after_it_is_reported),
         TEST(mca_btl_rawe_sendi__does_not_wait_for_a_callback),
         TEST(mca_btl_rawe_put__does_not_wait_for_a_callback),
         TEST(mca_btl_rawe_put__reports_later_what_failed_meanwhile),

@@ -24,6 +24,7 @@ static void fragment_construct(mca_btl_rawe_fragment_t *fragment)
     fragment->base.des_segments = fragment->segments;
     fragment->base.des_segment_count = 1;
     fragment->list = NULL;
+    fragment->unreported = false;
 }
 
 OBJ_CLASS_INSTANCE(mca_btl_rawe_fragment_t, mca_btl_base_descriptor_t, fragment_construct, NULL);
@@ -166,6 +167,7 @@ static void message_complete(struct rawe_message *message, enum rawe_status stat
         return;
     }
     fragment->status = status;
+    fragment->unreported = true;
     fragment->next_complete = NULL;
     if (NULL == state->complete_first) {
         state->complete_first = fragment;
@@ -182,6 +184,7 @@ void mca_btl_rawe_send_complete_deferred(void)
     while (NULL != state->complete_first) {
         mca_btl_rawe_fragment_t *fragment = state->complete_first;
         state->complete_first = fragment->next_complete;
+        fragment->unreported = false;
         report_complete(fragment, fragment->status);
     }
 }
@@ -189,7 +192,13 @@ void mca_btl_rawe_send_complete_deferred(void)
 /** rawe_message.release. The endpoint may be gone. */
 static void message_release(struct rawe_message *message)
 {
-    mca_btl_rawe_free(NULL, &fragment_of(message)->base);
+    mca_btl_rawe_fragment_t *fragment = fragment_of(message);
+
+    if (OPAL_UNLIKELY(fragment->unreported)) {
+        message->completed_early = false; /* it is disposed of when it is reported */
+        return;
+    }
+    mca_btl_rawe_free(NULL, &fragment->base);
 }
 
 static mca_btl_rawe_fragment_t *fragment_of_work(struct mca_btl_rawe_work *work)
