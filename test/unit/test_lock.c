@@ -260,6 +260,65 @@ static void mca_btl_rawe_enter__not_beside_another_thread(void **state)
     pthread_barrier_destroy(&entered);
 }
 
+static void *enter_main(void *context)
+{
+    bool *entered = context;
+
+    atomic_store(&release, true);
+    *entered = mca_btl_rawe_enter();
+    if (*entered) {
+        mca_btl_rawe_unlock();
+    }
+    return NULL;
+}
+
+/** Nor would the progress thread know of what is handed over while the lock is biased. */
+static void mca_btl_rawe_enter__waits_for_the_progress_thread_when_threads_appear(void **state)
+{
+    (void)state;
+    pthread_t thread;
+    bool entered = false;
+
+    atomic_store(&release, false);
+    assert_true(mca_btl_rawe_lock_claim());
+    opal_set_using_threads(true);
+    assert_int_equal(pthread_create(&thread, NULL, enter_main, &entered), 0);
+    while (!atomic_load(&release)) {
+        sched_yield();
+    }
+    for (unsigned i = 0; i < 100; ++i) {
+        sched_yield();
+    }
+    mca_btl_rawe_lock_unclaim();
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_true(entered);
+}
+
+/** Who is inside was alone when it began, and leaves without looking. */
+static void mca_btl_rawe_lock_hand_over__to_one_that_began_alone(void **state)
+{
+    (void)state;
+    struct item item = {.work = {.run = do_item}};
+    pthread_barrier_t entered;
+    pthread_t thread;
+
+    memset(items_done, 0, sizeof(items_done));
+    atomic_store(&release, false);
+    pthread_barrier_init(&entered, NULL, 2);
+    assert_int_equal(pthread_create(&thread, NULL, stay_main, &entered), 0);
+    pthread_barrier_wait(&entered);
+    opal_set_using_threads(true);
+    assert_false(mca_btl_rawe_enter());
+    mca_btl_rawe_lock_hand_over(&item.work);
+    assert_int_equal(items_done[0], 0);
+    atomic_store(&release, true);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_true(mca_btl_rawe_lock_claim());
+    mca_btl_rawe_lock_unclaim();
+    assert_int_equal(items_done[0], 1);
+    pthread_barrier_destroy(&entered);
+}
+
 /** The progress thread does it too. */
 static void mca_btl_rawe_lock_unclaim__does_what_was_handed_over(void **state)
 {
@@ -350,6 +409,8 @@ int main(void)
         TEST(mca_btl_rawe_lock__threads_are_denied_while_it_is_held),
         TEST(mca_btl_rawe_lock__many_threads_after_one),
         TEST(mca_btl_rawe_enter__not_beside_another_thread),
+        TEST(mca_btl_rawe_enter__waits_for_the_progress_thread_when_threads_appear),
+        TEST(mca_btl_rawe_lock_hand_over__to_one_that_began_alone),
         TEST(mca_btl_rawe_lock_unclaim__does_what_was_handed_over),
         TEST(mca_btl_rawe_lock_hand_over__all_is_done_once_and_in_order),
         TEST(mca_btl_rawe_lock_claim_patiently__beside_mpi),

@@ -150,6 +150,7 @@ void mca_btl_rawe_lock_hand_over(struct mca_btl_rawe_work *work)
     work->next = atomic_load(&handed_over);
     while (!atomic_compare_exchange_weak(&handed_over, &work->next, work)) {
     }
+    atomic_thread_fence(memory_order_seq_cst); /* see mca_btl_rawe_unlock_slowly */
     if (mca_btl_rawe_trylock_slowly()) {
         mca_btl_rawe_unlock();
     }
@@ -179,8 +180,11 @@ bool mca_btl_rawe_enter_slowly(void)
         mca_btl_rawe_lock_slowly(); /* for the progress thread, or a tool: not for long */
         return true;
     }
-    if (!mca_btl_rawe_trylock_slowly()) {
-        return false;
+    while (!mca_btl_rawe_trylock_slowly()) {
+        if (MCA_BTL_RAWE_LOCK_CLAIMED != claimed() || is_inside()) {
+            return false;
+        }
+        wait_unclaimed(); /* for the same, not for one that may be in a callback */
     }
     mca_btl_rawe_lock_do_work(); /* what this thread may have handed over comes first */
     return true;
@@ -218,6 +222,7 @@ void mca_btl_rawe_lock_unclaim(void)
     if (MCA_BTL_RAWE_LOCK_RETIRED == claimed()) {
         mca_btl_rawe_unlock_slowly();
     } else {
+        mca_btl_rawe_lock_do_work(); /* for one that was inside, and began alone */
         end_claim(MCA_BTL_RAWE_LOCK_FREE);
     }
 }
