@@ -32,6 +32,11 @@ long __wrap_syscall(long number, long a, long b, long c, long d, long e, long f)
                : __real_syscall(number, a, b, c, d, e, f);
 }
 
+/** Work that another thread hands over before the mutex is unlocked next. */
+static struct mca_btl_rawe_work *comes_late;
+int __wrap_pthread_mutex_unlock(pthread_mutex_t *mutex);
+int __real_pthread_mutex_unlock(pthread_mutex_t *mutex);
+
 static int set_up(void **state)
 {
     (void)state;
@@ -294,11 +299,9 @@ static void mca_btl_rawe_enter__waits_for_the_progress_thread_when_threads_appea
     assert_true(entered);
 }
 
-/** Who is inside was alone when it began, and leaves without looking. */
-static void mca_btl_rawe_lock_hand_over__to_one_that_began_alone(void **state)
+/** Another thread is inside, and then it leaves. */
+static pthread_t begin_stay(void)
 {
-    (void)state;
-    struct item item = {.work = {.run = do_item}};
     pthread_barrier_t entered;
     pthread_t thread;
 
@@ -307,16 +310,93 @@ static void mca_btl_rawe_lock_hand_over__to_one_that_began_alone(void **state)
     pthread_barrier_init(&entered, NULL, 2);
     assert_int_equal(pthread_create(&thread, NULL, stay_main, &entered), 0);
     pthread_barrier_wait(&entered);
+    pthread_barrier_destroy(&entered);
+    return thread;
+}
+
+static void end_stay(pthread_t thread)
+{
+    atomic_store(&release, true);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+}
+
+/** Who is inside was alone when it began, and leaves without looking. */
+static void mca_btl_rawe_lock_hand_over__to_one_that_began_alone(void **state)
+{
+    (void)state;
+    struct item item = {.work = {.perform = do_item}};
+    pthread_t thread = begin_stay();
+
     opal_set_using_threads(true);
     assert_false(mca_btl_rawe_enter());
     mca_btl_rawe_lock_hand_over(&item.work);
     assert_int_equal(items_done[0], 0);
-    atomic_store(&release, true);
-    assert_int_equal(pthread_join(thread, NULL), 0);
+    end_stay(thread);
     assert_true(mca_btl_rawe_lock_claim());
     mca_btl_rawe_lock_unclaim();
     assert_int_equal(items_done[0], 1);
-    pthread_barrier_destroy(&entered);
+}
+
+static void mca_btl_rawe_enter__what_was_handed_over_comes_first(void **state)
+{
+    (void)state;
+    struct item item = {.work = {.perform = do_item}};
+    pthread_t thread = begin_stay();
+
+    opal_set_using_threads(true);
+    mca_btl_rawe_lock_hand_over(&item.work);
+    end_stay(thread);
+    assert_true(mca_btl_rawe_enter());
+    assert_int_equal(items_done[0], 1);
+    mca_btl_rawe_unlock();
+}
+
+static void mca_btl_rawe_lock_hand_over__nobody_is_inside_any_more(void **state)
+{
+    (void)state;
+    struct item item = {.work = {.perform = do_item}};
+
+    opal_set_using_threads(true);
+    pthread_t thread = begin_stay();
+    assert_false(mca_btl_rawe_enter());
+    end_stay(thread);
+    mca_btl_rawe_lock_hand_over(&item.work);
+    assert_int_equal(items_done[0], 1);
+}
+
+static void *hand_over_main(void *work)
+{
+    mca_btl_rawe_lock_hand_over(work);
+    return NULL;
+}
+
+/** Handed over when who is inside has looked for the last time, and not left yet. */
+static void mca_btl_rawe_unlock__looks_again_when_it_has_left(void **state)
+{
+    (void)state;
+    struct item item = {.work = {.perform = do_item}};
+
+    memset(items_done, 0, sizeof(items_done));
+    opal_set_using_threads(true);
+    mca_btl_rawe_lock();
+    comes_late = &item.work;
+    mca_btl_rawe_unlock();
+    assert_null(comes_late);
+    assert_int_equal(items_done[0], 1);
+}
+
+int __wrap_pthread_mutex_unlock(pthread_mutex_t *mutex)
+{
+    struct mca_btl_rawe_work *work = comes_late;
+    pthread_t thread;
+
+    if (NULL != work) {
+        comes_late = NULL;
+        assert_int_equal(pthread_create(&thread, NULL, hand_over_main, work), 0);
+        assert_int_equal(pthread_join(thread, NULL), 0);
+        assert_int_equal(items_done[0], 0);
+    }
+    return __real_pthread_mutex_unlock(mutex);
 }
 
 /** The progress thread does it too. */
@@ -411,6 +491,9 @@ int main(void)
         TEST(mca_btl_rawe_enter__not_beside_another_thread),
         TEST(mca_btl_rawe_enter__waits_for_the_progress_thread_when_threads_appear),
         TEST(mca_btl_rawe_lock_hand_over__to_one_that_began_alone),
+        TEST(mca_btl_rawe_enter__what_was_handed_over_comes_first),
+        TEST(mca_btl_rawe_lock_hand_over__nobody_is_inside_any_more),
+        TEST(mca_btl_rawe_unlock__looks_again_when_it_has_left),
         TEST(mca_btl_rawe_lock_unclaim__does_what_was_handed_over),
         TEST(mca_btl_rawe_lock_hand_over__all_is_done_once_and_in_order),
         TEST(mca_btl_rawe_lock_claim_patiently__beside_mpi),

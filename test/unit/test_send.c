@@ -29,6 +29,7 @@
 struct mca_btl_rawe_state mca_btl_rawe_state;
 static mca_btl_rawe_module_t module;
 static mca_btl_base_endpoint_t endpoint;
+static mca_btl_base_endpoint_t other; /**< of the same process */
 static struct rawe_handle_table handles;
 
 static pthread_mutex_t upper = PTHREAD_MUTEX_INITIALIZER; /**< a lock of Open MPI's */
@@ -61,7 +62,7 @@ enum rawe_status __wrap_rawe_peer_send_copy(struct rawe_peer *peer, uint8_t tag,
 
 enum rawe_peer_result __wrap_rawe_peer_send(struct rawe_peer *peer, struct rawe_message *message)
 {
-    assert_ptr_equal(peer, &endpoint.peer);
+    assert_ptr_equal(peer, &endpoint.in_order->peer);
     message->completed_early = false;
     note(&message->send);
     if (NULL != transmitted) {
@@ -248,6 +249,7 @@ static void mca_btl_rawe_send__does_not_wait_for_a_callback(void **state)
     fragments_new();
     call_beside_a_callback(send_all);
     assert_int_equal(sent, SENDS);
+    assert_int_equal(module.thread_mode, MCA_BTL_RAWE_THREAD_POLLS);
     for (unsigned i = 0; i < SENDS; ++i) {
         assert_ptr_equal(sent_in_order[i], &fragments[i]->message.send);
     }
@@ -257,6 +259,19 @@ static void mca_btl_rawe_send__does_not_wait_for_a_callback(void **state)
     assert_int_equal(reported_status, OPAL_SUCCESS);
     assert_false(reported_inside);
     assert_false(module.engine.deferral.active);
+    fragments_free();
+}
+
+/** What must keep its order goes by one of the process's endpoints. */
+static void mca_btl_rawe_send__by_the_endpoint_that_keeps_the_order(void **state)
+{
+    (void)state;
+    fragments_new();
+    endpoint.in_order = &other;
+    other.module = &module;
+    call_beside_a_callback(send_all);
+    deliver();
+    assert_int_equal(reported, SENDS);
     fragments_free();
 }
 
@@ -377,6 +392,7 @@ static void mca_btl_rawe_put__does_not_wait_for_a_callback(void **state)
     result = RAWE_PEER_QUEUED;
     call_beside_a_callback(put);
     assert_int_equal(sent, 1);
+    assert_int_equal(module.thread_mode, MCA_BTL_RAWE_THREAD_POLLS);
     assert_int_equal(reported, 0);
     fragments_free();
 }
@@ -402,6 +418,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(mca_btl_rawe_send__does_not_wait_for_a_callback),
+        TEST(mca_btl_rawe_send__by_the_endpoint_that_keeps_the_order),
         TEST(mca_btl_rawe_send__reports_later_what_failed_meanwhile),
         TEST(mca_btl_rawe_send__behind_what_was_handed_over),
         TEST(mca_btl_rawe_send__acknowledged_before_it_is_reported),
