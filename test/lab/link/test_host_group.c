@@ -6,6 +6,7 @@
  */
 #define _GNU_SOURCE
 #include <linux/if_packet.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -424,6 +425,30 @@ static void leader__ends_connections_that_send_anything_else(void **state)
     await_joined(2);
 }
 
+/** A leader that has no room ends the connection: it is not asked for ever. */
+static void member__that_is_refused_stays_by_itself(void **state)
+{
+    struct sockaddr_un address;
+    const socklen_t address_bytes = rawe_host_message_address(NAME, &address);
+    struct rawe_host_message message;
+    struct pollfd wait = {.fd = socket(AF_UNIX, SOCK_SEQPACKET, 0), .events = POLLIN};
+
+    (void)state;
+    assert_true(wait.fd >= 0);
+    assert_int_equal(bind(wait.fd, (struct sockaddr *)&address, address_bytes), 0);
+    assert_int_equal(listen(wait.fd, 1), 0);
+    assert_true(open_group(&processes[1], false, 2));
+    register_link(&processes[1]);
+    const int fd = accept(wait.fd, NULL, NULL);
+    assert_true(fd >= 0);
+    assert_int_equal(recv(fd, &message, sizeof message, 0), sizeof message);
+    close(fd);
+    assert_int_equal(poll(&wait, 1, 1000), 0);
+    assert_int_equal(processes[1].broken, 0);
+    assert_reached(&processes[1]);
+    close(wait.fd);
+}
+
 static void open__a_name_has_one_leader(void **state)
 {
     (void)state;
@@ -447,6 +472,7 @@ int main(void)
         TEST(close__all_wait_for_the_last),
         TEST(close__without_waiting_breaks_the_group),
         TEST(open__processes_of_other_users_stay_out),
+        TEST(member__that_is_refused_stays_by_itself),
         TEST(leader__ends_connections_that_send_anything_else),
         TEST(open__a_name_has_one_leader),
     };

@@ -121,6 +121,20 @@ static bool has_ended(int fd)
     return got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR);
 }
 
+/** Is a socket of ours in a group? Not if the leader had no room, or formed none. */
+static bool is_grouped(const struct rawe_host_group *group)
+{
+    for (unsigned i = 0; i < group->registrations_sent; i++) {
+        const struct rawe_host_message *registration = &group->registrations[i];
+        for (unsigned j = 0; j < registration->count; j++) {
+            if (rawe_fanout_is_member(registration->members[j].fd)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 static int serve_member(struct rawe_host_group *group)
 {
     if (group->source.fd < 0) {
@@ -133,7 +147,7 @@ static int serve_member(struct rawe_host_group *group)
     }
     if (has_ended(group->source.fd)) {
         disconnect(group);
-        return group->registrations_sent > 0 ? mend(group) : -1;
+        return is_grouped(group) ? mend(group) : -1; /* or it would be refused for ever */
     }
     for (; group->registrations_sent < group->registration_count; group->registrations_sent++) {
         if (!rawe_host_message_send(group->source.fd,
