@@ -17,13 +17,12 @@ TEST = Path(__file__).resolve().parent
 ROOT = TEST.parent
 BUILD = ROOT / "build"
 
-sys.path[:0] = [str(TEST / "lab"), str(TEST / "lint")]
+sys.path[:0] = [str(TEST / "lab"), str(TEST / "lint"), str(ROOT / "packaging")]
 
-import chroot  # noqa: E402  (the path has to be set first)
-
-from rawelab import launch, record  # noqa: E402
+from rawelab import download, launch, record  # noqa: E402  (the path has to be set first)
 from rawelab.command import LabError  # noqa: E402
 from rawelint import cli as lint  # noqa: E402
+from rawepack import chroot  # noqa: E402
 
 DEFAULT = ("lint", "unit", "sim", "fuzz", "lab")
 ALL = (*DEFAULT, "sanitize")
@@ -32,6 +31,7 @@ FUZZ_SECONDS = 15
 FUZZ_SECONDS_LONG = 1800
 OPTIONAL = ("threads", "bench", "vm", "deb")  # only when asked for
 FOR_OTHER_OMPI = ("unit", "lab")  # what another Open MPI makes a difference to
+RELEASES = {"5.0": "trixie"}  # of Debian, by the Open MPI in it
 BENCH = ROOT / "bench"
 # Quick forms of the benchmarks: do they run to their end? Their figures mean nothing.
 QUICK = (
@@ -346,14 +346,19 @@ def run_with_other_ompi(options):
     # Not in there: its autotools are others.
     if call([TEST / "install-deps", "build", "ompi"]) != 0 or generate() != 0:
         return 1
-    say(f"Debian {chroot.RELEASES[options.ompi]} in {chroot.download.cache('ompi')}")
-    tree = chroot.tree(options.ompi)
-    if call(chroot.command(tree, [TEST / "install-deps", "build", "check"])) != 0:
+    tree = download.cache("ompi") / options.ompi
+    say(f"Debian {RELEASES[options.ompi]} in {tree}")
+    chroot.base(RELEASES[options.ompi], tree, group="ompi")
+    names = Path("/etc/resolv.conf")
+    if names.exists():
+        (tree / "etc/resolv.conf").write_bytes(names.read_bytes())
+    enter = [TEST / "enter-chroot", tree]
+    if call([*enter, TEST / "install-deps", "build", "check"]) != 0:
         return 1
     argv = ["/usr/bin/python3", TEST / "suite.py", "--inside", options.ompi, *options.parts]
     argv += ["--long"] if options.long else []
     argv += ["-k", options.k] if options.k else []
-    return call(chroot.command(tree, argv), env=options.env)
+    return call([*enter, *argv], env=options.env)
 
 
 def parse():
@@ -368,18 +373,18 @@ def parse():
         "sanitizers, another six minutes; all: the six. Only when asked for: threads, "
         "jobs with the component under the thread sanitizer, five minutes; bench, the benchmarks' "
         "own tests, and a quick form of each benchmark; vm, mpirun over virtual machines with real "
-        "drivers, half an hour; deb, the packages for Debian 12, on clean systems, three minutes. "
-        "--ompi builds into build/ompi-VERSION.",
+        "drivers, half an hour; deb, the packages for Debian 12, on clean systems, three "
+        "minutes. --ompi builds into build/ompi-VERSION.",
     )
     parser.add_argument("parts", nargs="*", metavar="|".join((*ALL, "all", *OPTIONAL)))
     parser.add_argument("--long", action="store_true", help="also what takes longer: hours")
     parser.add_argument("-k", metavar="EXPR", help="lab, vm and deb tests that match, as pytest -k")
     parser.add_argument(
         "--ompi",
-        choices=chroot.RELEASES,
+        choices=RELEASES,
         help="unit and lab with the Open MPI of another Debian release, in a chroot of it",
     )
-    parser.add_argument("--inside", choices=chroot.RELEASES, help=argparse.SUPPRESS)
+    parser.add_argument("--inside", choices=RELEASES, help=argparse.SUPPRESS)
     options = parser.parse_args()
     known = (*ALL, "all", *OPTIONAL)
     unknown = [part for part in options.parts if part not in known]

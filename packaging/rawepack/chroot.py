@@ -5,18 +5,17 @@ Every command runs in a mount namespace of its own, which ends with it. So nothi
 whatever happens to who called.
 """
 
-import fcntl
 import os
 import shutil
 import subprocess
 import tempfile
-from contextlib import contextmanager
 from pathlib import Path
+
+from rawelab import download
 
 from .errors import PackError
 
 SUITES = ("bookworm", "trixie")
-MIRROR = "http://deb.debian.org/debian"
 ENTER = Path(__file__).with_name("enter-chroot")
 ENVIRONMENT = {
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -29,43 +28,22 @@ ENVIRONMENT = {
 def cache():
     """The directory of bases and downloaded packages; RAWE_DEB_CACHE names another one."""
     given = os.environ.get("RAWE_DEB_CACHE")
-    if given:
-        return Path(given).resolve()
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(home).resolve() / "rawe" / "deb"
+    return Path(given).resolve() if given else download.cache("deb")
 
 
-@contextmanager
-def _locked(suite):
-    """Let one process at a time make the base or fetch packages of a suite."""
-    cache().mkdir(parents=True, exist_ok=True)
-    with open(cache() / f".lock-{suite}", "w", encoding="ascii") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-
-
-def _base(suite):
-    """The root of a minimal system, made when it is not there yet."""
-    base = cache() / suite
-    if base.exists():
-        return base
-    if shutil.which("debootstrap") is None:
-        raise PackError("debootstrap is missing: test/install-deps deb installs it")
-    partial = base.with_name(f"{suite}.partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    done = subprocess.run(
-        ["debootstrap", "--variant=minbase", suite, partial, MIRROR],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
-    if done.returncode != 0:
-        last = "\n".join(done.stdout.splitlines()[-10:])
-        raise PackError(f"debootstrap {suite} failed; is the network there?\n{last}")
-    partial.rename(base)
-    return base
+def base(suite, tree, group="deb"):
+    """Make the root of a minimal system when it is not there yet; `group` of test/install-deps
+    has what that needs."""
+    with download.locked(tree.parent):
+        if tree.exists():
+            return
+        partial = tree.with_name(f"{tree.name}.partial")
+        shutil.rmtree(partial, ignore_errors=True)
+        # What debootstrap mounts in there is not to outlive it, however it ends.
+        argv = ["unshare", "--mount", "debootstrap", "--variant=minbase"]
+        argv += [f"--keyring={download.KEYRING}", suite, partial, download.MIRROR]
+        download.run(argv, group=group)
+        partial.rename(tree)
 
 
 class Chroot:
@@ -78,8 +56,8 @@ class Chroot:
             raise PackError("a clean system of Debian's needs root (mount, chroot)")
         self.suite = suite
         self.archives = cache() / f"archives-{suite}"
-        with _locked(suite):
-            self.base = _base(suite)
+        self.base = cache() / suite
+        base(suite, self.base)
         (self.archives / "partial").mkdir(parents=True, exist_ok=True)
         self.layer = Path(tempfile.mkdtemp(prefix=f"{suite}-layer-", dir=cache()))
         for name in ("upper", "work", "root"):
@@ -138,7 +116,7 @@ class Chroot:
         return self._apt("build-dep", [f"{source}/"], [source])
 
     def _apt(self, verb, words, binds=()):
-        with _locked(self.suite):
+        with download.locked(self.archives):
             self.must(["apt-get", "update"])
             options = ["--yes", "--no-install-recommends"]
             return self.must(["apt-get", verb, *options, *words], binds)
