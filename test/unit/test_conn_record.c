@@ -300,6 +300,25 @@ static void get__memory_deregistered_before_the_reply_is_acknowledged(void **sta
     assert_memory_equal(result, expected, sizeof(expected));
 }
 
+static void get__memory_gone_when_the_target_finalizes(void **state)
+{
+    (void)state;
+    struct access *access = get(0, 190000);
+    run(); /* the bulk lane is up now */
+    net.node[0].paused = true;
+    access = get(0, 190000);
+    unit_run(&net, UNIT_MS, 50 * UNIT_US);
+    assert_non_null(engine(1)->serving.used);
+    rawe_engine_finalizing(engine(1));
+    net.node[0].paused = false;
+    memset(memory, 0x11, sizeof(memory));
+    run();
+    assert_int_equal(access->done, 1);
+    for (unsigned i = 189000; i < 190000; i++) {
+        assert_int_equal(result[i], 0); /* more than a window: it had not been sent */
+    }
+}
+
 static void get__refused(void **state)
 {
     (void)state;
@@ -578,6 +597,7 @@ int main(void)
         TEST(get__is_served_while_the_target_computes),
         TEST(get__is_complete_when_the_initiator_is_back),
         TEST(get__memory_deregistered_before_the_reply_is_acknowledged),
+        TEST(get__memory_gone_when_the_target_finalizes),
         TEST(get__refused),
         TEST(atomic__each_operation),
         TEST(atomic__of_four_bytes),

@@ -80,11 +80,11 @@ static bool holds_records(const struct rawe_txframe *frame)
 }
 
 bool rawe_conn_coalesce_record_fits(const struct rawe_conn *conn, const struct rawe_txframe *frame,
-                                    const struct rawe_send *send)
+                                    size_t data_bytes)
 {
-    return holds_records(frame) && rawe_fragment_pad(frame->payload_bytes) +
-                                           RAWE_FRAGMENT_PUT_BYTES + send->pieces[0].len_bytes <=
-                                       coalesce_limit(conn);
+    return holds_records(frame) &&
+           rawe_fragment_pad(frame->payload_bytes) + RAWE_FRAGMENT_PUT_BYTES + data_bytes <=
+               coalesce_limit(conn);
 }
 
 struct rawe_txframe *rawe_conn_coalesce_take(struct rawe_conn *conn, const struct rawe_send *send,

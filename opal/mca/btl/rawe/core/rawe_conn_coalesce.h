@@ -30,9 +30,9 @@ bool rawe_conn_coalesce_fits(const struct rawe_conn *conn, const struct rawe_txf
 /** An empty frame for a record, and `more` to come. NULL without a free frame. */
 struct rawe_txframe *rawe_conn_coalesce_take(struct rawe_conn *conn, const struct rawe_send *send,
                                              bool more);
-/** Does a frame hold records, and is there room for one more? */
+/** Does a frame hold records, and is there room for one more, with `data_bytes` of data? */
 bool rawe_conn_coalesce_record_fits(const struct rawe_conn *conn, const struct rawe_txframe *frame,
-                                    const struct rawe_send *send);
+                                    size_t data_bytes);
 /**
  * Add a record; it fits. A PUT, which must be in no list, is linked to the frame: it is complete when
  * the frame leaves the window.

@@ -66,7 +66,8 @@ static struct rawe_txframe *frame_records(struct rawe_conn *conn, struct rawe_se
             *copied_tail = &send->next;
         }
         send = conn->queue.first;
-    } while (is_copied_record(conn, send) && rawe_conn_coalesce_record_fits(conn, frame, send));
+    } while (is_copied_record(conn, send) &&
+             rawe_conn_coalesce_record_fits(conn, frame, send->total_bytes));
     if (frame->send != NULL && send == NULL) {
         frame->flags |= RAWE_FLAG_ACK_NOW; /* somebody waits for the completion of a PUT */
     }

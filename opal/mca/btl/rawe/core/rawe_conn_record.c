@@ -255,6 +255,16 @@ static void reply(struct rawe_conn *conn, const struct rawe_request *request,
     rawe_conn_send(conn, &served->send, now_ns);
 }
 
+void rawe_conn_serve_forget(struct rawe_engine *engine)
+{
+    for (struct rawe_served *served = engine->serving.used; served != NULL; served = served->next) {
+        if (served->refers && (served->copy = calloc(1, served->send.total_bytes)) != NULL) {
+            rawe_conn_send_rebased(served->conn, &served->send, served->copy);
+            served->refers = false;
+        }
+    }
+}
+
 bool rawe_conn_serve_copy(struct rawe_engine *engine, uint32_t handle_index)
 {
     for (struct rawe_served *served = engine->serving.used; served != NULL; served = served->next) {

@@ -171,7 +171,7 @@ enum rawe_status rawe_conn_send_record(struct rawe_conn *conn, struct rawe_send 
         return conn->handshake.state == RAWE_CONN_FAILED ? RAWE_STATUS_FAILED : RAWE_STATUS_BUSY;
     }
     if (conn->coalescing != NULL) {
-        if (rawe_conn_coalesce_record_fits(conn, conn->coalescing, send)) {
+        if (rawe_conn_coalesce_record_fits(conn, conn->coalescing, send->pieces[0].len_bytes)) {
             rawe_conn_coalesce_add_record(conn->coalescing, send);
             count_record(&engine->counters, send);
             return RAWE_STATUS_DONE;

@@ -6,6 +6,7 @@
  */
 #include "rawe_conn_life.h"
 #include "rawe_conn_receive.h"
+#include "rawe_conn_record.h"
 #include "rawe_engine.h"
 
 void rawe_engine_defer_begin(struct rawe_engine *engine)
@@ -23,6 +24,7 @@ void rawe_engine_finalizing(struct rawe_engine *engine)
     engine->finalizing = engine->deferral.active = true;
     engine->losses_wait = false;
     rawe_engine_complete_deferred(engine);
+    rawe_conn_serve_forget(engine);
     rawe_deferral_discard(&engine->deferral, &engine->reassembly_buffers);
 }
 
