@@ -6,6 +6,7 @@ from conftest import BEYOND_OPEN_MPI, ETHERTYPE, HANG_SECONDS, RAWE, assert_succ
 
 from rawelab import launch
 
+PT2PT = ["--mca", "osc", "pt2pt"]
 LAYOUTS = [(2, 2), (4, 2), (8, 4)]
 # Chosen so that all combinations together take a few minutes on two cores.
 EFFORT = ["--quick", "--scale", "0.1", "--skip", BEYOND_OPEN_MPI]
@@ -45,10 +46,36 @@ def test_every_byte_arrives(make_lab, build, verify, ranks, hosts, mtu, loss):
 @pytest.mark.parametrize("ranks, hosts", LAYOUTS)
 def test_every_byte_arrives_one_sided(make_lab, build, verify, ranks, hosts, loss):
     lab = make_lab(hosts=hosts, loss=loss)
-    # Debian's configuration of Open MPI 4.1 switches off its windows for BTLs such as this one.
-    options = ["--mca", "osc", "pt2pt"] if launch.open_mpi()[0] < 5 else []
+    # Ranks wait for each other's locks: with more of them than cores that takes its time.
+    groups = "onesided,windows" if ranks == 2 else "onesided"
+    sizes = "2K" if ranks > 2 else "70000"
+    effort = ["--quick", "--scale", "0.1", "--max-bytes", sizes, "--only", groups]
+    verify_over_rawe(lab, build, verify, ranks, effort, HANG_SECONDS)
+
+
+@pytest.mark.parametrize("loss", [0, 1])
+def test_every_byte_arrives_one_sided_with_threads(make_lab, build, verify, loss):
+    lab = make_lab(hosts=2, loss=loss)
+    effort = ["--quick", "--scale", "0.1", "--only", "onesided,windows"]
+    effort += ["--thread-level", "multiple"]
+    verify_over_rawe(lab, build, verify, 2, effort, HANG_SECONDS)
+
+
+def test_windows_are_there_without_being_asked_for(make_lab, build, verify):
+    """osc/rdma says that it was chosen; since 5.0 also over what, for there it always is."""
+    lab = make_lab(hosts=2)
+    options = ["--mca", "osc_base_verbose", 50]
+    arguments = ["-np", 4, *RAWE, *options, verify, "--quick", "--scale", "0.01"]
+    result = lab.mpirun([*arguments, "--only", "windows"], timeout=HANG_SECONDS, build=build)
+    assert_success(result)
+    said = "rdma component" if launch.open_mpi()[0] < 5 else "selected btl: rawe"
+    assert said in result.output + result.errors, show(result)
+
+
+@pytest.mark.skipif(launch.open_mpi()[0] >= 5, reason="5.0 has no osc/pt2pt")
+def test_windows_of_messages_pass_as_well(make_lab, build, verify):
     effort = ["--quick", "--scale", "0.1", "--only", "onesided"]
-    verify_over_rawe(lab, build, verify, ranks, effort, HANG_SECONDS, options)
+    verify_over_rawe(make_lab(hosts=2), build, verify, 2, effort, HANG_SECONDS, PT2PT)
 
 
 def test_sends_that_nobody_is_called_for_arrive(make_lab, build):

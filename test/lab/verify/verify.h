@@ -44,7 +44,8 @@ struct verify_run {
     bool quick;
     bool progress;
     bool list;
-    bool known_bugs;   /**< also run what Open MPI 4.1 itself gets wrong */
+    bool known_bugs;        /**< also run what Open MPI 4.1 itself gets wrong */
+    bool thread_level_said; /**< on the command line */
     int thread_level;  /**< asked for: MPI_THREAD_FUNNELED or MPI_THREAD_MULTIPLE; -1 not said */
     const char *only;  /**< comma list, NULL is all */
     const char *skip;  /**< comma list, NULL is none */
@@ -243,6 +244,7 @@ void group_threads(void);
 const char *group_threads_unfit(void);
 void group_onesided(void);
 const char *group_onesided_unfit(void);
+void group_windows(void);
 void group_spawn(void);
 const char *group_spawn_unfit(void);
 void group_connect(void);

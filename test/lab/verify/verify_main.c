@@ -34,6 +34,8 @@ const struct verify_group verify_groups[] = {
     {"intercomm", "intercommunicators", 2, group_intercommunicators, NULL},
     {"threads", "MPI_THREAD_MULTIPLE", 1, group_threads, group_threads_unfit},
     {"onesided", "windows: put, get, accumulate, locks", 2, group_onesided, group_onesided_unfit},
+    {"windows", "windows: every operation, computing target", 2, group_windows,
+     group_onesided_unfit},
     {"spawn", "MPI_Comm_spawn and MPI_Comm_spawn_multiple", 1, group_spawn, group_spawn_unfit},
     {"connect", "MPI_Comm_connect and accept, again and again", 2, group_connect, NULL},
     {"flood", "many to one", 2, group_flood, NULL},

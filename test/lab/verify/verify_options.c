@@ -167,6 +167,7 @@ static void complete(bool bytes_said, bool scale_said, bool compute_said)
     if (!compute_said) {
         verify.compute_seconds = verify.quick ? 0.1 : 0.3;
     }
+    verify.thread_level_said = verify.thread_level >= 0;
     if (verify.thread_level < 0) {
         verify.thread_level =
             verify_options_selected("threads") ? MPI_THREAD_MULTIPLE : MPI_THREAD_FUNNELED;

@@ -37,6 +37,16 @@
 #include <sanitizer/tsan_interface.h>
 #endif
 
+/*
+ * Since 5.0 osc/rdma wants to hear that what is complete here is complete at the target, too. It
+ * always is; before, there was no flag for it.
+ */
+#ifdef MCA_BTL_FLAGS_RDMA_REMOTE_COMPLETION
+#define MCA_BTL_RAWE_COMPAT_FLAGS_REMOTE_COMPLETION MCA_BTL_FLAGS_RDMA_REMOTE_COMPLETION
+#else
+#define MCA_BTL_RAWE_COMPAT_FLAGS_REMOTE_COMPLETION 0
+#endif
+
 /* What the loader is to see of a component; since 5.0 there is only the general word for it. */
 #ifndef OPAL_MODULE_DECLSPEC
 #define OPAL_MODULE_DECLSPEC OPAL_DECLSPEC

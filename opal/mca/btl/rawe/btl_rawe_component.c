@@ -16,6 +16,7 @@
 #include "btl_rawe_params.h"
 #include "btl_rawe_progress.h"
 #include "btl_rawe_pvars.h"
+#include "btl_rawe_rma.h"
 #include "btl_rawe_send.h"
 #include "btl_rawe_state.h"
 #include "btl_rawe_thread.h"
@@ -105,6 +106,7 @@ static int component_close(void)
     /* Open MPI also closes a component that refused to open. */
     if (NULL != mca_btl_rawe_state.component) {
         mca_btl_rawe_modex_forget();
+        mca_btl_rawe_rma_close();
         rawe_handle_table_free(&mca_btl_rawe_state.handles);
         mca_btl_rawe_lock_destroy();
         mca_btl_rawe_state.component = NULL;
@@ -250,7 +252,7 @@ static mca_btl_base_module_t **component_init(int *count, bool progress_threads,
     if (0 == modules) {
         return NULL;
     }
-    mca_btl_base_module_t **list = malloc(modules * sizeof(*list));
+    mca_btl_base_module_t **list = malloc((modules + 1) * sizeof(*list));
     if (NULL == list || OPAL_SUCCESS != mca_btl_rawe_modex_send()) {
         free(list);
         for (unsigned i = 0; i < modules; ++i) {
@@ -265,6 +267,11 @@ static mca_btl_base_module_t **component_init(int *count, bool progress_threads,
     mca_btl_rawe_monitor_open();
     for (unsigned i = 0; i < modules; ++i) {
         list[i] = &mca_btl_rawe_state.modules[i]->super;
+    }
+    /* Windows need every process reached, so also those of this host. */
+    mca_btl_base_module_t *rma = mca_btl_rawe_params.loopback ? mca_btl_rawe_rma_open() : NULL;
+    if (NULL != rma) {
+        list[modules++] = rma;
     }
     *count = (int)modules;
     return list;

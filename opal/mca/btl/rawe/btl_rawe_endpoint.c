@@ -131,6 +131,22 @@ void mca_btl_rawe_endpoint_introduce(mca_btl_base_endpoint_t *endpoint)
     endpoint->in_use = true;
 }
 
+mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_in_order(const opal_proc_t *proc)
+{
+    mca_btl_base_endpoint_t *found = NULL;
+
+    for (unsigned i = 0; i < mca_btl_rawe_state.module_count && NULL == found; ++i) {
+        mca_btl_rawe_module_t *module = mca_btl_rawe_state.modules[i];
+        opal_mutex_lock(&module->endpoints_lock);
+        for (mca_btl_base_endpoint_t *endpoint = endpoint_newest(module, proc->proc_name);
+             NULL != endpoint && NULL == found; endpoint = endpoint->older) {
+            found = endpoint->in_use ? endpoint->in_order : NULL;
+        }
+        opal_mutex_unlock(&module->endpoints_lock);
+    }
+    return found;
+}
+
 /** An endpoint closes: what it carried in order, the process's other endpoints carry themselves. */
 static void pass_on_order(mca_btl_base_endpoint_t *endpoint)
 {

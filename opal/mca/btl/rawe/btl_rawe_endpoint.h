@@ -58,6 +58,8 @@ mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_get(struct mca_btl_rawe_module *m
                                                    uint32_t path_mtu_bytes);
 /** Whether the PML has an endpoint of the module for this process. */
 bool mca_btl_rawe_endpoint_in_use(struct mca_btl_rawe_module *module, opal_process_name_t name);
+/** The endpoint of the process that carries what must keep its order; NULL: the PML has none. */
+mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_in_order(const opal_proc_t *proc);
 /** The endpoint goes to the PML; which one carries what must keep its order is settled here. */
 void mca_btl_rawe_endpoint_introduce(mca_btl_base_endpoint_t *endpoint);
 /** The endpoint's connection of a lane, opened if need be; NULL without memory. Lock held. */

@@ -31,6 +31,7 @@ enum topic {
     TOPIC_connection_stalled,
     TOPIC_peer_incompatible,
     TOPIC_wrong_version,
+    TOPIC_access_refused,
     TOPIC_internal_error,
     TOPIC_link_lost,  /* the text of link_failed */
     TOPIC_not_opened, /* the text of internal_error */
@@ -221,6 +222,11 @@ void mca_btl_rawe_help_not_opened(const char *doing, const char *detail, const c
     struct decimal number = decimal(line < 0 ? 0 : (uint64_t)line);
     SHOW_TEXT_IF_ASKED(not_opened, internal_error, known(doing), known(detail), file_name(file),
                        number.text);
+}
+
+void mca_btl_rawe_help_access_refused(const char *peer, const char *peer_host, const char *why)
+{
+    SHOW_ONCE(access_refused, known(peer), known(peer_host), known(why));
 }
 
 void mca_btl_rawe_help_internal_error(const char *doing, const char *detail, const char *file,

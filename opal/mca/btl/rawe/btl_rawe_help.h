@@ -92,6 +92,9 @@ void mca_btl_rawe_help_wrong_version(const char *built, const char *running);
 void mca_btl_rawe_help_not_opened(const char *doing, const char *detail, const char *file,
                                   int line);
 
+/** A peer has refused an access to its registered memory: `why` in words. */
+void mca_btl_rawe_help_access_refused(const char *peer, const char *peer_host, const char *why);
+
 /** What should not happen. `doing`: what was being done, `detail`: what went wrong. */
 void mca_btl_rawe_help_internal_error(const char *doing, const char *detail, const char *file,
                                       int line);

@@ -101,8 +101,8 @@ static void order_limits(mca_btl_base_module_t *btl)
     }
 }
 
-static int free_list_init(opal_free_list_t *list, opal_class_t *class, size_t item_bytes,
-                          size_t initial)
+int mca_btl_rawe_free_list_init(opal_free_list_t *list, opal_class_t *class, size_t item_bytes,
+                                size_t initial)
 {
     OBJ_CONSTRUCT(list, opal_free_list_t);
     return opal_free_list_init(
@@ -116,13 +116,14 @@ static int free_lists_init(mca_btl_rawe_module_t *module)
     size_t initial = (size_t)mca_btl_rawe_params.free_list_num;
     size_t head_bytes = sizeof(mca_btl_rawe_fragment_t);
     int status[] = {
-        free_list_init(&module->fragments_small, OBJ_CLASS(mca_btl_rawe_fragment_t),
-                       head_bytes + MCA_BTL_RAWE_SMALL_BYTES, initial),
-        free_list_init(&module->fragments_large, OBJ_CLASS(mca_btl_rawe_fragment_t),
-                       head_bytes + module->super.btl_max_send_size, 0),
-        free_list_init(&module->fragments_bare, OBJ_CLASS(mca_btl_rawe_fragment_t), head_bytes, 0),
-        free_list_init(&module->registrations, OBJ_CLASS(mca_btl_rawe_registration_t),
-                       sizeof(mca_btl_rawe_registration_t), 0),
+        mca_btl_rawe_free_list_init(&module->fragments_small, OBJ_CLASS(mca_btl_rawe_fragment_t),
+                                    head_bytes + MCA_BTL_RAWE_SMALL_BYTES, initial),
+        mca_btl_rawe_free_list_init(&module->fragments_large, OBJ_CLASS(mca_btl_rawe_fragment_t),
+                                    head_bytes + module->super.btl_max_send_size, 0),
+        mca_btl_rawe_free_list_init(&module->fragments_bare, OBJ_CLASS(mca_btl_rawe_fragment_t),
+                                    head_bytes, 0),
+        mca_btl_rawe_free_list_init(&module->registrations, OBJ_CLASS(mca_btl_rawe_registration_t),
+                                    sizeof(mca_btl_rawe_registration_t), 0),
     };
 
     for (size_t i = 0; i < sizeof(status) / sizeof(status[0]); ++i) {

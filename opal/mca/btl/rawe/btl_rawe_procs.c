@@ -59,7 +59,7 @@ struct candidate {
 
 /** Append the interfaces of a process that a module may reach, the likeliest first. */
 static unsigned list_candidates(const mca_btl_rawe_module_t *module, unsigned module_index,
-                                const opal_proc_t *proc, size_t proc_index,
+                                const opal_proc_t *proc, size_t proc_index, bool shared_too,
                                 struct candidate *candidates)
 {
     struct mca_btl_rawe_address addresses[MCA_BTL_RAWE_MODULES_MAX];
@@ -67,7 +67,7 @@ static unsigned list_candidates(const mca_btl_rawe_module_t *module, unsigned mo
     bool local = same_host(proc, addresses, count);
     unsigned listed = 0;
 
-    if (module->interface.loopback && shares_memory(proc)) {
+    if (module->interface.loopback && !shared_too && shares_memory(proc)) {
         return 0;
     }
     for (unsigned i = 0; i < count; ++i) {
@@ -153,18 +153,19 @@ static void report_unreachable(const mca_btl_rawe_module_t *module, const opal_p
  * modules' as indirect checks.
  */
 static unsigned list_paths(unsigned module_index, const opal_proc_t *proc, size_t proc_index,
-                           struct candidate *candidates, struct rawe_path *paths,
+                           bool shared_too, struct candidate *candidates, struct rawe_path *paths,
                            struct rawe_path_target *targets)
 {
     const mca_btl_rawe_module_t *module = mca_btl_rawe_state.modules[module_index];
     bool elsewhere = reached_elsewhere(module, proc);
-    unsigned listed = list_candidates(module, module_index, proc, proc_index, candidates);
+    unsigned listed =
+        list_candidates(module, module_index, proc, proc_index, shared_too, candidates);
 
     for (unsigned i = 0; i < mca_btl_rawe_state.module_count; ++i) {
         const mca_btl_rawe_module_t *other = mca_btl_rawe_state.modules[i];
         if (0 != listed && !elsewhere && other != module &&
             other->interface.loopback == module->interface.loopback) {
-            listed += list_candidates(other, i, proc, proc_index, candidates + listed);
+            listed += list_candidates(other, i, proc, proc_index, shared_too, candidates + listed);
         }
     }
     for (unsigned i = 0; i < listed; ++i) {
@@ -218,10 +219,14 @@ static void note_silence(mca_btl_rawe_module_t *module, const struct candidate *
     }
 }
 
-int mca_btl_rawe_add_procs(struct mca_btl_base_module_t *btl, size_t count, opal_proc_t **procs,
-                           struct mca_btl_base_endpoint_t **endpoints, opal_bitmap_t *reachable)
+/**
+ * Find out which processes a module reaches, as in btl_add_procs; `shared_too`: also those that a BTL
+ * for shared memory takes.
+ */
+static int discover(mca_btl_rawe_module_t *module, size_t count, opal_proc_t **procs,
+                    struct mca_btl_base_endpoint_t **endpoints, opal_bitmap_t *reachable,
+                    bool shared_too)
 {
-    mca_btl_rawe_module_t *module = (mca_btl_rawe_module_t *)btl;
     unsigned listed = 0, module_index = 0;
 
     while (module_index + 1 < mca_btl_rawe_state.module_count &&
@@ -241,8 +246,8 @@ int mca_btl_rawe_add_procs(struct mca_btl_base_module_t *btl, size_t count, opal
     for (size_t i = 0; i < count; ++i) {
         endpoints[i] = NULL;
         if (procs[i] != opal_proc_local_get()) {
-            listed += list_paths(module_index, procs[i], i, candidates + listed, paths + listed,
-                                 targets + listed);
+            listed += list_paths(module_index, procs[i], i, shared_too, candidates + listed,
+                                 paths + listed, targets + listed);
         }
     }
     if (0 != listed && !mca_btl_rawe_module_open_if_needed(module)) {
@@ -287,6 +292,46 @@ int mca_btl_rawe_add_procs(struct mca_btl_base_module_t *btl, size_t count, opal
     free(paths);
     free(targets);
     return OPAL_SUCCESS;
+}
+
+int mca_btl_rawe_add_procs(struct mca_btl_base_module_t *btl, size_t count, opal_proc_t **procs,
+                           struct mca_btl_base_endpoint_t **endpoints, opal_bitmap_t *reachable)
+{
+    return discover((mca_btl_rawe_module_t *)btl, count, procs, endpoints, reachable, false);
+}
+
+/** The module for lo; NULL: none. */
+static mca_btl_rawe_module_t *loopback_module(void)
+{
+    for (unsigned i = 0; i < mca_btl_rawe_state.module_count; ++i) {
+        if (mca_btl_rawe_state.modules[i]->interface.loopback) {
+            return mca_btl_rawe_state.modules[i];
+        }
+    }
+    return NULL;
+}
+
+bool mca_btl_rawe_procs_on_this_host(const opal_proc_t *proc)
+{
+    struct mca_btl_rawe_address addresses[MCA_BTL_RAWE_MODULES_MAX];
+    unsigned count = mca_btl_rawe_modex_receive(proc, addresses);
+    bool found = false;
+
+    for (unsigned i = 0; i < count && !found; ++i) {
+        found = is_loopback(&addresses[i]);
+    }
+    return found && NULL != loopback_module() && same_host(proc, addresses, count);
+}
+
+mca_btl_base_endpoint_t *mca_btl_rawe_procs_open_local(opal_proc_t *proc)
+{
+    mca_btl_rawe_module_t *module = loopback_module();
+    mca_btl_base_endpoint_t *endpoint = mca_btl_rawe_endpoint_in_order(proc);
+
+    if (NULL == endpoint && NULL != module) {
+        (void)discover(module, 1, &proc, &endpoint, NULL, true);
+    }
+    return endpoint;
 }
 
 int mca_btl_rawe_del_procs(struct mca_btl_base_module_t *btl, size_t count, opal_proc_t **procs,

@@ -15,6 +15,13 @@ int mca_btl_rawe_add_procs(struct mca_btl_base_module_t *btl, size_t count, opal
                            struct mca_btl_base_endpoint_t **endpoints, opal_bitmap_t *reachable);
 int mca_btl_rawe_del_procs(struct mca_btl_base_module_t *btl, size_t count, opal_proc_t **procs,
                            struct mca_btl_base_endpoint_t **endpoints);
+/** Is the process on this host, and has it published that it can be reached through lo? */
+bool mca_btl_rawe_procs_on_this_host(const opal_proc_t *proc);
+/**
+ * The endpoint for such a process, reached through lo if need be, even when a BTL for shared memory
+ * takes its messages. NULL, after a message, when that fails.
+ */
+struct mca_btl_base_endpoint_t *mca_btl_rawe_procs_open_local(opal_proc_t *proc);
 /** rawe_callbacks.accept: somebody we may not have spoken to yet wants a connection. */
 struct rawe_conn *mca_btl_rawe_accept(void *context, const struct rawe_connect *from,
                                       const uint8_t source_mac[RAWE_MAC_BYTES]);

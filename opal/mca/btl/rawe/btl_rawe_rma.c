@@ -1,0 +1,540 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * One-sided communication: see btl_rawe_rma.h.
+ */
+#include "btl_rawe_rma.h"
+
+#include "btl_rawe_endpoint.h"
+#include "btl_rawe_help.h"
+#include "btl_rawe_lifecycle.h"
+#include "btl_rawe_lock.h"
+#include "btl_rawe_module.h"
+#include "btl_rawe_params.h"
+#include "btl_rawe_procs.h"
+#include "btl_rawe_registration.h"
+#include "btl_rawe_state.h"
+#include "btl_rawe_thread.h"
+
+#include "core/rawe_access.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/** A process as osc/rdma names it to us. */
+struct rma_endpoint {
+    opal_proc_t *proc;
+    bool self;
+    mca_btl_base_endpoint_t *through; /**< NULL: not looked for yet */
+};
+
+/** An access under way. */
+typedef struct mca_btl_rawe_access {
+    opal_free_list_item_t super;
+    struct rma_endpoint *endpoint;
+    mca_btl_base_rdma_completion_fn_t callback;
+    void *local_address;
+    mca_btl_base_registration_handle_t *local_handle;
+    void *context;
+    void *cbdata;
+    uint64_t before; /**< result of an atomic operation that nobody wants */
+    union {
+        struct rawe_send put;
+        struct rawe_operation operation;
+    };
+} mca_btl_rawe_access_t;
+OBJ_CLASS_DECLARATION(mca_btl_rawe_access_t);
+OBJ_CLASS_INSTANCE(mca_btl_rawe_access_t, opal_free_list_item_t, NULL, NULL);
+
+static struct {
+    mca_btl_base_module_t super;
+    bool open;
+    mca_btl_base_module_error_cb_fn_t error_callback;
+    opal_free_list_t accesses;
+    opal_free_list_t registrations;
+} rma;
+
+static int register_error(struct mca_btl_base_module_t *btl,
+                          mca_btl_base_module_error_cb_fn_t callback)
+{
+    (void)btl;
+    rma.error_callback = callback;
+    return OPAL_SUCCESS;
+}
+
+static struct rma_endpoint *rma_endpoint(struct mca_btl_base_endpoint_t *endpoint)
+{
+    return (struct rma_endpoint *)(void *)endpoint;
+}
+
+static int add_procs(struct mca_btl_base_module_t *btl, size_t count, opal_proc_t **procs,
+                     struct mca_btl_base_endpoint_t **endpoints, opal_bitmap_t *reachable)
+{
+    (void)btl;
+    for (size_t i = 0; i < count; ++i) {
+        bool self = procs[i] == opal_proc_local_get();
+        mca_btl_base_endpoint_t *through = self ? NULL : mca_btl_rawe_endpoint_in_order(procs[i]);
+        struct rma_endpoint *endpoint = NULL;
+        /* Where they share memory, few accesses come here: lo is used when the first one does. */
+        if (self || NULL != through || mca_btl_rawe_procs_on_this_host(procs[i])) {
+            endpoint = calloc(1, sizeof(*endpoint));
+        }
+        endpoints[i] = (struct mca_btl_base_endpoint_t *)(void *)endpoint;
+        if (NULL == endpoint) {
+            continue;
+        }
+        OBJ_RETAIN(procs[i]);
+        endpoint->proc = procs[i];
+        endpoint->self = self;
+        endpoint->through = through;
+        if (NULL != reachable) {
+            opal_bitmap_set_bit(reachable, (int)i);
+        }
+    }
+    return OPAL_SUCCESS;
+}
+
+static int del_procs(struct mca_btl_base_module_t *btl, size_t count, opal_proc_t **procs,
+                     struct mca_btl_base_endpoint_t **endpoints)
+{
+    (void)btl;
+    (void)procs;
+    for (size_t i = 0; i < count; ++i) {
+        if (NULL != endpoints[i]) {
+            OBJ_RELEASE(rma_endpoint(endpoints[i])->proc);
+            free(endpoints[i]);
+        }
+    }
+    return OPAL_SUCCESS;
+}
+
+/** The endpoint that accesses to a process go through; NULL: it cannot be reached. */
+static mca_btl_base_endpoint_t *through(struct rma_endpoint *endpoint)
+{
+    if (OPAL_UNLIKELY(NULL == endpoint->through)) {
+        endpoint->through = mca_btl_rawe_procs_open_local(endpoint->proc);
+    }
+    return endpoint->through;
+}
+
+static mca_btl_rawe_access_t *access_new(struct rma_endpoint *endpoint, void *local_address,
+                                         mca_btl_base_registration_handle_t *local_handle,
+                                         mca_btl_base_rdma_completion_fn_t callback, void *context,
+                                         void *cbdata)
+{
+    mca_btl_rawe_access_t *access =
+        (mca_btl_rawe_access_t *)mca_btl_rawe_compat_take(&rma.accesses);
+
+    if (OPAL_LIKELY(NULL != access)) {
+        access->endpoint = endpoint;
+        access->callback = callback;
+        access->local_address = local_address;
+        access->local_handle = local_handle;
+        access->context = context;
+        access->cbdata = cbdata;
+    }
+    return access;
+}
+
+static void access_free(mca_btl_rawe_access_t *access)
+{
+    mca_btl_rawe_compat_give(&rma.accesses, &access->super);
+}
+
+/** Report an access to osc/rdma. */
+static void access_done(mca_btl_rawe_access_t *access, int status)
+{
+    if (NULL != access->callback) {
+        access->callback(&rma.super, (struct mca_btl_base_endpoint_t *)(void *)access->endpoint,
+                         access->local_address, access->local_handle, access->context,
+                         access->cbdata, status);
+    }
+    access_free(access);
+}
+
+/** rawe_send.done of a PUT. */
+static void put_done(struct rawe_send *send, enum rawe_status status)
+{
+    mca_btl_rawe_access_t *access =
+        (mca_btl_rawe_access_t *)((char *)send - offsetof(mca_btl_rawe_access_t, put));
+
+    access_done(access, RAWE_STATUS_DONE == status ? OPAL_SUCCESS : OPAL_ERR_UNREACH);
+}
+
+/** The memory named does not allow the access. What waits for it does not look at its status. */
+static void refused(const struct rma_endpoint *endpoint, enum rawe_refusal refusal)
+{
+    static const char *const reasons[] = {
+        [RAWE_REFUSAL_NONE] = "for no reason given",
+        [RAWE_REFUSAL_UNKNOWN] = "the memory is not registered, or not any more",
+        [RAWE_REFUSAL_BOUNDS] = "it reaches beyond the registered memory",
+        [RAWE_REFUSAL_ACCESS] = "the memory is not registered for such accesses",
+        [RAWE_REFUSAL_ALIGNMENT] = "an atomic operation needs an aligned address",
+        [RAWE_REFUSAL_OPERATION] = "the operation is not known there",
+    };
+    char peer[48];
+
+    mca_btl_rawe_help_access_refused(
+        mca_btl_rawe_peer_text(endpoint->proc, peer),
+        mca_btl_rawe_compat_hostname(endpoint->proc).text,
+        reasons[refusal < sizeof(reasons) / sizeof(reasons[0]) ? refusal : RAWE_REFUSAL_NONE]);
+    if (NULL != rma.error_callback) {
+        char text[] = "rawe: access to a window was refused";
+        rma.error_callback(&rma.super, MCA_BTL_ERROR_FLAGS_FATAL, endpoint->proc, text);
+    }
+}
+
+/** rawe_operation.done */
+static void operation_done(struct rawe_operation *operation, enum rawe_status status)
+{
+    mca_btl_rawe_access_t *access =
+        (mca_btl_rawe_access_t *)((char *)operation - offsetof(mca_btl_rawe_access_t, operation));
+
+    if (OPAL_UNLIKELY(RAWE_REFUSAL_NONE != operation->refusal)) {
+        refused(access->endpoint, operation->refusal);
+    }
+    access_done(access, RAWE_STATUS_DONE == status ? OPAL_SUCCESS : OPAL_ERR_UNREACH);
+}
+
+static int put(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *btl_endpoint,
+               void *local_address, uint64_t remote_address,
+               mca_btl_base_registration_handle_t *local_handle,
+               mca_btl_base_registration_handle_t *remote_handle, size_t size, int flags, int order,
+               mca_btl_base_rdma_completion_fn_t callback, void *context, void *cbdata)
+{
+    struct rma_endpoint *endpoint = rma_endpoint(btl_endpoint);
+    uint64_t offset = remote_address - remote_handle->base;
+
+    (void)btl;
+    (void)flags;
+    (void)order;
+    mca_btl_rawe_access_t *access =
+        access_new(endpoint, local_address, local_handle, callback, context, cbdata);
+    if (OPAL_UNLIKELY(NULL == access)) {
+        return OPAL_ERR_OUT_OF_RESOURCE;
+    }
+    if (0 == size) {
+        access_done(access, OPAL_SUCCESS);
+        return OPAL_SUCCESS;
+    }
+    if (endpoint->self) {
+        const struct rawe_handle_table *handles = &mca_btl_rawe_state.handles;
+        mca_btl_rawe_lock();
+        uint8_t *to = rawe_handle_resolve(handles, remote_handle->index, remote_handle->key, offset,
+                                          size, RAWE_ACCESS_WRITE);
+        enum rawe_refusal refusal =
+            NULL != to ? RAWE_REFUSAL_NONE
+                       : rawe_handle_refusal(handles, remote_handle->index, remote_handle->key,
+                                             RAWE_ACCESS_WRITE);
+        mca_btl_rawe_unlock();
+        if (NULL != to) {
+            memmove(to, local_address, size);
+        } else {
+            refused(endpoint, refusal);
+        }
+        access_done(access, NULL != to ? OPAL_SUCCESS : OPAL_ERR_UNREACH);
+        return OPAL_SUCCESS;
+    }
+    mca_btl_base_endpoint_t *base = through(endpoint);
+    if (OPAL_UNLIKELY(NULL == base)) {
+        access_free(access);
+        return OPAL_ERR_UNREACH;
+    }
+    struct rawe_send *send = &access->put;
+    send->done = put_done;
+    send->piece_count = 1;
+    send->pieces[0].base = local_address;
+    send->pieces[0].len_bytes = size;
+    send->handle_index = remote_handle->index;
+    send->handle_key = remote_handle->key;
+    send->offset = offset;
+    mca_btl_rawe_lock();
+    base = base->in_order;
+    bool taken = rawe_peer_put_short(&base->peer, send) || rawe_peer_put(&base->peer, send);
+    mca_btl_rawe_thread_watch(base->module);
+    mca_btl_rawe_unlock();
+    if (OPAL_UNLIKELY(!taken)) {
+        access_free(access);
+        return OPAL_ERR_OUT_OF_RESOURCE;
+    }
+    return OPAL_SUCCESS;
+}
+
+/** Execute an operation on registered memory of this process. */
+static enum rawe_refusal operate_self(const struct rawe_operation *operation)
+{
+    const struct rawe_handle_table *handles = &mca_btl_rawe_state.handles;
+    const struct rawe_request request = {
+        .atomic = operation->atomic,
+        .word_bytes = (uint8_t)operation->len_bytes,
+        .operand = operation->operand,
+        .compare = operation->compare,
+    };
+    enum rawe_refusal refusal = RAWE_REFUSAL_NONE;
+
+    mca_btl_rawe_lock();
+    if (0 != operation->atomic) {
+        refusal = rawe_access_atomic(handles, operation->handle_index, operation->handle_key,
+                                     operation->offset, &request, operation->to);
+    } else {
+        const uint8_t *from =
+            rawe_handle_resolve(handles, operation->handle_index, operation->handle_key,
+                                operation->offset, operation->len_bytes, RAWE_ACCESS_READ);
+        if (NULL != from) {
+            memmove(operation->to, from, operation->len_bytes);
+        } else {
+            refusal = rawe_handle_refusal(handles, operation->handle_index, operation->handle_key,
+                                          RAWE_ACCESS_READ);
+        }
+    }
+    mca_btl_rawe_unlock();
+    return refusal;
+}
+
+/** Begin an operation; its fields but `done` are set. */
+static int operate(mca_btl_rawe_access_t *access)
+{
+    struct rma_endpoint *endpoint = access->endpoint;
+    struct rawe_operation *operation = &access->operation;
+
+    operation->done = operation_done;
+    if (endpoint->self) {
+        operation->refusal = operate_self(operation);
+        operation_done(operation, RAWE_REFUSAL_NONE == operation->refusal ? RAWE_STATUS_DONE
+                                                                          : RAWE_STATUS_FAILED);
+        return OPAL_SUCCESS;
+    }
+    mca_btl_base_endpoint_t *base = through(endpoint);
+    if (OPAL_UNLIKELY(NULL == base)) {
+        access_free(access);
+        return OPAL_ERR_UNREACH;
+    }
+    mca_btl_rawe_lock();
+    base = base->in_order;
+    bool taken = rawe_peer_operate(&base->peer, operation);
+    mca_btl_rawe_thread_watch(base->module);
+    mca_btl_rawe_unlock();
+    if (OPAL_UNLIKELY(!taken)) {
+        access_free(access);
+        return OPAL_ERR_OUT_OF_RESOURCE;
+    }
+    return OPAL_SUCCESS;
+}
+
+static int get(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
+               void *local_address, uint64_t remote_address,
+               mca_btl_base_registration_handle_t *local_handle,
+               mca_btl_base_registration_handle_t *remote_handle, size_t size, int flags, int order,
+               mca_btl_base_rdma_completion_fn_t callback, void *context, void *cbdata)
+{
+    (void)btl;
+    (void)flags;
+    (void)order;
+    mca_btl_rawe_access_t *access =
+        access_new(rma_endpoint(endpoint), local_address, local_handle, callback, context, cbdata);
+    if (OPAL_UNLIKELY(NULL == access)) {
+        return OPAL_ERR_OUT_OF_RESOURCE;
+    }
+    if (0 == size) {
+        access_done(access, OPAL_SUCCESS);
+        return OPAL_SUCCESS;
+    }
+    struct rawe_operation *operation = &access->operation;
+    operation->handle_index = remote_handle->index;
+    operation->handle_key = remote_handle->key;
+    operation->offset = remote_address - remote_handle->base;
+    operation->len_bytes = size;
+    operation->to = local_address;
+    operation->atomic = 0;
+    operation->compare = 0;
+    return operate(access);
+}
+
+/** An atomic operation whose result goes to `result`, or nowhere. */
+static int atomic_access(struct rma_endpoint *endpoint, void *result, uint64_t remote_address,
+                         mca_btl_base_registration_handle_t *local_handle,
+                         const mca_btl_base_registration_handle_t *remote_handle,
+                         enum rawe_atomic atomic, uint64_t operand, uint64_t compare, int flags,
+                         mca_btl_base_rdma_completion_fn_t callback, void *context, void *cbdata)
+{
+    mca_btl_rawe_access_t *access =
+        access_new(endpoint, result, local_handle, callback, context, cbdata);
+
+    if (OPAL_UNLIKELY(NULL == access)) {
+        return OPAL_ERR_OUT_OF_RESOURCE;
+    }
+    struct rawe_operation *operation = &access->operation;
+    operation->handle_index = remote_handle->index;
+    operation->handle_key = remote_handle->key;
+    operation->offset = remote_address - remote_handle->base;
+    operation->len_bytes =
+        0 != (flags & MCA_BTL_ATOMIC_FLAG_32BIT) ? sizeof(uint32_t) : sizeof(uint64_t);
+    operation->to = NULL != result ? result : (void *)&access->before;
+    operation->atomic = (uint8_t)atomic;
+    operation->operand = operand;
+    operation->compare = compare;
+    return operate(access);
+}
+
+/**
+ * What Open MPI calls the operation; 0: not supported, it does it in another way then. MIN and MAX
+ * are not: it does not say whether the words have a sign. Nor are floating point numbers.
+ */
+static enum rawe_atomic atomic_of(mca_btl_base_atomic_op_t op, int flags)
+{
+    if (0 != (flags & MCA_BTL_ATOMIC_FLAG_FLOAT)) {
+        return 0;
+    }
+    switch (op) {
+    case MCA_BTL_ATOMIC_ADD:
+        return RAWE_ATOMIC_ADD;
+    case MCA_BTL_ATOMIC_AND:
+        return RAWE_ATOMIC_AND;
+    case MCA_BTL_ATOMIC_OR:
+        return RAWE_ATOMIC_OR;
+    case MCA_BTL_ATOMIC_XOR:
+        return RAWE_ATOMIC_XOR;
+    case MCA_BTL_ATOMIC_SWAP:
+        return RAWE_ATOMIC_SWAP;
+    default:
+        return 0;
+    }
+}
+
+static int atomic_fop(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
+                      void *local_address, uint64_t remote_address,
+                      mca_btl_base_registration_handle_t *local_handle,
+                      mca_btl_base_registration_handle_t *remote_handle,
+                      mca_btl_base_atomic_op_t op, uint64_t operand, int flags, int order,
+                      mca_btl_base_rdma_completion_fn_t callback, void *context, void *cbdata)
+{
+    enum rawe_atomic atomic = atomic_of(op, flags);
+
+    (void)btl;
+    (void)order;
+    return 0 == atomic
+               ? OPAL_ERR_NOT_SUPPORTED
+               : atomic_access(rma_endpoint(endpoint), local_address, remote_address, local_handle,
+                               remote_handle, atomic, operand, 0, flags, callback, context, cbdata);
+}
+
+static int atomic_op(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
+                     uint64_t remote_address, mca_btl_base_registration_handle_t *remote_handle,
+                     mca_btl_base_atomic_op_t op, uint64_t operand, int flags, int order,
+                     mca_btl_base_rdma_completion_fn_t callback, void *context, void *cbdata)
+{
+    return atomic_fop(btl, endpoint, NULL, remote_address, NULL, remote_handle, op, operand, flags,
+                      order, callback, context, cbdata);
+}
+
+static int atomic_cswap(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
+                        void *local_address, uint64_t remote_address,
+                        mca_btl_base_registration_handle_t *local_handle,
+                        mca_btl_base_registration_handle_t *remote_handle, uint64_t compare,
+                        uint64_t value, int flags, int order,
+                        mca_btl_base_rdma_completion_fn_t callback, void *context, void *cbdata)
+{
+    (void)btl;
+    (void)order;
+    return atomic_access(rma_endpoint(endpoint), local_address, remote_address, local_handle,
+                         remote_handle, RAWE_ATOMIC_COMPARE_SWAP, value, compare, flags, callback,
+                         context, cbdata);
+}
+
+static struct mca_btl_base_registration_handle_t *register_mem(
+    struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint, void *base,
+    size_t size, uint32_t flags)
+{
+    (void)btl;
+    (void)endpoint;
+    return mca_btl_rawe_registration_new(&rma.registrations, base, size, flags);
+}
+
+static int deregister_mem(struct mca_btl_base_module_t *btl,
+                          struct mca_btl_base_registration_handle_t *handle)
+{
+    (void)btl;
+    return mca_btl_rawe_registration_free(&rma.registrations, handle);
+}
+
+/** btl_dump: what there is to say, the endpoints of the other modules say. */
+static void dump(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
+                 int verbose)
+{
+    (void)btl;
+    (void)endpoint;
+    (void)verbose;
+}
+
+/** btl_finalize: engines may still refer to accesses, until they are freed themselves. */
+static int finalize(struct mca_btl_base_module_t *btl)
+{
+    (void)btl;
+    return OPAL_SUCCESS;
+}
+
+mca_btl_base_module_t *mca_btl_rawe_rma_open(void)
+{
+    mca_btl_base_module_t *btl = &rma.super;
+
+    memset(&rma, 0, sizeof(rma));
+    *btl = (mca_btl_base_module_t){
+        .btl_component = mca_btl_rawe_state.component,
+        .btl_eager_limit = mca_btl_rawe_module_template.btl_eager_limit,
+        .btl_rndv_eager_limit = mca_btl_rawe_module_template.btl_rndv_eager_limit,
+        .btl_max_send_size = mca_btl_rawe_module_template.btl_max_send_size,
+        .btl_rdma_pipeline_send_length = mca_btl_rawe_module_template.btl_rdma_pipeline_send_length,
+        .btl_rdma_pipeline_frag_size = mca_btl_rawe_module_template.btl_rdma_pipeline_frag_size,
+        .btl_min_rdma_pipeline_size = mca_btl_rawe_module_template.btl_min_rdma_pipeline_size,
+        /* Introduced to processes after the others. */
+        .btl_exclusivity = MCA_BTL_EXCLUSIVITY_LOW,
+        .btl_latency = mca_btl_rawe_module_template.btl_latency,
+        /* The PML weighs all modules that can PUT by it, those that it does not use as well. */
+        .btl_bandwidth = 1,
+        .btl_flags = MCA_BTL_FLAGS_RDMA | MCA_BTL_FLAGS_ATOMIC_OPS | MCA_BTL_FLAGS_ATOMIC_FOPS |
+                     MCA_BTL_RAWE_COMPAT_FLAGS_REMOTE_COMPLETION,
+        .btl_atomic_flags = MCA_BTL_ATOMIC_SUPPORTS_ADD | MCA_BTL_ATOMIC_SUPPORTS_AND |
+                            MCA_BTL_ATOMIC_SUPPORTS_OR | MCA_BTL_ATOMIC_SUPPORTS_XOR |
+                            MCA_BTL_ATOMIC_SUPPORTS_SWAP | MCA_BTL_ATOMIC_SUPPORTS_CSWAP |
+                            MCA_BTL_ATOMIC_SUPPORTS_32BIT | MCA_BTL_ATOMIC_SUPPORTS_GLOB,
+        .btl_registration_handle_size = sizeof(struct mca_btl_base_registration_handle_t),
+        .btl_get_limit = SIZE_MAX,
+        .btl_put_limit = SIZE_MAX,
+        /* Local memory need not be registered. */
+        .btl_get_local_registration_threshold = SIZE_MAX,
+        .btl_put_local_registration_threshold = SIZE_MAX,
+        .btl_add_procs = add_procs,
+        .btl_del_procs = del_procs,
+        .btl_finalize = finalize,
+        .btl_put = put,
+        .btl_get = get,
+        .btl_dump = dump,
+        .btl_atomic_op = atomic_op,
+        .btl_atomic_fop = atomic_fop,
+        .btl_atomic_cswap = atomic_cswap,
+        .btl_register_mem = register_mem,
+        .btl_deregister_mem = deregister_mem,
+        .btl_register_error = register_error,
+    };
+    int accesses = mca_btl_rawe_free_list_init(&rma.accesses, OBJ_CLASS(mca_btl_rawe_access_t),
+                                               sizeof(mca_btl_rawe_access_t), 0);
+    int registrations =
+        mca_btl_rawe_free_list_init(&rma.registrations, OBJ_CLASS(mca_btl_rawe_registration_t),
+                                    sizeof(mca_btl_rawe_registration_t), 0);
+    rma.open = true;
+    if (OPAL_SUCCESS != accesses || OPAL_SUCCESS != registrations) {
+        mca_btl_rawe_help_not_opened("allocating memory", "no memory", __FILE__, __LINE__);
+        mca_btl_rawe_rma_close();
+        return NULL;
+    }
+    return btl;
+}
+
+void mca_btl_rawe_rma_close(void)
+{
+    if (rma.open) {
+        rma.open = false;
+        OBJ_DESTRUCT(&rma.accesses);
+        OBJ_DESTRUCT(&rma.registrations);
+    }
+}

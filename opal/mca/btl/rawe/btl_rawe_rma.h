@@ -1,0 +1,19 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The module for one-sided communication. osc/rdma wants one module that reaches every process of a
+ * window, this one included, and that can PUT, GET, and execute atomic operations; so there is one
+ * beside those of the interfaces. It sends nothing itself: its endpoints use those of the others.
+ */
+#ifndef MCA_BTL_RAWE_RMA_H
+#define MCA_BTL_RAWE_RMA_H
+
+#include "btl_rawe_compat.h"
+
+/** The module; NULL, after a message, without memory. Other modules are there already. */
+mca_btl_base_module_t *mca_btl_rawe_rma_open(void);
+
+/** Free its memory, when all modules have been finalized. */
+void mca_btl_rawe_rma_close(void);
+
+#endif
