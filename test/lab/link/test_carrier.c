@@ -1,0 +1,132 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Tests of rawe_carrier over a veth pair, in a network namespace of their own.
+ */
+#define _GNU_SOURCE
+#include <stdbool.h>
+#include <unistd.h>
+
+#include "link_fixture.h"
+
+#include "../../../opal/mca/btl/rawe/link/rawe_carrier.h"
+
+#define WAIT_MOST_MS 10000u
+
+static struct fixture net;
+
+/** What was reported of the two ends last; atomic. */
+struct seen {
+    int a, b; /**< -1: nothing yet */
+};
+
+static void changed(void *context, int interface_index, bool usable)
+{
+    struct seen *seen = context;
+
+    if (interface_index == net.a.index) {
+        __atomic_store_n(&seen->a, usable, __ATOMIC_SEQ_CST);
+    } else if (interface_index == net.b.index) {
+        __atomic_store_n(&seen->b, usable, __ATOMIC_SEQ_CST);
+    }
+}
+
+static void await(struct seen *seen, int a, int b)
+{
+    for (unsigned waited_ms = 0; waited_ms < WAIT_MOST_MS; waited_ms++) {
+        if (__atomic_load_n(&seen->a, __ATOMIC_SEQ_CST) == a &&
+            __atomic_load_n(&seen->b, __ATOMIC_SEQ_CST) == b) {
+            return;
+        }
+        usleep(1000);
+    }
+    fail_msg("a is %d, b is %d; wanted %d, %d", seen->a, seen->b, a, b);
+}
+
+static struct rawe_service *start(struct rawe_carrier **carrier, struct seen *seen)
+{
+    struct rawe_service *service;
+    struct rawe_link_error error;
+
+    assert_int_equal(rawe_service_start(&service, &error), 0);
+    assert_int_equal(rawe_carrier_start(carrier, service, changed, seen, &error), 0);
+    return service;
+}
+
+static void rawe_carrier_start__reports_what_is_there(void **state)
+{
+    struct seen seen = {-1, -1};
+    struct rawe_carrier *carrier;
+
+    (void)state;
+    fixture_renew(&net, 1500);
+    fixture_run("ip link set rb0 down");
+    struct rawe_service *service = start(&carrier, &seen);
+    await(&seen, 0, 0);
+    rawe_carrier_stop(carrier);
+    rawe_service_stop(service);
+}
+
+static void rawe_carrier__reports_each_change(void **state)
+{
+    struct seen seen = {-1, -1};
+    struct rawe_carrier *carrier;
+
+    (void)state;
+    fixture_renew(&net, 1500);
+    struct rawe_service *service = start(&carrier, &seen);
+    await(&seen, 1, 1);
+    for (unsigned i = 0; i < 3; i++) {
+        fixture_run("ip link set %s down", i == 1 ? "ra0" : "rb0");
+        await(&seen, 0, 0); /* a veth's end has no carrier when the other is down */
+        fixture_run("ip link set %s up", i == 1 ? "ra0" : "rb0");
+        await(&seen, 1, 1);
+    }
+    rawe_carrier_stop(carrier);
+    rawe_service_stop(service);
+}
+
+/** The last one, as nothing is left then. */
+static void rawe_carrier__reports_what_is_removed(void **state)
+{
+    struct seen seen = {-1, -1};
+    struct rawe_carrier *carrier;
+
+    (void)state;
+    fixture_renew(&net, 1500);
+    struct rawe_service *service = start(&carrier, &seen);
+    await(&seen, 1, 1);
+    fixture_run("ip link delete ra0");
+    await(&seen, 0, 0);
+    rawe_carrier_stop(carrier);
+    rawe_service_stop(service);
+}
+
+static void rawe_carrier_stop__reports_nothing_any_more(void **state)
+{
+    struct seen seen = {-1, -1};
+    struct rawe_carrier *carrier;
+
+    (void)state;
+    fixture_renew(&net, 1500);
+    struct rawe_service *service = start(&carrier, &seen);
+    await(&seen, 1, 1);
+    rawe_carrier_stop(carrier);
+    fixture_run("ip link set rb0 down");
+    rawe_service_stop(service);
+    assert_int_equal(seen.b, 1);
+    rawe_carrier_stop(NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rawe_carrier_start__reports_what_is_there),
+        cmocka_unit_test(rawe_carrier__reports_each_change),
+        cmocka_unit_test(rawe_carrier_stop__reports_nothing_any_more),
+        cmocka_unit_test(rawe_carrier__reports_what_is_removed),
+    };
+
+    fixture_enter(&net);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
