@@ -180,10 +180,11 @@ static void add_connect(struct text *text, const uint8_t *payload, size_t payloa
     }
     add(text,
         " from rank=%" PRIu32 " job=%08" PRIx32 " port=%04x key=%04x.. conn=%" PRIu32 ".%" PRIu32
-        " lane=%s payload_max=%" PRIu32 " incarnation=%" PRIu64,
+        " lane=%s choice=%u payload_max=%" PRIu32 " incarnation=%" PRIu64,
         connect.vpid, connect.jobid, connect.port, connect.key >> 16,
         connect.connection_id & 0xFFFFF, connect.connection_id >> 20,
-        connect.lane == 0 ? "express" : "bulk", connect.payload_max_bytes, connect.incarnation);
+        connect.lane == 0 ? "express" : "bulk", connect.choice, connect.payload_max_bytes,
+        connect.incarnation);
 }
 
 static void add_ping(struct text *text, const uint8_t *payload, size_t payload_bytes)

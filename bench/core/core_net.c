@@ -143,9 +143,9 @@ void core_net_init(struct core_net *net, uint32_t peers)
 
 static void close_all(struct core_node *node)
 {
-    for (uint32_t i = 0; i < node->engine.table.size; i++) {
-        if (node->engine.table.entries[i] != NULL) {
-            rawe_conn_close(node->engine.table.entries[i], node->net->now_ns);
+    for (uint32_t i = 0; i < node->engine.table->size; i++) {
+        if (node->engine.table->entries[i] != NULL) {
+            rawe_conn_close(node->engine.table->entries[i], node->net->now_ns);
             node->net->to_hub.count = node->net->to_peers.count = 0;
         }
     }

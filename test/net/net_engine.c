@@ -9,6 +9,7 @@
 
 #include "net_harness.h"
 #include "net_packet.h"
+#include "rawe_conn.h"
 
 void net_identify(struct rawe_engine_config *config, uint32_t index)
 {
@@ -65,13 +66,17 @@ bool net_engine_use_batches(struct rawe_engine *engine, uint32_t bytes_max,
 struct rawe_conn *net_engine_open(struct rawe_engine *engine, uint32_t index, unsigned lane,
                                   uint32_t payload_max_bytes, void *owner)
 {
-    struct rawe_peer_config config = net_peer_config(index);
-    struct rawe_peer peer;
+    struct rawe_peer_config who = net_peer_config(index);
+    struct rawe_conn_config config = {
+        .peer_port = who.port,
+        .peer_key = who.key,
+        .payload_max_bytes = payload_max_bytes,
+        .lane = (uint8_t)lane,
+        .owner = owner,
+    };
 
-    config.payload_max_bytes = payload_max_bytes;
-    config.owner = owner;
-    rawe_peer_init(&peer, engine, &config);
-    return rawe_peer_open(&peer, lane);
+    memcpy(config.peer_mac, who.mac, RAWE_MAC_BYTES);
+    return rawe_conn_open(engine, &config);
 }
 
 static void check_given_back(const struct rawe_engine *engine)
@@ -100,9 +105,9 @@ static void check_given_back(const struct rawe_engine *engine)
                  vpid, frames, engine->frames.allocated, buffers,
                  engine->reassembly_buffers.allocated, bundles, engine->bundles.allocated);
     }
-    if (engine->timers.armed != 0 || engine->table.used != 0 || rawe_engine_pending(engine)) {
+    if (engine->timers.armed != 0 || engine->connections != 0 || rawe_engine_pending(engine)) {
         net_fail("nothing leaks", "n%u at its end: %u timers, %u connections left", vpid,
-                 engine->timers.armed, engine->table.used);
+                 engine->timers.armed, engine->connections);
     }
 }
 

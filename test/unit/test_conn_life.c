@@ -156,8 +156,8 @@ static void rawe_conn_renew__a_new_id_and_incarnation(void **state)
     unit_connect(&net, RAWE_LANE_EXPRESS);
     const struct rawe_handshake before = end(0)->handshake;
     rawe_conn_renew(end(0));
-    assert_null(rawe_conn_table_find(&engine(0)->table, before.local_id));
-    assert_ptr_equal(rawe_conn_table_find(&engine(0)->table, end(0)->handshake.local_id), end(0));
+    assert_null(rawe_conn_table_find(engine(0)->table, before.local_id));
+    assert_ptr_equal(rawe_conn_table_find(engine(0)->table, end(0)->handshake.local_id), end(0));
     assert_true(end(0)->handshake.local_incarnation > before.local_incarnation);
 }
 

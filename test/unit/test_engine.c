@@ -44,7 +44,7 @@ static void rawe_engine_free__after_use_nothing_is_left(void **state)
     unit_send_message(end(0), &send, 1, data, sizeof(data));
     unit_settle(&net);
     unit_stop(&net); /* checks pools; the leak sanitizer the rest */
-    assert_int_equal(net.node[0].engine.table.size, 0);
+    assert_int_equal(net.node[0].engine.own_table.size, 0);
 }
 
 /* rawe_engine_flush */

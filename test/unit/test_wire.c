@@ -383,7 +383,7 @@ static void rawe_connect_encode__every_byte_in_its_place(void **state)
     (void)state;
     static const uint8_t expected[RAWE_CONNECT_BYTES] = {
         0x01, 0x02, 0x03, 0x04, 0x11, 0x12, 0x13, 0x14, 0x21, 0x22, 0x23,
-        0x24, 0x31, 0x32, 0x33, 0x34, 0x41, 0x42, 0x51, 0x00, 0x61, 0x62,
+        0x24, 0x31, 0x32, 0x33, 0x34, 0x41, 0x42, 0x51, 0x55, 0x61, 0x62,
         0x63, 0x64, 0x71, 0x72, 0x73, 0x74, 0x75, 0x76, 0x77, 0x78,
     };
     struct rawe_connect connect = {
@@ -393,6 +393,7 @@ static void rawe_connect_encode__every_byte_in_its_place(void **state)
         .key = 0x31323334,
         .port = 0x4142,
         .lane = 0x51,
+        .choice = 0x55,
         .payload_max_bytes = 0x61626364,
         .incarnation = 0x7172737475767778,
     };
@@ -412,6 +413,7 @@ static void rawe_connect_decode__round_trip_and_short_lengths(void **state)
         .key = UINT32_MAX - 1,
         .port = UINT16_MAX,
         .lane = 1,
+        .choice = UINT8_MAX,
         .payload_max_bytes = 1462,
         .incarnation = UINT64_MAX,
     };
@@ -433,6 +435,7 @@ static void rawe_connect_decode__round_trip_and_short_lengths(void **state)
         assert_int_equal(decoded.key, connect.key);
         assert_int_equal(decoded.port, connect.port);
         assert_int_equal(decoded.lane, connect.lane);
+        assert_int_equal(decoded.choice, connect.choice);
         assert_int_equal(decoded.payload_max_bytes, connect.payload_max_bytes);
         assert_true(decoded.incarnation == connect.incarnation);
     }

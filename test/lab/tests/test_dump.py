@@ -109,7 +109,7 @@ def test_each_type_is_shown_with_its_content(dump, tmp_path):
         (
             frame(CONNECT, identity, flags=4),
             "flags=REPLY from rank=3 job=00aa0001 port=4321 key=5566.. conn=9.1 lane=bulk "
-            "payload_max=1472 incarnation=99",
+            "choice=0 payload_max=1472 incarnation=99",
         ),
         (frame(CLOSE), "ack=100 credit=512 len=0"),
         (frame(PING, ping), "len=16 answer_to port=4321 key=5566.. token=fedcba.."),

@@ -301,7 +301,7 @@ static int component_progress(void)
             continue;
         }
         /* Without connections (lo, mostly) only calls may come, which can wait a little. */
-        if (0 != module->engine.table.used || poll_clock) {
+        if (0 != module->engine.connections || poll_clock) {
             unsigned count = mca_btl_rawe_module_progress(module, poll_clock);
             if (0 != count) {
                 mca_btl_rawe_thread_watch(module);

@@ -26,7 +26,7 @@ struct rawe_conn *rawe_conn_open(struct rawe_engine *engine, const struct rawe_c
     if (conn == NULL) {
         return NULL;
     }
-    conn->handshake.local_id = rawe_conn_table_add(&engine->table, conn);
+    conn->handshake.local_id = rawe_conn_table_add(engine->table, conn);
     if (conn->handshake.local_id == 0) {
         free(conn);
         return NULL;
@@ -34,7 +34,8 @@ struct rawe_conn *rawe_conn_open(struct rawe_engine *engine, const struct rawe_c
     if (engine->config.checksum) {
         path_bytes -= RAWE_CHECKSUM_ROOM_BYTES;
     }
-    conn->engine = engine;
+    conn->engine = conn->through = engine;
+    engine->connections++;
     conn->owner = config->owner;
     conn->long_lane = config->long_lane;
     conn->peer = config->peer;
@@ -51,6 +52,8 @@ struct rawe_conn *rawe_conn_open(struct rawe_engine *engine, const struct rawe_c
     conn->payload_max_bytes = path_bytes < engine->config.payload_max_bytes
                                   ? path_bytes
                                   : engine->config.payload_max_bytes;
+    conn->home_payload_max_bytes = conn->payload_max_bytes;
+    conn->peer_interface = config->peer_interface;
     rawe_sendqueue_init(&conn->queue, engine->config.first_sequence);
     rawe_sendwin_init(&conn->sendwin, engine->config.window_frames, engine->config.first_sequence);
     rawe_timer_init(&conn->timer, timer_expired);
@@ -73,7 +76,9 @@ void rawe_conn_close(struct rawe_conn *conn, uint64_t now_ns)
     }
     rawe_timer_cancel(&engine->timers, &conn->timer);
     rawe_conn_unlink_pending(conn);
-    rawe_conn_table_remove(&engine->table, conn->handshake.local_id);
+    rawe_conn_table_remove(engine->table, conn->handshake.local_id);
+    engine->table->migrated -= conn->route != conn->home;
+    engine->connections--;
     rawe_credit_close(&engine->credit, conn->lane, &conn->credit);
     rawe_conn_drop_slices(conn);
     rawe_sendwin_free(&conn->sendwin);
@@ -88,9 +93,7 @@ void rawe_conn_set_payload_max(struct rawe_conn *conn, uint32_t payload_max_byte
         payload_max_bytes -= RAWE_CHECKSUM_ROOM_BYTES;
     }
     assert(payload_max_bytes >= RAWE_PAYLOAD_LEAST_BYTES); /* a CONNECT that says less is refused */
-    if (payload_max_bytes < conn->payload_max_bytes) {
-        conn->payload_max_bytes = payload_max_bytes;
-    }
+    rawe_conn_limit_payload(conn, payload_max_bytes);
 }
 
 bool rawe_conn_drained(const struct rawe_conn *conn)
@@ -197,7 +200,8 @@ static void timer_expired(struct rawe_timer *timer, uint64_t now_ns)
         conn->liveness.probe_deadline_ns = 0;
         owed = conn->handshake.state == RAWE_CONN_CONNECTING || !rawe_conn_idle(conn) ||
                conn->wants_credit ||
-               rawe_liveness_idle_unanswered(&conn->liveness, &conn->engine->config.liveness);
+               rawe_liveness_idle_unanswered(&conn->liveness, &conn->engine->config.liveness) ||
+               rawe_conn_confirm(conn);
     }
     if (owed && !ask(conn, now_ns)) {
         return;
@@ -214,7 +218,7 @@ void rawe_conn_flush(struct rawe_conn *conn, uint64_t now_ns)
     }
     rawe_conn_coalesce_flush(conn, now_ns);
     if (rawe_recvwin_due(window)) {
-        if (conn->engine->link_full) {
+        if (conn->through->link_full) {
             rawe_conn_make_pending(conn);
             return;
         }
@@ -225,7 +229,7 @@ void rawe_conn_flush(struct rawe_conn *conn, uint64_t now_ns)
         uint32_t number = window->answer_probe ? window->answer_number : 0;
         if (!rawe_conn_transmit_control(conn, RAWE_FRAME_ACK, flags, number, sack, sack_bytes)) {
             conn->engine->counters.link_stalls++;
-            conn->engine->link_full = true;
+            conn->through->link_full = true;
             rawe_conn_make_pending(conn);
             return;
         }

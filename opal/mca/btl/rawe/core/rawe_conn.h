@@ -16,6 +16,7 @@ struct rawe_conn_config {
     uint16_t peer_port;
     uint32_t peer_key;
     uint32_t payload_max_bytes; /**< what the path to it carries */
+    uint8_t peer_interface;     /**< in the peer's list, counted from 1; 0: not known */
     uint8_t lane;
     void *owner;
     /** The connection of `peer` for long replies, opened if need be; NULL: this one takes them. */

@@ -69,7 +69,8 @@ void rawe_conn_batch_validate(struct rawe_conn *conn)
 {
     struct rawe_engine *engine = conn->engine;
     const struct rawe_batches *batches = &engine->batches;
-    if (!undecided(conn) || batches->output.transmit == NULL || conn->lane != RAWE_LANE_BULK ||
+    if (!undecided(conn) || batches->pattern == NULL ||
+        conn->through->batches.output.transmit == NULL || conn->lane != RAWE_LANE_BULK ||
         engine->config.checksum || conn->handshake.state != RAWE_CONN_OPEN ||
         conn->queue.first == NULL || !rawe_sendwin_empty(&conn->sendwin) ||
         conn->coalescing != NULL) { /* it was there before, and needs a number */
@@ -117,7 +118,7 @@ void rawe_conn_batch_conclude(struct rawe_conn *conn, const struct rawe_txframe 
 static bool transmit_frames(struct rawe_conn *conn, const struct rawe_txframe *frame,
                             uint32_t first, uint32_t frames)
 {
-    struct rawe_engine *engine = conn->engine;
+    const struct rawe_batch_output *output = &conn->through->batches.output;
     uint8_t head[RAWE_ETH_HEADER_BYTES + RAWE_BATCH_HEADER_BYTES];
     bool again = (frame->sent >> first & 1) != 0;
     struct rawe_batch batch = {
@@ -130,7 +131,7 @@ static bool transmit_frames(struct rawe_conn *conn, const struct rawe_txframe *f
                 .connection_id = conn->handshake.peer_id,
                 .sequence = frame->sequence,
                 .acknowledgement = conn->recvwin.acktr->next,
-                .credit = rawe_credit_advertise(&engine->credit, conn->lane, &conn->credit),
+                .credit = rawe_credit_advertise(&conn->engine->credit, conn->lane, &conn->credit),
             },
         .at_bytes = first * frame->segment_bytes,
         .segment_bytes = frame->segment_bytes,
@@ -149,8 +150,7 @@ static bool transmit_frames(struct rawe_conn *conn, const struct rawe_txframe *f
     };
     packet.piece_count +=
         rawe_txframe_range(frame, batch.at_bytes, bytes, &packet.pieces[packet.piece_count]);
-    return engine->batches.output.transmit(engine->batches.output.context, &packet,
-                                           frames > 1 ? frame->segment_bytes : 0);
+    return output->transmit(output->context, &packet, frames > 1 ? frame->segment_bytes : 0);
 }
 
 /**

@@ -19,10 +19,14 @@ static bool allocate_windows(struct rawe_conn *conn)
            rawe_recvwin_allocate(&conn->recvwin, conn->engine->config.first_sequence);
 }
 
-/** Who we are and where to answer to: the payload of CONNECT and PROBE. */
-static void write_identity(const struct rawe_conn *conn, uint8_t payload[RAWE_CONNECT_BYTES])
+/**
+ * Who we are, and which of our interfaces, `engine`'s, this is about: the payload of CONNECT, which
+ * means the home route's, and PROBE, which means the one it is sent through.
+ */
+static void write_identity(const struct rawe_conn *conn, const struct rawe_engine *engine,
+                           uint8_t choice, uint8_t payload[RAWE_CONNECT_BYTES])
 {
-    const struct rawe_engine_config *config = &conn->engine->config;
+    const struct rawe_engine_config *config = &engine->config;
     struct rawe_connect connect = {
         .jobid = config->jobid,
         .vpid = config->vpid,
@@ -30,7 +34,9 @@ static void write_identity(const struct rawe_conn *conn, uint8_t payload[RAWE_CO
         .key = config->key,
         .port = config->port,
         .lane = conn->lane,
-        .payload_max_bytes = conn->payload_max_bytes,
+        .choice = choice,
+        .payload_max_bytes =
+            conn->route == conn->home ? conn->payload_max_bytes : conn->home_payload_max_bytes,
         .incarnation = conn->handshake.local_incarnation,
     };
     rawe_connect_encode(payload, &connect);
@@ -39,8 +45,8 @@ static void write_identity(const struct rawe_conn *conn, uint8_t payload[RAWE_CO
 bool rawe_conn_send_probe(struct rawe_conn *conn)
 {
     uint8_t payload[RAWE_CONNECT_BYTES];
-    write_identity(conn, payload);
-    if (conn->batch == RAWE_BATCH_VALID && conn->sendwin.in_flight != 0) {
+    write_identity(conn, conn->through, conn->migration, payload);
+    if (conn->batch == RAWE_BATCH_VALID && conn->sendwin.in_flight != 0 && conn->confirming == 0) {
         /* What comes like batches does not reach the responder, which wakes a peer's thread. */
         rawe_conn_transmit_control(conn, RAWE_FRAME_PROBE, 0, RAWE_PROBE_PLAIN, payload,
                                    sizeof(payload));
@@ -52,7 +58,8 @@ bool rawe_conn_send_probe(struct rawe_conn *conn)
 static void send_connect(struct rawe_conn *conn, uint32_t to_id, bool reply)
 {
     uint8_t payload[RAWE_CONNECT_BYTES];
-    write_identity(conn, payload);
+    write_identity(conn, conn->engine, conn->route == conn->home ? 0 : conn->peer_interface,
+                   payload);
     uint32_t peer_id = conn->handshake.peer_id;
     conn->handshake.peer_id = to_id;
     rawe_conn_transmit_control(conn, RAWE_FRAME_CONNECT, reply ? RAWE_FLAG_REPLY : 0, 0, payload,
@@ -97,9 +104,7 @@ static void answer(struct rawe_conn *conn, const struct rawe_connect *from, bool
         !rawe_handshake_reply(&conn->handshake, from->connection_id)) {
         return;
     }
-    if (from->payload_max_bytes < conn->payload_max_bytes) {
-        conn->payload_max_bytes = from->payload_max_bytes;
-    }
+    rawe_conn_limit_payload(conn, from->payload_max_bytes);
     conn->liveness.probe_deadline_ns = 0;
     rawe_conn_arm_idle(conn);
     rawe_conn_make_pending(conn);
@@ -146,7 +151,7 @@ void rawe_conn_receive_connect(struct rawe_conn *conn, const struct rawe_connect
         conn->handshake.state = RAWE_CONN_IDLE;
         break;
     case RAWE_HANDSHAKE_RENEW_ID:
-        conn->handshake.local_id = rawe_conn_table_renew(&engine->table, conn->handshake.local_id);
+        conn->handshake.local_id = rawe_conn_table_renew(engine->table, conn->handshake.local_id);
         rawe_conn_reset(conn);
         conn->handshake.state = RAWE_CONN_IDLE;
         break;

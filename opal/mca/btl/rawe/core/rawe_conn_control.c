@@ -146,7 +146,7 @@ void rawe_conn_write_header(struct rawe_conn *conn, struct rawe_txframe *frame)
 static bool transmit_like_data(struct rawe_conn *conn, const struct rawe_header *header,
                                const uint8_t *payload)
 {
-    const struct rawe_batch_output *output = &conn->engine->batches.output;
+    const struct rawe_batch_output *output = &conn->through->batches.output;
     uint8_t buffer[RAWE_ETH_HEADER_BYTES + RAWE_BATCH_HEADER_BYTES + RAWE_SACK_BYTES_MAX];
     const struct rawe_batch batch = {.header = *header, .frames = 1};
     size_t head_bytes = RAWE_ETH_HEADER_BYTES + RAWE_BATCH_HEADER_BYTES;
@@ -179,10 +179,11 @@ bool rawe_conn_transmit_control(struct rawe_conn *conn, uint8_t type, uint8_t fl
     };
     /*
      * The answer to a probe says what arrived before it: it must take the same path as the data.
-     * One that asks for credit must not: the queue there may have no room for it.
+     * One that asks for credit must not: the queue there may have no room for it. Nor one that says
+     * that we have moved: batches may not pass there.
      */
-    bool like_data =
-        type == RAWE_FRAME_PROBE && sequence != RAWE_PROBE_PLAIN && conn->sendwin.in_flight != 0;
+    bool like_data = type == RAWE_FRAME_PROBE && sequence != RAWE_PROBE_PLAIN &&
+                     conn->sendwin.in_flight != 0 && conn->confirming == 0;
     if (like_data && conn->batch == RAWE_BATCH_VALID) {
         return transmit_like_data(conn, &header, payload);
     }
@@ -196,7 +197,7 @@ bool rawe_conn_transmit_control(struct rawe_conn *conn, uint8_t type, uint8_t fl
         .piece_count = 1,
         .len_bytes = (uint32_t)len_bytes,
     };
-    struct rawe_output *output = &conn->engine->output;
+    struct rawe_output *output = &conn->through->output;
     return output->transmit(output->context, &view, 1) == 1;
 }
 

@@ -23,7 +23,7 @@ static inline bool rawe_conn_batch_used(const struct rawe_conn *conn)
 /** Whether the link has refused data frames of this kind since the last flush began. */
 static inline bool *rawe_conn_link_full(struct rawe_conn *conn)
 {
-    struct rawe_engine *engine = conn->engine;
+    struct rawe_engine *engine = conn->through;
     return rawe_conn_batch_used(conn) ? &engine->batches_full : &engine->link_full;
 }
 /**
@@ -72,6 +72,38 @@ void rawe_conn_await_ack(struct rawe_conn *conn, uint64_t now_ns);
 void rawe_conn_ask_credit(struct rawe_conn *conn, uint64_t now_ns);
 /** The peer has said how much credit there is; `answers`: to a question. */
 void rawe_conn_note_credit(struct rawe_conn *conn, bool answers);
+/** Neither the home route nor the one used carries more than that. */
+static inline void rawe_conn_limit_payload(struct rawe_conn *conn, uint32_t payload_max_bytes)
+{
+    if (payload_max_bytes < conn->home_payload_max_bytes) {
+        conn->home_payload_max_bytes = payload_max_bytes;
+    }
+    if (payload_max_bytes < conn->payload_max_bytes) {
+        conn->payload_max_bytes = payload_max_bytes;
+    }
+}
+/** A PROBE says how often the two ends have decided to migrate: ours shall be newer than all. */
+static inline void rawe_conn_note_migration(struct rawe_conn *conn, const uint8_t *payload,
+                                            size_t payload_bytes)
+{
+    struct rawe_connect from;
+    if (rawe_connect_decode(&from, payload, payload_bytes) == RAWE_DECODE_OK &&
+        (int8_t)(from.choice - conn->migration) > 0) {
+        conn->migration = from.choice;
+    }
+}
+/** A question is due: does the peer still have to learn that we have moved? */
+static inline bool rawe_conn_confirm(struct rawe_conn *conn)
+{
+    if (conn->liveness.probes_unanswered == 0) {
+        conn->confirming = 0; /* it was heard since */
+    }
+    if (conn->confirming != 0) {
+        conn->confirming--;
+        return true;
+    }
+    return false;
+}
 /** Something has been acknowledged: plan anew when to ask about the rest. */
 void rawe_conn_expect_ack(struct rawe_conn *conn, uint64_t now_ns);
 

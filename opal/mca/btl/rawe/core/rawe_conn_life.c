@@ -155,6 +155,23 @@ void rawe_conn_complete_ended(struct rawe_conn *conn, struct rawe_send *abandone
     rawe_conn_complete(engine, abandoned, RAWE_STATUS_FAILED);
 }
 
+static void begin_path(struct rawe_conn *conn)
+{
+    rawe_rtt_init(&conn->rtt);
+    rawe_reorder_init(&conn->reorder);
+    rawe_cc_init(&conn->cc, FIRST_WINDOW_FRAMES, conn->engine->config.window_frames);
+    conn->cc.used_ns = conn->engine->now_ns;
+}
+
+void rawe_conn_forget_path(struct rawe_conn *conn)
+{
+    begin_path(conn);
+    conn->plain_answers = 0;
+    /* What was lost with the old path says nothing of the new one's room. */
+    conn->cc.recover_sequence = conn->sendwin.next;
+    conn->cc.reduced = true;
+}
+
 void rawe_conn_reset(struct rawe_conn *conn)
 {
     const struct rawe_engine_config *config = &conn->engine->config;
@@ -173,10 +190,10 @@ void rawe_conn_reset(struct rawe_conn *conn)
     rawe_sendwin_reset(&conn->sendwin, first);
     rawe_sendqueue_renumber(&conn->queue, first);
     rawe_recvwin_reset(&conn->recvwin, first);
-    rawe_rtt_init(&conn->rtt);
-    rawe_reorder_init(&conn->reorder);
-    rawe_cc_init(&conn->cc, FIRST_WINDOW_FRAMES, config->window_frames);
-    conn->cc.used_ns = conn->engine->now_ns;
+    begin_path(conn);
+    conn->followed = 0;
+    conn->migration = 0;
+    conn->confirming = 0;
     conn->liveness.probe_deadline_ns = 0;
     rawe_liveness_heard(&conn->liveness);
     conn->liveness.stalled_since_ns = 0;
@@ -190,7 +207,7 @@ void rawe_conn_reset(struct rawe_conn *conn)
 void rawe_conn_renew(struct rawe_conn *conn)
 {
     struct rawe_engine *engine = conn->engine;
-    conn->handshake.local_id = rawe_conn_table_renew(&engine->table, conn->handshake.local_id);
+    conn->handshake.local_id = rawe_conn_table_renew(engine->table, conn->handshake.local_id);
     conn->handshake.local_incarnation = ++engine->incarnation;
     rawe_conn_reset(conn);
 }

@@ -32,6 +32,8 @@ struct rawe_send *rawe_conn_release_before(struct rawe_conn *conn, uint32_t ackn
  * `data_lost`: it has not acknowledged all that was sent.
  */
 void rawe_conn_complete_ended(struct rawe_conn *conn, struct rawe_send *abandoned, bool data_lost);
+/** The path is another one: nothing is known of it. What is in flight was sent by the old one. */
+void rawe_conn_forget_path(struct rawe_conn *conn);
 /** Sending and receiving state of a connection on which nothing has been sent yet. */
 void rawe_conn_reset(struct rawe_conn *conn);
 /** Begin a new life under a new id. The window must be empty. */

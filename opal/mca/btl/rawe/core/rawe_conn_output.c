@@ -151,11 +151,11 @@ static unsigned collect(struct rawe_conn *conn, struct rawe_txframe *frame, uint
 static bool transmit_plain(struct rawe_conn *conn, struct rawe_txframe *first, uint32_t room,
                            struct rawe_send ***copied_tail, uint64_t now_ns)
 {
-    struct rawe_engine *engine = conn->engine;
+    const struct rawe_output *output = &conn->through->output;
     struct rawe_txframe *frames[ROUND_FRAMES];
     struct rawe_frame views[ROUND_FRAMES];
     unsigned count = collect(conn, first, room, frames, views, copied_tail);
-    unsigned taken = engine->output.transmit(engine->output.context, views, count);
+    unsigned taken = output->transmit(output->context, views, count);
     for (unsigned i = 0; i < taken; i++) {
         rawe_conn_sent(conn, frames[i], 1, now_ns);
         note_transmitted(conn, frames[i]);

@@ -35,7 +35,7 @@ static bool ready_to_send(struct rawe_conn *conn, uint64_t now_ns)
  */
 static bool transmit_alone(struct rawe_conn *conn, struct rawe_txframe *frame, uint64_t now_ns)
 {
-    struct rawe_engine *engine = conn->engine;
+    struct rawe_engine *engine = conn->through;
     struct rawe_frame view;
     if (engine->link_full) {
         rawe_conn_put_off(conn, false, now_ns);
@@ -45,7 +45,7 @@ static bool transmit_alone(struct rawe_conn *conn, struct rawe_txframe *frame, u
     rawe_conn_view(conn, frame, &view);
     if (engine->output.transmit(engine->output.context, &view, 1) == 1) {
         rawe_conn_sent(conn, frame, 1, now_ns);
-        rawe_cc_transmitted(&conn->cc, conn->sendwin.in_flight, engine->now_ns);
+        rawe_cc_transmitted(&conn->cc, conn->sendwin.in_flight, conn->engine->now_ns);
         rawe_recvwin_carried(&conn->recvwin);
         if (now_ns == RAWE_TIME_LATER) {
             conn->unstamped = frame;

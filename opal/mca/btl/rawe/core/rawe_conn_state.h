@@ -17,6 +17,7 @@
 #include "rawe_liveness.h"
 #include "rawe_recvwin.h"
 #include "rawe_reorder.h"
+#include "rawe_route.h"
 #include "rawe_rtt.h"
 #include "rawe_sendqueue.h"
 #include "rawe_sendwin.h"
@@ -33,6 +34,7 @@ enum rawe_batch_state {
 
 struct rawe_conn {
     struct rawe_engine *engine;
+    struct rawe_engine *through; /**< whose link its frames take: see rawe_conn_move.h */
     void *owner;                                            /**< the caller's */
     struct rawe_conn *(*long_lane)(struct rawe_peer *peer); /**< see rawe_conn_config */
     struct rawe_peer *peer;
@@ -75,6 +77,16 @@ struct rawe_conn {
     struct rawe_reassembly *reassembly; /**< allocated with the first fragment */
     struct rawe_sliced *sliced;       /**< a frame that comes in slices; allocated with the first */
     struct rawe_credit_member credit; /**< its part in what we advertise */
+
+    /* other routes: rawe_conn_move.h */
+    uint32_t home_payload_max_bytes; /**< the same on the home route */
+    struct rawe_route *home;         /**< NULL: there are no others */
+    struct rawe_route *route;        /**< the one used */
+    uint64_t migrated_ns;            /**< when it began to use that, but for CONNECT */
+    uint32_t followed;               /**< number of the newest PROBE that came by another route */
+    uint8_t migration;               /**< number of the newest one, of either end, wrapping */
+    uint8_t peer_interface; /**< of the peer's, counted from 1, the home route leads to; 0: any */
+    uint8_t confirming;     /**< questions left by which the peer learns that we have moved */
 
     struct rawe_timer timer; /**< earliest of the deadlines */
 };

@@ -12,6 +12,7 @@
 #include "rawe_conn_bundle.h"
 #include "rawe_conn_connect.h"
 #include "rawe_conn_control.h"
+#include "rawe_conn_move.h"
 #include "rawe_conn_receive.h"
 #include "rawe_conn_record.h"
 #include "rawe_crc32c.h"
@@ -47,6 +48,7 @@ bool rawe_engine_init(struct rawe_engine *engine, const struct rawe_engine_confi
     if (config->liveness.peer_timeout_ns != 0 && config->liveness.probe_most_ns > probe_most_ns) {
         engine->config.liveness.probe_most_ns = probe_most_ns;
     }
+    engine->table = config->table != NULL ? config->table : &engine->own_table;
     engine->callbacks = *callbacks;
     engine->context = context;
     engine->output = *output;
@@ -72,7 +74,7 @@ void rawe_engine_free(struct rawe_engine *engine)
     rawe_operation_table_free(&engine->operations);
     free(engine->batches.pattern);
     engine->batches.pattern = NULL;
-    rawe_conn_table_free(&engine->table);
+    rawe_conn_table_free(&engine->own_table);
 }
 
 bool rawe_engine_use_batches(struct rawe_engine *engine, const struct rawe_batches *batches)
@@ -95,6 +97,20 @@ bool rawe_engine_before_deregister(struct rawe_engine *engine, uint32_t handle_i
     return rawe_conn_serve_copy(engine, handle_index);
 }
 
+/** The route by which a frame for a connection has come; NULL: none that is known. */
+static struct rawe_route *route_from(const struct rawe_engine *engine, const struct rawe_conn *conn,
+                                     const uint8_t *source_mac)
+{
+    return conn->home == NULL ? NULL : rawe_route_from(conn->home, engine, source_mac);
+}
+
+/** Is it the peer's interface that a connection belongs to that asks for it, by whatever route? */
+static bool is_home(const struct rawe_conn *conn, const struct rawe_connect *from)
+{
+    return conn->home == NULL ? from->key == conn->peer_key && from->port == conn->peer_port
+                              : from->key == conn->home->key && from->port == conn->home->port;
+}
+
 static void receive_connect(struct rawe_engine *engine, const struct rawe_header *header,
                             const uint8_t *source_mac, const uint8_t *payload, uint64_t now_ns)
 {
@@ -108,7 +124,7 @@ static void receive_connect(struct rawe_engine *engine, const struct rawe_header
     bool reply = (header->flags & RAWE_FLAG_REPLY) != 0;
     struct rawe_conn *conn;
     if (reply) {
-        conn = rawe_conn_table_find(&engine->table, header->connection_id);
+        conn = rawe_conn_table_find(engine->table, header->connection_id);
         if (conn == NULL) {
             engine->counters.dropped_connection++;
             return;
@@ -120,11 +136,18 @@ static void receive_connect(struct rawe_engine *engine, const struct rawe_header
             return;
         }
     }
-    if (memcmp(conn->eth_header, source_mac, RAWE_MAC_BYTES) != 0) {
-        engine->counters.dropped_source++;
-        return;
+    if (conn->engine != engine || memcmp(conn->eth_header, source_mac, RAWE_MAC_BYTES) != 0) {
+        struct rawe_route *route = route_from(engine, conn, source_mac);
+        if (route == NULL) {
+            engine->counters.dropped_source++;
+            return;
+        }
+        conn->engine->now_ns = now_ns;
+        if (!reply && is_home(conn, &from)) {
+            rawe_conn_follow_connect(conn, route, now_ns);
+        }
     }
-    if (from.key != conn->peer_key || from.port != conn->peer_port || from.lane != conn->lane) {
+    if (!is_home(conn, &from) || from.lane != conn->lane) {
         engine->counters.dropped_unknown_peer++;
         return;
     }
@@ -142,11 +165,15 @@ static void receive_connect(struct rawe_engine *engine, const struct rawe_header
 static bool is_connected(const struct rawe_engine *engine, const struct rawe_connect *from,
                          const uint8_t *source_mac)
 {
-    for (uint32_t index = 0; index < engine->table.size; index++) {
-        const struct rawe_conn *conn = engine->table.entries[index];
-        if (conn != NULL && conn->handshake.peer_id == from->connection_id &&
-            conn->peer_key == from->key && conn->peer_port == from->port &&
-            memcmp(conn->eth_header, source_mac, RAWE_MAC_BYTES) == 0) {
+    for (uint32_t index = 0; index < engine->table->size; index++) {
+        const struct rawe_conn *conn = engine->table->entries[index];
+        if (conn == NULL || conn->handshake.peer_id != from->connection_id) {
+            continue;
+        }
+        const struct rawe_route *route = route_from(engine, conn, source_mac);
+        if (route != NULL ? route->key == from->key && route->port == from->port
+                          : conn->peer_key == from->key && conn->peer_port == from->port &&
+                                memcmp(conn->eth_header, source_mac, RAWE_MAC_BYTES) == 0) {
             return true;
         }
     }
@@ -233,23 +260,88 @@ static inline bool checksum_right(const struct rawe_engine *engine,
            rawe_checksum_decode(frame + covered_bytes) == rawe_crc32c(0, frame, covered_bytes);
 }
 
+/** A frame for a connection. */
+static inline void receive(struct rawe_conn *conn, const struct rawe_header *header,
+                           const uint8_t *payload, const struct rawe_batch *batch, uint64_t now_ns)
+{
+    if (batch != NULL) {
+        rawe_conn_receive_batch(conn, batch, now_ns);
+    } else {
+        rawe_conn_receive(conn, header, payload, now_ns);
+    }
+}
+
+/** A PROBE has come by this route: has the peer moved? */
+static void heed_probe(struct rawe_conn *conn, const struct rawe_header *header,
+                       const uint8_t *payload, struct rawe_route *route, uint8_t migration,
+                       uint64_t now_ns)
+{
+    struct rawe_connect from;
+    bool taken = conn->handshake.local_id == header->connection_id && conn->recvwin.answer_probe &&
+                 conn->recvwin.answer_number == header->sequence;
+    if (taken && rawe_connect_decode(&from, payload, header->payload_bytes) == RAWE_DECODE_OK &&
+        from.connection_id == conn->handshake.peer_id && from.key == route->key &&
+        from.port == route->port) {
+        rawe_conn_follow(conn, route, &from, header->sequence, migration, now_ns);
+    }
+}
+
+/**
+ * A frame for a connection that has not come from where its own go to: by another route between the
+ * same two processes, and perhaps through this engine's link for a connection of another's. That
+ * one defers as long as this one does, whose caller knows of no other.
+ */
+static void dispatch_elsewhere(struct rawe_engine *engine, const uint8_t *source_mac,
+                               const struct rawe_header *header, const uint8_t *payload,
+                               const struct rawe_batch *batch, uint64_t now_ns)
+{
+    struct rawe_conn *conn = rawe_conn_table_find(engine->table, header->connection_id);
+    struct rawe_engine *owner = conn->engine;
+    struct rawe_route *route = route_from(engine, conn, source_mac);
+    if (route == NULL) {
+        engine->counters.dropped_source++;
+        return;
+    }
+    if (owner != engine && !engine->deferral.active && !owner->deferral.active &&
+        rawe_engine_has_deferred(owner)) {
+        rawe_engine_deliver_deferred(owner); /* it came before this frame */
+        if (rawe_conn_table_find(engine->table, header->connection_id) != conn) {
+            engine->counters.dropped_connection++; /* a callback has ended its life */
+            return;
+        }
+    }
+    bool lends = engine->deferral.active && !owner->deferral.active;
+    uint8_t migration = conn->migration;
+    owner->now_ns = now_ns;
+    if (lends) {
+        rawe_engine_defer_begin(owner);
+    }
+    receive(conn, header, payload, batch, now_ns);
+    if (header->type == RAWE_FRAME_PROBE) {
+        engine->probes_passed_on++;
+        heed_probe(conn, header, payload, route, migration, now_ns);
+    }
+    if (lends) {
+        rawe_engine_defer_end(owner);
+    }
+}
+
 /** A frame for this process, in a batch header or not. */
 static inline void dispatch(struct rawe_engine *engine, const uint8_t *source_mac,
                             const struct rawe_header *header, const uint8_t *payload,
                             const struct rawe_batch *batch, uint64_t now_ns)
 {
-    struct rawe_conn *conn = rawe_conn_table_find(&engine->table, header->connection_id);
+    struct rawe_conn *conn = rawe_conn_table_find(engine->table, header->connection_id);
     if (conn == NULL) {
         if (header->type == RAWE_FRAME_PROBE) {
             answer_closed(engine, header, source_mac, payload);
         }
         engine->counters.dropped_connection++;
-    } else if (memcmp(conn->eth_header, source_mac, RAWE_MAC_BYTES) != 0) {
-        engine->counters.dropped_source++;
-    } else if (batch != NULL) {
-        rawe_conn_receive_batch(conn, batch, now_ns);
+    } else if (__builtin_expect(conn->engine != engine, 0) ||
+               memcmp(conn->eth_header, source_mac, RAWE_MAC_BYTES) != 0) {
+        dispatch_elsewhere(engine, source_mac, header, payload, batch, now_ns);
     } else {
-        rawe_conn_receive(conn, header, payload, now_ns);
+        receive(conn, header, payload, batch, now_ns);
     }
 }
 
@@ -286,10 +378,14 @@ uint8_t *rawe_engine_place(struct rawe_engine *engine, const uint8_t *source_mac
         batch.header.key != engine->config.key || engine->config.checksum) {
         return NULL;
     }
-    struct rawe_conn *conn = rawe_conn_table_find(&engine->table, batch.header.connection_id);
-    return conn != NULL && memcmp(conn->eth_header, source_mac, RAWE_MAC_BYTES) == 0
-               ? rawe_conn_place(conn, &batch)
-               : NULL;
+    struct rawe_conn *conn = rawe_conn_table_find(engine->table, batch.header.connection_id);
+    if (conn == NULL) {
+        return NULL;
+    }
+    bool usual =
+        conn->engine == engine && memcmp(conn->eth_header, source_mac, RAWE_MAC_BYTES) == 0;
+    return usual || route_from(engine, conn, source_mac) != NULL ? rawe_conn_place(conn, &batch)
+                                                                 : NULL;
 }
 
 void rawe_engine_receive_batch(struct rawe_engine *engine, const uint8_t *source_mac,
@@ -317,9 +413,10 @@ void rawe_engine_receive_batch(struct rawe_engine *engine, const uint8_t *source
 /** An epoch of credit is over: inform the peers that will not learn of theirs otherwise. */
 static void update_credit(struct rawe_engine *engine)
 {
-    for (uint32_t i = 0; i < engine->table.size; i++) {
-        struct rawe_conn *conn = engine->table.entries[i];
-        if (conn != NULL && conn->handshake.state == RAWE_CONN_OPEN && !conn->recvwin.ack_now &&
+    for (uint32_t i = 0; i < engine->table->size; i++) {
+        struct rawe_conn *conn = engine->table->entries[i];
+        if (conn != NULL && conn->engine == engine && conn->handshake.state == RAWE_CONN_OPEN &&
+            !conn->recvwin.ack_now &&
             rawe_credit_outdated(&engine->credit, conn->lane, &conn->credit)) {
             engine->counters.credit_updates++;
             conn->recvwin.ack_now = true;
@@ -351,6 +448,9 @@ void rawe_engine_flush(struct rawe_engine *engine, uint64_t now_ns)
         struct rawe_conn *conn = engine->flushing;
         engine->flushing = conn->next_pending;
         conn->is_pending = false;
+        if (conn->through != engine) {
+            conn->through->link_full = conn->through->batches_full = false;
+        }
         rawe_conn_flush(conn, now_ns);
     }
 }

@@ -31,9 +31,9 @@ void rawe_engine_finalizing(struct rawe_engine *engine)
 static void report_losses(struct rawe_engine *engine)
 {
     engine->losses_wait = false;
-    for (uint32_t i = 0; i < engine->table.size; i++) {
-        struct rawe_conn *conn = engine->table.entries[i];
-        if (conn != NULL && conn->data_lost) {
+    for (uint32_t i = 0; i < engine->table->size; i++) {
+        struct rawe_conn *conn = engine->table->entries[i];
+        if (conn != NULL && conn->engine == engine && conn->data_lost) {
             conn->data_lost = false;
             if (engine->callbacks.lost != NULL) {
                 engine->callbacks.lost(engine->context, conn);
@@ -71,9 +71,10 @@ void rawe_engine_deliver_deferred(struct rawe_engine *engine)
     }
     if (deferral->fragments_wait) {
         deferral->fragments_wait = false;
-        for (uint32_t i = 0; i < engine->table.size; i++) {
-            if (engine->table.entries[i] != NULL) {
-                rawe_conn_deliver_fragmented(engine->table.entries[i]);
+        for (uint32_t i = 0; i < engine->table->size; i++) {
+            struct rawe_conn *conn = engine->table->entries[i];
+            if (conn != NULL && conn->engine == engine) {
+                rawe_conn_deliver_fragmented(conn);
             }
         }
     }

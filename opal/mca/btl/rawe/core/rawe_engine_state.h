@@ -92,6 +92,11 @@ struct rawe_engine_config {
      * peer may PUT through another interface than the one its handle came through.
      */
     struct rawe_handle_table *handles;
+    /**
+     * Connections by id. It outlives the engine; those of a process share it, as frames of a
+     * connection may come through another's link (rawe_route.h). NULL: this one has its own.
+     */
+    struct rawe_conn_table *table;
     uint32_t first_sequence; /**< 0, or where tests want numbers to begin */
     bool checksum;           /**< put a CRC32C on every frame, and demand one */
 };
@@ -123,7 +128,9 @@ struct rawe_engine {
     struct rawe_serving serving;            /**< those of peers */
     bool losses_wait; /**< connections have lost data meanwhile: see rawe_callbacks.lost */
     bool finalizing;  /**< see rawe_engine_finalizing */
-    struct rawe_conn_table table;
+    struct rawe_conn_table *table; /**< the process's, or our own */
+    struct rawe_conn_table own_table;
+    uint32_t connections; /**< of ours in the table */
     struct rawe_credit credit;
     uint64_t now_ns;      /**< newest time given */
     uint64_t incarnation; /**< of the connection opened last */
@@ -131,8 +138,9 @@ struct rawe_engine {
     struct rawe_conn *pending, **pending_tail;
     /** The rest of the list that rawe_engine_flush works on. */
     struct rawe_conn *flushing, **flushing_tail;
-    bool link_full;    /**< `output` has refused a frame since the last flush began */
-    bool batches_full; /**< the same for `batches.output` */
+    bool link_full;            /**< `output` has refused a frame since the last flush began */
+    bool batches_full;         /**< the same for `batches.output` */
+    uint64_t probes_passed_on; /**< PROBEs received for connections of other engines */
 };
 
 #endif

@@ -5,6 +5,7 @@
  */
 #include "rawe_peer.h"
 #include "rawe_conn_coalesce.h"
+#include "rawe_conn_move.h"
 #include "rawe_conn_record.h"
 #include "rawe_conn_send.h"
 #include "rawe_conn.h"
@@ -30,6 +31,88 @@ void rawe_peer_init(struct rawe_peer *peer, struct rawe_engine *engine,
     memset(peer, 0, sizeof(*peer));
     peer->engine = engine;
     peer->config = *config;
+    peer->route = (struct rawe_route){
+        .engine = engine,
+        .port = config->port,
+        .key = config->key,
+        .payload_max_bytes = config->payload_max_bytes,
+    };
+    memcpy(peer->route.mac, config->mac, RAWE_MAC_BYTES);
+    rawe_route_init(&peer->route);
+}
+
+static struct rawe_peer *peer_of(struct rawe_route *route)
+{
+    return (struct rawe_peer *)(void *)((char *)route - offsetof(struct rawe_peer, route));
+}
+
+struct rawe_peer *rawe_peer_next(struct rawe_peer *peer)
+{
+    return peer_of(rawe_route_next(&peer->route));
+}
+
+struct rawe_peer *rawe_peer_used(const struct rawe_conn *conn)
+{
+    return peer_of(conn->route);
+}
+
+void rawe_peer_join(struct rawe_peer *peer, struct rawe_peer *other)
+{
+    rawe_route_join(&peer->route, &other->route);
+}
+
+/** Call a function for each connection to the process. */
+static void for_all(struct rawe_peer *peer,
+                    void (*each)(struct rawe_conn *conn, struct rawe_route *route, uint64_t now_ns),
+                    uint64_t now_ns)
+{
+    struct rawe_peer *other = peer;
+    do {
+        for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
+            if (other->conn[lane] != NULL) {
+                each(other->conn[lane], &peer->route, now_ns);
+            }
+        }
+        other = rawe_peer_next(other);
+    } while (other != peer);
+}
+
+/** A route cannot be used any more: use another. */
+static void avoid(struct rawe_conn *conn, struct rawe_route *route, uint64_t now_ns)
+{
+    struct rawe_route *best = rawe_route_best(conn->home);
+    if (conn->route == route && best != NULL) {
+        rawe_conn_move(conn, best, now_ns);
+    }
+}
+
+/** A route can be used again: those at home there come back, and those that have no other. */
+static void take(struct rawe_conn *conn, struct rawe_route *route, uint64_t now_ns)
+{
+    if (conn->home == route || conn->route->down) {
+        rawe_conn_move(conn, route, now_ns);
+    }
+}
+
+/** The route is removed: those who use it go elsewhere, if only home. */
+static void vacate(struct rawe_conn *conn, struct rawe_route *route, uint64_t now_ns)
+{
+    avoid(conn, route, now_ns);
+    if (conn->route == route && conn->home != route) {
+        rawe_conn_move(conn, conn->home, now_ns);
+    }
+}
+
+void rawe_peer_set_down(struct rawe_peer *peer, uint64_t now_ns)
+{
+    peer->route.down = true;
+    for_all(peer, avoid, now_ns);
+}
+
+void rawe_peer_set_up(struct rawe_peer *peer, uint64_t now_ns)
+{
+    peer->route.down = false;
+    for_all(peer, take, now_ns);
 }
 
 /** rawe_conn_config.long_lane */
@@ -45,6 +128,7 @@ struct rawe_conn *rawe_peer_open(struct rawe_peer *peer, unsigned lane)
         .peer_port = from->port,
         .peer_key = from->key,
         .payload_max_bytes = from->payload_max_bytes,
+        .peer_interface = from->interface,
         .lane = (uint8_t)lane,
         .owner = from->owner,
         .long_lane = lane == RAWE_LANE_EXPRESS ? long_lane : NULL,
@@ -52,6 +136,9 @@ struct rawe_conn *rawe_peer_open(struct rawe_peer *peer, unsigned lane)
     };
     memcpy(config.peer_mac, from->mac, RAWE_MAC_BYTES);
     peer->conn[lane] = rawe_conn_open(peer->engine, &config);
+    if (peer->conn[lane] != NULL) {
+        rawe_conn_attach(peer->conn[lane], &peer->route);
+    }
     return peer->conn[lane];
 }
 
@@ -63,11 +150,14 @@ void rawe_peer_close(struct rawe_peer *peer)
             peer->conn[lane] = NULL;
         }
     }
+    peer->route.down = true;
+    for_all(peer, vacate, now_ns(peer));
+    rawe_route_remove(&peer->route);
 }
 
 void rawe_peer_set_payload_max(struct rawe_peer *peer, uint32_t payload_max_bytes)
 {
-    peer->config.payload_max_bytes = payload_max_bytes;
+    peer->config.payload_max_bytes = peer->route.payload_max_bytes = payload_max_bytes;
     for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
         if (peer->conn[lane] != NULL) {
             rawe_conn_set_payload_max(peer->conn[lane], payload_max_bytes);

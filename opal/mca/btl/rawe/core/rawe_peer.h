@@ -37,6 +37,7 @@ struct rawe_peer_config {
     uint16_t port;
     uint32_t key;
     uint32_t payload_max_bytes; /**< frame payload that the path carries */
+    uint8_t interface;          /**< in the peer's list, counted from 1; 0: not known */
     void *owner;                /**< of the connections */
     uint64_t streak_ns;         /**< 0: no streaks */
     /**
@@ -49,6 +50,7 @@ struct rawe_peer_config {
 
 struct rawe_peer {
     struct rawe_engine *engine;
+    struct rawe_route route;            /**< to it; others of the process may be in its ring */
     struct rawe_conn *conn[RAWE_LANES]; /**< NULL until the lane is used */
     struct rawe_peer_config config;
     bool streak;              /**< the bulk lane carries messages that fit a frame, no others */
@@ -94,11 +96,14 @@ enum rawe_peer_result {
     RAWE_PEER_NO_MEMORY, /**< nothing was taken */
 };
 
-/** No connection is opened yet. The engine must outlive the peer. */
+/** No connection is opened yet. The engine must outlive the peer; it must not be moved in memory. */
 void rawe_peer_init(struct rawe_peer *peer, struct rawe_engine *engine,
                     const struct rawe_peer_config *config);
 
-/** Close the peer's connections; what is left completes with RAWE_STATUS_FAILED. */
+/**
+ * Close the peer's connections; what is left completes with RAWE_STATUS_FAILED. Others' that use its
+ * route move.
+ */
 void rawe_peer_close(struct rawe_peer *peer);
 
 /** Open the connection of a lane; NULL without memory. Use rawe_peer_conn. */
@@ -113,6 +118,28 @@ static inline struct rawe_conn *rawe_peer_conn(struct rawe_peer *peer, unsigned 
 
 /** The path was found to carry frame payload of that length only. */
 void rawe_peer_set_payload_max(struct rawe_peer *peer, uint32_t payload_max_bytes);
+
+/**
+ * Another of the process's interfaces, or the same through another of ours: their connections may
+ * use each other's routes from now on. `peer` has no other yet. May be called while the engines
+ * are used, but not at the same time as itself.
+ */
+void rawe_peer_join(struct rawe_peer *peer, struct rawe_peer *other);
+
+/**
+ * The route to the peer is down: connections that use it move to another that is not, if there is
+ * one. They come back by rawe_peer_set_up.
+ */
+void rawe_peer_set_down(struct rawe_peer *peer, uint64_t now_ns);
+
+/** The route is there again: the peer's connections return, as do others that had no other. */
+void rawe_peer_set_up(struct rawe_peer *peer, uint64_t now_ns);
+
+/** The peer object whose route a connection uses. */
+struct rawe_peer *rawe_peer_used(const struct rawe_conn *conn);
+
+/** The next peer object of the same process; the same one when there is no other. */
+struct rawe_peer *rawe_peer_next(struct rawe_peer *peer);
 
 /** True when nothing is queued or in flight to the peer. */
 bool rawe_peer_drained(const struct rawe_peer *peer);

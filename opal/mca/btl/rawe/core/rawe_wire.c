@@ -331,6 +331,7 @@ void rawe_connect_encode(uint8_t *out, const struct rawe_connect *connect)
     put32(out + 12, connect->key);
     put16(out + 16, connect->port);
     out[18] = connect->lane;
+    out[19] = connect->choice;
     put32(out + 20, connect->payload_max_bytes);
     put64(out + 24, connect->incarnation);
 }
@@ -347,6 +348,7 @@ enum rawe_decode_result rawe_connect_decode(struct rawe_connect *connect, const 
     connect->key = get32(in + 12);
     connect->port = get16(in + 16);
     connect->lane = in[18];
+    connect->choice = in[19];
     connect->payload_max_bytes = get32(in + 20);
     connect->incarnation = get64(in + 24);
     return RAWE_DECODE_OK;

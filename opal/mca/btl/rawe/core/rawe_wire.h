@@ -348,11 +348,11 @@ enum rawe_decode_result rawe_slice_decode(struct rawe_slice *slice, const uint8_
 #define RAWE_SACK_BYTES_MAX 128u
 
 /*
- * CONNECT payload: who the sender is.
+ * CONNECT and PROBE payload: who the sender is.
  *
  *  0 | jobid 32 | vpid 32 |
  *  8 | sender's connection id 32 | sender's key 32 |
- * 16 | sender's port 16 | lane 8 | 0 8 | largest frame payload it can receive 32 |
+ * 16 | sender's port 16 | lane 8 | choice 8 | largest frame payload it can receive 32 |
  * 24 | sender's incarnation 64 |
  */
 #define RAWE_CONNECT_BYTES 32u
@@ -370,6 +370,11 @@ struct rawe_connect {
     uint32_t connection_id; /**< what the receiver of this puts into its frames */
     uint32_t key;
     uint16_t port;
+    /**
+     * CONNECT: the receiver's interface that it is meant for, counted from 1 as published; 0: the
+     * one it comes to. PROBE: number of the newest migration (rawe_conn_move.h).
+     */
+    uint8_t choice;
     uint8_t lane;               /**< which of the connections between the two processes */
     uint32_t payload_max_bytes; /**< RAWE_PAYLOAD_LEAST_BYTES to UINT16_MAX */
     uint64_t incarnation;       /**< grows with every connection the sender opens to this peer */

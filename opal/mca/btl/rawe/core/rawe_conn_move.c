@@ -1,0 +1,123 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Migration: see rawe_conn_move.h.
+ */
+#include "rawe_conn_move.h"
+
+#include <string.h>
+
+#include "rawe_conn_batch.h"
+#include "rawe_conn_connect.h"
+#include "rawe_conn_control.h"
+#include "rawe_conn_life.h"
+
+/** Questions by which the peer learns that we have moved: for a quarter of a second. */
+#define CONFIRMING_PROBES 8u
+
+/**
+ * When both ends have moved at the same time, by different routes, one of them stays where it is for
+ * this time, and the other follows; unless that cannot, and is still heard elsewhere then.
+ */
+#define STAY_NS 20000000ull
+
+/** From now on frames are addressed to the far end of this route. */
+static void use(struct rawe_conn *conn, struct rawe_route *route)
+{
+    const struct rawe_engine *engine = route->engine;
+    uint32_t route_bytes = route->payload_max_bytes;
+    struct rawe_conn_table *table = conn->engine->table;
+    table->migrated += (route != conn->home) - (conn->route != conn->home);
+    conn->route = route;
+    conn->through = route->engine;
+    memcpy(conn->eth_header, route->mac, RAWE_MAC_BYTES);
+    memcpy(conn->eth_header + RAWE_MAC_BYTES, engine->config.mac, RAWE_MAC_BYTES);
+    conn->peer_port = route->port;
+    conn->peer_key = route->key;
+    if (engine->config.checksum) {
+        route_bytes -= RAWE_CHECKSUM_ROOM_BYTES;
+    }
+    conn->payload_max_bytes = conn->home_payload_max_bytes;
+    if (route != conn->home && route_bytes < conn->payload_max_bytes) {
+        conn->payload_max_bytes = route_bytes;
+    }
+    if (rawe_conn_batch_used(conn) && engine->batches.output.transmit == NULL) {
+        rawe_conn_batch_withdraw(conn);
+    }
+}
+
+void rawe_conn_attach(struct rawe_conn *conn, struct rawe_route *home)
+{
+    struct rawe_route *best = rawe_route_best(home);
+    conn->home = conn->route = home;
+    use(conn, best != NULL ? best : home);
+}
+
+static void move(struct rawe_conn *conn, struct rawe_route *route, uint64_t now_ns)
+{
+    struct rawe_engine *engine = conn->engine;
+    uint8_t state = conn->handshake.state;
+    use(conn, route);
+    engine->counters.migrations++;
+    conn->liveness.probes_unanswered = 0;
+    if (state == RAWE_CONN_CONNECTING) {
+        rawe_conn_send_connect(conn);
+    } else if (state == RAWE_CONN_OPEN) {
+        /* What was measured of another route says nothing of this one (RFC 9000 section 9.4). */
+        rawe_conn_forget_path(conn);
+        if (rawe_conn_send_probe(conn)) {
+            rawe_liveness_probe_sent(&conn->liveness, now_ns);
+            engine->counters.probes_sent++;
+        }
+        rawe_conn_make_pending(conn);
+    } else {
+        return;
+    }
+    conn->confirming = CONFIRMING_PROBES;
+    (void)rawe_liveness_asked(&conn->liveness, &conn->rtt, &engine->config.liveness, now_ns);
+    rawe_conn_arm(conn);
+}
+
+void rawe_conn_move(struct rawe_conn *conn, struct rawe_route *route, uint64_t now_ns)
+{
+    if (route != conn->route) {
+        conn->migrated_ns = now_ns;
+        conn->migration++;
+        move(conn, route, now_ns);
+    }
+}
+
+/** True when this end of a connection is the one that stays. */
+static bool stays(const struct rawe_conn *conn, const struct rawe_connect *from)
+{
+    const struct rawe_engine_config *us = &conn->engine->config;
+    return us->jobid != from->jobid ? us->jobid < from->jobid : us->vpid < from->vpid;
+}
+
+void rawe_conn_follow_connect(struct rawe_conn *conn, struct rawe_route *route, uint64_t now_ns)
+{
+    const struct rawe_acktr *acktr = conn->recvwin.acktr;
+    /* Who has sent data has had our reply. */
+    bool late = conn->handshake.state == RAWE_CONN_OPEN && acktr != NULL &&
+                (acktr->next != conn->engine->config.first_sequence || acktr->beyond != 0);
+    if (route != conn->route && !route->down && !late) {
+        move(conn, route, now_ns);
+    }
+}
+
+void rawe_conn_follow(struct rawe_conn *conn, struct rawe_route *route,
+                      const struct rawe_connect *from, uint32_t number, uint8_t migration,
+                      uint64_t now_ns)
+{
+    int8_t newer = (int8_t)(from->choice - migration);
+    /* One that was recorded and is repeated is no news. */
+    if (!rawe_sequence_before(conn->followed, number)) {
+        return;
+    }
+    conn->followed = number;
+    bool tie = newer == 0 && (!stays(conn, from) || now_ns - conn->migrated_ns >= STAY_NS);
+    if (route != conn->route && !route->down && (newer > 0 || tie)) {
+        conn->migrated_ns = now_ns;
+        move(conn, route, now_ns);
+    }
+}

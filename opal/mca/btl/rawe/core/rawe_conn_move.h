@@ -1,0 +1,42 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Migration (after RFC 9000 section 9): a connection goes on by another route between the same two
+ * processes. It keeps its ids, its windows and what is not acknowledged, which is sent again by the
+ * new route when the answer to a probe there shows that it was lost.
+ *
+ * Each end may decide to move, when its interface is down or the other end is silent, and says so by
+ * a PROBE, which comes by the new route and has the migration's number: one more than the newest
+ * that the end knows of. The other end follows, and sends a PROBE with the same number, by whose answer
+ * it learns what was lost. So migrations end, however many PROBEs are under way on how many routes.
+ */
+#ifndef RAWE_CONN_MOVE_H
+#define RAWE_CONN_MOVE_H
+
+#include "rawe_conn_state.h"
+#include "rawe_route.h"
+
+/**
+ * A connection just opened is at home on this route, which outlives it, and uses it unless that is
+ * down.
+ */
+void rawe_conn_attach(struct rawe_conn *conn, struct rawe_route *home);
+
+/** Use another route of the ring from now on: the one used is down, or home is back. */
+void rawe_conn_move(struct rawe_conn *conn, struct rawe_route *route, uint64_t now_ns);
+
+/**
+ * The peer's CONNECT has come by this route, which is not the one used: answer there, unless the
+ * peer has been answered before, so that it is a late one.
+ */
+void rawe_conn_follow_connect(struct rawe_conn *conn, struct rawe_route *route, uint64_t now_ns);
+
+/**
+ * The peer's PROBE with this number has come by this route, and was taken; `from` is what it says of
+ * itself. Has the peer moved there? `migration` is the newest one that was known before.
+ */
+void rawe_conn_follow(struct rawe_conn *conn, struct rawe_route *route,
+                      const struct rawe_connect *from, uint32_t number, uint8_t migration,
+                      uint64_t now_ns);
+
+#endif

@@ -1,0 +1,98 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Health of a route: see rawe_health.h.
+ */
+#include "rawe_health.h"
+
+#define MS 1000000ull
+
+/**
+ * A responder that answers by another route has had that long for this one, too: it is one thread
+ * for all interfaces of a process.
+ */
+#define PATIENCE_NS (40 * MS)
+
+/** Answers in a row after which a route is used again: a plug that is being moved bounces. */
+#define ANSWERS_WANTED 3u
+
+/** Interval of questions: a part of the time since the state began, within these bounds. */
+#define SUSPECT_LEAST_NS (10 * MS)
+#define SUSPECT_MOST_NS (250 * MS)
+#define DOWN_LEAST_NS (50 * MS)
+#define DOWN_MOST_NS (250 * MS)
+#define PARTS 16u
+
+static void enter(struct rawe_health *health, enum rawe_health_state state, uint64_t now_ns)
+{
+    *health = (struct rawe_health){.since_ns = now_ns, .state = (uint8_t)state};
+}
+
+void rawe_health_doubt(struct rawe_health *health, uint64_t now_ns)
+{
+    if (health->state == RAWE_HEALTH_UP) {
+        enter(health, RAWE_HEALTH_SUSPECT, now_ns);
+    }
+}
+
+void rawe_health_lose(struct rawe_health *health, uint64_t now_ns)
+{
+    enter(health, RAWE_HEALTH_DOWN, now_ns);
+}
+
+/** Is it time for the next question? */
+static bool due(const struct rawe_health *health, uint64_t least_ns, uint64_t most_ns,
+                uint64_t now_ns)
+{
+    uint64_t interval_ns = (now_ns - health->since_ns) / PARTS;
+    interval_ns = interval_ns < least_ns ? least_ns : interval_ns;
+    interval_ns = interval_ns > most_ns ? most_ns : interval_ns;
+    return health->asked_ns == 0 || now_ns - health->asked_ns >= interval_ns;
+}
+
+static enum rawe_health_verdict check_suspect(struct rawe_health *health, uint64_t pong_ns,
+                                              uint64_t other_pong_ns, uint64_t now_ns)
+{
+    if (pong_ns >= health->since_ns) {
+        enter(health, RAWE_HEALTH_UP, now_ns);
+        return RAWE_HEALTH_NOTHING;
+    }
+    if (now_ns - health->since_ns >= PATIENCE_NS && other_pong_ns >= health->since_ns) {
+        enter(health, RAWE_HEALTH_DOWN, now_ns);
+        return RAWE_HEALTH_FAILED;
+    }
+    if (!due(health, SUSPECT_LEAST_NS, SUSPECT_MOST_NS, now_ns)) {
+        return RAWE_HEALTH_NOTHING;
+    }
+    health->asked_ns = now_ns;
+    return RAWE_HEALTH_ASK;
+}
+
+static enum rawe_health_verdict check_down(struct rawe_health *health, uint64_t pong_ns,
+                                           uint64_t now_ns)
+{
+    if (!due(health, DOWN_LEAST_NS, DOWN_MOST_NS, now_ns)) {
+        return RAWE_HEALTH_NOTHING;
+    }
+    bool answered = health->asked_ns != 0 && pong_ns >= health->asked_ns;
+    health->answers = answered ? (uint8_t)(health->answers + 1) : 0;
+    if (health->answers >= ANSWERS_WANTED) {
+        enter(health, RAWE_HEALTH_UP, now_ns);
+        return RAWE_HEALTH_RECOVERED;
+    }
+    health->asked_ns = now_ns;
+    return RAWE_HEALTH_ASK;
+}
+
+enum rawe_health_verdict rawe_health_check(struct rawe_health *health, uint64_t pong_ns,
+                                           uint64_t other_pong_ns, uint64_t now_ns)
+{
+    switch (health->state) {
+    case RAWE_HEALTH_SUSPECT:
+        return check_suspect(health, pong_ns, other_pong_ns, now_ns);
+    case RAWE_HEALTH_DOWN:
+        return check_down(health, pong_ns, now_ns);
+    default:
+        return RAWE_HEALTH_NOTHING;
+    }
+}

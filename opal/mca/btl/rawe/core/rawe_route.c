@@ -1,0 +1,61 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Routes: see rawe_route.h.
+ */
+#include "rawe_route.h"
+
+#include <string.h>
+
+void rawe_route_init(struct rawe_route *route)
+{
+    __atomic_store_n(&route->next, route, __ATOMIC_RELEASE);
+}
+
+/** The route whose next one is `route`. */
+static struct rawe_route *before(struct rawe_route *route)
+{
+    struct rawe_route *last = route;
+    while (rawe_route_next(last) != route) {
+        last = rawe_route_next(last);
+    }
+    return last;
+}
+
+void rawe_route_join(struct rawe_route *route, struct rawe_route *other)
+{
+    struct rawe_route *last = before(other);
+    __atomic_store_n(&route->next, other, __ATOMIC_RELEASE);
+    __atomic_store_n(&last->next, route, __ATOMIC_RELEASE);
+}
+
+void rawe_route_remove(struct rawe_route *route)
+{
+    __atomic_store_n(&before(route)->next, rawe_route_next(route), __ATOMIC_RELEASE);
+    rawe_route_init(route);
+}
+
+struct rawe_route *rawe_route_from(struct rawe_route *home, const struct rawe_engine *engine,
+                                   const uint8_t source_mac[RAWE_MAC_BYTES])
+{
+    struct rawe_route *route = home;
+    do {
+        if (route->engine == engine && memcmp(route->mac, source_mac, RAWE_MAC_BYTES) == 0) {
+            return route;
+        }
+        route = rawe_route_next(route);
+    } while (route != home);
+    return NULL;
+}
+
+struct rawe_route *rawe_route_best(struct rawe_route *home)
+{
+    struct rawe_route *route = home;
+    do {
+        if (!route->down) {
+            return route;
+        }
+        route = rawe_route_next(route);
+    } while (route != home);
+    return NULL;
+}

@@ -1,0 +1,53 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Routes: the ways from a process to another one, each from one of our interfaces to one of the
+ * peer's. A connection belongs to one of them, its home, and may use any of the others meanwhile
+ * (rawe_conn_move.h). The routes to one process form a ring.
+ */
+#ifndef RAWE_ROUTE_H
+#define RAWE_ROUTE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "rawe_wire.h"
+
+struct rawe_engine;
+
+struct rawe_route {
+    struct rawe_engine *engine; /**< of our interface: what is sent goes through its link */
+    struct rawe_route *next;    /**< in the ring; itself: the process has no other. Atomic */
+    uint8_t mac[RAWE_MAC_BYTES];
+    uint16_t port; /**< the peer's at that interface, and its session key */
+    uint32_t key;
+    uint32_t payload_max_bytes; /**< frame payload that the way carries */
+    bool down;                  /**< it is not used as long as another one is not down */
+};
+
+/** A ring of its own. The other fields are the caller's to set. */
+void rawe_route_init(struct rawe_route *route);
+
+/**
+ * Add a route, that is alone, to the ring of `other`, before that: behind all that joined it. Those who read the ring may do so at the same
+ * time, those who change it may not.
+ */
+void rawe_route_join(struct rawe_route *route, struct rawe_route *other);
+
+/** Take a route out of its ring: it is alone then. Nobody reads the ring at the same time. */
+void rawe_route_remove(struct rawe_route *route);
+
+static inline struct rawe_route *rawe_route_next(const struct rawe_route *route)
+{
+    return __atomic_load_n(&route->next, __ATOMIC_ACQUIRE);
+}
+
+/** The route by which a frame from this address has come to an engine's link; NULL: none. */
+struct rawe_route *rawe_route_from(struct rawe_route *home, const struct rawe_engine *engine,
+                                   const uint8_t source_mac[RAWE_MAC_BYTES]);
+
+/** The route to use for what is at home on this one: that, or another that is up; NULL: all are down. */
+struct rawe_route *rawe_route_best(struct rawe_route *home);
+
+#endif

@@ -1,0 +1,585 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Tests of migration: a connection goes on by another route between the same two processes.
+ */
+#include "unit_rails.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "rawe_conn.h"
+#include "rawe_conn_connect.h"
+#include "rawe_conn_move.h"
+#include "rawe_conn_send.h"
+
+static uint8_t data[40000];
+
+static int set_up_batches(void **state)
+{
+    (void)state;
+    rails_init();
+    rails.config.window_frames = 256;
+    rails.config.receive_frames = 1024;
+    rails_start(16);
+    return 0;
+}
+
+/** Open a lane on rail 0, both ends; host 0's end. */
+static struct rawe_conn *connect_lane(enum rawe_lane lane)
+{
+    struct rawe_conn *conn = rails_conn(0, 0, lane);
+    rawe_conn_connect(conn, rails.now_ns);
+    rails_settle();
+    assert_int_equal(conn->handshake.state, RAWE_CONN_OPEN);
+    assert_int_equal(rails_conn(1, 0, lane)->handshake.state, RAWE_CONN_OPEN);
+    return conn;
+}
+
+static void assert_last_message(unsigned host, unsigned count, uint8_t tag, size_t len_bytes)
+{
+    const struct unit_node *inbox = &rails.host[host].inbox;
+    assert_int_equal(inbox->message_count, count);
+    unit_assert_message(inbox, count - 1, tag, len_bytes, 3);
+}
+
+static uint64_t migrations(unsigned host)
+{
+    uint64_t count = 0;
+    for (unsigned rail = 0; rail < RAILS; rail++) {
+        count += rails.host[host].nic[rail].engine.counters.migrations;
+    }
+    return count;
+}
+
+/* rawe_conn_attach */
+
+static void rawe_conn_attach__uses_another_route_while_home_is_down(void **state)
+{
+    (void)state;
+    rails_cut(0);
+    rawe_peer_set_down(rails_peer(0, 0), rails.now_ns);
+    struct rawe_conn *conn = rails_conn(0, 0, RAWE_LANE_EXPRESS);
+    assert_int_equal(rails_used(conn), 1);
+    assert_int_equal(unit_copy_message(conn, 1, 100), RAWE_STATUS_BUSY); /* it connects */
+    rails_run(10 * UNIT_MS, 100 * UNIT_US);
+    assert_int_equal(conn->handshake.state, RAWE_CONN_OPEN);
+    /* The far end belongs to the same pair of interfaces, and has followed. */
+    const struct rawe_conn *far = rails_conn(1, 0, RAWE_LANE_EXPRESS);
+    assert_int_equal(far->handshake.state, RAWE_CONN_OPEN);
+    assert_int_equal(rails_used(far), 1);
+    assert_null(rails_peer(1, 1)->conn[RAWE_LANE_EXPRESS]);
+    assert_int_equal(migrations(0), 0);
+    assert_int_equal(migrations(1), 1);
+}
+
+/* rawe_conn_move */
+
+static void rawe_conn_move__sends_what_is_unacknowledged_by_the_other_route(void **state)
+{
+    (void)state;
+    static struct unit_send send;
+    memset(&send, 0, sizeof(send));
+    unit_fill(data, sizeof(data), 3);
+    struct rawe_conn *conn = connect_lane(RAWE_LANE_BULK);
+    unit_send_message(conn, &send, 7, data, sizeof(data));
+    assert_true(conn->sendwin.in_flight > 10);
+    rails_cut(0);
+    rails_run(100 * UNIT_US, 100 * UNIT_US);
+    uint32_t id = conn->handshake.local_id;
+    rawe_conn_move(conn, &rails_peer(0, 1)->route, rails.now_ns);
+    assert_int_equal(rails_used(conn), 1);
+    rails_run(5 * UNIT_MS, 100 * UNIT_US);
+    assert_int_equal(send.done, 1);
+    assert_int_equal(send.status, RAWE_STATUS_DONE);
+    assert_last_message(1, 1, 7, sizeof(data));
+    assert_int_equal(conn->handshake.local_id, id);
+    assert_int_equal(rails_used(rails_conn(1, 0, RAWE_LANE_BULK)), 1);
+    assert_int_equal(migrations(0), 1);
+    assert_int_equal(migrations(1), 1);
+    /* What is lost with a route says nothing of the congestion of the next. */
+    assert_int_equal(conn->engine->counters.congestion_events, 0);
+}
+
+static void rawe_conn_move__takes_nothing_twice(void **state)
+{
+    (void)state;
+    static struct unit_send send;
+    memset(&send, 0, sizeof(send));
+    unit_fill(data, sizeof(data), 3);
+    struct rawe_conn *conn = connect_lane(RAWE_LANE_BULK);
+    unit_send_message(conn, &send, 7, data, sizeof(data));
+    /* The old route was slow, not dead: all arrives, some of it by both. */
+    rawe_conn_move(conn, &rails_peer(0, 1)->route, rails.now_ns);
+    rails_run(5 * UNIT_MS, 100 * UNIT_US);
+    assert_int_equal(send.done, 1);
+    assert_last_message(1, 1, 7, sizeof(data));
+}
+
+static void rawe_conn_move__tells_a_peer_whose_acknowledgements_are_lost(void **state)
+{
+    (void)state;
+    struct rawe_conn *conn = connect_lane(RAWE_LANE_EXPRESS);
+    struct rawe_conn *far = rails_conn(1, 0, RAWE_LANE_EXPRESS);
+    assert_int_equal(unit_copy_message(far, 1, 100), RAWE_STATUS_DONE);
+    rails_settle();
+    rails_cut(0);
+    /* Nothing is in flight from here; the first questions are lost as well. */
+    rails.cut[1] = true;
+    rawe_conn_move(conn, &rails_peer(0, 1)->route, rails.now_ns);
+    rails_run(10 * UNIT_MS, 100 * UNIT_US);
+    assert_int_equal(rails_used(far), 0);
+    rails.cut[1] = false;
+    rails_run(100 * UNIT_MS, 100 * UNIT_US);
+    assert_int_equal(rails_used(far), 1);
+    /* And then nothing is asked any more. */
+    uint64_t probes = conn->engine->counters.probes_sent;
+    rails_run(UNIT_S, UNIT_MS);
+    assert_int_equal(conn->engine->counters.probes_sent, probes);
+}
+
+static void rawe_conn_move__ends_asking_a_peer_that_does_not_answer(void **state)
+{
+    (void)state;
+    struct rawe_conn *conn = connect_lane(RAWE_LANE_EXPRESS);
+    rails_cut(0);
+    rails_cut(1);
+    rawe_conn_move(conn, &rails_peer(0, 1)->route, rails.now_ns);
+    rails_run(20 * UNIT_S, 5 * UNIT_MS);
+    assert_int_equal(rails.host[0].failed_calls, 0); /* nobody waits for anything */
+    assert_int_equal(conn->handshake.state, RAWE_CONN_OPEN);
+    assert_true(conn->engine->counters.probes_sent < 10);
+}
+
+static void rawe_conn_move__takes_batches_along(void **state)
+{
+    (void)state;
+    static struct unit_send first, second;
+    memset(&first, 0, sizeof(first));
+    memset(&second, 0, sizeof(second));
+    unit_fill(data, sizeof(data), 3);
+    struct rawe_conn *conn = connect_lane(RAWE_LANE_BULK);
+    unit_send_message(conn, &first, 7, data, sizeof(data));
+    rails_run(UNIT_MS, 100 * UNIT_US);
+    assert_int_equal(conn->batch, RAWE_BATCH_VALID);
+    assert_int_equal(first.done, 1);
+    unit_send_message(conn, &second, 8, data, sizeof(data));
+    rails_cut(0);
+    rawe_conn_move(conn, &rails_peer(0, 2)->route, rails.now_ns);
+    rails_run(5 * UNIT_MS, 100 * UNIT_US);
+    assert_int_equal(second.done, 1);
+    assert_last_message(1, 2, 8, sizeof(data));
+    assert_int_equal(conn->batch, RAWE_BATCH_VALID);
+}
+
+static void rawe_conn_move__goes_without_batches_where_the_link_has_none(void **state)
+{
+    (void)state;
+    static struct unit_send first, second;
+    memset(&first, 0, sizeof(first));
+    memset(&second, 0, sizeof(second));
+    unit_fill(data, sizeof(data), 3);
+    rails.host[0].nic[1].engine.batches.output.transmit = NULL;
+    struct rawe_conn *conn = connect_lane(RAWE_LANE_BULK);
+    unit_send_message(conn, &first, 7, data, sizeof(data));
+    rails_run(UNIT_MS, 100 * UNIT_US);
+    unit_send_message(conn, &second, 8, data, sizeof(data));
+    rails_cut(0);
+    rawe_conn_move(conn, &rails_peer(0, 1)->route, rails.now_ns);
+    rails_run(20 * UNIT_MS, 100 * UNIT_US);
+    assert_int_equal(second.done, 1);
+    assert_last_message(1, 2, 8, sizeof(data));
+}
+
+static void rawe_conn_move__sends_shorter_frames_where_no_others_pass(void **state)
+{
+    (void)state;
+    static struct unit_send first, second;
+    rails_stop();
+    rails_init();
+    rails.mtu_payload_bytes[1] = 600; /* the harness refuses longer ones */
+    rails_start(0);
+    memset(&first, 0, sizeof(first));
+    memset(&second, 0, sizeof(second));
+    unit_fill(data, sizeof(data), 3);
+    struct rawe_conn *conn = connect_lane(RAWE_LANE_BULK);
+    uint32_t before_bytes = conn->payload_max_bytes;
+    unit_send_message(conn, &first, 7, data, sizeof(data));
+    rails_cut(0);
+    rawe_peer_set_down(rails_peer(0, 0), rails.now_ns);
+    assert_int_equal(conn->payload_max_bytes, 600);
+    rails_run(20 * UNIT_MS, 100 * UNIT_US);
+    assert_int_equal(first.done, 1);
+    assert_last_message(1, 1, 7, sizeof(data));
+    rails.cut[0] = false;
+    rawe_peer_set_up(rails_peer(0, 0), rails.now_ns);
+    assert_int_equal(conn->payload_max_bytes, before_bytes);
+    unit_send_message(conn, &second, 8, data, sizeof(data));
+    rails_run(20 * UNIT_MS, 100 * UNIT_US);
+    assert_last_message(1, 2, 8, sizeof(data));
+}
+
+static void rawe_conn_move__waits_where_the_other_link_is_full(void **state)
+{
+    (void)state;
+    static struct unit_send send;
+    struct rawe_conn *conn = connect_lane(RAWE_LANE_EXPRESS);
+    memset(&send, 0, sizeof(send));
+    unit_fill(data, 100, 3);
+    rails_cut(0);
+    rails.host[0].nic[1].room = 0;
+    rawe_conn_move(conn, &rails_peer(0, 1)->route, rails.now_ns);
+    unit_send_message(conn, &send, 3, data, 100);
+    assert_int_equal(conn->sendwin.to_transmit, 1);
+    rails_settle();
+    assert_int_equal(conn->sendwin.to_transmit, 1);
+    rails.host[0].nic[1].room = UINT32_MAX;
+    rails_run(UNIT_MS, 100 * UNIT_US);
+    assert_last_message(1, 1, 3, 100);
+}
+
+static void rawe_conn_move__asks_for_the_connection_by_the_other_route(void **state)
+{
+    (void)state;
+    static struct unit_send send;
+    memset(&send, 0, sizeof(send));
+    unit_fill(data, sizeof(data), 3);
+    struct rawe_conn *conn = rails_conn(0, 0, RAWE_LANE_BULK);
+    rails_cut(0);
+    unit_send_message(conn, &send, 7, data, sizeof(data));
+    rails_run(20 * UNIT_MS, 100 * UNIT_US);
+    assert_int_equal(conn->handshake.state, RAWE_CONN_CONNECTING);
+    rawe_conn_move(conn, &rails_peer(0, 1)->route, rails.now_ns);
+    rails_run(20 * UNIT_MS, 100 * UNIT_US);
+    assert_int_equal(send.done, 1);
+    assert_last_message(1, 1, 7, sizeof(data));
+    assert_int_equal(rails_used(rails_conn(1, 0, RAWE_LANE_BULK)), 1);
+}
+
+/* rawe_conn_follow */
+
+static struct net_frame *recorded;
+
+/** Keep the first PROBE that comes by rail 1. */
+static void record_probe(struct net_frame *frame, unsigned rail)
+{
+    if (rail == 1 && frame->header.type == RAWE_FRAME_PROBE && recorded == NULL) {
+        recorded = net_frame_copy(frame);
+    }
+}
+
+/** Host 0 moves to rail 1 and back again; a PROBE of that is in `recorded`. */
+static struct rawe_conn *move_and_go_home(void)
+{
+    struct rawe_conn *conn = connect_lane(RAWE_LANE_EXPRESS);
+    recorded = NULL;
+    rails.on_frame = record_probe;
+    rawe_conn_move(conn, &rails_peer(0, 1)->route, rails.now_ns);
+    rails_run(UNIT_MS, 100 * UNIT_US);
+    assert_int_equal(rails_used(rails_conn(1, 0, RAWE_LANE_EXPRESS)), 1);
+    rawe_conn_move(conn, &rails_peer(0, 0)->route, rails.now_ns);
+    rails_run(UNIT_MS, 100 * UNIT_US);
+    assert_int_equal(rails_used(rails_conn(1, 0, RAWE_LANE_EXPRESS)), 0);
+    assert_non_null(recorded);
+    return conn;
+}
+
+static void rawe_conn_follow__does_not_heed_a_probe_that_is_repeated(void **state)
+{
+    (void)state;
+    (void)move_and_go_home();
+    rails_receive(recorded);
+    rails_settle();
+    assert_int_equal(rails_used(rails_conn(1, 0, RAWE_LANE_EXPRESS)), 0);
+    net_frame_free(recorded);
+}
+
+/** What has to be right of a PROBE: who says so is as good as the peer. */
+static void rawe_conn_follow__does_not_heed_a_probe_that_says_something_wrong(void **state)
+{
+    (void)state;
+    (void)move_and_go_home();
+    const struct rawe_conn *far = rails_conn(1, 0, RAWE_LANE_EXPRESS);
+    struct rawe_engine *engine = &rails.host[1].nic[1].engine;
+    enum { RIGHT, SOURCE, KEY, ID, PEER_ID, PEER_KEY, PEER_PORT, ACK, CASES };
+    for (unsigned what = CASES; what-- > 0;) {
+        struct net_frame *frame = net_frame_copy(recorded);
+        uint8_t *payload = frame->bytes + RAWE_PAYLOAD_OFFSET;
+        struct rawe_header header = frame->header;
+        struct rawe_connect from;
+        assert_int_equal(rawe_connect_decode(&from, payload, RAWE_CONNECT_BYTES), RAWE_DECODE_OK);
+        header.sequence += 100 + what;
+        header.acknowledgement += what == ACK ? 5 : 0;
+        header.key += what == KEY;
+        header.connection_id += what == ID ? 1u << 20 : 0;
+        from.connection_id += what == PEER_ID;
+        from.key += what == PEER_KEY;
+        from.port = (uint16_t)(from.port + (what == PEER_PORT));
+        from.choice = 100;
+        frame->bytes[RAWE_MAC_BYTES + 5] ^= what == SOURCE ? 0x80 : 0;
+        rawe_connect_encode(payload, &from);
+        rawe_header_encode(frame->bytes + RAWE_ETH_HEADER_BYTES, &header);
+        rails_receive(frame);
+        net_frame_free(frame);
+        assert_int_equal(rails_used(far), what == RIGHT ? 1 : 0);
+    }
+    assert_int_equal(engine->counters.dropped_source, 1);
+    assert_int_equal(engine->counters.dropped_key, 1);
+    assert_int_equal(engine->counters.dropped_connection, 1);
+    assert_int_equal(rails.host[1].nic[0].engine.counters.dropped_ack, 1);
+    net_frame_free(recorded);
+}
+
+static void rawe_conn_follow__not_to_a_route_that_is_down(void **state)
+{
+    (void)state;
+    struct rawe_conn *conn = connect_lane(RAWE_LANE_EXPRESS);
+    rails_peer(1, 1)->route.down = true;
+    rawe_conn_move(conn, &rails_peer(0, 1)->route, rails.now_ns);
+    rails_run(UNIT_MS, 100 * UNIT_US);
+    assert_int_equal(rails_used(rails_conn(1, 0, RAWE_LANE_EXPRESS)), 0);
+    /* It works nevertheless. */
+    assert_int_equal(unit_copy_message(conn, 3, 100), RAWE_STATUS_DONE);
+    rails_run(UNIT_MS, 100 * UNIT_US);
+    assert_true(rawe_conn_drained(conn));
+}
+
+static void rawe_conn_follow__ends_agree_when_both_have_moved(void **state)
+{
+    (void)state;
+    struct rawe_conn *conn = connect_lane(RAWE_LANE_EXPRESS);
+    struct rawe_conn *far = rails_conn(1, 0, RAWE_LANE_EXPRESS);
+    rails_cut(0);
+    rawe_conn_move(conn, &rails_peer(0, 1)->route, rails.now_ns);
+    rawe_conn_move(far, &rails_peer(1, 2)->route, rails.now_ns);
+    rails_run(UNIT_MS, 100 * UNIT_US);
+    assert_int_equal(rails_used(conn), 1);
+    assert_int_equal(rails_used(far), 1);
+    rails_run(UNIT_S, UNIT_MS);
+    assert_int_equal(migrations(0), 1);
+    assert_int_equal(migrations(1), 2);
+}
+
+static void rawe_conn_follow__the_one_that_stays_heeds_one_that_cannot_come(void **state)
+{
+    (void)state;
+    struct rawe_conn *conn = connect_lane(RAWE_LANE_EXPRESS);
+    struct rawe_conn *far = rails_conn(1, 0, RAWE_LANE_EXPRESS);
+    rails_cut(0);
+    rails_cut(1);
+    rawe_conn_move(conn, &rails_peer(0, 1)->route, rails.now_ns); /* in vain */
+    rawe_conn_move(far, &rails_peer(1, 2)->route, rails.now_ns);
+    rails_run(60 * UNIT_MS, 100 * UNIT_US);
+    assert_int_equal(rails_used(far), 2);
+    assert_int_equal(rails_used(conn), 2);
+}
+
+/* Frames of a connection that come through another engine's link. */
+
+static void elsewhere__is_deferred_with_the_engine_that_receives(void **state)
+{
+    (void)state;
+    struct rawe_conn *conn = connect_lane(RAWE_LANE_EXPRESS);
+    struct rawe_engine *owner = &rails.host[1].nic[0].engine;
+    struct rawe_engine *receiver = &rails.host[1].nic[1].engine;
+    rawe_conn_move(conn, &rails_peer(0, 1)->route, rails.now_ns);
+    rails_run(UNIT_MS, 100 * UNIT_US);
+    rawe_engine_defer_begin(receiver);
+    assert_int_equal(unit_copy_message(conn, 3, 100), RAWE_STATUS_DONE);
+    rails_settle();
+    rawe_engine_defer_end(receiver);
+    assert_int_equal(rails.host[1].inbox.message_count, 0);
+    assert_false(owner->deferral.active);
+    assert_true(rawe_engine_has_deferred(owner));
+    /* What comes next is delivered behind it. */
+    assert_int_equal(unit_copy_message(conn, 4, 100), RAWE_STATUS_DONE);
+    rails_settle();
+    assert_int_equal(rails.host[1].inbox.message_count, 2);
+    assert_int_equal(rails.host[1].inbox.messages[0].tag, 3);
+    assert_int_equal(rails.host[1].inbox.messages[1].tag, 4);
+}
+
+static void elsewhere__counts_probes_for_the_link_that_received_them(void **state)
+{
+    (void)state;
+    struct rawe_conn *conn = connect_lane(RAWE_LANE_EXPRESS);
+    rawe_conn_move(conn, &rails_peer(0, 1)->route, rails.now_ns);
+    rails_settle();
+    assert_int_equal(rails.host[1].nic[1].engine.probes_passed_on, 1);
+    assert_int_equal(rails.host[1].nic[0].engine.probes_passed_on, 0);
+}
+
+/* Many of all that, at random */
+
+#define ROUNDS 400u
+
+static unsigned long random_state;
+
+static unsigned draw(unsigned below)
+{
+    random_state = random_state * 6364136223846793005ul + 1442695040888963407ul;
+    return (unsigned)(random_state >> 33) % below;
+}
+
+/** What asks the peer's responder in a real process: the rail is dead, and another one is not. */
+static void judge(struct rails_host *host, struct rawe_conn *conn)
+{
+    bool other = false;
+    for (unsigned rail = 0; rail < RAILS; rail++) {
+        other = other || !rails.cut[rail];
+    }
+    if (other && rails.cut[rails_used(conn)]) {
+        rawe_peer_set_down(&host->nic[rails_used(conn)].peer, rails.now_ns);
+    }
+}
+
+/** Pull and mend; hosts learn of it by their carrier, or not. */
+static void trouble(void)
+{
+    unsigned rail = draw(RAILS);
+    if (!rails.cut[rail]) {
+        rails_cut(rail);
+        for (unsigned i = 0; i < 2; i++) {
+            if (draw(2) == 0) {
+                rawe_peer_set_down(rails_peer(i, rail), rails.now_ns);
+            }
+        }
+        return;
+    }
+    rails.cut[rail] = false;
+}
+
+/** Probes have found rails working again. */
+static void recover(void)
+{
+    for (unsigned i = 0; i < 2; i++) {
+        for (unsigned rail = 0; rail < RAILS; rail++) {
+            if (!rails.cut[rail] && rails_peer(i, rail)->route.down) {
+                rawe_peer_set_up(rails_peer(i, rail), rails.now_ns);
+            }
+        }
+    }
+}
+
+/** A message, somewhere from 0 to the length of several frames, numbered and copied. */
+struct letter {
+    struct unit_send send; /**< first */
+    uint8_t *memory;
+    size_t len_bytes;
+};
+
+/** Each message of host `from` is at the other once, and as it was sent. */
+static void check_letters(const struct letter *letters, unsigned from)
+{
+    const struct unit_node *inbox = &rails.host[1 - from].inbox;
+    static unsigned seen[ROUNDS];
+    memset(seen, 0, sizeof(seen));
+    assert_int_equal(inbox->message_count, ROUNDS);
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        const struct unit_message *message = &inbox->messages[i];
+        uint16_t number;
+        memcpy(&number, message->data, sizeof(number));
+        assert_true(number < ROUNDS);
+        assert_int_equal(message->len_bytes, letters[number].len_bytes);
+        assert_memory_equal(message->data, letters[number].memory, message->len_bytes);
+        assert_int_equal(seen[number]++, 0);
+        assert_int_equal(letters[i].send.done, 1);
+        assert_int_equal(letters[i].send.status, RAWE_STATUS_DONE);
+    }
+}
+
+static void write_letter(struct letter *letter, unsigned from, unsigned number)
+{
+    uint16_t written = (uint16_t)number;
+    letter->len_bytes = 16 + draw(20000);
+    letter->memory = malloc(letter->len_bytes);
+    assert_non_null(letter->memory);
+    unit_fill(letter->memory, letter->len_bytes, number);
+    memcpy(letter->memory, &written, sizeof(written));
+    enum rawe_lane lane = letter->len_bytes < 1000 ? RAWE_LANE_EXPRESS : RAWE_LANE_BULK;
+    unit_send_message(rails_conn(from, draw(RAILS), lane), &letter->send, (uint8_t)number,
+                      letter->memory, letter->len_bytes);
+}
+
+static void one_bad_day(unsigned seed)
+{
+    struct letter *letters[2];
+    random_state = seed * 2654435761ul + 1;
+    rails_init();
+    rails_start(draw(2) != 0 ? 16 : 0);
+    for (unsigned i = 0; i < 2; i++) {
+        rails.host[i].on_silent = judge;
+        letters[i] = calloc(ROUNDS, sizeof(*letters[i]));
+        assert_non_null(letters[i]);
+    }
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        write_letter(&letters[0][i], 0, i);
+        write_letter(&letters[1][i], 1, i);
+        if (draw(8) == 0) {
+            trouble();
+        }
+        if (draw(16) == 0) {
+            recover();
+        }
+        rails_run(draw(4) == 0 ? draw(20) * UNIT_MS : 200 * UNIT_US, 200 * UNIT_US);
+    }
+    memset(rails.cut, 0, sizeof(rails.cut));
+    recover();
+    rails_run(3 * UNIT_S, UNIT_MS);
+    for (unsigned i = 0; i < 2; i++) {
+        assert_int_equal(rails.host[i].failed_calls, 0);
+        assert_int_equal(rails.host[i].lost_calls, 0);
+        check_letters(letters[i], i);
+        for (unsigned rail = 0; rail < RAILS; rail++) {
+            for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
+                const struct rawe_conn *conn = rails_peer(i, rail)->conn[lane];
+                assert_true(conn == NULL || rails_used(conn) == rail);
+            }
+        }
+    }
+    rails_stop();
+    for (unsigned i = 0; i < 2; i++) {
+        for (unsigned j = 0; j < ROUNDS; j++) {
+            free(letters[i][j].memory);
+        }
+        free(letters[i]);
+    }
+}
+
+static void move__loses_nothing_and_doubles_nothing_at_random(void **state)
+{
+    (void)state;
+    const char *seeds = getenv("RAWE_MOVE_SEEDS");
+    unsigned count = seeds != NULL ? (unsigned)strtoul(seeds, NULL, 10) : 20;
+    for (unsigned seed = 1; seed <= count; seed++) {
+        one_bad_day(seed);
+    }
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, rails_set_up, rails_tear_down)
+#define TEST_BATCHES(name) cmocka_unit_test_setup_teardown(name, set_up_batches, rails_tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(rawe_conn_attach__uses_another_route_while_home_is_down),
+        TEST(rawe_conn_move__sends_what_is_unacknowledged_by_the_other_route),
+        TEST(rawe_conn_move__takes_nothing_twice),
+        TEST(rawe_conn_move__tells_a_peer_whose_acknowledgements_are_lost),
+        TEST(rawe_conn_move__ends_asking_a_peer_that_does_not_answer),
+        TEST_BATCHES(rawe_conn_move__takes_batches_along),
+        TEST_BATCHES(rawe_conn_move__goes_without_batches_where_the_link_has_none),
+        TEST(rawe_conn_move__sends_shorter_frames_where_no_others_pass),
+        TEST(rawe_conn_move__waits_where_the_other_link_is_full),
+        TEST(rawe_conn_move__asks_for_the_connection_by_the_other_route),
+        TEST(rawe_conn_follow__does_not_heed_a_probe_that_is_repeated),
+        TEST(rawe_conn_follow__does_not_heed_a_probe_that_says_something_wrong),
+        TEST(rawe_conn_follow__not_to_a_route_that_is_down),
+        TEST(rawe_conn_follow__ends_agree_when_both_have_moved),
+        TEST(rawe_conn_follow__the_one_that_stays_heeds_one_that_cannot_come),
+        TEST(elsewhere__is_deferred_with_the_engine_that_receives),
+        TEST(elsewhere__counts_probes_for_the_link_that_received_them),
+        cmocka_unit_test(move__loses_nothing_and_doubles_nothing_at_random),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

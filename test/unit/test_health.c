@@ -1,0 +1,166 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Tests of rawe_health: when a route is down, and when it is believed to be up again.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "rawe_health.h"
+
+#define MS 1000000ull
+#define BEGIN_NS (1000 * MS)
+
+static struct rawe_health health;
+static uint64_t now_ns, pong_ns, other_pong_ns;
+static unsigned asked;
+static enum rawe_health_verdict last;
+
+static int set_up(void **state)
+{
+    (void)state;
+    health = (struct rawe_health){0};
+    now_ns = BEGIN_NS;
+    pong_ns = other_pong_ns = 0;
+    asked = 0;
+    last = RAWE_HEALTH_NOTHING;
+    return 0;
+}
+
+/** Check every 10 ms for this time; `answers`, `others`: questions are answered a millisecond later. */
+static void run(uint64_t duration_ns, bool answers, bool others)
+{
+    last = RAWE_HEALTH_NOTHING;
+    for (uint64_t end_ns = now_ns + duration_ns; now_ns < end_ns; now_ns += 10 * MS) {
+        enum rawe_health_verdict verdict =
+            rawe_health_check(&health, pong_ns, other_pong_ns, now_ns);
+        if (verdict == RAWE_HEALTH_ASK) {
+            asked++;
+            pong_ns = answers ? now_ns + MS : pong_ns;
+            other_pong_ns = others ? now_ns + MS : other_pong_ns;
+        } else if (verdict != RAWE_HEALTH_NOTHING) {
+            last = verdict;
+        }
+    }
+}
+
+static void rawe_health_check__asks_nothing_without_doubt(void **state)
+{
+    (void)state;
+    run(1000 * MS, false, true);
+    assert_int_equal(asked, 0);
+    assert_int_equal(last, RAWE_HEALTH_NOTHING);
+}
+
+static void rawe_health_doubt__ends_with_an_answer(void **state)
+{
+    (void)state;
+    rawe_health_doubt(&health, now_ns);
+    run(100 * MS, true, true);
+    assert_int_equal(asked, 1);
+    assert_int_equal(health.state, RAWE_HEALTH_UP);
+    assert_int_equal(last, RAWE_HEALTH_NOTHING);
+}
+
+static void rawe_health_doubt__heeds_no_answer_of_before(void **state)
+{
+    (void)state;
+    pong_ns = other_pong_ns = now_ns - 1;
+    rawe_health_doubt(&health, now_ns);
+    run(1000 * MS, false, false);
+    assert_int_equal(health.state, RAWE_HEALTH_SUSPECT);
+}
+
+static void rawe_health_doubt__finds_a_route_down_while_another_answers(void **state)
+{
+    (void)state;
+    rawe_health_doubt(&health, now_ns);
+    run(40 * MS, false, true);
+    assert_int_equal(last, RAWE_HEALTH_NOTHING); /* it may be late */
+    run(20 * MS, false, true);
+    assert_int_equal(last, RAWE_HEALTH_FAILED);
+    assert_int_equal(health.state, RAWE_HEALTH_DOWN);
+}
+
+static void rawe_health_doubt__of_a_silent_process_is_no_failure(void **state)
+{
+    (void)state;
+    rawe_health_doubt(&health, now_ns);
+    run(60000 * MS, false, false);
+    assert_int_equal(last, RAWE_HEALTH_NOTHING);
+    assert_in_range(asked, 200, 400); /* less and less often */
+    run(20 * MS, false, true);        /* not asked now, perhaps */
+    run(300 * MS, false, true);
+    assert_int_equal(last, RAWE_HEALTH_FAILED);
+}
+
+static void rawe_health_doubt__changes_nothing_of_what_is_known(void **state)
+{
+    (void)state;
+    rawe_health_lose(&health, now_ns);
+    rawe_health_doubt(&health, now_ns);
+    assert_int_equal(health.state, RAWE_HEALTH_DOWN);
+}
+
+static void rawe_health_lose__asks_until_it_answers_several_times(void **state)
+{
+    (void)state;
+    rawe_health_lose(&health, now_ns);
+    run(30000 * MS, false, true);
+    assert_int_equal(last, RAWE_HEALTH_NOTHING);
+    assert_in_range(asked, 100, 400);
+    /* A single answer is not enough. */
+    pong_ns = now_ns;
+    run(10 * MS, false, true);
+    assert_int_equal(health.state, RAWE_HEALTH_DOWN);
+    run(1200 * MS, true, true);
+    assert_int_equal(last, RAWE_HEALTH_RECOVERED);
+    assert_int_equal(health.state, RAWE_HEALTH_UP);
+}
+
+static void rawe_health_lose__answers_have_to_be_in_a_row(void **state)
+{
+    (void)state;
+    rawe_health_lose(&health, now_ns);
+    for (unsigned i = 0; i < 50; i++) {
+        unsigned before = asked;
+        while (asked == before) {
+            run(10 * MS, i % 3 != 0, true);
+        }
+    }
+    assert_int_equal(health.state, RAWE_HEALTH_DOWN);
+}
+
+static void rawe_health_lose__again_asks_at_once(void **state)
+{
+    (void)state;
+    rawe_health_lose(&health, now_ns);
+    run(10000 * MS, false, true);
+    rawe_health_lose(&health, now_ns); /* the carrier is back */
+    asked = 0;
+    run(200 * MS, true, true);
+    assert_int_equal(last, RAWE_HEALTH_RECOVERED);
+    assert_int_equal(asked, 3);
+}
+
+#define TEST(name) cmocka_unit_test_setup(name, set_up)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(rawe_health_check__asks_nothing_without_doubt),
+        TEST(rawe_health_doubt__ends_with_an_answer),
+        TEST(rawe_health_doubt__heeds_no_answer_of_before),
+        TEST(rawe_health_doubt__finds_a_route_down_while_another_answers),
+        TEST(rawe_health_doubt__of_a_silent_process_is_no_failure),
+        TEST(rawe_health_doubt__changes_nothing_of_what_is_known),
+        TEST(rawe_health_lose__asks_until_it_answers_several_times),
+        TEST(rawe_health_lose__answers_have_to_be_in_a_row),
+        TEST(rawe_health_lose__again_asks_at_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

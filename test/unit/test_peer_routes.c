@@ -1,0 +1,170 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Tests of peers of the same process that share their routes: which connections move when one is
+ * down, or up again, or closed.
+ */
+#include "unit_rails.h"
+
+#include <string.h>
+
+#include "rawe_conn.h"
+#include "rawe_conn_connect.h"
+
+/** Host 0 opens the express lane of each rail. */
+static void connect_all(void)
+{
+    for (unsigned rail = 0; rail < RAILS; rail++) {
+        rawe_conn_connect(rails_conn(0, rail, RAWE_LANE_EXPRESS), rails.now_ns);
+    }
+    rails_settle();
+}
+
+/** The rails that the connections at home on rails 0, 1, 2 use: 120 if each uses its own... */
+static unsigned used(unsigned host)
+{
+    unsigned all = 0;
+    for (unsigned rail = 0; rail < RAILS; rail++) {
+        all = 10 * all + rails_used(rails_conn(host, rail, RAWE_LANE_EXPRESS));
+    }
+    return all;
+}
+
+/** A message gets through on each connection, in both directions. */
+static void assert_works(void)
+{
+    for (unsigned host = 0; host < 2; host++) {
+        unsigned before = rails.host[1 - host].inbox.message_count;
+        for (unsigned rail = 0; rail < RAILS; rail++) {
+            struct rawe_conn *conn = rails_conn(host, rail, RAWE_LANE_EXPRESS);
+            assert_int_equal(unit_copy_message(conn, (uint8_t)rail, 100), RAWE_STATUS_DONE);
+        }
+        rails_run(UNIT_MS, 100 * UNIT_US);
+        assert_int_equal(rails.host[1 - host].inbox.message_count, before + RAILS);
+    }
+}
+
+/* rawe_peer_next, rawe_peer_used */
+
+static void rawe_peer_next__goes_through_all_of_the_process(void **state)
+{
+    (void)state;
+    for (unsigned rail = 0; rail < RAILS; rail++) {
+        assert_ptr_equal(rawe_peer_next(rails_peer(0, rail)), rails_peer(0, (rail + 1) % RAILS));
+    }
+}
+
+static void rawe_peer_used__is_the_one_whose_route_is_used(void **state)
+{
+    (void)state;
+    connect_all();
+    struct rawe_conn *conn = rails_conn(0, 0, RAWE_LANE_EXPRESS);
+    assert_ptr_equal(rawe_peer_used(conn), rails_peer(0, 0));
+    rawe_peer_set_down(rails_peer(0, 0), rails.now_ns);
+    assert_ptr_equal(rawe_peer_used(conn), rails_peer(0, 1));
+}
+
+/* rawe_peer_set_down */
+
+static void rawe_peer_set_down__moves_all_that_use_the_route(void **state)
+{
+    (void)state;
+    connect_all();
+    assert_int_equal(used(0), 12);
+    rails_cut(0);
+    rawe_peer_set_down(rails_peer(0, 0), rails.now_ns);
+    assert_int_equal(used(0), 112);
+    rails_cut(1);
+    rawe_peer_set_down(rails_peer(0, 1), rails.now_ns);
+    assert_int_equal(used(0), 222);
+    rails_run(UNIT_MS, 100 * UNIT_US);
+    assert_int_equal(used(1), 222);
+    assert_int_equal(rails.host[0].table.migrated, 2);
+    assert_works();
+}
+
+static void rawe_peer_set_down__of_the_last_moves_nothing(void **state)
+{
+    (void)state;
+    connect_all();
+    for (unsigned rail = 0; rail < RAILS; rail++) {
+        rawe_peer_set_down(rails_peer(0, rail), rails.now_ns);
+    }
+    assert_int_equal(used(0), 222);
+}
+
+/* rawe_peer_set_up */
+
+static void rawe_peer_set_up__brings_home_who_belongs_there(void **state)
+{
+    (void)state;
+    connect_all();
+    rails_cut(0);
+    rails_cut(1);
+    rawe_peer_set_down(rails_peer(0, 0), rails.now_ns);
+    rawe_peer_set_down(rails_peer(0, 1), rails.now_ns);
+    rails_run(UNIT_MS, 100 * UNIT_US);
+    rails.cut[1] = false;
+    rawe_peer_set_up(rails_peer(0, 1), rails.now_ns);
+    rails_run(UNIT_MS, 100 * UNIT_US);
+    assert_int_equal(used(0), 212);
+    assert_int_equal(used(1), 212);
+    assert_works();
+    rails.cut[0] = false;
+    rawe_peer_set_up(rails_peer(0, 0), rails.now_ns);
+    rails_run(UNIT_MS, 100 * UNIT_US);
+    assert_int_equal(used(0), 12);
+    assert_int_equal(used(1), 12);
+    assert_int_equal(rails.host[0].table.migrated, 0);
+    assert_works();
+}
+
+static void rawe_peer_set_up__takes_those_whose_route_is_down(void **state)
+{
+    (void)state;
+    connect_all();
+    for (unsigned rail = 0; rail < RAILS; rail++) {
+        rails_cut(rail);
+        rawe_peer_set_down(rails_peer(0, rail), rails.now_ns);
+    }
+    rails.cut[0] = false;
+    rawe_peer_set_up(rails_peer(0, 0), rails.now_ns);
+    assert_int_equal(used(0), 0);
+    rails_run(UNIT_MS, 100 * UNIT_US);
+    assert_int_equal(used(1), 0);
+    assert_works();
+}
+
+/* rawe_peer_close */
+
+static void rawe_peer_close__sends_away_who_uses_the_route(void **state)
+{
+    (void)state;
+    connect_all();
+    rawe_peer_set_down(rails_peer(0, 0), rails.now_ns);
+    rails_run(UNIT_MS, 100 * UNIT_US);
+    assert_int_equal(used(0), 112);
+    rawe_peer_close(rails_peer(0, 1));
+    assert_ptr_equal(rawe_peer_next(rails_peer(0, 0)), rails_peer(0, 2));
+    assert_int_equal(rails_used(rails_conn(0, 0, RAWE_LANE_EXPRESS)), 2);
+    /* With nothing else left, it goes home. */
+    rawe_peer_close(rails_peer(0, 2));
+    assert_int_equal(rails_used(rails_conn(0, 0, RAWE_LANE_EXPRESS)), 0);
+    assert_ptr_equal(rawe_peer_next(rails_peer(0, 0)), rails_peer(0, 0));
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, rails_set_up, rails_tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(rawe_peer_next__goes_through_all_of_the_process),
+        TEST(rawe_peer_used__is_the_one_whose_route_is_used),
+        TEST(rawe_peer_set_down__moves_all_that_use_the_route),
+        TEST(rawe_peer_set_down__of_the_last_moves_nothing),
+        TEST(rawe_peer_set_up__brings_home_who_belongs_there),
+        TEST(rawe_peer_set_up__takes_those_whose_route_is_down),
+        TEST(rawe_peer_close__sends_away_who_uses_the_route),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

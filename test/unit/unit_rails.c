@@ -1,0 +1,356 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Two processes with several interfaces each: see unit_rails.h.
+ */
+#include "unit_rails.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "net_engine.h"
+#include "rawe_conn.h"
+
+/** More steps than any test needs to come to rest. */
+#define STEPS_MAX 100000u
+
+struct rails rails;
+
+/** Interfaces are numbered through: an index for net_peer_config. */
+static uint32_t index_of(unsigned host, unsigned rail)
+{
+    return host * RAILS + rail;
+}
+
+static void put(void *context, struct net_frame *frame)
+{
+    const struct rails_nic *nic = context;
+    frame->from = index_of(nic->host->index, nic->rail);
+    assert_int_equal(frame->to, index_of(1 - nic->host->index, nic->rail));
+    if (rails.cut[nic->rail]) {
+        net_frame_free(frame);
+        return;
+    }
+    frame->next = NULL;
+    *rails.wire_tail = frame;
+    rails.wire_tail = &frame->next;
+}
+
+static struct net_link link_of(struct rails_nic *nic)
+{
+    return (struct net_link){
+        .engine = &nic->engine,
+        .room = &nic->room,
+        .batch_number = &rails.batch_number,
+        .put = put,
+    };
+}
+
+static unsigned transmit(void *context, const struct rawe_frame *frames, unsigned count)
+{
+    struct rails_nic *nic = context;
+    struct net_link link = link_of(nic);
+    uint32_t most = rails.mtu_payload_bytes[nic->rail];
+    for (unsigned i = 0; i < count && most != 0; i++) {
+        assert_true(frames[i].len_bytes <= RAWE_PAYLOAD_OFFSET + most);
+    }
+    return net_link_transmit(&link, frames, count);
+}
+
+static bool transmit_batch(void *context, const struct rawe_frame *packet, uint32_t segment_bytes)
+{
+    struct rails_nic *nic = context;
+    struct net_link link = link_of(nic);
+    uint32_t most = rails.mtu_payload_bytes[nic->rail];
+    assert_true(most == 0 || segment_bytes + RAWE_BATCH_HEADER_BYTES + NET_BATCH_OVERHEAD_BYTES <=
+                                 most + RAWE_HEADER_BYTES);
+    return net_link_transmit_batch(&link, packet, segment_bytes);
+}
+
+static void deliver(void *context, struct rawe_conn *conn, uint8_t tag, const uint8_t *data,
+                    size_t len_bytes)
+{
+    const struct rails_nic *nic = context;
+    struct unit_node *inbox = &nic->host->inbox;
+    assert_ptr_equal(conn->engine, &nic->engine);
+    for (unsigned rail = 0; rail < RAILS; rail++) {
+        assert_false(nic->host->nic[rail].engine.deferral.active);
+    }
+    inbox->messages =
+        realloc(inbox->messages, (inbox->message_count + 1) * sizeof(*inbox->messages));
+    assert_non_null(inbox->messages);
+    struct unit_message *message = &inbox->messages[inbox->message_count++];
+    *message = (struct unit_message){tag, len_bytes, malloc(len_bytes != 0 ? len_bytes : 1)};
+    assert_non_null(message->data);
+    memcpy(message->data, data, len_bytes);
+}
+
+static struct rawe_conn *accept_conn(void *context, const struct rawe_connect *from,
+                                     const uint8_t source_mac[RAWE_MAC_BYTES])
+{
+    const struct rails_nic *nic = context;
+    unsigned rail = from->choice != 0 ? from->choice - 1u : nic->rail;
+    (void)source_mac;
+    assert_int_equal(from->vpid, 1 - nic->host->index);
+    assert_true(rail < RAILS);
+    return rawe_peer_conn(&nic->host->nic[rail].peer, from->lane);
+}
+
+static void silent(void *context, struct rawe_conn *conn, uint64_t silent_ns)
+{
+    struct rails_host *host = ((const struct rails_nic *)context)->host;
+    (void)silent_ns;
+    host->silent_calls++;
+    if (host->on_silent != NULL) {
+        host->on_silent(host, conn);
+    }
+}
+
+static void failed(void *context, struct rawe_conn *conn, uint64_t silent_ns)
+{
+    (void)conn;
+    (void)silent_ns;
+    ((const struct rails_nic *)context)->host->failed_calls++;
+}
+
+static void lost(void *context, struct rawe_conn *conn)
+{
+    (void)conn;
+    ((const struct rails_nic *)context)->host->lost_calls++;
+}
+
+static uint64_t read_clock(void *context)
+{
+    (void)context;
+    return rails.now_ns;
+}
+
+static void start_nic(struct rails_host *host, unsigned rail, unsigned batch_frames)
+{
+    static const struct rawe_callbacks callbacks = {
+        .deliver = deliver,
+        .accept = accept_conn,
+        .silent = silent,
+        .failed = failed,
+        .lost = lost,
+    };
+    struct rails_nic *nic = &host->nic[rail];
+    struct rawe_engine_config config = rails.config;
+    struct rawe_peer_config peer = net_peer_config(index_of(1 - host->index, rail));
+    nic->host = host;
+    nic->rail = rail;
+    nic->room = UINT_MAX;
+    net_identify(&config, index_of(host->index, rail));
+    config.vpid = host->index;
+    config.table = &host->table;
+    net_engine_start(&nic->engine, &host->handles, &config, &callbacks, transmit, nic,
+                     rails.now_ns);
+    if (batch_frames != 0) {
+        uint32_t segment_bytes = config.payload_max_bytes + RAWE_HEADER_BYTES -
+                                 RAWE_BATCH_HEADER_BYTES - NET_BATCH_OVERHEAD_BYTES;
+        assert_true(
+            net_engine_use_batches(&nic->engine, batch_frames * segment_bytes, transmit_batch));
+    }
+    peer.payload_max_bytes = rails.mtu_payload_bytes[rail] != 0 ? rails.mtu_payload_bytes[rail]
+                                                                : config.payload_max_bytes;
+    peer.interface = (uint8_t)(rail + 1);
+    peer.owner = &host->inbox;
+    peer.now_ns = read_clock;
+    rawe_peer_init(&nic->peer, &nic->engine, &peer);
+    if (rail != 0) {
+        rawe_peer_join(&nic->peer, &host->nic[0].peer);
+    }
+}
+
+void rails_init(void)
+{
+    memset(&rails, 0, sizeof(rails));
+    rails.wire_tail = &rails.wire;
+    rails.now_ns = rails.clock.now_ns = 5 * UNIT_S;
+    rails.config = (struct rawe_engine_config){
+        .ethertype = RAWE_ETHERTYPE_DEFAULT,
+        .jobid = 77,
+        .payload_max_bytes = 1462,
+        .message_max_bytes = 65536,
+        .window_frames = 64,
+        .receive_frames = 256,
+        .copy_max_bytes = 1024,
+        .frames_limit = 4096,
+        .deferred_max_bytes = 8u << 20,
+        .ack_delay_ns = 50 * UNIT_US,
+        .liveness.probe_least_ns = 500 * UNIT_US,
+        .liveness.probe_most_ns = 100 * UNIT_MS,
+        .reorder_ns = 100 * UNIT_US,
+        .liveness.peer_timeout_ns = 5 * UNIT_S,
+    };
+}
+
+void rails_start(unsigned batch_frames)
+{
+    for (unsigned i = 0; i < 2; i++) {
+        rails.host[i].index = i;
+        rails.host[i].inbox.net = &rails.clock;
+        for (unsigned rail = 0; rail < RAILS; rail++) {
+            start_nic(&rails.host[i], rail, batch_frames);
+        }
+    }
+}
+
+void rails_stop(void)
+{
+    for (unsigned i = 0; i < 2; i++) {
+        struct rails_host *host = &rails.host[i];
+        /* One interface after the other, as a process finalizes. */
+        for (unsigned rail = 0; rail < RAILS; rail++) {
+            rawe_peer_close(&host->nic[rail].peer);
+            net_engine_stop(&host->nic[rail].engine);
+        }
+        rawe_conn_table_free(&host->table);
+        for (unsigned j = 0; j < host->inbox.message_count; j++) {
+            free(host->inbox.messages[j].data);
+        }
+        free(host->inbox.messages);
+    }
+    while (rails.wire != NULL) {
+        struct net_frame *frame = rails.wire;
+        rails.wire = frame->next;
+        net_frame_free(frame);
+    }
+}
+
+int rails_set_up(void **state)
+{
+    (void)state;
+    rails_init();
+    rails_start(0);
+    return 0;
+}
+
+int rails_tear_down(void **state)
+{
+    (void)state;
+    rails_stop();
+    return 0;
+}
+
+struct rawe_peer *rails_peer(unsigned host, unsigned rail)
+{
+    return &rails.host[host].nic[rail].peer;
+}
+
+struct rawe_conn *rails_conn(unsigned host, unsigned rail, enum rawe_lane lane)
+{
+    return rawe_peer_conn(rails_peer(host, rail), lane);
+}
+
+unsigned rails_used(const struct rawe_conn *conn)
+{
+    const struct rails_nic *nic = conn->through->context;
+    return nic->rail;
+}
+
+void rails_cut(unsigned rail)
+{
+    struct net_frame **link = &rails.wire;
+    rails.cut[rail] = true;
+    rails.wire_tail = &rails.wire;
+    while (*link != NULL) {
+        struct net_frame *frame = *link;
+        if (frame->to % RAILS == rail) {
+            *link = frame->next;
+            net_frame_free(frame);
+        } else {
+            link = rails.wire_tail = &frame->next;
+        }
+    }
+}
+
+static struct rails_nic *nic_of(unsigned index)
+{
+    return &rails.host[index / RAILS].nic[index % RAILS];
+}
+
+void rails_receive(const struct net_frame *frame)
+{
+    (void)net_receive(&nic_of(frame->to)->engine, frame->bytes, (uint32_t)frame->len_bytes,
+                      rails.now_ns);
+}
+
+/** Take the frames off the wire that go on as one packet with the first. */
+static unsigned take(struct net_frame **frames)
+{
+    unsigned count = 0;
+    do {
+        frames[count++] = rails.wire;
+        rails.wire = rails.wire->next;
+    } while (frames[0]->batch != 0 && rails.wire != NULL && rails.wire->batch == frames[0]->batch &&
+             count < RAWE_BATCH_FRAMES_MAX);
+    if (rails.wire == NULL) {
+        rails.wire_tail = &rails.wire;
+    }
+    return count;
+}
+
+/** Hand over what is on the wire now; returns how many frames that were. */
+static unsigned step(void)
+{
+    unsigned handed = 0, waiting = 0;
+    for (const struct net_frame *frame = rails.wire; frame != NULL; frame = frame->next) {
+        waiting++;
+    }
+    while (handed < waiting && rails.wire != NULL) {
+        struct net_frame *frames[RAWE_BATCH_FRAMES_MAX];
+        unsigned count = take(frames);
+        unsigned rail = frames[0]->to % RAILS;
+        struct rawe_engine *engine = &nic_of(frames[0]->to)->engine;
+        bool placed;
+        for (unsigned i = 0; i < count; i++) {
+            if (rails.on_frame != NULL) {
+                rails.on_frame(frames[i], rail);
+            }
+        }
+        if (frames[0]->batch == 0) {
+            rails_receive(frames[0]);
+        }
+        for (unsigned i = 0; frames[0]->batch != 0 && i < count;) {
+            i += net_frames_receive(engine, frames + i, count - i, rails.now_ns, &placed);
+        }
+        for (unsigned i = 0; i < count; i++) {
+            net_frame_free(frames[i]);
+        }
+        rails.carried[rail] += count;
+        handed += count;
+    }
+    for (unsigned i = 0; i < 2 * RAILS; i++) {
+        rawe_engine_flush(&nic_of(i)->engine, rails.now_ns);
+    }
+    return handed;
+}
+
+void rails_settle(void)
+{
+    unsigned idle = 0;
+    for (unsigned steps = 0; steps < STEPS_MAX; steps++) {
+        bool progressed = step() != 0 || rails.wire != NULL;
+        idle = progressed ? 0 : idle + 1;
+        if (idle == 2) {
+            return;
+        }
+    }
+    fail_msg("the network does not come to rest");
+}
+
+void rails_run(uint64_t duration_ns, uint64_t step_ns)
+{
+    uint64_t end_ns = rails.now_ns + duration_ns;
+    while (rails.now_ns < end_ns) {
+        rails.now_ns = end_ns - rails.now_ns > step_ns ? rails.now_ns + step_ns : end_ns;
+        rails.clock.now_ns = rails.now_ns;
+        rails_settle();
+        for (unsigned i = 0; i < 2 * RAILS; i++) {
+            rawe_engine_advance(&nic_of(i)->engine, rails.now_ns);
+        }
+        rails_settle();
+    }
+}

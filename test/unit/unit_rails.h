@@ -1,0 +1,80 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Two processes with several interfaces each, for the tests of migration: rail i joins interface i
+ * of the one and of the other. A rail can be cut, and mended. A made-up clock; frames take no time.
+ */
+#ifndef UNIT_RAILS_H
+#define UNIT_RAILS_H
+
+#include "unit_message.h"
+#include "unit_net.h"
+
+#include "rawe_peer.h"
+
+#define RAILS 3u
+
+struct rails_host;
+
+/** An interface of a process. */
+struct rails_nic {
+    struct rails_host *host;
+    unsigned rail;
+    struct rawe_engine engine; /**< its callbacks' context is the interface */
+    struct rawe_peer peer;     /**< the other process's interface on the same rail */
+    unsigned room;             /**< frames its link takes before it is full */
+};
+
+struct rails_host {
+    unsigned index;
+    struct rawe_conn_table table;
+    struct rawe_handle_table handles;
+    struct rails_nic nic[RAILS];
+    struct unit_node inbox; /**< its messages, and the clock for unit_message.h; nothing else */
+    unsigned silent_calls, failed_calls, lost_calls;
+    /** Called by `silent`; may be NULL. */
+    void (*on_silent)(struct rails_host *host, struct rawe_conn *conn);
+};
+
+struct rails {
+    uint64_t now_ns;
+    struct unit_net clock;            /**< the same time */
+    struct rawe_engine_config config; /**< of all; what differs is filled in by rails_start */
+    struct rails_host host[2];
+    uint32_t mtu_payload_bytes[RAILS]; /**< what a rail carries; 0: as much as any link */
+    bool cut[RAILS];                   /**< what is sent there is lost */
+    unsigned carried[RAILS];           /**< frames handed over, by rail */
+    unsigned batch_number;
+    struct net_frame *wire, **wire_tail;
+    /** Looks at each frame before it is handed over; may be NULL. */
+    void (*on_frame)(struct net_frame *frame, unsigned rail);
+};
+
+extern struct rails rails;
+
+/** Defaults in rails.config and rails.mtu_payload_bytes, for the test to change. */
+void rails_init(void);
+/** Start all engines; batches of at most `batch_frames`, 0: none. */
+void rails_start(unsigned batch_frames);
+/** Close everything, check that nothing is left. */
+void rails_stop(void);
+
+/** For cmocka: rails without batches, and its end. */
+int rails_set_up(void **state);
+int rails_tear_down(void **state);
+
+struct rawe_peer *rails_peer(unsigned host, unsigned rail);
+/** The connection to the other process that is at home on a rail; opened if need be. */
+struct rawe_conn *rails_conn(unsigned host, unsigned rail, enum rawe_lane lane);
+/** The rail that a connection uses. */
+unsigned rails_used(const struct rawe_conn *conn);
+/** Cut a rail: what lies on it is lost, too. */
+void rails_cut(unsigned rail);
+/** Hand a copy of a frame over by its rail, now. */
+void rails_receive(const struct net_frame *frame);
+/** Hand over what is on the way until nothing moves any more. */
+void rails_settle(void);
+/** Let time pass in steps. */
+void rails_run(uint64_t duration_ns, uint64_t step_ns);
+
+#endif
