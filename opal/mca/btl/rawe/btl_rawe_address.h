@@ -19,6 +19,7 @@ struct mca_btl_rawe_address {
     uint32_t ping_key;
     uint32_t mtu_bytes;
     uint32_t speed_mbps; /**< 0: unknown */
+    uint8_t index;       /**< in the process's list */
 };
 
 /** Where the process's responder is reached. */

@@ -17,6 +17,7 @@
 #include "btl_rawe_progress.h"
 #include "btl_rawe_pvars.h"
 #include "btl_rawe_rma.h"
+#include "btl_rawe_routes.h"
 #include "btl_rawe_send.h"
 #include "btl_rawe_state.h"
 #include "btl_rawe_thread.h"
@@ -92,6 +93,7 @@ static int component_open(void)
     mca_btl_rawe_callers_begin();
     mca_btl_rawe_lock_init();
     memset(&mca_btl_rawe_state, 0, sizeof(mca_btl_rawe_state));
+    OBJ_CONSTRUCT(&mca_btl_rawe_state.routes_lock, opal_mutex_t);
     mca_btl_rawe_state.component = &mca_btl_rawe_component;
     return OPAL_SUCCESS;
 }
@@ -108,6 +110,8 @@ static int component_close(void)
         mca_btl_rawe_modex_forget();
         mca_btl_rawe_rma_close();
         rawe_handle_table_free(&mca_btl_rawe_state.handles);
+        rawe_conn_table_free(&mca_btl_rawe_state.connections);
+        OBJ_DESTRUCT(&mca_btl_rawe_state.routes_lock);
         mca_btl_rawe_lock_destroy();
         mca_btl_rawe_state.component = NULL;
     }
@@ -262,6 +266,7 @@ static mca_btl_base_module_t **component_init(int *count, bool progress_threads,
         return NULL;
     }
     mca_btl_rawe_group_open();
+    mca_btl_rawe_routes_begin();
     /* A tool cannot look at the counters then; the job has no use for them. */
     (void)mca_btl_rawe_pvars_register();
     mca_btl_rawe_monitor_open();
@@ -294,6 +299,9 @@ static int component_progress(void)
     }
     if (OPAL_UNLIKELY(NULL != state->complete_first)) {
         mca_btl_rawe_send_complete_deferred();
+    }
+    if (OPAL_UNLIKELY(poll_clock && !state->progressing && mca_btl_rawe_routes_pending())) {
+        mca_btl_rawe_routes_check();
     }
     for (unsigned i = 0; i < state->module_count; ++i) {
         mca_btl_rawe_module_t *module = state->modules[i];

@@ -11,6 +11,7 @@
 #include "btl_rawe_state.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /** A connection without progress is reported after half of the peer timeout, or this time. */
@@ -37,6 +38,9 @@ static void endpoint_construct(mca_btl_base_endpoint_t *endpoint)
     endpoint->in_use = false;
     endpoint->in_order = endpoint;
     endpoint->lost = false;
+    memset(&endpoint->health, 0, sizeof(endpoint->health));
+    endpoint->is_doubted = false;
+    endpoint->next_doubted = NULL;
 }
 
 OBJ_CLASS_INSTANCE(mca_btl_rawe_endpoint_t, opal_list_item_t, endpoint_construct, NULL);
@@ -186,6 +190,86 @@ mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_find(mca_btl_rawe_module_t *modul
     return endpoint;
 }
 
+mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_other(mca_btl_rawe_module_t *module,
+                                                     opal_process_name_t name,
+                                                     const mca_btl_base_endpoint_t *endpoint)
+{
+    opal_mutex_lock(&module->endpoints_lock);
+    mca_btl_base_endpoint_t *other = endpoint_newest(module, name);
+    other = other == endpoint ? other->older : other;
+    opal_mutex_unlock(&module->endpoints_lock);
+    return other;
+}
+
+mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_by_key(mca_btl_rawe_module_t *module,
+                                                      opal_process_name_t name, uint16_t port,
+                                                      uint32_t key)
+{
+    opal_mutex_lock(&module->endpoints_lock);
+    mca_btl_base_endpoint_t *endpoint = endpoint_newest(module, name);
+    while (NULL != endpoint && (endpoint->address.port != port || endpoint->address.key != key)) {
+        endpoint = endpoint->older;
+    }
+    opal_mutex_unlock(&module->endpoints_lock);
+    return endpoint;
+}
+
+mca_btl_base_endpoint_t **mca_btl_rawe_endpoints_list(mca_btl_rawe_module_t *module,
+                                                      unsigned *count)
+{
+    mca_btl_base_endpoint_t *endpoint;
+
+    *count = 0;
+    opal_mutex_lock(&module->endpoints_lock);
+    size_t room = opal_list_get_size(&module->endpoints);
+    mca_btl_base_endpoint_t **list = malloc((room + 1) * sizeof(mca_btl_base_endpoint_t *));
+    if (NULL != list) {
+        OPAL_LIST_FOREACH(endpoint, &module->endpoints, mca_btl_base_endpoint_t)
+        {
+            list[(*count)++] = endpoint;
+        }
+    }
+    opal_mutex_unlock(&module->endpoints_lock);
+    return list;
+}
+
+/** A new endpoint: others of the same process may use its route, and it theirs. routes_lock held. */
+static void join_others(mca_btl_base_endpoint_t *endpoint)
+{
+    for (unsigned i = 0; i < mca_btl_rawe_state.module_count; ++i) {
+        mca_btl_base_endpoint_t *other = mca_btl_rawe_endpoint_other(
+            mca_btl_rawe_state.modules[i], endpoint->proc->proc_name, endpoint);
+        if (NULL != other) {
+            rawe_peer_join(&endpoint->peer, &other->peer);
+            return;
+        }
+    }
+}
+
+void mca_btl_rawe_endpoint_doubted_add(mca_btl_base_endpoint_t *endpoint)
+{
+    if (!endpoint->is_doubted) {
+        endpoint->is_doubted = true;
+        endpoint->next_doubted = mca_btl_rawe_state.doubted;
+        mca_btl_rawe_state.doubted = endpoint;
+        ++mca_btl_rawe_state.doubted_count;
+    }
+}
+
+void mca_btl_rawe_endpoint_doubted_remove(mca_btl_base_endpoint_t *endpoint)
+{
+    mca_btl_base_endpoint_t **link = &mca_btl_rawe_state.doubted;
+
+    while (endpoint->is_doubted && *link != endpoint) {
+        link = &(*link)->next_doubted;
+    }
+    if (endpoint->is_doubted) {
+        *link = endpoint->next_doubted;
+        endpoint->is_doubted = false;
+        --mca_btl_rawe_state.doubted_count;
+    }
+}
+
 /** The peer behind an endpoint whose address and path are known. */
 static void init_peer(mca_btl_base_endpoint_t *endpoint)
 {
@@ -194,6 +278,7 @@ static void init_peer(mca_btl_base_endpoint_t *endpoint)
         .port = address->port,
         .key = address->key,
         .payload_max_bytes = (endpoint->path_mtu_bytes - RAWE_HEADER_BYTES) & ~(uint32_t)7,
+        .interface = (uint8_t)(address->index + 1),
         .owner = endpoint,
         .streak_ns = 1000 * mca_btl_rawe_params.streak_us,
         .now_ns = mca_btl_rawe_peer_now_ns,
@@ -207,6 +292,9 @@ mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_get(mca_btl_rawe_module_t *module
                                                    const struct mca_btl_rawe_address *address,
                                                    uint32_t path_mtu_bytes)
 {
+    bool is_new = false;
+
+    opal_mutex_lock(&mca_btl_rawe_state.routes_lock);
     opal_mutex_lock(&module->endpoints_lock);
     mca_btl_base_endpoint_t *endpoint = endpoint_find(module, proc->proc_name, address->mac);
     if (NULL == endpoint) {
@@ -215,9 +303,14 @@ mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_get(mca_btl_rawe_module_t *module
             endpoint->address = *address;
             endpoint->path_mtu_bytes = path_mtu_bytes;
             init_peer(endpoint);
+            is_new = true;
         }
     }
     opal_mutex_unlock(&module->endpoints_lock);
+    if (is_new) {
+        join_others(endpoint);
+    }
+    opal_mutex_unlock(&mca_btl_rawe_state.routes_lock);
     return endpoint;
 }
 
@@ -235,7 +328,10 @@ void mca_btl_rawe_endpoint_close(mca_btl_base_endpoint_t *endpoint)
 {
     mca_btl_rawe_module_t *module = endpoint->module;
 
+    mca_btl_rawe_endpoint_doubted_remove(endpoint);
+    opal_mutex_lock(&mca_btl_rawe_state.routes_lock);
     rawe_peer_close(&endpoint->peer);
+    opal_mutex_unlock(&mca_btl_rawe_state.routes_lock);
     if (endpoint->watch >= 0) {
         rawe_responder_unwatch(module->responder, endpoint->watch);
     }
@@ -263,8 +359,7 @@ void mca_btl_rawe_deliver(void *context, struct rawe_conn *conn, uint8_t tag, co
     }
 }
 
-/** Ask the peer's responder, and pass on when it said last that the process makes no progress. */
-static void watch(mca_btl_base_endpoint_t *endpoint, struct rawe_conn *conn)
+void mca_btl_rawe_endpoint_ping(mca_btl_base_endpoint_t *endpoint)
 {
     struct rawe_responder *responder = endpoint->module->responder;
     struct rawe_ping_address to = mca_btl_rawe_ping_address(&endpoint->address);
@@ -273,10 +368,25 @@ static void watch(mca_btl_base_endpoint_t *endpoint, struct rawe_conn *conn)
         endpoint->watch = rawe_responder_watch(responder, &to);
     }
     if (endpoint->watch >= 0) {
-        endpoint->watched_ns = endpoint->module->engine.now_ns;
         rawe_responder_ping(responder, endpoint->watch);
-        rawe_conn_alive(conn, rawe_responder_last_absent_ns(responder, endpoint->watch));
     }
+}
+
+/** Ask the peer's responder, and pass on when it said last that the process makes no progress. */
+static void watch(mca_btl_base_endpoint_t *endpoint, struct rawe_conn *conn)
+{
+    mca_btl_rawe_endpoint_ping(endpoint);
+    if (endpoint->watch >= 0) {
+        endpoint->watched_ns = conn->engine->now_ns;
+        rawe_conn_alive(
+            conn, rawe_responder_last_absent_ns(endpoint->module->responder, endpoint->watch));
+    }
+}
+
+/** The endpoint whose route a connection uses: its own, mostly. */
+static mca_btl_base_endpoint_t *endpoint_used(const struct rawe_conn *conn)
+{
+    return rawe_peer_used(conn)->config.owner;
 }
 
 /** The peer's responder answers, its process makes progress, and yet the connection makes none. */
@@ -294,7 +404,8 @@ static void report_stall(mca_btl_base_endpoint_t *endpoint, const char *seen, ui
         return;
     }
     uint64_t pong_ns = rawe_responder_last_pong_ns(responder, endpoint->watch);
-    if (pong_ns + stalled_ns < endpoint->module->engine.now_ns ||
+    /* An answer by another route, before that was lost as well, is no sign of a stall. */
+    if (pong_ns + stalled_ns / 2 < mca_btl_rawe_now_ns() ||
         rawe_responder_last_absent_ns(responder, endpoint->watch) == pong_ns) {
         return; /* nobody answers, or the process computes */
     }
@@ -308,10 +419,14 @@ static void report_stall(mca_btl_base_endpoint_t *endpoint, const char *seen, ui
 
 void mca_btl_rawe_silent(void *context, struct rawe_conn *conn, uint64_t silent_ns)
 {
-    mca_btl_base_endpoint_t *endpoint = conn->owner;
+    mca_btl_base_endpoint_t *endpoint = endpoint_used(conn);
 
     (void)context;
     watch(endpoint, conn);
+    if (rawe_peer_next(&endpoint->peer) != &endpoint->peer) {
+        rawe_health_doubt(&endpoint->health, conn->engine->now_ns);
+        mca_btl_rawe_endpoint_doubted_add(endpoint);
+    }
     report_stall(endpoint, "the connection does not answer", silent_ns);
 }
 
@@ -334,7 +449,7 @@ static void validate_path(mca_btl_base_endpoint_t *endpoint)
     struct rawe_responder *responder = endpoint->module->responder;
     struct rawe_ping_address to = mca_btl_rawe_ping_address(&endpoint->address);
     struct rawe_path path;
-    uint64_t now_ns = endpoint->module->engine.now_ns;
+    uint64_t now_ns = mca_btl_rawe_now_ns();
 
     if (NULL == endpoint->validation) {
         if (now_ns - endpoint->validated_ns >= VALIDATION_INTERVAL_NS) {
@@ -354,10 +469,10 @@ static void validate_path(mca_btl_base_endpoint_t *endpoint)
 
 void mca_btl_rawe_stalled(void *context, struct rawe_conn *conn, uint64_t stalled_ns)
 {
-    mca_btl_base_endpoint_t *endpoint = conn->owner;
+    mca_btl_base_endpoint_t *endpoint = endpoint_used(conn);
 
     (void)context;
-    if (endpoint->module->engine.now_ns - endpoint->watched_ns >= WATCH_INTERVAL_NS) {
+    if (conn->engine->now_ns - endpoint->watched_ns >= WATCH_INTERVAL_NS) {
         watch(endpoint, conn);
     }
     validate_path(endpoint);
@@ -372,6 +487,11 @@ void mca_btl_rawe_failed(void *context, struct rawe_conn *conn, uint64_t silent_
 
     if (endpoint->lost || !endpoint->in_use) {
         return;
+    }
+    /* It is the process that is lost: one message says so, whatever its interfaces. */
+    for (struct rawe_peer *other = rawe_peer_next(&endpoint->peer); other != &endpoint->peer;
+         other = rawe_peer_next(other)) {
+        ((mca_btl_base_endpoint_t *)other->config.owner)->lost = true;
     }
     endpoint->lost = true;
     if (!endpoint->stall_reported) {

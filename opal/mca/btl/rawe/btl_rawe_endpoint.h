@@ -13,6 +13,7 @@
 #include <stdatomic.h>
 
 #include "btl_rawe_address.h"
+#include "core/rawe_health.h"
 #include "core/rawe_peer.h"
 
 struct mca_btl_rawe_module;
@@ -36,7 +37,10 @@ typedef struct mca_btl_base_endpoint_t {
      * PML hands the pieces of a long message to all of them.
      */
     struct mca_btl_base_endpoint_t *in_order;
-    bool lost; /**< the error callback has been called for it */
+    bool lost;                 /**< the error callback has been called for it */
+    struct rawe_health health; /**< of its route: see btl_rawe_routes.h */
+    bool is_doubted;           /**< it is in that one's list */
+    struct mca_btl_base_endpoint_t *next_doubted;
 } mca_btl_base_endpoint_t;
 /* A class of this component's own name: linked into Open MPI's library, it is beside btl/tcp's. */
 typedef mca_btl_base_endpoint_t mca_btl_rawe_endpoint_t;
@@ -51,6 +55,22 @@ const char *mca_btl_rawe_peer_text(const opal_proc_t *proc, char out[48]);
 mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_find(struct mca_btl_rawe_module *module,
                                                     opal_process_name_t name,
                                                     const uint8_t mac[RAWE_MAC_BYTES]);
+/** The process's newest endpoint that is not this one; NULL: there is none. */
+mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_other(struct mca_btl_rawe_module *module,
+                                                     opal_process_name_t name,
+                                                     const mca_btl_base_endpoint_t *endpoint);
+/** The endpoint of a process's interface that has this port and key; NULL: there is none. */
+mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_by_key(struct mca_btl_rawe_module *module,
+                                                      opal_process_name_t name, uint16_t port,
+                                                      uint32_t key);
+/** All endpoints of a module, in memory to be freed; NULL, and 0 of them, without memory. */
+mca_btl_base_endpoint_t **mca_btl_rawe_endpoints_list(struct mca_btl_rawe_module *module,
+                                                      unsigned *count);
+/** Have mca_btl_rawe_routes_check look at the endpoint's route, or not any more. Lock held. */
+void mca_btl_rawe_endpoint_doubted_add(mca_btl_base_endpoint_t *endpoint);
+void mca_btl_rawe_endpoint_doubted_remove(mca_btl_base_endpoint_t *endpoint);
+/** Ask the peer's responder for a sign of life. */
+void mca_btl_rawe_endpoint_ping(mca_btl_base_endpoint_t *endpoint);
 /** The same, new if need be; NULL without memory. */
 mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_get(struct mca_btl_rawe_module *module,
                                                    opal_proc_t *proc,

@@ -16,6 +16,7 @@
 #include "btl_rawe_progress.h"
 #include "btl_rawe_pvars.h"
 #include "btl_rawe_registration.h"
+#include "btl_rawe_routes.h"
 #include "btl_rawe_send.h"
 #include "btl_rawe_state.h"
 #include "btl_rawe_stats.h"
@@ -249,6 +250,7 @@ static bool open_engine(mca_btl_rawe_module_t *module)
         .reorder_ns = params->reorder_us * 1000,
         .liveness.peer_timeout_ns = params->peer_timeout * 1000 * MEGA,
         .handles = &mca_btl_rawe_state.handles,
+        .table = &mca_btl_rawe_state.connections,
         .checksum = params->checksum,
     };
     static const struct rawe_callbacks callbacks = {
@@ -304,6 +306,9 @@ mca_btl_rawe_module_t *mca_btl_rawe_module_new(const struct rawe_interface *inte
     module->address.ping_key = random.ping_key != random.key ? random.ping_key : ~random.key;
     module->address.mtu_bytes = interface->mtu_bytes;
     module->address.speed_mbps = interface->speed_mbps;
+    module->address.index = (uint8_t)mca_btl_rawe_state.module_count;
+    atomic_init(&module->carrier, true);
+    module->carrier_seen = true;
     if (!interface->loopback) {
         memcpy(module->address.mac, interface->mac, RAWE_MAC_BYTES);
         if (0 != interface->speed_mbps) {
@@ -397,6 +402,7 @@ int mca_btl_rawe_finalize(struct mca_btl_base_module_t *btl)
     mca_btl_rawe_module_t *module = (mca_btl_rawe_module_t *)btl;
 
     mca_btl_rawe_group_finalizing();
+    mca_btl_rawe_routes_end();
     opal_mutex_lock(&module->endpoints_lock);
     module->closing = true;
     opal_mutex_unlock(&module->endpoints_lock);

@@ -125,6 +125,7 @@ unsigned mca_btl_rawe_modex_parse(const opal_proc_t *proc, const void *data, siz
             addresses[i].speed_mbps = ntohl(entry.speed_mbps);
             addresses[i].ping_key = ntohl(entry.ping_key);
             addresses[i].ping_port = ntohs(entry.ping_port);
+            addresses[i].index = (uint8_t)i;
             ++count;
         }
     }

@@ -360,20 +360,37 @@ int mca_btl_rawe_del_procs(struct mca_btl_base_module_t *btl, size_t count, opal
     return OPAL_SUCCESS;
 }
 
+/** The module that a CONNECT is meant for, which may have come through another one. */
+static mca_btl_rawe_module_t *meant(mca_btl_rawe_module_t *module, const struct rawe_connect *from)
+{
+    for (unsigned i = 0; i < mca_btl_rawe_state.module_count && 0 != from->choice; ++i) {
+        mca_btl_rawe_module_t *other = mca_btl_rawe_state.modules[i];
+        if (other->address.index + 1 == from->choice && other->open && !other->interface.loopback &&
+            !module->interface.loopback) {
+            return other;
+        }
+    }
+    return module;
+}
+
 struct rawe_conn *mca_btl_rawe_accept(void *context, const struct rawe_connect *from,
                                       const uint8_t source_mac[RAWE_MAC_BYTES])
 {
-    mca_btl_rawe_module_t *module = context;
+    mca_btl_rawe_module_t *module = meant(context, from);
     struct mca_btl_rawe_address addresses[MCA_BTL_RAWE_MODULES_MAX];
     opal_process_name_t name = {.jobid = from->jobid, .vpid = from->vpid};
+    /* What comes by another route is from another interface; the engine knows which may. */
+    bool elsewhere = 0 != from->choice;
 
-    mca_btl_base_endpoint_t *endpoint = mca_btl_rawe_endpoint_find(module, name, source_mac);
+    mca_btl_base_endpoint_t *endpoint =
+        elsewhere ? mca_btl_rawe_endpoint_by_key(module, name, from->port, from->key)
+                  : mca_btl_rawe_endpoint_find(module, name, source_mac);
     /* Outside of MPI nothing of Open MPI's may be called: the peer repeats its CONNECT. */
     if (NULL == endpoint && !module->engine.deferral.active) {
         unsigned count = mca_btl_rawe_callers_find(name, addresses);
         for (unsigned i = 0; i < count && NULL == endpoint; ++i) {
             opal_proc_t *proc = NULL;
-            if (0 == memcmp(addresses[i].mac, source_mac, RAWE_MAC_BYTES) &&
+            if ((elsewhere || 0 == memcmp(addresses[i].mac, source_mac, RAWE_MAC_BYTES)) &&
                 addresses[i].key == from->key && addresses[i].port == from->port) {
                 proc = opal_proc_for_name(name); /* does not ask anybody: it is a peer of ours */
             }

@@ -64,13 +64,19 @@ static unsigned receive_bulk(mca_btl_rawe_module_t *module, unsigned budget)
     return rawe_bulk_receive(module->bulk, budget, &receiver, &module->engine);
 }
 
+/** PROBEs that have come through the engine's link, for whichever engine. */
+static uint64_t probes_received(const struct rawe_engine *engine)
+{
+    return engine->counters.probes_received + engine->probes_passed_on;
+}
+
 unsigned mca_btl_rawe_module_receive(mca_btl_rawe_module_t *module)
 {
     struct rawe_engine *engine = &module->engine;
     unsigned received = 0;
 
     if (mca_btl_rawe_module_receivable(module)) {
-        uint64_t probes = engine->counters.probes_received;
+        uint64_t probes = probes_received(engine);
         engine->now_ns = mca_btl_rawe_now_ns();
         received = rawe_link_receive(module->link, RING_BUDGET, receive_frame, engine);
         if (NULL != module->bulk && rawe_bulk_pending(module->bulk)) {
@@ -78,7 +84,7 @@ unsigned mca_btl_rawe_module_receive(mca_btl_rawe_module_t *module)
              * A probe out of the ring asks about batches that were sent before it. They are in the
              * queue, and all of it is received before the probe is answered.
              */
-            received += receive_bulk(module, probes == engine->counters.probes_received
+            received += receive_bulk(module, probes == probes_received(engine)
                                                  ? BULK_BUDGET
                                                  : engine->batches.receive_frames);
         }

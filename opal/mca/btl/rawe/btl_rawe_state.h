@@ -13,13 +13,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/rawe_conn_table.h"
 #include "core/rawe_handle.h"
 
 /** Modules at most: interfaces of a host, and lo. */
 #define MCA_BTL_RAWE_MODULES_MAX 16u
 
 struct mca_btl_rawe_fragment;
+struct mca_btl_base_endpoint_t;
 struct mca_btl_rawe_module;
+struct rawe_carrier;
 struct rawe_host_group;
 struct rawe_service;
 
@@ -29,6 +32,7 @@ struct mca_btl_rawe_state {
     unsigned module_count;
     size_t ring_bytes;                       /**< of the receive ring of each module */
     struct rawe_handle_table handles;        /**< registered memory */
+    struct rawe_conn_table connections;      /**< of all modules */
     struct rawe_service *service;            /**< the thread that serves all responders */
     _Atomic(struct rawe_host_group *) group; /**< of the ranks on this host; NULL: none */
     atomic_uint group_repair;                /**< whether links are to be opened anew: group.c */
@@ -37,8 +41,14 @@ struct mca_btl_rawe_state {
     size_t without_count;
     struct mca_btl_rawe_fragment *complete_first; /**< sends that are complete and not reported */
     struct mca_btl_rawe_fragment *complete_last;
-    bool working;            /**< doing what was handed over: Open MPI is not called */
-    bool progressing;        /**< inside mca_btl_rawe_module_progress */
+    bool working;                 /**< doing what was handed over: Open MPI is not called */
+    struct rawe_carrier *carrier; /**< watches the interfaces; NULL: there are not several */
+    atomic_bool carriers_changed; /**< some module's `carrier` has, and is to be seen to */
+    opal_mutex_t routes_lock;     /**< while endpoints come and go, and join others' routes */
+    struct mca_btl_base_endpoint_t *doubted; /**< those whose route is in doubt or down */
+    atomic_uint doubted_count;               /**< how many they are */
+    uint64_t routes_checked_ns;              /**< when those were last looked at */
+    bool progressing;                        /**< inside mca_btl_rawe_module_progress */
     unsigned idle_count;     /**< progress calls that found nothing: the clock is read rarely */
     _Atomic uint32_t rounds; /**< calls of progress so far, wrapping */
 };

@@ -10,6 +10,7 @@
 #include "btl_rawe_lock.h"
 #include "btl_rawe_params.h"
 #include "btl_rawe_progress.h"
+#include "btl_rawe_routes.h"
 #include "btl_rawe_state.h"
 
 /**
@@ -44,8 +45,8 @@ bool mca_btl_rawe_thread_enabled(void)
     return 0 != mca_btl_rawe_params.progress_thread_ms;
 }
 
-/** What progress would do, but for calling MPI. Returns true when something came of it. */
-static bool take_over(mca_btl_rawe_module_t *module)
+/** What progress of one module would do, but for calling MPI. */
+static bool take_over_one(mca_btl_rawe_module_t *module)
 {
     struct rawe_engine *engine = &module->engine;
     unsigned received = 0;
@@ -63,6 +64,35 @@ static bool take_over(mca_btl_rawe_module_t *module)
     mca_btl_rawe_module_service(module);
     rawe_engine_defer_end(engine);
     return 0 != received || held_back;
+}
+
+/**
+ * What progress would do, but for calling MPI. Returns true when something came of it. Frames of
+ * connections that have left their interface come through another module's link, which is read
+ * first; and a module may have been given some by the one that was asked.
+ */
+static bool take_over(mca_btl_rawe_module_t *module)
+{
+    struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
+    bool useful = false;
+
+    if (OPAL_UNLIKELY(mca_btl_rawe_routes_pending())) {
+        mca_btl_rawe_routes_check();
+    }
+    for (unsigned i = 0; i < state->module_count; ++i) {
+        if (state->modules[i] != module && state->modules[i]->open &&
+            0 != state->connections.migrated) {
+            useful = take_over_one(state->modules[i]) || useful;
+        }
+    }
+    useful = take_over_one(module) || useful;
+    for (unsigned i = 0; i < state->module_count; ++i) {
+        if (state->modules[i] != module && state->modules[i]->open &&
+            rawe_engine_pending(&state->modules[i]->engine)) {
+            useful = take_over_one(state->modules[i]) || useful;
+        }
+    }
+    return useful;
 }
 
 void mca_btl_rawe_thread_wake(mca_btl_rawe_module_t *module, unsigned how)
@@ -111,6 +141,7 @@ int mca_btl_rawe_thread_service(void *context, bool asked)
         return -1;
     }
     unsigned thread_mode = atomic_load_explicit(&module->thread_mode, memory_order_acquire);
+    asked = asked || mca_btl_rawe_routes_pending();
     if (asked && MCA_BTL_RAWE_THREAD_IDLE == thread_mode) {
         thread_mode = MCA_BTL_RAWE_THREAD_POLLS;
         atomic_store_explicit(&module->thread_mode, thread_mode, memory_order_release);
@@ -132,8 +163,9 @@ int mca_btl_rawe_thread_service(void *context, bool asked)
     }
     bool useful = module->open && take_over(module);
     /* What came may not have been all: a peer that goes on need not ask first. */
-    bool idle = !module->open || (!useful && rawe_engine_idle(&module->engine) &&
-                                  !mca_btl_rawe_module_receivable(module));
+    bool idle = !module->open ||
+                (!useful && rawe_engine_idle(&module->engine) &&
+                 !mca_btl_rawe_module_receivable(module) && !mca_btl_rawe_routes_pending());
     if (idle) {
         atomic_store_explicit(&module->thread_mode, MCA_BTL_RAWE_THREAD_IDLE, memory_order_release);
     }
