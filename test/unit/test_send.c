@@ -18,6 +18,7 @@
 
 #include "btl_rawe_endpoint.h"
 #include "btl_rawe_lock.h"
+#include "core/rawe_conn.h"
 #include "btl_rawe_registration.h"
 #include "btl_rawe_state.h"
 #include "btl_rawe_thread.h"
@@ -30,6 +31,7 @@ struct mca_btl_rawe_state mca_btl_rawe_state;
 static mca_btl_rawe_module_t module;
 static mca_btl_base_endpoint_t endpoint;
 static mca_btl_base_endpoint_t other; /**< of the same process */
+static struct rawe_peer *sent_through[SENDS];
 static struct rawe_handle_table handles;
 
 static pthread_mutex_t upper = PTHREAD_MUTEX_INITIALIZER; /**< a lock of Open MPI's */
@@ -75,7 +77,8 @@ enum rawe_peer_result __wrap_rawe_peer_send(struct rawe_peer *peer, struct rawe_
 
 bool __wrap_rawe_peer_put(struct rawe_peer *peer, struct rawe_send *send)
 {
-    assert_ptr_equal(peer, &endpoint.peer);
+    assert_true(peer == &endpoint.peer || peer == &other.peer);
+    sent_through[sent] = peer;
     note(send);
     return RAWE_PEER_NO_MEMORY != result;
 }
@@ -412,6 +415,126 @@ static void mca_btl_rawe_put__reports_later_what_failed_meanwhile(void **state)
     fragments_free();
 }
 
+#define LONG_BYTES (2u << 20)
+
+static char long_memory[LONG_BYTES];
+
+/** A long PUT to a process with two interfaces, both of which this one can reach. */
+static void put_long(void)
+{
+    const struct rawe_peer_config mine = {.key = 1, .owner = &endpoint};
+    const struct rawe_peer_config others = {.key = 2, .owner = &other};
+
+    fragments_new();
+    for (unsigned i = 0; i < 2; ++i) {
+        opal_free_list_return(&module.fragments_bare, (opal_free_list_item_t *)fragments[i]);
+    }
+    memset(&other, 0, sizeof(other));
+    other.module = &module;
+    mca_btl_rawe_state.module_count = 2;
+    rawe_peer_init(&endpoint.peer, &module.engine, &mine);
+    rawe_peer_init(&other.peer, &module.engine, &others);
+    rawe_peer_join(&other.peer, &endpoint.peer);
+    endpoint.in_use = other.in_use = true;
+    module.address.speed_mbps = 1000;
+    endpoint.address.speed_mbps = 100;
+    other.address.speed_mbps = 400;
+    result = RAWE_PEER_QUEUED;
+}
+
+/** Both fragments have been given back. */
+static void long_put_over(void)
+{
+    for (unsigned i = 0; i < 2; ++i) {
+        assert_non_null(opal_free_list_get(&module.fragments_bare));
+    }
+    fragments_free();
+}
+
+static int put_all(void)
+{
+    return mca_btl_rawe_put(&module.super, &endpoint, long_memory, 5000, NULL, &handle, LONG_BYTES,
+                            0, MCA_BTL_NO_ORDER, on_put, NULL, NULL);
+}
+
+static void finish_part(unsigned index, enum rawe_status status)
+{
+    struct rawe_send *send = (struct rawe_send *)(uintptr_t)sent_in_order[index];
+    send->done(send, status);
+}
+
+static void mca_btl_rawe_put__spreads_what_is_long_by_speed(void **state)
+{
+    (void)state;
+    put_long();
+    assert_int_equal(put_all(), OPAL_SUCCESS);
+    assert_int_equal(sent, 2);
+    const struct rawe_send *part = sent_in_order[0], *rest = sent_in_order[1];
+    assert_ptr_equal(sent_through[0], &other.peer);
+    assert_ptr_equal(sent_through[1], &endpoint.peer);
+    /* Four fifths by the fast one, behind what is left, each where it belongs. */
+    assert_in_range(part->pieces[0].len_bytes, LONG_BYTES * 75 / 100, LONG_BYTES * 85 / 100);
+    assert_int_equal(part->pieces[0].len_bytes + rest->pieces[0].len_bytes, LONG_BYTES);
+    assert_ptr_equal(rest->pieces[0].base, long_memory);
+    assert_ptr_equal(part->pieces[0].base, long_memory + rest->pieces[0].len_bytes);
+    assert_int_equal(part->offset, rest->offset + rest->pieces[0].len_bytes);
+    finish_part(1, RAWE_STATUS_DONE);
+    assert_int_equal(reported, 0);
+    finish_part(0, RAWE_STATUS_DONE);
+    assert_int_equal(reported, 1);
+    assert_int_equal(reported_status, OPAL_SUCCESS);
+    long_put_over();
+}
+
+static void mca_btl_rawe_put__reports_a_part_that_failed(void **state)
+{
+    (void)state;
+    put_long();
+    assert_int_equal(put_all(), OPAL_SUCCESS);
+    finish_part(0, RAWE_STATUS_FAILED);
+    finish_part(1, RAWE_STATUS_DONE);
+    assert_int_equal(reported, 1);
+    assert_int_equal(reported_status, OPAL_ERR_UNREACH);
+    long_put_over();
+}
+
+static void mca_btl_rawe_put__leaves_a_route_alone_that_is_down(void **state)
+{
+    (void)state;
+    put_long();
+    other.peer.route.down = true;
+    assert_int_equal(put_all(), OPAL_SUCCESS);
+    assert_int_equal(sent, 1);
+    assert_ptr_equal(sent_through[0], &endpoint.peer);
+    assert_int_equal(sent_in_order[0]->pieces[0].len_bytes, LONG_BYTES);
+    finish_part(0, RAWE_STATUS_DONE);
+    assert_int_equal(reported, 1);
+    long_put_over();
+}
+
+static void mca_btl_rawe_put__gives_all_away_from_a_route_that_is_behind(void **state)
+{
+    (void)state;
+    struct rawe_conn *conn;
+
+    put_long();
+    const struct rawe_conn_config config = {.payload_max_bytes = 1400, .lane = RAWE_LANE_BULK};
+    conn = rawe_conn_open(&module.engine, &config);
+    assert_non_null(conn);
+    conn->queue.bytes = 100 * LONG_BYTES;
+    endpoint.peer.conn[RAWE_LANE_BULK] = conn;
+    assert_int_equal(put_all(), OPAL_SUCCESS);
+    assert_int_equal(sent, 1);
+    assert_ptr_equal(sent_through[0], &other.peer);
+    assert_int_equal(sent_in_order[0]->pieces[0].len_bytes, LONG_BYTES);
+    assert_int_equal(reported, 0);
+    finish_part(0, RAWE_STATUS_DONE);
+    assert_int_equal(reported, 1);
+    conn->queue.bytes = 0;
+    rawe_conn_close(conn, 1);
+    long_put_over();
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -426,6 +549,10 @@ int main(void)
         TEST(mca_btl_rawe_sendi__does_not_wait_for_a_callback),
         TEST(mca_btl_rawe_put__does_not_wait_for_a_callback),
         TEST(mca_btl_rawe_put__reports_later_what_failed_meanwhile),
+        TEST(mca_btl_rawe_put__spreads_what_is_long_by_speed),
+        TEST(mca_btl_rawe_put__reports_a_part_that_failed),
+        TEST(mca_btl_rawe_put__leaves_a_route_alone_that_is_down),
+        TEST(mca_btl_rawe_put__gives_all_away_from_a_route_that_is_behind),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

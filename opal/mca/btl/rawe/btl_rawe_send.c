@@ -19,6 +19,12 @@
 /** Payload the PML gives to sendi at most when it is not contiguous: it is packed on the stack. */
 #define SENDI_PACK_BYTES_MAX 512u
 
+/** PUTs of this length are spread over all routes to the process, by what each has to do yet. */
+#define SPREAD_LEAST_BYTES (256u * 1024u)
+
+/** No route is taken for slower than that part of the fastest one. */
+#define SLOWEST_PART 16u
+
 static void fragment_construct(mca_btl_rawe_fragment_t *fragment)
 {
     fragment->base.des_segments = fragment->segments;
@@ -344,12 +350,93 @@ static void put_done(struct rawe_send *send, enum rawe_status status)
 {
     mca_btl_rawe_fragment_t *fragment =
         (mca_btl_rawe_fragment_t *)((char *)send - offsetof(mca_btl_rawe_fragment_t, message.send));
-    mca_btl_base_module_t *btl = &fragment->endpoint->module->super;
+    mca_btl_rawe_fragment_t *whole = fragment->put.whole;
+    mca_btl_base_module_t *btl = &whole->endpoint->module->super;
 
-    fragment->put.callback(btl, fragment->endpoint, fragment->put.local_address,
-                           fragment->put.local_handle, fragment->put.context, fragment->put.cbdata,
-                           RAWE_STATUS_DONE == status ? OPAL_SUCCESS : OPAL_ERR_UNREACH);
-    mca_btl_rawe_free(btl, &fragment->base);
+    if (RAWE_STATUS_DONE != status) {
+        whole->status = status;
+    }
+    if (fragment != whole) {
+        mca_btl_rawe_free(btl, &fragment->base);
+    }
+    if (0 != --whole->put.parts) {
+        return;
+    }
+    whole->put.callback(btl, whole->endpoint, whole->put.local_address, whole->put.local_handle,
+                        whole->put.context, whole->put.cbdata,
+                        RAWE_STATUS_DONE == whole->status ? OPAL_SUCCESS : OPAL_ERR_UNREACH);
+    mca_btl_rawe_free(btl, &whole->base);
+}
+
+/** Routes by which data to a process may go: those in use that are up. Lock held. */
+struct put_routes {
+    mca_btl_base_endpoint_t *endpoints[MCA_BTL_RAWE_MODULES_MAX];
+    struct rawe_spread loads[MCA_BTL_RAWE_MODULES_MAX];
+    unsigned count;
+};
+
+static void list_put_routes(struct put_routes *routes, mca_btl_base_endpoint_t *endpoint)
+{
+    uint64_t best = 0;
+    mca_btl_base_endpoint_t *each = endpoint;
+
+    routes->count = 0;
+    do {
+        if (each->in_use && !each->peer.route.down && routes->count < MCA_BTL_RAWE_MODULES_MAX) {
+            uint32_t ours = each->module->address.speed_mbps, theirs = each->address.speed_mbps;
+            struct rawe_spread *load = &routes->loads[routes->count];
+            *load = rawe_peer_bulk_load(&each->peer, 0 != theirs && theirs < ours ? theirs : ours);
+            best = load->rate > best ? load->rate : best;
+            routes->endpoints[routes->count++] = each;
+        }
+        each = rawe_peer_next(&each->peer)->config.owner;
+    } while (each != endpoint);
+    /* One that was slow once is to be seen when it is so no more. */
+    for (unsigned i = 0; i < routes->count; ++i) {
+        struct rawe_spread *load = &routes->loads[i];
+        load->rate = load->rate < best / SLOWEST_PART ? best / SLOWEST_PART : load->rate;
+    }
+}
+
+/**
+ * Give the other routes their shares of a long PUT, off its end: what is left of it goes by its own
+ * endpoint. Where a part cannot be sent, the rest stays with the whole. Lock held.
+ */
+static void spread(mca_btl_rawe_fragment_t *whole)
+{
+    struct rawe_send *send = &whole->message.send;
+    struct put_routes routes;
+
+    list_put_routes(&routes, whole->endpoint);
+    if (routes.count < 2) {
+        return;
+    }
+    rawe_spread(routes.loads, routes.count, send->pieces[0].len_bytes, RAWE_BATCH_BYTES_MAX);
+    for (unsigned i = 0; i < routes.count; ++i) {
+        size_t share_bytes = (size_t)routes.loads[i].share_bytes;
+        mca_btl_base_endpoint_t *endpoint = routes.endpoints[i];
+        if (endpoint == whole->endpoint || 0 == share_bytes) {
+            continue;
+        }
+        mca_btl_rawe_fragment_t *part = fragment_take(&endpoint->module->fragments_bare, endpoint);
+        if (NULL == part) {
+            return;
+        }
+        size_t rest_bytes = send->pieces[0].len_bytes - share_bytes;
+        part->put.whole = whole;
+        part->message.send = *send;
+        part->message.send.pieces[0].base = (char *)send->pieces[0].base + rest_bytes;
+        part->message.send.pieces[0].len_bytes = share_bytes;
+        part->message.send.offset += rest_bytes;
+        ++whole->put.parts;
+        if (!rawe_peer_put(&endpoint->peer, &part->message.send)) {
+            --whole->put.parts;
+            mca_btl_rawe_free(&endpoint->module->super, &part->base);
+            return;
+        }
+        send->pieces[0].len_bytes = rest_bytes;
+        mca_btl_rawe_thread_watch(endpoint->module);
+    }
 }
 
 /** Lock held. False without memory. */
@@ -359,6 +446,23 @@ static bool put(mca_btl_rawe_fragment_t *fragment)
 
     mca_btl_rawe_thread_watch(fragment->endpoint->module);
     return taken;
+}
+
+/** The same, over all routes to the process. */
+static bool put_spread(mca_btl_rawe_fragment_t *whole)
+{
+    struct rawe_send *send = &whole->message.send;
+
+    spread(whole);
+    if (0 == send->pieces[0].len_bytes) {
+        put_done(send, RAWE_STATUS_DONE); /* all has been given away */
+    } else if (!put(whole)) {
+        if (1 == whole->put.parts) {
+            return false;
+        }
+        put_done(send, RAWE_STATUS_FAILED); /* which is reported when the other parts are done */
+    }
+    return true;
 }
 
 /** mca_btl_rawe_work.perform of a PUT. */
@@ -399,6 +503,9 @@ int mca_btl_rawe_put(struct mca_btl_base_module_t *btl, struct mca_btl_base_endp
     fragment->put.local_handle = local_handle;
     fragment->put.context = context;
     fragment->put.cbdata = cbdata;
+    fragment->put.whole = fragment;
+    fragment->put.parts = 1;
+    fragment->status = RAWE_STATUS_DONE;
     struct rawe_send *send = &fragment->message.send;
     send->done = put_done;
     send->piece_count = 1;
@@ -413,7 +520,9 @@ int mca_btl_rawe_put(struct mca_btl_base_module_t *btl, struct mca_btl_base_endp
         mca_btl_rawe_lock_hand_over(&fragment->work);
         return OPAL_SUCCESS;
     }
-    bool taken = put(fragment);
+    bool several =
+        1 < mca_btl_rawe_state.module_count && rawe_peer_next(&endpoint->peer) != &endpoint->peer;
+    bool taken = several && size >= SPREAD_LEAST_BYTES ? put_spread(fragment) : put(fragment);
     mca_btl_rawe_unlock();
     if (OPAL_UNLIKELY(!taken)) {
         mca_btl_rawe_free(btl, &fragment->base);

@@ -33,6 +33,8 @@ typedef struct mca_btl_rawe_fragment {
         mca_btl_base_registration_handle_t *local_handle;
         void *context;
         void *cbdata;
+        struct mca_btl_rawe_fragment *whole; /**< itself, or the PUT that it is a part of */
+        unsigned parts;                      /**< of a whole: how many are not complete */
     } put;
     uint8_t data[];
 } mca_btl_rawe_fragment_t;

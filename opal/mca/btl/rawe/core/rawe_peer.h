@@ -25,6 +25,7 @@
 #include <stdint.h>
 
 #include "rawe_conn_state.h"
+#include "rawe_spread.h"
 
 /** Messages in two pieces up to this length, in bytes, are complete early: see rawe_message. */
 #define RAWE_PEER_COPY_BYTES (16u * 1024u + 64u)
@@ -56,6 +57,7 @@ struct rawe_peer {
     bool streak;              /**< the bulk lane carries messages that fit a frame, no others */
     uint32_t streak_count;    /**< such messages sent on the express lane... */
     uint64_t streak_since_ns; /**< ... since then */
+    uint32_t rate_mbps;       /**< of the bulk lane, as measured last; 0: not yet */
 };
 
 /**
@@ -154,6 +156,12 @@ enum rawe_status rawe_peer_send_copy(struct rawe_peer *peer, uint8_t tag, const 
 
 /** Send a message in one or two pieces; see struct rawe_message. */
 enum rawe_peer_result rawe_peer_send(struct rawe_peer *peer, struct rawe_message *message);
+
+/**
+ * What waits or is in flight on the bulk lane, and how fast it gets there, in Mb/s: what is in
+ * flight in a round trip, measured while the lane is busy; until then `speed_mbps`.
+ */
+struct rawe_spread rawe_peer_bulk_load(struct rawe_peer *peer, uint32_t speed_mbps);
 
 /**
  * Send PUT data. The caller sets the pieces, handle and `done`, which is called in the end. False
