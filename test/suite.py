@@ -43,6 +43,7 @@ QUICK = (
     ("many-ranks", "--quick"),
     ("batch-time", "--quick"),
     ("thread-rate/compare", "--quick"),
+    ("window-rate/compare", "--quick"),
 )
 SANITIZERS = ("address,undefined", "thread")
 # The component alone, loaded into a program that is not.

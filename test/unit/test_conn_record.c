@@ -303,10 +303,10 @@ static void get__memory_deregistered_before_the_reply_is_acknowledged(void **sta
 static void get__memory_gone_when_the_target_finalizes(void **state)
 {
     (void)state;
-    struct access *access = get(0, 190000);
+    (void)get(0, 190000);
     run(); /* the bulk lane is up now */
     net.node[0].paused = true;
-    access = get(0, 190000);
+    const struct access *access = get(0, 190000);
     unit_run(&net, UNIT_MS, 50 * UNIT_US);
     assert_non_null(engine(1)->serving.used);
     rawe_engine_finalizing(engine(1));
