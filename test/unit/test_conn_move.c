@@ -116,6 +116,47 @@ static void rawe_conn_move__takes_nothing_twice(void **state)
     assert_last_message(1, 1, 7, sizeof(data));
 }
 
+static unsigned operations_done;
+
+static void operation_done(struct rawe_operation *operation, enum rawe_status status)
+{
+    assert_int_equal(status, RAWE_STATUS_DONE);
+    assert_int_equal(operation->refusal, RAWE_REFUSAL_NONE);
+    operations_done++;
+}
+
+static void rawe_conn_move__takes_operations_along(void **state)
+{
+    (void)state;
+    static uint64_t word;
+    uint64_t before = 0;
+    uint32_t index;
+    uint64_t key;
+    struct rawe_handle_table *handles = rails_conn(1, 0, RAWE_LANE_EXPRESS)->engine->config.handles;
+    struct rawe_conn *conn = connect_lane(RAWE_LANE_EXPRESS);
+    word = 5;
+    operations_done = 0;
+    assert_true(
+        rawe_handle_register(handles, &word, sizeof(word), &index, &key, RAWE_ACCESS_ATOMIC));
+    struct rawe_operation operation = {
+        .done = operation_done,
+        .handle_index = index,
+        .handle_key = key,
+        .len_bytes = sizeof(word),
+        .to = (uint8_t *)&before,
+        .atomic = RAWE_ATOMIC_ADD,
+        .operand = 3,
+    };
+    rails_cut(0);
+    assert_true(rawe_peer_operate(rails_peer(0, 0), &operation));
+    rawe_conn_move(conn, &rails_peer(0, 1)->route, rails.now_ns);
+    rails_run(5 * UNIT_MS, 100 * UNIT_US);
+    assert_int_equal(operations_done, 1);
+    assert_int_equal(word, 8);
+    assert_int_equal(before, 5);
+    assert_true(rawe_handle_deregister(handles, index, key));
+}
+
 static void rawe_conn_move__tells_a_peer_whose_acknowledgements_are_lost(void **state)
 {
     (void)state;
@@ -565,6 +606,7 @@ int main(void)
         TEST(rawe_conn_attach__uses_another_route_while_home_is_down),
         TEST(rawe_conn_move__sends_what_is_unacknowledged_by_the_other_route),
         TEST(rawe_conn_move__takes_nothing_twice),
+        TEST(rawe_conn_move__takes_operations_along),
         TEST(rawe_conn_move__tells_a_peer_whose_acknowledgements_are_lost),
         TEST(rawe_conn_move__ends_asking_a_peer_that_does_not_answer),
         TEST_BATCHES(rawe_conn_move__takes_batches_along),

@@ -138,8 +138,8 @@ struct rawe_send *rawe_conn_abandon(struct rawe_conn *conn, bool queue_too)
             tail = &(*tail)->next;
         }
     }
-    *rawe_operation_abandon(&conn->engine->operations, conn->peer_key, conn->peer_port, tail) =
-        NULL;
+    *rawe_operation_abandon(&conn->engine->operations, rawe_conn_home_key(conn),
+                            rawe_conn_home_port(conn), tail) = NULL;
     return complete;
 }
 

@@ -71,8 +71,8 @@ bool rawe_conn_operate(struct rawe_conn *conn, struct rawe_operation *operation,
         return false;
     }
     bool get = operation->atomic == 0;
-    operation->peer_key = conn->peer_key;
-    operation->peer_port = conn->peer_port;
+    operation->peer_key = rawe_conn_home_key(conn);
+    operation->peer_port = rawe_conn_home_port(conn);
     operation->refusal = RAWE_REFUSAL_NONE;
     operation->status = RAWE_STATUS_DONE;
     operation->left_bytes = operation->len_bytes;
@@ -114,8 +114,9 @@ bool rawe_conn_operate(struct rawe_conn *conn, struct rawe_operation *operation,
 
 uint8_t *rawe_conn_place_reply(const struct rawe_conn *conn, const struct rawe_fragment *fragment)
 {
-    const struct rawe_operation *operation = rawe_operation_find(
-        &conn->engine->operations, fragment->id, fragment->key, conn->peer_key, conn->peer_port);
+    const struct rawe_operation *operation =
+        rawe_operation_find(&conn->engine->operations, fragment->id, fragment->key,
+                            rawe_conn_home_key(conn), rawe_conn_home_port(conn));
     return operation == NULL || fragment->tag != RAWE_REFUSAL_NONE
                ? NULL
                : rawe_operation_place(operation, fragment->offset, fragment->data_bytes);
@@ -125,8 +126,9 @@ uint8_t *rawe_conn_place_reply(const struct rawe_conn *conn, const struct rawe_f
 static void receive_reply(struct rawe_conn *conn, const struct rawe_fragment *fragment)
 {
     struct rawe_engine *engine = conn->engine;
-    struct rawe_operation *operation = rawe_operation_find(
-        &engine->operations, fragment->id, fragment->key, conn->peer_key, conn->peer_port);
+    struct rawe_operation *operation =
+        rawe_operation_find(&engine->operations, fragment->id, fragment->key,
+                            rawe_conn_home_key(conn), rawe_conn_home_port(conn));
     bool refused = fragment->tag != RAWE_REFUSAL_NONE;
     uint8_t *to = operation == NULL || refused
                       ? NULL

@@ -35,7 +35,7 @@ enum rawe_batch_state {
 struct rawe_conn {
     struct rawe_engine *engine;
     struct rawe_engine *through; /**< whose link its frames take: see rawe_conn_move.h */
-    void *owner;                                            /**< the caller's */
+    void *owner;                 /**< the caller's */
     struct rawe_conn *(*long_lane)(struct rawe_peer *peer); /**< see rawe_conn_config */
     struct rawe_peer *peer;
     struct rawe_conn *next_pending;
@@ -110,6 +110,16 @@ static inline bool rawe_conn_may_hold_back(const struct rawe_conn *conn)
 static inline uint32_t rawe_conn_frame_message_bytes(const struct rawe_conn *conn)
 {
     return conn->payload_max_bytes - RAWE_FRAGMENT_MESSAGE_BYTES;
+}
+
+/** Key and port of the peer's interface that it belongs to, by whatever route its frames go. */
+static inline uint32_t rawe_conn_home_key(const struct rawe_conn *conn)
+{
+    return conn->home != NULL ? conn->home->key : conn->peer_key;
+}
+static inline uint16_t rawe_conn_home_port(const struct rawe_conn *conn)
+{
+    return conn->home != NULL ? conn->home->port : conn->peer_port;
 }
 
 /** Can a record with `len_bytes` of data be copied into one frame? */
