@@ -39,13 +39,3 @@ def test_windows_and_receives_left_open_end_no_job(make_lab, build, leaves, size
     result = make_lab().mpirun(arguments, timeout=HANG_SECONDS, build=build)
     assert_success(result)
     assert result.output.count("left") == 4, show(result)
-
-
-def test_the_memory_of_an_open_window_is_not_written_to_any_more(make_lab, build, leaves):
-    osc = ("--mca", "osc", "pt2pt") if launch.open_mpi()[0] < 5 else ()
-    lab = make_lab(hosts=4, loss=20)
-    for _ in range(JOBS):
-        arguments = ["-np", 4, *RAWE, *osc, leaves, 1, 3000000, 0, "window"]
-        result = lab.mpirun(arguments, timeout=HANG_SECONDS, build=build)
-        assert_success(result)
-        assert result.output.count("left") == 4, show(result)
