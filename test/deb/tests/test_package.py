@@ -136,6 +136,85 @@ def test_the_helper_is_for_its_group_which_is_empty(system):
     assert system.chroot.must(["getent", "group", "rawe"]).strip().endswith(":")
 
 
+# ---- users without any privilege ----
+
+CONF = "/etc/rawe/helper.conf"
+REMEDIES = ("rawe-socket-helper(8)", "--cap-add NET_RAW", "job as root")
+SMALL = ("--quick", "--scale", "0.1", "--only", "pt2pt")
+
+
+@pytest.fixture
+def users(system):
+    """alice, whom README.Debian's commands let use the helper, and bob, whom nobody has added."""
+    must = system.chroot.must
+    for name in ("alice", "bob"):
+        must(["useradd", "--create-home", name])
+    must(["adduser", "alice", "rawe"])
+    must(["sh", "-c", f"mkdir -p /etc/rawe; printf 'group rawe\\ninterface lo eth*\\n' > {CONF}"])
+    yield
+    for name in ("alice", "bob"):
+        must(["userdel", "--remove", name])
+
+
+def as_user(name):
+    """The command by which root becomes a user, as at a login."""
+    return ("setpriv", f"--reuid={name}", f"--regid={name}", "--init-groups", "--inh-caps=-all")
+
+
+def places(name, **others):
+    """Where a user may write."""
+    names = ("TMPDIR", "OMPI_MCA_orte_tmpdir_base", "PRTE_MCA_prte_tmpdir_base")
+    return {"HOME": f"/home/{name}", **{one: "/tmp" for one in names}, **others}
+
+
+def test_a_member_of_the_group_runs_jobs_over_two_hosts(system, users):
+    with Lab(hosts=3) as lab:
+        # mpirun is root's on the first host; daemons and ranks of the two others are alice's.
+        agent = lab.directory / "alices-agent"
+        agent.write_text(
+            f'#!/bin/sh\nhost=$1\nshift\nexec "$RAWE_LAB_DIR/enter-host" "rawe-$host" "$host" '
+            f'"$RAWE_LAB_DIR/hosts" {" ".join(as_user("alice"))} '
+            'sh -c "id -un >> /tmp/users; $*"\n',
+            encoding="utf-8",
+        )
+        agent.chmod(0o755)
+        lab.directory.chmod(0o755)
+        agents = ("OMPI_MCA_plm_rsh_agent", "PRTE_MCA_plm_ssh_agent")
+        variables = places("alice", **{name: str(agent) for name in agents})
+        words = ["--nolocal", "-np", 2, "--mca", "btl", "rawe,self", system.verify, *SMALL]
+        done = mpirun(system, lab, words, variables)
+    assert done.returncode == 0 and "OK" in done.stdout, show(done)
+    assert system.chroot.must(["cat", "/tmp/users"]).split() == ["alice", "alice"]
+
+
+def refused(system, lab, name):
+    """What a job of a user says that gets no sockets, over lo."""
+    words = ["-np", 2, "--mca", "btl", "rawe,self", "--host", f"{lab.hosts[0].name}:2"]
+    for _ in range(8):  # Open MPI 4.1.4 loses a message now and then
+        done = mpirun(
+            system, lab, [*words, system.verify, *SMALL], places(name), prefix=as_user(name)
+        )
+        if "CAP_NET_RAW" in done.stdout + done.stderr:
+            break
+    assert done.returncode != 0, show(done)
+    return done.stdout + done.stderr
+
+
+def test_who_is_not_in_the_group_is_refused(system, lab, users):
+    said = refused(system, lab, "bob")
+    assert "only its group" in said, said
+
+
+def test_without_the_helper_the_message_names_the_three_remedies(system, lab, users):
+    system.chroot.must(["mv", HELPER, f"{HELPER}.away"])
+    try:
+        said = refused(system, lab, "alice")
+    finally:
+        system.chroot.must(["mv", f"{HELPER}.away", HELPER])
+    assert "rawe-socket-helper is not installed" in said, said
+    assert all(remedy in said for remedy in REMEDIES), said
+
+
 def test_purge_leaves_nothing(system):
     assert system.state() != system.before
     system.chroot.must(["apt-get", "purge", "--yes", "openmpi-rawe", "rawe-tools"])
