@@ -150,11 +150,10 @@ static pcap_t *open_capture(const struct options *options)
     if (handle == NULL) {
         die(options->interface, error, "`ip link` lists the interfaces.\n");
     }
-    pcap_set_snaplen(handle, SNAPLEN_BYTES);
-    pcap_set_timeout(handle, 100);
-    pcap_set_buffer_size(handle, 32 << 20);
-    pcap_set_immediate_mode(handle, 1);
-    int status = pcap_activate(handle);
+    bool set = pcap_set_snaplen(handle, SNAPLEN_BYTES) == 0 && pcap_set_timeout(handle, 100) == 0 &&
+               pcap_set_buffer_size(handle, 32 << 20) == 0 &&
+               pcap_set_immediate_mode(handle, 1) == 0;
+    int status = set ? pcap_activate(handle) : PCAP_ERROR_ACTIVATED;
     if (status < 0) {
         die(options->interface, pcap_statustostr(status),
             "Capturing needs the capability CAP_NET_RAW (run it as root), and an interface that\n"
