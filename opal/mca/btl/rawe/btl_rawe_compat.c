@@ -303,10 +303,11 @@ bool mca_btl_rawe_compat_version_matches(void)
 }
 
 /** The value of one of Open MPI's parameters; NULL: there is none of that name. */
-static const void *parameter(const char *framework, const char *component, const char *name)
+static const void *parameter(const char *project, const char *framework, const char *component,
+                             const char *name)
 {
     const void *value = NULL;
-    int index = mca_base_var_find("opal", framework, component, name);
+    int index = mca_base_var_find(project, framework, component, name);
 
     return index < 0 || OPAL_SUCCESS != mca_base_var_get_value(index, &value, NULL, NULL) ? NULL
                                                                                           : value;
@@ -333,14 +334,21 @@ bool mca_btl_rawe_compat_names(const char *selection, const char *component)
 
 bool mca_btl_rawe_compat_asked_for(void)
 {
-    const char *const *selection = parameter("btl", NULL, NULL);
+    const char *const *selection = parameter("opal", "btl", NULL, NULL);
     return NULL != selection && mca_btl_rawe_compat_names(*selection, "rawe");
 }
 
 bool mca_btl_rawe_compat_verbose(void)
 {
-    const int *level = parameter("btl", "base", "verbose");
+    const int *level = parameter("opal", "btl", "base", "verbose");
     return NULL != level && *level > 0;
+}
+
+bool mca_btl_rawe_compat_fault_tolerant(void)
+{
+    /* 4.1 has no such parameter; 5.0 without ULFM built in has it, always off. */
+    const bool *enabled = parameter("ompi", "mpi", "ft", "enable");
+    return NULL != enabled && *enabled;
 }
 
 void mca_btl_rawe_compat_say(const char *text, ...)

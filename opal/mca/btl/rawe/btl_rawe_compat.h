@@ -205,6 +205,12 @@ bool mca_btl_rawe_compat_names(const char *selection, const char *component);
 /** Does the job ask what its BTLs do? Calls nothing that differs between versions. */
 bool mca_btl_rawe_compat_verbose(void);
 
+/**
+ * Does the job go on without processes that fail (ULFM: mpirun --with-ft)? Then the PML's error
+ * callback returns, and makes MPI_ERR_PROC_FAILED of any error with a process.
+ */
+bool mca_btl_rawe_compat_fault_tolerant(void);
+
 /** Write a line of what the component does, for those who ask: as in printf. */
 void mca_btl_rawe_compat_say(const char *text, ...) __attribute__((format(printf, 1, 2)));
 

@@ -7,6 +7,7 @@
 
 #include "btl_rawe_callers.h"
 #include "btl_rawe_close.h"
+#include "btl_rawe_endpoint.h"
 #include "btl_rawe_group.h"
 #include "btl_rawe_help.h"
 #include "btl_rawe_lifecycle.h"
@@ -317,6 +318,13 @@ static int component_progress(void)
             }
         }
     }
+    /* The progress further up the stack is inside an engine still. */
+    mca_btl_base_endpoint_t *lost = NULL;
+    if (OPAL_UNLIKELY(NULL != state->lost && !state->progressing)) {
+        lost = state->lost;
+        state->lost = NULL;
+    }
     mca_btl_rawe_unlock();
+    mca_btl_rawe_endpoints_report_lost(lost);
     return (int)received;
 }

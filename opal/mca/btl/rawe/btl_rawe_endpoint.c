@@ -38,6 +38,8 @@ static void endpoint_construct(mca_btl_base_endpoint_t *endpoint)
     endpoint->in_use = false;
     endpoint->in_order = endpoint;
     endpoint->lost = false;
+    endpoint->lost_text = NULL;
+    endpoint->next_lost = NULL;
     memset(&endpoint->health, 0, sizeof(endpoint->health));
     endpoint->is_doubted = false;
     endpoint->next_doubted = NULL;
@@ -65,7 +67,7 @@ static mca_btl_base_endpoint_t *endpoint_newest(mca_btl_rawe_module_t *module,
     return OPAL_SUCCESS == status ? found : NULL;
 }
 
-/** The endpoint for a process's interface, if there is one. endpoints_lock held. */
+/** The newest endpoint for a process's interface, if there is one. endpoints_lock held. */
 static mca_btl_base_endpoint_t *endpoint_find(mca_btl_rawe_module_t *module,
                                               opal_process_name_t name,
                                               const uint8_t mac[RAWE_MAC_BYTES])
@@ -196,7 +198,9 @@ mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_other(mca_btl_rawe_module_t *modu
 {
     opal_mutex_lock(&module->endpoints_lock);
     mca_btl_base_endpoint_t *other = endpoint_newest(module, name);
-    other = other == endpoint ? other->older : other;
+    while (NULL != other && (other == endpoint || other->lost)) {
+        other = other->older;
+    }
     opal_mutex_unlock(&module->endpoints_lock);
     return other;
 }
@@ -297,7 +301,8 @@ mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_get(mca_btl_rawe_module_t *module
     opal_mutex_lock(&mca_btl_rawe_state.routes_lock);
     opal_mutex_lock(&module->endpoints_lock);
     mca_btl_base_endpoint_t *endpoint = endpoint_find(module, proc->proc_name, address->mac);
-    if (NULL == endpoint) {
+    /* Who was lost and is introduced again begins anew: failed connections stay so. */
+    if (NULL == endpoint || endpoint->lost) {
         endpoint = endpoint_new(module, proc);
         if (NULL != endpoint) {
             endpoint->address = *address;
@@ -479,6 +484,51 @@ void mca_btl_rawe_stalled(void *context, struct rawe_conn *conn, uint64_t stalle
     report_stall(endpoint, "small frames arrive, large ones do not", stalled_ns);
 }
 
+static void call_error_callback(const mca_btl_base_endpoint_t *endpoint)
+{
+    mca_btl_rawe_module_t *module = endpoint->module;
+    char text[64];
+
+    if (NULL != module->error_callback) {
+        snprintf(text, sizeof(text), "rawe: %s", endpoint->lost_text);
+        module->error_callback(&module->super, MCA_BTL_ERROR_FLAGS_FATAL, endpoint->proc, text);
+    }
+}
+
+void mca_btl_rawe_endpoints_report_lost(mca_btl_base_endpoint_t *endpoints)
+{
+    while (NULL != endpoints) {
+        mca_btl_base_endpoint_t *endpoint = endpoints;
+        opal_proc_t *proc = endpoint->proc;
+        endpoints = endpoint->next_lost;
+        call_error_callback(endpoint);
+        OBJ_RELEASE(endpoint);
+        OBJ_RELEASE(proc);
+    }
+}
+
+/**
+ * The process behind an endpoint is lost: one report says so, whatever its interfaces. Most jobs end
+ * with that, here and now. One that goes on hears of it when this progress is over.
+ */
+static void lose(mca_btl_base_endpoint_t *endpoint, const char *why)
+{
+    for (struct rawe_peer *other = rawe_peer_next(&endpoint->peer); other != &endpoint->peer;
+         other = rawe_peer_next(other)) {
+        ((mca_btl_base_endpoint_t *)other->config.owner)->lost = true;
+    }
+    endpoint->lost = true;
+    endpoint->lost_text = why;
+    if (!mca_btl_rawe_compat_fault_tolerant()) {
+        call_error_callback(endpoint);
+        return;
+    }
+    OBJ_RETAIN(endpoint);
+    OBJ_RETAIN(endpoint->proc);
+    endpoint->next_lost = mca_btl_rawe_state.lost;
+    mca_btl_rawe_state.lost = endpoint;
+}
+
 void mca_btl_rawe_failed(void *context, struct rawe_conn *conn, uint64_t silent_ns)
 {
     mca_btl_rawe_module_t *module = context;
@@ -488,37 +538,32 @@ void mca_btl_rawe_failed(void *context, struct rawe_conn *conn, uint64_t silent_
     if (endpoint->lost || !endpoint->in_use) {
         return;
     }
-    /* It is the process that is lost: one message says so, whatever its interfaces. */
-    for (struct rawe_peer *other = rawe_peer_next(&endpoint->peer); other != &endpoint->peer;
-         other = rawe_peer_next(other)) {
-        ((mca_btl_base_endpoint_t *)other->config.owner)->lost = true;
-    }
-    endpoint->lost = true;
-    if (!endpoint->stall_reported) {
+    if (mca_btl_rawe_compat_fault_tolerant()) {
+        /* The program is told, and knows what to do. */
+        mca_btl_rawe_compat_say("%s is silent on %s for %u s",
+                                mca_btl_rawe_peer_text(endpoint->proc, peer),
+                                module->interface.name, (unsigned)(silent_ns / 1000000000u));
+    } else if (!endpoint->stall_reported) {
         mca_btl_rawe_help_peer_lost(
             module->interface.name, mca_btl_rawe_peer_text(endpoint->proc, peer),
             mca_btl_rawe_compat_hostname(endpoint->proc).text,
             mca_btl_rawe_mac_text(endpoint->address.mac, mac), silent_ns / 1000000000u);
     }
-    if (NULL != module->error_callback) {
-        char text[] = "rawe: peer is silent";
-        module->error_callback(&module->super, MCA_BTL_ERROR_FLAGS_FATAL, endpoint->proc, text);
-    }
+    lose(endpoint, "peer is silent");
 }
 
 void mca_btl_rawe_lost(void *context, struct rawe_conn *conn)
 {
-    mca_btl_rawe_module_t *module = context;
     mca_btl_base_endpoint_t *endpoint = conn->owner;
 
+    (void)context;
     if (endpoint->lost || !endpoint->in_use) {
         return;
     }
-    endpoint->lost = true;
-    mca_btl_rawe_help_internal_error(
-        "sending", "the peer ended the connection, data may be missing there", __FILE__, __LINE__);
-    if (NULL != module->error_callback) {
-        char text[] = "rawe: data in flight was lost";
-        module->error_callback(&module->super, MCA_BTL_ERROR_FLAGS_FATAL, endpoint->proc, text);
+    if (!mca_btl_rawe_compat_fault_tolerant()) {
+        mca_btl_rawe_help_internal_error("sending",
+                                         "the peer ended the connection, data may be missing there",
+                                         __FILE__, __LINE__);
     }
+    lose(endpoint, "data in flight was lost");
 }

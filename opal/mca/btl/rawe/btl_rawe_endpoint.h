@@ -37,9 +37,11 @@ typedef struct mca_btl_base_endpoint_t {
      * PML hands the pieces of a long message to all of them.
      */
     struct mca_btl_base_endpoint_t *in_order;
-    bool lost;                 /**< the error callback has been called for it */
-    struct rawe_health health; /**< of its route: see btl_rawe_routes.h */
-    bool is_doubted;           /**< it is in that one's list */
+    bool lost;                                 /**< Open MPI knows, or is about to be told */
+    const char *lost_text;                     /**< why, for the error callback */
+    struct mca_btl_base_endpoint_t *next_lost; /**< of which it is to be told */
+    struct rawe_health health;                 /**< of its route: see btl_rawe_routes.h */
+    bool is_doubted;                           /**< it is in that one's list */
     struct mca_btl_base_endpoint_t *next_doubted;
 } mca_btl_base_endpoint_t;
 /* A class of this component's own name: linked into Open MPI's library, it is beside btl/tcp's. */
@@ -55,7 +57,7 @@ const char *mca_btl_rawe_peer_text(const opal_proc_t *proc, char out[48]);
 mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_find(struct mca_btl_rawe_module *module,
                                                     opal_process_name_t name,
                                                     const uint8_t mac[RAWE_MAC_BYTES]);
-/** The process's newest endpoint that is not this one; NULL: there is none. */
+/** The newest endpoint of the process that is not this one, nor lost; NULL: there is none. */
 mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_other(struct mca_btl_rawe_module *module,
                                                      opal_process_name_t name,
                                                      const mca_btl_base_endpoint_t *endpoint);
@@ -86,6 +88,12 @@ void mca_btl_rawe_endpoint_introduce(mca_btl_base_endpoint_t *endpoint);
 struct rawe_conn *mca_btl_rawe_endpoint_conn(mca_btl_base_endpoint_t *endpoint, unsigned lane);
 /** Close the endpoint's connections and forget it. Lock held. */
 void mca_btl_rawe_endpoint_close(mca_btl_base_endpoint_t *endpoint);
+/**
+ * Tell Open MPI of the processes of which a job that goes on without them has lost `endpoints`, by
+ * `next_lost`, which are given away. Not inside an engine, nor with the lock held: the PML's error
+ * callback sends, and wakes threads that wait.
+ */
+void mca_btl_rawe_endpoints_report_lost(mca_btl_base_endpoint_t *endpoints);
 /** True when nothing of the endpoint is queued or in flight. */
 bool mca_btl_rawe_endpoint_drained(const mca_btl_base_endpoint_t *endpoint);
 

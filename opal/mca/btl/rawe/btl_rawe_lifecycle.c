@@ -42,6 +42,9 @@
 /** ... but no longer than this while nothing happens: peers that are gone do not answer. */
 #define LINGER_IDLE_NS 100000000ull
 
+/** Idle peers are asked every tenth of peer_timeout, in jobs that go on without lost processes. */
+#define IDLE_PROBES_PER_TIMEOUT 10u
+
 #define MEGA 1000000u
 
 /** Jobs, and peers of each, that the table of endpoints has room for before it grows. */
@@ -249,6 +252,9 @@ static bool open_engine(mca_btl_rawe_module_t *module)
         .liveness.probe_most_ns = params->probe_max_ms * MEGA,
         .reorder_ns = params->reorder_us * 1000,
         .liveness.peer_timeout_ns = params->peer_timeout * 1000 * MEGA,
+        .liveness.idle_ns = mca_btl_rawe_compat_fault_tolerant()
+                                ? params->peer_timeout * 1000 * MEGA / IDLE_PROBES_PER_TIMEOUT
+                                : 0,
         .handles = &mca_btl_rawe_state.handles,
         .table = &mca_btl_rawe_state.connections,
         .checksum = params->checksum,

@@ -79,8 +79,23 @@ static const struct number numbers[] = {
     {"peer_timeout", &mca_btl_rawe_params.peer_timeout, 30, 0, 86400, "seconds",
      ", 0: wait for ever", false, OPAL_INFO_LVL_3,
      "How long a peer may be utterly silent (computing is not silence: a thread of its own "
-     "answers for it) before the job ends with an error"},
+     "answers for it) before the job ends with an error. Jobs that go on without lost processes "
+     "(mpirun --with-ft) ask idle peers as well, and have 10 as their default"},
 };
+
+/**
+ * Default of peer_timeout, in seconds, where the job waits for the loss to go on: the same as that
+ * of Open MPI's own detector (mpi_ft_detector_timeout). On starved hosts 5 s were too short once.
+ */
+#define PEER_TIMEOUT_FAULT_TOLERANT 10u
+
+static uint64_t number_initial(const struct number *number)
+{
+    return number->value == &mca_btl_rawe_params.peer_timeout &&
+                   mca_btl_rawe_compat_fault_tolerant()
+               ? PEER_TIMEOUT_FAULT_TOLERANT
+               : number->initial;
+}
 
 /** A parameter that is on or off. */
 struct flag {
@@ -183,7 +198,7 @@ int mca_btl_rawe_params_register(const mca_base_component_t *component)
     for (size_t i = 0; i < COUNT(numbers) && status >= 0; ++i) {
         char range[128], sentence[512];
 
-        *numbers[i].value = numbers[i].initial;
+        *numbers[i].value = number_initial(&numbers[i]);
         number_range(&numbers[i], range, sizeof(range));
         snprintf(sentence, sizeof(sentence), "%s (%s)", numbers[i].sentence, range);
         status = mca_base_component_var_register(

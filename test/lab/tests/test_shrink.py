@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Jobs that go on without lost processes: MPI_ERR_PROC_FAILED, revoke, shrink (ULFM)."""
+
+import os
+import re
+import signal
+import subprocess
+
+import pytest
+from conftest import HERE, RAWE, help_messages, show
+from jobs import Job
+
+from rawelab import launch
+
+pytestmark = pytest.mark.skipif(
+    launch.open_mpi()[0] < 5, reason="Open MPI 4.1 ends a job that has lost a process"
+)
+RANKS = 4
+# Of the collectives that 5.0.7 takes by default, han crashes when a process fails before its first
+# use on a communicator, over whatever BTL; tuned, basic and ftagree are what ULFM is tested with.
+FAULT_TOLERANT = ("--with-ft", "ulfm", "--mca", "coll", "^han")
+IMPATIENT = ("--mca", "btl_rawe_peer_timeout", "2")
+
+
+@pytest.fixture(scope="module")
+def shrinks(tmp_path_factory):
+    """The path of an MPI program that shrinks its communicator, see shrinks.c."""
+    program = tmp_path_factory.mktemp("shrinks") / "shrinks"
+    subprocess.run(["mpicc", "-O1", "-o", program, HERE / "shrinks.c"], check=True)
+    return program
+
+
+class ShrinkingJob(Job):
+    """A job that tolerates faults, whose ranks have talked to each other."""
+
+    def __init__(self, lab, build, *arguments):
+        words = [*FAULT_TOLERANT, "-np", RANKS, *RAWE, *IMPATIENT, *arguments]
+        super().__init__(lab, build, words)
+        self.wait_for("works", RANKS)
+        found = re.findall(r"rank (\d+) pid (\d+)", "".join(self.output))
+        self.pids = {int(rank): int(pid) for rank, pid in found}
+
+    def assert_survive(self, survivors):
+        """The survivors hear of a loss, and go on among themselves."""
+        for rank in survivors:
+            self.wait_for(f"rank {rank} went on with {len(survivors)} of {RANKS}")
+        result = self.finish()
+        assert not result.timed_out, show(result)
+        assert not result.leftover, show(result)
+        assert "something else" not in result.output, show(result)
+        assert help_messages(result) == [], show(result)
+
+
+@pytest.mark.parametrize("mode", ["busy", "idle"])
+def test_the_others_go_on_without_a_killed_rank(make_lab, build, shrinks, mode):
+    job = ShrinkingJob(make_lab(hosts=2), build, shrinks, mode)
+    os.kill(job.pids[3], signal.SIGKILL)
+    job.assert_survive([0, 1, 2])
+
+
+@pytest.mark.parametrize("mode", ["busy", "idle"])
+def test_the_others_go_on_without_a_host_whose_cable_is_pulled(make_lab, build, shrinks, mode):
+    lab = make_lab(hosts=RANKS)
+    job = ShrinkingJob(lab, build, shrinks, mode)
+    lab.link_down(3)
+    job.assert_survive([0, 1, 2])

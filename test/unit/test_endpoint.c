@@ -1,0 +1,395 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Tests of what becomes of endpoints when their peer is lost, and when it comes back. The responder
+ * is the test's own, and knows nobody.
+ */
+#include "btl_rawe_endpoint.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "btl_rawe_help.h"
+#include "btl_rawe_module.h"
+#include "btl_rawe_params.h"
+#include "btl_rawe_state.h"
+#include "core/rawe_conn.h"
+
+#define MODULES 2u
+#define SILENT_NS 5000000000u
+
+/* What the file under test needs of the component. */
+struct mca_btl_rawe_params mca_btl_rawe_params;
+struct mca_btl_rawe_state mca_btl_rawe_state;
+
+static mca_btl_rawe_module_t modules[MODULES];
+static struct rawe_handle_table handles;
+static opal_proc_t *proc;
+static bool fault_tolerant;
+static unsigned messages_shown;
+static unsigned errors;
+static const opal_proc_t *blamed;
+
+uint64_t mca_btl_rawe_now_ns(void)
+{
+    return 1;
+}
+
+uint64_t mca_btl_rawe_peer_now_ns(void *context)
+{
+    (void)context;
+    return 1;
+}
+
+bool mca_btl_rawe_compat_fault_tolerant(void)
+{
+    return fault_tolerant;
+}
+
+struct mca_btl_rawe_compat_hostname mca_btl_rawe_compat_hostname(const opal_proc_t *of)
+{
+    (void)of;
+    return (struct mca_btl_rawe_compat_hostname){.text = "there"};
+}
+
+void mca_btl_rawe_compat_say(const char *text, ...)
+{
+    (void)text;
+}
+
+const char *mca_btl_rawe_mac_text(const uint8_t mac[RAWE_MAC_BYTES], char out[18])
+{
+    (void)mac;
+    return strcpy(out, "02:00:00:00:00:01");
+}
+
+void mca_btl_rawe_help_peer_lost(const char *interface, const char *peer, const char *peer_host,
+                                 const char *peer_mac, uint64_t silent_s)
+{
+    (void)interface;
+    (void)peer;
+    (void)peer_host;
+    (void)peer_mac;
+    assert_int_equal(silent_s, SILENT_NS / 1000000000u);
+    messages_shown++;
+}
+
+void mca_btl_rawe_help_internal_error(const char *doing, const char *detail, const char *file,
+                                      int line)
+{
+    (void)doing;
+    (void)detail;
+    (void)file;
+    (void)line;
+    messages_shown++;
+}
+
+void mca_btl_rawe_help_connection_stalled(const char *interface, const char *peer,
+                                          const char *peer_host, const char *peer_mac,
+                                          const char *seen, uint64_t stalled_s, uint64_t timeout_s)
+{
+    (void)peer;
+    (void)peer_host;
+    (void)peer_mac;
+    (void)seen;
+    (void)stalled_s;
+    (void)timeout_s;
+    fail_msg("a stall on %s", interface);
+}
+
+void mca_btl_rawe_help_full_size_lost(const char *interface, const char *peer_host,
+                                      const char *peer_mac, uint32_t mtu_bytes,
+                                      uint32_t passed_bytes)
+{
+    (void)peer_host;
+    (void)peer_mac;
+    (void)mtu_bytes;
+    (void)passed_bytes;
+    fail_msg("a smaller MTU on %s", interface);
+}
+
+int rawe_responder_watch(struct rawe_responder *responder, const struct rawe_ping_address *to)
+{
+    (void)responder;
+    (void)to;
+    return -1;
+}
+
+void rawe_responder_unwatch(struct rawe_responder *responder, int slot)
+{
+    (void)responder;
+    fail_msg("slot %d", slot);
+}
+
+void rawe_responder_ping(struct rawe_responder *responder, int slot)
+{
+    (void)responder;
+    fail_msg("slot %d", slot);
+}
+
+uint64_t rawe_responder_last_pong_ns(const struct rawe_responder *responder, int slot)
+{
+    (void)responder;
+    (void)slot;
+    return 0;
+}
+
+uint64_t rawe_responder_last_absent_ns(const struct rawe_responder *responder, int slot)
+{
+    (void)responder;
+    (void)slot;
+    return 0;
+}
+
+struct rawe_validation *rawe_responder_validate(struct rawe_responder *responder,
+                                                const struct rawe_ping_address *to,
+                                                uint32_t mtu_bytes, uint64_t timeout_ns)
+{
+    (void)responder;
+    (void)to;
+    (void)mtu_bytes;
+    (void)timeout_ns;
+    return NULL;
+}
+
+bool rawe_validation_result(const struct rawe_validation *validation, struct rawe_path *path)
+{
+    (void)validation;
+    (void)path;
+    return false;
+}
+
+void rawe_validation_end(struct rawe_responder *responder, struct rawe_validation *validation)
+{
+    (void)responder;
+    assert_null(validation);
+}
+
+/** The PML's: sends, that is, enters an engine. */
+static void error_callback(struct mca_btl_base_module_t *btl, int32_t flags, opal_proc_t *of,
+                           char *text)
+{
+    assert_int_equal(flags, MCA_BTL_ERROR_FLAGS_FATAL);
+    assert_ptr_equal(btl->btl_component, NULL);
+    assert_true(0 == strncmp(text, "rawe: ", 6));
+    blamed = of;
+    errors++;
+}
+
+static unsigned take_all(void *context, const struct rawe_frame *frames, unsigned count)
+{
+    (void)context;
+    (void)frames;
+    return count;
+}
+
+static mca_btl_base_endpoint_t *endpoint_on(unsigned index)
+{
+    const struct mca_btl_rawe_address address = {.mac = {2, 0, 0, 0, 0, (uint8_t)(1 + index)}};
+    return mca_btl_rawe_endpoint_get(&modules[index], proc, &address, 1500);
+}
+
+/** What add_procs does once there is a path. */
+static mca_btl_base_endpoint_t *introduce_on(unsigned index)
+{
+    mca_btl_base_endpoint_t *endpoint = endpoint_on(index);
+    assert_non_null(endpoint);
+    mca_btl_rawe_endpoint_introduce(endpoint);
+    return endpoint;
+}
+
+/** The peer behind the endpoint is silent for too long. */
+static void give_up(mca_btl_base_endpoint_t *endpoint, unsigned lane)
+{
+    struct rawe_conn *conn = mca_btl_rawe_endpoint_conn(endpoint, lane);
+    assert_non_null(conn);
+    conn->handshake.state = RAWE_CONN_FAILED;
+    mca_btl_rawe_failed(endpoint->module, conn, SILENT_NS);
+}
+
+/** What progress does at its end. */
+static void report(void)
+{
+    mca_btl_base_endpoint_t *lost = mca_btl_rawe_state.lost;
+    mca_btl_rawe_state.lost = NULL;
+    mca_btl_rawe_endpoints_report_lost(lost);
+}
+
+static int set_up(void **state)
+{
+    static const struct rawe_callbacks callbacks;
+    const struct rawe_engine_config config = {.payload_max_bytes = 1464,
+                                              .message_max_bytes = 65536,
+                                              .window_frames = 64,
+                                              .receive_frames = 256,
+                                              .copy_max_bytes = 1024,
+                                              .frames_limit = 256,
+                                              .handles = &handles};
+    const struct rawe_output output = {.transmit = take_all};
+
+    (void)state;
+    memset(&mca_btl_rawe_state, 0, sizeof(mca_btl_rawe_state));
+    memset(modules, 0, sizeof(modules));
+    fault_tolerant = true;
+    messages_shown = errors = 0;
+    blamed = NULL;
+    proc = OBJ_NEW(opal_proc_t);
+    proc->proc_name = (opal_process_name_t){.jobid = 7, .vpid = 3};
+    rawe_handle_table_init(&handles, 1);
+    OBJ_CONSTRUCT(&mca_btl_rawe_state.routes_lock, opal_mutex_t);
+    for (unsigned i = 0; i < MODULES; ++i) {
+        mca_btl_rawe_module_t *module = &modules[i];
+        OBJ_CONSTRUCT(&module->endpoints_lock, opal_mutex_t);
+        OBJ_CONSTRUCT(&module->endpoints, opal_list_t);
+        OBJ_CONSTRUCT(&module->endpoints_by_name, opal_proc_table_t);
+        assert_int_equal(opal_proc_table_init(&module->endpoints_by_name, 2, 16), OPAL_SUCCESS);
+        module->error_callback = error_callback;
+        assert_true(rawe_engine_init(&module->engine, &config, &callbacks, module, &output, 1));
+        mca_btl_rawe_state.modules[mca_btl_rawe_state.module_count++] = module;
+    }
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < MODULES; ++i) {
+        mca_btl_rawe_module_t *module = &modules[i];
+        while (!opal_list_is_empty(&module->endpoints)) {
+            mca_btl_rawe_endpoint_close(
+                (mca_btl_base_endpoint_t *)opal_list_get_first(&module->endpoints));
+        }
+        rawe_engine_free(&module->engine);
+        OBJ_DESTRUCT(&module->endpoints_by_name);
+        OBJ_DESTRUCT(&module->endpoints);
+        OBJ_DESTRUCT(&module->endpoints_lock);
+    }
+    OBJ_DESTRUCT(&mca_btl_rawe_state.routes_lock);
+    rawe_handle_table_free(&handles);
+    /* Nobody has kept the process, nor given it back too often. */
+    assert_int_equal(proc->super.super.obj_reference_count, 1);
+    OBJ_RELEASE(proc);
+    return 0;
+}
+
+/* mca_btl_rawe_endpoint_get */
+
+static void mca_btl_rawe_endpoint_get__finds_the_one_there_is(void **state)
+{
+    (void)state;
+    mca_btl_base_endpoint_t *endpoint = introduce_on(0);
+    assert_ptr_equal(endpoint_on(0), endpoint);
+    assert_true(endpoint_on(1) != endpoint);
+}
+
+static void mca_btl_rawe_endpoint_get__who_was_lost_begins_anew(void **state)
+{
+    (void)state;
+    mca_btl_base_endpoint_t *before = introduce_on(0);
+    give_up(before, RAWE_LANE_EXPRESS);
+    report();
+    before->in_use = false; /* del_procs, from inside of progress: it is not closed yet */
+    mca_btl_base_endpoint_t *again = introduce_on(0);
+    assert_true(again != before);
+    assert_false(again->lost);
+    assert_ptr_equal(rawe_peer_next(&again->peer), &again->peer); /* no route of the lost one's */
+    assert_int_equal(mca_btl_rawe_endpoint_conn(again, RAWE_LANE_EXPRESS)->handshake.state,
+                     RAWE_CONN_IDLE);
+    assert_ptr_equal(mca_btl_rawe_endpoint_find(&modules[0], proc->proc_name, again->address.mac),
+                     again);
+    /* It may be lost again, and that is reported again. */
+    give_up(again, RAWE_LANE_EXPRESS);
+    report();
+    assert_int_equal(errors, 2);
+}
+
+/* mca_btl_rawe_failed */
+
+static void mca_btl_rawe_failed__ends_most_jobs_at_once(void **state)
+{
+    (void)state;
+    fault_tolerant = false;
+    give_up(introduce_on(0), RAWE_LANE_EXPRESS);
+    assert_int_equal(errors, 1);
+    assert_ptr_equal(blamed, proc);
+    assert_int_equal(messages_shown, 1);
+    assert_null(mca_btl_rawe_state.lost);
+}
+
+static void mca_btl_rawe_failed__a_job_that_goes_on_hears_of_it_later(void **state)
+{
+    (void)state;
+    give_up(introduce_on(0), RAWE_LANE_EXPRESS);
+    assert_int_equal(errors, 0); /* the engine is in use */
+    report();
+    assert_int_equal(errors, 1);
+    assert_ptr_equal(blamed, proc);
+    assert_int_equal(messages_shown, 0);
+}
+
+static void mca_btl_rawe_failed__is_reported_once_a_process(void **state)
+{
+    (void)state;
+    mca_btl_base_endpoint_t *first = introduce_on(0), *second = introduce_on(1);
+    give_up(first, RAWE_LANE_EXPRESS);
+    give_up(first, RAWE_LANE_BULK);
+    give_up(second, RAWE_LANE_EXPRESS);
+    report();
+    give_up(second, RAWE_LANE_BULK);
+    report();
+    assert_int_equal(errors, 1);
+}
+
+static void mca_btl_rawe_failed__of_nobody_who_was_not_introduced(void **state)
+{
+    (void)state;
+    give_up(endpoint_on(0), RAWE_LANE_EXPRESS);
+    report();
+    assert_int_equal(errors + messages_shown, 0);
+}
+
+static void mca_btl_rawe_failed__the_endpoint_may_close_before_the_report(void **state)
+{
+    (void)state;
+    mca_btl_base_endpoint_t *endpoint = introduce_on(0);
+    give_up(endpoint, RAWE_LANE_EXPRESS);
+    mca_btl_rawe_endpoint_close(endpoint);
+    report();
+    assert_int_equal(errors, 1);
+    assert_ptr_equal(blamed, proc);
+}
+
+/* mca_btl_rawe_lost */
+
+static void mca_btl_rawe_lost__is_a_loss_of_the_peer(void **state)
+{
+    (void)state;
+    mca_btl_base_endpoint_t *endpoint = introduce_on(0);
+    mca_btl_rawe_lost(&modules[0], mca_btl_rawe_endpoint_conn(endpoint, RAWE_LANE_BULK));
+    report();
+    give_up(endpoint, RAWE_LANE_EXPRESS);
+    report();
+    assert_int_equal(errors, 1);
+    assert_ptr_equal(blamed, proc);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(mca_btl_rawe_endpoint_get__finds_the_one_there_is),
+        TEST(mca_btl_rawe_endpoint_get__who_was_lost_begins_anew),
+        TEST(mca_btl_rawe_failed__ends_most_jobs_at_once),
+        TEST(mca_btl_rawe_failed__a_job_that_goes_on_hears_of_it_later),
+        TEST(mca_btl_rawe_failed__is_reported_once_a_process),
+        TEST(mca_btl_rawe_failed__of_nobody_who_was_not_introduced),
+        TEST(mca_btl_rawe_failed__the_endpoint_may_close_before_the_report),
+        TEST(mca_btl_rawe_lost__is_a_loss_of_the_peer),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
