@@ -31,7 +31,7 @@ FUZZ_SECONDS = 15
 FUZZ_SECONDS_LONG = 1800
 OPTIONAL = ("threads", "bench", "vm", "deb")  # only when asked for
 FOR_OTHER_OMPI = ("unit", "lab")  # what another Open MPI makes a difference to
-RELEASES = {"5.0": "trixie"}  # of Debian, by the Open MPI in it
+RELEASES = {"5.0": "trixie", "6.0": "sid"}  # of Debian, by the Open MPI in it
 BENCH = ROOT / "bench"
 # Quick forms of the benchmarks: do they run to their end? Their figures mean nothing.
 QUICK = (

@@ -176,7 +176,7 @@ static void rawe_engine_defer_begin__without_memory_they_stay_where_they_are(voi
     for (unsigned i = 4; i < 8; i++) {
         unit_send_message(end(0), &sends[i], (uint8_t)i, data, 2000);
     }
-    for (unsigned i = 0; unit_wire_count(&net) != 0; i++) {
+    while (unit_wire_count(&net) != 0) {
         struct net_frame *frame = unit_wire_take(&net);
         unit_allocations_left = 0;
         unit_receive(&net, frame);

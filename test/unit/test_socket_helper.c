@@ -124,7 +124,7 @@ static void check_request__refuses_what_is_no_kind_of_socket(void **state)
 
 static void check_request__refuses_names_that_no_list_could_have(void **state)
 {
-    static const char names[][RAWE_HELPER_NAME_BYTES] = {
+    static const char names[][RAWE_HELPER_NAME_BYTES + 1] = {
         "",        "eth 1",    "eth1\n",
         "\teth1",  "../eth1",  "eth1\0x",
         "eth\x7f", "\xff\xff", "eth1\0\0\0\0\0\0\0\0\0\0\0x",
@@ -133,7 +133,7 @@ static void check_request__refuses_names_that_no_list_could_have(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        memcpy(request.interface, names[i], sizeof names[i]);
+        memcpy(request.interface, names[i], sizeof request.interface);
         assert_int_equal(check(&request), RAWE_HELPER_BAD_REQUEST);
     }
     memset(request.interface, 'e', sizeof request.interface); /* no 0 at the end */

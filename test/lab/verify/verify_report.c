@@ -113,7 +113,11 @@ void verify_status(const MPI_Status *status, int source, int tag, size_t len)
 {
     MPI_Count count;
 
+#if MPI_VERSION >= 4
+    MPI_Get_elements_c(status, MPI_BYTE, &count);
+#else
     MPI_Get_elements_x((MPI_Status *)status, MPI_BYTE, &count);
+#endif
     if (source != -1) {
         verify_equal(status->MPI_SOURCE, source, "source in the status");
     }
