@@ -540,6 +540,26 @@ static void records__fail_with_their_connection(void **state)
     assert_int_equal(engine(0)->operations.in_use, 0);
 }
 
+/** Hand node 0 a frame of node 1's, made up. */
+static void forge(struct rawe_header header, const uint8_t *payload, size_t payload_bytes)
+{
+    struct net_frame *frame =
+        unit_forge(&net, 1, RAWE_LANE_EXPRESS, header, payload, payload_bytes);
+    unit_receive(&net, frame);
+    net_frame_free(frame);
+}
+
+static void operate__target_closes_without_a_reply(void **state)
+{
+    (void)state;
+    struct access *access = get(0, 8);
+    unit_wire_clear(&net);
+    forge((struct rawe_header){.type = RAWE_FRAME_CLOSE, .acknowledgement = 1}, NULL, 0);
+    assert_int_equal(access->done, 1);
+    assert_int_equal(access->status, RAWE_STATUS_FAILED);
+    assert_int_equal(net.node[0].lost_calls, 1); /* somebody has to hear of it */
+}
+
 static void records__are_put_off_where_nothing_may_be_held_back(void **state)
 {
     (void)state;
@@ -598,6 +618,7 @@ int main(void)
         TEST(get__is_complete_when_the_initiator_is_back),
         TEST(get__memory_deregistered_before_the_reply_is_acknowledged),
         TEST(get__memory_gone_when_the_target_finalizes),
+        TEST(operate__target_closes_without_a_reply),
         TEST(get__refused),
         TEST(atomic__each_operation),
         TEST(atomic__of_four_bytes),

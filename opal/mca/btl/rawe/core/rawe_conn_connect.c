@@ -128,7 +128,8 @@ bool rawe_conn_disowned(struct rawe_conn *conn, uint64_t now_ns)
     if (conn->queue.first != NULL || conn->coalescing != NULL) {
         rawe_conn_connect(conn, now_ns);
     }
-    rawe_conn_complete_ended(conn, abandoned, data_lost);
+    /* Operations whose requests have arrived may await their replies still. */
+    rawe_conn_complete_ended(conn, abandoned, data_lost || abandoned != NULL);
     return true;
 }
 
