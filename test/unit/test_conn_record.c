@@ -560,6 +560,60 @@ static void operate__target_closes_without_a_reply(void **state)
     assert_int_equal(net.node[0].lost_calls, 1); /* somebody has to hear of it */
 }
 
+static uint32_t own_index;
+static uint64_t own_key;
+
+/** Add a GET of all of node 0's memory to a payload; returns its new length. */
+static size_t add_get(uint8_t *payload, size_t at)
+{
+    uint8_t *out = payload + at;
+    out += rawe_fragment_encode(out, &(struct rawe_fragment){.kind = RAWE_FRAGMENT_GET,
+                                                             .data_bytes = RAWE_REQUEST_BYTES,
+                                                             .id = own_index,
+                                                             .key = own_key});
+    rawe_request_encode(out, &(struct rawe_request){.operand = sizeof(memory)});
+    return (size_t)(out - payload) + RAWE_REQUEST_BYTES;
+}
+
+/** rawe_operation.done: makes progress, and gets a request by it. */
+static void done_in_the_midst(struct rawe_operation *operation, enum rawe_status status)
+{
+    uint8_t payload[100];
+    operation_done(operation, status);
+    rawe_engine_defer_begin(engine(0));
+    struct rawe_header header = {.type = RAWE_FRAME_DATA};
+    header.sequence = peer.conn[RAWE_LANE_EXPRESS]->recvwin.acktr->next;
+
+    forge(header, payload, add_get(payload, 0));
+    rawe_engine_defer_end(engine(0));
+}
+
+static void get__another_comes_while_a_callback_makes_progress(void **state)
+{
+    (void)state;
+    uint8_t payload[200];
+    unit_peer_connect_lane(RAWE_LANE_BULK); /* where the replies go */
+    assert_true(rawe_handle_register(&net.node[0].handles, memory, sizeof(memory), &own_index,
+                                     &own_key, RAWE_ACCESS_READ));
+    struct access *access = get(0, 8);
+    access->operation.done = done_in_the_midst;
+    unit_wire_clear(&net);
+    size_t bytes =
+        rawe_fragment_encode(payload, &(struct rawe_fragment){.kind = RAWE_FRAGMENT_REPLY,
+                                                              .data_bytes = 8,
+                                                              .id = access->operation.index,
+                                                              .key = access->operation.key});
+    memset(payload + bytes, 0, 8);
+    struct rawe_header header = {.type = RAWE_FRAME_DATA};
+    header.sequence = peer.conn[RAWE_LANE_EXPRESS]->recvwin.acktr->next;
+
+    forge(header, payload, add_get(payload, bytes + 8));
+    assert_int_equal(access->done, 1);
+    assert_int_equal(counters(0)->operations_served, 2);
+    assert_int_equal(engine(0)->serving.reserved, 0);
+    assert_true(rawe_handle_deregister(&net.node[0].handles, own_index, own_key));
+}
+
 static void records__are_put_off_where_nothing_may_be_held_back(void **state)
 {
     (void)state;
@@ -619,6 +673,7 @@ int main(void)
         TEST(get__memory_deregistered_before_the_reply_is_acknowledged),
         TEST(get__memory_gone_when_the_target_finalizes),
         TEST(operate__target_closes_without_a_reply),
+        TEST(get__another_comes_while_a_callback_makes_progress),
         TEST(get__refused),
         TEST(atomic__each_operation),
         TEST(atomic__of_four_bytes),

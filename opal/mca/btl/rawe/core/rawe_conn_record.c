@@ -160,7 +160,8 @@ static void receive_reply(struct rawe_conn *conn, const struct rawe_fragment *fr
 bool rawe_conn_serve_reserve(struct rawe_engine *engine, unsigned count)
 {
     struct rawe_serving *serving = &engine->serving;
-    while (serving->free_count < count) {
+    /* A callback in the midst of a frame may take another one with requests. */
+    while (serving->free_count < serving->reserved + count) {
         struct rawe_served *served = serving->count < SERVED_MAX ? malloc(sizeof(*served)) : NULL;
         if (served == NULL) {
             return false;
@@ -170,6 +171,7 @@ bool rawe_conn_serve_reserve(struct rawe_engine *engine, unsigned count)
         serving->free_count++;
         serving->count++;
     }
+    serving->reserved += count;
     return true;
 }
 
@@ -346,6 +348,7 @@ void rawe_conn_perform(struct rawe_conn *conn, const struct rawe_fragment *fragm
         receive_reply(conn, fragment);
         break;
     default:
+        conn->engine->serving.reserved--;
         serve(conn, fragment, now_ns);
         break;
     }

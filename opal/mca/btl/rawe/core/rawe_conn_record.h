@@ -17,7 +17,7 @@ bool rawe_conn_operate(struct rawe_conn *conn, struct rawe_operation *operation,
 
 /**
  * Have memory for the replies to `count` requests, so that they can be served once their frame has
- * been taken. False without.
+ * been taken: each by rawe_conn_perform. False without.
  */
 bool rawe_conn_serve_reserve(struct rawe_engine *engine, unsigned count);
 

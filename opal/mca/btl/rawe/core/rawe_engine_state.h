@@ -31,6 +31,7 @@ struct rawe_served;
 struct rawe_serving {
     struct rawe_served *used, *free;
     unsigned free_count, count; /**< `count`: used and free */
+    unsigned reserved;          /**< of those free: for requests taken, not served yet */
 };
 
 struct rawe_callbacks {
