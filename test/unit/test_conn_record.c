@@ -549,6 +549,19 @@ static void forge(struct rawe_header header, const uint8_t *payload, size_t payl
     net_frame_free(frame);
 }
 
+static void operate__target_dies_without_a_reply(void **state)
+{
+    (void)state;
+    struct access *access = get(0, 8);
+    unit_wire_clear(&net);
+    forge((struct rawe_header){.type = RAWE_FRAME_ACK, .acknowledgement = 1}, NULL, 0);
+    net.node[1].paused = true;
+    unit_run(&net, 2 * net.config.liveness.peer_timeout_ns, UNIT_MS);
+    assert_int_equal(access->done, 1);
+    assert_int_equal(access->status, RAWE_STATUS_FAILED);
+    assert_int_equal(net.node[0].failed_calls, 1);
+}
+
 static void operate__target_closes_without_a_reply(void **state)
 {
     (void)state;
@@ -672,6 +685,7 @@ int main(void)
         TEST(get__is_complete_when_the_initiator_is_back),
         TEST(get__memory_deregistered_before_the_reply_is_acknowledged),
         TEST(get__memory_gone_when_the_target_finalizes),
+        TEST(operate__target_dies_without_a_reply),
         TEST(operate__target_closes_without_a_reply),
         TEST(get__another_comes_while_a_callback_makes_progress),
         TEST(get__refused),

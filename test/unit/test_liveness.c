@@ -170,19 +170,14 @@ static void rawe_liveness_idle_deadline_ns__after_the_last_question(void **state
     assert_true(rawe_liveness_idle_deadline_ns(&liveness, &limits) == 0);
 }
 
-static void rawe_liveness_idle_unanswered__until_the_peer_is_heard(void **state)
+static void rawe_liveness_unanswered__until_the_peer_is_heard(void **state)
 {
     (void)state;
-    limits.idle_ns = 300 * MS;
-    assert_false(rawe_liveness_idle_unanswered(&liveness, &limits));
+    assert_false(rawe_liveness_unanswered(&liveness));
     (void)asked(NOW);
-    assert_true(rawe_liveness_idle_unanswered(&liveness, &limits));
+    assert_true(rawe_liveness_unanswered(&liveness));
     rawe_liveness_heard(&liveness);
-    assert_false(rawe_liveness_idle_unanswered(&liveness, &limits));
-    /* Who wants to know nothing of idle peers asks only for what is owed. */
-    limits.idle_ns = 0;
-    (void)asked(NOW);
-    assert_false(rawe_liveness_idle_unanswered(&liveness, &limits));
+    assert_false(rawe_liveness_unanswered(&liveness));
 }
 
 static void rawe_liveness_expire__silence_begins_with_the_first_question(void **state)
@@ -333,7 +328,7 @@ int main(void)
         TEST(rawe_liveness_alive__silence_counts_from_the_answer_on),
         TEST(rawe_liveness_ask_by__moves_forward_only),
         TEST(rawe_liveness_idle_deadline_ns__after_the_last_question),
-        TEST(rawe_liveness_idle_unanswered__until_the_peer_is_heard),
+        TEST(rawe_liveness_unanswered__until_the_peer_is_heard),
         TEST(rawe_liveness_expire__silence_begins_with_the_first_question),
         TEST(rawe_liveness_expire__gives_up_exactly_at_the_timeout),
         TEST(rawe_liveness_expire__without_a_timeout_never),

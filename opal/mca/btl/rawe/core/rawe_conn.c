@@ -199,8 +199,7 @@ static void timer_expired(struct rawe_timer *timer, uint64_t now_ns)
     if (probe_ns != 0 && now_ns >= probe_ns) {
         conn->liveness.probe_deadline_ns = 0;
         owed = conn->handshake.state == RAWE_CONN_CONNECTING || !rawe_conn_idle(conn) ||
-               conn->wants_credit ||
-               rawe_liveness_idle_unanswered(&conn->liveness, &conn->engine->config.liveness) ||
+               conn->wants_credit || rawe_liveness_unanswered(&conn->liveness) ||
                rawe_conn_confirm(conn);
     }
     if (owed && !ask(conn, now_ns)) {

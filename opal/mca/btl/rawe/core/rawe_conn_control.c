@@ -92,8 +92,12 @@ void rawe_conn_arm(struct rawe_conn *conn)
 
 uint64_t rawe_conn_idle_deadline_ns(const struct rawe_conn *conn)
 {
+    struct rawe_liveness_limits limits = conn->engine->config.liveness;
+    if (limits.idle_ns == 0 && conn->engine->operations.in_use != 0) {
+        limits.idle_ns = limits.probe_most_ns;
+    }
     return conn->handshake.state == RAWE_CONN_OPEN
-               ? rawe_liveness_idle_deadline_ns(&conn->liveness, &conn->engine->config.liveness)
+               ? rawe_liveness_idle_deadline_ns(&conn->liveness, &limits)
                : 0;
 }
 

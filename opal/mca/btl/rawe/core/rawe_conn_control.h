@@ -36,7 +36,10 @@ void rawe_conn_put_off(struct rawe_conn *conn, bool transmitted, uint64_t now_ns
 void rawe_conn_refused(struct rawe_conn *conn, bool transmitted, uint64_t now_ns);
 /** Make sure that the timer expires by the earliest deadline. */
 void rawe_conn_arm(struct rawe_conn *conn);
-/** When the peer is asked although it owes nothing; 0: it is not. */
+/**
+ * When the peer is asked although it owes nothing; 0: it is not. Who has acknowledged a request, and
+ * has not replied yet, may die: so it is asked, too, while operations are under way.
+ */
 uint64_t rawe_conn_idle_deadline_ns(const struct rawe_conn *conn);
 /** Make sure that the timer expires by that time. Needed when it has expired, or never ran. */
 void rawe_conn_arm_idle(struct rawe_conn *conn);

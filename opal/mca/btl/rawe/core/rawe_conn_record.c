@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "rawe_access.h"
+#include "rawe_conn_control.h"
 #include "rawe_conn_life.h"
 #include "rawe_conn_send.h"
 
@@ -108,7 +109,9 @@ bool rawe_conn_operate(struct rawe_conn *conn, struct rawe_operation *operation,
     } else if (conn->handshake.state == RAWE_CONN_FAILED) {
         rawe_operation_remove(&engine->operations, operation);
         part_done(operation, RAWE_STATUS_FAILED);
+        return true;
     }
+    rawe_conn_arm_idle(conn);
     return true;
 }
 

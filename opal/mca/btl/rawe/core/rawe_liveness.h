@@ -74,11 +74,10 @@ static inline uint64_t rawe_liveness_idle_deadline_ns(const struct rawe_liveness
                : 0;
 }
 
-/** Was the peer asked while it owed nothing, and has not answered? It owes that answer then. */
-static inline bool rawe_liveness_idle_unanswered(const struct rawe_liveness *liveness,
-                                                 const struct rawe_liveness_limits *limits)
+/** Was the peer asked, and has not answered? It owes that answer, if nothing else. */
+static inline bool rawe_liveness_unanswered(const struct rawe_liveness *liveness)
 {
-    return limits->idle_ns != 0 && liveness->probes_unanswered != 0;
+    return liveness->probes_unanswered != 0;
 }
 
 /** What a question found due means. */
