@@ -196,11 +196,11 @@ static void timer_expired(struct rawe_timer *timer, uint64_t now_ns)
     uint64_t idle_ns = rawe_conn_idle_deadline_ns(conn);
     uint64_t probe_ns = conn->liveness.probe_deadline_ns;
     bool owed = idle_ns != 0 && now_ns >= idle_ns;
+    conn->idle_asked = owed || (conn->idle_asked && rawe_liveness_unanswered(&conn->liveness));
     if (probe_ns != 0 && now_ns >= probe_ns) {
         conn->liveness.probe_deadline_ns = 0;
         owed = conn->handshake.state == RAWE_CONN_CONNECTING || !rawe_conn_idle(conn) ||
-               conn->wants_credit || rawe_liveness_unanswered(&conn->liveness) ||
-               rawe_conn_confirm(conn);
+               conn->wants_credit || conn->idle_asked || rawe_conn_confirm(conn);
     }
     if (owed && !ask(conn, now_ns)) {
         return;

@@ -74,7 +74,7 @@ static inline uint64_t rawe_liveness_idle_deadline_ns(const struct rawe_liveness
                : 0;
 }
 
-/** Was the peer asked, and has not answered? It owes that answer, if nothing else. */
+/** Was the peer asked, and has not answered? */
 static inline bool rawe_liveness_unanswered(const struct rawe_liveness *liveness)
 {
     return liveness->probes_unanswered != 0;
