@@ -309,8 +309,11 @@ static int component_progress(void)
         if (!atomic_load_explicit(&module->open, memory_order_acquire)) {
             continue;
         }
-        /* Without connections (lo, mostly) only calls may come, which can wait a little. */
-        if (0 != module->engine.connections || poll_clock) {
+        /*
+         * Without connections (lo, mostly) only calls may come, which can wait a little; unless
+         * others' use its link meanwhile.
+         */
+        if (0 != module->engine.connections || 0 != state->connections.migrated || poll_clock) {
             unsigned count = mca_btl_rawe_module_progress(module, poll_clock);
             if (0 != count) {
                 mca_btl_rawe_thread_watch(module);

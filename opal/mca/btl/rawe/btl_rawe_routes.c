@@ -70,6 +70,13 @@ static void say(const mca_btl_base_endpoint_t *endpoint, const char *what)
                             mca_btl_rawe_peer_text(endpoint->proc, peer), what);
 }
 
+static void lose(mca_btl_base_endpoint_t *endpoint, uint64_t now_ns)
+{
+    say(endpoint, "has lost its carrier");
+    rawe_health_lose(&endpoint->health, now_ns);
+    rawe_peer_set_down(&endpoint->peer, now_ns);
+}
+
 /** The endpoints of a module whose carrier is lost; or is there again: they are asked at once. */
 static void heed_carrier(mca_btl_rawe_module_t *module, uint64_t now_ns)
 {
@@ -79,9 +86,7 @@ static void heed_carrier(mca_btl_rawe_module_t *module, uint64_t now_ns)
     for (unsigned i = 0; i < count; ++i) {
         mca_btl_base_endpoint_t *endpoint = endpoints[i];
         if (!module->carrier_seen && next_of(endpoint) != endpoint) {
-            say(endpoint, "has lost its carrier");
-            rawe_health_lose(&endpoint->health, now_ns);
-            rawe_peer_set_down(&endpoint->peer, now_ns);
+            lose(endpoint, now_ns);
             mca_btl_rawe_endpoint_doubted_add(endpoint);
         } else if (module->carrier_seen && RAWE_HEALTH_DOWN == endpoint->health.state) {
             rawe_health_lose(&endpoint->health, now_ns);
@@ -169,6 +174,9 @@ void mca_btl_rawe_routes_check(void)
         next = endpoint->next_doubted;
         if (endpoint->module->carrier_seen) {
             check(endpoint, now_ns);
+        } else if (RAWE_HEALTH_DOWN != endpoint->health.state) {
+            /* It was not there yet, or had no other route, when the carrier was lost. */
+            lose(endpoint, now_ns);
         }
         if (RAWE_HEALTH_UP == endpoint->health.state) {
             mca_btl_rawe_endpoint_doubted_remove(endpoint);

@@ -83,7 +83,7 @@ static int serve(struct rawe_service_source *source, short events)
         if (got <= 0) {
             break;
         }
-        size_t left = (size_t)got;
+        int left = (int)got; /* NLMSG_NEXT may take it below 0 */
         for (const struct nlmsghdr *m = (const void *)carrier->message; NLMSG_OK(m, left);
              m = NLMSG_NEXT(m, left)) {
             if (m->nlmsg_len >= NLMSG_LENGTH(sizeof(struct ifinfomsg))) {
