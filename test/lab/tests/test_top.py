@@ -128,6 +128,11 @@ def test_processes_are_shown_to_their_user_and_root(make_lab, build, verify, end
         assert_success(job.finish())
 
 
+def hear_ctrl_c():
+    """Who was started in the background of a shell has it ignored, and so have its children."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 class Terminal:
     """rawe-top on a terminal of its own."""
 
@@ -141,6 +146,7 @@ class Terminal:
             stdout=self.its,
             stderr=self.its,
             start_new_session=True,
+            preexec_fn=hear_ctrl_c,
         )
 
     def read(self):
