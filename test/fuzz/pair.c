@@ -221,7 +221,7 @@ void pair_start(struct pair *pair, struct fuzz_input *head)
 
 struct rawe_peer *pair_peer(struct pair_node *node)
 {
-    node->peer.config.key = node->pair->node[1 - node->index].key;
+    node->peer.route.key = node->pair->node[1 - node->index].key;
     return &node->peer;
 }
 

@@ -237,7 +237,7 @@ int main(int argc, char **argv)
         return 2;
     }
     init(&argc, &argv);
-    MPI_Barrier(MPI_COMM_WORLD); /* all know each other then: nobody is called by a stranger */
+    MPI_Barrier(MPI_COMM_WORLD); /* all know each other then: no caller is unknown */
     for (int i = 0; i < thread_count; i++) {
         set_up(&threads[i], seed + (uint64_t)i * 1000003, max_bytes);
     }
