@@ -369,7 +369,7 @@ def parse():
         description="Installs missing Debian packages, builds into ./build, runs the tests.",
         epilog="lint: the source tree, without building it; unit: the core's objects; sim: whole "
         "networks in one thread, seeded; fuzz: hostile frames, libFuzzer; lab: real mpirun over "
-        "virtual hosts. Without arguments these five, in 20 minutes or so on two cores. sanitize: "
+        "virtual hosts. Without arguments these five, in 25 minutes or so on two cores. sanitize: "
         "unit, sim and the fuzz corpora again under the address, undefined behaviour and thread "
         "sanitizers, another six minutes; all: the six. Only when asked for: threads, "
         "jobs with the component under the thread sanitizer, five minutes; bench, the benchmarks' "
