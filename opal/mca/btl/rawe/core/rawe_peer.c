@@ -376,6 +376,16 @@ struct rawe_spread rawe_peer_bulk_load(struct rawe_peer *peer, uint32_t speed_mb
     return load;
 }
 
+static void describe_put(struct rawe_send *send, bool copies)
+{
+    send->kind = RAWE_FRAGMENT_PUT;
+    send->tag = 0;
+    send->transmitted = NULL;
+    send->ordered = false;
+    send->relaxed = false;
+    send->copies = copies;
+}
+
 bool rawe_peer_put(struct rawe_peer *peer, struct rawe_send *send)
 {
     struct rawe_conn *conn = rawe_peer_conn(peer, RAWE_LANE_BULK);
@@ -383,12 +393,7 @@ bool rawe_peer_put(struct rawe_peer *peer, struct rawe_send *send)
     if (conn == NULL) {
         return false;
     }
-    send->kind = RAWE_FRAGMENT_PUT;
-    send->tag = 0;
-    send->transmitted = NULL;
-    send->ordered = false;
-    send->relaxed = false;
-    send->copies = false;
+    describe_put(send, false);
     rawe_conn_send(conn, send, now_ns(peer));
     return true;
 }
@@ -408,12 +413,7 @@ bool rawe_peer_put_short(struct rawe_peer *peer, struct rawe_send *send)
     if (conn == NULL || !rawe_conn_copies_record(conn, send->pieces[0].len_bytes)) {
         return false;
     }
-    send->kind = RAWE_FRAGMENT_PUT;
-    send->tag = 0;
-    send->transmitted = NULL;
-    send->ordered = false;
-    send->relaxed = false;
-    send->copies = true;
+    describe_put(send, true);
     if (rawe_conn_send_record(conn, send, record_time_ns(peer, conn, send->pieces[0].len_bytes)) ==
         RAWE_STATUS_BUSY) {
         rawe_conn_send(conn, send, peer->engine->now_ns);
