@@ -56,6 +56,23 @@ static void rawe_health_check__asks_nothing_without_doubt(void **state)
     assert_int_equal(last, RAWE_HEALTH_NOTHING);
 }
 
+/* rawe_health_due_ns */
+
+static void rawe_health_due_ns__says_when_the_next_question_is_due(void **state)
+{
+    (void)state;
+    assert_true(rawe_health_due_ns(&health) == UINT64_MAX);
+    rawe_health_lose(&health, now_ns);
+    assert_true(rawe_health_due_ns(&health) <= now_ns);
+    for (unsigned i = 0; i < 100; i++) {
+        assert_int_equal(rawe_health_check(&health, 0, 0, now_ns), RAWE_HEALTH_ASK);
+        uint64_t due_ns = rawe_health_due_ns(&health);
+        assert_in_range(due_ns, now_ns + 50 * MS, now_ns + 250 * MS);
+        assert_int_equal(rawe_health_check(&health, 0, 0, due_ns - 1), RAWE_HEALTH_NOTHING);
+        now_ns = due_ns;
+    }
+}
+
 static void rawe_health_doubt__ends_with_an_answer(void **state)
 {
     (void)state;
@@ -153,6 +170,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(rawe_health_check__asks_nothing_without_doubt),
+        TEST(rawe_health_due_ns__says_when_the_next_question_is_due),
         TEST(rawe_health_doubt__ends_with_an_answer),
         TEST(rawe_health_doubt__heeds_no_answer_of_before),
         TEST(rawe_health_doubt__finds_a_route_down_while_another_answers),

@@ -74,9 +74,15 @@ void mca_btl_rawe_help_internal_error(const char *doing, const char *detail, con
     }
 }
 
-/* Routes are not what this is about. */
-void mca_btl_rawe_routes_check(void)
+static unsigned routes_checks;
+
+/* Of routes it is only of interest here when they are looked at. */
+void mca_btl_rawe_routes_check(bool may_say)
 {
+    assert_false(may_say); /* by the thread */
+    routes_checks++;
+    atomic_store(&mca_btl_rawe_state.routes_due_ns, now + 200 * MS);
+    atomic_store(&mca_btl_rawe_state.carriers_changed, false);
 }
 
 void mca_btl_rawe_group_repair(void)
@@ -172,7 +178,7 @@ static int set_up(void **state)
     now = 1000 * MS;
     link_waits = bulk_waits = link_refill = link_received = bulk_received = 0;
     ring_has_probe = false;
-    expired_calls = 0;
+    expired_calls = routes_checks = 0;
     on_receive = on_bulk = NULL;
     memset(&conn_fake, 0, sizeof(conn_fake));
     conn_fake.engine = &module.engine;
@@ -468,6 +474,68 @@ static void thread_service__opens_links_anew_when_the_group_broke(void **state)
     assert_int_equal(repairs, 1);
 }
 
+/** As long as a cable is pulled, there is little to do for it. */
+static void thread_service__sleeps_until_a_route_is_to_be_asked(void **state)
+{
+    (void)state;
+    atomic_store(&mca_btl_rawe_state.doubted_count, 1);
+    int rest_ms = mca_btl_rawe_thread_service(&module, false);
+    assert_int_equal(routes_checks, 1);
+    assert_in_range(rest_ms, 200, 210);
+    assert_int_equal(module.thread_mode, MCA_BTL_RAWE_THREAD_IDLE);
+    /* Woken for something else it goes on to sleep. */
+    now += 100 * MS;
+    assert_in_range(mca_btl_rawe_thread_service(&module, false), 100, 110);
+    assert_int_equal(routes_checks, 1);
+    now += 110 * MS;
+    rest_ms = mca_btl_rawe_thread_service(&module, false);
+    assert_int_equal(routes_checks, 2);
+    assert_in_range(rest_ms, 200, 210);
+}
+
+/** Its carrier is lost: nothing can be asked, and the kernel will say when it is there again. */
+static void thread_service__sleeps_until_a_carrier_changes(void **state)
+{
+    (void)state;
+    atomic_store(&mca_btl_rawe_state.doubted_count, 1);
+    atomic_store(&mca_btl_rawe_state.routes_due_ns, UINT64_MAX);
+    assert_int_equal(mca_btl_rawe_thread_service(&module, false), -1);
+    assert_int_equal(routes_checks, 0);
+    atomic_store(&mca_btl_rawe_state.carriers_changed, true);
+    assert_in_range(mca_btl_rawe_thread_service(&module, false), 200, 210);
+    assert_int_equal(routes_checks, 1);
+}
+
+/** A connection of another module has left the route, and its peer is to learn of it. */
+static void thread_service__serves_those_that_left_a_route(void **state)
+{
+    (void)state;
+    static mca_btl_rawe_module_t other;
+
+    memset(&other, 0, sizeof(other));
+    rawe_timer_wheel_init(&other.engine.timers, now);
+    rawe_timer_init(&timer, expired);
+    rawe_timer_arm(&other.engine.timers, &timer, now + MS);
+    other.open = true;
+    mca_btl_rawe_state.modules[mca_btl_rawe_state.module_count++] = &module;
+    mca_btl_rawe_state.modules[mca_btl_rawe_state.module_count++] = &other;
+    atomic_store(&mca_btl_rawe_state.carriers_changed, true);
+    (void)mca_btl_rawe_thread_service(&module, false);
+    assert_int_equal(routes_checks, 1);
+    assert_int_equal(other.thread_mode, MCA_BTL_RAWE_THREAD_POLLS);
+    assert_int_equal(module.thread_mode, MCA_BTL_RAWE_THREAD_IDLE);
+}
+
+/** Routes that it cannot see to do not wake it either. */
+static void thread_service__leaves_routes_to_modules_that_are_open(void **state)
+{
+    (void)state;
+    module.open = false;
+    atomic_store(&mca_btl_rawe_state.doubted_count, 1);
+    assert_int_equal(mca_btl_rawe_thread_service(&module, false), -1);
+    assert_int_equal(routes_checks, 0);
+}
+
 /* mca_btl_rawe_thread_enabled */
 
 static void thread_enabled__not_when_off(void **state)
@@ -497,6 +565,10 @@ int main(void)
         TEST(thread_service__polls_again_after_something_came),
         TEST(thread_service__a_probe_wakes_it),
         TEST(thread_service__opens_links_anew_when_the_group_broke),
+        TEST(thread_service__sleeps_until_a_route_is_to_be_asked),
+        TEST(thread_service__sleeps_until_a_carrier_changes),
+        TEST(thread_service__serves_those_that_left_a_route),
+        TEST(thread_service__leaves_routes_to_modules_that_are_open),
         TEST(thread_enabled__not_when_off),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -302,7 +302,7 @@ static int component_progress(void)
         mca_btl_rawe_send_complete_deferred();
     }
     if (OPAL_UNLIKELY(poll_clock && !state->progressing && mca_btl_rawe_routes_pending())) {
-        mca_btl_rawe_routes_check();
+        mca_btl_rawe_routes_check(true);
     }
     for (unsigned i = 0; i < state->module_count; ++i) {
         mca_btl_rawe_module_t *module = state->modules[i];

@@ -42,6 +42,7 @@ static void endpoint_construct(mca_btl_base_endpoint_t *endpoint)
     endpoint->next_lost = NULL;
     memset(&endpoint->health, 0, sizeof(endpoint->health));
     endpoint->is_doubted = false;
+    endpoint->news = NULL;
     endpoint->next_doubted = NULL;
 }
 
@@ -258,6 +259,7 @@ void mca_btl_rawe_endpoint_doubted_add(mca_btl_base_endpoint_t *endpoint)
         mca_btl_rawe_state.doubted = endpoint;
         ++mca_btl_rawe_state.doubted_count;
     }
+    atomic_store_explicit(&mca_btl_rawe_state.routes_due_ns, 0, memory_order_relaxed);
 }
 
 void mca_btl_rawe_endpoint_doubted_remove(mca_btl_base_endpoint_t *endpoint)

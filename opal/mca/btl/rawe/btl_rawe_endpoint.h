@@ -42,6 +42,7 @@ typedef struct mca_btl_base_endpoint_t {
     struct mca_btl_base_endpoint_t *next_lost; /**< of which it is to be told */
     struct rawe_health health;                 /**< of its route: see btl_rawe_routes.h */
     bool is_doubted;                           /**< it is in that one's list */
+    const char *news;                          /**< of its route, to be said; NULL: none */
     struct mca_btl_base_endpoint_t *next_doubted;
 } mca_btl_base_endpoint_t;
 /* A class of this component's own name: linked into Open MPI's library, it is beside btl/tcp's. */

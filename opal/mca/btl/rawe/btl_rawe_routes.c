@@ -11,9 +11,6 @@
 
 #include <stdlib.h>
 
-/** Routes in doubt or down are looked at this often. */
-#define CHECK_INTERVAL_NS 10000000u
-
 /** rawe_carrier_fn, in the service thread. */
 static void carrier_changed(void *context, int interface_index, bool usable)
 {
@@ -62,17 +59,21 @@ static mca_btl_base_endpoint_t *next_of(mca_btl_base_endpoint_t *endpoint)
     return endpoint_of(rawe_peer_next(&endpoint->peer));
 }
 
-static void say(const mca_btl_base_endpoint_t *endpoint, const char *what)
+/** Say what has become of a route since that was said last. */
+static void say_news(mca_btl_base_endpoint_t *endpoint)
 {
     char peer[48];
 
-    mca_btl_rawe_compat_say("%s to %s %s", endpoint->module->interface.name,
-                            mca_btl_rawe_peer_text(endpoint->proc, peer), what);
+    if (NULL != endpoint->news) {
+        mca_btl_rawe_compat_say("%s to %s %s", endpoint->module->interface.name,
+                                mca_btl_rawe_peer_text(endpoint->proc, peer), endpoint->news);
+        endpoint->news = NULL;
+    }
 }
 
 static void lose(mca_btl_base_endpoint_t *endpoint, uint64_t now_ns)
 {
-    say(endpoint, "has lost its carrier");
+    endpoint->news = "has lost its carrier";
     rawe_health_lose(&endpoint->health, now_ns);
     rawe_peer_set_down(&endpoint->peer, now_ns);
 }
@@ -108,6 +109,7 @@ static void heed_carriers(uint64_t now_ns)
         if (carrier != module->carrier_seen && module->open) {
             module->carrier_seen = carrier;
             heed_carrier(module, now_ns);
+            atomic_store_explicit(&state->routes_due_ns, 0, memory_order_relaxed);
         }
     }
 }
@@ -149,23 +151,24 @@ static void check(mca_btl_base_endpoint_t *endpoint, uint64_t now_ns)
         ask(endpoint, RAWE_HEALTH_SUSPECT == endpoint->health.state);
         break;
     case RAWE_HEALTH_FAILED:
-        say(endpoint, "does not answer, unlike others");
+        endpoint->news = "does not answer, unlike others";
         rawe_peer_set_down(&endpoint->peer, now_ns);
         break;
     case RAWE_HEALTH_RECOVERED:
-        say(endpoint, "answers again");
+        endpoint->news = "answers again";
         rawe_peer_set_up(&endpoint->peer, now_ns);
         break;
     }
 }
 
-void mca_btl_rawe_routes_check(void)
+void mca_btl_rawe_routes_check(bool may_say)
 {
     struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
     uint64_t now_ns = mca_btl_rawe_now_ns();
+    uint64_t due_ns = UINT64_MAX;
 
     heed_carriers(now_ns);
-    if (now_ns - state->routes_checked_ns < CHECK_INTERVAL_NS) {
+    if (now_ns - state->routes_checked_ns < MCA_BTL_RAWE_ROUTES_INTERVAL_NS) {
         return;
     }
     state->routes_checked_ns = now_ns;
@@ -174,12 +177,18 @@ void mca_btl_rawe_routes_check(void)
         next = endpoint->next_doubted;
         if (endpoint->module->carrier_seen) {
             check(endpoint, now_ns);
+            uint64_t at_ns = rawe_health_due_ns(&endpoint->health);
+            due_ns = at_ns < due_ns ? at_ns : due_ns;
         } else if (RAWE_HEALTH_DOWN != endpoint->health.state) {
             /* It was not there yet, or had no other route, when the carrier was lost. */
             lose(endpoint, now_ns);
         }
-        if (RAWE_HEALTH_UP == endpoint->health.state) {
+        if (may_say) {
+            say_news(endpoint);
+        }
+        if (RAWE_HEALTH_UP == endpoint->health.state && NULL == endpoint->news) {
             mca_btl_rawe_endpoint_doubted_remove(endpoint);
         }
     }
+    atomic_store_explicit(&state->routes_due_ns, due_ns, memory_order_relaxed);
 }

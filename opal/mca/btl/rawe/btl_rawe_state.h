@@ -48,6 +48,7 @@ struct mca_btl_rawe_state {
     struct mca_btl_base_endpoint_t *doubted; /**< those whose route is in doubt or down */
     atomic_uint doubted_count;               /**< how many they are */
     uint64_t routes_checked_ns;              /**< when those were last looked at */
+    _Atomic uint64_t routes_due_ns;          /**< when one of them is to be asked next */
     struct mca_btl_base_endpoint_t *lost;    /**< to be reported; see btl_rawe_endpoint.h */
     bool progressing;                        /**< inside mca_btl_rawe_module_progress */
     unsigned idle_count;     /**< progress calls that found nothing: the clock is read rarely */

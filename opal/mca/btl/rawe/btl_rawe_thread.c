@@ -40,6 +40,8 @@
 /** How long that is true of the process. */
 #define SERVICED_NS 100000000u
 
+#define MS_NS 1000000u
+
 bool mca_btl_rawe_thread_enabled(void)
 {
     return 0 != mca_btl_rawe_params.progress_thread_ms;
@@ -66,6 +68,19 @@ static bool take_over_one(mca_btl_rawe_module_t *module)
     return 0 != received || held_back;
 }
 
+/** See to routes. Connections that leave one have something under way, of whichever module. */
+static void see_to_routes(void)
+{
+    const struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
+
+    mca_btl_rawe_routes_check(false);
+    for (unsigned i = 0; i < state->module_count; ++i) {
+        if (state->modules[i]->open && !rawe_engine_idle(&state->modules[i]->engine)) {
+            mca_btl_rawe_thread_watch(state->modules[i]);
+        }
+    }
+}
+
 /**
  * What progress would do, but for calling MPI. Returns true when something came of it. Frames of
  * connections that have left their interface come through another module's link, which is read
@@ -77,7 +92,7 @@ static bool take_over(mca_btl_rawe_module_t *module)
     bool useful = false;
 
     if (OPAL_UNLIKELY(mca_btl_rawe_routes_pending())) {
-        mca_btl_rawe_routes_check();
+        see_to_routes();
     }
     for (unsigned i = 0; i < state->module_count; ++i) {
         if (state->modules[i] != module && state->modules[i]->open &&
@@ -131,6 +146,28 @@ bool mca_btl_rawe_thread_serviced(void *context)
     return 0 != module->serviced_ns && now_ns - module->serviced_ns < SERVICED_NS;
 }
 
+/** When routes are to be seen to from here, which MPI has done by then if it makes progress. */
+static uint64_t routes_due_ns(const mca_btl_rawe_module_t *module)
+{
+    uint64_t due_ns = module->open ? mca_btl_rawe_routes_due_ns() : UINT64_MAX;
+
+    return UINT64_MAX == due_ns ? due_ns : due_ns + MCA_BTL_RAWE_ROUTES_INTERVAL_NS;
+}
+
+/** Nothing is under way: milliseconds until then, -1: not before something changes. */
+static int routes_rest_ms(const mca_btl_rawe_module_t *module)
+{
+    uint64_t due_ns = routes_due_ns(module), now_ns = mca_btl_rawe_now_ns();
+
+    if (UINT64_MAX == due_ns) {
+        return -1;
+    }
+    if (due_ns < now_ns + MCA_BTL_RAWE_ROUTES_INTERVAL_NS) {
+        due_ns = now_ns + MCA_BTL_RAWE_ROUTES_INTERVAL_NS;
+    }
+    return (int)((due_ns - now_ns + MS_NS - 1) / MS_NS);
+}
+
 int mca_btl_rawe_thread_service(void *context, bool asked)
 {
     mca_btl_rawe_module_t *module = context;
@@ -141,13 +178,13 @@ int mca_btl_rawe_thread_service(void *context, bool asked)
         return -1;
     }
     unsigned thread_mode = atomic_load_explicit(&module->thread_mode, memory_order_acquire);
-    asked = asked || mca_btl_rawe_routes_pending();
+    asked = asked || routes_due_ns(module) <= mca_btl_rawe_now_ns();
     if (asked && MCA_BTL_RAWE_THREAD_IDLE == thread_mode) {
         thread_mode = MCA_BTL_RAWE_THREAD_POLLS;
         atomic_store_explicit(&module->thread_mode, thread_mode, memory_order_release);
     }
     if (MCA_BTL_RAWE_THREAD_IDLE == thread_mode) {
-        return -1;
+        return routes_rest_ms(module);
     }
     if (rounds != module->thread_rounds) {
         module->thread_rounds = rounds;
@@ -163,9 +200,8 @@ int mca_btl_rawe_thread_service(void *context, bool asked)
     }
     bool useful = module->open && take_over(module);
     /* What came may not have been all: a peer that goes on need not ask first. */
-    bool idle = !module->open ||
-                (!useful && rawe_engine_idle(&module->engine) &&
-                 !mca_btl_rawe_module_receivable(module) && !mca_btl_rawe_routes_pending());
+    bool idle = !module->open || (!useful && rawe_engine_idle(&module->engine) &&
+                                  !mca_btl_rawe_module_receivable(module));
     if (idle) {
         atomic_store_explicit(&module->thread_mode, MCA_BTL_RAWE_THREAD_IDLE, memory_order_release);
     }
@@ -174,5 +210,5 @@ int mca_btl_rawe_thread_service(void *context, bool asked)
     if (module->thread_backoff > IDLE_BACKOFF_MAX) {
         module->thread_backoff = IDLE_BACKOFF_MAX;
     }
-    return idle ? -1 : interval_ms * (int)module->thread_backoff;
+    return idle ? routes_rest_ms(module) : interval_ms * (int)module->thread_backoff;
 }

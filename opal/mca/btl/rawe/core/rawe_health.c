@@ -40,14 +40,21 @@ void rawe_health_lose(struct rawe_health *health, uint64_t now_ns)
     enter(health, RAWE_HEALTH_DOWN, now_ns);
 }
 
-/** Is it time for the next question? */
-static bool due(const struct rawe_health *health, uint64_t least_ns, uint64_t most_ns,
-                uint64_t now_ns)
+uint64_t rawe_health_due_ns(const struct rawe_health *health)
 {
-    uint64_t interval_ns = (now_ns - health->since_ns) / PARTS;
+    bool down = health->state == RAWE_HEALTH_DOWN;
+    uint64_t least_ns = down ? DOWN_LEAST_NS : SUSPECT_LEAST_NS;
+    uint64_t most_ns = down ? DOWN_MOST_NS : SUSPECT_MOST_NS;
+    if (health->state == RAWE_HEALTH_UP) {
+        return UINT64_MAX;
+    }
+    if (health->asked_ns == 0) {
+        return health->since_ns;
+    }
+    /* Where a question is as long after the last one as a part of the time since the beginning. */
+    uint64_t interval_ns = (health->asked_ns - health->since_ns) / (PARTS - 1);
     interval_ns = interval_ns < least_ns ? least_ns : interval_ns;
-    interval_ns = interval_ns > most_ns ? most_ns : interval_ns;
-    return health->asked_ns == 0 || now_ns - health->asked_ns >= interval_ns;
+    return health->asked_ns + (interval_ns > most_ns ? most_ns : interval_ns);
 }
 
 static enum rawe_health_verdict check_suspect(struct rawe_health *health, uint64_t pong_ns,
@@ -61,7 +68,7 @@ static enum rawe_health_verdict check_suspect(struct rawe_health *health, uint64
         enter(health, RAWE_HEALTH_DOWN, now_ns);
         return RAWE_HEALTH_FAILED;
     }
-    if (!due(health, SUSPECT_LEAST_NS, SUSPECT_MOST_NS, now_ns)) {
+    if (now_ns < rawe_health_due_ns(health)) {
         return RAWE_HEALTH_NOTHING;
     }
     health->asked_ns = now_ns;
@@ -71,7 +78,7 @@ static enum rawe_health_verdict check_suspect(struct rawe_health *health, uint64
 static enum rawe_health_verdict check_down(struct rawe_health *health, uint64_t pong_ns,
                                            uint64_t now_ns)
 {
-    if (!due(health, DOWN_LEAST_NS, DOWN_MOST_NS, now_ns)) {
+    if (now_ns < rawe_health_due_ns(health)) {
         return RAWE_HEALTH_NOTHING;
     }
     bool answered = health->asked_ns != 0 && pong_ns >= health->asked_ns;

@@ -43,6 +43,9 @@ void rawe_health_doubt(struct rawe_health *health, uint64_t now_ns);
 /** The interface has lost its carrier; or has it again, so that the route is asked at once. */
 void rawe_health_lose(struct rawe_health *health, uint64_t now_ns);
 
+/** From when on rawe_health_check has a question to ask; UINT64_MAX: never, it is UP. */
+uint64_t rawe_health_due_ns(const struct rawe_health *health);
+
 /**
  * Time has passed; to be called every 10 ms or so, unless it is UP. `pong_ns` is when its newest
  * answer came, `other_pong_ns` the same of all other routes to the process; 0: never.

@@ -1,0 +1,331 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Tests of routes that are down: by what the kernel says of carriers, and by what the responder, the
+ * test's own, hears. What is said to the user is noted.
+ */
+#include "btl_rawe_routes.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "btl_rawe_endpoint.h"
+#include "btl_rawe_module.h"
+#include "link/rawe_carrier.h"
+
+#define MS 1000000ull
+#define NICS 2u
+
+struct mca_btl_rawe_state mca_btl_rawe_state;
+static mca_btl_rawe_module_t modules[NICS];
+static mca_btl_base_endpoint_t endpoints[NICS]; /**< of one process, one by each NIC */
+static bool introduced[NICS];
+static struct rawe_handle_table handles;
+static opal_proc_t *proc;
+static uint64_t now;
+static unsigned asked[NICS];
+static uint64_t pong_ns[NICS];
+static bool answers[NICS];
+static unsigned said;
+static char text[200]; /**< said last */
+static rawe_carrier_fn *changed;
+static void *changed_context;
+static unsigned wakes;
+
+uint64_t mca_btl_rawe_now_ns(void)
+{
+    return now;
+}
+
+void mca_btl_rawe_compat_say(const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    said++;
+}
+
+const char *mca_btl_rawe_peer_text(const opal_proc_t *of, char out[48])
+{
+    assert_ptr_equal(of, proc);
+    return strcpy(out, "rank 3");
+}
+
+mca_btl_base_endpoint_t **mca_btl_rawe_endpoints_list(mca_btl_rawe_module_t *module,
+                                                      unsigned *count)
+{
+    mca_btl_base_endpoint_t **list = malloc(sizeof(mca_btl_base_endpoint_t *));
+
+    assert_non_null(list);
+    list[0] = &endpoints[module - modules];
+    *count = introduced[module - modules];
+    return list;
+}
+
+/** At most one is in doubt here. */
+void mca_btl_rawe_endpoint_doubted_add(mca_btl_base_endpoint_t *endpoint)
+{
+    assert_true(NULL == mca_btl_rawe_state.doubted || endpoint == mca_btl_rawe_state.doubted);
+    mca_btl_rawe_state.doubted = endpoint;
+    mca_btl_rawe_state.doubted_count = 1;
+    mca_btl_rawe_state.routes_due_ns = 0;
+}
+
+void mca_btl_rawe_endpoint_doubted_remove(mca_btl_base_endpoint_t *endpoint)
+{
+    assert_ptr_equal(endpoint, mca_btl_rawe_state.doubted);
+    mca_btl_rawe_state.doubted = NULL;
+    mca_btl_rawe_state.doubted_count = 0;
+}
+
+void mca_btl_rawe_endpoint_ping(mca_btl_base_endpoint_t *endpoint)
+{
+    unsigned nic = (unsigned)(endpoint - endpoints);
+
+    asked[nic]++;
+    pong_ns[nic] = answers[nic] ? now + 1 : pong_ns[nic];
+}
+
+uint64_t rawe_responder_last_pong_ns(const struct rawe_responder *responder, int slot)
+{
+    (void)responder;
+    return pong_ns[slot];
+}
+
+void rawe_responder_wake(struct rawe_responder *responder)
+{
+    (void)responder;
+    wakes++;
+}
+
+int rawe_carrier_start(struct rawe_carrier **carrier, struct rawe_service *service,
+                       rawe_carrier_fn *fn, void *context, struct rawe_link_error *error)
+{
+    (void)service;
+    (void)error;
+    *carrier = NULL;
+    changed = fn;
+    changed_context = context;
+    return 0;
+}
+
+void rawe_carrier_stop(struct rawe_carrier *carrier)
+{
+    assert_null(carrier);
+    changed = NULL;
+}
+
+static unsigned transmit(void *context, const struct rawe_frame *frames, unsigned count)
+{
+    (void)context;
+    (void)frames;
+    return count;
+}
+
+static uint64_t peer_now_ns(void *context)
+{
+    (void)context;
+    return now;
+}
+
+static void introduce(unsigned nic)
+{
+    introduced[nic] = true;
+    if (introduced[!nic]) {
+        rawe_peer_join(&endpoints[nic].peer, &endpoints[!nic].peer);
+    }
+}
+
+static int set_up(void **state)
+{
+    const struct rawe_engine_config config = {
+        .payload_max_bytes = 1472,
+        .message_max_bytes = 65536,
+        .window_frames = 64,
+        .receive_frames = 256,
+        .frames_limit = 64,
+        .handles = &handles,
+    };
+    const struct rawe_callbacks callbacks = {0};
+    const struct rawe_output output = {.transmit = transmit};
+
+    (void)state;
+    memset(&mca_btl_rawe_state, 0, sizeof(mca_btl_rawe_state));
+    memset(modules, 0, sizeof(modules));
+    memset(endpoints, 0, sizeof(endpoints));
+    memset(introduced, 0, sizeof(introduced));
+    memset(asked, 0, sizeof(asked));
+    memset(pong_ns, 0, sizeof(pong_ns));
+    answers[0] = answers[1] = true;
+    now = 1000 * MS;
+    said = wakes = 0;
+    proc = OBJ_NEW(opal_proc_t);
+    rawe_handle_table_init(&handles, 1);
+    for (unsigned i = 0; i < NICS; ++i) {
+        const struct rawe_peer_config peer = {
+            .mac = {2, 0, 0, 0, 0, (uint8_t)i},
+            .payload_max_bytes = 1472,
+            .owner = &endpoints[i],
+            .now_ns = peer_now_ns,
+        };
+        mca_btl_rawe_module_t *module = &modules[i];
+        assert_true(rawe_engine_init(&module->engine, &config, &callbacks, module, &output, now));
+        snprintf(module->interface.name, sizeof(module->interface.name), "eth%u", i);
+        module->interface.index = (int)(10 + i);
+        module->carrier = module->carrier_seen = module->open = true;
+        mca_btl_rawe_state.modules[mca_btl_rawe_state.module_count++] = module;
+        endpoints[i].module = module;
+        endpoints[i].proc = proc;
+        endpoints[i].watch = (int)i;
+        rawe_peer_init(&endpoints[i].peer, &module->engine, &peer);
+    }
+    mca_btl_rawe_routes_begin();
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    mca_btl_rawe_routes_end();
+    for (unsigned i = 0; i < NICS; ++i) {
+        rawe_engine_free(&modules[i].engine);
+    }
+    rawe_handle_table_free(&handles);
+    OBJ_RELEASE(proc);
+    return 0;
+}
+
+/** Time passes, and progress is made; or only the progress thread goes on. */
+static void pass(uint64_t ns, bool progress)
+{
+    for (uint64_t end_ns = now + ns; now < end_ns; now += 10 * MS) {
+        mca_btl_rawe_routes_check(progress);
+    }
+}
+
+static void carrier(unsigned nic, bool usable)
+{
+    changed(changed_context, modules[nic].interface.index, usable);
+}
+
+/* mca_btl_rawe_routes_begin */
+
+static void mca_btl_rawe_routes_begin__only_where_there_are_several(void **state)
+{
+    (void)state;
+    mca_btl_rawe_routes_end();
+    modules[1].interface.loopback = true;
+    mca_btl_rawe_routes_begin();
+    assert_null(changed);
+}
+
+/* mca_btl_rawe_routes_check */
+
+static void mca_btl_rawe_routes_check__a_lost_carrier(void **state)
+{
+    (void)state;
+    introduce(0);
+    introduce(1);
+    carrier(1, false);
+    assert_int_equal(wakes, 1);
+    assert_true(mca_btl_rawe_routes_due_ns() <= now);
+    pass(1, true);
+    assert_true(endpoints[1].peer.route.down);
+    assert_false(endpoints[0].peer.route.down);
+    /* Nothing can be asked of it: there is nothing to do until the kernel calls again. */
+    pass(1000 * MS, true);
+    assert_int_equal(asked[1], 0);
+    assert_true(UINT64_MAX == mca_btl_rawe_routes_due_ns());
+    assert_int_equal(said, 1);
+    assert_string_equal(text, "eth1 to rank 3 has lost its carrier");
+    carrier(1, true);
+    assert_true(mca_btl_rawe_routes_due_ns() <= now);
+    pass(1000 * MS, true);
+    assert_false(endpoints[1].peer.route.down);
+    assert_int_equal(said, 2);
+    assert_string_equal(text, "eth1 to rank 3 answers again");
+    assert_false(mca_btl_rawe_routes_pending());
+}
+
+/** It was introduced, or got its second route, when the carrier was lost already. */
+static void mca_btl_rawe_routes_check__an_endpoint_that_came_without_carrier(void **state)
+{
+    (void)state;
+    introduce(0);
+    carrier(1, false);
+    pass(10 * MS, true);
+    assert_int_equal(said, 0);
+    introduce(1);
+    rawe_health_doubt(&endpoints[1].health, now); /* mca_btl_rawe_silent */
+    mca_btl_rawe_endpoint_doubted_add(&endpoints[1]);
+    answers[1] = false;
+    pass(20 * MS, true);
+    assert_true(endpoints[1].peer.route.down);
+    assert_string_equal(text, "eth1 to rank 3 has lost its carrier");
+}
+
+static void mca_btl_rawe_routes_check__silence(void **state)
+{
+    (void)state;
+    introduce(0);
+    introduce(1);
+    answers[1] = false;
+    rawe_health_doubt(&endpoints[1].health, now);
+    mca_btl_rawe_endpoint_doubted_add(&endpoints[1]);
+    pass(100 * MS, true);
+    assert_true(endpoints[1].peer.route.down);
+    assert_string_equal(text, "eth1 to rank 3 does not answer, unlike others");
+    /* It is asked now and then; until then there is nothing to do. */
+    pass(10000 * MS, true);
+    unsigned before = asked[1];
+    assert_int_not_equal(before, 0);
+    assert_in_range(mca_btl_rawe_routes_due_ns(), now - 10 * MS, now + 250 * MS);
+    now = mca_btl_rawe_routes_due_ns();
+    pass(1, true);
+    assert_int_equal(asked[1], before + 1);
+    assert_true(mca_btl_rawe_routes_due_ns() > now + 10 * MS);
+}
+
+/** Output is for MPI's threads: it is said when one of them comes by. */
+static void mca_btl_rawe_routes_check__says_nothing_in_the_progress_thread(void **state)
+{
+    (void)state;
+    introduce(0);
+    introduce(1);
+    carrier(1, false);
+    pass(100 * MS, false);
+    assert_true(endpoints[1].peer.route.down);
+    assert_int_equal(said, 0);
+    pass(10 * MS, true);
+    assert_int_equal(said, 1);
+    carrier(1, true);
+    pass(2000 * MS, false);
+    assert_false(endpoints[1].peer.route.down);
+    assert_int_equal(said, 1);
+    assert_true(UINT64_MAX == mca_btl_rawe_routes_due_ns()); /* nor is the thread woken for it */
+    pass(10 * MS, true);
+    assert_int_equal(said, 2);
+    assert_string_equal(text, "eth1 to rank 3 answers again");
+    assert_false(mca_btl_rawe_routes_pending());
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(mca_btl_rawe_routes_begin__only_where_there_are_several),
+        TEST(mca_btl_rawe_routes_check__a_lost_carrier),
+        TEST(mca_btl_rawe_routes_check__an_endpoint_that_came_without_carrier),
+        TEST(mca_btl_rawe_routes_check__silence),
+        TEST(mca_btl_rawe_routes_check__says_nothing_in_the_progress_thread),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
