@@ -103,6 +103,15 @@ static void mca_btl_rawe_del_procs__leaves_to_finalize_what_is_not(void **state)
     assert_int_equal(closed, 0);
 }
 
+/** What goes by another of the process's endpoints is reported with this one. */
+static void mca_btl_rawe_del_procs__leaves_to_finalize_what_is_awaited(void **state)
+{
+    (void)state;
+    endpoint.awaited = 1;
+    del();
+    assert_int_equal(closed, 0);
+}
+
 static void mca_btl_rawe_del_procs__does_not_wait_for_a_callback(void **state)
 {
     (void)state;
@@ -124,6 +133,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(mca_btl_rawe_del_procs__closes_what_is_drained),
         TEST(mca_btl_rawe_del_procs__leaves_to_finalize_what_is_not),
+        TEST(mca_btl_rawe_del_procs__leaves_to_finalize_what_is_awaited),
         TEST(mca_btl_rawe_del_procs__does_not_wait_for_a_callback),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

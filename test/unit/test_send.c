@@ -290,6 +290,44 @@ static void mca_btl_rawe_send__reports_later_what_failed_meanwhile(void **state)
     fragments_free();
 }
 
+/** The peer is there: nobody is to take it for lost. */
+static void mca_btl_rawe_send__reports_later_that_memory_was_short(void **state)
+{
+    (void)state;
+    fragments_new();
+    result = RAWE_PEER_NO_MEMORY;
+    call_beside_a_callback(send_all);
+    deliver();
+    assert_int_equal(reported, SENDS);
+    assert_int_equal(reported_status, OPAL_ERR_OUT_OF_RESOURCE);
+    fragments_free();
+}
+
+/** Until the PML has heard of what it sent, the endpoint is not to be closed. */
+static void mca_btl_rawe_send__is_awaited_until_it_is_reported(void **state)
+{
+    (void)state;
+    fragments_new();
+    result = RAWE_PEER_QUEUED;
+    endpoint.in_order = &other; /* by which it goes */
+    other.module = &module;
+    assert_int_equal(mca_btl_rawe_send(&module.super, &endpoint, &fragments[0]->base, 1),
+                     OPAL_SUCCESS);
+    assert_int_equal(endpoint.awaited, 1);
+    fragments[0]->message.complete(&fragments[0]->message, RAWE_STATUS_DONE);
+    assert_int_equal(reported, 1);
+    assert_int_equal(endpoint.awaited, 0);
+    result = RAWE_PEER_COMPLETE;
+    assert_int_equal(mca_btl_rawe_send(&module.super, &endpoint, &fragments[1]->base, 1), 1);
+    assert_int_equal(endpoint.awaited, 0);
+    sent = 0;
+    call_beside_a_callback(send_all);
+    assert_int_equal(endpoint.awaited, SENDS);
+    deliver();
+    assert_int_equal(endpoint.awaited, 0);
+    fragments_free();
+}
+
 static void mca_btl_rawe_send__behind_what_was_handed_over(void **state)
 {
     (void)state;
@@ -409,7 +447,7 @@ static void mca_btl_rawe_put__reports_later_what_failed_meanwhile(void **state)
     assert_int_equal(reported, 0);
     deliver();
     assert_int_equal(reported, 1);
-    assert_int_equal(reported_status, OPAL_ERR_UNREACH);
+    assert_int_equal(reported_status, OPAL_ERR_OUT_OF_RESOURCE); /* the peer is there */
     assert_false(reported_inside);
     assert_ptr_equal(opal_free_list_get(&module.fragments_bare), fragments[0]); /* given back */
     fragments_free();
@@ -480,9 +518,12 @@ static void mca_btl_rawe_put__spreads_what_is_long_by_speed(void **state)
     assert_int_equal(part->offset, rest->offset + rest->pieces[0].len_bytes);
     finish_part(1, RAWE_STATUS_DONE);
     assert_int_equal(reported, 0);
+    /* Nothing of it goes by its own endpoint any more, which is needed for the report. */
+    assert_int_equal(endpoint.awaited, 1);
     finish_part(0, RAWE_STATUS_DONE);
     assert_int_equal(reported, 1);
     assert_int_equal(reported_status, OPAL_SUCCESS);
+    assert_int_equal(endpoint.awaited, 0);
     long_put_over();
 }
 
@@ -543,6 +584,8 @@ int main(void)
         TEST(mca_btl_rawe_send__does_not_wait_for_a_callback),
         TEST(mca_btl_rawe_send__by_the_endpoint_that_keeps_the_order),
         TEST(mca_btl_rawe_send__reports_later_what_failed_meanwhile),
+        TEST(mca_btl_rawe_send__reports_later_that_memory_was_short),
+        TEST(mca_btl_rawe_send__is_awaited_until_it_is_reported),
         TEST(mca_btl_rawe_send__behind_what_was_handed_over),
         TEST(mca_btl_rawe_send__acknowledged_before_it_is_reported),
         TEST(mca_btl_rawe_send__acknowledged_after_it_is_reported),

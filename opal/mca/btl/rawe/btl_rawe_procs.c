@@ -347,7 +347,7 @@ int mca_btl_rawe_del_procs(struct mca_btl_base_module_t *btl, size_t count, opal
         }
         endpoints[i]->in_use = false;
         /* What has not been acknowledged yet is looked after until finalize. */
-        if (inside && NULL == mca_btl_rawe_state.complete_first &&
+        if (inside && NULL == mca_btl_rawe_state.complete_first && 0 == endpoints[i]->awaited &&
             mca_btl_rawe_endpoint_drained(endpoints[i]) &&
             !rawe_engine_has_deferred(&endpoints[i]->module->engine) &&
             !mca_btl_rawe_state.progressing) {

@@ -144,7 +144,7 @@ mca_btl_base_descriptor_t *mca_btl_rawe_prepare_src(struct mca_btl_base_module_t
 }
 
 /** Report it to the PML, and dispose of the descriptor when that is ours and no longer in use. */
-static void report_complete(mca_btl_rawe_fragment_t *fragment, enum rawe_status status)
+static void report_complete(mca_btl_rawe_fragment_t *fragment, int status)
 {
     const struct rawe_message *message = &fragment->message;
     mca_btl_base_module_t *btl = &fragment->endpoint->module->super;
@@ -154,24 +154,31 @@ static void report_complete(mca_btl_rawe_fragment_t *fragment, enum rawe_status 
 
     /* Who leaves the descriptor to us need not be called: since 5.0 btl/base's am-rdma is not. */
     if (0 != (flags & MCA_BTL_DES_SEND_ALWAYS_CALLBACK) && NULL != fragment->base.des_cbfunc) {
-        fragment->base.des_cbfunc(btl, fragment->endpoint, &fragment->base,
-                                  RAWE_STATUS_DONE == status ? OPAL_SUCCESS : OPAL_ERR_UNREACH);
+        fragment->base.des_cbfunc(btl, fragment->endpoint, &fragment->base, status);
     }
     if (dispose) {
         mca_btl_rawe_free(btl, &fragment->base);
     }
 }
 
-/** rawe_message.complete: it is reported now, or, where Open MPI cannot be called, by progress. */
-static void message_complete(struct rawe_message *message, enum rawe_status status)
+/** What becomes of a send, as the PML is told. */
+static int opal_status(enum rawe_status status)
+{
+    return RAWE_STATUS_DONE == status ? OPAL_SUCCESS : OPAL_ERR_UNREACH;
+}
+
+/** Report a send that the PML waits for: its endpoint may go then. */
+static void report_awaited(mca_btl_rawe_fragment_t *fragment, int status)
+{
+    --fragment->endpoint->awaited;
+    report_complete(fragment, status);
+}
+
+/** Report it by progress. */
+static void report_later(mca_btl_rawe_fragment_t *fragment, int status)
 {
     struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
-    mca_btl_rawe_fragment_t *fragment = fragment_of(message);
 
-    if (OPAL_LIKELY(!state->working)) {
-        report_complete(fragment, status);
-        return;
-    }
     fragment->status = status;
     fragment->unreported = true;
     fragment->next_complete = NULL;
@@ -183,6 +190,16 @@ static void message_complete(struct rawe_message *message, enum rawe_status stat
     state->complete_last = fragment;
 }
 
+/** rawe_message.complete: it is reported now, or, where Open MPI cannot be called, by progress. */
+static void message_complete(struct rawe_message *message, enum rawe_status status)
+{
+    if (OPAL_LIKELY(!mca_btl_rawe_state.working)) {
+        report_awaited(fragment_of(message), opal_status(status));
+    } else {
+        report_later(fragment_of(message), opal_status(status));
+    }
+}
+
 void mca_btl_rawe_send_complete_deferred(void)
 {
     struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
@@ -191,7 +208,7 @@ void mca_btl_rawe_send_complete_deferred(void)
         mca_btl_rawe_fragment_t *fragment = state->complete_first;
         state->complete_first = fragment->next_complete;
         fragment->unreported = false;
-        report_complete(fragment, fragment->status);
+        report_awaited(fragment, fragment->status);
     }
 }
 
@@ -243,15 +260,18 @@ static void send_handed_over(struct mca_btl_rawe_work *work)
     mca_btl_base_endpoint_t *endpoint = carrier(fragment);
     bool deferring = begin_work(&endpoint->module->engine);
 
+    ++fragment->endpoint->awaited;
     switch (rawe_peer_send(&endpoint->peer, &fragment->message)) {
     case RAWE_PEER_COMPLETE:
-        message_complete(&fragment->message, RAWE_STATUS_DONE);
+        report_later(fragment, OPAL_SUCCESS);
         break;
     case RAWE_PEER_QUEUED:
         break;
     case RAWE_PEER_FAILED:
+        report_later(fragment, OPAL_ERR_UNREACH);
+        break;
     case RAWE_PEER_NO_MEMORY:
-        message_complete(&fragment->message, RAWE_STATUS_FAILED);
+        report_later(fragment, OPAL_ERR_OUT_OF_RESOURCE);
         break;
     }
     end_work(&endpoint->module->engine, deferring);
@@ -288,11 +308,12 @@ int mca_btl_rawe_send(struct mca_btl_base_module_t *btl, struct mca_btl_base_end
     endpoint = carrier(fragment);
     switch (rawe_peer_send(&endpoint->peer, message)) {
     case RAWE_PEER_COMPLETE:
-        report_complete(fragment, RAWE_STATUS_DONE);
+        report_complete(fragment, OPAL_SUCCESS);
         result = 1;
         break;
     case RAWE_PEER_QUEUED:
         descriptor->des_flags |= MCA_BTL_DES_SEND_ALWAYS_CALLBACK;
+        ++fragment->endpoint->awaited;
         result = OPAL_SUCCESS;
         break;
     case RAWE_PEER_FAILED:
@@ -353,8 +374,8 @@ static void put_done(struct rawe_send *send, enum rawe_status status)
     mca_btl_rawe_fragment_t *whole = fragment->put.whole;
     mca_btl_base_module_t *btl = &whole->endpoint->module->super;
 
-    if (RAWE_STATUS_DONE != status) {
-        whole->status = status;
+    if (RAWE_STATUS_DONE != status && OPAL_SUCCESS == whole->status) {
+        whole->status = opal_status(status);
     }
     if (fragment != whole) {
         mca_btl_rawe_free(btl, &fragment->base);
@@ -362,9 +383,9 @@ static void put_done(struct rawe_send *send, enum rawe_status status)
     if (0 != --whole->put.parts) {
         return;
     }
+    --whole->endpoint->awaited;
     whole->put.callback(btl, whole->endpoint, whole->put.local_address, whole->put.local_handle,
-                        whole->put.context, whole->put.cbdata,
-                        RAWE_STATUS_DONE == whole->status ? OPAL_SUCCESS : OPAL_ERR_UNREACH);
+                        whole->put.context, whole->put.cbdata, whole->status);
     mca_btl_rawe_free(btl, &whole->base);
 }
 
@@ -460,6 +481,7 @@ static bool put_spread(mca_btl_rawe_fragment_t *whole)
         if (1 == whole->put.parts) {
             return false;
         }
+        whole->status = OPAL_ERR_OUT_OF_RESOURCE;
         put_done(send, RAWE_STATUS_FAILED); /* which is reported when the other parts are done */
     }
     return true;
@@ -472,7 +494,9 @@ static void put_handed_over(struct mca_btl_rawe_work *work)
     struct rawe_engine *engine = &fragment->endpoint->module->engine;
     bool deferring = begin_work(engine);
 
+    ++fragment->endpoint->awaited;
     if (!put(fragment)) {
+        fragment->status = OPAL_ERR_OUT_OF_RESOURCE;
         fragment->message.send.next = NULL;
         rawe_conn_complete(engine, &fragment->message.send, RAWE_STATUS_FAILED);
     }
@@ -505,7 +529,7 @@ int mca_btl_rawe_put(struct mca_btl_base_module_t *btl, struct mca_btl_base_endp
     fragment->put.cbdata = cbdata;
     fragment->put.whole = fragment;
     fragment->put.parts = 1;
-    fragment->status = RAWE_STATUS_DONE;
+    fragment->status = OPAL_SUCCESS;
     struct rawe_send *send = &fragment->message.send;
     send->done = put_done;
     send->piece_count = 1;
@@ -522,7 +546,9 @@ int mca_btl_rawe_put(struct mca_btl_base_module_t *btl, struct mca_btl_base_endp
     }
     bool several =
         1 < mca_btl_rawe_state.module_count && rawe_peer_next(&endpoint->peer) != &endpoint->peer;
+    ++endpoint->awaited; /* before it may be complete */
     bool taken = several && size >= SPREAD_LEAST_BYTES ? put_spread(fragment) : put(fragment);
+    endpoint->awaited -= !taken;
     mca_btl_rawe_unlock();
     if (OPAL_UNLIKELY(!taken)) {
         mca_btl_rawe_free(btl, &fragment->base);

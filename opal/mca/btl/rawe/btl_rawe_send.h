@@ -25,7 +25,7 @@ typedef struct mca_btl_rawe_fragment {
     struct rawe_message message;                 /**< of a PUT, `send` only */
     struct mca_btl_rawe_work work;               /**< to send it, when another thread is inside */
     struct mca_btl_rawe_fragment *next_complete; /**< see mca_btl_rawe_send_complete_deferred */
-    enum rawe_status status;                     /**< ... with which it is complete */
+    int status;                                  /**< ... with which it is complete */
     bool unreported;                             /**< ... and it is in that list */
     struct {
         mca_btl_base_rdma_completion_fn_t callback;
