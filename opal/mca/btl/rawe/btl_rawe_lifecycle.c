@@ -10,6 +10,7 @@
 #include "btl_rawe_endpoint.h"
 #include "btl_rawe_group.h"
 #include "btl_rawe_help.h"
+#include "btl_rawe_linger.h"
 #include "btl_rawe_lock.h"
 #include "btl_rawe_params.h"
 #include "btl_rawe_procs.h"
@@ -35,12 +36,6 @@
 
 /** Memory for messages deferred by the progress thread; what comes beyond waits in the ring. */
 #define DEFERRED_BYTES_MAX (8u << 20)
-
-/** Finalize waits this long in all for peers to acknowledge what is left, ... */
-#define LINGER_MOST_NS 1000000000ull
-
-/** ... but no longer than this while nothing happens: peers that are gone do not answer. */
-#define LINGER_IDLE_NS 100000000ull
 
 /** Idle peers are asked every tenth of peer_timeout, in jobs that go on without lost processes. */
 #define IDLE_PROBES_PER_TIMEOUT 10u
@@ -338,41 +333,6 @@ mca_btl_rawe_module_t *mca_btl_rawe_module_new(const struct rawe_interface *inte
     return module;
 }
 
-static bool module_drained(mca_btl_rawe_module_t *module)
-{
-    mca_btl_base_endpoint_t *endpoint;
-
-    OPAL_LIST_FOREACH(endpoint, &module->endpoints, mca_btl_base_endpoint_t)
-    {
-        if (!mca_btl_rawe_endpoint_drained(endpoint)) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/**
- * Peers that have finalized may have left before they acknowledged our last frames, or we before
- * we heard of it; all of them have passed MPI_Finalize's fence, so nobody waits for data.
- */
-static void linger(mca_btl_rawe_module_t *module)
-{
-    uint64_t begin_ns = mca_btl_rawe_now_ns();
-    uint64_t last_ns = begin_ns;
-
-    for (;;) {
-        bool received = 0 != mca_btl_rawe_module_progress(module, true);
-        uint64_t now_ns = mca_btl_rawe_now_ns();
-        if (received) {
-            last_ns = now_ns;
-        }
-        if (module_drained(module) || now_ns - begin_ns > LINGER_MOST_NS ||
-            now_ns - last_ns > LINGER_IDLE_NS) {
-            return;
-        }
-    }
-}
-
 static void close_responder(void *responder)
 {
     rawe_responder_stop(responder);
@@ -403,22 +363,29 @@ static void close_sockets(mca_btl_rawe_module_t *module)
     }
 }
 
+static bool is_listed(const mca_btl_rawe_module_t *module)
+{
+    const struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
+    unsigned i = 0;
+
+    while (i < state->module_count && state->modules[i] != module) {
+        ++i;
+    }
+    return i < state->module_count;
+}
+
 int mca_btl_rawe_finalize(struct mca_btl_base_module_t *btl)
 {
     mca_btl_rawe_module_t *module = (mca_btl_rawe_module_t *)btl;
 
-    mca_btl_rawe_group_finalizing();
-    mca_btl_rawe_routes_end();
-    opal_mutex_lock(&module->endpoints_lock);
-    module->closing = true;
-    opal_mutex_unlock(&module->endpoints_lock);
+    /* One that could not be opened is alone, and leaves the others to themselves. */
+    if (is_listed(module)) {
+        mca_btl_rawe_group_finalizing();
+        mca_btl_rawe_linger();
+        mca_btl_rawe_routes_end();
+    }
     mca_btl_rawe_lock();
-    mca_btl_rawe_lock_do_work();
-    /* The PML is closed, and what it registered may be gone: frames that name it are refused. */
-    rawe_handle_table_free(&mca_btl_rawe_state.handles);
     if (NULL != module->link && 0 != module->engine.config.window_frames) {
-        rawe_engine_finalizing(&module->engine);
-        linger(module);
         mca_btl_rawe_stats_check_ring(module);
     }
     if (mca_btl_rawe_params.stats && (module->open || module->interface.loopback)) {

@@ -50,6 +50,7 @@ struct mca_btl_rawe_state {
     uint64_t routes_checked_ns;              /**< when those were last looked at */
     _Atomic uint64_t routes_due_ns;          /**< when one of them is to be asked next */
     struct mca_btl_base_endpoint_t *lost;    /**< to be reported; see btl_rawe_endpoint.h */
+    bool finalizing;                         /**< the modules close, one after the other */
     bool progressing;                        /**< inside mca_btl_rawe_module_progress */
     unsigned idle_count;     /**< progress calls that found nothing: the clock is read rarely */
     _Atomic uint32_t rounds; /**< calls of progress so far, wrapping */

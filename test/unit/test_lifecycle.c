@@ -1,0 +1,188 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Tests of finalizing modules, one after the other. What is called for it notes that and does nothing.
+ */
+#include "btl_rawe_lifecycle.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "btl_rawe_close.h"
+#include "btl_rawe_endpoint.h"
+#include "btl_rawe_group.h"
+#include "btl_rawe_linger.h"
+#include "btl_rawe_lock.h"
+#include "btl_rawe_module.h"
+#include "btl_rawe_params.h"
+#include "btl_rawe_pvars.h"
+#include "btl_rawe_routes.h"
+#include "btl_rawe_state.h"
+#include "btl_rawe_stats.h"
+
+#define MODULES 2u
+#define SEED 12345u
+
+struct mca_btl_rawe_params mca_btl_rawe_params;
+struct mca_btl_rawe_state mca_btl_rawe_state;
+static unsigned lingered, groups_closed, closings_begun, forgotten;
+
+void mca_btl_rawe_group_finalizing(void)
+{
+}
+
+/** The modules are all there still. */
+void mca_btl_rawe_linger(void)
+{
+    assert_int_equal(mca_btl_rawe_state.module_count, MODULES - lingered);
+    lingered++;
+}
+
+void mca_btl_rawe_routes_end(void)
+{
+}
+
+void mca_btl_rawe_stats_check_ring(mca_btl_rawe_module_t *module)
+{
+    fail_msg("a ring of %s", module->interface.name);
+}
+
+void mca_btl_rawe_stats_report(mca_btl_rawe_module_t *module, const char *title)
+{
+    fail_msg("%s of %s", title, module->interface.name);
+}
+
+void mca_btl_rawe_pvars_forget(mca_btl_rawe_module_t *module)
+{
+    (void)module;
+    forgotten++;
+}
+
+void mca_btl_rawe_endpoint_close(mca_btl_base_endpoint_t *endpoint)
+{
+    fail_msg("an endpoint %p", (void *)endpoint);
+}
+
+void mca_btl_rawe_group_close(void)
+{
+    groups_closed++;
+}
+
+void mca_btl_rawe_close_begin(void)
+{
+    closings_begun++;
+}
+
+void mca_btl_rawe_close_later(void (*close)(void *), void *what)
+{
+    (void)close;
+    fail_msg("a socket of %p", what);
+}
+
+void rawe_responder_detach(struct rawe_responder *responder)
+{
+    fail_msg("a responder %p", (void *)responder);
+}
+
+void rawe_responder_stop(struct rawe_responder *responder)
+{
+    fail_msg("a responder %p", (void *)responder);
+}
+
+void rawe_bulk_close(struct rawe_bulk *bulk)
+{
+    fail_msg("bulk %p", (void *)bulk);
+}
+
+void rawe_link_close(struct rawe_link *link)
+{
+    fail_msg("a link %p", (void *)link);
+}
+
+/** One of which no socket is open. */
+static mca_btl_rawe_module_t *module_new(bool listed)
+{
+    mca_btl_rawe_module_t *module = calloc(1, sizeof(*module));
+
+    assert_non_null(module);
+    OBJ_CONSTRUCT(&module->endpoints, opal_list_t);
+    OBJ_CONSTRUCT(&module->endpoints_by_name, opal_proc_table_t);
+    OBJ_CONSTRUCT(&module->endpoints_lock, opal_mutex_t);
+    OBJ_CONSTRUCT(&module->fragments_small, opal_free_list_t);
+    OBJ_CONSTRUCT(&module->fragments_large, opal_free_list_t);
+    OBJ_CONSTRUCT(&module->fragments_bare, opal_free_list_t);
+    OBJ_CONSTRUCT(&module->registrations, opal_free_list_t);
+    if (listed) {
+        mca_btl_rawe_state.modules[mca_btl_rawe_state.module_count++] = module;
+    }
+    return module;
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    memset(&mca_btl_rawe_state, 0, sizeof(mca_btl_rawe_state));
+    rawe_handle_table_init(&mca_btl_rawe_state.handles, SEED);
+    mca_btl_rawe_lock_init();
+    lingered = groups_closed = closings_begun = forgotten = 0;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    mca_btl_rawe_lock_destroy();
+    rawe_handle_table_free(&mca_btl_rawe_state.handles);
+    return 0;
+}
+
+static void mca_btl_rawe_finalize__one_lingers_for_all(void **state)
+{
+    (void)state;
+    mca_btl_rawe_module_t *modules[MODULES];
+
+    for (unsigned i = 0; i < MODULES; ++i) {
+        modules[i] = module_new(true);
+    }
+    assert_int_equal(mca_btl_rawe_finalize(&modules[0]->super), OPAL_SUCCESS);
+    assert_int_equal(lingered, 1);
+    assert_int_equal(mca_btl_rawe_state.module_count, 1);
+    assert_ptr_equal(mca_btl_rawe_state.modules[0], modules[1]);
+    assert_int_equal(groups_closed, 0);
+    assert_int_equal(mca_btl_rawe_finalize(&modules[1]->super), OPAL_SUCCESS);
+    assert_int_equal(mca_btl_rawe_state.module_count, 0);
+    assert_int_equal(groups_closed, 1);
+    assert_int_equal(closings_begun, 1);
+    assert_int_equal(forgotten, MODULES);
+}
+
+/** The others go on: above all, the keys of registered memory are not to be guessed. */
+static void mca_btl_rawe_finalize__one_that_was_not_opened_is_alone(void **state)
+{
+    (void)state;
+    mca_btl_rawe_module_t *open = module_new(true);
+
+    assert_int_equal(mca_btl_rawe_finalize(&module_new(false)->super), OPAL_SUCCESS);
+    assert_int_equal(lingered, 0);
+    assert_int_equal(mca_btl_rawe_state.handles.random, SEED);
+    assert_int_equal(mca_btl_rawe_state.module_count, 1);
+    assert_false(open->closing);
+    assert_int_equal(groups_closed, 0);
+    mca_btl_rawe_state.module_count = 0;
+    assert_int_equal(mca_btl_rawe_finalize(&open->super), OPAL_SUCCESS);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(mca_btl_rawe_finalize__one_lingers_for_all),
+        TEST(mca_btl_rawe_finalize__one_that_was_not_opened_is_alone),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

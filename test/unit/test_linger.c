@@ -1,0 +1,226 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Tests of what modules do for each other when the process finalizes. Their progress is the test's
+ * own: a module is drained when that of another has been made.
+ */
+#include "btl_rawe_linger.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "btl_rawe_endpoint.h"
+#include "btl_rawe_lock.h"
+#include "btl_rawe_module.h"
+#include "btl_rawe_progress.h"
+#include "btl_rawe_routes.h"
+#include "btl_rawe_send.h"
+#include "btl_rawe_state.h"
+
+#define MODULES 3u
+#define LO 2u /**< not open */
+#define MS 1000000ull
+
+struct mca_btl_rawe_state mca_btl_rawe_state;
+static mca_btl_rawe_module_t modules[MODULES];
+static mca_btl_base_endpoint_t endpoints[2];
+static uint64_t now;
+static unsigned driven[MODULES];
+static unsigned drained_after; /**< calls of the second module's progress */
+static bool receives;          /**< something comes with each call */
+static unsigned routes_checks;
+
+uint64_t mca_btl_rawe_now_ns(void)
+{
+    return now;
+}
+
+void mca_btl_rawe_routes_check(bool may_say)
+{
+    assert_true(may_say);
+    routes_checks++;
+}
+
+/** What the first module waits for comes through the link of the second. */
+bool mca_btl_rawe_endpoint_drained(const mca_btl_base_endpoint_t *endpoint)
+{
+    return endpoint != &endpoints[0] || driven[1] >= drained_after;
+}
+
+unsigned mca_btl_rawe_module_progress(mca_btl_rawe_module_t *module, bool poll_clock)
+{
+    assert_true(poll_clock);
+    /* The PML is closed, whichever of the modules it is. */
+    assert_true(modules[0].engine.finalizing && modules[1].engine.finalizing);
+    assert_true(modules[0].engine.deferral.discards && modules[1].engine.deferral.discards);
+    driven[module - modules]++;
+    now += MS;
+    return receives;
+}
+
+static unsigned transmit(void *context, const struct rawe_frame *frames, unsigned count)
+{
+    (void)context;
+    (void)frames;
+    return count;
+}
+
+static int set_up(void **state)
+{
+    const struct rawe_engine_config config = {
+        .payload_max_bytes = 1472,
+        .message_max_bytes = 65536,
+        .window_frames = 64,
+        .receive_frames = 256,
+        .frames_limit = 64,
+        .handles = &mca_btl_rawe_state.handles,
+    };
+    const struct rawe_callbacks callbacks = {0};
+    const struct rawe_output output = {.transmit = transmit};
+
+    (void)state;
+    memset(&mca_btl_rawe_state, 0, sizeof(mca_btl_rawe_state));
+    memset(modules, 0, sizeof(modules));
+    memset(endpoints, 0, sizeof(endpoints));
+    memset(driven, 0, sizeof(driven));
+    now = 1000 * MS;
+    drained_after = 1;
+    receives = false;
+    routes_checks = 0;
+    rawe_handle_table_init(&mca_btl_rawe_state.handles, 1);
+    for (unsigned i = 0; i < MODULES; ++i) {
+        mca_btl_rawe_module_t *module = &modules[i];
+        OBJ_CONSTRUCT(&module->endpoints_lock, opal_mutex_t);
+        OBJ_CONSTRUCT(&module->endpoints, opal_list_t);
+        assert_true(rawe_engine_init(&module->engine, &config, &callbacks, module, &output, now));
+        module->open = LO != i;
+        mca_btl_rawe_state.modules[mca_btl_rawe_state.module_count++] = module;
+    }
+    for (unsigned i = 0; i < 2; ++i) {
+        OBJ_CONSTRUCT(&endpoints[i], opal_list_item_t);
+        opal_list_append(&modules[i].endpoints, &endpoints[i].super);
+    }
+    mca_btl_rawe_lock_init();
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    mca_btl_rawe_lock_destroy();
+    for (unsigned i = 0; i < MODULES; ++i) {
+        while (NULL != opal_list_remove_first(&modules[i].endpoints)) {
+        }
+        rawe_engine_free(&modules[i].engine);
+        OBJ_DESTRUCT(&modules[i].endpoints);
+        OBJ_DESTRUCT(&modules[i].endpoints_lock);
+    }
+    rawe_handle_table_free(&mca_btl_rawe_state.handles);
+    return 0;
+}
+
+static void mca_btl_rawe_linger__drives_all_that_are_open(void **state)
+{
+    (void)state;
+    drained_after = 5;
+    mca_btl_rawe_linger();
+    assert_int_equal(driven[0], 5);
+    assert_int_equal(driven[1], 5);
+    assert_int_equal(driven[LO], 0);
+}
+
+static void mca_btl_rawe_linger__happens_once(void **state)
+{
+    (void)state;
+    mca_btl_rawe_linger();
+    drained_after = 100;
+    mca_btl_rawe_linger(); /* the next module is finalized */
+    assert_int_equal(driven[0], 1);
+}
+
+static void mca_btl_rawe_linger__gives_up_when_nothing_comes(void **state)
+{
+    (void)state;
+    drained_after = 100000;
+    mca_btl_rawe_linger();
+    assert_in_range(now - 1000 * MS, 100 * MS, 110 * MS);
+}
+
+static void mca_btl_rawe_linger__gives_up_in_the_end(void **state)
+{
+    (void)state;
+    drained_after = 100000;
+    receives = true;
+    mca_btl_rawe_linger();
+    assert_in_range(now - 1000 * MS, 1000 * MS, 1010 * MS);
+}
+
+/** A window that the program leaves to MPI_Finalize is freed by now. */
+static void mca_btl_rawe_linger__places_nothing_any_more(void **state)
+{
+    (void)state;
+    uint8_t memory[64];
+    uint32_t index;
+    uint64_t key;
+
+    assert_true(rawe_handle_register(&mca_btl_rawe_state.handles, memory, sizeof(memory), &index,
+                                     &key, RAWE_ACCESS_WRITE));
+    assert_non_null(rawe_handle_resolve(&mca_btl_rawe_state.handles, index, key, 0, sizeof(memory),
+                                        RAWE_ACCESS_WRITE));
+    mca_btl_rawe_linger();
+    assert_null(rawe_handle_resolve(&mca_btl_rawe_state.handles, index, key, 0, sizeof(memory),
+                                    RAWE_ACCESS_WRITE));
+}
+
+static void mca_btl_rawe_linger__reports_nothing_any_more(void **state)
+{
+    (void)state;
+    mca_btl_rawe_fragment_t fragment;
+
+    mca_btl_rawe_state.complete_first = &fragment;
+    mca_btl_rawe_linger();
+    assert_null(mca_btl_rawe_state.complete_first);
+}
+
+static void mca_btl_rawe_linger__has_none_opened_any_more(void **state)
+{
+    (void)state;
+    mca_btl_rawe_linger();
+    for (unsigned i = 0; i < MODULES; ++i) {
+        assert_true(modules[i].closing);
+    }
+}
+
+/** A cable may have been pulled just before. */
+static void mca_btl_rawe_linger__leaves_routes_that_are_down(void **state)
+{
+    (void)state;
+    drained_after = 3;
+    mca_btl_rawe_linger();
+    assert_int_equal(routes_checks, 0);
+    mca_btl_rawe_state.finalizing = false;
+    atomic_store(&mca_btl_rawe_state.doubted_count, 1);
+    memset(driven, 0, sizeof(driven));
+    mca_btl_rawe_linger();
+    assert_int_equal(routes_checks, 3);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(mca_btl_rawe_linger__drives_all_that_are_open),
+        TEST(mca_btl_rawe_linger__happens_once),
+        TEST(mca_btl_rawe_linger__gives_up_when_nothing_comes),
+        TEST(mca_btl_rawe_linger__gives_up_in_the_end),
+        TEST(mca_btl_rawe_linger__places_nothing_any_more),
+        TEST(mca_btl_rawe_linger__reports_nothing_any_more),
+        TEST(mca_btl_rawe_linger__has_none_opened_any_more),
+        TEST(mca_btl_rawe_linger__leaves_routes_that_are_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
