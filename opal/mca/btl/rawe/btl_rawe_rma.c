@@ -180,7 +180,8 @@ static void refused(const struct rma_endpoint *endpoint, enum rawe_refusal refus
         reasons[refusal < sizeof(reasons) / sizeof(reasons[0]) ? refusal : RAWE_REFUSAL_NONE]);
     if (NULL != rma.error_callback) {
         char text[] = "rawe: access to a window was refused";
-        rma.error_callback(&rma.super, MCA_BTL_ERROR_FLAGS_FATAL, endpoint->proc, text);
+        /* Nobody has failed: with a process to blame, 5.0 may go on without it. */
+        rma.error_callback(&rma.super, MCA_BTL_ERROR_FLAGS_FATAL, NULL, text);
     }
 }
 

@@ -1,0 +1,223 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Tests of the module for windows: accesses to memory of this process, and what becomes of those
+ * that are refused.
+ */
+#include "btl_rawe_rma.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "btl_rawe_endpoint.h"
+#include "btl_rawe_help.h"
+#include "btl_rawe_lifecycle.h"
+#include "btl_rawe_lock.h"
+#include "btl_rawe_module.h"
+#include "btl_rawe_params.h"
+#include "btl_rawe_procs.h"
+#include "btl_rawe_registration.h"
+#include "btl_rawe_state.h"
+#include "btl_rawe_thread.h"
+
+/* What the file under test needs of the component. */
+struct mca_btl_rawe_state mca_btl_rawe_state;
+mca_btl_base_module_t mca_btl_rawe_module_template;
+OBJ_CLASS_INSTANCE(mca_btl_rawe_registration_t, opal_free_list_item_t, NULL, NULL);
+
+static mca_btl_base_module_t *btl;
+static struct mca_btl_base_endpoint_t *self;
+static unsigned done, shown, errors;
+static int done_status;
+
+int mca_btl_rawe_free_list_init(opal_free_list_t *list, opal_class_t *class, size_t item_bytes,
+                                size_t initial)
+{
+    OBJ_CONSTRUCT(list, opal_free_list_t);
+    return opal_free_list_init(list, item_bytes, 64, class, 0, 64, (int)initial, -1, 8, NULL, 0,
+                               NULL, NULL, NULL);
+}
+
+mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_in_order(const opal_proc_t *proc)
+{
+    fail_msg("an endpoint for %p", (const void *)proc);
+    return NULL;
+}
+
+bool mca_btl_rawe_procs_on_this_host(const opal_proc_t *proc)
+{
+    fail_msg("the host of %p", (const void *)proc);
+    return false;
+}
+
+mca_btl_base_endpoint_t *mca_btl_rawe_procs_open_local(opal_proc_t *proc)
+{
+    fail_msg("lo for %p", (void *)proc);
+    return NULL;
+}
+
+mca_btl_base_registration_handle_t *mca_btl_rawe_registration_new(opal_free_list_t *list,
+                                                                  void *base, size_t size,
+                                                                  uint32_t flags)
+{
+    (void)list;
+    (void)base;
+    (void)flags;
+    fail_msg("registers %zu bytes", size);
+    return NULL;
+}
+
+int mca_btl_rawe_registration_free(opal_free_list_t *list,
+                                   mca_btl_base_registration_handle_t *handle)
+{
+    (void)list;
+    fail_msg("deregisters %u", handle->index);
+    return OPAL_ERROR;
+}
+
+void mca_btl_rawe_thread_wake(mca_btl_rawe_module_t *module, unsigned how)
+{
+    fail_msg("wakes %p, %u", (void *)module, how);
+}
+
+const char *mca_btl_rawe_peer_text(const opal_proc_t *proc, char out[48])
+{
+    (void)proc;
+    return strcpy(out, "rank 0");
+}
+
+struct mca_btl_rawe_compat_hostname mca_btl_rawe_compat_hostname(const opal_proc_t *proc)
+{
+    (void)proc;
+    return (struct mca_btl_rawe_compat_hostname){.text = "here"};
+}
+
+void mca_btl_rawe_help_not_opened(const char *doing, const char *detail, const char *file, int line)
+{
+    fail_msg("%s: %s (%s:%d)", doing, detail, file, line);
+}
+
+void mca_btl_rawe_help_access_refused(const char *peer, const char *peer_host, const char *why)
+{
+    (void)peer;
+    (void)peer_host;
+    (void)why;
+    shown++;
+}
+
+/** 5.0 would take a process that is blamed for one that has failed, and may go on without it. */
+static void note_error(mca_btl_base_module_t *of, int32_t flags, opal_proc_t *blamed, char *text)
+{
+    assert_ptr_equal(of, btl);
+    assert_int_equal(flags, MCA_BTL_ERROR_FLAGS_FATAL);
+    assert_null(blamed);
+    assert_non_null(text);
+    errors++;
+}
+
+static void note_done(mca_btl_base_module_t *of, struct mca_btl_base_endpoint_t *endpoint,
+                      void *local_address, mca_btl_base_registration_handle_t *local_handle,
+                      void *context, void *cbdata, int status)
+{
+    assert_ptr_equal(of, btl);
+    assert_ptr_equal(endpoint, self);
+    (void)local_address;
+    (void)local_handle;
+    (void)context;
+    (void)cbdata;
+    done++;
+    done_status = status;
+}
+
+static int set_up(void **state)
+{
+    opal_proc_t *proc = OBJ_NEW(opal_proc_t);
+
+    (void)state;
+    opal_proc_local_set(proc);
+    OBJ_RELEASE(proc);
+    memset(&mca_btl_rawe_state, 0, sizeof(mca_btl_rawe_state));
+    rawe_handle_table_init(&mca_btl_rawe_state.handles, 1);
+    mca_btl_rawe_lock_init();
+    done = shown = errors = 0;
+    btl = mca_btl_rawe_rma_open();
+    assert_non_null(btl);
+    assert_int_equal(btl->btl_register_error(btl, note_error), OPAL_SUCCESS);
+    assert_int_equal(btl->btl_add_procs(btl, 1, &proc, &self, NULL), OPAL_SUCCESS);
+    assert_non_null(self);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    opal_proc_t *proc = opal_proc_local_get();
+
+    (void)state;
+    assert_int_equal(btl->btl_del_procs(btl, 1, &proc, &self), OPAL_SUCCESS);
+    opal_proc_local_set(NULL);
+    mca_btl_rawe_rma_close();
+    mca_btl_rawe_lock_destroy();
+    rawe_handle_table_free(&mca_btl_rawe_state.handles);
+    return 0;
+}
+
+static void put__to_itself(void **state)
+{
+    (void)state;
+    mca_btl_base_registration_handle_t handle = {.base = 1000};
+    char from[8] = "1234567", to[16] = "";
+
+    assert_true(rawe_handle_register(&mca_btl_rawe_state.handles, to, sizeof(to), &handle.index,
+                                     &handle.key, RAWE_ACCESS_WRITE));
+    assert_int_equal(btl->btl_put(btl, self, from, 1004, NULL, &handle, sizeof(from), 0,
+                                  MCA_BTL_NO_ORDER, note_done, NULL, NULL),
+                     OPAL_SUCCESS);
+    assert_int_equal(done, 1);
+    assert_int_equal(done_status, OPAL_SUCCESS);
+    assert_string_equal(to + 4, from);
+    assert_int_equal(errors, 0);
+}
+
+/** The program is wrong, and no process has failed. */
+static void put__refused_ends_the_job_and_blames_nobody(void **state)
+{
+    (void)state;
+    mca_btl_base_registration_handle_t handle = {.index = 5, .key = 6};
+    char from[8] = "1234567";
+
+    assert_int_equal(btl->btl_put(btl, self, from, 0, NULL, &handle, sizeof(from), 0,
+                                  MCA_BTL_NO_ORDER, note_done, NULL, NULL),
+                     OPAL_SUCCESS);
+    assert_int_equal(shown, 1);
+    assert_int_equal(errors, 1);
+    assert_int_equal(done, 1);
+    assert_int_equal(done_status, OPAL_ERR_UNREACH);
+}
+
+static void get__refused_ends_the_job_and_blames_nobody(void **state)
+{
+    (void)state;
+    mca_btl_base_registration_handle_t handle = {.index = 5, .key = 6};
+    char to[8];
+
+    assert_int_equal(btl->btl_get(btl, self, to, 0, NULL, &handle, sizeof(to), 0, MCA_BTL_NO_ORDER,
+                                  note_done, NULL, NULL),
+                     OPAL_SUCCESS);
+    assert_int_equal(errors, 1);
+    assert_int_equal(done_status, OPAL_ERR_UNREACH);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(put__to_itself),
+        TEST(put__refused_ends_the_job_and_blames_nobody),
+        TEST(get__refused_ends_the_job_and_blames_nobody),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
