@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of taking processes back. bml/r2 does so with its lock held, for which a callback may be
- * waiting inside of an engine.
+ * Tests of introducing processes, and of taking them back. bml/r2 does both with its lock held, for
+ * which a callback may be waiting inside of an engine. No process here answers.
  */
 #include "btl_rawe_procs.h"
 
@@ -15,12 +15,17 @@
 #include <cmocka.h>
 
 #include "btl_rawe_endpoint.h"
+#include "btl_rawe_help.h"
 #include "btl_rawe_lock.h"
+#include "btl_rawe_modex.h"
 #include "btl_rawe_module.h"
+#include "btl_rawe_params.h"
 #include "btl_rawe_state.h"
 
 #define HANG_SECONDS 20u
+#define TIMEOUT_MS 10000u
 
+struct mca_btl_rawe_params mca_btl_rawe_params;
 struct mca_btl_rawe_state mca_btl_rawe_state;
 static mca_btl_rawe_module_t module;
 static mca_btl_base_endpoint_t endpoint;
@@ -42,11 +47,150 @@ void mca_btl_rawe_endpoint_close(mca_btl_base_endpoint_t *which)
     closed++;
 }
 
+bool mca_btl_rawe_endpoint_in_use(mca_btl_rawe_module_t *of, opal_process_name_t name)
+{
+    (void)of;
+    (void)name;
+    return false;
+}
+
+bool mca_btl_rawe_module_open_if_needed(mca_btl_rawe_module_t *of)
+{
+    return of == &module;
+}
+
+/** All processes are on one host, with one interface. */
+unsigned mca_btl_rawe_modex_receive(const opal_proc_t *proc, struct mca_btl_rawe_address *addresses)
+{
+    (void)proc;
+    addresses[0] = (struct mca_btl_rawe_address){.mac = {2, 0, 0, 0, 0, 1}, .mtu_bytes = 1500};
+    return 1;
+}
+
+struct mca_btl_rawe_compat_hostname mca_btl_rawe_compat_hostname(const opal_proc_t *of)
+{
+    (void)of;
+    return (struct mca_btl_rawe_compat_hostname){.text = "silent"};
+}
+
+const char *mca_btl_rawe_peer_text(const opal_proc_t *proc, char out[48])
+{
+    (void)proc;
+    return strcpy(out, "rank 1");
+}
+
+const char *mca_btl_rawe_mac_text(const uint8_t mac[RAWE_MAC_BYTES], char out[18])
+{
+    (void)mac;
+    return strcpy(out, "02:00:00:00:00:01");
+}
+
+static unsigned unreachable; /**< processes of which the user is told so */
+
+void mca_btl_rawe_help_peer_unreachable(const char *interface, const char *peer,
+                                        const char *peer_host, const char *peer_mac,
+                                        uint64_t timeout_ms)
+{
+    (void)interface;
+    (void)peer;
+    (void)peer_host;
+    (void)peer_mac;
+    assert_int_equal(timeout_ms, TIMEOUT_MS);
+    unreachable++;
+}
+
+/* Nobody is found. */
+bool mca_btl_rawe_compat_shared_memory(void)
+{
+    return false;
+}
+
+mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_get(mca_btl_rawe_module_t *of, opal_proc_t *proc,
+                                                   const struct mca_btl_rawe_address *address,
+                                                   uint32_t path_mtu_bytes)
+{
+    (void)of;
+    (void)proc;
+    (void)address;
+    fail_msg("a path of %u bytes", path_mtu_bytes);
+    return NULL;
+}
+
+void mca_btl_rawe_endpoint_introduce(mca_btl_base_endpoint_t *which)
+{
+    fail_msg("an endpoint %p", (void *)which);
+}
+
+void mca_btl_rawe_help_mtu_mismatch(const char *interface, unsigned mtu_bytes,
+                                    const char *peer_host, unsigned peer_mtu_bytes)
+{
+    (void)peer_host;
+    (void)peer_mtu_bytes;
+    fail_msg("%s %u", interface, mtu_bytes);
+}
+
+void mca_btl_rawe_help_full_size_lost(const char *interface, const char *peer_host,
+                                      const char *peer_mac, unsigned mtu_bytes,
+                                      unsigned passed_bytes)
+{
+    (void)peer_host;
+    (void)peer_mac;
+    (void)passed_bytes;
+    fail_msg("%s %u", interface, mtu_bytes);
+}
+
+static uint64_t searched_ns[2]; /**< how long paths were searched for */
+static unsigned searches;
+
+/** Another thread sends, and has an endpoint looked up, while paths are searched for. */
+static void *beside_main(void *context)
+{
+    bool *free = context;
+
+    *free = mca_btl_rawe_enter();
+    if (*free) {
+        mca_btl_rawe_unlock();
+        *free = 0 == opal_mutex_trylock(&module.endpoints_lock);
+    }
+    if (*free) {
+        opal_mutex_unlock(&module.endpoints_lock);
+        *free = 0 == opal_mutex_trylock(&mca_btl_rawe_state.routes_lock);
+    }
+    if (*free) {
+        opal_mutex_unlock(&mca_btl_rawe_state.routes_lock);
+    }
+    return NULL;
+}
+
+void rawe_responder_discover(struct rawe_responder *responder, struct rawe_path *paths,
+                             const struct rawe_path_target *targets, unsigned count,
+                             uint64_t timeout_ns)
+{
+    pthread_t thread;
+    bool free = false;
+
+    (void)responder;
+    (void)paths;
+    (void)targets;
+    assert_int_equal(count, 1);
+    assert_in_range(searches, 0, 1);
+    searched_ns[searches++] = timeout_ns;
+    assert_int_equal(pthread_create(&thread, NULL, beside_main, &free), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_true(free);
+}
+
 static int set_up(void **state)
 {
     (void)state;
     memset(&mca_btl_rawe_state, 0, sizeof(mca_btl_rawe_state));
     memset(&module, 0, sizeof(module));
+    OBJ_CONSTRUCT(&module.endpoints_lock, opal_mutex_t);
+    OBJ_CONSTRUCT(&mca_btl_rawe_state.routes_lock, opal_mutex_t);
+    mca_btl_rawe_state.modules[mca_btl_rawe_state.module_count++] = &module;
+    module.address = (struct mca_btl_rawe_address){.mac = {2, 0, 0, 0, 0, 9}, .mtu_bytes = 1500};
+    mca_btl_rawe_params.connect_timeout_ms = TIMEOUT_MS;
+    searches = unreachable = 0;
     memset(&endpoint, 0, sizeof(endpoint));
     endpoint.module = &module;
     endpoint.in_use = true;
@@ -64,9 +208,41 @@ static int tear_down(void **state)
     (void)state;
     alarm(0);
     pthread_barrier_destroy(&inside);
+    mca_btl_rawe_unanswered_free(&module.unanswered);
+    OBJ_DESTRUCT(&mca_btl_rawe_state.routes_lock);
+    OBJ_DESTRUCT(&module.endpoints_lock);
     mca_btl_rawe_lock_destroy();
     opal_set_using_threads(false);
     return 0;
+}
+
+static void add(void)
+{
+    opal_proc_t *proc = OBJ_NEW(opal_proc_t);
+    mca_btl_base_endpoint_t *found;
+
+    assert_int_equal(mca_btl_rawe_add_procs(&module.super, 1, &proc, &found, NULL), OPAL_SUCCESS);
+    assert_null(found);
+    OBJ_RELEASE(proc);
+}
+
+/** Who waits for a host that is silent has no lock that others need. */
+static void mca_btl_rawe_add_procs__holds_up_no_other_thread(void **state)
+{
+    (void)state;
+    add();
+    assert_int_equal(searches, 1);
+    assert_int_equal(unreachable, 1);
+}
+
+/** The host is silent, not each of its processes. */
+static void mca_btl_rawe_add_procs__waits_for_a_silent_host_once(void **state)
+{
+    (void)state;
+    add();
+    add();
+    assert_int_equal(searched_ns[0], TIMEOUT_MS * 1000000ull);
+    assert_int_equal(searched_ns[1], MCA_BTL_RAWE_UNANSWERED_NS);
 }
 
 static void del(void)
@@ -131,6 +307,8 @@ static void mca_btl_rawe_del_procs__does_not_wait_for_a_callback(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(mca_btl_rawe_add_procs__holds_up_no_other_thread),
+        TEST(mca_btl_rawe_add_procs__waits_for_a_silent_host_once),
         TEST(mca_btl_rawe_del_procs__closes_what_is_drained),
         TEST(mca_btl_rawe_del_procs__leaves_to_finalize_what_is_not),
         TEST(mca_btl_rawe_del_procs__leaves_to_finalize_what_is_awaited),
