@@ -17,7 +17,10 @@
  * With threads, who comes from Open MPI must not wait for the mutex: it may hold a lock of Open
  * MPI's for which a callback waits, in the thread that is inside (btl/base's am-rdma sends with its
  * mutex held, bml/r2 calls del_procs with its own). So it enters only if nobody else is inside, and
- * hands its work over otherwise: who is inside does it before leaving.
+ * hands its work over otherwise: who is inside does it before leaving. What waits is registering
+ * memory, and accesses to windows, whose results are wanted at once: osc/rdma calls them with locks
+ * of its windows held (of a peer that is looked up, of memory being attached), none of which its
+ * completions take, nor ob1's callbacks (4.1.4, 5.0.7).
  */
 #ifndef MCA_BTL_RAWE_LOCK_H
 #define MCA_BTL_RAWE_LOCK_H
