@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <cmocka.h>
 
 #include "rawe_credit.h"
@@ -197,6 +198,58 @@ static void rawe_credit_close__what_it_had_others_may_have(void **state)
     assert_int_equal(credit.advertised[RAWE_LANE_EXPRESS], 0);
 }
 
+/** A review finds each that is to be informed, as long as all that wait are noted again. */
+static void rawe_credit_review__misses_nobody(void **state)
+{
+    (void)state;
+    enum { MEMBERS = 60 };
+    static struct rawe_credit_member members[MEMBERS];
+    struct rawe_credit credit;
+    uint64_t now_ns = 1, random = 1;
+    unsigned outdated = 0, saved = 0;
+    rawe_credit_init(&credit, 40, 512, now_ns);
+    memset(members, 0, sizeof(members));
+    for (unsigned i = 0; i < MEMBERS; i++) {
+        rawe_credit_open(&credit, RAWE_LANE_EXPRESS);
+    }
+    for (unsigned step = 0; step < 200000; step++) {
+        random = random * 6364136223846793005u + 1442695040888963407u;
+        /* Few send, for a while; then many do. */
+        unsigned senders = step / 5000 % 2 == 0 ? 3 : MEMBERS;
+        struct rawe_credit_member *member = &members[(random >> 33) % senders];
+        switch (random >> 60) {
+        case 0:
+            rawe_credit_forget(&credit, RAWE_LANE_EXPRESS, member);
+            break;
+        case 1:
+        case 2:
+        case 3:
+            (void)rawe_credit_advertise(&credit, RAWE_LANE_EXPRESS,
+                                        &members[(random >> 33) % MEMBERS]);
+            break;
+        default:
+            rawe_credit_note(&credit, member);
+            break;
+        }
+        now_ns += 500000;
+        if (!rawe_credit_advance(&credit, now_ns)) {
+            continue;
+        }
+        bool reviewed = rawe_credit_review(&credit);
+        saved += !reviewed;
+        for (unsigned i = 0; i < MEMBERS; i++) {
+            if (rawe_credit_outdated(&credit, RAWE_LANE_EXPRESS, &members[i])) {
+                assert_true(reviewed);
+                (void)rawe_credit_advertise(&credit, RAWE_LANE_EXPRESS, &members[i]);
+                outdated++;
+            }
+            credit.refused |= reviewed && rawe_credit_waits(&credit, &members[i]);
+        }
+    }
+    assert_int_not_equal(outdated, 0);
+    assert_int_not_equal(saved, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -209,6 +262,7 @@ int main(void)
         cmocka_unit_test(rawe_credit_advance__who_sent_in_the_epoch_before_still_counts),
         cmocka_unit_test(rawe_credit_outdated__who_falls_silent_gives_back),
         cmocka_unit_test(rawe_credit_outdated__whose_turn_has_come),
+        cmocka_unit_test(rawe_credit_review__misses_nobody),
         cmocka_unit_test(rawe_credit_close__what_it_had_others_may_have),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -104,6 +104,7 @@ void rawe_credit_enter(struct rawe_credit *credit, struct rawe_credit_member *me
         member->turn = credit->next_turn++;
         credit->joined++;
     }
+    credit->refused |= member->advertised == 0;
     member->epoch = credit->epoch;
     credit->senders_now++;
     share_out(credit);
@@ -125,6 +126,14 @@ bool rawe_credit_outdated(const struct rawe_credit *credit, unsigned lane,
     uint16_t frames = rawe_credit_of(credit, lane, member);
     return (member->advertised > frames && promised_too_much(credit, lane)) ||
            (member->advertised == 0 && frames != 0 && rawe_credit_is_active(credit, member));
+}
+
+bool rawe_credit_review(struct rawe_credit *credit)
+{
+    bool refused = credit->refused;
+    credit->refused = false;
+    return refused || promised_too_much(credit, RAWE_LANE_EXPRESS) ||
+           promised_too_much(credit, RAWE_LANE_BULK);
 }
 
 bool rawe_credit_advance(struct rawe_credit *credit, uint64_t now_ns)

@@ -38,6 +38,7 @@ struct rawe_credit {
     uint32_t epoch;                  /**< number of the present epoch, at least 2 */
     uint32_t version;                /**< counts how often it was shared out */
     uint64_t epoch_start_ns;
+    bool refused; /**< some connection may wait for credit, as rawe_credit_waits */
 };
 
 /** A connection's part in it. All zero: its peer has sent nothing yet. */
@@ -80,6 +81,13 @@ static inline bool rawe_credit_is_active(const struct rawe_credit *credit,
     return member->epoch != 0 && credit->epoch - member->epoch <= 1;
 }
 
+/** Does its peer send, and know of no credit? */
+static inline bool rawe_credit_waits(const struct rawe_credit *credit,
+                                     const struct rawe_credit_member *member)
+{
+    return member->advertised == 0 && rawe_credit_is_active(credit, member);
+}
+
 /** What the connection may advertise now, in frames; 0: the peer has to wait. */
 static inline uint16_t rawe_credit_of(const struct rawe_credit *credit, unsigned lane,
                                       const struct rawe_credit_member *member)
@@ -101,6 +109,7 @@ static inline uint16_t rawe_credit_advertise(struct rawe_credit *credit, unsigne
         credit->advertised[lane] += (uint32_t)frames - member->advertised;
         member->advertised = frames;
         member->version = credit->version;
+        credit->refused |= rawe_credit_waits(credit, member);
     }
     return member->advertised;
 }
@@ -112,6 +121,7 @@ static inline void rawe_credit_forget(struct rawe_credit *credit, unsigned lane,
     credit->advertised[lane] -= member->advertised;
     member->advertised = 0;
     member->version = 0;
+    credit->refused |= rawe_credit_waits(credit, member);
 }
 
 /**
@@ -121,6 +131,12 @@ static inline void rawe_credit_forget(struct rawe_credit *credit, unsigned lane,
  */
 bool rawe_credit_outdated(const struct rawe_credit *credit, unsigned lane,
                           const struct rawe_credit_member *member);
+
+/**
+ * May any connection be outdated? If not, they need not be looked at one by one. If so, `refused` has
+ * to be set again for each that still waits (rawe_credit_waits).
+ */
+bool rawe_credit_review(struct rawe_credit *credit);
 
 /** Time has passed. True when a new epoch has begun by that. */
 bool rawe_credit_advance(struct rawe_credit *credit, uint64_t now_ns);

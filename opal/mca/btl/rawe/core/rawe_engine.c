@@ -413,10 +413,16 @@ void rawe_engine_receive_batch(struct rawe_engine *engine, const uint8_t *source
 /** An epoch of credit is over: inform the peers that will not learn of theirs otherwise. */
 static void update_credit(struct rawe_engine *engine)
 {
+    if (!rawe_credit_review(&engine->credit)) {
+        return; /* with a thousand peers, looking at each takes longer than all else does */
+    }
     for (uint32_t i = 0; i < engine->table->size; i++) {
         struct rawe_conn *conn = engine->table->entries[i];
-        if (conn != NULL && conn->engine == engine && conn->handshake.state == RAWE_CONN_OPEN &&
-            !conn->recvwin.ack_now &&
+        if (conn == NULL || conn->engine != engine || conn->handshake.state != RAWE_CONN_OPEN) {
+            continue;
+        }
+        engine->credit.refused |= rawe_credit_waits(&engine->credit, &conn->credit);
+        if (!conn->recvwin.ack_now &&
             rawe_credit_outdated(&engine->credit, conn->lane, &conn->credit)) {
             engine->counters.credit_updates++;
             conn->recvwin.ack_now = true;
