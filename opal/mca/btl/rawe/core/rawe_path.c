@@ -34,6 +34,12 @@
 /** The same, when there is little to hope for, or to gain: a worse path is usable. */
 #define PATIENCE_SHORT_NS (20 * NS_PER_MS)
 
+/** No pass is later than that as long as we run. */
+#define OWN_PAUSE_NS (1000 * NS_PER_MS)
+
+/** What counts of such a pause: the search ends, however late it is called. */
+#define OWN_PAUSE_COUNTED_NS (INTERVAL_MAX_NS / 2)
+
 /** MTUs that switches, drivers and tunnels are known to be limited to, falling. */
 static const uint32_t usual_mtus[] = {32000, 16000, 9198, 9000, 8996, 8950, 8192, 8000, 4074, 4000,
                                       2000,  1500,  1496, 1492, 1450, 1400, 1280, 1024, 576};
@@ -170,8 +176,33 @@ static void judge_process(struct rawe_path_search *search, struct rawe_path *hea
     }
 }
 
+static void put_off(uint64_t *at_ns, uint64_t by_ns)
+{
+    *at_ns += *at_ns != 0 ? by_ns : 0;
+}
+
+/** Time in which we stood still is nobody's silence: a job may be suspended, and go on later. */
+static void take_out_absence(struct rawe_path_search *search, uint64_t now_ns)
+{
+    uint64_t passed_ns = now_ns - search->now_ns;
+
+    if (passed_ns <= OWN_PAUSE_NS) {
+        return;
+    }
+    passed_ns -= OWN_PAUSE_COUNTED_NS;
+    search->deadline_ns += passed_ns;
+    for (unsigned i = 0; i < search->count; i++) {
+        struct rawe_path *path = &search->paths[i];
+        put_off(&path->asked_ns, passed_ns);
+        put_off(&path->next_ns, passed_ns);
+        put_off(&path->present_ns, passed_ns);
+        put_off(&path->usable_ns, passed_ns);
+    }
+}
+
 bool rawe_path_search_advance(struct rawe_path_search *search, uint64_t now_ns)
 {
+    take_out_absence(search, now_ns);
     search->now_ns = now_ns;
     search->wake_ns = search->deadline_ns;
     search->scanned = 0;

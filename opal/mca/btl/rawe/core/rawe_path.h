@@ -86,7 +86,8 @@ struct rawe_path_ping {
 unsigned rawe_path_paced_pings(unsigned ring_frames, unsigned frames_per_s);
 
 /**
- * Begin a search that ends `timeout_ns` from now at the latest. Of `paths` the members under "in"
+ * Begin a search that ends `timeout_ns` from now at the latest, not counting more than 50 ms of
+ * a second and more in which nobody called. Of `paths` the members under "in"
  * are set. At most `paced_pings` (not 0) leave per pace interval of 2 ms.
  */
 void rawe_path_search_begin(struct rawe_path_search *search, struct rawe_path *paths,
