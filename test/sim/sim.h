@@ -45,6 +45,7 @@ enum sim_event_kind {
     SIM_EVENT_DEATH,     /**< a process dies */
     SIM_EVENT_BIRTH,     /**< another one starts in its place */
     SIM_EVENT_SEVER,     /**< a host is cut off for long */
+    SIM_EVENT_SUSPEND,   /**< a host stands still until `value`, as all do; 0: now they begin to */
     SIM_EVENT_THREAD,    /**< the progress thread looks at the node of life `value` */
     SIM_EVENT_FORGE,     /**< a frame of kind `value` is made up */
 };
@@ -141,6 +142,8 @@ void sim_trouble_within(struct sim *sim, struct sim_node *node);
 void sim_trouble_plan(struct sim *sim);
 /** Cut a host off. */
 void sim_trouble_sever(struct sim *sim, struct sim_node *node);
+/** The host stands still until then; 0: all hosts will, one after the other. */
+void sim_trouble_suspend(struct sim *sim, struct sim_node *node, uint64_t until_ns);
 
 /* ---- forged frames ---- */
 

@@ -409,12 +409,12 @@ void sim_node_thread(struct sim *sim, struct sim_node *node, uint32_t life)
     if (node->thread_backoff > THREAD_BACKOFF_MOST) {
         node->thread_backoff = THREAD_BACKOFF_MOST;
     }
-    sim_events_push(
-        &sim->events,
-        (struct sim_event){.at_ns = sim->now_ns + sim->plan.thread_ns * node->thread_backoff,
-                           .kind = SIM_EVENT_THREAD,
-                           .node = node->index,
-                           .value = life});
+    uint64_t next_ns = sim->now_ns + sim->plan.thread_ns * node->thread_backoff;
+    next_ns = next_ns < node->frozen_until_ns ? node->frozen_until_ns : next_ns;
+    sim_events_push(&sim->events, (struct sim_event){.at_ns = next_ns,
+                                                     .kind = SIM_EVENT_THREAD,
+                                                     .node = node->index,
+                                                     .value = life});
 }
 
 void sim_node_progress(struct sim *sim, struct sim_node *node)

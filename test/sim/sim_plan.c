@@ -304,6 +304,18 @@ static void plan_idle(struct sim_plan *plan, uint64_t seed)
     plan->idle_ns = sim_random_below(&random, 4) == 0 ? idle_ns : 0;
 }
 
+/** The same: a job is suspended as a whole, for much longer than peers wait for each other. */
+static void plan_suspension(struct sim_plan *plan, uint64_t seed)
+{
+    struct sim_random random = sim_random_stream(seed, 24);
+    uint64_t length_ns = 10 * plan->peer_timeout_ns;
+
+    plan->suspended_ns =
+        (plan->faults & SIM_BIT(FREEZE)) != 0 && !plan->lying && sim_random_below(&random, 4) == 0
+            ? length_ns
+            : 0;
+}
+
 void sim_plan_make(struct sim_plan *plan, const struct sim_options *options)
 {
     struct sim_random random = sim_random_stream(options->seed, 0);
@@ -326,4 +338,5 @@ void sim_plan_make(struct sim_plan *plan, const struct sim_options *options)
     calm(plan);
     calm_troubles(plan);
     plan_idle(plan, options->seed);
+    plan_suspension(plan, options->seed);
 }

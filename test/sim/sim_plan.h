@@ -25,7 +25,7 @@
     X(GARBLE,    "garble",    "any bits flip and there is no checksum: only safety is left")     \
     X(PAUSE,     "pause",     "nodes compute for microseconds to minutes")                       \
     X(THREAD,    "thread",    "while nodes compute, a progress thread keeps their engines going")          \
-    X(FREEZE,    "freeze",    "hosts stand still, responder and all; too long, and they are lost") \
+    X(FREEZE,    "freeze",    "hosts stand still, responder and all; one for too long is lost")    \
     X(JUMP,      "jump",      "clocks jump ahead")                                               \
     X(COARSE,    "coarse",    "clocks move in steps, so that many things happen at one time")    \
     X(WRAP,      "wrap",      "sequence numbers begin shortly before they wrap")                 \
@@ -150,6 +150,7 @@ struct sim_plan {
     unsigned deaths; /**< kills or restarts */
     uint32_t freeze_ppm, jump_ppm;
     uint64_t jump_most_ns;
+    uint64_t suspended_ns; /**< all hosts stand still for as long, once; 0: they do not */
     unsigned severances;
     unsigned slowness_most; /**< of links; 1: all are alike */
     bool lying;             /**< frames may say what nobody has sent */

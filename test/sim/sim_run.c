@@ -98,6 +98,9 @@ static void dispatch(struct sim *sim, const struct sim_event *event)
     case SIM_EVENT_DEATH:
         death(sim, event);
         break;
+    case SIM_EVENT_SUSPEND:
+        sim_trouble_suspend(sim, node, event->value);
+        break;
     case SIM_EVENT_SEVER:
         sim_trouble_sever(sim, node);
         break;
@@ -108,6 +111,12 @@ static void dispatch(struct sim *sim, const struct sim_event *event)
         sim_forge(sim, (enum sim_forgery)event->value);
         break;
     case SIM_EVENT_BIRTH:
+        if (sim->plan.suspended_ns != 0 && sim->now_ns < node->frozen_until_ns) {
+            sim_events_push(&sim->events, (struct sim_event){.at_ns = node->frozen_until_ns,
+                                                             .kind = SIM_EVENT_BIRTH,
+                                                             .node = event->node});
+            break;
+        }
         sim->unborn--;
         sim_node_start(sim, node);
         break;

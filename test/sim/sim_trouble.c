@@ -6,6 +6,8 @@
  */
 #include "sim.h"
 
+#define SECOND 1000000000ull
+
 static void disturbed_until(struct sim *sim, uint64_t at_ns)
 {
     if (sim->disturbed_ns < at_ns) {
@@ -109,6 +111,52 @@ void sim_trouble_within(struct sim *sim, struct sim_node *node)
     maybe_jump(sim, node);
 }
 
+/** When all hosts stop and go on: one after the other, within this time. */
+static uint64_t apart_ns(const struct sim_plan *plan)
+{
+    return plan->peer_timeout_ns < 8 * SECOND ? plan->peer_timeout_ns / 8 : SECOND;
+}
+
+/** One incident: a host that stands still as long alone is lost. */
+static void suspend_all(struct sim *sim)
+{
+    struct sim_random random = sim_random_stream(sim->options.seed, 25);
+    const struct sim_plan *plan = &sim->plan;
+
+    if (!sim_faults_on(sim) || !sim_incident(sim)) {
+        return;
+    }
+    for (unsigned i = 0; i < plan->nodes; i++) {
+        uint64_t stops_ns = sim->now_ns + sim_random_below(&random, apart_ns(plan));
+        uint64_t goes_on_ns =
+            sim->now_ns + plan->suspended_ns + sim_random_below(&random, apart_ns(plan));
+        sim_events_push(&sim->events, (struct sim_event){.at_ns = stops_ns,
+                                                         .kind = SIM_EVENT_SUSPEND,
+                                                         .node = i,
+                                                         .value = goes_on_ns});
+    }
+}
+
+void sim_trouble_suspend(struct sim *sim, struct sim_node *node, uint64_t until_ns)
+{
+    if (until_ns == 0) {
+        suspend_all(sim);
+        return;
+    }
+    if (node->frozen_until_ns < until_ns) {
+        node->frozen_until_ns = until_ns;
+    }
+    if (node->pause_until_ns < until_ns) {
+        node->pause_until_ns = until_ns;
+    }
+    disturbed_until(sim, until_ns);
+    sim_trace(sim, "n%u is suspended", node->index);
+    if (node->alive) {
+        node->wake_ns = UINT64_MAX;
+        sim_node_wake(node, until_ns);
+    }
+}
+
 void sim_trouble_plan(struct sim *sim)
 {
     struct sim_random random = sim_random_stream(sim->options.seed, 20);
@@ -119,6 +167,13 @@ void sim_trouble_plan(struct sim *sim)
                             .at_ns = sim_random_scaled(&random, 1000, sim->faults_end_ns),
                             .kind = SIM_EVENT_SEVER,
                             .node = (uint32_t)sim_random_below(&random, sim->plan.nodes),
+                        });
+    }
+    if (sim->plan.suspended_ns != 0) {
+        sim_events_push(&sim->events,
+                        (struct sim_event){
+                            .at_ns = sim_random_scaled(&random, 1000, sim->faults_end_ns),
+                            .kind = SIM_EVENT_SUSPEND,
                         });
     }
 }

@@ -140,6 +140,23 @@ def test_a_stopped_rank_goes_on(make_lab, build, verify, seconds):
     assert help_messages(assert_verified(job)) == []
 
 
+def test_a_job_that_is_suspended_goes_on(make_lab, build, verify):
+    lab = wired(make_lab)
+    # Hosts stop, and go on, within a second of each other; for much longer than they wait.
+    job = start(lab, build, verify, options=["--mca", "btl_rawe_peer_timeout", 3])
+    job.wait_for("starts", LATER)
+    for host in range(HOSTS):
+        lab.pause(host)
+        time.sleep(0.25)
+    try:
+        assert_waits(job, 15)
+    finally:
+        for host in range(HOSTS):
+            lab.resume(host)
+            time.sleep(0.25)
+    assert help_messages(assert_verified(job)) == []
+
+
 def state(pid):
     """The state of a process as the kernel's letter."""
     with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
