@@ -573,6 +573,47 @@ static void operate__target_closes_without_a_reply(void **state)
     assert_int_equal(net.node[0].lost_calls, 1); /* somebody has to hear of it */
 }
 
+static void get__short_replies_never_take_the_other_lane(void **state)
+{
+    (void)state;
+    engine(1)->config.copy_max_bytes = 0;
+    const struct access *access = get(0, RAWE_OPERATION_SHORT_BYTES);
+    run();
+    assert_got(access, 0, RAWE_OPERATION_SHORT_BYTES);
+    assert_null(net.node[1].conn[RAWE_LANE_BULK]);
+    access = get(100, RAWE_OPERATION_SHORT_BYTES + 1);
+    run();
+    assert_got(access, 100, RAWE_OPERATION_SHORT_BYTES + 1);
+    assert_non_null(net.node[1].conn[RAWE_LANE_BULK]);
+}
+
+/** The target's bulk lane ends; that is known before the reply comes. */
+static struct access *get_while_bulk_ends(uint64_t len_bytes)
+{
+    unit_peer_connect_lane(RAWE_LANE_BULK);
+    struct access *access = get(0, len_bytes);
+    unit_close(&net, 1, RAWE_LANE_BULK);
+    run();
+    return access;
+}
+
+static void operate__goes_on_when_the_other_lane_begins_anew(void **state)
+{
+    (void)state;
+    const struct access *access = get_while_bulk_ends(8);
+    assert_got(access, 0, 8);
+    assert_int_equal(net.node[0].lost_calls, 0);
+}
+
+static void operate__fails_with_the_lane_that_its_reply_may_take(void **state)
+{
+    (void)state;
+    const struct access *access = get_while_bulk_ends(10000);
+    assert_int_equal(access->done, 1);
+    assert_int_equal(access->status, RAWE_STATUS_FAILED);
+    assert_int_equal(net.node[0].lost_calls, 1);
+}
+
 static uint32_t own_index;
 static uint64_t own_key;
 
@@ -685,6 +726,9 @@ int main(void)
         TEST(get__is_complete_when_the_initiator_is_back),
         TEST(get__memory_deregistered_before_the_reply_is_acknowledged),
         TEST(get__memory_gone_when_the_target_finalizes),
+        TEST(get__short_replies_never_take_the_other_lane),
+        TEST(operate__goes_on_when_the_other_lane_begins_anew),
+        TEST(operate__fails_with_the_lane_that_its_reply_may_take),
         TEST(operate__target_dies_without_a_reply),
         TEST(operate__target_closes_without_a_reply),
         TEST(get__another_comes_while_a_callback_makes_progress),

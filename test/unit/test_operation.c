@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "rawe_credit.h"
 #include "rawe_operation.h"
 
 #define PEER_KEY 0x11223344u
@@ -102,13 +103,27 @@ static void abandon__those_to_one_peer_whose_requests_have_gone(void **state)
     operations[2].request.total_bytes = RAWE_REQUEST_BYTES; /* none of it in a frame */
     operations[3].queued = true;
     operations[3].request.total_bytes = operations[3].request.framed_bytes = RAWE_REQUEST_BYTES;
-    *rawe_operation_abandon(&table, PEER_KEY, PEER_PORT, &list) = NULL;
+    *rawe_operation_abandon(&table, PEER_KEY, PEER_PORT, RAWE_LANE_EXPRESS, &list) = NULL;
     assert_ptr_equal(list, &operations[0].completion);
     assert_ptr_equal(list->next, &operations[3].completion);
     assert_null(list->next->next);
     assert_null(find(&operations[0]));
     assert_ptr_equal(find(&operations[2]), &operations[2]);
     assert_int_equal(table.in_use, 2);
+}
+
+static void abandon__with_the_bulk_lane_only_what_may_be_answered_there(void **state)
+{
+    (void)state;
+    struct rawe_send *list = NULL;
+    for (unsigned i = 0; i < 2; i++) {
+        operations[i].len_bytes = RAWE_OPERATION_SHORT_BYTES + i;
+        assert_true(rawe_operation_enter(&table, &operations[i]));
+    }
+    *rawe_operation_abandon(&table, PEER_KEY, PEER_PORT, RAWE_LANE_BULK, &list) = NULL;
+    assert_ptr_equal(list, &operations[1].completion);
+    assert_null(list->next);
+    assert_ptr_equal(find(&operations[0]), &operations[0]);
 }
 
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
@@ -120,6 +135,7 @@ int main(void)
         TEST(find__only_the_right_key_of_the_right_peer),
         TEST(place__within_what_is_left),
         TEST(abandon__those_to_one_peer_whose_requests_have_gone),
+        TEST(abandon__with_the_bulk_lane_only_what_may_be_answered_there),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -139,7 +139,7 @@ struct rawe_send *rawe_conn_abandon(struct rawe_conn *conn, bool queue_too)
         }
     }
     *rawe_operation_abandon(&conn->engine->operations, rawe_conn_home_key(conn),
-                            rawe_conn_home_port(conn), tail) = NULL;
+                            rawe_conn_home_port(conn), conn->lane, tail) = NULL;
     return complete;
 }
 

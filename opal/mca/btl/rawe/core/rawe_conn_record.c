@@ -208,7 +208,8 @@ static void served_done(struct rawe_send *send, enum rawe_status status)
 static struct rawe_conn *reply_conn(struct rawe_conn *conn, uint64_t len_bytes)
 {
     struct rawe_conn *bulk = NULL;
-    if (conn->long_lane != NULL && !rawe_conn_copies_record(conn, len_bytes)) {
+    if (conn->long_lane != NULL && len_bytes > RAWE_OPERATION_SHORT_BYTES &&
+        !rawe_conn_copies_record(conn, len_bytes)) {
         bulk = conn->long_lane(conn->peer);
     }
     return bulk != NULL ? bulk : conn;

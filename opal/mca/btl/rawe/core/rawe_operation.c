@@ -5,6 +5,8 @@
  */
 #include "rawe_operation.h"
 
+#include "rawe_credit.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -85,12 +87,14 @@ static bool request_gone(const struct rawe_operation *operation)
 }
 
 struct rawe_send **rawe_operation_abandon(struct rawe_operation_table *table, uint32_t peer_key,
-                                          uint16_t peer_port, struct rawe_send **tail)
+                                          uint16_t peer_port, uint8_t lane, struct rawe_send **tail)
 {
+    uint64_t least_bytes = lane == RAWE_LANE_BULK ? RAWE_OPERATION_SHORT_BYTES + 1 : 0;
     for (uint32_t i = 0; i < table->size && table->in_use != 0; i++) {
         struct rawe_operation *operation = table->entries[i];
         if (operation != NULL && operation->peer_key == peer_key &&
-            operation->peer_port == peer_port && request_gone(operation)) {
+            operation->peer_port == peer_port && operation->len_bytes >= least_bytes &&
+            request_gone(operation)) {
             rawe_operation_remove(table, operation);
             *tail = &operation->completion;
             tail = &operation->completion.next;

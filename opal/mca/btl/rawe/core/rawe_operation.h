@@ -21,6 +21,12 @@
  */
 #define RAWE_OPERATIONS_MAX 1024u
 
+/**
+ * A reply with as many bytes always takes the connection of the request; a longer one may take the
+ * bulk lane. It fits any frame.
+ */
+#define RAWE_OPERATION_SHORT_BYTES 64u
+
 /** The caller owns it until `done`. */
 struct rawe_operation {
     /**
@@ -76,10 +82,13 @@ uint8_t *rawe_operation_place(const struct rawe_operation *operation, uint64_t o
                               uint64_t len_bytes);
 
 /**
- * Take out the operations to a peer whose requests are not in a queue any more: they will not be
- * answered. Appends their completions to a list, and returns its new tail.
+ * The connection to a peer for this lane has ended. Take out the operations that may not be answered
+ * any more: on the express lane those whose requests are not in a queue any more, on the bulk lane
+ * those of them whose reply may come there. Appends their completions to a list, and returns its new
+ * tail.
  */
 struct rawe_send **rawe_operation_abandon(struct rawe_operation_table *table, uint32_t peer_key,
-                                          uint16_t peer_port, struct rawe_send **tail);
+                                          uint16_t peer_port, uint8_t lane,
+                                          struct rawe_send **tail);
 
 #endif
