@@ -24,6 +24,8 @@
 #define CONSTANT_BYTES 20000u
 #define BEHIND_BYTES 16u
 #define UNTOUCHED 0xC3u
+/** What memory holds that was taken back. */
+#define REUSED 0xA7
 
 /** What is known of a word. */
 struct word {
@@ -67,6 +69,7 @@ struct sim_access {
     uint64_t result;
     uint8_t *got; /**< GET of constant memory */
     bool excused; /**< it may fail */
+    bool revoked; /**< memory was taken back meanwhile: a PUT may be complete and not executed */
     bool ended;
 };
 
@@ -75,6 +78,17 @@ static bool wanted(const struct sim *sim)
     struct sim_random random = sim_random_stream(sim->options.seed, 19);
 
     return sim_random_below(&random, RUNS_WITHOUT) == 0;
+}
+
+/** Register the window's memory for all accesses. */
+static void grant(struct sim_node *node, struct sim_window *window)
+{
+    if (!rawe_handle_register(&node->handles, window, REGISTERED_BYTES, &window->handle_index,
+                              &window->handle_key,
+                              RAWE_ACCESS_READ | RAWE_ACCESS_WRITE | RAWE_ACCESS_ATOMIC)) {
+        abort();
+    }
+    node->window = window;
 }
 
 void sim_access_start(struct sim_node *node)
@@ -86,14 +100,11 @@ void sim_access_start(struct sim_node *node)
         return;
     }
     struct sim_window *window = calloc(1, sizeof(*window));
-    if (window == NULL ||
-        !rawe_handle_register(&node->handles, window, REGISTERED_BYTES, &window->handle_index,
-                              &window->handle_key,
-                              RAWE_ACCESS_READ | RAWE_ACCESS_WRITE | RAWE_ACCESS_ATOMIC)) {
+    if (window == NULL) {
         abort();
     }
     net_content_fill(window->constant, sim->options.seed, 0, CONSTANT_BYTES);
-    node->window = window;
+    grant(node, window);
 }
 
 static void fail(const struct sim_access *access, const char *what, uint64_t got, uint64_t wanted_)
@@ -193,7 +204,7 @@ static void put_done(struct rawe_send *send, enum rawe_status status)
         (struct sim_access *)(void *)((char *)send - offsetof(struct sim_access, put));
 
     access->result = access->before; /* a PUT brings nothing back */
-    ended(access, status);
+    ended(access, access->revoked ? RAWE_STATUS_FAILED : status);
 }
 
 static void excuse(struct sim_access *access)
@@ -327,6 +338,44 @@ static void use_constant(struct sim_access *access, struct sim_random *random)
     access->operation.to = access->got;
 }
 
+/** Take the window's memory back, whose handle nobody may use any more, and overwrite it. */
+static void take_back(struct sim_node *node)
+{
+    struct sim_window *window = node->window;
+
+    if (!rawe_engine_before_deregister(&node->engine, window->handle_index) ||
+        !rawe_handle_deregister(&node->handles, window->handle_index, window->handle_key)) {
+        abort();
+    }
+    memset(window, REUSED, sizeof(*window));
+    free(window);
+    node->window = NULL;
+}
+
+/** The window moves to other memory, while accesses are under way. */
+static void revoke(struct sim_node *node)
+{
+    struct sim *sim = node->sim;
+    struct sim_window *old = node->window;
+    struct sim_window *window = malloc(sizeof(*window));
+
+    if (window == NULL) {
+        abort();
+    }
+    *window = *old;
+    sim->incidents.revoked++;
+    sim_trace(sim, "n%u takes its window back", node->index);
+    for (struct sim_access *access = sim->accesses; access != NULL; access = access->next) {
+        if (access->window == old) {
+            access->window = window;
+            access->revoked = access->revoked || !access->ended;
+            excuse(access);
+        }
+    }
+    take_back(node);
+    grant(node, window);
+}
+
 void sim_access_begin(struct sim_node *node, uint32_t peer)
 {
     struct sim *sim = node->sim;
@@ -335,6 +384,10 @@ void sim_access_begin(struct sim_node *node, uint32_t peer)
 
     if (node->window == NULL || target->window == NULL || sim->accesses_count == ACCESSES_MOST) {
         return;
+    }
+    if (sim->plan.revoke_ppm != 0 && sim_faults_on(sim) &&
+        sim_strikes(sim, random, sim->plan.revoke_ppm)) {
+        revoke(node);
     }
     struct sim_channel *channel = sim_channel_get(node, peer, RAWE_LANE_EXPRESS);
     if (channel == NULL || channel->peer_life != target->life) {
@@ -409,13 +462,7 @@ void sim_access_died(struct sim_node *node)
 void sim_access_end(struct sim_node *node)
 {
     if (node->window != NULL) {
-        if (!rawe_engine_before_deregister(&node->engine, node->window->handle_index) ||
-            !rawe_handle_deregister(&node->handles, node->window->handle_index,
-                                    node->window->handle_key)) {
-            abort();
-        }
-        free(node->window);
-        node->window = NULL;
+        take_back(node);
     }
 }
 

@@ -177,6 +177,22 @@ static void check_channel(struct sim *sim, const struct sim_channel *channel)
     }
 }
 
+/** What has to be kept of memory that was taken back is no more than may be in flight. */
+static void check_serving(const struct sim_node *node)
+{
+    const struct rawe_engine *engine = &node->engine;
+    uint64_t most_bytes = 0;
+
+    for (const struct sim_channel *channel = node->channels; channel != NULL;
+         channel = channel->next) {
+        most_bytes += (uint64_t)node->sim->plan.window_frames * channel->conn->payload_max_bytes;
+    }
+    if (engine->serving.copied_bytes > most_bytes) {
+        net_fail("copies are bounded", "n%u keeps %zu bytes of memory that was taken back",
+                 node->index, engine->serving.copied_bytes);
+    }
+}
+
 void sim_check_node(struct sim_node *node)
 {
     struct sim *sim = node->sim;
@@ -188,6 +204,7 @@ void sim_check_node(struct sim_node *node)
         check_channel(sim, channel);
     }
     sim_watch_node(node);
+    check_serving(node);
     if (counters->frames_sent != node->frames_new ||
         counters->frames_resent != node->frames_again) {
         net_fail("counters add up",

@@ -190,6 +190,9 @@ static void end_process(struct sim_node *node)
     sim_channel_forget_peers(node);
     sim_transfer_drop_all(node);
     sim_access_end(node);
+    if (node->engine.serving.copied_bytes != 0) {
+        net_fail("nothing leaks", "n%u at its end: copies of its window are left", node->index);
+    }
     if (node->handles.in_use != 0) {
         net_fail("nothing leaks", "n%u at its end: %u handles left", node->index,
                  node->handles.in_use);

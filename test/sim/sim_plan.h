@@ -36,7 +36,7 @@
     X(UNEVEN,    "uneven",    "some links are many times slower than others")                    \
     X(FULL,      "full",      "the send path takes no frame for a while")                          \
     X(CLOSE,     "close",     "connections are closed in the middle and opened anew")            \
-    X(REVOKE,    "revoke",    "memory is deregistered while a PUT is under way")                 \
+    X(REVOKE,    "revoke",    "memory is deregistered while it is accessed")                     \
     X(RESTART,   "restart",   "processes die and others take their place, with a new key")       \
     X(KILL,      "kill",      "processes die")                                                   \
     X(MEMORY,    "memory",    "few frames and few reassembly buffers")                           \

@@ -8,6 +8,7 @@
 #include "net_message.h"
 #include "rawe_conn.h"
 #include "rawe_conn_record.h"
+#include "unit_alloc.h"
 #include "unit_peer.h"
 
 #define MEMORY_BYTES 200000u
@@ -283,39 +284,141 @@ static void get__is_complete_when_the_initiator_is_back(void **state)
     assert_got(one, 0, 8);
 }
 
-static void get__memory_deregistered_before_the_reply_is_acknowledged(void **state)
+/** A GET of all its memory brings the target's bulk lane up; then replies stay on the wire. */
+static void hold_replies(void)
+{
+    (void)get(0, 190000);
+    run();
+    memset(result, 0xEE, sizeof(result));
+    net.node[0].paused = true;
+}
+
+static struct access *get_held(uint64_t offset, uint64_t len_bytes)
+{
+    struct access *access = get(offset, len_bytes);
+    unit_run(&net, UNIT_MS, 50 * UNIT_US);
+    assert_non_null(engine(1)->serving.used);
+    return access;
+}
+
+/** What is on the wire is lost, and sent again. */
+static void lose_and_let_go(void)
+{
+    unit_wire_clear(&net);
+    net.node[0].paused = false;
+}
+
+static void assert_refused(const struct access *access)
+{
+    assert_int_equal(access->done, 1);
+    assert_int_equal(access->status, RAWE_STATUS_FAILED);
+    assert_int_equal(access->operation.refusal, RAWE_REFUSAL_UNKNOWN);
+}
+
+/** Nothing of what the memory holds now has been sent. */
+static void assert_nothing_read(uint8_t value)
+{
+    for (unsigned i = 0; i < sizeof(result); i++) {
+        assert_true(result[i] == value || result[i] == 0xEE);
+    }
+}
+
+static void get__memory_deregistered_while_the_reply_is_in_flight(void **state)
 {
     (void)state;
     static uint8_t expected[60000];
     memcpy(expected, memory, sizeof(expected));
-    struct access *access = get(0, sizeof(expected));
-    while (engine(1)->serving.used == NULL) {
-        unit_run(&net, 50 * UNIT_US, 50 * UNIT_US);
-    }
+    hold_replies();
+    const struct access *access = get_held(0, sizeof(expected));
     revoke();
+    assert_int_equal(engine(1)->serving.copied_bytes, sizeof(expected));
     memset(memory, 0x11, sizeof(memory));
+    lose_and_let_go();
     run();
     assert_int_equal(access->done, 1);
     assert_int_equal(access->status, RAWE_STATUS_DONE);
     assert_memory_equal(result, expected, sizeof(expected));
+    assert_int_equal(engine(1)->serving.copied_bytes, 0);
+}
+
+static void get__memory_deregistered_before_the_reply_is_sent(void **state)
+{
+    (void)state;
+    const struct access *access = get(0, 60000);
+    net.filter = drop_all; /* the bulk lane is asked for in vain */
+    unit_run(&net, UNIT_MS, 50 * UNIT_US);
+    assert_non_null(engine(1)->serving.used);
+    revoke();
+    assert_int_equal(engine(1)->serving.copied_bytes, 0);
+    net.filter = NULL;
+    run();
+    assert_refused(access);
+    assert_nothing_read(0xEE);
+}
+
+static void get__memory_deregistered_in_the_midst_of_a_reply(void **state)
+{
+    (void)state;
+    memset(memory, 0x22, sizeof(memory));
+    hold_replies();
+    const struct access *access = get_held(0, 190000);
+    const struct access *behind = get_held(0, 100000);
+    const struct rawe_conn *bulk = net.node[1].conn[RAWE_LANE_BULK];
+    size_t in_flight_bytes = (size_t)bulk->sendwin.in_flight * bulk->payload_max_bytes;
+    revoke();
+    /* However much was asked for. */
+    assert_in_range(engine(1)->serving.copied_bytes, 1, in_flight_bytes);
+    memset(memory, 0x11, sizeof(memory));
+    lose_and_let_go();
+    run();
+    assert_refused(access);
+    assert_refused(behind);
+    assert_nothing_read(0x22);
+    assert_int_equal(engine(1)->serving.copied_bytes, 0);
+    assert_int_equal(bulk->queue.bytes, 0);
+    assert_int_equal(bulk->queue.count, 0);
+}
+
+static void get__memory_stays_registered_without_memory_for_a_copy(void **state)
+{
+    (void)state;
+    memset(memory, 0x22, sizeof(memory));
+    hold_replies();
+    const struct access *access = get_held(0, 190000);
+    for (int allowed = 0; allowed < 2; allowed++) {
+        unit_allocations_left = allowed;
+        assert_false(rawe_engine_before_deregister(engine(1), index_of));
+        unit_allocations_left = -1;
+    }
+    revoke();
+    memset(memory, 0x11, sizeof(memory));
+    lose_and_let_go();
+    run();
+    assert_refused(access);
+    assert_nothing_read(0x22);
 }
 
 static void get__memory_gone_when_the_target_finalizes(void **state)
 {
     (void)state;
-    (void)get(0, 190000);
-    run(); /* the bulk lane is up now */
-    net.node[0].paused = true;
-    const struct access *access = get(0, 190000);
-    unit_run(&net, UNIT_MS, 50 * UNIT_US);
-    assert_non_null(engine(1)->serving.used);
-    rawe_engine_finalizing(engine(1));
-    net.node[0].paused = false;
-    memset(memory, 0x11, sizeof(memory));
-    run();
-    assert_int_equal(access->done, 1);
-    for (unsigned i = 189000; i < 190000; i++) {
-        assert_int_equal(result[i], 0); /* more than a window: it had not been sent */
+    for (int allowed = -1; allowed <= 0; allowed++) {
+        unit_peer_tear_down(state);
+        start(true);
+        hold_replies();
+        const struct access *access = get_held(0, 190000);
+        unit_allocations_left = allowed;
+        rawe_engine_finalizing(engine(1));
+        unit_allocations_left = -1;
+        memset(memory, 0x11, sizeof(memory));
+        lose_and_let_go();
+        unit_run(&net, 100 * UNIT_MS, 50 * UNIT_US);
+        assert_null(engine(1)->serving.used);
+        assert_nothing_read(0);
+        if (allowed != 0) {
+            assert_refused(access);
+        } else {
+            assert_int_equal(access->done, 0); /* it hears by the end of the connection */
+        }
     }
 }
 
@@ -724,7 +827,10 @@ int main(void)
         TEST(get__loss),
         TEST(get__is_served_while_the_target_computes),
         TEST(get__is_complete_when_the_initiator_is_back),
-        TEST(get__memory_deregistered_before_the_reply_is_acknowledged),
+        TEST(get__memory_deregistered_while_the_reply_is_in_flight),
+        TEST(get__memory_deregistered_before_the_reply_is_sent),
+        TEST(get__memory_deregistered_in_the_midst_of_a_reply),
+        TEST(get__memory_stays_registered_without_memory_for_a_copy),
         TEST(get__memory_gone_when_the_target_finalizes),
         TEST(get__short_replies_never_take_the_other_lane),
         TEST(operate__goes_on_when_the_other_lane_begins_anew),

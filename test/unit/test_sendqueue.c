@@ -166,6 +166,25 @@ static void rawe_sendqueue_clear__returns_all_as_a_list(void **state)
     assert_queue(5, 1, 2);
 }
 
+static void rawe_sendqueue_replaced__stays_in_its_place(void **state)
+{
+    (void)state;
+    push(0, 100, 50);
+    push(1, 3, 4);
+    push(2, 5, 6);
+    sends[1].pieces[0].len_bytes = 8;
+    sends[1].piece_count = 1;
+    rawe_sendqueue_replaced(&queue, &sends[1]);
+    assert_queue(0, 3, 169);
+    assert_true(sends[1].total_bytes == 8);
+    assert_false(rawe_sendqueue_framed(&queue, 120));
+    sends[0].pieces[0].len_bytes = 9;
+    sends[0].piece_count = 1;
+    rawe_sendqueue_replaced(&queue, &sends[0]); /* what was in frames has arrived */
+    assert_queue(0, 3, 28);
+    assert_true(sends[0].framed_bytes == 0);
+}
+
 static void rawe_sendqueue_framed__off_the_queue_with_its_last_byte(void **state)
 {
     (void)state;
@@ -305,6 +324,7 @@ int main(void)
         TEST(rawe_sendqueue_pop__oldest_first),
         TEST(rawe_sendqueue_pop__of_which_a_part_is_in_frames),
         TEST(rawe_sendqueue_clear__returns_all_as_a_list),
+        TEST(rawe_sendqueue_replaced__stays_in_its_place),
         TEST(rawe_sendqueue_framed__off_the_queue_with_its_last_byte),
         TEST(rawe_sendqueue_framed__more_than_4_gib),
         TEST(rawe_sendqueue_may_number__until_64_are_open),

@@ -198,7 +198,10 @@ static void served_done(struct rawe_send *send, enum rawe_status status)
     if (served->next != NULL) {
         served->next->link = served->link;
     }
-    free(served->copy);
+    if (served->copy != NULL) {
+        serving->copied_bytes -= served->send.pieces[0].len_bytes;
+        free(served->copy);
+    }
     served->next = serving->free;
     serving->free = served;
     serving->free_count++;
@@ -215,6 +218,25 @@ static struct rawe_conn *reply_conn(struct rawe_conn *conn, uint64_t len_bytes)
     return bulk != NULL ? bulk : conn;
 }
 
+/** Of those reserved: an entry for a reply on a connection. */
+static struct rawe_served *begin(struct rawe_conn *conn)
+{
+    struct rawe_serving *serving = &conn->engine->serving;
+    struct rawe_served *served = serving->free;
+    serving->free = served->next;
+    serving->free_count--;
+    served->engine = conn->engine;
+    served->conn = conn;
+    served->copy = NULL;
+    served->next = serving->used;
+    served->link = &serving->used;
+    if (served->next != NULL) {
+        served->next->link = &served->next;
+    }
+    serving->used = served;
+    return served;
+}
+
 /**
  * Send a reply of `len_bytes` at `data`: memory of a handle that stays, or a word that does not
  * (`handle_index` UINT32_MAX).
@@ -223,8 +245,6 @@ static void reply(struct rawe_conn *conn, const struct rawe_request *request,
                   enum rawe_refusal refusal, const void *data, uint64_t len_bytes,
                   uint32_t handle_index, uint64_t now_ns)
 {
-    struct rawe_engine *engine = conn->engine;
-    struct rawe_serving *serving = &engine->serving;
     conn = reply_conn(conn, len_bytes);
     bool copies = rawe_conn_copies_record(conn, len_bytes);
     struct rawe_send send = {
@@ -241,51 +261,97 @@ static void reply(struct rawe_conn *conn, const struct rawe_request *request,
     if (copies && rawe_conn_send_record(conn, &send, now_ns) != RAWE_STATUS_BUSY) {
         return;
     }
-    struct rawe_served *served = serving->free;
-    serving->free = served->next;
-    serving->free_count--;
+    struct rawe_served *served = begin(conn);
     served->send = send;
-    served->engine = engine;
-    served->conn = conn;
-    served->copy = NULL;
     served->handle_index = handle_index;
     served->refers = handle_index != UINT32_MAX;
     if (!served->refers) {
         memcpy(served->word, data, len_bytes);
         served->send.pieces[0].base = served->word;
     }
-    served->next = serving->used;
-    served->link = &serving->used;
-    if (served->next != NULL) {
-        served->next->link = &served->next;
-    }
-    serving->used = served;
     rawe_conn_send(conn, &served->send, now_ns);
+}
+
+/** Make a reply, no frame of which is in the window, one that says that the memory is gone. */
+static void refuse(struct rawe_served *served)
+{
+    struct rawe_send *send = &served->send;
+    memset(served->word, 0, sizeof(served->word));
+    send->pieces[0] = (struct rawe_bytes){served->word, sizeof(served->word)};
+    send->tag = RAWE_REFUSAL_UNKNOWN;
+    send->copies = false;
+    served->refers = false;
+}
+
+/**
+ * The memory that a reply refers to goes: what has not been sent will not be, and the initiator is
+ * informed, if it may wait. What is in flight may have to be sent again. False without memory:
+ * nothing was changed.
+ */
+static bool cut(struct rawe_served *served)
+{
+    struct rawe_conn *conn = served->conn;
+    struct rawe_engine *engine = conn->engine;
+    struct rawe_send *send = &served->send;
+    struct rawe_sendqueue *queue = &conn->queue;
+    if (send->framed_bytes == send->total_bytes) {
+        return true;
+    }
+    if (send->frames == 0) {
+        refuse(served);
+        rawe_sendqueue_replaced(queue, send);
+        return true;
+    }
+    bool informs = rawe_conn_serve_reserve(engine, 1);
+    if (!informs && !engine->finalizing) {
+        return false;
+    }
+    (void)rawe_sendqueue_pop(queue); /* only the first one can be half in frames */
+    send->total_bytes = send->pieces[0].len_bytes = send->framed_bytes;
+    if (informs) {
+        engine->serving.reserved--;
+        struct rawe_served *refusal = begin(conn);
+        refusal->send = *send;
+        refuse(refusal);
+        rawe_sendqueue_push_first(queue, &refusal->send);
+        rawe_conn_make_pending(conn);
+    }
+    return true;
 }
 
 void rawe_conn_serve_forget(struct rawe_engine *engine)
 {
     for (struct rawe_served *served = engine->serving.used; served != NULL; served = served->next) {
-        if (served->refers && (served->copy = calloc(1, served->send.total_bytes)) != NULL) {
-            rawe_conn_send_rebased(served->conn, &served->send, served->copy);
+        if (served->refers && cut(served) && served->refers) {
+            rawe_conn_send_blank(served->conn, &served->send);
             served->refers = false;
         }
     }
 }
 
+/** Copy what is in flight of a reply. False without memory. */
+static bool copy_in_flight(struct rawe_served *served)
+{
+    struct rawe_bytes *piece = &served->send.pieces[0];
+    rawe_conn_send_shrink(served->conn, &served->send);
+    served->copy = malloc(piece->len_bytes);
+    if (served->copy == NULL) {
+        return false;
+    }
+    memcpy(served->copy, piece->base, piece->len_bytes);
+    served->engine->serving.copied_bytes += piece->len_bytes;
+    rawe_conn_send_rebased(served->conn, &served->send, served->copy);
+    served->refers = false;
+    return true;
+}
+
 bool rawe_conn_serve_copy(struct rawe_engine *engine, uint32_t handle_index)
 {
     for (struct rawe_served *served = engine->serving.used; served != NULL; served = served->next) {
-        if (!served->refers || served->handle_index != handle_index) {
-            continue;
-        }
-        served->copy = malloc(served->send.total_bytes);
-        if (served->copy == NULL) {
+        if (served->refers && served->handle_index == handle_index &&
+            (!cut(served) || (served->refers && !copy_in_flight(served)))) {
             return false;
         }
-        memcpy(served->copy, served->send.pieces[0].base, served->send.total_bytes);
-        rawe_conn_send_rebased(served->conn, &served->send, served->copy);
-        served->refers = false;
     }
     return true;
 }

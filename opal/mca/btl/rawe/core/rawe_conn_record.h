@@ -29,8 +29,8 @@ void rawe_conn_perform(struct rawe_conn *conn, const struct rawe_fragment *fragm
                        uint64_t now_ns);
 
 /**
- * The memory of a handle is about to be deregistered: what replies still refer to is copied. False
- * without memory for that: then it must stay registered.
+ * The memory of a handle is about to be deregistered: what replies have in flight is copied, what
+ * they have not sent is refused. False without memory for that: then it must stay registered.
  */
 bool rawe_conn_serve_copy(struct rawe_engine *engine, uint32_t handle_index);
 

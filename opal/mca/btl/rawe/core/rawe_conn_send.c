@@ -248,23 +248,55 @@ void rawe_conn_send(struct rawe_conn *conn, struct rawe_send *send, uint64_t now
     }
 }
 
+/** The newest frame of a send before `*sequence`, which becomes that frame's. There is one. */
+static struct rawe_txframe *frame_before(const struct rawe_conn *conn, const struct rawe_send *send,
+                                         uint32_t *sequence)
+{
+    struct rawe_txframe *frame;
+    do {
+        frame = rawe_sendwin_at(&conn->sendwin, *sequence - 1);
+        *sequence = frame->sequence;
+    } while (frame->send != send);
+    return frame;
+}
+
 void rawe_conn_send_rebased(struct rawe_conn *conn, struct rawe_send *send, uint8_t *copy)
 {
-    uint32_t left = send->frames;
-    for (uint32_t sequence = conn->sendwin.next; left != 0;) {
-        struct rawe_txframe *frame = rawe_sendwin_at(&conn->sendwin, sequence - 1);
-        sequence = frame->sequence;
-        if (frame->send != send) {
-            continue;
-        }
+    uint32_t sequence = conn->sendwin.next;
+    for (uint32_t left = send->frames; left != 0; left--) {
+        struct rawe_txframe *frame = frame_before(conn, send, &sequence);
         for (uint32_t i = 0; i < frame->external_count; i++) {
             struct rawe_bytes *part = &frame->external[i];
             part->base = rawe_send_rebase(send, part->base, copy);
         }
-        left--;
     }
     for (unsigned i = 0; i < send->piece_count; i++) {
         send->pieces[i].base = copy;
         copy += send->pieces[i].len_bytes;
+    }
+}
+
+void rawe_conn_send_shrink(const struct rawe_conn *conn, struct rawe_send *send)
+{
+    struct rawe_bytes *piece = &send->pieces[0];
+    size_t gone_bytes = 0;
+    uint32_t sequence = conn->sendwin.next;
+    for (uint32_t left = send->frames; left != 0; left--) {
+        const struct rawe_txframe *frame = frame_before(conn, send, &sequence);
+        gone_bytes = (size_t)((uintptr_t)frame->external[0].base - (uintptr_t)piece->base);
+    }
+    piece->base = (uint8_t *)piece->base + gone_bytes;
+    piece->len_bytes -= gone_bytes;
+}
+
+void rawe_conn_send_blank(struct rawe_conn *conn, const struct rawe_send *send)
+{
+    static const uint8_t zeros[UINT16_MAX] = {0}; /* no frame has more, nor has a batch */
+    uint32_t sequence = conn->sendwin.next;
+    for (uint32_t left = send->frames; left != 0; left--) {
+        struct rawe_txframe *frame = frame_before(conn, send, &sequence);
+        for (uint32_t i = 0; i < frame->external_count; i++) {
+            frame->external[i].base = (void *)(uintptr_t)zeros;
+        }
     }
 }

@@ -79,6 +79,13 @@ struct rawe_send *rawe_sendqueue_clear(struct rawe_sendqueue *queue)
     return list;
 }
 
+void rawe_sendqueue_replaced(struct rawe_sendqueue *queue, struct rawe_send *send)
+{
+    queue->bytes -= send->total_bytes - send->framed_bytes;
+    queue->count--;
+    prepare(queue, send);
+}
+
 bool rawe_sendqueue_framed(struct rawe_sendqueue *queue, uint64_t bytes)
 {
     struct rawe_send *send = queue->first;

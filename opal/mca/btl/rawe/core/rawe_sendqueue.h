@@ -80,6 +80,9 @@ struct rawe_send *rawe_sendqueue_pop(struct rawe_sendqueue *queue);
 /** Take all sends off; returns them as a list. */
 struct rawe_send *rawe_sendqueue_clear(struct rawe_sendqueue *queue);
 
+/** A send of the queue, to which no frame refers, has other pieces now, none of it in frames. */
+void rawe_sendqueue_replaced(struct rawe_sendqueue *queue, struct rawe_send *send);
+
 /**
  * Note that the next `bytes` of the first send are in a frame. Returns true when that was the rest
  * of it: it is off the queue then.
