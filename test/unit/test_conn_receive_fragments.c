@@ -84,7 +84,8 @@ static void place__only_where_the_handle_allows(void **state)
         assert_memory_equal(memory, before, sizeof(memory));
     }
     assert_int_equal(counters(1)->bytes_received, 0);
-    receive_put(index, key, 100, 0); /* nothing, at its very end */
+    assert_int_equal(engine(1)->put_refusal, RAWE_REFUSAL_BOUNDS); /* of the first one */
+    receive_put(index, key, 100, 0);                               /* nothing, at its very end */
     receive_put(index, key, 10, 90);
     unit_fill(before + 110, 90, 33);
     assert_memory_equal(memory, before, sizeof(memory));

@@ -74,6 +74,15 @@ void mca_btl_rawe_help_internal_error(const char *doing, const char *detail, con
     }
 }
 
+static enum rawe_refusal put_refused;
+static unsigned puts_refused;
+
+void mca_btl_rawe_help_put_refused(enum rawe_refusal refusal)
+{
+    put_refused = refusal;
+    puts_refused++;
+}
+
 static unsigned routes_checks;
 
 /* Of routes it is only of interest here when they are looked at. */
@@ -358,19 +367,38 @@ static void note_error(mca_btl_base_module_t *btl, int32_t flags, opal_proc_t *b
     errors++;
 }
 
+static void progress_twice(void)
+{
+    for (unsigned i = 0; i < 2; i++) {
+        wait_in_link(1);
+        mca_btl_rawe_module_progress(&module, true);
+    }
+}
+
 static void progress__refused_data_ends_the_job_and_blames_nobody(void **state)
 {
     (void)state;
     internal_errors = errors = 0;
     internal_error_allowed = true;
     module.error_callback = note_error;
-    module.engine.counters.dropped_handle = 1;
-    for (unsigned i = 0; i < 2; i++) {
-        wait_in_link(1);
-        mca_btl_rawe_module_progress(&module, true);
-    }
+    module.engine.counters.dropped_fragment = 1;
+    progress_twice();
     internal_error_allowed = false;
     assert_int_equal(internal_errors, 1);
+    assert_int_equal(errors, 1);
+}
+
+static void progress__a_refused_put_ends_the_job(void **state)
+{
+    (void)state;
+    internal_errors = errors = puts_refused = 0;
+    module.error_callback = note_error;
+    module.engine.counters.dropped_handle = 1;
+    module.engine.put_refusal = RAWE_REFUSAL_BOUNDS;
+    progress_twice();
+    assert_int_equal(puts_refused, 1);
+    assert_int_equal(put_refused, RAWE_REFUSAL_BOUNDS);
+    assert_int_equal(internal_errors, 0);
     assert_int_equal(errors, 1);
 }
 
@@ -558,6 +586,7 @@ int main(void)
         TEST(progress__what_a_callback_deferred_comes_before_later_frames),
         TEST(progress__and_before_later_batches),
         TEST(progress__refused_data_ends_the_job_and_blames_nobody),
+        TEST(progress__a_refused_put_ends_the_job),
         TEST(receive__the_ring_has_its_turn_between_batches),
         TEST(receive__all_of_bulk_before_a_probe_is_answered),
         TEST(thread_service__takes_no_more_than_a_little),

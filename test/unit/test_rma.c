@@ -100,11 +100,12 @@ void mca_btl_rawe_help_not_opened(const char *doing, const char *detail, const c
     fail_msg("%s: %s (%s:%d)", doing, detail, file, line);
 }
 
-void mca_btl_rawe_help_access_refused(const char *peer, const char *peer_host, const char *why)
+void mca_btl_rawe_help_access_refused(const char *peer, const char *peer_host,
+                                      enum rawe_refusal refusal)
 {
     (void)peer;
     (void)peer_host;
-    (void)why;
+    (void)refusal;
     shown++;
 }
 

@@ -32,6 +32,7 @@ enum topic {
     TOPIC_peer_incompatible,
     TOPIC_wrong_version,
     TOPIC_access_refused,
+    TOPIC_put_refused,
     TOPIC_internal_error,
     TOPIC_link_lost,  /* the text of link_failed */
     TOPIC_not_opened, /* the text of internal_error */
@@ -224,9 +225,30 @@ void mca_btl_rawe_help_not_opened(const char *doing, const char *detail, const c
                        number.text);
 }
 
-void mca_btl_rawe_help_access_refused(const char *peer, const char *peer_host, const char *why)
+/** Why, in words. A peer may say anything. */
+static const char *refusal_text(enum rawe_refusal refusal)
 {
-    SHOW_ONCE(access_refused, known(peer), known(peer_host), known(why));
+    static const char *const reasons[] = {
+        [RAWE_REFUSAL_NONE] = "for no reason given",
+        [RAWE_REFUSAL_UNKNOWN] = "the memory is not registered, or not any more",
+        [RAWE_REFUSAL_BOUNDS] = "it reaches beyond the registered memory",
+        [RAWE_REFUSAL_ACCESS] = "the memory is not registered for such accesses",
+        [RAWE_REFUSAL_ALIGNMENT] = "an atomic operation needs an aligned address",
+        [RAWE_REFUSAL_OPERATION] = "the operation is not known there",
+    };
+
+    return reasons[refusal < sizeof(reasons) / sizeof(reasons[0]) ? refusal : RAWE_REFUSAL_NONE];
+}
+
+void mca_btl_rawe_help_access_refused(const char *peer, const char *peer_host,
+                                      enum rawe_refusal refusal)
+{
+    SHOW_ONCE(access_refused, known(peer), known(peer_host), refusal_text(refusal));
+}
+
+void mca_btl_rawe_help_put_refused(enum rawe_refusal refusal)
+{
+    SHOW_ONCE(put_refused, refusal_text(refusal));
 }
 
 void mca_btl_rawe_help_internal_error(const char *doing, const char *detail, const char *file,

@@ -11,6 +11,8 @@
 #ifndef MCA_BTL_RAWE_HELP_H
 #define MCA_BTL_RAWE_HELP_H
 
+#include "core/rawe_wire.h"
+
 #include <stdint.h>
 
 /** A life of the component begins: nothing has been shown, and what the job asked for is read. */
@@ -92,8 +94,12 @@ void mca_btl_rawe_help_wrong_version(const char *built, const char *running);
 void mca_btl_rawe_help_not_opened(const char *doing, const char *detail, const char *file,
                                   int line);
 
-/** A peer has refused an access to its registered memory: `why` in words. */
-void mca_btl_rawe_help_access_refused(const char *peer, const char *peer_host, const char *why);
+/** A peer has refused an access to its registered memory. */
+void mca_btl_rawe_help_access_refused(const char *peer, const char *peer_host,
+                                      enum rawe_refusal refusal);
+
+/** This process has refused a PUT to its registered memory. */
+void mca_btl_rawe_help_put_refused(enum rawe_refusal refusal);
 
 /** What should not happen. `doing`: what was being done, `detail`: what went wrong. */
 void mca_btl_rawe_help_internal_error(const char *doing, const char *detail, const char *file,

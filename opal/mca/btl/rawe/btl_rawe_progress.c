@@ -122,9 +122,7 @@ static void data_refused(mca_btl_rawe_module_t *module)
     }
     module->refusal_reported = true;
     if (0 != module->engine.counters.dropped_handle) {
-        mca_btl_rawe_help_internal_error("receiving a PUT",
-                                         "it names memory that is unknown here, data is missing",
-                                         __FILE__, __LINE__);
+        mca_btl_rawe_help_put_refused(module->engine.put_refusal);
     } else {
         mca_btl_rawe_help_internal_error("receiving a message",
                                          "a part fits none that is taken here, data is missing",

@@ -164,20 +164,10 @@ static void put_done(struct rawe_send *send, enum rawe_status status)
 /** The memory named does not allow the access. What waits for it does not look at its status. */
 static void refused(const struct rma_endpoint *endpoint, enum rawe_refusal refusal)
 {
-    static const char *const reasons[] = {
-        [RAWE_REFUSAL_NONE] = "for no reason given",
-        [RAWE_REFUSAL_UNKNOWN] = "the memory is not registered, or not any more",
-        [RAWE_REFUSAL_BOUNDS] = "it reaches beyond the registered memory",
-        [RAWE_REFUSAL_ACCESS] = "the memory is not registered for such accesses",
-        [RAWE_REFUSAL_ALIGNMENT] = "an atomic operation needs an aligned address",
-        [RAWE_REFUSAL_OPERATION] = "the operation is not known there",
-    };
     char peer[48];
 
-    mca_btl_rawe_help_access_refused(
-        mca_btl_rawe_peer_text(endpoint->proc, peer),
-        mca_btl_rawe_compat_hostname(endpoint->proc).text,
-        reasons[refusal < sizeof(reasons) / sizeof(reasons[0]) ? refusal : RAWE_REFUSAL_NONE]);
+    mca_btl_rawe_help_access_refused(mca_btl_rawe_peer_text(endpoint->proc, peer),
+                                     mca_btl_rawe_compat_hostname(endpoint->proc).text, refusal);
     if (NULL != rma.error_callback) {
         char text[] = "rawe: access to a window was refused";
         /* Nobody has failed: with a process to blame, 5.0 may go on without it. */

@@ -398,7 +398,10 @@ static void place(struct rawe_conn *conn, const struct rawe_fragment *fragment)
     uint8_t *to = rawe_handle_resolve(engine->config.handles, fragment->id, fragment->key,
                                       fragment->offset, fragment->data_bytes, RAWE_ACCESS_WRITE);
     if (to == NULL) {
-        engine->counters.dropped_handle++;
+        if (engine->counters.dropped_handle++ == 0) {
+            engine->put_refusal = rawe_handle_refusal(engine->config.handles, fragment->id,
+                                                      fragment->key, RAWE_ACCESS_WRITE);
+        }
         return;
     }
     if (to != fragment->data) {

@@ -128,6 +128,7 @@ struct rawe_engine {
     struct rawe_deferral deferral;
     struct rawe_operation_table operations; /**< ours under way */
     struct rawe_serving serving;            /**< those of peers */
+    enum rawe_refusal put_refusal;          /**< of the first PUT that was refused */
     bool losses_wait; /**< connections have lost data meanwhile: see rawe_callbacks.lost */
     bool finalizing;  /**< see rawe_engine_finalizing */
     struct rawe_conn_table *table; /**< the process's, or our own */
