@@ -10,6 +10,7 @@
 
 #include "rawe_conn.h"
 #include "rawe_conn_connect.h"
+#include "rawe_conn_control.h"
 #include "rawe_conn_move.h"
 #include "rawe_conn_send.h"
 
@@ -277,6 +278,73 @@ static void rawe_conn_move__waits_where_the_other_link_is_full(void **state)
     rails.host[0].nic[1].room = UINT32_MAX;
     rails_run(UNIT_MS, 100 * UNIT_US);
     assert_last_message(1, 1, 3, 100);
+}
+
+/** What peers may have in flight to a ring of host 1. */
+static uint32_t promised(unsigned rail)
+{
+    uint32_t sum = 0;
+    for (unsigned home = 0; home < RAILS; home++) {
+        for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
+            const struct rawe_conn *conn = rails_peer(1, home)->conn[lane];
+            sum += conn != NULL && rails_used(conn) == rail ? conn->credit.advertised : 0;
+        }
+    }
+    return sum;
+}
+
+static void rawe_conn_move__takes_credit_from_the_ring_that_it_comes_to(void **state)
+{
+    (void)state;
+    struct rawe_conn *conns[RAILS];
+    rails_stop();
+    rails_init();
+    rails.config.receive_frames = 96;
+    rails.config.window_frames = 64;
+    rails_start(0);
+    for (unsigned rail = 0; rail < RAILS; rail++) {
+        conns[rail] = rails_conn(0, rail, RAWE_LANE_EXPRESS);
+        rawe_conn_connect(conns[rail], rails.now_ns);
+        rails_settle();
+        assert_int_equal(rails_used(rails_conn(1, rail, RAWE_LANE_EXPRESS)), rail);
+    }
+    rails_cut(1);
+    rawe_conn_move(conns[1], &rails_peer(0, 0)->route, rails.now_ns);
+    rails_cut(2);
+    rawe_conn_move(conns[2], &rails_peer(0, 0)->route, rails.now_ns);
+    for (unsigned i = 0; i < 100; i++) {
+        for (unsigned rail = 0; rail < RAILS; rail++) {
+            (void)unit_copy_message(conns[rail], 1, 100);
+        }
+        rails_run(UNIT_MS, 100 * UNIT_US);
+    }
+    assert_in_range(promised(0), 3, 96);
+    for (unsigned i = 0; i < 100; i++) { /* two fall silent, and have to give back */
+        (void)unit_copy_message(conns[0], 1, 100);
+        rails_run(UNIT_MS, 100 * UNIT_US);
+    }
+    assert_in_range(promised(0), 3, 96);
+    assert_true(conns[0]->peer_credit >= 48);
+    /* And each of them has some. */
+    for (unsigned rail = 0; rail < RAILS; rail++) {
+        assert_int_equal(rails_used(rails_conn(1, rail, RAWE_LANE_EXPRESS)), 0);
+        assert_true(conns[rail]->peer_credit != 0);
+    }
+    /* Time goes on for that ring, although nothing else comes to it. */
+    struct rawe_conn *far = rails_conn(1, 1, RAWE_LANE_EXPRESS);
+    uint32_t epoch = far->through->credit.epoch;
+    rawe_conn_make_pending(far);
+    rawe_engine_flush(far->engine, rails.now_ns + 20 * UNIT_MS);
+    assert_int_equal(far->through->credit.epoch, epoch + 1);
+    assert_int_equal(rails.host[1].nic[1].engine.credit.advertised[RAWE_LANE_EXPRESS], 0);
+    rails.cut[1] = rails.cut[2] = false;
+    for (unsigned rail = 1; rail < RAILS; rail++) {
+        rawe_conn_move(conns[rail], &rails_peer(0, rail)->route, rails.now_ns);
+    }
+    rails_run(100 * UNIT_MS, 100 * UNIT_US);
+    for (unsigned rail = 0; rail < RAILS; rail++) {
+        assert_int_equal(rails.host[1].nic[rail].engine.credit.open[RAWE_LANE_EXPRESS], 1);
+    }
 }
 
 static void rawe_conn_move__asks_for_the_connection_by_the_other_route(void **state)
@@ -613,6 +681,7 @@ int main(void)
         TEST_BATCHES(rawe_conn_move__goes_without_batches_where_the_link_has_none),
         TEST(rawe_conn_move__sends_shorter_frames_where_no_others_pass),
         TEST(rawe_conn_move__waits_where_the_other_link_is_full),
+        TEST(rawe_conn_move__takes_credit_from_the_ring_that_it_comes_to),
         TEST(rawe_conn_move__asks_for_the_connection_by_the_other_route),
         TEST(rawe_conn_follow__does_not_heed_a_probe_that_is_repeated),
         TEST(rawe_conn_follow__does_not_heed_a_probe_that_says_something_wrong),

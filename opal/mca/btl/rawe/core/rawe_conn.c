@@ -79,7 +79,7 @@ void rawe_conn_close(struct rawe_conn *conn, uint64_t now_ns)
     rawe_conn_table_remove(engine->table, conn->handshake.local_id);
     engine->table->migrated -= conn->route != conn->home;
     engine->connections--;
-    rawe_credit_close(&engine->credit, conn->lane, &conn->credit);
+    rawe_credit_close(&conn->through->credit, conn->lane, &conn->credit);
     rawe_conn_drop_slices(conn);
     rawe_sendwin_free(&conn->sendwin);
     rawe_recvwin_free(&conn->recvwin);

@@ -131,7 +131,7 @@ static bool transmit_frames(struct rawe_conn *conn, const struct rawe_txframe *f
                 .connection_id = conn->handshake.peer_id,
                 .sequence = frame->sequence,
                 .acknowledgement = conn->recvwin.acktr->next,
-                .credit = rawe_credit_advertise(&conn->engine->credit, conn->lane, &conn->credit),
+                .credit = rawe_credit_advertise(&conn->through->credit, conn->lane, &conn->credit),
             },
         .at_bytes = first * frame->segment_bytes,
         .segment_bytes = frame->segment_bytes,

@@ -132,7 +132,7 @@ void rawe_conn_write_header(struct rawe_conn *conn, struct rawe_txframe *frame)
         .sequence = frame->sequence,
         .acknowledgement = conn->recvwin.acktr->next,
         .payload_bytes = (uint16_t)frame->payload_bytes,
-        .credit = rawe_credit_advertise(&conn->engine->credit, conn->lane, &conn->credit),
+        .credit = rawe_credit_advertise(&conn->through->credit, conn->lane, &conn->credit),
     };
     memcpy(frame->buffer, conn->eth_header, RAWE_ETH_HEADER_BYTES);
     rawe_header_encode(frame->buffer + RAWE_ETH_HEADER_BYTES, &header);
@@ -179,7 +179,7 @@ bool rawe_conn_transmit_control(struct rawe_conn *conn, uint8_t type, uint8_t fl
         .sequence = sequence,
         .acknowledgement = rawe_recvwin_next(&conn->recvwin),
         .payload_bytes = (uint16_t)payload_bytes,
-        .credit = rawe_credit_advertise(&conn->engine->credit, conn->lane, &conn->credit),
+        .credit = rawe_credit_advertise(&conn->through->credit, conn->lane, &conn->credit),
     };
     /*
      * The answer to a probe says what arrived before it: it must take the same path as the data.

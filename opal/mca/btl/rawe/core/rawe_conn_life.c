@@ -184,7 +184,7 @@ void rawe_conn_reset(struct rawe_conn *conn)
     conn->peer_credit = 0; /* the reply to CONNECT says */
     conn->wants_credit = false;
     conn->credit_refusals = 0;
-    rawe_credit_forget(&conn->engine->credit, conn->lane, &conn->credit);
+    rawe_credit_forget(&conn->through->credit, conn->lane, &conn->credit);
     conn->loss_deadline_ns = 0;
     conn->disowned_since_ns = 0;
     rawe_sendwin_reset(&conn->sendwin, first);

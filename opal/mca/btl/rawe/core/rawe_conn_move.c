@@ -24,9 +24,14 @@
 /** From now on frames are addressed to the far end of this route. */
 static void use(struct rawe_conn *conn, struct rawe_route *route)
 {
-    const struct rawe_engine *engine = route->engine;
+    struct rawe_engine *engine = route->engine;
     uint32_t route_bytes = route->payload_max_bytes;
     struct rawe_conn_table *table = conn->engine->table;
+    if (conn->through != engine) { /* the peer's frames come into another ring */
+        rawe_credit_close(&conn->through->credit, conn->lane, &conn->credit);
+        conn->credit = (struct rawe_credit_member){0};
+        rawe_credit_open(&engine->credit, conn->lane);
+    }
     table->migrated += (route != conn->home) - (conn->route != conn->home);
     conn->route = route;
     conn->through = route->engine;

@@ -176,7 +176,7 @@ static inline void take(struct rawe_conn *conn, const struct arrival *arrival, u
         }
     }
     engine->counters.frames_received += arrival->frames;
-    rawe_credit_note(&engine->credit, &conn->credit);
+    rawe_credit_note(&conn->through->credit, &conn->credit);
     /* What is owed is noted before the callbacks: a reply sent by them carries it along. */
     rawe_conn_owe_ack(conn, arrival->ack_now || gap_before != rawe_recvwin_has_gap(window), now_ns);
     if (plain) {
@@ -372,7 +372,7 @@ void rawe_conn_receive(struct rawe_conn *conn, const struct rawe_header *header,
         engine->counters.probes_received++;
         rawe_conn_note_migration(conn, payload, header->payload_bytes);
         rawe_conn_acknowledged(conn, header, NULL, 0, now_ns);
-        rawe_credit_note(&engine->credit, &conn->credit);
+        rawe_credit_note(&conn->through->credit, &conn->credit);
         rawe_recvwin_owe_answer(&conn->recvwin, header->sequence);
         rawe_conn_make_pending(conn);
         break;

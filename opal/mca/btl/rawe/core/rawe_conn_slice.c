@@ -80,7 +80,7 @@ static bool transmit_segment(struct rawe_conn *conn, const struct rawe_txframe *
         .sequence = frame->sequence + index,
         .acknowledgement = conn->recvwin.acktr->next,
         .payload_bytes = (uint16_t)total_bytes,
-        .credit = rawe_credit_advertise(&conn->engine->credit, conn->lane, &conn->credit),
+        .credit = rawe_credit_advertise(&conn->through->credit, conn->lane, &conn->credit),
     };
     struct rawe_header changed = header;
     if (total_bytes <= conn->payload_max_bytes) {

@@ -418,7 +418,7 @@ static void update_credit(struct rawe_engine *engine)
     }
     for (uint32_t i = 0; i < engine->table->size; i++) {
         struct rawe_conn *conn = engine->table->entries[i];
-        if (conn == NULL || conn->engine != engine || conn->handshake.state != RAWE_CONN_OPEN) {
+        if (conn == NULL || conn->through != engine || conn->handshake.state != RAWE_CONN_OPEN) {
             continue;
         }
         engine->credit.refused |= rawe_credit_waits(&engine->credit, &conn->credit);
@@ -456,6 +456,7 @@ void rawe_engine_flush(struct rawe_engine *engine, uint64_t now_ns)
         conn->is_pending = false;
         if (conn->through != engine) {
             conn->through->link_full = conn->through->batches_full = false;
+            advance_credit(conn->through, now_ns); /* its own rounds may be over */
         }
         rawe_conn_flush(conn, now_ns);
     }
