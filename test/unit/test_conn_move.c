@@ -193,25 +193,72 @@ static void rawe_conn_move__ends_asking_a_peer_that_does_not_answer(void **state
     assert_true(conn->engine->counters.probes_sent < 10);
 }
 
-static void rawe_conn_move__takes_batches_along(void **state)
+static uint64_t batches_sent(const struct rawe_conn *conn)
+{
+    return conn->engine->counters.batches_sent;
+}
+
+static void rawe_conn_move__validates_batches_anew(void **state)
 {
     (void)state;
-    static struct unit_send first, second;
+    static struct unit_send first, others[20]; /* more than a window */
     memset(&first, 0, sizeof(first));
-    memset(&second, 0, sizeof(second));
+    memset(others, 0, sizeof(others));
     unit_fill(data, sizeof(data), 3);
     struct rawe_conn *conn = connect_lane(RAWE_LANE_BULK);
     unit_send_message(conn, &first, 7, data, sizeof(data));
     rails_run(UNIT_MS, 100 * UNIT_US);
     assert_int_equal(conn->batch, RAWE_BATCH_VALID);
     assert_int_equal(first.done, 1);
-    unit_send_message(conn, &second, 8, data, sizeof(data));
+    for (unsigned i = 0; i < 20; i++) {
+        unit_send_message(conn, &others[i], 8, data, sizeof(data));
+    }
     rails_cut(0);
+    uint64_t before = batches_sent(conn);
+    uint32_t next = conn->sendwin.next;
+    rails.cut[2] = true;
     rawe_conn_move(conn, &rails_peer(0, 2)->route, rails.now_ns);
-    rails_run(5 * UNIT_MS, 100 * UNIT_US);
-    assert_int_equal(second.done, 1);
-    assert_last_message(1, 2, 8, sizeof(data));
+    conn->cc.window = 200; /* there would be room for more */
+    rails_run(100 * UNIT_US, 100 * UNIT_US);
+    assert_int_equal(conn->batch, RAWE_BATCH_MOVED);
+    assert_int_equal(conn->sendwin.next, next);
+    rails.cut[2] = false;
+    while (conn->engine->counters.validations_passed == 1) {
+        assert_int_not_equal(conn->batch, RAWE_BATCH_VALID);
+        assert_true(batches_sent(conn) <= before + 1); /* of nothing but validation */
+        assert_int_equal(others[19].done, 0);
+        rails_run(100 * UNIT_US, 100 * UNIT_US);
+    }
     assert_int_equal(conn->batch, RAWE_BATCH_VALID);
+    rails_run(20 * UNIT_MS, 100 * UNIT_US);
+    assert_int_equal(others[19].done, 1);
+    assert_true(batches_sent(conn) > before + 10);
+    assert_last_message(1, 21, 8, sizeof(data));
+}
+
+static void rawe_conn_move__tries_batches_again_by_the_next_route(void **state)
+{
+    (void)state;
+    static struct unit_send sends[3];
+    memset(sends, 0, sizeof(sends));
+    unit_fill(data, sizeof(data), 3);
+    struct rawe_conn *conn = connect_lane(RAWE_LANE_BULK);
+    conn->batch = RAWE_BATCH_INVALID; /* for good: they do not pass by rail 0 */
+    conn->withdrawals = UINT8_MAX;
+    unit_send_message(conn, &sends[0], 7, data, sizeof(data));
+    rails_run(UNIT_MS, 100 * UNIT_US);
+    assert_int_equal(conn->batch, RAWE_BATCH_INVALID);
+    rawe_conn_move(conn, &rails_peer(0, 2)->route, rails.now_ns);
+    unit_send_message(conn, &sends[1], 8, data, sizeof(data));
+    rails_run(UNIT_MS, 100 * UNIT_US);
+    assert_int_equal(conn->batch, RAWE_BATCH_VALID);
+    assert_int_equal(conn->withdrawals, 0);
+    rails.host[0].nic[0].engine.batches.output.transmit = NULL;
+    rawe_conn_move(conn, &rails_peer(0, 0)->route, rails.now_ns);
+    unit_send_message(conn, &sends[2], 9, data, sizeof(data));
+    rails_run(UNIT_MS, 100 * UNIT_US);
+    assert_int_equal(conn->batch, RAWE_BATCH_INVALID);
+    assert_last_message(1, 3, 9, sizeof(data));
 }
 
 static void rawe_conn_move__goes_without_batches_where_the_link_has_none(void **state)
@@ -677,7 +724,8 @@ int main(void)
         TEST(rawe_conn_move__takes_operations_along),
         TEST(rawe_conn_move__tells_a_peer_whose_acknowledgements_are_lost),
         TEST(rawe_conn_move__ends_asking_a_peer_that_does_not_answer),
-        TEST_BATCHES(rawe_conn_move__takes_batches_along),
+        TEST_BATCHES(rawe_conn_move__validates_batches_anew),
+        TEST_BATCHES(rawe_conn_move__tries_batches_again_by_the_next_route),
         TEST_BATCHES(rawe_conn_move__goes_without_batches_where_the_link_has_none),
         TEST(rawe_conn_move__sends_shorter_frames_where_no_others_pass),
         TEST(rawe_conn_move__waits_where_the_other_link_is_full),

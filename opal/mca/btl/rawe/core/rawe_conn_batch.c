@@ -57,10 +57,26 @@ void rawe_conn_batch_withdraw(struct rawe_conn *conn)
     conn->engine->counters.validations_failed++;
 }
 
+/** Can batches be sent at all, where it is now? */
+static bool possible(const struct rawe_conn *conn)
+{
+    return conn->engine->batches.pattern != NULL &&
+           conn->through->batches.output.transmit != NULL && conn->lane == RAWE_LANE_BULK &&
+           !conn->engine->config.checksum;
+}
+
+void rawe_conn_batch_move(struct rawe_conn *conn)
+{
+    if (conn->batch != RAWE_BATCH_UNVALIDATED) {
+        conn->batch = possible(conn) ? RAWE_BATCH_MOVED : RAWE_BATCH_INVALID;
+        conn->batches_lost = conn->withdrawals = 0; /* they may pass by this route */
+    }
+}
+
 /** Not yet found out; or it has changed, not too often, and may have changed back. */
 static bool undecided(const struct rawe_conn *conn)
 {
-    return conn->batch == RAWE_BATCH_UNVALIDATED ||
+    return conn->batch == RAWE_BATCH_UNVALIDATED || conn->batch == RAWE_BATCH_MOVED ||
            (conn->batch == RAWE_BATCH_INVALID && conn->withdrawals != 0 &&
             conn->withdrawals <= WITHDRAWALS_MAX);
 }
@@ -69,9 +85,7 @@ void rawe_conn_batch_validate(struct rawe_conn *conn)
 {
     struct rawe_engine *engine = conn->engine;
     const struct rawe_batches *batches = &engine->batches;
-    if (!undecided(conn) || batches->pattern == NULL ||
-        conn->through->batches.output.transmit == NULL || conn->lane != RAWE_LANE_BULK ||
-        engine->config.checksum || conn->handshake.state != RAWE_CONN_OPEN ||
+    if (!undecided(conn) || !possible(conn) || conn->handshake.state != RAWE_CONN_OPEN ||
         conn->queue.first == NULL || !rawe_sendwin_empty(&conn->sendwin) ||
         conn->coalescing != NULL) { /* it was there before, and needs a number */
         return;

@@ -17,6 +17,8 @@ void rawe_conn_batch_describe(struct rawe_conn *conn, struct rawe_txframe *frame
                               const struct rawe_fragment *fragment);
 /** Batches do not pass any more: go on in plain frames, also with what is under way. */
 void rawe_conn_batch_withdraw(struct rawe_conn *conn);
+/** The route is another one: find out anew whether batches pass, as soon as the window is empty. */
+void rawe_conn_batch_move(struct rawe_conn *conn);
 /** Put validation frames into the empty window, when this connection has still to find out. */
 void rawe_conn_batch_validate(struct rawe_conn *conn);
 /** Some or all of them have been acknowledged (`lost` is NULL), or one of them found lost. */

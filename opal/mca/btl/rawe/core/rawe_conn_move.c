@@ -46,9 +46,7 @@ static void use(struct rawe_conn *conn, struct rawe_route *route)
     if (route != conn->home && route_bytes < conn->payload_max_bytes) {
         conn->payload_max_bytes = route_bytes;
     }
-    if (rawe_conn_batch_used(conn) && engine->batches.output.transmit == NULL) {
-        rawe_conn_batch_withdraw(conn);
-    }
+    rawe_conn_batch_move(conn);
 }
 
 void rawe_conn_attach(struct rawe_conn *conn, struct rawe_route *home)

@@ -99,13 +99,20 @@ static bool may_transmit(struct rawe_conn *conn, uint32_t room, bool all, uint64
     return true;
 }
 
+/** May new frames be made? Not until it is known whether they can be batches. */
+static bool may_frame(const struct rawe_conn *conn)
+{
+    return conn->batch != RAWE_BATCH_VALIDATING &&
+           (conn->batch != RAWE_BATCH_MOVED || rawe_sendwin_empty(&conn->sendwin));
+}
+
 /** The next frame to transmit: what waits in the window first, then a new one. NULL: none. */
 static struct rawe_txframe *next_frame(struct rawe_conn *conn, bool all,
                                        struct rawe_send ***copied_tail)
 {
     struct rawe_sendwin *window = &conn->sendwin;
     struct rawe_txframe *frame = rawe_sendwin_next(window);
-    if (frame == NULL && conn->batch != RAWE_BATCH_VALIDATING) {
+    if (frame == NULL && may_frame(conn)) {
         frame = rawe_conn_frame_next(conn, all, copied_tail);
         rawe_sendwin_rewind(window, window->next);
     }

@@ -16,9 +16,10 @@
 static inline bool rawe_conn_needs_slices(const struct rawe_conn *conn,
                                           const struct rawe_txframe *frame)
 {
-    return frame->segment_bytes == 0 ? frame->payload_bytes > conn->payload_max_bytes
-                                     : conn->batch == RAWE_BATCH_INVALID ||
-                                           frame->segment_bytes > rawe_conn_segment_bytes(conn);
+    return frame->segment_bytes == 0
+               ? frame->payload_bytes > conn->payload_max_bytes
+               : conn->batch == RAWE_BATCH_INVALID || conn->batch == RAWE_BATCH_MOVED ||
+                     frame->segment_bytes > rawe_conn_segment_bytes(conn);
 }
 /**
  * Transmit what is to be transmitted of a frame of the window, `room` frames of a batch at most, as
