@@ -450,6 +450,25 @@ static void rawe_conn_follow__does_not_heed_a_probe_that_is_repeated(void **stat
     net_frame_free(recorded);
 }
 
+static void rawe_conn_follow__does_not_heed_one_that_is_so_old_that_it_looks_new(void **state)
+{
+    (void)state;
+    struct rawe_conn *conn = move_and_go_home();
+    const struct rawe_conn *far = rails_conn(1, 0, RAWE_LANE_EXPRESS);
+    for (unsigned i = 0; i < 2 * 64; i++) { /* half of all the numbers that migrations have */
+        rawe_conn_move(conn, &rails_peer(0, (i + 1) % 2)->route, rails.now_ns);
+        rails_run(UNIT_MS, 100 * UNIT_US);
+        assert_int_equal(rails_used(far), (i + 1) % 2);
+    }
+    rails_receive(recorded);
+    rails_settle();
+    assert_int_equal(rails_used(far), 0);
+    rawe_conn_move(conn, &rails_peer(0, 2)->route, rails.now_ns);
+    rails_run(UNIT_MS, 100 * UNIT_US);
+    assert_int_equal(rails_used(far), 2);
+    net_frame_free(recorded);
+}
+
 /** What has to be right of a PROBE: who says so is as good as the peer. */
 static void rawe_conn_follow__does_not_heed_a_probe_that_says_something_wrong(void **state)
 {
@@ -464,7 +483,7 @@ static void rawe_conn_follow__does_not_heed_a_probe_that_says_something_wrong(vo
         struct rawe_header header = frame->header;
         struct rawe_connect from;
         assert_int_equal(rawe_connect_decode(&from, payload, RAWE_CONNECT_BYTES), RAWE_DECODE_OK);
-        header.sequence += 100 + what;
+        header.sequence += 100 + CASES - what; /* newer than all before */
         header.acknowledgement += what == ACK ? 5 : 0;
         header.key += what == KEY;
         header.connection_id += what == ID ? 1u << 20 : 0;
@@ -732,6 +751,7 @@ int main(void)
         TEST(rawe_conn_move__takes_credit_from_the_ring_that_it_comes_to),
         TEST(rawe_conn_move__asks_for_the_connection_by_the_other_route),
         TEST(rawe_conn_follow__does_not_heed_a_probe_that_is_repeated),
+        TEST(rawe_conn_follow__does_not_heed_one_that_is_so_old_that_it_looks_new),
         TEST(rawe_conn_follow__does_not_heed_a_probe_that_says_something_wrong),
         TEST(rawe_conn_follow__not_to_a_route_that_is_down),
         TEST(rawe_conn_follow__ends_agree_when_both_have_moved),

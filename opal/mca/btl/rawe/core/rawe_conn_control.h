@@ -85,13 +85,26 @@ static inline void rawe_conn_limit_payload(struct rawe_conn *conn, uint32_t payl
         conn->payload_max_bytes = payload_max_bytes;
     }
 }
-/** A PROBE says how often the two ends have decided to migrate: ours shall be newer than all. */
-static inline void rawe_conn_note_migration(struct rawe_conn *conn, const uint8_t *payload,
-                                            size_t payload_bytes)
+/** Is it a PROBE that has not come before, nor any after it? */
+static inline bool rawe_conn_newest_probe(const struct rawe_conn *conn, uint32_t number)
+{
+    return rawe_sequence_before(conn->newest_probe, number);
+}
+/**
+ * A PROBE says how often the two ends have decided to migrate: ours shall be newer than all. One that
+ * was recorded and is repeated is no news: its number may look newer, so few bits have they.
+ */
+static inline void rawe_conn_note_migration(struct rawe_conn *conn, uint32_t number,
+                                            const uint8_t *payload, size_t payload_bytes)
 {
     struct rawe_connect from;
-    if (rawe_connect_decode(&from, payload, payload_bytes) == RAWE_DECODE_OK &&
-        (int8_t)(from.choice - conn->migration) > 0) {
+    if (!rawe_conn_newest_probe(conn, number) ||
+        rawe_connect_decode(&from, payload, payload_bytes) != RAWE_DECODE_OK ||
+        from.connection_id != conn->handshake.peer_id) {
+        return;
+    }
+    conn->newest_probe = number;
+    if ((int8_t)(from.choice - conn->migration) > 0) {
         conn->migration = from.choice;
     }
 }

@@ -191,7 +191,7 @@ void rawe_conn_reset(struct rawe_conn *conn)
     rawe_sendqueue_renumber(&conn->queue, first);
     rawe_recvwin_reset(&conn->recvwin, first);
     begin_path(conn);
-    conn->followed = 0;
+    conn->newest_probe = 0;
     conn->migration = 0;
     conn->confirming = 0;
     conn->idle_asked = false;

@@ -109,15 +109,9 @@ void rawe_conn_follow_connect(struct rawe_conn *conn, struct rawe_route *route, 
 }
 
 void rawe_conn_follow(struct rawe_conn *conn, struct rawe_route *route,
-                      const struct rawe_connect *from, uint32_t number, uint8_t migration,
-                      uint64_t now_ns)
+                      const struct rawe_connect *from, uint8_t migration, uint64_t now_ns)
 {
     int8_t newer = (int8_t)(from->choice - migration);
-    /* One that was recorded and is repeated is no news. */
-    if (!rawe_sequence_before(conn->followed, number)) {
-        return;
-    }
-    conn->followed = number;
     bool tie = newer == 0 && (!stays(conn, from) || now_ns - conn->migrated_ns >= STAY_NS);
     if (route != conn->route && !route->down && (newer > 0 || tie)) {
         conn->migrated_ns = now_ns;

@@ -32,11 +32,10 @@ void rawe_conn_move(struct rawe_conn *conn, struct rawe_route *route, uint64_t n
 void rawe_conn_follow_connect(struct rawe_conn *conn, struct rawe_route *route, uint64_t now_ns);
 
 /**
- * The peer's PROBE with this number has come by this route, and was taken; `from` is what it says of
- * itself. Has the peer moved there? `migration` is the newest one that was known before.
+ * The peer's newest PROBE has come by this route, and was taken; `from` is what it says of itself.
+ * Has the peer moved there? `migration` is the newest one that was known before.
  */
 void rawe_conn_follow(struct rawe_conn *conn, struct rawe_route *route,
-                      const struct rawe_connect *from, uint32_t number, uint8_t migration,
-                      uint64_t now_ns);
+                      const struct rawe_connect *from, uint8_t migration, uint64_t now_ns);
 
 #endif

@@ -370,7 +370,7 @@ void rawe_conn_receive(struct rawe_conn *conn, const struct rawe_header *header,
         break;
     case RAWE_FRAME_PROBE:
         engine->counters.probes_received++;
-        rawe_conn_note_migration(conn, payload, header->payload_bytes);
+        rawe_conn_note_migration(conn, header->sequence, payload, header->payload_bytes);
         rawe_conn_acknowledged(conn, header, NULL, 0, now_ns);
         rawe_credit_note(&conn->through->credit, &conn->credit);
         rawe_recvwin_owe_answer(&conn->recvwin, header->sequence);

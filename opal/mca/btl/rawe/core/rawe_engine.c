@@ -271,7 +271,7 @@ static inline void receive(struct rawe_conn *conn, const struct rawe_header *hea
     }
 }
 
-/** A PROBE has come by this route: has the peer moved? */
+/** The newest PROBE has come by this route: has the peer moved? */
 static void heed_probe(struct rawe_conn *conn, const struct rawe_header *header,
                        const uint8_t *payload, struct rawe_route *route, uint8_t migration,
                        uint64_t now_ns)
@@ -282,7 +282,7 @@ static void heed_probe(struct rawe_conn *conn, const struct rawe_header *header,
     if (taken && rawe_connect_decode(&from, payload, header->payload_bytes) == RAWE_DECODE_OK &&
         from.connection_id == conn->handshake.peer_id && from.key == route->key &&
         from.port == route->port) {
-        rawe_conn_follow(conn, route, &from, header->sequence, migration, now_ns);
+        rawe_conn_follow(conn, route, &from, migration, now_ns);
     }
 }
 
@@ -312,6 +312,7 @@ static void dispatch_elsewhere(struct rawe_engine *engine, const uint8_t *source
     }
     bool lends = engine->deferral.active && !owner->deferral.active;
     uint8_t migration = conn->migration;
+    bool newest = rawe_conn_newest_probe(conn, header->sequence);
     owner->now_ns = now_ns;
     if (lends) {
         rawe_engine_defer_begin(owner);
@@ -319,7 +320,9 @@ static void dispatch_elsewhere(struct rawe_engine *engine, const uint8_t *source
     receive(conn, header, payload, batch, now_ns);
     if (header->type == RAWE_FRAME_PROBE) {
         engine->probes_passed_on++;
-        heed_probe(conn, header, payload, route, migration, now_ns);
+        if (newest) {
+            heed_probe(conn, header, payload, route, migration, now_ns);
+        }
     }
     if (lends) {
         rawe_engine_defer_end(owner);
