@@ -274,6 +274,20 @@ static void timer_expired__who_answers_otherwise_is_asked_no_more_often(void **s
     assert_in_range(counters(1)->probes_sent, 1, 20);
 }
 
+static void timer_expired__who_is_heard_meanwhile_is_not_asked_again(void **state)
+{
+    (void)state;
+    connect_idle();
+    net.filter = drop_all;
+    while (counters(0)->probes_sent == 0) {
+        unit_run(&net, UNIT_MS, UNIT_MS);
+    }
+    net.filter = NULL;
+    assert_int_equal(unit_copy_message(end(1), 1, 10), RAWE_STATUS_DONE);
+    unit_run(&net, IDLE_NS / 2, 100 * UNIT_US);
+    assert_int_equal(counters(0)->probes_sent, 1);
+}
+
 static void timer_expired__an_idle_peer_that_dies_fails_once(void **state)
 {
     (void)state;
@@ -335,6 +349,7 @@ int main(void)
         TEST(timer_expired__who_owes_nothing_is_not_asked),
         TEST(timer_expired__who_owes_nothing_is_asked_now_and_then),
         TEST(timer_expired__who_answers_otherwise_is_asked_no_more_often),
+        TEST(timer_expired__who_is_heard_meanwhile_is_not_asked_again),
         TEST(timer_expired__an_idle_peer_that_dies_fails_once),
         TEST(timer_expired__an_idle_peer_outside_mpi_is_not_given_up),
         TEST(timer_expired__who_has_closed_is_not_asked),

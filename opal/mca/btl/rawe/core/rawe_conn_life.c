@@ -194,7 +194,6 @@ void rawe_conn_reset(struct rawe_conn *conn)
     conn->newest_probe = 0;
     conn->migration = 0;
     conn->confirming = 0;
-    conn->idle_asked = false;
     conn->liveness.probe_deadline_ns = 0;
     rawe_liveness_heard(&conn->liveness);
     conn->liveness.stalled_since_ns = 0;
