@@ -5,6 +5,9 @@ import os
 import shlex
 import shutil
 import subprocess
+from pathlib import Path
+
+HOST_TABLE = Path("/etc/hosts")  # each virtual host has its own, mounted over this one
 
 # What every lab needs, and the Debian package that has it.
 TOOLS = {
@@ -22,14 +25,16 @@ class LabError(Exception):
 
 
 def check_machine():
-    """Raise LabError when this machine cannot hold a lab: not root, or a tool is missing."""
+    """Raise LabError when this machine cannot hold a lab: not root, or something is missing."""
     if os.geteuid() != 0:
         raise LabError("the lab creates network namespaces, which only root may do: run it as root")
-    missing = sorted(package for tool, package in TOOLS.items() if shutil.which(tool) is None)
+    missing = {package for tool, package in TOOLS.items() if shutil.which(tool) is None}
+    if not HOST_TABLE.exists():
+        missing.add("netbase")
     if missing:
-        packages = " ".join(sorted(set(missing)))
+        packages = " ".join(sorted(missing))
         raise LabError(
-            f"tools of these Debian packages are missing: {packages}; "
+            f"these Debian packages, or what they set up, are missing: {packages}; "
             "test/install-deps installs everything the tests need"
         )
 

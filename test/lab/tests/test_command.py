@@ -269,6 +269,14 @@ def test_down_stale_removes_stale_labs_only(tmp_path):
         run("down", kept)
 
 
+def test_a_machine_without_a_host_table_is_told_what_to_do():
+    # As debootstrap leaves it: what is mounted here, in a namespace of its own, hides /etc.
+    bare = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs tmpfs /etc && exec "$@"', "sh"]
+    argv = [*bare, LAB, "mpirun", "--", "-np", "2", "true"]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 1 and "netbase" in done.stderr, done.stderr
+
+
 def test_wrong_use_is_told_what_to_do(tmp_path):
     assert "behind --" in run("mpirun", "--hosts", 2, status=1)
     assert "there is no lab named" in run("down", "nosuchlab", status=1)
