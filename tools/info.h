@@ -32,6 +32,7 @@ struct info_params {
     const char *if_exclude;
     const char *helper;
     uint16_t ethertype;
+    uint8_t socket_priority;
     bool loopback;
     char refusal[INFO_REASON_BYTES]; /**< why the component does not accept them; or empty */
 };

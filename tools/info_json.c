@@ -106,6 +106,7 @@ static void put_params(const struct info_params *params)
     put("if_exclude", params->if_exclude);
     put_bool("loopback", params->loopback);
     put_number("ethertype", params->ethertype);
+    put_number("socket_priority", params->socket_priority);
     put("helper", params->helper);
     put("refusal", *params->refusal != '\0' ? params->refusal : NULL);
     end('}');

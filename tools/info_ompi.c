@@ -108,6 +108,8 @@ static void take_ompi_line(void *context, char *line)
         }
     } else if ((value = value_of(line, RAWE "ethertype:value:")) != NULL) {
         ompi->params.ethertype = (uint16_t)strtoul(value, NULL, 0);
+    } else if ((value = value_of(line, RAWE "socket_priority:value:")) != NULL) {
+        ompi->params.socket_priority = (uint8_t)strtoul(value, NULL, 0);
     } else if ((value = value_of(line, RAWE "loopback:value:")) != NULL) {
         ompi->params.loopback = strcmp(value, "true") == 0 || strcmp(value, "1") == 0;
     }

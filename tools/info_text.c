@@ -35,10 +35,10 @@ static void show_params(const struct info_params *params)
     } else {
         printf("  as %s shows them\n", params->source);
     }
-    printf("  if_include %s, if_exclude %s, loopback %s, EtherType 0x%04X\n",
+    printf("  if_include %s, if_exclude %s, loopback %s, EtherType 0x%04X, socket priority %u\n",
            *params->if_include != '\0' ? params->if_include : "(empty)",
            *params->if_exclude != '\0' ? params->if_exclude : "(empty)",
-           params->loopback ? "on" : "off", params->ethertype);
+           params->loopback ? "on" : "off", params->ethertype, params->socket_priority);
     if (*params->refusal != '\0') {
         printf("  refused: %s\n", params->refusal);
     }

@@ -172,6 +172,34 @@ static void link_open__unknown_interface_is_an_error(void **state)
     assert_null(link);
 }
 
+/** SO_PRIORITY of a link's socket. */
+static int priority_of(const struct rawe_link *link)
+{
+    int priority = -1;
+    socklen_t len_bytes = sizeof priority;
+
+    assert_int_equal(getsockopt(rawe_link_fd(link), SOL_SOCKET, SO_PRIORITY, &priority, &len_bytes),
+                     0);
+    return priority;
+}
+
+static void link_open__sets_the_priority(void **state)
+{
+    struct rawe_link_config config = fixture_config(&net, &net.a);
+    struct rawe_link_error error = {0};
+    struct rawe_link *link;
+
+    (void)state;
+    for (uint8_t priority = 0; priority <= 6; priority++) {
+        config.priority = priority;
+        assert_int_equal(rawe_link_open(&link, &config, &error), 0);
+        assert_int_equal(priority_of(link), priority);
+        assert_int_equal(rawe_link_reopen(link, &config, &error), 0);
+        assert_int_equal(priority_of(link), priority);
+        rawe_link_close(link);
+    }
+}
+
 static void link_transmit__every_size_arrives_unchanged(void **state)
 {
     static const uint32_t mtus[] = {1500, 9000, 65000};
@@ -441,6 +469,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ring_divide__slots_fit_and_waste_little),
         cmocka_unit_test(link_open__unknown_interface_is_an_error),
+        cmocka_unit_test(link_open__sets_the_priority),
         cmocka_unit_test(link_transmit__every_size_arrives_unchanged),
         cmocka_unit_test(link_transmit__every_size_arrives_over_loopback),
         cmocka_unit_test(link_transmit__too_long_counts_as_lost),

@@ -118,7 +118,7 @@ def found_by_a_job(lab, build, verify, settings):
         {"if_include": "eth1"},
         {"if_include": "eth*,br7", "loopback": "0"},
         {"if_exclude": "eth0"},
-        {"if_include": "10.0.0.0/8,lo", "ethertype": "35000"},
+        {"if_include": "10.0.0.0/8,lo", "ethertype": "35000", "socket_priority": "6"},
     ],
     ids=str,
 )
@@ -132,6 +132,7 @@ def test_it_decides_as_the_component_of_a_job_does(make_lab, build, program, ver
         assert shown["parameters"][name] == settings.get(name, "")
     assert shown["parameters"]["loopback"] == (settings.get("loopback") != "0")
     assert shown["parameters"]["ethertype"] == int(settings.get("ethertype", ETHERTYPE))
+    assert shown["parameters"]["socket_priority"] == int(settings.get("socket_priority", 0))
 
     refusals, used = found_by_a_job(lab, build, verify, names)
     assert set(refusals) == {one["name"] for one in shown["interfaces"]}

@@ -24,6 +24,7 @@ struct rawe_link_config mca_btl_rawe_module_link_config(const mca_btl_rawe_modul
         .mtu_bytes = interface->mtu_bytes,
         .ring_bytes = mca_btl_rawe_state.ring_bytes,
         .qdisc_bypass = mca_btl_rawe_params.qdisc_bypass,
+        .priority = (uint8_t)mca_btl_rawe_params.socket_priority,
         .helper = mca_btl_rawe_params.helper,
     };
 }

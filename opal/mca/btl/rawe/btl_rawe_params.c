@@ -39,6 +39,10 @@ static const struct number numbers[] = {
      OPAL_INFO_LVL_4,
      "EtherType of all frames, the same on all hosts; the default is the one IEEE 802 sets aside "
      "for local experiments"},
+    {"socket_priority", &mca_btl_rawe_params.socket_priority, 0, 0, 6, "", ", 0: as other traffic",
+     false, OPAL_INFO_LVL_5,
+     "Priority (SO_PRIORITY) of all frames that are sent: queueing disciplines go by it, and the "
+     "egress-qos-map of a VLAN interface makes it the priority code point of the tag"},
     {"ring_bytes", &mca_btl_rawe_params.ring_bytes, 0, 0, 1 * GIB, "bytes",
      ", 0: 16 MiB, or less where all ranks of the host would exceed 5 % of its memory", false,
      OPAL_INFO_LVL_4, "Memory of the receive ring of each interface and process"},

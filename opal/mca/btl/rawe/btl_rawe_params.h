@@ -38,11 +38,12 @@ struct mca_btl_rawe_params {
     uint64_t peer_timeout;       /**< seconds of utter silence until a peer is lost; 0: never */
 
     /* Behaviour */
-    bool fanout;       /**< ranks of a host receive as a group */
-    bool batches;      /**< hand batches of frames to the device in one piece */
-    bool checksum;     /**< CRC32C on each frame */
-    bool qdisc_bypass; /**< skip the administrator's traffic shaping */
-    bool stats;        /**< report counters at finalize */
+    uint64_t socket_priority; /**< SO_PRIORITY of all sockets that send */
+    bool fanout;              /**< ranks of a host receive as a group */
+    bool batches;             /**< hand batches of frames to the device in one piece */
+    bool checksum;            /**< CRC32C on each frame */
+    bool qdisc_bypass;        /**< skip the administrator's traffic shaping */
+    bool stats;               /**< report counters at finalize */
 };
 
 extern struct mca_btl_rawe_params mca_btl_rawe_params;

@@ -28,6 +28,7 @@ struct rawe_link_config {
     uint32_t mtu_bytes; /**< interface MTU: largest frame less the Ethernet header */
     size_t ring_bytes;  /**< memory for the receive ring, rounded as the kernel wants it */
     bool qdisc_bypass;  /**< PACKET_QDISC_BYPASS: skip the administrator's shaping */
+    uint8_t priority;   /**< SO_PRIORITY of all that is sent; 0: the kernel's default */
     const char *helper; /**< path of rawe-socket-helper; NULL or empty: none, see rawe_helper.h */
 };
 

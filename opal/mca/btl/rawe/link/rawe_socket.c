@@ -27,6 +27,17 @@ static void widen_send_buffer(int fd)
     }
 }
 
+/** Of each packet that is sent from now on (packet_snd). */
+static int set_priority(int fd, int priority, struct rawe_link_error *error)
+{
+    /* Up to 6 needs no privilege (sk_setsockopt). */
+    if (setsockopt(fd, SOL_SOCKET, SO_PRIORITY, &priority, sizeof priority) != 0) {
+        *error = (struct rawe_link_error){"setsockopt(SO_PRIORITY)", errno};
+        return -1;
+    }
+    return 0;
+}
+
 static int bypass_qdisc(int fd, struct rawe_link_error *error)
 {
     const int one = 1;
@@ -99,7 +110,8 @@ int rawe_socket_open(struct rawe_ring *ring, const struct rawe_link_config *conf
      * socket is bound; what it has received is dropped with its queue when it gets the ring
      * (packet_set_ring).
      */
-    if ((config->qdisc_bypass && bypass_qdisc(fd, error) != 0) ||
+    if ((config->priority != 0 && set_priority(fd, config->priority, error) != 0) ||
+        (config->qdisc_bypass && bypass_qdisc(fd, error) != 0) ||
         (what == RAWE_FILTER_FOR_BULK &&
          (prefix_vnet_header(fd, error) != 0 || queue_what_is_long(fd, error) != 0)) ||
         rawe_ring_open(ring, fd, slot_data_bytes, ring_bytes, error) != 0 ||
