@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Hosts as containers see them: a macvlan whose parent is elsewhere, and few capabilities."""
+"""Hosts as containers see them: a macvlan whose parent is elsewhere, or a port of a bridge, and few
+capabilities."""
 
 import pytest
 from conftest import HANG_SECONDS, RAWE, assert_success, help_messages, show
@@ -43,6 +44,14 @@ def test_macvlan_with_net_raw_only_is_exact(make_lab, build, verify, behind_macv
     behind_macvlan(lab)
     kinds = lab.run(0, ["ip", "-d", "link", "show", "eth0"]).stdout
     assert "macvlan" in kinds
+    program = [*CAPPED, verify, "--quick", "--only", "pt2pt,outstanding"]
+    result = lab.mpirun(["-np", 2, *RAWE, *program], timeout=HANG_SECONDS, build=build)
+    assert_success(result)
+    assert help_messages(result) == [], show(result)
+
+
+def test_ports_of_a_bridge_with_net_raw_only_are_exact(make_lab, build, verify):
+    lab = make_lab(hosts=2, topology="switch")
     program = [*CAPPED, verify, "--quick", "--only", "pt2pt,outstanding"]
     result = lab.mpirun(["-np", 2, *RAWE, *program], timeout=HANG_SECONDS, build=build)
     assert_success(result)
