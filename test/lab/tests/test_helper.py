@@ -77,7 +77,12 @@ def test_every_byte_arrives_between_hosts_of_a_user_without_privilege(make_lab, 
         [*words, "--only", "pt2pt,collectives,onesided"],
         timeout=2 * HANG_SECONDS,
         build=place,
-        variables=variables(place, OMPI_MCA_plm_rsh_agent=str(agent), **by_helper(place)),
+        variables=variables(
+            place,
+            OMPI_MCA_plm_rsh_agent=str(agent),
+            PRTE_MCA_plm_ssh_agent=str(agent),
+            **by_helper(place),
+        ),
     )
     assert_success(result)
     assert "checks, OK" in result.output, show(result)
