@@ -29,7 +29,7 @@ ALL = (*DEFAULT, "sanitize")
 LINT_SHOWN = 50  # findings of one check
 FUZZ_SECONDS = 15
 FUZZ_SECONDS_LONG = 1800
-OPTIONAL = ("threads", "bench", "vm", "deb")  # only when asked for
+OPTIONAL = ("threads", "bench", "vm", "deb", "containers")  # only when asked for
 FOR_OTHER_OMPI = ("unit", "lab")  # what another Open MPI makes a difference to
 RELEASES = {"5.0": "trixie", "6.0": "sid"}  # of Debian, by the Open MPI in it
 BENCH = ROOT / "bench"
@@ -315,6 +315,17 @@ def run_deb(part, options):
     run_pytest(part, options, "deb")
 
 
+def run_containers(part, options):
+    """Jobs over two containers of Podman's, made by the recipes of doc/cluster/containers.md."""
+    if call([TEST / "install-deps", "deb", "containers"]) != 0:
+        part.trouble("packages for building packages, or Podman, are missing, see above")
+        return
+    if os.geteuid() != 0:
+        part.trouble("the image and the virtual hosts need root: run test/run as root")
+        return
+    run_pytest(part, options, "deb", ["--containers"])
+
+
 RUNNERS = {
     "lint": run_lint,
     "unit": run_unit,
@@ -326,6 +337,7 @@ RUNNERS = {
     "bench": run_bench,
     "vm": run_vm,
     "deb": run_deb,
+    "containers": run_containers,
 }
 
 
@@ -375,11 +387,14 @@ def parse():
         "jobs with the component under the thread sanitizer, five minutes; bench, the benchmarks' "
         "own tests, and a quick form of each benchmark; vm, mpirun over virtual machines with real "
         "drivers, half an hour; deb, the packages for Debian 12, on clean systems, three "
-        "minutes. --ompi builds into build/ompi-VERSION.",
+        "minutes; containers, jobs over containers of Podman's. --ompi builds into "
+        "build/ompi-VERSION.",
     )
     parser.add_argument("parts", nargs="*", metavar="|".join((*ALL, "all", *OPTIONAL)))
     parser.add_argument("--long", action="store_true", help="also what takes longer: hours")
-    parser.add_argument("-k", metavar="EXPR", help="lab, vm and deb tests that match, as pytest -k")
+    parser.add_argument(
+        "-k", metavar="EXPR", help="lab, vm, deb and containers tests that match, as pytest -k"
+    )
     parser.add_argument(
         "--ompi",
         choices=RELEASES,

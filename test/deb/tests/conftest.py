@@ -24,12 +24,25 @@ VOLATILE = re.compile(r"/(run|tmp|var/(log|cache|lib/apt))/|/var/lib/dpkg/[^/]*$
 def pytest_addoption(parser):
     """The options that test/run passes on."""
     parser.addoption("--build", default=str(ROOT / "build"), help="build directory")
+    parser.addoption("--containers", action="store_true", help="the tests of containers, no others")
 
 
 def pytest_configure(config):
-    """Let SIGTERM end the run as Ctrl-C does, so that labs and layers go."""
-    del config
+    """Name our mark; let SIGTERM end the run as Ctrl-C does, so that labs and layers go."""
+    config.addinivalue_line("markers", "containers: runs with --containers, nothing else does")
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(config, items):
+    """Leave out what is not asked for altogether; it is not counted as skipped."""
+    asked = config.getoption("--containers")
+
+    def is_wanted(item):
+        return (item.get_closest_marker("containers") is not None) == asked
+
+    wanted = list(filter(is_wanted, items))
+    config.hook.pytest_deselected(items=[item for item in items if item not in wanted])
+    items[:] = wanted
 
 
 class System:
