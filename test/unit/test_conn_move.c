@@ -220,7 +220,7 @@ static void rawe_conn_move__validates_batches_anew(void **state)
     rawe_conn_move(conn, &rails_peer(0, 2)->route, rails.now_ns);
     conn->cc.window = 200; /* there would be room for more */
     rails_run(100 * UNIT_US, 100 * UNIT_US);
-    assert_int_equal(conn->batch, RAWE_BATCH_MOVED);
+    assert_int_equal(conn->batch, RAWE_BATCH_MIGRATED);
     assert_int_equal(conn->sendwin.next, next);
     rails.cut[2] = false;
     while (conn->engine->counters.validations_passed == 1) {

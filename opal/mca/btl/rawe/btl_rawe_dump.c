@@ -99,7 +99,7 @@ static void dump_limits(const struct rawe_conn *conn, const char *head)
     static const char *const batches[] = {
         [RAWE_BATCH_UNVALIDATED] = "unknown", [RAWE_BATCH_VALIDATING] = "validating",
         [RAWE_BATCH_VALID] = "valid",         [RAWE_BATCH_INVALID] = "invalid",
-        [RAWE_BATCH_MOVED] = "moved",
+        [RAWE_BATCH_MIGRATED] = "migrated",
     };
     const struct rawe_rtt *rtt = &conn->rtt;
 

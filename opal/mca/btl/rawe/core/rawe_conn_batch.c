@@ -68,7 +68,7 @@ static bool possible(const struct rawe_conn *conn)
 void rawe_conn_batch_move(struct rawe_conn *conn)
 {
     if (conn->batch != RAWE_BATCH_UNVALIDATED) {
-        conn->batch = possible(conn) ? RAWE_BATCH_MOVED : RAWE_BATCH_INVALID;
+        conn->batch = possible(conn) ? RAWE_BATCH_MIGRATED : RAWE_BATCH_INVALID;
         conn->batches_lost = conn->withdrawals = 0; /* they may pass by this route */
     }
 }
@@ -76,7 +76,7 @@ void rawe_conn_batch_move(struct rawe_conn *conn)
 /** Not yet found out; or it has changed, not too often, and may have changed back. */
 static bool undecided(const struct rawe_conn *conn)
 {
-    return conn->batch == RAWE_BATCH_UNVALIDATED || conn->batch == RAWE_BATCH_MOVED ||
+    return conn->batch == RAWE_BATCH_UNVALIDATED || conn->batch == RAWE_BATCH_MIGRATED ||
            (conn->batch == RAWE_BATCH_INVALID && conn->withdrawals != 0 &&
             conn->withdrawals <= WITHDRAWALS_MAX);
 }

@@ -103,7 +103,7 @@ static bool may_transmit(struct rawe_conn *conn, uint32_t room, bool all, uint64
 static bool may_frame(const struct rawe_conn *conn)
 {
     return conn->batch != RAWE_BATCH_VALIDATING &&
-           (conn->batch != RAWE_BATCH_MOVED || rawe_sendwin_empty(&conn->sendwin));
+           (conn->batch != RAWE_BATCH_MIGRATED || rawe_sendwin_empty(&conn->sendwin));
 }
 
 /** The next frame to transmit: what waits in the window first, then a new one. NULL: none. */

@@ -18,7 +18,7 @@ static inline bool rawe_conn_needs_slices(const struct rawe_conn *conn,
 {
     return frame->segment_bytes == 0
                ? frame->payload_bytes > conn->payload_max_bytes
-               : conn->batch == RAWE_BATCH_INVALID || conn->batch == RAWE_BATCH_MOVED ||
+               : conn->batch == RAWE_BATCH_INVALID || conn->batch == RAWE_BATCH_MIGRATED ||
                      frame->segment_bytes > rawe_conn_segment_bytes(conn);
 }
 /**

@@ -29,8 +29,8 @@ enum rawe_batch_state {
     RAWE_BATCH_UNVALIDATED, /**< not yet, or the link cannot */
     RAWE_BATCH_VALIDATING,  /**< validation frames are under way, all else waits */
     RAWE_BATCH_VALID,
-    RAWE_BATCH_INVALID, /**< they do not pass: plain frames */
-    RAWE_BATCH_MOVED,   /**< another route: plain frames, nothing new before it can be validated */
+    RAWE_BATCH_INVALID,  /**< they do not pass: plain frames */
+    RAWE_BATCH_MIGRATED, /**< another route: plain frames, nothing new before it can be validated */
 };
 
 struct rawe_conn {
