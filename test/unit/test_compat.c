@@ -16,15 +16,27 @@
 static char *name;     /**< what Open MPI returns */
 static unsigned freed; /**< times that was freed */
 
-char *__wrap_opal_get_proc_hostname(const opal_proc_t *proc);
 void __wrap_free(void *memory);
 void __real_free(void *memory);
 
-char *__wrap_opal_get_proc_hostname(const opal_proc_t *proc)
+static char *hostname_of(const opal_proc_t *proc)
 {
     (void)proc;
     return name;
 }
+
+#if OPAL_MAJOR_VERSION >= 5
+/** A pointer to a function there. */
+extern char *(*__wrap_opal_get_proc_hostname)(const opal_proc_t *proc);
+char *(*__wrap_opal_get_proc_hostname)(const opal_proc_t *proc) = hostname_of;
+#else
+char *__wrap_opal_get_proc_hostname(const opal_proc_t *proc);
+
+char *__wrap_opal_get_proc_hostname(const opal_proc_t *proc)
+{
+    return hostname_of(proc);
+}
+#endif
 
 void __wrap_free(void *memory)
 {
