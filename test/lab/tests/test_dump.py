@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """rawe-dump and the Wireshark dissector show frames as they are, also malformed ones."""
 
+import os
 import re
 import shutil
 import struct
@@ -284,13 +285,22 @@ def test_a_running_interface_is_shown(make_lab, dump):
 
 
 def tshark(file, *options):
-    """Lines that tshark shows with the dissector."""
-    done = subprocess.run(
-        ["tshark", "-n", "-X", f"lua_script:{DISSECTOR}", "-r", file, *options],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    """Lines that tshark shows with the dissector.
+
+    Since Wireshark 4.4 it loads no script for root. Another user may not enter the directories of
+    the two files, which are therefore opened here.
+    """
+    with DISSECTOR.open("rb") as script, file.open("rb") as capture:
+        done = subprocess.run(
+            ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "tshark", "-n"]
+            + ["-X", f"lua_script:/dev/fd/{script.fileno()}", "-r", "-", *options],
+            stdin=capture,
+            pass_fds=[script.fileno()],
+            env={**os.environ, "HOME": "/nonexistent"},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
     assert "Lua" not in done.stderr, done.stderr
     return done.stdout.splitlines()
 
