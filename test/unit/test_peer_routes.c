@@ -153,41 +153,6 @@ static void rawe_peer_close__sends_away_who_uses_the_route(void **state)
     assert_ptr_equal(rawe_peer_next(rails_peer(0, 0)), rails_peer(0, 0));
 }
 
-/* rawe_peer_bulk_load */
-
-static void rawe_peer_bulk_load__has_the_given_speed_until_measured(void **state)
-{
-    (void)state;
-    struct rawe_spread load = rawe_peer_bulk_load(rails_peer(0, 0), 400);
-    assert_int_equal(load.rate, 400);
-    assert_int_equal(load.backlog_bytes, 0);
-    assert_int_equal(rawe_peer_bulk_load(rails_peer(0, 0), 0).rate, 1);
-}
-
-static void rawe_peer_bulk_load__is_what_is_in_flight_in_a_round_trip(void **state)
-{
-    (void)state;
-    static struct unit_send send;
-    static uint8_t data[60000];
-    struct rawe_conn *conn = rails_conn(0, 0, RAWE_LANE_BULK);
-    memset(&send, 0, sizeof(send));
-    rawe_conn_connect(conn, rails.now_ns);
-    rails_settle();
-    unit_send_message(conn, &send, 1, data, sizeof(data));
-    assert_true(conn->sendwin.in_flight >= 40);
-    conn->rtt.smoothed_ns = UNIT_MS;
-    struct rawe_spread load = rawe_peer_bulk_load(rails_peer(0, 0), 10);
-    /* 60 kB in a millisecond: 480 Mb/s. */
-    assert_in_range(load.rate, 470, 500);
-    assert_in_range(load.backlog_bytes, 60000, 62000);
-    rails_run(UNIT_MS, 100 * UNIT_US);
-    assert_int_equal(send.done, 1);
-    /* It is remembered while the lane is idle. */
-    load = rawe_peer_bulk_load(rails_peer(0, 0), 10);
-    assert_in_range(load.rate, 470, 500);
-    assert_int_equal(load.backlog_bytes, 0);
-}
-
 #define TEST(name) cmocka_unit_test_setup_teardown(name, rails_set_up, rails_tear_down)
 
 int main(void)
@@ -200,8 +165,6 @@ int main(void)
         TEST(rawe_peer_set_up__brings_home_who_belongs_there),
         TEST(rawe_peer_set_up__takes_those_whose_route_is_down),
         TEST(rawe_peer_close__sends_away_who_uses_the_route),
-        TEST(rawe_peer_bulk_load__has_the_given_speed_until_measured),
-        TEST(rawe_peer_bulk_load__is_what_is_in_flight_in_a_round_trip),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -32,6 +32,9 @@ static mca_btl_rawe_module_t module;
 static mca_btl_base_endpoint_t endpoint;
 static mca_btl_base_endpoint_t other; /**< of the same process */
 static struct rawe_peer *sent_through[SENDS];
+static struct rawe_send *(*splits[SENDS])(struct rawe_send *send); /**< NULL: it may not be */
+static bool all_deferred; /**< by all engines, while the last PUT was sent */
+static mca_btl_rawe_module_t other_module;
 static struct rawe_handle_table handles;
 
 static pthread_mutex_t upper = PTHREAD_MUTEX_INITIALIZER; /**< a lock of Open MPI's */
@@ -58,6 +61,8 @@ static void note(const struct rawe_send *send)
 
 enum rawe_peer_result __wrap_rawe_peer_send(struct rawe_peer *peer, struct rawe_message *message);
 bool __wrap_rawe_peer_put(struct rawe_peer *peer, struct rawe_send *send);
+bool __wrap_rawe_balance_put(struct rawe_peer *peer, struct rawe_send *send,
+                             struct rawe_send *(*split)(struct rawe_send *send));
 enum rawe_status __wrap_rawe_peer_send_copy(struct rawe_peer *peer, uint8_t tag, const void *first,
                                             size_t first_bytes, const void *second,
                                             size_t second_bytes);
@@ -77,8 +82,16 @@ enum rawe_peer_result __wrap_rawe_peer_send(struct rawe_peer *peer, struct rawe_
 
 bool __wrap_rawe_peer_put(struct rawe_peer *peer, struct rawe_send *send)
 {
+    return __wrap_rawe_balance_put(peer, send, NULL);
+}
+
+bool __wrap_rawe_balance_put(struct rawe_peer *peer, struct rawe_send *send,
+                             struct rawe_send *(*split)(struct rawe_send *send))
+{
     assert_true(peer == &endpoint.peer || peer == &other.peer);
     sent_through[sent] = peer;
+    splits[sent] = split;
+    all_deferred = module.engine.deferral.active && other_module.engine.deferral.active;
     note(send);
     return RAWE_PEER_NO_MEMORY != result;
 }
@@ -119,10 +132,19 @@ static int set_up(void **state)
 
     (void)state;
     memset(&module, 0, sizeof(module));
+    memset(&other_module, 0, sizeof(other_module));
     memset(&endpoint, 0, sizeof(endpoint));
     memset(&mca_btl_rawe_state, 0, sizeof(mca_btl_rawe_state));
     rawe_handle_table_init(&handles, 1);
     assert_true(rawe_engine_init(&module.engine, &config, &callbacks, &module, &output, 1));
+    assert_true(
+        rawe_engine_init(&other_module.engine, &config, &callbacks, &other_module, &output, 1));
+    module.open = other_module.open = true;
+    mca_btl_rawe_state.modules[0] = &module;
+    mca_btl_rawe_state.modules[1] = &other_module;
+    mca_btl_rawe_state.module_count = 2;
+    const struct rawe_peer_config peer = {.key = 1, .owner = &endpoint};
+    rawe_peer_init(&endpoint.peer, &module.engine, &peer);
     module.super.btl_max_send_size = 65536;
     OBJ_CONSTRUCT(&module.fragments_small, opal_free_list_t);
     OBJ_CONSTRUCT(&module.fragments_bare, opal_free_list_t);
@@ -149,6 +171,7 @@ static int tear_down(void **state)
     OBJ_DESTRUCT(&module.fragments_small);
     OBJ_DESTRUCT(&module.fragments_bare);
     rawe_engine_free(&module.engine);
+    rawe_engine_free(&other_module.engine);
     rawe_handle_table_free(&handles);
     return 0;
 }
@@ -453,127 +476,139 @@ static void mca_btl_rawe_put__reports_later_what_failed_meanwhile(void **state)
     fragments_free();
 }
 
-#define LONG_BYTES (2u << 20)
-
-static char long_memory[LONG_BYTES];
-
-/** A long PUT to a process with two interfaces, both of which this one can reach. */
-static void put_long(void)
+/** The far side has placed the first PUT, or what is left of it; or never will. */
+static void put_whole_done(enum rawe_status status)
 {
-    const struct rawe_peer_config mine = {.key = 1, .owner = &endpoint};
-    const struct rawe_peer_config others = {.key = 2, .owner = &other};
+    struct rawe_send *send = (struct rawe_send *)(uintptr_t)sent_in_order[0];
+    send->done(send, status);
+}
+
+static uint64_t now_ns(void *context)
+{
+    (void)context;
+    return 1;
+}
+
+/** A PUT to a process with two interfaces, both of which this one can reach; what it is made of. */
+static void two_routes(void)
+{
+    const struct rawe_peer_config config = {.key = 2, .owner = &other, .now_ns = now_ns};
 
     fragments_new();
     for (unsigned i = 0; i < 2; ++i) {
         opal_free_list_return(&module.fragments_bare, (opal_free_list_item_t *)fragments[i]);
     }
     memset(&other, 0, sizeof(other));
-    other.module = &module;
-    mca_btl_rawe_state.module_count = 2;
-    rawe_peer_init(&endpoint.peer, &module.engine, &mine);
-    rawe_peer_init(&other.peer, &module.engine, &others);
+    other.module = &other_module;
+    rawe_peer_init(&other.peer, &other_module.engine, &config);
     rawe_peer_join(&other.peer, &endpoint.peer);
-    endpoint.in_use = other.in_use = true;
-    module.address.speed_mbps = 1000;
-    endpoint.address.speed_mbps = 100;
-    other.address.speed_mbps = 400;
     result = RAWE_PEER_QUEUED;
 }
 
-/** Both fragments have been given back. */
-static void long_put_over(void)
+/** All fragments have been given back. */
+static void two_routes_over(void)
 {
     for (unsigned i = 0; i < 2; ++i) {
         assert_non_null(opal_free_list_get(&module.fragments_bare));
     }
+    rawe_peer_close(&other.peer);
     fragments_free();
 }
 
-static int put_all(void)
+static char spread_memory[5000];
+
+static void put_spread(void)
 {
-    return mca_btl_rawe_put(&module.super, &endpoint, long_memory, 5000, NULL, &handle, LONG_BYTES,
-                            0, MCA_BTL_NO_ORDER, on_put, NULL, NULL);
+    assert_int_equal(mca_btl_rawe_put(&module.super, &endpoint, spread_memory, 7, NULL, &handle,
+                                      sizeof(spread_memory), 0, MCA_BTL_NO_ORDER, on_put, NULL,
+                                      NULL),
+                     OPAL_SUCCESS);
 }
 
-static void finish_part(unsigned index, enum rawe_status status)
+/** The PUT, and the part that it was split into; there is no memory for more. */
+static struct rawe_send *split_in_two(void)
 {
-    struct rawe_send *send = (struct rawe_send *)(uintptr_t)sent_in_order[index];
-    send->done(send, status);
+    struct rawe_send *send = (struct rawe_send *)(uintptr_t)sent_in_order[0];
+
+    assert_int_equal(sent, 1);
+    assert_ptr_equal(sent_through[0], &endpoint.peer);
+    assert_non_null(splits[0]);
+    struct rawe_send *part = splits[0](send);
+    assert_non_null(part);
+    *part = *send;
+    assert_null(splits[0](part));
+    return part;
 }
 
-static void mca_btl_rawe_put__spreads_what_is_long_by_speed(void **state)
+static void mca_btl_rawe_put__by_several_routes_may_be_split(void **state)
 {
     (void)state;
-    put_long();
-    assert_int_equal(put_all(), OPAL_SUCCESS);
-    assert_int_equal(sent, 2);
-    const struct rawe_send *part = sent_in_order[0], *rest = sent_in_order[1];
-    assert_ptr_equal(sent_through[0], &other.peer);
-    assert_ptr_equal(sent_through[1], &endpoint.peer);
-    /* Four fifths by the fast one, behind what is left, each where it belongs. */
-    assert_in_range(part->pieces[0].len_bytes, LONG_BYTES * 75 / 100, LONG_BYTES * 85 / 100);
-    assert_int_equal(part->pieces[0].len_bytes + rest->pieces[0].len_bytes, LONG_BYTES);
-    assert_ptr_equal(rest->pieces[0].base, long_memory);
-    assert_ptr_equal(part->pieces[0].base, long_memory + rest->pieces[0].len_bytes);
-    assert_int_equal(part->offset, rest->offset + rest->pieces[0].len_bytes);
-    finish_part(1, RAWE_STATUS_DONE);
+    two_routes();
+    put_spread();
+    const struct rawe_send *send = sent_in_order[0];
+    assert_ptr_equal(send->pieces[0].base, spread_memory);
+    assert_int_equal(send->pieces[0].len_bytes, sizeof(spread_memory));
+    assert_int_equal(send->offset, 7);
+    struct rawe_send *part = split_in_two();
+    put_whole_done(RAWE_STATUS_DONE);
     assert_int_equal(reported, 0);
     /* Nothing of it goes by its own endpoint any more, which is needed for the report. */
     assert_int_equal(endpoint.awaited, 1);
-    finish_part(0, RAWE_STATUS_DONE);
+    part->done(part, RAWE_STATUS_DONE);
     assert_int_equal(reported, 1);
     assert_int_equal(reported_status, OPAL_SUCCESS);
     assert_int_equal(endpoint.awaited, 0);
-    long_put_over();
+    two_routes_over();
 }
 
 static void mca_btl_rawe_put__reports_a_part_that_failed(void **state)
 {
     (void)state;
-    put_long();
-    assert_int_equal(put_all(), OPAL_SUCCESS);
-    finish_part(0, RAWE_STATUS_FAILED);
-    finish_part(1, RAWE_STATUS_DONE);
+    two_routes();
+    put_spread();
+    struct rawe_send *part = split_in_two();
+    part->done(part, RAWE_STATUS_FAILED);
+    put_whole_done(RAWE_STATUS_DONE);
     assert_int_equal(reported, 1);
     assert_int_equal(reported_status, OPAL_ERR_UNREACH);
-    long_put_over();
+    two_routes_over();
 }
 
-static void mca_btl_rawe_put__leaves_a_route_alone_that_is_down(void **state)
+static void mca_btl_rawe_put__goes_whole_by_the_only_route(void **state)
 {
     (void)state;
-    put_long();
-    other.peer.route.down = true;
-    assert_int_equal(put_all(), OPAL_SUCCESS);
+    two_routes();
+    rawe_peer_close(&other.peer);
+    put_spread();
     assert_int_equal(sent, 1);
-    assert_ptr_equal(sent_through[0], &endpoint.peer);
-    assert_int_equal(sent_in_order[0]->pieces[0].len_bytes, LONG_BYTES);
-    finish_part(0, RAWE_STATUS_DONE);
+    assert_null(splits[0]);
+    put_whole_done(RAWE_STATUS_DONE);
     assert_int_equal(reported, 1);
-    long_put_over();
+    two_routes_over();
 }
 
-static void mca_btl_rawe_put__gives_all_away_from_a_route_that_is_behind(void **state)
+static void put_spread_beside(void)
+{
+    put_spread();
+    assert_int_equal(sent, 0);
+}
+
+/** No engine that a part may go by calls Open MPI while the other thread is inside. */
+static void mca_btl_rawe_put__handed_over_goes_by_several_routes(void **state)
 {
     (void)state;
-    struct rawe_conn *conn;
-
-    put_long();
-    const struct rawe_conn_config config = {.payload_max_bytes = 1400, .lane = RAWE_LANE_BULK};
-    conn = rawe_conn_open(&module.engine, &config);
-    assert_non_null(conn);
-    conn->queue.bytes = 100 * LONG_BYTES;
-    endpoint.peer.conn[RAWE_LANE_BULK] = conn;
-    assert_int_equal(put_all(), OPAL_SUCCESS);
-    assert_int_equal(sent, 1);
-    assert_ptr_equal(sent_through[0], &other.peer);
-    assert_int_equal(sent_in_order[0]->pieces[0].len_bytes, LONG_BYTES);
-    assert_int_equal(reported, 0);
-    finish_part(0, RAWE_STATUS_DONE);
+    two_routes();
+    call_beside_a_callback(put_spread_beside);
+    struct rawe_send *part = split_in_two();
+    assert_true(all_deferred);
+    assert_false(module.engine.deferral.active);
+    assert_false(other_module.engine.deferral.active);
+    assert_int_equal(module.thread_mode, MCA_BTL_RAWE_THREAD_POLLS);
+    assert_int_equal(other_module.thread_mode, MCA_BTL_RAWE_THREAD_POLLS);
+    part->done(part, RAWE_STATUS_DONE);
+    put_whole_done(RAWE_STATUS_DONE);
     assert_int_equal(reported, 1);
-    conn->queue.bytes = 0;
-    rawe_conn_close(conn, 1);
-    long_put_over();
+    two_routes_over();
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -592,10 +627,10 @@ int main(void)
         TEST(mca_btl_rawe_sendi__does_not_wait_for_a_callback),
         TEST(mca_btl_rawe_put__does_not_wait_for_a_callback),
         TEST(mca_btl_rawe_put__reports_later_what_failed_meanwhile),
-        TEST(mca_btl_rawe_put__spreads_what_is_long_by_speed),
+        TEST(mca_btl_rawe_put__by_several_routes_may_be_split),
         TEST(mca_btl_rawe_put__reports_a_part_that_failed),
-        TEST(mca_btl_rawe_put__leaves_a_route_alone_that_is_down),
-        TEST(mca_btl_rawe_put__gives_all_away_from_a_route_that_is_behind),
+        TEST(mca_btl_rawe_put__goes_whole_by_the_only_route),
+        TEST(mca_btl_rawe_put__handed_over_goes_by_several_routes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,7 +18,7 @@
 
 static struct rawe_sendqueue queue;
 static struct rawe_send sends[SENDS];
-static uint8_t data[300];
+static uint8_t data[1000];
 
 static int set_up(void **state)
 {
@@ -185,6 +185,143 @@ static void rawe_sendqueue_replaced__stays_in_its_place(void **state)
     assert_true(sends[0].framed_bytes == 0);
 }
 
+/* rawe_sendqueue_move */
+
+#define GRAIN_BYTES 100u
+
+static struct rawe_sendqueue other_queue;
+static struct rawe_send rests[4];
+static unsigned rests_taken, rests_allowed;
+
+static struct rawe_send *split(struct rawe_send *send)
+{
+    (void)send;
+    return rests_taken < rests_allowed ? &rests[rests_taken++] : NULL;
+}
+
+/** Push a PUT of `len_bytes`, of which `framed_bytes` are in frames then. */
+static struct rawe_send *push_put(unsigned index, size_t len_bytes, size_t framed_bytes)
+{
+    struct rawe_send *send = &sends[index];
+    send->pieces[0] = (struct rawe_bytes){data, len_bytes};
+    send->piece_count = 1;
+    send->offset = 5000;
+    send->split = split;
+    rawe_sendqueue_push(&queue, send);
+    if (framed_bytes != 0) {
+        assert_ptr_equal(queue.first, send);
+        assert_false(rawe_sendqueue_framed(&queue, framed_bytes));
+    }
+    return send;
+}
+
+static void move_set_up(unsigned allowed)
+{
+    rawe_sendqueue_init(&other_queue, 1);
+    rests_taken = 0;
+    rests_allowed = allowed;
+}
+
+/** Both queues hold that much, all of it movable, and can be appended to. */
+static void assert_queues(uint64_t bytes, uint64_t other_bytes)
+{
+    const struct rawe_sendqueue *queues[] = {&queue, &other_queue};
+    const uint64_t wanted_bytes[] = {bytes, other_bytes};
+    for (unsigned i = 0; i < 2; i++) {
+        struct rawe_send *const *link = &queues[i]->first;
+        uint64_t found_bytes = 0;
+        unsigned count = 0;
+        for (; *link != NULL; link = &(*link)->next) {
+            found_bytes += (*link)->total_bytes - (*link)->framed_bytes;
+            count++;
+        }
+        assert_true(found_bytes == wanted_bytes[i]);
+        assert_true(queues[i]->bytes == wanted_bytes[i]);
+        assert_true(queues[i]->movable_bytes == wanted_bytes[i]);
+        assert_int_equal(queues[i]->count, count);
+        assert_ptr_equal(queues[i]->tail, link);
+    }
+}
+
+static void rawe_sendqueue_move__splits_where_the_rest_begins(void **state)
+{
+    (void)state;
+    move_set_up(4);
+    struct rawe_send *first = push_put(0, 1000, 300), *second = push_put(1, 500, 0);
+    assert_true(rawe_sendqueue_move(&other_queue, &queue, 800, GRAIN_BYTES) == 800);
+    assert_queues(400, 800);
+    assert_ptr_equal(queue.first, first);
+    assert_true(first->total_bytes == 700 && first->pieces[0].len_bytes == 700);
+    const struct rawe_send *rest = other_queue.first;
+    assert_ptr_equal(rest, &rests[0]);
+    assert_ptr_equal(rest->pieces[0].base, data + 700);
+    assert_true(rest->total_bytes == 300 && rest->framed_bytes == 0);
+    assert_true(rest->offset == 5700);
+    assert_ptr_equal(rest->next, second);
+    assert_true(second->offset == 5000);
+}
+
+static void rawe_sendqueue_move__all_of_it(void **state)
+{
+    (void)state;
+    move_set_up(4);
+    push_put(0, 150, 0);
+    push_put(1, 50, 0);
+    assert_true(rawe_sendqueue_move(&other_queue, &queue, 1000, GRAIN_BYTES) == 200);
+    assert_queues(0, 200);
+    assert_int_equal(rests_taken, 0);
+}
+
+static void rawe_sendqueue_move__makes_no_short_parts(void **state)
+{
+    (void)state;
+    /* What would go is too short, and stays; what would stay is, and goes. */
+    move_set_up(4);
+    push_put(0, 1000, 0);
+    assert_true(rawe_sendqueue_move(&other_queue, &queue, 99, GRAIN_BYTES) == 0);
+    assert_true(rawe_sendqueue_move(&other_queue, &queue, 901, GRAIN_BYTES) == 1000);
+    assert_queues(0, 1000);
+    assert_int_equal(rests_taken, 0);
+}
+
+static void rawe_sendqueue_move__leaves_a_rest_to_what_is_in_frames(void **state)
+{
+    (void)state;
+    move_set_up(4);
+    struct rawe_send *send = push_put(0, 1000, 300);
+    assert_true(rawe_sendqueue_move(&other_queue, &queue, 700, GRAIN_BYTES) == 600);
+    assert_queues(100, 600);
+    assert_true(send->total_bytes == 400);
+    assert_true(rawe_sendqueue_move(&other_queue, &queue, 100, GRAIN_BYTES) == 0);
+    assert_true(rawe_sendqueue_framed(&queue, 100));
+}
+
+static void rawe_sendqueue_move__passes_over_what_may_not(void **state)
+{
+    (void)state;
+    move_set_up(4);
+    push_put(0, 500, 0);
+    sends[1].split = NULL;
+    struct rawe_send *message = push(1, 100, 100);
+    push_put(2, 500, 0);
+    assert_true(queue.movable_bytes == 1000);
+    assert_true(rawe_sendqueue_move(&other_queue, &queue, 700, GRAIN_BYTES) == 700);
+    assert_true(queue.bytes == 500 && queue.movable_bytes == 300);
+    assert_ptr_equal(queue.first->next, message);
+    assert_ptr_equal(queue.tail, &message->next);
+    assert_int_equal(queue.count, 2);
+}
+
+static void rawe_sendqueue_move__without_memory(void **state)
+{
+    (void)state;
+    move_set_up(0);
+    push_put(0, 1000, 0);
+    push_put(1, 1000, 0);
+    assert_true(rawe_sendqueue_move(&other_queue, &queue, 1500, GRAIN_BYTES) == 1000);
+    assert_queues(1000, 1000);
+}
+
 static void rawe_sendqueue_framed__off_the_queue_with_its_last_byte(void **state)
 {
     (void)state;
@@ -325,6 +462,12 @@ int main(void)
         TEST(rawe_sendqueue_pop__of_which_a_part_is_in_frames),
         TEST(rawe_sendqueue_clear__returns_all_as_a_list),
         TEST(rawe_sendqueue_replaced__stays_in_its_place),
+        TEST(rawe_sendqueue_move__splits_where_the_rest_begins),
+        TEST(rawe_sendqueue_move__all_of_it),
+        TEST(rawe_sendqueue_move__makes_no_short_parts),
+        TEST(rawe_sendqueue_move__leaves_a_rest_to_what_is_in_frames),
+        TEST(rawe_sendqueue_move__passes_over_what_may_not),
+        TEST(rawe_sendqueue_move__without_memory),
         TEST(rawe_sendqueue_framed__off_the_queue_with_its_last_byte),
         TEST(rawe_sendqueue_framed__more_than_4_gib),
         TEST(rawe_sendqueue_may_number__until_64_are_open),

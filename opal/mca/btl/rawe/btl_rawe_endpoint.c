@@ -137,6 +137,7 @@ void mca_btl_rawe_endpoint_introduce(mca_btl_base_endpoint_t *endpoint)
         opal_mutex_unlock(&module->endpoints_lock);
     }
     endpoint->in_use = true;
+    __atomic_store_n(&endpoint->peer.takes_part, true, __ATOMIC_RELAXED);
 }
 
 mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_in_order(const opal_proc_t *proc)
@@ -281,6 +282,7 @@ void mca_btl_rawe_endpoint_doubted_remove(mca_btl_base_endpoint_t *endpoint)
 static void init_peer(mca_btl_base_endpoint_t *endpoint)
 {
     const struct mca_btl_rawe_address *address = &endpoint->address;
+    uint32_t ours = endpoint->module->address.speed_mbps, theirs = address->speed_mbps;
     struct rawe_peer_config config = {
         .port = address->port,
         .key = address->key,
@@ -288,6 +290,7 @@ static void init_peer(mca_btl_base_endpoint_t *endpoint)
         .interface = (uint8_t)(address->index + 1),
         .owner = endpoint,
         .streak_ns = 1000 * mca_btl_rawe_params.streak_us,
+        .speed_mbps = 0 != theirs && theirs < ours ? theirs : ours,
         .now_ns = mca_btl_rawe_peer_now_ns,
     };
 

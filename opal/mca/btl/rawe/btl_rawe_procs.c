@@ -346,6 +346,7 @@ int mca_btl_rawe_del_procs(struct mca_btl_base_module_t *btl, size_t count, opal
             continue;
         }
         endpoints[i]->in_use = false;
+        __atomic_store_n(&endpoints[i]->peer.takes_part, false, __ATOMIC_RELAXED);
         /* What has not been acknowledged yet is looked after until finalize. */
         if (inside && NULL == mca_btl_rawe_state.complete_first && 0 == endpoints[i]->awaited &&
             mca_btl_rawe_endpoint_drained(endpoints[i]) &&

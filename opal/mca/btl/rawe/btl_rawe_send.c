@@ -10,6 +10,7 @@
 #include "btl_rawe_registration.h"
 #include "btl_rawe_state.h"
 #include "btl_rawe_thread.h"
+#include "core/rawe_balance.h"
 #include "core/rawe_conn_life.h"
 
 #include "opal/datatype/opal_convertor.h"
@@ -18,12 +19,6 @@
 
 /** Payload the PML gives to sendi at most when it is not contiguous: it is packed on the stack. */
 #define SENDI_PACK_BYTES_MAX 512u
-
-/** PUTs of this length are spread over all routes to the process, by what each has to do yet. */
-#define SPREAD_LEAST_BYTES (256u * 1024u)
-
-/** No route is taken for slower than that part of the fastest one. */
-#define SLOWEST_PART 16u
 
 static void fragment_construct(mca_btl_rawe_fragment_t *fragment)
 {
@@ -366,11 +361,16 @@ int mca_btl_rawe_sendi(struct mca_btl_base_module_t *btl, struct mca_btl_base_en
     return RAWE_STATUS_FAILED == status ? OPAL_ERR_UNREACH : OPAL_ERR_OUT_OF_RESOURCE;
 }
 
-/** rawe_send.done of a PUT: the far side has placed all of it, or never will. */
+static mca_btl_rawe_fragment_t *fragment_of_put(struct rawe_send *send)
+{
+    return (mca_btl_rawe_fragment_t *)((char *)send -
+                                       offsetof(mca_btl_rawe_fragment_t, message.send));
+}
+
+/** rawe_send.done of a PUT, or part of one: the far side has placed all of it, or never will. */
 static void put_done(struct rawe_send *send, enum rawe_status status)
 {
-    mca_btl_rawe_fragment_t *fragment =
-        (mca_btl_rawe_fragment_t *)((char *)send - offsetof(mca_btl_rawe_fragment_t, message.send));
+    mca_btl_rawe_fragment_t *fragment = fragment_of_put(send);
     mca_btl_rawe_fragment_t *whole = fragment->put.whole;
     mca_btl_base_module_t *btl = &whole->endpoint->module->super;
 
@@ -389,118 +389,59 @@ static void put_done(struct rawe_send *send, enum rawe_status status)
     mca_btl_rawe_free(btl, &whole->base);
 }
 
-/** Routes by which data to a process may go: those in use that are up. Lock held. */
-struct put_routes {
-    mca_btl_base_endpoint_t *endpoints[MCA_BTL_RAWE_MODULES_MAX];
-    struct rawe_spread loads[MCA_BTL_RAWE_MODULES_MAX];
-    unsigned count;
-};
-
-static void list_put_routes(struct put_routes *routes, mca_btl_base_endpoint_t *endpoint)
+/** rawe_send.split of a PUT, or part of one. */
+static struct rawe_send *put_split(struct rawe_send *send)
 {
-    uint64_t best = 0;
-    mca_btl_base_endpoint_t *each = endpoint;
+    mca_btl_rawe_fragment_t *whole = fragment_of_put(send)->put.whole;
+    mca_btl_rawe_fragment_t *part =
+        fragment_take(&whole->endpoint->module->fragments_bare, whole->endpoint);
 
-    routes->count = 0;
-    do {
-        if (each->in_use && !each->peer.route.down && routes->count < MCA_BTL_RAWE_MODULES_MAX) {
-            uint32_t ours = each->module->address.speed_mbps, theirs = each->address.speed_mbps;
-            struct rawe_spread *load = &routes->loads[routes->count];
-            *load = rawe_peer_bulk_load(&each->peer, 0 != theirs && theirs < ours ? theirs : ours);
-            best = load->rate > best ? load->rate : best;
-            routes->endpoints[routes->count++] = each;
-        }
-        each = rawe_peer_next(&each->peer)->config.owner;
-    } while (each != endpoint);
-    /* One that was slow once is to be seen when it is so no more. */
-    for (unsigned i = 0; i < routes->count; ++i) {
-        struct rawe_spread *load = &routes->loads[i];
-        load->rate = load->rate < best / SLOWEST_PART ? best / SLOWEST_PART : load->rate;
+    if (OPAL_UNLIKELY(NULL == part)) {
+        return NULL;
     }
+    part->put.whole = whole;
+    ++whole->put.parts;
+    return &part->message.send;
 }
 
-/**
- * Give the other routes their shares of a long PUT, off its end: what is left of it goes by its own
- * endpoint. Where a part cannot be sent, the rest stays with the whole. Lock held.
- */
-static void spread(mca_btl_rawe_fragment_t *whole)
-{
-    struct rawe_send *send = &whole->message.send;
-    struct put_routes routes;
-
-    list_put_routes(&routes, whole->endpoint);
-    if (routes.count < 2) {
-        return;
-    }
-    rawe_spread(routes.loads, routes.count, send->pieces[0].len_bytes, RAWE_BATCH_BYTES_MAX);
-    for (unsigned i = 0; i < routes.count; ++i) {
-        size_t share_bytes = (size_t)routes.loads[i].share_bytes;
-        mca_btl_base_endpoint_t *endpoint = routes.endpoints[i];
-        if (endpoint == whole->endpoint || 0 == share_bytes) {
-            continue;
-        }
-        mca_btl_rawe_fragment_t *part = fragment_take(&endpoint->module->fragments_bare, endpoint);
-        if (NULL == part) {
-            return;
-        }
-        size_t rest_bytes = send->pieces[0].len_bytes - share_bytes;
-        part->put.whole = whole;
-        part->message.send = *send;
-        part->message.send.pieces[0].base = (char *)send->pieces[0].base + rest_bytes;
-        part->message.send.pieces[0].len_bytes = share_bytes;
-        part->message.send.offset += rest_bytes;
-        ++whole->put.parts;
-        if (!rawe_peer_put(&endpoint->peer, &part->message.send)) {
-            --whole->put.parts;
-            mca_btl_rawe_free(&endpoint->module->super, &part->base);
-            return;
-        }
-        send->pieces[0].len_bytes = rest_bytes;
-        mca_btl_rawe_thread_watch(endpoint->module);
-    }
-}
-
-/** Lock held. False without memory. */
+/** Over all routes to the process, if there are several. Lock held. False without memory. */
 static bool put(mca_btl_rawe_fragment_t *fragment)
 {
-    bool taken = rawe_peer_put(&fragment->endpoint->peer, &fragment->message.send);
+    struct rawe_peer *peer = &fragment->endpoint->peer, *each = peer;
+    struct rawe_send *send = &fragment->message.send;
+    bool taken = rawe_peer_next(peer) == peer ? rawe_peer_put(peer, send)
+                                              : rawe_balance_put(peer, send, put_split);
 
-    mca_btl_rawe_thread_watch(fragment->endpoint->module);
+    do {
+        mca_btl_base_endpoint_t *endpoint = each->config.owner;
+        mca_btl_rawe_thread_watch(endpoint->module);
+        each = rawe_peer_next(each);
+    } while (each != peer);
     return taken;
 }
 
-/** The same, over all routes to the process. */
-static bool put_spread(mca_btl_rawe_fragment_t *whole)
-{
-    struct rawe_send *send = &whole->message.send;
-
-    spread(whole);
-    if (0 == send->pieces[0].len_bytes) {
-        put_done(send, RAWE_STATUS_DONE); /* all has been given away */
-    } else if (!put(whole)) {
-        if (1 == whole->put.parts) {
-            return false;
-        }
-        whole->status = OPAL_ERR_OUT_OF_RESOURCE;
-        put_done(send, RAWE_STATUS_FAILED); /* which is reported when the other parts are done */
-    }
-    return true;
-}
-
-/** mca_btl_rawe_work.perform of a PUT. */
+/** mca_btl_rawe_work.perform of a PUT: parts of it go by other modules. */
 static void put_handed_over(struct mca_btl_rawe_work *work)
 {
     mca_btl_rawe_fragment_t *fragment = fragment_of_work(work);
+    struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
     struct rawe_engine *engine = &fragment->endpoint->module->engine;
-    bool deferring = begin_work(engine);
+    bool deferring[MCA_BTL_RAWE_MODULES_MAX];
 
+    for (unsigned i = 0; i < state->module_count; ++i) {
+        deferring[i] = state->modules[i]->open && begin_work(&state->modules[i]->engine);
+    }
     ++fragment->endpoint->awaited;
     if (!put(fragment)) {
         fragment->status = OPAL_ERR_OUT_OF_RESOURCE;
         fragment->message.send.next = NULL;
         rawe_conn_complete(engine, &fragment->message.send, RAWE_STATUS_FAILED);
     }
-    end_work(engine, deferring);
+    for (unsigned i = 0; i < state->module_count; ++i) {
+        if (state->modules[i]->open) {
+            end_work(&state->modules[i]->engine, deferring[i]);
+        }
+    }
 }
 
 int mca_btl_rawe_put(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
@@ -544,10 +485,8 @@ int mca_btl_rawe_put(struct mca_btl_base_module_t *btl, struct mca_btl_base_endp
         mca_btl_rawe_lock_hand_over(&fragment->work);
         return OPAL_SUCCESS;
     }
-    bool several =
-        1 < mca_btl_rawe_state.module_count && rawe_peer_next(&endpoint->peer) != &endpoint->peer;
     ++endpoint->awaited; /* before it may be complete */
-    bool taken = several && size >= SPREAD_LEAST_BYTES ? put_spread(fragment) : put(fragment);
+    bool taken = put(fragment);
     endpoint->awaited -= !taken;
     mca_btl_rawe_unlock();
     if (OPAL_UNLIKELY(!taken)) {

@@ -104,6 +104,10 @@ void rawe_conn_acknowledged(struct rawe_conn *conn, const struct rawe_header *he
         engine->counters.probes_answered++;
     }
     rawe_cc_acked(&conn->cc, ack.arrived, limited);
+    if (conn->refill != NULL && ack.arrived != 0) {
+        rawe_rate_acked(&conn->rate, (uint64_t)ack.arrived * conn->payload_max_bytes,
+                        window->in_flight == 0, now_ns);
+    }
     if (conn->batch == RAWE_BATCH_VALIDATING) {
         rawe_conn_batch_conclude(conn, NULL);
     }
@@ -118,7 +122,8 @@ void rawe_conn_acknowledged(struct rawe_conn *conn, const struct rawe_header *he
             rawe_conn_expect_ack(conn, now_ns);
         }
     }
-    if (conn->queue.first != NULL || window->to_transmit != 0) {
+    if (conn->queue.first != NULL || window->to_transmit != 0 ||
+        (conn->refill != NULL && conn->refill(conn))) {
         rawe_conn_output(conn, now_ns);
     }
     if (complete != NULL) {

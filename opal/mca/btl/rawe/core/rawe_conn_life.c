@@ -159,6 +159,7 @@ static void begin_path(struct rawe_conn *conn)
 {
     rawe_rtt_init(&conn->rtt);
     rawe_reorder_init(&conn->reorder);
+    conn->rate = (struct rawe_rate){0};
     rawe_cc_init(&conn->cc, FIRST_WINDOW_FRAMES, conn->engine->config.window_frames);
     conn->cc.used_ns = conn->engine->now_ns;
 }

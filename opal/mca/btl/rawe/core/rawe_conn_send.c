@@ -220,14 +220,14 @@ static bool coalesces(const struct rawe_conn *conn)
     return from != 0 && conn->batch == RAWE_BATCH_VALID && conn->sendwin.in_flight >= 2 * from;
 }
 
-void rawe_conn_send(struct rawe_conn *conn, struct rawe_send *send, uint64_t now_ns)
+bool rawe_conn_enqueue(struct rawe_conn *conn, struct rawe_send *send, uint64_t now_ns)
 {
     struct rawe_engine *engine = conn->engine;
     engine->now_ns = now_ns;
     if (conn->handshake.state == RAWE_CONN_FAILED) {
         send->next = NULL;
         rawe_conn_complete(engine, send, RAWE_STATUS_FAILED);
-        return;
+        return false;
     }
     if (send->kind == RAWE_FRAGMENT_MESSAGE) {
         engine->counters.messages_sent++;
@@ -243,8 +243,21 @@ void rawe_conn_send(struct rawe_conn *conn, struct rawe_send *send, uint64_t now
     }
     assert(rawe_fragment_is_record(send->kind) ||
            send->total_bytes <= engine->config.message_max_bytes);
+    return true;
+}
+
+void rawe_conn_start(struct rawe_conn *conn, uint64_t now_ns)
+{
+    conn->engine->now_ns = now_ns;
     if (ready_to_send(conn, now_ns)) {
         rawe_conn_output_some(conn, !coalesces(conn), now_ns);
+    }
+}
+
+void rawe_conn_send(struct rawe_conn *conn, struct rawe_send *send, uint64_t now_ns)
+{
+    if (rawe_conn_enqueue(conn, send, now_ns)) {
+        rawe_conn_start(conn, now_ns);
     }
 }
 

@@ -36,6 +36,15 @@ enum rawe_status rawe_conn_send_record(struct rawe_conn *conn, struct rawe_send 
 void rawe_conn_send(struct rawe_conn *conn, struct rawe_send *send, uint64_t now_ns);
 
 /**
+ * The first half of it: the send is queued, nothing is transmitted. False: the connection has failed,
+ * and `done` has been called.
+ */
+bool rawe_conn_enqueue(struct rawe_conn *conn, struct rawe_send *send, uint64_t now_ns);
+
+/** The second half: transmit what is queued, as far as it may go; connect if need be. */
+void rawe_conn_start(struct rawe_conn *conn, uint64_t now_ns);
+
+/**
  * The data of a send has been copied: `copy` holds its pieces one behind the other, and is what will
  * be sent from now on.
  */

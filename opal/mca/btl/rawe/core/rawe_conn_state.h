@@ -15,6 +15,7 @@
 #include "rawe_engine_state.h"
 #include "rawe_handshake.h"
 #include "rawe_liveness.h"
+#include "rawe_rate.h"
 #include "rawe_recvwin.h"
 #include "rawe_reorder.h"
 #include "rawe_route.h"
@@ -56,6 +57,9 @@ struct rawe_conn {
     struct rawe_rtt rtt;
     struct rawe_reorder reorder;
     struct rawe_liveness liveness;
+    struct rawe_rate rate; /**< measured where `refill` is set */
+    /** Nothing is queued: queue something, if there is (true). NULL: there is nothing, ever. */
+    bool (*refill)(struct rawe_conn *conn);
     uint64_t loss_deadline_ns; /**< look for losses again then; 0: no need */
     struct rawe_send *transmitted, **transmitted_tail; /**< to be reported as such */
     struct rawe_txframe *coalescing; /**< held back for more messages; not in the window yet */

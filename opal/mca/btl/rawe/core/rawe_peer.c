@@ -308,6 +308,7 @@ static enum rawe_peer_result send_in_place(struct rawe_peer *peer, struct rawe_c
     send->ordered = send->ordered || (conn->lane == RAWE_LANE_BULK && peer->streak);
     send->kind = RAWE_FRAGMENT_MESSAGE;
     send->relaxed = early;
+    send->split = NULL;
     send->done = message_done;
     send->transmitted = early ? message_transmitted : NULL;
     message->phase = PHASE_CALLING;
@@ -351,31 +352,6 @@ enum rawe_peer_result rawe_peer_send(struct rawe_peer *peer, struct rawe_message
     return conn == NULL ? RAWE_PEER_NO_MEMORY : send_in_place(peer, conn, message, total_bytes);
 }
 
-/** Frames in flight, fewer than which say little of what the path carries. */
-#define RATE_LEAST_FRAMES 32u
-#define RATE_MOST_MBPS (1u << 20)
-
-struct rawe_spread rawe_peer_bulk_load(struct rawe_peer *peer, uint32_t speed_mbps)
-{
-    const struct rawe_conn *conn = peer->conn[RAWE_LANE_BULK];
-    struct rawe_spread load = {.rate = speed_mbps};
-    if (conn != NULL) {
-        uint64_t frame_bytes = conn->payload_max_bytes;
-        uint64_t in_flight_bytes = conn->sendwin.in_flight * frame_bytes;
-        uint64_t rtt_ns = conn->rtt.smoothed_ns;
-        load.backlog_bytes =
-            conn->queue.bytes + in_flight_bytes + conn->sendwin.to_transmit * frame_bytes;
-        if (conn->sendwin.in_flight >= RATE_LEAST_FRAMES && rtt_ns != 0) {
-            uint64_t rate_mbps = in_flight_bytes * 8000 / rtt_ns;
-            peer->rate_mbps = (uint32_t)(rate_mbps < RATE_MOST_MBPS ? rate_mbps : RATE_MOST_MBPS);
-        }
-    }
-    load.rate = peer->rate_mbps != 0 ? peer->rate_mbps : load.rate;
-    load.rate = load.rate < RATE_MOST_MBPS ? load.rate : RATE_MOST_MBPS;
-    load.rate = load.rate != 0 ? load.rate : 1;
-    return load;
-}
-
 static void describe_put(struct rawe_send *send, bool copies)
 {
     send->kind = RAWE_FRAGMENT_PUT;
@@ -384,16 +360,22 @@ static void describe_put(struct rawe_send *send, bool copies)
     send->ordered = false;
     send->relaxed = false;
     send->copies = copies;
+    send->split = NULL;
+}
+
+struct rawe_conn *rawe_peer_put_begin(struct rawe_peer *peer, struct rawe_send *send)
+{
+    peer->streak = false;
+    describe_put(send, false);
+    return rawe_peer_conn(peer, RAWE_LANE_BULK);
 }
 
 bool rawe_peer_put(struct rawe_peer *peer, struct rawe_send *send)
 {
-    struct rawe_conn *conn = rawe_peer_conn(peer, RAWE_LANE_BULK);
-    peer->streak = false;
+    struct rawe_conn *conn = rawe_peer_put_begin(peer, send);
     if (conn == NULL) {
         return false;
     }
-    describe_put(send, false);
     rawe_conn_send(conn, send, now_ns(peer));
     return true;
 }

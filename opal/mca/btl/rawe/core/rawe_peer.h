@@ -25,7 +25,6 @@
 #include <stdint.h>
 
 #include "rawe_conn_state.h"
-#include "rawe_spread.h"
 
 /** Messages in two pieces up to this length, in bytes, are complete early: see rawe_message. */
 #define RAWE_PEER_COPY_BYTES (16u * 1024u + 64u)
@@ -41,6 +40,7 @@ struct rawe_peer_config {
     uint8_t interface;          /**< in the peer's list, counted from 1; 0: not known */
     void *owner;                /**< of the connections */
     uint64_t streak_ns;         /**< 0: no streaks */
+    uint32_t speed_mbps;        /**< nominal, of the slower end; 0: not known */
     /**
      * The current time in nanoseconds. A copied message's frame is timed while it is on its way
      * already: so that reading the clock adds nothing to the latency.
@@ -57,7 +57,7 @@ struct rawe_peer {
     bool streak;              /**< the bulk lane carries messages that fit a frame, no others */
     uint32_t streak_count;    /**< such messages sent on the express lane... */
     uint64_t streak_since_ns; /**< ... since then */
-    uint32_t rate_mbps;       /**< of the bulk lane, as measured last; 0: not yet */
+    bool takes_part;          /**< carries PUTs of others' of the process: rawe_balance.h. Atomic */
 };
 
 /**
@@ -158,16 +158,13 @@ enum rawe_status rawe_peer_send_copy(struct rawe_peer *peer, uint8_t tag, const 
 enum rawe_peer_result rawe_peer_send(struct rawe_peer *peer, struct rawe_message *message);
 
 /**
- * What waits or is in flight on the bulk lane, and how fast it gets there, in Mb/s: what is in
- * flight in a round trip, measured while the lane is busy; until then `speed_mbps`.
- */
-struct rawe_spread rawe_peer_bulk_load(struct rawe_peer *peer, uint32_t speed_mbps);
-
-/**
  * Send PUT data. The caller sets the pieces, handle and `done`, which is called in the end. False
  * without memory: nothing was taken.
  */
 bool rawe_peer_put(struct rawe_peer *peer, struct rawe_send *send);
+
+/** The connection that PUT data goes by, NULL without memory; `send` is described, not queued yet. */
+struct rawe_conn *rawe_peer_put_begin(struct rawe_peer *peer, struct rawe_send *send);
 
 /**
  * The same for PUT data in one piece that can be copied into a frame: it shares one with others.

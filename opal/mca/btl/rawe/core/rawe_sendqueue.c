@@ -13,7 +13,7 @@ void rawe_sendqueue_init(struct rawe_sendqueue *queue, uint32_t first_number)
 {
     queue->first = NULL;
     queue->tail = &queue->first;
-    queue->bytes = 0;
+    queue->bytes = queue->movable_bytes = 0;
     queue->count = 0;
     rawe_sendqueue_renumber(queue, first_number);
 }
@@ -22,6 +22,13 @@ void rawe_sendqueue_renumber(struct rawe_sendqueue *queue, uint32_t first_number
 {
     queue->message_number = queue->messages_open = first_number;
     queue->messages_done = 0;
+}
+
+/** There are more bytes of a send in the queue, or (negative, wrapping) fewer. */
+static void add_bytes(struct rawe_sendqueue *queue, const struct rawe_send *send, uint64_t bytes)
+{
+    queue->bytes += bytes;
+    queue->movable_bytes += send->split != NULL ? bytes : 0;
 }
 
 /** Nothing of it is in frames. */
@@ -35,7 +42,7 @@ static void prepare(struct rawe_sendqueue *queue, struct rawe_send *send)
         send->total_bytes += send->pieces[i].len_bytes;
     }
     assert(send->total_bytes != 0);
-    queue->bytes += send->total_bytes;
+    add_bytes(queue, send, send->total_bytes);
     queue->count++;
 }
 
@@ -62,11 +69,73 @@ struct rawe_send *rawe_sendqueue_pop(struct rawe_sendqueue *queue)
     struct rawe_send *send = queue->first;
     queue->first = send->next;
     queue->count--;
-    queue->bytes -= send->total_bytes - send->framed_bytes;
+    add_bytes(queue, send, send->framed_bytes - send->total_bytes);
     if (queue->first == NULL) {
         queue->tail = &queue->first;
     }
     return send;
+}
+
+/** How many bytes of a send stay, when all but `keep_bytes` might go. */
+static uint64_t stays_bytes(const struct rawe_send *send, uint64_t keep_bytes, uint64_t grain_bytes)
+{
+    uint64_t left_bytes = send->total_bytes - send->framed_bytes;
+    if (keep_bytes < grain_bytes) {
+        /* What is in frames is complete with the rest of the send: there has to be one. */
+        keep_bytes = send->framed_bytes != 0 ? grain_bytes : 0;
+    }
+    return keep_bytes == 0 || keep_bytes + grain_bytes <= left_bytes ? keep_bytes : left_bytes;
+}
+
+/** Have the send, whose first bytes stay, end behind those; returns the rest as another, or NULL. */
+static struct rawe_send *cut(struct rawe_sendqueue *queue, struct rawe_send *send,
+                             uint64_t stay_bytes)
+{
+    struct rawe_send *rest = send->split(send);
+    if (rest == NULL) {
+        return NULL;
+    }
+    uint64_t at_bytes = send->framed_bytes + stay_bytes;
+    uint64_t rest_bytes = send->total_bytes - at_bytes;
+    *rest = *send;
+    rest->pieces[0].base = (uint8_t *)send->pieces[0].base + at_bytes;
+    rest->pieces[0].len_bytes = rest_bytes;
+    rest->offset += at_bytes;
+    send->pieces[0].len_bytes = send->total_bytes = at_bytes;
+    add_bytes(queue, send, 0 - rest_bytes);
+    return rest;
+}
+
+uint64_t rawe_sendqueue_move(struct rawe_sendqueue *to, struct rawe_sendqueue *from, uint64_t bytes,
+                             uint64_t grain_bytes)
+{
+    uint64_t keep_bytes = from->movable_bytes > bytes ? from->movable_bytes - bytes : 0;
+    uint64_t had_bytes = from->bytes;
+    struct rawe_send **link = &from->first;
+    while (*link != NULL) {
+        struct rawe_send *send = *link, *goes = NULL;
+        uint64_t left_bytes = send->total_bytes - send->framed_bytes;
+        if (send->split != NULL && keep_bytes < left_bytes) {
+            uint64_t stay_bytes = stays_bytes(send, keep_bytes, grain_bytes);
+            if (stay_bytes == 0) {
+                goes = send;
+                *link = send->next;
+                add_bytes(from, send, 0 - left_bytes);
+                from->count--;
+            } else if (stay_bytes < left_bytes) {
+                goes = cut(from, send, stay_bytes);
+            }
+            keep_bytes = 0;
+        } else if (send->split != NULL) {
+            keep_bytes -= left_bytes;
+        }
+        link = goes == send ? link : &send->next;
+        if (goes != NULL) {
+            rawe_sendqueue_push(to, goes);
+        }
+    }
+    from->tail = link;
+    return had_bytes - from->bytes;
 }
 
 struct rawe_send *rawe_sendqueue_clear(struct rawe_sendqueue *queue)
@@ -74,14 +143,14 @@ struct rawe_send *rawe_sendqueue_clear(struct rawe_sendqueue *queue)
     struct rawe_send *list = queue->first;
     queue->first = NULL;
     queue->tail = &queue->first;
-    queue->bytes = 0;
+    queue->bytes = queue->movable_bytes = 0;
     queue->count = 0;
     return list;
 }
 
 void rawe_sendqueue_replaced(struct rawe_sendqueue *queue, struct rawe_send *send)
 {
-    queue->bytes -= send->total_bytes - send->framed_bytes;
+    add_bytes(queue, send, send->framed_bytes - send->total_bytes);
     queue->count--;
     prepare(queue, send);
 }
@@ -90,7 +159,7 @@ bool rawe_sendqueue_framed(struct rawe_sendqueue *queue, uint64_t bytes)
 {
     struct rawe_send *send = queue->first;
     send->framed_bytes += bytes;
-    queue->bytes -= bytes;
+    add_bytes(queue, send, 0 - bytes);
     if (send->framed_bytes != send->total_bytes) {
         return false;
     }

@@ -34,6 +34,12 @@ struct rawe_send {
      * rawe_engine_defer_begin).
      */
     void (*transmitted)(struct rawe_send *send, struct rawe_conn *conn);
+    /**
+     * PUT in one piece: it may go by another connection, wholly or in part; NULL: it may not. Returns
+     * memory for a send that takes over a part, whose `done` is called like this one's, besides; or
+     * NULL.
+     */
+    struct rawe_send *(*split)(struct rawe_send *send);
     struct rawe_bytes pieces[2];
     uint8_t piece_count;
     uint8_t kind; /**< RAWE_FRAGMENT_MESSAGE or a record; the connection's: BUNDLE */
@@ -56,6 +62,7 @@ struct rawe_send {
 struct rawe_sendqueue {
     struct rawe_send *first, **tail;
     uint64_t bytes;          /**< of what is queued, not in frames yet */
+    uint64_t movable_bytes;  /**< ... that may go by another connection */
     uint64_t messages_done;  /**< bitmap of completed messages from messages_open on */
     uint32_t count;          /**< sends in the queue */
     uint32_t message_number; /**< of the next fragmented message */
@@ -76,6 +83,14 @@ void rawe_sendqueue_push_first(struct rawe_sendqueue *queue, struct rawe_send *s
 
 /** Take the first send off the queue and return it. The queue must not be empty. */
 struct rawe_send *rawe_sendqueue_pop(struct rawe_sendqueue *queue);
+
+/**
+ * Move data of sends with `split` from the end of a queue to the end of another: `bytes` of it, or
+ * rather less, as no send is split into parts shorter than `grain_bytes`; up to that much more where
+ * all of a send goes. Returns how much.
+ */
+uint64_t rawe_sendqueue_move(struct rawe_sendqueue *to, struct rawe_sendqueue *from, uint64_t bytes,
+                             uint64_t grain_bytes);
 
 /** Take all sends off; returns them as a list. */
 struct rawe_send *rawe_sendqueue_clear(struct rawe_sendqueue *queue);

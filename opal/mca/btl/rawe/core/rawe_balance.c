@@ -1,0 +1,194 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Balance between routes: see rawe_balance.h.
+ */
+#include "rawe_balance.h"
+
+#include "rawe_conn_send.h"
+#include "rawe_spread.h"
+
+#define ROUTES_MAX 16u
+
+/** What is taken over is no less: a batch costs a system call, whatever its length. */
+#define GRAIN_BYTES RAWE_BATCH_BYTES_MAX
+
+/** No route is taken for slower than that part of the fastest one: it is to be seen when it is so no more. */
+#define SLOWEST_PART 16u
+
+/** The routes to a process that carry PUTs, and what each has to do. */
+struct routes {
+    struct rawe_peer *peers[ROUTES_MAX];
+    struct rawe_spread loads[ROUTES_MAX];
+    unsigned count;
+};
+
+static struct rawe_conn *bulk(const struct rawe_peer *peer)
+{
+    return peer->conn[RAWE_LANE_BULK];
+}
+
+/** May PUTs of other routes go by this one? Not when its own go by another. */
+static bool carries(const struct rawe_peer *peer)
+{
+    const struct rawe_conn *conn = bulk(peer);
+    return __atomic_load_n(&peer->takes_part, __ATOMIC_RELAXED) && !peer->route.down &&
+           (conn == NULL ||
+            (conn->handshake.state != RAWE_CONN_FAILED && conn->route == conn->home));
+}
+
+static uint64_t movable_bytes(const struct rawe_peer *peer)
+{
+    const struct rawe_conn *conn = bulk(peer);
+    return conn == NULL ? 0 : conn->queue.movable_bytes;
+}
+
+/** What has to go by this connection. */
+static uint64_t fixed_bytes(const struct rawe_conn *conn)
+{
+    uint64_t frames = conn->sendwin.in_flight + conn->sendwin.to_transmit;
+    return conn->queue.bytes - conn->queue.movable_bytes + frames * conn->payload_max_bytes;
+}
+
+static uint32_t measured_mbps(const struct rawe_peer *peer)
+{
+    return bulk(peer) == NULL ? 0 : bulk(peer)->rate.mbps;
+}
+
+/** Something was asked of the peer by this route, and is not answered yet. */
+static bool is_silent(const struct rawe_peer *peer)
+{
+    return bulk(peer) != NULL && bulk(peer)->liveness.probes_unanswered != 0;
+}
+
+static uint64_t nominal_mbps(const struct rawe_peer *peer)
+{
+    uint32_t mbps = peer->config.speed_mbps;
+    mbps = mbps != 0 ? mbps : 1;
+    return mbps < RAWE_RATE_MOST_MBPS ? mbps : RAWE_RATE_MOST_MBPS;
+}
+
+/**
+ * Rates, as far as they were measured. Nominal ones say what the others are in proportion: behind
+ * a slow switch all are slower than their interfaces.
+ */
+static void fill_rates(struct routes *routes)
+{
+    uint64_t measured = 0, nominal = 0, best = 0;
+    for (unsigned i = 0; i < routes->count; i++) {
+        uint32_t mbps = measured_mbps(routes->peers[i]);
+        measured += mbps;
+        nominal += mbps != 0 ? nominal_mbps(routes->peers[i]) : 0;
+    }
+    for (unsigned i = 0; i < routes->count; i++) {
+        const struct rawe_peer *peer = routes->peers[i];
+        uint64_t rate = measured_mbps(peer);
+        if (rate == 0) {
+            rate = nominal_mbps(peer);
+            rate = measured != 0 ? rate * measured / nominal : rate;
+        }
+        rate = rate < RAWE_RATE_MOST_MBPS ? rate : RAWE_RATE_MOST_MBPS;
+        routes->loads[i].rate = rate != 0 ? rate : 1;
+        best = routes->loads[i].rate > best ? routes->loads[i].rate : best;
+    }
+    /* Of a silent one, what it was says nothing. */
+    for (unsigned i = 0; i < routes->count; i++) {
+        struct rawe_spread *load = &routes->loads[i];
+        bool slow = load->rate < best / SLOWEST_PART || is_silent(routes->peers[i]);
+        load->rate = slow ? best / SLOWEST_PART + 1 : load->rate;
+    }
+}
+
+/** The routes to the process of `peer` that carry PUTs, with their shares of what is queued on any. */
+static void share_out(struct routes *routes, struct rawe_peer *peer)
+{
+    struct rawe_peer *each = peer;
+    uint64_t bytes = 0;
+    routes->count = 0;
+    do {
+        bytes += movable_bytes(each);
+        if (carries(each) && routes->count < ROUTES_MAX) {
+            routes->loads[routes->count].backlog_bytes =
+                bulk(each) != NULL ? fixed_bytes(bulk(each)) : 0;
+            routes->peers[routes->count++] = each;
+        }
+        each = rawe_peer_next(each);
+    } while (each != peer);
+    fill_rates(routes);
+    rawe_spread(routes->loads, routes->count, bytes, GRAIN_BYTES);
+}
+
+static uint64_t share_bytes(const struct routes *routes, const struct rawe_peer *peer)
+{
+    for (unsigned i = 0; i < routes->count; i++) {
+        if (routes->peers[i] == peer) {
+            return routes->loads[i].share_bytes;
+        }
+    }
+    return 0;
+}
+
+/** Do the others have something that is worth taking over? */
+static bool others_have(struct rawe_peer *peer)
+{
+    uint64_t bytes = 0;
+    for (struct rawe_peer *other = rawe_peer_next(peer); other != peer;
+         other = rawe_peer_next(other)) {
+        bytes += movable_bytes(other);
+    }
+    return bytes >= GRAIN_BYTES;
+}
+
+/** rawe_conn.refill: take over what is too much for others, on a route with nothing queued. */
+static bool refill(struct rawe_conn *conn)
+{
+    struct rawe_peer *peer = conn->peer;
+    struct routes routes;
+    if (!others_have(peer) || !carries(peer)) {
+        return false;
+    }
+    share_out(&routes, peer);
+    uint64_t wanted_bytes = share_bytes(&routes, peer);
+    for (struct rawe_peer *other = rawe_peer_next(peer); other != peer;
+         other = rawe_peer_next(other)) {
+        uint64_t stays_bytes = share_bytes(&routes, other);
+        uint64_t has_bytes = movable_bytes(other);
+        uint64_t bytes = has_bytes > stays_bytes ? has_bytes - stays_bytes : 0;
+        bytes = bytes < wanted_bytes ? bytes : wanted_bytes;
+        if (bytes >= GRAIN_BYTES) {
+            uint64_t taken =
+                rawe_sendqueue_move(&conn->queue, &bulk(other)->queue, bytes, GRAIN_BYTES);
+            wanted_bytes -= taken < wanted_bytes ? taken : wanted_bytes;
+        }
+    }
+    peer->streak = peer->streak && conn->queue.first == NULL;
+    return conn->queue.first != NULL;
+}
+
+bool rawe_balance_put(struct rawe_peer *peer, struct rawe_send *send,
+                      struct rawe_send *(*split)(struct rawe_send *send))
+{
+    uint64_t now_ns = peer->config.now_ns(peer->config.context);
+    struct rawe_conn *conn = rawe_peer_put_begin(peer, send);
+    if (conn == NULL) {
+        return false;
+    }
+    send->split = split;
+    conn->refill = refill;
+    if (!rawe_conn_enqueue(conn, send, now_ns)) {
+        return true;
+    }
+    for (struct rawe_peer *other = rawe_peer_next(peer); other != peer;
+         other = rawe_peer_next(other)) {
+        struct rawe_conn *idle = carries(other) ? rawe_peer_conn(other, RAWE_LANE_BULK) : NULL;
+        if (idle == NULL || idle->queue.first != NULL) {
+            continue;
+        }
+        idle->refill = refill;
+        if (refill(idle)) {
+            rawe_conn_start(idle, now_ns);
+        }
+    }
+    rawe_conn_start(conn, now_ns);
+    return true;
+}

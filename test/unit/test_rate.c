@@ -1,0 +1,93 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Tests of the delivery rate.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "rawe_rate.h"
+
+#define MS 1000000ull
+#define START_NS (7000 * MS)
+
+/** Acknowledgements of `bytes` each millisecond, the first one at `from_ns`. */
+static uint64_t feed(struct rawe_rate *rate, uint64_t from_ns, unsigned count, uint64_t bytes)
+{
+    for (unsigned i = 0; i < count; i++) {
+        rawe_rate_acked(rate, bytes, false, from_ns + i * MS);
+    }
+    return from_ns + count * MS;
+}
+
+static void rawe_rate_acked__measures_between_acknowledgements(void **state)
+{
+    (void)state;
+    struct rawe_rate rate = {0};
+    /* How long the first ones were on their way does not count. */
+    rawe_rate_acked(&rate, 10000000, false, START_NS);
+    assert_int_equal(rate.mbps, 0);
+    rawe_rate_acked(&rate, 100000, false, START_NS + MS);
+    assert_int_equal(rate.mbps, 0);
+    rawe_rate_acked(&rate, 150000, false, START_NS + 2 * MS);
+    assert_int_equal(rate.mbps, 1000); /* 250 kB in 2 ms */
+}
+
+static void rawe_rate_acked__waits_for_enough_bytes(void **state)
+{
+    (void)state;
+    struct rawe_rate rate = {0};
+    feed(&rate, START_NS, 8, 9000);
+    assert_int_equal(rate.mbps, 0);
+    feed(&rate, START_NS + 8 * MS, 1, 9000);
+    assert_int_equal(rate.mbps, 72);
+}
+
+static void rawe_rate_acked__is_a_mean_of_late_measurements(void **state)
+{
+    (void)state;
+    struct rawe_rate rate = {0};
+    uint64_t at_ns = feed(&rate, START_NS, 3, 125000);
+    assert_int_equal(rate.mbps, 1000);
+    at_ns = feed(&rate, at_ns, 2, 62500);
+    assert_int_equal(rate.mbps, 875);
+    feed(&rate, at_ns, 100, 62500);
+    assert_in_range(rate.mbps, 500, 505);
+}
+
+static void rawe_rate_acked__does_not_count_pauses(void **state)
+{
+    (void)state;
+    struct rawe_rate rate = {0};
+    uint64_t at_ns = feed(&rate, START_NS, 3, 125000);
+    rawe_rate_acked(&rate, 125000, true, at_ns);
+    feed(&rate, at_ns + 500 * MS, 3, 125000);
+    assert_int_equal(rate.mbps, 1000);
+}
+
+static void rawe_rate_acked__has_bounds(void **state)
+{
+    (void)state;
+    struct rawe_rate rate = {0};
+    feed(&rate, START_NS, 3, 1ull << 40);
+    assert_int_equal(rate.mbps, RAWE_RATE_MOST_MBPS);
+    rate = (struct rawe_rate){0};
+    rawe_rate_acked(&rate, 1, false, START_NS);
+    rawe_rate_acked(&rate, 70000, false, START_NS + 3600000 * MS);
+    assert_int_equal(rate.mbps, 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rawe_rate_acked__measures_between_acknowledgements),
+        cmocka_unit_test(rawe_rate_acked__waits_for_enough_bytes),
+        cmocka_unit_test(rawe_rate_acked__is_a_mean_of_late_measurements),
+        cmocka_unit_test(rawe_rate_acked__does_not_count_pauses),
+        cmocka_unit_test(rawe_rate_acked__has_bounds),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
