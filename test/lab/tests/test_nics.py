@@ -12,6 +12,7 @@ from conftest import HERE, RAWE, assert_one_message, assert_success
 from jobs import Job, assert_failure
 
 STATS = ("--mca", "btl_rawe_stats", "1")
+BACK_SECONDS = 60  # a second is usual, if nobody else wants the processors
 IMPATIENT = ("--mca", "btl_rawe_peer_timeout", "3")
 
 
@@ -136,6 +137,39 @@ def test_a_nic_is_used_again_when_it_is_back(make_lab, build, pulled):
     job.go_on()
     report = job.end_well()
     assert total(report, "migrations") >= 3, report["migrations"]
+
+
+def sent_bytes(lab, nic):
+    """What host 0 has sent by a NIC."""
+    for line in lab.run(0, ["cat", "/proc/net/dev"]).stdout.splitlines():
+        name, _, numbers = line.partition(":")
+        if name.strip() == f"eth{nic}":
+            return int(numbers.split()[8])
+    raise AssertionError(f"eth{nic} is not there")
+
+
+def shares(lab, job):
+    """The shares of two NICs in what host 0 sends while the job makes progress."""
+    before = [sent_bytes(lab, nic) for nic in (0, 1)]
+    job.go_on()
+    sent = [sent_bytes(lab, nic) - before[nic] for nic in (0, 1)]
+    return [one / sum(sent) for one in sent]
+
+
+@pytest.mark.parametrize("how", ["pair", "behind"])
+def test_long_messages_go_by_all_nics_that_are_there(make_lab, build, pulled, how):
+    pull, mend = PULLS[how]
+    lab = make_lab(hosts=2, nics=2, topology="pair" if how == "pair" else "switch")
+    job = PulledJob(lab, build, pulled)
+    assert min(shares(lab, job)) > 0.2
+    pull(lab, 0)
+    job.go_on()  # it has gone on since
+    assert shares(lab, job)[0] < 0.05
+    mend(lab, 0)
+    deadline = time.monotonic() + BACK_SECONDS
+    while min(shares(lab, job)) < 0.2:
+        assert time.monotonic() < deadline, "the NIC is back, and is not used"
+    job.end_well()
 
 
 @pytest.mark.parametrize("how", ["pair", "behind"])

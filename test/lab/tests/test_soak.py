@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The soak, short: hours of it are test/soak's."""
 
+import subprocess
+
 import pytest
-from conftest import RAWE, assert_success, show
+from conftest import HERE, RAWE, assert_success, show
 
 from rawelab.programs import SOAK, program
 
@@ -22,3 +24,18 @@ def test_a_soak_is_exact_and_leaves_memory_and_descriptors_alone(make_lab, build
     assert_success(result)
     assert "rawe-soak: OK" in result.output, show(result)
     assert lab.wire_total("lost") > 0
+
+
+def test_a_soak_survives_random_pulls(build):
+    soak = HERE.parents[1] / "soak"
+    result = subprocess.run(
+        [soak, "--build", build, "--minutes", "0.25", "--nics", "2", "--pulls", "6", "--seed", "3"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=180,
+    )
+    said = result.stdout + result.stderr
+    assert result.returncode == 0, said
+    assert "rawe-soak: OK" in said, said
+    assert "pulled 6 times" in said, said
