@@ -192,6 +192,23 @@ static void get__short_ones_share_frames(void **state)
     assert_int_equal(counters(1)->operations_served, 40);
 }
 
+static void get__replies_to_the_requests_of_a_frame_share_one(void **state)
+{
+    (void)state;
+    unsigned requests = net.node[0].sent[RAWE_FRAME_DATA];
+    unsigned replies = net.node[1].sent[RAWE_FRAME_DATA];
+    for (unsigned i = 0; i < 10; i++) {
+        (void)get(16 * i, 8);
+    }
+    assert_int_equal(net.node[0].sent[RAWE_FRAME_DATA] - requests, 1); /* the first one */
+    run();
+    for (unsigned i = 0; i < 10; i++) {
+        assert_got(&accesses[i], 16 * i, 8);
+    }
+    assert_int_equal(net.node[0].sent[RAWE_FRAME_DATA] - requests, 2);
+    assert_true(net.node[1].sent[RAWE_FRAME_DATA] - replies <= 2);
+}
+
 static void get__long_ones_come_as_batches(void **state)
 {
     (void)state;
@@ -549,6 +566,46 @@ static void atomic__refused(void **state)
                      sizeof(memory));
 }
 
+static void atomic__leaves_at_once(void **state)
+{
+    (void)state;
+    uint64_t word = 5;
+    unsigned before = net.node[0].sent[RAWE_FRAME_DATA];
+    const struct rawe_conn *conn = unit_peer_end(RAWE_LANE_EXPRESS);
+    for (unsigned i = 0; i < 3; i++) {
+        assert_true(put(i, &word, 8, 8 * i));
+    }
+    assert_int_equal(net.node[0].sent[RAWE_FRAME_DATA] - before, 1);
+    net.now_ns += 10 * UNIT_US;
+    (void)atomic(RAWE_ATOMIC_ADD, 0, 8, 1, 0); /* and what was held back with it */
+    assert_int_equal(net.node[0].sent[RAWE_FRAME_DATA] - before, 2);
+    assert_true(rawe_sendwin_at(&conn->sendwin, conn->sendwin.next - 1)->first.oldest_ns ==
+                net.now_ns);
+    (void)atomic(RAWE_ATOMIC_ADD, 0, 8, 1, 0);
+    assert_int_equal(net.node[0].sent[RAWE_FRAME_DATA] - before, 3);
+    run();
+    assert_int_equal(accesses[0].before, 5);
+    assert_int_equal(accesses[1].before, 6);
+}
+
+static void put_short__gather_behind_the_first(void **state)
+{
+    (void)state;
+    uint64_t word = 5;
+    unsigned before = net.node[0].sent[RAWE_FRAME_DATA];
+    unsigned acknowledgements = net.node[1].sent[RAWE_FRAME_ACK];
+    for (unsigned i = 0; i < 10; i++) {
+        assert_true(put(i, &word, 8, 8 * i));
+        assert_int_equal(net.node[0].sent[RAWE_FRAME_DATA] - before, 1);
+    }
+    run();
+    for (unsigned i = 0; i < 10; i++) {
+        assert_int_equal(put_sends[i].done, 1);
+    }
+    assert_int_equal(net.node[0].sent[RAWE_FRAME_DATA] - before, 2);
+    assert_true(net.node[1].sent[RAWE_FRAME_ACK] - acknowledgements <= 2);
+}
+
 static void put_short__is_complete_when_acknowledged(void **state)
 {
     (void)state;
@@ -820,6 +877,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(get__short_ones_share_frames),
+        TEST(get__replies_to_the_requests_of_a_frame_share_one),
         TEST(get__long_ones_come_as_batches),
         TEST(get__long_ones_come_as_frames_where_batches_do_not_pass),
         TEST(get__on_the_same_connection_where_there_is_no_other),
@@ -843,6 +901,8 @@ int main(void)
         TEST(atomic__of_four_bytes),
         TEST(atomic__each_once_whatever_is_lost),
         TEST(atomic__refused),
+        TEST(atomic__leaves_at_once),
+        TEST(put_short__gather_behind_the_first),
         TEST(put_short__is_complete_when_acknowledged),
         TEST(put_short__not_when_it_fits_no_frame),
         TEST(put_short__loss_and_a_full_window),

@@ -135,6 +135,15 @@ bool rawe_conn_coalesce_wanted(const struct rawe_conn *conn, size_t data_bytes)
     return from != 0 && conn->sendwin.in_flight >= from && data_bytes < coalesce_limit(conn) / 2;
 }
 
+bool rawe_conn_coalesce_record_wanted(const struct rawe_conn *conn, const struct rawe_send *send)
+{
+    if (!rawe_conn_may_hold_back(conn) || send->pieces[0].len_bytes >= coalesce_limit(conn) / 2) {
+        return false;
+    }
+    return send->kind == RAWE_FRAGMENT_REPLY ||
+           (send->kind != RAWE_FRAGMENT_ATOMIC && conn->sendwin.in_flight != 0);
+}
+
 bool rawe_conn_coalesce(struct rawe_conn *conn, uint8_t tag, const void *first, size_t first_bytes,
                         const void *second, size_t second_bytes)
 {

@@ -27,6 +27,13 @@ bool rawe_conn_coalesce_wanted(const struct rawe_conn *conn, size_t data_bytes);
 /** Is there room for one more in a frame that was made for `more`? */
 bool rawe_conn_coalesce_fits(const struct rawe_conn *conn, const struct rawe_txframe *frame,
                              size_t data_bytes);
+/**
+ * Should a record be held back for others to join it? A REPLY always: this round of reception, at
+ * whose end it is sent, may bring more requests. An atomic operation never: who issues one waits for
+ * it, or gives a lock back by it, and may leave MPI next. Others as soon as one frame is on its way,
+ * whose acknowledgement or reply the caller will wait for, making progress.
+ */
+bool rawe_conn_coalesce_record_wanted(const struct rawe_conn *conn, const struct rawe_send *send);
 /** An empty frame for a record, and `more` to come. NULL without a free frame. */
 struct rawe_txframe *rawe_conn_coalesce_take(struct rawe_conn *conn, const struct rawe_send *send,
                                              bool more);

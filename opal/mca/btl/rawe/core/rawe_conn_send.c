@@ -174,6 +174,9 @@ enum rawe_status rawe_conn_send_record(struct rawe_conn *conn, struct rawe_send 
         if (rawe_conn_coalesce_record_fits(conn, conn->coalescing, send->pieces[0].len_bytes)) {
             rawe_conn_coalesce_add_record(conn->coalescing, send);
             count_record(&engine->counters, send);
+            if (send->kind == RAWE_FRAGMENT_ATOMIC) {
+                send_coalesced(conn, now_ns);
+            }
             return RAWE_STATUS_DONE;
         }
         send_coalesced(conn, now_ns);
@@ -182,7 +185,7 @@ enum rawe_status rawe_conn_send_record(struct rawe_conn *conn, struct rawe_send 
         rawe_cc_validate(&conn->cc, &conn->rtt, 0, now_ns);
     }
     /* If not, it will be queued, and credit asked for then. */
-    bool hold = rawe_conn_coalesce_wanted(conn, send->pieces[0].len_bytes);
+    bool hold = rawe_conn_coalesce_record_wanted(conn, send);
     struct rawe_txframe *frame = NULL;
     if (conn->queue.first == NULL && conn->sendwin.to_transmit == 0 &&
         rawe_conn_window_room(conn) != 0 && !rawe_conn_window_full(conn)) {

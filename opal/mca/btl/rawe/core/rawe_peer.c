@@ -408,6 +408,11 @@ bool rawe_peer_put_short(struct rawe_peer *peer, struct rawe_send *send)
 bool rawe_peer_operate(struct rawe_peer *peer, struct rawe_operation *operation)
 {
     struct rawe_conn *conn = rawe_peer_conn(peer, RAWE_LANE_EXPRESS);
-    return conn != NULL &&
-           rawe_conn_operate(conn, operation, record_time_ns(peer, conn, RAWE_REQUEST_BYTES));
+    if (conn == NULL) {
+        return false;
+    }
+    /* An atomic operation takes the frame along that it joins. */
+    uint64_t time_ns =
+        operation->atomic != 0 ? now_ns(peer) : record_time_ns(peer, conn, RAWE_REQUEST_BYTES);
+    return rawe_conn_operate(conn, operation, time_ns);
 }
