@@ -52,8 +52,10 @@ void rawe_conn_coalesce_add_record(struct rawe_txframe *frame, struct rawe_send 
 {
     size_t begin = rawe_fragment_pad(frame->payload_bytes);
     size_t data_bytes = send->pieces[0].len_bytes;
-    memset(frame->buffer + RAWE_PAYLOAD_OFFSET + frame->payload_bytes, 0,
-           begin - frame->payload_bytes);
+    if (begin != frame->payload_bytes) {
+        memset(frame->buffer + RAWE_PAYLOAD_OFFSET + frame->payload_bytes, 0,
+               begin - frame->payload_bytes);
+    }
     uint8_t *out = frame->buffer + RAWE_PAYLOAD_OFFSET + begin;
     out += rawe_fragment_encode(out, &(struct rawe_fragment){.kind = send->kind,
                                                              .tag = send->tag,
@@ -142,6 +144,27 @@ bool rawe_conn_coalesce_record_wanted(const struct rawe_conn *conn, const struct
     }
     return send->kind == RAWE_FRAGMENT_REPLY ||
            (send->kind != RAWE_FRAGMENT_ATOMIC && conn->sendwin.in_flight != 0);
+}
+
+void rawe_conn_coalesce_count_record(struct rawe_counters *counters, const struct rawe_send *send)
+{
+    if (send->kind == RAWE_FRAGMENT_PUT) {
+        counters->puts_sent++;
+    }
+    if (!rawe_fragment_is_request(send->kind)) {
+        counters->bytes_sent += send->pieces[0].len_bytes;
+    }
+}
+
+bool rawe_conn_coalesce_record(struct rawe_conn *conn, struct rawe_send *send)
+{
+    if (conn->coalescing == NULL || conn->handshake.state != RAWE_CONN_OPEN ||
+        !rawe_conn_coalesce_record_fits(conn, conn->coalescing, send->pieces[0].len_bytes)) {
+        return false;
+    }
+    rawe_conn_coalesce_add_record(conn->coalescing, send);
+    rawe_conn_coalesce_count_record(&conn->engine->counters, send);
+    return true;
 }
 
 bool rawe_conn_coalesce(struct rawe_conn *conn, uint8_t tag, const void *first, size_t first_bytes,

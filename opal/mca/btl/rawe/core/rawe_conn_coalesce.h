@@ -34,6 +34,13 @@ bool rawe_conn_coalesce_fits(const struct rawe_conn *conn, const struct rawe_txf
  * whose acknowledgement or reply the caller will wait for, making progress.
  */
 bool rawe_conn_coalesce_record_wanted(const struct rawe_conn *conn, const struct rawe_send *send);
+/**
+ * The same as rawe_conn_coalesce for a record that is copied. The frame still waits for the end of
+ * the round.
+ */
+bool rawe_conn_coalesce_record(struct rawe_conn *conn, struct rawe_send *send);
+/** Count a record that was copied into a frame without being queued before. */
+void rawe_conn_coalesce_count_record(struct rawe_counters *counters, const struct rawe_send *send);
 /** An empty frame for a record, and `more` to come. NULL without a free frame. */
 struct rawe_txframe *rawe_conn_coalesce_take(struct rawe_conn *conn, const struct rawe_send *send,
                                              bool more);

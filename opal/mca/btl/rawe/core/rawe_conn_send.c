@@ -151,17 +151,6 @@ enum rawe_status rawe_conn_send_copy(struct rawe_conn *conn, uint8_t tag, const 
     return RAWE_STATUS_DONE;
 }
 
-/** A record has been copied. */
-static void count_record(struct rawe_counters *counters, const struct rawe_send *send)
-{
-    if (send->kind == RAWE_FRAGMENT_PUT) {
-        counters->puts_sent++;
-    }
-    if (!rawe_fragment_is_request(send->kind)) {
-        counters->bytes_sent += send->pieces[0].len_bytes;
-    }
-}
-
 enum rawe_status rawe_conn_send_record(struct rawe_conn *conn, struct rawe_send *send,
                                        uint64_t now_ns)
 {
@@ -171,9 +160,7 @@ enum rawe_status rawe_conn_send_record(struct rawe_conn *conn, struct rawe_send 
         return conn->handshake.state == RAWE_CONN_FAILED ? RAWE_STATUS_FAILED : RAWE_STATUS_BUSY;
     }
     if (conn->coalescing != NULL) {
-        if (rawe_conn_coalesce_record_fits(conn, conn->coalescing, send->pieces[0].len_bytes)) {
-            rawe_conn_coalesce_add_record(conn->coalescing, send);
-            count_record(&engine->counters, send);
+        if (rawe_conn_coalesce_record(conn, send)) {
             if (send->kind == RAWE_FRAGMENT_ATOMIC) {
                 send_coalesced(conn, now_ns);
             }
@@ -209,7 +196,7 @@ enum rawe_status rawe_conn_send_record(struct rawe_conn *conn, struct rawe_send 
             return RAWE_STATUS_BUSY;
         }
     }
-    count_record(&engine->counters, send);
+    rawe_conn_coalesce_count_record(&engine->counters, send);
     return RAWE_STATUS_DONE;
 }
 

@@ -380,15 +380,6 @@ bool rawe_peer_put(struct rawe_peer *peer, struct rawe_send *send)
     return true;
 }
 
-/** The time for a record. One that joins others in a frame that is held back needs none. */
-static uint64_t record_time_ns(const struct rawe_peer *peer, const struct rawe_conn *conn,
-                               size_t data_bytes)
-{
-    bool joins = conn->coalescing != NULL && conn->handshake.state == RAWE_CONN_OPEN &&
-                 rawe_conn_coalesce_record_fits(conn, conn->coalescing, data_bytes);
-    return joins ? peer->engine->now_ns : now_ns(peer);
-}
-
 bool rawe_peer_put_short(struct rawe_peer *peer, struct rawe_send *send)
 {
     struct rawe_conn *conn = rawe_peer_conn(peer, RAWE_LANE_EXPRESS);
@@ -396,8 +387,10 @@ bool rawe_peer_put_short(struct rawe_peer *peer, struct rawe_send *send)
         return false;
     }
     describe_put(send, true);
-    if (rawe_conn_send_record(conn, send, record_time_ns(peer, conn, send->pieces[0].len_bytes)) ==
-        RAWE_STATUS_BUSY) {
+    if (rawe_conn_coalesce_record(conn, send)) {
+        return true; /* without reading the clock */
+    }
+    if (rawe_conn_send_record(conn, send, now_ns(peer)) == RAWE_STATUS_BUSY) {
         rawe_conn_send(conn, send, peer->engine->now_ns);
     } else if (conn->handshake.state == RAWE_CONN_FAILED) {
         send->done(send, RAWE_STATUS_FAILED);
@@ -405,14 +398,19 @@ bool rawe_peer_put_short(struct rawe_peer *peer, struct rawe_send *send)
     return true;
 }
 
+/** The time for an operation. A GET that joins others in a frame that is held back needs none. */
+static uint64_t operation_time_ns(const struct rawe_peer *peer, const struct rawe_conn *conn,
+                                  const struct rawe_operation *operation)
+{
+    bool joins = operation->atomic == 0 && conn->coalescing != NULL &&
+                 conn->handshake.state == RAWE_CONN_OPEN &&
+                 rawe_conn_coalesce_record_fits(conn, conn->coalescing, RAWE_REQUEST_BYTES);
+    return joins ? peer->engine->now_ns : now_ns(peer);
+}
+
 bool rawe_peer_operate(struct rawe_peer *peer, struct rawe_operation *operation)
 {
     struct rawe_conn *conn = rawe_peer_conn(peer, RAWE_LANE_EXPRESS);
-    if (conn == NULL) {
-        return false;
-    }
-    /* An atomic operation takes the frame along that it joins. */
-    uint64_t time_ns =
-        operation->atomic != 0 ? now_ns(peer) : record_time_ns(peer, conn, RAWE_REQUEST_BYTES);
-    return rawe_conn_operate(conn, operation, time_ns);
+    return conn != NULL &&
+           rawe_conn_operate(conn, operation, operation_time_ns(peer, conn, operation));
 }
