@@ -191,6 +191,9 @@ static void rawe_conn_move__ends_asking_a_peer_that_does_not_answer(void **state
     assert_int_equal(rails.host[0].failed_calls, 0); /* nobody waits for anything */
     assert_int_equal(conn->handshake.state, RAWE_CONN_OPEN);
     assert_true(conn->engine->counters.probes_sent < 10);
+    /* Who asks next begins anew. */
+    assert_false(rawe_liveness_unanswered(&conn->liveness));
+    assert_int_equal(conn->liveness.silent_since_ns, 0);
 }
 
 static uint64_t batches_sent(const struct rawe_conn *conn)
@@ -278,6 +281,26 @@ static void rawe_conn_move__goes_without_batches_where_the_link_has_none(void **
     rails_run(20 * UNIT_MS, 100 * UNIT_US);
     assert_int_equal(second.done, 1);
     assert_last_message(1, 2, 8, sizeof(data));
+}
+
+static void rawe_conn_move__gives_batches_up_where_they_do_not_pass(void **state)
+{
+    (void)state;
+    static struct unit_send first, second;
+    memset(&first, 0, sizeof(first));
+    memset(&second, 0, sizeof(second));
+    unit_fill(data, sizeof(data), 3);
+    rails.batches_cut[1] = true;
+    struct rawe_conn *conn = connect_lane(RAWE_LANE_BULK);
+    unit_send_message(conn, &first, 7, data, sizeof(data));
+    rails_run(UNIT_MS, 100 * UNIT_US);
+    assert_int_equal(conn->batch, RAWE_BATCH_VALID);
+    rails_cut(0);
+    rawe_conn_move(conn, &rails_peer(0, 1)->route, rails.now_ns);
+    unit_send_message(conn, &second, 8, data, 1500);
+    rails_run(UNIT_S, 100 * UNIT_US);
+    assert_int_equal(second.done, 1);
+    assert_last_message(1, 2, 8, 1500);
 }
 
 static void rawe_conn_move__sends_shorter_frames_where_no_others_pass(void **state)
@@ -746,6 +769,7 @@ int main(void)
         TEST_BATCHES(rawe_conn_move__validates_batches_anew),
         TEST_BATCHES(rawe_conn_move__tries_batches_again_by_the_next_route),
         TEST_BATCHES(rawe_conn_move__goes_without_batches_where_the_link_has_none),
+        TEST_BATCHES(rawe_conn_move__gives_batches_up_where_they_do_not_pass),
         TEST(rawe_conn_move__sends_shorter_frames_where_no_others_pass),
         TEST(rawe_conn_move__waits_where_the_other_link_is_full),
         TEST(rawe_conn_move__takes_credit_from_the_ring_that_it_comes_to),

@@ -198,9 +198,13 @@ static void timer_expired(struct rawe_timer *timer, uint64_t now_ns)
     bool owed = idle_ns != 0 && now_ns >= idle_ns;
     conn->idle_asked = owed || (conn->idle_asked && rawe_liveness_unanswered(&conn->liveness));
     if (probe_ns != 0 && now_ns >= probe_ns) {
+        bool confirms = rawe_conn_confirm(conn); /* also if there are other reasons to ask */
         conn->liveness.probe_deadline_ns = 0;
         owed = conn->handshake.state == RAWE_CONN_CONNECTING || !rawe_conn_idle(conn) ||
-               conn->wants_credit || conn->idle_asked || rawe_conn_confirm(conn);
+               conn->wants_credit || conn->idle_asked || confirms;
+        if (!owed) {
+            rawe_liveness_heard(&conn->liveness); /* where nobody asks, nobody is silent */
+        }
     }
     if (owed && !ask(conn, now_ns)) {
         return;
