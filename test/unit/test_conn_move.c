@@ -528,6 +528,23 @@ static void rawe_conn_follow__does_not_heed_a_probe_that_says_something_wrong(vo
     net_frame_free(recorded);
 }
 
+static void rawe_conn_follow__comes_home_to_an_address_that_is_everywhere(void **state)
+{
+    (void)state;
+    rails_stop();
+    rails_init();
+    rails.one_mac = true;
+    rails_start(0);
+    struct rawe_conn *conn = connect_lane(RAWE_LANE_EXPRESS);
+    const struct rawe_conn *far = rails_conn(1, 0, RAWE_LANE_EXPRESS);
+    rawe_conn_move(conn, &rails_peer(0, 1)->route, rails.now_ns);
+    rails_run(UNIT_MS, 100 * UNIT_US);
+    assert_int_equal(rails_used(far), 1);
+    rawe_conn_move(conn, &rails_peer(0, 0)->route, rails.now_ns);
+    rails_run(UNIT_MS, 100 * UNIT_US);
+    assert_int_equal(rails_used(far), 0);
+}
+
 static void rawe_conn_follow__not_to_a_route_that_is_down(void **state)
 {
     (void)state;
@@ -777,6 +794,7 @@ int main(void)
         TEST(rawe_conn_follow__does_not_heed_a_probe_that_is_repeated),
         TEST(rawe_conn_follow__does_not_heed_one_that_is_so_old_that_it_looks_new),
         TEST(rawe_conn_follow__does_not_heed_a_probe_that_says_something_wrong),
+        TEST(rawe_conn_follow__comes_home_to_an_address_that_is_everywhere),
         TEST(rawe_conn_follow__not_to_a_route_that_is_down),
         TEST(rawe_conn_follow__ends_agree_when_both_have_moved),
         TEST(rawe_conn_follow__the_one_that_stays_heeds_one_that_cannot_come),

@@ -147,6 +147,9 @@ static void start_nic(struct rails_host *host, unsigned rail, unsigned batch_fra
     net_identify(&config, index_of(host->index, rail));
     config.vpid = host->index;
     config.table = &host->table;
+    if (rails.one_mac) {
+        memcpy(host->index == 0 ? config.mac : peer.mac, net_peer_config(0).mac, RAWE_MAC_BYTES);
+    }
     net_engine_start(&nic->engine, &host->handles, &config, &callbacks, transmit, nic,
                      rails.now_ns);
     if (batch_frames != 0) {

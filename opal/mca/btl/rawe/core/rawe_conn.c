@@ -34,7 +34,7 @@ struct rawe_conn *rawe_conn_open(struct rawe_engine *engine, const struct rawe_c
     if (engine->config.checksum) {
         path_bytes -= RAWE_CHECKSUM_ROOM_BYTES;
     }
-    conn->engine = conn->through = engine;
+    conn->engine = conn->through = conn->usual = engine;
     engine->connections++;
     conn->owner = config->owner;
     conn->long_lane = config->long_lane;

@@ -35,6 +35,7 @@ static void use(struct rawe_conn *conn, struct rawe_route *route)
     table->migrated += (route != conn->home) - (conn->route != conn->home);
     conn->route = route;
     conn->through = route->engine;
+    conn->usual = route == conn->home ? conn->engine : NULL;
     memcpy(conn->eth_header, route->mac, RAWE_MAC_BYTES);
     memcpy(conn->eth_header + RAWE_MAC_BYTES, engine->config.mac, RAWE_MAC_BYTES);
     conn->peer_port = route->port;

@@ -37,6 +37,7 @@ enum rawe_batch_state {
 struct rawe_conn {
     struct rawe_engine *engine;
     struct rawe_engine *through; /**< whose link its frames take: see rawe_conn_move.h */
+    struct rawe_engine *usual;   /**< the same at home; elsewhere NULL: see is_usual */
     void *owner;                 /**< the caller's */
     struct rawe_conn *(*long_lane)(struct rawe_peer *peer); /**< see rawe_conn_config */
     struct rawe_peer *peer;

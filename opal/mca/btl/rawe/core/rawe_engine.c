@@ -111,6 +111,17 @@ static bool is_home(const struct rawe_conn *conn, const struct rawe_connect *fro
                               : from->key == conn->home->key && from->port == conn->home->port;
 }
 
+/**
+ * Has a frame come the way that most do, from the far end of the home route? Its address alone does
+ * not say so: one interface of the peer's may be the end of several routes.
+ */
+static inline bool is_usual(const struct rawe_engine *engine, const struct rawe_conn *conn,
+                            const uint8_t *source_mac)
+{
+    return __builtin_expect(conn->usual == engine, 1) &&
+           memcmp(conn->eth_header, source_mac, RAWE_MAC_BYTES) == 0;
+}
+
 static void receive_connect(struct rawe_engine *engine, const struct rawe_header *header,
                             const uint8_t *source_mac, const uint8_t *payload, uint64_t now_ns)
 {
@@ -136,7 +147,7 @@ static void receive_connect(struct rawe_engine *engine, const struct rawe_header
             return;
         }
     }
-    if (conn->engine != engine || memcmp(conn->eth_header, source_mac, RAWE_MAC_BYTES) != 0) {
+    if (!is_usual(engine, conn, source_mac)) {
         struct rawe_route *route = route_from(engine, conn, source_mac);
         if (route == NULL) {
             engine->counters.dropped_source++;
@@ -340,8 +351,7 @@ static inline void dispatch(struct rawe_engine *engine, const uint8_t *source_ma
             answer_closed(engine, header, source_mac, payload);
         }
         engine->counters.dropped_connection++;
-    } else if (__builtin_expect(conn->engine != engine, 0) ||
-               memcmp(conn->eth_header, source_mac, RAWE_MAC_BYTES) != 0) {
+    } else if (!is_usual(engine, conn, source_mac)) {
         dispatch_elsewhere(engine, source_mac, header, payload, batch, now_ns);
     } else {
         receive(conn, header, payload, batch, now_ns);
@@ -385,10 +395,9 @@ uint8_t *rawe_engine_place(struct rawe_engine *engine, const uint8_t *source_mac
     if (conn == NULL) {
         return NULL;
     }
-    bool usual =
-        conn->engine == engine && memcmp(conn->eth_header, source_mac, RAWE_MAC_BYTES) == 0;
-    return usual || route_from(engine, conn, source_mac) != NULL ? rawe_conn_place(conn, &batch)
-                                                                 : NULL;
+    return is_usual(engine, conn, source_mac) || route_from(engine, conn, source_mac) != NULL
+               ? rawe_conn_place(conn, &batch)
+               : NULL;
 }
 
 void rawe_engine_receive_batch(struct rawe_engine *engine, const uint8_t *source_mac,
