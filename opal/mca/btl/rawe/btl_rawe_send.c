@@ -389,12 +389,16 @@ static void put_done(struct rawe_send *send, enum rawe_status status)
     mca_btl_rawe_free(btl, &whole->base);
 }
 
-/** rawe_send.split of a PUT, or part of one. */
+/**
+ * rawe_send.split of a PUT, or part of one. The progress thread may be here while MPI's thread takes
+ * a fragment without the lock, and without threads Open MPI's lists are not atomic: parts have one
+ * of their own, which nobody uses outside of the engines.
+ */
 static struct rawe_send *put_split(struct rawe_send *send)
 {
     mca_btl_rawe_fragment_t *whole = fragment_of_put(send)->put.whole;
     mca_btl_rawe_fragment_t *part =
-        fragment_take(&whole->endpoint->module->fragments_bare, whole->endpoint);
+        fragment_take(&whole->endpoint->module->fragments_parts, whole->endpoint);
 
     if (OPAL_UNLIKELY(NULL == part)) {
         return NULL;
