@@ -305,7 +305,7 @@ def run_vm(part, options):
 
 
 def run_deb(part, options):
-    """The packages for Debian 12: built, installed and purged on clean systems."""
+    """The packages for Debian 12 and 13: built, installed and purged on clean systems."""
     if call([TEST / "install-deps", "deb"]) != 0:
         part.trouble("packages for building packages are missing, see above")
         return
@@ -386,7 +386,7 @@ def parse():
         "sanitizers, another six minutes; all: the six. Only when asked for: threads, "
         "jobs with the component under the thread sanitizer, five minutes; bench, the benchmarks' "
         "own tests, and a quick form of each benchmark; vm, mpirun over virtual machines with real "
-        "drivers, half an hour; deb, the packages for Debian 12, on clean systems, three "
+        "drivers, half an hour; deb, the packages for Debian 12 and 13, on clean systems, ten "
         "minutes; containers, jobs over containers of Podman's. --ompi builds into "
         "build/ompi-VERSION.",
     )

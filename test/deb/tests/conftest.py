@@ -4,6 +4,7 @@
 import re
 import signal
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,23 @@ from rawepack import Chroot, build_in  # noqa: E402  (the path has to be set fir
 VERIFY = "test/lab/verify/rawe-verify"
 # What the packages depend on and recommend, and what the lab's scripts need on its hosts.
 BESIDE = "openmpi-bin libpcap0.8 python3 ethtool iproute2 adduser libcap2-bin netbase".split()
+
+
+@dataclass
+class Suite:
+    """A release of Debian, and its Open MPI."""
+
+    name: str
+    version: str  # how those of the packages end
+    open_mpi: int  # major number
+    library: str
+    library_versions: tuple  # from, and below
+
+
+SUITES = {
+    "bookworm": Suite("bookworm", "~deb12", 4, "libopenmpi3", ("4.1.4", "4.2~")),
+    "trixie": Suite("trixie", "~deb13", 5, "libopenmpi40", ("5.0.7", "5.1~")),
+}
 # What changes whenever packages come or go.
 VOLATILE = re.compile(r"/(run|tmp|var/(log|cache|lib/apt))/|/var/lib/dpkg/[^/]*$|/etc/.*-$")
 
@@ -48,7 +66,8 @@ def pytest_collection_modifyitems(config, items):
 class System:
     """A clean system on which the packages are installed."""
 
-    def __init__(self, chroot, built):
+    def __init__(self, suite, chroot, built):
+        self.suite = suite
         self.chroot = chroot
         chroot.install(*BESIDE)
         self.before = self.state()
@@ -71,15 +90,21 @@ class System:
         return self.chroot.run(words, **options)
 
 
+@pytest.fixture(scope="session", params=SUITES)
+def suite(request):
+    """The release of Debian."""
+    return SUITES[request.param]
+
+
 @pytest.fixture(scope="session")
-def built(request):
+def built(request, suite):
     """The packages, built on a clean system, and rawe-verify as it was built with them."""
-    output = Path(request.config.getoption("--build")).resolve() / "deb" / "bookworm"
-    return build_in(ROOT, "bookworm", output, also=[VERIFY])
+    output = Path(request.config.getoption("--build")).resolve() / "deb" / suite.name
+    return build_in(ROOT, suite.name, output, also=[VERIFY])
 
 
 @pytest.fixture(scope="session")
-def system(built):
+def system(suite, built):
     """The system, with the packages installed."""
-    with Chroot("bookworm") as chroot:
-        yield System(chroot, built)
+    with Chroot(suite.name) as chroot:
+        yield System(suite, chroot, built)

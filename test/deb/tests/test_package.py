@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The packages of Debian 12: what is in them, what they do once installed, what they leave."""
+"""The packages of Debian 12 and 13: what is in them, what they do, what they leave."""
 
 import os
 import subprocess
@@ -9,7 +9,6 @@ from conftest import ROOT
 
 from rawelab import Lab, launch
 
-COMPONENT = "/usr/lib/x86_64-linux-gnu/openmpi/lib/openmpi3/mca_btl_rawe.so"
 HELPER = "/usr/libexec/rawe/rawe-socket-helper"
 HANG_SECONDS = 180
 
@@ -37,7 +36,9 @@ def show(done):
 def mpirun(system, lab, arguments, variables=None, prefix=()):
     """Run mpirun of the system on the lab's first host."""
     words = [str(word) for word in arguments]
-    environment = launch.environment(lab, words)
+    environment = launch.environment(lab, words, release=system.suite.open_mpi)
+    if system.suite.open_mpi >= 5:
+        words = ["--leave-session-attached", *words]
     ours = {name: value for name, value in environment.items() if os.environ.get(name) != value}
     return system.run(
         lab.host_command(0, [*prefix, "mpirun", *words]),
@@ -53,19 +54,33 @@ def lab():
         yield lab
 
 
-def test_the_component_depends_on_this_open_mpi_only(built):
+def test_the_component_depends_on_this_open_mpi_only(suite, built):
     depends = [one.strip() for one in field(built, "openmpi-rawe", "Depends").split(",")]
-    assert "libopenmpi3 (>= 4.1.4)" in depends and "libopenmpi3 (<< 4.2~)" in depends
-    assert field(built, "openmpi-rawe", "Version").endswith("~deb12")
+    least, below = suite.library_versions
+    assert {f"{suite.library} (>= {least})", f"{suite.library} (<< {below})"} <= set(depends)
+    assert field(built, "openmpi-rawe", "Version").endswith(suite.version)
+
+
+def test_no_program_looks_for_libraries_in_places_of_its_own(built, tmp_path):
+    for package in built.packages:
+        subprocess.run(["dpkg-deb", "--extract", package, tmp_path], check=True)
+    programs = [*tmp_path.rglob("mca_btl_rawe.so"), tmp_path / HELPER.lstrip("/")]
+    programs += [tmp_path / "usr/bin" / name for name in ("rawe-dump", "rawe-info", "rawe-ping")]
+    for program in programs:
+        argv = ["readelf", "--dynamic", program]
+        shown = subprocess.run(argv, check=True, capture_output=True, text=True).stdout
+        assert "(NEEDED)" in shown and "PATH)" not in shown, shown
 
 
 def test_the_tools_need_no_open_mpi(built):
     assert "openmpi" not in field(built, "rawe-tools", "Depends")
 
 
-def test_every_file_has_its_package(built):
+def test_every_file_has_its_package(suite, built):
     component = contents(built, "openmpi-rawe")
-    assert {COMPONENT, "/usr/share/openmpi/help-mpi-btl-rawe.txt"} <= component
+    folder = f"/usr/lib/x86_64-linux-gnu/openmpi/lib/{suite.library.removeprefix('lib')}"
+    assert f"{folder}/mca_btl_rawe.so" in component
+    assert "/usr/share/openmpi/help-mpi-btl-rawe.txt" in component
     assert {f"/usr/share/doc/openmpi-rawe/{name}" for name in ("copyright", "README.Debian")} <= {
         path.removesuffix(".gz") for path in component
     }
@@ -81,7 +96,7 @@ def test_open_mpi_finds_the_component(system):
 
 
 def test_no_configuration_of_others_is_touched(system):
-    done = system.run(["dpkg", "--verify", "openmpi-common", "openmpi-bin", "libopenmpi3"])
+    done = system.run(["dpkg", "--verify", "openmpi-common", "openmpi-bin", system.suite.library])
     assert done.returncode == 0 and done.stdout == "", show(done)
 
 

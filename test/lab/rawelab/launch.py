@@ -112,14 +112,13 @@ def _for_prrte(directory):
         "PRTE_MCA_oob_tcp_if_include": CONTROL_DEVICE,
         "PRTE_MCA_rmaps_default_mapping_policy": "node:oversubscribe",
         "PRTE_MCA_hwloc_default_binding_policy": "none",
-        # PRRTE would hand it Open MPI's path, and PMIx complain of what it finds there. With an
-        # empty value prterun crashes.
-        "PMIX_MCA_mca_base_component_path": str(directory / "empty"),
     }
 
 
-def environment(lab, arguments, build=None, pin=True):
-    """The environment of mpirun on this lab, built upon that of this process."""
+def environment(lab, arguments, build=None, pin=True, release=None):
+    """The environment of mpirun on this lab, built upon that of this process. `release` is the
+    major number of its Open MPI, by default of that on PATH."""
+    release = release or open_mpi()[0]
     allowed = cores()
     devices = ",".join(nic.device for nic in lab.hosts[0].nics)
     ours = {
@@ -129,17 +128,22 @@ def environment(lab, arguments, build=None, pin=True):
         "OMPI_ALLOW_RUN_AS_ROOT": "1",
         "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
         "TMPDIR": str(lab.directory / "tmp"),
-        **(_for_orte(lab.directory) if open_mpi()[0] < 5 else _for_prrte(lab.directory)),
+        **(_for_orte(lab.directory) if release < 5 else _for_prrte(lab.directory)),
     }
     for btl in ("tcp", "rawe"):
         # Include and exclude shut each other out: a caller who excludes has made the choice.
         if not _mentions(arguments, f"btl_{btl}_if_exclude"):
             ours[f"OMPI_MCA_btl_{btl}_if_include"] = devices
+    path = "OMPI_MCA_mca_base_component_path"
+    if release >= 5 and (build is not None or path in os.environ):
+        # PRRTE would hand it Open MPI's path, and PMIx complain of what it finds there. With an
+        # empty value prterun crashes.
+        ours["PMIX_MCA_mca_base_component_path"] = str(lab.directory / "empty")
     for name in list(ours):
         if name.startswith(("OMPI_MCA_", "PRTE_MCA_", "PMIX_MCA_")) and name in os.environ:
             del ours[name]
     if build is not None:
-        ours["OMPI_MCA_mca_base_component_path"] = component_path(build)
+        ours[path] = component_path(build)
     return {**os.environ, **ours}
 
 
