@@ -158,4 +158,4 @@ def test_data_for_unknown_memory_ends_the_job(make_lab, build, endless):
         result = job.end()
         if help_messages(result):
             break
-    assert_one_message(result, f"{lab.name}-h1", "receiving a PUT", "data is missing")
+    assert_one_message(result, f"{lab.name}-h1", "data is lost", "not registered")
