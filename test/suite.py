@@ -4,6 +4,7 @@
 import argparse
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -45,6 +46,8 @@ QUICK = (
     ("thread-rate/compare", "--quick"),
     ("window-rate/compare", "--quick"),
 )
+TESTS_FAILED = 1  # pytest's exit status
+REPEATED_AT_MOST = 5  # failures of a part; more of them are no matter of chance
 SANITIZERS = ("address,undefined", "thread")
 # The component alone, loaded into a program that is not.
 INSTRUMENTED = "-g -O1 -fno-omit-frame-pointer -fsanitize=thread -Wno-tsan"
@@ -255,10 +258,26 @@ def run_pytest(part, options, name, more=()):
     report = options.build / "test" / f"{name}-report.xml"
     report.parent.mkdir(parents=True, exist_ok=True)
     report.unlink(missing_ok=True)
-    argv = ["/usr/bin/python3", "-m", "pytest", "-v", "--tb=short", "-p", "no:cacheprovider"]
+    cache = report.with_name(f"{name}-cache")
+    shutil.rmtree(cache, ignore_errors=True)
+    argv = ["/usr/bin/python3", "-m", "pytest", "-v", "--tb=short", "-o", f"cache_dir={cache}"]
     argv += [f"--junitxml={report}", f"--build={options.build}", *more]
     argv += ["-k", options.k] if options.k else []
-    count_pytest(part, report, call([*argv, TEST / name / "tests"], env=options.env))
+    argv += [TEST / name / "tests"]
+    status = call(argv, env=options.env)
+    first = Part(name)
+    count_pytest(first, report, status)
+    part.passed, part.failed, part.skipped = first.passed, first.failed, first.skipped
+    part.troubles += first.troubles
+    if not options.repeat or status != TESTS_FAILED or first.failed > REPEATED_AT_MOST:
+        return
+    say(f"{name}: what failed is run once more")
+    report.unlink()
+    again = Part(name)
+    count_pytest(again, report, call([*argv, "--last-failed"], env=options.env))
+    part.passed += again.passed
+    part.failed = again.failed
+    part.troubles.append(f"{again.passed} of {first.failed} passed when repeated, see above")
 
 
 def run_lab(part, options):
@@ -371,6 +390,7 @@ def run_with_other_ompi(options):
     argv = ["/usr/bin/python3", TEST / "suite.py", "--inside", options.ompi, *options.parts]
     argv += ["--long"] if options.long else []
     argv += ["-k", options.k] if options.k else []
+    argv += ["--repeat"] if options.repeat else []
     return call([*enter, *argv], env=options.env)
 
 
@@ -399,6 +419,12 @@ def parse():
         "--ompi",
         choices=RELEASES,
         help="unit and lab with the Open MPI of another Debian release, in a chroot of it",
+    )
+    parser.add_argument(
+        "--repeat",
+        action="store_true",
+        help="run what failed over virtual hosts or machines once more, if it is little, and report "
+        "both; a job over a busy machine may come too late for its test",
     )
     parser.add_argument("--inside", choices=RELEASES, help=argparse.SUPPRESS)
     options = parser.parse_args()
