@@ -47,21 +47,25 @@ static const char *const type_names[RAWE_FRAME_TYPE_END] = {
     [RAWE_FRAME_PING] = "PING",   [RAWE_FRAME_PONG] = "PONG",       [RAWE_FRAME_SLICE] = "SLICE",
 };
 
-static void add_flags(struct text *text, uint8_t flags)
+static void add_flags(struct text *text, const struct rawe_header *header)
 {
-    static const struct {
+    bool pong = header->type == RAWE_FRAME_PONG;
+    const struct {
         uint8_t flag;
         const char *name;
     } names[] = {
-        {RAWE_FLAG_ACK_NOW, "ACK_NOW"},   {RAWE_FLAG_PROBE_ANSWER, "PROBE_ANSWER"},
-        {RAWE_FLAG_REPLY, "REPLY"},       {RAWE_FLAG_CHECKSUM, "CHECKSUM"},
-        {RAWE_FLAG_RESENT, "RESENT"},     {RAWE_FLAG_DUPLICATE, "DUPLICATE"},
-        {RAWE_FLAG_SERVICED, "SERVICED"},
+        {RAWE_FLAG_ACK_NOW, "ACK_NOW"},
+        {RAWE_FLAG_PROBE_ANSWER, "PROBE_ANSWER"},
+        {RAWE_FLAG_REPLY, "REPLY"},
+        {RAWE_FLAG_CHECKSUM, "CHECKSUM"},
+        {RAWE_FLAG_RESENT, "RESENT"},
+        {RAWE_FLAG_DUPLICATE, "DUPLICATE"},
+        {RAWE_FLAG_SERVICED, pong ? "SERVICED" : "FINALIZING"},
     };
     const char *separator = " flags=";
 
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        if ((flags & names[i].flag) != 0) {
+        if ((header->flags & names[i].flag) != 0) {
             add(text, "%s%s", separator, names[i].name);
             separator = ",";
         }
@@ -90,7 +94,7 @@ static void add_header(struct text *text, const struct rawe_header *header, unsi
         add(text, " ack=%" PRIu32 " credit=%u", header->acknowledgement, header->credit);
     }
     add(text, " len=%u", header->payload_bytes);
-    add_flags(text, header->flags);
+    add_flags(text, header);
 }
 
 static void add_fragment(struct text *text, const struct rawe_fragment *fragment)

@@ -13,7 +13,7 @@ local HEADER_BYTES = 24
 local CHECKSUM_BYTES = 4
 local FRAGMENT_ALIGN = 8
 local BATCH_HEADER_BYTES = 60
-local VERSION = 4
+local VERSION = 5
 local EXPERIMENT = 0xFE285257 -- TCP option with which rawe's batches are marked
 local IPPROTO_TCP = 6
 -- Of the IPv4 header in front of batches.
@@ -49,6 +49,7 @@ f.has_checksum = ProtoField.bool("rawe.has_checksum", "Has a checksum", 8, nil, 
 f.resent = ProtoField.bool("rawe.resent", "Sent before", 8, nil, 0x10)
 f.duplicate = ProtoField.bool("rawe.duplicate", "A duplicate came", 8, nil, 0x20)
 f.serviced = ProtoField.bool("rawe.serviced", "Process makes progress", 8, nil, 0x40)
+f.finalizing = ProtoField.bool("rawe.finalizing", "Process finalizes", 8, nil, 0x40)
 f.port = ProtoField.uint16("rawe.port", "Receiver's port", base.HEX)
 f.key = ProtoField.uint32("rawe.key", "Receiver's key", base.HEX)
 f.conn = ProtoField.uint32("rawe.conn", "Connection id (the receiver's)", base.HEX)
@@ -98,9 +99,11 @@ rawe.prefs.ethertype = Pref.uint("EtherType", 0x88B5, "What btl_rawe_ethertype s
 local function add_type_and_flags(range, tree)
     tree:add(f.version, range(0, 1))
     tree:add(f.type, range(0, 1))
+    local kind = range(0, 1):bitfield(4, 4)
+    local process = (kind == PING or kind == PONG) and f.serviced or f.finalizing
     local flags = tree:add(f.flags, range(1, 1))
     for _, flag in ipairs({ f.ack_now, f.probe_answer, f.reply, f.has_checksum, f.resent,
-                            f.duplicate, f.serviced }) do
+                            f.duplicate, process }) do
         flags:add(flag, range(1, 1))
     end
 end

@@ -236,6 +236,17 @@ static uint32_t forge_batch(const struct rawe_conn *victim, const struct net_mem
     return NET_BATCH_HEAD_BYTES + (uint32_t)data_bytes;
 }
 
+/** Five bits choose them. RESENT means nothing on a control frame, which may say FINALIZING. */
+static uint8_t choose_flags(const struct net_forgery *forgery, uint8_t type)
+{
+    uint8_t flags = (uint8_t)(forgery->what >> 7 & 31 & ~RAWE_FLAG_CHECKSUM);
+
+    if (type >= RAWE_FRAME_ACK && type <= RAWE_FRAME_CLOSE && (flags & RAWE_FLAG_RESENT) != 0) {
+        flags ^= RAWE_FLAG_RESENT | RAWE_FLAG_FINALIZING;
+    }
+    return flags;
+}
+
 uint32_t net_forge(const struct rawe_conn *victim, const struct net_memory *memory,
                    const struct net_forgery *forgery, uint8_t *out)
 {
@@ -243,7 +254,7 @@ uint32_t net_forge(const struct rawe_conn *victim, const struct net_memory *memo
     uint32_t expected = victim->recvwin.acktr != NULL ? victim->recvwin.acktr->next : 0;
     struct rawe_header header = {
         .type = (uint8_t)(forgery->what & 15),
-        .flags = (uint8_t)(forgery->what >> 7 & 31 & ~RAWE_FLAG_CHECKSUM),
+        .flags = choose_flags(forgery, (uint8_t)(forgery->what & 15)),
         .port = engine->config.port,
         .key = engine->config.key,
         .connection_id = victim->handshake.local_id,

@@ -27,7 +27,7 @@ def dump(build):
     return program
 
 
-def header(kind, payload_bytes, flags=0, seq=7, ack=100, version=4):
+def header(kind, payload_bytes, flags=0, seq=7, ack=100, version=5):
     """A frame header, as doc/protocol.md section 1 draws it."""
     first = version << 4 | kind
     words = (first, flags, 0x1234, 0xABCDEF01, 2 << 20 | 5, seq, ack, payload_bytes, 512)
@@ -55,7 +55,7 @@ PART, PUT, VALIDATION, BUNDLE = 2, 3, 4, 5
 
 
 def batch(
-    data_bytes, at=0, frames=1, segment=1420, kind=PART, what=6000 << 32, type_=BULK, version=4
+    data_bytes, at=0, frames=1, segment=1420, kind=PART, what=6000 << 32, type_=BULK, version=5
 ):
     """A packet with this part of a batch, as doc/protocol.md section 4 draws it. `what` is the
     length of the message, or the handle's key."""
@@ -113,12 +113,13 @@ def test_each_type_is_shown_with_its_content(dump, tmp_path):
             "choice=0 payload_max=1472 incarnation=99",
         ),
         (frame(CLOSE), "ack=100 credit=512 len=0"),
+        (frame(CLOSE, flags=0x44), "ack=100 credit=512 len=0 flags=REPLY,FINALIZING"),
         (frame(PING, ping), "len=16 answer_to port=4321 key=5566.. token=fedcba.."),
-        (frame(PONG, ping + bytes(100)), "len=116 answer_to"),
+        (frame(PONG, ping + bytes(100), flags=0x40), "len=116 flags=SERVICED answer_to"),
     ]
     file = write_pcap(tmp_path / "all.pcap", [ethernet(one) for one, _ in expected])
     lines, said = lines_of(dump, file)
-    assert len(lines) == len(expected) and "12 frames, 0 of them malformed" in said
+    assert len(lines) == len(expected) and "13 frames, 0 of them malformed" in said
     for line, (one, words) in zip(lines, expected):
         assert re.match(r"0\.0000\d\d 02:72:61:00:00:01 > 02:72:61:00:00:02 ", line)
         assert f" {TYPES[(one[0] & 15) - 1]} " in line

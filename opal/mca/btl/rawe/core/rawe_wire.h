@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 /** Wire version; frames of any other version are dropped (by the kernel filter, then here). */
-#define RAWE_WIRE_VERSION 4u
+#define RAWE_WIRE_VERSION 5u
 
 /** Default EtherType: IEEE 802 local experimental 1. */
 #define RAWE_ETHERTYPE_DEFAULT 0x88B5u
@@ -86,6 +86,11 @@ enum rawe_frame_type {
 #define RAWE_FLAG_DUPLICATE 0x20u
 /** On PONG: the process makes progress, so that its engine sees what comes. */
 #define RAWE_FLAG_SERVICED 0x40u
+/**
+ * On ACK, PROBE, CONNECT, CLOSE: the process finalizes. It takes no data any more, and nothing is
+ * lost when its connections end.
+ */
+#define RAWE_FLAG_FINALIZING 0x40u
 #define RAWE_FLAGS_KNOWN 0x7Fu
 
 struct rawe_header {
