@@ -179,7 +179,7 @@ static void rawe_conn_receive__who_is_disowned_in_finalize_has_lost_nothing(void
     disown();
     assert_int_equal(sends[0].done, 0);
     rawe_engine_finalizing(engine(0));
-    disown();
+    receive_close(0, RAWE_FLAG_REPLY | RAWE_FLAG_FINALIZING);
     assert_int_equal(end(0)->handshake.state, RAWE_CONN_PEER_CLOSED);
     assert_int_equal(sends[0].done, 0); /* it is nobody's any more */
     assert_int_equal(net.node[0].lost_calls, 0);
@@ -227,15 +227,14 @@ static void rawe_conn_receive_connect__a_new_incarnation_fails_what_is_in_flight
     assert_int_equal(net.node[1].message_count, 0);
 }
 
-static void rawe_engine_finalizing__nobody_waits_for_data_any_more(void **state)
+static void rawe_engine_finalizing__both_ends_wait_for_no_data_any_more(void **state)
 {
     (void)state;
     send_messages(2);
     receive_close(0, 0);
-    assert_false(rawe_conn_drained(end(0)));
     rawe_engine_finalizing(engine(0));
-    assert_true(rawe_conn_drained(end(0))); /* nothing to wait for */
-    receive_close(0, 0);
+    assert_int_equal(end(0)->handshake.state, RAWE_CONN_OPEN);
+    receive_close(0, RAWE_FLAG_FINALIZING);
     assert_int_equal(end(0)->handshake.state, RAWE_CONN_PEER_CLOSED);
     assert_int_equal(sends[0].done, 0);
     assert_int_equal(sends[1].done, 0);
@@ -275,7 +274,7 @@ int main(void)
         TEST(rawe_conn_receive__a_close_acknowledges_what_was_never_sent),
         TEST(rawe_conn_receive__a_closed_connection_asked_about_has_failed),
         TEST(rawe_conn_receive_connect__a_new_incarnation_fails_what_is_in_flight),
-        TEST(rawe_engine_finalizing__nobody_waits_for_data_any_more),
+        TEST(rawe_engine_finalizing__both_ends_wait_for_no_data_any_more),
         TEST(rawe_engine_deliver_deferred__tells_of_a_loss_meanwhile),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

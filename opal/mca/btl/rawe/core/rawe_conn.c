@@ -12,10 +12,14 @@
 #include "rawe_conn_ack.h"
 #include "rawe_conn_connect.h"
 #include "rawe_conn_control.h"
+#include "rawe_conn_finalize.h"
 #include "rawe_conn_life.h"
 #include "rawe_conn_output.h"
 #include "rawe_conn_send.h"
 #include "rawe_conn_slice.h"
+
+/** Who finalizes is not there to say it again: as many are hardly lost all. */
+#define CLOSES_FINALIZING 3u
 
 static void timer_expired(struct rawe_timer *timer, uint64_t now_ns);
 
@@ -65,7 +69,8 @@ void rawe_conn_close(struct rawe_conn *conn, uint64_t now_ns)
 {
     struct rawe_engine *engine = conn->engine;
     engine->now_ns = now_ns;
-    if (conn->handshake.state == RAWE_CONN_OPEN) {
+    unsigned closes = engine->finalizing ? CLOSES_FINALIZING : 1;
+    while (conn->handshake.state == RAWE_CONN_OPEN && closes-- != 0) {
         rawe_conn_transmit_control(conn, RAWE_FRAME_CLOSE, 0, 0, NULL, 0);
     }
     conn->handshake.state = RAWE_CONN_FAILED; /* for what is sent by a `done` */
@@ -99,7 +104,6 @@ void rawe_conn_set_payload_max(struct rawe_conn *conn, uint32_t payload_max_byte
 bool rawe_conn_drained(const struct rawe_conn *conn)
 {
     return conn->handshake.state == RAWE_CONN_FAILED ||
-           (conn->engine->finalizing && conn->disowned_since_ns != 0) ||
            (rawe_conn_idle(conn) && conn->coalescing == NULL);
 }
 
@@ -136,6 +140,9 @@ static bool check_stall(struct rawe_conn *conn, uint64_t now_ns)
         return true;
     }
     if (limits->peer_timeout_ns != 0 && stalled_ns >= limits->peer_timeout_ns) {
+        if (rawe_conn_peer_gone(conn, stalled_ns)) {
+            return true;
+        }
         give_up(conn, stalled_ns);
         return false;
     }
@@ -163,8 +170,12 @@ static bool ask(struct rawe_conn *conn, uint64_t now_ns)
     if (!check_stall(conn, now_ns)) {
         return false;
     }
-    if (rawe_liveness_expire(liveness, &conn->rtt, &engine->config.liveness, deferring, now_ns,
-                             &silent_ns) == RAWE_LIVENESS_GIVE_UP) {
+    enum rawe_liveness_verdict verdict = rawe_liveness_expire(
+        liveness, &conn->rtt, &engine->config.liveness, deferring, now_ns, &silent_ns);
+    if (rawe_conn_peer_gone(conn, silent_ns)) {
+        return true;
+    }
+    if (verdict == RAWE_LIVENESS_GIVE_UP) {
         give_up(conn, silent_ns);
         return false;
     }

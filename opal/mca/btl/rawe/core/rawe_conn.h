@@ -29,7 +29,7 @@ struct rawe_conn *rawe_conn_open(struct rawe_engine *engine, const struct rawe_c
 
 /**
  * Send a CLOSE, complete what is left with RAWE_STATUS_FAILED, free all. To lose nothing, wait for
- * rawe_conn_drained first.
+ * rawe_conn_drained first; in an engine that finalizes, for rawe_conn_finalized.
  */
 void rawe_conn_close(struct rawe_conn *conn, uint64_t now_ns);
 

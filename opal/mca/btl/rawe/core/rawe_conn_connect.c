@@ -7,9 +7,10 @@
 #include "rawe_conn_connect.h"
 
 #include "rawe_conn_control.h"
+#include "rawe_conn_finalize.h"
 #include "rawe_conn_life.h"
 
-/** From the fence to the end of its connections a process takes milliseconds. */
+/** Who is there answers probes sooner. */
 #define DISOWNED_NS 1000000000ull
 
 /** Windows are allocated on first use: a known, idle peer costs only struct rawe_conn. */
@@ -113,23 +114,29 @@ static void answer(struct rawe_conn *conn, const struct rawe_connect *from, bool
 bool rawe_conn_disowned(struct rawe_conn *conn, uint64_t now_ns)
 {
     const struct rawe_send *head = conn->queue.first;
+    bool regular = rawe_conn_peer_finalizing(conn);
     bool data_lost =
         !rawe_sendwin_empty(&conn->sendwin) || (head != NULL && head->framed_bytes != 0);
     if (conn->disowned_since_ns == 0) {
         conn->disowned_since_ns = now_ns;
     }
-    if (data_lost && !conn->engine->finalizing && now_ns - conn->disowned_since_ns < DISOWNED_NS) {
+    if (data_lost && !(regular && conn->engine->finalizing) &&
+        now_ns - conn->disowned_since_ns < DISOWNED_NS) {
         conn->peer_credit = 0; /* what is queued is not lost with what is in flight */
         return false;
     }
-    struct rawe_send *abandoned = rawe_conn_abandon(conn, false);
+    struct rawe_send *abandoned = rawe_conn_abandon(conn, regular);
     rawe_conn_renew(conn);
     conn->handshake.state = RAWE_CONN_PEER_CLOSED;
     if (conn->queue.first != NULL || conn->coalescing != NULL) {
         rawe_conn_connect(conn, now_ns);
     }
-    /* Operations whose requests have arrived may await their replies still. */
-    rawe_conn_complete_ended(conn, abandoned, data_lost || abandoned != NULL);
+    if (regular) {
+        rawe_conn_complete_unneeded(conn->engine, abandoned);
+    } else {
+        /* Operations whose requests have arrived may await their replies still. */
+        rawe_conn_complete_ended(conn, abandoned, data_lost || abandoned != NULL);
+    }
     return true;
 }
 

@@ -16,10 +16,10 @@ void rawe_conn_send_connect(struct rawe_conn *conn);
 void rawe_conn_connect(struct rawe_conn *conn, uint64_t now_ns);
 /**
  * The peer has ended the connection, or says that it has none. With data in flight that is believed
- * only when it has been so for longer than any process takes from MPI_Finalize's fence to the end
- * of its connections: nobody waits for that data if we are about to finalize, too. Then what is in
- * flight has failed, and what is still queued needs a new connection, which is asked for. Returns
- * true when it is believed.
+ * only when it has answered no probe for long, as the CLOSE may be forged; or at once, when both
+ * ends finalize. If the peer finalizes, nothing is lost with that. Else what is in flight has failed,
+ * and what is still queued needs a new connection, which is asked for. Returns true when it is
+ * believed.
  */
 bool rawe_conn_disowned(struct rawe_conn *conn, uint64_t now_ns);
 /** A CONNECT frame for this connection. */

@@ -96,6 +96,9 @@ uint64_t rawe_conn_idle_deadline_ns(const struct rawe_conn *conn)
     if (limits.idle_ns == 0 && conn->engine->operations.in_use != 0) {
         limits.idle_ns = limits.probe_most_ns;
     }
+    if (conn->engine->finalizing && !conn->finalize.announced) {
+        limits.idle_ns = limits.probe_least_ns;
+    }
     return conn->handshake.state == RAWE_CONN_OPEN
                ? rawe_liveness_idle_deadline_ns(&conn->liveness, &limits)
                : 0;
@@ -172,7 +175,7 @@ bool rawe_conn_transmit_control(struct rawe_conn *conn, uint8_t type, uint8_t fl
     assert(payload_bytes <= RAWE_SACK_BYTES_MAX);
     struct rawe_header header = {
         .type = type,
-        .flags = flags,
+        .flags = (uint8_t)(flags | (conn->engine->finalizing ? RAWE_FLAG_FINALIZING : 0)),
         .port = conn->peer_port,
         .key = conn->peer_key,
         .connection_id = conn->handshake.peer_id,

@@ -146,6 +146,7 @@ struct rawe_send *rawe_conn_abandon(struct rawe_conn *conn, bool queue_too)
 void rawe_conn_complete_ended(struct rawe_conn *conn, struct rawe_send *abandoned, bool data_lost)
 {
     struct rawe_engine *engine = conn->engine;
+    conn->finalize.lost = conn->finalize.lost || (data_lost && engine->finalizing);
     data_lost = data_lost && !engine->finalizing;
     if (data_lost && engine->deferral.active) {
         conn->data_lost = engine->losses_wait = engine->deferral.pending = true;
@@ -188,6 +189,7 @@ void rawe_conn_reset(struct rawe_conn *conn)
     rawe_credit_forget(&conn->through->credit, conn->lane, &conn->credit);
     conn->loss_deadline_ns = 0;
     conn->disowned_since_ns = 0;
+    conn->finalize.announced = false;
     rawe_sendwin_reset(&conn->sendwin, first);
     rawe_sendqueue_renumber(&conn->queue, first);
     rawe_recvwin_reset(&conn->recvwin, first);

@@ -11,6 +11,7 @@
 #include "rawe_conn_ack.h"
 #include "rawe_conn_connect.h"
 #include "rawe_conn_control.h"
+#include "rawe_conn_finalize.h"
 #include "rawe_conn_life.h"
 #include "rawe_conn_record.h"
 #include "rawe_conn_slice.h"
@@ -360,6 +361,7 @@ void rawe_conn_receive(struct rawe_conn *conn, const struct rawe_header *header,
         break;
     case RAWE_FRAME_ACK:
         engine->counters.acks_received++;
+        rawe_conn_note_finalizing(conn, header);
         if ((header->flags & RAWE_FLAG_DUPLICATE) != 0) {
             rawe_reorder_duplicate(&conn->reorder, conn->sendwin.una, conn->sendwin.next);
         }
@@ -370,6 +372,7 @@ void rawe_conn_receive(struct rawe_conn *conn, const struct rawe_header *header,
         break;
     case RAWE_FRAME_PROBE:
         engine->counters.probes_received++;
+        rawe_conn_note_finalizing(conn, header);
         rawe_conn_note_migration(conn, header->sequence, payload, header->payload_bytes);
         rawe_conn_acknowledged(conn, header, NULL, 0, now_ns);
         rawe_credit_note(&conn->through->credit, &conn->credit);
@@ -377,6 +380,7 @@ void rawe_conn_receive(struct rawe_conn *conn, const struct rawe_header *header,
         rawe_conn_make_pending(conn);
         break;
     case RAWE_FRAME_CLOSE:
+        rawe_conn_note_finalizing(conn, header);
         closed_by_peer(conn, header, now_ns);
         break;
     default:

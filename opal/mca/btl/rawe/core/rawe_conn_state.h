@@ -34,6 +34,19 @@ enum rawe_batch_state {
     RAWE_BATCH_MIGRATED, /**< another route: plain frames, nothing new before it can be validated */
 };
 
+/** What is known of the end that MPI_Finalize makes: see rawe_conn_finalize.h. */
+struct rawe_conn_finalize {
+    uint32_t announced_from; /**< probes with this number or a later one say that we finalize */
+    bool announced;          /**< the peer has answered one of them */
+    bool peer;               /**< the peer finalizes */
+    bool lost;               /**< the peer has ended it before it had all, and did not finalize */
+    bool heard;              /**< the peer was, since rawe_conn_finalized was called */
+    uint32_t una;            /**< oldest frame in the window then */
+    uint64_t asked_ns;       /**< when that was */
+    uint64_t silent_ns;      /**< how long the peer has not been heard, as far as we ran... */
+    uint64_t stuck_ns;       /**< ... and nothing has been acknowledged */
+};
+
 struct rawe_conn {
     struct rawe_engine *engine;
     struct rawe_engine *through; /**< whose link its frames take: see rawe_conn_move.h */
@@ -95,6 +108,7 @@ struct rawe_conn {
     uint8_t confirming;     /**< questions left by which the peer learns that we have moved */
     bool idle_asked;        /**< asked although it owed nothing: that answer it owes */
 
+    struct rawe_conn_finalize finalize;
     struct rawe_timer timer; /**< earliest of the deadlines */
 };
 

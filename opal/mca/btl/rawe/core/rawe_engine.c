@@ -12,6 +12,7 @@
 #include "rawe_conn_bundle.h"
 #include "rawe_conn_connect.h"
 #include "rawe_conn_control.h"
+#include "rawe_conn_finalize.h"
 #include "rawe_conn_move.h"
 #include "rawe_conn_receive.h"
 #include "rawe_conn_record.h"
@@ -122,53 +123,6 @@ static inline bool is_usual(const struct rawe_engine *engine, const struct rawe_
            memcmp(conn->eth_header, source_mac, RAWE_MAC_BYTES) == 0;
 }
 
-static void receive_connect(struct rawe_engine *engine, const struct rawe_header *header,
-                            const uint8_t *source_mac, const uint8_t *payload, uint64_t now_ns)
-{
-    struct rawe_connect from;
-    if (rawe_connect_decode(&from, payload, header->payload_bytes) != RAWE_DECODE_OK ||
-        from.lane >= RAWE_LANES || from.connection_id == 0 ||
-        from.payload_max_bytes < RAWE_PAYLOAD_LEAST_BYTES || from.payload_max_bytes > UINT16_MAX) {
-        engine->counters.dropped_length++;
-        return;
-    }
-    bool reply = (header->flags & RAWE_FLAG_REPLY) != 0;
-    struct rawe_conn *conn;
-    if (reply) {
-        conn = rawe_conn_table_find(engine->table, header->connection_id);
-        if (conn == NULL) {
-            engine->counters.dropped_connection++;
-            return;
-        }
-    } else {
-        conn = engine->callbacks.accept(engine->context, &from, source_mac);
-        if (conn == NULL) {
-            engine->counters.dropped_unknown_peer++;
-            return;
-        }
-    }
-    if (!is_usual(engine, conn, source_mac)) {
-        struct rawe_route *route = route_from(engine, conn, source_mac);
-        if (route == NULL) {
-            engine->counters.dropped_source++;
-            return;
-        }
-        conn->engine->now_ns = now_ns;
-        if (!reply && is_home(conn, &from)) {
-            rawe_conn_follow_connect(conn, route, now_ns);
-        }
-    }
-    if (!is_home(conn, &from) || from.lane != conn->lane) {
-        engine->counters.dropped_unknown_peer++;
-        return;
-    }
-    bool opening = conn->handshake.state == RAWE_CONN_CONNECTING;
-    rawe_conn_receive_connect(conn, &from, reply, now_ns);
-    if (opening && conn->handshake.state == RAWE_CONN_OPEN) {
-        conn->peer_credit = header->credit;
-    }
-}
-
 /**
  * True when what the peer says of its end of a connection is true of a connection that we have:
  * then it knows which id to put into its frames, and one with another id does not come from it.
@@ -192,27 +146,27 @@ static bool is_connected(const struct rawe_engine *engine, const struct rawe_con
 }
 
 /**
- * A peer asks about a connection that we have closed, and has not heard of it: tell it again. Its
- * PROBE says where to; the answer is no longer than the question.
+ * A peer asks about a connection that we have closed, and has not heard of it: tell it again. Or it
+ * asks for one while we finalize. It says where to; the answer is no longer than the question.
  */
-static void answer_closed(struct rawe_engine *engine, const struct rawe_header *probe,
+static void answer_closed(struct rawe_engine *engine, const struct rawe_header *question,
                           const uint8_t *source_mac, const uint8_t *payload)
 {
     struct rawe_connect from;
     /* Nobody sends from a group address; an answer to one would go to everybody. */
     if ((source_mac[0] & 1) != 0 ||
-        rawe_connect_decode(&from, payload, probe->payload_bytes) != RAWE_DECODE_OK ||
+        rawe_connect_decode(&from, payload, question->payload_bytes) != RAWE_DECODE_OK ||
         is_connected(engine, &from, source_mac)) {
         return;
     }
     uint8_t buffer[RAWE_PAYLOAD_OFFSET + RAWE_CHECKSUM_BYTES];
     struct rawe_header header = {
         .type = RAWE_FRAME_CLOSE,
-        .flags = RAWE_FLAG_REPLY,
+        .flags = RAWE_FLAG_REPLY | (engine->finalizing ? RAWE_FLAG_FINALIZING : 0),
         .port = from.port,
         .key = from.key,
         .connection_id = from.connection_id,
-        .acknowledgement = probe->acknowledgement,
+        .acknowledgement = question->acknowledgement,
     };
     memcpy(buffer, source_mac, RAWE_MAC_BYTES);
     memcpy(buffer + RAWE_MAC_BYTES, engine->config.mac, RAWE_MAC_BYTES);
@@ -225,6 +179,59 @@ static void answer_closed(struct rawe_engine *engine, const struct rawe_header *
         .len_bytes = (uint32_t)len_bytes,
     };
     (void)engine->output.transmit(engine->output.context, &frame, 1);
+}
+
+static void receive_connect(struct rawe_engine *engine, const struct rawe_header *header,
+                            const uint8_t *source_mac, const uint8_t *payload, uint64_t now_ns)
+{
+    struct rawe_connect from;
+    if (rawe_connect_decode(&from, payload, header->payload_bytes) != RAWE_DECODE_OK ||
+        from.lane >= RAWE_LANES || from.connection_id == 0 ||
+        from.payload_max_bytes < RAWE_PAYLOAD_LEAST_BYTES || from.payload_max_bytes > UINT16_MAX) {
+        engine->counters.dropped_length++;
+        return;
+    }
+    bool reply = (header->flags & RAWE_FLAG_REPLY) != 0;
+    struct rawe_conn *conn;
+    if (reply) {
+        conn = rawe_conn_table_find(engine->table, header->connection_id);
+        if (conn == NULL) {
+            engine->counters.dropped_connection++;
+            return;
+        }
+    } else {
+        conn = engine->callbacks.accept(engine->context, &from, source_mac);
+        if (conn == NULL) {
+            engine->counters.dropped_unknown_peer++;
+            if (engine->finalizing) {
+                answer_closed(engine, header, source_mac, payload);
+            }
+            return;
+        }
+    }
+    if (!is_usual(engine, conn, source_mac)) {
+        struct rawe_route *route = route_from(engine, conn, source_mac);
+        if (route == NULL) {
+            engine->counters.dropped_source++;
+            return;
+        }
+        conn->engine->now_ns = now_ns;
+        if (!reply && is_home(conn, &from)) {
+            rawe_conn_follow_connect(conn, route, now_ns);
+        }
+    }
+    if (!is_home(conn, &from) || from.lane != conn->lane) {
+        engine->counters.dropped_unknown_peer++;
+        return;
+    }
+    bool opening = conn->handshake.state == RAWE_CONN_CONNECTING;
+    rawe_conn_receive_connect(conn, &from, reply, now_ns);
+    if (conn->handshake.peer_incarnation == from.incarnation) {
+        rawe_conn_note_finalizing(conn, header);
+    }
+    if (opening && conn->handshake.state == RAWE_CONN_OPEN) {
+        conn->peer_credit = header->credit;
+    }
 }
 
 /** Is a decoded header one for this process? False, and counted by reason: not. */

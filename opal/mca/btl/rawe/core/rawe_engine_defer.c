@@ -4,6 +4,7 @@
  * The engine while its owner cannot be called: it goes on acknowledging, probing and sending again.
  * What would have been delivered or completed is kept (rawe_deferral.c) until the owner is back.
  */
+#include "rawe_conn_finalize.h"
 #include "rawe_conn_life.h"
 #include "rawe_conn_receive.h"
 #include "rawe_conn_record.h"
@@ -26,6 +27,12 @@ void rawe_engine_finalizing(struct rawe_engine *engine)
     rawe_engine_complete_deferred(engine);
     rawe_conn_serve_forget(engine);
     rawe_deferral_discard(&engine->deferral, &engine->reassembly_buffers);
+    for (uint32_t i = 0; i < engine->table->size; i++) {
+        struct rawe_conn *conn = engine->table->entries[i];
+        if (conn != NULL && conn->engine == engine) {
+            rawe_conn_announce_finalizing(conn);
+        }
+    }
 }
 
 static void report_losses(struct rawe_engine *engine)

@@ -67,7 +67,8 @@ struct rawe_callbacks {
     /**
      * The peer has ended the connection without having acknowledged all that was sent: data may be
      * missing there, also of messages that were copied. The sends concerned are completed with an
-     * error after this call, which does not close the connection. May be NULL.
+     * error after this call, which does not close the connection. Not of a peer that finalizes: what
+     * it has not acknowledged it does not need. May be NULL.
      */
     void (*lost)(void *context, struct rawe_conn *conn);
 };

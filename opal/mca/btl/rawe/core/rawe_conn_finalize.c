@@ -1,0 +1,143 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The end that MPI_Finalize makes of a connection: see rawe_conn_finalize.h.
+ */
+#include "rawe_conn_finalize.h"
+
+#include "rawe_conn_control.h"
+#include "rawe_conn_life.h"
+
+/** A peer that finalizes has left when it is silent for this time: probes are far more frequent. */
+#define GONE_NS 1000000000ull
+
+/** Where peers are never given up, MPI_Finalize waits no longer for one that does nothing. */
+#define PATIENCE_NS 30000000000ull
+
+/** Calls of rawe_conn_finalized are not further apart, as long as we run. */
+#define OWN_PAUSE_NS 100000000ull
+
+void rawe_conn_announce_finalizing(struct rawe_conn *conn)
+{
+    conn->finalize.announced_from = conn->liveness.probe_number + 1;
+    rawe_conn_arm_idle(conn);
+}
+
+void rawe_conn_note_finalizing(struct rawe_conn *conn, const struct rawe_header *header)
+{
+    struct rawe_conn_finalize *finalize = &conn->finalize;
+    bool answers = header->type == RAWE_FRAME_ACK && (header->flags & RAWE_FLAG_PROBE_ANSWER) != 0;
+    finalize->peer = (header->flags & RAWE_FLAG_FINALIZING) != 0;
+    finalize->heard = true;
+    if (conn->engine->finalizing && answers && header->sequence != RAWE_PROBE_PLAIN &&
+        !rawe_sequence_before(header->sequence, finalize->announced_from)) {
+        finalize->announced = true;
+    }
+}
+
+/** Do two connections lead to the same process? */
+static bool same_process(const struct rawe_conn *conn, const struct rawe_conn *other)
+{
+    const struct rawe_route *route = conn->home;
+    if (route == NULL || other->home == NULL) {
+        return route == other->home && conn->peer_key == other->peer_key &&
+               conn->peer_port == other->peer_port;
+    }
+    do {
+        if (route == other->home) {
+            return true;
+        }
+        route = rawe_route_next(route);
+    } while (route != conn->home);
+    return false;
+}
+
+bool rawe_conn_peer_finalizing(const struct rawe_conn *conn)
+{
+    const struct rawe_conn_table *table = conn->engine->table;
+    bool found = conn->finalize.peer;
+    for (uint32_t i = 0; i < table->size && !found; i++) {
+        const struct rawe_conn *other = table->entries[i];
+        found = other != NULL && other->finalize.peer && same_process(conn, other);
+    }
+    return found;
+}
+
+void rawe_conn_complete_unneeded(struct rawe_engine *engine, struct rawe_send *list)
+{
+    struct rawe_send *failed = NULL;
+    struct rawe_send **link = &list, **tail = &failed;
+    while (*link != NULL) {
+        struct rawe_send *send = *link;
+        if (rawe_fragment_is_request(send->kind)) {
+            *link = send->next;
+            *tail = send;
+            tail = &send->next;
+        } else {
+            link = &send->next;
+        }
+    }
+    *tail = NULL;
+    rawe_conn_complete(engine, list, RAWE_STATUS_DONE);
+    rawe_conn_complete(engine, failed, RAWE_STATUS_FAILED);
+}
+
+bool rawe_conn_peer_gone(struct rawe_conn *conn, uint64_t silent_ns)
+{
+    uint64_t timeout_ns = conn->engine->config.liveness.peer_timeout_ns;
+    uint64_t least_ns = timeout_ns != 0 && timeout_ns < GONE_NS ? timeout_ns : GONE_NS;
+    if (silent_ns < least_ns || !rawe_conn_peer_finalizing(conn)) {
+        return false;
+    }
+    struct rawe_send *abandoned = rawe_conn_abandon(conn, true);
+    if (conn->handshake.state == RAWE_CONN_CONNECTING) {
+        conn->handshake.state = RAWE_CONN_IDLE;
+    }
+    if (conn->batch == RAWE_BATCH_VALIDATING) {
+        conn->batch = RAWE_BATCH_UNVALIDATED;
+    }
+    conn->loss_deadline_ns = conn->liveness.probe_deadline_ns = 0;
+    conn->wants_credit = conn->idle_asked = false;
+    conn->confirming = 0;
+    rawe_liveness_heard(&conn->liveness); /* it is not expected to be */
+    rawe_conn_complete_unneeded(conn->engine, abandoned);
+    return true;
+}
+
+/** Time in which we did not ask does not count. */
+static void note_passed(struct rawe_conn *conn, uint64_t now_ns)
+{
+    struct rawe_conn_finalize *finalize = &conn->finalize;
+    uint64_t passed_ns = finalize->asked_ns != 0 ? now_ns - finalize->asked_ns : 0;
+    passed_ns = passed_ns < OWN_PAUSE_NS ? passed_ns : OWN_PAUSE_NS;
+    finalize->asked_ns = now_ns;
+    finalize->silent_ns = finalize->heard ? 0 : finalize->silent_ns + passed_ns;
+    finalize->heard = false;
+    finalize->stuck_ns = finalize->una != conn->sendwin.una ? 0 : finalize->stuck_ns + passed_ns;
+    finalize->una = conn->sendwin.una;
+}
+
+enum rawe_finalized rawe_conn_finalized(struct rawe_conn *conn, uint64_t now_ns)
+{
+    const struct rawe_conn_finalize *finalize = &conn->finalize;
+    uint64_t timeout_ns = conn->engine->config.liveness.peer_timeout_ns;
+    bool connecting = conn->handshake.state == RAWE_CONN_CONNECTING;
+    bool unheard = connecting && conn->handshake.peer_incarnation == 0;
+    bool drained = rawe_conn_idle(conn) && conn->coalescing == NULL;
+    note_passed(conn, now_ns);
+    bool silent = finalize->silent_ns >= GONE_NS;
+    /* Other connections are looked at where this one does not say. */
+    bool unneeded = finalize->peer ||
+                    ((unheard || silent || finalize->lost) && rawe_conn_peer_finalizing(conn));
+    enum rawe_finalized ended =
+        unneeded || (drained && !finalize->lost) ? RAWE_FINALIZED_DONE : RAWE_FINALIZED_LOST;
+    if (!connecting && conn->handshake.state != RAWE_CONN_OPEN) {
+        return ended;
+    }
+    if (unneeded ? unheard || silent || finalize->announced || conn->disowned_since_ns != 0
+                 : drained && finalize->announced) {
+        return ended;
+    }
+    return finalize->stuck_ns >= (timeout_ns != 0 ? timeout_ns : PATIENCE_NS) ? ended
+                                                                              : RAWE_FINALIZED_NOT;
+}

@@ -1,0 +1,58 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * The end that MPI_Finalize makes of a connection. Processes finalize one after the other: one that
+ * is late may wait for data of one that would leave, and has data in flight to it that nobody takes
+ * any more. So who finalizes says so in each control frame, and leaves when the peer has
+ * acknowledged all that was sent and knows, or finalizes as well. For who knows, nothing is lost
+ * when the connection ends, with or without a CLOSE.
+ *
+ *       finalizes                                    does not, yet
+ *     begins to ask │── PROBE, FINALIZING ───────────────>│ knows now
+ *                   │<─────────── ACK, PROBE_ANSWER ──────│
+ *    what was sent, │── DATA, as often as it takes ──────>│ needs it
+ *      is delivered │<──────────────────────────── ACK ───│
+ *            leaves │── CLOSE, FINALIZING, three times ──>│ what it has sent is complete
+ */
+#ifndef RAWE_CONN_FINALIZE_H
+#define RAWE_CONN_FINALIZE_H
+
+#include "rawe_conn_state.h"
+
+/** Our engine finalizes: have the peer asked until it knows. */
+void rawe_conn_announce_finalizing(struct rawe_conn *conn);
+
+/** A control frame of the peer's says whether it finalizes; it may answer what we have announced. */
+void rawe_conn_note_finalizing(struct rawe_conn *conn, const struct rawe_header *header);
+
+/** Has the peer's process said that it finalizes, on this or any other connection to it? */
+bool rawe_conn_peer_finalizing(const struct rawe_conn *conn);
+
+/**
+ * Complete what rawe_conn_abandon has returned because the peer finalizes: sends are done, as
+ * nobody there needs them; what was asked for has failed.
+ */
+void rawe_conn_complete_unneeded(struct rawe_engine *engine, struct rawe_send *list);
+
+/**
+ * The peer has been silent, or has taken nothing, for `silent_ns`. Returns true, and completes all
+ * that is queued or in flight, if it is a second and the peer finalizes: then it has left. The
+ * connection stays as it is, for what it may have to say yet.
+ */
+bool rawe_conn_peer_gone(struct rawe_conn *conn, uint64_t silent_ns);
+
+/** Is there a reason not to close a connection of an engine that finalizes? */
+enum rawe_finalized {
+    RAWE_FINALIZED_NOT,  /**< the peer may need something of us, or does not know yet */
+    RAWE_FINALIZED_DONE, /**< there is none */
+    RAWE_FINALIZED_LOST, /**< nor is there, but the peer may need what it has not acknowledged */
+};
+
+/**
+ * What is true of the connection; to be called again and again, as time counts only where it is.
+ * With a peer that is silent, or takes nothing, it is not NOT for longer than the peer timeout (30 s
+ * where there is none).
+ */
+enum rawe_finalized rawe_conn_finalized(struct rawe_conn *conn, uint64_t now_ns);
+
+#endif

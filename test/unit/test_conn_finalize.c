@@ -1,0 +1,373 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Tests of the end that MPI_Finalize makes: when a connection may be closed.
+ */
+#include "unit_finalize.h"
+
+#include <string.h>
+
+#include "rawe_conn.h"
+#include "rawe_conn_connect.h"
+
+/* rawe_conn_announce_finalizing */
+
+static void rawe_conn_announce_finalizing__asks_until_it_is_answered(void **state)
+{
+    (void)state;
+    net.filter = drop_all;
+    rawe_engine_finalizing(engine(1));
+    unit_run(&net, 50 * UNIT_MS, UNIT_MS);
+    assert_in_range(net.node[1].sent[RAWE_FRAME_PROBE], 4, 8); /* at growing intervals */
+    assert_false(end(0)->finalize.peer);
+    net.filter = NULL;
+    unit_run(&net, 100 * UNIT_MS, UNIT_MS);
+    assert_true(end(0)->finalize.peer);
+    assert_true(end(1)->finalize.announced);
+    unsigned probes = net.node[1].sent[RAWE_FRAME_PROBE];
+    unit_run(&net, UNIT_S, UNIT_MS);
+    assert_int_equal(net.node[1].sent[RAWE_FRAME_PROBE], probes);
+}
+
+static void rawe_conn_announce_finalizing__an_earlier_answer_is_none(void **state)
+{
+    (void)state;
+    finalize_send(1, 1);
+    unit_wire_clear(&net);
+    unit_run(&net, 2 * UNIT_MS, UNIT_MS); /* it asks, and is answered */
+    assert_true(end(1)->liveness.probe_number != 0);
+    struct rawe_header header = {
+        .type = RAWE_FRAME_ACK,
+        .flags = RAWE_FLAG_PROBE_ANSWER,
+        .sequence = end(1)->liveness.probe_number,
+    };
+    net.filter = drop_all;
+    rawe_engine_finalizing(engine(1));
+    struct net_frame *late = unit_forge(&net, 0, UNIT_LANE, header, NULL, 0);
+    unit_receive(&net, late);
+    net_frame_free(late);
+    assert_false(end(1)->finalize.announced);
+}
+
+/* rawe_conn_note_finalizing */
+
+static void rawe_conn_note_finalizing__the_newest_frame_counts(void **state)
+{
+    (void)state;
+    struct rawe_header header = {.type = RAWE_FRAME_ACK, .flags = RAWE_FLAG_FINALIZING};
+    struct net_frame *forged = unit_forge(&net, 1, UNIT_LANE, header, NULL, 0);
+    unit_receive(&net, forged);
+    net_frame_free(forged);
+    assert_true(end(0)->finalize.peer);
+    finalize_send(0, 1);
+    finish();
+    assert_false(end(0)->finalize.peer);
+}
+
+static void rawe_conn_note_finalizing__not_of_the_next_process(void **state)
+{
+    (void)state;
+    rawe_engine_finalizing(engine(1));
+    assert_int_equal(linger(1, UNIT_S), RAWE_FINALIZED_DONE);
+    unit_close(&net, 1, UNIT_LANE);
+    unit_settle(&net);
+    assert_true(end(0)->finalize.peer);
+    net.now_ns += UNIT_MS;
+    unit_restart(&net, 1);
+    rawe_conn_connect(unit_open(&net, 1, UNIT_LANE), net.now_ns);
+    unit_settle(&net);
+    assert_false(end(0)->finalize.peer);
+    assert_works_both_ways();
+}
+
+/* rawe_conn_peer_finalizing */
+
+static void rawe_conn_peer_finalizing__on_every_lane(void **state)
+{
+    (void)state;
+    const struct rawe_conn *bulk = unit_open(&net, 0, RAWE_LANE_BULK);
+    assert_false(rawe_conn_peer_finalizing(bulk));
+    end(0)->finalize.peer = true;
+    assert_true(rawe_conn_peer_finalizing(bulk));
+    end(0)->peer_key++; /* another process */
+    assert_false(rawe_conn_peer_finalizing(bulk));
+    end(0)->peer_key--;
+}
+
+/* rawe_conn_complete_unneeded */
+
+static void count_done(struct rawe_send *send, enum rawe_status status)
+{
+    struct unit_send *one = (struct unit_send *)(void *)send;
+    one->done++;
+    one->status = status;
+}
+
+static void rawe_conn_complete_unneeded__what_was_asked_for_has_failed(void **state)
+{
+    (void)state;
+    const uint8_t kinds[] = {RAWE_FRAGMENT_GET, RAWE_FRAGMENT_PUT, RAWE_FRAGMENT_ATOMIC};
+    for (unsigned i = 0; i < 3; i++) {
+        finalize_sends[i].send = (struct rawe_send){.done = count_done, .kind = kinds[i]};
+        finalize_sends[i].send.next = i < 2 ? &finalize_sends[i + 1].send : NULL;
+    }
+    rawe_conn_complete_unneeded(engine(0), &finalize_sends[0].send);
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(finalize_sends[i].done, 1);
+        assert_int_equal(finalize_sends[i].status, i == 1 ? RAWE_STATUS_DONE : RAWE_STATUS_FAILED);
+    }
+}
+
+/* rawe_conn_finalized */
+
+static void rawe_conn_finalized__unused_ones_may_be_closed(void **state)
+{
+    (void)state;
+    struct rawe_conn *idle = unit_open(&net, 1, RAWE_LANE_BULK);
+    rawe_engine_finalizing(engine(1));
+    assert_int_equal(rawe_conn_finalized(idle, net.now_ns), RAWE_FINALIZED_DONE);
+    unit_close(&net, 0, UNIT_LANE);
+    unit_settle(&net);
+    assert_int_equal(rawe_conn_finalized(end(1), net.now_ns), RAWE_FINALIZED_DONE);
+}
+
+static void rawe_conn_finalized__not_before_the_peer_knows(void **state)
+{
+    (void)state;
+    net.filter = drop_all;
+    rawe_engine_finalizing(engine(1));
+    assert_int_equal(linger(1, TIMEOUT_NS - UNIT_S), RAWE_FINALIZED_NOT);
+    net.filter = NULL;
+    assert_int_equal(linger(1, UNIT_S), RAWE_FINALIZED_DONE);
+    assert_true(end(0)->finalize.peer);
+}
+
+/** The fault: node 0 waits for a message, and is starved for half a second. */
+static void rawe_conn_finalized__not_before_the_peer_has_all(void **state)
+{
+    (void)state;
+    finalize_send(1, 1);
+    unit_wire_clear(&net);
+    rawe_engine_finalizing(engine(1));
+    net.filter = lose_data;
+    assert_int_equal(linger(1, 500 * UNIT_MS), RAWE_FINALIZED_NOT);
+    assert_true(end(1)->finalize.announced);
+    net.filter = NULL;
+    assert_int_equal(linger(1, UNIT_S), RAWE_FINALIZED_DONE);
+    assert_int_equal(net.node[0].message_count, 1);
+}
+
+static void rawe_conn_finalized__a_peer_that_finalizes_needs_nothing(void **state)
+{
+    (void)state;
+    net.filter = lose_data;
+    finalize_send(0, 1);
+    finalize_send(1, 3);
+    rawe_engine_finalizing(engine(0));
+    rawe_engine_finalizing(engine(1));
+    assert_int_equal(linger(1, 20 * UNIT_MS), RAWE_FINALIZED_DONE);
+    assert_int_equal(linger(0, 20 * UNIT_MS), RAWE_FINALIZED_DONE);
+    unit_close(&net, 1, UNIT_LANE);
+    unit_settle(&net);
+    assert_int_equal(rawe_conn_finalized(end(0), net.now_ns), RAWE_FINALIZED_DONE);
+}
+
+static void rawe_conn_finalized__who_has_heard_a_close_waits_no_longer(void **state)
+{
+    (void)state;
+    net.filter = lose_data;
+    finalize_send(0, 3);
+    rawe_engine_finalizing(engine(1));
+    assert_int_equal(linger(1, UNIT_S), RAWE_FINALIZED_DONE);
+    depart();
+    rawe_engine_finalizing(engine(0));
+    assert_int_equal(linger(0, 2 * UNIT_MS), RAWE_FINALIZED_DONE);
+}
+
+static void rawe_conn_finalized__the_last_one_has_missed_the_close(void **state)
+{
+    (void)state;
+    rawe_engine_finalizing(engine(1));
+    assert_int_equal(linger(1, UNIT_S), RAWE_FINALIZED_DONE);
+    net.filter = lose_closes;
+    depart();
+    rawe_engine_finalizing(engine(0));
+    assert_int_equal(linger(0, 900 * UNIT_MS), RAWE_FINALIZED_NOT);
+    assert_int_equal(linger(0, 200 * UNIT_MS), RAWE_FINALIZED_DONE);
+}
+
+static void rawe_conn_finalized__the_last_one_knows_by_another_lane(void **state)
+{
+    (void)state;
+    unit_connect(&net, RAWE_LANE_BULK);
+    unit_close(&net, 1, RAWE_LANE_BULK);
+    unit_wire_clear(&net); /* its CLOSE */
+    rawe_engine_finalizing(engine(1));
+    assert_int_equal(linger(1, UNIT_S), RAWE_FINALIZED_DONE);
+    depart();
+    rawe_engine_finalizing(engine(0));
+    struct rawe_conn *bulk = net.node[0].conn[RAWE_LANE_BULK];
+    uint64_t begin_ns = net.now_ns;
+    while (rawe_conn_finalized(bulk, net.now_ns) == RAWE_FINALIZED_NOT) {
+        unit_run(&net, UNIT_MS, UNIT_MS);
+    }
+    assert_in_range(net.now_ns - begin_ns, UNIT_S, UNIT_S + 10 * UNIT_MS);
+}
+
+/** It knows that we finalize, and is about to ask whether we know the same of it. */
+static void rawe_conn_finalized__not_in_the_midst_of_connecting(void **state)
+{
+    (void)state;
+    struct rawe_conn *bulk = unit_open(&net, 0, RAWE_LANE_BULK);
+    rawe_engine_finalizing(engine(0));
+    unit_send_message(bulk, &finalize_sends[0], 0, finalize_data, sizeof(finalize_data));
+    while (net.node[1].conn[RAWE_LANE_BULK] == NULL) {
+        unit_step(&net);
+    }
+    net.node[1].conn[RAWE_LANE_BULK]->finalize.peer = true;
+    rawe_engine_finalizing(engine(1));
+    const struct rawe_conn *other = net.node[1].conn[RAWE_LANE_BULK];
+    assert_int_equal(other->handshake.state, RAWE_CONN_CONNECTING);
+    assert_int_equal(rawe_conn_finalized(net.node[1].conn[RAWE_LANE_BULK], net.now_ns),
+                     RAWE_FINALIZED_NOT);
+    unit_run(&net, 20 * UNIT_MS, UNIT_MS);
+    assert_true(bulk->finalize.peer);
+    assert_int_equal(rawe_conn_finalized(net.node[1].conn[RAWE_LANE_BULK], net.now_ns),
+                     RAWE_FINALIZED_DONE);
+}
+
+static void rawe_conn_finalized__a_peer_dies_that_needed_nothing(void **state)
+{
+    (void)state;
+    net.filter = drop_all;
+    rawe_engine_finalizing(engine(1));
+    assert_int_equal(linger(1, TIMEOUT_NS - 10 * UNIT_MS), RAWE_FINALIZED_NOT);
+    assert_int_equal(linger(1, 20 * UNIT_MS), RAWE_FINALIZED_DONE);
+}
+
+static void rawe_conn_finalized__a_peer_dies_that_may_have_needed_something(void **state)
+{
+    (void)state;
+    finalize_send(1, 1);
+    net.filter = drop_all;
+    unit_wire_clear(&net);
+    rawe_engine_finalizing(engine(1));
+    assert_int_equal(linger(1, TIMEOUT_NS - 10 * UNIT_MS), RAWE_FINALIZED_NOT);
+    assert_int_equal(linger(1, 20 * UNIT_MS), RAWE_FINALIZED_LOST);
+}
+
+static void rawe_conn_finalized__a_peer_answers_and_takes_nothing(void **state)
+{
+    (void)state;
+    finalize_send(1, 1);
+    unit_wire_clear(&net);
+    net.filter = lose_data;
+    rawe_engine_finalizing(engine(1));
+    assert_int_equal(linger(1, TIMEOUT_NS - 10 * UNIT_MS), RAWE_FINALIZED_NOT);
+    assert_int_equal(linger(1, 20 * UNIT_MS), RAWE_FINALIZED_LOST);
+}
+
+static void rawe_conn_finalized__our_own_absence_does_not_count(void **state)
+{
+    (void)state;
+    finalize_send(1, 1);
+    net.filter = drop_all;
+    unit_wire_clear(&net);
+    rawe_engine_finalizing(engine(1));
+    assert_int_equal(linger(1, UNIT_S), RAWE_FINALIZED_NOT);
+    net.now_ns += 100 * UNIT_S; /* suspended */
+    net.filter = NULL;
+    assert_int_equal(rawe_conn_finalized(end(1), net.now_ns), RAWE_FINALIZED_NOT);
+    assert_int_equal(linger(1, UNIT_S), RAWE_FINALIZED_DONE);
+}
+
+static void rawe_conn_finalized__a_peer_that_was_never_connected(void **state)
+{
+    (void)state;
+    net.filter = drop_all;
+    struct rawe_conn *bulk = unit_open(&net, 1, RAWE_LANE_BULK);
+    unit_send_message(bulk, &finalize_sends[0], 0, finalize_data, sizeof(finalize_data));
+    rawe_engine_finalizing(engine(1));
+    enum rawe_finalized result = RAWE_FINALIZED_NOT;
+    uint64_t begin_ns = net.now_ns;
+    while (result == RAWE_FINALIZED_NOT) {
+        unit_run(&net, UNIT_MS, UNIT_MS);
+        result = rawe_conn_finalized(bulk, net.now_ns);
+    }
+    assert_int_equal(result, RAWE_FINALIZED_LOST);
+    assert_in_range(net.now_ns - begin_ns, TIMEOUT_NS, TIMEOUT_NS + 10 * UNIT_MS);
+    end(1)->finalize.peer = true; /* but known by another lane */
+    assert_int_equal(rawe_conn_finalized(bulk, net.now_ns), RAWE_FINALIZED_DONE);
+}
+
+static void rawe_conn_finalized__not_for_ever_where_nobody_is_given_up(void **state)
+{
+    (void)state;
+    engine(1)->config.liveness.peer_timeout_ns = 0;
+    finalize_send(1, 1);
+    net.filter = drop_all;
+    unit_wire_clear(&net);
+    rawe_engine_finalizing(engine(1));
+    assert_int_equal(linger(1, 29 * UNIT_S), RAWE_FINALIZED_NOT);
+    assert_int_equal(linger(1, 2 * UNIT_S), RAWE_FINALIZED_LOST);
+}
+
+static void rawe_conn_finalized__a_peer_ends_it_and_does_not_finalize(void **state)
+{
+    (void)state;
+    net.filter = lose_data;
+    finalize_send(1, 1);
+    rawe_engine_finalizing(engine(1));
+    unit_run(&net, 50 * UNIT_MS, UNIT_MS);
+    net.node[0].refuses = true;
+    unit_close(&net, 0, UNIT_LANE);
+    assert_int_equal(linger(1, 900 * UNIT_MS), RAWE_FINALIZED_NOT);
+    assert_int_equal(linger(1, UNIT_S), RAWE_FINALIZED_LOST);
+}
+
+static void rawe_conn_finalized__a_message_held_back_goes_first(void **state)
+{
+    (void)state;
+    unit_start_with((struct unit_options){.coalesce_from_frames = 4});
+    unit_connect(&net, UNIT_LANE);
+    rawe_engine_finalizing(engine(1));
+    unit_run(&net, 50 * UNIT_MS, UNIT_MS);
+    for (unsigned i = 0; i < 8; i++) {
+        assert_int_equal(unit_copy_message(end(1), (uint8_t)i, 100), RAWE_STATUS_DONE);
+    }
+    assert_non_null(end(1)->coalescing);
+    assert_int_equal(rawe_conn_finalized(end(1), net.now_ns), RAWE_FINALIZED_NOT);
+    assert_int_equal(linger(1, UNIT_S), RAWE_FINALIZED_DONE);
+    assert_int_equal(net.node[0].message_count, 8);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, finalize_set_up, unit_tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(rawe_conn_announce_finalizing__asks_until_it_is_answered),
+        TEST(rawe_conn_announce_finalizing__an_earlier_answer_is_none),
+        TEST(rawe_conn_note_finalizing__the_newest_frame_counts),
+        TEST(rawe_conn_note_finalizing__not_of_the_next_process),
+        TEST(rawe_conn_peer_finalizing__on_every_lane),
+        TEST(rawe_conn_complete_unneeded__what_was_asked_for_has_failed),
+        TEST(rawe_conn_finalized__unused_ones_may_be_closed),
+        TEST(rawe_conn_finalized__not_before_the_peer_knows),
+        TEST(rawe_conn_finalized__not_before_the_peer_has_all),
+        TEST(rawe_conn_finalized__a_peer_that_finalizes_needs_nothing),
+        TEST(rawe_conn_finalized__who_has_heard_a_close_waits_no_longer),
+        TEST(rawe_conn_finalized__the_last_one_has_missed_the_close),
+        TEST(rawe_conn_finalized__the_last_one_knows_by_another_lane),
+        TEST(rawe_conn_finalized__not_in_the_midst_of_connecting),
+        TEST(rawe_conn_finalized__a_peer_dies_that_needed_nothing),
+        TEST(rawe_conn_finalized__a_peer_dies_that_may_have_needed_something),
+        TEST(rawe_conn_finalized__a_peer_answers_and_takes_nothing),
+        TEST(rawe_conn_finalized__our_own_absence_does_not_count),
+        TEST(rawe_conn_finalized__a_peer_that_was_never_connected),
+        TEST(rawe_conn_finalized__not_for_ever_where_nobody_is_given_up),
+        TEST(rawe_conn_finalized__a_peer_ends_it_and_does_not_finalize),
+        TEST(rawe_conn_finalized__a_message_held_back_goes_first),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
