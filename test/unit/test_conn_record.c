@@ -149,7 +149,7 @@ static void run(void)
     for (unsigned i = 0; i < 400; i++) {
         unit_run(&net, UNIT_MS, 50 * UNIT_US);
     }
-    assert_true(rawe_peer_drained(&peer));
+    assert_true(unit_peer_drained());
     assert_int_equal(engine(0)->operations.in_use, 0);
     assert_null(engine(1)->serving.used);
 }

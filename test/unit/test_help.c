@@ -114,10 +114,11 @@ static void show_what_ends_the_job(void)
     mca_btl_rawe_help_connection_stalled("eth0", "rank 1", "host", "mac", "nothing", 1, 2);
     mca_btl_rawe_help_access_refused("rank 1", "host", RAWE_REFUSAL_UNKNOWN);
     mca_btl_rawe_help_put_refused(RAWE_REFUSAL_UNKNOWN);
+    mca_btl_rawe_help_finalize_incomplete("eth0", "rank 1", "mac");
     mca_btl_rawe_help_internal_error("testing", "nothing", __FILE__, __LINE__);
 }
 
-#define ENDS_THE_JOB 6u
+#define ENDS_THE_JOB 7u
 
 static void mca_btl_rawe_help__who_asked_sees_all(void **state)
 {

@@ -30,9 +30,13 @@
 struct mca_btl_rawe_params mca_btl_rawe_params;
 struct mca_btl_rawe_state mca_btl_rawe_state;
 static unsigned lingered, groups_closed, closings_begun, forgotten;
+static unsigned unmended; /**< times that broken groups were said to be of no interest */
 
+/** What a process lingers for comes through its sockets. */
 void mca_btl_rawe_group_finalizing(void)
 {
+    assert_int_equal(lingered, unmended + 1);
+    unmended++;
 }
 
 /** The modules are all there still. */
@@ -129,7 +133,7 @@ static int set_up(void **state)
     memset(&mca_btl_rawe_state, 0, sizeof(mca_btl_rawe_state));
     rawe_handle_table_init(&mca_btl_rawe_state.handles, SEED);
     mca_btl_rawe_lock_init();
-    lingered = groups_closed = closings_begun = forgotten = 0;
+    unmended = lingered = groups_closed = closings_begun = forgotten = 0;
     return 0;
 }
 

@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Tests of what modules do for each other when the process finalizes. Their progress is the test's
- * own: a module is drained when that of another has been made.
+ * own: an endpoint of one may be closed when that of another has been made.
  */
 #include "btl_rawe_linger.h"
 
@@ -13,6 +13,8 @@
 #include <cmocka.h>
 
 #include "btl_rawe_endpoint.h"
+#include "btl_rawe_group.h"
+#include "btl_rawe_help.h"
 #include "btl_rawe_lock.h"
 #include "btl_rawe_module.h"
 #include "btl_rawe_progress.h"
@@ -29,9 +31,11 @@ static mca_btl_rawe_module_t modules[MODULES];
 static mca_btl_base_endpoint_t endpoints[2];
 static uint64_t now;
 static unsigned driven[MODULES];
-static unsigned drained_after; /**< calls of the second module's progress */
-static bool receives;          /**< something comes with each call */
-static unsigned routes_checks;
+static unsigned asked[2];
+static unsigned done_after; /**< calls of the second module's progress */
+static bool loses;          /**< the peer does not acknowledge all until then */
+static bool receives;       /**< something comes with each call */
+static unsigned routes_checks, repairs, reports;
 
 uint64_t mca_btl_rawe_now_ns(void)
 {
@@ -44,10 +48,45 @@ void mca_btl_rawe_routes_check(bool may_say)
     routes_checks++;
 }
 
-/** What the first module waits for comes through the link of the second. */
-bool mca_btl_rawe_endpoint_drained(const mca_btl_base_endpoint_t *endpoint)
+void mca_btl_rawe_group_repair(void)
 {
-    return endpoint != &endpoints[0] || driven[1] >= drained_after;
+    atomic_store(&mca_btl_rawe_state.group_repair, 0);
+    repairs++;
+}
+
+const char *mca_btl_rawe_peer_text(const opal_proc_t *proc, char out[48])
+{
+    (void)proc;
+    return memcpy(out, "rank 1", 7);
+}
+
+const char *mca_btl_rawe_mac_text(const uint8_t mac[6], char out[18])
+{
+    (void)mac;
+    return memcpy(out, "mac", 4);
+}
+
+void mca_btl_rawe_help_finalize_incomplete(const char *interface, const char *peer,
+                                           const char *peer_mac)
+{
+    assert_string_equal(interface, "eth0");
+    assert_string_equal(peer, "rank 1");
+    assert_string_equal(peer_mac, "mac");
+    reports++;
+}
+
+/** What the first module waits for comes through the link of the second. */
+enum rawe_finalized mca_btl_rawe_endpoint_finalized(mca_btl_base_endpoint_t *endpoint,
+                                                    uint64_t now_ns)
+{
+    assert_int_equal(now_ns, now);
+    asked[endpoint - endpoints]++;
+    if (endpoint != &endpoints[0]) {
+        return RAWE_FINALIZED_DONE;
+    }
+    return driven[1] < done_after ? RAWE_FINALIZED_NOT
+           : loses                ? RAWE_FINALIZED_LOST
+                                  : RAWE_FINALIZED_DONE;
 }
 
 unsigned mca_btl_rawe_module_progress(mca_btl_rawe_module_t *module, bool poll_clock)
@@ -86,10 +125,11 @@ static int set_up(void **state)
     memset(modules, 0, sizeof(modules));
     memset(endpoints, 0, sizeof(endpoints));
     memset(driven, 0, sizeof(driven));
+    memset(asked, 0, sizeof(asked));
     now = 1000 * MS;
-    drained_after = 1;
-    receives = false;
-    routes_checks = 0;
+    done_after = 1;
+    receives = loses = false;
+    routes_checks = repairs = reports = 0;
     rawe_handle_table_init(&mca_btl_rawe_state.handles, 1);
     for (unsigned i = 0; i < MODULES; ++i) {
         mca_btl_rawe_module_t *module = &modules[i];
@@ -97,10 +137,12 @@ static int set_up(void **state)
         OBJ_CONSTRUCT(&module->endpoints, opal_list_t);
         assert_true(rawe_engine_init(&module->engine, &config, &callbacks, module, &output, now));
         module->open = LO != i;
+        memcpy(module->interface.name, "eth0", 5);
         mca_btl_rawe_state.modules[mca_btl_rawe_state.module_count++] = module;
     }
     for (unsigned i = 0; i < 2; ++i) {
         OBJ_CONSTRUCT(&endpoints[i], opal_list_item_t);
+        endpoints[i].module = &modules[i];
         opal_list_append(&modules[i].endpoints, &endpoints[i].super);
     }
     mca_btl_rawe_lock_init();
@@ -125,7 +167,7 @@ static int tear_down(void **state)
 static void mca_btl_rawe_linger__drives_all_that_are_open(void **state)
 {
     (void)state;
-    drained_after = 5;
+    done_after = 5;
     mca_btl_rawe_linger();
     assert_int_equal(driven[0], 5);
     assert_int_equal(driven[1], 5);
@@ -136,26 +178,72 @@ static void mca_btl_rawe_linger__happens_once(void **state)
 {
     (void)state;
     mca_btl_rawe_linger();
-    drained_after = 100;
+    done_after = 100;
     mca_btl_rawe_linger(); /* the next module is finalized */
     assert_int_equal(driven[0], 1);
 }
 
-static void mca_btl_rawe_linger__gives_up_when_nothing_comes(void **state)
+/** A peer may be starved, and wait for what is in flight to it. */
+static void mca_btl_rawe_linger__waits_however_long_nothing_comes(void **state)
 {
     (void)state;
-    drained_after = 100000;
+    done_after = 5000;
     mca_btl_rawe_linger();
-    assert_in_range(now - 1000 * MS, 100 * MS, 110 * MS);
+    assert_int_equal(driven[1], 5000);
+    assert_int_equal(reports, 0);
 }
 
-static void mca_btl_rawe_linger__gives_up_in_the_end(void **state)
+static void mca_btl_rawe_linger__waits_however_much_comes(void **state)
 {
     (void)state;
-    drained_after = 100000;
+    done_after = 5000;
     receives = true;
     mca_btl_rawe_linger();
-    assert_in_range(now - 1000 * MS, 1000 * MS, 1010 * MS);
+    assert_int_equal(driven[1], 5000);
+}
+
+/** Each of them counts the time in which it is asked. */
+static void mca_btl_rawe_linger__asks_all_endpoints(void **state)
+{
+    (void)state;
+    done_after = 100;
+    mca_btl_rawe_linger();
+    assert_int_equal(asked[0], 100);
+    assert_int_equal(asked[1], 100);
+}
+
+static void mca_btl_rawe_linger__does_not_wait_for_the_lost(void **state)
+{
+    (void)state;
+    done_after = 100;
+    endpoints[0].lost = true;
+    mca_btl_rawe_linger();
+    assert_int_equal(driven[0], 1);
+    assert_int_equal(asked[0], 0);
+}
+
+static void mca_btl_rawe_linger__says_what_may_be_lost(void **state)
+{
+    (void)state;
+    loses = true;
+    mca_btl_rawe_linger();
+    assert_int_equal(reports, 1);
+    mca_btl_rawe_linger();
+    assert_int_equal(reports, 1);
+}
+
+/** Ranks of this host may leave meanwhile, and with them the group through which all receive. */
+static void mca_btl_rawe_linger__repairs_the_group(void **state)
+{
+    (void)state;
+    done_after = 5;
+    mca_btl_rawe_linger();
+    assert_int_equal(repairs, 0);
+    mca_btl_rawe_state.finalizing = false;
+    memset(driven, 0, sizeof(driven));
+    atomic_store(&mca_btl_rawe_state.group_repair, 1);
+    mca_btl_rawe_linger();
+    assert_int_equal(repairs, 1);
 }
 
 /** A window that the program leaves to MPI_Finalize is freed by now. */
@@ -198,7 +286,7 @@ static void mca_btl_rawe_linger__has_none_opened_any_more(void **state)
 static void mca_btl_rawe_linger__leaves_routes_that_are_down(void **state)
 {
     (void)state;
-    drained_after = 3;
+    done_after = 3;
     mca_btl_rawe_linger();
     assert_int_equal(routes_checks, 0);
     mca_btl_rawe_state.finalizing = false;
@@ -215,8 +303,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(mca_btl_rawe_linger__drives_all_that_are_open),
         TEST(mca_btl_rawe_linger__happens_once),
-        TEST(mca_btl_rawe_linger__gives_up_when_nothing_comes),
-        TEST(mca_btl_rawe_linger__gives_up_in_the_end),
+        TEST(mca_btl_rawe_linger__waits_however_long_nothing_comes),
+        TEST(mca_btl_rawe_linger__waits_however_much_comes),
+        TEST(mca_btl_rawe_linger__asks_all_endpoints),
+        TEST(mca_btl_rawe_linger__does_not_wait_for_the_lost),
+        TEST(mca_btl_rawe_linger__says_what_may_be_lost),
+        TEST(mca_btl_rawe_linger__repairs_the_group),
         TEST(mca_btl_rawe_linger__places_nothing_any_more),
         TEST(mca_btl_rawe_linger__reports_nothing_any_more),
         TEST(mca_btl_rawe_linger__has_none_opened_any_more),

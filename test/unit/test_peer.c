@@ -23,21 +23,30 @@ static void rawe_peer_conn__opened_on_first_use(void **state)
     assert_int_equal(unit_peer_send_copy(100), RAWE_STATUS_DONE);
 }
 
-/* rawe_peer_drained, rawe_peer_close */
+/* rawe_peer_finalized, rawe_peer_close */
 
-static void rawe_peer_drained__both_lanes(void **state)
+static enum rawe_finalized finalized(void)
+{
+    return rawe_peer_finalized(&peer, net.now_ns);
+}
+
+static void rawe_peer_finalized__both_lanes(void **state)
 {
     (void)state;
-    assert_true(rawe_peer_drained(&peer));
+    assert_int_equal(finalized(), RAWE_FINALIZED_DONE);
     unit_peer_connect();
-    assert_true(rawe_peer_drained(&peer));
-    assert_int_equal(unit_peer_send_copy(100), RAWE_STATUS_DONE);
-    assert_false(rawe_peer_drained(&peer));
-    unit_peer_finish();
-    unit_peer_send(5000, true);
-    assert_false(rawe_peer_drained(&peer));
-    unit_peer_finish();
-    unit_peer_assert_delivered(0, 5000);
+    rawe_engine_finalizing(peer.engine);
+    assert_int_equal(finalized(), RAWE_FINALIZED_NOT);
+    unit_run(&net, 10 * UNIT_MS, 50 * UNIT_US);
+    assert_int_equal(finalized(), RAWE_FINALIZED_DONE);
+    for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
+        unit_peer_end(lane)->finalize.announced = false;
+        assert_int_equal(finalized(), RAWE_FINALIZED_NOT);
+        unit_peer_end(lane)->finalize.announced = true;
+        unit_peer_end(lane)->finalize.lost = true;
+        assert_int_equal(finalized(), RAWE_FINALIZED_LOST);
+        unit_peer_end(lane)->finalize.lost = false;
+    }
 }
 
 static void rawe_peer_close__completes_what_is_left(void **state)
@@ -56,7 +65,7 @@ static void rawe_peer_close__completes_what_is_left(void **state)
     assert_int_equal(early->released, 1);
     assert_int_equal(again->completed, 1);
     assert_int_equal(again->status, RAWE_STATUS_FAILED);
-    assert_true(rawe_peer_drained(&peer));
+    assert_true(unit_peer_drained());
 }
 
 /* rawe_peer_send_copy */
@@ -127,7 +136,7 @@ static void rawe_peer_send_copy__failed(void **state)
     for (unsigned i = 0; i < sent_count; i++) {
         assert_int_equal(sent[i].completed + sent[i].released, 0);
     }
-    assert_true(rawe_peer_drained(&peer));
+    assert_true(unit_peer_drained());
 }
 
 /* rawe_peer_send: lanes */
@@ -331,7 +340,7 @@ static void rawe_peer_send__silence_fails_what_is_not_complete(void **state)
     assert_int_equal(early->completed, 0);
     assert_int_equal(waits->completed, 1);
     assert_int_equal(waits->status, RAWE_STATUS_FAILED);
-    assert_true(rawe_peer_drained(&peer));
+    assert_true(unit_peer_drained());
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, unit_peer_set_up, unit_peer_tear_down)
@@ -340,7 +349,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(rawe_peer_conn__opened_on_first_use),
-        TEST(rawe_peer_drained__both_lanes),
+        TEST(rawe_peer_finalized__both_lanes),
         TEST(rawe_peer_close__completes_what_is_left),
         TEST(rawe_peer_send_copy__only_what_may_be_copied),
         TEST(rawe_peer_send_copy__not_longer_than_a_frame_of_this_path),

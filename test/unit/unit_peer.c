@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "net_engine.h"
+#include "rawe_conn.h"
 #include "rawe_conn_connect.h"
 
 struct rawe_peer peer;
@@ -127,12 +128,21 @@ struct sent *unit_peer_send(size_t len_bytes, bool may_complete_early)
     return unit_peer_send_made(unit_peer_make(len_bytes, 0, may_complete_early));
 }
 
+bool unit_peer_drained(void)
+{
+    bool drained = true;
+    for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
+        drained = drained && (peer.conn[lane] == NULL || rawe_conn_drained(peer.conn[lane]));
+    }
+    return drained;
+}
+
 void unit_peer_finish(void)
 {
-    for (unsigned i = 0; i < 2000 && !rawe_peer_drained(&peer); i++) {
+    for (unsigned i = 0; i < 2000 && !unit_peer_drained(); i++) {
         unit_run(&net, UNIT_MS, 50 * UNIT_US);
     }
-    assert_true(rawe_peer_drained(&peer));
+    assert_true(unit_peer_drained());
 }
 
 void unit_peer_assert_delivered(unsigned index, size_t len_bytes)

@@ -48,6 +48,8 @@ int unit_peer_tear_down(void **state);
 struct rawe_conn *unit_peer_end(unsigned lane);
 /** Open the peer's connection of a lane and bring it up at both ends. */
 void unit_peer_connect_lane(enum rawe_lane lane);
+/** Nothing is queued or in flight to the peer. */
+bool unit_peer_drained(void);
 /** Bring both lanes up. */
 void unit_peer_connect(void);
 /** The next message, its header of `first_bytes` in its own memory, the rest elsewhere. */

@@ -97,8 +97,9 @@ void mca_btl_rawe_endpoint_close(mca_btl_base_endpoint_t *endpoint);
  * callback sends, and wakes threads that wait.
  */
 void mca_btl_rawe_endpoints_report_lost(mca_btl_base_endpoint_t *endpoints);
-/** True when nothing of the endpoint is queued or in flight. */
-bool mca_btl_rawe_endpoint_drained(const mca_btl_base_endpoint_t *endpoint);
+/** May the endpoint be closed, in finalize? To be called until it may. Lock held. */
+enum rawe_finalized mca_btl_rawe_endpoint_finalized(mca_btl_base_endpoint_t *endpoint,
+                                                    uint64_t now_ns);
 
 /** rawe_callbacks.deliver: a message, to the callback registered for its tag. */
 void mca_btl_rawe_deliver(void *context, struct rawe_conn *conn, uint8_t tag, const uint8_t *data,

@@ -22,7 +22,10 @@ void mca_btl_rawe_group_register_links(mca_btl_rawe_module_t *module);
 /** Open the sockets anew that a broken group has left behind. Lock held, not from a callback. */
 void mca_btl_rawe_group_repair(void);
 
-/** From here on it does not matter if the group breaks: sockets may be closed. */
+/**
+ * From here on it does not matter if the group breaks: sockets may be closed. Not before the process
+ * has lingered: what it waits for comes through them.
+ */
 void mca_btl_rawe_group_finalizing(void);
 
 /** Leave, once all ranks of this host need no frames any more, or have had a second for it. */

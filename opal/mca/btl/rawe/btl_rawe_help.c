@@ -33,6 +33,7 @@ enum topic {
     TOPIC_wrong_version,
     TOPIC_access_refused,
     TOPIC_put_refused,
+    TOPIC_finalize_incomplete,
     TOPIC_internal_error,
     TOPIC_link_lost,  /* the text of link_failed */
     TOPIC_not_opened, /* the text of internal_error */
@@ -249,6 +250,12 @@ void mca_btl_rawe_help_access_refused(const char *peer, const char *peer_host,
 void mca_btl_rawe_help_put_refused(enum rawe_refusal refusal)
 {
     SHOW_ONCE(put_refused, refusal_text(refusal));
+}
+
+void mca_btl_rawe_help_finalize_incomplete(const char *interface, const char *peer,
+                                           const char *peer_mac)
+{
+    SHOW_ONCE(finalize_incomplete, known(interface), known(peer), known(peer_mac));
 }
 
 void mca_btl_rawe_help_internal_error(const char *doing, const char *detail, const char *file,

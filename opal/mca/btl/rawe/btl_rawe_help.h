@@ -101,6 +101,10 @@ void mca_btl_rawe_help_access_refused(const char *peer, const char *peer_host,
 /** This process has refused a PUT to its registered memory. */
 void mca_btl_rawe_help_put_refused(enum rawe_refusal refusal);
 
+/** MPI_Finalize returns although a peer has not acknowledged all that was sent to it. */
+void mca_btl_rawe_help_finalize_incomplete(const char *interface, const char *peer,
+                                           const char *peer_mac);
+
 /** What should not happen. `doing`: what was being done, `detail`: what went wrong. */
 void mca_btl_rawe_help_internal_error(const char *doing, const char *detail, const char *file,
                                       int line);

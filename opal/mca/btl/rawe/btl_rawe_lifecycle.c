@@ -383,8 +383,8 @@ int mca_btl_rawe_finalize(struct mca_btl_base_module_t *btl)
 
     /* One that could not be opened is alone, and leaves the others to themselves. */
     if (is_listed(module)) {
-        mca_btl_rawe_group_finalizing();
         mca_btl_rawe_linger();
+        mca_btl_rawe_group_finalizing();
         mca_btl_rawe_routes_end();
     }
     mca_btl_rawe_lock();

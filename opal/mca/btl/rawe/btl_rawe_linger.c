@@ -6,37 +6,32 @@
 #include "btl_rawe_linger.h"
 
 #include "btl_rawe_endpoint.h"
+#include "btl_rawe_group.h"
+#include "btl_rawe_help.h"
 #include "btl_rawe_lock.h"
 #include "btl_rawe_module.h"
 #include "btl_rawe_progress.h"
 #include "btl_rawe_routes.h"
 #include "btl_rawe_state.h"
 
-/** Finalize waits this long in all for peers to acknowledge what is left, ... */
-#define LINGER_MOST_NS 1000000000ull
+#include <time.h>
 
-/** ... but no longer than this while nothing happens: peers that are gone do not answer. */
-#define LINGER_IDLE_NS 100000000ull
+/** Endpoints are asked this often whether they may be closed. */
+#define ASK_INTERVAL_NS 1000000ull
 
-static bool module_drained(mca_btl_rawe_module_t *module)
-{
-    mca_btl_base_endpoint_t *endpoint;
-
-    OPAL_LIST_FOREACH(endpoint, &module->endpoints, mca_btl_base_endpoint_t)
-    {
-        if (!mca_btl_rawe_endpoint_drained(endpoint)) {
-            return false;
-        }
-    }
-    return true;
-}
+/** Who has nothing to do lets others run, which it may be waiting for; after this time it sleeps. */
+#define SPIN_NS 100000ull
+#define SLEEP_NS 100000
 
 /** Progress of all modules. Returns true when something came of it. */
 static bool progress(void)
 {
-    const struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
+    struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
     unsigned received = 0;
 
+    if (atomic_load_explicit(&state->group_repair, memory_order_acquire)) {
+        mca_btl_rawe_group_repair();
+    }
     if (mca_btl_rawe_routes_pending()) {
         mca_btl_rawe_routes_check(true);
     }
@@ -48,33 +43,76 @@ static bool progress(void)
     return 0 != received;
 }
 
-static bool drained(void)
+/** Say that data may be missing at a peer. */
+static void report(const mca_btl_base_endpoint_t *endpoint)
+{
+    char peer[48], mac[18];
+
+    mca_btl_rawe_help_finalize_incomplete(endpoint->module->interface.name,
+                                          mca_btl_rawe_peer_text(endpoint->proc, peer),
+                                          mca_btl_rawe_mac_text(endpoint->address.mac, mac));
+}
+
+/** May all endpoints of a module be closed? `*lost` becomes one that may, although data is lost. */
+static bool module_finalized(mca_btl_rawe_module_t *module, uint64_t now_ns,
+                             const mca_btl_base_endpoint_t **lost)
+{
+    mca_btl_base_endpoint_t *endpoint;
+    bool all = true;
+
+    /* Each is asked, as each counts the time; but for those that the job goes on without. */
+    OPAL_LIST_FOREACH(endpoint, &module->endpoints, mca_btl_base_endpoint_t)
+    {
+        enum rawe_finalized finalized = endpoint->lost
+                                            ? RAWE_FINALIZED_DONE
+                                            : mca_btl_rawe_endpoint_finalized(endpoint, now_ns);
+        all = all && RAWE_FINALIZED_NOT != finalized;
+        *lost = RAWE_FINALIZED_LOST == finalized ? endpoint : *lost;
+    }
+    return all;
+}
+
+static bool finalized(uint64_t now_ns, const mca_btl_base_endpoint_t **lost)
 {
     const struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
+    bool all = true;
 
+    *lost = NULL;
     for (unsigned i = 0; i < state->module_count; ++i) {
-        if (state->modules[i]->open && !module_drained(state->modules[i])) {
-            return false;
-        }
+        all =
+            (!state->modules[i]->open || module_finalized(state->modules[i], now_ns, lost)) && all;
     }
-    return true;
+    return all;
 }
 
 /**
- * Peers that have finalized may have left before they acknowledged our last frames, or we before
- * we heard of it; all of them have passed MPI_Finalize's fence, so nobody waits for data.
+ * A peer may be behind us in MPI_Finalize, and wait for what is in flight to it; or it may be ahead.
+ * What is right for each is known to its connections.
  */
 static void carry(void)
 {
-    uint64_t begin_ns = mca_btl_rawe_now_ns();
-    uint64_t last_ns = begin_ns, now_ns = begin_ns;
+    const struct timespec pause = {.tv_nsec = SLEEP_NS};
+    const mca_btl_base_endpoint_t *lost = NULL;
+    uint64_t now_ns = mca_btl_rawe_now_ns();
+    uint64_t last_ns = now_ns, asked_ns = 0;
 
-    do {
+    for (;;) {
         bool received = progress();
         now_ns = mca_btl_rawe_now_ns();
         last_ns = received ? now_ns : last_ns;
-    } while (!drained() && now_ns - begin_ns <= LINGER_MOST_NS &&
-             now_ns - last_ns <= LINGER_IDLE_NS);
+        if (now_ns - asked_ns >= ASK_INTERVAL_NS) {
+            asked_ns = now_ns;
+            if (finalized(now_ns, &lost)) {
+                break;
+            }
+        }
+        if (now_ns - last_ns >= SPIN_NS) {
+            (void)nanosleep(&pause, NULL);
+        }
+    }
+    if (NULL != lost) {
+        report(lost);
+    }
 }
 
 void mca_btl_rawe_linger(void)

@@ -9,8 +9,10 @@
 
 /**
  * The first module is finalized, and the PML closed: from now on nothing is delivered, completed, or
- * placed into memory. Drives all modules until peers have acknowledged everything, or do not any
- * more. Does nothing when it is called again, for another module. Lock not held.
+ * placed into memory. Drives all modules until peers have acknowledged everything and know that we
+ * finalize, or finalize as well. With peers that are silent that takes btl_rawe_peer_timeout, and the
+ * user is told if they may miss data. Does nothing when it is called again, for another module. Lock
+ * not held.
  */
 void mca_btl_rawe_linger(void);
 

@@ -339,24 +339,15 @@ int mca_btl_rawe_del_procs(struct mca_btl_base_module_t *btl, size_t count, opal
 {
     (void)btl;
     (void)procs;
-    /* Without waiting: bml/r2 may hold its lock, for which a callback may be waiting inside. */
-    bool inside = mca_btl_rawe_enter();
+    /*
+     * Connections stay until finalize: the PML calls this before, when a peer may still wait for
+     * an acknowledgement, and does not know that we are about to leave.
+     */
     for (size_t i = 0; i < count; ++i) {
-        if (NULL == endpoints[i]) {
-            continue;
+        if (NULL != endpoints[i]) {
+            endpoints[i]->in_use = false;
+            __atomic_store_n(&endpoints[i]->peer.takes_part, false, __ATOMIC_RELAXED);
         }
-        endpoints[i]->in_use = false;
-        __atomic_store_n(&endpoints[i]->peer.takes_part, false, __ATOMIC_RELAXED);
-        /* What has not been acknowledged yet is looked after until finalize. */
-        if (inside && NULL == mca_btl_rawe_state.complete_first && 0 == endpoints[i]->awaited &&
-            mca_btl_rawe_endpoint_drained(endpoints[i]) &&
-            !rawe_engine_has_deferred(&endpoints[i]->module->engine) &&
-            !mca_btl_rawe_state.progressing) {
-            mca_btl_rawe_endpoint_close(endpoints[i]);
-        }
-    }
-    if (inside) {
-        mca_btl_rawe_unlock();
     }
     return OPAL_SUCCESS;
 }

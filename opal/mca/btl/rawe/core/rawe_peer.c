@@ -165,14 +165,17 @@ void rawe_peer_set_payload_max(struct rawe_peer *peer, uint32_t payload_max_byte
     }
 }
 
-bool rawe_peer_drained(const struct rawe_peer *peer)
+enum rawe_finalized rawe_peer_finalized(struct rawe_peer *peer, uint64_t now_ns)
 {
+    bool waits = false, lost = false;
     for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
-        if (peer->conn[lane] != NULL && !rawe_conn_drained(peer->conn[lane])) {
-            return false;
+        if (peer->conn[lane] != NULL) {
+            enum rawe_finalized finalized = rawe_conn_finalized(peer->conn[lane], now_ns);
+            waits |= finalized == RAWE_FINALIZED_NOT;
+            lost |= finalized == RAWE_FINALIZED_LOST;
         }
     }
-    return true;
+    return waits ? RAWE_FINALIZED_NOT : lost ? RAWE_FINALIZED_LOST : RAWE_FINALIZED_DONE;
 }
 
 /** Is everything there for a streak to begin, once enough messages have been sent in a row? */

@@ -24,6 +24,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "rawe_conn_finalize.h"
 #include "rawe_conn_state.h"
 
 /** Messages in two pieces up to this length, in bytes, are complete early: see rawe_message. */
@@ -143,8 +144,8 @@ struct rawe_peer *rawe_peer_used(const struct rawe_conn *conn);
 /** The next peer object of the same process; the same one when there is no other. */
 struct rawe_peer *rawe_peer_next(struct rawe_peer *peer);
 
-/** True when nothing is queued or in flight to the peer. */
-bool rawe_peer_drained(const struct rawe_peer *peer);
+/** rawe_conn_finalized of all its connections: the worst. */
+enum rawe_finalized rawe_peer_finalized(struct rawe_peer *peer, uint64_t now_ns);
 
 /**
  * Send a short message by copying its two pieces. RAWE_STATUS_DONE: taken, and complete.
