@@ -309,6 +309,36 @@ void net_ledger_died(struct net_ledger *ledger, struct net_process process)
     }
 }
 
+void net_ledger_finalizes(struct net_ledger *ledger, struct net_process process)
+{
+    for (uint32_t i = ledger->first_unsettled; i < ledger->count; i++) {
+        struct net_message *message = ledger->messages[i];
+        if (!message->submitted || is_settled(message)) {
+            continue;
+        }
+        if (same_process(message->to, process)) {
+            net_ledger_excuse(message);
+            message->receiver = NULL;
+        } else if (same_process(message->from, process) && !message->orphaned) {
+            ledger->open -= !message->completed;
+            ledger->held -= message->held;
+            message->orphaned = true;
+        }
+    }
+}
+
+void net_ledger_check_departed(const struct net_ledger *ledger, struct net_process process)
+{
+    for (uint32_t i = ledger->first_unsettled; i < ledger->count; i++) {
+        const struct net_message *message = ledger->messages[i];
+        if (is_due(message) && same_process(message->from, process) &&
+            !net_ledger_may_be_deferred(message)) {
+            net_fail("who leaves has delivered all", "message %u from n%u to n%u is not delivered",
+                     message->number, message->from.index, message->to.index);
+        }
+    }
+}
+
 bool net_ledger_is_quiet(const struct net_ledger *ledger)
 {
     return ledger->open == 0 && ledger->held == 0 && ledger->undelivered == 0;

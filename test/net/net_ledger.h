@@ -61,6 +61,13 @@ void net_ledger_closed(struct net_ledger *ledger, const struct net_route *route,
                        const struct rawe_peer *peer, bool drained);
 /** A process is about to die: what is under way from or to it may be lost. */
 void net_ledger_died(struct net_ledger *ledger, struct net_process process);
+/**
+ * A process is about to finalize: what is under way to it may be lost, and it will not be told what
+ * becomes of what it has sent. That must arrive, unless its receiver finalizes, too.
+ */
+void net_ledger_finalizes(struct net_ledger *ledger, struct net_process process);
+/** A process that finalizes leaves: all that it has sent and that must arrive has. */
+void net_ledger_check_departed(const struct net_ledger *ledger, struct net_process process);
 /** Has its receiver perhaps deferred it for a program outside MPI? Or has somebody lied? */
 bool net_ledger_may_be_deferred(const struct net_message *message);
 /** Nothing is open, nothing held, and all that must arrive has. */

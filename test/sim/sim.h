@@ -12,7 +12,7 @@
  *   sim_net      links, switch, loss and the like   sim_report    trace, violations
  *   sim_trouble  what befalls hosts                 sim_run       one run from beginning to end
  *   sim_forge    frames that nobody should believe  sim_campaign  many runs
- *   sim_watch    what connections do over time
+ *   sim_watch    what connections do over time        sim_depart     nodes finalize
  *   sim_event    the queue of things to come        sim_shrink    the least run that still fails
  */
 #ifndef SIM_H
@@ -284,7 +284,10 @@ struct sim_node {
     uint64_t *newest_ns;               /**< by source: when the frame that is due last arrives */
     uint64_t frames_new, frames_again; /**< sequenced frames seen to leave, first time or not */
     uint64_t control;                  /**< ACK, PROBE, PING and PONG seen to leave */
-    uint64_t end_ns; /**< when it closes all its connections, once the run is finishing */
+    uint64_t end_ns;    /**< when it closes all its connections, once the run is finishing */
+    unsigned departing; /**< how far it is in that: sim_depart.c */
+    uint64_t depart_ns; /**< when it goes on with it, once nodes leave */
+    bool farewell;      /**< it has the one it waits for */
 
     struct sim_app app;
     uint8_t *arena; /**< memory that PUTs write into; NULL: none yet */
@@ -378,10 +381,11 @@ enum sim_message_kind {
     SIM_MESSAGE_PLAIN,
     SIM_MESSAGE_REQUEST, /**< wants a reply of `argument` bytes */
     SIM_MESSAGE_REPLY,
-    SIM_MESSAGE_OFFER,  /**< rendezvous: there is data for you */
-    SIM_MESSAGE_GRANT,  /**< put it there */
-    SIM_MESSAGE_PUT,    /**< not a message: a part of the data */
-    SIM_MESSAGE_FINISH, /**< it is all there */
+    SIM_MESSAGE_OFFER,    /**< rendezvous: there is data for you */
+    SIM_MESSAGE_GRANT,    /**< put it there */
+    SIM_MESSAGE_PUT,      /**< not a message: a part of the data */
+    SIM_MESSAGE_FINISH,   /**< it is all there */
+    SIM_MESSAGE_FAREWELL, /**< the last one: see sim_depart.c */
 };
 
 struct sim_message {
@@ -470,6 +474,23 @@ void sim_app_completed_early(struct sim *sim, struct sim_node *node);
 void sim_app_delivered(struct sim *sim, struct sim_channel *channel, struct sim_message *message);
 void sim_app_completed(struct sim *sim, struct sim_message *message, enum rawe_status status);
 bool sim_app_idle(const struct sim_node *node);
+/** Send again what the engine could not queue, when it is time. */
+void sim_app_resubmit(struct sim *sim, struct sim_node *node);
+
+/* ---- leaving ---- */
+
+/** All is settled: nodes finalize, one after the other. */
+void sim_depart_begin(struct sim *sim);
+/** A node goes on with that. True: it leaves now. */
+bool sim_depart_step(struct sim *sim, struct sim_node *node);
+/** A farewell has been delivered. */
+void sim_depart_farewell(struct sim *sim, struct sim_node *node);
+/** Its engine finalizes. */
+bool sim_depart_finalizing(const struct sim_node *node);
+/** When it has to go on; UINT64_MAX: with the next frame. */
+uint64_t sim_depart_wake_ns(const struct sim_node *node);
+/** All have left. */
+bool sim_depart_over(const struct sim *sim);
 
 /* ---- checks ---- */
 
@@ -525,8 +546,10 @@ struct sim {
     uint64_t activity_ns;  /**< when something was last submitted, delivered or completed */
     uint64_t disturbed_ns; /**< last known end of a pause or partition */
     uint64_t faults_end_ns;
-    bool calm;       /**< no frame lost, doubled or late, no connection ended, no pause */
-    bool finishing;  /**< everything has been settled; nodes end one by one */
+    bool calm;      /**< no frame lost, doubled or late, no connection ended, no pause */
+    bool finishing; /**< everything has been settled; nodes end one by one */
+    bool departing; /**< the same, by finalizing: sim_depart.c */
+    bool fence_passed;
     unsigned unborn; /**< processes that are still to start */
     struct sim_events events;
     struct sim_net net;

@@ -123,7 +123,7 @@ static void begin_streak(struct sim *sim, struct sim_node *node)
     }
 }
 
-static void resubmit(struct sim *sim, struct sim_node *node)
+void sim_app_resubmit(struct sim *sim, struct sim_node *node)
 {
     struct sim_app *app = &node->app;
     struct sim_message *retry = app->retry;
@@ -195,7 +195,7 @@ void sim_app_step(struct sim *sim, struct sim_node *node)
         return;
     }
     tidy(sim, node);
-    resubmit(sim, node);
+    sim_app_resubmit(sim, node);
     if (app->operations_left == 0 || node->local_ns < app->next_ns) {
         return;
     }
@@ -213,7 +213,7 @@ void sim_app_completed_early(struct sim *sim, struct sim_node *node)
 {
     struct sim_app *app = &node->app;
 
-    if (!node->ending && !sim->finishing && app->operations_left != 0 &&
+    if (!node->ending && !sim->finishing && !sim->departing && app->operations_left != 0 &&
         app->open_sends < sim->plan.sends_most && sim_random_below(&app->random, 4) == 0) {
         begin_operation(sim, node);
     }
@@ -247,10 +247,13 @@ void sim_app_delivered(struct sim *sim, struct sim_channel *channel, struct sim_
     case SIM_MESSAGE_FINISH:
         sim_transfer_finish(sim, transfer);
         break;
+    case SIM_MESSAGE_FAREWELL:
+        sim_depart_farewell(sim, node);
+        break;
     default:
         break;
     }
-    if (wants_to_close(sim, node)) {
+    if (!sim->departing && wants_to_close(sim, node)) {
         /* From inside the callback of one connection another one may be closed. */
         close_one(sim, node, channel);
     }

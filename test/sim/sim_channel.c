@@ -223,8 +223,8 @@ static struct rawe_conn *accept_peer(void *context, const struct rawe_connect *f
             return channel->conn;
         }
     }
-    if (sim->nodes[from->vpid].key != from->key) {
-        return NULL; /* of a process that is no more */
+    if (sim->nodes[from->vpid].key != from->key || sim_depart_finalizing(node)) {
+        return NULL; /* of a process that is no more, or one that it does not know */
     }
     return channel_renew(node, from->vpid, from->lane)->conn;
 }
@@ -309,11 +309,25 @@ static void failed(void *context, struct rawe_conn *conn, uint64_t silent_ns)
     }
 }
 
+/** A program that is about to finalize would be ended by that. Who closes may lose something. */
+static void lost(void *context, struct rawe_conn *conn)
+{
+    const struct sim_node *node = context;
+    const struct sim_channel *channel = conn->owner;
+    const struct sim_node *peer = &node->sim->nodes[channel->peer];
+
+    if (node->sim->departing && (!peer->alive || sim_depart_finalizing(peer))) {
+        net_fail("nothing is lost by leaving", "n%u: n%u has left, lane %u has lost data",
+                 node->index, channel->peer, channel->lane);
+    }
+}
+
 const struct rawe_callbacks sim_channel_callbacks = {.deliver = deliver,
                                                      .accept = accept_peer,
                                                      .silent = silent,
                                                      .stalled = silent,
-                                                     .failed = failed};
+                                                     .failed = failed,
+                                                     .lost = lost};
 
 void sim_channel_address(struct sim_node *node, struct sim_packet *packet)
 {

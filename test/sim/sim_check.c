@@ -253,6 +253,10 @@ void sim_check_failed(struct sim_channel *channel, uint64_t silent_ns)
     if (channel->failed) {
         net_fail("death is told once", "n%u gives n%u up again", node->index, channel->peer);
     }
+    if (sim->departing) {
+        net_fail("nobody is given up by leaving", "n%u gives n%u up on lane %u", node->index,
+                 channel->peer, channel->lane);
+    }
     bool may_be = peer->isolated || node->isolated || sim->plan.lying;
     if (peer->alive && peer->life == channel->peer_life && !may_be) {
         net_fail("the living are not given up",

@@ -344,6 +344,8 @@ static void plan_wake(struct sim *sim, struct sim_node *node)
     }
     if (sim->finishing) {
         sim_node_wake(node, node->end_ns);
+    } else if (sim->departing && sim_depart_wake_ns(node) != UINT64_MAX) {
+        sim_node_wake(node, sim_depart_wake_ns(node));
     }
 }
 
@@ -434,9 +436,12 @@ void sim_node_progress(struct sim *sim, struct sim_node *node)
     sim_forge_receive(sim, node);
     sim_trouble_within(sim, node);
     service(node);
-    sim_app_step(sim, node);
+    bool departs = sim->departing && sim_depart_step(sim, node);
+    if (!sim->departing) {
+        sim_app_step(sim, node);
+    }
     sim_check_node(node);
-    if (sim->finishing && sim->now_ns >= node->end_ns && !node->ending) {
+    if (departs || (sim->finishing && sim->now_ns >= node->end_ns && !node->ending)) {
         node->ending = true;
         end_process(node);
         return;

@@ -316,6 +316,26 @@ static void plan_suspension(struct sim_plan *plan, uint64_t seed)
             : 0;
 }
 
+/** Each of these looks at all others, as long as the fence is not passed. */
+#define DEPARTURE_NODES_MOST 64u
+
+/** After these a node may be given up, or a frame may say what nobody has sent. */
+#define UNFIT_FOR_DEPARTURE \
+    (SIM_FAULTS_LYING | SIM_BIT(FREEZE) | SIM_BIT(SEVER) | SIM_BIT(RESTART) | SIM_BIT(KILL))
+
+/** The same: nodes end as ranks do in MPI_Finalize. */
+static void plan_departure(struct sim_plan *plan, uint64_t seed)
+{
+    struct sim_random random = sim_random_stream(seed, 26);
+
+    plan->depart_ns = sim_random_scaled(&random, 1000, 3000 * MS);
+    plan->depart_faults_ns = sim_random_scaled(&random, 1000, 2000 * MS);
+    if ((plan->faults & UNFIT_FOR_DEPARTURE) != 0 || plan->nodes > DEPARTURE_NODES_MOST ||
+        sim_random_below(&random, 2) == 0) {
+        plan->depart_ns = 0;
+    }
+}
+
 void sim_plan_make(struct sim_plan *plan, const struct sim_options *options)
 {
     struct sim_random random = sim_random_stream(options->seed, 0);
@@ -339,4 +359,5 @@ void sim_plan_make(struct sim_plan *plan, const struct sim_options *options)
     calm_troubles(plan);
     plan_idle(plan, options->seed);
     plan_suspension(plan, options->seed);
+    plan_departure(plan, options->seed);
 }

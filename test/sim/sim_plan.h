@@ -156,6 +156,9 @@ struct sim_plan {
     bool lying;             /**< frames may say what nobody has sent */
     uint64_t forge_gap_ns, replay_gap_ns, hostile_gap_ns; /**< between frames; 0: none */
 
+    uint64_t depart_ns; /**< nodes finalize within this time of each other; 0: they just end */
+    uint64_t depart_faults_ns; /**< and faults go on for this time */
+
     /* workload */
     enum sim_pattern pattern;
     uint64_t gap_ns;     /**< longest pause between two bursts of operations of a node */

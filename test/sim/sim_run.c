@@ -134,6 +134,10 @@ static void begin_end(struct sim *sim)
     if (!sim->plan.lying) {
         sim_check_counters(sim);
     }
+    if (sim->plan.depart_ns != 0) {
+        sim_depart_begin(sim);
+        return;
+    }
     sim->finishing = true;
     sim->faults_end_ns = 0;
     for (unsigned i = 0; i < sim->plan.nodes; i++) {
@@ -167,7 +171,12 @@ static bool step(struct sim *sim)
     }
     sim->now_ns = event.at_ns;
     dispatch(sim, &event);
-    if (!sim->finishing) {
+    if (sim->departing) {
+        sim->finishing = sim_depart_over(sim);
+        if (!sim->finishing) {
+            sim_check_stalled(sim);
+        }
+    } else if (!sim->finishing) {
         bool in_flight = event.kind == SIM_EVENT_SWITCH || event.kind == SIM_EVENT_ARRIVE;
         if (sim->plan.lying ? lies_are_over(sim) : !in_flight && sim_check_quiet(sim)) {
             begin_end(sim);

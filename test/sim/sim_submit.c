@@ -88,7 +88,8 @@ static void submit_first(struct sim *sim, struct sim_message *message, struct si
     net_ledger_submit(&sim->ledger, net, first_bytes, early);
     channel->node->app.open_sends++;
     /* Late frames of what was excused may still set something off when all else is settled. */
-    if (!to->alive || to->life != channel->peer_life || channel->failed || sim->finishing) {
+    if (!to->alive || to->life != channel->peer_life || channel->failed || sim->finishing ||
+        sim_depart_finalizing(to)) {
         net_ledger_excuse(net);
     }
 }
@@ -100,7 +101,8 @@ static void note_channel(struct sim *sim, struct sim_message *message, struct si
     const struct sim_node *to = &sim->nodes[net->to.index];
 
     net->lane = channel->lane;
-    net->receiver = to->alive && to->life == channel->peer_life ? &to->engine : NULL;
+    bool takes = to->alive && to->life == channel->peer_life && !sim_depart_finalizing(to);
+    net->receiver = takes ? &to->engine : NULL;
     if (!sim_channel_settled(channel) || channel->failed || net->to.life != channel->peer_life) {
         net->to.life = channel->peer_life;
         net_ledger_excuse(net);

@@ -20,6 +20,9 @@ static void pause_node(struct sim *sim, struct sim_node *node)
 {
     uint64_t length_ns = sim_random_scaled(&node->pause, 1000, sim->plan.pause_most_ns);
 
+    if (sim->departing) {
+        length_ns %= sim->plan.peer_timeout_ns / 8; /* who computes has not come to the fence */
+    }
     node->pauses_left--;
     node->pause_until_ns = node->local_ns + length_ns;
     disturbed_until(sim, node->pause_until_ns);

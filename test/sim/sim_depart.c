@@ -1,0 +1,177 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * How nodes leave, as ranks do in MPI_Finalize. Each sends messages that nobody waits for; when all
+ * have done so (the fence), each sends its neighbour a farewell at a time of its own, waits for that
+ * of its other neighbour, and finalizes. Nobody may be given up, nothing that is waited for be lost,
+ * and all must get away, whatever the network does.
+ */
+#include "sim.h"
+
+#include "rawe_conn_finalize.h"
+
+/** Messages of a node that nobody waits for. */
+#define UNMATCHED_MOST 16u
+
+/** As often a node that finalizes asks whether its connections may be closed. */
+#define ASK_NS 1000000u
+
+enum departing {
+    STAYS,      /**< has not begun */
+    READY,      /**< at the fence */
+    WAITS,      /**< has sent its farewell */
+    FINALIZING, /**< nobody tells it anything any more */
+};
+
+void sim_depart_begin(struct sim *sim)
+{
+    struct sim_random random = sim_random_stream(sim->options.seed, 27);
+
+    sim_trace(sim, "all is settled: nodes leave");
+    sim->departing = true;
+    sim->calm = false;
+    sim->activity_ns = sim->now_ns;
+    sim->faults_end_ns = sim->now_ns + sim->plan.depart_faults_ns;
+    for (unsigned i = 0; i < sim->plan.nodes; i++) {
+        struct sim_node *node = &sim->nodes[i];
+        node->pauses_left += 2;
+        node->depart_ns = sim->now_ns + sim_random_below(&random, sim->plan.depart_ns);
+        sim_node_wake(node, node->depart_ns);
+    }
+}
+
+bool sim_depart_finalizing(const struct sim_node *node)
+{
+    return node->departing == FINALIZING;
+}
+
+bool sim_depart_over(const struct sim *sim)
+{
+    unsigned alive = 0;
+
+    for (unsigned i = 0; i < sim->plan.nodes; i++) {
+        alive += sim->nodes[i].alive;
+    }
+    return alive == 0;
+}
+
+void sim_depart_farewell(struct sim *sim, struct sim_node *node)
+{
+    sim_trace(sim, "n%u has the farewell it waits for", node->index);
+    node->farewell = true;
+}
+
+static void send_unmatched(struct sim *sim, struct sim_node *node)
+{
+    unsigned count = (unsigned)sim_random_below(&node->app.random, UNMATCHED_MOST);
+
+    while (count-- != 0) {
+        uint32_t peer = (uint32_t)sim_random_below(&node->app.random, sim->plan.nodes - 1u);
+        uint64_t len_bytes = sim_random_scaled(&node->app.random, 1, sim->plan.message_max_bytes);
+        peer += peer >= node->index;
+        sim_submit(sim, sim_message_new(sim, SIM_MESSAGE_PLAIN, node->index, peer, NULL,
+                                        (uint32_t)len_bytes));
+    }
+}
+
+/** What has been sent before the fence is under way: connections are there. */
+static bool is_at_fence(const struct sim_node *node)
+{
+    bool ready = node->departing == READY && node->app.retry == NULL;
+
+    for (const struct sim_channel *channel = node->channels; channel != NULL && ready;
+         channel = channel->next) {
+        ready = channel->conn->handshake.state != RAWE_CONN_CONNECTING;
+    }
+    return ready;
+}
+
+/** The last one, perhaps, comes to the fence: all go on. */
+static void try_fence(struct sim *sim, const struct sim_node *last)
+{
+    struct sim_random random = sim_random_stream(sim->options.seed, 28);
+
+    for (unsigned i = 0; i < sim->plan.nodes; i++) {
+        if (!is_at_fence(&sim->nodes[i])) {
+            return;
+        }
+    }
+    sim_trace(sim, "all are at the fence");
+    sim->fence_passed = true;
+    for (unsigned i = 0; i < sim->plan.nodes; i++) {
+        struct sim_node *node = &sim->nodes[i];
+        node->depart_ns = sim->now_ns + sim_random_scaled(&random, 1000, sim->plan.depart_ns);
+        if (node != last) { /* its progress is not over yet */
+            sim_node_wake(node, node->depart_ns);
+        }
+    }
+}
+
+static void send_farewell(struct sim *sim, struct sim_node *node)
+{
+    uint64_t len_bytes = sim_random_scaled(&node->app.random, 8, sim->plan.message_max_bytes);
+
+    sim_submit(sim,
+               sim_message_new(sim, SIM_MESSAGE_FAREWELL, node->index,
+                               (node->index + 1) % sim->plan.nodes, NULL, (uint32_t)len_bytes));
+}
+
+static void finalize(struct sim *sim, struct sim_node *node)
+{
+    sim_trace(sim, "n%u finalizes", node->index);
+    sim->activity_ns = sim->now_ns;
+    net_ledger_finalizes(&sim->ledger, sim_node_process(node));
+    node->app.open_sends = 0;
+    rawe_engine_finalizing(&node->engine);
+}
+
+/** True when all connections of a node may be closed. */
+static bool may_depart(struct sim_node *node)
+{
+    bool all = true;
+
+    for (struct sim_channel *channel = node->channels; channel != NULL; channel = channel->next) {
+        enum rawe_finalized finalized =
+            rawe_conn_finalized(channel->conn, sim_node_engine_time(node));
+        if (finalized == RAWE_FINALIZED_LOST) {
+            net_fail("nothing is lost by leaving", "n%u leaves, and n%u does not have all",
+                     node->index, channel->peer);
+        }
+        all = all && finalized == RAWE_FINALIZED_DONE;
+    }
+    return all;
+}
+
+bool sim_depart_step(struct sim *sim, struct sim_node *node)
+{
+    sim_app_resubmit(sim, node);
+    if (node->departing == STAYS && node->local_ns >= node->depart_ns) {
+        send_unmatched(sim, node);
+        node->departing = READY;
+    }
+    if (!sim->fence_passed) {
+        try_fence(sim, node);
+    } else if (node->departing == READY && node->local_ns >= node->depart_ns) {
+        send_farewell(sim, node);
+        node->departing = WAITS;
+    }
+    if (node->departing == WAITS && node->farewell && node->app.retry == NULL) {
+        finalize(sim, node);
+        node->departing = FINALIZING;
+    }
+    if (node->departing == FINALIZING && may_depart(node)) {
+        sim_trace(sim, "n%u leaves", node->index);
+        sim->activity_ns = sim->now_ns;
+        net_ledger_check_departed(&sim->ledger, sim_node_process(node));
+        return true;
+    }
+    return false;
+}
+
+uint64_t sim_depart_wake_ns(const struct sim_node *node)
+{
+    if (node->departing == FINALIZING) {
+        return node->local_ns + ASK_NS;
+    }
+    return node->depart_ns > node->local_ns ? node->depart_ns : UINT64_MAX;
+}
