@@ -328,31 +328,6 @@ static void mca_btl_rawe_send__reports_later_that_memory_was_short(void **state)
     fragments_free();
 }
 
-/** Until the PML has heard of what it sent, the endpoint is not to be closed. */
-static void mca_btl_rawe_send__is_awaited_until_it_is_reported(void **state)
-{
-    (void)state;
-    fragments_new();
-    result = RAWE_PEER_QUEUED;
-    endpoint.in_order = &other; /* by which it goes */
-    other.module = &module;
-    assert_int_equal(mca_btl_rawe_send(&module.super, &endpoint, &fragments[0]->base, 1),
-                     OPAL_SUCCESS);
-    assert_int_equal(endpoint.awaited, 1);
-    fragments[0]->message.complete(&fragments[0]->message, RAWE_STATUS_DONE);
-    assert_int_equal(reported, 1);
-    assert_int_equal(endpoint.awaited, 0);
-    result = RAWE_PEER_COMPLETE;
-    assert_int_equal(mca_btl_rawe_send(&module.super, &endpoint, &fragments[1]->base, 1), 1);
-    assert_int_equal(endpoint.awaited, 0);
-    sent = 0;
-    call_beside_a_callback(send_all);
-    assert_int_equal(endpoint.awaited, SENDS);
-    deliver();
-    assert_int_equal(endpoint.awaited, 0);
-    fragments_free();
-}
-
 static void mca_btl_rawe_send__behind_what_was_handed_over(void **state)
 {
     (void)state;
@@ -552,12 +527,9 @@ static void mca_btl_rawe_put__by_several_routes_may_be_split(void **state)
     struct rawe_send *part = split_in_two();
     put_whole_done(RAWE_STATUS_DONE);
     assert_int_equal(reported, 0);
-    /* Nothing of it goes by its own endpoint any more, which is needed for the report. */
-    assert_int_equal(endpoint.awaited, 1);
     part->done(part, RAWE_STATUS_DONE);
     assert_int_equal(reported, 1);
     assert_int_equal(reported_status, OPAL_SUCCESS);
-    assert_int_equal(endpoint.awaited, 0);
     two_routes_over();
 }
 
@@ -620,7 +592,6 @@ int main(void)
         TEST(mca_btl_rawe_send__by_the_endpoint_that_keeps_the_order),
         TEST(mca_btl_rawe_send__reports_later_what_failed_meanwhile),
         TEST(mca_btl_rawe_send__reports_later_that_memory_was_short),
-        TEST(mca_btl_rawe_send__is_awaited_until_it_is_reported),
         TEST(mca_btl_rawe_send__behind_what_was_handed_over),
         TEST(mca_btl_rawe_send__acknowledged_before_it_is_reported),
         TEST(mca_btl_rawe_send__acknowledged_after_it_is_reported),

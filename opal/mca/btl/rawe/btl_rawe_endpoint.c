@@ -37,7 +37,6 @@ static void endpoint_construct(mca_btl_base_endpoint_t *endpoint)
     endpoint->stall_reported = false;
     endpoint->in_use = false;
     endpoint->in_order = endpoint;
-    endpoint->awaited = 0;
     endpoint->lost = false;
     endpoint->lost_text = NULL;
     endpoint->next_lost = NULL;

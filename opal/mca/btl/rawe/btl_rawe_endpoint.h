@@ -37,8 +37,6 @@ typedef struct mca_btl_base_endpoint_t {
      * PML hands the pieces of a long message to all of them.
      */
     struct mca_btl_base_endpoint_t *in_order;
-    /** Its sends and PUTs that the PML has yet to hear of, by whatever route they go. Lock held. */
-    unsigned awaited;
     bool lost;                                 /**< Open MPI knows, or is about to be told */
     const char *lost_text;                     /**< why, for the error callback */
     struct mca_btl_base_endpoint_t *next_lost; /**< of which it is to be told */

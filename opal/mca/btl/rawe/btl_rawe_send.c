@@ -162,13 +162,6 @@ static int opal_status(enum rawe_status status)
     return RAWE_STATUS_DONE == status ? OPAL_SUCCESS : OPAL_ERR_UNREACH;
 }
 
-/** Report a send that the PML waits for: its endpoint may go then. */
-static void report_awaited(mca_btl_rawe_fragment_t *fragment, int status)
-{
-    --fragment->endpoint->awaited;
-    report_complete(fragment, status);
-}
-
 /** Report it by progress. */
 static void report_later(mca_btl_rawe_fragment_t *fragment, int status)
 {
@@ -189,7 +182,7 @@ static void report_later(mca_btl_rawe_fragment_t *fragment, int status)
 static void message_complete(struct rawe_message *message, enum rawe_status status)
 {
     if (OPAL_LIKELY(!mca_btl_rawe_state.working)) {
-        report_awaited(fragment_of(message), opal_status(status));
+        report_complete(fragment_of(message), opal_status(status));
     } else {
         report_later(fragment_of(message), opal_status(status));
     }
@@ -203,7 +196,7 @@ void mca_btl_rawe_send_complete_deferred(void)
         mca_btl_rawe_fragment_t *fragment = state->complete_first;
         state->complete_first = fragment->next_complete;
         fragment->unreported = false;
-        report_awaited(fragment, fragment->status);
+        report_complete(fragment, fragment->status);
     }
 }
 
@@ -255,7 +248,6 @@ static void send_handed_over(struct mca_btl_rawe_work *work)
     mca_btl_base_endpoint_t *endpoint = carrier(fragment);
     bool deferring = begin_work(&endpoint->module->engine);
 
-    ++fragment->endpoint->awaited;
     switch (rawe_peer_send(&endpoint->peer, &fragment->message)) {
     case RAWE_PEER_COMPLETE:
         report_later(fragment, OPAL_SUCCESS);
@@ -308,7 +300,6 @@ int mca_btl_rawe_send(struct mca_btl_base_module_t *btl, struct mca_btl_base_end
         break;
     case RAWE_PEER_QUEUED:
         descriptor->des_flags |= MCA_BTL_DES_SEND_ALWAYS_CALLBACK;
-        ++fragment->endpoint->awaited;
         result = OPAL_SUCCESS;
         break;
     case RAWE_PEER_FAILED:
@@ -383,7 +374,6 @@ static void put_done(struct rawe_send *send, enum rawe_status status)
     if (0 != --whole->put.parts) {
         return;
     }
-    --whole->endpoint->awaited;
     whole->put.callback(btl, whole->endpoint, whole->put.local_address, whole->put.local_handle,
                         whole->put.context, whole->put.cbdata, whole->status);
     mca_btl_rawe_free(btl, &whole->base);
@@ -435,7 +425,6 @@ static void put_handed_over(struct mca_btl_rawe_work *work)
     for (unsigned i = 0; i < state->module_count; ++i) {
         deferring[i] = state->modules[i]->open && begin_work(&state->modules[i]->engine);
     }
-    ++fragment->endpoint->awaited;
     if (!put(fragment)) {
         fragment->status = OPAL_ERR_OUT_OF_RESOURCE;
         fragment->message.send.next = NULL;
@@ -489,9 +478,7 @@ int mca_btl_rawe_put(struct mca_btl_base_module_t *btl, struct mca_btl_base_endp
         mca_btl_rawe_lock_hand_over(&fragment->work);
         return OPAL_SUCCESS;
     }
-    ++endpoint->awaited; /* before it may be complete */
     bool taken = put(fragment);
-    endpoint->awaited -= !taken;
     mca_btl_rawe_unlock();
     if (OPAL_UNLIKELY(!taken)) {
         mca_btl_rawe_free(btl, &fragment->base);
