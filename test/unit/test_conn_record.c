@@ -700,6 +700,26 @@ static void records__fail_with_their_connection(void **state)
     assert_int_equal(engine(0)->operations.in_use, 0);
 }
 
+static void records__of_a_failed_connection_fail_when_the_owner_is_back(void **state)
+{
+    (void)state;
+    uint64_t word = 5;
+    unit_peer_end(RAWE_LANE_EXPRESS)->handshake.state = RAWE_CONN_FAILED;
+    rawe_engine_defer_begin(engine(0)); /* who sends is not the owner: what is done has to wait */
+    const struct access *access = get(0, 8);
+    assert_true(put(0, &word, 8, 0));
+    assert_int_equal(access->done, 0);
+    assert_int_equal(put_sends[0].done, 0);
+    rawe_engine_defer_end(engine(0));
+    rawe_engine_deliver_deferred(engine(0));
+    assert_int_equal(access->done, 1);
+    assert_int_equal(access->status, RAWE_STATUS_FAILED);
+    assert_int_equal(access->operation.refusal, RAWE_REFUSAL_NONE);
+    assert_int_equal(put_sends[0].done, 1);
+    assert_int_equal(put_sends[0].status, RAWE_STATUS_FAILED);
+    assert_int_equal(engine(0)->operations.in_use, 0);
+}
+
 /** Hand node 0 a frame of node 1's, made up. */
 static void forge(struct rawe_header header, const uint8_t *payload, size_t payload_bytes)
 {
@@ -908,6 +928,7 @@ int main(void)
         TEST(put_short__loss_and_a_full_window),
         TEST(records__do_not_share_frames_with_messages),
         TEST(records__fail_with_their_connection),
+        TEST(records__of_a_failed_connection_fail_when_the_owner_is_back),
         TEST(records__are_put_off_where_nothing_may_be_held_back),
         TEST(operate__at_the_limit),
     };

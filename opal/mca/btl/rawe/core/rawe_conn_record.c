@@ -108,7 +108,8 @@ bool rawe_conn_operate(struct rawe_conn *conn, struct rawe_operation *operation,
         rawe_conn_send(conn, request, now_ns);
     } else if (conn->handshake.state == RAWE_CONN_FAILED) {
         rawe_operation_remove(&engine->operations, operation);
-        part_done(operation, RAWE_STATUS_FAILED);
+        operation->completion.next = NULL;
+        rawe_conn_complete(engine, &operation->completion, RAWE_STATUS_FAILED);
         return true;
     }
     rawe_conn_arm_idle(conn);

@@ -5,6 +5,7 @@
  */
 #include "rawe_peer.h"
 #include "rawe_conn_coalesce.h"
+#include "rawe_conn_life.h"
 #include "rawe_conn_move.h"
 #include "rawe_conn_record.h"
 #include "rawe_conn_send.h"
@@ -396,7 +397,8 @@ bool rawe_peer_put_short(struct rawe_peer *peer, struct rawe_send *send)
     if (rawe_conn_send_record(conn, send, now_ns(peer)) == RAWE_STATUS_BUSY) {
         rawe_conn_send(conn, send, peer->engine->now_ns);
     } else if (conn->handshake.state == RAWE_CONN_FAILED) {
-        send->done(send, RAWE_STATUS_FAILED);
+        send->next = NULL;
+        rawe_conn_complete(peer->engine, send, RAWE_STATUS_FAILED);
     }
     return true;
 }
