@@ -363,6 +363,57 @@ static void rawe_conn_detect_losses__a_late_answer_is_still_understood(void **st
     assert_int_equal(counters(1)->duplicates, 0);
 }
 
+#define ONE_WAY_NS (20 * UNIT_MS)
+
+/** All frames take ONE_WAY_NS, for as long as that. */
+static void run_slowly(uint64_t duration_ns)
+{
+    static struct {
+        struct net_frame *frame;
+        uint64_t due_ns;
+    } path[512];
+    unsigned count = 0;
+    for (uint64_t end_ns = net.now_ns + duration_ns; net.now_ns < end_ns;) {
+        unsigned arrived = 0;
+        struct net_frame *frame;
+        while ((frame = unit_wire_take(&net)) != NULL) {
+            assert_true(count < 512);
+            path[count].frame = frame;
+            path[count++].due_ns = net.now_ns + ONE_WAY_NS;
+        }
+        while (arrived < count && path[arrived].due_ns <= net.now_ns) {
+            unit_wire_put(&net, path[arrived++].frame);
+        }
+        count -= arrived;
+        memmove(path, path + arrived, count * sizeof(path[0]));
+        unit_step(&net);
+        net.now_ns += 100 * UNIT_US;
+        for (unsigned i = 0; i < UNIT_NODES; i++) {
+            rawe_engine_advance(&net.node[i].engine, net.now_ns);
+        }
+    }
+    while (count != 0) {
+        net_frame_free(path[--count].frame);
+    }
+}
+
+static void rawe_conn_detect_losses__a_round_trip_of_many_intervals(void **state)
+{
+    (void)state;
+    unit_stop(&net);
+    unit_init(&net);
+    net.config.liveness.probe_most_ns = UNIT_MS;
+    unit_start(&net);
+    in_flight(3);
+    unit_wire_clear(&net);       /* lost, ... */
+    doom(end(0)->sendwin.una);   /* ... and one of them again */
+    run_slowly(20 * ONE_WAY_NS); /* more than 40 probes are under way at any time */
+    assert_all_arrived(3);
+    assert_true(rawe_conn_drained(end(0)));
+    assert_int_equal(counters(0)->frames_resent, 4);
+    assert_int_equal(counters(1)->duplicates, 0);
+}
+
 static void rawe_conn_detect_losses__answers_to_probes_never_sent(void **state)
 {
     (void)state;
@@ -484,6 +535,7 @@ int main(void)
         TEST(rawe_conn_detect_losses__overtaking_beyond_the_window_is_a_loss),
         TEST(rawe_conn_detect_losses__the_tail_is_found_by_a_probe),
         TEST(rawe_conn_detect_losses__a_late_answer_is_still_understood),
+        TEST(rawe_conn_detect_losses__a_round_trip_of_many_intervals),
         TEST(rawe_conn_detect_losses__answers_to_probes_never_sent),
         TEST(rawe_conn_detect_losses__a_silent_receiver_is_no_evidence),
         TEST(rawe_conn_detect_losses__a_receiver_that_wakes_frame_by_frame),

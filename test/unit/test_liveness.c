@@ -254,10 +254,24 @@ static void rawe_liveness_probe_sent__numbers_begin_with_1(void **state)
 {
     (void)state;
     for (uint32_t number = 1; number < 30; number++) {
+        assert_int_equal(rawe_liveness_next_probe(&liveness), number);
         rawe_liveness_probe_sent(&liveness, NOW + number);
         assert_int_equal(liveness.probe_number, number);
-        assert_true(rawe_liveness_probe_time_ns(&liveness, number) == NOW + number);
+        assert_true(rawe_liveness_probe_answered(&liveness, number) == NOW + number);
     }
+}
+
+static void rawe_liveness_probe_sent__numbers_go_round_without_0(void **state)
+{
+    (void)state;
+    liveness.probe_number = UINT32_MAX - 2;
+    for (uint32_t i = 1; i <= 4; i++) {
+        rawe_liveness_probe_sent(&liveness, NOW + i);
+        assert_int_equal(liveness.probe_number, i < 3 ? UINT32_MAX - 2 + i : i - 2);
+    }
+    assert_true(rawe_liveness_probe_answered(&liveness, UINT32_MAX) == NOW + 2);
+    assert_true(rawe_liveness_probe_answered(&liveness, UINT32_MAX - 1) == 0);
+    assert_true(rawe_liveness_probe_answered(&liveness, 2) == NOW + 4);
 }
 
 static void rawe_liveness_asked__plans_the_next_question(void **state)
@@ -283,36 +297,74 @@ static void rawe_liveness_asked__doubt_begins_with_the_third(void **state)
     assert_false(asked(NOW));
 }
 
-static void rawe_liveness_probe_time_ns__of_probes_never_sent(void **state)
+static void rawe_liveness_probe_answered__probes_never_sent(void **state)
 {
     (void)state;
-    assert_true(rawe_liveness_probe_time_ns(&liveness, 0) == 0);
-    assert_true(rawe_liveness_probe_time_ns(&liveness, 1) == 0);
-    assert_true(rawe_liveness_probe_time_ns(&liveness, UINT32_MAX) == 0);
+    assert_true(rawe_liveness_probe_answered(&liveness, 0) == 0);
+    assert_true(rawe_liveness_probe_answered(&liveness, 1) == 0);
+    assert_true(rawe_liveness_probe_answered(&liveness, UINT32_MAX) == 0);
     for (uint32_t i = 1; i <= 3; i++) {
         rawe_liveness_probe_sent(&liveness, NOW + i);
     }
     static const uint32_t numbers[] = {
         0, 4, 5, 8, 11, 0x80000000, 0x80000003, UINT32_MAX, UINT32_MAX - 4};
     for (unsigned i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
-        assert_true(rawe_liveness_probe_time_ns(&liveness, numbers[i]) == 0);
+        assert_true(rawe_liveness_probe_answered(&liveness, numbers[i]) == 0);
     }
-    memset(liveness.probe_sent_ns, 0xEE, sizeof(liveness.probe_sent_ns));
-    assert_true(rawe_liveness_probe_time_ns(&liveness, 0) == 0);
-    assert_true(rawe_liveness_probe_time_ns(&liveness, UINT32_MAX) == 0);
+    for (uint32_t i = 1; i <= 3; i++) {
+        assert_true(rawe_liveness_probe_answered(&liveness, i) == NOW + i);
+    }
 }
 
-static void rawe_liveness_probe_time_ns__of_the_newest_eight(void **state)
+static void rawe_liveness_probe_answered__each_once_and_none_before_it(void **state)
 {
     (void)state;
+    for (uint32_t i = 1; i <= 5; i++) {
+        rawe_liveness_probe_sent(&liveness, NOW + i);
+    }
+    assert_true(rawe_liveness_probe_answered(&liveness, 3) == NOW + 3);
+    assert_true(rawe_liveness_probe_answered(&liveness, 3) == 0);
+    assert_true(rawe_liveness_probe_answered(&liveness, 2) == 0);
+    assert_true(rawe_liveness_probe_answered(&liveness, 4) == NOW + 4);
+    assert_true(rawe_liveness_probe_answered(&liveness, 5) == NOW + 5);
+}
+
+/** Twenty questions are under way. */
+static void send_twenty(void)
+{
+    memset(&liveness, 0, sizeof(liveness));
     for (uint32_t i = 1; i <= 20; i++) {
         rawe_liveness_probe_sent(&liveness, NOW + i);
     }
+}
+
+static void rawe_liveness_probe_answered__the_oldest_and_the_newest(void **state)
+{
+    (void)state;
+    send_twenty();
     for (uint32_t number = 1; number <= 30; number++) {
-        uint64_t expected_ns =
-            number > 20 - RAWE_LIVENESS_PROBES && number <= 20 ? NOW + number : 0;
-        assert_true(rawe_liveness_probe_time_ns(&liveness, number) == expected_ns);
+        bool known = number < RAWE_LIVENESS_PROBES || number == 20;
+        assert_true(rawe_liveness_probe_answered(&liveness, number) == (known ? NOW + number : 0));
     }
+    send_twenty();
+    assert_true(rawe_liveness_probe_answered(&liveness, 15) == 0); /* it has come by then */
+    assert_true(rawe_liveness_probe_answered(&liveness, 1) == 0);
+    assert_true(rawe_liveness_probe_answered(&liveness, 20) == NOW + 20);
+}
+
+static void rawe_liveness_probe_answered__again_and_again_with_many_under_way(void **state)
+{
+    (void)state;
+    unsigned understood = 0;
+    for (uint32_t i = 1; i <= 1000; i++) {
+        rawe_liveness_probe_sent(&liveness, NOW + i);
+        if (i > 30) {
+            uint64_t sent_ns = rawe_liveness_probe_answered(&liveness, i - 30);
+            assert_true(sent_ns == 0 || sent_ns == NOW + i - 30);
+            understood += sent_ns != 0;
+        }
+    }
+    assert_true(understood > 1000 * (RAWE_LIVENESS_PROBES - 1) / 30 - 30);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -338,10 +390,13 @@ int main(void)
         TEST(rawe_liveness_expire__nobody_is_given_up_while_deferring),
         TEST(rawe_liveness_expire__an_answer_just_now_is_no_silence),
         TEST(rawe_liveness_probe_sent__numbers_begin_with_1),
+        TEST(rawe_liveness_probe_sent__numbers_go_round_without_0),
         TEST(rawe_liveness_asked__plans_the_next_question),
         TEST(rawe_liveness_asked__doubt_begins_with_the_third),
-        TEST(rawe_liveness_probe_time_ns__of_probes_never_sent),
-        TEST(rawe_liveness_probe_time_ns__of_the_newest_eight),
+        TEST(rawe_liveness_probe_answered__probes_never_sent),
+        TEST(rawe_liveness_probe_answered__each_once_and_none_before_it),
+        TEST(rawe_liveness_probe_answered__the_oldest_and_the_newest),
+        TEST(rawe_liveness_probe_answered__again_and_again_with_many_under_way),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

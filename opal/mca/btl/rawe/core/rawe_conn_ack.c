@@ -62,7 +62,7 @@ void rawe_conn_acknowledged(struct rawe_conn *conn, const struct rawe_header *he
     rawe_conn_note_credit(conn, answers);
     bool answers_plain = answers && header->sequence == RAWE_PROBE_PLAIN;
     uint64_t probe_ns =
-        answers ? rawe_liveness_probe_time_ns(&conn->liveness, header->sequence) : 0;
+        answers ? rawe_liveness_probe_answered(&conn->liveness, header->sequence) : 0;
     if (acknowledgement == window->una && sack_bytes == 0 && probe_ns == 0) {
         nothing_new(conn, answers_plain, now_ns);
         if (conn->queue.first != NULL || window->to_transmit != 0) {

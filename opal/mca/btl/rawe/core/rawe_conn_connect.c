@@ -52,8 +52,9 @@ bool rawe_conn_send_probe(struct rawe_conn *conn)
         rawe_conn_transmit_control(conn, RAWE_FRAME_PROBE, 0, RAWE_PROBE_PLAIN, payload,
                                    sizeof(payload));
     }
-    return rawe_conn_transmit_control(conn, RAWE_FRAME_PROBE, 0, conn->liveness.probe_number + 1,
-                                      payload, sizeof(payload));
+    return rawe_conn_transmit_control(conn, RAWE_FRAME_PROBE, 0,
+                                      rawe_liveness_next_probe(&conn->liveness), payload,
+                                      sizeof(payload));
 }
 
 static void send_connect(struct rawe_conn *conn, uint32_t to_id, bool reply)

@@ -198,6 +198,7 @@ void rawe_conn_reset(struct rawe_conn *conn)
     conn->migration = 0;
     conn->confirming = 0;
     conn->liveness.probe_deadline_ns = 0;
+    conn->liveness.probes_remembered = 0;
     rawe_liveness_heard(&conn->liveness);
     conn->liveness.stalled_since_ns = 0;
     if (conn->reassembly != NULL) {

@@ -5,6 +5,10 @@
  */
 #include "rawe_liveness.h"
 
+#include <string.h>
+
+#include "rawe_wire.h"
+
 /** No estimate lets a first probe wait longer: a rank that computed leaves huge RTT samples. */
 #define FIRST_PROBE_MOST_NS 10000000ull
 
@@ -86,8 +90,15 @@ uint64_t rawe_liveness_stalled_ns(struct rawe_liveness *liveness, const struct r
 
 void rawe_liveness_probe_sent(struct rawe_liveness *liveness, uint64_t now_ns)
 {
-    liveness->probe_number++;
-    liveness->probe_sent_ns[liveness->probe_number % RAWE_LIVENESS_PROBES] = now_ns;
+    uint32_t at = liveness->probes_remembered;
+    if (at == RAWE_LIVENESS_PROBES) {
+        at--;
+    } else {
+        liveness->probes_remembered++;
+    }
+    liveness->probe_number = rawe_liveness_next_probe(liveness);
+    liveness->probe_numbers[at] = liveness->probe_number;
+    liveness->probe_sent_ns[at] = now_ns;
 }
 
 bool rawe_liveness_asked(struct rawe_liveness *liveness, const struct rawe_rtt *rtt,
@@ -99,10 +110,21 @@ bool rawe_liveness_asked(struct rawe_liveness *liveness, const struct rawe_rtt *
     return liveness->probes_unanswered >= DOUBT_PROBES;
 }
 
-uint64_t rawe_liveness_probe_time_ns(const struct rawe_liveness *liveness, uint32_t number)
+uint64_t rawe_liveness_probe_answered(struct rawe_liveness *liveness, uint32_t number)
 {
-    uint32_t age = liveness->probe_number - number;
-    return number != 0 && age < RAWE_LIVENESS_PROBES && age < liveness->probe_number
-               ? liveness->probe_sent_ns[number % RAWE_LIVENESS_PROBES]
-               : 0;
+    uint32_t *numbers = liveness->probe_numbers, count = 0;
+    uint64_t sent_ns = 0;
+    if (number == 0 || rawe_sequence_before(liveness->probe_number, number)) {
+        return 0; /* never sent */
+    }
+    while (count < liveness->probes_remembered && !rawe_sequence_before(number, numbers[count])) {
+        sent_ns = numbers[count] == number ? liveness->probe_sent_ns[count] : 0;
+        count++;
+    }
+    uint32_t left = liveness->probes_remembered - count;
+    liveness->probes_remembered = left;
+    memmove(numbers, numbers + count, left * sizeof(*numbers));
+    memmove(liveness->probe_sent_ns, liveness->probe_sent_ns + count,
+            left * sizeof(*liveness->probe_sent_ns));
+    return sent_ns;
 }

@@ -14,17 +14,23 @@
 
 #include "rawe_rtt.h"
 
-/** Probes whose answer is still understood; a power of two. */
+/**
+ * Probes whose answer is understood: of those not answered yet the oldest ones, as answers come in
+ * the order of the questions, however many are under way; and the newest one, which a peer that was
+ * away answers first.
+ */
 #define RAWE_LIVENESS_PROBES 8u
 
 struct rawe_liveness {
     uint64_t probe_deadline_ns; /**< ask the peer for an answer then; 0: none is owed */
     uint64_t asked_ns;          /**< when we last asked or, with the link full, tried to */
     uint64_t silent_since_ns;   /**< when the first unanswered probe was sent; 0: not silent */
-    uint64_t probe_sent_ns[RAWE_LIVENESS_PROBES]; /**< when the newest probes left, by number */
+    uint64_t probe_sent_ns[RAWE_LIVENESS_PROBES]; /**< when those remembered left, oldest first */
     uint64_t stalled_since_ns; /**< since then probes come back but `stalled_una` does not arrive */
-    uint32_t stalled_una;      /**< oldest frame in flight at the probe before */
-    uint32_t probe_number;     /**< of the newest probe; the first one has number 1 */
+    uint32_t probe_numbers[RAWE_LIVENESS_PROBES]; /**< of those remembered */
+    uint32_t probes_remembered;                   /**< how many */
+    uint32_t stalled_una;                         /**< oldest frame in flight at the probe before */
+    uint32_t probe_number;      /**< of the newest probe; the first one has number 1, none has 0 */
     uint32_t probes_unanswered; /**< since the peer was last heard */
 };
 
@@ -110,7 +116,13 @@ uint64_t rawe_liveness_stalled_ns(struct rawe_liveness *liveness, const struct r
                                   const struct rawe_liveness_limits *limits, uint32_t una,
                                   unsigned sendings, bool deferring, uint64_t now_ns);
 
-/** A probe with number probe_number + 1 has left. */
+/** Number of the next probe. */
+static inline uint32_t rawe_liveness_next_probe(const struct rawe_liveness *liveness)
+{
+    return liveness->probe_number != UINT32_MAX ? liveness->probe_number + 1 : 1;
+}
+
+/** The next probe has left. */
 void rawe_liveness_probe_sent(struct rawe_liveness *liveness, uint64_t now_ns);
 
 /**
@@ -120,7 +132,10 @@ void rawe_liveness_probe_sent(struct rawe_liveness *liveness, uint64_t now_ns);
 bool rawe_liveness_asked(struct rawe_liveness *liveness, const struct rawe_rtt *rtt,
                          const struct rawe_liveness_limits *limits, uint64_t now_ns);
 
-/** When the probe with this number was sent; 0: none of the newest ones has it. Untrusted. */
-uint64_t rawe_liveness_probe_time_ns(const struct rawe_liveness *liveness, uint32_t number);
+/**
+ * The probe with this number, untrusted, has been answered: when it was sent, or 0 when it is not
+ * remembered. It is not from now on, nor are those before it.
+ */
+uint64_t rawe_liveness_probe_answered(struct rawe_liveness *liveness, uint32_t number);
 
 #endif
