@@ -492,6 +492,24 @@ static void rawe_conn_follow__does_not_heed_one_that_is_so_old_that_it_looks_new
     net_frame_free(recorded);
 }
 
+static void rawe_conn_follow__heeds_probes_whatever_their_numbers(void **state)
+{
+    (void)state;
+    static const uint32_t numbers[] = {0x7FFFFFFF, 0x80000000, 0xC0000000, UINT32_MAX};
+    struct rawe_conn *conn = connect_lane(RAWE_LANE_EXPRESS);
+    struct rawe_conn *far = rails_conn(1, 0, RAWE_LANE_EXPRESS);
+    for (unsigned i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        far->newest_probe = 0; /* its life is new, that of the peer's numbers is not */
+        conn->liveness.probe_number = numbers[i];
+        for (unsigned rail = 2; rail-- > 0;) {
+            rawe_conn_move(conn, &rails_peer(0, rail)->route, rails.now_ns);
+            rails_run(UNIT_MS, 100 * UNIT_US);
+            assert_int_equal(rails_used(far), rail);
+            assert_false(rawe_conn_newest_probe(far, RAWE_PROBE_PLAIN)); /* it has no number */
+        }
+    }
+}
+
 /** What has to be right of a PROBE: who says so is as good as the peer. */
 static void rawe_conn_follow__does_not_heed_a_probe_that_says_something_wrong(void **state)
 {
@@ -793,6 +811,7 @@ int main(void)
         TEST(rawe_conn_move__asks_for_the_connection_by_the_other_route),
         TEST(rawe_conn_follow__does_not_heed_a_probe_that_is_repeated),
         TEST(rawe_conn_follow__does_not_heed_one_that_is_so_old_that_it_looks_new),
+        TEST(rawe_conn_follow__heeds_probes_whatever_their_numbers),
         TEST(rawe_conn_follow__does_not_heed_a_probe_that_says_something_wrong),
         TEST(rawe_conn_follow__comes_home_to_an_address_that_is_everywhere),
         TEST(rawe_conn_follow__not_to_a_route_that_is_down),

@@ -86,10 +86,11 @@ static inline void rawe_conn_limit_payload(struct rawe_conn *conn, uint32_t payl
         conn->payload_max_bytes = payload_max_bytes;
     }
 }
-/** Is it a PROBE that has not come before, nor any after it? */
+/** Is it a PROBE that has not come before, nor any after it? Not if it has no number. */
 static inline bool rawe_conn_newest_probe(const struct rawe_conn *conn, uint32_t number)
 {
-    return rawe_sequence_before(conn->newest_probe, number);
+    return number != RAWE_PROBE_PLAIN && (conn->newest_probe == RAWE_PROBE_PLAIN ||
+                                          rawe_sequence_before(conn->newest_probe, number));
 }
 /**
  * A PROBE says how often the two ends have decided to migrate: ours shall be newer than all. One that

@@ -102,7 +102,7 @@ struct rawe_conn {
     struct rawe_route *home;         /**< NULL: there are no others */
     struct rawe_route *route;        /**< the one used */
     uint64_t migrated_ns;            /**< when it began to use that, but for CONNECT */
-    uint32_t newest_probe;           /**< number of the newest PROBE that came, by any route */
+    uint32_t newest_probe;           /**< number of the newest PROBE by any route; 0: none yet */
     uint8_t migration;               /**< number of the newest one, of either end, wrapping */
     uint8_t peer_interface; /**< of the peer's, counted from 1, the home route leads to; 0: any */
     uint8_t confirming;     /**< questions left by which the peer learns that we have moved */
