@@ -123,6 +123,7 @@ static void rawe_credit_advance__who_sent_in_the_epoch_before_still_counts(void 
     rawe_credit_note(&credit, &members[1]);
     assert_int_equal(credit.share[RAWE_LANE_EXPRESS].active, 24);
     assert_false(rawe_credit_advance(&credit, 9 * MS));
+    assert_false(rawe_credit_advance(&credit, 0)); /* of another engine, before the beginning */
     assert_true(rawe_credit_advance(&credit, 1 + 10 * MS));
     assert_int_equal(credit.share[RAWE_LANE_EXPRESS].active, 24);
     rawe_credit_note(&credit, &members[0]);

@@ -68,6 +68,15 @@ static void rawe_rate_acked__does_not_count_pauses(void **state)
     assert_int_equal(rate.mbps, 1000);
 }
 
+static void rawe_rate_acked__a_time_before_the_last_one_is_no_long_time(void **state)
+{
+    (void)state;
+    struct rawe_rate rate = {0};
+    uint64_t at_ns = feed(&rate, START_NS, 3, 125000);
+    rawe_rate_acked(&rate, 125000, false, at_ns - 1 * MS - 1);
+    assert_int_equal(rate.mbps, 1000);
+}
+
 static void rawe_rate_acked__has_bounds(void **state)
 {
     (void)state;
@@ -87,6 +96,7 @@ int main(void)
         cmocka_unit_test(rawe_rate_acked__waits_for_enough_bytes),
         cmocka_unit_test(rawe_rate_acked__is_a_mean_of_late_measurements),
         cmocka_unit_test(rawe_rate_acked__does_not_count_pauses),
+        cmocka_unit_test(rawe_rate_acked__a_time_before_the_last_one_is_no_long_time),
         cmocka_unit_test(rawe_rate_acked__has_bounds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -138,7 +138,7 @@ bool rawe_credit_review(struct rawe_credit *credit)
 
 bool rawe_credit_advance(struct rawe_credit *credit, uint64_t now_ns)
 {
-    if (now_ns - credit->epoch_start_ns < EPOCH_NS) {
+    if (now_ns < credit->epoch_start_ns + EPOCH_NS) {
         return false;
     }
     credit->senders_before = credit->senders_now;

@@ -20,7 +20,7 @@ void rawe_rate_acked(struct rawe_rate *rate, uint64_t bytes, bool idle, uint64_t
     /* When the first ones left is not known: they begin a measurement, and do not count. */
     rate->bytes = rate->since_ns == 0 ? 0 : rate->bytes + bytes;
     rate->since_ns = rate->since_ns == 0 ? now_ns : rate->since_ns;
-    uint64_t took_ns = now_ns - rate->since_ns;
+    uint64_t took_ns = now_ns > rate->since_ns ? now_ns - rate->since_ns : 0;
     if (took_ns >= LEAST_NS && rate->bytes >= LEAST_BYTES) {
         uint64_t mbps = rate->bytes * 8000 / took_ns;
         mbps = mbps < RAWE_RATE_MOST_MBPS ? mbps : RAWE_RATE_MOST_MBPS;
