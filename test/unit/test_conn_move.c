@@ -642,6 +642,30 @@ static void elsewhere__counts_probes_for_the_link_that_received_them(void **stat
     assert_int_equal(rails.host[1].nic[0].engine.probes_passed_on, 0);
 }
 
+static void elsewhere__time_does_not_go_back(void **state)
+{
+    (void)state;
+    struct rawe_conn *conn = connect_lane(RAWE_LANE_EXPRESS);
+    struct rawe_engine *owner = &rails.host[1].nic[0].engine;
+    rawe_conn_move(conn, &rails_peer(0, 1)->route, rails.now_ns);
+    rails_run(UNIT_MS, 100 * UNIT_US);
+    /* A callback of the round that receives has sent something, at a time it has read itself. */
+    uint64_t later_ns = rails.now_ns + 30 * UNIT_US;
+    owner->now_ns = later_ns;
+    assert_int_equal(unit_copy_message(conn, 3, 100), RAWE_STATUS_DONE);
+    rails_receive(rails.wire);
+    assert_int_equal(rails.host[1].inbox.message_count, 1);
+    assert_true(owner->now_ns == later_ns);
+    struct rawe_conn *other = rails_conn(0, 0, RAWE_LANE_BULK);
+    rails_settle();
+    owner->now_ns = later_ns;
+    rawe_conn_move(other, &rails_peer(0, 1)->route, rails.now_ns);
+    rawe_conn_connect(other, rails.now_ns);
+    rails_receive(rails.wire);
+    assert_int_equal(owner->counters.connects_received, 3);
+    assert_true(owner->now_ns == later_ns);
+}
+
 /* Many of all that, at random */
 
 #define ROUNDS 400u
@@ -819,6 +843,7 @@ int main(void)
         TEST(rawe_conn_follow__the_one_that_stays_heeds_one_that_cannot_come),
         TEST(elsewhere__is_deferred_with_the_engine_that_receives),
         TEST(elsewhere__counts_probes_for_the_link_that_received_them),
+        TEST(elsewhere__time_does_not_go_back),
         cmocka_unit_test(move__loses_nothing_and_doubles_nothing_at_random),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -124,6 +124,16 @@ static inline bool is_usual(const struct rawe_engine *engine, const struct rawe_
 }
 
 /**
+ * The time for a connection of another engine than the one that receives: a callback may have given
+ * that a later one since.
+ */
+static uint64_t advance_time(struct rawe_engine *owner, uint64_t now_ns)
+{
+    owner->now_ns = now_ns > owner->now_ns ? now_ns : owner->now_ns;
+    return owner->now_ns;
+}
+
+/**
  * True when what the peer says of its end of a connection is true of a connection that we have:
  * then it knows which id to put into its frames, and one with another id does not come from it.
  */
@@ -215,7 +225,7 @@ static void receive_connect(struct rawe_engine *engine, const struct rawe_header
             engine->counters.dropped_source++;
             return;
         }
-        conn->engine->now_ns = now_ns;
+        now_ns = advance_time(conn->engine, now_ns);
         if (!reply && is_home(conn, &from)) {
             rawe_conn_follow_connect(conn, route, now_ns);
         }
@@ -331,7 +341,7 @@ static void dispatch_elsewhere(struct rawe_engine *engine, const uint8_t *source
     bool lends = engine->deferral.active && !owner->deferral.active;
     uint8_t migration = conn->migration;
     bool newest = rawe_conn_newest_probe(conn, header->sequence);
-    owner->now_ns = now_ns;
+    now_ns = advance_time(owner, now_ns);
     if (lends) {
         rawe_engine_defer_begin(owner);
     }
