@@ -153,6 +153,21 @@ static void rawe_conn_detect_losses__the_window_is_bounded(void **state)
     finish_late();
 }
 
+static void rawe_reorder_duplicate__after_half_of_all_numbers(void **state)
+{
+    (void)state;
+    struct rawe_reorder reorder;
+    rawe_reorder_init(&reorder);
+    for (unsigned i = 1; i <= 2; i++) { /* the second in the round of the first */
+        rawe_reorder_resent(&reorder);
+        rawe_reorder_duplicate(&reorder, 10 * i, 100);
+        assert_int_equal(reorder.steps, 2);
+    }
+    rawe_reorder_resent(&reorder);
+    rawe_reorder_duplicate(&reorder, 0x80000100, 0x80000200);
+    assert_int_equal(reorder.steps, 3);
+}
+
 static void rawe_reorder_window_ns__a_pause_is_no_round_trip(void **state)
 {
     (void)state;
@@ -193,6 +208,7 @@ int main(void)
         TEST(rawe_conn_detect_losses__losses_are_still_found),
         TEST(rawe_conn_detect_losses__narrow_again_after_losses_without_duplicates),
         TEST(rawe_conn_detect_losses__the_window_is_bounded),
+        TEST(rawe_reorder_duplicate__after_half_of_all_numbers),
         TEST(rawe_reorder_window_ns__a_pause_is_no_round_trip),
         TEST(rawe_conn_receive__duplicates_of_the_network_widen_nothing),
     };

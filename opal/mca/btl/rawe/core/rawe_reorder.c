@@ -5,7 +5,7 @@
  */
 #include "rawe_reorder.h"
 
-#include "rawe_wire.h"
+#include "rawe_acktr.h"
 
 /** Loss recoveries for which a wider window stays (RFC 8985: reo_wnd_persist). */
 #define PERSIST_RECOVERIES 16u
@@ -34,7 +34,8 @@ void rawe_reorder_duplicate(struct rawe_reorder *reorder, uint32_t una, uint32_t
     }
     reorder->resent = false;
     reorder->persist = PERSIST_RECOVERIES;
-    if (reorder->in_round && rawe_sequence_before(una, reorder->round_end)) {
+    /* Counted backwards: a round of 2^31 frames ago must not look like one to come. */
+    if (reorder->in_round && reorder->round_end - 1 - una < RAWE_WINDOW_FRAMES_MAX) {
         return;
     }
     reorder->in_round = true;
