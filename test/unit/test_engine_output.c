@@ -126,6 +126,43 @@ static void rawe_engine_flush__the_link_is_free_again(void **state)
     assert_int_equal(hub->engine.counters.frames_resent, 0);
 }
 
+/** rawe_send.transmitted: the owner makes progress, until what it waits for has been sent. */
+static void wait_for_all(struct rawe_send *send, struct rawe_conn *conn)
+{
+    struct star_node *hub = star_hub(&star);
+    assert_ptr_equal(send, &sends[0].send);
+    assert_ptr_equal(conn, star.down[0]);
+    assert_true(hub->engine.link_full);
+    assert_true(rawe_engine_pending(&hub->engine));
+    hub->link_room = UINT32_MAX;
+    rawe_engine_flush(&hub->engine, star.now_ns);
+    for (unsigned i = 0; i < SPOKES; i++) {
+        assert_int_equal(star.down[i]->sendwin.in_flight, i == 0 ? 2 : 1);
+    }
+    assert_null(hub->engine.flushing);
+}
+
+static void rawe_engine_flush__inside_a_callback_of_itself(void **state)
+{
+    (void)state;
+    struct star_node *hub = star_hub(&star);
+    struct unit_send second;
+    hub->link_room = 0;
+    for (unsigned i = 0; i < SPOKES; i++) {
+        star_send(&star, star.down[i], &sends[i], data, 1000);
+    }
+    sends[0].send.transmitted = wait_for_all;
+    star_send(&star, star.down[0], &second, data, 1000);
+    hub->link_room = 1;
+    rawe_engine_flush(&hub->engine, star.now_ns);
+    star_run(&star, 10 * UNIT_MS, 20 * UNIT_US);
+    for (unsigned i = 0; i < SPOKES; i++) {
+        assert_int_equal(sends[i].done, 1);
+        assert_int_equal(star.node[i].messages, i == 0 ? 2 : 1);
+    }
+    assert_int_equal(second.done, 1);
+}
+
 static void rawe_engine_advance__a_link_full_for_ever_is_a_dead_peer(void **state)
 {
     (void)state;
@@ -148,6 +185,7 @@ int main(void)
         TEST(rawe_engine_flush__who_got_nothing_is_first_next_time),
         TEST(rawe_engine_flush__acknowledgements_wait_for_their_turn_too),
         TEST(rawe_engine_flush__the_link_is_free_again),
+        TEST(rawe_engine_flush__inside_a_callback_of_itself),
         TEST(rawe_engine_advance__a_link_full_for_ever_is_a_dead_peer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

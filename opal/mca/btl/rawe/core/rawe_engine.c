@@ -471,13 +471,16 @@ static void advance_credit(struct rawe_engine *engine, uint64_t now_ns)
 void rawe_engine_flush(struct rawe_engine *engine, uint64_t now_ns)
 {
     engine->now_ns = now_ns;
-    if (engine->flushing != NULL) {
-        return; /* called from a callback of the flush further up the stack, which goes on */
-    }
     advance_credit(engine, now_ns);
-    engine->flushing = engine->pending;
-    engine->flushing_tail = engine->pending_tail;
-    engine->pending = NULL;
+    if (engine->pending != NULL) {
+        /*
+         * Inside a callback of a flush further up the stack it is done here what that has not come
+         * to: the callback may wait for it.
+         */
+        *(engine->flushing != NULL ? engine->flushing_tail : &engine->flushing) = engine->pending;
+        engine->flushing_tail = engine->pending_tail;
+        engine->pending = NULL;
+    }
     engine->link_full = engine->batches_full = false;
     while (engine->flushing != NULL) {
         struct rawe_conn *conn = engine->flushing;

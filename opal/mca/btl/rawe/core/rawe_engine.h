@@ -105,16 +105,16 @@ static inline bool rawe_engine_has_deferred(const struct rawe_engine *engine)
     return engine->deferral.pending;
 }
 
+/** True when rawe_engine_flush has something to do, or something left in a callback of it. */
+static inline bool rawe_engine_pending(const struct rawe_engine *engine)
+{
+    return engine->pending != NULL || engine->flushing != NULL;
+}
+
 /** Nothing is in flight, owed or held back: nothing to be kept going. */
 static inline bool rawe_engine_idle(const struct rawe_engine *engine)
 {
-    return engine->pending == NULL && engine->timers.armed == 0;
-}
-
-/** True when rawe_engine_flush has something to do. */
-static inline bool rawe_engine_pending(const struct rawe_engine *engine)
-{
-    return engine->pending != NULL;
+    return !rawe_engine_pending(engine) && engine->timers.armed == 0;
 }
 
 #endif
