@@ -284,6 +284,35 @@ static void rawe_engine_deliver_deferred__not_when_the_peer_closes(void **state)
     assert_delivered_in_order(5, 3000); /* the peer believes that they have arrived */
 }
 
+static void rawe_engine_deliver_deferred__what_stayed_when_the_peer_closes(void **state)
+{
+    (void)state;
+    static struct unit_send sends[4];
+    struct net_frame *frames[8];
+    connect_and_defer();
+    engine(1)->deferral.limit_bytes = 1;
+    send_messages(sends, 4, 2000);
+    for (unsigned i = 0; i < 8; i++) {
+        frames[i] = unit_wire_take(&net);
+        assert_non_null(frames[i]);
+    }
+    for (unsigned i = 8; i-- > 0;) { /* all others wait for the first frame, and then for room */
+        unit_receive(&net, frames[i]);
+        net_frame_free(frames[i]);
+    }
+    assert_true(engine(1)->deferral.fragments_wait);
+    run(UNIT_MS);
+    for (unsigned i = 0; i < 4; i++) {
+        assert_int_equal(sends[i].done, 1);
+        assert_int_equal(sends[i].status, RAWE_STATUS_DONE);
+    }
+    unit_close(&net, 0, RAWE_LANE_BULK);
+    run(UNIT_MS);
+    assert_int_equal(end(1)->handshake.state, RAWE_CONN_PEER_CLOSED);
+    resume(1);
+    assert_delivered_in_order(4, 2000);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -298,6 +327,7 @@ int main(void)
         TEST(rawe_engine_deliver_deferred__connection_closed_with_something_kept),
         TEST(rawe_engine_deliver_deferred__closed_while_others_are_delivered),
         TEST(rawe_engine_deliver_deferred__not_when_the_peer_closes),
+        TEST(rawe_engine_deliver_deferred__what_stayed_when_the_peer_closes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -202,6 +202,9 @@ void rawe_conn_reset(struct rawe_conn *conn)
     rawe_liveness_heard(&conn->liveness);
     conn->liveness.stalled_since_ns = 0;
     if (conn->reassembly != NULL) {
+        /* Some may have stayed here, as no more was kept for the owner. */
+        rawe_deferral_rescue_fragmented(&conn->engine->deferral, &conn->engine->reassembly_buffers,
+                                        conn, conn->reassembly);
         rawe_reassembly_clear(conn->reassembly, &conn->engine->reassembly_buffers);
         conn->reassembly->next = first;
     }

@@ -49,35 +49,61 @@ bool rawe_deferral_keep(struct rawe_deferral *deferral, struct rawe_conn *conn,
     return true;
 }
 
-void rawe_deferral_keep_fragmented(struct rawe_deferral *deferral, struct rawe_buffer_pool *pool,
-                                   struct rawe_conn *conn, struct rawe_reassembly *reassembly)
+/** Keep the next fragmented message, which is whole. False without memory. */
+static bool keep_next(struct rawe_deferral *deferral, struct rawe_buffer_pool *pool,
+                      struct rawe_conn *conn, struct rawe_reassembly *reassembly)
 {
-    const struct rawe_partial *next;
+    const struct rawe_partial *next = rawe_reassembly_ready(reassembly);
+    struct rawe_partial whole;
+    bool copied = next->total_bytes < pool->buffer_bytes / COPIED_PART;
+    struct rawe_deferred *entry =
+        append(deferral, conn, copied ? next->total_bytes : 0, next->total_bytes);
+    if (entry == NULL) {
+        return false;
+    }
+    (void)rawe_reassembly_take(reassembly, &whole);
+    entry->fragmented = whole.kind == RAWE_FRAGMENT_PART;
+    entry->tag = whole.tag;
+    if (copied) {
+        memcpy(entry->payload, whole.buffer, whole.total_bytes);
+        rawe_buffer_give(pool, whole.buffer);
+    } else {
+        entry->buffer = whole.buffer;
+        entry->allocated_bytes += pool->buffer_bytes;
+        deferral->bytes += pool->buffer_bytes;
+    }
+    return true;
+}
+
+/** The owner never comes back: what is whole goes nowhere. */
+static void discard_fragmented(const struct rawe_deferral *deferral, struct rawe_buffer_pool *pool,
+                               struct rawe_reassembly *reassembly)
+{
     struct rawe_partial whole;
     while (deferral->discards && rawe_reassembly_take(reassembly, &whole)) {
         rawe_buffer_give(pool, whole.buffer);
     }
-    while ((next = rawe_reassembly_ready(reassembly)) != NULL) {
-        bool copied = next->total_bytes < pool->buffer_bytes / COPIED_PART;
-        struct rawe_deferred *entry =
-            rawe_deferral_full(deferral)
-                ? NULL
-                : append(deferral, conn, copied ? next->total_bytes : 0, next->total_bytes);
-        if (entry == NULL) {
+}
+
+void rawe_deferral_keep_fragmented(struct rawe_deferral *deferral, struct rawe_buffer_pool *pool,
+                                   struct rawe_conn *conn, struct rawe_reassembly *reassembly)
+{
+    discard_fragmented(deferral, pool, reassembly);
+    while (rawe_reassembly_ready(reassembly) != NULL) {
+        if (rawe_deferral_full(deferral) || !keep_next(deferral, pool, conn, reassembly)) {
             deferral->pending = deferral->fragments_wait = true;
             return;
         }
-        (void)rawe_reassembly_take(reassembly, &whole);
-        entry->fragmented = whole.kind == RAWE_FRAGMENT_PART;
-        entry->tag = whole.tag;
-        if (copied) {
-            memcpy(entry->payload, whole.buffer, whole.total_bytes);
-            rawe_buffer_give(pool, whole.buffer);
-        } else {
-            entry->buffer = whole.buffer;
-            entry->allocated_bytes += pool->buffer_bytes;
-            deferral->bytes += pool->buffer_bytes;
-        }
+    }
+}
+
+void rawe_deferral_rescue_fragmented(struct rawe_deferral *deferral, struct rawe_buffer_pool *pool,
+                                     struct rawe_conn *conn, struct rawe_reassembly *reassembly)
+{
+    discard_fragmented(deferral, pool, reassembly);
+    bool kept = true;
+    while (kept && rawe_reassembly_ready(reassembly) != NULL) {
+        kept = keep_next(deferral, pool, conn, reassembly);
     }
 }
 

@@ -59,6 +59,13 @@ bool rawe_deferral_keep(struct rawe_deferral *deferral, struct rawe_conn *conn,
 void rawe_deferral_keep_fragmented(struct rawe_deferral *deferral, struct rawe_buffer_pool *pool,
                                    struct rawe_conn *conn, struct rawe_reassembly *reassembly);
 
+/**
+ * The same whatever the limit: the connection begins anew, and the peer believes that the messages
+ * have arrived. What there is no memory for is left.
+ */
+void rawe_deferral_rescue_fragmented(struct rawe_deferral *deferral, struct rawe_buffer_pool *pool,
+                                     struct rawe_conn *conn, struct rawe_reassembly *reassembly);
+
 /** Keep a list of completed sends, all with the same status. */
 void rawe_deferral_keep_completed(struct rawe_deferral *deferral, struct rawe_send *list,
                                   enum rawe_status status);
