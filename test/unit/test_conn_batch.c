@@ -628,8 +628,7 @@ static void send_and_end(bool plain)
         receive_next();
     }
     assert_int_equal(end(1)->handshake.state, RAWE_CONN_PEER_CLOSED);
-    assert_int_equal(end(1)->recvwin.acktr->next, net.config.first_sequence);
-    assert_false(rawe_recvwin_has_gap(&end(1)->recvwin));
+    assert_null(end(1)->recvwin.acktr); /* nothing of the frame was taken in the next life */
     unit_wire_clear(&net);
 }
 

@@ -10,7 +10,7 @@
 #include "rawe_conn.h"
 #include "rawe_conn_connect.h"
 
-static struct unit_send sends[3];
+static struct unit_send sends[3], answer;
 static uint8_t data[5000];
 
 static int set_up(void **state)
@@ -19,6 +19,7 @@ static int set_up(void **state)
     unit_start_with((struct unit_options){0});
     unit_connect(&net, RAWE_LANE_EXPRESS);
     memset(sends, 0, sizeof(sends));
+    memset(&answer, 0, sizeof(answer));
     return 0;
 }
 
@@ -159,6 +160,25 @@ static void rawe_conn_receive__an_orderly_close_loses_nothing(void **state)
     assert_int_equal(net.node[0].lost_calls, 0);
 }
 
+static void rawe_conn_receive__a_closed_connection_keeps_no_windows(void **state)
+{
+    (void)state;
+    send_messages(3);
+    unit_send_message(end(1), &answer, 9, data, sizeof(data));
+    unit_run(&net, 10 * UNIT_MS, 50 * UNIT_US);
+    assert_int_equal(sends[2].done, 1);
+    assert_non_null(end(0)->reassembly);
+    unit_close(&net, 1, RAWE_LANE_EXPRESS);
+    unit_settle(&net);
+    assert_int_equal(end(0)->handshake.state, RAWE_CONN_PEER_CLOSED);
+    assert_null(end(0)->sendwin.slots);
+    assert_null(end(0)->recvwin.acktr);
+    assert_null(end(0)->reassembly);
+    unit_run(&net, 10 * UNIT_MS, UNIT_MS);
+    unit_open(&net, 1, RAWE_LANE_EXPRESS); /* and has them again when it is wanted */
+    assert_works_both_ways();
+}
+
 static void rawe_conn_receive__who_does_not_know_the_connection_acknowledges_nothing(void **state)
 {
     (void)state;
@@ -269,6 +289,7 @@ int main(void)
         TEST(rawe_conn_receive__a_peer_that_answers_has_not_ended_it),
         TEST(rawe_conn_receive__a_peer_that_answered_long_since_has_not_ended_it),
         TEST(rawe_conn_receive__an_orderly_close_loses_nothing),
+        TEST(rawe_conn_receive__a_closed_connection_keeps_no_windows),
         TEST(rawe_conn_receive__who_does_not_know_the_connection_acknowledges_nothing),
         TEST(rawe_conn_receive__who_is_disowned_in_finalize_has_lost_nothing),
         TEST(rawe_conn_receive__a_close_acknowledges_what_was_never_sent),

@@ -86,9 +86,7 @@ void rawe_conn_close(struct rawe_conn *conn, uint64_t now_ns)
     engine->connections--;
     rawe_credit_close(&conn->through->credit, conn->lane, &conn->credit);
     rawe_conn_drop_slices(conn);
-    rawe_sendwin_free(&conn->sendwin);
-    rawe_recvwin_free(&conn->recvwin);
-    free(conn->reassembly);
+    rawe_conn_free_windows(conn);
     free(conn);
 }
 

@@ -131,6 +131,8 @@ bool rawe_conn_disowned(struct rawe_conn *conn, uint64_t now_ns)
     conn->handshake.state = RAWE_CONN_PEER_CLOSED;
     if (conn->queue.first != NULL || conn->coalescing != NULL) {
         rawe_conn_connect(conn, now_ns);
+    } else {
+        rawe_conn_free_windows(conn); /* a server has many peers that do not come back */
     }
     if (regular) {
         rawe_conn_complete_unneeded(conn->engine, abandoned);

@@ -5,6 +5,8 @@
  */
 #include "rawe_conn_life.h"
 
+#include <stdlib.h>
+
 #include "rawe_conn_slice.h"
 
 /** Congestion window to start with. */
@@ -217,4 +219,12 @@ void rawe_conn_renew(struct rawe_conn *conn)
     conn->handshake.local_id = rawe_conn_table_renew(engine->table, conn->handshake.local_id);
     conn->handshake.local_incarnation = ++engine->incarnation;
     rawe_conn_reset(conn);
+}
+
+void rawe_conn_free_windows(struct rawe_conn *conn)
+{
+    rawe_sendwin_free(&conn->sendwin);
+    rawe_recvwin_free(&conn->recvwin);
+    free(conn->reassembly);
+    conn->reassembly = NULL;
 }

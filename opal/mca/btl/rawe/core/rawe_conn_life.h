@@ -38,5 +38,7 @@ void rawe_conn_forget_path(struct rawe_conn *conn);
 void rawe_conn_reset(struct rawe_conn *conn);
 /** Begin a new life under a new id. The window must be empty. */
 void rawe_conn_renew(struct rawe_conn *conn);
+/** Free what only a connection in use needs. Nothing has been sent or received in its life. */
+void rawe_conn_free_windows(struct rawe_conn *conn);
 
 #endif
