@@ -8,6 +8,8 @@
 #include <string.h>
 
 #include "rawe_conn.h"
+#include "rawe_conn_record.h"
+#include "unit_star.h"
 
 /* rawe_conn_alive */
 
@@ -332,6 +334,39 @@ static void timer_expired__who_has_closed_is_not_asked(void **state)
     assert_int_equal(engine(0)->timers.armed, 0);
 }
 
+static unsigned operations_done;
+
+static void operation_done(struct rawe_operation *operation, enum rawe_status status)
+{
+    (void)operation;
+    assert_int_equal(status, RAWE_STATUS_FAILED);
+    operations_done++;
+}
+
+static void timer_expired__who_owes_no_reply_is_not_asked(void **state)
+{
+    (void)state;
+    static struct star star;
+    uint64_t word;
+    struct rawe_operation operation = {
+        .done = operation_done, .len_bytes = sizeof(word), .to = (uint8_t *)&word};
+    star_init(&star, 2, RAWE_LANE_EXPRESS);
+    star_start(&star);
+    star_connect(&star);
+    operations_done = 0;
+    star.node[0].ring_room = 0; /* the request never arrives */
+    assert_true(rawe_conn_operate(star.down[0], &operation, star.now_ns));
+    /* A peer to which there is none, and with which a timer has run. */
+    assert_int_equal(star_copy(&star, star.down[1], 100), RAWE_STATUS_DONE);
+    assert_int_equal(star_copy(&star, star.up[1], 100), RAWE_STATUS_DONE);
+    star_run(&star, 2 * UNIT_S, 100 * UNIT_US);
+    assert_int_equal(operations_done, 0);
+    assert_true(star_hub(&star)->engine.counters.probes_sent > 10);
+    assert_int_equal(star.node[1].engine.counters.probes_received, 0);
+    star_stop(&star);
+    assert_int_equal(operations_done, 1);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, unit_set_up, unit_tear_down)
 
 int main(void)
@@ -353,6 +388,7 @@ int main(void)
         TEST(timer_expired__an_idle_peer_that_dies_fails_once),
         TEST(timer_expired__an_idle_peer_outside_mpi_is_not_given_up),
         TEST(timer_expired__who_has_closed_is_not_asked),
+        TEST(timer_expired__who_owes_no_reply_is_not_asked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

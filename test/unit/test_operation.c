@@ -77,6 +77,22 @@ static void find__only_the_right_key_of_the_right_peer(void **state)
     assert_true(operations[1].key != key);
 }
 
+static void under_way__to_that_peer(void **state)
+{
+    (void)state;
+    assert_false(rawe_operation_under_way(&table, PEER_KEY, PEER_PORT));
+    for (unsigned i = 0; i < 4; i++) {
+        assert_true(rawe_operation_enter(&table, &operations[i]));
+    }
+    for (unsigned i = 0; i < 4; i++) {
+        assert_true(rawe_operation_under_way(&table, PEER_KEY, PEER_PORT));
+        assert_false(rawe_operation_under_way(&table, PEER_KEY, PEER_PORT + 1));
+        assert_false(rawe_operation_under_way(&table, PEER_KEY + 1, PEER_PORT));
+        rawe_operation_remove(&table, &operations[i]);
+    }
+    assert_false(rawe_operation_under_way(&table, PEER_KEY, PEER_PORT));
+}
+
 static void place__within_what_is_left(void **state)
 {
     (void)state;
@@ -133,6 +149,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(enter__up_to_the_limit),
         TEST(find__only_the_right_key_of_the_right_peer),
+        TEST(under_way__to_that_peer),
         TEST(place__within_what_is_left),
         TEST(abandon__those_to_one_peer_whose_requests_have_gone),
         TEST(abandon__with_the_bulk_lane_only_what_may_be_answered_there),

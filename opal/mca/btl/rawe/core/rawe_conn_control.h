@@ -38,8 +38,8 @@ void rawe_conn_refused(struct rawe_conn *conn, bool transmitted, uint64_t now_ns
 void rawe_conn_arm(struct rawe_conn *conn);
 /**
  * When the peer is asked although it owes nothing; 0: it is not. Who has acknowledged a request, and
- * has not replied yet, may die: so it is asked, too, while operations are under way. So is who does
- * not know yet that we finalize.
+ * has not replied yet, may die: so it is asked, too, while operations to it are under way. So is who
+ * does not know yet that we finalize.
  */
 uint64_t rawe_conn_idle_deadline_ns(const struct rawe_conn *conn);
 /** Make sure that the timer expires by that time. Needed when it has expired, or never ran. */

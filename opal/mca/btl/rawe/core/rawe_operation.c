@@ -72,6 +72,21 @@ struct rawe_operation *rawe_operation_find(const struct rawe_operation_table *ta
                : NULL;
 }
 
+bool rawe_operation_under_way(const struct rawe_operation_table *table, uint32_t peer_key,
+                              uint16_t peer_port)
+{
+    uint32_t left = table->in_use;
+    for (uint32_t i = 0; left != 0; i++) {
+        const struct rawe_operation *operation = table->entries[i];
+        if (operation != NULL && operation->peer_key == peer_key &&
+            operation->peer_port == peer_port) {
+            return true;
+        }
+        left -= operation != NULL;
+    }
+    return false;
+}
+
 uint8_t *rawe_operation_place(const struct rawe_operation *operation, uint64_t offset,
                               uint64_t len_bytes)
 {

@@ -77,6 +77,10 @@ void rawe_operation_remove(struct rawe_operation_table *table,
 struct rawe_operation *rawe_operation_find(const struct rawe_operation_table *table, uint32_t index,
                                            uint64_t key, uint32_t peer_key, uint16_t peer_port);
 
+/** Is an operation to that peer under way? */
+bool rawe_operation_under_way(const struct rawe_operation_table *table, uint32_t peer_key,
+                              uint16_t peer_port);
+
 /** Where `len_bytes` at `offset` of its result go, or NULL when they are more than was asked for. */
 uint8_t *rawe_operation_place(const struct rawe_operation *operation, uint64_t offset,
                               uint64_t len_bytes);
