@@ -607,6 +607,87 @@ static void rawe_conn_follow__the_one_that_stays_heeds_one_that_cannot_come(void
     assert_int_equal(rails_used(conn), 2);
 }
 
+/* rawe_conn_return */
+
+/** A message, which is acknowledged before the peer is asked; 100 ms. */
+static void talk(struct rawe_conn *conn)
+{
+    uint64_t probes = conn->engine->counters.probes_sent;
+    assert_int_equal(unit_copy_message(conn, 3, 100), RAWE_STATUS_DONE);
+    rails_run(UNIT_MS, 20 * UNIT_US);
+    rails_run(99 * UNIT_MS, UNIT_MS);
+    assert_true(conn->engine->counters.probes_sent == probes);
+}
+
+static void rawe_conn_return__after_a_connect_that_was_late(void **state)
+{
+    (void)state;
+    rawe_peer_set_down(rails_peer(0, 0), rails.now_ns);
+    struct rawe_conn *conn = rails_conn(0, 0, RAWE_LANE_EXPRESS);
+    rawe_conn_connect(conn, rails.now_ns);
+    struct net_frame *late = net_frame_copy(rails.wire);
+    rails_cut(1);
+    rails.cut[1] = false;
+    rawe_peer_set_up(rails_peer(0, 0), rails.now_ns);
+    rails_settle();
+    struct rawe_conn *far = rails_conn(1, 0, RAWE_LANE_EXPRESS);
+    assert_int_equal(rails_used(conn), 0);
+    assert_int_equal(rails_used(far), 0);
+    rails_receive(late);
+    net_frame_free(late);
+    assert_int_equal(rails_used(far), 1); /* for all that it knows the peer is there */
+    for (unsigned i = 0; i < 20; i++) {
+        talk(conn);
+    }
+    assert_int_equal(rails_used(conn), 0);
+    assert_int_equal(rails_used(far), 0);
+    assert_int_equal(rails.host[1].inbox.message_count, 20);
+}
+
+/** Host 0 goes home, and the question by which the other end would learn of that is lost. */
+static struct rawe_conn *go_home_unheard(void)
+{
+    struct rawe_conn *conn = connect_lane(RAWE_LANE_EXPRESS);
+    rawe_conn_move(conn, &rails_peer(0, 1)->route, rails.now_ns);
+    rails_run(100 * UNIT_MS, UNIT_MS);
+    rails_cut(0);
+    rawe_conn_move(conn, &rails_peer(0, 0)->route, rails.now_ns);
+    rails.cut[0] = false;
+    /* It has heard something, and asks no more. */
+    talk(rails_conn(1, 0, RAWE_LANE_EXPRESS));
+    assert_int_equal(rails_used(conn), 0);
+    assert_int_equal(rails_used(rails_conn(1, 0, RAWE_LANE_EXPRESS)), 1);
+    return conn;
+}
+
+static void rawe_conn_return__after_a_probe_that_was_lost(void **state)
+{
+    (void)state;
+    struct rawe_conn *conn = go_home_unheard();
+    for (unsigned i = 0; i < 20; i++) {
+        talk(conn);
+        /* Not at once: it may have been sent before the peer left. */
+        assert_true(i > 5 || rails_used(rails_conn(1, 0, RAWE_LANE_EXPRESS)) == 1);
+    }
+    assert_int_equal(rails_used(rails_conn(1, 0, RAWE_LANE_EXPRESS)), 0);
+    assert_int_equal(rails_used(conn), 0);
+    assert_int_equal(rails.host[1].inbox.message_count, 20);
+}
+
+static void rawe_conn_return__not_while_home_is_down(void **state)
+{
+    (void)state;
+    struct rawe_conn *conn = go_home_unheard();
+    rails_peer(1, 0)->route.down = true;
+    for (unsigned i = 0; i < 20; i++) {
+        talk(conn);
+    }
+    assert_int_equal(rails_used(rails_conn(1, 0, RAWE_LANE_EXPRESS)), 1);
+    assert_int_equal(rails.host[1].inbox.message_count, 20);
+    rawe_peer_set_up(rails_peer(1, 0), rails.now_ns);
+    assert_int_equal(rails_used(rails_conn(1, 0, RAWE_LANE_EXPRESS)), 0);
+}
+
 /* Frames of a connection that come through another engine's link. */
 
 static void elsewhere__is_deferred_with_the_engine_that_receives(void **state)
@@ -841,6 +922,9 @@ int main(void)
         TEST(rawe_conn_follow__not_to_a_route_that_is_down),
         TEST(rawe_conn_follow__ends_agree_when_both_have_moved),
         TEST(rawe_conn_follow__the_one_that_stays_heeds_one_that_cannot_come),
+        TEST(rawe_conn_return__after_a_connect_that_was_late),
+        TEST(rawe_conn_return__after_a_probe_that_was_lost),
+        TEST(rawe_conn_return__not_while_home_is_down),
         TEST(elsewhere__is_deferred_with_the_engine_that_receives),
         TEST(elsewhere__counts_probes_for_the_link_that_received_them),
         TEST(elsewhere__time_does_not_go_back),

@@ -21,6 +21,9 @@
  */
 #define STAY_NS 20000000ull
 
+/** What comes by the home route so long after the connection has left it was not sent before. */
+#define RETURN_NS 1000000000ull
+
 /** From now on frames are addressed to the far end of this route. */
 static void use(struct rawe_conn *conn, struct rawe_route *route)
 {
@@ -117,5 +120,13 @@ void rawe_conn_follow(struct rawe_conn *conn, struct rawe_route *route,
     if (route != conn->route && !route->down && (newer > 0 || tie)) {
         conn->migrated_ns = now_ns;
         move(conn, route, now_ns);
+    }
+}
+
+void rawe_conn_return(struct rawe_conn *conn, const struct rawe_route *route, uint64_t now_ns)
+{
+    if (route == conn->home && route != conn->route && !route->down &&
+        conn->handshake.state == RAWE_CONN_OPEN && now_ns >= conn->migrated_ns + RETURN_NS) {
+        rawe_conn_move(conn, conn->home, now_ns);
     }
 }

@@ -38,4 +38,10 @@ void rawe_conn_follow_connect(struct rawe_conn *conn, struct rawe_route *route, 
 void rawe_conn_follow(struct rawe_conn *conn, struct rawe_route *route,
                       const struct rawe_connect *from, uint8_t migration, uint64_t now_ns);
 
+/**
+ * A frame other than PROBE and CONNECT has come by this route, which is not the one used. If it is
+ * the home route, and up, the peer uses it again.
+ */
+void rawe_conn_return(struct rawe_conn *conn, const struct rawe_route *route, uint64_t now_ns);
+
 #endif
