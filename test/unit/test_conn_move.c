@@ -350,6 +350,33 @@ static void rawe_conn_move__waits_where_the_other_link_is_full(void **state)
     assert_last_message(1, 1, 3, 100);
 }
 
+static void rawe_conn_move__tries_another_link_that_is_full_once(void **state)
+{
+    (void)state;
+    static struct unit_send sends[RAWE_LANES];
+    struct rawe_conn *conns[RAWE_LANES];
+    const struct rawe_counters *counters = &rails.host[0].nic[0].engine.counters;
+    memset(sends, 0, sizeof(sends));
+    unit_fill(data, 1000, 3);
+    for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
+        conns[lane] = connect_lane(lane);
+    }
+    rails_cut(0);
+    rails.host[0].nic[1].room = 0;
+    for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
+        rawe_conn_move(conns[lane], &rails_peer(0, 1)->route, rails.now_ns);
+        unit_send_message(conns[lane], &sends[lane], 3, data, 1000);
+    }
+    uint64_t stalls = counters->link_stalls;
+    for (unsigned i = 1; i <= 10; i++) {
+        rawe_engine_flush(&rails.host[0].nic[0].engine, rails.now_ns);
+        assert_int_equal(counters->link_stalls, stalls + i);
+    }
+    rails.host[0].nic[1].room = UINT32_MAX;
+    rails_run(UNIT_MS, 100 * UNIT_US);
+    assert_last_message(1, 2, 3, 1000);
+}
+
 /** What peers may have in flight to a ring of host 1. */
 static uint32_t promised(unsigned rail)
 {
@@ -912,6 +939,7 @@ int main(void)
         TEST_BATCHES(rawe_conn_move__gives_batches_up_where_they_do_not_pass),
         TEST(rawe_conn_move__sends_shorter_frames_where_no_others_pass),
         TEST(rawe_conn_move__waits_where_the_other_link_is_full),
+        TEST(rawe_conn_move__tries_another_link_that_is_full_once),
         TEST(rawe_conn_move__takes_credit_from_the_ring_that_it_comes_to),
         TEST(rawe_conn_move__asks_for_the_connection_by_the_other_route),
         TEST(rawe_conn_follow__does_not_heed_a_probe_that_is_repeated),

@@ -470,6 +470,17 @@ static void advance_credit(struct rawe_engine *engine, uint64_t now_ns)
     }
 }
 
+/** A flush begins for links of other engines, too, through which connections of this one go. */
+static void begin_elsewhere(struct rawe_engine *engine, uint64_t now_ns)
+{
+    for (struct rawe_conn *conn = engine->flushing; conn != NULL; conn = conn->next_pending) {
+        if (conn->through != engine) {
+            conn->through->link_full = conn->through->batches_full = false;
+            advance_credit(conn->through, now_ns); /* its own rounds may be over */
+        }
+    }
+}
+
 void rawe_engine_flush(struct rawe_engine *engine, uint64_t now_ns)
 {
     engine->now_ns = now_ns;
@@ -484,14 +495,13 @@ void rawe_engine_flush(struct rawe_engine *engine, uint64_t now_ns)
         engine->pending = NULL;
     }
     engine->link_full = engine->batches_full = false;
+    if (engine->table->migrated != 0) {
+        begin_elsewhere(engine, now_ns);
+    }
     while (engine->flushing != NULL) {
         struct rawe_conn *conn = engine->flushing;
         engine->flushing = conn->next_pending;
         conn->is_pending = false;
-        if (conn->through != engine) {
-            conn->through->link_full = conn->through->batches_full = false;
-            advance_credit(conn->through, now_ns); /* its own rounds may be over */
-        }
         rawe_conn_flush(conn, now_ns);
     }
 }
