@@ -794,6 +794,19 @@ static void operate__fails_with_the_lane_that_its_reply_may_take(void **state)
     assert_int_equal(net.node[0].lost_calls, 1);
 }
 
+static void operate__goes_on_when_the_lane_that_its_reply_takes_had_ended_before(void **state)
+{
+    (void)state;
+    unit_peer_connect_lane(RAWE_LANE_BULK);
+    unit_close(&net, 1, RAWE_LANE_BULK);
+    unit_settle(&net);
+    assert_int_equal(unit_peer_end(RAWE_LANE_BULK)->handshake.state, RAWE_CONN_PEER_CLOSED);
+    const struct access *access = get(0, 10000);
+    run();
+    assert_got(access, 0, 10000);
+    assert_int_equal(net.node[0].lost_calls, 0);
+}
+
 static uint32_t own_index;
 static uint64_t own_key;
 
@@ -913,6 +926,7 @@ int main(void)
         TEST(get__short_replies_never_take_the_other_lane),
         TEST(operate__goes_on_when_the_other_lane_begins_anew),
         TEST(operate__fails_with_the_lane_that_its_reply_may_take),
+        TEST(operate__goes_on_when_the_lane_that_its_reply_takes_had_ended_before),
         TEST(operate__target_dies_without_a_reply),
         TEST(operate__target_closes_without_a_reply),
         TEST(get__another_comes_while_a_callback_makes_progress),

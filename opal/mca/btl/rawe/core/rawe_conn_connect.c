@@ -155,9 +155,14 @@ void rawe_conn_receive_connect(struct rawe_conn *conn, const struct rawe_connect
         engine->counters.dropped_connection++;
         return;
     case RAWE_HANDSHAKE_RESTART:
-        /* Nothing says that what was in flight has arrived. */
-        data_lost = !rawe_sendwin_empty(&conn->sendwin);
-        abandoned = rawe_conn_abandon(conn, false);
+        /*
+         * Nothing says that what was in flight has arrived. After a CLOSE nothing was, and replies
+         * to what has been asked since come in the new life.
+         */
+        if (conn->handshake.state == RAWE_CONN_OPEN) {
+            data_lost = !rawe_sendwin_empty(&conn->sendwin);
+            abandoned = rawe_conn_abandon(conn, false);
+        }
         rawe_conn_renew(conn);
         conn->handshake.state = RAWE_CONN_IDLE;
         break;
