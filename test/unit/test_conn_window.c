@@ -75,6 +75,29 @@ static void rawe_conn_window_room__never_beyond_credit_and_congestion_window(voi
     }
 }
 
+/* ---- when an acknowledgement is asked for ---- */
+
+static void rawe_conn_enter_window__asks_with_a_batch_that_uses_it_up(void **state)
+{
+    (void)state;
+    static uint8_t large[60000];
+    static struct unit_send sends[2];
+    memset(sends, 0, sizeof(sends));
+    unit_start_with((struct unit_options){.window_frames = 256, .batch_frames = 16});
+    unit_connect(&net, RAWE_LANE_BULK);
+    unit_send_message(end(0), &sends[0], 1, large, sizeof(large));
+    finish();
+    assert_int_equal(end(0)->batch, RAWE_BATCH_VALID);
+    end(0)->cc.window = 16;
+    unsigned acknowledgements = net.node[1].sent[RAWE_FRAME_ACK];
+    unit_send_message(end(0), &sends[1], 2, large, sizeof(large));
+    assert_in_range(end(0)->sendwin.in_flight, 12, 16);
+    assert_true(end(0)->queue.bytes != 0);
+    unit_step(&net); /* no time has passed */
+    assert_int_equal(net.node[1].sent[RAWE_FRAME_ACK], acknowledgements + 1);
+    finish();
+}
+
 /* ---- the congestion window ---- */
 
 static struct unit_send send_;
@@ -230,6 +253,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST_STARTED(rawe_conn_window_full__bounds_what_is_not_acknowledged),
         TEST_STARTED(rawe_conn_window_room__never_beyond_credit_and_congestion_window),
+        TEST_STARTED(rawe_conn_enter_window__asks_with_a_batch_that_uses_it_up),
         TEST(rawe_conn_acknowledged__the_window_grows_where_it_limits),
         TEST(rawe_conn_acknowledged__the_window_does_not_grow_where_credit_limits),
         TEST(rawe_conn_acknowledged__the_window_does_not_grow_far_beyond_credit),

@@ -211,6 +211,10 @@ struct rawe_txframe *rawe_conn_frame_next(struct rawe_conn *conn, bool even,
         !send->relaxed) {
         frame->flags |= RAWE_FLAG_ACK_NOW; /* somebody waits for its completion */
     }
-    rawe_conn_enter_window(conn, frame);
+    if (batch && conn->queue.first != NULL) {
+        rawe_conn_enter_window_whole(conn, frame);
+    } else {
+        rawe_conn_enter_window(conn, frame);
+    }
     return frame;
 }

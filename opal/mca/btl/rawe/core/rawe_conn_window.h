@@ -28,6 +28,8 @@ static inline uint32_t rawe_conn_window_room(const struct rawe_conn *conn)
 }
 /** Give a frame the next sequence numbers; it is WAITING until the link has taken it. */
 void rawe_conn_enter_window(struct rawe_conn *conn, struct rawe_txframe *frame);
+/** The same for a batch behind which more waits: it may use up a small window alone. */
+void rawe_conn_enter_window_whole(struct rawe_conn *conn, struct rawe_txframe *frame);
 /** The link has taken segments of a frame of the window. */
 static inline void rawe_conn_sent(struct rawe_conn *conn, struct rawe_txframe *frame,
                                   uint64_t segments, uint64_t now_ns)
