@@ -98,6 +98,34 @@ static void rawe_conn_enter_window__asks_with_a_batch_that_uses_it_up(void **sta
     finish();
 }
 
+static void rawe_conn_enter_window__asks_behind_a_send_that_somebody_waits_for(void **state)
+{
+    (void)state;
+    static uint8_t some[3000];
+    static struct unit_send sends[3];
+    memset(sends, 0, sizeof(sends));
+    unit_connect(&net, RAWE_LANE_BULK);
+    net.node[0].link_room = 0;
+    for (unsigned i = 0; i < 3; i++) {
+        sends[i].send.relaxed = i != 1; /* in their midst */
+        unit_send_message(end(0), &sends[i], (uint8_t)i, some, sizeof(some));
+    }
+    net.node[0].link_room = UINT32_MAX;
+    rawe_engine_flush(engine(0), net.now_ns);
+    assert_int_equal(unit_wire_count(&net), 9);
+    unit_settle(&net); /* no time has passed */
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(sends[i].done, 1);
+    }
+    assert_int_equal(net.node[1].sent[RAWE_FRAME_ACK], 1);
+    /* And not with what comes then. */
+    sends[0].done = 0;
+    unit_send_message(end(0), &sends[0], 0, some, sizeof(some));
+    unit_settle(&net);
+    assert_int_equal(sends[0].done, 0);
+    finish();
+}
+
 /* ---- the congestion window ---- */
 
 static struct unit_send send_;
@@ -254,6 +282,7 @@ int main(void)
         TEST_STARTED(rawe_conn_window_full__bounds_what_is_not_acknowledged),
         TEST_STARTED(rawe_conn_window_room__never_beyond_credit_and_congestion_window),
         TEST_STARTED(rawe_conn_enter_window__asks_with_a_batch_that_uses_it_up),
+        TEST_STARTED(rawe_conn_enter_window__asks_behind_a_send_that_somebody_waits_for),
         TEST(rawe_conn_acknowledged__the_window_grows_where_it_limits),
         TEST(rawe_conn_acknowledged__the_window_does_not_grow_where_credit_limits),
         TEST(rawe_conn_acknowledged__the_window_does_not_grow_far_beyond_credit),

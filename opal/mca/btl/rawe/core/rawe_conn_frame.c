@@ -30,6 +30,19 @@ static void refer(struct rawe_txframe *frame, const struct rawe_send *send, size
     }
 }
 
+/**
+ * A frame has taken what it can from the queue. `awaited`: somebody waits for a send that is in frames
+ * by that. With the last frame an acknowledgement is asked for, if that is so of any before it.
+ */
+static void request_ack(struct rawe_conn *conn, struct rawe_txframe *frame, bool awaited)
+{
+    conn->awaited = conn->awaited || awaited;
+    if (conn->awaited && conn->queue.first == NULL) {
+        frame->flags |= RAWE_FLAG_ACK_NOW;
+        conn->awaited = false;
+    }
+}
+
 /** Is it a message that goes into one frame by copy, and is complete by that? */
 static bool is_copied(const struct rawe_conn *conn, const struct rawe_send *send)
 {
@@ -68,9 +81,7 @@ static struct rawe_txframe *frame_records(struct rawe_conn *conn, struct rawe_se
         send = conn->queue.first;
     } while (is_copied_record(conn, send) &&
              rawe_conn_coalesce_record_fits(conn, frame, send->total_bytes));
-    if (frame->send != NULL && send == NULL) {
-        frame->flags |= RAWE_FLAG_ACK_NOW; /* somebody waits for the completion of a PUT */
-    }
+    request_ack(conn, frame, frame->send != NULL);
     rawe_conn_enter_window(conn, frame);
     return frame;
 }
@@ -100,6 +111,7 @@ static struct rawe_txframe *frame_copied(struct rawe_conn *conn, struct rawe_sen
         *copied_tail = &send->next;
     } while (more && is_copied(conn, conn->queue.first) &&
              rawe_conn_coalesce_fits(conn, frame, conn->queue.first->total_bytes));
+    request_ack(conn, frame, false);
     rawe_conn_enter_window(conn, frame);
     return frame;
 }
@@ -207,10 +219,8 @@ struct rawe_txframe *rawe_conn_frame_next(struct rawe_conn *conn, bool even,
     refer(frame, send, fragment.data_bytes);
     frame->send = send;
     send->frames++;
-    if (rawe_sendqueue_framed(&conn->queue, fragment.data_bytes) && conn->queue.first == NULL &&
-        !send->relaxed) {
-        frame->flags |= RAWE_FLAG_ACK_NOW; /* somebody waits for its completion */
-    }
+    request_ack(conn, frame,
+                rawe_sendqueue_framed(&conn->queue, fragment.data_bytes) && !send->relaxed);
     if (batch && conn->queue.first != NULL) {
         rawe_conn_enter_window_whole(conn, frame);
     } else {

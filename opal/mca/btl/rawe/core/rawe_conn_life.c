@@ -186,7 +186,7 @@ void rawe_conn_reset(struct rawe_conn *conn)
     conn->plain_answers = 0;
     conn->batches_lost = conn->withdrawals = 0;
     conn->peer_credit = 0; /* the reply to CONNECT says */
-    conn->wants_credit = false;
+    conn->awaited = conn->wants_credit = false;
     conn->credit_refusals = 0;
     rawe_credit_forget(&conn->through->credit, conn->lane, &conn->credit);
     conn->loss_deadline_ns = 0;

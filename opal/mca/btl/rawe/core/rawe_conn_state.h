@@ -80,6 +80,7 @@ struct rawe_conn {
     struct rawe_txframe *unstamped;  /**< sent just now, at a time that is given next */
     uint64_t disowned_since_ns; /**< the peer has ended it, or says that there is none; 0: no */
     bool data_lost;             /**< to be reported when the owner is back */
+    bool awaited;               /**< somebody waits for what is in frames; not asked for yet */
     bool wants_credit;          /**< something could not be sent for lack of it */
     uint8_t credit_refusals;    /**< answers in a row that there is none */
     uint32_t peer_credit;       /**< 0: nothing may be sent until the peer says otherwise */
