@@ -165,6 +165,23 @@ static void rawe_cc_lost__never_below_the_least(void **state)
     assert_true(cc.window > RAWE_CC_LEAST_FRAMES); /* and it recovers */
 }
 
+static void rawe_cc_acked__fast_however_long_after_a_reduction(void **state)
+{
+    (void)state;
+    struct rawe_cc cc;
+    static const uint32_t plateaus[] = {RAWE_CC_LEAST_FRAMES, 1024};
+    for (unsigned i = 0; i < 2; i++) {
+        rawe_cc_init(&cc, 64, 1024);
+        cc.window = plateaus[i];
+        assert_true(rawe_cc_lost(&cc, 0, 1));
+        for (unsigned rounds = 0; rounds < 200000; rounds++) {
+            cc.window = 720; /* it was not made use of */
+            rawe_cc_acked(&cc, 720, true);
+            assert_true(rounds < 60 || cc.window == 1024);
+        }
+    }
+}
+
 static void rawe_cc_unused__halves_down_to_the_first_window(void **state)
 {
     (void)state;
@@ -226,6 +243,7 @@ int main(void)
         cmocka_unit_test(rawe_cc_lost__once_across_the_wrap),
         cmocka_unit_test(rawe_cc_lost__a_reduction_long_ago_excuses_nothing),
         cmocka_unit_test(rawe_cc_lost__never_below_the_least),
+        cmocka_unit_test(rawe_cc_acked__fast_however_long_after_a_reduction),
         cmocka_unit_test(rawe_cc_unused__halves_down_to_the_first_window),
         cmocka_unit_test(rawe_cc_unused__a_smaller_window_stays),
         cmocka_unit_test(rawe_cc_unused__slow_start_leads_back),

@@ -10,6 +10,9 @@
 /** No estimate of the round trip keeps an unused window for longer. */
 #define UNUSED_MOST_NS 1000000000ull
 
+/** Round trips after a reduction at which the curve is beyond any window. */
+#define ROUNDS_MOST 64u
+
 /** The window `rounds` round trips after a reduction: 0.7 of the plateau at first. */
 static int64_t cubic(uint32_t plateau, uint32_t rounds)
 {
@@ -34,7 +37,9 @@ void rawe_cc_init(struct rawe_cc *cc, uint32_t first, uint32_t most)
 /** A round trip more since the last reduction. */
 static void end_round(struct rawe_cc *cc)
 {
-    cc->rounds++;
+    if (cc->rounds < ROUNDS_MOST) {
+        cc->rounds++;
+    }
     int64_t target = cubic(cc->plateau, cc->rounds);
     if (target > cc->most) {
         target = cc->most;
