@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "btl_rawe_endpoint.h"
+#include "btl_rawe_failure.h"
 #include "btl_rawe_help.h"
 #include "btl_rawe_lock.h"
 #include "btl_rawe_modex.h"
@@ -43,6 +44,11 @@ bool mca_btl_rawe_endpoint_in_use(mca_btl_rawe_module_t *of, opal_process_name_t
 bool mca_btl_rawe_module_open_if_needed(mca_btl_rawe_module_t *of)
 {
     return of == &module;
+}
+
+void mca_btl_rawe_failures_report(void)
+{
+    fail_msg("sockets could not be opened");
 }
 
 /** All processes are on one host, with one interface. */

@@ -8,6 +8,7 @@
 #include "btl_rawe_callers.h"
 #include "btl_rawe_close.h"
 #include "btl_rawe_endpoint.h"
+#include "btl_rawe_failure.h"
 #include "btl_rawe_group.h"
 #include "btl_rawe_help.h"
 #include "btl_rawe_lifecycle.h"
@@ -106,6 +107,7 @@ static int component_close(void)
     mca_btl_rawe_close_wait();
     rawe_service_stop(mca_btl_rawe_state.service);
     mca_btl_rawe_state.service = NULL;
+    mca_btl_rawe_failures_report();
     /* Open MPI also closes a component that refused to open. */
     if (NULL != mca_btl_rawe_state.component) {
         mca_btl_rawe_modex_forget();
@@ -154,6 +156,7 @@ static void open_module(const struct rawe_interface *interface)
         interface->loopback && 0 != mca_btl_rawe_state.module_count &&
         (1 == mca_btl_rawe_compat_local_ranks() || mca_btl_rawe_compat_shared_memory_expected());
     if (later ? !mca_btl_rawe_module_open_responder(module) : !module->open_sockets(module)) {
+        mca_btl_rawe_failures_report();
         mca_btl_rawe_finalize(&module->super);
         return;
     }
@@ -327,7 +330,11 @@ static int component_progress(void)
         lost = state->lost;
         state->lost = NULL;
     }
+    bool failures = poll_clock && !state->progressing && mca_btl_rawe_failures_wait();
     mca_btl_rawe_unlock();
     mca_btl_rawe_endpoints_report_lost(lost);
+    if (OPAL_UNLIKELY(failures)) {
+        mca_btl_rawe_failures_report();
+    }
     return (int)received;
 }

@@ -5,7 +5,7 @@
  */
 #include "btl_rawe_group.h"
 
-#include "btl_rawe_help.h"
+#include "btl_rawe_failure.h"
 #include "btl_rawe_lock.h"
 #include "btl_rawe_params.h"
 #include "btl_rawe_state.h"
@@ -33,7 +33,7 @@
 enum {
     NOTHING,      /**< links are as they should be */
     REPAIR,       /**< links are to be opened anew */
-    LAST_ATTEMPT, /**< the same, and what fails now is reported */
+    LAST_ATTEMPT, /**< the same, and the user is told what fails now */
 };
 
 /** Opens the socket of a link, bulk or responder anew: rawe_link_reopen and its like. */
@@ -58,7 +58,7 @@ static int reopen_responder(void *responder, const struct rawe_link_config *conf
     return rawe_responder_reopen(responder, config, error);
 }
 
-/** If the group has left this socket behind, open it anew; `last`: report what fails. */
+/** If the group has left this socket behind, open it anew; `last`: the user is told what fails. */
 static void renew(const mca_btl_rawe_module_t *module, int fd, reopen_fn *reopen, void *object,
                   bool last)
 {
@@ -66,7 +66,7 @@ static void renew(const mca_btl_rawe_module_t *module, int fd, reopen_fn *reopen
     struct rawe_link_error error;
 
     if (rawe_fanout_is_member(fd) && 0 != reopen(object, &config, &error) && last) {
-        mca_btl_rawe_help_link_lost(module->interface.name, error.step, error.code);
+        mca_btl_rawe_failure_note(MCA_BTL_RAWE_FAILURE_LOST, module->interface.name, &error);
     }
 }
 

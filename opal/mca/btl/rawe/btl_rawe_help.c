@@ -40,7 +40,7 @@ enum topic {
     TOPICS,
 };
 
-/** Atomic, because the responder's thread may be the one that tells. */
+/** Atomic, because any of MPI's threads may be the one that tells. */
 static atomic_bool shown[TOPICS];
 
 static bool asked_for; /**< see mca_btl_rawe_help_begin */

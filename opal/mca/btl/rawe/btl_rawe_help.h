@@ -3,7 +3,7 @@
  *
  * The messages to the user, one typed function for each topic of help-mpi-btl-rawe.txt. Each names
  * this host by itself, and is shown once by a process however often it is called; Open MPI merges
- * those of all processes.
+ * those of all processes. For MPI's threads only: Open MPI's output is not safe among others.
  *
  * A job that does not name rawe in its selection of BTLs did not ask for it: it sees only what ends
  * it. The rest is shown when it asks what the BTLs do (--mca btl_base_verbose 1).

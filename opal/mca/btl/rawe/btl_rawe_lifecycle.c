@@ -8,6 +8,7 @@
 #include "btl_rawe_close.h"
 #include "btl_rawe_dump.h"
 #include "btl_rawe_endpoint.h"
+#include "btl_rawe_failure.h"
 #include "btl_rawe_group.h"
 #include "btl_rawe_help.h"
 #include "btl_rawe_linger.h"
@@ -150,21 +151,6 @@ static bool random_bytes(void *out, size_t len_bytes)
     return getrandom(out, len_bytes, 0) == (ssize_t)len_bytes;
 }
 
-static void report_open_failed(const struct rawe_interface *interface,
-                               const struct rawe_link_error *error)
-{
-    if (EPERM == error->code || EACCES == error->code) {
-        mca_btl_rawe_help_no_capability(interface->name, mca_btl_rawe_params.helper, error->step);
-    } else if (ENETDOWN == error->code) {
-        mca_btl_rawe_help_interface_down(interface->name);
-    } else if (ENOMEM == error->code) {
-        mca_btl_rawe_help_ring_not_allocated(interface->name, mca_btl_rawe_state.ring_bytes,
-                                             error->code);
-    } else {
-        mca_btl_rawe_help_link_failed(interface->name, error->step, error->code);
-    }
-}
-
 bool mca_btl_rawe_module_open_responder(mca_btl_rawe_module_t *module)
 {
     struct rawe_link_config config = mca_btl_rawe_module_link_config(module);
@@ -178,7 +164,7 @@ bool mca_btl_rawe_module_open_responder(mca_btl_rawe_module_t *module)
     if (0 != rawe_responder_start(&module->responder, &config, module->address.mac, &duty,
                                   mca_btl_rawe_state.service, &error)) {
         module->responder = NULL;
-        report_open_failed(&module->interface, &error);
+        mca_btl_rawe_failure_note(MCA_BTL_RAWE_FAILURE_OPEN, module->interface.name, &error);
         return false;
     }
     return true;
@@ -191,7 +177,7 @@ static bool open_link(mca_btl_rawe_module_t *module)
 
     if (0 != rawe_link_open(&module->link, &config, &error)) {
         module->link = NULL;
-        report_open_failed(&module->interface, &error);
+        mca_btl_rawe_failure_note(MCA_BTL_RAWE_FAILURE_OPEN, module->interface.name, &error);
         return false;
     }
     /* Without batches everything still works: no reason to bother the user. */

@@ -35,8 +35,9 @@ typedef struct mca_btl_rawe_module {
     struct rawe_bulk *bulk; /**< NULL: no batches here */
     struct rawe_responder *responder;
     struct rawe_engine engine;
-    /** Open what is not open yet. Returns false, after a message, when that fails. */
+    /** Open what is not open yet. Returns false when that fails: see btl_rawe_failure.h. */
     bool (*open_sockets)(struct mca_btl_rawe_module *module);
+    uint64_t open_tried_ns; /**< when that was done last; 0: never. endpoints_lock held */
     mca_btl_base_module_error_cb_fn_t error_callback;
     opal_free_list_t fragments_small; /**< hold MCA_BTL_RAWE_SMALL_BYTES */
     opal_free_list_t fragments_large; /**< hold a message of max_send_size */
@@ -67,7 +68,8 @@ typedef struct mca_btl_rawe_module {
 
 /**
  * Open its sockets, if they are not: of lo there is only the responder until a process is to be
- * reached through it, or looks for us there. From any thread. Returns false when they are not open.
+ * reached through it, or looks for us there. From any thread. Returns false when they are not open:
+ * see btl_rawe_failure.h.
  */
 bool mca_btl_rawe_module_open_if_needed(mca_btl_rawe_module_t *module);
 

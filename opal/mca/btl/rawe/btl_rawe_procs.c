@@ -8,6 +8,7 @@
 
 #include "btl_rawe_callers.h"
 #include "btl_rawe_endpoint.h"
+#include "btl_rawe_failure.h"
 #include "btl_rawe_help.h"
 #include "btl_rawe_lock.h"
 #include "btl_rawe_modex.h"
@@ -251,6 +252,7 @@ static int discover(mca_btl_rawe_module_t *module, size_t count, opal_proc_t **p
         }
     }
     if (0 != listed && !mca_btl_rawe_module_open_if_needed(module)) {
+        mca_btl_rawe_failures_report();
         listed = 0;
     }
     for (unsigned i = 0; i < listed; ++i) {

@@ -1,0 +1,34 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Sockets that could not be opened, whichever thread has found out. The user is told by MPI's
+ * threads: Open MPI's output is not safe among others.
+ */
+#ifndef MCA_BTL_RAWE_FAILURE_H
+#define MCA_BTL_RAWE_FAILURE_H
+
+#include "btl_rawe_compat.h"
+
+#include "btl_rawe_state.h"
+#include "link/rawe_link_config.h"
+
+enum mca_btl_rawe_failure {
+    MCA_BTL_RAWE_FAILURE_OPEN, /**< they are not used: the job goes on without the interface */
+    MCA_BTL_RAWE_FAILURE_LOST, /**< they were in use: the job is not going on */
+    MCA_BTL_RAWE_FAILURES,
+};
+
+/** To be reported: the first of each kind. Any thread. The interface's name is copied. */
+void mca_btl_rawe_failure_note(enum mca_btl_rawe_failure kind, const char *interface,
+                               const struct rawe_link_error *error);
+
+/** Is there something to be reported? */
+static inline bool mca_btl_rawe_failures_wait(void)
+{
+    return atomic_load_explicit(&mca_btl_rawe_state.failures_wait, memory_order_relaxed);
+}
+
+/** Report it. MPI's threads only, not inside an engine, nor with a lock held. */
+void mca_btl_rawe_failures_report(void);
+
+#endif

@@ -1,0 +1,355 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Tests of sockets that cannot be opened: what is reported of them, and that the service thread, which
+ * finds out, reports nothing. The sockets are the test's own.
+ */
+#include "btl_rawe_failure.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "btl_rawe_group.h"
+#include "btl_rawe_help.h"
+#include "btl_rawe_lock.h"
+#include "btl_rawe_module.h"
+#include "btl_rawe_params.h"
+#include "link/rawe_host_group.h"
+
+/** More attempts than are made to open sockets anew. */
+#define ATTEMPTS_MOST 100u
+
+struct mca_btl_rawe_params mca_btl_rawe_params;
+struct mca_btl_rawe_state mca_btl_rawe_state;
+static mca_btl_rawe_module_t module;
+static char last_topic[16];     /**< of the last message */
+static char last_interface[64]; /**< the same */
+static unsigned reports;        /**< messages */
+static unsigned opened;         /**< attempts */
+static int (*broken)(void *context);
+static bool links_are_members; /**< else only the responder is left behind by its group */
+
+static uint64_t now_ns;
+
+uint64_t mca_btl_rawe_now_ns(void)
+{
+    return now_ns;
+}
+
+static void note(const char *topic, const char *interface)
+{
+    snprintf(last_topic, sizeof(last_topic), "%s", topic);
+    snprintf(last_interface, sizeof(last_interface), "%s", interface);
+    ++reports;
+}
+
+void mca_btl_rawe_help_no_capability(const char *interface, const char *helper, const char *reason)
+{
+    (void)helper;
+    assert_non_null(reason);
+    note("no_capability", interface);
+}
+
+void mca_btl_rawe_help_interface_down(const char *interface)
+{
+    note("interface_down", interface);
+}
+
+void mca_btl_rawe_help_ring_not_allocated(const char *interface, uint64_t ring_bytes, int code)
+{
+    assert_int_equal(ring_bytes, mca_btl_rawe_state.ring_bytes);
+    assert_int_equal(code, ENOMEM);
+    note("ring", interface);
+}
+
+void mca_btl_rawe_help_link_failed(const char *interface, const char *step, int code)
+{
+    assert_non_null(step);
+    assert_int_not_equal(code, 0);
+    note("link_failed", interface);
+}
+
+void mca_btl_rawe_help_link_lost(const char *interface, const char *step, int code)
+{
+    assert_string_equal(step, "socket");
+    assert_int_equal(code, EMFILE);
+    note("link_lost", interface);
+}
+
+/* The group of this host, and its sockets. */
+
+unsigned mca_btl_rawe_compat_local_ranks(void)
+{
+    return 4;
+}
+
+unsigned mca_btl_rawe_compat_local_rank(void)
+{
+    return 1;
+}
+
+int rawe_host_group_open(struct rawe_host_group **group,
+                         const struct rawe_host_group_config *config, struct rawe_service *service,
+                         struct rawe_link_error *error)
+{
+    (void)service;
+    (void)error;
+    *group = (struct rawe_host_group *)(void *)&module;
+    broken = config->broken;
+    return 0;
+}
+
+int rawe_host_group_register(struct rawe_host_group *group,
+                             const struct rawe_fanout_member *members, unsigned count)
+{
+    (void)group;
+    (void)members;
+    return count == 0 ? -1 : 0;
+}
+
+void rawe_host_group_hush(struct rawe_host_group *group)
+{
+    (void)group;
+}
+
+void rawe_host_group_close(struct rawe_host_group *group, unsigned wait_ms)
+{
+    (void)group;
+    (void)wait_ms;
+}
+
+struct rawe_fanout_member rawe_fanout_member(int fd, enum rawe_filter_for what,
+                                             const struct rawe_link_config *config)
+{
+    (void)config;
+    return (struct rawe_fanout_member){.fd = fd, .what = what};
+}
+
+enum { LINK_FD, BULK_FD, RESPONDER_FD };
+
+bool rawe_fanout_is_member(int fd)
+{
+    return links_are_members || RESPONDER_FD == fd;
+}
+
+int rawe_link_fd(const struct rawe_link *link)
+{
+    (void)link;
+    return LINK_FD;
+}
+
+int rawe_bulk_fd(const struct rawe_bulk *bulk)
+{
+    (void)bulk;
+    return BULK_FD;
+}
+
+int rawe_responder_fd(const struct rawe_responder *responder)
+{
+    (void)responder;
+    return RESPONDER_FD;
+}
+
+static int refuse(struct rawe_link_error *error)
+{
+    *error = (struct rawe_link_error){"socket", EMFILE};
+    return -1;
+}
+
+int rawe_link_reopen(struct rawe_link *link, const struct rawe_link_config *config,
+                     struct rawe_link_error *error)
+{
+    (void)link;
+    (void)config;
+    return refuse(error);
+}
+
+int rawe_bulk_reopen(struct rawe_bulk *bulk, const struct rawe_link_config *config,
+                     struct rawe_link_error *error)
+{
+    (void)bulk;
+    (void)config;
+    return refuse(error);
+}
+
+int rawe_responder_reopen(struct rawe_responder *responder, const struct rawe_link_config *config,
+                          struct rawe_link_error *error)
+{
+    (void)responder;
+    (void)config;
+    return refuse(error);
+}
+
+/** mca_btl_rawe_module_t.open_sockets */
+static bool open_sockets(mca_btl_rawe_module_t *of)
+{
+    const struct rawe_link_error error = {"mmap", ENOMEM};
+
+    assert_ptr_equal(of, &module);
+    ++opened;
+    mca_btl_rawe_failure_note(MCA_BTL_RAWE_FAILURE_OPEN, of->interface.name, &error);
+    return false;
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    memset(&mca_btl_rawe_state, 0, sizeof(mca_btl_rawe_state));
+    memset(&module, 0, sizeof(module));
+    OBJ_CONSTRUCT(&module.endpoints_lock, opal_mutex_t);
+    strcpy(module.interface.name, "eth7");
+    module.open_sockets = open_sockets;
+    mca_btl_rawe_state.modules[mca_btl_rawe_state.module_count++] = &module;
+    mca_btl_rawe_state.ring_bytes = 12345;
+    mca_btl_rawe_params.fanout = true;
+    mca_btl_rawe_lock_init();
+    reports = opened = 0;
+    now_ns = 1000;
+    links_are_members = false;
+    broken = NULL;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    mca_btl_rawe_failures_report();
+    mca_btl_rawe_lock_destroy();
+    OBJ_DESTRUCT(&module.endpoints_lock);
+    return 0;
+}
+
+/** The service thread does something, while MPI's waits. */
+static void in_service_thread(void *(*what)(void *))
+{
+    pthread_t thread;
+
+    assert_int_equal(pthread_create(&thread, NULL, what, NULL), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+}
+
+/* mca_btl_rawe_failures_report */
+
+static void assert_reported(const char *topic, int code)
+{
+    const struct rawe_link_error error = {"a step", code};
+
+    assert_false(mca_btl_rawe_failures_wait());
+    mca_btl_rawe_failure_note(MCA_BTL_RAWE_FAILURE_OPEN, "eth3", &error);
+    assert_true(mca_btl_rawe_failures_wait());
+    reports = 0;
+    mca_btl_rawe_failures_report();
+    assert_int_equal(reports, 1);
+    assert_string_equal(last_topic, topic);
+    assert_string_equal(last_interface, "eth3");
+    mca_btl_rawe_failures_report();
+    assert_int_equal(reports, 1);
+}
+
+static void mca_btl_rawe_failures_report__what_to_do_about_it(void **state)
+{
+    (void)state;
+    assert_reported("no_capability", EPERM);
+    assert_reported("no_capability", EACCES);
+    assert_reported("interface_down", ENETDOWN);
+    assert_reported("ring", ENOMEM);
+    assert_reported("link_failed", ENODEV);
+}
+
+static void mca_btl_rawe_failures_report__the_first_of_each_kind(void **state)
+{
+    (void)state;
+    const struct rawe_link_error first = {"socket", EMFILE}, second = {"bind", ENETDOWN};
+
+    mca_btl_rawe_failure_note(MCA_BTL_RAWE_FAILURE_LOST, "eth1", &first);
+    mca_btl_rawe_failure_note(MCA_BTL_RAWE_FAILURE_LOST, "eth2", &second);
+    mca_btl_rawe_failures_report();
+    assert_int_equal(reports, 1);
+    assert_string_equal(last_topic, "link_lost");
+    assert_string_equal(last_interface, "eth1");
+}
+
+/* mca_btl_rawe_module_open_if_needed */
+
+static void *open_main(void *context)
+{
+    assert_false(mca_btl_rawe_module_open_if_needed(&module));
+    return context;
+}
+
+/** It is asked with every PING: no helper is started for each, nor a ring asked for. */
+static void mca_btl_rawe_module_open_if_needed__what_failed_is_not_tried_at_once(void **state)
+{
+    (void)state;
+    in_service_thread(open_main);
+    in_service_thread(open_main);
+    (void)open_main(NULL);
+    assert_int_equal(opened, 1);
+    now_ns += 2000000000u; /* what was scarce may be there again */
+    in_service_thread(open_main);
+    assert_int_equal(opened, 2);
+    assert_int_equal(reports, 0);
+    mca_btl_rawe_failures_report();
+    assert_int_equal(reports, 1);
+    assert_string_equal(last_topic, "ring");
+    assert_string_equal(last_interface, "eth7");
+}
+
+/* rawe_host_group_config.broken */
+
+static void *broken_main(void *context)
+{
+    unsigned attempts = 0;
+
+    while (broken(NULL) >= 0) {
+        assert_true(++attempts < ATTEMPTS_MOST);
+    }
+    return context;
+}
+
+static void broken__the_service_thread_reports_nothing(void **state)
+{
+    (void)state;
+    mca_btl_rawe_group_open();
+    assert_non_null(broken);
+    in_service_thread(broken_main);
+    assert_int_equal(reports, 0);
+    assert_true(mca_btl_rawe_failures_wait());
+    mca_btl_rawe_failures_report();
+    assert_int_equal(reports, 1);
+    assert_string_equal(last_topic, "link_lost");
+    assert_string_equal(last_interface, "eth7");
+}
+
+/** Those of MPI's sockets are opened by whichever thread comes first. */
+static void broken__nor_does_it_of_links(void **state)
+{
+    (void)state;
+    module.open = links_are_members = true;
+    mca_btl_rawe_group_open();
+    in_service_thread(broken_main);
+    assert_int_equal(reports, 0);
+    mca_btl_rawe_failures_report();
+    assert_int_equal(reports, 1);
+    assert_string_equal(last_topic, "link_lost");
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(mca_btl_rawe_failures_report__what_to_do_about_it),
+        TEST(mca_btl_rawe_failures_report__the_first_of_each_kind),
+        TEST(mca_btl_rawe_module_open_if_needed__what_failed_is_not_tried_at_once),
+        TEST(broken__the_service_thread_reports_nothing),
+        TEST(broken__nor_does_it_of_links),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
