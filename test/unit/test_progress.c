@@ -402,6 +402,20 @@ static void progress__a_refused_put_ends_the_job(void **state)
     assert_int_equal(errors, 1);
 }
 
+/** The progress thread received it, while the program computed, and nothing has come since. */
+static void progress__a_put_that_another_thread_refused_ends_the_job_too(void **state)
+{
+    (void)state;
+    errors = puts_refused = 0;
+    module.error_callback = note_error;
+    module.engine.counters.dropped_handle = 1;
+    module.engine.put_refusal = RAWE_REFUSAL_UNKNOWN;
+    mca_btl_rawe_module_progress(&module, true);
+    mca_btl_rawe_module_progress(&module, true);
+    assert_int_equal(puts_refused, 1);
+    assert_int_equal(errors, 1);
+}
+
 /* mca_btl_rawe_module_receive */
 
 static void receive__the_ring_has_its_turn_between_batches(void **state)
@@ -587,6 +601,7 @@ int main(void)
         TEST(progress__and_before_later_batches),
         TEST(progress__refused_data_ends_the_job_and_blames_nobody),
         TEST(progress__a_refused_put_ends_the_job),
+        TEST(progress__a_put_that_another_thread_refused_ends_the_job_too),
         TEST(receive__the_ring_has_its_turn_between_batches),
         TEST(receive__all_of_bulk_before_a_probe_is_answered),
         TEST(thread_service__takes_no_more_than_a_little),

@@ -113,13 +113,19 @@ void mca_btl_rawe_module_service(mca_btl_rawe_module_t *module)
 /**
  * A peer sent data that was acknowledged and dropped: it names memory that we do not know, or is
  * part of a message that we do not take. Neither the PML nor the peer will ever hear otherwise that
- * it is missing: the job must not go on.
+ * it is missing: the job must not go on. Who has received it may be the progress thread, or another
+ * module, whose link it came through.
  */
+static bool data_is_missing(const mca_btl_rawe_module_t *module)
+{
+    const struct rawe_engine *engine = &module->engine;
+
+    return 0 != (engine->counters.dropped_handle | engine->counters.dropped_fragment) &&
+           !module->refusal_reported && !engine->finalizing;
+}
+
 static void data_refused(mca_btl_rawe_module_t *module)
 {
-    if (module->refusal_reported || module->engine.finalizing) {
-        return;
-    }
     module->refusal_reported = true;
     if (0 != module->engine.counters.dropped_handle) {
         mca_btl_rawe_help_put_refused(module->engine.put_refusal);
@@ -165,7 +171,7 @@ static unsigned progress(mca_btl_rawe_module_t *module)
         engine->now_ns = mca_btl_rawe_now_ns();
     }
     mca_btl_rawe_module_service(module);
-    if (OPAL_UNLIKELY(0 != (engine->counters.dropped_handle | engine->counters.dropped_fragment))) {
+    if (OPAL_UNLIKELY(data_is_missing(module))) {
         data_refused(module);
     }
     return received;
@@ -177,7 +183,7 @@ unsigned mca_btl_rawe_module_progress(mca_btl_rawe_module_t *module, bool poll_c
 
     if (OPAL_LIKELY(!mca_btl_rawe_module_receivable(module) && !rawe_engine_pending(engine) &&
                     !rawe_engine_has_deferred(engine) &&
-                    (!poll_clock || 0 == engine->timers.armed))) {
+                    (!poll_clock || (0 == engine->timers.armed && !data_is_missing(module))))) {
         return 0;
     }
     if (OPAL_UNLIKELY(mca_btl_rawe_state.progressing)) {
