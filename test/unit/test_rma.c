@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of the module for windows: accesses to memory of this process, and what becomes of those
- * that are refused.
+ * Tests of the module for windows: accesses to memory of this process, what becomes of those that are
+ * refused, and of those that their process's endpoint does not outlive.
  */
 #include "btl_rawe_rma.h"
 
@@ -32,6 +32,10 @@ static mca_btl_base_module_t *btl;
 static struct mca_btl_base_endpoint_t *self;
 static unsigned done, shown, errors;
 static int done_status;
+static opal_proc_t *other;                    /**< another process; NULL: there is none */
+static struct mca_btl_base_endpoint_t *named; /**< as osc/rdma has it */
+static mca_btl_rawe_module_t module;          /**< by which it is reached, over a wire to nowhere */
+static mca_btl_base_endpoint_t reached;
 
 int mca_btl_rawe_free_list_init(opal_free_list_t *list, opal_class_t *class, size_t item_bytes,
                                 size_t initial)
@@ -43,8 +47,8 @@ int mca_btl_rawe_free_list_init(opal_free_list_t *list, opal_class_t *class, siz
 
 mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_in_order(const opal_proc_t *proc)
 {
-    fail_msg("an endpoint for %p", (const void *)proc);
-    return NULL;
+    assert_ptr_equal(proc, other);
+    return &reached;
 }
 
 bool mca_btl_rawe_procs_on_this_host(const opal_proc_t *proc)
@@ -78,14 +82,15 @@ int mca_btl_rawe_registration_free(opal_free_list_t *list,
     return OPAL_ERROR;
 }
 
-void mca_btl_rawe_thread_wake(mca_btl_rawe_module_t *module, unsigned how)
+void mca_btl_rawe_thread_wake(mca_btl_rawe_module_t *of, unsigned how)
 {
-    fail_msg("wakes %p, %u", (void *)module, how);
+    assert_ptr_equal(of, &module);
+    of->thread_mode = how;
 }
 
 const char *mca_btl_rawe_peer_text(const opal_proc_t *proc, char out[48])
 {
-    (void)proc;
+    assert_ptr_equal(proc, NULL != other ? other : opal_proc_local_get());
     return strcpy(out, "rank 0");
 }
 
@@ -124,7 +129,7 @@ static void note_done(mca_btl_base_module_t *of, struct mca_btl_base_endpoint_t 
                       void *context, void *cbdata, int status)
 {
     assert_ptr_equal(of, btl);
-    assert_ptr_equal(endpoint, self);
+    assert_ptr_equal(endpoint, NULL != other ? named : self);
     (void)local_address;
     (void)local_handle;
     (void)context;
@@ -211,7 +216,107 @@ static void get__refused_ends_the_job_and_blames_nobody(void **state)
     assert_int_equal(done_status, OPAL_ERR_UNREACH);
 }
 
+static unsigned transmit(void *context, const struct rawe_frame *frames, unsigned count)
+{
+    (void)context;
+    (void)frames;
+    return count;
+}
+
+static uint64_t read_clock(void *context)
+{
+    (void)context;
+    return 1000;
+}
+
+/** Another process is there as well. */
+static int set_up_other(void **state)
+{
+    static const struct rawe_callbacks callbacks;
+    const struct rawe_output output = {.transmit = transmit};
+    const struct rawe_engine_config config = {
+        .payload_max_bytes = 1472,
+        .message_max_bytes = 65536,
+        .window_frames = 64,
+        .receive_frames = 256,
+        .frames_limit = 64,
+        .handles = &mca_btl_rawe_state.handles,
+    };
+    const struct rawe_peer_config peer = {
+        .payload_max_bytes = 1472,
+        .owner = &reached,
+        .now_ns = read_clock,
+    };
+
+    if (0 != set_up(state)) {
+        return -1;
+    }
+    memset(&module, 0, sizeof(module));
+    memset(&reached, 0, sizeof(reached));
+    assert_true(rawe_engine_init(&module.engine, &config, &callbacks, &module, &output, 1000));
+    reached.module = &module;
+    reached.in_order = &reached;
+    rawe_peer_init(&reached.peer, &module.engine, &peer);
+    other = OBJ_NEW(opal_proc_t);
+    assert_int_equal(btl->btl_add_procs(btl, 1, &other, &named, NULL), OPAL_SUCCESS);
+    assert_non_null(named);
+    return 0;
+}
+
+static int tear_down_other(void **state)
+{
+    rawe_peer_close(&reached.peer);
+    rawe_engine_free(&module.engine);
+    int status = tear_down(state);
+    assert_int_equal(((opal_object_t *)other)->obj_reference_count, 1); /* ours */
+    OBJ_RELEASE(other);
+    other = NULL;
+    return status;
+}
+
+static struct rawe_operation *read_from_other(void *to, size_t bytes)
+{
+    mca_btl_base_registration_handle_t handle = {.index = 5, .key = 6};
+
+    assert_int_equal(btl->btl_get(btl, named, to, 0, NULL, &handle, bytes, 0, MCA_BTL_NO_ORDER,
+                                  note_done, NULL, NULL),
+                     OPAL_SUCCESS);
+    assert_int_equal(done, 0);
+    assert_int_equal(module.engine.operations.in_use, 1);
+    return module.engine.operations.entries[0];
+}
+
+/** A window was not freed: what is refused still is some process's memory. */
+static void del_procs__what_is_under_way_may_be_refused_yet(void **state)
+{
+    (void)state;
+    char to[8];
+    struct rawe_operation *operation = read_from_other(to, sizeof(to));
+
+    assert_int_equal(btl->btl_del_procs(btl, 1, &other, &named), OPAL_SUCCESS);
+    operation->refusal = RAWE_REFUSAL_UNKNOWN;
+    rawe_peer_close(&reached.peer);
+    assert_int_equal(shown, 1);
+    assert_int_equal(errors, 1);
+    assert_int_equal(done, 1);
+    assert_int_equal(done_status, OPAL_ERR_UNREACH);
+}
+
+/** Without that, nothing of the process stays. */
+static void del_procs__lets_go_of_the_process(void **state)
+{
+    (void)state;
+    char to[8];
+
+    (void)read_from_other(to, sizeof(to));
+    rawe_peer_close(&reached.peer);
+    assert_int_equal(done, 1);
+    assert_int_equal(btl->btl_del_procs(btl, 1, &other, &named), OPAL_SUCCESS);
+    assert_int_equal(((opal_object_t *)other)->obj_reference_count, 1);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST_OTHER(name) cmocka_unit_test_setup_teardown(name, set_up_other, tear_down_other)
 
 int main(void)
 {
@@ -219,6 +324,8 @@ int main(void)
         TEST(put__to_itself),
         TEST(put__refused_ends_the_job_and_blames_nobody),
         TEST(get__refused_ends_the_job_and_blames_nobody),
+        TEST_OTHER(del_procs__what_is_under_way_may_be_refused_yet),
+        TEST_OTHER(del_procs__lets_go_of_the_process),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

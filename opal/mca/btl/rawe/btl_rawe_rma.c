@@ -18,6 +18,7 @@
 
 #include "core/rawe_access.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,6 +27,8 @@ struct rma_endpoint {
     opal_proc_t *proc;
     bool self;
     mca_btl_base_endpoint_t *through; /**< NULL: not looked for yet */
+    unsigned awaited;                 /**< accesses that engines have. Lock held */
+    struct rma_endpoint *next_gone;
 };
 
 /** An access under way. */
@@ -50,6 +53,7 @@ static struct {
     mca_btl_base_module_t super;
     bool open;
     mca_btl_base_module_error_cb_fn_t error_callback;
+    _Atomic(struct rma_endpoint *) gone; /**< taken back, and maybe named by accesses still */
     opal_free_list_t accesses;
     opal_free_list_t registrations;
 } rma;
@@ -94,16 +98,35 @@ static int add_procs(struct mca_btl_base_module_t *btl, size_t count, opal_proc_
     return OPAL_SUCCESS;
 }
 
+static void rma_endpoint_free(struct rma_endpoint *endpoint)
+{
+    OBJ_RELEASE(endpoint->proc);
+    free(endpoint);
+}
+
+/** Windows that were not freed leave accesses behind: their endpoints stay until the engines go. */
 static int del_procs(struct mca_btl_base_module_t *btl, size_t count, opal_proc_t **procs,
                      struct mca_btl_base_endpoint_t **endpoints)
 {
     (void)btl;
     (void)procs;
+    /* Without waiting: see mca_btl_rawe_del_procs. */
+    bool inside = mca_btl_rawe_enter();
     for (size_t i = 0; i < count; ++i) {
-        if (NULL != endpoints[i]) {
-            OBJ_RELEASE(rma_endpoint(endpoints[i])->proc);
-            free(endpoints[i]);
+        struct rma_endpoint *endpoint = rma_endpoint(endpoints[i]);
+        if (NULL == endpoint) {
+            continue;
         }
+        if (inside && 0 == endpoint->awaited) {
+            rma_endpoint_free(endpoint);
+            continue;
+        }
+        endpoint->next_gone = atomic_load(&rma.gone);
+        while (!atomic_compare_exchange_weak(&rma.gone, &endpoint->next_gone, endpoint)) {
+        }
+    }
+    if (inside) {
+        mca_btl_rawe_unlock();
     }
     return OPAL_SUCCESS;
 }
@@ -158,6 +181,7 @@ static void put_done(struct rawe_send *send, enum rawe_status status)
     mca_btl_rawe_access_t *access =
         (mca_btl_rawe_access_t *)((char *)send - offsetof(mca_btl_rawe_access_t, put));
 
+    --access->endpoint->awaited;
     access_done(access, RAWE_STATUS_DONE == status ? OPAL_SUCCESS : OPAL_ERR_UNREACH);
 }
 
@@ -175,16 +199,22 @@ static void refused(const struct rma_endpoint *endpoint, enum rawe_refusal refus
     }
 }
 
+static void report_operation(mca_btl_rawe_access_t *access, enum rawe_status status)
+{
+    if (OPAL_UNLIKELY(RAWE_REFUSAL_NONE != access->operation.refusal)) {
+        refused(access->endpoint, access->operation.refusal);
+    }
+    access_done(access, RAWE_STATUS_DONE == status ? OPAL_SUCCESS : OPAL_ERR_UNREACH);
+}
+
 /** rawe_operation.done */
 static void operation_done(struct rawe_operation *operation, enum rawe_status status)
 {
     mca_btl_rawe_access_t *access =
         (mca_btl_rawe_access_t *)((char *)operation - offsetof(mca_btl_rawe_access_t, operation));
 
-    if (OPAL_UNLIKELY(RAWE_REFUSAL_NONE != operation->refusal)) {
-        refused(access->endpoint, operation->refusal);
-    }
-    access_done(access, RAWE_STATUS_DONE == status ? OPAL_SUCCESS : OPAL_ERR_UNREACH);
+    --access->endpoint->awaited;
+    report_operation(access, status);
 }
 
 static int put(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *btl_endpoint,
@@ -241,7 +271,9 @@ static int put(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t
     send->offset = offset;
     mca_btl_rawe_lock();
     base = base->in_order;
+    ++endpoint->awaited; /* before it may be done */
     bool taken = rawe_peer_put_short(&base->peer, send) || rawe_peer_put(&base->peer, send);
+    endpoint->awaited -= !taken;
     mca_btl_rawe_thread_watch(base->module);
     mca_btl_rawe_unlock();
     if (OPAL_UNLIKELY(!taken)) {
@@ -291,8 +323,8 @@ static int operate(mca_btl_rawe_access_t *access)
     operation->done = operation_done;
     if (endpoint->self) {
         operation->refusal = operate_self(operation);
-        operation_done(operation, RAWE_REFUSAL_NONE == operation->refusal ? RAWE_STATUS_DONE
-                                                                          : RAWE_STATUS_FAILED);
+        report_operation(access, RAWE_REFUSAL_NONE == operation->refusal ? RAWE_STATUS_DONE
+                                                                         : RAWE_STATUS_FAILED);
         return OPAL_SUCCESS;
     }
     mca_btl_base_endpoint_t *base = through(endpoint);
@@ -302,7 +334,9 @@ static int operate(mca_btl_rawe_access_t *access)
     }
     mca_btl_rawe_lock();
     base = base->in_order;
+    ++endpoint->awaited; /* before it may be done */
     bool taken = rawe_peer_operate(&base->peer, operation);
+    endpoint->awaited -= !taken;
     mca_btl_rawe_thread_watch(base->module);
     mca_btl_rawe_unlock();
     if (OPAL_UNLIKELY(!taken)) {
@@ -525,6 +559,11 @@ void mca_btl_rawe_rma_close(void)
 {
     if (rma.open) {
         rma.open = false;
+        struct rma_endpoint *next;
+        for (struct rma_endpoint *gone = atomic_load(&rma.gone); NULL != gone; gone = next) {
+            next = gone->next_gone;
+            rma_endpoint_free(gone);
+        }
         OBJ_DESTRUCT(&rma.accesses);
         OBJ_DESTRUCT(&rma.registrations);
     }
