@@ -26,15 +26,22 @@ def test_a_soak_is_exact_and_leaves_memory_and_descriptors_alone(make_lab, build
     assert lab.wire_total("lost") > 0
 
 
-def test_a_soak_survives_random_pulls(build):
-    soak = HERE.parents[1] / "soak"
-    result = subprocess.run(
-        [soak, "--build", build, "--minutes", "0.25", "--nics", "2", "--pulls", "6", "--seed", "3"],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=180,
+def pull(build, minutes, *words):
+    """test/soak with two NICs a host, their cables pulled."""
+    argv = [HERE.parents[1] / "soak", "--build", build, "--minutes", minutes, "--nics", "2", *words]
+    return subprocess.run(
+        argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=180
     )
+
+
+def test_a_soak_too_short_for_pulls_says_so(build):
+    result = pull(build, "0.04", "--pulls", "1")
+    assert result.returncode == 2, result.stdout + result.stderr
+    assert "--minutes" in result.stderr, result.stderr
+
+
+def test_a_soak_survives_random_pulls(build):
+    result = pull(build, "0.25", "--pulls", "6", "--seed", "3")
     said = result.stdout + result.stderr
     assert result.returncode == 0, said
     assert "rawe-soak: OK" in said, said
