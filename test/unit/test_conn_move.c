@@ -740,6 +740,33 @@ static void elsewhere__is_deferred_with_the_engine_that_receives(void **state)
     assert_int_equal(rails.host[1].inbox.messages[1].tag, 4);
 }
 
+/** A CONNECT that ends a life of the connection: what was in flight is reported when it may be. */
+static void elsewhere__so_is_the_end_of_a_life(void **state)
+{
+    (void)state;
+    static struct unit_send send;
+    memset(&send, 0, sizeof(send));
+    struct rawe_conn *conn = connect_lane(RAWE_LANE_EXPRESS);
+    struct rawe_engine *owner = &rails.host[1].nic[0].engine;
+    struct rawe_engine *receiver = &rails.host[1].nic[1].engine;
+    rails_cut(0);
+    unit_send_message(rails_conn(1, 0, RAWE_LANE_EXPRESS), &send, 7, data, 100);
+    rawe_conn_close(conn, rails.now_ns);
+    rails_peer(0, 0)->conn[RAWE_LANE_EXPRESS] = NULL;
+    rawe_peer_set_down(rails_peer(0, 0), rails.now_ns);
+    rawe_conn_connect(rails_conn(0, 0, RAWE_LANE_EXPRESS), rails.now_ns);
+    rawe_engine_defer_begin(receiver);
+    rails_settle();
+    rawe_engine_defer_end(receiver);
+    assert_int_equal(rails.host[1].lost_calls, 0);
+    assert_int_equal(send.done, 0);
+    assert_false(owner->deferral.active);
+    rawe_engine_deliver_deferred(owner);
+    assert_int_equal(rails.host[1].lost_calls, 1);
+    assert_int_equal(send.done, 1);
+    assert_int_equal(send.status, RAWE_STATUS_FAILED);
+}
+
 static void elsewhere__counts_probes_for_the_link_that_received_them(void **state)
 {
     (void)state;
@@ -954,6 +981,7 @@ int main(void)
         TEST(rawe_conn_return__after_a_probe_that_was_lost),
         TEST(rawe_conn_return__not_while_home_is_down),
         TEST(elsewhere__is_deferred_with_the_engine_that_receives),
+        TEST(elsewhere__so_is_the_end_of_a_life),
         TEST(elsewhere__counts_probes_for_the_link_that_received_them),
         TEST(elsewhere__time_does_not_go_back),
         cmocka_unit_test(move__loses_nothing_and_doubles_nothing_at_random),

@@ -235,9 +235,17 @@ static void receive_connect(struct rawe_engine *engine, const struct rawe_header
         return;
     }
     bool opening = conn->handshake.state == RAWE_CONN_CONNECTING;
+    /* As in dispatch_elsewhere: what was in flight may be lost. */
+    bool lends = engine->deferral.active && !conn->engine->deferral.active;
+    if (lends) {
+        rawe_engine_defer_begin(conn->engine);
+    }
     rawe_conn_receive_connect(conn, &from, reply, now_ns);
     if (conn->handshake.peer_incarnation == from.incarnation) {
         rawe_conn_note_finalizing(conn, header);
+    }
+    if (lends) {
+        rawe_engine_defer_end(conn->engine);
     }
     if (opening && conn->handshake.state == RAWE_CONN_OPEN) {
         conn->peer_credit = header->credit;
