@@ -2,7 +2,8 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Tests of introducing processes, and of taking them back. bml/r2 does both with its lock held, for
- * which a callback may be waiting inside of an engine. No process here answers.
+ * which a callback may be waiting inside of an engine. No process here answers. And of those that
+ * call first.
  */
 #include "btl_rawe_procs.h"
 
@@ -14,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include "btl_rawe_callers.h"
 #include "btl_rawe_endpoint.h"
 #include "btl_rawe_failure.h"
 #include "btl_rawe_help.h"
@@ -89,6 +91,44 @@ void mca_btl_rawe_help_peer_unreachable(const char *interface, const char *peer,
     (void)peer_mac;
     assert_int_equal(timeout_ms, TIMEOUT_MS);
     unreachable++;
+}
+
+/* Who calls is not known, nor is there anything of him in the modex. */
+static unsigned looked_up;
+
+mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_find(mca_btl_rawe_module_t *of,
+                                                    opal_process_name_t name,
+                                                    const uint8_t mac[RAWE_MAC_BYTES])
+{
+    (void)of;
+    (void)name;
+    (void)mac;
+    return NULL;
+}
+
+mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_by_key(mca_btl_rawe_module_t *of,
+                                                      opal_process_name_t name, uint16_t port,
+                                                      uint32_t key)
+{
+    (void)of;
+    (void)name;
+    (void)port;
+    (void)key;
+    return NULL;
+}
+
+struct rawe_conn *mca_btl_rawe_endpoint_conn(mca_btl_base_endpoint_t *which, unsigned lane)
+{
+    fail_msg("lane %u of %p", lane, (void *)which);
+    return NULL;
+}
+
+unsigned mca_btl_rawe_callers_find(opal_process_name_t name, struct mca_btl_rawe_address *addresses)
+{
+    (void)name;
+    (void)addresses;
+    looked_up++;
+    return 0;
 }
 
 /* Nobody is found. */
@@ -182,7 +222,7 @@ static int set_up(void **state)
     mca_btl_rawe_state.modules[mca_btl_rawe_state.module_count++] = &module;
     module.address = (struct mca_btl_rawe_address){.mac = {2, 0, 0, 0, 0, 9}, .mtu_bytes = 1500};
     mca_btl_rawe_params.connect_timeout_ms = TIMEOUT_MS;
-    searches = unreachable = 0;
+    searches = unreachable = looked_up = 0;
     memset(&endpoint, 0, sizeof(endpoint));
     endpoint.module = &module;
     endpoint.in_use = true;
@@ -274,6 +314,32 @@ static void mca_btl_rawe_del_procs__does_not_wait_for_a_callback(void **state)
     assert_false(endpoint.in_use);
 }
 
+/* mca_btl_rawe_accept */
+
+/** A CONNECT that comes through one module, and is for another. */
+static void call(mca_btl_rawe_module_t *through)
+{
+    static const uint8_t mac[RAWE_MAC_BYTES] = {2, 0, 0, 0, 0, 1};
+    const struct rawe_connect from = {.choice = (uint8_t)(module.address.index + 1)};
+
+    assert_null(mca_btl_rawe_accept(through, &from, mac));
+}
+
+/** Nothing of Open MPI's is called by the progress thread, whichever module it serves. */
+static void mca_btl_rawe_accept__looks_nobody_up_outside_of_mpi(void **state)
+{
+    (void)state;
+    static mca_btl_rawe_module_t through;
+
+    memset(&through, 0, sizeof(through));
+    module.open = true;
+    call(&through);
+    assert_int_equal(looked_up, 1);
+    through.engine.deferral.active = true;
+    call(&through);
+    assert_int_equal(looked_up, 1);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -283,6 +349,7 @@ int main(void)
         TEST(mca_btl_rawe_add_procs__waits_for_a_silent_host_once),
         TEST(mca_btl_rawe_del_procs__leaves_connections_to_finalize),
         TEST(mca_btl_rawe_del_procs__does_not_wait_for_a_callback),
+        TEST(mca_btl_rawe_accept__looks_nobody_up_outside_of_mpi),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

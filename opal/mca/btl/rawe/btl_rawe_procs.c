@@ -370,6 +370,7 @@ static mca_btl_rawe_module_t *meant(mca_btl_rawe_module_t *module, const struct 
 struct rawe_conn *mca_btl_rawe_accept(void *context, const struct rawe_connect *from,
                                       const uint8_t source_mac[RAWE_MAC_BYTES])
 {
+    const mca_btl_rawe_module_t *receiver = context;
     mca_btl_rawe_module_t *module = meant(context, from);
     struct mca_btl_rawe_address addresses[MCA_BTL_RAWE_MODULES_MAX];
     opal_process_name_t name = {.jobid = from->jobid, .vpid = from->vpid};
@@ -380,7 +381,7 @@ struct rawe_conn *mca_btl_rawe_accept(void *context, const struct rawe_connect *
         elsewhere ? mca_btl_rawe_endpoint_by_key(module, name, from->port, from->key)
                   : mca_btl_rawe_endpoint_find(module, name, source_mac);
     /* Outside of MPI nothing of Open MPI's may be called: the peer repeats its CONNECT. */
-    if (NULL == endpoint && !module->engine.deferral.active) {
+    if (NULL == endpoint && !receiver->engine.deferral.active) {
         unsigned count = mca_btl_rawe_callers_find(name, addresses);
         for (unsigned i = 0; i < count && NULL == endpoint; ++i) {
             opal_proc_t *proc = NULL;
