@@ -17,6 +17,7 @@
 #include "btl_rawe_state.h"
 
 #include <arpa/inet.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -138,29 +139,35 @@ unsigned mca_btl_rawe_modex_parse(const opal_proc_t *proc, const void *data, siz
  */
 #define WAIT_S 2
 
+/** For the list of them: processes are introduced by several threads at the same time. */
+static pthread_mutex_t without_lock = PTHREAD_MUTEX_INITIALIZER;
+
 /** Processes that have published nothing for us: nobody is waited for twice. */
 static bool known_without(const opal_process_name_t *name)
 {
     const struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
+    bool known = false;
 
-    for (size_t i = 0; i < state->without_count; ++i) {
-        if (state->without[i].jobid == name->jobid && state->without[i].vpid == name->vpid) {
-            return true;
-        }
+    pthread_mutex_lock(&without_lock);
+    for (size_t i = 0; i < state->without_count && !known; ++i) {
+        known = state->without[i].jobid == name->jobid && state->without[i].vpid == name->vpid;
     }
-    return false;
+    pthread_mutex_unlock(&without_lock);
+    return known;
 }
 
 static void remember_without(const opal_process_name_t *name)
 {
     struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
+
+    pthread_mutex_lock(&without_lock);
     opal_process_name_t *more =
         realloc(state->without, (state->without_count + 1) * sizeof(*state->without));
-
     if (NULL != more) {
         more[state->without_count++] = *name;
         state->without = more;
     }
+    pthread_mutex_unlock(&without_lock);
 }
 
 unsigned mca_btl_rawe_modex_receive(const opal_proc_t *proc, struct mca_btl_rawe_address *addresses)

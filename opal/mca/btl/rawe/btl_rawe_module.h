@@ -4,7 +4,7 @@
  * A module: one link with its responder and its engine. Its engine is used with the lock of the
  * engines held (btl_rawe_lock.h). `endpoints_lock` guards its endpoints; nothing is called while it
  * is held. add_procs takes only that one: Open MPI may hold locks of its own then, for which a
- * callback may be waiting.
+ * callback may be waiting. Several threads may be in add_procs, each with others of those locks.
  */
 #ifndef MCA_BTL_RAWE_MODULE_H
 #define MCA_BTL_RAWE_MODULE_H
@@ -58,10 +58,10 @@ typedef struct mca_btl_rawe_module {
     uint32_t thread_polls;    /**< the progress thread's: fast polls so far */
     uint32_t serviced_rounds; /**< the responder's: see mca_btl_rawe_thread_serviced */
     uint64_t serviced_ns;     /**< the responder's: the same */
-    unsigned failures;        /**< processes that could not be reached */
-    bool reached_any;         /**< some process can be reached */
-    struct mca_btl_rawe_unanswered
-        unanswered;        /**< interfaces of peers that nobody answers through */
+    atomic_uint failures;     /**< processes that could not be reached */
+    atomic_bool reached_any;  /**< some process can be reached */
+    /** Interfaces of peers that nobody answers through. endpoints_lock held. */
+    struct mca_btl_rawe_unanswered unanswered;
     bool ring_warned;      /**< the user knows that the ring dropped frames */
     bool refusal_reported; /**< ... and that data was refused */
 } mca_btl_rawe_module_t;

@@ -186,15 +186,17 @@ static unsigned list_paths(unsigned module_index, const opal_proc_t *proc, size_
 }
 
 /** How long paths are searched for: not long where nobody has answered before. */
-static uint64_t search_ns(const mca_btl_rawe_module_t *module, const struct candidate *candidates,
+static uint64_t search_ns(mca_btl_rawe_module_t *module, const struct candidate *candidates,
                           unsigned listed)
 {
     uint64_t most_ns = mca_btl_rawe_params.connect_timeout_ms * 1000000;
     bool silent = !module->interface.loopback;
 
+    opal_mutex_lock(&module->endpoints_lock);
     for (unsigned i = 0; i < listed && silent; ++i) {
         silent = mca_btl_rawe_unanswered_has(&module->unanswered, candidates[i].address.mac);
     }
+    opal_mutex_unlock(&module->endpoints_lock);
     return silent && MCA_BTL_RAWE_UNANSWERED_NS < most_ns ? MCA_BTL_RAWE_UNANSWERED_NS : most_ns;
 }
 
@@ -205,6 +207,7 @@ static uint64_t search_ns(const mca_btl_rawe_module_t *module, const struct cand
 static void note_silence(mca_btl_rawe_module_t *module, const struct candidate *candidates,
                          const struct rawe_path *paths, unsigned listed)
 {
+    opal_mutex_lock(&module->endpoints_lock);
     for (unsigned first = 0, end; first < listed && !module->interface.loopback; first = end) {
         bool present = false;
         for (end = first;
@@ -218,6 +221,7 @@ static void note_silence(mca_btl_rawe_module_t *module, const struct candidate *
             }
         }
     }
+    opal_mutex_unlock(&module->endpoints_lock);
 }
 
 /**
