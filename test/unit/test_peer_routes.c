@@ -153,6 +153,37 @@ static void rawe_peer_close__sends_away_who_uses_the_route(void **state)
     assert_ptr_equal(rawe_peer_next(rails_peer(0, 0)), rails_peer(0, 0));
 }
 
+/* rawe_peer_set_payload_max */
+
+/** What the rails carry on the connections at home on them. */
+static void assert_carries(uint32_t first_bytes, uint32_t second_bytes, uint32_t third_bytes)
+{
+    assert_int_equal(rails_conn(0, 0, RAWE_LANE_EXPRESS)->payload_max_bytes, first_bytes);
+    assert_int_equal(rails_conn(0, 1, RAWE_LANE_EXPRESS)->payload_max_bytes, second_bytes);
+    assert_int_equal(rails_conn(0, 2, RAWE_LANE_EXPRESS)->payload_max_bytes, third_bytes);
+}
+
+/** Those that have come from elsewhere would stall there: nobody else tells them. */
+static void rawe_peer_set_payload_max__of_all_that_use_the_route(void **state)
+{
+    (void)state;
+    connect_all();
+    const uint32_t whole_bytes = rails_conn(0, 2, RAWE_LANE_EXPRESS)->payload_max_bytes;
+    rails_cut(0);
+    rawe_peer_set_down(rails_peer(0, 0), rails.now_ns);
+    rails_run(UNIT_MS, 100 * UNIT_US);
+    rawe_peer_set_payload_max(rails_peer(0, 1), 600);
+    assert_carries(600, 600, whole_bytes);
+    rails.mtu_payload_bytes[1] = 600;
+    assert_works();
+    /* At home there is as much room as ever. */
+    rails.cut[0] = false;
+    rawe_peer_set_up(rails_peer(0, 0), rails.now_ns);
+    rails_run(UNIT_MS, 100 * UNIT_US);
+    assert_carries(whole_bytes, 600, whole_bytes);
+    assert_works();
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, rails_set_up, rails_tear_down)
 
 int main(void)
@@ -165,6 +196,7 @@ int main(void)
         TEST(rawe_peer_set_up__brings_home_who_belongs_there),
         TEST(rawe_peer_set_up__takes_those_whose_route_is_down),
         TEST(rawe_peer_close__sends_away_who_uses_the_route),
+        TEST(rawe_peer_set_payload_max__of_all_that_use_the_route),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -156,14 +156,23 @@ void rawe_peer_close(struct rawe_peer *peer)
     rawe_route_remove(&peer->route);
 }
 
+/** The route carries less: those at home there are told, and those that use it as long as they do. */
+static void shrink(struct rawe_conn *conn, struct rawe_route *route, uint64_t now_ns)
+{
+    uint32_t home_bytes = conn->home_payload_max_bytes;
+    (void)now_ns;
+    if (conn->home == route || conn->route == route) {
+        rawe_conn_set_payload_max(conn, route->payload_max_bytes);
+    }
+    if (conn->home != route) {
+        conn->home_payload_max_bytes = home_bytes;
+    }
+}
+
 void rawe_peer_set_payload_max(struct rawe_peer *peer, uint32_t payload_max_bytes)
 {
     peer->config.payload_max_bytes = peer->route.payload_max_bytes = payload_max_bytes;
-    for (unsigned lane = 0; lane < RAWE_LANES; lane++) {
-        if (peer->conn[lane] != NULL) {
-            rawe_conn_set_payload_max(peer->conn[lane], payload_max_bytes);
-        }
-    }
+    for_all(peer, shrink, peer->engine->now_ns);
 }
 
 enum rawe_finalized rawe_peer_finalized(struct rawe_peer *peer, uint64_t now_ns)
