@@ -236,9 +236,7 @@ static bool open_engine(mca_btl_rawe_module_t *module)
         .liveness.probe_most_ns = params->probe_max_ms * MEGA,
         .reorder_ns = params->reorder_us * 1000,
         .liveness.peer_timeout_ns = params->peer_timeout * 1000 * MEGA,
-        .liveness.idle_ns = mca_btl_rawe_compat_fault_tolerant()
-                                ? params->peer_timeout * 1000 * MEGA / IDLE_PROBES_PER_TIMEOUT
-                                : 0,
+        .liveness.idle_ns = module->idle_ns,
         .handles = &mca_btl_rawe_state.handles,
         .table = &mca_btl_rawe_state.connections,
         .checksum = params->checksum,
@@ -297,6 +295,10 @@ mca_btl_rawe_module_t *mca_btl_rawe_module_new(const struct rawe_interface *inte
     module->address.mtu_bytes = interface->mtu_bytes;
     module->address.speed_mbps = interface->speed_mbps;
     module->address.index = (uint8_t)mca_btl_rawe_state.module_count;
+    /* Open MPI is asked here: lo may be opened by the service thread. */
+    if (mca_btl_rawe_compat_fault_tolerant()) {
+        module->idle_ns = mca_btl_rawe_params.peer_timeout * 1000 * MEGA / IDLE_PROBES_PER_TIMEOUT;
+    }
     atomic_init(&module->carrier, true);
     module->carrier_seen = true;
     if (!interface->loopback) {

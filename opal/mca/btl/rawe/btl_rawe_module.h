@@ -38,6 +38,7 @@ typedef struct mca_btl_rawe_module {
     /** Open what is not open yet. Returns false when that fails: see btl_rawe_failure.h. */
     bool (*open_sockets)(struct mca_btl_rawe_module *module);
     uint64_t open_tried_ns; /**< when that was done last; 0: never. endpoints_lock held */
+    uint64_t idle_ns;       /**< peers that owe nothing are asked this often; 0: never */
     mca_btl_base_module_error_cb_fn_t error_callback;
     opal_free_list_t fragments_small; /**< hold MCA_BTL_RAWE_SMALL_BYTES */
     opal_free_list_t fragments_large; /**< hold a message of max_send_size */
