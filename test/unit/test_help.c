@@ -112,6 +112,7 @@ static void show_what_ends_the_job(void)
     mca_btl_rawe_help_link_lost("eth0", "bind", 1);
     mca_btl_rawe_help_peer_lost("eth0", "rank 1", "host", "mac", 1);
     mca_btl_rawe_help_connection_stalled("eth0", "rank 1", "host", "mac", "nothing", 1, 2);
+    mca_btl_rawe_help_window_unreachable("rank 1");
     mca_btl_rawe_help_access_refused("rank 1", "host", RAWE_REFUSAL_UNKNOWN);
     mca_btl_rawe_help_put_refused(RAWE_REFUSAL_UNKNOWN);
     mca_btl_rawe_help_finalize_incomplete("eth0", "rank 1", "mac");

@@ -36,6 +36,7 @@ static opal_proc_t *other;                    /**< another process; NULL: there 
 static struct mca_btl_base_endpoint_t *named; /**< as osc/rdma has it */
 static mca_btl_rawe_module_t module;          /**< by which it is reached, over a wire to nowhere */
 static mca_btl_base_endpoint_t reached;
+static bool local; /**< it is on this host, and could only be reached through lo */
 
 int mca_btl_rawe_free_list_init(opal_free_list_t *list, opal_class_t *class, size_t item_bytes,
                                 size_t initial)
@@ -48,19 +49,21 @@ int mca_btl_rawe_free_list_init(opal_free_list_t *list, opal_class_t *class, siz
 mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_in_order(const opal_proc_t *proc)
 {
     assert_ptr_equal(proc, other);
-    return &reached;
+    return local ? NULL : &reached;
 }
 
 bool mca_btl_rawe_procs_on_this_host(const opal_proc_t *proc)
 {
-    fail_msg("the host of %p", (const void *)proc);
-    return false;
+    assert_ptr_equal(proc, other);
+    assert_true(local);
+    return true;
 }
 
 mca_btl_base_endpoint_t *mca_btl_rawe_procs_open_local(opal_proc_t *proc)
 {
-    fail_msg("lo for %p", (void *)proc);
-    return NULL;
+    assert_ptr_equal(proc, other);
+    assert_true(local);
+    return NULL; /* it cannot be opened */
 }
 
 mca_btl_base_registration_handle_t *mca_btl_rawe_registration_new(opal_free_list_t *list,
@@ -103,6 +106,14 @@ struct mca_btl_rawe_compat_hostname mca_btl_rawe_compat_hostname(const opal_proc
 void mca_btl_rawe_help_not_opened(const char *doing, const char *detail, const char *file, int line)
 {
     fail_msg("%s: %s (%s:%d)", doing, detail, file, line);
+}
+
+static unsigned unreachable;
+
+void mca_btl_rawe_help_window_unreachable(const char *peer)
+{
+    assert_string_equal(peer, "rank 0");
+    unreachable++;
 }
 
 void mca_btl_rawe_help_access_refused(const char *peer, const char *peer_host,
@@ -148,7 +159,7 @@ static int set_up(void **state)
     memset(&mca_btl_rawe_state, 0, sizeof(mca_btl_rawe_state));
     rawe_handle_table_init(&mca_btl_rawe_state.handles, 1);
     mca_btl_rawe_lock_init();
-    done = shown = errors = 0;
+    done = shown = errors = unreachable = 0;
     btl = mca_btl_rawe_rma_open();
     assert_non_null(btl);
     assert_int_equal(btl->btl_register_error(btl, note_error), OPAL_SUCCESS);
@@ -268,6 +279,7 @@ static int tear_down_other(void **state)
     rawe_peer_close(&reached.peer);
     rawe_engine_free(&module.engine);
     int status = tear_down(state);
+    local = false;
     assert_int_equal(((opal_object_t *)other)->obj_reference_count, 1); /* ours */
     OBJ_RELEASE(other);
     other = NULL;
@@ -315,7 +327,34 @@ static void del_procs__lets_go_of_the_process(void **state)
     assert_int_equal(((opal_object_t *)other)->obj_reference_count, 1);
 }
 
+static int set_up_local(void **state)
+{
+    local = true;
+    return set_up_other(state);
+}
+
+/** osc/rdma tries accesses again that fail, without end: the job is to end. */
+static void access__without_a_way_ends_the_job(void **state)
+{
+    (void)state;
+    mca_btl_base_registration_handle_t handle = {.index = 5, .key = 6};
+    char data[8] = "";
+
+    assert_int_equal(btl->btl_put(btl, named, data, 0, NULL, &handle, sizeof(data), 0,
+                                  MCA_BTL_NO_ORDER, note_done, NULL, NULL),
+                     OPAL_ERR_UNREACH);
+    assert_int_equal(unreachable, 1);
+    assert_int_equal(errors, 1);
+    assert_int_equal(btl->btl_get(btl, named, data, 0, NULL, &handle, sizeof(data), 0,
+                                  MCA_BTL_NO_ORDER, note_done, NULL, NULL),
+                     OPAL_ERR_UNREACH);
+    assert_int_equal(errors, 2);
+    assert_int_equal(done, 0);
+    assert_int_equal(btl->btl_del_procs(btl, 1, &other, &named), OPAL_SUCCESS);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST_LOCAL(name) cmocka_unit_test_setup_teardown(name, set_up_local, tear_down_other)
 #define TEST_OTHER(name) cmocka_unit_test_setup_teardown(name, set_up_other, tear_down_other)
 
 int main(void)
@@ -326,6 +365,7 @@ int main(void)
         TEST(get__refused_ends_the_job_and_blames_nobody),
         TEST_OTHER(del_procs__what_is_under_way_may_be_refused_yet),
         TEST_OTHER(del_procs__lets_go_of_the_process),
+        TEST_LOCAL(access__without_a_way_ends_the_job),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -31,6 +31,7 @@ enum topic {
     TOPIC_connection_stalled,
     TOPIC_peer_incompatible,
     TOPIC_wrong_version,
+    TOPIC_window_unreachable,
     TOPIC_access_refused,
     TOPIC_put_refused,
     TOPIC_finalize_incomplete,
@@ -239,6 +240,11 @@ static const char *refusal_text(enum rawe_refusal refusal)
     };
 
     return reasons[refusal < sizeof(reasons) / sizeof(reasons[0]) ? refusal : RAWE_REFUSAL_NONE];
+}
+
+void mca_btl_rawe_help_window_unreachable(const char *peer)
+{
+    SHOW_ONCE(window_unreachable, known(peer));
 }
 
 void mca_btl_rawe_help_access_refused(const char *peer, const char *peer_host,

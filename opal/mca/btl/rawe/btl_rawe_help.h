@@ -94,6 +94,9 @@ void mca_btl_rawe_help_wrong_version(const char *built, const char *running);
 void mca_btl_rawe_help_not_opened(const char *doing, const char *detail, const char *file,
                                   int line);
 
+/** A process of this host cannot be reached for accesses to windows. `peer`: as above. */
+void mca_btl_rawe_help_window_unreachable(const char *peer);
+
 /** A peer has refused an access to its registered memory. */
 void mca_btl_rawe_help_access_refused(const char *peer, const char *peer_host,
                                       enum rawe_refusal refusal);

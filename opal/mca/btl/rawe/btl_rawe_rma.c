@@ -131,11 +131,32 @@ static int del_procs(struct mca_btl_base_module_t *btl, size_t count, opal_proc_
     return OPAL_SUCCESS;
 }
 
-/** The endpoint that accesses to a process go through; NULL: it cannot be reached. */
+/** End the job: what waits for an access does not look at its status. */
+static void end_job(char *text)
+{
+    if (NULL != rma.error_callback) {
+        /* Nobody has failed: with a process to blame, 5.0 may go on without it. */
+        rma.error_callback(&rma.super, MCA_BTL_ERROR_FLAGS_FATAL, NULL, text);
+    }
+}
+
+/** osc/rdma would try again for ever: what it calls here is not to fail. */
+static void unreachable(const struct rma_endpoint *endpoint)
+{
+    char peer[48], text[] = "rawe: no access to windows on this host";
+
+    mca_btl_rawe_help_window_unreachable(mca_btl_rawe_peer_text(endpoint->proc, peer));
+    end_job(text);
+}
+
+/** The endpoint that accesses to a process go through; NULL: it cannot be reached, the job ends. */
 static mca_btl_base_endpoint_t *through(struct rma_endpoint *endpoint)
 {
     if (OPAL_UNLIKELY(NULL == endpoint->through)) {
         endpoint->through = mca_btl_rawe_procs_open_local(endpoint->proc);
+        if (NULL == endpoint->through) {
+            unreachable(endpoint);
+        }
     }
     return endpoint->through;
 }
@@ -185,18 +206,14 @@ static void put_done(struct rawe_send *send, enum rawe_status status)
     access_done(access, RAWE_STATUS_DONE == status ? OPAL_SUCCESS : OPAL_ERR_UNREACH);
 }
 
-/** The memory named does not allow the access. What waits for it does not look at its status. */
+/** The memory named does not allow the access. */
 static void refused(const struct rma_endpoint *endpoint, enum rawe_refusal refusal)
 {
-    char peer[48];
+    char peer[48], text[] = "rawe: access to a window was refused";
 
     mca_btl_rawe_help_access_refused(mca_btl_rawe_peer_text(endpoint->proc, peer),
                                      mca_btl_rawe_compat_hostname(endpoint->proc).text, refusal);
-    if (NULL != rma.error_callback) {
-        char text[] = "rawe: access to a window was refused";
-        /* Nobody has failed: with a process to blame, 5.0 may go on without it. */
-        rma.error_callback(&rma.super, MCA_BTL_ERROR_FLAGS_FATAL, NULL, text);
-    }
+    end_job(text);
 }
 
 static void report_operation(mca_btl_rawe_access_t *access, enum rawe_status status)
