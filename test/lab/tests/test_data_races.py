@@ -6,10 +6,28 @@ they do among themselves is not seen.
 """
 
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 from conftest import HANG_SECONDS, HERE, RAWE, assert_success, show
+from jobs import Job
+from test_many_ranks import (
+    EACH_HOST,
+    RANKS,
+    RANKS_A_HOST,
+    SOCKETS_A_RANK,
+    await_grouped,
+    survivors,  # noqa: F401 (a fixture)
+)
+from test_nics import (
+    PulledJob,
+    cut_behind,
+    host_down,
+    host_up,
+    mend_behind,
+    pulled,  # noqa: F401 (a fixture)
+)
 
 pytestmark = pytest.mark.instrumented
 SLOWER = 5  # than without
@@ -25,18 +43,27 @@ def sanitizer():
     return Path(subprocess.run(words, check=True, capture_output=True, text=True).stdout.strip())
 
 
-def run(lab, instrumented, sanitizer, tmp_path, *program):
-    """Run four ranks to their good end; no thread may have met another."""
+def watched(sanitizer, tmp_path):
+    """What stands in front of a program for the sanitizer to watch it."""
     options = f"log_path={tmp_path}/report suppressions={HERE}/data_races.txt"
     # What Open MPI calls (memcpy, malloc) is seen as well, but not what orders it there.
     options += " ignore_noninstrumented_modules=1 history_size=5 exitcode=0"
     # The sanitizer cannot place its shadow memory under full address randomisation.
     words = ["setarch", "--addr-no-randomize", "env"]
-    words += [f"LD_PRELOAD={sanitizer}", f"TSAN_OPTIONS={options}"]
-    arguments = ["-np", 4, *RAWE, *words, *program]
-    result = lab.mpirun(arguments, timeout=SLOWER * HANG_SECONDS, build=instrumented)
+    return [*words, f"LD_PRELOAD={sanitizer}", f"TSAN_OPTIONS={options}"]
+
+
+def assert_nobody_met(tmp_path):
+    """No two threads have met in a word."""
     reports = [file.read_text(errors="replace") for file in tmp_path.glob("report.*")]
     assert not reports, "\n".join(reports)[:8000]
+
+
+def run(lab, instrumented, sanitizer, tmp_path, *program, btl=RAWE):
+    """Run four ranks to their good end; no thread may have met another."""
+    arguments = ["-np", 4, *btl, *watched(sanitizer, tmp_path), *program]
+    result = lab.mpirun(arguments, timeout=SLOWER * HANG_SECONDS, build=instrumented)
+    assert_nobody_met(tmp_path)
     assert_success(result)
     return result
 
@@ -54,3 +81,38 @@ def test_threads_under_load(make_lab, instrumented, sanitizer, verify, tmp_path)
     words = ["--only", "threads", "--scale", "1"]
     result = run(make_lab(loss=1), instrumented, sanitizer, tmp_path, verify, *words)
     assert "checks, OK" in result.output, show(result)
+
+
+def test_windows_of_ranks_that_share_memory(make_lab, instrumented, sanitizer, verify, tmp_path):
+    """What opens lo is the first access, or the service thread of the process that it is for."""
+    shared = ("--mca", "btl", "rawe,vader,self", "--map-by", "ppr:2:node")
+    words = ["--only", "windows", "--quick", "--scale", "0.1"]
+    result = run(make_lab(), instrumented, sanitizer, tmp_path, verify, *words, btl=shared)
+    assert "checks, OK" in result.output, show(result)
+
+
+def test_cables_are_pulled(make_lab, instrumented, sanitizer, pulled, tmp_path):  # noqa: F811
+    lab = make_lab(hosts=2, nics=2)
+    job = PulledJob(lab, instrumented, pulled, *watched(sanitizer, tmp_path), ranks=4)
+    for nic, pull, mend in ((1, host_down, host_up), (0, cut_behind, mend_behind)):
+        pull(lab, nic)
+        job.go_on()
+        mend(lab, nic)
+        time.sleep(2)
+        job.go_on()
+    job.end_well()
+    assert_nobody_met(tmp_path)
+
+
+def test_a_group_breaks(make_lab, instrumented, sanitizer, survivors, tmp_path):  # noqa: F811
+    lab = make_lab()
+    words = ["-np", RANKS, *EACH_HOST, "--enable-recovery", *RAWE]
+    words += [*watched(sanitizer, tmp_path), survivors, tmp_path / "go", 1]
+    job = Job(lab, instrumented, words)
+    job.wait_for("works", RANKS)
+    await_grouped(lab, SOCKETS_A_RANK * RANKS_A_HOST)
+    (tmp_path / "go").touch()
+    job.wait_for("went on", RANKS - 1)
+    assert "is wrong" not in job.said(), job.said()
+    job.finish(timeout=1)  # this mpirun waits for the dead ranks for ever
+    assert_nobody_met(tmp_path)
