@@ -290,7 +290,7 @@ static void mca_btl_rawe_linger__leaves_routes_that_are_down(void **state)
     mca_btl_rawe_linger();
     assert_int_equal(routes_checks, 0);
     mca_btl_rawe_state.finalizing = false;
-    atomic_store(&mca_btl_rawe_state.doubted_count, 1);
+    mca_btl_rawe_state.failover.doubted_count = 1;
     memset(driven, 0, sizeof(driven));
     mca_btl_rawe_linger();
     assert_int_equal(routes_checks, 3);

@@ -90,7 +90,7 @@ void mca_btl_rawe_routes_check(bool may_say)
 {
     assert_false(may_say); /* by the thread */
     routes_checks++;
-    atomic_store(&mca_btl_rawe_state.routes_due_ns, now + 200 * MS);
+    mca_btl_rawe_state.failover.due_ns = now + 200 * MS;
     atomic_store(&mca_btl_rawe_state.carriers_changed, false);
 }
 
@@ -520,7 +520,7 @@ static void thread_service__opens_links_anew_when_the_group_broke(void **state)
 static void thread_service__sleeps_until_a_route_is_to_be_asked(void **state)
 {
     (void)state;
-    atomic_store(&mca_btl_rawe_state.doubted_count, 1);
+    mca_btl_rawe_state.failover.doubted_count = 1;
     int rest_ms = mca_btl_rawe_thread_service(&module, false);
     assert_int_equal(routes_checks, 1);
     assert_in_range(rest_ms, 200, 210);
@@ -539,8 +539,8 @@ static void thread_service__sleeps_until_a_route_is_to_be_asked(void **state)
 static void thread_service__sleeps_until_a_carrier_changes(void **state)
 {
     (void)state;
-    atomic_store(&mca_btl_rawe_state.doubted_count, 1);
-    atomic_store(&mca_btl_rawe_state.routes_due_ns, UINT64_MAX);
+    mca_btl_rawe_state.failover.doubted_count = 1;
+    mca_btl_rawe_state.failover.due_ns = UINT64_MAX;
     assert_int_equal(mca_btl_rawe_thread_service(&module, false), -1);
     assert_int_equal(routes_checks, 0);
     atomic_store(&mca_btl_rawe_state.carriers_changed, true);
@@ -573,7 +573,7 @@ static void thread_service__leaves_routes_to_modules_that_are_open(void **state)
 {
     (void)state;
     module.open = false;
-    atomic_store(&mca_btl_rawe_state.doubted_count, 1);
+    mca_btl_rawe_state.failover.doubted_count = 1;
     assert_int_equal(mca_btl_rawe_thread_service(&module, false), -1);
     assert_int_equal(routes_checks, 0);
 }

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of routes that are down: by what the kernel says of carriers, and by what the responder, the
- * test's own, hears. What is said to the user is noted.
+ * Tests of what failing over gets from Open MPI and Linux: what the kernel says of carriers, what
+ * the responder, the test's own, hears, and what is said to the user, which is noted.
  */
 #include "btl_rawe_routes.h"
 
@@ -67,22 +67,6 @@ mca_btl_base_endpoint_t **mca_btl_rawe_endpoints_list(mca_btl_rawe_module_t *mod
     list[0] = &endpoints[module - modules];
     *count = introduced[module - modules];
     return list;
-}
-
-/** At most one is in doubt here. */
-void mca_btl_rawe_endpoint_doubted_add(mca_btl_base_endpoint_t *endpoint)
-{
-    assert_true(NULL == mca_btl_rawe_state.doubted || endpoint == mca_btl_rawe_state.doubted);
-    mca_btl_rawe_state.doubted = endpoint;
-    mca_btl_rawe_state.doubted_count = 1;
-    mca_btl_rawe_state.routes_due_ns = 0;
-}
-
-void mca_btl_rawe_endpoint_doubted_remove(mca_btl_base_endpoint_t *endpoint)
-{
-    assert_ptr_equal(endpoint, mca_btl_rawe_state.doubted);
-    mca_btl_rawe_state.doubted = NULL;
-    mca_btl_rawe_state.doubted_count = 0;
 }
 
 void mca_btl_rawe_endpoint_ping(mca_btl_base_endpoint_t *endpoint)
@@ -179,7 +163,7 @@ static int set_up(void **state)
         assert_true(rawe_engine_init(&module->engine, &config, &callbacks, module, &output, now));
         snprintf(module->interface.name, sizeof(module->interface.name), "eth%u", i);
         module->interface.index = (int)(10 + i);
-        module->carrier = module->carrier_seen = module->open = true;
+        module->carrier = module->open = true;
         mca_btl_rawe_state.modules[mca_btl_rawe_state.module_count++] = module;
         endpoints[i].module = module;
         endpoints[i].proc = proc;
@@ -195,6 +179,7 @@ static int tear_down(void **state)
     (void)state;
     mca_btl_rawe_routes_end();
     for (unsigned i = 0; i < NICS; ++i) {
+        rawe_peer_close(&endpoints[i].peer);
         rawe_engine_free(&modules[i].engine);
     }
     rawe_handle_table_free(&handles);
@@ -208,6 +193,15 @@ static void pass(uint64_t ns, bool progress)
     for (uint64_t end_ns = now + ns; now < end_ns; now += 10 * MS) {
         mca_btl_rawe_routes_check(progress);
     }
+}
+
+/** What mca_btl_rawe_silent does. */
+static void silent(unsigned nic)
+{
+    struct rawe_conn *conn = rawe_peer_conn(&endpoints[nic].peer, RAWE_LANE_EXPRESS);
+
+    assert_non_null(conn);
+    rawe_failover_silent(&mca_btl_rawe_state.failover, conn, now);
 }
 
 static void carrier(unsigned nic, bool usable)
@@ -263,8 +257,7 @@ static void mca_btl_rawe_routes_check__an_endpoint_that_came_without_carrier(voi
     pass(10 * MS, true);
     assert_int_equal(said, 0);
     introduce(1);
-    rawe_health_doubt(&endpoints[1].health, now); /* mca_btl_rawe_silent */
-    mca_btl_rawe_endpoint_doubted_add(&endpoints[1]);
+    silent(1);
     answers[1] = false;
     pass(20 * MS, true);
     assert_true(endpoints[1].peer.route.down);
@@ -277,8 +270,7 @@ static void mca_btl_rawe_routes_check__silence(void **state)
     introduce(0);
     introduce(1);
     answers[1] = false;
-    rawe_health_doubt(&endpoints[1].health, now);
-    mca_btl_rawe_endpoint_doubted_add(&endpoints[1]);
+    silent(1);
     pass(100 * MS, true);
     assert_true(endpoints[1].peer.route.down);
     assert_string_equal(text, "eth1 to rank 3 does not answer, unlike others");

@@ -40,10 +40,6 @@ static void endpoint_construct(mca_btl_base_endpoint_t *endpoint)
     endpoint->lost = false;
     endpoint->lost_text = NULL;
     endpoint->next_lost = NULL;
-    memset(&endpoint->health, 0, sizeof(endpoint->health));
-    endpoint->is_doubted = false;
-    endpoint->news = NULL;
-    endpoint->next_doubted = NULL;
 }
 
 OBJ_CLASS_INSTANCE(mca_btl_rawe_endpoint_t, opal_list_item_t, endpoint_construct, NULL);
@@ -252,31 +248,6 @@ static void join_others(mca_btl_base_endpoint_t *endpoint)
     }
 }
 
-void mca_btl_rawe_endpoint_doubted_add(mca_btl_base_endpoint_t *endpoint)
-{
-    if (!endpoint->is_doubted) {
-        endpoint->is_doubted = true;
-        endpoint->next_doubted = mca_btl_rawe_state.doubted;
-        mca_btl_rawe_state.doubted = endpoint;
-        ++mca_btl_rawe_state.doubted_count;
-    }
-    atomic_store_explicit(&mca_btl_rawe_state.routes_due_ns, 0, memory_order_relaxed);
-}
-
-void mca_btl_rawe_endpoint_doubted_remove(mca_btl_base_endpoint_t *endpoint)
-{
-    mca_btl_base_endpoint_t **link = &mca_btl_rawe_state.doubted;
-
-    while (endpoint->is_doubted && *link != endpoint) {
-        link = &(*link)->next_doubted;
-    }
-    if (endpoint->is_doubted) {
-        *link = endpoint->next_doubted;
-        endpoint->is_doubted = false;
-        --mca_btl_rawe_state.doubted_count;
-    }
-}
-
 /** The peer behind an endpoint whose address and path are known. */
 static void init_peer(mca_btl_base_endpoint_t *endpoint)
 {
@@ -339,7 +310,7 @@ void mca_btl_rawe_endpoint_close(mca_btl_base_endpoint_t *endpoint)
 {
     mca_btl_rawe_module_t *module = endpoint->module;
 
-    mca_btl_rawe_endpoint_doubted_remove(endpoint);
+    rawe_failover_forget(&mca_btl_rawe_state.failover, &endpoint->peer);
     opal_mutex_lock(&mca_btl_rawe_state.routes_lock);
     rawe_peer_close(&endpoint->peer);
     opal_mutex_unlock(&mca_btl_rawe_state.routes_lock);
@@ -434,10 +405,7 @@ void mca_btl_rawe_silent(void *context, struct rawe_conn *conn, uint64_t silent_
 
     (void)context;
     watch(endpoint, conn);
-    if (rawe_peer_next(&endpoint->peer) != &endpoint->peer) {
-        rawe_health_doubt(&endpoint->health, conn->engine->now_ns);
-        mca_btl_rawe_endpoint_doubted_add(endpoint);
-    }
+    rawe_failover_silent(&mca_btl_rawe_state.failover, conn, conn->engine->now_ns);
     report_stall(endpoint, "the connection does not answer", silent_ns);
 }
 

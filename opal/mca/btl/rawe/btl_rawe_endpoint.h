@@ -13,7 +13,6 @@
 #include <stdatomic.h>
 
 #include "btl_rawe_address.h"
-#include "core/rawe_health.h"
 #include "core/rawe_peer.h"
 
 struct mca_btl_rawe_module;
@@ -40,10 +39,6 @@ typedef struct mca_btl_base_endpoint_t {
     bool lost;                                 /**< Open MPI knows, or is about to be told */
     const char *lost_text;                     /**< why, for the error callback */
     struct mca_btl_base_endpoint_t *next_lost; /**< of which it is to be told */
-    struct rawe_health health;                 /**< of its route: see btl_rawe_routes.h */
-    bool is_doubted;                           /**< it is in that one's list */
-    const char *news;                          /**< of its route, to be said; NULL: none */
-    struct mca_btl_base_endpoint_t *next_doubted;
 } mca_btl_base_endpoint_t;
 /* A class of this component's own name: linked into Open MPI's library, it is beside btl/tcp's. */
 typedef mca_btl_base_endpoint_t mca_btl_rawe_endpoint_t;
@@ -69,9 +64,6 @@ mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_by_key(struct mca_btl_rawe_module
 /** All endpoints of a module, in memory to be freed; NULL, and 0 of them, without memory. */
 mca_btl_base_endpoint_t **mca_btl_rawe_endpoints_list(struct mca_btl_rawe_module *module,
                                                       unsigned *count);
-/** Have mca_btl_rawe_routes_check look at the endpoint's route, or not any more. Lock held. */
-void mca_btl_rawe_endpoint_doubted_add(mca_btl_base_endpoint_t *endpoint);
-void mca_btl_rawe_endpoint_doubted_remove(mca_btl_base_endpoint_t *endpoint);
 /** Ask the peer's responder for a sign of life. */
 void mca_btl_rawe_endpoint_ping(mca_btl_base_endpoint_t *endpoint);
 /** The same, new if need be; NULL without memory. */

@@ -300,7 +300,6 @@ mca_btl_rawe_module_t *mca_btl_rawe_module_new(const struct rawe_interface *inte
         module->idle_ns = mca_btl_rawe_params.peer_timeout * 1000 * MEGA / IDLE_PROBES_PER_TIMEOUT;
     }
     atomic_init(&module->carrier, true);
-    module->carrier_seen = true;
     if (!interface->loopback) {
         memcpy(module->address.mac, interface->mac, RAWE_MAC_BYTES);
         if (0 != interface->speed_mbps) {

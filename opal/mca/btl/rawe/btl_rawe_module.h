@@ -50,7 +50,6 @@ typedef struct mca_btl_rawe_module {
     opal_proc_table_t endpoints_by_name; /**< the newest endpoint of each process */
     atomic_bool open;         /**< engine, link and responder are there; ends with the lock held */
     atomic_bool carrier;      /**< the interface's, as the service thread knows it */
-    bool carrier_seen;        /**< the same, as the endpoints have been told */
     bool links_in_group;      /**< registered; changed with endpoints_lock held */
     bool closing;             /**< it is not opened any more; changed with endpoints_lock held */
     atomic_uint thread_mode;  /**< how the progress thread serves the engine */

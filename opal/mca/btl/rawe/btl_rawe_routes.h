@@ -1,9 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Routes to a process, by our interfaces and the peer's: which of them are down. One whose interface
- * has no carrier is, and one by which the peer's responder does not answer while it does by another.
- * Its connections go on by another (core/rawe_conn_move.h), and return when it answers again.
+ * What failing over between the routes to a process (core/rawe_failover.h) needs of Open MPI and
+ * Linux: carriers, questions to the peer's responder, and words for the user.
  */
 #ifndef MCA_BTL_RAWE_ROUTES_H
 #define MCA_BTL_RAWE_ROUTES_H
@@ -11,10 +10,10 @@
 #include "btl_rawe_endpoint.h"
 #include "btl_rawe_state.h"
 
-/** Routes in doubt or down are looked at this often at most. */
-#define MCA_BTL_RAWE_ROUTES_INTERVAL_NS 10000000u
-
-/** Have the kernel say when an interface loses its carrier. Where it cannot, silence says so. */
+/**
+ * Nothing is in doubt. Have the kernel say when an interface loses its carrier. Where it cannot,
+ * silence says so.
+ */
 void mca_btl_rawe_routes_begin(void);
 
 /** No more of that. */
@@ -29,7 +28,7 @@ void mca_btl_rawe_routes_check(bool may_say);
 /** Is there something to see to? */
 static inline bool mca_btl_rawe_routes_pending(void)
 {
-    return 0 != atomic_load_explicit(&mca_btl_rawe_state.doubted_count, memory_order_relaxed) ||
+    return rawe_failover_pending(&mca_btl_rawe_state.failover) ||
            atomic_load_explicit(&mca_btl_rawe_state.carriers_changed, memory_order_relaxed);
 }
 
@@ -41,9 +40,7 @@ static inline uint64_t mca_btl_rawe_routes_due_ns(void)
     if (atomic_load_explicit(&state->carriers_changed, memory_order_relaxed)) {
         return 0;
     }
-    return 0 == atomic_load_explicit(&state->doubted_count, memory_order_relaxed)
-               ? UINT64_MAX
-               : atomic_load_explicit(&state->routes_due_ns, memory_order_relaxed);
+    return rawe_failover_due_ns(&state->failover);
 }
 
 #endif

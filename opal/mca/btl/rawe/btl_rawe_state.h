@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "core/rawe_conn_table.h"
+#include "core/rawe_failover.h"
 #include "core/rawe_handle.h"
 
 /** Modules at most: interfaces of a host, and lo. */
@@ -42,17 +43,14 @@ struct mca_btl_rawe_state {
     size_t without_count;
     struct mca_btl_rawe_fragment *complete_first; /**< sends that are complete and not reported */
     struct mca_btl_rawe_fragment *complete_last;
-    bool working;                 /**< doing what was handed over: Open MPI is not called */
-    struct rawe_carrier *carrier; /**< watches the interfaces; NULL: there are not several */
-    atomic_bool carriers_changed; /**< some module's `carrier` has, and is to be seen to */
-    opal_mutex_t routes_lock;     /**< while endpoints come and go, and join others' routes */
-    struct mca_btl_base_endpoint_t *doubted; /**< those whose route is in doubt or down */
-    atomic_uint doubted_count;               /**< how many they are */
-    uint64_t routes_checked_ns;              /**< when those were last looked at */
-    _Atomic uint64_t routes_due_ns;          /**< when one of them is to be asked next */
-    struct mca_btl_base_endpoint_t *lost;    /**< to be reported; see btl_rawe_endpoint.h */
-    bool finalizing;                         /**< the modules close, one after the other */
-    bool progressing;                        /**< inside mca_btl_rawe_module_progress */
+    bool working;                  /**< doing what was handed over: Open MPI is not called */
+    struct rawe_carrier *carrier;  /**< watches the interfaces; NULL: there are not several */
+    atomic_bool carriers_changed;  /**< some module's `carrier` has, and is to be seen to */
+    opal_mutex_t routes_lock;      /**< while endpoints come and go, and join others' routes */
+    struct rawe_failover failover; /**< between the routes to processes */
+    struct mca_btl_base_endpoint_t *lost; /**< to be reported; see btl_rawe_endpoint.h */
+    bool finalizing;                      /**< the modules close, one after the other */
+    bool progressing;                     /**< inside mca_btl_rawe_module_progress */
     unsigned idle_count;     /**< progress calls that found nothing: the clock is read rarely */
     _Atomic uint32_t rounds; /**< calls of progress so far, wrapping */
 };

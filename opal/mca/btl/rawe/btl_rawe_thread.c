@@ -151,7 +151,7 @@ static uint64_t routes_due_ns(const mca_btl_rawe_module_t *module)
 {
     uint64_t due_ns = module->open ? mca_btl_rawe_routes_due_ns() : UINT64_MAX;
 
-    return UINT64_MAX == due_ns ? due_ns : due_ns + MCA_BTL_RAWE_ROUTES_INTERVAL_NS;
+    return UINT64_MAX == due_ns ? due_ns : due_ns + RAWE_FAILOVER_INTERVAL_NS;
 }
 
 /** Nothing is under way: milliseconds until then, -1: not before something changes. */
@@ -162,8 +162,8 @@ static int routes_rest_ms(const mca_btl_rawe_module_t *module)
     if (UINT64_MAX == due_ns) {
         return -1;
     }
-    if (due_ns < now_ns + MCA_BTL_RAWE_ROUTES_INTERVAL_NS) {
-        due_ns = now_ns + MCA_BTL_RAWE_ROUTES_INTERVAL_NS;
+    if (due_ns < now_ns + RAWE_FAILOVER_INTERVAL_NS) {
+        due_ns = now_ns + RAWE_FAILOVER_INTERVAL_NS;
     }
     return (int)((due_ns - now_ns + MS_NS - 1) / MS_NS);
 }

@@ -132,6 +132,7 @@ struct rawe_engine {
     enum rawe_refusal put_refusal;          /**< of the first PUT that was refused */
     bool losses_wait; /**< connections have lost data meanwhile: see rawe_callbacks.lost */
     bool finalizing;  /**< see rawe_engine_finalizing */
+    bool no_carrier;  /**< its interface has none: see rawe_failover.h */
     struct rawe_conn_table *table; /**< the process's, or our own */
     struct rawe_conn_table own_table;
     uint32_t connections; /**< of ours in the table */

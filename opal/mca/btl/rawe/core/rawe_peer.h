@@ -26,6 +26,7 @@
 
 #include "rawe_conn_finalize.h"
 #include "rawe_conn_state.h"
+#include "rawe_health.h"
 
 /** Messages in two pieces up to this length, in bytes, are complete early: see rawe_message. */
 #define RAWE_PEER_COPY_BYTES (16u * 1024u + 64u)
@@ -59,6 +60,11 @@ struct rawe_peer {
     uint32_t streak_count;    /**< such messages sent on the express lane... */
     uint64_t streak_since_ns; /**< ... since then */
     bool takes_part;          /**< carries PUTs of others' of the process: rawe_balance.h. Atomic */
+    /* rawe_failover.h's */
+    bool is_doubted;           /**< in its list */
+    uint8_t news;              /**< enum rawe_failover_news, to be said */
+    struct rawe_health health; /**< of the route */
+    struct rawe_peer *next_doubted;
 };
 
 /**

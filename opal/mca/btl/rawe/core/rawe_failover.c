@@ -1,0 +1,168 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Failing over: see rawe_failover.h.
+ */
+#include "rawe_failover.h"
+
+void rawe_failover_init(struct rawe_failover *failover,
+                        const struct rawe_failover_callbacks *callbacks, void *context)
+{
+    *failover = (struct rawe_failover){.callbacks = *callbacks, .context = context};
+}
+
+static bool is_alone(struct rawe_peer *peer)
+{
+    return rawe_peer_next(peer) == peer;
+}
+
+static void set_due(struct rawe_failover *failover, uint64_t due_ns)
+{
+    __atomic_store_n(&failover->due_ns, due_ns, __ATOMIC_RELAXED);
+}
+
+/** Have a route looked at from now on. */
+static void add(struct rawe_failover *failover, struct rawe_peer *peer)
+{
+    if (!peer->is_doubted) {
+        peer->is_doubted = true;
+        peer->next_doubted = failover->doubted;
+        failover->doubted = peer;
+        __atomic_store_n(&failover->doubted_count, failover->doubted_count + 1, __ATOMIC_RELAXED);
+    }
+    set_due(failover, 0);
+}
+
+void rawe_failover_forget(struct rawe_failover *failover, struct rawe_peer *peer)
+{
+    struct rawe_peer **link = &failover->doubted;
+    if (!peer->is_doubted) {
+        return;
+    }
+    while (*link != peer) {
+        link = &(*link)->next_doubted;
+    }
+    *link = peer->next_doubted;
+    peer->is_doubted = false;
+    __atomic_store_n(&failover->doubted_count, failover->doubted_count - 1, __ATOMIC_RELAXED);
+}
+
+void rawe_failover_silent(struct rawe_failover *failover, const struct rawe_conn *conn,
+                          uint64_t now_ns)
+{
+    struct rawe_peer *peer = rawe_peer_used(conn);
+    if (!is_alone(peer)) {
+        rawe_health_doubt(&peer->health, now_ns);
+        add(failover, peer);
+    }
+}
+
+static void lose(struct rawe_peer *peer, uint64_t now_ns)
+{
+    peer->news = RAWE_FAILOVER_CARRIER_LOST;
+    rawe_health_lose(&peer->health, now_ns);
+    rawe_peer_set_down(peer, now_ns);
+}
+
+void rawe_failover_set_carrier(struct rawe_failover *failover, struct rawe_engine *engine,
+                               bool carrier)
+{
+    engine->no_carrier = !carrier;
+    set_due(failover, 0);
+}
+
+void rawe_failover_heed_carrier(struct rawe_failover *failover, struct rawe_peer *peer,
+                                uint64_t now_ns)
+{
+    if (peer->engine->no_carrier && !is_alone(peer)) {
+        lose(peer, now_ns);
+        add(failover, peer);
+    } else if (!peer->engine->no_carrier && peer->health.state == RAWE_HEALTH_DOWN) {
+        rawe_health_lose(&peer->health, now_ns); /* it is asked at once */
+    }
+}
+
+static uint64_t answered_ns(const struct rawe_failover *failover, const struct rawe_peer *peer)
+{
+    return failover->callbacks.answered_ns(failover->context, peer);
+}
+
+/** Ask by a route; by the others as well, if it is to be compared with them. */
+static void ask(const struct rawe_failover *failover, struct rawe_peer *peer, bool others)
+{
+    struct rawe_peer *each = peer;
+    do {
+        if (!each->engine->no_carrier) {
+            failover->callbacks.ask(failover->context, each);
+        }
+        each = rawe_peer_next(each);
+    } while (others && each != peer);
+}
+
+/** The newest answer by any other route to the process that is not down. */
+static uint64_t others_answered_ns(const struct rawe_failover *failover, struct rawe_peer *peer)
+{
+    uint64_t newest_ns = 0;
+    for (struct rawe_peer *other = rawe_peer_next(peer); other != peer;
+         other = rawe_peer_next(other)) {
+        uint64_t at_ns = other->health.state == RAWE_HEALTH_DOWN ? 0 : answered_ns(failover, other);
+        newest_ns = at_ns > newest_ns ? at_ns : newest_ns;
+    }
+    return newest_ns;
+}
+
+static void check(const struct rawe_failover *failover, struct rawe_peer *peer, uint64_t now_ns)
+{
+    switch (rawe_health_check(&peer->health, answered_ns(failover, peer),
+                              others_answered_ns(failover, peer), now_ns)) {
+    case RAWE_HEALTH_NOTHING:
+        break;
+    case RAWE_HEALTH_ASK:
+        ask(failover, peer, peer->health.state == RAWE_HEALTH_SUSPECT);
+        break;
+    case RAWE_HEALTH_FAILED:
+        peer->news = RAWE_FAILOVER_UNANSWERED;
+        rawe_peer_set_down(peer, now_ns);
+        break;
+    case RAWE_HEALTH_RECOVERED:
+        peer->news = RAWE_FAILOVER_ANSWERS;
+        rawe_peer_set_up(peer, now_ns);
+        break;
+    }
+}
+
+static void say(const struct rawe_failover *failover, struct rawe_peer *peer)
+{
+    if (peer->news != RAWE_FAILOVER_NO_NEWS) {
+        failover->callbacks.say(failover->context, peer, (enum rawe_failover_news)peer->news);
+        peer->news = RAWE_FAILOVER_NO_NEWS;
+    }
+}
+
+void rawe_failover_check(struct rawe_failover *failover, bool may_say, uint64_t now_ns)
+{
+    uint64_t due_ns = UINT64_MAX;
+    struct rawe_peer *next;
+    if (now_ns - failover->checked_ns < RAWE_FAILOVER_INTERVAL_NS) {
+        return;
+    }
+    failover->checked_ns = now_ns;
+    for (struct rawe_peer *peer = failover->doubted; peer != NULL; peer = next) {
+        next = peer->next_doubted;
+        if (!peer->engine->no_carrier) {
+            check(failover, peer, now_ns);
+            uint64_t at_ns = rawe_health_due_ns(&peer->health);
+            due_ns = at_ns < due_ns ? at_ns : due_ns;
+        } else if (peer->health.state != RAWE_HEALTH_DOWN) {
+            /* It was not there yet, or had no other route, when the carrier was lost. */
+            lose(peer, now_ns);
+        }
+        if (may_say) {
+            say(failover, peer);
+        }
+        if (peer->health.state == RAWE_HEALTH_UP && peer->news == RAWE_FAILOVER_NO_NEWS) {
+            rawe_failover_forget(failover, peer);
+        }
+    }
+    set_due(failover, due_ns);
+}

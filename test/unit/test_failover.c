@@ -1,0 +1,435 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Tests of failing over: which routes are asked when, when they are left and used again. The
+ * responders of the peer are the test's own; connections and their moving are real.
+ */
+#include "unit_rails.h"
+
+#include <string.h>
+
+#include "rawe_conn.h"
+#include "rawe_conn_connect.h"
+#include "rawe_failover.h"
+
+#define EXPRESS RAWE_LANE_EXPRESS
+
+static struct rawe_failover failover; /**< of host 0 */
+static bool answers[RAILS];           /**< its peer's responder, by that rail */
+static uint64_t newest_ns[RAILS];     /**< answer by that rail */
+static unsigned asked[RAILS];
+static unsigned said;
+static unsigned said_rail;
+static enum rawe_failover_news said_last;
+
+static unsigned rail_of(const struct rawe_peer *peer)
+{
+    const struct rails_nic *nic = peer->engine->context;
+    return nic->rail;
+}
+
+static void ask(void *context, struct rawe_peer *peer)
+{
+    unsigned rail = rail_of(peer);
+    assert_ptr_equal(context, &failover);
+    asked[rail]++;
+    newest_ns[rail] = answers[rail] ? rails.now_ns + 1 : newest_ns[rail];
+}
+
+static uint64_t answered_ns(void *context, const struct rawe_peer *peer)
+{
+    assert_ptr_equal(context, &failover);
+    return newest_ns[rail_of(peer)];
+}
+
+static void say(void *context, const struct rawe_peer *peer, enum rawe_failover_news news)
+{
+    assert_ptr_equal(context, &failover);
+    said++;
+    said_rail = rail_of(peer);
+    said_last = news;
+}
+
+static int set_up(void **state)
+{
+    static const struct rawe_failover_callbacks callbacks = {
+        .ask = ask,
+        .answered_ns = answered_ns,
+        .say = say,
+    };
+    (void)rails_set_up(state);
+    rawe_failover_init(&failover, &callbacks, &failover);
+    memset(newest_ns, 0, sizeof(newest_ns));
+    memset(asked, 0, sizeof(asked));
+    for (unsigned rail = 0; rail < RAILS; rail++) {
+        answers[rail] = true;
+        rawe_conn_connect(rails_conn(0, rail, EXPRESS), rails.now_ns);
+    }
+    said = 0;
+    said_last = RAWE_FAILOVER_NO_NEWS;
+    rails_settle();
+    return 0;
+}
+
+/** Time passes, and somebody who may or may not say something looks every 10 ms. */
+static void pass_saying(uint64_t duration_ns, bool may_say)
+{
+    for (uint64_t end_ns = rails.now_ns + duration_ns; rails.now_ns < end_ns;) {
+        rawe_failover_check(&failover, may_say, rails.now_ns);
+        rails_run(10 * UNIT_MS, UNIT_MS);
+    }
+}
+
+static void pass(uint64_t duration_ns)
+{
+    pass_saying(duration_ns, true);
+}
+
+static void silent(unsigned rail)
+{
+    rawe_failover_silent(&failover, rails_conn(0, rail, EXPRESS), rails.now_ns);
+}
+
+static void carrier(unsigned rail, bool carrier_)
+{
+    struct rawe_peer *peer = rails_peer(0, rail);
+    rawe_failover_set_carrier(&failover, peer->engine, carrier_);
+    rawe_failover_heed_carrier(&failover, peer, rails.now_ns);
+}
+
+static bool down(unsigned rail)
+{
+    return rails_peer(0, rail)->route.down;
+}
+
+static unsigned used(unsigned rail)
+{
+    return rails_used(rails_conn(0, rail, EXPRESS));
+}
+
+static unsigned asked_in_all(void)
+{
+    return asked[0] + asked[1] + asked[2];
+}
+
+/** There are no others to go to; until `join`. */
+static void part(unsigned rail)
+{
+    rawe_route_remove(&rails_peer(0, rail)->route);
+}
+
+static void join(unsigned rail)
+{
+    rawe_peer_join(rails_peer(0, rail), rails_peer(0, (rail + 1) % RAILS));
+}
+
+/* rawe_failover_init */
+
+static void rawe_failover_init__nothing_is_in_doubt(void **state)
+{
+    (void)state;
+    assert_false(rawe_failover_pending(&failover));
+    assert_true(rawe_failover_due_ns(&failover) == UINT64_MAX);
+    pass(UNIT_S);
+    assert_int_equal(asked_in_all(), 0);
+    assert_int_equal(said, 0);
+}
+
+/* rawe_failover_silent */
+
+static void rawe_failover_silent__has_all_routes_asked(void **state)
+{
+    (void)state;
+    silent(1);
+    assert_true(rawe_failover_pending(&failover));
+    assert_true(rawe_failover_due_ns(&failover) <= rails.now_ns);
+    pass(1);
+    for (unsigned rail = 0; rail < RAILS; rail++) {
+        assert_int_equal(asked[rail], 1);
+    }
+}
+
+static void rawe_failover_silent__an_answer_ends_the_doubt(void **state)
+{
+    (void)state;
+    silent(1);
+    pass(100 * UNIT_MS);
+    assert_false(rawe_failover_pending(&failover));
+    assert_false(down(1));
+    assert_int_equal(asked[1], 1);
+    assert_int_equal(said, 0);
+}
+
+static void rawe_failover_silent__blames_the_route_that_is_used(void **state)
+{
+    (void)state;
+    carrier(0, false);
+    assert_int_equal(used(0), 1);
+    answers[1] = false;
+    silent(0);
+    pass(100 * UNIT_MS);
+    assert_true(down(1));
+    assert_int_equal(used(0), 2);
+    assert_int_equal(used(1), 2);
+}
+
+static void rawe_failover_silent__asks_nothing_where_there_is_no_other_route(void **state)
+{
+    (void)state;
+    part(1);
+    answers[1] = false;
+    silent(1);
+    assert_false(rawe_failover_pending(&failover));
+    pass(100 * UNIT_MS);
+    assert_int_equal(asked_in_all(), 0);
+    assert_false(down(1));
+    join(1);
+}
+
+/* rawe_failover_set_carrier, rawe_failover_heed_carrier */
+
+static void rawe_failover_heed_carrier__leaves_the_route_at_once(void **state)
+{
+    (void)state;
+    carrier(1, false);
+    assert_true(down(1));
+    assert_int_equal(used(0), 0);
+    assert_int_equal(used(1), 2);
+    assert_int_equal(used(2), 2);
+    pass(1);
+    assert_int_equal(said, 1);
+    assert_int_equal(said_rail, 1);
+    assert_int_equal(said_last, RAWE_FAILOVER_CARRIER_LOST);
+}
+
+static void rawe_failover_heed_carrier__asks_nothing_without_carrier(void **state)
+{
+    (void)state;
+    carrier(1, false);
+    pass(UNIT_S);
+    assert_int_equal(asked[1], 0);
+    assert_true(rawe_failover_due_ns(&failover) == UINT64_MAX);
+    assert_true(rawe_failover_pending(&failover));
+    /* Nor when it is asked of the others whether they answer. */
+    silent(2);
+    pass(1);
+    assert_int_equal(asked[0], 1);
+    assert_int_equal(asked[1], 0);
+    assert_int_equal(asked[2], 1);
+}
+
+static void rawe_failover_heed_carrier__asks_at_once_when_it_is_back(void **state)
+{
+    (void)state;
+    carrier(1, false);
+    pass(UNIT_S);
+    carrier(1, true);
+    assert_true(rawe_failover_due_ns(&failover) <= rails.now_ns);
+    pass(1);
+    assert_int_equal(asked[1], 1);
+    assert_int_equal(asked[0] + asked[2], 0);
+    assert_true(down(1)); /* a plug that is being moved bounces */
+    pass(UNIT_S);
+    assert_false(down(1));
+    assert_int_equal(used(1), 1);
+    assert_int_equal(said_last, RAWE_FAILOVER_ANSWERS);
+    assert_false(rawe_failover_pending(&failover));
+}
+
+static void rawe_failover_heed_carrier__a_route_without_others_stays(void **state)
+{
+    (void)state;
+    part(1);
+    carrier(1, false);
+    assert_false(down(1));
+    assert_false(rawe_failover_pending(&failover));
+    carrier(1, true);
+    pass(100 * UNIT_MS);
+    assert_int_equal(said + asked_in_all(), 0);
+    join(1);
+}
+
+static void rawe_failover_heed_carrier__leaves_routes_alone_that_are_up(void **state)
+{
+    (void)state;
+    carrier(1, true);
+    assert_false(rawe_failover_pending(&failover));
+    silent(1);
+    carrier(1, true);
+    pass(100 * UNIT_MS);
+    assert_false(down(1));
+    assert_int_equal(asked[1], 1);
+}
+
+/* rawe_failover_check */
+
+static void rawe_failover_check__leaves_a_route_that_does_not_answer_unlike_others(void **state)
+{
+    (void)state;
+    answers[1] = false;
+    silent(1);
+    pass(30 * UNIT_MS);
+    assert_false(down(1)); /* the responder has time to answer */
+    pass(70 * UNIT_MS);
+    assert_true(down(1));
+    assert_int_equal(used(1), 2);
+    assert_int_equal(said, 1);
+    assert_int_equal(said_rail, 1);
+    assert_int_equal(said_last, RAWE_FAILOVER_UNANSWERED);
+}
+
+static void rawe_failover_check__stays_where_no_other_answers(void **state)
+{
+    (void)state;
+    memset(answers, 0, sizeof(answers));
+    silent(1);
+    pass(UNIT_S);
+    assert_false(down(1));
+    assert_int_equal(used(1), 1);
+    assert_true(rawe_failover_pending(&failover));
+    assert_int_equal(said, 0);
+}
+
+/** What answered last before it was down says nothing of who answers now. */
+static void rawe_failover_check__does_not_compare_with_routes_that_are_down(void **state)
+{
+    (void)state;
+    memset(answers, 0, sizeof(answers));
+    carrier(0, false);
+    carrier(2, false);
+    silent(1);
+    newest_ns[0] = newest_ns[2] = rails.now_ns + UNIT_S;
+    pass(UNIT_S);
+    assert_false(down(1));
+}
+
+static void rawe_failover_check__returns_when_it_answers_several_times(void **state)
+{
+    (void)state;
+    answers[1] = false;
+    silent(1);
+    pass(200 * UNIT_MS);
+    assert_int_equal(used(1), 2);
+    answers[1] = true;
+    unsigned before = asked[1];
+    pass(UNIT_S);
+    assert_false(down(1));
+    assert_int_equal(used(1), 1);
+    assert_in_range(asked[1] - before, 3, 4);
+    assert_int_equal(said, 2);
+    assert_int_equal(said_last, RAWE_FAILOVER_ANSWERS);
+    assert_false(rawe_failover_pending(&failover));
+}
+
+static void rawe_failover_check__looks_once_in_an_interval(void **state)
+{
+    (void)state;
+    answers[2] = false;
+    silent(1);
+    rawe_failover_check(&failover, true, rails.now_ns);
+    silent(2);
+    rawe_failover_check(&failover, true, rails.now_ns + RAWE_FAILOVER_INTERVAL_NS - 1);
+    assert_int_equal(asked[2], 1);
+    rawe_failover_check(&failover, true, rails.now_ns + RAWE_FAILOVER_INTERVAL_NS);
+    assert_int_equal(asked[2], 2);
+}
+
+static void rawe_failover_check__says_when_it_is_due_next(void **state)
+{
+    (void)state;
+    answers[1] = false;
+    silent(1);
+    pass(10 * UNIT_S);
+    unsigned before = asked[1];
+    uint64_t due_ns = rawe_failover_due_ns(&failover);
+    assert_in_range(due_ns, rails.now_ns - 10 * UNIT_MS, rails.now_ns + 250 * UNIT_MS);
+    rawe_failover_check(&failover, true, due_ns - 1);
+    assert_int_equal(asked[1], before);
+    rawe_failover_check(&failover, true, due_ns + RAWE_FAILOVER_INTERVAL_NS);
+    assert_int_equal(asked[1], before + 1);
+    assert_true(rawe_failover_due_ns(&failover) > due_ns + RAWE_FAILOVER_INTERVAL_NS);
+}
+
+/** It got its second route when the carrier was lost already. */
+static void rawe_failover_check__leaves_a_route_that_came_without_carrier(void **state)
+{
+    (void)state;
+    part(1);
+    carrier(1, false);
+    join(1);
+    assert_false(down(1));
+    silent(1);
+    pass(1);
+    assert_true(down(1));
+    assert_int_equal(used(1), 2);
+    assert_int_equal(said_last, RAWE_FAILOVER_CARRIER_LOST);
+}
+
+static void rawe_failover_check__keeps_news_for_who_may_say_it(void **state)
+{
+    (void)state;
+    carrier(1, false);
+    pass_saying(100 * UNIT_MS, false);
+    assert_int_equal(said, 0);
+    pass(1);
+    assert_int_equal(said, 1);
+    carrier(1, true);
+    pass_saying(2 * UNIT_S, false);
+    assert_false(down(1));
+    assert_int_equal(said, 1);
+    assert_true(rawe_failover_pending(&failover));
+    assert_true(rawe_failover_due_ns(&failover) == UINT64_MAX); /* nobody is woken for it */
+    pass(1);
+    assert_int_equal(said, 2);
+    assert_int_equal(said_last, RAWE_FAILOVER_ANSWERS);
+    assert_false(rawe_failover_pending(&failover));
+}
+
+/* rawe_failover_forget */
+
+static void rawe_failover_forget__takes_one_of_many(void **state)
+{
+    (void)state;
+    memset(answers, 0, sizeof(answers));
+    for (unsigned rail = 0; rail < RAILS; rail++) {
+        silent(rail);
+    }
+    rawe_failover_forget(&failover, rails_peer(0, 1));
+    rawe_failover_forget(&failover, rails_peer(0, 1)); /* it is not there any more */
+    assert_true(rawe_failover_pending(&failover));
+    answers[0] = answers[2] = true;
+    pass(200 * UNIT_MS);
+    assert_false(down(1));
+    assert_false(rawe_failover_pending(&failover));
+    silent(1);
+    rawe_failover_forget(&failover, rails_peer(0, 1));
+    assert_false(rawe_failover_pending(&failover));
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, rails_tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(rawe_failover_init__nothing_is_in_doubt),
+        TEST(rawe_failover_silent__has_all_routes_asked),
+        TEST(rawe_failover_silent__an_answer_ends_the_doubt),
+        TEST(rawe_failover_silent__blames_the_route_that_is_used),
+        TEST(rawe_failover_silent__asks_nothing_where_there_is_no_other_route),
+        TEST(rawe_failover_heed_carrier__leaves_the_route_at_once),
+        TEST(rawe_failover_heed_carrier__asks_nothing_without_carrier),
+        TEST(rawe_failover_heed_carrier__asks_at_once_when_it_is_back),
+        TEST(rawe_failover_heed_carrier__a_route_without_others_stays),
+        TEST(rawe_failover_heed_carrier__leaves_routes_alone_that_are_up),
+        TEST(rawe_failover_check__leaves_a_route_that_does_not_answer_unlike_others),
+        TEST(rawe_failover_check__stays_where_no_other_answers),
+        TEST(rawe_failover_check__does_not_compare_with_routes_that_are_down),
+        TEST(rawe_failover_check__returns_when_it_answers_several_times),
+        TEST(rawe_failover_check__looks_once_in_an_interval),
+        TEST(rawe_failover_check__says_when_it_is_due_next),
+        TEST(rawe_failover_check__leaves_a_route_that_came_without_carrier),
+        TEST(rawe_failover_check__keeps_news_for_who_may_say_it),
+        TEST(rawe_failover_forget__takes_one_of_many),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
