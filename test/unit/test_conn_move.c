@@ -490,6 +490,24 @@ static struct rawe_conn *move_and_go_home(void)
     return conn;
 }
 
+/** A job that was suspended learns that a route is down before it has asked anybody. */
+static void rawe_conn_move__does_not_count_our_own_absence(void **state)
+{
+    (void)state;
+    struct rawe_conn *conn = connect_lane(RAWE_LANE_EXPRESS);
+    rails_cut(0);
+    assert_int_equal(unit_copy_message(conn, 3, 100), RAWE_STATUS_DONE);
+    rails_run(50 * UNIT_MS, UNIT_MS);
+    rails.now_ns += 100 * UNIT_S;
+    rails_cut(1); /* what is asked there first is lost */
+    rawe_conn_move(conn, &rails_peer(0, 1)->route, rails.now_ns);
+    rails_run(20 * UNIT_MS, UNIT_MS);
+    assert_int_equal(rails.host[0].failed_calls, 0);
+    rails.cut[1] = false;
+    rails_run(100 * UNIT_MS, UNIT_MS);
+    assert_int_equal(rails.host[1].inbox.message_count, 1);
+}
+
 static void rawe_conn_follow__does_not_heed_a_probe_that_is_repeated(void **state)
 {
     (void)state;
@@ -969,6 +987,7 @@ int main(void)
         TEST(rawe_conn_move__tries_another_link_that_is_full_once),
         TEST(rawe_conn_move__takes_credit_from_the_ring_that_it_comes_to),
         TEST(rawe_conn_move__asks_for_the_connection_by_the_other_route),
+        TEST(rawe_conn_move__does_not_count_our_own_absence),
         TEST(rawe_conn_follow__does_not_heed_a_probe_that_is_repeated),
         TEST(rawe_conn_follow__does_not_heed_one_that_is_so_old_that_it_looks_new),
         TEST(rawe_conn_follow__heeds_probes_whatever_their_numbers),

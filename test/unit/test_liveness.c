@@ -250,6 +250,42 @@ static void rawe_liveness_expire__an_answer_just_now_is_no_silence(void **state)
     assert_int_equal(expire(NOW + S - 1, false, 0), RAWE_LIVENESS_ASK);
 }
 
+static void rawe_liveness_migrate__begins_to_ask_anew(void **state)
+{
+    (void)state;
+    silent_until(NOW + S);
+    rawe_liveness_migrate(&liveness, &rtt, &limits, false, NOW + S);
+    assert_int_equal(liveness.probes_unanswered, 0);
+    (void)asked(NOW + S);
+    assert_int_equal(expire(NOW + S + MS, false, S + MS), RAWE_LIVENESS_ASK);
+}
+
+/** As by rawe_liveness_expire, which finds a question of just now. */
+static void rawe_liveness_migrate__time_we_did_not_run_is_not_the_peers(void **state)
+{
+    (void)state;
+    silent_until(NOW + S);
+    rawe_liveness_migrate(&liveness, &rtt, &limits, false, NOW + 600 * S);
+    (void)asked(NOW + 600 * S);
+    assert_int_equal(expire(NOW + 600 * S + MS, false, S + MS), RAWE_LIVENESS_ASK);
+}
+
+static void rawe_liveness_migrate__deferring_does_not_count(void **state)
+{
+    (void)state;
+    silent_until(NOW + S);
+    rawe_liveness_migrate(&liveness, &rtt, &limits, true, NOW + S);
+    (void)asked(NOW + S);
+    assert_int_equal(expire(NOW + S, false, 900 * MS), RAWE_LIVENESS_ASK);
+}
+
+static void rawe_liveness_migrate__who_was_heard_is_not_silent(void **state)
+{
+    (void)state;
+    rawe_liveness_migrate(&liveness, &rtt, &limits, false, NOW);
+    assert_true(liveness.silent_since_ns == 0);
+}
+
 static void rawe_liveness_probe_sent__numbers_begin_with_1(void **state)
 {
     (void)state;
@@ -389,6 +425,10 @@ int main(void)
         TEST(rawe_liveness_expire__deferring_does_not_count),
         TEST(rawe_liveness_expire__nobody_is_given_up_while_deferring),
         TEST(rawe_liveness_expire__an_answer_just_now_is_no_silence),
+        TEST(rawe_liveness_migrate__begins_to_ask_anew),
+        TEST(rawe_liveness_migrate__time_we_did_not_run_is_not_the_peers),
+        TEST(rawe_liveness_migrate__deferring_does_not_count),
+        TEST(rawe_liveness_migrate__who_was_heard_is_not_silent),
         TEST(rawe_liveness_probe_sent__numbers_begin_with_1),
         TEST(rawe_liveness_probe_sent__numbers_go_round_without_0),
         TEST(rawe_liveness_asked__plans_the_next_question),

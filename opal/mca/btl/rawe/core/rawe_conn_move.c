@@ -66,7 +66,8 @@ static void move(struct rawe_conn *conn, struct rawe_route *route, uint64_t now_
     uint8_t state = conn->handshake.state;
     use(conn, route);
     engine->counters.migrations++;
-    conn->liveness.probes_unanswered = 0;
+    rawe_liveness_migrate(&conn->liveness, &conn->rtt, &engine->config.liveness,
+                          engine->deferral.active, now_ns);
     if (state == RAWE_CONN_CONNECTING) {
         rawe_conn_send_connect(conn);
     } else if (state == RAWE_CONN_OPEN) {

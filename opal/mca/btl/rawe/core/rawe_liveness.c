@@ -45,6 +45,20 @@ void rawe_liveness_alive(struct rawe_liveness *liveness, uint64_t alive_ns)
     }
 }
 
+/** Not all of the time since the last question is the peer's silence. */
+static void discount_absence(struct rawe_liveness *liveness, const struct rawe_rtt *rtt,
+                             const struct rawe_liveness_limits *limits, bool deferring,
+                             uint64_t now_ns)
+{
+    uint64_t interval_ns = rawe_liveness_interval_ns(liveness, rtt, limits);
+    uint64_t passed_ns = now_ns - liveness->asked_ns;
+    if (deferring) {
+        liveness->silent_since_ns += passed_ns;
+    } else if (passed_ns > 2 * interval_ns) {
+        liveness->silent_since_ns += passed_ns - interval_ns;
+    }
+}
+
 enum rawe_liveness_verdict rawe_liveness_expire(struct rawe_liveness *liveness,
                                                 const struct rawe_rtt *rtt,
                                                 const struct rawe_liveness_limits *limits,
@@ -55,18 +69,22 @@ enum rawe_liveness_verdict rawe_liveness_expire(struct rawe_liveness *liveness,
     if (liveness->silent_since_ns == 0) {
         liveness->silent_since_ns = now_ns;
     } else {
-        uint64_t interval_ns = rawe_liveness_interval_ns(liveness, rtt, limits);
-        uint64_t passed_ns = now_ns - liveness->asked_ns;
-        if (deferring) {
-            liveness->silent_since_ns += passed_ns;
-        } else if (passed_ns > 2 * interval_ns) {
-            liveness->silent_since_ns += passed_ns - interval_ns;
-        }
+        discount_absence(liveness, rtt, limits, deferring, now_ns);
     }
     *silent_ns = now_ns > liveness->silent_since_ns ? now_ns - liveness->silent_since_ns : 0;
     return limits->peer_timeout_ns != 0 && *silent_ns >= limits->peer_timeout_ns && !deferring
                ? RAWE_LIVENESS_GIVE_UP
                : RAWE_LIVENESS_ASK;
+}
+
+void rawe_liveness_migrate(struct rawe_liveness *liveness, const struct rawe_rtt *rtt,
+                           const struct rawe_liveness_limits *limits, bool deferring,
+                           uint64_t now_ns)
+{
+    if (liveness->silent_since_ns != 0) {
+        discount_absence(liveness, rtt, limits, deferring, now_ns);
+    }
+    liveness->probes_unanswered = 0;
 }
 
 uint64_t rawe_liveness_stalled_ns(struct rawe_liveness *liveness, const struct rawe_rtt *rtt,

@@ -103,6 +103,14 @@ enum rawe_liveness_verdict rawe_liveness_expire(struct rawe_liveness *liveness,
                                                 bool deferring, uint64_t now_ns,
                                                 uint64_t *silent_ns);
 
+/**
+ * From now on the peer is asked by another route, at once: the questions begin anew, its silence does
+ * not; but time in which we did not run is not counted, as above.
+ */
+void rawe_liveness_migrate(struct rawe_liveness *liveness, const struct rawe_rtt *rtt,
+                           const struct rawe_liveness_limits *limits, bool deferring,
+                           uint64_t now_ns);
+
 /** Sendings of the oldest frame after which it is not chance any more that it does not arrive. */
 #define RAWE_LIVENESS_STALL_SENDINGS 4u
 
