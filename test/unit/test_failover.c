@@ -365,6 +365,22 @@ static void rawe_failover_check__leaves_a_route_that_came_without_carrier(void *
     assert_int_equal(said_last, RAWE_FAILOVER_CARRIER_LOST);
 }
 
+/** Where all routes were down, there was none to go to before. */
+static void rawe_failover_check__uses_a_route_that_has_come_since(void **state)
+{
+    (void)state;
+    part(2);
+    carrier(0, false);
+    carrier(1, false);
+    pass(UNIT_S);
+    assert_int_equal(used(0), 1);
+    join(2);
+    pass(1);
+    assert_int_equal(used(0), 2);
+    assert_int_equal(used(1), 2);
+    assert_int_equal(said, 2); /* of the carriers, and nothing new */
+}
+
 static void rawe_failover_check__keeps_news_for_who_may_say_it(void **state)
 {
     (void)state;
@@ -428,6 +444,7 @@ int main(void)
         TEST(rawe_failover_check__looks_once_in_an_interval),
         TEST(rawe_failover_check__says_when_it_is_due_next),
         TEST(rawe_failover_check__leaves_a_route_that_came_without_carrier),
+        TEST(rawe_failover_check__uses_a_route_that_has_come_since),
         TEST(rawe_failover_check__keeps_news_for_who_may_say_it),
         TEST(rawe_failover_forget__takes_one_of_many),
     };

@@ -157,6 +157,9 @@ void rawe_failover_check(struct rawe_failover *failover, bool may_say, uint64_t 
             /* It was not there yet, or had no other route, when the carrier was lost. */
             lose(peer, now_ns);
         }
+        if (peer->health.state == RAWE_HEALTH_DOWN) {
+            rawe_peer_set_down(peer, now_ns); /* another route may have come since */
+        }
         if (may_say) {
             say(failover, peer);
         }
