@@ -24,10 +24,17 @@ def run(lab, build, *arguments, **options):
     return result
 
 
+def assert_silent(result):
+    """Nothing was said but what mpirun says on a busy machine of a daemon that it has started:
+    "plm:ssh: Warning: setpgid(...) failed in parent", which had begun its program already."""
+    lines = [line for line in result.errors.splitlines() if ": Warning: setpgid(" not in line]
+    assert lines == [], show(result)
+
+
 @pytest.mark.parametrize("selection", UNASKED.values(), ids=UNASKED)
 def test_without_cap_net_raw_nothing_is_said(make_lab, build, endless, selection):
     result = run(two_nics(make_lab), build, *selection, endless, *ROUNDS, prefix=NO_RAW_SOCKETS)
-    assert result.errors == "", show(result)
+    assert_silent(result)
 
 
 @pytest.mark.parametrize("trouble", TROUBLES, ids=lambda trouble: trouble.__name__)
@@ -35,14 +42,14 @@ def test_of_trouble_at_start_nothing_is_said(make_lab, build, endless, trouble):
     lab = two_nics(make_lab)
     arguments, _ = trouble(lab)
     result = run(lab, build, *arguments, endless, *ROUNDS)
-    assert result.errors == "", show(result)
+    assert_silent(result)
 
 
 def test_where_rawe_is_used_unasked_nothing_is_said(make_lab, build, endless):
     lab = two_nics(make_lab)
     lab.set_mtu(1, 1400, nic=0)
     result = run(lab, build, endless, *ROUNDS)
-    assert result.errors == "", show(result)
+    assert_silent(result)
 
 
 def test_who_asks_hears_why_rawe_is_not_used(make_lab, build, endless):
