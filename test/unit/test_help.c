@@ -119,7 +119,7 @@ static void show_what_ends_the_job(void)
     mca_btl_rawe_help_internal_error("testing", "nothing", __FILE__, __LINE__);
 }
 
-#define ENDS_THE_JOB 7u
+#define ENDS_THE_JOB 8u
 
 static void mca_btl_rawe_help__who_asked_sees_all(void **state)
 {
