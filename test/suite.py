@@ -423,7 +423,7 @@ def parse():
     parser.add_argument(
         "--repeat",
         action="store_true",
-        help="run what failed over virtual hosts or machines once more, if it is little, and report "
+        help="run what failed over virtual hosts or machines once more, if it is little, and show "
         "both; a job over a busy machine may come too late for its test",
     )
     parser.add_argument("--inside", choices=RELEASES, help=argparse.SUPPRESS)

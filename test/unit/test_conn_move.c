@@ -652,7 +652,7 @@ static void rawe_conn_follow__the_one_that_stays_heeds_one_that_cannot_come(void
     assert_int_equal(rails_used(conn), 2);
 }
 
-/* rawe_conn_return */
+/* rawe_conn_come_home */
 
 /** A message, which is acknowledged before the peer is asked; 100 ms. */
 static void talk(struct rawe_conn *conn)
@@ -664,7 +664,7 @@ static void talk(struct rawe_conn *conn)
     assert_true(conn->engine->counters.probes_sent == probes);
 }
 
-static void rawe_conn_return__after_a_connect_that_was_late(void **state)
+static void rawe_conn_come_home__after_a_connect_that_was_late(void **state)
 {
     (void)state;
     rawe_peer_set_down(rails_peer(0, 0), rails.now_ns);
@@ -705,7 +705,7 @@ static struct rawe_conn *go_home_unheard(void)
     return conn;
 }
 
-static void rawe_conn_return__after_a_probe_that_was_lost(void **state)
+static void rawe_conn_come_home__after_a_probe_that_was_lost(void **state)
 {
     (void)state;
     struct rawe_conn *conn = go_home_unheard();
@@ -719,7 +719,7 @@ static void rawe_conn_return__after_a_probe_that_was_lost(void **state)
     assert_int_equal(rails.host[1].inbox.message_count, 20);
 }
 
-static void rawe_conn_return__not_while_home_is_down(void **state)
+static void rawe_conn_come_home__not_while_home_is_down(void **state)
 {
     (void)state;
     struct rawe_conn *conn = go_home_unheard();
@@ -996,9 +996,9 @@ int main(void)
         TEST(rawe_conn_follow__not_to_a_route_that_is_down),
         TEST(rawe_conn_follow__ends_agree_when_both_have_moved),
         TEST(rawe_conn_follow__the_one_that_stays_heeds_one_that_cannot_come),
-        TEST(rawe_conn_return__after_a_connect_that_was_late),
-        TEST(rawe_conn_return__after_a_probe_that_was_lost),
-        TEST(rawe_conn_return__not_while_home_is_down),
+        TEST(rawe_conn_come_home__after_a_connect_that_was_late),
+        TEST(rawe_conn_come_home__after_a_probe_that_was_lost),
+        TEST(rawe_conn_come_home__not_while_home_is_down),
         TEST(elsewhere__is_deferred_with_the_engine_that_receives),
         TEST(elsewhere__so_is_the_end_of_a_life),
         TEST(elsewhere__counts_probes_for_the_link_that_received_them),

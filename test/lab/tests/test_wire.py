@@ -344,8 +344,8 @@ def longest_frame(file):
 def test_batches_of_tcp_are_cut_unless_told_otherwise(wired, tmp_path, batches):
     lab = wired(f"batches={batches}")
     file = tmp_path / "tcp.pcap"
-    # Few: tcpdump's ring holds the first of them even if it is not scheduled while they come. Whole,
-    # all of it is some 300 frames, and of those many are lost then.
+    # Few: tcpdump's ring holds the first of them even if it is not scheduled while they come. Of
+    # the 300 or so that 20 MB are when they travel whole, many are lost then.
     capture = lab.capture(1, file, ["tcp", "and", "dst", "port", "7777"], count=20)
     length = 20_000_000
     send_over_tcp(lab, length)

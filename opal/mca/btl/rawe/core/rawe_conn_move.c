@@ -21,8 +21,8 @@
  */
 #define STAY_NS 20000000ull
 
-/** What comes by the home route so long after the connection has left it was not sent before. */
-#define RETURN_NS 1000000000ull
+/** What comes by the home route this long after the connection has left it was sent since. */
+#define HOME_NS 1000000000ull
 
 /** From now on frames are addressed to the far end of this route. */
 static void use(struct rawe_conn *conn, struct rawe_route *route)
@@ -124,10 +124,10 @@ void rawe_conn_follow(struct rawe_conn *conn, struct rawe_route *route,
     }
 }
 
-void rawe_conn_return(struct rawe_conn *conn, const struct rawe_route *route, uint64_t now_ns)
+void rawe_conn_come_home(struct rawe_conn *conn, const struct rawe_route *route, uint64_t now_ns)
 {
     if (route == conn->home && route != conn->route && !route->down &&
-        conn->handshake.state == RAWE_CONN_OPEN && now_ns >= conn->migrated_ns + RETURN_NS) {
+        conn->handshake.state == RAWE_CONN_OPEN && now_ns >= conn->migrated_ns + HOME_NS) {
         rawe_conn_move(conn, conn->home, now_ns);
     }
 }

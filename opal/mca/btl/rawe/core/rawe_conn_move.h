@@ -42,6 +42,6 @@ void rawe_conn_follow(struct rawe_conn *conn, struct rawe_route *route,
  * A frame other than PROBE and CONNECT has come by this route, which is not the one used. If it is
  * the home route, and up, the peer uses it again.
  */
-void rawe_conn_return(struct rawe_conn *conn, const struct rawe_route *route, uint64_t now_ns);
+void rawe_conn_come_home(struct rawe_conn *conn, const struct rawe_route *route, uint64_t now_ns);
 
 #endif

@@ -101,9 +101,9 @@ void rawe_deferral_rescue_fragmented(struct rawe_deferral *deferral, struct rawe
                                      struct rawe_conn *conn, struct rawe_reassembly *reassembly)
 {
     discard_fragmented(deferral, pool, reassembly);
-    bool kept = true;
-    while (kept && rawe_reassembly_ready(reassembly) != NULL) {
-        kept = keep_next(deferral, pool, conn, reassembly);
+    bool deferred = true;
+    while (deferred && rawe_reassembly_ready(reassembly) != NULL) {
+        deferred = keep_next(deferral, pool, conn, reassembly);
     }
 }
 

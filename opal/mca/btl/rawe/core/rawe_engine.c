@@ -360,7 +360,7 @@ static void dispatch_elsewhere(struct rawe_engine *engine, const uint8_t *source
             heed_probe(conn, header, payload, route, migration, now_ns);
         }
     } else {
-        rawe_conn_return(conn, route, now_ns);
+        rawe_conn_come_home(conn, route, now_ns);
     }
     if (lends) {
         rawe_engine_defer_end(owner);
