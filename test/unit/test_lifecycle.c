@@ -165,6 +165,38 @@ static void mca_btl_rawe_finalize__one_lingers_for_all(void **state)
     assert_int_equal(forgotten, MODULES);
 }
 
+static unsigned items_destructed;
+
+static void item_destruct(opal_free_list_item_t *item)
+{
+    (void)item;
+    items_destructed++;
+}
+
+typedef opal_free_list_item_t item_t;
+
+static OBJ_CLASS_INSTANCE(item_t, opal_free_list_item_t, NULL, item_destruct);
+
+/** Parts of a PUT are of the module that it was handed to, and go by others. */
+static void mca_btl_rawe_finalize__fragments_stay_until_all_engines_have_ended(void **state)
+{
+    (void)state;
+    mca_btl_rawe_module_t *modules[MODULES];
+
+    items_destructed = 0;
+    for (unsigned i = 0; i < MODULES; ++i) {
+        modules[i] = module_new(true);
+        assert_int_equal(opal_free_list_init(&modules[i]->fragments_parts, sizeof(item_t),
+                                             opal_cache_line_size, OBJ_CLASS(item_t), 0, 0, 1, 1, 1,
+                                             NULL, 0, NULL, NULL, NULL),
+                         OPAL_SUCCESS);
+    }
+    assert_int_equal(mca_btl_rawe_finalize(&modules[0]->super), OPAL_SUCCESS);
+    assert_int_equal(items_destructed, 0);
+    assert_int_equal(mca_btl_rawe_finalize(&modules[1]->super), OPAL_SUCCESS);
+    assert_int_equal(items_destructed, MODULES);
+}
+
 /** The others go on: above all, the keys of registered memory are not to be guessed. */
 static void mca_btl_rawe_finalize__one_that_was_not_opened_is_alone(void **state)
 {
@@ -187,6 +219,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(mca_btl_rawe_finalize__one_lingers_for_all),
+        TEST(mca_btl_rawe_finalize__fragments_stay_until_all_engines_have_ended),
         TEST(mca_btl_rawe_finalize__one_that_was_not_opened_is_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -364,12 +364,27 @@ static bool is_listed(const mca_btl_rawe_module_t *module)
     return i < state->module_count;
 }
 
+static void module_free(mca_btl_rawe_module_t *module)
+{
+    OBJ_DESTRUCT(&module->endpoints_by_name);
+    OBJ_DESTRUCT(&module->endpoints);
+    OBJ_DESTRUCT(&module->endpoints_lock);
+    free_lists_destruct(module);
+    mca_btl_rawe_unanswered_free(&module->unanswered);
+    free(module);
+}
+
+/**
+ * The memory goes with the last module: parts of a PUT, which are one module's, may wait in the
+ * queues of another's engine until that ends.
+ */
 int mca_btl_rawe_finalize(struct mca_btl_base_module_t *btl)
 {
     mca_btl_rawe_module_t *module = (mca_btl_rawe_module_t *)btl;
+    bool listed = is_listed(module);
 
     /* One that could not be opened is alone, and leaves the others to themselves. */
-    if (is_listed(module)) {
+    if (listed) {
         mca_btl_rawe_linger();
         mca_btl_rawe_group_finalizing();
         mca_btl_rawe_routes_end();
@@ -404,11 +419,16 @@ int mca_btl_rawe_finalize(struct mca_btl_base_module_t *btl)
         mca_btl_rawe_group_close();
         mca_btl_rawe_close_begin();
     }
-    OBJ_DESTRUCT(&module->endpoints_by_name);
-    OBJ_DESTRUCT(&module->endpoints);
-    OBJ_DESTRUCT(&module->endpoints_lock);
-    free_lists_destruct(module);
-    mca_btl_rawe_unanswered_free(&module->unanswered);
-    free(module);
+    if (listed) {
+        module->next_finalized = mca_btl_rawe_state.finalized;
+        mca_btl_rawe_state.finalized = module;
+    } else {
+        module_free(module);
+    }
+    while (0 == modules_left && NULL != mca_btl_rawe_state.finalized) {
+        module = mca_btl_rawe_state.finalized;
+        mca_btl_rawe_state.finalized = module->next_finalized;
+        module_free(module);
+    }
     return OPAL_SUCCESS;
 }

@@ -45,6 +45,7 @@ typedef struct mca_btl_rawe_module {
     opal_free_list_t fragments_bare;  /**< hold nothing: PUT */
     opal_free_list_t fragments_parts; /**< the same, of PUTs; lock held: the thread takes them */
     opal_free_list_t registrations;
+    struct mca_btl_rawe_module *next_finalized;
     opal_mutex_t endpoints_lock; /**< also while sockets are opened */
     opal_list_t endpoints;
     opal_proc_table_t endpoints_by_name; /**< the newest endpoint of each process */

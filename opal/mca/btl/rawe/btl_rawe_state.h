@@ -48,9 +48,10 @@ struct mca_btl_rawe_state {
     atomic_bool carriers_changed;  /**< some module's `carrier` has, and is to be seen to */
     opal_mutex_t routes_lock;      /**< while endpoints come and go, and join others' routes */
     struct rawe_failover failover; /**< between the routes to processes */
-    struct mca_btl_base_endpoint_t *lost; /**< to be reported; see btl_rawe_endpoint.h */
-    bool finalizing;                      /**< the modules close, one after the other */
-    bool progressing;                     /**< inside mca_btl_rawe_module_progress */
+    struct mca_btl_base_endpoint_t *lost;  /**< to be reported; see btl_rawe_endpoint.h */
+    bool finalizing;                       /**< the modules close, one after the other */
+    struct mca_btl_rawe_module *finalized; /**< closed, to be freed with the last one */
+    bool progressing;                      /**< inside mca_btl_rawe_module_progress */
     unsigned idle_count;     /**< progress calls that found nothing: the clock is read rarely */
     _Atomic uint32_t rounds; /**< calls of progress so far, wrapping */
 };
