@@ -27,7 +27,10 @@ void rawe_conn_note_finalizing(struct rawe_conn *conn, const struct rawe_header 
 {
     struct rawe_conn_finalize *finalize = &conn->finalize;
     bool answers = header->type == RAWE_FRAME_ACK && (header->flags & RAWE_FLAG_PROBE_ANSWER) != 0;
-    finalize->peer = (header->flags & RAWE_FLAG_FINALIZING) != 0;
+    /* One that was overtaken says what is no longer so. */
+    bool late = header->type == RAWE_FRAME_ACK &&
+                rawe_sequence_before(header->acknowledgement, conn->sendwin.una);
+    finalize->peer = (header->flags & RAWE_FLAG_FINALIZING) != 0 || (late && finalize->peer);
     finalize->heard = true;
     if (conn->engine->finalizing && answers && header->sequence != RAWE_PROBE_PLAIN &&
         !rawe_sequence_before(header->sequence, finalize->announced_from)) {
