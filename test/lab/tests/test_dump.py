@@ -258,7 +258,7 @@ def test_frames_of_a_job_with_checksums(make_lab, build, verify, dump, tmp_path)
     assert all(kind in types_in(lines) for kind in ("DATA", "BULK", "ACK", "CONNECT", "PING"))
     # One bit in the content of a frame that has a checksum.
     content = bytearray(file.read_bytes())
-    at = content.index(TO + FROM + b"\x88\xb5\x41")
+    at = content.index(TO + FROM + b"\x88\xb5\x51")
     content[at + 14 + 24 + 8] ^= 1
     file.write_bytes(content)
     again, _ = lines_of(dump, file)
