@@ -19,7 +19,7 @@
 
 void rawe_conn_announce_finalizing(struct rawe_conn *conn)
 {
-    conn->finalize.announced_from = conn->liveness.probe_number + 1;
+    conn->finalize.announced_from = rawe_liveness_next_probe(&conn->liveness);
     rawe_conn_arm_idle(conn);
 }
 
