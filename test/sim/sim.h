@@ -479,6 +479,11 @@ void sim_app_resubmit(struct sim *sim, struct sim_node *node);
 
 /* ---- leaving ---- */
 
+/**
+ * Do nodes leave in this run? Not when one has closed an end of a connection, and its CLOSE was lost:
+ * whatever the other one sends by that is lost, as in any other run.
+ */
+bool sim_depart_possible(const struct sim *sim);
 /** All is settled: nodes finalize, one after the other. */
 void sim_depart_begin(struct sim *sim);
 /** A node goes on with that. True: it leaves now. */

@@ -23,6 +23,30 @@ enum departing {
     FINALIZING, /**< nobody tells it anything any more */
 };
 
+/** Is there an end of a connection whose other end is closed, and which does not know it? */
+static bool is_half_closed(const struct sim_channel *channel)
+{
+    const struct sim_channel *back = channel->node->sim->nodes[channel->peer].channels;
+
+    while (back != NULL && (back->peer != channel->node->index || back->lane != channel->lane)) {
+        back = back->next;
+    }
+    return back == NULL && channel->conn->handshake.state == RAWE_CONN_OPEN;
+}
+
+bool sim_depart_possible(const struct sim *sim)
+{
+    for (unsigned i = 0; i < sim->plan.nodes; i++) {
+        for (const struct sim_channel *channel = sim->nodes[i].channels; channel != NULL;
+             channel = channel->next) {
+            if (is_half_closed(channel)) {
+                return false;
+            }
+        }
+    }
+    return sim->plan.depart_ns != 0;
+}
+
 void sim_depart_begin(struct sim *sim)
 {
     struct sim_random random = sim_random_stream(sim->options.seed, 27);

@@ -134,7 +134,7 @@ static void begin_end(struct sim *sim)
     if (!sim->plan.lying) {
         sim_check_counters(sim);
     }
-    if (sim->plan.depart_ns != 0) {
+    if (sim_depart_possible(sim)) {
         sim_depart_begin(sim);
         return;
     }
