@@ -100,19 +100,29 @@ def _for_orte(directory):
     }
 
 
-def _for_prrte(directory):
+# What PRRTE calls these since Open MPI 6.0, which warns of the old names.
+NAMES_SINCE_6 = {
+    "oob_tcp_if_include": "prte_if_include",
+    "rmaps_default_mapping_policy": "mapby",
+    "hwloc_default_binding_policy": "bindto",
+}
+
+
+def _for_prrte(directory, release):
     """How PRRTE, which Open MPI has launched with since 5.0, does."""
-    return {
-        "PRTE_MCA_plm": "ssh",
-        "PRTE_MCA_plm_ssh_agent": str(directory / "launch-agent"),
-        "PRTE_MCA_plm_ssh_no_tree_spawn": "1",
-        "PRTE_MCA_odls_base_exec_agent": str(directory / "rank-agent"),
-        "PRTE_MCA_prte_default_hostfile": str(directory / "hostfile"),
-        "PRTE_MCA_prte_tmpdir_base": str(directory / "tmp"),
-        "PRTE_MCA_oob_tcp_if_include": CONTROL_DEVICE,
-        "PRTE_MCA_rmaps_default_mapping_policy": "node:oversubscribe",
-        "PRTE_MCA_hwloc_default_binding_policy": "none",
+    settings = {
+        "plm": "ssh",
+        "plm_ssh_agent": str(directory / "launch-agent"),
+        "plm_ssh_no_tree_spawn": "1",
+        "odls_base_exec_agent": str(directory / "rank-agent"),
+        "prte_default_hostfile": str(directory / "hostfile"),
+        "prte_tmpdir_base": str(directory / "tmp"),
+        "oob_tcp_if_include": CONTROL_DEVICE,
+        "rmaps_default_mapping_policy": "node:oversubscribe",
+        "hwloc_default_binding_policy": "none",
     }
+    names = NAMES_SINCE_6 if release >= 6 else {}
+    return {f"PRTE_MCA_{names.get(name, name)}": value for name, value in settings.items()}
 
 
 def environment(lab, arguments, build=None, pin=True, release=None):
@@ -128,7 +138,7 @@ def environment(lab, arguments, build=None, pin=True, release=None):
         "OMPI_ALLOW_RUN_AS_ROOT": "1",
         "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
         "TMPDIR": str(lab.directory / "tmp"),
-        **(_for_orte(lab.directory) if release < 5 else _for_prrte(lab.directory)),
+        **(_for_orte(lab.directory) if release < 5 else _for_prrte(lab.directory, release)),
     }
     for btl in ("tcp", "rawe"):
         # Include and exclude shut each other out: a caller who excludes has made the choice.

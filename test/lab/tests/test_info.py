@@ -83,7 +83,8 @@ def test_the_component_that_open_mpi_loads(make_lab, program, build):
     (first, *_) = shown["open_mpi"]
     assert first["ompi_info"] == shutil.which("ompi_info") == shown["parameters"]["source"]
     assert tuple(map(int, first["version"].split(".")[:2])) == launch.open_mpi()
-    assert first["component_version"] == first["version"]
+    # Of "6.0.0rc2" components know the numbers.
+    assert first["component_version"] == re.match(r"[\d.]+", first["version"]).group()
     assert first["wire_version"] == shown["rawe_info_wire_version"] == wire
     file = build.resolve() / launch.COMPONENT / "mca_btl_rawe.so"
     assert first["component_files"][0] == str(file)
