@@ -59,15 +59,27 @@ bool net_ledger_may_be_deferred(const struct net_message *message)
            receiver->deferral.fragments_wait;
 }
 
+/** Do batches leave by any of the routes to the process? */
+static bool may_send_batches(struct rawe_peer *peer)
+{
+    struct rawe_peer *each = peer;
+    bool found = false;
+
+    do {
+        found = found || each->engine->batches.output.transmit != NULL;
+        each = rawe_peer_next(each);
+    } while (each != peer);
+    return found;
+}
+
 /** May it be complete before it has been delivered, because the engine has copied it? */
 static bool can_be_copied(const struct net_message *message)
 {
     const struct rawe_conn *conn = message->peer->conn[message->lane];
     const struct rawe_engine *engine = message->peer->engine;
 
-    if (engine->batches.output.transmit != NULL && message->lane == RAWE_LANE_BULK &&
-        engine->config.coalesce_from_frames != 0 &&
-        message->len_bytes <= RAWE_CONN_BUNDLED_BYTES_MAX) {
+    if (message->lane == RAWE_LANE_BULK && engine->config.coalesce_from_frames != 0 &&
+        message->len_bytes <= RAWE_CONN_BUNDLED_BYTES_MAX && may_send_batches(message->peer)) {
         return true;
     }
     return conn != NULL && !message->out.send.ordered &&
@@ -234,7 +246,7 @@ static void check_due(const struct net_route *route, const struct net_message *m
 /** On the bulk lane go those sent in order and those too long for a frame: none overtakes. */
 static void check_order(const struct net_route *route, const struct net_message *message)
 {
-    if (route->lane != RAWE_LANE_BULK) {
+    if (route->lane != RAWE_LANE_BULK || message->may_overtake) {
         return;
     }
     if (message->number < *route->next_in_order) {

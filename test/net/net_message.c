@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "net_harness.h"
+#include "rawe_balance.h"
 
 /** Behind the room for all of a message in its own memory: bytes that nobody may touch. */
 #define GUARD_BYTES 8u
@@ -70,6 +71,7 @@ void net_message_lay_out(struct net_message *message, uint32_t first_bytes, bool
     if (numbered) {
         memcpy(whole, &message->number, sizeof(message->number));
     }
+    message->own_bytes = early ? len_bytes : first_bytes;
     message->own = get_memory(early ? len_bytes + GUARD_BYTES : first_bytes);
     memcpy(message->own, whole, first_bytes);
     out->own = early ? message->own : NULL;
@@ -109,7 +111,7 @@ static void spoil_own(struct net_message *message)
                      message->number);
         }
     }
-    spoil(&message->own, room ? message->len_bytes : message->out.send.pieces[0].len_bytes);
+    spoil(&message->own, message->own_bytes);
 }
 
 /** Complete early is only what has been transmitted: its sender may make no progress for long. */
@@ -178,6 +180,38 @@ static void put_done(struct rawe_send *send, enum rawe_status status)
     end((struct net_message *)(void *)send, status, false);
 }
 
+/** rawe_send.done of a PUT that goes by several routes, or of a part of it. */
+static void part_done(struct rawe_send *send, enum rawe_status status)
+{
+    struct net_message *part = (struct net_message *)(void *)send;
+    struct net_message *whole = part->whole != NULL ? part->whole : part;
+
+    if (whole->parts == 0) {
+        net_fail("completes once", "a part of message %u is completed twice", whole->number);
+    }
+    if (status != RAWE_STATUS_DONE) {
+        whole->status = status;
+    }
+    if (part != whole) {
+        net_delete(part);
+    }
+    if (--whole->parts == 0) {
+        end(whole, whole->status, false);
+    }
+}
+
+/** rawe_send.split */
+static struct rawe_send *split(struct rawe_send *send)
+{
+    const struct net_message *from = (const struct net_message *)(const void *)send;
+    struct net_message *part = net_new(sizeof(*part));
+
+    memset(part, 0, sizeof(*part));
+    part->whole = from->whole != NULL ? from->whole : (struct net_message *)(void *)send;
+    part->whole->parts++;
+    return &part->out.send;
+}
+
 bool net_message_copy(struct net_message *message, struct rawe_peer *peer)
 {
     const struct rawe_send *send = &message->out.send;
@@ -218,6 +252,15 @@ bool net_message_put(struct net_message *message, struct rawe_peer *peer)
     message->peer = peer;
     message->out.send.done = put_done;
     return rawe_peer_put(peer, &message->out.send);
+}
+
+bool net_message_balance(struct net_message *message, struct rawe_peer *peer)
+{
+    message->peer = peer;
+    message->out.send.done = part_done;
+    message->parts = 1;
+    message->status = RAWE_STATUS_DONE;
+    return rawe_balance_put(peer, &message->out.send, split);
 }
 
 void net_message_drop(struct net_message *message)

@@ -29,7 +29,8 @@ struct net_message {
     /** Complete for its sender; `early`: `released` will follow. */
     void (*ended)(struct net_message *message, enum rawe_status status, bool early);
     void (*released)(struct net_message *message);
-    uint8_t *own;    /**< the first piece; with room for all if it may complete early */
+    uint8_t *own; /**< the first piece; with room for all if it may complete early */
+    size_t own_bytes;
     uint8_t *second; /**< the second piece, or NULL */
     /* What the ledger has to know, and what it keeps of it; see net_ledger.h. */
     struct net_ledger *ledger;
@@ -38,9 +39,14 @@ struct net_message {
     bool *whole_excused;                /**< of what it is a part of; or NULL */
     uint8_t lane;
     bool put;
+    struct net_message *whole; /**< this is only memory for a part of that PUT; or NULL */
+    unsigned parts;            /**< of a PUT, this one included, that are not done */
+    enum rawe_status status;   /**< of a PUT, as far as its parts are done */
     bool submitted, delivered;
-    bool excused;  /**< may be lost */
-    bool orphaned; /**< its sender has died before it was complete and released */
+    bool
+        may_overtake; /**< others on its lane: one frame may carry it, and it is sent in no order */
+    bool excused;     /**< may be lost */
+    bool orphaned;    /**< its sender has died before it was complete and released */
 };
 
 void net_content_fill(uint8_t *out, uint64_t seed, uint64_t offset, size_t len_bytes);
@@ -63,6 +69,8 @@ enum rawe_peer_result net_message_send(struct net_message *message, struct rawe_
 void net_message_conclude(struct net_message *message, enum rawe_peer_result result);
 /** Send it as PUT data; `out.send` says where to. False without memory. */
 bool net_message_put(struct net_message *message, struct rawe_peer *peer);
+/** The same by all routes to the process: rawe_balance_put. */
+bool net_message_balance(struct net_message *message, struct rawe_peer *peer);
 /** It will not be sent, or its sender does not live any more: take the memory back. */
 void net_message_drop(struct net_message *message);
 

@@ -32,12 +32,14 @@ static void usage(FILE *out)
         "  --failures N         stop after N failing seeds (default 5)\n"
         "  --no-shrink          do not look for smaller runs that fail\n"
         "  --nodes N            2 to %u; the seed chooses, mostly few\n"
+        "  --nics N             1 to %u interfaces of each node; the seed chooses, mostly one, and\n"
+        "                       whether some nodes have fewer\n"
         "  --incidents N:COUNT  let only COUNT of the incidents that faults would cause happen,\n"
         "                       from the one with number N on (counted from 0)\n"
         "  --messages N         messages, requests and transfers begun, over all nodes\n"
         "  --faults LIST        none, mild, all (default): the seed chooses among them;\n"
         "                       or exactly these, separated by commas:\n",
-        SIM_NODES_MAX);
+        SIM_NODES_MAX, SIM_NICS_MAX);
     for (unsigned fault = 0; fault < SIM_FAULTS; fault++) {
         fprintf(out, "                         %-10s %s\n", sim_fault_names[fault].name,
                 sim_fault_names[fault].text);
@@ -121,14 +123,15 @@ static int run_one(const struct sim_options *options)
     sim_run(options, print_violation, &result);
     sim_faults_format(result.faults, faults, sizeof(faults));
     printf(
-        "seed %llu: ok; %u nodes, faults %s; %llu messages, %llu PUTs, %llu frames, %llu resent, "
-        "%llu acknowledgements and probes, %llu lost; %llu events in %.6f s, digest %016llx\n",
-        (unsigned long long)options->seed, result.nodes, faults,
+        "seed %llu: ok; %u nodes, %u interfaces, faults %s; %llu messages, %llu PUTs, %llu frames, "
+        "%llu resent, %llu migrations, %llu acknowledgements and probes, %llu lost; %llu events in "
+        "%.6f s, digest %016llx\n",
+        (unsigned long long)options->seed, result.nodes, result.nics, faults,
         (unsigned long long)result.messages, (unsigned long long)result.puts,
         (unsigned long long)result.frames, (unsigned long long)result.resent,
-        (unsigned long long)result.control, (unsigned long long)result.lost,
-        (unsigned long long)result.events, (double)result.virtual_ns / 1e9,
-        (unsigned long long)result.digest);
+        (unsigned long long)result.migrations, (unsigned long long)result.control,
+        (unsigned long long)result.lost, (unsigned long long)result.events,
+        (double)result.virtual_ns / 1e9, (unsigned long long)result.digest);
     return 0;
 }
 
@@ -141,6 +144,7 @@ enum option_value {
     OPTION_FAILURES,
     OPTION_NO_SHRINK,
     OPTION_NODES,
+    OPTION_NICS,
     OPTION_MESSAGES,
     OPTION_FAULTS,
     OPTION_INCIDENTS,
@@ -156,6 +160,7 @@ static const struct option options_known[] = {
     {"failures", required_argument, NULL, OPTION_FAILURES},
     {"no-shrink", no_argument, NULL, OPTION_NO_SHRINK},
     {"nodes", required_argument, NULL, OPTION_NODES},
+    {"nics", required_argument, NULL, OPTION_NICS},
     {"messages", required_argument, NULL, OPTION_MESSAGES},
     {"faults", required_argument, NULL, OPTION_FAULTS},
     {"incidents", required_argument, NULL, OPTION_INCIDENTS},
@@ -212,6 +217,9 @@ static bool parse_option(struct sim_campaign *campaign, int option)
         break;
     case OPTION_NODES:
         options->nodes = (unsigned)parse_number("--nodes", optarg, 2, SIM_NODES_MAX, "");
+        break;
+    case OPTION_NICS:
+        options->nics = (unsigned)parse_number("--nics", optarg, 1, SIM_NICS_MAX, "");
         break;
     case OPTION_MESSAGES:
         options->operations = (unsigned)parse_number("--messages", optarg, 1, 1u << 24, "");

@@ -7,7 +7,8 @@
  *
  *   sim_app      what the programs do               sim_submit    how they send it
  *   sim_channel  connections as programs have them  sim_transfer  memory that PUTs write into
- *   sim_node     processes, rings, progress         sim_check     invariants
+ *   sim_node     processes, progress                sim_check     invariants
+ *   sim_nic      interfaces, rings, engines         sim_route     routes, failing over, responders
  *   sim_batch    batches of frames                   sim_evidence  why frames may be sent again
  *   sim_net      links, switch, loss and the like   sim_report    trace, violations
  *   sim_trouble  what befalls hosts                 sim_run       one run from beginning to end
@@ -27,6 +28,7 @@
 #include "rawe_conn_state.h"
 #include "rawe_engine.h"
 #include "rawe_peer.h"
+#include "sim_nic.h"
 #include "sim_plan.h"
 #include "sim_random.h"
 
@@ -48,6 +50,8 @@ enum sim_event_kind {
     SIM_EVENT_SUSPEND,   /**< a host stands still until `value`, as all do; 0: now they begin to */
     SIM_EVENT_THREAD,    /**< the progress thread looks at the node of life `value` */
     SIM_EVENT_FORGE,     /**< a frame of kind `value` is made up */
+    SIM_EVENT_PULL,      /**< some cable of a host is pulled: which one and how `value` decides */
+    SIM_EVENT_PLUG,      /**< the cable of interface `value` is put back */
 };
 
 struct sim_event {
@@ -78,6 +82,7 @@ void sim_events_free(struct sim_events *events);
 struct sim_packet {
     struct sim_packet *next;
     uint32_t source, destination; /**< nodes */
+    uint32_t source_nic, destination_nic;
     uint32_t len_bytes;
     uint32_t room_bytes;
     uint32_t sequenced;     /**< how many sequenced frames it carries */
@@ -109,17 +114,17 @@ struct sim_incidents {
     uint64_t isolated; /**< hosts that stood still or were cut off for too long */
     uint64_t revoked;  /**< handles */
     uint64_t forged;
+    uint64_t pulled; /**< cables */
 };
 
 void sim_net_init(struct sim *sim);
 void sim_net_free(struct sim *sim);
-/** True when the node's way out has no room. */
-bool sim_net_full(struct sim *sim, struct sim_node *node);
+/** True when the interface's way out has no room. */
+bool sim_net_full(struct sim *sim, struct sim_nic *nic);
 /** Copy all of a packet but its memory. */
 struct sim_packet *sim_packet_copy(struct sim *sim, const struct sim_packet *packet);
-/** Put a frame onto the node's wire at `at_ns` or when the wire is free. */
-void sim_net_send(struct sim *sim, struct sim_node *node, struct sim_packet *packet,
-                  uint64_t at_ns);
+/** Put a frame onto the interface's wire at `at_ns` or when the wire is free. */
+void sim_net_send(struct sim *sim, struct sim_nic *nic, struct sim_packet *packet, uint64_t at_ns);
 /** A packet has come to the switch: lose it, spoil it, or pass it on. */
 void sim_net_at_switch(struct sim *sim, struct sim_packet *packet);
 /** Queue a frame at the port of its destination, `late_ns` later than others. */
@@ -129,6 +134,8 @@ struct sim_packet *sim_packet_take(struct sim *sim, uint32_t len_bytes);
 void sim_packet_give(struct sim *sim, struct sim_packet *packet);
 /** The header of a frame, or of the first one of a batch. False: it is none. */
 bool sim_packet_header(const struct sim_packet *packet, struct rawe_header *header);
+/** Is it a sequenced frame, or the last slice of one? Then all of that has left. */
+bool sim_packet_sequenced(const struct sim_packet *packet, const struct rawe_header *header);
 /** Note that a frame is gone for good. */
 void sim_packet_lose(struct sim *sim, struct sim_packet *packet, const char *why);
 
@@ -142,6 +149,10 @@ void sim_trouble_within(struct sim *sim, struct sim_node *node);
 void sim_trouble_plan(struct sim *sim);
 /** Cut a host off. */
 void sim_trouble_sever(struct sim *sim, struct sim_node *node);
+/** Pull one of a host's cables, as `choice` decides. */
+void sim_trouble_pull(struct sim *sim, struct sim_node *node, uint64_t choice);
+/** A cable is put back. */
+void sim_trouble_plug(struct sim *sim, struct sim_nic *nic);
 /** The host stands still until then; 0: all hosts will, one after the other. */
 void sim_trouble_suspend(struct sim *sim, struct sim_node *node, uint64_t until_ns);
 
@@ -160,7 +171,7 @@ void sim_forge(struct sim *sim, enum sim_forgery kind);
 /** A frame passes that may be kept and sent again. */
 void sim_forge_listen(struct sim *sim, const struct sim_packet *packet);
 /** Hand the engine what unknown peers have sent, which must change nothing. */
-void sim_forge_receive(struct sim *sim, struct sim_node *node);
+void sim_forge_receive(struct sim *sim, struct sim_nic *nic);
 void sim_forge_free(struct sim *sim);
 
 /* ---- nodes ---- */
@@ -176,29 +187,24 @@ struct sim_watch {
     uint32_t local_id; /**< changes with each life of the connection */
     uint32_t cc_window;
     uint64_t cc_used_ns;          /**< when that window was last made use of */
+    uint64_t migrations;          /**< of the node's connections, until then */
     uint32_t acked, acked_beyond; /**< what acknowledgements have said of the peer's frames */
     uint64_t
         owed_since_ns; /**< frames are not acknowledged since, by the node's clock; 0: all are */
-};
-
-/** A process as another one knows it. */
-struct sim_peer {
-    struct sim_peer *next;
-    uint32_t node, life;
-    struct rawe_peer peer;
 };
 
 /** A connection as the program sees it; owner of a rawe_conn. */
 struct sim_channel {
     struct sim_channel *next;
     struct sim_node *node;
-    struct sim_peer *via;
+    struct sim_peer *via; /**< the route that is its home */
     struct rawe_conn *conn;
     uint32_t peer;
     uint32_t peer_life;
     uint8_t lane;
     bool failed;
     bool unsettled;               /**< the peer has closed or given up, and we may not know yet */
+    bool called_elsewhere;        /**< it asked for the connection by another route than home */
     uint32_t stream_id;           /**< peer's connection id that what follows belongs to */
     uint32_t next_sequence;       /**< of the frames seen to leave */
     uint64_t sent_order;          /**< of the frame or probe sent last */
@@ -209,7 +215,11 @@ struct sim_channel {
     uint32_t credit_most; /**< that the peer has ever advertised */
     struct sim_watch watch;
     uint32_t next_in_order; /**< of its net_route */
-    uint64_t pong_ns;       /**< newest answer of its responder, in the node's clock */
+};
+
+/** The channels to send on, to one node. */
+struct sim_current {
+    struct sim_channel *lanes[SIM_NICS_MAX][RAWE_LANES]; /**< by our interface */
 };
 
 struct sim_app {
@@ -223,16 +233,6 @@ struct sim_app {
     unsigned closes_left;
 };
 
-/** Packets that wait to be received. */
-struct sim_queue {
-    struct sim_packet *first, **tail;
-    uint32_t count;
-};
-
-void sim_queue_put(struct sim_queue *queue, struct sim_packet *packet);
-/** NULL when it is empty. */
-struct sim_packet *sim_queue_take(struct sim_queue *queue);
-
 struct sim_node {
     struct sim *sim;
     uint32_t index;
@@ -240,50 +240,39 @@ struct sim_node {
     bool alive;
     bool ending; /**< closing its connections: accepts none, sends none */
     bool muted;  /**< what it sends goes nowhere */
-    uint8_t mac[RAWE_MAC_BYTES];
-    uint16_t port;
-    uint32_t key;
-    uint32_t payload_max_bytes;
+    struct sim_nic nics[SIM_NICS_MAX];
+    unsigned nic_count;
     uint64_t clock_offset_ns;
     struct sim_random random; /**< poll times, identities */
-    struct sim_random pause, full, trouble, accesses;
+    struct sim_random pause, trouble, accesses;
     struct sim_window *window; /**< for accesses; NULL: the run has none */
 
-    struct rawe_engine engine;
     struct rawe_handle_table handles;
-    struct sim_peer *peers;                     /**< everybody it has known in this life */
-    struct sim_channel *channels;               /**< all of them */
-    unsigned channel_count, channels_most;      /**< now, and at any time of this life */
-    struct sim_channel *(*current)[RAWE_LANES]; /**< by peer: the one to send on */
+    struct rawe_conn_table table;
+    struct sim_peer *peers;                /**< everybody it has known in this life */
+    uint32_t routes_opened;                /**< to them, ever */
+    struct rawe_failover failover;         /**< between those to the same process */
+    bool carriers_changed;                 /**< the kernel has said so */
+    struct sim_channel *channels;          /**< all of them */
+    unsigned channel_count, channels_most; /**< now, and at any time of this life */
+    struct sim_current *current;           /**< by peer */
 
-    struct sim_queue ring;  /**< frames */
-    struct sim_queue bulk;  /**< batches, and frames of batches */
-    struct sim_queue stray; /**< from unknown peers: a kernel's filter would not let them through */
-    bool sends_batches;
-    enum sim_batch_path batch_path; /**< of all batches to this node */
-    uint64_t batches_until_ns;      /**< where that is FADING */
-    bool single_frames_stay;        /**< then those of one frame pass still */
-    uint64_t busy_until_ns;         /**< its processor is not free before */
-    uint64_t local_ns;              /**< virtual time as far as its program has got */
-    uint64_t pause_until_ns;        /**< computes, does not call progress */
-    uint64_t frozen_until_ns;       /**< the whole host stands still */
-    uint32_t thread_backoff;        /**< factor on the progress thread's planned interval */
-    bool thread_mode;               /**< the progress thread has taken over in this life */
-    uint64_t cut_until_ns;          /**< no frame reaches or leaves it */
-    bool isolated; /**< was silent beyond the peer timeout: peers may have given it up */
+    uint64_t busy_until_ns;   /**< its processor is not free before */
+    uint64_t local_ns;        /**< virtual time as far as its program has got */
+    uint64_t pause_until_ns;  /**< computes, does not call progress */
+    uint64_t frozen_until_ns; /**< the whole host stands still */
+    uint32_t thread_backoff;  /**< factor on the progress thread's planned interval */
+    bool thread_mode;         /**< the progress thread has taken over in this life */
+    bool in_thread;           /**< it makes progress now */
+    uint64_t cut_until_ns;    /**< no frame reaches or leaves it */
+    bool isolated;            /**< was silent beyond the peer timeout: peers may have given it up */
     unsigned pauses_left, freezes_left, jumps_left;
-    unsigned slowness;        /**< factor by which its links are slower than planned */
     uint64_t idle_backoff_ns; /**< wait before the next flush, grows while flushes are in vain */
     uint64_t wake_ns;         /**< when progress is called next; UINT64_MAX: not planned */
     uint64_t wake_number;     /**< of the event that is valid */
 
-    uint64_t wire_free_ns; /**< link to the switch: free again */
-    uint64_t port_free_ns; /**< link from the switch: free again */
-    uint64_t burst_until_ns;
-    uint64_t full_until_ns;
-    uint64_t *newest_ns;               /**< by source: when the frame that is due last arrives */
     uint64_t frames_new, frames_again; /**< sequenced frames seen to leave, first time or not */
-    uint64_t control;                  /**< ACK, PROBE, PING and PONG seen to leave */
+    uint64_t control;   /**< ACK, PROBE, PING and PONG seen to leave, but for those about routes */
     uint64_t end_ns;    /**< when it closes all its connections, once the run is finishing */
     unsigned departing; /**< how far it is in that: sim_depart.c */
     uint64_t depart_ns; /**< when it goes on with it, once nodes leave */
@@ -300,7 +289,6 @@ void sim_node_free(struct sim_node *node);
 void sim_node_progress(struct sim *sim, struct sim_node *node);
 /** The progress thread looks whether there is something to do while the program computes. */
 void sim_node_thread(struct sim *sim, struct sim_node *node, uint32_t life);
-void sim_node_arrive(struct sim *sim, struct sim_node *node, struct sim_packet *packet);
 void sim_node_wake(struct sim_node *node, uint64_t at_ns);
 void sim_node_die(struct sim *sim, struct sim_node *node);
 void sim_node_start(struct sim *sim, struct sim_node *node);
@@ -311,8 +299,10 @@ static inline struct net_process sim_node_process(const struct sim_node *node)
 }
 /** The node's clock at `at_ns` of virtual time. */
 uint64_t sim_node_clock_at(const struct sim_node *node, uint64_t at_ns);
-/** The time its engine is told: read anew, or the newest that it was told before. */
-uint64_t sim_node_engine_time(const struct sim_node *node);
+/** Of any of its engines: frames or batches wait, acknowledgements or messages to be delivered. */
+bool sim_node_waiting(const struct sim_node *node);
+bool sim_node_pending(const struct sim_node *node);
+bool sim_node_has_deferred(const struct sim_node *node);
 /** The node's clock now. */
 static inline uint64_t sim_node_clock(const struct sim_node *node)
 {
@@ -323,20 +313,32 @@ static inline uint64_t sim_node_clock(const struct sim_node *node)
 
 extern const struct rawe_callbacks sim_channel_callbacks;
 
-/** The channel to send on, opened when there is none; NULL when the peer is not to be sent to. */
-struct sim_channel *sim_channel_get(struct sim_node *node, uint32_t peer, uint8_t lane);
+/**
+ * The channel to send on from an interface, opened when there is none; NULL when the peer is not to
+ * be sent to.
+ */
+struct sim_channel *sim_channel_get(struct sim_node *node, uint32_t peer, unsigned nic,
+                                    uint8_t lane);
+/** The interface by which what is to keep its order goes to a peer. */
+static inline unsigned sim_channel_in_order(const struct sim_node *node, uint32_t peer)
+{
+    return (node->index + peer) % node->nic_count;
+}
+/** The channel at home on a route, opened when there is none. */
+struct sim_channel *sim_channel_at(struct sim_peer *via, uint8_t lane);
 /** The channel to the same process on a lane, opened when there is none. */
-struct sim_channel *sim_channel_beside(struct sim_channel *channel, uint8_t lane);
-/** Forget the processes that the node has known; all channels are closed. */
-void sim_channel_forget_peers(struct sim_node *node);
+static inline struct sim_channel *sim_channel_beside(const struct sim_channel *channel,
+                                                     uint8_t lane)
+{
+    return sim_channel_at(channel->via, lane);
+}
 void sim_channel_close(struct sim_channel *channel);
+/** The same connection as its peer has it; NULL: not, or not any more. */
+const struct sim_channel *sim_channel_far_end(const struct sim_channel *channel);
 /** The peer knows that we had closed an earlier connection: nothing is lost by that any more. */
 bool sim_channel_settled(struct sim_channel *channel);
-/** rawe_output.transmit; context is the node. */
+/** rawe_output.transmit; context is the interface. */
 unsigned sim_channel_transmit(void *context, const struct rawe_frame *frames, unsigned count);
-/** A PING or PONG has come to the node's responder. */
-void sim_responder_receive(struct sim *sim, struct sim_node *node, const struct rawe_header *header,
-                           const struct sim_packet *packet);
 
 /** Fill in whom a packet is for. */
 void sim_channel_address(struct sim_node *node, struct sim_packet *packet);
@@ -345,12 +347,12 @@ void sim_channel_address(struct sim_node *node, struct sim_packet *packet);
 
 /** Data of a fragmented message that a frame of the node carries. */
 uint32_t sim_batch_part_bytes(const struct sim_node *node);
-/** Tell the engine of the node that it may send batches, or only receive them. */
-void sim_batch_enable(struct sim_node *node);
+/** Tell the engine of the interface that it may send batches, or only receive them. */
+void sim_batch_enable(struct sim_nic *nic);
 /** A batch comes to the switch: what becomes of it. */
 void sim_batch_at_switch(struct sim *sim, struct sim_packet *packet);
-/** What the node's program takes next out of its bulk queue, merged or not; NULL: nothing. */
-struct sim_packet *sim_batch_take(struct sim_node *node);
+/** What the program takes next out of a bulk queue, merged or not; NULL: nothing. */
+struct sim_packet *sim_batch_take(struct sim_nic *nic);
 
 /* ---- evidence ---- */
 
@@ -531,12 +533,12 @@ const char *sim_trace_frame(const struct sim_packet *packet, char *out, size_t o
 
 struct sim_result {
     uint64_t events, virtual_ns, messages, puts, lost;
-    uint64_t frames, resent, control;
+    uint64_t frames, resent, control, migrations;
     uint64_t incidents; /**< of all faults together */
     uint64_t calm_connections;
     uint64_t calm_frames, calm_control; /**< the same, when nothing has disturbed the run */
     uint64_t digest;                    /**< of all that happened */
-    unsigned nodes;
+    unsigned nodes, nics;
     uint32_t faults;
 };
 

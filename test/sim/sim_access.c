@@ -343,8 +343,12 @@ static void take_back(struct sim_node *node)
 {
     struct sim_window *window = node->window;
 
-    if (!rawe_engine_before_deregister(&node->engine, window->handle_index) ||
-        !rawe_handle_deregister(&node->handles, window->handle_index, window->handle_key)) {
+    for (unsigned i = 0; i < node->nic_count; i++) {
+        if (!rawe_engine_before_deregister(&node->nics[i].engine, window->handle_index)) {
+            abort();
+        }
+    }
+    if (!rawe_handle_deregister(&node->handles, window->handle_index, window->handle_key)) {
         abort();
     }
     memset(window, REUSED, sizeof(*window));
@@ -389,7 +393,8 @@ void sim_access_begin(struct sim_node *node, uint32_t peer)
         sim_strikes(sim, random, sim->plan.revoke_ppm)) {
         revoke(node);
     }
-    struct sim_channel *channel = sim_channel_get(node, peer, RAWE_LANE_EXPRESS);
+    struct sim_channel *channel =
+        sim_channel_get(node, peer, sim_channel_in_order(node, peer), RAWE_LANE_EXPRESS);
     if (channel == NULL || channel->peer_life != target->life) {
         return;
     }

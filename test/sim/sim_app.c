@@ -51,7 +51,7 @@ static uint32_t choose_length(struct sim *sim, struct sim_node *node)
     uint64_t longest = sim->plan.message_max_bytes;
     uint64_t style = sim_random_below(&node->app.random, 20);
     uint64_t small = sim_random_below(&node->app.random, 9);
-    uint64_t edge = node->payload_max_bytes - RAWE_FRAGMENT_MESSAGE_BYTES - 4 + small;
+    uint64_t edge = node->nics[0].payload_max_bytes - RAWE_FRAGMENT_MESSAGE_BYTES - 4 + small;
     uint64_t scaled = sim_random_scaled(&node->app.random, 1, longest);
     uint64_t whole = (small + 1) * (sim_batch_part_bytes(node));
 
@@ -166,13 +166,22 @@ static bool wants_to_close(struct sim *sim, struct sim_node *node)
            sim_strikes(sim, &node->app.random, sim->plan.close_ppm);
 }
 
+/** Another one is used instead; or, where the program sends by others, the peer is another one. */
+static bool is_outdated(const struct sim *sim, const struct sim_channel *channel)
+{
+    const struct sim_current *current = &channel->node->current[channel->peer];
+
+    return channel->via->is_used
+               ? current->lanes[channel->via->nic->index][channel->lane] != channel
+               : sim->nodes[channel->peer].life != channel->peer_life;
+}
+
 /** Connections that have failed, or whose peer has been replaced, are closed some day. */
 static void tidy(struct sim *sim, struct sim_node *node)
 {
     for (struct sim_channel *channel = node->channels; channel != NULL; channel = channel->next) {
-        const struct sim_channel *current = node->current[channel->peer][channel->lane];
         unsigned rarely = channel->failed ? 2 : 16;
-        if ((channel->failed || current != channel) &&
+        if ((channel->failed || is_outdated(sim, channel)) &&
             sim_random_below(&node->app.random, rarely) == 0) {
             sim_channel_close(channel);
             return;

@@ -20,20 +20,20 @@ static struct net_batch batch_of(const struct sim_packet *packet)
 
 static bool transmit(void *context, const struct rawe_frame *frame, uint32_t segment_bytes)
 {
-    struct sim_node *node = context;
+    struct sim_nic *nic = context;
+    struct sim_node *node = nic->node;
     struct sim *sim = node->sim;
     struct rawe_header header;
 
     if (node->muted) {
         return true;
     }
-    if (sim_net_full(sim, node)) {
+    if (sim_net_full(sim, nic)) {
         sim_trace(sim, "n%u has no room on its send path", node->index);
         return false;
     }
     struct sim_packet *packet = sim_packet_take(sim, frame->len_bytes);
-    struct net_batch batch =
-        net_batch_linearize(&node->engine, frame, segment_bytes, packet->bytes);
+    struct net_batch batch = net_batch_linearize(&nic->engine, frame, segment_bytes, packet->bytes);
     sim_channel_address(node, packet);
     (void)net_batch_header(packet->bytes, packet->len_bytes, &header);
     if (header.type == RAWE_FRAME_BULK) {
@@ -45,24 +45,25 @@ static bool transmit(void *context, const struct rawe_frame *frame, uint32_t seg
     packet->batch = true;
     packet->segment_bytes = segment_bytes;
     node->local_ns += sim->plan.transmit_cost_ns;
-    sim_net_send(sim, node, packet, node->local_ns);
+    sim_net_send(sim, nic, packet, node->local_ns);
     return true;
 }
 
 uint32_t sim_batch_part_bytes(const struct sim_node *node)
 {
-    bool sends = node->sim->plan.batches && node->sends_batches;
-    return sends ? node->payload_max_bytes + RAWE_HEADER_BYTES - RAWE_BATCH_HEADER_BYTES -
+    const struct sim_nic *nic = &node->nics[0];
+    bool sends = node->sim->plan.batches && nic->sends_batches;
+    return sends ? nic->payload_max_bytes + RAWE_HEADER_BYTES - RAWE_BATCH_HEADER_BYTES -
                        NET_BATCH_OVERHEAD_BYTES
-                 : node->payload_max_bytes - RAWE_FRAGMENT_PART_BYTES;
+                 : nic->payload_max_bytes - RAWE_FRAGMENT_PART_BYTES;
 }
 
-void sim_batch_enable(struct sim_node *node)
+void sim_batch_enable(struct sim_nic *nic)
 {
-    const struct sim_plan *plan = &node->sim->plan;
+    const struct sim_plan *plan = &nic->node->sim->plan;
 
-    if (plan->batches && !net_engine_use_batches(&node->engine, plan->batch_bytes_max,
-                                                 node->sends_batches ? transmit : NULL)) {
+    if (plan->batches && !net_engine_use_batches(&nic->engine, plan->batch_bytes_max,
+                                                 nic->sends_batches ? transmit : NULL)) {
         abort();
     }
 }
@@ -75,7 +76,9 @@ static struct sim_packet *cut(struct sim *sim, const struct sim_packet *packet, 
 
     net_batch_cut(&batch, index, frame->bytes);
     frame->source = packet->source;
+    frame->source_nic = packet->source_nic;
     frame->destination = packet->destination;
+    frame->destination_nic = packet->destination_nic;
     frame->batch = true;
     frame->sequenced = packet->sequenced != 0;
     frame->stream_id = packet->stream_id;
@@ -86,9 +89,8 @@ static struct sim_packet *cut(struct sim *sim, const struct sim_packet *packet, 
 void sim_batch_at_switch(struct sim *sim, struct sim_packet *packet)
 {
     struct net_batch batch = batch_of(packet);
-    enum sim_batch_path path = sim->nodes[packet->destination].batch_path;
-
-    const struct sim_node *to = &sim->nodes[packet->destination];
+    const struct sim_nic *to = &sim->nodes[packet->destination].nics[packet->destination_nic];
+    enum sim_batch_path path = to->batch_path;
     bool faded = path == SIM_BATCH_FADING && sim->now_ns > to->batches_until_ns &&
                  (packet->segment_bytes != 0 || !to->single_frames_stay);
 
@@ -105,10 +107,11 @@ void sim_batch_at_switch(struct sim *sim, struct sim_packet *packet)
     }
 }
 
-struct sim_packet *sim_batch_take(struct sim_node *node)
+struct sim_packet *sim_batch_take(struct sim_nic *nic)
 {
+    struct sim_node *node = nic->node;
     struct sim *sim = node->sim;
-    struct sim_packet *packet = sim_queue_take(&node->bulk);
+    struct sim_packet *packet = sim_queue_take(&nic->bulk);
     uint32_t first_bytes = packet != NULL ? packet->len_bytes : 0;
     char text[160];
 
@@ -118,11 +121,11 @@ struct sim_packet *sim_batch_take(struct sim_node *node)
     node->local_ns += sim->plan.receive_cost_ns;
     sim_trace(sim, "n%u takes %s", node->index, sim_trace_frame(packet, text, sizeof(text)));
     sim_evidence_arrived(node, packet);
-    while (node->bulk.first != NULL &&
-           net_batch_joins(packet->bytes, packet->len_bytes, first_bytes, node->bulk.first->bytes,
-                           node->bulk.first->len_bytes) &&
+    while (nic->bulk.first != NULL &&
+           net_batch_joins(packet->bytes, packet->len_bytes, first_bytes, nic->bulk.first->bytes,
+                           nic->bulk.first->len_bytes) &&
            sim_random_below(&node->random, 8) != 0) {
-        struct sim_packet *next = sim_queue_take(&node->bulk);
+        struct sim_packet *next = sim_queue_take(&nic->bulk);
         struct sim_packet *merged =
             sim_packet_take(sim, packet->len_bytes + next->len_bytes - NET_BATCH_HEAD_BYTES);
         sim_trace(sim, "merged with %s", sim_trace_frame(next, text, sizeof(text)));

@@ -71,6 +71,7 @@ static void add(struct sim_result *sum, const struct sim_result *result)
     sum->lost += result->lost;
     sum->frames += result->frames;
     sum->resent += result->resent;
+    sum->migrations += result->migrations;
     sum->control += result->control;
     sum->calm_frames += result->calm_frames;
     sum->calm_control += result->calm_control;
@@ -182,11 +183,11 @@ static void print_sum(const struct state *state, const char *end)
 
     printf(
         "%llu seeds, %llu events, %u failed; %llu messages, %llu PUTs, %llu frames, %llu resent, "
-        "%llu lost; %.0f s, %.0f seeds/s%s\n",
+        "%llu lost, %llu migrations; %.0f s, %.0f seeds/s%s\n",
         (unsigned long long)total.runs, (unsigned long long)total.sum.events, state->failures,
         (unsigned long long)total.sum.messages, (unsigned long long)total.sum.puts,
         (unsigned long long)total.sum.frames, (unsigned long long)total.sum.resent,
-        (unsigned long long)total.sum.lost, passed_s,
+        (unsigned long long)total.sum.lost, (unsigned long long)total.sum.migrations, passed_s,
         passed_s > 0 ? (double)total.runs / passed_s : 0.0, end);
     fflush(stdout);
 }

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Connections as the program on a node has them: opening, closing, the engine's callbacks, the way
- * out, and the responder that answers for a program that computes.
+ * Connections as the program on a node has them: opening, closing, the engine's callbacks, and the
+ * way out.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,57 +11,6 @@
 
 #include "net_packet.h"
 #include "rawe_conn.h"
-
-static uint64_t clock_of(void *context)
-{
-    return sim_node_clock(context);
-}
-
-/** The process that runs on a node now, or was the last one to. */
-static struct sim_peer *find_peer(struct sim_node *node, uint32_t index)
-{
-    const struct sim_node *other = &node->sim->nodes[index];
-    struct sim_peer *peer = node->peers;
-
-    while (peer != NULL && (peer->node != index || peer->life != other->life)) {
-        peer = peer->next;
-    }
-    if (peer != NULL) {
-        return peer;
-    }
-    struct rawe_peer_config config = {
-        .port = other->port,
-        .key = other->key,
-        .payload_max_bytes = node->payload_max_bytes,
-        .streak_ns = node->sim->plan.streak_ns,
-        .now_ns = clock_of,
-        .context = node,
-    };
-    memcpy(config.mac, other->mac, RAWE_MAC_BYTES);
-    /* Half of them know the peer's MTU, half have to learn it from the peer. */
-    if ((node->index + index) % 2 == 0 && other->payload_max_bytes < config.payload_max_bytes) {
-        config.payload_max_bytes = other->payload_max_bytes;
-    }
-    peer = calloc(1, sizeof(*peer));
-    if (peer == NULL) {
-        abort();
-    }
-    peer->node = index;
-    peer->life = other->life;
-    rawe_peer_init(&peer->peer, &node->engine, &config);
-    peer->next = node->peers;
-    node->peers = peer;
-    return peer;
-}
-
-void sim_channel_forget_peers(struct sim_node *node)
-{
-    while (node->peers != NULL) {
-        struct sim_peer *peer = node->peers;
-        node->peers = peer->next;
-        free(peer);
-    }
-}
 
 /** rawe_conn_config.long_lane; `peer` is the channel. */
 static struct rawe_conn *long_lane(struct rawe_peer *peer)
@@ -106,35 +55,45 @@ static struct sim_channel *channel_open(struct sim_node *node, struct sim_peer *
     return channel;
 }
 
-/** The channel to the process that is on the node now: it is the one to send on from now on. */
-static struct sim_channel *channel_renew(struct sim_node *node, uint32_t index, uint8_t lane)
+/** Where the channel to send on is noted, if the program sends by the route. */
+static struct sim_channel **current_of(const struct sim_peer *via, uint8_t lane)
 {
-    struct sim_peer *via = find_peer(node, index);
-    const struct rawe_conn *conn = via->peer.conn[lane];
-    struct sim_channel *channel = conn != NULL ? conn->owner : channel_open(node, via, lane);
+    return via->is_used ? &via->nic->node->current[via->node].lanes[via->nic->index][lane] : NULL;
+}
 
-    node->current[index][lane] = channel;
+/** The channel of a route to the process that is on the node now: the one to send on from now on. */
+static struct sim_channel *channel_renew(struct sim_peer *via, uint8_t lane)
+{
+    const struct rawe_conn *conn = via->peer.conn[lane];
+    struct sim_channel *channel =
+        conn != NULL ? conn->owner : channel_open(via->nic->node, via, lane);
+    struct sim_channel **current = current_of(via, lane);
+
+    if (current != NULL) {
+        *current = channel;
+    }
     return channel;
 }
 
-struct sim_channel *sim_channel_beside(struct sim_channel *channel, uint8_t lane)
+struct sim_channel *sim_channel_at(struct sim_peer *via, uint8_t lane)
 {
-    struct sim_node *node = channel->node;
-    const struct rawe_conn *conn = channel->via->peer.conn[lane];
+    const struct rawe_conn *conn = via->peer.conn[lane];
 
     if (conn != NULL) {
         return conn->owner;
     }
-    struct sim_channel *beside = channel_open(node, channel->via, lane);
-    if (node->current[channel->peer][lane] == NULL) {
-        node->current[channel->peer][lane] = beside;
+    struct sim_channel *channel = channel_open(via->nic->node, via, lane);
+    struct sim_channel **current = current_of(via, lane);
+    if (current != NULL && *current == NULL) {
+        *current = channel;
     }
-    return beside;
+    return channel;
 }
 
-struct sim_channel *sim_channel_get(struct sim_node *node, uint32_t peer, uint8_t lane)
+struct sim_channel *sim_channel_get(struct sim_node *node, uint32_t peer, unsigned nic,
+                                    uint8_t lane)
 {
-    struct sim_channel *channel = node->current[peer][lane];
+    struct sim_channel *channel = node->current[peer].lanes[nic][lane];
     const struct sim_node *other = &node->sim->nodes[peer];
 
     if (node->ending) {
@@ -144,12 +103,12 @@ struct sim_channel *sim_channel_get(struct sim_node *node, uint32_t peer, uint8_
         /* Most programs have heard of it when a host is gone for good. */
         bool gone = (node->cut_until_ns == UINT64_MAX || other->cut_until_ns == UINT64_MAX) &&
                     sim_random_below(&node->random, 8) != 0;
-        return gone ? NULL : channel_renew(node, peer, lane);
+        return gone ? NULL : channel_renew(sim_route_get(node, peer, nic), lane);
     }
     if (channel->peer_life != other->life && other->alive) {
         /* The program may or may not have heard of the restart. */
         return channel->failed || sim_random_below(&node->random, 2) == 0
-                   ? channel_renew(node, peer, lane)
+                   ? channel_renew(sim_route_get(node, peer, nic), lane)
                    : channel;
     }
     return channel->failed && sim_random_below(&node->random, 4) != 0 ? NULL : channel;
@@ -171,8 +130,9 @@ void sim_channel_close(struct sim_channel *channel)
     }
     *link = channel->next;
     node->channel_count--;
-    if (node->current[channel->peer][channel->lane] == channel) {
-        node->current[channel->peer][channel->lane] = NULL;
+    struct sim_channel **current = current_of(channel->via, channel->lane);
+    if (current != NULL && *current == channel) {
+        *current = NULL;
     }
     channel->via->peer.conn[channel->lane] = NULL;
     rawe_conn_close(channel->conn, sim_node_clock(node));
@@ -181,13 +141,30 @@ void sim_channel_close(struct sim_channel *channel)
     free(channel);
 }
 
-bool sim_channel_settled(struct sim_channel *channel)
+const struct sim_channel *sim_channel_far_end(const struct sim_channel *channel)
 {
     const struct sim_node *node = channel->node;
     const struct sim_node *peer = &node->sim->nodes[channel->peer];
+    const struct sim_peer *via = channel->via;
+    const struct sim_channel *back = peer->channels;
+
+    if (node->sim->plan.nics == 1) {
+        return peer->current[node->index].lanes[0][channel->lane];
+    }
+    while (back != NULL && (back->peer != node->index || back->lane != channel->lane ||
+                            back->peer_life != node->life || back->via->nic->index != via->far ||
+                            back->via->far != via->nic->index)) {
+        back = back->next;
+    }
+    return back;
+}
+
+bool sim_channel_settled(struct sim_channel *channel)
+{
+    const struct sim_node *node = channel->node;
 
     if (channel->unsettled) {
-        const struct sim_channel *back = peer->current[node->index][channel->lane];
+        const struct sim_channel *back = sim_channel_far_end(channel);
         channel->unsettled = back == NULL || back->failed || back->peer_life != node->life ||
                              channel->conn->handshake.state != RAWE_CONN_OPEN ||
                              channel->conn->handshake.peer_id != back->conn->handshake.local_id;
@@ -198,103 +175,60 @@ bool sim_channel_settled(struct sim_channel *channel)
 static void deliver(void *context, struct rawe_conn *conn, uint8_t tag, const uint8_t *data,
                     size_t len_bytes)
 {
-    struct sim_node *node = context;
+    const struct sim_nic *nic = context;
+    struct sim_node *node = nic->node;
     struct sim_channel *channel = conn->owner;
-    struct sim_message *message = sim_submit_delivered(channel, tag, data, len_bytes);
 
+    if (node->in_thread) {
+        net_fail("programs outside MPI are left alone", "n%u gets a message from n%u", node->index,
+                 channel->peer);
+    }
+    struct sim_message *message = sim_submit_delivered(channel, tag, data, len_bytes);
     if (message != NULL) {
         sim_app_delivered(node->sim, channel, message);
     }
 }
 
+/** Do frames from this address come from an interface of the node? */
+static bool has_address(const struct sim_node *node, const uint8_t mac[RAWE_MAC_BYTES])
+{
+    unsigned i = 0;
+
+    while (i < node->nic_count && memcmp(node->nics[i].mac, mac, RAWE_MAC_BYTES) != 0) {
+        i++;
+    }
+    return i < node->nic_count;
+}
+
 static struct rawe_conn *accept_peer(void *context, const struct rawe_connect *from,
                                      const uint8_t source_mac[RAWE_MAC_BYTES])
 {
-    struct sim_node *node = context;
+    struct sim_nic *nic = context;
+    struct sim_node *node = nic->node;
     struct sim *sim = node->sim;
 
     if (node->ending || from->vpid >= sim->plan.nodes || from->vpid == node->index ||
-        memcmp(sim->nodes[from->vpid].mac, source_mac, RAWE_MAC_BYTES) != 0) {
+        !has_address(&sim->nodes[from->vpid], source_mac)) {
         return NULL;
     }
     for (struct sim_channel *channel = node->channels; channel != NULL; channel = channel->next) {
+        const struct sim_peer *via = channel->via;
         if (channel->peer == from->vpid && channel->lane == from->lane &&
-            channel->conn->peer_key == from->key) {
+            via->nic->index == sim_route_meant(nic, from) && via->peer.config.key == from->key) {
             return channel->conn;
         }
     }
-    if (sim->nodes[from->vpid].key != from->key || sim_depart_finalizing(node)) {
-        return NULL; /* of a process that is no more, or one that it does not know */
+    if (sim_depart_finalizing(node)) {
+        return NULL;
     }
-    return channel_renew(node, from->vpid, from->lane)->conn;
-}
-
-/** Write a PING or PONG from the node to `to` and send it at `at_ns`. */
-static void send_ping(struct sim_node *node, uint8_t type, uint32_t to, uint16_t port, uint32_t key,
-                      const struct rawe_ping *ping, uint64_t at_ns)
-{
-    struct sim_packet *packet = sim_packet_take(node->sim, RAWE_PAYLOAD_OFFSET + RAWE_PING_BYTES);
-    const bool serviced = type == RAWE_FRAME_PONG && node->sim->now_ns >= node->pause_until_ns;
-    struct rawe_header header = {.type = type,
-                                 .flags = serviced ? RAWE_FLAG_SERVICED : 0,
-                                 .port = port,
-                                 .key = key,
-                                 .payload_bytes = RAWE_PING_BYTES};
-
-    net_frame_address(packet->bytes, node->sim->nodes[to].mac, node->mac);
-    rawe_header_encode(packet->bytes + RAWE_ETH_HEADER_BYTES, &header);
-    rawe_ping_encode(packet->bytes + RAWE_PAYLOAD_OFFSET, ping);
-    packet->destination = to;
-    node->control++;
-    sim_net_send(node->sim, node, packet, at_ns);
-}
-
-static uint64_t token_of(const struct sim_channel *channel)
-{
-    return (uint64_t)channel->peer << 32 | (uint64_t)channel->peer_life << 1 | channel->lane;
-}
-
-/** Ask the peer's responder, as the component does, and pass on what it said before. */
-static void silent(void *context, struct rawe_conn *conn, uint64_t silent_ns)
-{
-    struct sim_node *node = context;
-    struct sim_channel *channel = conn->owner;
-    struct rawe_ping ping = {.key = node->key, .port = node->port, .token = token_of(channel)};
-
-    sim_trace(node->sim, "n%u has not heard n%u on lane %u for %llu us", node->index, channel->peer,
-              channel->lane, (unsigned long long)silent_ns / 1000);
-    send_ping(node, RAWE_FRAME_PING, channel->peer, conn->peer_port, conn->peer_key, &ping,
-              node->local_ns);
-    rawe_conn_alive(conn, channel->pong_ns);
-}
-
-void sim_responder_receive(struct sim *sim, struct sim_node *node, const struct rawe_header *header,
-                           const struct sim_packet *packet)
-{
-    struct rawe_ping ping;
-
-    if (header->key != node->key || header->port != node->port ||
-        rawe_ping_decode(&ping, packet->bytes + RAWE_PAYLOAD_OFFSET, header->payload_bytes) !=
-            RAWE_DECODE_OK) {
-        return;
-    }
-    if (header->type == RAWE_FRAME_PING) {
-        send_ping(node, RAWE_FRAME_PONG, packet->source, ping.port, ping.key, &ping, sim->now_ns);
-        return;
-    }
-    if ((header->flags & RAWE_FLAG_SERVICED) != 0) {
-        return; /* the process does not compute: its silence counts */
-    }
-    for (struct sim_channel *channel = node->channels; channel != NULL; channel = channel->next) {
-        if (token_of(channel) == ping.token) {
-            channel->pong_ns = sim_node_clock_at(node, sim->now_ns);
-        }
-    }
+    struct sim_peer *via = sim_route_called(nic, from, source_mac);
+    return via == NULL ? NULL : channel_renew(via, from->lane)->conn;
 }
 
 static void failed(void *context, struct rawe_conn *conn, uint64_t silent_ns)
 {
-    struct sim_node *node = context;
+    const struct sim_nic *nic = context;
+    struct sim_node *node = nic->node;
     struct sim *sim = node->sim;
     struct sim_channel *channel = conn->owner;
 
@@ -312,7 +246,8 @@ static void failed(void *context, struct rawe_conn *conn, uint64_t silent_ns)
 /** A program that is about to finalize would be ended by that. Who closes may lose something. */
 static void lost(void *context, struct rawe_conn *conn)
 {
-    const struct sim_node *node = context;
+    const struct sim_nic *nic = context;
+    const struct sim_node *node = nic->node;
     const struct sim_channel *channel = conn->owner;
     const struct sim_node *peer = &node->sim->nodes[channel->peer];
 
@@ -324,31 +259,35 @@ static void lost(void *context, struct rawe_conn *conn)
 
 const struct rawe_callbacks sim_channel_callbacks = {.deliver = deliver,
                                                      .accept = accept_peer,
-                                                     .silent = silent,
-                                                     .stalled = silent,
+                                                     .silent = sim_route_silent,
+                                                     .stalled = sim_route_stalled,
                                                      .failed = failed,
                                                      .lost = lost};
 
 void sim_channel_address(struct sim_node *node, struct sim_packet *packet)
 {
-    struct sim *sim = node->sim;
+    const struct sim *sim = node->sim;
 
+    packet->destination_nic = packet->bytes[3];
     packet->destination = (uint32_t)packet->bytes[4] << 8 | packet->bytes[5];
     if (packet->destination >= sim->plan.nodes || packet->destination == node->index ||
-        memcmp(packet->bytes, sim->nodes[packet->destination].mac, RAWE_MAC_BYTES) != 0) {
+        packet->destination_nic >= sim->nodes[packet->destination].nic_count ||
+        memcmp(packet->bytes, sim->nodes[packet->destination].nics[packet->destination_nic].mac,
+               RAWE_MAC_BYTES) != 0) {
         net_fail("frames are addressed", "n%u sends a frame to a foreign address", node->index);
     }
 }
 
 /** One frame as a packet. */
-static struct sim_packet *make_packet(struct sim_node *node, const struct rawe_frame *frame)
+static struct sim_packet *make_packet(struct sim_nic *nic, const struct rawe_frame *frame)
 {
+    struct sim_node *node = nic->node;
     struct rawe_header header;
     struct sim_packet *packet = sim_packet_take(node->sim, frame->len_bytes);
 
-    net_frame_linearize(&node->engine, frame, packet->bytes, &header);
+    net_frame_linearize(&nic->engine, frame, packet->bytes, &header);
     sim_channel_address(node, packet);
-    packet->sequenced = header.type == RAWE_FRAME_DATA || header.type == RAWE_FRAME_BULK;
+    packet->sequenced = sim_packet_sequenced(packet, &header);
     sim_check_frame(node, &header, packet);
     if (node->sim->plan.padding && packet->len_bytes < 60) {
         memset(packet->bytes + packet->len_bytes, 0, 60 - packet->len_bytes);
@@ -359,19 +298,20 @@ static struct sim_packet *make_packet(struct sim_node *node, const struct rawe_f
 
 unsigned sim_channel_transmit(void *context, const struct rawe_frame *frames, unsigned count)
 {
-    struct sim_node *node = context;
+    struct sim_nic *nic = context;
+    struct sim_node *node = nic->node;
 
     if (node->muted) {
         return count;
     }
     for (unsigned i = 0; i < count; i++) {
-        if (sim_net_full(node->sim, node)) {
+        if (sim_net_full(node->sim, nic)) {
             sim_trace(node->sim, "n%u has no room on its send path", node->index);
             return i;
         }
-        struct sim_packet *packet = make_packet(node, &frames[i]);
+        struct sim_packet *packet = make_packet(nic, &frames[i]);
         node->local_ns += node->sim->plan.transmit_cost_ns;
-        sim_net_send(node->sim, node, packet, node->local_ns);
+        sim_net_send(node->sim, nic, packet, node->local_ns);
     }
     return count;
 }

@@ -53,7 +53,7 @@ void sim_check_frame(struct sim_node *node, const struct rawe_header *header,
 {
     sim_evidence_credit(node, header, packet->destination);
     sim_watch_sent(node, header);
-    if (header->type == RAWE_FRAME_DATA || header->type == RAWE_FRAME_BULK) {
+    if (packet->sequenced != 0) {
         check_sequenced(node, header, packet);
         return;
     }
@@ -141,12 +141,11 @@ static void check_channel(struct sim *sim, const struct sim_channel *channel)
         net_fail("somebody asks", "n%u to n%u: something to send, and nothing to wait for",
                  node->index, channel->peer);
     }
-    const struct rawe_engine *engine = &node->engine;
+    const struct rawe_engine *engine = conn->engine;
     uint64_t clock_ns = sim_node_clock(node);
     uint64_t most_ns =
         engine->config.liveness.peer_timeout_ns + 2 * engine->config.liveness.probe_most_ns;
-    bool up_to_date = node->ring.count == 0 && node->bulk.count == 0 &&
-                      !rawe_timer_wheel_due(&engine->timers, clock_ns);
+    bool up_to_date = !sim_node_waiting(node) && !rawe_timer_wheel_due(&engine->timers, clock_ns);
     uint64_t late_ns = 2 * TICK_NS + sim->plan.clock_step_ns;
     /* Nobody is given up while the program is away: that is done at the next question after. */
     bool long_back =
@@ -177,10 +176,33 @@ static void check_channel(struct sim *sim, const struct sim_channel *channel)
     }
 }
 
-/** What has to be kept of memory that was taken back is no more than may be in flight. */
-static void check_serving(const struct sim_node *node)
+struct sum {
+    struct rawe_counters counters;
+    uint64_t dropped;
+    uint64_t dropped_strange; /**< of these, for what an unknown peer's frames may be dropped for */
+};
+
+static void add_counters(struct sum *sum, const struct rawe_counters *counters)
 {
-    const struct rawe_engine *engine = &node->engine;
+#define X(name, text) sum->counters.name += counters->name;
+    RAWE_COUNTER_LIST(X)
+#undef X
+    sum->dropped +=
+        counters->dropped_outside + counters->dropped_short + counters->dropped_version +
+        counters->dropped_type + counters->dropped_length + counters->dropped_key +
+        counters->dropped_connection + counters->dropped_source + counters->dropped_ack +
+        counters->dropped_validation + counters->dropped_checksum + counters->dropped_handle +
+        counters->dropped_fragment + counters->dropped_unknown_peer;
+    sum->dropped_strange += counters->dropped_short + counters->dropped_version +
+                            counters->dropped_type + counters->dropped_length +
+                            counters->dropped_key;
+}
+
+/** What has to be kept of memory that was taken back is no more than may be in flight. */
+static void check_serving(const struct sim_nic *nic)
+{
+    const struct sim_node *node = nic->node;
+    const struct rawe_engine *engine = &nic->engine;
     uint64_t most_bytes = 0;
 
     for (const struct sim_channel *channel = node->channels; channel != NULL;
@@ -193,18 +215,48 @@ static void check_serving(const struct sim_node *node)
     }
 }
 
+/**
+ * A slab of each size is had whatever the limit, and the last one may go beyond it; each connection
+ * may get one buffer beyond the limit, for the message that all others wait for; and what is kept for
+ * the program's return may exceed its limit by one message in a buffer.
+ */
+static void check_memory(const struct sim_nic *nic)
+{
+    const struct sim_node *node = nic->node;
+    const struct rawe_engine *engine = &nic->engine;
+    const struct rawe_buffer_pool *buffers = &engine->reassembly_buffers;
+    size_t deferred_most = engine->config.deferred_max_bytes + buffers->buffer_bytes +
+                           engine->config.payload_max_bytes + 100;
+    size_t buffers_most = buffers->limit + node->channels_most;
+
+    if (node->thread_mode) {
+        buffers_most += deferred_most / buffers->buffer_bytes;
+    }
+    if (engine->frames.allocated > engine->config.frames_limit + 3 * 64 ||
+        buffers->allocated > buffers_most || engine->deferral.bytes > deferred_most) {
+        net_fail("memory is bounded",
+                 "n%u has %u frames, %u reassembly buffers, %zu bytes kept for its program",
+                 node->index, engine->frames.allocated, buffers->allocated, engine->deferral.bytes);
+    }
+}
+
 void sim_check_node(struct sim_node *node)
 {
     struct sim *sim = node->sim;
-    const struct rawe_engine *engine = &node->engine;
-    const struct rawe_counters *counters = &engine->counters;
+    struct sum sum = {.dropped = 0};
+    const struct rawe_counters *counters = &sum.counters;
 
     for (const struct sim_channel *channel = node->channels; channel != NULL;
          channel = channel->next) {
         check_channel(sim, channel);
     }
     sim_watch_node(node);
-    check_serving(node);
+    sim_route_check_node(node);
+    for (unsigned i = 0; i < node->nic_count; i++) {
+        check_serving(&node->nics[i]);
+        check_memory(&node->nics[i]);
+        add_counters(&sum, &node->nics[i].engine.counters);
+    }
     if (counters->frames_sent != node->frames_new ||
         counters->frames_resent != node->frames_again) {
         net_fail("counters add up",
@@ -221,24 +273,6 @@ void sim_check_node(struct sim_node *node)
                  (unsigned long long)counters->frames_received,
                  (unsigned long long)counters->duplicates,
                  (unsigned long long)counters->probes_received);
-    }
-    /*
-     * A slab of each size is had whatever the limit, and the last one may go beyond it; each
-     * connection may get one buffer beyond the limit, for the message that all others wait for; and
-     * what is kept for the program's return may exceed its limit by one message in a buffer.
-     */
-    const struct rawe_buffer_pool *buffers = &engine->reassembly_buffers;
-    size_t deferred_most = engine->config.deferred_max_bytes + buffers->buffer_bytes +
-                           engine->config.payload_max_bytes + 100;
-    size_t buffers_most = buffers->limit + node->channels_most;
-    if (node->thread_mode) {
-        buffers_most += deferred_most / buffers->buffer_bytes;
-    }
-    if (engine->frames.allocated > engine->config.frames_limit + 3 * 64 ||
-        buffers->allocated > buffers_most || engine->deferral.bytes > deferred_most) {
-        net_fail("memory is bounded",
-                 "n%u has %u frames, %u reassembly buffers, %zu bytes kept for its program",
-                 node->index, engine->frames.allocated, buffers->allocated, engine->deferral.bytes);
     }
 }
 
@@ -275,8 +309,8 @@ static bool node_quiet(const struct sim_node *node)
     if (!node->alive) {
         return true;
     }
-    if (!sim_app_idle(node) || node->ring.count != 0 || node->bulk.count != 0 ||
-        rawe_engine_pending(&node->engine) || rawe_engine_has_deferred(&node->engine)) {
+    if (!sim_app_idle(node) || sim_node_waiting(node) || sim_node_pending(node) ||
+        sim_node_has_deferred(node)) {
         return false;
     }
     for (const struct sim_channel *channel = node->channels; channel != NULL;
@@ -321,28 +355,6 @@ void sim_check_stalled(struct sim *sim)
     }
 }
 
-struct sum {
-    struct rawe_counters counters;
-    uint64_t dropped;
-    uint64_t dropped_strange; /**< of these, for what an unknown peer's frames may be dropped for */
-};
-
-static void add_counters(struct sum *sum, const struct rawe_counters *counters)
-{
-#define X(name, text) sum->counters.name += counters->name;
-    RAWE_COUNTER_LIST(X)
-#undef X
-    sum->dropped +=
-        counters->dropped_outside + counters->dropped_short + counters->dropped_version +
-        counters->dropped_type + counters->dropped_length + counters->dropped_key +
-        counters->dropped_connection + counters->dropped_source + counters->dropped_ack +
-        counters->dropped_validation + counters->dropped_checksum + counters->dropped_handle +
-        counters->dropped_fragment + counters->dropped_unknown_peer;
-    sum->dropped_strange += counters->dropped_short + counters->dropped_version +
-                            counters->dropped_type + counters->dropped_length +
-                            counters->dropped_key;
-}
-
 /** Questions per connection that may be asked before its round-trip time is known. */
 #define FIRST_PROBES 16u
 
@@ -354,6 +366,14 @@ static void check_undisturbed(struct sim *sim, const struct sum *sum, unsigned c
     uint64_t expected = (sim->incidents.revoked != 0 ? counters->dropped_handle : 0) +
                         (sim->incidents.forged != 0 ? sum->dropped_strange : 0);
 
+    /* Answers that wait behind data on a slow link may come too late. */
+    if (counters->migrations != 0 && sim->disturbed_ns == 0 && sim->plan.slowness_most == 1) {
+        net_fail("no migration without a fault", "%llu migrations",
+                 (unsigned long long)counters->migrations);
+    }
+    if (counters->migrations != 0) {
+        return; /* nor those of a host that stood still come by all routes at once */
+    }
     if (sum->dropped != expected || counters->duplicates != 0 || counters->peers_lost != 0) {
         net_fail("nothing is dropped without a fault", "%llu frames dropped, %llu duplicates",
                  (unsigned long long)sum->dropped, (unsigned long long)counters->duplicates);
@@ -393,13 +413,18 @@ static void check_undisturbed(struct sim *sim, const struct sum *sum, unsigned c
 /** ... and of one that owes nothing: PROBE, its answer, and on both sides news of credit. */
 #define CONTROL_PER_IDLE_MOST 4u
 
+/** ... and for each migration of an end: what it is confirmed by, and the answers. */
+#define CONTROL_PER_MIGRATION_MOST 32u
+
 /**
  * However badly it goes, control frames stay in proportion to data, and to time spent in silence.
+ * `migrated`: migrations of connections of those that live.
  */
-static void check_control(struct sim *sim)
+static void check_control(struct sim *sim, uint64_t migrated)
 {
     uint64_t frames = sim->retired.frames + sim->retired.resent;
     uint64_t control = sim->retired.control;
+    uint64_t migrations = sim->retired.migrations + migrated;
 
     for (unsigned i = 0; i < sim->plan.nodes; i++) {
         const struct sim_node *node = &sim->nodes[i];
@@ -415,6 +440,7 @@ static void check_control(struct sim *sim)
     uint64_t intervals = 1 + sim->now_ns / interval_ns;
     uint64_t idle_intervals = sim->plan.idle_ns != 0 ? 1 + sim->now_ns / sim->plan.idle_ns : 0;
     uint64_t allowed = CONTROL_PER_FRAME_MOST * (frames + sim->incidents.duplicated) +
+                       CONTROL_PER_MIGRATION_MOST * migrations +
                        sim->channels_opened *
                            (CONTROL_PER_CONNECTION_MOST + CONTROL_PER_INTERVAL_MOST * intervals +
                             CONTROL_PER_IDLE_MOST * idle_intervals);
@@ -433,18 +459,20 @@ void sim_check_counters(struct sim *sim)
     unsigned connections = 0;
 
     for (unsigned i = 0; i < sim->plan.nodes; i++) {
-        if (sim->nodes[i].alive) {
-            add_counters(&sum, &sim->nodes[i].engine.counters);
-            connections += sim->nodes[i].channels_most;
+        const struct sim_node *node = &sim->nodes[i];
+        for (unsigned nic = 0; node->alive && nic < node->nic_count; nic++) {
+            add_counters(&sum, &node->nics[nic].engine.counters);
         }
+        connections += node->alive ? node->channels_most : 0;
     }
-    check_control(sim);
+    check_control(sim, sum.counters.migrations);
     sim_access_check(sim);
     /* Lost frames are the only evidence there is when nothing comes late or twice. */
     bool in_order = incidents->overtaken == 0 && incidents->duplicated == 0 &&
                     incidents->closed == 0 && incidents->deaths == 0 && incidents->isolated == 0 &&
-                    sum.counters.no_buffer == 0;
-    if (in_order && sum.counters.frames_resent > incidents->lost_sequenced) {
+                    incidents->pulled == 0 && sum.counters.no_buffer == 0;
+    bool at_home = sum.counters.migrations == 0;
+    if (in_order && at_home && sum.counters.frames_resent > incidents->lost_sequenced) {
         net_fail("no resend without evidence", "%llu frames resent, %llu lost",
                  (unsigned long long)sum.counters.frames_resent,
                  (unsigned long long)incidents->lost_sequenced);

@@ -49,7 +49,7 @@ bool sim_depart_possible(const struct sim *sim)
 
 void sim_depart_begin(struct sim *sim)
 {
-    struct sim_random random = sim_random_stream(sim->options.seed, 27);
+    struct sim_random random = sim_random_stream(sim->options.seed, 31);
 
     sim_trace(sim, "all is settled: nodes leave");
     sim->departing = true;
@@ -113,7 +113,7 @@ static bool is_at_fence(const struct sim_node *node)
 /** The last one, perhaps, comes to the fence: all go on. */
 static void try_fence(struct sim *sim, const struct sim_node *last)
 {
-    struct sim_random random = sim_random_stream(sim->options.seed, 28);
+    struct sim_random random = sim_random_stream(sim->options.seed, 32);
 
     for (unsigned i = 0; i < sim->plan.nodes; i++) {
         if (!is_at_fence(&sim->nodes[i])) {
@@ -146,7 +146,9 @@ static void finalize(struct sim *sim, struct sim_node *node)
     sim->activity_ns = sim->now_ns;
     net_ledger_finalizes(&sim->ledger, sim_node_process(node));
     node->app.open_sends = 0;
-    rawe_engine_finalizing(&node->engine);
+    for (unsigned i = 0; i < node->nic_count; i++) {
+        rawe_engine_finalizing(&node->nics[i].engine);
+    }
 }
 
 /** True when all connections of a node may be closed. */
@@ -156,7 +158,7 @@ static bool may_depart(struct sim_node *node)
 
     for (struct sim_channel *channel = node->channels; channel != NULL; channel = channel->next) {
         enum rawe_finalized finalized =
-            rawe_conn_finalized(channel->conn, sim_node_engine_time(node));
+            rawe_conn_finalized(channel->conn, sim_nic_time(channel->via->nic));
         if (finalized == RAWE_FINALIZED_LOST) {
             net_fail("nothing is lost by leaving", "n%u leaves, and n%u does not have all",
                      node->index, channel->peer);

@@ -81,7 +81,7 @@ static void arrived_early(struct sim_channel *channel, const struct sim_sending 
 static void believe_early(struct sim_channel *channel)
 {
     const struct sim_plan *plan = &channel->node->sim->plan;
-    uint64_t now_ns = channel->node->engine.now_ns + plan->clock_step_ns;
+    uint64_t now_ns = channel->conn->engine->now_ns + plan->clock_step_ns;
     uint32_t waiting = 0;
 
     for (uint32_t i = 0; i < channel->early_count; i++) {
@@ -104,7 +104,7 @@ static bool has_frame(const struct sim_channel *channel, uint32_t sequence)
     const struct sim_node *peer = &channel->node->sim->nodes[channel->peer];
     const struct sim_channel *back = peer->channels;
 
-    if (peer->key != channel->conn->peer_key) {
+    if (!peer->alive || peer->life != channel->peer_life) {
         return true;
     }
     while (back != NULL && (back->conn->handshake.local_id != channel->stream_id ||
@@ -131,7 +131,7 @@ void sim_evidence_sent(struct sim_channel *channel, const struct rawe_header *he
                  channel->node->index, header->sequence, channel->peer);
     }
     number_packet(channel, packet);
-    *sending = (struct sim_sending){channel->sent_order, channel->node->engine.now_ns};
+    *sending = (struct sim_sending){channel->sent_order, channel->conn->engine->now_ns};
     if (again && has_frame(channel, header->sequence)) {
         arrived_early(channel, sending);
     }

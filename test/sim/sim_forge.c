@@ -89,7 +89,7 @@ static struct sim_packet *make_noise(struct sim *sim)
 }
 
 /** What one can send who does not know the node's key: noise, or frames for somebody else. */
-static struct sim_packet *make_strange(struct sim *sim, const struct sim_node *node)
+static struct sim_packet *make_strange(struct sim *sim, const struct sim_nic *nic)
 {
     struct sim_random *random = &sim->net.forge;
     struct sim_packet *packet = sim_random_below(random, 4) == 0 ? NULL : recall(sim);
@@ -97,9 +97,10 @@ static struct sim_packet *make_strange(struct sim *sim, const struct sim_node *n
     if (packet == NULL) {
         packet = make_noise(sim);
     }
-    net_forge_strange(packet->bytes, packet->len_bytes, &node->engine,
+    net_forge_strange(packet->bytes, packet->len_bytes, &nic->engine,
                       (unsigned)sim_random_below(random, 48));
-    packet->destination = node->index;
+    packet->destination = nic->node->index;
+    packet->destination_nic = nic->index;
     return packet;
 }
 
@@ -116,18 +117,20 @@ static uint64_t mix(uint64_t digest, const void *data, size_t len_bytes)
     return digest;
 }
 
-/** Of all state of the engine but its counters of dropped frames, and the time it was last told. */
+/** Of all state of the engines but counters of dropped frames, and the time they were last told. */
 static uint64_t state_of(const struct sim_node *node)
 {
     struct rawe_engine engine;
-    uint64_t digest;
+    uint64_t digest = 0;
 
-    memcpy(&engine, &node->engine, sizeof(engine));
-    engine.now_ns = 0;
-    engine.counters.dropped_short = engine.counters.dropped_version = 0;
-    engine.counters.dropped_type = engine.counters.dropped_length = 0;
-    engine.counters.dropped_key = 0;
-    digest = mix(0, &engine, sizeof(engine));
+    for (unsigned i = 0; i < node->nic_count; i++) {
+        memcpy(&engine, &node->nics[i].engine, sizeof(engine));
+        engine.now_ns = 0;
+        engine.counters.dropped_short = engine.counters.dropped_version = 0;
+        engine.counters.dropped_type = engine.counters.dropped_length = 0;
+        engine.counters.dropped_key = 0;
+        digest = mix(digest, &engine, sizeof(engine));
+    }
     for (const struct sim_channel *channel = node->channels; channel != NULL;
          channel = channel->next) {
         digest = mix(digest, channel->conn, sizeof(*channel->conn));
@@ -139,15 +142,15 @@ static uint64_t state_of(const struct sim_node *node)
     return digest;
 }
 
-void sim_forge_receive(struct sim *sim, struct sim_node *node)
+void sim_forge_receive(struct sim *sim, struct sim_nic *nic)
 {
+    const struct sim_node *node = nic->node;
     char text[160];
     struct sim_packet *packet;
 
-    while ((packet = sim_queue_take(&node->stray)) != NULL) {
+    while ((packet = sim_queue_take(&nic->stray)) != NULL) {
         uint64_t before = state_of(node);
-        (void)net_receive(&node->engine, packet->bytes, packet->len_bytes,
-                          sim_node_engine_time(node));
+        (void)net_receive(&nic->engine, packet->bytes, packet->len_bytes, sim_nic_time(nic));
         if (state_of(node) != before) {
             net_fail("unknown peers change nothing", "n%u believes a frame without its key: %s",
                      node->index, sim_trace_frame(packet, text, sizeof(text)));
@@ -183,7 +186,8 @@ static uint8_t choose_type(struct sim_random *random)
 static struct net_forgery choose_forgery(struct sim *sim, const struct sim_node *node)
 {
     struct sim_random *random = &sim->net.forge;
-    uint32_t room_bytes = node->payload_max_bytes < 512 ? node->payload_max_bytes : 512;
+    uint32_t most_bytes = node->nics[0].payload_max_bytes;
+    uint32_t room_bytes = most_bytes < 512 ? most_bytes : 512;
     uint32_t data_bytes = (uint32_t)sim_random_below(random, room_bytes);
     uint32_t kind =
         (uint32_t)sim_random_between(random, RAWE_FRAGMENT_MESSAGE, RAWE_FRAGMENT_BUNDLE);
@@ -226,7 +230,9 @@ static struct sim_packet *make_hostile(struct sim *sim, const struct sim_node *n
     memcpy(packet->bytes, bytes, len_bytes);
     packet->batch = (forgery.what & NET_FORGE_BATCH) != 0;
     packet->source = victim->peer;
+    packet->source_nic = victim->via->far;
     packet->destination = node->index;
+    packet->destination_nic = victim->via->nic->index;
     return packet;
 }
 
@@ -276,9 +282,15 @@ static struct sim_packet *make_attack(struct sim *sim, struct sim_node *node)
     return sim_random_below(random, 8) == 0 ? make_changed(sim) : make_hostile(sim, node, victim);
 }
 
+static unsigned choose_nic(struct sim *sim, const struct sim_node *node)
+{
+    return (unsigned)sim_random_below(&sim->net.forge, node->nic_count);
+}
+
 void sim_forge(struct sim *sim, enum sim_forgery kind)
 {
     struct sim_node *node = choose_target(sim);
+    struct sim_nic *nic = &node->nics[node->nic_count == 1 ? 0 : choose_nic(sim, node)];
     struct sim_packet *packet = NULL;
     char text[160];
 
@@ -290,8 +302,7 @@ void sim_forge(struct sim *sim, enum sim_forgery kind)
     if (kind == SIM_FORGERY_REPLAY) {
         packet = recall(sim);
     } else if (node->alive) {
-        packet =
-            kind == SIM_FORGERY_UNKNOWN_PEER ? make_strange(sim, node) : make_attack(sim, node);
+        packet = kind == SIM_FORGERY_UNKNOWN_PEER ? make_strange(sim, nic) : make_attack(sim, node);
     }
     if (packet == NULL) {
         return;
@@ -302,7 +313,7 @@ void sim_forge(struct sim *sim, enum sim_forgery kind)
     }
     sim_trace(sim, "forged: %s", sim_trace_frame(packet, text, sizeof(text)));
     if (kind == SIM_FORGERY_UNKNOWN_PEER) {
-        sim_queue_put(&node->stray, packet);
+        sim_queue_put(&nic->stray, packet);
         sim_node_wake(node, sim->now_ns + 1);
     } else {
         sim->incidents.duplicated++;

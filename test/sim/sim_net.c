@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The network: a link from each node to one switch and back, with rate, delay and bounded buffers,
- * and everything that can befall a frame on its way.
+ * The network: a link from each interface to one switch and back, with rate, delay and bounded
+ * buffers, and everything that can befall a frame on its way.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -74,6 +74,7 @@ struct sim_packet *sim_packet_take(struct sim *sim, uint32_t len_bytes)
     packet->len_bytes = len_bytes;
     packet->next = NULL;
     packet->sequenced = 0;
+    packet->source_nic = packet->destination_nic = 0;
     packet->order = 0;
     packet->batch = false;
     packet->segment_bytes = 0;
@@ -111,6 +112,18 @@ bool sim_packet_header(const struct sim_packet *packet, struct rawe_header *head
                               packet->len_bytes - RAWE_ETH_HEADER_BYTES) == RAWE_DECODE_OK;
 }
 
+bool sim_packet_sequenced(const struct sim_packet *packet, const struct rawe_header *header)
+{
+    const uint8_t *payload = packet->bytes + RAWE_PAYLOAD_OFFSET;
+    struct rawe_slice slice;
+
+    if (header->type != RAWE_FRAME_SLICE) {
+        return header->type == RAWE_FRAME_DATA || header->type == RAWE_FRAME_BULK;
+    }
+    return rawe_slice_decode(&slice, payload, header->payload_bytes) == RAWE_DECODE_OK &&
+           slice.offset + header->payload_bytes - RAWE_SLICE_BYTES == slice.total_bytes;
+}
+
 void sim_packet_lose(struct sim *sim, struct sim_packet *packet, const char *why)
 {
     char text[160];
@@ -121,38 +134,40 @@ void sim_packet_lose(struct sim *sim, struct sim_packet *packet, const char *why
     sim_packet_give(sim, packet);
 }
 
-/** What `len_bytes` take on the node's links. */
-static uint64_t wire_time_ns(const struct sim_node *node, uint64_t len_bytes)
+/** What `len_bytes` take on the interface's links. */
+static uint64_t wire_time_ns(const struct sim_nic *nic, uint64_t len_bytes)
 {
-    return len_bytes * node->sim->plan.ps_per_byte * node->slowness / 1000 + 1;
+    return len_bytes * nic->node->sim->plan.ps_per_byte * nic->slowness / 1000 + 1;
 }
 
-bool sim_net_full(struct sim *sim, struct sim_node *node)
+bool sim_net_full(struct sim *sim, struct sim_nic *nic)
 {
-    if (node->local_ns < node->full_until_ns) {
+    uint64_t now_ns = nic->node->local_ns;
+
+    if (now_ns < nic->full_until_ns) {
         return true;
     }
-    if (sim_faults_on(sim) && sim_strikes(sim, &node->full, sim->plan.full_ppm)) {
-        node->full_until_ns =
-            node->local_ns + sim_random_scaled(&node->full, 100, sim->plan.full_ns);
+    if (sim_faults_on(sim) && sim_strikes(sim, &nic->full, sim->plan.full_ppm)) {
+        nic->full_until_ns = now_ns + sim_random_scaled(&nic->full, 100, sim->plan.full_ns);
         return true;
     }
-    return node->wire_free_ns > node->local_ns &&
-           node->wire_free_ns - node->local_ns > wire_time_ns(node, sim->plan.backlog_bytes);
+    return nic->wire_free_ns > now_ns &&
+           nic->wire_free_ns - now_ns > wire_time_ns(nic, sim->plan.backlog_bytes);
 }
 
-void sim_net_send(struct sim *sim, struct sim_node *node, struct sim_packet *packet, uint64_t at_ns)
+void sim_net_send(struct sim *sim, struct sim_nic *nic, struct sim_packet *packet, uint64_t at_ns)
 {
     char text[160];
 
-    packet->source = node->index;
+    packet->source = nic->node->index;
+    packet->source_nic = nic->index;
     sim_trace(sim, "%s", sim_trace_frame(packet, text, sizeof(text)));
-    if (node->wire_free_ns < at_ns) {
-        node->wire_free_ns = at_ns;
+    if (nic->wire_free_ns < at_ns) {
+        nic->wire_free_ns = at_ns;
     }
-    node->wire_free_ns += wire_time_ns(node, packet->len_bytes);
+    nic->wire_free_ns += wire_time_ns(nic, packet->len_bytes);
     sim_events_push(&sim->events,
-                    (struct sim_event){.at_ns = node->wire_free_ns + sim->plan.delay_ns,
+                    (struct sim_event){.at_ns = nic->wire_free_ns + sim->plan.delay_ns,
                                        .kind = SIM_EVENT_SWITCH,
                                        .node = packet->destination,
                                        .packet = packet});
@@ -182,10 +197,16 @@ void sim_net_start_partition(struct sim *sim)
 static const char *misfortune(struct sim *sim, const struct sim_packet *packet)
 {
     struct sim_net *net = &sim->net;
-    struct sim_node *to = &sim->nodes[packet->destination];
+    const struct sim_node *from = &sim->nodes[packet->source];
+    struct sim_node *node = &sim->nodes[packet->destination];
+    struct sim_nic *to = &node->nics[packet->destination_nic];
 
-    if (sim->now_ns < to->cut_until_ns || sim->now_ns < sim->nodes[packet->source].cut_until_ns) {
+    if (sim->now_ns < node->cut_until_ns || sim->now_ns < from->cut_until_ns) {
         return "cut off";
+    }
+    if (sim->now_ns < to->pulled_until_ns ||
+        sim->now_ns < from->nics[packet->source_nic].pulled_until_ns) {
+        return "its cable is pulled";
     }
     if (sim->now_ns < net->partition_until_ns &&
         net->side[packet->source] != net->side[packet->destination] &&
@@ -292,7 +313,9 @@ static void corrupt(struct sim *sim, struct sim_packet *packet)
 
 void sim_net_forward(struct sim *sim, struct sim_packet *packet, uint64_t late_ns)
 {
-    struct sim_node *to = &sim->nodes[packet->destination];
+    struct sim_nic *to = &sim->nodes[packet->destination].nics[packet->destination_nic];
+    uint64_t *newest_ns =
+        &to->newest_ns[(size_t)packet->source * sim->plan.nics + packet->source_nic];
     uint64_t free_ns = to->port_free_ns > sim->now_ns ? to->port_free_ns : sim->now_ns;
 
     if (sim->plan.switch_bytes != 0 && free_ns - sim->now_ns + wire_time_ns(to, packet->len_bytes) >
@@ -302,10 +325,10 @@ void sim_net_forward(struct sim *sim, struct sim_packet *packet, uint64_t late_n
     }
     to->port_free_ns = free_ns + wire_time_ns(to, packet->len_bytes);
     uint64_t arrival_ns = to->port_free_ns + sim->plan.delay_ns + late_ns;
-    if (arrival_ns < to->newest_ns[packet->source]) {
+    if (arrival_ns < *newest_ns) {
         sim->incidents.overtaken++;
     } else {
-        to->newest_ns[packet->source] = arrival_ns;
+        *newest_ns = arrival_ns;
     }
     sim_events_push(&sim->events, (struct sim_event){.at_ns = arrival_ns,
                                                      .kind = SIM_EVENT_ARRIVE,

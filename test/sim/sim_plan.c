@@ -20,15 +20,21 @@ const struct sim_fault_name sim_fault_names[SIM_FAULTS] = {
 
 /** Of messages and transfers: several batches. More would only make runs long. */
 #define LONGEST_BYTES (1u << 18)
+/** Of transfers that several interfaces share. */
+#define LONGEST_TRANSFER_BYTES (1u << 19)
 
 #define US 1000ull
 #define MS 1000000ull
 #define SECOND 1000000000ull
 
 /** Faults that make frames vanish: one answer in time is then not to be relied on. */
-#define UNCERTAIN                                                                            \
-    (SIM_BIT(LOSS) | SIM_BIT(BURST) | SIM_BIT(CORRUPT) | SIM_BIT(SCRAMBLE) | SIM_BIT(RING) | \
-     SIM_BIT(SWITCH) | SIM_BIT(PARTITION) | SIM_BIT(FULL) | SIM_BIT(UNEVEN) | SIM_BIT(JUMP))
+#define UNCERTAIN                                                                             \
+    (SIM_BIT(LOSS) | SIM_BIT(BURST) | SIM_BIT(CORRUPT) | SIM_BIT(SCRAMBLE) | SIM_BIT(RING) |  \
+     SIM_BIT(SWITCH) | SIM_BIT(PARTITION) | SIM_BIT(FULL) | SIM_BIT(UNEVEN) | SIM_BIT(JUMP) | \
+     SIM_BIT(PULL))
+
+/** Faults before this one are chosen together; what came later has numbers of its own. */
+#define FAULTS_TOGETHER SIM_FAULT_PULL
 
 /** Faults that flip bits. */
 #define FLIPPING (SIM_BIT(CORRUPT) | SIM_BIT(SCRAMBLE) | SIM_BIT(GARBLE))
@@ -52,10 +58,10 @@ static uint32_t choose_faults(struct sim_random *random, const struct sim_option
 {
     uint32_t chosen = 0;
     uint64_t style = sim_random_below(random, 8);
-    uint64_t only = sim_random_below(random, SIM_FAULTS);
+    uint64_t only = sim_random_below(random, FAULTS_TOGETHER);
     uint64_t percent = sim_random_scaled(random, 8, 40);
     uint64_t lie = sim_random_below(random, 32);
-    for (unsigned fault = 0; fault < SIM_FAULTS; fault++) {
+    for (unsigned fault = 0; fault < FAULTS_TOGETHER; fault++) {
         if (sim_random_below(random, 100) < percent) {
             chosen |= 1u << fault;
         }
@@ -326,13 +332,58 @@ static void plan_suspension(struct sim_plan *plan, uint64_t seed)
 /** The same: nodes end as ranks do in MPI_Finalize. */
 static void plan_departure(struct sim_plan *plan, uint64_t seed)
 {
-    struct sim_random random = sim_random_stream(seed, 26);
+    struct sim_random random = sim_random_stream(seed, 30);
 
     plan->depart_ns = sim_random_scaled(&random, 1000, 3000 * MS);
     plan->depart_faults_ns = sim_random_scaled(&random, 1000, 2000 * MS);
     if ((plan->faults & UNFIT_FOR_DEPARTURE) != 0 || plan->nodes > DEPARTURE_NODES_MOST ||
-        sim_random_below(&random, 2) == 0) {
+        plan->nics > 1 || sim_random_below(&random, 2) == 0) {
         plan->depart_ns = 0;
+    }
+}
+
+/** Larger networks have one interface each, as the number of connections goes by its square. */
+#define SEVERAL_NICS_NODES_MAX 8u
+
+/** The same: several interfaces, and cables that are pulled. */
+static void plan_nics(struct sim_plan *plan, const struct sim_options *options)
+{
+    struct sim_random random = sim_random_stream(options->seed, 26);
+    uint64_t style = sim_random_below(&random, 100);
+    bool pulls = sim_random_below(&random, 2) == 0;
+
+    plan->nics = style < 65 || plan->nodes > SEVERAL_NICS_NODES_MAX ? 1 : style < 88 ? 2 : 3;
+    if (options->nics != 0) {
+        plan->nics = options->nics;
+    }
+    plan->mixed_nics = sim_random_below(&random, 4) == 0;
+    if (!options->faults_exact && (options->faults & SIM_BIT(PULL)) != 0 && plan->faults != 0 &&
+        pulls && plan->nics > 1) {
+        plan->faults |= SIM_BIT(PULL);
+    }
+    plan->pulls = (unsigned)sim_random_between(&random, 1, 4);
+    plan->pull_most_ns = sim_random_scaled(&random, MS, 2 * SECOND);
+    plan->pull_longest = (unsigned)sim_random_below(&random, plan->nics);
+    if (plan->mixed_nics) {
+        /* Where a node has fewer it knows not all of its peer's before those call from them. */
+        plan->pull_longest = SIM_NICS_MAX;
+    }
+    if ((plan->faults & SIM_BIT(PULL)) == 0) {
+        plan->pulls = 0;
+    }
+}
+
+/** Balance between routes needs transfers of several batches. */
+static void plan_long_transfers(struct sim_plan *plan, uint64_t seed)
+{
+    struct sim_random random = sim_random_stream(seed, 28);
+    bool longer = sim_random_below(&random, 2) == 0;
+    uint32_t longest = plan->payload_max_bytes * 512;
+
+    longest = longest < LONGEST_TRANSFER_BYTES ? longest : LONGEST_TRANSFER_BYTES;
+    if (plan->nics > 1 && longer) {
+        plan->transfer_max_bytes =
+            (uint32_t)sim_random_scaled(&random, RAWE_BATCH_BYTES_MAX, longest);
     }
 }
 
@@ -346,6 +397,7 @@ void sim_plan_make(struct sim_plan *plan, const struct sim_options *options)
     if (options->nodes != 0) {
         plan->nodes = options->nodes;
     }
+    plan_nics(plan, options);
     plan_engine(plan, &random);
     plan_network(plan, &random);
     plan_faults(plan, &random);
@@ -357,6 +409,7 @@ void sim_plan_make(struct sim_plan *plan, const struct sim_options *options)
     }
     calm(plan);
     calm_troubles(plan);
+    plan_long_transfers(plan, options->seed);
     plan_idle(plan, options->seed);
     plan_suspension(plan, options->seed);
     plan_departure(plan, options->seed);

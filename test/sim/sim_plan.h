@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #define SIM_NODES_MAX 1000u
+#define SIM_NICS_MAX 3u
 
 /* clang-format off */
 #define SIM_FAULT_LIST(X)                                                                         \
@@ -42,7 +43,8 @@
     X(MEMORY,    "memory",    "few frames and few reassembly buffers")                           \
     X(FORGE,     "forge",     "an unknown peer sends frames, but does not know the keys")             \
     X(REPLAY,    "replay",    "frames that were on the wire are sent again much later")          \
-    X(HOSTILE,   "hostile",   "who knows all keys sends what it likes: only safety is left")
+    X(HOSTILE,   "hostile",   "who knows all keys sends what it likes: only safety is left")      \
+    X(PULL,      "pull",      "cables are pulled and put back, and the carrier says so or not")
 /* clang-format on */
 
 enum sim_fault {
@@ -57,7 +59,7 @@ enum sim_fault {
 #define SIM_FAULTS_MILD                                                                         \
     (SIM_BIT(LOSS) | SIM_BIT(DUPLICATE) | SIM_BIT(REORDER) | SIM_BIT(JITTER) | SIM_BIT(PAUSE) | \
      SIM_BIT(RING) | SIM_BIT(SWITCH) | SIM_BIT(FULL) | SIM_BIT(JUMP) | SIM_BIT(COARSE) |        \
-     SIM_BIT(WRAP) | SIM_BIT(UNEVEN) | SIM_BIT(FORGE) | SIM_BIT(THREAD))
+     SIM_BIT(WRAP) | SIM_BIT(UNEVEN) | SIM_BIT(FORGE) | SIM_BIT(THREAD) | SIM_BIT(PULL))
 /** What such frames say may be believed: nothing holds then but safety. */
 #define SIM_FAULTS_LYING (SIM_BIT(GARBLE) | SIM_BIT(HOSTILE))
 
@@ -78,6 +80,7 @@ struct sim_options {
     uint32_t faults; /**< allowed faults, or (faults_exact) just these */
     bool faults_exact;
     unsigned nodes;          /**< 0: the seed decides */
+    unsigned nics;           /**< 0: the seed decides */
     unsigned operations;     /**< 0: the seed decides */
     uint64_t incident_first; /**< of the incidents that happen, counted from 0 */
     uint64_t incident_end;   /**< one behind the last */
@@ -104,6 +107,8 @@ enum sim_batch_path {
 struct sim_plan {
     uint32_t faults;
     unsigned nodes;
+    unsigned nics;       /**< interfaces of a node, at most */
+    bool mixed_nics;     /**< some have fewer */
     unsigned operations; /**< messages, requests and transfers begun, over all nodes */
 
     /* engine */
@@ -152,6 +157,9 @@ struct sim_plan {
     uint64_t jump_most_ns;
     uint64_t suspended_ns; /**< all hosts stand still for as long, once; 0: they do not */
     unsigned severances;
+    unsigned pulls;         /**< of cables */
+    uint64_t pull_most_ns;  /**< longest, but for... */
+    unsigned pull_longest;  /**< the one of a host that may stay pulled, if it has others */
     unsigned slowness_most; /**< of links; 1: all are alike */
     bool lying;             /**< frames may say what nobody has sent */
     uint64_t forge_gap_ns, replay_gap_ns, hostile_gap_ns; /**< between frames; 0: none */

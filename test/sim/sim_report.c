@@ -9,8 +9,8 @@
 
 #include "sim.h"
 
-static const char *const type_names[] = {"?",       "DATA",  "BULK", "ACK", "PROBE",
-                                         "CONNECT", "CLOSE", "PING", "PONG"};
+static const char *const type_names[] = {"?",       "DATA",  "BULK", "ACK",  "PROBE",
+                                         "CONNECT", "CLOSE", "PING", "PONG", "SLICE"};
 
 void sim_trace_line(struct sim *sim, const char *format, ...)
 {
@@ -27,16 +27,17 @@ void sim_trace_line(struct sim *sim, const char *format, ...)
 const char *sim_trace_frame(const struct sim_packet *packet, char *out, size_t out_bytes)
 {
     struct rawe_header header;
+    char ends[64];
 
+    snprintf(ends, sizeof(ends), "n%u.%u -> n%u.%u", packet->source, packet->source_nic,
+             packet->destination, packet->destination_nic);
     if (!sim_packet_header(packet, &header)) {
-        snprintf(out, out_bytes, "n%u -> n%u a broken frame of %u bytes", packet->source,
-                 packet->destination, packet->len_bytes);
+        snprintf(out, out_bytes, "%s a broken frame of %u bytes", ends, packet->len_bytes);
         return out;
     }
-    snprintf(out, out_bytes, "n%u -> n%u %s %08x seq %u ack %u credit %u%s%s%s%s%s %u bytes",
-             packet->source, packet->destination, type_names[header.type], header.connection_id,
-             header.sequence, header.acknowledgement, header.credit,
-             header.flags & RAWE_FLAG_ACK_NOW ? " ACK_NOW" : "",
+    snprintf(out, out_bytes, "%s %s %08x seq %u ack %u credit %u%s%s%s%s%s %u bytes", ends,
+             type_names[header.type], header.connection_id, header.sequence, header.acknowledgement,
+             header.credit, header.flags & RAWE_FLAG_ACK_NOW ? " ACK_NOW" : "",
              header.flags & RAWE_FLAG_PROBE_ANSWER ? " ANSWER" : "",
              header.flags & RAWE_FLAG_REPLY ? " REPLY" : "",
              header.flags & RAWE_FLAG_RESENT ? " RESENT" : "", packet->batch ? ", batch of" : ",",

@@ -85,7 +85,7 @@ static void dispatch(struct sim *sim, const struct sim_event *event)
         }
         break;
     case SIM_EVENT_ARRIVE:
-        sim_node_arrive(sim, node, event->packet);
+        sim_nic_arrive(&node->nics[event->packet->destination_nic], event->packet);
         break;
     case SIM_EVENT_PROGRESS:
         if (node->alive && event->value == node->wake_number && event->at_ns == node->wake_ns) {
@@ -97,6 +97,12 @@ static void dispatch(struct sim *sim, const struct sim_event *event)
         break;
     case SIM_EVENT_DEATH:
         death(sim, event);
+        break;
+    case SIM_EVENT_PULL:
+        sim_trouble_pull(sim, node, event->value);
+        break;
+    case SIM_EVENT_PLUG:
+        sim_trouble_plug(sim, &node->nics[event->value]);
         break;
     case SIM_EVENT_SUSPEND:
         sim_trouble_suspend(sim, node, event->value);
@@ -221,6 +227,7 @@ static void fill_result(const struct sim *sim, struct sim_result *result)
     result->incidents = sim->incident_count;
     result->digest = sim->digest;
     result->nodes = sim->plan.nodes;
+    result->nics = sim->plan.nics;
     result->faults = sim->plan.faults;
 }
 

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Shrinking: fewer operations, fewer kinds of faults, fewer nodes, and of the faults only those few
+ * Shrinking: fewer operations, faults, nodes, interfaces, and of the faults only those few
  * incidents without which the run does not fail. Each attempt is a run in a child process.
  */
 #include <stdio.h>
@@ -42,6 +42,9 @@ void sim_shrink_command(const struct sim_options *options, char *out, size_t out
     }
     if (options->nodes != 0) {
         used += (size_t)snprintf(out + used, out_bytes - used, " --nodes %u", options->nodes);
+    }
+    if (options->nics != 0) {
+        used += (size_t)snprintf(out + used, out_bytes - used, " --nics %u", options->nics);
     }
     if (options->operations != 0) {
         used +=
@@ -143,6 +146,14 @@ static bool shrink_nodes(struct search *search)
     return false;
 }
 
+static bool shrink_nics(struct search *search)
+{
+    struct sim_options less = search->best;
+
+    less.nics--;
+    return less.nics != 0 && keep_if_fails(search, &less);
+}
+
 /** Leave out incidents at the end, then at the beginning. */
 static bool shrink_incidents(struct search *search)
 {
@@ -174,6 +185,7 @@ static void spell_out(struct sim_options *options, uint64_t incidents)
     options->faults = plan.faults;
     options->faults_exact = true;
     options->nodes = plan.nodes;
+    options->nics = plan.nics;
     options->operations = plan.operations;
     if (options->incident_end == UINT64_MAX) {
         options->incident_end = incidents < INCIDENTS_MOST ? incidents : INCIDENTS_MOST;
@@ -191,6 +203,7 @@ void sim_shrink(const struct sim_options *failing, uint64_t incidents, struct si
         smaller = shrink_operations(&search);
         smaller |= shrink_faults(&search);
         smaller |= shrink_nodes(&search);
+        smaller |= shrink_nics(&search);
         while (shrink_incidents(&search)) {
             smaller = true;
         }

@@ -28,6 +28,10 @@ static void ended(struct net_message *net, enum rawe_status status, bool early)
     if (net->orphaned) {
         return;
     }
+    if (node->in_thread) {
+        net_fail("programs outside MPI are left alone", "n%u: message %u is reported", node->index,
+                 net->number);
+    }
     sim->activity_ns = sim->now_ns;
     node->app.open_sends--;
     sim_trace(sim, "n%u: message %u is %s", node->index, net->number,
@@ -102,7 +106,7 @@ static void note_channel(struct sim *sim, struct sim_message *message, struct si
 
     net->lane = channel->lane;
     bool takes = to->alive && to->life == channel->peer_life && !sim_depart_finalizing(to);
-    net->receiver = takes ? &to->engine : NULL;
+    net->receiver = takes ? &to->nics[channel->via->far].engine : NULL;
     if (!sim_channel_settled(channel) || channel->failed || net->to.life != channel->peer_life) {
         net->to.life = channel->peer_life;
         net_ledger_excuse(net);
@@ -142,14 +146,33 @@ static void submit_in_place(struct sim *sim, struct sim_message *message,
     }
 }
 
-static void submit_put(struct sim_message *message, struct sim_channel *channel)
+/** A PUT goes by all routes to the process: their channels are there, and it is lost with any. */
+static void note_all_routes(struct sim *sim, struct sim_message *message,
+                            struct sim_channel *channel)
+{
+    struct rawe_peer *peer = &channel->via->peer;
+
+    for (struct rawe_peer *other = rawe_peer_next(peer); other != peer;
+         other = rawe_peer_next(other)) {
+        if (other->takes_part) {
+            note_channel(sim, message, sim_channel_at(sim_route_of(other), RAWE_LANE_BULK));
+        }
+    }
+    note_channel(sim, message, channel);
+}
+
+static void submit_put(struct sim *sim, struct sim_message *message, struct sim_channel *channel)
 {
     struct rawe_send *send = &message->net.out.send;
 
+    note_all_routes(sim, message, channel);
     send->handle_index = message->transfer->handle_index;
     send->handle_key = message->transfer->handle_key;
     send->offset = message->transfer_offset;
-    if (!net_message_put(&message->net, &channel->via->peer)) {
+    /* As the component: one with a single route knows of no parts. */
+    if (!(sim_route_count(channel->via) == 1
+              ? net_message_put(&message->net, &channel->via->peer)
+              : net_message_balance(&message->net, &channel->via->peer))) {
         abort();
     }
 }
@@ -159,8 +182,12 @@ void sim_submit(struct sim *sim, struct sim_message *message)
     struct net_message *net = &message->net;
     struct sim_node *node = source_of(message);
     uint64_t bits = net->content_seed >> 48;
+    /* Empty messages have no order: they are copied. */
+    bool ordered = net->len_bytes != 0 && !net->put && bits / 4 % 8 == 0;
+    unsigned nic = ordered ? sim_channel_in_order(node, net->to.index)
+                           : (unsigned)(bits / 64 % node->nic_count);
     struct sim_channel *channel =
-        sim_channel_get(node, net->to.index, net->put ? RAWE_LANE_BULK : RAWE_LANE_EXPRESS);
+        sim_channel_get(node, net->to.index, nic, net->put ? RAWE_LANE_BULK : RAWE_LANE_EXPRESS);
 
     sim->activity_ns = sim->now_ns;
     if (channel == NULL) { /* the peer is known to be lost */
@@ -168,8 +195,10 @@ void sim_submit(struct sim *sim, struct sim_message *message)
         net_ledger_withdraw(net);
         return;
     }
-    /* Empty messages have no order: they are copied. */
-    net->out.send.ordered = net->len_bytes != 0 && !net->put && bits / 4 % 8 == 0;
+    net->out.send.ordered = ordered;
+    /* Of two lanes that use different paths one may carry in a frame what the other cannot. */
+    net->may_overtake = sim_route_count(channel->via) != 1 && !ordered &&
+                        net->len_bytes <= channel->via->nic->payload_max_bytes;
     bool fits = net->len_bytes <= rawe_conn_frame_message_bytes(channel->conn);
     if (!net->put && (net->out.send.ordered || !fits)) {
         channel = sim_channel_beside(channel, RAWE_LANE_BULK);
@@ -183,7 +212,7 @@ void sim_submit(struct sim *sim, struct sim_message *message)
     sim_trace(sim, "n%u: message %u, kind %u, %u bytes, to n%u on lane %u", node->index,
               net->number, message->kind, net->len_bytes, net->to.index, net->lane);
     if (net->put) {
-        submit_put(message, channel);
+        submit_put(sim, message, channel);
         return;
     }
     bool copy = net->len_bytes == 0 || bits / 32 % 2 == 0;
@@ -218,6 +247,20 @@ struct sim_message *sim_submit_delivered(struct sim_channel *channel, uint8_t ta
     return (struct sim_message *)(void *)net;
 }
 
+/** Parts of PUTs may be under way on the channel, whichever of the routes they were given to. */
+static void excuse_parts(const struct sim_channel *channel)
+{
+    struct net_ledger *ledger = &channel->node->sim->ledger;
+
+    for (uint32_t i = ledger->first_unsettled; i < ledger->count; i++) {
+        struct net_message *message = ledger->messages[i];
+        if (message->put && message->submitted && !message->completed &&
+            message->from.index == channel->node->index && message->to.index == channel->peer) {
+            net_ledger_excuse(message);
+        }
+    }
+}
+
 void sim_submit_closed(struct sim_channel *channel)
 {
     struct sim_node *node = channel->node;
@@ -225,6 +268,9 @@ void sim_submit_closed(struct sim_channel *channel)
     const struct net_route route = route_of(channel);
 
     sim_access_closed(node->sim, node->index, channel->peer);
+    if (channel->lane == RAWE_LANE_BULK && sim_route_count(channel->via) != 1) {
+        excuse_parts(channel);
+    }
     net_ledger_closed(&node->sim->ledger, &route, &channel->via->peer,
                       !channel->failed && rawe_conn_drained(channel->conn));
     for (struct sim_channel *back = peer->channels; back != NULL; back = back->next) {

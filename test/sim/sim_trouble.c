@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * What befalls hosts: programs that compute, hosts that stand still, clocks that jump, cables that
- * are pulled out.
+ * What befalls hosts: programs that compute, hosts that stand still, clocks that jump, hosts that are
+ * cut off, cables that are pulled.
  */
 #include "sim.h"
 
@@ -160,9 +160,26 @@ void sim_trouble_suspend(struct sim *sim, struct sim_node *node, uint64_t until_
     }
 }
 
+static void plan_pulls(struct sim *sim)
+{
+    struct sim_random random = sim_random_stream(sim->options.seed, 27);
+
+    for (unsigned i = 0; i < sim->plan.pulls; i++) {
+        sim_events_push(&sim->events,
+                        (struct sim_event){
+                            .at_ns = sim_random_scaled(&random, 1000, sim->faults_end_ns),
+                            .kind = SIM_EVENT_PULL,
+                            .node = (uint32_t)sim_random_below(&random, sim->plan.nodes),
+                            .value = sim_random_next(&random),
+                        });
+    }
+}
+
 void sim_trouble_plan(struct sim *sim)
 {
     struct sim_random random = sim_random_stream(sim->options.seed, 20);
+
+    plan_pulls(sim);
 
     for (unsigned i = 0; i < sim->plan.severances; i++) {
         sim_events_push(&sim->events,
@@ -199,4 +216,49 @@ void sim_trouble_sever(struct sim *sim, struct sim_node *node)
     disturbed_until(sim, node->cut_until_ns);
     sim_trace(sim, "n%u is cut off for %llu ms", node->index,
               (unsigned long long)length_ns / 1000000);
+}
+
+/** In so much time others have taken over what went by a cable that stays pulled. */
+#define FAILOVER_NS (2 * SECOND)
+
+void sim_trouble_pull(struct sim *sim, struct sim_node *node, uint64_t choice)
+{
+    struct sim_random random = {choice};
+    struct sim_nic *nic = &node->nics[sim_random_below(&random, node->nic_count)];
+    bool seen = sim_random_below(&random, 2) == 0;
+    bool for_ever = sim_random_below(&random, 3) == 0;
+    bool lasts = sim_random_below(&random, 2) == 0;
+    uint64_t short_ns = sim_random_scaled(&random, 1000, sim->plan.pull_most_ns);
+    uint64_t long_ns = sim_random_scaled(&random, SECOND, 3 * sim->plan.peer_timeout_ns);
+
+    if (!sim_faults_on(sim) || sim->now_ns < nic->pulled_until_ns || !sim_incident(sim)) {
+        return;
+    }
+    /* With the others of this number gone as well, each two hosts have a route left. */
+    bool may_last = node->nic_count > 1 && nic->index == sim->plan.pull_longest;
+    for_ever = for_ever && may_last;
+    uint64_t length_ns = lasts && may_last ? long_ns : short_ns;
+    sim->incidents.pulled++;
+    nic->pulled_until_ns = for_ever ? UINT64_MAX : sim->now_ns + length_ns;
+    disturbed_until(sim, sim->now_ns + (may_last ? FAILOVER_NS : length_ns));
+    sim_trace(sim, "n%u: cable %u is pulled %s%s", node->index, nic->index,
+              for_ever ? "for ever" : "", seen ? "" : ", and its carrier stays");
+    if (seen) {
+        sim_route_carrier(nic, false);
+    }
+    if (!for_ever) {
+        sim_events_push(&sim->events, (struct sim_event){.at_ns = nic->pulled_until_ns,
+                                                         .kind = SIM_EVENT_PLUG,
+                                                         .node = node->index,
+                                                         .value = nic->index});
+    }
+}
+
+void sim_trouble_plug(struct sim *sim, struct sim_nic *nic)
+{
+    sim_trace(sim, "n%u: cable %u is put back", nic->node->index, nic->index);
+    disturbed_until(sim, sim->now_ns);
+    if (!nic->carrier) {
+        sim_route_carrier(nic, true);
+    }
 }

@@ -62,7 +62,7 @@ static void check_congestion(struct sim *sim, const struct sim_channel *channel,
 {
     const struct rawe_cc *cc = &channel->conn->cc;
     uint32_t window = cc->window;
-    bool unused = channel->node->engine.now_ns >= watch->cc_used_ns + RAWE_CC_UNUSED_NS;
+    bool unused = channel->conn->engine->now_ns >= watch->cc_used_ns + RAWE_CC_UNUSED_NS;
     uint32_t before = unused && watch->cc_window > cc->first ? cc->first : watch->cc_window;
     uint32_t least = before;
 
@@ -85,7 +85,7 @@ static void check_congestion(struct sim *sim, const struct sim_channel *channel,
 static void check_owed(struct sim *sim, const struct sim_channel *channel, struct sim_watch *watch)
 {
     const struct sim_node *node = channel->node;
-    const struct rawe_engine *engine = &node->engine;
+    const struct rawe_engine *engine = channel->conn->engine;
     const struct rawe_acktr *acktr = channel->conn->recvwin.acktr;
     uint64_t clock_ns = sim_node_clock(node);
 
@@ -97,8 +97,7 @@ static void check_owed(struct sim *sim, const struct sim_channel *channel, struc
     if (watch->owed_since_ns == 0) {
         watch->owed_since_ns = clock_ns;
     }
-    bool up_to_date = node->ring.count == 0 && node->bulk.count == 0 &&
-                      !rawe_timer_wheel_due(&engine->timers, clock_ns) &&
+    bool up_to_date = !sim_node_waiting(node) && !rawe_timer_wheel_due(&engine->timers, clock_ns) &&
                       !rawe_engine_pending(engine);
     uint64_t most_ns = sim->plan.ack_delay_ns + LATE_NS + sim->plan.clock_step_ns;
     if (up_to_date && clock_ns > watch->owed_since_ns + most_ns) {
@@ -114,16 +113,19 @@ static void check_owed(struct sim *sim, const struct sim_channel *channel, struc
  * All peers together may have no more in flight than the ring holds. Not looked at while a sender
  * still counts whose connection has been closed: the others' number is not right then.
  */
-static void check_shares(struct sim *sim, const struct sim_node *node)
+static void check_shares(struct sim *sim, const struct sim_nic *nic)
 {
-    const struct rawe_credit *credit = &node->engine.credit;
+    const struct sim_node *node = nic->node;
+    const struct rawe_credit *credit = &nic->engine.credit;
     uint32_t promised = 0;
     uint32_t active = 0;
 
     for (const struct sim_channel *channel = node->channels; channel != NULL;
          channel = channel->next) {
-        promised += rawe_credit_of(credit, channel->lane, &channel->conn->credit);
-        active += rawe_credit_is_active(credit, &channel->conn->credit);
+        if (channel->conn->through == &nic->engine) {
+            promised += rawe_credit_of(credit, channel->lane, &channel->conn->credit);
+            active += rawe_credit_is_active(credit, &channel->conn->credit);
+        }
     }
     if (promised > sim->plan.receive_frames && active == credit->senders_before + credit->joined) {
         net_fail("credit is shared",
@@ -132,16 +134,33 @@ static void check_shares(struct sim *sim, const struct sim_node *node)
     }
 }
 
+static uint64_t migrations_of(const struct sim_node *node)
+{
+    uint64_t migrations = 0;
+
+    for (unsigned i = 0; i < node->nic_count; i++) {
+        migrations += node->nics[i].engine.counters.migrations;
+    }
+    return migrations;
+}
+
 void sim_watch_node(struct sim_node *node)
 {
     struct sim *sim = node->sim;
+    uint64_t migrations = migrations_of(node);
 
     for (struct sim_channel *channel = node->channels; channel != NULL; channel = channel->next) {
         struct sim_watch *watch = watch_of(channel);
+        if (watch->migrations != migrations) {
+            watch->migrations = migrations; /* of another path nothing is known */
+            watch->cc_window = channel->conn->cc.window;
+        }
         check_congestion(sim, channel, watch);
         if (!sim->plan.lying) {
             check_owed(sim, channel, watch);
         }
     }
-    check_shares(sim, node);
+    for (unsigned i = 0; i < node->nic_count; i++) {
+        check_shares(sim, &node->nics[i]);
+    }
 }

@@ -1,0 +1,246 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * An interface of a node: its identity, its receive rings, and the engine behind it.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim.h"
+
+#include "net_engine.h"
+#include "net_receive.h"
+
+void sim_queue_put(struct sim_queue *queue, struct sim_packet *packet)
+{
+    packet->next = NULL;
+    *queue->tail = packet;
+    queue->tail = &packet->next;
+    queue->count++;
+}
+
+struct sim_packet *sim_queue_take(struct sim_queue *queue)
+{
+    struct sim_packet *packet = queue->first;
+    if (packet != NULL) {
+        queue->first = packet->next;
+        queue->count--;
+        if (queue->first == NULL) {
+            queue->tail = &queue->first;
+        }
+    }
+    return packet;
+}
+
+static void queue_clear(struct sim *sim, struct sim_queue *queue)
+{
+    struct sim_packet *packet;
+
+    while ((packet = sim_queue_take(queue)) != NULL) {
+        sim_packet_give(sim, packet);
+    }
+}
+
+void sim_nic_clear(struct sim_nic *nic)
+{
+    queue_clear(nic->node->sim, &nic->ring);
+    queue_clear(nic->node->sim, &nic->bulk);
+    queue_clear(nic->node->sim, &nic->stray);
+}
+
+/** Numbers of its own: a node's first interface is what it would be without others. */
+static struct sim_random *random_of(struct sim_nic *nic)
+{
+    return nic->index == 0 ? &nic->node->random : &nic->random;
+}
+
+static uint32_t choose_payload(struct sim_nic *nic)
+{
+    const struct sim_plan *plan = &nic->node->sim->plan;
+    uint64_t other = sim_random_between(random_of(nic), 256, plan->payload_max_bytes) & ~7ull;
+    bool differs = sim_random_below(random_of(nic), 2) == 0;
+    return plan->mixed_mtu && differs ? (uint32_t)other : plan->payload_max_bytes;
+}
+
+void sim_nic_init(struct sim_nic *nic, struct sim_node *node, unsigned index)
+{
+    struct sim *sim = node->sim;
+    uint64_t seed = sim->options.seed;
+    uint64_t stream = SIM_NICS_MAX * (uint64_t)node->index + index;
+
+    nic->node = node;
+    nic->index = index;
+    memcpy(nic->mac,
+           (uint8_t[]){2, 0, 0, (uint8_t)index, (uint8_t)(node->index >> 8), (uint8_t)node->index},
+           RAWE_MAC_BYTES);
+    nic->random = sim_random_stream(seed, 20000 + stream);
+    nic->full = index == 0 ? sim_random_stream(seed, 1002 + 8ull * node->index)
+                           : sim_random_stream(seed, 30000 + stream);
+    nic->payload_max_bytes = choose_payload(nic);
+    nic->ring.tail = &nic->ring.first;
+    nic->bulk.tail = &nic->bulk.first;
+    nic->stray.tail = &nic->stray.first;
+    nic->carrier = true;
+    nic->newest_ns = calloc((size_t)sim->plan.nodes * sim->plan.nics, sizeof(*nic->newest_ns));
+    if (nic->newest_ns == NULL) {
+        abort();
+    }
+}
+
+void sim_nic_wire(struct sim_nic *nic)
+{
+    struct sim_random *random = nic->index == 0 ? &nic->node->trouble : &nic->random;
+
+    nic->slowness =
+        sim_random_below(random, 2) == 0
+            ? 1
+            : (unsigned)sim_random_between(random, 1, nic->node->sim->plan.slowness_most);
+    random = random_of(nic);
+    nic->sends_batches = sim_random_below(random, 4) != 0;
+    nic->batch_path = (enum sim_batch_path)sim_random_below(random, SIM_BATCH_PATHS);
+    nic->batches_until_ns = sim_random_scaled(random, 1000, 100000000);
+    nic->single_frames_stay = sim_random_below(random, 2) == 0;
+}
+
+void sim_nic_free(struct sim_nic *nic)
+{
+    free(nic->newest_ns);
+}
+
+static void choose_identity(struct sim_nic *nic)
+{
+    struct sim_random *random = random_of(nic);
+
+    nic->key = (uint32_t)sim_random_next(random);
+    /* A new process often gets the port of the one before. */
+    if (nic->node->life == 1 || sim_random_below(random, 2) == 0) {
+        nic->port = (uint16_t)sim_random_between(random, 1, 0xFFFF);
+    }
+}
+
+void sim_nic_start(struct sim_nic *nic)
+{
+    struct sim_node *node = nic->node;
+    const struct sim_plan *plan = &node->sim->plan;
+    struct rawe_output output = {.transmit = sim_channel_transmit, .context = nic};
+    struct rawe_engine_config config = {
+        .ethertype = RAWE_ETHERTYPE_DEFAULT,
+        .jobid = 7,
+        .vpid = node->index,
+        .payload_max_bytes = nic->payload_max_bytes,
+        .message_max_bytes = plan->message_max_bytes,
+        .window_frames = plan->window_frames,
+        .receive_frames = plan->receive_frames,
+        .copy_max_bytes = plan->copy_max_bytes,
+        .frames_limit = plan->frames_limit,
+        .deferred_max_bytes = plan->deferred_most_bytes,
+        .coalesce_from_frames = plan->coalesce_from_frames,
+        .ack_delay_ns = plan->ack_delay_ns,
+        .liveness.probe_least_ns = plan->probe_least_ns,
+        .liveness.probe_most_ns = plan->probe_most_ns,
+        .reorder_ns = plan->reorder_ns,
+        .liveness.peer_timeout_ns = plan->peer_timeout_ns,
+        .liveness.idle_ns = plan->idle_ns,
+        .handles = &node->handles,
+        .table = &node->table,
+        .first_sequence = plan->first_sequence,
+        .checksum = plan->checksum,
+    };
+
+    choose_identity(nic);
+    config.port = nic->port;
+    config.key = nic->key;
+    memcpy(config.mac, nic->mac, RAWE_MAC_BYTES);
+    nic->full_until_ns = 0;
+    if (!rawe_engine_init(&nic->engine, &config, &sim_channel_callbacks, nic, &output,
+                          sim_node_clock(node))) {
+        abort();
+    }
+    if (plan->reassembly_limit != 0) {
+        nic->engine.reassembly_buffers.limit = plan->reassembly_limit;
+    }
+    sim_batch_enable(nic);
+}
+
+void sim_nic_stop(struct sim_nic *nic)
+{
+    if (nic->engine.serving.copied_bytes != 0) {
+        net_fail("nothing leaks", "n%u at its end: copies of its window are left",
+                 nic->node->index);
+    }
+    rawe_engine_complete_deferred(&nic->engine); /* nobody hears of it any more */
+    net_engine_stop(&nic->engine);
+    memset(&nic->engine, 0, sizeof(nic->engine));
+}
+
+void sim_nic_arrive(struct sim_nic *nic, struct sim_packet *packet)
+{
+    struct sim_node *node = nic->node;
+    struct sim *sim = node->sim;
+    struct rawe_header header;
+
+    if (!node->alive) {
+        sim_packet_give(sim, packet);
+        return;
+    }
+    if (!packet->batch && packet->len_bytes >= RAWE_PAYLOAD_OFFSET &&
+        rawe_header_decode(&header, packet->bytes + RAWE_ETH_HEADER_BYTES,
+                           packet->len_bytes - RAWE_ETH_HEADER_BYTES) == RAWE_DECODE_OK &&
+        (header.type == RAWE_FRAME_PING || header.type == RAWE_FRAME_PONG)) {
+        if (sim->now_ns >= node->frozen_until_ns) {
+            sim_route_answer(nic, &header, packet);
+        }
+        sim_packet_give(sim, packet);
+        return;
+    }
+    struct sim_queue *queue = packet->batch ? &nic->bulk : &nic->ring;
+    if (queue->count >= sim->plan.ring_frames) {
+        sim->incidents.ring_drops++;
+        sim_packet_lose(sim, packet, "ring is full");
+        return;
+    }
+    sim_queue_put(queue, packet);
+    sim_node_wake(node, sim->now_ns + 1 + sim_random_below(&node->random, sim->plan.poll_ns));
+}
+
+uint64_t sim_nic_time(const struct sim_nic *nic)
+{
+    const struct sim_node *node = nic->node;
+    return node->sim->plan.clock_per_call ? sim_node_clock(node) : nic->engine.now_ns;
+}
+
+void sim_nic_receive(struct sim_nic *nic, unsigned budget)
+{
+    struct sim_node *node = nic->node;
+    struct sim *sim = node->sim;
+    char text[160];
+    struct sim_packet *packet;
+
+    for (unsigned i = 0; i < budget && (packet = sim_queue_take(&nic->ring)) != NULL; i++) {
+        node->local_ns += sim->plan.receive_cost_ns;
+        sim_trace(sim, "n%u takes %s", node->index, sim_trace_frame(packet, text, sizeof(text)));
+        sim_evidence_arrived(node, packet);
+        rawe_engine_receive(&nic->engine, packet->bytes, packet->len_bytes, sim_nic_time(nic));
+        sim_packet_give(sim, packet);
+    }
+    /*
+     * Bulk after the ring, and all of it, before anything is answered: a PROBE in the ring may ask
+     * for frames in here, and its answer would be false evidence of their loss.
+     */
+    while ((packet = sim_batch_take(nic)) != NULL) {
+        (void)net_receive(&nic->engine, packet->bytes, packet->len_bytes, sim_nic_time(nic));
+        sim_packet_give(sim, packet);
+    }
+}
+
+void sim_nic_service(struct sim_nic *nic)
+{
+    struct rawe_engine *engine = &nic->engine;
+
+    if (sim_nic_waiting(nic) == 0 && rawe_timer_wheel_due(&engine->timers, sim_nic_time(nic))) {
+        rawe_engine_advance(engine, sim_nic_time(nic));
+    }
+    if (rawe_engine_pending(engine)) {
+        rawe_engine_flush(engine, sim_nic_time(nic));
+    }
+}

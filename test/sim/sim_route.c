@@ -1,0 +1,456 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Routes from the interfaces of a node to those of others, as the component has them: those that
+ * the program sends by, those by which it was called, and how it fails over between them. The
+ * responder, which answers for a program that computes, is here, too.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim.h"
+
+#include "net_packet.h"
+#include "rawe_conn.h"
+
+/** Once nothing goes wrong any more, a route that is silent is left, or up again, in this time. */
+#define FAILOVER_NS 5000000000ull
+#define RECOVERY_NS 10000000000ull
+
+/** So soon after it was opened a route is used by those whose own are down. */
+#define JOIN_NS (2ull * RAWE_FAILOVER_INTERVAL_NS)
+
+static uint64_t clock_of(void *context)
+{
+    return sim_node_clock(context);
+}
+
+/** Speed of any interface, as it says itself: the way to the switch may be slower. */
+static uint32_t speed_mbps(const struct sim_plan *plan)
+{
+    return 8000000u / plan->ps_per_byte;
+}
+
+static struct sim_peer *find(const struct sim_node *node, uint32_t index, unsigned nic,
+                             unsigned far)
+{
+    const struct sim_node *other = &node->sim->nodes[index];
+    struct sim_peer *route = node->peers;
+
+    while (route != NULL && (route->node != index || route->life != other->life ||
+                             route->nic->index != nic || route->far != far)) {
+        route = route->next;
+    }
+    return route;
+}
+
+static struct sim_peer *open_route(struct sim_nic *nic, uint32_t index, unsigned far)
+{
+    struct sim_node *node = nic->node;
+    const struct sim_node *other = &node->sim->nodes[index];
+    const struct sim_nic *to = &other->nics[far];
+    struct sim_peer *route = calloc(1, sizeof(*route));
+    struct sim_peer *beside = node->peers;
+
+    if (route == NULL) {
+        abort();
+    }
+    struct rawe_peer_config config = {
+        .port = to->port,
+        .key = to->key,
+        .payload_max_bytes = nic->payload_max_bytes,
+        .interface = (uint8_t)(far + 1),
+        .owner = route,
+        .streak_ns = node->sim->plan.streak_ns,
+        .speed_mbps = speed_mbps(&node->sim->plan),
+        .now_ns = clock_of,
+        .context = node,
+    };
+    memcpy(config.mac, to->mac, RAWE_MAC_BYTES);
+    /* Half of them know the peer's MTU, half have to learn it from the peer. */
+    bool knows = (node->index + index) % 2 == 0 || node->nic_count > 1 || other->nic_count > 1;
+    if (knows && to->payload_max_bytes < config.payload_max_bytes) {
+        config.payload_max_bytes = to->payload_max_bytes;
+    }
+    while (beside != NULL && (beside->node != index || beside->life != other->life)) {
+        beside = beside->next;
+    }
+    route->nic = nic;
+    route->far = far;
+    route->node = index;
+    route->life = other->life;
+    route->number = node->routes_opened++;
+    route->opened_ns = node->sim->now_ns;
+    rawe_peer_init(&route->peer, &nic->engine, &config);
+    if (beside != NULL) {
+        rawe_peer_join(&route->peer, &beside->peer);
+    }
+    route->next = node->peers;
+    node->peers = route;
+    return route;
+}
+
+/** The program may send by it from now on: of the peer's interfaces each of ours has one. */
+static void introduce(struct sim_node *node, uint32_t index, unsigned nic)
+{
+    unsigned far = nic % node->sim->nodes[index].nic_count;
+    struct sim_peer *route = find(node, index, nic, far);
+
+    if (route == NULL) {
+        route = open_route(&node->nics[nic], index, far);
+    }
+    route->is_used = route->peer.takes_part = true;
+}
+
+struct sim_peer *sim_route_get(struct sim_node *node, uint32_t index, unsigned nic)
+{
+    unsigned far = nic % node->sim->nodes[index].nic_count;
+    struct sim_peer *route = find(node, index, nic, far);
+
+    if (route == NULL || !route->is_used) {
+        for (unsigned i = 0; i < node->nic_count; i++) {
+            introduce(node, index, i);
+        }
+        route = find(node, index, nic, far);
+    }
+    return route;
+}
+
+unsigned sim_route_meant(const struct sim_nic *nic, const struct rawe_connect *from)
+{
+    bool elsewhere = from->choice != 0 && from->choice <= nic->node->nic_count;
+    return elsewhere ? from->choice - 1u : nic->index;
+}
+
+struct sim_peer *sim_route_called(struct sim_nic *nic, const struct rawe_connect *from,
+                                  const uint8_t *source_mac)
+{
+    struct sim_node *node = nic->node;
+    const struct sim_node *other = &node->sim->nodes[from->vpid];
+    bool elsewhere = from->choice != 0;
+    unsigned meant = sim_route_meant(nic, from);
+
+    for (unsigned far = 0; far < other->nic_count; far++) {
+        const struct sim_nic *caller = &other->nics[far];
+        if (caller->key == from->key && caller->port == from->port &&
+            (elsewhere || memcmp(caller->mac, source_mac, RAWE_MAC_BYTES) == 0)) {
+            /* Who calls is known to the program, as all processes of its job are. */
+            (void)sim_route_get(node, from->vpid, meant);
+            struct sim_peer *route = find(node, from->vpid, meant, far);
+            return route != NULL ? route : open_route(&node->nics[meant], from->vpid, far);
+        }
+    }
+    return NULL; /* a process that is no more */
+}
+
+unsigned sim_route_count(struct sim_peer *route)
+{
+    struct rawe_peer *each = &route->peer;
+    unsigned count = 0;
+
+    do {
+        count++;
+        each = rawe_peer_next(each);
+    } while (each != &route->peer);
+    return count;
+}
+
+void sim_route_forget(struct sim_node *node)
+{
+    while (node->peers != NULL) {
+        struct sim_peer *route = node->peers;
+        node->peers = route->next;
+        rawe_failover_forget(&node->failover, &route->peer);
+        free(route);
+    }
+}
+
+/* ---- the responder ---- */
+
+/** Write a PING or PONG from the interface and send it at `at_ns`. */
+static void send_ping(struct sim_nic *nic, uint8_t type, const struct sim_nic *to, uint16_t port,
+                      uint32_t key, const struct rawe_ping *ping, uint64_t at_ns)
+{
+    struct sim *sim = nic->node->sim;
+    struct sim_packet *packet = sim_packet_take(sim, RAWE_PAYLOAD_OFFSET + RAWE_PING_BYTES);
+    const bool serviced = type == RAWE_FRAME_PONG && sim->now_ns >= nic->node->pause_until_ns;
+    struct rawe_header header = {.type = type,
+                                 .flags = serviced ? RAWE_FLAG_SERVICED : 0,
+                                 .port = port,
+                                 .key = key,
+                                 .payload_bytes = RAWE_PING_BYTES};
+
+    net_frame_address(packet->bytes, to->mac, nic->mac);
+    rawe_header_encode(packet->bytes + RAWE_ETH_HEADER_BYTES, &header);
+    rawe_ping_encode(packet->bytes + RAWE_PAYLOAD_OFFSET, ping);
+    packet->destination = to->node->index;
+    packet->destination_nic = to->index;
+    sim_net_send(sim, nic, packet, at_ns);
+}
+
+/** What the PING of a route is for. */
+static uint64_t token_of(const struct sim_peer *route, unsigned what)
+{
+    return (uint64_t)route->number << 2 | what;
+}
+
+static void ask(struct sim_peer *route, unsigned what, uint16_t port, uint32_t key)
+{
+    struct sim_nic *nic = route->nic;
+    struct rawe_ping ping = {.key = nic->key, .port = nic->port, .token = token_of(route, what)};
+
+    send_ping(nic, RAWE_FRAME_PING, &nic->node->sim->nodes[route->node].nics[route->far], port, key,
+              &ping, nic->node->local_ns);
+}
+
+/** Ask the peer's responder, as the component does, and pass on what it said before. */
+static void ask_peer(struct rawe_conn *conn, uint64_t silent_ns)
+{
+    const struct sim_channel *channel = conn->owner;
+    struct sim_peer *route = sim_route_of(rawe_peer_used(conn));
+    struct sim_node *node = channel->node;
+
+    sim_trace(node->sim, "n%u has not heard n%u on lane %u for %llu us", node->index, channel->peer,
+              channel->lane, (unsigned long long)silent_ns / 1000);
+    node->control++;
+    ask(route, channel->lane, conn->peer_port, conn->peer_key);
+    rawe_conn_alive(conn, route->absent_ns[channel->lane]);
+}
+
+void sim_route_silent(void *context, struct rawe_conn *conn, uint64_t silent_ns)
+{
+    struct sim_nic *nic = context;
+
+    ask_peer(conn, silent_ns);
+    rawe_failover_silent(&nic->node->failover, conn, nic->engine.now_ns);
+}
+
+void sim_route_stalled(void *context, struct rawe_conn *conn, uint64_t stalled_ns)
+{
+    (void)context;
+    ask_peer(conn, stalled_ns);
+}
+
+void sim_route_answer(struct sim_nic *nic, const struct rawe_header *header,
+                      const struct sim_packet *packet)
+{
+    struct sim_node *node = nic->node;
+    struct sim *sim = node->sim;
+    struct rawe_ping ping;
+
+    if (header->key != nic->key || header->port != nic->port ||
+        rawe_ping_decode(&ping, packet->bytes + RAWE_PAYLOAD_OFFSET, header->payload_bytes) !=
+            RAWE_DECODE_OK) {
+        return;
+    }
+    unsigned what = ping.token & 3u;
+    if (header->type == RAWE_FRAME_PING) {
+        node->control += what != SIM_PING_ROUTE;
+        send_ping(nic, RAWE_FRAME_PONG, &sim->nodes[packet->source].nics[packet->source_nic],
+                  ping.port, ping.key, &ping, sim->now_ns);
+        return;
+    }
+    for (struct sim_peer *route = node->peers; route != NULL; route = route->next) {
+        if (route->number == ping.token >> 2 && route->nic == nic) {
+            route->pong_ns = sim_node_clock_at(node, sim->now_ns);
+            /* If the process does not compute, its silence counts. */
+            if (what < RAWE_LANES && (header->flags & RAWE_FLAG_SERVICED) == 0) {
+                route->absent_ns[what] = route->pong_ns;
+            }
+        }
+    }
+}
+
+/* ---- failing over ---- */
+
+/** rawe_failover_callbacks.ask */
+static void ask_route(void *context, struct rawe_peer *peer)
+{
+    (void)context;
+    ask(sim_route_of(peer), SIM_PING_ROUTE, peer->config.port, peer->config.key);
+}
+
+/** rawe_failover_callbacks.answered_ns */
+static uint64_t answered_ns(void *context, const struct rawe_peer *peer)
+{
+    (void)context;
+    return sim_route_of(peer)->pong_ns;
+}
+
+/** rawe_failover_callbacks.say */
+static void say(void *context, const struct rawe_peer *peer, enum rawe_failover_news news)
+{
+    const struct sim_node *node = context;
+    const struct sim_peer *route = sim_route_of(peer);
+
+    sim_trace(node->sim, "n%u: route %u-%u to n%u is %s", node->index, route->nic->index,
+              route->far, route->node,
+              news == RAWE_FAILOVER_ANSWERS        ? "up again"
+              : news == RAWE_FAILOVER_CARRIER_LOST ? "without carrier"
+                                                   : "down");
+}
+
+void sim_route_start(struct sim_node *node)
+{
+    static const struct rawe_failover_callbacks callbacks = {
+        .ask = ask_route,
+        .answered_ns = answered_ns,
+        .say = say,
+    };
+
+    rawe_failover_init(&node->failover, &callbacks, node);
+    node->carriers_changed = true; /* some may be lost already */
+}
+
+void sim_route_carrier(struct sim_nic *nic, bool carrier)
+{
+    nic->carrier = carrier;
+    nic->node->carriers_changed = true;
+    if (nic->node->alive) {
+        sim_node_wake(nic->node, nic->node->sim->now_ns + 1);
+    }
+}
+
+/** See to what the kernel has said since. */
+static void heed_carriers(struct sim_node *node)
+{
+    for (unsigned i = 0; i < node->nic_count; i++) {
+        struct sim_nic *nic = &node->nics[i];
+        if (nic->carrier == nic->engine.no_carrier) {
+            rawe_failover_set_carrier(&node->failover, &nic->engine, nic->carrier);
+            for (struct sim_peer *route = node->peers; route != NULL; route = route->next) {
+                if (route->nic == nic) {
+                    rawe_failover_heed_carrier(&node->failover, &route->peer, sim_node_clock(node));
+                }
+            }
+        }
+    }
+    node->carriers_changed = false;
+}
+
+bool sim_route_check(struct sim_node *node, bool may_say)
+{
+    bool due = node->carriers_changed || sim_route_due_ns(node) <= node->local_ns;
+
+    if (node->carriers_changed) {
+        heed_carriers(node);
+    }
+    if (rawe_failover_pending(&node->failover)) {
+        rawe_failover_check(&node->failover, may_say, sim_node_clock(node));
+    }
+    return due;
+}
+
+uint64_t sim_route_due_ns(const struct sim_node *node)
+{
+    uint64_t due_ns = rawe_failover_due_ns(&node->failover);
+    uint64_t least_ns = node->failover.checked_ns + RAWE_FAILOVER_INTERVAL_NS;
+
+    if (due_ns == UINT64_MAX) {
+        return due_ns;
+    }
+    due_ns = (due_ns > least_ns ? due_ns : least_ns) + node->sim->plan.clock_step_ns - 1;
+    return due_ns > node->clock_offset_ns ? due_ns - node->clock_offset_ns : 0;
+}
+
+/* ---- invariants ---- */
+
+/** Do frames get through on the route, in both directions? */
+static bool carries(const struct sim_peer *route)
+{
+    const struct sim *sim = route->nic->node->sim;
+    const struct sim_nic *far = &sim->nodes[route->node].nics[route->far];
+
+    return sim->now_ns >= route->nic->pulled_until_ns && sim->now_ns >= far->pulled_until_ns;
+}
+
+/** Is there one that is up, and carries? */
+static bool others_carry(struct sim_peer *route)
+{
+    struct rawe_peer *peer = &route->peer;
+    bool found = false;
+
+    for (struct rawe_peer *other = rawe_peer_next(peer); other != peer;
+         other = rawe_peer_next(other)) {
+        found = found || (!other->route.down && carries(sim_route_of(other)));
+    }
+    return found;
+}
+
+static void check_silent(const struct sim_channel *channel, struct sim_peer *route)
+{
+    const struct sim_node *node = channel->node;
+    const struct rawe_conn *conn = channel->conn;
+    uint64_t since_ns = conn->liveness.silent_since_ns;
+
+    if (since_ns != 0 && sim_node_clock(node) > since_ns + FAILOVER_NS && !carries(route) &&
+        others_carry(route)) {
+        net_fail("silent routes are left", "n%u asks n%u on lane %u by route %u-%u for %llu ms",
+                 node->index, channel->peer, channel->lane, route->nic->index, route->far,
+                 (unsigned long long)(sim_node_clock(node) - since_ns) / 1000000);
+    }
+}
+
+/**
+ * Both ends are not at home, although its cables have been there for long. A late CONNECT that came
+ * by another route may have led them there: then they stay, as nothing is wrong with that.
+ */
+static void check_home(const struct sim_channel *channel, const struct sim_peer *route)
+{
+    const struct sim_node *node = channel->node;
+    const struct sim_peer *home = channel->via;
+    const struct sim_channel *back = sim_channel_far_end(channel);
+
+    if (home != route && carries(home) && back != NULL && !channel->called_elsewhere &&
+        !back->called_elsewhere && back->conn->route != back->conn->home) {
+        net_fail("connections come home",
+                 "n%u to n%u on lane %u: by route %u-%u, and not %u-%u, which is %s", node->index,
+                 channel->peer, channel->lane, route->nic->index, route->far, home->nic->index,
+                 home->far, home->peer.route.down ? "down" : "up");
+    }
+}
+
+/** Has it been left, if there is another? One that has come just now is seen at the next check. */
+static void check_down(const struct sim_channel *channel, const struct sim_peer *route)
+{
+    struct rawe_route *best = rawe_route_best(channel->conn->home);
+
+    for (const struct sim_peer *other = channel->node->peers; other != NULL; other = other->next) {
+        if (&other->peer.route == best && channel->node->sim->now_ns > other->opened_ns + JOIN_NS) {
+            net_fail("routes that are down are left", "n%u to n%u on lane %u: still by %u-%u",
+                     channel->node->index, channel->peer, channel->lane, route->nic->index,
+                     route->far);
+        }
+    }
+}
+
+void sim_route_check_node(const struct sim_node *node)
+{
+    const struct sim *sim = node->sim;
+    uint64_t calm_ns =
+        sim->faults_end_ns > sim->disturbed_ns ? sim->faults_end_ns : sim->disturbed_ns;
+
+    if (node->nic_count == 1 && sim->plan.nics == 1) {
+        return;
+    }
+    for (struct sim_channel *channel = node->channels; channel != NULL; channel = channel->next) {
+        const struct rawe_conn *conn = channel->conn;
+        const struct sim_node *other = &sim->nodes[channel->peer];
+        struct sim_peer *route = sim_route_of(rawe_peer_used(conn));
+        channel->called_elsewhere |=
+            conn->handshake.state == RAWE_CONN_CONNECTING && conn->route != conn->home;
+        if (conn->route->down) {
+            check_down(channel, route);
+        }
+        if (channel->failed || !other->alive || other->life != channel->peer_life ||
+            node->isolated || other->isolated || sim->plan.lying || sim->finishing) {
+            continue;
+        }
+        if (sim->now_ns > calm_ns + FAILOVER_NS) {
+            check_silent(channel, route);
+        }
+        if (sim->now_ns > calm_ns + RECOVERY_NS) {
+            check_home(channel, route);
+        }
+    }
+}
