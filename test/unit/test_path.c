@@ -89,6 +89,22 @@ static void search__asks_small_then_full(void **state)
     assert_int_equal(paths[0].mtu_passed_bytes, 1500);
 }
 
+static void search__asks_no_size_where_nothing_lies_between(void **state)
+{
+    uint32_t mtus[4];
+
+    (void)state;
+    begin_one(65536);
+    paths[0].mtu_certain = true;
+    assert_int_equal(pass(mtus, 4), 1);
+    assert_int_equal(mtus[0], SMALLEST);
+    assert_int_equal(paths[0].mtu_passed_bytes, 0);
+    rawe_path_search_answered(&search, 0, SMALLEST);
+    assert_int_equal(pass(mtus, 4), 0);
+    assert_true(paths[0].done);
+    assert_int_equal(paths[0].mtu_passed_bytes, 65536);
+}
+
 static void search__repeats_at_growing_intervals(void **state)
 {
     uint32_t mtus[4];
@@ -378,6 +394,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(search__asks_small_then_full),
+        cmocka_unit_test(search__asks_no_size_where_nothing_lies_between),
         cmocka_unit_test(search__repeats_at_growing_intervals),
         cmocka_unit_test(search__nobody_answers_until_the_deadline),
         cmocka_unit_test(search__stands_still_for_long),

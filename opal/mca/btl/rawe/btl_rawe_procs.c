@@ -177,6 +177,7 @@ static unsigned list_paths(unsigned module_index, const opal_proc_t *proc, size_
             .process_known = elsewhere,
             .deprioritized = !module->reached_any && module->failures >= DEPRIORITIZE_FAILURES,
             .indirect = candidate->module != module,
+            .mtu_certain = module->interface.loopback,
         };
         targets[i] = (struct rawe_path_target){
             .to = mca_btl_rawe_ping_address(&candidate->address),

@@ -102,7 +102,9 @@ void rawe_path_search_answered(struct rawe_path_search *search, unsigned index, 
         path->reachable = true;
         begin_round_now(path, search->now_ns);
     }
-    if (mtu_bytes != RAWE_PATH_MTU_SMALLEST_BYTES && mtu_bytes > path->mtu_passed_bytes) {
+    if (path->mtu_certain) {
+        path->mtu_passed_bytes = path->mtu_bytes;
+    } else if (mtu_bytes != RAWE_PATH_MTU_SMALLEST_BYTES && mtu_bytes > path->mtu_passed_bytes) {
         path->mtu_passed_bytes = mtu_bytes;
     }
 }

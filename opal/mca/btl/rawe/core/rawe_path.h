@@ -43,6 +43,11 @@ struct rawe_path {
      * which ends the patience with its other paths. Stands behind the others of its process.
      */
     bool indirect;
+    /**
+     * Nothing lies between that could refuse large frames (lo): who answers is reached at the full
+     * size. Large PINGs among all ranks of a host would cost more than two cores can copy.
+     */
+    bool mtu_certain;
     /* out */
     bool reachable;            /**< a frame came back, be it only the smallest */
     uint32_t mtu_passed_bytes; /**< the largest MTU that came back; 0: none above the smallest */
