@@ -11,6 +11,7 @@
 
 #include "net_engine.h"
 #include "rawe_conn.h"
+#include "rawe_conn_connect.h"
 
 /** More steps than any test needs to come to rest. */
 #define STEPS_MAX 100000u
@@ -250,10 +251,29 @@ struct rawe_conn *rails_conn(unsigned host, unsigned rail, enum rawe_lane lane)
     return rawe_peer_conn(rails_peer(host, rail), lane);
 }
 
+struct rawe_conn *rails_connect(enum rawe_lane lane)
+{
+    struct rawe_conn *conn = rails_conn(0, 0, lane);
+    rawe_conn_connect(conn, rails.now_ns);
+    rails_settle();
+    assert_int_equal(conn->handshake.state, RAWE_CONN_OPEN);
+    assert_int_equal(rails_conn(1, 0, lane)->handshake.state, RAWE_CONN_OPEN);
+    return conn;
+}
+
 unsigned rails_used(const struct rawe_conn *conn)
 {
     const struct rails_nic *nic = conn->through->context;
     return nic->rail;
+}
+
+uint64_t rails_migrations(unsigned host)
+{
+    uint64_t count = 0;
+    for (unsigned rail = 0; rail < RAILS; rail++) {
+        count += rails.host[host].nic[rail].engine.counters.migrations;
+    }
+    return count;
 }
 
 void rails_cut(unsigned rail)

@@ -68,8 +68,12 @@ int rails_tear_down(void **state);
 struct rawe_peer *rails_peer(unsigned host, unsigned rail);
 /** The connection to the other process that is at home on a rail; opened if need be. */
 struct rawe_conn *rails_conn(unsigned host, unsigned rail, enum rawe_lane lane);
+/** Bring up a connection that is at home on rail 0, OPEN at both ends; host 0's end. */
+struct rawe_conn *rails_connect(enum rawe_lane lane);
 /** The rail that a connection uses. */
 unsigned rails_used(const struct rawe_conn *conn);
+/** How often connections of a host have moved. */
+uint64_t rails_migrations(unsigned host);
 /** Cut a rail: what lies on it is lost, too. */
 void rails_cut(unsigned rail);
 /** Hand a copy of a frame over by its rail, now. */

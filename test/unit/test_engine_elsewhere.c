@@ -1,0 +1,111 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Tests of frames of a connection that come through the link of another engine than its own, as it
+ * uses another route.
+ */
+#include "unit_rails.h"
+
+#include <string.h>
+
+#include "rawe_conn.h"
+#include "rawe_conn_connect.h"
+#include "rawe_conn_move.h"
+
+static void elsewhere__is_deferred_with_the_engine_that_receives(void **state)
+{
+    (void)state;
+    struct rawe_conn *conn = rails_connect(RAWE_LANE_EXPRESS);
+    struct rawe_engine *owner = &rails.host[1].nic[0].engine;
+    struct rawe_engine *receiver = &rails.host[1].nic[1].engine;
+    rawe_conn_move(conn, &rails_peer(0, 1)->route, rails.now_ns);
+    rails_run(UNIT_MS, 100 * UNIT_US);
+    rawe_engine_defer_begin(receiver);
+    assert_int_equal(unit_copy_message(conn, 3, 100), RAWE_STATUS_DONE);
+    rails_settle();
+    rawe_engine_defer_end(receiver);
+    assert_int_equal(rails.host[1].inbox.message_count, 0);
+    assert_false(owner->deferral.active);
+    assert_true(rawe_engine_has_deferred(owner));
+    /* What comes next is delivered behind it. */
+    assert_int_equal(unit_copy_message(conn, 4, 100), RAWE_STATUS_DONE);
+    rails_settle();
+    assert_int_equal(rails.host[1].inbox.message_count, 2);
+    assert_int_equal(rails.host[1].inbox.messages[0].tag, 3);
+    assert_int_equal(rails.host[1].inbox.messages[1].tag, 4);
+}
+
+/** A CONNECT that ends a life of the connection: what was in flight is reported when it may be. */
+static void elsewhere__so_is_the_end_of_a_life(void **state)
+{
+    (void)state;
+    static struct unit_send send;
+    static uint8_t data[100];
+    memset(&send, 0, sizeof(send));
+    struct rawe_conn *conn = rails_connect(RAWE_LANE_EXPRESS);
+    struct rawe_engine *owner = &rails.host[1].nic[0].engine;
+    struct rawe_engine *receiver = &rails.host[1].nic[1].engine;
+    rails_cut(0);
+    unit_send_message(rails_conn(1, 0, RAWE_LANE_EXPRESS), &send, 7, data, sizeof(data));
+    rawe_conn_close(conn, rails.now_ns);
+    rails_peer(0, 0)->conn[RAWE_LANE_EXPRESS] = NULL;
+    rawe_peer_set_down(rails_peer(0, 0), rails.now_ns);
+    rawe_conn_connect(rails_conn(0, 0, RAWE_LANE_EXPRESS), rails.now_ns);
+    rawe_engine_defer_begin(receiver);
+    rails_settle();
+    rawe_engine_defer_end(receiver);
+    assert_int_equal(rails.host[1].lost_calls, 0);
+    assert_int_equal(send.done, 0);
+    assert_false(owner->deferral.active);
+    rawe_engine_deliver_deferred(owner);
+    assert_int_equal(rails.host[1].lost_calls, 1);
+    assert_int_equal(send.done, 1);
+    assert_int_equal(send.status, RAWE_STATUS_FAILED);
+}
+
+static void elsewhere__counts_probes_for_the_link_that_received_them(void **state)
+{
+    (void)state;
+    struct rawe_conn *conn = rails_connect(RAWE_LANE_EXPRESS);
+    rawe_conn_move(conn, &rails_peer(0, 1)->route, rails.now_ns);
+    rails_settle();
+    assert_int_equal(rails.host[1].nic[1].engine.probes_passed_on, 1);
+    assert_int_equal(rails.host[1].nic[0].engine.probes_passed_on, 0);
+}
+
+static void elsewhere__time_does_not_go_back(void **state)
+{
+    (void)state;
+    struct rawe_conn *conn = rails_connect(RAWE_LANE_EXPRESS);
+    struct rawe_engine *owner = &rails.host[1].nic[0].engine;
+    rawe_conn_move(conn, &rails_peer(0, 1)->route, rails.now_ns);
+    rails_run(UNIT_MS, 100 * UNIT_US);
+    /* A callback of the round that receives has sent something, at a time it has read itself. */
+    uint64_t later_ns = rails.now_ns + 30 * UNIT_US;
+    owner->now_ns = later_ns;
+    assert_int_equal(unit_copy_message(conn, 3, 100), RAWE_STATUS_DONE);
+    rails_receive(rails.wire);
+    assert_int_equal(rails.host[1].inbox.message_count, 1);
+    assert_true(owner->now_ns == later_ns);
+    struct rawe_conn *other = rails_conn(0, 0, RAWE_LANE_BULK);
+    rails_settle();
+    owner->now_ns = later_ns;
+    rawe_conn_move(other, &rails_peer(0, 1)->route, rails.now_ns);
+    rawe_conn_connect(other, rails.now_ns);
+    rails_receive(rails.wire);
+    assert_int_equal(owner->counters.connects_received, 3);
+    assert_true(owner->now_ns == later_ns);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, rails_set_up, rails_tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(elsewhere__is_deferred_with_the_engine_that_receives),
+        TEST(elsewhere__so_is_the_end_of_a_life),
+        TEST(elsewhere__counts_probes_for_the_link_that_received_them),
+        TEST(elsewhere__time_does_not_go_back),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
