@@ -61,11 +61,9 @@ static void in_flight(unsigned count)
 /** Hand node 0 an acknowledgement: `beyond` its una, with a SACK block. */
 static void acknowledge(uint32_t beyond, const uint8_t *sack, size_t sack_bytes)
 {
-    struct net_frame *frame = unit_forge(
-        &net, 1, RAWE_LANE_EXPRESS,
-        (struct rawe_header){.type = RAWE_FRAME_ACK, .acknowledgement = beyond}, sack, sack_bytes);
-    unit_receive(&net, frame);
-    net_frame_free(frame);
+    unit_receive_forged(&net, 1, RAWE_LANE_EXPRESS,
+                        (struct rawe_header){.type = RAWE_FRAME_ACK, .acknowledgement = beyond},
+                        sack, sack_bytes);
 }
 
 /** Node 1 got the messages of in_flight(count), each once, in whatever order. */
@@ -424,13 +422,11 @@ static void rawe_conn_detect_losses__answers_to_probes_never_sent(void **state)
     }
     static const uint32_t numbers[] = {0, 3, 4, 100, UINT32_MAX, 0x80000000, 0x80000002};
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
-        struct net_frame *frame = unit_forge(&net, 1, RAWE_LANE_EXPRESS,
-                                             (struct rawe_header){.type = RAWE_FRAME_ACK,
-                                                                  .flags = RAWE_FLAG_PROBE_ANSWER,
-                                                                  .sequence = numbers[i]},
-                                             NULL, 0);
-        unit_receive(&net, frame);
-        net_frame_free(frame);
+        unit_receive_forged(&net, 1, RAWE_LANE_EXPRESS,
+                            (struct rawe_header){.type = RAWE_FRAME_ACK,
+                                                 .flags = RAWE_FLAG_PROBE_ANSWER,
+                                                 .sequence = numbers[i]},
+                            NULL, 0);
     }
     assert_int_equal(counters(0)->frames_resent, 0);
     assert_int_equal(end(0)->sendwin.in_flight, 5);

@@ -151,10 +151,8 @@ static void rawe_conn_batch_validate__a_frame_is_held_back(void **state)
         receive_next();
     }
     assert_int_equal(end(0)->handshake.state, RAWE_CONN_OPEN);
-    struct net_frame *probe = unit_forge(&net, 1, RAWE_LANE_BULK,
-                                         (struct rawe_header){.type = RAWE_FRAME_PROBE}, NULL, 0);
-    unit_receive(&net, probe);
-    net_frame_free(probe);
+    unit_receive_forged(&net, 1, RAWE_LANE_BULK, (struct rawe_header){.type = RAWE_FRAME_PROBE},
+                        NULL, 0);
     /* What is held back has a number of the window, too. */
     assert_true(rawe_sendwin_used(&end(0)->sendwin) + (end(0)->coalescing != NULL) <= 16);
     finish();
@@ -596,12 +594,10 @@ static void send_probe__the_plain_one_is_no_evidence(void **state)
 static void close_inside(struct unit_send *send)
 {
     (void)send;
-    struct net_frame *frame = unit_forge(&net, 0, RAWE_LANE_BULK,
-                                         (struct rawe_header){.type = RAWE_FRAME_CLOSE}, NULL, 0);
     rawe_engine_defer_begin(engine(1));
-    unit_receive(&net, frame);
+    unit_receive_forged(&net, 0, RAWE_LANE_BULK, (struct rawe_header){.type = RAWE_FRAME_CLOSE},
+                        NULL, 0);
     rawe_engine_defer_end(engine(1));
-    net_frame_free(frame);
 }
 
 /** What node 0 sends next carries the acknowledgement that ends the connection at node 1. */

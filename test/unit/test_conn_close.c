@@ -36,9 +36,7 @@ static void receive_close(uint32_t acknowledgement, uint8_t flags)
     struct rawe_header header = {.type = RAWE_FRAME_CLOSE, .flags = flags};
     header.acknowledgement = acknowledgement;
     unit_wire_clear(&net);
-    struct net_frame *close = unit_forge(&net, 1, RAWE_LANE_EXPRESS, header, NULL, 0);
-    unit_receive(&net, close);
-    net_frame_free(close);
+    unit_receive_forged(&net, 1, RAWE_LANE_EXPRESS, header, NULL, 0);
 }
 
 /** Node 1 is gone, until node 0 believes it. */
@@ -53,9 +51,7 @@ static void believe(void)
 static void disown(void)
 {
     struct rawe_header header = {.type = RAWE_FRAME_CLOSE, .flags = RAWE_FLAG_REPLY};
-    struct net_frame *close = unit_forge(&net, 1, RAWE_LANE_EXPRESS, header, NULL, 0);
-    unit_receive(&net, close);
-    net_frame_free(close);
+    unit_receive_forged(&net, 1, RAWE_LANE_EXPRESS, header, NULL, 0);
 }
 
 static bool drop_acks(struct unit_net *of, const struct net_frame *frame)

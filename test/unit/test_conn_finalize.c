@@ -43,9 +43,7 @@ static void rawe_conn_announce_finalizing__an_earlier_answer_is_none(void **stat
     };
     net.filter = drop_all;
     rawe_engine_finalizing(engine(1));
-    struct net_frame *late = unit_forge(&net, 0, UNIT_LANE, header, NULL, 0);
-    unit_receive(&net, late);
-    net_frame_free(late);
+    unit_receive_forged(&net, 0, UNIT_LANE, header, NULL, 0);
     assert_false(end(1)->finalize.announced);
 }
 
@@ -55,9 +53,7 @@ static void rawe_conn_note_finalizing__the_newest_frame_counts(void **state)
 {
     (void)state;
     struct rawe_header header = {.type = RAWE_FRAME_ACK, .flags = RAWE_FLAG_FINALIZING};
-    struct net_frame *forged = unit_forge(&net, 1, UNIT_LANE, header, NULL, 0);
-    unit_receive(&net, forged);
-    net_frame_free(forged);
+    unit_receive_forged(&net, 1, UNIT_LANE, header, NULL, 0);
     assert_true(end(0)->finalize.peer);
     finalize_send(0, 1);
     finish();
@@ -96,19 +92,12 @@ static void rawe_conn_peer_finalizing__on_every_lane(void **state)
 
 /* rawe_conn_complete_unneeded */
 
-static void count_done(struct rawe_send *send, enum rawe_status status)
-{
-    struct unit_send *one = (struct unit_send *)(void *)send;
-    one->done++;
-    one->status = status;
-}
-
 static void rawe_conn_complete_unneeded__what_was_asked_for_has_failed(void **state)
 {
     (void)state;
     const uint8_t kinds[] = {RAWE_FRAGMENT_GET, RAWE_FRAGMENT_PUT, RAWE_FRAGMENT_ATOMIC};
     for (unsigned i = 0; i < 3; i++) {
-        finalize_sends[i].send = (struct rawe_send){.done = count_done, .kind = kinds[i]};
+        finalize_sends[i].send = (struct rawe_send){.done = unit_send_done, .kind = kinds[i]};
         finalize_sends[i].send.next = i < 2 ? &finalize_sends[i + 1].send : NULL;
     }
     rawe_conn_complete_unneeded(engine(0), &finalize_sends[0].send);
@@ -119,6 +108,22 @@ static void rawe_conn_complete_unneeded__what_was_asked_for_has_failed(void **st
 }
 
 /* rawe_conn_finalized */
+
+/** Node 1 finalizes with a message in flight, which is lost, like all that `filter` refuses. */
+static void finalize_and_lose(bool (*filter)(struct unit_net *of, const struct net_frame *frame))
+{
+    finalize_send(1, 1);
+    unit_wire_clear(&net);
+    net.filter = filter;
+    rawe_engine_finalizing(engine(1));
+}
+
+/** Node 1 waits for its peer until the timeout, and no longer. */
+static void assert_waits_for_timeout(enum rawe_finalized then)
+{
+    assert_int_equal(linger(1, TIMEOUT_NS - 10 * UNIT_MS), RAWE_FINALIZED_NOT);
+    assert_int_equal(linger(1, 20 * UNIT_MS), then);
+}
 
 static void rawe_conn_finalized__unused_ones_may_be_closed(void **state)
 {
@@ -146,10 +151,7 @@ static void rawe_conn_finalized__not_before_the_peer_knows(void **state)
 static void rawe_conn_finalized__not_before_the_peer_has_all(void **state)
 {
     (void)state;
-    finalize_send(1, 1);
-    unit_wire_clear(&net);
-    rawe_engine_finalizing(engine(1));
-    net.filter = lose_data;
+    finalize_and_lose(lose_data);
     assert_int_equal(linger(1, 500 * UNIT_MS), RAWE_FINALIZED_NOT);
     assert_true(end(1)->finalize.announced);
     net.filter = NULL;
@@ -241,39 +243,27 @@ static void rawe_conn_finalized__a_peer_dies_that_needed_nothing(void **state)
     (void)state;
     net.filter = drop_all;
     rawe_engine_finalizing(engine(1));
-    assert_int_equal(linger(1, TIMEOUT_NS - 10 * UNIT_MS), RAWE_FINALIZED_NOT);
-    assert_int_equal(linger(1, 20 * UNIT_MS), RAWE_FINALIZED_DONE);
+    assert_waits_for_timeout(RAWE_FINALIZED_DONE);
 }
 
 static void rawe_conn_finalized__a_peer_dies_that_may_have_needed_something(void **state)
 {
     (void)state;
-    finalize_send(1, 1);
-    net.filter = drop_all;
-    unit_wire_clear(&net);
-    rawe_engine_finalizing(engine(1));
-    assert_int_equal(linger(1, TIMEOUT_NS - 10 * UNIT_MS), RAWE_FINALIZED_NOT);
-    assert_int_equal(linger(1, 20 * UNIT_MS), RAWE_FINALIZED_LOST);
+    finalize_and_lose(drop_all);
+    assert_waits_for_timeout(RAWE_FINALIZED_LOST);
 }
 
 static void rawe_conn_finalized__a_peer_answers_and_takes_nothing(void **state)
 {
     (void)state;
-    finalize_send(1, 1);
-    unit_wire_clear(&net);
-    net.filter = lose_data;
-    rawe_engine_finalizing(engine(1));
-    assert_int_equal(linger(1, TIMEOUT_NS - 10 * UNIT_MS), RAWE_FINALIZED_NOT);
-    assert_int_equal(linger(1, 20 * UNIT_MS), RAWE_FINALIZED_LOST);
+    finalize_and_lose(lose_data);
+    assert_waits_for_timeout(RAWE_FINALIZED_LOST);
 }
 
 static void rawe_conn_finalized__our_own_absence_does_not_count(void **state)
 {
     (void)state;
-    finalize_send(1, 1);
-    net.filter = drop_all;
-    unit_wire_clear(&net);
-    rawe_engine_finalizing(engine(1));
+    finalize_and_lose(drop_all);
     assert_int_equal(linger(1, UNIT_S), RAWE_FINALIZED_NOT);
     net.now_ns += 100 * UNIT_S; /* suspended */
     net.filter = NULL;
@@ -304,10 +294,7 @@ static void rawe_conn_finalized__not_for_ever_where_nobody_is_given_up(void **st
 {
     (void)state;
     engine(1)->config.liveness.peer_timeout_ns = 0;
-    finalize_send(1, 1);
-    net.filter = drop_all;
-    unit_wire_clear(&net);
-    rawe_engine_finalizing(engine(1));
+    finalize_and_lose(drop_all);
     assert_int_equal(linger(1, 29 * UNIT_S), RAWE_FINALIZED_NOT);
     assert_int_equal(linger(1, 2 * UNIT_S), RAWE_FINALIZED_LOST);
 }

@@ -34,9 +34,7 @@ static void rawe_conn_receive__a_forged_end_is_not_believed(void **state)
     struct rawe_header header = {.type = RAWE_FRAME_CLOSE, .flags = RAWE_FLAG_FINALIZING};
     finalize_send(0, 3);
     unit_wire_clear(&net);
-    struct net_frame *forged = unit_forge(&net, 1, UNIT_LANE, header, NULL, 0);
-    unit_receive(&net, forged);
-    net_frame_free(forged);
+    unit_receive_forged(&net, 1, UNIT_LANE, header, NULL, 0);
     assert_int_equal(finalize_sends[0].done, 0);
     unit_run(&net, 3 * UNIT_S, UNIT_MS);
     assert_complete(3);

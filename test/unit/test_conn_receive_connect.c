@@ -30,13 +30,11 @@ static void receive_connect(unsigned from, const struct rawe_connect *connect, b
 {
     uint8_t payload[RAWE_CONNECT_BYTES];
     rawe_connect_encode(payload, connect);
-    struct net_frame *frame = unit_forge(&net, from, RAWE_LANE_EXPRESS,
-                                         (struct rawe_header){.type = RAWE_FRAME_CONNECT,
-                                                              .flags = reply ? RAWE_FLAG_REPLY : 0,
-                                                              .connection_id = to_id},
-                                         payload, sizeof(payload));
-    unit_receive(&net, frame);
-    net_frame_free(frame);
+    unit_receive_forged(&net, from, RAWE_LANE_EXPRESS,
+                        (struct rawe_header){.type = RAWE_FRAME_CONNECT,
+                                             .flags = reply ? RAWE_FLAG_REPLY : 0,
+                                             .connection_id = to_id},
+                        payload, sizeof(payload));
 }
 
 static struct unit_send send_again;

@@ -14,12 +14,10 @@
 
 static void receive_control(unsigned from, uint8_t type, uint32_t sequence, uint32_t beyond)
 {
-    struct net_frame *frame = unit_forge(
+    unit_receive_forged(
         &net, from, RAWE_LANE_EXPRESS,
         (struct rawe_header){.type = type, .sequence = sequence, .acknowledgement = beyond}, NULL,
         0);
-    unit_receive(&net, frame);
-    net_frame_free(frame);
 }
 
 static void rawe_conn_receive__acknowledges_what_was_never_sent(void **state)
@@ -36,14 +34,11 @@ static void rawe_conn_receive__acknowledges_what_was_never_sent(void **state)
         size_t len_bytes = put_fragment(
             payload, (struct rawe_fragment){.kind = RAWE_FRAGMENT_MESSAGE, .data_bytes = 20}, 1);
         for (uint32_t beyond = 2; beyond < 0x7FFFFFFF; beyond *= 3) {
-            struct net_frame *frame =
-                unit_forge(&net, 0, RAWE_LANE_EXPRESS,
-                           (struct rawe_header){.type = types[i],
-                                                .sequence = end(1)->recvwin.acktr->next,
-                                                .acknowledgement = beyond},
-                           payload, len_bytes);
-            unit_receive(&net, frame);
-            net_frame_free(frame);
+            unit_receive_forged(&net, 0, RAWE_LANE_EXPRESS,
+                                (struct rawe_header){.type = types[i],
+                                                     .sequence = end(1)->recvwin.acktr->next,
+                                                     .acknowledgement = beyond},
+                                payload, len_bytes);
             assert_int_equal(counters(1)->dropped_ack, ++count);
         }
     }

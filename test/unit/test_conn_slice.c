@@ -145,10 +145,7 @@ static void receive_slice(uint32_t sequence, struct rawe_slice slice, size_t dat
     uint8_t payload[RAWE_SLICE_BYTES + 1400] = {0};
     struct rawe_header header = {.type = RAWE_FRAME_SLICE, .sequence = sequence};
     rawe_slice_encode(payload, &slice);
-    struct net_frame *frame =
-        unit_forge(&net, 0, RAWE_LANE_EXPRESS, header, payload, RAWE_SLICE_BYTES + data_bytes);
-    unit_receive(&net, frame);
-    net_frame_free(frame);
+    unit_receive_forged(&net, 0, RAWE_LANE_EXPRESS, header, payload, RAWE_SLICE_BYTES + data_bytes);
 }
 
 static void rawe_conn_take_slice__lengths_that_do_not_add_up(void **state)
@@ -193,10 +190,8 @@ static void receive_part(uint32_t sequence, const uint8_t *frame, uint16_t offse
     struct rawe_header header = {.type = RAWE_FRAME_SLICE, .sequence = sequence};
     rawe_slice_encode(payload, &slice);
     memcpy(payload + RAWE_SLICE_BYTES, frame + offset, bytes);
-    struct net_frame *packet =
-        unit_forge(&net, 0, RAWE_LANE_EXPRESS, header, payload, RAWE_SLICE_BYTES + (size_t)bytes);
-    unit_receive(&net, packet);
-    net_frame_free(packet);
+    unit_receive_forged(&net, 0, RAWE_LANE_EXPRESS, header, payload,
+                        RAWE_SLICE_BYTES + (size_t)bytes);
 }
 
 /** The owner waits in its callback, and the next frame's first slice comes meanwhile. */

@@ -16,7 +16,7 @@ void unit_fill(uint8_t *data, size_t len_bytes, unsigned seed)
     net_content_fill(data, net_content_seed(0, seed), 0, len_bytes);
 }
 
-static void send_done(struct rawe_send *send, enum rawe_status status)
+void unit_send_done(struct rawe_send *send, enum rawe_status status)
 {
     struct unit_send *unit = (struct unit_send *)(void *)send;
     unit->done++;
@@ -31,7 +31,7 @@ void unit_send_message(struct rawe_conn *conn, struct unit_send *send, uint8_t t
                        size_t len_bytes)
 {
     send->done = 0;
-    send->send.done = send_done;
+    send->send.done = unit_send_done;
     send->send.kind = RAWE_FRAGMENT_MESSAGE;
     send->send.tag = tag;
     /* In two pieces whenever there are two bytes: a header and what it stands in front of. */
@@ -50,7 +50,7 @@ void unit_send_put(struct rawe_conn *conn, struct unit_send *send, void *data, s
                    uint32_t index, uint64_t key, uint64_t offset)
 {
     send->done = 0;
-    send->send.done = send_done;
+    send->send.done = unit_send_done;
     send->send.kind = RAWE_FRAGMENT_PUT;
     send->send.piece_count = 1;
     send->send.pieces[0] = (struct rawe_bytes){data, len_bytes};

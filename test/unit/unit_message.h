@@ -17,6 +17,8 @@ struct unit_send {
     void *context; /**< of on_done */
 };
 
+/** rawe_send.done of a struct unit_send. */
+void unit_send_done(struct rawe_send *send, enum rawe_status status);
 /** Bytes that depend on their place and on `seed`. */
 void unit_fill(uint8_t *data, size_t len_bytes, unsigned seed);
 /** Send a message from memory that the test keeps until it is done. */

@@ -18,14 +18,11 @@ size_t put_fragment(uint8_t *out, struct rawe_fragment fragment, unsigned seed)
 
 void receive_data(uint32_t ahead, uint8_t flags, const uint8_t *payload, size_t payload_bytes)
 {
-    struct net_frame *frame =
-        unit_forge(&net, 0, RAWE_LANE_EXPRESS,
-                   (struct rawe_header){.type = RAWE_FRAME_DATA,
-                                        .flags = flags,
-                                        .sequence = end(1)->recvwin.acktr->next + ahead},
-                   payload, payload_bytes);
-    unit_receive(&net, frame);
-    net_frame_free(frame);
+    unit_receive_forged(&net, 0, RAWE_LANE_EXPRESS,
+                        (struct rawe_header){.type = RAWE_FRAME_DATA,
+                                             .flags = flags,
+                                             .sequence = end(1)->recvwin.acktr->next + ahead},
+                        payload, payload_bytes);
 }
 
 void receive_message(uint32_t ahead, uint8_t flags, uint8_t tag)

@@ -137,17 +137,10 @@ void star_receive(struct star_node *node, unsigned budget)
     rawe_engine_flush(&node->engine, now_ns);
 }
 
-static void send_done(struct rawe_send *send, enum rawe_status status)
-{
-    struct unit_send *noted = (struct unit_send *)(void *)send;
-    noted->done++;
-    noted->status = status;
-}
-
 void star_send(struct star *star, struct rawe_conn *conn, struct unit_send *send, void *data,
                size_t len_bytes)
 {
-    *send = (struct unit_send){.send = {.done = send_done,
+    *send = (struct unit_send){.send = {.done = unit_send_done,
                                         .kind = RAWE_FRAGMENT_MESSAGE,
                                         .pieces = {{data, len_bytes}},
                                         .piece_count = 1}};

@@ -172,6 +172,14 @@ struct net_frame *unit_forge(struct unit_net *net, unsigned from, enum rawe_lane
     return frame;
 }
 
+void unit_receive_forged(struct unit_net *net, unsigned from, enum rawe_lane lane,
+                         struct rawe_header header, const void *payload, size_t payload_bytes)
+{
+    struct net_frame *frame = unit_forge(net, from, lane, header, payload, payload_bytes);
+    unit_receive(net, frame);
+    net_frame_free(frame);
+}
+
 void unit_close_having_all(struct unit_net *net, unsigned node, enum rawe_lane lane)
 {
     const struct rawe_conn *peer = net->node[1 - node].conn[lane];

@@ -31,6 +31,9 @@ void unit_receive(struct unit_net *net, const struct net_frame *frame);
  */
 struct net_frame *unit_forge(struct unit_net *net, unsigned from, enum rawe_lane lane,
                              struct rawe_header header, const void *payload, size_t payload_bytes);
+/** Forge a frame and hand it over now, without a flush. */
+void unit_receive_forged(struct unit_net *net, unsigned from, enum rawe_lane lane,
+                         struct rawe_header header, const void *payload, size_t payload_bytes);
 /** Write the header of a frame anew after a change in frame->header. */
 void unit_frame_encode(struct net_frame *frame);
 
