@@ -123,15 +123,6 @@ static void rawe_conn_batch_validate__link_full(void **state)
     assert_int_equal(counters(0)->frames_resent, 0);
 }
 
-/** Hand over the next frame on the wire, but let no round end. */
-static void receive_next(void)
-{
-    struct net_frame *frame = unit_wire_take(&net);
-    assert_non_null(frame);
-    unit_receive(&net, frame);
-    net_frame_free(frame);
-}
-
 static void rawe_conn_batch_validate__a_frame_is_held_back(void **state)
 {
     (void)state;
@@ -148,7 +139,7 @@ static void rawe_conn_batch_validate__a_frame_is_held_back(void **state)
     assert_non_null(end(0)->coalescing);
     unit_send_put(end(0), &send, data, 3000, handle_index, handle_key, 0);
     while (unit_wire_count(&net) != 0) {
-        receive_next();
+        unit_receive_next(&net);
     }
     assert_int_equal(end(0)->handshake.state, RAWE_CONN_OPEN);
     unit_receive_forged(&net, 1, RAWE_LANE_BULK, (struct rawe_header){.type = RAWE_FRAME_PROBE},
@@ -614,14 +605,14 @@ static void send_and_end(bool plain)
     assert_int_equal(sends[0].done, 1);
     unit_send_message(end(1), &sends[1], 1, data, 3000);
     while (unit_wire_count(&net) != 0) {
-        receive_next();
+        unit_receive_next(&net);
     }
     if (plain) {
         end(0)->batch = RAWE_BATCH_INVALID;
     }
     unit_send_message(end(0), &sends[2], 2, data, 3000);
     while (sends[1].done == 0) {
-        receive_next();
+        unit_receive_next(&net);
     }
     assert_int_equal(end(1)->handshake.state, RAWE_CONN_PEER_CLOSED);
     assert_null(end(1)->recvwin.acktr); /* nothing of the frame was taken in the next life */

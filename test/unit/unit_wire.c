@@ -141,6 +141,14 @@ void unit_receive(struct unit_net *net, const struct net_frame *frame)
     }
 }
 
+void unit_receive_next(struct unit_net *net)
+{
+    struct net_frame *frame = unit_wire_take(net);
+    assert_non_null(frame);
+    unit_receive(net, frame);
+    net_frame_free(frame);
+}
+
 void unit_frame_encode(struct net_frame *frame)
 {
     assert_false(net_is_batch(frame->bytes, (uint32_t)frame->len_bytes));

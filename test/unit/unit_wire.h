@@ -23,6 +23,8 @@ unsigned unit_wire_count(const struct unit_net *net);
 void unit_wire_clear(struct unit_net *net);
 /** Hand a frame over now, without a flush; it stays the caller's. */
 void unit_receive(struct unit_net *net, const struct net_frame *frame);
+/** Hand the first frame on the wire over now, without a flush. There has to be one. */
+void unit_receive_next(struct unit_net *net);
 
 /**
  * A frame as `from`'s end of the lane would send it: MAC addresses, port, key and connection id
