@@ -18,6 +18,7 @@
 #include "btl_rawe_params.h"
 #include "btl_rawe_state.h"
 #include "core/rawe_conn.h"
+#include "unit_engine.h"
 
 #define MODULES 2u
 #define SILENT_NS 5000000000u
@@ -180,13 +181,6 @@ static void error_callback(struct mca_btl_base_module_t *btl, int32_t flags, opa
     errors++;
 }
 
-static unsigned take_all(void *context, const struct rawe_frame *frames, unsigned count)
-{
-    (void)context;
-    (void)frames;
-    return count;
-}
-
 static mca_btl_base_endpoint_t *endpoint_on(unsigned index)
 {
     const struct mca_btl_rawe_address address = {.mac = {2, 0, 0, 0, 0, (uint8_t)(1 + index)}};
@@ -221,16 +215,6 @@ static void report(void)
 
 static int set_up(void **state)
 {
-    static const struct rawe_callbacks callbacks;
-    const struct rawe_engine_config config = {.payload_max_bytes = 1464,
-                                              .message_max_bytes = 65536,
-                                              .window_frames = 64,
-                                              .receive_frames = 256,
-                                              .copy_max_bytes = 1024,
-                                              .frames_limit = 256,
-                                              .handles = &handles};
-    const struct rawe_output output = {.transmit = take_all};
-
     (void)state;
     memset(&mca_btl_rawe_state, 0, sizeof(mca_btl_rawe_state));
     memset(modules, 0, sizeof(modules));
@@ -248,7 +232,7 @@ static int set_up(void **state)
         OBJ_CONSTRUCT(&module->endpoints_by_name, opal_proc_table_t);
         assert_int_equal(opal_proc_table_init(&module->endpoints_by_name, 2, 16), OPAL_SUCCESS);
         module->error_callback = error_callback;
-        assert_true(rawe_engine_init(&module->engine, &config, &callbacks, module, &output, 1));
+        unit_engine_start(&module->engine, &handles, module, 1);
         mca_btl_rawe_state.modules[mca_btl_rawe_state.module_count++] = module;
     }
     return 0;

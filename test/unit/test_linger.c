@@ -21,6 +21,7 @@
 #include "btl_rawe_routes.h"
 #include "btl_rawe_send.h"
 #include "btl_rawe_state.h"
+#include "unit_engine.h"
 
 #define MODULES 3u
 #define LO 2u /**< not open */
@@ -100,26 +101,8 @@ unsigned mca_btl_rawe_module_progress(mca_btl_rawe_module_t *module, bool poll_c
     return receives;
 }
 
-static unsigned transmit(void *context, const struct rawe_frame *frames, unsigned count)
-{
-    (void)context;
-    (void)frames;
-    return count;
-}
-
 static int set_up(void **state)
 {
-    const struct rawe_engine_config config = {
-        .payload_max_bytes = 1472,
-        .message_max_bytes = 65536,
-        .window_frames = 64,
-        .receive_frames = 256,
-        .frames_limit = 64,
-        .handles = &mca_btl_rawe_state.handles,
-    };
-    const struct rawe_callbacks callbacks = {0};
-    const struct rawe_output output = {.transmit = transmit};
-
     (void)state;
     memset(&mca_btl_rawe_state, 0, sizeof(mca_btl_rawe_state));
     memset(modules, 0, sizeof(modules));
@@ -135,7 +118,7 @@ static int set_up(void **state)
         mca_btl_rawe_module_t *module = &modules[i];
         OBJ_CONSTRUCT(&module->endpoints_lock, opal_mutex_t);
         OBJ_CONSTRUCT(&module->endpoints, opal_list_t);
-        assert_true(rawe_engine_init(&module->engine, &config, &callbacks, module, &output, now));
+        unit_engine_start(&module->engine, &mca_btl_rawe_state.handles, module, now);
         module->open = LO != i;
         memcpy(module->interface.name, "eth0", 5);
         mca_btl_rawe_state.modules[mca_btl_rawe_state.module_count++] = module;
@@ -164,11 +147,19 @@ static int tear_down(void **state)
     return 0;
 }
 
+/** Linger, as if for the first time. The peer is done after that many calls of progress. */
+static void linger(unsigned calls)
+{
+    mca_btl_rawe_state.finalizing = false;
+    memset(driven, 0, sizeof(driven));
+    done_after = calls;
+    mca_btl_rawe_linger();
+}
+
 static void mca_btl_rawe_linger__drives_all_that_are_open(void **state)
 {
     (void)state;
-    done_after = 5;
-    mca_btl_rawe_linger();
+    linger(5);
     assert_int_equal(driven[0], 5);
     assert_int_equal(driven[1], 5);
     assert_int_equal(driven[LO], 0);
@@ -187,8 +178,7 @@ static void mca_btl_rawe_linger__happens_once(void **state)
 static void mca_btl_rawe_linger__waits_however_long_nothing_comes(void **state)
 {
     (void)state;
-    done_after = 5000;
-    mca_btl_rawe_linger();
+    linger(5000);
     assert_int_equal(driven[1], 5000);
     assert_int_equal(reports, 0);
 }
@@ -196,9 +186,8 @@ static void mca_btl_rawe_linger__waits_however_long_nothing_comes(void **state)
 static void mca_btl_rawe_linger__waits_however_much_comes(void **state)
 {
     (void)state;
-    done_after = 5000;
     receives = true;
-    mca_btl_rawe_linger();
+    linger(5000);
     assert_int_equal(driven[1], 5000);
 }
 
@@ -206,8 +195,7 @@ static void mca_btl_rawe_linger__waits_however_much_comes(void **state)
 static void mca_btl_rawe_linger__asks_all_endpoints(void **state)
 {
     (void)state;
-    done_after = 100;
-    mca_btl_rawe_linger();
+    linger(100);
     assert_int_equal(asked[0], 100);
     assert_int_equal(asked[1], 100);
 }
@@ -215,9 +203,8 @@ static void mca_btl_rawe_linger__asks_all_endpoints(void **state)
 static void mca_btl_rawe_linger__does_not_wait_for_the_lost(void **state)
 {
     (void)state;
-    done_after = 100;
     endpoints[0].lost = true;
-    mca_btl_rawe_linger();
+    linger(100);
     assert_int_equal(driven[0], 1);
     assert_int_equal(asked[0], 0);
 }
@@ -236,13 +223,10 @@ static void mca_btl_rawe_linger__says_what_may_be_lost(void **state)
 static void mca_btl_rawe_linger__repairs_the_group(void **state)
 {
     (void)state;
-    done_after = 5;
-    mca_btl_rawe_linger();
+    linger(5);
     assert_int_equal(repairs, 0);
-    mca_btl_rawe_state.finalizing = false;
-    memset(driven, 0, sizeof(driven));
     atomic_store(&mca_btl_rawe_state.group_repair, 1);
-    mca_btl_rawe_linger();
+    linger(5);
     assert_int_equal(repairs, 1);
 }
 
@@ -286,13 +270,10 @@ static void mca_btl_rawe_linger__has_none_opened_any_more(void **state)
 static void mca_btl_rawe_linger__leaves_routes_that_are_down(void **state)
 {
     (void)state;
-    done_after = 3;
-    mca_btl_rawe_linger();
+    linger(3);
     assert_int_equal(routes_checks, 0);
-    mca_btl_rawe_state.finalizing = false;
     mca_btl_rawe_state.failover.doubted_count = 1;
-    memset(driven, 0, sizeof(driven));
-    mca_btl_rawe_linger();
+    linger(3);
     assert_int_equal(routes_checks, 3);
 }
 

@@ -21,6 +21,7 @@
 
 #include "btl_rawe_help.h"
 #include "core/rawe_conn_life.h"
+#include "unit_engine.h"
 
 #define US 1000ull
 #define MS 1000000ull
@@ -161,25 +162,8 @@ unsigned rawe_bulk_receive(struct rawe_bulk *bulk, unsigned budget,
     return count * PACKET_FRAMES;
 }
 
-static unsigned transmit(void *context, const struct rawe_frame *frames, unsigned count)
-{
-    (void)context;
-    (void)frames;
-    return count;
-}
-
 static int set_up(void **state)
 {
-    struct rawe_engine_config config = {
-        .payload_max_bytes = 1472,
-        .message_max_bytes = 65536,
-        .window_frames = 64,
-        .receive_frames = 256,
-        .frames_limit = 64,
-        .handles = &handles,
-    };
-    const struct rawe_callbacks callbacks = {0};
-    const struct rawe_output output = {.transmit = transmit};
     (void)state;
     memset(&module, 0, sizeof(module));
     memset(&mca_btl_rawe_state, 0, sizeof(mca_btl_rawe_state));
@@ -197,7 +181,7 @@ static int set_up(void **state)
     module.link = &link_fake;
     module.bulk = &bulk_fake;
     module.open = true;
-    assert_true(rawe_engine_init(&module.engine, &config, &callbacks, &module, &output, now));
+    unit_engine_start(&module.engine, &handles, &module, now);
     module.engine.batches.receive_frames = QUEUE_PACKETS;
     mca_btl_rawe_params.progress_thread_ms = 1;
     mca_btl_rawe_lock_init();

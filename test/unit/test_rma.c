@@ -22,6 +22,7 @@
 #include "btl_rawe_registration.h"
 #include "btl_rawe_state.h"
 #include "btl_rawe_thread.h"
+#include "unit_engine.h"
 
 /* What the file under test needs of the component. */
 struct mca_btl_rawe_state mca_btl_rawe_state;
@@ -198,16 +199,31 @@ static void put__to_itself(void **state)
     assert_int_equal(errors, 0);
 }
 
+/** PUT to memory that no process has registered. */
+static int put_wrongly(struct mca_btl_base_endpoint_t *endpoint, void *from, size_t bytes)
+{
+    mca_btl_base_registration_handle_t handle = {.index = 5, .key = 6};
+
+    return btl->btl_put(btl, endpoint, from, 0, NULL, &handle, bytes, 0, MCA_BTL_NO_ORDER,
+                        note_done, NULL, NULL);
+}
+
+/** GET from there. */
+static int get_wrongly(struct mca_btl_base_endpoint_t *endpoint, void *to, size_t bytes)
+{
+    mca_btl_base_registration_handle_t handle = {.index = 5, .key = 6};
+
+    return btl->btl_get(btl, endpoint, to, 0, NULL, &handle, bytes, 0, MCA_BTL_NO_ORDER, note_done,
+                        NULL, NULL);
+}
+
 /** The program is wrong, and no process has failed. */
 static void put__refused_ends_the_job_and_blames_nobody(void **state)
 {
     (void)state;
-    mca_btl_base_registration_handle_t handle = {.index = 5, .key = 6};
     char from[8] = "1234567";
 
-    assert_int_equal(btl->btl_put(btl, self, from, 0, NULL, &handle, sizeof(from), 0,
-                                  MCA_BTL_NO_ORDER, note_done, NULL, NULL),
-                     OPAL_SUCCESS);
+    assert_int_equal(put_wrongly(self, from, sizeof(from)), OPAL_SUCCESS);
     assert_int_equal(shown, 1);
     assert_int_equal(errors, 1);
     assert_int_equal(done, 1);
@@ -217,21 +233,11 @@ static void put__refused_ends_the_job_and_blames_nobody(void **state)
 static void get__refused_ends_the_job_and_blames_nobody(void **state)
 {
     (void)state;
-    mca_btl_base_registration_handle_t handle = {.index = 5, .key = 6};
     char to[8];
 
-    assert_int_equal(btl->btl_get(btl, self, to, 0, NULL, &handle, sizeof(to), 0, MCA_BTL_NO_ORDER,
-                                  note_done, NULL, NULL),
-                     OPAL_SUCCESS);
+    assert_int_equal(get_wrongly(self, to, sizeof(to)), OPAL_SUCCESS);
     assert_int_equal(errors, 1);
     assert_int_equal(done_status, OPAL_ERR_UNREACH);
-}
-
-static unsigned transmit(void *context, const struct rawe_frame *frames, unsigned count)
-{
-    (void)context;
-    (void)frames;
-    return count;
 }
 
 static uint64_t read_clock(void *context)
@@ -243,16 +249,6 @@ static uint64_t read_clock(void *context)
 /** Another process is there as well. */
 static int set_up_other(void **state)
 {
-    static const struct rawe_callbacks callbacks;
-    const struct rawe_output output = {.transmit = transmit};
-    const struct rawe_engine_config config = {
-        .payload_max_bytes = 1472,
-        .message_max_bytes = 65536,
-        .window_frames = 64,
-        .receive_frames = 256,
-        .frames_limit = 64,
-        .handles = &mca_btl_rawe_state.handles,
-    };
     const struct rawe_peer_config peer = {
         .payload_max_bytes = 1472,
         .owner = &reached,
@@ -264,7 +260,7 @@ static int set_up_other(void **state)
     }
     memset(&module, 0, sizeof(module));
     memset(&reached, 0, sizeof(reached));
-    assert_true(rawe_engine_init(&module.engine, &config, &callbacks, &module, &output, 1000));
+    unit_engine_start(&module.engine, &mca_btl_rawe_state.handles, &module, 1000);
     reached.module = &module;
     reached.in_order = &reached;
     rawe_peer_init(&reached.peer, &module.engine, &peer);
@@ -288,11 +284,7 @@ static int tear_down_other(void **state)
 
 static struct rawe_operation *read_from_other(void *to, size_t bytes)
 {
-    mca_btl_base_registration_handle_t handle = {.index = 5, .key = 6};
-
-    assert_int_equal(btl->btl_get(btl, named, to, 0, NULL, &handle, bytes, 0, MCA_BTL_NO_ORDER,
-                                  note_done, NULL, NULL),
-                     OPAL_SUCCESS);
+    assert_int_equal(get_wrongly(named, to, bytes), OPAL_SUCCESS);
     assert_int_equal(done, 0);
     assert_int_equal(module.engine.operations.in_use, 1);
     return module.engine.operations.entries[0];
@@ -337,17 +329,12 @@ static int set_up_local(void **state)
 static void access__without_a_way_ends_the_job(void **state)
 {
     (void)state;
-    mca_btl_base_registration_handle_t handle = {.index = 5, .key = 6};
     char data[8] = "";
 
-    assert_int_equal(btl->btl_put(btl, named, data, 0, NULL, &handle, sizeof(data), 0,
-                                  MCA_BTL_NO_ORDER, note_done, NULL, NULL),
-                     OPAL_ERR_UNREACH);
+    assert_int_equal(put_wrongly(named, data, sizeof(data)), OPAL_ERR_UNREACH);
     assert_int_equal(unreachable, 1);
     assert_int_equal(errors, 1);
-    assert_int_equal(btl->btl_get(btl, named, data, 0, NULL, &handle, sizeof(data), 0,
-                                  MCA_BTL_NO_ORDER, note_done, NULL, NULL),
-                     OPAL_ERR_UNREACH);
+    assert_int_equal(get_wrongly(named, data, sizeof(data)), OPAL_ERR_UNREACH);
     assert_int_equal(errors, 2);
     assert_int_equal(done, 0);
     assert_int_equal(btl->btl_del_procs(btl, 1, &other, &named), OPAL_SUCCESS);

@@ -17,6 +17,7 @@
 #include "btl_rawe_endpoint.h"
 #include "btl_rawe_module.h"
 #include "link/rawe_carrier.h"
+#include "unit_engine.h"
 
 #define MS 1000000ull
 #define NICS 2u
@@ -106,13 +107,6 @@ void rawe_carrier_stop(struct rawe_carrier *carrier)
     changed = NULL;
 }
 
-static unsigned transmit(void *context, const struct rawe_frame *frames, unsigned count)
-{
-    (void)context;
-    (void)frames;
-    return count;
-}
-
 static uint64_t peer_now_ns(void *context)
 {
     (void)context;
@@ -129,17 +123,6 @@ static void introduce(unsigned nic)
 
 static int set_up(void **state)
 {
-    const struct rawe_engine_config config = {
-        .payload_max_bytes = 1472,
-        .message_max_bytes = 65536,
-        .window_frames = 64,
-        .receive_frames = 256,
-        .frames_limit = 64,
-        .handles = &handles,
-    };
-    const struct rawe_callbacks callbacks = {0};
-    const struct rawe_output output = {.transmit = transmit};
-
     (void)state;
     memset(&mca_btl_rawe_state, 0, sizeof(mca_btl_rawe_state));
     memset(modules, 0, sizeof(modules));
@@ -160,7 +143,7 @@ static int set_up(void **state)
             .now_ns = peer_now_ns,
         };
         mca_btl_rawe_module_t *module = &modules[i];
-        assert_true(rawe_engine_init(&module->engine, &config, &callbacks, module, &output, now));
+        unit_engine_start(&module->engine, &handles, module, now);
         snprintf(module->interface.name, sizeof(module->interface.name), "eth%u", i);
         module->interface.index = (int)(10 + i);
         module->carrier = module->open = true;

@@ -22,6 +22,7 @@
 #include "btl_rawe_registration.h"
 #include "btl_rawe_state.h"
 #include "btl_rawe_thread.h"
+#include "unit_engine.h"
 
 #define HANG_SECONDS 20u
 #define SENDS 3u
@@ -110,25 +111,9 @@ enum rawe_status __wrap_rawe_peer_send_copy(struct rawe_peer *peer, uint8_t tag,
     return RAWE_STATUS_DONE;
 }
 
-static unsigned transmit(void *context, const struct rawe_frame *frames, unsigned count)
-{
-    (void)context;
-    (void)frames;
-    return count;
-}
-
 static int set_up(void **state)
 {
-    const struct rawe_engine_config config = {
-        .payload_max_bytes = 1472,
-        .message_max_bytes = 65536,
-        .window_frames = 64,
-        .receive_frames = 256,
-        .frames_limit = 64,
-        .handles = &handles,
-    };
-    const struct rawe_callbacks callbacks = {0};
-    const struct rawe_output output = {.transmit = transmit};
+    const struct rawe_peer_config peer = {.key = 1, .owner = &endpoint};
 
     (void)state;
     memset(&module, 0, sizeof(module));
@@ -136,14 +121,12 @@ static int set_up(void **state)
     memset(&endpoint, 0, sizeof(endpoint));
     memset(&mca_btl_rawe_state, 0, sizeof(mca_btl_rawe_state));
     rawe_handle_table_init(&handles, 1);
-    assert_true(rawe_engine_init(&module.engine, &config, &callbacks, &module, &output, 1));
-    assert_true(
-        rawe_engine_init(&other_module.engine, &config, &callbacks, &other_module, &output, 1));
+    unit_engine_start(&module.engine, &handles, &module, 1);
+    unit_engine_start(&other_module.engine, &handles, &other_module, 1);
     module.open = other_module.open = true;
     mca_btl_rawe_state.modules[0] = &module;
     mca_btl_rawe_state.modules[1] = &other_module;
     mca_btl_rawe_state.module_count = 2;
-    const struct rawe_peer_config peer = {.key = 1, .owner = &endpoint};
     rawe_peer_init(&endpoint.peer, &module.engine, &peer);
     module.super.btl_max_send_size = 65536;
     OBJ_CONSTRUCT(&module.fragments_small, opal_free_list_t);
