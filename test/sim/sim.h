@@ -145,7 +145,7 @@ void sim_packet_lose(struct sim *sim, struct sim_packet *packet, const char *why
 void sim_trouble_between(struct sim *sim, struct sim_node *node);
 /** The same in the middle of a progress, between receiving and the rest. */
 void sim_trouble_within(struct sim *sim, struct sim_node *node);
-/** Plan when hosts are cut off. */
+/** Plan when processes die, cables are pulled, hosts are cut off or all of them suspended. */
 void sim_trouble_plan(struct sim *sim);
 /** Cut a host off. */
 void sim_trouble_sever(struct sim *sim, struct sim_node *node);

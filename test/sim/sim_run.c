@@ -31,21 +31,6 @@ static void mix_packet(struct sim *sim, const struct sim_packet *packet)
     mix(sim, words[2] + packet->len_bytes);
 }
 
-static void plan_deaths(struct sim *sim)
-{
-    struct sim_random random = sim_random_stream(sim->options.seed, 17);
-
-    for (unsigned i = 0; i < sim->plan.deaths; i++) {
-        sim_events_push(&sim->events,
-                        (struct sim_event){
-                            .at_ns = sim_random_scaled(&random, 1000, sim->faults_end_ns),
-                            .kind = SIM_EVENT_DEATH,
-                            .node = (uint32_t)sim_random_below(&random, sim->plan.nodes),
-                            .value = sim_random_next(&random),
-                        });
-    }
-}
-
 /** A process dies; with luck, or always when processes do not just die, another takes its place. */
 static void death(struct sim *sim, const struct sim_event *event)
 {
@@ -250,7 +235,6 @@ void sim_run(const struct sim_options *options, void (*on_violation)(struct sim 
     }
     sim_submit_init(sim);
     sim_net_init(sim);
-    plan_deaths(sim);
     sim_trouble_plan(sim);
     sim_forge_plan(sim);
     for (unsigned i = 0; i < sim->plan.nodes; i++) {

@@ -160,18 +160,28 @@ void sim_trouble_suspend(struct sim *sim, struct sim_node *node, uint64_t until_
     }
 }
 
-static void plan_pulls(struct sim *sim)
+/** A trouble of some host, at some time. */
+static struct sim_event trouble(const struct sim *sim, struct sim_random *random,
+                                enum sim_event_kind kind)
 {
-    struct sim_random random = sim_random_stream(sim->options.seed, 27);
+    struct sim_event event = {.kind = kind};
 
-    for (unsigned i = 0; i < sim->plan.pulls; i++) {
-        sim_events_push(&sim->events,
-                        (struct sim_event){
-                            .at_ns = sim_random_scaled(&random, 1000, sim->faults_end_ns),
-                            .kind = SIM_EVENT_PULL,
-                            .node = (uint32_t)sim_random_below(&random, sim->plan.nodes),
-                            .value = sim_random_next(&random),
-                        });
+    event.at_ns = sim_random_scaled(random, 1000, sim->faults_end_ns);
+    event.node = (uint32_t)sim_random_below(random, sim->plan.nodes);
+    return event;
+}
+
+/** Troubles with a number each, which decides about them when they happen. */
+static void plan_with_choice(struct sim *sim, enum sim_event_kind kind, unsigned count,
+                             uint64_t stream)
+{
+    struct sim_random random = sim_random_stream(sim->options.seed, stream);
+
+    for (unsigned i = 0; i < count; i++) {
+        struct sim_event event = trouble(sim, &random, kind);
+
+        event.value = sim_random_next(&random);
+        sim_events_push(&sim->events, event);
     }
 }
 
@@ -179,15 +189,10 @@ void sim_trouble_plan(struct sim *sim)
 {
     struct sim_random random = sim_random_stream(sim->options.seed, 20);
 
-    plan_pulls(sim);
-
+    plan_with_choice(sim, SIM_EVENT_DEATH, sim->plan.deaths, 17);
+    plan_with_choice(sim, SIM_EVENT_PULL, sim->plan.pulls, 27);
     for (unsigned i = 0; i < sim->plan.severances; i++) {
-        sim_events_push(&sim->events,
-                        (struct sim_event){
-                            .at_ns = sim_random_scaled(&random, 1000, sim->faults_end_ns),
-                            .kind = SIM_EVENT_SEVER,
-                            .node = (uint32_t)sim_random_below(&random, sim->plan.nodes),
-                        });
+        sim_events_push(&sim->events, trouble(sim, &random, SIM_EVENT_SEVER));
     }
     if (sim->plan.suspended_ns != 0) {
         sim_events_push(&sim->events,
