@@ -1,0 +1,170 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Tests of the progress thread's part in one module.
+ */
+#include "unit_module.h"
+
+#include <string.h>
+
+#include "btl_rawe_params.h"
+
+/* mca_btl_rawe_thread_service */
+
+static void take_over(void)
+{
+    module.thread_mode = MCA_BTL_RAWE_THREAD_POLLS;
+    module.thread_rounds = mca_btl_rawe_state.rounds;
+    (void)mca_btl_rawe_thread_service(&module, false);
+}
+
+static void thread_service__takes_no_more_than_a_little(void **state)
+{
+    (void)state;
+    fake_wait_in_bulk(QUEUE_PACKETS);
+    take_over();
+    assert_int_not_equal(fake.bulk_received, 0);
+    assert_in_range(fake.bulk_received * PACKET_FRAMES, 1, 1024);
+    assert_int_equal(module.thread_mode, MCA_BTL_RAWE_THREAD_POLLS); /* there is more to do */
+}
+
+static void thread_service__goes_on_with_no_memory_left_for_messages(void **state)
+{
+    (void)state;
+    fake_arm(&module.engine, 100 * US);
+    module.engine.deferral.bytes = 8u << 20;
+    fake.link_refill = 1000;
+    fake_wait_in_link(1000);
+    for (unsigned i = 0; i < 10; i++) {
+        fake.now_ns += MS;
+        take_over();
+    }
+    assert_int_not_equal(fake.link_received, 0); /* acknowledgements are among them */
+    assert_int_equal(fake.expired_calls, 1);
+    module.engine.deferral.bytes = 0;
+}
+
+static void thread_service__polls_again_after_something_came(void **state)
+{
+    (void)state;
+    fake_wait_in_link(1);
+    take_over();
+    assert_int_equal(fake.link_received, 1);
+    assert_int_equal(module.thread_mode, MCA_BTL_RAWE_THREAD_POLLS);
+    take_over();
+    assert_int_equal(module.thread_mode, MCA_BTL_RAWE_THREAD_IDLE);
+}
+
+static void thread_service__a_probe_wakes_it(void **state)
+{
+    (void)state;
+    fake_wait_in_link(1);
+    assert_int_equal(mca_btl_rawe_thread_service(&module, false), -1);
+    assert_int_equal(fake.link_received, 0);
+    (void)mca_btl_rawe_thread_service(&module, true);
+    assert_int_equal(fake.link_received, 1);
+}
+
+/** Nobody else may come by: the program computes. */
+static void thread_service__opens_links_anew_when_the_group_broke(void **state)
+{
+    (void)state;
+    atomic_store(&mca_btl_rawe_state.group_repair, 1);
+    (void)mca_btl_rawe_thread_service(&module, false);
+    assert_int_equal(fake.repairs, 0); /* nothing is under way */
+    (void)mca_btl_rawe_thread_service(&module, true);
+    assert_int_equal(fake.repairs, 1);
+    (void)mca_btl_rawe_thread_service(&module, true);
+    assert_int_equal(fake.repairs, 1);
+}
+
+/** As long as a cable is pulled, there is little to do for it. */
+static void thread_service__sleeps_until_a_route_is_to_be_asked(void **state)
+{
+    (void)state;
+    mca_btl_rawe_state.failover.doubted_count = 1;
+    int rest_ms = mca_btl_rawe_thread_service(&module, false);
+    assert_int_equal(fake.routes_checks, 1);
+    assert_in_range(rest_ms, 200, 210);
+    assert_int_equal(module.thread_mode, MCA_BTL_RAWE_THREAD_IDLE);
+    /* Woken for something else it goes on to sleep. */
+    fake.now_ns += 100 * MS;
+    assert_in_range(mca_btl_rawe_thread_service(&module, false), 100, 110);
+    assert_int_equal(fake.routes_checks, 1);
+    fake.now_ns += 110 * MS;
+    rest_ms = mca_btl_rawe_thread_service(&module, false);
+    assert_int_equal(fake.routes_checks, 2);
+    assert_in_range(rest_ms, 200, 210);
+}
+
+/** Its carrier is lost: nothing can be asked, and the kernel will say when it is there again. */
+static void thread_service__sleeps_until_a_carrier_changes(void **state)
+{
+    (void)state;
+    mca_btl_rawe_state.failover.doubted_count = 1;
+    mca_btl_rawe_state.failover.due_ns = UINT64_MAX;
+    assert_int_equal(mca_btl_rawe_thread_service(&module, false), -1);
+    assert_int_equal(fake.routes_checks, 0);
+    atomic_store(&mca_btl_rawe_state.carriers_changed, true);
+    assert_in_range(mca_btl_rawe_thread_service(&module, false), 200, 210);
+    assert_int_equal(fake.routes_checks, 1);
+}
+
+/** A connection of another module has left the route, and its peer is to learn of it. */
+static void thread_service__serves_those_that_left_a_route(void **state)
+{
+    (void)state;
+    static mca_btl_rawe_module_t other;
+
+    memset(&other, 0, sizeof(other));
+    rawe_timer_wheel_init(&other.engine.timers, fake.now_ns);
+    fake_arm(&other.engine, MS);
+    other.open = true;
+    mca_btl_rawe_state.modules[mca_btl_rawe_state.module_count++] = &module;
+    mca_btl_rawe_state.modules[mca_btl_rawe_state.module_count++] = &other;
+    atomic_store(&mca_btl_rawe_state.carriers_changed, true);
+    (void)mca_btl_rawe_thread_service(&module, false);
+    assert_int_equal(fake.routes_checks, 1);
+    assert_int_equal(other.thread_mode, MCA_BTL_RAWE_THREAD_POLLS);
+    assert_int_equal(module.thread_mode, MCA_BTL_RAWE_THREAD_IDLE);
+}
+
+/** Routes that it cannot see to do not wake it either. */
+static void thread_service__leaves_routes_to_modules_that_are_open(void **state)
+{
+    (void)state;
+    module.open = false;
+    mca_btl_rawe_state.failover.doubted_count = 1;
+    assert_int_equal(mca_btl_rawe_thread_service(&module, false), -1);
+    assert_int_equal(fake.routes_checks, 0);
+}
+
+/* mca_btl_rawe_thread_enabled */
+
+static void thread_enabled__not_when_off(void **state)
+{
+    (void)state;
+    assert_true(mca_btl_rawe_thread_enabled());
+    mca_btl_rawe_params.progress_thread_ms = 0;
+    assert_false(mca_btl_rawe_thread_enabled());
+    assert_int_equal(mca_btl_rawe_thread_service(&module, true), -1);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fake_set_up, fake_tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(thread_service__takes_no_more_than_a_little),
+        TEST(thread_service__goes_on_with_no_memory_left_for_messages),
+        TEST(thread_service__polls_again_after_something_came),
+        TEST(thread_service__a_probe_wakes_it),
+        TEST(thread_service__opens_links_anew_when_the_group_broke),
+        TEST(thread_service__sleeps_until_a_route_is_to_be_asked),
+        TEST(thread_service__sleeps_until_a_carrier_changes),
+        TEST(thread_service__serves_those_that_left_a_route),
+        TEST(thread_service__leaves_routes_to_modules_that_are_open),
+        TEST(thread_enabled__not_when_off),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

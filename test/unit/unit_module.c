@@ -1,0 +1,173 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * A module over a link that says of itself how much waits: see unit_module.h.
+ */
+#include "unit_module.h"
+
+#include <string.h>
+
+#include "btl_rawe_group.h"
+#include "btl_rawe_help.h"
+#include "btl_rawe_lock.h"
+#include "btl_rawe_params.h"
+#include "btl_rawe_routes.h"
+#include "unit_engine.h"
+
+struct rawe_link {
+    struct rawe_link_head head;
+};
+
+struct rawe_bulk {
+    struct rawe_bulk_head head;
+};
+
+/* What else the files under test need of the component. */
+struct mca_btl_rawe_params mca_btl_rawe_params;
+struct mca_btl_rawe_state mca_btl_rawe_state;
+
+mca_btl_rawe_module_t module;
+struct fake fake;
+static struct rawe_handle_table handles;
+static struct rawe_link link_fake;
+static struct rawe_bulk bulk_fake;
+static uint32_t link_status, bulk_status;
+
+uint64_t mca_btl_rawe_now_ns(void)
+{
+    return fake.now_ns;
+}
+
+void mca_btl_rawe_help_internal_error(const char *doing, const char *detail, const char *file,
+                                      int line)
+{
+    fake.internal_errors++;
+    if (!fake.internal_error_allowed) {
+        fail_msg("%s: %s (%s:%d)", doing, detail, file, line);
+    }
+}
+
+void mca_btl_rawe_help_put_refused(enum rawe_refusal refusal)
+{
+    fake.put_refused = refusal;
+    fake.puts_refused++;
+}
+
+/* Of routes it is only of interest here when they are looked at. */
+void mca_btl_rawe_routes_check(bool may_say)
+{
+    assert_false(may_say); /* by the thread */
+    fake.routes_checks++;
+    mca_btl_rawe_state.failover.due_ns = fake.now_ns + 200 * MS;
+    atomic_store(&mca_btl_rawe_state.carriers_changed, false);
+}
+
+void mca_btl_rawe_group_repair(void)
+{
+    fake.repairs++;
+    atomic_store(&mca_btl_rawe_state.group_repair, 0);
+}
+
+void rawe_responder_wake(struct rawe_responder *responder)
+{
+    (void)responder;
+}
+
+static void set_status(void)
+{
+    link_status = fake.link_waits != 0 ? RAWE_LINK_STATUS_USER : 0;
+    bulk_status = fake.bulk_waits != 0 ? RAWE_LINK_STATUS_USER : 0;
+}
+
+void fake_wait_in_link(unsigned frames)
+{
+    fake.link_waits = frames;
+    set_status();
+}
+
+void fake_wait_in_bulk(unsigned packets)
+{
+    fake.bulk_waits = packets;
+    set_status();
+}
+
+unsigned rawe_link_receive(struct rawe_link *link, unsigned budget, rawe_link_receive_fn *receive,
+                           void *context)
+{
+    static const uint8_t nothing[RAWE_ETH_HEADER_BYTES];
+    struct rawe_engine *engine = context;
+    unsigned count = fake.link_waits < budget ? fake.link_waits : budget;
+    (void)link;
+    engine->counters.probes_received += fake.ring_has_probe && count != 0;
+    for (unsigned i = 0; i < count; i++) {
+        if (fake.on_receive != NULL && i == 0) {
+            fake.on_receive();
+        }
+        receive(context, nothing, 0);
+    }
+    fake.link_received += count;
+    fake.link_waits = fake.link_refill != 0 ? fake.link_refill : fake.link_waits - count;
+    set_status();
+    return count;
+}
+
+unsigned rawe_bulk_receive(struct rawe_bulk *bulk, unsigned budget,
+                           const struct rawe_bulk_receiver *receiver, void *context)
+{
+    unsigned count = fake.bulk_waits < budget ? fake.bulk_waits : budget;
+    (void)bulk;
+    for (unsigned i = 0; i < count; i++) {
+        if (fake.on_bulk != NULL && i == 1) {
+            fake.on_bulk();
+            fake.on_bulk = NULL;
+        }
+        receiver->packet(context, NULL, NULL, 0, NULL, 0);
+    }
+    fake.bulk_received += count;
+    fake.bulk_waits -= count;
+    set_status();
+    return count * PACKET_FRAMES;
+}
+
+int fake_set_up(void **state)
+{
+    (void)state;
+    memset(&module, 0, sizeof(module));
+    memset(&mca_btl_rawe_state, 0, sizeof(mca_btl_rawe_state));
+    rawe_handle_table_init(&handles, 1);
+    fake = (struct fake){.now_ns = 1000 * MS};
+    set_status();
+    link_fake.head.next_status = &link_status;
+    bulk_fake.head.next_status = &bulk_status;
+    module.link = &link_fake;
+    module.bulk = &bulk_fake;
+    module.open = true;
+    unit_engine_start(&module.engine, &handles, &module, fake.now_ns);
+    module.engine.batches.receive_frames = QUEUE_PACKETS;
+    mca_btl_rawe_params.progress_thread_ms = 1;
+    mca_btl_rawe_lock_init();
+    return 0;
+}
+
+int fake_tear_down(void **state)
+{
+    (void)state;
+    mca_btl_rawe_lock_destroy();
+    rawe_engine_free(&module.engine);
+    rawe_handle_table_free(&handles);
+    return 0;
+}
+
+static void expired(struct rawe_timer *timer, uint64_t now_ns)
+{
+    assert_true(now_ns >= timer->deadline_ns);
+    fake.expired_calls++;
+}
+
+void fake_arm(struct rawe_engine *engine, uint64_t after_ns)
+{
+    static struct rawe_timer timer;
+    rawe_timer_wheel_advance(&engine->timers, fake.now_ns);
+    rawe_timer_init(&timer, expired);
+    rawe_timer_arm(&engine->timers, &timer, fake.now_ns + after_ns);
+}
