@@ -11,7 +11,6 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -24,17 +23,14 @@
 #include "btl_rawe_module.h"
 #include "btl_rawe_params.h"
 #include "btl_rawe_state.h"
+#include "unit_callback.h"
 
-#define HANG_SECONDS 20u
 #define TIMEOUT_MS 10000u
 
 struct mca_btl_rawe_params mca_btl_rawe_params;
 struct mca_btl_rawe_state mca_btl_rawe_state;
 static mca_btl_rawe_module_t module;
 static mca_btl_base_endpoint_t endpoint;
-
-static pthread_mutex_t upper = PTHREAD_MUTEX_INITIALIZER; /**< Open MPI's */
-static pthread_barrier_t inside;
 
 bool mca_btl_rawe_endpoint_in_use(mca_btl_rawe_module_t *of, opal_process_name_t name)
 {
@@ -255,23 +251,17 @@ static int set_up(void **state)
     memset(&endpoint, 0, sizeof(endpoint));
     endpoint.module = &module;
     endpoint.in_use = true;
-    opal_set_using_threads(true);
-    mca_btl_rawe_lock_init();
-    pthread_barrier_init(&inside, NULL, 2);
-    alarm(HANG_SECONDS);
+    unit_callback_begin();
     return 0;
 }
 
 static int tear_down(void **state)
 {
     (void)state;
-    alarm(0);
-    pthread_barrier_destroy(&inside);
+    unit_callback_end();
     mca_btl_rawe_unanswered_free(&module.unanswered);
     OBJ_DESTRUCT(&mca_btl_rawe_state.routes_lock);
     OBJ_DESTRUCT(&module.endpoints_lock);
-    mca_btl_rawe_lock_destroy();
-    opal_set_using_threads(false);
     return 0;
 }
 
@@ -316,30 +306,17 @@ static void mca_btl_rawe_del_procs__leaves_connections_to_finalize(void **state)
     assert_false(endpoint.peer.takes_part);
 }
 
-/** A thread inside of an engine, whose callback wants the lock that who deletes holds. */
-static void *callback_main(void *context)
+static void del(void)
 {
-    (void)context;
-    mca_btl_rawe_lock();
-    pthread_barrier_wait(&inside);
-    pthread_mutex_lock(&upper);
-    pthread_mutex_unlock(&upper);
-    mca_btl_rawe_unlock();
-    return NULL;
+    mca_btl_base_endpoint_t *endpoints[] = {&endpoint};
+
+    assert_int_equal(mca_btl_rawe_del_procs(&module.super, 1, NULL, endpoints), OPAL_SUCCESS);
 }
 
 static void mca_btl_rawe_del_procs__does_not_wait_for_a_callback(void **state)
 {
     (void)state;
-    mca_btl_base_endpoint_t *endpoints[] = {&endpoint};
-    pthread_t thread;
-
-    pthread_mutex_lock(&upper);
-    assert_int_equal(pthread_create(&thread, NULL, callback_main, NULL), 0);
-    pthread_barrier_wait(&inside);
-    assert_int_equal(mca_btl_rawe_del_procs(&module.super, 1, NULL, endpoints), OPAL_SUCCESS);
-    pthread_mutex_unlock(&upper);
-    assert_int_equal(pthread_join(thread, NULL), 0);
+    unit_callback_beside(del);
     assert_false(endpoint.in_use);
 }
 

@@ -7,12 +7,10 @@
  */
 #include "btl_rawe_send.h"
 
-#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -22,9 +20,9 @@
 #include "btl_rawe_registration.h"
 #include "btl_rawe_state.h"
 #include "btl_rawe_thread.h"
+#include "unit_callback.h"
 #include "unit_engine.h"
 
-#define HANG_SECONDS 20u
 #define SENDS 3u
 
 /* What else sending needs of the component. */
@@ -38,8 +36,6 @@ static bool all_deferred; /**< by all engines, while the last PUT was sent */
 static mca_btl_rawe_module_t other_module;
 static struct rawe_handle_table handles;
 
-static pthread_mutex_t upper = PTHREAD_MUTEX_INITIALIZER; /**< a lock of Open MPI's */
-static pthread_barrier_t inside;
 static enum rawe_peer_result result;
 static struct rawe_message *transmitted; /**< reported as such by the next send */
 static unsigned sent;
@@ -47,7 +43,6 @@ static const struct rawe_send *sent_in_order[SENDS];
 static unsigned reported;
 static int reported_status;
 static bool reported_inside; /**< a callback while the other thread did the work */
-static bool working;
 
 void mca_btl_rawe_thread_wake(mca_btl_rawe_module_t *which, unsigned how)
 {
@@ -135,23 +130,17 @@ static int set_up(void **state)
     endpoint.module = &module;
     endpoint.in_order = &endpoint;
     sent = reported = 0;
-    reported_inside = working = false;
+    reported_inside = false;
     result = RAWE_PEER_COMPLETE;
     transmitted = NULL;
-    opal_set_using_threads(true);
-    mca_btl_rawe_lock_init();
-    pthread_barrier_init(&inside, NULL, 2);
-    alarm(HANG_SECONDS);
+    unit_callback_begin();
     return 0;
 }
 
 static int tear_down(void **state)
 {
     (void)state;
-    alarm(0);
-    pthread_barrier_destroy(&inside);
-    mca_btl_rawe_lock_destroy();
-    opal_set_using_threads(false);
+    unit_callback_end();
     OBJ_DESTRUCT(&module.fragments_small);
     OBJ_DESTRUCT(&module.fragments_bare);
     OBJ_DESTRUCT(&module.fragments_parts);
@@ -159,33 +148,6 @@ static int tear_down(void **state)
     rawe_engine_free(&other_module.engine);
     rawe_handle_table_free(&handles);
     return 0;
-}
-
-/** A thread inside of an engine, whose callback wants a lock of Open MPI's. */
-static void *callback_main(void *context)
-{
-    (void)context;
-    mca_btl_rawe_lock();
-    pthread_barrier_wait(&inside);
-    pthread_mutex_lock(&upper);
-    pthread_mutex_unlock(&upper);
-    working = true;
-    mca_btl_rawe_unlock();
-    working = false;
-    return NULL;
-}
-
-/** Call with that lock held, while the callback waits for it. */
-static void call_beside_a_callback(void (*call)(void))
-{
-    pthread_t thread;
-
-    pthread_mutex_lock(&upper);
-    assert_int_equal(pthread_create(&thread, NULL, callback_main, NULL), 0);
-    pthread_barrier_wait(&inside);
-    call();
-    pthread_mutex_unlock(&upper);
-    assert_int_equal(pthread_join(thread, NULL), 0);
 }
 
 static void on_sent(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *to,
@@ -196,7 +158,7 @@ static void on_sent(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *
     assert_non_null(descriptor);
     reported++;
     reported_status = status;
-    reported_inside = reported_inside || working;
+    reported_inside = reported_inside || unit_callback_leaving();
 }
 
 static void on_put(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *to,
@@ -211,7 +173,7 @@ static void on_put(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *t
     (void)cbdata;
     reported++;
     reported_status = status;
-    reported_inside = reported_inside || working;
+    reported_inside = reported_inside || unit_callback_leaving();
 }
 
 static mca_btl_rawe_fragment_t *fragments[SENDS];
@@ -258,7 +220,7 @@ static void mca_btl_rawe_send__does_not_wait_for_a_callback(void **state)
 {
     (void)state;
     fragments_new();
-    call_beside_a_callback(send_all);
+    unit_callback_beside(send_all);
     assert_int_equal(sent, SENDS);
     assert_int_equal(module.thread_mode, MCA_BTL_RAWE_THREAD_POLLS);
     for (unsigned i = 0; i < SENDS; ++i) {
@@ -280,7 +242,7 @@ static void mca_btl_rawe_send__by_the_endpoint_that_keeps_the_order(void **state
     fragments_new();
     endpoint.in_order = &other;
     other.module = &module;
-    call_beside_a_callback(send_all);
+    unit_callback_beside(send_all);
     deliver();
     assert_int_equal(reported, SENDS);
     fragments_free();
@@ -291,7 +253,7 @@ static void mca_btl_rawe_send__reports_later_what_failed_meanwhile(void **state)
     (void)state;
     fragments_new();
     result = RAWE_PEER_FAILED;
-    call_beside_a_callback(send_all);
+    unit_callback_beside(send_all);
     deliver();
     assert_int_equal(reported, SENDS);
     assert_int_equal(reported_status, OPAL_ERR_UNREACH);
@@ -304,7 +266,7 @@ static void mca_btl_rawe_send__reports_later_that_memory_was_short(void **state)
     (void)state;
     fragments_new();
     result = RAWE_PEER_NO_MEMORY;
-    call_beside_a_callback(send_all);
+    unit_callback_beside(send_all);
     deliver();
     assert_int_equal(reported, SENDS);
     assert_int_equal(reported_status, OPAL_ERR_OUT_OF_RESOURCE);
@@ -317,7 +279,7 @@ static void mca_btl_rawe_send__behind_what_was_handed_over(void **state)
     fragments_new();
     result = RAWE_PEER_QUEUED;
     fragments[0]->endpoint = &endpoint;
-    call_beside_a_callback(send_all);
+    unit_callback_beside(send_all);
     assert_int_equal(sent, SENDS);
     sent = 0;
     /* With nobody else inside it is sent at once. */
@@ -347,7 +309,7 @@ static void mca_btl_rawe_send__acknowledged_before_it_is_reported(void **state)
     assert_int_equal(mca_btl_rawe_send(&module.super, &endpoint, &fragments[0]->base, 1),
                      OPAL_SUCCESS);
     transmitted = &fragments[0]->message;
-    call_beside_a_callback(send_second);
+    unit_callback_beside(send_second);
     assert_int_equal(sent, 2);
     fragments[0]->message.release(&fragments[0]->message);
     assert_null(opal_free_list_get(&module.fragments_bare));
@@ -368,7 +330,7 @@ static void mca_btl_rawe_send__acknowledged_after_it_is_reported(void **state)
     assert_int_equal(mca_btl_rawe_send(&module.super, &endpoint, &fragments[0]->base, 1),
                      OPAL_SUCCESS);
     transmitted = &fragments[0]->message;
-    call_beside_a_callback(send_second);
+    unit_callback_beside(send_second);
     deliver();
     assert_int_equal(reported, 1);
     assert_null(opal_free_list_get(&module.fragments_bare)); /* it may have to be sent again */
@@ -392,7 +354,7 @@ static void sendi(void)
 static void mca_btl_rawe_sendi__does_not_wait_for_a_callback(void **state)
 {
     (void)state;
-    call_beside_a_callback(sendi);
+    unit_callback_beside(sendi);
     assert_int_equal(sent, 0);
 }
 
@@ -414,7 +376,7 @@ static void mca_btl_rawe_put__does_not_wait_for_a_callback(void **state)
     (void)state;
     fragments_new();
     result = RAWE_PEER_QUEUED;
-    call_beside_a_callback(put);
+    unit_callback_beside(put);
     assert_int_equal(sent, 1);
     assert_int_equal(module.thread_mode, MCA_BTL_RAWE_THREAD_POLLS);
     assert_int_equal(reported, 0);
@@ -426,7 +388,7 @@ static void mca_btl_rawe_put__reports_later_what_failed_meanwhile(void **state)
     (void)state;
     fragments_new();
     result = RAWE_PEER_NO_MEMORY;
-    call_beside_a_callback(put);
+    unit_callback_beside(put);
     assert_int_equal(reported, 0);
     deliver();
     assert_int_equal(reported, 1);
@@ -553,7 +515,7 @@ static void mca_btl_rawe_put__handed_over_goes_by_several_routes(void **state)
 {
     (void)state;
     two_routes();
-    call_beside_a_callback(put_spread_beside);
+    unit_callback_beside(put_spread_beside);
     struct rawe_send *part = split_in_two();
     assert_true(all_deferred);
     assert_false(module.engine.deferral.active);
