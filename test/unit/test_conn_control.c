@@ -45,6 +45,31 @@ static void rawe_conn_arm__takes_the_earliest_deadline(void **state)
     }
 }
 
+/* rawe_conn_idle_deadline_ns */
+
+static void rawe_conn_idle_deadline_ns__after_the_last_question(void **state)
+{
+    (void)state;
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    struct rawe_conn *conn = end(0);
+    struct rawe_liveness_limits *limits = &conn->engine->config.liveness;
+    uint64_t asked_ns = conn->liveness.asked_ns;
+    assert_true(rawe_conn_idle_deadline_ns(conn) == 0);
+    limits->idle_ns = 300 * UNIT_MS;
+    assert_true(rawe_conn_idle_deadline_ns(conn) == asked_ns + 300 * UNIT_MS);
+    /* What is owed is asked for earlier. */
+    conn->liveness.probe_deadline_ns = net.now_ns + UNIT_MS;
+    assert_true(rawe_conn_idle_deadline_ns(conn) == 0);
+    conn->liveness.probe_deadline_ns = 0;
+    /* Who does not know yet that we finalize is asked as soon as may be. */
+    rawe_engine_finalizing(conn->engine);
+    assert_true(rawe_conn_idle_deadline_ns(conn) == asked_ns + limits->probe_least_ns);
+    conn->finalize.announced = true;
+    assert_true(rawe_conn_idle_deadline_ns(conn) == asked_ns + 300 * UNIT_MS);
+    conn->handshake.state = RAWE_CONN_PEER_CLOSED;
+    assert_true(rawe_conn_idle_deadline_ns(conn) == 0);
+}
+
 /* rawe_conn_owe_ack */
 
 static void rawe_conn_owe_ack__waits_for_the_delay(void **state)
@@ -213,6 +238,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(rawe_conn_make_pending__twice_is_once),
         TEST(rawe_conn_arm__takes_the_earliest_deadline),
+        TEST(rawe_conn_idle_deadline_ns__after_the_last_question),
         TEST(rawe_conn_owe_ack__waits_for_the_delay),
         TEST(rawe_conn_owe_ack__at_once_when_asked_for),
         TEST(rawe_conn_owe_ack__every_quarter_of_the_credit),

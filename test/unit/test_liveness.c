@@ -158,18 +158,6 @@ static void rawe_liveness_ask_by__moves_forward_only(void **state)
     assert_true(liveness.probe_deadline_ns == NOW + MS - 1);
 }
 
-static void rawe_liveness_idle_deadline_ns__after_the_last_question(void **state)
-{
-    (void)state;
-    liveness.asked_ns = NOW;
-    assert_true(rawe_liveness_idle_deadline_ns(&liveness, &limits) == 0);
-    limits.idle_ns = 300 * MS;
-    assert_true(rawe_liveness_idle_deadline_ns(&liveness, &limits) == NOW + 300 * MS);
-    /* What is owed is asked for earlier. */
-    liveness.probe_deadline_ns = NOW + MS;
-    assert_true(rawe_liveness_idle_deadline_ns(&liveness, &limits) == 0);
-}
-
 static void rawe_liveness_unanswered__until_the_peer_is_heard(void **state)
 {
     (void)state;
@@ -415,7 +403,6 @@ int main(void)
         TEST(rawe_liveness_heard__ends_the_silence),
         TEST(rawe_liveness_alive__silence_counts_from_the_answer_on),
         TEST(rawe_liveness_ask_by__moves_forward_only),
-        TEST(rawe_liveness_idle_deadline_ns__after_the_last_question),
         TEST(rawe_liveness_unanswered__until_the_peer_is_heard),
         TEST(rawe_liveness_expire__silence_begins_with_the_first_question),
         TEST(rawe_liveness_expire__gives_up_exactly_at_the_timeout),

@@ -90,22 +90,22 @@ void rawe_conn_arm(struct rawe_conn *conn)
     }
 }
 
-uint64_t rawe_conn_idle_deadline_ns(const struct rawe_conn *conn)
+uint64_t rawe_conn_idle_question_ns(const struct rawe_conn *conn)
 {
-    const struct rawe_operation_table *operations = &conn->engine->operations;
-    struct rawe_liveness_limits limits = conn->engine->config.liveness;
-    bool announcing = conn->engine->finalizing && !conn->finalize.announced;
-    if ((limits.idle_ns == 0 && operations->in_use == 0 && !announcing) ||
-        conn->handshake.state != RAWE_CONN_OPEN || conn->liveness.probe_deadline_ns != 0) {
+    const struct rawe_engine *engine = conn->engine;
+    const struct rawe_liveness_limits *limits = &engine->config.liveness;
+    uint64_t interval_ns = limits->idle_ns;
+    if (conn->handshake.state != RAWE_CONN_OPEN || conn->liveness.probe_deadline_ns != 0) {
         return 0;
     }
-    if (announcing) {
-        limits.idle_ns = limits.probe_least_ns;
-    } else if (limits.idle_ns == 0 && rawe_operation_under_way(operations, rawe_conn_home_key(conn),
-                                                               rawe_conn_home_port(conn))) {
-        limits.idle_ns = limits.probe_most_ns;
+    if (engine->finalizing && !conn->finalize.announced) {
+        interval_ns = limits->probe_least_ns;
+    } else if (interval_ns == 0 &&
+               rawe_operation_under_way(&engine->operations, rawe_conn_home_key(conn),
+                                        rawe_conn_home_port(conn))) {
+        interval_ns = limits->probe_most_ns;
     }
-    return rawe_liveness_idle_deadline_ns(&conn->liveness, &limits);
+    return interval_ns != 0 ? conn->liveness.asked_ns + interval_ns : 0;
 }
 
 void rawe_conn_arm_idle(struct rawe_conn *conn)

@@ -36,12 +36,20 @@ void rawe_conn_put_off(struct rawe_conn *conn, bool transmitted, uint64_t now_ns
 void rawe_conn_refused(struct rawe_conn *conn, bool transmitted, uint64_t now_ns);
 /** Make sure that the timer expires by the earliest deadline. */
 void rawe_conn_arm(struct rawe_conn *conn);
+/** The slow path of rawe_conn_idle_deadline_ns. */
+uint64_t rawe_conn_idle_question_ns(const struct rawe_conn *conn);
 /**
  * When the peer is asked although it owes nothing; 0: it is not. Who has acknowledged a request, and
  * has not replied yet, may die: so it is asked, too, while operations to it are under way. So is who
  * does not know yet that we finalize.
  */
-uint64_t rawe_conn_idle_deadline_ns(const struct rawe_conn *conn);
+static inline uint64_t rawe_conn_idle_deadline_ns(const struct rawe_conn *conn)
+{
+    const struct rawe_engine *engine = conn->engine;
+    bool any = engine->config.liveness.idle_ns != 0 || engine->operations.in_use != 0 ||
+               engine->finalizing;
+    return any ? rawe_conn_idle_question_ns(conn) : 0;
+}
 /** Make sure that the timer expires by that time. Needed when it has expired, or never ran. */
 void rawe_conn_arm_idle(struct rawe_conn *conn);
 /** Owe an acknowledgement: at once, or when enough frames have come, or after the delay. */

@@ -71,15 +71,6 @@ static inline bool rawe_liveness_ask_by(struct rawe_liveness *liveness, uint64_t
     return true;
 }
 
-/** When to ask a peer that owes nothing; 0: not at all, or it does owe something. */
-static inline uint64_t rawe_liveness_idle_deadline_ns(const struct rawe_liveness *liveness,
-                                                      const struct rawe_liveness_limits *limits)
-{
-    return limits->idle_ns != 0 && liveness->probe_deadline_ns == 0
-               ? liveness->asked_ns + limits->idle_ns
-               : 0;
-}
-
 /** Was the peer asked, and has not answered? */
 static inline bool rawe_liveness_unanswered(const struct rawe_liveness *liveness)
 {
