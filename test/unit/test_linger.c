@@ -30,6 +30,7 @@
 struct mca_btl_rawe_state mca_btl_rawe_state;
 static mca_btl_rawe_module_t modules[MODULES];
 static mca_btl_base_endpoint_t endpoints[2];
+static struct rawe_peer doubted; /**< whose route is in doubt */
 static uint64_t now;
 static unsigned driven[MODULES];
 static unsigned asked[2];
@@ -272,7 +273,7 @@ static void mca_btl_rawe_linger__leaves_routes_that_are_down(void **state)
     (void)state;
     linger(3);
     assert_int_equal(routes_checks, 0);
-    mca_btl_rawe_state.failover.doubted_count = 1;
+    mca_btl_rawe_state.failover.doubted = &doubted;
     linger(3);
     assert_int_equal(routes_checks, 3);
 }

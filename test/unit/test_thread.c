@@ -9,6 +9,8 @@
 
 #include "btl_rawe_params.h"
 
+static struct rawe_peer doubted; /**< whose route is in doubt */
+
 /* mca_btl_rawe_thread_service */
 
 static void take_over(void)
@@ -82,7 +84,7 @@ static void thread_service__opens_links_anew_when_the_group_broke(void **state)
 static void thread_service__sleeps_until_a_route_is_to_be_asked(void **state)
 {
     (void)state;
-    mca_btl_rawe_state.failover.doubted_count = 1;
+    mca_btl_rawe_state.failover.doubted = &doubted;
     int rest_ms = mca_btl_rawe_thread_service(&module, false);
     assert_int_equal(fake.routes_checks, 1);
     assert_in_range(rest_ms, 200, 210);
@@ -101,7 +103,7 @@ static void thread_service__sleeps_until_a_route_is_to_be_asked(void **state)
 static void thread_service__sleeps_until_a_carrier_changes(void **state)
 {
     (void)state;
-    mca_btl_rawe_state.failover.doubted_count = 1;
+    mca_btl_rawe_state.failover.doubted = &doubted;
     mca_btl_rawe_state.failover.due_ns = UINT64_MAX;
     assert_int_equal(mca_btl_rawe_thread_service(&module, false), -1);
     assert_int_equal(fake.routes_checks, 0);
@@ -134,7 +136,7 @@ static void thread_service__leaves_routes_to_modules_that_are_open(void **state)
 {
     (void)state;
     module.open = false;
-    mca_btl_rawe_state.failover.doubted_count = 1;
+    mca_btl_rawe_state.failover.doubted = &doubted;
     assert_int_equal(mca_btl_rawe_thread_service(&module, false), -1);
     assert_int_equal(fake.routes_checks, 0);
 }

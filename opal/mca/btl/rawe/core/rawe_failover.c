@@ -27,8 +27,7 @@ static void add(struct rawe_failover *failover, struct rawe_peer *peer)
     if (!peer->is_doubted) {
         peer->is_doubted = true;
         peer->next_doubted = failover->doubted;
-        failover->doubted = peer;
-        __atomic_store_n(&failover->doubted_count, failover->doubted_count + 1, __ATOMIC_RELAXED);
+        __atomic_store_n(&failover->doubted, peer, __ATOMIC_RELAXED);
     }
     set_due(failover, 0);
 }
@@ -42,9 +41,8 @@ void rawe_failover_forget(struct rawe_failover *failover, struct rawe_peer *peer
     while (*link != peer) {
         link = &(*link)->next_doubted;
     }
-    *link = peer->next_doubted;
+    __atomic_store_n(link, peer->next_doubted, __ATOMIC_RELAXED);
     peer->is_doubted = false;
-    __atomic_store_n(&failover->doubted_count, failover->doubted_count - 1, __ATOMIC_RELAXED);
 }
 
 void rawe_failover_silent(struct rawe_failover *failover, const struct rawe_conn *conn,

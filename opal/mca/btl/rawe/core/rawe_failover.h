@@ -44,8 +44,7 @@ struct rawe_failover_callbacks {
 struct rawe_failover {
     struct rawe_failover_callbacks callbacks;
     void *context;             /**< the callbacks' */
-    struct rawe_peer *doubted; /**< whose route is in doubt or down, or of which there is news */
-    uint32_t doubted_count;    /**< how many they are. Atomic */
+    struct rawe_peer *doubted; /**< whose route is in doubt or down, or has news. Atomic */
     uint64_t checked_ns;       /**< when they were last looked at */
     uint64_t due_ns;           /**< when one of them is to be asked next. Atomic */
 };
@@ -81,7 +80,7 @@ void rawe_failover_forget(struct rawe_failover *failover, struct rawe_peer *peer
 /** Is there anything for rawe_failover_check to look at? */
 static inline bool rawe_failover_pending(const struct rawe_failover *failover)
 {
-    return __atomic_load_n(&failover->doubted_count, __ATOMIC_RELAXED) != 0;
+    return __atomic_load_n(&failover->doubted, __ATOMIC_RELAXED) != NULL;
 }
 
 /** From when on there is, with what is known now; UINT64_MAX: not before that changes. */
