@@ -25,6 +25,20 @@ static void start_at(struct rawe_acktr *acktr, uint32_t next)
     acktr->next = next;
 }
 
+static void rawe_sequence_shortly_before__by_a_window_at_most(void **state)
+{
+    (void)state;
+    for (unsigned i = 0; i < STARTS; i++) {
+        uint32_t end = starts[i];
+        assert_true(rawe_sequence_shortly_before(end - 1, end));
+        assert_true(rawe_sequence_shortly_before(end - RAWE_WINDOW_FRAMES_MAX, end));
+        assert_false(rawe_sequence_shortly_before(end - RAWE_WINDOW_FRAMES_MAX - 1, end));
+        assert_false(rawe_sequence_shortly_before(end, end));
+        assert_false(rawe_sequence_shortly_before(end + 0x80000000, end));
+        assert_false(rawe_sequence_shortly_before(end + 0x80000001, end));
+    }
+}
+
 static void rawe_acktr_init__expects_sequence_zero(void **state)
 {
     (void)state;
@@ -237,6 +251,7 @@ static void rawe_acktr_sack__follows_the_moving_acknowledgement(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rawe_sequence_shortly_before__by_a_window_at_most),
         cmocka_unit_test(rawe_acktr_init__expects_sequence_zero),
         cmocka_unit_test(rawe_acktr_check__window_and_what_lies_around_it),
         cmocka_unit_test(rawe_acktr_check__changes_nothing),

@@ -90,8 +90,7 @@ void rawe_cc_forget(struct rawe_cc *cc, const struct rawe_rtt *rtt, uint64_t now
 
 bool rawe_cc_lost(struct rawe_cc *cc, uint32_t sequence, uint32_t next)
 {
-    /* Counted backwards: a reduction of 2^31 frames ago must not look like one to come. */
-    if (cc->reduced && cc->recover_sequence - 1 - sequence < RAWE_WINDOW_FRAMES_MAX) {
+    if (cc->reduced && rawe_sequence_shortly_before(sequence, cc->recover_sequence)) {
         return false;
     }
     cc->recover_sequence = next;

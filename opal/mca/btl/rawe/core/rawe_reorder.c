@@ -34,8 +34,7 @@ void rawe_reorder_duplicate(struct rawe_reorder *reorder, uint32_t una, uint32_t
     }
     reorder->resent = false;
     reorder->persist = PERSIST_RECOVERIES;
-    /* Counted backwards: a round of 2^31 frames ago must not look like one to come. */
-    if (reorder->in_round && reorder->round_end - 1 - una < RAWE_WINDOW_FRAMES_MAX) {
+    if (reorder->in_round && rawe_sequence_shortly_before(una, reorder->round_end)) {
         return;
     }
     reorder->in_round = true;
