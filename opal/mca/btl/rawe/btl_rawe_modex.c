@@ -139,35 +139,38 @@ unsigned mca_btl_rawe_modex_parse(const opal_proc_t *proc, const void *data, siz
  */
 #define WAIT_S 2
 
-/** For the list of them: processes are introduced by several threads at the same time. */
-static pthread_mutex_t without_lock = PTHREAD_MUTEX_INITIALIZER;
+/**
+ * Processes that have published nothing for us: nobody is waited for twice. Several threads may
+ * introduce processes at the same time.
+ */
+static struct {
+    pthread_mutex_t lock;
+    opal_process_name_t *names;
+    size_t count;
+} without = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/** Processes that have published nothing for us: nobody is waited for twice. */
 static bool known_without(const opal_process_name_t *name)
 {
-    const struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
     bool known = false;
 
-    pthread_mutex_lock(&without_lock);
-    for (size_t i = 0; i < state->without_count && !known; ++i) {
-        known = state->without[i].jobid == name->jobid && state->without[i].vpid == name->vpid;
+    pthread_mutex_lock(&without.lock);
+    for (size_t i = 0; i < without.count && !known; ++i) {
+        known = without.names[i].jobid == name->jobid && without.names[i].vpid == name->vpid;
     }
-    pthread_mutex_unlock(&without_lock);
+    pthread_mutex_unlock(&without.lock);
     return known;
 }
 
 static void remember_without(const opal_process_name_t *name)
 {
-    struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
-
-    pthread_mutex_lock(&without_lock);
+    pthread_mutex_lock(&without.lock);
     opal_process_name_t *more =
-        realloc(state->without, (state->without_count + 1) * sizeof(*state->without));
+        realloc(without.names, (without.count + 1) * sizeof(*without.names));
     if (NULL != more) {
-        more[state->without_count++] = *name;
-        state->without = more;
+        more[without.count++] = *name;
+        without.names = more;
     }
-    pthread_mutex_unlock(&without_lock);
+    pthread_mutex_unlock(&without.lock);
 }
 
 unsigned mca_btl_rawe_modex_receive(const opal_proc_t *proc, struct mca_btl_rawe_address *addresses)
@@ -193,7 +196,7 @@ unsigned mca_btl_rawe_modex_receive(const opal_proc_t *proc, struct mca_btl_rawe
 
 void mca_btl_rawe_modex_forget(void)
 {
-    free(mca_btl_rawe_state.without);
-    mca_btl_rawe_state.without = NULL;
-    mca_btl_rawe_state.without_count = 0;
+    free(without.names);
+    without.names = NULL;
+    without.count = 0;
 }

@@ -39,8 +39,6 @@ struct mca_btl_rawe_state {
     atomic_uint group_repair;                /**< whether links are to be opened anew: group.c */
     unsigned group_attempts;                 /**< the service thread's: to open sockets anew */
     atomic_bool failures_wait;               /**< the user is to be told: btl_rawe_failure.h */
-    opal_process_name_t *without; /**< processes that have published nothing; see modex.c */
-    size_t without_count;
     struct mca_btl_rawe_fragment *complete_first; /**< sends that are complete and not reported */
     struct mca_btl_rawe_fragment *complete_last;
     bool working;                  /**< doing what was handed over: Open MPI is not called */
