@@ -353,7 +353,8 @@ static void close_sockets(mca_btl_rawe_module_t *module)
     }
 }
 
-static bool is_listed(const mca_btl_rawe_module_t *module)
+/** Its place in the list of modules; behind the last one if it is not there. */
+static unsigned index_of(const mca_btl_rawe_module_t *module)
 {
     const struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
     unsigned i = 0;
@@ -361,7 +362,29 @@ static bool is_listed(const mca_btl_rawe_module_t *module)
     while (i < state->module_count && state->modules[i] != module) {
         ++i;
     }
-    return i < state->module_count;
+    return i;
+}
+
+/** Report what its engine has counted, and close all connections. Lock held. */
+static void end_engine(mca_btl_rawe_module_t *module)
+{
+    bool begun = NULL != module->link && 0 != module->engine.config.window_frames;
+
+    if (begun) {
+        mca_btl_rawe_stats_check_ring(module);
+    }
+    if (mca_btl_rawe_params.stats && (module->open || module->interface.loopback)) {
+        mca_btl_rawe_stats_report(module, "rawe");
+    }
+    mca_btl_rawe_pvars_forget(module);
+    while (begun && !opal_list_is_empty(&module->endpoints)) {
+        mca_btl_rawe_endpoint_close(
+            (mca_btl_base_endpoint_t *)opal_list_get_first(&module->endpoints));
+    }
+    if (begun) {
+        rawe_engine_free(&module->engine);
+    }
+    module->open = false;
 }
 
 static void module_free(mca_btl_rawe_module_t *module)
@@ -381,7 +404,9 @@ static void module_free(mca_btl_rawe_module_t *module)
 int mca_btl_rawe_finalize(struct mca_btl_base_module_t *btl)
 {
     mca_btl_rawe_module_t *module = (mca_btl_rawe_module_t *)btl;
-    bool listed = is_listed(module);
+    struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
+    unsigned index = index_of(module);
+    bool listed = index < state->module_count;
 
     /* One that could not be opened is alone, and leaves the others to themselves. */
     if (listed) {
@@ -390,44 +415,25 @@ int mca_btl_rawe_finalize(struct mca_btl_base_module_t *btl)
         mca_btl_rawe_routes_end();
     }
     mca_btl_rawe_lock();
-    if (NULL != module->link && 0 != module->engine.config.window_frames) {
-        mca_btl_rawe_stats_check_ring(module);
+    end_engine(module);
+    if (listed) {
+        state->modules[index] = state->modules[--state->module_count];
+        module->next_finalized = state->finalized;
+        state->finalized = module;
     }
-    if (mca_btl_rawe_params.stats && (module->open || module->interface.loopback)) {
-        mca_btl_rawe_stats_report(module, "rawe");
-    }
-    mca_btl_rawe_pvars_forget(module);
-    if (NULL != module->link && 0 != module->engine.config.window_frames) {
-        while (!opal_list_is_empty(&module->endpoints)) {
-            mca_btl_rawe_endpoint_close(
-                (mca_btl_base_endpoint_t *)opal_list_get_first(&module->endpoints));
-        }
-        rawe_engine_free(&module->engine);
-    }
-    module->open = false;
-    for (unsigned i = 0; i < mca_btl_rawe_state.module_count; ++i) {
-        if (mca_btl_rawe_state.modules[i] == module) {
-            mca_btl_rawe_state.modules[i] =
-                mca_btl_rawe_state.modules[--mca_btl_rawe_state.module_count];
-            break;
-        }
-    }
-    unsigned modules_left = mca_btl_rawe_state.module_count;
+    unsigned modules_left = state->module_count;
     mca_btl_rawe_unlock();
     close_sockets(module);
     if (0 == modules_left) {
         mca_btl_rawe_group_close();
         mca_btl_rawe_close_begin();
     }
-    if (listed) {
-        module->next_finalized = mca_btl_rawe_state.finalized;
-        mca_btl_rawe_state.finalized = module;
-    } else {
+    if (!listed) {
         module_free(module);
     }
-    while (0 == modules_left && NULL != mca_btl_rawe_state.finalized) {
-        module = mca_btl_rawe_state.finalized;
-        mca_btl_rawe_state.finalized = module->next_finalized;
+    while (0 == modules_left && NULL != state->finalized) {
+        module = state->finalized;
+        state->finalized = module->next_finalized;
         module_free(module);
     }
     return OPAL_SUCCESS;
