@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of an engine whose owner never comes back. The harness checks that none of its callbacks is
- * called.
+ * Tests of an engine whose owner never comes back. The harness checks that none of its callbacks but
+ * `accept` and `silent` is called.
  */
 #include "unit_defer.h"
 
@@ -165,7 +165,8 @@ static void rawe_engine_finalizing__nobody_is_given_up(void **state)
     rawe_engine_finalizing(engine(0));
     net.filter = drop_all;
     unit_run(&net, 3 * net.config.liveness.peer_timeout_ns, 100 * UNIT_MS);
-    assert_int_equal(net.node[0].silent_calls, 0);
+    assert_true(net.node[0].silent_calls > 10);
+    assert_true(net.node[0].silent_ns < UNIT_S); /* time does not count */
     assert_int_equal(net.node[0].failed_calls, 0);
     assert_forgotten(3);
 }

@@ -186,6 +186,28 @@ static void rawe_failover_silent__asks_nothing_where_there_is_no_other_route(voi
     join(1);
 }
 
+static void heed_silence(struct rails_host *host, struct rawe_conn *conn)
+{
+    assert_int_equal(host->index, 0);
+    rawe_failover_silent(&failover, conn, rails.now_ns);
+}
+
+static void rawe_failover_silent__heard_of_by_who_finalizes(void **state)
+{
+    (void)state;
+    rails.host[0].on_silent = heed_silence;
+    answers[1] = false;
+    rails_cut(1);
+    assert_int_equal(unit_copy_message(rails_conn(0, 1, EXPRESS), 1, 100), RAWE_STATUS_DONE);
+    for (unsigned rail = 0; rail < RAILS; rail++) {
+        rawe_engine_finalizing(rails_peer(0, rail)->engine);
+    }
+    pass(UNIT_S);
+    assert_true(down(1));
+    assert_int_equal(used(1), 2);
+    assert_int_equal(rails.host[1].inbox.message_count, 1);
+}
+
 /* rawe_failover_set_carrier, rawe_failover_heed_carrier */
 
 static void rawe_failover_heed_carrier__leaves_the_route_at_once(void **state)
@@ -432,6 +454,7 @@ int main(void)
         TEST(rawe_failover_silent__an_answer_ends_the_doubt),
         TEST(rawe_failover_silent__blames_the_route_that_is_used),
         TEST(rawe_failover_silent__asks_nothing_where_there_is_no_other_route),
+        TEST(rawe_failover_silent__heard_of_by_who_finalizes),
         TEST(rawe_failover_heed_carrier__leaves_the_route_at_once),
         TEST(rawe_failover_heed_carrier__asks_nothing_without_carrier),
         TEST(rawe_failover_heed_carrier__asks_at_once_when_it_is_back),

@@ -184,7 +184,8 @@ static bool ask(struct rawe_conn *conn, uint64_t now_ns)
         engine->counters.probes_sent++;
     }
     bool doubt = rawe_liveness_asked(liveness, &conn->rtt, &engine->config.liveness, now_ns);
-    if (doubt && engine->callbacks.silent != NULL && !deferring) {
+    /* Who finalizes may be called, and goes by another route, if there is one. */
+    if (doubt && engine->callbacks.silent != NULL && (!deferring || engine->finalizing)) {
         engine->callbacks.silent(engine->context, conn, silent_ns);
     }
     return true;
