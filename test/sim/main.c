@@ -124,12 +124,12 @@ static int run_one(const struct sim_options *options)
     sim_faults_format(result.faults, faults, sizeof(faults));
     printf(
         "seed %llu: ok; %u nodes, %u interfaces, faults %s; %llu messages, %llu PUTs, %llu frames, "
-        "%llu resent, %llu migrations, %llu acknowledgements and probes, %llu lost; %llu events in "
+        "%llu resent, %llu migrations, %llu control frames, %llu lost; %llu events in "
         "%.6f s, digest %016llx\n",
         (unsigned long long)options->seed, result.nodes, result.nics, faults,
         (unsigned long long)result.messages, (unsigned long long)result.puts,
         (unsigned long long)result.frames, (unsigned long long)result.resent,
-        (unsigned long long)result.migrations, (unsigned long long)result.control,
+        (unsigned long long)result.migrations, (unsigned long long)sim_control_sum(result.control),
         (unsigned long long)result.lost, (unsigned long long)result.events,
         (double)result.virtual_ns / 1e9, (unsigned long long)result.digest);
     return 0;

@@ -180,6 +180,15 @@ void sim_forge_free(struct sim *sim);
 struct sim_sending {
     uint64_t order; /**< among all that was sent on the connection */
     uint64_t at_ns; /**< as its engine knows it */
+/** Control frames by what they are for. */
+enum sim_control {
+    SIM_CONTROL_ACK,    /**< ACK that nobody has asked for */
+    SIM_CONTROL_ANSWER, /**< ACK that answers a PROBE */
+    SIM_CONTROL_PROBE,
+    SIM_CONTROL_PING, /**< and PONG; but for those about routes */
+    SIM_CONTROLS
+};
+
 };
 
 /** A connection as it was after the last progress of its node. */
@@ -272,11 +281,12 @@ struct sim_node {
     uint64_t wake_number;     /**< of the event that is valid */
 
     uint64_t frames_new, frames_again; /**< sequenced frames seen to leave, first time or not */
-    uint64_t control;   /**< ACK, PROBE, PING and PONG seen to leave, but for those about routes */
-    uint64_t end_ns;    /**< when it closes all its connections, once the run is finishing */
-    unsigned departing; /**< how far it is in that: sim_depart.c */
-    uint64_t depart_ns; /**< when it goes on with it, once nodes leave */
-    bool farewell;      /**< it has the one it waits for */
+    uint64_t control[SIM_CONTROLS];    /**< the same of control frames */
+    uint64_t end_ns;       /**< when it closes all its connections, once the run is finishing */
+    unsigned departing;    /**< how far it is in that: sim_depart.c */
+    uint64_t depart_ns;    /**< when it goes on with it, once nodes leave */
+    uint64_t finalized_ns; /**< when it began to finalize */
+    bool farewell;         /**< it has the one it waits for */
 
     struct sim_app app;
     uint8_t *arena; /**< memory that PUTs write into; NULL: none yet */
@@ -533,11 +543,13 @@ const char *sim_trace_frame(const struct sim_packet *packet, char *out, size_t o
 
 struct sim_result {
     uint64_t events, virtual_ns, messages, puts, lost;
-    uint64_t frames, resent, control, migrations;
+    uint64_t frames, resent, migrations;
+    uint64_t control[SIM_CONTROLS];
     uint64_t incidents; /**< of all faults together */
     uint64_t calm_connections;
-    uint64_t calm_frames, calm_control; /**< the same, when nothing has disturbed the run */
-    uint64_t digest;                    /**< of all that happened */
+    uint64_t calm_frames;                /**< the same, when nothing has disturbed the run */
+    uint64_t calm_control[SIM_CONTROLS]; /**< the same */
+    uint64_t digest;                     /**< of all that happened */
     unsigned nodes, nics;
     uint32_t faults;
 };
@@ -546,6 +558,16 @@ struct sim {
     struct sim_options options;
     struct sim_plan plan;
     uint64_t now_ns;
+static inline uint64_t sim_control_sum(const uint64_t control[SIM_CONTROLS])
+{
+    uint64_t sum = 0;
+
+    for (unsigned kind = 0; kind < SIM_CONTROLS; kind++) {
+        sum += control[kind];
+    }
+    return sum;
+}
+
     uint64_t event_count;
     uint64_t channels_opened;
     uint64_t incident_count; /**< happened, or kept from happening by the options */

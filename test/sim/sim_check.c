@@ -57,10 +57,12 @@ void sim_check_frame(struct sim_node *node, const struct rawe_header *header,
         check_sequenced(node, header, packet);
         return;
     }
-    if (header->type == RAWE_FRAME_ACK || header->type == RAWE_FRAME_PROBE) {
-        node->control++;
+    if (header->type == RAWE_FRAME_ACK) {
+        bool answers = (header->flags & RAWE_FLAG_PROBE_ANSWER) != 0;
+        node->control[answers ? SIM_CONTROL_ANSWER : SIM_CONTROL_ACK]++;
     }
     if (header->type == RAWE_FRAME_PROBE) {
+        node->control[SIM_CONTROL_PROBE]++;
         sim_evidence_asked(node, header, packet);
     }
 }
@@ -423,14 +425,14 @@ static void check_undisturbed(struct sim *sim, const struct sum *sum, unsigned c
 static void check_control(struct sim *sim, uint64_t migrated)
 {
     uint64_t frames = sim->retired.frames + sim->retired.resent;
-    uint64_t control = sim->retired.control;
+    uint64_t control = sim_control_sum(sim->retired.control);
     uint64_t migrations = sim->retired.migrations + migrated;
 
     for (unsigned i = 0; i < sim->plan.nodes; i++) {
         const struct sim_node *node = &sim->nodes[i];
         if (node->alive) {
             frames += node->frames_new + node->frames_again;
-            control += node->control;
+            control += sim_control_sum(node->control);
         }
     }
     uint64_t interval_ns = sim->plan.peer_timeout_ns / 4; /* no engine waits longer */

@@ -32,7 +32,8 @@ void sim_node_start(struct sim *sim, struct sim_node *node)
     rawe_handle_table_init(&node->handles, sim_random_next(&node->random));
     node->wake_ns = UINT64_MAX;
     node->pause_until_ns = node->frozen_until_ns = 0;
-    node->frames_new = node->frames_again = node->control = 0;
+    node->frames_new = node->frames_again = 0;
+    memset(node->control, 0, sizeof(node->control));
     node->channels_most = 0;
     node->thread_mode = false;
     sim_route_start(node);
@@ -97,7 +98,9 @@ static void retire_counters(struct sim_node *node)
         retired->resent += counters->frames_resent;
         retired->migrations += counters->migrations;
     }
-    retired->control += node->control;
+    for (unsigned kind = 0; kind < SIM_CONTROLS; kind++) {
+        retired->control[kind] += node->control[kind];
+    }
 }
 
 /** Close all connections and give the engines back. */

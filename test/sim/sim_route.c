@@ -212,7 +212,7 @@ static void ask_peer(struct rawe_conn *conn, uint64_t silent_ns)
 
     sim_trace(node->sim, "n%u has not heard n%u on lane %u for %llu us", node->index, channel->peer,
               channel->lane, (unsigned long long)silent_ns / 1000);
-    node->control++;
+    node->control[SIM_CONTROL_PING]++;
     ask(route, channel->lane, conn->peer_port, conn->peer_key);
     rawe_conn_alive(conn, route->absent_ns[channel->lane]);
 }
@@ -245,7 +245,7 @@ void sim_route_answer(struct sim_nic *nic, const struct rawe_header *header,
     }
     unsigned what = ping.token & 3u;
     if (header->type == RAWE_FRAME_PING) {
-        node->control += what != SIM_PING_ROUTE;
+        node->control[SIM_CONTROL_PING] += what != SIM_PING_ROUTE;
         send_ping(nic, RAWE_FRAME_PONG, &sim->nodes[packet->source].nics[packet->source_nic],
                   ping.port, ping.key, &ping, sim->now_ns);
         return;

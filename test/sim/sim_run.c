@@ -200,10 +200,15 @@ static void check_end(struct sim *sim)
 
 static void fill_result(const struct sim *sim, struct sim_result *result)
 {
+    /* Peers that owe nothing are asked as long as a run lasts, however few frames there are. */
+    bool counts = sim->calm && sim->plan.idle_ns == 0;
+
     *result = sim->retired;
-    result->calm_frames = sim->calm ? result->frames : 0;
-    result->calm_connections = sim->calm ? sim->channels_opened : 0;
-    result->calm_control = sim->calm ? result->control : 0;
+    result->calm_frames = counts ? result->frames : 0;
+    result->calm_connections = counts ? sim->channels_opened : 0;
+    for (unsigned kind = 0; kind < SIM_CONTROLS; kind++) {
+        result->calm_control[kind] = counts ? result->control[kind] : 0;
+    }
     result->events = sim->event_count;
     result->virtual_ns = sim->now_ns;
     result->messages = sim->ledger.deliveries;
