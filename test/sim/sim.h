@@ -147,6 +147,10 @@ void sim_trouble_between(struct sim *sim, struct sim_node *node);
 void sim_trouble_within(struct sim *sim, struct sim_node *node);
 /** Plan when processes die, cables are pulled, hosts are cut off or all of them suspended. */
 void sim_trouble_plan(struct sim *sim);
+/** Plan when cables are pulled, from a time on and while faults are. */
+void sim_trouble_plan_pulls(struct sim *sim, struct sim_random random, uint64_t from_ns);
+/** From when on each two hosts have a route between them, with the cables that are pulled now. */
+uint64_t sim_trouble_plugged_ns(const struct sim *sim);
 /** Cut a host off. */
 void sim_trouble_sever(struct sim *sim, struct sim_node *node);
 /** Pull one of a host's cables, as `choice` decides. */
@@ -176,10 +180,6 @@ void sim_forge_free(struct sim *sim);
 
 /* ---- nodes ---- */
 
-/** One sending of a frame. */
-struct sim_sending {
-    uint64_t order; /**< among all that was sent on the connection */
-    uint64_t at_ns; /**< as its engine knows it */
 /** Control frames by what they are for. */
 enum sim_control {
     SIM_CONTROL_ACK,    /**< ACK that nobody has asked for */
@@ -189,6 +189,10 @@ enum sim_control {
     SIM_CONTROLS
 };
 
+/** One sending of a frame. */
+struct sim_sending {
+    uint64_t order; /**< among all that was sent on the connection */
+    uint64_t at_ns; /**< as its engine knows it */
 };
 
 /** A connection as it was after the last progress of its node. */
@@ -554,10 +558,6 @@ struct sim_result {
     uint32_t faults;
 };
 
-struct sim {
-    struct sim_options options;
-    struct sim_plan plan;
-    uint64_t now_ns;
 static inline uint64_t sim_control_sum(const uint64_t control[SIM_CONTROLS])
 {
     uint64_t sum = 0;
@@ -568,6 +568,10 @@ static inline uint64_t sim_control_sum(const uint64_t control[SIM_CONTROLS])
     return sum;
 }
 
+struct sim {
+    struct sim_options options;
+    struct sim_plan plan;
+    uint64_t now_ns;
     uint64_t event_count;
     uint64_t channels_opened;
     uint64_t incident_count; /**< happened, or kept from happening by the options */

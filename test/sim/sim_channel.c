@@ -218,9 +218,6 @@ static struct rawe_conn *accept_peer(void *context, const struct rawe_connect *f
             return channel->conn;
         }
     }
-    if (sim_depart_finalizing(node)) {
-        return NULL;
-    }
     struct sim_peer *via = sim_route_called(nic, from, source_mac);
     return via == NULL ? NULL : channel_renew(via, from->lane)->conn;
 }

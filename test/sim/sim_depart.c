@@ -16,6 +16,12 @@
 /** As often a node that finalizes asks whether its connections may be closed. */
 #define ASK_NS 1000000u
 
+/** Who finalizes waits no longer than that once nothing goes wrong: for frames, ... */
+#define DEPART_NS 4000000000ull
+
+/** ... and for questions to be repeated. */
+#define DEPART_INTERVALS 4u
+
 enum departing {
     STAYS,      /**< has not begun */
     READY,      /**< at the fence */
@@ -28,7 +34,9 @@ static bool is_half_closed(const struct sim_channel *channel)
 {
     const struct sim_channel *back = channel->node->sim->nodes[channel->peer].channels;
 
-    while (back != NULL && (back->peer != channel->node->index || back->lane != channel->lane)) {
+    while (back != NULL && (back->peer != channel->node->index || back->lane != channel->lane ||
+                            back->via->nic->index != channel->via->far ||
+                            back->via->far != channel->via->nic->index)) {
         back = back->next;
     }
     return back == NULL && channel->conn->handshake.state == RAWE_CONN_OPEN;
@@ -50,16 +58,18 @@ bool sim_depart_possible(const struct sim *sim)
 void sim_depart_begin(struct sim *sim)
 {
     struct sim_random random = sim_random_stream(sim->options.seed, 31);
+    uint64_t begin_ns = sim_trouble_plugged_ns(sim);
 
     sim_trace(sim, "all is settled: nodes leave");
     sim->departing = true;
     sim->calm = false;
-    sim->activity_ns = sim->now_ns;
-    sim->faults_end_ns = sim->now_ns + sim->plan.depart_faults_ns;
+    sim->activity_ns = begin_ns;
+    sim->faults_end_ns = begin_ns + sim->plan.depart_faults_ns;
+    sim_trouble_plan_pulls(sim, sim_random_stream(sim->options.seed, 33), begin_ns);
     for (unsigned i = 0; i < sim->plan.nodes; i++) {
         struct sim_node *node = &sim->nodes[i];
         node->pauses_left += 2;
-        node->depart_ns = sim->now_ns + sim_random_below(&random, sim->plan.depart_ns);
+        node->depart_ns = begin_ns + sim_random_below(&random, sim->plan.depart_ns);
         sim_node_wake(node, node->depart_ns);
     }
 }
@@ -145,6 +155,7 @@ static void finalize(struct sim *sim, struct sim_node *node)
     sim_trace(sim, "n%u finalizes", node->index);
     sim->activity_ns = sim->now_ns;
     net_ledger_finalizes(&sim->ledger, sim_node_process(node));
+    node->finalized_ns = sim->now_ns;
     node->app.open_sends = 0;
     for (unsigned i = 0; i < node->nic_count; i++) {
         rawe_engine_finalizing(&node->nics[i].engine);
@@ -166,6 +177,20 @@ static bool may_depart(struct sim_node *node)
         all = all && finalized == RAWE_FINALIZED_DONE;
     }
     return all;
+}
+
+/** Everybody answers by then, or has left. */
+static void check_patience(const struct sim *sim, const struct sim_node *node)
+{
+    uint64_t least_ns = DEPART_NS + DEPART_INTERVALS * sim->plan.probe_most_ns;
+    uint64_t since_ns = node->finalized_ns;
+
+    since_ns = since_ns < sim->faults_end_ns ? sim->faults_end_ns : since_ns;
+    since_ns = since_ns < sim->disturbed_ns ? sim->disturbed_ns : since_ns;
+    if (sim->now_ns > since_ns + least_ns) {
+        net_fail("who finalizes leaves", "n%u has finalized for %llu ms", node->index,
+                 (unsigned long long)(sim->now_ns - node->finalized_ns) / 1000000);
+    }
 }
 
 bool sim_depart_step(struct sim *sim, struct sim_node *node)
@@ -190,6 +215,9 @@ bool sim_depart_step(struct sim *sim, struct sim_node *node)
         sim->activity_ns = sim->now_ns;
         net_ledger_check_departed(&sim->ledger, sim_node_process(node));
         return true;
+    }
+    if (node->departing == FINALIZING) {
+        check_patience(sim, node);
     }
     return false;
 }

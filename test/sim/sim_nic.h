@@ -110,7 +110,10 @@ struct sim_peer *sim_route_get(struct sim_node *node, uint32_t index, unsigned n
  * which one, and calls from another.
  */
 unsigned sim_route_meant(const struct sim_nic *nic, const struct rawe_connect *from);
-/** The route between two interfaces, by which we are called; NULL: no process that runs calls. */
+/**
+ * The route between two interfaces, by which we are called; NULL: no process that runs calls, or one
+ * that who finalizes does not know.
+ */
 struct sim_peer *sim_route_called(struct sim_nic *nic, const struct rawe_connect *from,
                                   const uint8_t *source_mac);
 /** The route that has this rawe_peer. */
@@ -120,7 +123,9 @@ static inline struct sim_peer *sim_route_of(const struct rawe_peer *peer)
 }
 /** How many routes to the process of a route there are. */
 unsigned sim_route_count(struct sim_peer *route);
-/** Forget the processes that the node has known; all channels are closed. */
+/** Close an interface's routes, and their channels, as the component does when it finalizes. */
+void sim_route_close(struct sim_nic *nic);
+/** Forget the processes that the node has known; all routes are closed. */
 void sim_route_forget(struct sim_node *node);
 
 /** rawe_callbacks.silent and .stalled */

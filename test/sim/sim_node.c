@@ -109,8 +109,8 @@ static void end_process(struct sim_node *node)
     for (unsigned i = 0; i < node->nic_count; i++) {
         sim_nic_clear(&node->nics[i]);
     }
-    while (node->channels != NULL) {
-        sim_channel_close(node->channels);
+    for (unsigned i = 0; i < node->nic_count; i++) {
+        sim_route_close(&node->nics[i]);
     }
     sim_route_forget(node);
     sim_transfer_drop_all(node);

@@ -337,8 +337,11 @@ static void plan_departure(struct sim_plan *plan, uint64_t seed)
     plan->depart_ns = sim_random_scaled(&random, 1000, 3000 * MS);
     plan->depart_faults_ns = sim_random_scaled(&random, 1000, 2000 * MS);
     if ((plan->faults & UNFIT_FOR_DEPARTURE) != 0 || plan->nodes > DEPARTURE_NODES_MOST ||
-        plan->nics > 1 || sim_random_below(&random, 2) == 0) {
+        sim_random_below(&random, 2) == 0) {
         plan->depart_ns = 0;
+    }
+    if (plan->nics > 1 && sim_random_below(&random, 2) == 0) {
+        plan->depart_faults_ns += 2 * plan->depart_ns; /* until the last one finalizes, or so */
     }
 }
 

@@ -135,9 +135,13 @@ struct sim_peer *sim_route_called(struct sim_nic *nic, const struct rawe_connect
         if (caller->key == from->key && caller->port == from->port &&
             (elsewhere || memcmp(caller->mac, source_mac, RAWE_MAC_BYTES) == 0)) {
             /* Who calls is known to the program, as all processes of its job are. */
-            (void)sim_route_get(node, from->vpid, meant);
+            bool learns = !sim_depart_finalizing(node);
+            if (learns) {
+                (void)sim_route_get(node, from->vpid, meant);
+            }
             struct sim_peer *route = find(node, from->vpid, meant, far);
-            return route != NULL ? route : open_route(&node->nics[meant], from->vpid, far);
+            return route != NULL || !learns ? route
+                                            : open_route(&node->nics[meant], from->vpid, far);
         }
     }
     return NULL; /* a process that is no more */
@@ -155,12 +159,28 @@ unsigned sim_route_count(struct sim_peer *route)
     return count;
 }
 
+void sim_route_close(struct sim_nic *nic)
+{
+    struct sim_node *node = nic->node;
+
+    for (struct sim_peer *route = node->peers; route != NULL; route = route->next) {
+        for (unsigned lane = 0; route->nic == nic && lane < RAWE_LANES; lane++) {
+            if (route->peer.conn[lane] != NULL) {
+                sim_channel_close(route->peer.conn[lane]->owner);
+            }
+        }
+        if (route->nic == nic) {
+            rawe_failover_forget(&node->failover, &route->peer);
+            rawe_peer_close(&route->peer);
+        }
+    }
+}
+
 void sim_route_forget(struct sim_node *node)
 {
     while (node->peers != NULL) {
         struct sim_peer *route = node->peers;
         node->peers = route->next;
-        rawe_failover_forget(&node->failover, &route->peer);
         free(route);
     }
 }

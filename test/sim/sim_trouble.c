@@ -160,39 +160,62 @@ void sim_trouble_suspend(struct sim *sim, struct sim_node *node, uint64_t until_
     }
 }
 
-/** A trouble of some host, at some time. */
+/** A trouble of some host, at some time from `from_ns` on. */
 static struct sim_event trouble(const struct sim *sim, struct sim_random *random,
-                                enum sim_event_kind kind)
+                                enum sim_event_kind kind, uint64_t from_ns)
 {
     struct sim_event event = {.kind = kind};
 
-    event.at_ns = sim_random_scaled(random, 1000, sim->faults_end_ns);
+    event.at_ns = from_ns + sim_random_scaled(random, 1000, sim->faults_end_ns - from_ns);
     event.node = (uint32_t)sim_random_below(random, sim->plan.nodes);
     return event;
 }
 
 /** Troubles with a number each, which decides about them when they happen. */
 static void plan_with_choice(struct sim *sim, enum sim_event_kind kind, unsigned count,
-                             uint64_t stream)
+                             struct sim_random random, uint64_t from_ns)
 {
-    struct sim_random random = sim_random_stream(sim->options.seed, stream);
-
     for (unsigned i = 0; i < count; i++) {
-        struct sim_event event = trouble(sim, &random, kind);
+        struct sim_event event = trouble(sim, &random, kind, from_ns);
 
         event.value = sim_random_next(&random);
         sim_events_push(&sim->events, event);
     }
 }
 
+/** When a cable that is pulled for a short time only is put back. */
+static uint64_t pulled_until_ns(const struct sim *sim, const struct sim_nic *nic)
+{
+    return nic->index == sim->plan.pull_longest ? 0 : nic->pulled_until_ns;
+}
+
+uint64_t sim_trouble_plugged_ns(const struct sim *sim)
+{
+    uint64_t latest_ns = sim->now_ns;
+
+    for (unsigned i = 0; i < sim->plan.nodes; i++) {
+        for (unsigned nic = 0; nic < sim->nodes[i].nic_count; nic++) {
+            uint64_t until_ns = pulled_until_ns(sim, &sim->nodes[i].nics[nic]);
+            latest_ns = until_ns > latest_ns ? until_ns : latest_ns;
+        }
+    }
+    return latest_ns;
+}
+
+void sim_trouble_plan_pulls(struct sim *sim, struct sim_random random, uint64_t from_ns)
+{
+    plan_with_choice(sim, SIM_EVENT_PULL, sim->plan.pulls, random, from_ns);
+}
+
 void sim_trouble_plan(struct sim *sim)
 {
     struct sim_random random = sim_random_stream(sim->options.seed, 20);
 
-    plan_with_choice(sim, SIM_EVENT_DEATH, sim->plan.deaths, 17);
-    plan_with_choice(sim, SIM_EVENT_PULL, sim->plan.pulls, 27);
+    plan_with_choice(sim, SIM_EVENT_DEATH, sim->plan.deaths,
+                     sim_random_stream(sim->options.seed, 17), 0);
+    sim_trouble_plan_pulls(sim, sim_random_stream(sim->options.seed, 27), 0);
     for (unsigned i = 0; i < sim->plan.severances; i++) {
-        sim_events_push(&sim->events, trouble(sim, &random, SIM_EVENT_SEVER));
+        sim_events_push(&sim->events, trouble(sim, &random, SIM_EVENT_SEVER, 0));
     }
     if (sim->plan.suspended_ns != 0) {
         sim_events_push(&sim->events,
@@ -226,6 +249,12 @@ void sim_trouble_sever(struct sim *sim, struct sim_node *node)
 /** In so much time others have taken over what went by a cable that stays pulled. */
 #define FAILOVER_NS (2 * SECOND)
 
+/**
+ * While nodes leave, no two of them are without a route for a second: who is silent that long, and
+ * finalizes, is taken to have left.
+ */
+#define DEPARTING_PULL_MOST_NS (SECOND / 20)
+
 void sim_trouble_pull(struct sim *sim, struct sim_node *node, uint64_t choice)
 {
     struct sim_random random = {choice};
@@ -239,6 +268,7 @@ void sim_trouble_pull(struct sim *sim, struct sim_node *node, uint64_t choice)
     if (!sim_faults_on(sim) || sim->now_ns < nic->pulled_until_ns || !sim_incident(sim)) {
         return;
     }
+    short_ns = sim->departing ? short_ns % DEPARTING_PULL_MOST_NS : short_ns;
     /* With the others of this number gone as well, each two hosts have a route left. */
     bool may_last = node->nic_count > 1 && nic->index == sim->plan.pull_longest;
     for_ever = for_ever && may_last;
