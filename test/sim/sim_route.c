@@ -147,6 +147,25 @@ struct sim_peer *sim_route_called(struct sim_nic *nic, const struct rawe_connect
     return NULL; /* a process that is no more */
 }
 
+void sim_route_unknown_source(void *context, const struct rawe_conn *conn,
+                              const uint8_t source_mac[RAWE_MAC_BYTES])
+{
+    struct sim_nic *nic = context;
+    struct sim_node *node = nic->node;
+    const struct sim_channel *channel = conn->owner;
+    const struct sim_node *other = &node->sim->nodes[channel->peer];
+
+    if (nic->engine.deferral.active || channel->peer_life != other->life) {
+        return;
+    }
+    for (unsigned far = 0; far < other->nic_count; far++) {
+        if (memcmp(other->nics[far].mac, source_mac, RAWE_MAC_BYTES) == 0 &&
+            find(node, channel->peer, nic->index, far) == NULL) {
+            (void)open_route(nic, channel->peer, far);
+        }
+    }
+}
+
 unsigned sim_route_count(struct sim_peer *route)
 {
     struct rawe_peer *each = &route->peer;

@@ -89,8 +89,10 @@ void mca_btl_rawe_help_peer_unreachable(const char *interface, const char *peer,
     unreachable++;
 }
 
-/* Who calls is not known, nor is there anything of him in the modex. */
+/* Who calls is not known. In the modex there is nothing of him, unless a test says so. */
 static unsigned searched_for;
+static struct mca_btl_rawe_address published[3];
+static unsigned published_count;
 
 mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_find(mca_btl_rawe_module_t *of,
                                                     opal_process_name_t name,
@@ -122,26 +124,30 @@ struct rawe_conn *mca_btl_rawe_endpoint_conn(mca_btl_base_endpoint_t *which, uns
 unsigned mca_btl_rawe_callers_find(opal_process_name_t name, struct mca_btl_rawe_address *addresses)
 {
     (void)name;
-    (void)addresses;
+    memcpy(addresses, published, sizeof(published));
     searched_for++;
-    return 0;
+    return published_count;
 }
 
-/* Nobody is found. */
+/* Nobody is found by add_procs. */
 bool mca_btl_rawe_compat_shared_memory(void)
 {
     return false;
 }
 
+static unsigned opened, opened_address;
+static uint32_t opened_mtu_bytes;
+
 mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_get(mca_btl_rawe_module_t *of, opal_proc_t *proc,
                                                    const struct mca_btl_rawe_address *address,
                                                    uint32_t path_mtu_bytes)
 {
-    (void)of;
-    (void)proc;
-    (void)address;
-    fail_msg("a path of %u bytes", path_mtu_bytes);
-    return NULL;
+    assert_ptr_equal(of, &module);
+    assert_ptr_equal(proc, endpoint.proc);
+    assert_memory_equal(address, &published[opened_address], sizeof(*address));
+    opened_mtu_bytes = path_mtu_bytes;
+    opened++;
+    return &endpoint;
 }
 
 void mca_btl_rawe_endpoint_introduce(mca_btl_base_endpoint_t *which)
@@ -247,7 +253,7 @@ static int set_up(void **state)
     mca_btl_rawe_state.modules[mca_btl_rawe_state.module_count++] = &module;
     module.address = (struct mca_btl_rawe_address){.mac = {2, 0, 0, 0, 0, 9}, .mtu_bytes = 1500};
     mca_btl_rawe_params.connect_timeout_ms = TIMEOUT_MS;
-    searches = unreachable = searched_for = 0;
+    searches = unreachable = searched_for = published_count = opened = opened_address = 0;
     memset(&endpoint, 0, sizeof(endpoint));
     endpoint.module = &module;
     endpoint.in_use = true;
@@ -273,6 +279,7 @@ static void add(void)
     assert_int_equal(mca_btl_rawe_add_procs(&module.super, 1, &proc, &found, NULL), OPAL_SUCCESS);
     assert_null(found);
     OBJ_RELEASE(proc);
+    assert_int_equal(opened, 0);
 }
 
 /** Who waits for a host that is silent has no lock that others need. */
@@ -346,6 +353,76 @@ static void mca_btl_rawe_accept__searches_for_nobody_outside_of_mpi(void **state
     assert_int_equal(searched_for, 1);
 }
 
+/* mca_btl_rawe_unknown_source */
+
+static opal_proc_t peer_proc;
+static const uint8_t second_mac[RAWE_MAC_BYTES] = {2, 0, 0, 0, 0, 2};
+
+/** A process with a connection to us has published two interfaces, and lo; a frame comes. */
+static void come_from(const uint8_t mac[RAWE_MAC_BYTES])
+{
+    const struct rawe_conn conn = {.owner = &endpoint};
+
+    endpoint.proc = &peer_proc;
+    published_count = 3;
+    memset(published, 0, sizeof(published));
+    published[0] = (struct mca_btl_rawe_address){.mac = {2, 0, 0, 0, 0, 1}, .mtu_bytes = 1500};
+    published[1].mtu_bytes = 1400;
+    memcpy(published[1].mac, second_mac, RAWE_MAC_BYTES);
+    published[2].mtu_bytes = 65536;
+    mca_btl_rawe_unknown_source(&module, &conn, mac);
+}
+
+static void mca_btl_rawe_unknown_source__opens_what_the_peer_has_published(void **state)
+{
+    (void)state;
+    opened_address = 1;
+    come_from(second_mac);
+    assert_int_equal(opened, 1);
+    assert_int_equal(opened_mtu_bytes, 1400);
+    /* No longer than our own interface takes. */
+    module.address.mtu_bytes = 1300;
+    come_from(second_mac);
+    assert_int_equal(opened_mtu_bytes, 1300);
+}
+
+static void mca_btl_rawe_unknown_source__opens_nothing_that_is_forged(void **state)
+{
+    (void)state;
+    static const uint8_t forged[RAWE_MAC_BYTES] = {2, 0, 0, 0, 0, 3};
+
+    come_from(forged);
+    assert_int_equal(searched_for, 1);
+    assert_int_equal(opened, 0);
+}
+
+/** The loopback interface is no way to another host, and no way leads to it from there. */
+static void mca_btl_rawe_unknown_source__keeps_lo_apart(void **state)
+{
+    (void)state;
+    static const uint8_t zero[RAWE_MAC_BYTES];
+    static mca_btl_rawe_module_t lo;
+
+    come_from(zero);
+    module.interface.loopback = true;
+    come_from(second_mac);
+    module.interface.loopback = false;
+    memset(&lo, 0, sizeof(lo));
+    lo.interface.loopback = true;
+    endpoint.module = &lo;
+    come_from(second_mac);
+    assert_int_equal(opened, 0);
+}
+
+static void mca_btl_rawe_unknown_source__searches_for_nobody_outside_of_mpi(void **state)
+{
+    (void)state;
+    module.engine.deferral.active = true;
+    come_from(second_mac);
+    assert_int_equal(searched_for, 0);
+    assert_int_equal(opened, 0);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -356,6 +433,10 @@ int main(void)
         TEST(mca_btl_rawe_del_procs__leaves_connections_to_finalize),
         TEST(mca_btl_rawe_del_procs__does_not_wait_for_a_callback),
         TEST(mca_btl_rawe_accept__searches_for_nobody_outside_of_mpi),
+        TEST(mca_btl_rawe_unknown_source__opens_what_the_peer_has_published),
+        TEST(mca_btl_rawe_unknown_source__opens_nothing_that_is_forged),
+        TEST(mca_btl_rawe_unknown_source__keeps_lo_apart),
+        TEST(mca_btl_rawe_unknown_source__searches_for_nobody_outside_of_mpi),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

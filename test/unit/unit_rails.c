@@ -101,6 +101,24 @@ static struct rawe_conn *accept_conn(void *context, const struct rawe_connect *f
     return rawe_peer_conn(&nic->host->nic[rail].peer, from->lane);
 }
 
+static void join(struct rails_nic *nic)
+{
+    rawe_peer_join(&nic->peer, &nic->host->nic[0].peer);
+    nic->joined = true;
+}
+
+static void unknown_source(void *context, const struct rawe_conn *conn,
+                           const uint8_t source_mac[RAWE_MAC_BYTES])
+{
+    struct rails_nic *nic = context;
+    assert_ptr_equal(conn->owner, &nic->host->inbox);
+    nic->host->unknown_calls++;
+    if (!nic->joined && !nic->host->refuses &&
+        memcmp(source_mac, nic->peer.config.mac, RAWE_MAC_BYTES) == 0) {
+        join(nic);
+    }
+}
+
 static void silent(void *context, struct rawe_conn *conn, uint64_t silent_ns)
 {
     struct rails_host *host = ((const struct rails_nic *)context)->host;
@@ -135,6 +153,7 @@ static void start_nic(struct rails_host *host, unsigned rail, unsigned batch_fra
     static const struct rawe_callbacks callbacks = {
         .deliver = deliver,
         .accept = accept_conn,
+        .unknown_source = unknown_source,
         .silent = silent,
         .failed = failed,
         .lost = lost,
@@ -165,8 +184,9 @@ static void start_nic(struct rails_host *host, unsigned rail, unsigned batch_fra
     peer.owner = &host->inbox;
     peer.now_ns = read_clock;
     rawe_peer_init(&nic->peer, &nic->engine, &peer);
-    if (rail != 0) {
-        rawe_peer_join(&nic->peer, &host->nic[0].peer);
+    nic->joined = rail == 0;
+    if (rail != 0 && !host->late) {
+        join(nic);
     }
 }
 

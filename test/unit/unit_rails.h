@@ -23,6 +23,7 @@ struct rails_nic {
     struct rawe_engine engine; /**< its callbacks' context is the interface */
     struct rawe_peer peer;     /**< the other process's interface on the same rail */
     unsigned room;             /**< frames its link takes before it is full */
+    bool joined;               /**< `peer` is among the routes to the other process */
 };
 
 struct rails_host {
@@ -31,7 +32,9 @@ struct rails_host {
     struct rawe_handle_table handles;
     struct rails_nic nic[RAILS];
     struct unit_node inbox; /**< its messages, and the clock for unit_message.h; nothing else */
-    unsigned silent_calls, failed_calls, lost_calls;
+    unsigned silent_calls, failed_calls, lost_calls, unknown_calls;
+    bool late;    /**< it knows the route by rail 0 only, until another is asked for */
+    bool refuses; /**< ... and not then either */
     /** Called by `silent`; may be NULL. */
     void (*on_silent)(struct rails_host *host, struct rawe_conn *conn);
 };

@@ -244,6 +244,7 @@ static bool open_engine(mca_btl_rawe_module_t *module)
     static const struct rawe_callbacks callbacks = {
         .deliver = mca_btl_rawe_deliver,
         .accept = mca_btl_rawe_accept,
+        .unknown_source = mca_btl_rawe_unknown_source,
         .silent = mca_btl_rawe_silent,
         .stalled = mca_btl_rawe_stalled,
         .failed = mca_btl_rawe_failed,

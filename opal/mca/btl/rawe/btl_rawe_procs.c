@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Processes that become peers: those Open MPI introduces, and whether and how they can be reached;
- * those that call first.
+ * those that call first, or from an interface that we have no path to.
  */
 #include "btl_rawe_procs.h"
 
@@ -404,4 +404,28 @@ struct rawe_conn *mca_btl_rawe_accept(void *context, const struct rawe_connect *
         }
     }
     return NULL == endpoint ? NULL : mca_btl_rawe_endpoint_conn(endpoint, from->lane);
+}
+
+void mca_btl_rawe_unknown_source(void *context, const struct rawe_conn *conn,
+                                 const uint8_t source_mac[RAWE_MAC_BYTES])
+{
+    mca_btl_rawe_module_t *module = context;
+    const mca_btl_base_endpoint_t *home = conn->owner;
+    struct mca_btl_rawe_address addresses[MCA_BTL_RAWE_MODULES_MAX];
+
+    /* Outside of MPI nothing of Open MPI's may be called: the peer repeats its frame. */
+    if (module->engine.deferral.active || module->interface.loopback ||
+        home->module->interface.loopback) {
+        return;
+    }
+    unsigned count = mca_btl_rawe_callers_find(home->proc->proc_name, addresses);
+    for (unsigned i = 0; i < count; ++i) {
+        if (!is_loopback(&addresses[i]) &&
+            0 == memcmp(addresses[i].mac, source_mac, RAWE_MAC_BYTES)) {
+            /* Frames of this length may not pass. Then the path is validated, as any. */
+            (void)mca_btl_rawe_endpoint_get(
+                module, home->proc, &addresses[i],
+                smaller(addresses[i].mtu_bytes, module->address.mtu_bytes));
+        }
+    }
 }

@@ -25,5 +25,8 @@ struct mca_btl_base_endpoint_t *mca_btl_rawe_procs_open_local(opal_proc_t *proc)
 /** rawe_callbacks.accept: somebody we may not have spoken to yet wants a connection. */
 struct rawe_conn *mca_btl_rawe_accept(void *context, const struct rawe_connect *from,
                                       const uint8_t source_mac[RAWE_MAC_BYTES]);
+/** rawe_callbacks.unknown_source: a peer uses an interface of its own that we have no path to. */
+void mca_btl_rawe_unknown_source(void *context, const struct rawe_conn *conn,
+                                 const uint8_t source_mac[RAWE_MAC_BYTES]);
 
 #endif

@@ -105,6 +105,21 @@ static struct rawe_route *route_from(const struct rawe_engine *engine, const str
     return conn->home == NULL ? NULL : rawe_route_from(conn->home, engine, source_mac);
 }
 
+/**
+ * The same, of a frame by which a peer asks for a connection, or says that it has moved: it may have
+ * found a route that we have not, as each side looks for its own.
+ */
+static struct rawe_route *route_asked(const struct rawe_engine *engine,
+                                      const struct rawe_conn *conn, const uint8_t *source_mac)
+{
+    struct rawe_route *route = route_from(engine, conn, source_mac);
+    if (route == NULL && engine->callbacks.unknown_source != NULL) {
+        engine->callbacks.unknown_source(engine->context, conn, source_mac);
+        route = route_from(engine, conn, source_mac);
+    }
+    return route;
+}
+
 /** Is it the peer's interface that a connection belongs to that asks for it, by whatever route? */
 static bool is_home(const struct rawe_conn *conn, const struct rawe_connect *from)
 {
@@ -220,7 +235,8 @@ static void receive_connect(struct rawe_engine *engine, const struct rawe_header
         }
     }
     if (!is_usual(engine, conn, source_mac)) {
-        struct rawe_route *route = route_from(engine, conn, source_mac);
+        struct rawe_route *route = reply ? route_from(engine, conn, source_mac)
+                                         : route_asked(engine, conn, source_mac);
         if (route == NULL) {
             engine->counters.dropped_source++;
             return;
@@ -333,7 +349,9 @@ static void dispatch_elsewhere(struct rawe_engine *engine, const uint8_t *source
 {
     struct rawe_conn *conn = rawe_conn_table_find(engine->table, header->connection_id);
     struct rawe_engine *owner = conn->engine;
-    struct rawe_route *route = route_from(engine, conn, source_mac);
+    struct rawe_route *route = header->type == RAWE_FRAME_PROBE
+                                   ? route_asked(engine, conn, source_mac)
+                                   : route_from(engine, conn, source_mac);
     if (route == NULL) {
         engine->counters.dropped_source++;
         return;

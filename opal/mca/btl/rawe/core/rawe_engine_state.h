@@ -42,11 +42,19 @@ struct rawe_callbacks {
     /**
      * A connection request for a lane that has no connection yet. The callee checks the identity,
      * opens a connection (rawe_conn_open) and returns it, or returns the one it has, or NULL to
-     * refuse. The only one called while the engine defers, too (see rawe_engine_defer_begin): it
-     * must then refuse whom it does not know yet.
+     * refuse. Called while the engine defers, too (see rawe_engine_defer_begin): it must then
+     * refuse whom it does not know yet.
      */
     struct rawe_conn *(*accept)(void *context, const struct rawe_connect *from,
                                 const uint8_t source_mac[RAWE_MAC_BYTES]);
+    /**
+     * A CONNECT or PROBE for a connection has come from an address that no route of it leads to. If
+     * that is another interface of the same process, the callee may add a route there
+     * (rawe_peer_init, rawe_peer_join), now or when the peer repeats the frame. It calls nothing
+     * else of the engine's. Called while the engine defers, too, as `accept`. May be NULL.
+     */
+    void (*unknown_source)(void *context, const struct rawe_conn *conn,
+                           const uint8_t source_mac[RAWE_MAC_BYTES]);
     /**
      * Nothing was heard of the peer for `silent_ns` although an answer is overdue: time to ask
      * whether it lives (then rawe_conn_alive). Called with each probe from the third on; not while
