@@ -138,6 +138,24 @@ static void rawe_conn_receive__a_peer_that_answered_long_since_has_not_ended_it(
     assert_int_equal(sends[0].status, RAWE_STATUS_DONE);
 }
 
+static void rawe_conn_receive__a_peer_that_has_answered_since_may_be_silent(void **state)
+{
+    (void)state;
+    send_messages(3);
+    receive_close(0, 0); /* forged */
+    unit_run(&net, 3000 * UNIT_MS, UNIT_MS);
+    assert_int_equal(sends[2].status, RAWE_STATUS_DONE);
+    memset(sends, 0, sizeof(sends));
+    net.node[1].paused = true; /* nothing has come of it since */
+    send_messages(1);
+    unit_run(&net, 20 * UNIT_MS, UNIT_MS);
+    net.node[1].paused = false;
+    unit_run(&net, 3000 * UNIT_MS, UNIT_MS);
+    assert_int_equal(net.node[0].lost_calls, 0);
+    assert_int_equal(sends[0].status, RAWE_STATUS_DONE);
+    assert_int_equal(sends[0].done, 1);
+}
+
 static void rawe_conn_receive__an_orderly_close_loses_nothing(void **state)
 {
     (void)state;
@@ -284,6 +302,7 @@ int main(void)
         TEST(rawe_conn_receive__copied_messages_are_not_lost_in_silence),
         TEST(rawe_conn_receive__a_peer_that_answers_has_not_ended_it),
         TEST(rawe_conn_receive__a_peer_that_answered_long_since_has_not_ended_it),
+        TEST(rawe_conn_receive__a_peer_that_has_answered_since_may_be_silent),
         TEST(rawe_conn_receive__an_orderly_close_loses_nothing),
         TEST(rawe_conn_receive__a_closed_connection_keeps_no_windows),
         TEST(rawe_conn_receive__who_does_not_know_the_connection_acknowledges_nothing),

@@ -293,8 +293,7 @@ static void closed_by_peer(struct rawe_conn *conn, const struct rawe_header *hea
  * what has been sent? A CLOSE may come from a process that knows nothing of the connection any
  * more.
  */
-static inline bool plausible(struct rawe_conn *conn, const struct rawe_header *header,
-                             uint64_t now_ns)
+static inline bool plausible(struct rawe_conn *conn, const struct rawe_header *header)
 {
     struct rawe_engine *engine = conn->engine;
     if (conn->recvwin.acktr == NULL || !rawe_handshake_receives(&conn->handshake)) {
@@ -309,9 +308,7 @@ static inline bool plausible(struct rawe_conn *conn, const struct rawe_header *h
     /* Who disowns the connection answers no probe: the next ones come at growing intervals. */
     if (header->type != RAWE_FRAME_CLOSE) {
         rawe_liveness_heard(&conn->liveness);
-        if (conn->disowned_since_ns != 0) {
-            conn->disowned_since_ns = now_ns; /* it has not been so until now */
-        }
+        conn->disowned_since_ns = 0; /* or this was sent before: then the next PROBE finds out */
     }
     return true;
 }
@@ -338,7 +335,7 @@ void rawe_conn_receive(struct rawe_conn *conn, const struct rawe_header *header,
     struct rawe_engine *engine = conn->engine;
     struct rawe_header whole;
     void *memory;
-    if (!plausible(conn, header, now_ns)) {
+    if (!plausible(conn, header)) {
         return;
     }
     switch (header->type) {
@@ -414,7 +411,7 @@ void rawe_conn_receive_batch(struct rawe_conn *conn, const struct rawe_batch *ba
                              uint64_t now_ns)
 {
     const struct rawe_header *header = &batch->header;
-    if (!plausible(conn, header, now_ns)) {
+    if (!plausible(conn, header)) {
         return;
     }
     if (!carried_acknowledgement(conn, header, now_ns)) {
