@@ -220,6 +220,28 @@ static void rawe_conn_come_home__after_a_connect_that_was_late(void **state)
     assert_int_equal(rails.host[1].inbox.message_count, 20);
 }
 
+static void rawe_conn_follow_connect__not_one_of_an_earlier_life(void **state)
+{
+    (void)state;
+    rawe_peer_set_down(rails_peer(0, 0), rails.now_ns);
+    struct rawe_conn *conn = rails_conn(0, 0, RAWE_LANE_EXPRESS);
+    rawe_conn_connect(conn, rails.now_ns);
+    struct net_frame *late = net_frame_copy(rails.wire);
+    rails_cut(1);
+    rails.cut[1] = false;
+    rawe_peer_set_up(rails_peer(0, 0), rails.now_ns);
+    rails_settle();
+    struct rawe_conn *far = rails_conn(1, 0, RAWE_LANE_EXPRESS);
+    far->handshake.peer_incarnation++; /* it has heard of a later one */
+    rails_receive(late);
+    net_frame_free(late);
+    assert_int_equal(rails.host[1].nic[1].engine.counters.dropped_connection +
+                         rails.host[1].nic[0].engine.counters.dropped_connection,
+                     1);
+    assert_int_equal(rails_used(far), 0);
+    assert_int_equal(rails_migrations(1), 0);
+}
+
 /** Host 0 goes home, and the question by which the other end would learn of that is lost. */
 static struct rawe_conn *go_home_unheard(void)
 {
@@ -278,6 +300,7 @@ int main(void)
         TEST(rawe_conn_follow__ends_agree_when_both_have_moved),
         TEST(rawe_conn_follow__the_one_that_stays_heeds_one_that_cannot_come),
         TEST(rawe_conn_come_home__after_a_connect_that_was_late),
+        TEST(rawe_conn_follow_connect__not_one_of_an_earlier_life),
         TEST(rawe_conn_come_home__after_a_probe_that_was_lost),
         TEST(rawe_conn_come_home__not_while_home_is_down),
     };

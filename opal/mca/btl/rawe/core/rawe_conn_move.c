@@ -102,12 +102,14 @@ static bool stays(const struct rawe_conn *conn, const struct rawe_connect *from)
     return us->jobid != from->jobid ? us->jobid < from->jobid : us->vpid < from->vpid;
 }
 
-void rawe_conn_follow_connect(struct rawe_conn *conn, struct rawe_route *route, uint64_t now_ns)
+void rawe_conn_follow_connect(struct rawe_conn *conn, struct rawe_route *route,
+                              uint64_t incarnation, uint64_t now_ns)
 {
     const struct rawe_acktr *acktr = conn->recvwin.acktr;
     /* Who has sent data has had our reply. */
     bool late = conn->handshake.state == RAWE_CONN_OPEN && acktr != NULL &&
                 (acktr->next != conn->engine->config.first_sequence || acktr->beyond != 0);
+    late = late || rawe_handshake_drops(&conn->handshake, incarnation);
     if (route != conn->route && !route->down && !late) {
         move(conn, route, now_ns);
     }

@@ -27,9 +27,10 @@ void rawe_conn_move(struct rawe_conn *conn, struct rawe_route *route, uint64_t n
 
 /**
  * The peer's CONNECT has come by this route, which is not the one used: answer there, unless the
- * peer has been answered before, so that it is a late one.
+ * peer has been answered before, or has opened the connection anew since, so that it is a late one.
  */
-void rawe_conn_follow_connect(struct rawe_conn *conn, struct rawe_route *route, uint64_t now_ns);
+void rawe_conn_follow_connect(struct rawe_conn *conn, struct rawe_route *route,
+                              uint64_t incarnation, uint64_t now_ns);
 
 /**
  * The peer's newest PROBE has come by this route, and was taken; `from` is what it says of itself.

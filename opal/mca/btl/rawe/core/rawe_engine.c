@@ -235,15 +235,15 @@ static void receive_connect(struct rawe_engine *engine, const struct rawe_header
         }
     }
     if (!is_usual(engine, conn, source_mac)) {
-        struct rawe_route *route = reply ? route_from(engine, conn, source_mac)
-                                         : route_asked(engine, conn, source_mac);
+        struct rawe_route *route =
+            reply ? route_from(engine, conn, source_mac) : route_asked(engine, conn, source_mac);
         if (route == NULL) {
             engine->counters.dropped_source++;
             return;
         }
         now_ns = advance_time(conn->engine, now_ns);
         if (!reply && is_home(conn, &from)) {
-            rawe_conn_follow_connect(conn, route, now_ns);
+            rawe_conn_follow_connect(conn, route, from.incarnation, now_ns);
         }
     }
     if (!is_home(conn, &from) || from.lane != conn->lane) {
