@@ -31,7 +31,8 @@ static mca_btl_rawe_module_t modules[MODULES];
 static struct rawe_handle_table handles;
 static opal_proc_t *proc;
 static bool fault_tolerant;
-static unsigned messages_shown;
+static unsigned messages_shown, stalls_shown;
+static int watch_slot; /**< of the responder's; -1: it has none left */
 static unsigned errors;
 static const opal_proc_t *blamed;
 
@@ -93,13 +94,14 @@ void mca_btl_rawe_help_connection_stalled(const char *interface, const char *pee
                                           const char *peer_host, const char *peer_mac,
                                           const char *seen, uint64_t stalled_s, uint64_t timeout_s)
 {
+    (void)interface;
     (void)peer;
     (void)peer_host;
     (void)peer_mac;
     (void)seen;
     (void)stalled_s;
     (void)timeout_s;
-    fail_msg("a stall on %s", interface);
+    stalls_shown++;
 }
 
 void mca_btl_rawe_help_full_size_lost(const char *interface, const char *peer_host,
@@ -117,26 +119,26 @@ int rawe_responder_watch(struct rawe_responder *responder, const struct rawe_pin
 {
     (void)responder;
     (void)to;
-    return -1;
+    return watch_slot;
 }
 
 void rawe_responder_unwatch(struct rawe_responder *responder, int slot)
 {
     (void)responder;
-    fail_msg("slot %d", slot);
+    assert_int_equal(slot, watch_slot);
 }
 
 void rawe_responder_ping(struct rawe_responder *responder, int slot)
 {
     (void)responder;
-    fail_msg("slot %d", slot);
+    assert_int_equal(slot, watch_slot);
 }
 
 uint64_t rawe_responder_last_pong_ns(const struct rawe_responder *responder, int slot)
 {
     (void)responder;
     (void)slot;
-    return 0;
+    return mca_btl_rawe_now_ns();
 }
 
 uint64_t rawe_responder_last_absent_ns(const struct rawe_responder *responder, int slot)
@@ -205,6 +207,15 @@ static void give_up(mca_btl_base_endpoint_t *endpoint, unsigned lane)
     mca_btl_rawe_failed(endpoint->module, conn, SILENT_NS);
 }
 
+/** The peer's responder answers, its connection does not. */
+static void be_silent(mca_btl_base_endpoint_t *endpoint)
+{
+    struct rawe_conn *conn = mca_btl_rawe_endpoint_conn(endpoint, 0);
+    assert_non_null(conn);
+    watch_slot = 0;
+    mca_btl_rawe_silent(endpoint->module, conn, SILENT_NS);
+}
+
 /** What progress does at its end. */
 static void report(void)
 {
@@ -219,7 +230,8 @@ static int set_up(void **state)
     memset(&mca_btl_rawe_state, 0, sizeof(mca_btl_rawe_state));
     memset(modules, 0, sizeof(modules));
     fault_tolerant = true;
-    messages_shown = errors = 0;
+    messages_shown = stalls_shown = errors = 0;
+    watch_slot = -1;
     blamed = NULL;
     proc = OBJ_NEW(opal_proc_t);
     proc->proc_name = (opal_process_name_t){.jobid = 7, .vpid = 3};
@@ -347,6 +359,31 @@ static void mca_btl_rawe_failed__the_endpoint_may_close_before_the_report(void *
     assert_ptr_equal(blamed, proc);
 }
 
+/* mca_btl_rawe_silent */
+
+static void mca_btl_rawe_silent__is_reported_when_the_process_answers(void **state)
+{
+    (void)state;
+    mca_btl_base_endpoint_t *endpoint = introduce_on(0);
+    mca_btl_rawe_params.peer_timeout = 4;
+    be_silent(endpoint);
+    be_silent(endpoint);
+    mca_btl_rawe_params.peer_timeout = 0;
+    assert_int_equal(stalls_shown, 1);
+}
+
+/** Then the progress thread may be the one who asks, for which Open MPI is not to be called. */
+static void mca_btl_rawe_silent__says_nothing_in_finalize(void **state)
+{
+    (void)state;
+    mca_btl_base_endpoint_t *endpoint = introduce_on(0);
+    mca_btl_rawe_params.peer_timeout = 4;
+    mca_btl_rawe_state.finalizing = true;
+    be_silent(endpoint);
+    mca_btl_rawe_params.peer_timeout = 0;
+    assert_int_equal(stalls_shown, 0);
+}
+
 /* mca_btl_rawe_lost */
 
 static void mca_btl_rawe_lost__is_a_loss_of_the_peer(void **state)
@@ -373,6 +410,8 @@ int main(void)
         TEST(mca_btl_rawe_failed__is_reported_once_a_process),
         TEST(mca_btl_rawe_failed__of_nobody_who_was_not_introduced),
         TEST(mca_btl_rawe_failed__the_endpoint_may_close_before_the_report),
+        TEST(mca_btl_rawe_silent__is_reported_when_the_process_answers),
+        TEST(mca_btl_rawe_silent__says_nothing_in_finalize),
         TEST(mca_btl_rawe_lost__is_a_loss_of_the_peer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

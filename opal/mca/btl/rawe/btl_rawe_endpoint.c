@@ -406,7 +406,10 @@ void mca_btl_rawe_silent(void *context, struct rawe_conn *conn, uint64_t silent_
     (void)context;
     watch(endpoint, conn);
     rawe_failover_silent(&mca_btl_rawe_state.failover, conn, conn->engine->now_ns);
-    report_stall(endpoint, "the connection does not answer", silent_ns);
+    /* In MPI_Finalize the progress thread may be here, which calls nothing of Open MPI's. */
+    if (!mca_btl_rawe_state.finalizing) {
+        report_stall(endpoint, "the connection does not answer", silent_ns);
+    }
 }
 
 /** Frames are from now on no longer than what the path was found to carry. */
