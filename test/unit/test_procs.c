@@ -414,6 +414,16 @@ static void mca_btl_rawe_unknown_source__keeps_lo_apart(void **state)
     assert_int_equal(opened, 0);
 }
 
+static void mca_btl_rawe_unknown_source__not_of_a_process_that_is_lost(void **state)
+{
+    (void)state;
+    endpoint.lost = true;
+    come_from(second_mac);
+    endpoint.lost = false;
+    assert_int_equal(searched_for, 0);
+    assert_int_equal(opened, 0);
+}
+
 static void mca_btl_rawe_unknown_source__searches_for_nobody_outside_of_mpi(void **state)
 {
     (void)state;
@@ -436,6 +446,7 @@ int main(void)
         TEST(mca_btl_rawe_unknown_source__opens_what_the_peer_has_published),
         TEST(mca_btl_rawe_unknown_source__opens_nothing_that_is_forged),
         TEST(mca_btl_rawe_unknown_source__keeps_lo_apart),
+        TEST(mca_btl_rawe_unknown_source__not_of_a_process_that_is_lost),
         TEST(mca_btl_rawe_unknown_source__searches_for_nobody_outside_of_mpi),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

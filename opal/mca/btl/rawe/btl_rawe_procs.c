@@ -415,7 +415,7 @@ void mca_btl_rawe_unknown_source(void *context, const struct rawe_conn *conn,
 
     /* Outside of MPI nothing of Open MPI's may be called: the peer repeats its frame. */
     if (module->engine.deferral.active || module->interface.loopback ||
-        home->module->interface.loopback) {
+        home->module->interface.loopback || home->lost) {
         return;
     }
     unsigned count = mca_btl_rawe_callers_find(home->proc->proc_name, addresses);
