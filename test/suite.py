@@ -286,7 +286,8 @@ def run_lab(part, options):
         part.trouble("the lab needs root (network namespaces): run test/run as root")
         return
     before = set(record.names())
-    run_pytest(part, options, "lab", ["--long"] if options.long else [])
+    more = ["--long"] * options.long + ["--brief"] * options.brief
+    run_pytest(part, options, "lab", more)
     mine = [
         name for name in set(record.names()) - before if record.state(record.load(name)) == "stale"
     ]
@@ -401,9 +402,11 @@ def parse():
         description="Installs missing Debian packages, builds into ./build, runs the tests.",
         epilog="lint: the source tree, without building it; unit: the core's objects; sim: whole "
         "networks in one thread, seeded; fuzz: hostile frames, libFuzzer; lab: real mpirun over "
-        "virtual hosts. Without arguments these five, in 25 minutes or so on two cores. sanitize: "
-        "unit, sim and the fuzz corpora again under the address, undefined behaviour and thread "
-        "sanitizers, another six minutes; all: the six. Only when asked for: threads, "
+        "virtual hosts. Without arguments these five, in less than 20 minutes on two cores, "
+        "without lab's thorough tests (bad networks, the matrix of sizes and losses, soaks), which "
+        "take five more; lab alone has them. sanitize: unit, sim and the fuzz corpora again under "
+        "the address, undefined behaviour and thread sanitizers, another six minutes; all: the "
+        "six, thorough. Only when asked for: threads, "
         "jobs with the component under the thread sanitizer, five minutes; bench, the benchmarks' "
         "own tests, and a quick form of each benchmark; vm, mpirun over virtual machines with real "
         "drivers, half an hour; deb, the packages for Debian 12 and 13, on clean systems, ten "
@@ -432,6 +435,7 @@ def parse():
     unknown = [part for part in options.parts if part not in known]
     if unknown:
         parser.error(f"unknown part {unknown[0]}; choose from {', '.join(known)}")
+    options.brief = not (options.parts or options.k or options.ompi or options.long)
     default = FOR_OTHER_OMPI if options.ompi else DEFAULT
     if options.ompi and not set(options.parts) <= set(default):
         parser.error(f"--ompi goes with {' and '.join(default)}")

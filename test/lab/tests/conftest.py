@@ -29,12 +29,14 @@ def pytest_addoption(parser):
     parser.addoption("--build", default=str(HERE.parents[2] / "build"), help="build directory")
     parser.addoption("--instrumented", help="build directory of a component with a sanitizer")
     parser.addoption("--long", action="store_true", help="also what takes longer")
+    parser.addoption("--brief", action="store_true", help="not what is thorough")
 
 
 def pytest_configure(config):
     """Name our marks; let SIGTERM end the run as Ctrl-C does, so that labs are removed."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     config.addinivalue_line("markers", "long: runs only with --long")
+    config.addinivalue_line("markers", "thorough: does not run with --brief")
     config.addinivalue_line("markers", "instrumented: runs with --instrumented, nothing else does")
 
 
@@ -43,8 +45,10 @@ def pytest_collection_modifyitems(config, items):
     instrumented = config.getoption("--instrumented") is not None
 
     def is_wanted(item):
-        return (config.getoption("--long") or not item.get_closest_marker("long")) and (
-            instrumented == (item.get_closest_marker("instrumented") is not None)
+        return (
+            (config.getoption("--long") or not item.get_closest_marker("long"))
+            and not (config.getoption("--brief") and item.get_closest_marker("thorough"))
+            and instrumented == (item.get_closest_marker("instrumented") is not None)
         )
 
     config.hook.pytest_deselected(items=[item for item in items if not is_wanted(item)])

@@ -18,6 +18,8 @@ from conftest import (
 )
 from jobs import EndlessJob, Job, assert_failure
 
+pytestmark = pytest.mark.thorough
+
 HOSTS = 4
 # A group that takes too long ends the job and is named by it.
 VERIFY = ["--quick", "--scale", "0.1", "--skip", BEYOND_OPEN_MPI, "--progress"]

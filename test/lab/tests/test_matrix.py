@@ -34,6 +34,7 @@ def cells():
                 yield pytest.param(ranks, hosts, mtu, loss, marks=marks)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("ranks, hosts, mtu, loss", cells())
 def test_every_byte_arrives(make_lab, build, verify, ranks, hosts, mtu, loss):
     lab = make_lab(hosts=hosts, mtu=mtu, loss=loss)

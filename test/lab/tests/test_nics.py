@@ -184,6 +184,7 @@ def test_the_loss_of_all_nics_is_told_once(make_lab, build, pulled, how):
     assert_one_message(result, f"{lab.name}-h")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", [1, 2])
 def test_random_pulls_lose_nothing(make_lab, build, pulled, seed):
     chance = random.Random(seed)

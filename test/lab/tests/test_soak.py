@@ -16,6 +16,7 @@ def soak(lab, build, seconds, threads):
     return lab.mpirun(arguments, timeout=seconds + 120, build=build)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("threads", [1, 4])
 @pytest.mark.parametrize("seconds", [6, pytest.param(120, marks=pytest.mark.long)])
 def test_a_soak_is_exact_and_leaves_memory_and_descriptors_alone(make_lab, build, seconds, threads):
