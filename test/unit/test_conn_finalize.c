@@ -4,11 +4,13 @@
  * Tests of the end that MPI_Finalize makes: when a connection may be closed.
  */
 #include "unit_finalize.h"
+#include "unit_rails.h"
 
 #include <string.h>
 
 #include "rawe_conn.h"
 #include "rawe_conn_connect.h"
+#include "rawe_conn_control.h"
 
 /* rawe_conn_announce_finalizing */
 
@@ -47,6 +49,35 @@ static void rawe_conn_announce_finalizing__an_earlier_answer_is_none(void **stat
     assert_false(end(1)->finalize.announced);
 }
 
+/** One without a number may answer a question of before, however the numbers stand. */
+static void rawe_conn_announce_finalizing__an_answer_without_number_is_none(void **state)
+{
+    (void)state;
+    struct rawe_header header = {
+        .type = RAWE_FRAME_ACK,
+        .flags = RAWE_FLAG_PROBE_ANSWER,
+        .sequence = RAWE_PROBE_PLAIN,
+    };
+    end(1)->liveness.probe_number = UINT32_MAX - 10;
+    rawe_engine_finalizing(engine(1));
+    unit_receive_forged(&net, 0, UNIT_LANE, header, NULL, 0);
+    assert_false(end(1)->finalize.announced);
+}
+
+static void rawe_conn_announce_finalizing__anew_in_the_next_life(void **state)
+{
+    (void)state;
+    rawe_engine_finalizing(engine(1));
+    assert_int_equal(linger(1, UNIT_S), RAWE_FINALIZED_DONE);
+    unit_close(&net, 0, UNIT_LANE);
+    unit_settle(&net);
+    unsigned probes = net.node[1].sent[RAWE_FRAME_PROBE];
+    rawe_conn_connect(unit_open(&net, 0, UNIT_LANE), net.now_ns);
+    unit_run(&net, 50 * UNIT_MS, UNIT_MS);
+    assert_true(net.node[1].sent[RAWE_FRAME_PROBE] > probes);
+    assert_true(end(1)->finalize.announced);
+}
+
 /* rawe_conn_note_finalizing */
 
 static void rawe_conn_note_finalizing__the_newest_frame_counts(void **state)
@@ -58,6 +89,19 @@ static void rawe_conn_note_finalizing__the_newest_frame_counts(void **state)
     finalize_send(0, 1);
     finish();
     assert_false(end(0)->finalize.peer);
+}
+
+static void rawe_conn_note_finalizing__not_one_that_was_overtaken(void **state)
+{
+    (void)state;
+    struct rawe_header header = {.type = RAWE_FRAME_ACK, .flags = RAWE_FLAG_FINALIZING};
+    finalize_send(0, 1);
+    finish();
+    unit_receive_forged(&net, 1, UNIT_LANE, header, NULL, 0);
+    header.flags = 0;
+    header.acknowledgement = UINT32_MAX; /* one less than is acknowledged */
+    unit_receive_forged(&net, 1, UNIT_LANE, header, NULL, 0);
+    assert_true(end(0)->finalize.peer);
 }
 
 static void rawe_conn_note_finalizing__not_of_the_next_process(void **state)
@@ -88,6 +132,18 @@ static void rawe_conn_peer_finalizing__on_every_lane(void **state)
     end(0)->peer_key++; /* another process */
     assert_false(rawe_conn_peer_finalizing(bulk));
     end(0)->peer_key--;
+}
+
+static void rawe_conn_peer_finalizing__by_every_route(void **state)
+{
+    (void)state;
+    const struct rawe_conn *conn = rails_conn(0, 0, RAWE_LANE_EXPRESS);
+    assert_false(rawe_conn_peer_finalizing(conn));
+    rails_conn(0, 2, RAWE_LANE_EXPRESS)->finalize.peer = true;
+    assert_true(rawe_conn_peer_finalizing(conn));
+    rawe_route_remove(&rails_peer(0, 2)->route); /* another process */
+    assert_false(rawe_conn_peer_finalizing(conn));
+    rawe_peer_join(rails_peer(0, 2), rails_peer(0, 0));
 }
 
 /* rawe_conn_complete_unneeded */
@@ -238,6 +294,33 @@ static void rawe_conn_finalized__not_in_the_midst_of_connecting(void **state)
                      RAWE_FINALIZED_DONE);
 }
 
+/** Who has left answers no CONNECT. */
+static void rawe_conn_finalized__not_begun_with_a_peer_that_finalizes(void **state)
+{
+    (void)state;
+    net.filter = drop_all;
+    struct rawe_conn *bulk = unit_open(&net, 1, RAWE_LANE_BULK);
+    unit_send_message(bulk, &finalize_sends[0], 0, finalize_data, sizeof(finalize_data));
+    rawe_engine_finalizing(engine(1));
+    assert_int_equal(rawe_conn_finalized(bulk, net.now_ns), RAWE_FINALIZED_NOT);
+    end(1)->finalize.peer = true; /* it has said so on another lane */
+    assert_int_equal(rawe_conn_finalized(bulk, net.now_ns), RAWE_FINALIZED_DONE);
+}
+
+/** It finalizes, and its answers are lost, but not all that it says. */
+static void rawe_conn_finalized__who_is_heard_has_not_left(void **state)
+{
+    (void)state;
+    struct rawe_header header = {.type = RAWE_FRAME_ACK, .flags = RAWE_FLAG_FINALIZING};
+    net.filter = drop_all;
+    rawe_engine_finalizing(engine(1));
+    for (unsigned i = 0; i < 4; i++) {
+        unit_receive_forged(&net, 0, UNIT_LANE, header, NULL, 0);
+        assert_int_equal(linger(1, 900 * UNIT_MS), RAWE_FINALIZED_NOT);
+    }
+    assert_int_equal(linger(1, 200 * UNIT_MS), RAWE_FINALIZED_DONE);
+}
+
 static void rawe_conn_finalized__a_peer_dies_that_needed_nothing(void **state)
 {
     (void)state;
@@ -258,6 +341,29 @@ static void rawe_conn_finalized__a_peer_answers_and_takes_nothing(void **state)
     (void)state;
     finalize_and_lose(lose_data);
     assert_waits_for_timeout(RAWE_FINALIZED_LOST);
+}
+
+static uint32_t taken_before; /**< by take_some: sequence number */
+
+static bool take_some(struct unit_net *of, const struct net_frame *frame)
+{
+    (void)of;
+    return frame->header.type != RAWE_FRAME_DATA ||
+           rawe_sequence_before(frame->header.sequence, taken_before);
+}
+
+static void rawe_conn_finalized__a_peer_that_takes_little_is_waited_for(void **state)
+{
+    (void)state;
+    taken_before = end(1)->sendwin.next;
+    finalize_and_lose(take_some);
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(linger(1, TIMEOUT_NS - UNIT_S), RAWE_FINALIZED_NOT);
+        taken_before++;
+    }
+    net.filter = NULL;
+    assert_int_equal(linger(1, UNIT_S), RAWE_FINALIZED_DONE);
+    assert_int_equal(net.node[0].message_count, 1);
 }
 
 static void rawe_conn_finalized__our_own_absence_does_not_count(void **state)
@@ -310,6 +416,9 @@ static void rawe_conn_finalized__a_peer_ends_it_and_does_not_finalize(void **sta
     unit_close(&net, 0, UNIT_LANE);
     assert_int_equal(linger(1, 900 * UNIT_MS), RAWE_FINALIZED_NOT);
     assert_int_equal(linger(1, UNIT_S), RAWE_FINALIZED_LOST);
+    end(1)->finalize.heard = true;
+    unit_open(&net, 1, RAWE_LANE_BULK)->finalize.peer = true; /* but it does, by another lane */
+    assert_int_equal(rawe_conn_finalized(end(1), net.now_ns), RAWE_FINALIZED_DONE);
 }
 
 static void rawe_conn_finalized__a_message_held_back_goes_first(void **state)
@@ -335,9 +444,14 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(rawe_conn_announce_finalizing__asks_until_it_is_answered),
         TEST(rawe_conn_announce_finalizing__an_earlier_answer_is_none),
+        TEST(rawe_conn_announce_finalizing__an_answer_without_number_is_none),
+        TEST(rawe_conn_announce_finalizing__anew_in_the_next_life),
         TEST(rawe_conn_note_finalizing__the_newest_frame_counts),
+        TEST(rawe_conn_note_finalizing__not_one_that_was_overtaken),
         TEST(rawe_conn_note_finalizing__not_of_the_next_process),
         TEST(rawe_conn_peer_finalizing__on_every_lane),
+        cmocka_unit_test_setup_teardown(rawe_conn_peer_finalizing__by_every_route, rails_set_up,
+                                        rails_tear_down),
         TEST(rawe_conn_complete_unneeded__what_was_asked_for_has_failed),
         TEST(rawe_conn_finalized__unused_ones_may_be_closed),
         TEST(rawe_conn_finalized__not_before_the_peer_knows),
@@ -347,9 +461,12 @@ int main(void)
         TEST(rawe_conn_finalized__the_last_one_has_missed_the_close),
         TEST(rawe_conn_finalized__the_last_one_knows_by_another_lane),
         TEST(rawe_conn_finalized__not_in_the_midst_of_connecting),
+        TEST(rawe_conn_finalized__not_begun_with_a_peer_that_finalizes),
+        TEST(rawe_conn_finalized__who_is_heard_has_not_left),
         TEST(rawe_conn_finalized__a_peer_dies_that_needed_nothing),
         TEST(rawe_conn_finalized__a_peer_dies_that_may_have_needed_something),
         TEST(rawe_conn_finalized__a_peer_answers_and_takes_nothing),
+        TEST(rawe_conn_finalized__a_peer_that_takes_little_is_waited_for),
         TEST(rawe_conn_finalized__our_own_absence_does_not_count),
         TEST(rawe_conn_finalized__a_peer_that_was_never_connected),
         TEST(rawe_conn_finalized__not_for_ever_where_nobody_is_given_up),

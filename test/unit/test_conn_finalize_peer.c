@@ -89,6 +89,8 @@ static void rawe_conn_peer_gone__without_a_close(void **state)
     assert_complete(3);
     memset(finalize_sends, 0, sizeof(finalize_sends));
     finalize_send(0, 2); /* nobody needs them either */
+    unit_run(&net, 900 * UNIT_MS, UNIT_MS);
+    assert_int_equal(finalize_sends[0].done, 0); /* but it might have been suspended */
     unit_run(&net, 2 * TIMEOUT_NS, UNIT_MS);
     assert_nothing_lost();
     assert_complete(2);
@@ -124,6 +126,33 @@ static void rawe_conn_peer_gone__it_may_come_back(void **state)
     assert_int_equal(net.node[0].message_count, 1);
     unit_assert_message(&net.node[0], 0, 9, sizeof(finalize_data), 3);
     assert_nothing_lost();
+}
+
+static void rawe_conn_peer_gone__before_a_short_timeout(void **state)
+{
+    (void)state;
+    engine(0)->config.liveness.peer_timeout_ns = 300 * UNIT_MS;
+    rawe_engine_finalizing(engine(1));
+    assert_int_equal(linger(1, UNIT_S), RAWE_FINALIZED_DONE);
+    net.filter = drop_all;
+    finalize_send(0, 2);
+    unit_run(&net, UNIT_S, UNIT_MS);
+    assert_nothing_lost();
+    assert_complete(2);
+}
+
+/** It waits for others, and says so, but nothing of ours arrives any more. */
+static void rawe_conn_peer_gone__as_it_takes_nothing(void **state)
+{
+    (void)state;
+    net.filter = lose_data;
+    rawe_engine_finalizing(engine(1));
+    finalize_send(0, 2);
+    unit_run(&net, TIMEOUT_NS - UNIT_S, UNIT_MS);
+    assert_int_equal(finalize_sends[0].done, 0);
+    unit_run(&net, 2 * UNIT_S, UNIT_MS);
+    assert_nothing_lost();
+    assert_complete(2);
 }
 
 static void rawe_conn_peer_gone__not_of_one_that_does_not_finalize(void **state)
@@ -168,6 +197,8 @@ int main(void)
         TEST(rawe_conn_peer_gone__without_a_close),
         TEST(rawe_conn_peer_gone__on_a_lane_never_opened),
         TEST(rawe_conn_peer_gone__it_may_come_back),
+        TEST(rawe_conn_peer_gone__before_a_short_timeout),
+        TEST(rawe_conn_peer_gone__as_it_takes_nothing),
         TEST(rawe_conn_peer_gone__not_of_one_that_does_not_finalize),
         TEST(rawe_conn_peer_gone__while_batches_are_validated),
     };

@@ -105,6 +105,7 @@ static void rawe_conn_reset__nothing_of_the_earlier_life_is_left(void **state)
     assert_true(end(0)->rtt.smoothed_ns != 0);
     end(0)->loss_deadline_ns = end(0)->liveness.probe_deadline_ns = net.now_ns;
     end(0)->liveness.probes_unanswered = 3;
+    rawe_liveness_probe_sent(&end(0)->liveness, net.now_ns);
     assert_int_not_equal(end(0)->ack_requested, net.config.first_sequence);
     /* A message of which a part has come. */
     assert_true(rawe_conn_expect_fragments(end(0)));
@@ -123,6 +124,7 @@ static void rawe_conn_reset__nothing_of_the_earlier_life_is_left(void **state)
     assert_int_equal(end(0)->handshake.peer_id, 0);
     assert_int_equal(end(0)->batch, RAWE_BATCH_UNVALIDATED);
     assert_int_equal(end(0)->liveness.probes_unanswered, 0);
+    assert_int_equal(end(0)->liveness.probes_remembered, 0);
     assert_true(end(0)->liveness.probe_deadline_ns == 0);
     assert_true(end(0)->loss_deadline_ns == 0);
     assert_true(end(0)->rtt.smoothed_ns == 0);

@@ -160,6 +160,16 @@ static void rawe_failover_silent__an_answer_ends_the_doubt(void **state)
     assert_int_equal(said, 0);
 }
 
+/** Whatever was due before. */
+static void rawe_failover_silent__is_due_at_once(void **state)
+{
+    (void)state;
+    silent(1);
+    pass(100 * UNIT_MS);
+    silent(2);
+    assert_true(rawe_failover_due_ns(&failover) <= rails.now_ns);
+}
+
 static void rawe_failover_silent__blames_the_route_that_is_used(void **state)
 {
     (void)state;
@@ -452,6 +462,7 @@ int main(void)
         TEST(rawe_failover_init__nothing_is_in_doubt),
         TEST(rawe_failover_silent__has_all_routes_asked),
         TEST(rawe_failover_silent__an_answer_ends_the_doubt),
+        TEST(rawe_failover_silent__is_due_at_once),
         TEST(rawe_failover_silent__blames_the_route_that_is_used),
         TEST(rawe_failover_silent__asks_nothing_where_there_is_no_other_route),
         TEST(rawe_failover_silent__heard_of_by_who_finalizes),
