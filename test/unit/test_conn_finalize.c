@@ -120,6 +120,29 @@ static void rawe_conn_note_finalizing__not_of_the_next_process(void **state)
     assert_works_both_ways();
 }
 
+static void rawe_conn_note_finalizing__not_of_an_earlier_process(void **state)
+{
+    (void)state;
+    uint8_t payload[RAWE_CONNECT_BYTES];
+    struct rawe_header header = {.type = RAWE_FRAME_CONNECT, .flags = RAWE_FLAG_FINALIZING};
+    struct rawe_connect from = {
+        .jobid = net.config.jobid,
+        .vpid = 1,
+        .connection_id = end(1)->handshake.local_id,
+        .key = engine(1)->config.key,
+        .port = engine(1)->config.port,
+        .lane = UNIT_LANE,
+        .payload_max_bytes = net.config.payload_max_bytes,
+        .incarnation = end(1)->handshake.local_incarnation - 1,
+    };
+    for (unsigned i = 0; i < 2; i++) {
+        rawe_connect_encode(payload, &from);
+        unit_receive_forged(&net, 1, UNIT_LANE, header, payload, sizeof(payload));
+        assert_int_equal(end(0)->finalize.peer, i);
+        from.incarnation++;
+    }
+}
+
 /* rawe_conn_peer_finalizing */
 
 static void rawe_conn_peer_finalizing__on_every_lane(void **state)
@@ -433,6 +456,16 @@ static void rawe_conn_finalized__a_message_held_back_goes_first(void **state)
     }
     assert_non_null(end(1)->coalescing);
     assert_int_equal(rawe_conn_finalized(end(1), net.now_ns), RAWE_FINALIZED_NOT);
+    while (net.wire != NULL) {
+        unit_receive_next(&net);
+    }
+    net.now_ns += UNIT_MS;
+    rawe_engine_advance(engine(0), net.now_ns);
+    rawe_engine_flush(engine(0), net.now_ns);
+    unit_receive_next(&net); /* what was sent before it is acknowledged */
+    assert_true(rawe_conn_idle(end(1)));
+    assert_non_null(end(1)->coalescing);
+    assert_int_equal(rawe_conn_finalized(end(1), net.now_ns), RAWE_FINALIZED_NOT);
     assert_int_equal(linger(1, UNIT_S), RAWE_FINALIZED_DONE);
     assert_int_equal(net.node[0].message_count, 8);
 }
@@ -449,6 +482,7 @@ int main(void)
         TEST(rawe_conn_note_finalizing__the_newest_frame_counts),
         TEST(rawe_conn_note_finalizing__not_one_that_was_overtaken),
         TEST(rawe_conn_note_finalizing__not_of_the_next_process),
+        TEST(rawe_conn_note_finalizing__not_of_an_earlier_process),
         TEST(rawe_conn_peer_finalizing__on_every_lane),
         cmocka_unit_test_setup_teardown(rawe_conn_peer_finalizing__by_every_route, rails_set_up,
                                         rails_tear_down),

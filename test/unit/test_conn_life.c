@@ -114,6 +114,7 @@ static void rawe_conn_reset__nothing_of_the_earlier_life_is_left(void **state)
     assert_non_null(
         rawe_reassembly_place(end(0)->reassembly, &engine(0)->reassembly_buffers, &part, 20));
     end(0)->batch = RAWE_BATCH_INVALID;
+    end(0)->awaited = true;
     rawe_conn_reset(end(0));
     assert_int_equal(end(0)->sendwin.next, net.config.first_sequence);
     assert_int_equal(rawe_recvwin_next(&end(0)->recvwin), net.config.first_sequence);
@@ -121,6 +122,7 @@ static void rawe_conn_reset__nothing_of_the_earlier_life_is_left(void **state)
     assert_int_equal(end(0)->ack_requested, net.config.first_sequence);
     assert_null(end(0)->reassembly->partial[0].buffer);
     assert_int_equal(end(0)->peer_credit, 0);
+    assert_false(end(0)->awaited);
     assert_int_equal(end(0)->handshake.peer_id, 0);
     assert_int_equal(end(0)->batch, RAWE_BATCH_UNVALIDATED);
     assert_int_equal(end(0)->liveness.probes_unanswered, 0);

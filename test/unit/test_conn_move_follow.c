@@ -286,6 +286,21 @@ static void rawe_conn_come_home__not_while_home_is_down(void **state)
     assert_int_equal(rails_used(rails_conn(1, 0, RAWE_LANE_EXPRESS)), 0);
 }
 
+/** It has nothing there, and asks for a connection where it is. */
+static void rawe_conn_come_home__not_while_it_connects(void **state)
+{
+    (void)state;
+    struct rawe_conn *conn = rails_conn(0, 0, RAWE_LANE_EXPRESS);
+    rails_cut(0);
+    rails_cut(1);
+    rawe_conn_connect(conn, rails.now_ns);
+    rawe_conn_move(conn, &rails_peer(0, 1)->route, rails.now_ns);
+    rails_run(2 * UNIT_S, UNIT_MS);
+    rawe_conn_come_home(conn, conn->home, rails.now_ns);
+    assert_int_equal(conn->handshake.state, RAWE_CONN_CONNECTING);
+    assert_int_equal(rails_used(conn), 1);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, rails_set_up, rails_tear_down)
 
 int main(void)
@@ -303,6 +318,7 @@ int main(void)
         TEST(rawe_conn_follow_connect__not_one_of_an_earlier_life),
         TEST(rawe_conn_come_home__after_a_probe_that_was_lost),
         TEST(rawe_conn_come_home__not_while_home_is_down),
+        TEST(rawe_conn_come_home__not_while_it_connects),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -49,6 +49,26 @@ static void put_short__is_complete_when_acknowledged(void **state)
     assert_null(net.node[0].conn[RAWE_LANE_BULK]);
 }
 
+/** Those that have waited for the link. */
+static void put_short__an_acknowledgement_is_asked_for(void **state)
+{
+    (void)state;
+    uint64_t word = 5;
+    net.node[0].link_room = 0;
+    for (unsigned i = 0; i < 4; i++) {
+        assert_true(record_put(i, &word, 8, 8 * i));
+    }
+    net.node[0].link_room = UINT32_MAX;
+    rawe_engine_flush(engine(0), net.now_ns);
+    while (net.wire != NULL) { /* no time passes */
+        unit_receive_next(&net);
+        rawe_engine_flush(engine(1), net.now_ns);
+    }
+    for (unsigned i = 0; i < 4; i++) {
+        assert_int_equal(record_puts[i].done, 1);
+    }
+}
+
 static void put_short__not_when_it_fits_no_frame(void **state)
 {
     (void)state;
@@ -84,6 +104,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(put_short__gather_behind_the_first),
         TEST(put_short__is_complete_when_acknowledged),
+        TEST(put_short__an_acknowledgement_is_asked_for),
         TEST(put_short__not_when_it_fits_no_frame),
         TEST(put_short__loss_and_a_full_window),
     };

@@ -126,6 +126,27 @@ static void rawe_conn_enter_window__asks_behind_a_send_that_somebody_waits_for(v
     finish();
 }
 
+static void rawe_conn_enter_window__asks_behind_it_with_one_that_is_copied(void **state)
+{
+    (void)state;
+    static uint8_t some[3000];
+    static struct unit_send sends[3];
+    memset(sends, 0, sizeof(sends));
+    unit_start_with((struct unit_options){.coalesce_from_frames = 4});
+    unit_connect(&net, RAWE_LANE_BULK);
+    net.node[0].link_room = 0;
+    sends[0].send.relaxed = true; /* with it the link is full */
+    unit_send_message(end(0), &sends[0], 0, some, sizeof(some));
+    unit_send_message(end(0), &sends[1], 1, some, sizeof(some));
+    unit_send_message(end(0), &sends[2], 2, some, 100);
+    net.node[0].link_room = UINT32_MAX;
+    rawe_engine_flush(engine(0), net.now_ns);
+    unit_settle(&net); /* no time has passed */
+    assert_int_equal(sends[1].done, 1);
+    assert_int_equal(net.node[1].sent[RAWE_FRAME_ACK], 1);
+    finish();
+}
+
 /* ---- the congestion window ---- */
 
 static struct unit_send send_;
@@ -283,6 +304,7 @@ int main(void)
         TEST_STARTED(rawe_conn_window_room__never_beyond_credit_and_congestion_window),
         TEST_STARTED(rawe_conn_enter_window__asks_with_a_batch_that_uses_it_up),
         TEST_STARTED(rawe_conn_enter_window__asks_behind_a_send_that_somebody_waits_for),
+        TEST_STARTED(rawe_conn_enter_window__asks_behind_it_with_one_that_is_copied),
         TEST(rawe_conn_acknowledged__the_window_grows_where_it_limits),
         TEST(rawe_conn_acknowledged__the_window_does_not_grow_where_credit_limits),
         TEST(rawe_conn_acknowledged__the_window_does_not_grow_far_beyond_credit),

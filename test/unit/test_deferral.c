@@ -331,6 +331,10 @@ static void rawe_deferral_discard__drops_what_is_kept_and_what_follows(void **st
         reassemble(1 + i, 800, 800);
         rawe_deferral_keep_fragmented(&deferral, &pool, &conns[0], &reassembly);
     }
+    reassemble(3, 800, 800);
+    rawe_deferral_rescue_fragmented(&deferral, &pool, &conns[0], &reassembly);
+    assert_null(rawe_deferral_take(&deferral));
+    assert_non_null(pool.free);
 }
 
 static void rawe_deferral_forget__any_subset(void **state)

@@ -376,6 +376,17 @@ static void rawe_liveness_probe_answered__the_oldest_and_the_newest(void **state
     assert_true(rawe_liveness_probe_answered(&liveness, 20) == NOW + 20);
 }
 
+static void rawe_liveness_probe_answered__no_number_answers_none(void **state)
+{
+    (void)state;
+    liveness.probe_number = UINT32_MAX - 1;
+    rawe_liveness_probe_sent(&liveness, NOW + 1);
+    rawe_liveness_probe_sent(&liveness, NOW + 2); /* there is no 0 in between */
+    assert_true(rawe_liveness_probe_answered(&liveness, 0) == 0);
+    assert_true(rawe_liveness_probe_answered(&liveness, UINT32_MAX) == NOW + 1);
+    assert_true(rawe_liveness_probe_answered(&liveness, 1) == NOW + 2);
+}
+
 static void rawe_liveness_probe_answered__again_and_again_with_many_under_way(void **state)
 {
     (void)state;
@@ -423,6 +434,7 @@ int main(void)
         TEST(rawe_liveness_probe_answered__probes_never_sent),
         TEST(rawe_liveness_probe_answered__each_once_and_none_before_it),
         TEST(rawe_liveness_probe_answered__the_oldest_and_the_newest),
+        TEST(rawe_liveness_probe_answered__no_number_answers_none),
         TEST(rawe_liveness_probe_answered__again_and_again_with_many_under_way),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
