@@ -301,6 +301,21 @@ static void mca_btl_rawe_module_open_if_needed__what_failed_is_not_tried_at_once
     assert_string_equal(last_interface, "eth7");
 }
 
+/** Nor while the process finalizes, nor where it was open, and has failed for good. */
+static void mca_btl_rawe_module_open_if_needed__not_what_has_ended(void **state)
+{
+    (void)state;
+    module.closing = true;
+    (void)open_main(NULL);
+    module.closing = false;
+    module.link = (struct rawe_link *)(void *)&module;
+    (void)open_main(NULL);
+    assert_int_equal(opened, 0);
+    module.link = NULL;
+    (void)open_main(NULL);
+    assert_int_equal(opened, 1);
+}
+
 /* rawe_host_group_config.broken */
 
 static void *broken_main(void *context)
@@ -348,6 +363,7 @@ int main(void)
         TEST(mca_btl_rawe_failures_report__what_to_do_about_it),
         TEST(mca_btl_rawe_failures_report__the_first_of_each_kind),
         TEST(mca_btl_rawe_module_open_if_needed__what_failed_is_not_tried_at_once),
+        TEST(mca_btl_rawe_module_open_if_needed__not_what_has_ended),
         TEST(broken__the_service_thread_reports_nothing),
         TEST(broken__nor_does_it_of_links),
     };

@@ -9,6 +9,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -37,6 +38,9 @@ static unsigned asked[2];
 static unsigned done_after; /**< calls of the second module's progress */
 static bool loses;          /**< the peer does not acknowledge all until then */
 static bool receives;       /**< something comes with each call */
+static uint64_t step_ns;    /**< time that each call takes */
+static bool soon_lost;      /**< the second endpoint loses data, until it is asked again */
+static unsigned sleeps;
 static unsigned routes_checks, repairs, reports;
 
 uint64_t mca_btl_rawe_now_ns(void)
@@ -84,7 +88,7 @@ enum rawe_finalized mca_btl_rawe_endpoint_finalized(mca_btl_base_endpoint_t *end
     assert_int_equal(now_ns, now);
     asked[endpoint - endpoints]++;
     if (endpoint != &endpoints[0]) {
-        return RAWE_FINALIZED_DONE;
+        return soon_lost && asked[1] == 1 ? RAWE_FINALIZED_LOST : RAWE_FINALIZED_DONE;
     }
     return driven[1] < done_after ? RAWE_FINALIZED_NOT
            : loses                ? RAWE_FINALIZED_LOST
@@ -98,8 +102,17 @@ unsigned mca_btl_rawe_module_progress(mca_btl_rawe_module_t *module, bool poll_c
     assert_true(modules[0].engine.finalizing && modules[1].engine.finalizing);
     assert_true(modules[0].engine.deferral.discards && modules[1].engine.deferral.discards);
     driven[module - modules]++;
-    now += MS;
+    now += step_ns;
     return receives;
+}
+
+int __wrap_nanosleep(const struct timespec *request, struct timespec *remaining);
+int __wrap_nanosleep(const struct timespec *request, struct timespec *remaining)
+{
+    assert_int_equal(request->tv_sec, 0);
+    assert_null(remaining);
+    sleeps++;
+    return 0;
 }
 
 static int set_up(void **state)
@@ -112,8 +125,9 @@ static int set_up(void **state)
     memset(asked, 0, sizeof(asked));
     now = 1000 * MS;
     done_after = 1;
-    receives = loses = false;
-    routes_checks = repairs = reports = 0;
+    step_ns = MS;
+    receives = loses = soon_lost = false;
+    routes_checks = repairs = reports = sleeps = 0;
     rawe_handle_table_init(&mca_btl_rawe_state.handles, 1);
     for (unsigned i = 0; i < MODULES; ++i) {
         mca_btl_rawe_module_t *module = &modules[i];
@@ -201,6 +215,38 @@ static void mca_btl_rawe_linger__asks_all_endpoints(void **state)
     assert_int_equal(asked[1], 100);
 }
 
+static void mca_btl_rawe_linger__waits_for_each_of_a_module(void **state)
+{
+    (void)state;
+    opal_list_remove_item(&modules[1].endpoints, &endpoints[1].super);
+    opal_list_append(&modules[0].endpoints, &endpoints[1].super);
+    linger(5);
+    assert_int_equal(driven[0], 5);
+    assert_int_equal(asked[1], 5);
+}
+
+/** Many of them take a while to ask. */
+static void mca_btl_rawe_linger__asks_now_and_then(void **state)
+{
+    (void)state;
+    step_ns = MS / 20; /* two modules are driven in each round */
+    linger(101);
+    assert_int_equal(driven[0], 101);
+    assert_int_equal(asked[0], 11);
+}
+
+/** Others of this host run, for which it may be waiting. */
+static void mca_btl_rawe_linger__sleeps_while_nothing_comes(void **state)
+{
+    (void)state;
+    receives = true;
+    linger(100);
+    assert_int_equal(sleeps, 0);
+    receives = false;
+    linger(100);
+    assert_int_equal(sleeps, 99);
+}
+
 static void mca_btl_rawe_linger__does_not_wait_for_the_lost(void **state)
 {
     (void)state;
@@ -218,6 +264,16 @@ static void mca_btl_rawe_linger__says_what_may_be_lost(void **state)
     assert_int_equal(reports, 1);
     mca_btl_rawe_linger();
     assert_int_equal(reports, 1);
+}
+
+/** They may be acknowledged yet, while another endpoint is waited for. */
+static void mca_btl_rawe_linger__says_only_what_is_lost_in_the_end(void **state)
+{
+    (void)state;
+    soon_lost = true;
+    linger(3);
+    assert_int_equal(asked[1], 3);
+    assert_int_equal(reports, 0);
 }
 
 /** Ranks of this host may leave meanwhile, and with them the group through which all receive. */
@@ -288,8 +344,12 @@ int main(void)
         TEST(mca_btl_rawe_linger__waits_however_long_nothing_comes),
         TEST(mca_btl_rawe_linger__waits_however_much_comes),
         TEST(mca_btl_rawe_linger__asks_all_endpoints),
+        TEST(mca_btl_rawe_linger__waits_for_each_of_a_module),
+        TEST(mca_btl_rawe_linger__asks_now_and_then),
+        TEST(mca_btl_rawe_linger__sleeps_while_nothing_comes),
         TEST(mca_btl_rawe_linger__does_not_wait_for_the_lost),
         TEST(mca_btl_rawe_linger__says_what_may_be_lost),
+        TEST(mca_btl_rawe_linger__says_only_what_is_lost_in_the_end),
         TEST(mca_btl_rawe_linger__repairs_the_group),
         TEST(mca_btl_rawe_linger__places_nothing_any_more),
         TEST(mca_btl_rawe_linger__reports_nothing_any_more),

@@ -198,6 +198,19 @@ static void progress__a_put_that_another_thread_refused_ends_the_job_too(void **
     assert_int_equal(errors, 1);
 }
 
+/** Its memory is not registered any more, and nobody waits for what would have come there. */
+static void progress__nothing_is_missing_while_the_process_finalizes(void **state)
+{
+    (void)state;
+    errors = 0;
+    module.error_callback = note_error;
+    module.engine.finalizing = true;
+    module.engine.counters.dropped_handle = 1;
+    progress_twice();
+    assert_int_equal(fake.puts_refused, 0);
+    assert_int_equal(errors, 0);
+}
+
 /* mca_btl_rawe_module_receive */
 
 static void receive__the_ring_has_its_turn_between_batches(void **state)
@@ -242,6 +255,7 @@ int main(void)
         TEST(progress__refused_data_ends_the_job_and_blames_nobody),
         TEST(progress__a_refused_put_ends_the_job),
         TEST(progress__a_put_that_another_thread_refused_ends_the_job_too),
+        TEST(progress__nothing_is_missing_while_the_process_finalizes),
         TEST(receive__the_ring_has_its_turn_between_batches),
         TEST(receive__all_of_bulk_before_a_probe_is_answered),
     };

@@ -6,6 +6,7 @@
  */
 #include "btl_rawe_rma.h"
 
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
@@ -313,10 +314,42 @@ static void del_procs__lets_go_of_the_process(void **state)
     char to[8];
 
     (void)read_from_other(to, sizeof(to));
+    assert_int_equal(put_wrongly(named, to, sizeof(to)), OPAL_SUCCESS);
     rawe_peer_close(&reached.peer);
-    assert_int_equal(done, 1);
+    assert_int_equal(done, 2);
     assert_int_equal(btl->btl_del_procs(btl, 1, &other, &named), OPAL_SUCCESS);
     assert_int_equal(((opal_object_t *)other)->obj_reference_count, 1);
+}
+
+static pthread_barrier_t entered, left;
+
+static void *stay_main(void *context)
+{
+    mca_btl_rawe_lock();
+    pthread_barrier_wait(&entered);
+    pthread_barrier_wait(&left);
+    mca_btl_rawe_unlock();
+    return context;
+}
+
+/** Who is inside may be about to complete an access to it. */
+static void del_procs__not_beside_another_thread(void **state)
+{
+    (void)state;
+    pthread_t thread;
+
+    pthread_barrier_init(&entered, NULL, 2);
+    pthread_barrier_init(&left, NULL, 2);
+    opal_set_using_threads(true);
+    assert_int_equal(pthread_create(&thread, NULL, stay_main, NULL), 0);
+    pthread_barrier_wait(&entered);
+    assert_int_equal(btl->btl_del_procs(btl, 1, &other, &named), OPAL_SUCCESS);
+    assert_int_equal(((opal_object_t *)other)->obj_reference_count, 2);
+    pthread_barrier_wait(&left);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    opal_set_using_threads(false);
+    pthread_barrier_destroy(&entered);
+    pthread_barrier_destroy(&left);
 }
 
 static int set_up_local(void **state)
@@ -352,6 +385,7 @@ int main(void)
         TEST(get__refused_ends_the_job_and_blames_nobody),
         TEST_OTHER(del_procs__what_is_under_way_may_be_refused_yet),
         TEST_OTHER(del_procs__lets_go_of_the_process),
+        TEST_OTHER(del_procs__not_beside_another_thread),
         TEST_LOCAL(access__without_a_way_ends_the_job),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -247,6 +247,19 @@ static void mca_btl_rawe_routes_check__an_endpoint_that_came_without_carrier(voi
     assert_string_equal(text, "eth1 to rank 3 has lost its carrier");
 }
 
+/** Its engine has not started. */
+static void mca_btl_rawe_routes_check__not_of_a_module_that_is_not_open(void **state)
+{
+    (void)state;
+    introduce(0);
+    introduce(1);
+    modules[1].open = false;
+    carrier(1, false);
+    pass(10 * MS, true);
+    assert_false(modules[1].engine.no_carrier);
+    assert_int_equal(said, 0);
+}
+
 static void mca_btl_rawe_routes_check__silence(void **state)
 {
     (void)state;
@@ -299,6 +312,7 @@ int main(void)
         TEST(mca_btl_rawe_routes_begin__only_where_there_are_several),
         TEST(mca_btl_rawe_routes_check__a_lost_carrier),
         TEST(mca_btl_rawe_routes_check__an_endpoint_that_came_without_carrier),
+        TEST(mca_btl_rawe_routes_check__not_of_a_module_that_is_not_open),
         TEST(mca_btl_rawe_routes_check__silence),
         TEST(mca_btl_rawe_routes_check__says_nothing_in_the_progress_thread),
     };
