@@ -63,6 +63,47 @@ static void elsewhere__so_is_the_end_of_a_life(void **state)
     assert_int_equal(send.status, RAWE_STATUS_FAILED);
 }
 
+/** What each engine has deferred waits for itself, although they share their connections' table. */
+static void elsewhere__not_what_another_engine_has_deferred(void **state)
+{
+    (void)state;
+    static struct unit_send sends[2][3];
+    static uint8_t data[3000];
+    struct rawe_engine *engines[2];
+    memset(sends, 0, sizeof(sends));
+    for (unsigned rail = 0; rail < 2; rail++) {
+        rawe_conn_connect(rails_conn(0, rail, RAWE_LANE_EXPRESS), rails.now_ns);
+        engines[rail] = &rails.host[1].nic[rail].engine;
+        engines[rail]->deferral.limit_bytes = 4000; /* for two of three */
+        rawe_engine_defer_begin(engines[rail]);
+    }
+    rails_settle();
+    for (unsigned rail = 0; rail < 2; rail++) {
+        for (unsigned i = 0; i < 3; i++) {
+            unit_send_message(rails_conn(0, rail, RAWE_LANE_EXPRESS), &sends[rail][i],
+                              (uint8_t)(3 * rail + i), data, sizeof(data));
+        }
+        struct net_frame *lost = rails.wire; /* all are whole when it comes at last */
+        rails.wire = lost->next;
+        net_frame_free(lost);
+        rails_settle();
+    }
+    rails_run(UNIT_MS, 100 * UNIT_US);
+    for (unsigned rail = 0; rail < 2; rail++) {
+        assert_true(engines[rail]->deferral.fragments_wait);
+        rails_conn(1, rail, RAWE_LANE_EXPRESS)->data_lost = engines[rail]->losses_wait = true;
+        rawe_engine_defer_end(engines[rail]);
+    }
+    for (unsigned rail = 0; rail < 2; rail++) {
+        rawe_engine_deliver_deferred(engines[rail]);
+        assert_int_equal(rails.host[1].lost_calls, rail + 1);
+        assert_int_equal(rails.host[1].inbox.message_count, 3 * (rail + 1));
+    }
+    for (unsigned i = 0; i < 6; i++) {
+        assert_int_equal(rails.host[1].inbox.messages[i].tag, i);
+    }
+}
+
 static void elsewhere__counts_probes_for_the_link_that_received_them(void **state)
 {
     (void)state;
@@ -104,6 +145,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(elsewhere__is_deferred_with_the_engine_that_receives),
         TEST(elsewhere__so_is_the_end_of_a_life),
+        TEST(elsewhere__not_what_another_engine_has_deferred),
         TEST(elsewhere__counts_probes_for_the_link_that_received_them),
         TEST(elsewhere__time_does_not_go_back),
     };
