@@ -17,6 +17,7 @@
 static void rawe_conn_announce_finalizing__asks_until_it_is_answered(void **state)
 {
     (void)state;
+    unit_run(&net, UNIT_S, UNIT_MS); /* no timer is armed any more */
     net.filter = drop_all;
     rawe_engine_finalizing(engine(1));
     unit_run(&net, 50 * UNIT_MS, UNIT_MS);
@@ -155,6 +156,9 @@ static void rawe_conn_peer_finalizing__on_every_lane(void **state)
     end(0)->peer_key++; /* another process */
     assert_false(rawe_conn_peer_finalizing(bulk));
     end(0)->peer_key--;
+    end(0)->peer_port++; /* the same */
+    assert_false(rawe_conn_peer_finalizing(bulk));
+    end(0)->peer_port--;
 }
 
 static void rawe_conn_peer_finalizing__by_every_route(void **state)
