@@ -443,6 +443,7 @@ static void rawe_conn_finalized__a_peer_ends_it_and_does_not_finalize(void **sta
     unit_close(&net, 0, UNIT_LANE);
     assert_int_equal(linger(1, 900 * UNIT_MS), RAWE_FINALIZED_NOT);
     assert_int_equal(linger(1, UNIT_S), RAWE_FINALIZED_LOST);
+    assert_false(rawe_engine_has_deferred(engine(1))); /* nobody is told of it any more */
     end(1)->finalize.heard = true;
     unit_open(&net, 1, RAWE_LANE_BULK)->finalize.peer = true; /* but it does, by another lane */
     assert_int_equal(rawe_conn_finalized(end(1), net.now_ns), RAWE_FINALIZED_DONE);

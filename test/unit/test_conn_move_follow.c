@@ -183,6 +183,52 @@ static void rawe_conn_follow__the_one_that_stays_heeds_one_that_cannot_come(void
     assert_int_equal(rails_used(conn), 2);
 }
 
+/** Of two jobs whose processes have both moved, ranks do not decide. */
+static void rawe_conn_follow__processes_of_different_jobs_agree(void **state)
+{
+    (void)state;
+    struct rawe_conn *conn = rails_connect(RAWE_LANE_EXPRESS);
+    struct rawe_connect from = {.jobid = rails.config.jobid + 1, .vpid = 0};
+    conn->migrated_ns = rails.now_ns;
+    rawe_conn_follow(conn, &rails_peer(0, 1)->route, &from, from.choice, rails.now_ns);
+    assert_int_equal(rails_used(conn), 0);
+    from = (struct rawe_connect){.jobid = rails.config.jobid - 1, .vpid = 1};
+    rawe_conn_follow(conn, &rails_peer(0, 1)->route, &from, from.choice, rails.now_ns);
+    assert_int_equal(rails_used(conn), 1);
+}
+
+/* rawe_conn_follow_connect */
+
+static void rawe_conn_follow_connect__not_to_a_route_that_is_down(void **state)
+{
+    (void)state;
+    struct rawe_conn *far = rails_conn(1, 0, RAWE_LANE_EXPRESS);
+    struct rawe_route *route = &rails_peer(1, 1)->route;
+    route->down = true;
+    rawe_conn_follow_connect(far, route, 1, rails.now_ns);
+    assert_int_equal(rails_used(far), 0);
+    route->down = false;
+    rawe_conn_follow_connect(far, route, 1, rails.now_ns);
+    assert_int_equal(rails_used(far), 1);
+}
+
+/** Its first frame is still missing. */
+static void rawe_conn_follow_connect__not_when_data_has_come(void **state)
+{
+    (void)state;
+    static struct unit_send send;
+    static uint8_t data[3000];
+    struct rawe_conn *conn = rails_connect(RAWE_LANE_EXPRESS);
+    struct rawe_conn *far = rails_conn(1, 0, RAWE_LANE_EXPRESS);
+    unit_send_message(conn, &send, 1, data, sizeof(data));
+    rails_receive(rails.wire->next);
+    rawe_conn_follow_connect(far, &rails_peer(1, 1)->route, far->handshake.peer_incarnation,
+                             rails.now_ns);
+    assert_int_equal(rails_used(far), 0);
+    rails_settle();
+    assert_int_equal(rails.host[1].inbox.message_count, 1);
+}
+
 /* rawe_conn_come_home */
 
 /** A message, which is acknowledged before the peer is asked; 100 ms. */
@@ -314,6 +360,9 @@ int main(void)
         TEST(rawe_conn_follow__not_to_a_route_that_is_down),
         TEST(rawe_conn_follow__ends_agree_when_both_have_moved),
         TEST(rawe_conn_follow__the_one_that_stays_heeds_one_that_cannot_come),
+        TEST(rawe_conn_follow__processes_of_different_jobs_agree),
+        TEST(rawe_conn_follow_connect__not_to_a_route_that_is_down),
+        TEST(rawe_conn_follow_connect__not_when_data_has_come),
         TEST(rawe_conn_come_home__after_a_connect_that_was_late),
         TEST(rawe_conn_follow_connect__not_one_of_an_earlier_life),
         TEST(rawe_conn_come_home__after_a_probe_that_was_lost),
