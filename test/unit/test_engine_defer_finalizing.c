@@ -10,6 +10,7 @@
 
 #include "rawe_conn.h"
 #include "rawe_conn_control.h"
+#include "rawe_conn_life.h"
 
 static struct unit_send sends[40];
 static unsigned transmitted_calls;
@@ -92,13 +93,16 @@ static void rawe_engine_finalizing__what_was_deferred_is_dropped(void **state)
 {
     (void)state;
     struct unit_send answer = {.done = 0};
+    struct unit_send bundle = {.send = {.done = unit_send_done, .kind = RAWE_FRAGMENT_BUNDLE}};
     connect_and_defer();
+    rawe_conn_complete(engine(1), &bundle.send, RAWE_STATUS_DONE);
     send_messages(sends, 10, 1200);
     send_messages(sends + 10, 10, 30000);
     unit_send_message(end(1), &answer, 1, data, 1200);
     run(20 * UNIT_MS);
     assert_true(rawe_engine_has_deferred(engine(1)));
     rawe_engine_finalizing(engine(1));
+    assert_int_equal(bundle.done, 1); /* memory of the engine's own */
     assert_false(rawe_engine_has_deferred(engine(1)));
     assert_int_equal(engine(1)->deferral.bytes, 0);
     rawe_engine_defer_end(engine(1));

@@ -81,6 +81,7 @@ void mca_btl_rawe_endpoint_ping(mca_btl_base_endpoint_t *endpoint)
 uint64_t rawe_responder_last_pong_ns(const struct rawe_responder *responder, int slot)
 {
     (void)responder;
+    assert_in_range(slot, 0, NICS - 1);
     return pong_ns[slot];
 }
 
@@ -203,6 +204,22 @@ static void mca_btl_rawe_routes_begin__only_where_there_are_several(void **state
     assert_null(changed);
 }
 
+/* rawe_carrier_fn */
+
+static void carrier_changed__only_what_is_news_wakes_somebody(void **state)
+{
+    (void)state;
+    carrier(1, true);
+    assert_int_equal(wakes, 0);
+    modules[1].interface.loopback = true;
+    carrier(1, false);
+    assert_int_equal(wakes, 0);
+    modules[1].interface.loopback = false;
+    carrier(1, false);
+    carrier(1, false);
+    assert_int_equal(wakes, 1);
+}
+
 /* mca_btl_rawe_routes_check */
 
 static void mca_btl_rawe_routes_check__a_lost_carrier(void **state)
@@ -281,6 +298,18 @@ static void mca_btl_rawe_routes_check__silence(void **state)
     assert_true(mca_btl_rawe_routes_due_ns() > now + 10 * MS);
 }
 
+/** The responder has no room to remember answers of all peers. */
+static void mca_btl_rawe_routes_check__a_peer_that_is_not_watched(void **state)
+{
+    (void)state;
+    introduce(0);
+    introduce(1);
+    endpoints[1].watch = -1;
+    silent(1);
+    pass(100 * MS, true);
+    assert_true(endpoints[1].peer.route.down);
+}
+
 /** Output is for MPI's threads: it is said when one of them comes by. */
 static void mca_btl_rawe_routes_check__says_nothing_in_the_progress_thread(void **state)
 {
@@ -310,10 +339,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(mca_btl_rawe_routes_begin__only_where_there_are_several),
+        TEST(carrier_changed__only_what_is_news_wakes_somebody),
         TEST(mca_btl_rawe_routes_check__a_lost_carrier),
         TEST(mca_btl_rawe_routes_check__an_endpoint_that_came_without_carrier),
         TEST(mca_btl_rawe_routes_check__not_of_a_module_that_is_not_open),
         TEST(mca_btl_rawe_routes_check__silence),
+        TEST(mca_btl_rawe_routes_check__a_peer_that_is_not_watched),
         TEST(mca_btl_rawe_routes_check__says_nothing_in_the_progress_thread),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
