@@ -111,7 +111,7 @@ static void work(const struct state *state, unsigned index)
          seed += campaign->jobs) {
         struct sim_result result;
         report->seed = options.seed = seed;
-        alarm(SIM_RUN_SECONDS_MOST);
+        sim_worker_limit(SIM_RUN_SECONDS_MOST);
         sim_run(&options, report_violation, &result);
         report->runs++;
         add(&report->sum, &result);
@@ -150,7 +150,7 @@ static void reap(struct state *state, unsigned index, int status)
         printf("%s\n", report->failure.text);
     } else if (WIFSIGNALED(status)) {
         printf("%s\n",
-               WTERMSIG(status) == SIGALRM ? "the run does not end" : strsignal(WTERMSIG(status)));
+               WTERMSIG(status) == SIGPROF ? "the run does not end" : strsignal(WTERMSIG(status)));
     } else {
         printf("exit code %d\n", WEXITSTATUS(status));
     }

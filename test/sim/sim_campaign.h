@@ -24,7 +24,10 @@ struct sim_campaign {
 /** Returns the process's exit code: 0 when no seed has failed. */
 int sim_campaign_run(const struct sim_campaign *campaign);
 
-/** A run takes milliseconds; one that takes longer than this hangs. */
+/**
+ * A run takes milliseconds, one of a thousand some seconds, and ten times that under the thread
+ * sanitizer; one that takes more of a processor than this hangs.
+ */
 #define SIM_RUN_SECONDS_MOST 120u
 
 /** How a run has failed; in memory that the process which runs it shares. */

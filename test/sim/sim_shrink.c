@@ -74,7 +74,7 @@ static bool fails(const struct sim_options *options, struct sim_failure *failure
     pid_t child = sim_worker_fork();
     if (child == 0) {
         failure_of_child = failure;
-        alarm(SIM_RUN_SECONDS_MOST);
+        sim_worker_limit(SIM_RUN_SECONDS_MOST);
         sim_run(options, report_violation, &result);
         _exit(0);
     }

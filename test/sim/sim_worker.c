@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 pid_t sim_worker_fork(void)
@@ -27,4 +28,13 @@ pid_t sim_worker_fork(void)
         _exit(2);
     }
     return pid;
+}
+
+void sim_worker_limit(unsigned processor_seconds)
+{
+    const struct itimerval limit = {.it_value = {.tv_sec = processor_seconds}};
+
+    if (setitimer(ITIMER_PROF, &limit, NULL) != 0) {
+        _exit(2);
+    }
 }

@@ -14,4 +14,10 @@
  */
 pid_t sim_worker_fork(void);
 
+/**
+ * In that process: have it ended by SIGPROF when it has used so much of a processor from now on,
+ * without regard to what else the machine does.
+ */
+void sim_worker_limit(unsigned processor_seconds);
+
 #endif
