@@ -18,6 +18,7 @@
 
 #include "../../../opal/mca/btl/rawe/core/rawe_wire.h"
 #include "../../../opal/mca/btl/rawe/link/rawe_host_group.h"
+#include "../../../opal/mca/btl/rawe/link/rawe_host_leader.h"
 #include "../../../opal/mca/btl/rawe/link/rawe_host_message.h"
 
 #define PROCESSES 4u
@@ -425,6 +426,51 @@ static void leader__ends_connections_that_send_anything_else(void **state)
     await_joined(2);
 }
 
+static unsigned count_ended(const int *fds, unsigned count)
+{
+    unsigned ended = 0;
+
+    for (unsigned i = 0; i < count; i++) {
+        char byte;
+        ended += recv(fds[i], &byte, 1, MSG_DONTWAIT) == 0;
+    }
+    return ended;
+}
+
+/** Or they could keep the service thread from answering peers. */
+static void leader__refuses_other_users_by_and_by(void **state)
+{
+    enum { REFUSED = 30 };
+    struct rawe_host_leader *leader;
+    struct rawe_link_error error;
+    int refused[REFUSED], rest_ms;
+
+    (void)state;
+    assert_int_equal(rawe_host_leader_open(&leader, NAME, 2, NULL, &error), 0);
+    assert_int_equal(seteuid(65534), 0);
+    for (unsigned i = 0; i < REFUSED; i++) {
+        refused[i] = connect_by_hand();
+    }
+    assert_int_equal(seteuid(0), 0);
+    const int ours = connect_by_hand();
+    rest_ms = rawe_host_leader_serve(leader);
+    assert_true(rest_ms > 0);
+    assert_in_range(count_ended(refused, REFUSED), 1, REFUSED / 2);
+    struct pollfd wait = {.fd = rawe_host_leader_fd(leader), .events = POLLIN};
+    assert_int_equal(poll(&wait, 1, 0), 0); /* it is not served again before */
+    while (rest_ms >= 0) {
+        usleep((unsigned)rest_ms * 1000);
+        rest_ms = rawe_host_leader_serve(leader);
+    }
+    assert_int_equal(count_ended(refused, REFUSED), REFUSED);
+    assert_int_equal(count_ended(&ours, 1), 0);
+    for (unsigned i = 0; i < REFUSED; i++) {
+        close(refused[i]);
+    }
+    close(ours);
+    rawe_host_leader_close(leader);
+}
+
 /** A leader that has no room ends the connection: it is not asked for ever. */
 static void member__that_is_refused_stays_by_itself(void **state)
 {
@@ -474,6 +520,7 @@ int main(void)
         TEST(open__processes_of_other_users_stay_out),
         TEST(member__that_is_refused_stays_by_itself),
         TEST(leader__ends_connections_that_send_anything_else),
+        TEST(leader__refuses_other_users_by_and_by),
         TEST(open__a_name_has_one_leader),
     };
 

@@ -25,6 +25,10 @@
 /** Connections that wait to be accepted. */
 #define BACKLOG 128
 
+/** Anybody on the host may connect: after refusing this many it accepts none for a while. */
+#define REFUSALS_MAX 8u
+#define PAUSE_MS 50u
+
 /** The program itself needs descriptors, too: one part in this many is left to it. */
 #define DESCRIPTORS_DIVISOR 8u
 
@@ -60,6 +64,7 @@ struct rawe_host_leader {
     unsigned connection_count;
     unsigned connection_capacity;
     uint64_t newest_ns; /**< when the newest entry came */
+    uint64_t pause_ns;  /**< until then nobody is let in; 0: there is no pause */
 };
 
 static uint64_t now_ns(void)
@@ -215,9 +220,34 @@ int rawe_host_leader_register(struct rawe_host_leader *leader,
     return leader->entry_count == before + count ? 0 : -1;
 }
 
+/** Who connects without end is not to keep the thread from its other work. */
+static void pause_listening(struct rawe_host_leader *leader)
+{
+    (void)epoll_ctl(leader->epoll_fd, EPOLL_CTL_DEL, leader->listen_fd, NULL);
+    leader->pause_ns = now_ns() + PAUSE_MS * NS_PER_MS;
+}
+
+/** End a pause that is over. Returns the milliseconds it still takes, -1: there is none. */
+static int pause_rest_ms(struct rawe_host_leader *leader)
+{
+    const uint64_t now = now_ns();
+
+    if (leader->listen_fd < 0 || leader->pause_ns == 0) {
+        return -1;
+    }
+    if (now < leader->pause_ns) {
+        return (int)((leader->pause_ns - now + NS_PER_MS - 1) / NS_PER_MS);
+    }
+    leader->pause_ns = 0;
+    if (!watch(leader, leader->listen_fd)) {
+        stop_listening(leader);
+    }
+    return -1;
+}
+
 static void accept_all(struct rawe_host_leader *leader)
 {
-    for (;;) {
+    for (unsigned refused = 0; refused < REFUSALS_MAX;) {
         const int fd = accept4(leader->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd < 0) {
             if (errno == EMFILE || errno == ENFILE) {
@@ -232,10 +262,12 @@ static void accept_all(struct rawe_host_leader *leader)
         if (connections == NULL || !has_room(leader, 1 + RAWE_HOST_MESSAGE_SOCKETS_MAX) ||
             !rawe_host_message_same_user(fd) || !watch(leader, fd)) {
             close(fd);
+            refused++;
         } else {
             leader->connections[leader->connection_count++] = (struct connection){.fd = fd};
         }
     }
+    pause_listening(leader);
 }
 
 static struct connection *find_connection(struct rawe_host_leader *leader, int fd)
@@ -391,8 +423,13 @@ static int form_groups(struct rawe_host_leader *leader)
 
 int rawe_host_leader_serve(struct rawe_host_leader *leader)
 {
+    (void)pause_rest_ms(leader);
     receive_all(leader);
-    return leader->broken ? -1 : form_groups(leader);
+    if (leader->broken) {
+        return -1;
+    }
+    const int group_ms = form_groups(leader), pause_ms = pause_rest_ms(leader);
+    return group_ms < 0 || (pause_ms >= 0 && pause_ms < group_ms) ? pause_ms : group_ms;
 }
 
 static bool all_done(const struct rawe_host_leader *leader)
