@@ -37,6 +37,7 @@
 enum conduct {
     GRANT,
     GRANT_NOTHING,
+    GRANT_TWO,
     REFUSE,
     REFUSE_BUT_SEND,
     FAIL,
@@ -61,21 +62,21 @@ static bool is_alone(void)
            pthread_sigmask(SIG_SETMASK, NULL, &mask) == 0 && sigismember(&mask, SIGUSR1) == 1;
 }
 
-/** Send the answer, with a descriptor of a pipe if wanted. */
-static void send_answer(struct rawe_helper_answer answer, size_t answer_bytes, bool with_descriptor)
+/** Send the answer, with as many descriptors of a pipe: two at most. */
+static void send_answer(struct rawe_helper_answer answer, size_t answer_bytes, unsigned descriptors)
 {
+    int ends[2];
     union {
         struct cmsghdr header;
-        char bytes[CMSG_SPACE(sizeof(int))];
-    } control = {.header = {CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS}};
+        char bytes[CMSG_SPACE(sizeof ends)];
+    } control = {.header = {CMSG_LEN(descriptors * sizeof(int)), SOL_SOCKET, SCM_RIGHTS}};
     struct iovec piece = {&answer, answer_bytes};
     struct msghdr message = {.msg_iov = &piece, .msg_iovlen = 1};
-    int ends[2];
 
-    if (with_descriptor && pipe(ends) == 0) {
-        memcpy(CMSG_DATA(&control.header), &ends[1], sizeof(int));
+    if (descriptors != 0 && pipe(ends) == 0) {
+        memcpy(CMSG_DATA(&control.header), ends, descriptors * sizeof(int));
         message.msg_control = control.bytes;
-        message.msg_controllen = sizeof control.bytes;
+        message.msg_controllen = CMSG_SPACE(descriptors * sizeof(int));
     }
     (void)sendmsg(STDIN_FILENO, &message, MSG_NOSIGNAL);
 }
@@ -91,8 +92,13 @@ static int act(void)
     }
     switch ((enum conduct)request.key) {
     case GRANT:
+        send_answer(answer, sizeof answer, 1);
+        break;
     case GRANT_NOTHING:
-        send_answer(answer, sizeof answer, request.key == GRANT);
+        send_answer(answer, sizeof answer, 0);
+        break;
+    case GRANT_TWO:
+        send_answer(answer, sizeof answer, 2);
         break;
     case REFUSE:
     case REFUSE_BUT_SEND:
@@ -102,18 +108,18 @@ static int act(void)
     case FAIL:
         answer.status = RAWE_HELPER_FAILED;
         answer.code = ENOBUFS;
-        send_answer(answer, sizeof answer, false);
+        send_answer(answer, sizeof answer, 0);
         break;
     case ANSWER_OTHERWISE:
         answer.status = RAWE_HELPER_STATUS_COUNT;
-        send_answer(answer, sizeof answer, false);
+        send_answer(answer, sizeof answer, 0);
         break;
     case ANSWER_OTHER_VERSION:
         answer.version++;
-        send_answer(answer, sizeof answer, true);
+        send_answer(answer, sizeof answer, 1);
         break;
     case ANSWER_SHORT:
-        send_answer(answer, 4, true);
+        send_answer(answer, 4, 1);
         break;
     case END:
         break;
@@ -178,6 +184,7 @@ static void ask__says_why_nothing_is_granted(void **state)
     check_refused(SELF, REFUSE_BUT_SEND, PATIENCE_MS, EPERM, "neither this user nor a group");
     check_refused(SELF, FAIL, PATIENCE_MS, ENOBUFS, "system call");
     check_refused(SELF, GRANT_NOTHING, PATIENCE_MS, EPERM, "makes no sense");
+    check_refused(SELF, GRANT_TWO, PATIENCE_MS, EPERM, "without an answer");
     check_refused(SELF, ANSWER_OTHERWISE, PATIENCE_MS, EPERM, "makes no sense");
     check_refused(SELF, ANSWER_OTHER_VERSION, PATIENCE_MS, EPERM, "another release");
     check_refused(SELF, ANSWER_SHORT, PATIENCE_MS, EPERM, "without an answer");

@@ -175,7 +175,7 @@ static bool receive_answer(int fd, struct rawe_helper_answer *answer, int *socke
         .msg_iov = &piece,
         .msg_iovlen = 1,
         .msg_control = control.bytes,
-        .msg_controllen = sizeof control.bytes,
+        .msg_controllen = CMSG_LEN(sizeof(int)), /* CMSG_SPACE would have room for a second one */
     };
     const ssize_t got = recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 
@@ -188,7 +188,7 @@ static bool receive_answer(int fd, struct rawe_helper_answer *answer, int *socke
         part->cmsg_len == CMSG_LEN(sizeof(int))) {
         memcpy(socket_fd, CMSG_DATA(part), sizeof(int));
     }
-    return got == (ssize_t)sizeof *answer && (message.msg_flags & MSG_TRUNC) == 0;
+    return got == (ssize_t)sizeof *answer && (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) == 0;
 }
 
 /** Send the request, receive the answer. Returns the socket, or -1 and the error. */
