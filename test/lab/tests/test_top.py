@@ -30,6 +30,7 @@ from unprivileged import (
 TOP = Path(__file__).resolve().parents[3] / "tools/rawe-top"
 BY_TURNS = ("--map-by", "node")  # neighbours in the ring are on different hosts
 SOON = ("--interval", "0.3")
+HUGE = "9" * 400  # more than a double holds
 
 
 def look(lab, status=0, host=0, prefix=()):
@@ -219,13 +220,19 @@ def test_wrong_use(words):
 
 
 @contextlib.contextmanager
-def pretender(answer):
-    """A process that calls itself one that can be watched, and says this."""
+def pretender(answer, others=0):
+    """A process that calls itself one that can be watched, and says this. Under as many `others` of
+    such names, behind its own, nobody answers."""
     script = (
         "import socket, sys\n"
         "with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:\n"
         "    listener.bind('\\0rawe-top-0123456789abcdef')\n"
         "    listener.listen()\n"
+        "    silent = []\n"
+        "    for number in range(int(sys.argv[2])):\n"
+        "        silent.append(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))\n"
+        "        silent[-1].bind(f'\\0rawe-top-1{number:015x}')\n"
+        "        silent[-1].listen()\n"
         "    print(flush=True)\n"
         "    while True:\n"
         "        tool = listener.accept()[0]\n"
@@ -234,7 +241,7 @@ def pretender(answer):
     )
 
     def begin(lab):
-        argv = lab.host_command(0, ["python3", "-c", script, answer])
+        argv = lab.host_command(0, ["python3", "-c", script, answer, others])
         process = subprocess.Popen(argv, stdout=subprocess.PIPE)
         process.stdout.readline()
         return process
@@ -260,8 +267,10 @@ def pretender(answer):
         ("rawe-top 1\nrank x\ncounter a 1\ninterface \033[2J\ncounter b 1\n", "ok", []),
         ("rawe-top 1\ninterface eth0\ncounter a -1\ncounter \033c 1\nround_trips 1\n", "ok", [{}]),
         ("rawe-top 1\ninterface eth0\ncounter ok 5\n\n \nmost\n\xff\n", "ok", [{"ok": 5}]),
+        (f"rawe-top 1\nrank {'9' * 5000}\n", "ok", []),
+        (f"rawe-top 1\ninterface a\ncounter b {HUGE}\nround_trips {HUGE} 1\n", "ok", [{}]),
     ],
-    ids=["version", "busy", "escape", "numbers", "remains"],
+    ids=["version", "busy", "escape", "numbers", "remains", "longer than Python reads", "float"],
 )
 def test_what_makes_no_sense_is_left_out(make_lab, answer, state, names):
     lab = make_lab(hosts=1)
@@ -271,3 +280,27 @@ def test_what_makes_no_sense_is_left_out(make_lab, answer, state, names):
     assert (one["state"], one["rank"]) == (state, None)
     assert one["pid"] == process.pid
     assert [interface["counters"] for interface in one["interfaces"]] == names
+
+
+def test_more_names_than_descriptors_do_not_end_it(make_lab):
+    lab = make_lab(hosts=1)
+    with pretender("rawe-top 1\nrank 7\n", others=60) as start:
+        process = start(lab)
+        shown = look(lab, prefix=("prlimit", "--nofile=40"))["processes"]
+    assert len(shown) == 61
+    assert [one["rank"] for one in shown if one["state"] == "ok"] == [7]
+    assert {one["pid"] for one in shown if one["state"] == "ok"} == {process.pid}
+
+
+def test_names_that_the_terminal_cannot_show(make_lab):
+    lab = make_lab(hosts=1)
+    with pretender("rawe-top 1\ninterface \xff\ncounter frames_sent 5\n") as start:
+        start(lab)
+        argv = lab.host_command(0, ["env", "PYTHONIOENCODING=ascii", TOP, *SOON])
+        with subprocess.Popen(
+            argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as top:
+            head, row = top.stdout.readline(), top.stdout.readline()
+            top.stdout.close()
+            errors = top.stderr.read()
+    assert "IFACE" in head and " ? " in row and errors == ""
