@@ -42,8 +42,9 @@ struct ping_options {
     bool poll;           /**< spin instead of sleep */
 };
 
-/** Set by SIGINT and SIGTERM. */
+/** Set by SIGINT and SIGTERM, once they are caught; until then they end the program. */
 extern volatile sig_atomic_t ping_stopped;
+void ping_catch_stop(void);
 
 /** A socket for PING and PONG. */
 struct ping_socket {

@@ -227,11 +227,12 @@ enum ping_status ping_ask(const struct ping_options *options)
     printf("%s (%s, MTU %" PRIu32 ") to %s, EtherType 0x%04x\n", ask.interface.name,
            ping_mac_text(ask.interface.mac, mac), ask.interface.mtu_bytes, ask.to_text,
            options->ethertype);
-    discover(&ask);
+    discover(&ask); /* which no signal interrupts */
     if (!ask.path.reachable) {
         report_unreachable(&ask);
         return PING_TROUBLE;
     }
+    ping_catch_stop();
     tell_mtu(&ask);
     return measure_all(&ask);
 }

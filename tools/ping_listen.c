@@ -75,6 +75,7 @@ enum ping_status ping_listen(const struct ping_options *options)
     struct ping_frame frame;
     char mac[18];
 
+    ping_catch_stop();
     ping_open(&one, &interface, options->ethertype, PING_PORT, options->key);
     struct ping_batch_listener *batches = ping_batch_listen(&one);
     printf("listening on %s, MTU %u, EtherType 0x%04x; on another host: rawe-ping %s\n",

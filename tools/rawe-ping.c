@@ -16,13 +16,18 @@ static void stop(int number)
     ping_stopped = 1;
 }
 
+void ping_catch_stop(void)
+{
+    const struct sigaction action = {.sa_handler = stop};
+
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+}
+
 int main(int argc, char **argv)
 {
     const struct ping_options options = ping_options(argc, argv);
-    const struct sigaction action = {.sa_handler = stop};
 
     setvbuf(stdout, NULL, _IOLBF, 0);
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
     return options.listen ? ping_listen(&options) : ping_ask(&options);
 }

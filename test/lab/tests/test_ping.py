@@ -100,6 +100,18 @@ def test_nobody_listens(make_lab, ping):
     assert "lost" not in said
 
 
+def test_it_ends_at_once_while_it_waits_for_a_first_answer(make_lab, ping):
+    lab = make_lab(hosts=1)
+    argv = lab.host_command(0, [ping, "-i", "eth0", "-w", 600000, "02:00:00:00:00:09"])
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline().startswith("eth0 (")
+        process.terminate()
+        try:
+            process.wait(HANG_SECONDS)
+        finally:
+            process.kill()
+
+
 def test_a_key_that_differs_is_not_answered(make_lab, ping):
     lab = make_lab(hosts=2)
     listener = Listener(lab, ping, 1, "-i", "eth0", "-k", "1")
