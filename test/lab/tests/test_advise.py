@@ -176,6 +176,31 @@ def test_findings_without_a_command(advise, facts, word):
     assert not any(word in one.what for one in advise.advise_interface(interface(advise), host))
 
 
+@pytest.mark.parametrize(
+    "facts, good",
+    [
+        ({}, ["tx-tcp-segmentation is on", "generic-receive-offload is on", "rx-usecs is 0"]),
+        ({"features": {"tx-tcp-segmentation": "on [fixed]"}}, ["tx-tcp-segmentation is on"]),
+        ({"features": {"generic-receive-offload": "off [fixed]"}}, []),
+        ({"coalesce": {"adaptive-rx": "off"}}, []),  # rx-usecs: n/a
+        ({"coalesce": {"rx-usecs": 0, "adaptive-rx": "on"}}, []),
+    ],
+    ids=str,
+)
+def test_what_is_found_good_is_known(advise, facts, good):
+    known = {"features": {}, "coalesce": {}, **facts} if facts else {}
+    found = advise.advise_interface(interface(advise, **known), advise.Host())
+    words = ("tx-tcp-segmentation", "generic-receive-offload", "rx-usecs")
+    said = [one.what for one in found if one.kind == "good" and one.what.startswith(words)]
+    assert [one.split(":")[0] for one in said] == good
+    assert not any("None" in one.what for one in found)
+
+
+def test_adaptive_moderation_without_a_time(advise):
+    found = advise.advise_interrupts(interface(advise, coalesce={"adaptive-rx": "on"}))
+    assert commands(found) == ["ethtool -C eth1 adaptive-rx off"] and "None" not in found[0].what
+
+
 def test_advice_on_the_host(advise):
     host = advise.Host(rmem_max=212992, wmem_max=212992, net_raw=False, governors=["powersave"])
     assert commands(advise.advise_buffers(host)) == [
