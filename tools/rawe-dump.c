@@ -208,8 +208,10 @@ static unsigned long parse_number(const char *text, const char *option, int base
     unsigned long value = strtoul(text, &end, base);
 
     if (*text == '\0' || *text == '-' || *end != '\0' || value < least || value > most) {
-        fprintf(stderr, "rawe-dump: %s %s: a number from %lu to %lu is needed\n", option, text,
-                least, most);
+        fprintf(stderr,
+                base == 16 ? "rawe-dump: %s %s: a hexadecimal number from %lx to %lx is needed\n"
+                           : "rawe-dump: %s %s: a number from %lu to %lu is needed\n",
+                option, text, least, most);
         exit(2);
     }
     return value;
@@ -283,8 +285,11 @@ int main(int argc, char **argv)
         fflush(stdout);
         die("capture", pcap_geterr(capture), "What was read before is shown above.\n");
     }
-    fflush(stdout);
+    const bool written = fflush(stdout) == 0 && !ferror(stdout);
     report(&state, capture);
     pcap_close(capture);
+    if (!written) {
+        die("standard output", "it cannot be written", "");
+    }
     return 0;
 }

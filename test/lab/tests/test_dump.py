@@ -169,6 +169,14 @@ def test_other_packets_are_left_out(dump, tmp_path):
     assert lines_of(dump, file, "-a")[0][0].startswith("1000.00000")
 
 
+def test_a_full_disk_is_said(dump, tmp_path):
+    file = write_pcap(tmp_path / "one.pcap", [ethernet(frame(CLOSE))])
+    with open("/dev/full", "wb") as full:
+        argv = [dump, "-r", file]
+        done = subprocess.run(argv, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 2 and "standard output: it cannot be written" in done.stderr
+
+
 MALFORMED = [
     (frame(DATA, message(b"x"), version=2), "another wire version"),
     (frame(10), "unknown type or flags"),
