@@ -37,6 +37,8 @@ def _open(driver, argv):
         words = setup["argv"] + (["--no-build"] if options.no_build else [])
         os.chdir(setup["directory"])
         return command_line.parse(driver, words), journal, setup
+    if options.hostfile is None and os.geteuid() != 0:
+        raise BenchError("virtual hosts need root; run it as root, or on real hosts: --hostfile")
     started = datetime.datetime.now()
     setup = {
         "argv": command_line.without_output(argv),
@@ -168,11 +170,16 @@ def width_text(wide, rounds):
     return "\n  ".join([heading, *wide])
 
 
+def _how_to_continue(driver, journal):
+    """The command that continues, below a line that ends in a colon."""
+    return f"  {shlex.join([f'bench/{driver.name}/compare', '--resume', str(journal.directory)])}"
+
+
 def main(driver, argv):
     """Run compare; returns the exit status."""
     begun = time.monotonic()
     interrupts.install()
-    record = session.Record()
+    record, journal = session.Record(), None
     try:
         options, journal, setup = _open(driver, argv)
         for reason in options.left_out:
@@ -180,12 +187,24 @@ def main(driver, argv):
         record.unavailable = prepare.make_ready(options, driver.packages, say)
         record.notes = driver.prepare(options, say)
         _measure(driver, options, journal, record)
-    except (BenchError, LabError) as error:
+        return _conclude(driver, options, journal, record, setup, begun)
+    except (BenchError, LabError, OSError) as error:
         print(f"compare: {error}", file=sys.stderr)
+        if record.done:
+            print("what was measured is kept; continue with:", file=sys.stderr)
+            print(_how_to_continue(driver, journal), file=sys.stderr)
         return 2
     except interrupts.Interrupted as stop:
-        print("compare: interrupted before anything was measured", file=sys.stderr)
+        if record.done:
+            print("compare: interrupted before the report was made; make it with:", file=sys.stderr)
+            print(_how_to_continue(driver, journal), file=sys.stderr)
+        else:
+            print("compare: interrupted before anything was measured", file=sys.stderr)
         return 128 + stop.number
+
+
+def _conclude(driver, options, journal, record, setup, begun):
+    """Report what was measured; returns the exit status."""
     if not any(one.result for one in record.done if one.run.transport != BASELINE):
         where = "interrupted" if record.interrupted else "see the failures above"
         print(f"compare: nothing was measured ({where})", file=sys.stderr)
@@ -196,7 +215,7 @@ def main(driver, argv):
         print(width_text(driver.wide(data, about), options.rounds))
     if record.interrupted:
         print(f"interrupted after {len(record.done)} of {record.planned} runs; continue with:")
-        print(f"  bench/{driver.name}/compare --resume {journal.directory}")
+        print(_how_to_continue(driver, journal))
         return 130
     print(f"took {clock(time.monotonic() - begun)} min")
     for transport, reason in record.unavailable.items():

@@ -82,8 +82,11 @@ class Journal:
         (self.directory / RUNS).touch()
 
     def _write_setup(self, setup):
+        """All of it, or, on a full disk, nothing: without it there is no --resume."""
         text = json.dumps(setup, indent=2, sort_keys=True) + "\n"
-        (self.directory / SETUP).write_text(text, encoding="utf-8")
+        partial = self.directory / f"{SETUP}.partial"
+        partial.write_text(text, encoding="utf-8")
+        partial.replace(self.directory / SETUP)
 
     def setup(self):
         """What create() was given."""
@@ -99,13 +102,14 @@ class Journal:
         """Note the plan, or make sure that it is the one noted before."""
         setup = self.setup()
         digest = plan_digest(runs)
-        if setup.setdefault("plan", digest) != digest:
+        if "plan" not in setup:
+            self._write_setup({**setup, "plan": digest})
+        elif setup["plan"] != digest:
             raise BenchError(
                 f"{self.directory} was begun with other runs than would be made now: the build "
                 "directory, a benchmark program or the available transports have changed; "
                 "restore them, or start a new comparison"
             )
-        self._write_setup(setup)
 
     def add(self, index, run, outcome):
         """Keep a finished run with all it printed; returns the file that holds that."""
@@ -113,8 +117,10 @@ class Journal:
         raw = self.directory / RAW / name
         raw.write_text(_text_of(outcome), encoding="utf-8")
         entry = Entry(index, outcome.status, round(outcome.seconds, 3), outcome.timed_out, name)
-        with open(self.directory / RUNS, "a", encoding="utf-8") as file:
-            file.write(json.dumps(asdict(entry)) + "\n")
+        runs = self.directory / RUNS
+        cut_off = runs.read_bytes()[-1:] not in (b"", b"\n")
+        with open(runs, "a", encoding="utf-8") as file:
+            file.write("\n" * cut_off + json.dumps(asdict(entry)) + "\n")
         return raw
 
     def entries(self):

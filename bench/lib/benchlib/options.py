@@ -119,7 +119,10 @@ def parse(driver, argv):
     options = made.parse_args(argv)
     if options.resume is not None:
         words = [word for word in argv if word != "--no-build" and not word.startswith("--resume=")]
-        if words not in ([], ["--resume", str(options.resume)]):
+        if "--resume" in words:
+            at = words.index("--resume")
+            del words[at : at + 2]
+        if words:
             made.error("--resume keeps the options of the first start; add only --no-build")
         return options
     if options.hostfile is not None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from . import preflight, prepare
+from .error import BenchError
 
 TIMEOUT_STATUS = 124
 STOP_SECONDS = 10.0  # what mpirun gets to end in good order
@@ -169,16 +170,19 @@ class HostfilePlace(Place):
         pass
 
     def _start(self, arguments):
-        return subprocess.Popen(
-            ["mpirun", *self.prefix, *self.extra, *arguments],
-            env={**os.environ, **ROOT_VARIABLES},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            errors="replace",
-            process_group=0,
-        )
+        try:
+            return subprocess.Popen(
+                ["mpirun", *self.prefix, *self.extra, *arguments],
+                env={**os.environ, **ROOT_VARIABLES},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                errors="replace",
+                process_group=0,
+            )
+        except FileNotFoundError as error:
+            raise BenchError("mpirun is not on PATH; that of the Open MPI to measure is") from error
 
     def _kill(self, process):
         os.killpg(process.pid, signal.SIGKILL)

@@ -2,6 +2,8 @@
 """Tests of cli.py's rounds with a made-up driver, places without mpirun, and a made-up clock."""
 
 import contextlib
+import errno
+import os
 from types import SimpleNamespace
 
 import pytest
@@ -13,6 +15,7 @@ from benchlib.journal import Journal
 from benchlib.places import Outcome
 from benchlib.plan import Case, Run
 from benchlib.transports import arguments, order
+from rawelab import LabError
 
 RUN_SECONDS = 10.0
 ORDER = (("tcp", "rawe"), ("rawe", "tcp"))
@@ -132,6 +135,85 @@ def test_measure__minutes_count_what_was_measured_before(monkeypatch, tmp_path):
     measure(monkeypatch, tmp_path, World(stop_at=10), 99, **changes)
     options, _ = measure(monkeypatch, tmp_path, World(), 99, **changes)
     assert options.rounds == 6
+
+
+class Ready(Toy):
+    """A Toy that needs nothing."""
+
+    name = "toy-runs"
+
+    def finish(self, parser, options):
+        options.cases, options.left_out = [Case("toy", "", 2, 2, "Toy")], []
+
+    def prepare(self, options, say):
+        return []
+
+
+@pytest.fixture(name="compare")
+def _compare(monkeypatch, tmp_path, capsys):
+    """Runs compare where everything is there; a function that gives the status and what was said.
+    `reports` is called in place of the report."""
+
+    def call(world, *argv, reports=lambda *_: None):
+        monkeypatch.setattr(cli, "place_of", world.place_of)
+        monkeypatch.setattr(cli.prepare, "make_ready", lambda *_: {})
+        monkeypatch.setattr(cli.interrupts, "install", lambda: None)
+        monkeypatch.setattr(cli.os, "geteuid", lambda: 0)
+        monkeypatch.setattr(cli, "_about", lambda *_: None)
+        monkeypatch.setattr(cli, "_report", reports)
+        status = cli.main(Ready(9), list(argv) or ["--output", str(tmp_path / "out")])
+        return status, capsys.readouterr()
+
+    return call
+
+
+def fails(error):
+    """A function that raises this, whatever it is called with."""
+
+    def fail(*_):
+        raise error
+
+    return fail
+
+
+def test_main__a_full_disk_is_said_and_how_to_continue(compare, monkeypatch, tmp_path):
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    with monkeypatch.context() as patch:
+        add, added = Journal.add, []
+        patch.setattr(
+            Journal, "add", lambda *of: (added.append(1), add(*of))[1] if not added else fails(full)()
+        )
+        status, said = compare(World())
+    again = f"bench/toy-runs/compare --resume {tmp_path / 'out'}"
+    assert status == 2 and "compare: [Errno 28] No space left" in said.err and again in said.err
+    world = World()
+    status, said = compare(world, "--resume", str(tmp_path / "out"))
+    assert status == 0 and len(world.asked) == 2 * 5 - 1
+
+
+def test_main__hosts_that_do_not_come_up_later_keep_what_was_measured(compare, tmp_path):
+    class Later(World):
+        def answer(self, words):
+            if len(self.asked) == 3:
+                raise LabError("no host")
+            return super().answer(words)
+
+    status, said = compare(Later())
+    assert status == 2 and "compare: no host" in said.err
+    assert f"--resume {tmp_path / 'out'}" in said.err
+
+
+def test_main__interrupted_while_it_reports(compare, tmp_path):
+    status, said = compare(World(), reports=fails(cli.interrupts.Interrupted(2)))
+    assert status == 130 and f"--resume {tmp_path / 'out'}" in said.err
+
+
+def test_main__virtual_hosts_need_root_before_anything_is_built(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(cli.interrupts, "install", lambda: None)
+    monkeypatch.setattr(cli.os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(cli.prepare, "make_ready", fails(AssertionError("it builds")))
+    assert cli.main(Ready(9), ["--output", str(tmp_path / "out")]) == 2
+    assert "need root" in capsys.readouterr().err and not (tmp_path / "out").exists()
 
 
 def test_width_text__names_what_is_not_narrow():

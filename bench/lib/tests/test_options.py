@@ -2,6 +2,7 @@
 """Tests of the command line that all drivers share, and of the display of progress."""
 
 import io
+from pathlib import Path
 
 import pytest
 
@@ -72,6 +73,12 @@ def test_parse__refuses_with_a_reason(argv, complaint, capsys):
         parse(*argv)
     assert stop.value.code == 2
     assert complaint in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("path", ["results/x", "results/x/", "./results/x", "results//x"])
+def test_parse__resume_takes_a_path_as_a_shell_completes_it(path):
+    for argv in (["--resume", path], [f"--resume={path}"], ["--no-build", "--resume", path]):
+        assert parse(*argv).resume == Path("results/x")
 
 
 def test_parse__real_hosts_have_no_shape(tmp_path, capsys):

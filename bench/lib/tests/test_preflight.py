@@ -75,3 +75,9 @@ def test_enter__hosts_that_do_not_answer_are_given_up(tmp_path, mpirun, monkeypa
     monkeypatch.setattr(preflight, "SECONDS", 0.1)
     with pytest.raises(BenchError, match=r"had not ended after 0.1 s\n  \| waiting for two"):
         _place(tmp_path).__enter__()
+
+
+def test_enter__without_mpirun_it_says_so(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(BenchError, match="mpirun is not on PATH"):
+        _place(tmp_path).__enter__()

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Tests of session.py and journal.py with a made-up driver: failures, interruption, resuming."""
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -146,6 +148,28 @@ def test_entries__a_line_that_a_crash_cut_off_does_not_count(tmp_path):
     file.write_text(file.read_text(encoding="utf-8")[:-20], encoding="utf-8")
     record, place = run(options_of(rounds=3), good, tmp_path)
     assert len(place.asked) == 1 and len(record.done) == 6
+    record, place = run(options_of(rounds=3), good, tmp_path)
+    assert not place.asked and len(record.done) == 6, "the run made again was not kept"
+
+
+def test_pin__a_full_disk_leaves_what_is_needed_to_continue(tmp_path, monkeypatch):
+    def fill(path, text, **_):
+        with open(path, "w", encoding="utf-8"):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+
+    journal = Journal(tmp_path)
+    journal.create({"argv": ["--quick"]})
+    runs = Toy().plan(options_of(), None)
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "write_text", fill)
+        with pytest.raises(OSError):
+            journal.pin(runs)
+    assert journal.setup()["argv"] == ["--quick"]
+    journal.pin(runs)
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "write_text", fill)
+        journal.pin(runs)
+    assert journal.setup()["argv"] == ["--quick"]
 
 
 @pytest.mark.parametrize("output", ["", "1\n2\n", "no newline at its end"])
