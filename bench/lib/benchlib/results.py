@@ -185,9 +185,9 @@ def _measured(page, runs):
     page.text(
         "By wiring and MTU. Medians over the rounds. `times better` is above 1 where rawe is "
         "better than tcp, for times and rates alike, and below 1 where it is worse. `no "
-        "difference shown`: not larger than that between rounds, as the ratio's interval contains "
-        "1. The list of workloads is fixed. A stream has 64 messages in flight, received into one "
-        "buffer, which is hot in the receiver's cache; `cold`: into 64 in turn."
+        "difference shown`: the ratio's interval over the rounds contains 1. The list of workloads "
+        "is fixed. A stream has 64 messages in flight, received into one buffer, which is hot in "
+        "the receiver's cache; `cold`: into 64 in turn."
     )
     for wiring, mtu in WIRINGS:
         before = len(page.blocks)
@@ -264,8 +264,9 @@ def readme_block(runs):
         only = f" {_only(runs)}" if len(runs) == 1 else ""
         page.text(
             "Above 1 rawe is better, below 1 (bold) it is worse, for times and rates alike; `~`: "
-            "the difference is not larger than that between rounds. A stream has 64 messages in "
-            "flight; `cold`: received into 64 buffers in turn. By how batches cross the wire: "
+            "no difference is shown, as the ratio's interval over the rounds contains 1. A stream "
+            "has 64 messages in flight; `cold`: received into 64 buffers in turn. By how batches "
+            "cross the wire: "
             f"{words}. Virtual hosts on one machine ({machines}).{only} Values, and more, are in "
             "[doc/results.md](doc/results.md)."
         )

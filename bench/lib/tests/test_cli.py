@@ -177,12 +177,16 @@ def fails(error):
 
 
 def test_main__a_full_disk_is_said_and_how_to_continue(compare, monkeypatch, tmp_path):
-    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    add, added = Journal.add, []
+
+    def fill(*arguments):
+        if added:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        added.append(arguments)
+        return add(*arguments)
+
     with monkeypatch.context() as patch:
-        add, added = Journal.add, []
-        patch.setattr(
-            Journal, "add", lambda *of: (added.append(1), add(*of))[1] if not added else fails(full)()
-        )
+        patch.setattr(Journal, "add", fill)
         status, said = compare(World())
     again = f"bench/toy-runs/compare --resume {tmp_path / 'out'}"
     assert status == 2 and "compare: [Errno 28] No space left" in said.err and again in said.err
