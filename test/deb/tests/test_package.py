@@ -100,6 +100,16 @@ def test_no_configuration_of_others_is_touched(system):
     assert done.returncode == 0 and done.stdout == "", show(done)
 
 
+def test_what_an_earlier_version_has_diverted_goes_back(system):
+    must, file = system.chroot.must, "/usr/share/base-files/motd"
+    before = must(["cat", file])
+    divert = ["dpkg-divert", "--package", "openmpi-rawe", "--rename", "--divert", f"{file}.distrib"]
+    must([*divert, "--add", file])
+    must(["/var/lib/dpkg/info/openmpi-rawe.postinst", "configure"])
+    assert must(["cat", file]) == before
+    assert "motd" not in must(["dpkg-divert", "--list", "openmpi-rawe"])
+
+
 @pytest.mark.parametrize("tool", ["rawe-advise", "rawe-dump", "rawe-info", "rawe-ping", "rawe-top"])
 def test_the_tools_run(system, tool):
     done = system.run([tool, "--help"])
@@ -164,8 +174,12 @@ def users(system):
     must = system.chroot.must
     for name in ("alice", "bob"):
         must(["useradd", "--create-home", name])
-    must(["adduser", "alice", "rawe"])
-    must(["sh", "-c", f"mkdir -p /etc/rawe; printf 'group rawe\\ninterface lo eth*\\n' > {CONF}"])
+    readme = must(["cat", "/usr/share/doc/openmpi-rawe/README.Debian"])
+    helper = readme.partition("Or the helper")[2].partition("rawe-socket-helper(8)")[0]
+    for line in helper.splitlines():
+        if line.startswith("    "):
+            must(["sh", "-c", line.replace("eth1", "eth*")])
+    assert CONF in must(["sh", "-c", "ls /etc/rawe/*"])
     yield
     for name in ("alice", "bob"):
         must(["userdel", "--remove", name])
