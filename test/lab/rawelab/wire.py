@@ -21,7 +21,7 @@ from .command import LabError
 
 PROGRAM = Path("test/lab/wire/rawe-wire")
 DIRECTIONS = ("in", "out", "both")  # towards the host, from the host
-ANSWER_SECONDS = 10
+ANSWER_SECONDS = 60
 
 
 def find_program(build=None):

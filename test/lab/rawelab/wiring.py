@@ -28,7 +28,7 @@ CONTROL_DEVICE = "ctl0"
 CONTROL_BRIDGE = "ctl"
 KILL_ROUNDS = 50
 KILL_PAUSE_SECONDS = 0.1
-CARRIER_SECONDS = 10
+CARRIER_SECONDS = 60
 # Peers are known from the start, there is no IPv6: an idle lab's network is silent.
 QUIET = "echo 1 > /proc/sys/net/ipv6/conf/all/disable_ipv6"
 

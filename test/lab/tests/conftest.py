@@ -4,6 +4,7 @@
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ TCP = ("--mca", "btl", "tcp,self")
 # hosts ("PML modex not found"), and PRRTE of 5.0.7 corrupts its memory now and then when jobs
 # connect ("PMIX ERROR ... pmix_server_dyn.c", then "double free" of prterun).
 BEYOND_OPEN_MPI = "spawn" if launch.open_mpi()[0] < 5 else "spawn,connect"
-HANG_SECONDS = 120  # nothing here takes a tenth of it unless it hangs
+HANG_SECONDS = 300  # nothing here takes a tenth of it unless it hangs, or the machine is very busy
 
 
 def pytest_addoption(parser):
@@ -109,6 +110,14 @@ def resend(tmp_path_factory):
     source = HERE.parent / "verify" / "rawe-resend.c"
     subprocess.run(["mpicc", "-O1", "-o", program, source], check=True)
     return program
+
+
+def wait_until(condition, what):
+    """Wait until a condition holds, of which `what` is the name; fail when it never does."""
+    deadline = time.monotonic() + HANG_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, f"no {what} within {HANG_SECONDS} s"
+        time.sleep(0.05)
 
 
 def show(result):

@@ -52,14 +52,18 @@ class Job:
         """Everything the job has written, for the message of an assertion."""
         return "".join(self.output + self.errors)
 
-    def wait_for(self, text, count=1, timeout=HANG_SECONDS):
+    def wait_for(self, text, count=1):
         """Wait until `count` lines of the output contain `text`."""
-        deadline = time.monotonic() + timeout
+        self.wait_until(lambda lines: sum(text in line for line in lines) >= count, f"{text!r}")
+
+    def wait_until(self, condition, what):
+        """Wait until a condition is true of the lines of the output; `what` is its name."""
+        deadline = time.monotonic() + HANG_SECONDS
         with self._news:
-            while sum(text in line for line in self.output) < count:
+            while not condition(self.output):
                 left = deadline - time.monotonic()
-                assert left > 0, f"no {count} x {text!r} within {timeout} s\n{self.said()}"
-                assert self._readers[0].is_alive(), f"ended without {text!r}\n{self.said()}"
+                assert left > 0, f"no {what} within {HANG_SECONDS} s\n{self.said()}"
+                assert self._readers[0].is_alive(), f"ended without {what}\n{self.said()}"
                 self._news.wait(min(left, 0.5))
 
     def finish(self, timeout=HANG_SECONDS):

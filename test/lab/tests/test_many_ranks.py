@@ -139,7 +139,7 @@ def test_spawned_jobs_have_groups_of_their_own(make_lab, build, verify, btls):
         "--only",
         "spawn",
         "--timeout",
-        60,
+        HANG_SECONDS // 2,
     ]
     result = lab.mpirun(words, timeout=HANG_SECONDS, build=build)
     assert_success(result)
@@ -149,7 +149,7 @@ def test_spawned_jobs_have_groups_of_their_own(make_lab, build, verify, btls):
 def test_every_byte_arrives_at_many_ranks(make_lab, build, verify):
     lab = make_lab()
     words = ["-np", RANKS, *EACH_HOST, *RAWE, verify, "--quick", "--scale", "0.05"]
-    only = ["--only", "pt2pt,collectives,flood", "--timeout", 100]
+    only = ["--only", "pt2pt,collectives,flood", "--timeout", HANG_SECONDS // 2]
     result = lab.mpirun([*words, *only], timeout=2 * HANG_SECONDS, build=build)
     assert_success(result)
     assert "checks, OK" in result.output, show(result)

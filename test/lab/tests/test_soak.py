@@ -31,7 +31,7 @@ def pull(build, minutes, *words):
     """test/soak with two NICs a host, their cables pulled."""
     argv = [HERE.parents[1] / "soak", "--build", build, "--minutes", minutes, "--nics", "2", *words]
     return subprocess.run(
-        argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=180
+        argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=600
     )
 
 
