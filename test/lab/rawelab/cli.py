@@ -2,6 +2,7 @@
 """The command line of the lab: argument parsing and the subcommands."""
 
 import argparse
+import contextlib
 import os
 import subprocess
 import sys
@@ -233,15 +234,13 @@ def _counters(options):
 def _capture(options):
     lab = _choose(options.name)
     words = _strip_dashes(options.expression)
-    process = lab.capture(options.host, options.file, words, options.nic, options.count)
+    capture = lab.capture(options.host, options.file, words, options.nic, options.count)
     print(f"lab: capturing into {options.file}; end it with Ctrl-C", file=sys.stderr)
-    try:
-        process.wait()
-    except interrupts.Interrupted:
-        process.terminate()
-        process.wait()
-    print(process.stderr.read().strip(), file=sys.stderr)
-    return launch.exit_status(process.returncode)
+    with contextlib.suppress(interrupts.Interrupted):
+        capture.wait()
+    capture.stop()
+    print(capture.said.strip(), file=sys.stderr)
+    return launch.exit_status(capture.poll())
 
 
 def _parser():

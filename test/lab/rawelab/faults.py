@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Bad days for a running lab: loss, rates, dead links, shrunken MTUs, black holes; and captures.
+"""Bad days for a running lab: loss, rates, dead links, shrunken MTUs, black holes.
 
 Frames are dropped by nftables at the ingress of the receiving NIC, behind the virtual cable: the
 sender sees a successful send. The hook sits before every socket bound to an EtherType but
 *behind* those bound to ETH_P_ALL, so a capture on the receiving host still shows a dropped frame.
 A batch (TSO, GSO) that travels whole counts as one frame: one drop may cost 64 kB.
 """
-
-import subprocess
 
 from .command import LabError, in_netns, ip_batch, run
 from .spec import hosts_of, parse_percent, parse_rate, switch_netns, wire_ends
@@ -150,24 +148,3 @@ def pin_addresses(spec):
             bridge = ["bridge", "-n", switch_netns(spec)]
             run([*bridge, "link", "set", "dev", nic.port, "learning", "off"])
             run([*bridge, "fdb", "replace", nic.mac, "dev", nic.port, "master", "static"])
-
-
-def capture_command(device, file, expression=(), count=None):
-    """The tcpdump command, to be run inside a host, that writes a pcap file."""
-    limit = ["-c", str(count)] if count else []
-    # Unbuffered, and as root: tcpdump's own user could not write where the tests want the file.
-    return ["tcpdump", "-Z", "root", "-i", device, "-U", "-n", "-w", str(file), *limit, *expression]
-
-
-def start_capture(lab, host, nic, file, expression=(), count=None):
-    """Start tcpdump on a NIC and return its Popen once it listens; end it with terminate()."""
-    argv = lab.host_command(host, capture_command(nic.device, file, expression, count))
-    # Not before the process ends or writes "listening on": frames sent earlier would be missed.
-    process = subprocess.Popen(argv, stderr=subprocess.PIPE, text=True, start_new_session=True)
-    said = []
-    for line in process.stderr:
-        said.append(line)
-        if "listening on" in line:
-            return process
-    process.wait()
-    raise LabError(f"tcpdump on {host.name} {nic.device} did not start: {''.join(said).strip()}")

@@ -9,6 +9,7 @@ import subprocess
 from pathlib import Path
 
 from . import faults, launch, record, wire, wiring
+from .capture import Capture
 from .command import LabError, check_machine
 from .spec import LabSpec, hosts_of
 
@@ -258,7 +259,12 @@ class Lab:
         for host, nic in self._nics(receiver, None):
             faults.set_blackhole(host, nic, [])
 
+    def statistic(self, which, name, nic=0):
+        """A counter that the kernel keeps of a host's NIC (rx_bytes, say), since it was made."""
+        file = f"/sys/class/net/{self.nic(which, nic).device}/statistics/{name}"
+        return int(self.run(which, ["cat", file], check=True).stdout)
+
     def capture(self, which, file, expression=(), nic=0, count=None):
-        """Start tcpdump on a host's NIC into `file`; terminate() the returned Popen to end it."""
+        """Start tcpdump on a host's NIC into `file`; end() the returned Capture to have it all."""
         host = self.host(which)
-        return faults.start_capture(self, host, self.nic(host, nic), file, expression, count)
+        return Capture(self, host, self.nic(host, nic), file, expression, count)

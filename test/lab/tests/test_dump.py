@@ -6,7 +6,6 @@ import re
 import shutil
 import struct
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -243,9 +242,7 @@ def capture_a_job(make_lab, build, verify, file, *options):
     effort = ["--quick", "--scale", "0.05", "--only", "pt2pt"]
     result = lab.mpirun(["-np", 2, *RAWE, *options, verify, *effort], HANG_SECONDS, build=build)
     assert_success(result)
-    time.sleep(0.2)  # tcpdump writes what it has
-    capture.terminate()
-    capture.communicate()
+    capture.end()
     return file
 
 

@@ -4,15 +4,23 @@ Paths that change while a job runs, or that carry one kind of frame only; and wh
 """
 
 import struct
-import time
 
 import pytest
-from conftest import ETHERTYPE, RAWE, assert_one_message, assert_success, help_messages, show
+from conftest import (
+    ETHERTYPE,
+    HANG_SECONDS,
+    RAWE,
+    assert_one_message,
+    assert_success,
+    help_messages,
+    show,
+    wait_until,
+)
 from jobs import Job, assert_failure
 
 from rawelab import faults
 
-IMPATIENT = ("--mca", "btl_rawe_peer_timeout", "4")
+IMPATIENT = ("--mca", "btl_rawe_peer_timeout", "4")  # for jobs that end by it
 PING, PONG = 7, 8
 
 
@@ -39,7 +47,7 @@ def test_refused_connections_are_reported_and_end_the_job(make_lab, build, endle
         lab = make_lab(hosts=2)
         rewrite_source(lab, 0, 1)
         job = Job(lab, build, ["-np", 2, *RAWE, *IMPATIENT, endless, "rounds", 20])
-        result = job.finish(60)
+        result = job.finish()
         if help_messages(result):
             break
     assert_failure(result)
@@ -53,13 +61,19 @@ def test_a_lowered_mtu_is_found_out_and_the_job_goes_on(
     # Without offloads the kernel cuts batches, and drops the pieces that are too long.
     lab = make_lab(hosts=2, nic="plain")
     end_file = tmp_path / "end"
-    options = ("--mca", "btl_rawe_batches", batches, *IMPATIENT)
+    options = ("--mca", "btl_rawe_batches", batches)
     job = Job(lab, build, ["-np", 2, *RAWE, *options, endless, "until", end_file])
     job.wait_for("works", 2)
     for host in (0, 1):
         lab.set_mtu(host, 1200)
+    # 150 rounds of messages; what asks for the MTU is a tenth of that.
+    before = [lab.statistic(host, "rx_bytes") for host in (0, 1)]
+    wait_until(
+        lambda: all(lab.statistic(host, "rx_bytes") > before[host] + 3_000_000 for host in (0, 1)),
+        "message that passes",
+    )
     end_file.touch()
-    result = job.finish(60)
+    result = job.finish()
     assert_success(result)
     for message in help_messages(result):
         assert "MTU that passes:   1024" in message, message
@@ -80,19 +94,14 @@ def test_no_session_key_is_flooded(make_lab, build, endless, tmp_path):
     """A switch floods what is sent to addresses that it has not learned: first contact, mostly."""
     lab = make_lab(hosts=3, topology="switch")
     files = [tmp_path / "job.pcap", tmp_path / "flooded.pcap"]
-    captures = [lab.capture(host, file) for host, file in zip((0, 2), files)]
+    ours = ["ether", "proto", hex(ETHERTYPE)]
+    captures = [lab.capture(host, file, ours) for host, file in zip((0, 2), files)]
     hosts = ",".join(lab.host(host).name for host in (0, 1))
     arguments = ["-np", 2, "--host", hosts, *RAWE, "--mca", "btl_rawe_batches", "0"]
-    result = lab.mpirun([*arguments, endless, "rounds", 20], timeout=60, build=build)
-    deadline = (
-        time.monotonic() + 10
-    )  # the kernel hands frames to tcpdump in blocks, in the end by time
-    while not list(frames_of(files[1])) and time.monotonic() < deadline:
-        time.sleep(0.2)
-    for capture in captures:
-        capture.terminate()
-        capture.wait()
+    result = lab.mpirun([*arguments, endless, "rounds", 20], HANG_SECONDS, build=build)
     assert_success(result)
+    for capture in captures:
+        capture.end()
     keys = {frame[4:8] for frame in frames_of(files[0]) if frame[0] & 15 not in (PING, PONG)}
     assert len(keys) == 2, show(result)
     flooded = list(frames_of(files[1]))

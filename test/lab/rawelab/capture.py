@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Captures of what passes a host's NIC, by tcpdump, none of which is missing at the end."""
+
+import re
+import signal
+import subprocess
+import time
+
+from .command import LabError
+
+# In the kernel, until tcpdump is scheduled: a busy machine may keep it waiting for long.
+BUFFER_KIB = 65536
+END_SECONDS = 60
+COUNTS = re.compile(
+    r"(\d+) packets? captured,?\s+(\d+) packets? received by filter,?\s+"
+    r"(\d+) packets? dropped by kernel"
+)
+
+
+def command(device, file, expression=(), count=None):
+    """The tcpdump command, to be run inside a host, that writes a pcap file."""
+    limit = ["-c", str(count)] if count else []
+    # Unbuffered, and as root: tcpdump's own user could not write where the tests want the file.
+    argv = ["tcpdump", "-Z", "root", "-i", device, "-B", str(BUFFER_KIB), "-U", "-n"]
+    return [*argv, "-w", str(file), *limit, *expression]
+
+
+class Capture:
+    """A tcpdump that listens from the moment this is made on; ended by end() or stop()."""
+
+    def __init__(self, lab, host, nic, file, expression=(), count=None):
+        """With a `count` it ends by itself when it has as many frames."""
+        self.where = f"{host.name} {nic.device}"
+        self.said = ""  # what tcpdump has said, but for the counts that it is asked for
+        argv = lab.host_command(host, command(nic.device, file, expression, count))
+        self._process = subprocess.Popen(
+            argv, stderr=subprocess.PIPE, text=True, start_new_session=True
+        )
+        # Not before the process ends or writes "listening on": frames sent earlier would be missed.
+        for line in self._process.stderr:
+            self.said += line
+            if "listening on" in line:
+                return
+        self._process.wait()
+        raise LabError(f"tcpdump on {self.where} did not start: {self.said.strip()}")
+
+    def poll(self):
+        """tcpdump's exit status, or None while it captures."""
+        return self._process.poll()
+
+    def wait(self, timeout=None):
+        """Wait until it has ended by itself; as Popen.wait()."""
+        return self._process.wait(timeout)
+
+    def _counts(self):
+        """Frames that are in the file, that the kernel had for it, and that it had no room for."""
+        self._process.send_signal(signal.SIGUSR1)
+        line = self._process.stderr.readline()
+        found = COUNTS.search(line)
+        if found is None:  # it has ended meanwhile, and this is of its summary
+            self.said += line
+            return None
+        return tuple(map(int, found.groups()))
+
+    def end(self):
+        """End it when the file has every frame that was seen; how many that are.
+
+        To be called when no more of them come. LabError when frames are missing in the file.
+        """
+        deadline = time.monotonic() + END_SECONDS
+        # The kernel hands frames over in blocks, the last of them by time, and a signal does not
+        # make tcpdump read what waits.
+        while self.poll() is None:
+            counts = self._counts()
+            if counts is None or counts[0] + counts[2] >= counts[1]:
+                break
+            if time.monotonic() > deadline:
+                raise LabError(f"tcpdump on {self.where} has not caught up: {counts}")
+            time.sleep(0.05)
+        self.stop()
+        found = COUNTS.search(self.said)
+        if found is None or int(found.group(3)) > 0:
+            raise LabError(f"tcpdump on {self.where} has lost frames: {self.said.strip()}")
+        return int(found.group(1))
+
+    def stop(self):
+        """End it now, whatever it has."""
+        if self.poll() is None:
+            self._process.terminate()
+        self.said += self._process.communicate()[1]
