@@ -4,41 +4,52 @@
  * away: what happens while a process is outside of MPI. Rank 0 sends rank 1 a burst of messages,
  * then
  *
- *   sender    rank 0 stays away from MPI for SECONDS; rank 1 says whether it had the whole
- *             burst before rank 0 came back. Both must be on one machine, whose clock they ask.
+ *   sender    rank 0 stays away from MPI until rank 1 has received the whole burst
  *   blocking  the same after MPI_Send of each message: what is complete must not depend on MPI
- *   receiver  rank 1 stays away, and receives the burst afterwards
+ *   receiver  rank 1 stays away, until all of rank 0's sends are complete, and receives afterwards
  *   put       the burst is one long message, which is PUT. Rank 1 stays away once it has named the
- *             memory for it, and says whether rank 0 was done before rank 1 came back
+ *             memory for it, until rank 0 is done
  *
- * Usage: away sender|blocking|receiver|put SECONDS COUNT BYTES. Every byte is checked.
+ * Who is waited for makes FILE, which both have to see. Who is away comes back after SECONDS, and
+ * says whether what it waited for was done before.
+ *
+ * Usage: away sender|blocking|receiver|put FILE SECONDS COUNT BYTES. Every byte is checked.
  */
 #include <mpi.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 static unsigned char expected(int message, int at)
 {
     return (unsigned char)(message * 31 + at * 7 + at / 256);
 }
 
-static void stay_away(double seconds)
+/** Outside of MPI until somebody has made the file, or the time is up. */
+static void stay_away(const char *file, double seconds, const char *what)
 {
-    struct timespec pause = {(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)};
+    const struct timespec pause = {0, 1000000};
+    bool there = access(file, F_OK) == 0;
 
-    while (nanosleep(&pause, &pause) != 0) {
+    for (double waited = 0; !there && waited < seconds; waited += 1e-3) {
+        nanosleep(&pause, NULL);
+        there = access(file, F_OK) == 0;
     }
+    printf("%s\n", there ? what : "in vain");
+    fflush(stdout);
 }
 
-/** Seconds on the machine's clock. */
-static double now(void)
+static void say_done(const char *file)
 {
-    struct timespec time;
+    FILE *made = fopen(file, "w");
 
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
+    if (made == NULL || fclose(made) != 0) {
+        fprintf(stderr, "away: %s cannot be made\n", file);
+        MPI_Abort(MPI_COMM_WORLD, 3);
+    }
 }
 
 static void send_burst(unsigned char *buffers, MPI_Request *requests, int count, int bytes,
@@ -78,29 +89,25 @@ static void receive_burst(unsigned char *buffer, int count, int bytes)
 }
 
 /** Rank 1 has matched the long message and asked for its data once it has the short one behind. */
-static void put_to_receiver_away(int rank, unsigned char *buffer, int bytes, double seconds)
+static void put_to_receiver_away(int rank, unsigned char *buffer, int bytes, const char *file,
+                                 double seconds)
 {
     MPI_Request request;
-    double done, back;
     char go = 0;
 
     if (rank == 0) {
         send_burst(buffer, &request, 1, bytes, 0);
         MPI_Send(&go, 1, MPI_CHAR, 1, 7, MPI_COMM_WORLD);
         MPI_Wait(&request, MPI_STATUS_IGNORE);
-        done = now();
-        MPI_Send(&done, 1, MPI_DOUBLE, 1, 6, MPI_COMM_WORLD);
+        say_done(file);
         return;
     }
     memset(buffer, 0, (size_t)bytes);
     MPI_Irecv(buffer, bytes, MPI_BYTE, 0, 5, MPI_COMM_WORLD, &request);
     MPI_Recv(&go, 1, MPI_CHAR, 0, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    stay_away(seconds);
-    back = now();
+    stay_away(file, seconds, "sent while away");
     MPI_Wait(&request, MPI_STATUS_IGNORE);
     check(buffer, 0, bytes);
-    MPI_Recv(&done, 1, MPI_DOUBLE, 0, 6, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    printf("sent %s the receiver was back\n", done < back ? "before" : "after");
 }
 
 int main(int argc, char **argv)
@@ -109,14 +116,15 @@ int main(int argc, char **argv)
 
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    if (argc != 5) {
-        fprintf(stderr, "usage: away sender|blocking|receiver|put SECONDS COUNT BYTES\n");
+    if (argc != 6) {
+        fprintf(stderr, "usage: away sender|blocking|receiver|put FILE SECONDS COUNT BYTES\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
     const int blocking = strcmp(argv[1], "blocking") == 0;
     const int sender_away = blocking || strcmp(argv[1], "sender") == 0;
-    const double seconds = atof(argv[2]);
-    const int count = atoi(argv[3]), bytes = atoi(argv[4]);
+    const char *file = argv[2];
+    const double seconds = atof(argv[3]);
+    const int count = atoi(argv[4]), bytes = atoi(argv[5]);
     unsigned char *buffers = malloc((size_t)count * (size_t)bytes);
     MPI_Request *requests = malloc((size_t)count * sizeof *requests);
 
@@ -131,24 +139,24 @@ int main(int argc, char **argv)
     }
     MPI_Barrier(MPI_COMM_WORLD);
     if (strcmp(argv[1], "put") == 0) {
-        put_to_receiver_away(rank, buffers, bytes, seconds);
+        put_to_receiver_away(rank, buffers, bytes, file, seconds);
     } else if (rank == 0) {
         send_burst(buffers, requests, count, bytes, blocking);
         if (sender_away) {
-            stay_away(seconds);
+            stay_away(file, seconds, "received while away");
         }
-        const double back = now();
         MPI_Waitall(count, requests, MPI_STATUSES_IGNORE);
-        MPI_Send(&back, 1, MPI_DOUBLE, 1, 6, MPI_COMM_WORLD);
-    } else {
-        double back;
         if (!sender_away) {
-            stay_away(seconds);
+            say_done(file);
+        }
+    } else {
+        if (!sender_away) {
+            stay_away(file, seconds, "sent while away");
         }
         receive_burst(buffers, count, bytes);
-        const double complete = now();
-        MPI_Recv(&back, 1, MPI_DOUBLE, 0, 6, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-        printf("received %s the sender was back\n", complete < back ? "before" : "after");
+        if (sender_away) {
+            say_done(file);
+        }
     }
     MPI_Finalize();
     free(buffers);

@@ -3,11 +3,16 @@
  *
  * An MPI program that looks at the rawe BTL from outside, for the tests of what can be seen of it.
  *
- * rawe-watch pvars N     rank 0 sends N messages to rank 1; rank 0 prints each performance variable
- * rawe-watch dump N      rank 1 sleeps while N messages of rank 0 are on the way; rank 0 has the
- *                        PML dump its state, then both do after all has been received
- * rawe-watch flood N     each of the others, one after the other, gets to know rank 0, which then
- *                        sleeps while all of them send it N messages at once
+ * rawe-watch pvars N FILE   rank 0 sends N messages to rank 1; rank 0 prints each performance
+ *                           variable
+ * rawe-watch dump N FILE    rank 1 stays outside of MPI while N messages of rank 0 are on the way;
+ *                           rank 0 has the PML dump its state, then both do after all has been
+ *                           received
+ * rawe-watch flood N FILE   each of the others, one after the other, gets to know rank 0, which then
+ *                           stays outside of MPI until all of them have sent it N messages at once
+ *
+ * By files that begin with FILE, which all ranks have to see, processes outside of MPI are called
+ * back.
  */
 #include <mpi.h>
 
@@ -23,13 +28,40 @@
 #define MESSAGE_BYTES 1000
 #define VARIABLES_MAX 512
 #define ELEMENTS_MAX 64
+#define PROGRESS_CALLS 1000
 
 static int rank, size;
+static const char *path;
 
 static void fail(const char *what)
 {
     fprintf(stderr, "rawe-watch: rank %d: %s failed\n", rank, what);
     MPI_Abort(MPI_COMM_WORLD, 2);
+}
+
+/** The file by which a rank calls back who waits outside of MPI. */
+static const char *file_of(int one)
+{
+    static char name[4096];
+
+    snprintf(name, sizeof name, "%s.%d", path, one);
+    return name;
+}
+
+static void call_back(void)
+{
+    FILE *file = fopen(file_of(rank), "w");
+
+    if (file == NULL || fclose(file) != 0) {
+        fail("making the file");
+    }
+}
+
+static void stay_away(int until)
+{
+    while (access(file_of(until), F_OK) != 0) {
+        usleep(1000);
+    }
 }
 
 /** A performance variable of rawe's with a handle on it. */
@@ -166,11 +198,12 @@ static void watch_dump(int count)
     MPI_Barrier(MPI_COMM_WORLD); /* both know each other */
     if (rank == 0) {
         send_all(count);
-        dump("dump while the peer sleeps");
+        dump("dump while the peer is away");
+        call_back();
         receive_all(1, 1);
     } else if (rank == 1) {
         static char block[MESSAGE_BYTES];
-        sleep(1);
+        stay_away(0);
         receive_all(0, count);
         MPI_Send(block, MESSAGE_BYTES, MPI_BYTE, 0, 1, MPI_COMM_WORLD);
     }
@@ -205,14 +238,22 @@ static void flood(int count)
         MPI_Barrier(MPI_COMM_WORLD);
     }
     if (rank == 0) {
-        sleep(1);
+        for (int sender = 1; sender < size; sender++) {
+            stay_away(sender);
+        }
         for (int sender = 1; sender < size; sender++) {
             receive_all(sender, count);
         }
     } else {
+        int done;
         for (int i = 0; i < count; i++) {
             MPI_Isend(block, MESSAGE_BYTES, MPI_BYTE, 0, 1, MPI_COMM_WORLD, &requests[i]);
         }
+        /* What rank 0 grants is on its way after that. */
+        for (int i = 0; i < PROGRESS_CALLS; i++) {
+            MPI_Testall(count, requests, &done, MPI_STATUSES_IGNORE);
+        }
+        call_back();
         MPI_Waitall(count, requests, MPI_STATUSES_IGNORE);
     }
     free(requests);
@@ -221,16 +262,17 @@ static void flood(int count)
 
 int main(int argc, char **argv)
 {
-    const char *what = argc == 3 ? argv[1] : "";
-    const int count = argc == 3 ? atoi(argv[2]) : 0;
+    const char *what = argc == 4 ? argv[1] : "";
+    const int count = argc == 4 ? atoi(argv[2]) : 0;
     int provided;
 
+    path = argc == 4 ? argv[3] : "";
     MPI_Init(&argc, &argv);
     MPI_T_init_thread(MPI_THREAD_SINGLE, &provided);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     if (count <= 0 || size < 2) {
-        fail("reading the arguments (two ranks and: pvars|dump|flood NUMBER)");
+        fail("reading the arguments (two ranks and: pvars|dump|flood NUMBER FILE)");
     }
     if (strcmp(what, "pvars") == 0) {
         watch_pvars(count);
