@@ -7,12 +7,15 @@
  * pulled FILE            until there is a file of this name where rank 0 is, then a regular end
  * pulled FILE BYTES      the same with messages of this length only
  *
- * Rank 0 says "rounds N" every tenth of a second, and at the end how long its longest round took.
+ * Rank 0 says every tenth of a second "rounds N begun T": what all ranks have exchanged in the last of
+ * N rounds none of them had begun before T, by the machine's monotonic clock. At the end it says how
+ * long its longest round took.
  */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define MESSAGES 8
@@ -70,10 +73,19 @@ static double exchange(int rank, int partner, long round, const int *bytes)
     return took;
 }
 
+/** Seconds on the machine's clock. */
+static double now(void)
+{
+    struct timespec time;
+
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
+}
+
 int main(int argc, char **argv)
 {
     int rank, size, done = 0, bytes[MESSAGES];
-    double longest = 0, said = 0;
+    double longest = 0, said = 0, begun;
     long round = 0;
 
     MPI_Init(&argc, &argv);
@@ -85,18 +97,23 @@ int main(int argc, char **argv)
         in[i] = malloc((size_t)bytes[i]);
     }
     const int partner = (rank + size / 2) % size;
+    begun = now();
+    MPI_Barrier(MPI_COMM_WORLD);
     for (; !done; round++) {
         double took = exchange(rank, partner, round, bytes);
         if (round != 0 && took > longest) {
             longest = took;
         }
-        if (rank == 0 && MPI_Wtime() - said > SAY_S) {
-            said = MPI_Wtime();
-            printf("rounds %ld\n", round + 1);
+        /* All have ended this round then, and none has begun the next before. */
+        const double ended = now();
+        done = rank == 0 && access(argv[1], F_OK) == 0;
+        MPI_Allreduce(MPI_IN_PLACE, &done, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+        if (rank == 0 && ended - said > SAY_S) {
+            said = ended;
+            printf("rounds %ld begun %.6f\n", round + 1, begun);
             fflush(stdout);
         }
-        done = rank == 0 && access(argv[1], F_OK) == 0;
-        MPI_Bcast(&done, 1, MPI_INT, 0, MPI_COMM_WORLD);
+        begun = ended;
     }
     if (rank == 0) {
         printf("longest round %.1f ms of %ld\n", longest * 1000, round);

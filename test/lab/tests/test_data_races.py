@@ -6,7 +6,6 @@ they do among themselves is not seen.
 """
 
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -22,6 +21,7 @@ from test_many_ranks import (
 )
 from test_nics import (
     PulledJob,
+    await_both,
     cut_behind,
     host_down,
     host_up,
@@ -94,12 +94,12 @@ def test_windows_of_ranks_that_share_memory(make_lab, instrumented, sanitizer, v
 def test_cables_are_pulled(make_lab, instrumented, sanitizer, pulled, tmp_path):  # noqa: F811
     lab = make_lab(hosts=2, nics=2)
     job = PulledJob(lab, instrumented, pulled, *watched(sanitizer, tmp_path), ranks=4)
+    await_both(lab, job)
     for nic, pull, mend in ((1, host_down, host_up), (0, cut_behind, mend_behind)):
         pull(lab, nic)
         job.go_on()
         mend(lab, nic)
-        time.sleep(2)
-        job.go_on()
+        await_both(lab, job)
     job.end_well()
     assert_nobody_met(tmp_path)
 

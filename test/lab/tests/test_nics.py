@@ -8,11 +8,18 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import HERE, RAWE, assert_one_message, assert_success
+from conftest import (
+    HERE,
+    RAWE,
+    assert_one_message,
+    assert_success,
+    help_messages,
+    wait_until,
+)
 from jobs import Job, assert_failure
 
 STATS = ("--mca", "btl_rawe_stats", "1")
-BACK_SECONDS = 60  # a second is usual, if nobody else wants the processors
+BEGUN = re.compile(r"rounds \d+ begun ([\d.]+)")
 IMPATIENT = ("--mca", "btl_rawe_peer_timeout", "3")
 
 
@@ -35,9 +42,12 @@ class PulledJob(Job):
         self.go_on()
 
     def go_on(self):
-        """Wait until it has made progress."""
-        rounds = sum("rounds" in line for line in self.output)
-        self.wait_for("rounds", rounds + 2)
+        """Wait until all ranks have ended a round that they have begun from now on."""
+        now = time.monotonic()
+        self.wait_until(
+            lambda lines: any(float(begun) > now for begun in BEGUN.findall("".join(lines[-2:]))),
+            "progress",
+        )
 
     def end_well(self):
         """Have it end; its report: counter to its sum over all ranks, and by (rank, NIC)."""
@@ -107,17 +117,30 @@ PULLS = {
 }
 
 
+def shares(lab, job):
+    """The shares of two NICs in what host 0 sends while the job makes progress."""
+    before = [lab.statistic(0, "tx_bytes", nic) for nic in (0, 1)]
+    job.go_on()
+    sent = [lab.statistic(0, "tx_bytes", nic) - before[nic] for nic in (0, 1)]
+    return [one / sum(sent) for one in sent]
+
+
+def await_both(lab, job):
+    """Wait until the job uses both NICs."""
+    wait_until(lambda: min(shares(lab, job)) > 0.2, "use of both NICs")
+
+
 @pytest.mark.parametrize("nic", [0, 1])
 @pytest.mark.parametrize("how", PULLS)
 def test_a_job_survives_the_loss_of_a_nic_and_uses_it_again(make_lab, build, pulled, how, nic):
     pull, mend = PULLS[how]
     lab = make_lab(hosts=2, nics=2, topology="pair" if how == "pair" else "switch")
     job = PulledJob(lab, build, pulled)
+    await_both(lab, job)
     pull(lab, nic)
     job.go_on()
     mend(lab, nic)
-    time.sleep(2)
-    job.go_on()
+    await_both(lab, job)
     report = job.end_well()
     # It has gone, and come back.
     assert total(report, "migrations") >= 2, report["migrations"]
@@ -127,11 +150,11 @@ def test_a_job_survives_the_loss_of_a_nic_and_uses_it_again(make_lab, build, pul
 def test_a_nic_is_used_again_when_it_is_back(make_lab, build, pulled):
     lab = make_lab(hosts=2, nics=2)
     job = PulledJob(lab, build, pulled)
+    await_both(lab, job)
     lab.link_down(0, 1)
     job.go_on()
     lab.link_up(0, 1)
-    time.sleep(2)
-    job.go_on()
+    await_both(lab, job)
     # Now the other one: all goes by the one that was down.
     lab.link_down(0, 0)
     job.go_on()
@@ -139,48 +162,31 @@ def test_a_nic_is_used_again_when_it_is_back(make_lab, build, pulled):
     assert total(report, "migrations") >= 3, report["migrations"]
 
 
-def sent_bytes(lab, nic):
-    """What host 0 has sent by a NIC."""
-    for line in lab.run(0, ["cat", "/proc/net/dev"]).stdout.splitlines():
-        name, _, numbers = line.partition(":")
-        if name.strip() == f"eth{nic}":
-            return int(numbers.split()[8])
-    raise AssertionError(f"eth{nic} is not there")
-
-
-def shares(lab, job):
-    """The shares of two NICs in what host 0 sends while the job makes progress."""
-    before = [sent_bytes(lab, nic) for nic in (0, 1)]
-    job.go_on()
-    sent = [sent_bytes(lab, nic) - before[nic] for nic in (0, 1)]
-    return [one / sum(sent) for one in sent]
-
-
 @pytest.mark.parametrize("how", ["pair", "behind"])
 def test_long_messages_go_by_all_nics_that_are_there(make_lab, build, pulled, how):
     pull, mend = PULLS[how]
     lab = make_lab(hosts=2, nics=2, topology="pair" if how == "pair" else "switch")
     job = PulledJob(lab, build, pulled)
-    assert min(shares(lab, job)) > 0.2
+    await_both(lab, job)
     pull(lab, 0)
-    job.go_on()  # it has gone on since
-    assert shares(lab, job)[0] < 0.05
+    wait_until(lambda: shares(lab, job)[0] < 0.05, "end of what is sent by the lost NIC")
     mend(lab, 0)
-    deadline = time.monotonic() + BACK_SECONDS
-    while min(shares(lab, job)) < 0.2:
-        assert time.monotonic() < deadline, "the NIC is back, and is not used"
+    await_both(lab, job)
     job.end_well()
 
 
 @pytest.mark.parametrize("how", ["pair", "behind"])
 def test_the_loss_of_all_nics_is_told_once(make_lab, build, pulled, how):
     pull, _ = PULLS[how]
-    lab = make_lab(hosts=2, nics=2, topology="pair" if how == "pair" else "switch")
-    job = PulledJob(lab, build, pulled, *IMPATIENT)
-    pull(lab, 0)
-    pull(lab, 1)
-    result = job.finish()
-    assert_failure(result)
+    for _ in range(4):  # Open MPI loses a help message now and then, see test_bad_days.py
+        lab = make_lab(hosts=2, nics=2, topology="pair" if how == "pair" else "switch")
+        job = PulledJob(lab, build, pulled, *IMPATIENT)
+        pull(lab, 0)
+        pull(lab, 1)
+        result = job.finish()
+        assert_failure(result)
+        if help_messages(result):
+            break
     assert_one_message(result, f"{lab.name}-h")
 
 
