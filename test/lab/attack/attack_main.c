@@ -44,6 +44,7 @@ static void usage(FILE *out)
                  "  --kind KIND       default: all in turn\n"
                  "  --way WAY         what is wrong with forged headers; default: all at random\n"
                  "  --seconds S       how long (default 5)\n"
+                 "  --frames N        and no less than N frames (default 0)\n"
                  "  --seed N          of the random choices (default 1)\n"
                  "\n"
                  "KIND:\n");
@@ -124,6 +125,7 @@ int main(int argc, char **argv)
         {"kind", required_argument, NULL, 'k'},
         {"way", required_argument, NULL, 'w'},
         {"seconds", required_argument, NULL, 's'},
+        {"frames", required_argument, NULL, 'f'},
         {"seed", required_argument, NULL, 'e'},
         {"help", no_argument, NULL, 'h'},
         {NULL, 0, NULL, 0},
@@ -132,7 +134,7 @@ int main(int argc, char **argv)
     enum attack_way way = ATTACK_WAY_COUNT;
     int only = -1, option;
     double seconds = 5, end;
-    uint64_t random = 1, sent[ATTACK_KIND_COUNT] = {0};
+    uint64_t random = 1, least = 0, total = 0, sent[ATTACK_KIND_COUNT] = {0};
     struct attack_capture capture;
     int fd;
 
@@ -166,6 +168,9 @@ int main(int argc, char **argv)
                 reject("--seconds wants a number above 0, not ", optarg);
             }
             break;
+        case 'f':
+            least = strtoull(optarg, NULL, 10);
+            break;
         case 'e':
             random = strtoull(optarg, NULL, 10);
             break;
@@ -182,11 +187,13 @@ int main(int argc, char **argv)
     printf("attacking with %zu captured frames\n", capture.count);
     fflush(stdout);
     end = now() + seconds;
-    for (unsigned turn = 0; now() < end; turn++) {
+    for (unsigned turn = 0; now() < end || total < least; turn++) {
         enum attack_kind kind =
             only >= 0 ? (enum attack_kind)only : (enum attack_kind)(turn % ATTACK_KIND_COUNT);
 
-        sent[kind] += send_round(fd, kind, way, &capture, &random);
+        unsigned done = send_round(fd, kind, way, &capture, &random);
+        sent[kind] += done;
+        total += done;
     }
     for (int i = 0; i < ATTACK_KIND_COUNT; i++) {
         printf("%s=%llu%s", kind_names[i], (unsigned long long)sent[i],

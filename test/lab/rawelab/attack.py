@@ -7,7 +7,9 @@ would in a switch without port security. What reaches the victims is thus everyt
 
 import re
 import subprocess
+import time
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from . import launch
 from .command import LabError
@@ -15,7 +17,8 @@ from .programs import ATTACKER, SOAK, program
 
 KINDS = ("random", "replay", "blind", "forged")
 CAPTURED_FRAMES = 3000
-CAPTURE_SECONDS = 60
+LEAST_FRAMES = 20000
+HANG_SECONDS = 180  # a few are usual
 # The frames of rawe, plain and in batches.
 EXPRESSION = ["ether", "proto", "0x88b5", "or", "src", "host", "255.255.255.255"]
 RANKS = 2  # on the first two hosts; the third attacks
@@ -47,19 +50,45 @@ class Outcome:
         return float(found[-1]) if found else None
 
 
+def _attack(lab, build, seconds, kind, way, file):
+    """Attack from the third host; what the attacker said."""
+    words = ["--interface", "eth0", "--capture", file, "--seconds", seconds]
+    words += ["--frames", LEAST_FRAMES]
+    words += ["--kind", kind] if kind is not None else []
+    words += ["--way", way] if way is not None else []
+    done = lab.run(2, [program(build, ATTACKER), *words], timeout=seconds + HANG_SECONDS)
+    return done.stdout + done.stderr
+
+
+def _await_frames(capture, process):
+    """Wait until the capture has its frames; False when the job is over before."""
+    deadline = time.monotonic() + HANG_SECONDS
+    while capture.poll() is None and process.poll() is None:
+        if time.monotonic() > deadline:
+            raise LabError(
+                f"no {CAPTURED_FRAMES} frames of the job came within {HANG_SECONDS} seconds: it "
+                "hangs, or tcpdump does not see it"
+            )
+        time.sleep(0.05)
+    return capture.poll() is not None
+
+
 def run(
     lab, build, seconds, kind=None, way=None, file=None, timeout=None, btl="rawe,self", options=()
 ):
     """Run the soak on a lab of three hosts for `seconds`.
 
-    With a `file` for captured frames it is attacked meanwhile, by one kind of frames or all, wrong
-    in one way or all. The attack begins when enough frames of the job have been captured, and ends
-    with the job.
+    With a `file` for captured frames it is attacked for that long, and with no less than
+    LEAST_FRAMES, by one kind of frames or all, wrong in one way or all. The attack begins when
+    enough frames of the job have been captured, and the job ends when the attack is over. `timeout`
+    counts from there.
     """
-    job_seconds = seconds + (2 if file is not None else 0)
     arguments = ["-np", RANKS, "--mca", "btl", btl, "--mca", "btl_rawe_stats", "1", *options]
-    arguments += [program(build, SOAK), "--seconds", job_seconds, "--interval", 1]
-    capture = lab.capture(1, file, EXPRESSION, count=CAPTURED_FRAMES) if file is not None else None
+    arguments += [program(build, SOAK), "--seconds", seconds, "--interval", 1]
+    if file is not None:
+        end_file = Path(f"{file}.end")
+        arguments += ["--until", end_file]
+        capture = lab.capture(1, file, EXPRESSION, count=CAPTURED_FRAMES)
     process = launch.start(
         lab,
         arguments,
@@ -70,28 +99,14 @@ def run(
         text=True,
         errors="replace",
     )
-    attacker = None
-    try:
-        if capture is not None:
-            capture.wait(CAPTURE_SECONDS)
-            words = ["--interface", "eth0", "--capture", file, "--seconds", seconds]
-            words += ["--kind", kind] if kind is not None else []
-            words += ["--way", way] if way is not None else []
-            attacker = subprocess.Popen(
-                lab.host_command(2, [program(build, ATTACKER), *words]),
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-            )
-        result = launch.collect(lab, process, timeout)
-    except subprocess.TimeoutExpired as error:
-        raise LabError(
-            f"no {CAPTURED_FRAMES} frames of the job came within {CAPTURE_SECONDS} seconds"
-        ) from error
-    finally:
-        if capture is not None and capture.poll() is None:
-            capture.terminate()
-            capture.wait()
-    said = attacker.communicate()[0] if attacker is not None else ""
+    said = ""
+    if file is not None:
+        try:
+            if _await_frames(capture, process):
+                said = _attack(lab, build, seconds, kind, way, file)
+        finally:
+            capture.stop()
+            end_file.touch()
+    result = launch.collect(lab, process, timeout)
     sent = {name: int(count) for name, count in re.findall(r"\b([a-z]+)=(\d+)", said)}
     return Outcome(result, said, sent)

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #define WARM_UP_SHARE 0.25    /* of the time: until then free lists and windows may still grow */
+#define WARM_UP_ROUNDS 32     /* and of these no less, however slow the machine is just now */
 #define GROWTH_LEAST_KB 4096L /* what memory may grow by afterwards, at least */
 #define GROWTH_PER_CENT 2L    /* and relative to what there was */
 #define ROUNDS_PER_CHECK 8    /* of the clock: all ranks have to agree on the end */
@@ -23,13 +24,14 @@
 
 static const char usage[] =
     "usage: mpirun ... rawe-soak [--seconds S] [--max-bytes N] [--seed N] [--interval S]\n"
-    "                            [--threads N]\n"
+    "                            [--threads N] [--until FILE]\n"
     "\n"
     "  --seconds S    how long (default 10)\n"
     "  --max-bytes N  longest message (default 300000)\n"
     "  --seed N       of sizes and contents (default 1)\n"
     "  --interval S   a line every S seconds (default 10)\n"
     "  --threads N    threads of each rank that do so at the same time (default 1)\n"
+    "  --until FILE   no less than S seconds, and until there is such a file where rank 0 is\n"
     "\n"
     "Exit code: 0 all right, 1 a byte is wrong, or memory or descriptors grow, 2 wrong usage.\n";
 
@@ -37,6 +39,7 @@ static const char usage[] =
 static struct soak threads[THREADS_MAX];
 static int thread_count = 1;
 static double seconds = 10, interval = 10;
+static const char *end_file; /* or NULL */
 
 struct soak_footprint soak_footprint_read(void)
 {
@@ -103,6 +106,13 @@ static int compare(const struct soak *soak, const struct soak_footprint *before)
     return grown;
 }
 
+/* Is the time up, and the file there that is waited for? */
+static int is_over(const struct soak *soak, double elapsed)
+{
+    return elapsed >= seconds && soak->round >= 2 * WARM_UP_ROUNDS &&
+           (end_file == NULL || access(end_file, F_OK) == 0);
+}
+
 /* Rounds until the time is up; the number of things that have grown, for the main thread. */
 static int run(struct soak *soak)
 {
@@ -114,15 +124,18 @@ static int run(struct soak *soak)
     start = MPI_Wtime();
     for (;;) {
         double elapsed = MPI_Wtime() - start;
+        double state[2] = {elapsed, is_over(soak, elapsed)}; /* rank 0's decides */
 
         for (int i = 0; i < ROUNDS_PER_CHECK; i++) {
             soak_round(soak);
         }
-        MPI_Bcast(&elapsed, 1, MPI_DOUBLE, 0, soak->comm); /* rank 0's clock decides */
-        if (warm.descriptors == 0 && elapsed >= seconds * WARM_UP_SHARE) {
+        MPI_Bcast(state, 2, MPI_DOUBLE, 0, soak->comm);
+        elapsed = state[0];
+        if (warm.descriptors == 0 && elapsed >= seconds * WARM_UP_SHARE &&
+            soak->round >= WARM_UP_ROUNDS) {
             warm = soak_footprint_read();
         }
-        if (elapsed >= seconds) {
+        if (state[1] != 0) {
             break;
         }
         if (is_main && elapsed >= next) {
@@ -195,13 +208,10 @@ static void init(int *argc, char ***argv)
 int main(int argc, char **argv)
 {
     static const struct option options[] = {
-        {"seconds", required_argument, NULL, 's'},
-        {"max-bytes", required_argument, NULL, 'm'},
-        {"seed", required_argument, NULL, 'e'},
-        {"interval", required_argument, NULL, 'i'},
-        {"threads", required_argument, NULL, 't'},
-        {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0},
+        {"seconds", required_argument, NULL, 's'}, {"max-bytes", required_argument, NULL, 'm'},
+        {"seed", required_argument, NULL, 'e'},    {"interval", required_argument, NULL, 'i'},
+        {"threads", required_argument, NULL, 't'}, {"until", required_argument, NULL, 'u'},
+        {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0},
     };
     uint64_t seed = 1;
     size_t max_bytes = 300000;
@@ -223,6 +233,9 @@ int main(int argc, char **argv)
             break;
         case 't':
             thread_count = atoi(optarg);
+            break;
+        case 'u':
+            end_file = optarg;
             break;
         default:
             fputs(usage, option == 'h' ? stdout : stderr);
