@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Bad networks and paused hosts: every byte arrives, and nothing hangs. Four hosts on a wire."""
 
-import functools
 import os
 import re
 import signal
@@ -10,22 +9,23 @@ import time
 import pytest
 from conftest import (
     BEYOND_OPEN_MPI,
+    HANG_SECONDS,
     RAWE,
     assert_one_message,
     assert_success,
     help_messages,
     show,
 )
-from jobs import EndlessJob, Job, assert_failure
+from jobs import EndlessJob, Job
 
 pytestmark = pytest.mark.thorough
 
 HOSTS = 4
 # A group that takes too long ends the job and is named by it.
 VERIFY = ["--quick", "--scale", "0.1", "--skip", BEYOND_OPEN_MPI, "--progress"]
-GROUP_SECONDS = 60
+GROUP_SECONDS = 180
 LATER = 3  # in this group all ranks know each other: first contact has less patience
-JOB_SECONDS = 180
+JOB_SECONDS = 600
 SLOW = "collectives,vectors,unexpected,flood,random"
 
 
@@ -192,39 +192,30 @@ def test_an_mtu_black_hole_is_named_and_passed_by(make_lab, build, verify):
     assert_one_message(result, f"{lab.name}-h", "eth0", "9000", "1500")
 
 
-# How an end is told, and how soon.
+# How an end is told, and what it does not wait for.
 
-PEER_TIMEOUT_SECONDS = 3
-IMPATIENT = ("--mca", "btl_rawe_peer_timeout", PEER_TIMEOUT_SECONDS)
-# What mpirun, with more ranks than cores, takes to end a job that has failed.
-TEARDOWN_SECONDS = 3
+DEFAULT_PEER_TIMEOUT_SECONDS = 30
+NEVER = ("--mca", "btl_rawe_peer_timeout", "0")
 
 
-def seconds_until_end(job, hurt):
-    """Hurt a job; the time until mpirun has ended, and its MpiResult."""
-    began = time.monotonic()
-    hurt()
-    job.process.wait(60)
-    return time.monotonic() - began, job.finish()
-
-
-def test_a_host_that_disappears_ends_the_job_soon_with_one_message(make_lab, build, endless):
+def test_a_host_that_disappears_ends_the_job_when_told_to(make_lab, build, endless):
     for _ in range(4):
         lab = make_lab(hosts=3)
-        job = EndlessJob(lab, build, endless, ranks=3, arguments=IMPATIENT)
-        taken, result = seconds_until_end(job, functools.partial(lab.delete_nic, 2))
-        assert_failure(result)
-        assert taken < PEER_TIMEOUT_SECONDS + 2 + TEARDOWN_SECONDS
+        patience = ["--mca", "btl_rawe_peer_timeout", "3"]
+        job = EndlessJob(lab, build, endless, ranks=3, arguments=patience)
+        lab.delete_nic(2)
+        result = job.end()
         if help_messages(result):
             break
-    assert_one_message(result, f"{lab.name}-h", "eth0")
+    assert_one_message(result, f"{lab.name}-h", "eth0", "Silent for:")
+    silent = re.search(r"Silent for: +(\d+) s", help_messages(result)[0])
+    assert 3 <= int(silent.group(1)) < DEFAULT_PEER_TIMEOUT_SECONDS
 
 
-def test_a_killed_rank_ends_the_job_within_five_seconds(make_lab, build, endless):
-    job = EndlessJob(make_lab(hosts=3), build, endless, ranks=3)
-    taken, result = seconds_until_end(job, lambda: os.kill(job.pids[1], signal.SIGKILL))
-    assert_failure(result)
-    assert taken < 5
+def test_a_killed_rank_ends_the_job_before_it_is_missed(make_lab, build, endless):
+    job = EndlessJob(make_lab(hosts=3), build, endless, ranks=3, arguments=NEVER)
+    os.kill(job.pids[1], signal.SIGKILL)
+    job.end()
 
 
 @pytest.mark.parametrize("jobs", [4, pytest.param(200, marks=pytest.mark.long)])
@@ -236,7 +227,7 @@ def test_a_job_after_a_killed_one_is_not_disturbed(make_lab, build, endless, job
         os.kill(victim.pids[number % 2], signal.SIGKILL)
         arguments = ["-np", 2, *RAWE, "--mca", "btl_rawe_stats", "1"]
         follower = Job(lab, build, [*arguments, endless, "rounds", 50, 2 * number + 2])
-        assert victim.process.wait(60) != 0, victim.said()
+        assert victim.process.wait(HANG_SECONDS) != 0, victim.said()
         result = follower.finish()
         assert result.returncode == 0, f"job {number}\n{show(result)}"
         assert not result.timed_out, f"job {number} hung\n{show(result)}"
