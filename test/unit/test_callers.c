@@ -12,19 +12,30 @@
 #include <cmocka.h>
 
 #include "btl_rawe_modex.h"
+#include "btl_rawe_params.h"
 #include "btl_rawe_state.h"
 
-#define ASKED_MAX 100u
+#define CALLERS 100u /* more than are remembered */
+#define ASKED_MAX (4u * CALLERS)
+#define MS 1000000ull
+#define PROBE_MAX_MS 1000u
 
 /* What callers need of the component: the runtime is the test's own. */
+struct mca_btl_rawe_params mca_btl_rawe_params;
 struct mca_btl_rawe_state mca_btl_rawe_state;
 static mca_btl_base_component_3_0_0_t component;
+static uint64_t now_ns;
 static struct {
     opal_process_name_t name;
     mca_btl_rawe_compat_modex_answer_fn *answer;
     void *context;
 } asked[ASKED_MAX];
 static unsigned asked_count;
+
+uint64_t mca_btl_rawe_now_ns(void)
+{
+    return now_ns;
+}
 
 int mca_btl_rawe_compat_modex_request(const mca_base_component_t *of,
                                       const opal_process_name_t *name,
@@ -69,6 +80,8 @@ static int set_up(void **state)
 {
     (void)state;
     asked_count = 0;
+    now_ns = 1000000 * MS;
+    mca_btl_rawe_params.probe_max_ms = PROBE_MAX_MS;
     mca_btl_rawe_state.component = &component;
     mca_btl_rawe_callers_begin();
     return 0;
@@ -83,6 +96,72 @@ static void mca_btl_rawe_callers_find__asks_once_and_knows_later(void **state)
     assert_int_equal(asked[0].name.vpid, 3);
     answer(0, 77);
     assert_int_equal(find(3), 77);
+}
+
+/** Answers come at once, and each caller asks again when all others have. */
+static void mca_btl_rawe_callers_find__serves_more_callers_in_step_than_are_remembered(void **state)
+{
+    (void)state;
+    uint16_t found[CALLERS] = {0};
+
+    for (unsigned round = 0; round < 4; ++round) {
+        for (uint16_t vpid = 0; vpid < CALLERS; ++vpid) {
+            unsigned before = asked_count;
+            found[vpid] = 0 == found[vpid] ? find(vpid) : found[vpid];
+            if (asked_count != before) {
+                answer(before, (uint16_t)(vpid + 1));
+            }
+        }
+        now_ns += PROBE_MAX_MS * MS;
+    }
+    for (unsigned vpid = 0; vpid < CALLERS; ++vpid) {
+        assert_int_equal(found[vpid], vpid + 1);
+    }
+}
+
+/** Ask about as many callers as are remembered; returns how many. */
+static unsigned ask_all(void)
+{
+    for (uint32_t vpid = 0; vpid < CALLERS; ++vpid) {
+        assert_int_equal(find(vpid), 0);
+    }
+    assert_in_range(asked_count, 1, CALLERS - 1);
+    return asked_count;
+}
+
+static void mca_btl_rawe_callers_find__forgets_who_does_not_come_back(void **state)
+{
+    (void)state;
+    unsigned slots = ask_all();
+
+    for (unsigned i = 0; i < slots; ++i) {
+        answer(i, 77);
+    }
+    now_ns += 2 * PROBE_MAX_MS * MS - 1;
+    assert_int_equal(find(CALLERS), 0);
+    assert_int_equal(asked_count, slots);
+    now_ns += 1;
+    assert_int_equal(find(CALLERS), 0);
+    assert_int_equal(asked_count, slots + 1);
+    answer(slots, 78);
+    assert_int_equal(find(CALLERS), 78);
+}
+
+static void mca_btl_rawe_callers_find__forgets_who_has_published_nothing(void **state)
+{
+    (void)state;
+    unsigned slots = ask_all();
+
+    for (unsigned i = 0; i < slots; ++i) {
+        if (i != 5) {
+            answer(i, 77);
+        }
+    }
+    asked[5].answer(asked[5].context, NULL, 0);
+    assert_int_equal(find(CALLERS), 0);
+    assert_int_equal(asked_count, slots + 1);
+    answer(slots, 78);
+    assert_int_equal(find(CALLERS), 78);
 }
 
 static void mca_btl_rawe_callers_begin__forgets_answers(void **state)
@@ -113,19 +192,14 @@ static void mca_btl_rawe_callers_begin__late_answers_are_dropped(void **state)
 static void mca_btl_rawe_callers_begin__all_slots_can_be_used_again(void **state)
 {
     (void)state;
-    unsigned slots;
+    unsigned slots = ask_all();
 
-    for (uint32_t vpid = 0; vpid < ASKED_MAX; ++vpid) {
-        (void)find(vpid);
-    }
-    slots = asked_count;
-    assert_in_range(slots, 1, ASKED_MAX - 1); /* as many as there are */
     mca_btl_rawe_callers_begin();
     for (unsigned i = 0; i < slots; ++i) {
         answer(i, 77);
     }
     asked_count = 0;
-    for (uint32_t vpid = 0; vpid < ASKED_MAX; ++vpid) {
+    for (uint32_t vpid = 0; vpid < CALLERS; ++vpid) {
         assert_int_equal(find(vpid), 0);
     }
     assert_int_equal(asked_count, slots);
@@ -141,6 +215,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(mca_btl_rawe_callers_find__asks_once_and_knows_later),
+        TEST(mca_btl_rawe_callers_find__serves_more_callers_in_step_than_are_remembered),
+        TEST(mca_btl_rawe_callers_find__forgets_who_does_not_come_back),
+        TEST(mca_btl_rawe_callers_find__forgets_who_has_published_nothing),
         TEST(mca_btl_rawe_callers_begin__forgets_answers),
         TEST(mca_btl_rawe_callers_begin__late_answers_are_dropped),
         TEST(mca_btl_rawe_callers_begin__all_slots_can_be_used_again),

@@ -8,6 +8,7 @@
 #include "btl_rawe_callers.h"
 
 #include "btl_rawe_modex.h"
+#include "btl_rawe_params.h"
 #include "btl_rawe_state.h"
 
 #include <stdlib.h>
@@ -15,6 +16,14 @@
 
 /** Callers that are remembered at the same time. */
 #define SLOTS 64u
+
+/**
+ * An answer is kept for this number of the longest intervals at which its caller asks. If it made
+ * room for newer callers before, none of more callers than slots that ask in turn would ever find
+ * its own.
+ */
+#define ANSWER_INTERVALS 2u
+#define NS_PER_MS 1000000u
 
 /**
  * Names that turned out to be nobody's, before no further one is looked up: the runtime may
@@ -34,11 +43,11 @@ struct slot {
     opal_process_name_t name;
     void *data;
     size_t len_bytes;
+    uint64_t answered_ns;
 };
 
 static struct slot slots[SLOTS];
-static unsigned next_reused; /**< answered slot to give away next when none is free */
-static unsigned unknown;     /**< look-ups that brought nothing */
+static unsigned unknown; /**< look-ups that brought nothing */
 
 static void release(struct slot *slot)
 {
@@ -59,6 +68,7 @@ static void answered(void *context, const void *data, size_t len_bytes)
     if (NULL != slot->data) {
         memcpy(slot->data, data, len_bytes);
     }
+    slot->answered_ns = mca_btl_rawe_now_ns();
     if (!atomic_compare_exchange_strong(&slot->state, &state, SLOT_ANSWERED)) {
         release(slot);
     }
@@ -69,7 +79,16 @@ static unsigned state_of(struct slot *slot)
     return atomic_load_explicit(&slot->state, memory_order_acquire);
 }
 
-/** A slot for a new caller; those whose callers have not come back are reused. NULL: none. */
+/** Is a slot's answer waited for no longer, or none at all? */
+static bool is_abandoned(struct slot *slot, uint64_t now_ns)
+{
+    return SLOT_ANSWERED == state_of(slot) &&
+           (NULL == slot->data ||
+            now_ns - slot->answered_ns >=
+                ANSWER_INTERVALS * mca_btl_rawe_params.probe_max_ms * NS_PER_MS);
+}
+
+/** A slot for a new caller; NULL: there is none for now. */
 static struct slot *take_slot(void)
 {
     for (unsigned i = 0; i < SLOTS; ++i) {
@@ -77,11 +96,11 @@ static struct slot *take_slot(void)
             return &slots[i];
         }
     }
+    uint64_t now_ns = mca_btl_rawe_now_ns();
     for (unsigned i = 0; i < SLOTS; ++i) {
-        struct slot *slot = &slots[next_reused++ % SLOTS];
-        if (SLOT_ANSWERED == state_of(slot)) {
-            release(slot);
-            return slot;
+        if (is_abandoned(&slots[i], now_ns)) {
+            release(&slots[i]);
+            return &slots[i];
         }
     }
     return NULL;
@@ -112,7 +131,7 @@ void mca_btl_rawe_callers_begin(void)
             release(&slots[i]);
         }
     }
-    next_reused = unknown = 0;
+    unknown = 0;
 }
 
 unsigned mca_btl_rawe_callers_find(opal_process_name_t name, struct mca_btl_rawe_address *addresses)
