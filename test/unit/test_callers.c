@@ -31,6 +31,8 @@ static struct {
     void *context;
 } asked[ASKED_MAX];
 static unsigned asked_count;
+static bool nobody; /**< the runtime says at once that there is nothing */
+static unsigned nobodies;
 
 uint64_t mca_btl_rawe_now_ns(void)
 {
@@ -42,6 +44,11 @@ int mca_btl_rawe_compat_modex_request(const mca_base_component_t *of,
                                       mca_btl_rawe_compat_modex_answer_fn *answer, void *context)
 {
     (void)of;
+    if (nobody) {
+        nobodies++;
+        answer(context, NULL, 0);
+        return OPAL_SUCCESS;
+    }
     assert_in_range(asked_count, 0, ASKED_MAX - 1);
     asked[asked_count].name = *name;
     asked[asked_count].answer = answer;
@@ -79,7 +86,8 @@ static uint16_t find(uint32_t vpid)
 static int set_up(void **state)
 {
     (void)state;
-    asked_count = 0;
+    asked_count = nobodies = 0;
+    nobody = false;
     now_ns = 1000000 * MS;
     mca_btl_rawe_params.probe_max_ms = PROBE_MAX_MS;
     mca_btl_rawe_state.component = &component;
@@ -164,6 +172,19 @@ static void mca_btl_rawe_callers_find__forgets_who_has_published_nothing(void **
     assert_int_equal(find(CALLERS), 78);
 }
 
+/** The runtime may remember each name that it is asked about: invented ones are not to fill it. */
+static void mca_btl_rawe_callers_find__gives_up_on_invented_names(void **state)
+{
+    (void)state;
+    const uint32_t most = 65536;
+
+    nobody = true;
+    for (uint32_t vpid = 0; vpid < most + 2 * CALLERS; ++vpid) {
+        assert_int_equal(find(vpid), 0);
+    }
+    assert_in_range(nobodies, most, most + CALLERS);
+}
+
 static void mca_btl_rawe_callers_begin__forgets_answers(void **state)
 {
     (void)state;
@@ -218,6 +239,7 @@ int main(void)
         TEST(mca_btl_rawe_callers_find__serves_more_callers_in_step_than_are_remembered),
         TEST(mca_btl_rawe_callers_find__forgets_who_does_not_come_back),
         TEST(mca_btl_rawe_callers_find__forgets_who_has_published_nothing),
+        TEST(mca_btl_rawe_callers_find__gives_up_on_invented_names),
         TEST(mca_btl_rawe_callers_begin__forgets_answers),
         TEST(mca_btl_rawe_callers_begin__late_answers_are_dropped),
         TEST(mca_btl_rawe_callers_begin__all_slots_can_be_used_again),

@@ -99,6 +99,7 @@ static struct slot *take_slot(void)
     uint64_t now_ns = mca_btl_rawe_now_ns();
     for (unsigned i = 0; i < SLOTS; ++i) {
         if (is_abandoned(&slots[i], now_ns)) {
+            unknown += NULL == slots[i].data;
             release(&slots[i]);
             return &slots[i];
         }
