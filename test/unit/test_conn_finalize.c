@@ -81,28 +81,78 @@ static void rawe_conn_announce_finalizing__anew_in_the_next_life(void **state)
 
 /* rawe_conn_note_finalizing */
 
-static void rawe_conn_note_finalizing__the_newest_frame_counts(void **state)
+/** Node 0 receives a control frame that says whether node 1 finalizes. */
+static bool peer_finalizes_after(struct rawe_header header)
+{
+    unit_receive_forged(&net, 1, UNIT_LANE, header, NULL, 0);
+    return end(0)->finalize.peer;
+}
+
+/** What node 0 has numbered, from where forged acknowledgements count: what it had acknowledged. */
+static uint32_t in_flight(void)
+{
+    return end(0)->sendwin.next - end(0)->sendwin.una;
+}
+
+static const struct rawe_header finalizing = {
+    .type = RAWE_FRAME_ACK,
+    .flags = RAWE_FLAG_FINALIZING,
+};
+
+static void rawe_conn_note_finalizing__a_later_acknowledgement_contradicts(void **state)
 {
     (void)state;
-    struct rawe_header header = {.type = RAWE_FRAME_ACK, .flags = RAWE_FLAG_FINALIZING};
-    unit_receive_forged(&net, 1, UNIT_LANE, header, NULL, 0);
-    assert_true(end(0)->finalize.peer);
+    assert_true(peer_finalizes_after(finalizing));
     finalize_send(0, 1);
     finish();
     assert_false(end(0)->finalize.peer);
 }
 
-static void rawe_conn_note_finalizing__not_one_that_was_overtaken(void **state)
+static void rawe_conn_note_finalizing__a_later_answer_contradicts(void **state)
 {
     (void)state;
-    struct rawe_header header = {.type = RAWE_FRAME_ACK, .flags = RAWE_FLAG_FINALIZING};
+    struct rawe_header answer = {.type = RAWE_FRAME_ACK, .flags = RAWE_FLAG_PROBE_ANSWER};
+    end(0)->liveness.probe_number = 8;
+    assert_true(peer_finalizes_after(finalizing));
+    end(0)->liveness.probe_number = 9; /* it is asked once more */
+    answer.sequence = 8;
+    assert_true(peer_finalizes_after(answer));
+    answer.sequence = RAWE_PROBE_PLAIN;
+    assert_true(peer_finalizes_after(answer));
+    answer.sequence = 9;
+    assert_false(peer_finalizes_after(answer));
+}
+
+/** All of these may have been sent before: frames overtake each other. */
+static void rawe_conn_note_finalizing__no_frame_without_a_date_contradicts(void **state)
+{
+    (void)state;
+    struct rawe_header earlier = {.type = RAWE_FRAME_PROBE, .sequence = 1};
     finalize_send(0, 1);
     finish();
-    unit_receive_forged(&net, 1, UNIT_LANE, header, NULL, 0);
-    header.flags = 0;
-    header.acknowledgement = UINT32_MAX; /* one less than is acknowledged */
-    unit_receive_forged(&net, 1, UNIT_LANE, header, NULL, 0);
-    assert_true(end(0)->finalize.peer);
+    memset(finalize_sends, 0, sizeof(finalize_sends));
+    finalize_send(0, 1); /* in flight */
+    assert_true(peer_finalizes_after(finalizing));
+    assert_true(peer_finalizes_after(earlier));
+    earlier = (struct rawe_header){.type = RAWE_FRAME_ACK, .acknowledgement = UINT32_MAX};
+    assert_true(peer_finalizes_after(earlier)); /* of one frame less than another had */
+    earlier.acknowledgement = in_flight();
+    assert_true(peer_finalizes_after(earlier)); /* of all that was sent by then */
+}
+
+/** It repeats the question's number. */
+static void rawe_conn_note_finalizing__no_reply_that_disowns_contradicts(void **state)
+{
+    (void)state;
+    assert_true(peer_finalizes_after(finalizing));
+    finalize_send(0, 1);
+    unit_wire_clear(&net);
+    const struct rawe_header close = {
+        .type = RAWE_FRAME_CLOSE,
+        .flags = RAWE_FLAG_REPLY,
+        .acknowledgement = in_flight(),
+    };
+    assert_true(peer_finalizes_after(close));
 }
 
 static void rawe_conn_note_finalizing__not_of_the_next_process(void **state)
@@ -484,8 +534,10 @@ int main(void)
         TEST(rawe_conn_announce_finalizing__an_earlier_answer_is_none),
         TEST(rawe_conn_announce_finalizing__an_answer_without_number_is_none),
         TEST(rawe_conn_announce_finalizing__anew_in_the_next_life),
-        TEST(rawe_conn_note_finalizing__the_newest_frame_counts),
-        TEST(rawe_conn_note_finalizing__not_one_that_was_overtaken),
+        TEST(rawe_conn_note_finalizing__a_later_acknowledgement_contradicts),
+        TEST(rawe_conn_note_finalizing__a_later_answer_contradicts),
+        TEST(rawe_conn_note_finalizing__no_frame_without_a_date_contradicts),
+        TEST(rawe_conn_note_finalizing__no_reply_that_disowns_contradicts),
         TEST(rawe_conn_note_finalizing__not_of_the_next_process),
         TEST(rawe_conn_note_finalizing__not_of_an_earlier_process),
         TEST(rawe_conn_peer_finalizing__on_every_lane),

@@ -149,6 +149,7 @@ void rawe_conn_receive_connect(struct rawe_conn *conn, const struct rawe_connect
     struct rawe_engine *engine = conn->engine;
     struct rawe_send *abandoned = NULL;
     bool data_lost = false;
+    uint64_t known = conn->handshake.peer_incarnation;
     engine->counters.connects_received++;
     switch (rawe_handshake_judge(&conn->handshake, from->incarnation)) {
     case RAWE_HANDSHAKE_DROP:
@@ -173,6 +174,9 @@ void rawe_conn_receive_connect(struct rawe_conn *conn, const struct rawe_connect
         break;
     case RAWE_HANDSHAKE_SAME:
         break;
+    }
+    if (known != 0 && known != from->incarnation) {
+        conn->finalize.peer = false; /* of an earlier life */
     }
     answer(conn, from, reply, now_ns);
     rawe_conn_complete_ended(conn, abandoned, data_lost || abandoned != NULL);

@@ -23,17 +23,36 @@ void rawe_conn_announce_finalizing(struct rawe_conn *conn)
     rawe_conn_arm_idle(conn);
 }
 
+/** Does a control frame answer the probe with this number, or a later one? */
+static bool answers_since(const struct rawe_header *header, uint32_t number)
+{
+    return header->type == RAWE_FRAME_ACK && (header->flags & RAWE_FLAG_PROBE_ANSWER) != 0 &&
+           header->sequence != RAWE_PROBE_PLAIN && !rawe_sequence_before(header->sequence, number);
+}
+
+/** Does it acknowledge the frame with this number? A reply's acknowledgement says nothing. */
+static bool acknowledges(const struct rawe_conn *conn, const struct rawe_header *header,
+                         uint32_t number)
+{
+    return (header->flags & RAWE_FLAG_REPLY) == 0 &&
+           rawe_sequence_before(number, header->acknowledgement) &&
+           !rawe_sequence_before(conn->sendwin.next, header->acknowledgement);
+}
+
 void rawe_conn_note_finalizing(struct rawe_conn *conn, const struct rawe_header *header)
 {
     struct rawe_conn_finalize *finalize = &conn->finalize;
-    bool answers = header->type == RAWE_FRAME_ACK && (header->flags & RAWE_FLAG_PROBE_ANSWER) != 0;
-    /* One that was overtaken says what is no longer so. */
-    bool late = header->type == RAWE_FRAME_ACK &&
-                rawe_sequence_before(header->acknowledgement, conn->sendwin.una);
-    finalize->peer = (header->flags & RAWE_FLAG_FINALIZING) != 0 || (late && finalize->peer);
+    if ((header->flags & RAWE_FLAG_FINALIZING) != 0) {
+        finalize->peer = true;
+        finalize->peer_from = rawe_liveness_next_probe(&conn->liveness);
+        finalize->peer_next = conn->sendwin.next;
+    } else if (answers_since(header, finalize->peer_from) ||
+               acknowledges(conn, header, finalize->peer_next)) {
+        /* Sent later for certain: who finalizes does so to the end, so that was forged. */
+        finalize->peer = false;
+    }
     finalize->heard = true;
-    if (conn->engine->finalizing && answers && header->sequence != RAWE_PROBE_PLAIN &&
-        !rawe_sequence_before(header->sequence, finalize->announced_from)) {
+    if (conn->engine->finalizing && answers_since(header, finalize->announced_from)) {
         finalize->announced = true;
     }
 }

@@ -38,7 +38,9 @@ enum rawe_batch_state {
 struct rawe_conn_finalize {
     uint32_t announced_from; /**< probes with this number or a later one say that we finalize */
     bool announced;          /**< the peer has answered one of them */
-    bool peer;               /**< the peer finalizes */
+    bool peer;               /**< the peer finalizes, unless a newer frame contradicts: */
+    uint32_t peer_from;      /**< one that answers a probe with this number or a later one... */
+    uint32_t peer_next;      /**< ... or acknowledges the frame with this number */
     bool lost;               /**< the peer has ended it before it had all, and did not finalize */
     bool heard;              /**< the peer was, since rawe_conn_finalized was called */
     uint32_t una;            /**< oldest frame in the window then */
