@@ -130,6 +130,36 @@ static void stall__does_not_count_while_we_are_away(void **state)
     assert_int_equal(send.status, RAWE_STATUS_DONE);
 }
 
+/** What is in flight when MPI_Finalize begins may have to be sent in shorter frames. */
+static void stall__is_noticed_while_finalizing(void **state)
+{
+    (void)state;
+    static struct unit_send send;
+    stall_with_large_frames(&send);
+    rawe_engine_finalizing(engine(0));
+    unit_run(&net, UNIT_S, 100 * UNIT_US);
+    assert_true(stalled_calls > 3);
+    assert_in_range(stalled_ns, UNIT_S / 2, UNIT_S);
+    assert_int_equal(net.node[1].message_count, 0);
+    rawe_conn_set_payload_max(end(0), 600); /* what the owner does once it has measured that */
+    unit_run(&net, UNIT_S, 100 * UNIT_US);
+    assert_int_equal(net.node[1].message_count, 1);
+    assert_true(rawe_conn_drained(end(0)));
+}
+
+/** The owner of a connection is told of no end of it then; it asks when it may be closed. */
+static void stall__ends_nothing_while_finalizing(void **state)
+{
+    (void)state;
+    static struct unit_send send;
+    stall_with_large_frames(&send);
+    rawe_engine_finalizing(engine(0));
+    unit_run(&net, 12 * UNIT_S, UNIT_MS); /* twice the peer timeout */
+    assert_int_equal(net.node[0].failed_calls, 0);
+    assert_int_equal(end(0)->handshake.state, RAWE_CONN_OPEN);
+    assert_false(rawe_conn_drained(end(0)));
+}
+
 static void stall__is_not_a_loss_of_a_frame_now_and_then(void **state)
 {
     (void)state;
@@ -183,6 +213,8 @@ int main(void)
         TEST(stall__lasts_without_a_peer_timeout),
         TEST(stall__does_not_count_while_the_peer_computes),
         TEST(stall__does_not_count_while_we_are_away),
+        TEST(stall__is_noticed_while_finalizing),
+        TEST(stall__ends_nothing_while_finalizing),
         TEST(stall__is_not_a_loss_of_a_frame_now_and_then),
         TEST(rawe_conn_set_payload_max__bounds_the_frames_made_from_now_on),
     };

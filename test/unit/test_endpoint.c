@@ -31,20 +31,22 @@ static mca_btl_rawe_module_t modules[MODULES];
 static struct rawe_handle_table handles;
 static opal_proc_t *proc;
 static bool fault_tolerant;
-static unsigned messages_shown, stalls_shown;
-static int watch_slot; /**< of the responder's; -1: it has none left */
+static unsigned messages_shown, stalls_shown, sizes_shown;
+static uint64_t now_ns;
+static uint32_t passed_bytes; /**< what a path carries that is validated; 0: none is */
+static int watch_slot;        /**< of the responder's; -1: it has none left */
 static unsigned errors;
 static const opal_proc_t *blamed;
 
 uint64_t mca_btl_rawe_now_ns(void)
 {
-    return 1;
+    return now_ns;
 }
 
 uint64_t mca_btl_rawe_peer_now_ns(void *context)
 {
     (void)context;
-    return 1;
+    return now_ns;
 }
 
 bool mca_btl_rawe_compat_fault_tolerant(void)
@@ -105,14 +107,14 @@ void mca_btl_rawe_help_connection_stalled(const char *interface, const char *pee
 }
 
 void mca_btl_rawe_help_full_size_lost(const char *interface, const char *peer_host,
-                                      const char *peer_mac, uint32_t mtu_bytes,
-                                      uint32_t passed_bytes)
+                                      const char *peer_mac, uint32_t mtu_bytes, uint32_t lost_bytes)
 {
+    (void)interface;
     (void)peer_host;
     (void)peer_mac;
-    (void)mtu_bytes;
-    (void)passed_bytes;
-    fail_msg("a smaller MTU on %s", interface);
+    assert_int_equal(mtu_bytes, 1500);
+    assert_int_equal(lost_bytes, passed_bytes);
+    sizes_shown++;
 }
 
 int rawe_responder_watch(struct rawe_responder *responder, const struct rawe_ping_address *to)
@@ -154,22 +156,22 @@ struct rawe_validation *rawe_responder_validate(struct rawe_responder *responder
 {
     (void)responder;
     (void)to;
-    (void)mtu_bytes;
     (void)timeout_ns;
-    return NULL;
+    assert_int_equal(mtu_bytes, 1500);
+    return 0 == passed_bytes ? NULL : (struct rawe_validation *)&passed_bytes;
 }
 
 bool rawe_validation_result(const struct rawe_validation *validation, struct rawe_path *path)
 {
-    (void)validation;
-    (void)path;
-    return false;
+    assert_ptr_equal(validation, &passed_bytes);
+    path->mtu_passed_bytes = passed_bytes;
+    return true;
 }
 
 void rawe_validation_end(struct rawe_responder *responder, struct rawe_validation *validation)
 {
     (void)responder;
-    assert_null(validation);
+    assert_true(NULL == validation || (const void *)validation == &passed_bytes);
 }
 
 /** The PML's: sends, that is, enters an engine. */
@@ -230,7 +232,9 @@ static int set_up(void **state)
     memset(&mca_btl_rawe_state, 0, sizeof(mca_btl_rawe_state));
     memset(modules, 0, sizeof(modules));
     fault_tolerant = true;
-    messages_shown = stalls_shown = errors = 0;
+    messages_shown = stalls_shown = sizes_shown = errors = 0;
+    now_ns = 1;
+    passed_bytes = 0;
     watch_slot = -1;
     blamed = NULL;
     proc = OBJ_NEW(opal_proc_t);
@@ -384,6 +388,44 @@ static void mca_btl_rawe_silent__says_nothing_in_finalize(void **state)
     assert_int_equal(stalls_shown, 0);
 }
 
+/* mca_btl_rawe_stalled */
+
+/** The path carries less than before. Returns the longest payload from then on. */
+static uint32_t shrink_path(void)
+{
+    mca_btl_base_endpoint_t *endpoint = introduce_on(0);
+    struct rawe_conn *conn = mca_btl_rawe_endpoint_conn(endpoint, 0);
+    assert_non_null(conn);
+    mca_btl_rawe_params.peer_timeout = 4;
+    watch_slot = 0;
+    now_ns = modules[0].engine.now_ns = SILENT_NS;
+    passed_bytes = 1000;
+    for (unsigned i = 0; i < 2; i++) { /* it is asked about, and answered */
+        mca_btl_rawe_stalled(endpoint->module, conn, SILENT_NS);
+    }
+    mca_btl_rawe_params.peer_timeout = 0;
+    assert_int_equal(endpoint->path_mtu_bytes, 1000);
+    return conn->payload_max_bytes;
+}
+
+static void mca_btl_rawe_stalled__sends_what_passes(void **state)
+{
+    (void)state;
+    assert_int_equal(shrink_path(), (1000 - RAWE_HEADER_BYTES) / 8 * 8);
+    assert_int_equal(sizes_shown, 1);
+    assert_int_equal(stalls_shown, 1);
+}
+
+/** As with silence. */
+static void mca_btl_rawe_stalled__sends_what_passes_in_finalize_and_says_nothing(void **state)
+{
+    (void)state;
+    mca_btl_rawe_state.finalizing = true;
+    assert_int_equal(shrink_path(), (1000 - RAWE_HEADER_BYTES) / 8 * 8);
+    assert_int_equal(sizes_shown, 0);
+    assert_int_equal(stalls_shown, 0);
+}
+
 /* mca_btl_rawe_lost */
 
 static void mca_btl_rawe_lost__is_a_loss_of_the_peer(void **state)
@@ -412,6 +454,8 @@ int main(void)
         TEST(mca_btl_rawe_failed__the_endpoint_may_close_before_the_report),
         TEST(mca_btl_rawe_silent__is_reported_when_the_process_answers),
         TEST(mca_btl_rawe_silent__says_nothing_in_finalize),
+        TEST(mca_btl_rawe_stalled__sends_what_passes),
+        TEST(mca_btl_rawe_stalled__sends_what_passes_in_finalize_and_says_nothing),
         TEST(mca_btl_rawe_lost__is_a_loss_of_the_peer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

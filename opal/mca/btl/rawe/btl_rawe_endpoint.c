@@ -371,6 +371,12 @@ static mca_btl_base_endpoint_t *endpoint_used(const struct rawe_conn *conn)
     return rawe_peer_used(conn)->config.owner;
 }
 
+/** In MPI_Finalize the progress thread may be here, which calls nothing of Open MPI's. */
+static bool may_say(void)
+{
+    return !mca_btl_rawe_state.finalizing;
+}
+
 /** The peer's responder answers, its process makes progress, and yet the connection makes none. */
 static void report_stall(mca_btl_base_endpoint_t *endpoint, const char *seen, uint64_t stalled_ns)
 {
@@ -381,7 +387,7 @@ static void report_stall(mca_btl_base_endpoint_t *endpoint, const char *seen, ui
     if (0 == patience_ns || patience_ns > STALL_REPORT_MOST_NS) {
         patience_ns = STALL_REPORT_MOST_NS;
     }
-    if (endpoint->stall_reported || !endpoint->in_use || endpoint->watch < 0 ||
+    if (!may_say() || endpoint->stall_reported || !endpoint->in_use || endpoint->watch < 0 ||
         stalled_ns < patience_ns) {
         return;
     }
@@ -406,10 +412,7 @@ void mca_btl_rawe_silent(void *context, struct rawe_conn *conn, uint64_t silent_
     (void)context;
     watch(endpoint, conn);
     rawe_failover_silent(&mca_btl_rawe_state.failover, conn, conn->engine->now_ns);
-    /* In MPI_Finalize the progress thread may be here, which calls nothing of Open MPI's. */
-    if (!mca_btl_rawe_state.finalizing) {
-        report_stall(endpoint, "the connection does not answer", silent_ns);
-    }
+    report_stall(endpoint, "the connection does not answer", silent_ns);
 }
 
 /** Frames are from now on no longer than what the path was found to carry. */
@@ -418,9 +421,11 @@ static void lower_mtu(mca_btl_base_endpoint_t *endpoint, uint32_t mtu_bytes)
     uint32_t payload_max_bytes = (mtu_bytes - RAWE_HEADER_BYTES) & ~(uint32_t)7;
     char mac[18];
 
-    mca_btl_rawe_help_full_size_lost(
-        endpoint->module->interface.name, mca_btl_rawe_compat_hostname(endpoint->proc).text,
-        mca_btl_rawe_mac_text(endpoint->address.mac, mac), endpoint->path_mtu_bytes, mtu_bytes);
+    if (may_say()) {
+        mca_btl_rawe_help_full_size_lost(
+            endpoint->module->interface.name, mca_btl_rawe_compat_hostname(endpoint->proc).text,
+            mca_btl_rawe_mac_text(endpoint->address.mac, mac), endpoint->path_mtu_bytes, mtu_bytes);
+    }
     endpoint->path_mtu_bytes = mtu_bytes;
     rawe_peer_set_payload_max(&endpoint->peer, payload_max_bytes);
 }

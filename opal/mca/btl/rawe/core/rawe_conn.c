@@ -132,12 +132,15 @@ static bool check_stall(struct rawe_conn *conn, uint64_t now_ns)
     const struct rawe_sendwin *window = &conn->sendwin;
     unsigned sendings =
         rawe_sendwin_empty(window) ? 0 : rawe_sendwin_at(window, window->una)->sendings;
+    /* Who finalizes defers for good, and may be called. It gives up by rawe_conn_finalized. */
+    bool absent = engine->deferral.active && !engine->finalizing;
     uint64_t stalled_ns = rawe_liveness_stalled_ns(&conn->liveness, &conn->rtt, limits, window->una,
-                                                   sendings, engine->deferral.active, now_ns);
+                                                   sendings, absent, now_ns);
     if (stalled_ns == 0) {
         return true;
     }
-    if (limits->peer_timeout_ns != 0 && stalled_ns >= limits->peer_timeout_ns) {
+    if (limits->peer_timeout_ns != 0 && stalled_ns >= limits->peer_timeout_ns &&
+        !engine->finalizing) {
         if (rawe_conn_peer_gone(conn, stalled_ns)) {
             return true;
         }
