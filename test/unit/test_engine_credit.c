@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "rawe_conn_connect.h"
+
 #define SENDERS 64u
 
 static struct star star;
@@ -122,6 +124,21 @@ static void rawe_engine_advance__who_falls_silent_keeps_no_credit(void **state)
     all_arrives(1000);
 }
 
+/** Peers that have nothing to send are asked whether they live, and ask. */
+static void rawe_conn_receive__who_asks_is_no_sender(void **state)
+{
+    (void)state;
+    start(SENDERS, 1000);
+    star_run(&star, 50 * UNIT_MS, 100 * UNIT_US);
+    for (unsigned i = 1; i < SENDERS; i++) {
+        assert_true(rawe_conn_send_probe(star.up[i]));
+    }
+    star_send(&star, star.up[0], &sends[0], data, sizeof(data));
+    star_run(&star, 5 * UNIT_MS, 100 * UNIT_US);
+    assert_int_equal(sends[0].done, 1);
+    assert_int_equal(star.up[0]->peer_credit, star.config.window_frames);
+}
+
 static void rawe_conn_output__without_credit_it_asks(void **state)
 {
     (void)state;
@@ -157,6 +174,7 @@ int main(void)
         cmocka_unit_test_teardown(rawe_engine_share_credit__more_senders_than_frames, tear_down),
         cmocka_unit_test_teardown(rawe_engine_share_credit__few_senders_and_few_frames, tear_down),
         cmocka_unit_test_teardown(rawe_engine_advance__who_falls_silent_keeps_no_credit, tear_down),
+        cmocka_unit_test_teardown(rawe_conn_receive__who_asks_is_no_sender, tear_down),
         cmocka_unit_test_teardown(rawe_conn_output__without_credit_it_asks, tear_down),
         cmocka_unit_test_teardown(rawe_conn_output__who_waits_for_a_turn_asks_less_and_less,
                                   tear_down),

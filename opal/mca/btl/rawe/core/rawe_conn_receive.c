@@ -372,7 +372,7 @@ void rawe_conn_receive(struct rawe_conn *conn, const struct rawe_header *header,
         rawe_conn_note_finalizing(conn, header);
         rawe_conn_note_migration(conn, header->sequence, payload, header->payload_bytes);
         rawe_conn_acknowledged(conn, header, NULL, 0, now_ns);
-        rawe_credit_note(&conn->through->credit, &conn->credit);
+        rawe_credit_note_probe(&conn->through->credit, &conn->credit);
         rawe_recvwin_owe_answer(&conn->recvwin, header->sequence);
         rawe_conn_make_pending(conn);
         break;

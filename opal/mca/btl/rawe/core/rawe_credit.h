@@ -43,7 +43,7 @@ struct rawe_credit {
 
 /** A connection's part in it. All zero: its peer has sent nothing yet. */
 struct rawe_credit_member {
-    uint32_t epoch;   /**< in which data or a PROBE came last; 0: never */
+    uint32_t epoch;   /**< in which it was noted last (rawe_credit_note); 0: never */
     uint32_t turn;    /**< its number among those that send, where credit goes in turns */
     uint32_t version; /**< of the sharing that `advertised` is from */
     uint16_t
@@ -66,11 +66,20 @@ void rawe_credit_close(struct rawe_credit *credit, unsigned lane,
 /** The slow path of rawe_credit_note. */
 void rawe_credit_enter(struct rawe_credit *credit, struct rawe_credit_member *member);
 
-/** Data or a PROBE has come on the connection. */
+/** Data has come on the connection. */
 static inline void rawe_credit_note(struct rawe_credit *credit, struct rawe_credit_member *member)
 {
     if (member->epoch != credit->epoch) {
         rawe_credit_enter(credit, member);
+    }
+}
+
+/** A PROBE has come: who knows of credit, and does not use it, has nothing to send. */
+static inline void rawe_credit_note_probe(struct rawe_credit *credit,
+                                          struct rawe_credit_member *member)
+{
+    if (member->advertised == 0) {
+        rawe_credit_note(credit, member);
     }
 }
 
