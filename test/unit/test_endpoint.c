@@ -307,6 +307,28 @@ static void mca_btl_rawe_endpoint_get__who_was_lost_begins_anew(void **state)
     assert_int_equal(errors, 2);
 }
 
+/* mca_btl_rawe_endpoint_limit_mtu */
+
+/** The longest payload of a frame on a path. */
+static uint32_t payload_bytes(uint32_t path_mtu_bytes)
+{
+    return (path_mtu_bytes - RAWE_HEADER_BYTES) / 8 * 8;
+}
+
+static void mca_btl_rawe_endpoint_limit_mtu__bounds_all_frames(void **state)
+{
+    (void)state;
+    mca_btl_base_endpoint_t *endpoint = endpoint_on(0);
+    const struct rawe_conn *before = mca_btl_rawe_endpoint_conn(endpoint, RAWE_LANE_EXPRESS);
+    assert_int_equal(before->payload_max_bytes, payload_bytes(1500));
+    mca_btl_rawe_endpoint_limit_mtu(endpoint, 1000);
+    mca_btl_rawe_endpoint_limit_mtu(endpoint, 1400); /* it does not grow */
+    assert_int_equal(endpoint->path_mtu_bytes, 1000);
+    assert_int_equal(before->payload_max_bytes, payload_bytes(1000));
+    const struct rawe_conn *after = mca_btl_rawe_endpoint_conn(endpoint, RAWE_LANE_BULK);
+    assert_int_equal(after->payload_max_bytes, payload_bytes(1000));
+}
+
 /* mca_btl_rawe_failed */
 
 static void mca_btl_rawe_failed__ends_most_jobs_at_once(void **state)
@@ -411,7 +433,7 @@ static uint32_t shrink_path(void)
 static void mca_btl_rawe_stalled__sends_what_passes(void **state)
 {
     (void)state;
-    assert_int_equal(shrink_path(), (1000 - RAWE_HEADER_BYTES) / 8 * 8);
+    assert_int_equal(shrink_path(), payload_bytes(1000));
     assert_int_equal(sizes_shown, 1);
     assert_int_equal(stalls_shown, 1);
 }
@@ -421,7 +443,7 @@ static void mca_btl_rawe_stalled__sends_what_passes_in_finalize_and_says_nothing
 {
     (void)state;
     mca_btl_rawe_state.finalizing = true;
-    assert_int_equal(shrink_path(), (1000 - RAWE_HEADER_BYTES) / 8 * 8);
+    assert_int_equal(shrink_path(), payload_bytes(1000));
     assert_int_equal(sizes_shown, 0);
     assert_int_equal(stalls_shown, 0);
 }
@@ -447,6 +469,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(mca_btl_rawe_endpoint_get__finds_the_one_there_is),
         TEST(mca_btl_rawe_endpoint_get__who_was_lost_begins_anew),
+        TEST(mca_btl_rawe_endpoint_limit_mtu__bounds_all_frames),
         TEST(mca_btl_rawe_failed__ends_most_jobs_at_once),
         TEST(mca_btl_rawe_failed__a_job_that_goes_on_hears_of_it_later),
         TEST(mca_btl_rawe_failed__is_reported_once_a_process),

@@ -150,9 +150,19 @@ mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_get(mca_btl_rawe_module_t *of, op
     return &endpoint;
 }
 
+static uint32_t passed_bytes; /**< what the path is found to carry; 0: nobody answers */
+static uint32_t limit_bytes;  /**< of the endpoint's frames */
+
 void mca_btl_rawe_endpoint_introduce(mca_btl_base_endpoint_t *which)
 {
-    fail_msg("an endpoint %p", (void *)which);
+    assert_ptr_equal(which, &endpoint);
+    assert_int_not_equal(passed_bytes, 0);
+}
+
+void mca_btl_rawe_endpoint_limit_mtu(mca_btl_base_endpoint_t *which, uint32_t mtu_bytes)
+{
+    assert_ptr_equal(which, &endpoint);
+    limit_bytes = mtu_bytes;
 }
 
 void mca_btl_rawe_help_mtu_mismatch(const char *interface, unsigned mtu_bytes,
@@ -164,13 +174,13 @@ void mca_btl_rawe_help_mtu_mismatch(const char *interface, unsigned mtu_bytes,
 }
 
 void mca_btl_rawe_help_full_size_lost(const char *interface, const char *peer_host,
-                                      const char *peer_mac, unsigned mtu_bytes,
-                                      unsigned passed_bytes)
+                                      const char *peer_mac, unsigned mtu_bytes, unsigned lost_bytes)
 {
+    (void)interface;
     (void)peer_host;
     (void)peer_mac;
-    (void)passed_bytes;
-    fail_msg("%s %u", interface, mtu_bytes);
+    assert_int_equal(mtu_bytes, 1500);
+    assert_int_equal(lost_bytes, passed_bytes);
 }
 
 /* Those that have not answered: several threads may introduce processes at the same time. */
@@ -202,6 +212,7 @@ void __wrap_mca_btl_rawe_unanswered_note(struct mca_btl_rawe_unanswered *unanswe
     __real_mca_btl_rawe_unanswered_note(unanswered, mac, answered);
 }
 
+static bool is_inside;          /**< another thread is in an engine */
 static uint64_t searched_ns[2]; /**< how long paths were searched for */
 static unsigned searches;
 
@@ -233,14 +244,15 @@ void rawe_responder_discover(struct rawe_responder *responder, struct rawe_path 
     bool free = false;
 
     (void)responder;
-    (void)paths;
     (void)targets;
     assert_int_equal(count, 1);
+    paths[0].reachable = 0 != passed_bytes;
+    paths[0].mtu_passed_bytes = passed_bytes;
     assert_in_range(searches, 0, 1);
     searched_ns[searches++] = timeout_ns;
     assert_int_equal(pthread_create(&thread, NULL, beside_main, &free), 0);
     assert_int_equal(pthread_join(thread, NULL), 0);
-    assert_true(free);
+    assert_true(free != is_inside);
 }
 
 static int set_up(void **state)
@@ -254,6 +266,8 @@ static int set_up(void **state)
     module.address = (struct mca_btl_rawe_address){.mac = {2, 0, 0, 0, 0, 9}, .mtu_bytes = 1500};
     mca_btl_rawe_params.connect_timeout_ms = TIMEOUT_MS;
     searches = unreachable = searched_for = published_count = opened = opened_address = 0;
+    passed_bytes = limit_bytes = 0;
+    is_inside = false;
     memset(&endpoint, 0, sizeof(endpoint));
     endpoint.module = &module;
     endpoint.in_use = true;
@@ -299,6 +313,37 @@ static void mca_btl_rawe_add_procs__waits_for_a_silent_host_once(void **state)
     add();
     assert_int_equal(searched_ns[0], TIMEOUT_MS * 1000000ull);
     assert_int_equal(searched_ns[1], MCA_BTL_RAWE_UNANSWERED_NS);
+}
+
+static opal_proc_t peer_proc;
+
+/** Introduce a process that has called before, and whose endpoint is there. */
+static void add_caller(void)
+{
+    opal_proc_t *proc = &peer_proc;
+    mca_btl_base_endpoint_t *found;
+
+    published[0] = (struct mca_btl_rawe_address){.mac = {2, 0, 0, 0, 0, 1}, .mtu_bytes = 1500};
+    endpoint.proc = proc;
+    passed_bytes = 1000;
+    assert_int_equal(mca_btl_rawe_add_procs(&module.super, 1, &proc, &found, NULL), OPAL_SUCCESS);
+    assert_ptr_equal(found, &endpoint);
+    assert_int_equal(limit_bytes, is_inside ? 0 : 1000);
+}
+
+/** It may have said more than what the path is found to carry. */
+static void mca_btl_rawe_add_procs__heeds_the_path_of_one_that_called_before(void **state)
+{
+    (void)state;
+    add_caller();
+}
+
+static void mca_btl_rawe_add_procs__hands_over_what_it_has_measured(void **state)
+{
+    (void)state;
+    is_inside = true;
+    unit_callback_beside(add_caller);
+    assert_int_equal(limit_bytes, 1000);
 }
 
 /** A peer may wait for an acknowledgement still: the endpoint is there until finalize. */
@@ -355,7 +400,6 @@ static void mca_btl_rawe_accept__searches_for_nobody_outside_of_mpi(void **state
 
 /* mca_btl_rawe_unknown_source */
 
-static opal_proc_t peer_proc;
 static const uint8_t second_mac[RAWE_MAC_BYTES] = {2, 0, 0, 0, 0, 2};
 
 /** A process with a connection to us has published two interfaces, and lo; a frame comes. */
@@ -440,6 +484,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(mca_btl_rawe_add_procs__holds_up_no_other_thread),
         TEST(mca_btl_rawe_add_procs__waits_for_a_silent_host_once),
+        TEST(mca_btl_rawe_add_procs__heeds_the_path_of_one_that_called_before),
+        TEST(mca_btl_rawe_add_procs__hands_over_what_it_has_measured),
         TEST(mca_btl_rawe_del_procs__leaves_connections_to_finalize),
         TEST(mca_btl_rawe_del_procs__does_not_wait_for_a_callback),
         TEST(mca_btl_rawe_accept__searches_for_nobody_outside_of_mpi),

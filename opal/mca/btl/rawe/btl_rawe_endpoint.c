@@ -248,6 +248,11 @@ static void join_others(mca_btl_base_endpoint_t *endpoint)
     }
 }
 
+static uint32_t payload_max_bytes(uint32_t mtu_bytes)
+{
+    return (mtu_bytes - RAWE_HEADER_BYTES) & ~(uint32_t)7;
+}
+
 /** The peer behind an endpoint whose address and path are known. */
 static void init_peer(mca_btl_base_endpoint_t *endpoint)
 {
@@ -256,7 +261,7 @@ static void init_peer(mca_btl_base_endpoint_t *endpoint)
     struct rawe_peer_config config = {
         .port = address->port,
         .key = address->key,
-        .payload_max_bytes = (endpoint->path_mtu_bytes - RAWE_HEADER_BYTES) & ~(uint32_t)7,
+        .payload_max_bytes = payload_max_bytes(endpoint->path_mtu_bytes),
         .interface = (uint8_t)(address->index + 1),
         .owner = endpoint,
         .streak_ns = 1000 * mca_btl_rawe_params.streak_us,
@@ -293,6 +298,14 @@ mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_get(mca_btl_rawe_module_t *module
     }
     opal_mutex_unlock(&mca_btl_rawe_state.routes_lock);
     return endpoint;
+}
+
+void mca_btl_rawe_endpoint_limit_mtu(mca_btl_base_endpoint_t *endpoint, uint32_t mtu_bytes)
+{
+    if (mtu_bytes < endpoint->path_mtu_bytes) {
+        endpoint->path_mtu_bytes = mtu_bytes;
+        rawe_peer_set_payload_max(&endpoint->peer, payload_max_bytes(mtu_bytes));
+    }
 }
 
 struct rawe_conn *mca_btl_rawe_endpoint_conn(mca_btl_base_endpoint_t *endpoint, unsigned lane)
@@ -415,10 +428,9 @@ void mca_btl_rawe_silent(void *context, struct rawe_conn *conn, uint64_t silent_
     report_stall(endpoint, "the connection does not answer", silent_ns);
 }
 
-/** Frames are from now on no longer than what the path was found to carry. */
+/** The path was found to carry less, and the user is to know. */
 static void lower_mtu(mca_btl_base_endpoint_t *endpoint, uint32_t mtu_bytes)
 {
-    uint32_t payload_max_bytes = (mtu_bytes - RAWE_HEADER_BYTES) & ~(uint32_t)7;
     char mac[18];
 
     if (may_say()) {
@@ -426,8 +438,7 @@ static void lower_mtu(mca_btl_base_endpoint_t *endpoint, uint32_t mtu_bytes)
             endpoint->module->interface.name, mca_btl_rawe_compat_hostname(endpoint->proc).text,
             mca_btl_rawe_mac_text(endpoint->address.mac, mac), endpoint->path_mtu_bytes, mtu_bytes);
     }
-    endpoint->path_mtu_bytes = mtu_bytes;
-    rawe_peer_set_payload_max(&endpoint->peer, payload_max_bytes);
+    mca_btl_rawe_endpoint_limit_mtu(endpoint, mtu_bytes);
 }
 
 /** Have the path validated anew, and heed the result; called again and again while it lasts. */

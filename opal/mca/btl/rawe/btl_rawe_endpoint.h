@@ -66,11 +66,13 @@ mca_btl_base_endpoint_t **mca_btl_rawe_endpoints_list(struct mca_btl_rawe_module
                                                       unsigned *count);
 /** Ask the peer's responder for a sign of life. */
 void mca_btl_rawe_endpoint_ping(mca_btl_base_endpoint_t *endpoint);
-/** The same, new if need be; NULL without memory. */
+/** The same, new if need be, then with such a path; NULL without memory. */
 mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_get(struct mca_btl_rawe_module *module,
                                                    opal_proc_t *proc,
                                                    const struct mca_btl_rawe_address *address,
                                                    uint32_t path_mtu_bytes);
+/** The path carries no more than that: frames are no longer from now on. Lock held. */
+void mca_btl_rawe_endpoint_limit_mtu(mca_btl_base_endpoint_t *endpoint, uint32_t mtu_bytes);
 /** Whether the PML has an endpoint of the module for this process. */
 bool mca_btl_rawe_endpoint_in_use(struct mca_btl_rawe_module *module, opal_process_name_t name);
 /** The endpoint of the process that carries what must keep its order; NULL: the PML has none. */

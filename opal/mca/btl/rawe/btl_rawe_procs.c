@@ -225,6 +225,42 @@ static void note_silence(mca_btl_rawe_module_t *module, const struct candidate *
     opal_mutex_unlock(&module->endpoints_lock);
 }
 
+/** A path that was measured while another thread was inside of an engine. */
+struct measured_path {
+    struct mca_btl_rawe_work work; /**< first: a pointer to it is one to the path */
+    mca_btl_base_endpoint_t *endpoint;
+    uint32_t mtu_bytes;
+};
+
+/** mca_btl_rawe_work.perform */
+static void heed_measured(struct mca_btl_rawe_work *work)
+{
+    struct measured_path *path = (struct measured_path *)work;
+
+    mca_btl_rawe_endpoint_limit_mtu(path->endpoint, path->mtu_bytes);
+    free(path);
+}
+
+/**
+ * The endpoint may have been there: who calls has its word taken for what the path carries, and by
+ * another interface than expected, what is published. add_procs must not wait for the lock.
+ */
+static void heed_mtu(mca_btl_base_endpoint_t *endpoint, uint32_t mtu_bytes)
+{
+    if (mca_btl_rawe_enter()) {
+        mca_btl_rawe_endpoint_limit_mtu(endpoint, mtu_bytes);
+        mca_btl_rawe_unlock();
+        return;
+    }
+    struct measured_path *path = malloc(sizeof(*path));
+    if (NULL != path) { /* else frames that are too long stall, and it is measured again */
+        path->work.perform = heed_measured;
+        path->endpoint = endpoint;
+        path->mtu_bytes = mtu_bytes;
+        mca_btl_rawe_lock_hand_over(&path->work);
+    }
+}
+
 /**
  * Find out which processes a module reaches, as in btl_add_procs; `shared_too`: also those that a BTL
  * for shared memory takes.
@@ -277,6 +313,7 @@ static int discover(mca_btl_rawe_module_t *module, size_t count, opal_proc_t **p
         endpoints[index] = mca_btl_rawe_endpoint_get(module, procs[index], &candidates[i].address,
                                                      paths[i].mtu_passed_bytes);
         if (NULL != endpoints[index]) {
+            heed_mtu(endpoints[index], paths[i].mtu_passed_bytes);
             mca_btl_rawe_endpoint_introduce(endpoints[index]);
             module->reached_any = true;
             report_mtu(module, procs[index], &candidates[i].address, &paths[i]);
