@@ -94,6 +94,24 @@ static void rawe_conn_move__takes_nothing_twice(void **state)
     assert_last_message(1, 1, 7, sizeof(data));
 }
 
+/** What a small congestion window has held up need not wait for an answer by the new route. */
+static void rawe_conn_move__goes_on_with_what_is_queued(void **state)
+{
+    (void)state;
+    static struct unit_send send;
+    memset(&send, 0, sizeof(send));
+    unit_fill(data, sizeof(data), 3);
+    struct rawe_conn *conn = rails_connect(RAWE_LANE_EXPRESS);
+    conn->cc.window = 4;
+    unit_send_message(conn, &send, 7, data, sizeof(data));
+    assert_int_equal(conn->sendwin.in_flight, 4);
+    rails_cut(0);
+    rails_cut(1); /* nothing is answered there either */
+    rawe_conn_move(conn, &rails_peer(0, 1)->route, rails.now_ns);
+    rails_settle();
+    assert_true(conn->sendwin.in_flight > 4);
+}
+
 static unsigned operations_done;
 
 static void operation_done(struct rawe_operation *operation, enum rawe_status status)
@@ -466,6 +484,7 @@ int main(void)
         TEST(rawe_conn_attach__uses_another_route_while_home_is_down),
         TEST(rawe_conn_move__sends_what_is_unacknowledged_by_the_other_route),
         TEST(rawe_conn_move__takes_nothing_twice),
+        TEST(rawe_conn_move__goes_on_with_what_is_queued),
         TEST(rawe_conn_move__takes_operations_along),
         TEST(rawe_conn_move__tells_a_peer_whose_acknowledgements_are_lost),
         TEST(rawe_conn_move__ends_asking_a_peer_that_does_not_answer),

@@ -334,6 +334,30 @@ static void mca_btl_rawe_linger__leaves_routes_that_are_down(void **state)
     assert_int_equal(routes_checks, 3);
 }
 
+static unsigned performed;
+
+/** mca_btl_rawe_work.perform: a send, for which the engines have to be as they were. */
+static void perform(struct mca_btl_rawe_work *work)
+{
+    (void)work;
+    assert_false(modules[0].engine.finalizing);
+    performed++;
+}
+
+/** It was handed over to a thread that was alone when it entered, which does not look for any. */
+static void mca_btl_rawe_linger__begins_with_what_was_handed_over(void **state)
+{
+    (void)state;
+    struct mca_btl_rawe_work work = {.perform = perform};
+
+    performed = 0;
+    mca_btl_rawe_lock();
+    mca_btl_rawe_lock_hand_over(&work);
+    mca_btl_rawe_unlock();
+    mca_btl_rawe_linger();
+    assert_int_equal(performed, 1);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -355,6 +379,7 @@ int main(void)
         TEST(mca_btl_rawe_linger__reports_nothing_any_more),
         TEST(mca_btl_rawe_linger__has_none_opened_any_more),
         TEST(mca_btl_rawe_linger__leaves_routes_that_are_down),
+        TEST(mca_btl_rawe_linger__begins_with_what_was_handed_over),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
