@@ -20,7 +20,7 @@
 /** What the sockets of a link's module have in all: its own ring, bulk's, the responder's. */
 static uint64_t all_rings(uint64_t ring_bytes, unsigned processes, unsigned links)
 {
-    return (ring_bytes + ring_bytes / 4 + 2 * MIB) * processes * links;
+    return (ring_bytes + ring_bytes / 4 + RAWE_RING_RESPONDER_BYTES) * processes * links;
 }
 
 static void share__few_processes_get_all_that_helps(void **state)

@@ -21,10 +21,8 @@
 
 #include "rawe_socket.h"
 
-/** Memory of the receive ring: some thirty frames on lo, hundreds at usual MTUs. */
-#define RING_BYTES (1u << 20)
-#define RING_BYTES_JUMBO (2u << 20)
-#define JUMBO_MTU_BYTES 16000u
+/** What is kept of a frame, behind the Ethernet header: what follows in a PING has no content. */
+#define HEAD_BYTES (RAWE_HEADER_BYTES + RAWE_PING_BYTES)
 
 /** Rate limit, a token bucket: frames a second, and its depth. About 4 % of a processor. */
 #define FRAMES_PER_S 20000u
@@ -161,7 +159,7 @@ void rawe_responder_send_ping(struct rawe_responder *responder, int index, uint3
     (void)sendmsg(responder->fd, &message, MSG_DONTWAIT);
 }
 
-/** Turn the PING around where it lies, in the ring, and send it back. */
+/** Turn the PING's head around where it lies, in the ring, and send it back as long as it was. */
 static void answer_ping(struct rawe_responder *responder, uint8_t *frame,
                         const struct rawe_header *ping_header, const struct rawe_ping *ping)
 {
@@ -173,15 +171,20 @@ static void answer_ping(struct rawe_responder *responder, uint8_t *frame,
         .key = ping->key,
         .payload_bytes = ping_header->payload_bytes,
     };
+    struct iovec pieces[] = {
+        {frame, RAWE_ETH_HEADER_BYTES + HEAD_BYTES},
+        {responder->zeros, header.payload_bytes - RAWE_PING_BYTES},
+    };
+    const struct msghdr message = {.msg_iov = pieces, .msg_iovlen = 2};
     uint8_t sender[RAWE_MAC_BYTES];
 
     memcpy(sender, frame + RAWE_MAC_BYTES, RAWE_MAC_BYTES);
     write_headers(responder, frame, sender, &header);
-    const ssize_t sent = send(responder->fd, frame,
-                              RAWE_PAYLOAD_OFFSET + (size_t)header.payload_bytes, MSG_DONTWAIT);
+    const ssize_t sent = sendmsg(responder->fd, &message, MSG_DONTWAIT);
     count(sent >= 0 ? &responder->counters.pings_answered : &responder->counters.pings_unanswered);
 }
 
+/** `len_bytes` is what came; of that, the ring has the head. */
 static void handle_frame(struct rawe_responder *responder, uint8_t *frame, size_t len_bytes)
 {
     const bool from_group = len_bytes >= RAWE_ETH_HEADER_BYTES && (frame[RAWE_MAC_BYTES] & 1) != 0;
@@ -244,7 +247,7 @@ static bool drain_ring(struct rawe_responder *responder)
         if (slot == NULL) {
             return true;
         }
-        handle_frame(responder, rawe_ring_frame(slot), slot->tp_snaplen);
+        handle_frame(responder, rawe_ring_frame(slot), slot->tp_len);
         rawe_ring_give_back(slot);
     }
     return false;
@@ -271,11 +274,6 @@ static int serve(struct rawe_service_source *source, short events)
     const int rest_ms = see_to_duties(responder);
     source->deaf = pause;
     return pause && (rest_ms < 0 || rest_ms > PAUSE_MS) ? PAUSE_MS : rest_ms;
-}
-
-static size_t ring_bytes_of(const struct rawe_link_config *config)
-{
-    return config->mtu_bytes > JUMBO_MTU_BYTES ? RING_BYTES_JUMBO : RING_BYTES;
 }
 
 int rawe_responder_start(struct rawe_responder **responder, const struct rawe_link_config *config,
@@ -312,8 +310,8 @@ int rawe_responder_start(struct rawe_responder **responder, const struct rawe_li
         *error = (struct rawe_link_error){"pthread_mutex_init", code};
         goto no_tasks;
     }
-    r->fd = rawe_socket_open(&r->ring, config, RAWE_FILTER_FOR_RESPONDER, config->mtu_bytes,
-                             ring_bytes_of(config), error);
+    r->fd = rawe_socket_open(&r->ring, config, RAWE_FILTER_FOR_RESPONDER, HEAD_BYTES,
+                             RAWE_RING_RESPONDER_BYTES, error);
     if (r->fd < 0) {
         goto no_socket;
     }
@@ -353,7 +351,7 @@ int rawe_responder_reopen(struct rawe_responder *responder, const struct rawe_li
                           struct rawe_link_error *error)
 {
     return rawe_socket_reopen(responder->fd, &responder->ring, config, RAWE_FILTER_FOR_RESPONDER,
-                              config->mtu_bytes, ring_bytes_of(config), error);
+                              HEAD_BYTES, RAWE_RING_RESPONDER_BYTES, error);
 }
 
 int rawe_responder_fd(const struct rawe_responder *responder)

@@ -23,9 +23,6 @@
 #define SHARE_BYTES_MAX (16u << 20)
 #define SHARE_BYTES_MIN (256u << 10)
 
-/** The responder's ring beside it, at most. */
-#define RESPONDER_RING_BYTES (2u << 20)
-
 /** A block may leave one part in this many unused; a larger block is taken otherwise. */
 #define WASTE_DIVISOR 16u
 
@@ -68,7 +65,7 @@ size_t rawe_ring_share(uint64_t memory_bytes, unsigned processes, unsigned links
 {
     const uint64_t share_bytes = memory_bytes / MEMORY_DIVISOR / processes / links;
     const uint64_t rings_bytes =
-        share_bytes > RESPONDER_RING_BYTES ? share_bytes - RESPONDER_RING_BYTES : 0;
+        share_bytes > RAWE_RING_RESPONDER_BYTES ? share_bytes - RAWE_RING_RESPONDER_BYTES : 0;
     /* The ring of bulk has a quarter of the link's. */
     const uint64_t ring_bytes = rings_bytes / 5 * 4;
 

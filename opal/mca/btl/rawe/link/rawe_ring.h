@@ -43,6 +43,9 @@ struct rawe_ring {
  */
 struct rawe_ring_geometry rawe_ring_divide(uint32_t mtu_bytes, size_t ring_bytes);
 
+/** Memory for a responder's ring: a thousand frames, of which it has the heads. */
+#define RAWE_RING_RESPONDER_BYTES (128u << 10)
+
 /**
  * Memory for a link's ring, where the user says nothing: 16 MiB, or less, but no less than 256 KiB,
  * so that the rings of all `processes` of a host, with `links` interfaces each, have no more than
