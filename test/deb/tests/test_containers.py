@@ -17,7 +17,11 @@ from conftest import ROOT
 from rawelab import Lab
 from rawepack import chroot
 
-pytestmark = pytest.mark.containers
+# The image of the recipe is a Debian 12.
+pytestmark = [
+    pytest.mark.containers,
+    pytest.mark.parametrize("suite", ["bookworm"], indirect=True),
+]
 
 RECIPES = ROOT / "doc/cluster/containers.md"
 IMAGE = "localhost/mpi"
