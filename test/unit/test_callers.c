@@ -34,9 +34,18 @@ static unsigned asked_count;
 static bool nobody; /**< the runtime says at once that there is nothing */
 static unsigned nobodies;
 
+static void (*at_clock)(void); /**< called once when the clock has been read */
+
 uint64_t mca_btl_rawe_now_ns(void)
 {
-    return now_ns;
+    uint64_t read_ns = now_ns;
+    void (*call)(void) = at_clock;
+
+    at_clock = NULL;
+    if (NULL != call) {
+        call();
+    }
+    return read_ns;
 }
 
 int mca_btl_rawe_compat_modex_request(const mca_base_component_t *of,
@@ -155,6 +164,28 @@ static void mca_btl_rawe_callers_find__forgets_who_does_not_come_back(void **sta
     assert_int_equal(find(CALLERS), 78);
 }
 
+/** The runtime's thread, which reads the clock, too, and later. */
+static void answer_the_last_one(void)
+{
+    now_ns += 1;
+    answer(asked_count - 1, 77);
+}
+
+static void mca_btl_rawe_callers_find__keeps_an_answer_that_comes_meanwhile(void **state)
+{
+    (void)state;
+    unsigned slots = ask_all();
+
+    for (unsigned i = 0; i < slots - 1; ++i) {
+        answer(i, 77);
+    }
+    at_clock = answer_the_last_one;
+    assert_int_equal(find(CALLERS), 0);
+    assert_null(at_clock);
+    assert_int_equal(asked_count, slots);
+    assert_int_equal(find(slots - 1), 77);
+}
+
 static void mca_btl_rawe_callers_find__forgets_who_has_published_nothing(void **state)
 {
     (void)state;
@@ -238,6 +269,7 @@ int main(void)
         TEST(mca_btl_rawe_callers_find__asks_once_and_knows_later),
         TEST(mca_btl_rawe_callers_find__serves_more_callers_in_step_than_are_remembered),
         TEST(mca_btl_rawe_callers_find__forgets_who_does_not_come_back),
+        TEST(mca_btl_rawe_callers_find__keeps_an_answer_that_comes_meanwhile),
         TEST(mca_btl_rawe_callers_find__forgets_who_has_published_nothing),
         TEST(mca_btl_rawe_callers_find__gives_up_on_invented_names),
         TEST(mca_btl_rawe_callers_begin__forgets_answers),

@@ -80,11 +80,12 @@ static unsigned state_of(struct slot *slot)
 }
 
 /** Is a slot's answer waited for no longer, or none at all? */
-static bool is_abandoned(struct slot *slot, uint64_t now_ns)
+static bool is_abandoned(struct slot *slot)
 {
+    /* The clock is read after the state: the answer may be coming just now. */
     return SLOT_ANSWERED == state_of(slot) &&
            (NULL == slot->data ||
-            now_ns - slot->answered_ns >=
+            mca_btl_rawe_now_ns() - slot->answered_ns >=
                 ANSWER_INTERVALS * mca_btl_rawe_params.probe_max_ms * NS_PER_MS);
 }
 
@@ -96,9 +97,8 @@ static struct slot *take_slot(void)
             return &slots[i];
         }
     }
-    uint64_t now_ns = mca_btl_rawe_now_ns();
     for (unsigned i = 0; i < SLOTS; ++i) {
-        if (is_abandoned(&slots[i], now_ns)) {
+        if (is_abandoned(&slots[i])) {
             unknown += NULL == slots[i].data;
             release(&slots[i]);
             return &slots[i];
