@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "btl_rawe_departed.h"
 #include "btl_rawe_endpoint.h"
 #include "btl_rawe_group.h"
 #include "btl_rawe_help.h"
@@ -41,7 +42,11 @@ static bool receives;       /**< something comes with each call */
 static uint64_t step_ns;    /**< time that each call takes */
 static bool soon_lost;      /**< the second endpoint loses data, until it is asked again */
 static unsigned sleeps;
-static unsigned routes_checks, repairs, reports;
+static unsigned routes_checks, repairs, reports, lines;
+static bool fault_tolerant; /**< the job goes on without lost processes */
+static opal_proc_t procs[2];
+static opal_vpid_t departs;      /**< a process of which the runtime says that it has ended ... */
+static unsigned departure_after; /**< ... after this many calls of the second module's progress */
 
 uint64_t mca_btl_rawe_now_ns(void)
 {
@@ -58,6 +63,22 @@ void mca_btl_rawe_group_repair(void)
 {
     atomic_store(&mca_btl_rawe_state.group_repair, 0);
     repairs++;
+}
+
+bool mca_btl_rawe_departed(const opal_process_name_t *name)
+{
+    return name->vpid == departs && driven[1] >= departure_after;
+}
+
+bool mca_btl_rawe_compat_fault_tolerant(void)
+{
+    return fault_tolerant;
+}
+
+void mca_btl_rawe_compat_say(const char *text, ...)
+{
+    assert_non_null(strstr(text, "has not acknowledged"));
+    lines++;
 }
 
 const char *mca_btl_rawe_peer_text(const opal_proc_t *proc, char out[48])
@@ -127,7 +148,10 @@ static int set_up(void **state)
     done_after = 1;
     step_ns = MS;
     receives = loses = soon_lost = false;
-    routes_checks = repairs = reports = sleeps = 0;
+    fault_tolerant = false;
+    departs = OPAL_VPID_INVALID;
+    departure_after = 0;
+    routes_checks = repairs = reports = lines = sleeps = 0;
     rawe_handle_table_init(&mca_btl_rawe_state.handles, 1);
     for (unsigned i = 0; i < MODULES; ++i) {
         mca_btl_rawe_module_t *module = &modules[i];
@@ -141,6 +165,8 @@ static int set_up(void **state)
     for (unsigned i = 0; i < 2; ++i) {
         OBJ_CONSTRUCT(&endpoints[i], opal_list_item_t);
         endpoints[i].module = &modules[i];
+        procs[i].proc_name.vpid = i;
+        endpoints[i].proc = &procs[i];
         opal_list_append(&modules[i].endpoints, &endpoints[i].super);
     }
     mca_btl_rawe_lock_init();
@@ -254,6 +280,28 @@ static void mca_btl_rawe_linger__does_not_wait_for_the_lost(void **state)
     linger(100);
     assert_int_equal(driven[0], 1);
     assert_int_equal(asked[0], 0);
+}
+
+/** Open MPI has told the program, which has shrunk its communicators before we noticed anything. */
+static void mca_btl_rawe_linger__does_not_wait_for_who_departs_meanwhile(void **state)
+{
+    (void)state;
+    departs = 0;
+    departure_after = 3;
+    linger(100);
+    assert_int_equal(driven[0], 3);
+    assert_int_equal(asked[0], 2);
+    assert_int_equal(reports, 0);
+}
+
+/** Its errors tell the program, and a peer that lives finds us silent. */
+static void mca_btl_rawe_linger__says_no_loss_to_who_goes_on_without(void **state)
+{
+    (void)state;
+    loses = fault_tolerant = true;
+    mca_btl_rawe_linger();
+    assert_int_equal(reports, 0);
+    assert_int_equal(lines, 1);
 }
 
 static void mca_btl_rawe_linger__says_what_may_be_lost(void **state)
@@ -372,6 +420,8 @@ int main(void)
         TEST(mca_btl_rawe_linger__asks_now_and_then),
         TEST(mca_btl_rawe_linger__sleeps_while_nothing_comes),
         TEST(mca_btl_rawe_linger__does_not_wait_for_the_lost),
+        TEST(mca_btl_rawe_linger__does_not_wait_for_who_departs_meanwhile),
+        TEST(mca_btl_rawe_linger__says_no_loss_to_who_goes_on_without),
         TEST(mca_btl_rawe_linger__says_what_may_be_lost),
         TEST(mca_btl_rawe_linger__says_only_what_is_lost_in_the_end),
         TEST(mca_btl_rawe_linger__repairs_the_group),

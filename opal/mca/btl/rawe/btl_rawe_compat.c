@@ -351,6 +351,67 @@ bool mca_btl_rawe_compat_fault_tolerant(void)
     return NULL != enabled && *enabled;
 }
 
+#if OPAL_MAJOR_VERSION >= 5
+static mca_btl_rawe_compat_departed_fn *departed;
+static pmix_status_t departures = -1; /**< PMIx's reference to our handler; < 0: there is none */
+
+static void process_departed(size_t reference, pmix_status_t status, const pmix_proc_t *source,
+                             pmix_info_t info[], size_t info_count, pmix_info_t results[],
+                             size_t result_count, pmix_event_notification_cbfunc_fn_t done,
+                             void *context)
+{
+    (void)reference;
+    (void)status;
+    (void)source;
+    (void)results;
+    (void)result_count;
+    for (size_t i = 0; i < info_count; ++i) {
+        opal_process_name_t name;
+        int converted = OPAL_ERROR;
+        if (PMIX_CHECK_KEY(&info[i], PMIX_EVENT_AFFECTED_PROC) && PMIX_PROC == info[i].value.type) {
+            OPAL_PMIX_CONVERT_PROCT(converted, &name, info[i].value.data.proc);
+        }
+        if (OPAL_SUCCESS == converted) {
+            departed(&name);
+        }
+    }
+    if (NULL != done) {
+        done(PMIX_EVENT_NO_ACTION_TAKEN, NULL, 0, NULL, NULL, context);
+    }
+}
+
+void mca_btl_rawe_compat_departures_begin(mca_btl_rawe_compat_departed_fn *notify)
+{
+    pmix_status_t codes[] = {PMIX_ERR_PROC_TERM_WO_SYNC, PMIX_ERR_PROC_ABORTED_BY_SIG,
+                             PMIX_ERR_PROC_ABORTED};
+    pmix_info_t first;
+
+    /* Ahead of Open MPI's own handler (ompi/instance/instance.c), which ends the chain. */
+    PMIX_INFO_LOAD(&first, PMIX_EVENT_HDLR_PREPEND, NULL, PMIX_BOOL);
+    departed = notify;
+    departures = PMIx_Register_event_handler(codes, sizeof(codes) / sizeof(codes[0]), &first, 1,
+                                             process_departed, NULL, NULL);
+    PMIX_INFO_DESTRUCT(&first);
+}
+
+void mca_btl_rawe_compat_departures_end(void)
+{
+    if (departures >= 0) {
+        (void)PMIx_Deregister_event_handler((size_t)departures, NULL, NULL);
+        departures = -1;
+    }
+}
+#else
+void mca_btl_rawe_compat_departures_begin(mca_btl_rawe_compat_departed_fn *notify)
+{
+    (void)notify;
+}
+
+void mca_btl_rawe_compat_departures_end(void)
+{
+}
+#endif
+
 void mca_btl_rawe_compat_say(const char *text, ...)
 {
     char line[HELP_TEXT_BYTES_MAX];

@@ -211,6 +211,18 @@ bool mca_btl_rawe_compat_verbose(void);
  */
 bool mca_btl_rawe_compat_fault_tolerant(void);
 
+/** Takes the name of a process that ended without MPI_Finalize; called by the runtime's thread. */
+typedef void mca_btl_rawe_compat_departed_fn(const opal_process_name_t *name);
+
+/**
+ * Have the runtime tell of such processes, until departures_end; Open MPI hears of them as before. If
+ * it does not want to, or cannot (4.1), nobody is ever notified. MPI's threads only.
+ */
+void mca_btl_rawe_compat_departures_begin(mca_btl_rawe_compat_departed_fn *notify);
+
+/** No call is made, or under way, when it returns. May be called without a beginning. */
+void mca_btl_rawe_compat_departures_end(void);
+
 /** Write a line of what the component does, for those who ask: as in printf. */
 void mca_btl_rawe_compat_say(const char *text, ...) __attribute__((format(printf, 1, 2)));
 

@@ -7,6 +7,7 @@
 
 #include "btl_rawe_callers.h"
 #include "btl_rawe_close.h"
+#include "btl_rawe_departed.h"
 #include "btl_rawe_endpoint.h"
 #include "btl_rawe_failure.h"
 #include "btl_rawe_group.h"
@@ -102,6 +103,7 @@ static int component_open(void)
 
 static int component_close(void)
 {
+    mca_btl_rawe_departed_end();
     mca_btl_rawe_monitor_close();
     mca_btl_rawe_group_close();
     mca_btl_rawe_close_wait();
@@ -274,6 +276,7 @@ static mca_btl_base_module_t **component_init(int *count, bool progress_threads,
     /* A tool cannot look at the counters then; the job has no use for them. */
     (void)mca_btl_rawe_pvars_register();
     mca_btl_rawe_monitor_open();
+    mca_btl_rawe_departed_begin();
     for (unsigned i = 0; i < modules; ++i) {
         list[i] = &mca_btl_rawe_state.modules[i]->super;
     }

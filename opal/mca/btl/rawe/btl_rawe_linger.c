@@ -5,6 +5,7 @@
  */
 #include "btl_rawe_linger.h"
 
+#include "btl_rawe_departed.h"
 #include "btl_rawe_endpoint.h"
 #include "btl_rawe_group.h"
 #include "btl_rawe_help.h"
@@ -43,11 +44,20 @@ static bool progress(void)
     return 0 != received;
 }
 
-/** Say that data may be missing at a peer. */
+/**
+ * Say that data may be missing at a peer. A program that goes on without lost processes hears of
+ * them by its errors: a peer that lives finds us silent.
+ */
 static void report(const mca_btl_base_endpoint_t *endpoint)
 {
     char peer[48], mac[18];
 
+    if (mca_btl_rawe_compat_fault_tolerant()) {
+        mca_btl_rawe_compat_say("%s has not acknowledged all data on %s",
+                                mca_btl_rawe_peer_text(endpoint->proc, peer),
+                                endpoint->module->interface.name);
+        return;
+    }
     mca_btl_rawe_help_finalize_incomplete(endpoint->module->interface.name,
                                           mca_btl_rawe_peer_text(endpoint->proc, peer),
                                           mca_btl_rawe_mac_text(endpoint->address.mac, mac));
@@ -63,9 +73,9 @@ static bool module_finalized(mca_btl_rawe_module_t *module, uint64_t now_ns,
     /* Each is asked, as each counts the time; but for those that the job goes on without. */
     OPAL_LIST_FOREACH(endpoint, &module->endpoints, mca_btl_base_endpoint_t)
     {
-        enum rawe_finalized finalized = endpoint->lost
-                                            ? RAWE_FINALIZED_DONE
-                                            : mca_btl_rawe_endpoint_finalized(endpoint, now_ns);
+        bool gone = endpoint->lost || mca_btl_rawe_departed(&endpoint->proc->proc_name);
+        enum rawe_finalized finalized =
+            gone ? RAWE_FINALIZED_DONE : mca_btl_rawe_endpoint_finalized(endpoint, now_ns);
         all = all && RAWE_FINALIZED_NOT != finalized;
         *lost = RAWE_FINALIZED_LOST == finalized ? endpoint : *lost;
     }
