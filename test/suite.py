@@ -31,7 +31,7 @@ LINT_SHOWN = 50  # findings of one check
 FUZZ_SECONDS = 15
 FUZZ_SECONDS_LONG = 1800
 OPTIONAL = ("threads", "bench", "vm", "deb", "containers")  # only when asked for
-FOR_OTHER_OMPI = ("unit", "lab")  # what another Open MPI makes a difference to
+FOR_OTHER_OMPI = ("unit", "sim", "lab")  # what another Open MPI, or compiler, makes a difference to
 RELEASES = {"5.0": "trixie", "6.0": "sid"}  # of Debian, by the Open MPI in it
 BENCH = ROOT / "bench"
 # Quick forms of the benchmarks: do they run to their end? Their figures mean nothing.
@@ -194,7 +194,7 @@ def run_unit(part, options):
 
 def run_sim(part, options):
     """The simulator."""
-    check(part, BUILD / "test" / "sim", env=options.env)
+    check(part, options.build / "test" / "sim", env=options.env)
 
 
 def run_fuzz(part, options):
@@ -436,7 +436,8 @@ def parse():
     parser.add_argument(
         "--ompi",
         choices=RELEASES,
-        help="unit and lab with the Open MPI of another Debian release, in a chroot of it",
+        help="unit, sim and lab with the Open MPI and compiler of another Debian release, in a "
+        "chroot of it",
     )
     parser.add_argument(
         "--repeat",
@@ -453,7 +454,7 @@ def parse():
     options.brief = not (options.parts or options.k or options.ompi or options.long)
     default = FOR_OTHER_OMPI if options.ompi else DEFAULT
     if options.ompi and not set(options.parts) <= set(default):
-        parser.error(f"--ompi goes with {' and '.join(default)}")
+        parser.error(f"--ompi goes with {', '.join(default)}")
     if not options.parts:
         options.parts = ["lab"] if options.k else list(default)
     elif "all" in options.parts:
