@@ -353,7 +353,8 @@ bool mca_btl_rawe_compat_fault_tolerant(void)
 
 #if OPAL_MAJOR_VERSION >= 5
 static mca_btl_rawe_compat_departed_fn *departed;
-static pmix_status_t departures = -1; /**< PMIx's reference to our handler; < 0: there is none */
+static bool departures_begun;
+static size_t departures_handler; /**< PMIx's reference to process_departed */
 
 static void process_departed(size_t reference, pmix_status_t status, const pmix_proc_t *source,
                              pmix_info_t info[], size_t info_count, pmix_info_t results[],
@@ -380,8 +381,18 @@ static void process_departed(size_t reference, pmix_status_t status, const pmix_
     }
 }
 
+static void handler_registered(pmix_status_t status, size_t reference, void *context)
+{
+    opal_pmix_lock_t *waiter = context;
+
+    departures_begun = PMIX_SUCCESS == status;
+    departures_handler = reference;
+    OPAL_PMIX_WAKEUP_THREAD(waiter);
+}
+
 void mca_btl_rawe_compat_departures_begin(mca_btl_rawe_compat_departed_fn *notify)
 {
+    opal_pmix_lock_t waiter;
     pmix_status_t codes[] = {PMIX_ERR_PROC_TERM_WO_SYNC, PMIX_ERR_PROC_ABORTED_BY_SIG,
                              PMIX_ERR_PROC_ABORTED};
     pmix_info_t first;
@@ -389,16 +400,22 @@ void mca_btl_rawe_compat_departures_begin(mca_btl_rawe_compat_departed_fn *notif
     /* Ahead of Open MPI's own handler (ompi/instance/instance.c), which ends the chain. */
     PMIX_INFO_LOAD(&first, PMIX_EVENT_HDLR_PREPEND, NULL, PMIX_BOOL);
     departed = notify;
-    departures = PMIx_Register_event_handler(codes, sizeof(codes) / sizeof(codes[0]), &first, 1,
-                                             process_departed, NULL, NULL);
+    OPAL_PMIX_CONSTRUCT_LOCK(&waiter);
+    /* Without a callback PMIx 4.2 registers in this thread, which its own may interfere with. */
+    if (PMIX_SUCCESS == PMIx_Register_event_handler(codes, sizeof(codes) / sizeof(codes[0]), &first,
+                                                    1, process_departed, handler_registered,
+                                                    &waiter)) {
+        OPAL_PMIX_WAIT_THREAD(&waiter);
+    }
+    OPAL_PMIX_DESTRUCT_LOCK(&waiter);
     PMIX_INFO_DESTRUCT(&first);
 }
 
 void mca_btl_rawe_compat_departures_end(void)
 {
-    if (departures >= 0) {
-        (void)PMIx_Deregister_event_handler((size_t)departures, NULL, NULL);
-        departures = -1;
+    if (departures_begun) {
+        (void)PMIx_Deregister_event_handler(departures_handler, NULL, NULL);
+        departures_begun = false;
     }
 }
 #else
