@@ -141,7 +141,7 @@ def assert_success(result):
 def help_messages(result):
     """The messages of the rawe BTL in Open MPI's form: texts between two dashed lines.
 
-    Who cannot have mpirun show them, as at times in 6.0, puts its name before the first one."""
+    Who cannot have mpirun show them puts its name before the first one."""
     blocks, current = [], None
     for line in (result.errors + result.output).splitlines():
         dashes = re.sub(r"^\[[^]]*:\d+\] ", "", line)

@@ -506,6 +506,11 @@ void mca_btl_rawe_compat_help_file_forget(void)
     atomic_store(&help_file, -1);
 }
 
+static void help_print(const char *message)
+{
+    opal_output(0, "%s%s%s", HELP_LINE, message, HELP_LINE);
+}
+
 void mca_btl_rawe_compat_help_print(const char *text, ...)
 {
     char message[HELP_TEXT_BYTES_MAX];
@@ -514,5 +519,55 @@ void mca_btl_rawe_compat_help_print(const char *text, ...)
     va_start(arguments, text);
     vsnprintf(message, sizeof(message), text, arguments);
     va_end(arguments);
-    opal_output(0, "%s%s%s", HELP_LINE, message, HELP_LINE);
+    help_print(message);
+}
+
+#if OPAL_MAJOR_VERSION >= 5
+/**
+ * As opal_show_help() does it, without a file; but waiting for mpirun's word, as a callback might find
+ * the component unloaded. Returns false when it is not shown.
+ */
+static bool help_log(const char *topic, const char *message)
+{
+    const bool *wanted = parameter("opal", NULL, "base", "help_aggregate");
+    bool merge = NULL == wanted || *wanted;
+    pmix_info_t text, merging[3];
+    char *shown;
+
+    if (asprintf(&shown, "%s%s%s", HELP_LINE, message, HELP_LINE) < 0) {
+        return false;
+    }
+    PMIX_INFO_LOAD(&text, PMIX_LOG_STDERR, shown, PMIX_STRING);
+    PMIX_INFO_LOAD(&merging[0], PMIX_LOG_AGG, &merge, PMIX_BOOL);
+    PMIX_INFO_LOAD(&merging[1], PMIX_LOG_KEY, MCA_BTL_RAWE_COMPAT_HELP_FILE, PMIX_STRING);
+    PMIX_INFO_LOAD(&merging[2], PMIX_LOG_VAL, topic, PMIX_STRING);
+    pmix_status_t status = PMIx_Log(&text, 1, merging, 3);
+    PMIX_INFO_DESTRUCT(&text);
+    for (unsigned i = 0; i < 3; ++i) {
+        PMIX_INFO_DESTRUCT(&merging[i]);
+    }
+    free(shown);
+    return PMIX_SUCCESS == status || PMIX_OPERATION_SUCCEEDED == status;
+}
+#else
+static bool help_log(const char *topic, const char *message)
+{
+    (void)topic;
+    (void)message;
+    return false;
+}
+#endif
+
+void mca_btl_rawe_compat_help_merge(const char *topic, const char *text, ...)
+{
+    char message[HELP_TEXT_BYTES_MAX];
+    va_list arguments;
+
+    va_start(arguments, text);
+    vsnprintf(message, sizeof(message), text, arguments);
+    va_end(arguments);
+    /* In another Open MPI there may be no PMIx to call. */
+    if (!mca_btl_rawe_compat_version_matches() || !help_log(topic, message)) {
+        help_print(message);
+    }
 }

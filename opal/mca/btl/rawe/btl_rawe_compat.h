@@ -242,6 +242,12 @@ void mca_btl_rawe_compat_help_file_forget(void);
 void mca_btl_rawe_compat_help_print(const char *text, ...) __attribute__((format(printf, 1, 2)));
 
 /**
+ * The same, but mpirun merges what all processes say of a topic, as far as it can (since 5.0).
+ */
+void mca_btl_rawe_compat_help_merge(const char *topic, const char *text, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/**
  * Show `topic` of the help file, whose text is also given, as a literal: the compiler then checks
  * the arguments against it. Open MPI merges the messages of all processes into one. A macro, for
  * only the variadic opal_show_help() does so in 4.1; opal_show_vhelp() writes each one out.
@@ -251,7 +257,7 @@ void mca_btl_rawe_compat_help_print(const char *text, ...) __attribute__((format
         if (mca_btl_rawe_compat_help_file_found()) {                                \
             opal_show_help(MCA_BTL_RAWE_COMPAT_HELP_FILE, (topic), 1, __VA_ARGS__); \
         } else {                                                                    \
-            mca_btl_rawe_compat_help_print((text), __VA_ARGS__);                    \
+            mca_btl_rawe_compat_help_merge((topic), (text), __VA_ARGS__);           \
         }                                                                           \
     } while (0)
 
