@@ -210,7 +210,9 @@ def test_a_full_ring_is_told_once_with_what_to_raise(make_lab, build, watch, tmp
     # No guard that empties it while rank 0 is away, and a frame for each message.
     small = ["--mca", "btl_rawe_ring_bytes", "262144"]
     small += ["--mca", "btl_rawe_progress_thread_ms", "0", "--mca", "btl_rawe_coalesce_from", "0"]
-    for i in range(4):  # Open MPI 4.1.4 loses a message now and then, see test_bad_days.py
+    # Open MPI 4.1.4 loses a message now and then, see test_bad_days.py; and on a busy machine rank
+    # 0 may grant less in time, so that the ring is not full.
+    for i in range(12):
         result = run(lab, build, *STATS, *small, watch, "flood", 10, tmp_path / f"away{i}")
         if help_messages(result):
             break
