@@ -34,6 +34,7 @@ static bool fault_tolerant;
 static unsigned messages_shown, stalls_shown, sizes_shown;
 static uint64_t now_ns;
 static uint32_t passed_bytes; /**< what a path carries that is validated; 0: none is */
+static uint64_t absent_ns;    /**< the responder's last word that the process makes no progress */
 static int watch_slot;        /**< of the responder's; -1: it has none left */
 static unsigned errors;
 static const opal_proc_t *blamed;
@@ -147,7 +148,7 @@ uint64_t rawe_responder_last_absent_ns(const struct rawe_responder *responder, i
 {
     (void)responder;
     (void)slot;
-    return 0;
+    return absent_ns;
 }
 
 struct rawe_validation *rawe_responder_validate(struct rawe_responder *responder,
@@ -235,6 +236,8 @@ static int set_up(void **state)
     messages_shown = stalls_shown = sizes_shown = errors = 0;
     now_ns = 1;
     passed_bytes = 0;
+    absent_ns = 0;
+    mca_btl_rawe_params.progress_thread_ms = 1;
     watch_slot = -1;
     blamed = NULL;
     proc = OBJ_NEW(opal_proc_t);
@@ -410,6 +413,38 @@ static void mca_btl_rawe_silent__says_nothing_in_finalize(void **state)
     assert_int_equal(stalls_shown, 0);
 }
 
+/** Since when a connection in this state counts as silent, if its process computes as of 9 s. */
+static uint64_t silent_since(mca_btl_base_endpoint_t *endpoint, enum rawe_conn_state conn_state)
+{
+    struct rawe_conn *conn = mca_btl_rawe_endpoint_conn(endpoint, 0);
+
+    conn->handshake.state = conn_state;
+    conn->liveness.silent_since_ns = 1000000000u;
+    absent_ns = 9000000000u;
+    be_silent(endpoint);
+    return conn->liveness.silent_since_ns;
+}
+
+/** It has given us up, and its responder would say for hours that it computes. */
+static void mca_btl_rawe_silent__is_not_explained_where_the_progress_thread_answers(void **state)
+{
+    (void)state;
+    assert_int_equal(silent_since(introduce_on(0), RAWE_CONN_OPEN), 1000000000u);
+}
+
+static void mca_btl_rawe_silent__is_explained_by_a_process_that_computes(void **state)
+{
+    (void)state;
+    mca_btl_base_endpoint_t *endpoint = introduce_on(0);
+    /* A CONNECT waits for MPI. */
+    assert_int_equal(silent_since(endpoint, RAWE_CONN_CONNECTING), 9000000000u);
+    mca_btl_rawe_params.progress_thread_ms = 0;
+    assert_int_equal(silent_since(endpoint, RAWE_CONN_OPEN), 9000000000u);
+    mca_btl_rawe_params.progress_thread_ms = 1;
+    fault_tolerant = false;
+    assert_int_equal(silent_since(endpoint, RAWE_CONN_OPEN), 9000000000u);
+}
+
 /* mca_btl_rawe_stalled */
 
 /** The path carries less than before. Returns the longest payload from then on. */
@@ -477,6 +512,8 @@ int main(void)
         TEST(mca_btl_rawe_failed__the_endpoint_may_close_before_the_report),
         TEST(mca_btl_rawe_silent__is_reported_when_the_process_answers),
         TEST(mca_btl_rawe_silent__says_nothing_in_finalize),
+        TEST(mca_btl_rawe_silent__is_not_explained_where_the_progress_thread_answers),
+        TEST(mca_btl_rawe_silent__is_explained_by_a_process_that_computes),
         TEST(mca_btl_rawe_stalled__sends_what_passes),
         TEST(mca_btl_rawe_stalled__sends_what_passes_in_finalize_and_says_nothing),
         TEST(mca_btl_rawe_lost__is_a_loss_of_the_peer),

@@ -5,6 +5,9 @@
  *
  * shrinks busy   ranks reduce over all of them, again and again, until one of them is lost
  * shrinks idle   each rank waits for a message of the next one, which never comes
+ * shrinks apart FILE   the same, but the last rank takes six times as long to find a peer silent; the
+ *                others, once they have gone on, stay outside of MPI until it has, too: it then
+ *                makes FILE, which all have to see
  *
  * Each rank says that it works, and when it has noticed a loss what it was told. It then revokes
  * the communicator, shrinks it, exchanges some rounds with who is left, says so, and ends.
@@ -18,6 +21,7 @@
 
 #define BLOCK_BYTES 300000
 #define ROUNDS 10
+#define RANKS 4 /**< where they are set apart */
 
 static unsigned char out[BLOCK_BYTES], in[BLOCK_BYTES];
 
@@ -51,6 +55,18 @@ static int exchange(MPI_Comm comm, int round)
     return MPI_SUCCESS;
 }
 
+/** The last rank is cut off, and makes the file when it has gone on alone. */
+static void wait_apart(const char *file, int last)
+{
+    if (last) {
+        FILE *made = fopen(file, "w");
+        check(made != NULL && fclose(made) == 0, "making the file");
+    }
+    while (access(file, F_OK) != 0) {
+        usleep(10000);
+    }
+}
+
 /** Until somebody is lost; what MPI says then. */
 static int work(MPI_Comm comm, int idle, int rank, int size)
 {
@@ -70,7 +86,14 @@ int main(int argc, char **argv)
     int rank, size, class, left;
     MPI_Comm comm, rest;
 
-    check(argc == 2, "one argument is needed");
+    check(argc == 2 || argc == 3, "one argument is needed, or two");
+    const int apart = argc == 3;
+    const char *number = getenv("PMIX_RANK"), *timeout = getenv("OMPI_MCA_btl_rawe_peer_timeout");
+    if (apart && number != NULL && timeout != NULL && atoi(number) == RANKS - 1) {
+        char longer[16];
+        snprintf(longer, sizeof longer, "%d", 6 * atoi(timeout));
+        setenv("OMPI_MCA_btl_rawe_peer_timeout", longer, 1);
+    }
     MPI_Init(&argc, &argv);
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
@@ -86,7 +109,7 @@ int main(int argc, char **argv)
     printf("rank %d pid %d works\n", rank, (int)getpid());
     fflush(stdout);
 
-    int status = work(comm, strcmp(argv[1], "idle") == 0, rank, size);
+    int status = work(comm, strcmp(argv[1], "busy") != 0, rank, size);
     MPI_Error_class(status, &class);
     printf("rank %d is told %s\n", rank,
            class == MPIX_ERR_PROC_FAILED ? "PROC_FAILED"
@@ -103,6 +126,9 @@ int main(int argc, char **argv)
     check(MPI_Barrier(rest) == MPI_SUCCESS, "a barrier of the survivors");
     printf("rank %d went on with %d of %d\n", rank, left, size);
     fflush(stdout);
+    if (apart) {
+        wait_apart(argv[2], rank == RANKS - 1);
+    }
     MPI_Comm_free(&rest);
     MPI_Comm_free(&comm);
     MPI_Finalize();

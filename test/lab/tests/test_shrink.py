@@ -44,10 +44,14 @@ class ShrinkingJob(Job):
         found = re.findall(r"rank (\d+) pid (\d+)", "".join(self.output))
         self.pids = {int(rank): int(pid) for rank, pid in found}
 
-    def assert_survive(self, survivors):
-        """The survivors hear of a loss, and go on among themselves."""
+    def wait_for_survivors(self, survivors):
+        """All of them have gone on."""
         for rank in survivors:
             self.wait_for(f"rank {rank} went on with {len(survivors)} of {RANKS}")
+
+    def assert_survive(self, survivors):
+        """The survivors hear of a loss, and go on among themselves."""
+        self.wait_for_survivors(survivors)
         result = self.finish()
         assert not result.timed_out, show(result)
         assert not result.leftover, show(result)
@@ -69,3 +73,17 @@ def test_the_others_go_on_without_a_host_whose_cable_is_pulled(make_lab, build, 
     job = ShrinkingJob(lab, build, *patience(2), shrinks, mode)
     lab.link_down(3)
     job.assert_survive([0, 1, 2])
+
+
+def test_who_was_cut_off_for_a_while_goes_on_alone(make_lab, build, shrinks, tmp_path):
+    """The others have given it up, and would let it wait for as long as they compute."""
+    lab = make_lab(hosts=RANKS)
+    job = ShrinkingJob(lab, build, *patience(2), shrinks, "apart", tmp_path / "file")
+    lab.link_down(3)
+    job.wait_for_survivors([0, 1, 2])
+    lab.link_up(3)
+    job.wait_for_survivors([3])
+    result = job.finish()
+    assert not result.timed_out, show(result)
+    assert not result.leftover, show(result)
+    assert "something else" not in result.output, show(result)

@@ -367,14 +367,19 @@ void mca_btl_rawe_endpoint_ping(mca_btl_base_endpoint_t *endpoint)
     }
 }
 
-/** Ask the peer's responder, and pass on when it said last that the process makes no progress. */
-static void watch(mca_btl_base_endpoint_t *endpoint, struct rawe_conn *conn)
+/**
+ * Ask the peer's responder, and pass on when it said last that the process makes no progress, if
+ * that explains what the connection does.
+ */
+static void watch(mca_btl_base_endpoint_t *endpoint, struct rawe_conn *conn, bool explains)
 {
     mca_btl_rawe_endpoint_ping(endpoint);
     if (endpoint->watch >= 0) {
         endpoint->watched_ns = conn->engine->now_ns;
-        rawe_conn_alive(
-            conn, rawe_responder_last_absent_ns(endpoint->module->responder, endpoint->watch));
+        if (explains) {
+            rawe_conn_alive(
+                conn, rawe_responder_last_absent_ns(endpoint->module->responder, endpoint->watch));
+        }
     }
 }
 
@@ -418,12 +423,23 @@ static void report_stall(mca_btl_base_endpoint_t *endpoint, const char *seen, ui
         mca_btl_rawe_params.peer_timeout);
 }
 
+/**
+ * Is a connection answered while its peer computes? The progress thread does that, but for a peer
+ * that has given us up, after a time in which we were cut off: in a job that goes on without us (ULFM)
+ * it may compute for hours, and we would wait for it. In other jobs its end is also ours.
+ */
+static bool is_served(const struct rawe_conn *conn)
+{
+    return RAWE_CONN_OPEN == conn->handshake.state && 0 != mca_btl_rawe_params.progress_thread_ms &&
+           mca_btl_rawe_compat_fault_tolerant();
+}
+
 void mca_btl_rawe_silent(void *context, struct rawe_conn *conn, uint64_t silent_ns)
 {
     mca_btl_base_endpoint_t *endpoint = endpoint_used(conn);
 
     (void)context;
-    watch(endpoint, conn);
+    watch(endpoint, conn, !is_served(conn));
     rawe_failover_silent(&mca_btl_rawe_state.failover, conn, conn->engine->now_ns);
     report_stall(endpoint, "the connection does not answer", silent_ns);
 }
@@ -471,7 +487,7 @@ void mca_btl_rawe_stalled(void *context, struct rawe_conn *conn, uint64_t stalle
 
     (void)context;
     if (conn->engine->now_ns - endpoint->watched_ns >= WATCH_INTERVAL_NS) {
-        watch(endpoint, conn);
+        watch(endpoint, conn, true);
     }
     validate_path(endpoint);
     report_stall(endpoint, "small frames arrive, large ones do not", stalled_ns);
