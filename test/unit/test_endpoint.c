@@ -418,6 +418,7 @@ static uint64_t silent_since(mca_btl_base_endpoint_t *endpoint, enum rawe_conn_s
 {
     struct rawe_conn *conn = mca_btl_rawe_endpoint_conn(endpoint, 0);
 
+    endpoint->module->idle_ns = fault_tolerant ? 1000000000u : 0;
     conn->handshake.state = conn_state;
     conn->liveness.silent_since_ns = 1000000000u;
     absent_ns = 9000000000u;

@@ -426,12 +426,13 @@ static void report_stall(mca_btl_base_endpoint_t *endpoint, const char *seen, ui
 /**
  * Is a connection answered while its peer computes? The progress thread does that, but for a peer
  * that has given us up, after a time in which we were cut off: in a job that goes on without us (ULFM)
- * it may compute for hours, and we would wait for it. In other jobs its end is also ours.
+ * it may compute for hours, and we would wait for it. In other jobs its end is also ours. Open MPI is
+ * not asked which: this may be the progress thread.
  */
-static bool is_served(const struct rawe_conn *conn)
+static bool is_served(const mca_btl_base_endpoint_t *endpoint, const struct rawe_conn *conn)
 {
     return RAWE_CONN_OPEN == conn->handshake.state && 0 != mca_btl_rawe_params.progress_thread_ms &&
-           mca_btl_rawe_compat_fault_tolerant();
+           0 != endpoint->module->idle_ns;
 }
 
 void mca_btl_rawe_silent(void *context, struct rawe_conn *conn, uint64_t silent_ns)
@@ -439,7 +440,7 @@ void mca_btl_rawe_silent(void *context, struct rawe_conn *conn, uint64_t silent_
     mca_btl_base_endpoint_t *endpoint = endpoint_used(conn);
 
     (void)context;
-    watch(endpoint, conn, !is_served(conn));
+    watch(endpoint, conn, !is_served(endpoint, conn));
     rawe_failover_silent(&mca_btl_rawe_state.failover, conn, conn->engine->now_ns);
     report_stall(endpoint, "the connection does not answer", silent_ns);
 }
