@@ -154,6 +154,7 @@ static int set_up(void **state)
         endpoints[i].watch = (int)i;
         rawe_peer_init(&endpoints[i].peer, &module->engine, &peer);
     }
+    mca_btl_rawe_routes_init();
     mca_btl_rawe_routes_begin();
     return 0;
 }

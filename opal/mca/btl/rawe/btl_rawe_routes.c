@@ -62,18 +62,23 @@ static void say(void *context, const struct rawe_peer *peer, enum rawe_failover_
                             mca_btl_rawe_peer_text(endpoint->proc, text), texts[news]);
 }
 
-void mca_btl_rawe_routes_begin(void)
+void mca_btl_rawe_routes_init(void)
 {
     static const struct rawe_failover_callbacks callbacks = {
         .ask = ask,
         .answered_ns = answered_ns,
         .say = say,
     };
+
+    rawe_failover_init(&mca_btl_rawe_state.failover, &callbacks, NULL);
+}
+
+void mca_btl_rawe_routes_begin(void)
+{
     struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
     struct rawe_link_error error;
     unsigned interfaces = 0;
 
-    rawe_failover_init(&state->failover, &callbacks, NULL);
     for (unsigned i = 0; i < state->module_count; ++i) {
         interfaces += !state->modules[i]->interface.loopback;
     }

@@ -10,10 +10,10 @@
 #include "btl_rawe_endpoint.h"
 #include "btl_rawe_state.h"
 
-/**
- * Nothing is in doubt. Have the kernel say when an interface loses its carrier. Where it cannot,
- * silence says so.
- */
+/** No route is in doubt. Before the service thread starts, which looks whether one is. */
+void mca_btl_rawe_routes_init(void);
+
+/** Have the kernel say when an interface loses its carrier. Where it cannot, silence says so. */
 void mca_btl_rawe_routes_begin(void);
 
 /** No more of that. */
