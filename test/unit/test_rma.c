@@ -200,6 +200,79 @@ static void put__to_itself(void **state)
     assert_int_equal(errors, 0);
 }
 
+static uint64_t address_of(const void *memory)
+{
+    return (uint64_t)(uintptr_t)memory;
+}
+
+static int fetch_and_add(struct mca_btl_base_endpoint_t *endpoint, void *before, const void *word,
+                         uint64_t operand, int flags)
+{
+    return btl->btl_atomic_fop(btl, endpoint, before, address_of(word), NULL, NULL,
+                               MCA_BTL_ATOMIC_ADD, operand, flags, MCA_BTL_NO_ORDER, note_done,
+                               NULL, NULL);
+}
+
+static int compare_and_swap(struct mca_btl_base_endpoint_t *endpoint, void *before,
+                            const void *word, uint64_t compare, uint64_t value, int flags)
+{
+    return btl->btl_atomic_cswap(btl, endpoint, before, address_of(word), NULL, NULL, compare,
+                                 value, flags, MCA_BTL_NO_ORDER, note_done, NULL, NULL);
+}
+
+/** osc/rdma gives no handle for memory that it reaches itself. */
+static void access_without_handle(struct mca_btl_base_endpoint_t *endpoint)
+{
+    uint64_t word = 5, before = 0;
+    uint32_t narrow[2] = {7, 8}, narrow_before = 0;
+    char from[8] = "1234567", to[8] = "";
+
+    assert_int_equal(btl->btl_put(btl, endpoint, from, address_of(to), NULL, NULL, 8, 0,
+                                  MCA_BTL_NO_ORDER, note_done, NULL, NULL),
+                     OPAL_SUCCESS);
+    assert_string_equal(to, "1234567");
+    assert_int_equal(btl->btl_get(btl, endpoint, from, address_of(to + 1), NULL, NULL, 7, 0,
+                                  MCA_BTL_NO_ORDER, note_done, NULL, NULL),
+                     OPAL_SUCCESS);
+    assert_string_equal(from, "234567");
+    assert_int_equal(fetch_and_add(endpoint, &before, &word, 10, 0), OPAL_SUCCESS);
+    assert_int_equal(before, 5);
+    assert_int_equal(word, 15);
+    assert_int_equal(compare_and_swap(endpoint, &before, &word, 15, 1ull << 40, 0), OPAL_SUCCESS);
+    assert_int_equal(before, 15);
+    assert_int_equal(word, 1ull << 40);
+    assert_int_equal(compare_and_swap(endpoint, &before, &word, 15, 3, 0), OPAL_SUCCESS);
+    assert_int_equal(before, 1ull << 40);
+    assert_int_equal(word, 1ull << 40);
+    assert_int_equal(fetch_and_add(endpoint, &narrow_before, narrow, 1, MCA_BTL_ATOMIC_FLAG_32BIT),
+                     OPAL_SUCCESS);
+    assert_int_equal(narrow_before, 7);
+    assert_int_equal(narrow[0], 8);
+    assert_int_equal(narrow[1], 8);
+    assert_int_equal(btl->btl_atomic_op(btl, endpoint, address_of(&word), NULL, MCA_BTL_ATOMIC_SWAP,
+                                        2, 0, MCA_BTL_NO_ORDER, note_done, NULL, NULL),
+                     OPAL_SUCCESS);
+    assert_int_equal(word, 2);
+    assert_int_equal(done, 7);
+    assert_int_equal(done_status, OPAL_SUCCESS);
+    assert_int_equal(errors, 0);
+}
+
+static void access__to_itself_without_a_handle(void **state)
+{
+    (void)state;
+    access_without_handle(self);
+}
+
+/** Memory that the other process shares with this one. */
+static void access__to_a_peer_without_a_handle(void **state)
+{
+    (void)state;
+    access_without_handle(named);
+    assert_int_equal(module.engine.operations.in_use, 0);
+    assert_int_equal(btl->btl_del_procs(btl, 1, &other, &named), OPAL_SUCCESS);
+}
+
 /** PUT to memory that no process has registered. */
 static int put_wrongly(struct mca_btl_base_endpoint_t *endpoint, void *from, size_t bytes)
 {
@@ -381,8 +454,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(put__to_itself),
+        TEST(access__to_itself_without_a_handle),
         TEST(put__refused_ends_the_job_and_blames_nobody),
         TEST(get__refused_ends_the_job_and_blames_nobody),
+        TEST_OTHER(access__to_a_peer_without_a_handle),
         TEST_OTHER(del_procs__what_is_under_way_may_be_refused_yet),
         TEST_OTHER(del_procs__lets_go_of_the_process),
         TEST_OTHER(del_procs__not_beside_another_thread),

@@ -169,6 +169,39 @@ static void swapped(int rounds)
     MPI_Win_free(&win);
 }
 
+/* A window of this process alone, in memory of the program's or of MPI's. */
+static void alone(bool allocate)
+{
+    int64_t *memory, own[2], value = 7, expected = 12, got = 0;
+    MPI_Win win;
+
+    verify_step("a window over MPI_COMM_SELF, %s", allocate ? "allocated" : "created");
+    if (allocate) {
+        MPI_Win_allocate(sizeof own, 1, MPI_INFO_NULL, MPI_COMM_SELF, &memory, &win);
+    } else {
+        memory = own;
+        MPI_Win_create(memory, sizeof own, 1, MPI_INFO_NULL, MPI_COMM_SELF, &win);
+    }
+    verify_errors_window(win);
+    memset(memory, 0, sizeof own);
+    MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, win);
+    MPI_Put(&value, 1, MPI_INT64_T, 0, 0, 1, MPI_INT64_T, win);
+    MPI_Win_flush(0, win);
+    value = 5;
+    MPI_Fetch_and_op(&value, &got, MPI_INT64_T, 0, 0, MPI_SUM, win);
+    MPI_Win_flush(0, win);
+    verify_equal(got, 7, "what fetch_and_op has found");
+    value = INT64_C(1) << 40;
+    MPI_Compare_and_swap(&value, &expected, &got, MPI_INT64_T, 0, 0, win);
+    MPI_Win_flush(0, win);
+    verify_equal(got, 12, "what compare_and_swap has found");
+    MPI_Get(&got, 1, MPI_INT64_T, 0, 0, 1, MPI_INT64_T, win);
+    MPI_Win_flush(0, win);
+    verify_equal(got, value, "what compare_and_swap has left");
+    MPI_Win_unlock(0, win);
+    MPI_Win_free(&win);
+}
+
 /* Raccumulate and Rget_accumulate, several under way. */
 static void by_requests(void)
 {
@@ -345,6 +378,8 @@ static void several_threads(int rounds)
 void group_windows(void)
 {
     every_operation();
+    alone(false);
+    alone(true);
     swapped(verify_repeat(20));
     by_requests();
     shared();

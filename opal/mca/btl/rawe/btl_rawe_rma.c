@@ -40,7 +40,7 @@ typedef struct mca_btl_rawe_access {
     mca_btl_base_registration_handle_t *local_handle;
     void *context;
     void *cbdata;
-    uint64_t before; /**< result of an atomic operation that nobody wants */
+    uint64_t before; /**< result of an atomic operation without a place for it */
     union {
         struct rawe_send put;
         struct rawe_operation operation;
@@ -216,12 +216,13 @@ static void refused(const struct rma_endpoint *endpoint, enum rawe_refusal refus
     end_job(text);
 }
 
-static void report_operation(mca_btl_rawe_access_t *access, enum rawe_status status)
+/** Report an access, after the user has been told of its refusal. */
+static void report(mca_btl_rawe_access_t *access, enum rawe_refusal refusal, bool done)
 {
-    if (OPAL_UNLIKELY(RAWE_REFUSAL_NONE != access->operation.refusal)) {
-        refused(access->endpoint, access->operation.refusal);
+    if (OPAL_UNLIKELY(RAWE_REFUSAL_NONE != refusal)) {
+        refused(access->endpoint, refusal);
     }
-    access_done(access, RAWE_STATUS_DONE == status ? OPAL_SUCCESS : OPAL_ERR_UNREACH);
+    access_done(access, done ? OPAL_SUCCESS : OPAL_ERR_UNREACH);
 }
 
 /** rawe_operation.done */
@@ -231,7 +232,44 @@ static void operation_done(struct rawe_operation *operation, enum rawe_status st
         (mca_btl_rawe_access_t *)((char *)operation - offsetof(mca_btl_rawe_access_t, operation));
 
     --access->endpoint->awaited;
-    report_operation(access, status);
+    report(access, operation->refusal, RAWE_STATUS_DONE == status);
+}
+
+/**
+ * Is it an access to memory of this process? osc/rdma gives no handle for memory that it can reach
+ * itself: its own, and what processes of this host share. The address is then valid here.
+ */
+static bool is_local(const struct rma_endpoint *endpoint,
+                     const mca_btl_base_registration_handle_t *remote_handle)
+{
+    return endpoint->self || NULL == remote_handle;
+}
+
+/** That memory; NULL and the reason when what is registered does not allow the access. */
+static void *local_memory(const mca_btl_base_registration_handle_t *handle, uint64_t address,
+                          size_t size, unsigned right, enum rawe_refusal *refusal)
+{
+    const struct rawe_handle_table *handles = &mca_btl_rawe_state.handles;
+
+    *refusal = RAWE_REFUSAL_NONE;
+    if (NULL == handle) {
+        return (void *)(uintptr_t)address;
+    }
+    mca_btl_rawe_lock();
+    void *memory = rawe_handle_resolve(handles, handle->index, handle->key, address - handle->base,
+                                       size, right);
+    if (OPAL_UNLIKELY(NULL == memory)) {
+        *refusal = rawe_handle_refusal(handles, handle->index, handle->key, right);
+    }
+    mca_btl_rawe_unlock();
+    return memory;
+}
+
+/** Report an access to memory of this process. Returns what the call is to return. */
+static int report_local(mca_btl_rawe_access_t *access, enum rawe_refusal refusal)
+{
+    report(access, refusal, RAWE_REFUSAL_NONE == refusal);
+    return OPAL_SUCCESS;
 }
 
 static int put(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *btl_endpoint,
@@ -241,7 +279,6 @@ static int put(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t
                mca_btl_base_rdma_completion_fn_t callback, void *context, void *cbdata)
 {
     struct rma_endpoint *endpoint = rma_endpoint(btl_endpoint);
-    uint64_t offset = remote_address - remote_handle->base;
 
     (void)btl;
     (void)flags;
@@ -255,23 +292,13 @@ static int put(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t
         access_done(access, OPAL_SUCCESS);
         return OPAL_SUCCESS;
     }
-    if (endpoint->self) {
-        const struct rawe_handle_table *handles = &mca_btl_rawe_state.handles;
-        mca_btl_rawe_lock();
-        uint8_t *to = rawe_handle_resolve(handles, remote_handle->index, remote_handle->key, offset,
-                                          size, RAWE_ACCESS_WRITE);
-        enum rawe_refusal refusal =
-            NULL != to ? RAWE_REFUSAL_NONE
-                       : rawe_handle_refusal(handles, remote_handle->index, remote_handle->key,
-                                             RAWE_ACCESS_WRITE);
-        mca_btl_rawe_unlock();
-        if (NULL != to) {
+    if (is_local(endpoint, remote_handle)) {
+        enum rawe_refusal refusal;
+        void *to = local_memory(remote_handle, remote_address, size, RAWE_ACCESS_WRITE, &refusal);
+        if (OPAL_LIKELY(NULL != to)) {
             memmove(to, local_address, size);
-        } else {
-            refused(endpoint, refusal);
         }
-        access_done(access, NULL != to ? OPAL_SUCCESS : OPAL_ERR_UNREACH);
-        return OPAL_SUCCESS;
+        return report_local(access, refusal);
     }
     mca_btl_base_endpoint_t *base = through(endpoint);
     if (OPAL_UNLIKELY(NULL == base)) {
@@ -285,7 +312,7 @@ static int put(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t
     send->pieces[0].len_bytes = size;
     send->handle_index = remote_handle->index;
     send->handle_key = remote_handle->key;
-    send->offset = offset;
+    send->offset = remote_address - remote_handle->base;
     mca_btl_rawe_lock();
     base = base->in_order;
     ++endpoint->awaited; /* before it may be done */
@@ -300,50 +327,19 @@ static int put(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t
     return OPAL_SUCCESS;
 }
 
-/** Execute an operation on registered memory of this process. */
-static enum rawe_refusal operate_self(const struct rawe_operation *operation)
-{
-    const struct rawe_handle_table *handles = &mca_btl_rawe_state.handles;
-    const struct rawe_request request = {
-        .atomic = operation->atomic,
-        .word_bytes = (uint8_t)operation->len_bytes,
-        .operand = operation->operand,
-        .compare = operation->compare,
-    };
-    enum rawe_refusal refusal = RAWE_REFUSAL_NONE;
-
-    mca_btl_rawe_lock();
-    if (0 != operation->atomic) {
-        refusal = rawe_access_atomic(handles, operation->handle_index, operation->handle_key,
-                                     operation->offset, &request, operation->to);
-    } else {
-        const uint8_t *from =
-            rawe_handle_resolve(handles, operation->handle_index, operation->handle_key,
-                                operation->offset, operation->len_bytes, RAWE_ACCESS_READ);
-        if (NULL != from) {
-            memmove(operation->to, from, operation->len_bytes);
-        } else {
-            refusal = rawe_handle_refusal(handles, operation->handle_index, operation->handle_key,
-                                          RAWE_ACCESS_READ);
-        }
-    }
-    mca_btl_rawe_unlock();
-    return refusal;
-}
-
-/** Begin an operation; its fields but `done` are set. */
-static int operate(mca_btl_rawe_access_t *access)
+/** Begin an operation on a peer's memory: what it does with it has been entered. */
+static int operate(mca_btl_rawe_access_t *access, uint64_t remote_address,
+                   const mca_btl_base_registration_handle_t *remote_handle, size_t size, void *to)
 {
     struct rma_endpoint *endpoint = access->endpoint;
     struct rawe_operation *operation = &access->operation;
 
     operation->done = operation_done;
-    if (endpoint->self) {
-        operation->refusal = operate_self(operation);
-        report_operation(access, RAWE_REFUSAL_NONE == operation->refusal ? RAWE_STATUS_DONE
-                                                                         : RAWE_STATUS_FAILED);
-        return OPAL_SUCCESS;
-    }
+    operation->handle_index = remote_handle->index;
+    operation->handle_key = remote_handle->key;
+    operation->offset = remote_address - remote_handle->base;
+    operation->len_bytes = size;
+    operation->to = to;
     mca_btl_base_endpoint_t *base = through(endpoint);
     if (OPAL_UNLIKELY(NULL == base)) {
         access_free(access);
@@ -363,17 +359,19 @@ static int operate(mca_btl_rawe_access_t *access)
     return OPAL_SUCCESS;
 }
 
-static int get(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *endpoint,
+static int get(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *btl_endpoint,
                void *local_address, uint64_t remote_address,
                mca_btl_base_registration_handle_t *local_handle,
                mca_btl_base_registration_handle_t *remote_handle, size_t size, int flags, int order,
                mca_btl_base_rdma_completion_fn_t callback, void *context, void *cbdata)
 {
+    struct rma_endpoint *endpoint = rma_endpoint(btl_endpoint);
+
     (void)btl;
     (void)flags;
     (void)order;
     mca_btl_rawe_access_t *access =
-        access_new(rma_endpoint(endpoint), local_address, local_handle, callback, context, cbdata);
+        access_new(endpoint, local_address, local_handle, callback, context, cbdata);
     if (OPAL_UNLIKELY(NULL == access)) {
         return OPAL_ERR_OUT_OF_RESOURCE;
     }
@@ -381,15 +379,18 @@ static int get(struct mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t
         access_done(access, OPAL_SUCCESS);
         return OPAL_SUCCESS;
     }
-    struct rawe_operation *operation = &access->operation;
-    operation->handle_index = remote_handle->index;
-    operation->handle_key = remote_handle->key;
-    operation->offset = remote_address - remote_handle->base;
-    operation->len_bytes = size;
-    operation->to = local_address;
-    operation->atomic = 0;
-    operation->compare = 0;
-    return operate(access);
+    if (is_local(endpoint, remote_handle)) {
+        enum rawe_refusal refusal;
+        const void *from =
+            local_memory(remote_handle, remote_address, size, RAWE_ACCESS_READ, &refusal);
+        if (OPAL_LIKELY(NULL != from)) {
+            memmove(local_address, from, size);
+        }
+        return report_local(access, refusal);
+    }
+    access->operation.atomic = 0;
+    access->operation.compare = 0;
+    return operate(access, remote_address, remote_handle, size, local_address);
 }
 
 /** An atomic operation whose result goes to `result`, or nowhere. */
@@ -405,17 +406,27 @@ static int atomic_access(struct rma_endpoint *endpoint, void *result, uint64_t r
     if (OPAL_UNLIKELY(NULL == access)) {
         return OPAL_ERR_OUT_OF_RESOURCE;
     }
-    struct rawe_operation *operation = &access->operation;
-    operation->handle_index = remote_handle->index;
-    operation->handle_key = remote_handle->key;
-    operation->offset = remote_address - remote_handle->base;
-    operation->len_bytes =
-        0 != (flags & MCA_BTL_ATOMIC_FLAG_32BIT) ? sizeof(uint32_t) : sizeof(uint64_t);
-    operation->to = NULL != result ? result : (void *)&access->before;
-    operation->atomic = (uint8_t)atomic;
-    operation->operand = operand;
-    operation->compare = compare;
-    return operate(access);
+    size_t size = 0 != (flags & MCA_BTL_ATOMIC_FLAG_32BIT) ? sizeof(uint32_t) : sizeof(uint64_t);
+    void *before = NULL != result ? result : (void *)&access->before;
+    if (is_local(endpoint, remote_handle)) {
+        const struct rawe_request request = {
+            .atomic = (uint8_t)atomic,
+            .word_bytes = (uint8_t)size,
+            .operand = operand,
+            .compare = compare,
+        };
+        enum rawe_refusal refusal;
+        void *word =
+            local_memory(remote_handle, remote_address, size, RAWE_ACCESS_ATOMIC, &refusal);
+        if (OPAL_LIKELY(NULL != word)) {
+            refusal = rawe_access_word(word, &request, before);
+        }
+        return report_local(access, refusal);
+    }
+    access->operation.atomic = (uint8_t)atomic;
+    access->operation.operand = operand;
+    access->operation.compare = compare;
+    return operate(access, remote_address, remote_handle, size, before);
 }
 
 /**

@@ -42,22 +42,28 @@
 APPLY(uint32_t)
 APPLY(uint64_t)
 
+enum rawe_refusal rawe_access_word(void *word, const struct rawe_request *request, void *before)
+{
+    bool narrow = request->word_bytes == sizeof(uint32_t);
+
+    if (!narrow && request->word_bytes != sizeof(uint64_t)) {
+        return RAWE_REFUSAL_OPERATION;
+    }
+    if ((uintptr_t)word % request->word_bytes != 0) {
+        return RAWE_REFUSAL_ALIGNMENT;
+    }
+    bool known =
+        narrow ? apply_uint32_t(word, request, before) : apply_uint64_t(word, request, before);
+    return known ? RAWE_REFUSAL_NONE : RAWE_REFUSAL_OPERATION;
+}
+
 enum rawe_refusal rawe_access_atomic(const struct rawe_handle_table *table, uint32_t index,
                                      uint64_t key, uint64_t offset,
                                      const struct rawe_request *request, void *before)
 {
-    bool narrow = request->word_bytes == sizeof(uint32_t);
-    if (!narrow && request->word_bytes != sizeof(uint64_t)) {
-        return RAWE_REFUSAL_OPERATION;
-    }
-    void *at =
+    void *word =
         rawe_handle_resolve(table, index, key, offset, request->word_bytes, RAWE_ACCESS_ATOMIC);
-    if (at == NULL) {
-        return rawe_handle_refusal(table, index, key, RAWE_ACCESS_ATOMIC);
-    }
-    if ((uintptr_t)at % request->word_bytes != 0) {
-        return RAWE_REFUSAL_ALIGNMENT;
-    }
-    bool known = narrow ? apply_uint32_t(at, request, before) : apply_uint64_t(at, request, before);
-    return known ? RAWE_REFUSAL_NONE : RAWE_REFUSAL_OPERATION;
+
+    return word != NULL ? rawe_access_word(word, request, before)
+                        : rawe_handle_refusal(table, index, key, RAWE_ACCESS_ATOMIC);
 }

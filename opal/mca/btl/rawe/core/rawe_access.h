@@ -10,9 +10,12 @@
 #include "rawe_handle.h"
 
 /**
- * Execute what a request says on the word at `offset` of a handle. `before` gets what was there:
- * request->word_bytes of it. Otherwise nothing has been done, and the result says why.
+ * Execute what a request says on a word of request->word_bytes. `before` gets its old value. On
+ * refusal nothing has been done.
  */
+enum rawe_refusal rawe_access_word(void *word, const struct rawe_request *request, void *before);
+
+/** The same on the word at `offset` of a handle. */
 enum rawe_refusal rawe_access_atomic(const struct rawe_handle_table *table, uint32_t index,
                                      uint64_t key, uint64_t offset,
                                      const struct rawe_request *request, void *before);
