@@ -12,7 +12,7 @@
 #include <sys/types.h>
 #include <sys/utsname.h>
 
-#include "rawe_interface.h"
+#include "linux/sys/rawe_interface.h"
 
 #define INFO_OMPI_MAX 8u
 #define INFO_FILES_MAX 8u

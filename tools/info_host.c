@@ -20,8 +20,8 @@
 #include <unistd.h>
 
 #include "info.h"
-#include "rawe_bulk.h"
-#include "rawe_socket.h"
+#include "linux/port/rawe_bulk.h"
+#include "linux/packet/rawe_socket.h"
 
 /** Enough for a ring of any interface; it is given back at once. */
 #define RING_BYTES (1u << 20)

@@ -15,9 +15,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "rawe_interface.h"
-#include "rawe_link.h"
-#include "rawe_ring.h"
+#include "linux/sys/rawe_interface.h"
+#include "linux/port/rawe_link.h"
+#include "linux/packet/rawe_ring.h"
 #include "rawe_wire.h"
 
 #define PING_PORT 0x5250u

@@ -11,8 +11,8 @@
 #include <string.h>
 
 #include "ping.h"
-#include "rawe_bulk.h"
-#include "rawe_responder.h"
+#include "linux/port/rawe_bulk.h"
+#include "linux/probe/rawe_responder.h"
 
 /** How long to wait for one answer, once it is known that the peer is there. */
 #define ANSWER_WAIT_NS 500000000ull

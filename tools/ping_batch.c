@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "ping.h"
-#include "rawe_bulk.h"
+#include "linux/port/rawe_bulk.h"
 
 #define TRIES 4u
 #define ANSWER_WAIT_NS 500000000ull

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "ping.h"
-#include "rawe_socket.h"
+#include "linux/packet/rawe_socket.h"
 
 #define RING_BYTES (1u << 20)
 #define SLEEP_MOST_NS 100000000u

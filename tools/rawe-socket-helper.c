@@ -34,8 +34,8 @@
 #include <syslog.h>
 #include <unistd.h>
 
-#include "rawe_filter.h"
-#include "rawe_helper_request.h"
+#include "linux/packet/rawe_filter.h"
+#include "linux/packet/rawe_helper_request.h"
 
 /** The access list. Set when it is built, by configure; the tests build one with a list of theirs. */
 #ifndef RAWE_HELPER_LIST

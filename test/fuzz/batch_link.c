@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 
 #include "fuzz.h"
-#include "rawe_bulk_internal.h"
+#include "linux/port/rawe_bulk_internal.h"
 
 /** Where the Ethernet header lies in a slot, behind the kernel's own and the virtio header. */
 #define SLOT_FRAME_AT 96u

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "rawe_bulk.h"
+#include "linux/port/rawe_bulk.h"
 #include "rawe_wire.h"
 
 /** Longest data of a packet, as the IPv4 header knows lengths. */

@@ -15,7 +15,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "rawe_bulk_internal.h"
+#include "linux/port/rawe_bulk_internal.h"
 
 #define SLOTS 4u
 #define SLOT_BYTES 2048u

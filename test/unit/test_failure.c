@@ -20,7 +20,7 @@
 #include "btl_rawe_lock.h"
 #include "btl_rawe_module.h"
 #include "btl_rawe_params.h"
-#include "link/rawe_host_group.h"
+#include "linux/host/rawe_host_group.h"
 
 /** More attempts than are made to open sockets anew. */
 #define ATTEMPTS_MOST 100u

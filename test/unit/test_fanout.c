@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "rawe_fanout.h"
+#include "linux/packet/rawe_fanout.h"
 #include "rawe_wire.h"
 
 #define KEYS_MAX (RAWE_FANOUT_KEYS_MAX * RAWE_FANOUT_MEMBERS_MAX)

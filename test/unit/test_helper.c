@@ -25,8 +25,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "rawe_helper.h"
-#include "rawe_service.h"
+#include "linux/packet/rawe_helper.h"
+#include "linux/sys/rawe_service.h"
 #include "unit_descriptors.h"
 
 #define SELF "/proc/self/exe"

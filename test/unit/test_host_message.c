@@ -14,7 +14,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "rawe_host_message.h"
+#include "linux/host/rawe_host_message.h"
 
 #define MOST RAWE_HOST_MESSAGE_SOCKETS_MAX
 

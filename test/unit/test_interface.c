@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "../../opal/mca/btl/rawe/link/rawe_interface.h"
+#include "../../opal/mca/btl/rawe/linux/sys/rawe_interface.h"
 
 /** Indices into the made-up host's interfaces, which are also their kernel indices. */
 enum { LO, ETH0, ETH1, ETH2, BOND0, BR0, VETH7, IB0, COUNT };

@@ -19,7 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "rawe_monitor.h"
+#include "linux/sys/rawe_monitor.h"
 
 #define NAME_BYTES 64
 #define NOBODY 65534

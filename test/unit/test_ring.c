@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "rawe_ring.h"
+#include "linux/packet/rawe_ring.h"
 
 #define KIB ((uint64_t)1024)
 #define MIB (1024 * KIB)

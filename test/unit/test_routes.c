@@ -16,7 +16,7 @@
 
 #include "btl_rawe_endpoint.h"
 #include "btl_rawe_module.h"
-#include "link/rawe_carrier.h"
+#include "linux/sys/rawe_carrier.h"
 #include "unit_engine.h"
 
 #define MS 1000000ull

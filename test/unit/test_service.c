@@ -14,7 +14,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "rawe_service.h"
+#include "linux/sys/rawe_service.h"
 
 /** A source that counts its calls, and reads what there is. */
 struct counter {

@@ -13,8 +13,8 @@
 
 #include <cmocka.h>
 
-#include "../../../opal/mca/btl/rawe/link/rawe_link.h"
-#include "../../../opal/mca/btl/rawe/link/rawe_responder.h"
+#include "../../../opal/mca/btl/rawe/linux/port/rawe_link.h"
+#include "../../../opal/mca/btl/rawe/linux/probe/rawe_responder.h"
 
 /** One end of the veth pair, or lo. */
 struct fixture_end {

@@ -12,7 +12,7 @@
 
 #include "link_fixture.h"
 
-#include "../../../opal/mca/btl/rawe/link/rawe_responder.h"
+#include "../../../opal/mca/btl/rawe/linux/probe/rawe_responder.h"
 
 #define SECOND_NS 1000000000ull
 

@@ -15,7 +15,7 @@
 #include "link_fixture.h"
 
 #include "../../../opal/mca/btl/rawe/core/rawe_wire.h"
-#include "../../../opal/mca/btl/rawe/link/rawe_fanout.h"
+#include "../../../opal/mca/btl/rawe/linux/packet/rawe_fanout.h"
 
 #define MEMBERS 5u
 

@@ -17,9 +17,9 @@
 #include "link_fixture.h"
 
 #include "../../../opal/mca/btl/rawe/core/rawe_wire.h"
-#include "../../../opal/mca/btl/rawe/link/rawe_host_group.h"
-#include "../../../opal/mca/btl/rawe/link/rawe_host_leader.h"
-#include "../../../opal/mca/btl/rawe/link/rawe_host_message.h"
+#include "../../../opal/mca/btl/rawe/linux/host/rawe_host_group.h"
+#include "../../../opal/mca/btl/rawe/linux/host/rawe_host_leader.h"
+#include "../../../opal/mca/btl/rawe/linux/host/rawe_host_message.h"
 
 #define PROCESSES 4u
 #define NAME "rawe-test"

@@ -16,7 +16,7 @@
 #include "link_fixture.h"
 
 #include "../../../opal/mca/btl/rawe/core/rawe_wire.h"
-#include "../../../opal/mca/btl/rawe/link/rawe_ring.h"
+#include "../../../opal/mca/btl/rawe/linux/packet/rawe_ring.h"
 
 static struct fixture net;
 

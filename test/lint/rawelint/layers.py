@@ -21,9 +21,9 @@ PART = re.compile(r"_(internal|inline)$")
 # What a refused system header is, for the message; the first match counts.
 WHY_REFUSED = (
     (r"^(sys/socket|sys/un|linux/|net/|netinet/|netpacket/|arpa/|poll|sys/(poll|epoll|select)|ifaddrs)",
-     "sockets and devices are link's"),
+     "sockets and devices are linux's"),
     (r"^(time|sys/time|sys/timerfd|sys/timex)\.h", "a clock; the caller passes the time"),
-    (r"^(pthread|threads|semaphore|sched)\.h", "threads are the glue's and link's"),
+    (r"^(pthread|threads|semaphore|sched)\.h", "threads are the glue's and linux's"),
     (r"^stdio\.h", "output is the glue's; count what happened instead"),
 )  # fmt: skip
 
@@ -109,7 +109,8 @@ class Component:
 
     def _read(self, layer):
         seen = set()
-        for file in sorted((self.root / layer.folder).glob("*.[ch]")):
+        pattern = "*.[ch]" if layer.folder == "." else "**/*.[ch]"
+        for file in sorted((self.root / layer.folder).glob(pattern)):
             if file.name in GENERATED:
                 continue
             path = file.relative_to(self.root).as_posix()

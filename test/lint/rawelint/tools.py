@@ -75,7 +75,7 @@ def cppcheck(prefixes=(), root=tree.ROOT):
     argv += ["--library=posix", f"--library={HERE / 'cppcheck.cfg'}"]
     argv += [f"--suppressions-list={HERE / 'cppcheck.txt'}"]
     argv += ["--template={file}:{line}: {message} [{id}]", "--error-exitcode=1"]
-    argv += [f"-I{COMPONENT}/{folder}" for folder in (".", "core", "link")]
+    argv += [f"-I{COMPONENT}/{folder}" for folder in (".", "core")]
     status, output = _run([*argv, *files], root)
     return sorted(set(_lines(status, output, "cppcheck")))
 

@@ -227,10 +227,14 @@ def mutant(tmp_path):
             '#include "btl_rawe_address.h"\n',
             "core may not use glue's btl_rawe_address",
         ),
-        ("core/rawe_engine.c", '#include "../link/rawe_link.h"\n', "may not use link's rawe_link"),
         (
-            "link/rawe_filter.c",
-            '#include "../core/rawe_engine.h"\n',
+            "core/rawe_engine.c",
+            '#include "../linux/port/rawe_link.h"\n',
+            "may not use linux's rawe_link",
+        ),
+        (
+            "linux/packet/rawe_filter.c",
+            '#include "../../core/rawe_engine.h"\n',
             "may not use core's rawe_engine",
         ),
     ],

@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "link/rawe_responder.h"
+#include "linux/probe/rawe_responder.h"
 
 struct mca_btl_rawe_address {
     uint8_t mac[RAWE_MAC_BYTES]; /**< zero: loopback */

@@ -24,8 +24,8 @@
 #include "btl_rawe_send.h"
 #include "btl_rawe_state.h"
 #include "btl_rawe_thread.h"
-#include "link/rawe_ring.h"
-#include "link/rawe_service.h"
+#include "linux/packet/rawe_ring.h"
+#include "linux/sys/rawe_service.h"
 
 #include <errno.h>
 #include <stdio.h>

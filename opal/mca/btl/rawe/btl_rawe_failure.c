@@ -7,7 +7,7 @@
 
 #include "btl_rawe_help.h"
 #include "btl_rawe_params.h"
-#include "link/rawe_interface.h"
+#include "linux/sys/rawe_interface.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -10,7 +10,7 @@
 #include "btl_rawe_compat.h"
 
 #include "btl_rawe_state.h"
-#include "link/rawe_link_config.h"
+#include "linux/port/rawe_link_config.h"
 
 enum mca_btl_rawe_failure {
     MCA_BTL_RAWE_FAILURE_OPEN, /**< they are not used: the job goes on without the interface */

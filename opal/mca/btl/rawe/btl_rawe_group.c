@@ -9,7 +9,7 @@
 #include "btl_rawe_lock.h"
 #include "btl_rawe_params.h"
 #include "btl_rawe_state.h"
-#include "link/rawe_host_group.h"
+#include "linux/host/rawe_host_group.h"
 
 #include <stdio.h>
 #include <unistd.h>

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The ranks of this job on this host receive as a group (link/rawe_host_group.h), so that a frame
+ * The ranks of this job on this host receive as a group (linux/host/rawe_host_group.h), so that a frame
  * costs the same however many they are. When the group breaks each rank opens its sockets anew, and
  * then they form another one.
  */

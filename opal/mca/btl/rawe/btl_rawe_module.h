@@ -22,10 +22,10 @@
 #include "btl_rawe_address.h"
 #include "btl_rawe_unanswered.h"
 #include "core/rawe_engine.h"
-#include "link/rawe_bulk.h"
-#include "link/rawe_interface.h"
-#include "link/rawe_link.h"
-#include "link/rawe_responder.h"
+#include "linux/port/rawe_bulk.h"
+#include "linux/sys/rawe_interface.h"
+#include "linux/port/rawe_link.h"
+#include "linux/probe/rawe_responder.h"
 
 typedef struct mca_btl_rawe_module {
     mca_btl_base_module_t super;

@@ -19,7 +19,7 @@
 #include "btl_rawe_lock.h"
 #include "btl_rawe_metrics.h"
 #include "btl_rawe_state.h"
-#include "link/rawe_monitor.h"
+#include "linux/sys/rawe_monitor.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * What this process counts, for rawe-top (link/rawe_monitor.h).
+ * What this process counts, for rawe-top (linux/sys/rawe_monitor.h).
  */
 #ifndef MCA_BTL_RAWE_MONITOR_H
 #define MCA_BTL_RAWE_MONITOR_H

@@ -7,7 +7,7 @@
 
 #include "btl_rawe_help.h"
 #include "btl_rawe_module.h"
-#include "link/rawe_carrier.h"
+#include "linux/sys/rawe_carrier.h"
 
 #include <stdlib.h>
 

@@ -10,10 +10,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../core/rawe_wire.h"
+#include "../../core/rawe_wire.h"
 #include "rawe_bulk.h"
-#include "rawe_filter.h"
-#include "rawe_ring.h"
+#include "../packet/rawe_filter.h"
+#include "../packet/rawe_ring.h"
 
 /** In front of the data: what the kernel wants to know, then the packet's headers. */
 struct rawe_bulk_envelope {

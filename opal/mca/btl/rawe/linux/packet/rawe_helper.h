@@ -14,7 +14,7 @@
 #include "rawe_fanout_program.h"
 #include "rawe_filter.h"
 #include "rawe_helper_request.h"
-#include "rawe_link_config.h"
+#include "../port/rawe_link_config.h"
 
 /**
  * Have `config->helper` open a socket for `what`: filtered, the filter locked, bound, without a

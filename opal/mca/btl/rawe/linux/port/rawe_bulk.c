@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "rawe_bulk_internal.h"
-#include "rawe_socket.h"
+#include "../packet/rawe_socket.h"
 
 /** Receive buffer asked for. */
 #define QUEUE_BYTES (8 << 20)

@@ -19,7 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "rawe_link_config.h"
+#include "../port/rawe_link_config.h"
 
 /** How a ring's memory is divided. */
 struct rawe_ring_geometry {

@@ -27,9 +27,9 @@
 
 #include <stdbool.h>
 
-#include "rawe_fanout.h"
-#include "rawe_link_config.h"
-#include "rawe_service.h"
+#include "../packet/rawe_fanout.h"
+#include "../port/rawe_link_config.h"
+#include "../sys/rawe_service.h"
 
 struct rawe_host_group;
 

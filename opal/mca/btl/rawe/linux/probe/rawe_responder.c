@@ -19,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "rawe_socket.h"
+#include "../packet/rawe_socket.h"
 
 /** What is kept of a frame, behind the Ethernet header: what follows in a PING has no content. */
 #define HEAD_BYTES (RAWE_HEADER_BYTES + RAWE_PING_BYTES)

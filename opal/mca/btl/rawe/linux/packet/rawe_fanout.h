@@ -25,7 +25,7 @@
 
 #include "rawe_fanout_program.h"
 #include "rawe_filter.h"
-#include "rawe_link_config.h"
+#include "../port/rawe_link_config.h"
 
 /** A packet socket, bound, with its filter. */
 struct rawe_fanout_member {

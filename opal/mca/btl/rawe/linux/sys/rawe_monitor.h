@@ -13,7 +13,7 @@
 #ifndef RAWE_MONITOR_H
 #define RAWE_MONITOR_H
 
-#include "rawe_link_config.h"
+#include "../port/rawe_link_config.h"
 #include "rawe_service.h"
 
 #define RAWE_MONITOR_PREFIX "rawe-top-"

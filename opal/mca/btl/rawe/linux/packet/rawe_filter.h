@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#include "rawe_link_config.h"
+#include "../port/rawe_link_config.h"
 
 /** Kinds of socket a process has; every frame for it goes to one, a PROBE to two. */
 enum rawe_filter_for {

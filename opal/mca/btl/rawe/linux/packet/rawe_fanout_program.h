@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "rawe_filter.h"
-#include "rawe_link_config.h"
+#include "../port/rawe_link_config.h"
 
 /** Members of a group at most: what kernels before 5.8 take, less one place to set it up. */
 #define RAWE_FANOUT_MEMBERS_MAX 255u

@@ -9,8 +9,8 @@
 
 #include <stdbool.h>
 
-#include "rawe_fanout.h"
-#include "rawe_link_config.h"
+#include "../packet/rawe_fanout.h"
+#include "../port/rawe_link_config.h"
 
 struct rawe_host_leader;
 

@@ -11,10 +11,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "../core/rawe_path.h"
-#include "rawe_link.h"
+#include "../../core/rawe_path.h"
+#include "../port/rawe_link.h"
 #include "rawe_ping_table.h"
-#include "rawe_service.h"
+#include "../sys/rawe_service.h"
 
 struct rawe_responder;
 

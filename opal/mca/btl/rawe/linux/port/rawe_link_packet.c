@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "rawe_link.h"
-#include "rawe_ring.h"
-#include "rawe_socket.h"
+#include "../packet/rawe_ring.h"
+#include "../packet/rawe_socket.h"
 
 _Static_assert(TP_STATUS_USER == RAWE_LINK_STATUS_USER, "rawe_link_pending tests this bit");
 _Static_assert(offsetof(struct tpacket2_hdr, tp_status) == 0, "rawe_link_pending reads this word");

@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#include "rawe_fanout.h"
+#include "../packet/rawe_fanout.h"
 
 /** Sockets of one message at most. */
 #define RAWE_HOST_MESSAGE_SOCKETS_MAX 3u

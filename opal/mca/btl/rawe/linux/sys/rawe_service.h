@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "rawe_link_config.h"
+#include "../port/rawe_link_config.h"
 
 /** Sources at most. */
 #define RAWE_SERVICE_SOURCES_MAX 32u

@@ -7,7 +7,7 @@
 #define RAWE_SOCKET_H
 
 #include "rawe_filter.h"
-#include "rawe_link_config.h"
+#include "../port/rawe_link_config.h"
 #include "rawe_ring.h"
 
 /**
