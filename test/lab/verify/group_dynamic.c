@@ -124,7 +124,7 @@ static void check_spawned(int code)
 /*
  * Where the children of spawn `number` go, in turn the first and the last rank's host. Debian's
  * Open MPI 4.1 does not start children on more than one host (they fail in MPI_Init, because their
- * addresses are not exchanged between the hosts' daemons), over any BTL; --known-bugs does it.
+ * addresses are not exchanged between the hosts' daemons), over any BTL.
  */
 static MPI_Info placement(int number)
 {
@@ -138,7 +138,7 @@ static MPI_Info placement(int number)
     MPI_Comm_free(&node);
     MPI_Get_processor_name(host, &len);
     MPI_Bcast(host, sizeof host, MPI_CHAR, number % 2 == 0 ? verify.size - 1 : 0, verify.comm);
-    if (node_size < verify.size && !verify.known_bugs) {
+    if (node_size < verify.size) {
         MPI_Info_create(&info);
         MPI_Info_set(info, "host", host);
     }

@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Groups pt2pt, large and outstanding: plain messages of every size between all pairs of ranks,
- * and many requests at once completed in every way MPI has.
+ * and many requests at once, completed together, by testing and in reverse.
  */
 #include "verify.h"
 
@@ -84,38 +84,6 @@ static void every_size(void)
     }
 }
 
-/* Half of the ranks send first, the other half receive first: purely blocking calls. */
-static void blocking_pairs(void)
-{
-    int partner = verify.rank ^ 1;
-    size_t count;
-    const size_t *sizes = verify_few_sizes(SIZE_MAX, &count);
-
-    verify_step("blocking pairs");
-    if (partner >= verify.size) {
-        return;
-    }
-    for (size_t i = 0; i < count; i++) {
-        struct verify_id out = verify_id(verify.rank, partner, VERIFY_TAG, i);
-        struct verify_buffer send = verify_buffer_filled(sizes[i], out);
-        struct verify_buffer receive = verify_buffer_new(sizes[i]);
-        MPI_Status status;
-
-        for (int turn = 0; turn < 2; turn++) {
-            if (turn == verify.rank % 2) {
-                MPI_Send(send.data, (int)sizes[i], MPI_BYTE, partner, VERIFY_TAG, verify.comm);
-            } else {
-                MPI_Recv(receive.data, (int)sizes[i], MPI_BYTE, partner, VERIFY_TAG, verify.comm,
-                         &status);
-            }
-        }
-        verify_status(&status, partner, VERIFY_TAG, sizes[i]);
-        verify_buffer_check(&receive, sizes[i], verify_id(partner, verify.rank, VERIFY_TAG, i));
-        verify_buffer_sent(&send, out);
-        verify_buffer_free(&receive);
-    }
-}
-
 /* A receive that is longer than what comes: the rest of the buffer stays as it was. */
 static void short_messages_in_long_buffers(void)
 {
@@ -143,49 +111,10 @@ static void short_messages_in_long_buffers(void)
     }
 }
 
-static void replace(void)
-{
-    int to = (verify.rank + 1) % verify.size;
-    int from = (verify.rank + verify.size - 1) % verify.size;
-    size_t count;
-    const size_t *sizes = verify_few_sizes(SIZE_MAX, &count);
-
-    verify_step("sendrecv_replace");
-    for (size_t i = 0; i < count; i++) {
-        struct verify_id out = verify_id(verify.rank, to, VERIFY_TAG, i);
-        struct verify_buffer buffer = verify_buffer_filled(sizes[i], out);
-        MPI_Status status;
-
-        MPI_Sendrecv_replace(buffer.data, (int)sizes[i], MPI_BYTE, to, VERIFY_TAG, from, VERIFY_TAG,
-                             verify.comm, &status);
-        verify_status(&status, from, VERIFY_TAG, sizes[i]);
-        verify_buffer_check(&buffer, sizes[i], verify_id(from, verify.rank, VERIFY_TAG, i));
-        verify_buffer_free(&buffer);
-    }
-}
-
-static void nobody(void)
-{
-    struct verify_buffer buffer = verify_buffer_new(100);
-    MPI_Status status;
-
-    verify_step("MPI_PROC_NULL");
-    MPI_Send(buffer.data, 100, MPI_BYTE, MPI_PROC_NULL, VERIFY_TAG, verify.comm);
-    MPI_Recv(buffer.data, 100, MPI_BYTE, MPI_PROC_NULL, VERIFY_TAG, verify.comm, &status);
-    verify_equal(status.MPI_SOURCE, MPI_PROC_NULL, "source of a receive from nobody");
-    verify_status(&status, -1, MPI_ANY_TAG, 0);
-    verify_buffer_check_untouched(&buffer, 0, 100);
-    verify_buffer_check_guards(&buffer);
-    verify_buffer_free(&buffer);
-}
-
 void group_pt2pt(void)
 {
     every_size();
-    blocking_pairs();
     short_messages_in_long_buffers();
-    replace();
-    nobody();
 }
 
 const char *group_large_unfit(void)
@@ -212,74 +141,20 @@ void group_large(void)
 }
 
 /* Ways of completing an array of requests. */
-enum { WAITALL, WAITANY, WAITSOME, TESTALL, TESTANY, TESTSOME, WAIT_BACKWARDS, COMPLETIONS };
+enum { WAITALL, TESTALL, WAIT_BACKWARDS, COMPLETIONS };
 
-static const char *const completion_names[] = {"Waitall", "Waitany",  "Waitsome",      "Testall",
-                                               "Testany", "Testsome", "Wait backwards"};
-
-static void complete_one_by_one(MPI_Request *requests, int count, MPI_Status *statuses, bool wait)
-{
-    for (int done = 0; done < count;) {
-        MPI_Status status;
-        int index, flag = 1;
-
-        if (wait) {
-            MPI_Waitany(count, requests, &index, &status);
-        } else {
-            MPI_Testany(count, requests, &index, &flag, &status);
-        }
-        if (flag) {
-            verify_equal(index >= 0 && index < count, 1, "index of a completed request in range");
-            statuses[index] = status;
-            done++;
-        }
-    }
-}
-
-static void complete_some(MPI_Request *requests, int count, MPI_Status *statuses, bool wait)
-{
-    int *indices = malloc(sizeof *indices * (size_t)count);
-    MPI_Status *some = malloc(sizeof *some * (size_t)count);
-
-    for (int done = 0; done < count;) {
-        int n;
-
-        if (wait) {
-            MPI_Waitsome(count, requests, &n, indices, some);
-        } else {
-            MPI_Testsome(count, requests, &n, indices, some);
-        }
-        for (int i = 0; i < n; i++) {
-            statuses[indices[i]] = some[i];
-        }
-        done += n;
-    }
-    free(indices);
-    free(some);
-}
+static const char *const completion_names[] = {"Waitall", "Testall", "Wait backwards"};
 
 static void complete(int way, MPI_Request *requests, int count, MPI_Status *statuses)
 {
-    switch (way) {
-    case WAITALL:
+    if (way == WAITALL) {
         MPI_Waitall(count, requests, statuses);
-        break;
-    case TESTALL:
+    } else if (way == TESTALL) {
         test_until_done(requests, count, statuses);
-        break;
-    case WAITANY:
-    case TESTANY:
-        complete_one_by_one(requests, count, statuses, way == WAITANY);
-        break;
-    case WAITSOME:
-    case TESTSOME:
-        complete_some(requests, count, statuses, way == WAITSOME);
-        break;
-    default:
+    } else {
         for (int i = count - 1; i >= 0; i--) {
             MPI_Wait(&requests[i], &statuses[i]);
         }
-        break;
     }
 }
 

@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Group threads: under MPI_THREAD_MULTIPLE several threads of each rank send, receive, probe and
- * call collectives at the same time, over one communicator and over one each.
+ * Group threads: under MPI_THREAD_MULTIPLE several threads of each rank send, receive and probe
+ * at the same time, over one communicator and over one each.
  */
 #include "verify.h"
 
@@ -191,48 +191,6 @@ static void race_for_messages(int rounds)
     free(taken);
 }
 
-/* Collectives on a communicator of the thread's own, among messages with wildcards. */
-static void collectives(const struct worker *worker)
-{
-    enum { SIZE = 2500 };
-    int n = verify.size, me = verify.rank, to = (me + 1) % n, from = (me + n - 1) % n;
-    int tag = 100 + worker->number;
-
-    for (int round = 0; round < worker->rounds; round++) {
-        int root = round % n, sum = -1, one = worker->number + 1;
-        uint64_t sequence = (uint64_t)round;
-        struct verify_id bcast_id = verify_id(root, worker->number, 0, sequence);
-        struct verify_id id = verify_id(me, to, tag, sequence);
-        struct verify_buffer bcast =
-            me == root ? verify_buffer_filled(SIZE * 8, bcast_id) : verify_buffer_new(SIZE * 8);
-        struct verify_buffer all = verify_buffer_new(SIZE * (size_t)n);
-        struct verify_buffer send = verify_buffer_filled(SIZE, id);
-        struct verify_buffer receive = verify_buffer_new(SIZE);
-        MPI_Request requests[2];
-        MPI_Status statuses[2];
-
-        MPI_Irecv(receive.data, SIZE, MPI_BYTE, MPI_ANY_SOURCE, MPI_ANY_TAG, worker->comm,
-                  &requests[0]);
-        MPI_Bcast(bcast.data, SIZE * 8, MPI_BYTE, root, worker->comm);
-        verify_buffer_check(&bcast, SIZE * 8, bcast_id);
-        MPI_Isend(send.data, SIZE, MPI_BYTE, to, tag, worker->comm, &requests[1]);
-        MPI_Allgather(send.data, SIZE, MPI_BYTE, all.data, SIZE, MPI_BYTE, worker->comm);
-        for (int i = 0; i < n; i++) {
-            verify_buffer_check_part(&all, SIZE * (size_t)i, SIZE,
-                                     verify_id(i, (i + 1) % n, tag, sequence));
-        }
-        MPI_Waitall(2, requests, statuses);
-        verify_status(&statuses[0], from, tag, SIZE);
-        verify_buffer_check(&receive, SIZE, verify_id(from, me, tag, sequence));
-        MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, worker->comm);
-        verify_equal(sum, (long long)n * one, "sum in a thread's own communicator");
-        verify_buffer_free(&bcast);
-        verify_buffer_free(&all);
-        verify_buffer_free(&receive);
-        verify_buffer_sent(&send, id);
-    }
-}
-
 const char *group_threads_unfit(void)
 {
     if (verify.thread_level != MPI_THREAD_MULTIPLE) {
@@ -253,6 +211,4 @@ void group_threads(void)
     run(blocking, verify_repeat(25), false);
     verify_step("race for messages");
     race_for_messages(verify_repeat(50));
-    verify_step("collectives, a communicator each");
-    run(collectives, verify_repeat(25), true);
 }

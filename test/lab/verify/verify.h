@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * What the files of rawe-verify share: the state of a run, the message contents that can be told
- * apart byte by byte, thread_mode buffers, checks, and the table of test groups.
+ * apart byte by byte, buffers, checks, and the table of test groups.
  *
  * Every received byte is compared with a generator that both sides compute from (seed, step,
  * source, destination, tag, sequence, offset). So a byte in the wrong place, from another message,
@@ -44,7 +44,6 @@ struct verify_run {
     bool quick;
     bool progress;
     bool list;
-    bool known_bugs;        /**< also run what Open MPI 4.1 itself gets wrong */
     bool thread_level_said; /**< on the command line */
     int thread_level;  /**< asked for: MPI_THREAD_FUNNELED or MPI_THREAD_MULTIPLE; -1 not said */
     const char *only;  /**< comma list, NULL is all */
@@ -52,7 +51,6 @@ struct verify_run {
     const char *child; /**< set in a process that a test has spawned: its part */
     uint64_t plant;    /**< falsify the nth check, from 1; 0 is none */
     enum verify_plant_kind plant_kind;
-    int plant_rank; /**< on this rank only; -1 is every rank */
 
     int rank;
     int size;
@@ -177,7 +175,7 @@ void verify_watchdog_stop(void);
 const char *verify_where(void);
 void verify_group_enter(const char *name);
 
-/* --- thread_mode buffers (verify_buffer.c) -------------------------------------------------- */
+/* --- buffers (verify_buffer.c) -------------------------------------------------- */
 
 /** A buffer of len bytes between two guard zones; data is deliberately not always aligned. */
 struct verify_buffer {
@@ -194,9 +192,6 @@ struct verify_buffer verify_buffer_aligned(size_t len);
 
 /** A send buffer that holds the message. */
 struct verify_buffer verify_buffer_filled(size_t len, struct verify_id id);
-
-/** Fills a receive buffer with poison again. */
-void verify_buffer_reset(struct verify_buffer *buffer);
 
 /** Checks that the first len bytes are the message, what follows untouched, the guards whole. */
 void verify_buffer_check(struct verify_buffer *buffer, size_t len, struct verify_id id);
@@ -225,21 +220,10 @@ void group_pt2pt(void);
 void group_large(void);
 const char *group_large_unfit(void);
 void group_outstanding(void);
-void group_modes(void);
-void group_persistent(void);
-void group_cancel(void);
-void group_truncation(void);
-void group_probes(void);
-void group_wildcards(void);
+void group_order(void);
 void group_unexpected(void);
 void group_datatypes(void);
 void group_collectives(void);
-void group_collectives_vector(void);
-void group_nonblocking(void);
-void group_neighbours(void);
-void group_reductions(void);
-void group_communicators(void);
-void group_intercommunicators(void);
 void group_threads(void);
 const char *group_threads_unfit(void);
 void group_onesided(void);

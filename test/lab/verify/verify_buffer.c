@@ -57,11 +57,6 @@ struct verify_buffer verify_buffer_filled(size_t len, struct verify_id id)
     return buffer;
 }
 
-void verify_buffer_reset(struct verify_buffer *buffer)
-{
-    poison(buffer);
-}
-
 /* Offset of the first byte that is not poison, or len. */
 static size_t first_touched(const unsigned char *data, size_t len)
 {

@@ -1,9 +1,9 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Groups wildcards and unexpected: messages of one sender match in the order they were sent,
- * whatever their sizes; receives match in the order they were posted; and thousands of messages
- * wait for receives that are not posted yet.
+ * Groups order and unexpected: messages of one sender match in the order they were sent, whatever
+ * their sizes; those of one communicator never reach another; and thousands of messages wait for
+ * receives that are not posted yet.
  */
 #include "verify.h"
 
@@ -99,106 +99,46 @@ static void order_of_one_sender(int per_rank, size_t limit)
     free(next);
 }
 
-/* All receives posted before any send starts: each source's messages fill them in order. */
-static void order_of_posted_receives(int per_rank, size_t limit)
+/* The same tag on several communicators, received in another order than sent: each message comes
+ * from its own communicator. */
+static void communicators_are_apart(void)
 {
-    int count = per_rank * verify.size;
-    int *next = calloc((size_t)verify.size, sizeof *next);
-    struct verify_buffer *buffers = malloc(sizeof *buffers * (size_t)count);
-    MPI_Request *requests = malloc(sizeof *requests * (size_t)count);
-    MPI_Status *statuses = malloc(sizeof *statuses * (size_t)count);
-    struct sends sends;
-    uint64_t stream;
+    enum { COMMS = 4, BYTES = 5000 };
+    int to = (verify.rank + 1) % verify.size;
+    int from = (verify.rank + verify.size - 1) % verify.size;
+    MPI_Comm comms[COMMS];
+    MPI_Request requests[COMMS];
+    struct verify_buffer send[COMMS];
 
-    verify_step("posted ANY_SOURCE ANY_TAG, up to %zu bytes", limit);
-    stream = verify_step_number();
-    for (int i = 0; i < count; i++) {
-        buffers[i] = verify_buffer_new(limit);
-        MPI_Irecv(buffers[i].data, (int)limit, MPI_BYTE, MPI_ANY_SOURCE, MPI_ANY_TAG, verify.comm,
-                  &requests[i]);
+    verify_step("several communicators");
+    for (int i = 0; i < COMMS; i++) {
+        MPI_Comm_dup(verify.comm, &comms[i]);
     }
-    MPI_Barrier(MPI_COMM_WORLD);
-    sends = send_all(per_rank, stream, limit);
-    MPI_Waitall(count, requests, statuses);
-    for (int i = 0; i < count; i++) {
-        check_number(&buffers[i], &statuses[i], next[statuses[i].MPI_SOURCE]++, stream, limit);
-        verify_buffer_free(&buffers[i]);
+    for (int i = 0; i < COMMS; i++) {
+        send[i] = verify_buffer_filled(BYTES, verify_id(verify.rank, to, 9, (uint64_t)i));
+        MPI_Isend(send[i].data, BYTES, MPI_BYTE, to, 9, comms[i], &requests[i]);
     }
-    sends_finish(&sends);
-    free(next);
-    free(buffers);
-    free(requests);
-    free(statuses);
+    for (int i = COMMS - 1; i >= 0; i--) {
+        struct verify_buffer receive = verify_buffer_new(BYTES);
+        MPI_Status status;
+
+        MPI_Recv(receive.data, BYTES, MPI_BYTE, MPI_ANY_SOURCE, MPI_ANY_TAG, comms[i], &status);
+        verify_status(&status, from, 9, BYTES);
+        verify_buffer_check(&receive, BYTES, verify_id(from, verify.rank, 9, (uint64_t)i));
+        verify_buffer_free(&receive);
+    }
+    MPI_Waitall(COMMS, requests, MPI_STATUSES_IGNORE);
+    for (int i = 0; i < COMMS; i++) {
+        verify_buffer_sent(&send[i], verify_id(verify.rank, to, 9, (uint64_t)i));
+        MPI_Comm_free(&comms[i]);
+    }
 }
 
-/*
- * ANY_SOURCE with one tag, tag after tag; within a tag each source's order must hold although
- * messages of other tags were sent in between.
- */
-static void tag_by_tag(int per_rank, size_t limit)
-{
-    struct sends sends;
-    uint64_t stream;
-
-    verify_step("ANY_SOURCE, tag by tag");
-    stream = verify_step_number();
-    sends = send_all(per_rank, stream, limit);
-    for (int tag = TAGS - 1; tag >= 0; tag--) {
-        int *next = calloc((size_t)verify.size, sizeof *next);
-        int expected = 0;
-
-        for (int i = 0; i < sends.count; i++) {
-            expected += tag_of(i % verify.size, i / verify.size) == tag;
-        }
-        for (int i = 0; i < expected; i++) {
-            struct verify_buffer buffer = verify_buffer_new(limit);
-            MPI_Status status;
-            int *number;
-
-            MPI_Recv(buffer.data, (int)limit, MPI_BYTE, MPI_ANY_SOURCE, tag, verify.comm, &status);
-            number = &next[status.MPI_SOURCE];
-            while (*number < per_rank && tag_of(status.MPI_SOURCE, *number) != tag) {
-                (*number)++;
-            }
-            check_number(&buffer, &status, (*number)++, stream, limit);
-            verify_buffer_free(&buffer);
-        }
-        free(next);
-    }
-    sends_finish(&sends);
-}
-
-/* From one source after the other, ANY_TAG: the other sources' messages wait meanwhile. */
-static void source_by_source(int per_rank, size_t limit)
-{
-    struct sends sends;
-    uint64_t stream;
-
-    verify_step("ANY_TAG, source by source");
-    stream = verify_step_number();
-    sends = send_all(per_rank, stream, limit);
-    for (int source = verify.size - 1; source >= 0; source--) {
-        for (int number = 0; number < per_rank; number++) {
-            struct verify_buffer buffer = verify_buffer_new(limit);
-            MPI_Status status;
-
-            MPI_Recv(buffer.data, (int)limit, MPI_BYTE, source, MPI_ANY_TAG, verify.comm, &status);
-            verify_equal(status.MPI_SOURCE, source, "source of an ANY_TAG receive");
-            check_number(&buffer, &status, number, stream, limit);
-            verify_buffer_free(&buffer);
-        }
-    }
-    sends_finish(&sends);
-}
-
-void group_wildcards(void)
+void group_order(void)
 {
     order_of_one_sender(verify_repeat(100), 2000);
     order_of_one_sender(verify_repeat(20), 300000);
-    order_of_posted_receives(verify_repeat(100), 2000);
-    order_of_posted_receives(verify_repeat(10), 300000);
-    tag_by_tag(verify_repeat(60), 100000);
-    source_by_source(verify_repeat(60), 100000);
+    communicators_are_apart();
 }
 
 /*
