@@ -11,6 +11,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include <cmocka.h>
 
@@ -24,6 +25,12 @@
 #include "unit_engine.h"
 
 #define SENDS 3u
+
+#ifdef CONVERTOR_ACCELERATOR
+#define ON_DEVICE CONVERTOR_ACCELERATOR
+#else
+#define ON_DEVICE CONVERTOR_CUDA
+#endif
 
 /* What else sending needs of the component. */
 struct mca_btl_rawe_state mca_btl_rawe_state;
@@ -42,6 +49,9 @@ static unsigned sent;
 static const struct rawe_send *sent_in_order[SENDS];
 static unsigned reported;
 static int reported_status;
+static const void *sent_copy;
+static size_t sent_copy_bytes;
+static unsigned packed;
 static bool reported_inside; /**< a callback while the other thread did the work */
 
 void mca_btl_rawe_thread_wake(mca_btl_rawe_module_t *which, unsigned how)
@@ -100,10 +110,33 @@ enum rawe_status __wrap_rawe_peer_send_copy(struct rawe_peer *peer, uint8_t tag,
     (void)tag;
     (void)first;
     (void)first_bytes;
-    (void)second;
-    (void)second_bytes;
+    sent_copy = second;
+    sent_copy_bytes = second_bytes;
     sent++;
     return RAWE_STATUS_DONE;
+}
+
+int32_t __wrap_opal_convertor_pack(opal_convertor_t *convertor, struct iovec *iov, uint32_t *count,
+                                   size_t *bytes);
+int32_t __wrap_opal_convertor_set_position_nocheck(opal_convertor_t *convertor, size_t *position);
+
+/** As one would that copies from the device. */
+int32_t __wrap_opal_convertor_pack(opal_convertor_t *convertor, struct iovec *iov, uint32_t *count,
+                                   size_t *bytes)
+{
+    (void)convertor;
+    assert_int_equal(*count, 1);
+    memset(iov->iov_base, 'd', iov->iov_len);
+    *bytes = iov->iov_len;
+    packed++;
+    return 1;
+}
+
+int32_t __wrap_opal_convertor_set_position_nocheck(opal_convertor_t *convertor, size_t *position)
+{
+    (void)convertor;
+    assert_int_equal(*position, 0);
+    return OPAL_SUCCESS;
 }
 
 static int set_up(void **state)
@@ -129,7 +162,7 @@ static int set_up(void **state)
     OBJ_CONSTRUCT(&module.fragments_parts, opal_free_list_t);
     endpoint.module = &module;
     endpoint.in_order = &endpoint;
-    sent = reported = 0;
+    sent = reported = packed = 0;
     reported_inside = false;
     result = RAWE_PEER_COMPLETE;
     transmitted = NULL;
@@ -528,6 +561,70 @@ static void mca_btl_rawe_put__handed_over_goes_by_several_routes(void **state)
     two_routes_over();
 }
 
+enum { DEVICE_BYTES = 300 };
+
+static opal_convertor_t convertor;
+static opal_datatype_t bytes_of_device;
+
+/** Memory that only the convertor can read, as an accelerator's. */
+static void device_new(void)
+{
+    memset(&convertor, 0, sizeof(convertor));
+    convertor.flags = CONVERTOR_HOMOGENEOUS | OPAL_DATATYPE_FLAG_NO_GAPS |
+                      OPAL_DATATYPE_FLAG_CONTIGUOUS | ON_DEVICE;
+    convertor.pDesc = &bytes_of_device;
+    convertor.count = 1;
+    convertor.local_size = DEVICE_BYTES;
+    convertor.pBaseBuf = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(convertor.pBaseBuf, MAP_FAILED);
+}
+
+static void device_free(void)
+{
+    munmap(convertor.pBaseBuf, 4096);
+}
+
+static void mca_btl_rawe_prepare_src__has_device_memory_packed(void **state)
+{
+    (void)state;
+    size_t size = DEVICE_BYTES;
+
+    device_new();
+    assert_int_equal(opal_free_list_init(&module.fragments_small,
+                                         sizeof(mca_btl_rawe_fragment_t) + MCA_BTL_RAWE_SMALL_BYTES,
+                                         64, OBJ_CLASS(mca_btl_rawe_fragment_t), 0, 64, 1, -1, 1,
+                                         NULL, 0, NULL, NULL, NULL),
+                     OPAL_SUCCESS);
+    mca_btl_base_descriptor_t *descriptor = mca_btl_rawe_prepare_src(
+        &module.super, &endpoint, &convertor, MCA_BTL_NO_ORDER, 14, &size, 0);
+    assert_non_null(descriptor);
+    assert_int_equal(packed, 1);
+    assert_int_equal(size, DEVICE_BYTES);
+    assert_int_equal(descriptor->des_segment_count, 1);
+    assert_int_equal(descriptor->des_segments[0].seg_len, 14 + DEVICE_BYTES);
+    const char *data = descriptor->des_segments[0].seg_addr.pval;
+    assert_int_equal(data[14], 'd');
+    assert_int_equal(data[14 + DEVICE_BYTES - 1], 'd');
+    mca_btl_rawe_free(&module.super, descriptor);
+    device_free();
+}
+
+static void mca_btl_rawe_sendi__has_device_memory_packed(void **state)
+{
+    (void)state;
+    char header[14] = "";
+
+    device_new();
+    assert_int_equal(mca_btl_rawe_sendi(&module.super, &endpoint, &convertor, header,
+                                        sizeof(header), DEVICE_BYTES, MCA_BTL_NO_ORDER, 0, 1, NULL),
+                     OPAL_SUCCESS);
+    assert_int_equal(packed, 1);
+    assert_int_equal(sent, 1);
+    assert_ptr_not_equal(sent_copy, convertor.pBaseBuf);
+    assert_int_equal(sent_copy_bytes, DEVICE_BYTES);
+    device_free();
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -547,6 +644,8 @@ int main(void)
         TEST(mca_btl_rawe_put__reports_a_part_that_failed),
         TEST(mca_btl_rawe_put__goes_whole_by_the_only_route),
         TEST(mca_btl_rawe_put__handed_over_goes_by_several_routes),
+        TEST(mca_btl_rawe_prepare_src__has_device_memory_packed),
+        TEST(mca_btl_rawe_sendi__has_device_memory_packed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,6 +12,7 @@
 #include "opal/version.h"
 
 #include "opal/class/opal_free_list.h"
+#include "opal/datatype/opal_convertor.h"
 #include "opal/mca/btl/base/base.h"
 #include "opal/mca/btl/btl.h"
 #include "opal/util/proc.h"
@@ -83,6 +84,21 @@ static inline void mca_btl_rawe_compat_give(opal_free_list_t *list, opal_free_li
 {
     NOTIFY_SANITIZER(__tsan_release(item));
     opal_free_list_return(list, item);
+}
+
+/**
+ * Must the convertor pack what it describes, because it is scattered, or in an accelerator's memory,
+ * which the processor and the kernel may not read?
+ */
+static inline bool mca_btl_rawe_compat_must_pack(const opal_convertor_t *convertor)
+{
+#if OPAL_MAJOR_VERSION >= 5
+    return opal_convertor_need_buffers(convertor) || opal_convertor_on_device(convertor);
+#else
+    /* The headers test for CUDA only if Open MPI was built with it; a build with it may run us. */
+    return opal_convertor_need_buffers(convertor) ||
+           0 != (convertor->flags & (CONVERTOR_CUDA | CONVERTOR_CUDA_UNIFIED));
+#endif
 }
 
 /**

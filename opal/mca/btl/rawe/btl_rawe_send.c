@@ -13,8 +13,6 @@
 #include "core/rawe_balance.h"
 #include "core/rawe_conn_life.h"
 
-#include "opal/datatype/opal_convertor.h"
-
 #include <string.h>
 
 /** Payload the PML gives to sendi at most when it is not contiguous: it is packed on the stack. */
@@ -109,7 +107,7 @@ mca_btl_base_descriptor_t *mca_btl_rawe_prepare_src(struct mca_btl_base_module_t
     if (payload_bytes > btl->btl_max_send_size - reserve) {
         payload_bytes = btl->btl_max_send_size - reserve;
     }
-    bool in_place = !opal_convertor_need_buffers(convertor);
+    bool in_place = !mca_btl_rawe_compat_must_pack(convertor);
     bool room_for_copy = !in_place || reserve + payload_bytes <= RAWE_PEER_COPY_BYTES;
     mca_btl_base_descriptor_t *descriptor = mca_btl_rawe_alloc(
         btl, endpoint, order, reserve + (room_for_copy ? payload_bytes : 0), flags);
@@ -324,7 +322,7 @@ int mca_btl_rawe_sendi(struct mca_btl_base_module_t *btl, struct mca_btl_base_en
     void *payload = NULL;
 
     if (0 != payload_size) {
-        if (OPAL_LIKELY(!opal_convertor_need_buffers(convertor))) {
+        if (OPAL_LIKELY(!mca_btl_rawe_compat_must_pack(convertor))) {
             opal_convertor_get_current_pointer(convertor, &payload);
         } else if (payload_size <= sizeof(packed)) {
             struct iovec iov = {.iov_base = (IOVBASE_TYPE *)packed, .iov_len = payload_size};
