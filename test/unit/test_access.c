@@ -3,35 +3,29 @@
  *
  * Atomic operations on registered memory.
  */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "rawe_access.h"
+#include "unit_test.h"
 
 static struct rawe_handle_table table;
 static uint64_t words[3];
 static uint32_t word_index;
 static uint64_t word_key;
 
-static int set_up(void **state)
+static void set_up(void)
 {
-    (void)state;
     rawe_handle_table_init(&table, 1);
     assert_true(rawe_handle_register(&table, words, sizeof(words), &word_index, &word_key,
                                      RAWE_ACCESS_ATOMIC));
-    return 0;
 }
 
-static int tear_down(void **state)
+static void tear_down(void)
 {
-    (void)state;
     rawe_handle_table_free(&table);
-    return 0;
 }
 
 static enum rawe_refusal execute(uint64_t offset, struct rawe_request request, void *before)
@@ -39,9 +33,10 @@ static enum rawe_refusal execute(uint64_t offset, struct rawe_request request, v
     return rawe_access_atomic(&table, word_index, word_key, offset, &request, before);
 }
 
-static void atomic__each_operation_on_either_width(void **state)
+FIXTURE(set_up, tear_down);
+
+TEST(atomic__each_operation_on_either_width)
 {
-    (void)state;
     static const struct {
         enum rawe_atomic what;
         uint32_t operand, compare, after;
@@ -79,9 +74,8 @@ static void atomic__each_operation_on_either_width(void **state)
     assert_true(words[0] == 0 && words[2] == 0);
 }
 
-static void atomic__refused(void **state)
+TEST(atomic__refused)
 {
-    (void)state;
     const struct rawe_request add = {.atomic = RAWE_ATOMIC_ADD, .word_bytes = 8, .operand = 1};
     struct rawe_request other = add;
     uint64_t before = 5;
@@ -104,15 +98,4 @@ static void atomic__refused(void **state)
                                      RAWE_ACCESS_READ | RAWE_ACCESS_WRITE));
     assert_int_equal(execute(0, add, &before), RAWE_REFUSAL_ACCESS);
     assert_true(words[0] == 0 && words[1] == 0 && words[2] == 0 && before == 5);
-}
-
-#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(atomic__each_operation_on_either_width),
-        TEST(atomic__refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

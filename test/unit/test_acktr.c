@@ -4,16 +4,14 @@
  * Tests of the acknowledgement tracker, with most cases run at the start and across the wrap of
  * the sequence numbers.
  */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "rawe_acktr.h"
 #include "rawe_wire.h"
+#include "unit_test.h"
 
 static const uint32_t starts[] = {
     0, 1000, 0x7FFFFFF0, UINT32_MAX, UINT32_MAX - 5, UINT32_MAX - RAWE_WINDOW_FRAMES_MAX + 1};
@@ -25,9 +23,8 @@ static void start_at(struct rawe_acktr *acktr, uint32_t next)
     acktr->next = next;
 }
 
-static void rawe_sequence_shortly_before__by_a_window_at_most(void **state)
+TEST(rawe_sequence_shortly_before__by_a_window_at_most)
 {
-    (void)state;
     for (unsigned i = 0; i < STARTS; i++) {
         uint32_t end = starts[i];
         assert_true(rawe_sequence_shortly_before(end - 1, end));
@@ -39,9 +36,8 @@ static void rawe_sequence_shortly_before__by_a_window_at_most(void **state)
     }
 }
 
-static void rawe_acktr_init__expects_sequence_zero(void **state)
+TEST(rawe_acktr_init__expects_sequence_zero)
 {
-    (void)state;
     struct rawe_acktr acktr;
     memset(&acktr, 0xEE, sizeof(acktr));
     rawe_acktr_init(&acktr);
@@ -50,9 +46,8 @@ static void rawe_acktr_init__expects_sequence_zero(void **state)
     assert_int_equal(rawe_acktr_check(&acktr, 0), RAWE_ACKTR_NEW);
 }
 
-static void rawe_acktr_check__window_and_what_lies_around_it(void **state)
+TEST(rawe_acktr_check__window_and_what_lies_around_it)
 {
-    (void)state;
     for (size_t s = 0; s < STARTS; s++) {
         struct rawe_acktr acktr;
         uint32_t start = starts[s];
@@ -68,9 +63,8 @@ static void rawe_acktr_check__window_and_what_lies_around_it(void **state)
     }
 }
 
-static void rawe_acktr_check__changes_nothing(void **state)
+TEST(rawe_acktr_check__changes_nothing)
 {
-    (void)state;
     struct rawe_acktr acktr, before;
     start_at(&acktr, 10);
     rawe_acktr_take(&acktr, 13);
@@ -81,9 +75,8 @@ static void rawe_acktr_check__changes_nothing(void **state)
     assert_memory_equal(&acktr, &before, sizeof(acktr));
 }
 
-static void rawe_acktr_take__in_order(void **state)
+TEST(rawe_acktr_take__in_order)
 {
-    (void)state;
     for (size_t s = 0; s < STARTS; s++) {
         struct rawe_acktr acktr;
         start_at(&acktr, starts[s]);
@@ -97,9 +90,8 @@ static void rawe_acktr_take__in_order(void **state)
     }
 }
 
-static void rawe_acktr_take__a_hole_is_filled(void **state)
+TEST(rawe_acktr_take__a_hole_is_filled)
 {
-    (void)state;
     for (size_t s = 0; s < STARTS; s++) {
         struct rawe_acktr acktr;
         uint32_t start = starts[s];
@@ -121,9 +113,8 @@ static void rawe_acktr_take__a_hole_is_filled(void **state)
     }
 }
 
-static void rawe_acktr_take__a_whole_window_backwards(void **state)
+TEST(rawe_acktr_take__a_whole_window_backwards)
 {
-    (void)state;
     for (size_t s = 0; s < STARTS; s++) {
         struct rawe_acktr acktr;
         start_at(&acktr, starts[s]);
@@ -140,9 +131,8 @@ static void rawe_acktr_take__a_whole_window_backwards(void **state)
     }
 }
 
-static void rawe_acktr_take__random_order_accepts_each_once(void **state)
+TEST(rawe_acktr_take__random_order_accepts_each_once)
 {
-    (void)state;
     enum { COUNT = 20000, SPAN = 1000 };
     for (size_t s = 0; s < STARTS; s++) {
         struct rawe_acktr acktr;
@@ -175,9 +165,8 @@ static void rawe_acktr_take__random_order_accepts_each_once(void **state)
     }
 }
 
-static void rawe_acktr_sack__nothing_missing(void **state)
+TEST(rawe_acktr_sack__nothing_missing)
 {
-    (void)state;
     struct rawe_acktr acktr;
     uint8_t out[RAWE_SACK_BYTES_MAX];
     start_at(&acktr, 5);
@@ -186,9 +175,8 @@ static void rawe_acktr_sack__nothing_missing(void **state)
     assert_int_equal(rawe_acktr_sack(&acktr, out), 0);
 }
 
-static void rawe_acktr_sack__bit_zero_is_the_one_behind_the_missing(void **state)
+TEST(rawe_acktr_sack__bit_zero_is_the_one_behind_the_missing)
 {
-    (void)state;
     for (size_t s = 0; s < STARTS; s++) {
         struct rawe_acktr acktr;
         uint8_t out[RAWE_SACK_BYTES_MAX];
@@ -206,9 +194,8 @@ static void rawe_acktr_sack__bit_zero_is_the_one_behind_the_missing(void **state
     }
 }
 
-static void rawe_acktr_sack__the_largest_block(void **state)
+TEST(rawe_acktr_sack__the_largest_block)
 {
-    (void)state;
     for (size_t s = 0; s < STARTS; s++) {
         struct rawe_acktr acktr;
         uint8_t *out = malloc(RAWE_SACK_BYTES_MAX);
@@ -232,9 +219,8 @@ static void rawe_acktr_sack__the_largest_block(void **state)
     }
 }
 
-static void rawe_acktr_sack__follows_the_moving_acknowledgement(void **state)
+TEST(rawe_acktr_sack__follows_the_moving_acknowledgement)
 {
-    (void)state;
     struct rawe_acktr acktr;
     uint8_t out[RAWE_SACK_BYTES_MAX];
     start_at(&acktr, UINT32_MAX - 1);
@@ -246,23 +232,4 @@ static void rawe_acktr_sack__follows_the_moving_acknowledgement(void **state)
     assert_int_equal(acktr.next, 0);
     assert_int_equal(rawe_acktr_sack(&acktr, out), 1);
     assert_int_equal(out[0], 0x04);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rawe_sequence_shortly_before__by_a_window_at_most),
-        cmocka_unit_test(rawe_acktr_init__expects_sequence_zero),
-        cmocka_unit_test(rawe_acktr_check__window_and_what_lies_around_it),
-        cmocka_unit_test(rawe_acktr_check__changes_nothing),
-        cmocka_unit_test(rawe_acktr_take__in_order),
-        cmocka_unit_test(rawe_acktr_take__a_hole_is_filled),
-        cmocka_unit_test(rawe_acktr_take__a_whole_window_backwards),
-        cmocka_unit_test(rawe_acktr_take__random_order_accepts_each_once),
-        cmocka_unit_test(rawe_acktr_sack__nothing_missing),
-        cmocka_unit_test(rawe_acktr_sack__bit_zero_is_the_one_behind_the_missing),
-        cmocka_unit_test(rawe_acktr_sack__the_largest_block),
-        cmocka_unit_test(rawe_acktr_sack__follows_the_moving_acknowledgement),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -97,9 +97,8 @@ static void start(unsigned batch_frames, uint32_t first, uint32_t second, uint32
                                      MEMORY_BYTES, &handle_index, &handle_key, RAWE_ACCESS_WRITE));
 }
 
-static int set_up(void **state)
+static void set_up(void)
 {
-    (void)state;
     rails_init();
     source = malloc(MEMORY_BYTES);
     target = calloc(1, MEMORY_BYTES);
@@ -108,18 +107,15 @@ static int set_up(void **state)
     unit_fill(source, MEMORY_BYTES, 5);
     pieces_taken = 0;
     pieces_allowed = PARTS_MAX / 2;
-    return 0;
 }
 
-static int tear_down(void **state)
+static void tear_down(void)
 {
-    (void)state;
     assert_true(rawe_handle_deregister(rails.host[1].nic[0].engine.config.handles, handle_index,
                                        handle_key));
     rails_stop();
     free(source);
     free(target);
-    return 0;
 }
 
 /** What waits or is in flight on a rail's bulk lane. */
@@ -138,9 +134,10 @@ static uint64_t brought_frames(unsigned rail)
     return rails.host[0].nic[rail].engine.counters.frames_sent;
 }
 
-static void rawe_balance_put__by_routes_alike_in_equal_shares(void **state)
+FIXTURE(set_up, tear_down);
+
+TEST(rawe_balance_put__by_routes_alike_in_equal_shares)
 {
-    (void)state;
     start(0, 1000, 1000, 1000);
     struct piece *piece = put(1, 0, 30 * GRAIN_BYTES);
     for (unsigned rail = 0; rail < RAILS; rail++) {
@@ -150,9 +147,8 @@ static void rawe_balance_put__by_routes_alike_in_equal_shares(void **state)
     assert_arrived(piece, 0, 30 * GRAIN_BYTES);
 }
 
-static void rawe_balance_put__by_nominal_speed_until_measured(void **state)
+TEST(rawe_balance_put__by_nominal_speed_until_measured)
 {
-    (void)state;
     start(0, 1000, 4000, 0);
     struct piece *piece = put(0, 0, 30 * GRAIN_BYTES);
     assert_in_range(load_bytes(0), 5 * GRAIN_BYTES, 7 * GRAIN_BYTES);
@@ -162,9 +158,8 @@ static void rawe_balance_put__by_nominal_speed_until_measured(void **state)
     assert_arrived(piece, 0, 30 * GRAIN_BYTES);
 }
 
-static void rawe_balance_put__by_measured_rates(void **state)
+TEST(rawe_balance_put__by_measured_rates)
 {
-    (void)state;
     start(0, 1000, 1000, 2000);
     for (unsigned rail = 0; rail < 2; rail++) {
         rails_conn(0, rail, RAWE_LANE_BULK)->rate.mbps = rail == 0 ? 100 : 300;
@@ -178,9 +173,8 @@ static void rawe_balance_put__by_measured_rates(void **state)
     assert_arrived(piece, 0, 32 * GRAIN_BYTES);
 }
 
-static void rawe_balance_put__little_by_a_route_that_is_silent(void **state)
+TEST(rawe_balance_put__little_by_a_route_that_is_silent)
 {
-    (void)state;
     start(0, 1000, 1000, 0);
     struct rawe_conn *silent = rails_conn(0, 0, RAWE_LANE_BULK);
     silent->rate.mbps = rails_conn(0, 1, RAWE_LANE_BULK)->rate.mbps = 500;
@@ -192,9 +186,8 @@ static void rawe_balance_put__little_by_a_route_that_is_silent(void **state)
     assert_arrived(piece, 0, 32 * GRAIN_BYTES);
 }
 
-static void rawe_balance_put__short_ones_stay_whole(void **state)
+TEST(rawe_balance_put__short_ones_stay_whole)
 {
-    (void)state;
     start(0, 1000, 1000, 1000);
     struct piece *piece = put(2, 100, 2 * GRAIN_BYTES - 1);
     assert_int_equal(piece->pieces, 1);
@@ -204,9 +197,8 @@ static void rawe_balance_put__short_ones_stay_whole(void **state)
     assert_int_equal(brought_frames(0) + brought_frames(1), 0);
 }
 
-static void rawe_balance_put__not_by_a_route_that_is_down(void **state)
+TEST(rawe_balance_put__not_by_a_route_that_is_down)
 {
-    (void)state;
     start(0, 1000, 1000, 1000);
     rails_cut(1);
     rawe_peer_set_down(rails_peer(0, 1), rails.now_ns);
@@ -217,9 +209,8 @@ static void rawe_balance_put__not_by_a_route_that_is_down(void **state)
     assert_int_equal(piece->pieces, 2);
 }
 
-static void rawe_balance_put__of_a_route_that_is_down_goes_by_the_others(void **state)
+TEST(rawe_balance_put__of_a_route_that_is_down_goes_by_the_others)
 {
-    (void)state;
     start(0, 1000, 1000, 1000);
     rails_cut(0);
     rawe_peer_set_down(rails_peer(0, 0), rails.now_ns);
@@ -229,9 +220,8 @@ static void rawe_balance_put__of_a_route_that_is_down_goes_by_the_others(void **
     assert_arrived(piece, 0, 20 * GRAIN_BYTES);
 }
 
-static void rawe_balance_put__without_memory_for_parts(void **state)
+TEST(rawe_balance_put__without_memory_for_parts)
 {
-    (void)state;
     pieces_allowed = 0;
     start(0, 1000, 1000, 0);
     struct piece *first = put(0, 0, 10 * GRAIN_BYTES);
@@ -242,9 +232,8 @@ static void rawe_balance_put__without_memory_for_parts(void **state)
     assert_arrived(second, 10 * GRAIN_BYTES, 10 * GRAIN_BYTES);
 }
 
-static void rawe_balance_put__fails_with_its_connection(void **state)
+TEST(rawe_balance_put__fails_with_its_connection)
 {
-    (void)state;
     start(0, 1000, 1000, 0);
     for (unsigned rail = 0; rail < 2; rail++) {
         rails_conn(0, rail, RAWE_LANE_BULK)->handshake.state = RAWE_CONN_FAILED;
@@ -255,9 +244,8 @@ static void rawe_balance_put__fails_with_its_connection(void **state)
 }
 
 /** A share was too large: who is done takes over, before the other is. */
-static void refill__takes_over_from_a_route_that_is_stuck(void **state)
+TEST(refill__takes_over_from_a_route_that_is_stuck)
 {
-    (void)state;
     start(0, 1000, 1000, 0);
     rails_conn(0, 0, RAWE_LANE_BULK)->rate.mbps = 900; /* it was so, once */
     rails_conn(0, 1, RAWE_LANE_BULK)->rate.mbps = 100;
@@ -276,9 +264,8 @@ static void refill__takes_over_from_a_route_that_is_stuck(void **state)
 }
 
 /** Rails cut without a word: what is queued there does not wait for that to be found out. */
-static void refill__takes_over_from_a_route_that_is_silent(void **state)
+TEST(refill__takes_over_from_a_route_that_is_silent)
 {
-    (void)state;
     start(16, 1000, 1000, 1000);
     rails_cut(0);
     struct piece *piece = put(0, 0, 36 * GRAIN_BYTES);
@@ -293,9 +280,8 @@ static void refill__takes_over_from_a_route_that_is_silent(void **state)
 }
 
 /** What cannot go elsewhere stays: PUTs that are not to be split, messages. */
-static void refill__leaves_alone_what_is_not_spread(void **state)
+TEST(refill__leaves_alone_what_is_not_spread)
 {
-    (void)state;
     static struct unit_send message;
     static uint8_t data[60000];
     start(0, 1000, 1000, 0);
@@ -348,7 +334,7 @@ static void one_bad_day(unsigned seed)
     struct piece *put_of[PUTS];
     size_t from_bytes[PUTS], len_bytes[PUTS];
     random_state = seed * 2654435761ul + 1;
-    assert_int_equal(set_up(NULL), 0);
+    set_up();
     start(draw(2) != 0 ? 16 : 0, 1 + draw(10000), 1 + draw(10000), draw(10000));
     for (unsigned i = 0; i < PUTS; i++) {
         /* Each to a place of its own. */
@@ -377,37 +363,14 @@ static void one_bad_day(unsigned seed)
     for (unsigned i = 0; i < PUTS; i++) {
         assert_arrived(put_of[i], from_bytes[i], len_bytes[i]);
     }
-    assert_int_equal(tear_down(NULL), 0);
+    tear_down();
 }
 
-static void balance__loses_nothing_at_random(void **state)
+TEST_WITH(unit_no_fixture, balance__loses_nothing_at_random)
 {
-    (void)state;
     const char *seeds = getenv("RAWE_BALANCE_SEEDS");
     unsigned count = seeds != NULL ? (unsigned)strtoul(seeds, NULL, 10) : 20;
     for (unsigned seed = 1; seed <= count; seed++) {
         one_bad_day(seed);
     }
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(rawe_balance_put__by_routes_alike_in_equal_shares),
-        TEST(rawe_balance_put__by_nominal_speed_until_measured),
-        TEST(rawe_balance_put__by_measured_rates),
-        TEST(rawe_balance_put__little_by_a_route_that_is_silent),
-        TEST(rawe_balance_put__short_ones_stay_whole),
-        TEST(rawe_balance_put__not_by_a_route_that_is_down),
-        TEST(rawe_balance_put__of_a_route_that_is_down_goes_by_the_others),
-        TEST(rawe_balance_put__without_memory_for_parts),
-        TEST(rawe_balance_put__fails_with_its_connection),
-        TEST(refill__takes_over_from_a_route_that_is_stuck),
-        TEST(refill__takes_over_from_a_route_that_is_silent),
-        TEST(refill__leaves_alone_what_is_not_spread),
-        cmocka_unit_test(balance__loses_nothing_at_random),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,11 +4,8 @@
  * Tests of the receiving half of bulk: ring and queue are the test's own, and packets lie there as
  * the kernel leaves them.
  */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <cmocka.h>
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +13,7 @@
 #include <unistd.h>
 
 #include "linux/port/rawe_bulk_internal.h"
+#include "unit_test.h"
 
 #define SLOTS 4u
 #define SLOT_BYTES 2048u
@@ -42,10 +40,9 @@ static struct {
 } packets[SLOTS];
 static unsigned packet_count;
 
-static int set_up(void **state)
+static void set_up(void)
 {
     int fds[2];
-    (void)state;
     memset(&bulk, 0, sizeof(bulk));
     assert_int_equal(socketpair(AF_UNIX, SOCK_DGRAM, 0, fds), 0);
     bulk.fd = fds[0];
@@ -65,17 +62,14 @@ static int set_up(void **state)
     filled = 0;
     use_memory = false;
     places = 0;
-    return 0;
 }
 
-static int tear_down(void **state)
+static void tear_down(void)
 {
-    (void)state;
     close(bulk.fd);
     close(far_fd);
     free(bulk.ring.memory);
     free(bulk.scratch);
-    return 0;
 }
 
 static uint8_t byte_at(uint8_t tag, size_t at)
@@ -187,17 +181,17 @@ static void assert_goes_on(void)
     assert_false(rawe_bulk_pending(&bulk));
 }
 
-static void rawe_bulk_receive__nothing_waits(void **state)
+FIXTURE(set_up, tear_down);
+
+TEST(rawe_bulk_receive__nothing_waits)
 {
-    (void)state;
     assert_false(rawe_bulk_pending(&bulk));
     assert_int_equal(receive(8), 0);
     assert_int_equal(packet_count, 0);
 }
 
-static void rawe_bulk_receive__a_frame_in_its_slot(void **state)
+TEST(rawe_bulk_receive__a_frame_in_its_slot)
 {
-    (void)state;
     arrive((struct arrival){.tag = 1, .data_bytes = 1000});
     assert_true(rawe_bulk_pending(&bulk));
     assert_int_equal(receive(8), 1);
@@ -206,9 +200,8 @@ static void rawe_bulk_receive__a_frame_in_its_slot(void **state)
     assert_goes_on();
 }
 
-static void rawe_bulk_receive__padding_is_not_data(void **state)
+TEST(rawe_bulk_receive__padding_is_not_data)
 {
-    (void)state;
     arrive((struct arrival){.tag = 1, .data_bytes = 3, .pad_bytes = 20});
     assert_int_equal(receive(8), 1);
     assert_handed_up(1, 3);
@@ -218,9 +211,8 @@ static void rawe_bulk_receive__padding_is_not_data(void **state)
     assert_goes_on();
 }
 
-static void rawe_bulk_receive__a_merged_packet_into_place(void **state)
+TEST(rawe_bulk_receive__a_merged_packet_into_place)
 {
-    (void)state;
     use_memory = true;
     arrive((struct arrival){.tag = 5, .data_bytes = DATA_BYTES_MAX, .gso_size = 1400});
     assert_int_equal(receive(8), 29);
@@ -229,18 +221,16 @@ static void rawe_bulk_receive__a_merged_packet_into_place(void **state)
     assert_int_equal(places, 1);
 }
 
-static void rawe_bulk_receive__a_merged_packet_anywhere(void **state)
+TEST(rawe_bulk_receive__a_merged_packet_anywhere)
 {
-    (void)state;
     arrive((struct arrival){.tag = 5, .data_bytes = 2801, .gso_size = 1400});
     assert_int_equal(receive(8), 3);
     assert_handed_up(5, 2801);
     assert_int_equal(places, 1);
 }
 
-static void rawe_bulk_receive__a_budget_of_packets(void **state)
+TEST(rawe_bulk_receive__a_budget_of_packets)
 {
-    (void)state;
     for (uint8_t i = 0; i < SLOTS; i++) {
         arrive((struct arrival){.tag = i, .data_bytes = i % 2 == 0 ? 100 : 3000});
     }
@@ -253,9 +243,8 @@ static void rawe_bulk_receive__a_budget_of_packets(void **state)
     assert_goes_on();
 }
 
-static void rawe_bulk_receive__shorter_than_its_headers(void **state)
+TEST(rawe_bulk_receive__shorter_than_its_headers)
 {
-    (void)state;
     arrive((struct arrival){.tag = 1, .data_bytes = 0});
     ((struct tpacket2_hdr *)(void *)bulk.ring.memory)->tp_snaplen = HEAD_BYTES - 1;
     ((struct tpacket2_hdr *)(void *)bulk.ring.memory)->tp_len = HEAD_BYTES - 1;
@@ -264,9 +253,8 @@ static void rawe_bulk_receive__shorter_than_its_headers(void **state)
     assert_goes_on();
 }
 
-static void rawe_bulk_receive__longer_in_words_than_it_is(void **state)
+TEST(rawe_bulk_receive__longer_in_words_than_it_is)
 {
-    (void)state;
     arrive((struct arrival){.tag = 1, .data_bytes = 1000, .ip_lie = 1});
     arrive((struct arrival){.tag = 2, .data_bytes = 20, .ip_lie = -21});
     assert_int_equal(receive(8), 0);
@@ -274,9 +262,8 @@ static void rawe_bulk_receive__longer_in_words_than_it_is(void **state)
     assert_goes_on();
 }
 
-static void rawe_bulk_receive__one_refused_leaves_nothing_in_the_queue(void **state)
+TEST(rawe_bulk_receive__one_refused_leaves_nothing_in_the_queue)
 {
-    (void)state;
     arrive((struct arrival){.tag = 1, .data_bytes = 3000, .gso_size = 1000, .ip_lie = 1});
     arrive((struct arrival){.tag = 2, .data_bytes = 3000, .gso_size = 1000, .ip_lie = -3001});
     assert_int_equal(receive(8), 0);
@@ -284,9 +271,8 @@ static void rawe_bulk_receive__one_refused_leaves_nothing_in_the_queue(void **st
     assert_goes_on();
 }
 
-static void rawe_bulk_receive__the_queue_had_no_room(void **state)
+TEST(rawe_bulk_receive__the_queue_had_no_room)
 {
-    (void)state;
     struct rawe_link_counters counters;
     arrive((struct arrival){.tag = 1, .data_bytes = 3000, .gso_size = 1000, .not_queued = true});
     assert_int_equal(receive(8), 0);
@@ -297,31 +283,10 @@ static void rawe_bulk_receive__the_queue_had_no_room(void **state)
     assert_goes_on();
 }
 
-static void rawe_bulk_receive__the_queue_has_another_packet(void **state)
+TEST(rawe_bulk_receive__the_queue_has_another_packet)
 {
-    (void)state;
     arrive((struct arrival){.tag = 1, .data_bytes = 3000, .gso_size = 1000, .other_queued = true});
     assert_int_equal(receive(8), 0);
     assert_int_equal(packet_count, 0);
     assert_goes_on();
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(rawe_bulk_receive__nothing_waits),
-        TEST(rawe_bulk_receive__a_frame_in_its_slot),
-        TEST(rawe_bulk_receive__padding_is_not_data),
-        TEST(rawe_bulk_receive__a_merged_packet_into_place),
-        TEST(rawe_bulk_receive__a_merged_packet_anywhere),
-        TEST(rawe_bulk_receive__a_budget_of_packets),
-        TEST(rawe_bulk_receive__shorter_than_its_headers),
-        TEST(rawe_bulk_receive__longer_in_words_than_it_is),
-        TEST(rawe_bulk_receive__one_refused_leaves_nothing_in_the_queue),
-        TEST(rawe_bulk_receive__the_queue_had_no_room),
-        TEST(rawe_bulk_receive__the_queue_has_another_packet),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

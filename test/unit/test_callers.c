@@ -5,15 +5,12 @@
  */
 #include "btl_rawe_callers.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "btl_rawe_modex.h"
 #include "btl_rawe_params.h"
 #include "btl_rawe_state.h"
+#include "unit_test.h"
 
 #define CALLERS 100u /* more than are remembered */
 #define ASKED_MAX (4u * CALLERS)
@@ -92,21 +89,20 @@ static uint16_t find(uint32_t vpid)
     return 0 == mca_btl_rawe_callers_find(name, addresses) ? 0 : addresses[0].port;
 }
 
-static int set_up(void **state)
+static void set_up(void)
 {
-    (void)state;
     asked_count = nobodies = 0;
     nobody = false;
     now_ns = 1000000 * MS;
     mca_btl_rawe_params.probe_max_ms = PROBE_MAX_MS;
     mca_btl_rawe_state.component = &component;
     mca_btl_rawe_callers_begin();
-    return 0;
 }
 
-static void mca_btl_rawe_callers_find__asks_once_and_knows_later(void **state)
+FIXTURE(set_up, NULL);
+
+TEST(mca_btl_rawe_callers_find__asks_once_and_knows_later)
 {
-    (void)state;
     assert_int_equal(find(3), 0);
     assert_int_equal(find(3), 0);
     assert_int_equal(asked_count, 1);
@@ -116,9 +112,8 @@ static void mca_btl_rawe_callers_find__asks_once_and_knows_later(void **state)
 }
 
 /** Answers come at once, and each caller asks again when all others have. */
-static void mca_btl_rawe_callers_find__serves_more_callers_in_step_than_are_remembered(void **state)
+TEST(mca_btl_rawe_callers_find__serves_more_callers_in_step_than_are_remembered)
 {
-    (void)state;
     uint16_t found[CALLERS] = {0};
 
     for (unsigned round = 0; round < 4; ++round) {
@@ -146,9 +141,8 @@ static unsigned ask_all(void)
     return asked_count;
 }
 
-static void mca_btl_rawe_callers_find__forgets_who_does_not_come_back(void **state)
+TEST(mca_btl_rawe_callers_find__forgets_who_does_not_come_back)
 {
-    (void)state;
     unsigned slots = ask_all();
 
     for (unsigned i = 0; i < slots; ++i) {
@@ -171,9 +165,8 @@ static void answer_the_last_one(void)
     answer(asked_count - 1, 77);
 }
 
-static void mca_btl_rawe_callers_find__keeps_an_answer_that_comes_meanwhile(void **state)
+TEST(mca_btl_rawe_callers_find__keeps_an_answer_that_comes_meanwhile)
 {
-    (void)state;
     unsigned slots = ask_all();
 
     for (unsigned i = 0; i < slots - 1; ++i) {
@@ -186,9 +179,8 @@ static void mca_btl_rawe_callers_find__keeps_an_answer_that_comes_meanwhile(void
     assert_int_equal(find(slots - 1), 77);
 }
 
-static void mca_btl_rawe_callers_find__forgets_who_has_published_nothing(void **state)
+TEST(mca_btl_rawe_callers_find__forgets_who_has_published_nothing)
 {
-    (void)state;
     unsigned slots = ask_all();
 
     for (unsigned i = 0; i < slots; ++i) {
@@ -204,9 +196,8 @@ static void mca_btl_rawe_callers_find__forgets_who_has_published_nothing(void **
 }
 
 /** The runtime may remember each name that it is asked about: invented ones are not to fill it. */
-static void mca_btl_rawe_callers_find__gives_up_on_invented_names(void **state)
+TEST(mca_btl_rawe_callers_find__gives_up_on_invented_names)
 {
-    (void)state;
     const uint32_t most = 65536;
 
     nobody = true;
@@ -216,9 +207,8 @@ static void mca_btl_rawe_callers_find__gives_up_on_invented_names(void **state)
     assert_in_range(nobodies, most, most + CALLERS);
 }
 
-static void mca_btl_rawe_callers_begin__forgets_answers(void **state)
+TEST(mca_btl_rawe_callers_begin__forgets_answers)
 {
-    (void)state;
     assert_int_equal(find(3), 0);
     answer(0, 77);
     mca_btl_rawe_callers_begin();
@@ -228,9 +218,8 @@ static void mca_btl_rawe_callers_begin__forgets_answers(void **state)
     assert_int_equal(find(3), 78);
 }
 
-static void mca_btl_rawe_callers_begin__late_answers_are_dropped(void **state)
+TEST(mca_btl_rawe_callers_begin__late_answers_are_dropped)
 {
-    (void)state;
     assert_int_equal(find(3), 0);
     mca_btl_rawe_callers_begin();
     assert_int_equal(find(3), 0);
@@ -241,9 +230,8 @@ static void mca_btl_rawe_callers_begin__late_answers_are_dropped(void **state)
     assert_int_equal(find(3), 78);
 }
 
-static void mca_btl_rawe_callers_begin__all_slots_can_be_used_again(void **state)
+TEST(mca_btl_rawe_callers_begin__all_slots_can_be_used_again)
 {
-    (void)state;
     unsigned slots = ask_all();
 
     mca_btl_rawe_callers_begin();
@@ -259,22 +247,4 @@ static void mca_btl_rawe_callers_begin__all_slots_can_be_used_again(void **state
         answer(i, 78);
         assert_int_equal(find(i), 78);
     }
-}
-
-#define TEST(name) cmocka_unit_test_setup(name, set_up)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(mca_btl_rawe_callers_find__asks_once_and_knows_later),
-        TEST(mca_btl_rawe_callers_find__serves_more_callers_in_step_than_are_remembered),
-        TEST(mca_btl_rawe_callers_find__forgets_who_does_not_come_back),
-        TEST(mca_btl_rawe_callers_find__keeps_an_answer_that_comes_meanwhile),
-        TEST(mca_btl_rawe_callers_find__forgets_who_has_published_nothing),
-        TEST(mca_btl_rawe_callers_find__gives_up_on_invented_names),
-        TEST(mca_btl_rawe_callers_begin__forgets_answers),
-        TEST(mca_btl_rawe_callers_begin__late_answers_are_dropped),
-        TEST(mca_btl_rawe_callers_begin__all_slots_can_be_used_again),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,17 +3,14 @@
  *
  * Tests of the congestion window.
  */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <cmocka.h>
 
 #include "rawe_cc.h"
+#include "unit_test.h"
 
-static void rawe_cc_init__first_window_within_the_largest(void **state)
+TEST(rawe_cc_init__first_window_within_the_largest)
 {
-    (void)state;
     struct rawe_cc cc;
     rawe_cc_init(&cc, 64, 1024);
     assert_int_equal(cc.window, 64);
@@ -21,18 +18,16 @@ static void rawe_cc_init__first_window_within_the_largest(void **state)
     assert_int_equal(cc.window, 16);
 }
 
-static void rawe_cc_acked__slow_start_doubles_in_a_round_trip(void **state)
+TEST(rawe_cc_acked__slow_start_doubles_in_a_round_trip)
 {
-    (void)state;
     struct rawe_cc cc;
     rawe_cc_init(&cc, 64, 1024);
     rawe_cc_acked(&cc, 64, true);
     assert_int_equal(cc.window, 128);
 }
 
-static void rawe_cc_acked__never_beyond_the_largest(void **state)
+TEST(rawe_cc_acked__never_beyond_the_largest)
 {
-    (void)state;
     struct rawe_cc cc;
     rawe_cc_init(&cc, 64, 100);
     rawe_cc_acked(&cc, 64, true);
@@ -41,9 +36,8 @@ static void rawe_cc_acked__never_beyond_the_largest(void **state)
     assert_int_equal(cc.window, 100);
 }
 
-static void rawe_cc_acked__a_window_not_used_does_not_grow(void **state)
+TEST(rawe_cc_acked__a_window_not_used_does_not_grow)
 {
-    (void)state;
     struct rawe_cc cc;
     rawe_cc_init(&cc, 64, 1024);
     for (unsigned i = 0; i < 1000; i++) {
@@ -60,9 +54,8 @@ static void round_trip(struct rawe_cc *cc)
     }
 }
 
-static void rawe_cc_acked__after_a_loss_once_a_round_trip(void **state)
+TEST(rawe_cc_acked__after_a_loss_once_a_round_trip)
 {
-    (void)state;
     struct rawe_cc cc;
     rawe_cc_init(&cc, 100, 1024);
     assert_true(rawe_cc_lost(&cc, 0, 100));
@@ -75,9 +68,8 @@ static void rawe_cc_acked__after_a_loss_once_a_round_trip(void **state)
     assert_true(cc.window > 70);
 }
 
-static void rawe_cc_acked__fast_to_the_plateau_slow_around_it_fast_beyond(void **state)
+TEST(rawe_cc_acked__fast_to_the_plateau_slow_around_it_fast_beyond)
 {
-    (void)state;
     struct rawe_cc cc;
     uint32_t gained[8];
     rawe_cc_init(&cc, 400, 1024);
@@ -96,9 +88,8 @@ static void rawe_cc_acked__fast_to_the_plateau_slow_around_it_fast_beyond(void *
     assert_true(gained[1] > gained[3] && gained[7] > gained[6] && gained[6] > gained[5]);
 }
 
-static void rawe_cc_acked__each_round_trip_gains_and_none_more_than_half(void **state)
+TEST(rawe_cc_acked__each_round_trip_gains_and_none_more_than_half)
 {
-    (void)state;
     for (uint32_t first = 4; first <= 1024; first += 17) {
         struct rawe_cc cc;
         rawe_cc_init(&cc, first, 1024);
@@ -112,9 +103,8 @@ static void rawe_cc_acked__each_round_trip_gains_and_none_more_than_half(void **
     }
 }
 
-static void rawe_cc_lost__once_for_all_frames_of_a_flight(void **state)
+TEST(rawe_cc_lost__once_for_all_frames_of_a_flight)
 {
-    (void)state;
     struct rawe_cc cc;
     rawe_cc_init(&cc, 100, 1024);
     assert_true(rawe_cc_lost(&cc, 10, 100));
@@ -126,9 +116,8 @@ static void rawe_cc_lost__once_for_all_frames_of_a_flight(void **state)
     assert_int_equal(cc.window, 49);
 }
 
-static void rawe_cc_lost__once_across_the_wrap(void **state)
+TEST(rawe_cc_lost__once_across_the_wrap)
 {
-    (void)state;
     struct rawe_cc cc;
     rawe_cc_init(&cc, 100, 1024);
     assert_true(rawe_cc_lost(&cc, UINT32_MAX - 20, 10));
@@ -137,9 +126,8 @@ static void rawe_cc_lost__once_across_the_wrap(void **state)
     assert_true(rawe_cc_lost(&cc, 10, 20));
 }
 
-static void rawe_cc_lost__a_reduction_long_ago_excuses_nothing(void **state)
+TEST(rawe_cc_lost__a_reduction_long_ago_excuses_nothing)
 {
-    (void)state;
     struct rawe_cc cc;
     rawe_cc_init(&cc, 1000, 1024);
     assert_true(rawe_cc_lost(&cc, 0, 100));
@@ -149,9 +137,8 @@ static void rawe_cc_lost__a_reduction_long_ago_excuses_nothing(void **state)
     assert_int_equal(cc.window, 490);
 }
 
-static void rawe_cc_lost__never_below_the_least(void **state)
+TEST(rawe_cc_lost__never_below_the_least)
 {
-    (void)state;
     struct rawe_cc cc;
     rawe_cc_init(&cc, 64, 1024);
     for (uint32_t i = 0; i < 50; i++) {
@@ -165,9 +152,8 @@ static void rawe_cc_lost__never_below_the_least(void **state)
     assert_true(cc.window > RAWE_CC_LEAST_FRAMES); /* and it recovers */
 }
 
-static void rawe_cc_acked__fast_however_long_after_a_reduction(void **state)
+TEST(rawe_cc_acked__fast_however_long_after_a_reduction)
 {
-    (void)state;
     struct rawe_cc cc;
     static const uint32_t plateaus[] = {RAWE_CC_LEAST_FRAMES, 1024};
     for (unsigned i = 0; i < 2; i++) {
@@ -182,9 +168,8 @@ static void rawe_cc_acked__fast_however_long_after_a_reduction(void **state)
     }
 }
 
-static void rawe_cc_unused__halves_down_to_the_first_window(void **state)
+TEST(rawe_cc_unused__halves_down_to_the_first_window)
 {
-    (void)state;
     struct rawe_cc cc;
     rawe_cc_init(&cc, 64, 1024);
     rawe_cc_acked(&cc, 900, true);
@@ -199,9 +184,8 @@ static void rawe_cc_unused__halves_down_to_the_first_window(void **state)
     assert_int_equal(cc.window, 64);
 }
 
-static void rawe_cc_unused__a_smaller_window_stays(void **state)
+TEST(rawe_cc_unused__a_smaller_window_stays)
 {
-    (void)state;
     struct rawe_cc cc;
     rawe_cc_init(&cc, 64, 1024);
     assert_true(rawe_cc_lost(&cc, 0, 64));
@@ -210,9 +194,8 @@ static void rawe_cc_unused__a_smaller_window_stays(void **state)
     assert_int_equal(cc.window, 44);
 }
 
-static void rawe_cc_unused__slow_start_leads_back(void **state)
+TEST(rawe_cc_unused__slow_start_leads_back)
 {
-    (void)state;
     struct rawe_cc cc;
     rawe_cc_init(&cc, 800, 1024);
     cc.first = 64;
@@ -227,26 +210,4 @@ static void rawe_cc_unused__slow_start_leads_back(void **state)
     assert_int_equal(cc.window, 256);
     rawe_cc_acked(&cc, 256, true);
     assert_true(cc.threshold == 420 && cc.window >= 420);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rawe_cc_init__first_window_within_the_largest),
-        cmocka_unit_test(rawe_cc_acked__slow_start_doubles_in_a_round_trip),
-        cmocka_unit_test(rawe_cc_acked__never_beyond_the_largest),
-        cmocka_unit_test(rawe_cc_acked__a_window_not_used_does_not_grow),
-        cmocka_unit_test(rawe_cc_acked__after_a_loss_once_a_round_trip),
-        cmocka_unit_test(rawe_cc_acked__fast_to_the_plateau_slow_around_it_fast_beyond),
-        cmocka_unit_test(rawe_cc_acked__each_round_trip_gains_and_none_more_than_half),
-        cmocka_unit_test(rawe_cc_lost__once_for_all_frames_of_a_flight),
-        cmocka_unit_test(rawe_cc_lost__once_across_the_wrap),
-        cmocka_unit_test(rawe_cc_lost__a_reduction_long_ago_excuses_nothing),
-        cmocka_unit_test(rawe_cc_lost__never_below_the_least),
-        cmocka_unit_test(rawe_cc_acked__fast_however_long_after_a_reduction),
-        cmocka_unit_test(rawe_cc_unused__halves_down_to_the_first_window),
-        cmocka_unit_test(rawe_cc_unused__a_smaller_window_stays),
-        cmocka_unit_test(rawe_cc_unused__slow_start_leads_back),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,12 +6,10 @@
  */
 #include "btl_rawe_compat.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "unit_test.h"
 
 static char *name;     /**< what Open MPI returns */
 static unsigned freed; /**< times that was freed */
@@ -45,9 +43,8 @@ void __wrap_free(void *memory)
 }
 
 /** Open MPI's own up to 4.1, the caller's since 5.0. */
-static void mca_btl_rawe_compat_hostname__frees_what_is_its_own(void **state)
+TEST(mca_btl_rawe_compat_hostname__frees_what_is_its_own)
 {
-    (void)state;
     name = strdup("host7");
     freed = 0;
     assert_string_equal(mca_btl_rawe_compat_hostname(NULL).text, "host7");
@@ -57,16 +54,14 @@ static void mca_btl_rawe_compat_hostname__frees_what_is_its_own(void **state)
     }
 }
 
-static void mca_btl_rawe_compat_hostname__unknown(void **state)
+TEST(mca_btl_rawe_compat_hostname__unknown)
 {
-    (void)state;
     name = NULL;
     assert_string_equal(mca_btl_rawe_compat_hostname(NULL).text, "unknown");
 }
 
-static void mca_btl_rawe_compat_hostname__cuts_what_is_long(void **state)
+TEST(mca_btl_rawe_compat_hostname__cuts_what_is_long)
 {
-    (void)state;
     struct mca_btl_rawe_compat_hostname out;
 
     name = malloc(1000);
@@ -78,14 +73,4 @@ static void mca_btl_rawe_compat_hostname__cuts_what_is_long(void **state)
     if (0 == freed) {
         free(name);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(mca_btl_rawe_compat_hostname__frees_what_is_its_own),
-        cmocka_unit_test(mca_btl_rawe_compat_hostname__unknown),
-        cmocka_unit_test(mca_btl_rawe_compat_hostname__cuts_what_is_long),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

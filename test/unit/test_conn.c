@@ -12,11 +12,12 @@
 #include "rawe_conn_connect.h"
 #include "rawe_conn.h"
 
+FIXTURE(unit_set_up, unit_tear_down);
+
 /* rawe_conn_open */
 
-static void rawe_conn_open__is_idle_and_allocates_no_window(void **state)
+TEST(rawe_conn_open__is_idle_and_allocates_no_window)
 {
-    (void)state;
     struct rawe_conn *conn = unit_open(&net, 0, RAWE_LANE_EXPRESS);
     assert_int_equal(conn->handshake.state, RAWE_CONN_IDLE);
     assert_null(conn->sendwin.slots);
@@ -26,9 +27,8 @@ static void rawe_conn_open__is_idle_and_allocates_no_window(void **state)
     assert_int_equal(net.node[0].engine.timers.armed, 0);
 }
 
-static void rawe_conn_open__payload_is_the_smaller_of_link_and_path(void **state)
+TEST(rawe_conn_open__payload_is_the_smaller_of_link_and_path)
 {
-    (void)state;
     struct rawe_conn_config config = {.payload_max_bytes = 700};
     struct rawe_conn *conn = rawe_conn_open(&net.node[0].engine, &config);
     assert_non_null(conn);
@@ -43,9 +43,8 @@ static void rawe_conn_open__payload_is_the_smaller_of_link_and_path(void **state
 
 /* rawe_conn_close */
 
-static void rawe_conn_close__tells_the_peer(void **state)
+TEST(rawe_conn_close__tells_the_peer)
 {
-    (void)state;
     unit_connect(&net, RAWE_LANE_EXPRESS);
     unit_close(&net, 0, RAWE_LANE_EXPRESS);
     assert_int_equal(net.node[0].sent[RAWE_FRAME_CLOSE], 1);
@@ -56,9 +55,8 @@ static void rawe_conn_close__tells_the_peer(void **state)
     assert_int_equal(net.node[1].engine.timers.armed, 0); /* it asks no more */
 }
 
-static void rawe_conn_close__before_it_is_open_says_nothing(void **state)
+TEST(rawe_conn_close__before_it_is_open_says_nothing)
 {
-    (void)state;
     net.filter = drop_all;
     unit_open(&net, 0, RAWE_LANE_EXPRESS);
     rawe_conn_connect(end(0), net.now_ns);
@@ -67,9 +65,8 @@ static void rawe_conn_close__before_it_is_open_says_nothing(void **state)
     assert_int_equal(net.node[0].engine.timers.armed, 0);
 }
 
-static void rawe_conn_close__what_is_left_completes_with_an_error(void **state)
+TEST(rawe_conn_close__what_is_left_completes_with_an_error)
 {
-    (void)state;
     static uint8_t data[60000];
     struct unit_send sends[4];
     memset(sends, 0, sizeof(sends));
@@ -97,9 +94,8 @@ static void again(struct unit_send *send)
     unit_send_message(conn, &send_again, 5, again_data, sizeof(again_data));
 }
 
-static void rawe_conn_close__a_done_that_sends_again_fails_at_once(void **state)
+TEST(rawe_conn_close__a_done_that_sends_again_fails_at_once)
 {
-    (void)state;
     static uint8_t data[1400];
     struct unit_send send = {.on_done = again};
     memset(&send_again, 0, sizeof(send_again));
@@ -112,9 +108,8 @@ static void rawe_conn_close__a_done_that_sends_again_fails_at_once(void **state)
     assert_int_equal(send_again.status, RAWE_STATUS_FAILED);
 }
 
-static void rawe_conn_close__while_it_waits_to_be_flushed(void **state)
+TEST(rawe_conn_close__while_it_waits_to_be_flushed)
 {
-    (void)state;
     unit_connect(&net, RAWE_LANE_EXPRESS);
     unit_connect(&net, RAWE_LANE_BULK);
     rawe_conn_make_pending(end(0));
@@ -125,9 +120,8 @@ static void rawe_conn_close__while_it_waits_to_be_flushed(void **state)
     assert_false(rawe_engine_pending(&net.node[0].engine));
 }
 
-static void rawe_conn_close__with_data_in_flight_both_ways(void **state)
+TEST(rawe_conn_close__with_data_in_flight_both_ways)
 {
-    (void)state;
     static uint8_t data[8000];
     struct unit_send mine = {0}, theirs = {0};
     unit_connect(&net, RAWE_LANE_EXPRESS);
@@ -147,9 +141,8 @@ static void rawe_conn_close__with_data_in_flight_both_ways(void **state)
     assert_int_equal(net.node[0].message_count, 0);
 }
 
-static void rawe_conn_close__with_frames_that_wait_for_the_link(void **state)
+TEST(rawe_conn_close__with_frames_that_wait_for_the_link)
 {
-    (void)state;
     static uint8_t data[9000];
     struct unit_send send = {0};
     unit_connect(&net, RAWE_LANE_EXPRESS);
@@ -164,9 +157,8 @@ static void rawe_conn_close__with_frames_that_wait_for_the_link(void **state)
 
 /* rawe_conn_drained */
 
-static void rawe_conn_drained__only_when_all_is_acknowledged(void **state)
+TEST(rawe_conn_drained__only_when_all_is_acknowledged)
 {
-    (void)state;
     unit_connect(&net, RAWE_LANE_EXPRESS);
     assert_int_equal(unit_copy_message(end(0), 1, 10), RAWE_STATUS_DONE);
     assert_false(rawe_conn_drained(end(0)));
@@ -178,9 +170,8 @@ static void rawe_conn_drained__only_when_all_is_acknowledged(void **state)
 
 /* rawe_conn_flush */
 
-static void rawe_conn_flush__an_acknowledgement_waits_for_the_link(void **state)
+TEST(rawe_conn_flush__an_acknowledgement_waits_for_the_link)
 {
-    (void)state;
     connect_nodes();
     receive_message(0, RAWE_FLAG_ACK_NOW, 1);
     net.node[1].link_room = 0;
@@ -198,9 +189,8 @@ static void rawe_conn_flush__an_acknowledgement_waits_for_the_link(void **state)
     net.node[1].link_room = UINT32_MAX;
 }
 
-static void rawe_conn_flush__acknowledgement_before_data(void **state)
+TEST(rawe_conn_flush__acknowledgement_before_data)
 {
-    (void)state;
     static uint8_t data[1400];
     struct unit_send send = {0};
     connect_nodes();
@@ -214,25 +204,4 @@ static void rawe_conn_flush__acknowledgement_before_data(void **state)
     assert_int_equal(net.wire->next->header.type, RAWE_FRAME_DATA);
     unit_wire_clear(&net);
     unit_close(&net, 1, RAWE_LANE_EXPRESS);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, unit_set_up, unit_tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(rawe_conn_open__is_idle_and_allocates_no_window),
-        TEST(rawe_conn_open__payload_is_the_smaller_of_link_and_path),
-        TEST(rawe_conn_close__tells_the_peer),
-        TEST(rawe_conn_close__before_it_is_open_says_nothing),
-        TEST(rawe_conn_close__what_is_left_completes_with_an_error),
-        TEST(rawe_conn_close__a_done_that_sends_again_fails_at_once),
-        TEST(rawe_conn_close__while_it_waits_to_be_flushed),
-        TEST(rawe_conn_close__with_data_in_flight_both_ways),
-        TEST(rawe_conn_close__with_frames_that_wait_for_the_link),
-        TEST(rawe_conn_drained__only_when_all_is_acknowledged),
-        TEST(rawe_conn_flush__an_acknowledgement_waits_for_the_link),
-        TEST(rawe_conn_flush__acknowledgement_before_data),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -80,11 +80,12 @@ static void assert_all_arrived(unsigned count)
     }
 }
 
+FIXTURE(unit_set_up, unit_tear_down);
+
 /* rawe_conn_acknowledged */
 
-static void rawe_conn_acknowledged__releases_up_to_it(void **state)
+TEST(rawe_conn_acknowledged__releases_up_to_it)
 {
-    (void)state;
     in_flight(10);
     uint32_t una = end(0)->sendwin.una;
     acknowledge(4, NULL, 0);
@@ -96,9 +97,8 @@ static void rawe_conn_acknowledged__releases_up_to_it(void **state)
     assert_true(end(0)->liveness.probe_deadline_ns == 0);
 }
 
-static void rawe_conn_acknowledged__an_older_one_changes_nothing(void **state)
+TEST(rawe_conn_acknowledged__an_older_one_changes_nothing)
 {
-    (void)state;
     in_flight(10);
     acknowledge(5, NULL, 0);
     uint32_t una = end(0)->sendwin.una, credit = end(0)->peer_credit;
@@ -113,9 +113,8 @@ static void rawe_conn_acknowledged__an_older_one_changes_nothing(void **state)
     assert_int_equal(counters(0)->dropped_ack, 0);
 }
 
-static void rawe_conn_acknowledged__completes_sends_in_order(void **state)
+TEST(rawe_conn_acknowledged__completes_sends_in_order)
 {
-    (void)state;
     static uint8_t data[1400];
     struct unit_send sends[6];
     memset(sends, 0, sizeof(sends));
@@ -136,9 +135,8 @@ static void rawe_conn_acknowledged__completes_sends_in_order(void **state)
     assert_int_equal(sends[3].done + sends[4].done + sends[5].done, 3);
 }
 
-static void rawe_conn_acknowledged__more_credit_sends_more(void **state)
+TEST(rawe_conn_acknowledged__more_credit_sends_more)
 {
-    (void)state;
     static uint8_t data[60000];
     struct unit_send send = {0};
     unit_connect(&net, RAWE_LANE_EXPRESS);
@@ -158,9 +156,8 @@ static void rawe_conn_acknowledged__more_credit_sends_more(void **state)
     unit_close(&net, 0, RAWE_LANE_EXPRESS);
 }
 
-static void rawe_conn_acknowledged__no_rtt_sample_from_a_resent_frame(void **state)
+TEST(rawe_conn_acknowledged__no_rtt_sample_from_a_resent_frame)
 {
-    (void)state;
     in_flight(0);
     doom(end(0)->sendwin.next);
     assert_int_equal(unit_copy_message(end(0), 0, 10), RAWE_STATUS_DONE);
@@ -179,9 +176,8 @@ static void rawe_conn_acknowledged__no_rtt_sample_from_a_resent_frame(void **sta
     assert_all_arrived(2);
 }
 
-static void rawe_conn_acknowledged__the_window_grows_when_it_is_what_holds_back(void **state)
+TEST(rawe_conn_acknowledged__the_window_grows_when_it_is_what_holds_back)
 {
-    (void)state;
     static uint8_t data[65536];
     struct unit_send sends[4];
     memset(sends, 0, sizeof(sends));
@@ -202,9 +198,8 @@ static void rawe_conn_acknowledged__the_window_grows_when_it_is_what_holds_back(
     assert_int_equal(end(0)->cc.window, window);
 }
 
-static void rawe_conn_acknowledged__lost_acknowledgements_are_made_good(void **state)
+TEST(rawe_conn_acknowledged__lost_acknowledgements_are_made_good)
 {
-    (void)state;
     in_flight(0);
     for (unsigned i = 0; i < 40; i++) {
         assert_int_equal(unit_copy_message(end(0), (uint8_t)i, 10 + i), RAWE_STATUS_DONE);
@@ -221,9 +216,8 @@ static void rawe_conn_acknowledged__lost_acknowledgements_are_made_good(void **s
 
 /* rawe_conn_detect_losses */
 
-static void rawe_conn_detect_losses__one_frame_of_many(void **state)
+TEST(rawe_conn_detect_losses__one_frame_of_many)
 {
-    (void)state;
     in_flight(0);
     doom(end(0)->sendwin.next + 4);
     for (unsigned i = 0; i < 20; i++) {
@@ -243,9 +237,8 @@ static void rawe_conn_detect_losses__one_frame_of_many(void **state)
     assert_int_equal(counters(0)->congestion_events, 1);
 }
 
-static void rawe_conn_detect_losses__any_set_of_frames(void **state)
+TEST(rawe_conn_detect_losses__any_set_of_frames)
 {
-    (void)state;
     for (unsigned pattern = 1; pattern < 1024; pattern += 37) {
         in_flight(0);
         unsigned lost = 0;
@@ -271,9 +264,8 @@ static void rawe_conn_detect_losses__any_set_of_frames(void **state)
     }
 }
 
-static void rawe_conn_detect_losses__a_frame_lost_again_and_again(void **state)
+TEST(rawe_conn_detect_losses__a_frame_lost_again_and_again)
 {
-    (void)state;
     in_flight(0);
     for (unsigned i = 0; i < 5; i++) {
         doom(end(0)->sendwin.next + 1);
@@ -287,9 +279,8 @@ static void rawe_conn_detect_losses__a_frame_lost_again_and_again(void **state)
     assert_int_equal(counters(1)->duplicates, 0);
 }
 
-static void rawe_conn_detect_losses__overtaking_beyond_the_window_is_a_loss(void **state)
+TEST(rawe_conn_detect_losses__overtaking_beyond_the_window_is_a_loss)
 {
-    (void)state;
     in_flight(20);
     struct net_frame *late = unit_wire_take(&net);
     unit_run(&net, 200 * UNIT_US, 20 * UNIT_US);
@@ -301,9 +292,8 @@ static void rawe_conn_detect_losses__overtaking_beyond_the_window_is_a_loss(void
     assert_int_equal(counters(1)->duplicates, 1);
 }
 
-static void rawe_conn_detect_losses__the_tail_is_found_by_a_probe(void **state)
+TEST(rawe_conn_detect_losses__the_tail_is_found_by_a_probe)
 {
-    (void)state;
     for (unsigned tail = 1; tail <= 10; tail++) {
         in_flight(0);
         for (unsigned i = 10 - tail; i < 10; i++) {
@@ -329,9 +319,8 @@ static void rawe_conn_detect_losses__the_tail_is_found_by_a_probe(void **state)
     }
 }
 
-static void rawe_conn_detect_losses__a_late_answer_is_still_understood(void **state)
+TEST(rawe_conn_detect_losses__a_late_answer_is_still_understood)
 {
-    (void)state;
     in_flight(1);
     unit_wire_clear(&net); /* lost */
     /* The path takes longer than probes wait: the answer comes behind the third. */
@@ -395,9 +384,8 @@ static void run_slowly(uint64_t duration_ns)
     }
 }
 
-static void rawe_conn_detect_losses__a_round_trip_of_many_intervals(void **state)
+TEST(rawe_conn_detect_losses__a_round_trip_of_many_intervals)
 {
-    (void)state;
     unit_stop(&net);
     unit_init(&net);
     net.config.liveness.probe_most_ns = UNIT_MS;
@@ -412,9 +400,8 @@ static void rawe_conn_detect_losses__a_round_trip_of_many_intervals(void **state
     assert_int_equal(counters(1)->duplicates, 0);
 }
 
-static void rawe_conn_detect_losses__answers_to_probes_never_sent(void **state)
+TEST(rawe_conn_detect_losses__answers_to_probes_never_sent)
 {
-    (void)state;
     in_flight(5);
     net.node[1].paused = true;
     while (counters(0)->probes_sent < 2) {
@@ -436,9 +423,8 @@ static void rawe_conn_detect_losses__answers_to_probes_never_sent(void **state)
     assert_int_equal(counters(0)->frames_resent, 0);
 }
 
-static void rawe_conn_detect_losses__a_silent_receiver_is_no_evidence(void **state)
+TEST(rawe_conn_detect_losses__a_silent_receiver_is_no_evidence)
 {
-    (void)state;
     in_flight(0);
     net.config.liveness.peer_timeout_ns = net.node[0].engine.config.liveness.peer_timeout_ns =
         60 * UNIT_S;
@@ -461,9 +447,8 @@ static void rawe_conn_detect_losses__a_silent_receiver_is_no_evidence(void **sta
     assert_int_equal(counters(0)->congestion_events, 0);
 }
 
-static void rawe_conn_detect_losses__a_receiver_that_wakes_frame_by_frame(void **state)
+TEST(rawe_conn_detect_losses__a_receiver_that_wakes_frame_by_frame)
 {
-    (void)state;
     in_flight(30);
     net.node[1].paused = true;
     unit_run(&net, 2 * UNIT_S, UNIT_MS);
@@ -496,9 +481,8 @@ static void rawe_conn_detect_losses__a_receiver_that_wakes_frame_by_frame(void *
     assert_int_equal(counters(0)->frames_resent, 0);
 }
 
-static void rawe_conn_detect_losses__reduces_once_for_a_burst(void **state)
+TEST(rawe_conn_detect_losses__reduces_once_for_a_burst)
 {
-    (void)state;
     in_flight(0);
     for (unsigned i = 0; i < 20; i += 2) {
         doom(end(0)->sendwin.next + i);
@@ -511,31 +495,4 @@ static void rawe_conn_detect_losses__reduces_once_for_a_burst(void **state)
     assert_int_equal(counters(0)->congestion_events, 1);
     assert_int_equal(counters(0)->frames_resent, 10);
     assert_in_range(end(0)->cc.window, 44, 46); /* 64 x 0.7, perhaps a step of recovery */
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, unit_set_up, unit_tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(rawe_conn_acknowledged__releases_up_to_it),
-        TEST(rawe_conn_acknowledged__an_older_one_changes_nothing),
-        TEST(rawe_conn_acknowledged__completes_sends_in_order),
-        TEST(rawe_conn_acknowledged__more_credit_sends_more),
-        TEST(rawe_conn_acknowledged__no_rtt_sample_from_a_resent_frame),
-        TEST(rawe_conn_acknowledged__the_window_grows_when_it_is_what_holds_back),
-        TEST(rawe_conn_acknowledged__lost_acknowledgements_are_made_good),
-        TEST(rawe_conn_detect_losses__one_frame_of_many),
-        TEST(rawe_conn_detect_losses__any_set_of_frames),
-        TEST(rawe_conn_detect_losses__a_frame_lost_again_and_again),
-        TEST(rawe_conn_detect_losses__overtaking_beyond_the_window_is_a_loss),
-        TEST(rawe_conn_detect_losses__the_tail_is_found_by_a_probe),
-        TEST(rawe_conn_detect_losses__a_late_answer_is_still_understood),
-        TEST(rawe_conn_detect_losses__a_round_trip_of_many_intervals),
-        TEST(rawe_conn_detect_losses__answers_to_probes_never_sent),
-        TEST(rawe_conn_detect_losses__a_silent_receiver_is_no_evidence),
-        TEST(rawe_conn_detect_losses__a_receiver_that_wakes_frame_by_frame),
-        TEST(rawe_conn_detect_losses__reduces_once_for_a_burst),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,11 +9,12 @@
 
 #include "rawe_conn_batch.h"
 
+FIXTURE(unit_set_up_wide, unit_tear_down);
+
 /* rawe_conn_batch_transmit: the harness checks the shape of each batch. */
 
-static void rawe_conn_batch_transmit__puts_of_every_length(void **state)
+TEST(rawe_conn_batch_transmit__puts_of_every_length)
 {
-    (void)state;
     batch_connect(16);
     batch_put(1, 1);
     size_t frame = rawe_conn_segment_bytes(end(0)), all = sizeof(batch_data);
@@ -28,9 +29,8 @@ static void rawe_conn_batch_transmit__puts_of_every_length(void **state)
     assert_true(net.batches_placed > 10);
 }
 
-static void rawe_conn_batch_transmit__a_long_put_is_shared_out_evenly(void **state)
+TEST(rawe_conn_batch_transmit__a_long_put_is_shared_out_evenly)
 {
-    (void)state;
     struct unit_send send = {0};
     unsigned frames[4] = {0};
     batch_connect(16);
@@ -49,9 +49,8 @@ static void rawe_conn_batch_transmit__a_long_put_is_shared_out_evenly(void **sta
     assert_int_equal(send.done, 1);
 }
 
-static void rawe_conn_batch_transmit__frames_of_different_sends_do_not_mix(void **state)
+TEST(rawe_conn_batch_transmit__frames_of_different_sends_do_not_mix)
 {
-    (void)state;
     struct unit_send sends[40];
     memset(sends, 0, sizeof(sends));
     batch_connect(16);
@@ -69,9 +68,8 @@ static void rawe_conn_batch_transmit__frames_of_different_sends_do_not_mix(void 
     }
 }
 
-static void rawe_conn_batch_transmit__long_messages(void **state)
+TEST(rawe_conn_batch_transmit__long_messages)
 {
-    (void)state;
     struct unit_send sends[100];
     memset(sends, 0, sizeof(sends));
     batch_connect(16);
@@ -97,9 +95,8 @@ static bool drop_some(struct unit_net *of, const struct net_frame *frame)
     return (of->filter_count >> 16) % 12 != 0;
 }
 
-static void rawe_conn_batch_transmit__losses_inside_batches(void **state)
+TEST(rawe_conn_batch_transmit__losses_inside_batches)
 {
-    (void)state;
     batch_connect(16);
     net.filter = drop_some;
     for (unsigned i = 0; i < 10; i++) {
@@ -115,9 +112,8 @@ static void rawe_conn_batch_transmit__losses_inside_batches(void **state)
     assert_int_equal(counters(1)->dropped_fragment + counters(1)->dropped_handle, 0);
 }
 
-static void rawe_conn_batch_transmit__link_full_at_every_place(void **state)
+TEST(rawe_conn_batch_transmit__link_full_at_every_place)
 {
-    (void)state;
     batch_connect(8);
     batch_put(1, 1);
     for (unsigned room = 0; room < 45; room++) {
@@ -134,9 +130,8 @@ static void rawe_conn_batch_transmit__link_full_at_every_place(void **state)
     assert_int_equal(counters(1)->duplicates, 0);
 }
 
-static void rawe_conn_batch_transmit__waiting_messages_share_a_batch(void **state)
+TEST(rawe_conn_batch_transmit__waiting_messages_share_a_batch)
 {
-    (void)state;
     static uint8_t shorts[60];
     static struct unit_send many[40];
     memset(many, 0, sizeof(many));
@@ -169,9 +164,8 @@ static bool count_probes(struct unit_net *of, const struct net_frame *frame)
     return !batches_lost || frame->batch == 0;
 }
 
-static void send_probe__also_to_the_responder(void **state)
+TEST(send_probe__also_to_the_responder)
 {
-    (void)state;
     struct unit_send send = {0};
     batch_connect(16);
     batch_put(30000, 1);
@@ -190,9 +184,8 @@ static void send_probe__also_to_the_responder(void **state)
     assert_int_equal(counters(0)->losses_probed + counters(0)->losses_overtaken, 0);
 }
 
-static void send_probe__the_plain_one_is_no_evidence(void **state)
+TEST(send_probe__the_plain_one_is_no_evidence)
 {
-    (void)state;
     struct unit_send send = {0};
     batch_connect(16);
     batch_put(30000, 1);
@@ -247,34 +240,12 @@ static void send_and_end(bool plain)
     unit_wire_clear(&net);
 }
 
-static void rawe_conn_receive_batch__its_acknowledgement_ends_the_connection(void **state)
+TEST(rawe_conn_receive_batch__its_acknowledgement_ends_the_connection)
 {
-    (void)state;
     send_and_end(false);
 }
 
-static void rawe_conn_receive__its_acknowledgement_ends_the_connection(void **state)
+TEST(rawe_conn_receive__its_acknowledgement_ends_the_connection)
 {
-    (void)state;
     send_and_end(true);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, unit_set_up_wide, unit_tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(rawe_conn_batch_transmit__puts_of_every_length),
-        TEST(rawe_conn_batch_transmit__a_long_put_is_shared_out_evenly),
-        TEST(rawe_conn_batch_transmit__frames_of_different_sends_do_not_mix),
-        TEST(rawe_conn_batch_transmit__long_messages),
-        TEST(rawe_conn_batch_transmit__losses_inside_batches),
-        TEST(rawe_conn_batch_transmit__link_full_at_every_place),
-        TEST(rawe_conn_batch_transmit__waiting_messages_share_a_batch),
-        TEST(send_probe__also_to_the_responder),
-        TEST(send_probe__the_plain_one_is_no_evidence),
-        TEST(rawe_conn_receive_batch__its_acknowledgement_ends_the_connection),
-        TEST(rawe_conn_receive__its_acknowledgement_ends_the_connection),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

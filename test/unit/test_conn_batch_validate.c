@@ -20,11 +20,12 @@ static uint8_t fragment_kind(const struct net_frame *frame)
     return batch.header.type == RAWE_FRAME_BULK ? batch.fragment.kind : 0;
 }
 
+FIXTURE(unit_set_up_wide, unit_tear_down);
+
 /* rawe_conn_batch_validate */
 
-static void rawe_conn_batch_validate__first_a_batch_of_known_content(void **state)
+TEST(rawe_conn_batch_validate__first_a_batch_of_known_content)
 {
-    (void)state;
     struct unit_send send = {0};
     batch_connect(10);
     assert_int_equal(end(0)->batch, RAWE_BATCH_UNVALIDATED);
@@ -44,9 +45,8 @@ static void rawe_conn_batch_validate__first_a_batch_of_known_content(void **stat
     assert_int_equal(counters(1)->messages_received, 0);
 }
 
-static void rawe_conn_batch_validate__not_on_the_express_lane(void **state)
+TEST(rawe_conn_batch_validate__not_on_the_express_lane)
 {
-    (void)state;
     struct unit_send send = {0};
     unit_use_batches(&net, 10);
     struct rawe_conn *express = unit_connect(&net, RAWE_LANE_EXPRESS);
@@ -58,9 +58,8 @@ static void rawe_conn_batch_validate__not_on_the_express_lane(void **state)
     assert_int_equal(net.batch_number, 0);
 }
 
-static void rawe_conn_batch_validate__not_without_a_link_that_can(void **state)
+TEST(rawe_conn_batch_validate__not_without_a_link_that_can)
 {
-    (void)state;
     struct unit_send send = {0};
     struct rawe_conn *bulk = unit_connect(&net, RAWE_LANE_BULK);
     unit_fill(batch_data, 20000, 1);
@@ -70,9 +69,8 @@ static void rawe_conn_batch_validate__not_without_a_link_that_can(void **state)
     assert_int_equal(bulk->batch, RAWE_BATCH_UNVALIDATED);
 }
 
-static void rawe_conn_batch_validate__link_full(void **state)
+TEST(rawe_conn_batch_validate__link_full)
 {
-    (void)state;
     batch_connect(10);
     for (unsigned i = 0; i < 60; i++) {
         net.node[0].link_room = i % 13;
@@ -90,9 +88,8 @@ static void rawe_conn_batch_validate__link_full(void **state)
     assert_int_equal(counters(0)->frames_resent, 0);
 }
 
-static void rawe_conn_batch_validate__a_frame_is_held_back(void **state)
+TEST(rawe_conn_batch_validate__a_frame_is_held_back)
 {
-    (void)state;
     struct unit_send send = {0};
     unit_start_with((struct unit_options){.window_frames = 16, .coalesce_from_frames = 1});
     batch_connect(32);
@@ -118,9 +115,8 @@ static void rawe_conn_batch_validate__a_frame_is_held_back(void **state)
     assert_int_equal(net.node[1].message_count, 1);
 }
 
-static void rawe_conn_batch_validate__no_frame_left_for_it(void **state)
+TEST(rawe_conn_batch_validate__no_frame_left_for_it)
 {
-    (void)state;
     net.node[0].engine.frames.limit = 0;
     batch_connect(10);
     struct rawe_conn *express = unit_connect(&net, RAWE_LANE_EXPRESS);
@@ -140,9 +136,8 @@ static void rawe_conn_batch_validate__no_frame_left_for_it(void **state)
 
 /* rawe_conn_batch_conclude */
 
-static void rawe_conn_batch_conclude__three_validations_lost_altogether(void **state)
+TEST(rawe_conn_batch_conclude__three_validations_lost_altogether)
 {
-    (void)state;
     batch_connect(10);
     net.batches_vanish = true;
     batch_put(50000, 5); /* over plain frames in the end */
@@ -169,9 +164,8 @@ static bool drop_sequence(struct unit_net *of, const struct net_frame *frame)
     return true;
 }
 
-static void rawe_conn_batch_conclude__a_frame_of_the_validation_lost(void **state)
+TEST(rawe_conn_batch_conclude__a_frame_of_the_validation_lost)
 {
-    (void)state;
     for (unsigned lost = 0; lost < 4; lost++) {
         if (end(0) == NULL) {
             batch_connect(10);
@@ -199,9 +193,8 @@ static bool lose_first_batches(struct unit_net *of, const struct net_frame *fram
     return frame->batch == 0 || frame->batch > batches_to_lose;
 }
 
-static void rawe_conn_batch_conclude__lost_twice_and_then_good(void **state)
+TEST(rawe_conn_batch_conclude__lost_twice_and_then_good)
 {
-    (void)state;
     batch_connect(10);
     batches_to_lose = 2;
     net.filter = lose_first_batches;
@@ -219,9 +212,8 @@ static bool garble_validations(struct unit_net *of, const struct net_frame *fram
     return true;
 }
 
-static void rawe_conn_batch_conclude__content_that_arrives_wrong(void **state)
+TEST(rawe_conn_batch_conclude__content_that_arrives_wrong)
 {
-    (void)state;
     batch_connect(10);
     net.filter = garble_validations;
     batch_put(30000, 1);
@@ -230,9 +222,8 @@ static void rawe_conn_batch_conclude__content_that_arrives_wrong(void **state)
     assert_int_equal(counters(0)->validations_failed, 1);
 }
 
-static void rawe_conn_batch_conclude__a_receiver_without_batches(void **state)
+TEST(rawe_conn_batch_conclude__a_receiver_without_batches)
 {
-    (void)state;
     batch_connect(10);
     net.batches_vanish = true; /* nobody there takes them off the wire */
     uint8_t *pattern = net.node[1].engine.batches.pattern;
@@ -243,9 +234,8 @@ static void rawe_conn_batch_conclude__a_receiver_without_batches(void **state)
     net.node[1].engine.batches.pattern = pattern;
 }
 
-static void rawe_conn_batch_conclude__a_receiver_that_computes(void **state)
+TEST(rawe_conn_batch_conclude__a_receiver_that_computes)
 {
-    (void)state;
     struct unit_send send = {0};
     batch_connect(10);
     net.node[1].paused = true;
@@ -262,9 +252,8 @@ static void rawe_conn_batch_conclude__a_receiver_that_computes(void **state)
 
 /* rawe_conn_acknowledged: batches that do not pass any more */
 
-static void rawe_conn_acknowledged__batches_that_vanish_give_way_to_plain_frames(void **state)
+TEST(rawe_conn_acknowledged__batches_that_vanish_give_way_to_plain_frames)
 {
-    (void)state;
     batch_connect(16);
     batch_put(30000, 1);
     assert_int_equal(end(0)->batch, RAWE_BATCH_VALID);
@@ -279,9 +268,8 @@ static void rawe_conn_acknowledged__batches_that_vanish_give_way_to_plain_frames
     assert_int_equal(counters(0)->batches_sent, batches);
 }
 
-static void rawe_conn_batch_validate__again_when_they_had_stopped_passing(void **state)
+TEST(rawe_conn_batch_validate__again_when_they_had_stopped_passing)
 {
-    (void)state;
     batch_connect(16);
     batch_put(30000, 1);
     for (unsigned times = 1; times <= 5; times++) {
@@ -301,9 +289,8 @@ static bool transmit_single(void *context, const struct rawe_frame *packet, uint
     return segment_bytes != 0 || unit_transmit_batch(context, packet, segment_bytes);
 }
 
-static void rawe_conn_batch_transmit__where_only_single_frames_pass(void **state)
+TEST(rawe_conn_batch_transmit__where_only_single_frames_pass)
 {
-    (void)state;
     batch_connect(16);
     batch_put(30000, 1);
     net.node[0].engine.batches.output.transmit = transmit_single;
@@ -323,9 +310,8 @@ static bool lose_late_batches(struct unit_net *of, const struct net_frame *frame
            frame->header.sequence % 3 == 0;
 }
 
-static void rawe_conn_acknowledged__also_behind_what_arrived_out_of_order(void **state)
+TEST(rawe_conn_acknowledged__also_behind_what_arrived_out_of_order)
 {
-    (void)state;
     batch_connect(16);
     batch_put(30000, 1);
     net.filter_count = end(0)->sendwin.next;
@@ -342,29 +328,4 @@ static void rawe_conn_acknowledged__also_behind_what_arrived_out_of_order(void *
     assert_int_equal(send.done, 1);
     assert_memory_equal(batch_memory, batch_data, 60000);
     assert_int_equal(end(0)->batch, RAWE_BATCH_INVALID);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, unit_set_up_wide, unit_tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(rawe_conn_batch_validate__first_a_batch_of_known_content),
-        TEST(rawe_conn_batch_validate__not_on_the_express_lane),
-        TEST(rawe_conn_batch_validate__not_without_a_link_that_can),
-        TEST(rawe_conn_batch_validate__link_full),
-        TEST(rawe_conn_batch_validate__a_frame_is_held_back),
-        TEST(rawe_conn_batch_validate__no_frame_left_for_it),
-        TEST(rawe_conn_batch_conclude__three_validations_lost_altogether),
-        TEST(rawe_conn_batch_conclude__a_frame_of_the_validation_lost),
-        TEST(rawe_conn_batch_conclude__lost_twice_and_then_good),
-        TEST(rawe_conn_batch_conclude__content_that_arrives_wrong),
-        TEST(rawe_conn_batch_conclude__a_receiver_without_batches),
-        TEST(rawe_conn_batch_conclude__a_receiver_that_computes),
-        TEST(rawe_conn_acknowledged__batches_that_vanish_give_way_to_plain_frames),
-        TEST(rawe_conn_batch_validate__again_when_they_had_stopped_passing),
-        TEST(rawe_conn_batch_transmit__where_only_single_frames_pass),
-        TEST(rawe_conn_acknowledged__also_behind_what_arrived_out_of_order),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,16 +5,14 @@
  * complete. The connection is but its queue; what is sent and received of bundles is in
  * test_conn_send_coalesces.c.
  */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <cmocka.h>
 
 #include <string.h>
 
 #include "rawe_conn_bundle.h"
 #include "unit_alloc.h"
+#include "unit_test.h"
 
 #define MESSAGES 40u
 #define BUNDLES_MAX 3u
@@ -31,9 +29,8 @@ static struct message {
 } messages[MESSAGES];
 static unsigned message_count, done_count;
 
-static int set_up(void **state)
+static void set_up(void)
 {
-    (void)state;
     memset(&engine, 0, sizeof(engine));
     memset(&conn, 0, sizeof(conn));
     memset(messages, 0, sizeof(messages));
@@ -47,16 +44,13 @@ static int set_up(void **state)
     conn.engine = &engine;
     rawe_sendqueue_init(&conn.queue, 7);
     message_count = done_count = 0;
-    return 0;
 }
 
 /** All bundles have been given back. */
-static int tear_down(void **state)
+static void tear_down(void)
 {
-    (void)state;
     rawe_buffer_pool_free(&engine.bundles);
     assert_int_equal(engine.bundles.allocated, 0);
-    return 0;
 }
 
 static void done(struct rawe_send *send, enum rawe_status status)
@@ -135,9 +129,10 @@ static void assert_completed(unsigned first, unsigned count, enum rawe_status st
     }
 }
 
-static void rawe_conn_bundle__takes_what_waits_in_its_order(void **state)
+FIXTURE(set_up, tear_down);
+
+TEST(rawe_conn_bundle__takes_what_waits_in_its_order)
 {
-    (void)state;
     size_t total_bytes = 0;
     for (unsigned i = 0; i < 9; i++) {
         size_t len_bytes = 1 + 97 * i;
@@ -158,9 +153,8 @@ static void rawe_conn_bundle__takes_what_waits_in_its_order(void **state)
     assert_completed(0, 9, RAWE_STATUS_DONE);
 }
 
-static void rawe_conn_bundle__stands_where_its_messages_stood(void **state)
+TEST(rawe_conn_bundle__stands_where_its_messages_stood)
 {
-    (void)state;
     (void)queue(10);
     (void)queue(20);
     struct rawe_send *put = queue(30);
@@ -176,9 +170,8 @@ static void rawe_conn_bundle__stands_where_its_messages_stood(void **state)
     made->done(made, RAWE_STATUS_DONE);
 }
 
-static void rawe_conn_bundle__not_of_a_single_message(void **state)
+TEST(rawe_conn_bundle__not_of_a_single_message)
 {
-    (void)state;
     assert_null(bundle(RAWE_BATCH_BYTES_MAX));
     struct rawe_send *only = queue(10);
     assert_null(bundle(RAWE_BATCH_BYTES_MAX));
@@ -192,9 +185,8 @@ static void rawe_conn_bundle__not_of_a_single_message(void **state)
     assert_int_equal(engine.counters.messages_coalesced, 0);
 }
 
-static void rawe_conn_bundle__not_what_has_to_go_alone(void **state)
+TEST(rawe_conn_bundle__not_what_has_to_go_alone)
 {
-    (void)state;
     struct rawe_send *first = queue(10);
     (void)queue(10);
     first->kind = RAWE_FRAGMENT_PUT;
@@ -208,9 +200,8 @@ static void rawe_conn_bundle__not_what_has_to_go_alone(void **state)
     assert_ptr_equal(conn.queue.first, first);
 }
 
-static void rawe_conn_bundle__not_with_coalescing_off(void **state)
+TEST(rawe_conn_bundle__not_with_coalescing_off)
 {
-    (void)state;
     engine.config.coalesce_from_frames = 0;
     (void)queue(10);
     (void)queue(10);
@@ -218,9 +209,8 @@ static void rawe_conn_bundle__not_with_coalescing_off(void **state)
     assert_int_equal(conn.queue.count, 2);
 }
 
-static void rawe_conn_bundle__longest_message(void **state)
+TEST(rawe_conn_bundle__longest_message)
 {
-    (void)state;
     (void)queue(RAWE_CONN_BUNDLED_BYTES_MAX);
     (void)queue(10);
     (void)queue(RAWE_CONN_BUNDLED_BYTES_MAX + 1);
@@ -233,9 +223,8 @@ static void rawe_conn_bundle__longest_message(void **state)
 }
 
 /** Three messages of 100 bytes take 3 * 108, and 2 * 4 between them. */
-static void rawe_conn_bundle__fills_what_there_is_to_the_byte(void **state)
+TEST(rawe_conn_bundle__fills_what_there_is_to_the_byte)
 {
-    (void)state;
     for (unsigned i = 0; i < 7; i++) {
         (void)queue(100);
     }
@@ -256,9 +245,8 @@ static void rawe_conn_bundle__fills_what_there_is_to_the_byte(void **state)
     made->done(made, RAWE_STATUS_DONE);
 }
 
-static void rawe_conn_bundle__a_whole_batch(void **state)
+TEST(rawe_conn_bundle__a_whole_batch)
 {
-    (void)state;
     size_t len_bytes = RAWE_BATCH_BYTES_MAX / 32 - RAWE_FRAGMENT_MESSAGE_BYTES;
     for (unsigned i = 0; i < 33; i++) {
         (void)queue(len_bytes);
@@ -269,9 +257,8 @@ static void rawe_conn_bundle__a_whole_batch(void **state)
     made->done(made, RAWE_STATUS_DONE);
 }
 
-static void rawe_conn_bundle__messages_are_complete_when_it_is_transmitted(void **state)
+TEST(rawe_conn_bundle__messages_are_complete_when_it_is_transmitted)
 {
-    (void)state;
     (void)queue(10);
     (void)queue(20);
     struct rawe_send *made = bundle(RAWE_BATCH_BYTES_MAX);
@@ -284,9 +271,8 @@ static void rawe_conn_bundle__messages_are_complete_when_it_is_transmitted(void 
     assert_non_null(engine.bundles.free);
 }
 
-static void rawe_conn_bundle__fails_with_its_messages(void **state)
+TEST(rawe_conn_bundle__fails_with_its_messages)
 {
-    (void)state;
     (void)queue(10);
     (void)queue(20);
     (void)queue(30);
@@ -295,9 +281,8 @@ static void rawe_conn_bundle__fails_with_its_messages(void **state)
     assert_completed(0, 3, RAWE_STATUS_FAILED);
 }
 
-static void rawe_conn_bundle__while_there_are_buffers(void **state)
+TEST(rawe_conn_bundle__while_there_are_buffers)
 {
-    (void)state;
     struct rawe_send *made[BUNDLES_MAX];
     for (unsigned i = 0; i < BUNDLES_MAX; i++) {
         (void)queue(10);
@@ -320,9 +305,8 @@ static void rawe_conn_bundle__while_there_are_buffers(void **state)
     again->done(again, RAWE_STATUS_DONE);
 }
 
-static void rawe_conn_bundle__not_without_memory(void **state)
+TEST(rawe_conn_bundle__not_without_memory)
 {
-    (void)state;
     struct rawe_send *first = queue(10);
     (void)queue(20);
     unit_allocations_left = 0;
@@ -333,25 +317,4 @@ static void rawe_conn_bundle__not_without_memory(void **state)
     struct rawe_send *made = bundle(RAWE_BATCH_BYTES_MAX);
     assert_holds(made, 0, 2);
     made->done(made, RAWE_STATUS_DONE);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(rawe_conn_bundle__takes_what_waits_in_its_order),
-        TEST(rawe_conn_bundle__stands_where_its_messages_stood),
-        TEST(rawe_conn_bundle__not_of_a_single_message),
-        TEST(rawe_conn_bundle__not_what_has_to_go_alone),
-        TEST(rawe_conn_bundle__not_with_coalescing_off),
-        TEST(rawe_conn_bundle__longest_message),
-        TEST(rawe_conn_bundle__fills_what_there_is_to_the_byte),
-        TEST(rawe_conn_bundle__a_whole_batch),
-        TEST(rawe_conn_bundle__messages_are_complete_when_it_is_transmitted),
-        TEST(rawe_conn_bundle__fails_with_its_messages),
-        TEST(rawe_conn_bundle__while_there_are_buffers),
-        TEST(rawe_conn_bundle__not_without_memory),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

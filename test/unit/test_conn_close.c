@@ -13,14 +13,12 @@
 static struct unit_send sends[3], answer;
 static uint8_t data[5000];
 
-static int set_up(void **state)
+static void set_up(void)
 {
-    (void)state;
     unit_start_with((struct unit_options){0});
     unit_connect(&net, RAWE_LANE_EXPRESS);
     memset(sends, 0, sizeof(sends));
     memset(&answer, 0, sizeof(answer));
-    return 0;
 }
 
 static void send_messages(unsigned count)
@@ -60,9 +58,10 @@ static bool drop_acks(struct unit_net *of, const struct net_frame *frame)
     return frame->header.type != RAWE_FRAME_ACK;
 }
 
-static void rawe_conn_receive__what_a_close_does_not_acknowledge_has_failed(void **state)
+FIXTURE(set_up, unit_tear_down);
+
+TEST(rawe_conn_receive__what_a_close_does_not_acknowledge_has_failed)
 {
-    (void)state;
     send_messages(3); /* four frames each */
     receive_close(6, 0);
     assert_int_equal(sends[0].status, RAWE_STATUS_DONE);
@@ -78,9 +77,8 @@ static void rawe_conn_receive__what_a_close_does_not_acknowledge_has_failed(void
     assert_int_equal(net.node[0].lost_calls, 1);
 }
 
-static void rawe_conn_receive__a_send_half_framed_has_failed(void **state)
+TEST(rawe_conn_receive__a_send_half_framed_has_failed)
 {
-    (void)state;
     end(0)->peer_credit = 2;
     send_messages(1);
     receive_close(2, 0); /* it has all that was sent, which is not all there was to send */
@@ -90,18 +88,16 @@ static void rawe_conn_receive__a_send_half_framed_has_failed(void **state)
     assert_int_equal(net.node[0].lost_calls, 1);
 }
 
-static void rawe_conn_receive__copied_messages_are_not_lost_in_silence(void **state)
+TEST(rawe_conn_receive__copied_messages_are_not_lost_in_silence)
 {
-    (void)state;
     assert_int_equal(unit_copy_message(end(0), 1, 100), RAWE_STATUS_DONE);
     receive_close(0, 0);
     believe();
     assert_int_equal(net.node[0].lost_calls, 1);
 }
 
-static void rawe_conn_receive__a_peer_that_answers_has_not_ended_it(void **state)
+TEST(rawe_conn_receive__a_peer_that_answers_has_not_ended_it)
 {
-    (void)state;
     send_messages(3);
     receive_close(0, 0); /* forged */
     unit_run(&net, 3000 * UNIT_MS, UNIT_MS);
@@ -112,9 +108,8 @@ static void rawe_conn_receive__a_peer_that_answers_has_not_ended_it(void **state
     assert_int_equal(net.node[0].lost_calls, 0);
 }
 
-static void rawe_conn_receive__a_peer_that_answered_long_since_has_not_ended_it(void **state)
+TEST(rawe_conn_receive__a_peer_that_answered_long_since_has_not_ended_it)
 {
-    (void)state;
     send_messages(3);
     receive_close(0, 0); /* forged */
     unit_run(&net, 3000 * UNIT_MS, UNIT_MS);
@@ -138,9 +133,8 @@ static void rawe_conn_receive__a_peer_that_answered_long_since_has_not_ended_it(
     assert_int_equal(sends[0].status, RAWE_STATUS_DONE);
 }
 
-static void rawe_conn_receive__a_peer_that_has_answered_since_may_be_silent(void **state)
+TEST(rawe_conn_receive__a_peer_that_has_answered_since_may_be_silent)
 {
-    (void)state;
     send_messages(3);
     receive_close(0, 0); /* forged */
     unit_run(&net, 3000 * UNIT_MS, UNIT_MS);
@@ -156,9 +150,8 @@ static void rawe_conn_receive__a_peer_that_has_answered_since_may_be_silent(void
     assert_int_equal(sends[0].done, 1);
 }
 
-static void rawe_conn_receive__an_orderly_close_loses_nothing(void **state)
+TEST(rawe_conn_receive__an_orderly_close_loses_nothing)
 {
-    (void)state;
     net.filter = drop_acks;
     send_messages(3);
     unit_step(&net); /* node 1 has it all */
@@ -174,9 +167,8 @@ static void rawe_conn_receive__an_orderly_close_loses_nothing(void **state)
     assert_int_equal(net.node[0].lost_calls, 0);
 }
 
-static void rawe_conn_receive__a_closed_connection_keeps_no_windows(void **state)
+TEST(rawe_conn_receive__a_closed_connection_keeps_no_windows)
 {
-    (void)state;
     send_messages(3);
     unit_send_message(end(1), &answer, 9, data, sizeof(data));
     unit_run(&net, 10 * UNIT_MS, 50 * UNIT_US);
@@ -193,9 +185,8 @@ static void rawe_conn_receive__a_closed_connection_keeps_no_windows(void **state
     assert_works_both_ways();
 }
 
-static void rawe_conn_receive__who_does_not_know_the_connection_acknowledges_nothing(void **state)
+TEST(rawe_conn_receive__who_does_not_know_the_connection_acknowledges_nothing)
 {
-    (void)state;
     send_messages(1);
     disown();
     assert_int_equal(sends[0].done, 0); /* the peer may just be ahead in MPI_Finalize */
@@ -205,9 +196,8 @@ static void rawe_conn_receive__who_does_not_know_the_connection_acknowledges_not
     assert_int_equal(net.node[0].lost_calls, 1);
 }
 
-static void rawe_conn_receive__who_is_disowned_in_finalize_has_lost_nothing(void **state)
+TEST(rawe_conn_receive__who_is_disowned_in_finalize_has_lost_nothing)
 {
-    (void)state;
     send_messages(1);
     unit_wire_clear(&net);
     disown();
@@ -219,9 +209,8 @@ static void rawe_conn_receive__who_is_disowned_in_finalize_has_lost_nothing(void
     assert_int_equal(net.node[0].lost_calls, 0);
 }
 
-static void rawe_conn_receive__a_close_acknowledges_what_was_never_sent(void **state)
+TEST(rawe_conn_receive__a_close_acknowledges_what_was_never_sent)
 {
-    (void)state;
     send_messages(1);
     receive_close(1000, 0);
     believe();
@@ -229,9 +218,8 @@ static void rawe_conn_receive__a_close_acknowledges_what_was_never_sent(void **s
     assert_int_equal(net.node[0].lost_calls, 1);
 }
 
-static void rawe_conn_receive__a_closed_connection_asked_about_has_failed(void **state)
+TEST(rawe_conn_receive__a_closed_connection_asked_about_has_failed)
 {
-    (void)state;
     send_messages(1);
     unit_wire_clear(&net);
     net.node[1].link_room = 0;
@@ -244,9 +232,8 @@ static void rawe_conn_receive__a_closed_connection_asked_about_has_failed(void *
     assert_int_equal(sends[0].done, 1);
 }
 
-static void rawe_conn_receive_connect__a_new_incarnation_fails_what_is_in_flight(void **state)
+TEST(rawe_conn_receive_connect__a_new_incarnation_fails_what_is_in_flight)
 {
-    (void)state;
     send_messages(2);
     unit_wire_clear(&net);
     net.now_ns += UNIT_MS;
@@ -261,9 +248,8 @@ static void rawe_conn_receive_connect__a_new_incarnation_fails_what_is_in_flight
     assert_int_equal(net.node[1].message_count, 0);
 }
 
-static void rawe_engine_finalizing__both_ends_wait_for_no_data_any_more(void **state)
+TEST(rawe_engine_finalizing__both_ends_wait_for_no_data_any_more)
 {
-    (void)state;
     send_messages(2);
     receive_close(0, 0);
     rawe_engine_finalizing(engine(0));
@@ -275,9 +261,8 @@ static void rawe_engine_finalizing__both_ends_wait_for_no_data_any_more(void **s
     assert_int_equal(net.node[0].lost_calls, 0);
 }
 
-static void rawe_engine_deliver_deferred__tells_of_a_loss_meanwhile(void **state)
+TEST(rawe_engine_deliver_deferred__tells_of_a_loss_meanwhile)
 {
-    (void)state;
     send_messages(1);
     rawe_engine_defer_begin(engine(0));
     receive_close(0, 0);
@@ -290,28 +275,4 @@ static void rawe_engine_deliver_deferred__tells_of_a_loss_meanwhile(void **state
     assert_int_equal(sends[0].status, RAWE_STATUS_FAILED);
     rawe_engine_deliver_deferred(engine(0));
     assert_int_equal(net.node[0].lost_calls, 1);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, unit_tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(rawe_conn_receive__what_a_close_does_not_acknowledge_has_failed),
-        TEST(rawe_conn_receive__a_send_half_framed_has_failed),
-        TEST(rawe_conn_receive__copied_messages_are_not_lost_in_silence),
-        TEST(rawe_conn_receive__a_peer_that_answers_has_not_ended_it),
-        TEST(rawe_conn_receive__a_peer_that_answered_long_since_has_not_ended_it),
-        TEST(rawe_conn_receive__a_peer_that_has_answered_since_may_be_silent),
-        TEST(rawe_conn_receive__an_orderly_close_loses_nothing),
-        TEST(rawe_conn_receive__a_closed_connection_keeps_no_windows),
-        TEST(rawe_conn_receive__who_does_not_know_the_connection_acknowledges_nothing),
-        TEST(rawe_conn_receive__who_is_disowned_in_finalize_has_lost_nothing),
-        TEST(rawe_conn_receive__a_close_acknowledges_what_was_never_sent),
-        TEST(rawe_conn_receive__a_closed_connection_asked_about_has_failed),
-        TEST(rawe_conn_receive_connect__a_new_incarnation_fails_what_is_in_flight),
-        TEST(rawe_engine_finalizing__both_ends_wait_for_no_data_any_more),
-        TEST(rawe_engine_deliver_deferred__tells_of_a_loss_meanwhile),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,11 +23,12 @@ static void assert_delivered(unsigned index, uint8_t tag, unsigned count, size_t
     }
 }
 
+FIXTURE(unit_set_up_coalescing, unit_tear_down);
+
 /* rawe_conn_coalesce_new */
 
-static void rawe_conn_coalesce_new__no_large_frame_left(void **state)
+TEST(rawe_conn_coalesce_new__no_large_frame_left)
 {
-    (void)state;
     unit_start_with(
         (struct unit_options){.coalesce_from_frames = COALESCE_FROM, .window_frames = 256});
     net.node[0].engine.frames.limit = 0;
@@ -55,9 +56,8 @@ static void rawe_conn_coalesce_new__no_large_frame_left(void **state)
 
 /* rawe_conn_coalesce_fits */
 
-static void rawe_conn_coalesce_fits__to_the_last_byte(void **state)
+TEST(rawe_conn_coalesce_fits__to_the_last_byte)
 {
-    (void)state;
     connect_busy();
     copy(1, 500);
     copy(2, 400); /* 8 + 500 + 4 to the next multiple of 8, 8 + 400 */
@@ -73,9 +73,8 @@ static void rawe_conn_coalesce_fits__to_the_last_byte(void **state)
     unit_assert_message(&net.node[1], COALESCE_FROM + 3, 4, 0, 4);
 }
 
-static void rawe_conn_coalesce_fits__one_byte_too_long_ends_the_frame(void **state)
+TEST(rawe_conn_coalesce_fits__one_byte_too_long_ends_the_frame)
 {
-    (void)state;
     connect_busy();
     copy(1, 500);
     copy(2, 400);
@@ -92,9 +91,8 @@ static void rawe_conn_coalesce_fits__one_byte_too_long_ends_the_frame(void **sta
     unit_assert_message(&net.node[1], COALESCE_FROM + 2, 3, 121, 3);
 }
 
-static void rawe_conn_coalesce_fits__frames_shorter_than_the_buffers(void **state)
+TEST(rawe_conn_coalesce_fits__frames_shorter_than_the_buffers)
 {
-    (void)state;
     unit_start_with(
         (struct unit_options){.coalesce_from_frames = COALESCE_FROM, .payload_max_bytes = 512});
     connect_busy();
@@ -108,9 +106,8 @@ static void rawe_conn_coalesce_fits__frames_shorter_than_the_buffers(void **stat
 
 /* rawe_conn_coalesce_wanted */
 
-static void rawe_conn_coalesce_poor__fewer_than_three_to_a_frame(void **state)
+TEST(rawe_conn_coalesce_poor__fewer_than_three_to_a_frame)
 {
-    (void)state;
     connect_busy();
     size_t third = LIMIT_BYTES / 3 - RAWE_FRAGMENT_MESSAGE_BYTES;
     assert_false(rawe_conn_coalesce_poor(end(0), 1));
@@ -118,9 +115,8 @@ static void rawe_conn_coalesce_poor__fewer_than_three_to_a_frame(void **state)
     assert_true(rawe_conn_coalesce_poor(end(0), third + 1));
 }
 
-static void rawe_conn_coalesce_wanted__first_messages_leave_at_once(void **state)
+TEST(rawe_conn_coalesce_wanted__first_messages_leave_at_once)
 {
-    (void)state;
     unit_connect(&net, RAWE_LANE_EXPRESS);
     for (uint8_t tag = 0; tag < 6; tag++) {
         copy(tag, 30);
@@ -136,9 +132,8 @@ static void rawe_conn_coalesce_wanted__first_messages_leave_at_once(void **state
     assert_int_equal(unit_wire_count(&net), 1);
 }
 
-static void rawe_conn_coalesce_wanted__never_unless_asked_for(void **state)
+TEST(rawe_conn_coalesce_wanted__never_unless_asked_for)
 {
-    (void)state;
     unit_start_with((struct unit_options){0});
     unit_connect(&net, RAWE_LANE_EXPRESS);
     for (uint8_t tag = 0; tag < 20; tag++) {
@@ -162,9 +157,8 @@ static void rawe_conn_coalesce_wanted__never_unless_asked_for(void **state)
     assert_int_equal(counters(0)->frames_sent, 40);
 }
 
-static void rawe_conn_coalesce_wanted__longer_messages_do_not_wait(void **state)
+TEST(rawe_conn_coalesce_wanted__longer_messages_do_not_wait)
 {
-    (void)state;
     connect_busy();
     copy(1, LIMIT_BYTES / 2);
     assert_null(end(0)->coalescing);
@@ -177,9 +171,8 @@ static void rawe_conn_coalesce_wanted__longer_messages_do_not_wait(void **state)
 
 /* rawe_conn_coalesce */
 
-static void rawe_conn_coalesce__nothing_held_back(void **state)
+TEST(rawe_conn_coalesce__nothing_held_back)
 {
-    (void)state;
     connect_busy();
     assert_false(rawe_conn_coalesce(end(0), 1, "ab", 2, NULL, 0));
     copy(1, 10);
@@ -199,9 +192,8 @@ static void rawe_conn_coalesce__nothing_held_back(void **state)
     assert_int_equal(net.node[1].messages[COALESCE_FROM + 3].len_bytes, 0);
 }
 
-static void rawe_conn_coalesce__messages_of_every_length(void **state)
+TEST(rawe_conn_coalesce__messages_of_every_length)
 {
-    (void)state;
     uint8_t ones[1024];
     unit_connect(&net, RAWE_LANE_EXPRESS);
     /* What frames are made from is not clean. */
@@ -230,9 +222,8 @@ static void rawe_conn_coalesce__messages_of_every_length(void **state)
     assert_true(counters(0)->messages_coalesced > 300);
 }
 
-static void rawe_conn_coalesce__counts_each_message(void **state)
+TEST(rawe_conn_coalesce__counts_each_message)
 {
-    (void)state;
     connect_busy();
     for (uint8_t tag = 0; tag < 5; tag++) {
         copy(tag, 100);
@@ -258,9 +249,8 @@ static void answer(struct unit_node *node, struct rawe_conn *conn, uint8_t tag)
     (void)node;
 }
 
-static void rawe_conn_coalesce__answers_out_of_a_callback(void **state)
+TEST(rawe_conn_coalesce__answers_out_of_a_callback)
 {
-    (void)state;
     connect_busy();
     answers = 0;
     net.node[1].on_deliver = answer;
@@ -278,9 +268,8 @@ static void rawe_conn_coalesce__answers_out_of_a_callback(void **state)
 
 /* rawe_conn_coalesce_add */
 
-static void rawe_conn_coalesce_add__queued_messages_share_frames(void **state)
+TEST(rawe_conn_coalesce_add__queued_messages_share_frames)
 {
-    (void)state;
     struct unit_send sends[30];
     uint8_t data[30][80];
     memset(sends, 0, sizeof(sends));
@@ -304,9 +293,8 @@ static void rawe_conn_coalesce_add__queued_messages_share_frames(void **state)
     }
 }
 
-static void rawe_conn_coalesce_add__others_stand_between(void **state)
+TEST(rawe_conn_coalesce_add__others_stand_between)
 {
-    (void)state;
     static uint8_t data[40][5000];
     struct unit_send sends[40];
     memset(sends, 0, sizeof(sends));
@@ -330,9 +318,8 @@ static void rawe_conn_coalesce_add__others_stand_between(void **state)
     assert_int_equal(end(0)->queue.bytes, 0);
 }
 
-static void rawe_conn_coalesce_add__no_longer_than_the_envelope_of_batches_allows(void **state)
+TEST(rawe_conn_coalesce_add__no_longer_than_the_envelope_of_batches_allows)
 {
-    (void)state;
     unit_stop(&net);
     unit_init(&net);
     net.config.coalesce_from_frames = COALESCE_FROM;
@@ -352,28 +339,4 @@ static void rawe_conn_coalesce_add__no_longer_than_the_envelope_of_batches_allow
     assert_true(rawe_conn_drained(bulk)); /* the harness checks the lengths */
     assert_int_equal(net.node[1].message_count, 200);
     assert_true(counters(0)->messages_coalesced > 0);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, unit_set_up_coalescing, unit_tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(rawe_conn_coalesce_new__no_large_frame_left),
-        TEST(rawe_conn_coalesce_fits__to_the_last_byte),
-        TEST(rawe_conn_coalesce_fits__one_byte_too_long_ends_the_frame),
-        TEST(rawe_conn_coalesce_fits__frames_shorter_than_the_buffers),
-        TEST(rawe_conn_coalesce_poor__fewer_than_three_to_a_frame),
-        TEST(rawe_conn_coalesce_wanted__first_messages_leave_at_once),
-        TEST(rawe_conn_coalesce_wanted__never_unless_asked_for),
-        TEST(rawe_conn_coalesce_wanted__longer_messages_do_not_wait),
-        TEST(rawe_conn_coalesce__nothing_held_back),
-        TEST(rawe_conn_coalesce__messages_of_every_length),
-        TEST(rawe_conn_coalesce__counts_each_message),
-        TEST(rawe_conn_coalesce__answers_out_of_a_callback),
-        TEST(rawe_conn_coalesce_add__queued_messages_share_frames),
-        TEST(rawe_conn_coalesce_add__others_stand_between),
-        TEST(rawe_conn_coalesce_add__no_longer_than_the_envelope_of_batches_allows),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

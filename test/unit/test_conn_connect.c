@@ -20,11 +20,12 @@ static bool drop_first_connects(struct unit_net *of, const struct net_frame *fra
     return true;
 }
 
+FIXTURE(unit_set_up, unit_tear_down);
+
 /* rawe_conn_connect */
 
-static void rawe_conn_connect__brings_up_both_ends(void **state)
+TEST(rawe_conn_connect__brings_up_both_ends)
 {
-    (void)state;
     unit_connect(&net, RAWE_LANE_EXPRESS);
     assert_int_equal(end(0)->handshake.peer_id, end(1)->handshake.local_id);
     assert_int_equal(end(1)->handshake.peer_id, end(0)->handshake.local_id);
@@ -34,9 +35,8 @@ static void rawe_conn_connect__brings_up_both_ends(void **state)
     assert_int_equal(counters(0)->frames_resent + counters(1)->frames_resent, 0);
 }
 
-static void rawe_conn_connect__sends_wait_for_the_reply(void **state)
+TEST(rawe_conn_connect__sends_wait_for_the_reply)
 {
-    (void)state;
     static uint8_t data[5000];
     struct unit_send send = {0};
     unit_fill(data, sizeof(data), 8);
@@ -52,9 +52,8 @@ static void rawe_conn_connect__sends_wait_for_the_reply(void **state)
     unit_assert_message(&net.node[1], 0, 7, sizeof(data), 8);
 }
 
-static void rawe_conn_connect__requests_and_replies_lost(void **state)
+TEST(rawe_conn_connect__requests_and_replies_lost)
 {
-    (void)state;
     for (unsigned lost = 1; lost <= 9; lost++) {
         net.filter = drop_first_connects;
         net.filter_count = lost;
@@ -70,9 +69,8 @@ static void rawe_conn_connect__requests_and_replies_lost(void **state)
     }
 }
 
-static void rawe_conn_connect__asks_less_and_less_often(void **state)
+TEST(rawe_conn_connect__asks_less_and_less_often)
 {
-    (void)state;
     net.filter = drop_all;
     unit_open(&net, 0, RAWE_LANE_EXPRESS);
     rawe_conn_connect(end(0), net.now_ns);
@@ -81,9 +79,8 @@ static void rawe_conn_connect__asks_less_and_less_often(void **state)
     assert_in_range(net.node[0].sent[RAWE_FRAME_CONNECT], 8, 10);
 }
 
-static void rawe_conn_connect__link_full(void **state)
+TEST(rawe_conn_connect__link_full)
 {
-    (void)state;
     net.node[0].link_room = 0;
     unit_open(&net, 0, RAWE_LANE_EXPRESS);
     rawe_conn_connect(end(0), net.now_ns);
@@ -93,18 +90,4 @@ static void rawe_conn_connect__link_full(void **state)
     unit_run(&net, 20 * UNIT_MS, 100 * UNIT_US);
     assert_int_equal(end(0)->handshake.state, RAWE_CONN_OPEN);
     assert_works_both_ways();
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, unit_set_up, unit_tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(rawe_conn_connect__brings_up_both_ends),
-        TEST(rawe_conn_connect__sends_wait_for_the_reply),
-        TEST(rawe_conn_connect__requests_and_replies_lost),
-        TEST(rawe_conn_connect__asks_less_and_less_often),
-        TEST(rawe_conn_connect__link_full),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

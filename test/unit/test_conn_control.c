@@ -11,11 +11,12 @@
 #include "rawe_conn_control.h"
 #include "rawe_conn.h"
 
+FIXTURE(unit_set_up, unit_tear_down);
+
 /* rawe_conn_make_pending */
 
-static void rawe_conn_make_pending__twice_is_once(void **state)
+TEST(rawe_conn_make_pending__twice_is_once)
 {
-    (void)state;
     unit_connect(&net, RAWE_LANE_EXPRESS);
     rawe_conn_make_pending(end(0));
     rawe_conn_make_pending(end(0));
@@ -27,9 +28,8 @@ static void rawe_conn_make_pending__twice_is_once(void **state)
 
 /* rawe_conn_arm */
 
-static void rawe_conn_arm__takes_the_earliest_deadline(void **state)
+TEST(rawe_conn_arm__takes_the_earliest_deadline)
 {
-    (void)state;
     unit_open(&net, 0, RAWE_LANE_EXPRESS);
     rawe_conn_arm(end(0));
     assert_false(rawe_timer_armed(&end(0)->timer));
@@ -47,9 +47,8 @@ static void rawe_conn_arm__takes_the_earliest_deadline(void **state)
 
 /* rawe_conn_idle_deadline_ns */
 
-static void rawe_conn_idle_deadline_ns__after_the_last_question(void **state)
+TEST(rawe_conn_idle_deadline_ns__after_the_last_question)
 {
-    (void)state;
     unit_connect(&net, RAWE_LANE_EXPRESS);
     struct rawe_conn *conn = end(0);
     struct rawe_liveness_limits *limits = &conn->engine->config.liveness;
@@ -72,9 +71,8 @@ static void rawe_conn_idle_deadline_ns__after_the_last_question(void **state)
 
 /* rawe_conn_owe_ack */
 
-static void rawe_conn_owe_ack__waits_for_the_delay(void **state)
+TEST(rawe_conn_owe_ack__waits_for_the_delay)
 {
-    (void)state;
     connect_nodes();
     receive_message(0, 0, 1);
     receive_message(0, 0, 2);
@@ -92,9 +90,8 @@ static void rawe_conn_owe_ack__waits_for_the_delay(void **state)
     unit_wire_clear(&net);
 }
 
-static void rawe_conn_owe_ack__at_once_when_asked_for(void **state)
+TEST(rawe_conn_owe_ack__at_once_when_asked_for)
 {
-    (void)state;
     connect_nodes();
     receive_message(0, RAWE_FLAG_ACK_NOW, 1);
     assert_int_equal(counters(1)->acks_sent, 0); /* at the end of the round, not before */
@@ -104,9 +101,8 @@ static void rawe_conn_owe_ack__at_once_when_asked_for(void **state)
     unit_wire_clear(&net);
 }
 
-static void rawe_conn_owe_ack__every_quarter_of_the_credit(void **state)
+TEST(rawe_conn_owe_ack__every_quarter_of_the_credit)
 {
-    (void)state;
     connect_nodes();
     for (unsigned i = 1; i <= 40; i++) {
         receive_message(0, 0, 1);
@@ -116,9 +112,8 @@ static void rawe_conn_owe_ack__every_quarter_of_the_credit(void **state)
     unit_wire_clear(&net);
 }
 
-static void rawe_conn_owe_ack__rides_on_a_reply(void **state)
+TEST(rawe_conn_owe_ack__rides_on_a_reply)
 {
-    (void)state;
     connect_nodes();
     assert_int_equal(unit_copy_message(end(0), 1, 10), RAWE_STATUS_DONE);
     unit_step(&net);
@@ -132,9 +127,8 @@ static void rawe_conn_owe_ack__rides_on_a_reply(void **state)
     assert_int_equal(counters(0)->acks_sent, 1);
 }
 
-static void rawe_conn_owe_ack__a_gap_is_reported_at_once_and_its_end_too(void **state)
+TEST(rawe_conn_owe_ack__a_gap_is_reported_at_once_and_its_end_too)
 {
-    (void)state;
     connect_nodes();
     receive_message(1, 0, 1);
     rawe_engine_flush(&net.node[1].engine, net.now_ns);
@@ -159,9 +153,8 @@ static void rawe_conn_owe_ack__a_gap_is_reported_at_once_and_its_end_too(void **
 
 /* rawe_conn_write_header */
 
-static void rawe_conn_write_header__as_of_now(void **state)
+TEST(rawe_conn_write_header__as_of_now)
 {
-    (void)state;
     unit_connect(&net, RAWE_LANE_EXPRESS);
     unit_begin_at(&net, RAWE_LANE_EXPRESS, 0xFFFFFFFF);
     assert_int_equal(unit_copy_message(end(1), 1, 10), RAWE_STATUS_DONE);
@@ -180,9 +173,8 @@ static void rawe_conn_write_header__as_of_now(void **state)
     finish();
 }
 
-static void rawe_conn_write_header__lane_decides_the_type(void **state)
+TEST(rawe_conn_write_header__lane_decides_the_type)
 {
-    (void)state;
     struct rawe_conn *bulk = unit_connect(&net, RAWE_LANE_BULK);
     assert_int_equal(unit_copy_message(bulk, 1, 10), RAWE_STATUS_DONE);
     assert_int_equal(net.wire->header.type, RAWE_FRAME_BULK);
@@ -192,9 +184,8 @@ static void rawe_conn_write_header__lane_decides_the_type(void **state)
 
 /* rawe_conn_transmit_control */
 
-static void rawe_conn_transmit_control__says_when_the_link_is_full(void **state)
+TEST(rawe_conn_transmit_control__says_when_the_link_is_full)
 {
-    (void)state;
     unit_connect(&net, RAWE_LANE_EXPRESS);
     net.node[0].link_room = 1;
     assert_true(rawe_conn_transmit_control(end(0), RAWE_FRAME_PROBE, 0, 17, NULL, 0));
@@ -205,9 +196,8 @@ static void rawe_conn_transmit_control__says_when_the_link_is_full(void **state)
     assert_int_equal(net.wire->header.credit, end(0)->credit.advertised);
 }
 
-static void rawe_conn_transmit_control__carries_the_largest_sack(void **state)
+TEST(rawe_conn_transmit_control__carries_the_largest_sack)
 {
-    (void)state;
     uint8_t sack[RAWE_SACK_BYTES_MAX];
     unit_fill(sack, sizeof(sack), 1);
     unit_connect(&net, RAWE_LANE_EXPRESS);
@@ -218,9 +208,8 @@ static void rawe_conn_transmit_control__carries_the_largest_sack(void **state)
 
 /* rawe_conn_expect_ack */
 
-static void rawe_conn_expect_ack__only_when_something_is_in_flight(void **state)
+TEST(rawe_conn_expect_ack__only_when_something_is_in_flight)
 {
-    (void)state;
     unit_connect(&net, RAWE_LANE_EXPRESS);
     rawe_conn_expect_ack(end(0), net.now_ns);
     assert_true(end(0)->liveness.probe_deadline_ns == 0);
@@ -229,26 +218,4 @@ static void rawe_conn_expect_ack__only_when_something_is_in_flight(void **state)
     unit_run(&net, UNIT_MS, 20 * UNIT_US);
     assert_true(end(0)->liveness.probe_deadline_ns == 0);
     assert_int_equal(counters(0)->probes_sent, 0);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, unit_set_up, unit_tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(rawe_conn_make_pending__twice_is_once),
-        TEST(rawe_conn_arm__takes_the_earliest_deadline),
-        TEST(rawe_conn_idle_deadline_ns__after_the_last_question),
-        TEST(rawe_conn_owe_ack__waits_for_the_delay),
-        TEST(rawe_conn_owe_ack__at_once_when_asked_for),
-        TEST(rawe_conn_owe_ack__every_quarter_of_the_credit),
-        TEST(rawe_conn_owe_ack__rides_on_a_reply),
-        TEST(rawe_conn_owe_ack__a_gap_is_reported_at_once_and_its_end_too),
-        TEST(rawe_conn_write_header__as_of_now),
-        TEST(rawe_conn_write_header__lane_decides_the_type),
-        TEST(rawe_conn_transmit_control__says_when_the_link_is_full),
-        TEST(rawe_conn_transmit_control__carries_the_largest_sack),
-        TEST(rawe_conn_expect_ack__only_when_something_is_in_flight),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,11 +12,13 @@
 #include "rawe_conn_connect.h"
 #include "rawe_conn_control.h"
 
+FIXTURE(finalize_set_up, unit_tear_down);
+static const struct unit_fixture with_rails = {rails_set_up, rails_tear_down};
+
 /* rawe_conn_announce_finalizing */
 
-static void rawe_conn_announce_finalizing__asks_until_it_is_answered(void **state)
+TEST(rawe_conn_announce_finalizing__asks_until_it_is_answered)
 {
-    (void)state;
     unit_run(&net, UNIT_S, UNIT_MS); /* no timer is armed any more */
     net.filter = drop_all;
     rawe_engine_finalizing(engine(1));
@@ -32,9 +34,8 @@ static void rawe_conn_announce_finalizing__asks_until_it_is_answered(void **stat
     assert_int_equal(net.node[1].sent[RAWE_FRAME_PROBE], probes);
 }
 
-static void rawe_conn_announce_finalizing__an_earlier_answer_is_none(void **state)
+TEST(rawe_conn_announce_finalizing__an_earlier_answer_is_none)
 {
-    (void)state;
     finalize_send(1, 1);
     unit_wire_clear(&net);
     unit_run(&net, 2 * UNIT_MS, UNIT_MS); /* it asks, and is answered */
@@ -51,9 +52,8 @@ static void rawe_conn_announce_finalizing__an_earlier_answer_is_none(void **stat
 }
 
 /** One without a number may answer a question of before, however the numbers stand. */
-static void rawe_conn_announce_finalizing__an_answer_without_number_is_none(void **state)
+TEST(rawe_conn_announce_finalizing__an_answer_without_number_is_none)
 {
-    (void)state;
     struct rawe_header header = {
         .type = RAWE_FRAME_ACK,
         .flags = RAWE_FLAG_PROBE_ANSWER,
@@ -65,9 +65,8 @@ static void rawe_conn_announce_finalizing__an_answer_without_number_is_none(void
     assert_false(end(1)->finalize.announced);
 }
 
-static void rawe_conn_announce_finalizing__anew_in_the_next_life(void **state)
+TEST(rawe_conn_announce_finalizing__anew_in_the_next_life)
 {
-    (void)state;
     rawe_engine_finalizing(engine(1));
     assert_int_equal(linger(1, UNIT_S), RAWE_FINALIZED_DONE);
     unit_close(&net, 0, UNIT_LANE);
@@ -99,18 +98,16 @@ static const struct rawe_header finalizing = {
     .flags = RAWE_FLAG_FINALIZING,
 };
 
-static void rawe_conn_note_finalizing__a_later_acknowledgement_contradicts(void **state)
+TEST(rawe_conn_note_finalizing__a_later_acknowledgement_contradicts)
 {
-    (void)state;
     assert_true(peer_finalizes_after(finalizing));
     finalize_send(0, 1);
     finish();
     assert_false(end(0)->finalize.peer);
 }
 
-static void rawe_conn_note_finalizing__a_later_answer_contradicts(void **state)
+TEST(rawe_conn_note_finalizing__a_later_answer_contradicts)
 {
-    (void)state;
     struct rawe_header answer = {.type = RAWE_FRAME_ACK, .flags = RAWE_FLAG_PROBE_ANSWER};
     end(0)->liveness.probe_number = 8;
     assert_true(peer_finalizes_after(finalizing));
@@ -124,9 +121,8 @@ static void rawe_conn_note_finalizing__a_later_answer_contradicts(void **state)
 }
 
 /** All of these may have been sent before: frames overtake each other. */
-static void rawe_conn_note_finalizing__no_frame_without_a_date_contradicts(void **state)
+TEST(rawe_conn_note_finalizing__no_frame_without_a_date_contradicts)
 {
-    (void)state;
     struct rawe_header earlier = {.type = RAWE_FRAME_PROBE, .sequence = 1};
     finalize_send(0, 1);
     finish();
@@ -141,9 +137,8 @@ static void rawe_conn_note_finalizing__no_frame_without_a_date_contradicts(void 
 }
 
 /** It repeats the question's number. */
-static void rawe_conn_note_finalizing__no_reply_that_disowns_contradicts(void **state)
+TEST(rawe_conn_note_finalizing__no_reply_that_disowns_contradicts)
 {
-    (void)state;
     assert_true(peer_finalizes_after(finalizing));
     finalize_send(0, 1);
     unit_wire_clear(&net);
@@ -155,9 +150,8 @@ static void rawe_conn_note_finalizing__no_reply_that_disowns_contradicts(void **
     assert_true(peer_finalizes_after(close));
 }
 
-static void rawe_conn_note_finalizing__not_of_the_next_process(void **state)
+TEST(rawe_conn_note_finalizing__not_of_the_next_process)
 {
-    (void)state;
     rawe_engine_finalizing(engine(1));
     assert_int_equal(linger(1, UNIT_S), RAWE_FINALIZED_DONE);
     unit_close(&net, 1, UNIT_LANE);
@@ -171,9 +165,8 @@ static void rawe_conn_note_finalizing__not_of_the_next_process(void **state)
     assert_works_both_ways();
 }
 
-static void rawe_conn_note_finalizing__not_of_an_earlier_process(void **state)
+TEST(rawe_conn_note_finalizing__not_of_an_earlier_process)
 {
-    (void)state;
     uint8_t payload[RAWE_CONNECT_BYTES];
     struct rawe_header header = {.type = RAWE_FRAME_CONNECT, .flags = RAWE_FLAG_FINALIZING};
     struct rawe_connect from = {
@@ -196,9 +189,8 @@ static void rawe_conn_note_finalizing__not_of_an_earlier_process(void **state)
 
 /* rawe_conn_peer_finalizing */
 
-static void rawe_conn_peer_finalizing__on_every_lane(void **state)
+TEST(rawe_conn_peer_finalizing__on_every_lane)
 {
-    (void)state;
     const struct rawe_conn *bulk = unit_open(&net, 0, RAWE_LANE_BULK);
     assert_false(rawe_conn_peer_finalizing(bulk));
     end(0)->finalize.peer = true;
@@ -211,9 +203,8 @@ static void rawe_conn_peer_finalizing__on_every_lane(void **state)
     end(0)->peer_port--;
 }
 
-static void rawe_conn_peer_finalizing__by_every_route(void **state)
+TEST_WITH(with_rails, rawe_conn_peer_finalizing__by_every_route)
 {
-    (void)state;
     const struct rawe_conn *conn = rails_conn(0, 0, RAWE_LANE_EXPRESS);
     assert_false(rawe_conn_peer_finalizing(conn));
     rails_conn(0, 2, RAWE_LANE_EXPRESS)->finalize.peer = true;
@@ -225,9 +216,8 @@ static void rawe_conn_peer_finalizing__by_every_route(void **state)
 
 /* rawe_conn_complete_unneeded */
 
-static void rawe_conn_complete_unneeded__what_was_asked_for_has_failed(void **state)
+TEST(rawe_conn_complete_unneeded__what_was_asked_for_has_failed)
 {
-    (void)state;
     const uint8_t kinds[] = {RAWE_FRAGMENT_GET, RAWE_FRAGMENT_PUT, RAWE_FRAGMENT_ATOMIC};
     for (unsigned i = 0; i < 3; i++) {
         finalize_sends[i].send = (struct rawe_send){.done = unit_send_done, .kind = kinds[i]};
@@ -258,9 +248,8 @@ static void assert_waits_for_timeout(enum rawe_finalized then)
     assert_int_equal(linger(1, 20 * UNIT_MS), then);
 }
 
-static void rawe_conn_finalized__unused_ones_may_be_closed(void **state)
+TEST(rawe_conn_finalized__unused_ones_may_be_closed)
 {
-    (void)state;
     struct rawe_conn *idle = unit_open(&net, 1, RAWE_LANE_BULK);
     rawe_engine_finalizing(engine(1));
     assert_int_equal(rawe_conn_finalized(idle, net.now_ns), RAWE_FINALIZED_DONE);
@@ -269,9 +258,8 @@ static void rawe_conn_finalized__unused_ones_may_be_closed(void **state)
     assert_int_equal(rawe_conn_finalized(end(1), net.now_ns), RAWE_FINALIZED_DONE);
 }
 
-static void rawe_conn_finalized__not_before_the_peer_knows(void **state)
+TEST(rawe_conn_finalized__not_before_the_peer_knows)
 {
-    (void)state;
     net.filter = drop_all;
     rawe_engine_finalizing(engine(1));
     assert_int_equal(linger(1, TIMEOUT_NS - UNIT_S), RAWE_FINALIZED_NOT);
@@ -281,9 +269,8 @@ static void rawe_conn_finalized__not_before_the_peer_knows(void **state)
 }
 
 /** The fault: node 0 waits for a message, and is starved for half a second. */
-static void rawe_conn_finalized__not_before_the_peer_has_all(void **state)
+TEST(rawe_conn_finalized__not_before_the_peer_has_all)
 {
-    (void)state;
     finalize_and_lose(lose_data);
     assert_int_equal(linger(1, 500 * UNIT_MS), RAWE_FINALIZED_NOT);
     assert_true(end(1)->finalize.announced);
@@ -292,9 +279,8 @@ static void rawe_conn_finalized__not_before_the_peer_has_all(void **state)
     assert_int_equal(net.node[0].message_count, 1);
 }
 
-static void rawe_conn_finalized__a_peer_that_finalizes_needs_nothing(void **state)
+TEST(rawe_conn_finalized__a_peer_that_finalizes_needs_nothing)
 {
-    (void)state;
     net.filter = lose_data;
     finalize_send(0, 1);
     finalize_send(1, 3);
@@ -307,9 +293,8 @@ static void rawe_conn_finalized__a_peer_that_finalizes_needs_nothing(void **stat
     assert_int_equal(rawe_conn_finalized(end(0), net.now_ns), RAWE_FINALIZED_DONE);
 }
 
-static void rawe_conn_finalized__who_has_heard_a_close_waits_no_longer(void **state)
+TEST(rawe_conn_finalized__who_has_heard_a_close_waits_no_longer)
 {
-    (void)state;
     net.filter = lose_data;
     finalize_send(0, 3);
     rawe_engine_finalizing(engine(1));
@@ -319,9 +304,8 @@ static void rawe_conn_finalized__who_has_heard_a_close_waits_no_longer(void **st
     assert_int_equal(linger(0, 2 * UNIT_MS), RAWE_FINALIZED_DONE);
 }
 
-static void rawe_conn_finalized__the_last_one_has_missed_the_close(void **state)
+TEST(rawe_conn_finalized__the_last_one_has_missed_the_close)
 {
-    (void)state;
     rawe_engine_finalizing(engine(1));
     assert_int_equal(linger(1, UNIT_S), RAWE_FINALIZED_DONE);
     net.filter = lose_closes;
@@ -331,9 +315,8 @@ static void rawe_conn_finalized__the_last_one_has_missed_the_close(void **state)
     assert_int_equal(linger(0, 200 * UNIT_MS), RAWE_FINALIZED_DONE);
 }
 
-static void rawe_conn_finalized__the_last_one_knows_by_another_lane(void **state)
+TEST(rawe_conn_finalized__the_last_one_knows_by_another_lane)
 {
-    (void)state;
     unit_connect(&net, RAWE_LANE_BULK);
     unit_close(&net, 1, RAWE_LANE_BULK);
     unit_wire_clear(&net); /* its CLOSE */
@@ -350,9 +333,8 @@ static void rawe_conn_finalized__the_last_one_knows_by_another_lane(void **state
 }
 
 /** It knows that we finalize, and is about to ask whether we know the same of it. */
-static void rawe_conn_finalized__not_in_the_midst_of_connecting(void **state)
+TEST(rawe_conn_finalized__not_in_the_midst_of_connecting)
 {
-    (void)state;
     struct rawe_conn *bulk = unit_open(&net, 0, RAWE_LANE_BULK);
     rawe_engine_finalizing(engine(0));
     unit_send_message(bulk, &finalize_sends[0], 0, finalize_data, sizeof(finalize_data));
@@ -372,9 +354,8 @@ static void rawe_conn_finalized__not_in_the_midst_of_connecting(void **state)
 }
 
 /** Who has left answers no CONNECT. */
-static void rawe_conn_finalized__not_begun_with_a_peer_that_finalizes(void **state)
+TEST(rawe_conn_finalized__not_begun_with_a_peer_that_finalizes)
 {
-    (void)state;
     net.filter = drop_all;
     struct rawe_conn *bulk = unit_open(&net, 1, RAWE_LANE_BULK);
     unit_send_message(bulk, &finalize_sends[0], 0, finalize_data, sizeof(finalize_data));
@@ -385,9 +366,8 @@ static void rawe_conn_finalized__not_begun_with_a_peer_that_finalizes(void **sta
 }
 
 /** It finalizes, and its answers are lost, but not all that it says. */
-static void rawe_conn_finalized__who_is_heard_has_not_left(void **state)
+TEST(rawe_conn_finalized__who_is_heard_has_not_left)
 {
-    (void)state;
     struct rawe_header header = {.type = RAWE_FRAME_ACK, .flags = RAWE_FLAG_FINALIZING};
     net.filter = drop_all;
     rawe_engine_finalizing(engine(1));
@@ -398,24 +378,21 @@ static void rawe_conn_finalized__who_is_heard_has_not_left(void **state)
     assert_int_equal(linger(1, 200 * UNIT_MS), RAWE_FINALIZED_DONE);
 }
 
-static void rawe_conn_finalized__a_peer_dies_that_needed_nothing(void **state)
+TEST(rawe_conn_finalized__a_peer_dies_that_needed_nothing)
 {
-    (void)state;
     net.filter = drop_all;
     rawe_engine_finalizing(engine(1));
     assert_waits_for_timeout(RAWE_FINALIZED_DONE);
 }
 
-static void rawe_conn_finalized__a_peer_dies_that_may_have_needed_something(void **state)
+TEST(rawe_conn_finalized__a_peer_dies_that_may_have_needed_something)
 {
-    (void)state;
     finalize_and_lose(drop_all);
     assert_waits_for_timeout(RAWE_FINALIZED_LOST);
 }
 
-static void rawe_conn_finalized__a_peer_answers_and_takes_nothing(void **state)
+TEST(rawe_conn_finalized__a_peer_answers_and_takes_nothing)
 {
-    (void)state;
     finalize_and_lose(lose_data);
     assert_waits_for_timeout(RAWE_FINALIZED_LOST);
 }
@@ -429,9 +406,8 @@ static bool take_some(struct unit_net *of, const struct net_frame *frame)
            rawe_sequence_before(frame->header.sequence, taken_before);
 }
 
-static void rawe_conn_finalized__a_peer_that_takes_little_is_waited_for(void **state)
+TEST(rawe_conn_finalized__a_peer_that_takes_little_is_waited_for)
 {
-    (void)state;
     taken_before = end(1)->sendwin.next;
     finalize_and_lose(take_some);
     for (unsigned i = 0; i < 3; i++) {
@@ -443,9 +419,8 @@ static void rawe_conn_finalized__a_peer_that_takes_little_is_waited_for(void **s
     assert_int_equal(net.node[0].message_count, 1);
 }
 
-static void rawe_conn_finalized__our_own_absence_does_not_count(void **state)
+TEST(rawe_conn_finalized__our_own_absence_does_not_count)
 {
-    (void)state;
     finalize_and_lose(drop_all);
     assert_int_equal(linger(1, UNIT_S), RAWE_FINALIZED_NOT);
     net.now_ns += 100 * UNIT_S; /* suspended */
@@ -454,9 +429,8 @@ static void rawe_conn_finalized__our_own_absence_does_not_count(void **state)
     assert_int_equal(linger(1, UNIT_S), RAWE_FINALIZED_DONE);
 }
 
-static void rawe_conn_finalized__a_peer_that_was_never_connected(void **state)
+TEST(rawe_conn_finalized__a_peer_that_was_never_connected)
 {
-    (void)state;
     net.filter = drop_all;
     struct rawe_conn *bulk = unit_open(&net, 1, RAWE_LANE_BULK);
     unit_send_message(bulk, &finalize_sends[0], 0, finalize_data, sizeof(finalize_data));
@@ -473,18 +447,16 @@ static void rawe_conn_finalized__a_peer_that_was_never_connected(void **state)
     assert_int_equal(rawe_conn_finalized(bulk, net.now_ns), RAWE_FINALIZED_DONE);
 }
 
-static void rawe_conn_finalized__not_for_ever_where_nobody_is_given_up(void **state)
+TEST(rawe_conn_finalized__not_for_ever_where_nobody_is_given_up)
 {
-    (void)state;
     engine(1)->config.liveness.peer_timeout_ns = 0;
     finalize_and_lose(drop_all);
     assert_int_equal(linger(1, 29 * UNIT_S), RAWE_FINALIZED_NOT);
     assert_int_equal(linger(1, 2 * UNIT_S), RAWE_FINALIZED_LOST);
 }
 
-static void rawe_conn_finalized__a_peer_ends_it_and_does_not_finalize(void **state)
+TEST(rawe_conn_finalized__a_peer_ends_it_and_does_not_finalize)
 {
-    (void)state;
     net.filter = lose_data;
     finalize_send(1, 1);
     rawe_engine_finalizing(engine(1));
@@ -499,9 +471,8 @@ static void rawe_conn_finalized__a_peer_ends_it_and_does_not_finalize(void **sta
     assert_int_equal(rawe_conn_finalized(end(1), net.now_ns), RAWE_FINALIZED_DONE);
 }
 
-static void rawe_conn_finalized__a_message_held_back_goes_first(void **state)
+TEST(rawe_conn_finalized__a_message_held_back_goes_first)
 {
-    (void)state;
     unit_start_with((struct unit_options){.coalesce_from_frames = 4});
     unit_connect(&net, UNIT_LANE);
     rawe_engine_finalizing(engine(1));
@@ -523,46 +494,4 @@ static void rawe_conn_finalized__a_message_held_back_goes_first(void **state)
     assert_int_equal(rawe_conn_finalized(end(1), net.now_ns), RAWE_FINALIZED_NOT);
     assert_int_equal(linger(1, UNIT_S), RAWE_FINALIZED_DONE);
     assert_int_equal(net.node[0].message_count, 8);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, finalize_set_up, unit_tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(rawe_conn_announce_finalizing__asks_until_it_is_answered),
-        TEST(rawe_conn_announce_finalizing__an_earlier_answer_is_none),
-        TEST(rawe_conn_announce_finalizing__an_answer_without_number_is_none),
-        TEST(rawe_conn_announce_finalizing__anew_in_the_next_life),
-        TEST(rawe_conn_note_finalizing__a_later_acknowledgement_contradicts),
-        TEST(rawe_conn_note_finalizing__a_later_answer_contradicts),
-        TEST(rawe_conn_note_finalizing__no_frame_without_a_date_contradicts),
-        TEST(rawe_conn_note_finalizing__no_reply_that_disowns_contradicts),
-        TEST(rawe_conn_note_finalizing__not_of_the_next_process),
-        TEST(rawe_conn_note_finalizing__not_of_an_earlier_process),
-        TEST(rawe_conn_peer_finalizing__on_every_lane),
-        cmocka_unit_test_setup_teardown(rawe_conn_peer_finalizing__by_every_route, rails_set_up,
-                                        rails_tear_down),
-        TEST(rawe_conn_complete_unneeded__what_was_asked_for_has_failed),
-        TEST(rawe_conn_finalized__unused_ones_may_be_closed),
-        TEST(rawe_conn_finalized__not_before_the_peer_knows),
-        TEST(rawe_conn_finalized__not_before_the_peer_has_all),
-        TEST(rawe_conn_finalized__a_peer_that_finalizes_needs_nothing),
-        TEST(rawe_conn_finalized__who_has_heard_a_close_waits_no_longer),
-        TEST(rawe_conn_finalized__the_last_one_has_missed_the_close),
-        TEST(rawe_conn_finalized__the_last_one_knows_by_another_lane),
-        TEST(rawe_conn_finalized__not_in_the_midst_of_connecting),
-        TEST(rawe_conn_finalized__not_begun_with_a_peer_that_finalizes),
-        TEST(rawe_conn_finalized__who_is_heard_has_not_left),
-        TEST(rawe_conn_finalized__a_peer_dies_that_needed_nothing),
-        TEST(rawe_conn_finalized__a_peer_dies_that_may_have_needed_something),
-        TEST(rawe_conn_finalized__a_peer_answers_and_takes_nothing),
-        TEST(rawe_conn_finalized__a_peer_that_takes_little_is_waited_for),
-        TEST(rawe_conn_finalized__our_own_absence_does_not_count),
-        TEST(rawe_conn_finalized__a_peer_that_was_never_connected),
-        TEST(rawe_conn_finalized__not_for_ever_where_nobody_is_given_up),
-        TEST(rawe_conn_finalized__a_peer_ends_it_and_does_not_finalize),
-        TEST(rawe_conn_finalized__a_message_held_back_goes_first),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

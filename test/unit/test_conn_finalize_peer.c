@@ -10,12 +10,13 @@
 #include "rawe_conn.h"
 #include "rawe_conn_connect.h"
 
+FIXTURE(finalize_set_up, unit_tear_down);
+
 /* rawe_conn_receive: CLOSE */
 
 /** The fault: node 0, behind the fence, has messages in flight that nobody takes any more. */
-static void rawe_conn_receive__nothing_is_lost_with_a_peer_that_finalized(void **state)
+TEST(rawe_conn_receive__nothing_is_lost_with_a_peer_that_finalized)
 {
-    (void)state;
     net.filter = lose_data;
     end(0)->peer_credit = 5;
     finalize_send(0, 3); /* some in flight, some queued */
@@ -28,9 +29,8 @@ static void rawe_conn_receive__nothing_is_lost_with_a_peer_that_finalized(void *
     assert_int_equal(end(0)->handshake.state, RAWE_CONN_PEER_CLOSED);
 }
 
-static void rawe_conn_receive__a_forged_end_is_not_believed(void **state)
+TEST(rawe_conn_receive__a_forged_end_is_not_believed)
 {
-    (void)state;
     struct rawe_header header = {.type = RAWE_FRAME_CLOSE, .flags = RAWE_FLAG_FINALIZING};
     finalize_send(0, 3);
     unit_wire_clear(&net);
@@ -41,9 +41,8 @@ static void rawe_conn_receive__a_forged_end_is_not_believed(void **state)
     assert_int_equal(net.node[1].message_count, 3);
 }
 
-static void rawe_engine_receive__an_unknown_peer_is_answered(void **state)
+TEST(rawe_engine_receive__an_unknown_peer_is_answered)
 {
-    (void)state;
     unit_close(&net, 1, UNIT_LANE);
     unit_settle(&net);
     net.node[1].refuses = true;
@@ -58,9 +57,8 @@ static void rawe_engine_receive__an_unknown_peer_is_answered(void **state)
 
 /* rawe_conn_close */
 
-static void rawe_conn_close__says_it_three_times_when_finalizing(void **state)
+TEST(rawe_conn_close__says_it_three_times_when_finalizing)
 {
-    (void)state;
     net.filter = drop_all;
     unit_open(&net, 0, RAWE_LANE_BULK);
     rawe_engine_finalizing(engine(1));
@@ -74,9 +72,8 @@ static void rawe_conn_close__says_it_three_times_when_finalizing(void **state)
 
 /* rawe_conn_peer_gone */
 
-static void rawe_conn_peer_gone__without_a_close(void **state)
+TEST(rawe_conn_peer_gone__without_a_close)
 {
-    (void)state;
     net.filter = lose_data;
     end(0)->peer_credit = 5;
     finalize_send(0, 3);
@@ -96,9 +93,8 @@ static void rawe_conn_peer_gone__without_a_close(void **state)
     assert_complete(2);
 }
 
-static void rawe_conn_peer_gone__on_a_lane_never_opened(void **state)
+TEST(rawe_conn_peer_gone__on_a_lane_never_opened)
 {
-    (void)state;
     rawe_engine_finalizing(engine(1));
     assert_int_equal(linger(1, UNIT_S), RAWE_FINALIZED_DONE);
     depart();
@@ -110,9 +106,8 @@ static void rawe_conn_peer_gone__on_a_lane_never_opened(void **state)
     assert_int_equal(bulk->handshake.state, RAWE_CONN_IDLE);
 }
 
-static void rawe_conn_peer_gone__it_may_come_back(void **state)
+TEST(rawe_conn_peer_gone__it_may_come_back)
 {
-    (void)state;
     struct unit_send last = {.done = 0};
     rawe_engine_finalizing(engine(1));
     unit_run(&net, 50 * UNIT_MS, UNIT_MS);
@@ -128,9 +123,8 @@ static void rawe_conn_peer_gone__it_may_come_back(void **state)
     assert_nothing_lost();
 }
 
-static void rawe_conn_peer_gone__before_a_short_timeout(void **state)
+TEST(rawe_conn_peer_gone__before_a_short_timeout)
 {
-    (void)state;
     engine(0)->config.liveness.peer_timeout_ns = 300 * UNIT_MS;
     rawe_engine_finalizing(engine(1));
     assert_int_equal(linger(1, UNIT_S), RAWE_FINALIZED_DONE);
@@ -142,9 +136,8 @@ static void rawe_conn_peer_gone__before_a_short_timeout(void **state)
 }
 
 /** It waits for others, and says so, but nothing of ours arrives any more. */
-static void rawe_conn_peer_gone__as_it_takes_nothing(void **state)
+TEST(rawe_conn_peer_gone__as_it_takes_nothing)
 {
-    (void)state;
     net.filter = lose_data;
     rawe_engine_finalizing(engine(1));
     finalize_send(0, 2);
@@ -155,9 +148,8 @@ static void rawe_conn_peer_gone__as_it_takes_nothing(void **state)
     assert_complete(2);
 }
 
-static void rawe_conn_peer_gone__not_of_one_that_does_not_finalize(void **state)
+TEST(rawe_conn_peer_gone__not_of_one_that_does_not_finalize)
 {
-    (void)state;
     finalize_send(0, 1);
     net.filter = drop_all;
     unit_wire_clear(&net);
@@ -166,9 +158,8 @@ static void rawe_conn_peer_gone__not_of_one_that_does_not_finalize(void **state)
     assert_int_equal(finalize_sends[0].status, RAWE_STATUS_FAILED);
 }
 
-static void rawe_conn_peer_gone__while_batches_are_validated(void **state)
+TEST(rawe_conn_peer_gone__while_batches_are_validated)
 {
-    (void)state;
     unit_use_batches(&net, 16);
     unit_connect(&net, RAWE_LANE_BULK);
     rawe_engine_finalizing(engine(1));
@@ -183,24 +174,4 @@ static void rawe_conn_peer_gone__while_batches_are_validated(void **state)
         assert_int_equal(finalize_sends[i].status, RAWE_STATUS_DONE);
     }
     assert_nothing_lost();
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, finalize_set_up, unit_tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(rawe_conn_receive__nothing_is_lost_with_a_peer_that_finalized),
-        TEST(rawe_conn_receive__a_forged_end_is_not_believed),
-        TEST(rawe_engine_receive__an_unknown_peer_is_answered),
-        TEST(rawe_conn_close__says_it_three_times_when_finalizing),
-        TEST(rawe_conn_peer_gone__without_a_close),
-        TEST(rawe_conn_peer_gone__on_a_lane_never_opened),
-        TEST(rawe_conn_peer_gone__it_may_come_back),
-        TEST(rawe_conn_peer_gone__before_a_short_timeout),
-        TEST(rawe_conn_peer_gone__as_it_takes_nothing),
-        TEST(rawe_conn_peer_gone__not_of_one_that_does_not_finalize),
-        TEST(rawe_conn_peer_gone__while_batches_are_validated),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

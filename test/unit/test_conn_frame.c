@@ -30,9 +30,10 @@ static bool note_message_numbers(struct unit_net *of, const struct net_frame *fr
     return frame->from != 1; /* nothing is acknowledged */
 }
 
-static void rawe_conn_frame_next__at_most_64_fragmented_messages_are_under_way(void **state)
+FIXTURE(unit_set_up, unit_tear_down);
+
+TEST(rawe_conn_frame_next__at_most_64_fragmented_messages_are_under_way)
 {
-    (void)state;
     enum { COUNT = 200 };
     static uint8_t data[2000];
     static struct unit_send sends[COUNT];
@@ -64,9 +65,8 @@ static void rawe_conn_frame_next__at_most_64_fragmented_messages_are_under_way(v
     assert_int_equal(counters(1)->dropped_fragment, 0);
 }
 
-static void rawe_conn_frame_next__fragmented_messages_are_delivered_in_order(void **state)
+TEST(rawe_conn_frame_next__fragmented_messages_are_delivered_in_order)
 {
-    (void)state;
     enum { COUNT = 150 };
     static uint8_t data[2000];
     static struct unit_send sends[COUNT];
@@ -94,9 +94,8 @@ static void rawe_conn_frame_next__fragmented_messages_are_delivered_in_order(voi
     assert_int_equal(counters(1)->dropped_fragment, 0);
 }
 
-static void rawe_conn_frame_next__frames_run_out(void **state)
+TEST(rawe_conn_frame_next__frames_run_out)
 {
-    (void)state;
     enum { COUNT = 40 };
     static uint8_t data[10000];
     static struct unit_send sends[2][COUNT];
@@ -124,9 +123,8 @@ static void rawe_conn_frame_next__frames_run_out(void **state)
     assert_int_equal(counters(0)->frames_resent, 0);
 }
 
-static void rawe_conn_frame_next__no_frame_and_the_peer_comes_back(void **state)
+TEST(rawe_conn_frame_next__no_frame_and_the_peer_comes_back)
 {
-    (void)state;
     static uint8_t data[70][3000];
     static struct unit_send sends[70];
     struct unit_send blocked = {0};
@@ -166,17 +164,4 @@ static void rawe_conn_frame_next__no_frame_and_the_peer_comes_back(void **state)
     }
     assert_int_equal(found, 1);
     assert_int_equal(end(0)->queue.message_number, 1);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, unit_set_up, unit_tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(rawe_conn_frame_next__at_most_64_fragmented_messages_are_under_way),
-        TEST(rawe_conn_frame_next__fragmented_messages_are_delivered_in_order),
-        TEST(rawe_conn_frame_next__frames_run_out),
-        TEST(rawe_conn_frame_next__no_frame_and_the_peer_comes_back),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

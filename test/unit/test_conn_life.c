@@ -48,11 +48,12 @@ static void send_beyond_credit(void)
     assert_int_equal(end(0)->queue.count, SENDS - 1);
 }
 
+FIXTURE(unit_set_up, unit_tear_down);
+
 /* rawe_conn_complete */
 
-static void rawe_conn_complete__not_while_deferring(void **state)
+TEST(rawe_conn_complete__not_while_deferring)
 {
-    (void)state;
     send_beyond_credit();
     rawe_engine_defer_begin(engine(0));
     rawe_conn_complete(engine(0), NULL, RAWE_STATUS_DONE);
@@ -66,9 +67,8 @@ static void rawe_conn_complete__not_while_deferring(void **state)
 
 /* rawe_conn_abandon */
 
-static void rawe_conn_abandon__what_is_queued_stays(void **state)
+TEST(rawe_conn_abandon__what_is_queued_stays)
 {
-    (void)state;
     send_beyond_credit();
     rawe_conn_complete(engine(0), rawe_conn_abandon(end(0), false), RAWE_STATUS_FAILED);
     assert_done(0, 2, RAWE_STATUS_FAILED); /* half of the second may have arrived */
@@ -80,9 +80,8 @@ static void rawe_conn_abandon__what_is_queued_stays(void **state)
     assert_done(0, SENDS, RAWE_STATUS_FAILED);
 }
 
-static void rawe_conn_abandon__the_queue_too(void **state)
+TEST(rawe_conn_abandon__the_queue_too)
 {
-    (void)state;
     send_beyond_credit();
     rawe_conn_complete(engine(0), rawe_conn_abandon(end(0), true), RAWE_STATUS_DONE);
     assert_done(0, SENDS, RAWE_STATUS_DONE);
@@ -93,9 +92,8 @@ static void rawe_conn_abandon__the_queue_too(void **state)
 
 /* rawe_conn_reset */
 
-static void rawe_conn_reset__nothing_of_the_earlier_life_is_left(void **state)
+TEST(rawe_conn_reset__nothing_of_the_earlier_life_is_left)
 {
-    (void)state;
     send_beyond_credit();
     net.filter = NULL;
     finish();
@@ -140,9 +138,8 @@ static void rawe_conn_reset__nothing_of_the_earlier_life_is_left(void **state)
 
 /* rawe_conn_renew */
 
-static void rawe_conn_renew__numbers_begin_where_the_configuration_says(void **state)
+TEST(rawe_conn_renew__numbers_begin_where_the_configuration_says)
 {
-    (void)state;
     unit_stop(&net);
     unit_init(&net);
     net.config.first_sequence = UINT32_MAX - 2;
@@ -159,28 +156,12 @@ static void rawe_conn_renew__numbers_begin_where_the_configuration_says(void **s
     }
 }
 
-static void rawe_conn_renew__a_new_id_and_incarnation(void **state)
+TEST(rawe_conn_renew__a_new_id_and_incarnation)
 {
-    (void)state;
     unit_connect(&net, RAWE_LANE_EXPRESS);
     const struct rawe_handshake before = end(0)->handshake;
     rawe_conn_renew(end(0));
     assert_null(rawe_conn_table_find(engine(0)->table, before.local_id));
     assert_ptr_equal(rawe_conn_table_find(engine(0)->table, end(0)->handshake.local_id), end(0));
     assert_true(end(0)->handshake.local_incarnation > before.local_incarnation);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, unit_set_up, unit_tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(rawe_conn_complete__not_while_deferring),
-        TEST(rawe_conn_abandon__what_is_queued_stays),
-        TEST(rawe_conn_abandon__the_queue_too),
-        TEST(rawe_conn_reset__nothing_of_the_earlier_life_is_left),
-        TEST(rawe_conn_renew__numbers_begin_where_the_configuration_says),
-        TEST(rawe_conn_renew__a_new_id_and_incarnation),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,14 +13,12 @@
 
 static uint8_t data[40000];
 
-static int set_up_batches(void **state)
+static void set_up_batches(void)
 {
-    (void)state;
     rails_init();
     rails.config.window_frames = 256;
     rails.config.receive_frames = 1024;
     rails_start(16);
-    return 0;
 }
 
 static void assert_last_message(unsigned host, unsigned count, uint8_t tag, size_t len_bytes)
@@ -30,11 +28,13 @@ static void assert_last_message(unsigned host, unsigned count, uint8_t tag, size
     unit_assert_message(inbox, count - 1, tag, len_bytes, 3);
 }
 
+FIXTURE(rails_set_up, rails_tear_down);
+static const struct unit_fixture with_batches = {set_up_batches, rails_tear_down};
+
 /* rawe_conn_attach */
 
-static void rawe_conn_attach__uses_another_route_while_home_is_down(void **state)
+TEST(rawe_conn_attach__uses_another_route_while_home_is_down)
 {
-    (void)state;
     rails_cut(0);
     rawe_peer_set_down(rails_peer(0, 0), rails.now_ns);
     struct rawe_conn *conn = rails_conn(0, 0, RAWE_LANE_EXPRESS);
@@ -53,9 +53,8 @@ static void rawe_conn_attach__uses_another_route_while_home_is_down(void **state
 
 /* rawe_conn_move */
 
-static void rawe_conn_move__sends_what_is_unacknowledged_by_the_other_route(void **state)
+TEST(rawe_conn_move__sends_what_is_unacknowledged_by_the_other_route)
 {
-    (void)state;
     static struct unit_send send;
     memset(&send, 0, sizeof(send));
     unit_fill(data, sizeof(data), 3);
@@ -79,9 +78,8 @@ static void rawe_conn_move__sends_what_is_unacknowledged_by_the_other_route(void
     assert_int_equal(conn->engine->counters.congestion_events, 0);
 }
 
-static void rawe_conn_move__takes_nothing_twice(void **state)
+TEST(rawe_conn_move__takes_nothing_twice)
 {
-    (void)state;
     static struct unit_send send;
     memset(&send, 0, sizeof(send));
     unit_fill(data, sizeof(data), 3);
@@ -95,9 +93,8 @@ static void rawe_conn_move__takes_nothing_twice(void **state)
 }
 
 /** What a small congestion window has held up need not wait for an answer by the new route. */
-static void rawe_conn_move__goes_on_with_what_is_queued(void **state)
+TEST(rawe_conn_move__goes_on_with_what_is_queued)
 {
-    (void)state;
     static struct unit_send send;
     memset(&send, 0, sizeof(send));
     unit_fill(data, sizeof(data), 3);
@@ -121,9 +118,8 @@ static void operation_done(struct rawe_operation *operation, enum rawe_status st
     operations_done++;
 }
 
-static void rawe_conn_move__takes_operations_along(void **state)
+TEST(rawe_conn_move__takes_operations_along)
 {
-    (void)state;
     static uint64_t word;
     uint64_t before = 0;
     uint32_t index;
@@ -153,9 +149,8 @@ static void rawe_conn_move__takes_operations_along(void **state)
     assert_true(rawe_handle_deregister(handles, index, key));
 }
 
-static void rawe_conn_move__tells_a_peer_whose_acknowledgements_are_lost(void **state)
+TEST(rawe_conn_move__tells_a_peer_whose_acknowledgements_are_lost)
 {
-    (void)state;
     struct rawe_conn *conn = rails_connect(RAWE_LANE_EXPRESS);
     struct rawe_conn *far = rails_conn(1, 0, RAWE_LANE_EXPRESS);
     assert_int_equal(unit_copy_message(far, 1, 100), RAWE_STATUS_DONE);
@@ -175,9 +170,8 @@ static void rawe_conn_move__tells_a_peer_whose_acknowledgements_are_lost(void **
     assert_int_equal(conn->engine->counters.probes_sent, probes);
 }
 
-static void rawe_conn_move__ends_asking_a_peer_that_does_not_answer(void **state)
+TEST(rawe_conn_move__ends_asking_a_peer_that_does_not_answer)
 {
-    (void)state;
     struct rawe_conn *conn = rails_connect(RAWE_LANE_EXPRESS);
     rails_cut(0);
     rails_cut(1);
@@ -196,9 +190,8 @@ static uint64_t batches_sent(const struct rawe_conn *conn)
     return conn->engine->counters.batches_sent;
 }
 
-static void rawe_conn_move__validates_batches_anew(void **state)
+TEST_WITH(with_batches, rawe_conn_move__validates_batches_anew)
 {
-    (void)state;
     static struct unit_send first, others[20]; /* more than a window */
     memset(&first, 0, sizeof(first));
     memset(others, 0, sizeof(others));
@@ -234,9 +227,8 @@ static void rawe_conn_move__validates_batches_anew(void **state)
     assert_last_message(1, 21, 8, sizeof(data));
 }
 
-static void rawe_conn_move__tries_batches_again_by_the_next_route(void **state)
+TEST_WITH(with_batches, rawe_conn_move__tries_batches_again_by_the_next_route)
 {
-    (void)state;
     static struct unit_send sends[3];
     memset(sends, 0, sizeof(sends));
     unit_fill(data, sizeof(data), 3);
@@ -259,9 +251,8 @@ static void rawe_conn_move__tries_batches_again_by_the_next_route(void **state)
     assert_last_message(1, 3, 9, sizeof(data));
 }
 
-static void rawe_conn_move__goes_without_batches_where_the_link_has_none(void **state)
+TEST_WITH(with_batches, rawe_conn_move__goes_without_batches_where_the_link_has_none)
 {
-    (void)state;
     static struct unit_send first, second;
     memset(&first, 0, sizeof(first));
     memset(&second, 0, sizeof(second));
@@ -278,9 +269,8 @@ static void rawe_conn_move__goes_without_batches_where_the_link_has_none(void **
     assert_last_message(1, 2, 8, sizeof(data));
 }
 
-static void rawe_conn_move__gives_batches_up_where_they_do_not_pass(void **state)
+TEST_WITH(with_batches, rawe_conn_move__gives_batches_up_where_they_do_not_pass)
 {
-    (void)state;
     static struct unit_send first, second;
     memset(&first, 0, sizeof(first));
     memset(&second, 0, sizeof(second));
@@ -298,9 +288,8 @@ static void rawe_conn_move__gives_batches_up_where_they_do_not_pass(void **state
     assert_last_message(1, 2, 8, 1500);
 }
 
-static void rawe_conn_move__sends_shorter_frames_where_no_others_pass(void **state)
+TEST(rawe_conn_move__sends_shorter_frames_where_no_others_pass)
 {
-    (void)state;
     static struct unit_send first, second;
     rails_stop();
     rails_init();
@@ -326,9 +315,8 @@ static void rawe_conn_move__sends_shorter_frames_where_no_others_pass(void **sta
     assert_last_message(1, 2, 8, sizeof(data));
 }
 
-static void rawe_conn_move__waits_where_the_other_link_is_full(void **state)
+TEST(rawe_conn_move__waits_where_the_other_link_is_full)
 {
-    (void)state;
     static struct unit_send send;
     struct rawe_conn *conn = rails_connect(RAWE_LANE_EXPRESS);
     memset(&send, 0, sizeof(send));
@@ -345,9 +333,8 @@ static void rawe_conn_move__waits_where_the_other_link_is_full(void **state)
     assert_last_message(1, 1, 3, 100);
 }
 
-static void rawe_conn_move__tries_another_link_that_is_full_once(void **state)
+TEST(rawe_conn_move__tries_another_link_that_is_full_once)
 {
-    (void)state;
     static struct unit_send sends[RAWE_LANES];
     struct rawe_conn *conns[RAWE_LANES];
     const struct rawe_counters *counters = &rails.host[0].nic[0].engine.counters;
@@ -385,9 +372,8 @@ static uint32_t promised(unsigned rail)
     return sum;
 }
 
-static void rawe_conn_move__takes_credit_from_the_ring_that_it_comes_to(void **state)
+TEST(rawe_conn_move__takes_credit_from_the_ring_that_it_comes_to)
 {
-    (void)state;
     struct rawe_conn *conns[RAILS];
     rails_stop();
     rails_init();
@@ -439,9 +425,8 @@ static void rawe_conn_move__takes_credit_from_the_ring_that_it_comes_to(void **s
     }
 }
 
-static void rawe_conn_move__asks_for_the_connection_by_the_other_route(void **state)
+TEST(rawe_conn_move__asks_for_the_connection_by_the_other_route)
 {
-    (void)state;
     static struct unit_send send;
     memset(&send, 0, sizeof(send));
     unit_fill(data, sizeof(data), 3);
@@ -458,9 +443,8 @@ static void rawe_conn_move__asks_for_the_connection_by_the_other_route(void **st
 }
 
 /** A job that was suspended learns that a route is down before it has asked anybody. */
-static void rawe_conn_move__does_not_count_our_own_absence(void **state)
+TEST(rawe_conn_move__does_not_count_our_own_absence)
 {
-    (void)state;
     struct rawe_conn *conn = rails_connect(RAWE_LANE_EXPRESS);
     rails_cut(0);
     assert_int_equal(unit_copy_message(conn, 3, 100), RAWE_STATUS_DONE);
@@ -473,31 +457,4 @@ static void rawe_conn_move__does_not_count_our_own_absence(void **state)
     rails.cut[1] = false;
     rails_run(100 * UNIT_MS, UNIT_MS);
     assert_int_equal(rails.host[1].inbox.message_count, 1);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, rails_set_up, rails_tear_down)
-#define TEST_BATCHES(name) cmocka_unit_test_setup_teardown(name, set_up_batches, rails_tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(rawe_conn_attach__uses_another_route_while_home_is_down),
-        TEST(rawe_conn_move__sends_what_is_unacknowledged_by_the_other_route),
-        TEST(rawe_conn_move__takes_nothing_twice),
-        TEST(rawe_conn_move__goes_on_with_what_is_queued),
-        TEST(rawe_conn_move__takes_operations_along),
-        TEST(rawe_conn_move__tells_a_peer_whose_acknowledgements_are_lost),
-        TEST(rawe_conn_move__ends_asking_a_peer_that_does_not_answer),
-        TEST_BATCHES(rawe_conn_move__validates_batches_anew),
-        TEST_BATCHES(rawe_conn_move__tries_batches_again_by_the_next_route),
-        TEST_BATCHES(rawe_conn_move__goes_without_batches_where_the_link_has_none),
-        TEST_BATCHES(rawe_conn_move__gives_batches_up_where_they_do_not_pass),
-        TEST(rawe_conn_move__sends_shorter_frames_where_no_others_pass),
-        TEST(rawe_conn_move__waits_where_the_other_link_is_full),
-        TEST(rawe_conn_move__tries_another_link_that_is_full_once),
-        TEST(rawe_conn_move__takes_credit_from_the_ring_that_it_comes_to),
-        TEST(rawe_conn_move__asks_for_the_connection_by_the_other_route),
-        TEST(rawe_conn_move__does_not_count_our_own_absence),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

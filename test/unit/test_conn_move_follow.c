@@ -39,9 +39,10 @@ static struct rawe_conn *move_and_go_home(void)
     return conn;
 }
 
-static void rawe_conn_follow__does_not_heed_a_probe_that_is_repeated(void **state)
+FIXTURE(rails_set_up, rails_tear_down);
+
+TEST(rawe_conn_follow__does_not_heed_a_probe_that_is_repeated)
 {
-    (void)state;
     (void)move_and_go_home();
     rails_receive(recorded);
     rails_settle();
@@ -49,9 +50,8 @@ static void rawe_conn_follow__does_not_heed_a_probe_that_is_repeated(void **stat
     net_frame_free(recorded);
 }
 
-static void rawe_conn_follow__does_not_heed_one_that_is_so_old_that_it_looks_new(void **state)
+TEST(rawe_conn_follow__does_not_heed_one_that_is_so_old_that_it_looks_new)
 {
-    (void)state;
     struct rawe_conn *conn = move_and_go_home();
     const struct rawe_conn *far = rails_conn(1, 0, RAWE_LANE_EXPRESS);
     for (unsigned i = 0; i < 2 * 64; i++) { /* half of all the numbers that migrations have */
@@ -68,9 +68,8 @@ static void rawe_conn_follow__does_not_heed_one_that_is_so_old_that_it_looks_new
     net_frame_free(recorded);
 }
 
-static void rawe_conn_follow__heeds_probes_whatever_their_numbers(void **state)
+TEST(rawe_conn_follow__heeds_probes_whatever_their_numbers)
 {
-    (void)state;
     static const uint32_t numbers[] = {0x7FFFFFFF, 0x80000000, 0xC0000000, UINT32_MAX};
     struct rawe_conn *conn = rails_connect(RAWE_LANE_EXPRESS);
     struct rawe_conn *far = rails_conn(1, 0, RAWE_LANE_EXPRESS);
@@ -87,9 +86,8 @@ static void rawe_conn_follow__heeds_probes_whatever_their_numbers(void **state)
 }
 
 /** What has to be right of a PROBE: who says so is as good as the peer. */
-static void rawe_conn_follow__does_not_heed_a_probe_that_says_something_wrong(void **state)
+TEST(rawe_conn_follow__does_not_heed_a_probe_that_says_something_wrong)
 {
-    (void)state;
     (void)move_and_go_home();
     const struct rawe_conn *far = rails_conn(1, 0, RAWE_LANE_EXPRESS);
     struct rawe_engine *engine = &rails.host[1].nic[1].engine;
@@ -122,9 +120,8 @@ static void rawe_conn_follow__does_not_heed_a_probe_that_says_something_wrong(vo
     net_frame_free(recorded);
 }
 
-static void rawe_conn_follow__comes_home_to_an_address_that_is_everywhere(void **state)
+TEST(rawe_conn_follow__comes_home_to_an_address_that_is_everywhere)
 {
-    (void)state;
     rails_stop();
     rails_init();
     rails.one_mac = true;
@@ -139,9 +136,8 @@ static void rawe_conn_follow__comes_home_to_an_address_that_is_everywhere(void *
     assert_int_equal(rails_used(far), 0);
 }
 
-static void rawe_conn_follow__not_to_a_route_that_is_down(void **state)
+TEST(rawe_conn_follow__not_to_a_route_that_is_down)
 {
-    (void)state;
     struct rawe_conn *conn = rails_connect(RAWE_LANE_EXPRESS);
     rails_peer(1, 1)->route.down = true;
     rawe_conn_move(conn, &rails_peer(0, 1)->route, rails.now_ns);
@@ -153,9 +149,8 @@ static void rawe_conn_follow__not_to_a_route_that_is_down(void **state)
     assert_true(rawe_conn_drained(conn));
 }
 
-static void rawe_conn_follow__ends_agree_when_both_have_moved(void **state)
+TEST(rawe_conn_follow__ends_agree_when_both_have_moved)
 {
-    (void)state;
     struct rawe_conn *conn = rails_connect(RAWE_LANE_EXPRESS);
     struct rawe_conn *far = rails_conn(1, 0, RAWE_LANE_EXPRESS);
     rails_cut(0);
@@ -169,9 +164,8 @@ static void rawe_conn_follow__ends_agree_when_both_have_moved(void **state)
     assert_int_equal(rails_migrations(1), 2);
 }
 
-static void rawe_conn_follow__the_one_that_stays_heeds_one_that_cannot_come(void **state)
+TEST(rawe_conn_follow__the_one_that_stays_heeds_one_that_cannot_come)
 {
-    (void)state;
     struct rawe_conn *conn = rails_connect(RAWE_LANE_EXPRESS);
     struct rawe_conn *far = rails_conn(1, 0, RAWE_LANE_EXPRESS);
     rails_cut(0);
@@ -184,9 +178,8 @@ static void rawe_conn_follow__the_one_that_stays_heeds_one_that_cannot_come(void
 }
 
 /** Of two jobs whose processes have both moved, ranks do not decide. */
-static void rawe_conn_follow__processes_of_different_jobs_agree(void **state)
+TEST(rawe_conn_follow__processes_of_different_jobs_agree)
 {
-    (void)state;
     struct rawe_conn *conn = rails_connect(RAWE_LANE_EXPRESS);
     struct rawe_connect from = {.jobid = rails.config.jobid + 1, .vpid = 0};
     conn->migrated_ns = rails.now_ns;
@@ -199,9 +192,8 @@ static void rawe_conn_follow__processes_of_different_jobs_agree(void **state)
 
 /* rawe_conn_follow_connect */
 
-static void rawe_conn_follow_connect__not_to_a_route_that_is_down(void **state)
+TEST(rawe_conn_follow_connect__not_to_a_route_that_is_down)
 {
-    (void)state;
     struct rawe_conn *far = rails_conn(1, 0, RAWE_LANE_EXPRESS);
     struct rawe_route *route = &rails_peer(1, 1)->route;
     route->down = true;
@@ -213,9 +205,8 @@ static void rawe_conn_follow_connect__not_to_a_route_that_is_down(void **state)
 }
 
 /** Its first frame is still missing. */
-static void rawe_conn_follow_connect__not_when_data_has_come(void **state)
+TEST(rawe_conn_follow_connect__not_when_data_has_come)
 {
-    (void)state;
     static struct unit_send send;
     static uint8_t data[3000];
     struct rawe_conn *conn = rails_connect(RAWE_LANE_EXPRESS);
@@ -241,9 +232,8 @@ static void talk(struct rawe_conn *conn)
     assert_true(conn->engine->counters.probes_sent == probes);
 }
 
-static void rawe_conn_come_home__after_a_connect_that_was_late(void **state)
+TEST(rawe_conn_come_home__after_a_connect_that_was_late)
 {
-    (void)state;
     rawe_peer_set_down(rails_peer(0, 0), rails.now_ns);
     struct rawe_conn *conn = rails_conn(0, 0, RAWE_LANE_EXPRESS);
     rawe_conn_connect(conn, rails.now_ns);
@@ -266,9 +256,8 @@ static void rawe_conn_come_home__after_a_connect_that_was_late(void **state)
     assert_int_equal(rails.host[1].inbox.message_count, 20);
 }
 
-static void rawe_conn_follow_connect__not_one_of_an_earlier_life(void **state)
+TEST(rawe_conn_follow_connect__not_one_of_an_earlier_life)
 {
-    (void)state;
     rawe_peer_set_down(rails_peer(0, 0), rails.now_ns);
     struct rawe_conn *conn = rails_conn(0, 0, RAWE_LANE_EXPRESS);
     rawe_conn_connect(conn, rails.now_ns);
@@ -304,9 +293,8 @@ static struct rawe_conn *go_home_unheard(void)
     return conn;
 }
 
-static void rawe_conn_come_home__after_a_probe_that_was_lost(void **state)
+TEST(rawe_conn_come_home__after_a_probe_that_was_lost)
 {
-    (void)state;
     struct rawe_conn *conn = go_home_unheard();
     for (unsigned i = 0; i < 20; i++) {
         talk(conn);
@@ -318,9 +306,8 @@ static void rawe_conn_come_home__after_a_probe_that_was_lost(void **state)
     assert_int_equal(rails.host[1].inbox.message_count, 20);
 }
 
-static void rawe_conn_come_home__not_while_home_is_down(void **state)
+TEST(rawe_conn_come_home__not_while_home_is_down)
 {
-    (void)state;
     struct rawe_conn *conn = go_home_unheard();
     rails_peer(1, 0)->route.down = true;
     for (unsigned i = 0; i < 20; i++) {
@@ -333,9 +320,8 @@ static void rawe_conn_come_home__not_while_home_is_down(void **state)
 }
 
 /** It has nothing there, and asks for a connection where it is. */
-static void rawe_conn_come_home__not_while_it_connects(void **state)
+TEST(rawe_conn_come_home__not_while_it_connects)
 {
-    (void)state;
     struct rawe_conn *conn = rails_conn(0, 0, RAWE_LANE_EXPRESS);
     rails_cut(0);
     rails_cut(1);
@@ -345,29 +331,4 @@ static void rawe_conn_come_home__not_while_it_connects(void **state)
     rawe_conn_come_home(conn, conn->home, rails.now_ns);
     assert_int_equal(conn->handshake.state, RAWE_CONN_CONNECTING);
     assert_int_equal(rails_used(conn), 1);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, rails_set_up, rails_tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(rawe_conn_follow__does_not_heed_a_probe_that_is_repeated),
-        TEST(rawe_conn_follow__does_not_heed_one_that_is_so_old_that_it_looks_new),
-        TEST(rawe_conn_follow__heeds_probes_whatever_their_numbers),
-        TEST(rawe_conn_follow__does_not_heed_a_probe_that_says_something_wrong),
-        TEST(rawe_conn_follow__comes_home_to_an_address_that_is_everywhere),
-        TEST(rawe_conn_follow__not_to_a_route_that_is_down),
-        TEST(rawe_conn_follow__ends_agree_when_both_have_moved),
-        TEST(rawe_conn_follow__the_one_that_stays_heeds_one_that_cannot_come),
-        TEST(rawe_conn_follow__processes_of_different_jobs_agree),
-        TEST(rawe_conn_follow_connect__not_to_a_route_that_is_down),
-        TEST(rawe_conn_follow_connect__not_when_data_has_come),
-        TEST(rawe_conn_come_home__after_a_connect_that_was_late),
-        TEST(rawe_conn_follow_connect__not_one_of_an_earlier_life),
-        TEST(rawe_conn_come_home__after_a_probe_that_was_lost),
-        TEST(rawe_conn_come_home__not_while_home_is_down),
-        TEST(rawe_conn_come_home__not_while_it_connects),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

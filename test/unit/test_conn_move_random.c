@@ -144,20 +144,11 @@ static void one_bad_day(unsigned seed)
     }
 }
 
-static void move__loses_nothing_and_doubles_nothing_at_random(void **state)
+TEST(move__loses_nothing_and_doubles_nothing_at_random)
 {
-    (void)state;
     const char *seeds = getenv("RAWE_MOVE_SEEDS");
     unsigned count = seeds != NULL ? (unsigned)strtoul(seeds, NULL, 10) : 20;
     for (unsigned seed = 1; seed <= count; seed++) {
         one_bad_day(seed);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(move__loses_nothing_and_doubles_nothing_at_random),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

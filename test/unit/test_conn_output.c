@@ -15,11 +15,12 @@ static bool drop_from_node_1(struct unit_net *unused, const struct net_frame *fr
     return frame->from != 1;
 }
 
+FIXTURE(unit_set_up, unit_tear_down);
+
 /* rawe_conn_output */
 
-static void rawe_conn_output__link_full_at_every_place(void **state)
+TEST(rawe_conn_output__link_full_at_every_place)
 {
-    (void)state;
     static uint8_t data[30000];
     unit_fill(data, sizeof(data), 7);
     unit_connect(&net, RAWE_LANE_EXPRESS);
@@ -47,9 +48,8 @@ static bool drop_every_third_data(struct unit_net *of, const struct net_frame *f
     return frame->header.type != RAWE_FRAME_DATA || of->filter_count++ % 3 != 0;
 }
 
-static void rawe_conn_output__resends_with_a_link_that_is_nearly_always_full(void **state)
+TEST(rawe_conn_output__resends_with_a_link_that_is_nearly_always_full)
 {
-    (void)state;
     static uint8_t data[60000];
     struct unit_send sends[4];
     memset(sends, 0, sizeof(sends));
@@ -82,9 +82,8 @@ static bool drop_some(struct unit_net *of, const struct net_frame *frame)
     return (of->filter_count >> 16) % 8 != 0;
 }
 
-static void rawe_conn_output__across_the_wrap_with_losses(void **state)
+TEST(rawe_conn_output__across_the_wrap_with_losses)
 {
-    (void)state;
     static uint8_t data[2][20000];
     for (uint32_t before = 0; before < 60; before += 7) {
         struct unit_send sends[2][5];
@@ -121,9 +120,8 @@ static void rawe_conn_output__across_the_wrap_with_losses(void **state)
     }
 }
 
-static void rawe_conn_output__nothing_is_lost_when_acknowledgements_stop(void **state)
+TEST(rawe_conn_output__nothing_is_lost_when_acknowledgements_stop)
 {
-    (void)state;
     static uint8_t data[60000];
     struct unit_send send = {0};
     unit_fill(data, sizeof(data), 4);
@@ -154,9 +152,8 @@ static void send_two_later(struct unit_send *send)
     unit_send_message(conn, &late_send, 3, late_data, 1300);
 }
 
-static void rawe_conn_output__what_is_sent_later_does_not_look_older(void **state)
+TEST(rawe_conn_output__what_is_sent_later_does_not_look_older)
 {
-    (void)state;
     struct unit_send first = {.on_done = send_two_later};
     unit_start_with((struct unit_options){.coalesce_from_frames = 64});
     struct rawe_conn *conn = unit_connect(&net, RAWE_LANE_EXPRESS);
@@ -173,18 +170,4 @@ static void rawe_conn_output__what_is_sent_later_does_not_look_older(void **stat
         assert_true(rawe_txframe_sent_ns(frame) == before_ns + UNIT_MS);
     }
     unit_settle(&net);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, unit_set_up, unit_tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(rawe_conn_output__link_full_at_every_place),
-        TEST(rawe_conn_output__resends_with_a_link_that_is_nearly_always_full),
-        TEST(rawe_conn_output__across_the_wrap_with_losses),
-        TEST(rawe_conn_output__nothing_is_lost_when_acknowledgements_stop),
-        TEST(rawe_conn_output__what_is_sent_later_does_not_look_older),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

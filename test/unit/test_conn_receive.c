@@ -7,9 +7,10 @@
 
 #include <string.h>
 
-static void receive_data__a_duplicate_is_acknowledged_and_not_delivered(void **state)
+FIXTURE(unit_set_up, unit_tear_down);
+
+TEST(receive_data__a_duplicate_is_acknowledged_and_not_delivered)
 {
-    (void)state;
     connect_nodes();
     receive_message(0, 0, 1);
     receive_message(2, 0, 2);
@@ -27,9 +28,8 @@ static void receive_data__a_duplicate_is_acknowledged_and_not_delivered(void **s
     unit_wire_clear(&net);
 }
 
-static void receive_data__outside_the_window(void **state)
+TEST(receive_data__outside_the_window)
 {
-    (void)state;
     connect_nodes();
     receive_message(RAWE_WINDOW_FRAMES_MAX, RAWE_FLAG_ACK_NOW, 1);
     receive_message(0x70000000, RAWE_FLAG_ACK_NOW, 1);
@@ -43,9 +43,8 @@ static void receive_data__outside_the_window(void **state)
 
 /* Messages */
 
-static void rawe_conn_deliver_messages__several_in_a_frame(void **state)
+TEST(rawe_conn_deliver_messages__several_in_a_frame)
 {
-    (void)state;
     uint8_t payload[256];
     size_t at = 0;
     connect_nodes();
@@ -66,9 +65,8 @@ static void rawe_conn_deliver_messages__several_in_a_frame(void **state)
     assert_int_equal(counters(1)->bytes_received, 45);
 }
 
-static void rawe_conn_deliver_messages__what_is_before_a_malformed_fragment_counts(void **state)
+TEST(rawe_conn_deliver_messages__what_is_before_a_malformed_fragment_counts)
 {
-    (void)state;
     connect_nodes();
     /* What may stand behind a good message: cut off, too long, unknown, of the wrong kind. */
     static const uint8_t tails[][24] = {
@@ -98,9 +96,8 @@ static void rawe_conn_deliver_messages__what_is_before_a_malformed_fragment_coun
     }
 }
 
-static void receive_data__a_malformed_first_fragment_is_not_taken(void **state)
+TEST(receive_data__a_malformed_first_fragment_is_not_taken)
 {
-    (void)state;
     connect_nodes();
     static const uint8_t payloads[][40] = {
         {0},                                                          /* empty frame */
@@ -139,9 +136,8 @@ static void reply_to(struct unit_node *node, struct rawe_conn *conn, uint8_t tag
     assert_int_equal(unit_copy_message(conn, (uint8_t)(tag + 100), 30), RAWE_STATUS_DONE);
 }
 
-static void rawe_conn_deliver__a_callback_replies(void **state)
+TEST(rawe_conn_deliver__a_callback_replies)
 {
-    (void)state;
     replies = 0;
     connect_nodes();
     net.node[1].on_deliver = reply_to;
@@ -174,9 +170,8 @@ static void volley(struct unit_node *node, struct rawe_conn *conn, uint8_t tag)
     }
 }
 
-static void rawe_conn_deliver__ping_pong_out_of_callbacks(void **state)
+TEST(rawe_conn_deliver__ping_pong_out_of_callbacks)
 {
-    (void)state;
     unit_fill(ping_pong_data, sizeof(ping_pong_data), 1);
     connect_nodes();
     memset(ping_pong_sends, 0, sizeof(ping_pong_sends));
@@ -191,20 +186,4 @@ static void rawe_conn_deliver__ping_pong_out_of_callbacks(void **state)
         unit_assert_message(&net.node[0], i, 1, sizeof(ping_pong_data), 1);
     }
     assert_int_equal(counters(0)->frames_resent + counters(1)->frames_resent, 0);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, unit_set_up, unit_tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(receive_data__a_duplicate_is_acknowledged_and_not_delivered),
-        TEST(receive_data__outside_the_window),
-        TEST(rawe_conn_deliver_messages__several_in_a_frame),
-        TEST(rawe_conn_deliver_messages__what_is_before_a_malformed_fragment_counts),
-        TEST(receive_data__a_malformed_first_fragment_is_not_taken),
-        TEST(rawe_conn_deliver__a_callback_replies),
-        TEST(rawe_conn_deliver__ping_pong_out_of_callbacks),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

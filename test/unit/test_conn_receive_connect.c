@@ -47,11 +47,12 @@ static void again(struct unit_send *send)
     unit_send_message(conn, &send_again, 5, again_data, sizeof(again_data));
 }
 
+FIXTURE(unit_set_up, unit_tear_down);
+
 /* rawe_conn_receive_connect */
 
-static void rawe_conn_receive_connect__both_ask_at_once(void **state)
+TEST(rawe_conn_receive_connect__both_ask_at_once)
 {
-    (void)state;
     unit_open(&net, 0, RAWE_LANE_EXPRESS);
     unit_open(&net, 1, RAWE_LANE_EXPRESS);
     rawe_conn_connect(end(0), net.now_ns);
@@ -71,9 +72,8 @@ static bool repeat_connects(struct unit_net *of, const struct net_frame *frame)
     return true;
 }
 
-static void rawe_conn_receive_connect__every_connect_three_times(void **state)
+TEST(rawe_conn_receive_connect__every_connect_three_times)
 {
-    (void)state;
     net.filter = repeat_connects;
     unit_connect(&net, RAWE_LANE_EXPRESS);
     net.filter = NULL;
@@ -103,9 +103,8 @@ static void receive_deferred(void)
     deferred_count = 0;
 }
 
-static void rawe_conn_receive_connect__late_copies_on_an_open_connection(void **state)
+TEST(rawe_conn_receive_connect__late_copies_on_an_open_connection)
 {
-    (void)state;
     net.filter = keep_connects;
     unit_connect(&net, RAWE_LANE_EXPRESS);
     net.filter = NULL;
@@ -119,9 +118,8 @@ static void rawe_conn_receive_connect__late_copies_on_an_open_connection(void **
     assert_works_both_ways();
 }
 
-static void rawe_conn_receive_connect__late_copies_of_an_earlier_connection(void **state)
+TEST(rawe_conn_receive_connect__late_copies_of_an_earlier_connection)
 {
-    (void)state;
     net.filter = keep_connects;
     unit_connect(&net, RAWE_LANE_EXPRESS);
     net.filter = NULL;
@@ -139,9 +137,8 @@ static void rawe_conn_receive_connect__late_copies_of_an_earlier_connection(void
     assert_works_both_ways();
 }
 
-static void rawe_conn_receive_connect__a_late_reply_of_an_earlier_incarnation(void **state)
+TEST(rawe_conn_receive_connect__a_late_reply_of_an_earlier_incarnation)
 {
-    (void)state;
     net.filter = drop_all;
     unit_open(&net, 0, RAWE_LANE_EXPRESS);
     rawe_conn_connect(end(0), net.now_ns);
@@ -161,9 +158,8 @@ static void rawe_conn_receive_connect__a_late_reply_of_an_earlier_incarnation(vo
     assert_int_equal(end(0)->handshake.peer_id, 0x00300000);
 }
 
-static void rawe_conn_receive_connect__takes_the_smaller_payload(void **state)
+TEST(rawe_conn_receive_connect__takes_the_smaller_payload)
 {
-    (void)state;
     net.node[1].engine.config.payload_max_bytes = 600;
     unit_open(&net, 0, RAWE_LANE_EXPRESS);
     unit_open(&net, 1, RAWE_LANE_EXPRESS);
@@ -176,9 +172,8 @@ static void rawe_conn_receive_connect__takes_the_smaller_payload(void **state)
     assert_works_both_ways();
 }
 
-static void rawe_conn_receive_connect__a_payload_no_peer_can_mean(void **state)
+TEST(rawe_conn_receive_connect__a_payload_no_peer_can_mean)
 {
-    (void)state;
     unit_open(&net, 0, RAWE_LANE_EXPRESS);
     struct rawe_connect connect = sample_connect(1);
     for (uint32_t payload_bytes = 0; payload_bytes < RAWE_PAYLOAD_LEAST_BYTES; payload_bytes++) {
@@ -198,9 +193,8 @@ static void rawe_conn_receive_connect__a_payload_no_peer_can_mean(void **state)
 }
 
 /** The least payload there can be, with batches, whose envelope takes of it as well. */
-static void rawe_conn_receive_connect__the_least_payload_is_enough(void **state)
+TEST(rawe_conn_receive_connect__the_least_payload_is_enough)
 {
-    (void)state;
     static uint8_t data[3000], memory[3000];
     struct unit_send message = {0}, put = {0};
     uint32_t index;
@@ -224,9 +218,8 @@ static void rawe_conn_receive_connect__the_least_payload_is_enough(void **state)
     assert_memory_equal(memory, data, sizeof(data));
 }
 
-static void rawe_conn_receive_connect__a_reply_while_there_is_no_memory(void **state)
+TEST(rawe_conn_receive_connect__a_reply_while_there_is_no_memory)
 {
-    (void)state;
     unit_open(&net, 0, RAWE_LANE_EXPRESS);
     rawe_conn_connect(end(0), net.now_ns);
     unit_wire_clear(&net);
@@ -240,9 +233,8 @@ static void rawe_conn_receive_connect__a_reply_while_there_is_no_memory(void **s
     assert_non_null(end(0)->recvwin.acktr);
 }
 
-static void rawe_conn_receive_connect__a_failed_connection_stays_failed(void **state)
+TEST(rawe_conn_receive_connect__a_failed_connection_stays_failed)
 {
-    (void)state;
     net.filter = drop_all;
     unit_open(&net, 0, RAWE_LANE_EXPRESS);
     rawe_conn_connect(end(0), net.now_ns);
@@ -263,9 +255,8 @@ static void restart_peer(void)
     unit_restart(&net, 1);
 }
 
-static void rawe_conn_receive_connect__the_peer_comes_back_without_a_close(void **state)
+TEST(rawe_conn_receive_connect__the_peer_comes_back_without_a_close)
 {
-    (void)state;
     static uint8_t data[9000], placed[100];
     struct unit_send in_flight = {0}, half = {0}, queued = {0};
     uint32_t index;
@@ -297,9 +288,8 @@ static void rawe_conn_receive_connect__the_peer_comes_back_without_a_close(void 
     assert_works_both_ways();
 }
 
-static void rawe_conn_receive_connect__a_done_that_sends_again(void **state)
+TEST(rawe_conn_receive_connect__a_done_that_sends_again)
 {
-    (void)state;
     static uint8_t data[1400];
     struct unit_send send = {.on_done = again};
     memset(&send_again, 0, sizeof(send_again));
@@ -326,9 +316,8 @@ static bool drop_replies_to_node_0(struct unit_net *unused, const struct net_fra
            (frame->header.flags & RAWE_FLAG_REPLY) == 0;
 }
 
-static void rawe_conn_receive_connect__anew_while_still_asking_but_data_came(void **state)
+TEST(rawe_conn_receive_connect__anew_while_still_asking_but_data_came)
 {
-    (void)state;
     /* Node 1 is OPEN and sends, node 0 never hears the reply to its own request. */
     net.filter = drop_replies_to_node_0;
     unit_open(&net, 1, RAWE_LANE_EXPRESS);
@@ -351,9 +340,8 @@ static void rawe_conn_receive_connect__anew_while_still_asking_but_data_came(voi
     assert_int_equal(counters(0)->duplicates, 0);
 }
 
-static void rawe_conn_receive_connect__after_a_close_numbers_begin_anew(void **state)
+TEST(rawe_conn_receive_connect__after_a_close_numbers_begin_anew)
 {
-    (void)state;
     for (unsigned round = 0; round < 5; round++) {
         if (end(0) == NULL) {
             unit_connect(&net, RAWE_LANE_EXPRESS);
@@ -376,9 +364,8 @@ static void rawe_conn_receive_connect__after_a_close_numbers_begin_anew(void **s
     assert_works_both_ways();
 }
 
-static void rawe_conn_receive_connect__after_a_close_an_old_request_opens_nothing(void **state)
+TEST(rawe_conn_receive_connect__after_a_close_an_old_request_opens_nothing)
 {
-    (void)state;
     deferred_count = 0;
     net.filter = keep_connects;
     unit_connect(&net, RAWE_LANE_EXPRESS);
@@ -394,28 +381,4 @@ static void rawe_conn_receive_connect__after_a_close_an_old_request_opens_nothin
     deferred_count = 0;
     assert_int_equal(end(1)->handshake.state, RAWE_CONN_PEER_CLOSED);
     assert_int_equal(unit_wire_count(&net), 0);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, unit_set_up, unit_tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(rawe_conn_receive_connect__both_ask_at_once),
-        TEST(rawe_conn_receive_connect__every_connect_three_times),
-        TEST(rawe_conn_receive_connect__late_copies_on_an_open_connection),
-        TEST(rawe_conn_receive_connect__late_copies_of_an_earlier_connection),
-        TEST(rawe_conn_receive_connect__a_late_reply_of_an_earlier_incarnation),
-        TEST(rawe_conn_receive_connect__takes_the_smaller_payload),
-        TEST(rawe_conn_receive_connect__a_payload_no_peer_can_mean),
-        TEST(rawe_conn_receive_connect__the_least_payload_is_enough),
-        TEST(rawe_conn_receive_connect__a_reply_while_there_is_no_memory),
-        TEST(rawe_conn_receive_connect__a_failed_connection_stays_failed),
-        TEST(rawe_conn_receive_connect__the_peer_comes_back_without_a_close),
-        TEST(rawe_conn_receive_connect__a_done_that_sends_again),
-        TEST(rawe_conn_receive_connect__anew_while_still_asking_but_data_came),
-        TEST(rawe_conn_receive_connect__after_a_close_numbers_begin_anew),
-        TEST(rawe_conn_receive_connect__after_a_close_an_old_request_opens_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,9 +20,10 @@ static void receive_control(unsigned from, uint8_t type, uint32_t sequence, uint
         0);
 }
 
-static void rawe_conn_receive__acknowledges_what_was_never_sent(void **state)
+FIXTURE(unit_set_up, unit_tear_down);
+
+TEST(rawe_conn_receive__acknowledges_what_was_never_sent)
 {
-    (void)state;
     static const uint8_t types[] = {RAWE_FRAME_DATA, RAWE_FRAME_BULK, RAWE_FRAME_ACK,
                                     RAWE_FRAME_PROBE};
     connect_nodes();
@@ -50,9 +51,8 @@ static void rawe_conn_receive__acknowledges_what_was_never_sent(void **state)
     assert_false(rawe_engine_pending(&net.node[1].engine));
 }
 
-static void rawe_conn_receive__a_probe_is_answered_at_the_end_of_the_round(void **state)
+TEST(rawe_conn_receive__a_probe_is_answered_at_the_end_of_the_round)
 {
-    (void)state;
     connect_nodes();
     receive_control(0, RAWE_FRAME_PROBE, 41, 0);
     receive_control(0, RAWE_FRAME_PROBE, 42, 0);
@@ -68,18 +68,16 @@ static void rawe_conn_receive__a_probe_is_answered_at_the_end_of_the_round(void 
     assert_int_equal(unit_wire_count(&net), 0);
 }
 
-static void rawe_conn_receive__ping_and_pong_are_not_for_a_connection(void **state)
+TEST(rawe_conn_receive__ping_and_pong_are_not_for_a_connection)
 {
-    (void)state;
     connect_nodes();
     receive_control(0, RAWE_FRAME_PING, 0, 0);
     receive_control(0, RAWE_FRAME_PONG, 0, 0);
     assert_int_equal(counters(1)->dropped_type, 2);
 }
 
-static void rawe_conn_receive__on_a_connection_that_is_not_open(void **state)
+TEST(rawe_conn_receive__on_a_connection_that_is_not_open)
 {
-    (void)state;
     static const uint8_t types[] = {RAWE_FRAME_DATA, RAWE_FRAME_BULK, RAWE_FRAME_ACK,
                                     RAWE_FRAME_PROBE, RAWE_FRAME_CLOSE};
     unsigned dropped = 0;
@@ -111,9 +109,8 @@ static bool drop_replies_to_node_0(struct unit_net *unused, const struct net_fra
            (frame->header.flags & RAWE_FLAG_REPLY) == 0;
 }
 
-static void rawe_conn_receive__data_while_still_asking(void **state)
+TEST(rawe_conn_receive__data_while_still_asking)
 {
-    (void)state;
     net.filter = drop_replies_to_node_0;
     unit_open(&net, 1, RAWE_LANE_EXPRESS);
     rawe_conn_connect(end(1), net.now_ns);
@@ -133,9 +130,8 @@ static void rawe_conn_receive__data_while_still_asking(void **state)
     assert_int_equal(net.node[0].message_count, 1);
 }
 
-static void rawe_conn_receive__close_twice(void **state)
+TEST(rawe_conn_receive__close_twice)
 {
-    (void)state;
     connect_nodes();
     unit_close(&net, 0, RAWE_LANE_EXPRESS);
     struct net_frame *close = unit_wire_take(&net);
@@ -148,9 +144,8 @@ static void rawe_conn_receive__close_twice(void **state)
     assert_int_equal(counters(1)->dropped_connection, dropped + 1);
 }
 
-static void rawe_conn_receive__close_with_sends_queued(void **state)
+TEST(rawe_conn_receive__close_with_sends_queued)
 {
-    (void)state;
     static uint8_t data[30000];
     struct unit_send sends[3];
     memset(sends, 0, sizeof(sends));
@@ -181,9 +176,8 @@ static void send_after_close(struct unit_send *send)
     unit_send_message(send->context, &after_close, 6, after_close_data, sizeof(after_close_data));
 }
 
-static void rawe_conn_receive__close_and_a_done_that_sends_again(void **state)
+TEST(rawe_conn_receive__close_and_a_done_that_sends_again)
 {
-    (void)state;
     static uint8_t data[1400];
     memset(&after_close, 0, sizeof(after_close));
     unit_fill(after_close_data, sizeof(after_close_data), 8);
@@ -197,21 +191,4 @@ static void rawe_conn_receive__close_and_a_done_that_sends_again(void **state)
     assert_int_equal(after_close.done, 1);
     assert_int_equal(net.node[0].message_count, 1);
     unit_assert_message(&net.node[0], 0, 6, sizeof(after_close_data), 8);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, unit_set_up, unit_tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(rawe_conn_receive__acknowledges_what_was_never_sent),
-        TEST(rawe_conn_receive__a_probe_is_answered_at_the_end_of_the_round),
-        TEST(rawe_conn_receive__ping_and_pong_are_not_for_a_connection),
-        TEST(rawe_conn_receive__on_a_connection_that_is_not_open),
-        TEST(rawe_conn_receive__data_while_still_asking),
-        TEST(rawe_conn_receive__close_twice),
-        TEST(rawe_conn_receive__close_with_sends_queued),
-        TEST(rawe_conn_receive__close_and_a_done_that_sends_again),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -48,11 +48,12 @@ static void receive_put(uint32_t index, uint64_t key, uint64_t offset, uint16_t 
     receive_data(0, 0, payload, at);
 }
 
+FIXTURE(unit_set_up, unit_tear_down);
+
 /* PUT */
 
-static void place__only_where_the_handle_allows(void **state)
+TEST(place__only_where_the_handle_allows)
 {
-    (void)state;
     uint8_t memory[300], before[300];
     uint32_t index;
     uint64_t key;
@@ -104,9 +105,8 @@ static void place__only_where_the_handle_allows(void **state)
     assert_int_equal(net.node[1].message_count, 0);
 }
 
-static void place__every_length_through_the_wire(void **state)
+TEST(place__every_length_through_the_wire)
 {
-    (void)state;
     static uint8_t data[10000], memory[10100];
     uint32_t index;
     uint64_t key;
@@ -147,9 +147,8 @@ static void assert_placed(struct unit_send *send)
     assert_memory_equal(put_memory, put_data, sizeof(put_data));
 }
 
-static void place__is_done_only_when_all_is_there(void **state)
+TEST(place__is_done_only_when_all_is_there)
 {
-    (void)state;
     uint32_t index;
     uint64_t key;
     connect_nodes();
@@ -174,9 +173,8 @@ static void reply_to(struct unit_node *node, struct rawe_conn *conn, uint8_t tag
     assert_int_equal(unit_copy_message(conn, (uint8_t)(tag + 100), 30), RAWE_STATUS_DONE);
 }
 
-static void add_fragment__out_of_order(void **state)
+TEST(add_fragment__out_of_order)
 {
-    (void)state;
     connect_nodes();
     receive_segment(0, 1000, 500, 3000);
     receive_segment(1, 10, 10, 20);
@@ -192,9 +190,8 @@ static void add_fragment__out_of_order(void **state)
     assert_int_equal(counters(1)->bytes_received, 3020);
 }
 
-static void add_fragment__hostile_ones_are_counted_and_do_no_harm(void **state)
+TEST(add_fragment__hostile_ones_are_counted_and_do_no_harm)
 {
-    (void)state;
     connect_nodes();
     receive_segment(0, 0, 100, 200);
     receive_segment(0, 100, 50, 151);                       /* another length */
@@ -210,9 +207,8 @@ static void add_fragment__hostile_ones_are_counted_and_do_no_harm(void **state)
     unit_assert_message(&net.node[1], 0, 9, 200, 0);
 }
 
-static void add_fragment__without_a_buffer_the_frame_is_not_taken(void **state)
+TEST(add_fragment__without_a_buffer_the_frame_is_not_taken)
 {
-    (void)state;
     connect_nodes();
     net.node[1].engine.reassembly_buffers.limit = 1;
     receive_segment(1, 0, 100, 200);
@@ -233,9 +229,8 @@ static void add_fragment__without_a_buffer_the_frame_is_not_taken(void **state)
     assert_int_equal(counters(1)->no_buffer, 1);
 }
 
-static void add_fragment__a_callback_sends_while_more_are_whole(void **state)
+TEST(add_fragment__a_callback_sends_while_more_are_whole)
 {
-    (void)state;
     connect_nodes();
     for (uint32_t number = 5; number > 0; number--) {
         receive_segment(number, 0, 150, 150);
@@ -254,9 +249,8 @@ static bool drop_some(struct unit_net *of, const struct net_frame *frame)
     return (of->filter_count >> 16) % 6 != 0;
 }
 
-static void add_fragment__few_buffers_for_many_messages_with_losses(void **state)
+TEST(add_fragment__few_buffers_for_many_messages_with_losses)
 {
-    (void)state;
     enum { COUNT = 60 };
     static uint8_t data[4000];
     static struct unit_send sends[COUNT];
@@ -280,21 +274,4 @@ static void add_fragment__few_buffers_for_many_messages_with_losses(void **state
         unit_assert_message(&net.node[1], i, (uint8_t)i, sizeof(data), 3);
     }
     assert_true(rawe_conn_drained(end(0)));
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, unit_set_up, unit_tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(place__only_where_the_handle_allows),
-        TEST(place__every_length_through_the_wire),
-        TEST(place__is_done_only_when_all_is_there),
-        TEST(add_fragment__out_of_order),
-        TEST(add_fragment__hostile_ones_are_counted_and_do_no_harm),
-        TEST(add_fragment__without_a_buffer_the_frame_is_not_taken),
-        TEST(add_fragment__a_callback_sends_while_more_are_whole),
-        TEST(add_fragment__few_buffers_for_many_messages_with_losses),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

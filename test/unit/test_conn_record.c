@@ -8,9 +8,10 @@
 
 #include <string.h>
 
-static void records__do_not_share_frames_with_messages(void **state)
+FIXTURE(record_set_up, record_tear_down);
+
+TEST(records__do_not_share_frames_with_messages)
 {
-    (void)state;
     uint64_t word = 5;
     struct access *access[10];
     for (unsigned i = 0; i < 10; i++) {
@@ -28,9 +29,8 @@ static void records__do_not_share_frames_with_messages(void **state)
     assert_int_equal(counters(1)->dropped_length, 0);
 }
 
-static void records__fail_with_their_connection(void **state)
+TEST(records__fail_with_their_connection)
 {
-    (void)state;
     uint64_t word = 5;
     net.filter = drop_all;
     for (unsigned i = 0; i < 100; i++) {
@@ -50,9 +50,8 @@ static void records__fail_with_their_connection(void **state)
     assert_int_equal(engine(0)->operations.in_use, 0);
 }
 
-static void records__of_a_failed_connection_fail_when_the_owner_is_back(void **state)
+TEST(records__of_a_failed_connection_fail_when_the_owner_is_back)
 {
-    (void)state;
     uint64_t word = 5;
     unit_peer_end(RAWE_LANE_EXPRESS)->handshake.state = RAWE_CONN_FAILED;
     rawe_engine_defer_begin(engine(0)); /* who sends is not the owner: what is done has to wait */
@@ -70,9 +69,8 @@ static void records__of_a_failed_connection_fail_when_the_owner_is_back(void **s
     assert_int_equal(engine(0)->operations.in_use, 0);
 }
 
-static void records__are_put_off_where_nothing_may_be_held_back(void **state)
+TEST(records__are_put_off_where_nothing_may_be_held_back)
 {
-    (void)state;
     uint64_t word = 5;
     engine(0)->config.coalesce_from_frames = 0;
     net.node[0].link_room = 3;
@@ -89,9 +87,8 @@ static void records__are_put_off_where_nothing_may_be_held_back(void **state)
     assert_int_equal(counters(0)->puts_sent, 10);
 }
 
-static void operate__at_the_limit(void **state)
+TEST(operate__at_the_limit)
 {
-    (void)state;
     static struct access many[RAWE_OPERATIONS_MAX + 1];
     net.filter = drop_all;
     for (unsigned i = 0; i <= RAWE_OPERATIONS_MAX; i++) {
@@ -123,26 +120,23 @@ static struct access *get_while_bulk_ends(uint64_t len_bytes)
     return access;
 }
 
-static void operate__goes_on_when_the_other_lane_begins_anew(void **state)
+TEST(operate__goes_on_when_the_other_lane_begins_anew)
 {
-    (void)state;
     const struct access *access = get_while_bulk_ends(8);
     record_assert_got(access, 0, 8);
     assert_int_equal(net.node[0].lost_calls, 0);
 }
 
-static void operate__fails_with_the_lane_that_its_reply_may_take(void **state)
+TEST(operate__fails_with_the_lane_that_its_reply_may_take)
 {
-    (void)state;
     const struct access *access = get_while_bulk_ends(10000);
     assert_int_equal(access->done, 1);
     assert_int_equal(access->status, RAWE_STATUS_FAILED);
     assert_int_equal(net.node[0].lost_calls, 1);
 }
 
-static void operate__goes_on_when_the_lane_that_its_reply_takes_had_ended_before(void **state)
+TEST(operate__goes_on_when_the_lane_that_its_reply_takes_had_ended_before)
 {
-    (void)state;
     unit_peer_connect_lane(RAWE_LANE_BULK);
     unit_close(&net, 1, RAWE_LANE_BULK);
     unit_settle(&net);
@@ -160,9 +154,8 @@ static void forge(enum rawe_frame_type type)
                         (struct rawe_header){.type = type, .acknowledgement = 1}, NULL, 0);
 }
 
-static void operate__target_dies_without_a_reply(void **state)
+TEST(operate__target_dies_without_a_reply)
 {
-    (void)state;
     struct access *access = record_get(0, 8);
     unit_wire_clear(&net);
     forge(RAWE_FRAME_ACK);
@@ -173,32 +166,12 @@ static void operate__target_dies_without_a_reply(void **state)
     assert_int_equal(net.node[0].failed_calls, 1);
 }
 
-static void operate__target_closes_without_a_reply(void **state)
+TEST(operate__target_closes_without_a_reply)
 {
-    (void)state;
     struct access *access = record_get(0, 8);
     unit_wire_clear(&net);
     forge(RAWE_FRAME_CLOSE);
     assert_int_equal(access->done, 1);
     assert_int_equal(access->status, RAWE_STATUS_FAILED);
     assert_int_equal(net.node[0].lost_calls, 1); /* somebody has to hear of it */
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, record_set_up, record_tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(records__do_not_share_frames_with_messages),
-        TEST(records__fail_with_their_connection),
-        TEST(records__of_a_failed_connection_fail_when_the_owner_is_back),
-        TEST(records__are_put_off_where_nothing_may_be_held_back),
-        TEST(operate__at_the_limit),
-        TEST(operate__goes_on_when_the_other_lane_begins_anew),
-        TEST(operate__fails_with_the_lane_that_its_reply_may_take),
-        TEST(operate__goes_on_when_the_lane_that_its_reply_takes_had_ended_before),
-        TEST(operate__target_dies_without_a_reply),
-        TEST(operate__target_closes_without_a_reply),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,9 +9,10 @@
 
 #include "net_message.h"
 
-static void atomic__each_operation(void **state)
+FIXTURE(record_set_up, record_tear_down);
+
+TEST(atomic__each_operation)
 {
-    (void)state;
     static const struct {
         enum rawe_atomic what;
         uint64_t operand, compare, after;
@@ -43,9 +44,8 @@ static void atomic__each_operation(void **state)
     }
 }
 
-static void atomic__of_four_bytes(void **state)
+TEST(atomic__of_four_bytes)
 {
-    (void)state;
     uint32_t words[3] = {UINT32_MAX, UINT32_MAX, UINT32_MAX};
     memcpy(record_memory + 4, words, sizeof(words));
     const struct access *add = record_atomic(RAWE_ATOMIC_ADD, 8, 4, 3, 0);
@@ -57,9 +57,8 @@ static void atomic__of_four_bytes(void **state)
     assert_true(add->before == UINT32_MAX);
 }
 
-static void atomic__each_once_whatever_is_lost(void **state)
+TEST(atomic__each_once_whatever_is_lost)
 {
-    (void)state;
     bool seen[RECORD_ACCESSES] = {false};
     memset(record_memory, 0, 8);
     net.filter = record_lose_some;
@@ -79,9 +78,8 @@ static void atomic__each_once_whatever_is_lost(void **state)
     assert_true(counters(0)->frames_resent != 0);
 }
 
-static void atomic__refused(void **state)
+TEST(atomic__refused)
 {
-    (void)state;
     struct access *access = record_atomic(RAWE_ATOMIC_ADD, 4, 8, 1, 0);
     record_run();
     assert_int_equal(access->operation.refusal, RAWE_REFUSAL_ALIGNMENT);
@@ -105,9 +103,8 @@ static void atomic__refused(void **state)
         sizeof(record_memory));
 }
 
-static void atomic__leaves_at_once(void **state)
+TEST(atomic__leaves_at_once)
 {
-    (void)state;
     uint64_t word = 5;
     unsigned before = net.node[0].sent[RAWE_FRAME_DATA];
     const struct rawe_conn *conn = unit_peer_end(RAWE_LANE_EXPRESS);
@@ -125,18 +122,4 @@ static void atomic__leaves_at_once(void **state)
     record_run();
     assert_int_equal(record_accesses[0].before, 5);
     assert_int_equal(record_accesses[1].before, 6);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, record_set_up, record_tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(atomic__each_operation),
-        TEST(atomic__of_four_bytes),
-        TEST(atomic__each_once_whatever_is_lost),
-        TEST(atomic__refused),
-        TEST(atomic__leaves_at_once),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -48,9 +48,10 @@ static void assert_nothing_read(uint8_t value)
     }
 }
 
-static void get__memory_deregistered_while_the_reply_is_in_flight(void **state)
+FIXTURE(record_set_up, record_tear_down);
+
+TEST(get__memory_deregistered_while_the_reply_is_in_flight)
 {
-    (void)state;
     static uint8_t expected[60000];
     memcpy(expected, record_memory, sizeof(expected));
     hold_replies();
@@ -66,9 +67,8 @@ static void get__memory_deregistered_while_the_reply_is_in_flight(void **state)
     assert_int_equal(engine(1)->serving.copied_bytes, 0);
 }
 
-static void get__memory_deregistered_before_the_reply_is_sent(void **state)
+TEST(get__memory_deregistered_before_the_reply_is_sent)
 {
-    (void)state;
     const struct access *access = record_get(0, 60000);
     net.filter = drop_all; /* the bulk lane is asked for in vain */
     unit_run(&net, UNIT_MS, 50 * UNIT_US);
@@ -81,9 +81,8 @@ static void get__memory_deregistered_before_the_reply_is_sent(void **state)
     assert_nothing_read(0xEE);
 }
 
-static void get__memory_deregistered_in_the_midst_of_a_reply(void **state)
+TEST(get__memory_deregistered_in_the_midst_of_a_reply)
 {
-    (void)state;
     memset(record_memory, 0x22, sizeof(record_memory));
     hold_replies();
     const struct access *access = get_held(0, 190000);
@@ -104,9 +103,8 @@ static void get__memory_deregistered_in_the_midst_of_a_reply(void **state)
     assert_int_equal(bulk->queue.count, 0);
 }
 
-static void get__memory_stays_registered_without_memory_for_a_copy(void **state)
+TEST(get__memory_stays_registered_without_memory_for_a_copy)
 {
-    (void)state;
     memset(record_memory, 0x22, sizeof(record_memory));
     hold_replies();
     const struct access *access = get_held(0, 190000);
@@ -123,11 +121,10 @@ static void get__memory_stays_registered_without_memory_for_a_copy(void **state)
     assert_nothing_read(0x22);
 }
 
-static void get__memory_gone_when_the_target_finalizes(void **state)
+TEST(get__memory_gone_when_the_target_finalizes)
 {
-    (void)state;
     for (int allowed = -1; allowed <= 0; allowed++) {
-        unit_peer_tear_down(state);
+        unit_peer_tear_down();
         record_start(true);
         hold_replies();
         const struct access *access = get_held(0, 190000);
@@ -145,18 +142,4 @@ static void get__memory_gone_when_the_target_finalizes(void **state)
             assert_int_equal(access->done, 0); /* it hears by the end of the connection */
         }
     }
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, record_set_up, record_tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(get__memory_deregistered_while_the_reply_is_in_flight),
-        TEST(get__memory_deregistered_before_the_reply_is_sent),
-        TEST(get__memory_deregistered_in_the_midst_of_a_reply),
-        TEST(get__memory_stays_registered_without_memory_for_a_copy),
-        TEST(get__memory_gone_when_the_target_finalizes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

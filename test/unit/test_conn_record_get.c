@@ -7,9 +7,10 @@
 
 #include <string.h>
 
-static void get__short_ones_share_frames(void **state)
+FIXTURE(record_set_up, record_tear_down);
+
+TEST(get__short_ones_share_frames)
 {
-    (void)state;
     struct access *access[40];
     unsigned before = net.node[0].sent[RAWE_FRAME_DATA];
     for (unsigned i = 0; i < 40; i++) {
@@ -25,9 +26,8 @@ static void get__short_ones_share_frames(void **state)
     assert_int_equal(counters(1)->operations_served, 40);
 }
 
-static void get__replies_to_the_requests_of_a_frame_share_one(void **state)
+TEST(get__replies_to_the_requests_of_a_frame_share_one)
 {
-    (void)state;
     unsigned requests = net.node[0].sent[RAWE_FRAME_DATA];
     unsigned replies = net.node[1].sent[RAWE_FRAME_DATA];
     for (unsigned i = 0; i < 10; i++) {
@@ -42,9 +42,8 @@ static void get__replies_to_the_requests_of_a_frame_share_one(void **state)
     assert_true(net.node[1].sent[RAWE_FRAME_DATA] - replies <= 2);
 }
 
-static void get__long_ones_come_as_batches(void **state)
+TEST(get__long_ones_come_as_batches)
 {
-    (void)state;
     static const size_t lengths[] = {1,    100,   1400,  1412,  1413,   1414,  1438,
                                      1439, 1504,  4096,  9000,  64512,  64513, 70000,
                                      9001, 65536, 70001, 99999, 100000, 150000};
@@ -59,10 +58,9 @@ static void get__long_ones_come_as_batches(void **state)
     assert_true(counters(1)->batches_sent != 0);
 }
 
-static void get__long_ones_come_as_frames_where_batches_do_not_pass(void **state)
+TEST(get__long_ones_come_as_frames_where_batches_do_not_pass)
 {
-    (void)state;
-    unit_peer_tear_down(state);
+    unit_peer_tear_down();
     record_start(false);
     struct access *one = record_get(7, 100000), *other = record_get(120000, 3000);
     record_run();
@@ -71,9 +69,8 @@ static void get__long_ones_come_as_frames_where_batches_do_not_pass(void **state
     assert_int_equal(counters(1)->batches_sent, 0);
 }
 
-static void get__on_the_same_connection_where_there_is_no_other(void **state)
+TEST(get__on_the_same_connection_where_there_is_no_other)
 {
-    (void)state;
     net.node[1].conn[RAWE_LANE_EXPRESS]->long_lane = NULL;
     struct access *access = record_get(7, 10000);
     record_run();
@@ -81,9 +78,8 @@ static void get__on_the_same_connection_where_there_is_no_other(void **state)
     assert_null(net.node[1].conn[RAWE_LANE_BULK]);
 }
 
-static void get__many_more_than_fit_the_window(void **state)
+TEST(get__many_more_than_fit_the_window)
 {
-    (void)state;
     struct access *access[RECORD_ACCESSES];
     for (unsigned i = 0; i < RECORD_ACCESSES; i++) {
         access[i] = record_get(600 * i, 600);
@@ -94,9 +90,8 @@ static void get__many_more_than_fit_the_window(void **state)
     }
 }
 
-static void get__loss(void **state)
+TEST(get__loss)
 {
-    (void)state;
     struct access *access[RECORD_ACCESSES];
     net.filter = record_lose_some;
     for (unsigned i = 0; i < RECORD_ACCESSES; i++) {
@@ -110,9 +105,8 @@ static void get__loss(void **state)
     assert_int_equal(counters(1)->operations_served, RECORD_ACCESSES);
 }
 
-static void get__is_served_while_the_target_computes(void **state)
+TEST(get__is_served_while_the_target_computes)
 {
-    (void)state;
     rawe_engine_defer_begin(engine(1));
     struct access *one = record_get(0, 8), *other = record_get(100, 20000);
     record_run();
@@ -122,9 +116,8 @@ static void get__is_served_while_the_target_computes(void **state)
     rawe_engine_defer_end(engine(1));
 }
 
-static void get__is_complete_when_the_initiator_is_back(void **state)
+TEST(get__is_complete_when_the_initiator_is_back)
 {
-    (void)state;
     struct access *one = record_get(0, 8);
     rawe_engine_defer_begin(engine(0));
     unit_run(&net, 20 * UNIT_MS, 50 * UNIT_US);
@@ -134,9 +127,8 @@ static void get__is_complete_when_the_initiator_is_back(void **state)
     record_assert_got(one, 0, 8);
 }
 
-static void get__short_replies_never_take_the_other_lane(void **state)
+TEST(get__short_replies_never_take_the_other_lane)
 {
-    (void)state;
     engine(1)->config.copy_max_bytes = 0;
     const struct access *access = record_get(0, RAWE_OPERATION_SHORT_BYTES);
     record_run();
@@ -182,9 +174,8 @@ static void done_in_the_midst(struct rawe_operation *operation, enum rawe_status
     rawe_engine_defer_end(engine(0));
 }
 
-static void get__another_comes_while_a_callback_makes_progress(void **state)
+TEST(get__another_comes_while_a_callback_makes_progress)
 {
-    (void)state;
     uint8_t payload[200];
     unit_peer_connect_lane(RAWE_LANE_BULK); /* where the replies go */
     assert_true(rawe_handle_register(&net.node[0].handles, record_memory, sizeof(record_memory),
@@ -205,9 +196,8 @@ static void get__another_comes_while_a_callback_makes_progress(void **state)
     assert_true(rawe_handle_deregister(&net.node[0].handles, own_index, own_key));
 }
 
-static void get__refused(void **state)
+TEST(get__refused)
 {
-    (void)state;
     static const struct {
         unsigned access;
         uint64_t offset, len_bytes, key_xor;
@@ -235,25 +225,4 @@ static void get__refused(void **state)
         assert_int_equal(record_result[0] == 0xEE, !allowed);
     }
     assert_int_equal(counters(1)->operations_refused, 5);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, record_set_up, record_tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(get__short_ones_share_frames),
-        TEST(get__replies_to_the_requests_of_a_frame_share_one),
-        TEST(get__long_ones_come_as_batches),
-        TEST(get__long_ones_come_as_frames_where_batches_do_not_pass),
-        TEST(get__on_the_same_connection_where_there_is_no_other),
-        TEST(get__many_more_than_fit_the_window),
-        TEST(get__loss),
-        TEST(get__is_served_while_the_target_computes),
-        TEST(get__is_complete_when_the_initiator_is_back),
-        TEST(get__short_replies_never_take_the_other_lane),
-        TEST(get__another_comes_while_a_callback_makes_progress),
-        TEST(get__refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,9 +7,10 @@
 
 #include <string.h>
 
-static void put_short__gather_behind_the_first(void **state)
+FIXTURE(record_set_up, record_tear_down);
+
+TEST(put_short__gather_behind_the_first)
 {
-    (void)state;
     uint64_t word = 5;
     unsigned before = net.node[0].sent[RAWE_FRAME_DATA];
     unsigned acknowledgements = net.node[1].sent[RAWE_FRAME_ACK];
@@ -25,9 +26,8 @@ static void put_short__gather_behind_the_first(void **state)
     assert_true(net.node[1].sent[RAWE_FRAME_ACK] - acknowledgements <= 2);
 }
 
-static void put_short__is_complete_when_acknowledged(void **state)
+TEST(put_short__is_complete_when_acknowledged)
 {
-    (void)state;
     uint64_t words[64];
     for (unsigned i = 0; i < 64; i++) {
         words[i] = i * 0x0101010101010101;
@@ -50,9 +50,8 @@ static void put_short__is_complete_when_acknowledged(void **state)
 }
 
 /** Those that have waited for the link. */
-static void put_short__an_acknowledgement_is_asked_for(void **state)
+TEST(put_short__an_acknowledgement_is_asked_for)
 {
-    (void)state;
     uint64_t word = 5;
     net.node[0].link_room = 0;
     for (unsigned i = 0; i < 4; i++) {
@@ -69,9 +68,8 @@ static void put_short__an_acknowledgement_is_asked_for(void **state)
     }
 }
 
-static void put_short__not_when_it_fits_no_frame(void **state)
+TEST(put_short__not_when_it_fits_no_frame)
 {
-    (void)state;
     uint32_t most = unit_peer_end(RAWE_LANE_EXPRESS)->payload_max_bytes - RAWE_FRAGMENT_PUT_BYTES;
     most = most < engine(0)->config.copy_max_bytes ? most : engine(0)->config.copy_max_bytes;
     assert_false(record_put(0, record_result, most + 1, 0));
@@ -80,9 +78,8 @@ static void put_short__not_when_it_fits_no_frame(void **state)
     assert_int_equal(record_puts[0].done, 1);
 }
 
-static void put_short__loss_and_a_full_window(void **state)
+TEST(put_short__loss_and_a_full_window)
 {
-    (void)state;
     static uint8_t data[RECORD_ACCESSES * 600];
     unit_fill(data, sizeof(data), 9);
     net.filter = record_lose_some;
@@ -95,18 +92,4 @@ static void put_short__loss_and_a_full_window(void **state)
         assert_int_equal(record_puts[i].status, RAWE_STATUS_DONE);
     }
     assert_memory_equal(record_memory, data, sizeof(data));
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, record_set_up, record_tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(put_short__gather_behind_the_first),
-        TEST(put_short__is_complete_when_acknowledged),
-        TEST(put_short__an_acknowledgement_is_asked_for),
-        TEST(put_short__not_when_it_fits_no_frame),
-        TEST(put_short__loss_and_a_full_window),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

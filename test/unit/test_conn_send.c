@@ -11,11 +11,12 @@
 #include "rawe_conn_send.h"
 #include "rawe_conn.h"
 
+FIXTURE(unit_set_up, unit_tear_down);
+
 /* rawe_conn_send_copy */
 
-static void rawe_conn_send_copy__one_frame_with_one_fragment(void **state)
+TEST(rawe_conn_send_copy__one_frame_with_one_fragment)
 {
-    (void)state;
     unit_connect(&net, RAWE_LANE_EXPRESS);
     assert_int_equal(rawe_conn_send_copy(end(0), 0x5A, "head", 4, "tail!", 5, net.now_ns),
                      RAWE_STATUS_DONE);
@@ -32,9 +33,8 @@ static void rawe_conn_send_copy__one_frame_with_one_fragment(void **state)
     assert_memory_equal(net.node[1].messages[0].data, "headtail!", 9);
 }
 
-static void rawe_conn_send_copy__every_length(void **state)
+TEST(rawe_conn_send_copy__every_length)
 {
-    (void)state;
     unit_connect(&net, RAWE_LANE_EXPRESS);
     unsigned count = 0;
     for (size_t len_bytes = 0; len_bytes <= net.config.copy_max_bytes; len_bytes++) {
@@ -49,9 +49,8 @@ static void rawe_conn_send_copy__every_length(void **state)
     assert_int_equal(counters(0)->frames_resent, 0);
 }
 
-static void rawe_conn_send_copy__nothing_at_all_is_a_message(void **state)
+TEST(rawe_conn_send_copy__nothing_at_all_is_a_message)
 {
-    (void)state;
     unit_connect(&net, RAWE_LANE_EXPRESS);
     assert_int_equal(rawe_conn_send_copy(end(0), 7, NULL, 0, NULL, 0, net.now_ns),
                      RAWE_STATUS_DONE);
@@ -60,9 +59,8 @@ static void rawe_conn_send_copy__nothing_at_all_is_a_message(void **state)
     assert_int_equal(net.node[1].messages[0].len_bytes, 0);
 }
 
-static void rawe_conn_send_copy__busy_behind_the_queue(void **state)
+TEST(rawe_conn_send_copy__busy_behind_the_queue)
 {
-    (void)state;
     static uint8_t data[60000];
     struct unit_send send = {0};
     unit_connect(&net, RAWE_LANE_EXPRESS);
@@ -74,9 +72,8 @@ static void rawe_conn_send_copy__busy_behind_the_queue(void **state)
     assert_int_equal(unit_copy_message(end(0), 1, 1), RAWE_STATUS_DONE);
 }
 
-static void rawe_conn_send_copy__busy_without_credit(void **state)
+TEST(rawe_conn_send_copy__busy_without_credit)
 {
-    (void)state;
     unit_connect(&net, RAWE_LANE_EXPRESS);
     end(0)->peer_credit = 5;
     for (unsigned i = 0; i < 5; i++) {
@@ -89,9 +86,8 @@ static void rawe_conn_send_copy__busy_without_credit(void **state)
     assert_int_equal(unit_copy_message(end(0), 1, 1), RAWE_STATUS_DONE);
 }
 
-static void rawe_conn_send_copy__busy_without_a_frame(void **state)
+TEST(rawe_conn_send_copy__busy_without_a_frame)
 {
-    (void)state;
     net.node[0].engine.frames.limit = 0; /* a slab of each size is always had */
     unit_connect(&net, RAWE_LANE_EXPRESS);
     end(0)->cc.window = end(0)->peer_credit = 1000;
@@ -106,9 +102,8 @@ static void rawe_conn_send_copy__busy_without_a_frame(void **state)
     assert_int_equal(unit_copy_message(end(0), 1, 10), RAWE_STATUS_DONE);
 }
 
-static void rawe_conn_send_copy__link_full_keeps_the_frame(void **state)
+TEST(rawe_conn_send_copy__link_full_keeps_the_frame)
 {
-    (void)state;
     unit_start_with((struct unit_options){.coalesce_from_frames = 8});
     unit_connect(&net, RAWE_LANE_EXPRESS);
     net.node[0].link_room = 0;
@@ -129,9 +124,8 @@ static void rawe_conn_send_copy__link_full_keeps_the_frame(void **state)
 }
 
 /* Without somebody else who transmits it, a message is not complete before. */
-static void rawe_conn_send_copy__link_full_and_nothing_may_be_held_back(void **state)
+TEST(rawe_conn_send_copy__link_full_and_nothing_may_be_held_back)
 {
-    (void)state;
     unit_connect(&net, RAWE_LANE_EXPRESS);
     net.node[0].link_room = 0;
     uint32_t next = end(0)->sendwin.next;
@@ -151,9 +145,8 @@ static void rawe_conn_send_copy__link_full_and_nothing_may_be_held_back(void **s
 
 /* rawe_conn_send */
 
-static void rawe_conn_send__link_full_and_nothing_may_be_held_back(void **state)
+TEST(rawe_conn_send__link_full_and_nothing_may_be_held_back)
 {
-    (void)state;
     static uint8_t data[100] = {1, 2, 3};
     struct unit_send send = {0};
     unit_connect(&net, RAWE_LANE_EXPRESS);
@@ -167,9 +160,8 @@ static void rawe_conn_send__link_full_and_nothing_may_be_held_back(void **state)
     assert_int_equal(net.node[1].message_count, 1);
 }
 
-static void rawe_conn_send__every_kind_of_length(void **state)
+TEST(rawe_conn_send__every_kind_of_length)
 {
-    (void)state;
     static uint8_t data[65536];
     unit_fill(data, sizeof(data), 2);
     unit_start_with((struct unit_options){.coalesce_from_frames = 64});
@@ -215,9 +207,8 @@ static void rawe_conn_send__every_kind_of_length(void **state)
     assert_int_equal(counters(1)->bytes_received, counters(0)->bytes_sent);
 }
 
-static void rawe_conn_send__two_pieces_cut_anywhere(void **state)
+TEST(rawe_conn_send__two_pieces_cut_anywhere)
 {
-    (void)state;
     static uint8_t data[3000];
     unit_fill(data, sizeof(data), 5);
     unit_connect(&net, RAWE_LANE_EXPRESS);
@@ -239,9 +230,8 @@ static void rawe_conn_send__two_pieces_cut_anywhere(void **state)
     }
 }
 
-static void rawe_conn_send__memory_is_read_until_done_only(void **state)
+TEST(rawe_conn_send__memory_is_read_until_done_only)
 {
-    (void)state;
     unit_connect(&net, RAWE_LANE_EXPRESS);
     for (size_t len_bytes = 100; len_bytes <= 10000; len_bytes += 4900) {
         uint8_t *data = malloc(len_bytes);
@@ -258,9 +248,8 @@ static void rawe_conn_send__memory_is_read_until_done_only(void **state)
     assert_int_equal(net.node[1].message_count, 3);
 }
 
-static void rawe_conn_send__the_last_frame_asks_for_an_acknowledgement(void **state)
+TEST(rawe_conn_send__the_last_frame_asks_for_an_acknowledgement)
 {
-    (void)state;
     static uint8_t data[1400];
     struct unit_send send = {0};
     unit_connect(&net, RAWE_LANE_EXPRESS);
@@ -285,9 +274,8 @@ static void next_link(struct unit_send *send)
     }
 }
 
-static void rawe_conn_send__a_done_that_sends_again(void **state)
+TEST(rawe_conn_send__a_done_that_sends_again)
 {
-    (void)state;
     unit_start_with((struct unit_options){.window_frames = RAWE_WINDOW_FRAMES_MAX});
     unit_connect(&net, RAWE_LANE_EXPRESS);
     end(0)->cc.window = end(0)->peer_credit = RAWE_WINDOW_FRAMES_MAX;
@@ -301,12 +289,9 @@ static void rawe_conn_send__a_done_that_sends_again(void **state)
     finish();
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, unit_set_up, unit_tear_down)
-
 /** What is sent on one that has failed is done at once, unless the owner cannot be called. */
-static void rawe_conn_send__has_failed(void **state)
+TEST(rawe_conn_send__has_failed)
 {
-    (void)state;
     static uint8_t data[100];
     struct unit_send sends[3] = {0};
     unit_connect(&net, RAWE_LANE_EXPRESS);
@@ -323,26 +308,4 @@ static void rawe_conn_send__has_failed(void **state)
         assert_int_equal(sends[i].done, 1);
         assert_int_equal(sends[i].status, RAWE_STATUS_FAILED);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(rawe_conn_send_copy__one_frame_with_one_fragment),
-        TEST(rawe_conn_send_copy__every_length),
-        TEST(rawe_conn_send_copy__nothing_at_all_is_a_message),
-        TEST(rawe_conn_send_copy__busy_behind_the_queue),
-        TEST(rawe_conn_send_copy__busy_without_credit),
-        TEST(rawe_conn_send_copy__busy_without_a_frame),
-        TEST(rawe_conn_send_copy__link_full_keeps_the_frame),
-        TEST(rawe_conn_send_copy__link_full_and_nothing_may_be_held_back),
-        TEST(rawe_conn_send__link_full_and_nothing_may_be_held_back),
-        TEST(rawe_conn_send__every_kind_of_length),
-        TEST(rawe_conn_send__two_pieces_cut_anywhere),
-        TEST(rawe_conn_send__memory_is_read_until_done_only),
-        TEST(rawe_conn_send__the_last_frame_asks_for_an_acknowledgement),
-        TEST(rawe_conn_send__a_done_that_sends_again),
-        TEST(rawe_conn_send__has_failed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

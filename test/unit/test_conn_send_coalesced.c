@@ -13,11 +13,12 @@
 #include "rawe_conn_output.h"
 #include "rawe_conn.h"
 
+FIXTURE(unit_set_up_coalescing, unit_tear_down);
+
 /* rawe_conn_coalesce_end */
 
-static void send_coalesced__something_else_is_sent(void **state)
+TEST(send_coalesced__something_else_is_sent)
 {
-    (void)state;
     static uint8_t data[3000];
     struct unit_send send = {0};
     connect_busy();
@@ -34,9 +35,8 @@ static void send_coalesced__something_else_is_sent(void **state)
     assert_int_equal(net.node[1].message_count, COALESCE_FROM + 3);
 }
 
-static void send_coalesced__counts_in_the_window_while_held_back(void **state)
+TEST(send_coalesced__counts_in_the_window_while_held_back)
 {
-    (void)state;
     unit_start_with(
         (struct unit_options){.coalesce_from_frames = COALESCE_FROM, .window_frames = 16});
     connect_busy();
@@ -66,9 +66,8 @@ static void send_coalesced__counts_in_the_window_while_held_back(void **state)
     assert_int_equal(counters(0)->frames_resent, 0);
 }
 
-static void send_coalesced__a_hole_keeps_the_window_from_sliding(void **state)
+TEST(send_coalesced__a_hole_keeps_the_window_from_sliding)
 {
-    (void)state;
     unit_start_with((struct unit_options){.coalesce_from_frames = 1, .window_frames = 16});
     unit_connect(&net, RAWE_LANE_EXPRESS);
     copy(1, 10);
@@ -91,9 +90,8 @@ static void send_coalesced__a_hole_keeps_the_window_from_sliding(void **state)
 
 /* rawe_conn_coalesce_flush */
 
-static void rawe_conn_coalesce_flush__at_the_end_of_the_round(void **state)
+TEST(rawe_conn_coalesce_flush__at_the_end_of_the_round)
 {
-    (void)state;
     connect_busy();
     copy(1, 10);
     assert_true(rawe_engine_pending(&net.node[0].engine));
@@ -106,9 +104,8 @@ static void rawe_conn_coalesce_flush__at_the_end_of_the_round(void **state)
     finish();
 }
 
-static void rawe_conn_coalesce_flush__acknowledgement_rides_along(void **state)
+TEST(rawe_conn_coalesce_flush__acknowledgement_rides_along)
 {
-    (void)state;
     connect_busy();
     assert_int_equal(unit_copy_message(end(1), 1, 10), RAWE_STATUS_DONE);
     struct net_frame *frames[COALESCE_FROM + 1];
@@ -135,9 +132,8 @@ static void rawe_conn_coalesce_flush__acknowledgement_rides_along(void **state)
     assert_int_equal(net.node[1].message_count, COALESCE_FROM + 1);
 }
 
-static void rawe_conn_coalesce_flush__no_credit(void **state)
+TEST(rawe_conn_coalesce_flush__no_credit)
 {
-    (void)state;
     connect_busy();
     copy(1, 10);
     end(0)->cc.window = COALESCE_FROM; /* losses were found meanwhile, say */
@@ -151,9 +147,8 @@ static void rawe_conn_coalesce_flush__no_credit(void **state)
     assert_int_equal(counters(0)->frames_resent, 0);
 }
 
-static void rawe_conn_coalesce_flush__link_full(void **state)
+TEST(rawe_conn_coalesce_flush__link_full)
 {
-    (void)state;
     connect_busy();
     copy(1, 10);
     copy(2, 10);
@@ -173,9 +168,8 @@ static void rawe_conn_coalesce_flush__link_full(void **state)
     assert_int_equal(counters(1)->duplicates, 0);
 }
 
-static void rawe_conn_coalesce_flush__lost_and_sent_again(void **state)
+TEST(rawe_conn_coalesce_flush__lost_and_sent_again)
 {
-    (void)state;
     connect_busy();
     for (uint8_t tag = 1; tag < 8; tag++) {
         copy(tag, 50);
@@ -195,9 +189,8 @@ static void rawe_conn_coalesce_flush__lost_and_sent_again(void **state)
     assert_int_equal(counters(1)->messages_received, COALESCE_FROM + 10);
 }
 
-static void rawe_conn_coalesce_flush__drained_only_after_it(void **state)
+TEST(rawe_conn_coalesce_flush__drained_only_after_it)
 {
-    (void)state;
     connect_busy();
     copy(1, 10);
     while (unit_wire_count(&net) != 0) {
@@ -216,9 +209,8 @@ static void rawe_conn_coalesce_flush__drained_only_after_it(void **state)
 
 /* rawe_conn_coalesce_drop */
 
-static void rawe_conn_coalesce_flush__closed(void **state)
+TEST(rawe_conn_coalesce_flush__closed)
 {
-    (void)state;
     connect_busy();
     copy(1, 10);
     unit_close(&net, 0, RAWE_LANE_EXPRESS); /* tear_down finds the frame in its pool */
@@ -237,9 +229,8 @@ static void hold_and_be_closed(void)
     assert_false(rawe_conn_drained(end(0)));
 }
 
-static void rawe_conn_coalesce_flush__not_when_the_peer_closes(void **state)
+TEST(rawe_conn_coalesce_flush__not_when_the_peer_closes)
 {
-    (void)state;
     hold_and_be_closed();
     assert_true(rawe_conn_coalesce(end(0), 2, "xy", 2, NULL, 0)); /* it may be joined still */
     assert_int_equal(unit_copy_message(end(0), 3, 10), RAWE_STATUS_BUSY);
@@ -256,9 +247,8 @@ static void rawe_conn_coalesce_flush__not_when_the_peer_closes(void **state)
     unit_assert_message(&net.node[1], 2, 3, 10, 3);
 }
 
-static void rawe_conn_coalesce_flush__not_for_want_of_a_place_in_the_window(void **state)
+TEST(rawe_conn_coalesce_flush__not_for_want_of_a_place_in_the_window)
 {
-    (void)state;
     unit_start_with(
         (struct unit_options){.coalesce_from_frames = COALESCE_FROM, .window_frames = 16});
     hold_and_be_closed();
@@ -282,9 +272,8 @@ static void rawe_conn_coalesce_flush__not_for_want_of_a_place_in_the_window(void
     assert_int_equal(sends[19].done, 1);
 }
 
-static void rawe_conn_coalesce_flush__peer_does_not_come_back(void **state)
+TEST(rawe_conn_coalesce_flush__peer_does_not_come_back)
 {
-    (void)state;
     hold_and_be_closed();
     net.node[1].refuses = true;
     unit_run(&net, 2 * net.config.liveness.peer_timeout_ns, 10 * UNIT_MS);
@@ -296,9 +285,8 @@ static void rawe_conn_coalesce_flush__peer_does_not_come_back(void **state)
     assert_int_equal(unit_copy_message(end(0), 2, 10), RAWE_STATUS_FAILED);
 }
 
-static void rawe_conn_coalesce_flush__not_when_the_peer_begins_anew(void **state)
+TEST(rawe_conn_coalesce_flush__not_when_the_peer_begins_anew)
 {
-    (void)state;
     connect_busy();
     copy(1, 10);
     unit_close(&net, 1, RAWE_LANE_EXPRESS);
@@ -310,27 +298,4 @@ static void rawe_conn_coalesce_flush__not_when_the_peer_begins_anew(void **state
     assert_null(end(0)->coalescing);
     assert_int_equal(net.node[1].message_count, 1); /* the others were on the old connection */
     unit_assert_message(&net.node[1], 0, 1, 10, 1);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, unit_set_up_coalescing, unit_tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(send_coalesced__something_else_is_sent),
-        TEST(send_coalesced__counts_in_the_window_while_held_back),
-        TEST(send_coalesced__a_hole_keeps_the_window_from_sliding),
-        TEST(rawe_conn_coalesce_flush__at_the_end_of_the_round),
-        TEST(rawe_conn_coalesce_flush__acknowledgement_rides_along),
-        TEST(rawe_conn_coalesce_flush__no_credit),
-        TEST(rawe_conn_coalesce_flush__link_full),
-        TEST(rawe_conn_coalesce_flush__lost_and_sent_again),
-        TEST(rawe_conn_coalesce_flush__drained_only_after_it),
-        TEST(rawe_conn_coalesce_flush__closed),
-        TEST(rawe_conn_coalesce_flush__not_when_the_peer_closes),
-        TEST(rawe_conn_coalesce_flush__not_for_want_of_a_place_in_the_window),
-        TEST(rawe_conn_coalesce_flush__peer_does_not_come_back),
-        TEST(rawe_conn_coalesce_flush__not_when_the_peer_begins_anew),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,11 +23,9 @@ static void start(uint32_t coalesce_from)
                                           .window_frames = 256});
 }
 
-static int set_up(void **state)
+static void set_up(void)
 {
-    (void)state;
     start(COALESCE_FROM);
-    return 0;
 }
 
 static struct unit_send sends[400];
@@ -129,11 +127,12 @@ static unsigned batches_on_wire(void)
     return count;
 }
 
+FIXTURE(set_up, unit_tear_down);
+
 /* coalesces */
 
-static void coalesces__the_first_messages_leave_at_once(void **state)
+TEST(coalesces__the_first_messages_leave_at_once)
 {
-    (void)state;
     connect_good();
     for (unsigned i = 0; i < 2 * COALESCE_FROM; i++) {
         send(100);
@@ -149,9 +148,8 @@ static void coalesces__the_first_messages_leave_at_once(void **state)
     finish();
 }
 
-static void coalesces__until_the_round_ends(void **state)
+TEST(coalesces__until_the_round_ends)
 {
-    (void)state;
     connect_busy();
     for (unsigned i = 0; i < 3; i++) {
         send(3000);
@@ -168,9 +166,8 @@ static void coalesces__until_the_round_ends(void **state)
     assert_delivered();
 }
 
-static void coalesces__until_there_is_enough_for_a_batch(void **state)
+TEST(coalesces__until_there_is_enough_for_a_batch)
 {
-    (void)state;
     connect_busy();
     unsigned count = 0;
     while ((count + 1) * bundled_bytes(3000) < batch_bytes()) {
@@ -187,9 +184,8 @@ static void coalesces__until_there_is_enough_for_a_batch(void **state)
     assert_delivered();
 }
 
-static void coalesces__short_messages_fill_a_batch_with_their_headers(void **state)
+TEST(coalesces__short_messages_fill_a_batch_with_their_headers)
 {
-    (void)state;
     connect_busy();
     unsigned count = 0;
     while ((count + 1) * bundled_bytes(200) < batch_bytes()) {
@@ -205,9 +201,8 @@ static void coalesces__short_messages_fill_a_batch_with_their_headers(void **sta
     assert_delivered();
 }
 
-static void coalesces__long_ones_leave_as_far_as_they_fill_batches(void **state)
+TEST(coalesces__long_ones_leave_as_far_as_they_fill_batches)
 {
-    (void)state;
     connect_busy();
     send(3 * batch_bytes() + 100);
     assert_int_equal(batches_on_wire(), 3);
@@ -217,9 +212,8 @@ static void coalesces__long_ones_leave_as_far_as_they_fill_batches(void **state)
     assert_delivered();
 }
 
-static void coalesces__not_unless_asked_for(void **state)
+TEST(coalesces__not_unless_asked_for)
 {
-    (void)state;
     unit_stop(&net);
     start(0);
     connect_good();
@@ -239,9 +233,8 @@ static void coalesces__not_unless_asked_for(void **state)
     assert_delivered();
 }
 
-static void coalesces__window_full(void **state)
+TEST(coalesces__window_full)
 {
-    (void)state;
     connect_busy();
     end(0)->cc.window = end(0)->sendwin.in_flight;
     for (unsigned i = 0; i < 30; i++) {
@@ -254,9 +247,8 @@ static void coalesces__window_full(void **state)
     assert_delivered();
 }
 
-static void coalesces__link_full(void **state)
+TEST(coalesces__link_full)
 {
-    (void)state;
     connect_good();
     for (unsigned room = 0; room < 40; room++) {
         net.node[0].link_room = room;
@@ -272,9 +264,8 @@ static void coalesces__link_full(void **state)
     assert_int_equal(counters(1)->duplicates, 0);
 }
 
-static void coalesces__puts_too(void **state)
+TEST(coalesces__puts_too)
 {
-    (void)state;
     static uint8_t memory[40000];
     static struct unit_send puts[20];
     uint32_t index;
@@ -301,9 +292,8 @@ static void coalesces__puts_too(void **state)
     assert_delivered();
 }
 
-static void coalesces__closed_with_something_coalesced(void **state)
+TEST(coalesces__closed_with_something_coalesced)
 {
-    (void)state;
     connect_busy();
     send(batch_bytes() + 3000); /* a batch leaves, and the rest of the message is in none yet */
     send(3000);
@@ -316,9 +306,8 @@ static void coalesces__closed_with_something_coalesced(void **state)
     }
 }
 
-static void coalesces__closed_with_a_bundle_under_way(void **state)
+TEST(coalesces__closed_with_a_bundle_under_way)
 {
-    (void)state;
     connect_busy();
     for (unsigned i = 0; i < 9; i++) {
         send(3000); /* a bundle leaves with the eighth, which completes what is in it */
@@ -332,9 +321,8 @@ static void coalesces__closed_with_a_bundle_under_way(void **state)
     }
 }
 
-static void coalesces__a_bundle_completes_when_it_has_been_transmitted(void **state)
+TEST(coalesces__a_bundle_completes_when_it_has_been_transmitted)
 {
-    (void)state;
     connect_busy();
     net.node[0].link_room = 0;
     for (unsigned i = 0; i < 3; i++) {
@@ -355,9 +343,8 @@ static void coalesces__a_bundle_completes_when_it_has_been_transmitted(void **st
     assert_delivered();
 }
 
-static void coalesces__peer_begins_anew(void **state)
+TEST(coalesces__peer_begins_anew)
 {
-    (void)state;
     connect_busy();
     send(batch_bytes() + 3000);
     unsigned begun = send_count;
@@ -381,9 +368,8 @@ static void coalesces__peer_begins_anew(void **state)
 
 /* The harness checks the shape of each batch. */
 
-static void coalesces__messages_of_every_length(void **state)
+TEST(coalesces__messages_of_every_length)
 {
-    (void)state;
     connect_good();
     uint32_t random = 1;
     for (unsigned round = 0; round < 10; round++) {
@@ -408,9 +394,8 @@ static bool drop_some(struct unit_net *of, const struct net_frame *frame)
     return (of->filter_count >> 16) % 15 != 0;
 }
 
-static void coalesces__losses_inside_batches(void **state)
+TEST(coalesces__losses_inside_batches)
 {
-    (void)state;
     connect_good();
     net.filter = drop_some;
     for (unsigned i = 0; i < 300; i++) {
@@ -424,9 +409,8 @@ static void coalesces__losses_inside_batches(void **state)
     assert_true(counters(0)->frames_resent > 0);
 }
 
-static void coalesces__not_with_checksums(void **state)
+TEST(coalesces__not_with_checksums)
 {
-    (void)state;
     unit_start_with((struct unit_options){
         .coalesce_from_frames = COALESCE_FROM, .window_frames = 256, .checksum = true});
     send_count = 0;
@@ -440,29 +424,4 @@ static void coalesces__not_with_checksums(void **state)
     assert_int_equal(end(0)->batch, RAWE_BATCH_UNVALIDATED);
     assert_int_equal(counters(0)->batches_sent, 0);
     assert_int_equal(counters(1)->dropped_checksum, 0);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, unit_tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(coalesces__the_first_messages_leave_at_once),
-        TEST(coalesces__until_the_round_ends),
-        TEST(coalesces__until_there_is_enough_for_a_batch),
-        TEST(coalesces__short_messages_fill_a_batch_with_their_headers),
-        TEST(coalesces__long_ones_leave_as_far_as_they_fill_batches),
-        TEST(coalesces__not_unless_asked_for),
-        TEST(coalesces__window_full),
-        TEST(coalesces__link_full),
-        TEST(coalesces__puts_too),
-        TEST(coalesces__closed_with_something_coalesced),
-        TEST(coalesces__closed_with_a_bundle_under_way),
-        TEST(coalesces__a_bundle_completes_when_it_has_been_transmitted),
-        TEST(coalesces__peer_begins_anew),
-        TEST(coalesces__messages_of_every_length),
-        TEST(coalesces__losses_inside_batches),
-        TEST(coalesces__not_with_checksums),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,14 +23,12 @@ static bool chain;    /**< each sends the next when it has left */
 static bool nested;   /**< what is under way arrives, and is acknowledged, inside the callback */
 static bool blocking; /**< the first sends another inside the callback, and waits for it */
 
-static int set_up(void **state)
+static void set_up(void)
 {
-    (void)state;
     unit_start_with((struct unit_options){.window_frames = 256});
     memset(sends, 0, sizeof(sends));
     memset(transmitted_calls, 0, sizeof(transmitted_calls));
     move = chain = nested = blocking = false;
-    return 0;
 }
 
 static void connect_in_batches(uint32_t coalesce_from_frames)
@@ -96,11 +94,12 @@ static void assert_delivered(unsigned count, size_t len_bytes)
     }
 }
 
+FIXTURE(set_up, unit_tear_down);
+
 /* report_transmitted */
 
-static void report_transmitted__once_and_before_done(void **state)
+TEST(report_transmitted__once_and_before_done)
 {
-    (void)state;
     unit_connect(&net, RAWE_LANE_BULK);
     for (unsigned i = 0; i < SENDS; i++) {
         send_one(i, 3000);
@@ -114,9 +113,8 @@ static void report_transmitted__once_and_before_done(void **state)
     }
 }
 
-static void report_transmitted__not_while_connecting(void **state)
+TEST(report_transmitted__not_while_connecting)
 {
-    (void)state;
     unit_open(&net, 0, RAWE_LANE_BULK);
     send_one(0, 3000);
     assert_int_equal(transmitted_calls[0], 0);
@@ -127,9 +125,8 @@ static void report_transmitted__not_while_connecting(void **state)
     assert_delivered(1, 3000);
 }
 
-static void report_transmitted__not_before_the_last_frame(void **state)
+TEST(report_transmitted__not_before_the_last_frame)
 {
-    (void)state;
     unit_connect(&net, RAWE_LANE_BULK);
     end(0)->cc.window = 3;
     send_one(0, SEND_BYTES);
@@ -140,9 +137,8 @@ static void report_transmitted__not_before_the_last_frame(void **state)
     assert_delivered(1, SEND_BYTES);
 }
 
-static void report_transmitted__link_full_at_every_place(void **state)
+TEST(report_transmitted__link_full_at_every_place)
 {
-    (void)state;
     unit_connect(&net, RAWE_LANE_BULK);
     for (unsigned room = 0; room < 9; room++) {
         net.node[0].link_room = room;
@@ -156,9 +152,8 @@ static void report_transmitted__link_full_at_every_place(void **state)
     assert_delivered(9, SEND_BYTES);
 }
 
-static void report_transmitted__a_copied_message_is_done_at_once(void **state)
+TEST(report_transmitted__a_copied_message_is_done_at_once)
 {
-    (void)state;
     unit_start_with((struct unit_options){.coalesce_from_frames = 64});
     unit_connect(&net, RAWE_LANE_BULK);
     send_one(0, 100);
@@ -173,9 +168,8 @@ static bool drop_first(struct unit_net *of, const struct net_frame *frame)
     return !(frame->header.type == RAWE_FRAME_BULK && of->filter_count++ < 7);
 }
 
-static void report_transmitted__not_again_when_sent_again(void **state)
+TEST(report_transmitted__not_again_when_sent_again)
 {
-    (void)state;
     unit_connect(&net, RAWE_LANE_BULK);
     net.filter = drop_first;
     send_one(0, SEND_BYTES);
@@ -186,9 +180,8 @@ static void report_transmitted__not_again_when_sent_again(void **state)
     assert_delivered(1, SEND_BYTES);
 }
 
-static void report_transmitted__not_while_deferring(void **state)
+TEST(report_transmitted__not_while_deferring)
 {
-    (void)state;
     unit_connect(&net, RAWE_LANE_BULK);
     end(0)->cc.window = 3;
     send_one(0, SEND_BYTES);
@@ -201,9 +194,8 @@ static void report_transmitted__not_while_deferring(void **state)
     assert_delivered(1, SEND_BYTES);
 }
 
-static void report_transmitted__sends_again(void **state)
+TEST(report_transmitted__sends_again)
 {
-    (void)state;
     chain = true;
     unit_connect(&net, RAWE_LANE_BULK);
     send_one(0, SEND_BYTES);
@@ -226,9 +218,8 @@ static void send_while_link_full(unsigned count, size_t len_bytes)
     net.node[0].link_room = UINT32_MAX;
 }
 
-static void report_transmitted__acknowledged_inside_the_callback(void **state)
+TEST(report_transmitted__acknowledged_inside_the_callback)
 {
-    (void)state;
     unit_connect(&net, RAWE_LANE_BULK);
     send_while_link_full(8, 3000);
     nested = true;
@@ -241,9 +232,8 @@ static void report_transmitted__acknowledged_inside_the_callback(void **state)
     }
 }
 
-static void report_transmitted__in_batches_acknowledged_inside_the_callback(void **state)
+TEST(report_transmitted__in_batches_acknowledged_inside_the_callback)
 {
-    (void)state;
     connect_in_batches(2);
     send_one(SENDS - 1, 3000); /* validates */
     finish();
@@ -258,9 +248,8 @@ static void report_transmitted__in_batches_acknowledged_inside_the_callback(void
     assert_delivered(9, 3000);
 }
 
-static void report_transmitted__waits_for_another_inside_the_callback(void **state)
+TEST(report_transmitted__waits_for_another_inside_the_callback)
 {
-    (void)state;
     unit_connect(&net, RAWE_LANE_BULK);
     send_while_link_full(4, 3000);
     blocking = true;
@@ -279,9 +268,8 @@ static void send_and_wait(struct unit_send *send)
     assert_int_equal(sends[SENDS - 1].done, 1);
 }
 
-static void output__a_completion_waits_for_another(void **state)
+TEST(output__a_completion_waits_for_another)
 {
-    (void)state;
     unit_start_with((struct unit_options){.coalesce_from_frames = 64});
     unit_connect(&net, RAWE_LANE_BULK);
     sends[0].on_done = send_and_wait;
@@ -319,38 +307,33 @@ static void move_all(size_t len_bytes)
     }
 }
 
-static void rawe_conn_send_rebased__sent_again_from_the_copy(void **state)
+TEST(rawe_conn_send_rebased__sent_again_from_the_copy)
 {
-    (void)state;
     unit_connect(&net, RAWE_LANE_BULK);
     move_all(SEND_BYTES);
 }
 
-static void rawe_conn_send_rebased__a_single_frame(void **state)
+TEST(rawe_conn_send_rebased__a_single_frame)
 {
-    (void)state;
     unit_connect(&net, RAWE_LANE_BULK);
     move_all(1400); /* too long to be copied, both pieces in one frame */
 }
 
-static void rawe_conn_send_rebased__in_batches(void **state)
+TEST(rawe_conn_send_rebased__in_batches)
 {
-    (void)state;
     connect_in_batches(0); /* with bundles, nothing refers to it */
     move_all(7000);
 }
 
-static void rawe_conn_send_rebased__with_checksums(void **state)
+TEST(rawe_conn_send_rebased__with_checksums)
 {
-    (void)state;
     unit_start_with((struct unit_options){.window_frames = 256, .checksum = true});
     unit_connect(&net, RAWE_LANE_BULK);
     move_all(5000);
 }
 
-static void rawe_conn_send_rebased__waits_for_the_link(void **state)
+TEST(rawe_conn_send_rebased__waits_for_the_link)
 {
-    (void)state;
     unit_connect(&net, RAWE_LANE_BULK);
     net.node[0].link_room = 2; /* wholly framed, but five frames have never been sent */
     send_one(0, SEND_BYTES);
@@ -363,9 +346,8 @@ static void rawe_conn_send_rebased__waits_for_the_link(void **state)
     assert_delivered(1, SEND_BYTES);
 }
 
-static void rawe_conn_send_rebased__some_acknowledged_already(void **state)
+TEST(rawe_conn_send_rebased__some_acknowledged_already)
 {
-    (void)state;
     unit_connect(&net, RAWE_LANE_BULK);
     send_one(0, SEND_BYTES);
     for (unsigned i = 0; i < 4; i++) { /* half of it arrives and is acknowledged */
@@ -378,31 +360,4 @@ static void rawe_conn_send_rebased__some_acknowledged_already(void **state)
     move_data(&sends[0].send, end(0), 0);
     finish();
     assert_delivered(1, SEND_BYTES);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, unit_tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(report_transmitted__once_and_before_done),
-        TEST(report_transmitted__not_while_connecting),
-        TEST(report_transmitted__not_before_the_last_frame),
-        TEST(report_transmitted__link_full_at_every_place),
-        TEST(report_transmitted__a_copied_message_is_done_at_once),
-        TEST(report_transmitted__not_again_when_sent_again),
-        TEST(report_transmitted__not_while_deferring),
-        TEST(report_transmitted__sends_again),
-        TEST(report_transmitted__acknowledged_inside_the_callback),
-        TEST(report_transmitted__in_batches_acknowledged_inside_the_callback),
-        TEST(report_transmitted__waits_for_another_inside_the_callback),
-        TEST(output__a_completion_waits_for_another),
-        TEST(rawe_conn_send_rebased__sent_again_from_the_copy),
-        TEST(rawe_conn_send_rebased__a_single_frame),
-        TEST(rawe_conn_send_rebased__in_batches),
-        TEST(rawe_conn_send_rebased__with_checksums),
-        TEST(rawe_conn_send_rebased__waits_for_the_link),
-        TEST(rawe_conn_send_rebased__some_acknowledged_already),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

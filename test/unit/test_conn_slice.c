@@ -28,12 +28,12 @@ static bool drop_large(struct unit_net *unused, const struct net_frame *frame)
     return frame->header.payload_bytes <= LOWERED_BYTES;
 }
 
-static int set_up(void **state)
+static void set_up(void)
 {
     slices_to_drop = 0;
     unit_fill(data, sizeof(data), 3);
     memset(sends, 0, sizeof(sends));
-    return unit_set_up(state);
+    unit_set_up();
 }
 
 /** Messages whose frames are too long for the path are in the window, and lost. */
@@ -66,9 +66,10 @@ static void assert_arrived(unsigned count, size_t len_bytes)
     }
 }
 
-static void rawe_conn_transmit_slices__what_was_in_the_window_arrives(void **state)
+FIXTURE(set_up, unit_tear_down);
+
+TEST(rawe_conn_transmit_slices__what_was_in_the_window_arrives)
 {
-    (void)state;
     stall(RAWE_LANE_EXPRESS, 3, 1200);
     lower(RAWE_LANE_EXPRESS);
     assert_arrived(3, 1200);
@@ -76,20 +77,18 @@ static void rawe_conn_transmit_slices__what_was_in_the_window_arrives(void **sta
     assert_int_equal(counters(1)->dropped_slice, 0);
 }
 
-static void rawe_conn_transmit_slices__a_fragmented_message(void **state)
+TEST(rawe_conn_transmit_slices__a_fragmented_message)
 {
-    (void)state;
     stall(RAWE_LANE_BULK, 1, 20000);
     lower(RAWE_LANE_BULK);
     assert_arrived(1, 20000);
 }
 
-static void rawe_conn_transmit_slices__a_slice_is_lost(void **state)
+TEST(rawe_conn_transmit_slices__a_slice_is_lost)
 {
-    (void)state;
     for (unsigned i = 1; i < 6; i++) {
-        unit_tear_down(state);
-        set_up(state);
+        unit_tear_down();
+        set_up();
         stall(RAWE_LANE_EXPRESS, 3, 1200);
         slices_to_drop = i;
         lower(RAWE_LANE_EXPRESS);
@@ -97,9 +96,8 @@ static void rawe_conn_transmit_slices__a_slice_is_lost(void **state)
     }
 }
 
-static void rawe_conn_transmit_slices__link_full(void **state)
+TEST(rawe_conn_transmit_slices__link_full)
 {
-    (void)state;
     stall(RAWE_LANE_EXPRESS, 2, 1200);
     rawe_conn_set_payload_max(end(0), LOWERED_BYTES);
     for (unsigned i = 0; i < 200; i++) {
@@ -112,10 +110,10 @@ static void rawe_conn_transmit_slices__link_full(void **state)
     assert_arrived(2, 1200);
 }
 
-static void rawe_conn_transmit_slices__with_checksums(void **state)
+TEST(rawe_conn_transmit_slices__with_checksums)
 {
-    unit_tear_down(state);
-    set_up(state);
+    unit_tear_down();
+    set_up();
     unit_stop(&net);
     net.config.checksum = true;
     unit_start(&net);
@@ -125,9 +123,8 @@ static void rawe_conn_transmit_slices__with_checksums(void **state)
     assert_int_equal(counters(1)->dropped_checksum, 0);
 }
 
-static void rawe_conn_transmit_slices__what_comes_after_is_short(void **state)
+TEST(rawe_conn_transmit_slices__what_comes_after_is_short)
 {
-    (void)state;
     stall(RAWE_LANE_EXPRESS, 1, 1200);
     lower(RAWE_LANE_EXPRESS);
     assert_arrived(1, 1200);
@@ -148,9 +145,8 @@ static void receive_slice(uint32_t sequence, struct rawe_slice slice, size_t dat
     unit_receive_forged(&net, 0, RAWE_LANE_EXPRESS, header, payload, RAWE_SLICE_BYTES + data_bytes);
 }
 
-static void rawe_conn_take_slice__lengths_that_do_not_add_up(void **state)
+TEST(rawe_conn_take_slice__lengths_that_do_not_add_up)
 {
-    (void)state;
     unit_connect(&net, RAWE_LANE_EXPRESS);
     uint32_t next = end(1)->recvwin.acktr->next;
     receive_slice(next, (struct rawe_slice){0, 100, RAWE_FRAME_DATA}, 101);
@@ -163,9 +159,8 @@ static void rawe_conn_take_slice__lengths_that_do_not_add_up(void **state)
     assert_null(end(1)->sliced);
 }
 
-static void rawe_conn_take_slice__parts_that_do_not_belong_together(void **state)
+TEST(rawe_conn_take_slice__parts_that_do_not_belong_together)
 {
-    (void)state;
     unit_connect(&net, RAWE_LANE_EXPRESS);
     uint32_t next = end(1)->recvwin.acktr->next;
     receive_slice(next, (struct rawe_slice){50, 100, RAWE_FRAME_DATA}, 50); /* no first one */
@@ -205,10 +200,9 @@ static void receive_inside(struct unit_node *node, struct rawe_conn *conn, uint8
     rawe_engine_defer_end(&node->engine);
 }
 
-static void rawe_conn_take_slice__from_inside_a_callback(void **state)
+TEST(rawe_conn_take_slice__from_inside_a_callback)
 {
     uint8_t frame[2 * HALF_BYTES] = {0};
-    (void)state;
     unit_connect(&net, RAWE_LANE_EXPRESS);
     uint32_t sequence = end(1)->recvwin.acktr->next;
     for (uint8_t i = 0; i < 2; i++) {
@@ -226,32 +220,12 @@ static void rawe_conn_take_slice__from_inside_a_callback(void **state)
     unit_assert_message(&net.node[1], 1, 1, MESSAGE_BYTES, 1);
 }
 
-static void rawe_conn_reset__slices_of_an_earlier_life_are_forgotten(void **state)
+TEST(rawe_conn_reset__slices_of_an_earlier_life_are_forgotten)
 {
-    (void)state;
     unit_connect(&net, RAWE_LANE_EXPRESS);
     uint32_t next = end(1)->recvwin.acktr->next;
     receive_slice(next, (struct rawe_slice){0, 100, RAWE_FRAME_DATA}, 50);
     assert_non_null(end(1)->sliced);
     rawe_conn_reset(end(1));
     assert_null(end(1)->sliced);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, unit_tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(rawe_conn_transmit_slices__what_was_in_the_window_arrives),
-        TEST(rawe_conn_transmit_slices__a_fragmented_message),
-        TEST(rawe_conn_transmit_slices__a_slice_is_lost),
-        TEST(rawe_conn_transmit_slices__link_full),
-        TEST(rawe_conn_transmit_slices__with_checksums),
-        TEST(rawe_conn_transmit_slices__what_comes_after_is_short),
-        TEST(rawe_conn_take_slice__lengths_that_do_not_add_up),
-        TEST(rawe_conn_take_slice__parts_that_do_not_belong_together),
-        TEST(rawe_conn_take_slice__from_inside_a_callback),
-        TEST(rawe_conn_reset__slices_of_an_earlier_life_are_forgotten),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,20 +21,16 @@ static void note_stalled(void *context, struct rawe_conn *conn, uint64_t so_long
     stalled_ns = so_long_ns;
 }
 
-static int set_up(void **state)
+static void set_up(void)
 {
-    (void)state;
     unit_start_with((struct unit_options){0});
     net.node[0].engine.callbacks.stalled = note_stalled;
     stalled_calls = 0;
-    return 0;
 }
 
-static int tear_down(void **state)
+static void tear_down(void)
 {
-    (void)state;
     unit_stop(&net);
-    return 0;
 }
 
 /** The path's MTU has become smaller. */
@@ -54,9 +50,10 @@ static void stall_with_large_frames(struct unit_send *send)
     unit_send_message(end(0), send, 1, data, sizeof(data));
 }
 
-static void stall__is_noticed_though_probes_are_answered(void **state)
+FIXTURE(set_up, tear_down);
+
+TEST(stall__is_noticed_though_probes_are_answered)
 {
-    (void)state;
     static struct unit_send send;
     stall_with_large_frames(&send);
     unit_run(&net, UNIT_S, 100 * UNIT_US);
@@ -74,9 +71,8 @@ static void stall__is_noticed_though_probes_are_answered(void **state)
     assert_int_equal(stalled_calls, calls);
 }
 
-static void stall__ends_by_the_peer_timeout(void **state)
+TEST(stall__ends_by_the_peer_timeout)
 {
-    (void)state;
     static struct unit_send send;
     stall_with_large_frames(&send);
     unit_run(&net, 4900 * UNIT_MS, UNIT_MS);
@@ -87,9 +83,8 @@ static void stall__ends_by_the_peer_timeout(void **state)
     assert_int_equal(send.status, RAWE_STATUS_FAILED);
 }
 
-static void stall__lasts_without_a_peer_timeout(void **state)
+TEST(stall__lasts_without_a_peer_timeout)
 {
-    (void)state;
     static struct unit_send send;
     net.node[0].engine.config.liveness.peer_timeout_ns = 0;
     stall_with_large_frames(&send);
@@ -99,9 +94,8 @@ static void stall__lasts_without_a_peer_timeout(void **state)
 }
 
 /** A receiver outside of MPI may have no room for frames; its progress thread answers probes. */
-static void stall__does_not_count_while_the_peer_computes(void **state)
+TEST(stall__does_not_count_while_the_peer_computes)
 {
-    (void)state;
     static struct unit_send send;
     stall_with_large_frames(&send);
     for (unsigned i = 0; i < 20; i++) {
@@ -114,9 +108,8 @@ static void stall__does_not_count_while_the_peer_computes(void **state)
     assert_int_equal(net.node[0].failed_calls, 1);
 }
 
-static void stall__does_not_count_while_we_are_away(void **state)
+TEST(stall__does_not_count_while_we_are_away)
 {
-    (void)state;
     static struct unit_send send;
     stall_with_large_frames(&send);
     for (unsigned i = 0; i < 6; i++) {
@@ -131,9 +124,8 @@ static void stall__does_not_count_while_we_are_away(void **state)
 }
 
 /** What is in flight when MPI_Finalize begins may have to be sent in shorter frames. */
-static void stall__is_noticed_while_finalizing(void **state)
+TEST(stall__is_noticed_while_finalizing)
 {
-    (void)state;
     static struct unit_send send;
     stall_with_large_frames(&send);
     rawe_engine_finalizing(engine(0));
@@ -148,9 +140,8 @@ static void stall__is_noticed_while_finalizing(void **state)
 }
 
 /** The owner of a connection is told of no end of it then; it asks when it may be closed. */
-static void stall__ends_nothing_while_finalizing(void **state)
+TEST(stall__ends_nothing_while_finalizing)
 {
-    (void)state;
     static struct unit_send send;
     stall_with_large_frames(&send);
     rawe_engine_finalizing(engine(0));
@@ -160,9 +151,8 @@ static void stall__ends_nothing_while_finalizing(void **state)
     assert_false(rawe_conn_drained(end(0)));
 }
 
-static void stall__is_not_a_loss_of_a_frame_now_and_then(void **state)
+TEST(stall__is_not_a_loss_of_a_frame_now_and_then)
 {
-    (void)state;
     unit_connect(&net, RAWE_LANE_EXPRESS);
     for (unsigned i = 0; i < 200; i++) {
         assert_int_equal(unit_copy_message(end(0), 1, 100), RAWE_STATUS_DONE);
@@ -184,9 +174,8 @@ static bool note_longest(struct unit_net *unused, const struct net_frame *frame)
     return true;
 }
 
-static void rawe_conn_set_payload_max__bounds_the_frames_made_from_now_on(void **state)
+TEST(rawe_conn_set_payload_max__bounds_the_frames_made_from_now_on)
 {
-    (void)state;
     struct unit_send send = {0};
     unit_connect(&net, RAWE_LANE_EXPRESS);
     unit_fill(data, sizeof(data), 3);
@@ -201,22 +190,4 @@ static void rawe_conn_set_payload_max__bounds_the_frames_made_from_now_on(void *
     /* It only falls: what the peer takes is another limit. */
     rawe_conn_set_payload_max(end(0), 1400);
     assert_int_equal(end(0)->payload_max_bytes, 600);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(stall__is_noticed_though_probes_are_answered),
-        TEST(stall__ends_by_the_peer_timeout),
-        TEST(stall__lasts_without_a_peer_timeout),
-        TEST(stall__does_not_count_while_the_peer_computes),
-        TEST(stall__does_not_count_while_we_are_away),
-        TEST(stall__is_noticed_while_finalizing),
-        TEST(stall__ends_nothing_while_finalizing),
-        TEST(stall__is_not_a_loss_of_a_frame_now_and_then),
-        TEST(rawe_conn_set_payload_max__bounds_the_frames_made_from_now_on),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,17 +3,15 @@
  *
  * Tests of the connection table.
  */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "rawe_conn_state.h"
 #include "rawe_conn_table.h"
 #include "unit_alloc.h"
+#include "unit_test.h"
 
 #define INDEX_MASK 0xFFFFFu
 #define GENERATION_SHIFT 20u
@@ -22,17 +20,14 @@
 static struct rawe_conn_table table;
 static struct rawe_conn conns[40];
 
-static int set_up(void **state)
+static void set_up(void)
 {
-    (void)state;
     unit_allocations_left = -1;
     memset(&table, 0, sizeof(table));
-    return 0;
 }
 
-static int tear_down(void **state)
+static void tear_down(void)
 {
-    (void)state;
     unit_allocations_left = -1;
     for (uint32_t i = 0; i < table.size; i++) {
         if (table.entries[i] != NULL) {
@@ -40,12 +35,12 @@ static int tear_down(void **state)
         }
     }
     rawe_conn_table_free(&table);
-    return 0;
 }
 
-static void rawe_conn_table_add__lowest_index_first_generation_1(void **state)
+FIXTURE(set_up, tear_down);
+
+TEST(rawe_conn_table_add__lowest_index_first_generation_1)
 {
-    (void)state;
     for (unsigned i = 0; i < 40; i++) { /* it grows twice meanwhile */
         assert_int_equal(rawe_conn_table_add(&table, &conns[i]), i | 1u << GENERATION_SHIFT);
         assert_int_equal(table.used, i + 1);
@@ -55,9 +50,8 @@ static void rawe_conn_table_add__lowest_index_first_generation_1(void **state)
     }
 }
 
-static void rawe_conn_table_add__keeps_generations_when_it_grows(void **state)
+TEST(rawe_conn_table_add__keeps_generations_when_it_grows)
 {
-    (void)state;
     uint32_t ids[17];
     for (unsigned i = 0; i < 16; i++) {
         ids[i] = rawe_conn_table_renew(&table, rawe_conn_table_add(&table, &conns[i]));
@@ -73,9 +67,8 @@ static void rawe_conn_table_add__keeps_generations_when_it_grows(void **state)
     }
 }
 
-static void rawe_conn_table_add__full_at_2_20(void **state)
+TEST(rawe_conn_table_add__full_at_2_20)
 {
-    (void)state;
     for (uint32_t i = 0; i < FULL; i++) {
         assert_int_equal(rawe_conn_table_add(&table, &conns[0]) & INDEX_MASK, i);
     }
@@ -88,9 +81,8 @@ static void rawe_conn_table_add__full_at_2_20(void **state)
     assert_int_equal(rawe_conn_table_add(&table, &conns[1]), 0);
 }
 
-static void rawe_conn_table_add__without_memory(void **state)
+TEST(rawe_conn_table_add__without_memory)
 {
-    (void)state;
     for (int allowed = 0; allowed < 2; allowed++) { /* of the two arrays */
         unit_allocations_left = allowed;
         assert_int_equal(rawe_conn_table_add(&table, &conns[0]), 0);
@@ -114,9 +106,8 @@ static void rawe_conn_table_add__without_memory(void **state)
     assert_int_equal(rawe_conn_table_add(&table, &conns[16]), 16 | 1u << GENERATION_SHIFT);
 }
 
-static void rawe_conn_table_renew__the_old_id_finds_nothing(void **state)
+TEST(rawe_conn_table_renew__the_old_id_finds_nothing)
 {
-    (void)state;
     (void)rawe_conn_table_add(&table, &conns[0]);
     uint32_t old = rawe_conn_table_add(&table, &conns[1]);
     uint32_t id = rawe_conn_table_renew(&table, old);
@@ -127,9 +118,8 @@ static void rawe_conn_table_renew__the_old_id_finds_nothing(void **state)
     assert_int_equal(table.used, 2);
 }
 
-static void rawe_conn_table_renew__generations_wrap_past_0(void **state)
+TEST(rawe_conn_table_renew__generations_wrap_past_0)
 {
-    (void)state;
     uint32_t id = rawe_conn_table_add(&table, &conns[0]); /* index 0, so only they keep it from 0 */
     for (uint32_t generation = 2; generation <= 0xFFF; generation++) {
         id = rawe_conn_table_renew(&table, id);
@@ -140,9 +130,8 @@ static void rawe_conn_table_renew__generations_wrap_past_0(void **state)
     assert_ptr_equal(rawe_conn_table_find(&table, id), &conns[0]);
 }
 
-static void rawe_conn_table_remove__lowest_index_is_used_again_first(void **state)
+TEST(rawe_conn_table_remove__lowest_index_is_used_again_first)
 {
-    (void)state;
     uint32_t ids[6];
     for (unsigned i = 0; i < 6; i++) {
         ids[i] = rawe_conn_table_add(&table, &conns[i]);
@@ -165,9 +154,8 @@ static void rawe_conn_table_remove__lowest_index_is_used_again_first(void **stat
     assert_ptr_equal(rawe_conn_table_find(&table, ids[0]), &conns[0]);
 }
 
-static void rawe_conn_table_find__ids_from_anywhere(void **state)
+TEST(rawe_conn_table_find__ids_from_anywhere)
 {
-    (void)state;
     assert_null(rawe_conn_table_find(&table, 0)); /* in a table without memory */
     assert_null(rawe_conn_table_find(&table, UINT32_MAX));
     uint32_t id = rawe_conn_table_add(&table, &conns[0]);
@@ -182,31 +170,12 @@ static void rawe_conn_table_find__ids_from_anywhere(void **state)
     assert_null(rawe_conn_table_find(&table, id));
 }
 
-static void rawe_conn_table_free__can_be_used_again(void **state)
+TEST(rawe_conn_table_free__can_be_used_again)
 {
-    (void)state;
     uint32_t id = rawe_conn_table_add(&table, &conns[0]);
     rawe_conn_table_remove(&table, id);
     rawe_conn_table_free(&table);
     assert_int_equal(table.size, 0);
     assert_null(rawe_conn_table_find(&table, id));
     assert_true(rawe_conn_table_add(&table, &conns[0]) != 0);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(rawe_conn_table_add__lowest_index_first_generation_1),
-        TEST(rawe_conn_table_add__keeps_generations_when_it_grows),
-        TEST(rawe_conn_table_add__full_at_2_20),
-        TEST(rawe_conn_table_add__without_memory),
-        TEST(rawe_conn_table_renew__the_old_id_finds_nothing),
-        TEST(rawe_conn_table_renew__generations_wrap_past_0),
-        TEST(rawe_conn_table_remove__lowest_index_is_used_again_first),
-        TEST(rawe_conn_table_find__ids_from_anywhere),
-        TEST(rawe_conn_table_free__can_be_used_again),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

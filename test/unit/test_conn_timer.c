@@ -11,11 +11,12 @@
 #include "rawe_conn_record.h"
 #include "unit_star.h"
 
+FIXTURE(unit_set_up, unit_tear_down);
+
 /* rawe_conn_alive */
 
-static void rawe_conn_alive__a_peer_outside_mpi_is_not_given_up(void **state)
+TEST(rawe_conn_alive__a_peer_outside_mpi_is_not_given_up)
 {
-    (void)state;
     unit_connect(&net, RAWE_LANE_EXPRESS);
     net.node[1].paused = true;
     assert_int_equal(unit_copy_message(end(0), 1, 10), RAWE_STATUS_DONE);
@@ -46,9 +47,8 @@ static bool note_probes_drop_all(struct unit_net *of, const struct net_frame *fr
     return false;
 }
 
-static void timer_expired__probes_back_off_to_the_cap(void **state)
+TEST(timer_expired__probes_back_off_to_the_cap)
 {
-    (void)state;
     unit_connect(&net, RAWE_LANE_EXPRESS);
     probe_count = 0;
     net.filter = note_probes_drop_all;
@@ -72,9 +72,8 @@ static void timer_expired__probes_back_off_to_the_cap(void **state)
     assert_int_equal(counters(0)->frames_resent, 0);
 }
 
-static void timer_expired__doubt_begins_with_the_third_probe(void **state)
+TEST(timer_expired__doubt_begins_with_the_third_probe)
 {
-    (void)state;
     unit_connect(&net, RAWE_LANE_EXPRESS);
     net.filter = drop_all;
     assert_int_equal(unit_copy_message(end(0), 1, 10), RAWE_STATUS_DONE);
@@ -87,9 +86,8 @@ static void timer_expired__doubt_begins_with_the_third_probe(void **state)
     assert_in_range(net.node[0].silent_ns, 226 * UNIT_MS, 230 * UNIT_MS);
 }
 
-static void timer_expired__silence_is_over_when_the_peer_is_heard(void **state)
+TEST(timer_expired__silence_is_over_when_the_peer_is_heard)
 {
-    (void)state;
     unit_connect(&net, RAWE_LANE_EXPRESS);
     net.node[1].paused = true;
     assert_int_equal(unit_copy_message(end(0), 1, 10), RAWE_STATUS_DONE);
@@ -105,9 +103,8 @@ static void timer_expired__silence_is_over_when_the_peer_is_heard(void **state)
     assert_int_equal(counters(0)->frames_resent, 0);
 }
 
-static void timer_expired__a_dead_peer_fails_once_and_completes_sends_with_an_error(void **state)
+TEST(timer_expired__a_dead_peer_fails_once_and_completes_sends_with_an_error)
 {
-    (void)state;
     static uint8_t data[60000];
     struct unit_send sends[4];
     memset(sends, 0, sizeof(sends));
@@ -138,9 +135,8 @@ static void timer_expired__a_dead_peer_fails_once_and_completes_sends_with_an_er
     assert_int_equal(net.node[0].engine.timers.armed, 0);
 }
 
-static void timer_expired__a_peer_that_never_answers_connect_fails(void **state)
+TEST(timer_expired__a_peer_that_never_answers_connect_fails)
 {
-    (void)state;
     static uint8_t data[100];
     struct unit_send send = {0};
     net.node[1].refuses = true;
@@ -160,9 +156,8 @@ static void close_failed(struct unit_node *node, struct rawe_conn *conn)
     unit_close(node->net, node->index, RAWE_LANE_EXPRESS);
 }
 
-static void timer_expired__the_failed_connection_may_be_closed_by_the_callback(void **state)
+TEST(timer_expired__the_failed_connection_may_be_closed_by_the_callback)
 {
-    (void)state;
     static uint8_t data[60000];
     struct unit_send send = {0};
     unit_connect(&net, RAWE_LANE_EXPRESS);
@@ -176,9 +171,8 @@ static void timer_expired__the_failed_connection_may_be_closed_by_the_callback(v
     assert_int_equal(send.status, RAWE_STATUS_FAILED);
 }
 
-static void timer_expired__both_pause_for_ten_minutes(void **state)
+TEST(timer_expired__both_pause_for_ten_minutes)
 {
-    (void)state;
     unit_connect(&net, RAWE_LANE_EXPRESS);
     for (unsigned i = 0; i < 10; i++) {
         assert_int_equal(unit_copy_message(end(0), 1, 100), RAWE_STATUS_DONE);
@@ -195,9 +189,8 @@ static void timer_expired__both_pause_for_ten_minutes(void **state)
     assert_int_equal(net.node[1].message_count, 10);
 }
 
-static void timer_expired__a_probe_that_the_link_did_not_take_is_no_evidence(void **state)
+TEST(timer_expired__a_probe_that_the_link_did_not_take_is_no_evidence)
 {
-    (void)state;
     unit_connect(&net, RAWE_LANE_EXPRESS);
     net.node[1].paused = true;
     assert_int_equal(unit_copy_message(end(0), 1, 10), RAWE_STATUS_DONE);
@@ -243,18 +236,16 @@ static void connect_idle(void)
     unit_connect(&net, RAWE_LANE_EXPRESS);
 }
 
-static void timer_expired__who_owes_nothing_is_not_asked(void **state)
+TEST(timer_expired__who_owes_nothing_is_not_asked)
 {
-    (void)state;
     unit_connect(&net, RAWE_LANE_EXPRESS);
     unit_run(&net, UNIT_S, UNIT_MS);
     assert_int_equal(counters(0)->probes_sent + counters(1)->probes_sent, 0);
     assert_int_equal(engine(0)->timers.armed + engine(1)->timers.armed, 0);
 }
 
-static void timer_expired__who_owes_nothing_is_asked_now_and_then(void **state)
+TEST(timer_expired__who_owes_nothing_is_asked_now_and_then)
 {
-    (void)state;
     connect_idle();
     unit_run(&net, 20 * IDLE_NS, UNIT_MS);
     for (unsigned node = 0; node < UNIT_NODES; node++) {
@@ -264,9 +255,8 @@ static void timer_expired__who_owes_nothing_is_asked_now_and_then(void **state)
     }
 }
 
-static void timer_expired__who_answers_otherwise_is_asked_no_more_often(void **state)
+TEST(timer_expired__who_answers_otherwise_is_asked_no_more_often)
 {
-    (void)state;
     connect_idle();
     for (unsigned i = 0; i < 1000; i++) {
         assert_int_equal(unit_copy_message(end(0), 1, 10), RAWE_STATUS_DONE);
@@ -276,9 +266,8 @@ static void timer_expired__who_answers_otherwise_is_asked_no_more_often(void **s
     assert_in_range(counters(1)->probes_sent, 1, 20);
 }
 
-static void timer_expired__who_is_heard_meanwhile_is_not_asked_again(void **state)
+TEST(timer_expired__who_is_heard_meanwhile_is_not_asked_again)
 {
-    (void)state;
     connect_idle();
     net.filter = drop_all;
     while (counters(0)->probes_sent == 0) {
@@ -290,9 +279,8 @@ static void timer_expired__who_is_heard_meanwhile_is_not_asked_again(void **stat
     assert_int_equal(counters(0)->probes_sent, 1);
 }
 
-static void timer_expired__an_idle_peer_that_dies_fails_once(void **state)
+TEST(timer_expired__an_idle_peer_that_dies_fails_once)
 {
-    (void)state;
     connect_idle();
     unit_run(&net, 3 * UNIT_S, UNIT_MS);
     net.node[1].paused = true;
@@ -307,9 +295,8 @@ static void timer_expired__an_idle_peer_that_dies_fails_once(void **state)
     assert_int_equal(engine(0)->timers.armed, 0);
 }
 
-static void timer_expired__an_idle_peer_outside_mpi_is_not_given_up(void **state)
+TEST(timer_expired__an_idle_peer_outside_mpi_is_not_given_up)
 {
-    (void)state;
     connect_idle();
     net.node[1].paused = true;
     for (unsigned i = 0; i < 60; i++) {
@@ -323,9 +310,8 @@ static void timer_expired__an_idle_peer_outside_mpi_is_not_given_up(void **state
     assert_works_both_ways();
 }
 
-static void timer_expired__who_has_closed_is_not_asked(void **state)
+TEST(timer_expired__who_has_closed_is_not_asked)
 {
-    (void)state;
     connect_idle();
     unit_close(&net, 1, RAWE_LANE_EXPRESS);
     unit_run(&net, 20 * UNIT_S, UNIT_MS);
@@ -343,9 +329,8 @@ static void operation_done(struct rawe_operation *operation, enum rawe_status st
     operations_done++;
 }
 
-static void timer_expired__who_owes_no_reply_is_not_asked(void **state)
+TEST(timer_expired__who_owes_no_reply_is_not_asked)
 {
-    (void)state;
     static struct star star;
     uint64_t word;
     struct rawe_operation operation = {
@@ -365,30 +350,4 @@ static void timer_expired__who_owes_no_reply_is_not_asked(void **state)
     assert_int_equal(star.node[1].engine.counters.probes_received, 0);
     star_stop(&star);
     assert_int_equal(operations_done, 1);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, unit_set_up, unit_tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(rawe_conn_alive__a_peer_outside_mpi_is_not_given_up),
-        TEST(timer_expired__probes_back_off_to_the_cap),
-        TEST(timer_expired__doubt_begins_with_the_third_probe),
-        TEST(timer_expired__silence_is_over_when_the_peer_is_heard),
-        TEST(timer_expired__a_dead_peer_fails_once_and_completes_sends_with_an_error),
-        TEST(timer_expired__a_peer_that_never_answers_connect_fails),
-        TEST(timer_expired__the_failed_connection_may_be_closed_by_the_callback),
-        TEST(timer_expired__both_pause_for_ten_minutes),
-        TEST(timer_expired__a_probe_that_the_link_did_not_take_is_no_evidence),
-        TEST(timer_expired__who_owes_nothing_is_not_asked),
-        TEST(timer_expired__who_owes_nothing_is_asked_now_and_then),
-        TEST(timer_expired__who_answers_otherwise_is_asked_no_more_often),
-        TEST(timer_expired__who_is_heard_meanwhile_is_not_asked_again),
-        TEST(timer_expired__an_idle_peer_that_dies_fails_once),
-        TEST(timer_expired__an_idle_peer_outside_mpi_is_not_given_up),
-        TEST(timer_expired__who_has_closed_is_not_asked),
-        TEST(timer_expired__who_owes_no_reply_is_not_asked),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -22,9 +22,10 @@ static bool drop_first(struct unit_net *of, const struct net_frame *frame)
     return frame->header.type != RAWE_FRAME_BULK || frame->header.sequence != 0;
 }
 
-static void rawe_conn_window_full__bounds_what_is_not_acknowledged(void **state)
+static const struct unit_fixture with_unit = {unit_set_up, unit_tear_down};
+
+TEST_WITH(with_unit, rawe_conn_window_full__bounds_what_is_not_acknowledged)
 {
-    (void)state;
     static uint8_t large[65536];
     struct unit_send sends[8];
     memset(sends, 0, sizeof(sends));
@@ -48,9 +49,8 @@ static void rawe_conn_window_full__bounds_what_is_not_acknowledged(void **state)
     assert_int_equal(net.node[1].message_count, 8);
 }
 
-static void rawe_conn_window_room__never_beyond_credit_and_congestion_window(void **state)
+TEST_WITH(with_unit, rawe_conn_window_room__never_beyond_credit_and_congestion_window)
 {
-    (void)state;
     static uint8_t large[60000];
     static const uint32_t pairs[][2] = {{4, 64}, {64, 4}, {10, 10}, {33, 40}, {64, 64}, {5, 100}};
     for (unsigned i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
@@ -77,9 +77,8 @@ static void rawe_conn_window_room__never_beyond_credit_and_congestion_window(voi
 
 /* ---- when an acknowledgement is asked for ---- */
 
-static void rawe_conn_enter_window__asks_with_a_batch_that_uses_it_up(void **state)
+TEST_WITH(with_unit, rawe_conn_enter_window__asks_with_a_batch_that_uses_it_up)
 {
-    (void)state;
     static uint8_t large[60000];
     static struct unit_send sends[2];
     memset(sends, 0, sizeof(sends));
@@ -98,9 +97,8 @@ static void rawe_conn_enter_window__asks_with_a_batch_that_uses_it_up(void **sta
     finish();
 }
 
-static void rawe_conn_enter_window__asks_behind_a_send_that_somebody_waits_for(void **state)
+TEST_WITH(with_unit, rawe_conn_enter_window__asks_behind_a_send_that_somebody_waits_for)
 {
-    (void)state;
     static uint8_t some[3000];
     static struct unit_send sends[3];
     memset(sends, 0, sizeof(sends));
@@ -126,9 +124,8 @@ static void rawe_conn_enter_window__asks_behind_a_send_that_somebody_waits_for(v
     finish();
 }
 
-static void rawe_conn_enter_window__asks_behind_it_with_one_that_is_copied(void **state)
+TEST_WITH(with_unit, rawe_conn_enter_window__asks_behind_it_with_one_that_is_copied)
 {
-    (void)state;
     static uint8_t some[3000];
     static struct unit_send sends[3];
     memset(sends, 0, sizeof(sends));
@@ -154,14 +151,14 @@ static uint8_t data[2000000];
 static uint32_t handle_index;
 static uint64_t handle_key;
 
-static int set_up(void **state)
+static void set_up(void)
 {
-    (void)state;
     unit_init(&net);
     net.config.window_frames = RAWE_WINDOW_FRAMES_MAX;
     net.config.receive_frames = 4096;
-    return 0;
 }
+
+FIXTURE(set_up, unit_tear_down);
 
 static void start(void)
 {
@@ -187,17 +184,15 @@ static void put_all(void)
     assert_true(rawe_conn_drained(end(0)));
 }
 
-static void rawe_conn_acknowledged__the_window_grows_where_it_limits(void **state)
+TEST(rawe_conn_acknowledged__the_window_grows_where_it_limits)
 {
-    (void)state;
     start();
     put_all();
     assert_int_equal(end(0)->cc.window, RAWE_WINDOW_FRAMES_MAX);
 }
 
-static void rawe_conn_acknowledged__the_window_does_not_grow_where_credit_limits(void **state)
+TEST(rawe_conn_acknowledged__the_window_does_not_grow_where_credit_limits)
 {
-    (void)state;
     net.config.receive_frames = 64; /* credit of 48 */
     start();
     put_all();
@@ -205,18 +200,16 @@ static void rawe_conn_acknowledged__the_window_does_not_grow_where_credit_limits
     assert_int_equal(end(0)->cc.window, FIRST_FRAMES);
 }
 
-static void rawe_conn_acknowledged__the_window_does_not_grow_far_beyond_credit(void **state)
+TEST(rawe_conn_acknowledged__the_window_does_not_grow_far_beyond_credit)
 {
-    (void)state;
     net.config.receive_frames = 400; /* credit of 300 */
     start();
     put_all();
     assert_in_range(end(0)->cc.window, 300, 600);
 }
 
-static void rawe_conn_acknowledged__the_window_does_not_grow_where_the_link_limits(void **state)
+TEST(rawe_conn_acknowledged__the_window_does_not_grow_where_the_link_limits)
 {
-    (void)state;
     start();
     net.node[0].link_room = 8;
     put(sizeof(data));
@@ -229,9 +222,8 @@ static void rawe_conn_acknowledged__the_window_does_not_grow_where_the_link_limi
     unit_run(&net, 20 * UNIT_MS, 50 * UNIT_US);
 }
 
-static void rawe_conn_output__after_idleness_as_at_first(void **state)
+TEST(rawe_conn_output__after_idleness_as_at_first)
 {
-    (void)state;
     start();
     put_all();
     net.now_ns += UNIT_S;
@@ -241,9 +233,8 @@ static void rawe_conn_output__after_idleness_as_at_first(void **state)
     assert_int_equal(end(0)->cc.window, RAWE_WINDOW_FRAMES_MAX); /* and soon as before */
 }
 
-static void rawe_conn_output__a_window_hardly_used_is_forgotten(void **state)
+TEST(rawe_conn_output__a_window_hardly_used_is_forgotten)
 {
-    (void)state;
     start();
     put_all();
     for (unsigned i = 0; i < 1000; i++) {
@@ -255,9 +246,8 @@ static void rawe_conn_output__a_window_hardly_used_is_forgotten(void **state)
     unit_run(&net, 20 * UNIT_MS, 50 * UNIT_US);
 }
 
-static void rawe_conn_output__a_window_in_use_stays(void **state)
+TEST(rawe_conn_output__a_window_in_use_stays)
 {
-    (void)state;
     start();
     put_all();
     for (unsigned i = 0; i < 200; i++) {
@@ -268,9 +258,8 @@ static void rawe_conn_output__a_window_in_use_stays(void **state)
     assert_int_equal(end(0)->cc.window, RAWE_WINDOW_FRAMES_MAX);
 }
 
-static void rawe_conn_output__a_short_pause_costs_nothing(void **state)
+TEST(rawe_conn_output__a_short_pause_costs_nothing)
 {
-    (void)state;
     start();
     put_all();
     net.now_ns = end(0)->cc.used_ns + 9 * UNIT_MS;
@@ -280,9 +269,8 @@ static void rawe_conn_output__a_short_pause_costs_nothing(void **state)
     unit_run(&net, 20 * UNIT_MS, 50 * UNIT_US);
 }
 
-static void rawe_conn_send_copy__after_idleness_as_at_first(void **state)
+TEST(rawe_conn_send_copy__after_idleness_as_at_first)
 {
-    (void)state;
     start();
     put_all();
     net.now_ns += UNIT_S;
@@ -292,28 +280,4 @@ static void rawe_conn_send_copy__after_idleness_as_at_first(void **state)
     }
     assert_int_equal(count, FIRST_FRAMES);
     unit_run(&net, 20 * UNIT_MS, 50 * UNIT_US);
-}
-
-#define TEST_STARTED(name) cmocka_unit_test_setup_teardown(name, unit_set_up, unit_tear_down)
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, unit_tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST_STARTED(rawe_conn_window_full__bounds_what_is_not_acknowledged),
-        TEST_STARTED(rawe_conn_window_room__never_beyond_credit_and_congestion_window),
-        TEST_STARTED(rawe_conn_enter_window__asks_with_a_batch_that_uses_it_up),
-        TEST_STARTED(rawe_conn_enter_window__asks_behind_a_send_that_somebody_waits_for),
-        TEST_STARTED(rawe_conn_enter_window__asks_behind_it_with_one_that_is_copied),
-        TEST(rawe_conn_acknowledged__the_window_grows_where_it_limits),
-        TEST(rawe_conn_acknowledged__the_window_does_not_grow_where_credit_limits),
-        TEST(rawe_conn_acknowledged__the_window_does_not_grow_far_beyond_credit),
-        TEST(rawe_conn_acknowledged__the_window_does_not_grow_where_the_link_limits),
-        TEST(rawe_conn_output__after_idleness_as_at_first),
-        TEST(rawe_conn_output__a_window_hardly_used_is_forgotten),
-        TEST(rawe_conn_output__a_window_in_use_stays),
-        TEST(rawe_conn_output__a_short_pause_costs_nothing),
-        TEST(rawe_conn_send_copy__after_idleness_as_at_first),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,18 +3,15 @@
  *
  * Tests of the counters' names and descriptions, and of the histogram.
  */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "rawe_counters.h"
+#include "unit_test.h"
 
-static void rawe_counter_descriptions__one_for_each_field_in_order(void **state)
+TEST(rawe_counter_descriptions__one_for_each_field_in_order)
 {
-    (void)state;
     size_t count = 0;
     while (rawe_counter_descriptions[count].name != NULL) {
         count++;
@@ -35,9 +32,8 @@ static void rawe_counter_descriptions__one_for_each_field_in_order(void **state)
     }
 }
 
-static void rawe_counter_descriptions__are_distinct_and_say_something(void **state)
+TEST(rawe_counter_descriptions__are_distinct_and_say_something)
 {
-    (void)state;
     for (size_t i = 0; rawe_counter_descriptions[i].name != NULL; i++) {
         assert_true(strlen(rawe_counter_descriptions[i].text) > 10);
         for (size_t j = 0; j < i; j++) {
@@ -51,9 +47,8 @@ static void rawe_counter_descriptions__are_distinct_and_say_something(void **sta
 
 /* rawe_histogram_bucket */
 
-static void rawe_histogram_bucket__is_a_power_of_two_wide(void **state)
+TEST(rawe_histogram_bucket__is_a_power_of_two_wide)
 {
-    (void)state;
     assert_int_equal(rawe_histogram_bucket(0), 0);
     assert_int_equal(rawe_histogram_bucket(1023), 0);
     assert_int_equal(rawe_histogram_bucket(1024), 1);
@@ -64,9 +59,8 @@ static void rawe_histogram_bucket__is_a_power_of_two_wide(void **state)
     assert_int_equal(rawe_histogram_bucket(UINT64_MAX), RAWE_HISTOGRAM_BUCKETS - 1);
 }
 
-static void rawe_histogram_add__counts_in_the_bucket(void **state)
+TEST(rawe_histogram_add__counts_in_the_bucket)
 {
-    (void)state;
     struct rawe_histogram histogram = {{0}};
     rawe_histogram_add(&histogram, 5000);
     rawe_histogram_add(&histogram, 8000);
@@ -75,24 +69,11 @@ static void rawe_histogram_add__counts_in_the_bucket(void **state)
     assert_int_equal(histogram.count[4], 1);
 }
 
-static void rawe_histogram_limit_ns__is_where_the_next_bucket_begins(void **state)
+TEST(rawe_histogram_limit_ns__is_where_the_next_bucket_begins)
 {
-    (void)state;
     for (unsigned i = 0; i + 1 < RAWE_HISTOGRAM_BUCKETS; i++) {
         assert_int_equal(rawe_histogram_bucket(rawe_histogram_limit_ns(i) - 1), i);
         assert_int_equal(rawe_histogram_bucket(rawe_histogram_limit_ns(i)), i + 1);
     }
     assert_true(rawe_histogram_limit_ns(RAWE_HISTOGRAM_BUCKETS - 1) == UINT64_MAX);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rawe_counter_descriptions__one_for_each_field_in_order),
-        cmocka_unit_test(rawe_counter_descriptions__are_distinct_and_say_something),
-        cmocka_unit_test(rawe_histogram_bucket__is_a_power_of_two_wide),
-        cmocka_unit_test(rawe_histogram_add__counts_in_the_bucket),
-        cmocka_unit_test(rawe_histogram_limit_ns__is_where_the_next_bucket_begins),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

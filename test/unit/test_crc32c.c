@@ -3,16 +3,13 @@
  *
  * Tests of CRC32C: the vectors of RFC 3720 appendix B.4, and a slow bit by bit implementation.
  */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 /* The file itself: on a processor with the instruction nobody would call the table. */
 #include "rawe_crc32c.c"
+#include "unit_test.h"
 
 static uint32_t bit_by_bit(const uint8_t *bytes, size_t len_bytes)
 {
@@ -26,9 +23,8 @@ static uint32_t bit_by_bit(const uint8_t *bytes, size_t len_bytes)
     return ~crc;
 }
 
-static void rawe_crc32c__vectors_of_the_standard(void **state)
+TEST(rawe_crc32c__vectors_of_the_standard)
 {
-    (void)state;
     uint8_t bytes[32];
     memset(bytes, 0, sizeof(bytes));
     assert_int_equal(rawe_crc32c(0, bytes, sizeof(bytes)), 0x8A9136AA);
@@ -42,9 +38,8 @@ static void rawe_crc32c__vectors_of_the_standard(void **state)
     assert_int_equal(rawe_crc32c(0, bytes, 0), 0);
 }
 
-static void rawe_crc32c__every_length_and_alignment(void **state)
+TEST(rawe_crc32c__every_length_and_alignment)
 {
-    (void)state;
     uint8_t bytes[80];
     for (size_t i = 0; i < sizeof(bytes); i++) {
         bytes[i] = (uint8_t)(i * 37 + 11);
@@ -57,9 +52,8 @@ static void rawe_crc32c__every_length_and_alignment(void **state)
     }
 }
 
-static void rawe_crc32c__pieces_give_what_the_whole_gives(void **state)
+TEST(rawe_crc32c__pieces_give_what_the_whole_gives)
 {
-    (void)state;
     uint8_t bytes[60];
     for (size_t i = 0; i < sizeof(bytes); i++) {
         bytes[i] = (uint8_t)(i * i + 3);
@@ -71,9 +65,8 @@ static void rawe_crc32c__pieces_give_what_the_whole_gives(void **state)
     }
 }
 
-static void by_table__gives_what_the_instruction_gives(void **state)
+TEST(by_table__gives_what_the_instruction_gives)
 {
-    (void)state;
     uint8_t bytes[80];
     for (size_t i = 0; i < sizeof(bytes); i++) {
         bytes[i] = (uint8_t)(i * 91 + 5);
@@ -83,15 +76,4 @@ static void by_table__gives_what_the_instruction_gives(void **state)
         assert_int_equal(~by_table(0x12345678, bytes, len_bytes),
                          rawe_crc32c(~0x12345678u, bytes, len_bytes));
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rawe_crc32c__vectors_of_the_standard),
-        cmocka_unit_test(rawe_crc32c__every_length_and_alignment),
-        cmocka_unit_test(rawe_crc32c__pieces_give_what_the_whole_gives),
-        cmocka_unit_test(by_table__gives_what_the_instruction_gives),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

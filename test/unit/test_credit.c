@@ -3,21 +3,18 @@
  *
  * Tests of core/rawe_credit.c.
  */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "rawe_credit.h"
+#include "unit_test.h"
 
 #define WINDOW 128u
 #define MS 1000000ull
 
-static void rawe_credit_init__alone_at_most_a_window(void **state)
+TEST(rawe_credit_init__alone_at_most_a_window)
 {
-    (void)state;
     struct rawe_credit credit;
     rawe_credit_init(&credit, 256, WINDOW, 1);
     assert_int_equal(credit.share[RAWE_LANE_EXPRESS].active, WINDOW); /* 3/4 of 256 would be more */
@@ -28,9 +25,8 @@ static void rawe_credit_init__alone_at_most_a_window(void **state)
     assert_int_equal(credit.share[RAWE_LANE_BULK].idle, 16);
 }
 
-static void rawe_credit_use_bulk__the_smaller_of_ring_and_queue(void **state)
+TEST(rawe_credit_use_bulk__the_smaller_of_ring_and_queue)
 {
-    (void)state;
     struct rawe_credit credit;
     rawe_credit_init(&credit, 64, WINDOW, 1);
     rawe_credit_use_bulk(&credit, 32);
@@ -40,9 +36,8 @@ static void rawe_credit_use_bulk__the_smaller_of_ring_and_queue(void **state)
     assert_int_equal(credit.share[RAWE_LANE_BULK].active, 48);
 }
 
-static void rawe_credit_open__a_quarter_for_those_that_may_begin(void **state)
+TEST(rawe_credit_open__a_quarter_for_those_that_may_begin)
 {
-    (void)state;
     struct rawe_credit credit;
     rawe_credit_init(&credit, 256, WINDOW, 1);
     for (unsigned i = 0; i < 9; i++) {
@@ -57,9 +52,8 @@ static void rawe_credit_open__a_quarter_for_those_that_may_begin(void **state)
     assert_int_equal(credit.share[RAWE_LANE_EXPRESS].idle, 256 / 4 / 7);
 }
 
-static void rawe_credit_note__senders_together_never_exceed_the_ring(void **state)
+TEST(rawe_credit_note__senders_together_never_exceed_the_ring)
 {
-    (void)state;
     static struct rawe_credit_member members[2000];
     struct rawe_credit credit;
     rawe_credit_init(&credit, 256, WINDOW, 1);
@@ -74,9 +68,8 @@ static void rawe_credit_note__senders_together_never_exceed_the_ring(void **stat
     }
 }
 
-static void rawe_credit_of__in_turns_everybody_has_one(void **state)
+TEST(rawe_credit_of__in_turns_everybody_has_one)
 {
-    (void)state;
     static struct rawe_credit_member members[500];
     unsigned turns[500] = {0};
     struct rawe_credit credit;
@@ -99,9 +92,8 @@ static void rawe_credit_of__in_turns_everybody_has_one(void **state)
     }
 }
 
-static void rawe_credit_note__a_sender_counts_once_an_epoch(void **state)
+TEST(rawe_credit_note__a_sender_counts_once_an_epoch)
 {
-    (void)state;
     struct rawe_credit credit;
     struct rawe_credit_member member = {0};
     rawe_credit_init(&credit, 64, WINDOW, 1);
@@ -113,9 +105,8 @@ static void rawe_credit_note__a_sender_counts_once_an_epoch(void **state)
     assert_int_equal(credit.share[RAWE_LANE_EXPRESS].active, 48);
 }
 
-static void rawe_credit_advance__who_sent_in_the_epoch_before_still_counts(void **state)
+TEST(rawe_credit_advance__who_sent_in_the_epoch_before_still_counts)
 {
-    (void)state;
     struct rawe_credit credit;
     struct rawe_credit_member members[2] = {0};
     rawe_credit_init(&credit, 64, WINDOW, 1);
@@ -149,9 +140,8 @@ static void begin_alone(struct rawe_credit *credit, struct rawe_credit_member *m
     rawe_credit_advance(credit, 1 + 20 * MS);
 }
 
-static void rawe_credit_outdated__who_falls_silent_gives_back(void **state)
+TEST(rawe_credit_outdated__who_falls_silent_gives_back)
 {
-    (void)state;
     struct rawe_credit credit;
     struct rawe_credit_member members[4] = {0};
     begin_alone(&credit, members);
@@ -165,9 +155,8 @@ static void rawe_credit_outdated__who_falls_silent_gives_back(void **state)
     assert_int_equal(credit.advertised[RAWE_LANE_EXPRESS], 53);
 }
 
-static void rawe_credit_outdated__whose_turn_has_come(void **state)
+TEST(rawe_credit_outdated__whose_turn_has_come)
 {
-    (void)state;
     struct rawe_credit credit;
     struct rawe_credit_member members[4] = {0};
     begin_alone(&credit, members);
@@ -177,9 +166,8 @@ static void rawe_credit_outdated__whose_turn_has_come(void **state)
     assert_true(rawe_credit_outdated(&credit, RAWE_LANE_EXPRESS, &members[1]));
 }
 
-static void rawe_credit_close__what_it_had_others_may_have(void **state)
+TEST(rawe_credit_close__what_it_had_others_may_have)
 {
-    (void)state;
     struct rawe_credit credit;
     struct rawe_credit_member members[4] = {0};
     begin_alone(&credit, members);
@@ -200,9 +188,8 @@ static void rawe_credit_close__what_it_had_others_may_have(void **state)
 }
 
 /** A review finds each that is to be informed, as long as all that wait are noted again. */
-static void rawe_credit_review__misses_nobody(void **state)
+TEST(rawe_credit_review__misses_nobody)
 {
-    (void)state;
     enum { MEMBERS = 60 };
     static struct rawe_credit_member members[MEMBERS];
     struct rawe_credit credit;
@@ -249,22 +236,4 @@ static void rawe_credit_review__misses_nobody(void **state)
     }
     assert_int_not_equal(outdated, 0);
     assert_int_not_equal(saved, 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rawe_credit_init__alone_at_most_a_window),
-        cmocka_unit_test(rawe_credit_use_bulk__the_smaller_of_ring_and_queue),
-        cmocka_unit_test(rawe_credit_open__a_quarter_for_those_that_may_begin),
-        cmocka_unit_test(rawe_credit_note__senders_together_never_exceed_the_ring),
-        cmocka_unit_test(rawe_credit_of__in_turns_everybody_has_one),
-        cmocka_unit_test(rawe_credit_note__a_sender_counts_once_an_epoch),
-        cmocka_unit_test(rawe_credit_advance__who_sent_in_the_epoch_before_still_counts),
-        cmocka_unit_test(rawe_credit_outdated__who_falls_silent_gives_back),
-        cmocka_unit_test(rawe_credit_outdated__whose_turn_has_come),
-        cmocka_unit_test(rawe_credit_review__misses_nobody),
-        cmocka_unit_test(rawe_credit_close__what_it_had_others_may_have),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

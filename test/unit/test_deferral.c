@@ -3,17 +3,15 @@
  *
  * Tests of deferral: what is kept while the owner of an engine cannot be called.
  */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "rawe_conn_state.h"
 #include "rawe_deferral.h"
 #include "unit_alloc.h"
+#include "unit_test.h"
 
 #define POOL_BYTES 1000u
 /** What an entry with a payload of `len` bytes takes. */
@@ -25,21 +23,18 @@ static struct rawe_reassembly reassembly;
 static struct rawe_conn conns[3];
 static struct rawe_send sends[6];
 
-static int set_up(void **state)
+static void set_up(void)
 {
-    (void)state;
     unit_allocations_left = -1;
     memset(&deferral, 0, sizeof(deferral));
     deferral.limit_bytes = SIZE_MAX;
     memset(&reassembly, 0, sizeof(reassembly));
     memset(sends, 0, sizeof(sends));
     rawe_buffer_pool_init(&pool, POOL_BYTES, 16);
-    return 0;
 }
 
-static int tear_down(void **state)
+static void tear_down(void)
 {
-    (void)state;
     unit_allocations_left = -1;
     struct rawe_deferred *entry;
     while ((entry = rawe_deferral_take(&deferral)) != NULL) {
@@ -49,7 +44,6 @@ static int tear_down(void **state)
     rawe_reassembly_clear(&reassembly, &pool);
     rawe_buffer_pool_free(&pool);
     assert_int_equal(pool.allocated, 0); /* all buffers have come back */
-    return 0;
 }
 
 /** Keep a payload of `len_bytes`, each of them `content`. */
@@ -128,9 +122,10 @@ static void assert_completed(enum rawe_status status, const unsigned *indices, u
     assert_null(rawe_deferral_take_completed(&deferral, status)); /* once */
 }
 
-static void rawe_deferral_keep__a_copy_in_the_order_of_arrival(void **state)
+FIXTURE(set_up, tear_down);
+
+TEST(rawe_deferral_keep__a_copy_in_the_order_of_arrival)
 {
-    (void)state;
     assert_false(deferral.pending);
     for (uint8_t i = 0; i < 10; i++) {
         assert_true(keep(i % 3, i, 10u + i));
@@ -144,9 +139,8 @@ static void rawe_deferral_keep__a_copy_in_the_order_of_arrival(void **state)
     assert_null(rawe_deferral_take(&deferral));
 }
 
-static void rawe_deferral_keep__nothing_is_a_payload_too(void **state)
+TEST(rawe_deferral_keep__nothing_is_a_payload_too)
 {
-    (void)state;
     assert_true(keep(0, 1, 0));
     assert_true(keep(0, 2, 1));
     assert_true(deferral.bytes == ENTRY(0) + ENTRY(1));
@@ -154,9 +148,8 @@ static void rawe_deferral_keep__nothing_is_a_payload_too(void **state)
     assert_oldest(0, 2, 1);
 }
 
-static void rawe_deferral_keep__without_memory(void **state)
+TEST(rawe_deferral_keep__without_memory)
 {
-    (void)state;
     unit_allocations_left = 1;
     assert_true(keep(0, 1, 10));
     deferral.pending = false;
@@ -171,9 +164,8 @@ static void rawe_deferral_keep__without_memory(void **state)
     assert_null(rawe_deferral_take(&deferral));
 }
 
-static void rawe_deferral_keep_fragmented__those_whose_turn_it_is(void **state)
+TEST(rawe_deferral_keep_fragmented__those_whose_turn_it_is)
 {
-    (void)state;
     assert_true(keep(1, 7, 10));
     reassemble(0, 300, 300);
     reassemble(1, 700, 700);
@@ -190,9 +182,8 @@ static void rawe_deferral_keep_fragmented__those_whose_turn_it_is(void **state)
     assert_null(rawe_deferral_take(&deferral));
 }
 
-static void rawe_deferral_keep_fragmented__a_short_one_gives_its_buffer_back(void **state)
+TEST(rawe_deferral_keep_fragmented__a_short_one_gives_its_buffer_back)
 {
-    (void)state;
     for (uint32_t number = 0; number < 2; number++) {
         uint32_t len_bytes = POOL_BYTES / 2 - 1 + number;
         reassemble(number, len_bytes, (uint16_t)len_bytes);
@@ -202,9 +193,8 @@ static void rawe_deferral_keep_fragmented__a_short_one_gives_its_buffer_back(voi
     }
 }
 
-static void rawe_deferral_keep_fragmented__when_full_they_stay(void **state)
+TEST(rawe_deferral_keep_fragmented__when_full_they_stay)
 {
-    (void)state;
     deferral.limit_bytes = ENTRY(100) + 1;
     for (uint32_t number = 0; number < 3; number++) {
         reassemble(number, 100, 100);
@@ -220,18 +210,16 @@ static void rawe_deferral_keep_fragmented__when_full_they_stay(void **state)
     assert_oldest_fragmented(0, 2, 100);
 }
 
-static void rawe_deferral_keep_fragmented__none_is_ready(void **state)
+TEST(rawe_deferral_keep_fragmented__none_is_ready)
 {
-    (void)state;
     reassemble(0, 500, 499);
     rawe_deferral_keep_fragmented(&deferral, &pool, &conns[0], &reassembly);
     assert_false(deferral.pending);
     assert_null(rawe_deferral_take(&deferral));
 }
 
-static void rawe_deferral_keep_fragmented__without_memory_they_stay(void **state)
+TEST(rawe_deferral_keep_fragmented__without_memory_they_stay)
 {
-    (void)state;
     for (uint32_t number = 0; number < 3; number++) {
         reassemble(number, 100, 100);
     }
@@ -251,9 +239,8 @@ static void rawe_deferral_keep_fragmented__without_memory_they_stay(void **state
     }
 }
 
-static void rawe_deferral_keep_completed__each_status_in_order(void **state)
+TEST(rawe_deferral_keep_completed__each_status_in_order)
 {
-    (void)state;
     assert_null(rawe_deferral_take_completed(&deferral, RAWE_STATUS_DONE));
     rawe_deferral_keep_completed(&deferral, list_of(0, 2), RAWE_STATUS_DONE);
     assert_true(deferral.pending);
@@ -266,9 +253,8 @@ static void rawe_deferral_keep_completed__each_status_in_order(void **state)
     assert_true(deferral.bytes == 0); /* they are the callers' memory */
 }
 
-static void rawe_deferral_take_completed__a_new_list_begins_behind_it(void **state)
+TEST(rawe_deferral_take_completed__a_new_list_begins_behind_it)
 {
-    (void)state;
     static const unsigned first[] = {0, 1}, second[] = {2, 3};
     rawe_deferral_keep_completed(&deferral, list_of(0, 2), RAWE_STATUS_FAILED);
     assert_completed(RAWE_STATUS_FAILED, first, 2);
@@ -277,9 +263,8 @@ static void rawe_deferral_take_completed__a_new_list_begins_behind_it(void **sta
     assert_completed(RAWE_STATUS_FAILED, second, 2);
 }
 
-static void rawe_deferral_take__kept_again_after_the_last(void **state)
+TEST(rawe_deferral_take__kept_again_after_the_last)
 {
-    (void)state;
     for (uint8_t i = 0; i < 3; i++) {
         assert_true(keep(0, i, 10));
         assert_oldest(0, i, 10);
@@ -287,9 +272,8 @@ static void rawe_deferral_take__kept_again_after_the_last(void **state)
     }
 }
 
-static void rawe_deferral_take__entries_are_added_meanwhile(void **state)
+TEST(rawe_deferral_take__entries_are_added_meanwhile)
 {
-    (void)state;
     assert_true(keep(0, 1, 10));
     assert_true(keep(0, 2, 10));
     struct rawe_deferred *entry = rawe_deferral_take(&deferral);
@@ -301,9 +285,8 @@ static void rawe_deferral_take__entries_are_added_meanwhile(void **state)
     assert_oldest(0, 3, 10);
 }
 
-static void rawe_deferral_drop__gives_the_buffer_back(void **state)
+TEST(rawe_deferral_drop__gives_the_buffer_back)
 {
-    (void)state;
     reassemble(0, 600, 600);
     rawe_deferral_keep_fragmented(&deferral, &pool, &conns[0], &reassembly);
     assert_null(pool.free);
@@ -313,9 +296,8 @@ static void rawe_deferral_drop__gives_the_buffer_back(void **state)
     assert_ptr_equal(pool.free, buffer);
 }
 
-static void rawe_deferral_discard__drops_what_is_kept_and_what_follows(void **state)
+TEST(rawe_deferral_discard__drops_what_is_kept_and_what_follows)
 {
-    (void)state;
     assert_true(keep(0, 1, 10));
     reassemble(0, 800, 800);
     rawe_deferral_keep_fragmented(&deferral, &pool, &conns[0], &reassembly);
@@ -337,9 +319,8 @@ static void rawe_deferral_discard__drops_what_is_kept_and_what_follows(void **st
     assert_non_null(pool.free);
 }
 
-static void rawe_deferral_forget__any_subset(void **state)
+TEST(rawe_deferral_forget__any_subset)
 {
-    (void)state;
     for (unsigned subset = 0; subset < 32; subset++) {
         size_t left = 0;
         for (uint8_t i = 0; i < 5; i++) {
@@ -360,9 +341,8 @@ static void rawe_deferral_forget__any_subset(void **state)
     }
 }
 
-static void rawe_deferral_forget__fragmented_messages_too(void **state)
+TEST(rawe_deferral_forget__fragmented_messages_too)
 {
-    (void)state;
     assert_true(keep(0, 1, 10));
     reassemble(0, 600, 600);
     rawe_deferral_keep_fragmented(&deferral, &pool, &conns[1], &reassembly);
@@ -372,29 +352,4 @@ static void rawe_deferral_forget__fragmented_messages_too(void **state)
     assert_true(deferral.bytes == 2 * ENTRY(10));
     assert_oldest(0, 1, 10);
     assert_oldest(0, 2, 10);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(rawe_deferral_keep__a_copy_in_the_order_of_arrival),
-        TEST(rawe_deferral_keep__nothing_is_a_payload_too),
-        TEST(rawe_deferral_keep__without_memory),
-        TEST(rawe_deferral_keep_fragmented__those_whose_turn_it_is),
-        TEST(rawe_deferral_keep_fragmented__a_short_one_gives_its_buffer_back),
-        TEST(rawe_deferral_keep_fragmented__when_full_they_stay),
-        TEST(rawe_deferral_keep_fragmented__none_is_ready),
-        TEST(rawe_deferral_keep_fragmented__without_memory_they_stay),
-        TEST(rawe_deferral_keep_completed__each_status_in_order),
-        TEST(rawe_deferral_take_completed__a_new_list_begins_behind_it),
-        TEST(rawe_deferral_take__kept_again_after_the_last),
-        TEST(rawe_deferral_take__entries_are_added_meanwhile),
-        TEST(rawe_deferral_drop__gives_the_buffer_back),
-        TEST(rawe_deferral_discard__drops_what_is_kept_and_what_follows),
-        TEST(rawe_deferral_forget__any_subset),
-        TEST(rawe_deferral_forget__fragmented_messages_too),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

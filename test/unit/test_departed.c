@@ -5,11 +5,7 @@
  * test's own.
  */
 #include "btl_rawe_departed.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
+#include "unit_test.h"
 
 static bool fault_tolerant;
 static mca_btl_rawe_compat_departed_fn *notify;
@@ -40,25 +36,22 @@ static bool departed(opal_jobid_t jobid, opal_vpid_t vpid)
     return mca_btl_rawe_departed(&asked);
 }
 
-static int set_up(void **state)
+static void set_up(void)
 {
-    (void)state;
     fault_tolerant = true;
-    return 0;
 }
 
-static int tear_down(void **state)
+static void tear_down(void)
 {
-    (void)state;
     mca_btl_rawe_departed_end();
-    return 0;
 }
 
-static void mca_btl_rawe_departed__only_who_was_named(void **state)
+FIXTURE(set_up, tear_down);
+
+TEST(mca_btl_rawe_departed__only_who_was_named)
 {
     const opal_process_name_t gone = name(7, 3);
 
-    (void)state;
     mca_btl_rawe_departed_begin();
     assert_false(departed(7, 3));
     notify(&gone);
@@ -68,9 +61,8 @@ static void mca_btl_rawe_departed__only_who_was_named(void **state)
 }
 
 /** A host with all its ranks; and each is told of by several. */
-static void mca_btl_rawe_departed__many(void **state)
+TEST(mca_btl_rawe_departed__many)
 {
-    (void)state;
     mca_btl_rawe_departed_begin();
     for (unsigned i = 0; i < 200; ++i) {
         const opal_process_name_t gone = name(7, i / 2 * 3);
@@ -82,37 +74,22 @@ static void mca_btl_rawe_departed__many(void **state)
 }
 
 /** Another job ends with the first of them, and its BTLs have nothing to add. */
-static void mca_btl_rawe_departed_begin__not_where_a_loss_ends_the_job(void **state)
+TEST(mca_btl_rawe_departed_begin__not_where_a_loss_ends_the_job)
 {
-    (void)state;
     fault_tolerant = false;
     mca_btl_rawe_departed_begin();
     assert_null(notify);
 }
 
 /** Open MPI may be initialized again in this process (sessions). */
-static void mca_btl_rawe_departed_end__forgets(void **state)
+TEST(mca_btl_rawe_departed_end__forgets)
 {
     const opal_process_name_t gone = name(7, 3);
 
-    (void)state;
     mca_btl_rawe_departed_begin();
     notify(&gone);
     mca_btl_rawe_departed_end();
     assert_null(notify);
     mca_btl_rawe_departed_begin();
     assert_false(departed(7, 3));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(mca_btl_rawe_departed__only_who_was_named, set_up,
-                                        tear_down),
-        cmocka_unit_test_setup_teardown(mca_btl_rawe_departed__many, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(mca_btl_rawe_departed_begin__not_where_a_loss_ends_the_job,
-                                        set_up, tear_down),
-        cmocka_unit_test_setup_teardown(mca_btl_rawe_departed_end__forgets, set_up, tear_down),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

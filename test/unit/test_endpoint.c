@@ -6,12 +6,8 @@
  */
 #include "btl_rawe_endpoint.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "btl_rawe_help.h"
 #include "btl_rawe_module.h"
@@ -19,6 +15,7 @@
 #include "btl_rawe_state.h"
 #include "core/rawe_conn.h"
 #include "unit_engine.h"
+#include "unit_test.h"
 
 #define MODULES 2u
 #define SILENT_NS 5000000000u
@@ -227,9 +224,8 @@ static void report(void)
     mca_btl_rawe_endpoints_report_lost(lost);
 }
 
-static int set_up(void **state)
+static void set_up(void)
 {
-    (void)state;
     memset(&mca_btl_rawe_state, 0, sizeof(mca_btl_rawe_state));
     memset(modules, 0, sizeof(modules));
     fault_tolerant = true;
@@ -254,12 +250,10 @@ static int set_up(void **state)
         unit_engine_start(&module->engine, &handles, module, 1);
         mca_btl_rawe_state.modules[mca_btl_rawe_state.module_count++] = module;
     }
-    return 0;
 }
 
-static int tear_down(void **state)
+static void tear_down(void)
 {
-    (void)state;
     for (unsigned i = 0; i < MODULES; ++i) {
         mca_btl_rawe_module_t *module = &modules[i];
         while (!opal_list_is_empty(&module->endpoints)) {
@@ -276,22 +270,21 @@ static int tear_down(void **state)
     /* Nobody has kept the process, nor given it back too often. */
     assert_int_equal(proc->super.super.obj_reference_count, 1);
     OBJ_RELEASE(proc);
-    return 0;
 }
+
+FIXTURE(set_up, tear_down);
 
 /* mca_btl_rawe_endpoint_get */
 
-static void mca_btl_rawe_endpoint_get__finds_the_one_there_is(void **state)
+TEST(mca_btl_rawe_endpoint_get__finds_the_one_there_is)
 {
-    (void)state;
     mca_btl_base_endpoint_t *endpoint = introduce_on(0);
     assert_ptr_equal(endpoint_on(0), endpoint);
     assert_true(endpoint_on(1) != endpoint);
 }
 
-static void mca_btl_rawe_endpoint_get__who_was_lost_begins_anew(void **state)
+TEST(mca_btl_rawe_endpoint_get__who_was_lost_begins_anew)
 {
-    (void)state;
     mca_btl_base_endpoint_t *before = introduce_on(0);
     give_up(before, RAWE_LANE_EXPRESS);
     report();
@@ -318,9 +311,8 @@ static uint32_t payload_bytes(uint32_t path_mtu_bytes)
     return (path_mtu_bytes - RAWE_HEADER_BYTES) / 8 * 8;
 }
 
-static void mca_btl_rawe_endpoint_limit_mtu__bounds_all_frames(void **state)
+TEST(mca_btl_rawe_endpoint_limit_mtu__bounds_all_frames)
 {
-    (void)state;
     mca_btl_base_endpoint_t *endpoint = endpoint_on(0);
     const struct rawe_conn *before = mca_btl_rawe_endpoint_conn(endpoint, RAWE_LANE_EXPRESS);
     assert_int_equal(before->payload_max_bytes, payload_bytes(1500));
@@ -334,9 +326,8 @@ static void mca_btl_rawe_endpoint_limit_mtu__bounds_all_frames(void **state)
 
 /* mca_btl_rawe_failed */
 
-static void mca_btl_rawe_failed__ends_most_jobs_at_once(void **state)
+TEST(mca_btl_rawe_failed__ends_most_jobs_at_once)
 {
-    (void)state;
     fault_tolerant = false;
     give_up(introduce_on(0), RAWE_LANE_EXPRESS);
     assert_int_equal(errors, 1);
@@ -345,9 +336,8 @@ static void mca_btl_rawe_failed__ends_most_jobs_at_once(void **state)
     assert_null(mca_btl_rawe_state.lost);
 }
 
-static void mca_btl_rawe_failed__a_job_that_goes_on_hears_of_it_later(void **state)
+TEST(mca_btl_rawe_failed__a_job_that_goes_on_hears_of_it_later)
 {
-    (void)state;
     give_up(introduce_on(0), RAWE_LANE_EXPRESS);
     assert_int_equal(errors, 0); /* the engine is in use */
     report();
@@ -356,9 +346,8 @@ static void mca_btl_rawe_failed__a_job_that_goes_on_hears_of_it_later(void **sta
     assert_int_equal(messages_shown, 0);
 }
 
-static void mca_btl_rawe_failed__is_reported_once_a_process(void **state)
+TEST(mca_btl_rawe_failed__is_reported_once_a_process)
 {
-    (void)state;
     mca_btl_base_endpoint_t *first = introduce_on(0), *second = introduce_on(1);
     give_up(first, RAWE_LANE_EXPRESS);
     give_up(first, RAWE_LANE_BULK);
@@ -369,17 +358,15 @@ static void mca_btl_rawe_failed__is_reported_once_a_process(void **state)
     assert_int_equal(errors, 1);
 }
 
-static void mca_btl_rawe_failed__of_nobody_who_was_not_introduced(void **state)
+TEST(mca_btl_rawe_failed__of_nobody_who_was_not_introduced)
 {
-    (void)state;
     give_up(endpoint_on(0), RAWE_LANE_EXPRESS);
     report();
     assert_int_equal(errors + messages_shown, 0);
 }
 
-static void mca_btl_rawe_failed__the_endpoint_may_close_before_the_report(void **state)
+TEST(mca_btl_rawe_failed__the_endpoint_may_close_before_the_report)
 {
-    (void)state;
     mca_btl_base_endpoint_t *endpoint = introduce_on(0);
     give_up(endpoint, RAWE_LANE_EXPRESS);
     mca_btl_rawe_endpoint_close(endpoint);
@@ -390,9 +377,8 @@ static void mca_btl_rawe_failed__the_endpoint_may_close_before_the_report(void *
 
 /* mca_btl_rawe_silent */
 
-static void mca_btl_rawe_silent__is_reported_when_the_process_answers(void **state)
+TEST(mca_btl_rawe_silent__is_reported_when_the_process_answers)
 {
-    (void)state;
     mca_btl_base_endpoint_t *endpoint = introduce_on(0);
     mca_btl_rawe_params.peer_timeout = 4;
     be_silent(endpoint);
@@ -402,9 +388,8 @@ static void mca_btl_rawe_silent__is_reported_when_the_process_answers(void **sta
 }
 
 /** Then the progress thread may be the one who asks, for which Open MPI is not to be called. */
-static void mca_btl_rawe_silent__says_nothing_in_finalize(void **state)
+TEST(mca_btl_rawe_silent__says_nothing_in_finalize)
 {
-    (void)state;
     mca_btl_base_endpoint_t *endpoint = introduce_on(0);
     mca_btl_rawe_params.peer_timeout = 4;
     mca_btl_rawe_state.finalizing = true;
@@ -427,15 +412,13 @@ static uint64_t silent_since(mca_btl_base_endpoint_t *endpoint, enum rawe_conn_s
 }
 
 /** It has given us up, and its responder would say for hours that it computes. */
-static void mca_btl_rawe_silent__is_not_explained_where_the_progress_thread_answers(void **state)
+TEST(mca_btl_rawe_silent__is_not_explained_where_the_progress_thread_answers)
 {
-    (void)state;
     assert_int_equal(silent_since(introduce_on(0), RAWE_CONN_OPEN), 1000000000u);
 }
 
-static void mca_btl_rawe_silent__is_explained_by_a_process_that_computes(void **state)
+TEST(mca_btl_rawe_silent__is_explained_by_a_process_that_computes)
 {
-    (void)state;
     mca_btl_base_endpoint_t *endpoint = introduce_on(0);
     /* A CONNECT waits for MPI. */
     assert_int_equal(silent_since(endpoint, RAWE_CONN_CONNECTING), 9000000000u);
@@ -466,18 +449,16 @@ static uint32_t shrink_path(void)
     return conn->payload_max_bytes;
 }
 
-static void mca_btl_rawe_stalled__sends_what_passes(void **state)
+TEST(mca_btl_rawe_stalled__sends_what_passes)
 {
-    (void)state;
     assert_int_equal(shrink_path(), payload_bytes(1000));
     assert_int_equal(sizes_shown, 1);
     assert_int_equal(stalls_shown, 1);
 }
 
 /** As with silence. */
-static void mca_btl_rawe_stalled__sends_what_passes_in_finalize_and_says_nothing(void **state)
+TEST(mca_btl_rawe_stalled__sends_what_passes_in_finalize_and_says_nothing)
 {
-    (void)state;
     mca_btl_rawe_state.finalizing = true;
     assert_int_equal(shrink_path(), payload_bytes(1000));
     assert_int_equal(sizes_shown, 0);
@@ -486,9 +467,8 @@ static void mca_btl_rawe_stalled__sends_what_passes_in_finalize_and_says_nothing
 
 /* mca_btl_rawe_lost */
 
-static void mca_btl_rawe_lost__is_a_loss_of_the_peer(void **state)
+TEST(mca_btl_rawe_lost__is_a_loss_of_the_peer)
 {
-    (void)state;
     mca_btl_base_endpoint_t *endpoint = introduce_on(0);
     mca_btl_rawe_lost(&modules[0], mca_btl_rawe_endpoint_conn(endpoint, RAWE_LANE_BULK));
     report();
@@ -496,28 +476,4 @@ static void mca_btl_rawe_lost__is_a_loss_of_the_peer(void **state)
     report();
     assert_int_equal(errors, 1);
     assert_ptr_equal(blamed, proc);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(mca_btl_rawe_endpoint_get__finds_the_one_there_is),
-        TEST(mca_btl_rawe_endpoint_get__who_was_lost_begins_anew),
-        TEST(mca_btl_rawe_endpoint_limit_mtu__bounds_all_frames),
-        TEST(mca_btl_rawe_failed__ends_most_jobs_at_once),
-        TEST(mca_btl_rawe_failed__a_job_that_goes_on_hears_of_it_later),
-        TEST(mca_btl_rawe_failed__is_reported_once_a_process),
-        TEST(mca_btl_rawe_failed__of_nobody_who_was_not_introduced),
-        TEST(mca_btl_rawe_failed__the_endpoint_may_close_before_the_report),
-        TEST(mca_btl_rawe_silent__is_reported_when_the_process_answers),
-        TEST(mca_btl_rawe_silent__says_nothing_in_finalize),
-        TEST(mca_btl_rawe_silent__is_not_explained_where_the_progress_thread_answers),
-        TEST(mca_btl_rawe_silent__is_explained_by_a_process_that_computes),
-        TEST(mca_btl_rawe_stalled__sends_what_passes),
-        TEST(mca_btl_rawe_stalled__sends_what_passes_in_finalize_and_says_nothing),
-        TEST(mca_btl_rawe_lost__is_a_loss_of_the_peer),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,11 +11,12 @@
 #include "rawe_conn_control.h"
 #include "rawe_conn.h"
 
+FIXTURE(unit_set_up, unit_tear_down);
+
 /* rawe_engine_init */
 
-static void rawe_engine_init__what_is_copied_fits_a_frame(void **state)
+TEST(rawe_engine_init__what_is_copied_fits_a_frame)
 {
-    (void)state;
     unit_stop(&net);
     unit_init(&net);
     net.config.copy_max_bytes = 100000;
@@ -31,9 +32,8 @@ static void rawe_engine_init__what_is_copied_fits_a_frame(void **state)
 
 /* rawe_engine_free */
 
-static void rawe_engine_free__after_use_nothing_is_left(void **state)
+TEST(rawe_engine_free__after_use_nothing_is_left)
 {
-    (void)state;
     static uint8_t data[20000];
     struct unit_send send = {0};
     uint32_t index;
@@ -58,9 +58,8 @@ static void flush_again(struct unit_send *send)
     rawe_engine_flush(&node->engine, node->net->now_ns);
 }
 
-static void rawe_engine_flush__from_within_a_callback_of_a_flush(void **state)
+TEST(rawe_engine_flush__from_within_a_callback_of_a_flush)
 {
-    (void)state;
     uint8_t byte = 1;
     struct unit_send sends[2];
     memset(sends, 0, sizeof(sends));
@@ -100,9 +99,8 @@ static void close_bulk(struct unit_send *send)
     unit_close(&net, 0, RAWE_LANE_BULK);
 }
 
-static void rawe_engine_flush__a_callback_closes_the_next_in_line(void **state)
+TEST(rawe_engine_flush__a_callback_closes_the_next_in_line)
 {
-    (void)state;
     uint8_t byte = 1;
     struct unit_send send = {.on_done = close_bulk};
     unit_start_with((struct unit_options){.coalesce_from_frames = 64});
@@ -123,9 +121,8 @@ static void rawe_engine_flush__a_callback_closes_the_next_in_line(void **state)
     assert_int_equal(net.node[1].message_count, 2);
 }
 
-static void rawe_engine_flush__with_nothing_to_do(void **state)
+TEST(rawe_engine_flush__with_nothing_to_do)
 {
-    (void)state;
     assert_false(rawe_engine_pending(&net.node[0].engine));
     rawe_engine_flush(&net.node[0].engine, net.now_ns);
     assert_int_equal(unit_wire_count(&net), 0);
@@ -133,9 +130,8 @@ static void rawe_engine_flush__with_nothing_to_do(void **state)
 
 /* rawe_engine_advance */
 
-static void rawe_engine_advance__credit_follows_those_who_send(void **state)
+TEST(rawe_engine_advance__credit_follows_those_who_send)
 {
-    (void)state;
     unit_connect(&net, RAWE_LANE_EXPRESS);
     unit_connect(&net, RAWE_LANE_BULK);
     struct rawe_engine *engine = &net.node[1].engine;
@@ -153,19 +149,4 @@ static void rawe_engine_advance__credit_follows_those_who_send(void **state)
                      24); /* they sent in the epoch before */
     unit_run(&net, 25 * UNIT_MS, UNIT_MS);
     assert_int_equal(engine->credit.share[RAWE_LANE_EXPRESS].active, 48);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, unit_set_up, unit_tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(rawe_engine_init__what_is_copied_fits_a_frame),
-        TEST(rawe_engine_free__after_use_nothing_is_left),
-        TEST(rawe_engine_flush__from_within_a_callback_of_a_flush),
-        TEST(rawe_engine_flush__a_callback_closes_the_next_in_line),
-        TEST(rawe_engine_flush__with_nothing_to_do),
-        TEST(rawe_engine_advance__credit_follows_those_who_send),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

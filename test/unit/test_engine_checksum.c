@@ -7,11 +7,9 @@
 
 #include <string.h>
 
-static int set_up(void **state)
+static void set_up(void)
 {
-    (void)state;
     unit_start_with((struct unit_options){.checksum = true});
-    return 0;
 }
 
 static bool drop_nothing_note_flags(struct unit_net *of, const struct net_frame *frame)
@@ -20,9 +18,10 @@ static bool drop_nothing_note_flags(struct unit_net *of, const struct net_frame 
     return true;
 }
 
-static void checksum__on_every_frame(void **state)
+FIXTURE(set_up, unit_tear_down);
+
+TEST(checksum__on_every_frame)
 {
-    (void)state;
     static uint8_t data[20000];
     struct unit_send sends[2];
     memset(sends, 0, sizeof(sends));
@@ -42,9 +41,8 @@ static void checksum__on_every_frame(void **state)
     assert_int_equal(counters(0)->dropped_checksum + counters(1)->dropped_checksum, 0);
 }
 
-static void checksum__every_changed_bit_is_found(void **state)
+TEST(checksum__every_changed_bit_is_found)
 {
-    (void)state;
     unit_connect(&net, RAWE_LANE_EXPRESS);
     assert_int_equal(unit_copy_message(end(0), 1, 100), RAWE_STATUS_DONE);
     struct net_frame *frame = unit_wire_take(&net);
@@ -63,9 +61,8 @@ static void checksum__every_changed_bit_is_found(void **state)
     assert_int_equal(net.node[1].message_count, 1);
 }
 
-static void checksum__cut_off(void **state)
+TEST(checksum__cut_off)
 {
-    (void)state;
     unit_connect(&net, RAWE_LANE_EXPRESS);
     assert_int_equal(unit_copy_message(end(0), 1, 10), RAWE_STATUS_DONE);
     struct net_frame *frame = unit_wire_take(&net);
@@ -81,9 +78,8 @@ static void checksum__cut_off(void **state)
     assert_int_equal(net.node[1].message_count, 0);
 }
 
-static void checksum__missing_where_it_is_demanded(void **state)
+TEST(checksum__missing_where_it_is_demanded)
 {
-    (void)state;
     static const uint8_t payload[] = {RAWE_FRAGMENT_MESSAGE, 1, 0, 4, 0, 0, 0, 0, 1, 2, 3, 4};
     unit_connect(&net, RAWE_LANE_EXPRESS);
     struct net_frame *frame =
@@ -99,9 +95,8 @@ static void checksum__missing_where_it_is_demanded(void **state)
     net.node[1].engine.config.checksum = true;
 }
 
-static void checksum__is_looked_at_even_when_not_demanded(void **state)
+TEST(checksum__is_looked_at_even_when_not_demanded)
 {
-    (void)state;
     unit_connect(&net, RAWE_LANE_EXPRESS);
     net.node[1].engine.config.checksum = false;
     assert_int_equal(unit_copy_message(end(0), 1, 10), RAWE_STATUS_DONE);
@@ -125,9 +120,8 @@ static bool change_some(struct unit_net *of, const struct net_frame *frame)
     return true;
 }
 
-static void checksum__a_wire_that_garbles_delivers_nothing_wrong(void **state)
+TEST(checksum__a_wire_that_garbles_delivers_nothing_wrong)
 {
-    (void)state;
     static uint8_t data[30000], memory[30000];
     uint32_t index;
     uint64_t key;
@@ -152,19 +146,4 @@ static void checksum__a_wire_that_garbles_delivers_nothing_wrong(void **state)
         unit_assert_message(&net.node[1], before, 1, sizeof(data), round);
     }
     assert_true(counters(1)->dropped_checksum > 10);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, unit_tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(checksum__on_every_frame),
-        TEST(checksum__every_changed_bit_is_found),
-        TEST(checksum__cut_off),
-        TEST(checksum__missing_where_it_is_demanded),
-        TEST(checksum__is_looked_at_even_when_not_demanded),
-        TEST(checksum__a_wire_that_garbles_delivers_nothing_wrong),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,12 +16,10 @@ static struct star star;
 static struct unit_send sends[SENDERS];
 static uint8_t data[60000];
 
-static int tear_down(void **state)
+static void tear_down(void)
 {
-    (void)state;
     star_hub(&star)->ring_room = UINT32_MAX;
     star_stop(&star);
-    return 0;
 }
 
 /** As many senders, and a receive ring of `frames` at the hub. */
@@ -79,30 +77,28 @@ static void all_arrives(unsigned frames)
     assert_in_range(hub->data_most, 1, frames);
 }
 
-static void rawe_engine_share_credit__senders_never_exceed_the_ring(void **state)
+FIXTURE(NULL, tear_down);
+
+TEST(rawe_engine_share_credit__senders_never_exceed_the_ring)
 {
-    (void)state;
     start(SENDERS, 240);
     all_arrives(240);
 }
 
-static void rawe_engine_share_credit__more_senders_than_frames(void **state)
+TEST(rawe_engine_share_credit__more_senders_than_frames)
 {
-    (void)state;
     start(SENDERS, 29); /* of MTU 9000 with the stock rmem_max */
     all_arrives(29);
 }
 
-static void rawe_engine_share_credit__few_senders_and_few_frames(void **state)
+TEST(rawe_engine_share_credit__few_senders_and_few_frames)
 {
-    (void)state;
     start(8, 29);
     all_arrives(29);
 }
 
-static void rawe_engine_advance__who_falls_silent_keeps_no_credit(void **state)
+TEST(rawe_engine_advance__who_falls_silent_keeps_no_credit)
 {
-    (void)state;
     start(SENDERS, 1000);
     struct star_node *hub = star_hub(&star);
     /* One after the other has the ring to itself for a while. */
@@ -125,9 +121,8 @@ static void rawe_engine_advance__who_falls_silent_keeps_no_credit(void **state)
 }
 
 /** Peers that have nothing to send are asked whether they live, and ask. */
-static void rawe_conn_receive__who_asks_is_no_sender(void **state)
+TEST(rawe_conn_receive__who_asks_is_no_sender)
 {
-    (void)state;
     start(SENDERS, 1000);
     star_run(&star, 50 * UNIT_MS, 100 * UNIT_US);
     for (unsigned i = 1; i < SENDERS; i++) {
@@ -139,9 +134,8 @@ static void rawe_conn_receive__who_asks_is_no_sender(void **state)
     assert_int_equal(star.up[0]->peer_credit, star.config.window_frames);
 }
 
-static void rawe_conn_output__without_credit_it_asks(void **state)
+TEST(rawe_conn_output__without_credit_it_asks)
 {
-    (void)state;
     start(2, 1000);
     struct star_node *spoke = &star.node[0];
     star.up[0]->peer_credit = 0;
@@ -152,9 +146,8 @@ static void rawe_conn_output__without_credit_it_asks(void **state)
     assert_int_equal(sends[0].done, 1);
 }
 
-static void rawe_conn_output__who_waits_for_a_turn_asks_less_and_less(void **state)
+TEST(rawe_conn_output__who_waits_for_a_turn_asks_less_and_less)
 {
-    (void)state;
     start(SENDERS, 8);
     send_from_all();
     star_run(&star, 100 * UNIT_MS, 50 * UNIT_US);
@@ -164,20 +157,4 @@ static void rawe_conn_output__who_waits_for_a_turn_asks_less_and_less(void **sta
     }
     star_run(&star, 30000 * UNIT_MS, 100 * UNIT_US);
     assert_int_equal(star_hub(&star)->messages, SENDERS);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(rawe_engine_share_credit__senders_never_exceed_the_ring,
-                                  tear_down),
-        cmocka_unit_test_teardown(rawe_engine_share_credit__more_senders_than_frames, tear_down),
-        cmocka_unit_test_teardown(rawe_engine_share_credit__few_senders_and_few_frames, tear_down),
-        cmocka_unit_test_teardown(rawe_engine_advance__who_falls_silent_keeps_no_credit, tear_down),
-        cmocka_unit_test_teardown(rawe_conn_receive__who_asks_is_no_sender, tear_down),
-        cmocka_unit_test_teardown(rawe_conn_output__without_credit_it_asks, tear_down),
-        cmocka_unit_test_teardown(rawe_conn_output__who_waits_for_a_turn_asks_less_and_less,
-                                  tear_down),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -10,11 +10,12 @@
 
 #include "rawe_conn.h"
 
+FIXTURE(unit_set_up_wide, unit_tear_down);
+
 /* rawe_engine_defer_begin */
 
-static void rawe_engine_defer_begin__messages_are_acknowledged_and_kept(void **state)
+TEST(rawe_engine_defer_begin__messages_are_acknowledged_and_kept)
 {
-    (void)state;
     struct unit_send sends[20];
     connect_and_defer();
     send_messages(sends, 20, 1200); /* alone in their frames, not copied: done when acknowledged */
@@ -35,9 +36,8 @@ static void rawe_engine_defer_begin__messages_are_acknowledged_and_kept(void **s
     assert_int_equal(engine(0)->counters.frames_resent, 0);
 }
 
-static void rawe_engine_defer_begin__frames_with_several_messages(void **state)
+TEST(rawe_engine_defer_begin__frames_with_several_messages)
 {
-    (void)state;
     unit_start_with((struct unit_options){.coalesce_from_frames = 1});
     connect_and_defer();
     for (uint8_t tag = 0; tag < 40; tag++) {
@@ -53,9 +53,8 @@ static void rawe_engine_defer_begin__frames_with_several_messages(void **state)
     }
 }
 
-static void rawe_engine_defer_begin__more_fragmented_messages_than_a_window_of_them(void **state)
+TEST(rawe_engine_defer_begin__more_fragmented_messages_than_a_window_of_them)
 {
-    (void)state;
     static struct unit_send sends[200];
     connect_and_defer();
     send_messages(sends, 200, 5000);
@@ -72,9 +71,8 @@ static void rawe_engine_defer_begin__more_fragmented_messages_than_a_window_of_t
     assert_int_equal(net.node[1].message_count, 210);
 }
 
-static void rawe_engine_defer_begin__in_the_middle_of_a_message(void **state)
+TEST(rawe_engine_defer_begin__in_the_middle_of_a_message)
 {
-    (void)state;
     struct unit_send sends[3];
     unit_connect(&net, RAWE_LANE_BULK);
     unit_fill(data, sizeof(data), 7);
@@ -94,9 +92,8 @@ static void rawe_engine_defer_begin__in_the_middle_of_a_message(void **state)
     assert_delivered_in_order(3, 20000);
 }
 
-static void rawe_engine_defer_begin__returns_in_the_middle_of_a_message(void **state)
+TEST(rawe_engine_defer_begin__returns_in_the_middle_of_a_message)
 {
-    (void)state;
     struct unit_send sends[3];
     connect_and_defer();
     send_messages(sends, 3, 20000);
@@ -112,9 +109,8 @@ static void rawe_engine_defer_begin__returns_in_the_middle_of_a_message(void **s
     assert_delivered_in_order(3, 20000);
 }
 
-static void rawe_engine_defer_begin__put_data_is_placed(void **state)
+TEST(rawe_engine_defer_begin__put_data_is_placed)
 {
-    (void)state;
     static uint8_t memory[100000];
     struct unit_send send = {0};
     uint32_t index;
@@ -131,9 +127,8 @@ static void rawe_engine_defer_begin__put_data_is_placed(void **state)
     assert_false(rawe_engine_has_deferred(engine(1)));
 }
 
-static void rawe_engine_defer_begin__batches(void **state)
+TEST(rawe_engine_defer_begin__batches)
 {
-    (void)state;
     static struct unit_send sends[40];
     unit_start_with(
         (struct unit_options){.coalesce_from_frames = 2, .window_frames = 256, .batch_frames = 16});
@@ -146,9 +141,8 @@ static void rawe_engine_defer_begin__batches(void **state)
     assert_delivered_in_order(40, 5000);
 }
 
-static void rawe_engine_defer_begin__lost_frames_and_duplicates(void **state)
+TEST(rawe_engine_defer_begin__lost_frames_and_duplicates)
 {
-    (void)state;
     static struct unit_send sends[30];
     connect_and_defer();
     send_messages(sends, 30, 5000);
@@ -173,9 +167,8 @@ static void rawe_engine_defer_begin__lost_frames_and_duplicates(void **state)
     assert_delivered_in_order(30, 5000);
 }
 
-static void rawe_engine_defer_begin__completions_are_kept(void **state)
+TEST(rawe_engine_defer_begin__completions_are_kept)
 {
-    (void)state;
     struct unit_send sends[10];
     unit_connect(&net, RAWE_LANE_BULK);
     unit_fill(data, sizeof(data), 7);
@@ -195,9 +188,8 @@ static void rawe_engine_defer_begin__completions_are_kept(void **state)
     assert_delivered_in_order(10, 3000);
 }
 
-static void rawe_engine_defer_begin__what_is_queued_goes_on(void **state)
+TEST(rawe_engine_defer_begin__what_is_queued_goes_on)
 {
-    (void)state;
     static struct unit_send sends[100];
     unit_connect(&net, RAWE_LANE_BULK);
     unit_fill(data, sizeof(data), 7);
@@ -214,9 +206,8 @@ static void rawe_engine_defer_begin__what_is_queued_goes_on(void **state)
     assert_delivered_in_order(100, 20000);
 }
 
-static void rawe_engine_defer_begin__failed_ones_are_kept_too(void **state)
+TEST(rawe_engine_defer_begin__failed_ones_are_kept_too)
 {
-    (void)state;
     struct unit_send sends[4];
     unit_connect(&net, RAWE_LANE_BULK);
     unit_fill(data, sizeof(data), 7);
@@ -276,15 +267,13 @@ static void overflow_deferral(unsigned count, size_t len_bytes)
     free(sends);
 }
 
-static void rawe_engine_defer_begin__more_fragmented_messages_than_are_kept(void **state)
+TEST(rawe_engine_defer_begin__more_fragmented_messages_than_are_kept)
 {
-    (void)state;
     overflow_deferral(160, 60000);
 }
 
-static void rawe_engine_defer_begin__more_messages_than_are_kept(void **state)
+TEST(rawe_engine_defer_begin__more_messages_than_are_kept)
 {
-    (void)state;
     unsigned count = net.config.deferred_max_bytes / 1200 + 50;
     struct unit_send *sends = malloc(count * sizeof(*sends));
     assert_non_null(sends);
@@ -328,9 +317,8 @@ static void answer_and_wait(struct unit_node *node, struct rawe_conn *conn, uint
     assert_int_equal(node->message_count, before); /* nothing is delivered inside */
 }
 
-static void rawe_engine_complete_deferred__a_callback_waits_for_its_send(void **state)
+TEST(rawe_engine_complete_deferred__a_callback_waits_for_its_send)
 {
-    (void)state;
     struct unit_send sends[4];
     answer_count = 0;
     unit_connect(&net, RAWE_LANE_BULK);
@@ -349,27 +337,4 @@ static void rawe_engine_complete_deferred__a_callback_waits_for_its_send(void **
     unit_assert_message(&net.node[1], 3, 1, 5000, 7);
     assert_int_equal(net.node[0].message_count, 4);
     net.node[1].on_deliver = NULL;
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, unit_set_up_wide, unit_tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(rawe_engine_defer_begin__messages_are_acknowledged_and_kept),
-        TEST(rawe_engine_defer_begin__frames_with_several_messages),
-        TEST(rawe_engine_defer_begin__more_fragmented_messages_than_a_window_of_them),
-        TEST(rawe_engine_defer_begin__in_the_middle_of_a_message),
-        TEST(rawe_engine_defer_begin__returns_in_the_middle_of_a_message),
-        TEST(rawe_engine_defer_begin__put_data_is_placed),
-        TEST(rawe_engine_defer_begin__batches),
-        TEST(rawe_engine_defer_begin__lost_frames_and_duplicates),
-        TEST(rawe_engine_defer_begin__completions_are_kept),
-        TEST(rawe_engine_defer_begin__what_is_queued_goes_on),
-        TEST(rawe_engine_defer_begin__failed_ones_are_kept_too),
-        TEST(rawe_engine_defer_begin__more_fragmented_messages_than_are_kept),
-        TEST(rawe_engine_defer_begin__more_messages_than_are_kept),
-        TEST(rawe_engine_complete_deferred__a_callback_waits_for_its_send),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,15 +11,13 @@
 
 #include "rawe_conn.h"
 
-static int set_up(void **state)
+static void set_up(void)
 {
-    (void)state;
     unit_init(&net);
     net.config.window_frames = 256;
     net.config.receive_frames = 1024;
     net.config.deferred_max_bytes = 200000;
     unit_start(&net);
-    return 0;
 }
 
 static uint8_t data[65536];
@@ -62,18 +60,18 @@ static void come_back(unsigned count, size_t len_bytes)
     }
 }
 
-static void rawe_engine_defer_fragmented__short_messages_give_their_buffers_back(void **state)
+FIXTURE(set_up, unit_tear_down);
+
+TEST(rawe_engine_defer_fragmented__short_messages_give_their_buffers_back)
 {
-    (void)state;
     send_in_order(1000, 1);
     assert_true(rawe_conn_drained(end(0)));
     assert_in_range(engine(1)->reassembly_buffers.allocated, 1, RAWE_REASSEMBLY_MESSAGES);
     come_back(1000, 1);
 }
 
-static void rawe_engine_defer_fragmented__counts_what_is_allocated(void **state)
+TEST(rawe_engine_defer_fragmented__counts_what_is_allocated)
 {
-    (void)state;
     send_in_order(6000, 1);
     /* Each takes the memory of its entry at least. */
     assert_in_range(engine(1)->deferral.bytes, 150000, net.config.deferred_max_bytes + 1000);
@@ -82,9 +80,8 @@ static void rawe_engine_defer_fragmented__counts_what_is_allocated(void **state)
     come_back(6000, 1);
 }
 
-static void rawe_engine_defer_fragmented__long_messages_stay_within_the_limit(void **state)
+TEST(rawe_engine_defer_fragmented__long_messages_stay_within_the_limit)
 {
-    (void)state;
     send_in_order(50, 40000);
     assert_in_range(engine(1)->deferral.bytes, 3 * net.config.message_max_bytes,
                     net.config.deferred_max_bytes + 2 * net.config.message_max_bytes);
@@ -92,9 +89,8 @@ static void rawe_engine_defer_fragmented__long_messages_stay_within_the_limit(vo
     come_back(50, 40000);
 }
 
-static void rawe_engine_defer__messages_in_one_frame_stay_within_the_limit(void **state)
+TEST(rawe_engine_defer__messages_in_one_frame_stay_within_the_limit)
 {
-    (void)state;
     unit_connect(&net, RAWE_LANE_BULK);
     rawe_engine_defer_begin(engine(1));
     unsigned count = 0;
@@ -107,17 +103,4 @@ static void rawe_engine_defer__messages_in_one_frame_stay_within_the_limit(void 
     rawe_engine_deliver_deferred(engine(1));
     unit_run(&net, 500 * UNIT_MS, UNIT_MS);
     assert_int_equal(net.node[1].message_count, count);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, unit_tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(rawe_engine_defer_fragmented__short_messages_give_their_buffers_back),
-        TEST(rawe_engine_defer_fragmented__counts_what_is_allocated),
-        TEST(rawe_engine_defer_fragmented__long_messages_stay_within_the_limit),
-        TEST(rawe_engine_defer__messages_in_one_frame_stay_within_the_limit),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

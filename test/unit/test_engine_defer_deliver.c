@@ -11,20 +11,16 @@
 #include "rawe_conn_receive.h"
 #include "rawe_conn.h"
 
-static int set_up(void **state)
+static void set_up(void)
 {
-    (void)state;
     unit_allocations_left = -1;
     unit_start_with((struct unit_options){.window_frames = 256});
-    return 0;
 }
 
-static int tear_down(void **state)
+static void tear_down(void)
 {
-    (void)state;
     unit_allocations_left = -1;
     unit_stop(&net);
-    return 0;
 }
 
 /* rawe_engine_deliver_deferred */
@@ -45,9 +41,10 @@ static void deliver_and_go_on(struct unit_node *node, struct rawe_conn *conn, ui
     }
 }
 
-static void rawe_engine_deliver_deferred__from_inside_a_callback(void **state)
+FIXTURE(set_up, tear_down);
+
+TEST(rawe_engine_deliver_deferred__from_inside_a_callback)
 {
-    (void)state;
     struct unit_send sends[12];
     connect_and_defer();
     send_messages(sends, 12, 3000);
@@ -61,9 +58,8 @@ static void rawe_engine_deliver_deferred__from_inside_a_callback(void **state)
     assert_int_equal(net.node[0].message_count, 12);
 }
 
-static void rawe_engine_deliver_deferred__what_comes_after_the_first_delivery(void **state)
+TEST(rawe_engine_deliver_deferred__what_comes_after_the_first_delivery)
 {
-    (void)state;
     static struct unit_send sends[30];
     unit_connect(&net, RAWE_LANE_BULK);
     unit_fill(data, sizeof(data), 7);
@@ -99,9 +95,8 @@ static void receive_last(struct unit_node *node, struct rawe_conn *conn, uint8_t
     node->engine.deferral.limit_bytes = 8u << 20;
 }
 
-static void rawe_conn_deliver_fragmented__some_deferred_inside_a_callback(void **state)
+TEST(rawe_conn_deliver_fragmented__some_deferred_inside_a_callback)
 {
-    (void)state;
     static struct unit_send sends[4];
     struct net_frame *frames[8];
     connect_and_defer();
@@ -129,9 +124,8 @@ static void rawe_conn_deliver_fragmented__some_deferred_inside_a_callback(void *
 
 /* rawe_engine_defer: without memory. */
 
-static void rawe_engine_defer_begin__without_memory_it_is_not_taken(void **state)
+TEST(rawe_engine_defer_begin__without_memory_it_is_not_taken)
 {
-    (void)state;
     connect_and_defer();
     assert_int_equal(unit_copy_message(end(0), 7, 100), RAWE_STATUS_DONE);
     struct net_frame *frame = unit_wire_take(&net);
@@ -162,9 +156,8 @@ static void have_buffers(void)
     }
 }
 
-static void rawe_engine_defer_begin__without_memory_they_stay_where_they_are(void **state)
+TEST(rawe_engine_defer_begin__without_memory_they_stay_where_they_are)
 {
-    (void)state;
     static struct unit_send sends[70];
     connect_and_defer();
     send_messages(sends, 4, 2000);
@@ -193,9 +186,8 @@ static void rawe_engine_defer_begin__without_memory_they_stay_where_they_are(voi
     assert_int_equal(sends[7].done, 1);
 }
 
-static void rawe_engine_defer_begin__no_more_than_reassembly_can_number(void **state)
+TEST(rawe_engine_defer_begin__no_more_than_reassembly_can_number)
 {
-    (void)state;
     static struct unit_send sends[100];
     connect_and_defer();
     /* Memory for the table and the buffers, but none for keeping what is complete. */
@@ -231,9 +223,8 @@ static void rawe_engine_defer_begin__no_more_than_reassembly_can_number(void **s
 
 /* rawe_engine_drop_deferred */
 
-static void rawe_engine_deliver_deferred__connection_closed_with_something_kept(void **state)
+TEST(rawe_engine_deliver_deferred__connection_closed_with_something_kept)
 {
-    (void)state;
     struct unit_send sends[6];
     connect_and_defer();
     struct rawe_conn *express = unit_connect(&net, RAWE_LANE_EXPRESS);
@@ -253,9 +244,8 @@ static void rawe_engine_deliver_deferred__connection_closed_with_something_kept(
     assert_delivered_in_order(7, 3000);
 }
 
-static void rawe_engine_deliver_deferred__closed_while_others_are_delivered(void **state)
+TEST(rawe_engine_deliver_deferred__closed_while_others_are_delivered)
 {
-    (void)state;
     struct unit_send sends[2];
     connect_and_defer();
     struct rawe_conn *express = unit_connect(&net, RAWE_LANE_EXPRESS);
@@ -270,9 +260,8 @@ static void rawe_engine_deliver_deferred__closed_while_others_are_delivered(void
     run(UNIT_MS);
 }
 
-static void rawe_engine_deliver_deferred__not_when_the_peer_closes(void **state)
+TEST(rawe_engine_deliver_deferred__not_when_the_peer_closes)
 {
-    (void)state;
     struct unit_send sends[5];
     connect_and_defer();
     send_messages(sends, 5, 3000);
@@ -284,9 +273,8 @@ static void rawe_engine_deliver_deferred__not_when_the_peer_closes(void **state)
     assert_delivered_in_order(5, 3000); /* the peer believes that they have arrived */
 }
 
-static void rawe_engine_deliver_deferred__what_stayed_when_the_peer_closes(void **state)
+TEST(rawe_engine_deliver_deferred__what_stayed_when_the_peer_closes)
 {
-    (void)state;
     static struct unit_send sends[4];
     struct net_frame *frames[8];
     connect_and_defer();
@@ -311,23 +299,4 @@ static void rawe_engine_deliver_deferred__what_stayed_when_the_peer_closes(void 
     assert_int_equal(end(1)->handshake.state, RAWE_CONN_PEER_CLOSED);
     resume(1);
     assert_delivered_in_order(4, 2000);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(rawe_engine_deliver_deferred__from_inside_a_callback),
-        TEST(rawe_engine_deliver_deferred__what_comes_after_the_first_delivery),
-        TEST(rawe_conn_deliver_fragmented__some_deferred_inside_a_callback),
-        TEST(rawe_engine_defer_begin__without_memory_it_is_not_taken),
-        TEST(rawe_engine_defer_begin__without_memory_they_stay_where_they_are),
-        TEST(rawe_engine_defer_begin__no_more_than_reassembly_can_number),
-        TEST(rawe_engine_deliver_deferred__connection_closed_with_something_kept),
-        TEST(rawe_engine_deliver_deferred__closed_while_others_are_delivered),
-        TEST(rawe_engine_deliver_deferred__not_when_the_peer_closes),
-        TEST(rawe_engine_deliver_deferred__what_stayed_when_the_peer_closes),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -41,26 +41,25 @@ static void receive_all_kinds(void)
     assert_int_equal(engine(1)->deferral.bytes, 0);
 }
 
-static void rawe_engine_finalizing__messages_are_acknowledged_and_dropped(void **state)
+FIXTURE(unit_set_up_wide, unit_tear_down);
+
+TEST(rawe_engine_finalizing__messages_are_acknowledged_and_dropped)
 {
-    (void)state;
     unit_connect(&net, RAWE_LANE_BULK);
     rawe_engine_finalizing(engine(1));
     receive_all_kinds();
 }
 
-static void rawe_engine_finalizing__batches_are_dropped_too(void **state)
+TEST(rawe_engine_finalizing__batches_are_dropped_too)
 {
-    (void)state;
     unit_use_batches(&net, 16);
     unit_connect(&net, RAWE_LANE_BULK);
     rawe_engine_finalizing(engine(1));
     receive_all_kinds();
 }
 
-static void rawe_engine_finalizing__more_messages_than_are_kept(void **state)
+TEST(rawe_engine_finalizing__more_messages_than_are_kept)
 {
-    (void)state;
     unit_connect(&net, RAWE_LANE_BULK);
     rawe_engine_finalizing(engine(1));
     for (unsigned i = 0; i < 10; i++) {
@@ -72,9 +71,8 @@ static void rawe_engine_finalizing__more_messages_than_are_kept(void **state)
     assert_int_equal(net.node[1].message_count, 0);
 }
 
-static void rawe_engine_finalizing__in_the_middle_of_a_message(void **state)
+TEST(rawe_engine_finalizing__in_the_middle_of_a_message)
 {
-    (void)state;
     unit_connect(&net, RAWE_LANE_BULK);
     send_messages(sends, 1, 30000);
     for (unsigned i = 0; i < 10; i++) {
@@ -89,9 +87,8 @@ static void rawe_engine_finalizing__in_the_middle_of_a_message(void **state)
     assert_int_equal(net.node[1].message_count, 0);
 }
 
-static void rawe_engine_finalizing__what_was_deferred_is_dropped(void **state)
+TEST(rawe_engine_finalizing__what_was_deferred_is_dropped)
 {
-    (void)state;
     struct unit_send answer = {.done = 0};
     struct unit_send bundle = {.send = {.done = unit_send_done, .kind = RAWE_FRAGMENT_BUNDLE}};
     connect_and_defer();
@@ -112,9 +109,8 @@ static void rawe_engine_finalizing__what_was_deferred_is_dropped(void **state)
     assert_int_equal(answer.done, 0);
 }
 
-static void rawe_engine_finalizing__sends_go_on_and_are_not_reported(void **state)
+TEST(rawe_engine_finalizing__sends_go_on_and_are_not_reported)
 {
-    (void)state;
     unit_connect(&net, RAWE_LANE_BULK);
     unit_fill(data, sizeof(data), 7);
     send_messages(sends, 20, 30000); /* more than the window holds */
@@ -135,9 +131,8 @@ static void count_transmitted(struct rawe_send *send, struct rawe_conn *conn)
     transmitted_calls++;
 }
 
-static void rawe_engine_finalizing__transmitted_sends_are_not_reported(void **state)
+TEST(rawe_engine_finalizing__transmitted_sends_are_not_reported)
 {
-    (void)state;
     unit_connect(&net, RAWE_LANE_BULK);
     transmitted_calls = 0;
     memset(sends, 0, sizeof(sends));
@@ -151,9 +146,8 @@ static void rawe_engine_finalizing__transmitted_sends_are_not_reported(void **st
     assert_forgotten(1);
 }
 
-static void rawe_engine_finalizing__closing_reports_nothing(void **state)
+TEST(rawe_engine_finalizing__closing_reports_nothing)
 {
-    (void)state;
     unit_connect(&net, RAWE_LANE_BULK);
     send_messages(sends, 3, 30000);
     rawe_engine_finalizing(engine(0));
@@ -161,9 +155,8 @@ static void rawe_engine_finalizing__closing_reports_nothing(void **state)
     assert_forgotten(3);
 }
 
-static void rawe_engine_finalizing__nobody_is_given_up(void **state)
+TEST(rawe_engine_finalizing__nobody_is_given_up)
 {
-    (void)state;
     unit_connect(&net, RAWE_LANE_BULK);
     send_messages(sends, 3, 30000);
     rawe_engine_finalizing(engine(0));
@@ -175,9 +168,8 @@ static void rawe_engine_finalizing__nobody_is_given_up(void **state)
     assert_forgotten(3);
 }
 
-static void rawe_engine_finalizing__deferring_does_not_end(void **state)
+TEST(rawe_engine_finalizing__deferring_does_not_end)
 {
-    (void)state;
     unit_connect(&net, RAWE_LANE_BULK);
     rawe_engine_finalizing(engine(1));
     rawe_engine_defer_begin(engine(1));
@@ -185,9 +177,8 @@ static void rawe_engine_finalizing__deferring_does_not_end(void **state)
     receive_all_kinds();
 }
 
-static void rawe_engine_finalizing__bundles_are_given_back(void **state)
+TEST(rawe_engine_finalizing__bundles_are_given_back)
 {
-    (void)state;
     unit_start_with((struct unit_options){.coalesce_from_frames = 4, .window_frames = 256});
     unit_use_batches(&net, 16);
     unit_connect(&net, RAWE_LANE_BULK);
@@ -214,24 +205,4 @@ static void rawe_engine_finalizing__bundles_are_given_back(void **state)
     rawe_engine_finalizing(engine(0));
     run(200 * UNIT_MS);
     assert_true(rawe_conn_drained(end(0)));
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, unit_set_up_wide, unit_tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(rawe_engine_finalizing__messages_are_acknowledged_and_dropped),
-        TEST(rawe_engine_finalizing__batches_are_dropped_too),
-        TEST(rawe_engine_finalizing__more_messages_than_are_kept),
-        TEST(rawe_engine_finalizing__in_the_middle_of_a_message),
-        TEST(rawe_engine_finalizing__what_was_deferred_is_dropped),
-        TEST(rawe_engine_finalizing__sends_go_on_and_are_not_reported),
-        TEST(rawe_engine_finalizing__transmitted_sends_are_not_reported),
-        TEST(rawe_engine_finalizing__closing_reports_nothing),
-        TEST(rawe_engine_finalizing__nobody_is_given_up),
-        TEST(rawe_engine_finalizing__deferring_does_not_end),
-        TEST(rawe_engine_finalizing__bundles_are_given_back),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,9 +18,10 @@ static void wait_deferring(void)
     unit_run(&net, 3 * net.config.liveness.peer_timeout_ns, 10 * UNIT_MS);
 }
 
-static void rawe_engine_defer_begin__no_peer_is_given_up(void **state)
+FIXTURE(unit_set_up, unit_tear_down);
+
+TEST(rawe_engine_defer_begin__no_peer_is_given_up)
 {
-    (void)state;
     wait_deferring();
     assert_int_equal(end(0)->handshake.state, RAWE_CONN_OPEN);
     assert_int_equal(net.node[0].failed_calls + net.node[0].silent_calls, 0);
@@ -32,9 +33,8 @@ static void rawe_engine_defer_begin__no_peer_is_given_up(void **state)
     assert_int_equal(sending.status, RAWE_STATUS_DONE);
 }
 
-static void rawe_engine_defer_end__the_responder_is_asked_before_a_peer_is_given_up(void **state)
+TEST(rawe_engine_defer_end__the_responder_is_asked_before_a_peer_is_given_up)
 {
-    (void)state;
     wait_deferring();
     resume(0);
     for (unsigned i = 0; i < 100; i++) {
@@ -51,9 +51,8 @@ static void rawe_engine_defer_end__the_responder_is_asked_before_a_peer_is_given
     assert_int_equal(sending.done, 1);
 }
 
-static void rawe_engine_defer_end__a_dead_peer_is_given_up_then(void **state)
+TEST(rawe_engine_defer_end__a_dead_peer_is_given_up_then)
 {
-    (void)state;
     wait_deferring();
     resume(0);
     unit_run(&net, 2 * net.config.liveness.peer_timeout_ns, 10 * UNIT_MS);
@@ -64,9 +63,8 @@ static void rawe_engine_defer_end__a_dead_peer_is_given_up_then(void **state)
     assert_int_equal(sending.status, RAWE_STATUS_FAILED);
 }
 
-static void rawe_engine_defer_end__short_absences_do_not_keep_the_dead_alive(void **state)
+TEST(rawe_engine_defer_end__short_absences_do_not_keep_the_dead_alive)
 {
-    (void)state;
     struct unit_send send = {0};
     unit_connect(&net, RAWE_LANE_BULK);
     unit_send_message(end(0), &send, 1, data, 3000);
@@ -79,17 +77,4 @@ static void rawe_engine_defer_end__short_absences_do_not_keep_the_dead_alive(voi
     }
     assert_int_equal(net.node[0].failed_calls, 1);
     assert_int_equal(send.done, 1);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, unit_set_up, unit_tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(rawe_engine_defer_begin__no_peer_is_given_up),
-        TEST(rawe_engine_defer_end__the_responder_is_asked_before_a_peer_is_given_up),
-        TEST(rawe_engine_defer_end__a_dead_peer_is_given_up_then),
-        TEST(rawe_engine_defer_end__short_absences_do_not_keep_the_dead_alive),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

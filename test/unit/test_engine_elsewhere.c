@@ -12,9 +12,10 @@
 #include "rawe_conn_connect.h"
 #include "rawe_conn_move.h"
 
-static void elsewhere__is_deferred_with_the_engine_that_receives(void **state)
+FIXTURE(rails_set_up, rails_tear_down);
+
+TEST(elsewhere__is_deferred_with_the_engine_that_receives)
 {
-    (void)state;
     struct rawe_conn *conn = rails_connect(RAWE_LANE_EXPRESS);
     struct rawe_engine *owner = &rails.host[1].nic[0].engine;
     struct rawe_engine *receiver = &rails.host[1].nic[1].engine;
@@ -36,9 +37,8 @@ static void elsewhere__is_deferred_with_the_engine_that_receives(void **state)
 }
 
 /** A CONNECT that ends a life of the connection: what was in flight is reported when it may be. */
-static void elsewhere__so_is_the_end_of_a_life(void **state)
+TEST(elsewhere__so_is_the_end_of_a_life)
 {
-    (void)state;
     static struct unit_send send;
     static uint8_t data[100];
     memset(&send, 0, sizeof(send));
@@ -64,9 +64,8 @@ static void elsewhere__so_is_the_end_of_a_life(void **state)
 }
 
 /** What each engine has deferred waits for itself, although they share their connections' table. */
-static void elsewhere__not_what_another_engine_has_deferred(void **state)
+TEST(elsewhere__not_what_another_engine_has_deferred)
 {
-    (void)state;
     static struct unit_send sends[2][3];
     static uint8_t data[3000];
     struct rawe_engine *engines[2];
@@ -104,9 +103,8 @@ static void elsewhere__not_what_another_engine_has_deferred(void **state)
     }
 }
 
-static void elsewhere__counts_probes_for_the_link_that_received_them(void **state)
+TEST(elsewhere__counts_probes_for_the_link_that_received_them)
 {
-    (void)state;
     struct rawe_conn *conn = rails_connect(RAWE_LANE_EXPRESS);
     rawe_conn_move(conn, &rails_peer(0, 1)->route, rails.now_ns);
     rails_settle();
@@ -114,9 +112,8 @@ static void elsewhere__counts_probes_for_the_link_that_received_them(void **stat
     assert_int_equal(rails.host[1].nic[0].engine.probes_passed_on, 0);
 }
 
-static void elsewhere__time_does_not_go_back(void **state)
+TEST(elsewhere__time_does_not_go_back)
 {
-    (void)state;
     struct rawe_conn *conn = rails_connect(RAWE_LANE_EXPRESS);
     struct rawe_engine *owner = &rails.host[1].nic[0].engine;
     rawe_conn_move(conn, &rails_peer(0, 1)->route, rails.now_ns);
@@ -136,18 +133,4 @@ static void elsewhere__time_does_not_go_back(void **state)
     rails_receive(rails.wire);
     assert_int_equal(owner->counters.connects_received, 3);
     assert_true(owner->now_ns == later_ns);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, rails_set_up, rails_tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(elsewhere__is_deferred_with_the_engine_that_receives),
-        TEST(elsewhere__so_is_the_end_of_a_life),
-        TEST(elsewhere__not_what_another_engine_has_deferred),
-        TEST(elsewhere__counts_probes_for_the_link_that_received_them),
-        TEST(elsewhere__time_does_not_go_back),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

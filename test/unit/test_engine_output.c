@@ -16,22 +16,18 @@ static struct star star;
 static struct unit_send sends[SPOKES];
 static uint8_t data[60000];
 
-static int set_up(void **state)
+static void set_up(void)
 {
-    (void)state;
     star_init(&star, SPOKES, RAWE_LANE_EXPRESS);
     star_start(&star);
     star_connect(&star);
     memset(sends, 0, sizeof(sends));
-    return 0;
 }
 
-static int tear_down(void **state)
+static void tear_down(void)
 {
-    (void)state;
     star_hub(&star)->link_room = UINT32_MAX;
     star_stop(&star);
-    return 0;
 }
 
 /** While nothing passes, the hub has something to send to each spoke. */
@@ -43,9 +39,10 @@ static void send_to_all(void)
     }
 }
 
-static void rawe_engine_flush__a_full_link_is_tried_once(void **state)
+FIXTURE(set_up, tear_down);
+
+TEST(rawe_engine_flush__a_full_link_is_tried_once)
 {
-    (void)state;
     struct star_node *hub = star_hub(&star);
     send_to_all();
     hub->transmit_calls = 0;
@@ -56,9 +53,8 @@ static void rawe_engine_flush__a_full_link_is_tried_once(void **state)
     assert_true(rawe_engine_pending(&hub->engine));
 }
 
-static void rawe_engine_flush__a_full_link_is_shared_in_turns(void **state)
+TEST(rawe_engine_flush__a_full_link_is_shared_in_turns)
 {
-    (void)state;
     struct star_node *hub = star_hub(&star);
     send_to_all();
     for (unsigned round = 0; round < 4 * SPOKES; round++) {
@@ -71,9 +67,8 @@ static void rawe_engine_flush__a_full_link_is_shared_in_turns(void **state)
     }
 }
 
-static void rawe_engine_flush__who_got_nothing_is_first_next_time(void **state)
+TEST(rawe_engine_flush__who_got_nothing_is_first_next_time)
 {
-    (void)state;
     struct star_node *hub = star_hub(&star);
     send_to_all();
     /* The link takes something every second round only. */
@@ -86,9 +81,8 @@ static void rawe_engine_flush__who_got_nothing_is_first_next_time(void **state)
     }
 }
 
-static void rawe_engine_flush__acknowledgements_wait_for_their_turn_too(void **state)
+TEST(rawe_engine_flush__acknowledgements_wait_for_their_turn_too)
 {
-    (void)state;
     struct star_node *hub = star_hub(&star);
     for (unsigned i = 0; i < SPOKES; i++) {
         assert_int_equal(star_copy(&star, star.up[i], 100), RAWE_STATUS_DONE);
@@ -110,9 +104,8 @@ static void rawe_engine_flush__acknowledgements_wait_for_their_turn_too(void **s
     assert_int_equal(hub->engine.counters.acks_sent, SPOKES);
 }
 
-static void rawe_engine_flush__the_link_is_free_again(void **state)
+TEST(rawe_engine_flush__the_link_is_free_again)
 {
-    (void)state;
     struct star_node *hub = star_hub(&star);
     send_to_all();
     rawe_engine_flush(&hub->engine, star.now_ns);
@@ -144,9 +137,8 @@ static void wait_for_all(struct rawe_send *send, struct rawe_conn *conn)
     assert_null(hub->engine.flushing);
 }
 
-static void rawe_engine_flush__inside_a_callback_of_itself(void **state)
+TEST(rawe_engine_flush__inside_a_callback_of_itself)
 {
-    (void)state;
     struct star_node *hub = star_hub(&star);
     struct unit_send second;
     hub->link_room = 0;
@@ -165,9 +157,8 @@ static void rawe_engine_flush__inside_a_callback_of_itself(void **state)
     assert_int_equal(second.done, 1);
 }
 
-static void rawe_engine_advance__a_link_full_for_ever_is_a_dead_peer(void **state)
+TEST(rawe_engine_advance__a_link_full_for_ever_is_a_dead_peer)
 {
-    (void)state;
     send_to_all();
     star_run(&star, star.config.liveness.peer_timeout_ns + UNIT_S, UNIT_MS);
     for (unsigned i = 0; i < SPOKES; i++) {
@@ -175,20 +166,4 @@ static void rawe_engine_advance__a_link_full_for_ever_is_a_dead_peer(void **stat
         assert_int_equal(sends[i].status, RAWE_STATUS_FAILED);
         assert_int_equal(sends[i].done, 1);
     }
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(rawe_engine_flush__a_full_link_is_tried_once),
-        TEST(rawe_engine_flush__a_full_link_is_shared_in_turns),
-        TEST(rawe_engine_flush__who_got_nothing_is_first_next_time),
-        TEST(rawe_engine_flush__acknowledgements_wait_for_their_turn_too),
-        TEST(rawe_engine_flush__the_link_is_free_again),
-        TEST(rawe_engine_flush__inside_a_callback_of_itself),
-        TEST(rawe_engine_advance__a_link_full_for_ever_is_a_dead_peer),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

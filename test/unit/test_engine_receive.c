@@ -57,11 +57,12 @@ static void assert_one_drop(uint64_t *counter)
     *counter = 0;
 }
 
+FIXTURE(unit_set_up, unit_tear_down);
+
 /* rawe_engine_receive */
 
-static void rawe_engine_receive__every_length(void **state)
+TEST(rawe_engine_receive__every_length)
 {
-    (void)state;
     unit_connect(&net, RAWE_LANE_EXPRESS);
     struct net_frame *whole = good_frame();
     for (size_t len_bytes = 0; len_bytes < whole->len_bytes; len_bytes++) {
@@ -81,9 +82,8 @@ static void rawe_engine_receive__every_length(void **state)
     assert_int_equal(all_drops(), 0);
 }
 
-static void rawe_engine_receive__padding_of_the_nic_is_no_payload(void **state)
+TEST(rawe_engine_receive__padding_of_the_nic_is_no_payload)
 {
-    (void)state;
     unit_connect(&net, RAWE_LANE_EXPRESS);
     struct net_frame *frame = good_frame();
     frame->bytes = realloc(frame->bytes, frame->len_bytes + 30);
@@ -96,9 +96,8 @@ static void rawe_engine_receive__padding_of_the_nic_is_no_payload(void **state)
     assert_int_equal(all_drops(), 0);
 }
 
-static void rawe_engine_receive__wrong_version_type_and_flags(void **state)
+TEST(rawe_engine_receive__wrong_version_type_and_flags)
 {
-    (void)state;
     unit_connect(&net, RAWE_LANE_EXPRESS);
     for (unsigned first = 0; first < 256; first++) {
         if (first >> 4 == RAWE_WIRE_VERSION && (first & 15) >= RAWE_FRAME_DATA &&
@@ -119,9 +118,8 @@ static void rawe_engine_receive__wrong_version_type_and_flags(void **state)
     }
 }
 
-static void rawe_engine_receive__wrong_port_or_key(void **state)
+TEST(rawe_engine_receive__wrong_port_or_key)
 {
-    (void)state;
     unit_connect(&net, RAWE_LANE_EXPRESS);
     for (unsigned bit = 0; bit < 16; bit++) {
         struct net_frame *frame = good_frame();
@@ -139,9 +137,8 @@ static void rawe_engine_receive__wrong_port_or_key(void **state)
     }
 }
 
-static void rawe_engine_receive__wrong_connection_or_generation(void **state)
+TEST(rawe_engine_receive__wrong_connection_or_generation)
 {
-    (void)state;
     unit_connect(&net, RAWE_LANE_EXPRESS);
     for (unsigned bit = 0; bit < 32; bit++) { /* index: bits 0 to 19, generation: the rest */
         struct net_frame *frame = good_frame();
@@ -160,9 +157,8 @@ static void rawe_engine_receive__wrong_connection_or_generation(void **state)
     }
 }
 
-static void rawe_engine_receive__wrong_source(void **state)
+TEST(rawe_engine_receive__wrong_source)
 {
-    (void)state;
     unit_connect(&net, RAWE_LANE_EXPRESS);
     for (unsigned bit = 0; bit < 48; bit++) {
         struct net_frame *frame = good_frame();
@@ -172,9 +168,8 @@ static void rawe_engine_receive__wrong_source(void **state)
     }
 }
 
-static void rawe_engine_receive__a_frame_for_the_connection_of_before(void **state)
+TEST(rawe_engine_receive__a_frame_for_the_connection_of_before)
 {
-    (void)state;
     unit_connect(&net, RAWE_LANE_EXPRESS);
     struct net_frame *old = good_frame();
     unit_close(&net, 0, RAWE_LANE_EXPRESS);
@@ -197,9 +192,8 @@ static void receive_connect(const struct rawe_connect *connect, uint8_t flags, u
         payload, payload_bytes));
 }
 
-static void rawe_engine_receive__connect_requests_that_do_not_fit(void **state)
+TEST(rawe_engine_receive__connect_requests_that_do_not_fit)
 {
-    (void)state;
     unit_connect(&net, RAWE_LANE_EXPRESS);
     const struct rawe_connect good = {
         .jobid = net.config.jobid,
@@ -248,9 +242,8 @@ static void rawe_engine_receive__connect_requests_that_do_not_fit(void **state)
     assert_int_equal(end(1)->handshake.peer_id, end(0)->handshake.local_id);
 }
 
-static void rawe_engine_receive__connect_from_another_address(void **state)
+TEST(rawe_engine_receive__connect_from_another_address)
 {
-    (void)state;
     unit_connect(&net, RAWE_LANE_EXPRESS);
     memset(counters(1), 0, sizeof(*counters(1)));
     uint8_t payload[RAWE_CONNECT_BYTES];
@@ -274,9 +267,8 @@ static bool drop_closes(struct unit_net *unused, const struct net_frame *frame)
     return frame->header.type != RAWE_FRAME_CLOSE;
 }
 
-static void rawe_engine_receive__a_probe_for_a_closed_connection_is_answered(void **state)
+TEST(rawe_engine_receive__a_probe_for_a_closed_connection_is_answered)
 {
-    (void)state;
     static uint8_t data[3000];
     struct unit_send send = {0};
     unit_connect(&net, RAWE_LANE_EXPRESS);
@@ -296,9 +288,8 @@ static void rawe_engine_receive__a_probe_for_a_closed_connection_is_answered(voi
     assert_int_equal(net.node[0].failed_calls, 0);
 }
 
-static void rawe_engine_receive__no_answer_to_a_group_address(void **state)
+TEST(rawe_engine_receive__no_answer_to_a_group_address)
 {
-    (void)state;
     uint8_t identity[RAWE_CONNECT_BYTES]; /* of a connection that only its sender still has */
     const struct rawe_engine_config *sender = &net.node[0].engine.config;
     rawe_connect_encode(identity, &(struct rawe_connect){.connection_id = 5u | 1u << 20,
@@ -319,9 +310,8 @@ static void rawe_engine_receive__no_answer_to_a_group_address(void **state)
     net_frame_free(frame);
 }
 
-static void rawe_engine_receive__a_probe_that_cannot_be_answered(void **state)
+TEST(rawe_engine_receive__a_probe_that_cannot_be_answered)
 {
-    (void)state;
     unit_connect(&net, RAWE_LANE_EXPRESS);
     memset(counters(1), 0, sizeof(*counters(1)));
     uint8_t payload[RAWE_CONNECT_BYTES] = {0};
@@ -336,9 +326,8 @@ static void rawe_engine_receive__a_probe_that_cannot_be_answered(void **state)
     }
 }
 
-static void rawe_engine_receive__a_false_probe_closes_no_connection(void **state)
+TEST(rawe_engine_receive__a_false_probe_closes_no_connection)
 {
-    (void)state;
     unit_connect(&net, RAWE_LANE_EXPRESS);
     const struct rawe_conn *conn = end(0);
     struct rawe_connect identity = {
@@ -361,9 +350,8 @@ static void rawe_engine_receive__a_false_probe_closes_no_connection(void **state
     assert_int_equal(end(1)->handshake.state, RAWE_CONN_OPEN);
 }
 
-static void rawe_engine_receive__random_changes_do_no_harm(void **state)
+TEST(rawe_engine_receive__random_changes_do_no_harm)
 {
-    (void)state;
     static uint8_t data[9000], memory[9000];
     struct unit_send sends[3];
     memset(sends, 0, sizeof(sends));
@@ -406,9 +394,8 @@ static void rawe_engine_receive__random_changes_do_no_harm(void **state)
     assert_int_equal(net.node[1].message_count, 6);
 }
 
-static void rawe_engine_receive__garbage_behind_a_good_header(void **state)
+TEST(rawe_engine_receive__garbage_behind_a_good_header)
 {
-    (void)state;
     uint32_t random = 7;
     unit_connect(&net, RAWE_LANE_EXPRESS);
     assert_int_equal(unit_copy_message(end(1), 1, 10), RAWE_STATUS_DONE);
@@ -438,28 +425,4 @@ static void rawe_engine_receive__garbage_behind_a_good_header(void **state)
     }
     assert_true(all_drops() > 1000);
     assert_int_equal(end(1)->handshake.state, RAWE_CONN_OPEN);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, unit_set_up, unit_tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(rawe_engine_receive__every_length),
-        TEST(rawe_engine_receive__padding_of_the_nic_is_no_payload),
-        TEST(rawe_engine_receive__wrong_version_type_and_flags),
-        TEST(rawe_engine_receive__wrong_port_or_key),
-        TEST(rawe_engine_receive__wrong_connection_or_generation),
-        TEST(rawe_engine_receive__wrong_source),
-        TEST(rawe_engine_receive__a_frame_for_the_connection_of_before),
-        TEST(rawe_engine_receive__connect_requests_that_do_not_fit),
-        TEST(rawe_engine_receive__connect_from_another_address),
-        TEST(rawe_engine_receive__a_probe_for_a_closed_connection_is_answered),
-        TEST(rawe_engine_receive__no_answer_to_a_group_address),
-        TEST(rawe_engine_receive__a_probe_that_cannot_be_answered),
-        TEST(rawe_engine_receive__a_false_probe_closes_no_connection),
-        TEST(rawe_engine_receive__random_changes_do_no_harm),
-        TEST(rawe_engine_receive__garbage_behind_a_good_header),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,15 +20,13 @@ static void count_probes(struct net_frame *frame, unsigned rail)
 }
 
 /** Host 1 knows one of host 0's interfaces. */
-static int set_up(void **state)
+static void set_up(void)
 {
-    (void)state;
     rails_init();
     rails.host[1].late = true;
     rails_start(0);
     probes = 0;
     rails.on_frame = count_probes;
-    return 0;
 }
 
 static struct rawe_conn *connect_lane(void)
@@ -45,9 +43,10 @@ static uint64_t dropped(unsigned rail)
     return rails.host[1].nic[rail].engine.counters.dropped_source;
 }
 
-static void rawe_engine_receive__a_connect_by_a_route_that_is_not_known(void **state)
+FIXTURE(set_up, rails_tear_down);
+
+TEST(rawe_engine_receive__a_connect_by_a_route_that_is_not_known)
 {
-    (void)state;
     struct rawe_conn *conn = rails_conn(0, 0, RAWE_LANE_EXPRESS);
     rails_cut(0);
     assert_int_equal(unit_copy_message(conn, 7, 100), RAWE_STATUS_BUSY); /* it connects */
@@ -59,9 +58,8 @@ static void rawe_engine_receive__a_connect_by_a_route_that_is_not_known(void **s
     assert_int_equal(dropped(1), 0);
 }
 
-static void rawe_engine_receive__a_probe_by_a_route_that_is_not_known(void **state)
+TEST(rawe_engine_receive__a_probe_by_a_route_that_is_not_known)
 {
-    (void)state;
     struct rawe_conn *conn = connect_lane();
     rails_cut(0);
     assert_int_equal(unit_copy_message(conn, 7, 100), RAWE_STATUS_DONE);
@@ -74,9 +72,8 @@ static void rawe_engine_receive__a_probe_by_a_route_that_is_not_known(void **sta
 }
 
 /** Nobody is asked about frames that say nothing of where the peer is. */
-static void rawe_engine_receive__nothing_by_a_route_that_is_refused(void **state)
+TEST(rawe_engine_receive__nothing_by_a_route_that_is_refused)
 {
-    (void)state;
     struct rawe_conn *conn = connect_lane();
     rails.host[1].refuses = true;
     rawe_conn_move(conn, &rails_peer(0, 1)->route, rails.now_ns);
@@ -88,16 +85,4 @@ static void rawe_engine_receive__nothing_by_a_route_that_is_refused(void **state
     assert_true(rails.carried[1] > probes);
     assert_int_equal(rails.host[1].inbox.message_count, 0);
     assert_int_equal(rails_used(rails_conn(1, 0, RAWE_LANE_EXPRESS)), 0);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, rails_tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(rawe_engine_receive__a_connect_by_a_route_that_is_not_known),
-        TEST(rawe_engine_receive__a_probe_by_a_route_that_is_not_known),
-        TEST(rawe_engine_receive__nothing_by_a_route_that_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -50,14 +50,14 @@ static void say(void *context, const struct rawe_peer *peer, enum rawe_failover_
     said_last = news;
 }
 
-static int set_up(void **state)
+static void set_up(void)
 {
     static const struct rawe_failover_callbacks callbacks = {
         .ask = ask,
         .answered_ns = answered_ns,
         .say = say,
     };
-    (void)rails_set_up(state);
+    rails_set_up();
     rawe_failover_init(&failover, &callbacks, &failover);
     memset(newest_ns, 0, sizeof(newest_ns));
     memset(asked, 0, sizeof(asked));
@@ -68,7 +68,6 @@ static int set_up(void **state)
     said = 0;
     said_last = RAWE_FAILOVER_NO_NEWS;
     rails_settle();
-    return 0;
 }
 
 /** Time passes, and somebody who may or may not say something looks every 10 ms. */
@@ -123,11 +122,12 @@ static void join(unsigned rail)
     rawe_peer_join(rails_peer(0, rail), rails_peer(0, (rail + 1) % RAILS));
 }
 
+FIXTURE(set_up, rails_tear_down);
+
 /* rawe_failover_init */
 
-static void rawe_failover_init__nothing_is_in_doubt(void **state)
+TEST(rawe_failover_init__nothing_is_in_doubt)
 {
-    (void)state;
     assert_false(rawe_failover_pending(&failover));
     assert_true(rawe_failover_due_ns(&failover) == UINT64_MAX);
     pass(UNIT_S);
@@ -137,9 +137,8 @@ static void rawe_failover_init__nothing_is_in_doubt(void **state)
 
 /* rawe_failover_silent */
 
-static void rawe_failover_silent__has_all_routes_asked(void **state)
+TEST(rawe_failover_silent__has_all_routes_asked)
 {
-    (void)state;
     silent(1);
     assert_true(rawe_failover_pending(&failover));
     assert_true(rawe_failover_due_ns(&failover) <= rails.now_ns);
@@ -149,9 +148,8 @@ static void rawe_failover_silent__has_all_routes_asked(void **state)
     }
 }
 
-static void rawe_failover_silent__an_answer_ends_the_doubt(void **state)
+TEST(rawe_failover_silent__an_answer_ends_the_doubt)
 {
-    (void)state;
     silent(1);
     pass(100 * UNIT_MS);
     assert_false(rawe_failover_pending(&failover));
@@ -161,18 +159,16 @@ static void rawe_failover_silent__an_answer_ends_the_doubt(void **state)
 }
 
 /** Whatever was due before. */
-static void rawe_failover_silent__is_due_at_once(void **state)
+TEST(rawe_failover_silent__is_due_at_once)
 {
-    (void)state;
     silent(1);
     pass(100 * UNIT_MS);
     silent(2);
     assert_true(rawe_failover_due_ns(&failover) <= rails.now_ns);
 }
 
-static void rawe_failover_silent__blames_the_route_that_is_used(void **state)
+TEST(rawe_failover_silent__blames_the_route_that_is_used)
 {
-    (void)state;
     carrier(0, false);
     assert_int_equal(used(0), 1);
     answers[1] = false;
@@ -183,9 +179,8 @@ static void rawe_failover_silent__blames_the_route_that_is_used(void **state)
     assert_int_equal(used(1), 2);
 }
 
-static void rawe_failover_silent__asks_nothing_where_there_is_no_other_route(void **state)
+TEST(rawe_failover_silent__asks_nothing_where_there_is_no_other_route)
 {
-    (void)state;
     part(1);
     answers[1] = false;
     silent(1);
@@ -202,9 +197,8 @@ static void heed_silence(struct rails_host *host, struct rawe_conn *conn)
     rawe_failover_silent(&failover, conn, rails.now_ns);
 }
 
-static void rawe_failover_silent__heard_of_by_who_finalizes(void **state)
+TEST(rawe_failover_silent__heard_of_by_who_finalizes)
 {
-    (void)state;
     rails.host[0].on_silent = heed_silence;
     answers[1] = false;
     rails_cut(1);
@@ -220,9 +214,8 @@ static void rawe_failover_silent__heard_of_by_who_finalizes(void **state)
 
 /* rawe_failover_set_carrier, rawe_failover_heed_carrier */
 
-static void rawe_failover_heed_carrier__leaves_the_route_at_once(void **state)
+TEST(rawe_failover_heed_carrier__leaves_the_route_at_once)
 {
-    (void)state;
     carrier(1, false);
     assert_true(down(1));
     assert_int_equal(used(0), 0);
@@ -234,9 +227,8 @@ static void rawe_failover_heed_carrier__leaves_the_route_at_once(void **state)
     assert_int_equal(said_last, RAWE_FAILOVER_CARRIER_LOST);
 }
 
-static void rawe_failover_heed_carrier__asks_nothing_without_carrier(void **state)
+TEST(rawe_failover_heed_carrier__asks_nothing_without_carrier)
 {
-    (void)state;
     carrier(1, false);
     pass(UNIT_S);
     assert_int_equal(asked[1], 0);
@@ -250,9 +242,8 @@ static void rawe_failover_heed_carrier__asks_nothing_without_carrier(void **stat
     assert_int_equal(asked[2], 1);
 }
 
-static void rawe_failover_heed_carrier__asks_at_once_when_it_is_back(void **state)
+TEST(rawe_failover_heed_carrier__asks_at_once_when_it_is_back)
 {
-    (void)state;
     carrier(1, false);
     pass(10 * UNIT_S);
     carrier(1, true);
@@ -268,9 +259,8 @@ static void rawe_failover_heed_carrier__asks_at_once_when_it_is_back(void **stat
     assert_false(rawe_failover_pending(&failover));
 }
 
-static void rawe_failover_heed_carrier__a_route_without_others_stays(void **state)
+TEST(rawe_failover_heed_carrier__a_route_without_others_stays)
 {
-    (void)state;
     part(1);
     carrier(1, false);
     assert_false(down(1));
@@ -281,9 +271,8 @@ static void rawe_failover_heed_carrier__a_route_without_others_stays(void **stat
     join(1);
 }
 
-static void rawe_failover_heed_carrier__leaves_routes_alone_that_are_up(void **state)
+TEST(rawe_failover_heed_carrier__leaves_routes_alone_that_are_up)
 {
-    (void)state;
     carrier(1, true);
     assert_false(rawe_failover_pending(&failover));
     silent(1);
@@ -295,9 +284,8 @@ static void rawe_failover_heed_carrier__leaves_routes_alone_that_are_up(void **s
 
 /* rawe_failover_check */
 
-static void rawe_failover_check__leaves_a_route_that_does_not_answer_unlike_others(void **state)
+TEST(rawe_failover_check__leaves_a_route_that_does_not_answer_unlike_others)
 {
-    (void)state;
     answers[1] = false;
     silent(1);
     pass(30 * UNIT_MS);
@@ -310,9 +298,8 @@ static void rawe_failover_check__leaves_a_route_that_does_not_answer_unlike_othe
     assert_int_equal(said_last, RAWE_FAILOVER_UNANSWERED);
 }
 
-static void rawe_failover_check__stays_where_no_other_answers(void **state)
+TEST(rawe_failover_check__stays_where_no_other_answers)
 {
-    (void)state;
     memset(answers, 0, sizeof(answers));
     silent(1);
     pass(UNIT_S);
@@ -323,9 +310,8 @@ static void rawe_failover_check__stays_where_no_other_answers(void **state)
 }
 
 /** What answered last before it was down says nothing of who answers now. */
-static void rawe_failover_check__does_not_compare_with_routes_that_are_down(void **state)
+TEST(rawe_failover_check__does_not_compare_with_routes_that_are_down)
 {
-    (void)state;
     memset(answers, 0, sizeof(answers));
     carrier(0, false);
     carrier(2, false);
@@ -335,9 +321,8 @@ static void rawe_failover_check__does_not_compare_with_routes_that_are_down(void
     assert_false(down(1));
 }
 
-static void rawe_failover_check__returns_when_it_answers_several_times(void **state)
+TEST(rawe_failover_check__returns_when_it_answers_several_times)
 {
-    (void)state;
     answers[1] = false;
     silent(1);
     pass(200 * UNIT_MS);
@@ -353,9 +338,8 @@ static void rawe_failover_check__returns_when_it_answers_several_times(void **st
     assert_false(rawe_failover_pending(&failover));
 }
 
-static void rawe_failover_check__looks_once_in_an_interval(void **state)
+TEST(rawe_failover_check__looks_once_in_an_interval)
 {
-    (void)state;
     answers[2] = false;
     silent(1);
     rawe_failover_check(&failover, true, rails.now_ns);
@@ -366,9 +350,8 @@ static void rawe_failover_check__looks_once_in_an_interval(void **state)
     assert_int_equal(asked[2], 2);
 }
 
-static void rawe_failover_check__says_when_it_is_due_next(void **state)
+TEST(rawe_failover_check__says_when_it_is_due_next)
 {
-    (void)state;
     answers[1] = false;
     silent(1);
     pass(10 * UNIT_S);
@@ -383,9 +366,8 @@ static void rawe_failover_check__says_when_it_is_due_next(void **state)
 }
 
 /** It got its second route when the carrier was lost already. */
-static void rawe_failover_check__leaves_a_route_that_came_without_carrier(void **state)
+TEST(rawe_failover_check__leaves_a_route_that_came_without_carrier)
 {
-    (void)state;
     part(1);
     carrier(1, false);
     join(1);
@@ -398,9 +380,8 @@ static void rawe_failover_check__leaves_a_route_that_came_without_carrier(void *
 }
 
 /** Where all routes were down, there was none to go to before. */
-static void rawe_failover_check__uses_a_route_that_has_come_since(void **state)
+TEST(rawe_failover_check__uses_a_route_that_has_come_since)
 {
-    (void)state;
     part(2);
     carrier(0, false);
     carrier(1, false);
@@ -413,9 +394,8 @@ static void rawe_failover_check__uses_a_route_that_has_come_since(void **state)
     assert_int_equal(said, 2); /* of the carriers, and nothing new */
 }
 
-static void rawe_failover_check__keeps_news_for_who_may_say_it(void **state)
+TEST(rawe_failover_check__keeps_news_for_who_may_say_it)
 {
-    (void)state;
     carrier(1, false);
     pass_saying(100 * UNIT_MS, false);
     assert_int_equal(said, 0);
@@ -435,9 +415,8 @@ static void rawe_failover_check__keeps_news_for_who_may_say_it(void **state)
 
 /* rawe_failover_forget */
 
-static void rawe_failover_forget__takes_one_of_many(void **state)
+TEST(rawe_failover_forget__takes_one_of_many)
 {
-    (void)state;
     memset(answers, 0, sizeof(answers));
     for (unsigned rail = 0; rail < RAILS; rail++) {
         silent(rail);
@@ -452,35 +431,4 @@ static void rawe_failover_forget__takes_one_of_many(void **state)
     silent(1);
     rawe_failover_forget(&failover, rails_peer(0, 1));
     assert_false(rawe_failover_pending(&failover));
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, rails_tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(rawe_failover_init__nothing_is_in_doubt),
-        TEST(rawe_failover_silent__has_all_routes_asked),
-        TEST(rawe_failover_silent__an_answer_ends_the_doubt),
-        TEST(rawe_failover_silent__is_due_at_once),
-        TEST(rawe_failover_silent__blames_the_route_that_is_used),
-        TEST(rawe_failover_silent__asks_nothing_where_there_is_no_other_route),
-        TEST(rawe_failover_silent__heard_of_by_who_finalizes),
-        TEST(rawe_failover_heed_carrier__leaves_the_route_at_once),
-        TEST(rawe_failover_heed_carrier__asks_nothing_without_carrier),
-        TEST(rawe_failover_heed_carrier__asks_at_once_when_it_is_back),
-        TEST(rawe_failover_heed_carrier__a_route_without_others_stays),
-        TEST(rawe_failover_heed_carrier__leaves_routes_alone_that_are_up),
-        TEST(rawe_failover_check__leaves_a_route_that_does_not_answer_unlike_others),
-        TEST(rawe_failover_check__stays_where_no_other_answers),
-        TEST(rawe_failover_check__does_not_compare_with_routes_that_are_down),
-        TEST(rawe_failover_check__returns_when_it_answers_several_times),
-        TEST(rawe_failover_check__looks_once_in_an_interval),
-        TEST(rawe_failover_check__says_when_it_is_due_next),
-        TEST(rawe_failover_check__leaves_a_route_that_came_without_carrier),
-        TEST(rawe_failover_check__uses_a_route_that_has_come_since),
-        TEST(rawe_failover_check__keeps_news_for_who_may_say_it),
-        TEST(rawe_failover_forget__takes_one_of_many),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

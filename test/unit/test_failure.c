@@ -8,12 +8,8 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "btl_rawe_group.h"
 #include "btl_rawe_help.h"
@@ -21,6 +17,7 @@
 #include "btl_rawe_module.h"
 #include "btl_rawe_params.h"
 #include "linux/host/rawe_host_group.h"
+#include "unit_test.h"
 
 /** More attempts than are made to open sockets anew. */
 #define ATTEMPTS_MOST 100u
@@ -197,9 +194,8 @@ static bool open_sockets(mca_btl_rawe_module_t *of)
     return false;
 }
 
-static int set_up(void **state)
+static void set_up(void)
 {
-    (void)state;
     memset(&mca_btl_rawe_state, 0, sizeof(mca_btl_rawe_state));
     memset(&module, 0, sizeof(module));
     OBJ_CONSTRUCT(&module.endpoints_lock, opal_mutex_t);
@@ -213,16 +209,13 @@ static int set_up(void **state)
     now_ns = 1000;
     links_are_members = false;
     broken = NULL;
-    return 0;
 }
 
-static int tear_down(void **state)
+static void tear_down(void)
 {
-    (void)state;
     mca_btl_rawe_failures_report();
     mca_btl_rawe_lock_destroy();
     OBJ_DESTRUCT(&module.endpoints_lock);
-    return 0;
 }
 
 /** The service thread does something, while MPI's waits. */
@@ -252,9 +245,10 @@ static void assert_reported(const char *topic, int code)
     assert_int_equal(reports, 1);
 }
 
-static void mca_btl_rawe_failures_report__what_to_do_about_it(void **state)
+FIXTURE(set_up, tear_down);
+
+TEST(mca_btl_rawe_failures_report__what_to_do_about_it)
 {
-    (void)state;
     assert_reported("no_capability", EPERM);
     assert_reported("no_capability", EACCES);
     assert_reported("interface_down", ENETDOWN);
@@ -262,9 +256,8 @@ static void mca_btl_rawe_failures_report__what_to_do_about_it(void **state)
     assert_reported("link_failed", ENODEV);
 }
 
-static void mca_btl_rawe_failures_report__the_first_of_each_kind(void **state)
+TEST(mca_btl_rawe_failures_report__the_first_of_each_kind)
 {
-    (void)state;
     const struct rawe_link_error first = {"socket", EMFILE}, second = {"bind", ENETDOWN};
 
     mca_btl_rawe_failure_note(MCA_BTL_RAWE_FAILURE_LOST, "eth1", &first);
@@ -284,9 +277,8 @@ static void *open_main(void *context)
 }
 
 /** It is asked with every PING: no helper is started for each, nor a ring asked for. */
-static void mca_btl_rawe_module_open_if_needed__what_failed_is_not_tried_at_once(void **state)
+TEST(mca_btl_rawe_module_open_if_needed__what_failed_is_not_tried_at_once)
 {
-    (void)state;
     in_service_thread(open_main);
     in_service_thread(open_main);
     (void)open_main(NULL);
@@ -302,9 +294,8 @@ static void mca_btl_rawe_module_open_if_needed__what_failed_is_not_tried_at_once
 }
 
 /** Nor while the process finalizes, nor where it was open, and has failed for good. */
-static void mca_btl_rawe_module_open_if_needed__not_what_has_ended(void **state)
+TEST(mca_btl_rawe_module_open_if_needed__not_what_has_ended)
 {
-    (void)state;
     module.closing = true;
     (void)open_main(NULL);
     module.closing = false;
@@ -328,9 +319,8 @@ static void *broken_main(void *context)
     return context;
 }
 
-static void broken__the_service_thread_reports_nothing(void **state)
+TEST(broken__the_service_thread_reports_nothing)
 {
-    (void)state;
     mca_btl_rawe_group_open();
     assert_non_null(broken);
     in_service_thread(broken_main);
@@ -343,9 +333,8 @@ static void broken__the_service_thread_reports_nothing(void **state)
 }
 
 /** Those of MPI's sockets are opened by whichever thread comes first. */
-static void broken__nor_does_it_of_links(void **state)
+TEST(broken__nor_does_it_of_links)
 {
-    (void)state;
     module.open = links_are_members = true;
     mca_btl_rawe_group_open();
     in_service_thread(broken_main);
@@ -353,19 +342,4 @@ static void broken__nor_does_it_of_links(void **state)
     mca_btl_rawe_failures_report();
     assert_int_equal(reports, 1);
     assert_string_equal(last_topic, "link_lost");
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(mca_btl_rawe_failures_report__what_to_do_about_it),
-        TEST(mca_btl_rawe_failures_report__the_first_of_each_kind),
-        TEST(mca_btl_rawe_module_open_if_needed__what_failed_is_not_tried_at_once),
-        TEST(mca_btl_rawe_module_open_if_needed__not_what_has_ended),
-        TEST(broken__the_service_thread_reports_nothing),
-        TEST(broken__nor_does_it_of_links),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

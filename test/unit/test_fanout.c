@@ -4,15 +4,12 @@
  * Tests of rawe_fanout's program: which place it answers with. What the kernel makes of it:
  * test/lab/link/test_fanout.c.
  */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include <cmocka.h>
-
 #include "linux/packet/rawe_fanout.h"
 #include "rawe_wire.h"
+#include "unit_test.h"
 
 #define KEYS_MAX (RAWE_FANOUT_KEYS_MAX * RAWE_FANOUT_MEMBERS_MAX)
 #define KEY_OFFSET 4u
@@ -58,12 +55,11 @@ static unsigned log2_up(unsigned count)
     return result;
 }
 
-static void program__finds_each_key_in_few_steps(void **state)
+TEST(program__finds_each_key_in_few_steps)
 {
     static struct rawe_fanout_place places[KEYS_MAX];
     static struct sock_filter program[RAWE_FANOUT_PROGRAM_MAX(KEYS_MAX)];
 
-    (void)state;
     for (unsigned count = 1; count <= KEYS_MAX; count++) {
         for (unsigned i = 0; i < count; i++) {
             /* Over the whole range, the ends included; places in no order. */
@@ -81,21 +77,20 @@ static void program__finds_each_key_in_few_steps(void **state)
     }
 }
 
-static void program__answers_with_a_member_for_any_key(void **state)
+TEST(program__answers_with_a_member_for_any_key)
 {
     const struct rawe_fanout_place places[] = {{10, 2}, {20, 0}, {30, 1}};
     static const uint32_t keys[] = {0, 9, 11, 19, 21, 31, 0x7FFFFFFF, 0x80000000, UINT32_MAX};
     struct sock_filter program[RAWE_FANOUT_PROGRAM_MAX(3)];
     const unsigned length = rawe_fanout_program(program, places, 3, KEY_OFFSET);
 
-    (void)state;
     for (unsigned i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         unsigned steps;
         assert_true(run(program, length, keys[i], &steps) <= 2);
     }
 }
 
-static void member__has_the_keys_of_its_frames(void **state)
+TEST(member__has_the_keys_of_its_frames)
 {
     const struct rawe_link_config config = {
         .interface_index = 3, .ethertype = 0x88B5, .key = 11, .ping_key = 12};
@@ -104,7 +99,6 @@ static void member__has_the_keys_of_its_frames(void **state)
     const struct rawe_fanout_member responder =
         rawe_fanout_member(7, RAWE_FILTER_FOR_RESPONDER, &config);
 
-    (void)state;
     assert_int_equal(link.key_count, 1);
     assert_int_equal(link.keys[0], 11);
     assert_int_equal(link.ethertype, 0x88B5);
@@ -126,7 +120,7 @@ static uint32_t key_in(const uint8_t *packet, enum rawe_filter_for what)
     return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
 }
 
-static void key_offset__where_frames_and_batches_have_it(void **state)
+TEST(key_offset__where_frames_and_batches_have_it)
 {
     const struct rawe_header header = {.type = RAWE_FRAME_BULK, .key = 0x89ABCDEF};
     const struct rawe_batch batch = {
@@ -138,7 +132,6 @@ static void key_offset__where_frames_and_batches_have_it(void **state)
     uint8_t frame[RAWE_HEADER_BYTES];
     uint8_t packet[RAWE_FILTER_BULK_OFFSET - RAWE_ETH_HEADER_BYTES + RAWE_BATCH_HEADER_BYTES] = {0};
 
-    (void)state;
     rawe_header_encode(frame, &header);
     rawe_batch_encode(packet + RAWE_FILTER_BULK_OFFSET - RAWE_ETH_HEADER_BYTES, &batch);
     assert_int_equal(key_in(frame, RAWE_FILTER_FOR_LINK), 0x89ABCDEF);
@@ -146,26 +139,12 @@ static void key_offset__where_frames_and_batches_have_it(void **state)
     assert_int_equal(key_in(packet, RAWE_FILTER_FOR_BULK), 0x89ABCDEF);
 }
 
-static void compatible__only_on_the_same_interface(void **state)
+TEST(compatible__only_on_the_same_interface)
 {
     struct rawe_link_config config = {.interface_index = 3, .ethertype = 0x88B5, .key = 11};
     const struct rawe_fanout_member one = rawe_fanout_member(5, RAWE_FILTER_FOR_LINK, &config);
 
-    (void)state;
     config.interface_index = 4;
     const struct rawe_fanout_member other = rawe_fanout_member(6, RAWE_FILTER_FOR_LINK, &config);
     assert_false(rawe_fanout_compatible(&one, &other));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(program__finds_each_key_in_few_steps),
-        cmocka_unit_test(program__answers_with_a_member_for_any_key),
-        cmocka_unit_test(member__has_the_keys_of_its_frames),
-        cmocka_unit_test(key_offset__where_frames_and_batches_have_it),
-        cmocka_unit_test(compatible__only_on_the_same_interface),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,20 +3,17 @@
  *
  * Tests of the handle table: what a peer may write to, and that nothing else can be named.
  */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
-#include <cmocka.h>
 
 #include "rawe_handle.h"
+#include "unit_test.h"
 
 static uint8_t memory[1000];
 
-static void rawe_handle_table_init__knows_nothing(void **state)
+TEST(rawe_handle_table_init__knows_nothing)
 {
-    (void)state;
     struct rawe_handle_table table;
     rawe_handle_table_init(&table, 1);
     assert_int_equal(table.in_use, 0);
@@ -25,9 +22,8 @@ static void rawe_handle_table_init__knows_nothing(void **state)
     rawe_handle_table_free(&table);
 }
 
-static void rawe_handle_table_free__leaves_an_empty_table(void **state)
+TEST(rawe_handle_table_free__leaves_an_empty_table)
 {
-    (void)state;
     struct rawe_handle_table table;
     uint32_t index;
     uint64_t key;
@@ -39,9 +35,8 @@ static void rawe_handle_table_free__leaves_an_empty_table(void **state)
     rawe_handle_table_free(&table);
 }
 
-static void rawe_handle_register__many_all_distinct(void **state)
+TEST(rawe_handle_register__many_all_distinct)
 {
-    (void)state;
     enum { COUNT = 1000 };
     struct rawe_handle_table table;
     uint32_t index[COUNT];
@@ -66,9 +61,8 @@ static void rawe_handle_register__many_all_distinct(void **state)
     rawe_handle_table_free(&table);
 }
 
-static void rawe_handle_register__another_seed_gives_other_keys(void **state)
+TEST(rawe_handle_register__another_seed_gives_other_keys)
 {
-    (void)state;
     struct rawe_handle_table one, other;
     uint32_t index;
     uint64_t one_key, other_key;
@@ -81,9 +75,8 @@ static void rawe_handle_register__another_seed_gives_other_keys(void **state)
     rawe_handle_table_free(&other);
 }
 
-static void rawe_handle_deregister__only_the_right_key_and_once(void **state)
+TEST(rawe_handle_deregister__only_the_right_key_and_once)
 {
-    (void)state;
     struct rawe_handle_table table;
     uint32_t index;
     uint64_t key;
@@ -101,9 +94,8 @@ static void rawe_handle_deregister__only_the_right_key_and_once(void **state)
     rawe_handle_table_free(&table);
 }
 
-static void rawe_handle_deregister__a_reused_entry_has_a_new_generation(void **state)
+TEST(rawe_handle_deregister__a_reused_entry_has_a_new_generation)
 {
-    (void)state;
     struct rawe_handle_table table;
     uint32_t first_index, index;
     uint64_t keys[100];
@@ -125,9 +117,8 @@ static void rawe_handle_deregister__a_reused_entry_has_a_new_generation(void **s
     rawe_handle_table_free(&table);
 }
 
-static void rawe_handle_resolve__bounds(void **state)
+TEST(rawe_handle_resolve__bounds)
 {
-    (void)state;
     struct rawe_handle_table table;
     uint32_t index;
     uint64_t key;
@@ -161,18 +152,4 @@ static void rawe_handle_resolve__bounds(void **state)
     assert_null(rawe_handle_resolve(&table, index + 1, key, 0, 1, RAWE_ACCESS_WRITE));
     assert_null(rawe_handle_resolve(&table, UINT32_MAX, key, 0, 1, RAWE_ACCESS_WRITE));
     rawe_handle_table_free(&table);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rawe_handle_table_init__knows_nothing),
-        cmocka_unit_test(rawe_handle_table_free__leaves_an_empty_table),
-        cmocka_unit_test(rawe_handle_register__many_all_distinct),
-        cmocka_unit_test(rawe_handle_register__another_seed_gives_other_keys),
-        cmocka_unit_test(rawe_handle_deregister__only_the_right_key_and_once),
-        cmocka_unit_test(rawe_handle_deregister__a_reused_entry_has_a_new_generation),
-        cmocka_unit_test(rawe_handle_resolve__bounds),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

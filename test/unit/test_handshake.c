@@ -3,21 +3,18 @@
  *
  * Tests of the handshake: each state with each kind of incarnation.
  */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "rawe_handshake.h"
+#include "unit_test.h"
 
 #define STATES (RAWE_CONN_FAILED + 1u)
 
-static void rawe_handshake_judge__each_state_and_incarnation(void **state)
+TEST(rawe_handshake_judge__each_state_and_incarnation)
 {
-    (void)state;
     /* A CONNECT with an incarnation before, equal to, after the one known. */
     static const enum rawe_handshake_verdict expected[STATES][3] = {
         [RAWE_CONN_IDLE] = {RAWE_HANDSHAKE_DROP, RAWE_HANDSHAKE_SAME, RAWE_HANDSHAKE_SAME},
@@ -55,9 +52,8 @@ static void rawe_handshake_judge__each_state_and_incarnation(void **state)
     }
 }
 
-static void rawe_handshake_judge__the_first_one_seen(void **state)
+TEST(rawe_handshake_judge__the_first_one_seen)
 {
-    (void)state;
     static const enum rawe_handshake_verdict expected[STATES] = {
         [RAWE_CONN_IDLE] = RAWE_HANDSHAKE_SAME,
         [RAWE_CONN_CONNECTING] = RAWE_HANDSHAKE_SAME, /* both ask: no new life */
@@ -72,18 +68,16 @@ static void rawe_handshake_judge__the_first_one_seen(void **state)
     }
 }
 
-static void rawe_handshake_judge__a_copy_of_a_new_life_begins_no_second_one(void **state)
+TEST(rawe_handshake_judge__a_copy_of_a_new_life_begins_no_second_one)
 {
-    (void)state;
     struct rawe_handshake handshake = {.peer_incarnation = 3, .state = RAWE_CONN_OPEN};
     assert_int_equal(rawe_handshake_judge(&handshake, 4), RAWE_HANDSHAKE_RESTART);
     assert_int_equal(rawe_handshake_judge(&handshake, 4), RAWE_HANDSHAKE_SAME);
     assert_int_equal(rawe_handshake_judge(&handshake, 3), RAWE_HANDSHAKE_DROP);
 }
 
-static void rawe_handshake_reply__opens_a_connection_that_asked(void **state)
+TEST(rawe_handshake_reply__opens_a_connection_that_asked)
 {
-    (void)state;
     for (uint8_t in = 0; in < STATES; in++) {
         struct rawe_handshake handshake = {.peer_incarnation = 3, .peer_id = 7, .state = in};
         bool asked = in == RAWE_CONN_CONNECTING;
@@ -94,24 +88,11 @@ static void rawe_handshake_reply__opens_a_connection_that_asked(void **state)
     }
 }
 
-static void rawe_handshake_receives__when_open_or_about_to_be(void **state)
+TEST(rawe_handshake_receives__when_open_or_about_to_be)
 {
-    (void)state;
     for (uint8_t in = 0; in < STATES; in++) {
         struct rawe_handshake handshake = {.state = in};
         assert_int_equal(rawe_handshake_receives(&handshake),
                          in == RAWE_CONN_OPEN || in == RAWE_CONN_CONNECTING);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rawe_handshake_judge__each_state_and_incarnation),
-        cmocka_unit_test(rawe_handshake_judge__the_first_one_seen),
-        cmocka_unit_test(rawe_handshake_judge__a_copy_of_a_new_life_begins_no_second_one),
-        cmocka_unit_test(rawe_handshake_reply__opens_a_connection_that_asked),
-        cmocka_unit_test(rawe_handshake_receives__when_open_or_about_to_be),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

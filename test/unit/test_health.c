@@ -3,14 +3,11 @@
  *
  * Tests of rawe_health: when a route is down, and when it is believed to be up again.
  */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include <cmocka.h>
-
 #include "rawe_health.h"
+#include "unit_test.h"
 
 #define MS 1000000ull
 #define BEGIN_NS (1000 * MS)
@@ -20,15 +17,13 @@ static uint64_t now_ns, pong_ns, other_pong_ns;
 static unsigned asked;
 static enum rawe_health_verdict last;
 
-static int set_up(void **state)
+static void set_up(void)
 {
-    (void)state;
     health = (struct rawe_health){0};
     now_ns = BEGIN_NS;
     pong_ns = other_pong_ns = 0;
     asked = 0;
     last = RAWE_HEALTH_NOTHING;
-    return 0;
 }
 
 /** Check every 10 ms for this time; `answers`, `others`: questions are answered a millisecond later. */
@@ -48,9 +43,10 @@ static void run(uint64_t duration_ns, bool answers, bool others)
     }
 }
 
-static void rawe_health_check__asks_nothing_without_doubt(void **state)
+FIXTURE(set_up, NULL);
+
+TEST(rawe_health_check__asks_nothing_without_doubt)
 {
-    (void)state;
     run(1000 * MS, false, true);
     assert_int_equal(asked, 0);
     assert_int_equal(last, RAWE_HEALTH_NOTHING);
@@ -58,9 +54,8 @@ static void rawe_health_check__asks_nothing_without_doubt(void **state)
 
 /* rawe_health_due_ns */
 
-static void rawe_health_due_ns__says_when_the_next_question_is_due(void **state)
+TEST(rawe_health_due_ns__says_when_the_next_question_is_due)
 {
-    (void)state;
     assert_true(rawe_health_due_ns(&health) == UINT64_MAX);
     rawe_health_lose(&health, now_ns);
     assert_true(rawe_health_due_ns(&health) <= now_ns);
@@ -73,9 +68,8 @@ static void rawe_health_due_ns__says_when_the_next_question_is_due(void **state)
     }
 }
 
-static void rawe_health_doubt__ends_with_an_answer(void **state)
+TEST(rawe_health_doubt__ends_with_an_answer)
 {
-    (void)state;
     rawe_health_doubt(&health, now_ns);
     run(100 * MS, true, true);
     assert_int_equal(asked, 1);
@@ -83,18 +77,16 @@ static void rawe_health_doubt__ends_with_an_answer(void **state)
     assert_int_equal(last, RAWE_HEALTH_NOTHING);
 }
 
-static void rawe_health_doubt__heeds_no_answer_of_before(void **state)
+TEST(rawe_health_doubt__heeds_no_answer_of_before)
 {
-    (void)state;
     pong_ns = other_pong_ns = now_ns - 1;
     rawe_health_doubt(&health, now_ns);
     run(1000 * MS, false, false);
     assert_int_equal(health.state, RAWE_HEALTH_SUSPECT);
 }
 
-static void rawe_health_doubt__finds_a_route_down_while_another_answers(void **state)
+TEST(rawe_health_doubt__finds_a_route_down_while_another_answers)
 {
-    (void)state;
     rawe_health_doubt(&health, now_ns);
     run(40 * MS, false, true);
     assert_int_equal(last, RAWE_HEALTH_NOTHING); /* it may be late */
@@ -103,9 +95,8 @@ static void rawe_health_doubt__finds_a_route_down_while_another_answers(void **s
     assert_int_equal(health.state, RAWE_HEALTH_DOWN);
 }
 
-static void rawe_health_doubt__of_a_silent_process_is_no_failure(void **state)
+TEST(rawe_health_doubt__of_a_silent_process_is_no_failure)
 {
-    (void)state;
     rawe_health_doubt(&health, now_ns);
     run(60000 * MS, false, false);
     assert_int_equal(last, RAWE_HEALTH_NOTHING);
@@ -115,17 +106,15 @@ static void rawe_health_doubt__of_a_silent_process_is_no_failure(void **state)
     assert_int_equal(last, RAWE_HEALTH_FAILED);
 }
 
-static void rawe_health_doubt__changes_nothing_of_what_is_known(void **state)
+TEST(rawe_health_doubt__changes_nothing_of_what_is_known)
 {
-    (void)state;
     rawe_health_lose(&health, now_ns);
     rawe_health_doubt(&health, now_ns);
     assert_int_equal(health.state, RAWE_HEALTH_DOWN);
 }
 
-static void rawe_health_lose__asks_until_it_answers_several_times(void **state)
+TEST(rawe_health_lose__asks_until_it_answers_several_times)
 {
-    (void)state;
     rawe_health_lose(&health, now_ns);
     run(30000 * MS, false, true);
     assert_int_equal(last, RAWE_HEALTH_NOTHING);
@@ -139,9 +128,8 @@ static void rawe_health_lose__asks_until_it_answers_several_times(void **state)
     assert_int_equal(health.state, RAWE_HEALTH_UP);
 }
 
-static void rawe_health_lose__answers_have_to_be_in_a_row(void **state)
+TEST(rawe_health_lose__answers_have_to_be_in_a_row)
 {
-    (void)state;
     rawe_health_lose(&health, now_ns);
     for (unsigned i = 0; i < 50; i++) {
         unsigned before = asked;
@@ -152,9 +140,8 @@ static void rawe_health_lose__answers_have_to_be_in_a_row(void **state)
     assert_int_equal(health.state, RAWE_HEALTH_DOWN);
 }
 
-static void rawe_health_lose__again_asks_at_once(void **state)
+TEST(rawe_health_lose__again_asks_at_once)
 {
-    (void)state;
     rawe_health_lose(&health, now_ns);
     run(10000 * MS, false, true);
     rawe_health_lose(&health, now_ns); /* the carrier is back */
@@ -162,23 +149,4 @@ static void rawe_health_lose__again_asks_at_once(void **state)
     run(200 * MS, true, true);
     assert_int_equal(last, RAWE_HEALTH_RECOVERED);
     assert_int_equal(asked, 3);
-}
-
-#define TEST(name) cmocka_unit_test_setup(name, set_up)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(rawe_health_check__asks_nothing_without_doubt),
-        TEST(rawe_health_due_ns__says_when_the_next_question_is_due),
-        TEST(rawe_health_doubt__ends_with_an_answer),
-        TEST(rawe_health_doubt__heeds_no_answer_of_before),
-        TEST(rawe_health_doubt__finds_a_route_down_while_another_answers),
-        TEST(rawe_health_doubt__of_a_silent_process_is_no_failure),
-        TEST(rawe_health_doubt__changes_nothing_of_what_is_known),
-        TEST(rawe_health_lose__asks_until_it_answers_several_times),
-        TEST(rawe_health_lose__answers_have_to_be_in_a_row),
-        TEST(rawe_health_lose__again_asks_at_once),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

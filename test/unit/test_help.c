@@ -6,18 +6,15 @@
  */
 #include "btl_rawe_compat.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "btl_rawe_help.h"
 
 #include "opal/runtime/opal.h"
 #include "opal/util/output.h"
+#include "unit_test.h"
 
 static char *selection;
 static int level;
@@ -58,9 +55,30 @@ static void begin(char *selected, int verbose)
     text[0] = '\0';
 }
 
-static void mca_btl_rawe_help_begin__shows_again_what_an_earlier_life_has_shown(void **state)
+/** Open MPI with the two parameters of the framework that matter here. */
+static void set_up(void)
 {
-    (void)state;
+    assert_int_equal(opal_init_util(NULL, NULL), OPAL_SUCCESS);
+    unsetenv("OMPI_MCA_btl");
+    unsetenv("OMPI_MCA_btl_base_verbose");
+    assert_true(mca_base_var_register("opal", "btl", NULL, NULL, "selection",
+                                      MCA_BASE_VAR_TYPE_STRING, NULL, 0, 0, OPAL_INFO_LVL_2,
+                                      MCA_BASE_VAR_SCOPE_LOCAL, &selection) >= 0);
+    assert_true(mca_base_var_register("opal", "btl", "base", "verbose", "verbosity",
+                                      MCA_BASE_VAR_TYPE_INT, NULL, 0, 0, OPAL_INFO_LVL_2,
+                                      MCA_BASE_VAR_SCOPE_LOCAL, &level) >= 0);
+}
+
+static void tear_down(void)
+{
+    selection = NULL;
+    assert_int_equal(opal_finalize_util(), OPAL_SUCCESS);
+}
+
+FIXTURE(set_up, tear_down);
+
+TEST(mca_btl_rawe_help_begin__shows_again_what_an_earlier_life_has_shown)
+{
     begin("rawe,self", 0);
     for (unsigned i = 0; i < 3; ++i) {
         mca_btl_rawe_help_no_capability("eth0", NULL, "why");
@@ -72,9 +90,8 @@ static void mca_btl_rawe_help_begin__shows_again_what_an_earlier_life_has_shown(
     assert_int_equal(shown, 1);
 }
 
-static void mca_btl_rawe_help_begin__reads_what_the_job_asked_for(void **state)
+TEST(mca_btl_rawe_help_begin__reads_what_the_job_asked_for)
 {
-    (void)state;
     begin("rawe,self", 0);
     begin("tcp,self", 0);
     mca_btl_rawe_help_no_capability("eth0", NULL, "why");
@@ -121,9 +138,8 @@ static void show_what_ends_the_job(void)
 
 #define ENDS_THE_JOB 8u
 
-static void mca_btl_rawe_help__who_asked_sees_all(void **state)
+TEST(mca_btl_rawe_help__who_asked_sees_all)
 {
-    (void)state;
     begin("rawe,self", 0);
     show_what_ends_nothing();
     assert_int_equal(shown, ENDS_NOTHING);
@@ -132,9 +148,8 @@ static void mca_btl_rawe_help__who_asked_sees_all(void **state)
     assert_int_equal(shown, ENDS_THE_JOB);
 }
 
-static void mca_btl_rawe_help__what_ends_the_job_is_shown_after_what_ended_nothing(void **state)
+TEST(mca_btl_rawe_help__what_ends_the_job_is_shown_after_what_ended_nothing)
 {
-    (void)state;
     begin("rawe,self", 0);
     show_what_ends_nothing();
     shown = 0;
@@ -142,9 +157,8 @@ static void mca_btl_rawe_help__what_ends_the_job_is_shown_after_what_ended_nothi
     assert_int_equal(shown, ENDS_THE_JOB);
 }
 
-static void mca_btl_rawe_help__who_did_not_ask_sees_what_ends_the_job(void **state)
+TEST(mca_btl_rawe_help__who_did_not_ask_sees_what_ends_the_job)
 {
-    (void)state;
     begin(NULL, 0);
     show_what_ends_nothing();
     assert_int_equal(shown, 0);
@@ -152,9 +166,8 @@ static void mca_btl_rawe_help__who_did_not_ask_sees_what_ends_the_job(void **sta
     assert_int_equal(shown, ENDS_THE_JOB);
 }
 
-static void mca_btl_rawe_help__who_asks_what_btls_do_sees_all(void **state)
+TEST(mca_btl_rawe_help__who_asks_what_btls_do_sees_all)
 {
-    (void)state;
     begin("^tcp", 1);
     show_what_ends_nothing();
     assert_int_equal(shown, ENDS_NOTHING);
@@ -163,9 +176,8 @@ static void mca_btl_rawe_help__who_asks_what_btls_do_sees_all(void **state)
     assert_non_null(strstr(text, "CAP_NET_RAW"));
 }
 
-static void mca_btl_rawe_compat_names__by_name_and_not_by_exclusion(void **state)
+TEST(mca_btl_rawe_compat_names__by_name_and_not_by_exclusion)
 {
-    (void)state;
     static const char *const yes[] = {"rawe", "rawe,self", "self,rawe", "tcp,rawe,self"};
     static const char *const no[] = {"",    "self",           "^rawe", "^tcp,rawe", "rawe2,self",
                                      "raw", "tcp,xrawe,self", ",",     "btl_rawe"};
@@ -176,44 +188,4 @@ static void mca_btl_rawe_compat_names__by_name_and_not_by_exclusion(void **state
         assert_false(mca_btl_rawe_compat_names(no[i], "rawe"));
     }
     assert_false(mca_btl_rawe_compat_names(NULL, "rawe"));
-}
-
-/** Open MPI with the two parameters of the framework that matter here. */
-static int set_up_opal(void **state)
-{
-    (void)state;
-    if (OPAL_SUCCESS != opal_init_util(NULL, NULL)) {
-        return -1;
-    }
-    unsetenv("OMPI_MCA_btl");
-    unsetenv("OMPI_MCA_btl_base_verbose");
-    return mca_base_var_register("opal", "btl", NULL, NULL, "selection", MCA_BASE_VAR_TYPE_STRING,
-                                 NULL, 0, 0, OPAL_INFO_LVL_2, MCA_BASE_VAR_SCOPE_LOCAL,
-                                 &selection) < 0 ||
-                   mca_base_var_register("opal", "btl", "base", "verbose", "verbosity",
-                                         MCA_BASE_VAR_TYPE_INT, NULL, 0, 0, OPAL_INFO_LVL_2,
-                                         MCA_BASE_VAR_SCOPE_LOCAL, &level) < 0
-               ? -1
-               : 0;
-}
-
-static int tear_down_opal(void **state)
-{
-    (void)state;
-    selection = NULL;
-    return OPAL_SUCCESS == opal_finalize_util() ? 0 : -1;
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(mca_btl_rawe_help_begin__shows_again_what_an_earlier_life_has_shown),
-        cmocka_unit_test(mca_btl_rawe_help_begin__reads_what_the_job_asked_for),
-        cmocka_unit_test(mca_btl_rawe_help__who_asked_sees_all),
-        cmocka_unit_test(mca_btl_rawe_help__what_ends_the_job_is_shown_after_what_ended_nothing),
-        cmocka_unit_test(mca_btl_rawe_help__who_did_not_ask_sees_what_ends_the_job),
-        cmocka_unit_test(mca_btl_rawe_help__who_asks_what_btls_do_sees_all),
-        cmocka_unit_test(mca_btl_rawe_compat_names__by_name_and_not_by_exclusion),
-    };
-    return cmocka_run_group_tests(tests, set_up_opal, tear_down_opal);
 }

@@ -6,12 +6,9 @@
  * says. The real one: test_socket_helper.c, test/lab/tests/test_privilege.py.
  */
 #define _GNU_SOURCE
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include <cmocka.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -160,7 +157,15 @@ static void check_refused(const char *path, enum conduct conduct, int timeout_ms
     assert_int_equal(unit_open_descriptors(), before);
 }
 
-static void ask__returns_the_granted_descriptor(void **state)
+/** This program again, started as the helper: the C library hands a constructor main's arguments. */
+__attribute__((constructor)) static void act_as_helper(int argc, char **argv)
+{
+    if (argc == 1 && strcmp(argv[0], "rawe-socket-helper") == 0) {
+        _exit(act());
+    }
+}
+
+TEST(ask__returns_the_granted_descriptor)
 {
     const struct rawe_helper_request request = request_for(GRANT);
     const unsigned before = unit_open_descriptors();
@@ -168,7 +173,6 @@ static void ask__returns_the_granted_descriptor(void **state)
     struct stat status;
     const int fd = rawe_helper_ask(SELF, &request, PATIENCE_MS, &error);
 
-    (void)state;
     assert_true(fd >= 0);
     assert_int_equal(fstat(fd, &status), 0);
     assert_true(S_ISFIFO(status.st_mode));
@@ -177,9 +181,8 @@ static void ask__returns_the_granted_descriptor(void **state)
     assert_int_equal(unit_open_descriptors(), before);
 }
 
-static void ask__says_why_nothing_is_granted(void **state)
+TEST(ask__says_why_nothing_is_granted)
 {
-    (void)state;
     check_refused(SELF, REFUSE, PATIENCE_MS, EPERM, "neither this user nor a group");
     check_refused(SELF, REFUSE_BUT_SEND, PATIENCE_MS, EPERM, "neither this user nor a group");
     check_refused(SELF, FAIL, PATIENCE_MS, ENOBUFS, "system call");
@@ -192,17 +195,15 @@ static void ask__says_why_nothing_is_granted(void **state)
     check_refused("/bin/true", END, PATIENCE_MS, EPERM, "without an answer");
 }
 
-static void ask__does_not_wait_for_ever(void **state)
+TEST(ask__does_not_wait_for_ever)
 {
-    (void)state;
     check_refused(SELF, WAIT, 50, EPERM, "in time");
 }
 
-static void ask__says_why_it_cannot_be_started(void **state)
+TEST(ask__says_why_it_cannot_be_started)
 {
     char too_long[NAME_MAX + 3] = "/";
 
-    (void)state;
     memset(too_long + 1, 'a', NAME_MAX + 1);
     check_refused(NULL, END, PATIENCE_MS, EPERM, "btl_rawe_helper is empty");
     check_refused("", END, PATIENCE_MS, EPERM, "btl_rawe_helper is empty");
@@ -221,18 +222,17 @@ static void count_child(int number)
 }
 
 /** A program that handles SIGCHLD, or waits for any child, must not meet the helper. */
-static void ask__is_not_noticed_by_the_program(void **state)
+TEST(ask__is_not_noticed_by_the_program)
 {
     const struct sigaction count = {.sa_handler = count_child};
     struct sigaction before;
     sigset_t mask, mask_after;
 
-    (void)state;
     memset(&mask, 0, sizeof mask); /* of which the C library uses a part */
     memset(&mask_after, 0, sizeof mask_after);
     assert_int_equal(sigaction(SIGCHLD, &count, &before), 0);
     assert_int_equal(pthread_sigmask(SIG_SETMASK, NULL, &mask), 0);
-    ask__returns_the_granted_descriptor(state);
+    ask__returns_the_granted_descriptor();
     check_refused(SELF, END, PATIENCE_MS, EPERM, "without an answer");
     check_refused("/nowhere/helper", END, PATIENCE_MS, EPERM, "not installed");
     assert_int_equal(children_ended, 0);
@@ -244,29 +244,27 @@ static void ask__is_not_noticed_by_the_program(void **state)
 }
 
 /** A child of the program's own stays for the program to wait for. */
-static void ask__leaves_other_children_alone(void **state)
+TEST(ask__leaves_other_children_alone)
 {
     int status;
     const pid_t child = fork();
 
-    (void)state;
     assert_true(child >= 0);
     if (child == 0) {
         _exit(7);
     }
-    ask__returns_the_granted_descriptor(state);
+    ask__returns_the_granted_descriptor();
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(WEXITSTATUS(status), 7);
 }
 
-static void ask__works_without_standard_input(void **state)
+TEST(ask__works_without_standard_input)
 {
     const int saved = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 10);
 
-    (void)state;
     assert_true(saved >= 0);
     close(STDIN_FILENO);
-    ask__returns_the_granted_descriptor(state);
+    ask__returns_the_granted_descriptor();
     dup2(saved, STDIN_FILENO);
     close(saved);
 }
@@ -286,12 +284,11 @@ static void *ask_often(void *granted)
     return NULL;
 }
 
-static void ask__from_many_threads_at_once(void **state)
+TEST(ask__from_many_threads_at_once)
 {
     pthread_t threads[THREADS];
     unsigned granted[THREADS] = {0};
 
-    (void)state;
     for (unsigned i = 0; i < THREADS; i++) {
         assert_int_equal(pthread_create(&threads[i], NULL, ask_often, &granted[i]), 0);
     }
@@ -325,13 +322,12 @@ static int ask_from_service(struct rawe_service_source *source, short events)
     return -1;
 }
 
-static void open__beside_much_thread_local_storage(void **state)
+TEST(open__beside_much_thread_local_storage)
 {
     struct asking asking = {.source = {.serve = ask_from_service, .fd = -1}, .fd = -1};
     struct rawe_service *service;
     struct rawe_link_error error;
 
-    (void)state;
     assert_int_equal(rawe_service_start(&service, &error), 0);
     rawe_service_add(service, &asking.source);
     for (int i = 0; i < PATIENCE_MS && !__atomic_load_n(&asking.asked, __ATOMIC_ACQUIRE); i++) {
@@ -345,37 +341,15 @@ static void open__beside_much_thread_local_storage(void **state)
     }
 }
 
-static void open__an_interface_that_is_gone_is_an_error(void **state)
+TEST(open__an_interface_that_is_gone_is_an_error)
 {
     const struct rawe_link_config config = {.helper = SELF, .interface_index = INT32_MAX};
     const struct rawe_fanout_place place = {.key = 1};
     struct rawe_link_error error;
 
-    (void)state;
     assert_int_equal(rawe_helper_open(RAWE_FILTER_FOR_LINK, &config, &error), -1);
     assert_int_equal(error.code, ENXIO);
     assert_int_equal(rawe_helper_open_founder(RAWE_FILTER_FOR_LINK, &config, &place, 1, &error),
                      -1);
     assert_int_equal(error.code, ENXIO);
-}
-
-int main(int argc, char **argv)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(ask__returns_the_granted_descriptor),
-        cmocka_unit_test(ask__says_why_nothing_is_granted),
-        cmocka_unit_test(ask__does_not_wait_for_ever),
-        cmocka_unit_test(ask__says_why_it_cannot_be_started),
-        cmocka_unit_test(ask__is_not_noticed_by_the_program),
-        cmocka_unit_test(ask__leaves_other_children_alone),
-        cmocka_unit_test(ask__works_without_standard_input),
-        cmocka_unit_test(ask__from_many_threads_at_once),
-        cmocka_unit_test(open__beside_much_thread_local_storage),
-        cmocka_unit_test(open__an_interface_that_is_gone_is_an_error),
-    };
-
-    if (argc == 1 && strcmp(argv[0], "rawe-socket-helper") == 0) {
-        return act();
-    }
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

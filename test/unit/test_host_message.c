@@ -3,35 +3,30 @@
  *
  * Tests of rawe_host_message: what one process of a host sends another, with descriptors.
  */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include <cmocka.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "linux/host/rawe_host_message.h"
+#include "unit_test.h"
 
 #define MOST RAWE_HOST_MESSAGE_SOCKETS_MAX
 
 static int ends[2];
 
-static int set_up(void **state)
+static void set_up(void)
 {
-    (void)state;
-    return socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
 }
 
-static int tear_down(void **state)
+static void tear_down(void)
 {
-    (void)state;
     close(ends[0]);
     close(ends[1]);
-    return 0;
 }
 
 static struct rawe_host_message message_of(unsigned count)
@@ -65,11 +60,12 @@ static void send_with(const struct rawe_host_message *message, unsigned descript
     assert_true(sendmsg(ends[0], &header, 0) > 0);
 }
 
-static void receive__what_was_sent(void **state)
+FIXTURE(set_up, tear_down);
+
+TEST(receive__what_was_sent)
 {
     struct rawe_host_message message = message_of(MOST);
 
-    (void)state;
     assert_int_equal(rawe_host_message_receive(ends[1], &message), RAWE_HOST_MESSAGE_NONE);
     message = message_of(MOST);
     assert_true(rawe_host_message_send(ends[0], &message));
@@ -81,11 +77,10 @@ static void receive__what_was_sent(void **state)
     }
 }
 
-static void receive__other_numbers_of_descriptors(void **state)
+TEST(receive__other_numbers_of_descriptors)
 {
     const int unused = dup(ends[0]); /* the lowest that is free */
 
-    (void)state;
     close(unused);
     for (unsigned said = 0; said <= MOST + 1; said++) {
         for (unsigned sent = 1; sent <= MOST + 1; sent++) {
@@ -108,15 +103,4 @@ static void receive__other_numbers_of_descriptors(void **state)
             close(next);
         }
     }
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(receive__what_was_sent),
-        TEST(receive__other_numbers_of_descriptors),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,16 +3,13 @@
  *
  * Tests of choosing interfaces: classification and selection, on a made-up host.
  */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "../../opal/mca/btl/rawe/linux/sys/rawe_interface.h"
+#include "unit_test.h"
 
 /** Indices into the made-up host's interfaces, which are also their kernel indices. */
 enum { LO, ETH0, ETH1, ETH2, BOND0, BR0, VETH7, IB0, COUNT };
@@ -48,9 +45,8 @@ static void add(unsigned index, const char *name, const char *kind, const char *
 /**
  * lo; two NICs; one that is down; a bond and, as its member, eth1; a bridge; a container's veth.
  */
-static int set_up(void **state)
+static void set_up(void)
 {
-    (void)state;
     add(LO, "lo", "", "");
     add(ETH0, "eth0", "", "");
     add(ETH1, "eth1", "", "bond");
@@ -60,7 +56,6 @@ static int set_up(void **state)
     add(VETH7, "veth7", "veth", "");
     add(IB0, "ib0", "", "");
     memcpy(host[BOND0].mac, host[ETH1].mac, 6);
-    return 0;
 }
 
 /** Select, and check that exactly the named interfaces are in front, in order. */
@@ -97,13 +92,14 @@ static void classify_one(struct rawe_interface *interface, const char *name, con
     assert_int_equal(interface->excluded_by_default, interface->excluded_why != NULL);
 }
 
-static void rawe_interface_classify__virtual_kinds_are_excluded(void **state)
+FIXTURE(set_up, NULL);
+
+TEST(rawe_interface_classify__virtual_kinds_are_excluded)
 {
     static const char *const kinds[] = {"bridge", "tun",         "dummy", "ifb",
                                         "vxlan",  "openvswitch", "ipvlan"};
     struct rawe_interface interface;
 
-    (void)state;
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         classify_one(&interface, "x0", kinds[i], "", false);
         assert_true(interface.excluded_by_default);
@@ -117,11 +113,10 @@ static void rawe_interface_classify__virtual_kinds_are_excluded(void **state)
     assert_false(interface.excluded_by_default);
 }
 
-static void rawe_interface_classify__veth_depends_on_the_host(void **state)
+TEST(rawe_interface_classify__veth_depends_on_the_host)
 {
     struct rawe_interface interface;
 
-    (void)state;
     classify_one(&interface, "eth0", "veth", "", true);
     assert_true(interface.excluded_by_default);
     classify_one(&interface, "eth0", "veth", "", false);
@@ -130,11 +125,10 @@ static void rawe_interface_classify__veth_depends_on_the_host(void **state)
     assert_false(interface.excluded_by_default);
 }
 
-static void rawe_interface_classify__members_are_excluded_but_not_of_a_vrf(void **state)
+TEST(rawe_interface_classify__members_are_excluded_but_not_of_a_vrf)
 {
     struct rawe_interface interface;
 
-    (void)state;
     classify_one(&interface, "eth0", "", "bridge", true);
     assert_true(interface.excluded_by_default);
     assert_true(interface.enslaved);
@@ -143,47 +137,42 @@ static void rawe_interface_classify__members_are_excluded_but_not_of_a_vrf(void 
     assert_false(interface.enslaved);
 }
 
-static void rawe_interface_classify__loopback_and_other_media_are_excluded(void **state)
+TEST(rawe_interface_classify__loopback_and_other_media_are_excluded)
 {
-    (void)state;
     assert_true(host[LO].excluded_by_default);
     assert_true(host[IB0].excluded_by_default);
     assert_false(host[ETH0].excluded_by_default);
 }
 
-static void rawe_interface_select__default(void **state)
+TEST(rawe_interface_select__default)
 {
-    (void)state;
     expect(NULL, NULL, "eth0 bond0");
     expect("", "", "eth0 bond0");
     expect(" ,, ", NULL, "eth0 bond0");
     assert_string_equal(unknown, "");
 }
 
-static void rawe_interface_select__exact_names_choose_anything(void **state)
+TEST(rawe_interface_select__exact_names_choose_anything)
 {
-    (void)state;
     expect("eth0", NULL, "eth0");
-    set_up(NULL);
+    set_up();
     expect("ib0,eth1, eth2 ,lo,br0,veth7", NULL, "lo eth1 eth2 br0 veth7 ib0");
     assert_string_equal(unknown, "");
 }
 
-static void rawe_interface_select__order_stays_across_selections(void **state)
+TEST(rawe_interface_select__order_stays_across_selections)
 {
-    (void)state;
     expect("br0", NULL, "br0");
     expect("eth0,br0", NULL, "br0 eth0");
     expect(NULL, NULL, "eth0 bond0");
 }
 
-static void rawe_interface_select__patterns_choose_what_works(void **state)
+TEST(rawe_interface_select__patterns_choose_what_works)
 {
-    (void)state;
     expect("eth*", NULL, "eth0");
     assert_string_equal(unknown, "");
     expect("b*", NULL, "bond0 br0");
-    set_up(NULL);
+    set_up();
     expect("*", NULL, "eth0 bond0 br0 veth7");
     /* It matches something, so it is known, though nothing of it works. */
     expect("ib*", NULL, "");
@@ -191,12 +180,11 @@ static void rawe_interface_select__patterns_choose_what_works(void **state)
     expect("eth0*", NULL, "eth0");
 }
 
-static void rawe_interface_select__mac_addresses(void **state)
+TEST(rawe_interface_select__mac_addresses)
 {
-    (void)state;
     expect("02:ab:00:00:00:01", NULL, "eth0");
     expect("02-AB-00-00-00-03", NULL, "eth2");
-    set_up(NULL);
+    set_up();
     /* The bond and its member have this one. */
     expect("02:AB:00:00:00:02", NULL, "bond0");
     expect("02:ab:00:00:00:99", NULL, "");
@@ -207,27 +195,25 @@ static void rawe_interface_select__mac_addresses(void **state)
     assert_string_equal(unknown, "02:ab:00:00:00:0g");
 }
 
-static void rawe_interface_select__subnets(void **state)
+TEST(rawe_interface_select__subnets)
 {
-    (void)state;
     expect("10.1.0.0/16", NULL, "eth0");
     expect("10.1.2.3", NULL, "eth0");
     expect("10.1.2.3/32", NULL, "eth0");
     expect("10.1.3.0/23", NULL, "eth0");
     expect("fe80::/10", NULL, "eth0");
     expect("192.168.0.0/16", NULL, "br0");
-    set_up(NULL);
+    set_up();
     expect("127.0.0.0/8", NULL, "lo");
-    set_up(NULL);
+    set_up();
     expect("0.0.0.0/0", NULL, "lo eth0 br0");
     /* Its only interface is down. */
     expect("10.9.0.0/24", NULL, "");
     assert_string_equal(unknown, "");
 }
 
-static void rawe_interface_select__subnet_bounds(void **state)
+TEST(rawe_interface_select__subnet_bounds)
 {
-    (void)state;
     expect("10.1.2.2/32", NULL, "");
     assert_string_equal(unknown, "10.1.2.2/32");
     expect("10.1.0.0/23", NULL, "");
@@ -237,26 +223,24 @@ static void rawe_interface_select__subnet_bounds(void **state)
     expect("fe80::4/127", NULL, "eth0");
 }
 
-static void rawe_interface_select__nonsense_is_unknown(void **state)
+TEST(rawe_interface_select__nonsense_is_unknown)
 {
     static const char *const entries[] = {"10.1.0.0/33", "10.1.0.0/", "10.1.0.0/1x", "10.1/16",
                                           "10.1.0.0/-1", "e*h0",      "**",          "eth9",
                                           "fe80::/129",  "/8",        "eth0/8"};
 
-    (void)state;
     for (size_t i = 0; i < sizeof entries / sizeof entries[0]; i++) {
         expect(entries[i], NULL, "");
         assert_string_equal(unknown, entries[i]);
-        set_up(NULL);
+        set_up();
         expect(NULL, entries[i], "eth0 bond0");
         assert_string_equal(unknown, entries[i]);
-        set_up(NULL);
+        set_up();
     }
 }
 
-static void rawe_interface_select__first_unknown_is_reported_and_cut(void **state)
+TEST(rawe_interface_select__first_unknown_is_reported_and_cut)
 {
-    (void)state;
     expect("eth0,nix,nox", NULL, "eth0");
     assert_string_equal(unknown, "nix");
     expect(
@@ -266,14 +250,13 @@ static void rawe_interface_select__first_unknown_is_reported_and_cut(void **stat
     assert_int_equal(rawe_interface_select_from(host, COUNT, NULL, 0, "nix", NULL, NULL, 0), 0);
 }
 
-static void rawe_interface_select__exclude(void **state)
+TEST(rawe_interface_select__exclude)
 {
-    (void)state;
     expect(NULL, "bond*", "eth0");
     expect(NULL, "10.1.0.0/16,bond0", "");
-    set_up(NULL);
+    set_up();
     expect(NULL, "02:ab:00:00:00:01", "bond0");
-    set_up(NULL);
+    set_up();
     /* Excluding something does not bring in what is excluded by default. */
     expect(NULL, "lo", "eth0 bond0");
     expect("eth0,bond0", "eth0", "bond0");
@@ -290,9 +273,8 @@ static const char *refusal(const char *name)
     return NULL;
 }
 
-static void rawe_interface_refusal__by_default(void **state)
+TEST(rawe_interface_refusal__by_default)
 {
-    (void)state;
     expect(NULL, NULL, "eth0 bond0");
     assert_null(refusal("eth0"));
     assert_null(refusal("bond0"));
@@ -303,9 +285,8 @@ static void rawe_interface_refusal__by_default(void **state)
     assert_string_equal(refusal("br0"), "it is a bridge");
 }
 
-static void rawe_interface_refusal__choice_does_not_make_it_fit(void **state)
+TEST(rawe_interface_refusal__choice_does_not_make_it_fit)
 {
-    (void)state;
     expect("ib0,eth1,eth2,lo", NULL, "lo eth1 eth2 ib0");
     assert_null(refusal("eth1"));
     assert_string_equal(refusal("lo"), "loopback");
@@ -314,12 +295,11 @@ static void rawe_interface_refusal__choice_does_not_make_it_fit(void **state)
     assert_string_equal(refusal("eth0"), "not chosen");
 }
 
-static void rawe_interface_list__tells_loopback(void **state)
+TEST(rawe_interface_list__tells_loopback)
 {
     struct rawe_interface *interfaces;
     unsigned count, loopbacks = 0;
 
-    (void)state;
     assert_int_equal(rawe_interface_list(&interfaces, &count), 0);
     for (unsigned i = 0; i < count; i++) {
         assert_true(interfaces[i].index > 0);
@@ -335,30 +315,4 @@ static void rawe_interface_list__tells_loopback(void **state)
     }
     assert_int_equal(loopbacks, 1);
     free(interfaces);
-}
-
-int main(void)
-{
-#define CASE(name) cmocka_unit_test_setup(name, set_up)
-    const struct CMUnitTest tests[] = {
-        CASE(rawe_interface_classify__virtual_kinds_are_excluded),
-        CASE(rawe_interface_classify__veth_depends_on_the_host),
-        CASE(rawe_interface_classify__members_are_excluded_but_not_of_a_vrf),
-        CASE(rawe_interface_classify__loopback_and_other_media_are_excluded),
-        CASE(rawe_interface_select__default),
-        CASE(rawe_interface_select__exact_names_choose_anything),
-        CASE(rawe_interface_select__order_stays_across_selections),
-        CASE(rawe_interface_select__patterns_choose_what_works),
-        CASE(rawe_interface_select__mac_addresses),
-        CASE(rawe_interface_select__subnets),
-        CASE(rawe_interface_select__subnet_bounds),
-        CASE(rawe_interface_select__nonsense_is_unknown),
-        CASE(rawe_interface_select__first_unknown_is_reported_and_cut),
-        CASE(rawe_interface_select__exclude),
-        CASE(rawe_interface_refusal__by_default),
-        CASE(rawe_interface_refusal__choice_does_not_make_it_fit),
-        CASE(rawe_interface_list__tells_loopback),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

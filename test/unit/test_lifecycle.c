@@ -5,12 +5,8 @@
  */
 #include "btl_rawe_lifecycle.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "btl_rawe_close.h"
 #include "btl_rawe_endpoint.h"
@@ -23,6 +19,7 @@
 #include "btl_rawe_routes.h"
 #include "btl_rawe_state.h"
 #include "btl_rawe_stats.h"
+#include "unit_test.h"
 
 #define MODULES 2u
 #define SEED 12345u
@@ -127,27 +124,24 @@ static mca_btl_rawe_module_t *module_new(bool listed)
     return module;
 }
 
-static int set_up(void **state)
+static void set_up(void)
 {
-    (void)state;
     memset(&mca_btl_rawe_state, 0, sizeof(mca_btl_rawe_state));
     rawe_handle_table_init(&mca_btl_rawe_state.handles, SEED);
     mca_btl_rawe_lock_init();
     unmended = lingered = groups_closed = closings_begun = forgotten = 0;
-    return 0;
 }
 
-static int tear_down(void **state)
+static void tear_down(void)
 {
-    (void)state;
     mca_btl_rawe_lock_destroy();
     rawe_handle_table_free(&mca_btl_rawe_state.handles);
-    return 0;
 }
 
-static void mca_btl_rawe_finalize__one_lingers_for_all(void **state)
+FIXTURE(set_up, tear_down);
+
+TEST(mca_btl_rawe_finalize__one_lingers_for_all)
 {
-    (void)state;
     mca_btl_rawe_module_t *modules[MODULES];
 
     for (unsigned i = 0; i < MODULES; ++i) {
@@ -178,9 +172,8 @@ typedef opal_free_list_item_t item_t;
 static OBJ_CLASS_INSTANCE(item_t, opal_free_list_item_t, NULL, item_destruct);
 
 /** Parts of a PUT are of the module that it was handed to, and go by others. */
-static void mca_btl_rawe_finalize__fragments_stay_until_all_engines_have_ended(void **state)
+TEST(mca_btl_rawe_finalize__fragments_stay_until_all_engines_have_ended)
 {
-    (void)state;
     mca_btl_rawe_module_t *modules[MODULES];
 
     items_destructed = 0;
@@ -198,9 +191,8 @@ static void mca_btl_rawe_finalize__fragments_stay_until_all_engines_have_ended(v
 }
 
 /** The others go on: above all, the keys of registered memory are not to be guessed. */
-static void mca_btl_rawe_finalize__one_that_was_not_opened_is_alone(void **state)
+TEST(mca_btl_rawe_finalize__one_that_was_not_opened_is_alone)
 {
-    (void)state;
     mca_btl_rawe_module_t *open = module_new(true);
 
     assert_int_equal(mca_btl_rawe_finalize(&module_new(false)->super), OPAL_SUCCESS);
@@ -211,16 +203,4 @@ static void mca_btl_rawe_finalize__one_that_was_not_opened_is_alone(void **state
     assert_int_equal(groups_closed, 0);
     mca_btl_rawe_state.module_count = 0;
     assert_int_equal(mca_btl_rawe_finalize(&open->super), OPAL_SUCCESS);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(mca_btl_rawe_finalize__one_lingers_for_all),
-        TEST(mca_btl_rawe_finalize__fragments_stay_until_all_engines_have_ended),
-        TEST(mca_btl_rawe_finalize__one_that_was_not_opened_is_alone),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,12 +6,8 @@
  */
 #include "btl_rawe_linger.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <string.h>
 #include <time.h>
-
-#include <cmocka.h>
 
 #include "btl_rawe_departed.h"
 #include "btl_rawe_endpoint.h"
@@ -24,6 +20,7 @@
 #include "btl_rawe_send.h"
 #include "btl_rawe_state.h"
 #include "unit_engine.h"
+#include "unit_test.h"
 
 #define MODULES 3u
 #define LO 2u /**< not open */
@@ -136,9 +133,8 @@ int __wrap_nanosleep(const struct timespec *request, struct timespec *remaining)
     return 0;
 }
 
-static int set_up(void **state)
+static void set_up(void)
 {
-    (void)state;
     memset(&mca_btl_rawe_state, 0, sizeof(mca_btl_rawe_state));
     memset(modules, 0, sizeof(modules));
     memset(endpoints, 0, sizeof(endpoints));
@@ -170,12 +166,10 @@ static int set_up(void **state)
         opal_list_append(&modules[i].endpoints, &endpoints[i].super);
     }
     mca_btl_rawe_lock_init();
-    return 0;
 }
 
-static int tear_down(void **state)
+static void tear_down(void)
 {
-    (void)state;
     mca_btl_rawe_lock_destroy();
     for (unsigned i = 0; i < MODULES; ++i) {
         while (NULL != opal_list_remove_first(&modules[i].endpoints)) {
@@ -185,7 +179,6 @@ static int tear_down(void **state)
         OBJ_DESTRUCT(&modules[i].endpoints_lock);
     }
     rawe_handle_table_free(&mca_btl_rawe_state.handles);
-    return 0;
 }
 
 /** Linger, as if for the first time. The peer is done after that many calls of progress. */
@@ -197,18 +190,18 @@ static void linger(unsigned calls)
     mca_btl_rawe_linger();
 }
 
-static void mca_btl_rawe_linger__drives_all_that_are_open(void **state)
+FIXTURE(set_up, tear_down);
+
+TEST(mca_btl_rawe_linger__drives_all_that_are_open)
 {
-    (void)state;
     linger(5);
     assert_int_equal(driven[0], 5);
     assert_int_equal(driven[1], 5);
     assert_int_equal(driven[LO], 0);
 }
 
-static void mca_btl_rawe_linger__happens_once(void **state)
+TEST(mca_btl_rawe_linger__happens_once)
 {
-    (void)state;
     mca_btl_rawe_linger();
     done_after = 100;
     mca_btl_rawe_linger(); /* the next module is finalized */
@@ -216,34 +209,30 @@ static void mca_btl_rawe_linger__happens_once(void **state)
 }
 
 /** A peer may be starved, and wait for what is in flight to it. */
-static void mca_btl_rawe_linger__waits_however_long_nothing_comes(void **state)
+TEST(mca_btl_rawe_linger__waits_however_long_nothing_comes)
 {
-    (void)state;
     linger(5000);
     assert_int_equal(driven[1], 5000);
     assert_int_equal(reports, 0);
 }
 
-static void mca_btl_rawe_linger__waits_however_much_comes(void **state)
+TEST(mca_btl_rawe_linger__waits_however_much_comes)
 {
-    (void)state;
     receives = true;
     linger(5000);
     assert_int_equal(driven[1], 5000);
 }
 
 /** Each of them counts the time in which it is asked. */
-static void mca_btl_rawe_linger__asks_all_endpoints(void **state)
+TEST(mca_btl_rawe_linger__asks_all_endpoints)
 {
-    (void)state;
     linger(100);
     assert_int_equal(asked[0], 100);
     assert_int_equal(asked[1], 100);
 }
 
-static void mca_btl_rawe_linger__waits_for_each_of_a_module(void **state)
+TEST(mca_btl_rawe_linger__waits_for_each_of_a_module)
 {
-    (void)state;
     opal_list_remove_item(&modules[1].endpoints, &endpoints[1].super);
     opal_list_append(&modules[0].endpoints, &endpoints[1].super);
     linger(5);
@@ -252,9 +241,8 @@ static void mca_btl_rawe_linger__waits_for_each_of_a_module(void **state)
 }
 
 /** Many of them take a while to ask. */
-static void mca_btl_rawe_linger__asks_now_and_then(void **state)
+TEST(mca_btl_rawe_linger__asks_now_and_then)
 {
-    (void)state;
     step_ns = MS / 20; /* two modules are driven in each round */
     linger(101);
     assert_int_equal(driven[0], 101);
@@ -262,9 +250,8 @@ static void mca_btl_rawe_linger__asks_now_and_then(void **state)
 }
 
 /** Others of this host run, for which it may be waiting. */
-static void mca_btl_rawe_linger__sleeps_while_nothing_comes(void **state)
+TEST(mca_btl_rawe_linger__sleeps_while_nothing_comes)
 {
-    (void)state;
     receives = true;
     linger(100);
     assert_int_equal(sleeps, 0);
@@ -273,9 +260,8 @@ static void mca_btl_rawe_linger__sleeps_while_nothing_comes(void **state)
     assert_int_equal(sleeps, 99);
 }
 
-static void mca_btl_rawe_linger__does_not_wait_for_the_lost(void **state)
+TEST(mca_btl_rawe_linger__does_not_wait_for_the_lost)
 {
-    (void)state;
     endpoints[0].lost = true;
     linger(100);
     assert_int_equal(driven[0], 1);
@@ -283,9 +269,8 @@ static void mca_btl_rawe_linger__does_not_wait_for_the_lost(void **state)
 }
 
 /** Open MPI has told the program, which has shrunk its communicators before we noticed anything. */
-static void mca_btl_rawe_linger__does_not_wait_for_who_departs_meanwhile(void **state)
+TEST(mca_btl_rawe_linger__does_not_wait_for_who_departs_meanwhile)
 {
-    (void)state;
     departs = 0;
     departure_after = 3;
     linger(100);
@@ -295,18 +280,16 @@ static void mca_btl_rawe_linger__does_not_wait_for_who_departs_meanwhile(void **
 }
 
 /** Its errors tell the program, and a peer that lives finds us silent. */
-static void mca_btl_rawe_linger__says_no_loss_to_who_goes_on_without(void **state)
+TEST(mca_btl_rawe_linger__says_no_loss_to_who_goes_on_without)
 {
-    (void)state;
     loses = fault_tolerant = true;
     mca_btl_rawe_linger();
     assert_int_equal(reports, 0);
     assert_int_equal(lines, 1);
 }
 
-static void mca_btl_rawe_linger__says_what_may_be_lost(void **state)
+TEST(mca_btl_rawe_linger__says_what_may_be_lost)
 {
-    (void)state;
     loses = true;
     mca_btl_rawe_linger();
     assert_int_equal(reports, 1);
@@ -315,9 +298,8 @@ static void mca_btl_rawe_linger__says_what_may_be_lost(void **state)
 }
 
 /** They may be acknowledged yet, while another endpoint is waited for. */
-static void mca_btl_rawe_linger__says_only_what_is_lost_in_the_end(void **state)
+TEST(mca_btl_rawe_linger__says_only_what_is_lost_in_the_end)
 {
-    (void)state;
     soon_lost = true;
     linger(3);
     assert_int_equal(asked[1], 3);
@@ -325,9 +307,8 @@ static void mca_btl_rawe_linger__says_only_what_is_lost_in_the_end(void **state)
 }
 
 /** Ranks of this host may leave meanwhile, and with them the group through which all receive. */
-static void mca_btl_rawe_linger__repairs_the_group(void **state)
+TEST(mca_btl_rawe_linger__repairs_the_group)
 {
-    (void)state;
     linger(5);
     assert_int_equal(repairs, 0);
     atomic_store(&mca_btl_rawe_state.group_repair, 1);
@@ -336,9 +317,8 @@ static void mca_btl_rawe_linger__repairs_the_group(void **state)
 }
 
 /** A window that the program leaves to MPI_Finalize is freed by now. */
-static void mca_btl_rawe_linger__places_nothing_any_more(void **state)
+TEST(mca_btl_rawe_linger__places_nothing_any_more)
 {
-    (void)state;
     uint8_t memory[64];
     uint32_t index;
     uint64_t key;
@@ -352,9 +332,8 @@ static void mca_btl_rawe_linger__places_nothing_any_more(void **state)
                                     RAWE_ACCESS_WRITE));
 }
 
-static void mca_btl_rawe_linger__reports_nothing_any_more(void **state)
+TEST(mca_btl_rawe_linger__reports_nothing_any_more)
 {
-    (void)state;
     mca_btl_rawe_fragment_t fragment;
 
     mca_btl_rawe_state.complete_first = &fragment;
@@ -362,9 +341,8 @@ static void mca_btl_rawe_linger__reports_nothing_any_more(void **state)
     assert_null(mca_btl_rawe_state.complete_first);
 }
 
-static void mca_btl_rawe_linger__has_none_opened_any_more(void **state)
+TEST(mca_btl_rawe_linger__has_none_opened_any_more)
 {
-    (void)state;
     mca_btl_rawe_linger();
     for (unsigned i = 0; i < MODULES; ++i) {
         assert_true(modules[i].closing);
@@ -372,9 +350,8 @@ static void mca_btl_rawe_linger__has_none_opened_any_more(void **state)
 }
 
 /** A cable may have been pulled just before. */
-static void mca_btl_rawe_linger__leaves_routes_that_are_down(void **state)
+TEST(mca_btl_rawe_linger__leaves_routes_that_are_down)
 {
-    (void)state;
     linger(3);
     assert_int_equal(routes_checks, 0);
     mca_btl_rawe_state.failover.doubted = &doubted;
@@ -393,9 +370,8 @@ static void perform(struct mca_btl_rawe_work *work)
 }
 
 /** It was handed over to a thread that was alone when it entered, which does not look for any. */
-static void mca_btl_rawe_linger__begins_with_what_was_handed_over(void **state)
+TEST(mca_btl_rawe_linger__begins_with_what_was_handed_over)
 {
-    (void)state;
     struct mca_btl_rawe_work work = {.perform = perform};
 
     performed = 0;
@@ -404,32 +380,4 @@ static void mca_btl_rawe_linger__begins_with_what_was_handed_over(void **state)
     mca_btl_rawe_unlock();
     mca_btl_rawe_linger();
     assert_int_equal(performed, 1);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(mca_btl_rawe_linger__drives_all_that_are_open),
-        TEST(mca_btl_rawe_linger__happens_once),
-        TEST(mca_btl_rawe_linger__waits_however_long_nothing_comes),
-        TEST(mca_btl_rawe_linger__waits_however_much_comes),
-        TEST(mca_btl_rawe_linger__asks_all_endpoints),
-        TEST(mca_btl_rawe_linger__waits_for_each_of_a_module),
-        TEST(mca_btl_rawe_linger__asks_now_and_then),
-        TEST(mca_btl_rawe_linger__sleeps_while_nothing_comes),
-        TEST(mca_btl_rawe_linger__does_not_wait_for_the_lost),
-        TEST(mca_btl_rawe_linger__does_not_wait_for_who_departs_meanwhile),
-        TEST(mca_btl_rawe_linger__says_no_loss_to_who_goes_on_without),
-        TEST(mca_btl_rawe_linger__says_what_may_be_lost),
-        TEST(mca_btl_rawe_linger__says_only_what_is_lost_in_the_end),
-        TEST(mca_btl_rawe_linger__repairs_the_group),
-        TEST(mca_btl_rawe_linger__places_nothing_any_more),
-        TEST(mca_btl_rawe_linger__reports_nothing_any_more),
-        TEST(mca_btl_rawe_linger__has_none_opened_any_more),
-        TEST(mca_btl_rawe_linger__leaves_routes_that_are_down),
-        TEST(mca_btl_rawe_linger__begins_with_what_was_handed_over),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,15 +3,13 @@
  *
  * Tests of a peer's liveness: when it is asked, and when it is given up.
  */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "rawe_liveness.h"
+#include "unit_test.h"
 
 #define US 1000ull
 #define MS 1000000ull
@@ -22,20 +20,16 @@ static struct rawe_liveness liveness;
 static struct rawe_rtt rtt;
 static struct rawe_liveness_limits limits;
 
-static int set_up(void **state)
+static void set_up(void)
 {
-    (void)state;
     memset(&liveness, 0, sizeof(liveness));
     rawe_rtt_init(&rtt);
     limits = (struct rawe_liveness_limits){
         .probe_least_ns = 500 * US, .probe_most_ns = 100 * MS, .peer_timeout_ns = 5 * S};
-    return 0;
 }
 
-static int tear_down(void **state)
+static void tear_down(void)
 {
-    (void)state;
-    return 0;
 }
 
 static uint64_t interval_ns(void)
@@ -73,18 +67,18 @@ static void silent_until(uint64_t until_ns)
     }
 }
 
-static void rawe_liveness_interval_ns__1_ms_without_a_round_trip(void **state)
+FIXTURE(set_up, tear_down);
+
+TEST(rawe_liveness_interval_ns__1_ms_without_a_round_trip)
 {
-    (void)state;
     assert_true(interval_ns() == RAWE_LIVENESS_FIRST_INTERVAL_NS);
     assert_true(interval_ns() == MS);
     limits.probe_most_ns = 300 * US;
     assert_true(interval_ns() == 300 * US);
 }
 
-static void rawe_liveness_interval_ns__smoothed_and_four_variations_in_limits(void **state)
+TEST(rawe_liveness_interval_ns__smoothed_and_four_variations_in_limits)
 {
-    (void)state;
     rtt.smoothed_ns = 400 * US;
     rtt.variation_ns = 100 * US;
     assert_true(interval_ns() == 800 * US);
@@ -96,9 +90,8 @@ static void rawe_liveness_interval_ns__smoothed_and_four_variations_in_limits(vo
     assert_true(interval_ns() == 7 * MS);
 }
 
-static void rawe_liveness_interval_ns__doubles_up_to_the_limit(void **state)
+TEST(rawe_liveness_interval_ns__doubles_up_to_the_limit)
 {
-    (void)state;
     uint64_t expected_ns = MS;
     for (liveness.probes_unanswered = 0; liveness.probes_unanswered < 7;
          liveness.probes_unanswered++) {
@@ -111,9 +104,8 @@ static void rawe_liveness_interval_ns__doubles_up_to_the_limit(void **state)
     assert_true(interval_ns() == 40 * MS);
 }
 
-static void rawe_liveness_interval_ns__does_not_overflow(void **state)
+TEST(rawe_liveness_interval_ns__does_not_overflow)
 {
-    (void)state;
     static const uint32_t unanswered[] = {16, 17, 31, 44, 63, 64, 65, 1000, UINT32_MAX};
     limits.probe_most_ns = UINT64_MAX / 2;
     for (unsigned i = 0; i < sizeof(unanswered) / sizeof(unanswered[0]); i++) {
@@ -124,9 +116,8 @@ static void rawe_liveness_interval_ns__does_not_overflow(void **state)
     assert_true(interval_ns() == 100 * MS);
 }
 
-static void rawe_liveness_heard__ends_the_silence(void **state)
+TEST(rawe_liveness_heard__ends_the_silence)
 {
-    (void)state;
     silent_until(NOW + S);
     rawe_liveness_heard(&liveness);
     assert_true(interval_ns() == MS);
@@ -134,9 +125,8 @@ static void rawe_liveness_heard__ends_the_silence(void **state)
     assert_int_equal(expire(NOW + 60 * S, false, 0), RAWE_LIVENESS_ASK);
 }
 
-static void rawe_liveness_alive__silence_counts_from_the_answer_on(void **state)
+TEST(rawe_liveness_alive__silence_counts_from_the_answer_on)
 {
-    (void)state;
     rawe_liveness_alive(&liveness, NOW);
     assert_true(liveness.silent_since_ns == 0); /* there was no silence */
     silent_until(NOW + S);
@@ -147,9 +137,8 @@ static void rawe_liveness_alive__silence_counts_from_the_answer_on(void **state)
     assert_int_equal(liveness.probes_unanswered, 40); /* the peer itself was not heard */
 }
 
-static void rawe_liveness_ask_by__moves_forward_only(void **state)
+TEST(rawe_liveness_ask_by__moves_forward_only)
 {
-    (void)state;
     assert_true(rawe_liveness_ask_by(&liveness, NOW + MS));
     assert_false(rawe_liveness_ask_by(&liveness, NOW + MS));
     assert_false(rawe_liveness_ask_by(&liveness, NOW + 2 * MS));
@@ -158,9 +147,8 @@ static void rawe_liveness_ask_by__moves_forward_only(void **state)
     assert_true(liveness.probe_deadline_ns == NOW + MS - 1);
 }
 
-static void rawe_liveness_unanswered__until_the_peer_is_heard(void **state)
+TEST(rawe_liveness_unanswered__until_the_peer_is_heard)
 {
-    (void)state;
     assert_false(rawe_liveness_unanswered(&liveness));
     (void)asked(NOW);
     assert_true(rawe_liveness_unanswered(&liveness));
@@ -168,33 +156,29 @@ static void rawe_liveness_unanswered__until_the_peer_is_heard(void **state)
     assert_false(rawe_liveness_unanswered(&liveness));
 }
 
-static void rawe_liveness_expire__silence_begins_with_the_first_question(void **state)
+TEST(rawe_liveness_expire__silence_begins_with_the_first_question)
 {
-    (void)state;
     limits.peer_timeout_ns = MS;
     assert_int_equal(expire(NOW, false, 0), RAWE_LIVENESS_ASK);
     assert_true(liveness.silent_since_ns == NOW);
 }
 
-static void rawe_liveness_expire__gives_up_exactly_at_the_timeout(void **state)
+TEST(rawe_liveness_expire__gives_up_exactly_at_the_timeout)
 {
-    (void)state;
     silent_until(NOW + 5 * S);
     assert_int_equal(expire(NOW + 5 * S - 1, false, 5 * S - 1), RAWE_LIVENESS_ASK);
     assert_int_equal(expire(NOW + 5 * S, false, 5 * S), RAWE_LIVENESS_GIVE_UP);
 }
 
-static void rawe_liveness_expire__without_a_timeout_never(void **state)
+TEST(rawe_liveness_expire__without_a_timeout_never)
 {
-    (void)state;
     limits.peer_timeout_ns = 0;
     silent_until(NOW + 600 * S);
     assert_int_equal(expire(NOW + 600 * S, false, 600 * S), RAWE_LIVENESS_ASK);
 }
 
-static void rawe_liveness_expire__time_we_did_not_run_is_not_the_peers(void **state)
+TEST(rawe_liveness_expire__time_we_did_not_run_is_not_the_peers)
 {
-    (void)state;
     silent_until(NOW + S); /* asked last 100 ms before that */
     /* Late by as much as an interval is still normal. */
     assert_int_equal(expire(NOW + 1100 * MS, false, 1100 * MS), RAWE_LIVENESS_ASK);
@@ -202,17 +186,15 @@ static void rawe_liveness_expire__time_we_did_not_run_is_not_the_peers(void **st
     assert_int_equal(expire(NOW + 1100 * MS + 1, false, 1000 * MS), RAWE_LIVENESS_ASK);
 }
 
-static void rawe_liveness_expire__a_long_pause_of_ours_gives_nobody_up(void **state)
+TEST(rawe_liveness_expire__a_long_pause_of_ours_gives_nobody_up)
 {
-    (void)state;
     silent_until(NOW + S);
     assert_int_equal(expire(NOW + 600 * S, false, S), RAWE_LIVENESS_ASK);
     assert_true(liveness.silent_since_ns == NOW + 599 * S);
 }
 
-static void rawe_liveness_expire__deferring_does_not_count(void **state)
+TEST(rawe_liveness_expire__deferring_does_not_count)
 {
-    (void)state;
     silent_until(NOW + S);
     uint64_t now_ns = NOW + S;
     for (unsigned i = 0; i < 100; i++, now_ns += 100 * MS) {
@@ -222,25 +204,22 @@ static void rawe_liveness_expire__deferring_does_not_count(void **state)
     assert_int_equal(expire(now_ns, false, S), RAWE_LIVENESS_ASK); /* goes on where it stopped */
 }
 
-static void rawe_liveness_expire__nobody_is_given_up_while_deferring(void **state)
+TEST(rawe_liveness_expire__nobody_is_given_up_while_deferring)
 {
-    (void)state;
     silent_until(NOW + 5 * S);
     limits.peer_timeout_ns = S;
     assert_int_equal(expire(NOW + 5 * S, true, 4900 * MS), RAWE_LIVENESS_ASK);
 }
 
-static void rawe_liveness_expire__an_answer_just_now_is_no_silence(void **state)
+TEST(rawe_liveness_expire__an_answer_just_now_is_no_silence)
 {
-    (void)state;
     silent_until(NOW + S);
     rawe_liveness_alive(&liveness, NOW + S);
     assert_int_equal(expire(NOW + S - 1, false, 0), RAWE_LIVENESS_ASK);
 }
 
-static void rawe_liveness_migrate__begins_to_ask_anew(void **state)
+TEST(rawe_liveness_migrate__begins_to_ask_anew)
 {
-    (void)state;
     silent_until(NOW + S);
     rawe_liveness_migrate(&liveness, &rtt, &limits, false, NOW + S);
     assert_int_equal(liveness.probes_unanswered, 0);
@@ -249,34 +228,30 @@ static void rawe_liveness_migrate__begins_to_ask_anew(void **state)
 }
 
 /** As by rawe_liveness_expire, which finds a question of just now. */
-static void rawe_liveness_migrate__time_we_did_not_run_is_not_the_peers(void **state)
+TEST(rawe_liveness_migrate__time_we_did_not_run_is_not_the_peers)
 {
-    (void)state;
     silent_until(NOW + S);
     rawe_liveness_migrate(&liveness, &rtt, &limits, false, NOW + 600 * S);
     (void)asked(NOW + 600 * S);
     assert_int_equal(expire(NOW + 600 * S + MS, false, S + MS), RAWE_LIVENESS_ASK);
 }
 
-static void rawe_liveness_migrate__deferring_does_not_count(void **state)
+TEST(rawe_liveness_migrate__deferring_does_not_count)
 {
-    (void)state;
     silent_until(NOW + S);
     rawe_liveness_migrate(&liveness, &rtt, &limits, true, NOW + S);
     (void)asked(NOW + S);
     assert_int_equal(expire(NOW + S, false, 900 * MS), RAWE_LIVENESS_ASK);
 }
 
-static void rawe_liveness_migrate__who_was_heard_is_not_silent(void **state)
+TEST(rawe_liveness_migrate__who_was_heard_is_not_silent)
 {
-    (void)state;
     rawe_liveness_migrate(&liveness, &rtt, &limits, false, NOW);
     assert_true(liveness.silent_since_ns == 0);
 }
 
-static void rawe_liveness_probe_sent__numbers_begin_with_1(void **state)
+TEST(rawe_liveness_probe_sent__numbers_begin_with_1)
 {
-    (void)state;
     for (uint32_t number = 1; number < 30; number++) {
         assert_int_equal(rawe_liveness_next_probe(&liveness), number);
         rawe_liveness_probe_sent(&liveness, NOW + number);
@@ -285,9 +260,8 @@ static void rawe_liveness_probe_sent__numbers_begin_with_1(void **state)
     }
 }
 
-static void rawe_liveness_probe_sent__numbers_go_round_without_0(void **state)
+TEST(rawe_liveness_probe_sent__numbers_go_round_without_0)
 {
-    (void)state;
     liveness.probe_number = UINT32_MAX - 2;
     for (uint32_t i = 1; i <= 4; i++) {
         rawe_liveness_probe_sent(&liveness, NOW + i);
@@ -298,9 +272,8 @@ static void rawe_liveness_probe_sent__numbers_go_round_without_0(void **state)
     assert_true(rawe_liveness_probe_answered(&liveness, 2) == NOW + 4);
 }
 
-static void rawe_liveness_asked__plans_the_next_question(void **state)
+TEST(rawe_liveness_asked__plans_the_next_question)
 {
-    (void)state;
     assert_false(asked(NOW));
     assert_true(liveness.asked_ns == NOW);
     assert_true(liveness.probe_deadline_ns == NOW + 2 * MS);
@@ -310,9 +283,8 @@ static void rawe_liveness_asked__plans_the_next_question(void **state)
     assert_int_equal(liveness.probe_number, 0); /* whether one has left is not known here */
 }
 
-static void rawe_liveness_asked__doubt_begins_with_the_third(void **state)
+TEST(rawe_liveness_asked__doubt_begins_with_the_third)
 {
-    (void)state;
     assert_false(asked(NOW));
     assert_false(asked(NOW));
     assert_true(asked(NOW));
@@ -321,9 +293,8 @@ static void rawe_liveness_asked__doubt_begins_with_the_third(void **state)
     assert_false(asked(NOW));
 }
 
-static void rawe_liveness_probe_answered__probes_never_sent(void **state)
+TEST(rawe_liveness_probe_answered__probes_never_sent)
 {
-    (void)state;
     assert_true(rawe_liveness_probe_answered(&liveness, 0) == 0);
     assert_true(rawe_liveness_probe_answered(&liveness, 1) == 0);
     assert_true(rawe_liveness_probe_answered(&liveness, UINT32_MAX) == 0);
@@ -340,9 +311,8 @@ static void rawe_liveness_probe_answered__probes_never_sent(void **state)
     }
 }
 
-static void rawe_liveness_probe_answered__each_once_and_none_before_it(void **state)
+TEST(rawe_liveness_probe_answered__each_once_and_none_before_it)
 {
-    (void)state;
     for (uint32_t i = 1; i <= 5; i++) {
         rawe_liveness_probe_sent(&liveness, NOW + i);
     }
@@ -362,9 +332,8 @@ static void send_twenty(void)
     }
 }
 
-static void rawe_liveness_probe_answered__the_oldest_and_the_newest(void **state)
+TEST(rawe_liveness_probe_answered__the_oldest_and_the_newest)
 {
-    (void)state;
     send_twenty();
     for (uint32_t number = 1; number <= 30; number++) {
         bool known = number < RAWE_LIVENESS_PROBES || number == 20;
@@ -376,9 +345,8 @@ static void rawe_liveness_probe_answered__the_oldest_and_the_newest(void **state
     assert_true(rawe_liveness_probe_answered(&liveness, 20) == NOW + 20);
 }
 
-static void rawe_liveness_probe_answered__no_number_answers_none(void **state)
+TEST(rawe_liveness_probe_answered__no_number_answers_none)
 {
-    (void)state;
     liveness.probe_number = UINT32_MAX - 1;
     rawe_liveness_probe_sent(&liveness, NOW + 1);
     rawe_liveness_probe_sent(&liveness, NOW + 2); /* there is no 0 in between */
@@ -387,9 +355,8 @@ static void rawe_liveness_probe_answered__no_number_answers_none(void **state)
     assert_true(rawe_liveness_probe_answered(&liveness, 1) == NOW + 2);
 }
 
-static void rawe_liveness_probe_answered__again_and_again_with_many_under_way(void **state)
+TEST(rawe_liveness_probe_answered__again_and_again_with_many_under_way)
 {
-    (void)state;
     unsigned understood = 0;
     for (uint32_t i = 1; i <= 1000; i++) {
         rawe_liveness_probe_sent(&liveness, NOW + i);
@@ -400,42 +367,4 @@ static void rawe_liveness_probe_answered__again_and_again_with_many_under_way(vo
         }
     }
     assert_true(understood > 1000 * (RAWE_LIVENESS_PROBES - 1) / 30 - 30);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(rawe_liveness_interval_ns__1_ms_without_a_round_trip),
-        TEST(rawe_liveness_interval_ns__smoothed_and_four_variations_in_limits),
-        TEST(rawe_liveness_interval_ns__doubles_up_to_the_limit),
-        TEST(rawe_liveness_interval_ns__does_not_overflow),
-        TEST(rawe_liveness_heard__ends_the_silence),
-        TEST(rawe_liveness_alive__silence_counts_from_the_answer_on),
-        TEST(rawe_liveness_ask_by__moves_forward_only),
-        TEST(rawe_liveness_unanswered__until_the_peer_is_heard),
-        TEST(rawe_liveness_expire__silence_begins_with_the_first_question),
-        TEST(rawe_liveness_expire__gives_up_exactly_at_the_timeout),
-        TEST(rawe_liveness_expire__without_a_timeout_never),
-        TEST(rawe_liveness_expire__time_we_did_not_run_is_not_the_peers),
-        TEST(rawe_liveness_expire__a_long_pause_of_ours_gives_nobody_up),
-        TEST(rawe_liveness_expire__deferring_does_not_count),
-        TEST(rawe_liveness_expire__nobody_is_given_up_while_deferring),
-        TEST(rawe_liveness_expire__an_answer_just_now_is_no_silence),
-        TEST(rawe_liveness_migrate__begins_to_ask_anew),
-        TEST(rawe_liveness_migrate__time_we_did_not_run_is_not_the_peers),
-        TEST(rawe_liveness_migrate__deferring_does_not_count),
-        TEST(rawe_liveness_migrate__who_was_heard_is_not_silent),
-        TEST(rawe_liveness_probe_sent__numbers_begin_with_1),
-        TEST(rawe_liveness_probe_sent__numbers_go_round_without_0),
-        TEST(rawe_liveness_asked__plans_the_next_question),
-        TEST(rawe_liveness_asked__doubt_begins_with_the_third),
-        TEST(rawe_liveness_probe_answered__probes_never_sent),
-        TEST(rawe_liveness_probe_answered__each_once_and_none_before_it),
-        TEST(rawe_liveness_probe_answered__the_oldest_and_the_newest),
-        TEST(rawe_liveness_probe_answered__no_number_answers_none),
-        TEST(rawe_liveness_probe_answered__again_and_again_with_many_under_way),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,13 +7,11 @@
 #include "btl_rawe_lock.h"
 
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 
-#include <cmocka.h>
+#include "unit_test.h"
 
 #define ROUNDS 20000u
 
@@ -37,24 +35,20 @@ static struct mca_btl_rawe_work *comes_late;
 int __wrap_pthread_mutex_unlock(pthread_mutex_t *mutex);
 int __real_pthread_mutex_unlock(pthread_mutex_t *mutex);
 
-static int set_up(void **state)
+static void set_up(void)
 {
-    (void)state;
     membarrier_refused = false;
     counted = 0;
     atomic_store(&claims, 0);
     opal_set_using_threads(false);
     mca_btl_rawe_lock_init();
-    return 0;
 }
 
-static int tear_down(void **state)
+static void tear_down(void)
 {
-    (void)state;
     assert_int_equal(mca_btl_rawe_biased_lock.inside, 0);
     opal_set_using_threads(false);
     mca_btl_rawe_lock_destroy();
-    return 0;
 }
 
 /** Can another thread enter now? */
@@ -109,9 +103,10 @@ static void *claim_main(void *context)
     return NULL;
 }
 
-static void mca_btl_rawe_lock_init__a_mutex_where_there_are_threads(void **state)
+FIXTURE(set_up, tear_down);
+
+TEST(mca_btl_rawe_lock_init__a_mutex_where_there_are_threads)
 {
-    (void)state;
     mca_btl_rawe_lock_destroy();
     opal_set_using_threads(true);
     mca_btl_rawe_lock_init();
@@ -121,9 +116,8 @@ static void mca_btl_rawe_lock_init__a_mutex_where_there_are_threads(void **state
     assert_true(another_may_enter());
 }
 
-static void mca_btl_rawe_lock_init__a_mutex_where_membarrier_is_refused(void **state)
+TEST(mca_btl_rawe_lock_init__a_mutex_where_membarrier_is_refused)
 {
-    (void)state;
     mca_btl_rawe_lock_destroy();
     membarrier_refused = true; /* as a seccomp filter may */
     mca_btl_rawe_lock_init();
@@ -135,9 +129,8 @@ static void mca_btl_rawe_lock_init__a_mutex_where_membarrier_is_refused(void **s
     mca_btl_rawe_lock_unclaim();
 }
 
-static void mca_btl_rawe_lock__threads_appear_while_it_is_held(void **state)
+TEST(mca_btl_rawe_lock__threads_appear_while_it_is_held)
 {
-    (void)state;
     mca_btl_rawe_lock();
     mca_btl_rawe_lock();
     opal_set_using_threads(true);
@@ -155,9 +148,8 @@ static void mca_btl_rawe_lock__threads_appear_while_it_is_held(void **state)
     mca_btl_rawe_unlock();
 }
 
-static void mca_btl_rawe_lock__threads_are_denied_while_it_is_held(void **state)
+TEST(mca_btl_rawe_lock__threads_are_denied_while_it_is_held)
 {
-    (void)state;
     opal_set_using_threads(true);
     mca_btl_rawe_lock();
     opal_set_using_threads(false); /* MPI_T_init_thread does that in the midst of a program */
@@ -172,9 +164,8 @@ static void mca_btl_rawe_lock__threads_are_denied_while_it_is_held(void **state)
     mca_btl_rawe_lock_unclaim();
 }
 
-static void mca_btl_rawe_lock__many_threads_after_one(void **state)
+TEST(mca_btl_rawe_lock__many_threads_after_one)
 {
-    (void)state;
     pthread_t threads[3];
 
     assert_int_equal(pthread_create(&threads[0], NULL, count_main, NULL), 0);
@@ -239,9 +230,8 @@ static void *stay_main(void *context)
     return NULL;
 }
 
-static void mca_btl_rawe_enter__not_beside_another_thread(void **state)
+TEST(mca_btl_rawe_enter__not_beside_another_thread)
 {
-    (void)state;
     struct item item = {.work = {.perform = do_item}};
     pthread_barrier_t entered;
     pthread_t thread;
@@ -278,9 +268,8 @@ static void *enter_main(void *context)
 }
 
 /** Nor would the progress thread know of what is handed over while the lock is biased. */
-static void mca_btl_rawe_enter__waits_for_the_progress_thread_when_threads_appear(void **state)
+TEST(mca_btl_rawe_enter__waits_for_the_progress_thread_when_threads_appear)
 {
-    (void)state;
     pthread_t thread;
     bool entered = false;
 
@@ -321,9 +310,8 @@ static void end_stay(pthread_t thread)
 }
 
 /** Who is inside was alone when it began, and leaves without looking. */
-static void mca_btl_rawe_lock_hand_over__to_one_that_began_alone(void **state)
+TEST(mca_btl_rawe_lock_hand_over__to_one_that_began_alone)
 {
-    (void)state;
     struct item item = {.work = {.perform = do_item}};
     pthread_t thread = begin_stay();
 
@@ -337,9 +325,8 @@ static void mca_btl_rawe_lock_hand_over__to_one_that_began_alone(void **state)
     assert_int_equal(items_done[0], 1);
 }
 
-static void mca_btl_rawe_enter__what_was_handed_over_comes_first(void **state)
+TEST(mca_btl_rawe_enter__what_was_handed_over_comes_first)
 {
-    (void)state;
     struct item item = {.work = {.perform = do_item}};
     pthread_t thread = begin_stay();
 
@@ -351,9 +338,8 @@ static void mca_btl_rawe_enter__what_was_handed_over_comes_first(void **state)
     mca_btl_rawe_unlock();
 }
 
-static void mca_btl_rawe_lock_hand_over__nobody_is_inside_any_more(void **state)
+TEST(mca_btl_rawe_lock_hand_over__nobody_is_inside_any_more)
 {
-    (void)state;
     struct item item = {.work = {.perform = do_item}};
 
     opal_set_using_threads(true);
@@ -371,9 +357,8 @@ static void *hand_over_main(void *work)
 }
 
 /** Handed over when who is inside has looked for the last time, and not left yet. */
-static void mca_btl_rawe_unlock__looks_again_when_it_has_left(void **state)
+TEST(mca_btl_rawe_unlock__looks_again_when_it_has_left)
 {
-    (void)state;
     struct item item = {.work = {.perform = do_item}};
 
     memset(items_done, 0, sizeof(items_done));
@@ -400,9 +385,8 @@ int __wrap_pthread_mutex_unlock(pthread_mutex_t *mutex)
 }
 
 /** The progress thread does it too. */
-static void mca_btl_rawe_lock_unclaim__does_what_was_handed_over(void **state)
+TEST(mca_btl_rawe_lock_unclaim__does_what_was_handed_over)
 {
-    (void)state;
     struct item item = {.work = {.perform = do_item}};
     pthread_t thread;
 
@@ -424,9 +408,8 @@ static void mca_btl_rawe_lock_unclaim__does_what_was_handed_over(void **state)
     free(items);
 }
 
-static void mca_btl_rawe_lock_hand_over__all_is_done_once_and_in_order(void **state)
+TEST(mca_btl_rawe_lock_hand_over__all_is_done_once_and_in_order)
 {
-    (void)state;
     struct item *items = calloc(3 * (size_t)ROUNDS, sizeof(*items));
     pthread_t threads[3];
 
@@ -448,9 +431,8 @@ static void mca_btl_rawe_lock_hand_over__all_is_done_once_and_in_order(void **st
     free(items);
 }
 
-static void mca_btl_rawe_lock_claim_patiently__beside_mpi(void **state)
+TEST(mca_btl_rawe_lock_claim_patiently__beside_mpi)
 {
-    (void)state;
     pthread_t tools[2];
     atomic_bool done;
 
@@ -466,9 +448,8 @@ static void mca_btl_rawe_lock_claim_patiently__beside_mpi(void **state)
     assert_int_equal(counted, ROUNDS + atomic_load(&claims));
 }
 
-static void mca_btl_rawe_lock_claim_patiently__not_from_inside(void **state)
+TEST(mca_btl_rawe_lock_claim_patiently__not_from_inside)
 {
-    (void)state;
     mca_btl_rawe_lock();
     assert_false(mca_btl_rawe_lock_claim_patiently());
     assert_false(mca_btl_rawe_lock_claim());
@@ -476,28 +457,4 @@ static void mca_btl_rawe_lock_claim_patiently__not_from_inside(void **state)
     assert_true(mca_btl_rawe_lock_claim_patiently());
     assert_false(mca_btl_rawe_lock_claim());
     mca_btl_rawe_lock_unclaim();
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(mca_btl_rawe_lock_init__a_mutex_where_there_are_threads),
-        TEST(mca_btl_rawe_lock_init__a_mutex_where_membarrier_is_refused),
-        TEST(mca_btl_rawe_lock__threads_appear_while_it_is_held),
-        TEST(mca_btl_rawe_lock__threads_are_denied_while_it_is_held),
-        TEST(mca_btl_rawe_lock__many_threads_after_one),
-        TEST(mca_btl_rawe_enter__not_beside_another_thread),
-        TEST(mca_btl_rawe_enter__waits_for_the_progress_thread_when_threads_appear),
-        TEST(mca_btl_rawe_lock_hand_over__to_one_that_began_alone),
-        TEST(mca_btl_rawe_enter__what_was_handed_over_comes_first),
-        TEST(mca_btl_rawe_lock_hand_over__nobody_is_inside_any_more),
-        TEST(mca_btl_rawe_unlock__looks_again_when_it_has_left),
-        TEST(mca_btl_rawe_lock_unclaim__does_what_was_handed_over),
-        TEST(mca_btl_rawe_lock_hand_over__all_is_done_once_and_in_order),
-        TEST(mca_btl_rawe_lock_claim_patiently__beside_mpi),
-        TEST(mca_btl_rawe_lock_claim_patiently__not_from_inside),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,17 +7,14 @@
 #include "btl_rawe_modex.h"
 
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "btl_rawe_help.h"
 #include "btl_rawe_module.h"
 #include "btl_rawe_params.h"
 #include "btl_rawe_state.h"
+#include "unit_test.h"
 
 #define THREADS 4u
 #define PROCESSES 300u /**< of each thread */
@@ -76,9 +73,8 @@ void mca_btl_rawe_help_peer_incompatible(const char *peer, const char *peer_host
     incompatible++;
 }
 
-static int set_up(void **state)
+static void set_up(void)
 {
-    (void)state;
     memset(&mca_btl_rawe_state, 0, sizeof(mca_btl_rawe_state));
     memset(modules, 0, sizeof(modules));
     mca_btl_rawe_state.component = &component;
@@ -98,14 +94,11 @@ static int set_up(void **state)
     }
     published_bytes = 0;
     waited = incompatible = 0;
-    return 0;
 }
 
-static int tear_down(void **state)
+static void tear_down(void)
 {
-    (void)state;
     mca_btl_rawe_modex_forget();
-    return 0;
 }
 
 static unsigned receive(uint32_t vpid, struct mca_btl_rawe_address *addresses)
@@ -118,9 +111,10 @@ static unsigned receive(uint32_t vpid, struct mca_btl_rawe_address *addresses)
     return count;
 }
 
-static void mca_btl_rawe_modex_receive__what_was_sent(void **state)
+FIXTURE(set_up, tear_down);
+
+TEST(mca_btl_rawe_modex_receive__what_was_sent)
 {
-    (void)state;
     struct mca_btl_rawe_address addresses[MCA_BTL_RAWE_MODULES_MAX];
 
     assert_int_equal(mca_btl_rawe_modex_send(), OPAL_SUCCESS);
@@ -140,9 +134,8 @@ static void mca_btl_rawe_modex_receive__what_was_sent(void **state)
 }
 
 /** No more than there is: what another process has published may be anything. */
-static void mca_btl_rawe_modex_parse__what_is_cut(void **state)
+TEST(mca_btl_rawe_modex_parse__what_is_cut)
 {
-    (void)state;
     struct mca_btl_rawe_address addresses[MCA_BTL_RAWE_MODULES_MAX];
 
     assert_int_equal(mca_btl_rawe_modex_send(), OPAL_SUCCESS);
@@ -153,9 +146,8 @@ static void mca_btl_rawe_modex_parse__what_is_cut(void **state)
     }
 }
 
-static void mca_btl_rawe_modex_receive__says_what_differs(void **state)
+TEST(mca_btl_rawe_modex_receive__says_what_differs)
 {
-    (void)state;
     struct mca_btl_rawe_address addresses[MCA_BTL_RAWE_MODULES_MAX];
 
     assert_int_equal(mca_btl_rawe_modex_send(), OPAL_SUCCESS);
@@ -199,9 +191,8 @@ static void introduce_all(void)
     }
 }
 
-static void mca_btl_rawe_modex_receive__waits_for_nobody_twice(void **state)
+TEST(mca_btl_rawe_modex_receive__waits_for_nobody_twice)
 {
-    (void)state;
     introduce_all();
     assert_int_equal(waited, THREADS * PROCESSES);
     introduce_all();
@@ -209,17 +200,4 @@ static void mca_btl_rawe_modex_receive__waits_for_nobody_twice(void **state)
     mca_btl_rawe_modex_forget();
     introduce_all();
     assert_int_equal(waited, 2 * THREADS * PROCESSES);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(mca_btl_rawe_modex_receive__what_was_sent),
-        TEST(mca_btl_rawe_modex_parse__what_is_cut),
-        TEST(mca_btl_rawe_modex_receive__says_what_differs),
-        TEST(mca_btl_rawe_modex_receive__waits_for_nobody_twice),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,12 +3,9 @@
  *
  * Tests of rawe_monitor: who gets which answer, and when.
  */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include <cmocka.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +17,7 @@
 #include <unistd.h>
 
 #include "linux/sys/rawe_monitor.h"
+#include "unit_test.h"
 
 #define NAME_BYTES 64
 #define NOBODY 65534
@@ -77,22 +75,19 @@ static void open_monitor(char *text)
     free(before);
 }
 
-static int set_up(void **state)
+static void set_up(void)
 {
     struct rawe_link_error error;
 
-    (void)state;
     described = 0;
-    return rawe_service_start(&service, &error);
+    assert_int_equal(rawe_service_start(&service, &error), 0);
 }
 
-static int tear_down(void **state)
+static void tear_down(void)
 {
-    (void)state;
     rawe_monitor_close(monitor);
     monitor = NULL;
     rawe_service_stop(service);
-    return 0;
 }
 
 /** Returns true when there is somebody of that name. */
@@ -125,11 +120,12 @@ static bool answers(const char *text)
     return right;
 }
 
-static void answer__is_the_description(void **state)
+FIXTURE(set_up, tear_down);
+
+TEST(answer__is_the_description)
 {
     char text[] = "rank 7\n";
 
-    (void)state;
     open_monitor(text);
     assert_int_equal(described, 0);
     for (unsigned i = 0; i < 20; i++) { /* more than are answered without a pause */
@@ -138,9 +134,8 @@ static void answer__is_the_description(void **state)
     assert_int_equal(described, 20);
 }
 
-static void answer__without_a_description_is_the_title(void **state)
+TEST(answer__without_a_description_is_the_title)
 {
-    (void)state;
     open_monitor(NULL);
     assert_true(answers(""));
 }
@@ -158,11 +153,10 @@ static int ask_as(uid_t user, const char *expected)
     return status;
 }
 
-static void answer__other_users_are_refused(void **state)
+TEST(answer__other_users_are_refused)
 {
     char text[] = "rank 7\n";
 
-    (void)state;
     if (geteuid() != 0) {
         skip();
     }
@@ -171,11 +165,10 @@ static void answer__other_users_are_refused(void **state)
     assert_int_equal(described, 0);
 }
 
-static void answer__is_for_root_too(void **state)
+TEST(answer__is_for_root_too)
 {
     char text[] = "rank 7\n";
 
-    (void)state;
     if (geteuid() != 0) {
         skip();
     }
@@ -188,13 +181,12 @@ static void answer__is_for_root_too(void **state)
     assert_int_equal(as_it, 0);
 }
 
-static void answer__comes_when_there_are_descriptors_again(void **state)
+TEST(answer__comes_when_there_are_descriptors_again)
 {
     const int tool = socket(AF_UNIX, SOCK_SEQPACKET, 0);
     struct rlimit before, none;
     char text[] = "rank 7\n";
 
-    (void)state;
     open_monitor(text);
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
     none = (struct rlimit){.rlim_cur = 0, .rlim_max = before.rlim_max};
@@ -207,28 +199,12 @@ static void answer__comes_when_there_are_descriptors_again(void **state)
     close(tool);
 }
 
-static void close__nobody_is_there_any_more(void **state)
+TEST(close__nobody_is_there_any_more)
 {
     char text[] = "rank 7\n";
 
-    (void)state;
     open_monitor(text);
     rawe_monitor_close(monitor);
     monitor = NULL;
     assert_false(answers(text));
-}
-
-int main(void)
-{
-#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
-    const struct CMUnitTest tests[] = {
-        TEST(answer__is_the_description),
-        TEST(answer__without_a_description_is_the_title),
-        TEST(answer__other_users_are_refused),
-        TEST(answer__is_for_root_too),
-        TEST(answer__comes_when_there_are_descriptors_again),
-        TEST(close__nobody_is_there_any_more),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,14 +3,11 @@
  *
  * Tests of the network in memory (test/net): it notices when an engine breaks a rule.
  */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "net_engine.h"
 #include "net_forge.h"
@@ -18,6 +15,7 @@
 #include "net_ledger.h"
 #include "net_packet.h"
 #include "rawe_crc32c.h"
+#include "unit_test.h"
 
 #define FRAMES 4u
 #define DATA_BYTES 200u
@@ -78,9 +76,8 @@ static void make_frame(unsigned index, uint32_t data_bytes)
     };
 }
 
-static int set_up(void **state)
+static void set_up(void)
 {
-    (void)state;
     memset(&engine, 0, sizeof(engine));
     engine.config.ethertype = RAWE_ETHERTYPE_DEFAULT;
     engine.config.payload_max_bytes = 400;
@@ -91,12 +88,12 @@ static int set_up(void **state)
     for (unsigned i = 0; i < FRAMES; i++) {
         make_frame(i, DATA_BYTES);
     }
-    return 0;
 }
 
-static void net_frame_linearize__lengths_and_addresses(void **state)
+FIXTURE(set_up, NULL);
+
+TEST(net_frame_linearize__lengths_and_addresses)
 {
-    (void)state;
     net_frame_linearize(&engine, &frames[0], out, &header);
     assert_memory_equal(out, heads[0], HEAD_BYTES);
     assert_memory_equal(out + HEAD_BYTES, data, DATA_BYTES);
@@ -140,10 +137,9 @@ static struct rawe_frame make_batch(unsigned count, uint32_t short_bytes, uint16
     };
 }
 
-static void net_batch_linearize__limits_and_lengths(void **state)
+TEST(net_batch_linearize__limits_and_lengths)
 {
     static const char limits[] = "batches keep to their limits";
-    (void)state;
     struct rawe_frame packet = make_batch(FRAMES, 3, SEGMENT_BYTES);
     struct net_batch batch = net_batch_linearize(&engine, &packet, SEGMENT_BYTES, out);
     assert_int_equal(net_batch_frames(&batch), FRAMES);
@@ -170,9 +166,8 @@ static void net_batch_linearize__limits_and_lengths(void **state)
                     (void)net_batch_linearize(&engine, &packet, SEGMENT_BYTES, out));
 }
 
-static void net_batch_cut__merged_again(void **state)
+TEST(net_batch_cut__merged_again)
 {
-    (void)state;
     uint8_t frame[NET_BATCH_HEAD_BYTES + SEGMENT_BYTES], merged[sizeof(out)];
     struct rawe_frame packet = make_batch(FRAMES, 10, SEGMENT_BYTES);
     struct net_batch batch = net_batch_linearize(&engine, &packet, SEGMENT_BYTES, out);
@@ -194,9 +189,8 @@ static void net_batch_cut__merged_again(void **state)
     assert_memory_equal(merged, out, len_bytes);
 }
 
-static void net_content_compare__finds_the_first_difference(void **state)
+TEST(net_content_compare__finds_the_first_difference)
 {
-    (void)state;
     for (unsigned at = 0; at < 40; at++) {
         net_content_fill(out, 7, 3, 40);
         assert_int_equal(net_content_compare(out, 7, 3, 40), 40);
@@ -214,9 +208,8 @@ static void ended(struct net_message *message, enum rawe_status status, bool ear
     ended_calls += !early;
 }
 
-static void net_message_conclude__once(void **state)
+TEST(net_message_conclude__once)
 {
-    (void)state;
     struct net_message message = {.number = 5, .len_bytes = 30, .ended = ended};
     net_message_lay_out(&message, 10, true, true);
     assert_int_equal(message.out.send.piece_count, 2);
@@ -251,7 +244,7 @@ static void note_ended(struct net_message *message, enum rawe_status status, boo
 }
 
 /** They are on their way, of 3, 13, 23, 33 bytes. */
-static int set_up_ledger(void **state)
+static void set_up_ledger(void)
 {
     memset(&ledger, 0, sizeof(ledger));
     memset(messages, 0, sizeof(messages));
@@ -268,15 +261,15 @@ static int set_up_ledger(void **state)
         net_ledger_add(&ledger, &messages[i], 9);
         net_ledger_submit(&ledger, &messages[i], messages[i].len_bytes, i % 2 != 0);
     }
-    return set_up(state);
+    set_up();
 }
 
-static int tear_down_ledger(void **state)
+static void tear_down_ledger(void)
 {
-    (void)state;
     net_ledger_free(&ledger, NULL);
-    return 0;
 }
+
+static const struct unit_fixture with_ledger = {set_up_ledger, tear_down_ledger};
 
 /** Deliver what message `index` carries, with its tag and that byte changed. */
 static struct net_message *deliver(unsigned index, const struct net_route *where, uint8_t tag,
@@ -293,9 +286,8 @@ static struct net_message *deliver(unsigned index, const struct net_route *where
     return net_ledger_deliver(&ledger, where, tag, bytes, message->len_bytes);
 }
 
-static void net_ledger_deliver__once_exact_and_in_order(void **state)
+TEST_WITH(with_ledger, net_ledger_deliver__once_exact_and_in_order)
 {
-    (void)state;
     struct net_route other = route;
     assert_ptr_equal(deliver(0, &route, 0, 0), &messages[0]);
     ASSERT_VIOLATES("byte-exact", deliver(0, &route, 0, 0)); /* too short for "again" */
@@ -315,9 +307,8 @@ static void net_ledger_deliver__once_exact_and_in_order(void **state)
     assert_int_equal(ledger.deliveries, 2);
 }
 
-static void net_ledger_deliver__lies(void **state)
+TEST_WITH(with_ledger, net_ledger_deliver__lies)
 {
-    (void)state;
     ledger.lying = true;
     assert_null(deliver(3, &route, 0, 1));
     assert_ptr_equal(deliver(3, &route, 0, 0), &messages[3]);
@@ -326,9 +317,8 @@ static void net_ledger_deliver__lies(void **state)
     assert_int_equal(ledger.undelivered, 2);
 }
 
-static void net_ledger_ended__complete_means_delivered(void **state)
+TEST_WITH(with_ledger, net_ledger_ended__complete_means_delivered)
 {
-    (void)state;
     ASSERT_VIOLATES("complete means delivered",
                     net_message_conclude(&messages[1], RAWE_PEER_COMPLETE));
     engine.deferral.bytes = 1;
@@ -344,9 +334,8 @@ static void net_ledger_ended__complete_means_delivered(void **state)
     assert_false(net_ledger_is_quiet(&ledger));
 }
 
-static void net_ledger_closed__excuses_both_ways(void **state)
+TEST_WITH(with_ledger, net_ledger_closed__excuses_both_ways)
 {
-    (void)state;
     const struct net_route back = {route.to, route.from, RAWE_LANE_BULK, NULL};
     (void)deliver(1, &route, 0, 0);
     ASSERT_VIOLATES("acknowledged means delivered", net_ledger_closed(&ledger, &back, &peer, true));
@@ -365,9 +354,8 @@ static void net_ledger_closed__excuses_both_ways(void **state)
     assert_true(net_ledger_is_quiet(&ledger));
 }
 
-static void net_ledger_died__sender_or_receiver(void **state)
+TEST_WITH(with_ledger, net_ledger_died__sender_or_receiver)
 {
-    (void)state;
     bool whole_excused = false;
     messages[0].whole_excused = &whole_excused;
     net_ledger_withdraw(&messages[1]);
@@ -399,9 +387,8 @@ static void read_addressee(const uint8_t *bytes, uint32_t len_bytes, uint16_t *p
     }
 }
 
-static void net_forge__only_unknown_peers_lack_the_key(void **state)
+TEST(net_forge__only_unknown_peers_lack_the_key)
 {
-    (void)state;
     const struct rawe_conn conn = {.engine = &engine, .peer_key = 5};
     const struct net_memory memory = {3, 4};
     struct net_forgery forgery = {.numbers = 2, .place = 7, .lengths = 100};
@@ -424,9 +411,8 @@ static void net_forge__only_unknown_peers_lack_the_key(void **state)
     }
 }
 
-static void net_forge_change__keeps_the_checksum_right(void **state)
+TEST(net_forge_change__keeps_the_checksum_right)
 {
-    (void)state;
     const struct rawe_conn conn = {.engine = &engine};
     const struct net_memory memory = {0, 0};
     const struct net_forgery forgery = {.what = RAWE_FRAME_BULK | RAWE_FRAGMENT_PUT << 4,
@@ -458,9 +444,8 @@ static void net_forge_change__keeps_the_checksum_right(void **state)
     assert_in_range(right, NET_FORGE_CHANGES / 2, NET_FORGE_CHANGES - 1);
 }
 
-static void net_engine_stop__nothing_leaks(void **state)
+TEST(net_engine_stop__nothing_leaks)
 {
-    (void)state;
     engine.timers.armed = 1;
     ASSERT_VIOLATES("nothing leaks", net_engine_stop(&engine));
     engine.timers.armed = 0;
@@ -469,27 +454,4 @@ static void net_engine_stop__nothing_leaks(void **state)
     engine.frames.allocated = 0;
     engine.bundles.allocated = 1;
     ASSERT_VIOLATES("nothing leaks", net_engine_stop(&engine));
-}
-
-#define TEST(name) cmocka_unit_test_setup(name, set_up)
-#define TEST_LEDGER(name) cmocka_unit_test_setup_teardown(name, set_up_ledger, tear_down_ledger)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(net_frame_linearize__lengths_and_addresses),
-        TEST(net_batch_linearize__limits_and_lengths),
-        TEST(net_batch_cut__merged_again),
-        TEST(net_content_compare__finds_the_first_difference),
-        TEST(net_message_conclude__once),
-        TEST_LEDGER(net_ledger_deliver__once_exact_and_in_order),
-        TEST_LEDGER(net_ledger_deliver__lies),
-        TEST_LEDGER(net_ledger_ended__complete_means_delivered),
-        TEST_LEDGER(net_ledger_closed__excuses_both_ways),
-        TEST_LEDGER(net_ledger_died__sender_or_receiver),
-        TEST(net_forge__only_unknown_peers_lack_the_key),
-        TEST(net_forge_change__keeps_the_checksum_right),
-        TEST(net_engine_stop__nothing_leaks),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,15 +3,13 @@
  *
  * The table of operations under way.
  */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <cmocka.h>
 
 #include "rawe_credit.h"
 #include "rawe_operation.h"
+#include "unit_test.h"
 
 #define PEER_KEY 0x11223344u
 #define PEER_PORT 77u
@@ -19,21 +17,17 @@
 static struct rawe_operation_table table;
 static struct rawe_operation operations[RAWE_OPERATIONS_MAX + 1];
 
-static int set_up(void **state)
+static void set_up(void)
 {
-    (void)state;
     table = (struct rawe_operation_table){0};
     for (unsigned i = 0; i <= RAWE_OPERATIONS_MAX; i++) {
         operations[i] = (struct rawe_operation){.peer_key = PEER_KEY, .peer_port = PEER_PORT};
     }
-    return 0;
 }
 
-static int tear_down(void **state)
+static void tear_down(void)
 {
-    (void)state;
     rawe_operation_table_free(&table);
-    return 0;
 }
 
 static struct rawe_operation *find(const struct rawe_operation *operation)
@@ -41,9 +35,10 @@ static struct rawe_operation *find(const struct rawe_operation *operation)
     return rawe_operation_find(&table, operation->index, operation->key, PEER_KEY, PEER_PORT);
 }
 
-static void enter__up_to_the_limit(void **state)
+FIXTURE(set_up, tear_down);
+
+TEST(enter__up_to_the_limit)
 {
-    (void)state;
     for (unsigned i = 0; i < RAWE_OPERATIONS_MAX; i++) {
         assert_true(rawe_operation_enter(&table, &operations[i]));
     }
@@ -56,9 +51,8 @@ static void enter__up_to_the_limit(void **state)
     assert_true(rawe_operation_enter(&table, &operations[RAWE_OPERATIONS_MAX]));
 }
 
-static void find__only_the_right_key_of_the_right_peer(void **state)
+TEST(find__only_the_right_key_of_the_right_peer)
 {
-    (void)state;
     struct rawe_operation *operation = &operations[0];
     assert_null(rawe_operation_find(&table, 0, 0, PEER_KEY, PEER_PORT));
     assert_true(rawe_operation_enter(&table, operation));
@@ -77,9 +71,8 @@ static void find__only_the_right_key_of_the_right_peer(void **state)
     assert_true(operations[1].key != key);
 }
 
-static void under_way__to_that_peer(void **state)
+TEST(under_way__to_that_peer)
 {
-    (void)state;
     assert_false(rawe_operation_under_way(&table, PEER_KEY, PEER_PORT));
     for (unsigned i = 0; i < 4; i++) {
         assert_true(rawe_operation_enter(&table, &operations[i]));
@@ -93,9 +86,8 @@ static void under_way__to_that_peer(void **state)
     assert_false(rawe_operation_under_way(&table, PEER_KEY, PEER_PORT));
 }
 
-static void place__within_what_is_left(void **state)
+TEST(place__within_what_is_left)
 {
-    (void)state;
     static uint8_t memory[100];
     struct rawe_operation operation = {.to = memory, .len_bytes = 100, .left_bytes = 60};
     assert_ptr_equal(rawe_operation_place(&operation, 0, 60), memory);
@@ -107,9 +99,8 @@ static void place__within_what_is_left(void **state)
     assert_null(rawe_operation_place(&operation, 2, UINT64_MAX));
 }
 
-static void abandon__those_to_one_peer_whose_requests_have_gone(void **state)
+TEST(abandon__those_to_one_peer_whose_requests_have_gone)
 {
-    (void)state;
     struct rawe_send *list = NULL;
     for (unsigned i = 0; i < 4; i++) {
         assert_true(rawe_operation_enter(&table, &operations[i]));
@@ -128,9 +119,8 @@ static void abandon__those_to_one_peer_whose_requests_have_gone(void **state)
     assert_int_equal(table.in_use, 2);
 }
 
-static void abandon__with_the_bulk_lane_only_what_may_be_answered_there(void **state)
+TEST(abandon__with_the_bulk_lane_only_what_may_be_answered_there)
 {
-    (void)state;
     struct rawe_send *list = NULL;
     for (unsigned i = 0; i < 2; i++) {
         operations[i].len_bytes = RAWE_OPERATION_SHORT_BYTES + i;
@@ -140,19 +130,4 @@ static void abandon__with_the_bulk_lane_only_what_may_be_answered_there(void **s
     assert_ptr_equal(list, &operations[1].completion);
     assert_null(list->next);
     assert_ptr_equal(find(&operations[0]), &operations[0]);
-}
-
-#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(enter__up_to_the_limit),
-        TEST(find__only_the_right_key_of_the_right_peer),
-        TEST(under_way__to_that_peer),
-        TEST(place__within_what_is_left),
-        TEST(abandon__those_to_one_peer_whose_requests_have_gone),
-        TEST(abandon__with_the_bulk_lane_only_what_may_be_answered_there),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,14 +3,11 @@
  *
  * Tests of path discovery, step by step. Whole networks: test/sim/path.
  */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include <cmocka.h>
-
 #include "rawe_path.h"
+#include "unit_test.h"
 
 #define MS UINT64_C(1000000)
 #define SECOND (1000 * MS)
@@ -72,11 +69,10 @@ static void run(uint32_t carries)
     }
 }
 
-static void search__asks_small_then_full(void **state)
+TEST(search__asks_small_then_full)
 {
     uint32_t mtus[4];
 
-    (void)state;
     begin_one(1500);
     assert_int_equal(pass(mtus, 4), 1);
     assert_int_equal(mtus[0], SMALLEST);
@@ -89,11 +85,10 @@ static void search__asks_small_then_full(void **state)
     assert_int_equal(paths[0].mtu_passed_bytes, 1500);
 }
 
-static void search__asks_no_size_where_nothing_lies_between(void **state)
+TEST(search__asks_no_size_where_nothing_lies_between)
 {
     uint32_t mtus[4];
 
-    (void)state;
     begin_one(65536);
     paths[0].mtu_certain = true;
     assert_int_equal(pass(mtus, 4), 1);
@@ -105,12 +100,11 @@ static void search__asks_no_size_where_nothing_lies_between(void **state)
     assert_int_equal(paths[0].mtu_passed_bytes, 65536);
 }
 
-static void search__repeats_at_growing_intervals(void **state)
+TEST(search__repeats_at_growing_intervals)
 {
     uint32_t mtus[4];
     uint64_t interval_ns = 2 * MS;
 
-    (void)state;
     begin_one(1500);
     for (unsigned i = 0; i < 20; i++) {
         assert_int_equal(pass(mtus, 4), 1);
@@ -123,9 +117,8 @@ static void search__repeats_at_growing_intervals(void **state)
     }
 }
 
-static void search__nobody_answers_until_the_deadline(void **state)
+TEST(search__nobody_answers_until_the_deadline)
 {
-    (void)state;
     begin_one(1500);
     run(0);
     assert_true(now_ns == 11 * SECOND);
@@ -133,9 +126,8 @@ static void search__nobody_answers_until_the_deadline(void **state)
     assert_int_equal(paths[0].mtu_passed_bytes, 0);
 }
 
-static void search__stands_still_for_long(void **state)
+TEST(search__stands_still_for_long)
 {
-    (void)state;
     for (unsigned passes = 0; passes < 30; passes++) {
         begin_one(9000);
         paths[0].process_known = passes % 2 != 0; /* then there is less patience */
@@ -159,11 +151,10 @@ static void search__stands_still_for_long(void **state)
     }
 }
 
-static void search__stands_still_before_the_last_answers(void **state)
+TEST(search__stands_still_before_the_last_answers)
 {
     struct rawe_path_ping ping;
 
-    (void)state;
     begin_one(9000);
     while (paths[0].round < 14) {
         now_ns = search.wake_ns > now_ns ? search.wake_ns : now_ns;
@@ -181,9 +172,8 @@ static void search__stands_still_before_the_last_answers(void **state)
     assert_int_equal(paths[0].mtu_passed_bytes, 4000);
 }
 
-static void search__ends_however_rarely_it_goes_on(void **state)
+TEST(search__ends_however_rarely_it_goes_on)
 {
-    (void)state;
     begin_one(1500);
     for (unsigned i = 0; i < 201; i++) {
         struct rawe_path_ping ping;
@@ -195,7 +185,7 @@ static void search__ends_however_rarely_it_goes_on(void **state)
     assert_false(rawe_path_search_advance(&search, now_ns));
 }
 
-static void search__finds_the_largest_usual_size(void **state)
+TEST(search__finds_the_largest_usual_size)
 {
     static const struct {
         uint32_t mtu, carries, found;
@@ -205,7 +195,6 @@ static void search__finds_the_largest_usual_size(void **state)
         {1400, 1400, 1400}, {577, 576, 576},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         begin_one(cases[i].mtu);
         run(cases[i].carries);
@@ -215,11 +204,10 @@ static void search__finds_the_largest_usual_size(void **state)
     }
 }
 
-static void search__a_responder_that_is_late_is_waited_for(void **state)
+TEST(search__a_responder_that_is_late_is_waited_for)
 {
     uint32_t mtus[4];
 
-    (void)state;
     begin_one(1500);
     assert_int_equal(pass(mtus, 4), 1);
     rawe_path_search_answered(&search, 0, SMALLEST);
@@ -233,11 +221,10 @@ static void search__a_responder_that_is_late_is_waited_for(void **state)
     assert_int_equal(paths[0].mtu_passed_bytes, 1500);
 }
 
-static void search__sizes_below_one_that_passed_are_not_asked(void **state)
+TEST(search__sizes_below_one_that_passed_are_not_asked)
 {
     uint32_t mtus[32];
 
-    (void)state;
     begin_one(9000);
     (void)pass(mtus, 32);
     rawe_path_search_answered(&search, 0, SMALLEST);
@@ -259,11 +246,10 @@ static void search__sizes_below_one_that_passed_are_not_asked(void **state)
     assert_int_equal(paths[0].mtu_passed_bytes, 9000);
 }
 
-static void search__what_was_never_asked_is_no_answer(void **state)
+TEST(search__what_was_never_asked_is_no_answer)
 {
     uint32_t mtus[4];
 
-    (void)state;
     begin_one(1500);
     (void)pass(mtus, 4);
     rawe_path_search_answered(&search, 0, 1501);
@@ -271,9 +257,8 @@ static void search__what_was_never_asked_is_no_answer(void **state)
     assert_int_equal(paths[0].mtu_passed_bytes, 0);
 }
 
-static void search__an_mtu_without_room_is_only_asked_whether_it_answers(void **state)
+TEST(search__an_mtu_without_room_is_only_asked_whether_it_answers)
 {
-    (void)state;
     begin_one(SMALLEST);
     run(SMALLEST);
     assert_true(paths[0].reachable);
@@ -281,11 +266,10 @@ static void search__an_mtu_without_room_is_only_asked_whether_it_answers(void **
     assert_true(now_ns < 2 * SECOND);
 }
 
-static void search__the_best_of_several_paths_is_enough(void **state)
+TEST(search__the_best_of_several_paths_is_enough)
 {
     uint32_t mtus[4];
 
-    (void)state;
     paths[0] = (struct rawe_path){.mtu_bytes = 1500};
     paths[1] = (struct rawe_path){.mtu_bytes = 9000, .same_process = true};
     begin(2, 100);
@@ -315,9 +299,8 @@ static uint64_t answered_by(unsigned index)
     return now_ns - SECOND;
 }
 
-static void search__a_better_path_has_a_little_time_left(void **state)
+TEST(search__a_better_path_has_a_little_time_left)
 {
-    (void)state;
     paths[0] = (struct rawe_path){.mtu_bytes = 1500};
     paths[1] = (struct rawe_path){.mtu_bytes = 1500, .same_process = true};
     begin(2, 100);
@@ -330,9 +313,8 @@ static void search__a_better_path_has_a_little_time_left(void **state)
     assert_true(answered_by(1) == 10 * SECOND);
 }
 
-static void search__an_indirect_check_ends_the_patience(void **state)
+TEST(search__an_indirect_check_ends_the_patience)
 {
-    (void)state;
     paths[0] = (struct rawe_path){.mtu_bytes = 1500};
     paths[1] = (struct rawe_path){.mtu_bytes = 1500, .same_process = true, .indirect = true};
     begin(2, 100);
@@ -345,9 +327,8 @@ static void search__an_indirect_check_ends_the_patience(void **state)
     assert_int_equal(paths[0].mtu_passed_bytes, 1500);
 }
 
-static void search__a_process_that_is_known_is_not_waited_for(void **state)
+TEST(search__a_process_that_is_known_is_not_waited_for)
 {
-    (void)state;
     paths[0] = (struct rawe_path){.mtu_bytes = 1500, .process_known = true};
     begin(1, 100);
     assert_in_range(answered_by(7), 500 * MS, 520 * MS);
@@ -356,12 +337,11 @@ static void search__a_process_that_is_known_is_not_waited_for(void **state)
     assert_in_range(answered_by(7), 20 * MS, 40 * MS);
 }
 
-static void search__the_pace_serves_all_in_turn(void **state)
+TEST(search__the_pace_serves_all_in_turn)
 {
     struct rawe_path_ping ping;
     unsigned asked[8] = {0};
 
-    (void)state;
     for (unsigned i = 0; i < 8; i++) {
         paths[i] = (struct rawe_path){.mtu_bytes = 1500};
     }
@@ -382,36 +362,9 @@ static void search__the_pace_serves_all_in_turn(void **state)
     }
 }
 
-static void pings__fit_ring_and_responder(void **state)
+TEST(pings__fit_ring_and_responder)
 {
-    (void)state;
     assert_int_equal(rawe_path_paced_pings(600, 20000), 20);
     assert_int_equal(rawe_path_paced_pings(30, 20000), 8);
     assert_int_equal(rawe_path_paced_pings(0, 0), 1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(search__asks_small_then_full),
-        cmocka_unit_test(search__asks_no_size_where_nothing_lies_between),
-        cmocka_unit_test(search__repeats_at_growing_intervals),
-        cmocka_unit_test(search__nobody_answers_until_the_deadline),
-        cmocka_unit_test(search__stands_still_for_long),
-        cmocka_unit_test(search__stands_still_before_the_last_answers),
-        cmocka_unit_test(search__ends_however_rarely_it_goes_on),
-        cmocka_unit_test(search__finds_the_largest_usual_size),
-        cmocka_unit_test(search__a_responder_that_is_late_is_waited_for),
-        cmocka_unit_test(search__sizes_below_one_that_passed_are_not_asked),
-        cmocka_unit_test(search__what_was_never_asked_is_no_answer),
-        cmocka_unit_test(search__an_mtu_without_room_is_only_asked_whether_it_answers),
-        cmocka_unit_test(search__the_best_of_several_paths_is_enough),
-        cmocka_unit_test(search__a_better_path_has_a_little_time_left),
-        cmocka_unit_test(search__an_indirect_check_ends_the_patience),
-        cmocka_unit_test(search__a_process_that_is_known_is_not_waited_for),
-        cmocka_unit_test(search__the_pace_serves_all_in_turn),
-        cmocka_unit_test(pings__fit_ring_and_responder),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

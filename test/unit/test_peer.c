@@ -7,11 +7,12 @@
 
 #include <string.h>
 
+FIXTURE(unit_peer_set_up, unit_peer_tear_down);
+
 /* rawe_peer_conn */
 
-static void rawe_peer_conn__opened_on_first_use(void **state)
+TEST(rawe_peer_conn__opened_on_first_use)
 {
-    (void)state;
     assert_null(peer.conn[RAWE_LANE_EXPRESS]);
     assert_int_equal(unit_peer_send_copy(100), RAWE_STATUS_BUSY); /* it connects first */
     net.node[0].conn[RAWE_LANE_EXPRESS] = peer.conn[RAWE_LANE_EXPRESS];
@@ -30,9 +31,8 @@ static enum rawe_finalized finalized(void)
     return rawe_peer_finalized(&peer, net.now_ns);
 }
 
-static void rawe_peer_finalized__both_lanes(void **state)
+TEST(rawe_peer_finalized__both_lanes)
 {
-    (void)state;
     assert_int_equal(finalized(), RAWE_FINALIZED_DONE);
     unit_peer_connect();
     rawe_engine_finalizing(peer.engine);
@@ -49,9 +49,8 @@ static void rawe_peer_finalized__both_lanes(void **state)
     }
 }
 
-static void rawe_peer_close__completes_what_is_left(void **state)
+TEST(rawe_peer_close__completes_what_is_left)
 {
-    (void)state;
     unit_peer_connect();
     struct sent *queued = unit_peer_send(5000, false);
     struct sent *early = unit_peer_send(30000, true); /* too long for a bundle */
@@ -70,9 +69,8 @@ static void rawe_peer_close__completes_what_is_left(void **state)
 
 /* rawe_peer_send_copy */
 
-static void rawe_peer_send_copy__only_what_may_be_copied(void **state)
+TEST(rawe_peer_send_copy__only_what_may_be_copied)
 {
-    (void)state;
     unit_peer_connect();
     uint32_t most = net.node[0].engine.config.copy_max_bytes;
     assert_int_equal(unit_peer_send_copy(most), RAWE_STATUS_DONE);
@@ -81,9 +79,8 @@ static void rawe_peer_send_copy__only_what_may_be_copied(void **state)
     unit_peer_finish();
 }
 
-static void rawe_peer_send_copy__not_longer_than_a_frame_of_this_path(void **state)
+TEST(rawe_peer_send_copy__not_longer_than_a_frame_of_this_path)
 {
-    (void)state;
     peer.config.payload_max_bytes = 512;
     unit_peer_connect();
     uint32_t most = rawe_conn_frame_message_bytes(unit_peer_end(RAWE_LANE_EXPRESS));
@@ -93,9 +90,8 @@ static void rawe_peer_send_copy__not_longer_than_a_frame_of_this_path(void **sta
     unit_peer_finish();
 }
 
-static void rawe_peer_send_copy__the_clock_is_read_behind_the_transmission(void **state)
+TEST(rawe_peer_send_copy__the_clock_is_read_behind_the_transmission)
 {
-    (void)state;
     unit_peer_connect();
     clock_reads = 0;
     net.now_ns += 7 * UNIT_US;
@@ -106,9 +102,8 @@ static void rawe_peer_send_copy__the_clock_is_read_behind_the_transmission(void 
     unit_peer_finish();
 }
 
-static void rawe_peer_send_copy__joins_the_frame_held_back_without_a_clock(void **state)
+TEST(rawe_peer_send_copy__joins_the_frame_held_back_without_a_clock)
 {
-    (void)state;
     unit_peer_connect();
     for (unsigned i = 0; i < COALESCE_FROM + 1; i++) {
         assert_int_equal(unit_peer_send_copy(100), RAWE_STATUS_DONE);
@@ -123,9 +118,8 @@ static void rawe_peer_send_copy__joins_the_frame_held_back_without_a_clock(void 
     assert_int_equal(net.node[1].message_count, COALESCE_FROM + 2);
 }
 
-static void rawe_peer_send_copy__failed(void **state)
+TEST(rawe_peer_send_copy__failed)
 {
-    (void)state;
     unit_peer_connect();
     unit_peer_end(RAWE_LANE_EXPRESS)->handshake.state = RAWE_CONN_FAILED;
     assert_int_equal(unit_peer_send_copy(100), RAWE_STATUS_FAILED);
@@ -141,9 +135,8 @@ static void rawe_peer_send_copy__failed(void **state)
 
 /* rawe_peer_send: lanes */
 
-static void rawe_peer_send__lane_by_length(void **state)
+TEST(rawe_peer_send__lane_by_length)
 {
-    (void)state;
     unit_peer_connect();
     uint32_t framed = rawe_conn_frame_message_bytes(unit_peer_end(RAWE_LANE_EXPRESS));
     unit_peer_send(100, true);
@@ -159,9 +152,8 @@ static void rawe_peer_send__lane_by_length(void **state)
     unit_peer_assert_delivered(2, framed + 1);
 }
 
-static void rawe_peer_send__in_order_on_the_bulk_lane(void **state)
+TEST(rawe_peer_send__in_order_on_the_bulk_lane)
 {
-    (void)state;
     unit_peer_connect();
     for (unsigned i = 0; i < 8; i++) {
         struct sent *one = unit_peer_make(100, 0, true);
@@ -176,9 +168,8 @@ static void rawe_peer_send__in_order_on_the_bulk_lane(void **state)
     }
 }
 
-static void rawe_peer_send__copied_is_complete_at_once(void **state)
+TEST(rawe_peer_send__copied_is_complete_at_once)
 {
-    (void)state;
     unit_peer_connect();
     struct sent *one = unit_peer_send_made(unit_peer_make(30, 70, false));
     assert_int_equal(one->result, RAWE_PEER_COMPLETE);
@@ -192,9 +183,8 @@ static void rawe_peer_send__copied_is_complete_at_once(void **state)
 
 /* rawe_peer_send: early completion */
 
-static void rawe_peer_send__early_in_one_piece(void **state)
+TEST(rawe_peer_send__early_in_one_piece)
 {
-    (void)state;
     unit_peer_connect();
     unit_peer_send(5000, true); /* validates batches */
     unit_peer_finish();
@@ -213,9 +203,8 @@ static bool drop_some(struct unit_net *of, const struct net_frame *frame)
     return frame->header.type != RAWE_FRAME_BULK || ++of->filter_count % 3 != 0;
 }
 
-static void rawe_peer_send__early_in_two_pieces_is_resent_from_the_copy(void **state)
+TEST(rawe_peer_send__early_in_two_pieces_is_resent_from_the_copy)
 {
-    (void)state;
     unit_peer_connect();
     unit_peer_send(5000, true);
     unit_peer_finish();
@@ -230,9 +219,8 @@ static void rawe_peer_send__early_in_two_pieces_is_resent_from_the_copy(void **s
     unit_peer_assert_delivered(1, RAWE_PEER_COPY_BYTES);
 }
 
-static void rawe_peer_send__in_two_pieces_too_long_for_a_copy(void **state)
+TEST(rawe_peer_send__in_two_pieces_too_long_for_a_copy)
 {
-    (void)state;
     unit_peer_connect();
     unit_peer_send(5000, true);
     unit_peer_finish();
@@ -245,9 +233,8 @@ static void rawe_peer_send__in_two_pieces_too_long_for_a_copy(void **state)
     unit_peer_assert_delivered(1, RAWE_PEER_COPY_BYTES + 1);
 }
 
-static void rawe_peer_send__in_two_pieces_in_order_is_not_copied(void **state)
+TEST(rawe_peer_send__in_two_pieces_in_order_is_not_copied)
 {
-    (void)state;
     unit_peer_connect();
     unit_peer_send(5000, true);
     unit_peer_finish();
@@ -259,9 +246,8 @@ static void rawe_peer_send__in_two_pieces_in_order_is_not_copied(void **state)
     assert_false(one->message.completed_early);
 }
 
-static void rawe_peer_send__not_early_when_somebody_else_owns_it(void **state)
+TEST(rawe_peer_send__not_early_when_somebody_else_owns_it)
 {
-    (void)state;
     unit_peer_connect();
     unit_peer_send(5000, true);
     unit_peer_finish();
@@ -273,9 +259,8 @@ static void rawe_peer_send__not_early_when_somebody_else_owns_it(void **state)
     assert_int_equal(one->released, 0);
 }
 
-static void rawe_peer_send__not_complete_while_connecting(void **state)
+TEST(rawe_peer_send__not_complete_while_connecting)
 {
-    (void)state;
     net.node[0].conn[RAWE_LANE_EXPRESS] = rawe_peer_conn(&peer, RAWE_LANE_EXPRESS);
     net.node[0].conn[RAWE_LANE_BULK] = rawe_peer_conn(&peer, RAWE_LANE_BULK);
     struct sent *one = unit_peer_send_made(unit_peer_make(60, 4000, true));
@@ -287,9 +272,8 @@ static void rawe_peer_send__not_complete_while_connecting(void **state)
     unit_peer_assert_delivered(0, 4060);
 }
 
-static void rawe_peer_send__not_complete_while_the_link_is_full(void **state)
+TEST(rawe_peer_send__not_complete_while_the_link_is_full)
 {
-    (void)state;
     unit_stop(&net);
     unit_peer_start(false);
     unit_peer_connect();
@@ -308,9 +292,8 @@ static void rawe_peer_send__not_complete_while_the_link_is_full(void **state)
     }
 }
 
-static void rawe_peer_send__not_complete_while_the_window_is_full(void **state)
+TEST(rawe_peer_send__not_complete_while_the_window_is_full)
 {
-    (void)state;
     unit_stop(&net);
     unit_peer_start(false);
     unit_peer_connect();
@@ -325,9 +308,8 @@ static void rawe_peer_send__not_complete_while_the_window_is_full(void **state)
     unit_peer_assert_delivered(0, 15000);
 }
 
-static void rawe_peer_send__silence_fails_what_is_not_complete(void **state)
+TEST(rawe_peer_send__silence_fails_what_is_not_complete)
 {
-    (void)state;
     unit_peer_connect();
     unit_peer_send(5000, true);
     unit_peer_finish();
@@ -341,33 +323,4 @@ static void rawe_peer_send__silence_fails_what_is_not_complete(void **state)
     assert_int_equal(waits->completed, 1);
     assert_int_equal(waits->status, RAWE_STATUS_FAILED);
     assert_true(unit_peer_drained());
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, unit_peer_set_up, unit_peer_tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(rawe_peer_conn__opened_on_first_use),
-        TEST(rawe_peer_finalized__both_lanes),
-        TEST(rawe_peer_close__completes_what_is_left),
-        TEST(rawe_peer_send_copy__only_what_may_be_copied),
-        TEST(rawe_peer_send_copy__not_longer_than_a_frame_of_this_path),
-        TEST(rawe_peer_send_copy__the_clock_is_read_behind_the_transmission),
-        TEST(rawe_peer_send_copy__joins_the_frame_held_back_without_a_clock),
-        TEST(rawe_peer_send_copy__failed),
-        TEST(rawe_peer_send__lane_by_length),
-        TEST(rawe_peer_send__in_order_on_the_bulk_lane),
-        TEST(rawe_peer_send__copied_is_complete_at_once),
-        TEST(rawe_peer_send__early_in_one_piece),
-        TEST(rawe_peer_send__early_in_two_pieces_is_resent_from_the_copy),
-        TEST(rawe_peer_send__in_two_pieces_too_long_for_a_copy),
-        TEST(rawe_peer_send__in_two_pieces_in_order_is_not_copied),
-        TEST(rawe_peer_send__not_early_when_somebody_else_owns_it),
-        TEST(rawe_peer_send__not_complete_while_connecting),
-        TEST(rawe_peer_send__not_complete_while_the_link_is_full),
-        TEST(rawe_peer_send__not_complete_while_the_window_is_full),
-        TEST(rawe_peer_send__silence_fails_what_is_not_complete),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

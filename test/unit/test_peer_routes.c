@@ -44,19 +44,19 @@ static void assert_works(void)
     }
 }
 
+FIXTURE(rails_set_up, rails_tear_down);
+
 /* rawe_peer_next, rawe_peer_used */
 
-static void rawe_peer_next__goes_through_all_of_the_process(void **state)
+TEST(rawe_peer_next__goes_through_all_of_the_process)
 {
-    (void)state;
     for (unsigned rail = 0; rail < RAILS; rail++) {
         assert_ptr_equal(rawe_peer_next(rails_peer(0, rail)), rails_peer(0, (rail + 1) % RAILS));
     }
 }
 
-static void rawe_peer_used__is_the_one_whose_route_is_used(void **state)
+TEST(rawe_peer_used__is_the_one_whose_route_is_used)
 {
-    (void)state;
     connect_all();
     struct rawe_conn *conn = rails_conn(0, 0, RAWE_LANE_EXPRESS);
     assert_ptr_equal(rawe_peer_used(conn), rails_peer(0, 0));
@@ -66,9 +66,8 @@ static void rawe_peer_used__is_the_one_whose_route_is_used(void **state)
 
 /* rawe_peer_set_down */
 
-static void rawe_peer_set_down__moves_all_that_use_the_route(void **state)
+TEST(rawe_peer_set_down__moves_all_that_use_the_route)
 {
-    (void)state;
     connect_all();
     assert_int_equal(used(0), 12);
     rails_cut(0);
@@ -83,9 +82,8 @@ static void rawe_peer_set_down__moves_all_that_use_the_route(void **state)
     assert_works();
 }
 
-static void rawe_peer_set_down__of_the_last_moves_nothing(void **state)
+TEST(rawe_peer_set_down__of_the_last_moves_nothing)
 {
-    (void)state;
     connect_all();
     for (unsigned rail = 0; rail < RAILS; rail++) {
         rawe_peer_set_down(rails_peer(0, rail), rails.now_ns);
@@ -95,9 +93,8 @@ static void rawe_peer_set_down__of_the_last_moves_nothing(void **state)
 
 /* rawe_peer_set_up */
 
-static void rawe_peer_set_up__brings_home_who_belongs_there(void **state)
+TEST(rawe_peer_set_up__brings_home_who_belongs_there)
 {
-    (void)state;
     connect_all();
     rails_cut(0);
     rails_cut(1);
@@ -119,9 +116,8 @@ static void rawe_peer_set_up__brings_home_who_belongs_there(void **state)
     assert_works();
 }
 
-static void rawe_peer_set_up__takes_those_whose_route_is_down(void **state)
+TEST(rawe_peer_set_up__takes_those_whose_route_is_down)
 {
-    (void)state;
     connect_all();
     for (unsigned rail = 0; rail < RAILS; rail++) {
         rails_cut(rail);
@@ -137,9 +133,8 @@ static void rawe_peer_set_up__takes_those_whose_route_is_down(void **state)
 
 /* rawe_peer_close */
 
-static void rawe_peer_close__sends_away_who_uses_the_route(void **state)
+TEST(rawe_peer_close__sends_away_who_uses_the_route)
 {
-    (void)state;
     connect_all();
     rawe_peer_set_down(rails_peer(0, 0), rails.now_ns);
     rails_run(UNIT_MS, 100 * UNIT_US);
@@ -164,9 +159,8 @@ static void assert_carries(uint32_t first_bytes, uint32_t second_bytes, uint32_t
 }
 
 /** Those that have come from elsewhere would stall there: nobody else tells them. */
-static void rawe_peer_set_payload_max__of_all_that_use_the_route(void **state)
+TEST(rawe_peer_set_payload_max__of_all_that_use_the_route)
 {
-    (void)state;
     connect_all();
     const uint32_t whole_bytes = rails_conn(0, 2, RAWE_LANE_EXPRESS)->payload_max_bytes;
     rails_cut(0);
@@ -182,21 +176,4 @@ static void rawe_peer_set_payload_max__of_all_that_use_the_route(void **state)
     rails_run(UNIT_MS, 100 * UNIT_US);
     assert_carries(whole_bytes, 600, whole_bytes);
     assert_works();
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, rails_set_up, rails_tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(rawe_peer_next__goes_through_all_of_the_process),
-        TEST(rawe_peer_used__is_the_one_whose_route_is_used),
-        TEST(rawe_peer_set_down__moves_all_that_use_the_route),
-        TEST(rawe_peer_set_down__of_the_last_moves_nothing),
-        TEST(rawe_peer_set_up__brings_home_who_belongs_there),
-        TEST(rawe_peer_set_up__takes_those_whose_route_is_down),
-        TEST(rawe_peer_close__sends_away_who_uses_the_route),
-        TEST(rawe_peer_set_payload_max__of_all_that_use_the_route),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -26,9 +26,10 @@ static void begin_streak(void)
     assert_true(peer.streak);
 }
 
-static void streak__begins_after_so_many_in_a_row(void **state)
+FIXTURE(unit_peer_set_up, unit_peer_tear_down);
+
+TEST(streak__begins_after_so_many_in_a_row)
 {
-    (void)state;
     unit_peer_connect();
     begin_streak();
     unsigned express = unit_peer_frames(RAWE_LANE_EXPRESS);
@@ -40,9 +41,8 @@ static void streak__begins_after_so_many_in_a_row(void **state)
     assert_true(net.node[0].engine.counters.batches_sent > 0);
 }
 
-static void streak__not_of_messages_that_coalesce_well(void **state)
+TEST(streak__not_of_messages_that_coalesce_well)
 {
-    (void)state;
     unit_peer_connect();
     for (unsigned i = 0; i < 3 * RAWE_PEER_STREAK_MESSAGES; i++) {
         assert_int_equal(unit_peer_send_copy(100), RAWE_STATUS_DONE);
@@ -52,9 +52,8 @@ static void streak__not_of_messages_that_coalesce_well(void **state)
     unit_peer_finish();
 }
 
-static void streak__not_of_messages_far_apart(void **state)
+TEST(streak__not_of_messages_far_apart)
 {
-    (void)state;
     unit_peer_connect();
     send_successive(3 * RAWE_PEER_STREAK_MESSAGES, STREAK_NS / RAWE_PEER_STREAK_MESSAGES);
     assert_false(peer.streak);
@@ -62,9 +61,8 @@ static void streak__not_of_messages_far_apart(void **state)
     unit_peer_finish();
 }
 
-static void streak__not_while_nothing_is_in_flight(void **state)
+TEST(streak__not_while_nothing_is_in_flight)
 {
-    (void)state;
     unit_peer_connect();
     for (unsigned i = 0; i < 3 * RAWE_PEER_STREAK_MESSAGES; i++) {
         unit_peer_send(FRAME_BYTES, true);
@@ -75,9 +73,8 @@ static void streak__not_while_nothing_is_in_flight(void **state)
     assert_int_equal(unit_peer_frames(RAWE_LANE_BULK), 0);
 }
 
-static void streak__not_without_batches(void **state)
+TEST(streak__not_without_batches)
 {
-    (void)state;
     unit_stop(&net);
     unit_peer_start(false);
     unit_peer_connect();
@@ -87,9 +84,8 @@ static void streak__not_without_batches(void **state)
     unit_peer_finish();
 }
 
-static void streak__not_where_nothing_coalesces(void **state)
+TEST(streak__not_where_nothing_coalesces)
 {
-    (void)state;
     net.node[0].engine.config.coalesce_from_frames = 0;
     unit_peer_connect();
     send_successive(3 * RAWE_PEER_STREAK_MESSAGES, UNIT_US);
@@ -97,9 +93,8 @@ static void streak__not_where_nothing_coalesces(void **state)
     unit_peer_finish();
 }
 
-static void streak__not_to_a_peer_that_batches_do_not_reach(void **state)
+TEST(streak__not_to_a_peer_that_batches_do_not_reach)
 {
-    (void)state;
     unit_peer_connect();
     unit_peer_end(RAWE_LANE_BULK)->batch = RAWE_BATCH_INVALID;
     send_successive(3 * RAWE_PEER_STREAK_MESSAGES, UNIT_US);
@@ -107,9 +102,8 @@ static void streak__not_to_a_peer_that_batches_do_not_reach(void **state)
     unit_peer_finish();
 }
 
-static void streak__not_while_the_bulk_lane_is_busy(void **state)
+TEST(streak__not_while_the_bulk_lane_is_busy)
 {
-    (void)state;
     unit_peer_connect();
     unit_peer_send(9000, true);
     send_successive(3 * RAWE_PEER_STREAK_MESSAGES, UNIT_US);
@@ -117,9 +111,8 @@ static void streak__not_while_the_bulk_lane_is_busy(void **state)
     unit_peer_finish();
 }
 
-static void streak__ends_with_a_long_message(void **state)
+TEST(streak__ends_with_a_long_message)
 {
-    (void)state;
     unit_peer_connect();
     begin_streak();
     unit_peer_send(9000, true);
@@ -128,9 +121,8 @@ static void streak__ends_with_a_long_message(void **state)
     assert_int_equal(net.node[1].message_count, sent_count);
 }
 
-static void streak__ends_with_put_data(void **state)
+TEST(streak__ends_with_put_data)
 {
-    (void)state;
     static uint8_t memory[4000], data[4000];
     static struct unit_send put;
     unit_peer_connect();
@@ -155,9 +147,8 @@ static void streak__ends_with_put_data(void **state)
     assert_true(rawe_handle_deregister(&net.node[1].handles, index, key));
 }
 
-static void streak__ends_once_all_of_it_is_acknowledged(void **state)
+TEST(streak__ends_once_all_of_it_is_acknowledged)
 {
-    (void)state;
     unit_peer_connect();
     begin_streak();
     send_successive(5, UNIT_US);
@@ -171,9 +162,8 @@ static void streak__ends_once_all_of_it_is_acknowledged(void **state)
     assert_int_equal(net.node[1].message_count, sent_count);
 }
 
-static void streak__begins_with_a_message_that_was_to_be_copied(void **state)
+TEST(streak__begins_with_a_message_that_was_to_be_copied)
 {
-    (void)state;
     unit_peer_connect();
     for (unsigned i = 0; i < 2 * RAWE_PEER_STREAK_MESSAGES + 1; i++) {
         assert_int_equal(unit_peer_send_copy(COPIED_BYTES), RAWE_STATUS_DONE);
@@ -186,25 +176,4 @@ static void streak__begins_with_a_message_that_was_to_be_copied(void **state)
     assert_int_equal(unit_peer_frames(RAWE_LANE_EXPRESS), express);
     unit_peer_finish();
     unit_peer_assert_delivered(0, COPIED_BYTES);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, unit_peer_set_up, unit_peer_tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(streak__begins_after_so_many_in_a_row),
-        TEST(streak__not_of_messages_that_coalesce_well),
-        TEST(streak__not_of_messages_far_apart),
-        TEST(streak__not_while_nothing_is_in_flight),
-        TEST(streak__not_without_batches),
-        TEST(streak__not_where_nothing_coalesces),
-        TEST(streak__not_to_a_peer_that_batches_do_not_reach),
-        TEST(streak__not_while_the_bulk_lane_is_busy),
-        TEST(streak__ends_with_a_long_message),
-        TEST(streak__ends_with_put_data),
-        TEST(streak__ends_once_all_of_it_is_acknowledged),
-        TEST(streak__begins_with_a_message_that_was_to_be_copied),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,11 +8,7 @@
 #include "btl_rawe_procs.h"
 
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "btl_rawe_callers.h"
 #include "btl_rawe_endpoint.h"
@@ -24,6 +20,7 @@
 #include "btl_rawe_params.h"
 #include "btl_rawe_state.h"
 #include "unit_callback.h"
+#include "unit_test.h"
 
 #define TIMEOUT_MS 10000u
 
@@ -255,9 +252,8 @@ void rawe_responder_discover(struct rawe_responder *responder, struct rawe_path 
     assert_true(free != is_inside);
 }
 
-static int set_up(void **state)
+static void set_up(void)
 {
-    (void)state;
     memset(&mca_btl_rawe_state, 0, sizeof(mca_btl_rawe_state));
     memset(&module, 0, sizeof(module));
     OBJ_CONSTRUCT(&module.endpoints_lock, opal_mutex_t);
@@ -272,17 +268,14 @@ static int set_up(void **state)
     endpoint.module = &module;
     endpoint.in_use = true;
     unit_callback_begin();
-    return 0;
 }
 
-static int tear_down(void **state)
+static void tear_down(void)
 {
-    (void)state;
     unit_callback_end();
     mca_btl_rawe_unanswered_free(&module.unanswered);
     OBJ_DESTRUCT(&mca_btl_rawe_state.routes_lock);
     OBJ_DESTRUCT(&module.endpoints_lock);
-    return 0;
 }
 
 static void add(void)
@@ -296,19 +289,19 @@ static void add(void)
     assert_int_equal(opened, 0);
 }
 
+FIXTURE(set_up, tear_down);
+
 /** Who waits for a host that is silent has no lock that others need. */
-static void mca_btl_rawe_add_procs__holds_up_no_other_thread(void **state)
+TEST(mca_btl_rawe_add_procs__holds_up_no_other_thread)
 {
-    (void)state;
     add();
     assert_int_equal(searches, 1);
     assert_int_equal(unreachable, 1);
 }
 
 /** The host is silent, not each of its processes. */
-static void mca_btl_rawe_add_procs__waits_for_a_silent_host_once(void **state)
+TEST(mca_btl_rawe_add_procs__waits_for_a_silent_host_once)
 {
-    (void)state;
     add();
     add();
     assert_int_equal(searched_ns[0], TIMEOUT_MS * 1000000ull);
@@ -332,24 +325,21 @@ static void add_caller(void)
 }
 
 /** It may have said more than what the path is found to carry. */
-static void mca_btl_rawe_add_procs__heeds_the_path_of_one_that_called_before(void **state)
+TEST(mca_btl_rawe_add_procs__heeds_the_path_of_one_that_called_before)
 {
-    (void)state;
     add_caller();
 }
 
-static void mca_btl_rawe_add_procs__hands_over_what_it_has_measured(void **state)
+TEST(mca_btl_rawe_add_procs__hands_over_what_it_has_measured)
 {
-    (void)state;
     is_inside = true;
     unit_callback_beside(add_caller);
     assert_int_equal(limit_bytes, 1000);
 }
 
 /** A peer may wait for an acknowledgement still: the endpoint is there until finalize. */
-static void mca_btl_rawe_del_procs__leaves_connections_to_finalize(void **state)
+TEST(mca_btl_rawe_del_procs__leaves_connections_to_finalize)
 {
-    (void)state;
     mca_btl_base_endpoint_t *endpoints[] = {NULL, &endpoint};
 
     endpoint.peer.takes_part = true;
@@ -365,9 +355,8 @@ static void del(void)
     assert_int_equal(mca_btl_rawe_del_procs(&module.super, 1, NULL, endpoints), OPAL_SUCCESS);
 }
 
-static void mca_btl_rawe_del_procs__does_not_wait_for_a_callback(void **state)
+TEST(mca_btl_rawe_del_procs__does_not_wait_for_a_callback)
 {
-    (void)state;
     unit_callback_beside(del);
     assert_false(endpoint.in_use);
 }
@@ -384,9 +373,8 @@ static void call(mca_btl_rawe_module_t *through)
 }
 
 /** Nothing of Open MPI's is called by the progress thread, whichever module it serves. */
-static void mca_btl_rawe_accept__searches_for_nobody_outside_of_mpi(void **state)
+TEST(mca_btl_rawe_accept__searches_for_nobody_outside_of_mpi)
 {
-    (void)state;
     static mca_btl_rawe_module_t through;
 
     memset(&through, 0, sizeof(through));
@@ -417,9 +405,8 @@ static void come_from(const uint8_t mac[RAWE_MAC_BYTES])
     mca_btl_rawe_unknown_source(&module, &conn, mac);
 }
 
-static void mca_btl_rawe_unknown_source__opens_what_the_peer_has_published(void **state)
+TEST(mca_btl_rawe_unknown_source__opens_what_the_peer_has_published)
 {
-    (void)state;
     opened_address = 1;
     come_from(second_mac);
     assert_int_equal(opened, 1);
@@ -430,9 +417,8 @@ static void mca_btl_rawe_unknown_source__opens_what_the_peer_has_published(void 
     assert_int_equal(opened_mtu_bytes, 1300);
 }
 
-static void mca_btl_rawe_unknown_source__opens_nothing_that_is_forged(void **state)
+TEST(mca_btl_rawe_unknown_source__opens_nothing_that_is_forged)
 {
-    (void)state;
     static const uint8_t forged[RAWE_MAC_BYTES] = {2, 0, 0, 0, 0, 3};
 
     come_from(forged);
@@ -441,9 +427,8 @@ static void mca_btl_rawe_unknown_source__opens_nothing_that_is_forged(void **sta
 }
 
 /** The loopback interface is no way to another host, and no way leads to it from there. */
-static void mca_btl_rawe_unknown_source__keeps_lo_apart(void **state)
+TEST(mca_btl_rawe_unknown_source__keeps_lo_apart)
 {
-    (void)state;
     static const uint8_t zero[RAWE_MAC_BYTES];
     static mca_btl_rawe_module_t lo;
 
@@ -458,9 +443,8 @@ static void mca_btl_rawe_unknown_source__keeps_lo_apart(void **state)
     assert_int_equal(opened, 0);
 }
 
-static void mca_btl_rawe_unknown_source__not_of_a_process_that_is_lost(void **state)
+TEST(mca_btl_rawe_unknown_source__not_of_a_process_that_is_lost)
 {
-    (void)state;
     endpoint.lost = true;
     come_from(second_mac);
     endpoint.lost = false;
@@ -468,32 +452,10 @@ static void mca_btl_rawe_unknown_source__not_of_a_process_that_is_lost(void **st
     assert_int_equal(opened, 0);
 }
 
-static void mca_btl_rawe_unknown_source__searches_for_nobody_outside_of_mpi(void **state)
+TEST(mca_btl_rawe_unknown_source__searches_for_nobody_outside_of_mpi)
 {
-    (void)state;
     module.engine.deferral.active = true;
     come_from(second_mac);
     assert_int_equal(searched_for, 0);
     assert_int_equal(opened, 0);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(mca_btl_rawe_add_procs__holds_up_no_other_thread),
-        TEST(mca_btl_rawe_add_procs__waits_for_a_silent_host_once),
-        TEST(mca_btl_rawe_add_procs__heeds_the_path_of_one_that_called_before),
-        TEST(mca_btl_rawe_add_procs__hands_over_what_it_has_measured),
-        TEST(mca_btl_rawe_del_procs__leaves_connections_to_finalize),
-        TEST(mca_btl_rawe_del_procs__does_not_wait_for_a_callback),
-        TEST(mca_btl_rawe_accept__searches_for_nobody_outside_of_mpi),
-        TEST(mca_btl_rawe_unknown_source__opens_what_the_peer_has_published),
-        TEST(mca_btl_rawe_unknown_source__opens_nothing_that_is_forged),
-        TEST(mca_btl_rawe_unknown_source__keeps_lo_apart),
-        TEST(mca_btl_rawe_unknown_source__not_of_a_process_that_is_lost),
-        TEST(mca_btl_rawe_unknown_source__searches_for_nobody_outside_of_mpi),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,11 +9,12 @@
 
 #include "core/rawe_conn_life.h"
 
+FIXTURE(fake_set_up, fake_tear_down);
+
 /* mca_btl_rawe_module_service */
 
-static void service__what_waits_comes_before_timers(void **state)
+TEST(service__what_waits_comes_before_timers)
 {
-    (void)state;
     fake_arm(&module.engine, 50 * US);
     fake_wait_in_link(100); /* more than one call takes */
     fake.now_ns += 150 * US;
@@ -25,9 +26,8 @@ static void service__what_waits_comes_before_timers(void **state)
     assert_int_equal(fake.expired_calls, 1);
 }
 
-static void service__overdue_timers_expire_under_steady_load(void **state)
+TEST(service__overdue_timers_expire_under_steady_load)
 {
-    (void)state;
     fake_arm(&module.engine, 100 * US);
     fake.link_refill = 1000;
     fake_wait_in_link(1000);
@@ -72,9 +72,8 @@ static void wait_in_callback(void)
     depth--;
 }
 
-static void progress__a_callback_waits_for_its_send(void **state)
+TEST(progress__a_callback_waits_for_its_send)
 {
-    (void)state;
     depth = completions = 0;
     blocking_send = (struct rawe_send){.done = send_done};
     fake_wait_in_bulk(3);
@@ -112,9 +111,8 @@ static void defer_in_callback(void)
     fake.on_receive = NULL;
 }
 
-static void progress__what_a_callback_deferred_comes_before_later_frames(void **state)
+TEST(progress__what_a_callback_deferred_comes_before_later_frames)
 {
-    (void)state;
     module.engine.callbacks.deliver = note_delivery;
     received_before = UINT64_MAX;
     fake_wait_in_link(3);
@@ -125,9 +123,8 @@ static void progress__what_a_callback_deferred_comes_before_later_frames(void **
 }
 
 /** The same of what comes in bulk. */
-static void progress__and_before_later_batches(void **state)
+TEST(progress__and_before_later_batches)
 {
-    (void)state;
     module.engine.callbacks.deliver = note_delivery;
     received_before = UINT64_MAX;
     fake_wait_in_link(1);
@@ -158,9 +155,8 @@ static void progress_twice(void)
     }
 }
 
-static void progress__refused_data_ends_the_job_and_blames_nobody(void **state)
+TEST(progress__refused_data_ends_the_job_and_blames_nobody)
 {
-    (void)state;
     errors = 0;
     fake.internal_error_allowed = true;
     module.error_callback = note_error;
@@ -170,9 +166,8 @@ static void progress__refused_data_ends_the_job_and_blames_nobody(void **state)
     assert_int_equal(errors, 1);
 }
 
-static void progress__a_refused_put_ends_the_job(void **state)
+TEST(progress__a_refused_put_ends_the_job)
 {
-    (void)state;
     errors = 0;
     module.error_callback = note_error;
     module.engine.counters.dropped_handle = 1;
@@ -185,9 +180,8 @@ static void progress__a_refused_put_ends_the_job(void **state)
 }
 
 /** The progress thread received it, while the program computed, and nothing has come since. */
-static void progress__a_put_that_another_thread_refused_ends_the_job_too(void **state)
+TEST(progress__a_put_that_another_thread_refused_ends_the_job_too)
 {
-    (void)state;
     errors = 0;
     module.error_callback = note_error;
     module.engine.counters.dropped_handle = 1;
@@ -199,9 +193,8 @@ static void progress__a_put_that_another_thread_refused_ends_the_job_too(void **
 }
 
 /** Its memory is not registered any more, and nobody waits for what would have come there. */
-static void progress__nothing_is_missing_while_the_process_finalizes(void **state)
+TEST(progress__nothing_is_missing_while_the_process_finalizes)
 {
-    (void)state;
     errors = 0;
     module.error_callback = note_error;
     module.engine.finalizing = true;
@@ -213,9 +206,8 @@ static void progress__nothing_is_missing_while_the_process_finalizes(void **stat
 
 /* mca_btl_rawe_module_receive */
 
-static void receive__the_ring_has_its_turn_between_batches(void **state)
+TEST(receive__the_ring_has_its_turn_between_batches)
 {
-    (void)state;
     fake_wait_in_bulk(QUEUE_PACKETS);
     fake_wait_in_link(1);
     mca_btl_rawe_module_receive(&module);
@@ -232,32 +224,11 @@ static void receive__the_ring_has_its_turn_between_batches(void **state)
     assert_int_equal(fake.bulk_received, QUEUE_PACKETS);
 }
 
-static void receive__all_of_bulk_before_a_probe_is_answered(void **state)
+TEST(receive__all_of_bulk_before_a_probe_is_answered)
 {
-    (void)state;
     fake_wait_in_bulk(QUEUE_PACKETS);
     fake_wait_in_link(1);
     fake.ring_has_probe = true;
     mca_btl_rawe_module_receive(&module);
     assert_int_equal(fake.bulk_received, QUEUE_PACKETS);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fake_set_up, fake_tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(service__what_waits_comes_before_timers),
-        TEST(service__overdue_timers_expire_under_steady_load),
-        TEST(progress__a_callback_waits_for_its_send),
-        TEST(progress__what_a_callback_deferred_comes_before_later_frames),
-        TEST(progress__and_before_later_batches),
-        TEST(progress__refused_data_ends_the_job_and_blames_nobody),
-        TEST(progress__a_refused_put_ends_the_job),
-        TEST(progress__a_put_that_another_thread_refused_ends_the_job_too),
-        TEST(progress__nothing_is_missing_while_the_process_finalizes),
-        TEST(receive__the_ring_has_its_turn_between_batches),
-        TEST(receive__all_of_bulk_before_a_probe_is_answered),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,13 +3,11 @@
  *
  * Tests of the delivery rate.
  */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <cmocka.h>
 
 #include "rawe_rate.h"
+#include "unit_test.h"
 
 #define MS 1000000ull
 #define START_NS (7000 * MS)
@@ -23,9 +21,8 @@ static uint64_t feed(struct rawe_rate *rate, uint64_t from_ns, unsigned count, u
     return from_ns + count * MS;
 }
 
-static void rawe_rate_acked__measures_between_acknowledgements(void **state)
+TEST(rawe_rate_acked__measures_between_acknowledgements)
 {
-    (void)state;
     struct rawe_rate rate = {0};
     /* How long the first ones were on their way does not count. */
     rawe_rate_acked(&rate, 10000000, false, START_NS);
@@ -36,9 +33,8 @@ static void rawe_rate_acked__measures_between_acknowledgements(void **state)
     assert_int_equal(rate.mbps, 1000); /* 250 kB in 2 ms */
 }
 
-static void rawe_rate_acked__waits_for_enough_bytes(void **state)
+TEST(rawe_rate_acked__waits_for_enough_bytes)
 {
-    (void)state;
     struct rawe_rate rate = {0};
     feed(&rate, START_NS, 8, 9000);
     assert_int_equal(rate.mbps, 0);
@@ -46,9 +42,8 @@ static void rawe_rate_acked__waits_for_enough_bytes(void **state)
     assert_int_equal(rate.mbps, 72);
 }
 
-static void rawe_rate_acked__is_a_mean_of_late_measurements(void **state)
+TEST(rawe_rate_acked__is_a_mean_of_late_measurements)
 {
-    (void)state;
     struct rawe_rate rate = {0};
     uint64_t at_ns = feed(&rate, START_NS, 3, 125000);
     assert_int_equal(rate.mbps, 1000);
@@ -58,9 +53,8 @@ static void rawe_rate_acked__is_a_mean_of_late_measurements(void **state)
     assert_in_range(rate.mbps, 500, 505);
 }
 
-static void rawe_rate_acked__does_not_count_pauses(void **state)
+TEST(rawe_rate_acked__does_not_count_pauses)
 {
-    (void)state;
     struct rawe_rate rate = {0};
     uint64_t at_ns = feed(&rate, START_NS, 3, 125000);
     rawe_rate_acked(&rate, 125000, true, at_ns);
@@ -68,18 +62,16 @@ static void rawe_rate_acked__does_not_count_pauses(void **state)
     assert_int_equal(rate.mbps, 1000);
 }
 
-static void rawe_rate_acked__a_time_before_the_last_one_is_no_long_time(void **state)
+TEST(rawe_rate_acked__a_time_before_the_last_one_is_no_long_time)
 {
-    (void)state;
     struct rawe_rate rate = {0};
     uint64_t at_ns = feed(&rate, START_NS, 3, 125000);
     rawe_rate_acked(&rate, 125000, false, at_ns - 1 * MS - 1);
     assert_int_equal(rate.mbps, 1000);
 }
 
-static void rawe_rate_acked__has_bounds(void **state)
+TEST(rawe_rate_acked__has_bounds)
 {
-    (void)state;
     struct rawe_rate rate = {0};
     feed(&rate, START_NS, 3, 1ull << 40);
     assert_int_equal(rate.mbps, RAWE_RATE_MOST_MBPS);
@@ -87,17 +79,4 @@ static void rawe_rate_acked__has_bounds(void **state)
     rawe_rate_acked(&rate, 1, false, START_NS);
     rawe_rate_acked(&rate, 70000, false, START_NS + 3600000 * MS);
     assert_int_equal(rate.mbps, 1);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rawe_rate_acked__measures_between_acknowledgements),
-        cmocka_unit_test(rawe_rate_acked__waits_for_enough_bytes),
-        cmocka_unit_test(rawe_rate_acked__is_a_mean_of_late_measurements),
-        cmocka_unit_test(rawe_rate_acked__does_not_count_pauses),
-        cmocka_unit_test(rawe_rate_acked__a_time_before_the_last_one_is_no_long_time),
-        cmocka_unit_test(rawe_rate_acked__has_bounds),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

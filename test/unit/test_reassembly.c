@@ -3,36 +3,31 @@
  *
  * Tests of reassembly and of the buffer pool behind it.
  */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "rawe_reassembly.h"
+#include "unit_test.h"
 
 static struct rawe_buffer_pool pool;
 static struct rawe_reassembly reassembly;
 static uint8_t message[1000];
 
-static int set_up(void **state)
+static void set_up(void)
 {
-    (void)state;
     memset(&reassembly, 0, sizeof(reassembly));
     rawe_buffer_pool_init(&pool, sizeof(message), 8);
     for (size_t i = 0; i < sizeof(message); i++) {
         message[i] = (uint8_t)(i * 7 + i / 256);
     }
-    return 0;
 }
 
-static int tear_down(void **state)
+static void tear_down(void)
 {
-    (void)state;
     rawe_reassembly_clear(&reassembly, &pool);
     rawe_buffer_pool_free(&pool);
-    return pool.allocated == 0 ? 0 : -1;
+    assert_int_equal(pool.allocated, 0);
 }
 
 static enum rawe_reassembly_result add(uint32_t number, uint32_t offset, uint16_t data_bytes,
@@ -68,9 +63,10 @@ static void assert_nothing_to_take(void)
     assert_false(rawe_reassembly_take(&reassembly, &whole));
 }
 
-static void rawe_buffer_pool_init__a_buffer_holds_at_least_a_link(void **state)
+FIXTURE(set_up, tear_down);
+
+TEST(rawe_buffer_pool_init__a_buffer_holds_at_least_a_link)
 {
-    (void)state;
     struct rawe_buffer_pool tiny;
     rawe_buffer_pool_init(&tiny, 1, 1);
     void *buffer = rawe_buffer_take(&tiny);
@@ -80,9 +76,8 @@ static void rawe_buffer_pool_init__a_buffer_holds_at_least_a_link(void **state)
     assert_int_equal(tiny.allocated, 0);
 }
 
-static void rawe_buffer_take__up_to_the_limit_and_reuses(void **state)
+TEST(rawe_buffer_take__up_to_the_limit_and_reuses)
 {
-    (void)state;
     void *buffers[8];
     for (unsigned i = 0; i < 8; i++) {
         buffers[i] = rawe_buffer_take(&pool);
@@ -98,9 +93,8 @@ static void rawe_buffer_take__up_to_the_limit_and_reuses(void **state)
     }
 }
 
-static void rawe_buffer_take_urgent__beyond_the_limit(void **state)
+TEST(rawe_buffer_take_urgent__beyond_the_limit)
 {
-    (void)state;
     void *buffers[10];
     for (unsigned i = 0; i < 8; i++) {
         buffers[i] = rawe_buffer_take(&pool);
@@ -124,9 +118,8 @@ static void rawe_buffer_take_urgent__beyond_the_limit(void **state)
     }
 }
 
-static void rawe_reassembly_add__in_order(void **state)
+TEST(rawe_reassembly_add__in_order)
 {
-    (void)state;
     assert_int_equal(add(0, 0, 400, 1000), RAWE_REASSEMBLY_MORE);
     assert_int_equal(add(0, 400, 400, 1000), RAWE_REASSEMBLY_MORE);
     assert_nothing_to_take();
@@ -135,9 +128,8 @@ static void rawe_reassembly_add__in_order(void **state)
     assert_nothing_to_take();
 }
 
-static void rawe_reassembly_add__out_of_order_and_interleaved(void **state)
+TEST(rawe_reassembly_add__out_of_order_and_interleaved)
 {
-    (void)state;
     assert_int_equal(add(0, 900, 100, 1000), RAWE_REASSEMBLY_MORE);
     assert_int_equal(add(1, 1, 1, 2), RAWE_REASSEMBLY_MORE);
     assert_int_equal(add(0, 0, 500, 1000), RAWE_REASSEMBLY_MORE);
@@ -149,9 +141,8 @@ static void rawe_reassembly_add__out_of_order_and_interleaved(void **state)
     assert_nothing_to_take();
 }
 
-static void rawe_reassembly_add__all_numbers_of_the_window_backwards(void **state)
+TEST(rawe_reassembly_add__all_numbers_of_the_window_backwards)
 {
-    (void)state;
     pool.limit = RAWE_REASSEMBLY_MESSAGES;
     for (uint32_t number = RAWE_REASSEMBLY_MESSAGES; number-- > 0;) {
         assert_nothing_to_take();
@@ -162,9 +153,8 @@ static void rawe_reassembly_add__all_numbers_of_the_window_backwards(void **stat
     }
 }
 
-static void rawe_reassembly_add__message_numbers_wrap(void **state)
+TEST(rawe_reassembly_add__message_numbers_wrap)
 {
-    (void)state;
     reassembly.next = UINT32_MAX - 100;
     for (uint32_t i = 0; i < 200; i++) {
         uint32_t number = UINT32_MAX - 100 + i;
@@ -175,9 +165,8 @@ static void rawe_reassembly_add__message_numbers_wrap(void **state)
     assert_int_equal(pool.allocated, 1);
 }
 
-static void rawe_reassembly_add__numbers_outside_the_window(void **state)
+TEST(rawe_reassembly_add__numbers_outside_the_window)
 {
-    (void)state;
     reassembly.next = 10;
     assert_int_equal(add(9, 0, 10, 20), RAWE_REASSEMBLY_REFUSED);
     assert_int_equal(add(10 + RAWE_REASSEMBLY_MESSAGES, 0, 10, 20), RAWE_REASSEMBLY_REFUSED);
@@ -186,9 +175,8 @@ static void rawe_reassembly_add__numbers_outside_the_window(void **state)
     assert_int_equal(add(10 + RAWE_REASSEMBLY_MESSAGES - 1, 0, 10, 20), RAWE_REASSEMBLY_MORE);
 }
 
-static void rawe_reassembly_add__refuses_contradictions(void **state)
+TEST(rawe_reassembly_add__refuses_contradictions)
 {
-    (void)state;
     assert_int_equal(add(0, 0, 0, 1000), RAWE_REASSEMBLY_REFUSED);  /* carries nothing */
     assert_int_equal(add(0, 0, 10, 1001), RAWE_REASSEMBLY_REFUSED); /* too long */
     assert_int_equal(pool.allocated, 0);
@@ -210,9 +198,8 @@ static void rawe_reassembly_add__refuses_contradictions(void **state)
     assert_taken(0, 1000);
 }
 
-static void rawe_reassembly_add__without_a_buffer_nothing_is_taken(void **state)
+TEST(rawe_reassembly_add__without_a_buffer_nothing_is_taken)
 {
-    (void)state;
     for (uint32_t number = 1; number <= 8; number++) {
         assert_int_equal(add(number, 0, 500, 1000), RAWE_REASSEMBLY_MORE);
     }
@@ -226,9 +213,8 @@ static void rawe_reassembly_add__without_a_buffer_nothing_is_taken(void **state)
     assert_int_equal(add(9, 0, 500, 1000), RAWE_REASSEMBLY_MORE);
 }
 
-static void rawe_reassembly_place__then_add_finds_it_there(void **state)
+TEST(rawe_reassembly_place__then_add_finds_it_there)
 {
-    (void)state;
     struct rawe_fragment first = {.kind = RAWE_FRAGMENT_PART,
                                   .tag = 9,
                                   .data_bytes = 300,
@@ -247,9 +233,8 @@ static void rawe_reassembly_place__then_add_finds_it_there(void **state)
     assert_taken(0, 1000);
 }
 
-static void rawe_reassembly_place__only_inside_the_message(void **state)
+TEST(rawe_reassembly_place__only_inside_the_message)
 {
-    (void)state;
     struct rawe_fragment first = {.kind = RAWE_FRAGMENT_PART,
                                   .tag = 9,
                                   .data_bytes = 300,
@@ -267,9 +252,8 @@ static void rawe_reassembly_place__only_inside_the_message(void **state)
     assert_null(rawe_reassembly_place(&reassembly, &pool, &first, 300));
 }
 
-static void rawe_reassembly_clear__gives_all_buffers_back(void **state)
+TEST(rawe_reassembly_clear__gives_all_buffers_back)
 {
-    (void)state;
     for (uint32_t number = 0; number < 8; number++) {
         assert_int_equal(add(number, 0, 500, 1000), RAWE_REASSEMBLY_MORE);
     }
@@ -280,26 +264,4 @@ static void rawe_reassembly_clear__gives_all_buffers_back(void **state)
     /* What was half there is forgotten, and numbers begin anew. */
     assert_int_equal(reassembly.next, 0);
     assert_int_equal(add(0, 500, 500, 1000), RAWE_REASSEMBLY_MORE);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(rawe_buffer_pool_init__a_buffer_holds_at_least_a_link),
-        TEST(rawe_buffer_take__up_to_the_limit_and_reuses),
-        TEST(rawe_buffer_take_urgent__beyond_the_limit),
-        TEST(rawe_reassembly_add__in_order),
-        TEST(rawe_reassembly_add__out_of_order_and_interleaved),
-        TEST(rawe_reassembly_add__all_numbers_of_the_window_backwards),
-        TEST(rawe_reassembly_add__message_numbers_wrap),
-        TEST(rawe_reassembly_add__numbers_outside_the_window),
-        TEST(rawe_reassembly_add__refuses_contradictions),
-        TEST(rawe_reassembly_add__without_a_buffer_nothing_is_taken),
-        TEST(rawe_reassembly_place__then_add_finds_it_there),
-        TEST(rawe_reassembly_place__only_inside_the_message),
-        TEST(rawe_reassembly_clear__gives_all_buffers_back),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,16 +3,14 @@
  *
  * Tests of the receive window: what is owed for what has come.
  */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "rawe_recvwin.h"
 #include "unit_alloc.h"
+#include "unit_test.h"
 
 #define FIRST (UINT32_MAX - 1) /* the numbers wrap */
 #define US 1000ull
@@ -22,23 +20,19 @@
 
 static struct rawe_recvwin window;
 
-static int set_up(void **state)
+static void set_up(void)
 {
-    (void)state;
     unit_allocations_left = -1;
     memset(&window, 0, sizeof(window));
     rawe_recvwin_reset(&window, FIRST);
     assert_true(rawe_recvwin_allocate(&window, FIRST));
-    return 0;
 }
 
-static int tear_down(void **state)
+static void tear_down(void)
 {
-    (void)state;
     unit_allocations_left = -1;
     rawe_recvwin_free(&window);
     assert_null(window.acktr);
-    return 0;
 }
 
 static void assert_nothing_owed(void)
@@ -60,9 +54,10 @@ static void owe_everything(void)
                 window.unacked_frames == 1);
 }
 
-static void rawe_recvwin_reset__before_there_is_memory(void **state)
+FIXTURE(set_up, tear_down);
+
+TEST(rawe_recvwin_reset__before_there_is_memory)
 {
-    (void)state;
     struct rawe_recvwin other;
     memset(&other, 0xEE, sizeof(other));
     other.acktr = NULL;
@@ -75,9 +70,8 @@ static void rawe_recvwin_reset__before_there_is_memory(void **state)
     assert_int_equal(other.unacked_frames, 0);
 }
 
-static void rawe_recvwin_reset__forgets_what_came_and_what_is_owed(void **state)
+TEST(rawe_recvwin_reset__forgets_what_came_and_what_is_owed)
 {
-    (void)state;
     const struct rawe_acktr *acktr = window.acktr;
     owe_everything();
     rawe_recvwin_take(&window, FIRST + 5);
@@ -92,9 +86,8 @@ static void rawe_recvwin_reset__forgets_what_came_and_what_is_owed(void **state)
     assert_nothing_owed();
 }
 
-static void rawe_recvwin_allocate__once(void **state)
+TEST(rawe_recvwin_allocate__once)
 {
-    (void)state;
     const struct rawe_acktr *acktr = window.acktr;
     assert_int_equal(rawe_recvwin_next(&window), FIRST);
     rawe_recvwin_take_in_order(&window, 1);
@@ -103,9 +96,8 @@ static void rawe_recvwin_allocate__once(void **state)
     assert_int_equal(rawe_recvwin_next(&window), FIRST + 1);
 }
 
-static void rawe_recvwin_allocate__without_memory(void **state)
+TEST(rawe_recvwin_allocate__without_memory)
 {
-    (void)state;
     rawe_recvwin_free(&window);
     unit_allocations_left = 0;
     assert_false(rawe_recvwin_allocate(&window, 5));
@@ -116,9 +108,8 @@ static void rawe_recvwin_allocate__without_memory(void **state)
     assert_false(rawe_recvwin_has_gap(&window));
 }
 
-static void rawe_recvwin_take__in_order_and_beyond_a_gap(void **state)
+TEST(rawe_recvwin_take__in_order_and_beyond_a_gap)
 {
-    (void)state;
     rawe_recvwin_take(&window, FIRST);
     assert_int_equal(rawe_recvwin_next(&window), UINT32_MAX);
     assert_int_equal(window.unacked_frames, 1);
@@ -133,9 +124,8 @@ static void rawe_recvwin_take__in_order_and_beyond_a_gap(void **state)
     assert_false(rawe_recvwin_has_gap(&window));
 }
 
-static void rawe_recvwin_take_in_order__many_at_once(void **state)
+TEST(rawe_recvwin_take_in_order__many_at_once)
 {
-    (void)state;
     rawe_recvwin_take_in_order(&window, 30);
     rawe_recvwin_take_in_order(&window, 12);
     assert_int_equal(rawe_recvwin_next(&window), FIRST + 42);
@@ -144,9 +134,8 @@ static void rawe_recvwin_take_in_order__many_at_once(void **state)
     assert_int_equal(rawe_acktr_check(window.acktr, FIRST + 42), RAWE_ACKTR_NEW);
 }
 
-static void rawe_recvwin_owe__after_the_delay_of_the_first_frame(void **state)
+TEST(rawe_recvwin_owe__after_the_delay_of_the_first_frame)
 {
-    (void)state;
     rawe_recvwin_take_in_order(&window, 1);
     assert_false(rawe_recvwin_owe(&window, false, CREDIT, DELAY, NOW));
     assert_true(window.ack_deadline_ns == NOW + DELAY);
@@ -156,18 +145,16 @@ static void rawe_recvwin_owe__after_the_delay_of_the_first_frame(void **state)
     assert_false(rawe_recvwin_due(&window));
 }
 
-static void rawe_recvwin_owe__at_once_when_asked_for(void **state)
+TEST(rawe_recvwin_owe__at_once_when_asked_for)
 {
-    (void)state;
     rawe_recvwin_take_in_order(&window, 1);
     assert_true(rawe_recvwin_owe(&window, true, CREDIT, DELAY, NOW));
     assert_true(rawe_recvwin_due(&window));
     assert_true(window.ack_now);
 }
 
-static void rawe_recvwin_owe__every_quarter_of_the_credit(void **state)
+TEST(rawe_recvwin_owe__every_quarter_of_the_credit)
 {
-    (void)state;
     static const uint32_t credits[] = {0, 4, 8, 11, 12, 16, 40, 256};
     static const uint32_t every[] = {2, 2, 2, 2, 3, 4, 10, 64};
     for (unsigned i = 0; i < sizeof(credits) / sizeof(credits[0]); i++) {
@@ -181,9 +168,8 @@ static void rawe_recvwin_owe__every_quarter_of_the_credit(void **state)
     }
 }
 
-static void rawe_recvwin_owe__every_fourth_frame_while_one_is_missing(void **state)
+TEST(rawe_recvwin_owe__every_fourth_frame_while_one_is_missing)
 {
-    (void)state;
     static const uint32_t credits[] = {4, 16, 256};
     uint32_t sequence = FIRST + 1;
     for (unsigned i = 0; i < sizeof(credits) / sizeof(credits[0]); i++) {
@@ -195,9 +181,8 @@ static void rawe_recvwin_owe__every_fourth_frame_while_one_is_missing(void **sta
     }
 }
 
-static void rawe_recvwin_owe_answer__to_the_newest_probe(void **state)
+TEST(rawe_recvwin_owe_answer__to_the_newest_probe)
 {
-    (void)state;
     rawe_recvwin_owe_answer(&window, 4);
     assert_true(rawe_recvwin_due(&window));
     assert_false(window.ack_now);
@@ -214,9 +199,8 @@ static void rawe_recvwin_owe_answer__to_the_newest_probe(void **state)
     assert_nothing_owed();
 }
 
-static void rawe_recvwin_carried__by_a_data_frame(void **state)
+TEST(rawe_recvwin_carried__by_a_data_frame)
 {
-    (void)state;
     rawe_recvwin_take_in_order(&window, 3);
     (void)rawe_recvwin_owe(&window, false, CREDIT, DELAY, NOW);
     (void)rawe_recvwin_owe(&window, true, CREDIT, DELAY, NOW);
@@ -227,9 +211,8 @@ static void rawe_recvwin_carried__by_a_data_frame(void **state)
     assert_true(window.ack_deadline_ns == NOW + 500 * US + DELAY);
 }
 
-static void rawe_recvwin_carried__no_sack_block_and_no_answer(void **state)
+TEST(rawe_recvwin_carried__no_sack_block_and_no_answer)
 {
-    (void)state;
     rawe_recvwin_take(&window, FIRST + 1);
     (void)rawe_recvwin_owe(&window, false, CREDIT, DELAY, NOW);
     (void)rawe_recvwin_owe(&window, true, CREDIT, DELAY, NOW);
@@ -244,9 +227,8 @@ static void rawe_recvwin_carried__no_sack_block_and_no_answer(void **state)
     assert_true(rawe_recvwin_due(&window)); /* a data frame has no place for the answer */
 }
 
-static void rawe_recvwin_acknowledged__nothing_is_owed(void **state)
+TEST(rawe_recvwin_acknowledged__nothing_is_owed)
 {
-    (void)state;
     owe_everything();
     rawe_recvwin_acknowledged(&window);
     assert_nothing_owed();
@@ -257,9 +239,8 @@ static void rawe_recvwin_acknowledged__nothing_is_owed(void **state)
     assert_nothing_owed();
 }
 
-static void rawe_recvwin_expire__at_the_deadline_once(void **state)
+TEST(rawe_recvwin_expire__at_the_deadline_once)
 {
-    (void)state;
     assert_false(rawe_recvwin_expire(&window, NOW)); /* none is owed */
     rawe_recvwin_take_in_order(&window, 1);
     (void)rawe_recvwin_owe(&window, false, CREDIT, DELAY, NOW);
@@ -269,28 +250,4 @@ static void rawe_recvwin_expire__at_the_deadline_once(void **state)
     assert_true(rawe_recvwin_due(&window));
     assert_false(rawe_recvwin_expire(&window, NOW + 2 * DELAY));
     assert_true(rawe_recvwin_due(&window)); /* still, until it is sent */
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(rawe_recvwin_reset__before_there_is_memory),
-        TEST(rawe_recvwin_reset__forgets_what_came_and_what_is_owed),
-        TEST(rawe_recvwin_allocate__once),
-        TEST(rawe_recvwin_allocate__without_memory),
-        TEST(rawe_recvwin_take__in_order_and_beyond_a_gap),
-        TEST(rawe_recvwin_take_in_order__many_at_once),
-        TEST(rawe_recvwin_owe__after_the_delay_of_the_first_frame),
-        TEST(rawe_recvwin_owe__at_once_when_asked_for),
-        TEST(rawe_recvwin_owe__every_quarter_of_the_credit),
-        TEST(rawe_recvwin_owe__every_fourth_frame_while_one_is_missing),
-        TEST(rawe_recvwin_owe_answer__to_the_newest_probe),
-        TEST(rawe_recvwin_carried__by_a_data_frame),
-        TEST(rawe_recvwin_carried__no_sack_block_and_no_answer),
-        TEST(rawe_recvwin_acknowledged__nothing_is_owed),
-        TEST(rawe_recvwin_expire__at_the_deadline_once),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -27,9 +27,8 @@ static unsigned late_every; /**< one data frame in this many; 0: none */
 static unsigned seen;
 static bool lose_one; /**< the next data frame, for good */
 
-static int set_up(void **state)
+static void set_up(void)
 {
-    (void)state;
     unit_start_with((struct unit_options){.window_frames = 256});
     unit_connect(&net, RAWE_LANE_BULK);
     assert_true(rawe_handle_register(&net.node[1].handles, target, sizeof(target), &handle_index,
@@ -40,17 +39,14 @@ static int set_up(void **state)
     lose_one = false;
     memset(&send_, 0, sizeof(send_));
     send_.done = 1;
-    return 0;
 }
 
-static int tear_down(void **state)
+static void tear_down(void)
 {
-    (void)state;
     for (unsigned i = 0; i < late_count; i++) {
         net_frame_free(late[i].frame);
     }
     unit_stop(&net);
-    return 0;
 }
 
 /** Sort the frames on the wire by the way they take, and let 20 us pass. */
@@ -111,26 +107,25 @@ static void finish_late(void)
     assert_int_equal(send_.status, RAWE_STATUS_DONE);
 }
 
-static void rawe_conn_detect_losses__two_ways_of_different_length(void **state)
+FIXTURE(set_up, tear_down);
+
+TEST(rawe_conn_detect_losses__two_ways_of_different_length)
 {
-    (void)state;
     assert_true(resent_in(100 * UNIT_MS) > 0); /* it has to learn */
     assert_int_equal(resent_in(500 * UNIT_MS), 0);
     finish_late();
 }
 
-static void rawe_conn_detect_losses__losses_are_still_found(void **state)
+TEST(rawe_conn_detect_losses__losses_are_still_found)
 {
-    (void)state;
     (void)resent_in(100 * UNIT_MS);
     lose_one = true;
     assert_in_range(resent_in(20 * UNIT_MS), 1, 2);
     finish_late();
 }
 
-static void rawe_conn_detect_losses__narrow_again_after_losses_without_duplicates(void **state)
+TEST(rawe_conn_detect_losses__narrow_again_after_losses_without_duplicates)
 {
-    (void)state;
     (void)resent_in(100 * UNIT_MS);
     assert_true(end(0)->reorder.steps > 1);
     late_every = 0;
@@ -142,9 +137,8 @@ static void rawe_conn_detect_losses__narrow_again_after_losses_without_duplicate
     finish_late();
 }
 
-static void rawe_conn_detect_losses__the_window_is_bounded(void **state)
+TEST(rawe_conn_detect_losses__the_window_is_bounded)
 {
-    (void)state;
     late_ns = 50 * UNIT_MS;
     (void)resent_in(UNIT_S);
     (void)resent_in(UNIT_S);
@@ -153,9 +147,8 @@ static void rawe_conn_detect_losses__the_window_is_bounded(void **state)
     finish_late();
 }
 
-static void rawe_reorder_duplicate__after_half_of_all_numbers(void **state)
+TEST(rawe_reorder_duplicate__after_half_of_all_numbers)
 {
-    (void)state;
     struct rawe_reorder reorder;
     rawe_reorder_init(&reorder);
     for (unsigned i = 1; i <= 2; i++) { /* the second in the round of the first */
@@ -168,9 +161,8 @@ static void rawe_reorder_duplicate__after_half_of_all_numbers(void **state)
     assert_int_equal(reorder.steps, 3);
 }
 
-static void rawe_reorder_window_ns__a_pause_is_no_round_trip(void **state)
+TEST(rawe_reorder_window_ns__a_pause_is_no_round_trip)
 {
-    (void)state;
     struct rawe_rtt rtt;
     struct rawe_reorder reorder;
     rawe_rtt_init(&rtt);
@@ -183,9 +175,8 @@ static void rawe_reorder_window_ns__a_pause_is_no_round_trip(void **state)
     assert_true(rawe_reorder_window_ns(&reorder, 50 * UNIT_MS, &rtt) >= 50 * UNIT_MS);
 }
 
-static void rawe_conn_receive__duplicates_of_the_network_widen_nothing(void **state)
+TEST(rawe_conn_receive__duplicates_of_the_network_widen_nothing)
 {
-    (void)state;
     late_every = 0;
     for (unsigned i = 0; i < 100; i++) {
         unit_send_put(end(0), &send_, data, 5000, handle_index, handle_key, 0);
@@ -197,20 +188,4 @@ static void rawe_conn_receive__duplicates_of_the_network_widen_nothing(void **st
     assert_int_equal(net.node[1].engine.counters.duplicates, 100);
     assert_int_equal(end(0)->reorder.steps, 1);
     finish_late();
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(rawe_conn_detect_losses__two_ways_of_different_length),
-        TEST(rawe_conn_detect_losses__losses_are_still_found),
-        TEST(rawe_conn_detect_losses__narrow_again_after_losses_without_duplicates),
-        TEST(rawe_conn_detect_losses__the_window_is_bounded),
-        TEST(rawe_reorder_duplicate__after_half_of_all_numbers),
-        TEST(rawe_reorder_window_ns__a_pause_is_no_round_trip),
-        TEST(rawe_conn_receive__duplicates_of_the_network_widen_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,14 +4,11 @@
  * Tests of rawe_ring_share: how large rings are by default. Dividing and using them needs a socket:
  * test/lab/link/test_link.c.
  */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include <cmocka.h>
-
 #include "linux/packet/rawe_ring.h"
+#include "unit_test.h"
 
 #define KIB ((uint64_t)1024)
 #define MIB (1024 * KIB)
@@ -23,16 +20,14 @@ static uint64_t all_rings(uint64_t ring_bytes, unsigned processes, unsigned link
     return (ring_bytes + ring_bytes / 4 + RAWE_RING_RESPONDER_BYTES) * processes * links;
 }
 
-static void share__few_processes_get_all_that_helps(void **state)
+TEST(share__few_processes_get_all_that_helps)
 {
-    (void)state;
     assert_int_equal(rawe_ring_share(16 * GIB, 1, 2), 16 * MIB);
     assert_int_equal(rawe_ring_share(256 * GIB, 64, 3), 16 * MIB);
 }
 
-static void share__all_together_have_five_percent(void **state)
+TEST(share__all_together_have_five_percent)
 {
-    (void)state;
     for (uint64_t memory = 16 * GIB; memory <= 1024 * GIB; memory *= 2) {
         for (unsigned processes = 1; processes <= 128; processes *= 2) {
             const size_t bytes = rawe_ring_share(memory, processes, 2);
@@ -49,20 +44,8 @@ static void share__all_together_have_five_percent(void **state)
     }
 }
 
-static void share__no_less_than_works(void **state)
+TEST(share__no_less_than_works)
 {
-    (void)state;
     assert_int_equal(rawe_ring_share(1 * GIB, 128, 4), 256 * KIB);
     assert_int_equal(rawe_ring_share(0, 1, 1), 256 * KIB);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(share__few_processes_get_all_that_helps),
-        cmocka_unit_test(share__all_together_have_five_percent),
-        cmocka_unit_test(share__no_less_than_works),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

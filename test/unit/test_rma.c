@@ -7,11 +7,7 @@
 #include "btl_rawe_rma.h"
 
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "btl_rawe_endpoint.h"
 #include "btl_rawe_help.h"
@@ -24,6 +20,7 @@
 #include "btl_rawe_state.h"
 #include "btl_rawe_thread.h"
 #include "unit_engine.h"
+#include "unit_test.h"
 
 /* What the file under test needs of the component. */
 struct mca_btl_rawe_state mca_btl_rawe_state;
@@ -151,11 +148,10 @@ static void note_done(mca_btl_base_module_t *of, struct mca_btl_base_endpoint_t 
     done_status = status;
 }
 
-static int set_up(void **state)
+static void set_up(void)
 {
     opal_proc_t *proc = OBJ_NEW(opal_proc_t);
 
-    (void)state;
     opal_proc_local_set(proc);
     OBJ_RELEASE(proc);
     memset(&mca_btl_rawe_state, 0, sizeof(mca_btl_rawe_state));
@@ -167,25 +163,23 @@ static int set_up(void **state)
     assert_int_equal(btl->btl_register_error(btl, note_error), OPAL_SUCCESS);
     assert_int_equal(btl->btl_add_procs(btl, 1, &proc, &self, NULL), OPAL_SUCCESS);
     assert_non_null(self);
-    return 0;
 }
 
-static int tear_down(void **state)
+static void tear_down(void)
 {
     opal_proc_t *proc = opal_proc_local_get();
 
-    (void)state;
     assert_int_equal(btl->btl_del_procs(btl, 1, &proc, &self), OPAL_SUCCESS);
     opal_proc_local_set(NULL);
     mca_btl_rawe_rma_close();
     mca_btl_rawe_lock_destroy();
     rawe_handle_table_free(&mca_btl_rawe_state.handles);
-    return 0;
 }
 
-static void put__to_itself(void **state)
+FIXTURE(set_up, tear_down);
+
+TEST(put__to_itself)
 {
-    (void)state;
     mca_btl_base_registration_handle_t handle = {.base = 1000};
     char from[8] = "1234567", to[16] = "";
 
@@ -258,19 +252,9 @@ static void access_without_handle(struct mca_btl_base_endpoint_t *endpoint)
     assert_int_equal(errors, 0);
 }
 
-static void access__to_itself_without_a_handle(void **state)
+TEST(access__to_itself_without_a_handle)
 {
-    (void)state;
     access_without_handle(self);
-}
-
-/** Memory that the other process shares with this one. */
-static void access__to_a_peer_without_a_handle(void **state)
-{
-    (void)state;
-    access_without_handle(named);
-    assert_int_equal(module.engine.operations.in_use, 0);
-    assert_int_equal(btl->btl_del_procs(btl, 1, &other, &named), OPAL_SUCCESS);
 }
 
 /** PUT to memory that no process has registered. */
@@ -292,9 +276,8 @@ static int get_wrongly(struct mca_btl_base_endpoint_t *endpoint, void *to, size_
 }
 
 /** The program is wrong, and no process has failed. */
-static void put__refused_ends_the_job_and_blames_nobody(void **state)
+TEST(put__refused_ends_the_job_and_blames_nobody)
 {
-    (void)state;
     char from[8] = "1234567";
 
     assert_int_equal(put_wrongly(self, from, sizeof(from)), OPAL_SUCCESS);
@@ -304,9 +287,8 @@ static void put__refused_ends_the_job_and_blames_nobody(void **state)
     assert_int_equal(done_status, OPAL_ERR_UNREACH);
 }
 
-static void get__refused_ends_the_job_and_blames_nobody(void **state)
+TEST(get__refused_ends_the_job_and_blames_nobody)
 {
-    (void)state;
     char to[8];
 
     assert_int_equal(get_wrongly(self, to, sizeof(to)), OPAL_SUCCESS);
@@ -321,7 +303,7 @@ static uint64_t read_clock(void *context)
 }
 
 /** Another process is there as well. */
-static int set_up_other(void **state)
+static void set_up_other(void)
 {
     const struct rawe_peer_config peer = {
         .payload_max_bytes = 1472,
@@ -329,9 +311,7 @@ static int set_up_other(void **state)
         .now_ns = read_clock,
     };
 
-    if (0 != set_up(state)) {
-        return -1;
-    }
+    set_up();
     memset(&module, 0, sizeof(module));
     memset(&reached, 0, sizeof(reached));
     unit_engine_start(&module.engine, &mca_btl_rawe_state.handles, &module, 1000);
@@ -341,19 +321,27 @@ static int set_up_other(void **state)
     other = OBJ_NEW(opal_proc_t);
     assert_int_equal(btl->btl_add_procs(btl, 1, &other, &named, NULL), OPAL_SUCCESS);
     assert_non_null(named);
-    return 0;
 }
 
-static int tear_down_other(void **state)
+static void tear_down_other(void)
 {
     rawe_peer_close(&reached.peer);
     rawe_engine_free(&module.engine);
-    int status = tear_down(state);
+    tear_down();
     local = false;
     assert_int_equal(((opal_object_t *)other)->obj_reference_count, 1); /* ours */
     OBJ_RELEASE(other);
     other = NULL;
-    return status;
+}
+
+static const struct unit_fixture with_other = {set_up_other, tear_down_other};
+
+/** Memory that the other process shares with this one. */
+TEST_WITH(with_other, access__to_a_peer_without_a_handle)
+{
+    access_without_handle(named);
+    assert_int_equal(module.engine.operations.in_use, 0);
+    assert_int_equal(btl->btl_del_procs(btl, 1, &other, &named), OPAL_SUCCESS);
 }
 
 static struct rawe_operation *read_from_other(void *to, size_t bytes)
@@ -365,9 +353,8 @@ static struct rawe_operation *read_from_other(void *to, size_t bytes)
 }
 
 /** A window was not freed: what is refused still is some process's memory. */
-static void del_procs__what_is_under_way_may_be_refused_yet(void **state)
+TEST_WITH(with_other, del_procs__what_is_under_way_may_be_refused_yet)
 {
-    (void)state;
     char to[8];
     struct rawe_operation *operation = read_from_other(to, sizeof(to));
 
@@ -381,9 +368,8 @@ static void del_procs__what_is_under_way_may_be_refused_yet(void **state)
 }
 
 /** Without that, nothing of the process stays. */
-static void del_procs__lets_go_of_the_process(void **state)
+TEST_WITH(with_other, del_procs__lets_go_of_the_process)
 {
-    (void)state;
     char to[8];
 
     (void)read_from_other(to, sizeof(to));
@@ -406,9 +392,8 @@ static void *stay_main(void *context)
 }
 
 /** Who is inside may be about to complete an access to it. */
-static void del_procs__not_beside_another_thread(void **state)
+TEST_WITH(with_other, del_procs__not_beside_another_thread)
 {
-    (void)state;
     pthread_t thread;
 
     pthread_barrier_init(&entered, NULL, 2);
@@ -425,16 +410,17 @@ static void del_procs__not_beside_another_thread(void **state)
     pthread_barrier_destroy(&left);
 }
 
-static int set_up_local(void **state)
+static void set_up_local(void)
 {
     local = true;
-    return set_up_other(state);
+    set_up_other();
 }
 
+static const struct unit_fixture with_local = {set_up_local, tear_down_other};
+
 /** osc/rdma tries accesses again that fail, without end: the job is to end. */
-static void access__without_a_way_ends_the_job(void **state)
+TEST_WITH(with_local, access__without_a_way_ends_the_job)
 {
-    (void)state;
     char data[8] = "";
 
     assert_int_equal(put_wrongly(named, data, sizeof(data)), OPAL_ERR_UNREACH);
@@ -444,24 +430,4 @@ static void access__without_a_way_ends_the_job(void **state)
     assert_int_equal(errors, 2);
     assert_int_equal(done, 0);
     assert_int_equal(btl->btl_del_procs(btl, 1, &other, &named), OPAL_SUCCESS);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-#define TEST_LOCAL(name) cmocka_unit_test_setup_teardown(name, set_up_local, tear_down_other)
-#define TEST_OTHER(name) cmocka_unit_test_setup_teardown(name, set_up_other, tear_down_other)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(put__to_itself),
-        TEST(access__to_itself_without_a_handle),
-        TEST(put__refused_ends_the_job_and_blames_nobody),
-        TEST(get__refused_ends_the_job_and_blames_nobody),
-        TEST_OTHER(access__to_a_peer_without_a_handle),
-        TEST_OTHER(del_procs__what_is_under_way_may_be_refused_yet),
-        TEST_OTHER(del_procs__lets_go_of_the_process),
-        TEST_OTHER(del_procs__not_beside_another_thread),
-        TEST_LOCAL(access__without_a_way_ends_the_job),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,14 +3,11 @@
  *
  * Tests of rawe_route: the ring of routes to a process.
  */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include <cmocka.h>
-
 #include "rawe_route.h"
+#include "unit_test.h"
 
 #define ROUTES 3u
 
@@ -23,9 +20,8 @@ static struct rawe_engine *engine(unsigned which)
 }
 
 /** 0 and 1 leave through engine 0, for different interfaces of the peer, 2 through engine 1. */
-static int set_up(void **state)
+static void set_up(void)
 {
-    (void)state;
     for (unsigned i = 0; i < ROUTES; i++) {
         routes[i] = (struct rawe_route){
             .engine = engine(i == 2),
@@ -33,7 +29,6 @@ static int set_up(void **state)
         };
         rawe_route_init(&routes[i]);
     }
-    return 0;
 }
 
 static void join_all(void)
@@ -42,25 +37,24 @@ static void join_all(void)
     rawe_route_join(&routes[2], &routes[0]);
 }
 
-static void rawe_route_init__is_a_ring_of_its_own(void **state)
+FIXTURE(set_up, NULL);
+
+TEST(rawe_route_init__is_a_ring_of_its_own)
 {
-    (void)state;
     assert_ptr_equal(rawe_route_next(&routes[0]), &routes[0]);
     assert_ptr_equal(rawe_route_best(&routes[0]), &routes[0]);
 }
 
-static void rawe_route_join__keeps_the_order(void **state)
+TEST(rawe_route_join__keeps_the_order)
 {
-    (void)state;
     join_all();
     for (unsigned i = 0; i < ROUTES; i++) {
         assert_ptr_equal(rawe_route_next(&routes[i]), &routes[(i + 1) % ROUTES]);
     }
 }
 
-static void rawe_route_remove__leaves_the_others_together(void **state)
+TEST(rawe_route_remove__leaves_the_others_together)
 {
-    (void)state;
     join_all();
     rawe_route_remove(&routes[0]);
     assert_ptr_equal(rawe_route_next(&routes[0]), &routes[0]);
@@ -70,9 +64,8 @@ static void rawe_route_remove__leaves_the_others_together(void **state)
     assert_ptr_equal(rawe_route_next(&routes[0]), &routes[0]);
 }
 
-static void rawe_route_from__needs_address_and_link(void **state)
+TEST(rawe_route_from__needs_address_and_link)
 {
-    (void)state;
     static const uint8_t mac[RAWE_MAC_BYTES] = {2, 0, 0, 0, 0, 1};
     join_all();
     assert_ptr_equal(rawe_route_from(&routes[2], engine(0), routes[0].mac), &routes[0]);
@@ -81,9 +74,8 @@ static void rawe_route_from__needs_address_and_link(void **state)
     assert_null(rawe_route_from(&routes[0], engine(1), mac));
 }
 
-static void rawe_route_best__is_home_or_the_next_that_is_up(void **state)
+TEST(rawe_route_best__is_home_or_the_next_that_is_up)
 {
-    (void)state;
     join_all();
     assert_ptr_equal(rawe_route_best(&routes[1]), &routes[1]);
     routes[1].down = true;
@@ -92,18 +84,4 @@ static void rawe_route_best__is_home_or_the_next_that_is_up(void **state)
     assert_ptr_equal(rawe_route_best(&routes[1]), &routes[0]);
     routes[0].down = true;
     assert_null(rawe_route_best(&routes[1]));
-}
-
-#define TEST(name) cmocka_unit_test_setup(name, set_up)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(rawe_route_init__is_a_ring_of_its_own),
-        TEST(rawe_route_join__keeps_the_order),
-        TEST(rawe_route_remove__leaves_the_others_together),
-        TEST(rawe_route_from__needs_address_and_link),
-        TEST(rawe_route_best__is_home_or_the_next_that_is_up),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

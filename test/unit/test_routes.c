@@ -6,18 +6,15 @@
  */
 #include "btl_rawe_routes.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "btl_rawe_endpoint.h"
 #include "btl_rawe_module.h"
 #include "linux/sys/rawe_carrier.h"
 #include "unit_engine.h"
+#include "unit_test.h"
 
 #define MS 1000000ull
 #define NICS 2u
@@ -122,9 +119,8 @@ static void introduce(unsigned nic)
     }
 }
 
-static int set_up(void **state)
+static void set_up(void)
 {
-    (void)state;
     memset(&mca_btl_rawe_state, 0, sizeof(mca_btl_rawe_state));
     memset(modules, 0, sizeof(modules));
     memset(endpoints, 0, sizeof(endpoints));
@@ -156,12 +152,10 @@ static int set_up(void **state)
     }
     mca_btl_rawe_routes_init();
     mca_btl_rawe_routes_begin();
-    return 0;
 }
 
-static int tear_down(void **state)
+static void tear_down(void)
 {
-    (void)state;
     mca_btl_rawe_routes_end();
     for (unsigned i = 0; i < NICS; ++i) {
         rawe_peer_close(&endpoints[i].peer);
@@ -169,7 +163,6 @@ static int tear_down(void **state)
     }
     rawe_handle_table_free(&handles);
     OBJ_RELEASE(proc);
-    return 0;
 }
 
 /** Time passes, and progress is made; or only the progress thread goes on. */
@@ -194,11 +187,12 @@ static void carrier(unsigned nic, bool usable)
     changed(changed_context, modules[nic].interface.index, usable);
 }
 
+FIXTURE(set_up, tear_down);
+
 /* mca_btl_rawe_routes_begin */
 
-static void mca_btl_rawe_routes_begin__only_where_there_are_several(void **state)
+TEST(mca_btl_rawe_routes_begin__only_where_there_are_several)
 {
-    (void)state;
     mca_btl_rawe_routes_end();
     modules[1].interface.loopback = true;
     mca_btl_rawe_routes_begin();
@@ -207,9 +201,8 @@ static void mca_btl_rawe_routes_begin__only_where_there_are_several(void **state
 
 /* rawe_carrier_fn */
 
-static void carrier_changed__only_what_is_news_wakes_somebody(void **state)
+TEST(carrier_changed__only_what_is_news_wakes_somebody)
 {
-    (void)state;
     carrier(1, true);
     assert_int_equal(wakes, 0);
     modules[1].interface.loopback = true;
@@ -223,9 +216,8 @@ static void carrier_changed__only_what_is_news_wakes_somebody(void **state)
 
 /* mca_btl_rawe_routes_check */
 
-static void mca_btl_rawe_routes_check__a_lost_carrier(void **state)
+TEST(mca_btl_rawe_routes_check__a_lost_carrier)
 {
-    (void)state;
     introduce(0);
     introduce(1);
     carrier(1, false);
@@ -250,9 +242,8 @@ static void mca_btl_rawe_routes_check__a_lost_carrier(void **state)
 }
 
 /** It was introduced, or got its second route, when the carrier was lost already. */
-static void mca_btl_rawe_routes_check__an_endpoint_that_came_without_carrier(void **state)
+TEST(mca_btl_rawe_routes_check__an_endpoint_that_came_without_carrier)
 {
-    (void)state;
     introduce(0);
     carrier(1, false);
     pass(10 * MS, true);
@@ -266,9 +257,8 @@ static void mca_btl_rawe_routes_check__an_endpoint_that_came_without_carrier(voi
 }
 
 /** Its engine has not started. */
-static void mca_btl_rawe_routes_check__not_of_a_module_that_is_not_open(void **state)
+TEST(mca_btl_rawe_routes_check__not_of_a_module_that_is_not_open)
 {
-    (void)state;
     introduce(0);
     introduce(1);
     modules[1].open = false;
@@ -278,9 +268,8 @@ static void mca_btl_rawe_routes_check__not_of_a_module_that_is_not_open(void **s
     assert_int_equal(said, 0);
 }
 
-static void mca_btl_rawe_routes_check__silence(void **state)
+TEST(mca_btl_rawe_routes_check__silence)
 {
-    (void)state;
     introduce(0);
     introduce(1);
     answers[1] = false;
@@ -300,9 +289,8 @@ static void mca_btl_rawe_routes_check__silence(void **state)
 }
 
 /** The responder has no room to remember answers of all peers. */
-static void mca_btl_rawe_routes_check__a_peer_that_is_not_watched(void **state)
+TEST(mca_btl_rawe_routes_check__a_peer_that_is_not_watched)
 {
-    (void)state;
     introduce(0);
     introduce(1);
     endpoints[1].watch = -1;
@@ -312,9 +300,8 @@ static void mca_btl_rawe_routes_check__a_peer_that_is_not_watched(void **state)
 }
 
 /** Output is for MPI's threads: it is said when one of them comes by. */
-static void mca_btl_rawe_routes_check__says_nothing_in_the_progress_thread(void **state)
+TEST(mca_btl_rawe_routes_check__says_nothing_in_the_progress_thread)
 {
-    (void)state;
     introduce(0);
     introduce(1);
     carrier(1, false);
@@ -332,21 +319,4 @@ static void mca_btl_rawe_routes_check__says_nothing_in_the_progress_thread(void 
     assert_int_equal(said, 2);
     assert_string_equal(text, "eth1 to rank 3 answers again");
     assert_false(mca_btl_rawe_routes_pending());
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(mca_btl_rawe_routes_begin__only_where_there_are_several),
-        TEST(carrier_changed__only_what_is_news_wakes_somebody),
-        TEST(mca_btl_rawe_routes_check__a_lost_carrier),
-        TEST(mca_btl_rawe_routes_check__an_endpoint_that_came_without_carrier),
-        TEST(mca_btl_rawe_routes_check__not_of_a_module_that_is_not_open),
-        TEST(mca_btl_rawe_routes_check__silence),
-        TEST(mca_btl_rawe_routes_check__a_peer_that_is_not_watched),
-        TEST(mca_btl_rawe_routes_check__says_nothing_in_the_progress_thread),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

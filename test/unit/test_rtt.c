@@ -3,26 +3,22 @@
  *
  * Tests of the round-trip time estimate against RFC 6298 section 2.
  */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <cmocka.h>
 
 #include "rawe_rtt.h"
+#include "unit_test.h"
 
-static void rawe_rtt_init__has_no_sample(void **state)
+TEST(rawe_rtt_init__has_no_sample)
 {
-    (void)state;
     struct rawe_rtt rtt;
     rawe_rtt_init(&rtt);
     assert_true(rtt.smoothed_ns == 0);
     assert_true(rtt.minimum_ns == UINT64_MAX);
 }
 
-static void rawe_rtt_sample__the_first_one_counts_wholly(void **state)
+TEST(rawe_rtt_sample__the_first_one_counts_wholly)
 {
-    (void)state;
     struct rawe_rtt rtt;
     rawe_rtt_init(&rtt);
     rawe_rtt_sample(&rtt, 8000);
@@ -31,9 +27,8 @@ static void rawe_rtt_sample__the_first_one_counts_wholly(void **state)
     assert_true(rtt.minimum_ns == 8000);
 }
 
-static void rawe_rtt_sample__gains_of_an_eighth_and_a_quarter(void **state)
+TEST(rawe_rtt_sample__gains_of_an_eighth_and_a_quarter)
 {
-    (void)state;
     struct rawe_rtt rtt;
     rawe_rtt_init(&rtt);
     rawe_rtt_sample(&rtt, 8000);
@@ -47,9 +42,8 @@ static void rawe_rtt_sample__gains_of_an_eighth_and_a_quarter(void **state)
     assert_true(rtt.minimum_ns == 1000);
 }
 
-static void rawe_rtt_sample__settles_on_a_steady_value(void **state)
+TEST(rawe_rtt_sample__settles_on_a_steady_value)
 {
-    (void)state;
     struct rawe_rtt rtt;
     rawe_rtt_init(&rtt);
     rawe_rtt_sample(&rtt, 1000000000);
@@ -60,9 +54,8 @@ static void rawe_rtt_sample__settles_on_a_steady_value(void **state)
     assert_in_range(rtt.variation_ns, 0, 20);
 }
 
-static void rawe_rtt_sample__zero_is_a_sample_too(void **state)
+TEST(rawe_rtt_sample__zero_is_a_sample_too)
 {
-    (void)state;
     struct rawe_rtt rtt;
     rawe_rtt_init(&rtt);
     for (unsigned i = 0; i < 100; i++) {
@@ -72,35 +65,19 @@ static void rawe_rtt_sample__zero_is_a_sample_too(void **state)
     assert_true(rtt.minimum_ns == 1);
 }
 
-static void rawe_rtt_overdue__without_a_sample_the_upper_bound(void **state)
+TEST(rawe_rtt_overdue__without_a_sample_the_upper_bound)
 {
-    (void)state;
     struct rawe_rtt rtt;
     rawe_rtt_init(&rtt);
     assert_true(rawe_rtt_overdue(&rtt, 10, 5000) == 5000);
 }
 
-static void rawe_rtt_overdue__mean_and_four_deviations_within_bounds(void **state)
+TEST(rawe_rtt_overdue__mean_and_four_deviations_within_bounds)
 {
-    (void)state;
     struct rawe_rtt rtt;
     rawe_rtt_init(&rtt);
     rawe_rtt_sample(&rtt, 1000);
     assert_true(rawe_rtt_overdue(&rtt, 0, UINT64_MAX) == 1000 + 4 * 500);
     assert_true(rawe_rtt_overdue(&rtt, 3001, 10000) == 3001);
     assert_true(rawe_rtt_overdue(&rtt, 10, 2999) == 2999);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rawe_rtt_init__has_no_sample),
-        cmocka_unit_test(rawe_rtt_sample__the_first_one_counts_wholly),
-        cmocka_unit_test(rawe_rtt_sample__gains_of_an_eighth_and_a_quarter),
-        cmocka_unit_test(rawe_rtt_sample__settles_on_a_steady_value),
-        cmocka_unit_test(rawe_rtt_sample__zero_is_a_sample_too),
-        cmocka_unit_test(rawe_rtt_overdue__without_a_sample_the_upper_bound),
-        cmocka_unit_test(rawe_rtt_overdue__mean_and_four_deviations_within_bounds),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

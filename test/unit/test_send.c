@@ -7,13 +7,9 @@
  */
 #include "btl_rawe_send.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-
-#include <cmocka.h>
 
 #include "btl_rawe_endpoint.h"
 #include "btl_rawe_lock.h"
@@ -23,6 +19,7 @@
 #include "btl_rawe_thread.h"
 #include "unit_callback.h"
 #include "unit_engine.h"
+#include "unit_test.h"
 
 #define SENDS 3u
 
@@ -139,11 +136,10 @@ int32_t __wrap_opal_convertor_set_position_nocheck(opal_convertor_t *convertor, 
     return OPAL_SUCCESS;
 }
 
-static int set_up(void **state)
+static void set_up(void)
 {
     const struct rawe_peer_config peer = {.key = 1, .owner = &endpoint};
 
-    (void)state;
     memset(&module, 0, sizeof(module));
     memset(&other_module, 0, sizeof(other_module));
     memset(&endpoint, 0, sizeof(endpoint));
@@ -167,12 +163,10 @@ static int set_up(void **state)
     result = RAWE_PEER_COMPLETE;
     transmitted = NULL;
     unit_callback_begin();
-    return 0;
 }
 
-static int tear_down(void **state)
+static void tear_down(void)
 {
-    (void)state;
     unit_callback_end();
     OBJ_DESTRUCT(&module.fragments_small);
     OBJ_DESTRUCT(&module.fragments_bare);
@@ -180,7 +174,6 @@ static int tear_down(void **state)
     rawe_engine_free(&module.engine);
     rawe_engine_free(&other_module.engine);
     rawe_handle_table_free(&handles);
-    return 0;
 }
 
 static void on_sent(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *to,
@@ -249,9 +242,10 @@ static void deliver(void)
     mca_btl_rawe_unlock();
 }
 
-static void mca_btl_rawe_send__does_not_wait_for_a_callback(void **state)
+FIXTURE(set_up, tear_down);
+
+TEST(mca_btl_rawe_send__does_not_wait_for_a_callback)
 {
-    (void)state;
     fragments_new();
     unit_callback_beside(send_all);
     assert_int_equal(sent, SENDS);
@@ -269,9 +263,8 @@ static void mca_btl_rawe_send__does_not_wait_for_a_callback(void **state)
 }
 
 /** What must keep its order goes by one of the process's endpoints. */
-static void mca_btl_rawe_send__by_the_endpoint_that_keeps_the_order(void **state)
+TEST(mca_btl_rawe_send__by_the_endpoint_that_keeps_the_order)
 {
-    (void)state;
     fragments_new();
     endpoint.in_order = &other;
     other.module = &module;
@@ -281,9 +274,8 @@ static void mca_btl_rawe_send__by_the_endpoint_that_keeps_the_order(void **state
     fragments_free();
 }
 
-static void mca_btl_rawe_send__reports_later_what_failed_meanwhile(void **state)
+TEST(mca_btl_rawe_send__reports_later_what_failed_meanwhile)
 {
-    (void)state;
     fragments_new();
     result = RAWE_PEER_FAILED;
     unit_callback_beside(send_all);
@@ -294,9 +286,8 @@ static void mca_btl_rawe_send__reports_later_what_failed_meanwhile(void **state)
 }
 
 /** The peer is there: nobody is to take it for lost. */
-static void mca_btl_rawe_send__reports_later_that_memory_was_short(void **state)
+TEST(mca_btl_rawe_send__reports_later_that_memory_was_short)
 {
-    (void)state;
     fragments_new();
     result = RAWE_PEER_NO_MEMORY;
     unit_callback_beside(send_all);
@@ -306,9 +297,8 @@ static void mca_btl_rawe_send__reports_later_that_memory_was_short(void **state)
     fragments_free();
 }
 
-static void mca_btl_rawe_send__behind_what_was_handed_over(void **state)
+TEST(mca_btl_rawe_send__behind_what_was_handed_over)
 {
-    (void)state;
     fragments_new();
     result = RAWE_PEER_QUEUED;
     fragments[0]->endpoint = &endpoint;
@@ -333,9 +323,8 @@ static void send_second(void)
  * An earlier message is transmitted with what was handed over, and acknowledged before progress
  * reports that: its descriptor is not to be somebody else's by then.
  */
-static void mca_btl_rawe_send__acknowledged_before_it_is_reported(void **state)
+TEST(mca_btl_rawe_send__acknowledged_before_it_is_reported)
 {
-    (void)state;
     fragments_new();
     fragments[0]->base.des_flags = MCA_BTL_DES_FLAGS_BTL_OWNERSHIP;
     result = RAWE_PEER_QUEUED;
@@ -354,9 +343,8 @@ static void mca_btl_rawe_send__acknowledged_before_it_is_reported(void **state)
 }
 
 /** The usual order. */
-static void mca_btl_rawe_send__acknowledged_after_it_is_reported(void **state)
+TEST(mca_btl_rawe_send__acknowledged_after_it_is_reported)
 {
-    (void)state;
     fragments_new();
     fragments[0]->base.des_flags = MCA_BTL_DES_FLAGS_BTL_OWNERSHIP;
     result = RAWE_PEER_QUEUED;
@@ -384,9 +372,8 @@ static void sendi(void)
     assert_int_equal(sent, 0);
 }
 
-static void mca_btl_rawe_sendi__does_not_wait_for_a_callback(void **state)
+TEST(mca_btl_rawe_sendi__does_not_wait_for_a_callback)
 {
-    (void)state;
     unit_callback_beside(sendi);
     assert_int_equal(sent, 0);
 }
@@ -404,9 +391,8 @@ static void put(void)
     assert_int_equal(sent, 0);
 }
 
-static void mca_btl_rawe_put__does_not_wait_for_a_callback(void **state)
+TEST(mca_btl_rawe_put__does_not_wait_for_a_callback)
 {
-    (void)state;
     fragments_new();
     result = RAWE_PEER_QUEUED;
     unit_callback_beside(put);
@@ -416,9 +402,8 @@ static void mca_btl_rawe_put__does_not_wait_for_a_callback(void **state)
     fragments_free();
 }
 
-static void mca_btl_rawe_put__reports_later_what_failed_meanwhile(void **state)
+TEST(mca_btl_rawe_put__reports_later_what_failed_meanwhile)
 {
-    (void)state;
     fragments_new();
     result = RAWE_PEER_NO_MEMORY;
     unit_callback_beside(put);
@@ -493,9 +478,8 @@ static struct rawe_send *split_in_two(void)
     return part;
 }
 
-static void mca_btl_rawe_put__by_several_routes_may_be_split(void **state)
+TEST(mca_btl_rawe_put__by_several_routes_may_be_split)
 {
-    (void)state;
     two_routes();
     put_spread();
     const struct rawe_send *send = sent_in_order[0];
@@ -511,9 +495,8 @@ static void mca_btl_rawe_put__by_several_routes_may_be_split(void **state)
     two_routes_over();
 }
 
-static void mca_btl_rawe_put__reports_a_part_that_failed(void **state)
+TEST(mca_btl_rawe_put__reports_a_part_that_failed)
 {
-    (void)state;
     two_routes();
     put_spread();
     struct rawe_send *part = split_in_two();
@@ -524,9 +507,8 @@ static void mca_btl_rawe_put__reports_a_part_that_failed(void **state)
     two_routes_over();
 }
 
-static void mca_btl_rawe_put__goes_whole_by_the_only_route(void **state)
+TEST(mca_btl_rawe_put__goes_whole_by_the_only_route)
 {
-    (void)state;
     two_routes();
     rawe_peer_close(&other.peer);
     put_spread();
@@ -544,9 +526,8 @@ static void put_spread_beside(void)
 }
 
 /** No engine that a part may go by calls Open MPI while the other thread is inside. */
-static void mca_btl_rawe_put__handed_over_goes_by_several_routes(void **state)
+TEST(mca_btl_rawe_put__handed_over_goes_by_several_routes)
 {
-    (void)state;
     two_routes();
     unit_callback_beside(put_spread_beside);
     struct rawe_send *part = split_in_two();
@@ -584,9 +565,8 @@ static void device_free(void)
     munmap(convertor.pBaseBuf, 4096);
 }
 
-static void mca_btl_rawe_prepare_src__has_device_memory_packed(void **state)
+TEST(mca_btl_rawe_prepare_src__has_device_memory_packed)
 {
-    (void)state;
     size_t size = DEVICE_BYTES;
 
     device_new();
@@ -609,9 +589,8 @@ static void mca_btl_rawe_prepare_src__has_device_memory_packed(void **state)
     device_free();
 }
 
-static void mca_btl_rawe_sendi__has_device_memory_packed(void **state)
+TEST(mca_btl_rawe_sendi__has_device_memory_packed)
 {
-    (void)state;
     char header[14] = "";
 
     device_new();
@@ -623,29 +602,4 @@ static void mca_btl_rawe_sendi__has_device_memory_packed(void **state)
     assert_ptr_not_equal(sent_copy, convertor.pBaseBuf);
     assert_int_equal(sent_copy_bytes, DEVICE_BYTES);
     device_free();
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(mca_btl_rawe_send__does_not_wait_for_a_callback),
-        TEST(mca_btl_rawe_send__by_the_endpoint_that_keeps_the_order),
-        TEST(mca_btl_rawe_send__reports_later_what_failed_meanwhile),
-        TEST(mca_btl_rawe_send__reports_later_that_memory_was_short),
-        TEST(mca_btl_rawe_send__behind_what_was_handed_over),
-        TEST(mca_btl_rawe_send__acknowledged_before_it_is_reported),
-        TEST(mca_btl_rawe_send__acknowledged_after_it_is_reported),
-        TEST(mca_btl_rawe_sendi__does_not_wait_for_a_callback),
-        TEST(mca_btl_rawe_put__does_not_wait_for_a_callback),
-        TEST(mca_btl_rawe_put__reports_later_what_failed_meanwhile),
-        TEST(mca_btl_rawe_put__by_several_routes_may_be_split),
-        TEST(mca_btl_rawe_put__reports_a_part_that_failed),
-        TEST(mca_btl_rawe_put__goes_whole_by_the_only_route),
-        TEST(mca_btl_rawe_put__handed_over_goes_by_several_routes),
-        TEST(mca_btl_rawe_prepare_src__has_device_memory_packed),
-        TEST(mca_btl_rawe_sendi__has_device_memory_packed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

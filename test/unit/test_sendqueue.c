@@ -3,15 +3,13 @@
  *
  * Tests of the send queue and of the numbers of fragmented messages.
  */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "rawe_sendqueue.h"
+#include "unit_test.h"
 
 #define FIRST_NUMBER (UINT32_MAX - 2) /* message numbers wrap */
 #define SENDS 80u
@@ -20,18 +18,14 @@ static struct rawe_sendqueue queue;
 static struct rawe_send sends[SENDS];
 static uint8_t data[1000];
 
-static int set_up(void **state)
+static void set_up(void)
 {
-    (void)state;
     memset(sends, 0xEE, sizeof(sends));
     rawe_sendqueue_init(&queue, FIRST_NUMBER);
-    return 0;
 }
 
-static int tear_down(void **state)
+static void tear_down(void)
 {
-    (void)state;
-    return 0;
 }
 
 /** Push sends[index], which has two pieces, the second at data + 100. */
@@ -70,9 +64,10 @@ static struct rawe_send *framed_message(unsigned index)
     return send;
 }
 
-static void rawe_sendqueue_init__empty(void **state)
+FIXTURE(set_up, tear_down);
+
+TEST(rawe_sendqueue_init__empty)
 {
-    (void)state;
     memset(&queue, 0xEE, sizeof(queue));
     rawe_sendqueue_init(&queue, 7);
     assert_queue(0, 0, 0);
@@ -82,9 +77,8 @@ static void rawe_sendqueue_init__empty(void **state)
     assert_true(rawe_sendqueue_may_number(&queue));
 }
 
-static void rawe_sendqueue_renumber__keeps_what_is_queued(void **state)
+TEST(rawe_sendqueue_renumber__keeps_what_is_queued)
 {
-    (void)state;
     struct rawe_send *earlier[3];
     for (unsigned i = 0; i < 3; i++) {
         earlier[i] = framed_message(i);
@@ -99,9 +93,8 @@ static void rawe_sendqueue_renumber__keeps_what_is_queued(void **state)
     assert_true(queue.messages_done == 0);
 }
 
-static void rawe_sendqueue_push__appends_and_counts(void **state)
+TEST(rawe_sendqueue_push__appends_and_counts)
 {
-    (void)state;
     for (unsigned i = 0; i < 3; i++) {
         struct rawe_send *send = push(i, 10, i);
         assert_true(send->total_bytes == 10 + i);
@@ -112,9 +105,8 @@ static void rawe_sendqueue_push__appends_and_counts(void **state)
     assert_queue(0, 3, 33);
 }
 
-static void rawe_sendqueue_push__one_piece(void **state)
+TEST(rawe_sendqueue_push__one_piece)
 {
-    (void)state;
     sends[0].pieces[0] = (struct rawe_bytes){data, 9};
     sends[0].pieces[1] = (struct rawe_bytes){data, 1000}; /* not counted */
     sends[0].piece_count = 1;
@@ -123,9 +115,8 @@ static void rawe_sendqueue_push__one_piece(void **state)
     assert_queue(0, 1, 9);
 }
 
-static void rawe_sendqueue_pop__oldest_first(void **state)
+TEST(rawe_sendqueue_pop__oldest_first)
 {
-    (void)state;
     push(0, 1, 2);
     push(1, 3, 4);
     assert_ptr_equal(rawe_sendqueue_pop(&queue), &sends[0]);
@@ -136,9 +127,8 @@ static void rawe_sendqueue_pop__oldest_first(void **state)
     assert_queue(2, 1, 11);
 }
 
-static void rawe_sendqueue_pop__of_which_a_part_is_in_frames(void **state)
+TEST(rawe_sendqueue_pop__of_which_a_part_is_in_frames)
 {
-    (void)state;
     push(0, 100, 50);
     push(1, 3, 4);
     assert_false(rawe_sendqueue_framed(&queue, 120));
@@ -147,9 +137,8 @@ static void rawe_sendqueue_pop__of_which_a_part_is_in_frames(void **state)
     assert_queue(1, 1, 7);
 }
 
-static void rawe_sendqueue_clear__returns_all_as_a_list(void **state)
+TEST(rawe_sendqueue_clear__returns_all_as_a_list)
 {
-    (void)state;
     assert_null(rawe_sendqueue_clear(&queue));
     for (unsigned i = 0; i < 3; i++) {
         push(i, 10, 10);
@@ -166,9 +155,8 @@ static void rawe_sendqueue_clear__returns_all_as_a_list(void **state)
     assert_queue(5, 1, 2);
 }
 
-static void rawe_sendqueue_replaced__stays_in_its_place(void **state)
+TEST(rawe_sendqueue_replaced__stays_in_its_place)
 {
-    (void)state;
     push(0, 100, 50);
     push(1, 3, 4);
     push(2, 5, 6);
@@ -243,9 +231,8 @@ static void assert_queues(uint64_t bytes, uint64_t other_bytes)
     }
 }
 
-static void rawe_sendqueue_move__splits_where_the_rest_begins(void **state)
+TEST(rawe_sendqueue_move__splits_where_the_rest_begins)
 {
-    (void)state;
     move_set_up(4);
     struct rawe_send *first = push_put(0, 1000, 300), *second = push_put(1, 500, 0);
     assert_true(rawe_sendqueue_move(&other_queue, &queue, 800, GRAIN_BYTES) == 800);
@@ -261,9 +248,8 @@ static void rawe_sendqueue_move__splits_where_the_rest_begins(void **state)
     assert_true(second->offset == 5000);
 }
 
-static void rawe_sendqueue_move__all_of_it(void **state)
+TEST(rawe_sendqueue_move__all_of_it)
 {
-    (void)state;
     move_set_up(4);
     push_put(0, 150, 0);
     push_put(1, 50, 0);
@@ -272,9 +258,8 @@ static void rawe_sendqueue_move__all_of_it(void **state)
     assert_int_equal(rests_taken, 0);
 }
 
-static void rawe_sendqueue_move__makes_no_short_parts(void **state)
+TEST(rawe_sendqueue_move__makes_no_short_parts)
 {
-    (void)state;
     /* What would go is too short, and stays; what would stay is, and goes. */
     move_set_up(4);
     push_put(0, 1000, 0);
@@ -284,9 +269,8 @@ static void rawe_sendqueue_move__makes_no_short_parts(void **state)
     assert_int_equal(rests_taken, 0);
 }
 
-static void rawe_sendqueue_move__leaves_a_rest_to_what_is_in_frames(void **state)
+TEST(rawe_sendqueue_move__leaves_a_rest_to_what_is_in_frames)
 {
-    (void)state;
     move_set_up(4);
     struct rawe_send *send = push_put(0, 1000, 300);
     assert_true(rawe_sendqueue_move(&other_queue, &queue, 700, GRAIN_BYTES) == 600);
@@ -296,9 +280,8 @@ static void rawe_sendqueue_move__leaves_a_rest_to_what_is_in_frames(void **state
     assert_true(rawe_sendqueue_framed(&queue, 100));
 }
 
-static void rawe_sendqueue_move__passes_over_what_may_not(void **state)
+TEST(rawe_sendqueue_move__passes_over_what_may_not)
 {
-    (void)state;
     move_set_up(4);
     push_put(0, 500, 0);
     sends[1].split = NULL;
@@ -312,9 +295,8 @@ static void rawe_sendqueue_move__passes_over_what_may_not(void **state)
     assert_int_equal(queue.count, 2);
 }
 
-static void rawe_sendqueue_move__without_memory(void **state)
+TEST(rawe_sendqueue_move__without_memory)
 {
-    (void)state;
     move_set_up(0);
     push_put(0, 1000, 0);
     push_put(1, 1000, 0);
@@ -322,9 +304,8 @@ static void rawe_sendqueue_move__without_memory(void **state)
     assert_queues(1000, 1000);
 }
 
-static void rawe_sendqueue_framed__off_the_queue_with_its_last_byte(void **state)
+TEST(rawe_sendqueue_framed__off_the_queue_with_its_last_byte)
 {
-    (void)state;
     push(0, 100, 50);
     push(1, 3, 4);
     assert_false(rawe_sendqueue_framed(&queue, 1));
@@ -338,9 +319,8 @@ static void rawe_sendqueue_framed__off_the_queue_with_its_last_byte(void **state
     assert_queue(0, 0, 0);
 }
 
-static void rawe_sendqueue_framed__more_than_4_gib(void **state)
+TEST(rawe_sendqueue_framed__more_than_4_gib)
 {
-    (void)state;
     push(0, 3ull << 30, 3ull << 30);
     assert_queue(0, 1, 6ull << 30);
     assert_false(rawe_sendqueue_framed(&queue, 5ull << 30));
@@ -349,9 +329,8 @@ static void rawe_sendqueue_framed__more_than_4_gib(void **state)
     assert_queue(0, 0, 0);
 }
 
-static void rawe_sendqueue_may_number__until_64_are_open(void **state)
+TEST(rawe_sendqueue_may_number__until_64_are_open)
 {
-    (void)state;
     for (unsigned i = 0; i < RAWE_REASSEMBLY_MESSAGES; i++) {
         assert_int_equal(framed_message(i)->message_number, FIRST_NUMBER + i);
         assert_true(sends[i].fragmented);
@@ -370,9 +349,8 @@ static void rawe_sendqueue_may_number__until_64_are_open(void **state)
     assert_false(rawe_sendqueue_may_number(&queue));
 }
 
-static void rawe_sendqueue_released__complete_with_the_last_frame(void **state)
+TEST(rawe_sendqueue_released__complete_with_the_last_frame)
 {
-    (void)state;
     struct rawe_send *send = push(0, 100, 50);
     assert_false(rawe_sendqueue_framed(&queue, 90));
     send->frames = 2;
@@ -386,9 +364,8 @@ static void rawe_sendqueue_released__complete_with_the_last_frame(void **state)
     assert_true(queue.messages_done == 0);
 }
 
-static void rawe_sendqueue_released__messages_in_order(void **state)
+TEST(rawe_sendqueue_released__messages_in_order)
 {
-    (void)state;
     for (unsigned i = 0; i < 2 * RAWE_REASSEMBLY_MESSAGES; i++) {
         assert_true(rawe_sendqueue_released(&queue, framed_message(i % SENDS)));
         assert_int_equal(queue.messages_open, FIRST_NUMBER + i + 1);
@@ -396,9 +373,8 @@ static void rawe_sendqueue_released__messages_in_order(void **state)
     }
 }
 
-static void rawe_sendqueue_released__messages_out_of_order(void **state)
+TEST(rawe_sendqueue_released__messages_out_of_order)
 {
-    (void)state;
     for (unsigned i = 0; i < 6; i++) {
         (void)framed_message(i);
     }
@@ -411,9 +387,8 @@ static void rawe_sendqueue_released__messages_out_of_order(void **state)
     assert_true(queue.messages_done == 0);
 }
 
-static void rawe_send_rebase__over_two_pieces(void **state)
+TEST(rawe_send_rebase__over_two_pieces)
 {
-    (void)state;
     static uint8_t copy[30];
     struct rawe_send *send = push(0, 10, 20);
     assert_ptr_equal(rawe_send_rebase(send, data, copy), copy);
@@ -426,9 +401,8 @@ static void rawe_send_rebase__over_two_pieces(void **state)
     assert_null(rawe_send_rebase(send, data + 256, copy));
 }
 
-static void rawe_send_rebase__pieces_in_the_other_order(void **state)
+TEST(rawe_send_rebase__pieces_in_the_other_order)
 {
-    (void)state;
     static uint8_t copy[30];
     struct rawe_send *send = push(0, 10, 20);
     send->pieces[0].base = data + 20; /* right behind the second */
@@ -439,44 +413,11 @@ static void rawe_send_rebase__pieces_in_the_other_order(void **state)
     assert_null(rawe_send_rebase(send, data + 30, copy));
 }
 
-static void rawe_send_rebase__one_piece(void **state)
+TEST(rawe_send_rebase__one_piece)
 {
-    (void)state;
     static uint8_t copy[10];
     struct rawe_send *send = push(0, 10, 20);
     send->piece_count = 1;
     assert_ptr_equal(rawe_send_rebase(send, data + 5, copy), copy + 5);
     assert_null(rawe_send_rebase(send, data + 10, copy));
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(rawe_sendqueue_init__empty),
-        TEST(rawe_sendqueue_renumber__keeps_what_is_queued),
-        TEST(rawe_sendqueue_push__appends_and_counts),
-        TEST(rawe_sendqueue_push__one_piece),
-        TEST(rawe_sendqueue_pop__oldest_first),
-        TEST(rawe_sendqueue_pop__of_which_a_part_is_in_frames),
-        TEST(rawe_sendqueue_clear__returns_all_as_a_list),
-        TEST(rawe_sendqueue_replaced__stays_in_its_place),
-        TEST(rawe_sendqueue_move__splits_where_the_rest_begins),
-        TEST(rawe_sendqueue_move__all_of_it),
-        TEST(rawe_sendqueue_move__makes_no_short_parts),
-        TEST(rawe_sendqueue_move__leaves_a_rest_to_what_is_in_frames),
-        TEST(rawe_sendqueue_move__passes_over_what_may_not),
-        TEST(rawe_sendqueue_move__without_memory),
-        TEST(rawe_sendqueue_framed__off_the_queue_with_its_last_byte),
-        TEST(rawe_sendqueue_framed__more_than_4_gib),
-        TEST(rawe_sendqueue_may_number__until_64_are_open),
-        TEST(rawe_sendqueue_released__complete_with_the_last_frame),
-        TEST(rawe_sendqueue_released__messages_in_order),
-        TEST(rawe_sendqueue_released__messages_out_of_order),
-        TEST(rawe_send_rebase__over_two_pieces),
-        TEST(rawe_send_rebase__pieces_in_the_other_order),
-        TEST(rawe_send_rebase__one_piece),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

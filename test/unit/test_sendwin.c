@@ -10,9 +10,10 @@
 
 #include "unit_alloc.h"
 
-static void rawe_sendwin_init__allocates_nothing(void **state)
+FIXTURE(set_up, tear_down);
+
+TEST(rawe_sendwin_init__allocates_nothing)
 {
-    (void)state;
     struct rawe_sendwin other;
     memset(&other, 0xEE, sizeof(other));
     rawe_sendwin_init(&other, 64, 7);
@@ -25,9 +26,8 @@ static void rawe_sendwin_init__allocates_nothing(void **state)
     rawe_sendwin_free(&other);
 }
 
-static void rawe_sendwin_reset__forgets_the_evidence_and_keeps_the_memory(void **state)
+TEST(rawe_sendwin_reset__forgets_the_evidence_and_keeps_the_memory)
 {
-    (void)state;
     struct rawe_sendwin_ack ack = ack_at(NOW + 10 * US);
     send_frames(1, NOW);
     (void)rawe_sendwin_acknowledge(&window, window.una + 1, &ack);
@@ -47,9 +47,8 @@ static void rawe_sendwin_reset__forgets_the_evidence_and_keeps_the_memory(void *
     assert_int_equal(lost_count, 0);
 }
 
-static void rawe_sendwin_allocate__once(void **state)
+TEST(rawe_sendwin_allocate__once)
 {
-    (void)state;
     struct rawe_txframe **slots = window.slots;
     enter(3);
     assert_true(rawe_sendwin_allocate(&window));
@@ -57,9 +56,8 @@ static void rawe_sendwin_allocate__once(void **state)
     assert_ptr_equal(rawe_sendwin_at(&window, FIRST + 2), &frames[2]);
 }
 
-static void rawe_sendwin_allocate__without_memory(void **state)
+TEST(rawe_sendwin_allocate__without_memory)
 {
-    (void)state;
     struct rawe_sendwin other;
     rawe_sendwin_init(&other, WINDOW, 0);
     unit_allocations_left = 0;
@@ -70,9 +68,8 @@ static void rawe_sendwin_allocate__without_memory(void **state)
     assert_null(other.slots);
 }
 
-static void rawe_sendwin_enter__numbers_wrap_and_the_window_fills(void **state)
+TEST(rawe_sendwin_enter__numbers_wrap_and_the_window_fills)
 {
-    (void)state;
     for (unsigned i = 0; i < WINDOW; i++) {
         assert_int_equal(rawe_sendwin_used(&window), i);
         frames[i].arrived = 1; /* of its earlier use */
@@ -87,9 +84,8 @@ static void rawe_sendwin_enter__numbers_wrap_and_the_window_fills(void **state)
     assert_counts(0, WINDOW, 0);
 }
 
-static void rawe_sendwin_sent__moves_the_frame_into_flight(void **state)
+TEST(rawe_sendwin_sent__moves_the_frame_into_flight)
 {
-    (void)state;
     enter(3);
     rawe_sendwin_sent(&window, &frames[0], 1, NOW);
     assert_int_equal(state_of(FIRST + 0), SENT);
@@ -98,9 +94,8 @@ static void rawe_sendwin_sent__moves_the_frame_into_flight(void **state)
     assert_counts(1, 2, 0);
 }
 
-static void rawe_sendwin_sent__sendings_saturate(void **state)
+TEST(rawe_sendwin_sent__sendings_saturate)
 {
-    (void)state;
     send_frames(1, NOW);
     assert_int_equal(frames[0].sendings, 1);
     frames[0].sendings = UINT8_MAX - 1;
@@ -114,9 +109,8 @@ static void rawe_sendwin_sent__sendings_saturate(void **state)
     assert_true(rawe_txframe_sent_ns(&frames[0]) == NOW + 1);
 }
 
-static void rawe_sendwin_next__oldest_first_each_once(void **state)
+TEST(rawe_sendwin_next__oldest_first_each_once)
 {
-    (void)state;
     assert_null(rawe_sendwin_next(&window));
     enter(5);
     for (unsigned i = 0; i < 5; i++) {
@@ -127,9 +121,8 @@ static void rawe_sendwin_next__oldest_first_each_once(void **state)
     assert_ptr_equal(rawe_sendwin_next(&window), &frames[5]);
 }
 
-static void rawe_sendwin_next__passes_what_is_sent_or_sacked(void **state)
+TEST(rawe_sendwin_next__passes_what_is_sent_or_sacked)
 {
-    (void)state;
     send_frames(8, NOW);
     struct rawe_sendwin_ack ack = ack_at(NOW + 10 * US);
     sack(2, 1, &ack);
@@ -147,18 +140,16 @@ static void rawe_sendwin_next__passes_what_is_sent_or_sacked(void **state)
     assert_counts(5, 0, 3);
 }
 
-static void rawe_sendwin_next__goes_on_from_una_when_that_has_moved_past(void **state)
+TEST(rawe_sendwin_next__goes_on_from_una_when_that_has_moved_past)
 {
-    (void)state;
     enter(6);
     (void)rawe_sendwin_remove(&window);
     (void)rawe_sendwin_remove(&window);
     assert_ptr_equal(rawe_sendwin_next(&window), &frames[2]);
 }
 
-static void rawe_sendwin_next__a_new_frame_behind_frames_in_flight(void **state)
+TEST(rawe_sendwin_next__a_new_frame_behind_frames_in_flight)
 {
-    (void)state;
     send_frames(4, NOW);
     enter(1);
     rawe_sendwin_sent(&window, &frames[4], 1, NOW); /* without being handed out */
@@ -168,9 +159,8 @@ static void rawe_sendwin_next__a_new_frame_behind_frames_in_flight(void **state)
     assert_ptr_equal(rawe_sendwin_next(&window), &frames[5]);
 }
 
-static void rawe_sendwin_rewind__hands_out_again(void **state)
+TEST(rawe_sendwin_rewind__hands_out_again)
 {
-    (void)state;
     enter(5);
     for (unsigned i = 0; i < 4; i++) {
         assert_ptr_equal(rawe_sendwin_next(&window), &frames[i]);
@@ -183,9 +173,8 @@ static void rawe_sendwin_rewind__hands_out_again(void **state)
     assert_null(rawe_sendwin_next(&window));
 }
 
-static void rawe_sendwin_remove__in_each_state(void **state)
+TEST(rawe_sendwin_remove__in_each_state)
 {
-    (void)state;
     struct rawe_sendwin_ack ack = ack_at(NOW + 10 * US);
     send_frames(3, NOW);
     sack(1, 1, &ack);
@@ -204,9 +193,8 @@ static void rawe_sendwin_remove__in_each_state(void **state)
     assert_int_equal(window.una, FIRST + 4);
 }
 
-static void rawe_sendwin_acknowledge__removes_the_oldest_and_measures_it(void **state)
+TEST(rawe_sendwin_acknowledge__removes_the_oldest_and_measures_it)
 {
-    (void)state;
     send_frames(1, NOW);
     send_frames(1, NOW + 3 * US);
     struct rawe_sendwin_ack ack = ack_at(NOW + 10 * US);
@@ -219,9 +207,8 @@ static void rawe_sendwin_acknowledge__removes_the_oldest_and_measures_it(void **
     assert_counts(0, 0, 0);
 }
 
-static void rawe_sendwin_acknowledge__a_round_trip_is_never_0(void **state)
+TEST(rawe_sendwin_acknowledge__a_round_trip_is_never_0)
 {
-    (void)state;
     send_frames(2, NOW);
     struct rawe_sendwin_ack ack = ack_at(NOW);
     (void)rawe_sendwin_acknowledge(&window, window.una + 1, &ack);
@@ -231,9 +218,8 @@ static void rawe_sendwin_acknowledge__a_round_trip_is_never_0(void **state)
     assert_true(ack.rtt_ns == 1);
 }
 
-static void rawe_sendwin_acknowledge__no_round_trip_from_a_resent_frame(void **state)
+TEST(rawe_sendwin_acknowledge__no_round_trip_from_a_resent_frame)
 {
-    (void)state;
     send_frames(2, NOW);
     frames[1].resent = 1;
     struct rawe_sendwin_ack ack = ack_at(NOW + 10 * US);
@@ -248,9 +234,8 @@ static void rawe_sendwin_acknowledge__no_round_trip_from_a_resent_frame(void **s
     assert_true(ack.rtt_ns == 0);
 }
 
-static void rawe_sendwin_acknowledge__a_sacked_frame_counts_no_second_time(void **state)
+TEST(rawe_sendwin_acknowledge__a_sacked_frame_counts_no_second_time)
 {
-    (void)state;
     send_frames(2, NOW);
     struct rawe_sendwin_ack ack = ack_at(NOW + 10 * US);
     sack(1, 1, &ack);
@@ -265,9 +250,8 @@ static void rawe_sendwin_acknowledge__a_sacked_frame_counts_no_second_time(void 
     assert_true(window.evidence_ns == NOW + 10 * US);
 }
 
-static void rawe_sendwin_acknowledge__a_frame_never_sent_says_nothing(void **state)
+TEST(rawe_sendwin_acknowledge__a_frame_never_sent_says_nothing)
 {
-    (void)state;
     enter(1);
     frames[0].first.oldest_ns = NOW; /* of its earlier use */
     struct rawe_sendwin_ack ack = ack_at(NOW + 10 * US);
@@ -277,9 +261,8 @@ static void rawe_sendwin_acknowledge__a_frame_never_sent_says_nothing(void **sta
     assert_counts(0, 0, 0);
 }
 
-static void rawe_sendwin_acknowledge__without_evidence_nothing_is_lost(void **state)
+TEST(rawe_sendwin_acknowledge__without_evidence_nothing_is_lost)
 {
-    (void)state;
     send_frames(1, NOW);
     send_frames(1, NOW - 200 * US); /* sent before, as far as the clock says */
     struct rawe_sendwin_ack ack = ack_at(NOW + 10 * US);
@@ -290,9 +273,8 @@ static void rawe_sendwin_acknowledge__without_evidence_nothing_is_lost(void **st
     assert_int_equal(lost_count, 0);
 }
 
-static void rawe_sendwin_acknowledge__of_a_resent_frame_too_early_is_no_evidence(void **state)
+TEST(rawe_sendwin_acknowledge__of_a_resent_frame_too_early_is_no_evidence)
 {
-    (void)state;
     for (unsigned early = 0; early < 2; early++) {
         rawe_sendwin_reset(&window, FIRST);
         send_frames(2, NOW);
@@ -308,9 +290,8 @@ static void rawe_sendwin_acknowledge__of_a_resent_frame_too_early_is_no_evidence
     }
 }
 
-static void rawe_sendwin_acknowledge__of_a_first_sending_is_evidence_however_early(void **state)
+TEST(rawe_sendwin_acknowledge__of_a_first_sending_is_evidence_however_early)
 {
-    (void)state;
     send_frames(1, NOW + 500 * US);
     send_frames(1, NOW);
     struct rawe_sendwin_ack ack = ack_at(NOW + 501 * US);
@@ -320,9 +301,8 @@ static void rawe_sendwin_acknowledge__of_a_first_sending_is_evidence_however_ear
     assert_int_equal(lost_count, 1);
 }
 
-static void rawe_sendwin_sack__marks_the_frames_of_the_bitmap(void **state)
+TEST(rawe_sendwin_sack__marks_the_frames_of_the_bitmap)
 {
-    (void)state;
     send_frames(WINDOW, NOW);
     static const uint8_t bitmap[] = {0x81, 0x02}; /* una + 1, + 8, + 10 */
     struct rawe_sendwin_ack ack = ack_at(NOW + 10 * US);
@@ -338,9 +318,8 @@ static void rawe_sendwin_sack__marks_the_frames_of_the_bitmap(void **state)
     assert_true(window.evidence_ns == NOW + 10 * US);
 }
 
-static void rawe_sendwin_sack__a_repeated_one_counts_once(void **state)
+TEST(rawe_sendwin_sack__a_repeated_one_counts_once)
 {
-    (void)state;
     send_frames(10, NOW);
     for (unsigned i = 0; i < 3; i++) {
         struct rawe_sendwin_ack ack = ack_at(NOW + (10 + i) * US);
@@ -351,9 +330,8 @@ static void rawe_sendwin_sack__a_repeated_one_counts_once(void **state)
     assert_true(window.evidence_ns == NOW + 10 * US); /* nothing new was learned since */
 }
 
-static void rawe_sendwin_sack__stops_at_the_first_number_never_used(void **state)
+TEST(rawe_sendwin_sack__stops_at_the_first_number_never_used)
 {
-    (void)state;
     send_frames(5, NOW);
     uint8_t bitmap[136];
     memset(bitmap, 0xFF, sizeof(bitmap)); /* longer than a block can be */
@@ -363,9 +341,8 @@ static void rawe_sendwin_sack__stops_at_the_first_number_never_used(void **state
     assert_counts(1, 0, 4);
 }
 
-static void rawe_sendwin_sack__of_a_waiting_frame_says_nothing(void **state)
+TEST(rawe_sendwin_sack__of_a_waiting_frame_says_nothing)
 {
-    (void)state;
     send_frames(3, NOW);
     enter(2);
     frames[3].first.oldest_ns = NOW + 5 * US; /* of its earlier use */
@@ -377,9 +354,8 @@ static void rawe_sendwin_sack__of_a_waiting_frame_says_nothing(void **state)
     assert_true(window.newest_delivered_ns == NOW);
 }
 
-static void rawe_sendwin_sack__of_a_lost_frame_saves_its_resending(void **state)
+TEST(rawe_sendwin_sack__of_a_lost_frame_saves_its_resending)
 {
-    (void)state;
     send_frames(4, NOW);
     struct rawe_sendwin_ack ack = ack_at(NOW + 10 * US);
     sack(3, 1, &ack);
@@ -401,9 +377,8 @@ static void count_lost(void *context, const struct rawe_txframe *frame, uint32_t
 }
 
 /** Whatever happens, the counts are right, and what is to be transmitted is found, oldest first. */
-static void rawe_sendwin__random_operations(void **state)
+TEST(rawe_sendwin__random_operations)
 {
-    (void)state;
     uint32_t random = 1;
     uint64_t now_ns = NOW;
     for (unsigned round = 0; round < 20000; round++) {
@@ -463,11 +438,8 @@ static void rawe_sendwin__random_operations(void **state)
     assert_true(window.next - FIRST > 1000); /* it did not get stuck */
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-static void rawe_sendwin_retract__as_if_it_had_not_entered(void **state)
+TEST(rawe_sendwin_retract__as_if_it_had_not_entered)
 {
-    (void)state;
     send_frames(2, NOW);
     frames[2].segments = 3;
     rawe_sendwin_enter(&window, &frames[2]);
@@ -480,39 +452,4 @@ static void rawe_sendwin_retract__as_if_it_had_not_entered(void **state)
     rawe_sendwin_enter(&window, &frames[3]);
     assert_int_equal(frames[3].sequence, FIRST + 2);
     assert_ptr_equal(rawe_sendwin_next(&window), &frames[3]);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(rawe_sendwin_init__allocates_nothing),
-        TEST(rawe_sendwin_reset__forgets_the_evidence_and_keeps_the_memory),
-        TEST(rawe_sendwin_allocate__once),
-        TEST(rawe_sendwin_allocate__without_memory),
-        TEST(rawe_sendwin_enter__numbers_wrap_and_the_window_fills),
-        TEST(rawe_sendwin_sent__moves_the_frame_into_flight),
-        TEST(rawe_sendwin_sent__sendings_saturate),
-        TEST(rawe_sendwin_next__oldest_first_each_once),
-        TEST(rawe_sendwin_next__passes_what_is_sent_or_sacked),
-        TEST(rawe_sendwin_next__goes_on_from_una_when_that_has_moved_past),
-        TEST(rawe_sendwin_next__a_new_frame_behind_frames_in_flight),
-        TEST(rawe_sendwin_rewind__hands_out_again),
-        TEST(rawe_sendwin_remove__in_each_state),
-        TEST(rawe_sendwin_acknowledge__removes_the_oldest_and_measures_it),
-        TEST(rawe_sendwin_acknowledge__a_round_trip_is_never_0),
-        TEST(rawe_sendwin_acknowledge__no_round_trip_from_a_resent_frame),
-        TEST(rawe_sendwin_acknowledge__a_sacked_frame_counts_no_second_time),
-        TEST(rawe_sendwin_acknowledge__a_frame_never_sent_says_nothing),
-        TEST(rawe_sendwin_acknowledge__without_evidence_nothing_is_lost),
-        TEST(rawe_sendwin_acknowledge__of_a_resent_frame_too_early_is_no_evidence),
-        TEST(rawe_sendwin_acknowledge__of_a_first_sending_is_evidence_however_early),
-        TEST(rawe_sendwin_sack__marks_the_frames_of_the_bitmap),
-        TEST(rawe_sendwin_sack__a_repeated_one_counts_once),
-        TEST(rawe_sendwin_sack__stops_at_the_first_number_never_used),
-        TEST(rawe_sendwin_sack__of_a_waiting_frame_says_nothing),
-        TEST(rawe_sendwin_sack__of_a_lost_frame_saves_its_resending),
-        TEST(rawe_sendwin__random_operations),
-        TEST(rawe_sendwin_retract__as_if_it_had_not_entered),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

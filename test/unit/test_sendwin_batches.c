@@ -23,9 +23,10 @@ static unsigned acknowledge(unsigned index, struct rawe_sendwin_ack *ack)
     return whole;
 }
 
-static void rawe_sendwin_enter__a_batch_takes_consecutive_numbers(void **state)
+FIXTURE(set_up, tear_down);
+
+TEST(rawe_sendwin_enter__a_batch_takes_consecutive_numbers)
 {
-    (void)state;
     struct rawe_txframe *first = enter_batch(0, 5);
     struct rawe_txframe *second = enter_batch(1, 1);
     struct rawe_txframe *third = enter_batch(2, WINDOW - 6);
@@ -42,9 +43,8 @@ static void rawe_sendwin_enter__a_batch_takes_consecutive_numbers(void **state)
     assert_counts(0, WINDOW, 0);
 }
 
-static void rawe_sendwin_enter__the_longest_batch(void **state)
+TEST(rawe_sendwin_enter__the_longest_batch)
 {
-    (void)state;
     struct rawe_sendwin wide;
     struct rawe_txframe batch = {.segments = RAWE_BATCH_FRAMES_MAX};
     rawe_sendwin_init(&wide, RAWE_BATCH_FRAMES_MAX, FIRST);
@@ -62,9 +62,8 @@ static void rawe_sendwin_enter__the_longest_batch(void **state)
     rawe_sendwin_free(&wide);
 }
 
-static void rawe_sendwin_sent__some_of_a_batch(void **state)
+TEST(rawe_sendwin_sent__some_of_a_batch)
 {
-    (void)state;
     struct rawe_txframe *batch = enter_batch(0, 6);
     rawe_sendwin_sent(&window, batch, 0x07, NOW);
     assert_counts(3, 3, 0);
@@ -82,9 +81,8 @@ static void rawe_sendwin_sent__some_of_a_batch(void **state)
     assert_null(rawe_sendwin_next(&window));
 }
 
-static void rawe_sendwin_next__hands_out_a_batch_once(void **state)
+TEST(rawe_sendwin_next__hands_out_a_batch_once)
 {
-    (void)state;
     struct rawe_txframe *first = enter_batch(0, 4);
     struct rawe_txframe *second = enter_batch(1, 3);
     assert_ptr_equal(rawe_sendwin_next(&window), first);
@@ -94,9 +92,8 @@ static void rawe_sendwin_next__hands_out_a_batch_once(void **state)
     assert_ptr_equal(rawe_sendwin_next(&window), second);
 }
 
-static void rawe_sendwin_next__of_a_batch_acknowledged_in_part(void **state)
+TEST(rawe_sendwin_next__of_a_batch_acknowledged_in_part)
 {
-    (void)state;
     struct rawe_sendwin_ack ack = ack_at(NOW + US);
     struct rawe_txframe *batch = enter_batch(0, 4);
     rawe_sendwin_sent(&window, batch, 0x3, NOW);
@@ -107,9 +104,8 @@ static void rawe_sendwin_next__of_a_batch_acknowledged_in_part(void **state)
     assert_counts(0, 2, 0);
 }
 
-static void rawe_sendwin_acknowledge__a_part_of_a_batch_keeps_it(void **state)
+TEST(rawe_sendwin_acknowledge__a_part_of_a_batch_keeps_it)
 {
-    (void)state;
     struct rawe_sendwin_ack ack = ack_at(NOW + 10 * US);
     struct rawe_txframe *batch = send_batch(0, 6, NOW);
     assert_null(rawe_sendwin_acknowledge(&window, FIRST + 4, &ack));
@@ -127,9 +123,8 @@ static void rawe_sendwin_acknowledge__a_part_of_a_batch_keeps_it(void **state)
     assert_true(rawe_sendwin_empty(&window));
 }
 
-static void rawe_sendwin_acknowledge__goes_on_into_the_next_batch(void **state)
+TEST(rawe_sendwin_acknowledge__goes_on_into_the_next_batch)
 {
-    (void)state;
     struct rawe_sendwin_ack ack = ack_at(NOW + 10 * US);
     (void)send_batch(0, 3, NOW);
     (void)send_batch(1, 1, NOW);
@@ -143,9 +138,8 @@ static void rawe_sendwin_acknowledge__goes_on_into_the_next_batch(void **state)
 /**
  * Numbers of a batch that are acknowledged are free for others, while the rest of it is under way.
  */
-static void rawe_sendwin_acknowledge__leaves_alone_who_has_its_slots_by_now(void **state)
+TEST(rawe_sendwin_acknowledge__leaves_alone_who_has_its_slots_by_now)
 {
-    (void)state;
     struct rawe_sendwin_ack ack = ack_at(NOW + 10 * US);
     (void)send_batch(0, WINDOW, NOW);
     assert_int_equal(acknowledge(3, &ack), 0);
@@ -158,9 +152,8 @@ static void rawe_sendwin_acknowledge__leaves_alone_who_has_its_slots_by_now(void
     assert_int_equal(acknowledge(WINDOW + 2, &ack), 1);
 }
 
-static void rawe_sendwin_remove__leaves_alone_who_has_its_slots_by_now(void **state)
+TEST(rawe_sendwin_remove__leaves_alone_who_has_its_slots_by_now)
 {
-    (void)state;
     struct rawe_sendwin_ack ack = ack_at(NOW + 10 * US);
     struct rawe_txframe *batch = send_batch(0, WINDOW, NOW);
     assert_int_equal(acknowledge(5, &ack), 0);
@@ -172,9 +165,8 @@ static void rawe_sendwin_remove__leaves_alone_who_has_its_slots_by_now(void **st
     assert_true(rawe_sendwin_empty(&window));
 }
 
-static void rawe_sendwin_acknowledge__of_what_is_waiting(void **state)
+TEST(rawe_sendwin_acknowledge__of_what_is_waiting)
 {
-    (void)state;
     struct rawe_sendwin_ack ack = ack_at(NOW + 10 * US);
     struct rawe_txframe *batch = enter_batch(0, 4);
     rawe_sendwin_sent(&window, batch, 0x1, NOW);
@@ -185,9 +177,8 @@ static void rawe_sendwin_acknowledge__of_what_is_waiting(void **state)
     assert_true(batch->to_send == 0x8);
 }
 
-static void rawe_sendwin_sack__inside_a_batch(void **state)
+TEST(rawe_sendwin_sack__inside_a_batch)
 {
-    (void)state;
     struct rawe_sendwin_ack ack = ack_at(NOW + 10 * US);
     struct rawe_txframe *first = send_batch(0, 5, NOW);
     struct rawe_txframe *second = send_batch(1, 5, NOW);
@@ -201,9 +192,8 @@ static void rawe_sendwin_sack__inside_a_batch(void **state)
     assert_counts(5, 0, 5);
 }
 
-static void rawe_sendwin_acknowledge__passes_what_was_sacked_inside_a_batch(void **state)
+TEST(rawe_sendwin_acknowledge__passes_what_was_sacked_inside_a_batch)
 {
-    (void)state;
     struct rawe_sendwin_ack ack = ack_at(NOW + 10 * US);
     (void)send_batch(0, 6, NOW);
     sack(2, 3, &ack);
@@ -216,9 +206,8 @@ static void rawe_sendwin_acknowledge__passes_what_was_sacked_inside_a_batch(void
     assert_int_equal(ack.arrived, 3);
 }
 
-static void rawe_sendwin_remove__of_a_batch_in_all_states(void **state)
+TEST(rawe_sendwin_remove__of_a_batch_in_all_states)
 {
-    (void)state;
     struct rawe_sendwin_ack ack = ack_at(NOW + 10 * US);
     struct rawe_txframe *batch = enter_batch(0, 8);
     rawe_sendwin_sent(&window, batch, 0x3F, NOW);
@@ -233,9 +222,8 @@ static void rawe_sendwin_remove__of_a_batch_in_all_states(void **state)
     assert_int_equal(window.una, FIRST + 8);
 }
 
-static void rawe_sendwin_detect_losses__overtaken_inside_a_batch(void **state)
+TEST(rawe_sendwin_detect_losses__overtaken_inside_a_batch)
 {
-    (void)state;
     struct rawe_sendwin_ack ack = ack_at(NOW + 10 * US);
     struct rawe_txframe *batch = send_batch(0, 6, NOW);
     sack(1, 1, &ack);
@@ -252,9 +240,8 @@ static void rawe_sendwin_detect_losses__overtaken_inside_a_batch(void **state)
     assert_true(batch->to_send == 0x0D);
 }
 
-static void rawe_sendwin_detect_losses__overtaken_by_another_batch(void **state)
+TEST(rawe_sendwin_detect_losses__overtaken_by_another_batch)
 {
-    (void)state;
     struct rawe_sendwin_ack ack = ack_at(NOW + 100 * US);
     struct rawe_txframe *first = send_batch(0, 3, NOW);
     struct rawe_txframe *second = send_batch(1, 3, NOW + 2 * REORDER);
@@ -268,9 +255,8 @@ static void rawe_sendwin_detect_losses__overtaken_by_another_batch(void **state)
     assert_null(rawe_sendwin_next(&window));
 }
 
-static void rawe_sendwin_detect_losses__what_waits_is_not_lost(void **state)
+TEST(rawe_sendwin_detect_losses__what_waits_is_not_lost)
 {
-    (void)state;
     struct rawe_sendwin_ack ack = ack_at(NOW + 10 * US);
     struct rawe_txframe *batch = enter_batch(0, 6);
     rawe_sendwin_sent(&window, batch, 0x30, NOW); /* as after a resumed transmission */
@@ -281,9 +267,8 @@ static void rawe_sendwin_detect_losses__what_waits_is_not_lost(void **state)
     assert_counts(0, 5, 1);
 }
 
-static void rawe_sendwin_acknowledge__of_segments_sent_again_no_round_trip(void **state)
+TEST(rawe_sendwin_acknowledge__of_segments_sent_again_no_round_trip)
 {
-    (void)state;
     struct rawe_sendwin_ack ack = ack_at(NOW + 10 * US);
     struct rawe_txframe *batch = send_batch(0, 4, NOW);
     sack(3, 1, &ack);
@@ -304,9 +289,8 @@ static void rawe_sendwin_acknowledge__of_segments_sent_again_no_round_trip(void 
 }
 
 /** Of the segments that arrive, those sent once say how long it took. */
-static void rawe_sendwin_acknowledge__of_segments_sent_once_beside_others(void **state)
+TEST(rawe_sendwin_acknowledge__of_segments_sent_once_beside_others)
 {
-    (void)state;
     struct rawe_sendwin_ack ack = ack_at(NOW + 10 * US);
     struct rawe_txframe *batch = send_batch(0, 4, NOW);
     sack(1, 1, &ack);
@@ -319,9 +303,8 @@ static void rawe_sendwin_acknowledge__of_segments_sent_once_beside_others(void *
     assert_true(ack.rtt_ns == 130 * US);
 }
 
-static void rawe_sendwin_detect_losses__of_segments_sent_again_in_one_turn(void **state)
+TEST(rawe_sendwin_detect_losses__of_segments_sent_again_in_one_turn)
 {
-    (void)state;
     struct rawe_sendwin_ack ack = ack_at(NOW + 10 * US);
     struct rawe_txframe *batch = send_batch(0, 4, NOW);
     sack(3, 1, &ack);
@@ -341,9 +324,8 @@ static void rawe_sendwin_detect_losses__of_segments_sent_again_in_one_turn(void 
     assert_int_equal(lost_count, 2);
 }
 
-static void rawe_sendwin_detect_losses__not_by_the_late_arrival_of_a_lost_segment(void **state)
+TEST(rawe_sendwin_detect_losses__not_by_the_late_arrival_of_a_lost_segment)
 {
-    (void)state;
     struct rawe_sendwin_ack ack = ack_at(NOW + 10 * US);
     struct rawe_txframe *batch = enter_batch(0, 3);
     rawe_sendwin_sent(&window, batch, 0x3, NOW);
@@ -356,33 +338,4 @@ static void rawe_sendwin_detect_losses__not_by_the_late_arrival_of_a_lost_segmen
     assert_int_equal(acknowledge(1, &ack), 0); /* sent at NOW, whatever was sent since */
     assert_false(detect(NOW + 210 * US + REORDER));
     assert_int_equal(lost_count, 0);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(rawe_sendwin_enter__a_batch_takes_consecutive_numbers),
-        TEST(rawe_sendwin_enter__the_longest_batch),
-        TEST(rawe_sendwin_sent__some_of_a_batch),
-        TEST(rawe_sendwin_next__hands_out_a_batch_once),
-        TEST(rawe_sendwin_next__of_a_batch_acknowledged_in_part),
-        TEST(rawe_sendwin_acknowledge__a_part_of_a_batch_keeps_it),
-        TEST(rawe_sendwin_acknowledge__goes_on_into_the_next_batch),
-        TEST(rawe_sendwin_acknowledge__leaves_alone_who_has_its_slots_by_now),
-        TEST(rawe_sendwin_remove__leaves_alone_who_has_its_slots_by_now),
-        TEST(rawe_sendwin_acknowledge__of_what_is_waiting),
-        TEST(rawe_sendwin_sack__inside_a_batch),
-        TEST(rawe_sendwin_acknowledge__passes_what_was_sacked_inside_a_batch),
-        TEST(rawe_sendwin_remove__of_a_batch_in_all_states),
-        TEST(rawe_sendwin_detect_losses__overtaken_inside_a_batch),
-        TEST(rawe_sendwin_detect_losses__overtaken_by_another_batch),
-        TEST(rawe_sendwin_detect_losses__what_waits_is_not_lost),
-        TEST(rawe_sendwin_acknowledge__of_segments_sent_again_no_round_trip),
-        TEST(rawe_sendwin_acknowledge__of_segments_sent_once_beside_others),
-        TEST(rawe_sendwin_detect_losses__of_segments_sent_again_in_one_turn),
-        TEST(rawe_sendwin_detect_losses__not_by_the_late_arrival_of_a_lost_segment),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

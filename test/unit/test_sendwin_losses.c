@@ -6,9 +6,10 @@
  */
 #include "unit_sendwin.h"
 
-static void rawe_sendwin_probe_answered__stands_for_what_was_in_flight(void **state)
+FIXTURE(set_up, tear_down);
+
+TEST(rawe_sendwin_probe_answered__stands_for_what_was_in_flight)
 {
-    (void)state;
     send_frames(3, NOW);
     send_frames(1, NOW + 99 * US);
     send_frames(1, NOW + 100 * US); /* in the same turn as the probe */
@@ -22,18 +23,16 @@ static void rawe_sendwin_probe_answered__stands_for_what_was_in_flight(void **st
     assert_int_equal(state_of(FIRST + 4), SENT);
 }
 
-static void rawe_sendwin_probe_answered__counts_frames_sent_just_before(void **state)
+TEST(rawe_sendwin_probe_answered__counts_frames_sent_just_before)
 {
-    (void)state;
     send_frames(2, NOW - 1);
     rawe_sendwin_probe_answered(&window, NOW, NOW + 10 * US);
     assert_false(detect(NOW + 10 * US + REORDER));
     assert_int_equal(lost_count, 2);
 }
 
-static void rawe_sendwin_probe_answered__an_older_answer_changes_nothing(void **state)
+TEST(rawe_sendwin_probe_answered__an_older_answer_changes_nothing)
 {
-    (void)state;
     send_frames(1, NOW);
     rawe_sendwin_probe_answered(&window, NOW + 20 * US, NOW + 30 * US);
     send_frames(1, NOW + 40 * US);
@@ -41,9 +40,8 @@ static void rawe_sendwin_probe_answered__an_older_answer_changes_nothing(void **
     assert_true(window.evidence_is_probe);
 }
 
-static void rawe_sendwin_probe_answered__a_frame_behind_it_is_better_evidence(void **state)
+TEST(rawe_sendwin_probe_answered__a_frame_behind_it_is_better_evidence)
 {
-    (void)state;
     send_frames(1, NOW);
     send_frames(1, NOW + 50 * US);
     struct rawe_sendwin_ack ack = ack_at(NOW + 60 * US);
@@ -59,18 +57,16 @@ static void rawe_sendwin_probe_answered__a_frame_behind_it_is_better_evidence(vo
     assert_false(window.evidence_is_probe);
 }
 
-static void rawe_sendwin_detect_losses__time_alone_is_no_evidence(void **state)
+TEST(rawe_sendwin_detect_losses__time_alone_is_no_evidence)
 {
-    (void)state;
     send_frames(5, NOW);
     assert_false(detect(NOW + 1000000 * US));
     assert_int_equal(lost_count, 0);
     assert_counts(5, 0, 0);
 }
 
-static void rawe_sendwin_detect_losses__waits_for_the_reordering_window(void **state)
+TEST(rawe_sendwin_detect_losses__waits_for_the_reordering_window)
 {
-    (void)state;
     send_frames(3, NOW);
     struct rawe_sendwin_ack ack = ack_at(NOW + 10 * US);
     sack(2, 1, &ack);
@@ -87,9 +83,8 @@ static void rawe_sendwin_detect_losses__waits_for_the_reordering_window(void **s
     assert_int_equal(lost_count, 0);
 }
 
-static void rawe_sendwin_detect_losses__at_once_when_sent_a_window_earlier(void **state)
+TEST(rawe_sendwin_detect_losses__at_once_when_sent_a_window_earlier)
 {
-    (void)state;
     send_frames(1, NOW);
     send_frames(1, NOW + 1);
     send_frames(1, NOW + REORDER);
@@ -101,9 +96,8 @@ static void rawe_sendwin_detect_losses__at_once_when_sent_a_window_earlier(void 
     assert_counts(1, 1, 1);
 }
 
-static void rawe_sendwin_detect_losses__in_one_turn_the_number_decides(void **state)
+TEST(rawe_sendwin_detect_losses__in_one_turn_the_number_decides)
 {
-    (void)state;
     send_frames(9, NOW);
     struct rawe_sendwin_ack ack = ack_at(NOW + 10 * US);
     sack(4, 1, &ack); /* across the wrap: frames before have numbers 2^32 - 3 to 0 */
@@ -114,9 +108,8 @@ static void rawe_sendwin_detect_losses__in_one_turn_the_number_decides(void **st
     }
 }
 
-static void rawe_sendwin_detect_losses__a_resent_frame_of_that_turn_is_not_overtaken(void **state)
+TEST(rawe_sendwin_detect_losses__a_resent_frame_of_that_turn_is_not_overtaken)
 {
-    (void)state;
     send_frames(4, NOW);
     frames[1].resent = 1; /* may have left behind frames[3] */
     frames[1].again = frames[1].first;
@@ -134,9 +127,8 @@ static void rawe_sendwin_detect_losses__a_resent_frame_of_that_turn_is_not_overt
     assert_int_equal(lost_indices[0], 1);
 }
 
-static void rawe_sendwin_detect_losses__older_evidence_does_not_replace_newer(void **state)
+TEST(rawe_sendwin_detect_losses__older_evidence_does_not_replace_newer)
 {
-    (void)state;
     send_frames(4, NOW);
     struct rawe_sendwin_ack ack = ack_at(NOW + 10 * US);
     sack(3, 1, &ack);
@@ -147,9 +139,8 @@ static void rawe_sendwin_detect_losses__older_evidence_does_not_replace_newer(vo
     assert_int_equal(lost_count, 2);
 }
 
-static void rawe_sendwin_detect_losses__an_old_place_to_transmit_from_is_forgotten(void **state)
+TEST(rawe_sendwin_detect_losses__an_old_place_to_transmit_from_is_forgotten)
 {
-    (void)state;
     send_frames(3, NOW);
     struct rawe_sendwin_ack ack = ack_at(NOW + 10 * US);
     (void)rawe_sendwin_acknowledge(&window, window.una + 1, &ack);
@@ -159,9 +150,8 @@ static void rawe_sendwin_detect_losses__an_old_place_to_transmit_from_is_forgott
     assert_int_equal(window.transmit_from, FIRST + 1);
 }
 
-static void rawe_sendwin_detect_losses__transmits_the_oldest_lost_frame_first(void **state)
+TEST(rawe_sendwin_detect_losses__transmits_the_oldest_lost_frame_first)
 {
-    (void)state;
     send_frames(4, NOW);
     send_frames(4, NOW + 200 * US);
     enter(2);
@@ -181,25 +171,4 @@ static void rawe_sendwin_detect_losses__transmits_the_oldest_lost_frame_first(vo
         assert_ptr_equal(rawe_sendwin_next(&window), &frames[i]);
     }
     assert_null(rawe_sendwin_next(&window));
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(rawe_sendwin_probe_answered__stands_for_what_was_in_flight),
-        TEST(rawe_sendwin_probe_answered__counts_frames_sent_just_before),
-        TEST(rawe_sendwin_probe_answered__an_older_answer_changes_nothing),
-        TEST(rawe_sendwin_probe_answered__a_frame_behind_it_is_better_evidence),
-        TEST(rawe_sendwin_detect_losses__time_alone_is_no_evidence),
-        TEST(rawe_sendwin_detect_losses__waits_for_the_reordering_window),
-        TEST(rawe_sendwin_detect_losses__at_once_when_sent_a_window_earlier),
-        TEST(rawe_sendwin_detect_losses__in_one_turn_the_number_decides),
-        TEST(rawe_sendwin_detect_losses__a_resent_frame_of_that_turn_is_not_overtaken),
-        TEST(rawe_sendwin_detect_losses__older_evidence_does_not_replace_newer),
-        TEST(rawe_sendwin_detect_losses__an_old_place_to_transmit_from_is_forgotten),
-        TEST(rawe_sendwin_detect_losses__transmits_the_oldest_lost_frame_first),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

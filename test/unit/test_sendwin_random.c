@@ -123,9 +123,10 @@ static void detect_some(uint64_t now_ns)
     }
 }
 
-static void rawe_sendwin__batches_at_random_beside_a_model(void **state)
+FIXTURE(set_up, tear_down);
+
+TEST(rawe_sendwin__batches_at_random_beside_a_model)
 {
-    (void)state;
     unsigned lost = 0;
     unsigned parts = 0;
     for (uint32_t seed = 1; seed <= 400; seed++) {
@@ -178,14 +179,4 @@ static void rawe_sendwin__batches_at_random_beside_a_model(void **state)
     }
     assert_true(lost > 1000);
     assert_true(parts > 1000);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(rawe_sendwin__batches_at_random_beside_a_model),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

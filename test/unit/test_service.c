@@ -3,18 +3,16 @@
  *
  * Tests of rawe_service: what makes the thread serve a source, and what no longer does.
  */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include <cmocka.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "linux/sys/rawe_service.h"
+#include "unit_test.h"
 
 /** A source that counts its calls, and reads what there is. */
 struct counter {
@@ -80,12 +78,11 @@ static void pass_a_round(struct counter *other)
     await(&other->calls, before + 2);
 }
 
-static void add__is_served_at_once_and_then_left_alone(void **state)
+TEST(add__is_served_at_once_and_then_left_alone)
 {
     struct rawe_service *service = start();
     struct counter one = counter_of(-1, -1), other = counter_of(-1, -1);
 
-    (void)state;
     assert_int_equal(rawe_service_add(service, &one.source), 0);
     await(&one.calls, 1);
     assert_int_equal(rawe_service_add(service, &other.source), 0);
@@ -96,12 +93,11 @@ static void add__is_served_at_once_and_then_left_alone(void **state)
     rawe_service_stop(service);
 }
 
-static void serve__for_its_descriptor_its_time_and_when_woken(void **state)
+TEST(serve__for_its_descriptor_its_time_and_when_woken)
 {
     struct rawe_service *service = start();
     int ends[2];
 
-    (void)state;
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
     struct counter reader = counter_of(ends[0], -1), timed = counter_of(-1, 1);
     assert_int_equal(rawe_service_add(service, &reader.source), 0);
@@ -122,12 +118,11 @@ static void serve__for_its_descriptor_its_time_and_when_woken(void **state)
 }
 
 /** Otherwise the thread would spin on what a source cannot read yet. */
-static void serve__a_deaf_source_is_not_called_for_its_descriptor(void **state)
+TEST(serve__a_deaf_source_is_not_called_for_its_descriptor)
 {
     struct rawe_service *service = start();
     int ends[2];
 
-    (void)state;
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
     struct counter deaf = counter_of(ends[0], -1), other = counter_of(-1, -1);
     /* The thread reads it. */
@@ -146,13 +141,12 @@ static void serve__a_deaf_source_is_not_called_for_its_descriptor(void **state)
     close(ends[1]);
 }
 
-static void remove__neither_source_nor_descriptor_are_used_any_more(void **state)
+TEST(remove__neither_source_nor_descriptor_are_used_any_more)
 {
     struct rawe_service *service = start();
     struct counter other = counter_of(-1, -1);
     char byte;
 
-    (void)state;
     assert_int_equal(rawe_service_add(service, &other.source), 0);
     for (unsigned i = 0; i < 100; i++) {
         int ends[2];
@@ -179,12 +173,11 @@ static void remove__neither_source_nor_descriptor_are_used_any_more(void **state
     rawe_service_stop(NULL);
 }
 
-static void add__refuses_more_than_it_has_room_for(void **state)
+TEST(add__refuses_more_than_it_has_room_for)
 {
     struct rawe_service *service = start();
     static struct counter many[RAWE_SERVICE_SOURCES_MAX + 1];
 
-    (void)state;
     for (unsigned i = 0; i < RAWE_SERVICE_SOURCES_MAX; i++) {
         many[i] = counter_of(-1, -1);
         assert_int_equal(rawe_service_add(service, &many[i].source), 0);
@@ -198,17 +191,4 @@ static void add__refuses_more_than_it_has_room_for(void **state)
         rawe_service_remove(&many[i].source);
     }
     rawe_service_stop(service);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(add__is_served_at_once_and_then_left_alone),
-        cmocka_unit_test(serve__for_its_descriptor_its_time_and_when_woken),
-        cmocka_unit_test(serve__a_deaf_source_is_not_called_for_its_descriptor),
-        cmocka_unit_test(remove__neither_source_nor_descriptor_are_used_any_more),
-        cmocka_unit_test(add__refuses_more_than_it_has_room_for),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,12 +11,10 @@ int helper_main(void);
 #include "rawe-socket-helper.c"
 #undef main
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include <cmocka.h>
+#include "unit_test.h"
 
 #define UID 4711
 #define GID 4712
@@ -72,24 +70,22 @@ static enum rawe_helper_status check(const struct rawe_helper_request *request)
     return check_request(request, sizeof *request);
 }
 
-static void check_request__takes_what_rawe_asks_for(void **state)
+TEST(check_request__takes_what_rawe_asks_for)
 {
     const struct rawe_helper_request requests[] = {
         link_request(),     bulk_request(),     responder_request(),
         founder_request(1), founder_request(2), founder_request(RAWE_FANOUT_PLACES_MAX),
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof requests / sizeof requests[0]; i++) {
         assert_int_equal(check(&requests[i]), RAWE_HELPER_GRANTED);
     }
 }
 
-static void check_request__refuses_other_lengths(void **state)
+TEST(check_request__refuses_other_lengths)
 {
     const struct rawe_helper_request request = link_request();
 
-    (void)state;
     for (size_t len = 1; len < sizeof request; len++) {
         assert_int_equal(check_request(&request, len), RAWE_HELPER_BAD_REQUEST);
     }
@@ -98,11 +94,10 @@ static void check_request__refuses_other_lengths(void **state)
 }
 
 /** Its length may differ as well. */
-static void check_request__recognizes_other_versions(void **state)
+TEST(check_request__recognizes_other_versions)
 {
     struct rawe_helper_request request = link_request();
 
-    (void)state;
     request.version = RAWE_HELPER_VERSION + 1;
     assert_int_equal(check_request(&request, 4), RAWE_HELPER_OTHER_VERSION);
     assert_int_equal(check_request(&request, 100000), RAWE_HELPER_OTHER_VERSION);
@@ -110,19 +105,18 @@ static void check_request__recognizes_other_versions(void **state)
     assert_int_equal(check(&request), RAWE_HELPER_OTHER_VERSION);
 }
 
-static void check_request__refuses_what_is_no_kind_of_socket(void **state)
+TEST(check_request__refuses_what_is_no_kind_of_socket)
 {
     static const uint32_t kinds[] = {3, 4, 255, 256, 0x7FFFFFFF, 0x80000000, UINT32_MAX};
     struct rawe_helper_request request = link_request();
 
-    (void)state;
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         request.what = kinds[i];
         assert_int_equal(check(&request), RAWE_HELPER_BAD_REQUEST);
     }
 }
 
-static void check_request__refuses_names_that_no_list_could_have(void **state)
+TEST(check_request__refuses_names_that_no_list_could_have)
 {
     static const char names[][RAWE_HELPER_NAME_BYTES + 1] = {
         "",        "eth 1",    "eth1\n",
@@ -131,7 +125,6 @@ static void check_request__refuses_names_that_no_list_could_have(void **state)
     };
     struct rawe_helper_request request = link_request();
 
-    (void)state;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         memcpy(request.interface, names[i], sizeof request.interface);
         assert_int_equal(check(&request), RAWE_HELPER_BAD_REQUEST);
@@ -142,11 +135,10 @@ static void check_request__refuses_names_that_no_list_could_have(void **state)
     assert_int_equal(check(&request), RAWE_HELPER_GRANTED);
 }
 
-static void check_request__bulk_alone_has_no_ethertype(void **state)
+TEST(check_request__bulk_alone_has_no_ethertype)
 {
     struct rawe_helper_request request = bulk_request();
 
-    (void)state;
     request.ethertype = 0x0800;
     assert_int_equal(check(&request), RAWE_HELPER_BAD_REQUEST);
     request = link_request();
@@ -155,7 +147,7 @@ static void check_request__bulk_alone_has_no_ethertype(void **state)
 }
 
 /** A bit in a field that this kind of socket does not use. */
-static void check_request__refuses_bits_without_meaning(void **state)
+TEST(check_request__refuses_bits_without_meaning)
 {
     const struct rawe_helper_request requests[] = {link_request(), bulk_request(),
                                                    responder_request(), founder_request(2)};
@@ -170,7 +162,6 @@ static void check_request__refuses_bits_without_meaning(void **state)
         {ping_port, ping_key + 3, port, key + 3},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof requests / sizeof requests[0]; i++) {
         const size_t places = offsetof(struct rawe_helper_request, places) +
                               requests[i].place_count * sizeof(struct rawe_fanout_place);
@@ -187,11 +178,10 @@ static void check_request__refuses_bits_without_meaning(void **state)
     }
 }
 
-static void check_request__refuses_places_that_no_group_has(void **state)
+TEST(check_request__refuses_places_that_no_group_has)
 {
     struct rawe_helper_request request = founder_request(3);
 
-    (void)state;
     request.places[1].key = request.places[0].key; /* twice */
     assert_int_equal(check(&request), RAWE_HELPER_BAD_REQUEST);
     request = founder_request(3);
@@ -221,7 +211,7 @@ static enum rawe_helper_status permitted(const char *list,
     return status == RAWE_HELPER_GRANTED ? decide(request, &permission) : status;
 }
 
-static void read_list__each_line_means_what_it_says(void **state)
+TEST(read_list__each_line_means_what_it_says)
 {
     static const struct {
         enum rawe_helper_status status;
@@ -252,7 +242,6 @@ static void read_list__each_line_means_what_it_says(void **state)
     };
     const struct rawe_helper_request request = link_request();
 
-    (void)state;
     for (size_t i = 0; i < sizeof lists / sizeof lists[0]; i++) {
         if (permitted(lists[i].list, &request) != lists[i].status) {
             fail_msg("not %s: %s", status_names[lists[i].status], lists[i].list);
@@ -260,14 +249,13 @@ static void read_list__each_line_means_what_it_says(void **state)
     }
 }
 
-static void read_list__names_are_those_of_the_system(void **state)
+TEST(read_list__names_are_those_of_the_system)
 {
     struct permission permission = {false};
     const struct rawe_helper_request request = link_request();
     char text[] = "user root\ngroup root\n";
     FILE *file = fmemopen(text, strlen(text), "r");
 
-    (void)state;
     caller = (struct caller){.uid = 0, .gid = GID};
     assert_non_null(file);
     assert_int_equal(read_list(file, &request, &permission), RAWE_HELPER_GRANTED);
@@ -279,23 +267,21 @@ static void read_list__names_are_those_of_the_system(void **state)
 }
 
 /** Two lines for one would make a comment's end a rule. */
-static void read_list__a_line_too_long_is_wrong(void **state)
+TEST(read_list__a_line_too_long_is_wrong)
 {
     char list[LINE_BYTES + 64];
     const struct rawe_helper_request request = link_request();
 
-    (void)state;
     memset(list, '#', sizeof list);
     strcpy(list + LINE_BYTES - 1, "user 4711\ninterface eth1\n");
     assert_int_equal(permitted(list, &request), RAWE_HELPER_BAD_LIST);
 }
 
-static void decide__ethertypes_by_default_and_for_bulk(void **state)
+TEST(decide__ethertypes_by_default_and_for_bulk)
 {
     struct rawe_helper_request request = link_request();
     const struct rawe_helper_request bulk = bulk_request();
 
-    (void)state;
     request.ethertype = 0x88B6;
     assert_int_equal(permitted("user 4711\ninterface eth1\n", &request),
                      RAWE_HELPER_ETHERTYPE_REFUSED);
@@ -303,24 +289,4 @@ static void decide__ethertypes_by_default_and_for_bulk(void **state)
                      RAWE_HELPER_GRANTED);
     assert_int_equal(permitted("user 4711\ninterface eth1\nethertype 0x88B6\n", &bulk),
                      RAWE_HELPER_GRANTED);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(check_request__takes_what_rawe_asks_for),
-        cmocka_unit_test(check_request__refuses_other_lengths),
-        cmocka_unit_test(check_request__recognizes_other_versions),
-        cmocka_unit_test(check_request__refuses_what_is_no_kind_of_socket),
-        cmocka_unit_test(check_request__refuses_names_that_no_list_could_have),
-        cmocka_unit_test(check_request__bulk_alone_has_no_ethertype),
-        cmocka_unit_test(check_request__refuses_bits_without_meaning),
-        cmocka_unit_test(check_request__refuses_places_that_no_group_has),
-        cmocka_unit_test(read_list__each_line_means_what_it_says),
-        cmocka_unit_test(read_list__names_are_those_of_the_system),
-        cmocka_unit_test(read_list__a_line_too_long_is_wrong),
-        cmocka_unit_test(decide__ethertypes_by_default_and_for_bulk),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

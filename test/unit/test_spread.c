@@ -3,15 +3,12 @@
  *
  * Tests of rawe_spread: shares of data by speed and backlog.
  */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
 #include "rawe_spread.h"
+#include "unit_test.h"
 
 #define GRAIN 1000u
 
@@ -24,53 +21,46 @@ static void assert_shares(struct rawe_spread *routes, unsigned count, uint64_t t
     }
 }
 
-static void rawe_spread__one_route_gets_all(void **state)
+TEST(rawe_spread__one_route_gets_all)
 {
-    (void)state;
     struct rawe_spread route = {.backlog_bytes = 5000000, .rate = 7};
     assert_shares(&route, 1, 12345, (const uint64_t[]){12345});
 }
 
-static void rawe_spread__alike_in_halves(void **state)
+TEST(rawe_spread__alike_in_halves)
 {
-    (void)state;
     struct rawe_spread routes[] = {{.rate = 1000}, {.rate = 1000}};
     assert_shares(routes, 2, 100000, (const uint64_t[]){50000, 50000});
 }
 
-static void rawe_spread__by_speed(void **state)
+TEST(rawe_spread__by_speed)
 {
-    (void)state;
     struct rawe_spread routes[] = {{.rate = 100}, {.rate = 400}};
     assert_shares(routes, 2, 100000, (const uint64_t[]){20000, 80000});
 }
 
-static void rawe_spread__by_backlog(void **state)
+TEST(rawe_spread__by_backlog)
 {
-    (void)state;
     struct rawe_spread routes[] = {{.rate = 10, .backlog_bytes = 40000}, {.rate = 10}};
     assert_shares(routes, 2, 100000, (const uint64_t[]){30000, 70000});
 }
 
-static void rawe_spread__nothing_for_who_is_behind(void **state)
+TEST(rawe_spread__nothing_for_who_is_behind)
 {
-    (void)state;
     struct rawe_spread routes[] = {
         {.rate = 10, .backlog_bytes = 500000}, {.rate = 10}, {.rate = 20, .backlog_bytes = 30000}};
     assert_shares(routes, 3, 60000, (const uint64_t[]){0, 30000, 30000});
 }
 
-static void rawe_spread__less_than_a_grain_goes_to_one(void **state)
+TEST(rawe_spread__less_than_a_grain_goes_to_one)
 {
-    (void)state;
     struct rawe_spread routes[] = {{.rate = 10}, {.rate = 40}};
     assert_shares(routes, 2, 999, (const uint64_t[]){0, 999});
 }
 
 /** Nothing is lost, all but one are multiples, and nobody is done much later than the others. */
-static void rawe_spread__adds_up_at_random(void **state)
+TEST(rawe_spread__adds_up_at_random)
 {
-    (void)state;
     srand(1);
     for (unsigned i = 0; i < 20000; i++) {
         struct rawe_spread routes[4];
@@ -103,18 +93,4 @@ static void rawe_spread__adds_up_at_random(void **state)
         assert_true(odd <= 1);
         assert_true(latest <= earliest || count == 1 || latest - earliest < 1e-9 * latest);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rawe_spread__one_route_gets_all),
-        cmocka_unit_test(rawe_spread__alike_in_halves),
-        cmocka_unit_test(rawe_spread__by_speed),
-        cmocka_unit_test(rawe_spread__by_backlog),
-        cmocka_unit_test(rawe_spread__nothing_for_who_is_behind),
-        cmocka_unit_test(rawe_spread__less_than_a_grain_goes_to_one),
-        cmocka_unit_test(rawe_spread__adds_up_at_random),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

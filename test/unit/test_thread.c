@@ -20,9 +20,10 @@ static void take_over(void)
     (void)mca_btl_rawe_thread_service(&module, false);
 }
 
-static void thread_service__takes_no_more_than_a_little(void **state)
+FIXTURE(fake_set_up, fake_tear_down);
+
+TEST(thread_service__takes_no_more_than_a_little)
 {
-    (void)state;
     fake_wait_in_bulk(QUEUE_PACKETS);
     take_over();
     assert_int_not_equal(fake.bulk_received, 0);
@@ -30,9 +31,8 @@ static void thread_service__takes_no_more_than_a_little(void **state)
     assert_int_equal(module.thread_mode, MCA_BTL_RAWE_THREAD_POLLS); /* there is more to do */
 }
 
-static void thread_service__goes_on_with_no_memory_left_for_messages(void **state)
+TEST(thread_service__goes_on_with_no_memory_left_for_messages)
 {
-    (void)state;
     fake_arm(&module.engine, 100 * US);
     module.engine.deferral.bytes = 8u << 20;
     fake.link_refill = 1000;
@@ -46,9 +46,8 @@ static void thread_service__goes_on_with_no_memory_left_for_messages(void **stat
     module.engine.deferral.bytes = 0;
 }
 
-static void thread_service__polls_again_after_something_came(void **state)
+TEST(thread_service__polls_again_after_something_came)
 {
-    (void)state;
     fake_wait_in_link(1);
     take_over();
     assert_int_equal(fake.link_received, 1);
@@ -57,9 +56,8 @@ static void thread_service__polls_again_after_something_came(void **state)
     assert_int_equal(module.thread_mode, MCA_BTL_RAWE_THREAD_IDLE);
 }
 
-static void thread_service__a_probe_wakes_it(void **state)
+TEST(thread_service__a_probe_wakes_it)
 {
-    (void)state;
     fake_wait_in_link(1);
     assert_int_equal(mca_btl_rawe_thread_service(&module, false), -1);
     assert_int_equal(fake.link_received, 0);
@@ -68,9 +66,8 @@ static void thread_service__a_probe_wakes_it(void **state)
 }
 
 /** Nobody else may come by: the program computes. */
-static void thread_service__opens_links_anew_when_the_group_broke(void **state)
+TEST(thread_service__opens_links_anew_when_the_group_broke)
 {
-    (void)state;
     atomic_store(&mca_btl_rawe_state.group_repair, 1);
     (void)mca_btl_rawe_thread_service(&module, false);
     assert_int_equal(fake.repairs, 0); /* nothing is under way */
@@ -81,9 +78,8 @@ static void thread_service__opens_links_anew_when_the_group_broke(void **state)
 }
 
 /** As long as a cable is pulled, there is little to do for it. */
-static void thread_service__sleeps_until_a_route_is_to_be_asked(void **state)
+TEST(thread_service__sleeps_until_a_route_is_to_be_asked)
 {
-    (void)state;
     mca_btl_rawe_state.failover.doubted = &doubted;
     int rest_ms = mca_btl_rawe_thread_service(&module, false);
     assert_int_equal(fake.routes_checks, 1);
@@ -100,9 +96,8 @@ static void thread_service__sleeps_until_a_route_is_to_be_asked(void **state)
 }
 
 /** Its carrier is lost: nothing can be asked, and the kernel will say when it is there again. */
-static void thread_service__sleeps_until_a_carrier_changes(void **state)
+TEST(thread_service__sleeps_until_a_carrier_changes)
 {
-    (void)state;
     mca_btl_rawe_state.failover.doubted = &doubted;
     mca_btl_rawe_state.failover.due_ns = UINT64_MAX;
     assert_int_equal(mca_btl_rawe_thread_service(&module, false), -1);
@@ -113,9 +108,8 @@ static void thread_service__sleeps_until_a_carrier_changes(void **state)
 }
 
 /** A connection of another module has left the route, and its peer is to learn of it. */
-static void thread_service__serves_those_that_left_a_route(void **state)
+TEST(thread_service__serves_those_that_left_a_route)
 {
-    (void)state;
     static mca_btl_rawe_module_t other;
 
     memset(&other, 0, sizeof(other));
@@ -132,9 +126,8 @@ static void thread_service__serves_those_that_left_a_route(void **state)
 }
 
 /** Routes that it cannot see to do not wake it either. */
-static void thread_service__leaves_routes_to_modules_that_are_open(void **state)
+TEST(thread_service__leaves_routes_to_modules_that_are_open)
 {
-    (void)state;
     module.open = false;
     mca_btl_rawe_state.failover.doubted = &doubted;
     assert_int_equal(mca_btl_rawe_thread_service(&module, false), -1);
@@ -143,30 +136,10 @@ static void thread_service__leaves_routes_to_modules_that_are_open(void **state)
 
 /* mca_btl_rawe_thread_enabled */
 
-static void thread_enabled__not_when_off(void **state)
+TEST(thread_enabled__not_when_off)
 {
-    (void)state;
     assert_true(mca_btl_rawe_thread_enabled());
     mca_btl_rawe_params.progress_thread_ms = 0;
     assert_false(mca_btl_rawe_thread_enabled());
     assert_int_equal(mca_btl_rawe_thread_service(&module, true), -1);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, fake_set_up, fake_tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(thread_service__takes_no_more_than_a_little),
-        TEST(thread_service__goes_on_with_no_memory_left_for_messages),
-        TEST(thread_service__polls_again_after_something_came),
-        TEST(thread_service__a_probe_wakes_it),
-        TEST(thread_service__opens_links_anew_when_the_group_broke),
-        TEST(thread_service__sleeps_until_a_route_is_to_be_asked),
-        TEST(thread_service__sleeps_until_a_carrier_changes),
-        TEST(thread_service__serves_those_that_left_a_route),
-        TEST(thread_service__leaves_routes_to_modules_that_are_open),
-        TEST(thread_enabled__not_when_off),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,14 +4,12 @@
  * Tests of the timer wheel: single cases, and random operations against a model that keeps a plain
  * list.
  */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "rawe_timer.h"
+#include "unit_test.h"
 
 #define TICK_NS (1ull << RAWE_TIMER_TICK_SHIFT)
 #define WHEEL_NS (TICK_NS << (RAWE_TIMER_LEVELS * RAWE_TIMER_SLOT_BITS))
@@ -50,9 +48,8 @@ static void watch(struct watched *watched, struct rawe_timer_wheel *wheel)
     rawe_timer_init(&watched->timer, expired);
 }
 
-static void rawe_timer_wheel_init__is_empty(void **state)
+TEST(rawe_timer_wheel_init__is_empty)
 {
-    (void)state;
     struct rawe_timer_wheel wheel;
     rawe_timer_wheel_init(&wheel, 123456789);
     assert_int_equal(wheel.armed, 0);
@@ -61,9 +58,8 @@ static void rawe_timer_wheel_init__is_empty(void **state)
     assert_int_equal(wheel.armed, 0);
 }
 
-static void rawe_timer_init__is_not_armed(void **state)
+TEST(rawe_timer_init__is_not_armed)
 {
-    (void)state;
     struct rawe_timer_wheel wheel;
     struct watched one;
     rawe_timer_wheel_init(&wheel, 0);
@@ -71,9 +67,8 @@ static void rawe_timer_init__is_not_armed(void **state)
     assert_false(rawe_timer_armed(&one.timer));
 }
 
-static void rawe_timer_arm__never_early_on_any_level(void **state)
+TEST(rawe_timer_arm__never_early_on_any_level)
 {
-    (void)state;
     /* Deadlines around the borders of every level, from starts that are and are not aligned. */
     static const uint64_t starts_ns[] = {
         0, TICK_NS * 63, TICK_NS * 64, TICK_NS * 4095 + 77, TICK_NS * 262144, TICK_NS * 262143 + 1};
@@ -102,9 +97,8 @@ static void rawe_timer_arm__never_early_on_any_level(void **state)
     }
 }
 
-static void rawe_timer_arm__moves_an_armed_timer(void **state)
+TEST(rawe_timer_arm__moves_an_armed_timer)
 {
-    (void)state;
     struct rawe_timer_wheel wheel;
     struct watched one;
     rawe_timer_wheel_init(&wheel, 0);
@@ -121,9 +115,8 @@ static void rawe_timer_arm__moves_an_armed_timer(void **state)
     assert_int_equal(one.expired, 1);
 }
 
-static void rawe_timer_arm__beyond_the_wheel(void **state)
+TEST(rawe_timer_arm__beyond_the_wheel)
 {
-    (void)state;
     struct rawe_timer_wheel wheel;
     struct watched far, never;
     rawe_timer_wheel_init(&wheel, 7 * TICK_NS);
@@ -143,9 +136,8 @@ static void rawe_timer_arm__beyond_the_wheel(void **state)
     assert_true(rawe_timer_armed(&never.timer));
 }
 
-static void rawe_timer_arm_by__keeps_the_earlier_deadline(void **state)
+TEST(rawe_timer_arm_by__keeps_the_earlier_deadline)
 {
-    (void)state;
     struct rawe_timer_wheel wheel;
     struct watched one;
     rawe_timer_wheel_init(&wheel, 0);
@@ -160,9 +152,8 @@ static void rawe_timer_arm_by__keeps_the_earlier_deadline(void **state)
     assert_int_equal(one.expired, 1);
 }
 
-static void rawe_timer_cancel__armed_or_not(void **state)
+TEST(rawe_timer_cancel__armed_or_not)
 {
-    (void)state;
     struct rawe_timer_wheel wheel;
     struct watched three[3];
     rawe_timer_wheel_init(&wheel, 0);
@@ -181,9 +172,8 @@ static void rawe_timer_cancel__armed_or_not(void **state)
     assert_int_equal(wheel.armed, 0);
 }
 
-static void rawe_timer_wheel_advance__a_callback_cancels_its_neighbours(void **state)
+TEST(rawe_timer_wheel_advance__a_callback_cancels_its_neighbours)
 {
-    (void)state;
     struct rawe_timer_wheel wheel;
     struct watched three[3];
     rawe_timer_wheel_init(&wheel, 0);
@@ -199,9 +189,8 @@ static void rawe_timer_wheel_advance__a_callback_cancels_its_neighbours(void **s
     assert_true(sum == 1 || sum == 2);
 }
 
-static void rawe_timer_wheel_advance__a_callback_arms_anew(void **state)
+TEST(rawe_timer_wheel_advance__a_callback_arms_anew)
 {
-    (void)state;
     struct rawe_timer_wheel wheel;
     struct watched one;
     rawe_timer_wheel_init(&wheel, 0);
@@ -220,9 +209,8 @@ static void rawe_timer_wheel_advance__a_callback_arms_anew(void **state)
     assert_int_equal(one.expired, before + 1);
 }
 
-static void rawe_timer_wheel_advance__time_that_jumps_back(void **state)
+TEST(rawe_timer_wheel_advance__time_that_jumps_back)
 {
-    (void)state;
     struct rawe_timer_wheel wheel;
     struct watched one;
     rawe_timer_wheel_init(&wheel, 1000 * TICK_NS);
@@ -236,9 +224,8 @@ static void rawe_timer_wheel_advance__time_that_jumps_back(void **state)
     assert_int_equal(one.expired, 1);
 }
 
-static void rawe_timer_wheel_advance__ten_minutes_at_once(void **state)
+TEST(rawe_timer_wheel_advance__ten_minutes_at_once)
 {
-    (void)state;
     struct rawe_timer_wheel wheel;
     struct watched early, late;
     rawe_timer_wheel_init(&wheel, 0);
@@ -253,9 +240,8 @@ static void rawe_timer_wheel_advance__ten_minutes_at_once(void **state)
     assert_int_equal(late.expired, 1);
 }
 
-static void rawe_timer_wheel_due__a_tick_has_passed(void **state)
+TEST(rawe_timer_wheel_due__a_tick_has_passed)
 {
-    (void)state;
     struct rawe_timer_wheel wheel;
     struct watched one;
     rawe_timer_wheel_init(&wheel, 0);
@@ -293,9 +279,8 @@ static void model_arm(struct watched *watched, uint64_t next_tick)
     watched->model_armed = true;
 }
 
-static void wheel__random_operations_match_a_plain_list(void **state)
+TEST(wheel__random_operations_match_a_plain_list)
 {
-    (void)state;
     for (unsigned seed = 1; seed <= 20; seed++) {
         random_state = seed;
         static struct watched timers[MODEL_TIMERS];
@@ -347,24 +332,4 @@ static void wheel__random_operations_match_a_plain_list(void **state)
             }
         }
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rawe_timer_wheel_init__is_empty),
-        cmocka_unit_test(rawe_timer_init__is_not_armed),
-        cmocka_unit_test(rawe_timer_arm__never_early_on_any_level),
-        cmocka_unit_test(rawe_timer_arm__moves_an_armed_timer),
-        cmocka_unit_test(rawe_timer_arm__beyond_the_wheel),
-        cmocka_unit_test(rawe_timer_arm_by__keeps_the_earlier_deadline),
-        cmocka_unit_test(rawe_timer_cancel__armed_or_not),
-        cmocka_unit_test(rawe_timer_wheel_advance__a_callback_cancels_its_neighbours),
-        cmocka_unit_test(rawe_timer_wheel_advance__a_callback_arms_anew),
-        cmocka_unit_test(rawe_timer_wheel_advance__time_that_jumps_back),
-        cmocka_unit_test(rawe_timer_wheel_advance__ten_minutes_at_once),
-        cmocka_unit_test(rawe_timer_wheel_due__a_tick_has_passed),
-        cmocka_unit_test(wheel__random_operations_match_a_plain_list),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

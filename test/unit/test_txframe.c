@@ -3,15 +3,13 @@
  *
  * Tests of frames to send: their pool, and what batches know of their segments and data.
  */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "rawe_txframe.h"
+#include "unit_test.h"
 
 #define COPY_MAX_BYTES 4000u
 
@@ -38,18 +36,16 @@ static void give_all(struct rawe_txframe_pool *pool, struct rawe_txframe *list)
     }
 }
 
-static void rawe_txframe_pool_init__allocates_nothing(void **state)
+TEST(rawe_txframe_pool_init__allocates_nothing)
 {
-    (void)state;
     struct rawe_txframe_pool pool;
     rawe_txframe_pool_init(&pool, COPY_MAX_BYTES, 1000);
     assert_int_equal(pool.allocated, 0);
     rawe_txframe_pool_free(&pool);
 }
 
-static void rawe_txframe_pool_free__frees_every_slab(void **state)
+TEST(rawe_txframe_pool_free__frees_every_slab)
 {
-    (void)state;
     struct rawe_txframe_pool pool;
     struct rawe_txframe *list = NULL;
     rawe_txframe_pool_init(&pool, COPY_MAX_BYTES, 1000);
@@ -64,9 +60,8 @@ static void rawe_txframe_pool_free__frees_every_slab(void **state)
     rawe_txframe_pool_free(&pool);
 }
 
-static void rawe_txframe_pool_grow__stops_at_the_limit(void **state)
+TEST(rawe_txframe_pool_grow__stops_at_the_limit)
 {
-    (void)state;
     struct rawe_txframe_pool pool;
     rawe_txframe_pool_init(&pool, COPY_MAX_BYTES, 200);
     struct rawe_txframe *list = NULL;
@@ -84,9 +79,8 @@ static void rawe_txframe_pool_grow__stops_at_the_limit(void **state)
     rawe_txframe_pool_free(&pool);
 }
 
-static void rawe_txframe_pool_grow__one_size_cannot_starve_the_other(void **state)
+TEST(rawe_txframe_pool_grow__one_size_cannot_starve_the_other)
 {
-    (void)state;
     for (unsigned large_first = 0; large_first < 2; large_first++) {
         struct rawe_txframe_pool pool;
         struct rawe_txframe *list = NULL, *others = NULL;
@@ -102,9 +96,8 @@ static void rawe_txframe_pool_grow__one_size_cannot_starve_the_other(void **stat
     }
 }
 
-static void rawe_txframe_take__buffer_holds_what_was_asked_for(void **state)
+TEST(rawe_txframe_take__buffer_holds_what_was_asked_for)
 {
-    (void)state;
     static const size_t sizes[] = {0, 1, RAWE_TXFRAME_SMALL_BYTES, RAWE_TXFRAME_SMALL_BYTES + 1,
                                    COPY_MAX_BYTES};
     struct rawe_txframe_pool pool;
@@ -135,9 +128,8 @@ static void rawe_txframe_take__buffer_holds_what_was_asked_for(void **state)
     rawe_txframe_pool_free(&pool);
 }
 
-static void rawe_txframe_take__header_behind_ethernet_is_aligned(void **state)
+TEST(rawe_txframe_take__header_behind_ethernet_is_aligned)
 {
-    (void)state;
     struct rawe_txframe_pool pool;
     rawe_txframe_pool_init(&pool, COPY_MAX_BYTES, 1000);
     for (unsigned large = 0; large < 2; large++) {
@@ -149,9 +141,8 @@ static void rawe_txframe_take__header_behind_ethernet_is_aligned(void **state)
     rawe_txframe_pool_free(&pool);
 }
 
-static void rawe_txframe_take__comes_clean(void **state)
+TEST(rawe_txframe_take__comes_clean)
 {
-    (void)state;
     struct rawe_txframe_pool pool;
     rawe_txframe_pool_init(&pool, COPY_MAX_BYTES, 64);
     struct rawe_txframe *frame = rawe_txframe_take(&pool, 10);
@@ -170,9 +161,8 @@ static void rawe_txframe_take__comes_clean(void **state)
     rawe_txframe_pool_free(&pool);
 }
 
-static void rawe_txframe_take__is_no_batch(void **state)
+TEST(rawe_txframe_take__is_no_batch)
 {
-    (void)state;
     struct rawe_txframe_pool pool;
     rawe_txframe_pool_init(&pool, COPY_MAX_BYTES, 64);
     struct rawe_txframe *frame = rawe_txframe_take(&pool, 10);
@@ -187,9 +177,8 @@ static void rawe_txframe_take__is_no_batch(void **state)
     rawe_txframe_pool_free(&pool);
 }
 
-static void rawe_txframe_all__a_bit_for_each_segment(void **state)
+TEST(rawe_txframe_all__a_bit_for_each_segment)
 {
-    (void)state;
     struct rawe_txframe frame = {.segments = 1};
     assert_true(rawe_txframe_all(&frame) == 1);
     frame.segments = 5;
@@ -198,18 +187,16 @@ static void rawe_txframe_all__a_bit_for_each_segment(void **state)
     assert_true(rawe_txframe_all(&frame) == UINT64_MAX);
 }
 
-static void rawe_txframe_in_flight__sent_and_neither_arrived_nor_lost(void **state)
+TEST(rawe_txframe_in_flight__sent_and_neither_arrived_nor_lost)
 {
-    (void)state;
     const struct rawe_txframe frame = {
         .segments = 6, .sent = 0x1F, .arrived = 0x05, .to_send = 0x28, /* lost, and never sent */
     };
     assert_true(rawe_txframe_in_flight(&frame) == 0x12);
 }
 
-static void rawe_txframe_sent_ns__of_the_newest_sending(void **state)
+TEST(rawe_txframe_sent_ns__of_the_newest_sending)
 {
-    (void)state;
     struct rawe_txframe frame = {.segments = 4, .first = {10, 20}, .again = {30, 40}};
     assert_true(rawe_txframe_sent_ns(&frame) == 20); /* nothing of this life was sent again */
     frame.resent = 1;
@@ -245,9 +232,8 @@ static void check_ranges(size_t first_bytes, size_t second_bytes)
     }
 }
 
-static void rawe_txframe_range__every_range_of_two_pieces(void **state)
+TEST(rawe_txframe_range__every_range_of_two_pieces)
 {
-    (void)state;
     for (size_t first_bytes = 1; first_bytes <= 5; first_bytes++) {
         for (size_t second_bytes = 0; second_bytes <= 5; second_bytes++) {
             check_ranges(first_bytes, second_bytes);
@@ -255,30 +241,9 @@ static void rawe_txframe_range__every_range_of_two_pieces(void **state)
     }
 }
 
-static void rawe_txframe_range__of_nothing(void **state)
+TEST(rawe_txframe_range__of_nothing)
 {
-    (void)state;
     const struct rawe_txframe frame = {.external_count = 0};
     struct rawe_bytes pieces[2];
     assert_int_equal(rawe_txframe_range(&frame, 0, 0, pieces), 0);
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rawe_txframe_pool_init__allocates_nothing),
-        cmocka_unit_test(rawe_txframe_pool_free__frees_every_slab),
-        cmocka_unit_test(rawe_txframe_pool_grow__stops_at_the_limit),
-        cmocka_unit_test(rawe_txframe_pool_grow__one_size_cannot_starve_the_other),
-        cmocka_unit_test(rawe_txframe_take__buffer_holds_what_was_asked_for),
-        cmocka_unit_test(rawe_txframe_take__header_behind_ethernet_is_aligned),
-        cmocka_unit_test(rawe_txframe_take__comes_clean),
-        cmocka_unit_test(rawe_txframe_take__is_no_batch),
-        cmocka_unit_test(rawe_txframe_all__a_bit_for_each_segment),
-        cmocka_unit_test(rawe_txframe_in_flight__sent_and_neither_arrived_nor_lost),
-        cmocka_unit_test(rawe_txframe_sent_ns__of_the_newest_sending),
-        cmocka_unit_test(rawe_txframe_range__every_range_of_two_pieces),
-        cmocka_unit_test(rawe_txframe_range__of_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,11 +5,9 @@
  */
 #include "btl_rawe_unanswered.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "unit_test.h"
 
 #define MACS 100u
 
@@ -25,22 +23,20 @@ static const uint8_t *mac(unsigned number)
     return out;
 }
 
-static int tear_down(void **state)
+static void tear_down(void)
 {
-    (void)state;
     mca_btl_rawe_unanswered_free(&unanswered);
-    return 0;
 }
 
-static void mca_btl_rawe_unanswered_has__knows_none_at_first(void **state)
+FIXTURE(NULL, tear_down);
+
+TEST(mca_btl_rawe_unanswered_has__knows_none_at_first)
 {
-    (void)state;
     assert_false(mca_btl_rawe_unanswered_has(&unanswered, mac(0)));
 }
 
-static void mca_btl_rawe_unanswered_note__who_did_not_answer(void **state)
+TEST(mca_btl_rawe_unanswered_note__who_did_not_answer)
 {
-    (void)state;
     for (unsigned i = 0; i < MACS; ++i) {
         mca_btl_rawe_unanswered_note(&unanswered, mac(i), false);
         mca_btl_rawe_unanswered_note(&unanswered, mac(i), false); /* another process there */
@@ -52,9 +48,8 @@ static void mca_btl_rawe_unanswered_note__who_did_not_answer(void **state)
     assert_false(mca_btl_rawe_unanswered_has(&unanswered, mac(MACS)));
 }
 
-static void mca_btl_rawe_unanswered_note__who_answers_later(void **state)
+TEST(mca_btl_rawe_unanswered_note__who_answers_later)
 {
-    (void)state;
     for (unsigned i = 0; i < 3; ++i) {
         mca_btl_rawe_unanswered_note(&unanswered, mac(i), false);
     }
@@ -66,23 +61,9 @@ static void mca_btl_rawe_unanswered_note__who_answers_later(void **state)
     assert_int_equal(unanswered.count, 2);
 }
 
-static void mca_btl_rawe_unanswered_free__forgets(void **state)
+TEST(mca_btl_rawe_unanswered_free__forgets)
 {
-    (void)state;
     mca_btl_rawe_unanswered_note(&unanswered, mac(0), false);
     mca_btl_rawe_unanswered_free(&unanswered);
     assert_false(mca_btl_rawe_unanswered_has(&unanswered, mac(0)));
-}
-
-#define TEST(name) cmocka_unit_test_teardown(name, tear_down)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(mca_btl_rawe_unanswered_has__knows_none_at_first),
-        TEST(mca_btl_rawe_unanswered_note__who_did_not_answer),
-        TEST(mca_btl_rawe_unanswered_note__who_answers_later),
-        TEST(mca_btl_rawe_unanswered_free__forgets),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

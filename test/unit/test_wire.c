@@ -5,13 +5,10 @@
  * and hostile values. Input is copied to memory of exactly its length, so that the address
  * sanitizer sees a decoder that reads too far.
  */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "rawe_wire.h"
 #include "unit_sample.h"
@@ -27,9 +24,8 @@ static enum rawe_decode_result decode_header(const uint8_t *bytes, size_t len_by
 
 static const struct rawe_header sample_header = {UNIT_SAMPLE_HEADER, .payload_bytes = 0x0203};
 
-static void rawe_header_encode__every_byte_in_its_place(void **state)
+TEST(rawe_header_encode__every_byte_in_its_place)
 {
-    (void)state;
     static const uint8_t expected[RAWE_HEADER_BYTES] = {
         0x52, 0x11, 0x12, 0x34, 0x89, 0xAB, 0xCD, 0xEF, 0xFF, 0xF0, 0x00, 0x01,
         0xFF, 0xFF, 0xFF, 0xFE, 0x80, 0x00, 0x00, 0x01, 0x02, 0x03, 0x04, 0x05,
@@ -39,9 +35,8 @@ static void rawe_header_encode__every_byte_in_its_place(void **state)
     assert_memory_equal(out, expected, sizeof(expected));
 }
 
-static void rawe_header_decode__gives_back_what_was_encoded(void **state)
+TEST(rawe_header_decode__gives_back_what_was_encoded)
 {
-    (void)state;
     uint8_t bytes[RAWE_HEADER_BYTES + 0x0203] = {0};
     rawe_header_encode(bytes, &sample_header);
     struct rawe_header header;
@@ -57,9 +52,8 @@ static void rawe_header_decode__gives_back_what_was_encoded(void **state)
     assert_int_equal(header.credit, sample_header.credit);
 }
 
-static void rawe_header_decode__every_short_length(void **state)
+TEST(rawe_header_decode__every_short_length)
 {
-    (void)state;
     uint8_t bytes[RAWE_HEADER_BYTES];
     struct rawe_header header = sample_header;
     header.payload_bytes = 0;
@@ -70,9 +64,8 @@ static void rawe_header_decode__every_short_length(void **state)
     assert_int_equal(decode_header(bytes, RAWE_HEADER_BYTES, &header), RAWE_DECODE_OK);
 }
 
-static void rawe_header_decode__every_version_and_type(void **state)
+TEST(rawe_header_decode__every_version_and_type)
 {
-    (void)state;
     uint8_t bytes[RAWE_HEADER_BYTES] = {0};
     struct rawe_header header;
     for (unsigned first = 0; first < 256; first++) {
@@ -87,9 +80,8 @@ static void rawe_header_decode__every_version_and_type(void **state)
     }
 }
 
-static void rawe_header_decode__unknown_flags_are_refused(void **state)
+TEST(rawe_header_decode__unknown_flags_are_refused)
 {
-    (void)state;
     uint8_t bytes[RAWE_HEADER_BYTES] = {RAWE_WIRE_VERSION << 4 | RAWE_FRAME_DATA};
     struct rawe_header header;
     for (unsigned flags = 0; flags < 256; flags++) {
@@ -99,9 +91,8 @@ static void rawe_header_decode__unknown_flags_are_refused(void **state)
     }
 }
 
-static void rawe_header_decode__payload_must_lie_inside(void **state)
+TEST(rawe_header_decode__payload_must_lie_inside)
 {
-    (void)state;
     uint8_t bytes[RAWE_HEADER_BYTES + 100] = {0};
     struct rawe_header header = {.type = RAWE_FRAME_DATA};
     struct rawe_header decoded;
@@ -117,9 +108,8 @@ static void rawe_header_decode__payload_must_lie_inside(void **state)
     assert_int_equal(decode_header(bytes, sizeof(bytes), &decoded), RAWE_DECODE_OK);
 }
 
-static void rawe_fragment_encode__every_byte_in_its_place(void **state)
+TEST(rawe_fragment_encode__every_byte_in_its_place)
 {
-    (void)state;
     uint8_t out[RAWE_FRAGMENT_BYTES_MAX];
     static const uint8_t message[] = {1, 0x42, 0x12, 0x34, 0, 0, 0, 0};
     assert_int_equal(
@@ -151,9 +141,8 @@ static void rawe_fragment_encode__every_byte_in_its_place(void **state)
     assert_memory_equal(out, put, sizeof(put));
 }
 
-static void rawe_request_encode__every_byte_in_its_place(void **state)
+TEST(rawe_request_encode__every_byte_in_its_place)
 {
-    (void)state;
     static const struct rawe_request request = {
         .operation = 0x01020304,
         .key = 0x1112131415161718,
@@ -185,9 +174,8 @@ static void rawe_request_encode__every_byte_in_its_place(void **state)
     assert_int_equal(decoded.word_bytes, request.word_bytes);
 }
 
-static void rawe_fragment_encode__unknown_kind_has_no_length(void **state)
+TEST(rawe_fragment_encode__unknown_kind_has_no_length)
 {
-    (void)state;
     uint8_t out[RAWE_FRAGMENT_BYTES_MAX];
     assert_int_equal(rawe_fragment_encode(out, &(struct rawe_fragment){.kind = 9}), 0);
 }
@@ -212,9 +200,8 @@ static enum rawe_decode_result decode_fragment(const uint8_t *bytes, size_t len_
     return result;
 }
 
-static void rawe_fragment_decode__every_kind_and_every_short_length(void **state)
+TEST(rawe_fragment_decode__every_kind_and_every_short_length)
 {
-    (void)state;
     static const struct rawe_fragment samples[] = {
         {.kind = RAWE_FRAGMENT_MESSAGE, .tag = 3, .data_bytes = 5},
         {.kind = RAWE_FRAGMENT_VALIDATION, .data_bytes = 5, .offset = 3, .total_bytes = 8},
@@ -258,9 +245,8 @@ static void rawe_fragment_decode__every_kind_and_every_short_length(void **state
     }
 }
 
-static void rawe_fragment_decode__unknown_kinds(void **state)
+TEST(rawe_fragment_decode__unknown_kinds)
 {
-    (void)state;
     uint8_t bytes[32] = {0};
     for (unsigned kind = 0; kind < 256; kind++) {
         struct rawe_fragment fragment;
@@ -271,9 +257,8 @@ static void rawe_fragment_decode__unknown_kinds(void **state)
     }
 }
 
-static void rawe_fragment_decode__segment_must_lie_in_its_message(void **state)
+TEST(rawe_fragment_decode__segment_must_lie_in_its_message)
 {
-    (void)state;
     static const struct {
         uint32_t offset, total_bytes;
         bool good;
@@ -303,9 +288,8 @@ static void rawe_fragment_decode__segment_must_lie_in_its_message(void **state)
     }
 }
 
-static void rawe_fragment_decode__walks_over_padding(void **state)
+TEST(rawe_fragment_decode__walks_over_padding)
 {
-    (void)state;
     /* Three messages of 0, 3 and 9 bytes: 8 + 16 + 24 bytes, the last one unpadded: 17. */
     uint8_t bytes[8 + 16 + 17] = {0};
     static const uint16_t lengths[] = {0, 3, 9};
@@ -336,9 +320,8 @@ static void rawe_fragment_decode__walks_over_padding(void **state)
     free(copy);
 }
 
-static void rawe_fragment_decode__random_bytes_end_and_stay_inside(void **state)
+TEST(rawe_fragment_decode__random_bytes_end_and_stay_inside)
 {
-    (void)state;
     uint32_t random = 12345;
     for (unsigned round = 0; round < 20000; round++) {
         uint8_t bytes[96];
@@ -369,18 +352,16 @@ static void rawe_fragment_decode__random_bytes_end_and_stay_inside(void **state)
     }
 }
 
-static void rawe_fragment_pad__rounds_up_to_eight(void **state)
+TEST(rawe_fragment_pad__rounds_up_to_eight)
 {
-    (void)state;
     for (size_t len_bytes = 0; len_bytes < 100; len_bytes++) {
         size_t padded = rawe_fragment_pad(len_bytes);
         assert_true(padded % 8 == 0 && padded >= len_bytes && padded < len_bytes + 8);
     }
 }
 
-static void rawe_connect_encode__every_byte_in_its_place(void **state)
+TEST(rawe_connect_encode__every_byte_in_its_place)
 {
-    (void)state;
     static const uint8_t expected[RAWE_CONNECT_BYTES] = {
         0x01, 0x02, 0x03, 0x04, 0x11, 0x12, 0x13, 0x14, 0x21, 0x22, 0x23,
         0x24, 0x31, 0x32, 0x33, 0x34, 0x41, 0x42, 0x51, 0x55, 0x61, 0x62,
@@ -403,9 +384,8 @@ static void rawe_connect_encode__every_byte_in_its_place(void **state)
     assert_memory_equal(out, expected, sizeof(expected));
 }
 
-static void rawe_connect_decode__round_trip_and_short_lengths(void **state)
+TEST(rawe_connect_decode__round_trip_and_short_lengths)
 {
-    (void)state;
     struct rawe_connect connect = {
         .jobid = UINT32_MAX,
         .vpid = 2,
@@ -441,9 +421,8 @@ static void rawe_connect_decode__round_trip_and_short_lengths(void **state)
     }
 }
 
-static void rawe_ping_encode__every_byte_in_its_place(void **state)
+TEST(rawe_ping_encode__every_byte_in_its_place)
 {
-    (void)state;
     static const uint8_t expected[RAWE_PING_BYTES] = {
         0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0, 0, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18};
     uint8_t out[RAWE_PING_BYTES];
@@ -453,9 +432,8 @@ static void rawe_ping_encode__every_byte_in_its_place(void **state)
     assert_memory_equal(out, expected, sizeof(expected));
 }
 
-static void rawe_ping_decode__round_trip_and_short_lengths(void **state)
+TEST(rawe_ping_decode__round_trip_and_short_lengths)
 {
-    (void)state;
     uint8_t bytes[RAWE_PING_BYTES];
     struct rawe_ping ping = {.key = 0xFEDCBA98, .port = 0xFFFE, .token = UINT64_MAX - 5};
     rawe_ping_encode(bytes, &ping);
@@ -471,9 +449,8 @@ static void rawe_ping_decode__round_trip_and_short_lengths(void **state)
     assert_true(decoded.token == ping.token);
 }
 
-static void rawe_sequence_before__around_the_wrap(void **state)
+TEST(rawe_sequence_before__around_the_wrap)
 {
-    (void)state;
     assert_true(rawe_sequence_before(0, 1));
     assert_false(rawe_sequence_before(1, 0));
     assert_false(rawe_sequence_before(5, 5));
@@ -482,31 +459,4 @@ static void rawe_sequence_before__around_the_wrap(void **state)
     assert_true(rawe_sequence_before(0xFFFFFF00, 0x100));
     assert_true(rawe_sequence_before(0, 0x7FFFFFFF));
     assert_false(rawe_sequence_before(0x7FFFFFFF, 0));
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rawe_header_encode__every_byte_in_its_place),
-        cmocka_unit_test(rawe_header_decode__gives_back_what_was_encoded),
-        cmocka_unit_test(rawe_header_decode__every_short_length),
-        cmocka_unit_test(rawe_header_decode__every_version_and_type),
-        cmocka_unit_test(rawe_header_decode__unknown_flags_are_refused),
-        cmocka_unit_test(rawe_header_decode__payload_must_lie_inside),
-        cmocka_unit_test(rawe_fragment_encode__every_byte_in_its_place),
-        cmocka_unit_test(rawe_request_encode__every_byte_in_its_place),
-        cmocka_unit_test(rawe_fragment_encode__unknown_kind_has_no_length),
-        cmocka_unit_test(rawe_fragment_decode__every_kind_and_every_short_length),
-        cmocka_unit_test(rawe_fragment_decode__unknown_kinds),
-        cmocka_unit_test(rawe_fragment_decode__segment_must_lie_in_its_message),
-        cmocka_unit_test(rawe_fragment_decode__walks_over_padding),
-        cmocka_unit_test(rawe_fragment_decode__random_bytes_end_and_stay_inside),
-        cmocka_unit_test(rawe_fragment_pad__rounds_up_to_eight),
-        cmocka_unit_test(rawe_connect_encode__every_byte_in_its_place),
-        cmocka_unit_test(rawe_connect_decode__round_trip_and_short_lengths),
-        cmocka_unit_test(rawe_ping_encode__every_byte_in_its_place),
-        cmocka_unit_test(rawe_ping_decode__round_trip_and_short_lengths),
-        cmocka_unit_test(rawe_sequence_before__around_the_wrap),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

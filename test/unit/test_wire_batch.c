@@ -4,13 +4,10 @@
  * Tests of batch headers: bytes as drawn in rawe_wire.h, packets that carry a part of a batch, and
  * all that is refused.
  */
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <cmocka.h>
 
 #include "rawe_wire.h"
 #include "unit_sample.h"
@@ -71,9 +68,8 @@ static void assert_refused(const struct rawe_batch *batch, size_t data_bytes,
     assert_int_equal(pass(batch, data_bytes, &decoded), why);
 }
 
-static void rawe_batch_encode__every_byte_in_its_place(void **state)
+TEST(rawe_batch_encode__every_byte_in_its_place)
 {
-    (void)state;
     static const uint8_t expected[RAWE_BATCH_HEADER_BYTES] = {
         0x00, 0x01, 0x12, 0x34, 0x00, 0x00, 0x07, 0xD0, 0x80, 0x00, 0x00, 0x01, 0xF0, 0x10, 0x03,
         0xE8, 0x00, 0x00, 0x00, 0x00, 0xFE, 0x28, 0x52, 0x57, 0x52, 0x11, 0x02, 0x5A, 0x89, 0xAB,
@@ -87,9 +83,8 @@ static void rawe_batch_encode__every_byte_in_its_place(void **state)
     assert_memory_equal(out, expected, sizeof(expected));
 }
 
-static void rawe_batch_encode__a_put(void **state)
+TEST(rawe_batch_encode__a_put)
 {
-    (void)state;
     static const uint8_t expected[] = {
         0x01, 0x02, 0x03, 0x04, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66,
         0x77, 0x88, 0xFE, 0xDC, 0xBA, 0x98, 0x76, 0x54, 0x05, 0x00,
@@ -101,9 +96,8 @@ static void rawe_batch_encode__a_put(void **state)
     assert_memory_equal(out + 40, expected, sizeof(expected));
 }
 
-static void rawe_batch_encode__a_single_frame_says_nothing_of_fragments(void **state)
+TEST(rawe_batch_encode__a_single_frame_says_nothing_of_fragments)
 {
-    (void)state;
     static const uint8_t zero[20] = {0};
     uint8_t out[RAWE_BATCH_HEADER_BYTES];
     struct rawe_batch probe = sample;
@@ -114,9 +108,8 @@ static void rawe_batch_encode__a_single_frame_says_nothing_of_fragments(void **s
     assert_memory_equal(out + 40, zero, sizeof(zero));
 }
 
-static void rawe_batch_decode__a_whole_batch(void **state)
+TEST(rawe_batch_decode__a_whole_batch)
 {
-    (void)state;
     struct rawe_batch batch;
     assert_int_equal(pass(&sample, SAMPLE_BYTES, &batch), RAWE_DECODE_OK);
     assert_int_equal(batch.header.type, sample.header.type);
@@ -140,9 +133,8 @@ static void rawe_batch_decode__a_whole_batch(void **state)
     assert_true(batch.last);
 }
 
-static void rawe_batch_decode__a_put(void **state)
+TEST(rawe_batch_decode__a_put)
 {
-    (void)state;
     const struct rawe_batch put = sample_put();
     struct rawe_batch batch;
     assert_int_equal(pass(&put, SAMPLE_BYTES, &batch), RAWE_DECODE_OK);
@@ -153,9 +145,8 @@ static void rawe_batch_decode__a_put(void **state)
 }
 
 /** However a batch is cut and merged, each packet's frames are where they were. */
-static void rawe_batch_decode__every_part_of_a_batch(void **state)
+TEST(rawe_batch_decode__every_part_of_a_batch)
 {
-    (void)state;
     const struct rawe_batch put = sample_put();
     const struct rawe_batch *const batches[] = {&sample, &put};
     for (unsigned which = 0; which < 2; which++) {
@@ -179,9 +170,8 @@ static void rawe_batch_decode__every_part_of_a_batch(void **state)
     }
 }
 
-static void rawe_batch_decode__the_largest_batches(void **state)
+TEST(rawe_batch_decode__the_largest_batches)
 {
-    (void)state;
     struct rawe_batch batch = sample;
     struct rawe_batch decoded;
     batch.frames = RAWE_BATCH_FRAMES_MAX;
@@ -194,9 +184,8 @@ static void rawe_batch_decode__the_largest_batches(void **state)
     assert_int_equal(pass(&batch, 1, &decoded), RAWE_DECODE_OK);
 }
 
-static void rawe_batch_decode__a_single_frame(void **state)
+TEST(rawe_batch_decode__a_single_frame)
 {
-    (void)state;
     struct rawe_batch decoded;
     struct rawe_batch probe = sample;
     probe.header.type = RAWE_FRAME_PROBE;
@@ -210,9 +199,8 @@ static void rawe_batch_decode__a_single_frame(void **state)
     assert_refused(&probe, RAWE_CONNECT_BYTES, RAWE_DECODE_LENGTH);
 }
 
-static void rawe_batch_decode__every_short_length(void **state)
+TEST(rawe_batch_decode__every_short_length)
 {
-    (void)state;
     uint8_t bytes[RAWE_BATCH_HEADER_BYTES];
     struct rawe_batch batch;
     rawe_batch_encode(bytes, &sample);
@@ -223,9 +211,8 @@ static void rawe_batch_decode__every_short_length(void **state)
                      RAWE_DECODE_SHORT);
 }
 
-static void rawe_batch_decode__every_version_type_and_option(void **state)
+TEST(rawe_batch_decode__every_version_type_and_option)
 {
-    (void)state;
     uint8_t bytes[RAWE_BATCH_HEADER_BYTES];
     struct rawe_batch batch;
     rawe_batch_encode(bytes, &sample);
@@ -249,9 +236,8 @@ static void rawe_batch_decode__every_version_type_and_option(void **state)
     }
 }
 
-static void rawe_batch_decode__unknown_flags_are_refused(void **state)
+TEST(rawe_batch_decode__unknown_flags_are_refused)
 {
-    (void)state;
     for (unsigned bit = 0; bit < 8; bit++) {
         struct rawe_batch batch = sample;
         struct rawe_batch decoded;
@@ -262,9 +248,8 @@ static void rawe_batch_decode__unknown_flags_are_refused(void **state)
     }
 }
 
-static void rawe_batch_decode__kinds_of_fragment(void **state)
+TEST(rawe_batch_decode__kinds_of_fragment)
 {
-    (void)state;
     for (unsigned kind = 0; kind <= UINT8_MAX; kind++) {
         struct rawe_batch batch = sample;
         struct rawe_batch decoded;
@@ -277,9 +262,8 @@ static void rawe_batch_decode__kinds_of_fragment(void **state)
     }
 }
 
-static void rawe_batch_decode__lengths_that_do_not_add_up(void **state)
+TEST(rawe_batch_decode__lengths_that_do_not_add_up)
 {
-    (void)state;
     struct rawe_batch batch = sample;
     assert_refused(&batch, 0, RAWE_DECODE_LENGTH);
     assert_refused(&batch, 999, RAWE_DECODE_LENGTH);  /* a short frame that is not the last */
@@ -305,9 +289,8 @@ static void rawe_batch_decode__lengths_that_do_not_add_up(void **state)
 }
 
 /** What is refused as one packet must be refused when it comes frame by frame, and vice versa. */
-static void rawe_batch_decode__longer_than_a_batch_may_be(void **state)
+TEST(rawe_batch_decode__longer_than_a_batch_may_be)
 {
-    (void)state;
     struct rawe_batch batch = sample;
     struct rawe_batch decoded;
     batch.frames = RAWE_BATCH_FRAMES_MAX;
@@ -321,9 +304,8 @@ static void rawe_batch_decode__longer_than_a_batch_may_be(void **state)
     assert_refused(&batch, 1, RAWE_DECODE_LENGTH);
 }
 
-static void rawe_batch_decode__parts_must_lie_in_their_message(void **state)
+TEST(rawe_batch_decode__parts_must_lie_in_their_message)
 {
-    (void)state;
     static const uint8_t kinds[] = {RAWE_FRAGMENT_PART, RAWE_FRAGMENT_VALIDATION,
                                     RAWE_FRAGMENT_BUNDLE};
     for (unsigned i = 0; i < sizeof(kinds); i++) {
@@ -345,26 +327,4 @@ static void rawe_batch_decode__parts_must_lie_in_their_message(void **state)
         batch.fragment.total_bytes = 3999;
         assert_refused(&batch, 1000, RAWE_DECODE_LENGTH);
     }
-}
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rawe_batch_encode__every_byte_in_its_place),
-        cmocka_unit_test(rawe_batch_encode__a_put),
-        cmocka_unit_test(rawe_batch_encode__a_single_frame_says_nothing_of_fragments),
-        cmocka_unit_test(rawe_batch_decode__a_whole_batch),
-        cmocka_unit_test(rawe_batch_decode__a_put),
-        cmocka_unit_test(rawe_batch_decode__every_part_of_a_batch),
-        cmocka_unit_test(rawe_batch_decode__the_largest_batches),
-        cmocka_unit_test(rawe_batch_decode__a_single_frame),
-        cmocka_unit_test(rawe_batch_decode__every_short_length),
-        cmocka_unit_test(rawe_batch_decode__every_version_type_and_option),
-        cmocka_unit_test(rawe_batch_decode__unknown_flags_are_refused),
-        cmocka_unit_test(rawe_batch_decode__kinds_of_fragment),
-        cmocka_unit_test(rawe_batch_decode__lengths_that_do_not_add_up),
-        cmocka_unit_test(rawe_batch_decode__longer_than_a_batch_may_be),
-        cmocka_unit_test(rawe_batch_decode__parts_must_lie_in_their_message),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,15 +6,12 @@
 #include "unit_callback.h"
 
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "btl_rawe_lock.h"
+#include "unit_test.h"
 
 #define HANG_SECONDS 20u
 

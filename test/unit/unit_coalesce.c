@@ -5,11 +5,9 @@
  */
 #include "unit_coalesce.h"
 
-int unit_set_up_coalescing(void **state)
+void unit_set_up_coalescing(void)
 {
-    (void)state;
     unit_start_with((struct unit_options){.coalesce_from_frames = COALESCE_FROM});
-    return 0;
 }
 
 void copy(uint8_t tag, size_t len_bytes)

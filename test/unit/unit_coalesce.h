@@ -11,8 +11,8 @@
 /** Frames in flight from which on messages are held back. */
 #define COALESCE_FROM 2u
 
-/** For cmocka: both nodes started, neither connected. */
-int unit_set_up_coalescing(void **state);
+/** A fixture: both nodes started, neither connected. */
+void unit_set_up_coalescing(void);
 /** Send a message from node 0. */
 void copy(uint8_t tag, size_t len_bytes);
 /** An open lane with just enough frames under way for the next short message to be held back. */

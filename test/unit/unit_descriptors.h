@@ -1,12 +1,14 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * For tests that nothing stays open. Include cmocka.h first.
+ * For tests that nothing stays open.
  */
 #ifndef UNIT_DESCRIPTORS_H
 #define UNIT_DESCRIPTORS_H
 
 #include <dirent.h>
+
+#include "unit_test.h"
 
 /** How many descriptors this process has open, and a constant beside. */
 static inline unsigned unit_open_descriptors(void)

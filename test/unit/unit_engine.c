@@ -4,10 +4,7 @@
  * An engine whose frames go nowhere: see unit_engine.h.
  */
 #include "unit_engine.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <cmocka.h>
+#include "unit_test.h"
 
 static unsigned transmit(void *context, const struct rawe_frame *frames, unsigned count)
 {

@@ -11,14 +11,12 @@ struct unit_send finalize_sends[FINALIZE_SENDS];
 uint8_t finalize_data[5000];
 static const uint8_t *lost_destination; /**< of what lose_to loses */
 
-int finalize_set_up(void **state)
+void finalize_set_up(void)
 {
-    (void)state;
     unit_start_with((struct unit_options){0});
     unit_connect(&net, RAWE_LANE_EXPRESS);
     unit_fill(finalize_data, sizeof(finalize_data), 3);
     memset(finalize_sends, 0, sizeof(finalize_sends));
-    return 0;
 }
 
 bool lose_data(struct unit_net *of, const struct net_frame *frame)

@@ -17,8 +17,8 @@ extern struct unit_send finalize_sends[FINALIZE_SENDS];
 /** Content of messages: unit_fill with seed 3. */
 extern uint8_t finalize_data[5000];
 
-/** For cmocka. */
-int finalize_set_up(void **state);
+/** A fixture. */
+void finalize_set_up(void);
 /** Filters. */
 bool lose_data(struct unit_net *of, const struct net_frame *frame);
 bool lose_closes(struct unit_net *of, const struct net_frame *frame);

@@ -129,9 +129,8 @@ unsigned rawe_bulk_receive(struct rawe_bulk *bulk, unsigned budget,
     return count * PACKET_FRAMES;
 }
 
-int fake_set_up(void **state)
+void fake_set_up(void)
 {
-    (void)state;
     memset(&module, 0, sizeof(module));
     memset(&mca_btl_rawe_state, 0, sizeof(mca_btl_rawe_state));
     rawe_handle_table_init(&handles, 1);
@@ -146,16 +145,13 @@ int fake_set_up(void **state)
     module.engine.batches.receive_frames = QUEUE_PACKETS;
     mca_btl_rawe_params.progress_thread_ms = 1;
     mca_btl_rawe_lock_init();
-    return 0;
 }
 
-int fake_tear_down(void **state)
+void fake_tear_down(void)
 {
-    (void)state;
     mca_btl_rawe_lock_destroy();
     rawe_engine_free(&module.engine);
     rawe_handle_table_free(&handles);
-    return 0;
 }
 
 static void expired(struct rawe_timer *timer, uint64_t now_ns)

@@ -7,16 +7,14 @@
 #ifndef UNIT_MODULE_H
 #define UNIT_MODULE_H
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <cmocka.h>
 
 #include "btl_rawe_module.h"
 #include "btl_rawe_progress.h"
 #include "btl_rawe_state.h"
 #include "btl_rawe_thread.h"
+#include "unit_test.h"
 
 #define US 1000ull
 #define MS 1000000ull
@@ -48,9 +46,9 @@ struct fake {
 };
 extern struct fake fake;
 
-/** For cmocka. */
-int fake_set_up(void **state);
-int fake_tear_down(void **state);
+/** A fixture. */
+void fake_set_up(void);
+void fake_tear_down(void);
 void fake_wait_in_link(unsigned frames);
 void fake_wait_in_bulk(unsigned packets);
 /** Arm the one timer there is, among those of an engine. */

@@ -10,17 +10,15 @@
 #ifndef UNIT_NET_H
 #define UNIT_NET_H
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <cmocka.h>
 
 #include "net_wire.h"
 #include "rawe_conn_state.h"
 #include "rawe_engine.h"
 #include "rawe_wire.h"
+#include "unit_test.h"
 
 #define UNIT_NODES 2u
 #define UNIT_US 1000ull

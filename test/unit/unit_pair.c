@@ -34,25 +34,19 @@ void unit_start_with(struct unit_options options)
     }
 }
 
-int unit_set_up(void **state)
+void unit_set_up(void)
 {
-    (void)state;
     unit_start_with((struct unit_options){0});
-    return 0;
 }
 
-int unit_set_up_wide(void **state)
+void unit_set_up_wide(void)
 {
-    (void)state;
     unit_start_with((struct unit_options){.window_frames = 256});
-    return 0;
 }
 
-int unit_tear_down(void **state)
+void unit_tear_down(void)
 {
-    (void)state;
     unit_stop(&net);
-    return 0;
 }
 
 bool drop_all(struct unit_net *unused, const struct net_frame *frame)

@@ -17,11 +17,11 @@
 
 extern struct unit_net net;
 
-/** For cmocka: both nodes started with the default configuration. */
-int unit_set_up(void **state);
+/** A fixture: both nodes started with the default configuration. */
+void unit_set_up(void);
 /** The same with windows of 256 frames and rings of 1024. */
-int unit_set_up_wide(void **state);
-int unit_tear_down(void **state);
+void unit_set_up_wide(void);
+void unit_tear_down(void);
 
 /** What differs from unit_init; 0: nothing does. */
 struct unit_options {

@@ -44,18 +44,14 @@ void unit_peer_start(bool batches)
     sent_count = clock_reads = 0;
 }
 
-int unit_peer_set_up(void **state)
+void unit_peer_set_up(void)
 {
-    (void)state;
     unit_peer_start(true);
-    return 0;
 }
 
-int unit_peer_tear_down(void **state)
+void unit_peer_tear_down(void)
 {
-    (void)state;
     unit_stop(&net);
-    return 0;
 }
 
 struct rawe_conn *unit_peer_end(unsigned lane)

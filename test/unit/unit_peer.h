@@ -40,10 +40,10 @@ extern unsigned sent_count;
 
 /** A peer of node 0, whose path carries batches or not. */
 void unit_peer_start(bool batches);
-/** For cmocka: a peer whose path carries batches. */
-int unit_peer_set_up(void **state);
+/** A fixture: a peer whose path carries batches. */
+void unit_peer_set_up(void);
 /** Stops the network. */
-int unit_peer_tear_down(void **state);
+void unit_peer_tear_down(void);
 /** The peer's connection of a lane. */
 struct rawe_conn *unit_peer_end(unsigned lane);
 /** Open the peer's connection of a lane and bring it up at both ends. */

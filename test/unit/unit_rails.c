@@ -246,19 +246,15 @@ void rails_stop(void)
     }
 }
 
-int rails_set_up(void **state)
+void rails_set_up(void)
 {
-    (void)state;
     rails_init();
     rails_start(0);
-    return 0;
 }
 
-int rails_tear_down(void **state)
+void rails_tear_down(void)
 {
-    (void)state;
     rails_stop();
-    return 0;
 }
 
 struct rawe_peer *rails_peer(unsigned host, unsigned rail)

@@ -64,9 +64,9 @@ void rails_start(unsigned batch_frames);
 /** Close everything, check that nothing is left. */
 void rails_stop(void);
 
-/** For cmocka: rails without batches, and its end. */
-int rails_set_up(void **state);
-int rails_tear_down(void **state);
+/** A fixture: rails without batches, and its end. */
+void rails_set_up(void);
+void rails_tear_down(void);
 
 struct rawe_peer *rails_peer(unsigned host, unsigned rail);
 /** The connection to the other process that is at home on a rail; opened if need be. */

@@ -62,17 +62,15 @@ void record_start(bool batches)
     record_grant(RAWE_ACCESS_READ | RAWE_ACCESS_WRITE | RAWE_ACCESS_ATOMIC);
 }
 
-int record_set_up(void **state)
+void record_set_up(void)
 {
-    (void)state;
     record_start(true);
-    return 0;
 }
 
-int record_tear_down(void **state)
+void record_tear_down(void)
 {
     record_revoke();
-    return unit_peer_tear_down(state);
+    unit_peer_tear_down();
 }
 
 struct access *record_next(uint64_t offset, uint64_t len_bytes)

@@ -33,9 +33,9 @@ extern struct access record_accesses[RECORD_ACCESSES];
 /** Short PUTs, by their number. */
 extern struct unit_send record_puts[RECORD_ACCESSES];
 
-/** For cmocka: record_start with batches; the memory is deregistered at the end. */
-int record_set_up(void **state);
-int record_tear_down(void **state);
+/** A fixture: record_start with batches; the memory is deregistered at the end. */
+void record_set_up(void);
+void record_tear_down(void);
 /** A peer whose express lane is connected and whose path carries batches or not; its memory. */
 void record_start(bool batches);
 /** Register the memory, filled anew, for `access`: bits of RAWE_ACCESS_. Nothing is made yet. */

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "rawe_wire.h"
+#include "unit_test.h"
 
 /** Initializers of a header each of whose bytes is known by its place; payload_bytes is left out. */
 #define UNIT_SAMPLE_HEADER                                                                  \

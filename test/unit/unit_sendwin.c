@@ -10,21 +10,18 @@
 struct rawe_sendwin window;
 struct rawe_txframe frames[WINDOW];
 
-int set_up(void **state)
+void set_up(void)
 {
-    (void)state;
     memset(frames, 0, sizeof(frames));
     for (unsigned i = 0; i < WINDOW; i++) {
         frames[i].segments = 1;
     }
     rawe_sendwin_init(&window, WINDOW, FIRST);
     assert_true(rawe_sendwin_allocate(&window));
-    return 0;
 }
 
-int tear_down(void **state)
+void tear_down(void)
 {
-    (void)state;
     while (!rawe_sendwin_empty(&window)) {
         (void)rawe_sendwin_remove(&window);
     }
@@ -35,7 +32,6 @@ int tear_down(void **state)
         assert_null(window.slots[i]);
     }
     rawe_sendwin_free(&window);
-    return 0;
 }
 
 void enter(unsigned count)

@@ -6,14 +6,12 @@
 #ifndef UNIT_SENDWIN_H
 #define UNIT_SENDWIN_H
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <cmocka.h>
 
 #include "rawe_sendwin.h"
+#include "unit_test.h"
 
 #define WINDOW 16u
 #define FIRST (UINT32_MAX - 2)
@@ -24,10 +22,10 @@
 extern struct rawe_sendwin window;
 extern struct rawe_txframe frames[WINDOW]; /**< frames[i] has number FIRST + i */
 
-/** For cmocka: a new window, with memory, that begins at FIRST. */
-int set_up(void **state);
+/** A fixture: a new window, with memory, that begins at FIRST. */
+void set_up(void);
 /** Empties the window. */
-int tear_down(void **state);
+void tear_down(void);
 
 /** What becomes of a sequence number. */
 enum segment_state { WAITING, SENT, SACKED, LOST };
