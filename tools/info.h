@@ -1,8 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * rawe-info: what it finds out about a host, and who does. Nothing is ever freed: the program shows
- * what it has found, and ends.
+ * rawe-info: what it finds out about a host. Nothing is ever freed: the program shows what it has
+ * found, and ends.
  */
 #ifndef INFO_H
 #define INFO_H
@@ -90,10 +90,13 @@ struct info {
     bool incomplete;
 };
 
+/* info.c */
+
 /** Reports on standard error what could not be found out, and remembers it. */
 void info_fail(struct info *info, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /** A copy; ends the program without memory. */
 char *info_copy(const char *text);
+const char *info_mac_text(const struct rawe_interface *interface, char out[18]);
 
 /* info_ompi.c */
 
@@ -109,7 +112,6 @@ void info_look_at_interfaces(struct info *info);
 
 /* info_text.c, info_json.c */
 
-const char *info_mac_text(const struct rawe_interface *interface, char out[18]);
 void info_show_text(const struct info *info);
 void info_show_json(const struct info *info);
 

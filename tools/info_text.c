@@ -9,15 +9,6 @@
 
 #include "info.h"
 
-const char *info_mac_text(const struct rawe_interface *interface, char out[18])
-{
-    const uint8_t *mac = interface->mac;
-
-    snprintf(out, 18, "%02x:%02x:%02x:%02x:%02x:%02x", mac[0], mac[1], mac[2], mac[3], mac[4],
-             mac[5]);
-    return out;
-}
-
 static const char *yes(bool value)
 {
     return value ? "yes" : "no";

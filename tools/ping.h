@@ -42,10 +42,6 @@ struct ping_options {
     bool poll;           /**< spin instead of sleep */
 };
 
-/** Set by SIGINT and SIGTERM, once they are caught; until then they end the program. */
-extern volatile sig_atomic_t ping_stopped;
-void ping_catch_stop(void);
-
 /** A socket for PING and PONG. */
 struct ping_socket {
     struct rawe_ring ring;
@@ -78,6 +74,10 @@ void ping_peer(const struct ping_options *options, const struct rawe_interface *
 const char *ping_mac_text(const uint8_t mac[RAWE_MAC_BYTES], char out[18]);
 
 /* ping_socket.c */
+
+/** Set by SIGINT and SIGTERM, once they are caught; until then they end the program. */
+extern volatile sig_atomic_t ping_stopped;
+void ping_catch_stop(void);
 
 uint64_t ping_now_ns(void);
 /** Random, not guessable. */

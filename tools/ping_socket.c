@@ -1,7 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * rawe-ping: a socket for PING and PONG, with the link layer's filter and ring.
+ * rawe-ping: a socket for PING and PONG, with the link layer's filter and ring, and the signals that
+ * end waiting on it.
  */
 #include <errno.h>
 #include <poll.h>
@@ -18,6 +19,22 @@
 
 #define RING_BYTES (1u << 20)
 #define SLEEP_MOST_NS 100000000u
+
+volatile sig_atomic_t ping_stopped;
+
+static void stop(int number)
+{
+    (void)number;
+    ping_stopped = 1;
+}
+
+void ping_catch_stop(void)
+{
+    const struct sigaction action = {.sa_handler = stop};
+
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+}
 
 uint64_t ping_now_ns(void)
 {

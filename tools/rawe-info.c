@@ -5,50 +5,24 @@
  * user may do, which Open MPI has which component. Facts only; rawe-advise says what to change.
  */
 #include <getopt.h>
-#include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "info.h"
 
 static void usage(FILE *out)
 {
     fputs("Usage: rawe-info [--json]\n"
-          "Shows what rawe finds on this host: its interfaces, and for each whether the component\n"
-          "would use it, or why not; what this user may do; which Open MPI has which component.\n"
+          "Shows what rawe finds on this host: for each interface whether the component would use\n"
+          "it, or why not; what this user may do; which Open MPI has which component.\n"
           "\n"
           "  -j, --json     one JSON object, see the man page\n"
           "  -V, --version  release and wire version of rawe-info\n"
           "  -h, --help     this text\n"
           "\n"
-          "Run it as the user of the jobs, in a job. Parameters of rawe hold as they do there:\n"
-          "OMPI_MCA_btl_rawe_if_include=eth1 rawe-info. Exit status: 0 all was found out;\n"
-          "1 something could not be; 2 wrong use.\n",
+          "Run it in a job, as the user of the job. Parameters of rawe apply as they do there:\n"
+          "OMPI_MCA_btl_rawe_if_include=eth1 rawe-info. Exit status: 0 success;\n"
+          "1 something could not be found out; 2 wrong usage.\n",
           out);
-}
-
-void info_fail(struct info *info, const char *format, ...)
-{
-    va_list arguments;
-
-    fputs("rawe-info: ", stderr);
-    va_start(arguments, format);
-    vfprintf(stderr, format, arguments);
-    va_end(arguments);
-    fputc('\n', stderr);
-    info->incomplete = true;
-}
-
-char *info_copy(const char *text)
-{
-    char *copy = strdup(text);
-
-    if (copy == NULL) {
-        fputs("rawe-info: there is no memory left\n", stderr);
-        exit(INFO_INCOMPLETE);
-    }
-    return copy;
 }
 
 int main(int argc, char **argv)

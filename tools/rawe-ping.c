@@ -8,22 +8,6 @@
 
 #include "ping.h"
 
-volatile sig_atomic_t ping_stopped;
-
-static void stop(int number)
-{
-    (void)number;
-    ping_stopped = 1;
-}
-
-void ping_catch_stop(void)
-{
-    const struct sigaction action = {.sa_handler = stop};
-
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-}
-
 int main(int argc, char **argv)
 {
     const struct ping_options options = ping_options(argc, argv);

@@ -35,7 +35,7 @@ def cells():
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("ranks, hosts, mtu, loss", cells())
+@pytest.mark.parametrize("ranks, hosts, mtu, loss", list(cells()))
 def test_every_byte_arrives(make_lab, build, verify, ranks, hosts, mtu, loss):
     lab = make_lab(hosts=hosts, mtu=mtu, loss=loss)
     verify_over_rawe(lab, build, verify, ranks, EFFORT, HANG_SECONDS)

@@ -14,8 +14,8 @@ from rawelab import launch
 pytestmark = pytest.mark.thorough
 
 HANG_SECONDS = 120
-MAIN = Path(__file__).resolve().parents[1] / "verify" / "verify_main.c"
-GROUPS = re.findall(r'^    \{"(\w+)", "', MAIN.read_text(), re.MULTILINE)
+TABLE = Path(__file__).resolve().parents[1] / "verify" / "verify_options.c"
+GROUPS = re.findall(r'^    \{"(\w+)", "', TABLE.read_text(), re.MULTILINE)
 # Groups that check contents only, and one that checks values only.
 WITHOUT = {("collectives", "value"), ("windows", "byte"), ("windows", "guard")}
 FAULTS = [

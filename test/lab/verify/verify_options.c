@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * The command line of rawe-verify. It is read before MPI_Init, because the groups that are chosen
+ * The groups of rawe-verify, and the command line that chooses among them. It is read before MPI_Init, because the groups that are chosen
  * decide which thread level MPI is asked for.
  */
 #include "verify.h"
@@ -10,6 +10,26 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+const struct verify_group verify_groups[] = {
+    {"pt2pt", "blocking and non-blocking messages of every size", 1, group_pt2pt, NULL},
+    {"large", "messages above 17 MB, up to --max-bytes", 1, group_large, group_large_unfit},
+    {"outstanding", "many requests at once", 1, group_outstanding, NULL},
+    {"order", "the order of one sender's messages, on several communicators", 1, group_order, NULL},
+    {"unexpected", "thousands of messages before a receive is posted", 1, group_unexpected, NULL},
+    {"datatypes", "derived datatypes; holes stay untouched", 1, group_datatypes, NULL},
+    {"collectives", "one to all, all to one, all to all", 1, group_collectives, NULL},
+    {"threads", "MPI_THREAD_MULTIPLE", 1, group_threads, group_threads_unfit},
+    {"onesided", "windows: put, get, accumulate, locks", 2, group_onesided, group_onesided_unfit},
+    {"windows", "windows: every operation, computing target", 2, group_windows,
+     group_onesided_unfit},
+    {"spawn", "MPI_Comm_spawn and MPI_Comm_spawn_multiple", 1, group_spawn, group_spawn_unfit},
+    {"connect", "MPI_Comm_connect and accept, again and again", 2, group_connect, NULL},
+    {"flood", "many to one", 2, group_flood, NULL},
+    {"random", "all to all, random sizes and modes", 1, group_random, NULL},
+    {"late", "receivers that compute without MPI calls", 2, group_late, NULL},
+};
+const size_t verify_group_count = sizeof verify_groups / sizeof verify_groups[0];
 
 static void usage(FILE *out)
 {
