@@ -10,7 +10,7 @@
 
 /* First, as it says which extensions of the C library it wants. For handle_frame, which is all that
  * the responder's thread does with a frame. */
-#include "rawe_responder.c"
+#include "linux/probe/rawe_responder.c"
 
 #include <string.h>
 
