@@ -68,7 +68,6 @@ static struct world {
 
 static unsigned transmit(void *context, const struct rawe_frame *frames, unsigned count)
 {
-    (void)context;
     FUZZ_CHECK(count == 1 && frames->len_bytes <=
                                  RAWE_PAYLOAD_OFFSET + RAWE_SACK_BYTES_MAX + RAWE_CHECKSUM_BYTES,
                "a receiver sends more than acknowledgements and answers");
@@ -77,7 +76,6 @@ static unsigned transmit(void *context, const struct rawe_frame *frames, unsigne
 
 static bool transmit_batch(void *context, const struct rawe_frame *packet, uint32_t segment_bytes)
 {
-    (void)context;
     FUZZ_CHECK(packet->len_bytes <=
                        RAWE_ETH_HEADER_BYTES + RAWE_BATCH_HEADER_BYTES + RAWE_CONNECT_BYTES &&
                    segment_bytes == 0,
@@ -102,7 +100,6 @@ static void deliver(void *context, struct rawe_conn *conn, uint8_t tag, const ui
 static struct rawe_conn *accept_peer(void *context, const struct rawe_connect *from,
                                      const uint8_t source_mac[RAWE_MAC_BYTES])
 {
-    (void)source_mac;
     return from->lane == RAWE_LANE_BULK ? ((struct world *)context)->conn : NULL;
 }
 

@@ -19,20 +19,16 @@
 
 static struct passwd *fuzz_no_user(const char *name)
 {
-    (void)name;
     return NULL;
 }
 
 static struct group *fuzz_no_group(const char *name)
 {
-    (void)name;
     return NULL;
 }
 
 static void fuzz_log(int priority, const char *format, ...)
 {
-    (void)priority;
-    (void)format;
 }
 
 int helper_main(void);

@@ -106,7 +106,6 @@ static struct rawe_conn *accept_peer(void *context, const struct rawe_connect *f
 {
     struct pair_node *node = context;
     struct pair_node *peer = &node->pair->node[1 - node->index];
-    (void)source_mac;
     FUZZ_CHECK(from->lane < RAWE_LANES, "asked to accept a lane that there is not");
     if (from->jobid != node->pair->config.jobid || from->vpid != peer->index ||
         from->key != peer->key) {
@@ -133,8 +132,6 @@ static void silent(void *context, struct rawe_conn *conn, uint64_t silent_ns)
 static void stalled(void *context, struct rawe_conn *conn, uint64_t stalled_ns)
 {
     struct pair_node *node = context;
-    (void)conn;
-    (void)stalled_ns;
     if (node->path_bytes != 0) {
         rawe_peer_set_payload_max(&node->peer, node->path_bytes);
     }
@@ -143,7 +140,6 @@ static void stalled(void *context, struct rawe_conn *conn, uint64_t stalled_ns)
 static void failed(void *context, struct rawe_conn *conn, uint64_t silent_ns)
 {
     struct pair_node *node = context;
-    (void)silent_ns;
     pair_messages_closed(node, conn);
     if (node->pair->closes_failed) {
         pair_close(node, conn->lane);

@@ -44,7 +44,6 @@ static void ended(struct net_message *message, enum rawe_status status, bool ear
 {
     struct pair_entry *entry = (struct pair_entry *)(void *)message;
     struct pair *pair = entry->pair;
-    (void)early;
     if (message->put) {
         FUZZ_CHECK(status != RAWE_STATUS_DONE || message->excused || pair->ledger.lying ||
                        net_content_compare(entry->region + entry->offset, message->content_seed, 0,

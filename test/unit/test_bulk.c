@@ -80,7 +80,6 @@ static uint8_t byte_at(uint8_t tag, size_t at)
 static uint8_t *place(void *context, const uint8_t *source_mac, const uint8_t *head,
                       size_t head_bytes, size_t data_bytes)
 {
-    (void)head;
     assert_ptr_equal(context, &bulk);
     assert_int_equal(source_mac[5], 9);
     assert_int_equal(head_bytes, RAWE_BATCH_HEADER_BYTES);

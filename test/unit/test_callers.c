@@ -49,7 +49,6 @@ int mca_btl_rawe_compat_modex_request(const mca_base_component_t *of,
                                       const opal_process_name_t *name,
                                       mca_btl_rawe_compat_modex_answer_fn *answer, void *context)
 {
-    (void)of;
     if (nobody) {
         nobodies++;
         answer(context, NULL, 0);
@@ -67,7 +66,6 @@ int mca_btl_rawe_compat_modex_request(const mca_base_component_t *of,
 unsigned mca_btl_rawe_modex_parse(const opal_proc_t *proc, const void *data, size_t len_bytes,
                                   struct mca_btl_rawe_address *addresses)
 {
-    (void)proc;
     if (sizeof(addresses->port) != len_bytes) {
         return 0;
     }

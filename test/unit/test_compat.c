@@ -19,7 +19,6 @@ void __real_free(void *memory);
 
 static char *hostname_of(const opal_proc_t *proc)
 {
-    (void)proc;
     return name;
 }
 

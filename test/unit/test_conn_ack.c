@@ -26,7 +26,6 @@ static unsigned doomed_count;
 
 static bool drop_doomed_once(struct unit_net *unused, const struct net_frame *frame)
 {
-    (void)unused;
     if (frame->header.type != RAWE_FRAME_DATA || frame->from != 0) {
         return true;
     }

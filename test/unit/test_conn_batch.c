@@ -90,7 +90,6 @@ TEST(rawe_conn_batch_transmit__long_messages)
 
 static bool drop_some(struct unit_net *of, const struct net_frame *frame)
 {
-    (void)frame;
     of->filter_count = of->filter_count * 1664525u + 1013904223u;
     return (of->filter_count >> 16) % 12 != 0;
 }
@@ -156,7 +155,6 @@ static bool batches_lost;
 
 static bool count_probes(struct unit_net *of, const struct net_frame *frame)
 {
-    (void)of;
     if (frame->from == 0 && frame->header.type == RAWE_FRAME_PROBE) {
         probes_plain += frame->batch == 0;
         probes_like_data += frame->batch != 0;
@@ -205,7 +203,6 @@ TEST(send_probe__the_plain_one_is_no_evidence)
 /** The owner waits in its callback, and meanwhile the peer ends the connection. */
 static void close_inside(struct unit_send *send)
 {
-    (void)send;
     rawe_engine_defer_begin(engine(1));
     unit_receive_forged(&net, 0, RAWE_LANE_BULK, (struct rawe_header){.type = RAWE_FRAME_CLOSE},
                         NULL, 0);

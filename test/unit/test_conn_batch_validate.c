@@ -189,7 +189,6 @@ static unsigned batches_to_lose;
 
 static bool lose_first_batches(struct unit_net *of, const struct net_frame *frame)
 {
-    (void)of;
     return frame->batch == 0 || frame->batch > batches_to_lose;
 }
 
@@ -205,7 +204,6 @@ TEST(rawe_conn_batch_conclude__lost_twice_and_then_good)
 
 static bool garble_validations(struct unit_net *of, const struct net_frame *frame)
 {
-    (void)of;
     if (frame->batch != 0 && fragment_kind(frame) == RAWE_FRAGMENT_VALIDATION) {
         frame->bytes[frame->len_bytes - 1] ^= 0x10;
     }

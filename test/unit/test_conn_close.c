@@ -54,7 +54,6 @@ static void disown(void)
 
 static bool drop_acks(struct unit_net *of, const struct net_frame *frame)
 {
-    (void)of;
     return frame->header.type != RAWE_FRAME_ACK;
 }
 

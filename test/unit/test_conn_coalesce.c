@@ -246,7 +246,6 @@ static void answer(struct unit_node *node, struct rawe_conn *conn, uint8_t tag)
     for (unsigned i = 0; i < 3; i++) {
         answers += unit_copy_message(conn, tag, tag) == RAWE_STATUS_DONE;
     }
-    (void)node;
 }
 
 TEST(rawe_conn_coalesce__answers_out_of_a_callback)

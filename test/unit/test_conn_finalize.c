@@ -401,7 +401,6 @@ static uint32_t taken_before; /**< by take_some: sequence number */
 
 static bool take_some(struct unit_net *of, const struct net_frame *frame)
 {
-    (void)of;
     return frame->header.type != RAWE_FRAME_DATA ||
            rawe_sequence_before(frame->header.sequence, taken_before);
 }

@@ -11,7 +11,6 @@
 
 static bool drop_from_node_1(struct unit_net *unused, const struct net_frame *frame)
 {
-    (void)unused;
     return frame->from != 1;
 }
 
@@ -77,7 +76,6 @@ TEST(rawe_conn_output__resends_with_a_link_that_is_nearly_always_full)
 
 static bool drop_some(struct unit_net *of, const struct net_frame *frame)
 {
-    (void)frame;
     of->filter_count = of->filter_count * 1664525u + 1013904223u;
     return (of->filter_count >> 16) % 8 != 0;
 }

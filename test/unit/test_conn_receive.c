@@ -131,7 +131,6 @@ static unsigned replies;
 
 static void reply_to(struct unit_node *node, struct rawe_conn *conn, uint8_t tag)
 {
-    (void)node;
     replies++;
     assert_int_equal(unit_copy_message(conn, (uint8_t)(tag + 100), 30), RAWE_STATUS_DONE);
 }

@@ -86,7 +86,6 @@ static unsigned deferred_count;
 
 static bool keep_connects(struct unit_net *unused, const struct net_frame *frame)
 {
-    (void)unused;
     if (frame->header.type == RAWE_FRAME_CONNECT && deferred_count < 64) {
         deferred[deferred_count++] = net_frame_copy(frame);
     }
@@ -311,7 +310,6 @@ TEST(rawe_conn_receive_connect__a_done_that_sends_again)
 
 static bool drop_replies_to_node_0(struct unit_net *unused, const struct net_frame *frame)
 {
-    (void)unused;
     return frame->to != 0 || frame->header.type != RAWE_FRAME_CONNECT ||
            (frame->header.flags & RAWE_FLAG_REPLY) == 0;
 }

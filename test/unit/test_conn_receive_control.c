@@ -104,7 +104,6 @@ TEST(rawe_conn_receive__on_a_connection_that_is_not_open)
 
 static bool drop_replies_to_node_0(struct unit_net *unused, const struct net_frame *frame)
 {
-    (void)unused;
     return frame->to != 0 || frame->header.type != RAWE_FRAME_CONNECT ||
            (frame->header.flags & RAWE_FLAG_REPLY) == 0;
 }

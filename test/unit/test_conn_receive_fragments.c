@@ -135,7 +135,6 @@ TEST(place__every_length_through_the_wire)
 
 static bool drop_every_fifth(struct unit_net *of, const struct net_frame *frame)
 {
-    (void)frame;
     return of->filter_count++ % 5 != 0;
 }
 
@@ -143,7 +142,6 @@ static uint8_t put_data[60000], put_memory[60000];
 
 static void assert_placed(struct unit_send *send)
 {
-    (void)send;
     assert_memory_equal(put_memory, put_data, sizeof(put_data));
 }
 
@@ -169,7 +167,6 @@ TEST(place__is_done_only_when_all_is_there)
 
 static void reply_to(struct unit_node *node, struct rawe_conn *conn, uint8_t tag)
 {
-    (void)node;
     assert_int_equal(unit_copy_message(conn, (uint8_t)(tag + 100), 30), RAWE_STATUS_DONE);
 }
 
@@ -244,7 +241,6 @@ TEST(add_fragment__a_callback_sends_while_more_are_whole)
 
 static bool drop_some(struct unit_net *of, const struct net_frame *frame)
 {
-    (void)frame;
     of->filter_count = of->filter_count * 1664525u + 1013904223u;
     return (of->filter_count >> 16) % 6 != 0;
 }

@@ -262,7 +262,6 @@ TEST(report_transmitted__waits_for_another_inside_the_callback)
 /** A message that is copied, as short ones are: its `done` sends another, and waits for it. */
 static void send_and_wait(struct unit_send *send)
 {
-    (void)send;
     send_one(SENDS - 1, SEND_BYTES);
     unit_settle(&net);
     assert_int_equal(sends[SENDS - 1].done, 1);
@@ -284,7 +283,6 @@ TEST(output__a_completion_waits_for_another)
 
 static bool drop_a_third(struct unit_net *of, const struct net_frame *frame)
 {
-    (void)frame;
     of->filter_count = of->filter_count * 1664525u + 1013904223u;
     return (of->filter_count >> 16) % 3 != 0;
 }

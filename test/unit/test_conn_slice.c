@@ -20,7 +20,6 @@ static unsigned slices_to_drop;
 /** The path's MTU has been lowered. */
 static bool drop_large(struct unit_net *unused, const struct net_frame *frame)
 {
-    (void)unused;
     if (frame->header.type == RAWE_FRAME_SLICE && slices_to_drop != 0) {
         slices_to_drop--;
         return false;
@@ -194,7 +193,6 @@ static void receive_inside(struct unit_node *node, struct rawe_conn *conn, uint8
 {
     static const uint8_t next[2 * HALF_BYTES] = {0};
     node->on_deliver = NULL;
-    (void)tag;
     rawe_engine_defer_begin(&node->engine);
     receive_part(conn->recvwin.acktr->next, next, 0, 2 * HALF_BYTES - 8);
     rawe_engine_defer_end(&node->engine);

@@ -15,8 +15,6 @@ static uint64_t stalled_ns;
 
 static void note_stalled(void *context, struct rawe_conn *conn, uint64_t so_long_ns)
 {
-    (void)context;
-    (void)conn;
     stalled_calls++;
     stalled_ns = so_long_ns;
 }
@@ -36,7 +34,6 @@ static void tear_down(void)
 /** The path's MTU has become smaller. */
 static bool drop_large(struct unit_net *unused, const struct net_frame *frame)
 {
-    (void)unused;
     return frame->header.payload_bytes <= 600;
 }
 
@@ -167,7 +164,6 @@ static uint32_t longest_bytes;
 
 static bool note_longest(struct unit_net *unused, const struct net_frame *frame)
 {
-    (void)unused;
     if (frame->header.payload_bytes > longest_bytes) {
         longest_bytes = frame->header.payload_bytes;
     }

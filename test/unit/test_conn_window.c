@@ -18,7 +18,6 @@
 
 static bool drop_first(struct unit_net *of, const struct net_frame *frame)
 {
-    (void)of;
     return frame->header.type != RAWE_FRAME_BULK || frame->header.sequence != 0;
 }
 

@@ -43,7 +43,6 @@ uint64_t mca_btl_rawe_now_ns(void)
 
 uint64_t mca_btl_rawe_peer_now_ns(void *context)
 {
-    (void)context;
     return now_ns;
 }
 
@@ -54,28 +53,21 @@ bool mca_btl_rawe_compat_fault_tolerant(void)
 
 struct mca_btl_rawe_compat_hostname mca_btl_rawe_compat_hostname(const opal_proc_t *of)
 {
-    (void)of;
     return (struct mca_btl_rawe_compat_hostname){.text = "there"};
 }
 
 void mca_btl_rawe_compat_say(const char *text, ...)
 {
-    (void)text;
 }
 
 const char *mca_btl_rawe_mac_text(const uint8_t mac[RAWE_MAC_BYTES], char out[18])
 {
-    (void)mac;
     return strcpy(out, "02:00:00:00:00:01");
 }
 
 void mca_btl_rawe_help_peer_lost(const char *interface, const char *peer, const char *peer_host,
                                  const char *peer_mac, uint64_t silent_s)
 {
-    (void)interface;
-    (void)peer;
-    (void)peer_host;
-    (void)peer_mac;
     assert_int_equal(silent_s, SILENT_NS / 1000000000u);
     messages_shown++;
 }
@@ -83,10 +75,6 @@ void mca_btl_rawe_help_peer_lost(const char *interface, const char *peer, const 
 void mca_btl_rawe_help_internal_error(const char *doing, const char *detail, const char *file,
                                       int line)
 {
-    (void)doing;
-    (void)detail;
-    (void)file;
-    (void)line;
     messages_shown++;
 }
 
@@ -94,22 +82,12 @@ void mca_btl_rawe_help_connection_stalled(const char *interface, const char *pee
                                           const char *peer_host, const char *peer_mac,
                                           const char *seen, uint64_t stalled_s, uint64_t timeout_s)
 {
-    (void)interface;
-    (void)peer;
-    (void)peer_host;
-    (void)peer_mac;
-    (void)seen;
-    (void)stalled_s;
-    (void)timeout_s;
     stalls_shown++;
 }
 
 void mca_btl_rawe_help_full_size_lost(const char *interface, const char *peer_host,
                                       const char *peer_mac, uint32_t mtu_bytes, uint32_t lost_bytes)
 {
-    (void)interface;
-    (void)peer_host;
-    (void)peer_mac;
     assert_int_equal(mtu_bytes, 1500);
     assert_int_equal(lost_bytes, passed_bytes);
     sizes_shown++;
@@ -117,34 +95,26 @@ void mca_btl_rawe_help_full_size_lost(const char *interface, const char *peer_ho
 
 int rawe_responder_watch(struct rawe_responder *responder, const struct rawe_ping_address *to)
 {
-    (void)responder;
-    (void)to;
     return watch_slot;
 }
 
 void rawe_responder_unwatch(struct rawe_responder *responder, int slot)
 {
-    (void)responder;
     assert_int_equal(slot, watch_slot);
 }
 
 void rawe_responder_ping(struct rawe_responder *responder, int slot)
 {
-    (void)responder;
     assert_int_equal(slot, watch_slot);
 }
 
 uint64_t rawe_responder_last_pong_ns(const struct rawe_responder *responder, int slot)
 {
-    (void)responder;
-    (void)slot;
     return mca_btl_rawe_now_ns();
 }
 
 uint64_t rawe_responder_last_absent_ns(const struct rawe_responder *responder, int slot)
 {
-    (void)responder;
-    (void)slot;
     return absent_ns;
 }
 
@@ -152,9 +122,6 @@ struct rawe_validation *rawe_responder_validate(struct rawe_responder *responder
                                                 const struct rawe_ping_address *to,
                                                 uint32_t mtu_bytes, uint64_t timeout_ns)
 {
-    (void)responder;
-    (void)to;
-    (void)timeout_ns;
     assert_int_equal(mtu_bytes, 1500);
     return 0 == passed_bytes ? NULL : (struct rawe_validation *)&passed_bytes;
 }
@@ -168,7 +135,6 @@ bool rawe_validation_result(const struct rawe_validation *validation, struct raw
 
 void rawe_validation_end(struct rawe_responder *responder, struct rawe_validation *validation)
 {
-    (void)responder;
     assert_true(NULL == validation || (const void *)validation == &passed_bytes);
 }
 

@@ -95,7 +95,6 @@ TEST(rawe_engine_flush__from_within_a_callback_of_a_flush)
 
 static void close_bulk(struct unit_send *send)
 {
-    (void)send;
     unit_close(&net, 0, RAWE_LANE_BULK);
 }
 

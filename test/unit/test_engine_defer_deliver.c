@@ -84,7 +84,6 @@ static struct net_frame *last;
 /** The owner waits in its callback; there is memory for only one of the messages that come. */
 static void receive_last(struct unit_node *node, struct rawe_conn *conn, uint8_t tag)
 {
-    (void)conn;
     assert_int_equal(tag, 0);
     node->on_deliver = NULL;
     node->engine.deferral.limit_bytes = 1;

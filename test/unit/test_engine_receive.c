@@ -263,7 +263,6 @@ TEST(rawe_engine_receive__connect_from_another_address)
 
 static bool drop_closes(struct unit_net *unused, const struct net_frame *frame)
 {
-    (void)unused;
     return frame->header.type != RAWE_FRAME_CLOSE;
 }
 

@@ -48,7 +48,6 @@ static void note(const char *topic, const char *interface)
 
 void mca_btl_rawe_help_no_capability(const char *interface, const char *helper, const char *reason)
 {
-    (void)helper;
     assert_non_null(reason);
     note("no_capability", interface);
 }
@@ -95,8 +94,6 @@ int rawe_host_group_open(struct rawe_host_group **group,
                          const struct rawe_host_group_config *config, struct rawe_service *service,
                          struct rawe_link_error *error)
 {
-    (void)service;
-    (void)error;
     *group = (struct rawe_host_group *)(void *)&module;
     broken = config->broken;
     return 0;
@@ -105,26 +102,20 @@ int rawe_host_group_open(struct rawe_host_group **group,
 int rawe_host_group_register(struct rawe_host_group *group,
                              const struct rawe_fanout_member *members, unsigned count)
 {
-    (void)group;
-    (void)members;
     return count == 0 ? -1 : 0;
 }
 
 void rawe_host_group_hush(struct rawe_host_group *group)
 {
-    (void)group;
 }
 
 void rawe_host_group_close(struct rawe_host_group *group, unsigned wait_ms)
 {
-    (void)group;
-    (void)wait_ms;
 }
 
 struct rawe_fanout_member rawe_fanout_member(int fd, enum rawe_filter_for what,
                                              const struct rawe_link_config *config)
 {
-    (void)config;
     return (struct rawe_fanout_member){.fd = fd, .what = what};
 }
 
@@ -137,19 +128,16 @@ bool rawe_fanout_is_member(int fd)
 
 int rawe_link_fd(const struct rawe_link *link)
 {
-    (void)link;
     return LINK_FD;
 }
 
 int rawe_bulk_fd(const struct rawe_bulk *bulk)
 {
-    (void)bulk;
     return BULK_FD;
 }
 
 int rawe_responder_fd(const struct rawe_responder *responder)
 {
-    (void)responder;
     return RESPONDER_FD;
 }
 
@@ -162,24 +150,18 @@ static int refuse(struct rawe_link_error *error)
 int rawe_link_reopen(struct rawe_link *link, const struct rawe_link_config *config,
                      struct rawe_link_error *error)
 {
-    (void)link;
-    (void)config;
     return refuse(error);
 }
 
 int rawe_bulk_reopen(struct rawe_bulk *bulk, const struct rawe_link_config *config,
                      struct rawe_link_error *error)
 {
-    (void)bulk;
-    (void)config;
     return refuse(error);
 }
 
 int rawe_responder_reopen(struct rawe_responder *responder, const struct rawe_link_config *config,
                           struct rawe_link_error *error)
 {
-    (void)responder;
-    (void)config;
     return refuse(error);
 }
 

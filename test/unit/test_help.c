@@ -27,8 +27,6 @@ void __wrap_opal_output(int stream, const char *format, ...);
 
 int __wrap_opal_show_help(const char *file, const char *topic, int line, ...)
 {
-    (void)file;
-    (void)line;
     snprintf(text, sizeof(text), "%s", topic);
     ++shown;
     return OPAL_SUCCESS;
@@ -38,7 +36,6 @@ void __wrap_opal_output(int stream, const char *format, ...)
 {
     va_list arguments;
 
-    (void)stream;
     va_start(arguments, format);
     vsnprintf(text, sizeof(text), format, arguments);
     va_end(arguments);

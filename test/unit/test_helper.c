@@ -217,7 +217,6 @@ static volatile sig_atomic_t children_ended;
 
 static void count_child(int number)
 {
-    (void)number;
     children_ended++;
 }
 
@@ -313,7 +312,6 @@ static int ask_from_service(struct rawe_service_source *source, short events)
     struct asking *asking = (struct asking *)source;
     struct rawe_link_error error;
 
-    (void)events;
     if (!asking->asked) {
         thread_local_storage[0]++;
         asking->fd = rawe_helper_open(RAWE_FILTER_FOR_LINK, &config, &error);

@@ -59,7 +59,6 @@ void mca_btl_rawe_stats_report(mca_btl_rawe_module_t *module, const char *title)
 
 void mca_btl_rawe_pvars_forget(mca_btl_rawe_module_t *module)
 {
-    (void)module;
     forgotten++;
 }
 
@@ -80,7 +79,6 @@ void mca_btl_rawe_close_begin(void)
 
 void mca_btl_rawe_close_later(void (*close)(void *), void *what)
 {
-    (void)close;
     fail_msg("a socket of %p", what);
 }
 
@@ -163,7 +161,6 @@ static unsigned items_destructed;
 
 static void item_destruct(opal_free_list_item_t *item)
 {
-    (void)item;
     items_destructed++;
 }
 

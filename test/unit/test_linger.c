@@ -80,13 +80,11 @@ void mca_btl_rawe_compat_say(const char *text, ...)
 
 const char *mca_btl_rawe_peer_text(const opal_proc_t *proc, char out[48])
 {
-    (void)proc;
     return memcpy(out, "rank 1", 7);
 }
 
 const char *mca_btl_rawe_mac_text(const uint8_t mac[6], char out[18])
 {
-    (void)mac;
     return memcpy(out, "mac", 4);
 }
 
@@ -364,7 +362,6 @@ static unsigned performed;
 /** mca_btl_rawe_work.perform: a send, for which the engines have to be as they were. */
 static void perform(struct mca_btl_rawe_work *work)
 {
-    (void)work;
     assert_false(modules[0].engine.finalizing);
     performed++;
 }

@@ -76,7 +76,6 @@ static bool another_may_enter(void)
 /** As a thread of MPI: with a callback inside that locks, too. */
 static void *count_main(void *context)
 {
-    (void)context;
     for (unsigned i = 0; i < ROUNDS; ++i) {
         mca_btl_rawe_lock();
         unsigned long before = counted;

@@ -33,7 +33,6 @@ static const char *invariant_violated;
 
 void net_fail(const char *invariant, const char *format, ...)
 {
-    (void)format;
     invariant_violated = invariant;
     longjmp(violated, 1);
 }

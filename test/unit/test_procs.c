@@ -31,8 +31,6 @@ static mca_btl_base_endpoint_t endpoint;
 
 bool mca_btl_rawe_endpoint_in_use(mca_btl_rawe_module_t *of, opal_process_name_t name)
 {
-    (void)of;
-    (void)name;
     return false;
 }
 
@@ -49,26 +47,22 @@ void mca_btl_rawe_failures_report(void)
 /** All processes are on one host, with one interface. */
 unsigned mca_btl_rawe_modex_receive(const opal_proc_t *proc, struct mca_btl_rawe_address *addresses)
 {
-    (void)proc;
     addresses[0] = (struct mca_btl_rawe_address){.mac = {2, 0, 0, 0, 0, 1}, .mtu_bytes = 1500};
     return 1;
 }
 
 struct mca_btl_rawe_compat_hostname mca_btl_rawe_compat_hostname(const opal_proc_t *of)
 {
-    (void)of;
     return (struct mca_btl_rawe_compat_hostname){.text = "silent"};
 }
 
 const char *mca_btl_rawe_peer_text(const opal_proc_t *proc, char out[48])
 {
-    (void)proc;
     return strcpy(out, "rank 1");
 }
 
 const char *mca_btl_rawe_mac_text(const uint8_t mac[RAWE_MAC_BYTES], char out[18])
 {
-    (void)mac;
     return strcpy(out, "02:00:00:00:00:01");
 }
 
@@ -78,10 +72,6 @@ void mca_btl_rawe_help_peer_unreachable(const char *interface, const char *peer,
                                         const char *peer_host, const char *peer_mac,
                                         uint64_t timeout_ms)
 {
-    (void)interface;
-    (void)peer;
-    (void)peer_host;
-    (void)peer_mac;
     assert_int_equal(timeout_ms, TIMEOUT_MS);
     unreachable++;
 }
@@ -95,9 +85,6 @@ mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_find(mca_btl_rawe_module_t *of,
                                                     opal_process_name_t name,
                                                     const uint8_t mac[RAWE_MAC_BYTES])
 {
-    (void)of;
-    (void)name;
-    (void)mac;
     return NULL;
 }
 
@@ -105,10 +92,6 @@ mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_by_key(mca_btl_rawe_module_t *of,
                                                       opal_process_name_t name, uint16_t port,
                                                       uint32_t key)
 {
-    (void)of;
-    (void)name;
-    (void)port;
-    (void)key;
     return NULL;
 }
 
@@ -120,7 +103,6 @@ struct rawe_conn *mca_btl_rawe_endpoint_conn(mca_btl_base_endpoint_t *which, uns
 
 unsigned mca_btl_rawe_callers_find(opal_process_name_t name, struct mca_btl_rawe_address *addresses)
 {
-    (void)name;
     memcpy(addresses, published, sizeof(published));
     searched_for++;
     return published_count;
@@ -165,17 +147,12 @@ void mca_btl_rawe_endpoint_limit_mtu(mca_btl_base_endpoint_t *which, uint32_t mt
 void mca_btl_rawe_help_mtu_mismatch(const char *interface, unsigned mtu_bytes,
                                     const char *peer_host, unsigned peer_mtu_bytes)
 {
-    (void)peer_host;
-    (void)peer_mtu_bytes;
     fail_msg("%s %u", interface, mtu_bytes);
 }
 
 void mca_btl_rawe_help_full_size_lost(const char *interface, const char *peer_host,
                                       const char *peer_mac, unsigned mtu_bytes, unsigned lost_bytes)
 {
-    (void)interface;
-    (void)peer_host;
-    (void)peer_mac;
     assert_int_equal(mtu_bytes, 1500);
     assert_int_equal(lost_bytes, passed_bytes);
 }
@@ -240,8 +217,6 @@ void rawe_responder_discover(struct rawe_responder *responder, struct rawe_path 
     pthread_t thread;
     bool free = false;
 
-    (void)responder;
-    (void)targets;
     assert_int_equal(count, 1);
     paths[0].reachable = 0 != passed_bytes;
     paths[0].mtu_passed_bytes = passed_bytes;

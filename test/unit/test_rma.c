@@ -69,9 +69,6 @@ mca_btl_base_registration_handle_t *mca_btl_rawe_registration_new(opal_free_list
                                                                   void *base, size_t size,
                                                                   uint32_t flags)
 {
-    (void)list;
-    (void)base;
-    (void)flags;
     fail_msg("registers %zu bytes", size);
     return NULL;
 }
@@ -79,7 +76,6 @@ mca_btl_base_registration_handle_t *mca_btl_rawe_registration_new(opal_free_list
 int mca_btl_rawe_registration_free(opal_free_list_t *list,
                                    mca_btl_base_registration_handle_t *handle)
 {
-    (void)list;
     fail_msg("deregisters %u", handle->index);
     return OPAL_ERROR;
 }
@@ -98,7 +94,6 @@ const char *mca_btl_rawe_peer_text(const opal_proc_t *proc, char out[48])
 
 struct mca_btl_rawe_compat_hostname mca_btl_rawe_compat_hostname(const opal_proc_t *proc)
 {
-    (void)proc;
     return (struct mca_btl_rawe_compat_hostname){.text = "here"};
 }
 
@@ -118,9 +113,6 @@ void mca_btl_rawe_help_window_unreachable(const char *peer)
 void mca_btl_rawe_help_access_refused(const char *peer, const char *peer_host,
                                       enum rawe_refusal refusal)
 {
-    (void)peer;
-    (void)peer_host;
-    (void)refusal;
     shown++;
 }
 
@@ -140,10 +132,6 @@ static void note_done(mca_btl_base_module_t *of, struct mca_btl_base_endpoint_t 
 {
     assert_ptr_equal(of, btl);
     assert_ptr_equal(endpoint, NULL != other ? named : self);
-    (void)local_address;
-    (void)local_handle;
-    (void)context;
-    (void)cbdata;
     done++;
     done_status = status;
 }
@@ -298,7 +286,6 @@ TEST(get__refused_ends_the_job_and_blames_nobody)
 
 static uint64_t read_clock(void *context)
 {
-    (void)context;
     return 1000;
 }
 

@@ -77,22 +77,18 @@ void mca_btl_rawe_endpoint_ping(mca_btl_base_endpoint_t *endpoint)
 
 uint64_t rawe_responder_last_pong_ns(const struct rawe_responder *responder, int slot)
 {
-    (void)responder;
     assert_in_range(slot, 0, NICS - 1);
     return pong_ns[slot];
 }
 
 void rawe_responder_wake(struct rawe_responder *responder)
 {
-    (void)responder;
     wakes++;
 }
 
 int rawe_carrier_start(struct rawe_carrier **carrier, struct rawe_service *service,
                        rawe_carrier_fn *fn, void *context, struct rawe_link_error *error)
 {
-    (void)service;
-    (void)error;
     *carrier = NULL;
     changed = fn;
     changed_context = context;
@@ -107,7 +103,6 @@ void rawe_carrier_stop(struct rawe_carrier *carrier)
 
 static uint64_t peer_now_ns(void *context)
 {
-    (void)context;
     return now;
 }
 

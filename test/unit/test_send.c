@@ -103,10 +103,6 @@ enum rawe_status __wrap_rawe_peer_send_copy(struct rawe_peer *peer, uint8_t tag,
                                             size_t first_bytes, const void *second,
                                             size_t second_bytes)
 {
-    (void)peer;
-    (void)tag;
-    (void)first;
-    (void)first_bytes;
     sent_copy = second;
     sent_copy_bytes = second_bytes;
     sent++;
@@ -117,7 +113,6 @@ enum rawe_status __wrap_rawe_peer_send_copy(struct rawe_peer *peer, uint8_t tag,
 static int32_t convert(opal_convertor_t *convertor, struct iovec *iov, uint32_t *count,
                        size_t *bytes)
 {
-    (void)convertor;
     assert_int_equal(*count, 1);
     memset(iov->iov_base, 'd', iov->iov_len);
     *bytes = iov->iov_len;
@@ -180,12 +175,6 @@ static void on_put(mca_btl_base_module_t *btl, struct mca_btl_base_endpoint_t *t
                    void *local_address, mca_btl_base_registration_handle_t *local_handle,
                    void *context, void *cbdata, int status)
 {
-    (void)btl;
-    (void)to;
-    (void)local_address;
-    (void)local_handle;
-    (void)context;
-    (void)cbdata;
     reported++;
     reported_status = status;
     reported_inside = reported_inside || unit_callback_leaving();
@@ -414,7 +403,6 @@ static void put_whole_done(enum rawe_status status)
 
 static uint64_t now_ns(void *context)
 {
-    (void)context;
     return 1;
 }
 

@@ -183,7 +183,6 @@ static unsigned rests_taken, rests_allowed;
 
 static struct rawe_send *split(struct rawe_send *send)
 {
-    (void)send;
     return rests_taken < rests_allowed ? &rests[rests_taken++] : NULL;
 }
 

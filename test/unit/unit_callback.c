@@ -38,7 +38,6 @@ void unit_callback_end(void)
 
 static void *callback_main(void *context)
 {
-    (void)context;
     mca_btl_rawe_lock();
     pthread_barrier_wait(&inside);
     pthread_mutex_lock(&upper);

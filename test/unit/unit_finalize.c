@@ -21,19 +21,16 @@ void finalize_set_up(void)
 
 bool lose_data(struct unit_net *of, const struct net_frame *frame)
 {
-    (void)of;
     return frame->header.type != RAWE_FRAME_DATA;
 }
 
 bool lose_closes(struct unit_net *of, const struct net_frame *frame)
 {
-    (void)of;
     return frame->header.type != RAWE_FRAME_CLOSE;
 }
 
 static bool lose_to(struct unit_net *of, const struct net_frame *frame)
 {
-    (void)of;
     return memcmp(frame->bytes, lost_destination, RAWE_MAC_BYTES) != 0;
 }
 

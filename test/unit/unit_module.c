@@ -70,7 +70,6 @@ void mca_btl_rawe_group_repair(void)
 
 void rawe_responder_wake(struct rawe_responder *responder)
 {
-    (void)responder;
 }
 
 static void set_status(void)
@@ -97,7 +96,6 @@ unsigned rawe_link_receive(struct rawe_link *link, unsigned budget, rawe_link_re
     static const uint8_t nothing[RAWE_ETH_HEADER_BYTES];
     struct rawe_engine *engine = context;
     unsigned count = fake.link_waits < budget ? fake.link_waits : budget;
-    (void)link;
     engine->counters.probes_received += fake.ring_has_probe && count != 0;
     for (unsigned i = 0; i < count; i++) {
         if (fake.on_receive != NULL && i == 0) {
@@ -115,7 +113,6 @@ unsigned rawe_bulk_receive(struct rawe_bulk *bulk, unsigned budget,
                            const struct rawe_bulk_receiver *receiver, void *context)
 {
     unsigned count = fake.bulk_waits < budget ? fake.bulk_waits : budget;
-    (void)bulk;
     for (unsigned i = 0; i < count; i++) {
         if (fake.on_bulk != NULL && i == 1) {
             fake.on_bulk();

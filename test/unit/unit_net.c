@@ -65,7 +65,6 @@ static struct rawe_conn *accept_conn(void *context, const struct rawe_connect *f
                                      const uint8_t source_mac[RAWE_MAC_BYTES])
 {
     struct unit_node *node = context;
-    (void)source_mac;
     assert_true(from->lane < RAWE_LANES);
     if (node->refuses || from->jobid != node->net->config.jobid || from->vpid != 1 - node->index) {
         return NULL;
@@ -78,7 +77,6 @@ static void silent(void *context, struct rawe_conn *conn, uint64_t silent_ns)
 {
     struct unit_node *node = context;
     assert_true(!node->engine.deferral.active || node->engine.finalizing);
-    (void)conn;
     node->silent_calls++;
     node->silent_ns = silent_ns;
 }
@@ -98,7 +96,6 @@ static void lost(void *context, struct rawe_conn *conn)
 {
     struct unit_node *node = context;
     assert_false(node->engine.deferral.active);
-    (void)conn;
     node->lost_calls++;
 }
 

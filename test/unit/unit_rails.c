@@ -95,7 +95,6 @@ static struct rawe_conn *accept_conn(void *context, const struct rawe_connect *f
 {
     const struct rails_nic *nic = context;
     unsigned rail = from->choice != 0 ? from->choice - 1u : nic->rail;
-    (void)source_mac;
     assert_int_equal(from->vpid, 1 - nic->host->index);
     assert_true(rail < RAILS);
     return rawe_peer_conn(&nic->host->nic[rail].peer, from->lane);
@@ -122,7 +121,6 @@ static void unknown_source(void *context, const struct rawe_conn *conn,
 static void silent(void *context, struct rawe_conn *conn, uint64_t silent_ns)
 {
     struct rails_host *host = ((const struct rails_nic *)context)->host;
-    (void)silent_ns;
     host->silent_calls++;
     if (host->on_silent != NULL) {
         host->on_silent(host, conn);
@@ -131,20 +129,16 @@ static void silent(void *context, struct rawe_conn *conn, uint64_t silent_ns)
 
 static void failed(void *context, struct rawe_conn *conn, uint64_t silent_ns)
 {
-    (void)conn;
-    (void)silent_ns;
     ((const struct rails_nic *)context)->host->failed_calls++;
 }
 
 static void lost(void *context, struct rawe_conn *conn)
 {
-    (void)conn;
     ((const struct rails_nic *)context)->host->lost_calls++;
 }
 
 static uint64_t read_clock(void *context)
 {
-    (void)context;
     return rails.now_ns;
 }
 

@@ -28,7 +28,6 @@ void record_operation_done(struct rawe_operation *operation, enum rawe_status st
 /** The target's connection for long replies. */
 static struct rawe_conn *target_bulk(struct rawe_peer *unused)
 {
-    (void)unused;
     struct unit_node *node = &net.node[1];
     return node->conn[RAWE_LANE_BULK] != NULL ? node->conn[RAWE_LANE_BULK]
                                               : unit_open(&net, 1, RAWE_LANE_BULK);
@@ -139,7 +138,6 @@ void record_assert_got(const struct access *access, uint64_t offset, size_t len_
 bool record_lose_some(struct unit_net *unused, const struct net_frame *frame)
 {
     struct rawe_header header;
-    (void)unused;
     if (rawe_header_decode(&header, frame->bytes + RAWE_ETH_HEADER_BYTES,
                            frame->len_bytes - RAWE_ETH_HEADER_BYTES) != RAWE_DECODE_OK) {
         return true;

@@ -48,10 +48,6 @@ static void deliver(void *context, struct rawe_conn *conn, uint8_t tag, const ui
                     size_t len_bytes)
 {
     struct star_node *node = context;
-    (void)conn;
-    (void)tag;
-    (void)data;
-    (void)len_bytes;
     node->messages++;
 }
 
@@ -68,7 +64,6 @@ static struct rawe_conn *accept_conn(void *context, const struct rawe_connect *f
 {
     struct star_node *node = context;
     struct star *star = node->star;
-    (void)source_mac;
     return node == star_hub(star) ? star->down[from->vpid] : star->up[node->index];
 }
 
