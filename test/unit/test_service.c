@@ -6,8 +6,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <errno.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -173,22 +175,81 @@ TEST(remove__neither_source_nor_descriptor_are_used_any_more)
     rawe_service_stop(NULL);
 }
 
-TEST(add__refuses_more_than_it_has_room_for)
+/** An application may lower the limit of descriptors below what is open already. */
+TEST(serve__below_a_lowered_limit_of_descriptors)
 {
     struct rawe_service *service = start();
-    static struct counter many[RAWE_SERVICE_SOURCES_MAX + 1];
+    static struct counter many[8];
+    struct rlimit before, lowered;
+    int ends[2];
 
-    for (unsigned i = 0; i < RAWE_SERVICE_SOURCES_MAX; i++) {
-        many[i] = counter_of(-1, -1);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+    for (size_t i = 0; i < sizeof many / sizeof many[0]; i++) {
+        many[i] = counter_of(i == 0 ? ends[0] : -1, -1);
         assert_int_equal(rawe_service_add(service, &many[i].source), 0);
     }
-    many[RAWE_SERVICE_SOURCES_MAX] = counter_of(-1, -1);
-    assert_int_equal(rawe_service_add(service, &many[RAWE_SERVICE_SOURCES_MAX].source), -1);
-    rawe_service_remove(&many[7].source);
-    assert_int_equal(rawe_service_add(service, &many[RAWE_SERVICE_SOURCES_MAX].source), 0);
-    await(&many[RAWE_SERVICE_SOURCES_MAX].calls, 1);
-    for (unsigned i = 0; i <= RAWE_SERVICE_SOURCES_MAX; i++) {
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    lowered = before;
+    lowered.rlim_cur = 4;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &lowered), 0);
+    pass_a_round(&many[1]);
+    assert_int_equal(write(ends[1], "a", 1), 1);
+    await(&many[0].readable_calls, 1);
+    for (size_t i = 0; i < sizeof many / sizeof many[0]; i++) {
         rawe_service_remove(&many[i].source);
     }
+    rawe_service_stop(service);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    close(ends[0]);
+    close(ends[1]);
+}
+
+/** A counter whose descriptor is another file's from its second call on. */
+struct replacer {
+    struct counter counter; /**< first */
+    int other;
+};
+
+static int serve_and_replace(struct rawe_service_source *source, short events)
+{
+    struct replacer *replacer = (struct replacer *)source;
+
+    if (replacer->other >= 0) {
+        rawe_service_unwatch(source);
+        assert_int_equal(dup2(replacer->other, source->fd), source->fd);
+        close(replacer->other);
+        replacer->other = -1;
+    }
+    return serve(source, events);
+}
+
+TEST(unwatch__another_file_is_served_under_the_same_number)
+{
+    struct rawe_service *service = start();
+    int ends[2], others[2];
+
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, others), 0);
+    struct replacer replacer = {counter_of(ends[0], -1), others[0]};
+    replacer.counter.source.serve = serve_and_replace;
+    assert_int_equal(rawe_service_add(service, &replacer.counter.source), 0);
+    await(&replacer.counter.calls, 1);
+    assert_int_equal(write(others[1], "ab", 2), 2);
+    await(&replacer.counter.readable_calls, 2);
+    rawe_service_remove(&replacer.counter.source);
+    rawe_service_stop(service);
+    close(ends[0]);
+    close(ends[1]);
+    close(others[1]);
+}
+
+TEST(add__refuses_what_cannot_be_waited_for)
+{
+    struct rawe_service *service = start();
+    struct counter one = counter_of(1 << 20, -1);
+
+    assert_int_equal(rawe_service_add(service, &one.source), -1);
+    assert_int_equal(errno, EBADF);
+    assert_null(one.source.service);
     rawe_service_stop(service);
 }

@@ -45,6 +45,7 @@ struct rawe_host_group {
 static void disconnect(struct rawe_host_group *group)
 {
     if (group->source.fd >= 0) {
+        rawe_service_unwatch(&group->source);
         close(group->source.fd);
         group->source.fd = -1;
     }
@@ -215,7 +216,7 @@ int rawe_host_group_open(struct rawe_host_group **out, const struct rawe_host_gr
         group->source.fd = rawe_host_leader_fd(group->leader);
     }
     if (rawe_service_add(service, &group->source) != 0) {
-        *error = (struct rawe_link_error){"service thread: too many sources", ENOSPC};
+        *error = (struct rawe_link_error){"epoll_ctl", errno};
         goto no_source;
     }
     *out = group;

@@ -325,7 +325,7 @@ int rawe_responder_start(struct rawe_responder **responder, const struct rawe_li
         service = r->own_service;
     }
     if (rawe_service_add(service, &r->source) != 0) {
-        *error = (struct rawe_link_error){"service thread: too many sources", ENOSPC};
+        *error = (struct rawe_link_error){"epoll_ctl", errno};
         goto no_source;
     }
     *responder = r;
@@ -350,6 +350,7 @@ no_zeros:
 int rawe_responder_reopen(struct rawe_responder *responder, const struct rawe_link_config *config,
                           struct rawe_link_error *error)
 {
+    rawe_service_unwatch(&responder->source);
     return rawe_socket_reopen(responder->fd, &responder->ring, config, RAWE_FILTER_FOR_RESPONDER,
                               HEAD_BYTES, RAWE_RING_RESPONDER_BYTES, error);
 }

@@ -121,7 +121,7 @@ int rawe_carrier_start(struct rawe_carrier **out, struct rawe_service *service,
     carrier->context = context;
     carrier->source = (struct rawe_service_source){.serve = serve, .fd = fd};
     if (rawe_service_add(service, &carrier->source) != 0) {
-        *error = (struct rawe_link_error){"service thread: too many sources", ENOSPC};
+        *error = (struct rawe_link_error){"epoll_ctl", errno};
         goto no_source;
     }
     *out = carrier;

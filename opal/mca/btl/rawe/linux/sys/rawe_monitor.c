@@ -116,7 +116,7 @@ int rawe_monitor_open(struct rawe_monitor **out, rawe_monitor_describe_fn *descr
     if (listen_somewhere(monitor->source.fd) != 0) {
         *error = (struct rawe_link_error){"listening to tools", errno};
     } else if (rawe_service_add(service, &monitor->source) != 0) {
-        *error = (struct rawe_link_error){"service thread: too many sources", ENOSPC};
+        *error = (struct rawe_link_error){"epoll_ctl", errno};
     } else {
         *out = monitor;
         return 0;

@@ -7,10 +7,10 @@
 #include "rawe_service.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
@@ -24,14 +24,18 @@
 #define NS_PER_MS 1000000ull
 #define NEVER_NS UINT64_MAX
 
+/** A descriptor that epoll refuses (out of memory) is tried again after this time. */
+#define WATCH_AGAIN_MS 10
+
+#define EVENTS_MAX 16
+
 struct rawe_service {
     pthread_mutex_t lock; /**< held while sources are served, not while the thread sleeps */
-    pthread_cond_t rounds_changed;
-    uint64_t rounds; /**< of the thread: each begins with a new list of descriptors */
     struct rawe_service_source *sources;
-    unsigned source_count;
     bool stopping;
-    int wake_fd; /**< eventfd */
+    /** Unlike poll(2), epoll does not compare the number of descriptors with RLIMIT_NOFILE. */
+    int epoll_fd;
+    int wake_fd; /**< eventfd, edge-triggered: never read */
     pthread_t thread;
 };
 
@@ -48,64 +52,75 @@ static void interrupt_sleep(const struct rawe_service *service)
     (void)eventfd_write(service->wake_fd, 1);
 }
 
-/** List what to wait for. Returns how many; `timeout_ms`: for how long. */
-static nfds_t list_descriptors(struct rawe_service *service, struct pollfd *waits, int *timeout_ms)
+/** Watch the source's descriptor, or no longer, as the source wants. Returns false: not watched. */
+static bool watch(const struct rawe_service *service, struct rawe_service_source *source)
 {
-    const uint64_t now = now_ns();
-    uint64_t due_ns = NEVER_NS;
-    nfds_t count = 0;
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = source};
 
-    waits[count++] = (struct pollfd){.fd = service->wake_fd, .events = POLLIN};
-    for (struct rawe_service_source *source = service->sources; source; source = source->next) {
-        source->index = (int)count;
-        /* poll(2) ignores what is negative. */
-        waits[count++] = (struct pollfd){.fd = source->deaf ? -1 : source->fd, .events = POLLIN};
-        due_ns = source->due_ns < due_ns ? source->due_ns : due_ns;
+    if (source->fd < 0 || source->deaf) {
+        rawe_service_unwatch(source);
+    } else if (!source->watched) {
+        source->watched = epoll_ctl(service->epoll_fd, EPOLL_CTL_ADD, source->fd, &event) == 0;
+        return source->watched;
     }
-    if (due_ns == NEVER_NS) {
-        *timeout_ms = -1;
-    } else {
-        /* Rounded up: not a moment too early, or it would not sleep for the last millisecond. */
-        *timeout_ms = due_ns <= now ? 0 : (int)((due_ns - now + NS_PER_MS - 1) / NS_PER_MS);
-    }
-    return count;
+    return true;
 }
 
-static void serve(struct rawe_service *service, const struct pollfd *waits)
+/** Note what epoll says of each source. Sources come and go with the lock held: none is stale. */
+static void collect_events(const struct rawe_service *service)
 {
-    const uint64_t now = now_ns();
+    struct epoll_event events[EVENTS_MAX];
+    const int count = epoll_wait(service->epoll_fd, events, EVENTS_MAX, 0);
 
+    for (int i = 0; i < count; i++) {
+        struct rawe_service_source *source = events[i].data.ptr;
+        if (source != NULL) {
+            source->events = (short)events[i].events;
+        }
+    }
+}
+
+/** Serve what is due. Returns the milliseconds until something will be, -1: nothing. */
+static int serve(struct rawe_service *service)
+{
+    uint64_t due_ns = NEVER_NS;
+
+    collect_events(service);
     for (struct rawe_service_source *source = service->sources; source; source = source->next) {
-        const short events = (short)(source->index < 0 ? 0 : waits[source->index].revents);
         const bool woken = __atomic_exchange_n(&source->woken, false, __ATOMIC_ACQUIRE);
-        if (events != 0 || woken || source->due_ns <= now) {
+        const short events = source->events;
+        if (events != 0 || woken || source->due_ns <= now_ns()) {
+            source->events = 0;
             const int rest_ms = source->serve(source, events);
             source->due_ns = rest_ms < 0 ? NEVER_NS : now_ns() + (uint64_t)rest_ms * NS_PER_MS;
         }
     }
+    /* One source may have replaced another's descriptor. */
+    for (struct rawe_service_source *source = service->sources; source; source = source->next) {
+        if (!watch(service, source) && source->due_ns == NEVER_NS) {
+            source->due_ns = now_ns() + WATCH_AGAIN_MS * NS_PER_MS;
+        }
+        due_ns = source->due_ns < due_ns ? source->due_ns : due_ns;
+    }
+    if (due_ns == NEVER_NS) {
+        return -1;
+    }
+    /* Rounded up: not a moment too early, or it would not sleep for the last millisecond. */
+    const uint64_t now = now_ns();
+    return due_ns <= now ? 0 : (int)((due_ns - now + NS_PER_MS - 1) / NS_PER_MS);
 }
 
 static void *thread_main(void *context)
 {
     struct rawe_service *service = context;
-    struct pollfd waits[1 + RAWE_SERVICE_SOURCES_MAX];
 
     pthread_mutex_lock(&service->lock);
     while (!service->stopping) {
-        int timeout_ms;
-        const nfds_t count = list_descriptors(service, waits, &timeout_ms);
-        service->rounds++;
-        pthread_cond_broadcast(&service->rounds_changed);
+        const int timeout_ms = serve(service);
+        struct epoll_event event;
         pthread_mutex_unlock(&service->lock);
-        while (poll(waits, count, timeout_ms) < 0) {
-            /* Only EINTR is possible, of a debugger: signals are blocked. */
-        }
-        if (waits[0].revents != 0) {
-            eventfd_t value;
-            (void)eventfd_read(service->wake_fd, &value);
-        }
+        (void)epoll_wait(service->epoll_fd, &event, 1, timeout_ms);
         pthread_mutex_lock(&service->lock);
-        serve(service, waits);
     }
     pthread_mutex_unlock(&service->lock);
     return NULL;
@@ -137,6 +152,16 @@ static int start_thread(struct rawe_service *service)
     return code;
 }
 
+static void close_descriptors(const struct rawe_service *service)
+{
+    if (service->wake_fd >= 0) {
+        close(service->wake_fd);
+    }
+    if (service->epoll_fd >= 0) {
+        close(service->epoll_fd);
+    }
+}
+
 int rawe_service_start(struct rawe_service **out, struct rawe_link_error *error)
 {
     struct rawe_service *service = calloc(1, sizeof *service);
@@ -152,15 +177,13 @@ int rawe_service_start(struct rawe_service **out, struct rawe_link_error *error)
         *error = (struct rawe_link_error){"pthread_mutex_init", code};
         goto no_lock;
     }
-    code = pthread_cond_init(&service->rounds_changed, NULL);
-    if (code != 0) {
-        *error = (struct rawe_link_error){"pthread_cond_init", code};
-        goto no_condition;
-    }
+    struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.ptr = NULL};
     service->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (service->wake_fd < 0) {
-        *error = (struct rawe_link_error){"eventfd", errno};
-        goto no_wake_fd;
+    service->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    if (service->wake_fd < 0 || service->epoll_fd < 0 ||
+        epoll_ctl(service->epoll_fd, EPOLL_CTL_ADD, service->wake_fd, &event) != 0) {
+        *error = (struct rawe_link_error){"epoll", errno};
+        goto no_thread;
     }
     code = start_thread(service);
     if (code != 0) {
@@ -171,10 +194,7 @@ int rawe_service_start(struct rawe_service **out, struct rawe_link_error *error)
     return 0;
 
 no_thread:
-    close(service->wake_fd);
-no_wake_fd:
-    pthread_cond_destroy(&service->rounds_changed);
-no_condition:
+    close_descriptors(service);
     pthread_mutex_destroy(&service->lock);
 no_lock:
     free(service);
@@ -191,30 +211,41 @@ void rawe_service_stop(struct rawe_service *service)
     pthread_mutex_unlock(&service->lock);
     interrupt_sleep(service);
     pthread_join(service->thread, NULL);
-    close(service->wake_fd);
-    pthread_cond_destroy(&service->rounds_changed);
+    close_descriptors(service);
     pthread_mutex_destroy(&service->lock);
     free(service);
 }
 
 int rawe_service_add(struct rawe_service *service, struct rawe_service_source *source)
 {
-    int status = -1;
-
     pthread_mutex_lock(&service->lock);
-    if (service->source_count < RAWE_SERVICE_SOURCES_MAX) {
-        source->service = service;
-        source->due_ns = 0;
-        source->index = -1;
-        __atomic_store_n(&source->woken, false, __ATOMIC_RELAXED);
+    source->service = service;
+    source->due_ns = 0;
+    source->events = 0;
+    source->watched = false;
+    __atomic_store_n(&source->woken, false, __ATOMIC_RELAXED);
+    const bool watched = watch(service, source);
+    if (watched) {
         source->next = service->sources;
         service->sources = source;
-        service->source_count++;
-        status = 0;
+    } else {
+        source->service = NULL;
     }
     pthread_mutex_unlock(&service->lock);
+    if (!watched) {
+        return -1;
+    }
     interrupt_sleep(service);
-    return status;
+    return 0;
+}
+
+void rawe_service_unwatch(struct rawe_service_source *source)
+{
+    if (source->watched) {
+        (void)epoll_ctl(source->service->epoll_fd, EPOLL_CTL_DEL, source->fd, NULL);
+        source->watched = false;
+    }
+    source->events = 0;
 }
 
 void rawe_service_remove(struct rawe_service_source *source)
@@ -230,14 +261,8 @@ void rawe_service_remove(struct rawe_service_source *source)
         link = &(*link)->next;
     }
     *link = source->next;
-    service->source_count--;
+    rawe_service_unwatch(source);
     source->service = NULL;
-    /* While it sleeps on the descriptor it holds the file, which a close elsewhere does not end. */
-    const uint64_t rounds = service->rounds;
-    interrupt_sleep(service);
-    while (service->rounds == rounds) {
-        pthread_cond_wait(&service->rounds_changed, &service->lock);
-    }
     pthread_mutex_unlock(&service->lock);
 }
 

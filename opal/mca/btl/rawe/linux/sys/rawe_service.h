@@ -12,19 +12,17 @@
 
 #include "../port/rawe_link_config.h"
 
-/** Sources at most. */
-#define RAWE_SERVICE_SOURCES_MAX 32u
-
 struct rawe_service;
 
 /** What a thread serves; part of its owner's struct. The owner sets the first three. */
 struct rawe_service_source {
     /**
-     * Called by the thread. `events` is what poll(2) says of the descriptor, 0 when something else
+     * Called by the thread. `events` is what epoll(7) says of the descriptor, 0 when something else
      * is the reason. Returns the milliseconds after which it is called again at the latest, -1: no
      * need. It may not add or remove sources.
      */
     int (*serve)(struct rawe_service_source *source, short events);
+    /** -1: none. `serve` may change it; rawe_service_unwatch comes before the old one is closed. */
     int fd;
     /** Do not wait for the descriptor until the next call; set and cleared by `serve`. */
     bool deaf;
@@ -32,8 +30,9 @@ struct rawe_service_source {
     struct rawe_service *service; /**< NULL: in none. From here on the service's own */
     struct rawe_service_source *next;
     uint64_t due_ns;
-    int index;  /**< of its descriptor in the thread's list; -1: not in it yet */
-    bool woken; /**< atomic */
+    short events; /**< not served yet */
+    bool watched; /**< epoll has the descriptor */
+    bool woken;   /**< atomic */
 };
 
 /** Start a thread without sources. Returns 0, or -1 and the error. */
@@ -42,7 +41,7 @@ int rawe_service_start(struct rawe_service **service, struct rawe_link_error *er
 /** End the thread. It has no sources any more. NULL is nothing to stop. */
 void rawe_service_stop(struct rawe_service *service);
 
-/** Serve a source from now on, at once for the first time. Returns 0, or -1: there are too many. */
+/** Serve a source from now on, at once for the first time. Returns 0, or -1 and errno. */
 int rawe_service_add(struct rawe_service *service, struct rawe_service_source *source);
 
 /**
@@ -50,6 +49,12 @@ int rawe_service_add(struct rawe_service *service, struct rawe_service_source *s
  * Nothing if it is in no service.
  */
 void rawe_service_remove(struct rawe_service_source *source);
+
+/**
+ * Its descriptor is about to be closed or replaced: in the thread only. What is open under the number
+ * when `serve` returns is watched again.
+ */
+void rawe_service_unwatch(struct rawe_service_source *source);
 
 /** Have a source served soon; from any thread, without waiting. */
 void rawe_service_wake(struct rawe_service_source *source);
