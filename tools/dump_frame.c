@@ -12,8 +12,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "rawe_crc32c.h"
-#include "rawe_wire.h"
+#include "base/rawe_crc32c.h"
+#include "base/rawe_wire.h"
 
 /** Header, longest payload, checksum. */
 #define FRAME_BYTES_MAX (RAWE_HEADER_BYTES + UINT16_MAX + RAWE_CHECKSUM_BYTES)

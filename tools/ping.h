@@ -18,7 +18,7 @@
 #include "linux/sys/rawe_interface.h"
 #include "linux/port/rawe_link.h"
 #include "linux/packet/rawe_ring.h"
-#include "rawe_wire.h"
+#include "base/rawe_wire.h"
 
 #define PING_PORT 0x5250u
 #define PING_KEY 0x70696E67u

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "dump_frame.h"
-#include "rawe_wire.h"
+#include "base/rawe_wire.h"
 
 #define SNAPLEN_BYTES 262144 /* the longest batch, and more */
 #define LINE_BYTES 4096

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "rawe_conn_connect.h"
+#include "conn/rawe_conn_connect.h"
 
 #define MESSAGE_BYTES 1024
 #define MESSAGES_IN_FLIGHT 64

@@ -8,8 +8,8 @@
 
 #include "net_engine.h"
 #include "net_packet.h"
-#include "rawe_conn_connect.h"
-#include "rawe_conn.h"
+#include "conn/rawe_conn_connect.h"
+#include "conn/rawe_conn.h"
 
 #define MESSAGE_BYTES_MAX 65536u
 

@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "rawe_conn_state.h"
+#include "conn/rawe_conn_state.h"
 #include "rawe_engine.h"
 #include "rawe_peer.h"
 

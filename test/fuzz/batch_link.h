@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "linux/port/rawe_bulk.h"
-#include "rawe_wire.h"
+#include "base/rawe_wire.h"
 
 /** Longest data of a packet, as the IPv4 header knows lengths. */
 #define BATCH_LINK_BYTES_MAX (UINT16_MAX - RAWE_BULK_OVERHEAD_BYTES - RAWE_BATCH_HEADER_BYTES)

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "net_engine.h"
-#include "rawe_conn.h"
+#include "conn/rawe_conn.h"
 #include "reassembly_model.h"
 #include "batch_link.h"
 

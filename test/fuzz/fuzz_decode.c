@@ -15,8 +15,8 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "rawe_crc32c.h"
-#include "rawe_wire.h"
+#include "base/rawe_crc32c.h"
+#include "base/rawe_wire.h"
 
 enum subject { FRAME, FRAGMENTS, RESPONDER, BATCH, SUBJECTS };
 

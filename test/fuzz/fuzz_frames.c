@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "rawe_wire.h"
+#include "base/rawe_wire.h"
 
 /** Where fields lie behind the header of a frame, of a fragment, of CONNECT and PING. */
 struct field {

@@ -9,7 +9,7 @@
 
 #include "net_engine.h"
 #include "net_harness.h"
-#include "rawe_conn.h"
+#include "conn/rawe_conn.h"
 
 /** Turns of pair_settle, in simulated time about two minutes. */
 #define SETTLE_TURNS 3000u

@@ -18,7 +18,7 @@
 
 #include "fuzz.h"
 
-#include "rawe_conn_state.h"
+#include "conn/rawe_conn_state.h"
 #include "net_ledger.h"
 #include "net_wire.h"
 #include "rawe_engine.h"

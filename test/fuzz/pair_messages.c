@@ -5,7 +5,7 @@
  */
 #include "pair.h"
 
-#include "rawe_conn.h"
+#include "conn/rawe_conn.h"
 
 #define MESSAGE_BYTES_MAX 65536u
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "fuzz.h"
-#include "rawe_reassembly.h"
+#include "receive/rawe_reassembly.h"
 
 #define MESSAGE_BYTES_MAX 512u
 

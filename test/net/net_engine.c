@@ -9,7 +9,7 @@
 
 #include "net_harness.h"
 #include "net_packet.h"
-#include "rawe_conn.h"
+#include "conn/rawe_conn.h"
 
 void net_identify(struct rawe_engine_config *config, uint32_t index)
 {

@@ -10,7 +10,7 @@
 #include "net_engine.h"
 #include "net_message.h"
 #include "net_packet.h"
-#include "rawe_crc32c.h"
+#include "base/rawe_crc32c.h"
 
 /** Of IPv4, as behind the link. */
 #define BATCH_ETHERTYPE 0x0800u

@@ -8,7 +8,7 @@
 #ifndef NET_FORGE_H
 #define NET_FORGE_H
 
-#include "rawe_conn_state.h"
+#include "conn/rawe_conn_state.h"
 
 /** Longest frame that is forged. */
 #define NET_FORGED_BYTES_MAX 4096u

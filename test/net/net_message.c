@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "net_harness.h"
-#include "rawe_balance.h"
+#include "routes/rawe_balance.h"
 
 /** Behind the room for all of a message in its own memory: bytes that nobody may touch. */
 #define GUARD_BYTES 8u

@@ -25,7 +25,7 @@
 
 #include "net_harness.h"
 #include "net_ledger.h"
-#include "rawe_conn_state.h"
+#include "conn/rawe_conn_state.h"
 #include "rawe_engine.h"
 #include "rawe_peer.h"
 #include "sim_nic.h"

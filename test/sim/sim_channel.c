@@ -10,7 +10,7 @@
 #include "sim.h"
 
 #include "net_packet.h"
-#include "rawe_conn.h"
+#include "conn/rawe_conn.h"
 
 /** rawe_conn_config.long_lane; `peer` is the channel. */
 static struct rawe_conn *long_lane(struct rawe_peer *peer)

@@ -6,7 +6,7 @@
  */
 #include "sim.h"
 
-#include "rawe_conn.h"
+#include "conn/rawe_conn.h"
 
 #define SECOND 1000000000ull
 

@@ -8,7 +8,7 @@
  */
 #include "sim.h"
 
-#include "rawe_conn_finalize.h"
+#include "conn/rawe_conn_finalize.h"
 
 /** Messages of a node that nobody waits for. */
 #define UNMATCHED_MOST 16u

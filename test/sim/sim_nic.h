@@ -8,7 +8,7 @@
 #define SIM_NIC_H
 
 #include "rawe_engine.h"
-#include "rawe_failover.h"
+#include "routes/rawe_failover.h"
 #include "rawe_peer.h"
 #include "sim_plan.h"
 #include "sim_random.h"

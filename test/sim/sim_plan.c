@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "rawe_wire.h"
+#include "base/rawe_wire.h"
 #include "sim_random.h"
 
 const struct sim_fault_name sim_fault_names[SIM_FAULTS] = {

@@ -11,7 +11,7 @@
 #include "sim.h"
 
 #include "net_packet.h"
-#include "rawe_conn.h"
+#include "conn/rawe_conn.h"
 
 /** Once nothing goes wrong any more, a route that is silent is left, or up again, in this time. */
 #define FAILOVER_NS 5000000000ull

@@ -8,7 +8,7 @@
 
 #include "sim.h"
 
-#include "rawe_conn.h"
+#include "conn/rawe_conn.h"
 
 static struct sim_node *source_of(const struct sim_message *message)
 {

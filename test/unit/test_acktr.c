@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rawe_acktr.h"
-#include "rawe_wire.h"
+#include "receive/rawe_acktr.h"
+#include "base/rawe_wire.h"
 #include "unit_test.h"
 
 static const uint32_t starts[] = {

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rawe_balance.h"
-#include "rawe_conn.h"
+#include "routes/rawe_balance.h"
+#include "conn/rawe_conn.h"
 
 #define GRAIN_BYTES RAWE_BATCH_BYTES_MAX
 #define PARTS_MAX 4096u

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "rawe_cc.h"
+#include "send/rawe_cc.h"
 #include "unit_test.h"
 
 TEST(rawe_cc_init__first_window_within_the_largest)

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "rawe_conn.h"
+#include "conn/rawe_conn.h"
 
 /** Round trips in node 0's histogram. */
 static uint64_t round_trips_counted(void)

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "rawe_conn_batch.h"
+#include "conn/rawe_conn_batch.h"
 
 FIXTURE(unit_set_up_wide, unit_tear_down);
 

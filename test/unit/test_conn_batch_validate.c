@@ -5,7 +5,7 @@
  */
 #include "unit_batch.h"
 
-#include "rawe_conn_batch.h"
+#include "conn/rawe_conn_batch.h"
 #include "unit_link.h"
 
 /** What a frame of a batch carries; 0: it is none. */

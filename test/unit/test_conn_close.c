@@ -7,8 +7,8 @@
 
 #include <string.h>
 
-#include "rawe_conn.h"
-#include "rawe_conn_connect.h"
+#include "conn/rawe_conn.h"
+#include "conn/rawe_conn_connect.h"
 
 static struct unit_send sends[3], answer;
 static uint8_t data[5000];

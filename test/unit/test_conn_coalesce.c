@@ -7,9 +7,9 @@
 
 #include <string.h>
 
-#include "rawe_conn_coalesce.h"
-#include "rawe_conn_send.h"
-#include "rawe_conn.h"
+#include "conn/rawe_conn_coalesce.h"
+#include "conn/rawe_conn_send.h"
+#include "conn/rawe_conn.h"
 
 /** Payload of a frame with several messages: what fits the buffers of frames with copied data. */
 #define LIMIT_BYTES (1024u + RAWE_FRAGMENT_BYTES_MAX)

@@ -7,8 +7,8 @@
 
 #include <string.h>
 
-#include "rawe_conn_connect.h"
-#include "rawe_conn.h"
+#include "conn/rawe_conn_connect.h"
+#include "conn/rawe_conn.h"
 
 /** Drops the first `filter_count` CONNECT frames. */
 static bool drop_first_connects(struct unit_net *of, const struct net_frame *frame)

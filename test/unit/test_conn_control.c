@@ -8,8 +8,8 @@
 
 #include <string.h>
 
-#include "rawe_conn_control.h"
-#include "rawe_conn.h"
+#include "conn/rawe_conn_control.h"
+#include "conn/rawe_conn.h"
 
 FIXTURE(unit_set_up, unit_tear_down);
 

@@ -8,9 +8,9 @@
 
 #include <string.h>
 
-#include "rawe_conn.h"
-#include "rawe_conn_connect.h"
-#include "rawe_conn_control.h"
+#include "conn/rawe_conn.h"
+#include "conn/rawe_conn_connect.h"
+#include "conn/rawe_conn_control.h"
 
 FIXTURE(finalize_set_up, unit_tear_down);
 static const struct unit_fixture with_rails = {rails_set_up, rails_tear_down};

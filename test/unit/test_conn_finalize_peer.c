@@ -7,8 +7,8 @@
 
 #include <string.h>
 
-#include "rawe_conn.h"
-#include "rawe_conn_connect.h"
+#include "conn/rawe_conn.h"
+#include "conn/rawe_conn_connect.h"
 
 FIXTURE(finalize_set_up, unit_tear_down);
 

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "rawe_conn_connect.h"
+#include "conn/rawe_conn_connect.h"
 
 static bool drop_sequence_filter_count(struct unit_net *of, const struct net_frame *frame)
 {

@@ -7,8 +7,8 @@
 
 #include <string.h>
 
-#include "rawe_conn_life.h"
-#include "rawe_conn_receive.h"
+#include "conn/rawe_conn_life.h"
+#include "conn/rawe_conn_receive.h"
 
 #define SENDS 4u
 

@@ -7,9 +7,9 @@
 
 #include <string.h>
 
-#include "rawe_conn_connect.h"
-#include "rawe_conn_control.h"
-#include "rawe_conn_move.h"
+#include "conn/rawe_conn_connect.h"
+#include "conn/rawe_conn_control.h"
+#include "conn/rawe_conn_move.h"
 
 static uint8_t data[40000];
 

@@ -6,10 +6,10 @@
  */
 #include "unit_rails.h"
 
-#include "rawe_conn.h"
-#include "rawe_conn_connect.h"
-#include "rawe_conn_control.h"
-#include "rawe_conn_move.h"
+#include "conn/rawe_conn.h"
+#include "conn/rawe_conn_connect.h"
+#include "conn/rawe_conn_control.h"
+#include "conn/rawe_conn_move.h"
 
 /* rawe_conn_follow */
 

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "rawe_conn.h"
+#include "conn/rawe_conn.h"
 
 static bool drop_from_node_1(struct unit_net *unused, const struct net_frame *frame)
 {

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rawe_conn_connect.h"
+#include "conn/rawe_conn_connect.h"
 
 static struct rawe_connect sample_connect(unsigned from)
 {

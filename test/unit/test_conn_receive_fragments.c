@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rawe_conn.h"
+#include "conn/rawe_conn.h"
 
 /** Hand node 1 a SEGMENT of message `number`. */
 static void receive_segment_ahead(uint32_t ahead, uint32_t number, uint32_t offset,

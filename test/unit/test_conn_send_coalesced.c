@@ -7,11 +7,11 @@
 
 #include <string.h>
 
-#include "rawe_conn_control.h"
-#include "rawe_conn_connect.h"
-#include "rawe_conn_coalesce.h"
-#include "rawe_conn_output.h"
-#include "rawe_conn.h"
+#include "conn/rawe_conn_control.h"
+#include "conn/rawe_conn_connect.h"
+#include "conn/rawe_conn_coalesce.h"
+#include "conn/rawe_conn_output.h"
+#include "conn/rawe_conn.h"
 
 FIXTURE(unit_set_up_coalescing, unit_tear_down);
 

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#include "rawe_conn.h"
+#include "conn/rawe_conn.h"
 
 #define COALESCE_FROM 2u
 #define BATCH_FRAMES 16u

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#include "rawe_conn_send.h"
+#include "conn/rawe_conn_send.h"
 
 #define SENDS 12u
 #define SEND_BYTES 9000u

@@ -7,8 +7,8 @@
 
 #include <string.h>
 
-#include "rawe_conn_life.h"
-#include "rawe_conn.h"
+#include "conn/rawe_conn_life.h"
+#include "conn/rawe_conn.h"
 
 /** Frame payload that the path carries once its MTU has been lowered. */
 #define LOWERED_BYTES 600u

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "rawe_conn.h"
+#include "conn/rawe_conn.h"
 
 static unsigned stalled_calls;
 static uint64_t stalled_ns;

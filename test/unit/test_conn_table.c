@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rawe_conn_state.h"
-#include "rawe_conn_table.h"
+#include "conn/rawe_conn_state.h"
+#include "base/rawe_conn_table.h"
 #include "unit_alloc.h"
 #include "unit_test.h"
 

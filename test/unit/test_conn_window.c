@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-#include "rawe_conn.h"
+#include "conn/rawe_conn.h"
 
 #define FIRST_FRAMES 64u
 

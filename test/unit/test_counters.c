@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "rawe_counters.h"
+#include "base/rawe_counters.h"
 #include "unit_test.h"
 
 TEST(rawe_counter_descriptions__one_for_each_field_in_order)

@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* The file itself: on a processor with the instruction nobody would call the table. */
-#include "rawe_crc32c.c"
+#include "base/rawe_crc32c.c"
 #include "unit_test.h"
 
 static uint32_t bit_by_bit(const uint8_t *bytes, size_t len_bytes)

@@ -1,13 +1,13 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of core/rawe_credit.c.
+ * Tests of core/receive/rawe_credit.c.
  */
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
-#include "rawe_credit.h"
+#include "receive/rawe_credit.h"
 #include "unit_test.h"
 
 #define WINDOW 128u

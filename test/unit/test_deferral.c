@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rawe_conn_state.h"
-#include "rawe_deferral.h"
+#include "conn/rawe_conn_state.h"
+#include "receive/rawe_deferral.h"
 #include "unit_alloc.h"
 #include "unit_test.h"
 

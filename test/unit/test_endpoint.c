@@ -13,7 +13,7 @@
 #include "btl_rawe_module.h"
 #include "btl_rawe_params.h"
 #include "btl_rawe_state.h"
-#include "core/rawe_conn.h"
+#include "core/conn/rawe_conn.h"
 #include "unit_engine.h"
 #include "unit_test.h"
 

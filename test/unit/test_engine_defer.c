@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rawe_conn.h"
+#include "conn/rawe_conn.h"
 
 FIXTURE(unit_set_up_wide, unit_tear_down);
 

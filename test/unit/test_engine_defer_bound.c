@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#include "rawe_conn.h"
+#include "conn/rawe_conn.h"
 
 static void set_up(void)
 {

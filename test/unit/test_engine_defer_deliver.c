@@ -8,8 +8,8 @@
 
 #include <string.h>
 
-#include "rawe_conn_receive.h"
-#include "rawe_conn.h"
+#include "conn/rawe_conn_receive.h"
+#include "conn/rawe_conn.h"
 
 static void set_up(void)
 {

@@ -8,9 +8,9 @@
 
 #include <string.h>
 
-#include "rawe_conn.h"
-#include "rawe_conn_control.h"
-#include "rawe_conn_life.h"
+#include "conn/rawe_conn.h"
+#include "conn/rawe_conn_control.h"
+#include "conn/rawe_conn_life.h"
 
 static struct unit_send sends[40];
 static unsigned transmitted_calls;

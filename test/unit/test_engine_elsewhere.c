@@ -8,9 +8,9 @@
 
 #include <string.h>
 
-#include "rawe_conn.h"
-#include "rawe_conn_connect.h"
-#include "rawe_conn_move.h"
+#include "conn/rawe_conn.h"
+#include "conn/rawe_conn_connect.h"
+#include "conn/rawe_conn_move.h"
 
 FIXTURE(rails_set_up, rails_tear_down);
 

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rawe_conn.h"
+#include "conn/rawe_conn.h"
 
 #define SPOKES 9u
 

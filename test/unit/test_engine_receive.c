@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rawe_conn.h"
+#include "conn/rawe_conn.h"
 
 /** A message frame from node 0 to node 1, as it would come next. */
 static struct net_frame *good_frame(void)

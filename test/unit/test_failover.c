@@ -8,9 +8,9 @@
 
 #include <string.h>
 
-#include "rawe_conn.h"
-#include "rawe_conn_connect.h"
-#include "rawe_failover.h"
+#include "conn/rawe_conn.h"
+#include "conn/rawe_conn_connect.h"
+#include "routes/rawe_failover.h"
 
 #define EXPRESS RAWE_LANE_EXPRESS
 

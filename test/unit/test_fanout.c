@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "linux/packet/rawe_fanout.h"
-#include "rawe_wire.h"
+#include "base/rawe_wire.h"
 #include "unit_test.h"
 
 #define KEYS_MAX (RAWE_FANOUT_KEYS_MAX * RAWE_FANOUT_MEMBERS_MAX)

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "rawe_handle.h"
+#include "rma/rawe_handle.h"
 #include "unit_test.h"
 
 static uint8_t memory[1000];

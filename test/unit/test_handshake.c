@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rawe_handshake.h"
+#include "conn/rawe_handshake.h"
 #include "unit_test.h"
 
 #define STATES (RAWE_CONN_FAILED + 1u)

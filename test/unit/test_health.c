@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "rawe_health.h"
+#include "routes/rawe_health.h"
 #include "unit_test.h"
 
 #define MS 1000000ull

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rawe_liveness.h"
+#include "conn/rawe_liveness.h"
 #include "unit_test.h"
 
 #define US 1000ull

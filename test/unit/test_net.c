@@ -14,7 +14,7 @@
 #include "net_harness.h"
 #include "net_ledger.h"
 #include "net_packet.h"
-#include "rawe_crc32c.h"
+#include "base/rawe_crc32c.h"
 #include "unit_test.h"
 
 #define FRAMES 4u

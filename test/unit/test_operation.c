@@ -7,8 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "rawe_credit.h"
-#include "rawe_operation.h"
+#include "receive/rawe_credit.h"
+#include "rma/rawe_operation.h"
 #include "unit_test.h"
 
 #define PEER_KEY 0x11223344u

@@ -8,8 +8,8 @@
 
 #include <string.h>
 
-#include "rawe_conn.h"
-#include "rawe_conn_connect.h"
+#include "conn/rawe_conn.h"
+#include "conn/rawe_conn_connect.h"
 
 /** Host 0 opens the express lane of each rail. */
 static void connect_all(void)

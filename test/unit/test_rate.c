@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "rawe_rate.h"
+#include "send/rawe_rate.h"
 #include "unit_test.h"
 
 #define MS 1000000ull

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "rawe_reassembly.h"
+#include "receive/rawe_reassembly.h"
 #include "unit_test.h"
 
 static struct rawe_buffer_pool pool;

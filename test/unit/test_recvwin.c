@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rawe_recvwin.h"
+#include "receive/rawe_recvwin.h"
 #include "unit_alloc.h"
 #include "unit_test.h"
 

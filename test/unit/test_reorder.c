@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#include "rawe_conn.h"
+#include "conn/rawe_conn.h"
 
 static struct unit_send send_;
 static uint8_t data[200000], target[200000];

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "rawe_rtt.h"
+#include "send/rawe_rtt.h"
 #include "unit_test.h"
 
 TEST(rawe_rtt_init__has_no_sample)

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rawe_sendqueue.h"
+#include "send/rawe_sendqueue.h"
 #include "unit_test.h"
 
 #define FIRST_NUMBER (UINT32_MAX - 2) /* message numbers wrap */

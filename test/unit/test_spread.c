@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "rawe_spread.h"
+#include "routes/rawe_spread.h"
 #include "unit_test.h"
 
 #define GRAIN 1000u

@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "rawe_timer.h"
+#include "base/rawe_timer.h"
 #include "unit_test.h"
 
 #define TICK_NS (1ull << RAWE_TIMER_TICK_SHIFT)

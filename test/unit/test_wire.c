@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rawe_wire.h"
+#include "base/rawe_wire.h"
 #include "unit_sample.h"
 
 static enum rawe_decode_result decode_header(const uint8_t *bytes, size_t len_bytes,

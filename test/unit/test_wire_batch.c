@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rawe_wire.h"
+#include "base/rawe_wire.h"
 #include "unit_sample.h"
 
 /** Five frames of a message that has more before and behind them. */

@@ -8,7 +8,7 @@
 
 #include "unit_pair.h"
 
-#include "rawe_conn_finalize.h"
+#include "conn/rawe_conn_finalize.h"
 
 #define TIMEOUT_NS (5 * UNIT_S) /* as unit_init has it */
 #define FINALIZE_SENDS 3u

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "net_message.h"
-#include "rawe_conn_send.h"
+#include "conn/rawe_conn_send.h"
 
 void unit_fill(uint8_t *data, size_t len_bytes, unsigned seed)
 {

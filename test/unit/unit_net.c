@@ -12,8 +12,8 @@
 #include "unit_link.h"
 #include "unit_wire.h"
 
-#include "rawe_conn_connect.h"
-#include "rawe_conn.h"
+#include "conn/rawe_conn_connect.h"
+#include "conn/rawe_conn.h"
 
 void unit_init(struct unit_net *net)
 {

@@ -15,9 +15,9 @@
 #include <stdint.h>
 
 #include "net_wire.h"
-#include "rawe_conn_state.h"
+#include "conn/rawe_conn_state.h"
 #include "rawe_engine.h"
-#include "rawe_wire.h"
+#include "base/rawe_wire.h"
 #include "unit_test.h"
 
 #define UNIT_NODES 2u

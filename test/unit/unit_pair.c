@@ -5,7 +5,7 @@
  */
 #include "unit_pair.h"
 
-#include "rawe_conn.h"
+#include "conn/rawe_conn.h"
 
 struct unit_net net;
 

@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "net_engine.h"
-#include "rawe_conn.h"
-#include "rawe_conn_connect.h"
+#include "conn/rawe_conn.h"
+#include "conn/rawe_conn_connect.h"
 
 struct rawe_peer peer;
 

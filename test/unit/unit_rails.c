@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "net_engine.h"
-#include "rawe_conn.h"
-#include "rawe_conn_connect.h"
+#include "conn/rawe_conn.h"
+#include "conn/rawe_conn_connect.h"
 
 /** More steps than any test needs to come to rest. */
 #define STEPS_MAX 100000u

@@ -9,7 +9,7 @@
 
 #include "unit_peer.h"
 
-#include "rawe_conn_record.h"
+#include "conn/rawe_conn_record.h"
 
 #define RECORD_MEMORY_BYTES 200000u
 #define RECORD_ACCESSES 300u

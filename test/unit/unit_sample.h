@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rawe_wire.h"
+#include "base/rawe_wire.h"
 #include "unit_test.h"
 
 /** Initializers of a header each of whose bytes is known by its place; payload_bytes is left out. */

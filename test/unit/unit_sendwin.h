@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "rawe_sendwin.h"
+#include "send/rawe_sendwin.h"
 #include "unit_test.h"
 
 #define WINDOW 16u

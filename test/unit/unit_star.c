@@ -9,9 +9,9 @@
 #include <string.h>
 
 #include "net_engine.h"
-#include "rawe_conn_connect.h"
-#include "rawe_conn_send.h"
-#include "rawe_conn.h"
+#include "conn/rawe_conn_connect.h"
+#include "conn/rawe_conn_send.h"
+#include "conn/rawe_conn.h"
 
 static bool is_data(const struct net_frame *frame)
 {

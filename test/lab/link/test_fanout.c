@@ -14,7 +14,7 @@
 
 #include "link_fixture.h"
 
-#include "../../../opal/mca/btl/rawe/core/rawe_wire.h"
+#include "../../../opal/mca/btl/rawe/core/base/rawe_wire.h"
 #include "../../../opal/mca/btl/rawe/linux/packet/rawe_fanout.h"
 
 #define MEMBERS 5u

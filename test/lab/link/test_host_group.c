@@ -16,7 +16,7 @@
 
 #include "link_fixture.h"
 
-#include "../../../opal/mca/btl/rawe/core/rawe_wire.h"
+#include "../../../opal/mca/btl/rawe/core/base/rawe_wire.h"
 #include "../../../opal/mca/btl/rawe/linux/host/rawe_host_group.h"
 #include "../../../opal/mca/btl/rawe/linux/host/rawe_host_leader.h"
 #include "../../../opal/mca/btl/rawe/linux/host/rawe_host_message.h"

@@ -15,7 +15,7 @@
 
 #include "link_fixture.h"
 
-#include "../../../opal/mca/btl/rawe/core/rawe_wire.h"
+#include "../../../opal/mca/btl/rawe/core/base/rawe_wire.h"
 #include "../../../opal/mca/btl/rawe/linux/packet/rawe_ring.h"
 
 static struct fixture net;

@@ -17,7 +17,7 @@
 
 #include "link_fixture.h"
 
-#include "../../../opal/mca/btl/rawe/core/rawe_wire.h"
+#include "../../../opal/mca/btl/rawe/core/base/rawe_wire.h"
 #include "../../../opal/mca/btl/rawe/linux/probe/rawe_responder.h"
 #include "../../unit/unit_descriptors.h"
 

@@ -8,7 +8,7 @@ import pytest
 from conftest import HANG_SECONDS, RAWE, assert_one_message, assert_success, help_messages, show
 
 ROOT = Path(__file__).resolve().parents[3]
-HEADER = ROOT / "opal/mca/btl/rawe/core/rawe_counters.h"
+HEADER = ROOT / "opal/mca/btl/rawe/core/base/rawe_counters.h"
 ENGINE = re.findall(r"^ +X\((\w+), ", HEADER.read_text(encoding="utf-8"), re.MULTILINE)
 OTHERS = {
     f"{kind}_{name}"

@@ -19,7 +19,7 @@ from rawelab import launch
 
 ROOT = Path(__file__).resolve().parents[3]
 MAN_PAGE = ROOT / "tools/rawe-info.1"
-WIRE = ROOT / "opal/mca/btl/rawe/core/rawe_wire.h"
+WIRE = ROOT / "opal/mca/btl/rawe/core/base/rawe_wire.h"
 
 
 @pytest.fixture(scope="session", name="program")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from . import c_source, tree
 
 PARAMETERS = "opal/mca/btl/rawe/btl_rawe_params.c"
-COUNTERS = "opal/mca/btl/rawe/core/rawe_counters.h"
+COUNTERS = "opal/mca/btl/rawe/core/base/rawe_counters.h"
 GLUE = "opal/mca/btl/rawe"
 PAGES = {"parameters": "doc/parameters.md", "counters": "doc/counters.md"}  # table -> its page
 UNITS = {"KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30}

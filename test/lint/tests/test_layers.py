@@ -217,13 +217,13 @@ def mutant(tmp_path):
 @pytest.mark.parametrize(
     ("path", "text", "reason"),
     [
-        ("core/rawe_rtt.c", '#include "rawe_engine.h"\n', "an arrow points up"),
-        ("core/rawe_wire.h", '#include "rawe_timer.h"\n', "an arrow points up"),
+        ("core/send/rawe_rtt.c", '#include "rawe_engine.h"\n', "an arrow points up"),
+        ("core/base/rawe_wire.h", '#include "base/rawe_timer.h"\n', "an arrow points up"),
         ("core/rawe_engine.c", "#include <sys/socket.h>\n", "sockets"),
-        ("core/rawe_conn.h", "#include <time.h>\n", "a clock"),
-        ("core/rawe_acktr.c", '#include "opal/util/output.h"\n', "Open MPI"),
+        ("core/conn/rawe_conn.h", "#include <time.h>\n", "a clock"),
+        ("core/receive/rawe_acktr.c", '#include "opal/util/output.h"\n', "Open MPI"),
         (
-            "core/rawe_acktr.c",
+            "core/receive/rawe_acktr.c",
             '#include "btl_rawe_address.h"\n',
             "core may not use glue's btl_rawe_address",
         ),
@@ -245,7 +245,7 @@ def test_check__mutants_of_the_component_are_found(mutant, path, text, reason):
 
 
 def test_check__mutant_that_closes_a_circle_is_found(mutant):
-    added = mutant("core/rawe_rtt.c", '#include "rawe_engine.h"\n')
+    added = mutant("core/send/rawe_rtt.c", '#include "rawe_engine.h"\n')
     circles = [problem for problem in added if "circle of" in problem]
     assert any("rawe_engine" in one and "rawe_rtt" in one for one in circles), added
 
@@ -253,8 +253,8 @@ def test_check__mutant_that_closes_a_circle_is_found(mutant):
 def test_check__mutant_that_calls_upwards_is_found(mutant):
     engine = (tree.ROOT / layers.COMPONENT / "core/rawe_engine.c").read_text(encoding="utf-8")
     name = next(iter(c_source.functions(engine)))
-    added = mutant("core/rawe_timer.c", f"void x(void)\n{{\n    {name}();\n}}\n")
+    added = mutant("core/base/rawe_timer.c", f"void x(void)\n{{\n    {name}();\n}}\n")
     assert any(
-        "core/rawe_timer.c" in one and f"uses {name}()" in one and "points up" in one
+        "core/base/rawe_timer.c" in one and f"uses {name}()" in one and "points up" in one
         for one in added
     ), added

@@ -11,7 +11,7 @@
 #ifndef MCA_BTL_RAWE_HELP_H
 #define MCA_BTL_RAWE_HELP_H
 
-#include "core/rawe_wire.h"
+#include "core/base/rawe_wire.h"
 
 #include <stdint.h>
 

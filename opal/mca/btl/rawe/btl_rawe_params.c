@@ -6,7 +6,7 @@
 #include "btl_rawe_params.h"
 
 #include "btl_rawe_help.h"
-#include "core/rawe_wire.h"
+#include "core/base/rawe_wire.h"
 
 #include "opal/mca/base/mca_base_var.h"
 

@@ -1,7 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * What failing over between the routes to a process (core/rawe_failover.h) needs of Open MPI and
+ * What failing over between the routes to a process (core/routes/rawe_failover.h) needs of Open MPI and
  * Linux: carriers, questions to the peer's responder, and words for the user.
  */
 #ifndef MCA_BTL_RAWE_ROUTES_H

@@ -10,8 +10,8 @@
 #include "btl_rawe_registration.h"
 #include "btl_rawe_state.h"
 #include "btl_rawe_thread.h"
-#include "core/rawe_balance.h"
-#include "core/rawe_conn_life.h"
+#include "core/routes/rawe_balance.h"
+#include "core/conn/rawe_conn_life.h"
 
 #include <string.h>
 

@@ -13,9 +13,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/rawe_conn_table.h"
-#include "core/rawe_failover.h"
-#include "core/rawe_handle.h"
+#include "core/base/rawe_conn_table.h"
+#include "core/routes/rawe_failover.h"
+#include "core/rma/rawe_handle.h"
 
 /** Modules at most: interfaces of a host, and lo. */
 #define MCA_BTL_RAWE_MODULES_MAX 16u

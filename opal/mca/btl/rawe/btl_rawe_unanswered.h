@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "core/rawe_wire.h"
+#include "core/base/rawe_wire.h"
 
 /** Further processes there are tried for this long: some frames may get lost. */
 #define MCA_BTL_RAWE_UNANSWERED_NS 500000000ull

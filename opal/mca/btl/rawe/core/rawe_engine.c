@@ -9,15 +9,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rawe_conn_bundle.h"
-#include "rawe_conn_connect.h"
-#include "rawe_conn_control.h"
-#include "rawe_conn_finalize.h"
-#include "rawe_conn_move.h"
-#include "rawe_conn_receive.h"
-#include "rawe_conn_record.h"
-#include "rawe_crc32c.h"
-#include "rawe_conn.h"
+#include "conn/rawe_conn_bundle.h"
+#include "conn/rawe_conn_connect.h"
+#include "conn/rawe_conn_control.h"
+#include "conn/rawe_conn_finalize.h"
+#include "conn/rawe_conn_move.h"
+#include "conn/rawe_conn_receive.h"
+#include "conn/rawe_conn_record.h"
+#include "base/rawe_crc32c.h"
+#include "conn/rawe_conn.h"
 
 /** Reassembly buffers in existence at most, over all connections. */
 #define REASSEMBLY_BUFFERS_MAX 1024u

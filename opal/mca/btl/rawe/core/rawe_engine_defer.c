@@ -4,10 +4,10 @@
  * The engine while its owner cannot be called: it goes on acknowledging, probing and sending again.
  * What would have been delivered or completed is kept (rawe_deferral.c) until the owner is back.
  */
-#include "rawe_conn_finalize.h"
-#include "rawe_conn_life.h"
-#include "rawe_conn_receive.h"
-#include "rawe_conn_record.h"
+#include "conn/rawe_conn_finalize.h"
+#include "conn/rawe_conn_life.h"
+#include "conn/rawe_conn_receive.h"
+#include "conn/rawe_conn_record.h"
 #include "rawe_engine.h"
 
 void rawe_engine_defer_begin(struct rawe_engine *engine)

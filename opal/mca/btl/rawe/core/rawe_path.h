@@ -23,7 +23,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "rawe_wire.h"
+#include "base/rawe_wire.h"
 
 /** MTU of the frame that only asks whether the peer is there. */
 #define RAWE_PATH_MTU_SMALLEST_BYTES (RAWE_HEADER_BYTES + RAWE_PING_BYTES)

@@ -4,12 +4,12 @@
  * A peer: which message takes which lane and how, streaks, early completion.
  */
 #include "rawe_peer.h"
-#include "rawe_conn_coalesce.h"
-#include "rawe_conn_life.h"
-#include "rawe_conn_move.h"
-#include "rawe_conn_record.h"
-#include "rawe_conn_send.h"
-#include "rawe_conn.h"
+#include "conn/rawe_conn_coalesce.h"
+#include "conn/rawe_conn_life.h"
+#include "conn/rawe_conn_move.h"
+#include "conn/rawe_conn_record.h"
+#include "conn/rawe_conn_send.h"
+#include "conn/rawe_conn.h"
 
 #include <string.h>
 

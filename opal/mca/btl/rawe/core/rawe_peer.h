@@ -24,9 +24,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "rawe_conn_finalize.h"
-#include "rawe_conn_state.h"
-#include "rawe_health.h"
+#include "conn/rawe_conn_finalize.h"
+#include "conn/rawe_conn_state.h"
+#include "routes/rawe_health.h"
 
 /** Messages in two pieces up to this length, in bytes, are complete early: see rawe_message. */
 #define RAWE_PEER_COPY_BYTES (16u * 1024u + 64u)

@@ -12,7 +12,7 @@
 #include <linux/if_packet.h>
 #include <sys/socket.h>
 
-#include "../../core/rawe_wire.h"
+#include "../../core/base/rawe_wire.h"
 
 /** A SOCK_RAW socket's filter sees the Ethernet header in front. */
 #define AT(offset) (RAWE_ETH_HEADER_BYTES + (offset))

@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 
-#include "../../core/rawe_wire.h"
+#include "../../core/base/rawe_wire.h"
 
 #define CACHE_LINE_BYTES 64u
 #define BLOCK_BYTES_MIN (64u << 10)

@@ -20,7 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../../core/rawe_output.h"
+#include "../../core/base/rawe_output.h"
 #include "rawe_link.h"
 
 /** What IPv4 takes from the MTU, beside the batch header. */

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../../core/rawe_wire.h"
+#include "../../core/base/rawe_wire.h"
 #include "rawe_bulk.h"
 #include "../packet/rawe_filter.h"
 #include "../packet/rawe_ring.h"

@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../../core/rawe_output.h"
+#include "../../core/base/rawe_output.h"
 #include "rawe_link_config.h"
 
 struct rawe_link;

@@ -11,7 +11,7 @@
 #include <pthread.h>
 #include <stdint.h>
 
-#include "../../core/rawe_wire.h"
+#include "../../core/base/rawe_wire.h"
 
 /** Token: 40 random bits, then the index of the ping. */
 #define RAWE_PING_INDEX_BITS 24u

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../../core/rawe_wire.h"
+#include "../../core/base/rawe_wire.h"
 
 #define RAWE_INTERFACE_NAME_BYTES 16u
 

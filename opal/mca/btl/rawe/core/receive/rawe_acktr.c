@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "rawe_wire.h"
+#include "base/rawe_wire.h"
 
 _Static_assert(RAWE_SACK_BYTES_MAX * 8 >= RAWE_WINDOW_FRAMES_MAX, "a SACK block covers the window");
 

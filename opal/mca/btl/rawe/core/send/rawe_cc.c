@@ -5,7 +5,7 @@
  */
 #include "rawe_cc.h"
 
-#include "rawe_acktr.h"
+#include "receive/rawe_acktr.h"
 
 /** No estimate of the round trip keeps an unused window for longer. */
 #define UNUSED_MOST_NS 1000000000ull

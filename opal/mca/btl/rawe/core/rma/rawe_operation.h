@@ -12,8 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "rawe_sendqueue.h"
-#include "rawe_wire.h"
+#include "send/rawe_sendqueue.h"
+#include "base/rawe_wire.h"
 
 /**
  * Operations of an engine under way at most. Each may occupy memory of a peer until its reply has

@@ -12,8 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "rawe_output.h"
-#include "rawe_wire.h"
+#include "base/rawe_output.h"
+#include "base/rawe_wire.h"
 
 struct rawe_send;
 

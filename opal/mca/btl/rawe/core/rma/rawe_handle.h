@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "rawe_wire.h"
+#include "base/rawe_wire.h"
 
 /** What peers may do with registered memory: bits. */
 #define RAWE_ACCESS_READ 1u   /**< GET */

@@ -11,8 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "rawe_output.h"
-#include "rawe_reassembly.h"
+#include "base/rawe_output.h"
+#include "receive/rawe_reassembly.h"
 
 struct rawe_conn;
 

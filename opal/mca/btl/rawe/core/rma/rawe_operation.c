@@ -5,7 +5,7 @@
  */
 #include "rawe_operation.h"
 
-#include "rawe_credit.h"
+#include "receive/rawe_credit.h"
 
 #include <stdlib.h>
 #include <string.h>

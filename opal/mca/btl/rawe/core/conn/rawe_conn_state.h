@@ -11,17 +11,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "rawe_cc.h"
+#include "send/rawe_cc.h"
 #include "rawe_engine_state.h"
 #include "rawe_handshake.h"
 #include "rawe_liveness.h"
-#include "rawe_rate.h"
-#include "rawe_recvwin.h"
-#include "rawe_reorder.h"
-#include "rawe_route.h"
-#include "rawe_rtt.h"
-#include "rawe_sendqueue.h"
-#include "rawe_sendwin.h"
+#include "send/rawe_rate.h"
+#include "receive/rawe_recvwin.h"
+#include "send/rawe_reorder.h"
+#include "routes/rawe_route.h"
+#include "send/rawe_rtt.h"
+#include "send/rawe_sendqueue.h"
+#include "send/rawe_sendwin.h"
 
 struct rawe_peer;
 

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "rawe_wire.h"
+#include "base/rawe_wire.h"
 
 struct rawe_engine;
 

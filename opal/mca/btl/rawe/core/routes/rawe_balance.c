@@ -5,7 +5,7 @@
  */
 #include "rawe_balance.h"
 
-#include "rawe_conn_send.h"
+#include "conn/rawe_conn_send.h"
 #include "rawe_spread.h"
 
 #define ROUTES_MAX 16u

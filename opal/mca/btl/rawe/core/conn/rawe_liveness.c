@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "rawe_wire.h"
+#include "base/rawe_wire.h"
 
 /** No estimate lets a first probe wait longer: a rank that computed leaves huge RTT samples. */
 #define FIRST_PROBE_MOST_NS 10000000ull

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "rawe_sendqueue.h"
+#include "send/rawe_sendqueue.h"
 
 struct rawe_conn;
 

@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "rawe_wire.h"
+#include "base/rawe_wire.h"
 
 /** Fragmented messages a sender may have under way on a connection; a power of two. */
 #define RAWE_REASSEMBLY_MESSAGES 64u

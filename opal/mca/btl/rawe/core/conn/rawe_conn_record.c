@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rawe_access.h"
+#include "rma/rawe_access.h"
 #include "rawe_conn_control.h"
 #include "rawe_conn_life.h"
 #include "rawe_conn_send.h"

@@ -11,18 +11,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "rawe_conn_table.h"
-#include "rawe_counters.h"
-#include "rawe_credit.h"
-#include "rawe_deferral.h"
-#include "rawe_handle.h"
+#include "base/rawe_conn_table.h"
+#include "base/rawe_counters.h"
+#include "receive/rawe_credit.h"
+#include "receive/rawe_deferral.h"
+#include "rma/rawe_handle.h"
 #include "rawe_liveness.h"
-#include "rawe_operation.h"
-#include "rawe_output.h"
-#include "rawe_reassembly.h"
-#include "rawe_timer.h"
-#include "rawe_txframe.h"
-#include "rawe_wire.h"
+#include "rma/rawe_operation.h"
+#include "base/rawe_output.h"
+#include "receive/rawe_reassembly.h"
+#include "base/rawe_timer.h"
+#include "send/rawe_txframe.h"
+#include "base/rawe_wire.h"
 
 struct rawe_conn;
 struct rawe_served;

@@ -9,7 +9,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "rawe_crc32c.h"
+#include "base/rawe_crc32c.h"
 
 static void append_pending(struct rawe_conn **first, struct rawe_conn ***tail,
                            struct rawe_conn *conn)
