@@ -34,6 +34,7 @@ EPILOG = """examples:
   compare --suite seeds                    the tests of MPBench, GAMMA and ESP
   compare --rate 1gbit --topology switch --suite bandwidth
   compare --transports tcp,ofi,ucx,rawe --suite latency
+  compare --suite change --against ../old/build --nic cut --rounds 7
   compare --hostfile hosts --interface eth1 --np 8
   compare --resume bench/imb-runs/results/<date-time>
 
@@ -179,7 +180,8 @@ class ImbDriver(Driver):
         return runs
 
     def _run(self, options, part, words, number, transport, interface, group):
-        start = ["-np", str(group[0]), *transports.arguments(transport, interface)]
+        words_of = transports.arguments(transport, interface, against=options.against)
+        start = ["-np", str(group[0]), *words_of]
         case = Case(part.name, "", *group, part.name)
         return Run(number, transport, case, ((*start, *options.starter, *words),))
 

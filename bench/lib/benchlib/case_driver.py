@@ -55,7 +55,7 @@ class CaseDriver(Driver):
         """One Run."""
         program, found = self.programs[case.program], self.found[case]
         start = ["-np", str(case.ranks)]
-        start += transports.arguments(transport, interface, case.shares_hosts)
+        start += transports.arguments(transport, interface, case.shares_hosts, options.against)
         start += [*program.mpirun_arguments(found), *options.starter]
         commands = program.commands(found, case)
         return Run(number, transport, case, tuple((*start, *words) for words in commands))

@@ -17,8 +17,9 @@ COLOURS = {
     "ucx": "#2e9e5b",
     "ofi": "#9b6bc9",
     "vader": "#8a8a8a",
+    "old": "#d2691e",
 }
-MARKERS = {"tcp": "s", "rawe": "o", "ucx": "^", "ofi": "D", "vader": "v"}
+MARKERS = {"tcp": "s", "rawe": "o", "ucx": "^", "ofi": "D", "vader": "v", "old": "s"}
 OTHER_COLOURS = ("#b8860b", "#c2407a", "#4f8f8f", "#7a7a2a")
 INK = "#010203"  # replaced by the page's text colour
 SVG_INCHES = (4.7, 3.4)  # small enough that its text is readable on a phone

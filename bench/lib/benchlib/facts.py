@@ -52,6 +52,8 @@ def about(options, started, cases):
     found = [("Date", started), *merge({n: place_of(options, n).describe() for n in hosts})]
     ranks = sorted({case.ranks for case in cases})
     found += [*machine(), ("Ranks", ", ".join(map(str, ranks))), ("Rounds", options.rounds)]
+    if options.against is not None:
+        found.append(("old", f"rawe of {options.against}"))
     cores = len(os.sched_getaffinity(0))
     if options.hostfile is None and ranks[-1] > cores:
         text = f"up to {ranks[-1]} ranks share {cores} cores: times include waiting for a core"

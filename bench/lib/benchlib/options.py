@@ -8,7 +8,7 @@ from pathlib import Path
 from rawelab.spec import NIC_KINDS
 
 from . import prepare, stats
-from .transports import SHARED_MEMORY, TRANSPORTS
+from .transports import COMPONENT, OLD, SHARED_MEMORY, TRANSPORTS
 
 SHAPE = ("mtu", "topology", "nic", "rate", "loss")
 
@@ -75,15 +75,17 @@ def parser(driver):
     add(
         "--transports",
         type=list_of(tuple(TRANSPORTS), "transport"),
-        default=["tcp", "rawe"],
         metavar="A,B",
-        help=f"the base is tcp, or the first one; of {', '.join(TRANSPORTS)}",
+        help=f"of {', '.join(TRANSPORTS)}; the base is old, tcp, or the first one (default "
+        "tcp,rawe; with --against old,rawe)",
     )
     text = f"of one mpirun, in seconds (default {driver.timeout:g})"
     add("--timeout", type=seconds, default=driver.timeout, help=text)
     add("--output", type=Path, metavar="DIR", help="default: results/<date-time>")
     add("--resume", type=Path, metavar="DIR", help="continue an interrupted comparison")
     add("--build", type=Path, metavar="DIR", help="build directory (default ./build)")
+    text = "another build of rawe, made before: measured in turns with --build, as transport old"
+    add("--against", type=Path, metavar="DIR", help=text)
     add("--no-build", action="store_true", help="install no packages, build nothing")
     virtual = made.add_argument_group("virtual hosts (as root)")
     virtual.add_argument("--hosts", type=count, help="default: one for each rank, at most 4")
@@ -137,6 +139,14 @@ def parse(driver, argv):
             "--interface, --mpirun-args and --starter go with --hostfile; virtual hosts have their "
             "own"
         )
+    if options.against is not None:
+        options.against = options.against.resolve()
+        if not (options.against / COMPONENT).exists():
+            made.error(f"--against {options.against}: no rawe was built there; run make in it")
+    default = [OLD, "rawe"] if options.against else ["tcp", "rawe"]
+    options.transports = options.transports or default
+    if (OLD in options.transports) != (options.against is not None):
+        made.error(f"transport {OLD} and --against DIR go together")
     if SHARED_MEMORY in options.transports and options.hostfile is None and options.hosts != 1:
         made.error(f"{SHARED_MEMORY} reaches ranks of the same host only; use --hosts 1")
     options.shape = {name: getattr(options, name) for name in SHAPE}

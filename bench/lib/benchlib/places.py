@@ -10,7 +10,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from . import preflight, prepare
+from . import preflight, prepare, transports
 from .error import BenchError
 
 TIMEOUT_STATUS = 124
@@ -152,13 +152,11 @@ class HostfilePlace(Place):
         self.interface = interface
         self.extra = extra
         self.prefix = ["--hostfile", str(hostfile), "--map-by", "node", "--bind-to", "core"]
-        self.files = []
+        self.files, self.component = [], []
         if build is not None:
             # The component is not installed: every host has to see it under this path.
-            libs = Path(build) / "opal/mca/btl/rawe/.libs"
-            self.files.append(libs / "mca_btl_rawe.so")
-            path = f"{libs}:SYSTEM_DEFAULT:USER_DEFAULT"
-            self.prefix += ["--mca", "mca_base_component_path", path]
+            self.files.append(Path(build) / transports.COMPONENT)
+            self.component = transports.component_path(Path(build))
 
     def __enter__(self):
         asked = copy.copy(self)
@@ -169,10 +167,14 @@ class HostfilePlace(Place):
     def __exit__(self, *_):
         pass
 
+    def _words(self, arguments):
+        component = [] if transports.COMPONENT_PATH in arguments else self.component
+        return ["mpirun", *self.prefix, *component, *self.extra, *map(str, arguments)]
+
     def _start(self, arguments):
         try:
             return subprocess.Popen(
-                ["mpirun", *self.prefix, *self.extra, *arguments],
+                self._words(arguments),
                 env={**os.environ, **ROOT_VARIABLES},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
@@ -192,7 +194,7 @@ class HostfilePlace(Place):
 
     def command(self, arguments):
         """The command a person types to repeat a run."""
-        return shlex.join(["mpirun", *self.prefix, *self.extra, *arguments])
+        return shlex.join(self._words(arguments))
 
     def describe(self):
         """Name and value of what matters about the place."""
@@ -204,7 +206,7 @@ class HostfilePlace(Place):
 
 def place_of(options, hosts):
     """The place for runs on a number of virtual hosts, or on the hosts of the hostfile."""
-    build = options.build if (options.build / prepare.COMPONENT).exists() else None
+    build = options.build if (options.build / transports.COMPONENT).exists() else None
     if options.hostfile is None:
         return LabPlace({**options.shape, "hosts": hosts}, build)
     if prepare.rawe_installed():

@@ -6,10 +6,9 @@ import subprocess
 from pathlib import Path
 
 from .error import BenchError
-from .transports import TRANSPORTS
+from .transports import COMPONENT, TRANSPORTS
 
 SOURCE = Path(__file__).resolve().parents[3]
-COMPONENT = Path("opal/mca/btl/rawe/.libs/mca_btl_rawe.so")
 LAST_LINES = 15
 
 

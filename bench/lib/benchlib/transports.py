@@ -1,12 +1,19 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The transports that are compared: mpirun's arguments for each, and their order in a round."""
 
+import re
+from pathlib import Path
+
+COMPONENT = Path("opal/mca/btl/rawe/.libs/mca_btl_rawe.so")  # in a build directory
+COMPONENT_PATH = "mca_base_component_path"
 SHARED_MEMORY = "vader"  # reaches ranks of the same host only
 BASELINE = "baseline"  # bare programs instead of MPI, in a transport's place
+OLD = "old"  # rawe of another build, see --against
 # mpirun's arguments for each transport, and the component that has to be there.
 TRANSPORTS = {
     "tcp": ("--mca pml ob1 --mca btl tcp,self", "btl:tcp"),
     "rawe": ("--mca pml ob1 --mca btl rawe,self", "btl:rawe"),
+    OLD: ("--mca pml ob1 --mca btl rawe,self", "btl:rawe"),
     SHARED_MEMORY: ("--mca pml ob1 --mca btl vader,self", "btl:vader"),
     # Without these, this pml wants hardware that UCX drives.
     "ucx": (
@@ -21,6 +28,7 @@ TRANSPORTS = {
 TITLES = {
     "tcp": "btl/tcp",
     "rawe": "btl/rawe",
+    OLD: "btl/rawe of --against",
     "vader": "btl/vader (shared memory)",
     "ucx": "UCX over TCP",
     "ofi": "libfabric over TCP",
@@ -29,8 +37,8 @@ TITLES = {
 
 
 def base_of(transports):
-    """The transport that the others are compared with: tcp, or the first one."""
-    return "tcp" if "tcp" in transports else transports[0]
+    """The transport that the others are compared with: the old build, tcp, or the first one."""
+    return next((name for name in (OLD, "tcp") if name in transports), transports[0])
 
 
 def order(transports, round_number):
@@ -38,19 +46,28 @@ def order(transports, round_number):
     return tuple(transports) if round_number % 2 else tuple(reversed(transports))
 
 
-def arguments(transport, interface=None, shares_hosts=False):
+def component_path(build):
+    """mpirun's arguments that make it load rawe from a build directory."""
+    path = f"{build / COMPONENT.parent}:SYSTEM_DEFAULT:USER_DEFAULT"
+    return ["--mca", COMPONENT_PATH, path]
+
+
+def arguments(transport, interface=None, shares_hosts=False, against=None):
     """mpirun's arguments for a transport, bound to an interface where one is given.
 
-    With `shares_hosts`, ranks of one host use shared memory among themselves.
+    With `shares_hosts`, ranks of one host use shared memory among themselves. `against` is the
+    build directory that OLD is loaded from.
     """
     words = TRANSPORTS[transport][0].split()
     if shares_hosts and transport != SHARED_MEMORY:
-        mixed = f"{transport},{SHARED_MEMORY},self"
-        words = [mixed if word == f"{transport},self" else word for word in words]
+        words = [re.sub(r"^(tcp|rawe),self$", rf"\1,{SHARED_MEMORY},self", word) for word in words]
+    if transport == OLD:
+        words += component_path(against)
     if interface is not None:
         words += {
             "tcp": ["--mca", "btl_tcp_if_include", interface],
             "rawe": ["--mca", "btl_rawe_if_include", interface],
+            OLD: ["--mca", "btl_rawe_if_include", interface],
             "ucx": ["-x", f"UCX_NET_DEVICES={interface}"],
             "ofi": ["-x", f"FI_TCP_IFACE={interface}"],
         }.get(transport, [])

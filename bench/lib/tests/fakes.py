@@ -38,6 +38,7 @@ def transport_of(arguments):
 def options_of(**changes):
     """Options of two transports and two rounds."""
     values = {"rounds": 2, "transports": ["tcp", "rawe"], "timeout": 5, "starter": []}
+    values["against"] = None
     return SimpleNamespace(**{**values, **changes})
 
 

@@ -24,7 +24,7 @@ def test_merge__facts_that_differ_name_their_hosts():
 
 def test_about__more_ranks_than_cores_are_noted(tmp_path):
     shape = dict.fromkeys(("mtu", "topology", "nic", "rate", "loss"))
-    options = SimpleNamespace(build=tmp_path, hostfile=None, shape=shape, rounds=2)
+    options = SimpleNamespace(build=tmp_path, hostfile=None, shape=shape, rounds=2, against=None)
     cores = len(os.sched_getaffinity(0))
     for ranks, noted in ((cores, False), (cores + 1, True)):
         found = dict(facts.about(options, "now", [Case("a", "", ranks, 2)]))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchlib import cli, options
+from benchlib import cli, options, transports
 from benchlib.driver import Driver
 from benchlib.plan import Case, Run
 from benchlib.progress import Progress, clock
@@ -66,6 +66,8 @@ def test_parse__shared_memory_on_one_host():
         (["--starter", "x"], "go with --hostfile"),
         (["--transports", "tcp,vader"], "use --hosts 1"),
         (["--resume", "/r", "--mtu", "9000"], "keeps the options of the first start"),
+        (["--against", "/nonexistent"], "no rawe was built there"),
+        (["--transports", "tcp,old"], "go together"),
     ],
 )
 def test_parse__refuses_with_a_reason(argv, complaint, capsys):
@@ -73,6 +75,18 @@ def test_parse__refuses_with_a_reason(argv, complaint, capsys):
         parse(*argv)
     assert stop.value.code == 2
     assert complaint in capsys.readouterr().err
+
+
+def test_parse__against_another_build(tmp_path, capsys):
+    component = tmp_path / transports.COMPONENT
+    component.parent.mkdir(parents=True)
+    component.touch()
+    argv = ["--against", str(tmp_path)]
+    assert parse(*argv).transports == ["old", "rawe"]
+    assert parse(*argv, "--transports", "tcp,old,rawe").transports == ["tcp", "old", "rawe"]
+    with pytest.raises(SystemExit):
+        parse(*argv, "--transports", "tcp,rawe")
+    assert "go together" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("path", ["results/x", "results/x/", "./results/x", "results//x"])

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Tests of transports.py: order in a round, mpirun's arguments."""
 
+from pathlib import Path
+
 from benchlib import transports
 
 
@@ -20,9 +22,17 @@ def test_arguments__ranks_of_one_host_share_memory():
 
 def test_arguments__each_transport_is_bound_to_the_interface():
     for name in set(transports.TRANSPORTS) - {transports.SHARED_MEMORY}:
-        assert any("eth7" in word for word in transports.arguments(name, "eth7")), name
+        words = transports.arguments(name, "eth7", against=Path("/b"))
+        assert any("eth7" in word for word in words), name
 
 
-def test_base_of__tcp_or_the_first():
+def test_arguments__only_the_old_build_is_loaded_from_elsewhere():
+    old, new = (transports.arguments(name, None, True, Path("/b")) for name in ("old", "rawe"))
+    assert "/b/opal/mca/btl/rawe/.libs:SYSTEM_DEFAULT:USER_DEFAULT" in old
+    assert old[: len(new)] == new and transports.COMPONENT_PATH not in new
+
+
+def test_base_of__the_old_build_tcp_or_the_first():
+    assert transports.base_of(["tcp", "old", "rawe"]) == "old"
     assert transports.base_of(["rawe", "tcp"]) == "tcp"
     assert transports.base_of(["ucx", "rawe"]) == "ucx"
