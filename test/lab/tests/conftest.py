@@ -96,21 +96,21 @@ def verify(request):
     return program
 
 
-@pytest.fixture(scope="session")
-def endless(tmp_path_factory):
-    """The path of a small MPI program that works until it is ended, see endless.c."""
-    program = tmp_path_factory.mktemp("endless") / "endless"
-    subprocess.run(["mpicc", "-O1", "-o", program, HERE / "endless.c"], check=True)
-    return program
+def compiled(name):
+    """A fixture: the path of the MPI program NAME.c of this directory."""
+
+    @pytest.fixture(scope="session", name=name)
+    def compile_program(tmp_path_factory):
+        program = tmp_path_factory.mktemp(name) / name
+        subprocess.run(["mpicc", "-O1", "-o", program, HERE / f"{name}.c"], check=True)
+        return program
+
+    return compile_program
 
 
-@pytest.fixture(scope="session")
-def resend(tmp_path_factory):
-    """The path of rawe-resend: many messages of one length both ways, every byte checked."""
-    program = tmp_path_factory.mktemp("resend") / "rawe-resend"
-    source = HERE.parent / "verify" / "rawe-resend.c"
-    subprocess.run(["mpicc", "-O1", "-o", program, source], check=True)
-    return program
+away, bursts, endless, leaves, pulled, shrinks, survivors = map(
+    compiled, ("away", "bursts", "endless", "leaves", "pulled", "shrinks", "survivors")
+)
 
 
 def wait_until(condition, what):

@@ -100,9 +100,9 @@ def test_losses_are_counted_with_their_reason(make_lab, build, verify):
 
 @pytest.mark.parametrize("mtu, length", [(1500, 1000), (9000, 6000)])
 @pytest.mark.parametrize("loss", [0, 2])
-def test_messages_in_a_row_share_batches(make_lab, build, resend, mtu, length, loss):
+def test_messages_in_a_row_share_batches(make_lab, build, bursts, mtu, length, loss):
     lab = make_lab(hosts=2, mtu=mtu, loss=loss)
-    many = [*STATS, resend, "--messages", 20000, "--bytes", length]
+    many = [*STATS, bursts, 20000, length, 64]
     # However slow the machine is just now, they are in a row.
     for counters in both_sides(run(lab, build, *AT_ONCE, *many)):
         assert counters["messages_sent"] >= 10000
@@ -114,23 +114,10 @@ def test_messages_in_a_row_share_batches(make_lab, build, resend, mtu, length, l
             assert counters["batches_sent"] == 0
 
 
-def test_messages_that_wait_for_an_answer_go_alone(make_lab, build, resend):
+def test_messages_that_wait_for_an_answer_go_alone(make_lab, build, bursts):
     lab = make_lab(hosts=2)
-    for counters in both_sides(
-        run(
-            lab,
-            build,
-            *AT_ONCE,
-            *STATS,
-            resend,
-            "--messages",
-            20000,
-            "--bytes",
-            1000,
-            "--window",
-            1,
-        )
-    ):
+    alone = [*AT_ONCE, *STATS, bursts, 20000, 1000, 1]
+    for counters in both_sides(run(lab, build, *alone)):
         assert counters["messages_sent"] >= 10000
         assert counters["batches_sent"] == 0, "a batch of one message costs more than a frame"
 

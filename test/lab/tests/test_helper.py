@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from conftest import ETHERTYPE, HANG_SECONDS, RAWE, assert_one_message, assert_success, show
 from jobs import Job
-from test_many_ranks import SOCKETS_A_RANK, await_grouped, survivors  # noqa: F401 (a fixture)
+from test_many_ranks import SOCKETS_A_RANK, await_grouped
 from unprivileged import (
     NOBODY,
     USER,
@@ -95,7 +95,7 @@ def start(lab, place, *words):
 
 
 @pytest.mark.parametrize("dying", [1, 0])
-def test_ranks_form_groups_and_open_their_sockets_anew(make_lab, place, survivors, dying):  # noqa: F811
+def test_ranks_form_groups_and_open_their_sockets_anew(make_lab, place, survivors, dying):
     lab = make_lab(hosts=1)
     go = place / "tmp" / "go"
     program = place / "survivors"
@@ -115,7 +115,7 @@ echo asked >> {asked}
 """
 
 
-def test_sockets_that_no_helper_opens_at_once_are_opened_later(make_lab, place, survivors):  # noqa: F811
+def test_sockets_that_no_helper_opens_at_once_are_opened_later(make_lab, place, survivors):
     lab = make_lab(hosts=1)
     go, asked = place / "tmp" / "go", place / "tmp" / "asked"
     helper, mine = place / "rawe-socket-helper", place / "its-place"

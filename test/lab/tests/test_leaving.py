@@ -1,22 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """MPI_Finalize while messages are unmatched and requests freed: every rank leaves in good order."""
 
-import subprocess
-
 import pytest
-from conftest import HANG_SECONDS, HERE, RAWE, assert_success, show
+from conftest import HANG_SECONDS, RAWE, assert_success, show
 
 from rawelab import launch
 
 JOBS = 3  # each size met the fault in two of three jobs, at 10 % loss
-
-
-@pytest.fixture(scope="module")
-def leaves(tmp_path_factory):
-    """The path of the MPI program leaves, see leaves.c."""
-    program = tmp_path_factory.mktemp("leaves") / "leaves"
-    subprocess.run(["mpicc", "-O1", "-o", program, HERE / "leaves.c"], check=True)
-    return program
 
 
 @pytest.mark.parametrize("loss", [0, 10])

@@ -18,14 +18,6 @@ EACH_HOST = ("--map-by", f"ppr:{RANKS_A_HOST}:node")
 SOCKETS_A_RANK = 6  # link, bulk and responder, on eth0 and on lo
 
 
-@pytest.fixture(scope="session")
-def survivors(tmp_path_factory):
-    """The path of a small MPI program in which ranks die and the others go on, see survivors.c."""
-    program = tmp_path_factory.mktemp("survivors") / "survivors"
-    subprocess.run(["mpicc", "-O1", "-o", program, HERE / "survivors.c"], check=True)
-    return program
-
-
 def grouped(lab, host):
     """How many packet sockets of a host are in fanout groups."""
     shown = lab.run(host, ["ss", "-0", "-e"], stdout=subprocess.PIPE, text=True)

@@ -3,13 +3,11 @@
 
 import random
 import re
-import subprocess
 import time
 from pathlib import Path
 
 import pytest
 from conftest import (
-    HERE,
     RAWE,
     assert_one_message,
     assert_success,
@@ -21,14 +19,6 @@ from jobs import Job, assert_failure
 STATS = ("--mca", "btl_rawe_stats", "1")
 BEGUN = re.compile(r"rounds \d+ begun ([\d.]+)")
 IMPATIENT = ("--mca", "btl_rawe_peer_timeout", "3")
-
-
-@pytest.fixture(scope="session")
-def pulled(tmp_path_factory):
-    """The program of pulled.c."""
-    program = tmp_path_factory.mktemp("pulled") / "pulled"
-    subprocess.run(["mpicc", "-O2", "-o", program, HERE / "pulled.c"], check=True)
-    return program
 
 
 class PulledJob(Job):

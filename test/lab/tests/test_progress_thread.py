@@ -1,20 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What was begun goes on while a process is outside of MPI: the progress thread sees to it."""
 
-import subprocess
-
 import pytest
-from conftest import HANG_SECONDS, HERE, RAWE, assert_success
+from conftest import HANG_SECONDS, RAWE, assert_success
 
 MOST_SECONDS = 60  # what the progress thread repairs takes milliseconds
-
-
-@pytest.fixture(scope="module")
-def away(tmp_path_factory):
-    """The path of the MPI program away, see away.c."""
-    program = tmp_path_factory.mktemp("away") / "away"
-    subprocess.run(["mpicc", "-O1", "-o", program, HERE / "away.c"], check=True)
-    return program
 
 
 @pytest.fixture(name="run")

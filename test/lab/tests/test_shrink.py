@@ -4,10 +4,9 @@
 import os
 import re
 import signal
-import subprocess
 
 import pytest
-from conftest import HERE, RAWE, help_messages, show
+from conftest import RAWE, help_messages, show
 from jobs import Job
 
 from rawelab import launch
@@ -24,14 +23,6 @@ FAULT_TOLERANT = ("--with-ft", "ulfm", "--mca", "coll", "^han")
 def patience(seconds):
     """mpirun's words for how long a peer may be silent."""
     return ["--mca", "btl_rawe_peer_timeout", seconds]
-
-
-@pytest.fixture(scope="module")
-def shrinks(tmp_path_factory):
-    """The path of an MPI program that shrinks its communicator, see shrinks.c."""
-    program = tmp_path_factory.mktemp("shrinks") / "shrinks"
-    subprocess.run(["mpicc", "-O1", "-o", program, HERE / "shrinks.c"], check=True)
-    return program
 
 
 class ShrinkingJob(Job):

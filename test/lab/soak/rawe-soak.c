@@ -5,14 +5,15 @@
  * time, in one thread or in several at once, checks every byte, and watches that memory and
  * descriptors of its processes stay as they are.
  */
-#include "soak.h"
-
 #include <dirent.h>
 #include <getopt.h>
 #include <mpi.h>
 #include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #define WARM_UP_SHARE 0.25    /* of the time: until then free lists and windows may still grow */
@@ -30,10 +31,27 @@ static const char usage[] =
     "  --max-bytes N  longest message (default 300000)\n"
     "  --seed N       of sizes and contents (default 1)\n"
     "  --interval S   a line every S seconds (default 10)\n"
-    "  --threads N    threads of each rank that do so at the same time (default 1)\n"
+    "  --threads N    threads of each rank (default 1)\n"
     "  --until FILE   no less than S seconds, and until there is such a file where rank 0 is\n"
     "\n"
-    "Exit code: 0 all right, 1 a byte is wrong, or memory or descriptors grow, 2 wrong usage.\n";
+    "Exit code: 0 success, 1 a byte is wrong, or memory or descriptors grow, 2 wrong usage.\n";
+
+/** What one thread of a rank does: rounds with the same thread of all other ranks. */
+struct soak {
+    MPI_Comm comm; /* the thread's own */
+    int rank, size;
+    uint64_t seed;
+    size_t max_bytes; /* longest message */
+    uint64_t round;
+    _Atomic uint64_t bytes;  /* received and checked by this thread */
+    unsigned char *out, *in; /* room for size messages of max_bytes each */
+};
+
+/** Resident memory in kB and open descriptors of this process. */
+struct footprint {
+    long resident_kb;
+    long descriptors;
+};
 
 /* The threads of this rank; the first is the main one, and reports for all. */
 static struct soak threads[THREADS_MAX];
@@ -41,9 +59,9 @@ static int thread_count = 1;
 static double seconds = 10, interval = 10;
 static const char *end_file; /* or NULL */
 
-struct soak_footprint soak_footprint_read(void)
+static struct footprint read_footprint(void)
 {
-    struct soak_footprint footprint = {0, 0};
+    struct footprint footprint = {0, 0};
     long pages, resident;
     FILE *file = fopen("/proc/self/statm", "r");
     DIR *directory = opendir("/proc/self/fd");
@@ -61,10 +79,88 @@ struct soak_footprint soak_footprint_read(void)
     return footprint;
 }
 
-/* A line about now; everybody calls it. */
+/* splitmix64, as a function of its arguments: the same on all ranks. */
+static uint64_t draw(uint64_t seed, uint64_t a, uint64_t b)
+{
+    uint64_t z = seed + a * 0x9E3779B97F4A7C15ull + b * 0xD1B54A32D192ED03ull;
+
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
+    return z ^ (z >> 31);
+}
+
+/* Every power of two about as likely as any other, so that small messages are the most. */
+static size_t draw_size(const struct soak *soak, int source, int dest)
+{
+    uint64_t random =
+        draw(soak->seed, soak->round * 2 + 1, (uint64_t)(source * soak->size + dest) + 1);
+    unsigned bits = 0;
+
+    while (((size_t)2 << bits) <= soak->max_bytes) {
+        bits++;
+    }
+    return (size_t)(random >> 32) % (((size_t)1 << random % (bits + 1)) + 1);
+}
+
+/* What a message holds: its words are drawn from who, to whom, when and where. */
+static uint64_t word_at(const struct soak *soak, int source, int dest, size_t at)
+{
+    return draw(soak->seed ^ 0xC0FFEE, soak->round,
+                ((uint64_t)source << 52) + ((uint64_t)dest << 40) + at);
+}
+
+static void fill(const struct soak *soak, unsigned char *message, size_t len, int dest)
+{
+    for (size_t at = 0; at < len; at += 8) {
+        uint64_t word = word_at(soak, soak->rank, dest, at);
+        memcpy(message + at, &word, len - at < 8 ? len - at : 8);
+    }
+}
+
+static void check(struct soak *soak, const unsigned char *message, size_t len, int source)
+{
+    for (size_t at = 0; at < len; at += 8) {
+        uint64_t word = word_at(soak, source, soak->rank, at);
+
+        if (memcmp(message + at, &word, len - at < 8 ? len - at : 8) != 0) {
+            fprintf(stderr,
+                    "rawe-soak: FAIL round %llu: message of %zu bytes from rank %d to rank %d is "
+                    "wrong in the 8 bytes from %zu on\n",
+                    (unsigned long long)soak->round, len, source, soak->rank, at);
+            MPI_Abort(MPI_COMM_WORLD, 1);
+        }
+    }
+    soak->bytes += len;
+}
+
+/* One message each way between all ranks, of sizes drawn for each round. */
+static void run_round(struct soak *soak)
+{
+    MPI_Request *requests = malloc(2 * sizeof(MPI_Request) * (size_t)soak->size);
+
+    memset(soak->in, 0xEE, (soak->max_bytes + 1) * (size_t)soak->size);
+    for (int i = 0; i < soak->size; i++) {
+        int peer = (soak->rank + i) % soak->size;
+        size_t at = (soak->max_bytes + 1) * (size_t)peer, out = draw_size(soak, soak->rank, peer);
+
+        fill(soak, soak->out + at, out, peer);
+        MPI_Irecv(soak->in + at, (int)draw_size(soak, peer, soak->rank), MPI_BYTE, peer, 1,
+                  soak->comm, &requests[2 * i]);
+        MPI_Isend(soak->out + at, (int)out, MPI_BYTE, peer, 1, soak->comm, &requests[2 * i + 1]);
+    }
+    MPI_Waitall(2 * soak->size, requests, MPI_STATUSES_IGNORE);
+    free(requests);
+    for (int peer = 0; peer < soak->size; peer++) {
+        check(soak, soak->in + (soak->max_bytes + 1) * (size_t)peer,
+              draw_size(soak, peer, soak->rank), peer);
+    }
+    soak->round++;
+}
+
+/* A line about now; all ranks call it. */
 static void report(const struct soak *soak, double elapsed)
 {
-    struct soak_footprint mine = soak_footprint_read();
+    struct footprint mine = read_footprint();
     double sums[1] = {0}, total[1];
     long most[2] = {mine.resident_kb, mine.descriptors}, all[2];
 
@@ -83,9 +179,9 @@ static void report(const struct soak *soak, double elapsed)
 }
 
 /* Compares this process with itself after the warm-up; the number of things that have grown. */
-static int compare(const struct soak *soak, const struct soak_footprint *before)
+static int compare(const struct soak *soak, const struct footprint *before)
 {
-    struct soak_footprint after = soak_footprint_read();
+    struct footprint after = read_footprint();
     long allowed_kb = before->resident_kb * GROWTH_PER_CENT / 100;
     int grown = 0;
 
@@ -117,7 +213,7 @@ static int is_over(const struct soak *soak, double elapsed)
 static int run(struct soak *soak)
 {
     double start, next = interval;
-    struct soak_footprint warm = {0, 0};
+    struct footprint warm = {0, 0};
     int is_main = soak == threads;
 
     MPI_Barrier(soak->comm);
@@ -127,13 +223,13 @@ static int run(struct soak *soak)
         double state[2] = {elapsed, is_over(soak, elapsed)}; /* rank 0's decides */
 
         for (int i = 0; i < ROUNDS_PER_CHECK; i++) {
-            soak_round(soak);
+            run_round(soak);
         }
         MPI_Bcast(state, 2, MPI_DOUBLE, 0, soak->comm);
         elapsed = state[0];
         if (warm.descriptors == 0 && elapsed >= seconds * WARM_UP_SHARE &&
             soak->round >= WARM_UP_ROUNDS) {
-            warm = soak_footprint_read();
+            warm = read_footprint();
         }
         if (state[1] != 0) {
             break;
