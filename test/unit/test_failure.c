@@ -17,6 +17,7 @@
 #include "btl_rawe_module.h"
 #include "btl_rawe_params.h"
 #include "linux/host/rawe_host_group.h"
+#include "linux/packet/rawe_socket.h"
 #include "unit_test.h"
 
 /** More attempts than are made to open sockets anew. */
@@ -29,7 +30,9 @@ static char last_topic[16];     /**< of the last message */
 static char last_interface[64]; /**< the same */
 static unsigned reports;        /**< messages */
 static unsigned opened;         /**< attempts */
+static unsigned reopened;       /**< the same, of single sockets */
 static int (*broken)(void *context);
+static int bound_to;           /**< index of the interface that sockets are bound to */
 static bool links_are_members; /**< else only the responder is left behind by its group */
 
 static uint64_t now_ns;
@@ -126,6 +129,12 @@ bool rawe_fanout_is_member(int fd)
     return links_are_members || RESPONDER_FD == fd;
 }
 
+int rawe_socket_interface(int fd)
+{
+    (void)fd;
+    return bound_to;
+}
+
 int rawe_link_fd(const struct rawe_link *link)
 {
     return LINK_FD;
@@ -144,6 +153,7 @@ int rawe_responder_fd(const struct rawe_responder *responder)
 static int refuse(struct rawe_link_error *error)
 {
     *error = (struct rawe_link_error){"socket", EMFILE};
+    ++reopened;
     return -1;
 }
 
@@ -187,9 +197,10 @@ static void set_up(void)
     mca_btl_rawe_state.ring_bytes = 12345;
     mca_btl_rawe_params.fanout = true;
     mca_btl_rawe_lock_init();
-    reports = opened = 0;
+    reports = opened = reopened = 0;
     now_ns = 1000;
     links_are_members = false;
+    bound_to = 0;
     broken = NULL;
 }
 
@@ -201,12 +212,17 @@ static void tear_down(void)
 }
 
 /** The service thread does something, while MPI's waits. */
-static void in_service_thread(void *(*what)(void *))
+static void in_service_thread_with(void *(*what)(void *), void *context)
 {
     pthread_t thread;
 
-    assert_int_equal(pthread_create(&thread, NULL, what, NULL), 0);
+    assert_int_equal(pthread_create(&thread, NULL, what, context), 0);
     assert_int_equal(pthread_join(thread, NULL), 0);
+}
+
+static void in_service_thread(void *(*what)(void *))
+{
+    in_service_thread_with(what, NULL);
 }
 
 /* mca_btl_rawe_failures_report */
@@ -324,4 +340,29 @@ TEST(broken__nor_does_it_of_links)
     mca_btl_rawe_failures_report();
     assert_int_equal(reports, 1);
     assert_string_equal(last_topic, "link_lost");
+}
+
+/* mca_btl_rawe_group_follow */
+
+static void *follow_main(void *context)
+{
+    *(bool *)context = mca_btl_rawe_group_follow(&module);
+    return NULL;
+}
+
+TEST(mca_btl_rawe_group_follow__opens_what_is_bound_to_another_interface)
+{
+    bool followed = true;
+
+    module.open = true;
+    module.interface.index = 3;
+    bound_to = -1;
+    in_service_thread_with(follow_main, &followed);
+    assert_false(followed);
+    assert_int_equal(reopened, 2); /* responder and link */
+    assert_int_equal(reports, 0);
+    bound_to = 3;
+    in_service_thread_with(follow_main, &followed);
+    assert_true(followed);
+    assert_int_equal(reopened, 2);
 }

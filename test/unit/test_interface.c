@@ -316,3 +316,27 @@ TEST(rawe_interface_list__tells_loopback)
     assert_int_equal(loopbacks, 1);
     free(interfaces);
 }
+
+/* rawe_interface_is_back */
+
+TEST(rawe_interface_is_back__under_another_index_only)
+{
+    struct rawe_interface lost = {.name = "eth1", .index = 1 << 24, .mac = {2, 0, 0, 0, 0, 1}};
+    struct rawe_interface now = lost;
+
+    now.up = true;
+    assert_false(rawe_interface_is_back(&lost, &now));
+    now.index++;
+    assert_true(rawe_interface_is_back(&lost, &now));
+    now.up = false;
+    assert_false(rawe_interface_is_back(&lost, &now));
+    now.up = true;
+    now.mac[5] = 2; /* peers would not find it */
+    assert_false(rawe_interface_is_back(&lost, &now));
+    now.mac[5] = 1;
+    strcpy(now.name, "eth2");
+    assert_false(rawe_interface_is_back(&lost, &now));
+    strcpy(now.name, "eth1");
+    lost.index = 1; /* lo: it is there, renamed */
+    assert_false(rawe_interface_is_back(&lost, &now));
+}

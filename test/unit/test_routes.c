@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "btl_rawe_endpoint.h"
+#include "btl_rawe_group.h"
 #include "btl_rawe_module.h"
 #include "linux/sys/rawe_carrier.h"
 #include "unit_engine.h"
@@ -34,6 +35,9 @@ static char text[200]; /**< said last */
 static rawe_carrier_fn *changed;
 static void *changed_context;
 static unsigned wakes;
+static bool is_back; /**< the interface under another index */
+static const mca_btl_rawe_module_t *followed;
+static bool can_follow;
 
 uint64_t mca_btl_rawe_now_ns(void)
 {
@@ -101,6 +105,17 @@ void rawe_carrier_stop(struct rawe_carrier *carrier)
     changed = NULL;
 }
 
+bool rawe_interface_is_back(const struct rawe_interface *lost, const struct rawe_interface *again)
+{
+    return is_back && strcmp(lost->name, again->name) == 0;
+}
+
+bool mca_btl_rawe_group_follow(const mca_btl_rawe_module_t *module)
+{
+    followed = module;
+    return can_follow;
+}
+
 static uint64_t peer_now_ns(void *context)
 {
     return now;
@@ -125,6 +140,9 @@ static void set_up(void)
     answers[0] = answers[1] = true;
     now = 1000 * MS;
     said = wakes = 0;
+    is_back = false;
+    can_follow = true;
+    followed = NULL;
     proc = OBJ_NEW(opal_proc_t);
     rawe_handle_table_init(&handles, 1);
     for (unsigned i = 0; i < NICS; ++i) {
@@ -179,22 +197,57 @@ static void silent(unsigned nic)
 
 static void carrier(unsigned nic, bool usable)
 {
-    changed(changed_context, modules[nic].interface.index, usable);
+    const struct rawe_interface interface = {.index = modules[nic].interface.index, .up = usable};
+
+    assert_true(changed(changed_context, &interface));
 }
 
 FIXTURE(set_up, tear_down);
 
 /* mca_btl_rawe_routes_begin */
 
-TEST(mca_btl_rawe_routes_begin__only_where_there_are_several)
+TEST(mca_btl_rawe_routes_begin__not_for_lo_alone)
 {
     mca_btl_rawe_routes_end();
-    modules[1].interface.loopback = true;
+    modules[0].interface.loopback = modules[1].interface.loopback = true;
     mca_btl_rawe_routes_begin();
     assert_null(changed);
 }
 
 /* rawe_carrier_fn */
+
+/** There is no other to use instead. */
+TEST(carrier_changed__the_only_interface_stays_in_use)
+{
+    modules[1].interface.loopback = true;
+    carrier(0, false);
+    assert_int_equal(wakes, 0);
+    assert_true(modules[0].carrier);
+}
+
+TEST(carrier_changed__an_interface_that_is_back_under_another_index_is_followed)
+{
+    const struct rawe_interface other = {.name = "eth7", .index = 70, .up = true};
+    const struct rawe_interface again = {.name = "eth1", .index = 71, .up = true};
+    const struct rawe_interface down = {.name = "eth1", .index = 71};
+
+    assert_true(changed(changed_context, &again)); /* the old one is there */
+    is_back = true;
+    assert_true(changed(changed_context, &other));
+    assert_null(followed);
+    can_follow = false; /* the caller will try again */
+    assert_false(changed(changed_context, &again));
+    assert_ptr_equal(followed, &modules[1]);
+    assert_int_equal(modules[1].interface.index, 71);
+    assert_int_equal(modules[0].interface.index, 10);
+    is_back = false;
+    can_follow = true;
+    assert_true(changed(changed_context, &again));
+    followed = NULL;
+    assert_true(changed(changed_context, &down));
+    assert_null(followed);
+    assert_false(modules[1].carrier);
+}
 
 TEST(carrier_changed__only_what_is_news_wakes_somebody)
 {

@@ -18,17 +18,22 @@ static struct fixture net;
 /** What was reported of the two ends last; atomic. */
 struct seen {
     int a, b; /**< -1: nothing yet */
+    int calls;
+    int refusals; /**< calls that want to be repeated */
 };
 
-static void changed(void *context, int interface_index, bool usable)
+static bool changed(void *context, const struct rawe_interface *interface)
 {
     struct seen *seen = context;
 
-    if (interface_index == net.a.index) {
-        __atomic_store_n(&seen->a, usable, __ATOMIC_SEQ_CST);
-    } else if (interface_index == net.b.index) {
-        __atomic_store_n(&seen->b, usable, __ATOMIC_SEQ_CST);
+    if (interface->index == net.a.index) {
+        assert_string_equal(interface->name, "ra0");
+        assert_memory_equal(interface->mac, net.a.mac, sizeof interface->mac);
+        __atomic_store_n(&seen->a, interface->up, __ATOMIC_SEQ_CST);
+    } else if (interface->index == net.b.index) {
+        __atomic_store_n(&seen->b, interface->up, __ATOMIC_SEQ_CST);
     }
+    return __atomic_fetch_add(&seen->calls, 1, __ATOMIC_SEQ_CST) >= seen->refusals;
 }
 
 static void await(struct seen *seen, int a, int b)
@@ -55,7 +60,7 @@ static struct rawe_service *start(struct rawe_carrier **carrier, struct seen *se
 
 static void rawe_carrier_start__reports_what_is_there(void **state)
 {
-    struct seen seen = {-1, -1};
+    struct seen seen = {.a = -1, .b = -1};
     struct rawe_carrier *carrier;
 
     (void)state;
@@ -67,9 +72,28 @@ static void rawe_carrier_start__reports_what_is_there(void **state)
     rawe_service_stop(service);
 }
 
+static void rawe_carrier__repeats_what_could_not_be_used(void **state)
+{
+    struct seen seen = {.a = -1, .b = -1, .refusals = 20};
+    struct rawe_carrier *carrier;
+
+    (void)state;
+    fixture_renew(&net, 1500);
+    struct rawe_service *service = start(&carrier, &seen);
+    for (unsigned waited_ms = 0; waited_ms < WAIT_MOST_MS; waited_ms++) {
+        if (__atomic_load_n(&seen.calls, __ATOMIC_SEQ_CST) > seen.refusals) {
+            break;
+        }
+        usleep(1000);
+    }
+    assert_in_range(__atomic_load_n(&seen.calls, __ATOMIC_SEQ_CST), 20, 1000);
+    rawe_carrier_stop(carrier);
+    rawe_service_stop(service);
+}
+
 static void rawe_carrier__reports_each_change(void **state)
 {
-    struct seen seen = {-1, -1};
+    struct seen seen = {.a = -1, .b = -1};
     struct rawe_carrier *carrier;
 
     (void)state;
@@ -89,7 +113,7 @@ static void rawe_carrier__reports_each_change(void **state)
 /** The last one, as nothing is left then. */
 static void rawe_carrier__reports_what_is_removed(void **state)
 {
-    struct seen seen = {-1, -1};
+    struct seen seen = {.a = -1, .b = -1};
     struct rawe_carrier *carrier;
 
     (void)state;
@@ -104,7 +128,7 @@ static void rawe_carrier__reports_what_is_removed(void **state)
 
 static void rawe_carrier_stop__reports_nothing_any_more(void **state)
 {
-    struct seen seen = {-1, -1};
+    struct seen seen = {.a = -1, .b = -1};
     struct rawe_carrier *carrier;
 
     (void)state;
@@ -122,6 +146,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rawe_carrier_start__reports_what_is_there),
+        cmocka_unit_test(rawe_carrier__repeats_what_could_not_be_used),
         cmocka_unit_test(rawe_carrier__reports_each_change),
         cmocka_unit_test(rawe_carrier_stop__reports_nothing_any_more),
         cmocka_unit_test(rawe_carrier__reports_what_is_removed),

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Several NICs a host: one is pulled, and back again, and the job goes on as if nothing were."""
 
+import json
 import random
 import re
 import time
@@ -197,3 +198,30 @@ def test_random_pulls_lose_nothing(make_lab, build, pulled, seed):
         job.go_on()
     report = job.end_well()
     assert total(report, "peers_lost") == 0
+
+
+def macvlan(lab, host, address=None):
+    """A macvlan over a host's first NIC, up; its MAC address."""
+    options = ["address", address] if address else []
+    add = ["link", "add", "link", "eth0", "name", "mv0", *options, "type", "macvlan"]
+    lab.run(host, ["ip", *add, "mode", "bridge"], check=True)
+    lab.run(host, ["ip", "link", "set", "mv0", "up"], check=True)
+    shown = lab.run(host, ["ip", "-json", "link", "show", "mv0"], check=True).stdout
+    return json.loads(shown)[0]["address"]
+
+
+@pytest.mark.parametrize("ranks", [2, 6])
+def test_an_interface_that_is_deleted_and_created_again_is_used_again(
+    make_lab, build, pulled, ranks
+):
+    """The kernel gives it a new index, as when its driver is reloaded; with six ranks the sockets
+    were in a group as well."""
+    lab = make_lab(hosts=2)
+    addresses = [macvlan(lab, host) for host in (0, 1)]
+    mca = ("--mca", "btl_rawe_if_include", "mv0", "--mca", "btl_rawe_peer_timeout", "10")
+    job = PulledJob(lab, build, pulled, *mca, ranks=ranks)
+    for host in (0, 1):
+        lab.run(host, ["ip", "link", "delete", "mv0"], check=True)
+        assert macvlan(lab, host, addresses[host]) == addresses[host]
+        job.go_on()
+    job.end_well()

@@ -10,6 +10,7 @@
 #include "btl_rawe_params.h"
 #include "btl_rawe_state.h"
 #include "linux/host/rawe_host_group.h"
+#include "linux/packet/rawe_socket.h"
 
 #include <stdio.h>
 #include <unistd.h>
@@ -29,14 +30,14 @@
 #define RETRY_MOST_MS 1000
 #define ATTEMPTS_MAX 16u
 
-/** mca_btl_rawe_state.group_repair */
+/** mca_btl_rawe_state.group_repair: which links are to be opened again */
 enum {
-    NOTHING,      /**< links are as they should be */
-    REPAIR,       /**< links are to be opened anew */
-    LAST_ATTEMPT, /**< the same, and the user is told what fails now */
+    MEMBERS = 1,      /**< those that are in a group, which is broken */
+    ASTRAY = 2,       /**< those that are not bound to their module's interface */
+    LAST_ATTEMPT = 4, /**< the user is told what fails now */
 };
 
-/** Opens the socket of a link, bulk or responder anew: rawe_link_reopen and its like. */
+/** Opens the socket of a link, bulk or responder again: rawe_link_reopen and its like. */
 typedef int reopen_fn(void *object, const struct rawe_link_config *config,
                       struct rawe_link_error *error);
 
@@ -58,14 +59,21 @@ static int reopen_responder(void *responder, const struct rawe_link_config *conf
     return rawe_responder_reopen(responder, config, error);
 }
 
-/** If the group has left this socket behind, open it anew; `last`: the user is told what fails. */
+/** Is this socket to be opened again? */
+static bool is_behind(const mca_btl_rawe_module_t *module, int fd, unsigned which)
+{
+    return (0 != (which & MEMBERS) && rawe_fanout_is_member(fd)) ||
+           (0 != (which & ASTRAY) && rawe_socket_interface(fd) != module->interface.index);
+}
+
 static void renew(const mca_btl_rawe_module_t *module, int fd, reopen_fn *reopen, void *object,
-                  bool last)
+                  unsigned which)
 {
     struct rawe_link_config config = mca_btl_rawe_module_link_config(module);
     struct rawe_link_error error;
 
-    if (rawe_fanout_is_member(fd) && 0 != reopen(object, &config, &error) && last) {
+    if (is_behind(module, fd, which) && 0 != reopen(object, &config, &error) &&
+        0 != (which & LAST_ATTEMPT)) {
         mca_btl_rawe_failure_note(MCA_BTL_RAWE_FAILURE_LOST, module->interface.name, &error);
     }
 }
@@ -73,8 +81,7 @@ static void renew(const mca_btl_rawe_module_t *module, int fd, reopen_fn *reopen
 void mca_btl_rawe_group_repair(void)
 {
     struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
-    bool last = LAST_ATTEMPT ==
-                atomic_exchange_explicit(&state->group_repair, NOTHING, memory_order_acquire);
+    unsigned which = atomic_exchange_explicit(&state->group_repair, 0, memory_order_acquire);
 
     for (unsigned i = 0; i < state->module_count; ++i) {
         mca_btl_rawe_module_t *module = state->modules[i];
@@ -82,58 +89,53 @@ void mca_btl_rawe_group_repair(void)
         if (!atomic_load_explicit(&module->open, memory_order_acquire)) {
             continue;
         }
-        renew(module, rawe_link_fd(module->link), reopen_link, module->link, last);
+        renew(module, rawe_link_fd(module->link), reopen_link, module->link, which);
         if (NULL != module->bulk) {
-            renew(module, rawe_bulk_fd(module->bulk), reopen_bulk, module->bulk, last);
+            renew(module, rawe_bulk_fd(module->bulk), reopen_bulk, module->bulk, which);
         }
     }
 }
 
-static bool links_behind(void)
+static bool link_is_behind(const mca_btl_rawe_module_t *module, unsigned which)
 {
-    for (unsigned i = 0; i < mca_btl_rawe_state.module_count; ++i) {
-        const mca_btl_rawe_module_t *module = mca_btl_rawe_state.modules[i];
-
-        if (atomic_load_explicit(&module->open, memory_order_acquire) &&
-            (rawe_fanout_is_member(rawe_link_fd(module->link)) ||
-             (NULL != module->bulk && rawe_fanout_is_member(rawe_bulk_fd(module->bulk))))) {
-            return true;
-        }
-    }
-    return false;
+    return atomic_load_explicit(&module->open, memory_order_acquire) &&
+           (is_behind(module, rawe_link_fd(module->link), which) ||
+            (NULL != module->bulk && is_behind(module, rawe_bulk_fd(module->bulk), which)));
 }
 
-/** The service thread has the responders for itself. Returns false when some are left behind. */
-static bool repair_responders(bool last)
+/**
+ * The service thread opens the responder, which is its own, and the links if the program is outside
+ * MPI; otherwise progress does. Returns false when something is left behind.
+ */
+static bool renew_module(const mca_btl_rawe_module_t *module, unsigned which)
 {
-    bool repaired = true;
+    int fd = rawe_responder_fd(module->responder);
 
-    for (unsigned i = 0; i < mca_btl_rawe_state.module_count; ++i) {
-        const mca_btl_rawe_module_t *module = mca_btl_rawe_state.modules[i];
-        int fd = rawe_responder_fd(module->responder);
-
-        renew(module, fd, reopen_responder, module->responder, last);
-        repaired = repaired && !rawe_fanout_is_member(fd);
-    }
-    return repaired;
-}
-
-/** rawe_host_group_config.broken: the service thread opens the responders, MPI's the links. */
-static int broken(void *context)
-{
-    struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
-    bool last = ++state->group_attempts == ATTEMPTS_MAX;
-    bool repaired = repair_responders(last);
-
-    (void)context;
-    if (links_behind()) {
-        atomic_store_explicit(&state->group_repair, last ? LAST_ATTEMPT : REPAIR,
-                              memory_order_release);
+    renew(module, fd, reopen_responder, module->responder, which);
+    if (link_is_behind(module, which)) {
+        atomic_fetch_or_explicit(&mca_btl_rawe_state.group_repair, which, memory_order_release);
         if (mca_btl_rawe_lock_claim()) {
             mca_btl_rawe_group_repair();
             mca_btl_rawe_lock_unclaim();
         }
-        repaired = repaired && !links_behind();
+    }
+    return !is_behind(module, fd, which) && !link_is_behind(module, which);
+}
+
+bool mca_btl_rawe_group_follow(const mca_btl_rawe_module_t *module)
+{
+    return renew_module(module, ASTRAY);
+}
+
+/** rawe_host_group_config.broken */
+static int broken(void *context)
+{
+    struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
+    bool last = ++state->group_attempts == ATTEMPTS_MAX, repaired = true;
+
+    (void)context;
+    for (unsigned i = 0; i < state->module_count; ++i) {
+        repaired = renew_module(state->modules[i], MEMBERS | (last ? LAST_ATTEMPT : 0)) && repaired;
     }
     if (repaired || last) {
         state->group_attempts = 0;

@@ -19,8 +19,17 @@ void mca_btl_rawe_group_open(void);
  */
 void mca_btl_rawe_group_register_links(mca_btl_rawe_module_t *module);
 
-/** Open the sockets anew that a broken group has left behind. Lock held, not from a callback. */
+/**
+ * Open the links again that a broken group, or an interface that went away, has left behind. Lock
+ * held, not from a callback.
+ */
 void mca_btl_rawe_group_repair(void);
+
+/**
+ * Open the sockets of a module again that are not bound to its interface's index, as the interface
+ * went away and came back. Service thread. Returns false if that failed for some.
+ */
+bool mca_btl_rawe_group_follow(const mca_btl_rawe_module_t *module);
 
 /**
  * From here on it does not matter if the group breaks: sockets may be closed. Not before the process

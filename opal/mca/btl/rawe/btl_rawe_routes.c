@@ -5,27 +5,51 @@
  */
 #include "btl_rawe_routes.h"
 
+#include "btl_rawe_group.h"
 #include "btl_rawe_help.h"
 #include "btl_rawe_module.h"
 #include "linux/sys/rawe_carrier.h"
 
 #include <stdlib.h>
 
+static unsigned interfaces(const struct mca_btl_rawe_state *state)
+{
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < state->module_count; ++i) {
+        count += !state->modules[i]->interface.loopback;
+    }
+    return count;
+}
+
 /** rawe_carrier_fn, in the service thread. */
-static void carrier_changed(void *context, int interface_index, bool usable)
+static bool carrier_changed(void *context, const struct rawe_interface *interface)
 {
     struct mca_btl_rawe_state *state = context;
+    bool renewed = true;
 
     for (unsigned i = 0; i < state->module_count; ++i) {
         mca_btl_rawe_module_t *module = state->modules[i];
-        if (module->interface.index == interface_index && !module->interface.loopback &&
-            usable != atomic_load_explicit(&module->carrier, memory_order_relaxed)) {
-            atomic_store_explicit(&module->carrier, usable, memory_order_relaxed);
+        if (module->interface.loopback) {
+            continue;
+        }
+        if (rawe_interface_is_back(&module->interface, interface)) {
+            module->interface.index = interface->index;
+        }
+        if (module->interface.index != interface->index) {
+            continue;
+        }
+        renewed = !interface->up || mca_btl_rawe_group_follow(module);
+        /* A single interface is used as long as there are peers: silence is what ends them. */
+        if (interfaces(state) > 1 &&
+            interface->up != atomic_load_explicit(&module->carrier, memory_order_relaxed)) {
+            atomic_store_explicit(&module->carrier, interface->up, memory_order_relaxed);
             atomic_store_explicit(&state->carriers_changed, true, memory_order_release);
             /* If the program is outside MPI, the progress thread sees to it. */
             rawe_responder_wake(module->responder);
         }
     }
+    return renewed;
 }
 
 /** rawe_failover_callbacks.ask */
@@ -77,14 +101,10 @@ void mca_btl_rawe_routes_begin(void)
 {
     struct mca_btl_rawe_state *state = &mca_btl_rawe_state;
     struct rawe_link_error error;
-    unsigned interfaces = 0;
 
-    for (unsigned i = 0; i < state->module_count; ++i) {
-        interfaces += !state->modules[i]->interface.loopback;
-    }
-    if (interfaces > 1 &&
+    if (interfaces(state) > 0 &&
         0 != rawe_carrier_start(&state->carrier, state->service, carrier_changed, state, &error)) {
-        mca_btl_rawe_compat_say("is not told of lost carriers: %s", error.step);
+        mca_btl_rawe_compat_say("does not see interfaces come and go: %s", error.step);
     }
 }
 

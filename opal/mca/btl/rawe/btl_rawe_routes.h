@@ -13,7 +13,10 @@
 /** No route is in doubt. Before the service thread starts, which looks whether one is. */
 void mca_btl_rawe_routes_init(void);
 
-/** Have the kernel say when an interface loses its carrier. Where it cannot, silence says so. */
+/**
+ * Have the kernel report when an interface loses its carrier, or comes back under another index.
+ * Without its reports, silence shows the former; the latter ends the job.
+ */
 void mca_btl_rawe_routes_begin(void);
 
 /** No more of that. */

@@ -36,13 +36,13 @@ struct mca_btl_rawe_state {
     struct rawe_conn_table connections;      /**< of all modules */
     struct rawe_service *service;            /**< the thread that serves all responders */
     _Atomic(struct rawe_host_group *) group; /**< of the ranks on this host; NULL: none */
-    atomic_uint group_repair;                /**< whether links are to be opened anew: group.c */
+    atomic_uint group_repair;                /**< which links are to be opened again: group.c */
     unsigned group_attempts;                 /**< the service thread's: to open sockets anew */
     atomic_bool failures_wait;               /**< the user is to be told: btl_rawe_failure.h */
     struct mca_btl_rawe_fragment *complete_first; /**< sends that are complete and not reported */
     struct mca_btl_rawe_fragment *complete_last;
     bool working;                  /**< doing what was handed over: Open MPI is not called */
-    struct rawe_carrier *carrier;  /**< watches the interfaces; NULL: there are not several */
+    struct rawe_carrier *carrier;  /**< watches the interfaces; NULL: there is only lo */
     atomic_bool carriers_changed;  /**< some module's `carrier` has, and is to be seen to */
     opal_mutex_t routes_lock;      /**< while endpoints come and go, and join others' routes */
     struct rawe_failover failover; /**< between the routes to processes */

@@ -145,3 +145,12 @@ int rawe_socket_reopen(int fd, struct rawe_ring *ring, const struct rawe_link_co
     *ring = new_ring;
     return 0;
 }
+
+int rawe_socket_interface(int fd)
+{
+    struct sockaddr_ll address;
+    socklen_t len_bytes = sizeof address;
+
+    /* The kernel unbinds a socket from an interface that is unregistered (packet_notifier). */
+    return getsockname(fd, (void *)&address, &len_bytes) == 0 ? address.sll_ifindex : -1;
+}

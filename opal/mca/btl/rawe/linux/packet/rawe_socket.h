@@ -29,4 +29,7 @@ int rawe_socket_reopen(int fd, struct rawe_ring *ring, const struct rawe_link_co
                        enum rawe_filter_for what, uint32_t slot_data_bytes, size_t ring_bytes,
                        struct rawe_link_error *error);
 
+/** Index of the interface that a packet socket is bound to; negative when that is gone. */
+int rawe_socket_interface(int fd);
+
 #endif

@@ -10,11 +10,11 @@
 #include <linux/rtnetlink.h>
 #include <net/if.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-#include "rawe_interface.h"
 
 /** IFF_LOWER_UP, which <net/if.h> does not have. */
 #define FLAG_LOWER_UP 0x10000u
@@ -22,13 +22,22 @@
 /** A message about one link has a few kilobytes (statistics, virtual functions). */
 #define MESSAGE_BYTES 32768u
 
+/** When `changed` wants to be called again. */
+#define AGAIN_MS 100
+
 struct rawe_carrier {
     struct rawe_service_source source;
     rawe_carrier_fn *changed;
     void *context;
-    bool listed; /**< all interfaces have been reported once */
+    bool listed; /**< all interfaces have been reported */
+    bool again;  /**< `changed` wants that again */
     uint8_t message[MESSAGE_BYTES];
 };
+
+static void report(struct rawe_carrier *carrier, const struct rawe_interface *interface)
+{
+    carrier->again = !carrier->changed(carrier->context, interface) || carrier->again;
+}
 
 /** Report every interface: messages may have been missed. */
 static void report_all(struct rawe_carrier *carrier)
@@ -40,25 +49,35 @@ static void report_all(struct rawe_carrier *carrier)
         return; /* what is down shows as silence, too */
     }
     for (unsigned i = 0; i < count; i++) {
-        carrier->changed(carrier->context, interfaces[i].index, interfaces[i].up);
+        report(carrier, &interfaces[i]);
     }
     free(interfaces);
 }
 
-static void report(struct rawe_carrier *carrier, const struct nlmsghdr *message)
+static void report_message(struct rawe_carrier *carrier, const struct nlmsghdr *message)
 {
     const struct ifinfomsg *info = NLMSG_DATA(message);
     const unsigned wanted = IFF_UP | IFF_RUNNING | FLAG_LOWER_UP;
+    struct rawe_interface interface = {
+        .index = info->ifi_index,
+        .up = message->nlmsg_type == RTM_NEWLINK && (info->ifi_flags & wanted) == wanted,
+    };
+    int left = (int)IFLA_PAYLOAD(message);
 
-    /* A bridge says RTM_NEWLINK and RTM_DELLINK of its ports, which are about it, not the link. */
-    if (info->ifi_family != AF_UNSPEC) {
+    /* A bridge sends RTM_NEWLINK and RTM_DELLINK for its ports, which are about the bridge. */
+    if (info->ifi_family != AF_UNSPEC ||
+        (message->nlmsg_type != RTM_NEWLINK && message->nlmsg_type != RTM_DELLINK)) {
         return;
     }
-    if (message->nlmsg_type == RTM_NEWLINK) {
-        carrier->changed(carrier->context, info->ifi_index, (info->ifi_flags & wanted) == wanted);
-    } else if (message->nlmsg_type == RTM_DELLINK) {
-        carrier->changed(carrier->context, info->ifi_index, false);
+    for (const struct rtattr *a = IFLA_RTA(info); RTA_OK(a, left); a = RTA_NEXT(a, left)) {
+        if (a->rta_type == IFLA_IFNAME) {
+            snprintf(interface.name, sizeof interface.name, "%.*s", (int)RTA_PAYLOAD(a),
+                     (const char *)RTA_DATA(a));
+        } else if (a->rta_type == IFLA_ADDRESS && RTA_PAYLOAD(a) == RAWE_MAC_BYTES) {
+            memcpy(interface.mac, RTA_DATA(a), RAWE_MAC_BYTES);
+        }
     }
+    report(carrier, &interface);
 }
 
 /** rawe_service_source.serve */
@@ -66,10 +85,11 @@ static int serve(struct rawe_service_source *source, short events)
 {
     struct rawe_carrier *carrier =
         (struct rawe_carrier *)((char *)source - offsetof(struct rawe_carrier, source));
-    bool all = !carrier->listed;
+    bool all = !carrier->listed || carrier->again;
 
     (void)events;
     carrier->listed = true;
+    carrier->again = false;
     for (;;) {
         const ssize_t got =
             recv(source->fd, carrier->message, sizeof carrier->message, MSG_DONTWAIT);
@@ -87,14 +107,14 @@ static int serve(struct rawe_service_source *source, short events)
         for (const struct nlmsghdr *m = (const void *)carrier->message; NLMSG_OK(m, left);
              m = NLMSG_NEXT(m, left)) {
             if (m->nlmsg_len >= NLMSG_LENGTH(sizeof(struct ifinfomsg))) {
-                report(carrier, m);
+                report_message(carrier, m);
             }
         }
     }
     if (all) {
         report_all(carrier);
     }
-    return -1;
+    return carrier->again ? AGAIN_MS : -1;
 }
 
 int rawe_carrier_start(struct rawe_carrier **out, struct rawe_service *service,

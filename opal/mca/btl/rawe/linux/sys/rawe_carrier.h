@@ -7,16 +7,17 @@
 #ifndef RAWE_CARRIER_H
 #define RAWE_CARRIER_H
 
+#include "rawe_interface.h"
 #include "rawe_service.h"
 
 struct rawe_carrier;
 
 /**
- * An interface is usable, or is not: administratively up, with carrier and running. Called by the
- * service thread with each change, with each message of the kernel's that may be about one, and, for
- * every interface, at the beginning.
+ * Takes the state of an interface: of `interface`, only name, index, MAC and `up` are set. Called by the
+ * service thread with each change, with each message of the kernel that may report one, and, for
+ * every interface, at the beginning. Returns false to be called for every interface again, soon.
  */
-typedef void rawe_carrier_fn(void *context, int interface_index, bool usable);
+typedef bool rawe_carrier_fn(void *context, const struct rawe_interface *interface);
 
 /** Begin to watch. Returns 0, or -1 and the error. */
 int rawe_carrier_start(struct rawe_carrier **carrier, struct rawe_service *service,

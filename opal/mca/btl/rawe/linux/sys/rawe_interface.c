@@ -372,3 +372,12 @@ unsigned rawe_interface_select(struct rawe_interface *interfaces, unsigned count
     free(addresses);
     return chosen;
 }
+
+bool rawe_interface_is_back(const struct rawe_interface *lost, const struct rawe_interface *now)
+{
+    char renamed[IF_NAMESIZE];
+
+    return now->up && now->index != lost->index && strcmp(now->name, lost->name) == 0 &&
+           memcmp(now->mac, lost->mac, RAWE_MAC_BYTES) == 0 &&
+           if_indextoname((unsigned)lost->index, renamed) == NULL;
+}

@@ -53,6 +53,12 @@ struct rawe_interface_kind {
 int rawe_interface_list(struct rawe_interface **interfaces, unsigned *count);
 
 /**
+ * Has the interface `lost` come back as `now`, under another index? So it is when its driver was
+ * reloaded, or a VLAN or macvlan was deleted and created again.
+ */
+bool rawe_interface_is_back(const struct rawe_interface *lost, const struct rawe_interface *now);
+
+/**
  * Set enslaved, excluded_by_default and excluded_why of an interface whose name, flags and
  * `physical` are set. `host_has_physical`: some Ethernet interface of this namespace is physical;
  * where none is (a container, the lab), virtual interfaces are what there is. Pure.
