@@ -4,7 +4,8 @@
 import re
 from typing import ClassVar
 
-from benchlib.program import Check, Metric, Result, incomplete
+from benchlib.program import Check, Result, incomplete
+from benchlib.summary import Metric
 
 from .application import Application
 

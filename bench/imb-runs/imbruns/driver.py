@@ -5,17 +5,19 @@ import argparse
 import os
 import re
 import shutil
+import statistics
 from pathlib import Path
 
-from benchlib import prepare, transports
+from benchlib import prepare, stats, transports
 from benchlib.driver import Driver
 from benchlib.error import BenchError
 from benchlib.options import count, seconds
 from benchlib.places import NICS
 from benchlib.plan import HOSTS_MOST, Case, Run
 from benchlib.session import Rejected
+from benchlib.summary import Key
 
-from . import output, report, suites, summary
+from . import output, shaping, suites, tables
 
 ALL_RANKS = (2, 4, 8)  # of suite all
 # IMB-MPI1 repeats a size until 40 MB have moved, whatever -time says, but drops the remaining sizes
@@ -110,10 +112,10 @@ class ImbDriver(Driver):
     epilog = EPILOG
     quick = "2 rounds and little time for each size"
     timeout = 180.0
-    contents = False  # the overview links to all sections
 
     def __init__(self):
         self.receive_buffers = None
+        self.shown = {}  # the medians that the tables are made of
         self.programs = {}  # name -> path; imb: the real one where there is one
 
     def add_options(self, parser):
@@ -226,45 +228,87 @@ class ImbDriver(Driver):
             raise BenchError("the output holds no values")
         return samples
 
-    def write_csv(self, directory, record, about):
-        medians = summary.medians_of(record.done, about["transports"])
-        report.write_samples(directory / "samples.csv", record.done, about)
-        report.write_medians(directory / "medians.csv", medians, about)
+    def values(self, done):
+        found = {}
+        for one in done:
+            for sample in one.result or ():
+                metric, hosts = suites.METRICS[sample.metric], one.run.case.hosts
+                key = Key(sample.benchmark, sample.size, sample.processes, hosts, metric)
+                rounds = found.setdefault(key, {}).setdefault(one.run.transport, {})
+                rounds[one.run.round] = sample.value
+        order = {name: index for index, name in enumerate(suites.BENCHMARKS)}
 
-    def load(self, directory, about):
-        return summary.Tables(summary.read_medians(directory / "medians.csv", about["base"]), about)
+        def place(key):
+            known = order.get(key.benchmark, len(order))
+            return known, key.benchmark, key.ranks, key.size, key.metric.key
 
-    def condense(self, done, about):
-        return summary.Tables(summary.medians_of(done, about["transports"]), about)
+        keys = [key for key in found if set(found[key]) != {transports.BASELINE}]
+        return {key: found[key] for key in sorted(keys, key=place)}
 
-    def wide(self, data, about):
-        return [
-            f"{table.title}: {name}{where and ' at '}{where}"
-            for table in data.tables
-            for name in table.others
-            if (where := summary.wide_sizes(table, name)) is not None
-        ]
+    def medians(self, done, transports_of):
+        ways = {}
+        for one in done:
+            for sample in one.result or () if one.run.transport == transports.BASELINE else ():
+                ways.setdefault((sample.benchmark, sample.size, sample.metric), []).append(
+                    sample.way
+                )
+        medians = super().medians(done, transports_of)
+        for key, found in medians.items():
+            if transports.BASELINE in found:
+                way = statistics.mode(ways[key.benchmark, key.size, key.metric.key])
+                found[transports.BASELINE].way = way
+        return medians
 
-    def plots(self, data, about):
-        return report.plots(data.tables)
+    def tables(self, medians, about):
+        self.shown = medians
+        return tables.tables_of(medians, about)
 
-    def texts(self, data, about):
-        wiring = report.wiring(about)
+    def texts(self, found, about):
+        wiring = _wiring(about)
         lines = [f"NICs: {NICS[wiring]}\n"] if wiring else []
-        lines += [f"{report.terminal_table(table)}\n" for table in data.tables]
-        return lines + [share.sentence() for share in report.shares(data.tables, about)]
+        lines += super().texts(found, about)
+        return lines + [share.sentence() for share in shaping.shares(found, about)]
 
-    def spread(self, data):
-        return data.spread()
-
-    def title(self, data, about):
-        names = " against ".join(about["transports"])
-        wiring = report.wiring(about)
+    def title(self, about):
+        wiring = _wiring(about)
         nics = f", --nic {wiring}" if wiring else ""
-        return f"{names}: MPI benchmarks{nics}, {about['date']}"
+        return f"{' against '.join(about['transports'])}: MPI benchmarks{nics}, {about['date']}"
 
-    def lead(self, data, about):
-        return report.lead(about)
+    def lead(self, about):
+        titles = ", ".join(f"{name} = {transports.TITLES[name]}" for name in about["transports"])
+        return (
+            f"Transports: {titles}. They ran alternately; each value is the median over the "
+            f"rounds, each ratio a ratio of such medians. {stats.DOUBT} The baseline is what a "
+            "bare program reaches with the same raw frames on the same wire without any protocol, "
+            "in the way that is the fastest at the size: plain frames, UDP batches or TCP-shaped "
+            "batches. For Uniband it sends one message in a frame; a transport that coalesces "
+            "small messages can exceed it."
+        )
 
-    def body(self, page, data, about):
-        report.body(page, data, about)
+    def body(self, page, found, about):
+        chosen = tables.panels(self.shown)
+        for is_collective, file, words in (
+            (False, "plot.svg", "Time and bandwidth over message size"),
+            (True, "collectives.svg", "Collectives: time over message size"),
+        ):
+            several = [
+                tables.panel_chart(self.shown, panel, about["transports"])
+                for panel in chosen
+                if (panel[0] in suites.COLLECTIVES) == is_collective
+            ]
+            page.panels(several, file, words)
+        shaped = shaping.shares(found, about)
+        if shaped:
+            page.heading("What the shaping allows")
+            page.text(
+                "MB/s of payload in one direction: reached, and the share of what the line "
+                "carries, first if frames held nothing but payload, then with the transport's own "
+                "headers."
+            )
+            heads = ["transport", "size", "reached", "bare line", "share", "with its headers"]
+            page.table([*heads, "share"], [line.cells() for line in shaped])
+
+
+def _wiring(about):
+    """What --nic said of the virtual hosts' NICs, or None when nothing was said."""
+    return about.get("shape", {}).get("nic")

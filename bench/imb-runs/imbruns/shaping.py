@@ -9,6 +9,7 @@ so it counts as the frames it becomes.
 from dataclasses import dataclass
 
 from benchlib.chart import size_text
+from rawelab.spec import LabSpec, parse_rate
 
 ETHERNET_BYTES = 14
 # Of a full frame of bulk data, behind the Ethernet header.
@@ -72,20 +73,27 @@ class Share:
         )
 
 
-def shares(tables, bits_per_s, mtu, batches):
-    """A Share of each transport, from the largest messages that Uniband was measured with."""
+def shares(tables, about):
+    """A Share of each transport, from the largest messages that Uniband was measured with; none
+    without --rate."""
+    shape = {name: value for name, value in about.get("shape", {}).items() if value is not None}
+    if "rate" not in shape:
+        return []
+    spec = LabSpec(**shape)
+    bits_per_s, batches = parse_rate(spec.rate), spec.nic != "plain"
+    bare = bare_mbytes_per_s(bits_per_s, spec.mtu)
     for table in tables:
-        if table.benchmark == "Uniband" and table.metric == "mbytes_per_s":
+        if table.title.startswith("Uniband:") and table.unit == "MB/s":
             row = table.rows[-1]
             return [
                 Share(
-                    transport,
+                    name,
                     row.size,
-                    row.medians[transport],
-                    bare_mbytes_per_s(bits_per_s, mtu),
-                    allowed_mbytes_per_s(transport, bits_per_s, mtu, batches),
+                    row.median(name),
+                    bare,
+                    allowed_mbytes_per_s(name, bits_per_s, spec.mtu, batches),
                 )
-                for transport in table.transports
-                if transport in row.medians
+                for name in table.transports
+                if name in row.found
             ]
     return []

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Which benchmarks a suite runs, over which sizes."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from benchlib.summary import Metric
 
 # IMB-MPI1's, but for Reduce_local, which sends nothing.
 POINT_TO_POINT = (
@@ -48,7 +50,14 @@ PAIRS = (
     "Isend",
     *(name for name in SEEDS if name not in MPBENCH_COLLECTIVES),
 )
-LOWER_IS_BETTER = {"time_us": True, "mbytes_per_s": False, "messages_per_s": False}
+METRICS = {
+    one.key: one
+    for one in (
+        Metric("time_us", "time", "µs", False),
+        Metric("mbytes_per_s", "bandwidth", "MB/s", True),
+        Metric("messages_per_s", "message rate", "messages/s", True),
+    )
+}
 
 
 @dataclass(frozen=True)
@@ -124,14 +133,9 @@ def parts_of(suite, benchmarks=(), msglog=None):
         ]
     else:
         parts = SUITES[suite]
-    low_high = msglog or (None, None)
+    low, high = msglog or (None, None)
     return [
-        Part(
-            part.name,
-            part.benchmarks,
-            part.low if msglog is None else low_high[0],
-            part.high if msglog is None else low_high[1],
-        )
+        part if msglog is None else replace(part, low=low, high=high)
         for part in parts
         if part.benchmarks
     ]
@@ -144,19 +148,14 @@ def with_cold(parts):
         names = [
             one for name in part.benchmarks for one in (name, COLD.get(name)) if one is not None
         ]
-        found.append(Part(part.name, tuple(dict.fromkeys(names)), part.low, part.high))
+        found.append(replace(part, benchmarks=tuple(dict.fromkeys(names))))
     return found
 
 
 def parts_for(parts, with_pairs):
     """The parts less, unless `with_pairs`, the benchmarks that run on two ranks anyway."""
     kept = [
-        Part(
-            part.name,
-            tuple(name for name in part.benchmarks if with_pairs or name not in PAIRS),
-            part.low,
-            part.high,
-        )
+        replace(part, benchmarks=tuple(n for n in part.benchmarks if with_pairs or n not in PAIRS))
         for part in parts
     ]
     return [part for part in kept if part.benchmarks]

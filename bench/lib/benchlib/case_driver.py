@@ -4,10 +4,14 @@
 import math
 from typing import ClassVar
 
-from . import case_report, case_summary, stats, transports
+from . import stats, transports
 from .driver import Driver
-from .plan import Run, possible
+from .plan import Case, Run, possible
 from .session import Rejected
+from .summary import Key, Metric, Row, Table
+
+# What every program has: from mpirun's start to its end, start and finish of MPI included.
+WHOLE = Metric("mpirun_s", "whole run of mpirun", "s", False)
 
 
 def _differences(program, steady, others):
@@ -24,7 +28,6 @@ class CaseDriver(Driver):
     """Runs each case of some Programs over each transport."""
 
     programs: ClassVar = {}  # name -> Program
-    page_title = ""
 
     def __init__(self):
         self.found = {}  # case -> what its program's find() returned
@@ -84,45 +87,48 @@ class CaseDriver(Driver):
         value = f"{metric.title} {done.result.metrics[metric.key]:.4g} {metric.unit}"
         return f"{done.seconds:.2f} s, {value}, checks passed"
 
-    def write_csv(self, directory, record, about):
-        comparisons = self.condense(record.done, about)
-        case_report.write_runs(directory / "runs.csv", self.programs, record.done)
-        case_report.write_summary(directory / "summary.csv", comparisons, about)
+    def _metrics(self, program):
+        return (*self.programs[program].metrics, WHOLE)
 
-    def load(self, directory, about):
-        return case_summary.load(directory, self.programs, about["base"])
+    def values(self, done):
+        found = {}
+        for case in dict.fromkeys(one.run.case for one in done):
+            for metric in self._metrics(case.program):
+                key = Key(case.program, case.size, case.ranks, case.hosts, metric)
+                for one in done:
+                    if one.run.case != case or one.failure:
+                        continue
+                    value = one.seconds if metric is WHOLE else one.result.metrics.get(metric.key)
+                    if value is not None:
+                        rounds = found.setdefault(key, {}).setdefault(one.run.transport, {})
+                        rounds[one.run.round] = value
+        return found
 
-    def condense(self, done, about):
-        return case_summary.condense(self.programs, done, about["transports"])
-
-    def wide(self, data, about):
+    def tables(self, medians, about):
+        names = list(dict.fromkeys(key.benchmark for key in medians))
+        rows = {name: [] for name in names}
+        for key, found in medians.items():
+            title = self.programs[key.benchmark].title_of(key.size)
+            label = Case(key.benchmark, key.size, key.ranks, key.hosts, title).label
+            known = {one.key: one.title for one in self._metrics(key.benchmark)}
+            labels = [label, known.get(key.metric.key, key.metric.key), key.metric.unit]
+            rows[key.benchmark].append(Row(labels, key, found, about["base"]))
+        heads = ["case", "metric", "unit"]
         return [
-            f"{one.case.label}, {row.metric.title}: {name}"
-            for one in data
-            for row in one.rows
-            for name in about["transports"]
-            if name != about["base"] and row.is_wide(name, about["base"])
+            Table(self.programs[name].title, heads, about["transports"], about["base"], rows[name])
+            for name in names
         ]
 
-    def texts(self, data, about):
-        return [case_report.table_text(data, about), "", *case_report.readings(data, about)]
+    def lead(self, about):
+        return (
+            "The transports ran alternately. Each value is the median over the rounds of the runs "
+            f"that passed all checks, each ratio a ratio of such medians. {stats.DOUBT}"
+        )
 
-    def spread(self, data):
-        spreads = [
-            value
-            for one in data
-            for row in one.rows
-            for value in row.spreads.values()
-            if value is not None and row.metric.higher_is_better is not None
-        ]
-        rounds = max([count for one in data for count in one.good.values()], default=0)
-        return stats.median(spreads) if spreads and rounds > 1 else None
-
-    def title(self, data, about):
-        return f"{self.page_title}, {about['date']}"
-
-    def lead(self, data, about):
-        return case_report.LEAD.format(base=about["base"])
-
-    def body(self, page, data, about):
-        case_report.body(page, self.programs, data, about)
+    def ending(self, page, tables):
+        names = list(dict.fromkeys(row.key.benchmark for table in tables for row in table.rows))
+        checks = [self.programs[name] for name in names if self.programs[name].checked]
+        if checks:
+            page.heading("What was checked")
+            page.bullets([f"**{one.title}**: {one.checked}" for one in checks])
+            page.text("A run that fails one of these is listed as failed and is in no median.")

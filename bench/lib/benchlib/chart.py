@@ -8,7 +8,7 @@ screen readers. In a file of its own the ground is white.
 
 import io
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from html import escape
 
 COLOURS = {
@@ -76,9 +76,7 @@ class BarChart:
     y_label: str
     groups: list  # names of the groups
     bars: dict  # transport -> value of each group, None where there is none
-    texts: dict = field(default_factory=dict)  # transport -> text above each bar; else the value
     reference: float = None  # a horizontal line, 1.0 for ratios
-    y_max: float = None
     description: str = ""
 
 
@@ -155,49 +153,63 @@ def draw_bars(axes, chart):
         places = [number + shift for number in range(len(values))]
         heights = [value or 0.0 for value in values]
         bars = axes.bar(places, heights, width * 0.94, color=colours[key], label=key)
-        texts = chart.texts.get(key) or ["-" if v is None else f"{v:.3g}" for v in values]
+        texts = ["-" if value is None else f"{value:.3g}" for value in values]
         axes.bar_label(bars, texts, fontsize=8, padding=2)
     if chart.reference is not None:
         axes.axhline(chart.reference, color=INK, linewidth=0.8)
-    axes.set_ylim(0, chart.y_max or 1.3 * max(axes.dataLim.ymax, chart.reference or 0.0) or 1.0)
+    axes.set_ylim(0, 1.3 * max(axes.dataLim.ymax, chart.reference or 0.0) or 1.0)
     axes.set_title(chart.title)
     axes.set_ylabel(chart.y_label)
-    names = [name.replace(", ", "\n").replace(" on ", "\non ") for name in chart.groups]
-    axes.set_xticks(range(len(names)), names)
+    axes.set_xticks(range(len(chart.groups)), chart.groups)
     axes.legend(loc="upper right", ncol=len(chart.bars), framealpha=0.0)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
 
 
-def _figure(chart, salt):
-    """A matplotlib figure of a chart, and the settings it has to be saved with."""
+def _figure(charts, salt, title):
+    """A matplotlib figure of charts, and the settings it has to be saved with."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    wide, high = SVG_INCHES
-    if isinstance(chart, BarChart):
-        wide = max(wide, 1.0 + 1.15 * len(chart.groups))
+    across = 2 if len(charts) == 4 else min(len(charts), 3)
+    down = -(-len(charts) // across)
+    wide, high = SVG_INCHES if title is None else PANEL_INCHES
+    if isinstance(charts[0], BarChart):
+        wide = max(wide, 1.0 + 1.15 * len(charts[0].groups))
     settings = {**STYLE, "svg.hashsalt": salt}
     with pyplot.rc_context(settings):
-        figure, axes = pyplot.subplots(figsize=(wide, high), constrained_layout=True)
-        (draw_bars if isinstance(chart, BarChart) else draw_lines)(axes, chart)
+        size = (wide * across, high * down + (0.5 if title else 0.0))
+        figure, grid = pyplot.subplots(down, across, figsize=size, squeeze=False)
+        for axes, chart in zip(grid.flat, charts, strict=False):
+            (draw_bars if isinstance(chart, BarChart) else draw_lines)(axes, chart)
+        for axes in grid.flat[len(charts) :]:
+            axes.set_visible(False)
+        if title:
+            figure.suptitle(title.replace(" (", "\n(") if across == 1 else title, fontsize=11)
+        figure.tight_layout()
     return figure, settings
+
+
+def _drawing(charts, salt, title=None, **options):
+    """Charts as SVG: an element group a line, coordinates to a hundredth of a point."""
+    from matplotlib import pyplot
+
+    figure, settings = _figure(charts, salt, title)
+    text = io.StringIO()
+    with pyplot.rc_context(settings):
+        figure.savefig(text, format="svg", metadata={"Date": None}, **options)
+    pyplot.close(figure)
+    drawing = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", text.getvalue(), flags=re.DOTALL)
+    drawing = re.sub(r"(\d\.\d\d)\d+", r"\1", re.sub(r"\s+", " ", drawing))
+    return re.sub(r" (<g id=|<svg )", r"\n\1", drawing).strip() + "\n"
 
 
 def svg(chart, name):
     """The chart as an <svg> element for the body of a page; `name` is unique on the page."""
-    from matplotlib import pyplot
-
-    figure, settings = _figure(chart, name)
-    text = io.StringIO()
-    with pyplot.rc_context(settings):
-        figure.savefig(text, format="svg", transparent=True, metadata={"Date": None})
-    pyplot.close(figure)
-    drawing = text.getvalue()
+    drawing = _drawing([chart], name, transparent=True)
     drawing = drawing[drawing.index("<svg") :]
-    drawing = re.sub(r"<!--.*?-->", "", drawing, flags=re.DOTALL)
     drawing = re.sub(r"<style.*?</style>", "", drawing, flags=re.DOTALL)  # would hold for the page
     drawing = re.sub(r'<g id="[^"]*"', "<g", drawing)  # the same in every chart of a page
     drawing = re.sub(r"font: ([\d.]+px)[^;\"]*", r"font: \1 sans-serif", drawing)
@@ -209,49 +221,9 @@ def svg(chart, name):
         'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink">'
         f"<title>{escape(chart.title)}</title>"
     )
-    body = drawing[drawing.index(">") + 1 :]
-    return re.sub(r"\s+", " ", head + _short(body)).strip()
+    return head + drawing[drawing.index(">") + 1 :].strip()
 
 
-def _short(drawing):
-    """A drawing without metadata, with coordinates to a hundredth of a point."""
-    drawing = re.sub(r"\s*<metadata>.*?</metadata>", "", drawing, flags=re.DOTALL)
-    return re.sub(r"(\d\.\d\d)\d+", r"\1", drawing)
-
-
-def _save(figure, settings, path):
-    from matplotlib import pyplot
-
-    text = io.StringIO()
-    with pyplot.rc_context(settings):
-        figure.savefig(text, format="svg", facecolor="white", metadata={"Date": None})
-    pyplot.close(figure)
-    path.write_text(_short(text.getvalue()), encoding="utf-8")
-
-
-def save(chart, path):
-    """Write the chart as an SVG file."""
-    _save(*_figure(chart, "file"), path)
-
-
-def save_panels(charts, path, title):
-    """Write several LineCharts as one SVG file."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    wide = 2 if len(charts) == 4 else min(len(charts), 3)
-    high = -(-len(charts) // wide)
-    size = (PANEL_INCHES[0] * wide, PANEL_INCHES[1] * high + 0.5)
-    settings = {**STYLE, "svg.hashsalt": "file"}
-    with pyplot.rc_context(settings):
-        figure, grid = pyplot.subplots(high, wide, figsize=size, squeeze=False)
-        flat = [axes for line in grid for axes in line]
-        for axes, chart in zip(flat, charts, strict=False):
-            draw_lines(axes, chart)
-        for axes in flat[len(charts) :]:
-            axes.set_visible(False)
-        figure.suptitle(title.replace(" (", "\n(") if wide == 1 else title, fontsize=11)
-        figure.tight_layout()
-    _save(figure, settings, path)
+def save(charts, path, title=None):
+    """Write charts as one SVG file; a title stands above several."""
+    path.write_text(_drawing(charts, "file", title, facecolor="white"), encoding="utf-8")

@@ -3,8 +3,10 @@
 
 import math
 from dataclasses import dataclass
+from statistics import geometric_mean
 
 from .chart import size_text
+from .summary import ratio
 
 TESTED, BASE = "rawe", "tcp"
 HALF_FROM = "Uniband"  # whose curve shows where half the bandwidth is reached
@@ -34,14 +36,12 @@ def _change(ratio):
     return f"{ratio:.2f} × ({100 * (ratio - 1):+.0f} %)"
 
 
-def imb_row(reference, part, benchmark, size, metric="time_us", processes=2, transport=TESTED):
-    """One line of a comparison's medians.csv, or None."""
-    wanted = (benchmark, str(processes), str(size), metric, transport)
-    for row in reference.rows(part, "medians.csv"):
-        found = (row["benchmark"], row["processes"], row["bytes"], row["metric"], row["transport"])
-        if found == wanted:
-            return row
-    return None
+def found_at(reference, part, benchmark, size, metric="time_us", ranks=2):
+    """{transport: Median} of a comparison, or an empty dictionary."""
+    for key, found in reference.medians(part).items():
+        if (key.benchmark, key.size, key.metric.key, key.ranks) == (benchmark, size, metric, ranks):
+            return found
+    return {}
 
 
 def time_at(part, benchmark, sizes):
@@ -50,37 +50,34 @@ def time_at(part, benchmark, sizes):
     def answer(reference):
         parts = []
         for size in sizes:
-            row = imb_row(reference, part, benchmark, size)
-            base = imb_row(reference, part, benchmark, size, transport=BASE)
-            if row is None or base is None or not row[f"ratio_to_{BASE}"]:
-                continue
-            ratio = float(row[f"ratio_to_{BASE}"])
-            times = f"{float(row['median']):.2f} against {float(base['median']):.2f} µs"
-            parts.append(f"{size_text(size)}: {_change(ratio)}, {times}")
+            found = found_at(reference, part, benchmark, size)
+            value = ratio(found, TESTED, BASE)
+            if value is not None:
+                times = " against ".join(f"{found[name].median:.2f}" for name in (TESTED, BASE))
+                parts.append(f"{size_text(size)}: {_change(value)}, {times} µs")
         return Answer("; ".join(parts), f"{part}/medians.csv") if parts else None
 
     return answer
 
 
-def collectives(processes, part="imb"):
+def collectives(ranks, part="imb"):
     """A function that gives the geometric mean over four collectives, 4 B to 64 KiB."""
 
     def answer(reference):
-        texts, logs = [], []
+        texts, every = [], []
         for benchmark in FOUR:
-            rows = [
-                imb_row(reference, part, benchmark, 1 << power, processes=processes)
+            found = [
+                ratio(found_at(reference, part, benchmark, 1 << power, ranks=ranks), TESTED, BASE)
                 for power in range(2, 17)
             ]
-            ratios = [float(row[f"ratio_to_{BASE}"]) for row in rows if row]
-            if ratios:
-                mine = [math.log(ratio) for ratio in ratios]
-                texts.append(f"{benchmark} {math.exp(sum(mine) / len(mine)):.2f}")
-                logs += mine
-        if not logs:
+            mine = [value for value in found if value]
+            if mine:
+                texts.append(f"{benchmark} {geometric_mean(mine):.2f}")
+                every += mine
+        if not every:
             return None
-        mean = math.exp(sum(logs) / len(logs))
-        return Answer(f"{_change(mean)} ({', '.join(texts)})", f"{part}/medians.csv")
+        text = f"{_change(geometric_mean(every))} ({', '.join(texts)})"
+        return Answer(text, f"{part}/medians.csv")
 
     return answer
 
@@ -110,10 +107,10 @@ def half_bandwidth(part):
         found = {}
         for transport in (TESTED, BASE):
             points = [
-                (int(row["bytes"]), float(row["median"]))
-                for row in reference.rows(part, "medians.csv")
-                if (row["benchmark"], row["processes"], row["metric"], row["transport"])
-                == (HALF_FROM, "2", "mbytes_per_s", transport)
+                (key.size, medians[transport].median)
+                for key, medians in reference.medians(part).items()
+                if (key.benchmark, key.ranks, key.metric.key) == (HALF_FROM, 2, "mbytes_per_s")
+                and transport in medians
             ]
             found[transport] = half_bandwidth_bytes(points)
             if found[transport] is None:
@@ -129,43 +126,33 @@ def half_bandwidth(part):
     return answer
 
 
-def nas(program):
+def program(part, name, metric, text_of):
+    """A function that gives `text_of` the ratio of a program's metric, for each case."""
+
+    def answer(reference):
+        texts = []
+        for key, found in reference.medians(part).items():
+            value = ratio(found, TESTED, BASE)
+            if (key.benchmark, key.metric.key) == (name, metric) and value is not None:
+                size = f"class {key.size}, " if part == "nas" else ""
+                case = f"{size}{key.ranks} ranks on {key.hosts} hosts"
+                texts.append(f"{case}: {text_of(value)}")
+        return Answer("; ".join(texts), f"{part}/medians.csv") if texts else None
+
+    return answer
+
+
+def nas(name):
     """A function that gives the gain in Mop/s of LU or SP."""
-
-    def answer(reference):
-        texts = []
-        for row in reference.rows("nas", "summary.csv"):
-            mine = (row["program"], row["transport"], row["metric"]) == (program, TESTED, "mops")
-            if mine and row[f"ratio_to_{BASE}"]:
-                gain = 100 * (float(row[f"ratio_to_{BASE}"]) - 1)
-                case = f"class {row['size']}, {row['ranks']} ranks on {row['hosts']} hosts"
-                texts.append(f"{case}: {gain:+.1f} % Mop/s")
-        return Answer("; ".join(texts), "nas/summary.csv") if texts else None
-
-    return answer
-
-
-def application(name, metric):
-    """A function that gives the ratio of an application's metric."""
-
-    def answer(reference):
-        texts = []
-        for row in reference.rows("apps", "summary.csv"):
-            mine = (row["program"], row["transport"], row["metric"]) == (name, TESTED, metric)
-            if mine and row[f"ratio_to_{BASE}"]:
-                case = f"{row['ranks']} ranks on {row['hosts']} hosts"
-                texts.append(f"{case}: {_change(float(row[f'ratio_to_{BASE}']))}")
-        return Answer("; ".join(texts), "apps/summary.csv") if texts else None
-
-    return answer
+    return program("nas", name, "mops", lambda value: f"{100 * (value - 1):+.1f} % Mop/s")
 
 
 def _against_lossless(percent, text_of, *key):
     """A function that compares each transport's value under loss with the one without."""
 
     def median(reference, loss, transport):
-        row = imb_row(reference, f"loss-{loss}", *key, transport=transport)
-        return None if row is None else float(row["median"])
+        found = found_at(reference, f"loss-{loss}", *key).get(transport)
+        return found and found.median
 
     def answer(reference):
         texts = []
@@ -218,7 +205,7 @@ CLAIMS = (
         HOEFLER,
         "ABINIT's run time nearly halved on 4 nodes",
         "apps",
-        application("abinit", "mpirun_s"),
+        program("apps", "abinit", "mpirun_s", _change),
     ),
     Claim(
         "Chang et al. 1996",

@@ -94,7 +94,7 @@ def _goes_on(driver, options, record, began, least):
     if spent + spent / options.rounds > 60 * options.minutes:
         return False
     about = {"transports": options.transports, "base": base_of(options.transports)}
-    return options.rounds < least or bool(driver.wide(driver.condense(record.done, about), about))
+    return options.rounds < least or bool(driver.wide(record.done, about))
 
 
 def _execute(work, indices, kept, progress):
@@ -142,24 +142,22 @@ def _report(driver, directory, record, about):
     """Tables on the terminal, files in the directory."""
     driver.write_csv(directory, record, about)
     report.save_about(directory, about)
-    data = driver.load(directory, about)
+    tables = driver.load(directory, about)
     print()
-    for text in driver.texts(data, about):
+    for text in driver.texts(tables, about):
         print(text)
     print(stats.DOUBT)
-    for one in driver.plots(data, about) if sys.stdout.isatty() else ():
+    for one in report.plots(tables) if sys.stdout.isatty() else ():
         print("\n" + plot.text(one, shutil.get_terminal_size().columns, plot.is_utf8()))
-    spread = driver.spread(data)
+    spread = report.spread_of(tables)
     if spread is not None:
         busy = ": the machine is busy with other work" if spread > report.SPREAD_MAX else ""
         print(f"\nspread: {report.spread_text(spread)}{busy}")
-    if not chart.available():
-        print("no plots: test/install-deps bench installs matplotlib")
     names = report.write(driver, directory, about, directory)
-    print(f"report: {directory / names[0]}, {names[1]}")
-    print(f"plots:  {', '.join(names[2:]) or 'none'}")
+    print(f"report: {directory / names[0]}, {', '.join(names[1:])}")
+    if len(names) < 2 or not chart.available():
+        print("pages or plots are missing: test/install-deps bench installs what makes them")
     print(f"data:   {', '.join(sorted(path.name for path in directory.glob('*.csv')))}, raw/")
-    return data
 
 
 def width_text(wide, rounds):
@@ -210,9 +208,9 @@ def _conclude(driver, options, journal, record, setup, begun):
         print(f"compare: nothing was measured ({where})", file=sys.stderr)
         return 130 if record.interrupted else 2
     about = _about(driver, options, record, setup)
-    data = _report(driver, journal.directory, record, about)
+    _report(driver, journal.directory, record, about)
     if options.minutes:
-        print(width_text(driver.wide(data, about), options.rounds))
+        print(width_text(driver.wide(record.done, about), options.rounds))
     if record.interrupted:
         print(f"interrupted after {len(record.done)} of {record.planned} runs; continue with:")
         print(_how_to_continue(driver, journal))

@@ -1,23 +1,25 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What a comparison has to know of the programs that it runs; each driver fills this in."""
 
+from . import report, summary
+
 
 class Driver:
     """One folder of bench/ with a `compare`.
 
     The order of calls: add_options(), finish(), prepare(), plan(); read() and line_of() for each
-    run; write_csv(), load(); then texts() for the terminal, and title(), lead(), body() for the
-    page. What load() returns is the driver's own; a report is made of it alone, so that one can be
-    made again from the CSV files.
+    run; write_csv(), load(); then texts() for the terminal, and title(), lead(), body() and
+    ending() for the page. A report is made of what load() returns alone, so that one can be made
+    again from medians.csv.
     """
 
     name = ""  # of the folder
     description = ""
     epilog = ""  # examples and exit status, for --help
     quick = ""  # what --quick does
+    page_title = ""
     packages = ("build", "bench")  # groups of test/install-deps
     timeout = 900.0  # seconds of one mpirun, by default
-    contents = True  # whether the page has a table of contents, where it has many headings
     works_in_directory = False  # each run gets a directory, visible to all ranks
 
     def add_options(self, parser):
@@ -55,42 +57,47 @@ class Driver:
         """A good run's result in a line, or an empty text."""
         return ""
 
+    def values(self, done):
+        """{Key: {transport: {round: value}}} of these Done, in the report's order."""
+        raise NotImplementedError
+
+    def medians(self, done, transports):
+        """{Key: {transport: Median}} of these Done."""
+        return summary.condense(self.values(done), transports)
+
+    def tables(self, medians, about):
+        """The Tables of a report."""
+        raise NotImplementedError
+
     def write_csv(self, directory, record, about):
         """Write the CSV files of a comparison."""
-        raise NotImplementedError
+        summary.write_samples(directory / "samples.csv", self.values(record.done))
+        medians = self.medians(record.done, about["transports"])
+        summary.write_medians(directory / "medians.csv", medians)
 
     def load(self, directory, about):
-        """What the CSV files hold."""
-        raise NotImplementedError
+        """The Tables of the CSV files."""
+        return self.tables(summary.read_medians(directory / "medians.csv"), about)
 
-    def condense(self, done, about):
-        """What load() would return of these Done; `about` needs transports and base only."""
-        raise NotImplementedError
+    def wide(self, done, about):
+        """The ratios whose interval is not narrow, a text for each table of them; `about` needs
+        transports and base only."""
+        return report.wide_texts(self.tables(self.medians(done, about["transports"]), about))
 
-    def wide(self, data, about):
-        """The ratios whose interval is not narrow, a text for each table of them."""
-        raise NotImplementedError
-
-    def plots(self, data, about):
-        """What the terminal shows as plot.Plots."""
-        return []
-
-    def texts(self, data, about):
+    def texts(self, tables, about):
         """Tables and sentences for the terminal."""
-        raise NotImplementedError
+        return report.texts(tables)
 
-    def spread(self, data):
-        """(max - min) / median of a typical value over the rounds, or None."""
-        raise NotImplementedError
-
-    def title(self, data, about):
+    def title(self, about):
         """Title of the page."""
-        raise NotImplementedError
+        return f"{self.page_title}, {about['date']}"
 
-    def lead(self, data, about):
+    def lead(self, about):
         """First paragraph of the page: what was measured, and how to read it."""
         raise NotImplementedError
 
-    def body(self, page, data, about):
-        """The page's own part; images go into it with page.charts() and page.panels()."""
-        raise NotImplementedError
+    def body(self, page, tables, about):
+        """The page's own part, above the tables."""
+
+    def ending(self, page, tables):
+        """The page's own part, below the tables."""

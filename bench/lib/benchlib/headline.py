@@ -3,10 +3,11 @@
 
 from dataclasses import dataclass
 
-from . import case_summary, stats
 from .chart import size_text
-from .claims import BASE, TESTED, imb_row
+from .claims import BASE, TESTED
 from .reference import WIRINGS
+from .report import number
+from .summary import Row
 
 K, M = 1 << 10, 1 << 20
 # Benchmark, sizes, metric: of each wiring.
@@ -27,7 +28,6 @@ TITLES = {
     "Biband": "streams both ways",
     "BibandCold": "streams both ways, cold",
 }
-UNITS = {"time_us": "µs", "messages_per_s": "messages/s", "mbytes_per_s": "MB/s"}
 NAMES = {"lammps": "LAMMPS", "abinit": "ABINIT", "hpcc": "HPL", "netpipe": "NetPIPE"}
 ALSO = {"abinit": {"mpirun_s": "whole run"}}  # program -> further metrics with their names
 STREAM, COLD = TITLES["Uniband"], TITLES["UnibandCold"]
@@ -58,99 +58,78 @@ PROGRAMS_WIRING = "whole"  # over which programs are compared
 
 
 @dataclass
-class Row:
+class Line:
     """One workload over both transports."""
 
     title: str
     unit: str
-    base: float
-    tested: float
-    higher_is_better: bool
-    differs: bool  # whether the interval of the ratio does not contain 1
+    row: Row
     file: str  # below the reference run's directory
 
     @property
     def gain(self):
-        """How many times better the tested transport is; below 1 it is worse."""
-        ratio = self.tested / self.base
-        return ratio if self.higher_is_better else 1 / ratio
+        """How many times better rawe is; below 1 it is worse."""
+        return self.row.gain(TESTED)
 
     @property
     def verdict(self):
         """The gain in a word."""
-        if not self.differs:
+        if not self.row.differs(TESTED):
             return "no difference shown"
         return "better" if self.gain > 1 else "**worse**"
 
     def cells(self):
         """Both values, the gain and the verdict, as texts."""
-        values = [f"{number_text(value)} {self.unit}" for value in (self.base, self.tested)]
+        values = [f"{number(self.row.median(name))} {self.unit}" for name in (BASE, TESTED)]
         return [*values, f"{self.gain:.2f}", self.verdict]
 
     def mark(self):
         """The gain as one text: a loss in bold, with a tilde what is no difference."""
-        if not self.differs:
+        if not self.row.differs(TESTED):
             return f"~{self.gain:.2f}"
         return f"{self.gain:.2f}" if self.gain > 1 else f"**{self.gain:.2f}**"
 
 
-def number_text(value):
-    """A value as tables show it."""
-    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
+def _line(title, part, key, found):
+    """A Line, or None where one of both was not measured."""
+    row = Row([title], key, found, BASE)
+    return Line(title, key.metric.unit, row, f"{part}/medians.csv") if row.gain(TESTED) else None
 
 
 def patterns(reference, wiring, mtu):
-    """The Rows that a reference run has of a wiring and an MTU."""
+    """The Lines that a reference run has of a wiring and an MTU."""
     part, found = WIRINGS[wiring, mtu], []
+    medians = {
+        (key.benchmark, key.size, key.metric.key): (key, of_key)
+        for key, of_key in reference.medians(part).items()
+        if key.ranks == 2
+    }
     for benchmark, sizes, metric in PATTERNS:
         for size in sizes:
-            key = (reference, part, benchmark, size, metric)
-            tested, base = (imb_row(*key, transport=name) for name in (TESTED, BASE))
-            if tested is not None and base is not None:
-                row = Row(
-                    f"{size_text(size)}, {TITLES[benchmark]}",
-                    UNITS[metric],
-                    float(base["median"]),
-                    float(tested["median"]),
-                    metric != "time_us",
-                    stats.differs(stats.kept_interval(tested, base)),
-                    f"{part}/medians.csv",
-                )
-                found.append(row)
-    return found
+            if (benchmark, size, metric) in medians:
+                title = f"{size_text(size)}, {TITLES[benchmark]}"
+                found.append(_line(title, part, *medians[benchmark, size, metric]))
+    return [line for line in found if line]
 
 
 def _programs(reference, part):
     """The first metric of each case, and the others in ALSO."""
-    medians, first = {}, {}
-    doubts = case_summary.intervals(reference.rows(part, "runs.csv"), BASE)
-    for row in reference.rows(part, "summary.csv"):
-        case, metric = case_summary.case_of(row), row["metric"]
-        first.setdefault(case, metric)
-        if row["median"] and metric in (first[case], *ALSO.get(case[0], ())):
-            medians.setdefault((case, metric), {})[row["transport"]] = row
-    for (case, metric), rows_of in medians.items():
-        name, size, ranks, hosts = case
+    first, found = {}, []
+    for key, of_key in reference.medians(part).items():
+        name, metric = key.benchmark, key.metric.key
+        is_first = first.setdefault((name, key.size, key.ranks, key.hosts), metric) == metric
         # A single rank sends nothing.
-        if TESTED not in rows_of or BASE not in rows_of or ranks == "1":
+        if key.ranks == 1 or not (is_first or metric in ALSO.get(name, ())):
             continue
-        tested, base = rows_of[TESTED], rows_of[BASE]
-        ratio, gain = float(tested[f"ratio_to_{BASE}"]), float(tested[f"gain_over_{BASE}"])
-        title = NAMES.get(name, name.capitalize() if part == "apps" else f"{name} {size}")
-        what = "" if metric == first[case] else f" {ALSO[name][metric]}"
-        yield Row(
-            f"{title}{what}, {ranks} ranks on {hosts} hosts",
-            tested["unit"],
-            float(base["median"]),
-            float(tested["median"]),
-            (gain > 1) == (ratio > 1),
-            stats.differs(doubts[(*case, metric)][TESTED]),
-            f"{part}/summary.csv",
-        )
+        title = NAMES.get(name, name.capitalize() if part == "apps" else f"{name} {key.size}")
+        what = "" if is_first else f" {ALSO[name][metric]}"
+        title = f"{title}{what}, {key.ranks} ranks on {key.hosts} hosts"
+        found.append(_line(title, part, key, of_key))
+    return [line for line in found if line]
 
 
 def programs(reference):
-    """The Rows of NAS and of the applications."""
+    """The Lines of NAS and of the applications."""
     return [*_programs(reference, "nas"), *_programs(reference, "apps")]
 
 

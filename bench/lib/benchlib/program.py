@@ -12,16 +12,6 @@ from .error import BenchError
 LINE = re.compile(r"^\s*([A-Za-z][A-Za-z/() %]*?)\s*=\s*(\S.*?)\s*$", re.MULTILINE)
 
 
-@dataclass(frozen=True)
-class Metric:
-    """A value that a program reports about itself."""
-
-    key: str
-    title: str
-    unit: str
-    higher_is_better: bool  # None where neither is better
-
-
 @dataclass
 class Check:
     """One of the checks that decide whether a run counts."""

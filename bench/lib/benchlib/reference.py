@@ -2,32 +2,27 @@
 """The reference runs: their parts, and what is kept of them below results/.
 
 results/<date>-<maker>/reference.json        date, machine, commit; command and facts of each part
-results/<date>-<maker>/<part>/*.csv, *.svg   the part's values and plots
+results/<date>-<maker>/<part>/*.csv, *.svg   the part's values, and its plot where one is shown
 
 The maker is that of the processor. bench/report makes the report pages from these.
 """
 
 import csv
+import functools
 import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from . import summary
 from .error import BenchError
 
 ROOT = Path(__file__).resolve().parents[3]
 RESULTS = ROOT / "results"
 INDEX = "reference.json"
-KEPT = (
-    "medians.csv",
-    "summary.csv",
-    "runs.csv",
-    "instructions.csv",
-    "memory.csv",
-    "many-ranks.csv",
-    "batch-time.csv",
-)
-KEPT_PLOTS = ("plot.svg", "summary.svg")
+MEDIANS = "medians.csv"
+SHOWN = ("cut", "imb", "nas", "apps")  # parts whose plots README and doc/results.md show
+PLOTS = ("plot.svg", "summary.svg")
 IMB = "bench/imb-runs/compare"
 COLLECTIVES = "Allreduce,Alltoall,Allgather,Bcast"
 # Streams received into one buffer and into 64, and ping-pong: what a wiring is known by.
@@ -91,6 +86,9 @@ def maker_of(machine):
     return known[0] if known else re.match(r"[^\W_]*", processor).group() or "unknown"
 
 
+_medians = functools.cache(summary.read_medians)  # every claim asks for them
+
+
 @dataclass
 class Reference:
     """A reference run that is kept below results/."""
@@ -119,13 +117,18 @@ class Reference:
         """What report.save_about() kept of a part, or None."""
         return self.index["parts"].get(part, {}).get("about")
 
-    def rows(self, part, file):
-        """The lines of a part's CSV file, as dictionaries; none when it was not measured."""
-        path = self.directory / part / file
+    def medians(self, part):
+        """{Key: {transport: Median}} of a part; empty when it was not measured."""
+        path = self.directory / part / MEDIANS
+        return _medians(path) if part in self.index["parts"] and path.exists() else {}
+
+    def rows(self, part):
+        """The lines of the CSV file named after a part; none when it was not measured."""
+        path = self.directory / part / f"{part}.csv"
         if part not in self.index["parts"] or not path.exists():
             return []
         with open(path, encoding="utf-8", newline="") as stream:
-            return list(csv.DictReader(stream))
+            return list(csv.reader(stream))
 
 
 def load(directory):
@@ -148,6 +151,13 @@ def newest(results=RESULTS):
 
 
 def save(directory, index):
-    """Write the index of a reference run."""
-    text = json.dumps(index, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
-    (Path(directory) / INDEX).write_text(text, encoding="utf-8")
+    """Write the index of a reference run, a part a line."""
+
+    def text(value):
+        return json.dumps(value, sort_keys=True, ensure_ascii=False)
+
+    parts = ",\n".join(f"{text(name)}: {text(part)}" for name, part in index["parts"].items())
+    lines = [f"{text(name)}: {text(value)}" for name, value in index.items() if name != "parts"]
+    lines.append(f'"parts": {{\n{parts}\n}}')
+    content = "{\n" + ",\n".join(lines) + "\n}\n"
+    (Path(directory) / INDEX).write_text(content, encoding="utf-8")

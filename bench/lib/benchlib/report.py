@@ -1,14 +1,24 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The report of a comparison: its facts beside the CSV files, and the page made of both."""
+"""The report of a comparison: tables and sentences for the terminal, and the page.
+
+It is made of medians.csv and of the facts beside it alone, so that it can be made again.
+"""
 
 import json
+import statistics
+import textwrap
 from pathlib import Path
 
-from . import chart
+from . import chart, plot, stats, summary
+from .chart import BarChart, Line, LineChart
 from .error import BenchError
-from .page import Page
+from .page import NO_HTML, Page, anchor, html_available
+from .summary import shown_rows, without_difference
+from .text import aligned
+from .transports import BASELINE, TITLES
 
 ABOUT = "about.json"
+BARE = "-"
 NO_PLOTS = "There are no plots: install Debian's python3-matplotlib."
 SPREAD_MAX = 0.3  # on a quiet machine a typical value stays below that
 
@@ -30,27 +40,284 @@ def load_about(directory):
         ) from error
 
 
+def number(value):
+    """A value in four digits."""
+    if value is None:
+        return BARE
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
+
+
+def ratio_text(value):
+    """A ratio in two decimals."""
+    return BARE if value is None else f"{value:.2f}"
+
+
+def doubtful(row, name):
+    """The ratio of a transport with its interval."""
+    value = row.ratio(name)
+    return BARE if value is None else stats.doubt_text(ratio_text(value), row.interval(name))
+
+
+def spread_of(tables):
+    """The median spread of what the tables show; None with fewer than two rounds."""
+    spreads = [
+        row.found[name].spread
+        for table in tables
+        for row in table.rows
+        for name in table.transports
+        if row.key.metric.higher_is_better is not None
+        and name in row.found
+        and row.found[name].rounds > 1
+    ]
+    known = [one for one in spreads if one is not None]
+    return statistics.median(known) if known else None
+
+
 def spread_text(spread):
     """The spread in words."""
     return f"a typical value differs by {spread:.0%} between rounds"
 
 
-def page_of(driver, data, about):
+def wide_texts(tables):
+    """The ratios whose interval is not narrow, a text for each table and transport."""
+    found = []
+    for table in tables:
+        for name in table.others:
+            where = summary.sizes_where(table, name, lambda row, n=name: row.is_wide(n))
+            if where is not None:
+                found.append(f"{table.title}: {name}{where and ' at '}{where}")
+    return found
+
+
+# Tables
+
+
+def sense_of(table):
+    """What a ratio's direction means."""
+    if table.lower_is_better is None:
+        return "see the last column"
+    return "below 1 is faster" if table.lower_is_better else "above 1 is faster"
+
+
+def columns(table):
+    """Header cells of a table."""
+    heads = [*table.heads, *table.transports]
+    heads += [f"{name}/{table.base}" for name in table.others]
+    if table.has_baseline:
+        heads += [BASELINE, f"{table.against_baseline}/{BASELINE}", "way"]
+    return heads + (["better"] if table.lower_is_better is None else [])
+
+
+def cells(table, row):
+    """The cells of one row, as text."""
+    line = [*row.labels, *(number(row.median(name)) for name in table.transports)]
+    line += [doubtful(row, name) for name in table.others]
+    if table.has_baseline:
+        name = table.against_baseline
+        line += [number(row.median(BASELINE))]
+        line += [ratio_text(summary.ratio(row.found, name, BASELINE))]
+        line += [row.found[BASELINE].way if BASELINE in row.found else BARE]
+    if table.lower_is_better is None:
+        line.append(summary.BETTER[row.key.metric.higher_is_better] or BARE)
+    return line
+
+
+def terminal_table(table):
+    """A table in plain text with aligned columns."""
+    lines = [columns(table)] + [cells(table, row) for row in shown_rows(table)]
+    if len(table.rows) > 1 and any(table.mean_ratio(name) for name in table.others):
+        mean = [""] * len(lines[0])
+        mean[0] = "geometric mean"
+        for index, name in enumerate(table.others):
+            mean[1 + len(table.transports) + index] = ratio_text(table.mean_ratio(name))
+        lines.append(mean)
+    text = textwrap.indent(aligned(lines, 0 if table.over_sizes else len(table.heads)), "  ")
+    for name in table.others if table.over_sizes else ():
+        none = without_difference(table, name)
+        text += f"\n  {name}/{table.base}: {none}" if none else ""
+    unit = f", {table.unit}" if table.unit else ""
+    return f"{table.title}{unit} (ratios: {sense_of(table)})\n{text}"
+
+
+def plots(tables):
+    """For the terminal: the ratios of the first table of each metric that has several sizes."""
+    first = {}
+    for table in tables:
+        if table.over_sizes and len(table.rows) > 1 and table.unit != "messages/s":
+            first.setdefault(table.unit, table)
+    return [
+        plot.Plot(f"{table.title}: {name}/{table.base}, {sense_of(table)}", lines)
+        for table in first.values()
+        for name in table.others
+        if (
+            lines := [
+                (row.labels[0], row.ratio(name), row.interval(name))
+                for row in shown_rows(table)
+                if row.ratio(name)
+            ]
+        )
+    ]
+
+
+# Sentences
+
+
+def reading(table, name):
+    """A sentence or two on what a table shows of a transport; None when it shows nothing."""
+    if not table.over_sizes:
+        cases = {row.labels[0]: row for row in reversed(table.rows)}
+        return " ".join(_reading_of(row, name) for row in reversed(cases.values())) or None
+    rows = table.compared(name)
+    if not rows:
+        return None
+    sign = 1 if table.lower_is_better else -1
+    differing = [row for row in rows if row.differs(name)]
+    faster = [row for row in differing if sign * (row.ratio(name) - 1) < 0]
+    slower = [row for row in differing if sign * (row.ratio(name) - 1) > 0]
+    first, last = rows[0], rows[-1]
+    of_base = f"of {table.base}'s {'time' if table.lower_is_better else 'rate'}"
+    verb = "takes" if table.lower_is_better else "reaches"
+    none = without_difference(table, name)
+    if not first.labels[0]:
+        return f"{name} {verb} {first.ratio(name):.2f} {of_base}{none and ': '}{none}."
+    text = f"{name} {verb} {first.ratio(name):.2f} {of_base} at {first.labels[0]}"
+    if last is not first:
+        text += f" and {last.ratio(name):.2f} at {last.labels[0]}"
+        text += f"; {table.mean_ratio(name):.2f} over {len(rows)} sizes (geometric mean)"
+    if len(faster) == len(rows) > 1:
+        return f"{text}. It is faster at every size."
+    if len(slower) == len(rows) > 1:
+        return f"{text}. It is slower at every size."
+    if slower and len(rows) > 1:
+        worst = max(slower, key=lambda row: sign * row.ratio(name))
+        where = summary.listed(summary.spans(rows, lambda row: row in slower))
+        at = "" if where == worst.labels[0] else f" at {worst.labels[0]}"
+        text += f". It is slower at {where} (ratio {worst.ratio(name):.2f}{at})"
+    return f"{text}. {none[0].upper()}{none[1:]}." if none else f"{text}."
+
+
+def _reading_of(row, name):
+    """One sentence on the first metric of a case."""
+    if row.gain(name) is None:
+        return f"{row.labels[0]}: no comparison, a transport has no run that counts."
+    if row.differs(name):
+        word = "better" if row.gain(name) >= 1 else "worse"
+        word += f": {summary.BETTER[row.key.metric.higher_is_better]} is better"
+    else:
+        word = "no difference shown"
+    change = 100.0 * (row.ratio(name) - 1.0)
+    return (
+        f"{row.labels[0]}: {row.labels[1]} of {name} is {change:+.1f} % against {row.base} "
+        f"({word})."
+    )
+
+
+def texts(tables):
+    """Tables and sentences for the terminal."""
+    found = [f"{terminal_table(table)}\n" for table in tables]
+    cases = [table for table in tables if not table.over_sizes]
+    readings = (reading(table, name) for table in cases for name in table.others)
+    return found + [text for text in readings if text]
+
+
+# The page
+
+
+def _charts(table):
+    """Values over message size, and their ratio to the base."""
+    if not table.over_sizes or len(table.rows) < 2:
+        return []
+
+    def line(name, value_of, label=None):
+        points = [(row.size, value) for row in table.rows if (value := value_of(row))]
+        return Line(name, label or TITLES[name], points, dashed=name == BASELINE)
+
+    names = [*table.transports, *([BASELINE] if table.has_baseline else [])]
+    lines = [line(name, lambda row, n=name: row.median(n)) for name in names]
+    found = [LineChart(table.title, table.unit, lines, description=_described(table))]
+    if table.others:
+        ratios = [line(name, lambda row, n=name: row.ratio(n), name) for name in table.others]
+        label = f"ratio to {table.base} ({sense_of(table)})"
+        found.append(LineChart(f"{table.title}: ratio", label, ratios, reference=1.0))
+    return [(one, None) for one in found]
+
+
+def _described(table):
+    words = [text for name in table.others if (text := reading(table, name))]
+    return " ".join([f"{table.title}, in {table.unit}, over message size.", *words])
+
+
+def _glance(page, tables, base):
+    """One line a table: the ratio at its ends, and the mean."""
+    rows = []
+    for table in tables:
+        for name in table.others if table.over_sizes else ():
+            known = table.compared(name)
+            if not known:
+                continue
+            found = [
+                f"{doubtful(row, name)}{' at ' if row.labels[0] else ''}{row.labels[0]}"
+                for row in (known[0], known[-1])
+            ]
+            if len(known) == 1:
+                found[1] = BARE
+            title = f"[{table.title}](#{anchor(table.title)})"
+            better = "lower" if table.lower_is_better else "higher"
+            rows.append([title, name, *found, ratio_text(table.mean_ratio(name)), better])
+    if len(rows) > 1:
+        page.heading("At a glance")
+        page.text(
+            f"Ratios to {base} for the smallest and the largest messages, and their geometric mean "
+            "over all sizes. `better` says which direction is good: times should be lower, rates "
+            "higher."
+        )
+        heads = ["benchmark", "transport", "smallest", "largest", "mean", "better"]
+        page.table(heads, rows, texts=2)
+
+
+def _cases_chart(page, tables):
+    """Bars for the first metric of each case: how many times better than the base."""
+    first = {}
+    for table in tables:
+        for row in table.rows if not table.over_sizes else ():
+            first.setdefault(row.labels[0], row)
+    names = list(dict.fromkeys(name for table in tables for name in table.others))
+    if first and names:
+        base = tables[0].base
+        bars = {name: [row.gain(name) for row in first.values()] for name in names}
+        groups = [textwrap.fill(label, 13) for label in first]
+        label = f"times better than {base} (above 1)"
+        words = f"First metric of each case against {base}"
+        page.charts([(BarChart(words, label, groups, bars, reference=1.0), "summary.svg")])
+
+
+def page_of(driver, tables, about):
     """The report as a Page."""
-    page = Page(driver.title(data, about), contents=driver.contents)
+    page = Page(driver.title(about))
     if about["interrupted"]:
         page.text(f"**{about['interrupted']}**")
-    facts = list(about["facts"])
-    spread = driver.spread(data)
+    facts, spread = list(about["facts"]), spread_of(tables)
     if spread is not None:
         facts.append(("Spread", spread_text(spread)))
     page.facts(facts)
-    page.text(driver.lead(data, about))
+    page.text(driver.lead(about))
     problems = about["problems"] + ([] if chart.available() else [NO_PLOTS])
+    problems += [] if html_available() else [NO_HTML]
     if problems:
         page.heading("What went wrong")
         page.bullets(problems)
-    driver.body(page, data, about)
+    _glance(page, tables, about["base"])
+    _cases_chart(page, tables)
+    driver.body(page, tables, about)
+    for table in tables:
+        page.heading(table.title)
+        words = [line for name in table.others if (line := reading(table, name))]
+        unit = f"In {table.unit}; ratios" if table.unit else "Ratios"
+        page.text(" ".join([*words, f"{unit}: {sense_of(table)}."]))
+        page.charts(_charts(table))
+        rows = [cells(table, row) for row in shown_rows(table)]
+        page.table(columns(table), rows, len(table.heads))
+    driver.ending(page, tables)
     page.heading("Repeating it")
     page.code(about["command"])
     return page

@@ -7,6 +7,7 @@ from .claims import BASE, CLAIMS, LOSS, TESTED
 from .error import BenchError
 from .page import Page
 from .reference import PARTS, WIRINGS
+from .report import number
 
 BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
 LICENCE = "<!-- SPDX-License-Identifier: BSD-3-Clause -->\n"
@@ -49,16 +50,17 @@ def _rows(runs, wanted):
 
 def _csv(page, runs, part, title, words=""):
     """A section with a part's CSV file of each run, which is named after the part."""
-    file = f"{part}.csv"
-    found = [(run, rows) for run in runs if (rows := run.rows(part, file))]
+    found = [(run, rows) for run in runs if (rows := run.rows(part))]
     if not found:
         return
     page.heading(title)
     if words:
         page.text(words)
     for run, rows in found:
-        page.table(list(rows[0]), [list(row.values()) for row in rows])
-        page.text(f"From {_link(run, f'{part}/{file}')}; to repeat it: `{' '.join(PARTS[part])}`.")
+        page.table(rows[0], rows[1:])
+        page.text(
+            f"From {_link(run, f'{part}/{part}.csv')}; to repeat it: `{' '.join(PARTS[part])}`."
+        )
 
 
 def _machines(page, runs):
@@ -122,14 +124,14 @@ def _peers(page, runs):
             lines = []
             for benchmark, metric, sizes in PEER_ROWS:
                 for size in sizes:
-                    key = (run, part, benchmark, size, metric)
-                    found = [claims.imb_row(*key, transport=name) for name in names]
+                    found = claims.found_at(run, part, benchmark, size, metric)
                     values = [
-                        headline.number_text(float(row["median"])) if row else "-" for row in found
+                        number(found[name].median if name in found else None) for name in names
                     ]
-                    title = f"{size_text(size)}, {headline.TITLES[benchmark]}"
-                    if any(found):
-                        lines.append([f"{title}, {headline.UNITS[metric]}", *values])
+                    unit = {"time_us": "µs", "messages_per_s": "messages/s"}.get(metric, "MB/s")
+                    if any(name in found for name in names):
+                        title = f"{size_text(size)}, {headline.TITLES[benchmark]}, {unit}"
+                        lines.append([title, *values])
             if lines:
                 page.heading(f"{run.maker}, {wiring}", 3)
                 page.table(["workload", *names], lines)
@@ -273,8 +275,7 @@ def readme_block(runs):
         for words, path in filter(None, map(_first_plot, runs)):
             page.text(f"Time and bandwidth over message size ({words}):")
             page.text(f"![Time and bandwidth over message size]({path})")
-    body = "\n\n".join(block.markdown() for block in page.blocks)
-    return f"{BEGIN}\n{body}\n{END}"
+    return f"{BEGIN}\n{page.markdown()}{END}"
 
 
 def readme(text, runs):

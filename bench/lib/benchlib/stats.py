@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The statistics of a comparison: medians, their ratio and its doubt, geometric means."""
+"""The doubt of a ratio of medians: its interval over the rounds."""
 
 import functools
-import math
 import random
 from collections import Counter
+from statistics import median
 
 RESAMPLES = 1000
 TAIL = 0.025  # of the resamples, on each side of a 95 % interval
@@ -17,35 +17,12 @@ DOUBT = (
 NARROW = 0.05  # half width of an interval, as a share of the ratio, that --minutes works for
 
 
-def median(values):
-    """The middle value, or the mean of the two in the middle; ValueError without values."""
-    ordered = sorted(values)
-    if not ordered:
-        raise ValueError("no values to take a median of")
-    middle = len(ordered) // 2
-    if len(ordered) % 2:
-        return ordered[middle]
-    return (ordered[middle - 1] + ordered[middle]) / 2
-
-
 def ratio_of_medians(values, base):
     """median(values) / median(base); None where one of them has no values or the base is 0."""
     if not values or not base:
         return None
     below = median(base)
     return median(values) / below if below else None
-
-
-def geometric_mean(ratios):
-    """The geometric mean of positive ratios; None when there are none."""
-    logs = [math.log(ratio) for ratio in ratios if ratio is not None and ratio > 0]
-    return math.exp(sum(logs) / len(logs)) if logs else None
-
-
-def spread(values):
-    """(max - min) / median: how far apart the rounds are; None when the median is 0."""
-    middle = median(values)
-    return (max(values) - min(values)) / middle if middle else None
 
 
 @functools.lru_cache
@@ -62,11 +39,13 @@ def interval(values, base):
 
     Both are {round: value}. The 95 % bootstrap interval over the rounds: a round is drawn with what
     both transports gave in it, so that a machine that drifts does not count as doubt. With few
-    rounds, widest().
+    rounds, the widest that they allow.
     """
     if min(len(values), len(base)) < ROUNDS_LEAST:
-        ranges = [(min(one.values()), max(one.values())) for one in (values, base) if len(one) > 1]
-        return widest(*ranges) if len(ranges) == 2 else None
+        if min(len(values), len(base)) < 2 or min(base.values()) <= 0:
+            return None
+        ours, theirs = values.values(), base.values()
+        return min(ours) / max(theirs), max(ours) / min(theirs)
     rounds = sorted({*values, *base})
     ratios = []
     for drawn, times in _resamples(len(rounds)):
@@ -81,22 +60,6 @@ def interval(values, base):
     return ratios[cut], ratios[-1 - cut]
 
 
-def widest(ours, base):
-    """The interval that two ranges (low, high) of rounds allow; None where the base has a 0."""
-    return (ours[0] / base[1], ours[1] / base[0]) if base[0] > 0 else None
-
-
-def kept_interval(line, base, prefix=""):
-    """The interval in two lines of a CSV file, as {column: text}; of a file that has none, made
-    before there were intervals, widest()."""
-    if f"{prefix}ratio_low" in line:
-        ends = line[f"{prefix}ratio_low"], line[f"{prefix}ratio_high"]
-        return tuple(map(float, ends)) if all(ends) else None
-    if min(int(line["rounds"]), int(base["rounds"])) < 2:
-        return None
-    return widest(*((float(one["min"]), float(one["max"])) for one in (line, base)))
-
-
 def differs(doubt):
     """Whether an interval shows a difference: it does not contain 1. A single round shows none."""
     return doubt is not None and not doubt[0] <= 1 <= doubt[1]
@@ -105,11 +68,6 @@ def differs(doubt):
 def is_narrow(doubt, ratio):
     """Whether an interval is within NARROW of its ratio."""
     return doubt is not None and (doubt[1] - doubt[0]) / 2 <= NARROW * ratio
-
-
-def end_texts(doubt):
-    """The ends of an interval as cells of a CSV file."""
-    return [f"{end:.6g}" for end in doubt] if doubt else ["", ""]
 
 
 def doubt_text(text, doubt):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Tests of programs compared as a whole, with a made-up program and a made-up mpirun: plan.py,
-case_driver.py, case_summary.py, case_report.py, report.py."""
+case_driver.py, and the report of cases."""
 
 import csv
 from pathlib import Path
@@ -9,13 +9,13 @@ from typing import ClassVar
 import pytest
 from fakes import execute, options_of, transport_of
 
-from benchlib import chart, report, stats
+from benchlib import chart, report
 from benchlib.case_driver import CaseDriver
-from benchlib.case_summary import condense, scaling
 from benchlib.error import BenchError
 from benchlib.places import Outcome
 from benchlib.plan import Case, possible
-from benchlib.program import Check, Metric, Program, Result
+from benchlib.program import Check, Program, Result
+from benchlib.summary import Metric
 
 CASE = Case("toy", "quick", 2, 2, "Toy")
 
@@ -142,9 +142,7 @@ def test_execute__a_run_that_fails_does_not_count(tmp_path, outcome, reason):
     assert [words[-1] for words in place.asked] == (
         ["check"] if outcome.status else ["check", "run"]
     )
-    (comparison,) = condense(ToyDriver.programs, record.done, ["tcp"])
-    assert comparison.rows[0].medians == {"tcp": None}
-    assert (comparison.good, comparison.failed) == ({"tcp": 0}, {"tcp": 1})
+    assert ToyDriver().values(record.done) == {}
 
 
 def test_read__a_result_that_differs_between_transports_does_not_count(tmp_path):
@@ -179,7 +177,7 @@ def test_execute__continues_with_the_results_of_earlier_runs(tmp_path):
     ]
 
 
-def session(directory, tcp, rawe, **cases):
+def session(directory, tcp, rawe):
     """The Record of runs with these speeds, one a round."""
     speeds = {"tcp": list(tcp), "rawe": list(rawe)}
 
@@ -189,64 +187,7 @@ def session(directory, tcp, rawe, **cases):
         speed = speeds[transport_of(words)].pop(0)
         return Outcome(0, "" if speed is None else f"{speed} 1 yes\n", "", 0.5)
 
-    driver = ToyDriver(*cases.get("cases", ()))
-    options = options_of(rounds=cases.get("rounds", len(tcp)))
-    return execute(driver, options, answer, directory)[0]
-
-
-def test_condense__gain_is_above_one_when_better(tmp_path):
-    record = session(tmp_path, [100.0, 120.0, 90.0, 100.0], [150.0, None, 151.0, 900.0])
-    (one,) = condense(ToyDriver.programs, record.done, ["tcp", "rawe"])
-    speed, seconds, messages, whole = one.rows
-    assert speed.medians == {"tcp": 100.0, "rawe": 151.0}
-    assert speed.spreads["tcp"] == pytest.approx(0.3)
-    assert speed.gain("rawe", "tcp") == pytest.approx(1.51)
-    assert seconds.ratio("rawe", "tcp") == pytest.approx(1 / 1.51)
-    assert seconds.gain("rawe", "tcp") == pytest.approx(1.51)
-    assert messages.ratio("rawe", "tcp") == 1.0 and messages.gain("rawe", "tcp") is None
-    assert whole.gain("rawe", "tcp") == 1.0
-    assert (one.good, one.failed) == ({"tcp": 4, "rawe": 3}, {"tcp": 0, "rawe": 1})
-    assert "+51.0 % against tcp (better: higher is better)" in one.reading("rawe", "tcp")
-
-
-def test_condense__the_interval_of_a_time_is_that_of_its_gain(tmp_path):
-    record = session(tmp_path, [100.0, 120.0], [60.0, 75.0])
-    (one,) = condense(ToyDriver.programs, record.done, ["tcp", "rawe"])
-    speed, seconds, *_ = one.rows
-    assert speed.gain_interval("rawe") == pytest.approx((0.5, 0.75))
-    assert seconds.intervals["rawe"] == pytest.approx((1 / 0.75, 1 / 0.5))
-    assert seconds.gain_interval("rawe") == pytest.approx((0.5, 0.75))
-    assert "(worse: higher is better)" in one.reading("rawe", "tcp")
-
-
-def test_condense__an_interval_with_1_is_no_difference(tmp_path):
-    record = session(tmp_path, [100.0, 120.0, 100.0], [110.0, 115.0, 130.0])
-    (one,) = condense(ToyDriver.programs, record.done, ["tcp", "rawe"])
-    assert "(no difference shown)" in one.reading("rawe", "tcp")
-
-
-def test_wide__names_what_has_a_better_and_no_narrow_interval(tmp_path):
-    record = session(tmp_path, [100.0, 100.5], [150.0, 151.0])
-    driver = ToyDriver()
-    about = about_of(record)
-    assert driver.wide(driver.condense(record.done, about), about) == []
-    record = session(tmp_path / "b", [100.0, 150.0], [150.0, 151.0])
-    assert driver.wide(driver.condense(record.done, about), about) == [
-        "Toy, 2 ranks on 2 hosts, speed: rawe",
-        "Toy, 2 ranks on 2 hosts, time: rawe",
-    ]
-
-
-def test_scaling__speed_up_over_the_fewest_ranks(tmp_path):
-    cases = [Case("toy", "quick", ranks, ranks, "Toy") for ranks in (4, 1)]
-    record = session(tmp_path, [300.0, 100.0], [1.0, 1.0], cases=cases, rounds=1)
-    found = condense(ToyDriver.programs, record.done, ["tcp", "rawe"])
-    (lines,) = scaling(found, "toy", ["tcp"])
-    assert [(case.ranks, values["tcp"]) for case, values in lines] == [
-        (1, (1.0, 1.0)),
-        (4, (3.0, 0.75)),
-    ]
-    assert scaling(found[:1], "toy", ["tcp"]) == []
+    return run(answer, directory, rounds=len(tcp))[0]
 
 
 def about_of(record):
@@ -262,36 +203,73 @@ def about_of(record):
     }
 
 
+def table_of(directory, tcp, rawe):
+    """The Table of runs with these speeds."""
+    record, driver = session(directory, tcp, rawe), ToyDriver()
+    (table,) = driver.tables(driver.medians(record.done, ["tcp", "rawe"]), about_of(record))
+    return table
+
+
+def test_tables__gain_is_above_one_when_better(tmp_path):
+    table = table_of(tmp_path, [100.0, 120.0, 90.0, 100.0], [150.0, None, 151.0, 900.0])
+    speed, seconds, messages, whole = table.rows
+    assert (speed.median("tcp"), speed.median("rawe")) == (100.0, 151.0)
+    assert speed.found["tcp"].spread == pytest.approx(0.3)
+    assert (speed.found["tcp"].rounds, speed.found["rawe"].rounds) == (4, 3)
+    assert speed.gain("rawe") == pytest.approx(1.51) == seconds.gain("rawe")
+    assert seconds.ratio("rawe") == pytest.approx(1 / 1.51)
+    assert messages.ratio("rawe") == 1.0 and messages.gain("rawe") is None
+    assert whole.gain("rawe") == 1.0
+    assert "+51.0 % against tcp (better: higher is better)" in report.reading(table, "rawe")
+
+
+@pytest.mark.parametrize(
+    "tcp, rawe, words",
+    [
+        ([100.0, 120.0], [60.0, 75.0], "(worse: higher is better)"),
+        ([100.0, 120.0, 100.0], [110.0, 115.0, 130.0], "(no difference shown)"),
+    ],
+)
+def test_reading__in_words(tmp_path, tcp, rawe, words):
+    assert words in report.reading(table_of(tmp_path, tcp, rawe), "rawe")
+
+
+def test_wide__names_what_has_a_better_and_no_narrow_interval(tmp_path):
+    record = session(tmp_path, [100.0, 100.5], [150.0, 151.0])
+    assert ToyDriver().wide(record.done, about_of(record)) == []
+    record = session(tmp_path / "b", [100.0, 150.0], [150.0, 151.0])
+    assert ToyDriver().wide(record.done, about_of(record)) == [
+        "Toy: rawe at Toy, 2 ranks on 2 hosts, speed to Toy, 2 ranks on 2 hosts, time"
+    ]
+
+
 @pytest.mark.parametrize("rawe", [[150.0, 170.0], [None, None]])
 def test_report__is_made_of_the_files_alone(tmp_path, rawe):
     driver, record = ToyDriver(), session(tmp_path / "run", [100.0, 100.0], rawe)
     about = about_of(record)
     driver.write_csv(tmp_path, record, about)
-    data = driver.load(tmp_path, about)
-    expected = condense(driver.programs, record.done, ["tcp", "rawe"])
-    assert [one.case for one in data] == [one.case for one in expected]
-    assert data[0].rows[0].medians == expected[0].rows[0].medians
-    assert data[0].rows[0].intervals.get("rawe") == expected[0].rows[0].intervals["rawe"]
-    assert (data[0].good, data[0].failed) == (expected[0].good, expected[0].failed)
-    with open(tmp_path / "summary.csv", encoding="utf-8", newline="") as file:
+    tables = driver.load(tmp_path, about)
+    expected = driver.tables(driver.medians(record.done, about["transports"]), about)
+    assert [(row.labels, row.key) for row in tables[0].rows] == [
+        (row.labels, row.key) for row in expected[0].rows
+    ]
+    assert tables[0].rows[0].found == expected[0].rows[0].found
+    with open(tmp_path / "samples.csv", encoding="utf-8", newline="") as file:
         rows = [row for row in csv.DictReader(file) if row["metric"] == "speed"]
-    assert [row["transport"] for row in rows] == ["tcp", "rawe"]
-    assert rows[1]["gain_over_tcp"] == ("" if rawe[0] is None else "1.6")
-    with open(tmp_path / "runs.csv", encoding="utf-8", newline="") as file:
-        failures = [row["failure"] for row in csv.DictReader(file) if row["failure"]]
-    assert failures == (["the output has no speed"] * 2 if rawe[0] is None else [])
+    values = {row["transport"]: [row["round_1"], row["round_2"]] for row in rows}
+    assert values["tcp"] == ["100", "100"]
+    assert values.get("rawe") == (None if rawe[0] is None else ["150", "170"])
     names = report.write(driver, tmp_path, about, tmp_path)
     assert all((tmp_path / name).stat().st_size > 0 for name in names)
-    if chart.available():
-        assert set(names) == {"report.html", "report.md", "summary.svg", f"{CASE.key}.svg"}
+    assert ("summary.svg" in names) == (chart.available() and rawe[0] is not None)
     for name in ("report.md", "report.html"):
         text = (tmp_path / name).read_text(encoding="utf-8")
         for part in ("1500", "compare -x", "whether it says", "Spread"):
             assert part in text
         assert ("the output has no speed" in text) == (rawe[0] is None)
-    table, *sentences = driver.texts(data, about)
-    assert table.splitlines()[1].split()[:6] == ["Toy,", "2", "ranks", "on", "2", "hosts"]
-    assert any("speed of rawe" in line or "no comparison" in line for line in sentences)
+    table, *sentences = driver.texts(tables, about)
+    assert table.splitlines()[2].split()[:6] == ["Toy,", "2", "ranks", "on", "2", "hosts"]
+    assert any("speed of rawe" in line for line in sentences) == (rawe[0] is not None)
 
 
 def test_report__notes_that_there_are_no_plots(tmp_path, monkeypatch):
@@ -299,20 +277,16 @@ def test_report__notes_that_there_are_no_plots(tmp_path, monkeypatch):
     driver, record = ToyDriver(), session(tmp_path / "run", [100.0], [100.0])
     about = about_of(record)
     driver.write_csv(tmp_path, record, about)
-    assert report.write(driver, tmp_path, about, tmp_path) == ["report.html", "report.md"]
+    assert "summary.svg" not in report.write(driver, tmp_path, about, tmp_path)
     text = (tmp_path / "report.md").read_text(encoding="utf-8")
     assert "python3-matplotlib" in text and ".svg" not in text
 
 
 def test_spread__is_the_median_of_what_has_a_better(tmp_path):
-    driver, record = ToyDriver(), session(tmp_path, [100.0, 150.0], [100.0, 100.0])
-    data = condense(driver.programs, record.done, ["tcp", "rawe"])
-    known = [
-        row.spreads[name] for row in (data[0].rows[i] for i in (0, 1, 3)) for name in row.spreads
-    ]
-    assert driver.spread(data) == stats.median(known)
-    once = condense(driver.programs, record.done[:2], ["tcp", "rawe"])
-    assert driver.spread(once) is None
+    # Speed and time differ by 40 % and 18 %, the whole runs not at all; messages do not count.
+    table = table_of(tmp_path, [100.0, 150.0], [100.0, 120.0])
+    assert report.spread_of([table]) == pytest.approx(20 / 110)
+    assert report.spread_of([table_of(tmp_path / "b", [100.0], [100.0])]) is None
 
 
 def test_possible__leaves_out_what_cannot_run_and_says_why():

@@ -8,10 +8,12 @@ from xml.etree import ElementTree
 import pytest
 
 from benchlib import chart
+from benchlib import page as pages
 from benchlib.chart import BarChart, Line, LineChart
-from benchlib.page import Page, anchor, inline
+from benchlib.page import Page, anchor
 
 VOID = {"meta", "br", "hr", "img", "link", "input"}
+pytestmark = pytest.mark.skipif(not pages.html_available(), reason="no python3-markdown")
 
 
 class Checker(HTMLParser):
@@ -67,12 +69,6 @@ def fixture_page():
     return made
 
 
-def test_inline__escapes_all_but_its_own_markup():
-    assert inline("a<b `c<d` **e** [f](#g)") == (
-        'a&lt;b <code>c&lt;d</code> <strong>e</strong> <a href="#g">f</a>'
-    )
-
-
 def test_anchor__as_links_in_markdown_expect_it():
     assert anchor("PingPong: half, 2 ranks") == "pingpong-half-2-ranks"
 
@@ -88,22 +84,9 @@ def test_html__is_well_formed_unique_and_complete(page):
 
 
 def test_html__refers_to_nothing_outside(page):
-    page.chart(lines(), "lines.svg")
+    page.charts([(lines(), "lines.svg")])
     assert all(link.startswith("#") for link in Checker(page.html()).links)
     assert not re.search(r"@import|url\((?!#)|<script|<link", page.html())
-
-
-def test_table__words_repeated_in_the_first_column_stand_there_once():
-    made = Page("p")
-    made.table(
-        ["case", "who", "n"], [["a", "x", 1], ["a", "y", 2], ["b", "x", 3], ["a", "x", 4]], 2
-    )
-    made.table(["size", "n"], [["1 B", 5], ["1 B", 6]])
-    html = made.html()
-    assert html.count(">a</td>") == 2 and 'rowspan="2">a</td>' in html
-    assert html.count(">b</td>") == 1 and html.count("rowspan=") == 1
-    assert html.count(">1 B</td>") == 2  # one column of words: nothing to group
-    assert made.markdown().count("| a |") == 3
 
 
 def test_markdown__holds_the_same(page):
@@ -122,8 +105,8 @@ def test_markdown__holds_the_same(page):
 
 def test_write__html_markdown_and_images(page, tmp_path):
     pytest.importorskip("matplotlib")
-    page.chart(lines(), "lines.svg")
-    page.chart(BarChart("Speed", "ratio", ["LU"], {"tcp": [1.0], "rawe": [None]}, reference=1.0))
+    bars = BarChart("Speed", "ratio", ["LU"], {"tcp": [1.0], "rawe": [None]}, reference=1.0)
+    page.charts([(lines(), "lines.svg"), (bars, None)])
     page.panels([lines(), lines("Other")], "both.svg", "Both")
     assert page.write(tmp_path) == ["report.html", "report.md", "lines.svg", "both.svg"]
     for name, title in (("lines.svg", "PingPong"), ("both.svg", "Other")):
@@ -158,8 +141,13 @@ def test_svg__a_chart_without_points_is_drawn_all_the_same():
 def test_page__without_matplotlib_there_are_no_charts(page, monkeypatch):
     monkeypatch.setattr(chart, "available", lambda: False)
     page.panels([lines()], "both.svg", "Both")
-    page.chart(lines(), "lines.svg")
+    page.charts([(lines(), "lines.svg")])
     assert "<svg" not in page.html() and ".svg" not in page.markdown()
+
+
+def test_write__without_python_markdown_there_is_markdown(page, monkeypatch, tmp_path):
+    monkeypatch.setattr(pages, "markdown", None)
+    assert not pages.html_available() and page.write(tmp_path) == ["report.md"]
 
 
 def test_size_text__binary_units():

@@ -2,7 +2,6 @@
 """Tests of claims, headline table, pages and reference runs: pages agree with the files they are
 made from."""
 
-import csv
 import json
 import re
 from pathlib import Path
@@ -10,34 +9,37 @@ from pathlib import Path
 import pytest
 from test_tools import script
 
-from benchlib import claims, headline, reference, report, results
+from benchlib import claims, headline, reference, report, results, summary
 from benchlib.error import BenchError
+from benchlib.summary import Metric
 
 ROOT = Path(__file__).resolve().parents[3]
-MEDIANS = [
-    "benchmark",
-    "processes",
-    "bytes",
-    "metric",
-    "transport",
-    "rounds",
-    "median",
-    "min",
-    "max",
-    "ratio_to_tcp",
-]
+METRICS = {
+    one.key: one
+    for one in (
+        Metric("time_us", "", "µs", False),
+        Metric("mbytes_per_s", "", "MB/s", True),
+        Metric("mops", "", "Mop/s", True),
+        Metric("seconds", "", "s", False),
+    )
+}
 
 
-def medians(path, lines):
-    """Write a medians.csv with lines (benchmark, processes, bytes, metric, tcp, rawe)."""
-    path.parent.mkdir(parents=True)
-    with open(path, "w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(MEDIANS)
-        for benchmark, processes, size, metric, tcp, rawe in lines:
-            for name, value, ratio in (("tcp", tcp, 1.0), ("rawe", rawe, rawe / tcp)):
-                key = [benchmark, processes, size, metric, name]
-                writer.writerow([*key, 5, value, value, value, f"{ratio:.4f}"])
+def median(value, doubt=None):
+    return summary.Median(5, value, value, value, doubt)
+
+
+def medians(run, part, lines, hosts=2):
+    """Write a part's medians.csv: lines (benchmark, ranks, size, metric, tcp, rawe), each with the
+    interval of rawe's ratio behind it, or one without width."""
+    found = {}
+    for benchmark, ranks, size, metric, tcp, rawe, *doubt in lines:
+        key = summary.Key(benchmark, size, ranks, hosts, METRICS[metric])
+        found[key] = {"tcp": median(tcp)}
+        if rawe is not None:
+            found[key]["rawe"] = median(rawe, doubt[0] if doubt else (rawe / tcp, rawe / tcp))
+    (run / part).mkdir(parents=True, exist_ok=True)
+    summary.write_medians(run / part / "medians.csv", found)
 
 
 @pytest.fixture(name="run")
@@ -52,25 +54,10 @@ def fixture_run(tmp_path):
     ]
     for size, tcp, rawe in ((64, 10.0, 80.0), (1024, 100.0, 900.0), (4096, 400.0, 1000.0)):
         lines.append(("Uniband", 2, size, "mbytes_per_s", tcp, rawe))
-    medians(directory / "imb" / "medians.csv", lines)
-    (directory / "nas").mkdir()
-    (directory / "nas" / "summary.csv").write_text(
-        "program,size,ranks,hosts,transport,metric,unit,median,spread,ratio_to_tcp,gain_over_tcp\n"
-        "LU,W,4,4,tcp,mops,Mop/s,1000,0.02,1,1\nLU,W,4,4,rawe,mops,Mop/s,1093,0.03,1.093,1.093\n"
-        "LU,W,4,4,tcp,seconds,s,5,0.02,1,1\nLU,W,4,4,rawe,seconds,s,4,0.02,0.8,1.25\n"
-        "SP,W,4,4,tcp,mops,Mop/s,1000,0.02,1,1\nSP,W,4,4,rawe,mops,Mop/s,900,0.03,0.9,0.9\n"
-        "SP,S,4,4,tcp,mops,Mop/s,1000,0.02,1,1\nSP,S,4,4,rawe,mops,Mop/s,,,,\n",
-        encoding="utf-8",
-    )
-    heads = "program,size,ranks,hosts,transport,round,metric,value\n"
-    values = {"LU": (1000, 1093), "SP": (1000, 900)}
-    rounds = [
-        f"{name},W,4,4,{transport},{number},mops,{value + number}\n"
-        for name, both in values.items()
-        for transport, value in zip(("tcp", "rawe"), both, strict=True)
-        for number in (0, 1)
-    ]
-    (directory / "nas" / "runs.csv").write_text(heads + "".join(rounds), encoding="utf-8")
+    medians(directory, "imb", lines)
+    lines = [("LU", 4, "W", "mops", 1000, 1093), ("LU", 4, "W", "seconds", 5, 4)]
+    lines += [("SP", 4, "W", "mops", 1000, 900), ("SP", 4, "S", "mops", 1000, None)]
+    medians(directory, "nas", lines, hosts=4)
     files = ["medians.csv", "plot.svg"]
     part = {"command": "c --rounds 7", "status": 0, "seconds": 1, "files": files}
     index = {"date": "2030-01-02", "commit": "abc", "machine": [["Processor", "P, 2 cores"]]}
@@ -88,7 +75,7 @@ def fixture_intel(tmp_path):
         (name, 2, 256 << 10, "mbytes_per_s", 1000.0, rate)
         for name, rate in (("Uniband", 1500.0), ("UnibandCold", 700.0))
     ]
-    medians(directory / "cut" / "medians.csv", lines)
+    medians(directory, "cut", lines)
     part = {"command": "c", "status": 0, "seconds": 1, "files": ["medians.csv"]}
     index = {"date": "2030-01-03", "commit": "abc"}
     index["machine"] = [["Processor", "Intel(R) Xeon(R) Processor, 2 cores"]]
@@ -127,26 +114,21 @@ def test_headline__shows_losses_beside_gains(run):
     assert "SP S, 4 ranks on 4 hosts" not in found
 
 
-def test_headline__an_interval_with_1_is_no_difference(run):
-    row = headline.Row("a", "s", 10.0, 10.4, False, False, "f")
-    assert row.gain == pytest.approx(10 / 10.4) and row.verdict == "no difference shown"
-    assert row.mark() == "~0.96"
-    assert headline.Row("a", "s", 10.0, 12.5, False, True, "f").mark() == "**0.80**"
-    path = run.directory / "nas" / "runs.csv"
-    path.write_text(path.read_text(encoding="utf-8").replace("rawe,1,mops,901", "rawe,1,mops,1001"))
-    found = {row.title: row.verdict for row in headline.programs(run)}
-    assert found["SP W, 4 ranks on 4 hosts"] == "no difference shown"
-    assert found["LU W, 4 ranks on 4 hosts"] == "better"
-
-
-def test_headline__takes_the_interval_that_the_file_holds(run):
-    path = run.directory / "imb" / "medians.csv"
-    head, tcp, rawe, *_ = path.read_text(encoding="utf-8").splitlines()
-    for ends, verdict in ((",0.3,0.5", "better"), (",0.3,1.2", "no difference shown")):
-        lines = [f"{head},ratio_low,ratio_high", f"{tcp},1,1", rawe + ends]
-        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-        (row,) = headline.patterns(run, "whole", 1500)
-        assert row.verdict == verdict
+@pytest.mark.parametrize(
+    "rawe, doubt, mark, verdict",
+    [
+        (10.4, (0.9, 1.2), "~0.96", "no difference shown"),
+        (12.5, (1.1, 1.3), "**0.80**", "**worse**"),
+        (5.0, (0.4, 0.6), "2.00", "better"),
+        (5.0, None, "~2.00", "no difference shown"),
+    ],
+)
+def test_headline__an_interval_with_1_is_no_difference(run, rawe, doubt, mark, verdict):
+    line = ("PingPong", 2, 1, "time_us", 10.0, rawe, doubt)
+    medians(run.directory, "cut", [line])
+    run.index["parts"]["cut"] = {}
+    (found,) = headline.patterns(run, "cut", 1500)
+    assert (found.mark(), found.verdict) == (mark, verdict)
 
 
 def test_publish__time_left_is_that_of_kept_runs(run, monkeypatch):
@@ -221,15 +203,14 @@ def test_results_page__shows_makers_side_by_side_and_cut_first(run, intel):
     assert "| 256 KiB, stream, cold | 1,000 MB/s | 700 MB/s | 0.70 | **worse** |" in text
     assert "P: 1 B: 0.40 × (-60 %)" in text
     # Both in one table, where both have the part.
-    medians(run.directory / "cut" / "medians.csv", [("PingPong", 2, 1, "time_us", 8.0, 2.0)])
+    medians(run.directory, "cut", [("PingPong", 2, 1, "time_us", 8.0, 2.0)])
     run.index["parts"]["cut"] = {"command": "c", "files": ["medians.csv"]}
     line = "| 1 B, half round trip | 4 µs | 5 µs | 0.80 | **worse** | 8 µs | 2 µs | 4.00 | better |"
     assert line in results.results_page([intel, run])
 
 
 def test_results_page__has_the_table_of_peers_and_of_many_ranks(run):
-    path = run.directory / "transports-cut" / "medians.csv"
-    medians(path, [("PingPong", 2, 1, "time_us", 4.0, 1.6)])
+    medians(run.directory, "transports-cut", [("PingPong", 2, 1, "time_us", 4.0, 1.6)])
     part = {"command": "c", "files": ["medians.csv"], "about": {"transports": ["tcp", "ucx"]}}
     run.index["parts"]["transports-cut"] = part
     (run.directory / "many-ranks").mkdir()
@@ -360,7 +341,7 @@ def test_publish__keeps_values_and_continues_where_it_was(tmp_path, monkeypatch)
     assert publish.main(argv) == 0
     assert [Path(words[0]).name for words in calls] == ["instructions", "memory", "memory"]
     kept = {path.name for path in (tmp_path / "kept" / "memory").iterdir()}
-    assert kept == {"instructions.csv", "memory.csv"}
+    assert kept == {"memory.csv"}
 
 
 def test_publish__keeps_what_a_report_is_made_of(tmp_path, monkeypatch):
@@ -380,7 +361,7 @@ def test_publish__keeps_what_a_report_is_made_of(tmp_path, monkeypatch):
     argv = ["--parts", "seeds", "--output", str(tmp_path / "kept"), "--build", str(build)]
     assert publish.main(argv) == 0
     run = reference.load(tmp_path / "kept")
-    assert run.index["parts"]["seeds"]["files"] == ["medians.csv", "plot.svg"]
+    assert run.index["parts"]["seeds"]["files"] == ["medians.csv"], "no page shows its plot"
     assert run.about("seeds") == {"problems": ["x --y build/p bench"], "base": "tcp"}
 
 
@@ -412,7 +393,7 @@ def test_loss__is_given_as_a_multiple_of_lossless_values(run):
     ):
         lines = [("PingPong", 2, 1, "time_us", tcp_us, rawe_us)]
         lines.append(("Uniband", 2, 1 << 18, "mbytes_per_s", tcp_rate, rawe_rate))
-        medians(directory / f"loss-{percent}" / "medians.csv", lines)
+        medians(directory, f"loss-{percent}", lines)
         run.index["parts"][f"loss-{percent}"] = {"files": ["medians.csv"]}
     found = {(claim.who, claim.said): claim.today(run) for claim in claims.LOSS}
     given = [answer for answer in found.values() if answer]
@@ -420,10 +401,9 @@ def test_loss__is_given_as_a_multiple_of_lossless_values(run):
     assert given[0].text == "rawe 3.0 × (2.00 to 6.0 µs); tcp 200.0 × (4.00 to 800.0 µs)"
     assert given[1].text == "rawe 0.80 (3,000 to 2,400 MB/s); tcp 0.10 (1,000 to 100 MB/s)"
     # btl/tcp is left out after it hung twice; without rawe itself there is no answer.
-    path = directory / "loss-1" / "medians.csv"
-    lines = path.read_text(encoding="utf-8").splitlines()
-    for name, texts in (("tcp", "rawe 3.0 × (2.00 to 6.0 µs); tcp did not end"), ("rawe", None)):
-        lines = [line for line in lines if "time_us" not in line or f",{name}," not in line]
-        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    found = run.medians("loss-1")
+    for name, text in (("tcp", "rawe 3.0 × (2.00 to 6.0 µs); tcp did not end"), ("rawe", None)):
+        for of_key in found.values():
+            of_key.pop(name)
         answer = claims.times_lossless(1)(run)
-        assert (answer and answer.text) == texts
+        assert (answer and answer.text) == text

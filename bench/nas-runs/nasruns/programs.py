@@ -10,7 +10,8 @@ from typing import ClassVar
 
 from benchlib.compile import FLAGS, compile_mpi
 from benchlib.error import BenchError
-from benchlib.program import Check, Metric, Program, Result, incomplete, result_lines
+from benchlib.program import Check, Program, Result, incomplete, result_lines
+from benchlib.summary import Metric
 
 SOURCES = Path(__file__).resolve().parent.parent / "src"
 PRELOAD = "libmpi_share.so"

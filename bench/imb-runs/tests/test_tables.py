@@ -1,0 +1,290 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Tests of tables.py and shaping.py, and of the library's tables and report of message sizes, on a
+small made-up comparison."""
+
+import csv
+
+import pytest
+
+from benchlib import chart, report, summary
+from benchlib.plan import Case, Run
+from benchlib.session import Done, Record
+from benchlib.transports import order
+from imbruns import shaping, tables
+from imbruns.driver import ImbDriver
+from imbruns.output import Sample
+from imbruns.suites import METRICS
+
+TRANSPORTS = ["tcp", "rawe"]
+ABOUT = {
+    "base": "tcp",
+    "command": "compare --quick",
+    "date": "2024-01-01 12:00",
+    "driver": "imb-runs",
+    "facts": [["MTU", "1500 bytes"]],
+    "interrupted": "",
+    "problems": ["**ucx** was not measured: no component."],
+    "shape": {"mtu": None, "rate": None},
+    "transports": TRANSPORTS,
+}
+
+
+def samples_of(transport, factor):
+    """What a transport gives in a round."""
+    one, large = {"tcp": (4.0, 100.0), "rawe": (2.0, 50.0), "baseline": (1.0, 10.0)}[transport]
+    for size, value in ((1, one), (65536, large)):
+        way = "tcp-gso" if transport == "baseline" else ""
+        yield Sample("PingPong", 2, size, "time_us", value * factor, 1000, way)
+    if transport == "baseline":
+        return
+    rate = 200e3 if transport == "tcp" else 800e3
+    for size in (64, 4096):
+        for metric, value in (("messages_per_s", rate), ("mbytes_per_s", rate * size / 1e6)):
+            yield Sample("Uniband", 2, size, metric, value * factor, 10)
+    yield Sample("Barrier", 2, 0, "time_us", 8.0, 10)
+    yield Sample("Bcast", 2, 0, "time_us", 0.03, 10)
+
+
+@pytest.fixture(name="done")
+def fixture_done():
+    case = Case("latency", "", 2, 2)
+    return [
+        Done(Run(number, name, case, ()), 1.0, list(samples_of(name, factor)))
+        for number, factor in ((1, 1.0), (2, 1.2), (3, 0.9))
+        for name in (*order(TRANSPORTS, number), "baseline")
+    ]
+
+
+@pytest.fixture(name="found")
+def fixture_found(done):
+    return ImbDriver().tables(ImbDriver().medians(done, TRANSPORTS), ABOUT)
+
+
+def test_tables__medians_ratios_and_baseline(found):
+    table = found[0]
+    assert (table.title[:8], table.unit, table.lower_is_better) == ("PingPong", "µs", True)
+    row = table.rows[0]
+    medians = {name: row.median(name) for name in row.found}
+    assert row.size == 1 and medians == {"tcp": 4.0, "rawe": 2.0, "baseline": 1.0}
+    assert row.ratio("rawe") == 0.5 and summary.ratio(row.found, "tcp", "baseline") == 4.0
+    assert table.mean_ratio("rawe") == pytest.approx(0.5)
+
+
+def test_tables__uniband_is_rate_when_small_and_bandwidth_when_large(found):
+    streams = [table for table in found if table.title.startswith("Uniband")]
+    assert {(table.unit, table.rows[0].size) for table in streams} == {
+        ("messages/s", 64),
+        ("MB/s", 4096),
+    }
+    assert all(table.mean_ratio("rawe") == pytest.approx(4.0) for table in streams)
+    assert not any(table.has_baseline for table in streams)
+
+
+def test_tables__collectives_of_no_bytes_are_left_out_but_barrier_stays(found):
+    names = [table.title.partition(",")[0] for table in found]
+    assert "Bcast" not in names and "Barrier" in names
+
+
+def test_tables__no_bytes_alone_are_no_table():
+    sample = Sample("Uniband", 2, 0, "messages_per_s", 1000.0, 10)
+    done = [Done(Run(1, "tcp", Case("rate", "", 2, 2), ()), 1.0, [sample])]
+    about = {"transports": ["tcp"], "base": "tcp"}
+    assert ImbDriver().tables(ImbDriver().medians(done, ["tcp"]), about) == []
+
+
+def test_tables__a_transport_without_values_has_no_column(done):
+    about = {**ABOUT, "transports": ["tcp", "rawe", "ucx"]}
+    table, *_ = ImbDriver().tables(ImbDriver().medians(done, about["transports"]), about)
+    assert table.transports == TRANSPORTS
+    assert "ucx/tcp" not in report.columns(table)
+
+
+def test_reading__says_how_much_and_where(found):
+    assert report.reading(found[0], "rawe") == (
+        "rawe takes 0.50 of tcp's time at 1 B and 0.50 at 64 KiB; 0.50 over 2 sizes "
+        "(geometric mean). It is faster at every size."
+    )
+
+
+def table_of(ratios, metric="time_us", benchmark="PingPong", doubt=0.01):
+    """A Table with these ratios of rawe, {size: ratio}, and intervals of `doubt` on both sides."""
+    medians = {
+        summary.Key(benchmark, size, 2, 2, METRICS[metric]): {
+            "tcp": summary.Median(5, 1.0, 1.0, 1.0),
+            "rawe": summary.Median(5, value, value, value, (value - doubt, value + doubt)),
+        }
+        for size, value in ratios.items()
+    }
+    return next(iter(tables.tables_of(medians, ABOUT)))
+
+
+@pytest.mark.parametrize(
+    "ratios, changes, words",
+    [
+        (
+            {0: 9.0, 1: 0.41, 1024: 0.5, 4096: 1.2, 8192: 1.5, 16384: 1.1, 32768: 0.9, 65536: 1.3},
+            {},
+            "rawe takes 0.41 of tcp's time at 1 B and 1.30 at 64 KiB; 0.90 over 7 sizes (geometric "
+            "mean). It is slower at 4 KiB to 16 KiB and 64 KiB (ratio 1.50 at 8 KiB).",
+        ),
+        (
+            {1: 2.0, 64: 0.8},
+            {"metric": "messages_per_s", "benchmark": "Uniband"},
+            "rawe reaches 2.00 of tcp's rate at 1 B and 0.80 at 64 B; 1.26 over 2 sizes (geometric "
+            "mean). It is slower at 64 B (ratio 0.80).",
+        ),
+        ({1: 2.0, 64: 1.8}, {}, "slower at every size."),
+        ({1: 1.001, 64: 0.999}, {}, "(geometric mean). No difference shown at 1 B to 64 B."),
+        ({0: 0.4}, {"benchmark": "Barrier"}, "rawe takes 0.40 of tcp's time."),
+        (
+            {0: 1.0},
+            {"benchmark": "Barrier"},
+            "rawe takes 1.00 of tcp's time: no difference shown.",
+        ),
+        (
+            {1: 0.5, 64: 1.2, 4096: 1.6},
+            {"doubt": 0.3},
+            "It is slower at 4 KiB (ratio 1.60). No difference shown at 64 B.",
+        ),
+    ],
+)
+def test_reading__in_words(ratios, changes, words):
+    assert report.reading(table_of(ratios, **changes), "rawe").endswith(words)
+
+
+def test_wide__half_the_interval_is_more_than_5_percent():
+    table = table_of({1: 0.5, 64: 0.4, 1024: 2.0}, doubt=0.024)
+    assert report.wide_texts([table]) == ["PingPong: half the round trip, 2 ranks: rawe at 64 B"]
+    assert report.wide_texts([table_of({1: 0.5})]) == []
+    barrier = table_of({0: 0.5}, benchmark="Barrier", doubt=0.2)
+    assert report.wide_texts([barrier]) == ["Barrier, 2 ranks: rawe"]
+    table.rows[2].found["rawe"].interval = None
+    (text,) = report.wide_texts([table])
+    assert text.endswith("64 B to 1 KiB")
+
+
+def test_spans__neighbours_are_joined():
+    rows = table_of(dict.fromkeys((1, 2, 4, 1024, 2048), 1.0)).rows
+    found = summary.spans(rows, lambda row: row.size in (1, 2, 1024))
+    assert found == ["1 B to 2 B", "1 KiB"]
+    assert summary.listed(["a"]) == "a" and summary.listed(["a", "b", "c"]) == "a, b and c"
+
+
+@pytest.mark.parametrize(
+    "benchmark, ranks, size, metric, shown",
+    [
+        ("Reduce_scatter_block", 8, 16, "time_us", False),  # no block for each rank
+        ("Reduce_scatter_block", 8, 32, "time_us", True),
+        ("MpBandwidth", 2, 64, "mbytes_per_s", True),
+        ("MpBandwidth", 2, 64, "time_us", False),
+    ],
+)
+def test_is_shown__what_is_communication(benchmark, ranks, size, metric, shown):
+    assert tables.is_shown(summary.Key(benchmark, size, ranks, 2, METRICS[metric])) == shown
+
+
+def test_allowed__full_frames_less_the_headers():
+    assert shaping.bare_mbytes_per_s(10**9, 1500) == pytest.approx(125 * 1500 / 1514)
+    assert shaping.payload_bytes("tcp", 1500, True) == 1448
+    assert shaping.payload_bytes("rawe", 1500, False) == 1448
+    assert shaping.payload_bytes("rawe", 1500, True) == 1416
+    assert shaping.allowed_mbytes_per_s("vader", 10**9, 1500, True) is None
+
+
+def test_shares__of_the_largest_messages_on_a_shaped_line(found):
+    assert shaping.shares(found, ABOUT) == []
+    lines = shaping.shares(found, {**ABOUT, "shape": {"rate": "10gbit", "nic": "plain"}})
+    assert [(line.transport, line.size) for line in lines] == [("tcp", 4096), ("rawe", 4096)]
+    assert lines[0].reached == pytest.approx(819.2)
+    assert lines[0].cells()[-1] == f"{819.2 / (1250 * 1448 / 1514):.3f}"
+    assert "819.20 MB/s with 4 KiB" in lines[0].sentence()
+
+
+def test_terminal_table__one_line_a_size_with_ratio_and_baseline(found):
+    _, heads, first, *_, last = report.terminal_table(found[0]).splitlines()
+    assert heads.split() == ["size", "tcp", "rawe", "rawe/tcp", "baseline", "rawe/baseline", "way"]
+    assert first.split() == ["1", "B", "4", "2", "0.50", "(0.38-0.67)", "1", "2.00", "tcp-gso"]
+    assert last.split() == ["geometric", "mean", "0.50"]
+    barrier = next(table for table in found if table.title.startswith("Barrier"))
+    *_, row, last = report.terminal_table(barrier).splitlines()
+    assert row.split() == ["8", "8", "~1.00", "(1.00-1.00)"]
+    assert last.strip() == "rawe/tcp: no difference shown"
+
+
+def test_plots__first_table_of_times_with_its_intervals(found):
+    (plot,) = report.plots(found)
+    assert plot.title == "PingPong: half the round trip, 2 ranks: rawe/tcp, below 1 is faster"
+    assert [(label, ratio) for label, ratio, _ in plot.lines] == [("1 B", 0.5), ("64 KiB", 0.5)]
+    assert plot.lines[0][2] == pytest.approx((0.375, 2 / 3))
+
+
+def rows_of(path):
+    with open(path, encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_write_csv__every_sample_and_the_medians(done, tmp_path):
+    ImbDriver().write_csv(tmp_path, Record(done), ABOUT)
+    samples = rows_of(tmp_path / "samples.csv")
+    mine = [row for row in samples if (row["size"], row["transport"]) == ("1", "rawe")]
+    assert [[row[f"round_{number}"] for number in (1, 2, 3)] for row in mine] == [
+        ["2", "2.4", "1.8"]
+    ]
+    found = {(row["benchmark"], row["size"]): row for row in rows_of(tmp_path / "medians.csv")}
+    one = found["PingPong", "1"]
+    assert (one["ranks"], one["hosts"], one["metric"]) == ("2", "2", "time_us")
+    assert (one["unit"], one["better"], one["way"]) == ("µs", "lower", "tcp-gso")
+    assert [one[f"rawe{what}"] for what in summary.OF_MEDIAN] == [
+        *("2", "1.8", "2.4", "3"),
+        *("0.375", "0.666667"),
+    ]
+
+
+def test_title__and_texts_name_the_wiring(found):
+    cut = {**ABOUT, "shape": {"mtu": None, "nic": "cut"}}
+    assert "--nic cut" in ImbDriver().title(cut) and "--nic" not in ImbDriver().title(ABOUT)
+    assert ImbDriver().texts(found, cut)[0].startswith("NICs: the sender cuts")
+
+
+def test_load__is_what_was_written(done, found, tmp_path):
+    ImbDriver().write_csv(tmp_path, Record(done), ABOUT)
+    loaded = ImbDriver().load(tmp_path, ABOUT)
+    texts = [[report.terminal_table(table) for table in several] for several in (loaded, found)]
+    assert texts[0] == texts[1]
+    # (max - min) / median is the same for all but Barrier, whose rounds are equal.
+    assert report.spread_of(loaded) == pytest.approx(0.3)
+
+
+def test_report__holds_tables_problems_and_the_command(done, tmp_path):
+    driver = ImbDriver()
+    driver.write_csv(tmp_path, Record(done), ABOUT)
+    names = report.write(driver, tmp_path, ABOUT, tmp_path)
+    text = (tmp_path / "report.md").read_text(encoding="utf-8")
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "faster at every size" in page and "no component" in page
+    if chart.available():
+        assert names == ["report.html", "report.md", "plot.svg"]
+        assert page.count("<svg") == 2  # PingPong and its ratio; the others have a single size
+        assert "](plot.svg)" in text
+    for part in (
+        "| MTU | 1500 bytes |",
+        "| 1 B | 4 | 2 | 0.50 (0.38-0.67) | 1 | 2.00 | tcp-gso |",
+        "**ucx** was not measured",
+        "compare --quick",
+    ):
+        assert part in text
+
+
+def test_panels__of_benchmarks_with_several_sizes(done):
+    medians = ImbDriver().medians(done, TRANSPORTS)
+    assert tables.panels(medians) == [("PingPong", 2, "time_us"), ("Uniband", 2, "mbytes_per_s")]
+    drawn = tables.panel_chart(medians, ("PingPong", 2, "time_us"), TRANSPORTS)
+    assert [(line.key, line.dashed) for line in drawn.lines] == [
+        ("tcp", False),
+        ("rawe", False),
+        ("baseline", True),
+    ]
+    assert drawn.lines[1].points == [(1, 2.0), (65536, 50.0)]
+    # No time of a collective of no bytes: a logarithmic axis has no place for it.
+    empty = tables.panel_chart(medians, ("Bcast", 2, "time_us"), TRANSPORTS)
+    assert [line.points for line in empty.lines] == [[], [], []]

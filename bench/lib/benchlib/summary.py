@@ -1,0 +1,304 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a comparison found: the medians over its rounds, their CSV files, and tables of them.
+
+samples.csv    key, transport, round_1 ... round_N: every value
+medians.csv    key, then for each transport its median, range, number of rounds, and the
+               interval of its ratio to the base; reports are made of this file
+"""
+
+import csv
+import itertools
+import statistics
+from dataclasses import dataclass, field
+
+from . import stats
+from .error import BenchError
+from .transports import BASELINE, base_of
+
+OF_KEY = ("benchmark", "size", "ranks", "hosts", "metric", "unit", "better")
+OF_MEDIAN = ("", "_min", "_max", "_rounds", "_ratio_low", "_ratio_high")
+
+
+BETTER = {True: "higher", False: "lower", None: ""}
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A value that a program reports about itself."""
+
+    key: str
+    title: str = field(compare=False)
+    unit: str
+    higher_is_better: bool  # None where neither is better
+
+
+@dataclass(frozen=True)
+class Key:
+    """What is measured."""
+
+    benchmark: str
+    size: object  # bytes of a message, or the name of a problem's size
+    ranks: int
+    hosts: int  # 0 where a hostfile decides
+    metric: Metric
+
+    def cells(self):
+        """The key as cells of a CSV file."""
+        metric = self.metric
+        start = [self.benchmark, self.size, self.ranks, self.hosts]
+        return [*start, metric.key, metric.unit, BETTER[metric.higher_is_better]]
+
+    @staticmethod
+    def of(line):
+        """The key in a line of a CSV file."""
+        size = int(line["size"]) if line["size"].isdigit() else line["size"]
+        better = {text: sense for sense, text in BETTER.items()}[line["better"]]
+        metric = Metric(line["metric"], line["metric"], line["unit"], better)
+        return Key(line["benchmark"], size, int(line["ranks"]), int(line["hosts"]), metric)
+
+
+@dataclass
+class Median:
+    """The rounds of one transport."""
+
+    rounds: int
+    median: float
+    low: float
+    high: float
+    interval: tuple = None  # (low, high), the doubt of its ratio to the base
+    way: str = ""  # of the baseline: how the bytes travelled in most rounds
+
+    @property
+    def spread(self):
+        """(max - min) / median, or None."""
+        return (self.high - self.low) / self.median if self.median else None
+
+
+def condense(values, transports):
+    """{Key: {transport: Median}} of {Key: {transport: {round: value}}}, in that order."""
+    base = base_of(transports)
+    return {
+        key: {
+            name: Median(
+                len(rounds),
+                statistics.median(rounds.values()),
+                min(rounds.values()),
+                max(rounds.values()),
+                stats.interval(rounds, of_key.get(base, {})) if name != BASELINE else None,
+            )
+            for name, rounds in of_key.items()
+            if rounds
+        }
+        for key, of_key in values.items()
+    }
+
+
+def write_csv(path, lines):
+    """Lines of cells into a CSV file."""
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows(lines)
+
+
+def write_samples(path, values):
+    """Every value; as condense() takes them."""
+    most = max([number for of in values.values() for one in of.values() for number in one] or [0])
+    numbers = range(1, most + 1)
+    lines = [[*OF_KEY, "transport", *(f"round_{number}" for number in numbers)]]
+    for key, of_key in values.items():
+        for name, rounds in of_key.items():
+            cells = [f"{rounds[number]:g}" if number in rounds else "" for number in numbers]
+            lines.append([*key.cells(), name, *cells])
+    write_csv(path, lines)
+
+
+def write_medians(path, medians):
+    """The medians, as condense() gives them."""
+    names = list(dict.fromkeys(name for found in medians.values() for name in found))
+    heads = [f"{name}{what}" for name in names for what in OF_MEDIAN]
+    lines = [[*OF_KEY, *heads, "way"]]
+    for key, found in medians.items():
+        cells = []
+        for one in (found.get(name) for name in names):
+            if one is None:
+                cells += [""] * len(OF_MEDIAN)
+                continue
+            cells += [f"{value:g}" for value in (one.median, one.low, one.high)] + [one.rounds]
+            cells += [f"{end:.6g}" for end in one.interval] if one.interval else ["", ""]
+        way = found[BASELINE].way if BASELINE in found else ""
+        lines.append([*key.cells(), *cells, way])
+    write_csv(path, lines)
+
+
+def read_medians(path):
+    """What write_medians() was given."""
+    medians = {}
+    try:
+        with open(path, encoding="utf-8", newline="") as file:
+            reader = csv.DictReader(file)
+            heads = reader.fieldnames or ()
+            names = [head.removesuffix("_rounds") for head in heads if head.endswith("_rounds")]
+            for line in reader:
+                found = medians.setdefault(Key.of(line), {})
+                for name in names:
+                    cells = [line[f"{name}{what}"] for what in OF_MEDIAN]
+                    if cells[0]:
+                        median, low, high = map(float, cells[:3])
+                        doubt = tuple(map(float, cells[4:])) if all(cells[4:]) else None
+                        way = line["way"] if name == BASELINE else ""
+                        found[name] = Median(int(cells[3]), median, low, high, doubt, way)
+    except (OSError, KeyError, ValueError) as error:
+        raise BenchError(f"cannot read {path}: {error!r}") from error
+    return medians
+
+
+def ratio(found, name, base):
+    """Median of a transport over that of another, or None."""
+    if name not in found or base not in found or not found[base].median:
+        return None
+    return found[name].median / found[base].median
+
+
+@dataclass
+class Row:
+    """One line of a table."""
+
+    labels: list  # texts: a message size; or a case, its metric and its unit
+    key: Key
+    found: dict  # transport -> Median
+    base: str
+
+    @property
+    def size(self):
+        """Bytes of a message, or a name."""
+        return self.key.size
+
+    @property
+    def label(self):
+        """What it is, in words."""
+        return ", ".join(self.labels[:2])
+
+    def median(self, name):
+        """The median of a transport, or None."""
+        return self.found[name].median if name in self.found else None
+
+    def ratio(self, name):
+        """Median of a transport over the base's, or None."""
+        return ratio(self.found, name, self.base)
+
+    def gain(self, name):
+        """How many times better a transport is than the base: above 1 is better, for times and
+        rates alike. None without a ratio, and for a metric that knows no better."""
+        value = self.ratio(name)
+        better = self.key.metric.higher_is_better
+        if not value or better is None:
+            return None
+        return value if better else 1 / value
+
+    def interval(self, name):
+        """The doubt of the ratio, or None."""
+        return self.found[name].interval if name in self.found else None
+
+    def differs(self, name):
+        """Whether the ratio shows a difference."""
+        return stats.differs(self.interval(name))
+
+    def is_wide(self, name):
+        """Whether there is a ratio that matters whose interval is not narrow."""
+        return bool(self.gain(name)) and not stats.is_narrow(self.interval(name), self.ratio(name))
+
+
+@dataclass
+class Table:
+    """Rows that are shown below each other."""
+
+    title: str
+    heads: list  # of the rows' labels
+    transports: list
+    base: str
+    rows: list = field(default_factory=list)
+    over_sizes: bool = False  # whether the rows are message sizes, in ascending order
+
+    def __post_init__(self):
+        # Without the transports that failed throughout: their columns would be empty.
+        self.transports = [
+            name for name in self.transports if any(name in row.found for row in self.rows)
+        ]
+
+    @property
+    def unit(self):
+        """The unit of all rows; empty where they differ."""
+        units = {row.key.metric.unit for row in self.rows}
+        return units.pop() if len(units) == 1 else ""
+
+    @property
+    def others(self):
+        """The transports that are compared with the base."""
+        return [name for name in self.transports if name != self.base]
+
+    @property
+    def against_baseline(self):
+        """The transport whose ratio to the baseline is shown: rawe, or the last one."""
+        return "rawe" if "rawe" in self.transports else self.transports[-1]
+
+    @property
+    def has_baseline(self):
+        """Whether at least one row has a baseline."""
+        return any(BASELINE in row.found for row in self.rows)
+
+    @property
+    def lower_is_better(self):
+        """Whether lower is better in all rows; None where they differ."""
+        senses = {row.key.metric.higher_is_better for row in self.rows}
+        return not senses.pop() if len(senses) == 1 and None not in senses else None
+
+    def compared(self, name):
+        """The rows that have a ratio; without 0 bytes, unless there is nothing else."""
+        rows = [row for row in self.rows if row.ratio(name)]
+        return [row for row in rows if row.size != 0] or rows
+
+    def mean_ratio(self, name):
+        """Geometric mean of a transport's ratios over the sizes; None without any."""
+        rows = self.compared(name) if self.over_sizes else []
+        return statistics.geometric_mean([row.ratio(name) for row in rows]) if rows else None
+
+
+def is_power_of_four(size):
+    """True for 0 and 1, 4, 16, ...: the sizes that printed tables show."""
+    return size == 0 or (size & (size - 1) == 0 and size.bit_length() % 2 == 1)
+
+
+def shown_rows(table):
+    """The rows that printed tables show."""
+    if not table.over_sizes:
+        return table.rows
+    return [row for row in table.rows if is_power_of_four(row.size)] or table.rows
+
+
+def spans(rows, is_member):
+    """The rows where `is_member` holds, neighbours joined: "1 B", "4 KiB to 16 KiB"."""
+    found = []
+    for member, run in itertools.groupby(rows, is_member):
+        first, *rest = (row.label for row in run)
+        if member:
+            found.append(f"{first} to {rest[-1]}" if rest else first)
+    return found
+
+
+def listed(texts):
+    """Texts as a sentence lists them: a, b and c."""
+    return " and ".join([", ".join(texts[:-1]), texts[-1]] if len(texts) > 1 else texts)
+
+
+def sizes_where(table, name, is_member):
+    """The sizes with a ratio where `is_member` holds, in words: empty for a row without a label,
+    None where there are no such sizes."""
+    found = spans([row for row in table.rows if row.ratio(name)], is_member)
+    return listed(found) if found else None
+
+
+def without_difference(table, name):
+    """Where no difference is shown, as a sentence's end; empty when there is no such size."""
+    where = sizes_where(table, name, lambda row: not row.differs(name))
+    if where is None:
+        return ""
+    return f"no difference shown at {where}" if where else "no difference shown"
