@@ -1,8 +1,7 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of a connection as a whole: opening, closing, the flush. Its timer is in
- * test_conn_timer.c.
+ * Tests of connections: their state, and control frames.
  */
 #include "unit_receive.h"
 
@@ -204,4 +203,211 @@ TEST(rawe_conn_flush__acknowledgement_before_data)
     assert_int_equal(net.wire->next->header.type, RAWE_FRAME_DATA);
     unit_wire_clear(&net);
     unit_close(&net, 1, RAWE_LANE_EXPRESS);
+}
+
+/* rawe_conn_make_pending */
+
+TEST(rawe_conn_make_pending__twice_is_once)
+{
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    rawe_conn_make_pending(end(0));
+    rawe_conn_make_pending(end(0));
+    assert_ptr_equal(net.node[0].engine.pending, end(0));
+    assert_null(end(0)->next_pending);
+    unit_settle(&net);
+    assert_false(end(0)->is_pending);
+}
+
+/* rawe_conn_arm */
+
+TEST(rawe_conn_arm__takes_the_earliest_deadline)
+{
+    unit_open(&net, 0, RAWE_LANE_EXPRESS);
+    rawe_conn_arm(end(0));
+    assert_false(rawe_timer_armed(&end(0)->timer));
+    uint64_t *deadlines[] = {&end(0)->recvwin.ack_deadline_ns, &end(0)->loss_deadline_ns,
+                             &end(0)->liveness.probe_deadline_ns};
+    for (unsigned i = 0; i < 3; i++) {
+        rawe_timer_cancel(&net.node[0].engine.timers, &end(0)->timer);
+        for (unsigned j = 0; j < 3; j++) {
+            *deadlines[j] = net.now_ns + (i == j ? 1 : 2) * UNIT_MS;
+        }
+        rawe_conn_arm(end(0));
+        assert_true(end(0)->timer.deadline_ns == net.now_ns + UNIT_MS);
+    }
+}
+
+/* rawe_conn_idle_deadline_ns */
+
+TEST(rawe_conn_idle_deadline_ns__after_the_last_question)
+{
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    struct rawe_conn *conn = end(0);
+    struct rawe_liveness_limits *limits = &conn->engine->config.liveness;
+    uint64_t asked_ns = conn->liveness.asked_ns;
+    assert_true(rawe_conn_idle_deadline_ns(conn) == 0);
+    limits->idle_ns = 300 * UNIT_MS;
+    assert_true(rawe_conn_idle_deadline_ns(conn) == asked_ns + 300 * UNIT_MS);
+    /* What is owed is asked for earlier. */
+    conn->liveness.probe_deadline_ns = net.now_ns + UNIT_MS;
+    assert_true(rawe_conn_idle_deadline_ns(conn) == 0);
+    conn->liveness.probe_deadline_ns = 0;
+    /* Who does not know yet that we finalize is asked as soon as may be. */
+    rawe_engine_finalizing(conn->engine);
+    assert_true(rawe_conn_idle_deadline_ns(conn) == asked_ns + limits->probe_least_ns);
+    conn->finalize.announced = true;
+    assert_true(rawe_conn_idle_deadline_ns(conn) == asked_ns + 300 * UNIT_MS);
+    conn->handshake.state = RAWE_CONN_PEER_CLOSED;
+    assert_true(rawe_conn_idle_deadline_ns(conn) == 0);
+}
+
+/* rawe_conn_owe_ack */
+
+TEST(rawe_conn_owe_ack__waits_for_the_delay)
+{
+    connect_nodes();
+    receive_message(0, 0, 1);
+    receive_message(0, 0, 2);
+    unit_settle(&net);
+    unit_run(&net, net.config.ack_delay_ns - 20 * UNIT_US, 10 * UNIT_US);
+    assert_int_equal(counters(1)->acks_sent, 0);
+    net.node[0].paused = true;
+    unit_run(&net, 60 * UNIT_US, 10 * UNIT_US);
+    assert_int_equal(counters(1)->acks_sent, 1); /* one for both */
+    assert_int_equal(net.wire->header.type, RAWE_FRAME_ACK);
+    assert_int_equal(net.wire->header.acknowledgement, end(1)->recvwin.acktr->next);
+    assert_int_equal(net.wire->header.payload_bytes, 0);
+    unit_run(&net, UNIT_MS, 20 * UNIT_US);
+    assert_int_equal(counters(1)->acks_sent, 1);
+    unit_wire_clear(&net);
+}
+
+TEST(rawe_conn_owe_ack__at_once_when_asked_for)
+{
+    connect_nodes();
+    receive_message(0, RAWE_FLAG_ACK_NOW, 1);
+    assert_int_equal(counters(1)->acks_sent, 0); /* at the end of the round, not before */
+    assert_true(rawe_engine_pending(&net.node[1].engine));
+    rawe_engine_flush(&net.node[1].engine, net.now_ns);
+    assert_int_equal(counters(1)->acks_sent, 1);
+    unit_wire_clear(&net);
+}
+
+TEST(rawe_conn_owe_ack__every_quarter_of_the_credit)
+{
+    connect_nodes();
+    for (unsigned i = 1; i <= 40; i++) {
+        receive_message(0, 0, 1);
+        rawe_engine_flush(&net.node[1].engine, net.now_ns);
+        assert_int_equal(counters(1)->acks_sent, i / 4);
+    }
+    unit_wire_clear(&net);
+}
+
+TEST(rawe_conn_owe_ack__rides_on_a_reply)
+{
+    connect_nodes();
+    assert_int_equal(unit_copy_message(end(0), 1, 10), RAWE_STATUS_DONE);
+    unit_step(&net);
+    assert_int_equal(unit_copy_message(end(1), 2, 10), RAWE_STATUS_DONE);
+    assert_int_equal(net.wire->header.acknowledgement, end(0)->sendwin.next);
+    unit_step(&net);
+    assert_true(rawe_conn_drained(end(0)));
+    assert_int_equal(counters(1)->acks_sent, 0);
+    unit_run(&net, UNIT_MS, 20 * UNIT_US);
+    assert_int_equal(counters(1)->acks_sent, 0);
+    assert_int_equal(counters(0)->acks_sent, 1);
+}
+
+TEST(rawe_conn_owe_ack__a_gap_is_reported_at_once_and_its_end_too)
+{
+    connect_nodes();
+    receive_message(1, 0, 1);
+    rawe_engine_flush(&net.node[1].engine, net.now_ns);
+    assert_int_equal(counters(1)->acks_sent, 1);
+    assert_int_equal(net.wire->header.payload_bytes, 1);
+    assert_int_equal(net.wire->bytes[RAWE_PAYLOAD_OFFSET], 0x01);
+    unit_wire_clear(&net);
+    /* While it lasts, every fourth frame. */
+    for (uint32_t ahead = 2; ahead < 18; ahead++) {
+        receive_message(ahead, 0, 1);
+        rawe_engine_flush(&net.node[1].engine, net.now_ns);
+        assert_int_equal(counters(1)->acks_sent, 1 + (ahead - 1) / 4);
+    }
+    unit_wire_clear(&net);
+    receive_message(0, 0, 1);
+    rawe_engine_flush(&net.node[1].engine, net.now_ns);
+    assert_int_equal(counters(1)->acks_sent, 6);
+    assert_int_equal(net.wire->header.payload_bytes, 0);
+    assert_int_equal(net.wire->header.acknowledgement, UINT32_MAX - 1 + 18);
+    unit_wire_clear(&net);
+}
+
+/* rawe_conn_write_header */
+
+TEST(rawe_conn_write_header__as_of_now)
+{
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    unit_begin_at(&net, RAWE_LANE_EXPRESS, 0xFFFFFFFF);
+    assert_int_equal(unit_copy_message(end(1), 1, 10), RAWE_STATUS_DONE);
+    unit_settle(&net);
+    unit_set_credit(&net, 0, 99);
+    assert_int_equal(unit_copy_message(end(0), 1, 10), RAWE_STATUS_DONE);
+    struct net_frame *frame = unit_wire_take(&net);
+    assert_non_null(frame);
+    assert_int_equal(frame->header.type, RAWE_FRAME_DATA);
+    assert_int_equal(frame->header.flags & RAWE_FLAG_RESENT, 0);
+    assert_int_equal(frame->header.connection_id, end(1)->handshake.local_id);
+    assert_int_equal(frame->header.sequence, 0xFFFFFFFF);
+    assert_int_equal(frame->header.acknowledgement, 0);
+    assert_int_equal(frame->header.credit, 99);
+    unit_wire_put(&net, frame);
+    finish();
+}
+
+TEST(rawe_conn_write_header__lane_decides_the_type)
+{
+    struct rawe_conn *bulk = unit_connect(&net, RAWE_LANE_BULK);
+    assert_int_equal(unit_copy_message(bulk, 1, 10), RAWE_STATUS_DONE);
+    assert_int_equal(net.wire->header.type, RAWE_FRAME_BULK);
+    unit_settle(&net);
+    assert_int_equal(net.node[1].message_count, 1);
+}
+
+/* rawe_conn_transmit_control */
+
+TEST(rawe_conn_transmit_control__says_when_the_link_is_full)
+{
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    net.node[0].link_room = 1;
+    assert_true(rawe_conn_transmit_control(end(0), RAWE_FRAME_PROBE, 0, 17, NULL, 0));
+    assert_false(rawe_conn_transmit_control(end(0), RAWE_FRAME_PROBE, 0, 18, NULL, 0));
+    assert_int_equal(unit_wire_count(&net), 1);
+    assert_int_equal(net.wire->header.sequence, 17);
+    assert_int_equal(net.wire->header.type, RAWE_FRAME_PROBE);
+    assert_int_equal(net.wire->header.credit, end(0)->credit.advertised);
+}
+
+TEST(rawe_conn_transmit_control__carries_the_largest_sack)
+{
+    uint8_t sack[RAWE_SACK_BYTES_MAX];
+    unit_fill(sack, sizeof(sack), 1);
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    assert_true(rawe_conn_transmit_control(end(0), RAWE_FRAME_ACK, 0, 0, sack, sizeof(sack)));
+    assert_int_equal(net.wire->header.payload_bytes, sizeof(sack));
+    assert_memory_equal(net.wire->bytes + RAWE_PAYLOAD_OFFSET, sack, sizeof(sack));
+}
+
+/* rawe_conn_expect_ack */
+
+TEST(rawe_conn_expect_ack__only_when_something_is_in_flight)
+{
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    rawe_conn_expect_ack(end(0), net.now_ns);
+    assert_true(end(0)->liveness.probe_deadline_ns == 0);
+    assert_int_equal(unit_copy_message(end(0), 1, 10), RAWE_STATUS_DONE);
+    assert_true(end(0)->liveness.probe_deadline_ns > net.now_ns);
+    unit_run(&net, UNIT_MS, 20 * UNIT_US);
+    assert_true(end(0)->liveness.probe_deadline_ns == 0);
+    assert_int_equal(counters(0)->probes_sent, 0);
 }

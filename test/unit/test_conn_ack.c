@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Tests of acknowledgements: what they release, credit, RTT samples, and of frames sent again.
- * Which frames count as lost is in test_sendwin_losses.c.
+ * Which frames count as lost is in test_sendwin.c.
  */
 #include "unit_pair.h"
 

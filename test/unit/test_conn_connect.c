@@ -1,11 +1,12 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of asking for a connection. What is answered is in test_conn_receive_connect.c.
+ * Tests of connecting, at both ends.
  */
 #include "unit_pair.h"
 
 #include <string.h>
+#include <stdlib.h>
 
 #include "conn/rawe_conn_connect.h"
 #include "conn/rawe_conn.h"
@@ -90,4 +91,373 @@ TEST(rawe_conn_connect__link_full)
     unit_run(&net, 20 * UNIT_MS, 100 * UNIT_US);
     assert_int_equal(end(0)->handshake.state, RAWE_CONN_OPEN);
     assert_works_both_ways();
+}
+
+static struct rawe_connect sample_connect(unsigned from)
+{
+    return (struct rawe_connect){
+        .jobid = net.config.jobid,
+        .vpid = from,
+        .connection_id = end(from) != NULL ? end(from)->handshake.local_id : 0x00100000,
+        .key = net.node[from].engine.config.key,
+        .port = net.node[from].engine.config.port,
+        .lane = RAWE_LANE_EXPRESS,
+        .payload_max_bytes = net.config.payload_max_bytes,
+        .incarnation = end(from) != NULL ? end(from)->handshake.local_incarnation : 1,
+    };
+}
+
+/** Hand the peer of `from` a CONNECT frame. */
+static void receive_connect(unsigned from, const struct rawe_connect *connect, bool reply,
+                            uint32_t to_id)
+{
+    uint8_t payload[RAWE_CONNECT_BYTES];
+    rawe_connect_encode(payload, connect);
+    unit_receive_forged(&net, from, RAWE_LANE_EXPRESS,
+                        (struct rawe_header){.type = RAWE_FRAME_CONNECT,
+                                             .flags = reply ? RAWE_FLAG_REPLY : 0,
+                                             .connection_id = to_id},
+                        payload, sizeof(payload));
+}
+
+static struct unit_send send_again;
+static uint8_t again_data[3000];
+
+/** Sends another message as soon as one is done, as an upper layer's pipeline does. */
+static void again(struct unit_send *send)
+{
+    struct rawe_conn *conn = send->context;
+    unit_send_message(conn, &send_again, 5, again_data, sizeof(again_data));
+}
+
+/* rawe_conn_receive_connect */
+
+TEST(rawe_conn_receive_connect__both_ask_at_once)
+{
+    unit_open(&net, 0, RAWE_LANE_EXPRESS);
+    unit_open(&net, 1, RAWE_LANE_EXPRESS);
+    rawe_conn_connect(end(0), net.now_ns);
+    rawe_conn_connect(end(1), net.now_ns);
+    unit_settle(&net);
+    assert_int_equal(end(0)->handshake.state, RAWE_CONN_OPEN);
+    assert_int_equal(end(1)->handshake.state, RAWE_CONN_OPEN);
+    assert_works_both_ways();
+}
+
+static bool repeat_connects(struct unit_net *of, const struct net_frame *frame)
+{
+    if (frame->header.type == RAWE_FRAME_CONNECT) {
+        unit_wire_put(of, net_frame_copy(frame));
+        unit_wire_put(of, net_frame_copy(frame));
+    }
+    return true;
+}
+
+TEST(rawe_conn_receive_connect__every_connect_three_times)
+{
+    net.filter = repeat_connects;
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    net.filter = NULL;
+    assert_works_both_ways();
+    assert_int_equal(counters(0)->frames_resent + counters(1)->frames_resent, 0);
+}
+
+static struct net_frame *deferred[64];
+static unsigned deferred_count;
+
+static bool keep_connects(struct unit_net *unused, const struct net_frame *frame)
+{
+    if (frame->header.type == RAWE_FRAME_CONNECT && deferred_count < 64) {
+        deferred[deferred_count++] = net_frame_copy(frame);
+    }
+    return true;
+}
+
+static void receive_deferred(void)
+{
+    for (unsigned i = 0; i < deferred_count; i++) {
+        unit_receive(&net, deferred[i]);
+        net_frame_free(deferred[i]);
+        unit_settle(&net);
+    }
+    deferred_count = 0;
+}
+
+TEST(rawe_conn_receive_connect__late_copies_on_an_open_connection)
+{
+    net.filter = keep_connects;
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    net.filter = NULL;
+    assert_works_both_ways();
+    uint32_t id = end(0)->handshake.local_id, next = end(0)->sendwin.next;
+    receive_deferred();
+    assert_int_equal(end(0)->handshake.state, RAWE_CONN_OPEN);
+    assert_int_equal(end(1)->handshake.state, RAWE_CONN_OPEN);
+    assert_int_equal(end(0)->handshake.local_id, id);
+    assert_int_equal(end(0)->sendwin.next, next);
+    assert_works_both_ways();
+}
+
+TEST(rawe_conn_receive_connect__late_copies_of_an_earlier_connection)
+{
+    net.filter = keep_connects;
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    net.filter = NULL;
+    unit_close(&net, 0, RAWE_LANE_EXPRESS);
+    unit_settle(&net);
+    unit_close(&net, 1, RAWE_LANE_EXPRESS);
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    assert_works_both_ways();
+    uint32_t ids[2] = {end(0)->handshake.local_id, end(1)->handshake.local_id};
+    uint64_t stale = counters(0)->dropped_connection + counters(1)->dropped_connection;
+    receive_deferred();
+    assert_int_equal(end(0)->handshake.local_id, ids[0]);
+    assert_int_equal(end(1)->handshake.local_id, ids[1]);
+    assert_true(counters(0)->dropped_connection + counters(1)->dropped_connection >= stale + 4);
+    assert_works_both_ways();
+}
+
+TEST(rawe_conn_receive_connect__a_late_reply_of_an_earlier_incarnation)
+{
+    net.filter = drop_all;
+    unit_open(&net, 0, RAWE_LANE_EXPRESS);
+    rawe_conn_connect(end(0), net.now_ns);
+    struct rawe_connect connect = sample_connect(1);
+    connect.incarnation = 20;
+    receive_connect(1, &connect, false, 0);
+    assert_int_equal(end(0)->handshake.state, RAWE_CONN_CONNECTING);
+    connect.incarnation = 19;
+    connect.connection_id = 0x00200000;
+    receive_connect(1, &connect, true, end(0)->handshake.local_id);
+    assert_int_equal(end(0)->handshake.state, RAWE_CONN_CONNECTING);
+    assert_int_equal(counters(0)->dropped_connection, 1);
+    connect.incarnation = 20;
+    connect.connection_id = 0x00300000;
+    receive_connect(1, &connect, true, end(0)->handshake.local_id);
+    assert_int_equal(end(0)->handshake.state, RAWE_CONN_OPEN);
+    assert_int_equal(end(0)->handshake.peer_id, 0x00300000);
+}
+
+TEST(rawe_conn_receive_connect__takes_the_smaller_payload)
+{
+    net.node[1].engine.config.payload_max_bytes = 600;
+    unit_open(&net, 0, RAWE_LANE_EXPRESS);
+    unit_open(&net, 1, RAWE_LANE_EXPRESS);
+    end(1)->payload_max_bytes = 600;
+    rawe_conn_connect(end(0), net.now_ns);
+    unit_settle(&net);
+    assert_int_equal(end(0)->payload_max_bytes, 600);
+    assert_int_equal(end(1)->payload_max_bytes, 600);
+    assert_int_equal(rawe_conn_frame_message_bytes(end(0)), 600 - RAWE_FRAGMENT_MESSAGE_BYTES);
+    assert_works_both_ways();
+}
+
+TEST(rawe_conn_receive_connect__a_payload_no_peer_can_mean)
+{
+    unit_open(&net, 0, RAWE_LANE_EXPRESS);
+    struct rawe_connect connect = sample_connect(1);
+    for (uint32_t payload_bytes = 0; payload_bytes < RAWE_PAYLOAD_LEAST_BYTES; payload_bytes++) {
+        connect.payload_max_bytes = payload_bytes;
+        receive_connect(1, &connect, false, 0);
+    }
+    connect.payload_max_bytes = UINT16_MAX + 1;
+    receive_connect(1, &connect, false, 0);
+    connect.payload_max_bytes = UINT32_MAX;
+    receive_connect(1, &connect, false, 0);
+    assert_int_equal(counters(0)->dropped_length, RAWE_PAYLOAD_LEAST_BYTES + 2);
+    assert_int_equal(end(0)->handshake.state, RAWE_CONN_IDLE);
+    assert_int_equal(unit_wire_count(&net), 0);
+    connect.payload_max_bytes = UINT16_MAX;
+    receive_connect(1, &connect, false, 0);
+    assert_int_equal(end(0)->handshake.state, RAWE_CONN_CONNECTING);
+}
+
+/** The least payload there can be, with batches, whose envelope takes of it as well. */
+TEST(rawe_conn_receive_connect__the_least_payload_is_enough)
+{
+    static uint8_t data[3000], memory[3000];
+    struct unit_send message = {0}, put = {0};
+    uint32_t index;
+    uint64_t key;
+    unit_use_batches(&net, 10);
+    unit_open(&net, 0, RAWE_LANE_BULK);
+    unit_open(&net, 1, RAWE_LANE_BULK);
+    struct rawe_conn *conn = net.node[0].conn[RAWE_LANE_BULK];
+    net.node[1].conn[RAWE_LANE_BULK]->payload_max_bytes = RAWE_PAYLOAD_LEAST_BYTES;
+    unit_fill(data, sizeof(data), 4);
+    assert_true(rawe_handle_register(&net.node[1].handles, memory, sizeof(memory), &index, &key,
+                                     RAWE_ACCESS_WRITE));
+    unit_send_message(conn, &message, 5, data, sizeof(data));
+    unit_send_put(conn, &put, data, sizeof(data), index, key, 0);
+    unit_settle(&net);
+    assert_int_equal(conn->payload_max_bytes, RAWE_PAYLOAD_LEAST_BYTES);
+    assert_int_equal(conn->batch, RAWE_BATCH_VALID);
+    assert_int_equal(message.done, 1);
+    assert_int_equal(put.done, 1);
+    unit_assert_message(&net.node[1], 0, 5, sizeof(data), 4);
+    assert_memory_equal(memory, data, sizeof(data));
+}
+
+TEST(rawe_conn_receive_connect__a_reply_while_there_is_no_memory)
+{
+    unit_open(&net, 0, RAWE_LANE_EXPRESS);
+    rawe_conn_connect(end(0), net.now_ns);
+    unit_wire_clear(&net);
+    free(end(0)->recvwin.acktr); /* as if there had been memory for the one window only */
+    end(0)->recvwin.acktr = NULL;
+    struct rawe_connect connect = sample_connect(1);
+    receive_connect(1, &connect, true, end(0)->handshake.local_id);
+    assert_int_equal(end(0)->handshake.state, RAWE_CONN_CONNECTING);
+    unit_run(&net, 10 * UNIT_MS, UNIT_MS); /* it is asked for again */
+    assert_int_equal(end(0)->handshake.state, RAWE_CONN_OPEN);
+    assert_non_null(end(0)->recvwin.acktr);
+}
+
+TEST(rawe_conn_receive_connect__a_failed_connection_stays_failed)
+{
+    net.filter = drop_all;
+    unit_open(&net, 0, RAWE_LANE_EXPRESS);
+    rawe_conn_connect(end(0), net.now_ns);
+    unit_run(&net, 6 * UNIT_S, 10 * UNIT_MS);
+    assert_int_equal(end(0)->handshake.state, RAWE_CONN_FAILED);
+    struct rawe_connect connect = sample_connect(1);
+    receive_connect(1, &connect, false, 0);
+    receive_connect(1, &connect, true, end(0)->handshake.local_id);
+    assert_int_equal(end(0)->handshake.state, RAWE_CONN_FAILED);
+    assert_int_equal(counters(0)->dropped_connection, 2);
+}
+
+/** Node 1 dies without a word and comes back; time must pass, for incarnations grow with it. */
+static void restart_peer(void)
+{
+    unit_wire_clear(&net);
+    net.now_ns += UNIT_MS;
+    unit_restart(&net, 1);
+}
+
+TEST(rawe_conn_receive_connect__the_peer_comes_back_without_a_close)
+{
+    static uint8_t data[9000], placed[100];
+    struct unit_send in_flight = {0}, half = {0}, queued = {0};
+    uint32_t index;
+    uint64_t key;
+    unit_fill(data, sizeof(data), 6);
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    assert_works_both_ways();
+    net.filter = drop_all;
+    end(0)->peer_credit = 4;
+    unit_send_message(end(0), &in_flight, 1, data, 1000 + RAWE_TXFRAME_SMALL_BYTES);
+    unit_send_message(end(0), &half, 2, data, sizeof(data));
+    unit_send_message(end(0), &queued, 3, data, sizeof(data));
+    net.filter = NULL;
+    uint32_t old_id = end(0)->handshake.local_id;
+    restart_peer();
+    unit_open(&net, 1, RAWE_LANE_EXPRESS);
+    assert_true(
+        rawe_handle_register(&net.node[0].handles, placed, 100, &index, &key, RAWE_ACCESS_WRITE));
+    rawe_conn_connect(end(1), net.now_ns);
+    unit_run(&net, 5 * UNIT_MS, 50 * UNIT_US);
+    assert_int_not_equal(end(0)->handshake.local_id, old_id);
+    assert_int_equal(end(0)->handshake.state, RAWE_CONN_OPEN);
+    /* What had begun belonged to the old incarnation, what had not goes to the new one. */
+    assert_int_equal(in_flight.done, 1);
+    assert_int_equal(half.done, 1);
+    assert_int_equal(queued.done, 1);
+    assert_int_equal(queued.status, RAWE_STATUS_DONE);
+    unit_assert_message(&net.node[1], net.node[1].message_count - 1, 3, sizeof(data), 6);
+    assert_works_both_ways();
+}
+
+TEST(rawe_conn_receive_connect__a_done_that_sends_again)
+{
+    static uint8_t data[1400];
+    struct unit_send send = {.on_done = again};
+    memset(&send_again, 0, sizeof(send_again));
+    unit_fill(again_data, sizeof(again_data), 4);
+    send.context = unit_connect(&net, RAWE_LANE_EXPRESS);
+    net.filter = drop_all;
+    unit_send_message(end(0), &send, 1, data, sizeof(data));
+    net.filter = NULL;
+    restart_peer();
+    unit_open(&net, 1, RAWE_LANE_EXPRESS);
+    rawe_conn_connect(end(1), net.now_ns);
+    unit_run(&net, 5 * UNIT_MS, 50 * UNIT_US);
+    assert_int_equal(send.done, 1);
+    assert_int_equal(send_again.done, 1);
+    assert_int_equal(send_again.status, RAWE_STATUS_DONE);
+    unit_assert_message(&net.node[1], net.node[1].message_count - 1, 5, sizeof(again_data), 4);
+    assert_works_both_ways();
+}
+
+static bool drop_replies_to_node_0(struct unit_net *unused, const struct net_frame *frame)
+{
+    return frame->to != 0 || frame->header.type != RAWE_FRAME_CONNECT ||
+           (frame->header.flags & RAWE_FLAG_REPLY) == 0;
+}
+
+TEST(rawe_conn_receive_connect__anew_while_still_asking_but_data_came)
+{
+    /* Node 1 is OPEN and sends, node 0 never hears the reply to its own request. */
+    net.filter = drop_replies_to_node_0;
+    unit_open(&net, 1, RAWE_LANE_EXPRESS);
+    rawe_conn_connect(end(1), net.now_ns);
+    unit_settle(&net);
+    assert_int_equal(end(1)->handshake.state, RAWE_CONN_OPEN);
+    assert_int_equal(end(0)->handshake.state, RAWE_CONN_CONNECTING);
+    for (uint8_t tag = 1; tag <= 3; tag++) {
+        assert_int_equal(unit_copy_message(end(1), tag, 100), RAWE_STATUS_DONE);
+    }
+    unit_settle(&net);
+    assert_int_equal(net.node[0].message_count, 3);
+    net.filter = NULL;
+    restart_peer();
+    unit_open(&net, 1, RAWE_LANE_EXPRESS);
+    rawe_conn_connect(end(1), net.now_ns);
+    unit_run(&net, 10 * UNIT_MS, 50 * UNIT_US);
+    /* The first frames of the new incarnation are no duplicates of the old one's. */
+    assert_works_both_ways();
+    assert_int_equal(counters(0)->duplicates, 0);
+}
+
+TEST(rawe_conn_receive_connect__after_a_close_numbers_begin_anew)
+{
+    for (unsigned round = 0; round < 5; round++) {
+        if (end(0) == NULL) {
+            unit_connect(&net, RAWE_LANE_EXPRESS);
+        }
+        assert_works_both_ways();
+        unit_close(&net, 0, RAWE_LANE_EXPRESS);
+        unit_settle(&net);
+        assert_int_equal(end(1)->handshake.state, RAWE_CONN_PEER_CLOSED);
+        /* Node 1 keeps its end and sends again: node 0 opens a new one. */
+        static uint8_t data[4000];
+        struct unit_send send = {0};
+        unit_fill(data, sizeof(data), round);
+        unsigned before = net.node[0].message_count;
+        unit_send_message(end(1), &send, 9, data, sizeof(data));
+        unit_run(&net, 5 * UNIT_MS, 50 * UNIT_US);
+        assert_int_equal(send.done, 1);
+        assert_int_equal(net.node[0].message_count, before + 1);
+        unit_assert_message(&net.node[0], before, 9, sizeof(data), round);
+    }
+    assert_works_both_ways();
+}
+
+TEST(rawe_conn_receive_connect__after_a_close_an_old_request_opens_nothing)
+{
+    deferred_count = 0;
+    net.filter = keep_connects;
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    net.filter = NULL;
+    unit_close(&net, 0, RAWE_LANE_EXPRESS);
+    unit_settle(&net);
+    for (unsigned i = 0; i < deferred_count; i++) {
+        if (deferred[i]->to == 1) {
+            unit_receive(&net, deferred[i]);
+        }
+        net_frame_free(deferred[i]);
+    }
+    deferred_count = 0;
+    assert_int_equal(end(1)->handshake.state, RAWE_CONN_PEER_CLOSED);
+    assert_int_equal(unit_wire_count(&net), 0);
 }

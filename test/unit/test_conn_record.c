@@ -1,12 +1,181 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of what all accesses to registered memory share: their frames, their number, and how they
- * end with a connection.
+ * Tests of accesses to registered memory: their records, GET, PUT, atomic operations, and
+ * deregistration.
  */
-#include "unit_record.h"
+#include "unit_peer.h"
+#include "net_message.h"
+#include "unit_alloc.h"
 
 #include <string.h>
+
+#include "conn/rawe_conn_record.h"
+
+#define RECORD_MEMORY_BYTES 200000u
+#define RECORD_ACCESSES 300u
+
+/** A GET or an atomic operation, with what is known of it. */
+struct access {
+    struct rawe_operation operation; /**< first: cast back from it */
+    unsigned done;
+    enum rawe_status status;
+    uint64_t before; /**< atomic: the word as it was */
+};
+
+static uint8_t record_memory[RECORD_MEMORY_BYTES] __attribute__((aligned(8)));
+/** Where GETs bring it, to the same offset; elsewhere it is 0xEE. */
+static uint8_t record_result[RECORD_MEMORY_BYTES];
+static uint32_t record_index;
+static uint64_t record_key;
+static bool revoked;
+
+/** Those made since the memory was registered, in order. */
+static struct access record_accesses[RECORD_ACCESSES];
+static unsigned access_count;
+/** Short PUTs, by their number. */
+static struct unit_send record_puts[RECORD_ACCESSES];
+
+/** rawe_operation.done of a struct access. */
+static void record_operation_done(struct rawe_operation *operation, enum rawe_status status)
+{
+    struct access *access = (struct access *)(void *)operation;
+    access->done++;
+    access->status = status;
+    assert_int_equal(access->done, 1);
+}
+
+/** The target's connection for long replies. */
+static struct rawe_conn *target_bulk(struct rawe_peer *unused)
+{
+    struct unit_node *node = &net.node[1];
+    return node->conn[RAWE_LANE_BULK] != NULL ? node->conn[RAWE_LANE_BULK]
+                                              : unit_open(&net, 1, RAWE_LANE_BULK);
+}
+
+/** Register the memory, filled anew, for `access`: bits of RAWE_ACCESS_. Nothing is made yet. */
+static void record_grant(unsigned access)
+{
+    unit_fill(record_memory, sizeof(record_memory), 1);
+    memset(record_result, 0xEE, sizeof(record_result));
+    memset(record_accesses, 0, sizeof(record_accesses));
+    access_count = 0;
+    revoked = false;
+    assert_true(rawe_handle_register(&net.node[1].handles, record_memory, sizeof(record_memory),
+                                     &record_index, &record_key, access));
+}
+
+/** Deregister it, if it is registered. */
+static void record_revoke(void)
+{
+    if (!revoked) {
+        assert_true(rawe_engine_before_deregister(engine(1), record_index));
+        assert_true(rawe_handle_deregister(&net.node[1].handles, record_index, record_key));
+        revoked = true;
+    }
+}
+
+/** A peer whose express lane is connected and whose path carries batches or not; its memory. */
+static void record_start(bool batches)
+{
+    unit_peer_start(batches);
+    unit_peer_connect_lane(RAWE_LANE_EXPRESS);
+    net.node[1].conn[RAWE_LANE_EXPRESS]->long_lane = target_bulk;
+    record_grant(RAWE_ACCESS_READ | RAWE_ACCESS_WRITE | RAWE_ACCESS_ATOMIC);
+}
+
+/** A fixture: record_start with batches; the memory is deregistered at the end. */
+static void record_set_up(void)
+{
+    record_start(true);
+}
+
+static void record_tear_down(void)
+{
+    record_revoke();
+    unit_peer_tear_down();
+}
+
+/** The next access: a GET that its caller may change before it is made. */
+static struct access *record_next(uint64_t offset, uint64_t len_bytes)
+{
+    struct access *access = &record_accesses[access_count++];
+    access->operation = (struct rawe_operation){
+        .done = record_operation_done,
+        .handle_index = record_index,
+        .handle_key = record_key,
+        .offset = offset,
+        .len_bytes = len_bytes,
+        .to = (uint8_t *)&access->before,
+    };
+    return access;
+}
+
+/** Make a GET. */
+static struct access *record_get(uint64_t offset, uint64_t len_bytes)
+{
+    struct access *access = record_next(offset, len_bytes);
+    access->operation.to = record_result + offset;
+    assert_true(rawe_peer_operate(&peer, &access->operation));
+    return access;
+}
+
+/** Make an atomic operation. */
+static struct access *record_atomic(enum rawe_atomic what, uint64_t offset, uint64_t word_bytes,
+                                    uint64_t operand, uint64_t compare)
+{
+    struct access *access = record_next(offset, word_bytes);
+    access->operation.atomic = (uint8_t)what;
+    access->operation.operand = operand;
+    access->operation.compare = compare;
+    assert_true(rawe_peer_operate(&peer, &access->operation));
+    return access;
+}
+
+/** Make short PUT `number`; false when it is too long for that. */
+static bool record_put(unsigned number, void *data, size_t len_bytes, uint64_t offset)
+{
+    memset(&record_puts[number], 0, sizeof(record_puts[number]));
+    struct rawe_send *send = &record_puts[number].send;
+    send->done = unit_send_done;
+    send->piece_count = 1;
+    send->pieces[0] = (struct rawe_bytes){data, len_bytes};
+    send->handle_index = record_index;
+    send->handle_key = record_key;
+    send->offset = offset;
+    return rawe_peer_put_short(&peer, send);
+}
+
+/** Let time pass until nothing is under way any more. */
+static void record_run(void)
+{
+    for (unsigned i = 0; i < 400; i++) {
+        unit_run(&net, UNIT_MS, 50 * UNIT_US);
+    }
+    assert_true(unit_peer_drained());
+    assert_int_equal(engine(0)->operations.in_use, 0);
+    assert_null(engine(1)->serving.used);
+}
+
+/** A GET is complete, and brought what is there. */
+static void record_assert_got(const struct access *access, uint64_t offset, size_t len_bytes)
+{
+    assert_int_equal(access->done, 1);
+    assert_int_equal(access->status, RAWE_STATUS_DONE);
+    assert_memory_equal(record_result + offset, record_memory + offset, len_bytes);
+}
+
+/** A filter: every third data frame is lost, the first time it is sent. */
+static bool record_lose_some(struct unit_net *unused, const struct net_frame *frame)
+{
+    struct rawe_header header;
+    if (rawe_header_decode(&header, frame->bytes + RAWE_ETH_HEADER_BYTES,
+                           frame->len_bytes - RAWE_ETH_HEADER_BYTES) != RAWE_DECODE_OK) {
+        return true;
+    }
+    bool data = header.type == RAWE_FRAME_DATA || header.type == RAWE_FRAME_BULK;
+    return !data || (header.flags & RAWE_FLAG_RESENT) != 0 || net.filter_count++ % 3 != 0;
+}
 
 FIXTURE(record_set_up, record_tear_down);
 
@@ -174,4 +343,553 @@ TEST(operate__target_closes_without_a_reply)
     assert_int_equal(access->done, 1);
     assert_int_equal(access->status, RAWE_STATUS_FAILED);
     assert_int_equal(net.node[0].lost_calls, 1); /* somebody has to hear of it */
+}
+
+TEST(get__short_ones_share_frames)
+{
+    struct access *access[40];
+    unsigned before = net.node[0].sent[RAWE_FRAME_DATA];
+    for (unsigned i = 0; i < 40; i++) {
+        access[i] = record_get(16 * i, 8);
+    }
+    record_run();
+    for (unsigned i = 0; i < 40; i++) {
+        record_assert_got(access[i], 16 * i, 8);
+        assert_int_equal(record_result[16 * i + 8], 0xEE);
+    }
+    assert_true(net.node[0].sent[RAWE_FRAME_DATA] - before < 12);
+    assert_int_equal(counters(0)->operations_sent, 40);
+    assert_int_equal(counters(1)->operations_served, 40);
+}
+
+TEST(get__replies_to_the_requests_of_a_frame_share_one)
+{
+    unsigned requests = net.node[0].sent[RAWE_FRAME_DATA];
+    unsigned replies = net.node[1].sent[RAWE_FRAME_DATA];
+    for (unsigned i = 0; i < 10; i++) {
+        (void)record_get(16 * i, 8);
+    }
+    assert_int_equal(net.node[0].sent[RAWE_FRAME_DATA] - requests, 1); /* the first one */
+    record_run();
+    for (unsigned i = 0; i < 10; i++) {
+        record_assert_got(&record_accesses[i], 16 * i, 8);
+    }
+    assert_int_equal(net.node[0].sent[RAWE_FRAME_DATA] - requests, 2);
+    assert_true(net.node[1].sent[RAWE_FRAME_DATA] - replies <= 2);
+}
+
+TEST(get__long_ones_come_as_batches)
+{
+    static const size_t lengths[] = {1,    100,   1400,  1412,  1413,   1414,  1438,
+                                     1439, 1504,  4096,  9000,  64512,  64513, 70000,
+                                     9001, 65536, 70001, 99999, 100000, 150000};
+    for (unsigned i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+        memset(record_result, 0xEE, sizeof(record_result));
+        struct access *access = record_get(3 * i, lengths[i]);
+        record_run();
+        record_assert_got(access, 3 * i, lengths[i]);
+        assert_int_equal(record_result[3 * i + lengths[i]], 0xEE);
+        assert_true(i == 0 || record_result[3 * i - 1] == 0xEE);
+    }
+    assert_true(counters(1)->batches_sent != 0);
+}
+
+TEST(get__long_ones_come_as_frames_where_batches_do_not_pass)
+{
+    unit_peer_tear_down();
+    record_start(false);
+    struct access *one = record_get(7, 100000), *other = record_get(120000, 3000);
+    record_run();
+    record_assert_got(one, 7, 100000);
+    record_assert_got(other, 120000, 3000);
+    assert_int_equal(counters(1)->batches_sent, 0);
+}
+
+TEST(get__on_the_same_connection_where_there_is_no_other)
+{
+    net.node[1].conn[RAWE_LANE_EXPRESS]->long_lane = NULL;
+    struct access *access = record_get(7, 10000);
+    record_run();
+    record_assert_got(access, 7, 10000);
+    assert_null(net.node[1].conn[RAWE_LANE_BULK]);
+}
+
+TEST(get__many_more_than_fit_the_window)
+{
+    struct access *access[RECORD_ACCESSES];
+    for (unsigned i = 0; i < RECORD_ACCESSES; i++) {
+        access[i] = record_get(600 * i, 600);
+    }
+    record_run();
+    for (unsigned i = 0; i < RECORD_ACCESSES; i++) {
+        record_assert_got(access[i], 600 * i, 600);
+    }
+}
+
+TEST(get__loss)
+{
+    struct access *access[RECORD_ACCESSES];
+    net.filter = record_lose_some;
+    for (unsigned i = 0; i < RECORD_ACCESSES; i++) {
+        access[i] = record_get(500 * i, i % 7 == 0 ? 3000 : 200);
+    }
+    record_run();
+    for (unsigned i = 0; i < RECORD_ACCESSES; i++) {
+        record_assert_got(access[i], 500 * i, i % 7 == 0 ? 3000 : 200);
+    }
+    assert_true(counters(0)->frames_resent + counters(1)->frames_resent != 0);
+    assert_int_equal(counters(1)->operations_served, RECORD_ACCESSES);
+}
+
+TEST(get__is_served_while_the_target_computes)
+{
+    rawe_engine_defer_begin(engine(1));
+    struct access *one = record_get(0, 8), *other = record_get(100, 20000);
+    record_run();
+    record_assert_got(one, 0, 8);
+    record_assert_got(other, 100, 20000);
+    assert_false(rawe_engine_has_deferred(engine(1)));
+    rawe_engine_defer_end(engine(1));
+}
+
+TEST(get__is_complete_when_the_initiator_is_back)
+{
+    struct access *one = record_get(0, 8);
+    rawe_engine_defer_begin(engine(0));
+    unit_run(&net, 20 * UNIT_MS, 50 * UNIT_US);
+    assert_int_equal(one->done, 0);
+    rawe_engine_defer_end(engine(0));
+    rawe_engine_deliver_deferred(engine(0));
+    record_assert_got(one, 0, 8);
+}
+
+TEST(get__short_replies_never_take_the_other_lane)
+{
+    engine(1)->config.copy_max_bytes = 0;
+    const struct access *access = record_get(0, RAWE_OPERATION_SHORT_BYTES);
+    record_run();
+    record_assert_got(access, 0, RAWE_OPERATION_SHORT_BYTES);
+    assert_null(net.node[1].conn[RAWE_LANE_BULK]);
+    access = record_get(100, RAWE_OPERATION_SHORT_BYTES + 1);
+    record_run();
+    record_assert_got(access, 100, RAWE_OPERATION_SHORT_BYTES + 1);
+    assert_non_null(net.node[1].conn[RAWE_LANE_BULK]);
+}
+
+/** Hand node 0 the next data frame of node 1's, made up. */
+static void forge_data(const uint8_t *payload, size_t payload_bytes)
+{
+    unit_receive_forged(
+        &net, 1, RAWE_LANE_EXPRESS,
+        (struct rawe_header){.type = RAWE_FRAME_DATA, .sequence = end(0)->recvwin.acktr->next},
+        payload, payload_bytes);
+}
+
+static uint32_t own_index;
+static uint64_t own_key;
+
+/** Add a GET of all of node 0's memory to a payload; returns its new length. */
+static size_t add_get(uint8_t *payload, size_t at)
+{
+    uint8_t *out = payload + at;
+    out += rawe_fragment_encode(out, &(struct rawe_fragment){.kind = RAWE_FRAGMENT_GET,
+                                                             .data_bytes = RAWE_REQUEST_BYTES,
+                                                             .id = own_index,
+                                                             .key = own_key});
+    rawe_request_encode(out, &(struct rawe_request){.operand = sizeof(record_memory)});
+    return (size_t)(out - payload) + RAWE_REQUEST_BYTES;
+}
+
+/** rawe_operation.done: makes progress, and gets a request by it. */
+static void done_in_the_midst(struct rawe_operation *operation, enum rawe_status status)
+{
+    uint8_t payload[100];
+    record_operation_done(operation, status);
+    rawe_engine_defer_begin(engine(0));
+    forge_data(payload, add_get(payload, 0));
+    rawe_engine_defer_end(engine(0));
+}
+
+TEST(get__another_comes_while_a_callback_makes_progress)
+{
+    uint8_t payload[200];
+    unit_peer_connect_lane(RAWE_LANE_BULK); /* where the replies go */
+    assert_true(rawe_handle_register(&net.node[0].handles, record_memory, sizeof(record_memory),
+                                     &own_index, &own_key, RAWE_ACCESS_READ));
+    struct access *access = record_get(0, 8);
+    access->operation.done = done_in_the_midst;
+    unit_wire_clear(&net);
+    size_t bytes =
+        rawe_fragment_encode(payload, &(struct rawe_fragment){.kind = RAWE_FRAGMENT_REPLY,
+                                                              .data_bytes = 8,
+                                                              .id = access->operation.index,
+                                                              .key = access->operation.key});
+    memset(payload + bytes, 0, 8);
+    forge_data(payload, add_get(payload, bytes + 8));
+    assert_int_equal(access->done, 1);
+    assert_int_equal(counters(0)->operations_served, 2);
+    assert_int_equal(engine(0)->serving.reserved, 0);
+    assert_true(rawe_handle_deregister(&net.node[0].handles, own_index, own_key));
+}
+
+TEST(get__refused)
+{
+    static const struct {
+        unsigned access;
+        uint64_t offset, len_bytes, key_xor;
+        enum rawe_refusal refusal;
+    } cases[] = {
+        {RAWE_ACCESS_WRITE | RAWE_ACCESS_ATOMIC, 0, 8, 0, RAWE_REFUSAL_ACCESS},
+        {RAWE_ACCESS_READ, RECORD_MEMORY_BYTES, 1, 0, RAWE_REFUSAL_BOUNDS},
+        {RAWE_ACCESS_READ, RECORD_MEMORY_BYTES - 7, 8, 0, RAWE_REFUSAL_BOUNDS},
+        {RAWE_ACCESS_READ, 8, UINT64_MAX - 4, 0, RAWE_REFUSAL_BOUNDS},
+        {RAWE_ACCESS_READ, 0, 8, 1, RAWE_REFUSAL_UNKNOWN},
+        {RAWE_ACCESS_READ, RECORD_MEMORY_BYTES - 8, 8, 0, RAWE_REFUSAL_NONE},
+    };
+    for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        record_revoke();
+        record_grant(cases[i].access);
+        struct access *access = record_next(cases[i].offset, cases[i].len_bytes);
+        access->operation.handle_key ^= cases[i].key_xor;
+        access->operation.to = record_result;
+        assert_true(rawe_peer_operate(&peer, &access->operation));
+        record_run();
+        bool allowed = cases[i].refusal == RAWE_REFUSAL_NONE;
+        assert_int_equal(access->done, 1);
+        assert_int_equal(access->status, allowed ? RAWE_STATUS_DONE : RAWE_STATUS_FAILED);
+        assert_int_equal(access->operation.refusal, cases[i].refusal);
+        assert_int_equal(record_result[0] == 0xEE, !allowed);
+    }
+    assert_int_equal(counters(1)->operations_refused, 5);
+}
+
+TEST(put_short__gather_behind_the_first)
+{
+    uint64_t word = 5;
+    unsigned before = net.node[0].sent[RAWE_FRAME_DATA];
+    unsigned acknowledgements = net.node[1].sent[RAWE_FRAME_ACK];
+    for (unsigned i = 0; i < 10; i++) {
+        assert_true(record_put(i, &word, 8, 8 * i));
+        assert_int_equal(net.node[0].sent[RAWE_FRAME_DATA] - before, 1);
+    }
+    record_run();
+    for (unsigned i = 0; i < 10; i++) {
+        assert_int_equal(record_puts[i].done, 1);
+    }
+    assert_int_equal(net.node[0].sent[RAWE_FRAME_DATA] - before, 2);
+    assert_true(net.node[1].sent[RAWE_FRAME_ACK] - acknowledgements <= 2);
+}
+
+TEST(put_short__is_complete_when_acknowledged)
+{
+    uint64_t words[64];
+    for (unsigned i = 0; i < 64; i++) {
+        words[i] = i * 0x0101010101010101;
+        assert_true(record_put(i, &words[i], 8, 8 * i));
+        assert_int_equal(record_puts[i].done, 0);
+        words[i] ^= UINT64_MAX; /* it has been copied */
+    }
+    unsigned frames = net.node[0].sent[RAWE_FRAME_DATA];
+    record_run();
+    for (unsigned i = 0; i < 64; i++) {
+        uint64_t word;
+        memcpy(&word, record_memory + 8 * i, sizeof(word));
+        assert_true(word == i * 0x0101010101010101);
+        assert_int_equal(record_puts[i].done, 1);
+        assert_int_equal(record_puts[i].status, RAWE_STATUS_DONE);
+    }
+    assert_true(net.node[0].sent[RAWE_FRAME_DATA] - frames < 8);
+    assert_int_equal(counters(0)->puts_sent, 64);
+    assert_null(net.node[0].conn[RAWE_LANE_BULK]);
+}
+
+/** Those that have waited for the link. */
+TEST(put_short__an_acknowledgement_is_asked_for)
+{
+    uint64_t word = 5;
+    net.node[0].link_room = 0;
+    for (unsigned i = 0; i < 4; i++) {
+        assert_true(record_put(i, &word, 8, 8 * i));
+    }
+    net.node[0].link_room = UINT32_MAX;
+    rawe_engine_flush(engine(0), net.now_ns);
+    while (net.wire != NULL) { /* no time passes */
+        unit_receive_next(&net);
+        rawe_engine_flush(engine(1), net.now_ns);
+    }
+    for (unsigned i = 0; i < 4; i++) {
+        assert_int_equal(record_puts[i].done, 1);
+    }
+}
+
+TEST(put_short__not_when_it_fits_no_frame)
+{
+    uint32_t most = unit_peer_end(RAWE_LANE_EXPRESS)->payload_max_bytes - RAWE_FRAGMENT_PUT_BYTES;
+    most = most < engine(0)->config.copy_max_bytes ? most : engine(0)->config.copy_max_bytes;
+    assert_false(record_put(0, record_result, most + 1, 0));
+    assert_true(record_put(0, record_result, most, 0));
+    record_run();
+    assert_int_equal(record_puts[0].done, 1);
+}
+
+TEST(put_short__loss_and_a_full_window)
+{
+    static uint8_t data[RECORD_ACCESSES * 600];
+    unit_fill(data, sizeof(data), 9);
+    net.filter = record_lose_some;
+    for (unsigned i = 0; i < RECORD_ACCESSES; i++) {
+        assert_true(record_put(i, data + 600 * i, 600, 600 * i));
+    }
+    record_run();
+    for (unsigned i = 0; i < RECORD_ACCESSES; i++) {
+        assert_int_equal(record_puts[i].done, 1);
+        assert_int_equal(record_puts[i].status, RAWE_STATUS_DONE);
+    }
+    assert_memory_equal(record_memory, data, sizeof(data));
+}
+
+TEST(atomic__each_operation)
+{
+    static const struct {
+        enum rawe_atomic what;
+        uint64_t operand, compare, after;
+    } cases[] = {
+        {RAWE_ATOMIC_ADD, 0x1111111111111111, 0, 0x1123456789ABCDF0 + 0x1111111111111111},
+        {RAWE_ATOMIC_ADD, UINT64_MAX, 0, 0x1123456789ABCDEF},
+        {RAWE_ATOMIC_AND, 0xFF00FF00FF00FF00, 0, 0},
+        {RAWE_ATOMIC_OR, 0xF, 0, 0x1123456789ABCDFF},
+        {RAWE_ATOMIC_XOR, UINT64_MAX, 0, ~0x1123456789ABCDF0},
+        {RAWE_ATOMIC_SWAP, 77, 0, 77},
+        {RAWE_ATOMIC_COMPARE_SWAP, 77, 0x1123456789ABCDF0, 77},
+        {RAWE_ATOMIC_COMPARE_SWAP, 77, 0x1123456789ABCDF1, 0x1123456789ABCDF0},
+    };
+    const uint64_t begin = 0x1123456789ABCDF0;
+    for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        uint64_t after =
+            cases[i].what == RAWE_ATOMIC_AND ? begin & cases[i].operand : cases[i].after;
+        uint64_t words[3] = {1, begin, 2};
+        memcpy(record_memory + 16, words, sizeof(words));
+        const struct access *access =
+            record_atomic(cases[i].what, 24, 8, cases[i].operand, cases[i].compare);
+        record_run();
+        assert_int_equal(access->done, 1);
+        assert_int_equal(access->status, RAWE_STATUS_DONE);
+        assert_true(access->before == begin);
+        memcpy(words, record_memory + 16, sizeof(words));
+        assert_true(words[0] == 1 && words[2] == 2);
+        assert_true(words[1] == after);
+    }
+}
+
+TEST(atomic__of_four_bytes)
+{
+    uint32_t words[3] = {UINT32_MAX, UINT32_MAX, UINT32_MAX};
+    memcpy(record_memory + 4, words, sizeof(words));
+    const struct access *add = record_atomic(RAWE_ATOMIC_ADD, 8, 4, 3, 0);
+    record_run();
+    memcpy(words, record_memory + 4, sizeof(words));
+    assert_int_equal(words[0], UINT32_MAX);
+    assert_int_equal(words[1], 2);
+    assert_int_equal(words[2], UINT32_MAX);
+    assert_true(add->before == UINT32_MAX);
+}
+
+TEST(atomic__each_once_whatever_is_lost)
+{
+    bool seen[RECORD_ACCESSES] = {false};
+    memset(record_memory, 0, 8);
+    net.filter = record_lose_some;
+    for (unsigned i = 0; i < RECORD_ACCESSES; i++) {
+        (void)record_atomic(RAWE_ATOMIC_ADD, 0, 8, 1, 0);
+    }
+    record_run();
+    for (unsigned i = 0; i < RECORD_ACCESSES; i++) {
+        assert_int_equal(record_accesses[i].done, 1);
+        assert_true(record_accesses[i].before < RECORD_ACCESSES);
+        assert_false(seen[record_accesses[i].before]);
+        seen[record_accesses[i].before] = true;
+    }
+    uint64_t sum;
+    memcpy(&sum, record_memory, sizeof(sum));
+    assert_int_equal(sum, RECORD_ACCESSES);
+    assert_true(counters(0)->frames_resent != 0);
+}
+
+TEST(atomic__refused)
+{
+    struct access *access = record_atomic(RAWE_ATOMIC_ADD, 4, 8, 1, 0);
+    record_run();
+    assert_int_equal(access->operation.refusal, RAWE_REFUSAL_ALIGNMENT);
+    access = record_atomic(RAWE_ATOMIC_ADD, 0, 2, 1, 0);
+    record_run();
+    assert_int_equal(access->operation.refusal, RAWE_REFUSAL_OPERATION);
+    access = record_atomic(99, 0, 8, 1, 0);
+    record_run();
+    assert_int_equal(access->operation.refusal, RAWE_REFUSAL_OPERATION);
+    access = record_atomic(RAWE_ATOMIC_ADD, RECORD_MEMORY_BYTES - 4, 8, 1, 0);
+    record_run();
+    assert_int_equal(access->operation.refusal, RAWE_REFUSAL_BOUNDS);
+    record_revoke();
+    record_grant(RAWE_ACCESS_READ | RAWE_ACCESS_WRITE);
+    access = record_atomic(RAWE_ATOMIC_ADD, 0, 8, 1, 0);
+    record_run();
+    assert_int_equal(access->operation.refusal, RAWE_REFUSAL_ACCESS);
+    assert_int_equal(access->status, RAWE_STATUS_FAILED);
+    assert_int_equal(
+        net_content_compare(record_memory, net_content_seed(0, 1), 0, sizeof(record_memory)),
+        sizeof(record_memory));
+}
+
+TEST(atomic__leaves_at_once)
+{
+    uint64_t word = 5;
+    unsigned before = net.node[0].sent[RAWE_FRAME_DATA];
+    const struct rawe_conn *conn = unit_peer_end(RAWE_LANE_EXPRESS);
+    for (unsigned i = 0; i < 3; i++) {
+        assert_true(record_put(i, &word, 8, 8 * i));
+    }
+    assert_int_equal(net.node[0].sent[RAWE_FRAME_DATA] - before, 1);
+    net.now_ns += 10 * UNIT_US;
+    (void)record_atomic(RAWE_ATOMIC_ADD, 0, 8, 1, 0); /* and what was held back with it */
+    assert_int_equal(net.node[0].sent[RAWE_FRAME_DATA] - before, 2);
+    assert_true(rawe_sendwin_at(&conn->sendwin, conn->sendwin.next - 1)->first.oldest_ns ==
+                net.now_ns);
+    (void)record_atomic(RAWE_ATOMIC_ADD, 0, 8, 1, 0);
+    assert_int_equal(net.node[0].sent[RAWE_FRAME_DATA] - before, 3);
+    record_run();
+    assert_int_equal(record_accesses[0].before, 5);
+    assert_int_equal(record_accesses[1].before, 6);
+}
+
+/** A GET of all its memory brings the target's bulk lane up; then replies stay on the wire. */
+static void hold_replies(void)
+{
+    (void)record_get(0, 190000);
+    record_run();
+    memset(record_result, 0xEE, sizeof(record_result));
+    net.node[0].paused = true;
+}
+
+static struct access *get_held(uint64_t offset, uint64_t len_bytes)
+{
+    struct access *access = record_get(offset, len_bytes);
+    unit_run(&net, UNIT_MS, 50 * UNIT_US);
+    assert_non_null(engine(1)->serving.used);
+    return access;
+}
+
+/** What is on the wire is lost, and sent again. */
+static void lose_and_let_go(void)
+{
+    unit_wire_clear(&net);
+    net.node[0].paused = false;
+}
+
+static void assert_refused(const struct access *access)
+{
+    assert_int_equal(access->done, 1);
+    assert_int_equal(access->status, RAWE_STATUS_FAILED);
+    assert_int_equal(access->operation.refusal, RAWE_REFUSAL_UNKNOWN);
+}
+
+/** Nothing of what the memory holds now has been sent. */
+static void assert_nothing_read(uint8_t value)
+{
+    for (unsigned i = 0; i < sizeof(record_result); i++) {
+        assert_true(record_result[i] == value || record_result[i] == 0xEE);
+    }
+}
+
+TEST(get__memory_deregistered_while_the_reply_is_in_flight)
+{
+    static uint8_t expected[60000];
+    memcpy(expected, record_memory, sizeof(expected));
+    hold_replies();
+    const struct access *access = get_held(0, sizeof(expected));
+    record_revoke();
+    assert_int_equal(engine(1)->serving.copied_bytes, sizeof(expected));
+    memset(record_memory, 0x11, sizeof(record_memory));
+    lose_and_let_go();
+    record_run();
+    assert_int_equal(access->done, 1);
+    assert_int_equal(access->status, RAWE_STATUS_DONE);
+    assert_memory_equal(record_result, expected, sizeof(expected));
+    assert_int_equal(engine(1)->serving.copied_bytes, 0);
+}
+
+TEST(get__memory_deregistered_before_the_reply_is_sent)
+{
+    const struct access *access = record_get(0, 60000);
+    net.filter = drop_all; /* the bulk lane is asked for in vain */
+    unit_run(&net, UNIT_MS, 50 * UNIT_US);
+    assert_non_null(engine(1)->serving.used);
+    record_revoke();
+    assert_int_equal(engine(1)->serving.copied_bytes, 0);
+    net.filter = NULL;
+    record_run();
+    assert_refused(access);
+    assert_nothing_read(0xEE);
+}
+
+TEST(get__memory_deregistered_in_the_midst_of_a_reply)
+{
+    memset(record_memory, 0x22, sizeof(record_memory));
+    hold_replies();
+    const struct access *access = get_held(0, 190000);
+    const struct access *behind = get_held(0, 100000);
+    const struct rawe_conn *bulk = net.node[1].conn[RAWE_LANE_BULK];
+    size_t in_flight_bytes = (size_t)bulk->sendwin.in_flight * bulk->payload_max_bytes;
+    record_revoke();
+    /* However much was asked for. */
+    assert_in_range(engine(1)->serving.copied_bytes, 1, in_flight_bytes);
+    memset(record_memory, 0x11, sizeof(record_memory));
+    lose_and_let_go();
+    record_run();
+    assert_refused(access);
+    assert_refused(behind);
+    assert_nothing_read(0x22);
+    assert_int_equal(engine(1)->serving.copied_bytes, 0);
+    assert_int_equal(bulk->queue.bytes, 0);
+    assert_int_equal(bulk->queue.count, 0);
+}
+
+TEST(get__memory_stays_registered_without_memory_for_a_copy)
+{
+    memset(record_memory, 0x22, sizeof(record_memory));
+    hold_replies();
+    const struct access *access = get_held(0, 190000);
+    for (int allowed = 0; allowed < 2; allowed++) {
+        unit_allocations_left = allowed;
+        assert_false(rawe_engine_before_deregister(engine(1), record_index));
+        unit_allocations_left = -1;
+    }
+    record_revoke();
+    memset(record_memory, 0x11, sizeof(record_memory));
+    lose_and_let_go();
+    record_run();
+    assert_refused(access);
+    assert_nothing_read(0x22);
+}
+
+TEST(get__memory_gone_when_the_target_finalizes)
+{
+    for (int allowed = -1; allowed <= 0; allowed++) {
+        unit_peer_tear_down();
+        record_start(true);
+        hold_replies();
+        const struct access *access = get_held(0, 190000);
+        unit_allocations_left = allowed;
+        rawe_engine_finalizing(engine(1));
+        unit_allocations_left = -1;
+        memset(record_memory, 0x11, sizeof(record_memory));
+        lose_and_let_go();
+        unit_run(&net, 100 * UNIT_MS, 50 * UNIT_US);
+        assert_null(engine(1)->serving.used);
+        assert_nothing_read(0);
+        if (allowed != 0) {
+            assert_refused(access);
+        } else {
+            assert_int_equal(access->done, 0); /* it hears by the end of the connection */
+        }
+    }
 }

@@ -1,12 +1,12 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of the engine: what it allocates, the flush, sharing out credit. What it receives is in
- * test_engine_receive.c.
+ * Tests of the engine: its start and end, frames that it receives or drops, checksums.
  */
 #include "unit_pair.h"
 
 #include <string.h>
+#include <stdlib.h>
 
 #include "conn/rawe_conn_control.h"
 #include "conn/rawe_conn.h"
@@ -148,4 +148,559 @@ TEST(rawe_engine_advance__credit_follows_those_who_send)
                      24); /* they sent in the epoch before */
     unit_run(&net, 25 * UNIT_MS, UNIT_MS);
     assert_int_equal(engine->credit.share[RAWE_LANE_EXPRESS].active, 48);
+}
+
+/** A message frame from node 0 to node 1, as it would come next. */
+static struct net_frame *good_frame(void)
+{
+    uint8_t payload[28];
+    rawe_fragment_encode(payload, &(struct rawe_fragment){
+                                      .kind = RAWE_FRAGMENT_MESSAGE, .tag = 4, .data_bytes = 20});
+    unit_fill(payload + RAWE_FRAGMENT_MESSAGE_BYTES, 20, 4);
+    return unit_forge(
+        &net, 0, RAWE_LANE_EXPRESS,
+        (struct rawe_header){.type = RAWE_FRAME_DATA, .sequence = end(1)->recvwin.acktr->next},
+        payload, sizeof(payload));
+}
+
+static void hand_over(struct net_frame *frame)
+{
+    unit_receive(&net, frame);
+    net_frame_free(frame);
+}
+
+/** Sum of all reasons for which node 1 has dropped something. */
+static uint64_t all_drops(void)
+{
+    const uint64_t *values = (const uint64_t *)counters(1);
+    uint64_t sum = 0;
+    for (size_t i = 0; rawe_counter_descriptions[i].name != NULL; i++) {
+        if (strncmp(rawe_counter_descriptions[i].name, "dropped_", 8) == 0) {
+            sum += values[i];
+        }
+    }
+    return sum;
+}
+
+/** Node 1 is as if nothing had arrived, except for one drop, counted there. */
+static void assert_one_drop(uint64_t *counter)
+{
+    assert_int_equal(*counter, 1);
+    assert_int_equal(all_drops(), 1);
+    assert_int_equal(net.node[1].message_count, 0);
+    assert_int_equal(counters(1)->frames_received, 0);
+    assert_int_equal(end(1)->recvwin.acktr->next, 0);
+    assert_int_equal(end(1)->recvwin.acktr->beyond, 0);
+    assert_int_equal(end(1)->handshake.state, RAWE_CONN_OPEN);
+    assert_false(rawe_engine_pending(&net.node[1].engine));
+    assert_int_equal(unit_wire_count(&net), 0);
+    *counter = 0;
+}
+
+/* rawe_engine_receive */
+
+TEST(rawe_engine_receive__every_length)
+{
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    struct net_frame *whole = good_frame();
+    for (size_t len_bytes = 0; len_bytes < whole->len_bytes; len_bytes++) {
+        struct net_frame *frame = net_frame_copy(whole);
+        uint8_t *cut = malloc(len_bytes != 0 ? len_bytes : 1); /* nothing behind it */
+        assert_non_null(cut);
+        memcpy(cut, frame->bytes, len_bytes);
+        free(frame->bytes);
+        frame->bytes = cut;
+        frame->len_bytes = len_bytes;
+        hand_over(frame);
+        assert_one_drop(len_bytes < RAWE_PAYLOAD_OFFSET ? &counters(1)->dropped_short
+                                                        : &counters(1)->dropped_length);
+    }
+    hand_over(whole);
+    assert_int_equal(net.node[1].message_count, 1);
+    assert_int_equal(all_drops(), 0);
+}
+
+TEST(rawe_engine_receive__padding_of_the_nic_is_no_payload)
+{
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    struct net_frame *frame = good_frame();
+    frame->bytes = realloc(frame->bytes, frame->len_bytes + 30);
+    assert_non_null(frame->bytes);
+    memset(frame->bytes + frame->len_bytes, 0xFF, 30);
+    frame->len_bytes += 30;
+    hand_over(frame);
+    assert_int_equal(net.node[1].message_count, 1);
+    unit_assert_message(&net.node[1], 0, 4, 20, 4);
+    assert_int_equal(all_drops(), 0);
+}
+
+TEST(rawe_engine_receive__wrong_version_type_and_flags)
+{
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    for (unsigned first = 0; first < 256; first++) {
+        if (first >> 4 == RAWE_WIRE_VERSION && (first & 15) >= RAWE_FRAME_DATA &&
+            (first & 15) < RAWE_FRAME_TYPE_END) {
+            continue;
+        }
+        struct net_frame *frame = good_frame();
+        frame->bytes[RAWE_ETH_HEADER_BYTES] = (uint8_t)first;
+        hand_over(frame);
+        assert_one_drop(first >> 4 != RAWE_WIRE_VERSION ? &counters(1)->dropped_version
+                                                        : &counters(1)->dropped_type);
+    }
+    for (unsigned flags = RAWE_FLAGS_KNOWN + 1; flags < 256; flags++) {
+        struct net_frame *frame = good_frame();
+        frame->bytes[RAWE_ETH_HEADER_BYTES + 1] = (uint8_t)flags;
+        hand_over(frame);
+        assert_one_drop(&counters(1)->dropped_type);
+    }
+}
+
+TEST(rawe_engine_receive__wrong_port_or_key)
+{
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    for (unsigned bit = 0; bit < 16; bit++) {
+        struct net_frame *frame = good_frame();
+        frame->header.port ^= (uint16_t)(1u << bit);
+        unit_frame_encode(frame);
+        hand_over(frame);
+        assert_one_drop(&counters(1)->dropped_key);
+    }
+    for (unsigned bit = 0; bit < 32; bit++) {
+        struct net_frame *frame = good_frame();
+        frame->header.key ^= 1u << bit;
+        unit_frame_encode(frame);
+        hand_over(frame);
+        assert_one_drop(&counters(1)->dropped_key);
+    }
+}
+
+TEST(rawe_engine_receive__wrong_connection_or_generation)
+{
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    for (unsigned bit = 0; bit < 32; bit++) { /* index: bits 0 to 19, generation: the rest */
+        struct net_frame *frame = good_frame();
+        frame->header.connection_id ^= 1u << bit;
+        unit_frame_encode(frame);
+        hand_over(frame);
+        assert_one_drop(&counters(1)->dropped_connection);
+    }
+    static const uint32_t ids[] = {0, UINT32_MAX, 0x000FFFFF, 0xFFF00000};
+    for (unsigned i = 0; i < 4; i++) {
+        struct net_frame *frame = good_frame();
+        frame->header.connection_id = ids[i];
+        unit_frame_encode(frame);
+        hand_over(frame);
+        assert_one_drop(&counters(1)->dropped_connection);
+    }
+}
+
+TEST(rawe_engine_receive__wrong_source)
+{
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    for (unsigned bit = 0; bit < 48; bit++) {
+        struct net_frame *frame = good_frame();
+        frame->bytes[RAWE_MAC_BYTES + bit / 8] ^= (uint8_t)(1u << bit % 8);
+        hand_over(frame);
+        assert_one_drop(&counters(1)->dropped_source);
+    }
+}
+
+TEST(rawe_engine_receive__a_frame_for_the_connection_of_before)
+{
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    struct net_frame *old = good_frame();
+    unit_close(&net, 0, RAWE_LANE_EXPRESS);
+    unit_settle(&net);
+    unit_close(&net, 1, RAWE_LANE_EXPRESS);
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    memset(counters(1), 0, sizeof(*counters(1)));
+    hand_over(old);
+    assert_one_drop(&counters(1)->dropped_connection);
+}
+
+static void receive_connect(const struct rawe_connect *connect, uint8_t flags, uint32_t to_id,
+                            size_t payload_bytes)
+{
+    uint8_t payload[RAWE_CONNECT_BYTES];
+    rawe_connect_encode(payload, connect);
+    hand_over(unit_forge(
+        &net, 0, RAWE_LANE_EXPRESS,
+        (struct rawe_header){.type = RAWE_FRAME_CONNECT, .flags = flags, .connection_id = to_id},
+        payload, payload_bytes));
+}
+
+TEST(rawe_engine_receive__connect_requests_that_do_not_fit)
+{
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    const struct rawe_connect good = {
+        .jobid = net.config.jobid,
+        .vpid = 0,
+        .connection_id = end(0)->handshake.local_id,
+        .key = net.node[0].engine.config.key,
+        .port = net.node[0].engine.config.port,
+        .lane = RAWE_LANE_EXPRESS,
+        .payload_max_bytes = 1462,
+        .incarnation = end(0)->handshake.local_incarnation + 100,
+    };
+    memset(counters(1), 0, sizeof(*counters(1)));
+    for (size_t len_bytes = 0; len_bytes < RAWE_CONNECT_BYTES; len_bytes++) {
+        receive_connect(&good, 0, 0, len_bytes);
+        assert_one_drop(&counters(1)->dropped_length);
+    }
+    struct rawe_connect bad = good;
+    for (unsigned lane = RAWE_LANES; lane < 256; lane++) {
+        bad.lane = (uint8_t)lane;
+        receive_connect(&bad, 0, 0, RAWE_CONNECT_BYTES);
+        assert_one_drop(&counters(1)->dropped_length);
+    }
+    bad = good;
+    bad.connection_id = 0;
+    receive_connect(&bad, 0, 0, RAWE_CONNECT_BYTES);
+    assert_one_drop(&counters(1)->dropped_length);
+    bad = good;
+    bad.jobid++;
+    receive_connect(&bad, 0, 0, RAWE_CONNECT_BYTES);
+    assert_one_drop(&counters(1)->dropped_unknown_peer);
+    bad = good;
+    bad.key++;
+    receive_connect(&bad, 0, 0, RAWE_CONNECT_BYTES);
+    assert_one_drop(&counters(1)->dropped_unknown_peer);
+    bad = good;
+    bad.port++;
+    receive_connect(&bad, 0, 0, RAWE_CONNECT_BYTES);
+    assert_one_drop(&counters(1)->dropped_unknown_peer);
+    receive_connect(&good, RAWE_FLAG_REPLY, end(1)->handshake.local_id ^ 0x00100000,
+                    RAWE_CONNECT_BYTES);
+    assert_one_drop(&counters(1)->dropped_connection);
+    bad = good;
+    bad.lane = RAWE_LANE_BULK; /* a reply for another lane than the one that asked */
+    receive_connect(&bad, RAWE_FLAG_REPLY, end(1)->handshake.local_id, RAWE_CONNECT_BYTES);
+    assert_one_drop(&counters(1)->dropped_unknown_peer);
+    assert_int_equal(end(1)->handshake.peer_id, end(0)->handshake.local_id);
+}
+
+TEST(rawe_engine_receive__connect_from_another_address)
+{
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    memset(counters(1), 0, sizeof(*counters(1)));
+    uint8_t payload[RAWE_CONNECT_BYTES];
+    rawe_connect_encode(payload, &(struct rawe_connect){.jobid = net.config.jobid,
+                                                        .connection_id = end(0)->handshake.local_id,
+                                                        .key = net.node[0].engine.config.key,
+                                                        .port = net.node[0].engine.config.port,
+                                                        .payload_max_bytes = 1462,
+                                                        .incarnation = UINT64_MAX});
+    struct net_frame *frame =
+        unit_forge(&net, 0, RAWE_LANE_EXPRESS, (struct rawe_header){.type = RAWE_FRAME_CONNECT},
+                   payload, sizeof(payload));
+    frame->bytes[RAWE_MAC_BYTES] ^= 0x40;
+    hand_over(frame);
+    assert_one_drop(&counters(1)->dropped_source);
+}
+
+static bool drop_closes(struct unit_net *unused, const struct net_frame *frame)
+{
+    return frame->header.type != RAWE_FRAME_CLOSE;
+}
+
+TEST(rawe_engine_receive__a_probe_for_a_closed_connection_is_answered)
+{
+    static uint8_t data[3000];
+    struct unit_send send = {0};
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    /* More has come from the other end than has gone to it. */
+    for (unsigned i = 0; i < 10; i++) {
+        assert_int_equal(unit_copy_message(end(1), 1, 10), RAWE_STATUS_DONE);
+        unit_run(&net, UNIT_MS, 50 * UNIT_US);
+    }
+    net.filter = drop_closes;
+    unit_close(&net, 1, RAWE_LANE_EXPRESS); /* its CLOSE is lost */
+    net.filter = NULL;
+    net.node[1].refuses = true;
+    unit_send_message(end(0), &send, 1, data, sizeof(data));
+    unit_run(&net, 3000 * UNIT_MS, UNIT_MS);
+    assert_int_equal(end(0)->handshake.state, RAWE_CONN_PEER_CLOSED);
+    assert_int_equal(send.done, 1);
+    assert_int_equal(net.node[0].failed_calls, 0);
+}
+
+TEST(rawe_engine_receive__no_answer_to_a_group_address)
+{
+    uint8_t identity[RAWE_CONNECT_BYTES]; /* of a connection that only its sender still has */
+    const struct rawe_engine_config *sender = &net.node[0].engine.config;
+    rawe_connect_encode(identity, &(struct rawe_connect){.connection_id = 5u | 1u << 20,
+                                                         .key = sender->key,
+                                                         .port = sender->port});
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    struct net_frame *frame =
+        unit_forge(&net, 0, RAWE_LANE_EXPRESS, (struct rawe_header){.type = RAWE_FRAME_PROBE},
+                   identity, sizeof(identity));
+    frame->header.connection_id = 77u | 1u << 20; /* no such connection */
+    unit_frame_encode(frame);
+    unit_receive(&net, frame);
+    assert_int_equal(unit_wire_count(&net), 1);
+    unit_wire_clear(&net);
+    frame->bytes[RAWE_MAC_BYTES] |= 1;
+    unit_receive(&net, frame);
+    assert_int_equal(unit_wire_count(&net), 0);
+    net_frame_free(frame);
+}
+
+TEST(rawe_engine_receive__a_probe_that_cannot_be_answered)
+{
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    memset(counters(1), 0, sizeof(*counters(1)));
+    uint8_t payload[RAWE_CONNECT_BYTES] = {0};
+    for (size_t len_bytes = 0; len_bytes < RAWE_CONNECT_BYTES; len_bytes++) {
+        struct net_frame *frame =
+            unit_forge(&net, 0, RAWE_LANE_EXPRESS, (struct rawe_header){.type = RAWE_FRAME_PROBE},
+                       payload, len_bytes);
+        frame->header.connection_id ^= 0x00100000;
+        unit_frame_encode(frame);
+        hand_over(frame);
+        assert_one_drop(&counters(1)->dropped_connection); /* and nothing was sent */
+    }
+}
+
+TEST(rawe_engine_receive__a_false_probe_closes_no_connection)
+{
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    const struct rawe_conn *conn = end(0);
+    struct rawe_connect identity = {
+        .connection_id = conn->handshake.local_id,
+        .key = net.node[0].engine.config.key,
+        .port = net.node[0].engine.config.port,
+        .lane = RAWE_LANE_EXPRESS,
+        .incarnation = conn->handshake.local_incarnation,
+    };
+    uint8_t payload[RAWE_CONNECT_BYTES];
+    rawe_connect_encode(payload, &identity);
+    struct net_frame *frame =
+        unit_forge(&net, 0, RAWE_LANE_EXPRESS, (struct rawe_header){.type = RAWE_FRAME_PROBE},
+                   payload, sizeof(payload));
+    frame->header.connection_id ^= 0x00100000;
+    unit_frame_encode(frame);
+    hand_over(frame);
+    unit_run(&net, 5 * UNIT_MS, 50 * UNIT_US);
+    assert_int_equal(end(0)->handshake.state, RAWE_CONN_OPEN);
+    assert_int_equal(end(1)->handshake.state, RAWE_CONN_OPEN);
+}
+
+TEST(rawe_engine_receive__random_changes_do_no_harm)
+{
+    static uint8_t data[9000], memory[9000];
+    struct unit_send sends[3];
+    memset(sends, 0, sizeof(sends));
+    uint32_t index, random = 1;
+    uint64_t key;
+    unit_fill(data, sizeof(data), 3);
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    assert_true(rawe_handle_register(&net.node[1].handles, memory, sizeof(memory), &index, &key,
+                                     RAWE_ACCESS_WRITE));
+    for (unsigned round = 0; round < 3; round++) {
+        unit_copy_message(end(0), 1, 100);
+        unit_send_message(end(0), &sends[0], 2, data, sizeof(data));
+        unit_send_put(end(0), &sends[1], data, sizeof(data), index, key, 0);
+        /* Before each frame come a hundred like it with bytes changed, none of them believable. */
+        for (unsigned turns = 0; turns < 2000; turns++) {
+            struct net_frame *frame = unit_wire_take(&net);
+            if (frame == NULL) {
+                unit_run(&net, 50 * UNIT_US, 50 * UNIT_US);
+                if (rawe_conn_drained(end(0)) && net.wire == NULL) {
+                    break;
+                }
+                continue;
+            }
+            for (unsigned i = 0; i < 100; i++) {
+                struct net_frame *bad = net_frame_copy(frame);
+                for (unsigned changes = 0; changes < 3; changes++) {
+                    random = random * 1664525u + 1013904223u;
+                    bad->bytes[RAWE_ETH_HEADER_BYTES +
+                               (random >> 8) % (bad->len_bytes - RAWE_ETH_HEADER_BYTES)] ^=
+                        (uint8_t)(random >> 3 | 1);
+                }
+                bad->bytes[RAWE_ETH_HEADER_BYTES + RAWE_OFFSET_KEY] ^= (uint8_t)(random >> 9 | 1);
+                hand_over(bad);
+            }
+            hand_over(frame);
+        }
+        assert_true(rawe_conn_drained(end(0)));
+        assert_memory_equal(memory, data, sizeof(data));
+    }
+    assert_int_equal(net.node[1].message_count, 6);
+}
+
+TEST(rawe_engine_receive__garbage_behind_a_good_header)
+{
+    uint32_t random = 7;
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    assert_int_equal(unit_copy_message(end(1), 1, 10), RAWE_STATUS_DONE);
+    unit_wire_clear(&net);
+    for (unsigned round = 0; round < 20000; round++) {
+        uint8_t payload[128];
+        for (size_t i = 0; i < sizeof(payload); i++) {
+            random = random * 1664525u + 1013904223u;
+            payload[i] = (uint8_t)(random >> 24);
+        }
+        payload[0] = (uint8_t)(payload[0] % 6);
+        payload[2] = 0;
+        random = random * 1664525u + 1013904223u;
+        struct rawe_header header = {
+            .type = (uint8_t)(1 + (random >> 8) % 4), /* DATA, BULK, ACK, PROBE */
+            .flags = (uint8_t)((random >> 12) & RAWE_FLAGS_KNOWN),
+            .sequence =
+                end(1)->recvwin.acktr->next + ((random >> 20) % 8 == 0 ? random : random % 64),
+            .acknowledgement = (random >> 17) % 16 == 0 ? random : 0,
+            .credit = (uint16_t)random,
+        };
+        hand_over(unit_forge(&net, 0, RAWE_LANE_EXPRESS, header, payload, (random >> 9) % 129));
+        if (round % 100 == 0) {
+            rawe_engine_flush(&net.node[1].engine, net.now_ns);
+            unit_wire_clear(&net);
+        }
+    }
+    assert_true(all_drops() > 1000);
+    assert_int_equal(end(1)->handshake.state, RAWE_CONN_OPEN);
+}
+
+static void set_up(void)
+{
+    unit_start_with((struct unit_options){.checksum = true});
+}
+
+static bool drop_nothing_note_flags(struct unit_net *of, const struct net_frame *frame)
+{
+    of->filter_count += (frame->header.flags & RAWE_FLAG_CHECKSUM) == 0;
+    return true;
+}
+
+static const struct unit_fixture with_checksums = {set_up, unit_tear_down};
+
+TEST_WITH(with_checksums, checksum__on_every_frame)
+{
+    static uint8_t data[20000];
+    struct unit_send sends[2];
+    memset(sends, 0, sizeof(sends));
+    unit_fill(data, sizeof(data), 3);
+    net.filter = drop_nothing_note_flags;
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    for (unsigned from = 0; from < UNIT_NODES; from++) {
+        unit_send_message(end(from), &sends[from], 1, data, sizeof(data));
+    }
+    unit_run(&net, 5 * UNIT_MS, 50 * UNIT_US);
+    unit_assert_message(&net.node[0], net.node[0].message_count - 1, 1, sizeof(data), 3);
+    unit_assert_message(&net.node[1], net.node[1].message_count - 1, 1, sizeof(data), 3);
+    unit_close(&net, 0, RAWE_LANE_EXPRESS);
+    unit_settle(&net);
+    assert_int_equal(net.filter_count, 0);
+    assert_int_equal(end(1)->handshake.state, RAWE_CONN_PEER_CLOSED);
+    assert_int_equal(counters(0)->dropped_checksum + counters(1)->dropped_checksum, 0);
+}
+
+TEST_WITH(with_checksums, checksum__every_changed_bit_is_found)
+{
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    assert_int_equal(unit_copy_message(end(0), 1, 100), RAWE_STATUS_DONE);
+    struct net_frame *frame = unit_wire_take(&net);
+    assert_non_null(frame);
+    for (size_t bit = 0; bit < 8 * (frame->len_bytes - RAWE_ETH_HEADER_BYTES); bit++) {
+        struct net_frame *bad = net_frame_copy(frame);
+        bad->bytes[RAWE_ETH_HEADER_BYTES + bit / 8] ^= (uint8_t)(1u << bit % 8);
+        unit_receive(&net, bad);
+        net_frame_free(bad);
+        assert_int_equal(net.node[1].message_count, 0);
+        assert_int_equal(end(1)->recvwin.acktr->next, 0);
+    }
+    assert_true(counters(1)->dropped_checksum > 100 * 8);
+    unit_receive(&net, frame);
+    net_frame_free(frame);
+    assert_int_equal(net.node[1].message_count, 1);
+}
+
+TEST_WITH(with_checksums, checksum__cut_off)
+{
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    assert_int_equal(unit_copy_message(end(0), 1, 10), RAWE_STATUS_DONE);
+    struct net_frame *frame = unit_wire_take(&net);
+    assert_non_null(frame);
+    for (size_t missing = 1; missing <= RAWE_CHECKSUM_BYTES; missing++) {
+        struct net_frame *bad = net_frame_copy(frame);
+        bad->len_bytes -= missing;
+        unit_receive(&net, bad);
+        net_frame_free(bad);
+        assert_int_equal(counters(1)->dropped_checksum, missing);
+    }
+    net_frame_free(frame);
+    assert_int_equal(net.node[1].message_count, 0);
+}
+
+TEST_WITH(with_checksums, checksum__missing_where_it_is_demanded)
+{
+    static const uint8_t payload[] = {RAWE_FRAGMENT_MESSAGE, 1, 0, 4, 0, 0, 0, 0, 1, 2, 3, 4};
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    struct net_frame *frame =
+        unit_forge(&net, 0, RAWE_LANE_EXPRESS, (struct rawe_header){.type = RAWE_FRAME_DATA},
+                   payload, sizeof(payload));
+    unit_receive(&net, frame);
+    assert_int_equal(counters(1)->dropped_checksum, 1);
+    assert_int_equal(net.node[1].message_count, 0);
+    net.node[1].engine.config.checksum = false; /* a node that sends none demands none */
+    unit_receive(&net, frame);
+    net_frame_free(frame);
+    assert_int_equal(net.node[1].message_count, 1);
+    net.node[1].engine.config.checksum = true;
+}
+
+TEST_WITH(with_checksums, checksum__is_looked_at_even_when_not_demanded)
+{
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    net.node[1].engine.config.checksum = false;
+    assert_int_equal(unit_copy_message(end(0), 1, 10), RAWE_STATUS_DONE);
+    struct net_frame *frame = unit_wire_take(&net);
+    frame->bytes[RAWE_PAYLOAD_OFFSET + RAWE_FRAGMENT_MESSAGE_BYTES] ^= 1;
+    unit_receive(&net, frame);
+    net_frame_free(frame);
+    assert_int_equal(counters(1)->dropped_checksum, 1);
+    assert_int_equal(net.node[1].message_count, 0);
+    net.node[1].engine.config.checksum = true;
+}
+
+static bool change_some(struct unit_net *of, const struct net_frame *frame)
+{
+    of->filter_count = of->filter_count * 1664525u + 1013904223u;
+    if ((of->filter_count >> 16) % 6 == 0) {
+        frame->bytes[RAWE_ETH_HEADER_BYTES +
+                     (of->filter_count >> 8) % (frame->len_bytes - RAWE_ETH_HEADER_BYTES)] ^=
+            (uint8_t)(of->filter_count >> 20 | 1);
+    }
+    return true;
+}
+
+TEST_WITH(with_checksums, checksum__a_wire_that_garbles_delivers_nothing_wrong)
+{
+    static uint8_t data[30000], memory[30000];
+    uint32_t index;
+    uint64_t key;
+    unit_use_batches(&net, 10);
+    unit_connect(&net, RAWE_LANE_EXPRESS);
+    unit_connect(&net, RAWE_LANE_BULK);
+    assert_true(rawe_handle_register(&net.node[1].handles, memory, sizeof(memory), &index, &key,
+                                     RAWE_ACCESS_WRITE));
+    net.filter = change_some;
+    for (unsigned round = 0; round < 10; round++) {
+        struct unit_send message = {0}, put = {0};
+        unsigned before = net.node[1].message_count;
+        unit_fill(data, sizeof(data), round);
+        unit_send_message(end(0), &message, 1, data, sizeof(data));
+        unit_send_put(net.node[0].conn[RAWE_LANE_BULK], &put, data, sizeof(data), index, key, 0);
+        for (unsigned i = 0; i < 2000 && (message.done == 0 || put.done == 0); i++) {
+            unit_run(&net, UNIT_MS, 50 * UNIT_US);
+        }
+        assert_int_equal(message.done + put.done, 2);
+        assert_memory_equal(memory, data, sizeof(data));
+        assert_int_equal(net.node[1].message_count, before + 1);
+        unit_assert_message(&net.node[1], before, 1, sizeof(data), round);
+    }
+    assert_true(counters(1)->dropped_checksum > 10);
 }

@@ -1,11 +1,15 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of a peer: which message takes which lane, early completion.
+ * Tests of a peer: which connection takes a message, streaks, and several routes.
  */
 #include "unit_peer.h"
+#include "unit_rails.h"
 
 #include <string.h>
+
+#include "conn/rawe_conn.h"
+#include "conn/rawe_conn_connect.h"
 
 FIXTURE(unit_peer_set_up, unit_peer_tear_down);
 
@@ -323,4 +327,340 @@ TEST(rawe_peer_send__silence_fails_what_is_not_complete)
     assert_int_equal(waits->completed, 1);
     assert_int_equal(waits->status, RAWE_STATUS_FAILED);
     assert_true(unit_peer_drained());
+}
+
+/** Messages in a row that would begin a streak if everything else were right. */
+static void send_successive(unsigned count, uint64_t interval_ns)
+{
+    for (unsigned i = 0; i < count; i++) {
+        unit_peer_send(FRAME_BYTES, true);
+        net.now_ns += interval_ns;
+    }
+}
+
+/** The first messages set the beginning of the time that is measured. */
+static void begin_streak(void)
+{
+    send_successive(RAWE_PEER_STREAK_MESSAGES + 1, UNIT_US);
+    send_successive(RAWE_PEER_STREAK_MESSAGES, UNIT_US);
+    assert_false(peer.streak);
+    send_successive(1, UNIT_US);
+    assert_true(peer.streak);
+}
+
+TEST(streak__begins_after_so_many_in_a_row)
+{
+    unit_peer_connect();
+    begin_streak();
+    unsigned express = unit_peer_frames(RAWE_LANE_EXPRESS);
+    assert_int_equal(express, 2 * RAWE_PEER_STREAK_MESSAGES + 1);
+    send_successive(10, UNIT_US);
+    assert_int_equal(unit_peer_frames(RAWE_LANE_EXPRESS), express);
+    unit_peer_finish();
+    assert_int_equal(net.node[1].message_count, sent_count);
+    assert_true(net.node[0].engine.counters.batches_sent > 0);
+}
+
+TEST(streak__not_of_messages_that_coalesce_well)
+{
+    unit_peer_connect();
+    for (unsigned i = 0; i < 3 * RAWE_PEER_STREAK_MESSAGES; i++) {
+        assert_int_equal(unit_peer_send_copy(100), RAWE_STATUS_DONE);
+    }
+    assert_false(peer.streak);
+    assert_int_equal(peer.streak_count, 0);
+    unit_peer_finish();
+}
+
+TEST(streak__not_of_messages_far_apart)
+{
+    unit_peer_connect();
+    send_successive(3 * RAWE_PEER_STREAK_MESSAGES, STREAK_NS / RAWE_PEER_STREAK_MESSAGES);
+    assert_false(peer.streak);
+    assert_int_equal(unit_peer_frames(RAWE_LANE_BULK), 0);
+    unit_peer_finish();
+}
+
+TEST(streak__not_while_nothing_is_in_flight)
+{
+    unit_peer_connect();
+    for (unsigned i = 0; i < 3 * RAWE_PEER_STREAK_MESSAGES; i++) {
+        unit_peer_send(FRAME_BYTES, true);
+        unit_peer_finish();
+        peer.streak_since_ns = net.now_ns; /* as if no time had passed */
+    }
+    assert_false(peer.streak);
+    assert_int_equal(unit_peer_frames(RAWE_LANE_BULK), 0);
+}
+
+TEST(streak__not_without_batches)
+{
+    unit_stop(&net);
+    unit_peer_start(false);
+    unit_peer_connect();
+    send_successive(3 * RAWE_PEER_STREAK_MESSAGES, UNIT_US);
+    assert_false(peer.streak);
+    assert_int_equal(unit_peer_frames(RAWE_LANE_BULK), 0);
+    unit_peer_finish();
+}
+
+TEST(streak__not_where_nothing_coalesces)
+{
+    net.node[0].engine.config.coalesce_from_frames = 0;
+    unit_peer_connect();
+    send_successive(3 * RAWE_PEER_STREAK_MESSAGES, UNIT_US);
+    assert_false(peer.streak);
+    unit_peer_finish();
+}
+
+TEST(streak__not_to_a_peer_that_batches_do_not_reach)
+{
+    unit_peer_connect();
+    unit_peer_end(RAWE_LANE_BULK)->batch = RAWE_BATCH_INVALID;
+    send_successive(3 * RAWE_PEER_STREAK_MESSAGES, UNIT_US);
+    assert_false(peer.streak);
+    unit_peer_finish();
+}
+
+TEST(streak__not_while_the_bulk_lane_is_busy)
+{
+    unit_peer_connect();
+    unit_peer_send(9000, true);
+    send_successive(3 * RAWE_PEER_STREAK_MESSAGES, UNIT_US);
+    assert_false(peer.streak);
+    unit_peer_finish();
+}
+
+TEST(streak__ends_with_a_long_message)
+{
+    unit_peer_connect();
+    begin_streak();
+    unit_peer_send(9000, true);
+    assert_false(peer.streak);
+    unit_peer_finish();
+    assert_int_equal(net.node[1].message_count, sent_count);
+}
+
+TEST(streak__ends_with_put_data)
+{
+    static uint8_t memory[4000], data[4000];
+    static struct unit_send put;
+    unit_peer_connect();
+    begin_streak();
+    unit_peer_finish();
+    uint32_t index;
+    uint64_t key;
+    assert_true(rawe_handle_register(&net.node[1].handles, memory, sizeof(memory), &index, &key,
+                                     RAWE_ACCESS_WRITE));
+    unit_fill(data, sizeof(data), 5);
+    unit_send_put(unit_peer_end(RAWE_LANE_BULK), &put, data, sizeof(data), index, key,
+                  0); /* sets `done` */
+    unit_peer_finish();
+    memset(memory, 0, sizeof(memory));
+    put.done = 0;
+    assert_true(peer.streak);
+    assert_true(rawe_peer_put(&peer, &put.send));
+    assert_false(peer.streak);
+    unit_peer_finish();
+    assert_int_equal(put.done, 1);
+    assert_memory_equal(memory, data, sizeof(data));
+    assert_true(rawe_handle_deregister(&net.node[1].handles, index, key));
+}
+
+TEST(streak__ends_once_all_of_it_is_acknowledged)
+{
+    unit_peer_connect();
+    begin_streak();
+    send_successive(5, UNIT_US);
+    assert_true(peer.streak);
+    unit_peer_finish();
+    unsigned express = unit_peer_frames(RAWE_LANE_EXPRESS);
+    send_successive(1, UNIT_US);
+    assert_false(peer.streak);
+    assert_int_equal(unit_peer_frames(RAWE_LANE_EXPRESS), express + 1);
+    unit_peer_finish();
+    assert_int_equal(net.node[1].message_count, sent_count);
+}
+
+TEST(streak__begins_with_a_message_that_was_to_be_copied)
+{
+    unit_peer_connect();
+    for (unsigned i = 0; i < 2 * RAWE_PEER_STREAK_MESSAGES + 1; i++) {
+        assert_int_equal(unit_peer_send_copy(COPIED_BYTES), RAWE_STATUS_DONE);
+    }
+    assert_int_equal(unit_peer_send_copy(COPIED_BYTES), RAWE_STATUS_BUSY);
+    assert_true(peer.streak);
+    unsigned express = unit_peer_frames(RAWE_LANE_EXPRESS);
+    unit_peer_send(COPIED_BYTES, true); /* the caller goes on with this */
+    assert_true(peer.streak);
+    assert_int_equal(unit_peer_frames(RAWE_LANE_EXPRESS), express);
+    unit_peer_finish();
+    unit_peer_assert_delivered(0, COPIED_BYTES);
+}
+
+/** Host 0 opens the express lane of each rail. */
+static void connect_all(void)
+{
+    for (unsigned rail = 0; rail < RAILS; rail++) {
+        rawe_conn_connect(rails_conn(0, rail, RAWE_LANE_EXPRESS), rails.now_ns);
+    }
+    rails_settle();
+}
+
+/** The rails that the connections at home on rails 0, 1, 2 use: 120 if each uses its own... */
+static unsigned used(unsigned host)
+{
+    unsigned all = 0;
+    for (unsigned rail = 0; rail < RAILS; rail++) {
+        all = 10 * all + rails_used(rails_conn(host, rail, RAWE_LANE_EXPRESS));
+    }
+    return all;
+}
+
+/** A message gets through on each connection, in both directions. */
+static void assert_works(void)
+{
+    for (unsigned host = 0; host < 2; host++) {
+        unsigned before = rails.host[1 - host].inbox.message_count;
+        for (unsigned rail = 0; rail < RAILS; rail++) {
+            struct rawe_conn *conn = rails_conn(host, rail, RAWE_LANE_EXPRESS);
+            assert_int_equal(unit_copy_message(conn, (uint8_t)rail, 100), RAWE_STATUS_DONE);
+        }
+        rails_run(UNIT_MS, 100 * UNIT_US);
+        assert_int_equal(rails.host[1 - host].inbox.message_count, before + RAILS);
+    }
+}
+
+static const struct unit_fixture with_rails = {rails_set_up, rails_tear_down};
+
+/* rawe_peer_next, rawe_peer_used */
+
+TEST_WITH(with_rails, rawe_peer_next__goes_through_all_of_the_process)
+{
+    for (unsigned rail = 0; rail < RAILS; rail++) {
+        assert_ptr_equal(rawe_peer_next(rails_peer(0, rail)), rails_peer(0, (rail + 1) % RAILS));
+    }
+}
+
+TEST_WITH(with_rails, rawe_peer_used__is_the_one_whose_route_is_used)
+{
+    connect_all();
+    struct rawe_conn *conn = rails_conn(0, 0, RAWE_LANE_EXPRESS);
+    assert_ptr_equal(rawe_peer_used(conn), rails_peer(0, 0));
+    rawe_peer_set_down(rails_peer(0, 0), rails.now_ns);
+    assert_ptr_equal(rawe_peer_used(conn), rails_peer(0, 1));
+}
+
+/* rawe_peer_set_down */
+
+TEST_WITH(with_rails, rawe_peer_set_down__moves_all_that_use_the_route)
+{
+    connect_all();
+    assert_int_equal(used(0), 12);
+    rails_cut(0);
+    rawe_peer_set_down(rails_peer(0, 0), rails.now_ns);
+    assert_int_equal(used(0), 112);
+    rails_cut(1);
+    rawe_peer_set_down(rails_peer(0, 1), rails.now_ns);
+    assert_int_equal(used(0), 222);
+    rails_run(UNIT_MS, 100 * UNIT_US);
+    assert_int_equal(used(1), 222);
+    assert_int_equal(rails.host[0].table.migrated, 2);
+    assert_works();
+}
+
+TEST_WITH(with_rails, rawe_peer_set_down__of_the_last_moves_nothing)
+{
+    connect_all();
+    for (unsigned rail = 0; rail < RAILS; rail++) {
+        rawe_peer_set_down(rails_peer(0, rail), rails.now_ns);
+    }
+    assert_int_equal(used(0), 222);
+}
+
+/* rawe_peer_set_up */
+
+TEST_WITH(with_rails, rawe_peer_set_up__brings_home_who_belongs_there)
+{
+    connect_all();
+    rails_cut(0);
+    rails_cut(1);
+    rawe_peer_set_down(rails_peer(0, 0), rails.now_ns);
+    rawe_peer_set_down(rails_peer(0, 1), rails.now_ns);
+    rails_run(UNIT_MS, 100 * UNIT_US);
+    rails.cut[1] = false;
+    rawe_peer_set_up(rails_peer(0, 1), rails.now_ns);
+    rails_run(UNIT_MS, 100 * UNIT_US);
+    assert_int_equal(used(0), 212);
+    assert_int_equal(used(1), 212);
+    assert_works();
+    rails.cut[0] = false;
+    rawe_peer_set_up(rails_peer(0, 0), rails.now_ns);
+    rails_run(UNIT_MS, 100 * UNIT_US);
+    assert_int_equal(used(0), 12);
+    assert_int_equal(used(1), 12);
+    assert_int_equal(rails.host[0].table.migrated, 0);
+    assert_works();
+}
+
+TEST_WITH(with_rails, rawe_peer_set_up__takes_those_whose_route_is_down)
+{
+    connect_all();
+    for (unsigned rail = 0; rail < RAILS; rail++) {
+        rails_cut(rail);
+        rawe_peer_set_down(rails_peer(0, rail), rails.now_ns);
+    }
+    rails.cut[0] = false;
+    rawe_peer_set_up(rails_peer(0, 0), rails.now_ns);
+    assert_int_equal(used(0), 0);
+    rails_run(UNIT_MS, 100 * UNIT_US);
+    assert_int_equal(used(1), 0);
+    assert_works();
+}
+
+/* rawe_peer_close */
+
+TEST_WITH(with_rails, rawe_peer_close__sends_away_who_uses_the_route)
+{
+    connect_all();
+    rawe_peer_set_down(rails_peer(0, 0), rails.now_ns);
+    rails_run(UNIT_MS, 100 * UNIT_US);
+    assert_int_equal(used(0), 112);
+    rawe_peer_close(rails_peer(0, 1));
+    assert_ptr_equal(rawe_peer_next(rails_peer(0, 0)), rails_peer(0, 2));
+    assert_int_equal(rails_used(rails_conn(0, 0, RAWE_LANE_EXPRESS)), 2);
+    /* With nothing else left, it goes home. */
+    rawe_peer_close(rails_peer(0, 2));
+    assert_int_equal(rails_used(rails_conn(0, 0, RAWE_LANE_EXPRESS)), 0);
+    assert_ptr_equal(rawe_peer_next(rails_peer(0, 0)), rails_peer(0, 0));
+}
+
+/* rawe_peer_set_payload_max */
+
+/** What the rails carry on the connections at home on them. */
+static void assert_carries(uint32_t first_bytes, uint32_t second_bytes, uint32_t third_bytes)
+{
+    assert_int_equal(rails_conn(0, 0, RAWE_LANE_EXPRESS)->payload_max_bytes, first_bytes);
+    assert_int_equal(rails_conn(0, 1, RAWE_LANE_EXPRESS)->payload_max_bytes, second_bytes);
+    assert_int_equal(rails_conn(0, 2, RAWE_LANE_EXPRESS)->payload_max_bytes, third_bytes);
+}
+
+/** Those that have come from elsewhere would stall there: nobody else tells them. */
+TEST_WITH(with_rails, rawe_peer_set_payload_max__of_all_that_use_the_route)
+{
+    connect_all();
+    const uint32_t whole_bytes = rails_conn(0, 2, RAWE_LANE_EXPRESS)->payload_max_bytes;
+    rails_cut(0);
+    rawe_peer_set_down(rails_peer(0, 0), rails.now_ns);
+    rails_run(UNIT_MS, 100 * UNIT_US);
+    rawe_peer_set_payload_max(rails_peer(0, 1), 600);
+    assert_carries(600, 600, whole_bytes);
+    rails.mtu_payload_bytes[1] = 600;
+    assert_works();
+    /* At home there is as much room as ever. */
+    rails.cut[0] = false;
+    rawe_peer_set_up(rails_peer(0, 0), rails.now_ns);
+    rails_run(UNIT_MS, 100 * UNIT_US);
+    assert_carries(whole_bytes, 600, whole_bytes);
+    assert_works();
 }

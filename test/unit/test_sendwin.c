@@ -1,14 +1,13 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Tests of the send window: what enters, is transmitted and is acknowledged. Which frames are lost
- * is in test_sendwin_losses.c.
+ * Tests of the send window: what is kept until it is acknowledged, which frames count as lost, and
+ * random operations against a model.
  */
 #include "unit_sendwin.h"
+#include "unit_alloc.h"
 
 #include <string.h>
-
-#include "unit_alloc.h"
 
 FIXTURE(set_up, tear_down);
 
@@ -450,4 +449,340 @@ TEST(rawe_sendwin_retract__as_if_it_had_not_entered)
     rawe_sendwin_enter(&window, &frames[3]);
     assert_int_equal(frames[3].sequence, FIRST + 2);
     assert_ptr_equal(rawe_sendwin_next(&window), &frames[3]);
+}
+
+TEST(rawe_sendwin_probe_answered__stands_for_what_was_in_flight)
+{
+    send_frames(3, NOW);
+    send_frames(1, NOW + 99 * US);
+    send_frames(1, NOW + 100 * US); /* in the same turn as the probe */
+    rawe_sendwin_probe_answered(&window, NOW + 100 * US, NOW + 110 * US);
+    assert_true(window.evidence_is_probe);
+    assert_true(detect(NOW + 110 * US)); /* the fourth is undecided */
+    assert_int_equal(lost_count, 3);
+    assert_false(detect(NOW + 110 * US + REORDER));
+    assert_int_equal(lost_count, 1);
+    assert_int_equal(lost_indices[0], 3);
+    assert_int_equal(state_of(FIRST + 4), SENT);
+}
+
+TEST(rawe_sendwin_probe_answered__counts_frames_sent_just_before)
+{
+    send_frames(2, NOW - 1);
+    rawe_sendwin_probe_answered(&window, NOW, NOW + 10 * US);
+    assert_false(detect(NOW + 10 * US + REORDER));
+    assert_int_equal(lost_count, 2);
+}
+
+TEST(rawe_sendwin_probe_answered__an_older_answer_changes_nothing)
+{
+    send_frames(1, NOW);
+    rawe_sendwin_probe_answered(&window, NOW + 20 * US, NOW + 30 * US);
+    send_frames(1, NOW + 40 * US);
+    rawe_sendwin_probe_answered(&window, NOW + 10 * US, NOW + 50 * US);
+    assert_true(window.evidence_is_probe);
+}
+
+TEST(rawe_sendwin_probe_answered__a_frame_behind_it_is_better_evidence)
+{
+    send_frames(1, NOW);
+    send_frames(1, NOW + 50 * US);
+    struct rawe_sendwin_ack ack = ack_at(NOW + 60 * US);
+    sack(1, 1, &ack);
+    rawe_sendwin_probe_answered(&window, NOW + 20 * US, NOW + 70 * US);
+    assert_false(window.evidence_is_probe);
+    assert_int_equal(window.newest_delivered, FIRST + 1);
+    assert_true(window.evidence_ns == NOW + 60 * US);
+    rawe_sendwin_probe_answered(&window, NOW + 80 * US, NOW + 90 * US);
+    assert_true(window.evidence_is_probe);
+    send_frames(1, NOW + 100 * US);
+    sack(2, 1, &ack);
+    assert_false(window.evidence_is_probe);
+}
+
+TEST(rawe_sendwin_detect_losses__time_alone_is_no_evidence)
+{
+    send_frames(5, NOW);
+    assert_false(detect(NOW + 1000000 * US));
+    assert_int_equal(lost_count, 0);
+    assert_counts(5, 0, 0);
+}
+
+TEST(rawe_sendwin_detect_losses__waits_for_the_reordering_window)
+{
+    send_frames(3, NOW);
+    struct rawe_sendwin_ack ack = ack_at(NOW + 10 * US);
+    sack(2, 1, &ack);
+    assert_true(detect(NOW + 10 * US));
+    assert_true(detect(NOW + 10 * US + REORDER - 1));
+    assert_int_equal(lost_count, 0);
+    assert_counts(2, 0, 1);
+    assert_false(detect(NOW + 10 * US + REORDER));
+    assert_int_equal(lost_count, 2);
+    assert_int_equal(lost_indices[0], 0);
+    assert_int_equal(lost_indices[1], 1);
+    assert_counts(0, 2, 1);
+    assert_false(detect(NOW + 1000 * US)); /* each is found once */
+    assert_int_equal(lost_count, 0);
+}
+
+TEST(rawe_sendwin_detect_losses__at_once_when_sent_a_window_earlier)
+{
+    send_frames(1, NOW);
+    send_frames(1, NOW + 1);
+    send_frames(1, NOW + REORDER);
+    struct rawe_sendwin_ack ack = ack_at(NOW + REORDER + 10 * US);
+    sack(2, 1, &ack);
+    assert_true(detect(NOW + REORDER + 10 * US));
+    assert_int_equal(lost_count, 1);
+    assert_int_equal(lost_indices[0], 0);
+    assert_counts(1, 1, 1);
+}
+
+TEST(rawe_sendwin_detect_losses__in_one_turn_the_number_decides)
+{
+    send_frames(9, NOW);
+    struct rawe_sendwin_ack ack = ack_at(NOW + 10 * US);
+    sack(4, 1, &ack); /* across the wrap: frames before have numbers 2^32 - 3 to 0 */
+    assert_false(detect(NOW + 10 * US + REORDER));
+    assert_int_equal(lost_count, 4);
+    for (unsigned i = 5; i < 9; i++) {
+        assert_int_equal(state_of(FIRST + i), SENT);
+    }
+}
+
+TEST(rawe_sendwin_detect_losses__a_resent_frame_of_that_turn_is_not_overtaken)
+{
+    send_frames(4, NOW);
+    frames[1].resent = 1; /* may have left behind frames[3] */
+    frames[1].again = frames[1].first;
+    struct rawe_sendwin_ack ack = ack_at(NOW + 10 * US);
+    sack(3, 1, &ack);
+    assert_false(detect(NOW + 10 * US + REORDER));
+    assert_int_equal(lost_count, 2);
+    assert_int_equal(state_of(FIRST + 1), SENT);
+    /* What was sent later than both decides. */
+    send_frames(1, NOW + 500 * US);
+    ack = ack_at(NOW + 510 * US);
+    sack(4, 1, &ack);
+    assert_false(detect(NOW + 510 * US));
+    assert_int_equal(lost_count, 1);
+    assert_int_equal(lost_indices[0], 1);
+}
+
+TEST(rawe_sendwin_detect_losses__older_evidence_does_not_replace_newer)
+{
+    send_frames(4, NOW);
+    struct rawe_sendwin_ack ack = ack_at(NOW + 10 * US);
+    sack(3, 1, &ack);
+    ack = ack_at(NOW + 40 * US);
+    sack(2, 1, &ack); /* sent in the same turn, before it */
+    assert_int_equal(window.newest_delivered, FIRST + 3);
+    assert_false(detect(NOW + 10 * US + REORDER));
+    assert_int_equal(lost_count, 2);
+}
+
+TEST(rawe_sendwin_detect_losses__an_old_place_to_transmit_from_is_forgotten)
+{
+    send_frames(3, NOW);
+    struct rawe_sendwin_ack ack = ack_at(NOW + 10 * US);
+    (void)rawe_sendwin_acknowledge(&window, window.una + 1, &ack);
+    sack(2, 1, &ack);
+    rawe_sendwin_rewind(&window, FIRST); /* nothing is to be transmitted from there */
+    assert_false(detect(NOW + 10 * US + REORDER));
+    assert_int_equal(window.transmit_from, FIRST + 1);
+}
+
+TEST(rawe_sendwin_detect_losses__transmits_the_oldest_lost_frame_first)
+{
+    send_frames(4, NOW);
+    send_frames(4, NOW + 200 * US);
+    enter(2);
+    assert_ptr_equal(rawe_sendwin_next(&window), &frames[8]);
+    rawe_sendwin_rewind(&window, FIRST + 8); /* the link is full */
+    struct rawe_sendwin_ack ack = ack_at(NOW + 210 * US);
+    sack(7, 1, &ack);
+    assert_true(detect(NOW + 210 * US));
+    assert_int_equal(lost_count, 4);
+    assert_counts(3, 6, 1);
+    assert_ptr_equal(rawe_sendwin_next(&window), &frames[0]);
+    rawe_sendwin_sent(&window, &frames[0], 1, NOW + 211 * US);
+    /* More are found behind those that still wait: the order stays. */
+    assert_false(detect(NOW + 210 * US + REORDER));
+    assert_int_equal(lost_count, 3);
+    for (unsigned i = 1; i < 10; i += i == 6 ? 2 : 1) {
+        assert_ptr_equal(rawe_sendwin_next(&window), &frames[i]);
+    }
+    assert_null(rawe_sendwin_next(&window));
+}
+
+/* What a simple window would know: one state a number. */
+static struct {
+    enum segment_state state;
+    bool again;
+    uint64_t sent_ns;
+} model[8192];
+static uint32_t model_una, model_next;
+static uint64_t model_newest_ns; /**< when the newest of what has arrived was sent, at the latest */
+
+/** A number has arrived. */
+static void arrived(uint32_t index)
+{
+    bool sent = model[index].state == SENT || model[index].state == LOST;
+    if (sent && model[index].sent_ns > model_newest_ns) {
+        model_newest_ns = model[index].sent_ns;
+    }
+}
+
+static uint32_t draw(uint32_t *seed, uint32_t below)
+{
+    *seed = *seed * 1664525u + 1013904223u;
+    return (*seed >> 8) % below;
+}
+
+static void compare(void)
+{
+    unsigned counts[LOST + 1] = {0};
+    assert_int_equal(window.una, FIRST + model_una);
+    assert_int_equal(window.next, FIRST + model_next);
+    for (uint32_t i = model_una; i < model_next; i++) {
+        const struct rawe_txframe *frame = rawe_sendwin_at(&window, FIRST + i);
+        uint64_t segment = 1ull << (FIRST + i - frame->sequence);
+        assert_int_equal(state_of(FIRST + i), model[i].state);
+        assert_int_equal((frame->resent & segment) != 0, model[i].again);
+        counts[model[i].state]++;
+    }
+    assert_counts(counts[SENT], counts[WAITING] + counts[LOST], counts[SACKED]);
+}
+
+/** Send some of what is to be sent, in runs, as a link with little room makes it happen. */
+static void send_some(uint32_t *seed, uint64_t now_ns)
+{
+    struct rawe_txframe *frame = rawe_sendwin_next(&window);
+    if (frame == NULL) {
+        for (uint32_t i = model_una; i < model_next; i++) {
+            assert_true(model[i].state == SENT || model[i].state == SACKED);
+        }
+        return;
+    }
+    uint64_t segments = 0;
+    for (unsigned i = 0; i < frame->segments; i++) {
+        uint32_t index = frame->sequence + i - FIRST;
+        if ((frame->to_send >> i & 1) != 0 && draw(seed, 4) != 0) {
+            segments |= 1ull << i;
+            model[index].again = model[index].state == LOST;
+            model[index].state = SENT;
+            model[index].sent_ns = now_ns;
+        }
+    }
+    if (segments != 0) {
+        rawe_sendwin_sent(&window, frame, segments, now_ns);
+    }
+    if (frame->to_send != 0) {
+        rawe_sendwin_rewind(&window, frame->sequence);
+    }
+}
+
+static void acknowledge_some(uint32_t *seed, uint64_t now_ns)
+{
+    struct rawe_sendwin_ack ack = ack_at(now_ns);
+    uint32_t expected = 0;
+    uint32_t to = model_una + draw(seed, model_next - model_una + 1);
+    for (; model_una != to; model_una++) {
+        expected += model[model_una].state != SACKED;
+        arrived(model_una);
+    }
+    while (window.una != FIRST + to) {
+        struct rawe_txframe *whole = rawe_sendwin_acknowledge(&window, FIRST + to, &ack);
+        if (whole != NULL) {
+            whole->segments = 0; /* free */
+        }
+    }
+    assert_int_equal(ack.arrived, expected);
+}
+
+static void sack_some(uint32_t *seed, uint64_t now_ns)
+{
+    uint8_t bitmap[WINDOW / 8] = {0};
+    struct rawe_sendwin_ack ack = ack_at(now_ns);
+    uint32_t expected = 0;
+    for (uint32_t i = model_una + 1; i < model_next; i++) {
+        bool sent = model[i].state == SENT || model[i].state == LOST;
+        if (draw(seed, 4) == 0) {
+            bitmap[(i - model_una - 1) / 8] |= (uint8_t)(1u << ((i - model_una - 1) % 8));
+            expected += sent;
+            arrived(i);
+            model[i].state = sent ? SACKED : model[i].state;
+        }
+    }
+    rawe_sendwin_sack(&window, window.una, bitmap, sizeof(bitmap), &ack);
+    assert_int_equal(ack.arrived, expected);
+}
+
+static void detect_some(uint64_t now_ns)
+{
+    (void)detect(now_ns);
+    for (unsigned i = 0; i < lost_count; i++) {
+        uint32_t index = lost_indices[i];
+        assert_int_equal(model[index].state, SENT);
+        assert_true(model[index].sent_ns <= model_newest_ns); /* something sent later arrived */
+        assert_true(i == 0 || lost_indices[i - 1] < index);
+        model[index].state = LOST;
+    }
+}
+
+TEST(rawe_sendwin__batches_at_random_beside_a_model)
+{
+    unsigned lost = 0;
+    unsigned parts = 0;
+    for (uint32_t seed = 1; seed <= 400; seed++) {
+        uint32_t random = seed * 7919;
+        uint64_t now_ns = NOW;
+        memset(model, 0, sizeof(model));
+        while (!rawe_sendwin_empty(&window)) {
+            (void)rawe_sendwin_remove(&window);
+        }
+        rawe_sendwin_reset(&window, FIRST);
+        model_una = model_next = 0;
+        model_newest_ns = 0;
+        for (unsigned i = 0; i < WINDOW; i++) {
+            frames[i].segments = 0;
+        }
+        for (unsigned step = 0; step < 2000 && model_next < 8000; step++) {
+            now_ns += draw(&random, 3) * 20 * US;
+            switch (draw(&random, 6)) {
+            case 0:
+            case 1: {
+                uint32_t room = rawe_sendwin_free_numbers(&window);
+                unsigned index = 0;
+                while (index < WINDOW && frames[index].segments != 0) {
+                    index++;
+                }
+                if (room != 0 && index < WINDOW) {
+                    struct rawe_txframe *batch = enter_batch(index, 1 + draw(&random, room));
+                    model_next += batch->segments;
+                }
+                break;
+            }
+            case 2:
+                send_some(&random, now_ns);
+                break;
+            case 3:
+                acknowledge_some(&random, now_ns);
+                parts += !rawe_sendwin_empty(&window) &&
+                         rawe_sendwin_at(&window, window.una)->sequence != window.una;
+                break;
+            case 4:
+                sack_some(&random, now_ns);
+                break;
+            default:
+                detect_some(now_ns);
+                lost += lost_count;
+                break;
+            }
+            compare();
+        }
+    }
+    assert_true(lost > 1000);
+    assert_true(parts > 1000);
 }
