@@ -17,7 +17,6 @@ from test_many_ranks import (
     RANKS_A_HOST,
     SOCKETS_A_RANK,
     await_grouped,
-    survivors,  # noqa: F401 (a fixture)
 )
 from test_nics import (
     PulledJob,
@@ -26,7 +25,6 @@ from test_nics import (
     host_down,
     host_up,
     mend_behind,
-    pulled,  # noqa: F401 (a fixture)
 )
 
 pytestmark = pytest.mark.instrumented
@@ -91,7 +89,7 @@ def test_windows_of_ranks_that_share_memory(make_lab, instrumented, sanitizer, v
     assert "checks, OK" in result.output, show(result)
 
 
-def test_cables_are_pulled(make_lab, instrumented, sanitizer, pulled, tmp_path):  # noqa: F811
+def test_cables_are_pulled(make_lab, instrumented, sanitizer, pulled, tmp_path):
     lab = make_lab(hosts=2, nics=2)
     job = PulledJob(lab, instrumented, pulled, *watched(sanitizer, tmp_path), ranks=4)
     await_both(lab, job)
@@ -104,7 +102,7 @@ def test_cables_are_pulled(make_lab, instrumented, sanitizer, pulled, tmp_path):
     assert_nobody_met(tmp_path)
 
 
-def test_a_group_breaks(make_lab, instrumented, sanitizer, survivors, tmp_path):  # noqa: F811
+def test_a_group_breaks(make_lab, instrumented, sanitizer, survivors, tmp_path):
     lab = make_lab()
     words = ["-np", RANKS, *EACH_HOST, "--enable-recovery", *RAWE]
     words += [*watched(sanitizer, tmp_path), survivors, tmp_path / "go", 1]
