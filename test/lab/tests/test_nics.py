@@ -13,6 +13,7 @@ from conftest import (
     assert_one_message,
     assert_success,
     help_messages,
+    show,
     wait_until,
 )
 from jobs import Job, assert_failure
@@ -200,14 +201,27 @@ def test_random_pulls_lose_nothing(make_lab, build, pulled, seed):
     assert total(report, "peers_lost") == 0
 
 
-def macvlan(lab, host, address=None):
+def macvlan(lab, host, name="mv0", address=None):
     """A macvlan over a host's first NIC, up; its MAC address."""
     options = ["address", address] if address else []
-    add = ["link", "add", "link", "eth0", "name", "mv0", *options, "type", "macvlan"]
+    add = ["link", "add", "link", "eth0", "name", name, *options, "type", "macvlan"]
     lab.run(host, ["ip", *add, "mode", "bridge"], check=True)
-    lab.run(host, ["ip", "link", "set", "mv0", "up"], check=True)
-    shown = lab.run(host, ["ip", "-json", "link", "show", "mv0"], check=True).stdout
+    lab.run(host, ["ip", "link", "set", name, "up"], check=True)
+    shown = lab.run(host, ["ip", "-json", "link", "show", name], check=True).stdout
     return json.loads(shown)[0]["address"]
+
+
+def test_lo_has_a_place_beside_many_interfaces(make_lab, build, pulled):
+    """Ranks of one host reach each other through it; of 16 interfaces one is left out."""
+    lab = make_lab(hosts=1)
+    for number in range(16):
+        macvlan(lab, 0, f"mv{number}")
+    mca = ("--mca", "btl_rawe_if_include", "mv*", "--mca", "btl_base_verbose", "1")
+    job = PulledJob(lab, build, pulled, *mca)
+    job.end_file.touch()
+    result = job.finish()
+    assert_success(result)
+    assert "does not use mv15: there are too many interfaces" in result.errors, show(result)
 
 
 @pytest.mark.parametrize("ranks", [2, 6])
@@ -222,6 +236,6 @@ def test_an_interface_that_is_deleted_and_created_again_is_used_again(
     job = PulledJob(lab, build, pulled, *mca, ranks=ranks)
     for host in (0, 1):
         lab.run(host, ["ip", "link", "delete", "mv0"], check=True)
-        assert macvlan(lab, host, addresses[host]) == addresses[host]
+        assert macvlan(lab, host, address=addresses[host]) == addresses[host]
         job.go_on()
     job.end_well()

@@ -143,7 +143,9 @@ static char *describe(const struct rawe_interface *interfaces, unsigned count)
 
 static void open_module(const struct rawe_interface *interface)
 {
-    if (mca_btl_rawe_state.module_count == MCA_BTL_RAWE_MODULES_MAX) {
+    /* The last place is for lo: without it, processes of this host may be out of reach. */
+    if (mca_btl_rawe_state.module_count >= MCA_BTL_RAWE_MODULES_MAX - !interface->loopback) {
+        mca_btl_rawe_compat_say("does not use %s: there are too many interfaces", interface->name);
         return;
     }
     mca_btl_rawe_module_t *module = mca_btl_rawe_module_new(interface);
