@@ -3,14 +3,18 @@
  *
  * Tests of rawe_service: what makes the thread serve a source, and what no longer does.
  */
+#define _GNU_SOURCE
 #include <stddef.h>
 #include <stdint.h>
 
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "linux/sys/rawe_service.h"
@@ -252,4 +256,45 @@ TEST(add__refuses_what_cannot_be_waited_for)
     assert_int_equal(errno, EBADF);
     assert_null(one.source.service);
     rawe_service_stop(service);
+}
+
+/** Under SCHED_FIFO, on one processor, which it does not leave: as a rank that polls. */
+static void *poll_main(void *context)
+{
+    const struct sched_param first = {.sched_priority = 1};
+    bool *served = context;
+    struct timespec begin, now;
+    cpu_set_t processor;
+
+    CPU_ZERO(&processor);
+    CPU_SET(sched_getcpu(), &processor);
+    if (pthread_setschedparam(pthread_self(), SCHED_FIFO, &first) != 0 ||
+        sched_setaffinity(0, sizeof processor, &processor) != 0) {
+        return NULL;
+    }
+    struct rawe_service *service = start();
+    struct counter one = counter_of(-1, 1);
+    assert_int_equal(rawe_service_add(service, &one.source), 0);
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    do {
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        *served = load(&one.calls) >= 3;
+    } while (!*served && now.tv_sec - begin.tv_sec < 3);
+    rawe_service_remove(&one.source);
+    rawe_service_stop(service);
+    return context;
+}
+
+TEST(start__is_not_starved_by_a_rank_with_real_time_priority)
+{
+    bool served = false;
+    void *tried;
+    pthread_t rank;
+
+    assert_int_equal(pthread_create(&rank, NULL, poll_main, &served), 0);
+    assert_int_equal(pthread_join(rank, &tried), 0);
+    if (tried == NULL) {
+        skip(); /* not allowed here */
+    }
+    assert_true(served);
 }

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -126,6 +127,24 @@ static void *thread_main(void *context)
     return NULL;
 }
 
+/**
+ * Under SCHED_FIFO or SCHED_RR a rank that polls never leaves its processor to a thread of its own
+ * priority, nor to one under SCHED_OTHER, and would wait for ever for one that holds a lock. The
+ * thread sleeps most of the time and never waits for the rank: it gets the next priority, if it may.
+ */
+static void raise_priority(pthread_t thread)
+{
+    struct sched_param parameters;
+    int policy;
+
+    if (pthread_getschedparam(thread, &policy, &parameters) == 0 &&
+        (policy == SCHED_FIFO || policy == SCHED_RR) &&
+        parameters.sched_priority < sched_get_priority_max(policy)) {
+        parameters.sched_priority++;
+        (void)pthread_setschedparam(thread, policy, &parameters);
+    }
+}
+
 /** With a small stack, all signals left to the others. Returns an errno value. */
 static int start_thread(struct rawe_service *service)
 {
@@ -148,6 +167,7 @@ static int start_thread(struct rawe_service *service)
     pthread_attr_destroy(&attributes);
     if (code == 0) {
         (void)pthread_setname_np(service->thread, "rawe-service");
+        raise_priority(service->thread);
     }
     return code;
 }
