@@ -26,7 +26,7 @@ def dump(build):
     return program
 
 
-def header(kind, payload_bytes, flags=0, seq=7, ack=100, version=5):
+def header(kind, payload_bytes, flags=0, seq=7, ack=100, version=6):
     """A frame header, as doc/protocol.md section 1 draws it."""
     first = version << 4 | kind
     words = (first, flags, 0x1234, 0xABCDEF01, 2 << 20 | 5, seq, ack, payload_bytes, 512)
@@ -54,7 +54,7 @@ PART, PUT, VALIDATION, BUNDLE = 2, 3, 4, 5
 
 
 def batch(
-    data_bytes, at=0, frames=1, segment=1420, kind=PART, what=6000 << 32, type_=BULK, version=5
+    data_bytes, at=0, frames=1, segment=1420, kind=PART, what=6000 << 32, type_=BULK, version=6
 ):
     """A packet with this part of a batch, as doc/protocol.md section 4 draws it. `what` is the
     length of the message, or the handle's key."""
@@ -263,7 +263,7 @@ def test_frames_of_a_job_with_checksums(make_lab, build, verify, dump, tmp_path)
     assert all(kind in types_in(lines) for kind in ("DATA", "BULK", "ACK", "CONNECT", "PING"))
     # One bit in the content of a frame that has a checksum.
     content = bytearray(file.read_bytes())
-    at = content.index(TO + FROM + b"\x88\xb5\x51")
+    at = content.index(TO + FROM + b"\x88\xb5\x61")
     content[at + 14 + 24 + 8] ^= 1
     file.write_bytes(content)
     again, _ = lines_of(dump, file)

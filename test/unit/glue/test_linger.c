@@ -9,12 +9,12 @@
 #include <string.h>
 #include <time.h>
 
-#include "btl_rawe_departed.h"
 #include "btl_rawe_endpoint.h"
 #include "btl_rawe_group.h"
 #include "btl_rawe_help.h"
 #include "btl_rawe_lock.h"
 #include "btl_rawe_module.h"
+#include "btl_rawe_proc.h"
 #include "btl_rawe_progress.h"
 #include "btl_rawe_routes.h"
 #include "btl_rawe_send.h"
@@ -62,9 +62,9 @@ void mca_btl_rawe_group_repair(void)
     repairs++;
 }
 
-bool mca_btl_rawe_departed(const opal_process_name_t *name)
+bool mca_btl_rawe_proc_died(opal_process_name_t name)
 {
-    return name->vpid == departs && driven[1] >= departure_after;
+    return name.vpid == departs && driven[1] >= departure_after;
 }
 
 bool mca_btl_rawe_compat_fault_tolerant(void)

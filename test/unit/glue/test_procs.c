@@ -10,14 +10,13 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "btl_rawe_callers.h"
 #include "btl_rawe_endpoint.h"
 #include "btl_rawe_failure.h"
 #include "btl_rawe_help.h"
 #include "btl_rawe_lock.h"
-#include "btl_rawe_modex.h"
 #include "btl_rawe_module.h"
 #include "btl_rawe_params.h"
+#include "btl_rawe_proc.h"
 #include "btl_rawe_state.h"
 #include "unit_callback.h"
 #include "unit_test.h"
@@ -27,6 +26,7 @@
 struct mca_btl_rawe_params mca_btl_rawe_params;
 struct mca_btl_rawe_state mca_btl_rawe_state;
 static mca_btl_rawe_module_t module;
+static mca_btl_rawe_module_t lo;
 static mca_btl_base_endpoint_t endpoint;
 
 bool mca_btl_rawe_endpoint_in_use(mca_btl_rawe_module_t *of, opal_process_name_t name)
@@ -44,11 +44,60 @@ void mca_btl_rawe_failures_report(void)
     fail_msg("sockets could not be opened");
 }
 
-/** All processes are on one host, with one interface. */
-unsigned mca_btl_rawe_modex_receive(const opal_proc_t *proc, struct mca_btl_rawe_address *addresses)
+#define THEIR_HOST 4711u
+
+/** What all processes have published, and what is known of their host: one interface. */
+static struct mca_btl_rawe_published theirs;
+static bool local;        /**< they are on this host */
+static bool host_silent;  /**< it has been silent before */
+static bool other_follow; /**< another module has yet to try them */
+static bool alone;        /**< no other BTL is in use */
+static unsigned ended;    /**< how often the job was to end */
+
+unsigned mca_btl_rawe_proc_wait(const opal_proc_t *proc, struct mca_btl_rawe_published *out)
 {
-    addresses[0] = (struct mca_btl_rawe_address){.mac = {2, 0, 0, 0, 0, 1}, .mtu_bytes = 1500};
-    return 1;
+    *out = theirs;
+    return theirs.count;
+}
+
+bool mca_btl_rawe_proc_is_local(const struct mca_btl_rawe_published *published)
+{
+    return local;
+}
+
+bool mca_btl_rawe_proc_host_silent(uint64_t host, unsigned module_index)
+{
+    assert_int_equal(host, THEIR_HOST);
+    assert_int_equal(module_index, module.address.index);
+    return host_silent;
+}
+
+void mca_btl_rawe_proc_note_host(uint64_t host, unsigned module_index, bool answered)
+{
+    assert_int_equal(host, THEIR_HOST);
+    assert_int_equal(module_index, module.address.index);
+    host_silent = !answered;
+}
+
+bool mca_btl_rawe_proc_tried(opal_process_name_t name, unsigned module_index)
+{
+    assert_int_equal(module_index, module.address.index);
+    return !other_follow;
+}
+
+bool mca_btl_rawe_compat_alone(void)
+{
+    return alone;
+}
+
+static void end_job(struct mca_btl_base_module_t *btl, int32_t flags, struct opal_proc_t *proc,
+                    char *text)
+{
+    assert_ptr_equal(btl, &module.super);
+    assert_true(0 != (flags & MCA_BTL_ERROR_FLAGS_FATAL));
+    assert_null(proc); /* a fault-tolerant job would go on without it */
+    assert_non_null(strstr(text, "cannot reach rank 1 on silent"));
+    ended++;
 }
 
 struct mca_btl_rawe_compat_hostname mca_btl_rawe_compat_hostname(const opal_proc_t *of)
@@ -78,8 +127,7 @@ void mca_btl_rawe_help_peer_unreachable(const char *interface, const char *peer,
 
 /* Who calls is not known. In the modex there is nothing of him, unless a test says so. */
 static unsigned searched_for;
-static struct mca_btl_rawe_address published[3];
-static unsigned published_count;
+static struct mca_btl_rawe_published callers;
 
 mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_find(mca_btl_rawe_module_t *of,
                                                     opal_process_name_t name,
@@ -101,11 +149,11 @@ struct rawe_conn *mca_btl_rawe_endpoint_conn(mca_btl_base_endpoint_t *which, uns
     return NULL;
 }
 
-unsigned mca_btl_rawe_callers_find(opal_process_name_t name, struct mca_btl_rawe_address *addresses)
+unsigned mca_btl_rawe_proc_find(opal_process_name_t name, struct mca_btl_rawe_published *out)
 {
-    memcpy(addresses, published, sizeof(published));
+    *out = callers;
     searched_for++;
-    return published_count;
+    return callers.count;
 }
 
 /* Nobody is found by add_procs. */
@@ -123,7 +171,7 @@ mca_btl_base_endpoint_t *mca_btl_rawe_endpoint_get(mca_btl_rawe_module_t *of, op
 {
     assert_ptr_equal(of, &module);
     assert_ptr_equal(proc, endpoint.proc);
-    assert_memory_equal(address, &published[opened_address], sizeof(*address));
+    assert_memory_equal(address, &callers.addresses[opened_address], sizeof(*address));
     opened_mtu_bytes = path_mtu_bytes;
     opened++;
     return &endpoint;
@@ -157,37 +205,11 @@ void mca_btl_rawe_help_full_size_lost(const char *interface, const char *peer_ho
     assert_int_equal(lost_bytes, passed_bytes);
 }
 
-/* Those that have not answered: several threads may introduce processes at the same time. */
-bool __real_mca_btl_rawe_unanswered_has(const struct mca_btl_rawe_unanswered *unanswered,
-                                        const uint8_t mac[RAWE_MAC_BYTES]);
-bool __wrap_mca_btl_rawe_unanswered_has(const struct mca_btl_rawe_unanswered *unanswered,
-                                        const uint8_t mac[RAWE_MAC_BYTES]);
-void __real_mca_btl_rawe_unanswered_note(struct mca_btl_rawe_unanswered *unanswered,
-                                         const uint8_t mac[RAWE_MAC_BYTES], bool answered);
-void __wrap_mca_btl_rawe_unanswered_note(struct mca_btl_rawe_unanswered *unanswered,
-                                         const uint8_t mac[RAWE_MAC_BYTES], bool answered);
-
-static void assert_locked(void)
-{
-    assert_int_not_equal(opal_mutex_trylock(&module.endpoints_lock), 0);
-}
-
-bool __wrap_mca_btl_rawe_unanswered_has(const struct mca_btl_rawe_unanswered *unanswered,
-                                        const uint8_t mac[RAWE_MAC_BYTES])
-{
-    assert_locked();
-    return __real_mca_btl_rawe_unanswered_has(unanswered, mac);
-}
-
-void __wrap_mca_btl_rawe_unanswered_note(struct mca_btl_rawe_unanswered *unanswered,
-                                         const uint8_t mac[RAWE_MAC_BYTES], bool answered)
-{
-    assert_locked();
-    __real_mca_btl_rawe_unanswered_note(unanswered, mac, answered);
-}
-
 static bool is_inside;          /**< another thread is in an engine */
 static uint64_t searched_ns[2]; /**< how long paths were searched for */
+static struct rawe_path searched[8];
+static uint8_t searched_macs[8][RAWE_MAC_BYTES];
+static unsigned searched_paths; /**< in the last search */
 static unsigned searches;
 
 /** Another thread sends, and has an endpoint looked up, while paths are searched for. */
@@ -217,7 +239,12 @@ void rawe_responder_discover(struct rawe_responder *responder, struct rawe_path 
     pthread_t thread;
     bool free = false;
 
-    assert_int_equal(count, 1);
+    assert_in_range(count, 1, 8);
+    searched_paths = count;
+    for (unsigned i = 0; i < count; ++i) {
+        searched[i] = paths[i];
+        memcpy(searched_macs[i], targets[i].to.mac, RAWE_MAC_BYTES);
+    }
     paths[0].reachable = 0 != passed_bytes;
     paths[0].mtu_passed_bytes = passed_bytes;
     assert_in_range(searches, 0, 1);
@@ -231,12 +258,22 @@ static void set_up(void)
 {
     memset(&mca_btl_rawe_state, 0, sizeof(mca_btl_rawe_state));
     memset(&module, 0, sizeof(module));
+    memset(&lo, 0, sizeof(lo));
     OBJ_CONSTRUCT(&module.endpoints_lock, opal_mutex_t);
     OBJ_CONSTRUCT(&mca_btl_rawe_state.routes_lock, opal_mutex_t);
     mca_btl_rawe_state.modules[mca_btl_rawe_state.module_count++] = &module;
     module.address = (struct mca_btl_rawe_address){.mac = {2, 0, 0, 0, 0, 9}, .mtu_bytes = 1500};
     mca_btl_rawe_params.connect_timeout_ms = TIMEOUT_MS;
-    searches = unreachable = searched_for = published_count = opened = opened_address = 0;
+    module.error_callback = end_job;
+    theirs = (struct mca_btl_rawe_published){
+        .host = THEIR_HOST,
+        .count = 1,
+        .addresses = {{.mac = {2, 0, 0, 0, 0, 1}, .mtu_bytes = 1500}},
+    };
+    callers = (struct mca_btl_rawe_published){.host = THEIR_HOST};
+    local = host_silent = other_follow = alone = false;
+    ended = searched_paths = 0;
+    searches = unreachable = searched_for = opened = opened_address = 0;
     passed_bytes = limit_bytes = 0;
     is_inside = false;
     memset(&endpoint, 0, sizeof(endpoint));
@@ -248,7 +285,6 @@ static void set_up(void)
 static void tear_down(void)
 {
     unit_callback_end();
-    mca_btl_rawe_unanswered_free(&module.unanswered);
     OBJ_DESTRUCT(&mca_btl_rawe_state.routes_lock);
     OBJ_DESTRUCT(&module.endpoints_lock);
 }
@@ -280,7 +316,76 @@ TEST(mca_btl_rawe_add_procs__waits_for_a_silent_host_once)
     add();
     add();
     assert_int_equal(searched_ns[0], TIMEOUT_MS * 1000000ull);
-    assert_int_equal(searched_ns[1], MCA_BTL_RAWE_UNANSWERED_NS);
+    assert_int_equal(searched_ns[1], MCA_BTL_RAWE_SILENT_HOST_NS);
+}
+
+/** NICs between boards and their BMCs have the same MAC on many hosts, and lead to none of them. */
+TEST(mca_btl_rawe_add_procs__seeks_a_host_with_a_mac_of_ours_by_its_others)
+{
+    theirs.count = 2;
+    theirs.addresses[1] = theirs.addresses[0];
+    memcpy(theirs.addresses[0].mac, module.address.mac, RAWE_MAC_BYTES);
+    mca_btl_rawe_state.modules[mca_btl_rawe_state.module_count++] = &lo;
+    lo.interface.loopback = true;
+    add();
+    assert_int_equal(searched_paths, 2);
+    assert_memory_equal(searched_macs[1], theirs.addresses[1].mac, RAWE_MAC_BYTES);
+    /* But for a short time, where another of our interfaces reaches the process. */
+    assert_true(searched[0].deprioritized && searched[1].deprioritized);
+    theirs.addresses[0].mac[5] ^= 0x80;
+    add();
+    assert_false(searched[0].deprioritized || searched[1].deprioritized);
+}
+
+TEST(mca_btl_rawe_add_procs__seeks_a_process_of_this_host_on_lo)
+{
+    local = true;
+    theirs.addresses[0] = (struct mca_btl_rawe_address){.mtu_bytes = 65536};
+    add();
+    assert_int_equal(searches, 0);
+    module.interface.loopback = true;
+    memset(module.address.mac, 0, RAWE_MAC_BYTES);
+    add();
+    assert_int_equal(searches, 1);
+}
+
+/** ob1 would follow a null pointer: Open MPI keeps an endpoint without any BTL. */
+TEST(mca_btl_rawe_add_procs__ends_the_job_where_nothing_is_left)
+{
+    alone = true;
+    add();
+    assert_int_equal(unreachable, 1);
+    assert_int_equal(ended, 1);
+    theirs.count = 0; /* it has no rawe */
+    add();
+    assert_int_equal(unreachable, 1);
+    assert_int_equal(ended, 2);
+}
+
+TEST(mca_btl_rawe_add_procs__leaves_a_process_to_what_is_left)
+{
+    add(); /* another BTL */
+    alone = other_follow = true;
+    add(); /* or another of our interfaces */
+    assert_int_equal(ended, 0);
+}
+
+/** MPI_Init has a message of its own, and returns. */
+TEST(mca_btl_rawe_add_procs__tells_mpi_init_what_is_not_reached)
+{
+    opal_proc_t *proc = OBJ_NEW(opal_proc_t);
+    mca_btl_base_endpoint_t *found;
+    opal_bitmap_t reachable;
+
+    OBJ_CONSTRUCT(&reachable, opal_bitmap_t);
+    opal_bitmap_init(&reachable, 1);
+    alone = true;
+    assert_int_equal(mca_btl_rawe_add_procs(&module.super, 1, &proc, &found, &reachable),
+                     OPAL_SUCCESS);
+    assert_false(opal_bitmap_is_set_bit(&reachable, 0));
+    assert_int_equal(ended, 0);
+    OBJ_DESTRUCT(&reachable);
+    OBJ_RELEASE(proc);
 }
 
 static opal_proc_t peer_proc;
@@ -291,7 +396,7 @@ static void add_caller(void)
     opal_proc_t *proc = &peer_proc;
     mca_btl_base_endpoint_t *found;
 
-    published[0] = (struct mca_btl_rawe_address){.mac = {2, 0, 0, 0, 0, 1}, .mtu_bytes = 1500};
+    callers.addresses[0] = theirs.addresses[0];
     endpoint.proc = proc;
     passed_bytes = 1000;
     assert_int_equal(mca_btl_rawe_add_procs(&module.super, 1, &proc, &found, NULL), OPAL_SUCCESS);
@@ -371,12 +476,11 @@ static void come_from(const uint8_t mac[RAWE_MAC_BYTES])
     const struct rawe_conn conn = {.owner = &endpoint};
 
     endpoint.proc = &peer_proc;
-    published_count = 3;
-    memset(published, 0, sizeof(published));
-    published[0] = (struct mca_btl_rawe_address){.mac = {2, 0, 0, 0, 0, 1}, .mtu_bytes = 1500};
-    published[1].mtu_bytes = 1400;
-    memcpy(published[1].mac, second_mac, RAWE_MAC_BYTES);
-    published[2].mtu_bytes = 65536;
+    callers.count = 3;
+    callers.addresses[0] = theirs.addresses[0];
+    callers.addresses[1].mtu_bytes = 1400;
+    memcpy(callers.addresses[1].mac, second_mac, RAWE_MAC_BYTES);
+    callers.addresses[2].mtu_bytes = 65536;
     mca_btl_rawe_unknown_source(&module, &conn, mac);
 }
 
@@ -405,13 +509,11 @@ TEST(mca_btl_rawe_unknown_source__opens_nothing_that_is_forged)
 TEST(mca_btl_rawe_unknown_source__keeps_lo_apart)
 {
     static const uint8_t zero[RAWE_MAC_BYTES];
-    static mca_btl_rawe_module_t lo;
 
     come_from(zero);
     module.interface.loopback = true;
     come_from(second_mac);
     module.interface.loopback = false;
-    memset(&lo, 0, sizeof(lo));
     lo.interface.loopback = true;
     endpoint.module = &lo;
     come_from(second_mac);

@@ -39,78 +39,6 @@ int mca_btl_rawe_compat_modex_send(const mca_base_component_t *component, const 
 #endif
 }
 
-#if OPAL_MAJOR_VERSION >= 5
-/**
- * PRRTE's daemons wait for ever for a key that a process without rawe does not publish: they are
- * given `wait_s`. Returns a PMIx status.
- */
-static pmix_status_t modex_get(const mca_base_component_t *component,
-                               const opal_process_name_t *name, int wait_s, pmix_value_t **value)
-{
-    pmix_proc_t peer;
-    pmix_info_t limit;
-    char *key;
-
-    if (OPAL_SUCCESS != OPAL_PMIX_CONVERT_JOBID(peer.nspace, name->jobid)) {
-        return PMIX_ERR_NOT_FOUND;
-    }
-    OPAL_PMIX_CONVERT_VPID(peer.rank, name->vpid);
-    key = mca_base_component_to_string(component);
-    if (NULL == key) {
-        return PMIX_ERR_NOMEM;
-    }
-    PMIX_INFO_LOAD(&limit, PMIX_TIMEOUT, &wait_s, PMIX_INT);
-    pmix_status_t status = PMIx_Get(&peer, key, &limit, 1, value);
-    PMIX_INFO_DESTRUCT(&limit);
-    free(key);
-    return status;
-}
-
-int mca_btl_rawe_compat_modex_receive(const mca_base_component_t *component,
-                                      const opal_process_name_t *name, int wait_s, void **data,
-                                      size_t *len_bytes)
-{
-    pmix_value_t *value = NULL;
-    pmix_status_t status = modex_get(component, name, wait_s, &value);
-
-    *data = NULL;
-    *len_bytes = 0;
-    if (PMIX_SUCCESS == status && NULL != value && PMIX_BYTE_OBJECT == value->type) {
-        *data = value->data.bo.bytes;
-        *len_bytes = value->data.bo.size;
-        value->data.bo.bytes = NULL; /* the caller's now */
-        value->data.bo.size = 0;
-    }
-    if (NULL != value) {
-        PMIX_VALUE_RELEASE(value);
-    }
-    return NULL != *data                ? OPAL_SUCCESS
-           : PMIX_ERR_TIMEOUT == status ? OPAL_ERR_TIMEOUT
-                                        : OPAL_ERR_NOT_FOUND;
-}
-#else
-int mca_btl_rawe_compat_modex_receive(const mca_base_component_t *component,
-                                      const opal_process_name_t *name, int wait_s, void **data,
-                                      size_t *len_bytes)
-{
-    int status;
-    uint8_t *received = NULL;
-    size_t received_bytes = 0;
-    opal_process_name_t peer = *name;
-
-    (void)wait_s; /* ORTE's daemons say so at once */
-    OPAL_MODEX_RECV(status, component, &peer, &received, &received_bytes);
-    if (OPAL_SUCCESS != status || NULL == received) {
-        *data = NULL;
-        *len_bytes = 0;
-        return OPAL_ERR_NOT_FOUND;
-    }
-    *data = received;
-    *len_bytes = received_bytes;
-    return OPAL_SUCCESS;
-}
-#endif
-
 /** A question to the runtime that has not been answered yet; PMIx may read all of it until then. */
 struct modex_request {
     mca_btl_rawe_compat_modex_answer_fn *answer;
@@ -118,6 +46,7 @@ struct modex_request {
     char *key;
 #if OPAL_MAJOR_VERSION >= 5
     pmix_proc_t peer;
+    pmix_info_t limit;
 #endif
 };
 
@@ -137,7 +66,11 @@ static void modex_value(pmix_status_t status, pmix_value_t *value, void *context
     modex_answer(context, good, good ? value->data.bo.bytes : NULL, good ? value->data.bo.size : 0);
 }
 
-static int modex_ask(const opal_process_name_t *name, struct modex_request *request)
+/**
+ * PRRTE's daemons wait for ever for a key that a process without rawe does not publish, and PMIx has
+ * all later questions about that process wait behind: they are given `limit_s`.
+ */
+static int modex_ask(const opal_process_name_t *name, int limit_s, struct modex_request *request)
 {
     pmix_proc_t *peer = &request->peer;
 
@@ -146,7 +79,8 @@ static int modex_ask(const opal_process_name_t *name, struct modex_request *requ
         return OPAL_ERR_NOT_FOUND;
     }
     OPAL_PMIX_CONVERT_VPID(peer->rank, name->vpid);
-    return PMIX_SUCCESS == PMIx_Get_nb(peer, request->key, NULL, 0, modex_value, request)
+    PMIX_INFO_LOAD(&request->limit, PMIX_TIMEOUT, &limit_s, PMIX_INT);
+    return PMIX_SUCCESS == PMIx_Get_nb(peer, request->key, &request->limit, 1, modex_value, request)
                ? OPAL_SUCCESS
                : OPAL_ERROR;
 }
@@ -158,11 +92,21 @@ static void modex_value(int status, opal_value_t *value, void *context)
                  good ? (size_t)value->data.bo.size : 0);
 }
 
-static int modex_ask(const opal_process_name_t *name, struct modex_request *request)
+static int modex_ask(const opal_process_name_t *name, int limit_s, struct modex_request *request)
 {
-    return NULL == opal_pmix.get_nb
-               ? OPAL_ERR_NOT_SUPPORTED
-               : opal_pmix.get_nb(name, request->key, NULL, modex_value, request);
+    opal_value_t *value = NULL;
+
+    (void)limit_s; /* ORTE's daemons answer at once */
+    if (NULL != opal_pmix.get_nb) {
+        return opal_pmix.get_nb(name, request->key, NULL, modex_value, request);
+    }
+    /* Slurm's PMI-1 and PMI-2, which have it in memory. */
+    int status = opal_pmix.get(name, request->key, NULL, &value);
+    modex_value(status, value, request);
+    if (NULL != value) {
+        OBJ_RELEASE(value);
+    }
+    return OPAL_SUCCESS;
 }
 #endif
 
@@ -181,7 +125,7 @@ static void stay_loaded(void)
 }
 
 int mca_btl_rawe_compat_modex_request(const mca_base_component_t *component,
-                                      const opal_process_name_t *name,
+                                      const opal_process_name_t *name, int limit_s,
                                       mca_btl_rawe_compat_modex_answer_fn *answer, void *context)
 {
     struct modex_request *request = calloc(1, sizeof(*request));
@@ -195,7 +139,7 @@ int mca_btl_rawe_compat_modex_request(const mca_base_component_t *component,
     request->key = mca_base_component_to_string(component);
     if (NULL != request->key) {
         stay_loaded();
-        status = modex_ask(name, request);
+        status = modex_ask(name, limit_s, request);
     }
     if (OPAL_SUCCESS != status) {
         free(request->key);
@@ -244,6 +188,20 @@ bool mca_btl_rawe_compat_shared_memory(void)
         }
     }
     return false;
+}
+
+bool mca_btl_rawe_compat_alone(void)
+{
+    mca_btl_base_selected_module_t *selected;
+
+    OPAL_LIST_FOREACH(selected, &mca_btl_base_modules_initialized, mca_btl_base_selected_module_t)
+    {
+        const char *name = selected->btl_component->btl_version.mca_component_name;
+        if (!is_shared_memory(name) && 0 != strcmp(name, "self") && 0 != strcmp(name, "rawe")) {
+            return false;
+        }
+    }
+    return true;
 }
 
 bool mca_btl_rawe_compat_shared_memory_expected(void)

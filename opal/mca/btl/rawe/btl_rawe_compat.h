@@ -154,15 +154,6 @@ int mca_btl_rawe_compat_modex_send(const mca_base_component_t *component, const 
                                    size_t len_bytes);
 
 /**
- * Fetch what the process `name` published. On OPAL_SUCCESS the caller frees `*data`; otherwise
- * `*data` is NULL and `*len_bytes` 0. OPAL_ERR_NOT_FOUND: the peer has no rawe, which is normal.
- * OPAL_ERR_TIMEOUT: it has published nothing in `wait_s` seconds, which means the same.
- */
-int mca_btl_rawe_compat_modex_receive(const mca_base_component_t *component,
-                                      const opal_process_name_t *name, int wait_s, void **data,
-                                      size_t *len_bytes);
-
-/**
  * Takes what a process has published, valid until it returns; NULL and 0: nothing, or it is not to
  * be had. Called once for each request, by any thread, maybe before the request returns, maybe
  * never.
@@ -170,11 +161,12 @@ int mca_btl_rawe_compat_modex_receive(const mca_base_component_t *component,
 typedef void mca_btl_rawe_compat_modex_answer_fn(void *context, const void *data, size_t len_bytes);
 
 /**
- * The same without waiting. Returns OPAL_SUCCESS, or an OPAL_ERR_* code when there will not be an
- * answer.
+ * Ask what the process `name` has published, without waiting. The runtime gives up after `limit_s`
+ * (4.1: it says at once what there is). Returns OPAL_SUCCESS, or an OPAL_ERR_* code when there will
+ * not be an answer.
  */
 int mca_btl_rawe_compat_modex_request(const mca_base_component_t *component,
-                                      const opal_process_name_t *name,
+                                      const opal_process_name_t *name, int limit_s,
                                       mca_btl_rawe_compat_modex_answer_fn *answer, void *context);
 
 /** The name of a host, in memory of the calling statement's block; cut when it is longer. */
@@ -194,7 +186,10 @@ unsigned mca_btl_rawe_compat_local_rank(void);
 /** Is there a BTL for shared memory, which processes of a job on a host prefer to others? */
 bool mca_btl_rawe_compat_shared_memory(void);
 
-/** May there be one? Known before all BTLs are initialized. */
+/** Does no other BTL than rawe carry messages between hosts? Known when all are initialized. */
+bool mca_btl_rawe_compat_alone(void);
+
+/** May there be one for shared memory? Known before all BTLs are initialized. */
 bool mca_btl_rawe_compat_shared_memory_expected(void);
 
 /** Name of this host. Never NULL. */

@@ -5,18 +5,16 @@
  */
 #include "btl_rawe_compat.h"
 
-#include "btl_rawe_callers.h"
 #include "btl_rawe_close.h"
-#include "btl_rawe_departed.h"
 #include "btl_rawe_endpoint.h"
 #include "btl_rawe_failure.h"
 #include "btl_rawe_group.h"
 #include "btl_rawe_help.h"
 #include "btl_rawe_lifecycle.h"
 #include "btl_rawe_lock.h"
-#include "btl_rawe_modex.h"
 #include "btl_rawe_monitor.h"
 #include "btl_rawe_params.h"
+#include "btl_rawe_proc.h"
 #include "btl_rawe_progress.h"
 #include "btl_rawe_pvars.h"
 #include "btl_rawe_rma.h"
@@ -93,7 +91,7 @@ static int component_register(void)
 static int component_open(void)
 {
     mca_btl_rawe_help_begin();
-    mca_btl_rawe_callers_begin();
+    mca_btl_rawe_proc_open();
     mca_btl_rawe_lock_init();
     memset(&mca_btl_rawe_state, 0, sizeof(mca_btl_rawe_state));
     OBJ_CONSTRUCT(&mca_btl_rawe_state.routes_lock, opal_mutex_t);
@@ -103,7 +101,7 @@ static int component_open(void)
 
 static int component_close(void)
 {
-    mca_btl_rawe_departed_end();
+    mca_btl_rawe_proc_close();
     mca_btl_rawe_monitor_close();
     mca_btl_rawe_group_close();
     mca_btl_rawe_close_wait();
@@ -112,7 +110,6 @@ static int component_close(void)
     mca_btl_rawe_failures_report();
     /* Open MPI also closes a component that refused to open. */
     if (NULL != mca_btl_rawe_state.component) {
-        mca_btl_rawe_modex_forget();
         mca_btl_rawe_rma_close();
         rawe_handle_table_free(&mca_btl_rawe_state.handles);
         rawe_conn_table_free(&mca_btl_rawe_state.connections);
@@ -266,7 +263,7 @@ static mca_btl_base_module_t **component_init(int *count, bool progress_threads,
         return NULL;
     }
     mca_btl_base_module_t **list = malloc((modules + 1) * sizeof(*list));
-    if (NULL == list || OPAL_SUCCESS != mca_btl_rawe_modex_send()) {
+    if (NULL == list || OPAL_SUCCESS != mca_btl_rawe_proc_publish()) {
         free(list);
         for (unsigned i = 0; i < modules; ++i) {
             mca_btl_rawe_finalize(&mca_btl_rawe_state.modules[i]->super);
@@ -279,7 +276,7 @@ static mca_btl_base_module_t **component_init(int *count, bool progress_threads,
     /* A tool cannot look at the counters then; the job has no use for them. */
     (void)mca_btl_rawe_pvars_register();
     mca_btl_rawe_monitor_open();
-    mca_btl_rawe_departed_begin();
+    mca_btl_rawe_proc_listen();
     for (unsigned i = 0; i < modules; ++i) {
         list[i] = &mca_btl_rawe_state.modules[i]->super;
     }

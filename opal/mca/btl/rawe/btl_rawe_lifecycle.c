@@ -394,7 +394,6 @@ static void module_free(mca_btl_rawe_module_t *module)
     OBJ_DESTRUCT(&module->endpoints);
     OBJ_DESTRUCT(&module->endpoints_lock);
     free_lists_destruct(module);
-    mca_btl_rawe_unanswered_free(&module->unanswered);
     free(module);
 }
 

@@ -5,12 +5,12 @@
  */
 #include "btl_rawe_linger.h"
 
-#include "btl_rawe_departed.h"
 #include "btl_rawe_endpoint.h"
 #include "btl_rawe_group.h"
 #include "btl_rawe_help.h"
 #include "btl_rawe_lock.h"
 #include "btl_rawe_module.h"
+#include "btl_rawe_proc.h"
 #include "btl_rawe_progress.h"
 #include "btl_rawe_routes.h"
 #include "btl_rawe_state.h"
@@ -73,7 +73,7 @@ static bool module_finalized(mca_btl_rawe_module_t *module, uint64_t now_ns,
     /* Each is asked, as each counts the time; but for those that the job goes on without. */
     OPAL_LIST_FOREACH(endpoint, &module->endpoints, mca_btl_base_endpoint_t)
     {
-        bool gone = endpoint->lost || mca_btl_rawe_departed(&endpoint->proc->proc_name);
+        bool gone = endpoint->lost || mca_btl_rawe_proc_died(endpoint->proc->proc_name);
         enum rawe_finalized finalized =
             gone ? RAWE_FINALIZED_DONE : mca_btl_rawe_endpoint_finalized(endpoint, now_ns);
         all = all && RAWE_FINALIZED_NOT != finalized;

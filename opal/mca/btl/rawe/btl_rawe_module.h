@@ -20,7 +20,6 @@
 #include <stdint.h>
 
 #include "btl_rawe_address.h"
-#include "btl_rawe_unanswered.h"
 #include "core/rawe_engine.h"
 #include "linux/port/rawe_bulk.h"
 #include "linux/sys/rawe_interface.h"
@@ -61,10 +60,8 @@ typedef struct mca_btl_rawe_module {
     uint64_t serviced_ns;     /**< the responder's: the same */
     atomic_uint failures;     /**< processes that could not be reached */
     atomic_bool reached_any;  /**< some process can be reached */
-    /** Interfaces of peers that nobody answers through. endpoints_lock held. */
-    struct mca_btl_rawe_unanswered unanswered;
-    bool ring_warned;      /**< the user knows that the ring dropped frames */
-    bool refusal_reported; /**< ... and that data was refused */
+    bool ring_warned;         /**< the user knows that the ring dropped frames */
+    bool refusal_reported;    /**< ... and that data was refused */
 } mca_btl_rawe_module_t;
 
 /**

@@ -6,37 +6,18 @@
  */
 #include "btl_rawe_procs.h"
 
-#include "btl_rawe_callers.h"
 #include "btl_rawe_endpoint.h"
 #include "btl_rawe_failure.h"
 #include "btl_rawe_help.h"
 #include "btl_rawe_lock.h"
-#include "btl_rawe_modex.h"
 #include "btl_rawe_module.h"
 #include "btl_rawe_params.h"
+#include "btl_rawe_proc.h"
 #include "btl_rawe_state.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/** Does the process run on this host, that is, in this network namespace? */
-static bool same_host(const opal_proc_t *proc, const struct mca_btl_rawe_address *addresses,
-                      unsigned count)
-{
-    if (OPAL_PROC_ON_LOCAL_NODE(proc->proc_flags)) {
-        return true;
-    }
-    for (unsigned i = 0; i < count; ++i) {
-        for (unsigned j = 0; j < mca_btl_rawe_state.module_count; ++j) {
-            const mca_btl_rawe_module_t *module = mca_btl_rawe_state.modules[j];
-            if (!module->interface.loopback &&
-                0 == memcmp(module->address.mac, addresses[i].mac, RAWE_MAC_BYTES)) {
-                return true;
-            }
-        }
-    }
-    return false;
-}
 
 static bool is_loopback(const struct mca_btl_rawe_address *address)
 {
@@ -55,30 +36,50 @@ static bool shares_memory(const opal_proc_t *proc)
 struct candidate {
     size_t proc_index;
     const mca_btl_rawe_module_t *module;
+    uint64_t host;
     struct mca_btl_rawe_address address;
 };
 
+/**
+ * Does a path begin or end at an interface whose MAC address both hosts have? That is no address of
+ * a network that they share: NICs between a board and its BMC have the same on many hosts, as have
+ * those of containers.
+ */
+static bool has_common_mac(const mca_btl_rawe_module_t *module,
+                           const struct mca_btl_rawe_address *address,
+                           const struct mca_btl_rawe_published *published)
+{
+    bool found = false;
+
+    for (unsigned i = 0; i < published->count && !found; ++i) {
+        found = 0 == memcmp(published->addresses[i].mac, module->address.mac, RAWE_MAC_BYTES);
+    }
+    for (unsigned i = 0; i < mca_btl_rawe_state.module_count && !found; ++i) {
+        const mca_btl_rawe_module_t *ours = mca_btl_rawe_state.modules[i];
+        found = 0 == memcmp(ours->address.mac, address->mac, RAWE_MAC_BYTES);
+    }
+    return found && !module->interface.loopback;
+}
+
 /** Append the interfaces of a process that a module may reach, the likeliest first. */
-static unsigned list_candidates(const mca_btl_rawe_module_t *module, unsigned module_index,
-                                const opal_proc_t *proc, size_t proc_index, bool shared_too,
+static unsigned list_candidates(const mca_btl_rawe_module_t *module, size_t proc_index,
+                                const struct mca_btl_rawe_published *published,
                                 struct candidate *candidates)
 {
-    struct mca_btl_rawe_address addresses[MCA_BTL_RAWE_MODULES_MAX];
-    unsigned count = mca_btl_rawe_modex_receive(proc, addresses);
-    bool local = same_host(proc, addresses, count);
+    bool local = mca_btl_rawe_proc_is_local(published);
     unsigned listed = 0;
 
-    if (module->interface.loopback && !shared_too && shares_memory(proc)) {
-        return 0;
-    }
-    for (unsigned i = 0; i < count; ++i) {
+    for (unsigned i = 0; i < published->count; ++i) {
         /* Interfaces of the same rank in both lists are likely to be on the same segment. */
-        const struct mca_btl_rawe_address *address = &addresses[(i + module_index) % count];
+        const struct mca_btl_rawe_address *address =
+            &published->addresses[(i + module->address.index) % published->count];
         if (local == module->interface.loopback && is_loopback(address) == local) {
-            candidates[listed].proc_index = proc_index;
-            candidates[listed].module = module;
-            candidates[listed].address = *address;
-            ++listed;
+            candidates[listed++] = (struct candidate){
+                .proc_index = proc_index,
+                .module = module,
+                .host = published->host,
+                .address = *address,
+            };
         }
     }
     return listed;
@@ -102,16 +103,16 @@ static bool reached_elsewhere(const mca_btl_rawe_module_t *module, const opal_pr
 }
 
 /** Is there a module behind this one that may find a path to the same process? */
-static bool others_follow(unsigned module_index)
+static bool others_follow(const mca_btl_rawe_module_t *module)
 {
-    bool loopback = mca_btl_rawe_state.modules[module_index]->interface.loopback;
-    unsigned i = module_index + 1;
+    const mca_btl_rawe_module_t *last = module;
 
-    while (i < mca_btl_rawe_state.module_count &&
-           mca_btl_rawe_state.modules[i]->interface.loopback != loopback) {
-        ++i;
+    for (unsigned i = 0; i < mca_btl_rawe_state.module_count; ++i) {
+        if (mca_btl_rawe_state.modules[i]->interface.loopback == module->interface.loopback) {
+            last = mca_btl_rawe_state.modules[i];
+        }
     }
-    return i < mca_btl_rawe_state.module_count;
+    return last != module;
 }
 
 static void report_mtu(const mca_btl_rawe_module_t *module, const opal_proc_t *proc,
@@ -143,6 +144,26 @@ static void report_unreachable(const mca_btl_rawe_module_t *module, const opal_p
 }
 
 /**
+ * Open MPI introduces a process that the program sends to, and neither this module nor any other
+ * reaches it. Without another BTL Open MPI keeps an endpoint that has none, and ob1 follows a null
+ * pointer at the first message (bml_r2.c, mca_bml_r2_add_proc); so the job ends here. It is not told
+ * of the process, without which a fault-tolerant job would go on.
+ */
+static void end_job_if_unreachable(mca_btl_rawe_module_t *module, const opal_proc_t *proc)
+{
+    char peer[48], text[400];
+
+    if (!mca_btl_rawe_proc_tried(proc->proc_name, module->address.index) ||
+        reached_elsewhere(module, proc) || NULL == module->error_callback ||
+        !mca_btl_rawe_compat_alone()) {
+        return;
+    }
+    snprintf(text, sizeof(text), "rawe cannot reach %s on %s, and no other BTL is in use",
+             mca_btl_rawe_peer_text(proc, peer), mca_btl_rawe_compat_hostname(proc).text);
+    module->error_callback(&module->super, MCA_BTL_ERROR_FLAGS_FATAL, NULL, text);
+}
+
+/**
  * An interface that has failed this number of times, and reached nobody, gets little time for the
  * next process that others of ours reach. Where hosts have a network that leads to none of the
  * others (bridges of containers), that is not to cost much for each of them.
@@ -153,20 +174,19 @@ static void report_unreachable(const mca_btl_rawe_module_t *module, const opal_p
  * Append the paths to a process: this module's, then, unless it is known to be there, the other
  * modules' as indirect checks.
  */
-static unsigned list_paths(unsigned module_index, const opal_proc_t *proc, size_t proc_index,
-                           bool shared_too, struct candidate *candidates, struct rawe_path *paths,
+static unsigned list_paths(const mca_btl_rawe_module_t *module, const opal_proc_t *proc,
+                           size_t proc_index, const struct mca_btl_rawe_published *published,
+                           struct candidate *candidates, struct rawe_path *paths,
                            struct rawe_path_target *targets)
 {
-    const mca_btl_rawe_module_t *module = mca_btl_rawe_state.modules[module_index];
     bool elsewhere = reached_elsewhere(module, proc);
-    unsigned listed =
-        list_candidates(module, module_index, proc, proc_index, shared_too, candidates);
+    unsigned listed = list_candidates(module, proc_index, published, candidates);
 
     for (unsigned i = 0; i < mca_btl_rawe_state.module_count; ++i) {
         const mca_btl_rawe_module_t *other = mca_btl_rawe_state.modules[i];
         if (0 != listed && !elsewhere && other != module &&
             other->interface.loopback == module->interface.loopback) {
-            listed += list_candidates(other, i, proc, proc_index, shared_too, candidates + listed);
+            listed += list_candidates(other, proc_index, published, candidates + listed);
         }
     }
     for (unsigned i = 0; i < listed; ++i) {
@@ -175,7 +195,8 @@ static unsigned list_paths(unsigned module_index, const opal_proc_t *proc, size_
             .mtu_bytes = smaller(candidate->address.mtu_bytes, module->address.mtu_bytes),
             .same_process = 0 != i,
             .process_known = elsewhere,
-            .deprioritized = !module->reached_any && module->failures >= DEPRIORITIZE_FAILURES,
+            .deprioritized = (!module->reached_any && module->failures >= DEPRIORITIZE_FAILURES) ||
+                             has_common_mac(module, &candidate->address, published),
             .indirect = candidate->module != module,
             .mtu_certain = module->interface.loopback,
         };
@@ -186,43 +207,37 @@ static unsigned list_paths(unsigned module_index, const opal_proc_t *proc, size_
     return listed;
 }
 
-/** How long paths are searched for: not long where nobody has answered before. */
-static uint64_t search_ns(mca_btl_rawe_module_t *module, const struct candidate *candidates,
+/** How long paths are searched for: not long where all hosts have been silent before. */
+static uint64_t search_ns(const mca_btl_rawe_module_t *module, const struct candidate *candidates,
                           unsigned listed)
 {
     uint64_t most_ns = mca_btl_rawe_params.connect_timeout_ms * 1000000;
     bool silent = !module->interface.loopback;
 
-    opal_mutex_lock(&module->endpoints_lock);
     for (unsigned i = 0; i < listed && silent; ++i) {
-        silent = mca_btl_rawe_unanswered_has(&module->unanswered, candidates[i].address.mac);
+        silent = mca_btl_rawe_proc_host_silent(candidates[i].host, module->address.index);
     }
-    opal_mutex_unlock(&module->endpoints_lock);
-    return silent && MCA_BTL_RAWE_UNANSWERED_NS < most_ns ? MCA_BTL_RAWE_UNANSWERED_NS : most_ns;
+    return silent && MCA_BTL_RAWE_SILENT_HOST_NS < most_ns ? MCA_BTL_RAWE_SILENT_HOST_NS : most_ns;
 }
 
 /**
- * Note who has answered. Where another path to the process has, the search was cut short, and says
- * nothing of those that have not.
+ * Note which hosts have answered. Where only another module's path to the process has, the search
+ * was cut short, and says nothing.
  */
-static void note_silence(mca_btl_rawe_module_t *module, const struct candidate *candidates,
+static void note_silence(const mca_btl_rawe_module_t *module, const struct candidate *candidates,
                          const struct rawe_path *paths, unsigned listed)
 {
-    opal_mutex_lock(&module->endpoints_lock);
     for (unsigned first = 0, end; first < listed && !module->interface.loopback; first = end) {
-        bool present = false;
+        bool answered = false, present = false;
         for (end = first;
              end < listed && candidates[end].proc_index == candidates[first].proc_index; ++end) {
+            answered = answered || (paths[end].reachable && !paths[end].indirect);
             present = present || paths[end].reachable || paths[end].process_known;
         }
-        for (unsigned i = first; i < end; ++i) {
-            if (paths[i].reachable || !present) {
-                mca_btl_rawe_unanswered_note(&module->unanswered, candidates[i].address.mac,
-                                             paths[i].reachable);
-            }
+        if (answered || !present) {
+            mca_btl_rawe_proc_note_host(candidates[first].host, module->address.index, answered);
         }
     }
-    opal_mutex_unlock(&module->endpoints_lock);
 }
 
 /** A path that was measured while another thread was inside of an engine. */
@@ -269,12 +284,9 @@ static int discover(mca_btl_rawe_module_t *module, size_t count, opal_proc_t **p
                     struct mca_btl_base_endpoint_t **endpoints, opal_bitmap_t *reachable,
                     bool shared_too)
 {
-    unsigned listed = 0, module_index = 0;
+    struct mca_btl_rawe_published published;
+    unsigned listed = 0;
 
-    while (module_index + 1 < mca_btl_rawe_state.module_count &&
-           mca_btl_rawe_state.modules[module_index] != module) {
-        ++module_index;
-    }
     size_t paths_max = mca_btl_rawe_state.module_count * MCA_BTL_RAWE_MODULES_MAX;
     struct candidate *candidates = calloc(count * paths_max + 1, sizeof(*candidates));
     struct rawe_path *paths = calloc(count * paths_max + 1, sizeof(*paths));
@@ -287,8 +299,9 @@ static int discover(mca_btl_rawe_module_t *module, size_t count, opal_proc_t **p
     }
     for (size_t i = 0; i < count; ++i) {
         endpoints[i] = NULL;
-        if (procs[i] != opal_proc_local_get()) {
-            listed += list_paths(module_index, procs[i], i, shared_too, candidates + listed,
+        if (procs[i] != opal_proc_local_get() && (shared_too || !shares_memory(procs[i])) &&
+            0 != mca_btl_rawe_proc_wait(procs[i], &published)) {
+            listed += list_paths(module, procs[i], i, &published, candidates + listed,
                                  paths + listed, targets + listed);
         }
     }
@@ -327,10 +340,15 @@ static int discover(mca_btl_rawe_module_t *module, size_t count, opal_proc_t **p
         if (NULL == endpoints[index] && candidates[i].module == module) {
             ++module->failures;
             /* A module behind this one has yet to try, and reports it if it fails, too. */
-            if (!paths[i].process_known && !others_follow(module_index)) {
+            if (!paths[i].process_known && !others_follow(module)) {
                 report_unreachable(module, procs[index], &candidates[i].address);
             }
         }
+    }
+    /* MPI_Init, which wants `reachable` filled in, ends a job in good order itself. */
+    if (NULL == reachable && 1 == count && NULL == endpoints[0] && !shared_too &&
+        procs[0] != opal_proc_local_get() && !shares_memory(procs[0])) {
+        end_job_if_unreachable(module, procs[0]);
     }
     free(candidates);
     free(paths);
@@ -357,14 +375,14 @@ static mca_btl_rawe_module_t *loopback_module(void)
 
 bool mca_btl_rawe_procs_on_this_host(const opal_proc_t *proc)
 {
-    struct mca_btl_rawe_address addresses[MCA_BTL_RAWE_MODULES_MAX];
-    unsigned count = mca_btl_rawe_modex_receive(proc, addresses);
+    struct mca_btl_rawe_published published;
+    unsigned count = mca_btl_rawe_proc_wait(proc, &published);
     bool found = false;
 
     for (unsigned i = 0; i < count && !found; ++i) {
-        found = is_loopback(&addresses[i]);
+        found = is_loopback(&published.addresses[i]);
     }
-    return found && NULL != loopback_module() && same_host(proc, addresses, count);
+    return found && NULL != loopback_module() && mca_btl_rawe_proc_is_local(&published);
 }
 
 mca_btl_base_endpoint_t *mca_btl_rawe_procs_open_local(opal_proc_t *proc)
@@ -414,7 +432,7 @@ struct rawe_conn *mca_btl_rawe_accept(void *context, const struct rawe_connect *
 {
     const mca_btl_rawe_module_t *receiver = context;
     mca_btl_rawe_module_t *module = meant(context, from);
-    struct mca_btl_rawe_address addresses[MCA_BTL_RAWE_MODULES_MAX];
+    struct mca_btl_rawe_published published;
     opal_process_name_t name = {.jobid = from->jobid, .vpid = from->vpid};
     /* What comes by another route is from another interface; the engine knows which may. */
     bool elsewhere = 0 != from->choice;
@@ -424,19 +442,20 @@ struct rawe_conn *mca_btl_rawe_accept(void *context, const struct rawe_connect *
                   : mca_btl_rawe_endpoint_find(module, name, source_mac);
     /* Outside of MPI nothing of Open MPI's may be called: the peer repeats its CONNECT. */
     if (NULL == endpoint && !receiver->engine.deferral.active) {
-        unsigned count = mca_btl_rawe_callers_find(name, addresses);
+        unsigned count = mca_btl_rawe_proc_find(name, &published);
         for (unsigned i = 0; i < count && NULL == endpoint; ++i) {
+            const struct mca_btl_rawe_address *address = &published.addresses[i];
             opal_proc_t *proc = NULL;
-            if ((elsewhere || 0 == memcmp(addresses[i].mac, source_mac, RAWE_MAC_BYTES)) &&
-                addresses[i].key == from->key && addresses[i].port == from->port) {
-                proc = opal_proc_for_name(name); /* does not ask anybody: it is a peer of ours */
+            if ((elsewhere || 0 == memcmp(address->mac, source_mac, RAWE_MAC_BYTES)) &&
+                address->key == from->key && address->port == from->port) {
+                proc = opal_proc_for_name(name); /* known locally: it is a peer of ours */
             }
             if (NULL != proc) {
-                uint32_t mtu_bytes = smaller(addresses[i].mtu_bytes, module->address.mtu_bytes);
+                uint32_t mtu_bytes = smaller(address->mtu_bytes, module->address.mtu_bytes);
                 /* The caller has found out what its path to us carries. */
                 uint32_t theirs = from->payload_max_bytes + RAWE_HEADER_BYTES;
-                endpoint = mca_btl_rawe_endpoint_get(module, proc, &addresses[i],
-                                                     smaller(mtu_bytes, theirs));
+                endpoint =
+                    mca_btl_rawe_endpoint_get(module, proc, address, smaller(mtu_bytes, theirs));
             }
         }
     }
@@ -448,21 +467,20 @@ void mca_btl_rawe_unknown_source(void *context, const struct rawe_conn *conn,
 {
     mca_btl_rawe_module_t *module = context;
     const mca_btl_base_endpoint_t *home = conn->owner;
-    struct mca_btl_rawe_address addresses[MCA_BTL_RAWE_MODULES_MAX];
+    struct mca_btl_rawe_published published;
 
     /* Outside of MPI nothing of Open MPI's may be called: the peer repeats its frame. */
     if (module->engine.deferral.active || module->interface.loopback ||
         home->module->interface.loopback || home->lost) {
         return;
     }
-    unsigned count = mca_btl_rawe_callers_find(home->proc->proc_name, addresses);
+    unsigned count = mca_btl_rawe_proc_find(home->proc->proc_name, &published);
     for (unsigned i = 0; i < count; ++i) {
-        if (!is_loopback(&addresses[i]) &&
-            0 == memcmp(addresses[i].mac, source_mac, RAWE_MAC_BYTES)) {
+        const struct mca_btl_rawe_address *address = &published.addresses[i];
+        if (!is_loopback(address) && 0 == memcmp(address->mac, source_mac, RAWE_MAC_BYTES)) {
             /* Frames of this length may not pass. Then the path is validated, as any. */
-            (void)mca_btl_rawe_endpoint_get(
-                module, home->proc, &addresses[i],
-                smaller(addresses[i].mtu_bytes, module->address.mtu_bytes));
+            (void)mca_btl_rawe_endpoint_get(module, home->proc, address,
+                                            smaller(address->mtu_bytes, module->address.mtu_bytes));
         }
     }
 }

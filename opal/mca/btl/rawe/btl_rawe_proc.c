@@ -1,0 +1,498 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Processes, and what they publish of themselves:
+ *
+ *    0 | wire version 8 | count 8 | EtherType 16 | checksums 8 | 0 24 |
+ *    8 | host 64 |
+ *   16 | per module: MAC 6 bytes | port 16 | key 32 | MTU 32 | speed Mb/s 32 | longest message 32 |
+ *      |             responder's key 32 | responder's port 16 | 0 16 |
+ *
+ * Network byte order. The loopback module has the MAC 0. See btl_rawe_proc.h.
+ */
+#include "btl_rawe_proc.h"
+
+#include "opal/class/opal_hash_table.h"
+
+#include "btl_rawe_help.h"
+#include "btl_rawe_module.h"
+#include "btl_rawe_params.h"
+
+#include <arpa/inet.h>
+#include <endian.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct head {
+    uint8_t wire_version;
+    uint8_t count;
+    uint16_t ethertype;
+    uint8_t checksums; /**< 1: frames carry one, and must */
+    uint8_t zero[3];
+    uint64_t host;
+};
+
+struct entry {
+    uint8_t mac[RAWE_MAC_BYTES];
+    uint16_t port;
+    uint32_t key;
+    uint32_t mtu_bytes;
+    uint32_t speed_mbps;
+    uint32_t message_max_bytes; /**< longest message received, PUT aside */
+    uint32_t ping_key;
+    uint16_t ping_port;
+    uint16_t zero;
+};
+
+_Static_assert(sizeof(struct head) == 16 && sizeof(struct entry) == 32, "no padding");
+
+/** A record of a process, in `table` and in a list of all. */
+struct record {
+    opal_process_name_t name;
+    struct record *next;
+    void *data; /**< what it has published; NULL: not known */
+    size_t len_bytes;
+    uint32_t tried; /**< bit i: module i has tried to reach it */
+    bool asked;     /**< the runtime has yet to answer */
+    bool waited;    /**< MPI's thread has waited for the answer, or has it */
+    bool reported;  /**< the user knows why rawe does not talk to it */
+    bool died;
+};
+
+/**
+ * Names without an answer, beyond which no further caller is looked up: the runtime may remember
+ * each name that it was asked about, and forged CONNECTs would fill the memory.
+ */
+#define UNKNOWN_MAX 65536u
+
+/** Jobs, and processes of each, that the table has room for before it grows. */
+#define JOBS_EXPECTED 2u
+#define PROCESSES_EXPECTED 64u
+
+/**
+ * The runtime may take this long to answer where another BTL would take the process. PRRTE's
+ * daemons (5.0) would never answer for a process that has published nothing.
+ */
+#define ANSWER_MS 2000u
+
+/** `lock` guards all of it; nothing is called while it is held. */
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t answered;
+    bool open;
+    uint64_t life; /**< number of this life of the component */
+    opal_proc_table_t table;
+    struct record *first;
+    unsigned unknown; /**< records without data */
+    atomic_uint died; /**< records of processes that died */
+    uint64_t host;    /**< ours */
+    struct silent_host {
+        uint64_t host;
+        uint32_t modules; /**< bit i: module i */
+    } * silent;
+    unsigned silent_count;
+} known = {.lock = PTHREAD_MUTEX_INITIALIZER, .answered = PTHREAD_COND_INITIALIZER};
+
+void mca_btl_rawe_proc_open(void)
+{
+    mca_btl_rawe_proc_close();
+    OBJ_CONSTRUCT(&known.table, opal_proc_table_t);
+    known.open =
+        OPAL_SUCCESS == opal_proc_table_init(&known.table, JOBS_EXPECTED, PROCESSES_EXPECTED);
+}
+
+void mca_btl_rawe_proc_close(void)
+{
+    mca_btl_rawe_compat_departures_end();
+    pthread_mutex_lock(&known.lock);
+    if (known.open) {
+        OBJ_DESTRUCT(&known.table);
+    }
+    while (NULL != known.first) {
+        struct record *record = known.first;
+        known.first = record->next;
+        free(record->data);
+        free(record);
+    }
+    free(known.silent);
+    known.silent = NULL;
+    known.silent_count = known.unknown = 0;
+    atomic_store(&known.died, 0);
+    known.open = false;
+    known.life++;
+    pthread_mutex_unlock(&known.lock);
+}
+
+/** The record of a process; NULL: there is none. Lock held. */
+static struct record *record_find(opal_process_name_t name)
+{
+    void *found;
+
+    return known.open && OPAL_SUCCESS == opal_proc_table_get_value(&known.table, name, &found)
+               ? found
+               : NULL;
+}
+
+/** The same, made if need be; NULL without memory. Lock held. */
+static struct record *record_get(opal_process_name_t name)
+{
+    struct record *record = record_find(name);
+
+    if (NULL != record || !known.open) {
+        return record;
+    }
+    record = calloc(1, sizeof(*record));
+    if (NULL == record || OPAL_SUCCESS != opal_proc_table_set_value(&known.table, name, record)) {
+        free(record);
+        return NULL;
+    }
+    record->name = name;
+    record->next = known.first;
+    known.first = record;
+    ++known.unknown;
+    return record;
+}
+
+/** A question to the runtime. */
+struct question {
+    opal_process_name_t name;
+    uint64_t life;
+};
+
+/** mca_btl_rawe_compat_modex_answer_fn: by a thread of the runtime, or inside of the question. */
+static void answered(void *context, const void *data, size_t len_bytes)
+{
+    struct question question = *(struct question *)context;
+    void *copy = 0 != len_bytes ? malloc(len_bytes) : NULL;
+
+    free(context);
+    if (NULL != copy) {
+        memcpy(copy, data, len_bytes);
+    }
+    pthread_mutex_lock(&known.lock);
+    struct record *record = question.life == known.life ? record_find(question.name) : NULL;
+    if (NULL != record) {
+        record->asked = false;
+        if (NULL == record->data && NULL != copy) {
+            record->data = copy;
+            record->len_bytes = len_bytes;
+            copy = NULL;
+            --known.unknown;
+        }
+        pthread_cond_broadcast(&known.answered);
+    }
+    pthread_mutex_unlock(&known.lock);
+    free(copy);
+}
+
+/** Ask the runtime what the record's process has published. Lock held; released meanwhile. */
+static void ask(struct record *record)
+{
+    struct question *question = malloc(sizeof(*question));
+    uint64_t limit_ms =
+        mca_btl_rawe_compat_alone() ? mca_btl_rawe_params.connect_timeout_ms : ANSWER_MS;
+    int status = OPAL_ERR_OUT_OF_RESOURCE;
+
+    if (NULL != question) {
+        *question = (struct question){.name = record->name, .life = known.life};
+        record->asked = true;
+        pthread_mutex_unlock(&known.lock);
+        status = mca_btl_rawe_compat_modex_request(&mca_btl_rawe_state.component->btl_version,
+                                                   &question->name, (int)((limit_ms + 999) / 1000),
+                                                   answered, question);
+        pthread_mutex_lock(&known.lock);
+    }
+    if (OPAL_SUCCESS != status) {
+        record->asked = false;
+        free(question);
+    }
+}
+
+/** A parameter that both sides need to have in common, and do not. */
+struct difference {
+    const char *what; /**< NULL: none */
+    unsigned ours, theirs;
+};
+
+static struct difference difference_of_heads(const struct head *head)
+{
+    if (RAWE_WIRE_VERSION != head->wire_version) {
+        return (struct difference){"wire version", RAWE_WIRE_VERSION, head->wire_version};
+    }
+    if (ntohs(head->ethertype) != mca_btl_rawe_params.ethertype) {
+        return (struct difference){"EtherType", (unsigned)mca_btl_rawe_params.ethertype,
+                                   ntohs(head->ethertype)};
+    }
+    if ((0 != head->checksums) != mca_btl_rawe_params.checksum) {
+        return (struct difference){"btl_rawe_checksum", mca_btl_rawe_params.checksum,
+                                   head->checksums};
+    }
+    return (struct difference){.what = NULL};
+}
+
+/** What the bytes say that a process has published, which may be anything. */
+static struct difference parse(const char *data, size_t len_bytes,
+                               struct mca_btl_rawe_published *out)
+{
+    uint32_t message_max_bytes = (uint32_t)mca_btl_rawe_state.modules[0]->super.btl_max_send_size;
+    struct head head = {.wire_version = 0};
+
+    /* Other versions have the first bytes in common, if that. */
+    memcpy(&head, data, len_bytes < sizeof(head) ? len_bytes : sizeof(head));
+    struct difference difference = difference_of_heads(&head);
+    out->host = be64toh(head.host);
+    for (unsigned i = 0;
+         i < head.count && i < MCA_BTL_RAWE_MODULES_MAX && NULL == difference.what &&
+         sizeof(head) + (i + 1) * sizeof(struct entry) <= len_bytes;
+         ++i) {
+        struct mca_btl_rawe_address *address = &out->addresses[i];
+        struct entry entry;
+        memcpy(&entry, data + sizeof(head) + i * sizeof(entry), sizeof(entry));
+        if (ntohl(entry.message_max_bytes) != message_max_bytes) {
+            /* A process that takes less would be sent what it cannot take. */
+            difference =
+                (struct difference){"btl_rawe_max_send_size, or btl_rawe_eager_limit above it",
+                                    message_max_bytes, ntohl(entry.message_max_bytes)};
+            break;
+        }
+        memcpy(address->mac, entry.mac, RAWE_MAC_BYTES);
+        address->port = ntohs(entry.port);
+        address->key = ntohl(entry.key);
+        address->mtu_bytes = ntohl(entry.mtu_bytes);
+        address->speed_mbps = ntohl(entry.speed_mbps);
+        address->ping_key = ntohl(entry.ping_key);
+        address->ping_port = ntohs(entry.ping_port);
+        address->index = (uint8_t)i;
+        out->count = i + 1;
+    }
+    return difference;
+}
+
+unsigned mca_btl_rawe_proc_find(opal_process_name_t name, struct mca_btl_rawe_published *out)
+{
+    out->count = 0;
+    pthread_mutex_lock(&known.lock);
+    struct record *record = known.unknown < UNKNOWN_MAX ? record_get(name) : record_find(name);
+    if (NULL != record && NULL == record->data && !record->asked) {
+        ask(record);
+    }
+    if (NULL != record && NULL != record->data) {
+        (void)parse(record->data, record->len_bytes, out);
+    }
+    pthread_mutex_unlock(&known.lock);
+    return out->count;
+}
+
+/**
+ * Wait for what a process has published. A question that was asked before Open MPI introduced the
+ * process may have been too early: then another follows. Lock held; released meanwhile.
+ */
+static void await(struct record *record)
+{
+    record->waited = true;
+    for (unsigned questions = record->asked ? 2 : 1; NULL == record->data && 0 != questions;
+         --questions) {
+        if (!record->asked) {
+            ask(record);
+        }
+        while (record->asked) {
+            pthread_cond_wait(&known.answered, &known.lock);
+        }
+    }
+}
+
+static void report(const opal_proc_t *proc, const struct difference *difference)
+{
+    char peer[32], ours[32], theirs[32];
+
+    snprintf(peer, sizeof(peer), "rank %u", (unsigned)proc->proc_name.vpid);
+    snprintf(ours, sizeof(ours), "%u (0x%X)", difference->ours, difference->ours);
+    snprintf(theirs, sizeof(theirs), "%u (0x%X)", difference->theirs, difference->theirs);
+    mca_btl_rawe_help_peer_incompatible(peer, mca_btl_rawe_compat_hostname(proc).text,
+                                        difference->what, ours, theirs);
+}
+
+unsigned mca_btl_rawe_proc_wait(const opal_proc_t *proc, struct mca_btl_rawe_published *out)
+{
+    struct difference difference = {.what = NULL};
+    bool news = false;
+
+    out->count = 0;
+    pthread_mutex_lock(&known.lock);
+    struct record *record = record_get(proc->proc_name);
+    if (NULL != record && NULL == record->data && !record->waited) {
+        await(record);
+    }
+    if (NULL != record && NULL != record->data) {
+        difference = parse(record->data, record->len_bytes, out);
+        news = NULL != difference.what && !record->reported;
+        record->reported = record->reported || news;
+    }
+    pthread_mutex_unlock(&known.lock);
+    if (news) {
+        report(proc, &difference);
+    }
+    return out->count;
+}
+
+bool mca_btl_rawe_proc_tried(opal_process_name_t name, unsigned module_index)
+{
+    pthread_mutex_lock(&known.lock);
+    struct record *record = record_get(name);
+    if (NULL != record) {
+        record->tried |= 1u << module_index;
+    }
+    bool all = NULL != record && record->tried == (1u << mca_btl_rawe_state.module_count) - 1;
+    pthread_mutex_unlock(&known.lock);
+    return all;
+}
+
+/** FNV-1a: identities need not be hard to forge, only different. */
+static uint64_t hash(uint64_t seed, const void *data, size_t len_bytes)
+{
+    const uint8_t *bytes = data;
+
+    for (size_t i = 0; i < len_bytes; ++i) {
+        seed = (seed ^ bytes[i]) * 0x100000001B3ull;
+    }
+    return seed;
+}
+
+/**
+ * Identifies the network namespace we are in: by the kernel's name for this boot, and the
+ * namespace's inode, which is only unique on one host. MAC addresses do not: the NICs between
+ * boards and their BMCs, and those of containers, have the same on many hosts.
+ */
+static uint64_t find_host(void)
+{
+    uint64_t host = 0xCBF29CE484222325ull;
+    char boot_id[64];
+    struct stat namespace;
+    int file = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    ssize_t len_bytes = file < 0 ? -1 : read(file, boot_id, sizeof(boot_id));
+
+    if (file >= 0) {
+        close(file);
+    }
+    if (len_bytes > 0 && 0 == stat("/proc/self/ns/net", &namespace)) {
+        host = hash(host, boot_id, (size_t)len_bytes);
+        return hash(host, &namespace.st_ino, sizeof(namespace.st_ino));
+    }
+    for (unsigned i = 0; i < mca_btl_rawe_state.module_count; ++i) { /* without /proc */
+        host = hash(host, mca_btl_rawe_state.modules[i]->address.mac, RAWE_MAC_BYTES);
+    }
+    return host;
+}
+
+int mca_btl_rawe_proc_publish(void)
+{
+    struct {
+        struct head head;
+        struct entry entries[MCA_BTL_RAWE_MODULES_MAX];
+    } modex;
+    unsigned count = mca_btl_rawe_state.module_count;
+
+    known.host = find_host();
+    memset(&modex, 0, sizeof(modex));
+    modex.head.wire_version = RAWE_WIRE_VERSION;
+    modex.head.count = (uint8_t)count;
+    modex.head.ethertype = htons((uint16_t)mca_btl_rawe_params.ethertype);
+    modex.head.checksums = mca_btl_rawe_params.checksum ? 1 : 0;
+    modex.head.host = htobe64(known.host);
+    for (unsigned i = 0; i < count; ++i) {
+        const mca_btl_rawe_module_t *module = mca_btl_rawe_state.modules[i];
+        const struct mca_btl_rawe_address *address = &module->address;
+        struct entry *entry = &modex.entries[i];
+        memcpy(entry->mac, address->mac, RAWE_MAC_BYTES);
+        entry->port = htons(address->port);
+        entry->key = htonl(address->key);
+        entry->mtu_bytes = htonl(address->mtu_bytes);
+        entry->speed_mbps = htonl(address->speed_mbps);
+        entry->message_max_bytes = htonl((uint32_t)module->super.btl_max_send_size);
+        entry->ping_key = htonl(address->ping_key);
+        entry->ping_port = htons(address->ping_port);
+    }
+    return mca_btl_rawe_compat_modex_send(&mca_btl_rawe_state.component->btl_version, &modex,
+                                          sizeof(modex.head) + count * sizeof(struct entry));
+}
+
+bool mca_btl_rawe_proc_is_local(const struct mca_btl_rawe_published *published)
+{
+    return 0 != published->count && published->host == known.host;
+}
+
+/** The place of a host in the list of silent ones; behind the last if it is not there. Lock held. */
+static unsigned silent_index(uint64_t host)
+{
+    unsigned i = 0;
+
+    while (i < known.silent_count && known.silent[i].host != host) {
+        ++i;
+    }
+    return i;
+}
+
+bool mca_btl_rawe_proc_host_silent(uint64_t host, unsigned module_index)
+{
+    pthread_mutex_lock(&known.lock);
+    unsigned i = silent_index(host);
+    bool silent = i < known.silent_count && 0 != (known.silent[i].modules & 1u << module_index);
+    pthread_mutex_unlock(&known.lock);
+    return silent;
+}
+
+void mca_btl_rawe_proc_note_host(uint64_t host, unsigned module_index, bool answered)
+{
+    pthread_mutex_lock(&known.lock);
+    unsigned i = silent_index(host);
+    if (i == known.silent_count && !answered) {
+        /* Without memory the next process there takes as long again. */
+        void *more = realloc(known.silent, (i + 1) * sizeof(*known.silent));
+        if (NULL != more) {
+            known.silent = more;
+            known.silent[known.silent_count++] = (struct silent_host){.host = host};
+        }
+    }
+    if (i < known.silent_count && answered) {
+        known.silent[i].modules &= ~(1u << module_index);
+    } else if (i < known.silent_count) {
+        known.silent[i].modules |= 1u << module_index;
+    }
+    pthread_mutex_unlock(&known.lock);
+}
+
+/** mca_btl_rawe_compat_departed_fn: by the runtime's thread. */
+static void note_death(const opal_process_name_t *name)
+{
+    pthread_mutex_lock(&known.lock);
+    struct record *record = record_get(*name);
+    if (NULL != record && !record->died) { /* out of memory: rely on the silence timeout */
+        record->died = true;
+        atomic_fetch_add(&known.died, 1);
+    }
+    pthread_mutex_unlock(&known.lock);
+}
+
+void mca_btl_rawe_proc_listen(void)
+{
+    if (mca_btl_rawe_compat_fault_tolerant()) {
+        mca_btl_rawe_compat_departures_begin(note_death);
+    }
+}
+
+bool mca_btl_rawe_proc_died(opal_process_name_t name)
+{
+    if (0 == atomic_load(&known.died)) {
+        return false; /* asked often, and mostly there is none */
+    }
+    pthread_mutex_lock(&known.lock);
+    const struct record *record = record_find(name);
+    bool died = NULL != record && record->died;
+    pthread_mutex_unlock(&known.lock);
+    return died;
+}

@@ -1,0 +1,69 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * A process: one record holds what is known of it, by its name. What it has published (the modex) is
+ * asked of the runtime once, and stays; an answer is taken whenever it comes. The runtime also says
+ * which processes have died, and path discovery which hosts are silent.
+ */
+#ifndef MCA_BTL_RAWE_PROC_H
+#define MCA_BTL_RAWE_PROC_H
+
+#include "btl_rawe_compat.h"
+
+#include "btl_rawe_address.h"
+#include "btl_rawe_state.h"
+
+/** What a process publishes. */
+struct mca_btl_rawe_published {
+    uint64_t host;  /**< differs between hosts, and between network namespaces of one */
+    unsigned count; /**< of addresses; 0: rawe does not reach it */
+    struct mca_btl_rawe_address addresses[MCA_BTL_RAWE_MODULES_MAX];
+};
+
+/** Where a process is silent on a host, further processes there are tried for this long. */
+#define MCA_BTL_RAWE_SILENT_HOST_NS 500000000ull
+
+/** The component opens: nothing is known. */
+void mca_btl_rawe_proc_open(void);
+
+/** Forget everything. Answers that come later are dropped. */
+void mca_btl_rawe_proc_close(void);
+
+/** Publish the addresses of all modules. */
+int mca_btl_rawe_proc_publish(void);
+
+/**
+ * What a process that Open MPI introduces has published. The first call for a process waits for the
+ * runtime, which has btl_rawe_connect_timeout_ms for the answer if no other BTL would take the
+ * process, else 2 s (4.1: no limit). Tells the user once why a process is refused. Returns the number
+ * of its addresses.
+ */
+unsigned mca_btl_rawe_proc_wait(const opal_proc_t *proc, struct mca_btl_rawe_published *out);
+
+/**
+ * The same of any process, without waiting and without a message: a caller that is not known yet
+ * repeats its CONNECT.
+ */
+unsigned mca_btl_rawe_proc_find(opal_process_name_t name, struct mca_btl_rawe_published *out);
+
+/** A module has tried to reach the process. Returns true when all have. */
+bool mca_btl_rawe_proc_tried(opal_process_name_t name, unsigned module_index);
+
+/** Does the process run in our network namespace, where frames to it go over lo? */
+bool mca_btl_rawe_proc_is_local(const struct mca_btl_rawe_published *published);
+
+/**
+ * Has no process of the host answered a module that has searched for all of
+ * btl_rawe_connect_timeout_ms? Open MPI introduces processes one by one, with a lock held: a silent
+ * host is to cost that time once, not once a process.
+ */
+bool mca_btl_rawe_proc_host_silent(uint64_t host, unsigned module_index);
+void mca_btl_rawe_proc_note_host(uint64_t host, unsigned module_index, bool answered);
+
+/** Listen to the runtime for deaths, if the job survives them (ULFM). MPI's threads only. */
+void mca_btl_rawe_proc_listen(void);
+
+/** Has the runtime said that the process died? Any thread. */
+bool mca_btl_rawe_proc_died(opal_process_name_t name);
+
+#endif

@@ -1,0 +1,595 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Tests of what is known of processes: what they publish, when the runtime is asked for it and what
+ * becomes of its answers, deaths, silent hosts. The runtime and its clock are the test's own.
+ */
+#include "btl_rawe_proc.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "btl_rawe_help.h"
+#include "btl_rawe_module.h"
+#include "btl_rawe_params.h"
+#include "unit_test.h"
+
+#define CALLERS_MOST 10000u
+#define QUESTIONS_MAX (2 * CALLERS_MOST)
+#define THREADS 4u
+#define PROCESSES 300u /**< of each thread */
+#define CONNECT_TIMEOUT_MS 10000u
+
+struct mca_btl_rawe_params mca_btl_rawe_params;
+struct mca_btl_rawe_state mca_btl_rawe_state;
+static mca_btl_base_component_3_0_0_t component;
+static mca_btl_rawe_module_t modules[2];
+
+/* The runtime. */
+static uint8_t
+    published[1024]; /**< by each process; its rank stands in the port of its first entry */
+static size_t published_bytes; /**< 0: nothing */
+static struct {
+    opal_process_name_t name;
+    mca_btl_rawe_compat_modex_answer_fn *answer;
+    void *context;
+} questions[QUESTIONS_MAX];
+static unsigned question_count;
+static bool at_once;      /**< it answers before the question returns */
+static bool refuses;      /**< it takes no question */
+static atomic_uint asked; /**< questions that were answered at once, or refused */
+static int limit_s;       /**< of the last question */
+static bool alone;        /**< no other BTL takes a process */
+static bool fault_tolerant;
+static mca_btl_rawe_compat_departed_fn *departed;
+static unsigned incompatible;
+static char differs[80];
+
+int mca_btl_rawe_compat_modex_send(const mca_base_component_t *of, const void *data,
+                                   size_t len_bytes)
+{
+    assert_ptr_equal(of, &component.btl_version);
+    assert_in_range(len_bytes, 1, sizeof(published));
+    memcpy(published, data, len_bytes);
+    published_bytes = len_bytes;
+    return OPAL_SUCCESS;
+}
+
+static void answer(const opal_process_name_t *name, mca_btl_rawe_compat_modex_answer_fn *call,
+                   void *context)
+{
+    uint8_t data[sizeof(published)];
+
+    memcpy(data, published, published_bytes);
+    if (published_bytes >= 24) {
+        data[22] = (uint8_t)(name->vpid >> 8);
+        data[23] = (uint8_t)name->vpid;
+    }
+    call(context, 0 == published_bytes ? NULL : data, published_bytes);
+}
+
+static void answer_question(unsigned i)
+{
+    answer(&questions[i].name, questions[i].answer, questions[i].context);
+}
+
+int mca_btl_rawe_compat_modex_request(const mca_base_component_t *of,
+                                      const opal_process_name_t *name, int seconds,
+                                      mca_btl_rawe_compat_modex_answer_fn *call, void *context)
+{
+    assert_ptr_equal(of, &component.btl_version);
+    limit_s = seconds;
+    if (refuses || at_once) {
+        asked++;
+        if (refuses) {
+            return OPAL_ERR_NOT_FOUND;
+        }
+        answer(name, call, context);
+        return OPAL_SUCCESS;
+    }
+    assert_in_range(question_count, 0, QUESTIONS_MAX - 1);
+    questions[question_count].name = *name;
+    questions[question_count].answer = call;
+    questions[question_count].context = context;
+    question_count++;
+    return OPAL_SUCCESS;
+}
+
+bool mca_btl_rawe_compat_alone(void)
+{
+    return alone;
+}
+
+bool mca_btl_rawe_compat_fault_tolerant(void)
+{
+    return fault_tolerant;
+}
+
+void mca_btl_rawe_compat_departures_begin(mca_btl_rawe_compat_departed_fn *wanted)
+{
+    departed = wanted;
+}
+
+void mca_btl_rawe_compat_departures_end(void)
+{
+    departed = NULL;
+}
+
+struct mca_btl_rawe_compat_hostname mca_btl_rawe_compat_hostname(const opal_proc_t *proc)
+{
+    return (struct mca_btl_rawe_compat_hostname){.text = "other"};
+}
+
+void mca_btl_rawe_help_peer_incompatible(const char *peer, const char *peer_host, const char *what,
+                                         const char *ours, const char *theirs)
+{
+    assert_string_equal(peer_host, "other");
+    assert_string_not_equal(ours, theirs);
+    snprintf(differs, sizeof(differs), "%s of %s", what, peer);
+    incompatible++;
+}
+
+static void set_up(void)
+{
+    memset(&mca_btl_rawe_state, 0, sizeof(mca_btl_rawe_state));
+    memset(modules, 0, sizeof(modules));
+    mca_btl_rawe_state.component = &component;
+    mca_btl_rawe_params = (struct mca_btl_rawe_params){
+        .ethertype = 0x88B5,
+        .connect_timeout_ms = CONNECT_TIMEOUT_MS,
+    };
+    for (unsigned i = 0; i < 2; ++i) {
+        modules[i].super.btl_max_send_size = 65536;
+        modules[i].address = (struct mca_btl_rawe_address){
+            .mac = {2, 0, 0, 0, 0, (uint8_t)i},
+            .port = (uint16_t)(100 + i),
+            .key = 0x12345678 + i,
+            .ping_port = (uint16_t)(200 + i),
+            .ping_key = 0x87654321 + i,
+            .mtu_bytes = 9000,
+            .speed_mbps = 25000,
+            .index = (uint8_t)i,
+        };
+        mca_btl_rawe_state.modules[mca_btl_rawe_state.module_count++] = &modules[i];
+    }
+    question_count = asked = incompatible = 0;
+    at_once = refuses = alone = fault_tolerant = false;
+    published_bytes = 0;
+    mca_btl_rawe_proc_open();
+}
+
+static void tear_down(void)
+{
+    mca_btl_rawe_proc_close();
+    assert_null(departed);
+}
+
+FIXTURE(set_up, tear_down);
+
+static opal_process_name_t name(uint32_t vpid)
+{
+    return (opal_process_name_t){.jobid = 1, .vpid = vpid};
+}
+
+static unsigned wait_for(uint32_t vpid, struct mca_btl_rawe_published *out)
+{
+    opal_proc_t *proc = OBJ_NEW(opal_proc_t);
+
+    proc->proc_name = name(vpid);
+    unsigned count = mca_btl_rawe_proc_wait(proc, out);
+    OBJ_RELEASE(proc);
+    return count;
+}
+
+/** Is the caller known? Then by what it has published itself. */
+static bool find(uint32_t vpid)
+{
+    struct mca_btl_rawe_published found;
+    unsigned count = mca_btl_rawe_proc_find(name(vpid), &found);
+
+    assert_int_equal(found.count, count);
+    if (0 != count) {
+        assert_int_equal(found.addresses[0].port, vpid);
+    }
+    return 0 != count;
+}
+
+/** All have published what we would. */
+static void publish(void)
+{
+    assert_int_equal(mca_btl_rawe_proc_publish(), OPAL_SUCCESS);
+}
+
+TEST(mca_btl_rawe_proc_wait__has_what_was_published)
+{
+    struct mca_btl_rawe_published found;
+
+    publish();
+    at_once = true;
+    assert_int_equal(wait_for(100, &found), 2);
+    for (unsigned i = 0; i < 2; ++i) {
+        const struct mca_btl_rawe_address *sent = &modules[i].address;
+        assert_memory_equal(found.addresses[i].mac, sent->mac, RAWE_MAC_BYTES);
+        assert_int_equal(found.addresses[i].port, sent->port);
+        assert_int_equal(found.addresses[i].key, sent->key);
+        assert_int_equal(found.addresses[i].ping_port, sent->ping_port);
+        assert_int_equal(found.addresses[i].ping_key, sent->ping_key);
+        assert_int_equal(found.addresses[i].mtu_bytes, 9000);
+        assert_int_equal(found.addresses[i].speed_mbps, 25000);
+        assert_int_equal(found.addresses[i].index, i);
+    }
+    assert_int_equal(incompatible, 0);
+    assert_int_equal(wait_for(100, &found), 2);
+    assert_int_equal(asked, 1);
+}
+
+/** What another process has published may be anything. */
+TEST(mca_btl_rawe_proc_wait__takes_no_more_than_there_is)
+{
+    struct mca_btl_rawe_published found;
+
+    publish();
+    at_once = true;
+    size_t whole_bytes = published_bytes;
+    for (uint32_t vpid = 0; vpid <= whole_bytes; ++vpid) {
+        published_bytes = vpid;
+        assert_int_equal(wait_for(vpid, &found), vpid < 16 ? 0 : (vpid - 16) / 32);
+    }
+}
+
+/** Tells the user once what differs, however often Open MPI asks. */
+static void assert_differs(uint32_t vpid, const char *what)
+{
+    struct mca_btl_rawe_published found;
+
+    incompatible = 0;
+    assert_int_equal(wait_for(vpid, &found), 0);
+    assert_int_equal(wait_for(vpid, &found), 0);
+    assert_int_equal(incompatible, 1);
+    assert_string_equal(differs, what);
+    assert_false(find(vpid));
+    assert_int_equal(incompatible, 1);
+}
+
+TEST(mca_btl_rawe_proc_wait__says_once_what_differs)
+{
+    publish();
+    at_once = true;
+    mca_btl_rawe_params.ethertype = 0x88B6;
+    assert_differs(1, "EtherType of rank 1");
+    mca_btl_rawe_params.ethertype = 0x88B5;
+    mca_btl_rawe_params.checksum = true;
+    assert_differs(2, "btl_rawe_checksum of rank 2");
+    mca_btl_rawe_params.checksum = false;
+    modules[0].super.btl_max_send_size = 4096;
+    assert_differs(3, "btl_rawe_max_send_size, or btl_rawe_eager_limit above it of rank 3");
+}
+
+/** Wire version 5 had a head of 8 bytes. */
+TEST(mca_btl_rawe_proc_wait__refuses_an_older_release)
+{
+    static const uint8_t older[8 + 32] = {5, 1, 0x88, 0xB5};
+
+    memcpy(published, older, sizeof(older));
+    published_bytes = sizeof(older);
+    at_once = true;
+    assert_differs(4, "wire version of rank 4");
+}
+
+/** The runtime's thread brings the answer when we wait. */
+static void *answer_main(void *context)
+{
+    for (unsigned i = 0; i < *(unsigned *)context; ++i) {
+        while (i >= __atomic_load_n(&question_count, __ATOMIC_ACQUIRE)) {
+            sched_yield();
+        }
+        answer_question(i);
+    }
+    return NULL;
+}
+
+TEST(mca_btl_rawe_proc_wait__waits_for_another_thread)
+{
+    struct mca_btl_rawe_published found;
+    unsigned answers = 1;
+    pthread_t thread;
+
+    publish();
+    assert_int_equal(pthread_create(&thread, NULL, answer_main, &answers), 0);
+    assert_int_equal(wait_for(7, &found), 2);
+    assert_int_equal(found.addresses[0].port, 7);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+}
+
+/** A caller's CONNECT had it asked about before it had published; that answer says nothing. */
+static void *publish_late_main(void *context)
+{
+    answer_question(0);
+    publish();
+    while (2 != __atomic_load_n(&question_count, __ATOMIC_ACQUIRE)) {
+        sched_yield();
+    }
+    answer_question(1);
+    return NULL;
+}
+
+TEST(mca_btl_rawe_proc_wait__asks_again_what_was_asked_too_early)
+{
+    struct mca_btl_rawe_published found;
+    pthread_t thread;
+
+    assert_false(find(7));
+    assert_int_equal(pthread_create(&thread, NULL, publish_late_main, NULL), 0);
+    assert_int_equal(wait_for(7, &found), 2);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+}
+
+/** Where rawe is the only way, the runtime has as long as the path. */
+TEST(mca_btl_rawe_proc_wait__gives_the_runtime_time)
+{
+    struct mca_btl_rawe_published found;
+
+    at_once = true;
+    assert_int_equal(wait_for(1, &found), 0);
+    assert_int_equal(limit_s, 2);
+    alone = true;
+    assert_int_equal(wait_for(2, &found), 0);
+    assert_int_equal(limit_s, CONNECT_TIMEOUT_MS / 1000);
+}
+
+/** An answer that takes too long is not the last word on a process. */
+TEST(mca_btl_rawe_proc_wait__has_what_was_answered_late)
+{
+    struct mca_btl_rawe_published found;
+
+    at_once = true;
+    assert_int_equal(wait_for(7, &found), 0); /* the runtime has given up */
+    publish();
+    assert_true(find(7)); /* it calls */
+    assert_int_equal(wait_for(7, &found), 2);
+}
+
+static void *introduce_main(void *context)
+{
+    struct mca_btl_rawe_published found;
+    uint32_t first = *(uint32_t *)context;
+
+    for (uint32_t i = 0; i < PROCESSES; ++i) {
+        assert_int_equal(wait_for(first + i, &found), 0);
+    }
+    return NULL;
+}
+
+/** Whichever threads introduce them. */
+static void introduce_all(void)
+{
+    pthread_t threads[THREADS];
+    uint32_t firsts[THREADS];
+
+    for (unsigned i = 0; i < THREADS; ++i) {
+        firsts[i] = i * PROCESSES;
+        assert_int_equal(pthread_create(&threads[i], NULL, introduce_main, &firsts[i]), 0);
+    }
+    for (unsigned i = 0; i < THREADS; ++i) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    }
+}
+
+TEST(mca_btl_rawe_proc_wait__waits_for_each_process_once)
+{
+    at_once = true;
+    introduce_all();
+    assert_int_equal(asked, THREADS * PROCESSES);
+    introduce_all();
+    assert_int_equal(asked, THREADS * PROCESSES);
+    mca_btl_rawe_proc_open();
+    introduce_all();
+    assert_int_equal(asked, 2 * THREADS * PROCESSES);
+}
+
+TEST(mca_btl_rawe_proc_wait__does_without_a_runtime)
+{
+    struct mca_btl_rawe_published found;
+
+    refuses = true;
+    assert_int_equal(wait_for(7, &found), 0);
+    assert_false(find(7));
+    assert_int_equal(asked, 2);
+}
+
+/* mca_btl_rawe_proc_find */
+
+TEST(mca_btl_rawe_proc_find__asks_once_and_knows_from_then_on)
+{
+    publish();
+    assert_false(find(3));
+    assert_false(find(3));
+    assert_int_equal(question_count, 1);
+    assert_int_equal(questions[0].name.vpid, 3);
+    answer_question(0);
+    assert_true(find(3));
+    assert_true(find(3));
+    assert_int_equal(question_count, 1);
+}
+
+TEST(mca_btl_rawe_proc_find__asks_again_what_was_not_there)
+{
+    assert_false(find(3));
+    answer_question(0);
+    publish();
+    assert_false(find(3));
+    answer_question(1);
+    assert_true(find(3));
+}
+
+/**
+ * In step, all processes of a job call one that computes, or is late: each CONNECT that finds
+ * nothing is repeated after 1 ms, then after twice the interval, up to a second. The runtime answers
+ * one question after the other, in 0.2 ms. Returns when the last of them is known, in ms.
+ */
+static unsigned ms_until_all_are_known(unsigned callers)
+{
+    static unsigned next_ms[CALLERS_MOST];
+    static bool known[CALLERS_MOST];
+    unsigned left = callers, answered = 0, now_ms = 0;
+
+    memset(next_ms, 0, sizeof(next_ms));
+    memset(known, 0, sizeof(known));
+    for (; 0 != left; ++now_ms) {
+        assert_in_range(now_ms, 0, 1000000);
+        for (unsigned i = 0; i < callers; ++i) {
+            if (!known[i] && next_ms[i] <= now_ms) {
+                unsigned interval_ms = 0 == now_ms ? 1 : now_ms;
+                known[i] = find(i);
+                left -= known[i];
+                next_ms[i] = now_ms + (interval_ms < 1000 ? interval_ms : 1000);
+            }
+        }
+        for (unsigned i = 0; i < 5 && answered < question_count; ++i) {
+            answer_question(answered++);
+        }
+    }
+    return now_ms;
+}
+
+TEST(mca_btl_rawe_proc_find__serves_any_number_of_callers_in_step)
+{
+    publish();
+    assert_in_range(ms_until_all_are_known(1000), 1, 300);
+    mca_btl_rawe_proc_open();
+    question_count = 0;
+    assert_in_range(ms_until_all_are_known(CALLERS_MOST), 1, 3000); /* the runtime takes 2 s */
+    assert_int_equal(question_count, CALLERS_MOST);
+}
+
+/** The runtime may remember each name that it is asked about: forged ones are not to fill it. */
+TEST(mca_btl_rawe_proc_find__gives_up_on_invented_names)
+{
+    const uint32_t most = 65536;
+
+    at_once = true;
+    for (uint32_t vpid = 0; vpid < most + 100; ++vpid) {
+        assert_false(find(vpid));
+    }
+    assert_int_equal(asked, most);
+    /* A process that Open MPI introduces is another matter. */
+    struct mca_btl_rawe_published found;
+    publish();
+    assert_int_equal(wait_for(most + 200, &found), 2);
+}
+
+/* mca_btl_rawe_proc_close */
+
+TEST(mca_btl_rawe_proc_close__forgets_answers_and_drops_late_ones)
+{
+    publish();
+    assert_false(find(3));
+    assert_false(find(4));
+    answer_question(0);
+    mca_btl_rawe_proc_close();
+    answer_question(1); /* Open MPI is finalized */
+    mca_btl_rawe_proc_open();
+    assert_false(find(3));
+    assert_false(find(4));
+    assert_int_equal(question_count, 4);
+    answer_question(3);
+    assert_true(find(4));
+}
+
+TEST(mca_btl_rawe_proc_close__drops_answers_of_an_earlier_life)
+{
+    assert_false(find(3));
+    mca_btl_rawe_proc_open();
+    assert_false(find(3));
+    publish();
+    answer_question(0);
+    assert_false(find(3));
+    answer_question(1);
+    assert_true(find(3));
+}
+
+/* mca_btl_rawe_proc_is_local */
+
+TEST(mca_btl_rawe_proc_is_local__by_the_host_not_by_macs)
+{
+    struct mca_btl_rawe_published found;
+
+    publish();
+    at_once = true;
+    assert_int_equal(wait_for(1, &found), 2);
+    assert_true(mca_btl_rawe_proc_is_local(&found));
+    published[15] ^= 1; /* another host, whose interfaces have our MACs */
+    assert_int_equal(wait_for(2, &found), 2);
+    assert_false(mca_btl_rawe_proc_is_local(&found));
+    published[15] ^= 1;
+    published_bytes = 0;
+    assert_int_equal(wait_for(3, &found), 0);
+    assert_false(mca_btl_rawe_proc_is_local(&found));
+}
+
+/* mca_btl_rawe_proc_tried */
+
+TEST(mca_btl_rawe_proc_tried__when_all_modules_have)
+{
+    assert_false(mca_btl_rawe_proc_tried(name(1), 1));
+    assert_false(mca_btl_rawe_proc_tried(name(1), 1));
+    assert_false(mca_btl_rawe_proc_tried(name(2), 0));
+    assert_true(mca_btl_rawe_proc_tried(name(1), 0));
+}
+
+/* mca_btl_rawe_proc_note_host */
+
+TEST(mca_btl_rawe_proc_note_host__silent_until_it_answers)
+{
+    for (uint64_t host = 0; host < 100; ++host) {
+        assert_false(mca_btl_rawe_proc_host_silent(host, 0));
+        mca_btl_rawe_proc_note_host(host, 0, false);
+        mca_btl_rawe_proc_note_host(host, 0, false); /* another process there */
+    }
+    for (uint64_t host = 0; host < 100; ++host) {
+        assert_true(mca_btl_rawe_proc_host_silent(host, 0));
+        assert_false(mca_btl_rawe_proc_host_silent(host, 1));
+    }
+    mca_btl_rawe_proc_note_host(7, 0, true);
+    mca_btl_rawe_proc_note_host(700, 0, true); /* was never silent */
+    assert_false(mca_btl_rawe_proc_host_silent(7, 0));
+    assert_true(mca_btl_rawe_proc_host_silent(8, 0));
+    assert_false(mca_btl_rawe_proc_host_silent(700, 0));
+    mca_btl_rawe_proc_open();
+    assert_false(mca_btl_rawe_proc_host_silent(8, 0));
+}
+
+/* mca_btl_rawe_proc_died */
+
+static void die(uint32_t vpid)
+{
+    opal_process_name_t dead = name(vpid);
+    departed(&dead);
+}
+
+/** A host with all its ranks; and each is told of by several. */
+TEST(mca_btl_rawe_proc_died__only_those_that_were_named)
+{
+    fault_tolerant = true;
+    mca_btl_rawe_proc_listen();
+    assert_false(mca_btl_rawe_proc_died(name(3)));
+    for (unsigned i = 0; i < 200; ++i) {
+        die(i / 2 * 3);
+    }
+    for (unsigned i = 0; i < 300; ++i) {
+        assert_int_equal(mca_btl_rawe_proc_died(name(i)), i % 3 == 0);
+    }
+    assert_false(mca_btl_rawe_proc_died((opal_process_name_t){.jobid = 2, .vpid = 3}));
+    mca_btl_rawe_proc_open(); /* Open MPI may be initialized again in this process (sessions) */
+    assert_null(departed);
+    mca_btl_rawe_proc_listen();
+    assert_false(mca_btl_rawe_proc_died(name(3)));
+}
+
+/** Another job ends with the first of them, and its BTLs have nothing to add. */
+TEST(mca_btl_rawe_proc_listen__not_where_a_loss_ends_the_job)
+{
+    mca_btl_rawe_proc_listen();
+    assert_null(departed);
+}
