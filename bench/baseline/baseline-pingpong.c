@@ -2,7 +2,6 @@
 /* baseline-pingpong: half the round trip of a message over AF_PACKET: no MPI is faster. */
 #include "baseline.h"
 
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -11,16 +10,6 @@
 #define LOST_AFTER_S 0.05   /* a round trip that takes longer is given up */
 #define LOST_IN_A_ROW 5     /* then the size does not pass this way */
 #define SPINS_PER_CLOCK 256 /* polls between two looks at the clock */
-
-static const uint32_t default_sizes[] = {1,    4,     16,    64,     256,     1024,
-                                         4096, 16384, 65536, 262144, 1048576, 4194304};
-
-static int compare_doubles(const void *a, const void *b)
-{
-    double x = *(const double *)a;
-    double y = *(const double *)b;
-    return (x > y) - (x < y);
-}
 
 /* Sends a whole message; *pieces counts on. False: it could not be sent. */
 static bool send_message(struct baseline_link *link, enum baseline_way way, uint32_t number,
@@ -61,14 +50,13 @@ static double round_trip(struct baseline_link *link, enum baseline_way way, uint
     }
 }
 
+static double samples[SAMPLES_MAX];
+
 static void initiate(struct baseline_link *link, const struct baseline_options *options,
-                     enum baseline_way way, uint32_t test, uint32_t length, double *samples)
+                     enum baseline_way way, uint32_t test, uint32_t length)
 {
-    struct baseline_frame request = {.type = BASELINE_START,
-                                     .number = test,
-                                     .offset = way,
-                                     .length = length,
-                                     .value = BASELINE_PINGPONG};
+    struct baseline_frame request = {
+        .type = BASELINE_START, .number = test, .offset = way, .length = length};
     struct baseline_frame reply;
     struct baseline_inbox inbox = {0};
     uint8_t *message = baseline_pattern_new(length);
@@ -104,7 +92,7 @@ static void initiate(struct baseline_link *link, const struct baseline_options *
     printf("baseline pingpong way=%s bytes=%u iterations=%d", baseline_way_name(way), length,
            count);
     if (count > 0) {
-        qsort(samples, (size_t)count, sizeof(double), compare_doubles);
+        baseline_sort(samples, count);
         printf(" min_us=%.3f median_us=%.3f mean_us=%.3f", samples[0] * 1e6,
                samples[count / 2] * 1e6, sum / count * 1e6);
     }
@@ -115,84 +103,23 @@ static void initiate(struct baseline_link *link, const struct baseline_options *
     free(buffer);
 }
 
-/* Answers each message with one of the same length until the test ends. */
-static void answer(struct baseline_link *link, const struct baseline_options *options,
-                   const struct baseline_frame *start)
+/* Answers each message with one of the same length. */
+static void take(struct baseline_answer *answer, int type, const struct baseline_frame *frame,
+                 bool done)
 {
-    enum baseline_way way = (enum baseline_way)start->offset;
-    uint32_t length = start->length;
-    struct baseline_frame frame;
-    struct baseline_inbox inbox = {0};
-    uint8_t *message = baseline_pattern_new(length);
-    uint8_t *buffer = baseline_buffer_new(length);
-    uint64_t pieces = 0;
-    bool done;
-    double last = baseline_now();
-    for (unsigned spin = 1;; spin++) {
-        int type = baseline_message_poll(link, way, &inbox, buffer, length, &frame, &done);
-        if (done) {
-            send_message(link, way, inbox.number, &pieces, message, length);
-        } else if (type == BASELINE_START && frame.number == start->number) {
-            baseline_peer_answer(link, BASELINE_STARTED, start->number, 0);
-        } else if (type == BASELINE_END && frame.number == start->number) {
-            baseline_peer_ended(link, start->number, inbox.bytes,
-                                baseline_pattern_wrong(buffer, length));
-            break;
-        }
-        if (type != 0) {
-            spin = 0;
-        } else if (spin % (1u << 16) == 0) {
-            /* Silent for milliseconds: look how long, counted from the first such moment. */
-            if (spin == 1u << 16) {
-                last = baseline_now();
-            } else if (baseline_now() - last > options->wait_seconds) {
-                baseline_peer_gone(link, options);
-            }
-            sched_yield();
-        }
+    (void)type;
+    (void)frame;
+    if (done) {
+        send_message(answer->link, answer->way, answer->inbox.number, &answer->pieces,
+                     answer->message, answer->length);
     }
-    free(message);
-    free(buffer);
 }
 
 int main(int argc, char **argv)
 {
-    struct baseline_options options;
-    struct baseline_link link;
-    int status;
-    if (!baseline_options_parse(&options, argc, argv,
-                                "Half the round trip of a message in raw frames, with no protocol.",
-                                default_sizes, sizeof(default_sizes) / sizeof(default_sizes[0]),
-                                &status)) {
-        return status;
-    }
-    baseline_link_open(&link, &options);
-    baseline_ways_open(&link, &options);
-    baseline_peer_find(&link, &options);
-    if (link.initiator) {
-        double *samples = calloc(SAMPLES_MAX, sizeof(double));
-        uint32_t test = 0;
-        if (samples == NULL) {
-            fprintf(stderr, "baseline: no memory for %d samples\n", SAMPLES_MAX);
-            return 1;
-        }
-        printf("baseline link interface=%s mtu=%d\n", link.name, link.mtu);
-        for (int i = 0; i < options.size_count; i++) {
-            for (int way = BASELINE_FRAMES; way < BASELINE_WAYS; way++) {
-                if (baseline_way_usable(&link, &options, (enum baseline_way)way)) {
-                    initiate(&link, &options, (enum baseline_way)way, ++test, options.sizes[i],
-                             samples);
-                }
-            }
-        }
-        baseline_peer_bye(&link);
-        free(samples);
-    } else {
-        struct baseline_frame start;
-        while (baseline_peer_serve(&link, &options, &start)) {
-            answer(&link, &options, &start);
-        }
-    }
-    baseline_link_close(&link);
-    return 0;
+    const struct baseline_program program = {
+        .purpose = "Half the round trip of a message in raw frames, with no protocol.",
+        .initiate = initiate,
+        .take = take};
+    return baseline_main(&program, argc, argv);
 }

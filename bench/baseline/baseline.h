@@ -16,8 +16,7 @@
 /* Frame types and what the fields of baseline_frame mean in each. Only DATA carries payload. */
 enum baseline_type {
     BASELINE_HELLO = 1, /* broadcast; number: own nonce, offset: the nonce heard, 0 for none */
-    BASELINE_START,     /* number: test; offset: enum baseline_way; length: bytes of a message;
-                        value: enum baseline_test */
+    BASELINE_START,     /* number: test; offset: enum baseline_way; length: bytes of a message */
     BASELINE_STARTED,   /* number: test */
     BASELINE_END,       /* number: test */
     BASELINE_ENDED,     /* number: test; value: payload bytes received; offset: wrong bytes in the
@@ -29,13 +28,10 @@ enum baseline_type {
     BASELINE_BYE        /* no more tests */
 };
 
-enum baseline_test { BASELINE_PINGPONG, BASELINE_STREAM, BASELINE_STREAM_CREDIT };
-
 /* How data travels. */
 enum baseline_way {
-    BASELINE_FRAMES, /* one send() a frame, received from a TPACKET_V2 ring */
-    BASELINE_GSO,    /* batches cut by UDP segmentation offload, received by recvmsg() */
-    BASELINE_TCP,    /* batches in the shape of TCP, cut and merged as TCP's are */
+    BASELINE_FRAMES,  /* one send() a frame, received from a TPACKET_V2 ring */
+    BASELINE_BATCHES, /* in the shape of TCP, cut and merged as TCP's are; received by recvmsg() */
     BASELINE_WAYS
 };
 
@@ -48,8 +44,7 @@ struct baseline_way_state {
 
 /*
  * A header in host byte order. On the wire, in network byte order, it follows the MAC header; in a
- * UDP batch it stands at the start of each segment, behind the one UDP header, and in a TCP-shaped
- * batch in an option of the TCP header:
+ * batch it stands in an option of the TCP header:
  *
  *   0        2      3      4        8        12       16              24
  *   +--------+------+------+--------+--------+--------+---------------+
@@ -92,8 +87,6 @@ struct baseline_options {
     uint32_t sizes[BASELINE_SIZES_MAX]; /* bytes */
     int size_count;
     bool ways[BASELINE_WAYS]; /* to measure */
-    bool credit;              /* streams with a window, and without */
-    bool unlimited;
 };
 
 /* A message on its way in. */
@@ -109,8 +102,7 @@ struct baseline_inbox {
 
 /* Reads the command line; false after a message or the help text, *status is the exit code. */
 bool baseline_options_parse(struct baseline_options *options, int argc, char **argv,
-                            const char *purpose, const uint32_t *sizes, int size_count,
-                            int *status);
+                            const char *purpose, int *status);
 /* Seconds on the monotonic clock. */
 double baseline_now(void);
 /* The name of a way in output lines. */
@@ -136,30 +128,21 @@ int baseline_frame_send(struct baseline_link *link, const struct baseline_frame 
 bool baseline_frame_receive(struct baseline_link *link, struct baseline_frame *frame,
                             uint8_t *buffer, uint32_t size);
 
-/* --- baseline_gso.c --- */
+/* --- baseline_batch.c --- */
 
-/* Opens the GSO batches' socket; leaves its fd -1 and says why when it cannot be had. */
-void baseline_gso_open(struct baseline_link *link);
-/* Sends the next GSO batch of a message, from first->offset on and at most `left` bytes. Returns
- * the bytes it took or -errno; *pieces is the number of segments they filled. */
-int64_t baseline_gso_send(struct baseline_link *link, const struct baseline_frame *first,
-                          const uint8_t *message, uint32_t left, uint32_t *pieces);
-/* Receives a GSO batch or a single segment straight into buffer + expected. frame holds the first
+/* Opens the batches' socket; leaves its fd -1 and says why when it cannot be had. */
+void baseline_batch_open(struct baseline_link *link);
+/* Sends the next batch of a message, from first->offset on and at most `left` bytes. Returns the
+ * bytes it took or -errno; *pieces is the number of segments they filled. */
+int64_t baseline_batch_send(struct baseline_link *link, const struct baseline_frame *first,
+                            const uint8_t *message, uint32_t left, uint32_t *pieces);
+/* Receives a batch or a single segment straight into buffer + expected. frame holds the first
  * segment's header with the payload length of all, *pieces their number. False: nothing
  * there. */
-bool baseline_gso_receive(struct baseline_link *link, struct baseline_frame *frame, uint8_t *buffer,
-                          uint32_t size, uint32_t expected, uint32_t *pieces);
-/* Throws away what waits in the GSO batches' queue. */
-void baseline_gso_drain(struct baseline_link *link);
-
-/* --- baseline_tcp.c: the same for TCP-shaped batches --- */
-
-void baseline_tcp_open(struct baseline_link *link);
-int64_t baseline_tcp_send(struct baseline_link *link, const struct baseline_frame *first,
-                          const uint8_t *message, uint32_t left, uint32_t *pieces);
-bool baseline_tcp_receive(struct baseline_link *link, struct baseline_frame *frame, uint8_t *buffer,
-                          uint32_t size, uint32_t expected, uint32_t *pieces);
-void baseline_tcp_drain(struct baseline_link *link);
+bool baseline_batch_receive(struct baseline_link *link, struct baseline_frame *frame,
+                            uint8_t *buffer, uint32_t size, uint32_t expected, uint32_t *pieces);
+/* Throws away every batch that waits in the queue: the next test must not see it. */
+void baseline_batch_drain(struct baseline_link *link);
 
 /* --- baseline_peer.c --- */
 
@@ -179,26 +162,17 @@ void baseline_peer_ended(struct baseline_link *link, uint32_t number, uint64_t b
 /* Sends a frame without payload, most often the answer to a request of the same number. */
 void baseline_peer_answer(struct baseline_link *link, enum baseline_type type, uint32_t number,
                           uint64_t value);
-/* Initiator: announces to the other end that there are no more tests. */
-void baseline_peer_bye(struct baseline_link *link);
 /* Ends the program when the other end has been silent for too long; says so. */
 void baseline_peer_gone(const struct baseline_link *link, const struct baseline_options *options);
 
 /* --- baseline_message.c --- */
 
-/* Opens what the ways that are to be measured need, where it can be had. */
-void baseline_ways_open(struct baseline_link *link, const struct baseline_options *options);
-/* Whether a way is to be measured, and can be. */
-bool baseline_way_usable(const struct baseline_link *link, const struct baseline_options *options,
-                         enum baseline_way way);
-/* Throws away every batch that waits in the queues: the next test must not see it. */
-void baseline_drain(struct baseline_link *link);
 /* A buffer with the contents that every message has. */
 uint8_t *baseline_pattern_new(uint32_t bytes);
 /* Number of bytes that differ from them. */
 uint32_t baseline_pattern_wrong(const uint8_t *buffer, uint32_t bytes);
 
-/* Sends the next frame or GSO batch of a message of `length` bytes. cursor is a DATA header whose
+/* Sends the next frame or batch of a message of `length` bytes. cursor is a DATA header whose
  * offset and value (count of pieces) move on. Returns 0 or -errno. */
 int baseline_piece_send(struct baseline_link *link, enum baseline_way way,
                         struct baseline_frame *cursor, const uint8_t *message, uint32_t length);
@@ -211,5 +185,37 @@ uint64_t baseline_batches_poll(struct baseline_link *link, enum baseline_way way
 int baseline_message_poll(struct baseline_link *link, enum baseline_way way,
                           struct baseline_inbox *inbox, uint8_t *buffer, uint32_t length,
                           struct baseline_frame *frame, bool *done);
+
+/* --- baseline_main.c --- */
+
+/* The other end of a test. */
+struct baseline_answer {
+    struct baseline_link *link;
+    enum baseline_way way;
+    uint32_t length; /* bytes of a message */
+    struct baseline_inbox inbox;
+    uint8_t *buffer;  /* all messages are received into */
+    uint8_t *message; /* to send back */
+    uint64_t pieces;  /* ping-pong: sent; stream: told of by credit */
+    uint64_t quarter; /* of a stream's window, in pieces */
+};
+
+/* What a program measures. */
+struct baseline_program {
+    const char *purpose; /* for --help */
+    bool skips_single;   /* leaves out batches of messages that one piece holds */
+    /* Initiator: measures messages of `length` bytes and prints a line. */
+    void (*initiate)(struct baseline_link *link, const struct baseline_options *options,
+                     enum baseline_way way, uint32_t test, uint32_t length);
+    /* Other end: a piece or a control frame of `type` was received; `done`: it completed message
+     * inbox.number. */
+    void (*take)(struct baseline_answer *answer, int type, const struct baseline_frame *frame,
+                 bool done);
+};
+
+/* Runs a program; returns its exit status. */
+int baseline_main(const struct baseline_program *program, int argc, char **argv);
+/* Sorts samples in ascending order. */
+void baseline_sort(double *samples, int count);
 
 #endif

@@ -1,18 +1,34 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What both kinds of GSO batches share: socket with filter, IPv4 header, checksums, sending. */
+/*
+ * TCP-shaped batches: up to 64 kB of a message as one packet that looks like TCP's, cut by TCP
+ * segmentation offload and merged by GRO, as every NIC and driver has them for TCP. Segmentation
+ * repeats all headers and counts up the sequence number: our header lies in a TCP option of each
+ * slice, and a slice's place in the message is its sequence number.
+ */
 #include "baseline.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/if_packet.h>
+#include <linux/virtio_net.h>
 #include <net/ethernet.h>
+#include <netinet/ip.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
-#include "baseline_batch.h"
+#define PORT 34998          /* of all batches, both directions */
+#define OPTION_KIND 253     /* RFC 4727: for experiments; RFC 6994: followed by an identifier */
+#define OPTION_BYTES 40     /* as many as a TCP header can have */
+#define OPTION_EXID 0xF100u /* as the magic of plain frames */
+#define HEADERS_BYTES (sizeof(struct iphdr) + sizeof(struct tcphdr) + OPTION_BYTES)
+/* A packet with its Ethernet header that is longer is cut whatever the device can (gso_max_size).
+ */
+#define PACKET_BYTES_MAX 65535u
 
 /* The receiver's IP stack drops packets from there without an answer. */
 #define SOURCE_ADDRESS 0xFFFFFFFFu
@@ -21,26 +37,26 @@
 
 static int give_up(const struct baseline_link *link, int fd, const char *what)
 {
-    fprintf(stderr, "baseline: %s: GSO batches left out: %s: %s\n", link->name, what,
-            strerror(errno));
+    fprintf(stderr, "baseline: %s: batches left out: %s: %s\n", link->name, what, strerror(errno));
     if (fd >= 0) {
         close(fd);
     }
     return -1;
 }
 
-int baseline_batch_socket(const struct baseline_link *link, uint8_t protocol)
+/* A packet socket that gets our batches; -1 after saying why there is none. */
+static int open_socket(const struct baseline_link *link)
 {
-    /* Only our own: IPv4, the protocol, from SOURCE_ADDRESS, to our port; counted from the MAC. */
+    /* Only our own: IPv4, TCP, from SOURCE_ADDRESS, to our port; counted from the MAC. */
     struct sock_filter code[] = {
         BPF_STMT(BPF_LD | BPF_H | BPF_ABS, 12),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ETHERTYPE_IP, 0, 7),
         BPF_STMT(BPF_LD | BPF_B | BPF_ABS, 23),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, protocol, 0, 5),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, IPPROTO_TCP, 0, 5),
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 26),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SOURCE_ADDRESS, 0, 3),
         BPF_STMT(BPF_LD | BPF_H | BPF_ABS, 36),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, BASELINE_PORT, 0, 1),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, PORT, 0, 1),
         BPF_STMT(BPF_RET | BPF_K, 0x7FFFFFFF),
         BPF_STMT(BPF_RET | BPF_K, 0),
     };
@@ -86,8 +102,10 @@ static uint16_t fold(uint32_t sum)
     return htons((uint16_t)sum);
 }
 
-uint16_t baseline_batch_headers(const struct baseline_link *link, uint8_t *mac, struct iphdr *ip,
-                                uint8_t protocol, size_t bytes)
+/* Writes the Ethernet (14 bytes) and IPv4 headers of a packet with `bytes` behind them. Returns
+ * the pseudo-header's checksum, from which the device completes that of each segment. */
+static uint16_t write_headers(const struct baseline_link *link, uint8_t *mac, struct iphdr *ip,
+                              size_t bytes)
 {
     uint16_t ethertype = htons(ETHERTYPE_IP);
     memcpy(mac, link->peer, BASELINE_MAC_BYTES);
@@ -96,20 +114,116 @@ uint16_t baseline_batch_headers(const struct baseline_link *link, uint8_t *mac, 
     *ip = (struct iphdr){.version = 4,
                          .ihl = 5,
                          .ttl = 1,
-                         .protocol = protocol,
+                         .protocol = IPPROTO_TCP,
                          .tot_len = htons((uint16_t)(sizeof(*ip) + bytes)),
                          .frag_off = htons(IP_DF),
                          .saddr = htonl(SOURCE_ADDRESS),
                          .daddr = htonl(DESTINATION_ADDRESS)};
     ip->check = (uint16_t)~fold(sum_words(ip, sizeof(*ip), 0));
-    return fold(sum_words(&ip->saddr, 8, protocol + (uint32_t)bytes));
+    return fold(sum_words(&ip->saddr, 8, IPPROTO_TCP + (uint32_t)bytes));
 }
 
-ssize_t baseline_batch_sendmsg(int fd, const struct msghdr *message)
+/* What stands in front of the data. */
+struct __attribute__((packed)) envelope {
+    struct virtio_net_hdr offload;
+    uint8_t mac[14];
+    struct iphdr ip;
+    struct tcphdr tcp;
+    uint8_t option_kind;
+    uint8_t option_bytes;
+    uint16_t option_exid;
+    uint8_t header[BASELINE_HEADER_BYTES]; /* of the whole batch */
+    uint8_t option_rest[OPTION_BYTES - 4 - BASELINE_HEADER_BYTES];
+};
+
+void baseline_batch_open(struct baseline_link *link)
 {
+    uint32_t slice_bytes = (uint32_t)link->mtu - HEADERS_BYTES;
+    uint32_t slices = (PACKET_BYTES_MAX - 14 - HEADERS_BYTES) / slice_bytes;
+    if (slices < 2) {
+        fprintf(stderr, "baseline: %s: TCP-shaped batches left out: MTU %d already fills one\n",
+                link->name, link->mtu);
+        return;
+    }
+    link->ways[BASELINE_BATCHES].payload = slice_bytes;
+    link->ways[BASELINE_BATCHES].pieces_max = slices;
+    link->ways[BASELINE_BATCHES].fd = open_socket(link);
+}
+
+int64_t baseline_batch_send(struct baseline_link *link, const struct baseline_frame *first,
+                            const uint8_t *message, uint32_t left, uint32_t *pieces)
+{
+    const struct baseline_way_state *way = &link->ways[BASELINE_BATCHES];
+    struct envelope envelope = {.option_kind = OPTION_KIND,
+                                .option_bytes = OPTION_BYTES,
+                                .option_exid = htons(OPTION_EXID)};
+    struct baseline_frame batch = *first;
+    struct iphdr ip;
+    uint32_t most = way->payload * way->pieces_max;
+    batch.length = left < most ? left : most;
+    baseline_header_encode(envelope.header, &batch);
+    size_t tcp_bytes = sizeof(struct tcphdr) + OPTION_BYTES + batch.length;
+    uint16_t check = write_headers(link, envelope.mac, &ip, tcp_bytes);
+    envelope.ip = ip;
+    envelope.tcp = (struct tcphdr){.source = htons(PORT),
+                                   .dest = htons(PORT),
+                                   .seq = htonl(batch.offset),
+                                   .doff = (sizeof(struct tcphdr) + OPTION_BYTES) / 4,
+                                   .ack = 1,
+                                   .check = check};
+    envelope.offload.flags = VIRTIO_NET_HDR_F_NEEDS_CSUM;
+    envelope.offload.csum_start = 14 + sizeof(struct iphdr);
+    envelope.offload.csum_offset = offsetof(struct tcphdr, check);
+    if (batch.length > way->payload) { /* the kernel refuses a batch of one slice */
+        envelope.offload.gso_type = VIRTIO_NET_HDR_GSO_TCPV4;
+        envelope.offload.hdr_len = 14 + HEADERS_BYTES;
+        envelope.offload.gso_size = (uint16_t)way->payload;
+    }
+    struct iovec parts[2] = {{&envelope, sizeof(envelope)},
+                             {(void *)(message + batch.offset), batch.length}};
+    struct msghdr head = {.msg_iov = parts, .msg_iovlen = 2};
+    *pieces = (batch.length + way->payload - 1) / way->payload;
     ssize_t sent;
     do {
-        sent = sendmsg(fd, message, 0);
-    } while (sent < 0 && (errno == ENOBUFS || errno == EINTR));
-    return sent;
+        sent = sendmsg(way->fd, &head, 0);
+    } while (sent < 0 && (errno == ENOBUFS || errno == EINTR)); /* the device is full */
+    return sent < 0 ? -errno : (int64_t)batch.length;
+}
+
+bool baseline_batch_receive(struct baseline_link *link, struct baseline_frame *frame,
+                            uint8_t *buffer, uint32_t size, uint32_t expected, uint32_t *pieces)
+{
+    const struct baseline_way_state *way = &link->ways[BASELINE_BATCHES];
+    struct envelope envelope;
+    uint32_t guess = expected < size ? expected : 0;
+    struct iovec parts[2] = {{&envelope, sizeof(envelope)}, {buffer + guess, size - guess}};
+    struct msghdr head = {.msg_iov = parts, .msg_iovlen = 2};
+    ssize_t received = recvmsg(way->fd, &head, MSG_DONTWAIT);
+    if (received < (ssize_t)sizeof(envelope) || envelope.option_kind != OPTION_KIND ||
+        envelope.option_exid != htons(OPTION_EXID) ||
+        !baseline_header_decode(envelope.header, frame)) {
+        return false;
+    }
+    /* Any run of slices: the headers are those of the first, the total length is GRO's. */
+    uint32_t bytes = ntohs(envelope.ip.tot_len) - (uint32_t)HEADERS_BYTES;
+    uint32_t place = ntohl(envelope.tcp.seq);
+    if (bytes > received - sizeof(envelope) || place > size || bytes > size - place) {
+        return false; /* something before it was lost, and it did not fit where it was put */
+    }
+    if (place != guess) {
+        memmove(buffer + place, buffer + guess, bytes);
+    }
+    frame->value += (place - frame->offset) / way->payload;
+    frame->offset = place;
+    frame->length = bytes;
+    *pieces = (bytes + way->payload - 1) / way->payload;
+    return true;
+}
+
+void baseline_batch_drain(struct baseline_link *link)
+{
+    uint8_t byte;
+    int fd = link->ways[BASELINE_BATCHES].fd;
+    while (fd >= 0 && recv(fd, &byte, sizeof(byte), MSG_DONTWAIT) > 0) {
+    }
 }

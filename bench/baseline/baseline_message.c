@@ -4,32 +4,6 @@
 
 #include <string.h>
 
-void baseline_ways_open(struct baseline_link *link, const struct baseline_options *options)
-{
-    if (options->ways[BASELINE_GSO]) {
-        baseline_gso_open(link);
-    }
-    if (options->ways[BASELINE_TCP]) {
-        baseline_tcp_open(link);
-    }
-}
-
-bool baseline_way_usable(const struct baseline_link *link, const struct baseline_options *options,
-                         enum baseline_way way)
-{
-    return options->ways[way] && (way == BASELINE_FRAMES || link->ways[way].fd >= 0);
-}
-
-void baseline_drain(struct baseline_link *link)
-{
-    if (link->ways[BASELINE_GSO].fd >= 0) {
-        baseline_gso_drain(link);
-    }
-    if (link->ways[BASELINE_TCP].fd >= 0) {
-        baseline_tcp_drain(link);
-    }
-}
-
 /* A number for each word of a message: no two places within it hold the same. */
 static uint32_t pattern_word(uint32_t index)
 {
@@ -62,9 +36,7 @@ int baseline_piece_send(struct baseline_link *link, enum baseline_way way,
     uint32_t left = length - cursor->offset;
     if (way != BASELINE_FRAMES) {
         uint32_t count = 0;
-        int64_t taken = way == BASELINE_GSO
-                            ? baseline_gso_send(link, cursor, message, left, &count)
-                            : baseline_tcp_send(link, cursor, message, left, &count);
+        int64_t taken = baseline_batch_send(link, cursor, message, left, &count);
         if (taken < 0) {
             return (int)taken;
         }
@@ -106,15 +78,6 @@ static bool inbox_book(struct baseline_inbox *inbox, const struct baseline_frame
     return inbox->received == length;
 }
 
-static bool batch_receive(struct baseline_link *link, enum baseline_way way,
-                          const struct baseline_inbox *inbox, uint8_t *buffer, uint32_t length,
-                          struct baseline_frame *frame, uint32_t *pieces)
-{
-    return way == BASELINE_GSO
-               ? baseline_gso_receive(link, frame, buffer, length, inbox->next, pieces)
-               : baseline_tcp_receive(link, frame, buffer, length, inbox->next, pieces);
-}
-
 uint64_t baseline_batches_poll(struct baseline_link *link, enum baseline_way way,
                                struct baseline_inbox *inbox, uint8_t *buffer, uint32_t length)
 {
@@ -122,7 +85,7 @@ uint64_t baseline_batches_poll(struct baseline_link *link, enum baseline_way way
     uint32_t pieces = 1;
     uint64_t before = inbox->bytes;
     while (way != BASELINE_FRAMES &&
-           batch_receive(link, way, inbox, buffer, length, &frame, &pieces)) {
+           baseline_batch_receive(link, &frame, buffer, length, inbox->next, &pieces)) {
         inbox_book(inbox, &frame, pieces, length);
     }
     return inbox->bytes - before;
@@ -134,7 +97,8 @@ int baseline_message_poll(struct baseline_link *link, enum baseline_way way,
 {
     uint32_t pieces = 1;
     *done = false;
-    if (way != BASELINE_FRAMES && batch_receive(link, way, inbox, buffer, length, frame, &pieces)) {
+    if (way != BASELINE_FRAMES &&
+        baseline_batch_receive(link, frame, buffer, length, inbox->next, &pieces)) {
         *done = inbox_book(inbox, frame, pieces, length);
         return (int)frame->type;
     }

@@ -19,7 +19,7 @@ double baseline_now(void)
 
 const char *baseline_way_name(enum baseline_way way)
 {
-    static const char *const names[BASELINE_WAYS] = {"frames", "udp-gso", "tcp-gso"};
+    static const char *const names[BASELINE_WAYS] = {"frames", "tcp-gso"};
     return names[way];
 }
 
@@ -29,8 +29,7 @@ static void print_help(const char *program, const char *purpose)
            "%s\n"
            "\n"
            "  --interface NAME  network interface (the first Ethernet one that is up)\n"
-           "  --way WAY         frames, udp-gso, tcp-gso or all: what to send (all)\n"
-           "  --window W        credit, unlimited or all: what holds a stream back (all)\n"
+           "  --way WAY         frames, tcp-gso or all: what to send (all)\n"
            "  --sizes A,B,...   message sizes in bytes\n"
            "  --seconds S       time for each size (0.1)\n"
            "  --wait S          how long to wait for the other host (20)\n"
@@ -75,14 +74,6 @@ static bool parse_way(struct baseline_options *options, const char *text)
     return any;
 }
 
-static bool parse_window(struct baseline_options *options, const char *text)
-{
-    bool all = strcmp(text, "all") == 0;
-    options->credit = all || strcmp(text, "credit") == 0;
-    options->unlimited = all || strcmp(text, "unlimited") == 0;
-    return options->credit || options->unlimited;
-}
-
 static bool parse_seconds(const char *text, double *seconds)
 {
     char *end;
@@ -99,16 +90,11 @@ static bool parse_cpu(const char *text, int *cpu)
 }
 
 bool baseline_options_parse(struct baseline_options *options, int argc, char **argv,
-                            const char *purpose, const uint32_t *sizes, int size_count, int *status)
+                            const char *purpose, int *status)
 {
-    *options = (struct baseline_options){.cpu = -1,
-                                         .seconds = 0.1,
-                                         .wait_seconds = 20,
-                                         .ways = {true, true, true},
-                                         .credit = true,
-                                         .unlimited = true,
-                                         .size_count = size_count};
-    memcpy(options->sizes, sizes, sizeof(*sizes) * (size_t)size_count);
+    *options = (struct baseline_options){
+        .cpu = -1, .seconds = 0.1, .wait_seconds = 20, .ways = {true, true}};
+    parse_sizes(options, "1,4,16,64,256,1024,4096,16384,65536,262144,1048576,4194304");
     for (int i = 1; i < argc; i += 2) {
         const char *name = argv[i];
         const char *value = i + 1 < argc ? argv[i + 1] : NULL;
@@ -124,8 +110,6 @@ bool baseline_options_parse(struct baseline_options *options, int argc, char **a
             options->interface = value;
         } else if (strcmp(name, "--way") == 0) {
             good = parse_way(options, value);
-        } else if (strcmp(name, "--window") == 0) {
-            good = parse_window(options, value);
         } else if (strcmp(name, "--sizes") == 0) {
             good = parse_sizes(options, value);
         } else if (strcmp(name, "--seconds") == 0) {

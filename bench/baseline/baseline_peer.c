@@ -11,7 +11,6 @@
 
 #define HELLO_INTERVAL_S 0.01
 #define REQUEST_INTERVAL_S 0.02
-#define FAREWELLS 3 /* BYE has no reply; a lost one costs the other end its waiting time */
 
 void baseline_peer_gone(const struct baseline_link *link, const struct baseline_options *options)
 {
@@ -122,7 +121,7 @@ bool baseline_peer_serve(struct baseline_link *link, const struct baseline_optio
             continue;
         }
         if (start->type == BASELINE_START) {
-            baseline_drain(link);
+            baseline_batch_drain(link);
             baseline_peer_answer(link, BASELINE_STARTED, start->number, 0);
             return true;
         }
@@ -153,11 +152,4 @@ void baseline_peer_answer(struct baseline_link *link, enum baseline_type type, u
 {
     struct baseline_frame answer = {.type = type, .number = number, .value = value};
     baseline_frame_send(link, &answer, NULL, link->peer);
-}
-
-void baseline_peer_bye(struct baseline_link *link)
-{
-    for (int i = 0; i < FAREWELLS; i++) {
-        baseline_peer_answer(link, BASELINE_BYE, 0, 0);
-    }
 }

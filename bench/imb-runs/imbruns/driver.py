@@ -212,7 +212,6 @@ class ImbDriver(Driver):
         for name in ("pingpong", "stream"):
             words = ["-np", "2", *options.starter, str(self.programs[name])]
             words += ["--seconds", f"{options.baseline_time:g}"]
-            words += ["--window", "credit"] if name == "stream" else []
             words += ["--interface", interface] if interface else []
             case = Case(name, "", 2, hosts, name)
             yield Run(number, transports.BASELINE, case, (tuple(words),))
@@ -280,8 +279,8 @@ class ImbDriver(Driver):
             f"Transports: {titles}. They ran alternately; each value is the median over the "
             f"rounds, each ratio a ratio of such medians. {stats.DOUBT} The baseline is what a "
             "bare program reaches with the same raw frames on the same wire without any protocol, "
-            "in the way that is the fastest at the size: plain frames, UDP batches or TCP-shaped "
-            "batches. For Uniband it sends one message in a frame; a transport that coalesces "
+            "in the way that is the fastest at the size: plain frames or TCP-shaped batches. "
+            "For Uniband it sends one message in a frame; a transport that coalesces "
             "small messages can exceed it."
         )
 

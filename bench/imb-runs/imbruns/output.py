@@ -110,7 +110,7 @@ def parse_baseline(text):
             largest_frame = int(fields["mtu"]) - BASELINE_HEADER_BYTES
         elif line.startswith("baseline pingpong ") and "median_us" in fields:
             offer("PingPong", int(fields["bytes"]), "time_us", float(fields["median_us"]), min)
-        elif line.startswith("baseline stream ") and fields.get("window") == "credit":
+        elif line.startswith("baseline stream "):
             size = int(fields["bytes"])
             for name in ("Uniband", "UnibandCold"):
                 offer(name, size, "mbytes_per_s", float(fields["mbytes_per_s"]), max)
