@@ -50,25 +50,30 @@ struct imb_run {
     MPI_Request requests[2 * IMB_WINDOW];
 };
 
+/* What is special of a benchmark. */
+enum imb_trait {
+    IMB_PAIR = 1 << 0,      /* uses two ranks however many there are */
+    IMB_EVEN = 1 << 1,      /* needs an even number of ranks */
+    IMB_SYNC = 1 << 2,      /* timed call by call, ranks synchronized between calls (-sync) */
+    IMB_REDUCTION = 1 << 3, /* message sizes are multiples of IMB_ELEMENT */
+    IMB_COLD = 1 << 4,      /* receives into -receive_buffers places, not into one */
+    IMB_CALLER = 1 << 5     /* only rank 0's time counts: how long a call keeps it */
+};
+
 struct imb_benchmark {
     const char *name;
     enum imb_layout layout;
-    bool pair;       /* uses two ranks however many there are */
-    bool even;       /* needs an even number of ranks */
-    bool collective; /* timed call by call, ranks synchronized between calls (-sync) */
-    bool reduction;  /* message sizes are multiples of IMB_ELEMENT */
+    unsigned traits; /* of enum imb_trait */
     int legs;        /* one iteration's time is divided by this: 2 for a round trip */
     int traffic;     /* messages that one iteration counts in Mbytes/sec */
-    bool cold;       /* receives into -receive_buffers places, not into one */
-    bool caller;     /* only rank 0's time counts: how long a call keeps it */
-    /* Called once behind the iterations; their time includes it unless `caller`. May be NULL. */
-    void (*finish)(struct imb_run *run);
     /* Bytes of send and receive buffer that run->bytes and run->size need. */
     void (*space)(struct imb_run *run, size_t *send, size_t *receive);
     void (*iterate)(struct imb_run *run);
     void (*fill)(struct imb_run *run);
     /* Number of wrong bytes in this rank's receive buffer. */
     size_t (*verify)(const struct imb_run *run);
+    /* Called once after the iterations; their time includes it unless IMB_CALLER. May be NULL. */
+    void (*finish)(struct imb_run *run);
 };
 
 struct imb_options {
@@ -106,9 +111,6 @@ extern const struct imb_benchmark imb_point_to_point[];
 extern const int imb_point_to_point_count;
 extern const struct imb_benchmark imb_collectives[];
 extern const int imb_collectives_count;
-
-/* The benchmark of this name, upper or lower case; NULL when there is none. */
-const struct imb_benchmark *imb_benchmark_find(const char *name);
 
 /* Reads the command line. Returns false after printing why (on rank 0 only) or the help text;
  * *status is then the exit code. */

@@ -36,39 +36,23 @@ static const char imb_help[] =
     "time the call alone; Mp... are MPBench's, CacheHot and CacheCold GAMMA's ping-pong in warm\n"
     "memory and in memory that is in no cache.\n";
 
-const struct imb_benchmark *imb_benchmark_find(const char *name)
+/* Benchmark number `index` of both tables; NULL after the last. */
+static const struct imb_benchmark *benchmark_at(int index)
 {
-    for (int i = 0; i < imb_point_to_point_count; i++) {
-        if (strcasecmp(name, imb_point_to_point[i].name) == 0) {
-            return &imb_point_to_point[i];
-        }
+    if (index < imb_point_to_point_count) {
+        return &imb_point_to_point[index];
     }
-    for (int i = 0; i < imb_collectives_count; i++) {
-        if (strcasecmp(name, imb_collectives[i].name) == 0) {
-            return &imb_collectives[i];
-        }
-    }
-    return NULL;
+    index -= imb_point_to_point_count;
+    return index < imb_collectives_count ? &imb_collectives[index] : NULL;
 }
 
-static void select_all(struct imb_options *options)
+/* The benchmark of this name, upper or lower case; NULL when there is none. */
+static const struct imb_benchmark *find_benchmark(const char *name)
 {
-    for (int i = 0; i < imb_point_to_point_count; i++) {
-        options->selected[options->selected_count++] = &imb_point_to_point[i];
+    const struct imb_benchmark *found = NULL;
+    for (int i = 0; (found = benchmark_at(i)) != NULL && strcasecmp(name, found->name) != 0; i++) {
     }
-    for (int i = 0; i < imb_collectives_count; i++) {
-        options->selected[options->selected_count++] = &imb_collectives[i];
-    }
-}
-
-static void list_all(void)
-{
-    for (int i = 0; i < imb_point_to_point_count; i++) {
-        printf("%s\n", imb_point_to_point[i].name);
-    }
-    for (int i = 0; i < imb_collectives_count; i++) {
-        printf("%s\n", imb_collectives[i].name);
-    }
+    return found;
 }
 
 /* A whole number from `low` to `high` at the start of text; *end is what follows it. */
@@ -253,15 +237,15 @@ bool imb_options_parse(struct imb_options *options, int argc, char **argv, int r
         }
         if (strcmp(argv[i], "-list") == 0) {
             *status = 0;
-            if (rank == 0) {
-                list_all();
+            for (int j = 0; rank == 0 && benchmark_at(j) != NULL; j++) {
+                printf("%s\n", benchmark_at(j)->name);
             }
             return false;
         }
         if (strcmp(argv[i], "-check") == 0) {
             options->check = true;
         } else if (argv[i][0] != '-') {
-            const struct imb_benchmark *benchmark = imb_benchmark_find(argv[i]);
+            const struct imb_benchmark *benchmark = find_benchmark(argv[i]);
             if (benchmark == NULL) {
                 snprintf(why, sizeof(why), "no benchmark is called '%s'; -list names them",
                          argv[i]);
@@ -285,7 +269,9 @@ bool imb_options_parse(struct imb_options *options, int argc, char **argv, int r
         return false;
     }
     if (options->selected_count == 0) {
-        select_all(options);
+        for (int i = 0; benchmark_at(i) != NULL; i++) {
+            options->selected[options->selected_count++] = benchmark_at(i);
+        }
     }
     return true;
 }

@@ -98,7 +98,7 @@ void imb_print_header(const struct imb_benchmark *benchmark, const struct imb_op
 void imb_print_result(const struct imb_benchmark *benchmark, const struct imb_options *options,
                       int size, size_t bytes, const struct imb_result *result)
 {
-    double pairs = benchmark->even ? (double)size / 2 * result->groups : 1;
+    double pairs = (benchmark->traits & IMB_EVEN) ? (double)size / 2 * result->groups : 1;
     double messages = result->max_s > 0 ? pairs * benchmark->traffic / result->max_s : 0;
     double megabytes = messages * (double)bytes / 1e6;
 

@@ -37,7 +37,7 @@ static double time_iterations(const struct imb_benchmark *benchmark,
     double elapsed = 0;
     run->root = 0;
     MPI_Barrier(run->comm);
-    if (benchmark->collective && options->sync) {
+    if ((benchmark->traits & IMB_SYNC) && options->sync) {
         for (run->iteration = 0; run->iteration < repetitions; run->iteration++) {
             if (options->root_shift) {
                 run->root = run->iteration % run->size;
@@ -60,7 +60,7 @@ static double time_iterations(const struct imb_benchmark *benchmark,
         elapsed = MPI_Wtime() - start;
         if (benchmark->finish != NULL) {
             benchmark->finish(run);
-            elapsed = benchmark->caller ? elapsed : MPI_Wtime() - start;
+            elapsed = (benchmark->traits & IMB_CALLER) ? elapsed : MPI_Wtime() - start;
         }
     }
     return elapsed / repetitions / benchmark->legs;
@@ -136,7 +136,7 @@ static double run_size(const struct imb_benchmark *benchmark, const struct imb_o
     MPI_Comm_rank(active, &active_rank);
     MPI_Comm_size(active, &active_size);
     run->stride = 0;
-    run->buffers = benchmark->cold ? options->receive_buffers : 1;
+    run->buffers = (benchmark->traits & IMB_COLD) ? options->receive_buffers : 1;
     if (options->check && benchmark->layout == IMB_LAYOUT_RATE) {
         run->stride = run->bytes;
         run->buffers = run->buffers < IMB_WINDOW ? IMB_WINDOW : run->buffers;
@@ -180,7 +180,7 @@ static double run_size(const struct imb_benchmark *benchmark, const struct imb_o
             result.median_s = run->call_seconds[result.repetitions / 2];
         }
     }
-    if (benchmark->caller && run->rank != 0) {
+    if ((benchmark->traits & IMB_CALLER) && run->rank != 0) {
         mine = 0;
     }
     double sum = 0;
@@ -208,13 +208,13 @@ static bool size_at(const struct imb_benchmark *benchmark, const struct imb_opti
             return false;
         }
         *bytes = options->lengths[index];
-        if (benchmark->reduction) {
+        if (benchmark->traits & IMB_REDUCTION) {
             *bytes = (*bytes + IMB_ELEMENT - 1) / IMB_ELEMENT * IMB_ELEMENT;
         }
         return true;
     }
     int least = options->msglog_min;
-    if (benchmark->reduction && least < 2) {
+    if ((benchmark->traits & IMB_REDUCTION) && least < 2) {
         least = 2; /* 2^2 bytes: one MPI_FLOAT */
     }
     if (index > 0 && least + index - 1 > options->msglog_max) {
@@ -281,12 +281,12 @@ static double run_benchmark(const struct imb_benchmark *benchmark,
                             const struct imb_options *options, struct imb_run *run, int world_size)
 {
     double defects = 0;
-    if (benchmark->pair) {
+    if (benchmark->traits & IMB_PAIR) {
         return world_size < 2 ? 0 : run_group(benchmark, options, run, 2);
     }
     int size = options->npmin < world_size ? options->npmin : world_size;
     for (;;) {
-        if (!benchmark->even || size % 2 == 0) {
+        if (!(benchmark->traits & IMB_EVEN) || size % 2 == 0) {
             defects += run_group(benchmark, options, run, size);
         }
         if (size == world_size) {
