@@ -42,6 +42,45 @@ void __wrap_opal_output(int stream, const char *format, ...)
     ++shown;
 }
 
+#if OPAL_MAJOR_VERSION >= 5
+static bool takes_messages;     /**< PMIx does */
+static pmix_op_cbfunc_t answer; /**< it will be called with ... */
+static void *answer_context;
+static const pmix_info_t *in_transit; /**< read until then */
+
+/* Open MPI's libraries call it, too, which the linker takes for the same. */
+#pragma GCC visibility push(default)
+pmix_status_t __wrap_PMIx_Log(const pmix_info_t data[], size_t count,
+                              const pmix_info_t directives[], size_t directive_count);
+pmix_status_t __wrap_PMIx_Log_nb(const pmix_info_t data[], size_t count,
+                                 const pmix_info_t directives[], size_t directive_count,
+                                 pmix_op_cbfunc_t done, void *context);
+#pragma GCC visibility pop
+
+pmix_status_t __wrap_PMIx_Log(const pmix_info_t data[], size_t count,
+                              const pmix_info_t directives[], size_t directive_count)
+{
+    fail_msg("waits for mpirun, maybe with a lock held");
+    return PMIX_ERROR;
+}
+
+pmix_status_t __wrap_PMIx_Log_nb(const pmix_info_t data[], size_t count,
+                                 const pmix_info_t directives[], size_t directive_count,
+                                 pmix_op_cbfunc_t done, void *context)
+{
+    assert_int_equal(count, 1);
+    assert_int_equal(directive_count, 3);
+    if (!takes_messages) {
+        return PMIX_ERR_INIT;
+    }
+    in_transit = data;
+    answer = done;
+    answer_context = context;
+    ++shown;
+    return PMIX_SUCCESS;
+}
+#endif
+
 /** A life of the component begins, in a job with this selection. */
 static void begin(char *selected, int verbose)
 {
@@ -186,3 +225,19 @@ TEST(mca_btl_rawe_compat_names__by_name_and_not_by_exclusion)
     }
     assert_false(mca_btl_rawe_compat_names(NULL, "rawe"));
 }
+
+#if OPAL_MAJOR_VERSION >= 5
+/** The caller may hold the lock of the engines, and the component may be closed meanwhile. */
+TEST(mca_btl_rawe_compat_help_merge__does_not_wait_for_mpirun)
+{
+    begin("rawe,self", 0);
+    takes_messages = true;
+    mca_btl_rawe_help_no_capability("eth3", NULL, "why");
+    takes_messages = false;
+    assert_int_equal(shown, 1);
+    begin("rawe,self", 0);
+    assert_non_null(strstr(in_transit->value.data.string, "eth3"));
+    answer(PMIX_SUCCESS, answer_context);
+    assert_int_equal(shown, 0);
+}
+#endif

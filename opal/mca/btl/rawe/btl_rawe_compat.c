@@ -110,7 +110,7 @@ static int modex_ask(const opal_process_name_t *name, int limit_s, struct modex_
 }
 #endif
 
-/** An answer may come after the component is closed: its code has to stay where it is. */
+/** PMIx may answer after the component is closed: its code has to stay where it is. */
 static void stay_loaded(void)
 {
     static bool done;
@@ -481,30 +481,56 @@ void mca_btl_rawe_compat_help_print(const char *text, ...)
 }
 
 #if OPAL_MAJOR_VERSION >= 5
+/** A message on its way to mpirun; PMIx may read all of it until it has been answered. */
+struct help_message {
+    pmix_info_t text, merging[3];
+};
+
+static void help_free(struct help_message *log)
+{
+    PMIX_INFO_DESTRUCT(&log->text);
+    for (unsigned i = 0; i < 3; ++i) {
+        PMIX_INFO_DESTRUCT(&log->merging[i]);
+    }
+    free(log);
+}
+
+/** In a thread of PMIx, in which opal_output() is not safe. */
+static void help_logged(pmix_status_t status, void *context)
+{
+    struct help_message *log = context;
+
+    if (PMIX_SUCCESS != status && PMIX_OPERATION_SUCCEEDED != status) {
+        fputs(log->text.value.data.string, stderr);
+    }
+    help_free(log);
+}
+
 /**
- * As opal_show_help() does it, without a file; but waiting for mpirun's word, as a callback might find
- * the component unloaded. Returns false when it is not shown.
+ * As opal_show_help() does it, without a file. It does not wait for mpirun's answer: the caller may
+ * hold the lock of the engines. Returns false when PMIx does not take the message.
  */
 static bool help_log(const char *topic, const char *message)
 {
     const bool *wanted = parameter("opal", NULL, "base", "help_aggregate");
     bool merge = NULL == wanted || *wanted;
-    pmix_info_t text, merging[3];
+    struct help_message *log = calloc(1, sizeof(*log));
     char *shown;
 
-    if (asprintf(&shown, "%s%s%s", HELP_LINE, message, HELP_LINE) < 0) {
+    if (NULL == log || asprintf(&shown, "%s%s%s", HELP_LINE, message, HELP_LINE) < 0) {
+        free(log);
         return false;
     }
-    PMIX_INFO_LOAD(&text, PMIX_LOG_STDERR, shown, PMIX_STRING);
-    PMIX_INFO_LOAD(&merging[0], PMIX_LOG_AGG, &merge, PMIX_BOOL);
-    PMIX_INFO_LOAD(&merging[1], PMIX_LOG_KEY, MCA_BTL_RAWE_COMPAT_HELP_FILE, PMIX_STRING);
-    PMIX_INFO_LOAD(&merging[2], PMIX_LOG_VAL, topic, PMIX_STRING);
-    pmix_status_t status = PMIx_Log(&text, 1, merging, 3);
-    PMIX_INFO_DESTRUCT(&text);
-    for (unsigned i = 0; i < 3; ++i) {
-        PMIX_INFO_DESTRUCT(&merging[i]);
-    }
+    PMIX_INFO_LOAD(&log->text, PMIX_LOG_STDERR, shown, PMIX_STRING);
+    PMIX_INFO_LOAD(&log->merging[0], PMIX_LOG_AGG, &merge, PMIX_BOOL);
+    PMIX_INFO_LOAD(&log->merging[1], PMIX_LOG_KEY, MCA_BTL_RAWE_COMPAT_HELP_FILE, PMIX_STRING);
+    PMIX_INFO_LOAD(&log->merging[2], PMIX_LOG_VAL, topic, PMIX_STRING);
     free(shown);
+    stay_loaded();
+    pmix_status_t status = PMIx_Log_nb(&log->text, 1, log->merging, 3, help_logged, log);
+    if (PMIX_SUCCESS != status) {
+        help_free(log); /* there will be no answer */
+    }
     return PMIX_SUCCESS == status || PMIX_OPERATION_SUCCEEDED == status;
 }
 #else
