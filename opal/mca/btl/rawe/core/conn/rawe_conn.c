@@ -16,7 +16,6 @@
 #include "rawe_conn_life.h"
 #include "rawe_conn_output.h"
 #include "rawe_conn_send.h"
-#include "rawe_conn_slice.h"
 
 /** Who finalizes is not there to say it again: as many are hardly lost all. */
 #define CLOSES_FINALIZING 3u
@@ -85,7 +84,7 @@ void rawe_conn_close(struct rawe_conn *conn, uint64_t now_ns)
     engine->table->migrated -= conn->route != conn->home;
     engine->connections--;
     rawe_credit_close(&conn->through->credit, conn->lane, &conn->credit);
-    rawe_conn_drop_slices(conn);
+    free(conn->sliced);
     rawe_conn_free_windows(conn);
     free(conn);
 }

@@ -7,7 +7,6 @@
 
 #include <stdlib.h>
 
-#include "rawe_conn_slice.h"
 
 /** Congestion window to start with. */
 #define FIRST_WINDOW_FRAMES 64u
@@ -210,7 +209,8 @@ void rawe_conn_reset(struct rawe_conn *conn)
         rawe_reassembly_clear(conn->reassembly, &conn->engine->reassembly_buffers);
         conn->reassembly->next = first;
     }
-    rawe_conn_drop_slices(conn); /* numbers begin anew */
+    free(conn->sliced); /* it had numbers of the old life */
+    conn->sliced = NULL;
 }
 
 void rawe_conn_renew(struct rawe_conn *conn)

@@ -14,7 +14,6 @@
 #include "rawe_conn_finalize.h"
 #include "rawe_conn_life.h"
 #include "rawe_conn_record.h"
-#include "rawe_conn_slice.h"
 
 void rawe_conn_deliver(struct rawe_conn *conn, uint8_t tag, const uint8_t *data, size_t len_bytes)
 {
@@ -259,6 +258,33 @@ static inline void receive_data(struct rawe_conn *conn, const struct rawe_header
     take(conn, &arrival, now_ns);
 }
 
+/** A SLICE: with the last one of a frame, that frame is received. */
+static void receive_slice(struct rawe_conn *conn, const struct rawe_header *header,
+                          const uint8_t *payload, uint64_t now_ns)
+{
+    struct rawe_counters *counters = &conn->engine->counters;
+    struct rawe_header whole = *header;
+    void *memory;
+    switch (rawe_sliced_add(&conn->sliced, conn->engine->config.payload_max_bytes, &whole, &payload,
+                            &memory)) {
+    case RAWE_SLICE_ADDED:
+        break;
+    case RAWE_SLICE_WHOLE:
+        receive_data(conn, &whole, payload, now_ns);
+        free(memory);
+        break;
+    case RAWE_SLICE_REFUSED:
+        counters->dropped_slice++;
+        break;
+    case RAWE_SLICE_INVALID:
+        counters->dropped_length++;
+        break;
+    case RAWE_SLICE_NO_MEMORY:
+        counters->no_buffer++;
+        break;
+    }
+}
+
 /** How many of the frames from `sequence` on are new, without a gap. */
 static uint32_t count_new(const struct rawe_conn *conn, uint32_t sequence, uint32_t frames)
 {
@@ -333,8 +359,6 @@ void rawe_conn_receive(struct rawe_conn *conn, const struct rawe_header *header,
                        const uint8_t *payload, uint64_t now_ns)
 {
     struct rawe_engine *engine = conn->engine;
-    struct rawe_header whole;
-    void *memory;
     if (!plausible(conn, header)) {
         return;
     }
@@ -349,12 +373,7 @@ void rawe_conn_receive(struct rawe_conn *conn, const struct rawe_header *header,
         if (!carried_acknowledgement(conn, header, now_ns)) {
             break;
         }
-        whole = *header;
-        payload = rawe_conn_take_slice(conn, &whole, payload, &memory);
-        if (payload != NULL) { /* the last one of its frame */
-            receive_data(conn, &whole, payload, now_ns);
-            free(memory);
-        }
+        receive_slice(conn, header, payload, now_ns);
         break;
     case RAWE_FRAME_ACK:
         engine->counters.acks_received++;

@@ -15,14 +15,6 @@
 #include "rawe_conn_control.h"
 #include "rawe_conn_window.h"
 
-/** A frame being put together. */
-struct rawe_sliced {
-    uint32_t sequence;
-    uint32_t received_bytes; /**< of its payload, from the beginning; 0: nothing is here */
-    struct rawe_slice first;
-    uint8_t payload[];
-};
-
 /** Write the payload that a plain frame with one segment of `frame` has. Returns its length. */
 static size_t write_payload(uint8_t *out, const struct rawe_txframe *frame, uint32_t index)
 {
@@ -122,53 +114,4 @@ bool rawe_conn_transmit_slices(struct rawe_conn *conn, struct rawe_txframe *fram
     }
     free(buffer);
     return taken;
-}
-
-void rawe_conn_drop_slices(struct rawe_conn *conn)
-{
-    free(conn->sliced);
-    conn->sliced = NULL;
-}
-
-const uint8_t *rawe_conn_take_slice(struct rawe_conn *conn, struct rawe_header *header,
-                                    const uint8_t *payload, void **memory)
-{
-    struct rawe_engine *engine = conn->engine;
-    struct rawe_slice slice;
-    struct rawe_sliced *sliced = conn->sliced;
-    if (rawe_slice_decode(&slice, payload, header->payload_bytes) != RAWE_DECODE_OK ||
-        slice.total_bytes > engine->config.payload_max_bytes) {
-        engine->counters.dropped_length++;
-        return NULL;
-    }
-    if (sliced == NULL) {
-        sliced = malloc(sizeof(*sliced) + engine->config.payload_max_bytes);
-        if (sliced == NULL) {
-            engine->counters.no_buffer++;
-            return NULL;
-        }
-        sliced->received_bytes = 0;
-        conn->sliced = sliced;
-    }
-    if (slice.offset == 0) {
-        sliced->sequence = header->sequence;
-        sliced->first = slice;
-        sliced->received_bytes = 0;
-    } else if (sliced->sequence != header->sequence || sliced->received_bytes != slice.offset ||
-               sliced->first.total_bytes != slice.total_bytes || sliced->first.type != slice.type) {
-        engine->counters.dropped_slice++;
-        return NULL;
-    }
-    size_t data_bytes = header->payload_bytes - RAWE_SLICE_BYTES;
-    memcpy(sliced->payload + slice.offset, payload + RAWE_SLICE_BYTES, data_bytes);
-    sliced->received_bytes += (uint32_t)data_bytes;
-    if (sliced->received_bytes != slice.total_bytes) {
-        return NULL;
-    }
-    /* While it is delivered, a callback may receive the slices of the next one. */
-    conn->sliced = NULL;
-    *memory = sliced;
-    header->type = slice.type;
-    header->payload_bytes = slice.total_bytes;
-    return sliced->payload;
 }

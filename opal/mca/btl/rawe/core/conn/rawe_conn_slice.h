@@ -28,13 +28,5 @@ static inline bool rawe_conn_needs_slices(const struct rawe_conn *conn,
  */
 bool rawe_conn_transmit_slices(struct rawe_conn *conn, struct rawe_txframe *frame, uint32_t room,
                                uint64_t now_ns);
-/**
- * Take a SLICE, whose payload is untrusted. When it completes a frame, `header` becomes that
- * frame's and its payload is returned, in `*memory`, which the caller frees; else NULL.
- */
-const uint8_t *rawe_conn_take_slice(struct rawe_conn *conn, struct rawe_header *header,
-                                    const uint8_t *payload, void **memory);
-/** Free what slices are put together in. */
-void rawe_conn_drop_slices(struct rawe_conn *conn);
 
 #endif

@@ -7,8 +7,6 @@
 
 #include <string.h>
 
-#include "base/rawe_wire.h"
-
 _Static_assert(RAWE_SACK_BYTES_MAX * 8 >= RAWE_WINDOW_FRAMES_MAX, "a SACK block covers the window");
 
 #define RING_MASK (RAWE_WINDOW_FRAMES_MAX - 1u)

@@ -16,17 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/** Most frames a connection can have in flight; the SACK block (RAWE_SACK_BYTES_MAX) covers it. */
-#define RAWE_WINDOW_FRAMES_MAX 1024u
-
-/**
- * Does `sequence` come before `end` by no more than a window? So an `end` of 2^31 frames ago does
- * not look like one to come, as it does to rawe_sequence_before.
- */
-static inline bool rawe_sequence_shortly_before(uint32_t sequence, uint32_t end)
-{
-    return end - 1 - sequence < RAWE_WINDOW_FRAMES_MAX;
-}
+#include "base/rawe_wire.h"
 
 struct rawe_acktr {
     uint32_t next;    /**< smallest sequence number not taken yet */

@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "rawe_reassembly.h"
 #include "send/rawe_sendqueue.h"
 
 struct rawe_conn;

@@ -149,3 +149,51 @@ void rawe_reassembly_clear(struct rawe_reassembly *reassembly, struct rawe_buffe
     }
     reassembly->next = 0;
 }
+
+struct rawe_sliced {
+    uint32_t sequence;
+    uint32_t received_bytes; /**< of its payload, from the beginning; 0: nothing is here */
+    struct rawe_slice first;
+    uint8_t payload[];
+};
+
+enum rawe_slice_result rawe_sliced_add(struct rawe_sliced **sliced, uint32_t payload_max_bytes,
+                                       struct rawe_header *header, const uint8_t **payload,
+                                       void **memory)
+{
+    struct rawe_slice slice;
+    if (rawe_slice_decode(&slice, *payload, header->payload_bytes) != RAWE_DECODE_OK ||
+        slice.total_bytes > payload_max_bytes) {
+        return RAWE_SLICE_INVALID;
+    }
+    struct rawe_sliced *frame = *sliced;
+    if (frame == NULL) {
+        frame = malloc(sizeof(*frame) + payload_max_bytes);
+        if (frame == NULL) {
+            return RAWE_SLICE_NO_MEMORY;
+        }
+        frame->received_bytes = 0;
+        *sliced = frame;
+    }
+    if (slice.offset == 0) {
+        frame->sequence = header->sequence;
+        frame->first = slice;
+        frame->received_bytes = 0;
+    } else if (frame->sequence != header->sequence || frame->received_bytes != slice.offset ||
+               frame->first.total_bytes != slice.total_bytes || frame->first.type != slice.type) {
+        return RAWE_SLICE_REFUSED;
+    }
+    size_t data_bytes = header->payload_bytes - RAWE_SLICE_BYTES;
+    memcpy(frame->payload + slice.offset, *payload + RAWE_SLICE_BYTES, data_bytes);
+    frame->received_bytes += (uint32_t)data_bytes;
+    if (frame->received_bytes != slice.total_bytes) {
+        return RAWE_SLICE_ADDED;
+    }
+    /* While it is delivered, a callback may receive the slices of the next one. */
+    *sliced = NULL;
+    *memory = frame;
+    *payload = frame->payload;
+    header->type = slice.type;
+    header->payload_bytes = slice.total_bytes;
+    return RAWE_SLICE_WHOLE;
+}

@@ -15,9 +15,6 @@
 
 #include "base/rawe_wire.h"
 
-/** Fragmented messages a sender may have under way on a connection; a power of two. */
-#define RAWE_REASSEMBLY_MESSAGES 64u
-
 /** Buffers of one size, kept for reuse; shared by all connections of an engine. */
 struct rawe_buffer_pool {
     void *free; /**< list, linked through the buffers' first bytes */
@@ -79,5 +76,28 @@ uint8_t *rawe_reassembly_place(struct rawe_reassembly *reassembly, struct rawe_b
 
 /** Give all buffers back. */
 void rawe_reassembly_clear(struct rawe_reassembly *reassembly, struct rawe_buffer_pool *pool);
+
+/**
+ * A frame that travels in slices, as the path carries no longer frames: put together one at a time
+ * on each connection. A slice out of order is as good as lost, as the whole frame is then.
+ */
+struct rawe_sliced;
+
+enum rawe_slice_result {
+    RAWE_SLICE_ADDED,     /**< more slices are missing */
+    RAWE_SLICE_WHOLE,     /**< the frame is complete */
+    RAWE_SLICE_REFUSED,   /**< out of order, or of another frame */
+    RAWE_SLICE_INVALID,   /**< no slice at all */
+    RAWE_SLICE_NO_MEMORY, /**< the sender repeats it */
+};
+
+/**
+ * Add a slice, whose header and payload are untrusted, to `*sliced`, which is NULL or allocated
+ * here; free() releases it. With RAWE_SLICE_WHOLE, `header` and `payload` become those of the frame,
+ * which lies in `*memory`; the caller frees that.
+ */
+enum rawe_slice_result rawe_sliced_add(struct rawe_sliced **sliced, uint32_t payload_max_bytes,
+                                       struct rawe_header *header, const uint8_t **payload,
+                                       void **memory);
 
 #endif

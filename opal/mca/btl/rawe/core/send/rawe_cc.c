@@ -5,7 +5,7 @@
  */
 #include "rawe_cc.h"
 
-#include "receive/rawe_acktr.h"
+#include "base/rawe_wire.h"
 
 /** No estimate of the round trip keeps an unused window for longer. */
 #define UNUSED_MOST_NS 1000000000ull

@@ -5,7 +5,7 @@
  */
 #include "rawe_reorder.h"
 
-#include "receive/rawe_acktr.h"
+#include "base/rawe_wire.h"
 
 /** Loss recoveries for which a wider window stays (RFC 8985: reo_wnd_persist). */
 #define PERSIST_RECOVERIES 16u

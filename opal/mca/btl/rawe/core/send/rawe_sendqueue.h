@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "base/rawe_output.h"
-#include "receive/rawe_reassembly.h"
+#include "base/rawe_wire.h"
 
 struct rawe_conn;
 
