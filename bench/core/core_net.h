@@ -15,7 +15,7 @@
 
 #include "conn/rawe_conn_state.h"
 #include "rawe_engine.h"
-#include "rawe_peer.h"
+#include "routes/rawe_peer.h"
 
 #define CORE_NET_FRAME_BYTES 1536u
 #define CORE_NET_QUEUE_FRAMES 4096u

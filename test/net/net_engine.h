@@ -8,7 +8,7 @@
 #define NET_ENGINE_H
 
 #include "rawe_engine.h"
-#include "rawe_peer.h"
+#include "routes/rawe_peer.h"
 
 typedef unsigned net_transmit(void *context, const struct rawe_frame *frames, unsigned count);
 typedef bool net_transmit_batch(void *context, const struct rawe_frame *packet,

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "net_harness.h"
-#include "conn/rawe_conn_bundle.h"
+#include "conn/rawe_conn_output.h"
 
 #define MESSAGES_LEAST 256u
 

@@ -8,7 +8,7 @@
 #ifndef NET_MESSAGE_H
 #define NET_MESSAGE_H
 
-#include "rawe_peer.h"
+#include "routes/rawe_peer.h"
 
 struct net_ledger;
 

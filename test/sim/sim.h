@@ -27,7 +27,7 @@
 #include "net_ledger.h"
 #include "conn/rawe_conn_state.h"
 #include "rawe_engine.h"
-#include "rawe_peer.h"
+#include "routes/rawe_peer.h"
 #include "sim_nic.h"
 #include "sim_plan.h"
 #include "sim_random.h"

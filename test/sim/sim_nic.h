@@ -9,7 +9,7 @@
 
 #include "rawe_engine.h"
 #include "routes/rawe_failover.h"
-#include "rawe_peer.h"
+#include "routes/rawe_peer.h"
 #include "sim_plan.h"
 #include "sim_random.h"
 

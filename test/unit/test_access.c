@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "rma/rawe_access.h"
+#include "rma/rawe_handle.h"
 #include "unit_test.h"
 
 static struct rawe_handle_table table;

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "conn/rawe_conn_coalesce.h"
+#include "conn/rawe_conn_output.h"
 #include "conn/rawe_conn_send.h"
 #include "conn/rawe_conn.h"
 #include "conn/rawe_conn_control.h"

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "conn/rawe_conn_life.h"
+#include "conn/rawe_conn_control.h"
 #include "conn/rawe_conn.h"
 
 /** Frame payload that the path carries once its MTU has been lowered. */

@@ -11,7 +11,6 @@
 
 #include "conn/rawe_conn.h"
 #include "conn/rawe_conn_control.h"
-#include "conn/rawe_conn_life.h"
 
 FIXTURE(unit_set_up_wide, unit_tear_down);
 

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "routes/rawe_route.h"
+#include "conn/rawe_route.h"
 #include "unit_test.h"
 
 #define ROUTES 3u

@@ -8,7 +8,7 @@
 
 #include "unit_pair.h"
 
-#include "rawe_peer.h"
+#include "routes/rawe_peer.h"
 
 #define COALESCE_FROM 4u
 #define STREAK_NS (40 * UNIT_US)

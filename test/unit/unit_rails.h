@@ -10,7 +10,7 @@
 #include "unit_message.h"
 #include "unit_net.h"
 
-#include "rawe_peer.h"
+#include "routes/rawe_peer.h"
 
 #define RAILS 3u
 

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#include "core/conn/rawe_conn_life.h"
+#include "core/conn/rawe_conn_control.h"
 
 FIXTURE(fake_set_up, fake_tear_down);
 

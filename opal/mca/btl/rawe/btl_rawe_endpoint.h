@@ -13,7 +13,7 @@
 #include <stdatomic.h>
 
 #include "btl_rawe_address.h"
-#include "core/rawe_peer.h"
+#include "core/routes/rawe_peer.h"
 
 struct mca_btl_rawe_module;
 

@@ -16,7 +16,7 @@
 #include "btl_rawe_state.h"
 #include "btl_rawe_thread.h"
 
-#include "core/rma/rawe_access.h"
+#include "core/rma/rawe_handle.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -11,7 +11,7 @@
 #include "btl_rawe_state.h"
 #include "btl_rawe_thread.h"
 #include "core/routes/rawe_balance.h"
-#include "core/conn/rawe_conn_life.h"
+#include "core/conn/rawe_conn_control.h"
 
 #include <string.h>
 

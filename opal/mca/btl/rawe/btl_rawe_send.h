@@ -11,7 +11,7 @@
 #include "opal/class/opal_free_list.h"
 
 #include "btl_rawe_lock.h"
-#include "core/rawe_peer.h"
+#include "core/routes/rawe_peer.h"
 
 /** Room for data in a small fragment: control messages, and what is copied when it is sent. */
 #define MCA_BTL_RAWE_SMALL_BYTES 4096u

@@ -54,6 +54,13 @@
 #define RAWE_OFFSET_PORT 2u
 #define RAWE_OFFSET_KEY 4u
 
+/** Connections between two processes through one link: small messages never wait for large ones. */
+enum rawe_lane {
+    RAWE_LANE_EXPRESS, /**< messages that fit a frame */
+    RAWE_LANE_BULK,    /**< longer messages and PUT data */
+    RAWE_LANES
+};
+
 enum rawe_frame_type {
     RAWE_FRAME_DATA = 1,    /**< sequenced, payload is one or more fragments */
     RAWE_FRAME_BULK = 2,    /**< as DATA, on the bulk lane; in a batch header: see below */

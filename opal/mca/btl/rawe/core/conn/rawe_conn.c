@@ -13,7 +13,6 @@
 #include "rawe_conn_connect.h"
 #include "rawe_conn_control.h"
 #include "rawe_conn_finalize.h"
-#include "rawe_conn_life.h"
 #include "rawe_conn_output.h"
 #include "rawe_conn_send.h"
 

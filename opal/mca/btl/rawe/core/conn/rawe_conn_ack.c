@@ -9,7 +9,6 @@
 
 #include "rawe_conn_batch.h"
 #include "rawe_conn_control.h"
-#include "rawe_conn_life.h"
 #include "rawe_conn_output.h"
 
 /**

@@ -8,7 +8,6 @@
 
 #include "rawe_conn_control.h"
 #include "rawe_conn_finalize.h"
-#include "rawe_conn_life.h"
 
 /** Who is there answers probes sooner. */
 #define DISOWNED_NS 1000000000ull

@@ -1,7 +1,8 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * What all files of a connection build on: headers of frames, control frames, deadlines.
+ * What all files of a connection build on: headers, control frames, deadlines, use of the send
+ * window, completion of sends, and the step from one life of a connection to the next.
  */
 #ifndef RAWE_CONN_CONTROL_H
 #define RAWE_CONN_CONTROL_H
@@ -132,5 +133,88 @@ static inline bool rawe_conn_confirm(struct rawe_conn *conn)
 }
 /** Something has been acknowledged: plan anew when to ask about the rest. */
 void rawe_conn_expect_ack(struct rawe_conn *conn, uint64_t now_ns);
+
+/*
+ * A connection's use of its send window: how much may go, what enters, what has gone.
+ */
+
+/** Every number of the window is in use. */
+static inline bool rawe_conn_window_full(const struct rawe_conn *conn)
+{
+    uint32_t used = rawe_sendwin_used(&conn->sendwin) + (conn->coalescing != NULL ? 1 : 0);
+    return used > conn->sendwin.mask;
+}
+/** Frames that may be in flight: what the network bears, and what the peer takes. */
+static inline uint32_t rawe_conn_in_flight_limit(const struct rawe_conn *conn)
+{
+    return conn->cc.window < conn->peer_credit ? conn->cc.window : conn->peer_credit;
+}
+/** How many more frames may go into flight now. */
+static inline uint32_t rawe_conn_window_room(const struct rawe_conn *conn)
+{
+    uint32_t allowed = rawe_conn_in_flight_limit(conn);
+    uint32_t in_flight = conn->sendwin.in_flight;
+    return in_flight < allowed ? allowed - in_flight : 0;
+}
+/** Give a frame the next sequence numbers; it is WAITING until the link has taken it. */
+void rawe_conn_enter_window(struct rawe_conn *conn, struct rawe_txframe *frame);
+/** The same for a batch behind which more waits: it may use up a small window alone. */
+void rawe_conn_enter_window_whole(struct rawe_conn *conn, struct rawe_txframe *frame);
+/** The link has taken segments of a frame of the window. */
+static inline void rawe_conn_sent(struct rawe_conn *conn, struct rawe_txframe *frame,
+                                  uint64_t segments, uint64_t now_ns)
+{
+    struct rawe_counters *counters = &conn->engine->counters;
+    if (__builtin_expect(frame->sent == 0, 1)) {
+        counters->frames_sent += rawe_sendwin_count(segments);
+    } else {
+        uint32_t again = rawe_sendwin_count(segments & frame->sent);
+        counters->frames_sent += rawe_sendwin_count(segments) - again;
+        counters->frames_resent += again;
+        if (again != 0) {
+            rawe_reorder_resent(&conn->reorder);
+        }
+    }
+    /* A callback may have given a later time since; what leaves later must not look older. */
+    uint64_t newest_ns = conn->engine->now_ns;
+    rawe_sendwin_sent(&conn->sendwin, frame, segments, now_ns > newest_ns ? now_ns : newest_ns);
+}
+
+/*
+ * Completing sends; one life of a connection ends, the next begins.
+ */
+
+/** Call `done` of a list of sends. They may send again, hence nothing may be half changed here. */
+void rawe_conn_complete(struct rawe_engine *engine, struct rawe_send *list,
+                        enum rawe_status status);
+/**
+ * Give a frame that has left the window back. Appends the sends that are complete by that to a list;
+ * returns its new tail.
+ */
+struct rawe_send **rawe_conn_release(struct rawe_conn *conn, struct rawe_txframe *frame,
+                                     struct rawe_send **tail);
+/**
+ * Empty the send window, and the queue too if asked for. Returns the sends that were under way, for
+ * rawe_conn_complete once the connection is in its new state.
+ */
+struct rawe_send *rawe_conn_abandon(struct rawe_conn *conn, bool queue_too);
+/**
+ * Release the frames of the window that are wholly before `acknowledgement`, which is in it or one
+ * behind. Returns the sends that are complete by it, for rawe_conn_complete.
+ */
+struct rawe_send *rawe_conn_release_before(struct rawe_conn *conn, uint32_t acknowledgement);
+/**
+ * Complete what rawe_conn_abandon has returned because the peer has ended the connection;
+ * `data_lost`: it has not acknowledged all that was sent.
+ */
+void rawe_conn_complete_ended(struct rawe_conn *conn, struct rawe_send *abandoned, bool data_lost);
+/** The path is another one: nothing is known of it. What is in flight was sent by the old one. */
+void rawe_conn_forget_path(struct rawe_conn *conn);
+/** Sending and receiving state of a connection on which nothing has been sent yet. */
+void rawe_conn_reset(struct rawe_conn *conn);
+/** Begin a new life under a new id. The window must be empty. */
+void rawe_conn_renew(struct rawe_conn *conn);
+/** Free what only a connection in use needs. Nothing has been sent or received in its life. */
+void rawe_conn_free_windows(struct rawe_conn *conn);
 
 #endif

@@ -6,7 +6,6 @@
 #include "rawe_conn_finalize.h"
 
 #include "rawe_conn_control.h"
-#include "rawe_conn_life.h"
 
 /** A peer that finalizes has left when it is silent for this time: probes are far more frequent. */
 #define GONE_NS 1000000000ull

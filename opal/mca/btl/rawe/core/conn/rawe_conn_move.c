@@ -10,7 +10,6 @@
 #include "rawe_conn_batch.h"
 #include "rawe_conn_connect.h"
 #include "rawe_conn_control.h"
-#include "rawe_conn_life.h"
 
 /** Questions by which the peer learns that we have moved: for a quarter of a second. */
 #define CONFIRMING_PROBES 8u

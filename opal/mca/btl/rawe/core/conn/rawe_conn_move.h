@@ -14,7 +14,7 @@
 #define RAWE_CONN_MOVE_H
 
 #include "rawe_conn_state.h"
-#include "routes/rawe_route.h"
+#include "rawe_route.h"
 
 /**
  * A connection just opened is at home on this route, which outlives it, and uses it unless that is

@@ -12,7 +12,6 @@
 #include "rawe_conn_connect.h"
 #include "rawe_conn_control.h"
 #include "rawe_conn_finalize.h"
-#include "rawe_conn_life.h"
 #include "rawe_conn_record.h"
 
 void rawe_conn_deliver(struct rawe_conn *conn, uint8_t tag, const uint8_t *data, size_t len_bytes)

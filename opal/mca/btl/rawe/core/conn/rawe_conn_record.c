@@ -10,9 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rma/rawe_access.h"
+#include "rma/rawe_handle.h"
 #include "rawe_conn_control.h"
-#include "rawe_conn_life.h"
 #include "rawe_conn_send.h"
 
 /** Replies queued or under way at most, over all connections: further requests are not taken. */

@@ -2,20 +2,16 @@
  * SPDX-License-Identifier: BSD-3-Clause
  *
  * Sending: a message or PUT is sent at once or queued. How a queued one becomes frames is in
- * rawe_conn_frame.c, how these reach the link in rawe_conn_output.c.
+ * rawe_conn_output.c, how these reach the link in rawe_conn_output.c.
  */
 #include "rawe_conn_send.h"
 
 #include <assert.h>
 
-#include "rawe_conn_coalesce.h"
+#include "rawe_conn_output.h"
 #include "rawe_conn_connect.h"
 #include "rawe_conn_control.h"
-#include "rawe_conn_frame.h"
-#include "rawe_conn_life.h"
-#include "rawe_conn_output.h"
-#include "rawe_conn_slice.h"
-#include "rawe_conn_window.h"
+#include "rawe_conn_batch.h"
 
 /** Reconnect if need be. False when the connection cannot send data now. */
 static bool ready_to_send(struct rawe_conn *conn, uint64_t now_ns)

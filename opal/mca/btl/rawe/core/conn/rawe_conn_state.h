@@ -18,7 +18,7 @@
 #include "send/rawe_rate.h"
 #include "receive/rawe_recvwin.h"
 #include "send/rawe_reorder.h"
-#include "routes/rawe_route.h"
+#include "rawe_route.h"
 #include "send/rawe_rtt.h"
 #include "send/rawe_sendqueue.h"
 #include "send/rawe_sendwin.h"

@@ -11,12 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/** Connections between two processes through one link: small messages never wait for large ones. */
-enum rawe_lane {
-    RAWE_LANE_EXPRESS, /**< messages that fit a frame */
-    RAWE_LANE_BULK,    /**< longer messages and PUT data */
-    RAWE_LANES
-};
+#include "base/rawe_wire.h"
 
 /** What connections of a lane may have in flight to us, in frames. */
 struct rawe_credit_share {

@@ -59,4 +59,20 @@ uint8_t *rawe_handle_resolve(const struct rawe_handle_table *table, uint32_t ind
 enum rawe_refusal rawe_handle_refusal(const struct rawe_handle_table *table, uint32_t index,
                                       uint64_t key, unsigned access);
 
+/*
+ * Atomic operations on registered memory. They are those of the processor: atomic also with respect
+ * to the program, to other threads, and to other processes that share the memory.
+ */
+
+/**
+ * Execute what a request says on a word of request->word_bytes. `before` gets its old value. On
+ * refusal nothing has been done.
+ */
+enum rawe_refusal rawe_access_word(void *word, const struct rawe_request *request, void *before);
+
+/** The same on the word at `offset` of a handle. */
+enum rawe_refusal rawe_access_atomic(const struct rawe_handle_table *table, uint32_t index,
+                                     uint64_t key, uint64_t offset,
+                                     const struct rawe_request *request, void *before);
+
 #endif

@@ -5,8 +5,6 @@
  */
 #include "rawe_operation.h"
 
-#include "receive/rawe_credit.h"
-
 #include <stdlib.h>
 #include <string.h>
 

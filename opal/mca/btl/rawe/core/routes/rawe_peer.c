@@ -4,8 +4,8 @@
  * A peer: which message takes which lane and how, streaks, early completion.
  */
 #include "rawe_peer.h"
-#include "conn/rawe_conn_coalesce.h"
-#include "conn/rawe_conn_life.h"
+#include "conn/rawe_conn_output.h"
+#include "conn/rawe_conn_control.h"
 #include "conn/rawe_conn_move.h"
 #include "conn/rawe_conn_record.h"
 #include "conn/rawe_conn_send.h"
