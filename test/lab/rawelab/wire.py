@@ -38,15 +38,96 @@ def find_program(build=None):
     )
 
 
+def _share(text):
+    """`1%` or `1`, as a probability."""
+    number = float(re.fullmatch(r"(\d+(?:\.\d*)?)%?", text).group(1)) / 100
+    return number if number <= 1 else None
+
+
+def _scaled(units, most):
+    """A function that reads a number with one of these units, above 0 and up to `most`, or 0."""
+
+    def read(text):
+        number, unit = re.fullmatch(r"(\d+(?:\.\d*)?)([A-Za-z]*)", text).groups()
+        result = int(float(number) * units[unit]) if text != "0" else 0
+        return result if result <= most and (result > 0 or text == "0") else None
+
+    return read
+
+
+_time = _scaled({"us": 1e3, "ms": 1e6, "s": 1e9}, 3600e9)
+_rate = _scaled({"kbit": 1e3, "mbit": 1e6, "gbit": 1e9}, 1e12)
+_bytes = _scaled({"": 1, "k": 1024, "M": 1 << 20}, 256 << 20)
+_number = _scaled({"": 1}, 2**63)
+
+
+def _burst(value):
+    share, length = value.split(":")
+    frames = _number(length) if length.isdigit() else 0
+    time_ns = 0 if length.isdigit() else _time(length)
+    return (_share(share), frames, time_ns) if frames or time_ns else None
+
+
+def _reorder(value):
+    share, _, longest = value.partition(":")
+    return _share(share), _time(longest or "1ms") or None
+
+
+def _blackout(value):
+    length, again, every = value.partition("/")
+    length_ns, every_ns = _time(length), _time(every) if again else 0
+    return (length_ns, every_ns) if not again or every_ns > length_ns else None
+
+
+# What a fault is in the settings of wire/wire.h, how its value is read, and written.
+FAULTS = {
+    "loss": (["loss"], _share, "a percentage as 1%"),
+    "burst": (
+        ["burst", "burst_frames", "burst_ns"],
+        _burst,
+        "PERCENTAGE:FRAMES or PERCENTAGE:TIME, as 0.1%:20 or 0.1%:50ms",
+    ),
+    "duplicate": (["duplicate"], _share, "a percentage as 5%"),
+    "corrupt": (["corrupt"], _share, "a percentage as 1%"),
+    "reorder": (["reorder", "reorder_ns"], _reorder, "PERCENTAGE or PERCENTAGE:TIME, as 20%:1ms"),
+    "delay": (["delay_ns"], _time, "a time of at most an hour, as 100us, 1ms or 2s"),
+    "rate": (["rate_bits"], _rate, "a rate as 100mbit or 1gbit, or 0"),
+    "buffer": (["buffer_bytes"], _bytes, "bytes as 65536 or 64k, at most 256M"),
+    "mtu": (["mtu_bytes"], _scaled({"": 1}, 65535), "bytes, at most 65535; 0 lets everything pass"),
+    "blackout": (
+        ["blackout_ns", "blackout_every_ns"],
+        _blackout,
+        "TIME or TIME/EVERY, as 5s or 50ms/1s, the latter the longer one",
+    ),
+    "seed": (["seed"], _number, "seed=NUMBER"),
+    "batches": (["cut"], {"cut": 1, "whole": 0}.get, "batches=cut or batches=whole"),
+}
+
+
 def words_of(faults):
-    """The words of a list of faults; LabError when one is not of the form KEY=VALUE."""
-    words = [word for word in re.split(r"[,\s]+", faults) if word]
-    for word in words:
-        if word != "none" and re.fullmatch(r"[a-z]+=[^=]+", word) is None:
+    """A list of faults as the wire takes it, NAME=NUMBER; LabError when it makes no sense."""
+    result = []
+    for word in re.split(r"[,\s]+", faults):
+        key, equals, value = word.partition("=")
+        if word in ("", "none"):
+            result += [word] if word else []
+            continue
+        if not equals or not value:
             raise LabError(
                 f"{word!r} is no fault of the wire; write it as delay=1ms,reorder=20%, or none"
             )
-    return words
+        if key not in FAULTS:
+            raise LabError(f"there is no setting {key!r}; there are {', '.join(FAULTS)}")
+        names, read, form = FAULTS[key]
+        try:
+            numbers = read(value)
+        except (AttributeError, KeyError, TypeError, ValueError):
+            numbers = None
+        numbers = numbers if isinstance(numbers, tuple) else (numbers,)
+        if None in numbers:
+            raise LabError(f"{word}: wanted is {form}")
+        result += [f"{name}={number}" for name, number in zip(names, numbers)]
+    return result
 
 
 def socket_path(directory):

@@ -4,9 +4,7 @@
  * Reads requests, changes settings all at once or not at all, prints counters.
  */
 #define _GNU_SOURCE
-#include "wire_control.h"
-
-#include "wire_port.h"
+#include "wire.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -95,39 +93,73 @@ struct change {
     bool in, out;
 };
 
-/* Adds the KEY=VALUE words to these settings; false, with the reason. */
-static bool read_words(const struct change *change, struct wire_settings *settings,
-                       bool *blackout_begins, char why[WIRE_WHY_BYTES])
+/* NAME=NUMBER: the number, and where NAME ends; false when the word has another form. */
+static bool read_number(const char *word, size_t *name_len, double *number)
+{
+    char *end;
+
+    *name_len = strcspn(word, "=");
+    if (word[*name_len] != '=') {
+        return false;
+    }
+    *number = strtod(word + *name_len + 1, &end);
+    return end != word + *name_len + 1 && *end == '\0' && *number >= 0;
+}
+
+static bool is_name(const char *word, size_t len, const char *name)
+{
+    return strlen(name) == len && strncmp(word, name, len) == 0;
+}
+
+/* Where a setting of this name is, or NULL. */
+static double *find_setting(struct wire_settings *settings, const char *word, size_t len)
+{
+    const struct {
+        const char *name;
+        double *value;
+    } all[] = {
+#define WIRE_SETTING_ENTRY(name) {#name, &settings->name},
+        WIRE_SETTINGS(WIRE_SETTING_ENTRY)
+#undef WIRE_SETTING_ENTRY
+    };
+
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        if (is_name(word, len, all[i].name)) {
+            return all[i].value;
+        }
+    }
+    return NULL;
+}
+
+/* Adds the words to these settings. Returns the one that it does not know, or NULL. */
+static const char *read_words(const struct change *change, struct wire_settings *settings,
+                              bool *blackout_begins)
 {
     for (unsigned i = 0; i < change->count; i++) {
-        char key[32];
-        size_t len = strcspn(change->words[i], "=");
+        const char *word = change->words[i];
+        double number, *setting;
+        size_t len;
 
-        if (strcmp(change->words[i], "none") == 0) {
+        if (strcmp(word, "none") == 0) {
             *settings = wire_settings_none;
             continue;
         }
-        if (change->words[i][len] != '=' || len >= sizeof key) {
-            snprintf(why, WIRE_WHY_BYTES, "'%.60s' is not KEY=VALUE", change->words[i]);
-            return false;
+        if (!read_number(word, &len, &number) ||
+            (setting = find_setting(settings, word, len)) == NULL) {
+            return word;
         }
-        memcpy(key, change->words[i], len);
-        key[len] = '\0';
-        if (!wire_settings_read(settings, key, change->words[i] + len + 1, why)) {
-            return false;
-        }
-        *blackout_begins = *blackout_begins || strcmp(key, "blackout") == 0;
+        *setting = number;
+        *blackout_begins = *blackout_begins || setting == &settings->blackout_ns;
     }
-    return true;
+    return NULL;
 }
 
 static void change_direction(struct wire_direction *direction, const struct change *change)
 {
     struct wire_settings settings = direction->settings;
     bool blackout_begins = false;
-    char why[WIRE_WHY_BYTES];
 
-    read_words(change, &settings, &blackout_begins, why); /* has succeeded before */
+    (void)read_words(change, &settings, &blackout_begins); /* has succeeded before */
     wire_direction_change(direction, &settings, blackout_begins, wire_now_ns());
 }
 
@@ -146,33 +178,21 @@ static bool is_named(const char *names, const char *name)
     return false;
 }
 
-/* What stands behind the key that a word begins with, or NULL. */
-static const char *value_of(const char *word, const char *key)
+/* What concerns the whole wire; true when the word was one of those. */
+static bool change_wire(struct wire_switch *wire, const char *word)
 {
-    size_t len = strlen(key);
+    double number;
+    size_t len;
 
-    return strncmp(word, key, len) == 0 ? word + len : NULL;
-}
-
-/* What concerns the whole wire; true when the word was one of those, `*bad` when it is wrong. */
-static bool change_wire(struct wire_switch *wire, const char *word, bool *bad)
-{
-    uint64_t seed;
-
-    const char *value = value_of(word, "seed=");
-    if (value != NULL) {
-        *bad = !wire_settings_read_number(value, &seed);
-        if (!*bad) {
-            wire_switch_seed(wire, seed);
-        }
+    if (!read_number(word, &len, &number)) {
+        return false;
+    }
+    if (is_name(word, len, "seed")) {
+        wire_switch_seed(wire, (uint64_t)number);
         return true;
     }
-    value = value_of(word, "batches=");
-    if (value != NULL) {
-        bool cut = strcmp(value, "cut") == 0;
-
-        *bad = !cut && strcmp(value, "whole") != 0;
-        wire->is_cutting = *bad ? wire->is_cutting : cut;
+    if (is_name(word, len, "cut")) {
+        wire->is_cutting = number != 0;
         return true;
     }
     return false;
@@ -184,12 +204,12 @@ static char *set(struct wire_switch *wire, char *words)
     const char *direction = strtok(NULL, " ");
     struct change change = {.count = 0};
     struct wire_settings tried = wire_settings_none;
-    bool bad = false, ignored = false;
+    const char *unknown;
+    bool ignored = false;
     unsigned found = 0;
-    char why[WIRE_WHY_BYTES];
 
     if (direction == NULL) {
-        return format("error: set PORTS in|out|both KEY=VALUE...\n");
+        return format("error: set PORTS in|out|both NAME=NUMBER...\n");
     }
     change.in = strcmp(direction, "out") != 0;
     change.out = strcmp(direction, "in") != 0;
@@ -197,20 +217,17 @@ static char *set(struct wire_switch *wire, char *words)
         return format("error: the direction is in, out or both, not '%.40s'\n", direction);
     }
     for (char *word; (word = strtok(NULL, " ")) != NULL;) {
-        if (change_wire(wire, word, &bad)) {
-            if (bad) {
-                return format("error: '%.60s': wanted is seed=NUMBER, batches=cut or "
-                              "batches=whole\n",
-                              word);
-            }
-        } else if (change.count == sizeof change.words / sizeof change.words[0]) {
-            return format("error: more than %u settings at once\n", change.count);
-        } else {
-            change.words[change.count++] = word;
+        if (change_wire(wire, word)) {
+            continue;
         }
+        if (change.count == sizeof change.words / sizeof change.words[0]) {
+            return format("error: more than %u settings at once\n", change.count);
+        }
+        change.words[change.count++] = word;
     }
-    if (!read_words(&change, &tried, &ignored, why)) {
-        return format("error: %s\n", why);
+    unknown = read_words(&change, &tried, &ignored);
+    if (unknown != NULL) {
+        return format("error: '%.60s' is no setting\n", unknown);
     }
     for (unsigned i = 0; i < wire->count; i++) {
         struct wire_port *port = &wire->ports[i];

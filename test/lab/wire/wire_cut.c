@@ -6,7 +6,7 @@
  *     | Ethernet | IPv4 | TCP or UDP | payload: gso_size | gso_size | ... | rest |
  *     0          14     csum_start   headers_bytes
  */
-#include "wire_cut.h"
+#include "wire.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>

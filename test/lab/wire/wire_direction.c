@@ -3,15 +3,17 @@
  *
  * The faults of one direction, in the order in which a frame meets them.
  */
-#include "wire_direction.h"
-
-#include "wire_cut.h"
+#include "wire.h"
 
 #include <string.h>
 
+/* Of a port whose rate is limited, unless it says more. */
+#define BUFFER_BYTES (128u << 10)
 #define FLIPS_MAX 8u
 #define LINE_OVERHEAD 24u  /* bytes of line time beside the frame: preamble, checksum, gap */
 #define LINE_BYTES_MIN 60u /* shorter frames are padded */
+
+const struct wire_settings wire_settings_none = {.buffer_bytes = BUFFER_BYTES};
 
 /* splitmix64 (Steele, Lea, Flood 2014). */
 static uint64_t random_next(uint64_t *state)
@@ -62,9 +64,9 @@ static bool in_blackout(const struct wire_direction *direction, uint64_t now_ns)
     uint64_t since = now_ns - direction->blackout_from;
 
     if (settings->blackout_every_ns != 0) {
-        since %= settings->blackout_every_ns;
+        since %= (uint64_t)settings->blackout_every_ns;
     }
-    return since < settings->blackout_ns;
+    return since < (uint64_t)settings->blackout_ns;
 }
 
 static bool in_burst(struct wire_direction *direction, uint64_t now_ns)
@@ -80,9 +82,9 @@ static bool in_burst(struct wire_direction *direction, uint64_t now_ns)
         return false;
     }
     if (direction->settings.burst_frames > 0) {
-        direction->burst_left = direction->settings.burst_frames - 1;
+        direction->burst_left = (uint32_t)direction->settings.burst_frames - 1;
     } else {
-        direction->burst_until = now_ns + direction->settings.burst_ns;
+        direction->burst_until = now_ns + (uint64_t)direction->settings.burst_ns;
     }
     return true;
 }
@@ -90,7 +92,7 @@ static bool in_burst(struct wire_direction *direction, uint64_t now_ns)
 /* Of a batch that is sent on whole, the segments count. */
 static bool is_too_long(const struct wire_direction *direction, const struct wire_frame *frame)
 {
-    uint64_t mtu_bytes = direction->settings.mtu_bytes;
+    size_t mtu_bytes = (size_t)direction->settings.mtu_bytes;
 
     return mtu_bytes != 0 && wire_cut_longest_bytes(frame) > mtu_bytes + WIRE_ETH_HEADER_BYTES;
 }
@@ -107,12 +109,12 @@ static bool pass_line(struct wire_direction *direction, size_t len_bytes, uint64
 {
     const struct wire_settings *settings = &direction->settings;
     size_t line_bytes = (len_bytes < LINE_BYTES_MIN ? LINE_BYTES_MIN : len_bytes) + LINE_OVERHEAD;
-    double ns_per_byte = 8e9 / (double)settings->rate_bits;
+    double ns_per_byte = 8e9 / settings->rate_bits;
     uint64_t start_ns = direction->busy_until > now_ns ? direction->busy_until : now_ns;
     double backlog_bytes = (double)(start_ns - now_ns) / ns_per_byte;
 
     /* A frame that finds the line idle needs no buffer, however small that is. */
-    if (start_ns > now_ns && backlog_bytes + (double)line_bytes > (double)settings->buffer_bytes) {
+    if (start_ns > now_ns && backlog_bytes + (double)line_bytes > settings->buffer_bytes) {
         return false;
     }
     direction->busy_until = start_ns + (uint64_t)((double)line_bytes * ns_per_byte);
@@ -161,10 +163,10 @@ static void pass_copy(struct wire_direction *direction, struct wire_frame *frame
         direction->counters.buffer_full++;
         return;
     }
-    release_ns += settings->delay_ns;
+    release_ns += (uint64_t)settings->delay_ns;
     if (happens(direction, settings->reorder)) {
         direction->counters.reordered++;
-        release_ns += 1 + random_next(&direction->random) % settings->reorder_ns;
+        release_ns += 1 + random_next(&direction->random) % (uint64_t)settings->reorder_ns;
     }
     if (happens(direction, settings->corrupt)) {
         direction->counters.corrupted++;

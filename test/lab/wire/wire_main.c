@@ -5,8 +5,7 @@
  * ports. It sleeps while no frame comes, and runs until it is ended; the lab does that.
  */
 #define _GNU_SOURCE
-#include "wire_control.h"
-#include "wire_port.h"
+#include "wire.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -24,12 +23,12 @@
 static const char usage[] =
     "usage: rawe-wire --control PATH --port NAME=MAC/GROUP [--port ...] [--set 'FAULTS']\n"
     "\n"
-    "Forwards Ethernet frames between network interfaces as a switch does, and hurts them.\n"
+    "Forwards Ethernet frames between network interfaces as a switch does, with faults.\n"
     "\n"
     "  --port NAME=MAC/GROUP  an interface, the address of the NIC behind it, and the number of\n"
     "                         the switch it is plugged into\n"
-    "  --control PATH         a Unix socket for `set` and `show`, see wire_control.h\n"
-    "  --set FAULTS           as a `set` before the first frame: \"* in loss=1% delay=1ms\"\n"
+    "  --control PATH         a Unix socket for `set` and `show`, see wire.h\n"
+    "  --set FAULTS           as a `set` before the first frame: \"* in loss=0.01\"\n"
     "\n"
     "Prints \"ready\" when it forwards. The lab (test/lab/lab --wire) starts it.\n";
 
@@ -145,7 +144,6 @@ int main(int argc, char **argv)
     if (optind < argc || control == NULL || wire.count == 0) {
         reject("--control and at least one --port are needed, and nothing else", "");
     }
-    wire_switch_start(&wire);
     if (faults != NULL) {
         set_first(&wire, faults);
     }

@@ -5,7 +5,7 @@
  * are, with a note of what is left to be done.
  */
 #define _GNU_SOURCE
-#include "wire_port.h"
+#include "wire.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

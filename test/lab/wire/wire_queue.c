@@ -4,7 +4,7 @@
  * A binary heap of held frames. A real cable holds what its length allows; this one has a bound, so
  * that long delays at full speed do not eat the machine's memory.
  */
-#include "wire_queue.h"
+#include "wire.h"
 
 #include <stdlib.h>
 #include <string.h>

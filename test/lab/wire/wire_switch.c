@@ -1,13 +1,10 @@
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  *
- * Forwards frames between ports. The table of addresses is given, not learnt: a forged source
+ * Forwards frames between ports. Addresses are given, not learned: a forged source
  * address changes nothing, and no frame is flooded because a host has not spoken yet.
  */
-#include "wire_switch.h"
-
-#include "wire_cut.h"
-#include "wire_port.h"
+#include "wire.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,59 +29,18 @@ uint64_t wire_now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-static unsigned table_slot(const struct wire_switch *wire, const uint8_t *mac, unsigned group)
-{
-    uint64_t hash = group;
-
-    for (unsigned i = 0; i < WIRE_MAC_BYTES; i++) {
-        hash = (hash ^ mac[i]) * 0x100000001B3ull; /* FNV-1a */
-    }
-    return (unsigned)(hash >> 16) & wire->table_mask;
-}
-
-/* The port at which this address sits, or NULL. */
+/* The port at which this address sits, or NULL. A lab has some dozens at most. */
 static struct wire_port *find_port(const struct wire_switch *wire, const uint8_t *mac,
                                    unsigned group)
 {
-    unsigned slot = table_slot(wire, mac, group);
-
-    for (; wire->table[slot] != 0; slot = (slot + 1) & wire->table_mask) {
-        struct wire_port *port = &wire->ports[wire->table[slot] - 1];
+    for (unsigned i = 0; i < wire->count; i++) {
+        struct wire_port *port = &wire->ports[i];
 
         if (port->group == group && memcmp(port->mac, mac, WIRE_MAC_BYTES) == 0) {
             return port;
         }
     }
     return NULL;
-}
-
-void wire_switch_start(struct wire_switch *wire)
-{
-    unsigned slots = 64;
-
-    while (slots < wire->count * 4) {
-        slots *= 2;
-    }
-    wire->table_mask = slots - 1;
-    wire->table = calloc(slots, sizeof *wire->table);
-    if (wire->table == NULL) {
-        fprintf(stderr, "rawe-wire: no memory for a table of %u ports\n", wire->count);
-        exit(1);
-    }
-    for (unsigned i = 0; i < wire->count; i++) {
-        const struct wire_port *port = &wire->ports[i];
-        unsigned slot = table_slot(wire, port->mac, port->group);
-
-        if (find_port(wire, port->mac, port->group) != NULL) {
-            fprintf(stderr, "rawe-wire: port %s has the MAC address of another port in its group\n",
-                    port->name);
-            exit(2);
-        }
-        while (wire->table[slot] != 0) {
-            slot = (slot + 1) & wire->table_mask;
-        }
-        wire->table[slot] = i + 1;
-    }
 }
 
 void wire_switch_seed(struct wire_switch *wire, uint64_t seed)
