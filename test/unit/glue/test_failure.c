@@ -18,68 +18,17 @@
 #include "btl_rawe_params.h"
 #include "linux/host/rawe_host_group.h"
 #include "linux/packet/rawe_socket.h"
-#include "unit_test.h"
+#include "fake_ompi.h"
 
 /** More attempts than are made to open sockets anew. */
 #define ATTEMPTS_MOST 100u
 
-struct mca_btl_rawe_params mca_btl_rawe_params;
-struct mca_btl_rawe_state mca_btl_rawe_state;
 static mca_btl_rawe_module_t module;
-static char last_topic[16];     /**< of the last message */
-static char last_interface[64]; /**< the same */
-static unsigned reports;        /**< messages */
-static unsigned opened;         /**< attempts */
-static unsigned reopened;       /**< the same, of single sockets */
+static unsigned opened;   /**< attempts */
+static unsigned reopened; /**< the same, of single sockets */
 static int (*broken)(void *context);
 static int bound_to;           /**< index of the interface that sockets are bound to */
 static bool links_are_members; /**< else only the responder is left behind by its group */
-
-static uint64_t now_ns;
-
-uint64_t mca_btl_rawe_now_ns(void)
-{
-    return now_ns;
-}
-
-static void note(const char *topic, const char *interface)
-{
-    snprintf(last_topic, sizeof(last_topic), "%s", topic);
-    snprintf(last_interface, sizeof(last_interface), "%s", interface);
-    ++reports;
-}
-
-void mca_btl_rawe_help_no_capability(const char *interface, const char *helper, const char *reason)
-{
-    assert_non_null(reason);
-    note("no_capability", interface);
-}
-
-void mca_btl_rawe_help_interface_down(const char *interface)
-{
-    note("interface_down", interface);
-}
-
-void mca_btl_rawe_help_ring_not_allocated(const char *interface, uint64_t ring_bytes, int code)
-{
-    assert_int_equal(ring_bytes, mca_btl_rawe_state.ring_bytes);
-    assert_int_equal(code, ENOMEM);
-    note("ring", interface);
-}
-
-void mca_btl_rawe_help_link_failed(const char *interface, const char *step, int code)
-{
-    assert_non_null(step);
-    assert_int_not_equal(code, 0);
-    note("link_failed", interface);
-}
-
-void mca_btl_rawe_help_link_lost(const char *interface, const char *step, int code)
-{
-    assert_string_equal(step, "socket");
-    assert_int_equal(code, EMFILE);
-    note("link_lost", interface);
-}
 
 /* The group of this host, and its sockets. */
 
@@ -106,14 +55,6 @@ int rawe_host_group_register(struct rawe_host_group *group,
                              const struct rawe_fanout_member *members, unsigned count)
 {
     return count == 0 ? -1 : 0;
-}
-
-void rawe_host_group_hush(struct rawe_host_group *group)
-{
-}
-
-void rawe_host_group_close(struct rawe_host_group *group, unsigned wait_ms)
-{
 }
 
 struct rawe_fanout_member rawe_fanout_member(int fd, enum rawe_filter_for what,
@@ -188,7 +129,7 @@ static bool open_sockets(mca_btl_rawe_module_t *of)
 
 static void set_up(void)
 {
-    memset(&mca_btl_rawe_state, 0, sizeof(mca_btl_rawe_state));
+    fake_ompi_begin();
     memset(&module, 0, sizeof(module));
     OBJ_CONSTRUCT(&module.endpoints_lock, opal_mutex_t);
     strcpy(module.interface.name, "eth7");
@@ -197,8 +138,8 @@ static void set_up(void)
     mca_btl_rawe_state.ring_bytes = 12345;
     mca_btl_rawe_params.fanout = true;
     mca_btl_rawe_lock_init();
-    reports = opened = reopened = 0;
-    now_ns = 1000;
+    opened = reopened = 0;
+    fake_ompi.now_ns = 1000;
     links_are_members = false;
     bound_to = 0;
     broken = NULL;
@@ -234,13 +175,12 @@ static void assert_reported(const char *topic, int code)
     assert_false(mca_btl_rawe_failures_wait());
     mca_btl_rawe_failure_note(MCA_BTL_RAWE_FAILURE_OPEN, "eth3", &error);
     assert_true(mca_btl_rawe_failures_wait());
-    reports = 0;
+    fake_ompi.shown = 0;
     mca_btl_rawe_failures_report();
-    assert_int_equal(reports, 1);
-    assert_string_equal(last_topic, topic);
-    assert_string_equal(last_interface, "eth3");
+    assert_int_equal(fake_ompi.shown, 1);
+    fake_ompi_assert_shown(topic, "eth3");
     mca_btl_rawe_failures_report();
-    assert_int_equal(reports, 1);
+    assert_int_equal(fake_ompi.shown, 1);
 }
 
 FIXTURE(set_up, tear_down);
@@ -250,7 +190,8 @@ TEST(mca_btl_rawe_failures_report__what_to_do_about_it)
     assert_reported("no_capability", EPERM);
     assert_reported("no_capability", EACCES);
     assert_reported("interface_down", ENETDOWN);
-    assert_reported("ring", ENOMEM);
+    assert_reported("ring_not_allocated", ENOMEM);
+    fake_ompi_assert_shown("ring_not_allocated", "12345");
     assert_reported("link_failed", ENODEV);
 }
 
@@ -260,10 +201,11 @@ TEST(mca_btl_rawe_failures_report__the_first_of_each_kind)
 
     mca_btl_rawe_failure_note(MCA_BTL_RAWE_FAILURE_LOST, "eth1", &first);
     mca_btl_rawe_failure_note(MCA_BTL_RAWE_FAILURE_LOST, "eth2", &second);
+    fake_ompi.unasked = true; /* what was in use, and has failed, is shown to everybody */
+    mca_btl_rawe_help_begin();
     mca_btl_rawe_failures_report();
-    assert_int_equal(reports, 1);
-    assert_string_equal(last_topic, "link_lost");
-    assert_string_equal(last_interface, "eth1");
+    assert_int_equal(fake_ompi.shown, 1);
+    fake_ompi_assert_shown("link_failed", "eth1");
 }
 
 /* mca_btl_rawe_module_open_if_needed */
@@ -281,14 +223,13 @@ TEST(mca_btl_rawe_module_open_if_needed__what_failed_is_not_tried_at_once)
     in_service_thread(open_main);
     (void)open_main(NULL);
     assert_int_equal(opened, 1);
-    now_ns += 2000000000u; /* what was scarce may be there again */
+    fake_ompi.now_ns += 2000000000u; /* what was scarce may be there again */
     in_service_thread(open_main);
     assert_int_equal(opened, 2);
-    assert_int_equal(reports, 0);
+    assert_int_equal(fake_ompi.shown, 0);
     mca_btl_rawe_failures_report();
-    assert_int_equal(reports, 1);
-    assert_string_equal(last_topic, "ring");
-    assert_string_equal(last_interface, "eth7");
+    assert_int_equal(fake_ompi.shown, 1);
+    fake_ompi_assert_shown("ring_not_allocated", "eth7");
 }
 
 /** Nor while the process finalizes, nor where it was open, and has failed for good. */
@@ -322,12 +263,11 @@ TEST(broken__the_service_thread_reports_nothing)
     mca_btl_rawe_group_open();
     assert_non_null(broken);
     in_service_thread(broken_main);
-    assert_int_equal(reports, 0);
+    assert_int_equal(fake_ompi.shown, 0);
     assert_true(mca_btl_rawe_failures_wait());
     mca_btl_rawe_failures_report();
-    assert_int_equal(reports, 1);
-    assert_string_equal(last_topic, "link_lost");
-    assert_string_equal(last_interface, "eth7");
+    assert_int_equal(fake_ompi.shown, 1);
+    fake_ompi_assert_shown("link_failed", "eth7");
 }
 
 /** Those of MPI's sockets are opened by whichever thread comes first. */
@@ -336,10 +276,10 @@ TEST(broken__nor_does_it_of_links)
     module.open = links_are_members = true;
     mca_btl_rawe_group_open();
     in_service_thread(broken_main);
-    assert_int_equal(reports, 0);
+    assert_int_equal(fake_ompi.shown, 0);
     mca_btl_rawe_failures_report();
-    assert_int_equal(reports, 1);
-    assert_string_equal(last_topic, "link_lost");
+    assert_int_equal(fake_ompi.shown, 1);
+    fake_ompi_assert_shown("link_failed", strerror(EMFILE));
 }
 
 /* mca_btl_rawe_group_follow */
@@ -360,7 +300,7 @@ TEST(mca_btl_rawe_group_follow__opens_what_is_bound_to_another_interface)
     in_service_thread_with(follow_main, &followed);
     assert_false(followed);
     assert_int_equal(reopened, 2); /* responder and link */
-    assert_int_equal(reports, 0);
+    assert_int_equal(fake_ompi.shown, 0);
     bound_to = 3;
     in_service_thread_with(follow_main, &followed);
     assert_true(followed);

@@ -19,18 +19,16 @@
 #include "btl_rawe_routes.h"
 #include "btl_rawe_send.h"
 #include "btl_rawe_state.h"
+#include "fake_ompi.h"
 #include "unit_engine.h"
-#include "unit_test.h"
 
 #define MODULES 3u
 #define LO 2u /**< not open */
 #define MS 1000000ull
 
-struct mca_btl_rawe_state mca_btl_rawe_state;
 static mca_btl_rawe_module_t modules[MODULES];
 static mca_btl_base_endpoint_t endpoints[2];
 static struct rawe_peer doubted; /**< whose route is in doubt */
-static uint64_t now;
 static unsigned driven[MODULES];
 static unsigned asked[2];
 static unsigned done_after; /**< calls of the second module's progress */
@@ -39,16 +37,10 @@ static bool receives;       /**< something comes with each call */
 static uint64_t step_ns;    /**< time that each call takes */
 static bool soon_lost;      /**< the second endpoint loses data, until it is asked again */
 static unsigned sleeps;
-static unsigned routes_checks, repairs, reports, lines;
-static bool fault_tolerant; /**< the job goes on without lost processes */
+static unsigned routes_checks, repairs;
 static opal_proc_t procs[2];
 static opal_vpid_t departs;      /**< a process of which the runtime says that it has ended ... */
 static unsigned departure_after; /**< ... after this many calls of the second module's progress */
-
-uint64_t mca_btl_rawe_now_ns(void)
-{
-    return now;
-}
 
 void mca_btl_rawe_routes_check(bool may_say)
 {
@@ -67,41 +59,11 @@ bool mca_btl_rawe_proc_died(opal_process_name_t name)
     return name.vpid == departs && driven[1] >= departure_after;
 }
 
-bool mca_btl_rawe_compat_fault_tolerant(void)
-{
-    return fault_tolerant;
-}
-
-void mca_btl_rawe_compat_say(const char *text, ...)
-{
-    assert_non_null(strstr(text, "has not acknowledged"));
-    lines++;
-}
-
-const char *mca_btl_rawe_peer_text(const opal_proc_t *proc, char out[48])
-{
-    return memcpy(out, "rank 1", 7);
-}
-
-const char *mca_btl_rawe_mac_text(const uint8_t mac[6], char out[18])
-{
-    return memcpy(out, "mac", 4);
-}
-
-void mca_btl_rawe_help_finalize_incomplete(const char *interface, const char *peer,
-                                           const char *peer_mac)
-{
-    assert_string_equal(interface, "eth0");
-    assert_string_equal(peer, "rank 1");
-    assert_string_equal(peer_mac, "mac");
-    reports++;
-}
-
 /** What the first module waits for comes through the link of the second. */
 enum rawe_finalized mca_btl_rawe_endpoint_finalized(mca_btl_base_endpoint_t *endpoint,
                                                     uint64_t now_ns)
 {
-    assert_int_equal(now_ns, now);
+    assert_int_equal(now_ns, fake_ompi.now_ns);
     asked[endpoint - endpoints]++;
     if (endpoint != &endpoints[0]) {
         return soon_lost && asked[1] == 1 ? RAWE_FINALIZED_LOST : RAWE_FINALIZED_DONE;
@@ -118,7 +80,7 @@ unsigned mca_btl_rawe_module_progress(mca_btl_rawe_module_t *module, bool poll_c
     assert_true(modules[0].engine.finalizing && modules[1].engine.finalizing);
     assert_true(modules[0].engine.deferral.discards && modules[1].engine.deferral.discards);
     driven[module - modules]++;
-    now += step_ns;
+    fake_ompi.now_ns += step_ns;
     return receives;
 }
 
@@ -133,25 +95,24 @@ int __wrap_nanosleep(const struct timespec *request, struct timespec *remaining)
 
 static void set_up(void)
 {
-    memset(&mca_btl_rawe_state, 0, sizeof(mca_btl_rawe_state));
+    fake_ompi_begin();
     memset(modules, 0, sizeof(modules));
     memset(endpoints, 0, sizeof(endpoints));
     memset(driven, 0, sizeof(driven));
     memset(asked, 0, sizeof(asked));
-    now = 1000 * MS;
+    fake_ompi.now_ns = 1000 * MS;
     done_after = 1;
     step_ns = MS;
     receives = loses = soon_lost = false;
-    fault_tolerant = false;
     departs = OPAL_VPID_INVALID;
     departure_after = 0;
-    routes_checks = repairs = reports = lines = sleeps = 0;
+    routes_checks = repairs = sleeps = 0;
     rawe_handle_table_init(&mca_btl_rawe_state.handles, 1);
     for (unsigned i = 0; i < MODULES; ++i) {
         mca_btl_rawe_module_t *module = &modules[i];
         OBJ_CONSTRUCT(&module->endpoints_lock, opal_mutex_t);
         OBJ_CONSTRUCT(&module->endpoints, opal_list_t);
-        unit_engine_start(&module->engine, &mca_btl_rawe_state.handles, module, now);
+        unit_engine_start(&module->engine, &mca_btl_rawe_state.handles, module, fake_ompi.now_ns);
         module->open = LO != i;
         memcpy(module->interface.name, "eth0", 5);
         mca_btl_rawe_state.modules[mca_btl_rawe_state.module_count++] = module;
@@ -211,7 +172,7 @@ TEST(mca_btl_rawe_linger__waits_however_long_nothing_comes)
 {
     linger(5000);
     assert_int_equal(driven[1], 5000);
-    assert_int_equal(reports, 0);
+    assert_int_equal(fake_ompi.shown, 0);
 }
 
 TEST(mca_btl_rawe_linger__waits_however_much_comes)
@@ -274,25 +235,28 @@ TEST(mca_btl_rawe_linger__does_not_wait_for_who_departs_meanwhile)
     linger(100);
     assert_int_equal(driven[0], 3);
     assert_int_equal(asked[0], 2);
-    assert_int_equal(reports, 0);
+    assert_int_equal(fake_ompi.shown, 0);
 }
 
 /** Its errors tell the program, and a peer that lives finds us silent. */
 TEST(mca_btl_rawe_linger__says_no_loss_to_who_goes_on_without)
 {
-    loses = fault_tolerant = true;
+    loses = fake_ompi.fault_tolerant = true;
     mca_btl_rawe_linger();
-    assert_int_equal(reports, 0);
-    assert_int_equal(lines, 1);
+    assert_int_equal(fake_ompi.shown, 0);
+    assert_int_equal(fake_ompi.said, 1);
+    assert_non_null(strstr(fake_ompi.text, "has not acknowledged"));
 }
 
 TEST(mca_btl_rawe_linger__says_what_may_be_lost)
 {
     loses = true;
     mca_btl_rawe_linger();
-    assert_int_equal(reports, 1);
+    assert_int_equal(fake_ompi.shown, 1);
+    fake_ompi_assert_shown("finalize_incomplete", "eth0");
+    fake_ompi_assert_shown("finalize_incomplete", "rank 0");
     mca_btl_rawe_linger();
-    assert_int_equal(reports, 1);
+    assert_int_equal(fake_ompi.shown, 1);
 }
 
 /** They may be acknowledged yet, while another endpoint is waited for. */
@@ -301,7 +265,7 @@ TEST(mca_btl_rawe_linger__says_only_what_is_lost_in_the_end)
     soon_lost = true;
     linger(3);
     assert_int_equal(asked[1], 3);
-    assert_int_equal(reports, 0);
+    assert_int_equal(fake_ompi.shown, 0);
 }
 
 /** Ranks of this host may leave meanwhile, and with them the group through which all receive. */
@@ -314,7 +278,7 @@ TEST(mca_btl_rawe_linger__repairs_the_group)
     assert_int_equal(repairs, 1);
 }
 
-/** A window that the program leaves to MPI_Finalize is freed by now. */
+/** A window that the program leaves to MPI_Finalize is freed by fake_ompi.now_ns. */
 TEST(mca_btl_rawe_linger__places_nothing_any_more)
 {
     uint8_t memory[64];

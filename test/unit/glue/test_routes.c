@@ -14,51 +14,26 @@
 #include "btl_rawe_group.h"
 #include "btl_rawe_module.h"
 #include "linux/sys/rawe_carrier.h"
+#include "fake_ompi.h"
 #include "unit_engine.h"
-#include "unit_test.h"
 
 #define MS 1000000ull
 #define NICS 2u
 
-struct mca_btl_rawe_state mca_btl_rawe_state;
 static mca_btl_rawe_module_t modules[NICS];
 static mca_btl_base_endpoint_t endpoints[NICS]; /**< of one process, one by each NIC */
 static bool introduced[NICS];
 static struct rawe_handle_table handles;
 static opal_proc_t *proc;
-static uint64_t now;
 static unsigned asked[NICS];
 static uint64_t pong_ns[NICS];
 static bool answers[NICS];
-static unsigned said;
-static char text[200]; /**< said last */
 static rawe_carrier_fn *changed;
 static void *changed_context;
 static unsigned wakes;
 static bool is_back; /**< the interface under another index */
 static const mca_btl_rawe_module_t *followed;
 static bool can_follow;
-
-uint64_t mca_btl_rawe_now_ns(void)
-{
-    return now;
-}
-
-void mca_btl_rawe_compat_say(const char *format, ...)
-{
-    va_list arguments;
-
-    va_start(arguments, format);
-    vsnprintf(text, sizeof(text), format, arguments);
-    va_end(arguments);
-    said++;
-}
-
-const char *mca_btl_rawe_peer_text(const opal_proc_t *of, char out[48])
-{
-    assert_ptr_equal(of, proc);
-    return strcpy(out, "rank 3");
-}
 
 mca_btl_base_endpoint_t **mca_btl_rawe_endpoints_list(mca_btl_rawe_module_t *module,
                                                       unsigned *count)
@@ -76,7 +51,7 @@ void mca_btl_rawe_endpoint_ping(mca_btl_base_endpoint_t *endpoint)
     unsigned nic = (unsigned)(endpoint - endpoints);
 
     asked[nic]++;
-    pong_ns[nic] = answers[nic] ? now + 1 : pong_ns[nic];
+    pong_ns[nic] = answers[nic] ? fake_ompi.now_ns + 1 : pong_ns[nic];
 }
 
 uint64_t rawe_responder_last_pong_ns(const struct rawe_responder *responder, int slot)
@@ -118,7 +93,7 @@ bool mca_btl_rawe_group_follow(const mca_btl_rawe_module_t *module)
 
 static uint64_t peer_now_ns(void *context)
 {
-    return now;
+    return fake_ompi.now_ns;
 }
 
 static void introduce(unsigned nic)
@@ -131,19 +106,21 @@ static void introduce(unsigned nic)
 
 static void set_up(void)
 {
-    memset(&mca_btl_rawe_state, 0, sizeof(mca_btl_rawe_state));
+    fake_ompi_begin();
     memset(modules, 0, sizeof(modules));
     memset(endpoints, 0, sizeof(endpoints));
     memset(introduced, 0, sizeof(introduced));
     memset(asked, 0, sizeof(asked));
     memset(pong_ns, 0, sizeof(pong_ns));
     answers[0] = answers[1] = true;
-    now = 1000 * MS;
-    said = wakes = 0;
+    fake_ompi.now_ns = 1000 * MS;
+    wakes = 0;
     is_back = false;
     can_follow = true;
     followed = NULL;
     proc = OBJ_NEW(opal_proc_t);
+    proc->proc_name = OPAL_PROC_MY_NAME;
+    proc->proc_name.vpid = 3;
     rawe_handle_table_init(&handles, 1);
     for (unsigned i = 0; i < NICS; ++i) {
         const struct rawe_peer_config peer = {
@@ -153,7 +130,7 @@ static void set_up(void)
             .now_ns = peer_now_ns,
         };
         mca_btl_rawe_module_t *module = &modules[i];
-        unit_engine_start(&module->engine, &handles, module, now);
+        unit_engine_start(&module->engine, &handles, module, fake_ompi.now_ns);
         snprintf(module->interface.name, sizeof(module->interface.name), "eth%u", i);
         module->interface.index = (int)(10 + i);
         module->carrier = module->open = true;
@@ -181,7 +158,8 @@ static void tear_down(void)
 /** Time passes, and progress is made; or only the progress thread goes on. */
 static void pass(uint64_t ns, bool progress)
 {
-    for (uint64_t end_ns = now + ns; now < end_ns; now += 10 * MS) {
+    for (uint64_t end_ns = fake_ompi.now_ns + ns; fake_ompi.now_ns < end_ns;
+         fake_ompi.now_ns += 10 * MS) {
         mca_btl_rawe_routes_check(progress);
     }
 }
@@ -192,7 +170,7 @@ static void silent(unsigned nic)
     struct rawe_conn *conn = rawe_peer_conn(&endpoints[nic].peer, RAWE_LANE_EXPRESS);
 
     assert_non_null(conn);
-    rawe_failover_silent(&mca_btl_rawe_state.failover, conn, now);
+    rawe_failover_silent(&mca_btl_rawe_state.failover, conn, fake_ompi.now_ns);
 }
 
 static void carrier(unsigned nic, bool usable)
@@ -270,7 +248,7 @@ TEST(mca_btl_rawe_routes_check__a_lost_carrier)
     introduce(1);
     carrier(1, false);
     assert_int_equal(wakes, 1);
-    assert_true(mca_btl_rawe_routes_due_ns() <= now);
+    assert_true(mca_btl_rawe_routes_due_ns() <= fake_ompi.now_ns);
     pass(1, true);
     assert_true(endpoints[1].peer.route.down);
     assert_false(endpoints[0].peer.route.down);
@@ -278,14 +256,14 @@ TEST(mca_btl_rawe_routes_check__a_lost_carrier)
     pass(1000 * MS, true);
     assert_int_equal(asked[1], 0);
     assert_true(UINT64_MAX == mca_btl_rawe_routes_due_ns());
-    assert_int_equal(said, 1);
-    assert_string_equal(text, "eth1 to rank 3 has lost its carrier");
+    assert_int_equal(fake_ompi.said, 1);
+    assert_string_equal(fake_ompi.text, "eth1 to rank 3 has lost its carrier");
     carrier(1, true);
-    assert_true(mca_btl_rawe_routes_due_ns() <= now);
+    assert_true(mca_btl_rawe_routes_due_ns() <= fake_ompi.now_ns);
     pass(1000 * MS, true);
     assert_false(endpoints[1].peer.route.down);
-    assert_int_equal(said, 2);
-    assert_string_equal(text, "eth1 to rank 3 answers again");
+    assert_int_equal(fake_ompi.said, 2);
+    assert_string_equal(fake_ompi.text, "eth1 to rank 3 answers again");
     assert_false(mca_btl_rawe_routes_pending());
 }
 
@@ -295,13 +273,13 @@ TEST(mca_btl_rawe_routes_check__an_endpoint_that_came_without_carrier)
     introduce(0);
     carrier(1, false);
     pass(10 * MS, true);
-    assert_int_equal(said, 0);
+    assert_int_equal(fake_ompi.said, 0);
     introduce(1);
     silent(1);
     answers[1] = false;
     pass(20 * MS, true);
     assert_true(endpoints[1].peer.route.down);
-    assert_string_equal(text, "eth1 to rank 3 has lost its carrier");
+    assert_string_equal(fake_ompi.text, "eth1 to rank 3 has lost its carrier");
 }
 
 /** Its engine has not started. */
@@ -313,7 +291,7 @@ TEST(mca_btl_rawe_routes_check__not_of_a_module_that_is_not_open)
     carrier(1, false);
     pass(10 * MS, true);
     assert_false(modules[1].engine.no_carrier);
-    assert_int_equal(said, 0);
+    assert_int_equal(fake_ompi.said, 0);
 }
 
 TEST(mca_btl_rawe_routes_check__silence)
@@ -324,16 +302,17 @@ TEST(mca_btl_rawe_routes_check__silence)
     silent(1);
     pass(100 * MS, true);
     assert_true(endpoints[1].peer.route.down);
-    assert_string_equal(text, "eth1 to rank 3 does not answer, unlike others");
-    /* It is asked now and then; until then there is nothing to do. */
+    assert_string_equal(fake_ompi.text, "eth1 to rank 3 does not answer, unlike others");
+    /* It is asked fake_ompi.now_ns and then; until then there is nothing to do. */
     pass(10000 * MS, true);
     unsigned before = asked[1];
     assert_int_not_equal(before, 0);
-    assert_in_range(mca_btl_rawe_routes_due_ns(), now - 10 * MS, now + 250 * MS);
-    now = mca_btl_rawe_routes_due_ns();
+    assert_in_range(mca_btl_rawe_routes_due_ns(), fake_ompi.now_ns - 10 * MS,
+                    fake_ompi.now_ns + 250 * MS);
+    fake_ompi.now_ns = mca_btl_rawe_routes_due_ns();
     pass(1, true);
     assert_int_equal(asked[1], before + 1);
-    assert_true(mca_btl_rawe_routes_due_ns() > now + 10 * MS);
+    assert_true(mca_btl_rawe_routes_due_ns() > fake_ompi.now_ns + 10 * MS);
 }
 
 /** The responder has no room to remember answers of all peers. */
@@ -355,16 +334,16 @@ TEST(mca_btl_rawe_routes_check__says_nothing_in_the_progress_thread)
     carrier(1, false);
     pass(100 * MS, false);
     assert_true(endpoints[1].peer.route.down);
-    assert_int_equal(said, 0);
+    assert_int_equal(fake_ompi.said, 0);
     pass(10 * MS, true);
-    assert_int_equal(said, 1);
+    assert_int_equal(fake_ompi.said, 1);
     carrier(1, true);
     pass(2000 * MS, false);
     assert_false(endpoints[1].peer.route.down);
-    assert_int_equal(said, 1);
+    assert_int_equal(fake_ompi.said, 1);
     assert_true(UINT64_MAX == mca_btl_rawe_routes_due_ns()); /* nor is the thread woken for it */
     pass(10 * MS, true);
-    assert_int_equal(said, 2);
-    assert_string_equal(text, "eth1 to rank 3 answers again");
+    assert_int_equal(fake_ompi.said, 2);
+    assert_string_equal(fake_ompi.text, "eth1 to rank 3 answers again");
     assert_false(mca_btl_rawe_routes_pending());
 }

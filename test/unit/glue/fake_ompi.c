@@ -1,0 +1,102 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ *
+ * Open MPI and the clock: see fake_ompi.h.
+ */
+#include "fake_ompi.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "btl_rawe_compat.h"
+#include "btl_rawe_help.h"
+#include "btl_rawe_params.h"
+#include "btl_rawe_state.h"
+
+struct fake_ompi fake_ompi;
+
+void fake_ompi_begin(void)
+{
+    memset(&fake_ompi, 0, sizeof(fake_ompi));
+    memset(&mca_btl_rawe_state, 0, sizeof(mca_btl_rawe_state));
+    memset(&mca_btl_rawe_params, 0, sizeof(mca_btl_rawe_params));
+    mca_btl_rawe_help_begin();
+}
+
+unsigned fake_ompi_shown(const char *topic)
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < fake_ompi.shown; ++i) {
+        count += 0 == strcmp(fake_ompi.topic[i], topic);
+    }
+    return count;
+}
+
+void fake_ompi_assert_shown(const char *topic, const char *text)
+{
+    assert_in_range(fake_ompi.shown, 1, FAKE_OMPI_SHOWN_MAX);
+    assert_string_equal(fake_ompi.topic[fake_ompi.shown - 1], topic);
+    if (NULL == strstr(fake_ompi.text, text)) {
+        fail_msg("\"%s\" is not in \"%s\"", text, fake_ompi.text);
+    }
+}
+
+uint64_t mca_btl_rawe_now_ns(void)
+{
+    return fake_ompi.now_ns;
+}
+
+bool mca_btl_rawe_compat_fault_tolerant(void)
+{
+    return fake_ompi.fault_tolerant;
+}
+
+struct mca_btl_rawe_compat_hostname mca_btl_rawe_compat_hostname(const opal_proc_t *proc)
+{
+    return (struct mca_btl_rawe_compat_hostname){.text = "there"};
+}
+
+const char *mca_btl_rawe_compat_my_hostname(void)
+{
+    return "here";
+}
+
+bool mca_btl_rawe_compat_asked_for(void)
+{
+    return !fake_ompi.unasked;
+}
+
+bool mca_btl_rawe_compat_verbose(void)
+{
+    return false;
+}
+
+/** So that messages take the way of mca_btl_rawe_compat_help_merge. */
+bool mca_btl_rawe_compat_help_file_found(void)
+{
+    return false;
+}
+
+void mca_btl_rawe_compat_help_file_forget(void)
+{
+}
+
+void mca_btl_rawe_compat_say(const char *text, ...)
+{
+    va_list arguments;
+    va_start(arguments, text);
+    vsnprintf(fake_ompi.text, sizeof(fake_ompi.text), text, arguments);
+    va_end(arguments);
+    fake_ompi.said++;
+}
+
+void mca_btl_rawe_compat_help_merge(const char *topic, const char *text, ...)
+{
+    va_list arguments;
+    assert_in_range(fake_ompi.shown, 0, FAKE_OMPI_SHOWN_MAX - 1);
+    snprintf(fake_ompi.topic[fake_ompi.shown++], sizeof(fake_ompi.topic[0]), "%s", topic);
+    va_start(arguments, text);
+    vsnprintf(fake_ompi.text, sizeof(fake_ompi.text), text, arguments);
+    va_end(arguments);
+    mca_btl_rawe_help_begin(); /* forgets that it was shown */
+}
