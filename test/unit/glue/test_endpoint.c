@@ -14,84 +14,20 @@
 #include "btl_rawe_params.h"
 #include "btl_rawe_state.h"
 #include "core/conn/rawe_conn.h"
+#include "fake_ompi.h"
 #include "unit_engine.h"
-#include "unit_test.h"
 
 #define MODULES 2u
 #define SILENT_NS 5000000000u
 
-/* What the file under test needs of the component. */
-struct mca_btl_rawe_params mca_btl_rawe_params;
-struct mca_btl_rawe_state mca_btl_rawe_state;
-
 static mca_btl_rawe_module_t modules[MODULES];
 static struct rawe_handle_table handles;
 static opal_proc_t *proc;
-static bool fault_tolerant;
-static unsigned messages_shown, stalls_shown, sizes_shown;
-static uint64_t now_ns;
 static uint32_t passed_bytes; /**< what a path carries that is validated; 0: none is */
 static uint64_t absent_ns;    /**< the responder's last word that the process makes no progress */
 static int watch_slot;        /**< of the responder's; -1: it has none left */
 static unsigned errors;
 static const opal_proc_t *blamed;
-
-uint64_t mca_btl_rawe_now_ns(void)
-{
-    return now_ns;
-}
-
-uint64_t mca_btl_rawe_peer_now_ns(void *context)
-{
-    return now_ns;
-}
-
-bool mca_btl_rawe_compat_fault_tolerant(void)
-{
-    return fault_tolerant;
-}
-
-struct mca_btl_rawe_compat_hostname mca_btl_rawe_compat_hostname(const opal_proc_t *of)
-{
-    return (struct mca_btl_rawe_compat_hostname){.text = "there"};
-}
-
-void mca_btl_rawe_compat_say(const char *text, ...)
-{
-}
-
-const char *mca_btl_rawe_mac_text(const uint8_t mac[RAWE_MAC_BYTES], char out[18])
-{
-    return strcpy(out, "02:00:00:00:00:01");
-}
-
-void mca_btl_rawe_help_peer_lost(const char *interface, const char *peer, const char *peer_host,
-                                 const char *peer_mac, uint64_t silent_s)
-{
-    assert_int_equal(silent_s, SILENT_NS / 1000000000u);
-    messages_shown++;
-}
-
-void mca_btl_rawe_help_internal_error(const char *doing, const char *detail, const char *file,
-                                      int line)
-{
-    messages_shown++;
-}
-
-void mca_btl_rawe_help_connection_stalled(const char *interface, const char *peer,
-                                          const char *peer_host, const char *peer_mac,
-                                          const char *seen, uint64_t stalled_s, uint64_t timeout_s)
-{
-    stalls_shown++;
-}
-
-void mca_btl_rawe_help_full_size_lost(const char *interface, const char *peer_host,
-                                      const char *peer_mac, uint32_t mtu_bytes, uint32_t lost_bytes)
-{
-    assert_int_equal(mtu_bytes, 1500);
-    assert_int_equal(lost_bytes, passed_bytes);
-    sizes_shown++;
-}
 
 int rawe_responder_watch(struct rawe_responder *responder, const struct rawe_ping_address *to)
 {
@@ -192,11 +128,11 @@ static void report(void)
 
 static void set_up(void)
 {
-    memset(&mca_btl_rawe_state, 0, sizeof(mca_btl_rawe_state));
+    fake_ompi_begin();
     memset(modules, 0, sizeof(modules));
-    fault_tolerant = true;
-    messages_shown = stalls_shown = sizes_shown = errors = 0;
-    now_ns = 1;
+    fake_ompi.fault_tolerant = true;
+    errors = 0;
+    fake_ompi.now_ns = 1;
     passed_bytes = 0;
     absent_ns = 0;
     mca_btl_rawe_params.progress_thread_ms = 1;
@@ -294,11 +230,12 @@ TEST(mca_btl_rawe_endpoint_limit_mtu__bounds_all_frames)
 
 TEST(mca_btl_rawe_failed__ends_most_jobs_at_once)
 {
-    fault_tolerant = false;
+    fake_ompi.fault_tolerant = false;
     give_up(introduce_on(0), RAWE_LANE_EXPRESS);
     assert_int_equal(errors, 1);
     assert_ptr_equal(blamed, proc);
-    assert_int_equal(messages_shown, 1);
+    assert_int_equal(fake_ompi.shown, 1);
+    fake_ompi_assert_shown("peer_lost", " 5 s\n");
     assert_null(mca_btl_rawe_state.lost);
 }
 
@@ -309,7 +246,7 @@ TEST(mca_btl_rawe_failed__a_job_that_goes_on_hears_of_it_later)
     report();
     assert_int_equal(errors, 1);
     assert_ptr_equal(blamed, proc);
-    assert_int_equal(messages_shown, 0);
+    assert_int_equal(fake_ompi.shown, 0);
 }
 
 TEST(mca_btl_rawe_failed__is_reported_once_a_process)
@@ -328,7 +265,7 @@ TEST(mca_btl_rawe_failed__of_nobody_who_was_not_introduced)
 {
     give_up(endpoint_on(0), RAWE_LANE_EXPRESS);
     report();
-    assert_int_equal(errors + messages_shown, 0);
+    assert_int_equal(errors + fake_ompi.shown, 0);
 }
 
 TEST(mca_btl_rawe_failed__the_endpoint_may_close_before_the_report)
@@ -350,7 +287,7 @@ TEST(mca_btl_rawe_silent__is_reported_when_the_process_answers)
     be_silent(endpoint);
     be_silent(endpoint);
     mca_btl_rawe_params.peer_timeout = 0;
-    assert_int_equal(stalls_shown, 1);
+    assert_int_equal(fake_ompi_shown("connection_stalled"), 1);
 }
 
 /** Then the progress thread may be the one who asks, for which Open MPI is not to be called. */
@@ -361,7 +298,7 @@ TEST(mca_btl_rawe_silent__says_nothing_in_finalize)
     mca_btl_rawe_state.finalizing = true;
     be_silent(endpoint);
     mca_btl_rawe_params.peer_timeout = 0;
-    assert_int_equal(stalls_shown, 0);
+    assert_int_equal(fake_ompi_shown("connection_stalled"), 0);
 }
 
 /** Since when a connection in this state counts as silent, if its process computes as of 9 s. */
@@ -369,7 +306,7 @@ static uint64_t silent_since(mca_btl_base_endpoint_t *endpoint, enum rawe_conn_s
 {
     struct rawe_conn *conn = mca_btl_rawe_endpoint_conn(endpoint, 0);
 
-    endpoint->module->idle_ns = fault_tolerant ? 1000000000u : 0;
+    endpoint->module->idle_ns = fake_ompi.fault_tolerant ? 1000000000u : 0;
     conn->handshake.state = conn_state;
     conn->liveness.silent_since_ns = 1000000000u;
     absent_ns = 9000000000u;
@@ -391,7 +328,7 @@ TEST(mca_btl_rawe_silent__is_explained_by_a_process_that_computes)
     mca_btl_rawe_params.progress_thread_ms = 0;
     assert_int_equal(silent_since(endpoint, RAWE_CONN_OPEN), 9000000000u);
     mca_btl_rawe_params.progress_thread_ms = 1;
-    fault_tolerant = false;
+    fake_ompi.fault_tolerant = false;
     assert_int_equal(silent_since(endpoint, RAWE_CONN_OPEN), 9000000000u);
 }
 
@@ -405,7 +342,7 @@ static uint32_t shrink_path(void)
     assert_non_null(conn);
     mca_btl_rawe_params.peer_timeout = 4;
     watch_slot = 0;
-    now_ns = modules[0].engine.now_ns = SILENT_NS;
+    fake_ompi.now_ns = modules[0].engine.now_ns = SILENT_NS;
     passed_bytes = 1000;
     for (unsigned i = 0; i < 2; i++) { /* it is asked about, and answered */
         mca_btl_rawe_stalled(endpoint->module, conn, SILENT_NS);
@@ -418,8 +355,8 @@ static uint32_t shrink_path(void)
 TEST(mca_btl_rawe_stalled__sends_what_passes)
 {
     assert_int_equal(shrink_path(), payload_bytes(1000));
-    assert_int_equal(sizes_shown, 1);
-    assert_int_equal(stalls_shown, 1);
+    assert_int_equal(fake_ompi_shown("full_size_lost"), 1);
+    assert_int_equal(fake_ompi_shown("connection_stalled"), 1);
 }
 
 /** As with silence. */
@@ -427,8 +364,8 @@ TEST(mca_btl_rawe_stalled__sends_what_passes_in_finalize_and_says_nothing)
 {
     mca_btl_rawe_state.finalizing = true;
     assert_int_equal(shrink_path(), payload_bytes(1000));
-    assert_int_equal(sizes_shown, 0);
-    assert_int_equal(stalls_shown, 0);
+    assert_int_equal(fake_ompi_shown("full_size_lost"), 0);
+    assert_int_equal(fake_ompi_shown("connection_stalled"), 0);
 }
 
 /* mca_btl_rawe_lost */

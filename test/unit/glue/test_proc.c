@@ -13,7 +13,7 @@
 #include "btl_rawe_help.h"
 #include "btl_rawe_module.h"
 #include "btl_rawe_params.h"
-#include "unit_test.h"
+#include "fake_ompi.h"
 
 #define CALLERS_MOST 10000u
 #define QUESTIONS_MAX (2 * CALLERS_MOST)
@@ -21,8 +21,6 @@
 #define PROCESSES 300u /**< of each thread */
 #define CONNECT_TIMEOUT_MS 10000u
 
-struct mca_btl_rawe_params mca_btl_rawe_params;
-struct mca_btl_rawe_state mca_btl_rawe_state;
 static mca_btl_base_component_3_0_0_t component;
 static mca_btl_rawe_module_t modules[2];
 
@@ -41,10 +39,7 @@ static bool refuses;      /**< it takes no question */
 static atomic_uint asked; /**< questions that were answered at once, or refused */
 static int limit_s;       /**< of the last question */
 static bool alone;        /**< no other BTL takes a process */
-static bool fault_tolerant;
 static mca_btl_rawe_compat_departed_fn *departed;
-static unsigned incompatible;
-static char differs[80];
 
 int mca_btl_rawe_compat_modex_send(const mca_base_component_t *of, const void *data,
                                    size_t len_bytes)
@@ -101,11 +96,6 @@ bool mca_btl_rawe_compat_alone(void)
     return alone;
 }
 
-bool mca_btl_rawe_compat_fault_tolerant(void)
-{
-    return fault_tolerant;
-}
-
 void mca_btl_rawe_compat_departures_begin(mca_btl_rawe_compat_departed_fn *wanted)
 {
     departed = wanted;
@@ -116,23 +106,9 @@ void mca_btl_rawe_compat_departures_end(void)
     departed = NULL;
 }
 
-struct mca_btl_rawe_compat_hostname mca_btl_rawe_compat_hostname(const opal_proc_t *proc)
-{
-    return (struct mca_btl_rawe_compat_hostname){.text = "other"};
-}
-
-void mca_btl_rawe_help_peer_incompatible(const char *peer, const char *peer_host, const char *what,
-                                         const char *ours, const char *theirs)
-{
-    assert_string_equal(peer_host, "other");
-    assert_string_not_equal(ours, theirs);
-    snprintf(differs, sizeof(differs), "%s of %s", what, peer);
-    incompatible++;
-}
-
 static void set_up(void)
 {
-    memset(&mca_btl_rawe_state, 0, sizeof(mca_btl_rawe_state));
+    fake_ompi_begin();
     memset(modules, 0, sizeof(modules));
     mca_btl_rawe_state.component = &component;
     mca_btl_rawe_params = (struct mca_btl_rawe_params){
@@ -153,8 +129,8 @@ static void set_up(void)
         };
         mca_btl_rawe_state.modules[mca_btl_rawe_state.module_count++] = &modules[i];
     }
-    question_count = asked = incompatible = 0;
-    at_once = refuses = alone = fault_tolerant = false;
+    question_count = asked = 0;
+    at_once = refuses = alone = false;
     published_bytes = 0;
     mca_btl_rawe_proc_open();
 }
@@ -219,7 +195,7 @@ TEST(mca_btl_rawe_proc_wait__has_what_was_published)
         assert_int_equal(found.addresses[i].speed_mbps, 25000);
         assert_int_equal(found.addresses[i].index, i);
     }
-    assert_int_equal(incompatible, 0);
+    assert_int_equal(fake_ompi.shown, 0);
     assert_int_equal(wait_for(100, &found), 2);
     assert_int_equal(asked, 1);
 }
@@ -243,13 +219,13 @@ static void assert_differs(uint32_t vpid, const char *what)
 {
     struct mca_btl_rawe_published found;
 
-    incompatible = 0;
+    fake_ompi.shown = 0;
     assert_int_equal(wait_for(vpid, &found), 0);
     assert_int_equal(wait_for(vpid, &found), 0);
-    assert_int_equal(incompatible, 1);
-    assert_string_equal(differs, what);
+    assert_int_equal(fake_ompi.shown, 1);
+    fake_ompi_assert_shown("peer_incompatible", what);
     assert_false(find(vpid));
-    assert_int_equal(incompatible, 1);
+    assert_int_equal(fake_ompi.shown, 1);
 }
 
 TEST(mca_btl_rawe_proc_wait__says_once_what_differs)
@@ -257,13 +233,13 @@ TEST(mca_btl_rawe_proc_wait__says_once_what_differs)
     publish();
     at_once = true;
     mca_btl_rawe_params.ethertype = 0x88B6;
-    assert_differs(1, "EtherType of rank 1");
+    assert_differs(1, "EtherType");
     mca_btl_rawe_params.ethertype = 0x88B5;
     mca_btl_rawe_params.checksum = true;
-    assert_differs(2, "btl_rawe_checksum of rank 2");
+    assert_differs(2, "btl_rawe_checksum");
     mca_btl_rawe_params.checksum = false;
     modules[0].super.btl_max_send_size = 4096;
-    assert_differs(3, "btl_rawe_max_send_size, or btl_rawe_eager_limit above it of rank 3");
+    assert_differs(3, "btl_rawe_max_send_size, or btl_rawe_eager_limit above it");
 }
 
 /** Wire version 5 had a head of 8 bytes. */
@@ -274,7 +250,7 @@ TEST(mca_btl_rawe_proc_wait__refuses_an_older_release)
     memcpy(published, older, sizeof(older));
     published_bytes = sizeof(older);
     at_once = true;
-    assert_differs(4, "wire version of rank 4");
+    assert_differs(4, "wire version");
 }
 
 /** The runtime's thread brings the answer when we wait. */
@@ -571,7 +547,7 @@ static void die(uint32_t vpid)
 /** A host with all its ranks; and each is told of by several. */
 TEST(mca_btl_rawe_proc_died__only_those_that_were_named)
 {
-    fault_tolerant = true;
+    fake_ompi.fault_tolerant = true;
     mca_btl_rawe_proc_listen();
     assert_false(mca_btl_rawe_proc_died(name(3)));
     for (unsigned i = 0; i < 200; ++i) {

@@ -18,13 +18,11 @@
 #include "btl_rawe_params.h"
 #include "btl_rawe_proc.h"
 #include "btl_rawe_state.h"
+#include "fake_ompi.h"
 #include "unit_callback.h"
-#include "unit_test.h"
 
 #define TIMEOUT_MS 10000u
 
-struct mca_btl_rawe_params mca_btl_rawe_params;
-struct mca_btl_rawe_state mca_btl_rawe_state;
 static mca_btl_rawe_module_t module;
 static mca_btl_rawe_module_t lo;
 static mca_btl_base_endpoint_t endpoint;
@@ -96,33 +94,13 @@ static void end_job(struct mca_btl_base_module_t *btl, int32_t flags, struct opa
     assert_ptr_equal(btl, &module.super);
     assert_true(0 != (flags & MCA_BTL_ERROR_FLAGS_FATAL));
     assert_null(proc); /* a fault-tolerant job would go on without it */
-    assert_non_null(strstr(text, "cannot reach rank 1 on silent"));
+    assert_non_null(strstr(text, "cannot reach rank 1 on there"));
     ended++;
-}
-
-struct mca_btl_rawe_compat_hostname mca_btl_rawe_compat_hostname(const opal_proc_t *of)
-{
-    return (struct mca_btl_rawe_compat_hostname){.text = "silent"};
 }
 
 const char *mca_btl_rawe_peer_text(const opal_proc_t *proc, char out[48])
 {
     return strcpy(out, "rank 1");
-}
-
-const char *mca_btl_rawe_mac_text(const uint8_t mac[RAWE_MAC_BYTES], char out[18])
-{
-    return strcpy(out, "02:00:00:00:00:01");
-}
-
-static unsigned unreachable; /**< processes of which the user is told so */
-
-void mca_btl_rawe_help_peer_unreachable(const char *interface, const char *peer,
-                                        const char *peer_host, const char *peer_mac,
-                                        uint64_t timeout_ms)
-{
-    assert_int_equal(timeout_ms, TIMEOUT_MS);
-    unreachable++;
 }
 
 /* Who calls is not known. In the modex there is nothing of him, unless a test says so. */
@@ -192,19 +170,6 @@ void mca_btl_rawe_endpoint_limit_mtu(mca_btl_base_endpoint_t *which, uint32_t mt
     limit_bytes = mtu_bytes;
 }
 
-void mca_btl_rawe_help_mtu_mismatch(const char *interface, unsigned mtu_bytes,
-                                    const char *peer_host, unsigned peer_mtu_bytes)
-{
-    fail_msg("%s %u", interface, mtu_bytes);
-}
-
-void mca_btl_rawe_help_full_size_lost(const char *interface, const char *peer_host,
-                                      const char *peer_mac, unsigned mtu_bytes, unsigned lost_bytes)
-{
-    assert_int_equal(mtu_bytes, 1500);
-    assert_int_equal(lost_bytes, passed_bytes);
-}
-
 static bool is_inside;          /**< another thread is in an engine */
 static uint64_t searched_ns[2]; /**< how long paths were searched for */
 static struct rawe_path searched[8];
@@ -256,7 +221,7 @@ void rawe_responder_discover(struct rawe_responder *responder, struct rawe_path 
 
 static void set_up(void)
 {
-    memset(&mca_btl_rawe_state, 0, sizeof(mca_btl_rawe_state));
+    fake_ompi_begin();
     memset(&module, 0, sizeof(module));
     memset(&lo, 0, sizeof(lo));
     OBJ_CONSTRUCT(&module.endpoints_lock, opal_mutex_t);
@@ -273,7 +238,7 @@ static void set_up(void)
     callers = (struct mca_btl_rawe_published){.host = THEIR_HOST};
     local = host_silent = other_follow = alone = false;
     ended = searched_paths = 0;
-    searches = unreachable = searched_for = opened = opened_address = 0;
+    searches = searched_for = opened = opened_address = 0;
     passed_bytes = limit_bytes = 0;
     is_inside = false;
     memset(&endpoint, 0, sizeof(endpoint));
@@ -307,7 +272,8 @@ TEST(mca_btl_rawe_add_procs__holds_up_no_other_thread)
 {
     add();
     assert_int_equal(searches, 1);
-    assert_int_equal(unreachable, 1);
+    assert_int_equal(fake_ompi.shown, 1);
+    fake_ompi_assert_shown("peer_unreachable", "10000 ms");
 }
 
 /** The host is silent, not each of its processes. */
@@ -354,11 +320,13 @@ TEST(mca_btl_rawe_add_procs__ends_the_job_where_nothing_is_left)
 {
     alone = true;
     add();
-    assert_int_equal(unreachable, 1);
+    assert_int_equal(fake_ompi.shown, 1);
+    fake_ompi_assert_shown("peer_unreachable", "10000 ms");
     assert_int_equal(ended, 1);
     theirs.count = 0; /* it has no rawe */
     add();
-    assert_int_equal(unreachable, 1);
+    assert_int_equal(fake_ompi.shown, 1);
+    fake_ompi_assert_shown("peer_unreachable", "10000 ms");
     assert_int_equal(ended, 2);
 }
 

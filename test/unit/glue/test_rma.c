@@ -19,17 +19,15 @@
 #include "btl_rawe_registration.h"
 #include "btl_rawe_state.h"
 #include "btl_rawe_thread.h"
+#include "fake_ompi.h"
 #include "unit_engine.h"
-#include "unit_test.h"
 
-/* What the file under test needs of the component. */
-struct mca_btl_rawe_state mca_btl_rawe_state;
 mca_btl_base_module_t mca_btl_rawe_module_template;
 OBJ_CLASS_INSTANCE(mca_btl_rawe_registration_t, opal_free_list_item_t, NULL, NULL);
 
 static mca_btl_base_module_t *btl;
 static struct mca_btl_base_endpoint_t *self;
-static unsigned done, shown, errors;
+static unsigned done, errors;
 static int done_status;
 static opal_proc_t *other;                    /**< another process; NULL: there is none */
 static struct mca_btl_base_endpoint_t *named; /**< as osc/rdma has it */
@@ -86,36 +84,6 @@ void mca_btl_rawe_thread_wake(mca_btl_rawe_module_t *of, unsigned how)
     of->thread_mode = how;
 }
 
-const char *mca_btl_rawe_peer_text(const opal_proc_t *proc, char out[48])
-{
-    assert_ptr_equal(proc, NULL != other ? other : opal_proc_local_get());
-    return strcpy(out, "rank 0");
-}
-
-struct mca_btl_rawe_compat_hostname mca_btl_rawe_compat_hostname(const opal_proc_t *proc)
-{
-    return (struct mca_btl_rawe_compat_hostname){.text = "here"};
-}
-
-void mca_btl_rawe_help_not_opened(const char *doing, const char *detail, const char *file, int line)
-{
-    fail_msg("%s: %s (%s:%d)", doing, detail, file, line);
-}
-
-static unsigned unreachable;
-
-void mca_btl_rawe_help_window_unreachable(const char *peer)
-{
-    assert_string_equal(peer, "rank 0");
-    unreachable++;
-}
-
-void mca_btl_rawe_help_access_refused(const char *peer, const char *peer_host,
-                                      enum rawe_refusal refusal)
-{
-    shown++;
-}
-
 /** 5.0 would take a process that is blamed for one that has failed, and may go on without it. */
 static void note_error(mca_btl_base_module_t *of, int32_t flags, opal_proc_t *blamed, char *text)
 {
@@ -140,12 +108,12 @@ static void set_up(void)
 {
     opal_proc_t *proc = OBJ_NEW(opal_proc_t);
 
+    fake_ompi_begin();
     opal_proc_local_set(proc);
     OBJ_RELEASE(proc);
-    memset(&mca_btl_rawe_state, 0, sizeof(mca_btl_rawe_state));
     rawe_handle_table_init(&mca_btl_rawe_state.handles, 1);
     mca_btl_rawe_lock_init();
-    done = shown = errors = unreachable = 0;
+    done = errors = 0;
     btl = mca_btl_rawe_rma_open();
     assert_non_null(btl);
     assert_int_equal(btl->btl_register_error(btl, note_error), OPAL_SUCCESS);
@@ -160,6 +128,7 @@ static void tear_down(void)
     assert_int_equal(btl->btl_del_procs(btl, 1, &proc, &self), OPAL_SUCCESS);
     opal_proc_local_set(NULL);
     mca_btl_rawe_rma_close();
+    assert_int_equal(fake_ompi_shown("internal_error"), 0);
     mca_btl_rawe_lock_destroy();
     rawe_handle_table_free(&mca_btl_rawe_state.handles);
 }
@@ -269,7 +238,8 @@ TEST(put__refused_ends_the_job_and_blames_nobody)
     char from[8] = "1234567";
 
     assert_int_equal(put_wrongly(self, from, sizeof(from)), OPAL_SUCCESS);
-    assert_int_equal(shown, 1);
+    assert_int_equal(fake_ompi.shown, 1);
+    fake_ompi_assert_shown("access_refused", "there");
     assert_int_equal(errors, 1);
     assert_int_equal(done, 1);
     assert_int_equal(done_status, OPAL_ERR_UNREACH);
@@ -306,6 +276,8 @@ static void set_up_other(void)
     reached.in_order = &reached;
     rawe_peer_init(&reached.peer, &module.engine, &peer);
     other = OBJ_NEW(opal_proc_t);
+    other->proc_name = OPAL_PROC_MY_NAME;
+    other->proc_name.vpid = 4;
     assert_int_equal(btl->btl_add_procs(btl, 1, &other, &named, NULL), OPAL_SUCCESS);
     assert_non_null(named);
 }
@@ -348,7 +320,8 @@ TEST_WITH(with_other, del_procs__what_is_under_way_may_be_refused_yet)
     assert_int_equal(btl->btl_del_procs(btl, 1, &other, &named), OPAL_SUCCESS);
     operation->refusal = RAWE_REFUSAL_UNKNOWN;
     rawe_peer_close(&reached.peer);
-    assert_int_equal(shown, 1);
+    assert_int_equal(fake_ompi.shown, 1);
+    fake_ompi_assert_shown("access_refused", "there");
     assert_int_equal(errors, 1);
     assert_int_equal(done, 1);
     assert_int_equal(done_status, OPAL_ERR_UNREACH);
@@ -411,7 +384,8 @@ TEST_WITH(with_local, access__without_a_way_ends_the_job)
     char data[8] = "";
 
     assert_int_equal(put_wrongly(named, data, sizeof(data)), OPAL_ERR_UNREACH);
-    assert_int_equal(unreachable, 1);
+    assert_int_equal(fake_ompi.shown, 1);
+    fake_ompi_assert_shown("window_unreachable", "rank 4");
     assert_int_equal(errors, 1);
     assert_int_equal(get_wrongly(named, data, sizeof(data)), OPAL_ERR_UNREACH);
     assert_int_equal(errors, 2);

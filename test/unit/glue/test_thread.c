@@ -38,7 +38,7 @@ TEST(thread_service__goes_on_with_no_memory_left_for_messages)
     fake.link_refill = 1000;
     fake_wait_in_link(1000);
     for (unsigned i = 0; i < 10; i++) {
-        fake.now_ns += MS;
+        fake_ompi.now_ns += MS;
         take_over();
     }
     assert_int_not_equal(fake.link_received, 0); /* acknowledgements are among them */
@@ -86,10 +86,10 @@ TEST(thread_service__sleeps_until_a_route_is_to_be_asked)
     assert_in_range(rest_ms, 200, 210);
     assert_int_equal(module.thread_mode, MCA_BTL_RAWE_THREAD_IDLE);
     /* Woken for something else it goes on to sleep. */
-    fake.now_ns += 100 * MS;
+    fake_ompi.now_ns += 100 * MS;
     assert_in_range(mca_btl_rawe_thread_service(&module, false), 100, 110);
     assert_int_equal(fake.routes_checks, 1);
-    fake.now_ns += 110 * MS;
+    fake_ompi.now_ns += 110 * MS;
     rest_ms = mca_btl_rawe_thread_service(&module, false);
     assert_int_equal(fake.routes_checks, 2);
     assert_in_range(rest_ms, 200, 210);
@@ -113,7 +113,7 @@ TEST(thread_service__serves_those_that_left_a_route)
     static mca_btl_rawe_module_t other;
 
     memset(&other, 0, sizeof(other));
-    rawe_timer_wheel_init(&other.engine.timers, fake.now_ns);
+    rawe_timer_wheel_init(&other.engine.timers, fake_ompi.now_ns);
     fake_arm(&other.engine, MS);
     other.open = true;
     mca_btl_rawe_state.modules[mca_btl_rawe_state.module_count++] = &module;

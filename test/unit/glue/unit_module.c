@@ -22,10 +22,6 @@ struct rawe_bulk {
     struct rawe_bulk_head head;
 };
 
-/* What else the files under test need of the component. */
-struct mca_btl_rawe_params mca_btl_rawe_params;
-struct mca_btl_rawe_state mca_btl_rawe_state;
-
 mca_btl_rawe_module_t module;
 struct fake fake;
 static struct rawe_handle_table handles;
@@ -33,32 +29,12 @@ static struct rawe_link link_fake;
 static struct rawe_bulk bulk_fake;
 static uint32_t link_status, bulk_status;
 
-uint64_t mca_btl_rawe_now_ns(void)
-{
-    return fake.now_ns;
-}
-
-void mca_btl_rawe_help_internal_error(const char *doing, const char *detail, const char *file,
-                                      int line)
-{
-    fake.internal_errors++;
-    if (!fake.internal_error_allowed) {
-        fail_msg("%s: %s (%s:%d)", doing, detail, file, line);
-    }
-}
-
-void mca_btl_rawe_help_put_refused(enum rawe_refusal refusal)
-{
-    fake.put_refused = refusal;
-    fake.puts_refused++;
-}
-
 /* Of routes it is only of interest here when they are looked at. */
 void mca_btl_rawe_routes_check(bool may_say)
 {
     assert_false(may_say); /* by the thread */
     fake.routes_checks++;
-    mca_btl_rawe_state.failover.due_ns = fake.now_ns + 200 * MS;
+    mca_btl_rawe_state.failover.due_ns = fake_ompi.now_ns + 200 * MS;
     atomic_store(&mca_btl_rawe_state.carriers_changed, false);
 }
 
@@ -128,17 +104,18 @@ unsigned rawe_bulk_receive(struct rawe_bulk *bulk, unsigned budget,
 
 void fake_set_up(void)
 {
+    fake_ompi_begin();
     memset(&module, 0, sizeof(module));
-    memset(&mca_btl_rawe_state, 0, sizeof(mca_btl_rawe_state));
     rawe_handle_table_init(&handles, 1);
-    fake = (struct fake){.now_ns = 1000 * MS};
+    memset(&fake, 0, sizeof(fake));
+    fake_ompi.now_ns = 1000 * MS;
     set_status();
     link_fake.head.next_status = &link_status;
     bulk_fake.head.next_status = &bulk_status;
     module.link = &link_fake;
     module.bulk = &bulk_fake;
     module.open = true;
-    unit_engine_start(&module.engine, &handles, &module, fake.now_ns);
+    unit_engine_start(&module.engine, &handles, &module, fake_ompi.now_ns);
     module.engine.batches.receive_frames = QUEUE_PACKETS;
     mca_btl_rawe_params.progress_thread_ms = 1;
     mca_btl_rawe_lock_init();
@@ -146,6 +123,7 @@ void fake_set_up(void)
 
 void fake_tear_down(void)
 {
+    assert_int_equal(fake_ompi_shown("internal_error"), fake.internal_errors);
     mca_btl_rawe_lock_destroy();
     rawe_engine_free(&module.engine);
     rawe_handle_table_free(&handles);
@@ -160,7 +138,7 @@ static void expired(struct rawe_timer *timer, uint64_t now_ns)
 void fake_arm(struct rawe_engine *engine, uint64_t after_ns)
 {
     static struct rawe_timer timer;
-    rawe_timer_wheel_advance(&engine->timers, fake.now_ns);
+    rawe_timer_wheel_advance(&engine->timers, fake_ompi.now_ns);
     rawe_timer_init(&timer, expired);
-    rawe_timer_arm(&engine->timers, &timer, fake.now_ns + after_ns);
+    rawe_timer_arm(&engine->timers, &timer, fake_ompi.now_ns + after_ns);
 }

@@ -14,7 +14,7 @@
 #include "btl_rawe_progress.h"
 #include "btl_rawe_state.h"
 #include "btl_rawe_thread.h"
-#include "unit_test.h"
+#include "fake_ompi.h"
 
 #define US 1000ull
 #define MS 1000000ull
@@ -27,9 +27,8 @@
 /** The module under test; open. */
 extern mca_btl_rawe_module_t module;
 
-/** What the test decides, and what is noted for it. All but the time is 0 when a test begins. */
+/** What the test decides, and what is noted for it. All of it is 0 when a test begins. */
 struct fake {
-    uint64_t now_ns;
     unsigned link_waits, bulk_waits;       /**< frames, packets: see fake_wait_in_link */
     unsigned link_refill;                  /**< as many wait again after each reception */
     unsigned link_received, bulk_received; /**< frames, packets */
@@ -38,11 +37,8 @@ struct fake {
     void (*on_bulk)(void);    /**< the same before the second packet of bulk, once */
     unsigned expired_calls;   /**< of the timer of fake_arm */
     unsigned routes_checks;
-    unsigned repairs; /**< of the group */
-    bool internal_error_allowed;
-    unsigned internal_errors; /**< shown */
-    unsigned puts_refused;    /**< shown */
-    enum rawe_refusal put_refused;
+    unsigned repairs;         /**< of the group */
+    unsigned internal_errors; /**< messages that are to be shown */
 };
 extern struct fake fake;
 
