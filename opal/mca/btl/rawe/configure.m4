@@ -17,14 +17,29 @@ AC_DEFUN([MCA_opal_btl_rawe_POST_CONFIG], [
 AC_DEFUN([MCA_opal_btl_rawe_CONFIG], [
     AC_CONFIG_FILES([opal/mca/btl/rawe/Makefile])
 
-    opal_btl_rawe_happy=yes
-
-    # AF_PACKET with its receive ring and its filters: Linux only.
-    AC_CHECK_HEADERS([linux/if_packet.h linux/if_ether.h linux/filter.h linux/ethtool.h],
-                     [], [opal_btl_rawe_happy=no])
-
-    # The service thread shares words with the main one.
-    AC_CHECK_HEADERS([stdatomic.h pthread.h], [], [opal_btl_rawe_happy=no])
+    # All headers that not every system has, and what was added to them last (Linux 4.14).
+    AC_MSG_CHECKING([for a 64-bit Linux with all that rawe needs])
+    AC_COMPILE_IFELSE([AC_LANG_SOURCE([[
+#include <linux/ethtool.h>
+#include <linux/filter.h>
+#include <linux/futex.h>
+#include <linux/if_packet.h>
+#include <linux/membarrier.h>
+#include <linux/rtnetlink.h>
+#include <linux/sockios.h>
+#include <linux/virtio_net.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#if __SIZEOF_POINTER__ != 8
+#error a pointer has to have 64 bits
+#endif
+int needed[] = {ETHTOOL_GLINKSETTINGS, IFLA_INFO_SLAVE_KIND, PACKET_FANOUT_FLAG_UNIQUEID,
+                MEMBARRIER_CMD_PRIVATE_EXPEDITED, VIRTIO_NET_HDR_GSO_TCPV4};
+]])], [opal_btl_rawe_happy=yes], [opal_btl_rawe_happy=no])
+    AC_MSG_RESULT([$opal_btl_rawe_happy])
 
     AS_IF([test "$btl_rawe_out_of_tree" != yes],
           [ # 5.0 renamed the variable that holds the library's name.
