@@ -225,7 +225,7 @@ TEST(rawe_conn_arm__takes_the_earliest_deadline)
     unit_open(&net, 0, RAWE_LANE_EXPRESS);
     rawe_conn_arm(end(0));
     assert_false(rawe_timer_armed(&end(0)->timer));
-    uint64_t *deadlines[] = {&end(0)->recvwin.ack_deadline_ns, &end(0)->loss_deadline_ns,
+    uint64_t *deadlines[] = {&end(0)->recvwin.ack_deadline_ns, &end(0)->sendwin.loss_deadline_ns,
                              &end(0)->liveness.probe_deadline_ns};
     for (unsigned i = 0; i < 3; i++) {
         rawe_timer_cancel(&net.node[0].engine.timers, &end(0)->timer);

@@ -373,11 +373,11 @@ TEST(rawe_conn_batch_validate__a_frame_is_held_back)
     for (unsigned i = 0; i < 2; i++) {
         assert_int_equal(unit_copy_message(end(0), 1, 10), RAWE_STATUS_DONE);
     }
-    assert_non_null(end(0)->coalescing);
+    assert_non_null(end(0)->sendwin.held);
     unit_close_having_all(&net, 1, RAWE_LANE_BULK);
     unit_open(&net, 1, RAWE_LANE_BULK);
     assert_int_equal(end(0)->handshake.state, RAWE_CONN_CONNECTING);
-    assert_non_null(end(0)->coalescing);
+    assert_non_null(end(0)->sendwin.held);
     batch_begin_put(&send, 3000);
     while (unit_wire_count(&net) != 0) {
         unit_receive_next(&net);
@@ -386,7 +386,7 @@ TEST(rawe_conn_batch_validate__a_frame_is_held_back)
     unit_receive_forged(&net, 1, RAWE_LANE_BULK, (struct rawe_header){.type = RAWE_FRAME_PROBE},
                         NULL, 0);
     /* What is held back has a number of the window, too. */
-    assert_true(rawe_sendwin_used(&end(0)->sendwin) + (end(0)->coalescing != NULL) <= 16);
+    assert_true(rawe_sendwin_used(&end(0)->sendwin) + (end(0)->sendwin.held != NULL) <= 16);
     finish();
     assert_int_equal(send.done, 1);
     assert_int_equal(net.node[1].message_count, 1);

@@ -369,7 +369,7 @@ TEST_WITH(with_default, rawe_conn_reset__nothing_of_the_earlier_life_is_left)
     assert_int_equal(unit_copy_message(end(1), 1, 10), RAWE_STATUS_DONE);
     finish(); /* a round trip is known: these were sent once */
     assert_true(end(0)->rtt.smoothed_ns != 0);
-    end(0)->loss_deadline_ns = end(0)->liveness.probe_deadline_ns = net.now_ns;
+    end(0)->sendwin.loss_deadline_ns = end(0)->liveness.probe_deadline_ns = net.now_ns;
     end(0)->liveness.probes_unanswered = 3;
     rawe_liveness_probe_sent(&end(0)->liveness, net.now_ns);
     assert_int_not_equal(end(0)->ack_requested, net.config.first_sequence);
@@ -380,7 +380,7 @@ TEST_WITH(with_default, rawe_conn_reset__nothing_of_the_earlier_life_is_left)
     assert_non_null(
         rawe_reassembly_place(end(0)->reassembly, &engine(0)->reassembly_buffers, &part, 20));
     end(0)->batch = RAWE_BATCH_INVALID;
-    end(0)->awaited = true;
+    end(0)->queue.awaited = true;
     end(0)->newest_probe = end(0)->migration = 3;
     end(0)->disowned_since_ns = net.now_ns;
     rawe_conn_reset(end(0));
@@ -390,7 +390,7 @@ TEST_WITH(with_default, rawe_conn_reset__nothing_of_the_earlier_life_is_left)
     assert_int_equal(end(0)->ack_requested, net.config.first_sequence);
     assert_null(end(0)->reassembly->partial[0].buffer);
     assert_int_equal(end(0)->peer_credit, 0);
-    assert_false(end(0)->awaited);
+    assert_false(end(0)->queue.awaited);
     assert_int_equal(end(0)->newest_probe, 0);
     assert_int_equal(end(0)->migration, 0);
     assert_true(end(0)->disowned_since_ns == 0);
@@ -399,7 +399,7 @@ TEST_WITH(with_default, rawe_conn_reset__nothing_of_the_earlier_life_is_left)
     assert_int_equal(end(0)->liveness.probes_unanswered, 0);
     assert_int_equal(end(0)->liveness.probes_remembered, 0);
     assert_true(end(0)->liveness.probe_deadline_ns == 0);
-    assert_true(end(0)->loss_deadline_ns == 0);
+    assert_true(end(0)->sendwin.loss_deadline_ns == 0);
     assert_true(end(0)->rtt.smoothed_ns == 0);
     assert_false(rawe_recvwin_due(&end(0)->recvwin));
 }

@@ -103,9 +103,9 @@ TEST(rawe_conn_coalesce_new__no_large_frame_left)
     while (unit_copy_message(end(0), 9, 700) == RAWE_STATUS_DONE) {
         count++; /* too long to be held back */
     }
-    assert_null(end(0)->coalescing);
+    assert_null(end(0)->sendwin.held);
     assert_int_equal(unit_copy_message(end(0), 1, 20), RAWE_STATUS_BUSY);
-    assert_null(end(0)->coalescing);
+    assert_null(end(0)->sendwin.held);
     struct unit_send sends[2];
     uint8_t data[20];
     memset(sends, 0, sizeof(sends));
@@ -146,7 +146,7 @@ TEST(rawe_conn_coalesce_fits__one_byte_too_long_ends_the_frame)
     copy(3, LIMIT_BYTES - 512 - 408 - RAWE_FRAGMENT_MESSAGE_BYTES + 1);
     assert_int_equal(unit_wire_count(&net), COALESCE_FROM + 1);
     assert_int_equal(messages_in(last_frame()), 2);
-    assert_non_null(end(0)->coalescing); /* which itself waits for more */
+    assert_non_null(end(0)->sendwin.held); /* which itself waits for more */
     copy(4, 5);
     flush(0);
     assert_int_equal(unit_wire_count(&net), COALESCE_FROM + 2);
@@ -186,7 +186,7 @@ TEST(rawe_conn_coalesce_wanted__first_messages_leave_at_once)
     for (uint8_t tag = 0; tag < 6; tag++) {
         copy(tag, 30);
         assert_int_equal(unit_wire_count(&net), tag < COALESCE_FROM ? tag + 1u : COALESCE_FROM);
-        assert_int_equal(end(0)->coalescing != NULL, tag >= COALESCE_FROM);
+        assert_int_equal(end(0)->sendwin.held != NULL, tag >= COALESCE_FROM);
     }
     flush(0);
     assert_int_equal(unit_wire_count(&net), COALESCE_FROM + 1);
@@ -203,7 +203,7 @@ TEST(rawe_conn_coalesce_wanted__never_unless_asked_for)
     unit_connect(&net, RAWE_LANE_EXPRESS);
     for (uint8_t tag = 0; tag < 20; tag++) {
         copy(tag, 1);
-        assert_null(end(0)->coalescing);
+        assert_null(end(0)->sendwin.held);
         assert_int_equal(unit_wire_count(&net), tag + 1);
     }
     finish();
@@ -226,10 +226,10 @@ TEST(rawe_conn_coalesce_wanted__longer_messages_do_not_wait)
 {
     connect_busy();
     copy(1, LIMIT_BYTES / 2);
-    assert_null(end(0)->coalescing);
+    assert_null(end(0)->sendwin.held);
     assert_int_equal(unit_wire_count(&net), COALESCE_FROM + 1);
     copy(2, LIMIT_BYTES / 2 - 1);
-    assert_non_null(end(0)->coalescing);
+    assert_non_null(end(0)->sendwin.held);
     assert_int_equal(unit_wire_count(&net), COALESCE_FROM + 1);
     finish();
 }
@@ -416,7 +416,7 @@ TEST(send_coalesced__something_else_is_sent)
     copy(2, 10);
     unit_fill(data, sizeof(data), 3);
     unit_send_message(end(0), &send, 3, data, sizeof(data));
-    assert_null(end(0)->coalescing);
+    assert_null(end(0)->sendwin.held);
     const struct net_frame *third = net.wire->next->next;
     assert_int_equal(messages_in(third), 2); /* what was there before goes before */
     assert_int_equal(third->next->bytes[RAWE_PAYLOAD_OFFSET], RAWE_FRAGMENT_PART);
@@ -434,10 +434,10 @@ TEST(send_coalesced__counts_in_the_window_while_held_back)
     unsigned count = COALESCE_FROM;
     while (unit_copy_message(end(0), 1, 300) == RAWE_STATUS_DONE) {
         count++;
-        uint32_t used = end(0)->sendwin.next - end(0)->sendwin.una + (end(0)->coalescing != NULL);
+        uint32_t used = end(0)->sendwin.next - end(0)->sendwin.una + (end(0)->sendwin.held != NULL);
         assert_in_range(used, 1, 16);
     }
-    assert_null(end(0)->coalescing);
+    assert_null(end(0)->sendwin.held);
     assert_int_equal(end(0)->sendwin.next - end(0)->sendwin.una, 16);
     assert_int_equal(unit_wire_count(&net), 16);
     assert_true(count > 16 + 10);
@@ -465,7 +465,7 @@ TEST(send_coalesced__a_hole_keeps_the_window_from_sliding)
     unsigned count = 1;
     for (unsigned i = 0; i < 200; i++) {
         count += unit_copy_message(end(0), 1, 20) == RAWE_STATUS_DONE;
-        assert_true(end(0)->sendwin.next - end(0)->sendwin.una + (end(0)->coalescing != NULL) <=
+        assert_true(end(0)->sendwin.next - end(0)->sendwin.una + (end(0)->sendwin.held != NULL) <=
                     16);
         if (i % 3 == 2) {
             unit_settle(&net); /* the peer has all but the first, and says so */
@@ -529,7 +529,7 @@ TEST(rawe_conn_coalesce_flush__no_credit)
     end(0)->cc.window = COALESCE_FROM; /* losses were found meanwhile, say */
     flush(0);
     assert_int_equal(unit_wire_count(&net), COALESCE_FROM);
-    assert_null(end(0)->coalescing);
+    assert_null(end(0)->sendwin.held);
     assert_int_equal(end(0)->sendwin.to_transmit, 1);
     assert_int_equal(unit_copy_message(end(0), 2, 10), RAWE_STATUS_BUSY);
     finish();
@@ -615,7 +615,7 @@ static void hold_and_be_closed(void)
     copy(1, 10);
     unit_close_having_all(&net, 1, RAWE_LANE_EXPRESS);
     assert_int_equal(end(0)->handshake.state, RAWE_CONN_CONNECTING);
-    assert_non_null(end(0)->coalescing);
+    assert_non_null(end(0)->sendwin.held);
     assert_false(rawe_conn_drained(end(0)));
 }
 
@@ -655,7 +655,7 @@ TEST(rawe_conn_coalesce_flush__not_for_want_of_a_place_in_the_window)
     /* The peer's credit comes before the end of the round: what is queued goes first. */
     end(0)->peer_credit = 16;
     rawe_conn_output(end(0), net.now_ns);
-    assert_non_null(end(0)->coalescing);
+    assert_non_null(end(0)->sendwin.held);
     assert_int_equal(end(0)->sendwin.next - end(0)->sendwin.una, 15);
     finish();
     assert_int_equal(net.node[1].message_count, 21);
@@ -669,7 +669,7 @@ TEST(rawe_conn_coalesce_flush__peer_does_not_come_back)
     unit_run(&net, 2 * net.config.liveness.peer_timeout_ns, 10 * UNIT_MS);
     assert_int_equal(end(0)->handshake.state, RAWE_CONN_FAILED);
     assert_int_equal(net.node[0].failed_calls, 1);
-    assert_null(end(0)->coalescing);
+    assert_null(end(0)->sendwin.held);
     assert_true(rawe_conn_drained(end(0)));
     assert_false(rawe_conn_coalesce(end(0), 2, "xy", 2, NULL, 0));
     assert_int_equal(unit_copy_message(end(0), 2, 10), RAWE_STATUS_FAILED);
@@ -685,7 +685,7 @@ TEST(rawe_conn_coalesce_flush__not_when_the_peer_begins_anew)
     rawe_conn_connect(again, net.now_ns);
     finish();
     assert_int_equal(end(0)->handshake.state, RAWE_CONN_OPEN);
-    assert_null(end(0)->coalescing);
+    assert_null(end(0)->sendwin.held);
     assert_int_equal(net.node[1].message_count, 1); /* the others were on the old connection */
     unit_assert_message(&net.node[1], 0, 1, 10, 1);
 }

@@ -557,7 +557,7 @@ TEST(rawe_conn_finalized__a_message_held_back_goes_first)
     for (unsigned i = 0; i < 8; i++) {
         assert_int_equal(unit_copy_message(end(1), (uint8_t)i, 100), RAWE_STATUS_DONE);
     }
-    assert_non_null(end(1)->coalescing);
+    assert_non_null(end(1)->sendwin.held);
     assert_int_equal(rawe_conn_finalized(end(1), net.now_ns), RAWE_FINALIZED_NOT);
     while (net.wire != NULL) {
         unit_receive_next(&net);
@@ -567,7 +567,7 @@ TEST(rawe_conn_finalized__a_message_held_back_goes_first)
     rawe_engine_flush(engine(0), net.now_ns);
     unit_receive_next(&net); /* what was sent before it is acknowledged */
     assert_true(rawe_conn_idle(end(1)));
-    assert_non_null(end(1)->coalescing);
+    assert_non_null(end(1)->sendwin.held);
     assert_int_equal(rawe_conn_finalized(end(1), net.now_ns), RAWE_FINALIZED_NOT);
     assert_int_equal(linger(1, UNIT_S), RAWE_FINALIZED_DONE);
     assert_int_equal(net.node[0].message_count, 8);

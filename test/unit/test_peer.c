@@ -113,7 +113,7 @@ TEST(rawe_peer_send_copy__joins_the_frame_held_back_without_a_clock)
         assert_int_equal(unit_peer_send_copy(100), RAWE_STATUS_DONE);
     }
     assert_int_equal(unit_wire_count(&net), COALESCE_FROM);
-    assert_non_null(unit_peer_end(RAWE_LANE_EXPRESS)->coalescing);
+    assert_non_null(unit_peer_end(RAWE_LANE_EXPRESS)->sendwin.held);
     clock_reads = 0;
     assert_int_equal(unit_peer_send_copy(100), RAWE_STATUS_DONE);
     assert_int_equal(clock_reads, 0);

@@ -131,7 +131,7 @@ static void dump_timers(const struct rawe_conn *conn, const char *head, uint64_t
                 "%s timers: acknowledge_in=%s detect_losses_in=%s probe_in=%s asked_ago=%s "
                 "probes_unanswered=%" PRIu32 " silent_for=%s",
                 head, in_us(conn->recvwin.ack_deadline_ns, now_ns).text,
-                in_us(conn->loss_deadline_ns, now_ns).text,
+                in_us(conn->sendwin.loss_deadline_ns, now_ns).text,
                 in_us(conn->liveness.probe_deadline_ns, now_ns).text,
                 ago_us(conn->liveness.asked_ns, now_ns).text, conn->liveness.probes_unanswered,
                 0 == conn->liveness.silent_since_ns

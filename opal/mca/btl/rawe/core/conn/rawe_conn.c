@@ -100,7 +100,7 @@ void rawe_conn_set_payload_max(struct rawe_conn *conn, uint32_t payload_max_byte
 bool rawe_conn_drained(const struct rawe_conn *conn)
 {
     return conn->handshake.state == RAWE_CONN_FAILED ||
-           (rawe_conn_idle(conn) && conn->coalescing == NULL);
+           (rawe_conn_idle(conn) && conn->sendwin.held == NULL);
 }
 
 /** The peer was silent for too long. */
@@ -109,7 +109,7 @@ static void give_up(struct rawe_conn *conn, uint64_t silent_ns)
     struct rawe_engine *engine = conn->engine;
     conn->handshake.state = RAWE_CONN_FAILED;
     conn->liveness.probe_deadline_ns = 0;
-    conn->loss_deadline_ns = 0;
+    rawe_sendwin_look_again(&conn->sendwin, 0);
     conn->recvwin.ack_deadline_ns = 0;
     engine->counters.peers_lost++;
     struct rawe_send *complete = rawe_conn_abandon(conn, true);
@@ -199,8 +199,8 @@ static void timer_expired(struct rawe_timer *timer, uint64_t now_ns)
     if (rawe_recvwin_expire(&conn->recvwin, now_ns)) {
         rawe_conn_make_pending(conn);
     }
-    if (conn->loss_deadline_ns != 0 && now_ns >= conn->loss_deadline_ns) {
-        conn->loss_deadline_ns = 0;
+    if (conn->sendwin.loss_deadline_ns != 0 && now_ns >= conn->sendwin.loss_deadline_ns) {
+        rawe_sendwin_look_again(&conn->sendwin, 0);
         rawe_conn_detect_losses(conn, now_ns);
         rawe_conn_make_pending(conn);
     }

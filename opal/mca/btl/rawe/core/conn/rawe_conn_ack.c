@@ -111,7 +111,7 @@ void rawe_conn_acknowledged(struct rawe_conn *conn, const struct rawe_header *he
         rawe_conn_batch_conclude(conn, NULL);
     }
     if (rawe_sendwin_empty(window)) {
-        conn->loss_deadline_ns = 0;
+        rawe_sendwin_look_again(window, 0);
         conn->liveness.probe_deadline_ns = 0;
     } else {
         if (window->sacked != 0 || probe_ns != 0) {
@@ -166,9 +166,9 @@ void rawe_conn_detect_losses(struct rawe_conn *conn, uint64_t now_ns)
         rawe_reorder_window_ns(&conn->reorder, conn->engine->config.reorder_ns, &conn->rtt);
     struct search search = {conn, conn->batch == RAWE_BATCH_VALIDATING};
     if (!rawe_sendwin_detect_losses(&conn->sendwin, reorder_ns, now_ns, lost, &search)) {
-        conn->loss_deadline_ns = 0;
-    } else if (conn->loss_deadline_ns == 0) {
-        conn->loss_deadline_ns = now_ns + reorder_ns;
+        rawe_sendwin_look_again(&conn->sendwin, 0);
+    } else {
+        rawe_sendwin_look_again(&conn->sendwin, now_ns + reorder_ns);
         rawe_conn_arm(conn);
     }
 }

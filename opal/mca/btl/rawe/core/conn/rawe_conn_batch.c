@@ -87,7 +87,7 @@ void rawe_conn_batch_validate(struct rawe_conn *conn)
     const struct rawe_batches *batches = &engine->batches;
     if (!undecided(conn) || !possible(conn) || conn->handshake.state != RAWE_CONN_OPEN ||
         conn->queue.first == NULL || !rawe_sendwin_empty(&conn->sendwin) ||
-        conn->coalescing != NULL) { /* it was there before, and needs a number */
+        conn->sendwin.held != NULL) { /* it was there before, and needs a number */
         return;
     }
     uint32_t frames = rawe_conn_batch_frames(conn);

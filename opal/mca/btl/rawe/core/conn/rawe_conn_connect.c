@@ -128,7 +128,7 @@ bool rawe_conn_disowned(struct rawe_conn *conn, uint64_t now_ns)
     struct rawe_send *abandoned = rawe_conn_abandon(conn, regular);
     rawe_conn_renew(conn);
     conn->handshake.state = RAWE_CONN_PEER_CLOSED;
-    if (conn->queue.first != NULL || conn->coalescing != NULL) {
+    if (conn->queue.first != NULL || conn->sendwin.held != NULL) {
         rawe_conn_connect(conn, now_ns);
     } else {
         rawe_conn_free_windows(conn); /* a server has many peers that do not come back */

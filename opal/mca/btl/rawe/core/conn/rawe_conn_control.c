@@ -78,8 +78,8 @@ void rawe_conn_arm(struct rawe_conn *conn)
     if (conn->recvwin.ack_deadline_ns != 0) {
         deadline_ns = conn->recvwin.ack_deadline_ns;
     }
-    if (conn->loss_deadline_ns != 0 && conn->loss_deadline_ns < deadline_ns) {
-        deadline_ns = conn->loss_deadline_ns;
+    if (conn->sendwin.loss_deadline_ns != 0 && conn->sendwin.loss_deadline_ns < deadline_ns) {
+        deadline_ns = conn->sendwin.loss_deadline_ns;
     }
     uint64_t probe_ns = conn->liveness.probe_deadline_ns;
     if (probe_ns != 0 && probe_ns < deadline_ns) {
@@ -352,20 +352,6 @@ void rawe_conn_complete(struct rawe_engine *engine, struct rawe_send *list, enum
     }
 }
 
-/** A send is done before it was reported as transmitted: it is not reported any more. */
-static void unlink_transmitted(struct rawe_conn *conn, struct rawe_send *send)
-{
-    struct rawe_send **link = &conn->transmitted;
-    while (*link != send) {
-        link = &(*link)->next;
-    }
-    *link = send->next;
-    if (*link == NULL) {
-        conn->transmitted_tail = link;
-    }
-    send->to_report = false;
-}
-
 /** The PUTs that were copied into a frame are complete: appends them; returns the new tail. */
 static struct rawe_send **release_copied(struct rawe_send *send, struct rawe_send **tail)
 {
@@ -392,9 +378,6 @@ struct rawe_send **rawe_conn_release(struct rawe_conn *conn, struct rawe_txframe
     }
     if (!rawe_sendqueue_released(&conn->queue, send)) {
         return tail;
-    }
-    if (send->to_report) {
-        unlink_transmitted(conn, send);
     }
     *tail = send;
     return &send->next;
@@ -431,10 +414,10 @@ struct rawe_send *rawe_conn_abandon(struct rawe_conn *conn, bool queue_too)
     }
     *tail = NULL;
     if (queue_too) {
-        if (conn->coalescing != NULL) {
-            tail = release_copied(conn->coalescing->send, tail);
-            rawe_txframe_give(&conn->engine->frames, conn->coalescing);
-            conn->coalescing = NULL;
+        struct rawe_txframe *held = rawe_sendwin_take_held(&conn->sendwin);
+        if (held != NULL) {
+            tail = release_copied(held->send, tail);
+            rawe_txframe_give(&conn->engine->frames, held);
         }
         *tail = rawe_sendqueue_clear(&conn->queue);
         while (*tail != NULL) {
@@ -487,10 +470,9 @@ void rawe_conn_reset(struct rawe_conn *conn)
     conn->plain_answers = 0;
     conn->batches_lost = conn->withdrawals = 0;
     conn->peer_credit = 0; /* the reply to CONNECT says */
-    conn->awaited = conn->wants_credit = false;
+    conn->wants_credit = false;
     conn->credit_refusals = 0;
     rawe_credit_forget(&conn->through->credit, conn->lane, &conn->credit);
-    conn->loss_deadline_ns = 0;
     conn->disowned_since_ns = 0;
     conn->finalize.announced = false;
     rawe_sendwin_reset(&conn->sendwin, first);

@@ -138,12 +138,6 @@ void rawe_conn_expect_ack(struct rawe_conn *conn, uint64_t now_ns);
  * A connection's use of its send window: how much may go, what enters, what has gone.
  */
 
-/** Every number of the window is in use. */
-static inline bool rawe_conn_window_full(const struct rawe_conn *conn)
-{
-    uint32_t used = rawe_sendwin_used(&conn->sendwin) + (conn->coalescing != NULL ? 1 : 0);
-    return used > conn->sendwin.mask;
-}
 /** Frames that may be in flight: what the network bears, and what the peer takes. */
 static inline uint32_t rawe_conn_in_flight_limit(const struct rawe_conn *conn)
 {

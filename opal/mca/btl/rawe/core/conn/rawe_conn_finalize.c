@@ -117,7 +117,8 @@ bool rawe_conn_peer_gone(struct rawe_conn *conn, uint64_t silent_ns)
     if (conn->batch == RAWE_BATCH_VALIDATING) {
         conn->batch = RAWE_BATCH_UNVALIDATED;
     }
-    conn->loss_deadline_ns = conn->liveness.probe_deadline_ns = 0;
+    rawe_sendwin_look_again(&conn->sendwin, 0);
+    conn->liveness.probe_deadline_ns = 0;
     conn->wants_credit = conn->idle_asked = false;
     conn->confirming = 0;
     rawe_liveness_heard(&conn->liveness); /* it is not expected to be */
@@ -144,7 +145,7 @@ enum rawe_finalized rawe_conn_finalized(struct rawe_conn *conn, uint64_t now_ns)
     uint64_t timeout_ns = conn->engine->config.liveness.peer_timeout_ns;
     bool connecting = conn->handshake.state == RAWE_CONN_CONNECTING;
     bool unheard = connecting && conn->handshake.peer_incarnation == 0;
-    bool drained = rawe_conn_idle(conn) && conn->coalescing == NULL;
+    bool drained = rawe_conn_idle(conn) && conn->sendwin.held == NULL;
     note_passed(conn, now_ns);
     bool silent = finalize->silent_ns >= GONE_NS;
     /* Other connections are looked at where this one does not say. */

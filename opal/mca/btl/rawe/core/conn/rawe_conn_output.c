@@ -165,11 +165,11 @@ void rawe_conn_coalesce_count_record(struct rawe_counters *counters, const struc
 
 bool rawe_conn_coalesce_record(struct rawe_conn *conn, struct rawe_send *send)
 {
-    if (conn->coalescing == NULL || conn->handshake.state != RAWE_CONN_OPEN ||
-        !rawe_conn_coalesce_record_fits(conn, conn->coalescing, send->pieces[0].len_bytes)) {
+    if (conn->sendwin.held == NULL || conn->handshake.state != RAWE_CONN_OPEN ||
+        !rawe_conn_coalesce_record_fits(conn, conn->sendwin.held, send->pieces[0].len_bytes)) {
         return false;
     }
-    rawe_conn_coalesce_add_record(conn->coalescing, send);
+    rawe_conn_coalesce_add_record(conn->sendwin.held, send);
     rawe_conn_coalesce_count_record(&conn->engine->counters, send);
     return true;
 }
@@ -179,11 +179,11 @@ bool rawe_conn_coalesce(struct rawe_conn *conn, uint8_t tag, const void *first, 
 {
     struct rawe_engine *engine = conn->engine;
     size_t data_bytes = first_bytes + second_bytes;
-    if (conn->coalescing == NULL || holds_records(conn->coalescing) ||
-        !rawe_conn_coalesce_fits(conn, conn->coalescing, data_bytes)) {
+    if (conn->sendwin.held == NULL || holds_records(conn->sendwin.held) ||
+        !rawe_conn_coalesce_fits(conn, conn->sendwin.held, data_bytes)) {
         return false;
     }
-    write_message(conn->coalescing, tag, first, first_bytes, second, second_bytes);
+    write_message(conn->sendwin.held, tag, first, first_bytes, second, second_bytes);
     engine->counters.messages_sent++;
     engine->counters.messages_coalesced++;
     engine->counters.bytes_sent += data_bytes;
@@ -330,16 +330,11 @@ static void refer(struct rawe_txframe *frame, const struct rawe_send *send, size
     }
 }
 
-/**
- * A frame has taken what it can from the queue. `awaited`: somebody waits for a send that is in frames
- * by that. With the last frame an acknowledgement is asked for, if that is so of any before it.
- */
+/** A frame has taken what it can from the queue: see rawe_sendqueue_asks. */
 static void request_ack(struct rawe_conn *conn, struct rawe_txframe *frame, bool awaited)
 {
-    conn->awaited = conn->awaited || awaited;
-    if (conn->awaited && conn->queue.first == NULL) {
+    if (rawe_sendqueue_asks(&conn->queue, awaited)) {
         frame->flags |= RAWE_FLAG_ACK_NOW;
-        conn->awaited = false;
     }
 }
 
@@ -475,7 +470,7 @@ struct rawe_txframe *rawe_conn_frame_next(struct rawe_conn *conn, bool even,
 {
     struct rawe_engine *engine = conn->engine;
     bool batch = conn->batch == RAWE_BATCH_VALID;
-    if (conn->queue.first == NULL || rawe_conn_window_full(conn)) {
+    if (conn->queue.first == NULL || rawe_sendwin_full(&conn->sendwin)) {
         return NULL;
     }
     uint32_t room = batch ? batch_room_bytes(conn) : 0;
@@ -543,13 +538,7 @@ static void note_transmitted(struct rawe_conn *conn, const struct rawe_txframe *
         (behind != window->next && rawe_sendwin_at(window, behind)->send == send)) {
         return;
     }
-    if (conn->transmitted == NULL) {
-        conn->transmitted_tail = &conn->transmitted;
-    }
-    send->next = NULL;
-    send->to_report = true;
-    *conn->transmitted_tail = send;
-    conn->transmitted_tail = &send->next;
+    rawe_sendqueue_report(&conn->queue, send);
 }
 
 /**
@@ -559,10 +548,8 @@ static void note_transmitted(struct rawe_conn *conn, const struct rawe_txframe *
  */
 static void report_transmitted(struct rawe_conn *conn)
 {
-    while (conn->transmitted != NULL) {
-        struct rawe_send *send = conn->transmitted;
-        conn->transmitted = send->next;
-        send->to_report = false;
+    struct rawe_send *send;
+    while ((send = rawe_sendqueue_next_report(&conn->queue)) != NULL) {
         send->transmitted(send, conn);
     }
 }

@@ -44,7 +44,7 @@ static bool transmit_alone(struct rawe_conn *conn, struct rawe_txframe *frame, u
         rawe_cc_transmitted(&conn->cc, conn->sendwin.in_flight, conn->engine->now_ns);
         rawe_recvwin_carried(&conn->recvwin);
         if (now_ns == RAWE_TIME_LATER) {
-            conn->unstamped = frame;
+            rawe_sendwin_stamp_later(&conn->sendwin, frame);
         } else {
             rawe_conn_await_ack(conn, now_ns);
         }
@@ -57,9 +57,7 @@ static bool transmit_alone(struct rawe_conn *conn, struct rawe_txframe *frame, u
 void rawe_conn_stamp(struct rawe_conn *conn, uint64_t now_ns)
 {
     conn->engine->now_ns = now_ns;
-    if (conn->unstamped != NULL) {
-        conn->unstamped->first = (struct rawe_txframe_times){now_ns, now_ns};
-        conn->unstamped = NULL;
+    if (rawe_sendwin_stamp(&conn->sendwin, now_ns)) {
         rawe_conn_await_ack(conn, now_ns);
     }
 }
@@ -67,8 +65,7 @@ void rawe_conn_stamp(struct rawe_conn *conn, uint64_t now_ns)
 /** The frame that was held back goes now, or as soon as there is room. */
 static void send_coalesced(struct rawe_conn *conn, uint64_t now_ns)
 {
-    struct rawe_txframe *frame = conn->coalescing;
-    conn->coalescing = NULL;
+    struct rawe_txframe *frame = rawe_sendwin_take_held(&conn->sendwin);
     rawe_conn_enter_window(conn, frame);
     if (conn->sendwin.to_transmit != 1 || rawe_conn_batch_used(conn) ||
         rawe_conn_needs_slices(conn, frame)) {
@@ -82,9 +79,9 @@ static void send_coalesced(struct rawe_conn *conn, uint64_t now_ns)
 
 void rawe_conn_coalesce_flush(struct rawe_conn *conn, uint64_t now_ns)
 {
-    if (conn->coalescing != NULL) {
-        if (conn->coalescing->send != NULL) {
-            conn->coalescing->flags |= RAWE_FLAG_ACK_NOW; /* somebody waits for PUTs in it */
+    if (conn->sendwin.held != NULL) {
+        if (conn->sendwin.held->send != NULL) {
+            conn->sendwin.held->flags |= RAWE_FLAG_ACK_NOW; /* somebody waits for PUTs in it */
         }
         send_coalesced(conn, now_ns);
     }
@@ -105,7 +102,7 @@ enum rawe_status rawe_conn_send_copy(struct rawe_conn *conn, uint8_t tag, const 
     size_t data_bytes = first_bytes + second_bytes;
     assert(data_bytes <= engine->config.copy_max_bytes &&
            data_bytes <= rawe_conn_frame_message_bytes(conn));
-    if (conn->coalescing != NULL) {
+    if (conn->sendwin.held != NULL) {
         if (rawe_conn_coalesce(conn, tag, first, first_bytes, second, second_bytes)) {
             return RAWE_STATUS_DONE;
         }
@@ -118,7 +115,7 @@ enum rawe_status rawe_conn_send_copy(struct rawe_conn *conn, uint8_t tag, const 
      * Frames that take the short way would overtake batches, and look like evidence of their loss.
      */
     if (conn->queue.first != NULL || conn->sendwin.to_transmit != 0 ||
-        rawe_conn_window_room(conn) == 0 || rawe_conn_window_full(conn) ||
+        rawe_conn_window_room(conn) == 0 || rawe_sendwin_full(&conn->sendwin) ||
         rawe_conn_batch_used(conn)) {
         if (conn->peer_credit == 0 && conn->sendwin.in_flight == 0) {
             rawe_conn_ask_credit(conn, engine->now_ns); /* the caller may have no send to queue */
@@ -132,7 +129,7 @@ enum rawe_status rawe_conn_send_copy(struct rawe_conn *conn, uint8_t tag, const 
         return RAWE_STATUS_BUSY;
     }
     if (hold) {
-        conn->coalescing = frame;
+        rawe_sendwin_hold(&conn->sendwin, frame);
         rawe_conn_make_pending(conn);
     } else {
         rawe_conn_enter_window(conn, frame);
@@ -155,7 +152,7 @@ enum rawe_status rawe_conn_send_record(struct rawe_conn *conn, struct rawe_send 
     if (conn->handshake.state != RAWE_CONN_OPEN && !ready_to_send(conn, now_ns)) {
         return conn->handshake.state == RAWE_CONN_FAILED ? RAWE_STATUS_FAILED : RAWE_STATUS_BUSY;
     }
-    if (conn->coalescing != NULL) {
+    if (conn->sendwin.held != NULL) {
         if (rawe_conn_coalesce_record(conn, send)) {
             if (send->kind == RAWE_FRAGMENT_ATOMIC) {
                 send_coalesced(conn, now_ns);
@@ -171,7 +168,7 @@ enum rawe_status rawe_conn_send_record(struct rawe_conn *conn, struct rawe_send 
     bool hold = rawe_conn_coalesce_record_wanted(conn, send);
     struct rawe_txframe *frame = NULL;
     if (conn->queue.first == NULL && conn->sendwin.to_transmit == 0 &&
-        rawe_conn_window_room(conn) != 0 && !rawe_conn_window_full(conn)) {
+        rawe_conn_window_room(conn) != 0 && !rawe_sendwin_full(&conn->sendwin)) {
         frame = rawe_conn_coalesce_take(conn, send, hold);
     }
     if (frame == NULL) {
@@ -179,7 +176,7 @@ enum rawe_status rawe_conn_send_record(struct rawe_conn *conn, struct rawe_send 
     }
     rawe_conn_coalesce_add_record(frame, send);
     if (hold) {
-        conn->coalescing = frame;
+        rawe_sendwin_hold(&conn->sendwin, frame);
         rawe_conn_make_pending(conn);
     } else {
         if (frame->send != NULL) {
@@ -220,7 +217,7 @@ bool rawe_conn_enqueue(struct rawe_conn *conn, struct rawe_send *send, uint64_t 
     } else if (send->kind == RAWE_FRAGMENT_PUT) {
         engine->counters.puts_sent++;
     }
-    if (conn->coalescing != NULL && conn->handshake.state == RAWE_CONN_OPEN) {
+    if (conn->sendwin.held != NULL && conn->handshake.state == RAWE_CONN_OPEN) {
         send_coalesced(conn, now_ns); /* it was there before */
     }
     rawe_sendqueue_push(&conn->queue, send);

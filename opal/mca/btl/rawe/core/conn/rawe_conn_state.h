@@ -76,13 +76,8 @@ struct rawe_conn {
     struct rawe_rate rate; /**< measured where `refill` is set */
     /** Nothing is queued: queue something, if there is (true). NULL: there is nothing, ever. */
     bool (*refill)(struct rawe_conn *conn);
-    uint64_t loss_deadline_ns; /**< look for losses again then; 0: no need */
-    struct rawe_send *transmitted, **transmitted_tail; /**< to be reported as such */
-    struct rawe_txframe *coalescing; /**< held back for more messages; not in the window yet */
-    struct rawe_txframe *unstamped;  /**< sent just now, at a time that is given next */
     uint64_t disowned_since_ns; /**< the peer has ended it, or says that there is none; 0: no */
     bool data_lost;             /**< to be reported when the owner is back */
-    bool awaited;               /**< somebody waits for what is in frames; not asked for yet */
     bool wants_credit;          /**< something could not be sent for lack of it */
     uint8_t credit_refusals;    /**< answers in a row that there is none */
     uint32_t peer_credit;       /**< 0: nothing may be sent until the peer says otherwise */
@@ -159,7 +154,7 @@ static inline bool rawe_conn_copies_record(const struct rawe_conn *conn, uint64_
 /** May the time of sending be given later? Then the clock need not be read before. */
 static inline bool rawe_conn_stamps_later(const struct rawe_conn *conn)
 {
-    return conn->handshake.state == RAWE_CONN_OPEN && conn->coalescing == NULL;
+    return conn->handshake.state == RAWE_CONN_OPEN && conn->sendwin.held == NULL;
 }
 
 /** The peer's responder answered at `alive_ns`: it is there, but not in MPI. */

@@ -416,9 +416,9 @@ bool rawe_peer_put_short(struct rawe_peer *peer, struct rawe_send *send)
 static uint64_t operation_time_ns(const struct rawe_peer *peer, const struct rawe_conn *conn,
                                   const struct rawe_operation *operation)
 {
-    bool joins = operation->atomic == 0 && conn->coalescing != NULL &&
+    bool joins = operation->atomic == 0 && conn->sendwin.held != NULL &&
                  conn->handshake.state == RAWE_CONN_OPEN &&
-                 rawe_conn_coalesce_record_fits(conn, conn->coalescing, RAWE_REQUEST_BYTES);
+                 rawe_conn_coalesce_record_fits(conn, conn->sendwin.held, RAWE_REQUEST_BYTES);
     return joins ? peer->engine->now_ns : now_ns(peer);
 }
 

@@ -15,6 +15,7 @@ void rawe_sendqueue_init(struct rawe_sendqueue *queue, uint32_t first_number)
     queue->tail = &queue->first;
     queue->bytes = queue->movable_bytes = 0;
     queue->count = 0;
+    queue->reports = NULL;
     rawe_sendqueue_renumber(queue, first_number);
 }
 
@@ -22,6 +23,7 @@ void rawe_sendqueue_renumber(struct rawe_sendqueue *queue, uint32_t first_number
 {
     queue->message_number = queue->messages_open = first_number;
     queue->messages_done = 0;
+    queue->awaited = false;
 }
 
 /** There are more bytes of a send in the queue, or (negative, wrapping) fewer. */
@@ -167,6 +169,41 @@ bool rawe_sendqueue_framed(struct rawe_sendqueue *queue, uint64_t bytes)
     return true;
 }
 
+void rawe_sendqueue_report(struct rawe_sendqueue *queue, struct rawe_send *send)
+{
+    if (queue->reports == NULL) {
+        queue->reports_tail = &queue->reports;
+    }
+    send->next = NULL;
+    send->to_report = true;
+    *queue->reports_tail = send;
+    queue->reports_tail = &send->next;
+}
+
+struct rawe_send *rawe_sendqueue_next_report(struct rawe_sendqueue *queue)
+{
+    struct rawe_send *send = queue->reports;
+    if (send != NULL) {
+        queue->reports = send->next;
+        send->to_report = false;
+    }
+    return send;
+}
+
+/** A send is done before it was reported as transmitted: it is not reported any more. */
+static void drop_report(struct rawe_sendqueue *queue, struct rawe_send *send)
+{
+    struct rawe_send **link = &queue->reports;
+    while (*link != send) {
+        link = &(*link)->next;
+    }
+    *link = send->next;
+    if (*link == NULL) {
+        queue->reports_tail = link;
+    }
+    send->to_report = false;
+}
+
 bool rawe_sendqueue_released(struct rawe_sendqueue *queue, struct rawe_send *send)
 {
     if (--send->frames != 0 || send->framed_bytes != send->total_bytes) {
@@ -178,6 +215,9 @@ bool rawe_sendqueue_released(struct rawe_sendqueue *queue, struct rawe_send *sen
             queue->messages_done >>= 1;
             queue->messages_open++;
         }
+    }
+    if (send->to_report) {
+        drop_report(queue, send);
     }
     return true;
 }

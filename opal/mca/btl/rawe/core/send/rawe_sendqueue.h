@@ -56,7 +56,7 @@ struct rawe_send {
     uint32_t frames;         /**< frames in the window that refer to it */
     uint32_t message_number; /**< valid when fragmented */
     bool fragmented;         /**< goes in PART fragments: too long for a frame, or ordered */
-    bool to_report;          /**< in the connection's list `transmitted` */
+    bool to_report;          /**< in the queue's list of reports */
 };
 
 struct rawe_sendqueue {
@@ -67,6 +67,8 @@ struct rawe_sendqueue {
     uint32_t count;          /**< sends in the queue */
     uint32_t message_number; /**< of the next fragmented message */
     uint32_t messages_open;  /**< oldest fragmented message that is not complete */
+    struct rawe_send *reports, **reports_tail; /**< transmitted, to be reported as such */
+    bool awaited; /**< something in frames is waited for; its acknowledgement not asked for yet */
 };
 
 /** Empty; fragmented messages are numbered from `first_number` on. */
@@ -125,6 +127,24 @@ static inline void rawe_sendqueue_number(struct rawe_sendqueue *queue, struct ra
  * that: no other frame refers to it, and none will.
  */
 bool rawe_sendqueue_released(struct rawe_sendqueue *queue, struct rawe_send *send);
+
+/** A send is wholly transmitted: rawe_sendqueue_next_report returns it, unless it is done before. */
+void rawe_sendqueue_report(struct rawe_sendqueue *queue, struct rawe_send *send);
+
+/** Take the next send off the list of those; NULL: there is none. */
+struct rawe_send *rawe_sendqueue_next_report(struct rawe_sendqueue *queue);
+
+/**
+ * A frame has taken what it can from the queue; `awaited`: a send that is in frames by that is waited
+ * for. Returns true when the frame asks for an acknowledgement: with the last one, where a send in it
+ * or in one before is waited for.
+ */
+static inline bool rawe_sendqueue_asks(struct rawe_sendqueue *queue, bool awaited)
+{
+    awaited = queue->awaited || awaited;
+    queue->awaited = awaited && queue->first != NULL;
+    return awaited && queue->first == NULL;
+}
 
 /**
  * The data of a send that is wholly in frames has been copied to `copy`, its pieces one behind the

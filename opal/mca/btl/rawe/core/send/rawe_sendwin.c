@@ -25,6 +25,7 @@ void rawe_sendwin_reset(struct rawe_sendwin *window, uint32_t first_sequence)
     window->newest_delivered = first_sequence;
     window->newest_delivered_ns = window->evidence_ns = 0;
     window->evidence_is_probe = false;
+    window->loss_deadline_ns = 0;
 }
 
 bool rawe_sendwin_allocate(struct rawe_sendwin *window)

@@ -40,6 +40,9 @@ struct rawe_sendwin {
     uint64_t newest_delivered_ns; /**< when that frame was sent */
     uint64_t evidence_ns;         /**< when we learned of it */
     bool evidence_is_probe;       /**< it was not a frame but a tail-loss probe */
+    uint64_t loss_deadline_ns;    /**< look for losses again then; 0: no need */
+    struct rawe_txframe *held;    /**< coalesces messages; has no number yet */
+    struct rawe_txframe *unstamped; /**< sent just now, at a time that is given next */
 };
 
 /** `frames` is a power of two. Nothing is allocated yet. */
@@ -71,6 +74,52 @@ static inline bool rawe_sendwin_empty(const struct rawe_sendwin *window)
 static inline uint32_t rawe_sendwin_used(const struct rawe_sendwin *window)
 {
     return window->next - window->una;
+}
+
+/** Every number is in use, or promised to the frame that is held back. */
+static inline bool rawe_sendwin_full(const struct rawe_sendwin *window)
+{
+    return rawe_sendwin_used(window) + (window->held != NULL ? 1 : 0) > window->mask;
+}
+
+/** Hold back a frame, for more messages to join it. None is held back yet. */
+static inline void rawe_sendwin_hold(struct rawe_sendwin *window, struct rawe_txframe *frame)
+{
+    assert(window->held == NULL);
+    window->held = frame;
+}
+
+/** The frame that was held back, which is the caller's now; NULL: there is none. */
+static inline struct rawe_txframe *rawe_sendwin_take_held(struct rawe_sendwin *window)
+{
+    struct rawe_txframe *frame = window->held;
+    window->held = NULL;
+    return frame;
+}
+
+/** The time at which a frame was sent will be given by rawe_sendwin_stamp. */
+static inline void rawe_sendwin_stamp_later(struct rawe_sendwin *window, struct rawe_txframe *frame)
+{
+    window->unstamped = frame;
+}
+
+/** Returns false when no frame was waiting for its time. */
+static inline bool rawe_sendwin_stamp(struct rawe_sendwin *window, uint64_t sent_ns)
+{
+    if (window->unstamped == NULL) {
+        return false;
+    }
+    window->unstamped->first = (struct rawe_txframe_times){sent_ns, sent_ns};
+    window->unstamped = NULL;
+    return true;
+}
+
+/** Look for losses again at `deadline_ns`, unless that is planned; 0: no need. */
+static inline void rawe_sendwin_look_again(struct rawe_sendwin *window, uint64_t deadline_ns)
+{
+    if (window->loss_deadline_ns == 0 || deadline_ns == 0) {
+        window->loss_deadline_ns = deadline_ns;
+    }
 }
 
 /** How many bits are set. */
