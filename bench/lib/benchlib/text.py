@@ -1,7 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tables as plain text and as CSV files."""
-
-import csv
+"""Tables as plain text."""
 
 
 def aligned(lines, texts=1):
@@ -15,9 +13,3 @@ def aligned(lines, texts=1):
         ).rstrip()
         for line in lines
     )
-
-
-def write_csv(path, lines):
-    """Lines of cells into a CSV file."""
-    with open(path, "w", encoding="utf-8", newline="") as file:
-        csv.writer(file).writerows(lines)

@@ -4,10 +4,17 @@
 import ast
 from pathlib import Path
 
+import drivers
 import pytest
 
 BENCH = Path(__file__).resolve().parents[2]
-DRIVERS = {"imbruns": "imb-runs", "nasruns": "nas-runs", "appruns": "app-runs"}
+DRIVERS = {
+    "imbruns": "imb-runs/imbruns",
+    "nasruns": "nas-runs/nasruns",
+    "appruns": "app-runs/appruns",
+    "thread_driver": "thread-rate",
+    "window_driver": "window-rate",
+}
 
 
 def imported(folder):
@@ -26,9 +33,14 @@ def test_library__imports_no_driver():
     assert not imported(BENCH / "lib" / "benchlib") & set(DRIVERS)
 
 
+@pytest.mark.parametrize("name", drivers.DRIVERS)
+def test_driver_of__is_named_after_its_folder(name):
+    assert drivers.driver_of(name).name == name
+
+
 @pytest.mark.parametrize("name", DRIVERS)
 def test_driver__imports_the_library_and_no_other_driver(name):
-    found = imported(BENCH / DRIVERS[name] / name)
+    found = imported(BENCH / DRIVERS[name])
     assert "benchlib" in found
     assert not found & (set(DRIVERS) - {name})
 
